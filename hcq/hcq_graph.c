@@ -1,0 +1,393 @@
+/* Building graphs: slots and commands. */
+#include "hcq/hcq_graph_internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+/* Keeps the thread's error record as the graph's first. */
+static void
+fail(struct hcq_graph *graph, bell_status status)
+{
+    if (graph->status != BELL_OK)
+        return;
+    graph->status = status;
+    graph->error = *bell_error_last();
+}
+
+static bool
+takes_commands(struct hcq_graph *graph)
+{
+    if (graph->state == GRAPH_BUILDING)
+        return graph->status == BELL_OK;
+    fail(graph, bell_fail(BELL_BAD_STATE, "graph '%s' is built", graph->name));
+    return false;
+}
+
+static bool
+is_good_queue(const struct hcq_graph_desc *desc, uint32_t at)
+{
+    struct hcq_queue *queue = desc->queues[at];
+    uint32_t i;
+
+    if (!queue || (at == 0 && queue->kind != HCQ_QUEUE_COMPUTE))
+        return false;
+    for (i = 0; i < at; i++) {
+        if (desc->queues[i]->dev == queue->dev &&
+            desc->queues[i]->kind == queue->kind)
+            return false;
+    }
+    return true;
+}
+
+bell_status
+hcq_graph_create(const struct hcq_graph_desc *desc,
+                 struct hcq_graph **out_graph)
+{
+    struct hcq_graph *graph;
+    uint32_t i;
+
+    if (!desc || !out_graph || !desc->queues || !desc->n_queues)
+        return bell_fail(BELL_BAD_MISSING, "graph create: %s",
+                         !out_graph ? "the result is NULL"
+                                    : "there are no queues");
+    if (desc->n_queues > HCQ_GRAPH_QUEUES_MAX)
+        return bell_fail(BELL_BAD_SIZE, "graph create: %u queues, at most %u",
+                         desc->n_queues, HCQ_GRAPH_QUEUES_MAX);
+    for (i = 0; i < desc->n_queues; i++) {
+        if (!is_good_queue(desc, i))
+            return bell_fail(BELL_BAD_VALUE,
+                             "graph create: queue %u is NULL, the first and no "
+                             "compute queue, or a second one of its kind of "
+                             "the device",
+                             i);
+        BELL_TRY(hcq_check_process(desc->queues[i]->dev));
+    }
+    graph = host_calloc(1, sizeof(*graph));
+    if (!graph)
+        return bell_fail(BELL_E_NO_MEMORY, "no memory for a graph");
+    snprintf(graph->name, sizeof(graph->name), "%s",
+             desc->name ? desc->name : "");
+    graph->flags = desc->flags;
+    graph->n_queues = desc->n_queues;
+    memcpy(graph->queues, desc->queues, desc->n_queues * sizeof(*desc->queues));
+    *out_graph = graph;
+    return BELL_OK;
+}
+
+void
+hcq_graph_destroy(struct hcq_graph *graph)
+{
+    if (!graph)
+        return;
+    if (!hcq_is_inherited(graph->queues[0]->dev))
+        hcq_graph_unbind(graph);
+    host_free(graph->slots);
+    host_free(graph->commands);
+    host_free(graph->args);
+    host_free(graph->patches);
+    host_free(graph->waits);
+    host_free(graph->written);
+    host_free(graph->read);
+    host_free(graph);
+}
+
+/* ---- slots ---- */
+
+uint32_t
+hcq_graph_find_slot(const struct hcq_graph *graph, const char *name)
+{
+    uint32_t i;
+
+    for (i = 0; i < graph->n_slots; i++) {
+        if (strcmp(graph->slots[i].name, name) == 0)
+            return i;
+    }
+    return HCQ_SLOT_NONE;
+}
+
+uint32_t
+hcq_graph_slot(struct hcq_graph *graph, const char *name, uint64_t size_bytes)
+{
+    struct graph_slot *slot;
+
+    if (!takes_commands(graph))
+        return HCQ_SLOT_NONE;
+    if (!name || !name[0] || strlen(name) >= sizeof(slot->name) ||
+        hcq_graph_find_slot(graph, name) != HCQ_SLOT_NONE) {
+        fail(graph, bell_fail(BELL_BAD_NAME,
+                              "graph '%s': slot '%.70s': the name is empty, "
+                              "too long or taken",
+                              graph->name, name ? name : ""));
+        return HCQ_SLOT_NONE;
+    }
+    if (host_grow((void **)&graph->slots, &graph->cap_slots, graph->n_slots + 1,
+                  sizeof(*graph->slots)) != 0) {
+        fail(graph,
+             bell_fail(BELL_E_NO_MEMORY, "graph '%s': no memory for slot %zu",
+                       graph->name, graph->n_slots));
+        return HCQ_SLOT_NONE;
+    }
+    slot = &graph->slots[graph->n_slots];
+    memset(slot, 0, sizeof(*slot));
+    snprintf(slot->name, sizeof(slot->name), "%s", name);
+    slot->size_bytes = size_bytes;
+    return (uint32_t)graph->n_slots++;
+}
+
+/* ---- commands ---- */
+
+/* Lies it in its slot, or, without one, below the end of addresses? */
+static bool
+arg_fits(const struct hcq_graph *graph, const struct hcq_graph_arg *arg)
+{
+    bool is_memory = arg->access != HCQ_ACCESS_NONE;
+    uint64_t end;
+
+    if (arg->access & ~(uint32_t)(HCQ_ACCESS_READ | HCQ_ACCESS_WRITE))
+        return false;
+    if (arg->slot == HCQ_SLOT_NONE)
+        return !is_memory ||
+               !__builtin_add_overflow(arg->value, arg->size_bytes, &end);
+    if (arg->slot >= graph->n_slots)
+        return false;
+    if (!is_memory)
+        return graph->slots[arg->slot].size_bytes == 0;
+    return graph->slots[arg->slot].size_bytes != 0 &&
+           !__builtin_add_overflow(arg->value, arg->size_bytes, &end) &&
+           end <= graph->slots[arg->slot].size_bytes;
+}
+
+static bool
+has_queue(const struct hcq_graph *graph, const struct hcq_device *dev,
+          bool runs_kernels)
+{
+    uint32_t i;
+
+    for (i = 0; i < graph->n_queues; i++) {
+        if (graph->queues[i]->dev == dev &&
+            (!runs_kernels || graph->queues[i]->kind == HCQ_QUEUE_COMPUTE))
+            return true;
+    }
+    return false;
+}
+
+/* A command with room for its arguments; NULL after an error. */
+static struct graph_command *
+add_command(struct hcq_graph *graph, enum graph_kind kind,
+            struct hcq_device *dev, const struct hcq_graph_arg *const *args,
+            uint32_t n_args)
+{
+    struct graph_command *command;
+    uint32_t i;
+
+    if (!takes_commands(graph))
+        return NULL;
+    for (i = 0; i < n_args; i++) {
+        if (!args[i] || !arg_fits(graph, args[i])) {
+            fail(graph,
+                 bell_fail(BELL_BAD_VALUE,
+                           "graph '%s': command %zu, argument %u: no such "
+                           "slot, one of words for memory or the other way "
+                           "round, or beyond its end",
+                           graph->name, graph->n_commands, i));
+            return NULL;
+        }
+    }
+    if (!has_queue(graph, dev, kind == GRAPH_EXEC)) {
+        fail(graph,
+             bell_fail(BELL_BAD_VALUE,
+                       "graph '%s': command %zu: no %squeue of %s", graph->name,
+                       graph->n_commands, kind == GRAPH_EXEC ? "compute " : "",
+                       hcq_device_name(dev)));
+        return NULL;
+    }
+    if (graph->n_commands >= UINT32_MAX / 4 ||
+        host_grow((void **)&graph->commands, &graph->cap_commands,
+                  graph->n_commands + 1, sizeof(*graph->commands)) != 0 ||
+        host_grow((void **)&graph->args, &graph->cap_args,
+                  graph->n_args + n_args, sizeof(*graph->args)) != 0) {
+        fail(graph, bell_fail(BELL_E_NO_MEMORY,
+                              "graph '%s': no memory for command %zu",
+                              graph->name, graph->n_commands));
+        return NULL;
+    }
+    command = &graph->commands[graph->n_commands++];
+    memset(command, 0, sizeof(*command));
+    command->kind = kind;
+    command->dev = dev;
+    command->first_arg = (uint32_t)graph->n_args;
+    command->n_args = n_args;
+    command->first_patch = (uint32_t)graph->n_patches;
+    for (i = 0; i < n_args; i++)
+        graph->args[graph->n_args++] = *args[i];
+    return command;
+}
+
+void
+hcq_graph_exec(struct hcq_graph *graph, const struct hcq_program *prog,
+               const struct hcq_graph_arg *args, uint32_t n_args,
+               const uint32_t grid[3], const uint32_t local[3])
+{
+    const struct hcq_graph_arg *list[HCQ_ARGS_MAX];
+    struct graph_command *command;
+    uint32_t i;
+
+    if (!takes_commands(graph))
+        return;
+    if (!prog || !grid || n_args > HCQ_ARGS_MAX || (n_args && !args)) {
+        fail(graph,
+             bell_fail(BELL_BAD_VALUE,
+                       "graph '%s': exec %zu: no program, grid or "
+                       "arguments, or %u arguments, more than %u",
+                       graph->name, graph->n_commands, n_args, HCQ_ARGS_MAX));
+        return;
+    }
+    for (i = 0; i < n_args; i++)
+        list[i] = &args[i];
+    command = add_command(graph, GRAPH_EXEC, prog->dev, list, n_args);
+    if (!command)
+        return;
+    command->prog = prog;
+    memcpy(command->grid, grid, sizeof(command->grid));
+    command->has_local = local != NULL;
+    if (local)
+        memcpy(command->local, local, sizeof(command->local));
+}
+
+/* Adds a copy, or without `src` a fill. */
+static struct graph_command *
+add_transfer(struct hcq_graph *graph, struct hcq_device *dev,
+             const struct hcq_graph_arg *dst, const struct hcq_graph_arg *src,
+             uint64_t size_bytes)
+{
+    struct hcq_graph_arg sides[2];
+    const struct hcq_graph_arg *list[2] = {&sides[0], &sides[1]};
+    struct graph_command *command;
+
+    if (!takes_commands(graph))
+        return NULL;
+    sides[0] = *dst;
+    sides[0].access = HCQ_ACCESS_WRITE;
+    sides[1] = src ? *src : *dst;
+    sides[1].access = HCQ_ACCESS_READ;
+    if (sides[0].size_bytes < size_bytes || sides[1].size_bytes < size_bytes) {
+        fail(graph, bell_fail(BELL_BAD_SIZE,
+                              "graph '%s': command %zu: %llu bytes, of %llu "
+                              "and %llu",
+                              graph->name, graph->n_commands,
+                              (unsigned long long)size_bytes,
+                              (unsigned long long)sides[0].size_bytes,
+                              (unsigned long long)sides[1].size_bytes));
+        return NULL;
+    }
+    command = add_command(graph, src ? GRAPH_COPY : GRAPH_FILL,
+                          dev ? dev : graph->queues[0]->dev, list, src ? 2 : 1);
+    if (command)
+        command->size_bytes = size_bytes;
+    return command;
+}
+
+void
+hcq_graph_copy(struct hcq_graph *graph, struct hcq_device *dev,
+               const struct hcq_graph_arg *dst, const struct hcq_graph_arg *src,
+               uint64_t size_bytes)
+{
+    if (!dst || !src) {
+        fail(graph, bell_fail(BELL_BAD_MISSING, "graph '%s': copy: %s is NULL",
+                              graph->name, dst ? "src" : "dst"));
+        return;
+    }
+    add_transfer(graph, dev, dst, src, size_bytes);
+}
+
+void
+hcq_graph_fill(struct hcq_graph *graph, struct hcq_device *dev,
+               const struct hcq_graph_arg *dst, uint32_t pattern,
+               uint64_t size_bytes)
+{
+    struct graph_command *command;
+
+    if (!dst) {
+        fail(graph, bell_fail(BELL_BAD_MISSING, "graph '%s': fill: dst is NULL",
+                              graph->name));
+        return;
+    }
+    command = add_transfer(graph, dev, dst, NULL, size_bytes);
+    if (command)
+        command->pattern = pattern;
+}
+
+void
+hcq_graph_patch(struct hcq_graph *graph, unsigned field, uint32_t slot,
+                int64_t addend)
+{
+    struct graph_patch *patch;
+
+    if (!takes_commands(graph))
+        return;
+    if (graph->n_commands == 0 || slot >= graph->n_slots ||
+        graph->slots[slot].size_bytes || field >= HCQ_FIELD_ARG ||
+        field == HCQ_FIELD_ADDR || field == HCQ_FIELD_DST ||
+        field == HCQ_FIELD_SRC) {
+        fail(graph, bell_fail(BELL_BAD_VALUE,
+                              "graph '%s': patch of field %u by slot %u: "
+                              "nothing was added, it is no slot of a word, or "
+                              "the field is an address",
+                              graph->name, field, slot));
+        return;
+    }
+    if (host_grow((void **)&graph->patches, &graph->cap_patches,
+                  graph->n_patches + 1, sizeof(*graph->patches)) != 0) {
+        fail(graph,
+             bell_fail(BELL_E_NO_MEMORY, "graph '%s': no memory for patch %zu",
+                       graph->name, graph->n_patches));
+        return;
+    }
+    patch = &graph->patches[graph->n_patches++];
+    *patch = (struct graph_patch){(uint32_t)graph->n_commands - 1, field, slot,
+                                  addend};
+    graph->commands[patch->command].n_patches++;
+}
+
+bell_status
+hcq_graph_end(struct hcq_graph *graph)
+{
+    bell_status status = graph->status;
+
+    if (graph->state != GRAPH_BUILDING)
+        return bell_fail(BELL_BAD_STATE, "graph '%s' is not being built",
+                         graph->name);
+    graph->state = GRAPH_BROKEN;
+    if (status != BELL_OK)
+        return bell_error_set(&graph->error);
+    BELL_TRY(hcq_check_process(graph->queues[0]->dev));
+    BELL_TRY(hcq_graph_order(graph));
+    BELL_TRY(hcq_graph_bind(graph));
+    graph->state = GRAPH_READY;
+    return BELL_OK;
+}
+
+void
+hcq_graph_get_info(const struct hcq_graph *graph,
+                   struct hcq_graph_info *out_info)
+{
+    struct hcq_graph_info info = {
+        .struct_size = out_info->struct_size,
+        .n_commands = (uint32_t)graph->n_commands,
+        .n_slots = (uint32_t)graph->n_slots,
+        .n_queues = graph->n_used,
+        .n_signals = graph->begin_signals,
+        .n_waits = (uint32_t)graph->n_waits,
+    };
+    size_t i;
+
+    for (i = 0; i < graph->n_commands; i++) {
+        const struct graph_command *command = &graph->commands[i];
+        info.n_signals += command->signals;
+        info.n_copies += graph->queues[command->queue]->kind == HCQ_QUEUE_COPY;
+    }
+    memcpy(out_info, &info,
+           info.struct_size < sizeof(info) ? info.struct_size : sizeof(info));
+}

@@ -1,0 +1,165 @@
+/* Graphs: kernels, copies and fills that are submitted as one, again and again.
+ *
+ * Commands are added in an order that would be right if each waited for the
+ * one before it. hcq_graph_end finds from the byte ranges which have to wait for
+ * which, puts copies and fills on a copy queue where one was given and something
+ * can be done meanwhile, orders queues by as few signals as that takes, and makes
+ * bound streams: two of each, so that the next submission is prepared while
+ * the last one runs.
+ *
+ *     hcq_graph_create(&desc, &graph);             desc.queues: {queue}
+ *     x = hcq_graph_slot(graph, "x", n_bytes);
+ *     args[0] = hcq_graph_memory(y->va, n_bytes, HCQ_ACCESS_WRITE);
+ *     args[1] = hcq_graph_in_slot(x, 0, n_bytes, HCQ_ACCESS_READ);
+ *     hcq_graph_exec(graph, prog, args, 2, grid, NULL);
+ *     hcq_graph_end(graph);
+ *     loop: hcq_graph_set(graph, x, buf->va); hcq_graph_submit(graph, &value);
+ *
+ * A submission counts as one of the first queue: what was submitted to that
+ * queue before is done when it begins, what is submitted there afterwards begins
+ * when it is done, and it has a value of that queue's timeline. The other
+ * queues take part in between; what else they do is not waited for.
+ *
+ * Slots are what may differ from one submission to the next: addresses of
+ * memory, or words. Memory that a submission writes must not overlap what it
+ * uses by another slot or a fixed address: the order was found without
+ * knowing of that. hcq_graph_submit looks.
+ *
+ * Two commands of different devices always wait for each other as they were
+ * added: a range of one device's addresses says nothing about another's.
+ *
+ * Threads: a graph and its queues are used by one host thread at a time.
+ *
+ * Launch path: hcq_graph_set and hcq_graph_submit allocate nothing and
+ * take no lock. A submission costs what changed, and one of each queue.
+ */
+#ifndef BELL_HCQ_HCQ_GRAPH_H
+#define BELL_HCQ_HCQ_GRAPH_H
+
+#include "hcq/hcq.h"
+
+struct hcq_graph;
+
+#define HCQ_SLOT_NONE UINT32_MAX
+
+enum hcq_access {
+    HCQ_ACCESS_NONE = 0, /* a word, no memory */
+    HCQ_ACCESS_READ = 1u << 0,
+    HCQ_ACCESS_WRITE = 1u << 1,
+};
+
+/* An argument word of an exec, or a side of a copy. */
+struct hcq_graph_arg {
+    uint32_t access;     /* bits of enum hcq_access */
+    uint32_t slot;       /* HCQ_SLOT_NONE: always the same */
+    uint64_t value;      /* address or word; with a slot added to its value */
+    uint64_t size_bytes; /* of memory: what may be accessed from there */
+};
+
+/* Memory at an address. */
+static inline struct hcq_graph_arg
+hcq_graph_memory(uint64_t va, uint64_t size_bytes, uint32_t access)
+{
+    return (struct hcq_graph_arg){access, HCQ_SLOT_NONE, va, size_bytes};
+}
+
+/* Memory from `offset` of a slot's. */
+static inline struct hcq_graph_arg
+hcq_graph_in_slot(uint32_t slot, uint64_t offset, uint64_t size_bytes,
+                  uint32_t access)
+{
+    return (struct hcq_graph_arg){access, slot, offset, size_bytes};
+}
+
+static inline struct hcq_graph_arg
+hcq_graph_word(uint64_t word)
+{
+    return (struct hcq_graph_arg){HCQ_ACCESS_NONE, HCQ_SLOT_NONE, word, 0};
+}
+
+enum hcq_graph_flag {
+    /* Nobody looks whether slots overlap: the caller knows. */
+    HCQ_GRAPH_TRUSTED = 1u << 0,
+};
+
+struct hcq_graph_desc {
+    uint32_t struct_size;
+    uint32_t flags;   /* enum hcq_graph_flag */
+    const char *name; /* for reports */
+    /* At most one of each kind for a device; the first is a compute queue. They
+     * outlive the graph. */
+    struct hcq_queue *const *queues;
+    uint32_t n_queues;
+};
+
+#define HCQ_GRAPH_QUEUES_MAX 16
+
+BELL_MUST_CHECK bell_status hcq_graph_create(const struct hcq_graph_desc *desc,
+                                             struct hcq_graph **out_graph);
+/* Waits (HCQ_TIMEOUT_NS at most) for what was submitted. NULL is allowed. */
+void hcq_graph_destroy(struct hcq_graph *graph);
+
+/* A slot for memory of that size, or, of size 0, for a word. On failure
+ * HCQ_SLOT_NONE; the error is hcq_graph_end's. */
+uint32_t hcq_graph_slot(struct hcq_graph *graph, const char *name,
+                        uint64_t size_bytes);
+/* The slot of that name, or HCQ_SLOT_NONE. */
+uint32_t hcq_graph_find_slot(const struct hcq_graph *graph, const char *name);
+
+/* What is added returns nothing: the first error is kept for hcq_graph_end.
+ * Everything given is copied, but for programs, which outlive the graph. */
+
+/* On the compute queue of prog's device, as hcq_cs_exec. */
+void hcq_graph_exec(struct hcq_graph *graph, const struct hcq_program *prog,
+                    const struct hcq_graph_arg *args, uint32_t n_args,
+                    const uint32_t grid[3], const uint32_t local[3]);
+/* By `dev`, as hcq_cs_copy and hcq_cs_fill; the access of both sides is known.
+ * NULL: the first queue's device. */
+void hcq_graph_copy(struct hcq_graph *graph, struct hcq_device *dev,
+                    const struct hcq_graph_arg *dst,
+                    const struct hcq_graph_arg *src, uint64_t size_bytes);
+void hcq_graph_fill(struct hcq_graph *graph, struct hcq_device *dev,
+                    const struct hcq_graph_arg *dst, uint32_t pattern,
+                    uint64_t size_bytes);
+/* A field of what was added last (enum hcq_field: GRID, LOCAL, SIZE, VALUE)
+ * becomes the word of the slot + addend. Sizes stay within what the arguments
+ * say. */
+void hcq_graph_patch(struct hcq_graph *graph, unsigned field, uint32_t slot,
+                     int64_t addend);
+
+/* Ends building; returns the first error. After one the graph can only be
+ * destroyed. */
+BELL_MUST_CHECK bell_status hcq_graph_end(struct hcq_graph *graph);
+
+/* The slot's value for submissions from now on. BELL_E_INVALID: no such slot. */
+BELL_MUST_CHECK bell_status hcq_graph_set(struct hcq_graph *graph,
+                                          uint32_t slot, uint64_t value);
+/* *out_value (may be NULL) is of the first queue's timeline. Waits while two
+ * submissions before it run. Nothing was submitted where it is BELL_E_INVALID: a
+ * slot has no value, or one that a command cannot take (hcq_stream_patch), or
+ * overlaps another. With several queues, a failure of a later one's submission
+ * breaks the graph: what was submitted ends, and the graph can only be
+ * destroyed. */
+BELL_MUST_CHECK bell_status hcq_graph_submit(struct hcq_graph *graph,
+                                             uint64_t *out_value);
+/* Whether a submission is not done yet. */
+bool hcq_graph_busy(const struct hcq_graph *graph);
+/* Waits until it is not. */
+BELL_MUST_CHECK bell_status hcq_graph_wait(struct hcq_graph *graph,
+                                           uint64_t timeout_ns);
+
+/* What became of it. Plain data. */
+struct hcq_graph_info {
+    uint32_t struct_size;
+    uint32_t n_commands, n_slots;
+    uint32_t n_queues;  /* that have something to do */
+    uint32_t n_copies;  /* commands on copy queues */
+    uint32_t n_signals; /* of a submission, between queues */
+    uint32_t n_waits;
+};
+
+/* Fills *out_info, whose struct_size is set. The graph was ended. */
+void hcq_graph_get_info(const struct hcq_graph *graph,
+                        struct hcq_graph_info *out_info);
+
+#endif

@@ -1,0 +1,111 @@
+/* Shared by hcq_graph*.c: what a graph is. */
+#ifndef BELL_HCQ_HCQ_GRAPH_INTERNAL_H
+#define BELL_HCQ_HCQ_GRAPH_INTERNAL_H
+
+#include "hcq/hcq_backend.h"
+#include "hcq/hcq_graph.h"
+
+#define GRAPH_COPIES 2 /* that may be in flight */
+
+enum graph_kind {
+    GRAPH_EXEC,
+    GRAPH_COPY,
+    GRAPH_FILL
+};
+
+struct graph_patch {
+    uint32_t command, field, slot;
+    int64_t addend;
+};
+
+/* Moments of a queue are numbered: its begin, then its commands' ends. */
+#define GRAPH_BEGIN 1u
+
+struct graph_command {
+    enum graph_kind kind;
+    struct hcq_device *dev;
+    const struct hcq_program *prog;
+    uint32_t grid[3], local[3];
+    bool has_local;
+    uint32_t first_arg, n_args; /* of a copy: dst, src; of a fill: dst */
+    uint64_t size_bytes;
+    uint32_t pattern;
+    uint32_t first_patch, n_patches;
+    /* from hcq_graph_order: */
+    uint32_t queue;
+    bool signals;                 /* its end is waited for by another queue */
+    uint32_t first_wait, n_waits; /* in graph->waits */
+};
+
+/* Until that moment of another queue. */
+struct graph_wait {
+    uint32_t queue, moment;
+};
+
+struct graph_slot {
+    char name[HCQ_NAME_MAX];
+    uint64_t size_bytes, value;
+    bool is_set;
+    bool is_written;
+};
+
+/* Fixed memory that is used, sorted, none overlapping another. */
+struct graph_range {
+    uint64_t begin, end;
+};
+
+/* The streams of a submission. */
+struct graph_copy {
+    struct hcq_stream *streams[HCQ_GRAPH_QUEUES_MAX]; /* owned; or NULL */
+    struct hcq_signal *signals[HCQ_GRAPH_QUEUES_MAX]; /* owned; or NULL */
+    uint32_t *patches[HCQ_GRAPH_QUEUES_MAX]; /* owned; by slot; or NULL */
+    uint32_t *dirty;                         /* owned; slots to be patched */
+    bool *is_dirty;                          /* owned; by slot */
+    uint32_t n_dirty;
+    uint64_t last_value; /* of the first queue's timeline */
+};
+
+enum graph_state {
+    GRAPH_BUILDING,
+    GRAPH_READY,
+    GRAPH_BROKEN
+};
+
+struct hcq_graph {
+    char name[HCQ_NAME_MAX];
+    uint32_t flags;
+    enum graph_state state;
+    bell_status status;      /* the first error of building */
+    struct bell_error error; /* its record */
+    struct hcq_queue *queues[HCQ_GRAPH_QUEUES_MAX];
+    uint32_t n_queues, n_used;
+    bool is_used[HCQ_GRAPH_QUEUES_MAX]; /* the first always */
+
+    struct graph_slot *slots; /* owned, as all these */
+    size_t n_slots, cap_slots;
+    struct graph_command *commands;
+    size_t n_commands, cap_commands;
+    struct hcq_graph_arg *args;
+    size_t n_args, cap_args;
+    struct graph_patch *patches;
+    size_t n_patches, cap_patches;
+    struct graph_wait *waits; /* of commands, then of the end */
+    size_t n_waits, cap_waits;
+    uint32_t n_last_waits; /* the last of them: the first queue's, at the end */
+    bool begin_signals;    /* the first queue's begin is waited for */
+    struct graph_range *written, *read; /* fixed */
+    size_t n_written, n_read;
+
+    uint32_t n_unset; /* slots without a value */
+    struct graph_copy copies[GRAPH_COPIES];
+    uint32_t next; /* copy of the next submission */
+};
+
+/* Decides on which queue each command runs, and what waits for what. */
+BELL_MUST_CHECK bell_status hcq_graph_order(struct hcq_graph *graph);
+
+/* Makes the streams, in all copies. */
+BELL_MUST_CHECK bell_status hcq_graph_bind(struct hcq_graph *graph);
+void hcq_graph_unbind(struct hcq_graph *graph);
+
+#endif

@@ -1,0 +1,492 @@
+/* The order of a graph's commands: which queue does what, and what waits for
+ * what.
+ *
+ * A queue does its commands in order. So of all commands of another queue with
+ * which one conflicts only the last has to be waited for, and none that is known
+ * to be done: each queue knows up to which moment each other one has come,
+ * and learns what a queue knew from waiting for it.
+ *
+ * The borders of all ranges divide addresses into pieces, those of each slot
+ * on their own. Over the pieces stands a tree, which for a run of pieces gives
+ * the last command of each queue that read or wrote there, in log n steps.
+ */
+#include "hcq/hcq_graph_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+/* A transfer of fewer bytes is not worth the signals. */
+#define MIN_COPY_BYTES 16384
+
+/* A border: slot, then address. */
+struct border {
+    uint32_t space;
+    uint64_t at;
+};
+
+/* For each node of the tree what was noted for all of its pieces, and the
+ * greatest that was noted for any. */
+struct tree {
+    uint32_t *all, *any; /* owned */
+};
+
+enum tree_of {
+    WRITES,
+    READS,
+    TREE_COUNT
+};
+
+struct order {
+    struct hcq_graph *graph;
+    struct border *borders; /* owned; sorted */
+    size_t n_borders;
+    size_t n_pieces; /* a power of two */
+    struct tree trees[HCQ_GRAPH_QUEUES_MAX][TREE_COUNT];
+    /* The moment of each queue that a queue knows to be over. */
+    uint32_t known[HCQ_GRAPH_QUEUES_MAX][HCQ_GRAPH_QUEUES_MAX];
+    uint32_t last[HCQ_GRAPH_QUEUES_MAX]; /* moment of its last command */
+    uint32_t *then; /* owned; what its queue knew at each command's end */
+};
+
+static uint32_t
+moment_of(size_t command)
+{
+    return (uint32_t)command + GRAPH_BEGIN + 1;
+}
+
+/* ---- pieces ---- */
+
+static int
+by_place(const void *a, const void *b)
+{
+    const struct border *x = a, *y = b;
+
+    if (x->space != y->space)
+        return x->space < y->space ? -1 : 1;
+    return x->at < y->at ? -1 : x->at > y->at;
+}
+
+static size_t
+find_border(const struct order *o, uint32_t space, uint64_t at)
+{
+    struct border key = {space, at};
+    size_t first = 0, last = o->n_borders;
+
+    while (first < last) {
+        size_t mid = first + (last - first) / 2;
+        if (by_place(&o->borders[mid], &key) < 0)
+            first = mid + 1;
+        else
+            last = mid;
+    }
+    return first;
+}
+
+static bool
+find_borders(struct order *o)
+{
+    const struct hcq_graph *graph = o->graph;
+    size_t i, n = 0;
+
+    o->borders = host_calloc(2 * graph->n_args + 1, sizeof(*o->borders));
+    if (!o->borders)
+        return false;
+    for (i = 0; i < graph->n_args; i++) {
+        const struct hcq_graph_arg *arg = &graph->args[i];
+        if (!arg->access || !arg->size_bytes)
+            continue;
+        o->borders[n++] = (struct border){arg->slot, arg->value};
+        o->borders[n++] =
+            (struct border){arg->slot, arg->value + arg->size_bytes};
+    }
+    qsort(o->borders, n, sizeof(*o->borders), by_place);
+    for (i = 0; i < n; i++) {
+        if (o->n_borders == 0 ||
+            by_place(&o->borders[i], &o->borders[o->n_borders - 1]) != 0)
+            o->borders[o->n_borders++] = o->borders[i];
+    }
+    for (o->n_pieces = 1; o->n_pieces < o->n_borders + 1;)
+        o->n_pieces *= 2;
+    return true;
+}
+
+static bool
+make_trees(struct order *o)
+{
+    uint32_t q, i;
+
+    for (q = 0; q < o->graph->n_queues; q++) {
+        for (i = 0; i < TREE_COUNT; i++) {
+            struct tree *tree = &o->trees[q][i];
+            tree->all = host_calloc(2 * o->n_pieces, sizeof(*tree->all));
+            tree->any = host_calloc(2 * o->n_pieces, sizeof(*tree->any));
+            if (!tree->all || !tree->any)
+                return false;
+        }
+    }
+    return true;
+}
+
+static void
+clear_trees(struct order *o)
+{
+    uint32_t q, i;
+
+    for (q = 0; q < o->graph->n_queues; q++) {
+        for (i = 0; i < TREE_COUNT; i++) {
+            struct tree *tree = &o->trees[q][i];
+            memset(tree->all, 0, 2 * o->n_pieces * sizeof(*tree->all));
+            memset(tree->any, 0, 2 * o->n_pieces * sizeof(*tree->any));
+        }
+    }
+}
+
+static void
+note_at(struct tree *tree, size_t node, uint32_t moment)
+{
+    if (tree->all[node] < moment)
+        tree->all[node] = moment;
+    for (; node && tree->any[node] < moment; node /= 2)
+        tree->any[node] = moment;
+}
+
+/* For the pieces first..last-1, of which there is one at least. */
+static void
+note(const struct order *o, struct tree *tree, size_t first, size_t last,
+     uint32_t moment)
+{
+    size_t l = first + o->n_pieces, r = last + o->n_pieces;
+
+    for (; l < r; l /= 2, r /= 2) {
+        if (l & 1)
+            note_at(tree, l++, moment);
+        if (r & 1)
+            note_at(tree, --r, moment);
+    }
+}
+
+static uint32_t
+greater(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+/* A node above pieces that lie inside contains the first or the last. */
+static uint32_t
+find_last(const struct order *o, const struct tree *tree, size_t first,
+          size_t last)
+{
+    size_t l = first + o->n_pieces, r = last + o->n_pieces, node;
+    uint32_t found = 0;
+
+    for (node = l; node; node /= 2)
+        found = greater(found, tree->all[node]);
+    for (node = r - 1; node; node /= 2)
+        found = greater(found, tree->all[node]);
+    for (; l < r; l /= 2, r /= 2) {
+        if (l & 1)
+            found = greater(found, tree->any[l++]);
+        if (r & 1)
+            found = greater(found, tree->any[--r]);
+    }
+    return found;
+}
+
+/* ---- conflicts ---- */
+
+/* The last moment of each queue of the device at which something conflicted with
+ * the command; then notes what it does, on `queue`, at `moment`. */
+static void
+find_conflicts(const struct order *o, const struct graph_command *command,
+               uint32_t queue, uint32_t moment, uint32_t *out_moments)
+{
+    const struct hcq_graph *graph = o->graph;
+    uint32_t i, q;
+    bool notes;
+
+    for (q = 0; q < graph->n_queues; q++)
+        out_moments[q] = 0;
+    for (notes = false;; notes = true) {
+        for (i = 0; i < command->n_args; i++) {
+            const struct hcq_graph_arg *arg =
+                &graph->args[command->first_arg + i];
+            size_t first, last;
+            if (!arg->access || !arg->size_bytes)
+                continue;
+            first = find_border(o, arg->slot, arg->value);
+            last = find_border(o, arg->slot, arg->value + arg->size_bytes);
+            for (q = 0; q < graph->n_queues && !notes; q++) {
+                const struct tree *trees = o->trees[q];
+                if (graph->queues[q]->dev != command->dev)
+                    continue;
+                out_moments[q] = greater(
+                    out_moments[q], find_last(o, &trees[WRITES], first, last));
+                if (arg->access & HCQ_ACCESS_WRITE)
+                    out_moments[q] =
+                        greater(out_moments[q],
+                                find_last(o, &trees[READS], first, last));
+            }
+            if (notes && arg->access & HCQ_ACCESS_WRITE)
+                note(o, (struct tree *)&o->trees[queue][WRITES], first, last,
+                     moment);
+            if (notes && arg->access & HCQ_ACCESS_READ)
+                note(o, (struct tree *)&o->trees[queue][READS], first, last,
+                     moment);
+        }
+        if (notes)
+            return;
+    }
+}
+
+/* ---- queues ---- */
+
+/* The device's queue of that kind, or the other one. */
+static uint32_t
+queue_of(const struct hcq_graph *graph, const struct hcq_device *dev,
+         enum hcq_queue_kind kind)
+{
+    uint32_t i, found = 0;
+
+    for (i = 0; i < graph->n_queues; i++) {
+        if (graph->queues[i]->dev != dev)
+            continue;
+        found = i;
+        if (graph->queues[i]->kind == kind)
+            break;
+    }
+    return found;
+}
+
+/* Transfers go to a copy queue where a kernel of the device lies between
+ * the last command that they wait for and the first that waits for them:
+ * n_execs[i] kernels lie before command i. */
+static bool
+choose_queues(struct order *o)
+{
+    struct hcq_graph *graph = o->graph;
+    size_t n = graph->n_commands, i;
+    uint32_t *n_execs = host_calloc(n + 1, sizeof(*n_execs));
+    uint32_t *before = host_calloc(n + 1, sizeof(*before));
+    uint32_t moments[HCQ_GRAPH_QUEUES_MAX];
+
+    if (!n_execs || !before) {
+        host_free(n_execs);
+        host_free(before);
+        return false;
+    }
+    for (i = 0; i < n; i++) {
+        struct graph_command *command = &graph->commands[i];
+        n_execs[i + 1] = n_execs[i] + (command->kind == GRAPH_EXEC);
+        command->queue = queue_of(graph, command->dev, HCQ_QUEUE_COMPUTE);
+        find_conflicts(o, command, command->queue, moment_of(i), moments);
+        before[i] = moments[command->queue];
+    }
+    clear_trees(o);
+    for (i = n; i-- > 0;) {
+        struct graph_command *command = &graph->commands[i];
+        size_t first, last;
+        /* moments count from the end here */
+        find_conflicts(o, command, command->queue, moment_of(n - 1 - i),
+                       moments);
+        last = moments[command->queue]
+                   ? n - 1 - (moments[command->queue] - moment_of(0))
+                   : n;
+        first = before[i] ? before[i] - moment_of(0) + 1 : 0;
+        if (command->kind != GRAPH_EXEC &&
+            command->size_bytes >= MIN_COPY_BYTES &&
+            n_execs[last] > n_execs[first])
+            before[i] = UINT32_MAX;
+    }
+    for (i = 0; i < n; i++) {
+        if (before[i] == UINT32_MAX)
+            graph->commands[i].queue =
+                queue_of(graph, graph->commands[i].dev, HCQ_QUEUE_COPY);
+    }
+    clear_trees(o);
+    host_free(n_execs);
+    host_free(before);
+    return true;
+}
+
+/* ---- waits ---- */
+
+/* `queue` waits until a moment of `of`, unless it knows it to be over. */
+static bool
+add_wait(struct order *o, uint32_t queue, uint32_t of, uint32_t moment)
+{
+    struct hcq_graph *graph = o->graph;
+    uint32_t i;
+
+    if (o->known[queue][of] >= moment)
+        return true;
+    if (host_grow((void **)&graph->waits, &graph->cap_waits, graph->n_waits + 1,
+                  sizeof(*graph->waits)) != 0)
+        return false;
+    graph->waits[graph->n_waits++] = (struct graph_wait){of, moment};
+    o->known[queue][of] = moment;
+    if (moment == GRAPH_BEGIN) {
+        graph->begin_signals = true;
+        return true;
+    }
+    graph->commands[moment - moment_of(0)].signals = true;
+    for (i = 0; i < graph->n_queues; i++)
+        o->known[queue][i] = greater(
+            o->known[queue][i],
+            o->then[(size_t)(moment - moment_of(0)) * graph->n_queues + i]);
+    return true;
+}
+
+/* Waits for these moments, the latest first: it may tell of the others. */
+static bool
+add_waits(struct order *o, uint32_t queue, uint32_t *moments)
+{
+    uint32_t of, i;
+
+    moments[queue] = 0;
+    for (;;) {
+        for (of = 0, i = 1; i < o->graph->n_queues; i++) {
+            if (moments[i] > moments[of])
+                of = i;
+        }
+        if (moments[of] == 0)
+            return true;
+        if (!add_wait(o, queue, of, moments[of]))
+            return false;
+        moments[of] = 0;
+    }
+}
+
+static bool
+order_command(struct order *o, size_t at)
+{
+    struct hcq_graph *graph = o->graph;
+    struct graph_command *command = &graph->commands[at];
+    uint32_t moments[HCQ_GRAPH_QUEUES_MAX], q, queue = command->queue;
+
+    find_conflicts(o, command, queue, moment_of(at), moments);
+    for (q = 0; q < graph->n_queues; q++) {
+        if (graph->queues[q]->dev != command->dev)
+            moments[q] = o->last[q];
+    }
+    moments[0] = greater(moments[0], GRAPH_BEGIN);
+    command->first_wait = (uint32_t)graph->n_waits;
+    if (!add_waits(o, queue, moments))
+        return false;
+    command->n_waits = (uint32_t)graph->n_waits - command->first_wait;
+    o->last[queue] = o->known[queue][queue] = moment_of(at);
+    memcpy(&o->then[at * graph->n_queues], o->known[queue],
+           graph->n_queues * sizeof(*o->then));
+    return true;
+}
+
+static bool
+order_commands(struct order *o)
+{
+    struct hcq_graph *graph = o->graph;
+    uint32_t moments[HCQ_GRAPH_QUEUES_MAX];
+    size_t i;
+
+    o->then =
+        host_calloc(graph->n_commands * graph->n_queues + 1, sizeof(*o->then));
+    if (!o->then || !find_borders(o) || !make_trees(o) || !choose_queues(o))
+        return false;
+    for (i = 0; i < graph->n_commands; i++) {
+        if (!order_command(o, i))
+            return false;
+    }
+    memcpy(moments, o->last, sizeof(moments));
+    i = graph->n_waits;
+    if (!add_waits(o, 0, moments))
+        return false;
+    graph->n_last_waits = (uint32_t)(graph->n_waits - i);
+    return true;
+}
+
+/* ---- what is fixed ---- */
+
+static int
+by_begin(const void *a, const void *b)
+{
+    const struct graph_range *x = a, *y = b;
+
+    return x->begin < y->begin ? -1 : x->begin > y->begin;
+}
+
+/* The fixed ranges with that access; false: out of memory. */
+static bool
+gather_ranges(const struct hcq_graph *graph, uint32_t access,
+              struct graph_range **out_ranges, size_t *out_n)
+{
+    struct graph_range *ranges =
+        host_calloc(graph->n_args + 1, sizeof(*ranges));
+    size_t n = 0, kept = 0, i;
+
+    if (!ranges)
+        return false;
+    for (i = 0; i < graph->n_args; i++) {
+        const struct hcq_graph_arg *arg = &graph->args[i];
+        if (arg->access & access && arg->slot == HCQ_SLOT_NONE &&
+            arg->size_bytes)
+            ranges[n++] =
+                (struct graph_range){arg->value, arg->value + arg->size_bytes};
+    }
+    qsort(ranges, n, sizeof(*ranges), by_begin);
+    for (i = 0; i < n; i++) {
+        if (kept && ranges[i].begin <= ranges[kept - 1].end) {
+            if (ranges[i].end > ranges[kept - 1].end)
+                ranges[kept - 1].end = ranges[i].end;
+        } else {
+            ranges[kept++] = ranges[i];
+        }
+    }
+    *out_ranges = ranges;
+    *out_n = kept;
+    return true;
+}
+
+static void
+find_written(struct hcq_graph *graph)
+{
+    size_t i;
+
+    for (i = 0; i < graph->n_args; i++) {
+        const struct hcq_graph_arg *arg = &graph->args[i];
+        if (arg->access & HCQ_ACCESS_WRITE && arg->slot != HCQ_SLOT_NONE)
+            graph->slots[arg->slot].is_written = true;
+    }
+}
+
+bell_status
+hcq_graph_order(struct hcq_graph *graph)
+{
+    struct order o = {.graph = graph};
+    uint32_t q, i;
+    bool ok = order_commands(&o);
+    size_t at;
+
+    for (q = 0; q < graph->n_queues; q++) {
+        for (i = 0; i < TREE_COUNT; i++) {
+            host_free(o.trees[q][i].all);
+            host_free(o.trees[q][i].any);
+        }
+    }
+    host_free(o.borders);
+    host_free(o.then);
+    find_written(graph);
+    ok = ok &&
+         gather_ranges(graph, HCQ_ACCESS_WRITE, &graph->written,
+                       &graph->n_written) &&
+         gather_ranges(graph, HCQ_ACCESS_READ, &graph->read, &graph->n_read);
+    if (!ok)
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "graph '%s': no memory to order %zu commands",
+                         graph->name, graph->n_commands);
+    graph->is_used[0] = true;
+    for (at = 0; at < graph->n_commands; at++)
+        graph->is_used[graph->commands[at].queue] = true;
+    for (q = 0; q < graph->n_queues; q++)
+        graph->n_used += graph->is_used[q];
+    return BELL_OK;
+}
