@@ -340,6 +340,11 @@ def check_real(tap, data):
     if done.stdout.rstrip('\n') != want.rstrip('\n'):
         complaints.append(f'another text: {done.stdout}')
     tap.check('256 tokens of a real model', complaints)
+    done = run(*args, '--steps', '48', '--device', 'CPU', '--json')
+    complaints = expect(done, 0)
+    if not complaints and json.loads(done.stdout)['n_kernels_compiled_late']:
+        complaints.append('compiled after token 3: ' + done.stdout)
+    tap.check('nothing is compiled after token 3', complaints)
     if not SIMULATED:
         tap.skip('simulated cards', 'built without them')
         return

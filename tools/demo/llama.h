@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "doorbell/jit.h"
 #include "doorbell/tensor.h"
 #include "tools/demo/digits.h"
 
@@ -65,7 +66,6 @@ struct llama_shape {
 struct llama_layer {
     struct bell_tensor *attn_norm, *wq, *wk, *wv, *wo; /* as (out, in) */
     struct bell_tensor *ffn_norm, *w1, *w2, *w3;
-    struct bell_tensor *keys, *values; /* (kv heads, context, head) */
 };
 
 struct llama {
@@ -75,20 +75,23 @@ struct llama {
     struct bell_tensor *norm, *classifier;
     struct bell_tensor *cosines, *sines; /* (context, 1, head / 2) */
     struct bell_tensor *places;          /* (context): 0, 1, 2, ... */
-    struct llama_layer *layers;          /* owned */
-    double n_weight_bytes;               /* read for a token */
+    /* keys and values: (layers, 2, kv heads, context, head) */
+    struct bell_tensor *cache;
+    struct bell_jit *next;      /* one token */
+    struct llama_layer *layers; /* owned */
+    double n_weight_bytes;      /* read for a token */
 };
 
-/* Reads llama2.c's checkpoint, version 0. BELL_E_IO: not such a file, sizes
+/* Reads llama2.c's checkpoint, version 0, into *model, which stays where it is
+ * until llama_fini. BELL_E_IO: not such a file, sizes
  * that cannot be, truncated, too long. */
 BELL_MUST_CHECK bell_status llama_load(struct bell_context *ctx,
-                                       const char *path,
-                                       struct llama *out_model);
+                                       const char *path, struct llama *model);
 void llama_fini(struct llama *model);
 
-/* The logits that follow tokens[n - 1], of shape (tokens), where tokens[0] is
- * at place `at` of the text; at + n is at most the context's length. What
- * comes before it is in the caches, to which this adds. */
+/* The logits that follow tokens[n - 1], of shape (tokens). Either they begin the
+ * text (at 0), or it is one token, at place `at`; at + n is at most the
+ * context's length. What comes before it is in the cache, to which this adds. */
 BELL_MUST_CHECK bell_status llama_forward(struct llama *model,
                                           const int32_t *tokens, int64_t n,
                                           int64_t at,

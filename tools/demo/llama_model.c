@@ -193,28 +193,204 @@ make_tables(struct llama *model)
 }
 
 static BELL_MUST_CHECK bell_status
-make_caches(struct llama *model)
+make_cache(struct llama *model)
 {
     const struct llama_shape *s = &model->shape;
-    int64_t i;
 
-    for (i = 0; i < s->n_layers; i++) {
-        struct llama_layer *layer = &model->layers[i];
-        struct bell_tensor *both[2];
-        layer->keys = bell_keep_forever(bell_zeros(
-            model->ctx,
-            BELL_DIMS(s->n_kv_heads, s->context, s->dim / s->n_heads),
-            BELL_FLOAT32));
-        layer->values = bell_keep_forever(bell_zeros(
-            model->ctx,
-            BELL_DIMS(s->n_kv_heads, s->context, s->dim / s->n_heads),
-            BELL_FLOAT32));
-        both[0] = layer->keys;
-        both[1] = layer->values;
-        BELL_TRY(bell_realize(both, 2));
+    model->cache =
+        bell_keep_forever(bell_zeros(model->ctx,
+                                     BELL_DIMS(s->n_layers, 2, s->n_kv_heads,
+                                               s->context, s->dim / s->n_heads),
+                                     BELL_FLOAT32));
+    return bell_realize1(model->cache);
+}
+
+/* ---- the forward pass ---- */
+
+/* Where the tokens are that are computed. */
+struct at {
+    struct bell_tensor *cosines, *sines; /* (n, 1, head / 2), of their places */
+    struct bell_tensor *is_own;  /* (context, 1): which place; NULL: all own */
+    struct bell_tensor *is_seen; /* (context): up to it */
+    struct bell_tensor *cache;
+};
+
+/* Turns neighbouring pairs of x (n, heads, head) by the angles of its place. */
+static struct bell_tensor *
+turn(const struct at *at, struct bell_tensor *x)
+{
+    int64_t n = bell_size(x, 0), heads = bell_size(x, 1);
+    int64_t half = bell_size(x, 2) / 2;
+    struct bell_tensor *a, *b, *parts[2];
+
+    x = bell_reshape(x, BELL_DIMS(n, heads, half, 2));
+    a = bell_select(x, 3, 0);
+    b = bell_select(x, 3, 1);
+    parts[0] = bell_sub(bell_mul(a, at->cosines), bell_mul(b, at->sines));
+    parts[1] = bell_add(bell_mul(a, at->sines), bell_mul(b, at->cosines));
+    return bell_reshape(bell_stack(parts, 2, 3), BELL_DIMS(n, heads, 2 * half));
+}
+
+/* (n, heads * head) as (heads, n, head). */
+static struct bell_tensor *
+heads_first(struct bell_tensor *x)
+{
+    return bell_transpose(x, 0, 1);
+}
+
+/* What x (n, dim) reads from the tokens up to its own. kv[]: its keys and values
+ * (kv heads, n, head). The queries that share keys are rows of one product. */
+static struct bell_tensor *
+attend(const struct llama *model, int64_t number, const struct at *at,
+       struct bell_tensor *x, struct bell_tensor **kv)
+{
+    const struct llama_shape *s = &model->shape;
+    const struct llama_layer *layer = &model->layers[number];
+    int64_t n = bell_size(x, 0), head = s->dim / s->n_heads;
+    int64_t group = s->n_heads / s->n_kv_heads;
+    struct bell_tensor *all[2], *h, *q;
+    int i;
+
+    h = bell_rms_norm(x, layer->attn_norm, EPSILON);
+    q = bell_reshape(bell_linear(h, layer->wq, NULL),
+                     BELL_DIMS(n, s->n_heads, head));
+    kv[0] = bell_reshape(bell_linear(h, layer->wk, NULL),
+                         BELL_DIMS(n, s->n_kv_heads, head));
+    kv[1] = bell_reshape(bell_linear(h, layer->wv, NULL),
+                         BELL_DIMS(n, s->n_kv_heads, head));
+    q = heads_first(turn(at, q));
+    kv[0] = heads_first(turn(at, kv[0]));
+    kv[1] = heads_first(kv[1]);
+    if (at->is_own) {
+        struct bell_tensor *cache = bell_select(at->cache, 0, number);
+        for (i = 0; i < 2; i++)
+            all[i] = bell_where(at->is_own, kv[i], bell_select(cache, 0, i));
+        q = bell_reshape(q, BELL_DIMS(s->n_kv_heads, group, head));
+        x = bell_scaled_dot_product_attention(q, all[0], all[1], at->is_seen, 0,
+                                              false, 0);
+    } else {
+        q = bell_reshape(q, BELL_DIMS(s->n_kv_heads, group, n, head));
+        for (i = 0; i < 2; i++)
+            all[i] = bell_expand(bell_unsqueeze(kv[i], 1),
+                                 BELL_DIMS(s->n_kv_heads, group, n, head));
+        x = bell_scaled_dot_product_attention(q, all[0], all[1], NULL, 0, true,
+                                              0);
     }
+    x = heads_first(bell_reshape(x, BELL_DIMS(s->n_heads, n, head)));
+    return bell_linear(bell_reshape(x, BELL_DIMS(n, s->dim)), layer->wo, NULL);
+}
+
+static struct bell_tensor *
+feed_forward(const struct llama_layer *layer, struct bell_tensor *x)
+{
+    struct bell_tensor *gate = bell_silu(bell_linear(x, layer->w1, NULL));
+
+    return bell_linear(bell_mul(gate, bell_linear(x, layer->w3, NULL)),
+                       layer->w2, NULL);
+}
+
+/* out[0]: the logits behind the last of the tokens x (n, dim); out[1]: what goes
+ * into the cache, (layers, 2, kv heads, n, head). */
+static bell_status
+run_layers(const struct llama *model, const struct at *at,
+           struct bell_tensor *x, struct bell_tensor **out)
+{
+    const struct llama_shape *s = &model->shape;
+    int64_t n = bell_size(x, 0), i;
+    struct bell_tensor **kv = host_calloc((size_t)s->n_layers, sizeof(*kv));
+    struct bell_tensor *both[2];
+
+    if (!kv)
+        return bell_fail(BELL_E_NO_MEMORY, "no memory for %lld layers",
+                         (long long)s->n_layers);
+    for (i = 0; i < s->n_layers; i++) {
+        const struct llama_layer *layer = &model->layers[i];
+        x = bell_add(x, attend(model, i, at, x, both));
+        kv[i] = bell_stack(both, 2, 0);
+        x = bell_add(
+            x, feed_forward(layer, bell_rms_norm(x, layer->ffn_norm, EPSILON)));
+    }
+    x = bell_rms_norm(bell_narrow(x, 0, n - 1, 1), model->norm, EPSILON);
+    out[0] = bell_reshape(bell_linear(x, model->classifier, NULL),
+                          BELL_DIMS(s->n_tokens));
+    out[1] = bell_stack(kv, (uint32_t)s->n_layers, 0);
+    host_free(kv);
     return BELL_OK;
 }
+
+/* One token, in[0], at place in[1]; what is before it is in the cache. */
+static bell_status
+next_token(struct bell_context *ctx, void *user, struct bell_tensor *const *in,
+           struct bell_tensor **out)
+{
+    const struct llama *model = user;
+    struct bell_tensor *place = bell_reshape(in[1], BELL_DIMS(1));
+    struct at at = {
+        .cosines = bell_index_select(model->cosines, 0, place),
+        .sines = bell_index_select(model->sines, 0, place),
+        .is_own = bell_unsqueeze(bell_eq(model->places, place), 1),
+        .is_seen = bell_le(model->places, place),
+        .cache = model->cache,
+    };
+
+    (void)ctx;
+    return run_layers(
+        model, &at,
+        bell_embedding(bell_reshape(in[0], BELL_DIMS(1)), model->embedding),
+        out);
+}
+
+static BELL_MUST_CHECK bell_status
+make_jit(struct llama *model)
+{
+    struct bell_jit_desc desc = {
+        .struct_size = sizeof(desc),
+        .name = "llama",
+        .fn = next_token,
+        .user = model,
+        .n_in = 2,
+        .n_out = 2,
+    };
+
+    return bell_jit_create(model->ctx, &desc, &model->next);
+}
+
+/* Tokens that begin the text. */
+static bell_status
+first_tokens(struct llama *model, const int32_t *tokens, int64_t n,
+             struct bell_tensor **out)
+{
+    struct at at = {
+        .cosines = bell_narrow(model->cosines, 0, 0, n),
+        .sines = bell_narrow(model->sines, 0, 0, n),
+    };
+    struct bell_tensor *x =
+        bell_from_data(model->ctx, BELL_INT32, BELL_DIMS(n), tokens);
+
+    BELL_TRY(run_layers(model, &at, bell_embedding(x, model->embedding), out));
+    return bell_realize(out, 2);
+}
+
+bell_status
+llama_forward(struct llama *model, const int32_t *tokens, int64_t n, int64_t at,
+              struct bell_tensor **out_logits)
+{
+    const int64_t place[5] = {0, 0, 0, at, 0};
+    struct bell_tensor *in[2], *out[2];
+
+    if (n > 1) {
+        BELL_TRY(first_tokens(model, tokens, n, out));
+    } else {
+        in[0] = bell_scalar_int(model->ctx, tokens[0]);
+        in[1] = bell_scalar_int(model->ctx, at);
+        BELL_TRY(bell_jit_call(model->next, in, out));
+    }
+    bell_assign_slice(model->cache, place, 5, out[1]);
+    *out_logits = out[0];
+    return bell_context_status(model->ctx);
+}
+
+/* ---- all of it ---- */
 
 static BELL_MUST_CHECK bell_status
 load_from(struct llama *model, struct source *source)
@@ -229,26 +405,26 @@ load_from(struct llama *model, struct source *source)
                          (long long)model->shape.n_layers);
     BELL_TRY(take_weights(model, source, is_shared));
     BELL_TRY(make_tables(model));
-    return make_caches(model);
+    BELL_TRY(make_cache(model));
+    return make_jit(model);
 }
 
 bell_status
-llama_load(struct bell_context *ctx, const char *path, struct llama *out_model)
+llama_load(struct bell_context *ctx, const char *path, struct llama *model)
 {
-    struct llama model = {.ctx = ctx};
     struct source source = {.path = path};
     struct file_bytes file;
     bell_status status;
 
+    memset(model, 0, sizeof(*model));
+    model->ctx = ctx;
     BELL_TRY(file_read(path, &file));
     source.at = file.data;
     source.n_left = file.size_bytes;
-    status = load_from(&model, &source);
+    status = load_from(model, &source);
     file_bytes_fini(&file);
     if (status != BELL_OK)
-        llama_fini(&model);
-    else
-        *out_model = model;
+        llama_fini(model);
     return status;
 }
 
@@ -270,115 +446,8 @@ llama_fini(struct llama *model)
     bell_tensor_release(model->cosines);
     bell_tensor_release(model->sines);
     bell_tensor_release(model->places);
+    bell_tensor_release(model->cache);
+    bell_jit_destroy(model->next);
     host_free(model->layers);
     memset(model, 0, sizeof(*model));
-}
-
-/* ---- the forward pass ---- */
-
-/* Turns neighbouring pairs of x (n, heads, head) by the angles of its place. */
-static struct bell_tensor *
-turn(const struct llama *model, struct bell_tensor *x, int64_t at)
-{
-    int64_t n = bell_size(x, 0), heads = bell_size(x, 1);
-    int64_t half = bell_size(x, 2) / 2;
-    struct bell_tensor *c = bell_narrow(model->cosines, 0, at, n);
-    struct bell_tensor *s = bell_narrow(model->sines, 0, at, n);
-    struct bell_tensor *a, *b;
-
-    x = bell_reshape(x, BELL_DIMS(n, heads, half, 2));
-    a = bell_select(x, 3, 0);
-    b = bell_select(x, 3, 1);
-    x = bell_stack(BELL_TENSORS(bell_sub(bell_mul(a, c), bell_mul(b, s)),
-                                bell_add(bell_mul(a, s), bell_mul(b, c))),
-                   3);
-    return bell_reshape(x, BELL_DIMS(n, heads, 2 * half));
-}
-
-/* The rows of a projection as (heads, n, head). */
-static struct bell_tensor *
-heads_first(struct bell_tensor *x)
-{
-    return bell_transpose(x, 0, 1);
-}
-
-/* What x (n, dim) reads from the caches, to which it adds itself. What both
- * additions share is computed first. The queries that share keys are rows of
- * one product. */
-static BELL_MUST_CHECK bell_status
-attend(struct llama *model, struct llama_layer *layer, struct bell_tensor *x,
-       struct bell_tensor *mask, int64_t at, struct bell_tensor **out)
-{
-    const struct llama_shape *s = &model->shape;
-    int64_t n = bell_size(x, 0), head = s->dim / s->n_heads;
-    int64_t group = s->n_heads / s->n_kv_heads;
-    const int64_t place[] = {0, at, 0};
-    struct bell_tensor *h = bell_rms_norm(x, layer->attn_norm, EPSILON);
-    struct bell_tensor *q = bell_linear(h, layer->wq, NULL);
-    struct bell_tensor *k = bell_linear(h, layer->wk, NULL);
-    struct bell_tensor *v = bell_linear(h, layer->wv, NULL);
-
-    q = turn(model, bell_reshape(q, BELL_DIMS(n, s->n_heads, head)), at);
-    k = turn(model, bell_reshape(k, BELL_DIMS(n, s->n_kv_heads, head)), at);
-    v = bell_reshape(v, BELL_DIMS(n, s->n_kv_heads, head));
-    BELL_TRY(bell_realize((struct bell_tensor *const[]){x, q, k, v}, 4));
-    bell_assign_slice(layer->keys, place, 3, heads_first(k));
-    bell_assign_slice(layer->values, place, 3, heads_first(v));
-    q = bell_reshape(heads_first(q), BELL_DIMS(s->n_kv_heads, group * n, head));
-    x = bell_scaled_dot_product_attention(q, layer->keys, layer->values, mask,
-                                          0, false, 0);
-    x = heads_first(bell_reshape(x, BELL_DIMS(s->n_heads, n, head)));
-    *out = bell_linear(bell_reshape(x, BELL_DIMS(n, s->dim)), layer->wo, NULL);
-    return BELL_OK;
-}
-
-static struct bell_tensor *
-feed_forward(const struct llama_layer *layer, struct bell_tensor *x)
-{
-    struct bell_tensor *gate = bell_silu(bell_linear(x, layer->w1, NULL));
-
-    return bell_linear(bell_mul(gate, bell_linear(x, layer->w3, NULL)),
-                       layer->w2, NULL);
-}
-
-/* Row i of a token at at + i sees the places up to its own. */
-static struct bell_tensor *
-make_mask(const struct llama *model, int64_t n, int64_t at)
-{
-    int64_t group = model->shape.n_heads / model->shape.n_kv_heads;
-    struct bell_tensor *row = bell_narrow(model->places, 0, at, n);
-
-    row = bell_repeat(row, BELL_DIMS(group));
-    return bell_le(bell_unsqueeze(model->places, 0), bell_unsqueeze(row, 1));
-}
-
-static struct bell_tensor *
-embed(struct llama *model, const int32_t *tokens, int64_t n)
-{
-    if (n == 1)
-        return bell_narrow(model->embedding, 0, tokens[0], 1);
-    return bell_embedding(
-        bell_from_data(model->ctx, BELL_INT32, BELL_DIMS(n), tokens),
-        model->embedding);
-}
-
-bell_status
-llama_forward(struct llama *model, const int32_t *tokens, int64_t n, int64_t at,
-              struct bell_tensor **out_logits)
-{
-    struct bell_tensor *x = embed(model, tokens, n), *y;
-    struct bell_tensor *mask = make_mask(model, n, at);
-    int64_t i;
-
-    for (i = 0; i < model->shape.n_layers; i++) {
-        struct llama_layer *layer = &model->layers[i];
-        BELL_TRY(attend(model, layer, x, mask, at, &y));
-        x = bell_add(x, y);
-        y = bell_rms_norm(x, layer->ffn_norm, EPSILON);
-        x = bell_add(x, feed_forward(layer, y));
-    }
-    x = bell_rms_norm(bell_narrow(x, 0, n - 1, 1), model->norm, EPSILON);
-    *out_logits = bell_reshape(bell_linear(x, model->classifier, NULL),
-                               BELL_DIMS(model->shape.n_tokens));
-    return BELL_OK;
 }
