@@ -26,7 +26,7 @@
 #define MAX_FINALISTS  3
 #define MAX_ROUNDS     20
 #define MIN_ROUNDS     5
-#define CLEARLY        0.97 /* of the rules' time, in the median */
+#define CLEARLY        0.97 /* of the rules' time, median and least */
 #define MODEL_CLEARLY  0.98 /* where times are a model's */
 #define MIN_WON        0.75 /* of the rounds */
 #define MUCH_BETTER    0.95 /* than the best so far: goes on from there */
@@ -35,6 +35,7 @@
 #define SLOW_COMPILE   0.2  /* of the time, for one: others are to be smaller */
 #define MIN_LIMIT_NS   200000000ull /* before a kernel counts as hung */
 #define LIMIT_TIMES    100          /* the rules' time */
+#define LIMIT_PART     0.25         /* of the time there is, at most */
 
 struct candidate {
     struct lower_made made;
@@ -454,7 +455,7 @@ run_final(struct search *s, const uint32_t *finalists, uint32_t n,
 {
     double us[MAX_FINALISTS + 1][MAX_ROUNDS], least = 0;
     double end = seconds_since(s->start_ns) + s->tune->seconds * FINAL_PART;
-    double medians[MAX_FINALISTS + 1];
+    double medians[MAX_FINALISTS + 1], fastest[MAX_FINALISTS + 1];
     uint32_t won[MAX_FINALISTS + 1] = {0}, round, i;
 
     for (round = 0; round < MAX_ROUNDS; round++) {
@@ -465,8 +466,11 @@ run_final(struct search *s, const uint32_t *finalists, uint32_t n,
             BELL_TRY(sample(s, &s->list[at ? finalists[at - 1] : 0],
                             &us[at][round]));
         }
-        for (i = 1; i <= n; i++)
+        for (i = 0; i <= n; i++) {
             won[i] += us[i][round] < us[0][round];
+            if (round == 0 || us[i][round] < fastest[i])
+                fastest[i] = us[i][round];
+        }
     }
     *out_winner = 0;
     for (i = 0; i <= n; i++)
@@ -474,6 +478,7 @@ run_final(struct search *s, const uint32_t *finalists, uint32_t n,
     s->tuned->rules_us = s->tuned->best_us = medians[0];
     for (i = 1; i <= n; i++) {
         if (medians[i] > CLEARLY * medians[0] ||
+            fastest[i] > CLEARLY * fastest[0] ||
             (double)won[i] < MIN_WON * round ||
             (*out_winner && medians[i] >= least))
             continue;
@@ -564,10 +569,10 @@ begin_search(struct search *s, const char **out_why_not)
                               HCQ_TIMEOUT_NS, RT_BENCH_WELL, &us));
         BELL_TRY(rt_bench_keep(&s->bench));
         s->limit_ns = (time_now_ns() - start) * LIMIT_TIMES;
+        if ((double)s->limit_ns > s->tune->seconds * LIMIT_PART * 1e9)
+            s->limit_ns = (uint64_t)(s->tune->seconds * LIMIT_PART * 1e9);
         if (s->limit_ns < MIN_LIMIT_NS)
             s->limit_ns = MIN_LIMIT_NS;
-        if (s->limit_ns > HCQ_TIMEOUT_NS)
-            s->limit_ns = HCQ_TIMEOUT_NS;
         if (seconds_since(start) > s->tune->seconds / 8)
             *out_why_not = "a run takes too long for the time there is";
     }

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,7 @@
 static struct tensor_tuned told; /* the last; its texts are gone */
 static char best[LOWER_SCHEDULE_TEXT];
 static uint32_t n_told, n_counted;
+static volatile sig_atomic_t has_enough;
 
 static void
 hear(void *user, const struct tensor_tuned *t)
@@ -43,6 +45,7 @@ end_count(void *user, struct chip_work *out_work)
 {
     (void)user;
     out_work->n_insns = 1e9 / ++n_counted;
+    has_enough = n_counted > 24;
 }
 
 /* A matrix of small integers: sums of products are exact in any order. */
@@ -89,7 +92,8 @@ open_device(const char *device)
 
     if (bell_context_create(device, &ctx) != BELL_OK)
         fail_msg("%s", bell_error_last()->message);
-    n_told = 0;
+    n_told = n_counted = 0;
+    has_enough = 0;
     return ctx;
 }
 
@@ -97,7 +101,8 @@ static void
 check_failures(const char *device)
 {
     const struct tensor_tune tune = {.beam = 2,
-                                     .seconds = 2,
+                                     .seconds = 20,
+                                     .stop = &has_enough,
                                      .tell = hear,
                                      .count_begin = begin_count,
                                      .count_end = end_count,
@@ -145,7 +150,8 @@ static void
 test_kept(void **state)
 {
     const struct tensor_tune tune = {.beam = 4,
-                                     .seconds = 1,
+                                     .seconds = 20,
+                                     .stop = &has_enough,
                                      .tell = hear,
                                      .count_begin = begin_count,
                                      .count_end = end_count};
