@@ -192,6 +192,28 @@ copy_whole(const char *call, struct bell_tensor *t)
 }
 
 bell_status
+tensor_find_reached(struct bell_context *ctx, uint8_t **out_mark)
+{
+    const struct bell_tensor *t;
+    struct tensor_iter it;
+    struct search s;
+    bell_status status = search_init(&s, ctx, false);
+
+    if (status != BELL_OK) {
+        search_fini(&s);
+        return status;
+    }
+    for (t = tensor_first(ctx, &it); t; t = tensor_next(ctx, &it)) {
+        if (!buffer_node(t))
+            (void)search_from(&s, t->uop);
+    }
+    *out_mark = s.mark;
+    s.mark = NULL;
+    search_fini(&s);
+    return BELL_OK;
+}
+
+bell_status
 tensor_own_memory(const char *call, struct bell_tensor *t)
 {
     bool shared;

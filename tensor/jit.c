@@ -233,8 +233,11 @@ bell_jit_get_info(const struct bell_jit *jit, struct bell_jit_info *out_info)
         .n_used = jit->n_used,
         .held_bytes = info.n_bytes,
     };
-    for (i = 0; i < jit->n_used; i++)
-        out_info->n_state += jit->used[i].is_written | jit->used[i].is_replaced;
+    for (i = 0; i < jit->n_used; i++) {
+        const struct jit_used *u = &jit->used[i];
+        out_info->n_state += u->is_written | u->is_replaced;
+        out_info->n_in_place += u->is_written && !u->is_replaced;
+    }
 }
 
 /* ---- capturing ---- */
@@ -247,6 +250,7 @@ struct saved {
     uint32_t flags;
     struct tensor_buffer *stand; /* a reference; NULL: a bell_scalar */
     uint32_t used;               /* number in jit->used */
+    struct tensor_buffer *over;  /* a result that lies there, or NULL */
 };
 
 struct capture {
@@ -491,6 +495,8 @@ find_used(struct capture *c)
             continue;
         s->used = jit->n_used++;
         s->stand->slot = jit->desc.n_in + s->used;
+        if (s->over)
+            s->over->slot = s->stand->slot;
         u->t = s->t;
         u->serial = s->serial;
         u->is_read = s->stand->is_used;
@@ -515,6 +521,63 @@ add_made(struct bell_jit *jit, size_t *cap, struct tensor_buffer *buf)
     jit->made[jit->n_made++] =
         (struct jit_made){.dtype = buf->dtype, .n_elems = buf->n_elems};
     return BELL_OK;
+}
+
+/* How often tensors and outputs will denote a result or a stand-in. */
+struct denoted {
+    uint32_t *made, *handles; /* by number */
+};
+
+static void
+count_denoted(struct capture *c, const struct denoted *d)
+{
+    const struct tensor_buffer *buf;
+    size_t i, n = c->jit->desc.n_out;
+
+    for (i = 0; i < n + c->n_saved; i++) {
+        if (i >= n && !is_changed(&c->saved[i - n]))
+            continue;
+        buf = tensor_buffer_of(i < n ? c->out[i] : c->saved[i - n].t);
+        if (buf->role == TENSOR_MADE)
+            d->made[buf->number]++;
+        if (buf->role == TENSOR_HANDLE)
+            d->handles[buf->number]++;
+    }
+}
+
+/* New values of tensors, where the old ones are: where nothing else denotes
+ * either. Such a tensor denotes its own stand-in again. */
+static bell_status
+overwrite_state(struct capture *c)
+{
+    struct denoted d = {
+        host_calloc((size_t)c->trace.n_made + 1, sizeof(*d.made)),
+        host_calloc(c->n_saved + 1, sizeof(*d.handles))};
+    bell_status status = BELL_OK;
+    bool done;
+    size_t i;
+
+    if (!d.made || !d.handles)
+        status = bell_fail(BELL_E_NO_MEMORY, "%s: out of memory", c->jit->name);
+    else
+        count_denoted(c, &d);
+    for (i = 0; i < c->n_saved && status == BELL_OK; i++) {
+        struct saved *s = &c->saved[i];
+        struct tensor_buffer *made;
+        if (!is_changed(s) || d.handles[i])
+            continue;
+        made = tensor_buffer_of(s->t);
+        if (made->role != TENSOR_MADE || d.made[made->number] != 1)
+            continue;
+        status = rt_capture_overwrite(c->trace.capture, s->stand, made, &done);
+        if (status == BELL_OK && done) {
+            s->over = made;
+            tensor_set_node(s->t, s->node);
+        }
+    }
+    host_free(d.made);
+    host_free(d.handles);
+    return status;
 }
 
 static bell_status
@@ -562,14 +625,27 @@ place_feeds(struct capture *c, uint32_t feed_slot)
     }
 }
 
+/* Room, if there is anything to feed. */
+static size_t
+count_feeds(const struct capture *c)
+{
+    size_t n = c->trace.n_feeds;
+    uint32_t i;
+
+    for (i = 0; i < c->jit->desc.n_in; i++)
+        n += c->stands[i]->n_elems == 1;
+    return n ? c->jit->desc.n_in + c->trace.n_feeds : 0;
+}
+
 static bell_status
 end_capture(struct capture *c)
 {
     struct bell_jit *jit = c->jit;
-    size_t cap_made = 0, i, n_feeds = jit->desc.n_in + c->trace.n_feeds;
+    size_t cap_made = 0, i;
     uint32_t feed_slot;
 
     BELL_TRY(realize_rest(c));
+    BELL_TRY(overwrite_state(c));
     BELL_TRY(find_used(c));
     for (i = 0; i < jit->desc.n_out; i++) {
         set_type(&jit->outputs[i].type, c->out[i]);
@@ -583,7 +659,7 @@ end_capture(struct capture *c)
     feed_slot = jit->desc.n_in + jit->n_used + jit->n_made;
     place_feeds(c, feed_slot);
     return rt_capture_end(c->trace.capture, feed_slot + 1, feed_slot,
-                          n_feeds * TENSOR_FEED_BYTES);
+                          count_feeds(c) * TENSOR_FEED_BYTES);
 }
 
 /* Nothing of the function is left but what the jit has taken; with it, what
@@ -751,8 +827,8 @@ get_memory(struct bell_tensor *t, struct tensor_buffer **out)
     return (*out)->device_mem ? BELL_OK : tensor_fail_gone("bell_jit_call");
 }
 
-/* Does any handle but its own denote what the jit writes to? *out_deep: some
- * may be made of it. */
+/* Marks buffers that the jit writes to and another handle denotes: they are
+ * `is_written`. *out_deep: there are handles that are made of something. */
 static void
 find_shared(struct bell_jit *jit, bool *out_deep)
 {
@@ -783,25 +859,31 @@ static bell_status
 own_written(struct bell_jit *jit)
 {
     bell_status status = BELL_OK;
+    uint8_t *reached = NULL;
     bool deep;
     uint32_t i;
 
     if (jit->n_written == 0 || jit->ctx->n_denoted == jit->n_denoted)
         return BELL_OK;
     find_shared(jit, &deep);
+    if (deep)
+        status = tensor_find_reached(jit->ctx, &reached);
     for (i = 0; i < jit->n_used; i++) {
         struct jit_used *u = &jit->used[i];
+        const struct uop *node;
         struct tensor_buffer *buf;
         bool shared;
         if (!u->is_written)
             continue;
         buf = tensor_buffer_of(u->t);
-        shared = buf->is_written || deep;
+        node = u->t->uop->n_src ? u->t->uop->src[0] : u->t->uop;
+        shared = buf->is_written || (reached && reached[node->id]);
         buf->number = 0;
         if (shared && status == BELL_OK)
             status = tensor_own_memory("bell_jit_call", u->t);
         buf->is_written = false;
     }
+    host_free(reached);
     return status;
 }
 

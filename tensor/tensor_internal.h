@@ -296,6 +296,11 @@ BELL_MUST_CHECK bell_status tensor_get_buffer(const char *call,
 
 /* ---- tensor/assign.c ---- */
 
+/* Marks, by node id, what handles that denote no leaf are made of. *out_mark is
+ * the caller's (host_free). */
+BELL_MUST_CHECK bell_status tensor_find_reached(struct bell_context *ctx,
+                                                uint8_t **out_mark);
+
 /* Gives `t`, which is realized, memory of its own, if another handle can see
  * the one it has. */
 BELL_MUST_CHECK bell_status tensor_own_memory(const char *call,

@@ -94,6 +94,7 @@ struct bell_jit_info {
     uint32_t n_kernels;  /* launches of a call */
     uint32_t n_used;     /* tensors from outside */
     uint32_t n_state;    /* of them, changed by a call */
+    uint32_t n_in_place; /* of these, in the memory that they have */
     uint64_t held_bytes; /* of device memory, beside tensors */
 };
 /* Zeros before the first call. */

@@ -7,12 +7,14 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "base/thread.h"
+#include "lower/schedule/overwrite.h"
 #include "tensor/runtime/run.h"
 #include "tensor/runtime/tape.h"
 #include "tensor/trace.h"
 
 #define N_FEEDS     4 /* replays that the host may have given words to */
 #define ARENA_ALIGN 256u
+#define NO_KERNEL   UINT32_MAX
 
 /* A realize. */
 struct step {
@@ -20,7 +22,10 @@ struct step {
     struct tensor_buffer **bufs; /* by buffer of the plan, references; NULL:
                                   * in the plan's scratch memory */
     uint64_t *words;             /* by value of the plan */
-    uint32_t scratch;            /* number of its span */
+    struct sched_item *items;    /* of the plan, or in place of them */
+    uint32_t *kernels;           /* by item; NO_KERNEL: not compiled yet */
+    uint32_t n_items;
+    uint32_t scratch; /* number of its span */
 };
 
 /* Memory in the arena, alive from launch `first` to launch `last`. */
@@ -75,6 +80,8 @@ free_step(struct rt_capture *cap, struct step *step)
     }
     host_free(step->bufs);
     host_free(step->words);
+    host_free(step->items);
+    host_free(step->kernels);
 }
 
 static void
@@ -171,15 +178,132 @@ rt_capture_run(struct rt_run *run, uint32_t number)
     *step = (struct step){.plan = number};
     step->bufs = host_calloc(plan->sched.n_bufs + 1, sizeof(*step->bufs));
     step->words = host_calloc(plan->n_values + 1, sizeof(*step->words));
+    step->items = host_calloc(plan->sched.n_items + 1, sizeof(*step->items));
+    step->kernels =
+        host_calloc(plan->sched.n_items + 1, sizeof(*step->kernels));
     run->results = host_calloc(plan->sched.n_bufs + 1, sizeof(*run->results));
-    if (!step->bufs || !step->words || !run->results)
+    if (!step->bufs || !step->words || !step->items || !step->kernels ||
+        !run->results)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory capturing");
+    step->n_items = plan->sched.n_items;
+    for (i = 0; i < step->n_items; i++) {
+        step->items[i] = plan->sched.items[i];
+        step->kernels[i] = plan->kernels[i];
+    }
     BELL_TRY(note_buffers(run, plan, step));
     for (i = 0; i < plan->n_values; i++)
         step->words[i] = plan->steps[i] ? rt_vary_word(run->rt, plan, i) : 0;
     mark_buffers(plan, step);
     cap->n_launches += plan->sched.n_items;
     return rt_replay_results(run, plan);
+}
+
+/* ---- in place ---- */
+
+/* Where the launches use two buffers. */
+struct use {
+    uint32_t n_old, last_old;    /* uses, and the launch of the last one */
+    uint32_t n_last;             /* uses in that one */
+    uint32_t n_made, first_made; /* the launch that makes it */
+    struct step *step;           /* of that */
+    uint32_t item, out, in;      /* slots there; in: of old, if it reads it */
+};
+
+static void
+find_uses(struct rt_capture *cap, const struct tensor_buffer *old,
+          const struct tensor_buffer *made, struct use *use)
+{
+    uint32_t at = 0, i, j;
+    size_t s;
+
+    *use = (struct use){.in = UINT32_MAX};
+    for (s = 0; s < cap->n_steps; s++) {
+        struct step *step = &cap->steps[s];
+        for (i = 0; i < step->n_items; i++, at++) {
+            for (j = 0; j < step->items[i].n_bufs; j++) {
+                const struct tensor_buffer *buf =
+                    step->bufs[step->items[i].bufs[j]];
+                if (buf == made && use->n_made++ == 0) {
+                    use->first_made = at;
+                    use->step = step;
+                    use->item = i;
+                    use->out = j;
+                }
+                if (buf == old) {
+                    use->n_last = use->n_old++ && use->last_old == at
+                                      ? use->n_last + 1
+                                      : 1;
+                    use->last_old = at;
+                    use->in = j;
+                }
+            }
+        }
+    }
+}
+
+bell_status
+rt_capture_overwrite(struct rt_capture *cap, struct tensor_buffer *old,
+                     struct tensor_buffer *made, bool *out_done)
+{
+    struct uop_graph *k = &cap->rt->kernels;
+    struct sched_item *item;
+    struct use use;
+    bool may = false;
+
+    *out_done = false;
+    find_uses(cap, old, made, &use);
+    if (old->is_written || old->n_elems != made->n_elems ||
+        old->dtype != made->dtype || use.n_made == 0 ||
+        (use.n_old && use.last_old > use.first_made))
+        return BELL_OK;
+    item = &use.step->items[use.item];
+    assert(use.out < item->n_outs);
+    if (use.n_old && use.last_old == use.first_made) {
+        if (use.n_last != 1 || use.in < item->n_outs)
+            return BELL_OK;
+        BELL_TRY(sched_may_overwrite(k, item->sink, use.out, use.in, &may));
+        if (!may)
+            return BELL_OK;
+        BELL_TRY(sched_overwrite(k, item, use.out, use.in));
+        BELL_TRY(
+            uop_validate_pass(k, &item->sink, 1, UOP_STAGE_K, "capturing"));
+        use.step->kernels[use.item] = NO_KERNEL;
+    }
+    old->is_used = old->is_written = true;
+    *out_done = true;
+    return BELL_OK;
+}
+
+/* The kernels that are others now. */
+static bell_status
+compile_changed(struct rt_capture *cap)
+{
+    const struct uop **sinks = host_calloc(cap->n_launches + 1, sizeof(*sinks));
+    uint32_t *kernels = host_calloc(cap->n_launches + 1, sizeof(*kernels));
+    bell_status status = BELL_OK;
+    uint32_t n = 0, i;
+    size_t s;
+
+    if (!sinks || !kernels)
+        status = bell_fail(BELL_E_NO_MEMORY, "out of memory capturing");
+    for (s = 0; status == BELL_OK && s < cap->n_steps; s++) {
+        for (i = 0; i < cap->steps[s].n_items; i++) {
+            if (cap->steps[s].kernels[i] == NO_KERNEL)
+                sinks[n++] = cap->steps[s].items[i].sink;
+        }
+    }
+    if (status == BELL_OK && n)
+        status = rt_compile(cap->rt, sinks, n, kernels);
+    n = 0;
+    for (s = 0; status == BELL_OK && s < cap->n_steps; s++) {
+        for (i = 0; i < cap->steps[s].n_items; i++) {
+            if (cap->steps[s].kernels[i] == NO_KERNEL)
+                cap->steps[s].kernels[i] = kernels[n++];
+        }
+    }
+    host_free(sinks);
+    host_free(kernels);
+    return status;
 }
 
 /* ---- memory ---- */
@@ -225,8 +349,8 @@ find_spans(struct rt_capture *cap)
         const struct rt_plan *plan = &cap->rt->plans[step->plan];
         BELL_TRY(add_span(cap, NULL, plan->scratch_bytes, at));
         step->scratch = (uint32_t)cap->n_spans - 1;
-        for (i = 0; i < plan->sched.n_items; i++, at++) {
-            const struct sched_item *item = &plan->sched.items[i];
+        for (i = 0; i < step->n_items; i++, at++) {
+            const struct sched_item *item = &step->items[i];
             for (j = 0; j < item->n_bufs; j++)
                 BELL_TRY(touch_result(cap, step->bufs[item->bufs[j]], at));
         }
@@ -344,10 +468,9 @@ memory_arg(struct rt_capture *cap, const struct step *step, uint32_t buf,
 static bell_status
 add_launch(struct rt_capture *cap, const struct step *step, uint32_t i)
 {
-    const struct rt_plan *plan = &cap->rt->plans[step->plan];
-    const struct sched_item *item = &plan->sched.items[i];
+    const struct sched_item *item = &step->items[i];
     const struct hcq_program *program =
-        cap->rt->kernel_list[plan->kernels[i]].program;
+        cap->rt->kernel_list[step->kernels[i]].program;
     uint32_t n_args = program->n_bufs + program->n_vals, j;
     struct rt_arg args[SCHED_MAX_PARAMS];
 
@@ -359,7 +482,7 @@ add_launch(struct rt_capture *cap, const struct step *step, uint32_t i)
         else
             args[j].value = step->words[item->vars[j - item->n_bufs]];
     }
-    return rt_tape_add(cap->tape, plan->kernels[i], args, n_args);
+    return rt_tape_add(cap->tape, step->kernels[i], args, n_args);
 }
 
 bell_status
@@ -369,12 +492,13 @@ rt_capture_end(struct rt_capture *cap, uint32_t n_slots, uint32_t feed_slot,
     size_t s;
     uint32_t i;
 
+    BELL_TRY(compile_changed(cap));
     BELL_TRY(make_arena(cap));
     BELL_TRY(make_feeds(cap, feed_slot, feed_bytes));
     BELL_TRY(rt_tape_create(cap->rt, n_slots, &cap->tape));
     for (s = 0; s < cap->n_steps; s++) {
         const struct step *step = &cap->steps[s];
-        for (i = 0; i < cap->rt->plans[step->plan].sched.n_items; i++)
+        for (i = 0; i < step->n_items; i++)
             BELL_TRY(add_launch(cap, step, i));
     }
     drop_notes(cap);

@@ -4,6 +4,7 @@
 #ifndef BELL_TENSOR_RUNTIME_CAPTURE_H
 #define BELL_TENSOR_RUNTIME_CAPTURE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,6 +18,14 @@ BELL_MUST_CHECK bell_status rt_capture_create(struct bell_context *ctx,
                                               struct rt_capture **out);
 /* Work in flight may still use its memory. NULL is allowed. */
 void rt_capture_destroy(struct rt_capture *cap);
+
+/* Has the result `made`, a new value of what `old` stands for, written where the
+ * old value is, if that is over by then or its kernel can do so: *out_done.
+ * Nobody else wants the old value. Before slots are given. */
+BELL_MUST_CHECK bell_status rt_capture_overwrite(struct rt_capture *cap,
+                                                 struct tensor_buffer *old,
+                                                 struct tensor_buffer *made,
+                                                 bool *out_done);
 
 /* Nothing is noted any more. Every stand-in has its slot by now; results
  * without one get memory here. Room for n_words words of 8 bytes is given anew
