@@ -193,8 +193,7 @@ sched_may_overwrite(const struct uop_graph *k, const struct uop *sink,
 static int64_t
 moved_slot(int64_t slot, uint32_t out, uint32_t in)
 {
-    slot = slot == in ? out : slot;
-    return slot - (slot > in);
+    return slot == in ? out : slot - (slot > in);
 }
 
 bell_status
@@ -206,7 +205,7 @@ sched_overwrite(struct uop_graph *k, struct sched_item *item, uint32_t out,
     const struct uop *sink = item->sink;
     size_t n, at;
 
-    assert(out != in && out < item->n_bufs && in < item->n_bufs);
+    assert(out < item->n_outs && in >= item->n_outs && in < item->n_bufs);
     BELL_TRY(uop_toposort(k, &sink, 1, &list, &n));
     for (at = 0; at < n; at++) {
         const struct uop *u = list[at];
@@ -224,7 +223,6 @@ sched_overwrite(struct uop_graph *k, struct sched_item *item, uint32_t out,
     if (!item->bufs)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling");
     item->sink = sink;
-    item->n_outs -= in < item->n_outs; /* of a launch: all of them */
     item->n_bufs--;
     return BELL_OK;
 }

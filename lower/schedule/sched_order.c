@@ -18,23 +18,6 @@
 
 /* ---- who waits for whom ---- */
 
-/* Sets stores[slot] for those of the item's slots that it stores to. */
-static void
-find_stores(const struct sched_item *item, bool *stores)
-{
-    const struct uop *sink = item->sink;
-    bool packed = sink && sink->src[0]->op == UOP_SINK;
-    uint32_t i, j;
-
-    memset(stores, 0, item->n_bufs * sizeof(*stores));
-    for (i = 0; i < item->n_outs && !packed; i++)
-        stores[i] = true;
-    for (i = 0; packed && i < sink->n_src; i++) {
-        for (j = 0; j < sink->src[i]->n_src; j++)
-            stores[sink->src[i]->src[j]->src[0]->arg.i] = true;
-    }
-}
-
 /* Kernels that touched a buffer since it was last stored to. */
 struct touched {
     uint32_t by, next; /* next: of an older one; SCHED_NONE: none */
@@ -66,19 +49,18 @@ see_pairs(const struct sched_plan *plan, struct pairs *p)
     uint32_t *last = host_alloc(plan->n_bufs * sizeof(*last) + 1);
     struct touched *list = NULL;
     size_t n = 0, cap = 0;
-    bool good = writer && last, stores[SCHED_MAX_PARAMS];
+    bool good = writer && last;
     uint32_t i, k, b;
 
     for (i = 0; good && i < plan->n_bufs; i++)
         writer[i] = last[i] = SCHED_NONE;
     for (i = 0; good && i < plan->n_items; i++) {
         const struct sched_item *item = &plan->items[i];
-        find_stores(item, stores);
         for (k = 0; good && k < item->n_bufs; k++) {
             b = item->bufs[k];
             if (writer[b] != SCHED_NONE)
                 see_pair(p, writer[b], i);
-            if (!stores[k]) {
+            if (k >= item->n_outs) {
                 good =
                     host_grow((void **)&list, &cap, n + 1, sizeof(*list)) == 0;
                 if (good) {
@@ -92,10 +74,8 @@ see_pairs(const struct sched_plan *plan, struct pairs *p)
                     see_pair(p, list[last[b]].by, i);
             }
         }
-        for (k = 0; k < item->n_bufs; k++) {
-            if (stores[k])
-                writer[item->bufs[k]] = i;
-        }
+        for (k = 0; k < item->n_outs; k++)
+            writer[item->bufs[k]] = i;
     }
     host_free(writer);
     host_free(last);

@@ -209,23 +209,41 @@ choose_parts(struct launcher *l, struct args *args, uint32_t *out_n)
     return BELL_OK;
 }
 
+/* The launch's buffers, those that a part stores to first. Their number. */
+static uint32_t
+sort_bufs(const struct launcher *l, const struct args *args, uint32_t n,
+          uint32_t *bufs)
+{
+    uint32_t n_outs = 0, n_bufs, i, k;
+
+    for (i = 0; i < n; i++) {
+        const struct sched_item *part = &l->plan->items[l->ready[i]];
+        for (k = 0; k < part->n_outs; k++)
+            n_outs = add_new(bufs, n_outs, part->bufs[k]);
+    }
+    n_bufs = n_outs;
+    for (i = 0; i < args->n_bufs; i++)
+        n_bufs = add_new(bufs, n_bufs, args->bufs[i]);
+    assert(n_bufs == args->n_bufs);
+    return n_outs;
+}
+
 static bell_status
 make_launch(struct launcher *l, const struct args *args, uint32_t n,
             struct sched_item *out)
 {
     struct uop_graph *k = l->s->k;
     const struct uop *sinks[MAX_PARTS];
+    uint32_t bufs[SCHED_MAX_PARAMS], i;
     union uop_arg none = {.bits = 0};
-    uint32_t i;
 
     *out = l->plan->items[l->ready[0]];
     if (n == 1)
         return BELL_OK;
     *out = (struct sched_item){
-        .n_outs = args->n_bufs, /* or what is loaded alone */
+        .n_outs = sort_bufs(l, args, n, bufs),
         .n_bufs = args->n_bufs,
-        .bufs = arena_copy(&k->arena, args->bufs,
-                           args->n_bufs * sizeof(args->bufs[0])),
+        .bufs = arena_copy(&k->arena, bufs, args->n_bufs * sizeof(bufs[0])),
         .n_vars = args->n_vars,
         .vars = arena_copy(&k->arena, args->vars,
                            args->n_vars * sizeof(args->vars[0]) + 1),

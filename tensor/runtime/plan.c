@@ -116,7 +116,7 @@ list_takings(struct taker *t, uint32_t i, bool guess, uint64_t *out_bytes)
         const struct sched_buf *out = &bufs[item->bufs[o]];
         if (!is_scratch(out) || t->first[item->bufs[o]] != i)
             continue;
-        for (n = 0; n < item->n_bufs; n++) {
+        for (n = item->n_outs; n < item->n_bufs; n++) {
             const struct sched_buf *in = &bufs[item->bufs[n]];
             if (taken[n] || !is_scratch(in) || t->last[item->bufs[n]] != i ||
                 t->first[item->bufs[n]] == i || in->dtype != out->dtype ||
