@@ -289,6 +289,22 @@ find_group(struct packer *p, const struct place *at, enum uop_dtype dtype,
     return group;
 }
 
+/* The thread as a node of this part alone, where it uses LOCAL memory: what it
+ * does there is no other part's, even where it is the same. */
+static const struct uop *
+own_thread(struct packer *p, const struct lower_program *prog,
+           const struct uop *thread)
+{
+    uint32_t i = 0;
+
+    while (i < prog->n_ops && prog->ops[i]->op != UOP_LOCAL)
+        i++;
+    if (!p->part || i == prog->n_ops)
+        return thread;
+    assert(prog->local[0] == p->form.n_threads); /* they work together */
+    return index_by(p, UOP_MIN, thread, p->form.n_threads + p->part - 1);
+}
+
 /* What stands for SPECIAL `u` of the part. */
 static const struct uop *
 place_special(struct packer *p, const struct place *at,
@@ -308,7 +324,7 @@ place_special(struct packer *p, const struct place *at,
         return index_by(p, UOP_IDIV, group,
                         (uint64_t)prog->grid[0] * prog->grid[1]);
     case 4:
-        return thread;
+        return own_thread(p, prog, thread);
     default: /* one of one */
         return index_const(p, u->dtype, 0);
     }
