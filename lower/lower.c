@@ -134,8 +134,10 @@ lower_passes(struct kernel *k, struct lower_program *p)
     uint32_t kinds = lower_attends(k->target);
     bool attends = kinds && attend_find(k, kinds, &attend);
 
-    if (!attends)
+    if (!attends) {
+        BELL_TRY(kernel_bound_ranges(k));
         BELL_TRY(kernel_canonical(k));
+    }
     count_params(k, p);
     p->n_flops = count_flops(k);
     p->n_bytes = count_bytes(k);

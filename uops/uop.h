@@ -133,6 +133,7 @@ struct uop_bounds {
 };
 
 struct uop_graph {
+    bool is_closed; /* what is not in it cannot be made, which fails it */
     struct arena arena;
     const struct uop **table; /* interning: power of two, open addressing */
     size_t n_table, n_nodes;

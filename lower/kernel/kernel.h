@@ -105,6 +105,7 @@ struct kernel_remap {
     const struct uop *value; /* replaces the RANGE in expressions */
     const struct uop *gate;  /* NULL: it always holds */
     bool zeros;
+    bool masks;       /* with `zeros`: and the REDUCE leaves it out by itself */
     uint32_t n_bound; /* RANGEs that a REDUCE binds instead of it */
     const struct uop *const *bound;
 };
@@ -112,6 +113,10 @@ struct kernel_remap {
 /* Rebuilds the kernel with every range replaced. */
 BELL_MUST_CHECK bell_status kernel_remap_ranges(struct kernel *k,
                                                 const struct kernel_remap *map);
+
+/* Ranges whose size is only known when the kernel runs count to the greatest
+ * that it can be; what lies behind the size is gated away. */
+BELL_MUST_CHECK bell_status kernel_bound_ranges(struct kernel *k);
 
 /* The canonical form that the other passes take: ranges of size 1 and
  * REDUCEs over nothing are gone; every reduction range is bound by one group

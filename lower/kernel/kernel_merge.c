@@ -16,7 +16,7 @@ keep_ranges(const struct kernel *k, struct kernel_remap *map)
     for (r = 0; r < k->n_ranges; r++) {
         map[r].value = k->ranges[r];
         map[r].gate = NULL;
-        map[r].zeros = false;
+        map[r].zeros = map[r].masks = false;
         map[r].n_bound = 1;
         map[r].bound = &k->ranges[r];
     }

@@ -7,6 +7,8 @@
 
 #include "base/alloc.h"
 
+#define MAX_BOUND ((int64_t)1 << 31) /* of a size, to count so far */
+
 /* Do all ranges of the set stand at a value? NULL: always. With `zeros` only
  * those count whose LOADs give 0 elsewhere, else only the others. */
 static const struct uop *
@@ -37,6 +39,11 @@ remap_reduce(struct kernel *k, const struct uop *u, const struct uop *body,
     uint32_t i, j, n = 1;
 
     assert(u->op == UOP_REDUCE);
+    for (i = 1; i < u->n_src; i++) {
+        const struct kernel_remap *to = &map[kernel_range_no(k, u->src[i])];
+        if (to->masks && to->gate)
+            gate = gate ? uop_alu2(k->g, UOP_AND, gate, to->gate) : to->gate;
+    }
     if (gate)
         body = uop_alu3(k->g, UOP_WHERE, gate, body,
                         kernel_identity(k->g, u->arg.i, u->dtype));
@@ -162,6 +169,33 @@ kernel_remap_ranges(struct kernel *k, const struct kernel_remap *map)
     return kernel_set_sink(k, to[k->n_nodes - 1]);
 }
 
+/* Each stays its RANGE, of another size. LOADs are gated, so that indices need
+ * not be held within their range. */
+bell_status
+kernel_bound_ranges(struct kernel *k)
+{
+    struct kernel_remap map[KERNEL_MAX_RANGES];
+    const struct uop *bound[KERNEL_MAX_RANGES];
+    bool any = false;
+    uint32_t r;
+
+    for (r = 0; r < k->n_ranges; r++) {
+        const struct uop *range = k->ranges[r], *size = range->src[0];
+
+        bound[r] = range;
+        map[r] = (struct kernel_remap){.n_bound = 1, .bound = &bound[r]};
+        if (k->sizes[r] < 0 && uop_bounds(k->g, size).max <= MAX_BOUND) {
+            bound[r] =
+                uop_range(k->g, uop_range_id(range), uop_range_axis(range),
+                          uop_bounds(k->g, size).max);
+            map[r].gate = uop_alu2(k->g, UOP_CMPLT, bound[r], size);
+            map[r].zeros = map[r].masks = any = true;
+        }
+        map[r].value = bound[r];
+    }
+    return any ? kernel_remap_ranges(k, map) : BELL_OK;
+}
+
 /* ---- canonical form ---- */
 
 /* Ranges of size 1 become 0. */
@@ -175,7 +209,7 @@ drop_unit_ranges(struct kernel *k)
         bool unit = k->sizes[r] == 1;
         map[r].value = unit ? uop_const_int(k->g, UOP_I64, 0) : k->ranges[r];
         map[r].gate = NULL;
-        map[r].zeros = false;
+        map[r].zeros = map[r].masks = false;
         map[r].n_bound = !unit;
         map[r].bound = &k->ranges[r];
         n_units += unit;

@@ -510,6 +510,7 @@ opt_apply(struct opt_plan *plan)
         map[r].value = place[r].value;
         map[r].gate = place[r].gate;
         map[r].zeros = plan->zeros && is_reduce(plan, r);
+        map[r].masks = false;
         map[r].bound = &bound[n_bound];
         map[r].n_bound = 0;
         for (i = 0; i < n && is_reduce(plan, r); i++) {

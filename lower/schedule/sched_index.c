@@ -36,6 +36,98 @@ sched_mask(struct sched *s, const struct uop *u)
     return s->masks[u->id];
 }
 
+/* ---- sizes ---- */
+
+static const struct sched_size *
+find_size(const struct sched_target *target, int64_t d)
+{
+    uint32_t i;
+
+    for (i = 0; target->sizes && i < target->sizes->n; i++) {
+        if (target->sizes->list[i].d == d)
+            return &target->sizes->list[i];
+    }
+    return NULL;
+}
+
+bool
+sched_varies(const struct sched_target *target, int64_t d)
+{
+    return find_size(target, d) != NULL;
+}
+
+bool
+sched_dims_vary(const struct sched_target *target, const struct uop_dims *dims)
+{
+    uint32_t i;
+
+    for (i = 0; i < dims->n; i++) {
+        if (sched_varies(target, dims->d[i]))
+            return true;
+    }
+    return false;
+}
+
+void
+sched_count(const struct sched_sizes *sizes, const struct uop_dims *dims,
+            int64_t out_by_size[3])
+{
+    const struct sched_target target = {.sizes = sizes};
+    int64_t *c = out_by_size;
+    uint32_t i;
+
+    c[0] = 1;
+    c[1] = c[2] = 0;
+    for (i = 0; i < dims->n; i++) {
+        const struct sched_size *size = find_size(&target, dims->d[i]);
+        int64_t a = size ? size->a : 0, b = size ? size->b : dims->d[i];
+        c[2] = c[2] * b + c[1] * a;
+        c[1] = c[1] * b + c[0] * a;
+        c[0] = c[0] * b;
+    }
+}
+
+static const struct uop *
+number(struct sched *s, int64_t n)
+{
+    return uop_const_int(s->k, UOP_I64, n);
+}
+
+/* A VAR of known bounds. */
+static const struct uop *
+bounded_var(struct sched *s, int64_t n, int64_t min, int64_t max)
+{
+    const struct uop *src[2] = {number(s, min), number(s, max)};
+    union uop_arg slot = {.i = SCHED_VAR_SLOT + n};
+
+    return uop_new(s->k, UOP_VAR, UOP_I64, 1, slot, src, 2);
+}
+
+const struct uop *
+sched_size(struct sched *s, int64_t d)
+{
+    const struct sched_sizes *sizes = s->target->sizes;
+    const struct sched_size *size = find_size(s->target, d);
+    const struct uop *u;
+
+    if (!size)
+        return number(s, d);
+    u = bounded_var(s, sizes->var, sizes->min, sizes->max);
+    u = uop_alu2(s->k, UOP_MUL, u, number(s, size->a));
+    return uop_alu2(s->k, UOP_ADD, u, number(s, size->b));
+}
+
+const struct uop *
+sched_range(struct sched *s, uint32_t id, enum uop_axis axis, int64_t d)
+{
+    const struct uop *size = sched_size(s, d);
+    union uop_arg arg = {.i = uop_range_arg(id, axis)};
+
+    return uop_new(s->k, UOP_RANGE, UOP_I64, 1, arg, &size, 1);
+}
+
+/* ---- indices ---- */
+
 struct sched_idx *
 sched_idx_new(struct sched *s, uint32_t n)
 {
@@ -62,16 +154,10 @@ sched_idx_ranges(struct sched *s, const struct uop_dims *dims,
     if (!idx)
         return NULL;
     for (i = 0; i < dims->n; i++) {
-        idx->e[i] = dims->d[i] == 1 ? uop_const_int(s->k, UOP_I64, 0)
-                                    : uop_range(s->k, ids[i], axis, dims->d[i]);
+        idx->e[i] = dims->d[i] == 1 ? number(s, 0)
+                                    : sched_range(s, ids[i], axis, dims->d[i]);
     }
     return idx;
-}
-
-static const struct uop *
-add_const(struct sched *s, const struct uop *a, int64_t c)
-{
-    return c ? uop_alu2(s->k, UOP_ADD, a, uop_const_int(s->k, UOP_I64, c)) : a;
 }
 
 /* Row-major number of axes begin..end-1 within their part of dims. */
@@ -79,7 +165,7 @@ static const struct uop *
 linear_part(struct sched *s, const struct sched_idx *idx,
             const struct uop_dims *dims, uint32_t begin, uint32_t end)
 {
-    const struct uop *acc = NULL;
+    const struct uop *acc = NULL, *by = NULL; /* the part that varies */
     int64_t stride = 1;
     uint32_t i;
 
@@ -89,12 +175,18 @@ linear_part(struct sched *s, const struct sched_idx *idx,
         if (dims->d[i] == 1)
             continue;
         if (stride != 1)
-            e = uop_alu2(s->k, UOP_MUL, e,
-                         uop_const_int(s->k, UOP_I64, stride));
+            e = uop_alu2(s->k, UOP_MUL, e, number(s, stride));
+        if (by)
+            e = uop_alu2(s->k, UOP_MUL, e, by);
         acc = acc ? uop_alu2(s->k, UOP_ADD, e, acc) : e;
-        stride *= dims->d[i];
+        if (!sched_varies(s->target, dims->d[i]))
+            stride *= dims->d[i];
+        else if (by)
+            by = uop_alu2(s->k, UOP_MUL, by, sched_size(s, dims->d[i]));
+        else
+            by = sched_size(s, dims->d[i]);
     }
-    return acc ? acc : uop_const_int(s->k, UOP_I64, 0);
+    return acc ? acc : number(s, 0);
 }
 
 const struct uop *
@@ -119,9 +211,9 @@ split_part(struct sched *s, const struct uop *linear,
             first = i;
     }
     for (i = end; i-- > begin;) {
-        const struct uop *size = uop_const_int(s->k, UOP_I64, dims->d[i]);
+        const struct uop *size = sched_size(s, dims->d[i]);
         if (dims->d[i] == 1) {
-            idx->e[i] = uop_const_int(s->k, UOP_I64, 0);
+            idx->e[i] = number(s, 0);
         } else if (i == first) {
             idx->e[i] = linear;
         } else {
@@ -176,19 +268,14 @@ static const struct uop *
 moved_by(struct sched *s, const struct uop_dims *arg, uint32_t rank, uint32_t i,
          int64_t room)
 {
-    const struct uop *src[2];
-    union uop_arg slot;
     int64_t step;
 
     if (arg->n == 2 * rank || arg->d[2 * (rank + i)] == 0)
         return NULL;
-    slot.i = SCHED_VAR_SLOT + arg->d[2 * (rank + i)] - 1;
     step = arg->d[2 * (rank + i) + 1];
-    src[0] = uop_const_int(s->k, UOP_I64, 0);
-    src[1] = uop_const_int(s->k, UOP_I64, room / step);
     return uop_alu2(s->k, UOP_MUL,
-                    uop_new(s->k, UOP_VAR, UOP_I64, 1, slot, src, 2),
-                    uop_const_int(s->k, UOP_I64, step));
+                    bounded_var(s, arg->d[2 * (rank + i)] - 1, 0, room / step),
+                    number(s, step));
 }
 
 static const struct sched_idx *
@@ -208,21 +295,24 @@ pad_source(struct sched *s, const struct sched_idx *idx,
         const struct uop *by = moved_by(s, pad, idx->n, i, after);
         if (by) {
             e = uop_alu2(s->k, UOP_SUB, e, by);
-            gate =
-                uop_alu2(s->k, UOP_CMPLT, uop_const_int(s->k, UOP_I64, -1), e);
+            gate = uop_alu2(s->k, UOP_CMPLT, number(s, -1), e);
             *valid = sched_and(s, *valid, gate);
         }
         if (before) {
-            gate = uop_alu2(s->k, UOP_CMPLT,
-                            uop_const_int(s->k, UOP_I64, before - 1), e);
+            gate = uop_alu2(
+                s->k, UOP_CMPLT,
+                uop_alu2(s->k, UOP_SUB, sched_size(s, before), number(s, 1)),
+                e);
             *valid = sched_and(s, *valid, gate);
         }
         if (after) {
             gate = uop_alu2(s->k, UOP_CMPLT, e,
-                            uop_const_int(s->k, UOP_I64, to->d[i] - after));
+                            uop_alu2(s->k, UOP_SUB, sched_size(s, to->d[i]),
+                                     sched_size(s, after)));
             *valid = sched_and(s, *valid, gate);
         }
-        out->e[i] = add_const(s, e, -before);
+        out->e[i] =
+            before ? uop_alu2(s->k, UOP_SUB, e, sched_size(s, before)) : e;
     }
     return out;
 }
@@ -277,14 +367,17 @@ move_source(struct sched *s, const struct uop *u, const struct sched_idx *idx,
             continue;
         }
         if (u->op == UOP_EXPAND && from->d[i] == 1 && to->d[i] != 1)
-            e = uop_const_int(s->k, UOP_I64, 0);
+            e = number(s, 0);
         else if (u->op == UOP_SHRINK) {
             by = moved_by(s, u->arg.dims, from->n, i, from->d[i] - to->d[i]);
-            e = by ? uop_alu2(s->k, UOP_ADD, e, by)
-                   : add_const(s, e, u->arg.dims->d[2 * i]);
+            if (!by && u->arg.dims->d[2 * i])
+                by = sched_size(s, u->arg.dims->d[2 * i]);
+            e = by ? uop_alu2(s->k, UOP_ADD, e, by) : e;
         } else if (u->op == UOP_FLIP && (u->arg.i >> i & 1))
             e = uop_alu2(s->k, UOP_SUB,
-                         uop_const_int(s->k, UOP_I64, from->d[i] - 1), e);
+                         uop_alu2(s->k, UOP_SUB, sched_size(s, from->d[i]),
+                                  number(s, 1)),
+                         e);
         out->e[i] = e;
     }
     return out;

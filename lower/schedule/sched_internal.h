@@ -86,6 +86,17 @@ struct sched {
     size_t cap_masks, n_masks;
 };
 
+/* The size, an index of s->k: a CONST, but for those that vary. */
+const struct uop *sched_size(struct sched *s, int64_t d);
+bool sched_varies(const struct sched_target *target, int64_t d);
+/* The product of such dims, of which two at most vary. */
+void sched_count(const struct sched_sizes *sizes, const struct uop_dims *dims,
+                 int64_t out_by_size[3]);
+bool sched_dims_vary(const struct sched_target *target,
+                     const struct uop_dims *dims);
+const struct uop *sched_range(struct sched *s, uint32_t id, enum uop_axis axis,
+                              int64_t d);
+
 /* The set of RANGEs that an expression of s->k depends on, a bit an id. */
 uint64_t sched_mask(struct sched *s, const struct uop *u);
 

@@ -68,21 +68,28 @@ is_product_of(struct sched *s, const struct part *part)
     return false;
 }
 
+/* That it has, or has at most. */
+static double
+range_size(const struct joiner *j, const struct uop *range)
+{
+    return (double)uop_bounds(j->s->k, range->src[0]).max;
+}
+
 static void
-note_node(struct part *part, const struct uop *u)
+note_node(const struct joiner *j, struct part *part, const struct uop *u)
 {
     uint32_t at;
 
     if (u->op == UOP_RANGE && uop_range_axis(u) == UOP_AXIS_LOOP) {
         part->loops[uop_range_id(u)] = u;
         part->n_loops++;
-        part->n_outputs *= (double)u->src[0]->arg.i;
+        part->n_outputs *= range_size(j, u);
     } else if (u->op == UOP_RANGE) {
         for (at = part->n_reduces++;
              at && part->reduces[at - 1]->arg.i > u->arg.i; at--)
             part->reduces[at] = part->reduces[at - 1];
         part->reduces[at] = u;
-        part->length *= (double)u->src[0]->arg.i;
+        part->length *= range_size(j, u);
     } else if (u->op == UOP_LOAD) {
         if (part->n_loads < MAX_LOADS)
             part->loads[part->n_loads++] = u;
@@ -104,7 +111,7 @@ look_at(struct joiner *j, uint32_t at)
     BELL_TRY(uop_toposort(j->s->k, &part->item->sink, 1, &list, &n));
     part->n_nodes = (uint32_t)n;
     for (i = 0; i < n; i++)
-        note_node(part, list[i]);
+        note_node(j, part, list[i]);
     host_free(list);
     part->fixed |= part->n_nodes > MAX_NODES || part->n_loops == 0 ||
                    is_product_of(j->s, part);
@@ -275,13 +282,16 @@ add_part(struct join *n, uint32_t at, const struct part *first)
     const struct part *part = &n->j->parts[at];
     const struct uop *sink = part->item->sink, *store;
     const struct uop **stores = n->stores + n->n_stores;
+    union uop_arg arg;
     uint32_t i, s, buf;
 
     n->n_pairs = 0;
-    for (i = 0; i < part->n_reduces; i++)
-        replace(n, part->reduces[i],
-                uop_range(k, n->n_ranges++, UOP_AXIS_REDUCE,
-                          part->reduces[i]->src[0]->arg.i));
+    for (i = 0; i < part->n_reduces; i++) {
+        arg.i = uop_range_arg(n->n_ranges++, UOP_AXIS_REDUCE);
+        replace(
+            n, part->reduces[i],
+            uop_new(k, UOP_RANGE, UOP_I64, 1, arg, part->reduces[i]->src, 1));
+    }
     for (i = 0; i < part->item->n_bufs; i++) {
         buf = part->item->bufs[i];
         for (s = 0; s < n->n_outs && n->bufs[s] != buf; s++)

@@ -169,7 +169,7 @@ reduce_source(struct builder *b, const struct sched_node *node,
             b->n_ranges++;
         if (sched_is_keys(node->attend))
             b->keys = id;
-        out->e[i] = uop_range(b->s->k, id, UOP_AXIS_REDUCE, from->d[i]);
+        out->e[i] = sched_range(b->s, id, UOP_AXIS_REDUCE, from->d[i]);
     }
     return out;
 }
@@ -181,7 +181,7 @@ gather_gate(struct sched *s, const struct uop *at, int64_t n)
     const struct uop *low, *high;
 
     low = uop_alu2(s->k, UOP_CMPLT, uop_const_int(s->k, UOP_I64, -1), at);
-    high = uop_alu2(s->k, UOP_CMPLT, at, uop_const_int(s->k, UOP_I64, n));
+    high = uop_alu2(s->k, UOP_CMPLT, at, sched_size(s, n));
     return uop_alu2(s->k, UOP_AND, low, high);
 }
 
@@ -190,7 +190,7 @@ gather_gate(struct sched *s, const struct uop *at, int64_t n)
 static const struct uop *
 gather_index(struct sched *s, const struct uop *at, int64_t n)
 {
-    const struct uop *size = uop_const_int(s->k, UOP_I64, n);
+    const struct uop *size = sched_size(s, n);
     const struct uop *zero = uop_const_int(s->k, UOP_I64, 0);
 
     at = uop_cast(s->k, at, UOP_I64);
@@ -293,8 +293,9 @@ reduce_value(struct builder *b, const struct frame *frame, const struct uop *u,
         if (!(mask >> uop_range_id(range) & 1)) {
             /* the same value every time */
             if (op == UOP_ADD && dtype != UOP_BOOL) {
-                value = uop_alu2(k, UOP_MUL, value,
-                                 uop_const_int(k, dtype, from->d[i]));
+                value =
+                    uop_alu2(k, UOP_MUL, value,
+                             uop_cast(k, sched_size(b->s, from->d[i]), dtype));
                 continue;
             }
             if (op != UOP_MUL || dtype == UOP_BOOL)
@@ -421,7 +422,8 @@ root_index(struct builder *b, const struct sched_node *node)
     uint32_t ids[SCHED_MAX_RANK] = {0};
     struct sched_idx *idx;
 
-    if (!node->flat_ok || node->numel <= 1 || node->shape->n < 1) {
+    if (!node->flat_ok || node->numel <= 1 || node->shape->n < 1 ||
+        sched_dims_vary(b->s->target, node->shape)) {
         order_axes(b, node, ids);
         return sched_idx_ranges(b->s, node->shape, ids, UOP_AXIS_LOOP);
     }

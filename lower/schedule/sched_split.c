@@ -220,6 +220,12 @@ sched_split(struct uop_graph *g, const struct uop **roots, uint32_t n_roots,
             moved = uop_new_shaped(g, u->op, u->dtype, u->arg, src, u->n_src,
                                    uop_shape(g, u));
         }
+        if (moved->op == UOP_REDUCE_AXIS &&
+            sched_dims_vary(target, uop_shape(g, moved->src[0]))) {
+            to[u->id] = moved; /* however long: one loop */
+            n_pairs += moved != u;
+            continue;
+        }
         if (moved->op == UOP_REDUCE_AXIS && !roles[i] && !g->failed &&
             (target->turns_words || target->turns_rows))
             moved = sched_turn(g, moved, target);

@@ -648,7 +648,7 @@ read_reduce(struct planner *p, uint32_t at, uint32_t r)
             kernel->keys = id;
         kernel->size[id] = (double)from->d[i];
         context->mask |= 1ull << id;
-        idx->e[i] = uop_range(p->s.k, id, UOP_AXIS_REDUCE, from->d[i]);
+        idx->e[i] = sched_range(&p->s, id, UOP_AXIS_REDUCE, from->d[i]);
     }
     context->times = times * range_product(kernel, context->mask);
     kernel->has_contraction |= is_contraction(p, at);
@@ -956,6 +956,9 @@ number_buffers(struct planner *p, const uint32_t *local,
                 continue;
             }
             plan->bufs[n].n_elems = (uint64_t)node->numel;
+            if (p->s.target->sizes)
+                sched_count(p->s.target->sizes, node->shape,
+                            plan->bufs[n].by_size);
             plan->bufs[n].dtype = node->u->dtype;
             plan->bufs[n].leaf = leaf ? (int32_t)node->u->arg.dims->d[0] : -1;
             plan->bufs[n].root = -1;

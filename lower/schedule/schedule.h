@@ -18,6 +18,8 @@ struct sched_buf {
     enum uop_dtype dtype;
     int32_t leaf; /* number of the BUFFER leaf, or -1 */
     int32_t root; /* number of the first root that it is the value of, or -1 */
+    int64_t by_size[3]; /* where sizes vary: n_elems is [0] + [1] * VAR +
+                         * [2] * VAR^2 */
 };
 
 struct lower_target;
@@ -42,13 +44,25 @@ struct sched_plan {
     const uint32_t *root_bufs; /* buffer of each root */
 };
 
+/* Sizes of a tensor graph that are known when it is run: wherever one of
+ * them stands among the dims and args of its nodes, `d` means a * VAR + b. */
+struct sched_sizes {
+    int64_t var;      /* number of the VAR */
+    int64_t min, max; /* that it can be */
+    uint32_t n;
+    struct sched_size {
+        int64_t d, a, b;
+    } list[24];
+};
+
 /* Facts of the device that the cost model uses. */
 struct sched_target {
-    uint32_t n_parallel; /* work-items that run at once */
-    uint32_t n_shared;   /* that may share one reduction; 0 or 1: they don't */
-    uint32_t attends;    /* attention that is one kernel: lower_attends */
-    bool turns_words;    /* F32 factors are to lie along the sum */
-    bool turns_rows;     /* those that the last axis does not vary with are */
+    const struct sched_sizes *sizes; /* of the graph that vary, or NULL */
+    uint32_t n_parallel;             /* work-items that run at once */
+    uint32_t n_shared; /* that may share one reduction; 0 or 1: they don't */
+    uint32_t attends;  /* attention that is one kernel: lower_attends */
+    bool turns_words;  /* F32 factors are to lie along the sum */
+    bool turns_rows;   /* those that the last axis does not vary with are */
     /* what kernels are lowered for where independent ones share launches;
      * NULL: each has its own */
     const struct lower_target *packs_for;

@@ -18,7 +18,7 @@
 static const struct uop *
 copy_buffer(struct rt_run *run, const struct uop *u)
 {
-    struct uop_graph *to = &run->rt->graphs;
+    struct uop_graph *to = run->rt->into;
     const struct uop_dims *shape = uop_shape(&run->ctx->graph, u);
     int64_t d[BELL_MAX_RANK + 1];
     union uop_arg arg;
@@ -40,7 +40,7 @@ copy_buffer(struct rt_run *run, const struct uop *u)
 static const struct uop *
 copy_leaf(struct rt_run *run, const struct uop *u)
 {
-    struct uop_graph *to = &run->rt->graphs;
+    struct uop_graph *to = run->rt->into;
     const struct uop_dims *shape = uop_shape(&run->ctx->graph, u);
 
     if (u->op == UOP_BUFFER)
@@ -56,7 +56,7 @@ copy_leaf(struct rt_run *run, const struct uop *u)
 static const struct uop *
 copy_node(struct rt_run *run, const struct uop *u)
 {
-    struct uop_graph *to = &run->rt->graphs;
+    struct uop_graph *to = run->rt->into;
     const struct uop_dims *shape = uop_shape(&run->ctx->graph, u);
     const struct uop *src[3];
     union uop_arg arg = u->arg;
@@ -100,7 +100,7 @@ grow_copies(struct rt_run *run)
 }
 
 /* Notes that `u` is to be copied; false if it was, or out of memory, which
- * fails rt->graphs. */
+ * fails rt->into. */
 static bool
 meet(struct tensor_runtime *rt, const struct uop *u, size_t depth)
 {
@@ -111,7 +111,7 @@ meet(struct tensor_runtime *rt, const struct uop *u, size_t depth)
     copy->run = rt->n_numbered;
     if (host_grow((void **)&rt->visits, &rt->cap_visits, depth + 1,
                   sizeof(*rt->visits)) != 0) {
-        rt->graphs.failed = true;
+        rt->into->failed = true;
         return false;
     }
     rt->visits[depth] = (struct rt_visit){u, 0};
@@ -125,7 +125,7 @@ copy_under(struct rt_run *run, const struct uop *root)
     struct tensor_runtime *rt = run->rt;
     size_t depth = meet(rt, root, 0);
 
-    while (depth && !rt->graphs.failed) {
+    while (depth && !rt->into->failed) {
         struct rt_visit *top = &rt->visits[depth - 1];
 
         if (top->n_done < top->u->n_src) {
@@ -148,12 +148,13 @@ rt_number(struct rt_run *run, const struct uop **out_sink)
     if (!grow_copies(run))
         return bell_fail(BELL_E_NO_MEMORY, "out of memory realizing");
     rt->n_numbered++;
+    run->n_leaves = 0;
     rt->values.n = 0;
     rt->values.has_product = false;
-    for (r = 0; r < run->n && !rt->graphs.failed; r++)
+    for (r = 0; r < run->n && !rt->into->failed; r++)
         run->roots[r] = copy_under(run, run->tensors[run->n - 1 - r]->uop);
-    BELL_TRY(uop_graph_status(&rt->graphs));
+    BELL_TRY(uop_graph_status(rt->into));
     *out_sink =
-        uop_new(&rt->graphs, UOP_SINK, UOP_VOID, 1, none, run->roots, run->n);
-    return uop_graph_status(&rt->graphs);
+        uop_new(rt->into, UOP_SINK, UOP_VOID, 1, none, run->roots, run->n);
+    return uop_graph_status(rt->into);
 }

@@ -61,6 +61,7 @@ tensor_device_open(struct bell_context *ctx, const char *name)
     if (!rt)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory opening a device");
     uop_graph_init(&rt->graphs);
+    rt->into = &rt->graphs;
     uop_graph_init(&rt->kernels);
     map_init(&rt->plan_of);
     map_init(&rt->kernel_of);
@@ -195,6 +196,9 @@ tensor_device_close(struct bell_context *ctx)
         hcq_program_destroy(rt->kernel_list[i].program);
     for (i = 0; i < rt->n_plans; i++)
         free_plan(&rt->plans[i]);
+    for (i = 0; i < rt->n_sized; i++)
+        rt_sized_fini(&rt->sized[i]);
+    host_free(rt->sized);
     host_free(rt->values.list);
     host_free(rt->dead);
     host_free(rt->kernel_list);
@@ -390,29 +394,41 @@ keep_schedule(struct tensor_runtime *rt, struct sched_plan *sched)
     return uop_graph_status(&rt->kernels);
 }
 
-/* In graphs of its own: what becomes of it depends on nothing that was planned
+/* In a graph of its own: what becomes of it depends on nothing that was planned
  * before. */
+static bell_status
+schedule_graph(struct tensor_runtime *rt, struct uop_graph *g,
+               const struct uop *const *roots,
+               const struct sched_target *target, struct rt_plan *plan)
+{
+    uint32_t n = plan->sink->n_src;
+    struct uop_graph kernels;
+    bell_status status;
+
+    uop_graph_init(&kernels);
+    status = log_graph(g, roots, n);
+    if (status == BELL_OK)
+        status = sched_build(g, roots, n, target, &kernels, &plan->sched);
+    if (status == BELL_OK)
+        status = keep_schedule(rt, &plan->sched);
+    uop_graph_fini(&kernels);
+    return status;
+}
+
 static bell_status
 schedule_plan(struct tensor_runtime *rt, struct rt_plan *plan)
 {
-    uint32_t n = plan->sink->n_src;
-    const struct uop **roots = host_alloc(n * sizeof(*roots));
-    struct uop_graph g, kernels;
+    const struct uop **roots =
+        host_alloc(plan->sink->n_src * sizeof(*roots) + 1);
+    struct uop_graph g;
     bell_status status;
 
     if (!roots)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling");
     uop_graph_init(&g);
-    uop_graph_init(&kernels);
     status = rt_vary_build(rt, plan, &g, roots);
     if (status == BELL_OK)
-        status = log_graph(&g, roots, n);
-    if (status == BELL_OK)
-        status = sched_build(&g, roots, n, &rt->sched_target, &kernels,
-                             &plan->sched);
-    if (status == BELL_OK)
-        status = keep_schedule(rt, &plan->sched);
-    uop_graph_fini(&kernels);
+        status = schedule_graph(rt, &g, roots, &rt->sched_target, plan);
     uop_graph_fini(&g);
     host_free(roots);
     return status;
@@ -451,15 +467,14 @@ count_memory(struct bell_stats *stats, const struct rt_plan *plan)
     stats->alive_bytes = plan->alive_bytes;
 }
 
+/* What is scheduled is placed and compiled. */
 static bell_status
-make_plan(struct tensor_runtime *rt, struct rt_plan *plan)
+finish_plan(struct tensor_runtime *rt, struct rt_plan *plan, uint64_t start)
 {
-    uint64_t start = time_now_ns();
-
-    BELL_TRY(rt_vary_choose(rt, plan->next, plan));
-    BELL_TRY(schedule_like(
-        rt, plan, plan->next == RT_NO_PLAN ? NULL : &rt->plans[plan->next]));
-    BELL_TRY(rt_place_buffers(plan, &rt->kernels));
+    if (plan->any_size)
+        BELL_TRY(rt_sizes_place(plan));
+    else
+        BELL_TRY(rt_place_buffers(plan, &rt->kernels));
     count_memory(&rt->stats, plan);
     rt->stats.schedule_ns += time_now_ns() - start;
     rt->stats.n_plans++;
@@ -469,53 +484,187 @@ make_plan(struct tensor_runtime *rt, struct rt_plan *plan)
     return compile_plan(rt, plan);
 }
 
+static bell_status
+make_plan(struct tensor_runtime *rt, struct rt_plan *plan)
+{
+    uint64_t start = time_now_ns();
+
+    BELL_TRY(rt_vary_choose(rt, plan->next, plan));
+    BELL_TRY(schedule_like(
+        rt, plan, plan->next == RT_NO_PLAN ? NULL : &rt->plans[plan->next]));
+    return finish_plan(rt, plan, start);
+}
+
+/* A plan for any size, where one can be made: plan->any_size says it. */
+static bell_status
+make_sized(struct tensor_runtime *rt, const struct rt_form *form,
+           struct rt_plan *plan, struct rt_sized *sized)
+{
+    struct sched_target target = rt->sched_target;
+    const struct uop **roots =
+        host_alloc(plan->sink->n_src * sizeof(*roots) + 1);
+    uint64_t start = time_now_ns();
+    struct uop_graph g;
+    bell_status status;
+
+    if (!roots)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling");
+    target.attends = 0; /* it is known for sizes that stay */
+    target.packs_for = NULL;
+    target.sizes = &sized->sizes;
+    uop_graph_init(&g);
+    status = rt_sizes_build(rt, form, plan, &g, roots, sized);
+    if (status == BELL_OK && plan->any_size)
+        status = schedule_graph(rt, &g, roots, &target, plan);
+    uop_graph_fini(&g);
+    host_free(roots);
+    if (status == BELL_OK && plan->any_size)
+        status = finish_plan(rt, plan, start);
+    return status;
+}
+
+/* Keeps the plan, which is `sized` or the structure's newest. */
+static bell_status
+keep_plan(struct tensor_runtime *rt, const struct rt_plan *plan,
+          struct rt_sized *sized)
+{
+    if (host_grow((void **)&rt->plans, &rt->cap_plans, rt->n_plans + 1,
+                  sizeof(*rt->plans)) != 0)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory keeping a plan");
+    if (!plan->any_size &&
+        map_put(&rt->plan_of, rt_key(rt, plan->sink), rt->n_plans) != 0)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory keeping a plan");
+    if (plan->any_size) {
+        if (host_grow((void **)&rt->sized, &rt->cap_sized, rt->n_sized + 1,
+                      sizeof(*rt->sized)) != 0)
+            return bell_fail(BELL_E_NO_MEMORY, "out of memory keeping a plan");
+        sized->plan = (uint32_t)rt->n_plans;
+        rt->sized[rt->n_sized++] = *sized;
+        *sized = (struct rt_sized){0};
+    }
+    rt->plans[rt->n_plans++] = *plan;
+    return BELL_OK;
+}
+
+/* A new plan: for any size if that is wanted and can be, else for this one. */
+static bell_status
+add_plan(struct tensor_runtime *rt, const struct uop *sink, uint32_t next,
+         bool any_size)
+{
+    struct rt_plan plan = {.sink = sink, .next = next};
+    struct rt_sized sized = {0};
+    struct rt_form form;
+    bell_status status = rt_form_of(&rt->graphs, sink, &rt->values, &form);
+
+    plan.ops_hash = form.hash;
+    if (status == BELL_OK && next == RT_NO_PLAN && any_size) {
+        status = make_sized(rt, &form, &plan, &sized);
+        if (status == BELL_E_UNSUPPORTED) {
+            bell_error_clear();
+            status = BELL_OK;
+            plan.any_size = false;
+        }
+        if (!plan.any_size) {
+            free_plan(&plan);
+            plan = (struct rt_plan){
+                .sink = sink, .next = next, .ops_hash = form.hash};
+        }
+    }
+    if (status == BELL_OK && !plan.any_size)
+        status = make_plan(rt, &plan);
+    if (status == BELL_OK)
+        status = keep_plan(rt, &plan, &sized);
+    if (status != BELL_OK)
+        free_plan(&plan);
+    rt_sized_fini(&sized);
+    rt_form_fini(&form);
+    return status;
+}
+
 /* The plan of the graph under `sink` and its values, found or made. */
 static bell_status
-get_plan(struct tensor_runtime *rt, const struct uop *sink, uint32_t *out_plan)
+get_plan(struct tensor_runtime *rt, const struct uop *sink, bool any_size,
+         uint32_t *out_plan)
 {
     uint64_t *found = map_get(&rt->plan_of, rt_key(rt, sink));
-    struct rt_plan plan = {.sink = sink, .next = RT_NO_PLAN};
-    bell_status status;
-    uint32_t at;
+    uint32_t next = found ? (uint32_t)*found : RT_NO_PLAN, at;
 
-    if (found)
-        plan.next = (uint32_t)*found;
-    for (at = plan.next; at != RT_NO_PLAN; at = rt->plans[at].next) {
+    for (at = next; at != RT_NO_PLAN; at = rt->plans[at].next) {
         if (rt_vary_fits(rt, &rt->plans[at])) {
             *out_plan = at;
             return BELL_OK;
         }
     }
-    status = make_plan(rt, &plan);
-    if (status == BELL_OK &&
-        (host_grow((void **)&rt->plans, &rt->cap_plans, rt->n_plans + 1,
-                   sizeof(*rt->plans)) != 0 ||
-         map_put(&rt->plan_of, rt_key(rt, sink), rt->n_plans) != 0))
-        status = bell_fail(BELL_E_NO_MEMORY, "out of memory keeping a plan");
-    if (status != BELL_OK) {
-        free_plan(&plan);
-        return status;
-    }
-    *out_plan = (uint32_t)rt->n_plans;
-    rt->plans[rt->n_plans++] = plan;
+    BELL_TRY(add_plan(rt, sink, next, any_size));
+    *out_plan = (uint32_t)rt->n_plans - 1;
     rt_vary_explain(rt, *out_plan);
     return BELL_OK;
 }
 
+/* Numbers the graph where nothing can be added: true if it has been there. */
+static bool
+is_known(struct rt_run *run, const struct uop **out_sink)
+{
+    struct tensor_runtime *rt = run->rt;
+    bell_status status;
+
+    rt->graphs.is_closed = true;
+    status = rt_number(run, out_sink);
+    rt->graphs.is_closed = rt->graphs.failed = false;
+    bell_error_clear();
+    return status == BELL_OK &&
+           map_get(&rt->plan_of, rt_key(rt, *out_sink)) != NULL;
+}
+
+/* Looks for a plan for any size. The graph is numbered in one that goes again,
+ * so that nothing is kept for a size. */
+static bell_status
+find_sized(struct rt_run *run, uint32_t *out_plan)
+{
+    struct tensor_runtime *rt = run->rt;
+    struct rt_form form = {0};
+    const struct uop *sink;
+    struct uop_graph g;
+    bell_status status;
+
+    *out_plan = RT_NO_PLAN;
+    uop_graph_init(&g);
+    rt->into = &g;
+    status = rt_number(run, &sink);
+    rt->into = &rt->graphs;
+    if (status == BELL_OK)
+        status = rt_form_of(&g, sink, &rt->values, &form);
+    if (status == BELL_OK)
+        status = rt_sizes_find(rt, &form, out_plan);
+    rt_form_fini(&form);
+    uop_graph_fini(&g);
+    return status;
+}
+
 /* ---- realising ---- */
 
-/* A lost device is told before anything is built for it. */
+/* A lost device is told before anything is built for it. What a captured
+ * function does has the sizes that it is captured with. */
 static bell_status
 plan_graph(struct rt_run *run, uint32_t *out_plan)
 {
     struct tensor_runtime *rt = run->rt;
-    const struct uop *sink;
+    bool is_sized = rt->n_sized && !run->ctx->trace;
     uint64_t start = time_now_ns();
+    const struct uop *sink;
 
     BELL_TRY(hcq_device_status(rt->dev));
-    BELL_TRY(rt_number(run, &sink));
+    *out_plan = RT_NO_PLAN;
+    if (!is_sized || !is_known(run, &sink)) {
+        if (is_sized)
+            BELL_TRY(find_sized(run, out_plan));
+        if (*out_plan == RT_NO_PLAN)
+            BELL_TRY(rt_number(run, &sink));
+    }
     rt->stats.lookup_ns += time_now_ns() - start;
-    return get_plan(rt, sink, out_plan);
+    return *out_plan == RT_NO_PLAN
+               ? get_plan(rt, sink, !run->ctx->trace, out_plan)
+               : BELL_OK;
 }
 
 static bell_status
@@ -552,7 +701,7 @@ do_run(struct bell_context *ctx, struct bell_tensor *const *tensors, size_t n,
 {
     struct rt_run run = {.ctx = ctx, .rt = ctx->runtime};
     bell_status status = BELL_OK;
-    uint32_t plan = 0;
+    uint32_t plan = RT_NO_PLAN;
     size_t i;
 
     run.tensors = host_alloc(n * sizeof(*run.tensors) + 1);

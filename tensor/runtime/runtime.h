@@ -18,6 +18,7 @@
 #include "render/llvm/amdgpu.h"
 #include "render/ptx/ptx.h"
 #include "render/render.h"
+#include "tensor/runtime/sizes.h"
 #include "tensor/runtime/tune.h"
 #include "tensor/runtime/vary.h"
 #include "uops/uop.h"
@@ -128,7 +129,9 @@ struct rt_plan {
     uint32_t n_values;
     uint32_t next;        /* plan of the same structure, RT_NO_PLAN: the last */
     bool keeps_constants; /* with arguments it would be another program */
-    uint64_t ops_hash;    /* of the structure without its sizes */
+    uint64_t ops_hash;    /* of the structure without its sizes and math */
+    bool any_size;        /* in rt->sized */
+    int64_t size, placed; /* that it has now, and that scratch memory is for */
     uint32_t *kernels;    /* by item: number in rt->kernel_list */
     uint64_t *offsets;    /* by buffer: place in the scratch buffer */
     uint32_t *takes;      /* by buffer: whose place it has, or itself */
@@ -162,12 +165,15 @@ struct tensor_runtime {
     struct rt_target target; /* changes with what math is allowed */
     struct sched_target sched_target;
     struct uop_graph graphs;  /* tensor graphs with numbered leaves */
+    struct uop_graph *into;   /* where rt_number makes its copy */
     struct uop_graph kernels; /* scheduled kernels and plans */
     struct map plan_of;       /* rt_key of a SINK in graphs -> newest plan */
     struct rt_values values;  /* of the graph that is looked up */
     struct map kernel_of; /* rt_key of a SINK in kernels -> number of kernel */
     struct rt_plan *plans;
     size_t n_plans, cap_plans;
+    struct rt_sized *sized; /* of them, those that are for any size */
+    size_t n_sized, cap_sized;
     struct rt_kernel *kernel_list;
     size_t n_kernels, cap_kernels;
     struct rt_copy *copies; /* by id in the context's graph */

@@ -32,7 +32,7 @@ has_wgmma(const struct tensor_runtime *rt)
 
 /* ---- what a graph has of them ---- */
 
-/* The number of a new one; -1 when out of memory, which fails rt->graphs. */
+/* The number of a new one; -1 when out of memory, which fails rt->into. */
 static int64_t
 add_value(struct tensor_runtime *rt, uint64_t bits, enum uop_dtype dtype,
           uint32_t max_step, bool is_fixed)
@@ -41,7 +41,7 @@ add_value(struct tensor_runtime *rt, uint64_t bits, enum uop_dtype dtype,
 
     if (host_grow((void **)&values->list, &values->cap, values->n + 1,
                   sizeof(*values->list)) != 0) {
-        rt->graphs.failed = true;
+        rt->into->failed = true;
         return -1;
     }
     values->list[values->n] = (struct rt_value){
@@ -56,15 +56,14 @@ add_value(struct tensor_runtime *rt, uint64_t bits, enum uop_dtype dtype,
 const struct uop *
 rt_vary_number(struct tensor_runtime *rt, const struct uop *u)
 {
-    const struct uop_dims *scalar = uop_dims(&rt->graphs, NULL, 0);
+    const struct uop_dims *scalar = uop_dims(rt->into, NULL, 0);
     union uop_arg number;
 
     assert(u->op == UOP_CONST);
     number.i = add_value(rt, u->arg.bits, u->dtype, 0, u->dtype == UOP_BOOL);
     if (number.i < 0 || !scalar)
         return &uop_failed;
-    return uop_new_shaped(&rt->graphs, UOP_VAR, u->dtype, number, NULL, 0,
-                          scalar);
+    return uop_new_shaped(rt->into, UOP_VAR, u->dtype, number, NULL, 0, scalar);
 }
 
 /* log2 of the factor of an offset along the axis that can matter: what is
@@ -106,7 +105,7 @@ rt_vary_move(struct tensor_runtime *rt, const struct uop *u,
         var[1] = 1;
         varies = true;
     }
-    return uop_dims(&rt->graphs, d, varies ? 4 * n : 2 * n);
+    return uop_dims(rt->into, d, varies ? 4 * n : 2 * n);
 }
 
 /* What was only moved or converted. */
@@ -147,6 +146,12 @@ is_known_number(const struct rt_value *v)
            fabs(x) == (double)(float)M_LOG2E;
 }
 
+bool
+rt_vary_may(const struct rt_value *v)
+{
+    return !v->is_fixed && !is_known_number(v);
+}
+
 /* 1 + log2 of the factor of an offset; 1 for a number. */
 static uint32_t
 step_of(const struct rt_value *v)
@@ -173,7 +178,7 @@ static bool
 takes_step(const struct tensor_runtime *rt, const struct rt_value *v,
            uint32_t step)
 {
-    if (v->is_fixed || is_known_number(v))
+    if (!rt_vary_may(v))
         return false;
     return has_exact_steps(rt) ? step_of(v) == step : step_of(v) >= step;
 }
@@ -232,7 +237,7 @@ choose_step(const struct tensor_runtime *rt, const struct rt_plan *old,
     const struct rt_value *v = &rt->values.list[i];
     uint32_t step = step_of(v), was;
 
-    if (v->is_fixed || is_known_number(v))
+    if (!rt_vary_may(v))
         return 0;
     if (has_exact_steps(rt))
         return (uint8_t)step;
@@ -388,20 +393,6 @@ function_of(const struct uop *u)
     }
 }
 
-/* Of the graph without its sizes. */
-static uint64_t
-hash_ops(const struct uop *const *list, size_t n)
-{
-    uint64_t hash = n;
-    size_t i;
-
-    for (i = 0; i < n; i++)
-        hash =
-            hash_add(hash, (uint64_t)list[i]->op << 16 |
-                               (uint64_t)list[i]->dtype << 8 | list[i]->n_src);
-    return hash;
-}
-
 static void
 print_shape(const struct uop_graph *g, const struct uop *u, char *text,
             size_t size_bytes)
@@ -424,7 +415,7 @@ find_difference(struct tensor_runtime *rt, const struct uop *const *list,
     const struct uop **was, *found = NULL;
     size_t n_was, i;
 
-    if (uop_toposort(&rt->graphs, &other->sink, 1, &was, &n_was) != BELL_OK) {
+    if (uop_canonical_order(other->sink, &was, &n_was) != BELL_OK) {
         bell_error_clear();
         return NULL;
     }
@@ -447,7 +438,7 @@ explain_sizes(struct tensor_runtime *rt, uint32_t number,
     char shape[160];
 
     for (i = 0; i < number; i++) {
-        if (rt->plans[i].ops_hash != plan->ops_hash)
+        if (rt->plans[i].ops_hash != plan->ops_hash || rt->plans[i].any_size)
             continue;
         other = i;
         n_same++;
@@ -460,6 +451,14 @@ explain_sizes(struct tensor_runtime *rt, uint32_t number,
         return;
     }
     print_shape(&rt->graphs, u, shape, sizeof(shape));
+    if (plan->any_size) {
+        LOG(LOG_PLAN,
+            "plan %u, %u kernels: as plan %u, but of any size up to %" PRId64
+            ", an argument now: %s, %s",
+            number, plan->sched.n_items, other,
+            rt->sized[rt->n_sized - 1].sizes.max, function_of(u), shape);
+        return;
+    }
     LOG(LOG_PLAN, "plan %u, %u kernels: as plan %u, but of other sizes: %s, %s",
         number, plan->sched.n_items, other, function_of(u), shape);
     if (n_same < MANY_PLANS || rt->told_plans)
@@ -510,14 +509,12 @@ rt_vary_explain(struct tensor_runtime *rt, uint32_t number)
     if (plan->next != RT_NO_PLAN) {
         if (LOG_ON(LOG_PLAN))
             explain_values(rt, number);
-        plan->ops_hash = rt->plans[plan->next].ops_hash;
         return;
     }
-    if (uop_toposort(&rt->graphs, &plan->sink, 1, &list, &n) != BELL_OK) {
+    if (uop_canonical_order(plan->sink, &list, &n) != BELL_OK) {
         bell_error_clear();
         return;
     }
-    plan->ops_hash = hash_ops(list, n);
     explain_sizes(rt, number, list, n);
     host_free(list);
 }

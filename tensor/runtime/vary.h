@@ -37,23 +37,26 @@ struct rt_values {
     bool has_product; /* is added up */
 };
 
-/* The VAR in place of a CONST, a node of rt->graphs. */
+/* The VAR in place of a CONST, a node of rt->into. */
 const struct uop *rt_vary_number(struct tensor_runtime *rt,
                                  const struct uop *u);
 
-/* The arg of a PAD or SHRINK with what varies of it as VARs, in rt->graphs;
+/* The arg of a PAD or SHRINK with what varies of it as VARs, in rt->into;
  * NULL when out of memory. */
 const struct uop_dims *rt_vary_move(struct tensor_runtime *rt,
                                     const struct uop *u,
                                     const struct uop_dims *from);
 
-/* Notes what the use of `src`, sources of such an op in rt->graphs, says of
+/* Notes what the use of `src`, sources of such an op in rt->into, says of
  * them. */
 void rt_vary_note(struct tensor_runtime *rt, enum uop_op op,
                   const struct uop *const *src);
 
 /* Is the plan one for the values of the graph that is looked up? */
 bool rt_vary_fits(const struct tensor_runtime *rt, const struct rt_plan *plan);
+
+/* May the number be an argument, from what it is and is used for? */
+bool rt_vary_may(const struct rt_value *v);
 
 /* Fills in which values are to be arguments of a new plan that follows those
  * from number `first` on (RT_NO_PLAN: none), for the values looked up. */

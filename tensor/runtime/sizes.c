@@ -1,0 +1,600 @@
+/* Forms of graphs, and plans for any size. */
+#include "tensor/runtime/sizes.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/map.h"
+#include "tensor/node.h"
+#include "tensor/runtime/runtime.h"
+
+#define MIN_EXAMPLES 2   /* plans of other sizes before one is for any */
+#define MAX_SIZED    6   /* plans for any size of one form */
+#define SMALL_WORK   4e6 /* elements computed: what is too much costs little */
+#define MAX_WASTE    2.2 /* times the work, else */
+
+/* ---- forms ---- */
+
+static bool
+add_word(struct rt_form *f, uint64_t word)
+{
+    if (host_grow((void **)&f->words, &f->cap_words, f->n_words + 1,
+                  sizeof(*f->words)) != 0)
+        return false;
+    f->words[f->n_words++] = word;
+    return true;
+}
+
+static bool
+add_size(struct rt_form *f, int64_t size)
+{
+    if (host_grow((void **)&f->sizes, &f->cap_sizes, f->n_sizes + 1,
+                  sizeof(*f->sizes)) != 0)
+        return false;
+    f->sizes[f->n_sizes++] = size;
+    return true;
+}
+
+static bool
+add_number(struct rt_form *f, uint32_t value)
+{
+    if (host_grow((void **)&f->numbers, &f->cap_numbers, f->n_numbers + 1,
+                  sizeof(*f->numbers)) != 0)
+        return false;
+    f->numbers[f->n_numbers++] = value;
+    return true;
+}
+
+/* Begin and end of each axis, or what is before and after it. */
+static bool
+add_move(struct rt_form *f, const struct uop *u, uint32_t rank,
+         const struct rt_values *values)
+{
+    const struct uop_dims *arg = u->arg.dims;
+    bool good = true, shrinks = u->op == UOP_SHRINK;
+    uint32_t i;
+
+    for (i = 0; good && i < rank; i++) {
+        int64_t at = arg->d[2 * i], end = arg->d[2 * i + 1], by = 0;
+
+        if (arg->n > 2 * rank && arg->d[2 * (rank + i)])
+            by = (int64_t)values->list[arg->d[2 * (rank + i)] - 1].bits;
+        good =
+            add_size(f, at + by) && add_size(f, shrinks ? end + by : end - by);
+    }
+    return good;
+}
+
+static bool
+add_node(struct rt_form *f, const struct uop_graph *g, const struct uop *u,
+         const uint32_t *place, const struct rt_values *values)
+{
+    const struct uop_dims *shape = uop_shape(g, u);
+    uint32_t n = shape ? shape->n : 0, i;
+    bool good = add_word(f, (uint64_t)u->op | (uint64_t)u->dtype << 8 |
+                                (uint64_t)u->n_src << 16 | (uint64_t)n << 32);
+
+    for (i = 0; good && i < u->n_src; i++)
+        good = add_word(f, place[u->src[i]->id]);
+    for (i = 0; good && i < n; i++)
+        good = add_size(f, shape->d[i]);
+    switch (good ? (int)u->op : UOP_SINK) {
+    case UOP_VAR:
+        return add_number(f, (uint32_t)u->arg.i);
+    case UOP_BUFFER:
+        return add_word(f, (uint64_t)u->arg.dims->d[0]);
+    case UOP_PAD:
+    case UOP_SHRINK:
+        return add_move(f, u, n, values);
+    case UOP_PERMUTE:
+        for (i = 0; good && i < n; i++)
+            good = add_word(f, (uint64_t)u->arg.dims->d[i]);
+        return good;
+    case UOP_IOTA: /* its size alone */
+    case UOP_RESHAPE:
+    case UOP_EXPAND:
+    case UOP_SINK:
+        return good;
+    default:
+        return add_word(f, u->arg.bits);
+    }
+}
+
+bell_status
+rt_form_of(const struct uop_graph *g, const struct uop *sink,
+           const struct rt_values *values, struct rt_form *out_form)
+{
+    const struct uop **list;
+    uint32_t *place;
+    bool good;
+    size_t n, i;
+
+    memset(out_form, 0, sizeof(*out_form));
+    BELL_TRY(uop_canonical_order(sink, &list, &n));
+    place = host_alloc(((size_t)sink->id + 1) * sizeof(*place));
+    good = place != NULL;
+    for (i = 0; good && i < n; i++) {
+        place[list[i]->id] = (uint32_t)i;
+        good = add_node(out_form, g, list[i], place, values);
+    }
+    host_free(list);
+    host_free(place);
+    if (!good)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory looking for a plan");
+    out_form->hash = hash_bytes(
+        out_form->words, out_form->n_words * sizeof(*out_form->words), n);
+    return BELL_OK;
+}
+
+void
+rt_form_fini(struct rt_form *form)
+{
+    host_free(form->words);
+    host_free(form->sizes);
+    host_free(form->numbers);
+}
+
+void
+rt_sized_fini(struct rt_sized *sized)
+{
+    rt_form_fini(&sized->form);
+    host_free(sized->places);
+}
+
+static bool
+same_form(const struct rt_form *a, const struct rt_form *b)
+{
+    return a->hash == b->hash && a->n_words == b->n_words &&
+           a->n_sizes == b->n_sizes && a->n_numbers == b->n_numbers &&
+           memcmp(a->words, b->words, a->n_words * sizeof(*a->words)) == 0;
+}
+
+static uint64_t
+key_of(const struct tensor_runtime *rt, const struct rt_form *form)
+{
+    return hash_add(form->hash, rt->target.math);
+}
+
+/* ---- finding one ---- */
+
+/* The n of the plan that gives these sizes; -1: none does. */
+static int64_t
+find_size(const struct rt_sized *sized, const struct rt_form *form)
+{
+    int64_t n = -1;
+    size_t i;
+
+    for (i = 0; i < form->n_sizes; i++) {
+        const struct sched_size *at = &sized->places[i];
+
+        if (at->a == 1 && at->b == 0 && n < 0)
+            n = form->sizes[i];
+    }
+    for (i = 0; i < form->n_sizes; i++) {
+        const struct sched_size *at = &sized->places[i];
+
+        if (form->sizes[i] != at->a * n + at->b)
+            return -1;
+    }
+    return n >= sized->sizes.min && n <= sized->sizes.max ? n : -1;
+}
+
+/* Are the numbers those of the plan, but for its arguments? */
+static bool
+fits_numbers(const struct tensor_runtime *rt, const struct rt_plan *plan,
+             const struct rt_form *form)
+{
+    size_t i;
+
+    for (i = 0; i < form->n_numbers; i++) {
+        const struct rt_value *v = &rt->values.list[form->numbers[i]];
+
+        if (plan->steps[i] ? !rt_vary_may(v) : v->bits != plan->values[i].bits)
+            return false;
+    }
+    return true;
+}
+
+/* The values that were looked up become the numbers among them, and n. */
+static bool
+take_numbers(struct tensor_runtime *rt, const struct rt_form *form, int64_t n)
+{
+    struct rt_values *values = &rt->values;
+    size_t i;
+
+    if (host_grow((void **)&values->list, &values->cap, form->n_numbers + 1,
+                  sizeof(*values->list)) != 0)
+        return false;
+    for (i = 0; i < form->n_numbers; i++) {
+        assert(form->numbers[i] >= i); /* by first use */
+        values->list[i] = values->list[form->numbers[i]];
+    }
+    values->list[i] = (struct rt_value){.bits = (uint64_t)n, .dtype = UOP_VOID};
+    values->n = form->n_numbers + 1;
+    return true;
+}
+
+bell_status
+rt_sizes_find(struct tensor_runtime *rt, const struct rt_form *form,
+              uint32_t *out_plan)
+{
+    uint64_t key = key_of(rt, form);
+    size_t i;
+
+    *out_plan = RT_NO_PLAN;
+    for (i = 0; i < rt->n_sized; i++) {
+        const struct rt_sized *sized = &rt->sized[i];
+        struct rt_plan *plan = &rt->plans[sized->plan];
+        int64_t n;
+
+        if (sized->key != key || !same_form(&sized->form, form))
+            continue;
+        n = find_size(sized, form);
+        if (n < 0 || !fits_numbers(rt, plan, form))
+            continue;
+        if (!take_numbers(rt, form, n))
+            return bell_fail(BELL_E_NO_MEMORY, "out of memory for values");
+        plan->size = n;
+        *out_plan = sized->plan;
+        return rt_sizes_place(plan);
+    }
+    return BELL_OK;
+}
+
+/* ---- making one ---- */
+
+/* Another plan of the form, the newest; *out_n: how many there are, and how
+ * many for any size. */
+static const struct rt_plan *
+find_example(const struct tensor_runtime *rt, const struct rt_form *form,
+             uint32_t *out_n, uint32_t *out_n_sized)
+{
+    const struct rt_plan *found = NULL;
+    size_t i;
+
+    *out_n = *out_n_sized = 0;
+    for (i = 0; i < rt->n_plans; i++) {
+        const struct rt_plan *plan = &rt->plans[i];
+
+        if (plan->ops_hash != form->hash)
+            continue;
+        *out_n_sized += plan->any_size;
+        if (plan->any_size || plan->next != RT_NO_PLAN)
+            continue;
+        ++*out_n;
+        found = plan;
+    }
+    return found;
+}
+
+/* Fills in what each size is of n, from two examples: false where that is not
+ * a * n + b with a > 0. */
+static bool
+fit_sizes(const struct rt_form *was, const struct rt_form *is,
+          struct sched_size *places, int64_t *out_n)
+{
+    int64_t v1 = 0, v2 = 0;
+    size_t i;
+
+    for (i = 0; i < is->n_sizes && v1 == v2; i++) {
+        v1 = was->sizes[i];
+        v2 = is->sizes[i];
+    }
+    for (i = 0; i < is->n_sizes && v1 != v2; i++) {
+        int64_t x1 = was->sizes[i], x2 = is->sizes[i];
+        struct sched_size *at = &places[i];
+
+        at->a = (x2 - x1) / (v2 - v1);
+        at->b = x1 - at->a * v1;
+        if ((x2 - x1) % (v2 - v1) || at->a < 0 || x1 < 0)
+            return false;
+    }
+    *out_n = v2;
+    return v1 != v2;
+}
+
+/* Adds what varies to those of the graph, with its number at n; false: there
+ * are too many, or another has that number. */
+static bool
+add_sizes(const struct rt_form *form, const struct sched_size *places,
+          int64_t n, struct sched_sizes *sizes)
+{
+    uint32_t k;
+    size_t i;
+
+    sizes->n = 0;
+    for (i = 0; i < form->n_sizes; i++) {
+        struct sched_size at = places[i];
+
+        at.d = at.a * n + at.b;
+        for (k = 0; k < sizes->n && sizes->list[k].d != at.d; k++)
+            ;
+        if (!at.a)
+            continue;
+        if (k < sizes->n &&
+            (sizes->list[k].a != at.a || sizes->list[k].b != at.b))
+            return false;
+        if (k == sizes->n && k == sizeof(sizes->list) / sizeof(at))
+            return false;
+        if (k == sizes->n)
+            sizes->list[sizes->n++] = at;
+    }
+    for (i = 0; i < form->n_sizes; i++) {
+        for (k = 0; !places[i].a && k < sizes->n; k++) {
+            if (sizes->list[k].d == places[i].b)
+                return false;
+        }
+    }
+    return true;
+}
+
+/* A graph being read in the order of its form. */
+struct reader {
+    struct tensor_runtime *rt;
+    const struct rt_plan *plan;
+    const struct rt_sized *sized;
+    int64_t n;       /* that sizes are given for */
+    size_t at, nth;  /* size, number */
+    bool is_refused; /* no such graph for any size */
+    double work;
+};
+
+static int64_t
+next_size(struct reader *r)
+{
+    const struct sched_size *at = &r->sized->places[r->at++];
+
+    return at->a * r->n + at->b;
+}
+
+static const struct uop_dims *
+next_dims(struct reader *r, struct uop_graph *g, uint32_t n)
+{
+    int64_t d[2 * TN_MAX_RANK];
+    uint32_t i;
+
+    assert(n <= 2 * TN_MAX_RANK);
+    for (i = 0; i < n; i++)
+        d[i] = next_size(r);
+    return uop_dims(g, d, n);
+}
+
+static double
+numel(const struct uop_dims *dims)
+{
+    double n = 1;
+    uint32_t i;
+
+    for (i = 0; i < dims->n; i++)
+        n *= (double)dims->d[i];
+    return n;
+}
+
+static const struct uop *
+read_node(struct reader *r, struct uop_graph *g, const struct uop *u,
+          const struct uop *const *built)
+{
+    const struct uop_dims *shape = uop_shape(&r->rt->graphs, u);
+    const struct uop *src[3];
+    union uop_arg arg = u->arg;
+    enum uop_op op = u->op;
+    int64_t d[TN_MAX_RANK + 1];
+    uint32_t i, n = shape->n;
+
+    for (i = 0; i < u->n_src && i < 3; i++)
+        src[i] = built[u->src[i]->id];
+    shape = next_dims(r, g, n);
+    if (!shape || g->failed)
+        return &uop_failed;
+    r->work += numel(shape);
+    if (op == UOP_VAR) {
+        arg.i = (int64_t)r->nth++;
+        if (!r->plan->steps[arg.i]) {
+            op = UOP_CONST;
+            arg.bits = r->plan->values[arg.i].bits;
+        }
+    } else if (op == UOP_PAD || op == UOP_SHRINK) {
+        arg.dims = next_dims(r, g, 2 * n);
+    } else if (op == UOP_IOTA) {
+        arg.i = shape->d[0];
+    } else if (op == UOP_RESHAPE || op == UOP_EXPAND) {
+        arg.dims = shape;
+        r->is_refused |=
+            op == UOP_RESHAPE && numel(uop_shape(g, src[0])) != numel(shape);
+    } else if (op == UOP_BUFFER) {
+        d[0] = arg.dims->d[0];
+        memcpy(d + 1, shape->d, n * sizeof(*d));
+        arg.dims = uop_dims(g, d, n + 1);
+    } else if (uop_op_infos[op].arg_kind == UOP_ARG_DIMS) {
+        arg.dims = uop_dims(g, arg.dims->d, arg.dims->n);
+    }
+    r->is_refused |= op == UOP_ASSIGN;
+    return g->failed
+               ? &uop_failed
+               : uop_new_shaped(g, op, u->dtype, arg, src, u->n_src, shape);
+}
+
+/* The graph with r->n for n. */
+static bell_status
+read_graph(struct reader *r, struct uop_graph *g, const struct uop **roots)
+{
+    const struct uop *sink = r->plan->sink, **list, **built;
+    uint32_t n_roots = sink->n_src;
+    size_t n, i;
+
+    BELL_TRY(uop_canonical_order(sink, &list, &n));
+    built = host_alloc(((size_t)sink->id + 1) * sizeof(*built));
+    for (i = 0; i + 1 < n && built; i++)
+        built[list[i]->id] = read_node(r, g, list[i], built);
+    for (i = 0; i < n_roots && built; i++)
+        roots[i] = built[sink->src[n_roots - 1 - i]->id];
+    host_free(list);
+    host_free(built);
+    if (!built)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory making a plan");
+    return uop_graph_status(g);
+}
+
+/* The plan's values, from those looked up: numbers that differ from those of
+ * `old` are arguments. False where one of them may not be. */
+static bool
+choose_numbers(const struct tensor_runtime *rt, const struct rt_form *was,
+               const struct rt_form *is, const struct rt_plan *old,
+               struct rt_plan *plan)
+{
+    size_t i;
+
+    for (i = 0; i < is->n_numbers; i++) {
+        const struct rt_value *v = &rt->values.list[is->numbers[i]];
+
+        plan->values[i] = *v;
+        if (v->bits == old->values[was->numbers[i]].bits)
+            continue;
+        if (!rt_vary_may(v))
+            return false;
+        plan->steps[i] = 1;
+    }
+    plan->steps[i] = 1;
+    plan->n_values = (uint32_t)is->n_numbers + 1;
+    return true;
+}
+
+/* The least n for which all sizes are more than one: one is another graph. */
+static int64_t
+least_size(const struct rt_sized *sized)
+{
+    int64_t least = 2;
+    uint32_t i;
+
+    for (i = 0; i < sized->sizes.n; i++) {
+        const struct sched_size *at = &sized->sizes.list[i];
+
+        while (at->a * least + at->b < 2)
+            least++;
+    }
+    return least;
+}
+
+/* Numbers for n, primes: no product of other sizes is one. */
+static const int64_t bounds[] = {
+    16381, 8191, 4093, 2039, 1021, 509, 251, 127, 61,
+};
+
+/* Builds the graph at the greatest bound at which it does not cost much more
+ * than it does now. */
+static bell_status
+build_bounded(struct reader *r, struct rt_sized *out, int64_t now,
+              struct uop_graph *g, const struct uop **roots)
+{
+    double work;
+    size_t i;
+
+    r->n = now;
+    BELL_TRY(read_graph(r, g, roots));
+    work = r->work;
+    for (i = 0; i < sizeof(bounds) / sizeof(bounds[0]); i++) {
+        int64_t n = bounds[i];
+
+        if (n > 2039 && n > 8 * now)
+            continue;
+        if (n < now + now / 8 + 2)
+            break;
+        if (!add_sizes(&out->form, out->places, n, &out->sizes))
+            continue;
+        uop_graph_fini(g);
+        uop_graph_init(g);
+        *r = (struct reader){
+            .rt = r->rt, .plan = r->plan, .sized = r->sized, .n = n};
+        BELL_TRY(read_graph(r, g, roots));
+        if (r->is_refused)
+            break;
+        if (r->work > SMALL_WORK && r->work > MAX_WASTE * work)
+            continue;
+        out->sizes.max = n;
+        out->sizes.min = least_size(out);
+        if (out->sizes.min <= now)
+            return BELL_OK;
+    }
+    out->sizes.n = 0;
+    return BELL_OK;
+}
+
+bell_status
+rt_sizes_build(struct tensor_runtime *rt, const struct rt_form *form,
+               struct rt_plan *plan, struct uop_graph *g,
+               const struct uop **roots, struct rt_sized *out)
+{
+    uint32_t n_examples, n_sized;
+    const struct rt_plan *old = find_example(rt, form, &n_examples, &n_sized);
+    struct reader r = {.rt = rt, .plan = plan, .sized = out};
+    struct rt_values values = {0};
+    struct rt_form was = {0}, is = {0};
+    bell_status status = BELL_OK;
+    int64_t now = 0;
+
+    memset(out, 0, sizeof(*out));
+    if (n_examples < MIN_EXAMPLES || n_sized >= MAX_SIZED)
+        return BELL_OK;
+    values.list = old->values;
+    values.n = old->n_values;
+    out->places = host_calloc(form->n_sizes + 1, sizeof(*out->places));
+    plan->values = host_calloc(form->n_numbers + 1, sizeof(*plan->values));
+    plan->steps = host_calloc(form->n_numbers + 1, sizeof(*plan->steps));
+    if (!out->places || !plan->values || !plan->steps)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory making a plan");
+    status = rt_form_of(&rt->graphs, old->sink, &values, &was);
+    if (status == BELL_OK && same_form(&was, form) &&
+        fit_sizes(&was, form, out->places, &now) &&
+        choose_numbers(rt, &was, form, old, plan)) {
+        status = rt_form_of(&rt->graphs, plan->sink, &rt->values, &is);
+        out->form = is;
+        out->key = key_of(rt, form);
+        out->sizes.var = (int64_t)form->n_numbers;
+        if (status == BELL_OK)
+            status = build_bounded(&r, out, now, g, roots);
+    }
+    rt_form_fini(&was);
+    if (status != BELL_OK || !out->sizes.n)
+        return status;
+    if (!take_numbers(rt, form, now))
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for values");
+    plan->values[form->n_numbers] = rt->values.list[form->n_numbers];
+    plan->any_size = true;
+    plan->size = now;
+    return BELL_OK;
+}
+
+/* ---- memory ---- */
+
+static void
+count_elems(struct rt_plan *plan, int64_t n)
+{
+    uint32_t i;
+
+    for (i = 0; i < plan->sched.n_bufs; i++) {
+        struct sched_buf *buf = &plan->sched.bufs[i];
+
+        buf->n_elems = (uint64_t)(buf->by_size[0] + buf->by_size[1] * n +
+                                  buf->by_size[2] * n * n);
+    }
+}
+
+bell_status
+rt_sizes_place(struct rt_plan *plan)
+{
+    bell_status status = BELL_OK;
+
+    if (plan->size > plan->placed) {
+        plan->placed = plan->size + plan->size / 2;
+        count_elems(plan, plan->placed);
+        host_free(plan->offsets);
+        plan->offsets = NULL;
+        status = rt_place_buffers(plan, NULL);
+        if (status != BELL_OK)
+            plan->placed = 0; /* and again */
+    }
+    count_elems(plan, plan->size);
+    return status;
+}
