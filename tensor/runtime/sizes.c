@@ -270,7 +270,7 @@ find_example(const struct tensor_runtime *rt, const struct rt_form *form,
 }
 
 /* Fills in what each size is of n, from two examples: false where that is not
- * a * n + b with a > 0. */
+ * a * n + b. */
 static bool
 fit_sizes(const struct rt_form *was, const struct rt_form *is,
           struct sched_size *places, int64_t *out_n)
@@ -288,7 +288,7 @@ fit_sizes(const struct rt_form *was, const struct rt_form *is,
 
         at->a = (x2 - x1) / (v2 - v1);
         at->b = x1 - at->a * v1;
-        if ((x2 - x1) % (v2 - v1) || at->a < 0 || x1 < 0)
+        if ((x2 - x1) % (v2 - v1) || x1 < 0)
             return false;
     }
     *out_n = v2;
@@ -296,7 +296,7 @@ fit_sizes(const struct rt_form *was, const struct rt_form *is,
 }
 
 /* Adds what varies to those of the graph, with its number at n; false: there
- * are too many, or another has that number. */
+ * are too many, or another has that number, or it is none of a size. */
 static bool
 add_sizes(const struct rt_form *form, const struct sched_size *places,
           int64_t n, struct sched_sizes *sizes)
@@ -316,7 +316,8 @@ add_sizes(const struct rt_form *form, const struct sched_size *places,
         if (k < sizes->n &&
             (sizes->list[k].a != at.a || sizes->list[k].b != at.b))
             return false;
-        if (k == sizes->n && k == sizeof(sizes->list) / sizeof(at))
+        if (at.d < 2 ||
+            (k == sizes->n && k == sizeof(sizes->list) / sizeof(at)))
             return false;
         if (k == sizes->n)
             sizes->list[sizes->n++] = at;
@@ -471,7 +472,7 @@ least_size(const struct rt_sized *sized)
     for (i = 0; i < sized->sizes.n; i++) {
         const struct sched_size *at = &sized->sizes.list[i];
 
-        while (at->a * least + at->b < 2)
+        while (at->a > 0 && at->a * least + at->b < 2)
             least++;
     }
     return least;
