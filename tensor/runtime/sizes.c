@@ -10,8 +10,14 @@
 #include "tensor/node.h"
 #include "tensor/runtime/runtime.h"
 
-#define MIN_EXAMPLES 2   /* plans of other sizes before one is for any */
-#define MAX_SIZED    6   /* plans for any size of one form */
+#define MIN_EXAMPLES 2     /* plans of other sizes before one is for any, */
+#define MORE         6     /* where kernels for one size are worth more */
+#define MAX_SIZED    6     /* plans for any size of one form */
+#define MOST         16384 /* that a size may be */
+#define ALWAYS       2048  /* that it may be from the beginning */
+#define LEAST        64
+#define GROWTH       8 /* times what it is, at most */
+#define MAX_TRIES    16
 #define SMALL_WORK   4e6 /* elements computed: what is too much costs little */
 #define MAX_WASTE    2.2 /* times the work, else */
 
@@ -338,15 +344,26 @@ struct reader {
     const struct rt_sized *sized;
     int64_t n;       /* that sizes are given for */
     size_t at, nth;  /* size, number */
+    int64_t most;    /* that n can be */
+    size_t *first;   /* by id: the first of its sizes */
     bool is_refused; /* no such graph for any size */
     double work;
 };
+
+/* a * n + b is not to be more than c * n + d: lowers what n can be. */
+static void
+limit(struct reader *r, int64_t a, int64_t b, int64_t c, int64_t d)
+{
+    if (a > c && (d - b) / (a - c) < r->most)
+        r->most = (d - b) / (a - c);
+}
 
 static int64_t
 next_size(struct reader *r)
 {
     const struct sched_size *at = &r->sized->places[r->at++];
 
+    limit(r, -at->a, -at->b, 0, -2); /* at least 2 */
     return at->a * r->n + at->b;
 }
 
@@ -360,6 +377,18 @@ next_dims(struct reader *r, struct uop_graph *g, uint32_t n)
     for (i = 0; i < n; i++)
         d[i] = next_size(r);
     return uop_dims(g, d, n);
+}
+
+/* A slice ends in what it is taken from. */
+static void
+limit_slice(struct reader *r, const struct uop *u, uint32_t n)
+{
+    const struct sched_size *from = &r->sized->places[r->first[u->src[0]->id]];
+    const struct sched_size *ends = &r->sized->places[r->at];
+    uint32_t i;
+
+    for (i = 0; i < n; i++)
+        limit(r, ends[2 * i + 1].a, ends[2 * i + 1].b, from[i].a, from[i].b);
 }
 
 static double
@@ -382,10 +411,14 @@ read_node(struct reader *r, struct uop_graph *g, const struct uop *u,
     union uop_arg arg = u->arg;
     enum uop_op op = u->op;
     int64_t d[TN_MAX_RANK + 1];
-    uint32_t i, n = shape->n;
+    uint32_t i, n = shape->n, n_varying = 0;
 
     for (i = 0; i < u->n_src && i < 3; i++)
         src[i] = built[u->src[i]->id];
+    r->first[u->id] = r->at;
+    for (i = 0; i < n; i++)
+        n_varying += r->sized->places[r->at + i].a != 0;
+    r->is_refused |= n_varying > 2; /* sched_count */
     shape = next_dims(r, g, n);
     if (!shape || g->failed)
         return &uop_failed;
@@ -397,6 +430,8 @@ read_node(struct reader *r, struct uop_graph *g, const struct uop *u,
             arg.bits = r->plan->values[arg.i].bits;
         }
     } else if (op == UOP_PAD || op == UOP_SHRINK) {
+        if (op == UOP_SHRINK)
+            limit_slice(r, u, n);
         arg.dims = next_dims(r, g, 2 * n);
     } else if (op == UOP_IOTA) {
         arg.i = shape->d[0];
@@ -423,17 +458,21 @@ read_graph(struct reader *r, struct uop_graph *g, const struct uop **roots)
 {
     const struct uop *sink = r->plan->sink, **list, **built;
     uint32_t n_roots = sink->n_src;
+    bool is_good;
     size_t n, i;
 
     BELL_TRY(uop_canonical_order(sink, &list, &n));
     built = host_alloc(((size_t)sink->id + 1) * sizeof(*built));
-    for (i = 0; i + 1 < n && built; i++)
+    r->first = host_alloc(((size_t)sink->id + 1) * sizeof(*r->first));
+    is_good = built && r->first;
+    for (i = 0; i + 1 < n && is_good; i++)
         built[list[i]->id] = read_node(r, g, list[i], built);
-    for (i = 0; i < n_roots && built; i++)
+    for (i = 0; i < n_roots && is_good; i++)
         roots[i] = built[sink->src[n_roots - 1 - i]->id];
     host_free(list);
     host_free(built);
-    if (!built)
+    host_free(r->first);
+    if (!is_good)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory making a plan");
     return uop_graph_status(g);
 }
@@ -478,44 +517,69 @@ least_size(const struct rt_sized *sized)
     return least;
 }
 
-/* Numbers for n, primes: no product of other sizes is one. */
-static const int64_t bounds[] = {
-    16381, 8191, 4093, 2039, 1021, 509, 251, 127, 61,
-};
+/* The greatest prime up to n; 0: there is none. */
+static int64_t
+prime_below(int64_t n)
+{
+    int64_t k;
+
+    for (; n > 1; n--) {
+        for (k = 2; k * k <= n && n % k; k++)
+            ;
+        if (k * k > n)
+            return n;
+    }
+    return 0;
+}
+
+/* The number for n, up to `most`: no product of other sizes is a prime, but
+ * they may be one. 0: there is none. */
+static int64_t
+choose_bound(struct rt_sized *out, int64_t most)
+{
+    int64_t n = prime_below(most);
+    uint32_t tries;
+
+    for (tries = 0; n && tries < MAX_TRIES; tries++) {
+        if (add_sizes(&out->form, out->places, n, &out->sizes))
+            return n;
+        n = prime_below(n - 1);
+    }
+    return 0;
+}
 
 /* Builds the graph at the greatest bound at which it does not cost much more
  * than it does now. */
 static bell_status
 build_bounded(struct reader *r, struct rt_sized *out, int64_t now,
-              struct uop_graph *g, const struct uop **roots)
+              uint32_t n_examples, struct uop_graph *g,
+              const struct uop **roots)
 {
+    int64_t bound, most;
     double work;
-    size_t i;
 
     r->n = now;
+    r->most = MOST;
     BELL_TRY(read_graph(r, g, roots));
     work = r->work;
-    for (i = 0; i < sizeof(bounds) / sizeof(bounds[0]); i++) {
-        int64_t n = bounds[i];
-
-        if (n > 2039 && n > 8 * now)
+    most = r->most;
+    for (bound = MOST; bound >= LEAST && !r->is_refused; bound /= 2) {
+        if (bound > ALWAYS && bound > GROWTH * now)
             continue;
-        if (n < now + now / 8 + 2)
+        r->n = choose_bound(out, bound < most ? bound : most);
+        if (r->n < now)
             break;
-        if (!add_sizes(&out->form, out->places, n, &out->sizes))
-            continue;
         uop_graph_fini(g);
         uop_graph_init(g);
-        *r = (struct reader){
-            .rt = r->rt, .plan = r->plan, .sized = r->sized, .n = n};
+        r->at = r->nth = 0;
+        r->work = 0;
         BELL_TRY(read_graph(r, g, roots));
-        if (r->is_refused)
-            break;
-        if (r->work > SMALL_WORK && r->work > MAX_WASTE * work)
+        if (r->work > SMALL_WORK &&
+            (r->work > MAX_WASTE * work || n_examples < MORE))
             continue;
-        out->sizes.max = n;
+        out->sizes.max = r->n;
         out->sizes.min = least_size(out);
-        if (out->sizes.min <= now)
+        if (out->sizes.min <= now && !r->is_refused)
             return BELL_OK;
     }
     out->sizes.n = 0;
@@ -554,7 +618,7 @@ rt_sizes_build(struct tensor_runtime *rt, const struct rt_form *form,
         out->key = key_of(rt, form);
         out->sizes.var = (int64_t)form->n_numbers;
         if (status == BELL_OK)
-            status = build_bounded(&r, out, now, g, roots);
+            status = build_bounded(&r, out, now, n_examples, g, roots);
     }
     rt_form_fini(&was);
     if (status != BELL_OK || !out->sizes.n)

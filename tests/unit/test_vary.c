@@ -624,7 +624,7 @@ test_told(void **state)
     assert_null(strstr(said, "plan 2"));
     for (i = 0; i < 4; i++)
         assert_int_equal(bell_realize1(growing(x, i)), BELL_OK);
-    assert_non_null(strstr(said, "as plan 3, but of any size up to 2039, an "
+    assert_non_null(strstr(said, "as plan 3, but of any size up to 79, an "
                                  "argument now: bell_narrow"));
     assert_null(strstr(said, "plan 5"));
     log_mask = mask & ~(uint32_t)LOG_PLAN;

@@ -223,7 +223,7 @@ BELL_MUST_CHECK bell_status fuzz_check_grad(struct bell_context *ctx,
                                             struct fuzz_verdict *out);
 
 /* Runs it with other numbers and offsets too; each run is to give what it
- * gives alone, to the bit (fuzz_vary.c). */
+ * gives alone, to the bit; then with other sizes (fuzz_vary.c). */
 BELL_MUST_CHECK bell_status fuzz_check_vary(struct bell_context *ctx,
                                             const struct fuzz_program *prog,
                                             struct fuzz_verdict *out);

@@ -1,9 +1,11 @@
-/* `doorbell fuzz --vary`: the same program with other numbers and offsets.
+/* `doorbell fuzz --vary`: the same program with other numbers, offsets and
+ * sizes.
  *
  * Each program runs three times, the numbers of its calls changed in between
  * where all shapes stay, and once more as it was. What a context gives that
  * has seen the others must be what a fresh one gives, to the bit; NaN is equal
- * to NaN.
+ * to NaN. Then one of its sizes grows, step by step, where the calls allow it:
+ * sums may add up in another order then, so the reference says what is right.
  */
 #include "tools/fuzz/fuzz.h"
 
@@ -15,6 +17,7 @@
 #include "base/bits.h"
 
 #define N_VARIANTS 3
+#define N_SIZES    5
 
 /* What came of the roots of one run. */
 struct result {
@@ -277,6 +280,69 @@ run_variant(struct bell_context *ctx, const struct fuzz_program *prog,
     return status;
 }
 
+/* ---- other sizes ---- */
+
+/* Axes of leaves that are `size` long become longer, and with `calls` so do
+ * such numbers of calls. */
+static void
+grow(struct fuzz_program *prog, int64_t size, int64_t by, bool calls)
+{
+    uint32_t i, k;
+
+    for (i = 0; i < prog->n_nodes; i++) {
+        struct fuzz_node *node = &prog->nodes[i];
+
+        for (k = 0; k < node->n_list && (calls || node->op == 0); k++)
+            node->list[k] += node->list[k] == size ? by : 0;
+    }
+}
+
+/* A size of some leaf that is more than one; 0: there is none. */
+static int64_t
+pick_size(const struct fuzz_program *prog)
+{
+    struct fuzz_rng rng = fuzz_rng(hash_add(prog->seed, N_VARIANTS));
+    int64_t found = 0;
+    uint32_t i, k, n = 0;
+
+    for (i = 0; i < prog->n_nodes; i++) {
+        const struct fuzz_node *node = &prog->nodes[i];
+
+        for (k = 0; k < node->n_list && node->op == 0; k++) {
+            if (node->list[k] > 1 && fuzz_one_in(&rng, ++n))
+                found = node->list[k];
+        }
+    }
+    return found;
+}
+
+static BELL_MUST_CHECK bell_status
+run_sizes(struct bell_context *ctx, const struct fuzz_program *prog,
+          struct fuzz_program *changed, struct fuzz_verdict *out)
+{
+    int64_t size = pick_size(prog), by;
+    struct fuzz_verdict verdict;
+
+    for (by = 1; size && by <= N_SIZES && !out->failed; by++) {
+        *changed = *prog;
+        grow(changed, size, by, false);
+        BELL_TRY(fuzz_run(ctx, changed, &verdict));
+        if (verdict.invalid) {
+            bell_error_clear();
+            *changed = *prog;
+            grow(changed, size, by, true);
+            BELL_TRY(fuzz_run(ctx, changed, &verdict));
+        }
+        bell_error_clear();
+        if (verdict.invalid)
+            continue;
+        verdict.n_compared += out->n_compared;
+        verdict.n_unstable += out->n_unstable;
+        *out = verdict;
+    }
+    return BELL_OK;
+}
+
 bell_status
 fuzz_check_vary(struct bell_context *ctx, const struct fuzz_program *prog,
                 struct fuzz_verdict *out)
@@ -298,6 +364,8 @@ fuzz_check_vary(struct bell_context *ctx, const struct fuzz_program *prog,
             change_numbers(ctx, hash_add(prog->seed, v), shapes.hash, changed);
         status = run_variant(ctx, changed, v, out);
     }
+    if (status == BELL_OK && !out->invalid && !out->failed)
+        status = run_sizes(ctx, prog, changed, out);
     host_free(changed);
     return status;
 }
