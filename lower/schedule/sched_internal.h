@@ -187,14 +187,16 @@ BELL_MUST_CHECK bell_status sched_waits_init(const struct sched_plan *plan,
                                              struct sched_waits *out);
 void sched_waits_fini(struct sched_waits *w);
 
-/* Puts the items in an order that needs less memory at once, if there is one
- * (lower/schedule/sched_order.c). */
+/* Puts the items in an order that needs less memory at once, if there is one;
+ * *out_bytes is what it needs then (lower/schedule/sched_order.c). */
 BELL_MUST_CHECK bell_status sched_order(struct sched *s,
-                                        struct sched_plan *plan);
+                                        struct sched_plan *plan,
+                                        uint64_t *out_bytes);
 
 /* Makes one launch of kernels that do not wait for each other, in an order of
- * its own (lower/schedule/sched_pack.c). */
-BELL_MUST_CHECK bell_status sched_pack(struct sched *s,
-                                       struct sched_plan *plan);
+ * its own (lower/schedule/sched_pack.c). With a limit of memory at once, but
+ * UINT64_MAX, the order at hand is kept where it can be. */
+BELL_MUST_CHECK bell_status sched_pack(struct sched *s, struct sched_plan *plan,
+                                       uint64_t limit_bytes);
 
 #endif

@@ -377,7 +377,7 @@ apply_order(struct sched *s, struct sched_plan *plan, const uint32_t *list)
  * the one back. */
 static bell_status
 choose_order(struct sched *s, struct order *o, struct sched_plan *plan,
-             uint32_t *lists[3])
+             uint32_t *lists[3], uint64_t *out_bytes)
 {
     uint32_t n = plan->n_items, *best = lists[0], *now = lists[1];
     uint32_t *next = lists[2], *swap, i, way;
@@ -403,11 +403,16 @@ choose_order(struct sched *s, struct order *o, struct sched_plan *plan,
     }
     LOG(LOG_SCHED, "order: at most %llu bytes alive, %llu before",
         (unsigned long long)least, (unsigned long long)was);
-    return least + least / WORTH < was ? apply_order(s, plan, best) : BELL_OK;
+    if (least + least / WORTH >= was) {
+        *out_bytes = was;
+        return BELL_OK;
+    }
+    *out_bytes = least;
+    return apply_order(s, plan, best);
 }
 
 bell_status
-sched_order(struct sched *s, struct sched_plan *plan)
+sched_order(struct sched *s, struct sched_plan *plan, uint64_t *out_bytes)
 {
     struct order o = {.plan = plan};
     uint32_t *lists[3] = {NULL}, i;
@@ -419,7 +424,7 @@ sched_order(struct sched *s, struct sched_plan *plan)
         good = lists[i] != NULL;
     }
     if (good)
-        status = choose_order(s, &o, plan, lists);
+        status = choose_order(s, &o, plan, lists, out_bytes);
     else if (status == BELL_OK)
         status = bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling");
     for (i = 0; i < 3; i++)

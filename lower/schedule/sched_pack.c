@@ -2,7 +2,8 @@
  *
  * Of those whose inputs are there, the one that most others wait for in a row
  * is next, with all that are alike. One that has waited for long is next, too:
- * what it reads takes memory until then.
+ * what it reads takes memory until then. Where memory matters (schedule.c) items
+ * come in the order at hand, and a launch takes no more than it may.
  */
 #include "lower/schedule/sched_internal.h"
 
@@ -31,6 +32,9 @@ struct launcher {
     struct sched_plan *plan;
     struct waiting *items;
     struct sched_waits waits;
+    uint64_t limit_bytes; /* of memory at once; UINT64_MAX: none */
+    uint64_t alive_bytes;
+    uint32_t *n_touches, *n_left; /* by buffer: items, and those to come */
     uint32_t *ready, n_ready;
     uint32_t n_launches;
     struct sched_item *launches;
@@ -87,6 +91,8 @@ is_sooner(const struct launcher *l, uint32_t a, uint32_t b)
     bool late_a = l->n_launches - wa->since >= MAX_WAIT;
     bool late_b = l->n_launches - wb->since >= MAX_WAIT;
 
+    if (l->limit_bytes != UINT64_MAX)
+        return a < b;
     if (late_a != late_b)
         return late_a;
     return wa->height != wb->height ? wa->height > wb->height : a < b;
@@ -176,6 +182,62 @@ move_slots(struct launcher *l, const struct sched_item *item,
     return uop_graph_status(l->s->k);
 }
 
+/* ---- memory ---- */
+
+static uint64_t
+scratch_bytes(const struct sched_plan *plan, uint32_t b)
+{
+    const struct sched_buf *buf = &plan->bufs[b];
+
+    return buf->leaf < 0 && buf->root < 0
+               ? buf->n_elems * uop_dtype_infos[buf->dtype].size_bytes
+               : 0;
+}
+
+/* What the item takes that has no memory yet. */
+static uint64_t
+taken_bytes(const struct launcher *l, uint32_t at)
+{
+    const struct sched_item *item = &l->plan->items[at];
+    uint64_t n = 0;
+    uint32_t k;
+
+    for (k = 0; k < item->n_outs; k++) {
+        uint32_t b = item->bufs[k];
+        n += l->n_left[b] == l->n_touches[b] ? scratch_bytes(l->plan, b) : 0;
+    }
+    return n;
+}
+
+/* Gives back what ready[0..n-1] are the last to touch. */
+static void
+give_back(struct launcher *l, uint32_t n)
+{
+    uint32_t i, k;
+
+    for (i = 0; i < n; i++)
+        l->alive_bytes += taken_bytes(l, l->ready[i]);
+    for (i = 0; i < n; i++) {
+        const struct sched_item *item = &l->plan->items[l->ready[i]];
+        for (k = 0; k < item->n_bufs; k++) {
+            if (--l->n_left[item->bufs[k]] == 0)
+                l->alive_bytes -= scratch_bytes(l->plan, item->bufs[k]);
+        }
+    }
+}
+
+static void
+count_touches(struct launcher *l)
+{
+    uint32_t i, k;
+
+    for (i = 0; i < l->plan->n_items; i++) {
+        for (k = 0; k < l->plan->items[i].n_bufs; k++)
+            l->n_touches[l->plan->items[i].bufs[k]]++;
+    }
+    memcpy(l->n_left, l->n_touches, l->plan->n_bufs * sizeof(*l->n_left));
+}
+
 /* Of the ready kernels those that go into ready[0]'s launch: they come first in
  * ready[] then. Their number. */
 static bell_status
@@ -183,6 +245,7 @@ choose_parts(struct launcher *l, struct args *args, uint32_t *out_n)
 {
     uint32_t most = l->n_ready < MAX_READY ? l->n_ready : MAX_READY, n = 0, i;
     struct lower_form form = {0};
+    uint64_t alive = l->alive_bytes, more;
 
     *out_n = 1;
     if (most == 1)
@@ -190,6 +253,9 @@ choose_parts(struct launcher *l, struct args *args, uint32_t *out_n)
     for (i = 0; i < most && n < MAX_PARTS; i++) {
         uint32_t at = l->ready[i];
         struct lower_form both = form;
+        more = taken_bytes(l, at);
+        if (n && (alive > l->limit_bytes || more > l->limit_bytes - alive))
+            continue;
         BELL_TRY(find_form(l, at));
         if (n == 0)
             both = l->items[at].form;
@@ -202,6 +268,7 @@ choose_parts(struct launcher *l, struct args *args, uint32_t *out_n)
             continue;
         }
         form = both;
+        alive += more;
         l->ready[i] = l->ready[n];
         l->ready[n++] = at;
     }
@@ -273,6 +340,7 @@ launch_all(struct launcher *l)
     uint32_t i, k, n;
 
     BELL_TRY(find_heights(l));
+    count_touches(l);
     for (i = 0; i < plan->n_items; i++) {
         if (l->waits.n_before[i] == 0)
             make_ready(l, i);
@@ -289,6 +357,7 @@ launch_all(struct launcher *l)
         BELL_TRY(choose_parts(l, &args, &n));
         BELL_TRY(make_launch(l, &args, n, &l->launches[l->n_launches]));
         l->n_launches++;
+        give_back(l, n);
         for (i = 0; i < n; i++) {
             uint32_t at = l->ready[i];
             for (k = w->first_user[at]; k < w->first_user[at + 1]; k++) {
@@ -303,22 +372,26 @@ launch_all(struct launcher *l)
 }
 
 bell_status
-sched_pack(struct sched *s, struct sched_plan *plan)
+sched_pack(struct sched *s, struct sched_plan *plan, uint64_t limit_bytes)
 {
-    struct launcher l = {.s = s, .plan = plan};
+    struct launcher l = {.s = s, .plan = plan, .limit_bytes = limit_bytes};
     bell_status status;
 
     l.items = host_calloc(plan->n_items + 1, sizeof(*l.items));
     l.ready = host_calloc(plan->n_items + 1, sizeof(*l.ready));
     l.launches =
         arena_calloc(&s->k->arena, plan->n_items + 1, sizeof(*l.launches));
-    if (l.items && l.ready && l.launches)
+    l.n_touches = host_calloc(plan->n_bufs + 1, sizeof(*l.n_touches));
+    l.n_left = host_calloc(plan->n_bufs + 1, sizeof(*l.n_left));
+    if (l.items && l.ready && l.launches && l.n_touches && l.n_left)
         status = launch_all(&l);
     else
         status =
             bell_fail(BELL_E_NO_MEMORY, "launching %u kernels", plan->n_items);
     host_free(l.items);
     host_free(l.ready);
+    host_free(l.n_touches);
+    host_free(l.n_left);
     sched_waits_fini(&l.waits);
     BELL_TRY(status);
     plan->items = l.launches;

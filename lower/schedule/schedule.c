@@ -18,10 +18,11 @@
 #include "base/log.h"
 #include "lower/lower.h"
 
-#define COST_LOAD   10.0     /* reading one element from memory */
-#define COST_STORE  20.0     /* writing one */
-#define COST_LAUNCH 60000.0  /* one more kernel */
-#define SMALL_WORK  400000.0 /* not worth a second core */
+#define COST_LOAD   10.0                 /* reading one element from memory */
+#define COST_STORE  20.0                 /* writing one */
+#define COST_LAUNCH 60000.0              /* one more kernel */
+#define SMALL_WORK  400000.0             /* not worth a second core */
+#define MUCH_MEMORY (UINT64_C(64) << 20) /* bytes: launches may. guess */
 #define MAX_READS   6 /* different reads of one value that is not stored */
 
 /* One reduction in one kernel: what is read inside it. */
@@ -1092,10 +1093,38 @@ number_vars(struct planner *p, struct sched_item *item)
     return uop_substitute(p->s.k, &item->sink, 1, from, to, n);
 }
 
+/* What kernels of one launch make is alive at once: where that takes half as
+ * much memory again as one after the other would, and MUCH_MEMORY more, fewer
+ * share one. */
+static bell_status
+pack_items(struct planner *p, struct sched_plan *plan)
+{
+    struct sched_plan alone = *plan, fewer;
+    uint64_t most, least, limit, now;
+
+    BELL_TRY(sched_pack(&p->s, plan, UINT64_MAX));
+    BELL_TRY(sched_order(&p->s, plan, &most));
+    if (most <= MUCH_MEMORY)
+        return BELL_OK;
+    BELL_TRY(sched_order(&p->s, &alone, &least));
+    limit = least + (least / 2 > MUCH_MEMORY ? least / 2 : MUCH_MEMORY);
+    if (most <= limit)
+        return BELL_OK;
+    fewer = alone;
+    BELL_TRY(sched_pack(&p->s, &fewer, limit));
+    BELL_TRY(sched_order(&p->s, &fewer, &now));
+    LOG(LOG_SCHED, "%u launches of %llu bytes, not %u of %llu", fewer.n_items,
+        (unsigned long long)now, plan->n_items, (unsigned long long)most);
+    if (now < most)
+        *plan = fewer;
+    return BELL_OK;
+}
+
 static bell_status
 build_items(struct planner *p, struct sched_plan *plan, bool *attends)
 {
     uint32_t bufs[SCHED_MAX_PARAMS], at, i;
+    uint64_t bytes;
 
     for (at = 0; at < p->s.n_nodes; at++) {
         struct sched_item *item = &plan->items[plan->n_items];
@@ -1123,9 +1152,8 @@ build_items(struct planner *p, struct sched_plan *plan, bool *attends)
                                    "joining kernels"));
         log_kernel(&plan->items[i]);
     }
-    if (p->s.target->packs_for)
-        BELL_TRY(sched_pack(&p->s, plan));
-    return sched_order(&p->s, plan);
+    return p->s.target->packs_for ? pack_items(p, plan)
+                                  : sched_order(&p->s, plan, &bytes);
 }
 
 static bell_status

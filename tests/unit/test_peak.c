@@ -163,11 +163,45 @@ test_steps(void **state)
     }
 }
 
+/* Products that could share a launch, each read twice: all at once they would
+ * take eight times the memory of one. */
+static void
+test_launches(void **state)
+{
+    static const int64_t last = 1;
+    struct bell_tensor *a, *x, *out[8];
+    struct bell_stats stats;
+    size_t i, k;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(devices); i++) {
+        expect_ok(bell_context_create(devices[i], &ctx));
+        a = bell_empty(ctx, BELL_DIMS(2048, 64), BELL_FLOAT32);
+        expect_ok(bell_realize1(a));
+        for (k = 0; k < ARRAY_LEN(out); k++) {
+            x = bell_empty(ctx, BELL_DIMS(64, 4096), BELL_FLOAT32);
+            expect_ok(bell_realize1(x));
+            x = bell_matmul(a, x);
+            out[k] = bell_add(bell_max(x, &last, 1, false),
+                              bell_sum(x, &last, 1, false));
+        }
+        expect_ok(bell_compile(out, ARRAY_LEN(out)));
+        bell_context_stats(ctx, &stats);
+        print_message("products on %s: %.2f MB in %d kernels\n", devices[i],
+                      (double)stats.scratch_bytes * 1e-6,
+                      (int)stats.n_kernels_planned);
+        assert_true(stats.scratch_bytes >= 2048 * 4096 * 4);
+        assert_true(stats.scratch_bytes <= 3 * 2048 * 4096 * 4 + 100000);
+        bell_context_destroy(ctx);
+    }
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_steps),
+        cmocka_unit_test(test_launches),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
