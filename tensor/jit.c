@@ -328,9 +328,10 @@ replace_handles(struct capture *c)
 }
 
 /* Handles denote what they did. Those that the function released are gone;
- * gradients that it made are of no value. */
+ * gradients that it made are of no value, and are asked for what they were for
+ * (`checks`). */
 static bell_status
-restore_handles(struct capture *c)
+restore_handles(struct capture *c, bool checks)
 {
     bell_status status = BELL_OK;
     size_t i;
@@ -346,7 +347,7 @@ restore_handles(struct capture *c)
         c->ctx->n_assigned += (s->flags & TENSOR_ASSIGNED) != 0;
         if (!t->grad || t->grad->serial <= c->n_handles)
             continue;
-        if (!(t->grad->flags & TENSOR_SPENT) && status == BELL_OK)
+        if (checks && !(t->grad->flags & TENSOR_SPENT) && status == BELL_OK)
             status = bell_fail(
                 BELL_BAD_STATE,
                 "bell_jit_call: '%s' leaves a gradient in a tensor of shape "
@@ -665,11 +666,11 @@ end_capture(struct capture *c)
 /* Nothing of the function is left but what the jit has taken; with it, what
  * the function kept for itself has no value. */
 static bell_status
-leave_capture(struct capture *c)
+leave_capture(struct capture *c, bool checks)
 {
     struct bell_context *ctx = c->ctx;
     struct tensor_buffer *buf;
-    bell_status status = restore_handles(c);
+    bell_status status = restore_handles(c, checks);
     uint32_t i;
 
     for (buf = ctx->buffers; buf; buf = buf->next) {
@@ -721,7 +722,7 @@ capture_function(struct bell_jit *jit)
     jit->capture = c.trace.capture;
     jit->feeds = c.trace.feeds;
     jit->n_feeds = (uint32_t)c.trace.n_feeds;
-    left = leave_capture(&c);
+    left = leave_capture(&c, status == BELL_OK);
     if (status == BELL_OK)
         status = left;
     if (status != BELL_OK) {

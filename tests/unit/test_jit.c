@@ -910,6 +910,51 @@ test_no_memory(void **state)
     bell_context_destroy(ctx);
 }
 
+/* The same of a step of training: its generator, its optimiser's step and its
+ * parameters are then those of so many steps. */
+static void
+test_no_memory_training(void **state)
+{
+    struct bell_tensor *in[2], *loss;
+    struct net plain, net;
+    uint64_t n, at = 1;
+    uint32_t steps = 0, i;
+    bell_status status;
+
+    (void)state;
+    make_net(&plain, "CPU", ADAM);
+    make_net(&net, "CPU", ADAM);
+    do_step(&net, steps++, true); /* compiles */
+    for (n = 0; n < 2; at += 1 + at / 16) {
+        expect_ok(bell_scope_begin(net.ctx));
+        if (n == 0) {
+            bell_jit_destroy(net.jit);
+            net.jit = make_jit(net.ctx, "step", train_step, &net, 2, 1);
+        }
+        make_batch(net.ctx, steps, in);
+        host_fail_after(at, 1);
+        status = bell_jit_call(net.jit, in, &loss);
+        host_fail_after(0, 0);
+        if (status == BELL_OK) {
+            n++;
+            at = 1;
+            steps++;
+        } else {
+            if (bell_error_last()->status != BELL_E_NO_MEMORY)
+                fail_msg("allocation %d: %s", (int)at,
+                         bell_error_last()->message);
+        }
+        bell_error_clear();
+        expect_ok(bell_scope_end(net.ctx));
+    }
+    for (i = 0; i < steps; i++)
+        do_step(&plain, i, false);
+    for (i = 0; i < plain.params.n; i++)
+        expect_same(plain.params.tensors[i], net.params.tensors[i]);
+    free_net(&plain);
+    free_net(&net);
+}
+
 int
 main(void)
 {
@@ -926,6 +971,7 @@ main(void)
         cmocka_unit_test(test_settings),
         cmocka_unit_test(test_flat),
         cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_no_memory_training),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
