@@ -55,15 +55,20 @@ buffer_va(const struct rt_run *run, const struct rt_plan *plan, uint32_t i)
     return tensor->device_mem->va;
 }
 
-/* The host stays ahead of the device by so many submissions at most: memory of
- * what is done comes back meanwhile. */
+/* Memory of what is done comes back meanwhile. */
+bell_status
+rt_keep_pace(struct tensor_runtime *rt)
+{
+    if (rt->last_value > MAX_IN_FLIGHT)
+        return rt_wait(rt, rt->last_value - MAX_IN_FLIGHT);
+    return BELL_OK;
+}
+
 static bell_status
 submit(struct tensor_runtime *rt, struct hcq_cs *cs)
 {
     BELL_TRY(hcq_cs_submit(cs, &rt->last_value));
-    if (rt->last_value > MAX_IN_FLIGHT)
-        return rt_wait(rt, rt->last_value - MAX_IN_FLIGHT);
-    return BELL_OK;
+    return rt_keep_pace(rt);
 }
 
 /* BELL_DEBUG=sync: one kernel at a time, each with its time. */

@@ -51,6 +51,8 @@ void rt_queue_begin(struct tensor_runtime *rt, struct rt_queue *out);
 BELL_MUST_CHECK bell_status rt_queue_kernel(struct rt_queue *q, uint32_t number,
                                             const uint64_t *args,
                                             uint32_t n_args);
+/* After a submission: the host stays ahead of the device by so many at most. */
+BELL_MUST_CHECK bell_status rt_keep_pace(struct tensor_runtime *rt);
 /* Submits what is left. */
 BELL_MUST_CHECK bell_status rt_queue_end(struct rt_queue *q);
 

@@ -2,14 +2,23 @@
 #include "tensor/runtime/tape.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "hcq/hcq_graph.h"
 #include "tensor/runtime/run.h"
 
 struct launch {
     uint32_t kernel, first, n_args; /* arguments, in tape->args */
+};
+
+struct slot {
+    uint64_t value, sent; /* sent: what the graph has */
+    uint64_t size_bytes;  /* of memory behind it; 0: a word */
+    uint32_t number;      /* of the graph's */
+    bool is_used;
 };
 
 struct rt_tape {
@@ -18,8 +27,10 @@ struct rt_tape {
     size_t n_launches, cap_launches;
     struct rt_arg *args;
     size_t n_args, cap_args;
-    uint64_t *slots; /* values */
+    struct slot *slots;
     uint32_t n_slots;
+    struct hcq_graph *graph; /* or NULL */
+    bool was_queued;
     double n_flops, n_bytes; /* of all launches */
 };
 
@@ -47,10 +58,26 @@ rt_tape_destroy(struct rt_tape *tape)
 {
     if (!tape)
         return;
+    hcq_graph_destroy(tape->graph);
     host_free(tape->launches);
     host_free(tape->args);
     host_free(tape->slots);
     host_free(tape);
+}
+
+static void
+note_slot(struct rt_tape *tape, const struct rt_arg *arg)
+{
+    struct slot *slot;
+    uint64_t end = arg->value + arg->size_bytes;
+
+    if (arg->slot == RT_SLOT_NONE)
+        return;
+    assert(arg->slot < tape->n_slots);
+    slot = &tape->slots[arg->slot];
+    slot->is_used = true;
+    if (arg->size_bytes && end > slot->size_bytes)
+        slot->size_bytes = end;
 }
 
 bell_status
@@ -58,6 +85,7 @@ rt_tape_add(struct rt_tape *tape, uint32_t kernel, const struct rt_arg *args,
             uint32_t n_args)
 {
     const struct rt_kernel *k = &tape->rt->kernel_list[kernel];
+    uint32_t i;
 
     assert(n_args == k->program->n_bufs + k->program->n_vals);
     if (host_grow((void **)&tape->launches, &tape->cap_launches,
@@ -70,15 +98,10 @@ rt_tape_add(struct rt_tape *tape, uint32_t kernel, const struct rt_arg *args,
         (struct launch){kernel, (uint32_t)tape->n_args, n_args};
     memcpy(tape->args + tape->n_args, args, n_args * sizeof(*args));
     tape->n_args += n_args;
+    for (i = 0; i < n_args; i++)
+        note_slot(tape, &args[i]);
     tape->n_flops += k->n_flops;
     tape->n_bytes += k->n_bytes;
-    return BELL_OK;
-}
-
-bell_status
-rt_tape_end(struct rt_tape *tape)
-{
-    (void)tape;
     return BELL_OK;
 }
 
@@ -86,7 +109,7 @@ void
 rt_tape_set(struct rt_tape *tape, uint32_t slot, uint64_t value)
 {
     assert(slot < tape->n_slots);
-    tape->slots[slot] = value;
+    tape->slots[slot].value = value;
 }
 
 static void
@@ -97,25 +120,125 @@ resolve_args(const struct rt_tape *tape, const struct launch *launch,
     uint32_t i;
 
     for (i = 0; i < launch->n_args; i++)
-        out[i] = args[i].value +
-                 (args[i].slot == RT_SLOT_NONE ? 0 : tape->slots[args[i].slot]);
+        out[i] = args[i].value + (args[i].slot == RT_SLOT_NONE
+                                      ? 0
+                                      : tape->slots[args[i].slot].value);
 }
 
-bell_status
-rt_tape_submit(struct rt_tape *tape)
+/* ---- as a graph ---- */
+
+static void
+add_to_graph(struct rt_tape *tape, struct hcq_graph *graph,
+             const struct launch *launch)
 {
-    struct tensor_runtime *rt = tape->rt;
+    const struct rt_kernel *k = &tape->rt->kernel_list[launch->kernel];
+    struct hcq_graph_arg args[SCHED_MAX_PARAMS];
+    uint32_t i;
+
+    for (i = 0; i < launch->n_args; i++) {
+        const struct rt_arg *arg = &tape->args[launch->first + i];
+        uint32_t access = HCQ_ACCESS_READ;
+        if (arg->is_written)
+            access |= HCQ_ACCESS_WRITE; /* some read it first */
+        args[i] = (struct hcq_graph_arg){
+            .access = i < k->program->n_bufs ? access : HCQ_ACCESS_NONE,
+            .slot = arg->slot == RT_SLOT_NONE ? HCQ_SLOT_NONE
+                                              : tape->slots[arg->slot].number,
+            .value = arg->value,
+            .size_bytes = arg->size_bytes,
+        };
+    }
+    hcq_graph_exec(graph, k->program, args, launch->n_args, k->grid, k->local);
+}
+
+static bell_status
+make_graph(struct rt_tape *tape)
+{
+    const struct hcq_graph_desc desc = {
+        .struct_size = sizeof(desc),
+        .name = "tape",
+        .queues = &tape->rt->queue,
+        .n_queues = 1,
+    };
+    struct hcq_graph *graph;
+    bell_status status;
+    char name[32];
+    size_t i;
+
+    BELL_TRY(hcq_graph_create(&desc, &graph));
+    for (i = 0; i < tape->n_slots; i++) {
+        struct slot *slot = &tape->slots[i];
+        if (!slot->is_used)
+            continue;
+        snprintf(name, sizeof(name), "slot %zu", i);
+        slot->number = hcq_graph_slot(graph, name, slot->size_bytes);
+    }
+    for (i = 0; i < tape->n_launches; i++)
+        add_to_graph(tape, graph, &tape->launches[i]);
+    status = hcq_graph_end(graph);
+    for (i = 0; i < tape->n_slots && status == BELL_OK; i++) {
+        struct slot *slot = &tape->slots[i];
+        if (slot->is_used)
+            status = hcq_graph_set(graph, slot->number, slot->value);
+        slot->sent = slot->value;
+    }
+    if (status != BELL_OK) {
+        hcq_graph_destroy(graph);
+        return status;
+    }
+    tape->graph = graph;
+    return BELL_OK;
+}
+
+static bell_status
+submit_graph(struct rt_tape *tape)
+{
+    uint32_t i;
+
+    if (!tape->graph)
+        BELL_TRY(make_graph(tape));
+    for (i = 0; i < tape->n_slots; i++) {
+        struct slot *slot = &tape->slots[i];
+        if (slot->value == slot->sent || !slot->is_used)
+            continue;
+        BELL_TRY(hcq_graph_set(tape->graph, slot->number, slot->value));
+        slot->sent = slot->value;
+    }
+    BELL_TRY(hcq_graph_submit(tape->graph, &tape->rt->last_value));
+    return rt_keep_pace(tape->rt);
+}
+
+/* Launch by launch. */
+static bell_status
+submit_launches(struct rt_tape *tape)
+{
     uint64_t args[SCHED_MAX_PARAMS];
     struct rt_queue queue;
     size_t i;
 
-    rt_queue_begin(rt, &queue);
+    rt_queue_begin(tape->rt, &queue);
     for (i = 0; i < tape->n_launches; i++) {
         const struct launch *launch = &tape->launches[i];
         resolve_args(tape, launch, args);
         BELL_TRY(rt_queue_kernel(&queue, launch->kernel, args, launch->n_args));
     }
-    BELL_TRY(rt_queue_end(&queue));
+    return rt_queue_end(&queue);
+}
+
+/* Where each kernel is waited for, watched or told there is no graph. */
+bell_status
+rt_tape_submit(struct rt_tape *tape)
+{
+    struct tensor_runtime *rt = tape->rt;
+    bool tells = LOG_ON(LOG_SYNC) || LOG_ON(LOG_EXEC) || rt->watch;
+
+    if (tape->n_launches == 0)
+        return BELL_OK;
+    if (tape->was_queued && !tells)
+        BELL_TRY(submit_graph(tape));
+    else
+        BELL_TRY(submit_launches(tape));
+    tape->was_queued = true;
     rt->stats.n_launches += tape->n_launches;
     rt->stats.n_flops += tape->n_flops;
     rt->stats.n_bytes += tape->n_bytes;

@@ -1,9 +1,9 @@
 /* Launches that are queued again and again, as one.
  *
  * What differs from time to time is a slot: an address or a number that any
- * arguments are made of. Queueing a tape costs what it launches and nothing
- * for how that was found. Results are those of the launches one after the
- * other, in the order in which they were added.
+arguments are made of. Results are those of the launches one after
+ * the other, in the order in which they were added. From the second time on
+ * they are a graph (hcq/hcq_graph.h), of which the host writes what has changed.
  */
 #ifndef BELL_TENSOR_RUNTIME_TAPE_H
 #define BELL_TENSOR_RUNTIME_TAPE_H
@@ -37,9 +37,6 @@ void rt_tape_destroy(struct rt_tape *tape);
 BELL_MUST_CHECK bell_status rt_tape_add(struct rt_tape *tape, uint32_t kernel,
                                         const struct rt_arg *args,
                                         uint32_t n_args);
-/* Nothing is added any more. */
-BELL_MUST_CHECK bell_status rt_tape_end(struct rt_tape *tape);
-
 /* For what is queued from now on. Every slot is set before the first time. */
 void rt_tape_set(struct rt_tape *tape, uint32_t slot, uint64_t value);
 
