@@ -21,10 +21,11 @@
 
 #define MAX_CANDIDATES 1024
 #define MAX_NEAR       384
-#define BATCH          8    /* compiled together */
-#define FINAL_PART     0.25 /* of the time, for the last comparison */
+#define BATCH          8    /* compiled together, at most */
+#define BATCH_PART     0.04 /* of the time, that it should take */
+#define FINAL_PART     0.2  /* of the time, for the last comparison */
 #define MAX_FINALISTS  3
-#define MAX_ROUNDS     20
+#define MAX_ROUNDS     40
 #define MIN_ROUNDS     5
 #define CLEARLY        0.97 /* of the rules' time, median and least */
 #define MODEL_CLEARLY  0.98 /* where times are a model's */
@@ -54,8 +55,8 @@ struct search {
     struct tensor_tuned *tuned;
     struct candidate *list; /* the first is the rules' */
     struct lower_schedule *near;
-    struct map seen; /* hashes of schedules that were tried */
-    uint32_t n, best;
+    struct map seen;         /* hashes of schedules that were tried */
+    uint32_t n, best, batch; /* batch: compiled together */
     uint32_t max_ops;
     uint64_t start_ns, limit_ns;
     const struct chip *chip; /* whose model ranks; NULL: times do */
@@ -305,6 +306,7 @@ try_schedules(struct search *s, const struct lower_schedule *list, uint32_t n,
     bell_status status = BELL_OK;
     double was = s->list[s->best].us;
     uint32_t at = 0, i;
+    uint64_t start;
 
     *out_better = false;
     if (!work)
@@ -313,7 +315,7 @@ try_schedules(struct search *s, const struct lower_schedule *list, uint32_t n,
         struct batch b = {.list = work};
         if (is_over(s, 1 - FINAL_PART) || s->n + BATCH > MAX_CANDIDATES)
             break;
-        for (; at < n && b.n < BATCH; at++) {
+        for (; at < n && b.n < s->batch; at++) {
             struct candidate *c = &work[b.n];
             uint64_t hash = hash_schedule(&list[at]);
             if (map_get(&s->seen, hash) || map_put(&s->seen, hash, 1) != 0)
@@ -326,7 +328,11 @@ try_schedules(struct search *s, const struct lower_schedule *list, uint32_t n,
                                      .made = &c->made,
                                      .max_ops = s->max_ops};
         }
+        start = time_now_ns();
         compile_batch(&b);
+        s->batch = seconds_since(start) > s->tune->seconds * BATCH_PART
+                       ? (s->batch + 1) / 2
+                       : BATCH;
         for (i = 0; i < b.n; i++) {
             if (status == BELL_OK && !is_over(s, 1))
                 status = add_candidate(s, &work[i]);
@@ -447,22 +453,40 @@ find_finalists(const struct search *s, uint32_t *out)
     return n;
 }
 
-/* The rules' kernel and the finalists in turn; *out_winner: the one that is
+/* Numbers 0..n-1 in an order that no other work of the machine goes by. */
+static void
+random_order(uint32_t *order, uint32_t n, uint64_t seed)
+{
+    uint32_t i, j;
+
+    for (i = 0; i < n; i++) {
+        seed = hash_mix(seed + i);
+        j = (uint32_t)(seed % (i + 1));
+        order[i] = i;
+        order[i] = order[j];
+        order[j] = i;
+    }
+}
+
+/* The rules' kernel and the finalists side by side; *out_winner: the one that is
  * clearly faster, or 0. */
 static bell_status
 run_final(struct search *s, const uint32_t *finalists, uint32_t n,
           uint32_t *out_winner)
 {
     double us[MAX_FINALISTS + 1][MAX_ROUNDS], least = 0;
-    double end = seconds_since(s->start_ns) + s->tune->seconds * FINAL_PART;
+    double end = s->tune->seconds,
+           least_end = seconds_since(s->start_ns) + end * FINAL_PART / 2;
     double medians[MAX_FINALISTS + 1], fastest[MAX_FINALISTS + 1];
-    uint32_t won[MAX_FINALISTS + 1] = {0}, round, i;
+    uint32_t won[MAX_FINALISTS + 1] = {0}, order[MAX_FINALISTS + 1], round, i;
 
+    end = end < least_end ? least_end : end;
     for (round = 0; round < MAX_ROUNDS; round++) {
         if (round >= MIN_ROUNDS && seconds_since(s->start_ns) > end)
             break;
-        for (i = 0; i <= n; i++) { /* another one begins each round */
-            uint32_t at = (i + round) % (n + 1);
+        random_order(order, n + 1, round);
+        for (i = 0; i <= n; i++) {
+            uint32_t at = order[i];
             BELL_TRY(sample(s, &s->list[at ? finalists[at - 1] : 0],
                             &us[at][round]));
         }
@@ -567,13 +591,14 @@ begin_search(struct search *s, const char **out_why_not)
         start = time_now_ns();
         BELL_TRY(rt_bench_run(&s->bench, first->program, &first->job.facts,
                               HCQ_TIMEOUT_NS, RT_BENCH_WELL, &us));
+        start = time_now_ns() - start;
         BELL_TRY(rt_bench_keep(&s->bench));
-        s->limit_ns = (time_now_ns() - start) * LIMIT_TIMES;
+        s->limit_ns = start * LIMIT_TIMES;
         if ((double)s->limit_ns > s->tune->seconds * LIMIT_PART * 1e9)
             s->limit_ns = (uint64_t)(s->tune->seconds * LIMIT_PART * 1e9);
         if (s->limit_ns < MIN_LIMIT_NS)
             s->limit_ns = MIN_LIMIT_NS;
-        if (seconds_since(start) > s->tune->seconds / 8)
+        if ((double)start * 1e-9 > s->tune->seconds / 8)
             *out_why_not = "a run takes too long for the time there is";
     }
     if (s->tuned->by == TENSOR_TUNE_TIMED)
@@ -581,6 +606,7 @@ begin_search(struct search *s, const char **out_why_not)
     else
         BELL_TRY(model_us(s, first, RT_BENCH_WELL, &first->us));
     s->n = 1;
+    s->batch = BATCH;
     return BELL_OK;
 }
 
