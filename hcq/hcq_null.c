@@ -5,7 +5,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/alloc.h"
 #include "base/bits.h"
@@ -15,7 +14,6 @@
 
 #define FIRST_VA   ((uint64_t)1 << 32)
 #define PAGE_BYTES 4096u
-#define NAP_MAX_NS 1000000u
 
 struct null_device {
     struct hcq_device base;
@@ -135,17 +133,6 @@ null_signal_free(struct hcq_device *base, struct hcq_signal *sig)
 {
     (void)base;
     host_free(sig->host);
-}
-
-static void
-null_signal_sleep(struct hcq_signal *sig, uint64_t seen, uint64_t max_ns)
-{
-    struct timespec nap = {
-        .tv_nsec = (long)(max_ns < NAP_MAX_NS ? max_ns : NAP_MAX_NS),
-    };
-
-    if (hcq_signal_value(sig) == seen)
-        nanosleep(&nap, NULL);
 }
 
 static const struct hcq_device_ops null_ops;
@@ -304,7 +291,7 @@ static const struct hcq_device_ops null_ops = {
     .mem_read = null_mem_read,
     .signal_alloc = null_signal_alloc,
     .signal_free = null_signal_free,
-    .signal_sleep = null_signal_sleep,
+    .signal_sleep = hcq_signal_nap,
     .signal_map = null_signal_map,
     .program_create = null_program_create,
     .program_destroy = null_program_destroy,

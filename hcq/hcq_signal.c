@@ -161,7 +161,8 @@ hcq_signal_nap(struct hcq_signal *sig, uint64_t seen, uint64_t max_ns)
             return;
         now_ns = time_now_ns();
         if (now_ns - looked_ns > LOOK_EVERY_NS) {
-            dev->ops->check(dev);
+            if (dev->ops->check)
+                dev->ops->check(dev);
             looked_ns = now_ns;
         }
         nap_ns = nap_ns * 2 < NAP_LAST_NS ? nap_ns * 2 : NAP_LAST_NS;

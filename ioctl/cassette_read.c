@@ -87,19 +87,20 @@ static bell_status
 read_blocks(struct cas_reader *reader, const uint8_t *data, size_t size_bytes,
             size_t first)
 {
-    struct cas_block_head head = {.raw_bytes = 1};
     size_t at = first, total = 0;
-    bool is_sound = true;
+    struct cas_block_head head;
+    bool is_sound, is_whole = false;
 
-    while (head.raw_bytes && block_at(data, size_bytes, at, &head, &is_sound)) {
+    while (!is_whole && block_at(data, size_bytes, at, &head, &is_sound)) {
         if (head.raw_bytes > CAS_TOTAL_BYTES_MAX - total)
             return malformed(reader, "more than 512 MiB", at);
         total += head.raw_bytes;
         at += sizeof(head) + head.stored_bytes;
+        is_whole = head.raw_bytes == 0; /* the end mark */
     }
     if (!is_sound)
         return malformed(reader, "a bad block", at);
-    reader->truncated = head.raw_bytes != 0;
+    reader->truncated = !is_whole;
     reader->raw = host_alloc(total + 1);
     if (!reader->raw)
         return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory", reader->name);

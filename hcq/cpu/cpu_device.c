@@ -191,18 +191,17 @@ static void *
 map_big(uint64_t size_bytes)
 {
     uint64_t align = size_bytes >= HUGE_BYTES ? HUGE_BYTES : 4096;
-    uint64_t total = size_bytes + (align > 4096 ? align : 0);
-    uint8_t *map, *start;
+    uint64_t total = size_bytes + align;
+    uint8_t *map, *start, *end;
 
     map = mmap(NULL, (size_t)total, PROT_READ | PROT_WRITE,
                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (map == MAP_FAILED)
         return NULL;
     start = (uint8_t *)(uintptr_t)align_up((uintptr_t)map, align);
-    if (start > map)
-        munmap(map, (size_t)(start - map));
-    if (map + total > start + size_bytes)
-        munmap(start + size_bytes, (size_t)(map + total - start - size_bytes));
+    end = start + size_bytes;
+    munmap(map, (size_t)(start - map)); /* of nothing: refused */
+    munmap(end, (size_t)(map + total - end));
     if (size_bytes >= HUGE_BYTES)
         madvise(start, (size_t)size_bytes, MADV_HUGEPAGE);
     return start;

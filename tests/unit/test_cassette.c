@@ -12,10 +12,13 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/utsname.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "base/bits.h"
 #include "base/map.h"
 #include "ioctl/amdkfd_uapi.h"
 #include "ioctl/cassette.h"
@@ -652,6 +655,7 @@ test_all_fields(void **state)
          .data = (const uint8_t *)"abc"}};
     const struct cas_record records[3] = {
         {.kind = CAS_DOORBELL,
+         .pid = 0x87654321,
          .tid = 77,
          .time_ns = 0x123456789abcdef,
          .result = -0x123456789,
@@ -674,6 +678,9 @@ test_all_fields(void **state)
                                 *b = cas_reader_get(reader, i);
 
         assert_int_equal(a->kind, b->kind);
+        assert_int_equal(a->pid, b->pid);
+        assert_int_equal(a->tid, b->tid);
+        assert_int_equal(a->time_ns, b->time_ns);
         assert_int_equal(a->result, b->result);
         assert_int_equal(a->fd, b->fd);
         assert_int_equal(a->dev, b->dev);
@@ -699,6 +706,170 @@ test_all_fields(void **state)
     assert_string_equal(cas_kind_name(CAS_KIND_COUNT - 1), "exit");
     assert_string_equal(cas_kind_name(CAS_KIND_COUNT), "?");
     cas_reader_close(reader);
+}
+
+/* Packed, from what only grows by it to what is mostly zeros, one more at a
+ * time: between them is what comes to the same size. A block per record, if that
+ * is asked for, else one of all; a block that would be longer is kept as it is,
+ * and the file ends with the end mark. */
+static void
+test_packed(void **state)
+{
+    static const uint32_t flags[] = {0, CAS_COMPRESS,
+                                     CAS_COMPRESS | CAS_WRITE_EACH};
+    uint8_t bytes[160] = {0};
+    struct cas_blob blob = {.data = bytes};
+    struct cas_record record = {.kind = CAS_NOTE, .n_blobs = 1, .blobs = &blob};
+    const size_t start = sizeof(struct cas_file_head) + 4;
+    const size_t head_bytes =
+        sizeof(struct cas_record_head) + sizeof(struct cas_blob_head);
+    uint64_t seed = 5;
+    uint32_t i, k, n, *words = (uint32_t *)record.args;
+
+    (void)state;
+    for (i = 0; i < 96; i++)
+        bytes[i] = (uint8_t)hash_mix(++seed);
+    for (i = 0; i < 8; i++)
+        words[i] = (uint32_t)hash_mix(++seed);
+    record.pid = (uint32_t)hash_mix(++seed);
+    record.tid = (uint32_t)hash_mix(++seed);
+    record.time_ns = hash_mix(++seed);
+    record.result = (int64_t)hash_mix(++seed);
+    record.fd = (int32_t)hash_mix(++seed);
+    record.dev = (uint32_t)hash_mix(++seed);
+    blob.role = 0x2345;
+    blob.parent = 0x6789;
+    blob.field_offset_bytes = (uint32_t)hash_mix(++seed);
+    blob.addr = hash_mix(++seed);
+    blob.cpu = hash_mix(++seed);
+    blob.extra = (uint32_t)hash_mix(++seed);
+    for (i = 0; i < ARRAY_LEN(flags); i++) {
+        for (n = 40; n <= sizeof(bytes); n++) {
+            size_t size, at = start, raw = head_bytes + (n + 7) / 8 * 8;
+            struct cas_block_head head;
+            struct cas_writer *writer;
+            struct cas_reader *reader;
+            uint8_t file[2000];
+            uint32_t n_blocks = 0;
+            FILE *stream;
+
+            blob.size_bytes = n;
+            assert_int_equal(
+                cas_writer_create(cassette_path, flags[i], "a=b\n", &writer),
+                BELL_OK);
+            for (k = 0; k < 3; k++)
+                assert_int_equal(cas_write(writer, &record), BELL_OK);
+            assert_int_equal(cas_writer_close(writer), BELL_OK);
+            stream = fopen(cassette_path, "r");
+            size = fread(file, 1, sizeof(file), stream);
+            fclose(stream);
+            do {
+                assert_true(at + sizeof(head) <= size);
+                memcpy(&head, file + at, sizeof(head));
+                n_blocks += head.raw_bytes != 0;
+                if (head.raw_bytes)
+                    assert_int_equal(head.raw_bytes,
+                                     flags[i] & CAS_WRITE_EACH ? raw : 3 * raw);
+                assert_true(head.stored_bytes <= head.raw_bytes);
+                if (!flags[i])
+                    assert_int_equal(head.stored_bytes, head.raw_bytes);
+                at += sizeof(head) + head.stored_bytes;
+            } while (head.raw_bytes);
+            assert_int_equal(at, size);
+            assert_int_equal(n_blocks, flags[i] & CAS_WRITE_EACH ? 3 : 1);
+            assert_int_equal(cas_reader_open(cassette_path, &reader), BELL_OK);
+            assert_int_equal(cas_reader_count(reader), 3);
+            assert_false(cas_reader_truncated(reader));
+            for (k = 0; k < 3; k++) {
+                const struct cas_record *got = cas_reader_get(reader, k);
+                assert_int_equal(got->blobs[0].size_bytes, n);
+                assert_memory_equal(got->blobs[0].data, bytes, n);
+                assert_memory_equal(got->args, record.args,
+                                    sizeof(record.args));
+            }
+            cas_reader_close(reader);
+        }
+    }
+}
+
+/* ---- identity --------------------------------------------------------- */
+
+/* What stands behind `start` and blanks in a file's first line that begins with
+ * it; "none". */
+static void
+line_of(const char *path, const char *start, char *out, size_t size_bytes)
+{
+    FILE *file = fopen(path, "r");
+    char line[1024];
+
+    snprintf(out, size_bytes, "none");
+    while (file && fgets(line, sizeof(line), file)) {
+        if (strncmp(line, start, strlen(start)) != 0)
+            continue;
+        line[strcspn(line, "\n")] = '\0';
+        snprintf(out, size_bytes, "%s",
+                 line + strlen(start) + strspn(line + strlen(start), "\t: "));
+        break;
+    }
+    if (file)
+        fclose(file);
+}
+
+/* The machine as the kernel tells it; whatever room there is for it, the
+ * beginning. A command of several lines is one line. */
+static void
+test_identity(void **state)
+{
+    char whole[2048], want[2048], cut[2048], cpu[128], nvidia[192];
+    char own[512] = "";
+    const char *when;
+    struct utsname name;
+    size_t n, room, used;
+    int pass;
+    FILE *file;
+
+    (void)state;
+    line_of("/proc/cpuinfo", "model name", cpu, sizeof(cpu));
+    line_of("/proc/driver/nvidia/version", "", nvidia, sizeof(nvidia));
+    assert_int_equal(uname(&name), 0);
+    file = fopen("/proc/self/cmdline", "r");
+    used = fread(own, 1, sizeof(own) - 1, file);
+    fclose(file);
+    for (n = 0; n + 1 < used; n++)
+        own[n] = own[n] ? own[n] : ' ';
+    for (pass = 0; pass < 4; pass++) {
+        bool is_simulated = pass & 1;
+        const char *command = pass & 2 ? "one two\n\rthree\n" : NULL;
+
+        n = cas_identity(command, is_simulated, whole, sizeof(whole));
+        assert_int_equal(n, strlen(whole));
+        when = strstr(whole, "recorded=");
+        assert_non_null(when);
+        assert_true(llabs(atoll(when + 9) - (long long)time(NULL)) < 100);
+        snprintf(
+            want, sizeof(want),
+            "system=%s %s\nmachine=%s\ncpu=%s\nnvidia=%s\n%srecorded=%.*s\n"
+            "command=%s\n",
+            name.sysname, name.release, name.machine, cpu, nvidia,
+            is_simulated ? "simulated=yes\n" : "",
+            (int)strspn(when + 9, "0123456789"), when + 9,
+            command ? "one two  three " : own);
+        assert_string_equal(whole, want);
+        assert_int_equal(cas_identity_is_simulated(whole), is_simulated);
+        for (room = 1; room < n + 3; room += room < n - 3 ? 11 : 1) {
+            memset(cut, '?', sizeof(cut));
+            used = cas_identity(command, is_simulated, cut, room);
+            assert_int_equal(used, room <= n ? room - 1 : n);
+            assert_int_equal(cut[used], '\0');
+            assert_int_equal(cut[room], '?');
+            if ((size_t)(when - whole) > used)
+                assert_memory_equal(cut, whole, used);
+        }
+    }
+    assert_true(cas_identity_is_simulated("simulated=yes\n"));
+    assert_false(cas_identity_is_simulated("simulated=yes"));
+    assert_false(cas_identity_is_simulated("a=b\ncommand=simulated=yes\n"));
+    assert_false(cas_identity_is_simulated(""));
 }
 
 /* What the device wrote goes to where the memory lies now, whole or not at all,
@@ -794,6 +965,8 @@ main(void)
         cmocka_unit_test(test_every_end),
         cmocka_unit_test_setup_teardown(test_all_fields, make_path,
                                         remove_path),
+        cmocka_unit_test_setup_teardown(test_packed, make_path, remove_path),
+        cmocka_unit_test(test_identity),
         cmocka_unit_test_setup_teardown(test_updates, make_path, remove_path),
     };
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -471,6 +472,130 @@ pages_of_signals(void **state)
     assert_int_equal(maker.n_pages, 0);
 }
 
+/* ---- the CPU's ------------------------------------------------------------- */
+
+/* Bytes that are mapped, and the line that an address is in. */
+static uint64_t
+mapped_bytes(void)
+{
+    FILE *file = fopen("/proc/self/statm", "r");
+    unsigned long pages = 0;
+
+    assert_int_equal(fscanf(file, "%lu", &pages), 1);
+    fclose(file);
+    return (uint64_t)pages * 4096;
+}
+
+/* Around each size from which on memory is taken otherwise: what is mapped is
+ * what was asked for, to the page, and given back. Aligned for huge pages where
+ * it may have one. */
+static void
+host_memory(void **state)
+{
+    const struct hcq_device_ops *ops = dev->ops;
+    uint64_t around, i, before, during, bytes;
+
+    (void)state;
+    for (around = 1ull << 16; around <= 16 * MIB; around *= 2) {
+        for (i = 0; i < 5; i++) {
+            static const int64_t steps[5] = {-4096, -1, 0, 1, 4097};
+            struct hcq_backing mem;
+
+            bytes = around + (uint64_t)steps[i];
+            before = mapped_bytes();
+            expect_ok(ops->mem_alloc(dev, bytes, 0, &mem));
+            during = mapped_bytes();
+            assert_true(mem.size_bytes >= bytes &&
+                        mem.size_bytes < bytes + 4096);
+            assert_true(mem.va == (uintptr_t)mem.host && mem.va % 64 == 0);
+            memset(mem.host, 1, (size_t)bytes);
+            if (bytes >= 4 * MIB) {
+                assert_int_equal(during - before, align_up(bytes, 4096));
+                assert_int_equal(mem.va % (2 * MIB), 0);
+            }
+            ops->mem_free(dev, &mem);
+            if (bytes >= 4 * MIB)
+                assert_int_equal(mapped_bytes(), before);
+        }
+    }
+}
+
+#if defined(__x86_64__)
+/* Whether /proc/cpuinfo's flags have all of these. */
+static bool
+has_flags(const char *flags, const char *const *names)
+{
+    char word[32];
+
+    for (; *names; names++) {
+        snprintf(word, sizeof(word), " %s ", *names);
+        if (!strstr(flags, word))
+            return false;
+    }
+    return true;
+}
+
+/* The processor as the kernel tells it. */
+static void
+processor(void **state)
+{
+    static const char *const v3[] = {"avx2", "fma", "bmi1", "bmi2", NULL};
+    static const char *const v4[] = {"avx512f",  "avx512bw", "avx512cd",
+                                     "avx512dq", "avx512vl", NULL};
+    char line[8192], model[128] = "", flags[8192] = "";
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    bool is_v3;
+
+    (void)state;
+    while (file && fgets(line, sizeof(line), file) && !flags[0]) {
+        line[strcspn(line, "\n")] = ' ';
+        if (strncmp(line, "model name\t: ", 13) == 0)
+            snprintf(model, sizeof(model), "%.*s", (int)strlen(line + 13) - 1,
+                     line + 13);
+        if (strncmp(line, "flags\t", 6) == 0)
+            snprintf(flags, sizeof(flags), "%s", line);
+    }
+    if (file)
+        fclose(file);
+    assert_int_equal(dev->info.memory_bytes,
+                     (uint64_t)sysconf(_SC_PHYS_PAGES) * 4096);
+    assert_int_equal(dev->info.max_buffer_bytes, dev->info.memory_bytes);
+    assert_int_equal(dev->info.timestamp_hz, 1000000000);
+    if (!model[0] || !flags[0])
+        skip();
+    is_v3 = has_flags(flags, v3);
+    assert_string_equal(dev->info.arch,
+                        is_v3 && has_flags(flags, v4) ? "x86-64-v4"
+                        : is_v3                       ? "x86-64-v3"
+                        : strstr(flags, " sse4_2 ")   ? "x86-64-v2"
+                                                      : "x86-64");
+    assert_string_equal(dev->info.model, model);
+}
+#endif
+
+/* A process has so many threads of CPU devices, and no more; one that ended
+ * makes place for another. */
+static void
+threads(void **state)
+{
+    struct hcq_device *all;
+    struct hcq_queue *queue, *other;
+    int i;
+
+    (void)state;
+    setenv("BELL_THREADS", "1024", 1);
+    expect_ok(hcq_device_open("CPU", &all));
+    unsetenv("BELL_THREADS");
+    for (i = 0; i < 3; i++) {
+        expect_ok(hcq_queue_create(all, HCQ_QUEUE_COMPUTE, &queue));
+        refused(hcq_queue_create(all, HCQ_QUEUE_COMPUTE, &other),
+                BELL_E_UNSUPPORTED,
+                "CPU:0: more than 1024 threads of CPU devices");
+        hcq_queue_destroy(queue);
+    }
+    hcq_device_close(all);
+}
+
 #define TEST(name)                                                             \
     cmocka_unit_test_setup_teardown(name, open_device, close_device)
 
@@ -489,6 +614,11 @@ main(void)
         TEST(poison),
         TEST(left_at_close),
         TEST(nothing_to_destroy),
+        TEST(host_memory),
+#if defined(__x86_64__)
+        TEST(processor),
+#endif
+        cmocka_unit_test(threads),
         cmocka_unit_test(pages_of_signals),
     };
 

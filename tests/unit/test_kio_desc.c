@@ -338,6 +338,129 @@ test_put(void **state)
                      UINT64_MAX);
 }
 
+/* Numbers of every size at every place of a struct that ends anywhere: little
+ * endian where all of it is there and it has up to 8 bytes, else 0; and what a
+ * pointer beside it leads to has so many bytes. */
+static void
+test_every_end(void **state)
+{
+    uint8_t data[24], *exact;
+    uint32_t at, each, end, i;
+
+    (void)state;
+    for (i = 0; i < sizeof(data); i++)
+        data[i] = (uint8_t)(0x81 + i * 5);
+    for (each = 1; each <= 9; each++) {
+        for (at = 0; at + each <= sizeof(data); at++) {
+            const struct kio_pointee one = {.each_bytes = 1, .length_field = 0},
+                                     three = {.each_bytes = 3,
+                                              .length_field = 0},
+                                     fixed = {.each_bytes = 7,
+                                              .length_field = KIO_NO_FIELD},
+                                     pinned = {.each_bytes = 1,
+                                               .select = KIO_SELECT_PINNED};
+            const struct kio_field fields[5] = {
+                {.name = "n",
+                 .offset_bytes = at,
+                 .size_bytes = each,
+                 .each_bytes = (uint16_t)each},
+                {.name = "one", .ptr = &one, .size_bytes = 8},
+                {.name = "three", .ptr = &three, .size_bytes = 8},
+                {.name = "fixed", .ptr = &fixed, .size_bytes = 8},
+                {.name = "pinned", .ptr = &pinned, .size_bytes = 8},
+            };
+            const struct kio_struct desc = {"s", fields, sizeof(data), 5};
+            uint64_t want = 0;
+
+            for (i = 0; i < each && each <= 8; i++)
+                want |= (uint64_t)data[at + i] << 8 * i;
+            for (end = at; end <= at + each + 1 && end <= sizeof(data); end++) {
+                uint64_t n = end >= at + each ? want : 0;
+
+                exact = malloc(end ? end : 1); /* a byte too far is seen */
+                memcpy(exact, data, end);
+                assert_int_equal(kio_struct_get(&desc, exact, end, "n"), n);
+                assert_int_equal(
+                    kio_pointee_bytes(&desc, &fields[1], exact, end, NULL), n);
+                assert_int_equal(
+                    kio_pointee_bytes(&desc, &fields[2], exact, end, &desc),
+                    n * 3);
+                assert_int_equal(
+                    kio_pointee_bytes(&desc, &fields[3], exact, end, NULL), 7);
+                assert_int_equal(
+                    kio_pointee_bytes(&desc, &fields[4], exact, end, NULL), 0);
+                free(exact);
+            }
+        }
+    }
+}
+
+/* A control's parameters of every length that matters: cut at a MiB, as they are
+ * below; of nothing there is none. A call that is cut off has no pointers. */
+static void
+test_capture_lengths(void **state)
+{
+    static const uint32_t lengths[] = {
+        0, 1, 7, 8, 9, (1u << 20) - 1, 1u << 20, (1u << 20) + 1, UINT32_MAX};
+    uint8_t *params = calloc(1, (1u << 20) + 1);
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < (1u << 20) + 1; i++)
+        params[i] = (uint8_t)(i * 7 + i / 256);
+    for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+        const struct nv_os54 control = {.cmd = 0x12345678,
+                                        .params = (uintptr_t)params,
+                                        .paramsSize = lengths[i]};
+        uint32_t want = lengths[i] < 1u << 20 ? lengths[i] : 1u << 20;
+        struct kio_capture capture;
+        int again;
+
+        kio_capture_init(&capture);
+        for (again = 0; again < 2; again++) { /* into the same memory */
+            assert_int_equal(
+                kio_capture_call(&capture, KIO_DEV_NV_CTL, 0,
+                                 nv_request(NV_ESC_RM_CONTROL, sizeof(control)),
+                                 &control, NULL, NULL),
+                BELL_OK);
+            assert_int_equal(capture.n_blobs, want ? 2 : 1);
+            assert_int_equal(capture.blobs[0].size_bytes, sizeof(control));
+            assert_memory_equal(capture.blobs[0].data, &control,
+                                sizeof(control));
+            if (!want)
+                continue;
+            assert_int_equal(capture.blobs[1].size_bytes, want);
+            assert_int_equal(capture.blobs[1].parent, 0);
+            assert_int_equal(capture.blobs[1].addr, (uintptr_t)params);
+            assert_int_equal(capture.blobs[1].field_offset_bytes,
+                             offsetof(struct nv_os54, params));
+            assert_memory_equal(capture.blobs[1].data, params, want);
+        }
+        kio_capture_fini(&capture);
+    }
+    free(params);
+}
+
+/* Every number that has a name has one of its own; others have none. */
+static void
+test_names_of_numbers(void **state)
+{
+    static const uint32_t others[] = {0x12345678, 0xffffffff, 1};
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        assert_null(nv_control_name(others[i]));
+        assert_string_equal(nv_status_name(0x70000000 + others[i]), "");
+    }
+    assert_null(nv_class_name(0x12345678));
+    assert_string_equal(nv_class_name(0xcbc0), "HOPPER_COMPUTE_A");
+    assert_string_equal(nv_control_name(NV2080_CTRL_CMD_GR_GET_INFO),
+                        "NV2080_CTRL_CMD_GR_GET_INFO");
+    assert_string_equal(nv_status_name(0x10006), "WARN_NOTHING_TO_DO");
+    assert_string_equal(nv_status_name(0x51), "NO_MEMORY");
+}
+
 static void
 expect_text(const struct sample *sample, uint32_t size_bytes, const char *want)
 {
@@ -701,12 +824,21 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_array_text),  cmocka_unit_test(test_versions),
-        cmocka_unit_test(test_forced),      cmocka_unit_test(test_breaks),
-        cmocka_unit_test(test_convert),     cmocka_unit_test(test_device_names),
-        cmocka_unit_test(test_put),         cmocka_unit_test(test_requests),
-        cmocka_unit_test(test_follow),      cmocka_unit_test(test_text),
-        cmocka_unit_test(test_differences), cmocka_unit_test(test_facts),
+        cmocka_unit_test(test_array_text),
+        cmocka_unit_test(test_versions),
+        cmocka_unit_test(test_forced),
+        cmocka_unit_test(test_breaks),
+        cmocka_unit_test(test_convert),
+        cmocka_unit_test(test_device_names),
+        cmocka_unit_test(test_every_end),
+        cmocka_unit_test(test_capture_lengths),
+        cmocka_unit_test(test_names_of_numbers),
+        cmocka_unit_test(test_put),
+        cmocka_unit_test(test_requests),
+        cmocka_unit_test(test_follow),
+        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_differences),
+        cmocka_unit_test(test_facts),
     };
 
     return cmocka_run_group_tests_name("kio_desc", tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* base/log and base/thread: BELL_DEBUG, the writer, BELL_THREADS. */
+/* base/log, base/thread and base/nearest: BELL_DEBUG, the writer, BELL_THREADS,
+ * names that are mistyped. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,6 +13,7 @@
 
 #include "base/bits.h"
 #include "base/log.h"
+#include "base/nearest.h"
 #include "base/thread.h"
 
 static void
@@ -142,6 +144,133 @@ test_text(void **state)
                               "asm: nothing:\nasm: no end:\nasm:   three\n");
 }
 
+/* Each name cut, longer, or other in one letter is refused, beside others too,
+ * and leaves the mask. */
+static void
+test_mistyped(void **state)
+{
+    static const char *const names[] = {"help", "ioctl", "ir", "fault", "uops"};
+    char name[32], text[64], told[64];
+    uint32_t mask;
+    size_t i, k, n;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(names); i++) {
+        n = strlen(names[i]);
+        for (k = 0; k < 2 * n + 1; k++) {
+            snprintf(name, sizeof(name), "%s%s", names[i],
+                     k == 2 * n ? "x" : "");
+            if (k < n)
+                name[k] = '!';
+            else if (k > n)
+                name[k < 2 * n ? k - n : 9] = '\0';
+            else
+                name[0] = 'Z';
+            snprintf(text, sizeof(text), "mem,%s,time", name);
+            mask = 7;
+            assert_int_equal(log_parse(text, &mask), BELL_E_INVALID);
+            snprintf(told, sizeof(told),
+                     "BELL_DEBUG: unknown topic '%s'; known", name);
+            assert_memory_equal(bell_error_last()->message, told, strlen(told));
+            assert_int_equal(mask, 7);
+        }
+    }
+}
+
+/* ---- nearest ---------------------------------------------------------- */
+
+/* Insertions, deletions, replacements and swaps of neighbours, tried all. */
+static unsigned
+changes(const char *a, const char *b)
+{
+    unsigned best, n;
+
+    if (!*a || !*b)
+        return (unsigned)(strlen(a) + strlen(b));
+    best = changes(a + 1, b + 1) + ((*a | 32) != (*b | 32));
+    n = changes(a + 1, b) + 1;
+    best = n < best ? n : best;
+    n = changes(a, b + 1) + 1;
+    best = n < best ? n : best;
+    if (a[1] && b[1] && (*a | 32) == (b[1] | 32) && (a[1] | 32) == (*b | 32)) {
+        n = changes(a + 2, b + 2) + 1;
+        best = n < best ? n : best;
+    }
+    return best;
+}
+
+/* The i-th word of the letters a, b and B. */
+static void
+word_of(unsigned i, char *word)
+{
+    for (; i; i = (i - 1) / 3)
+        *word++ = "abB"[(i - 1) % 3];
+    *word = '\0';
+}
+
+enum {
+    N_WORDS = 1 + 3 + 9 + 27 + 81
+};
+
+static void
+test_nearest(void **state)
+{
+    static const char beginning[] = "kkkkkkkkk"; /* more may differ */
+    char name[80] = "", other[80] = "";
+    unsigned i, k, n, most;
+
+    (void)state;
+    for (i = 0; i < N_WORDS; i++) {
+        for (k = 0; k < N_WORDS; k++) {
+            struct nearest search = {.name = name};
+            strcpy(name, beginning);
+            strcpy(other, beginning);
+            word_of(i, name + strlen(beginning));
+            word_of(k, other + strlen(beginning));
+            n = changes(name + strlen(beginning), other + strlen(beginning));
+            most = (unsigned)strlen(name) / 3 + 2;
+            nearest_try(&search, other, "means");
+            assert_int_equal(search.best != NULL, n < most);
+            if (n < most)
+                assert_int_equal(search.distance, n);
+            search = (struct nearest){.name = name + strlen(beginning)};
+            nearest_try(&search, other + strlen(beginning), "means");
+            most = (unsigned)strlen(search.name) / 3 + 2;
+            assert_int_equal(search.best != NULL, n < most);
+        }
+    }
+}
+
+/* The first of several that are equally near; no name of more than 63. */
+static void
+test_nearest_order(void **state)
+{
+    struct nearest search = {.name = "abc"};
+    char longer[66], other[66];
+
+    (void)state;
+    nearest_try(&search, "abx", "one");
+    nearest_try(&search, "xbc", "two");
+    assert_string_equal(search.best, "one");
+    nearest_try(&search, "abC", "three");
+    nearest_try(&search, "abc", "four");
+    assert_string_equal(search.best, "three");
+    memset(longer, 'a', 65);
+    longer[63] = '\0';
+    memcpy(other, longer, 64);
+    search = (struct nearest){.name = longer};
+    nearest_try(&search, other, "same");
+    assert_string_equal(search.best, "same");
+    strcat(other, "a");
+    search = (struct nearest){.name = longer};
+    nearest_try(&search, other, "longer");
+    assert_null(search.best);
+    search = (struct nearest){.name = other};
+    nearest_try(&search, longer, "shorter");
+    nearest_try(&search, other, "same");
+    assert_null(search.best);
+}
+
 /* Without a writer it goes to stderr; so does what `help` says. */
 static void
 test_stderr(void **state)
@@ -227,6 +356,9 @@ main(void)
         cmocka_unit_test(test_topics),
         cmocka_unit_test(test_text),
         cmocka_unit_test(test_stderr),
+        cmocka_unit_test(test_mistyped),
+        cmocka_unit_test(test_nearest),
+        cmocka_unit_test(test_nearest_order),
         cmocka_unit_test(test_thread_count),
         cmocka_unit_test(test_time_grows),
         cmocka_unit_test(test_bits),

@@ -83,6 +83,147 @@ test_ring_random(void **state)
     mem_ring_fini(&ring);
 }
 
+/* What a ring promises, byte by byte: who frees each, where the next piece
+ * would begin, and which fences are outstanding. What is skipped at the end is
+ * in use like the piece before it. */
+struct ring_model {
+    uint64_t size, head; /* head: an offset, `size` for the end */
+    uint64_t bytes[16];  /* 0: free, UINT64_MAX: no fence yet, or its value */
+    uint64_t values[4];  /* outstanding, oldest first */
+    uint32_t n, cap;
+};
+
+/* Where a piece would be once the fences up to `done` have come: false if it
+ * does not fit. */
+static bool
+model_fits(const struct ring_model *model, uint64_t size, uint64_t align,
+           uint64_t done, uint64_t *out_at, uint64_t *out_walk)
+{
+    uint64_t skip = 0, i, n_used = 0;
+
+    for (i = 0; i < model->size; i++)
+        n_used += model->bytes[i] > done;
+    while ((model->head + skip) % align ||
+           (model->head + skip) % model->size + size > model->size) {
+        skip++;
+        if (skip > 2 * model->size)
+            return false;
+    }
+    *out_at = (model->head + skip) % model->size;
+    *out_walk = skip + size;
+    if (n_used == 0 && *out_walk > model->size) {
+        *out_at = 0; /* nothing in use: from the beginning */
+        *out_walk = size;
+        return size <= model->size;
+    }
+    for (i = 0; i < *out_walk; i++) {
+        if (i >= model->size ||
+            model->bytes[(model->head + i) % model->size] > done)
+            return false;
+    }
+    return true;
+}
+
+static void
+model_fence(struct ring_model *model, uint64_t value)
+{
+    uint64_t joined, i;
+    bool any = false;
+
+    for (i = 0; i < model->size; i++)
+        any |= model->bytes[i] == UINT64_MAX;
+    if (!any)
+        return;
+    joined = model->n == model->cap ? model->values[--model->n] : UINT64_MAX;
+    for (i = 0; i < model->size; i++) {
+        if (model->bytes[i] == UINT64_MAX || model->bytes[i] == joined)
+            model->bytes[i] = value;
+    }
+    model->values[model->n++] = value;
+}
+
+static void
+model_retire(struct ring_model *model, uint64_t done)
+{
+    uint32_t i, n = 0;
+
+    for (i = 0; i < model->size; i++) {
+        if (model->bytes[i] <= done)
+            model->bytes[i] = 0;
+    }
+    for (i = 0; i < model->n; i++) {
+        if (model->values[i] > done)
+            model->values[n++] = model->values[i];
+    }
+    model->n = n;
+}
+
+/* A piece fits exactly where the model has room, and what is to be waited for
+ * is the first fence that makes it. */
+static void
+ring_trace(uint64_t size_bytes, uint32_t cap, uint64_t seed)
+{
+    struct ring_model model = {.size = size_bytes, .cap = cap};
+    uint64_t value = 0, step, i;
+    struct mem_ring ring;
+
+    assert_int_equal(mem_ring_init(&ring, size_bytes, cap), BELL_OK);
+    for (step = 0; step < 3000; step++) {
+        uint64_t size = next_random(&seed) % (size_bytes + 1) + 1, at, walk;
+        uint64_t align = 1ull
+                         << next_random(&seed) % (log2_floor(size_bytes) + 1u);
+        uint64_t offset = 99, want = 0;
+        bool fits;
+
+        if (next_random(&seed) % 2)
+            size = 1 + size / 4;
+        fits = model_fits(&model, size, align, 0, &at, &walk);
+        for (i = model.n; !fits && i-- > 0;) {
+            uint64_t at_then, walk_then;
+            if (model_fits(&model, size, align, model.values[i], &at_then,
+                           &walk_then))
+                want = model.values[i];
+        }
+        if (!fits)
+            assert_int_equal(mem_ring_wait_value(&ring, size, align), want);
+        assert_int_equal(mem_ring_alloc(&ring, size, align, &offset), fits);
+        if (fits) {
+            assert_int_equal(offset, at);
+            for (i = 0; i < walk; i++)
+                model.bytes[(at + size + size_bytes * 2 - 1 - i) % size_bytes] =
+                    UINT64_MAX;
+            model.head = (at + size) % size_bytes;
+        } else {
+            assert_int_equal(offset, 99);
+        }
+        if (next_random(&seed) % 3 == 0) {
+            mem_ring_fence(&ring, ++value);
+            model_fence(&model, value);
+            assert_int_equal(ring.n_fences, model.n);
+        }
+        if (model.n && next_random(&seed) % 4 == 0) {
+            uint64_t done = model.values[next_random(&seed) % model.n];
+            mem_ring_retire(&ring, done);
+            model_retire(&model, done);
+            assert_int_equal(ring.n_fences, model.n);
+        }
+    }
+    mem_ring_fini(&ring);
+}
+
+static void
+test_ring_small(void **state)
+{
+    uint64_t size;
+    uint32_t cap;
+
+    (void)state;
+    for (size = 1; size <= 16; size *= 2) {
+        for (cap = 1; cap <= 4; cap *= 2)
+            ring_trace(size, cap, size * 8 + cap);
+    }
+}
+
 static void
 test_ring_whole(void **state)
 {
@@ -515,6 +656,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ring_random),
+        cmocka_unit_test(test_ring_small),
         cmocka_unit_test(test_ring_whole),
         cmocka_unit_test(test_pool_random),
         cmocka_unit_test(test_pool_own_backings),
