@@ -401,6 +401,44 @@ eval_gather(const struct ref_run *run, const struct uop *u,
     return BELL_OK;
 }
 
+static bell_status
+eval_exchange(const struct ref_run *run, const struct uop *u,
+              struct ref_array *out)
+{
+    struct ref_array x = ref_source(run, u, 0);
+    bool is_unsigned = u->dtype == UOP_U64;
+    int64_t size, step, i, low, span;
+    size_t k, j;
+
+    if (!out->shape || out->shape->n != 3 || x.n != out->n)
+        return bad_node(u, "its shape is not of 3 axes, or not its source's");
+    memcpy(out->i, x.i, out->n * sizeof(*out->i));
+    size = out->shape->d[1];
+    step = out->shape->d[2];
+    for (k = 0; k < out->n; k++) {
+        int64_t at = (int64_t)k / step % size, *first;
+        if (at)
+            continue;
+        first = &out->i[k];
+        /* all pairs some distance apart, in turn; in order, each of them by
+         * distance 1, as often as there are elements */
+        span = u->arg.i ? size / 2 : 1;
+        for (j = 0; span && j < (size_t)size; j++) {
+            for (i = 0; i + span < size; i++) {
+                int64_t *a = &first[i * step], *b = &first[(i + span) * step];
+                bool swap = is_unsigned ? (uint64_t)*b < (uint64_t)*a : *b < *a;
+                if (u->arg.i && i & span)
+                    continue;
+                low = *a;
+                *a = swap ? *b : *a;
+                *b = swap ? low : *b;
+            }
+            span = u->arg.i ? span / 2 : 1;
+        }
+    }
+    return BELL_OK;
+}
+
 static void
 ref_eval_cast(const struct ref_array *x, size_t k, struct ref_array *out)
 {
@@ -635,6 +673,8 @@ eval_into(const struct ref_run *run, const struct uop *u, struct ref_array *out)
         return eval_reduce(run, u, out);
     case UOP_GATHER:
         return eval_gather(run, u, out);
+    case UOP_EXCHANGE:
+        return eval_exchange(run, u, out);
     case UOP_CAST:
     case UOP_BITCAST:
         return eval_convert(run, u, out);

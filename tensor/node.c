@@ -532,3 +532,13 @@ tn_gather(struct bell_context *ctx, const struct uop *x, uint32_t axis,
     return uop_new_shaped(&ctx->graph, UOP_GATHER, x->dtype, arg, src, 2,
                           shape);
 }
+
+const struct uop *
+tn_exchange(struct bell_context *ctx, const struct uop *u, bool bitonic)
+{
+    union uop_arg arg = {.i = bitonic};
+
+    return tn_bad(u) ? u
+                     : uop_new_shaped(&ctx->graph, UOP_EXCHANGE, u->dtype, arg,
+                                      &u, 1, tn_shape(ctx, u));
+}

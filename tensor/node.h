@@ -243,6 +243,9 @@ const struct uop *tn_sum_to(struct bell_context *ctx, const struct uop *u,
 /* UOP_GATHER; x's and index' sizes agree but on `axis`. */
 const struct uop *tn_gather(struct bell_context *ctx, const struct uop *x,
                             uint32_t axis, const struct uop *index);
+/* UOP_EXCHANGE. */
+const struct uop *tn_exchange(struct bell_context *ctx, const struct uop *u,
+                              bool bitonic);
 /* Windows of an axis: its place is taken by the windows' number, and the
  * window's `size` elements are a new axis just after it:
  * out[.., w, k, ..] = x[.., w * step + k * dilation, ..]. n windows. */

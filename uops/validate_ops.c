@@ -324,6 +324,21 @@ check_gather(const struct uop_graph *g, const struct uop *u)
     return BELL_OK;
 }
 
+static bell_status
+check_exchange(const struct uop_graph *g, const struct uop *u)
+{
+    const struct uop_dims *shape = uop_shape(g, u);
+
+    BELL_TRY(check_value(u));
+    BELL_TRY(check_like(u, 0, SAME_DTYPE));
+    BELL_TRY(check_shapes(g, u));
+    if (!uop_dtype_infos[u->dtype].is_int || shape->n != 3 || shape->d[1] < 2 ||
+        shape->d[1] > 16 || shape->d[1] & (shape->d[1] - 1) || u->arg.i < 0 ||
+        u->arg.i > 1)
+        return uop_bad(u, "integers along 2, 4, 8 or 16, and arg 0 or 1");
+    return BELL_OK;
+}
+
 /* ---- kernels and programs ---- */
 
 /* I64, or what of it fits in I32. */
@@ -796,6 +811,8 @@ uop_check_node(const struct uop_graph *g, const struct uop *u,
         return check_reduce_axis(g, u);
     case UOP_GATHER:
         return check_gather(g, u);
+    case UOP_EXCHANGE:
+        return check_exchange(g, u);
     case UOP_ASSIGN:
         return check_assign(g, u);
     case UOP_CONTIGUOUS:

@@ -358,8 +358,8 @@ BELL_API struct bell_tensor *bell_cummax(struct bell_tensor *x, int axis);
 /* out[i] = the smallest of x[0..i]; NaN from the first NaN on. */
 BELL_API struct bell_tensor *bell_cummin(struct bell_tensor *x, int axis);
 /* Order along an axis, stable; NaN counts as the greatest. Either output may
- * be NULL. Work grows with the square of the axis' size. out_indices are
- * int64. */
+ * be NULL. Work grows with n log^2 n of the axis' size n, at most 2^32.
+ * out_indices are int64. */
 BELL_API void bell_sort(struct bell_tensor *x, int axis, bool descending,
                         struct bell_tensor **out_values,
                         struct bell_tensor **out_indices);

@@ -113,6 +113,7 @@ look_at(struct joiner *j, uint32_t at)
     for (i = 0; i < n; i++)
         note_node(j, part, list[i]);
     host_free(list);
+    part->fixed |= part->item->sink->n_src > part->item->n_outs;
     part->fixed |= part->n_nodes > MAX_NODES || part->n_loops == 0 ||
                    is_product_of(j->s, part);
     return BELL_OK;

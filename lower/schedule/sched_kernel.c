@@ -456,6 +456,71 @@ store_frame(struct builder *b, const struct frame *frame)
     return uop_new(b->s->k, UOP_STORE, UOP_VOID, 1, none, src, 3);
 }
 
+/* Values of frames, each computed with what it needs. */
+static bool
+compute(struct builder *b, uint32_t at)
+{
+    if (!b->failed)
+        push_frame(b, at);
+    while (b->n_stack && !b->failed && !b->s->k->failed)
+        step_frame(b);
+    return !b->failed && !b->s->k->failed;
+}
+
+static void
+exchange_values(struct uop_graph *k, const struct uop **v, uint32_t n,
+                uint32_t distance, bool mirrored)
+{
+    uint32_t i, j;
+
+    for (i = 0; i < n; i++) {
+        const struct uop *a = v[i];
+        if (i & distance)
+            continue;
+        j = mirrored ? i ^ (2 * distance - 1) : i ^ distance;
+        v[i] = uop_alu2(k, UOP_MIN, a, v[j]);
+        v[j] = uop_alu2(k, UOP_MAX, a, v[j]);
+    }
+}
+
+/* A kernel of EXCHANGE has all that are exchanged at hand. */
+static const struct uop *
+build_exchange(struct builder *b)
+{
+    struct uop_graph *k = b->s->k;
+    const struct sched_node *node = &b->s->nodes[b->root];
+    uint32_t src = b->s->srcs[node->src_base], ids[3] = {0}, i, at, of, step;
+    uint32_t n = (uint32_t)node->shape->d[1];
+    const struct uop *v[16], *stores[16], *put[3];
+    struct sched_idx *idx[16];
+    union uop_arg none = {.bits = 0};
+
+    assert(node->shape->n == 3 && n <= 16);
+    put[0] = param(b, param_slot(b, node->buf), node->u->dtype);
+    for (i = 0; i < 3; i += 2)
+        ids[i] = node->shape->d[i] == 1 ? 0 : b->n_ranges++;
+    for (i = 0; i < n; i++) {
+        idx[i] = sched_idx_ranges(b->s, node->shape, ids, UOP_AXIS_LOOP);
+        if (!idx[i])
+            return NULL;
+        idx[i]->e[1] = uop_const_int(k, UOP_I64, i);
+        at = get_frame(b, src, idx[i], NULL);
+        if (!compute(b, at))
+            return NULL;
+        v[i] = b->frames[at].value;
+    }
+    for (of = node->u->arg.i ? n : 2; of <= n; of *= 2) {
+        for (step = of / 2; step > 0; step /= 2)
+            exchange_values(k, v, n, step, step == of / 2 && !node->u->arg.i);
+    }
+    for (i = 0; i < n; i++) {
+        put[1] = sched_idx_linear(b->s, idx[i], node->shape);
+        put[2] = v[i];
+        stores[i] = uop_new(k, UOP_STORE, UOP_VOID, 1, none, put, 3);
+    }
+    return uop_new(k, UOP_SINK, UOP_VOID, 1, none, stores, n);
+}
+
 static const struct uop *
 build(struct builder *b)
 {
@@ -473,11 +538,7 @@ build(struct builder *b)
     for (i = 0; i < node->n_kept; i++)
         param_slot(b, b->s->nodes[node->kept[i]].buf);
     at = get_frame(b, b->root, idx, NULL);
-    if (!b->failed)
-        push_frame(b, at);
-    while (b->n_stack && !b->failed && !k->failed)
-        step_frame(b);
-    if (b->failed || k->failed)
+    if (!compute(b, at))
         return NULL;
     stores[n++] = store_frame(b, &b->frames[at]);
     for (i = 0; i < node->n_kept; i++) {
@@ -498,7 +559,8 @@ sched_kernel(struct sched *s, uint32_t node, const struct uop **out_sink,
 
     assert(s->nodes[node].stored && s->nodes[node].buf != SCHED_NONE);
     map_init(&b.by_hash);
-    sink = build(&b);
+    sink =
+        s->nodes[node].u->op == UOP_EXCHANGE ? build_exchange(&b) : build(&b);
     map_fini(&b.by_hash);
     host_free(b.frames);
     host_free(b.children);

@@ -1169,6 +1169,7 @@ schedule_nodes(struct planner *p, const struct uop *const *roots,
         p->s.nodes[at].forced = p->s.nodes[at].u->op != UOP_BUFFER;
     }
     for (at = 0; at < p->s.n_nodes; at++) {
+        p->s.nodes[at].forced |= p->s.nodes[at].u->op == UOP_EXCHANGE;
         if (p->s.nodes[at].u->op == UOP_CONTIGUOUS) {
             i = base_of(p, at);
             p->s.nodes[i].forced = p->s.nodes[i].u->op != UOP_BUFFER;

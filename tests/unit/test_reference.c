@@ -341,6 +341,29 @@ test_gather(void **state)
     INTS(gather(x, U8S(DIMS(2, 1), 255, 2), 1), 0, 6);
 }
 
+static const struct uop *
+exchange(const struct uop *x, int64_t bitonic)
+{
+    union uop_arg arg = {.i = bitonic};
+
+    return uop_new_shaped(&graph, UOP_EXCHANGE, x->dtype, arg, &x, 1,
+                          uop_shape(&graph, x));
+}
+
+static void
+test_exchange(void **state)
+{
+    (void)state;
+    INTS(exchange(I32S(DIMS(1, 4, 2), 4, 1, 3, 2, 2, 3, -1, 4), 0), -1, 1, 2, 2,
+         3, 3, 4, 4);
+    INTS(exchange(I32S(DIMS(2, 2, 1), 4, 1, 2, 3), 0), 1, 4, 2, 3);
+    INTS(exchange(I32S(DIMS(1, 4, 1), 1, 3, 4, 2), 1), 1, 2, 3, 4);
+    /* not bitonic: 2 steps apart, then 1 */
+    INTS(exchange(I32S(DIMS(1, 4, 1), 3, 1, 2, 4), 1), 1, 2, 3, 4);
+    INTS(exchange(I32S(DIMS(1, 4, 1), 4, 1, 3, 2), 1), 1, 3, 2, 4);
+    INTS(exchange(U64S(DIMS(1, 2, 1), ~0ull, 1), 0), 1, -1);
+}
+
 static void
 test_copies(void **state)
 {
@@ -825,6 +848,7 @@ main(void)
         TEST(test_expand_pad_shrink_flip),
         TEST(test_empty),
         TEST(test_reduce),
+        TEST(test_exchange),
         TEST(test_gather),
         TEST(test_copies),
         TEST(test_cast_to_int),

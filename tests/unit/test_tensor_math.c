@@ -678,6 +678,38 @@ test_singles(void **state)
     bell_context_destroy(ctx);
 }
 
+/* ---- order ---- */
+
+/* Rows in the network's kernels: each is the one before or greater. */
+static void
+test_order(void **state)
+{
+    struct bell_context *ctx = open_context();
+    struct bell_tensor *values, *places, *t;
+    int64_t place[4 * 37];
+    float x[4 * 37], y[4 * 37];
+    size_t i, at;
+
+    (void)state;
+    fill(x, ARRAY_LEN(x), 3, -4, 4);
+    for (i = 0; i < ARRAY_LEN(x); i++)
+        x[i] = i % 7 == 3 ? NAN : floorf(x[i]);
+    t = bell_from_data(ctx, BELL_FLOAT32, BELL_DIMS(4, 37), x);
+    bell_sort(t, 1, false, &values, &places);
+    assert_int_equal(bell_read(values, y, sizeof(y)), BELL_OK);
+    assert_int_equal(bell_read(places, place, sizeof(place)), BELL_OK);
+    for (i = 0; i < ARRAY_LEN(x); i++) {
+        at = i / 37 * 37 + (size_t)place[i];
+        assert_in_range(place[i], 0, 36);
+        assert_true(isnan(y[i]) ? isnan(x[at]) : y[i] == x[at]);
+        if (i % 37 && y[i] == y[i - 1])
+            assert_true(place[i] > place[i - 1]);
+        else if (i % 37)
+            assert_true(y[i] > y[i - 1] || isnan(y[i]));
+    }
+    bell_context_destroy(ctx);
+}
+
 int
 main(void)
 {
@@ -691,6 +723,7 @@ main(void)
         cmocka_unit_test(test_singles),
         cmocka_unit_test(test_integers),
         cmocka_unit_test(test_alternating),
+        cmocka_unit_test(test_order),
         cmocka_unit_test(test_out_of_memory),
     };
 

@@ -190,6 +190,94 @@ test_sorting(void **state)
     EXPECT_ERROR(v, "bell_topk: 9223372036854775807 of axis 1 of (2, 3)");
 }
 
+/* Sorts n values with NaN the greatest, stable, by insertion. */
+static void
+order_of(const double *x, size_t n, bool descending, size_t *out_order)
+{
+    size_t i, j;
+
+    for (i = 0; i < n; i++) {
+        for (j = i; j > 0; j--) {
+            double a = x[out_order[j - 1]], b = x[i];
+            bool before = descending ? b > a || (isnan(b) && !isnan(a))
+                                     : b < a || (isnan(a) && !isnan(b));
+            if (!before)
+                break;
+            out_order[j] = out_order[j - 1];
+        }
+        out_order[j] = i;
+    }
+}
+
+/* Row 1 of t, along axis 1 of 3, in order. */
+static void
+expect_order(int line, struct bell_tensor *t, bool descending, int64_t k)
+{
+    size_t n = (size_t)bell_shape(t)[1], i, order[400];
+    struct bell_tensor *values, *indices, *row;
+    double *x, want[400], places[400];
+
+    row = bell_select(bell_select(t, 2, 1), 0, 1);
+    x = read_all(row);
+    order_of(x, n, descending, order);
+    for (i = 0; i < (size_t)k; i++) {
+        want[i] = x[order[i]];
+        places[i] = (double)order[i];
+    }
+    if (k == (int64_t)n)
+        bell_sort(t, 1, descending, &values, &indices);
+    else
+        bell_topk(t, k, 1, descending, &values, &indices);
+    values = bell_select(bell_select(values, 2, 1), 0, 1);
+    indices = bell_select(bell_select(indices, 2, 1), 0, 1);
+    expect_all(line, values, want, (size_t)k);
+    expect_all(line, indices, places, (size_t)k);
+    free(x);
+}
+
+/* Rows of all lengths, whose kernels do 1 to 4 stages: many equal elements,
+ * the greatest and the least, NaN and zeros of both signs. */
+static void
+test_orders(void **state)
+{
+    static const int64_t sizes[] = {1, 2, 5, 8, 16, 31, 33, 130, 300};
+    static const enum bell_dtype dtypes[] = {
+        BELL_FLOAT32, BELL_FLOAT64, BELL_FLOAT16, BELL_INT8,
+        BELL_INT32,   BELL_UINT32,  BELL_INT64,   BELL_UINT64,
+    };
+    size_t i, k;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(sizes); i++) {
+        for (k = 0; k < ARRAY_LEN(dtypes); k++) {
+            int64_t n = sizes[i];
+            struct bell_tensor *t, *special;
+            if (n > 33 ? k > 1 : n > 2 && (k + i) % 3)
+                continue;
+            t = bell_round(noise(-9, 9, BELL_DIMS(2, n, 2)));
+            if (k < 3) {
+                special = noise(0, 1, BELL_DIMS(2, n, 2));
+                t = bell_where(bell_lt(special, bell_scalar(ctx, 0.2)),
+                               bell_scalar(ctx, NAN), t);
+                t = bell_where(bell_gt(special, bell_scalar(ctx, 0.8)),
+                               bell_scalar(ctx, -0.0), t);
+                t = bell_where(bell_lt(t, bell_scalar(ctx, -8)),
+                               bell_scalar(ctx, -INFINITY), t);
+            }
+            t = bell_cast(t, dtypes[k]);
+            if (k == 5) /* great ones, and great for 64 bits */
+                t = bell_sub(t, bell_cast(bell_scalar(ctx, 5), dtypes[k]));
+            else if (k > 5)
+                t = bell_mul(
+                    t, bell_cast(bell_scalar(ctx, k == 6 ? 0x1p59 : 0x1p60),
+                                 dtypes[k]));
+            expect_order(__LINE__, t, (i + k) % 2, n);
+            if (n > 2 && (k < 2 || k == 5))
+                expect_order(__LINE__, t, (i + k) % 2, k ? 2 : n / 2);
+        }
+    }
+}
+
 /* ---- matrix products ---- */
 
 static void
@@ -680,11 +768,11 @@ main(void)
 #define TEST(name)                                                             \
     cmocka_unit_test_setup_teardown(name, make_context, end_context)
     const struct CMUnitTest tests[] = {
-        TEST(test_sums),           TEST(test_arg_extremes), TEST(test_softmax),
-        TEST(test_scans),          TEST(test_sorting),      TEST(test_matmul),
-        TEST(test_einsum),         TEST(test_attention),    TEST(test_conv2d),
-        TEST(test_conv_transpose), TEST(test_pooling),      TEST(test_norms),
-        TEST(test_losses),         TEST(test_class_losses),
+        TEST(test_sums),   TEST(test_arg_extremes),   TEST(test_softmax),
+        TEST(test_scans),  TEST(test_sorting),        TEST(test_orders),
+        TEST(test_matmul), TEST(test_einsum),         TEST(test_attention),
+        TEST(test_conv2d), TEST(test_conv_transpose), TEST(test_pooling),
+        TEST(test_norms),  TEST(test_losses),         TEST(test_class_losses),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -206,6 +206,12 @@ test_tensors(void **state)
         {"%9 = gather.f32 #1 %0, %1 : [4, 6]\nroots %9", NULL},
         {"%9 = gather.f32 #2 %0, %1 : [4, 6]\nroots %9", "disagree"},
         {"%9 = gather.f32 #1 %0, %0 : [4, 6]\nroots %9", "no integer"},
+        {"%8 = iota.i64 #40 : [40]\n%9 = reshape.i64 [5, 4, 2] %8 : [5, 4, 2]\n"
+         "%10 = exchange.i64 #1 %9 : [5, 4, 2]\nroots %10",
+         NULL},
+        {"%8 = iota.i64 #40 : [40]\n%9 = reshape.i64 [4, 5, 2] %8 : [4, 5, 2]\n"
+         "%10 = exchange.i64 #1 %9 : [4, 5, 2]\nroots %10",
+         "along 2, 4, 8 or 16"},
         {"%9 = contiguous.f32 %0 : [4, 6]\nroots %9", NULL},
         {"%9 = contiguous.f32 %0 : [6, 4]\nroots %9", "another shape"},
         {"%9 = iota.i64 #5 : [5]\nroots %9", NULL},

@@ -482,7 +482,7 @@ gen_masked_fill(struct fuzz_gen *g, struct fuzz_node *n)
 
 /* ---- order ------------------------------------------------------------ */
 
-/* Short axes: sorting works by comparing all pairs. */
+/* Short axes: the reference goes through all stages. */
 static bool
 gen_sort(struct fuzz_gen *g, struct fuzz_node *n)
 {

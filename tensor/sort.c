@@ -1,0 +1,260 @@
+/* Order along an axis: sort, topk.
+ *
+ * Elements become 64-bit keys: 32 bits in whose order they are to be, and their
+ * places below these. So no two keys are equal, order is stable whatever is
+ * exchanged when, and an exchange is a minimum and a maximum. Elements of 64
+ * bits are sorted twice, by their low half and by their high one.
+ *
+ * Keys lie as [n][rows], so that rows are neighbours. They are sorted by
+ * Batcher's bitonic network: blocks of one row, of S keys each, are in order;
+ * two of them, one upside down, are put in order as one of 2 S. A kernel does
+ * up to EXCHANGE_BITS stages of that (UOP_EXCHANGE). Upside down: every second
+ * block has its keys' complements in ascending order.
+ */
+#include <string.h>
+
+#include "tensor/elementwise.h"
+#include "tensor/node.h"
+
+#define EXCHANGE_BITS 4
+#define KEY_BITS      32
+
+/* 0 and ~0 by turns, along axis `axis` of `rank`. */
+static const struct uop *
+turns(struct bell_context *ctx, uint32_t rank, uint32_t axis, int64_t n)
+{
+    const struct uop *odd = tn_and(ctx, tn_iota(ctx, rank, axis, n, UOP_I64),
+                                   tn_int(ctx, UOP_I64, 1));
+
+    return tn_neg(ctx, odd);
+}
+
+/* An axis of keys of a row that is 2^k long, as nodes of [n][rows] have it. */
+struct keys {
+    struct bell_context *ctx;
+    const struct uop *u; /* of n keys a row */
+    int64_t n, rows;
+    uint32_t block_log2; /* what is in order */
+};
+
+/* Exchanges over `n_bits` bits of places in a row, from bit `low` on. */
+static void
+exchange(struct keys *k, uint32_t low, uint32_t n_bits, bool bitonic)
+{
+    int64_t inner = ((int64_t)1 << low) * k->rows, size = (int64_t)1 << n_bits;
+    int64_t d[3] = {k->n * k->rows / (inner * size), size, inner};
+
+    k->u = tn_exchange(k->ctx, tn_reshape(k->ctx, k->u, d, 3), bitonic);
+}
+
+/* Bitonic blocks of 2^block_log2 keys into order. */
+static void
+clean(struct keys *k)
+{
+    uint32_t left = k->block_log2, n;
+
+    while (left > 0) {
+        n = left % EXCHANGE_BITS ? left % EXCHANGE_BITS : EXCHANGE_BITS;
+        left -= n;
+        exchange(k, left, n, true);
+    }
+}
+
+/* Pairs of blocks become blocks, or of each pair the lesser half. */
+static void
+merge(struct keys *k, bool halve)
+{
+    int64_t size = (int64_t)1 << k->block_log2, n_pairs = k->n / (2 * size);
+    const int64_t d[4] = {n_pairs, 2, size, k->rows};
+    struct bell_context *ctx = k->ctx;
+    const struct uop *u;
+
+    u = tn_reshape(ctx, k->u, d, 4);
+    u = tn_xor(ctx, u, turns(ctx, 4, 1, 2));
+    if (halve) {
+        u = tn_min(ctx, tn_shrink_axis(ctx, u, 1, 0, 1),
+                   tn_shrink_axis(ctx, u, 1, 1, 2));
+        k->n /= 2;
+    } else {
+        k->block_log2++;
+    }
+    k->u = tn_xor(ctx, u, turns(ctx, 4, 0, n_pairs));
+    clean(k);
+}
+
+/* The first `count` (or more) of each row's keys, in order. */
+static void
+sort_keys(struct keys *k, int64_t count)
+{
+    uint32_t first = 0;
+
+    while (first < EXCHANGE_BITS && (int64_t)1 << first < k->n)
+        first++;
+    if (first == 0)
+        return;
+    k->block_log2 = first;
+    {
+        const int64_t d[3] = {k->n >> first, (int64_t)1 << first, k->rows};
+        k->u = tn_xor(k->ctx, tn_reshape(k->ctx, k->u, d, 3),
+                      turns(k->ctx, 3, 0, d[0]));
+    }
+    exchange(k, 0, first, false);
+    while ((int64_t)1 << k->block_log2 < k->n && !tn_bad(k->u))
+        merge(k, (int64_t)1 << k->block_log2 >= count);
+}
+
+/* The places along axis 0 of the first `count` in order of u[n][rows], I64 of
+ * the values of I32. */
+static const struct uop *
+order_words(struct bell_context *ctx, const struct uop *u, int64_t count)
+{
+    int64_t n = tn_size(ctx, u, 0), least;
+    struct keys k = {.ctx = ctx, .n = 1, .rows = tn_size(ctx, u, 1)};
+    const struct uop *place;
+
+    while (k.n < n)
+        k.n *= 2;
+    place = tn_iota(ctx, 2, 0, k.n, UOP_I64);
+    least = (int64_t)1 << KEY_BITS;
+    u = tn_mul(ctx, u, tn_int(ctx, UOP_I64, least));
+    u = tn_pad_axis(ctx, u, 0, 0, k.n - n);
+    if (k.n > n)
+        u = tn_where(ctx, tn_lt(ctx, place, tn_int(ctx, UOP_I64, n)), u,
+                     tn_int(ctx, UOP_I64, INT64_MAX - (least - 1)));
+    k.u = tn_add(ctx, u, place);
+    sort_keys(&k, count);
+    u = tn_reshape(ctx, k.u, (const int64_t[]){k.n, k.rows}, 2);
+    u = tn_shrink_axis(ctx, u, 0, 0, count);
+    u = tn_and(ctx, u, tn_int(ctx, UOP_I64, least - 1));
+    return tn_wrap(ctx, UOP_CONTIGUOUS, u);
+}
+
+/* Integers as wide as u's elements, signed, in their order: NaNs are equal and
+ * the greatest, so are zeros of either sign. */
+static const struct uop *
+as_integers(struct bell_context *ctx, const struct uop *u)
+{
+    bool wide = u->dtype == UOP_F64;
+    enum uop_dtype dtype = wide ? UOP_I64 : UOP_I32;
+    const struct uop *bits, *zero = tn_int(ctx, dtype, 0), *least, *most;
+
+    if (u->dtype == UOP_U64)
+        return tn_xor(ctx, tn_bitcast(ctx, u, UOP_I64),
+                      tn_int(ctx, UOP_I64, INT64_MIN));
+    if (!tn_is_float(u))
+        return u;
+    u = tn_widen(ctx, u);
+    least = tn_int(ctx, dtype, wide ? INT64_MIN : INT32_MIN);
+    most = tn_int(ctx, dtype, wide ? INT64_MAX : INT32_MAX);
+    bits = tn_bitcast(ctx, u, dtype);
+    bits = tn_where(ctx, tn_eq(ctx, bits, least), zero, bits);
+    bits = tn_where(ctx, tn_lt(ctx, bits, zero), tn_xor(ctx, bits, most), bits);
+    return tn_where(ctx, tn_isnan(ctx, u), most, bits);
+}
+
+/* The places along axis 0 of the first `count` in order of u[n][rows]. */
+static const struct uop *
+order_indices(struct bell_context *ctx, const struct uop *u, bool descending,
+              int64_t count)
+{
+    const struct uop *low, *high, *first, *second;
+    const struct uop *least = tn_int(ctx, UOP_I64, INT32_MIN);
+    enum uop_dtype dtype = u->dtype;
+
+    u = tn_cast(ctx, as_integers(ctx, u), UOP_I64);
+    if (dtype == UOP_U32)
+        u = tn_add(ctx, u, least);
+    if (descending)
+        u = tn_xor(ctx, u, tn_int(ctx, UOP_I64, -1));
+    if (uop_dtype_infos[dtype].size_bytes < 8)
+        return order_words(ctx, u, count);
+    low = tn_and(ctx, u, tn_int(ctx, UOP_I64, UINT32_MAX));
+    low = tn_add(ctx, low, least);
+    high = tn_alu2(ctx, UOP_SHR, u, tn_int(ctx, UOP_I64, KEY_BITS));
+    first = order_words(ctx, low, tn_size(ctx, u, 0));
+    second = order_words(ctx, tn_gather(ctx, high, 0, first), count);
+    return tn_wrap(ctx, UOP_CONTIGUOUS, tn_gather(ctx, first, 0, second));
+}
+
+static void
+sort_call(const char *call, struct bell_tensor *x, int axis, bool descending,
+          int64_t k, struct bell_tensor **out_values,
+          struct bell_tensor **out_indices)
+{
+    const struct uop *u, *order, *values;
+    int64_t d[BELL_MAX_RANK], flat[2];
+    struct bell_context *ctx;
+    struct bell_tensor *error;
+    int at = -1;
+
+    if (tensor_check(call, x, &error)) {
+        error = &x->ctx->error_tensor;
+        at = tensor_axis(x->ctx, call, axis, x->shape->n);
+        if (at >= 0 && (x->shape->n == 0 || x->shape->n == BELL_MAX_RANK ||
+                        k > x->shape->d[at])) {
+            tensor_fail(x->ctx, call, BELL_BAD_VALUE, "%lld of axis %d of %s",
+                        (long long)k, at, SHAPE_OF(x));
+            at = -1;
+        }
+        if (at >= 0 && x->shape->d[at] > (int64_t)1 << KEY_BITS) {
+            tensor_fail(x->ctx, call, BELL_BAD_SHAPE,
+                        "axis %d of %s has more than 2^%d elements", at,
+                        SHAPE_OF(x), KEY_BITS);
+            at = -1;
+        }
+    }
+    if (out_values)
+        *out_values = error;
+    if (out_indices)
+        *out_indices = error;
+    if (at < 0)
+        return;
+    ctx = x->ctx;
+    if (k < 0)
+        k = x->shape->d[at];
+    u = tn_move_axis(ctx, tensor_node(x), (uint32_t)at, 0);
+    memcpy(d, tn_shape(ctx, u)->d, x->shape->n * sizeof(*d));
+    d[0] = k;
+    if (tn_product(d, x->shape->n) == 0) {
+        order = tn_full(ctx, tn_int(ctx, UOP_I64, 0), d, x->shape->n);
+    } else {
+        order = u->dtype == UOP_BOOL ? tn_cast(ctx, u, UOP_U8) : u;
+        flat[0] = x->shape->d[at];
+        flat[1] = tn_numel(ctx, u) / flat[0];
+        order = tn_reshape(ctx, order, flat, 2);
+        order = order_indices(ctx, order, descending, k);
+        order = tn_reshape(ctx, order, d, x->shape->n);
+    }
+    if (out_values) {
+        values =
+            tn_move_axis(ctx, tn_gather(ctx, u, 0, order), 0, (uint32_t)at);
+        *out_values = tensor_new(ctx, call, values);
+    }
+    if (out_indices)
+        *out_indices =
+            tensor_new(ctx, call, tn_move_axis(ctx, order, 0, (uint32_t)at));
+}
+
+void
+bell_sort(struct bell_tensor *x, int axis, bool descending,
+          struct bell_tensor **out_values, struct bell_tensor **out_indices)
+{
+    sort_call(__func__, x, axis, descending, -1, out_values, out_indices);
+}
+
+struct bell_tensor *
+bell_argsort(struct bell_tensor *x, int axis, bool descending)
+{
+    struct bell_tensor *indices;
+
+    sort_call(__func__, x, axis, descending, -1, NULL, &indices);
+    return indices;
+}
+
+void
+bell_topk(struct bell_tensor *x, int64_t k, int axis, bool largest,
+          struct bell_tensor **out_values, struct bell_tensor **out_indices)
+{
+    sort_call(__func__, x, axis, largest, k < 0 ? INT64_MAX : k, out_values,
+              out_indices);
+}
