@@ -1,0 +1,548 @@
+/* Bundles: loading and running.
+ *
+ * Weights lie in the file as kernels want them: a device that shares the
+ * host's memory reads the file's pages, others get one copy. Every other value
+ * has a buffer of its own, and what lies between kernels shares an arena.
+ */
+#include "hcq/hcq_bundle.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "hcq/hcq_bundle_file.h"
+
+#define PER_SUBMIT 32 /* commands: a doorbell costs more than a launch */
+
+/* A value's memory. */
+struct slot {
+    struct hcq_bundle_value value;
+    struct hcq_buffer *own; /* owned; NULL of a weight, and while unused */
+    const struct hcq_buffer *bound;
+    uint64_t va;
+    bool is_set;
+};
+
+struct hcq_bundle {
+    struct hcq_device *dev;
+    struct hcq_queue *queue;
+    void *map; /* of a file, or NULL */
+    size_t map_bytes;
+    struct bundle_file file;
+    const struct bundle_target *target;
+    struct slot *slots;
+    struct hcq_program **programs;
+    struct hcq_buffer *weights, *arena;
+    uint64_t last_value; /* of the queue's timeline, for all runs */
+    bool weights_in_place;
+};
+
+/* ---- which target ---- */
+
+/* How well a target suits the device; 0: not at all. A processor runs what is
+ * for lesser ones: "x86-64-v3" on x86-64-v4. */
+static int
+suits(const struct bundle_file *f, const struct bundle_target *t,
+      const struct hcq_device_info *info)
+{
+    const char *arch = f->names + t->arch, *model = f->names + t->model;
+    size_t n = strlen(arch);
+
+    if (strcmp(f->names + t->backend, info->backend) != 0)
+        return 0;
+    if (model[0] && strcmp(model, info->model) != 0)
+        return 0;
+    if (t->form == BUNDLE_PTX && !(info->flags & HCQ_DEVICE_SIMULATED))
+        return 0;
+    if (strcmp(arch, info->arch) == 0)
+        return 100 + (model[0] != 0) + (t->form == BUNDLE_PTX);
+    if (strncmp(arch, "x86-64-v", 8) == 0 && n == 9 &&
+        strlen(info->arch) == 9 && strncmp(arch, info->arch, 8) == 0 &&
+        arch[8] >= '2' && arch[8] < info->arch[8])
+        return arch[8] - '0';
+    return 0;
+}
+
+/* "CPU x86-64-v4, NV sm_90 (PTX)" */
+static void
+list_targets(const struct bundle_file *f, char *text, size_t size_bytes)
+{
+    size_t n = 0;
+    uint32_t i;
+
+    text[0] = 0;
+    for (i = 0; i < f->n_targets && n < size_bytes; i++) {
+        const struct bundle_target *t = &f->targets[i];
+        const char *model = f->names + t->model;
+        n += (size_t)snprintf(
+            text + n, size_bytes - n, "%s%.16s %.16s%s%.32s%s", i ? ", " : "",
+            f->names + t->backend, f->names + t->arch, model[0] ? " of " : "",
+            model, t->form == BUNDLE_PTX ? " (simulated)" : "");
+    }
+}
+
+static bell_status
+choose_target(struct hcq_bundle *b)
+{
+    struct hcq_device_info info = {.struct_size = sizeof(info)};
+    int best = 0, score;
+    char text[256];
+    uint32_t i;
+
+    hcq_device_info(b->dev, &info);
+    for (i = 0; i < b->file.n_targets; i++) {
+        score = suits(&b->file, &b->file.targets[i], &info);
+        if (score > best) {
+            best = score;
+            b->target = &b->file.targets[i];
+        }
+    }
+    if (b->target)
+        return BELL_OK;
+    list_targets(&b->file, text, sizeof(text));
+    return bell_fail(BELL_E_UNSUPPORTED,
+                     "bundle: it is for %s; %s is %s %s (%s)",
+                     text[0] ? text : "nothing", info.name, info.backend,
+                     info.arch, info.model);
+}
+
+/* ---- loading ---- */
+
+static bell_status
+load_programs(struct hcq_bundle *b)
+{
+    const struct bundle_file *f = &b->file;
+    uint32_t n = b->target->n_kernels, i;
+
+    b->programs = host_calloc((size_t)n + 1, sizeof(*b->programs));
+    if (!b->programs)
+        return bell_fail(BELL_E_NO_MEMORY, "bundle: out of memory");
+    for (i = 0; i < n; i++) {
+        const struct bundle_kernel *k =
+            &f->kernels[b->target->first_kernel + i];
+        struct hcq_program_desc desc = {
+            .struct_size = sizeof(desc),
+            .name = f->names + k->name,
+            .entry = f->names + k->name,
+            .binary = f->objects + k->object_offset,
+            .binary_size_bytes = k->object_bytes,
+            .n_bufs = k->n_bufs,
+            .n_vals = k->n_vals,
+            .shared_bytes = k->shared_bytes,
+        };
+
+        memcpy(desc.local, k->local, sizeof(desc.local));
+        if (hcq_program_create(b->dev, &desc, &b->programs[i]) != BELL_OK) {
+            bell_error_prefix("bundle: kernel %u", i);
+            return bell_error_last()->status;
+        }
+    }
+    return BELL_OK;
+}
+
+/* In place where the device sees the host's memory. */
+static bell_status
+load_weights(struct hcq_bundle *b)
+{
+    uint64_t n = b->file.weight_bytes;
+    /* the device reads them alone */
+    uint8_t *data = (uint8_t *)(uintptr_t)b->file.data +
+                    b->file.header->sections[BUNDLE_DATA].offset;
+    struct hcq_device_info info = {.struct_size = sizeof(info)};
+
+    if (n == 0)
+        return BELL_OK;
+    hcq_device_info(b->dev, &info);
+    b->weights_in_place = (info.flags & HCQ_DEVICE_HOST_MEMORY) != 0;
+    if (b->weights_in_place)
+        return hcq_buffer_create_pinned(b->dev, data, n, &b->weights);
+    BELL_TRY(hcq_buffer_create(b->dev, n, HCQ_MEM_DEVICE, &b->weights));
+    return hcq_buffer_write(b->weights, 0, data, n);
+}
+
+static bell_status
+write_state(struct hcq_bundle *b, struct slot *slot, uint64_t data_offset)
+{
+    const uint8_t *data =
+        b->file.data + b->file.header->sections[BUNDLE_DATA].offset;
+    static const uint8_t zeros[4096];
+    uint64_t at = 0, n;
+
+    if (data_offset != BUNDLE_NO_DATA)
+        return hcq_buffer_write(slot->own, 0, data + data_offset,
+                                slot->value.size_bytes);
+    for (; at < slot->value.size_bytes; at += n) {
+        n = slot->value.size_bytes - at;
+        if (n > sizeof(zeros))
+            n = sizeof(zeros);
+        BELL_TRY(hcq_buffer_write(slot->own, at, zeros, n));
+    }
+    return BELL_OK;
+}
+
+static bell_status
+load_values(struct hcq_bundle *b)
+{
+    const struct bundle_file *f = &b->file;
+    uint32_t i;
+
+    b->slots = host_calloc((size_t)f->n_values + 1, sizeof(*b->slots));
+    if (!b->slots)
+        return bell_fail(BELL_E_NO_MEMORY, "bundle: out of memory");
+    for (i = 0; i < f->n_values; i++) {
+        const struct bundle_value *v = &f->values[i];
+        struct slot *slot = &b->slots[i];
+
+        slot->value.name = f->names + v->name;
+        slot->value.kind = (enum hcq_bundle_kind)v->kind;
+        slot->value.dtype = v->dtype;
+        slot->value.ndim = v->ndim;
+        slot->value.size_bytes = v->size_bytes;
+        memcpy(slot->value.shape, v->shape, sizeof(v->shape));
+        slot->is_set = v->kind != BUNDLE_INPUT;
+        if (v->kind == BUNDLE_WEIGHT) {
+            slot->va = b->weights ? b->weights->va + v->data_offset : 0;
+            continue;
+        }
+        BELL_TRY(hcq_buffer_create(b->dev, v->size_bytes, HCQ_MEM_DEVICE,
+                                   &slot->own));
+        slot->va = slot->own->va;
+        if (v->kind == BUNDLE_STATE)
+            BELL_TRY(write_state(b, slot, v->data_offset));
+    }
+    return BELL_OK;
+}
+
+/* Weights first: what is mapped, or read from the disk, is then in order. */
+static bell_status
+load(struct hcq_bundle *b, const void *data, uint64_t size_bytes)
+{
+    BELL_TRY(bundle_file_open(data, size_bytes, &b->file));
+    BELL_TRY(choose_target(b));
+    BELL_TRY(hcq_queue_create(b->dev, HCQ_QUEUE_COMPUTE, &b->queue));
+    BELL_TRY(load_programs(b));
+    BELL_TRY(load_weights(b));
+    BELL_TRY(load_values(b));
+    if (b->target->arena_bytes == 0)
+        return BELL_OK;
+    return hcq_buffer_create(b->dev, b->target->arena_bytes, HCQ_MEM_DEVICE,
+                             &b->arena);
+}
+
+static bell_status
+map_file(struct hcq_bundle *b, const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat st;
+    int error = 0;
+
+    if (fd < 0 || fstat(fd, &st) != 0)
+        error = errno;
+    else if (!S_ISREG(st.st_mode) || st.st_size == 0)
+        error = EINVAL;
+    if (!error) {
+        b->map_bytes = (size_t)st.st_size;
+        b->map = mmap(NULL, b->map_bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (b->map == MAP_FAILED) {
+            error = errno;
+            b->map = NULL;
+        }
+    }
+    if (fd >= 0)
+        close(fd);
+    if (!error)
+        return BELL_OK;
+    return bell_fail_errno(
+        error == EACCES ? BELL_E_PERMISSION : BELL_E_IO, error, "%s: %s", path,
+        error == EINVAL ? "no regular file, or empty" : strerror(error));
+}
+
+static bell_status
+create(struct hcq_device *dev, const void *data, uint64_t size_bytes,
+       const char *path, struct hcq_bundle **out_bundle)
+{
+    struct hcq_bundle *b;
+    bell_status status = BELL_OK;
+
+    if (!dev || !out_bundle || (!path && !data))
+        return bell_fail(BELL_BAD_MISSING, "bundle open: %s is NULL",
+                         !dev          ? "the device"
+                         : !out_bundle ? "the result"
+                                       : "the file");
+    b = host_calloc(1, sizeof(*b));
+    if (!b)
+        return bell_fail(BELL_E_NO_MEMORY, "bundle: out of memory");
+    b->dev = dev;
+    if (path) {
+        status = map_file(b, path);
+        data = b->map;
+        size_bytes = b->map_bytes;
+    } else if ((uintptr_t)data % BUNDLE_PAGE) {
+        status = bell_fail(BELL_BAD_VALUE,
+                           "a bundle at %p, which is no multiple of %u", data,
+                           BUNDLE_PAGE);
+    }
+    if (status == BELL_OK) {
+        status = load(b, data, size_bytes);
+        if (status != BELL_OK && path)
+            bell_error_prefix("%s", path);
+    }
+    if (status != BELL_OK) {
+        hcq_bundle_close(b);
+        return status;
+    }
+    *out_bundle = b;
+    return BELL_OK;
+}
+
+bell_status
+hcq_bundle_open(struct hcq_device *dev, const char *path,
+                struct hcq_bundle **out_bundle)
+{
+    return create(dev, NULL, 0, path, out_bundle);
+}
+
+bell_status
+hcq_bundle_open_memory(struct hcq_device *dev, const void *data,
+                       uint64_t size_bytes, struct hcq_bundle **out_bundle)
+{
+    return create(dev, data, size_bytes, NULL, out_bundle);
+}
+
+/* The queue ends first: nothing runs while memory and programs go. */
+void
+hcq_bundle_close(struct hcq_bundle *b)
+{
+    struct bell_error_hold hold;
+    uint32_t i;
+
+    if (!b)
+        return;
+    bell_error_hold(&hold);
+    hcq_queue_destroy(b->queue);
+    for (i = 0; b->programs && i < b->target->n_kernels; i++)
+        hcq_program_destroy(b->programs[i]);
+    for (i = 0; b->slots && i < b->file.n_values; i++)
+        hcq_buffer_destroy(b->slots[i].own);
+    hcq_buffer_destroy(b->weights);
+    hcq_buffer_destroy(b->arena);
+    bell_error_release(&hold);
+    host_free(b->programs);
+    host_free(b->slots);
+    if (b->map)
+        munmap(b->map, b->map_bytes);
+    host_free(b);
+}
+
+/* ---- what it is ---- */
+
+void
+hcq_bundle_get_info(const struct hcq_bundle *b,
+                    struct hcq_bundle_info *out_info)
+{
+    const struct bundle_target *t = b->target;
+
+    *out_info = (struct hcq_bundle_info){
+        .arch = b->file.names + t->arch,
+        .tools = b->file.names + t->tools,
+        .n_values = b->file.n_values,
+        .n_kernels = t->n_kernels,
+        .n_commands = t->n_commands,
+        .weight_bytes = b->file.weight_bytes,
+        .arena_bytes = t->arena_bytes,
+        .weights_in_place = b->weights_in_place,
+    };
+}
+
+const struct hcq_bundle_value *
+hcq_bundle_value(const struct hcq_bundle *b, uint32_t number)
+{
+    return number < b->file.n_values ? &b->slots[number].value : NULL;
+}
+
+uint32_t
+hcq_bundle_find(const struct hcq_bundle *b, enum hcq_bundle_kind kind,
+                const char *name)
+{
+    uint32_t i;
+
+    for (i = 0; i < b->file.n_values; i++) {
+        if (b->slots[i].value.kind == kind &&
+            strcmp(b->slots[i].value.name, name) == 0)
+            return i;
+    }
+    return HCQ_BUNDLE_NONE;
+}
+
+const char *
+hcq_bundle_dtype_name(uint32_t dtype, uint32_t *out_size_bytes)
+{
+    return bundle_dtype(dtype, out_size_bytes);
+}
+
+/* ---- values ---- */
+
+static bell_status
+check_value(const struct hcq_bundle *b, uint32_t number, const char *what,
+            unsigned kinds, uint64_t size_bytes)
+{
+    const struct hcq_bundle_value *value = hcq_bundle_value(b, number);
+
+    if (!value)
+        return bell_fail(BELL_BAD_INDEX, "bundle: no value %u; it has %u",
+                         number, b->file.n_values);
+    if (!(kinds & 1u << value->kind))
+        return bell_fail(BELL_BAD_VALUE, "bundle: '%.60s' is not to be %s",
+                         value->name, what);
+    if (value->size_bytes != size_bytes)
+        return bell_fail(BELL_BAD_SIZE,
+                         "bundle: '%.60s' has %llu bytes, %llu are to be %s",
+                         value->name, (unsigned long long)value->size_bytes,
+                         (unsigned long long)size_bytes, what);
+    return BELL_OK;
+}
+
+bell_status
+hcq_bundle_wait(struct hcq_bundle *b, uint64_t timeout_ns)
+{
+    return hcq_signal_wait(hcq_queue_timeline(b->queue), b->last_value,
+                           timeout_ns);
+}
+
+bell_status
+hcq_bundle_write(struct hcq_bundle *b, uint32_t number, const void *data,
+                 uint64_t size_bytes)
+{
+    struct slot *slot = &b->slots[number];
+
+    BELL_TRY(check_value(b, number, "written",
+                         1u << HCQ_BUNDLE_INPUT | 1u << HCQ_BUNDLE_STATE,
+                         size_bytes));
+    BELL_TRY(hcq_bundle_wait(b, HCQ_TIMEOUT_NS));
+    BELL_TRY(hcq_buffer_write(slot->own, 0, data, size_bytes));
+    slot->va = slot->own->va;
+    slot->bound = NULL;
+    slot->is_set = true;
+    return BELL_OK;
+}
+
+bell_status
+hcq_bundle_read(struct hcq_bundle *b, uint32_t number, void *data,
+                uint64_t size_bytes)
+{
+    const struct slot *slot = &b->slots[number];
+
+    BELL_TRY(check_value(b, number, "read", (1u << HCQ_BUNDLE_KIND_COUNT) - 1,
+                         size_bytes));
+    BELL_TRY(hcq_bundle_wait(b, HCQ_TIMEOUT_NS));
+    if (slot->value.kind == HCQ_BUNDLE_WEIGHT)
+        return hcq_buffer_read(b->weights, slot->va - b->weights->va, data,
+                               size_bytes);
+    if (!slot->bound)
+        return hcq_buffer_read(slot->own, 0, data, size_bytes);
+    return bell_fail(BELL_BAD_STATE,
+                     "bundle: '%.60s' is in a buffer of the caller's",
+                     slot->value.name);
+}
+
+bell_status
+hcq_bundle_bind(struct hcq_bundle *b, uint32_t number,
+                const struct hcq_buffer *buf, uint64_t offset_bytes)
+{
+    const struct hcq_bundle_value *value = hcq_bundle_value(b, number);
+    struct slot *slot = &b->slots[number];
+
+    BELL_TRY(check_value(b, number, "bound",
+                         1u << HCQ_BUNDLE_INPUT | 1u << HCQ_BUNDLE_OUTPUT,
+                         value ? value->size_bytes : 0));
+    if (buf && buf->dev != b->dev)
+        return bell_fail(BELL_BAD_CONTEXT,
+                         "bundle: '%.60s' in a buffer of another device",
+                         value->name);
+    if (buf && (offset_bytes > buf->size_bytes ||
+                value->size_bytes > buf->size_bytes - offset_bytes ||
+                (buf->va + offset_bytes) % BUNDLE_ALIGN))
+        return bell_fail(BELL_BAD_SIZE,
+                         "bundle: '%.60s', %llu bytes, from %llu of %llu, a "
+                         "multiple of %u",
+                         value->name, (unsigned long long)value->size_bytes,
+                         (unsigned long long)offset_bytes,
+                         (unsigned long long)buf->size_bytes, BUNDLE_ALIGN);
+    slot->bound = buf;
+    slot->va = buf ? buf->va + offset_bytes : slot->own->va;
+    slot->is_set = buf || value->kind == HCQ_BUNDLE_OUTPUT;
+    return BELL_OK;
+}
+
+struct hcq_queue *
+hcq_bundle_queue(struct hcq_bundle *b)
+{
+    return b->queue;
+}
+
+/* ---- running ---- */
+
+static uint64_t
+word_of(const struct hcq_bundle *b, const struct bundle_arg *a)
+{
+    switch (a->place) {
+    case BUNDLE_ARENA:
+        return (b->arena ? b->arena->va : 0) + a->offset;
+    case BUNDLE_VALUE:
+        return b->slots[a->value].va + a->offset;
+    default:
+        return a->offset;
+    }
+}
+
+static void
+emit(const struct hcq_bundle *b, struct hcq_cs *cs,
+     const struct bundle_command *c)
+{
+    const struct bundle_arg *a = b->file.args + c->first_arg;
+    uint64_t words[HCQ_ARGS_MAX];
+    uint32_t i;
+
+    /* no more than the program takes, which the device has checked */
+    for (i = 0; i < c->n_args && i < HCQ_ARGS_MAX; i++)
+        words[i] = word_of(b, &a[i]);
+    if (c->op == BUNDLE_EXEC)
+        hcq_cs_exec(cs, b->programs[c->kernel], words, c->n_args, c->grid,
+                    NULL);
+    else if (c->op == BUNDLE_COPY)
+        hcq_cs_copy(cs, words[0], words[1], a[0].size_bytes);
+    else
+        hcq_cs_fill(cs, words[0], c->pattern, a[0].size_bytes);
+}
+
+bell_status
+hcq_bundle_run(struct hcq_bundle *b, uint64_t *out_value)
+{
+    const struct bundle_command *commands =
+        b->file.commands + b->target->first_command;
+    uint32_t n = b->target->n_commands, i;
+    struct hcq_cs *cs = NULL;
+
+    for (i = 0; i < b->file.n_values; i++) {
+        if (!b->slots[i].is_set)
+            return bell_fail(BELL_BAD_STATE,
+                             "bundle: input '%.60s' was not set",
+                             b->slots[i].value.name);
+    }
+    for (i = 0; i < n; i++) {
+        if (i % PER_SUBMIT == 0)
+            BELL_TRY(hcq_queue_begin(b->queue, &cs));
+        emit(b, cs, &commands[i]);
+        if ((i + 1) % PER_SUBMIT == 0 || i + 1 == n)
+            BELL_TRY(hcq_cs_submit(cs, &b->last_value));
+    }
+    if (out_value)
+        *out_value = b->last_value;
+    return BELL_OK;
+}

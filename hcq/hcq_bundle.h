@@ -1,0 +1,114 @@
+/* Bundles: compiled functions in files, which need no compiler.
+ *
+ *     hcq_bundle_open(dev, "mnist.bundle", &bundle);
+ *     x = hcq_bundle_find(bundle, HCQ_BUNDLE_INPUT, "x");
+ *     y = hcq_bundle_find(bundle, HCQ_BUNDLE_OUTPUT, "y");
+ *     loop: hcq_bundle_write(bundle, x, image, sizeof(image));
+ *           hcq_bundle_run(bundle, NULL);
+ *           hcq_bundle_read(bundle, y, scores, sizeof(scores));
+ *
+ * A bundle has inputs, outputs, state that one run leaves to the next, and
+ * weights that stay. docs/bundle-format.md describes the file.
+ *
+ * Files are taken for hostile: each number in one is checked before it is
+ * used, and what does not fit is refused with the section and the offset in
+ * it. What is not checked is what the kernels do: who runs a bundle trusts who
+ * made it, as with any program.
+ *
+ * Threads: as queues; a bundle has one.
+ */
+#ifndef BELL_HCQ_HCQ_BUNDLE_H
+#define BELL_HCQ_HCQ_BUNDLE_H
+
+#include "hcq/hcq.h"
+
+struct hcq_bundle;
+
+#define HCQ_BUNDLE_RANK_MAX 8
+#define HCQ_BUNDLE_NONE     UINT32_MAX
+
+enum hcq_bundle_kind {
+    HCQ_BUNDLE_INPUT,
+    HCQ_BUNDLE_OUTPUT,
+    HCQ_BUNDLE_STATE,
+    HCQ_BUNDLE_WEIGHT,
+    HCQ_BUNDLE_KIND_COUNT
+};
+
+/* Elements are row-major. Plain data; lives as long as the bundle. */
+struct hcq_bundle_value {
+    const char *name;
+    enum hcq_bundle_kind kind;
+    uint32_t dtype; /* for hcq_bundle_dtype_name */
+    uint32_t ndim;
+    uint64_t shape[HCQ_BUNDLE_RANK_MAX];
+    uint64_t size_bytes;
+};
+
+/* What is loaded. Plain data; lives as long as the bundle. */
+struct hcq_bundle_info {
+    const char *arch;  /* that its kernels are for: "sm_90" */
+    const char *tools; /* that made them */
+    uint32_t n_values, n_kernels, n_commands;
+    uint64_t weight_bytes, arena_bytes;
+    bool weights_in_place; /* the device reads the file's pages */
+};
+
+/* Reads a file and loads what it has for the device. The file stays as it is
+ * while the bundle is open. BELL_E_IO, malformed; BELL_E_UNSUPPORTED, of
+ * another version or without kernels for this device (the message says which
+ * it has); and as hcq_program_create and hcq_buffer_create. */
+BELL_MUST_CHECK bell_status hcq_bundle_open(struct hcq_device *dev,
+                                            const char *path,
+                                            struct hcq_bundle **out_bundle);
+/* The same from memory, at an address that is a multiple of 4096, which outlives
+ * the bundle. */
+BELL_MUST_CHECK bell_status
+hcq_bundle_open_memory(struct hcq_device *dev, const void *data,
+                       uint64_t size_bytes, struct hcq_bundle **out_bundle);
+/* Waits for its work. NULL is allowed. */
+void hcq_bundle_close(struct hcq_bundle *bundle);
+
+void hcq_bundle_get_info(const struct hcq_bundle *bundle,
+                         struct hcq_bundle_info *out_info);
+
+/* Value number `number` of info.n_values, those of a kind in the order in which
+ * they were saved; NULL: there are no more. */
+const struct hcq_bundle_value *hcq_bundle_value(const struct hcq_bundle *bundle,
+                                                uint32_t number);
+/* The number of the value of that name, or HCQ_BUNDLE_NONE. */
+uint32_t hcq_bundle_find(const struct hcq_bundle *bundle,
+                         enum hcq_bundle_kind kind, const char *name);
+
+/* "float32" and the like, and the bytes of an element; NULL: no dtype. */
+const char *hcq_bundle_dtype_name(uint32_t dtype, uint32_t *out_size_bytes);
+
+/* Sets an input or state from host memory; waits for runs that use it.
+ * BELL_E_INVALID: another kind of value, or not its size. */
+BELL_MUST_CHECK bell_status hcq_bundle_write(struct hcq_bundle *bundle,
+                                             uint32_t value, const void *data,
+                                             uint64_t size_bytes);
+/* Waits for all runs and copies an output, state or input out. */
+BELL_MUST_CHECK bell_status hcq_bundle_read(struct hcq_bundle *bundle,
+                                            uint32_t value, void *data,
+                                            uint64_t size_bytes);
+/* Runs from now on have an input or output in the caller's buffer (of the same
+ * device), from `offset_bytes`, a multiple of 64; NULL: in the bundle's own.
+ * Inputs and outputs do not overlap. */
+BELL_MUST_CHECK bell_status hcq_bundle_bind(struct hcq_bundle *bundle,
+                                            uint32_t value,
+                                            const struct hcq_buffer *buf,
+                                            uint64_t offset_bytes);
+
+/* Queues a run; does not wait. Every input was written or bound.
+ * *out_value (may be NULL) is what the timeline of hcq_bundle_queue reaches
+ * when it is done; the next run overwrites its outputs. */
+BELL_MUST_CHECK bell_status hcq_bundle_run(struct hcq_bundle *bundle,
+                                           uint64_t *out_value);
+/* Waits for all runs so far. */
+BELL_MUST_CHECK bell_status hcq_bundle_wait(struct hcq_bundle *bundle,
+                                            uint64_t timeout_ns);
+/* Owned by the bundle. */
+struct hcq_queue *hcq_bundle_queue(struct hcq_bundle *bundle);
+
+#endif

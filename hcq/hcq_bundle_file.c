@@ -1,0 +1,388 @@
+/* Bundles: checking the file. */
+#include "hcq/hcq_bundle_file.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/bits.h"
+
+static const struct kind {
+    const char *name;
+    uint32_t row_bytes;
+} sections[BUNDLE_SECTION_COUNT] = {
+    [BUNDLE_TARGETS] = {"targets", sizeof(struct bundle_target)},
+    [BUNDLE_VALUES] = {"values", sizeof(struct bundle_value)},
+    [BUNDLE_KERNELS] = {"kernels", sizeof(struct bundle_kernel)},
+    [BUNDLE_COMMANDS] = {"commands", sizeof(struct bundle_command)},
+    [BUNDLE_ARGS] = {"arguments", sizeof(struct bundle_arg)},
+    [BUNDLE_NAMES] = {"names", 1},
+    [BUNDLE_OBJECTS] = {"objects", 1},
+    [BUNDLE_DATA] = {"data", 1},
+};
+
+/* By enum bell_dtype. */
+static const struct {
+    const char *name;
+    uint32_t size_bytes;
+} dtypes[] = {
+    {NULL, 0},
+    {"bool", 1},
+    {"int8", 1},
+    {"uint8", 1},
+    {"int16", 2},
+    {"uint16", 2},
+    {"int32", 4},
+    {"uint32", 4},
+    {"int64", 8},
+    {"uint64", 8},
+    {"float16", 2},
+    {"bfloat16", 2},
+    {"float32", 4},
+    {"float64", 8},
+    {"float8_e4m3fn", 1},
+    {"float8_e5m2", 1},
+    {"float8_e4m3fnuz", 1},
+    {"float8_e5m2fnuz", 1},
+};
+
+const char *
+bundle_dtype(uint32_t dtype, uint32_t *out_size_bytes)
+{
+    if (dtype >= ARRAY_LEN(dtypes) || !dtypes[dtype].name)
+        return NULL;
+    *out_size_bytes = dtypes[dtype].size_bytes;
+    return dtypes[dtype].name;
+}
+
+static bool
+inside(uint64_t offset, uint64_t size_bytes, uint64_t whole_bytes)
+{
+    return size_bytes <= whole_bytes && offset <= whole_bytes - size_bytes;
+}
+
+static bell_status refuse(const struct bundle_file *f,
+                          enum bundle_section_kind kind, const void *row,
+                          const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* What is wrong with the row at `row` in a section. */
+static bell_status
+refuse(const struct bundle_file *f, enum bundle_section_kind kind,
+       const void *row, const char *fmt, ...)
+{
+    uint64_t at = (uint64_t)((const uint8_t *)row - f->data);
+    char text[256];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    return bell_fail(BELL_E_IO,
+                     "bundle: %s (section at 0x%llx), offset 0x%llx: %s",
+                     sections[kind].name,
+                     (unsigned long long)f->header->sections[kind].offset,
+                     (unsigned long long)at, text);
+}
+
+/* ---- the header ---- */
+
+static bell_status
+check_section(const struct bundle_file *f, uint32_t kind, uint64_t *end)
+{
+    const struct bundle_section *s = &f->header->sections[kind];
+    uint32_t align = kind == BUNDLE_DATA ? BUNDLE_PAGE : BUNDLE_ALIGN;
+    unsigned long long offset = s->offset, size_bytes = s->size_bytes;
+
+    if (!inside(s->offset, s->size_bytes, f->size_bytes) || s->offset < *end ||
+        s->offset % align)
+        return refuse(f, kind, s,
+                      "%llu bytes at 0x%llx, in a file of %llu: they are to "
+                      "lie behind 0x%llx, at a multiple of %u",
+                      size_bytes, offset, (unsigned long long)f->size_bytes,
+                      (unsigned long long)*end, align);
+    if (s->size_bytes % sections[kind].row_bytes ||
+        s->size_bytes / sections[kind].row_bytes >= UINT32_MAX >> 1)
+        if (sections[kind].row_bytes > 1 || kind == BUNDLE_NAMES)
+            return refuse(f, kind, s, "%llu bytes for rows of %u", size_bytes,
+                          sections[kind].row_bytes);
+    if (bundle_checksum(f->data + s->offset, s->size_bytes) != s->checksum)
+        return refuse(f, kind, s, "the checksum is wrong: the file is damaged");
+    *end = s->offset + s->size_bytes;
+    return BELL_OK;
+}
+
+static bell_status
+check_header(struct bundle_file *f)
+{
+    struct bundle_header copy;
+    uint64_t end = sizeof(copy);
+    uint32_t i;
+
+    if (f->size_bytes < sizeof(copy) ||
+        memcmp(f->data, BUNDLE_MAGIC, sizeof(copy.magic)) != 0)
+        return bell_fail(BELL_E_IO, "not a bundle");
+    f->header = (const struct bundle_header *)f->data;
+    copy = *f->header;
+    if (copy.version != BUNDLE_VERSION)
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "bundle: header, offset 8: version %u; %u is read",
+                         copy.version, BUNDLE_VERSION);
+    if (copy.file_bytes != f->size_bytes)
+        return bell_fail(BELL_E_IO,
+                         "bundle: header, offset 16: a file of %llu bytes; "
+                         "this one has %llu: it is cut short, or has more",
+                         (unsigned long long)copy.file_bytes,
+                         (unsigned long long)f->size_bytes);
+    copy.checksum = 0;
+    if (bundle_checksum(&copy, sizeof(copy)) != f->header->checksum)
+        return bell_fail(BELL_E_IO, "bundle: header, offset 24: the checksum "
+                                    "is wrong: the file is damaged");
+    if (copy.n_sections != BUNDLE_SECTION_COUNT)
+        return bell_fail(BELL_E_IO,
+                         "bundle: header, offset 12: %u sections, not %d",
+                         copy.n_sections, BUNDLE_SECTION_COUNT);
+    for (i = 0; i < BUNDLE_SECTION_COUNT; i++)
+        BELL_TRY(check_section(f, i, &end));
+    return BELL_OK;
+}
+
+static const void *
+section(const struct bundle_file *f, enum bundle_section_kind kind,
+        uint32_t *out_n)
+{
+    const struct bundle_section *s = &f->header->sections[kind];
+
+    if (out_n)
+        *out_n = (uint32_t)(s->size_bytes / sections[kind].row_bytes);
+    return f->data + s->offset;
+}
+
+/* ---- names ---- */
+
+/* All of them end, and can be printed. */
+static bell_status
+check_names(const struct bundle_file *f)
+{
+    uint64_t n = f->header->sections[BUNDLE_NAMES].size_bytes, i;
+
+    if (n == 0 || f->names[0] || f->names[n - 1])
+        return refuse(f, BUNDLE_NAMES, f->names,
+                      "it is to begin with an empty name, and each is to end");
+    for (i = 0; i < n; i++) {
+        uint8_t c = (uint8_t)f->names[i];
+        if ((c && c < 0x20) || c == 0x7f)
+            return refuse(f, BUNDLE_NAMES, f->names + i,
+                          "character 0x%02x in a name", c);
+    }
+    return BELL_OK;
+}
+
+static bool
+is_name(const struct bundle_file *f, uint32_t name)
+{
+    return name < f->header->sections[BUNDLE_NAMES].size_bytes;
+}
+
+/* ---- values ---- */
+
+static bell_status
+check_value(struct bundle_file *f, const struct bundle_value *v)
+{
+    uint64_t data_bytes = f->header->sections[BUNDLE_DATA].size_bytes;
+    uint32_t size_bytes, i;
+    uint64_t total;
+
+    if (!is_name(f, v->name) || !f->names[v->name] ||
+        v->kind >= BUNDLE_KIND_COUNT)
+        return refuse(f, BUNDLE_VALUES, v, "name 0x%x, kind %u", v->name,
+                      v->kind);
+    if (!bundle_dtype(v->dtype, &size_bytes) || v->ndim > BUNDLE_RANK_MAX)
+        return refuse(f, BUNDLE_VALUES, v, "'%.40s' has dtype %u, %u axes",
+                      f->names + v->name, v->dtype, v->ndim);
+    total = size_bytes;
+    for (i = 0; i < BUNDLE_RANK_MAX; i++) {
+        uint64_t d = i < v->ndim ? v->shape[i] : 1;
+        if (d > INT64_MAX || __builtin_mul_overflow(total, d, &total) ||
+            total > INT64_MAX)
+            return refuse(f, BUNDLE_VALUES, v,
+                          "'%.40s' is too large at axis %u", f->names + v->name,
+                          i);
+    }
+    if (total != v->size_bytes)
+        return refuse(f, BUNDLE_VALUES, v,
+                      "'%.40s' has %llu bytes, its shape asks for %llu",
+                      f->names + v->name, (unsigned long long)v->size_bytes,
+                      (unsigned long long)total);
+    if (v->data_offset == BUNDLE_NO_DATA && v->kind != BUNDLE_WEIGHT)
+        return BELL_OK;
+    if (v->kind < BUNDLE_STATE || v->data_offset % BUNDLE_ALIGN ||
+        !inside(v->data_offset, v->size_bytes, data_bytes))
+        return refuse(f, BUNDLE_VALUES, v,
+                      "'%.40s' has %llu bytes at 0x%llx of %llu of data",
+                      f->names + v->name, (unsigned long long)v->size_bytes,
+                      (unsigned long long)v->data_offset,
+                      (unsigned long long)data_bytes);
+    if (v->kind == BUNDLE_WEIGHT &&
+        v->data_offset + v->size_bytes > f->weight_bytes)
+        f->weight_bytes = v->data_offset + v->size_bytes;
+    return BELL_OK;
+}
+
+/* ---- targets: kernels and commands ---- */
+
+static bell_status
+check_kernel(const struct bundle_file *f, const struct bundle_kernel *k)
+{
+    uint64_t whole = f->header->sections[BUNDLE_OBJECTS].size_bytes;
+
+    if (!is_name(f, k->name) || !f->names[k->name])
+        return refuse(f, BUNDLE_KERNELS, k, "name 0x%x", k->name);
+    if (k->object_offset % BUNDLE_ALIGN ||
+        !inside(k->object_offset, k->object_bytes, whole))
+        return refuse(f, BUNDLE_KERNELS, k,
+                      "'%.40s' has %llu bytes at 0x%llx of %llu of objects",
+                      f->names + k->name, (unsigned long long)k->object_bytes,
+                      (unsigned long long)k->object_offset,
+                      (unsigned long long)whole);
+    return BELL_OK;
+}
+
+static bell_status
+check_arg(const struct bundle_file *f, const struct bundle_target *t,
+          const struct bundle_arg *a, bool is_memory)
+{
+    uint64_t whole = t->arena_bytes;
+
+    if (a->place >= BUNDLE_PLACE_COUNT || is_memory != (a->place > 0) ||
+        (a->place != BUNDLE_VALUE && a->value))
+        return refuse(f, BUNDLE_ARGS, a, "place %u, value %u for %s", a->place,
+                      a->value, is_memory ? "memory" : "a word");
+    if (!is_memory)
+        return a->access || a->size_bytes
+                   ? refuse(f, BUNDLE_ARGS, a,
+                            "a word of %llu bytes, access %u",
+                            (unsigned long long)a->size_bytes, a->access)
+                   : BELL_OK;
+    if (a->place == BUNDLE_VALUE) {
+        if (a->value >= f->n_values)
+            return refuse(f, BUNDLE_ARGS, a, "value %u of %u", a->value,
+                          f->n_values);
+        whole = f->values[a->value].size_bytes;
+    }
+    if (!inside(a->offset, a->size_bytes, whole))
+        return refuse(f, BUNDLE_ARGS, a, "%llu bytes at 0x%llx of %llu",
+                      (unsigned long long)a->size_bytes,
+                      (unsigned long long)a->offset, (unsigned long long)whole);
+    if (a->access == 0 || a->access > (BUNDLE_READ | BUNDLE_WRITE) ||
+        (a->place == BUNDLE_VALUE && (a->access & BUNDLE_WRITE) &&
+         f->values[a->value].kind != BUNDLE_OUTPUT &&
+         f->values[a->value].kind != BUNDLE_STATE))
+        return refuse(f, BUNDLE_ARGS, a, "access %u to value %u", a->access,
+                      a->value);
+    return BELL_OK;
+}
+
+/* What a command is to have as arguments: so many of memory, then words. */
+static bell_status
+check_command(const struct bundle_file *f, const struct bundle_target *t,
+              const struct bundle_command *c)
+{
+    static const uint32_t n_sides[BUNDLE_OP_COUNT] = {
+        [BUNDLE_COPY] = 2,
+        [BUNDLE_FILL] = 1,
+    };
+    const struct bundle_arg *args = f->args + c->first_arg;
+    const struct bundle_kernel *k;
+    uint32_t i, n_memory;
+    uint64_t n;
+
+    if (c->op >= BUNDLE_OP_COUNT || !inside(c->first_arg, c->n_args, f->n_args))
+        return refuse(f, BUNDLE_COMMANDS, c, "op %u, arguments %u + %u of %u",
+                      c->op, c->first_arg, c->n_args, f->n_args);
+    n = n_memory = n_sides[c->op];
+    if (c->op == BUNDLE_EXEC) {
+        if (c->kernel >= t->n_kernels)
+            return refuse(f, BUNDLE_COMMANDS, c, "kernel %u of %u", c->kernel,
+                          t->n_kernels);
+        if (!c->grid[0] || !c->grid[1] || !c->grid[2])
+            return refuse(f, BUNDLE_COMMANDS, c, "a grid of %u x %u x %u",
+                          c->grid[0], c->grid[1], c->grid[2]);
+        k = &f->kernels[t->first_kernel + c->kernel];
+        n_memory = k->n_bufs;
+        n = (uint64_t)k->n_bufs + k->n_vals;
+    }
+    if (n != c->n_args)
+        return refuse(f, BUNDLE_COMMANDS, c, "%u arguments, not %llu",
+                      c->n_args, (unsigned long long)n);
+    for (i = 0; i < c->n_args; i++)
+        BELL_TRY(check_arg(f, t, &args[i], i < n_memory));
+    if (c->op == BUNDLE_COPY &&
+        (args[0].access != BUNDLE_WRITE || args[1].access != BUNDLE_READ ||
+         args[0].size_bytes != args[1].size_bytes))
+        return refuse(f, BUNDLE_COMMANDS, c,
+                      "it copies %llu bytes to %llu, access %u and %u",
+                      (unsigned long long)args[1].size_bytes,
+                      (unsigned long long)args[0].size_bytes, args[1].access,
+                      args[0].access);
+    if (c->op == BUNDLE_FILL &&
+        (args[0].access != BUNDLE_WRITE || args[0].offset % 4))
+        return refuse(f, BUNDLE_COMMANDS, c, "it fills 0x%llx, access %u",
+                      (unsigned long long)args[0].offset, args[0].access);
+    return BELL_OK;
+}
+
+static bell_status
+check_target(const struct bundle_file *f, const struct bundle_target *t)
+{
+    uint32_t i;
+
+    if (!is_name(f, t->backend) || !is_name(f, t->arch) ||
+        !is_name(f, t->model) || !is_name(f, t->tools))
+        return refuse(f, BUNDLE_TARGETS, t, "names 0x%x 0x%x 0x%x 0x%x",
+                      t->backend, t->arch, t->model, t->tools);
+    if (t->form >= BUNDLE_FORM_COUNT || t->arena_bytes > INT64_MAX)
+        return refuse(f, BUNDLE_TARGETS, t, "form %u, an arena of %llu bytes",
+                      t->form, (unsigned long long)t->arena_bytes);
+    if (!inside(t->first_kernel, t->n_kernels, f->n_kernels) ||
+        !inside(t->first_command, t->n_commands, f->n_commands))
+        return refuse(f, BUNDLE_TARGETS, t,
+                      "kernels %u + %u of %u, commands %u + %u of %u",
+                      t->first_kernel, t->n_kernels, f->n_kernels,
+                      t->first_command, t->n_commands, f->n_commands);
+    for (i = 0; i < t->n_commands; i++)
+        BELL_TRY(check_command(f, t, &f->commands[t->first_command + i]));
+    return BELL_OK;
+}
+
+bell_status
+bundle_file_open(const void *data, uint64_t size_bytes,
+                 struct bundle_file *out_file)
+{
+    struct bundle_file f = {.data = data, .size_bytes = size_bytes};
+    uint32_t i;
+
+    if (__BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__)
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "bundles are read on little-endian processors");
+    if ((uintptr_t)data % BUNDLE_ALIGN)
+        return bell_fail(BELL_BAD_VALUE,
+                         "a bundle at %p, which is no multiple of %u", data,
+                         BUNDLE_ALIGN);
+    BELL_TRY(check_header(&f));
+    f.targets = section(&f, BUNDLE_TARGETS, &f.n_targets);
+    f.values = section(&f, BUNDLE_VALUES, &f.n_values);
+    f.kernels = section(&f, BUNDLE_KERNELS, &f.n_kernels);
+    f.commands = section(&f, BUNDLE_COMMANDS, &f.n_commands);
+    f.args = section(&f, BUNDLE_ARGS, &f.n_args);
+    f.names = section(&f, BUNDLE_NAMES, NULL);
+    f.objects = section(&f, BUNDLE_OBJECTS, NULL);
+    BELL_TRY(check_names(&f));
+    for (i = 0; i < f.n_values; i++)
+        BELL_TRY(check_value(&f, &f.values[i]));
+    for (i = 0; i < f.n_kernels; i++)
+        BELL_TRY(check_kernel(&f, &f.kernels[i]));
+    for (i = 0; i < f.n_targets; i++)
+        BELL_TRY(check_target(&f, &f.targets[i]));
+    *out_file = f;
+    return BELL_OK;
+}

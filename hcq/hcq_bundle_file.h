@@ -1,0 +1,36 @@
+/* Reads a bundle: after it every number in the file that is used is known to
+ * be in range. Knows nothing of devices. No state: any thread. */
+#ifndef BELL_HCQ_HCQ_BUNDLE_FILE_H
+#define BELL_HCQ_HCQ_BUNDLE_FILE_H
+
+#include <stdbool.h>
+
+#include "base/status.h"
+#include "hcq/hcq_bundle_format.h"
+
+/* A bundle's tables. Borrows the file's bytes. */
+struct bundle_file {
+    const uint8_t *data;
+    uint64_t size_bytes;
+    const struct bundle_header *header;
+    const struct bundle_target *targets;
+    const struct bundle_value *values;
+    const struct bundle_kernel *kernels;
+    const struct bundle_command *commands;
+    const struct bundle_arg *args;
+    const char *names;
+    const uint8_t *objects;
+    uint32_t n_targets, n_values, n_kernels, n_commands, n_args;
+    uint64_t weight_bytes; /* of DATA, up to the end of the last weight */
+};
+
+/* `data` is at a multiple of 64. BELL_E_IO: malformed; BELL_E_UNSUPPORTED: of
+ * another version. */
+BELL_MUST_CHECK bell_status bundle_file_open(const void *data,
+                                             uint64_t size_bytes,
+                                             struct bundle_file *out_file);
+
+/* "float32", and bytes of an element; NULL: no dtype. */
+const char *bundle_dtype(uint32_t dtype, uint32_t *out_size_bytes);
+
+#endif

@@ -1,0 +1,157 @@
+/* Bundles as they are in a file: docs/bundle-format.md. Little endian; every
+ * struct has no padding but what it names.
+ */
+#ifndef BELL_HCQ_HCQ_BUNDLE_FORMAT_H
+#define BELL_HCQ_HCQ_BUNDLE_FORMAT_H
+
+#include <stdint.h>
+#include <string.h>
+
+#define BUNDLE_MAGIC                                                           \
+    "\x93"                                                                     \
+    "BELL\r\n\x1a"
+#define BUNDLE_VERSION  1u
+#define BUNDLE_ALIGN    64u   /* of sections, and of values in DATA */
+#define BUNDLE_PAGE     4096u /* of DATA */
+#define BUNDLE_RANK_MAX 8u
+#define BUNDLE_NO_DATA  UINT64_MAX
+
+enum bundle_section_kind {
+    BUNDLE_TARGETS,
+    BUNDLE_VALUES,
+    BUNDLE_KERNELS,
+    BUNDLE_COMMANDS,
+    BUNDLE_ARGS,
+    BUNDLE_NAMES,
+    BUNDLE_OBJECTS,
+    BUNDLE_DATA,
+    BUNDLE_SECTION_COUNT
+};
+
+struct bundle_section {
+    uint64_t offset, size_bytes, checksum;
+};
+
+struct bundle_header {
+    char magic[8];
+    uint32_t version, n_sections;
+    uint64_t file_bytes;
+    uint64_t checksum; /* of the header, with 0 here */
+    struct bundle_section sections[BUNDLE_SECTION_COUNT];
+};
+
+/* What the objects of a target are. */
+enum bundle_form {
+    BUNDLE_MACHINE_CODE,
+    BUNDLE_PTX, /* PTX in a container, for simulated cards */
+    BUNDLE_FORM_COUNT
+};
+
+struct bundle_target {
+    uint32_t backend, arch; /* as a device says; here and below: in NAMES */
+    uint32_t model;         /* the only one that it is for; "": all */
+    uint32_t tools;         /* that made it, for people */
+    uint32_t form;          /* enum bundle_form */
+    uint32_t first_kernel, n_kernels;
+    uint32_t first_command, n_commands;
+    uint32_t zero;
+    uint64_t arena_bytes;
+};
+
+enum bundle_kind {
+    BUNDLE_INPUT,
+    BUNDLE_OUTPUT,
+    BUNDLE_STATE,
+    BUNDLE_WEIGHT,
+    BUNDLE_KIND_COUNT
+};
+
+struct bundle_value {
+    uint32_t name;
+    uint32_t kind;  /* enum bundle_kind */
+    uint32_t dtype; /* enum bell_dtype */
+    uint32_t ndim;
+    uint64_t shape[BUNDLE_RANK_MAX];
+    uint64_t size_bytes;
+    uint64_t data_offset; /* in DATA; BUNDLE_NO_DATA: none, and state is 0 */
+};
+
+struct bundle_kernel {
+    uint32_t name; /* and its entry point */
+    uint32_t n_bufs, n_vals;
+    uint32_t local[3]; /* 0,0,0: any */
+    uint32_t shared_bytes;
+    uint32_t zero;
+    uint64_t object_offset, object_bytes; /* in OBJECTS */
+};
+
+enum bundle_op {
+    BUNDLE_EXEC, /* args: those of the kernel */
+    BUNDLE_COPY, /* args: to, from; of one size */
+    BUNDLE_FILL, /* args: to; with 32-bit words of `pattern` */
+    BUNDLE_OP_COUNT
+};
+
+struct bundle_command {
+    uint32_t op;      /* enum bundle_op */
+    uint32_t kernel;  /* of the target's, from 0 */
+    uint32_t grid[3]; /* work-groups */
+    uint32_t pattern;
+    uint32_t first_arg, n_args;
+};
+
+enum bundle_place {
+    BUNDLE_WORD,  /* `offset` is the word */
+    BUNDLE_ARENA, /* memory between kernels, of undefined content at first */
+    BUNDLE_VALUE, /* value number `value` */
+    BUNDLE_PLACE_COUNT
+};
+
+#define BUNDLE_READ  1u
+#define BUNDLE_WRITE 2u
+
+struct bundle_arg {
+    uint32_t place;  /* enum bundle_place */
+    uint32_t value;  /* 0 but of BUNDLE_VALUE */
+    uint32_t access; /* BUNDLE_READ, BUNDLE_WRITE or both; 0 of a word */
+    uint32_t zero;
+    uint64_t offset, size_bytes; /* that are accessed there */
+};
+
+_Static_assert(sizeof(struct bundle_header) == 224, "no padding");
+_Static_assert(sizeof(struct bundle_target) == 48, "no padding");
+_Static_assert(sizeof(struct bundle_value) == 96, "no padding");
+_Static_assert(sizeof(struct bundle_kernel) == 48, "no padding");
+_Static_assert(sizeof(struct bundle_command) == 32, "no padding");
+_Static_assert(sizeof(struct bundle_arg) == 32, "no padding");
+
+/* Any change of one word changes it: each step can be undone. */
+static inline uint64_t
+bundle_checksum(const void *data, uint64_t size_bytes)
+{
+    const uint64_t odd = 0x9e3779b97f4a7c15u;
+    uint64_t lanes[4] = {1, 2, 3, 4}, words[4], sum = size_bytes;
+    const uint8_t *bytes = data;
+    uint64_t left = size_bytes;
+    int i;
+
+    while (left) {
+        uint64_t n = left < sizeof(words) ? left : sizeof(words);
+
+        memset(words, 0, sizeof(words));
+        memcpy(words, bytes, n);
+        for (i = 0; i < 4; i++) {
+            lanes[i] = (lanes[i] ^ words[i]) * odd;
+            lanes[i] ^= lanes[i] >> 32;
+        }
+        bytes += n;
+        left -= n;
+    }
+    for (i = 0; i < 4; i++) {
+        sum = (sum ^ lanes[i]) * odd;
+        sum ^= sum >> 32;
+    }
+    return sum;
+}
+
+#endif
