@@ -39,7 +39,7 @@ new_file_create(const char *path, struct new_file *out_file)
                  path, (unsigned)time_now_ns() ^ (unsigned)getpid() << 16);
         out_file->fd =
             open(out_file->temp,
-                 O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+                 O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
         if (out_file->fd >= 0)
             return BELL_OK;
         if (errno != EEXIST)

@@ -10,7 +10,7 @@
 
 /* Owned by its maker, who closes fd; then kept or dropped, once. */
 struct new_file {
-    int fd; /* open for writing */
+    int fd; /* open for reading and writing */
     char path[NEW_FILE_PATH_MAX], temp[NEW_FILE_PATH_MAX];
 };
 

@@ -19,68 +19,10 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "tensor/node.h"
+#include "tensor/jit_internal.h"
 #include "tensor/runtime/capture.h"
-#include "tensor/trace.h"
 
 #define NO_SLOT UINT32_MAX
-
-struct jit_type {
-    enum uop_dtype dtype;
-    uint32_t n;
-    int64_t d[BELL_MAX_RANK];
-};
-
-/* Where the value of an output, or of a tensor that was changed, is. */
-struct jit_value {
-    enum tensor_role role;     /* INPUT, HANDLE, MADE or MEMORY */
-    uint32_t number;           /* of the input, of used[], of made[] */
-    struct tensor_buffer *buf; /* MEMORY: a reference */
-};
-
-/* A tensor from outside. */
-struct jit_used {
-    struct bell_tensor *t;
-    uint64_t serial; /* of the handle: it is still the same */
-    struct jit_type type;
-    bool is_read;     /* or written: a kernel wants its memory */
-    bool is_written;  /* in its memory */
-    bool is_replaced; /* denotes `after` behind a call */
-    struct jit_value after;
-    const struct uop *node; /* that it will denote, within a call */
-};
-
-struct jit_output {
-    struct jit_type type;
-    struct jit_value value;
-};
-
-/* A result that outputs or tensors denote: new memory in each call. */
-struct jit_made {
-    enum uop_dtype dtype;
-    uint64_t n_elems;
-    struct tensor_buffer *buf; /* within a call; a reference */
-};
-
-struct bell_jit {
-    struct bell_context *ctx; /* NULL: it was destroyed */
-    struct bell_jit *next;    /* of the context's jits */
-    struct bell_jit_desc desc;
-    char name[32];
-    bool is_running; /* the function */
-    uint32_t n_captures;
-
-    struct jit_type *inputs; /* as in the first call */
-    struct jit_output *outputs;
-    /* from here on: of what was captured */
-    struct rt_capture *capture; /* or NULL */
-    uint32_t math;
-    bool training;
-    struct jit_used *used;
-    struct jit_made *made;
-    struct tensor_feed *feeds; /* references */
-    uint32_t n_used, n_written, n_made, n_feeds;
-    uint64_t n_denoted; /* the context's, after the last call */
-};
 
 /* ---- types ---- */
 
@@ -93,8 +35,8 @@ settled_dtype(const struct bell_tensor *t)
     return uop_dtype_infos[t->dtype].is_float ? UOP_F32 : UOP_I64;
 }
 
-static void
-set_type(struct jit_type *type, const struct bell_tensor *t)
+void
+tensor_jit_type(struct jit_type *type, const struct bell_tensor *t)
 {
     assert(t->shape->n <= BELL_MAX_RANK);
     type->dtype = settled_dtype(t);
@@ -164,8 +106,8 @@ drop_value(struct jit_value *value)
 }
 
 /* Forgets what was captured. */
-static void
-drop_capture(struct bell_jit *jit)
+void
+tensor_jit_drop(struct bell_jit *jit)
 {
     uint32_t i;
 
@@ -194,7 +136,7 @@ tensor_jits_end(struct bell_context *ctx)
     struct bell_jit *jit;
 
     for (jit = ctx->jits; jit; jit = jit->next) {
-        drop_capture(jit);
+        tensor_jit_drop(jit);
         jit->ctx = NULL;
     }
     ctx->jits = NULL;
@@ -209,7 +151,7 @@ bell_jit_destroy(struct bell_jit *jit)
         return;
     assert(!jit->is_running);
     if (jit->ctx) {
-        drop_capture(jit);
+        tensor_jit_drop(jit);
         for (at = &jit->ctx->jits; *at != jit; at = &(*at)->next)
             continue;
         *at = jit->next;
@@ -256,6 +198,7 @@ struct saved {
 struct capture {
     struct bell_jit *jit;
     struct bell_context *ctx;
+    struct tensor_runtime *saves;
     struct tensor_trace trace;
     struct saved *saved;
     size_t n_saved;
@@ -389,7 +332,7 @@ begin_capture(struct capture *c)
     const struct bell_jit_desc *desc = &c->jit->desc;
     size_t room = ctx->n_tensors + desc->n_out + 1;
 
-    BELL_TRY(rt_capture_create(ctx, &c->trace.capture));
+    BELL_TRY(rt_capture_create(ctx, c->saves, &c->trace.capture));
     c->in = host_calloc((size_t)desc->n_in + 1, sizeof(struct bell_tensor *));
     c->out = host_calloc((size_t)desc->n_out + 1, sizeof(struct bell_tensor *));
     c->stands =
@@ -649,7 +592,7 @@ end_capture(struct capture *c)
     BELL_TRY(overwrite_state(c));
     BELL_TRY(find_used(c));
     for (i = 0; i < jit->desc.n_out; i++) {
-        set_type(&jit->outputs[i].type, c->out[i]);
+        tensor_jit_type(&jit->outputs[i].type, c->out[i]);
         BELL_TRY(find_value(c, &cap_made, c->out[i], &jit->outputs[i].value));
     }
     for (i = 0; i < c->n_saved; i++) {
@@ -700,12 +643,13 @@ leave_capture(struct capture *c, bool checks)
     return status;
 }
 
-static bell_status
-capture_function(struct bell_jit *jit)
+bell_status
+tensor_jit_capture(struct bell_jit *jit, struct tensor_runtime *saves)
 {
     struct bell_context *ctx = jit->ctx;
     struct capture c = {.jit = jit,
                         .ctx = ctx,
+                        .saves = saves,
                         .n_handles = ctx->n_handles,
                         .rng_calls = ctx->rng_calls,
                         .n_scopes = ctx->n_scopes,
@@ -726,7 +670,7 @@ capture_function(struct bell_jit *jit)
     if (status == BELL_OK)
         status = left;
     if (status != BELL_OK) {
-        drop_capture(jit);
+        tensor_jit_drop(jit);
         bell_error_frame(__func__);
     } else {
         jit->n_captures++;
@@ -744,8 +688,9 @@ is_number(const struct bell_tensor *t)
            (bell_numel(t) == 1 && tn_peel(t->uop) != NULL);
 }
 
-static bell_status
-check_inputs(const struct bell_jit *jit, struct bell_tensor *const *in)
+bell_status
+tensor_jit_check_inputs(const struct bell_jit *jit,
+                        struct bell_tensor *const *in)
 {
     struct jit_type type;
     uint32_t i, k;
@@ -758,7 +703,7 @@ check_inputs(const struct bell_jit *jit, struct bell_tensor *const *in)
                              "context",
                              i, jit->name);
         if (jit->n_captures && !has_type(in[i], &jit->inputs[i])) {
-            set_type(&type, in[i]);
+            tensor_jit_type(&type, in[i]);
             return bell_fail(
                 type.dtype != jit->inputs[i].dtype ? BELL_BAD_DTYPE
                                                    : BELL_BAD_SHAPE,
@@ -808,7 +753,7 @@ check_used(const struct bell_jit *jit)
                              jit->name, TYPE_STR(&u->type));
         if (has_type(u->t, &u->type))
             continue;
-        set_type(&type, u->t);
+        tensor_jit_type(&type, u->t);
         return bell_fail(type.dtype != u->type.dtype ? BELL_BAD_DTYPE
                                                      : BELL_BAD_SHAPE,
                          "bell_jit_call: a tensor that '%s' uses is %s %s; it "
@@ -1112,17 +1057,17 @@ bell_jit_call(struct bell_jit *jit, struct bell_tensor *const *in,
                          jit->name);
     BELL_TRY(tensor_report(ctx));
     BELL_TRY(rt_capture_status(ctx));
-    BELL_TRY(check_inputs(jit, in));
+    BELL_TRY(tensor_jit_check_inputs(jit, in));
     if (ctx->trace)
         return inline_call(jit, in, out);
     if (jit->capture &&
         (ctx->math != jit->math || ctx->training != jit->training))
-        drop_capture(jit);
+        tensor_jit_drop(jit);
     if (!jit->capture) {
         for (i = 0; i < jit->desc.n_in; i++)
-            set_type(&jit->inputs[i], in[i]);
-        BELL_TRY(capture_function(jit));
-        BELL_TRY(check_inputs(jit, in));
+            tensor_jit_type(&jit->inputs[i], in[i]);
+        BELL_TRY(tensor_jit_capture(jit, NULL));
+        BELL_TRY(tensor_jit_check_inputs(jit, in));
     }
     BELL_TRY(check_feeds(jit));
     BELL_TRY(check_used(jit));

@@ -101,6 +101,27 @@ struct bell_jit_info {
 BELL_API void bell_jit_get_info(const struct bell_jit *jit,
                                 struct bell_jit_info *out_info);
 
+/* Where a function is saved, and for what. */
+struct bell_jit_save_desc {
+    uint32_t struct_size;
+    /* Names of devices: "CPU" is for this very processor, "NV@null:h100" or
+     * "CPU@null:x86-64-v3" for any such, wherever it is compiled. */
+    const char *const *targets;
+    uint32_t n_targets;
+    const char *const *in_names;  /* NULL: "in0", "in1".. */
+    const char *const *out_names; /* NULL: "out0".. */
+};
+
+/* Saves the function as a bundle, which libdoorbell-hcq alone runs
+ * (hcq/hcq_bundle.h): its kernels, compiled for each target, and the tensors
+ * that it uses as they are now: those that it changes as state, the others as
+ * weights. `in` are inputs as for bell_jit_call, of which only shape and dtype
+ * matter. BELL_E_UNSUPPORTED: it uses random numbers or makes an optimiser's
+ * step, or a target's assembler is not here. */
+BELL_API BELL_MUST_CHECK bell_status bell_jit_save(
+    struct bell_jit *jit, struct bell_tensor *const *in,
+    const struct bell_jit_save_desc *desc, const char *path);
+
 #ifdef __cplusplus
 }
 #endif

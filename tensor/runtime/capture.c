@@ -38,6 +38,7 @@ struct span {
 struct rt_capture {
     struct bell_context *ctx;
     struct tensor_runtime *rt;
+    bool saves;         /* nothing has an address */
     struct step *steps; /* until the end */
     size_t n_steps, cap_steps;
     struct span *spans; /* until the end */
@@ -48,7 +49,7 @@ struct rt_capture {
     size_t n_kept, cap_kept;
     struct rt_tape *tape;
     struct hcq_buffer *arena, *feeds; /* or NULL */
-    uint64_t arena_va;
+    uint64_t arena_va, arena_bytes;
     void *staged; /* where the host does not see the feeds' memory */
     size_t feed_bytes;
     uint32_t feed_slot, feed; /* number of the feed that is next */
@@ -56,16 +57,24 @@ struct rt_capture {
 };
 
 bell_status
-rt_capture_create(struct bell_context *ctx, struct rt_capture **out)
+rt_capture_create(struct bell_context *ctx, struct tensor_runtime *saves,
+                  struct rt_capture **out)
 {
     struct rt_capture *cap = host_calloc(1, sizeof(*cap));
 
     if (!cap)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for a capture");
     cap->ctx = ctx;
-    cap->rt = ctx->runtime;
+    cap->rt = saves ? saves : ctx->runtime;
+    cap->saves = saves != NULL;
     *out = cap;
     return BELL_OK;
+}
+
+struct tensor_runtime *
+rt_capture_runtime(const struct rt_capture *cap)
+{
+    return cap->rt;
 }
 
 static void
@@ -391,14 +400,14 @@ place_arena(struct span *spans, size_t n)
 static bell_status
 make_arena(struct rt_capture *cap)
 {
-    uint64_t size_bytes, busy_until;
+    uint64_t busy_until;
     size_t i;
 
     BELL_TRY(find_spans(cap));
-    size_bytes = place_arena(cap->spans, cap->n_spans);
-    if (size_bytes)
-        BELL_TRY(
-            rt_memory_create(cap->rt, size_bytes, &cap->arena, &busy_until));
+    cap->arena_bytes = place_arena(cap->spans, cap->n_spans);
+    if (cap->arena_bytes && !cap->saves)
+        BELL_TRY(rt_memory_create(cap->rt, cap->arena_bytes, &cap->arena,
+                                  &busy_until));
     cap->arena_va = cap->arena ? cap->arena->va : 0;
     for (i = 0; i < cap->n_spans; i++) {
         if (cap->spans[i].buf)
@@ -413,7 +422,7 @@ make_feeds(struct rt_capture *cap, uint32_t slot, size_t size_bytes)
 {
     cap->feed_slot = slot;
     cap->feed_bytes = align_up(size_bytes, ARENA_ALIGN);
-    if (size_bytes == 0)
+    if (size_bytes == 0 || cap->saves)
         return BELL_OK;
     if (hcq_buffer_create(cap->rt->dev, N_FEEDS * cap->feed_bytes,
                           HCQ_MEM_HOST_VISIBLE, &cap->feeds) == BELL_OK)
@@ -449,7 +458,7 @@ memory_arg(struct rt_capture *cap, const struct step *step, uint32_t buf,
     const struct sched_buf *of = &plan->sched.bufs[buf];
     struct tensor_buffer *tensor = step->bufs[buf];
 
-    out->slot = RT_SLOT_NONE;
+    out->slot = cap->saves ? RT_SLOT_ARENA : RT_SLOT_NONE;
     out->size_bytes = of->n_elems * uop_dtype_infos[of->dtype].size_bytes;
     if (!tensor) {
         out->value = cap->arena_va + cap->spans[step->scratch].offset +
@@ -457,10 +466,13 @@ memory_arg(struct rt_capture *cap, const struct step *step, uint32_t buf,
         return BELL_OK;
     }
     if (tensor->role == TENSOR_MEMORY) {
-        out->value = tensor->device_mem->va;
+        out->value = cap->saves ? 0 : tensor->device_mem->va;
+        if (cap->saves)
+            out->slot = RT_SLOT_KEPT + (uint32_t)cap->n_kept;
         return keep_buffer(cap, tensor);
     }
-    out->slot = tensor->slot;
+    if (tensor->slot != RT_SLOT_NONE)
+        out->slot = tensor->slot;
     out->value = tensor->slot_bytes;
     return BELL_OK;
 }
@@ -571,4 +583,16 @@ bell_status
 rt_capture_status(const struct bell_context *ctx)
 {
     return hcq_device_status(ctx->runtime->dev);
+}
+
+void
+rt_capture_parts(const struct rt_capture *cap,
+                 struct rt_capture_parts *out_parts)
+{
+    *out_parts = (struct rt_capture_parts){
+        .tape = cap->tape,
+        .kept = cap->kept,
+        .n_kept = cap->n_kept,
+        .arena_bytes = cap->arena_bytes,
+    };
 }

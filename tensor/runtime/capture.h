@@ -12,10 +12,17 @@
 
 struct bell_context;
 struct rt_capture;
+struct rt_tape;
 struct tensor_buffer;
+struct tensor_runtime;
 
+/* `saves`: planned and compiled by another runtime than the context's, to be
+ * saved and not to be replayed; NULL: by the context's. */
 BELL_MUST_CHECK bell_status rt_capture_create(struct bell_context *ctx,
+                                              struct tensor_runtime *saves,
                                               struct rt_capture **out);
+/* What plans and compiles. */
+struct tensor_runtime *rt_capture_runtime(const struct rt_capture *cap);
 /* Work in flight may still use its memory. NULL is allowed. */
 void rt_capture_destroy(struct rt_capture *cap);
 
@@ -56,5 +63,15 @@ void rt_capture_info(const struct rt_capture *cap,
 
 /* BELL_OK, or the loss of the device. */
 BELL_MUST_CHECK bell_status rt_capture_status(const struct bell_context *ctx);
+
+/* What is saved: its tape is not to be queued. */
+struct rt_capture_parts {
+    const struct rt_tape *tape;
+    struct tensor_buffer *const *kept;
+    size_t n_kept;
+    uint64_t arena_bytes;
+};
+void rt_capture_parts(const struct rt_capture *cap,
+                      struct rt_capture_parts *out_parts);
 
 #endif

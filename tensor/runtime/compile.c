@@ -189,6 +189,28 @@ rt_create_program(struct tensor_runtime *rt, const struct rt_job *job,
     return hcq_program_create(rt->dev, &desc, out_program);
 }
 
+void
+rt_kernel_fini(struct rt_kernel *kernel)
+{
+    hcq_program_destroy(kernel->program);
+    render_binary_fini(&kernel->binary.file);
+    host_free(kernel->entry);
+}
+
+static bell_status
+keep_binary(const struct rt_job *job, struct rt_kernel *kernel)
+{
+    kernel->binary = job->binary;
+    kernel->binary.file.data = host_alloc(job->binary.file.size_bytes);
+    kernel->entry = host_strdup(job->name);
+    if (!kernel->binary.file.data || !kernel->entry)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory keeping %s",
+                         job->name);
+    memcpy(kernel->binary.file.data, job->binary.file.data,
+           job->binary.file.size_bytes);
+    return BELL_OK;
+}
+
 /* Programs are loaded by one thread, in the order of the kernels, so that
  * their numbers do not depend on who was faster. One from the disk that cannot
  * be loaded is compiled after all. */
@@ -228,10 +250,14 @@ load_job(struct tensor_runtime *rt, struct rt_job *job,
     kernel->binary_bytes = job->binary.file.size_bytes;
     kernel->lower_ns = job->lower_ns;
     kernel->compile_ns = job->render_ns;
-    if (map_put(&rt->kernel_of, rt_key(rt, job->sink), rt->n_kernels) != 0) {
-        hcq_program_destroy(kernel->program);
-        return bell_fail(BELL_E_NO_MEMORY, "out of memory loading %s",
-                         job->name);
+    status = rt->keeps_binaries ? keep_binary(job, kernel) : BELL_OK;
+    if (status == BELL_OK &&
+        map_put(&rt->kernel_of, rt_key(rt, job->sink), rt->n_kernels) != 0)
+        status =
+            bell_fail(BELL_E_NO_MEMORY, "out of memory loading %s", job->name);
+    if (status != BELL_OK) {
+        rt_kernel_fini(kernel);
+        return status;
     }
     rt->n_kernels++;
     if (job->is_found)

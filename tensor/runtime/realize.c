@@ -6,6 +6,7 @@
  * Memory goes back to the device only when the queue has passed the last work
  * that could use it; fresh memory is therefore idle.
  */
+#include "tensor/runtime/capture.h"
 #include "tensor/runtime/ir.h"
 #include "tensor/runtime/run.h"
 #include "tensor/runtime/search.h"
@@ -53,7 +54,7 @@ open_runtime(struct tensor_runtime *rt, const char *name, uint32_t math)
 }
 
 bell_status
-tensor_device_open(struct bell_context *ctx, const char *name)
+rt_open(const char *name, uint32_t math, struct tensor_runtime **out_rt)
 {
     struct tensor_runtime *rt = host_calloc(1, sizeof(*rt));
     bell_status status;
@@ -67,13 +68,34 @@ tensor_device_open(struct bell_context *ctx, const char *name)
     map_init(&rt->kernel_of);
     map_init(&rt->schedule_of);
     cache_init(&rt->cache);
-    ctx->runtime = rt;
-    status = open_runtime(rt, name, ctx->math);
+    status = open_runtime(rt, name, math);
     if (status != BELL_OK) {
-        tensor_device_close(ctx);
+        rt_close(rt);
         return status;
     }
-    strncpy(ctx->device_name, hcq_device_name(rt->dev),
+    *out_rt = rt;
+    return BELL_OK;
+}
+
+void
+rt_keep_binaries(struct tensor_runtime *rt)
+{
+    struct hcq_device_info info = {.struct_size = sizeof(info)};
+
+    hcq_device_info(rt->dev, &info);
+    rt->keeps_binaries = true;
+    if (!(info.flags & HCQ_DEVICE_NULL) || !rt->target.is_simulated)
+        return;
+    rt->target.is_simulated = false;
+    if (rt->target.tool == RT_TOOL_NONE)
+        rt->target.tool = RT_TOOL_PTXAS;
+}
+
+bell_status
+tensor_device_open(struct bell_context *ctx, const char *name)
+{
+    BELL_TRY(rt_open(name, ctx->math, &ctx->runtime));
+    strncpy(ctx->device_name, hcq_device_name(ctx->runtime->dev),
             sizeof(ctx->device_name) - 1);
     return BELL_OK;
 }
@@ -181,19 +203,15 @@ free_plan(struct rt_plan *plan)
 
 /* The queue ends first: nothing runs while memory and programs go. */
 void
-tensor_device_close(struct bell_context *ctx)
+rt_close(struct tensor_runtime *rt)
 {
-    struct tensor_runtime *rt = ctx->runtime;
     size_t i;
 
-    if (!rt)
-        return;
-    tensor_jits_end(ctx);
     hcq_queue_destroy(rt->queue);
     for (i = 0; i < rt->n_dead; i++)
         hcq_buffer_destroy(rt->dead[i].buf);
     for (i = 0; i < rt->n_kernels; i++)
-        hcq_program_destroy(rt->kernel_list[i].program);
+        rt_kernel_fini(&rt->kernel_list[i]);
     for (i = 0; i < rt->n_plans; i++)
         free_plan(&rt->plans[i]);
     for (i = 0; i < rt->n_sized; i++)
@@ -212,6 +230,15 @@ tensor_device_close(struct bell_context *ctx)
     uop_graph_fini(&rt->kernels);
     hcq_device_close(rt->dev);
     host_free(rt);
+}
+
+void
+tensor_device_close(struct bell_context *ctx)
+{
+    if (!ctx->runtime)
+        return;
+    tensor_jits_end(ctx);
+    rt_close(ctx->runtime);
     ctx->runtime = NULL;
 }
 
@@ -699,7 +726,11 @@ static bell_status
 do_run(struct bell_context *ctx, struct bell_tensor *const *tensors, size_t n,
        bell_status (*what)(struct rt_run *run, uint32_t *out_plan))
 {
-    struct rt_run run = {.ctx = ctx, .rt = ctx->runtime};
+    struct rt_run run = {
+        .ctx = ctx,
+        .rt =
+            ctx->trace ? rt_capture_runtime(ctx->trace->capture) : ctx->runtime,
+    };
     bell_status status = BELL_OK;
     uint32_t plan = RT_NO_PLAN;
     size_t i;

@@ -63,6 +63,16 @@ BELL_MUST_CHECK bell_status rt_capture_run(struct rt_run *run, uint32_t plan);
 
 /* ---- realize.c: the queue and memory ---- */
 
+/* A runtime of its own for the device, whose kernels are compiled for `math`:
+ * bits of enum bell_math. */
+BELL_MUST_CHECK bell_status rt_open(const char *name, uint32_t math,
+                                    struct tensor_runtime **out_rt);
+/* It keeps each kernel's file from now on; what runs nothing stands for the
+ * cards of its name, and makes files for them. */
+void rt_keep_binaries(struct tensor_runtime *rt);
+/* Waits for pending work. */
+void rt_close(struct tensor_runtime *rt);
+
 /* Waits for that value of the queue, however long it takes as long as the
  * queue moves on. */
 BELL_MUST_CHECK bell_status rt_wait(struct tensor_runtime *rt, uint64_t value);

@@ -114,7 +114,12 @@ struct rt_kernel {
     uint32_t grid[3], local[3];
     double n_flops, n_bytes;
     uint64_t binary_bytes, lower_ns, compile_ns;
+    /* owned, where the runtime keeps them: */
+    struct rt_binary binary;
+    char *entry;
 };
+
+void rt_kernel_fini(struct rt_kernel *kernel);
 
 #define RT_NO_PLAN UINT32_MAX
 
@@ -185,7 +190,8 @@ struct tensor_runtime {
     size_t n_dead, cap_dead;
     uint64_t last_value; /* of the queue's timeline, for all work so far */
     struct bell_stats stats;
-    struct cache cache;      /* kernels on disk */
+    struct cache cache; /* kernels on disk */
+    bool keeps_binaries;
     bool told_plans;         /* that the program keeps compiling */
     struct tensor_tune tune; /* the search, if there is one */
     struct map schedule_of;  /* rt_key of a SINK in kernels -> number */

@@ -71,7 +71,7 @@ note_slot(struct rt_tape *tape, const struct rt_arg *arg)
     struct slot *slot;
     uint64_t end = arg->value + arg->size_bytes;
 
-    if (arg->slot == RT_SLOT_NONE)
+    if (arg->slot >= RT_SLOT_KEPT)
         return;
     assert(arg->slot < tape->n_slots);
     slot = &tape->slots[arg->slot];
@@ -243,4 +243,16 @@ rt_tape_submit(struct rt_tape *tape)
     rt->stats.n_flops += tape->n_flops;
     rt->stats.n_bytes += tape->n_bytes;
     return BELL_OK;
+}
+
+bool
+rt_tape_launch(const struct rt_tape *tape, size_t i, uint32_t *out_kernel,
+               const struct rt_arg **out_args, uint32_t *out_n)
+{
+    if (i >= tape->n_launches)
+        return false;
+    *out_kernel = tape->launches[i].kernel;
+    *out_args = tape->args + tape->launches[i].first;
+    *out_n = tape->launches[i].n_args;
+    return true;
 }

@@ -9,6 +9,7 @@ arguments are made of. Results are those of the launches one after
 #define BELL_TENSOR_RUNTIME_TAPE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/status.h"
@@ -17,6 +18,10 @@ struct tensor_runtime;
 struct rt_tape;
 
 #define RT_SLOT_NONE UINT32_MAX
+/* Of a tape that is saved, and never queued: in the arena, from its start; and
+ * + number of a buffer that was made of the host's data. */
+#define RT_SLOT_ARENA (UINT32_MAX - 1)
+#define RT_SLOT_KEPT  (1u << 31)
 
 /* An argument of a launch. */
 struct rt_arg {
@@ -42,5 +47,10 @@ void rt_tape_set(struct rt_tape *tape, uint32_t slot, uint64_t value);
 
 /* Queues the launches; rt->last_value is then their place in the queue. */
 BELL_MUST_CHECK bell_status rt_tape_submit(struct rt_tape *tape);
+
+/* Launch number `i`, from 0: its kernel and arguments; false: there are no
+ * more. */
+bool rt_tape_launch(const struct rt_tape *tape, size_t i, uint32_t *out_kernel,
+                    const struct rt_arg **out_args, uint32_t *out_n);
 
 #endif

@@ -1,0 +1,79 @@
+/* What a jit holds: shared by jit.c and jit_save.c only. */
+#ifndef BELL_TENSOR_JIT_INTERNAL_H
+#define BELL_TENSOR_JIT_INTERNAL_H
+
+#include "doorbell/jit.h"
+#include "tensor/trace.h"
+
+struct jit_type {
+    enum uop_dtype dtype;
+    uint32_t n;
+    int64_t d[BELL_MAX_RANK];
+};
+
+/* Where the value of an output, or of a tensor that was changed, is. */
+struct jit_value {
+    enum tensor_role role;     /* INPUT, HANDLE, MADE or MEMORY */
+    uint32_t number;           /* of the input, of used[], of made[] */
+    struct tensor_buffer *buf; /* MEMORY: a reference */
+};
+
+/* A tensor from outside. */
+struct jit_used {
+    struct bell_tensor *t;
+    uint64_t serial; /* of the handle: it is still the same */
+    struct jit_type type;
+    bool is_read;     /* or written: a kernel wants its memory */
+    bool is_written;  /* in its memory */
+    bool is_replaced; /* denotes `after` behind a call */
+    struct jit_value after;
+    const struct uop *node; /* that it will denote, within a call */
+};
+
+struct jit_output {
+    struct jit_type type;
+    struct jit_value value;
+};
+
+/* A result that outputs or tensors denote: new memory in each call. */
+struct jit_made {
+    enum uop_dtype dtype;
+    uint64_t n_elems;
+    struct tensor_buffer *buf; /* within a call; a reference */
+};
+
+struct bell_jit {
+    struct bell_context *ctx; /* NULL: it was destroyed */
+    struct bell_jit *next;    /* of the context's jits */
+    struct bell_jit_desc desc;
+    char name[32];
+    bool is_running; /* the function */
+    uint32_t n_captures;
+
+    struct jit_type *inputs; /* as in the first call */
+    struct jit_output *outputs;
+    /* from here on: of what was captured */
+    struct rt_capture *capture; /* or NULL */
+    uint32_t math;
+    bool training;
+    struct jit_used *used;
+    struct jit_made *made;
+    struct tensor_feed *feeds; /* references */
+    uint32_t n_used, n_written, n_made, n_feeds;
+    uint64_t n_denoted; /* the context's, after the last call */
+};
+
+/* Runs the function, whose inputs have jit->inputs' types, and fills in what
+ * comes of it, planned by `saves` (rt_capture_create). On failure there is
+ * nothing. */
+BELL_MUST_CHECK bell_status tensor_jit_capture(struct bell_jit *jit,
+                                               struct tensor_runtime *saves);
+/* Forgets it. */
+void tensor_jit_drop(struct bell_jit *jit);
+/* Whether inputs can be those of a call. */
+BELL_MUST_CHECK bell_status tensor_jit_check_inputs(
+    const struct bell_jit *jit, struct bell_tensor *const *in);
+/* The type of a value of `t`. */
+void tensor_jit_type(struct jit_type *type, const struct bell_tensor *t);
+
+#endif

@@ -1,0 +1,349 @@
+/* Functions saved as bundles.
+ *
+ * For each target the function is captured anew, planned and compiled by a
+ * runtime of that target's; nothing is run. What it leaves in fresh memory at a
+ * call of a jit is here in an output's, or in the arena until it is copied to
+ * where the next run finds it.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "tensor/jit_internal.h"
+#include "tensor/runtime/bundle.h"
+#include "tensor/runtime/capture.h"
+#include "tensor/runtime/run.h"
+
+#define ARENA_ALIGN 256u
+
+struct save {
+    struct bell_jit *jit;
+    const struct bell_jit_save_desc *desc;
+    struct rt_bundle *bundle;
+    /* tensors from outside: those of all targets */
+    struct bell_tensor **handles;
+    uint32_t *numbers; /* of their values */
+    size_t n_handles, cap_handles, cap_numbers;
+};
+
+/* One target. */
+struct target {
+    struct bell_jit jit; /* captured for it */
+    struct rt_bundle_run run;
+    struct rt_place *slots, *kept;
+    struct rt_bundle_copy *copies;
+    uint64_t arena_bytes;
+};
+
+static uint64_t
+bytes_of(const struct jit_type *type)
+{
+    uint64_t n = uop_dtype_infos[type->dtype].size_bytes;
+    uint32_t i;
+
+    for (i = 0; i < type->n; i++)
+        n *= (uint64_t)type->d[i];
+    return n;
+}
+
+static struct rt_place
+value_place(uint32_t number)
+{
+    return (struct rt_place){BUNDLE_VALUE, number, 0};
+}
+
+/* ---- values ---- */
+
+static bell_status
+add_named(struct save *s, enum bundle_kind kind, const char *const *names,
+          const char *otherwise, uint32_t i, const struct jit_type *type)
+{
+    char name[32];
+    uint32_t number;
+
+    snprintf(name, sizeof(name), "%s%u", otherwise, i);
+    return rt_bundle_value(s->bundle, kind, names ? names[i] : name,
+                           type->dtype, type->d, type->n, NULL, &number);
+}
+
+/* Inputs, then outputs: their numbers are known. */
+static bell_status
+add_ends(struct save *s, const struct bell_jit *jit)
+{
+    uint32_t i;
+
+    for (i = 0; i < jit->desc.n_in; i++)
+        BELL_TRY(add_named(s, BUNDLE_INPUT, s->desc->in_names, "in", i,
+                           &jit->inputs[i]));
+    for (i = 0; i < jit->desc.n_out; i++)
+        BELL_TRY(add_named(s, BUNDLE_OUTPUT, s->desc->out_names, "out", i,
+                           &jit->outputs[i].type));
+    return BELL_OK;
+}
+
+/* The value for a tensor from outside, with what it denotes now. */
+static bell_status
+handle_value(struct save *s, const struct jit_used *u, uint32_t *out_number)
+{
+    bool is_state = u->is_written || u->is_replaced;
+    struct tensor_buffer *data = NULL;
+    char name[32];
+    size_t i;
+
+    for (i = 0; i < s->n_handles; i++) {
+        if (s->handles[i] == u->t) {
+            *out_number = s->numbers[i];
+            return BELL_OK;
+        }
+    }
+    if (host_grow((void **)&s->handles, &s->cap_handles, s->n_handles + 1,
+                  sizeof(struct bell_tensor *)) != 0 ||
+        host_grow((void **)&s->numbers, &s->cap_numbers, s->n_handles + 1,
+                  sizeof(*s->numbers)) != 0)
+        return bell_fail(BELL_E_NO_MEMORY, "bell_jit_save: out of memory");
+    if (u->is_read) {
+        BELL_TRY(tensor_get_buffer("bell_jit_save", u->t, &data));
+        if (!data->device_mem)
+            return tensor_fail_gone("bell_jit_save");
+    }
+    snprintf(name, sizeof(name), "%s%zu", is_state ? "state" : "weight",
+             s->n_handles);
+    BELL_TRY(rt_bundle_value(s->bundle, is_state ? BUNDLE_STATE : BUNDLE_WEIGHT,
+                             name, u->type.dtype, u->type.d, u->type.n, data,
+                             out_number));
+    s->handles[s->n_handles] = u->t;
+    s->numbers[s->n_handles++] = *out_number;
+    return BELL_OK;
+}
+
+/* ---- places ---- */
+
+/* A result is in the first output that has it, else in the arena. */
+static void
+place_made(struct target *t)
+{
+    const struct bell_jit *jit = &t->jit;
+    uint32_t first = jit->desc.n_in + jit->n_used, i, o;
+
+    for (i = 0; i < jit->n_made; i++) {
+        struct rt_place *place = &t->slots[first + i];
+        for (o = 0; o < jit->desc.n_out; o++) {
+            const struct jit_value *v = &jit->outputs[o].value;
+            if (v->role == TENSOR_MADE && v->number == i)
+                break;
+        }
+        if (o < jit->desc.n_out) {
+            *place = value_place(jit->desc.n_in + o);
+            continue;
+        }
+        *place = (struct rt_place){BUNDLE_ARENA, 0, t->arena_bytes};
+        t->arena_bytes +=
+            align_up(jit->made[i].n_elems *
+                         uop_dtype_infos[jit->made[i].dtype].size_bytes,
+                     ARENA_ALIGN);
+    }
+}
+
+static bell_status
+place_all(struct save *s, struct target *t)
+{
+    const struct bell_jit *jit = &t->jit;
+    struct rt_capture_parts parts;
+    uint32_t i, number;
+    size_t k;
+
+    rt_capture_parts(jit->capture, &parts);
+    t->run.n_slots = jit->desc.n_in + jit->n_used + jit->n_made + 1;
+    t->slots = host_calloc(t->run.n_slots, sizeof(*t->slots));
+    t->kept = host_calloc(parts.n_kept + 1, sizeof(*t->kept));
+    t->copies = host_calloc((size_t)jit->desc.n_out + 2 * jit->n_used + 1,
+                            sizeof(*t->copies));
+    if (!t->slots || !t->kept || !t->copies)
+        return bell_fail(BELL_E_NO_MEMORY, "bell_jit_save: out of memory");
+    for (i = 0; i < jit->desc.n_in; i++)
+        t->slots[i] = value_place(i);
+    for (i = 0; i < jit->n_used; i++) {
+        BELL_TRY(handle_value(s, &jit->used[i], &number));
+        t->slots[jit->desc.n_in + i] = value_place(number);
+    }
+    for (k = 0; k < parts.n_kept; k++) {
+        BELL_TRY(rt_bundle_weight(s->bundle, parts.kept[k], &number));
+        t->kept[k] = value_place(number);
+    }
+    t->arena_bytes = align_up(parts.arena_bytes, ARENA_ALIGN);
+    place_made(t);
+    return BELL_OK;
+}
+
+static bell_status
+place_of(struct save *s, const struct target *t, const struct jit_value *v,
+         struct rt_place *out)
+{
+    const struct bell_jit *jit = &t->jit;
+    uint32_t number;
+
+    if (v->role == TENSOR_MEMORY) {
+        BELL_TRY(rt_bundle_weight(s->bundle, v->buf, &number));
+        *out = value_place(number);
+        return BELL_OK;
+    }
+    *out = t->slots[v->role == TENSOR_INPUT ? v->number
+                    : v->role == TENSOR_HANDLE
+                        ? jit->desc.n_in + v->number
+                        : jit->desc.n_in + jit->n_used + v->number];
+    return BELL_OK;
+}
+
+static void
+add_copy(struct target *t, struct rt_place to, struct rt_place from,
+         uint64_t size_bytes)
+{
+    if (to.place == from.place && to.value == from.value &&
+        to.offset == from.offset)
+        return;
+    t->copies[t->run.n_copies++] =
+        (struct rt_bundle_copy){to, from, size_bytes};
+}
+
+/* Outputs first, which may be what tensors denoted before; so may other
+ * tensors, whose values go through the arena. */
+static bell_status
+place_results(struct save *s, struct target *t)
+{
+    struct bell_jit *jit = &t->jit;
+    struct rt_place *after =
+        host_calloc((size_t)jit->n_used + 1, sizeof(*after));
+    struct rt_place from;
+    bell_status status = BELL_OK;
+    uint32_t i;
+
+    if (!after)
+        return bell_fail(BELL_E_NO_MEMORY, "bell_jit_save: out of memory");
+    for (i = 0; status == BELL_OK && i < jit->desc.n_out; i++) {
+        status = place_of(s, t, &jit->outputs[i].value, &from);
+        if (status == BELL_OK)
+            add_copy(t, value_place(jit->desc.n_in + i), from,
+                     bytes_of(&jit->outputs[i].type));
+    }
+    for (i = 0; status == BELL_OK && i < jit->n_used; i++) {
+        struct jit_used *u = &jit->used[i];
+        if (!u->is_replaced)
+            continue;
+        status = place_of(s, t, &u->after, &after[i]);
+        if (status != BELL_OK || u->after.role != TENSOR_HANDLE ||
+            u->after.number == i)
+            continue;
+        from = after[i];
+        after[i] = (struct rt_place){BUNDLE_ARENA, 0, t->arena_bytes};
+        t->arena_bytes += align_up(bytes_of(&u->type), ARENA_ALIGN);
+        add_copy(t, after[i], from, bytes_of(&u->type));
+    }
+    for (i = 0; status == BELL_OK && i < jit->n_used; i++) {
+        if (jit->used[i].is_replaced)
+            add_copy(t, t->slots[jit->desc.n_in + i], after[i],
+                     bytes_of(&jit->used[i].type));
+    }
+    host_free(after);
+    return status;
+}
+
+/* ---- targets ---- */
+
+static bell_status
+save_captured(struct save *s, struct target *t, bool is_first)
+{
+    if (is_first)
+        BELL_TRY(add_ends(s, &t->jit));
+    BELL_TRY(place_all(s, t));
+    BELL_TRY(place_results(s, t));
+    t->run.capture = t->jit.capture;
+    t->run.slots = t->slots;
+    t->run.kept = t->kept;
+    t->run.copies = t->copies;
+    t->run.arena_bytes = t->arena_bytes;
+    return rt_bundle_target(s->bundle, &t->run);
+}
+
+static bell_status
+save_target(struct save *s, const char *name, bool is_first)
+{
+    struct target t = {.jit = *s->jit};
+    struct tensor_runtime *rt;
+    bell_status status;
+
+    BELL_TRY(rt_open(name, s->jit->ctx->math, &rt));
+    rt_keep_binaries(rt);
+    t.jit.capture = NULL;
+    t.jit.used = NULL;
+    t.jit.made = NULL;
+    t.jit.feeds = NULL;
+    t.jit.n_used = t.jit.n_made = t.jit.n_feeds = t.jit.n_written = 0;
+    t.jit.outputs =
+        host_calloc((size_t)t.jit.desc.n_out + 1, sizeof(*t.jit.outputs));
+    status = t.jit.outputs
+                 ? tensor_jit_capture(&t.jit, rt)
+                 : bell_fail(BELL_E_NO_MEMORY, "bell_jit_save: out of memory");
+    if (status == BELL_OK) {
+        status = save_captured(s, &t, is_first);
+        tensor_jit_drop(&t.jit);
+    }
+    host_free(t.jit.outputs);
+    host_free(t.slots);
+    host_free(t.kept);
+    host_free(t.copies);
+    rt_close(rt);
+    if (status != BELL_OK)
+        bell_error_prefix("%s", name);
+    return status;
+}
+
+static bell_status
+check_call(struct bell_jit *jit, struct bell_tensor *const *in,
+           const struct bell_jit_save_desc *desc, const char *path)
+{
+    if (!jit || !desc || !path || (!in && jit->desc.n_in) || !desc->targets)
+        return bell_fail(BELL_BAD_MISSING, "bell_jit_save: %s is NULL",
+                         !jit                      ? "the jit"
+                         : !path                   ? "the path"
+                         : !desc || !desc->targets ? "the description"
+                                                   : "the list of inputs");
+    if (desc->struct_size < sizeof(*desc) || desc->n_targets == 0)
+        return bell_fail(BELL_BAD_VALUE, "bell_jit_save: %s",
+                         desc->n_targets ? "a description of another version"
+                                         : "no targets");
+    if (!jit->ctx)
+        return bell_fail(BELL_BAD_STATE,
+                         "bell_jit_save: the context of '%s' was destroyed",
+                         jit->name);
+    if (jit->ctx->trace)
+        return bell_fail(BELL_BAD_STATE,
+                         "bell_jit_save: it is called inside a jit's "
+                         "function");
+    BELL_TRY(tensor_report(jit->ctx));
+    return tensor_jit_check_inputs(jit, in);
+}
+
+bell_status
+bell_jit_save(struct bell_jit *jit, struct bell_tensor *const *in,
+              const struct bell_jit_save_desc *desc, const char *path)
+{
+    struct save s = {.jit = jit, .desc = desc};
+    bell_status status;
+    uint32_t i;
+
+    BELL_TRY(check_call(jit, in, desc, path));
+    for (i = 0; jit->n_captures == 0 && i < jit->desc.n_in; i++)
+        tensor_jit_type(&jit->inputs[i], in[i]);
+    BELL_TRY(rt_bundle_create(&s.bundle));
+    status = BELL_OK;
+    for (i = 0; status == BELL_OK && i < desc->n_targets; i++)
+        status = save_target(&s, desc->targets[i], i == 0);
+    if (status == BELL_OK)
+        status = rt_bundle_write(s.bundle, path);
+    rt_bundle_destroy(s.bundle);
+    host_free(s.handles);
+    host_free(s.numbers);
+    tensor_collect(jit->ctx);
+    return status;
+}

@@ -1,0 +1,435 @@
+/* Writing bundles. */
+#include "tensor/runtime/bundle.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "base/new_file.h"
+#include "tensor/runtime/capture.h"
+#include "tensor/runtime/run.h"
+#include "tensor/runtime/tape.h"
+#include "tensor/tensor_internal.h"
+
+/* A section that grows. */
+struct bytes {
+    uint8_t *data;
+    size_t n, cap;
+};
+
+struct rt_bundle {
+    struct bytes sections[BUNDLE_DATA];
+    struct tensor_buffer **data; /* by value: a reference, or NULL */
+    size_t n_values, cap_data;
+    uint64_t data_bytes;
+};
+
+static bell_status
+append(struct bytes *to, const void *data, size_t n)
+{
+    if (host_grow((void **)&to->data, &to->cap, to->n + n + 1, 1) != 0)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a bundle");
+    if (n)
+        memcpy(to->data + to->n, data, n);
+    to->n += n;
+    return BELL_OK;
+}
+
+static bell_status
+append_zeros(struct bytes *to, size_t until)
+{
+    static const uint8_t zeros[BUNDLE_ALIGN];
+
+    return append(to, zeros, until - to->n);
+}
+
+/* A name's place; the same for the same name. */
+static bell_status
+add_name(struct rt_bundle *b, const char *name, uint32_t *out)
+{
+    struct bytes *names = &b->sections[BUNDLE_NAMES];
+    size_t at;
+
+    for (at = 0; at < names->n;
+         at += strlen((const char *)names->data + at) + 1) {
+        if (strcmp((const char *)names->data + at, name) == 0) {
+            *out = (uint32_t)at;
+            return BELL_OK;
+        }
+    }
+    *out = (uint32_t)at;
+    return append(names, name, strlen(name) + 1);
+}
+
+static uint32_t
+count(const struct rt_bundle *b, enum bundle_section_kind kind,
+      size_t row_bytes)
+{
+    return (uint32_t)(b->sections[kind].n / row_bytes);
+}
+
+bell_status
+rt_bundle_create(struct rt_bundle **out)
+{
+    struct rt_bundle *b = host_calloc(1, sizeof(*b));
+    bell_status status;
+    uint32_t empty;
+
+    if (!b)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a bundle");
+    status = add_name(b, "", &empty);
+    if (status != BELL_OK) {
+        rt_bundle_destroy(b);
+        return status;
+    }
+    *out = b;
+    return BELL_OK;
+}
+
+void
+rt_bundle_destroy(struct rt_bundle *b)
+{
+    size_t i;
+
+    if (!b)
+        return;
+    for (i = 0; i < b->n_values; i++) {
+        if (b->data[i])
+            tensor_buffer_release(b->data[i]);
+    }
+    for (i = 0; i < BUNDLE_DATA; i++)
+        host_free(b->sections[i].data);
+    host_free(b->data);
+    host_free(b);
+}
+
+/* ---- values ---- */
+
+bell_status
+rt_bundle_value(struct rt_bundle *b, enum bundle_kind kind, const char *name,
+                enum uop_dtype dtype, const int64_t *shape, uint32_t ndim,
+                struct tensor_buffer *data, uint32_t *out_number)
+{
+    struct bundle_value v = {
+        .kind = kind,
+        .dtype = dtype,
+        .ndim = ndim,
+        .size_bytes = uop_dtype_infos[dtype].size_bytes,
+        .data_offset = BUNDLE_NO_DATA,
+    };
+    uint32_t i;
+
+    for (i = 0; i < ndim; i++) {
+        v.shape[i] = (uint64_t)shape[i];
+        v.size_bytes *= (uint64_t)shape[i];
+    }
+    BELL_TRY(add_name(b, name, &v.name));
+    if (host_grow((void **)&b->data, &b->cap_data, b->n_values + 1,
+                  sizeof(struct tensor_buffer *)) != 0)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a bundle");
+    if (data) {
+        v.data_offset = b->data_bytes;
+        b->data_bytes += align_up(v.size_bytes, BUNDLE_ALIGN);
+        tensor_buffer_retain(data);
+    }
+    *out_number = (uint32_t)b->n_values;
+    b->data[b->n_values++] = data;
+    return append(&b->sections[BUNDLE_VALUES], &v, sizeof(v));
+}
+
+/* Has value number `i` the bytes of `data`? */
+static bell_status
+is_same(const struct rt_bundle *b, size_t i, struct tensor_buffer *data,
+        bool *out_same)
+{
+    size_t n = data->size_bytes;
+    bell_status status;
+    uint8_t *bytes;
+
+    *out_same = b->data[i] == data;
+    if (*out_same || !b->data[i] || b->data[i]->size_bytes != n ||
+        b->data[i]->dtype != data->dtype)
+        return BELL_OK;
+    bytes = host_alloc(2 * n + 1);
+    if (!bytes)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a bundle");
+    status = tensor_buffer_read(data, bytes, n);
+    if (status == BELL_OK)
+        status = tensor_buffer_read(b->data[i], bytes + n, n);
+    *out_same = status == BELL_OK && memcmp(bytes, bytes + n, n) == 0;
+    host_free(bytes);
+    return status;
+}
+
+bell_status
+rt_bundle_weight(struct rt_bundle *b, struct tensor_buffer *data,
+                 uint32_t *out_number)
+{
+    const struct bundle_value *values =
+        (const void *)b->sections[BUNDLE_VALUES].data;
+    int64_t n = (int64_t)data->n_elems;
+    char name[32];
+    bool same;
+    size_t i;
+
+    for (i = 0; i < b->n_values; i++) {
+        if (values[i].kind != BUNDLE_WEIGHT)
+            continue;
+        BELL_TRY(is_same(b, i, data, &same));
+        if (same) {
+            *out_number = (uint32_t)i;
+            return BELL_OK;
+        }
+    }
+    snprintf(name, sizeof(name), "data.%zu", b->n_values);
+    return rt_bundle_value(b, BUNDLE_WEIGHT, name, data->dtype, &n, 1, data,
+                           out_number);
+}
+
+/* ---- targets ---- */
+
+static bell_status
+add_kernel(struct rt_bundle *b, const struct rt_kernel *kernel)
+{
+    struct bytes *objects = &b->sections[BUNDLE_OBJECTS];
+    const struct hcq_program *program = kernel->program;
+    struct bundle_kernel k = {
+        .n_bufs = program->n_bufs,
+        .n_vals = program->n_vals,
+        .shared_bytes = program->shared_bytes,
+        .object_offset = align_up(objects->n, BUNDLE_ALIGN),
+        .object_bytes = kernel->binary.file.size_bytes,
+    };
+
+    memcpy(k.local, program->local, sizeof(k.local));
+    BELL_TRY(add_name(b, kernel->entry, &k.name));
+    BELL_TRY(append_zeros(objects, k.object_offset));
+    BELL_TRY(append(objects, kernel->binary.file.data,
+                    kernel->binary.file.size_bytes));
+    return append(&b->sections[BUNDLE_KERNELS], &k, sizeof(k));
+}
+
+static bell_status
+add_arg(struct rt_bundle *b, const struct rt_place *place, uint64_t offset,
+        uint64_t size_bytes, uint32_t access)
+{
+    struct bundle_arg a = {
+        .place = place->place,
+        .value = place->value,
+        .access = access,
+        .offset = place->offset + offset,
+        .size_bytes = size_bytes,
+    };
+
+    return append(&b->sections[BUNDLE_ARGS], &a, sizeof(a));
+}
+
+static bell_status
+add_launch_arg(struct rt_bundle *b, const struct rt_bundle_run *run,
+               const struct rt_arg *arg)
+{
+    static const struct rt_place arena = {BUNDLE_ARENA, 0, 0};
+    static const struct rt_place word = {BUNDLE_WORD, 0, 0};
+    const struct bundle_value *values =
+        (const void *)b->sections[BUNDLE_VALUES].data;
+    const struct rt_place *place;
+    uint32_t access = BUNDLE_READ;
+
+    if (arg->slot == RT_SLOT_NONE) /* it has no address */
+        return add_arg(b, &word, arg->value, 0, 0);
+    if (arg->slot == RT_SLOT_ARENA)
+        place = &arena;
+    else if (arg->slot >= RT_SLOT_KEPT)
+        place = &run->kept[arg->slot - RT_SLOT_KEPT];
+    else
+        place = &run->slots[arg->slot];
+    if (place->place == BUNDLE_WORD)
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "random numbers and an optimiser's rates are given "
+                         "by the host in each call: no bundle has them");
+    if (arg->is_written) /* of what was there before, a part may stay */
+        access =
+            BUNDLE_WRITE | (place->place == BUNDLE_VALUE &&
+                                    values[place->value].kind == BUNDLE_STATE
+                                ? BUNDLE_READ
+                                : 0);
+    return add_arg(b, place, arg->value, arg->size_bytes, access);
+}
+
+static bell_status
+add_launches(struct rt_bundle *b, const struct rt_bundle_run *run,
+             const struct rt_tape *tape, const struct tensor_runtime *rt)
+{
+    const struct rt_arg *args;
+    uint32_t kernel, n, i;
+    size_t l;
+
+    for (l = 0; rt_tape_launch(tape, l, &kernel, &args, &n); l++) {
+        struct bundle_command c = {
+            .op = BUNDLE_EXEC,
+            .kernel = kernel,
+            .first_arg = count(b, BUNDLE_ARGS, sizeof(struct bundle_arg)),
+            .n_args = n,
+        };
+        memcpy(c.grid, rt->kernel_list[kernel].grid, sizeof(c.grid));
+        BELL_TRY(append(&b->sections[BUNDLE_COMMANDS], &c, sizeof(c)));
+        for (i = 0; i < n; i++)
+            BELL_TRY(add_launch_arg(b, run, &args[i]));
+    }
+    return BELL_OK;
+}
+
+static bell_status
+add_copy(struct rt_bundle *b, const struct rt_bundle_copy *copy)
+{
+    struct bundle_command c = {
+        .op = BUNDLE_COPY,
+        .first_arg = count(b, BUNDLE_ARGS, sizeof(struct bundle_arg)),
+        .n_args = 2,
+    };
+
+    BELL_TRY(append(&b->sections[BUNDLE_COMMANDS], &c, sizeof(c)));
+    BELL_TRY(add_arg(b, &copy->to, 0, copy->size_bytes, BUNDLE_WRITE));
+    return add_arg(b, &copy->from, 0, copy->size_bytes, BUNDLE_READ);
+}
+
+/* Code for this very processor runs on no other. */
+static bell_status
+describe(struct rt_bundle *b, const struct tensor_runtime *rt,
+         struct bundle_target *t)
+{
+    struct hcq_device_info info = {.struct_size = sizeof(info)};
+    bool is_own = !rt->target.lower.is_gpu;
+
+    hcq_device_info(rt->dev, &info);
+    if (info.flags & HCQ_DEVICE_NULL)
+        is_own = false;
+    t->form = rt->target.is_simulated && strcmp(info.backend, "NV") == 0
+                  ? BUNDLE_PTX
+                  : BUNDLE_MACHINE_CODE;
+    BELL_TRY(add_name(b, info.backend, &t->backend));
+    BELL_TRY(add_name(b, info.arch, &t->arch));
+    BELL_TRY(add_name(b, is_own ? info.model : "", &t->model));
+    return add_name(b, rt->target.lower.name, &t->tools);
+}
+
+bell_status
+rt_bundle_target(struct rt_bundle *b, const struct rt_bundle_run *run)
+{
+    const struct tensor_runtime *rt = rt_capture_runtime(run->capture);
+    struct bundle_target t = {
+        .first_kernel = count(b, BUNDLE_KERNELS, sizeof(struct bundle_kernel)),
+        .first_command =
+            count(b, BUNDLE_COMMANDS, sizeof(struct bundle_command)),
+        .arena_bytes = run->arena_bytes,
+    };
+    struct rt_capture_parts parts;
+    size_t k;
+    uint32_t i;
+
+    rt_capture_parts(run->capture, &parts);
+    BELL_TRY(describe(b, rt, &t));
+    for (k = 0; k < rt->n_kernels; k++)
+        BELL_TRY(add_kernel(b, &rt->kernel_list[k]));
+    BELL_TRY(add_launches(b, run, parts.tape, rt));
+    for (i = 0; i < run->n_copies; i++)
+        BELL_TRY(add_copy(b, &run->copies[i]));
+    t.n_kernels = (uint32_t)rt->n_kernels;
+    t.n_commands = count(b, BUNDLE_COMMANDS, sizeof(struct bundle_command)) -
+                   t.first_command;
+    return append(&b->sections[BUNDLE_TARGETS], &t, sizeof(t));
+}
+
+/* ---- the file ---- */
+
+static void
+place_sections(const struct rt_bundle *b, struct bundle_header *h)
+{
+    uint64_t at = sizeof(*h);
+    uint32_t i;
+
+    memcpy(h->magic, BUNDLE_MAGIC, sizeof(h->magic));
+    h->version = BUNDLE_VERSION;
+    h->n_sections = BUNDLE_SECTION_COUNT;
+    for (i = 0; i < BUNDLE_SECTION_COUNT; i++) {
+        struct bundle_section *s = &h->sections[i];
+        s->size_bytes = i == BUNDLE_DATA ? b->data_bytes : b->sections[i].n;
+        s->offset = align_up(at, i == BUNDLE_DATA ? BUNDLE_PAGE : BUNDLE_ALIGN);
+        at = s->offset + s->size_bytes;
+    }
+    h->file_bytes = at;
+}
+
+static bell_status
+fill(const struct rt_bundle *b, struct bundle_header *h, uint8_t *map)
+{
+    const struct bundle_value *values =
+        (const void *)b->sections[BUNDLE_VALUES].data;
+    size_t i;
+
+    for (i = 0; i < BUNDLE_DATA; i++) {
+        if (b->sections[i].n)
+            memcpy(map + h->sections[i].offset, b->sections[i].data,
+                   b->sections[i].n);
+    }
+    for (i = 0; i < b->n_values; i++) {
+        if (b->data[i])
+            BELL_TRY(tensor_buffer_read(b->data[i],
+                                        map + h->sections[BUNDLE_DATA].offset +
+                                            values[i].data_offset,
+                                        b->data[i]->size_bytes));
+    }
+    for (i = 0; i < BUNDLE_SECTION_COUNT; i++)
+        h->sections[i].checksum = bundle_checksum(map + h->sections[i].offset,
+                                                  h->sections[i].size_bytes);
+    h->checksum = bundle_checksum(h, sizeof(*h));
+    memcpy(map, h, sizeof(*h));
+    return BELL_OK;
+}
+
+/* Room is there before anything is stored through the mapping. */
+static bell_status
+write_file(const struct rt_bundle *b, const struct new_file *file)
+{
+    struct bundle_header h;
+    bell_status status;
+    uint8_t *map;
+    int error;
+
+    memset(&h, 0, sizeof(h));
+    place_sections(b, &h);
+    error = posix_fallocate(file->fd, 0, (off_t)h.file_bytes);
+    if (error)
+        return bell_fail_errno(BELL_E_IO, error, "%s: %llu bytes: %s",
+                               file->path, (unsigned long long)h.file_bytes,
+                               strerror(error));
+    map = mmap(NULL, h.file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd,
+               0);
+    if (map == MAP_FAILED)
+        return bell_fail_errno(BELL_E_IO, errno, "%s: mmap: %s", file->path,
+                               strerror(errno));
+    status = fill(b, &h, map);
+    munmap(map, h.file_bytes);
+    return status;
+}
+
+bell_status
+rt_bundle_write(const struct rt_bundle *b, const char *path)
+{
+    struct new_file file;
+    bell_status status;
+
+    BELL_TRY(new_file_create(path, &file));
+    status = write_file(b, &file);
+    close(file.fd);
+    if (status == BELL_OK)
+        status = new_file_keep(&file);
+    if (status != BELL_OK)
+        new_file_drop(&file);
+    return status;
+}

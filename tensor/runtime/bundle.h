@@ -1,0 +1,61 @@
+/* Writing bundles: hcq/hcq_bundle_format.h.
+ *
+ * Values are added first or as they are met; then, for each target, what a
+ * capture launches; then the file is written.
+ */
+#ifndef BELL_TENSOR_RUNTIME_BUNDLE_H
+#define BELL_TENSOR_RUNTIME_BUNDLE_H
+
+#include "base/status.h"
+#include "hcq/hcq_bundle_format.h"
+#include "uops/uop.h"
+
+struct rt_bundle;
+struct rt_capture;
+struct tensor_buffer;
+
+BELL_MUST_CHECK bell_status rt_bundle_create(struct rt_bundle **out);
+/* NULL is allowed. */
+void rt_bundle_destroy(struct rt_bundle *b);
+
+/* A value of a name that is not taken, which is copied. `data`, a reference
+ * that the bundle takes on, or NULL, is read when the file is written. */
+BELL_MUST_CHECK bell_status
+rt_bundle_value(struct rt_bundle *b, enum bundle_kind kind, const char *name,
+                enum uop_dtype dtype, const int64_t *shape, uint32_t ndim,
+                struct tensor_buffer *data, uint32_t *out_number);
+/* The number of the weight with this content; it is added if there is none. */
+BELL_MUST_CHECK bell_status rt_bundle_weight(struct rt_bundle *b,
+                                             struct tensor_buffer *data,
+                                             uint32_t *out_number);
+
+/* Where something is. */
+struct rt_place {
+    enum bundle_place place; /* BUNDLE_WORD: nowhere */
+    uint32_t value;
+    uint64_t offset;
+};
+
+struct rt_bundle_copy {
+    struct rt_place to, from;
+    uint64_t size_bytes;
+};
+
+/* What a target runs: the launches of a capture, then copies. */
+struct rt_bundle_run {
+    const struct rt_capture *capture;
+    const struct rt_place *slots; /* by slot of the tape */
+    uint32_t n_slots;
+    const struct rt_place *kept; /* by buffer that was made of data */
+    const struct rt_bundle_copy *copies;
+    uint32_t n_copies;
+    uint64_t arena_bytes;
+};
+
+BELL_MUST_CHECK bell_status rt_bundle_target(struct rt_bundle *b,
+                                             const struct rt_bundle_run *run);
+
+BELL_MUST_CHECK bell_status rt_bundle_write(const struct rt_bundle *b,
+                                            const char *path);
+
+#endif
