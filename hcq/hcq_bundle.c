@@ -51,8 +51,8 @@ static int
 suits(const struct bundle_file *f, const struct bundle_target *t,
       const struct hcq_device_info *info)
 {
+    static const char level[] = "x86-64-v";
     const char *arch = f->names + t->arch, *model = f->names + t->model;
-    size_t n = strlen(arch);
 
     if (strcmp(f->names + t->backend, info->backend) != 0)
         return 0;
@@ -61,11 +61,10 @@ suits(const struct bundle_file *f, const struct bundle_target *t,
     if (t->form == BUNDLE_PTX && !(info->flags & HCQ_DEVICE_SIMULATED))
         return 0;
     if (strcmp(arch, info->arch) == 0)
-        return 100 + (model[0] != 0) + (t->form == BUNDLE_PTX);
-    if (strncmp(arch, "x86-64-v", 8) == 0 && n == 9 &&
-        strlen(info->arch) == 9 && strncmp(arch, info->arch, 8) == 0 &&
-        arch[8] >= '2' && arch[8] < info->arch[8])
-        return arch[8] - '0';
+        return 1000 + (model[0] != 0) + (t->form == BUNDLE_PTX);
+    if (strncmp(arch, level, 8) == 0 && strncmp(info->arch, level, 8) == 0 &&
+        strlen(arch) == 9 && strcmp(arch, info->arch) < 0)
+        return arch[8];
     return 0;
 }
 
@@ -419,12 +418,13 @@ bell_status
 hcq_bundle_write(struct hcq_bundle *b, uint32_t number, const void *data,
                  uint64_t size_bytes)
 {
-    struct slot *slot = &b->slots[number];
+    struct slot *slot;
 
     BELL_TRY(check_value(b, number, "written",
                          1u << HCQ_BUNDLE_INPUT | 1u << HCQ_BUNDLE_STATE,
                          size_bytes));
     BELL_TRY(hcq_bundle_wait(b, HCQ_TIMEOUT_NS));
+    slot = &b->slots[number];
     BELL_TRY(hcq_buffer_write(slot->own, 0, data, size_bytes));
     slot->va = slot->own->va;
     slot->bound = NULL;
@@ -436,11 +436,12 @@ bell_status
 hcq_bundle_read(struct hcq_bundle *b, uint32_t number, void *data,
                 uint64_t size_bytes)
 {
-    const struct slot *slot = &b->slots[number];
+    const struct slot *slot;
 
     BELL_TRY(check_value(b, number, "read", (1u << HCQ_BUNDLE_KIND_COUNT) - 1,
                          size_bytes));
     BELL_TRY(hcq_bundle_wait(b, HCQ_TIMEOUT_NS));
+    slot = &b->slots[number];
     if (slot->value.kind == HCQ_BUNDLE_WEIGHT)
         return hcq_buffer_read(b->weights, slot->va - b->weights->va, data,
                                size_bytes);
@@ -456,7 +457,7 @@ hcq_bundle_bind(struct hcq_bundle *b, uint32_t number,
                 const struct hcq_buffer *buf, uint64_t offset_bytes)
 {
     const struct hcq_bundle_value *value = hcq_bundle_value(b, number);
-    struct slot *slot = &b->slots[number];
+    struct slot *slot;
 
     BELL_TRY(check_value(b, number, "bound",
                          1u << HCQ_BUNDLE_INPUT | 1u << HCQ_BUNDLE_OUTPUT,
@@ -474,6 +475,7 @@ hcq_bundle_bind(struct hcq_bundle *b, uint32_t number,
                          value->name, (unsigned long long)value->size_bytes,
                          (unsigned long long)offset_bytes,
                          (unsigned long long)buf->size_bytes, BUNDLE_ALIGN);
+    slot = &b->slots[number];
     slot->bound = buf;
     slot->va = buf ? buf->va + offset_bytes : slot->own->va;
     slot->is_set = buf || value->kind == HCQ_BUNDLE_OUTPUT;

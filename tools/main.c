@@ -23,6 +23,7 @@ static const struct {
     {"fuzz", "random programs against the reference", verb_fuzz, true},
     {"kernel", "what an expression is compiled to, and its time", verb_kernel,
      true},
+    {"run", "a bundle over .npy files", verb_run, false},
     {"selftest", "staged bring-up of a device", verb_selftest, true},
     {"sim", "another program on simulated cards", verb_sim, false},
     {"trace", "record, show, compare and replay kernel calls", verb_trace,

@@ -200,6 +200,9 @@ complete_info(struct nv_device *dev)
 
     snprintf(info->arch, sizeof(info->arch), "sm_%u", dev->chip.sm);
     info->n_units = dev->chip.n_sm;
+    /* the card of a kernel that is simulated around the whole program */
+    if (strncmp(info->model, "Simulated ", 10) == 0)
+        info->flags |= HCQ_DEVICE_SIMULATED;
     info->max_shared_bytes = dev->chip.max_shared_bytes;
 }
 

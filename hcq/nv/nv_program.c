@@ -193,7 +193,7 @@ nv_code_upload(struct nv_program *prog, struct nv_device *dev,
     memcpy(image, cubin->data, cubin->places ? 0 : cubin->image_bytes);
     status =
         cubin->places ? nv_cubin_link(cubin, prog->code.va, image) : BELL_OK;
-    if (status == BELL_OK && !dev->kio->is_simulated &&
+    if (status == BELL_OK && !(dev->base.info.flags & HCQ_DEVICE_SIMULATED) &&
         cubin->image_bytes - cubin->entry_offset >= 8 &&
         memcmp(image + cubin->entry_offset, "BELL PTX", 8) == 0)
         status = bell_fail(BELL_E_INVALID,

@@ -118,9 +118,9 @@ struct bell_jit_save_desc {
  * weights. `in` are inputs as for bell_jit_call, of which only shape and dtype
  * matter. BELL_E_UNSUPPORTED: it uses random numbers or makes an optimiser's
  * step, or a target's assembler is not here. */
-BELL_API BELL_MUST_CHECK bell_status bell_jit_save(
-    struct bell_jit *jit, struct bell_tensor *const *in,
-    const struct bell_jit_save_desc *desc, const char *path);
+BELL_API BELL_MUST_CHECK bell_status
+bell_jit_save(struct bell_jit *jit, struct bell_tensor *const *in,
+              const struct bell_jit_save_desc *desc, const char *path);
 
 #ifdef __cplusplus
 }

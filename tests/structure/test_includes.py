@@ -59,6 +59,7 @@ FOLDERS = {
     'tools/eval': {'tools/formats'},
     'tools/formats': set(),
     'tools/fuzz': {'tools/formats'},
+    'tools/run': {'tools/formats'},
     'tools/selftest': {'tools/formats', 'tools/fuzz', 'tools/trace'},
     'tools/trace': {'tools/decode', 'tools/formats'},
 }

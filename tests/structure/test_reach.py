@@ -13,6 +13,9 @@ from common import Tap, read, sources
 
 # What tests need and products do not, and why it is there.
 HOOKS = {
+    'hcq_bundle_bind': 'for programs that have buffers already',
+    'hcq_bundle_open_memory': 'for programs whose bundle is no file',
+    'hcq_bundle_queue': 'for programs that wait for more than a run',
     'host_alloc_count': 'which allocation is to fail',
     'kio_fault_hits': 'which call of the kernel is to fail',
     'kio_fault_set': 'which call of the kernel is to fail',

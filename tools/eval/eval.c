@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "doorbell/functions.h"
+#include "doorbell/jit.h"
 #include "doorbell/tensor.h"
 #include "tools/eval/eval_expr.h"
 #include "tools/eval/eval_print.h"
@@ -16,8 +17,8 @@
 #include "tools/tools.h"
 
 struct eval_options {
-    const char *expr, *out, *device, *grad, *math;
-    struct tool_list in;
+    const char *expr, *out, *device, *grad, *math, *save;
+    struct tool_list in, weight, target;
     int64_t seed;
     bool json, list, markdown;
 };
@@ -26,9 +27,10 @@ struct eval_options {
 struct eval_run {
     struct eval_options opts;
     struct bell_context *ctx;
-    char names[TOOL_LIST_MAX][64];
-    struct eval_input inputs[TOOL_LIST_MAX];
+    char names[2 * TOOL_LIST_MAX][64]; /* of --in, then --weight */
+    struct eval_input inputs[2 * TOOL_LIST_MAX];
     size_t n_inputs;
+    size_t at; /* where the expression is wrong */
 };
 
 /* ---- the table of functions ------------------------------------------- */
@@ -277,21 +279,36 @@ is_name(const char *text, size_t len)
     return true;
 }
 
-/* Checks "name=FILE" of every --in before anything is read. */
+static size_t
+count_inputs(const struct eval_run *run)
+{
+    return run->opts.in.n_items + run->opts.weight.n_items;
+}
+
+/* The --in and then --weight number `i`. */
+static const char *
+input_item(const struct eval_run *run, size_t i)
+{
+    const struct tool_list *in = &run->opts.in;
+
+    return i < in->n_items ? in->items[i]
+                           : run->opts.weight.items[i - in->n_items];
+}
+
+/* Checks "name=FILE" of all of them before anything is read. */
 static int
 check_inputs(struct eval_run *run)
 {
-    const struct tool_list *in = &run->opts.in;
     size_t i, k;
 
-    for (i = 0; i < in->n_items; i++) {
-        const char *equals = strchr(in->items[i], '=');
-        size_t len = equals ? (size_t)(equals - in->items[i]) : 0;
-        if (!equals || !is_name(in->items[i], len) || !equals[1])
+    for (i = 0; i < count_inputs(run); i++) {
+        const char *item = input_item(run, i), *equals = strchr(item, '=');
+        size_t len = equals ? (size_t)(equals - item) : 0;
+        if (!equals || !is_name(item, len) || !equals[1])
             return tool_usage(run->opts.json,
-                              "eval: --in '%s' is not name=FILE.npy",
-                              in->items[i]);
-        memcpy(run->names[i], in->items[i], len);
+                              "eval: --%s '%s' is not name=FILE.npy",
+                              i < run->opts.in.n_items ? "in" : "weight", item);
+        memcpy(run->names[i], item, len);
         run->names[i][len] = 0;
         for (k = 0; k < i; k++) {
             if (strcmp(run->names[k], run->names[i]) == 0)
@@ -305,7 +322,7 @@ check_inputs(struct eval_run *run)
 static BELL_MUST_CHECK bell_status
 load_input(struct eval_run *run, size_t i)
 {
-    const char *path = strchr(run->opts.in.items[i], '=') + 1;
+    const char *path = strchr(input_item(run, i), '=') + 1;
     struct host_array array;
 
     BELL_TRY(npy_read(path, &array));
@@ -438,6 +455,68 @@ finish(struct eval_run *run, struct bell_tensor *t)
     return code;
 }
 
+/* ---- saving ----------------------------------------------------------- */
+
+/* The expression as a jit's function. */
+static bell_status
+build(struct bell_context *ctx, void *user, struct bell_tensor *const *in,
+      struct bell_tensor **out)
+{
+    struct eval_run *run = user;
+    struct eval_input inputs[2 * TOOL_LIST_MAX];
+    size_t i;
+
+    memcpy(inputs, run->inputs, sizeof(inputs));
+    for (i = 0; i < run->opts.in.n_items; i++)
+        inputs[i].tensor = in[i];
+    return eval_expr(ctx, run->opts.expr, inputs, run->n_inputs, out, &run->at);
+}
+
+static bell_status
+save_expr(struct eval_run *run, struct bell_jit *jit)
+{
+    const char *names[TOOL_LIST_MAX];
+    struct bell_tensor *in[TOOL_LIST_MAX];
+    const char *own = bell_context_device(run->ctx);
+    const struct tool_list *targets = &run->opts.target;
+    struct bell_jit_save_desc desc = {
+        .struct_size = sizeof(desc),
+        .targets = targets->n_items ? targets->items : &own,
+        .n_targets = targets->n_items ? (uint32_t)targets->n_items : 1,
+        .in_names = names,
+        .out_names = (const char *const[]){"out"},
+    };
+    size_t i;
+
+    for (i = 0; i < run->opts.in.n_items; i++) {
+        names[i] = run->names[i];
+        in[i] = run->inputs[i].tensor;
+    }
+    return bell_jit_save(jit, in, &desc, run->opts.save);
+}
+
+static int
+save(struct eval_run *run)
+{
+    struct bell_jit_desc desc = {
+        .struct_size = sizeof(desc),
+        .name = "eval",
+        .fn = build,
+        .user = run,
+        .n_in = (uint32_t)run->opts.in.n_items,
+        .n_out = 1,
+    };
+    struct bell_jit *jit;
+    bell_status status = bell_jit_create(run->ctx, &desc, &jit);
+
+    if (status == BELL_OK) {
+        status = save_expr(run, jit);
+        bell_jit_destroy(jit);
+    }
+    return status == BELL_OK ? TOOL_OK
+                             : tool_fail_input(run->opts.json, status);
+}
+
 static int
 run_expr(struct eval_run *run)
 {
@@ -446,7 +525,7 @@ run_expr(struct eval_run *run)
     size_t i, at = 0;
 
     bell_manual_seed(run->ctx, (uint64_t)run->opts.seed);
-    for (i = 0; i < run->opts.in.n_items; i++) {
+    for (i = 0; i < count_inputs(run); i++) {
         status = load_input(run, i);
         if (status != BELL_OK)
             return tool_fail_input(run->opts.json, status);
@@ -455,6 +534,8 @@ run_expr(struct eval_run *run)
                        &at);
     if (status != BELL_OK)
         return fail_expr(run, status, at);
+    if (run->opts.save)
+        return save(run);
     if (run->opts.grad) {
         status = differentiate(run, &t);
         if (status != BELL_OK)
@@ -527,6 +608,13 @@ verb_eval(int argc, char **argv)
         TOOL_MATH_OPT(&run->opts.math),
         {"--grad", "name", TOOL_OPT_STRING, &run->opts.grad, 0, 0,
          "the result is d sum(EXPR) / d name"},
+        {"--save", "FILE", TOOL_OPT_STRING, &run->opts.save, 0, 0,
+         "save it as a bundle for `doorbell run`, and compute nothing"},
+        {"--weight", "name=FILE", TOOL_OPT_LIST, &run->opts.weight, 0, 0,
+         "an input that is saved with it"},
+        {"--target", "DEVICE", TOOL_OPT_LIST, &run->opts.target, 0, 0,
+         "what to save it for, CPU@null:x86-64-v3 or NV@null:h100 for "
+         "example; may be given many times (default: --device)"},
         {"--seed", "N", TOOL_OPT_INT, &run->opts.seed, 0, 0,
          "of random numbers; 0"},
         TOOL_JSON_OPT(&run->opts.json),

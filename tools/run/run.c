@@ -1,0 +1,409 @@
+/* `doorbell run`, and the appliance's doorbell-run: a bundle over .npy files.
+ * Nothing here needs more than libdoorbell-hcq. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "base/thread.h"
+#include "hcq/hcq_bundle.h"
+#include "tools/formats/file.h"
+#include "tools/formats/npy.h"
+#include "tools/json.h"
+#include "tools/tools.h"
+
+#define SHOWN 8 /* values of an output that are printed */
+
+struct run_options {
+    const char *bundle, *device;
+    struct tool_list in, out;
+    int64_t times;
+    bool json;
+};
+
+struct run {
+    struct run_options opts;
+    struct hcq_device *dev;
+    struct hcq_bundle *bundle;
+    double first_us, best_us; /* of a run, waited for */
+};
+
+/* ---- names ------------------------------------------------------------- */
+
+/* "x", "y": the values of a kind. */
+static void
+list_names(const struct hcq_bundle *bundle, enum hcq_bundle_kind kind,
+           char *text, size_t size_bytes)
+{
+    const struct hcq_bundle_value *v;
+    size_t n = 0;
+    uint32_t i;
+
+    snprintf(text, size_bytes, "none");
+    for (i = 0; (v = hcq_bundle_value(bundle, i)) && n < size_bytes; i++) {
+        if (v->kind == kind)
+            n += (size_t)snprintf(text + n, size_bytes - n, "%s%.40s",
+                                  n ? ", " : "", v->name);
+    }
+}
+
+/* The value that "name=FILE" means, and the file. */
+static bell_status
+find_value(const struct run *run, const char *option, const char *item,
+           unsigned kinds, uint32_t *out_number, const char **out_path)
+{
+    const char *equals = strchr(item, '=');
+    char name[128], names[256];
+    unsigned kind;
+
+    if (!equals || equals == item || !equals[1] ||
+        (size_t)(equals - item) >= sizeof(name))
+        return bell_fail(BELL_BAD_NAME, "%s '%s' is not name=FILE", option,
+                         item);
+    memcpy(name, item, (size_t)(equals - item));
+    name[equals - item] = 0;
+    *out_path = equals + 1;
+    for (kind = 0; kind < HCQ_BUNDLE_KIND_COUNT; kind++) {
+        if (!(kinds & 1u << kind))
+            continue;
+        *out_number = hcq_bundle_find(run->bundle, kind, name);
+        if (*out_number != HCQ_BUNDLE_NONE)
+            return BELL_OK;
+    }
+    list_names(run->bundle,
+               kinds & 1u << HCQ_BUNDLE_INPUT ? HCQ_BUNDLE_INPUT
+                                              : HCQ_BUNDLE_OUTPUT,
+               names, sizeof(names));
+    return bell_fail(BELL_BAD_NAME, "%s %s: the bundle has %s", option, name,
+                     names);
+}
+
+static bool
+is_npy(const char *path)
+{
+    size_t n = strlen(path);
+
+    return n > 4 && strcmp(path + n - 4, ".npy") == 0;
+}
+
+static const char *
+dtype_name(const struct hcq_bundle_value *v)
+{
+    uint32_t size_bytes;
+
+    return hcq_bundle_dtype_name(v->dtype, &size_bytes);
+}
+
+/* "float32 (4, 784)" */
+static void
+describe(const struct hcq_bundle_value *v, char *text, size_t size_bytes)
+{
+    size_t n = (size_t)snprintf(text, size_bytes, "%s (", dtype_name(v));
+    uint32_t i;
+
+    for (i = 0; i < v->ndim && n < size_bytes; i++)
+        n += (size_t)snprintf(text + n, size_bytes - n, "%s%" PRIu64,
+                              i ? ", " : "", v->shape[i]);
+    if (n < size_bytes)
+        snprintf(text + n, size_bytes - n, ")");
+}
+
+/* ---- inputs ------------------------------------------------------------ */
+
+static bell_status
+check_array(const struct hcq_bundle_value *v, const struct host_array *array)
+{
+    bool same =
+        array->dtype == (enum bell_dtype)v->dtype && array->ndim == v->ndim;
+    char wanted[256];
+    uint32_t i;
+
+    for (i = 0; same && i < v->ndim; i++)
+        same = (uint64_t)array->shape[i] == v->shape[i];
+    if (same)
+        return BELL_OK;
+    describe(v, wanted, sizeof(wanted));
+    return bell_fail(BELL_BAD_SHAPE,
+                     "it is %s of %u axes, %" PRIu64 " elements; '%.60s' is %s",
+                     bell_dtype_name(array->dtype), array->ndim, array->n_elems,
+                     v->name, wanted);
+}
+
+/* A .npy file, or the bytes as they are. */
+static bell_status
+load_input(struct run *run, const char *item)
+{
+    const struct hcq_bundle_value *v;
+    struct host_array array;
+    struct file_bytes file;
+    const char *path;
+    bell_status status;
+    uint32_t number;
+
+    BELL_TRY(find_value(run, "--in", item,
+                        1u << HCQ_BUNDLE_INPUT | 1u << HCQ_BUNDLE_STATE,
+                        &number, &path));
+    v = hcq_bundle_value(run->bundle, number);
+    if (!is_npy(path)) {
+        BELL_TRY(file_read(path, &file));
+        status =
+            hcq_bundle_write(run->bundle, number, file.data, file.size_bytes);
+        file_bytes_fini(&file);
+    } else {
+        BELL_TRY(npy_read(path, &array));
+        status = check_array(v, &array);
+        if (status == BELL_OK)
+            status = hcq_bundle_write(run->bundle, number, array.data,
+                                      array.size_bytes);
+        host_array_fini(&array);
+    }
+    if (status != BELL_OK)
+        bell_error_prefix("%s", path);
+    return status;
+}
+
+/* ---- outputs ----------------------------------------------------------- */
+
+static bell_status
+read_value(struct run *run, uint32_t number, struct host_array *out)
+{
+    const struct hcq_bundle_value *v = hcq_bundle_value(run->bundle, number);
+    bell_status status;
+    uint32_t i;
+
+    memset(out, 0, sizeof(*out));
+    out->dtype = (enum bell_dtype)v->dtype;
+    out->ndim = v->ndim;
+    for (i = 0; i < v->ndim; i++)
+        out->shape[i] = (int64_t)v->shape[i];
+    out->size_bytes = v->size_bytes;
+    out->n_elems = v->size_bytes / bell_dtype_size(out->dtype);
+    out->data = host_alloc(out->size_bytes + 1);
+    if (!out->data)
+        return bell_fail(BELL_E_NO_MEMORY, "no memory for '%s'", v->name);
+    status = hcq_bundle_read(run->bundle, number, out->data, out->size_bytes);
+    if (status != BELL_OK)
+        host_array_fini(out);
+    return status;
+}
+
+static bell_status
+store_output(struct run *run, const char *item)
+{
+    struct host_array array;
+    struct file_part part;
+    const char *path;
+    bell_status status;
+    uint32_t number;
+
+    BELL_TRY(find_value(run, "--out", item,
+                        1u << HCQ_BUNDLE_OUTPUT | 1u << HCQ_BUNDLE_STATE,
+                        &number, &path));
+    BELL_TRY(read_value(run, number, &array));
+    part.data = array.data;
+    part.size_bytes = array.size_bytes;
+    status =
+        is_npy(path) ? npy_write(path, &array) : file_write(path, &part, 1);
+    host_array_fini(&array);
+    return status;
+}
+
+/* One element as text; of what C has no type for, its bits. */
+static void
+print_element(const struct host_array *a, uint64_t i, char *text,
+              size_t size_bytes)
+{
+    size_t n = bell_dtype_size(a->dtype);
+    const uint8_t *at = (const uint8_t *)a->data + i * n;
+    uint64_t bits = 0;
+    int64_t whole;
+    double d;
+    float f;
+
+    memcpy(&bits, at, n);
+    memcpy(&f, at, n < sizeof(f) ? n : sizeof(f));
+    memcpy(&d, &bits, sizeof(d));
+    whole = (int64_t)(bits << (64 - 8 * n)) >> (64 - 8 * n);
+    switch (a->dtype) {
+    case BELL_FLOAT32:
+        snprintf(text, size_bytes, "%.7g", (double)f);
+        break;
+    case BELL_FLOAT64:
+        snprintf(text, size_bytes, "%.15g", d);
+        break;
+    case BELL_INT8:
+    case BELL_INT16:
+    case BELL_INT32:
+    case BELL_INT64:
+        snprintf(text, size_bytes, "%" PRId64, whole);
+        break;
+    case BELL_BOOL:
+    case BELL_UINT8:
+    case BELL_UINT16:
+    case BELL_UINT32:
+    case BELL_UINT64:
+        snprintf(text, size_bytes, "%" PRIu64, bits);
+        break;
+    case BELL_DEFAULT:
+    case BELL_FLOAT16:
+    case BELL_BFLOAT16:
+    case BELL_FLOAT8_E4M3FN:
+    case BELL_FLOAT8_E5M2:
+    case BELL_FLOAT8_E4M3FNUZ:
+    case BELL_FLOAT8_E5M2FNUZ:
+    case BELL_DTYPE_COUNT:
+        snprintf(text, size_bytes, "0x%" PRIx64, bits);
+        break;
+    }
+}
+
+static int
+print_text(struct run *run)
+{
+    const struct hcq_bundle_value *v;
+    struct host_array array;
+    char text[256];
+    bell_status status;
+    uint64_t k;
+    uint32_t i;
+
+    for (i = 0; (v = hcq_bundle_value(run->bundle, i)); i++) {
+        if (v->kind != HCQ_BUNDLE_OUTPUT)
+            continue;
+        status = read_value(run, i, &array);
+        if (status != BELL_OK)
+            return tool_fail(false, status);
+        describe(v, text, sizeof(text));
+        printf("%s %s:", v->name, text);
+        for (k = 0; k < array.n_elems && k < SHOWN; k++) {
+            print_element(&array, k, text, sizeof(text));
+            printf(" %s", text);
+        }
+        printf(array.n_elems > SHOWN ? " ...\n" : "\n");
+        host_array_fini(&array);
+    }
+    if (run->opts.times > 1)
+        printf("%" PRId64 " runs: first %.1f us, best %.1f us\n",
+               run->opts.times, run->first_us, run->best_us);
+    return TOOL_OK;
+}
+
+static int
+print_json(const struct run *run)
+{
+    static const char *const kinds[] = {"input", "output", "state", "weight"};
+    const struct hcq_bundle_value *v;
+    struct hcq_bundle_info info;
+    struct json json;
+    uint32_t i, d;
+
+    hcq_bundle_get_info(run->bundle, &info);
+    json_init(&json);
+    json_str(&json, "device", hcq_device_name(run->dev));
+    json_str(&json, "arch", info.arch);
+    json_str(&json, "tools", info.tools);
+    json_uint(&json, "kernels", info.n_kernels);
+    json_uint(&json, "commands", info.n_commands);
+    json_uint(&json, "weight_bytes", info.weight_bytes);
+    json_uint(&json, "arena_bytes", info.arena_bytes);
+    json_bool(&json, "weights_in_place", info.weights_in_place);
+    json_int(&json, "runs", run->opts.times);
+    json_num(&json, "first_us", run->first_us);
+    json_num(&json, "best_us", run->best_us);
+    json_array(&json, "values");
+    for (i = 0; (v = hcq_bundle_value(run->bundle, i)); i++) {
+        if (v->kind == HCQ_BUNDLE_WEIGHT)
+            continue;
+        json_object(&json, NULL);
+        json_str(&json, "name", v->name);
+        json_str(&json, "kind", kinds[v->kind]);
+        json_str(&json, "dtype", dtype_name(v));
+        json_array(&json, "shape");
+        for (d = 0; d < v->ndim; d++)
+            json_uint(&json, NULL, v->shape[d]);
+        json_end(&json);
+        json_end(&json);
+    }
+    json_end(&json);
+    return tool_print_json(&json);
+}
+
+/* ---- running ----------------------------------------------------------- */
+
+static bell_status
+run_bundle(struct run *run)
+{
+    int64_t i;
+
+    for (i = 0; i < run->opts.times; i++) {
+        uint64_t start = time_now_ns();
+        double us;
+
+        BELL_TRY(hcq_bundle_run(run->bundle, NULL));
+        BELL_TRY(hcq_bundle_wait(run->bundle, HCQ_TIMEOUT_NS));
+        us = (double)(time_now_ns() - start) * 1e-3;
+        if (i == 0)
+            run->first_us = run->best_us = us;
+        if (us < run->best_us)
+            run->best_us = us;
+    }
+    return BELL_OK;
+}
+
+static bell_status
+open_and_run(struct run *run)
+{
+    size_t i;
+
+    BELL_TRY(hcq_device_open(run->opts.device, &run->dev));
+    BELL_TRY(hcq_bundle_open(run->dev, run->opts.bundle, &run->bundle));
+    for (i = 0; i < run->opts.in.n_items; i++)
+        BELL_TRY(load_input(run, run->opts.in.items[i]));
+    BELL_TRY(run_bundle(run));
+    for (i = 0; i < run->opts.out.n_items; i++)
+        BELL_TRY(store_output(run, run->opts.out.items[i]));
+    return BELL_OK;
+}
+
+int
+verb_run(int argc, char **argv)
+{
+    static const char about[] =
+        "run BUNDLE [--in name=FILE]... [--out name=FILE]... [options]\n"
+        "a bundle, which needs no compiler:\n\n"
+        "  doorbell run mnist.bundle --in x=x.npy --out y=y.npy\n\n"
+        "A FILE that is not called .npy has the elements' bytes alone.";
+    struct run run = {.opts.times = 1};
+    struct run_options *o = &run.opts;
+    const struct tool_opt opts[] = {
+        {"BUNDLE", NULL, TOOL_OPT_STRING, &o->bundle, 0, 0, "the file"},
+        {"--in", "name=FILE", TOOL_OPT_LIST, &o->in, 0, 0,
+         "an input, or state to begin with"},
+        {"--out", "name=FILE", TOOL_OPT_LIST, &o->out, 0, 0,
+         "an output, or state at the end"},
+        {"--device", "DEVICE", TOOL_OPT_STRING, &o->device, 0, 0,
+         "where (default: $BELL_DEVICE, or the first that works)"},
+        {"--times", "N", TOOL_OPT_INT, &o->times, 1, 1000000000,
+         "so many runs, one after the other (default: 1)"},
+        TOOL_JSON_OPT(&o->json),
+    };
+    bell_status status;
+    int code = tool_parse(about, opts, ARRAY_LEN(opts), argc, argv);
+
+    if (code != TOOL_GO_ON)
+        return code;
+    if (!o->bundle)
+        return tool_usage(o->json, "run: no bundle");
+    status = open_and_run(&run);
+    if (status != BELL_OK)
+        code = tool_fail_input(o->json, status);
+    else if (o->json)
+        code = print_json(&run);
+    else
+        code = o->out.n_items && o->times == 1 ? TOOL_OK : print_text(&run);
+    hcq_bundle_close(run.bundle);
+    hcq_device_close(run.dev);
+    return code;
+}
