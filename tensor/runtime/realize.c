@@ -638,7 +638,8 @@ is_known(struct rt_run *run, const struct uop **out_sink)
     rt->graphs.is_closed = true;
     status = rt_number(run, out_sink);
     rt->graphs.is_closed = rt->graphs.failed = false;
-    bell_error_clear();
+    if (status != BELL_OK)
+        bell_error_clear();
     return status == BELL_OK &&
            map_get(&rt->plan_of, rt_key(rt, *out_sink)) != NULL;
 }
