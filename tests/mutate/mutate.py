@@ -23,6 +23,7 @@ argument.
 --list tells the places, and lines of equivalent.txt that name none.
 JOBS: how many tests at once (default: processors).
 """
+import collections
 import concurrent.futures
 import hashlib
 import itertools
@@ -329,6 +330,7 @@ class Test:
         self.seconds = 20.0  # until it was measured
         self.is_sound = False  # seen to pass without mutants
         self.was_late = False  # how it last failed
+        self.told = collections.deque(maxlen=12)  # the last lines it printed
         self.kills = {}
         self.lines = {}  # see Lines.look
 
@@ -342,6 +344,7 @@ class Test:
     def fails(self, limit, stop):
         """Runs it until its first `not ok`, its end, or the limit."""
         end = time.monotonic() + limit
+        self.told.clear()
         with subprocess.Popen(self.command, cwd=self.build, env=self.env,
                               stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE,
@@ -349,7 +352,7 @@ class Test:
                               start_new_session=True) as child:
             failed = threading.Event()
             reader = threading.Thread(target=watch,
-                                      args=(child.stdout, failed))
+                                      args=(child.stdout, failed, self.told))
             reader.start()
             while child.poll() is None and not failed.is_set() and \
                     not stop.is_set() and time.monotonic() < end:
@@ -363,10 +366,11 @@ class Test:
         return late or failed.is_set() or status not in (0, 77)
 
 
-def watch(stream, failed):
+def watch(stream, failed, told):
     size = 0
     for line in stream:
         size += len(line)
+        told.append(line.decode(errors='replace'))
         if (line.startswith(b'not ok') and b'# SKIP' not in line) or size > OUTPUT_MAX:
             failed.set()
             return
@@ -541,10 +545,16 @@ class Times:
             test.seconds = self.known.get(test.key, test.seconds)
 
     def measure(self, test):
-        """Whether it passes on the sources as they are."""
-        test.compile()
-        start = time.monotonic()
-        if test.fails(600, threading.Event()):
+        """Whether it passes on the sources as they are, if not at once."""
+        for _ in range(3):
+            built = test.compile()
+            start = time.monotonic()
+            if built.returncode == 0 and \
+                    not test.fails(600, threading.Event()):
+                break
+        else:
+            print(f'{built.stdout[-1000:] if built.returncode else ""}'
+                  f'{"".join(test.told)}', end='', flush=True)
             return False
         test.seconds = time.monotonic() - start
         test.is_sound = True
