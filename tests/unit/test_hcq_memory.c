@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "base/log.h"
+#include "base/map.h"
 #include "hcq/hcq_backend.h"
 #include "hcq/hcq_signal_pages.h"
 #include "ioctl/kio.h"
@@ -197,6 +198,84 @@ budget(void **state)
     hcq_buffer_destroy(create(4096));
     refused(hcq_buffer_create(dev, 4097, 0, &kept), BELL_E_NO_MEMORY,
             "a buffer of 4097 bytes is more than the 4096 that one may have");
+}
+
+/* The smallest of eighths of powers of two that holds so many bytes. */
+static uint64_t
+class_of(uint64_t size_bytes)
+{
+    uint64_t eighth, k;
+
+    for (eighth = 8;; eighth *= 2) {
+        for (k = 8; k < 16; k++) {
+            if (eighth * k >= size_bytes)
+                return eighth * k;
+        }
+    }
+}
+
+enum {
+    N_LIVE = 24,
+    N_KEPT = 256
+};
+
+/* Random buffers within small budgets: one that is kept serves its class; all
+ * that is kept gives way as soon as it is too much with what is asked for, and
+ * not before; what is in use never; and only so much is kept. */
+static void
+budget_random(void **state)
+{
+    static const uint64_t limits[] = {0, 512, 1024, 4096, UINT64_MAX};
+    struct hcq_buffer *bufs[N_LIVE] = {NULL};
+    uint64_t live = 0, cached = 0, seed = 1, kept[N_KEPT];
+    unsigned step, i, k, n_kept = 0, n_refused = 0, n_at_border = 0;
+
+    (void)state;
+    dev->info.memory_bytes = 4096;
+    for (step = 0; step < 20000; step++) {
+        uint64_t size = (hash_mix(++seed) % 64 + 1) * 16, n = class_of(size);
+        bool is_refused = false;
+
+        dev->cache_limit_bytes = limits[step / 1000 % ARRAY_LEN(limits)];
+        i = (unsigned)(hash_mix(++seed) % N_LIVE);
+        if (bufs[i]) {
+            n = class_of(bufs[i]->size_bytes);
+            hcq_buffer_destroy(bufs[i]);
+            bufs[i] = NULL;
+            live -= n;
+            if (cached + n <= dev->cache_limit_bytes) {
+                cached += n;
+                assert_true(n_kept < N_KEPT);
+                kept[n_kept++] = n;
+            }
+            check_usage(live, cached);
+            continue;
+        }
+        for (k = 0; k < n_kept && kept[k] != n; k++)
+            ;
+        if (k < n_kept) {
+            kept[k] = kept[--n_kept];
+            cached -= n;
+        } else {
+            n_at_border += live + cached + n == dev->info.memory_bytes;
+            if (live + cached + n > dev->info.memory_bytes)
+                n_kept = 0, cached = 0;
+            is_refused = live + n > dev->info.memory_bytes;
+        }
+        if (is_refused) {
+            n_refused++;
+            assert_int_equal(hcq_buffer_create(dev, size, 0, &bufs[i]),
+                             BELL_E_NO_MEMORY);
+            assert_null(bufs[i]);
+        } else {
+            bufs[i] = create(size);
+            live += n;
+        }
+        check_usage(live, cached);
+    }
+    for (i = 0; i < N_LIVE; i++)
+        hcq_buffer_destroy(bufs[i]);
+    assert_true(n_refused > 100 && n_at_border > 10);
 }
 
 static void
@@ -607,6 +686,7 @@ main(void)
         TEST(taken_once),
         TEST(kept_bytes),
         TEST(budget),
+        TEST(budget_random),
         TEST(no_memory),
         TEST(pinned),
         TEST(ranges),

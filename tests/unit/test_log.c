@@ -150,7 +150,7 @@ static void
 test_mistyped(void **state)
 {
     static const char *const names[] = {"help", "ioctl", "ir", "fault", "uops"};
-    char name[32], text[64], told[64];
+    char name[32], text[64], told[80];
     uint32_t mask;
     size_t i, k, n;
 
