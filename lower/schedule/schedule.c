@@ -998,12 +998,18 @@ static bell_status
 check_attention(struct planner *p, uint32_t at, const struct uop *sink,
                 bool *out_attends)
 {
-    size_t i = 0;
+    size_t low = 0, high = p->n_kernels, mid;
     bool is = false;
 
-    while (i < p->n_kernels && p->kernels[i].node != at)
-        i++;
-    *out_attends = i < p->n_kernels && p->kernels[i].attends;
+    while (low < high) { /* those of the last nodes come first */
+        mid = (low + high) / 2;
+        if (p->kernels[mid].node > at)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    *out_attends = low < p->n_kernels && p->kernels[low].node == at &&
+                   p->kernels[low].attends;
     if (!*out_attends)
         return BELL_OK;
     BELL_TRY(lower_is_attention(p->s.k, sink, p->s.target->attends, &is));
