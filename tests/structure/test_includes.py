@@ -52,6 +52,7 @@ FOLDERS = {
     'sim/amd/isa': set(),
     'sim/amd/gpu': {'sim/amd/isa'},
     'sim/amd/kfd': {'sim/amd', 'sim/amd/gpu'},
+    'tensor/files': set(),
     'tensor/functions': set(),
     'tools/bench': {'tools/formats', 'tools/selftest'},
     'tools/decode': {'tools/formats'},

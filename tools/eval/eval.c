@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "doorbell/files.h"
 #include "doorbell/functions.h"
 #include "doorbell/jit.h"
 #include "doorbell/tensor.h"
@@ -319,18 +320,67 @@ check_inputs(struct eval_run *run)
     return TOOL_GO_ON;
 }
 
+/* Where FILE.gguf:NAME or FILE.safetensors:NAME has its colon, or NULL. */
+static const char *
+find_name(const char *path)
+{
+    static const char *const ends[] = {".gguf:", ".safetensors:"};
+    const char *found;
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(ends); i++) {
+        found = strstr(path, ends[i]);
+        if (found)
+            return found + strlen(ends[i]) - 1;
+    }
+    return NULL;
+}
+
+/* Tensor `name` of a file of tensors, whose path ends before `colon`. */
+static BELL_MUST_CHECK bell_status
+load_named(struct eval_run *run, const char *path, const char *colon,
+           struct bell_tensor **out_tensor)
+{
+    struct bell_file *file;
+    bell_status status;
+    char *copy = host_strdup(path);
+
+    if (!copy)
+        return bell_fail(BELL_E_NO_MEMORY, "no memory for a path");
+    copy[colon - path] = '\0';
+    status = bell_file_open(copy, &file);
+    host_free(copy);
+    BELL_TRY(status);
+    *out_tensor = bell_file_tensor(run->ctx, file, colon + 1);
+    bell_file_close(file);
+    return BELL_OK;
+}
+
+static BELL_MUST_CHECK bell_status
+load_array(struct eval_run *run, const char *path,
+           struct bell_tensor **out_tensor)
+{
+    struct host_array array;
+
+    BELL_TRY(npy_read(path, &array));
+    *out_tensor = bell_from_data(run->ctx, array.dtype, array.shape, array.ndim,
+                                 array.data);
+    host_array_fini(&array);
+    return BELL_OK;
+}
+
 static BELL_MUST_CHECK bell_status
 load_input(struct eval_run *run, size_t i)
 {
     const char *path = strchr(input_item(run, i), '=') + 1;
-    struct host_array array;
+    const char *colon = find_name(path);
 
-    BELL_TRY(npy_read(path, &array));
     run->inputs[i].name = run->names[i];
-    run->inputs[i].tensor = bell_from_data(run->ctx, array.dtype, array.shape,
-                                           array.ndim, array.data);
+    if (colon)
+        BELL_TRY(load_named(run, path, colon, &run->inputs[i].tensor));
+    else
+        BELL_TRY(load_array(run, path, &run->inputs[i].tensor));
     run->n_inputs = i + 1;
-    host_array_fini(&array);
     return bell_context_status(run->ctx);
 }
 
@@ -587,7 +637,9 @@ verb_eval(int argc, char **argv)
         "eval 'EXPR' [--in name=FILE.npy]... [--out FILE.npy] [options]\n"
         "an expression over .npy files, in Python's syntax:\n\n"
         "  doorbell eval 'softmax(x @ w.T, axis=-1)[:, 2:5]' --in x=x.npy \\\n"
-        "      --in w=w.npy --out y.npy";
+        "      --in w=w.npy --out y.npy\n\n"
+        "FILE is also model.gguf:NAME or model.safetensors:NAME, a tensor of "
+        "such a file.";
     struct eval_run *run = host_calloc(1, sizeof(*run));
     bell_status status;
     size_t n_skip;

@@ -1,0 +1,104 @@
+/* Files of tensors, inside: what each format is read into. */
+#ifndef BELL_TENSOR_FILES_FILES_H
+#define BELL_TENSOR_FILES_FILES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/map.h"
+#include "base/status.h"
+#include "doorbell/files.h"
+
+/* How elements lie in a file. */
+enum file_type {
+    FILE_PLAIN, /* as in a tensor */
+    FILE_Q4_0,
+    FILE_Q4_1,
+    FILE_Q5_0,
+    FILE_Q5_1,
+    FILE_Q8_0,
+    FILE_Q4_K,
+    FILE_Q5_K,
+    FILE_Q6_K,
+    FILE_UNKNOWN /* no tensor can be made of it */
+};
+
+/* A type's name, dtype and block. */
+struct file_type_info {
+    const char *name;
+    enum bell_dtype dtype; /* BELL_DEFAULT: FILE_UNKNOWN */
+    enum file_type type;
+    uint32_t n_elems, n_bytes; /* of a block; of an element: 1 and its size */
+};
+
+struct file_tensor {
+    struct bell_file_entry entry;
+    const struct file_type_info *info;
+    const uint8_t *data; /* in the file */
+};
+
+enum file_kind {
+    FILE_INT,
+    FILE_FLOAT,
+    FILE_STR,
+    FILE_LIST
+};
+
+/* A value beside the tensors. */
+struct file_value {
+    enum file_kind kind, item_kind;
+    int64_t i;
+    double f;
+    const char *text;     /* in the file, or owned by it */
+    uint64_t n;           /* bytes of the text, items of the list */
+    const uint8_t *items; /* of a list of numbers, in the file */
+    uint32_t item_type;   /* GGUF's */
+    uint64_t *places;     /* owned; of a list of strings: their lengths' */
+};
+
+struct file_meta {
+    char *key; /* owned */
+    struct file_value value;
+};
+
+struct bell_file {
+    char *path;          /* owned */
+    const uint8_t *data; /* mapped */
+    size_t size_bytes;
+    struct file_tensor *tensors; /* owned */
+    size_t n_tensors, cap_tensors;
+    struct file_meta *metas; /* owned */
+    size_t n_metas, cap_metas;
+    struct map tensor_of, meta_of; /* hash of a name -> number */
+    void *document;                /* owned: safetensors' header, parsed */
+};
+
+/* Names and keys go into messages: they are printable ASCII. BELL_E_IO. */
+BELL_MUST_CHECK bell_status file_check_name(const struct bell_file *file,
+                                            const char *name, size_t n_bytes);
+
+/* Adds a tensor whose name, shape and data are set; takes its name, which
+ * is owned, also on failure. BELL_E_IO: the name is taken, the elements are not
+ * size_bytes, or lie beyond the file. */
+BELL_MUST_CHECK bell_status file_add_tensor(struct bell_file *file,
+                                            struct file_tensor *tensor);
+/* The same of a value; takes the key. */
+BELL_MUST_CHECK bell_status file_add_meta(struct bell_file *file, char *key,
+                                          const struct file_value *value);
+
+BELL_MUST_CHECK bell_status file_read_gguf(struct bell_file *file);
+BELL_MUST_CHECK bell_status file_read_safetensors(struct bell_file *file);
+void file_free_safetensors(struct bell_file *file);
+
+/* A number of GGUF's type, at `at`. */
+bool file_gguf_number(uint32_t type, const uint8_t *at,
+                      struct file_value *out_value);
+/* Bytes of such a number; 0: it is none. */
+uint32_t file_gguf_bytes(uint32_t type);
+
+/* The values of a tensor of blocks, for the public call `call`. */
+struct bell_tensor *file_unpack(struct bell_context *ctx,
+                                const struct file_tensor *tensor);
+
+#endif

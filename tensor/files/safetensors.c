@@ -1,0 +1,198 @@
+/* safetensors: eight bytes of length, a JSON object, the data.
+ *
+ * src: the Format section of the safetensors project's README.
+ */
+#include "tensor/files/files.h"
+
+#include <math.h>
+#include <string.h>
+
+#if BELL_HAVE_CJSON
+#include <cjson/cJSON.h>
+#endif
+
+#include "base/alloc.h"
+#include "base/bits.h"
+
+#if BELL_HAVE_CJSON
+
+#define HEADER_MAX_BYTES 100000000ull /* as the reference has it */
+
+static const struct file_type_info types[] = {
+    {"BOOL", BELL_BOOL, FILE_PLAIN, 1, 1},
+    {"I8", BELL_INT8, FILE_PLAIN, 1, 1},
+    {"U8", BELL_UINT8, FILE_PLAIN, 1, 1},
+    {"I16", BELL_INT16, FILE_PLAIN, 1, 2},
+    {"U16", BELL_UINT16, FILE_PLAIN, 1, 2},
+    {"I32", BELL_INT32, FILE_PLAIN, 1, 4},
+    {"U32", BELL_UINT32, FILE_PLAIN, 1, 4},
+    {"I64", BELL_INT64, FILE_PLAIN, 1, 8},
+    {"U64", BELL_UINT64, FILE_PLAIN, 1, 8},
+    {"F16", BELL_FLOAT16, FILE_PLAIN, 1, 2},
+    {"BF16", BELL_BFLOAT16, FILE_PLAIN, 1, 2},
+    {"F32", BELL_FLOAT32, FILE_PLAIN, 1, 4},
+    {"F64", BELL_FLOAT64, FILE_PLAIN, 1, 8},
+    {"F8_E4M3", BELL_FLOAT8_E4M3FN, FILE_PLAIN, 1, 1},
+    {"F8_E5M2", BELL_FLOAT8_E5M2, FILE_PLAIN, 1, 1},
+};
+static const struct file_type_info unknown = {"of a type that tensors lack",
+                                              BELL_DEFAULT, FILE_UNKNOWN, 0, 0};
+
+/* A number that is a size, exactly. */
+static bool
+get_size(const cJSON *item, uint64_t *out_size)
+{
+    double value = cJSON_IsNumber(item) ? cJSON_GetNumberValue(item) : -1;
+
+    if (!(value >= 0) || value > 9007199254740992.0 || value != floor(value))
+        return false;
+    *out_size = (uint64_t)value;
+    return true;
+}
+
+static BELL_MUST_CHECK bell_status
+fail_entry(const struct bell_file *file, const char *name, const char *what)
+{
+    return bell_fail(BELL_E_IO, "%s: tensor '%.80s': %s", file->path, name,
+                     what);
+}
+
+static BELL_MUST_CHECK bell_status
+read_shape(const struct bell_file *file, const char *name, const cJSON *shape,
+           struct bell_file_entry *entry)
+{
+    const cJSON *item;
+    uint64_t size;
+
+    if (!cJSON_IsArray(shape))
+        return fail_entry(file, name, "has no shape");
+    cJSON_ArrayForEach(item, shape)
+    {
+        if (entry->ndim == BELL_MAX_RANK || !get_size(item, &size))
+            return fail_entry(file, name,
+                              "a shape of more than 16 axes, or of what is no "
+                              "size");
+        entry->shape[entry->ndim++] = (int64_t)size;
+    }
+    return BELL_OK;
+}
+
+/* The part of the data; `begin` is where that begins. */
+static BELL_MUST_CHECK bell_status
+read_place(const struct bell_file *file, const char *name, const cJSON *places,
+           uint64_t begin, struct file_tensor *tensor)
+{
+    uint64_t first, last;
+
+    if (cJSON_GetArraySize(places) != 2 ||
+        !get_size(cJSON_GetArrayItem(places, 0), &first) ||
+        !get_size(cJSON_GetArrayItem(places, 1), &last) || last < first ||
+        last > file->size_bytes - begin)
+        return fail_entry(file, name, "its data_offsets are not in the file");
+    tensor->data = file->data + begin + first;
+    tensor->entry.size_bytes = last - first;
+    return BELL_OK;
+}
+
+static BELL_MUST_CHECK bell_status
+read_entry(struct bell_file *file, const cJSON *item, uint64_t begin)
+{
+    const char *type = cJSON_GetStringValue(cJSON_GetObjectItem(item, "dtype"));
+    struct file_tensor tensor = {.info = &unknown};
+    size_t i;
+
+    if (!type)
+        return fail_entry(file, item->string, "has no dtype");
+    for (i = 0; i < ARRAY_LEN(types); i++) {
+        if (strcmp(types[i].name, type) == 0)
+            tensor.info = &types[i];
+    }
+    BELL_TRY(read_shape(file, item->string, cJSON_GetObjectItem(item, "shape"),
+                        &tensor.entry));
+    BELL_TRY(read_place(file, item->string,
+                        cJSON_GetObjectItem(item, "data_offsets"), begin,
+                        &tensor));
+    tensor.entry.type = tensor.info->name;
+    tensor.entry.dtype = tensor.info->dtype;
+    tensor.entry.name = host_strdup(item->string);
+    if (!tensor.entry.name)
+        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a name",
+                         file->path);
+    return file_add_tensor(file, &tensor);
+}
+
+static BELL_MUST_CHECK bell_status
+read_texts(struct bell_file *file, const cJSON *texts)
+{
+    const cJSON *item;
+
+    cJSON_ArrayForEach(item, texts)
+    {
+        struct file_value value = {.kind = FILE_STR};
+        char *key;
+        if (!cJSON_IsString(item))
+            return bell_fail(BELL_E_IO, "%s: __metadata__ has what is no text",
+                             file->path);
+        value.text = item->valuestring;
+        value.n = strlen(item->valuestring);
+        BELL_TRY(file_check_name(file, item->string, strlen(item->string)));
+        key = host_strdup(item->string);
+        if (!key)
+            return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a key",
+                             file->path);
+        BELL_TRY(file_add_meta(file, key, &value));
+    }
+    return BELL_OK;
+}
+
+bell_status
+file_read_safetensors(struct bell_file *file)
+{
+    const cJSON *item;
+    uint64_t n;
+
+    memcpy(&n, file->data, sizeof(n));
+    if (n > HEADER_MAX_BYTES || n > file->size_bytes - 8)
+        return bell_fail(BELL_E_IO,
+                         "%s: a header of %llu bytes, the file has %zu, and "
+                         "%llu are possible",
+                         file->path, (unsigned long long)n, file->size_bytes,
+                         HEADER_MAX_BYTES);
+    file->document = cJSON_ParseWithLength((const char *)file->data + 8, n);
+    if (!cJSON_IsObject((cJSON *)file->document))
+        return bell_fail(BELL_E_IO, "%s: the header is no JSON object",
+                         file->path);
+    cJSON_ArrayForEach(item, (cJSON *)file->document)
+    {
+        BELL_TRY(file_check_name(file, item->string, strlen(item->string)));
+        if (strcmp(item->string, "__metadata__") == 0)
+            BELL_TRY(read_texts(file, item));
+        else
+            BELL_TRY(read_entry(file, item, 8 + n));
+    }
+    return BELL_OK;
+}
+
+void
+file_free_safetensors(struct bell_file *file)
+{
+    cJSON_Delete(file->document);
+}
+
+#else
+
+bell_status
+file_read_safetensors(struct bell_file *file)
+{
+    return bell_fail(BELL_E_UNSUPPORTED,
+                     "%s: safetensors need cJSON, and this was built without",
+                     file->path);
+}
+
+void
+file_free_safetensors(struct bell_file *file)
+{
+    (void)file;
+}
+
+#endif

@@ -1,0 +1,348 @@
+#!/usr/bin/env python3
+"""Files of tensors, by `doorbell eval --in w=FILE:NAME`: every type of GGUF
+and safetensors against plain Python, and damaged files.
+
+usage: test_files.py DOORBELL [--small] [--sim]
+"""
+import json
+import os
+import random
+import struct
+import sys
+import tempfile
+
+from cli import Tap, expect, expect_json_error, run
+
+SMALL = '--small' in sys.argv
+
+
+def f32(x):
+    return struct.unpack('<f', struct.pack('<f', x))[0]
+
+
+def half(data, at):
+    return struct.unpack_from('<e', data, at)[0]
+
+
+def nibbles(data):
+    return [b & 15 for b in data] + [b >> 4 for b in data]
+
+
+def fifth(data, at):
+    bits, low = struct.unpack_from('<I', data, at)[0], nibbles(data[at + 4:])
+    return [q | (bits >> i & 1) << 4 for i, q in enumerate(low)]
+
+
+def scales_k(b):
+    """The 6-bit scales and least values of Q4_K and Q5_K."""
+    scales = [b[j] & 63 if j < 4 else b[j + 4] & 15 | b[j - 4] >> 6 << 4
+              for j in range(8)]
+    least = [b[j + 4] & 63 if j < 4 else b[j + 4] >> 4 | b[j] >> 6 << 4
+             for j in range(8)]
+    return scales, least
+
+
+def with_least(b, q):
+    d, m = half(b, 0), half(b, 2)
+    scales, least = scales_k(b[4:16])
+    return [f32(f32(f32(d * scales[i // 32]) * x) - f32(m * least[i // 32]))
+            for i, x in enumerate(q)]
+
+
+def q4_k(b):
+    q = []
+    for j in range(4):
+        q += nibbles(b[16 + 32 * j:48 + 32 * j])
+    return with_least(b, q)
+
+
+def q5_k(b):
+    q = []
+    for j in range(4):
+        q += nibbles(b[48 + 32 * j:80 + 32 * j])
+    return with_least(b, [x | (b[16 + i % 32] >> i // 32 & 1) << 4
+                          for i, x in enumerate(q)])
+
+
+def q6_k(b):
+    q, d = [], half(b, 208)
+    for h in range(2):
+        low, high = b[64 * h:64 * h + 64], b[128 + 32 * h:160 + 32 * h]
+        for j in range(4):
+            q += [(low[j % 2 * 32 + i] >> j // 2 * 4 & 15 |
+                   (high[i] >> 2 * j & 3) << 4) - 32 for i in range(32)]
+    scales = struct.unpack_from('<16b', b, 192)
+    return [f32(f32(d * scales[i // 16]) * x) for i, x in enumerate(q)]
+
+
+# Number of ggml, bytes and elements of a block, its values.
+BLOCKS = {
+    'Q4_0': (2, 18, 32, lambda b: [f32((q - 8) * half(b, 0))
+                                   for q in nibbles(b[2:])]),
+    'Q4_1': (3, 20, 32, lambda b: [f32(f32(q * half(b, 0)) + half(b, 2))
+                                   for q in nibbles(b[4:])]),
+    'Q5_0': (6, 22, 32, lambda b: [f32((q - 16) * half(b, 0))
+                                   for q in fifth(b, 2)]),
+    'Q5_1': (7, 24, 32, lambda b: [f32(f32(q * half(b, 0)) + half(b, 2))
+                                   for q in fifth(b, 4)]),
+    'Q8_0': (8, 34, 32, lambda b: [f32(q * half(b, 0))
+                                   for q in struct.unpack('<32b', b[2:])]),
+    'Q4_K': (12, 144, 256, q4_k),
+    'Q5_K': (13, 176, 256, q5_k),
+    'Q6_K': (14, 210, 256, q6_k),
+}
+HALVES = {'Q4_1': (0, 2), 'Q5_1': (0, 2), 'Q4_K': (0, 2), 'Q5_K': (0, 2),
+          'Q6_K': (208,)}
+# Number, struct's letter, the dtype that .npy has for it.
+PLAIN = {
+    'F32': (0, 'f', '<f4'), 'F16': (1, 'e', '<f2'), 'I8': (24, 'b', '|i1'),
+    'I16': (25, 'h', '<i2'), 'I32': (26, 'i', '<i4'), 'I64': (27, 'q', '<i8'),
+    'F64': (28, 'd', '<f8'), 'BF16': (30, None, '<f4'),
+}
+
+
+def text(value):
+    return struct.pack('<Q', len(value.encode())) + value.encode()
+
+
+def meta(key, kind, letter, value):
+    return text(key) + struct.pack('<I' + letter, kind, value)
+
+
+def gguf(tensors, metas=(), align=32, version=3):
+    """tensors: (name, number, sizes with the outermost first, bytes)."""
+    head = struct.pack('<4sIQQ', b'GGUF', version, len(tensors), len(metas))
+    head += b''.join(metas)
+    data = b''
+    for name, number, shape, content in tensors:
+        head += text(name) + struct.pack('<I', len(shape))
+        head += struct.pack(f'<{len(shape)}Q', *reversed(shape))
+        head += struct.pack('<IQ', number, len(data))
+        data += content + bytes(-len(content) % align)
+    return head + bytes(-len(head) % align) + data
+
+
+def safetensors(tensors, metas=None):
+    header, data = {}, b''
+    if metas:
+        header['__metadata__'] = metas
+    for name, dtype, shape, content in tensors:
+        header[name] = {'dtype': dtype, 'shape': shape,
+                        'data_offsets': [len(data), len(data) + len(content)]}
+        data += content
+    header = json.dumps(header).encode()
+    return struct.pack('<Q', len(header)) + header + data
+
+
+def random_blocks(rng, kind, n):
+    _, n_bytes, _, _ = BLOCKS[kind]
+    blocks = []
+    for _ in range(n):
+        block = bytearray(rng.randbytes(n_bytes))
+        for at in HALVES.get(kind, (0,)):
+            struct.pack_into('<e', block, at, rng.uniform(-2, 2))
+        blocks.append(bytes(block))
+    return blocks
+
+
+class Files:
+    def __init__(self, folder):
+        self.folder = folder
+
+    def write(self, name, content):
+        path = os.path.join(self.folder, name)
+        with open(path, 'wb') as file:
+            file.write(content)
+        return path
+
+    def read(self, path, name, device, expr='w'):
+        """Descriptor, shape and bytes of the values, and complaints."""
+        out = os.path.join(self.folder, 'out.npy')
+        done = run('eval', expr, '--in', f'w={path}:{name}', '--out', out,
+                   '--device', device)
+        complaints = expect(done, 0)
+        if complaints:
+            return None, None, b'', complaints
+        with open(out, 'rb') as file:
+            data = file.read()
+        start = 10 + struct.unpack_from('<H', data, 8)[0]
+        header = eval(data[10:start].decode())  # pylint: disable=eval-used
+        return header['descr'], header['shape'], data[start:], []
+
+
+def check_blocks(tap, files, device):
+    rng = random.Random(3)
+    tensors, want = [], {}
+    for kind, (number, _, n_elems, values) in BLOCKS.items():
+        blocks = random_blocks(rng, kind, 6)
+        tensors.append((f'{kind} one', number, (3, 2 * n_elems),
+                        b''.join(blocks)))
+        want[kind] = sum((values(block) for block in blocks), [])
+    path = files.write('blocks.gguf', gguf(tensors))
+    for kind, (_, _, n_elems, _) in BLOCKS.items():
+        descr, shape, data, complaints = files.read(path, f'{kind} one',
+                                                    device)
+        if not complaints:
+            if (descr, shape) != ('<f4', (3, 2 * n_elems)):
+                complaints.append(f'{descr} {shape}')
+            got = struct.unpack(f'<{len(data) // 4}f', data)
+            wrong = [i for i, (a, b) in enumerate(zip(got, want[kind]))
+                     if a != b]
+            if wrong or len(got) != len(want[kind]):
+                complaints.append(f'{len(wrong)} of {len(got)} differ: number '
+                                  f'{wrong[:3]}')
+        tap.check(f'{kind} on {device}', complaints)
+    done = run('eval', 'sum(w, 1)', '--in', f'w={path}:Q4_K one', '--device',
+               device, '--json')
+    tap.check(f'computing with blocks on {device}', expect(done, 0))
+
+
+def check_plain(tap, files):
+    rng = random.Random(4)
+    for kind, (number, letter, want) in PLAIN.items():
+        shapes = ((2, 3, 5), (), (7,), (0, 4))
+        tensors = []
+        for shape in shapes:
+            n = 1
+            for size in shape:
+                n *= size
+            if letter is None:
+                content = struct.pack(f'<{n}H', *[rng.randrange(0x7000)
+                                                  for _ in range(n)])
+            elif letter in 'efd':
+                content = struct.pack(f'<{n}{letter}',
+                                      *[rng.gauss(0, 1) for _ in range(n)])
+            else:
+                content = rng.randbytes(n * struct.calcsize(letter))
+            tensors.append((f't{shape}', number, shape, content))
+        both = (('a.gguf', gguf(tensors)), ('a.safetensors', safetensors(
+            [(name, kind, list(shape), content)
+             for name, _, shape, content in tensors], {'format': 'pt'})))
+        for file_name, content in both:
+            path = files.write(file_name, content)
+            complaints = []
+            for name, _, shape, data in tensors:
+                descr, got_shape, got, more = files.read(path, name, 'CPU')
+                complaints += more
+                if letter is None:
+                    data = b''.join(b'\0\0' + data[i:i + 2]
+                                    for i in range(0, len(data), 2))
+                if not more and (descr, got_shape, got) != (want, shape, data):
+                    complaints.append(f'{name}: {descr} {got_shape}')
+            tap.check(f'{kind} of {file_name}', complaints)
+
+
+def refuses(tap, files, what, content, part, ending='.gguf', name='x'):
+    path = files.write('bad' + ending, content)
+    tap.check(f'refuses {what}', expect_json_error(
+        run('eval', 'w', '--in', f'w={path}:{name}', '--json'),
+        6 if part in ('GGUF of version', 'neither', 'of type') else 1, part))
+
+
+def check_refusals(tap, files):
+    one = ('x', 0, (2, 2), bytes(16))
+    good = gguf([one], [meta('general.alignment', 4, 'I', 32)])
+    for what, content, part in (
+            ('another file', b'PK\3\4' + bytes(100), 'neither'),
+            ('an empty file', b'', 'too short'),
+            ('another version', gguf([one], version=4), 'GGUF of version'),
+            ('too many tensors', good[:8] + b'\xff' * 8 + good[16:],
+             'tensors and'),
+            ('two of a name', gguf([one, one]), "two tensors are called 'x'"),
+            ('data behind the end', good[:-20], 'ends at byte'),
+            ('a name that is no text', good.replace(text('x'), text('\x1b')),
+             'byte 0x1b'),
+            ('17 axes', gguf([('x', 0, (1,) * 17, bytes(4))]), '17 axes'),
+            ('too many elements', gguf([('x', 0, (1 << 40, 1 << 40), b'')]),
+             'too many elements'),
+            ('rows of half a block', gguf([('x', 2, (2, 16), bytes(18))]),
+             'no blocks of 32'),
+            ('an unknown type', gguf([('x', 10, (256,), bytes(84))]),
+             'of type'),
+            ('an alignment of 3', gguf([one], [meta('general.alignment', 4,
+                                                    'I', 3)]), 'aligned to 3'),
+            ('a key twice', gguf([one], [meta('a', 4, 'I', 3)] * 2),
+             'there twice'),
+            ('a value of no type', gguf([one], [meta('a', 13, 'I', 3)]),
+             'type 13'),
+            ('a long list', gguf([one], [text('a') + struct.pack(
+                '<IIQ', 9, 4, 1 << 62)]), 'are to follow'),
+            ('a list of many strings', gguf([one], [text('a') + struct.pack(
+                '<IIQ', 9, 8, 1 << 61)]), 'are to follow')):
+        if part == 'type 13':
+            tap.check(f'refuses {what}', expect_json_error(
+                run('eval', 'w', '--in', 'w=' + files.write(
+                    'bad.gguf', content) + ':x', '--json'), 6, part))
+            continue
+        refuses(tap, files, what, content, part)
+    refuses(tap, files, 'a name that is not there', good, "no tensor 'y'",
+            name='y')
+    entry = {'dtype': 'F32', 'shape': [2], 'data_offsets': [0, 8]}
+    for what, header, part in (
+            ('no JSON', b'{"x": ', 'no JSON'), ('a list', b'[1, 2]', 'neither'),
+            ('no dtype', {'x': {}}, 'no dtype'),
+            ('no shape', {'x': {'dtype': 'F32'}}, 'no shape'),
+            ('a size of -1', {'x': dict(entry, shape=[-1])}, 'no size'),
+            ('a size of 1.5', {'x': dict(entry, shape=[1.5])}, 'no size'),
+            ('another number of bytes', {'x': dict(entry, shape=[3])},
+             'has 8 bytes'),
+            ('places behind the end', {'x': dict(entry,
+                                                 data_offsets=[4, 12])},
+             'not in the file'),
+            ('places backwards', {'x': dict(entry, data_offsets=[8, 0])},
+             'not in the file'),
+            ('a dtype that there is not', {'x': dict(entry, dtype='C64')},
+             'of type'),
+            ('metadata of numbers', {'__metadata__': {'a': 1}}, 'no text')):
+        if isinstance(header, dict):
+            header = json.dumps(header).encode()
+        refuses(tap, files, what, struct.pack('<Q', len(header)) + header +
+                bytes(8), part, '.safetensors')
+    refuses(tap, files, 'a long header', struct.pack('<Q', 1 << 40) + b'{' +
+            bytes(20), 'header of', '.safetensors')
+
+
+def check_damage(tap, files):
+    """No file, however damaged, does more than be refused."""
+    rng = random.Random(6)
+    whole = (('.gguf', gguf(
+        [('x', 8, (2, 32), bytes(68)), ('y', 0, (3,), bytes(12))],
+        [meta('a', 4, 'I', 3), text('b') + struct.pack('<I', 8) + text('hey'),
+         text('c') + struct.pack('<IIQ', 9, 8, 2) + text('p') + text('q')])),
+        ('.safetensors', safetensors([('x', 'F32', [2, 2], bytes(16)),
+                                      ('y', 'I8', [3], bytes(3))],
+                                     {'format': 'pt'})))
+    for ending, content in whole:
+        complaints = []
+        for i in range(40 if SMALL else 150):
+            bad = bytearray(content)
+            if i % 3 == 0:
+                bad = bad[:rng.randrange(len(bad))]
+            else:
+                for _ in range(rng.randrange(1, 4)):
+                    bad[rng.randrange(len(bad))] ^= 1 << rng.randrange(8)
+            path = files.write('damaged' + ending, bytes(bad))
+            done = run('eval', 'w', '--in', f'w={path}:x', '--json')
+            if done.returncode not in (0, 1, 6):
+                complaints += [f'{bytes(bad)}', f'exit code {done.returncode}',
+                               done.stderr]
+                break
+        tap.check(f'damaged {ending}', complaints)
+
+
+def main():
+    tap = Tap()
+    with tempfile.TemporaryDirectory() as folder:
+        files = Files(folder)
+        check_blocks(tap, files, 'CPU')
+        if '--sim' in sys.argv:
+            check_blocks(tap, files, 'NV@sim:sm_90')
+            check_blocks(tap, files, 'AMD@sim:gfx1100')
+        check_plain(tap, files)
+        check_refusals(tap, files)
+        check_damage(tap, files)
+    tap.finish()
+
+
+if __name__ == '__main__':
+    main()
