@@ -12,6 +12,7 @@ import sys
 import tempfile
 
 from cli import Tap, expect, expect_json_error, run
+from gguf_write import gguf, gguf_meta, text
 
 SMALL = '--small' in sys.argv
 
@@ -99,27 +100,6 @@ PLAIN = {
     'I16': (25, 'h', '<i2'), 'I32': (26, 'i', '<i4'), 'I64': (27, 'q', '<i8'),
     'F64': (28, 'd', '<f8'), 'BF16': (30, None, '<f4'),
 }
-
-
-def text(value):
-    return struct.pack('<Q', len(value.encode())) + value.encode()
-
-
-def meta(key, kind, letter, value):
-    return text(key) + struct.pack('<I' + letter, kind, value)
-
-
-def gguf(tensors, metas=(), align=32, version=3):
-    """tensors: (name, number, sizes with the outermost first, bytes)."""
-    head = struct.pack('<4sIQQ', b'GGUF', version, len(tensors), len(metas))
-    head += b''.join(metas)
-    data = b''
-    for name, number, shape, content in tensors:
-        head += text(name) + struct.pack('<I', len(shape))
-        head += struct.pack(f'<{len(shape)}Q', *reversed(shape))
-        head += struct.pack('<IQ', number, len(data))
-        data += content + bytes(-len(content) % align)
-    return head + bytes(-len(head) % align) + data
 
 
 def safetensors(tensors, metas=None):
@@ -241,7 +221,7 @@ def refuses(tap, files, what, content, part, ending='.gguf', name='x'):
 
 def check_refusals(tap, files):
     one = ('x', 0, (2, 2), bytes(16))
-    good = gguf([one], [meta('general.alignment', 4, 'I', 32)])
+    good = gguf([one], [gguf_meta('general.alignment', 4, 'I', 32)])
     for what, content, part in (
             ('another file', b'PK\3\4' + bytes(100), 'neither'),
             ('an empty file', b'', 'too short'),
@@ -259,11 +239,11 @@ def check_refusals(tap, files):
              'no blocks of 32'),
             ('an unknown type', gguf([('x', 10, (256,), bytes(84))]),
              'of type'),
-            ('an alignment of 3', gguf([one], [meta('general.alignment', 4,
+            ('an alignment of 3', gguf([one], [gguf_meta('general.alignment', 4,
                                                     'I', 3)]), 'aligned to 3'),
-            ('a key twice', gguf([one], [meta('a', 4, 'I', 3)] * 2),
+            ('a key twice', gguf([one], [gguf_meta('a', 4, 'I', 3)] * 2),
              'there twice'),
-            ('a value of no type', gguf([one], [meta('a', 13, 'I', 3)]),
+            ('a value of no type', gguf([one], [gguf_meta('a', 13, 'I', 3)]),
              'type 13'),
             ('a long list', gguf([one], [text('a') + struct.pack(
                 '<IIQ', 9, 4, 1 << 62)]), 'are to follow'),
@@ -307,7 +287,7 @@ def check_damage(tap, files):
     rng = random.Random(6)
     whole = (('.gguf', gguf(
         [('x', 8, (2, 32), bytes(68)), ('y', 0, (3,), bytes(12))],
-        [meta('a', 4, 'I', 3), text('b') + struct.pack('<I', 8) + text('hey'),
+        [gguf_meta('a', 4, 'I', 3), text('b') + struct.pack('<I', 8) + text('hey'),
          text('c') + struct.pack('<IIQ', 9, 8, 2) + text('p') + text('q')])),
         ('.safetensors', safetensors([('x', 'F32', [2, 2], bytes(16)),
                                       ('y', 'I8', [3], bytes(3))],

@@ -14,6 +14,7 @@ import sys
 import tempfile
 
 from cli import Tap, data_dir, expect, expect_json_error, run
+from gguf_write import gguf, gguf_list, gguf_meta, gguf_text, text
 
 SMALL = '--small' in sys.argv
 SIMULATED = '--sim' in sys.argv
@@ -85,21 +86,31 @@ def rms_norm(x, weight):
     return [a * scale * w for a, w in zip(x, weight)]
 
 
-def turned(x, head, place):
+def turned(x, head, place, halves):
+    """Pairs of neighbours turned by the place, or of a head's halves."""
     out = list(x)
-    for i in range(0, len(x), 2):
-        angle = place / 10000 ** (i % head / head)
-        out[i] = x[i] * math.cos(angle) - x[i + 1] * math.sin(angle)
-        out[i + 1] = x[i] * math.sin(angle) + x[i + 1] * math.cos(angle)
+    for pair in range(len(x) // 2):
+        h, j = divmod(pair, head // 2)
+        a = h * head + (j if halves else 2 * j)
+        b = a + (head // 2 if halves else 1)
+        angle = place / 10000 ** (2 * j / head)
+        out[a] = x[a] * math.cos(angle) - x[b] * math.sin(angle)
+        out[b] = x[a] * math.sin(angle) + x[b] * math.cos(angle)
     return out
+
+
+def projected(layer, name, x):
+    y = product(layer['w' + name], x)
+    return [a + b for a, b in zip(y, layer.get('b' + name, [0] * len(y)))]
 
 
 def attention(layer, x, shape, cache, place):
     dim, _, _, heads, kv_heads, _, _ = shape
     head, out = dim // heads, []
-    q = turned(product(layer['wq'], x), head, place)
-    cache.append((turned(product(layer['wk'], x), head, place),
-                  product(layer['wv'], x)))
+    halves = 'bq' in layer
+    q = turned(projected(layer, 'q', x), head, place, halves)
+    cache.append((turned(projected(layer, 'k', x), head, place, halves),
+                  projected(layer, 'v', x)))
     for h in range(heads):
         at = h // (heads // kv_heads) * head
         scores = [sum(a * b for a, b in zip(q[h * head:(h + 1) * head],
@@ -180,8 +191,10 @@ class Files:
         self.tokenizer = os.path.join(folder, 'tokenizer.bin')
 
     def demo(self, *args, **environment):
-        return run('demo', 'llama', '--model', self.model, '--tokenizer',
-                   self.tokenizer, *args, **environment)
+        if self.tokenizer:
+            args = ('--tokenizer', self.tokenizer) + args
+        return run('demo', 'llama', '--model', self.model, *args,
+                   **environment)
 
 
 def check_small(tap, files):
@@ -212,6 +225,120 @@ def check_small(tap, files):
                     complaints.append(f'{got["n_prompt_tokens"]} tokens of '
                                       f'the prompt, not {len(prompt)}')
             tap.check(f'as in Python: {name}', complaints)
+
+
+NAMES = {'attn_norm': 'attn_norm', 'wq': 'attn_q', 'wk': 'attn_k',
+         'wv': 'attn_v', 'wo': 'attn_output', 'ffn_norm': 'ffn_norm',
+         'w1': 'ffn_gate', 'w2': 'ffn_down', 'w3': 'ffn_up'}
+
+
+def q8_0(row):
+    """Blocks of 32, and the values that they have."""
+    data, values = b'', []
+    for at in range(0, len(row), 32):
+        block = row[at:at + 32]
+        scale, = struct.unpack('<e', struct.pack(
+            '<e', max(map(abs, block)) / 127))
+        q = [max(-127, min(127, round(x / scale))) for x in block]
+        data += struct.pack('<e32b', scale, *q)
+        values += [x * scale for x in q]
+    return data, values
+
+
+def write_gguf(path, shape, model, kind, metas=None):
+    """The model, whose matrices become what they are in the file."""
+    dim, hidden, layers, heads, kv_heads, tokens, context = shape
+    number = {'F32': 0, 'Q8_0': 8}[kind]
+    tensors = []
+
+    def add(name, value):
+        is_matrix = isinstance(value[0], list)
+        if kind == 'Q8_0' and is_matrix:
+            both = [q8_0(row) for row in value]
+            data = b''.join(row for row, _ in both)
+            value[:] = [row for _, row in both]
+        else:
+            numbers = list(flat(value))
+            data = struct.pack(f'<{len(numbers)}f', *numbers)
+        sizes = (len(value), len(value[0])) if is_matrix else (len(value),)
+        tensors.append((name, number if is_matrix else 0, sizes, data))
+
+    add('token_embd.weight', model['embedding'])
+    for i, layer in enumerate(model['layers']):
+        for name, gguf_name in NAMES.items():
+            add(f'blk.{i}.{gguf_name}.weight', layer[name])
+            if 'b' + name[1:] in layer:
+                add(f'blk.{i}.{gguf_name}.bias', layer['b' + name[1:]])
+    add('output_norm.weight', model['norm'])
+    if model['classifier'] is not model['embedding']:
+        add('output.weight', model['classifier'])
+    if metas is None:
+        family = 'qwen2' if 'bq' in model['layers'][0] else 'llama'
+        metas = [
+            gguf_text('general.architecture', family),
+            gguf_meta(f'{family}.embedding_length', 4, 'I', dim),
+            gguf_meta(f'{family}.feed_forward_length', 4, 'I', hidden),
+            gguf_meta(f'{family}.block_count', 4, 'I', layers),
+            gguf_meta(f'{family}.attention.head_count', 4, 'I', heads),
+            gguf_meta(f'{family}.attention.head_count_kv', 4, 'I', kv_heads),
+            gguf_meta(f'{family}.context_length', 4, 'I', context),
+            gguf_meta(f'{family}.attention.layer_norm_rms_epsilon', 6, 'f',
+                      1e-5),
+            gguf_text('tokenizer.ggml.model', 'llama'),
+            gguf_list('tokenizer.ggml.tokens', 8,
+                      [text(p.replace(' ', '\u2581')) for p in PIECES]),
+            gguf_list('tokenizer.ggml.scores', 6,
+                      [struct.pack('<f', SCORES.get(p, -10.0))
+                       for p in PIECES]),
+            gguf_list('tokenizer.ggml.token_type', 5,
+                      [struct.pack('<i', 3 if p in ('<s>', '</s>') else
+                                   6 if p.startswith('<0x') else 1)
+                       for p in PIECES]),
+            gguf_meta('tokenizer.ggml.bos_token_id', 4, 'I', 1),
+            gguf_meta('tokenizer.ggml.eos_token_id', 4, 'I', 2),
+        ]
+    with open(path, 'wb') as file:
+        file.write(gguf(tensors, metas))
+
+
+def check_gguf(tap, files):
+    """The same models from GGUF, with float32 and with blocks."""
+    rng = random.Random(8)
+    shape = (32, 64, 2, 4, 2, 23, 16)
+    tokenizer, files.tokenizer = files.tokenizer, None
+    for kind, shared, biases in (('F32', True, False), ('F32', False, False),
+                                 ('Q8_0', False, False), ('F32', True, True)):
+        while True:
+            model = make_model(rng, shape, shared)
+            for layer in model['layers'] if biases else ():
+                for name in 'qkv':
+                    layer['b' + name] = [rng.gauss(0, 0.3)
+                                         for _ in layer['w' + name]]
+            write_gguf(files.model, shape, model, kind)
+            want, margin = greedy(model, shape, [1, 6, 12], 12)
+            if margin > 1e-3:
+                break
+        done = files.demo('--prompt', 'abc', '--steps', '12', '--temperature',
+                          '0', '--json')
+        complaints = expect(done, 0)
+        if not complaints and (json.loads(done.stdout)['text'] !=
+                               written(want[1:])):
+            complaints.append(f'{done.stdout}, not {written(want[1:])!r}')
+        tap.check(f'GGUF of {kind}, {shared}, {biases}', complaints)
+    for what, part, code, metas in (
+            ('another family', 'mamba', 6,
+             [gguf_text('general.architecture', 'mamba')]),
+            ('no sizes', 'no such model', 1,
+             [gguf_text('general.architecture', 'llama')])):
+        write_gguf(files.model, shape, model, 'F32', metas)
+        tap.check(f'refuses a GGUF of {what}', expect_json_error(
+            files.demo('--json'), code, part))
+    model['layers'][1]['wk'].pop()
+    write_gguf(files.model, shape, model, 'F32')
+    tap.check('refuses a GGUF with a tensor of another shape',
+              expect_json_error(files.demo('--json'), 1,
+                                'blk.1.attn_k.weight'))
+    files.tokenizer = tokenizer
 
 
 def check_tokens(tap, files):
@@ -305,7 +432,7 @@ def check_refusals(tap, files):
     tap.check('no model', expect_json_error(files.demo('--json'), 1,
                                             'model.bin'))
     tap.check('neither file', expect_json_error(
-        run('demo', 'llama', '--json'), 2, '--tokenizer'))
+        run('demo', 'llama', '--json'), 2, '--model'))
 
 
 def check_memory(tap, files):
@@ -363,6 +490,7 @@ def main():
         files = Files(folder)
         write_tokenizer(files.tokenizer)
         check_small(tap, files)
+        check_gguf(tap, files)
         check_tokens(tap, files)
         check_choice(tap, files)
         check_refusals(tap, files)

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "base/thread.h"
+#include "doorbell/files.h"
 #include "doorbell/stats.h"
 #include "tools/json.h"
 #include "tools/tools.h"
@@ -114,7 +115,7 @@ run_steps(struct talk *talk)
             n_kernels = stats.n_kernels_compiled;
         talk->n_late = stats.n_kernels_compiled - n_kernels;
         last = talk->tokens[talk->n_tokens - 1];
-        if (last == LLAMA_BEGIN || last == LLAMA_END)
+        if (last == talk->vocab.begin || last == talk->vocab.end)
             return BELL_OK;
         BELL_TRY(print_token(talk, talk->n_tokens - 1));
         first = talk->n_tokens - 1;
@@ -123,7 +124,7 @@ run_steps(struct talk *talk)
 }
 
 /* The prompt's tokens, and room for what follows. --steps counts what is
- * behind LLAMA_BEGIN, the prompt included. */
+ * behind the beginning, the prompt included. */
 static BELL_MUST_CHECK bell_status
 begin_text(struct talk *talk)
 {
@@ -152,13 +153,46 @@ begin_text(struct talk *talk)
 }
 
 static BELL_MUST_CHECK bell_status
+load_gguf(struct bell_context *ctx, struct talk *talk,
+          const struct bell_file *file)
+{
+    const char *path = talk->options->model;
+
+    BELL_TRY(llama_load(ctx, path, file, &talk->model));
+    if (talk->options->tokenizer)
+        return llama_vocab_load(talk->options->tokenizer,
+                                talk->model.shape.n_tokens, &talk->vocab);
+    return llama_vocab_from_gguf(file, path, talk->model.shape.n_tokens,
+                                 &talk->vocab);
+}
+
+static BELL_MUST_CHECK bell_status
+load_model(struct bell_context *ctx, struct talk *talk)
+{
+    const char *path = talk->options->model;
+    struct bell_file *file;
+    bell_status status;
+
+    if (llama_is_gguf(path)) {
+        BELL_TRY(bell_file_open(path, &file));
+        status = load_gguf(ctx, talk, file);
+        bell_file_close(file);
+        return status;
+    }
+    if (!talk->options->tokenizer)
+        return bell_fail(BELL_E_INVALID, "a checkpoint of llama2.c needs "
+                                         "--tokenizer FILE");
+    BELL_TRY(llama_load(ctx, path, NULL, &talk->model));
+    return llama_vocab_load(talk->options->tokenizer,
+                            talk->model.shape.n_tokens, &talk->vocab);
+}
+
+static BELL_MUST_CHECK bell_status
 run_talk(struct bell_context *ctx, struct talk *talk)
 {
     const struct llama_options *options = talk->options;
 
-    BELL_TRY(llama_load(ctx, options->model, &talk->model));
-    BELL_TRY(llama_vocab_load(options->tokenizer, talk->model.shape.n_tokens,
-                              &talk->vocab));
+    BELL_TRY(load_model(ctx, talk));
     BELL_TRY(llama_chooser_init((size_t)talk->model.shape.n_tokens,
                                 options->temperature, options->top_p,
                                 (uint64_t)options->seed, &talk->chooser));
@@ -259,9 +293,9 @@ llama_demo(int argc, char **argv)
     const struct tool_opt opts[] = {
         {"DEMO", NULL, TOOL_OPT_STRING, &options.demo, 0, 0, "llama"},
         {"--model", "FILE", TOOL_OPT_STRING, &options.model, 0, 0,
-         "a checkpoint of llama2.c"},
+         "a checkpoint of llama2.c, or GGUF"},
         {"--tokenizer", "FILE", TOOL_OPT_STRING, &options.tokenizer, 0, 0,
-         "its tokenizer"},
+         "its tokenizer (GGUF has one)"},
         {"--prompt", "TEXT", TOOL_OPT_STRING, &options.prompt, 0, 0,
          "what the text begins with (default: nothing)"},
         {"--steps", "N", TOOL_OPT_INT, &options.n_steps, 1, 1 << 22,
@@ -277,7 +311,7 @@ llama_demo(int argc, char **argv)
         TOOL_MATH_OPT(&options.math),
         TOOL_JSON_OPT(&options.json),
     };
-    int code = tool_parse("demo llama --model FILE --tokenizer FILE "
+    int code = tool_parse("demo llama --model FILE [--tokenizer FILE] "
                           "[options]\n\n"
                           "Goes on with a text by a language model. The text "
                           "alone goes to stdout, as it comes;\nhow fast it "
@@ -286,9 +320,8 @@ llama_demo(int argc, char **argv)
 
     if (code != TOOL_GO_ON)
         return code;
-    if (!options.model || !options.tokenizer)
-        return tool_usage(options.json, "demo: llama needs --model FILE and "
-                                        "--tokenizer FILE");
+    if (!options.model)
+        return tool_usage(options.json, "demo: llama needs --model FILE");
     if (options.temperature < 0)
         return tool_usage(options.json, "demo: --temperature %g is below 0",
                           options.temperature);

@@ -18,15 +18,17 @@
 
 /* ---- vocabulary ---------------------------------------------------------- */
 
-#define LLAMA_UNKNOWN 0
-#define LLAMA_BEGIN   1
-#define LLAMA_END     2
+struct bell_file;
+
+#define LLAMA_PIECE_MAX_BYTES 4096
+#define LLAMA_UNKNOWN         0
 
 /* A token's text. */
 struct llama_piece {
     const char *text; /* in llama_vocab.bytes; not terminated */
     uint32_t n_bytes;
-    float score; /* of two neighbours the better joins first */
+    float score;     /* of two neighbours the better joins first */
+    bool is_control; /* no text: where one begins or ends */
 };
 
 /* The vocabulary of a SentencePiece tokenizer. */
@@ -37,6 +39,7 @@ struct llama_vocab {
     int32_t of_byte[256];       /* the token <0xNN>, or -1 */
     uint8_t all_bytes[256];     /* 0, 1, 2, ...: what these tokens are */
     int32_t n;
+    int32_t begin, end; /* tokens */
 };
 
 /* Reads llama2.c's tokenizer file for a model of n tokens: the longest token's
@@ -44,16 +47,26 @@ struct llama_vocab {
  * truncated, too long, a length that cannot be. */
 BELL_MUST_CHECK bell_status llama_vocab_load(const char *path, int64_t n,
                                              struct llama_vocab *out_vocab);
+/* That of a GGUF file. BELL_E_UNSUPPORTED: another kind of tokenizer. */
+BELL_MUST_CHECK bell_status
+llama_vocab_from_gguf(const struct bell_file *file, const char *path, int64_t n,
+                      struct llama_vocab *out_vocab);
 void llama_vocab_fini(struct llama_vocab *vocab);
 
-/* The tokens of a text, LLAMA_BEGIN first; *out_tokens is host memory, owned
+/* For those that fill one in: room for n pieces; and, when these and `bytes` are
+ * set, the rest. */
+BELL_MUST_CHECK bell_status llama_vocab_init(int64_t n,
+                                             struct llama_vocab *out_vocab);
+void llama_vocab_sort(struct llama_vocab *vocab);
+
+/* The tokens of a text, vocab->begin first; *out_tokens is host memory, owned
  * by the caller. */
 BELL_MUST_CHECK bell_status llama_encode(const struct llama_vocab *vocab,
                                          const char *text, int32_t **out_tokens,
                                          size_t *out_n);
 
 /* What token `next` adds to a text that ends in `previous` (it loses its space
- * behind LLAMA_BEGIN); not terminated, of the vocabulary's memory. */
+ * behind vocab->begin); not terminated, of the vocabulary's memory. */
 struct llama_piece llama_decode(const struct llama_vocab *vocab,
                                 int32_t previous, int32_t next);
 
@@ -65,12 +78,19 @@ struct llama_shape {
 
 struct llama_layer {
     struct bell_tensor *attn_norm, *wq, *wk, *wv, *wo; /* as (out, in) */
+    struct bell_tensor *bq, *bk, *bv;                  /* or NULL */
     struct bell_tensor *ffn_norm, *w1, *w2, *w3;
 };
+
+#define LLAMA_EPSILON   1e-5
+#define LLAMA_ROPE_BASE 10000.0
 
 struct llama {
     struct bell_context *ctx;
     struct llama_shape shape;
+    double epsilon, rope_base;
+    bool turns_halves; /* of a head, element j with j + head / 2; else
+                        * neighbours */
     struct bell_tensor *embedding; /* (tokens, dim) */
     struct bell_tensor *norm, *classifier;
     struct bell_tensor *cosines, *sines; /* (context, 1, head / 2) */
@@ -82,11 +102,21 @@ struct llama {
     double n_weight_bytes;      /* read for a token */
 };
 
-/* Reads llama2.c's checkpoint, version 0, into *model, which stays where it is
- * until llama_fini. BELL_E_IO: not such a file, sizes
+/* Reads llama2.c's checkpoint, version 0, or a GGUF file's model into *model, which
+ * stays where it is until llama_fini. `file` is the latter, or NULL. BELL_E_IO: not such a file, sizes
  * that cannot be, truncated, too long. */
 BELL_MUST_CHECK bell_status llama_load(struct bell_context *ctx,
-                                       const char *path, struct llama *model);
+                                       const char *path,
+                                       const struct bell_file *file,
+                                       struct llama *model);
+/* Whether the file begins as GGUF does. */
+bool llama_is_gguf(const char *path);
+/* Parts of llama_load: sizes that can be; the weights of a GGUF file. */
+BELL_MUST_CHECK bell_status llama_check_shape(const char *path,
+                                              const struct llama_shape *shape);
+BELL_MUST_CHECK bell_status llama_load_gguf(const struct bell_file *file,
+                                            const char *path,
+                                            struct llama *model);
 void llama_fini(struct llama *model);
 
 /* The logits that follow tokens[n - 1], of shape (tokens). Either they begin the

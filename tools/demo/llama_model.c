@@ -8,8 +8,6 @@
 #include "base/alloc.h"
 #include "tools/formats/file.h"
 
-#define EPSILON   1e-5
-#define ROPE_BASE 10000.0
 /* Beyond these no such model is; products of three stay far below 2^63. */
 #define DIM_MAX    (1 << 17)
 #define TOKENS_MAX (1 << 22)
@@ -25,15 +23,15 @@ struct source {
     bool is_short; /* something was not there whole */
 };
 
-static BELL_MUST_CHECK bell_status
-check_shape(const char *path, const struct llama_shape *s)
+bell_status
+llama_check_shape(const char *path, const struct llama_shape *s)
 {
     if (s->dim < 1 || s->dim > DIM_MAX || s->hidden < 1 ||
         s->hidden > 8 * DIM_MAX || s->n_layers < 1 ||
         s->n_layers > LAYERS_MAX || s->n_tokens < 3 ||
         s->n_tokens > TOKENS_MAX || s->context < 1 || s->context > TOKENS_MAX)
         return bell_fail(BELL_E_IO,
-                         "%s: not a llama2.c checkpoint: %lld wide, %lld "
+                         "%s: no such model: %lld wide, %lld "
                          "hidden, %lld layers, %lld tokens, context of %lld",
                          path, (long long)s->dim, (long long)s->hidden,
                          (long long)s->n_layers, (long long)s->n_tokens,
@@ -71,7 +69,7 @@ read_shape(struct source *source, struct llama_shape *s, bool *out_shared)
         .n_tokens = words[5] < 0 ? -(int64_t)words[5] : words[5],
         .context = words[6],
     };
-    return check_shape(source->path, s);
+    return llama_check_shape(source->path, s);
 }
 
 /* The next n bytes; NULL: there are not that many. */
@@ -167,7 +165,7 @@ make_tables(struct llama *model)
 
     for (i = 0; cosines && sines && i < n; i++) {
         for (j = 0; j < half; j++) {
-            float rate = 1.0f / powf((float)ROPE_BASE,
+            float rate = 1.0f / powf((float)model->rope_base,
                                      (float)(2 * j) / (float)(2 * half));
             cosines[i * half + j] = cosf((float)i * rate);
             sines[i * half + j] = sinf((float)i * rate);
@@ -215,20 +213,26 @@ struct at {
     struct bell_tensor *cache;
 };
 
-/* Turns neighbouring pairs of x (n, heads, head) by the angles of its place. */
+/* Turns pairs of elements of x (n, heads, head) by the angles of its place:
+ * neighbours, or element j of either half. */
 static struct bell_tensor *
-turn(const struct at *at, struct bell_tensor *x)
+turn(const struct llama *model, const struct at *at, struct bell_tensor *x)
 {
+    int axis = model->turns_halves ? 2 : 3;
     int64_t n = bell_size(x, 0), heads = bell_size(x, 1);
     int64_t half = bell_size(x, 2) / 2;
     struct bell_tensor *a, *b, *parts[2];
 
-    x = bell_reshape(x, BELL_DIMS(n, heads, half, 2));
-    a = bell_select(x, 3, 0);
-    b = bell_select(x, 3, 1);
+    if (axis == 2)
+        x = bell_reshape(x, BELL_DIMS(n, heads, 2, half));
+    else
+        x = bell_reshape(x, BELL_DIMS(n, heads, half, 2));
+    a = bell_select(x, axis, 0);
+    b = bell_select(x, axis, 1);
     parts[0] = bell_sub(bell_mul(a, at->cosines), bell_mul(b, at->sines));
     parts[1] = bell_add(bell_mul(a, at->sines), bell_mul(b, at->cosines));
-    return bell_reshape(bell_stack(parts, 2, 3), BELL_DIMS(n, heads, 2 * half));
+    return bell_reshape(bell_stack(parts, 2, axis),
+                        BELL_DIMS(n, heads, 2 * half));
 }
 
 /* (n, heads * head) as (heads, n, head). */
@@ -251,15 +255,15 @@ attend(const struct llama *model, int64_t number, const struct at *at,
     struct bell_tensor *all[2], *h, *q;
     int i;
 
-    h = bell_rms_norm(x, layer->attn_norm, EPSILON);
-    q = bell_reshape(bell_linear(h, layer->wq, NULL),
+    h = bell_rms_norm(x, layer->attn_norm, model->epsilon);
+    q = bell_reshape(bell_linear(h, layer->wq, layer->bq),
                      BELL_DIMS(n, s->n_heads, head));
-    kv[0] = bell_reshape(bell_linear(h, layer->wk, NULL),
+    kv[0] = bell_reshape(bell_linear(h, layer->wk, layer->bk),
                          BELL_DIMS(n, s->n_kv_heads, head));
-    kv[1] = bell_reshape(bell_linear(h, layer->wv, NULL),
+    kv[1] = bell_reshape(bell_linear(h, layer->wv, layer->bv),
                          BELL_DIMS(n, s->n_kv_heads, head));
-    q = heads_first(turn(at, q));
-    kv[0] = heads_first(turn(at, kv[0]));
+    q = heads_first(turn(model, at, q));
+    kv[0] = heads_first(turn(model, at, kv[0]));
     kv[1] = heads_first(kv[1]);
     if (at->is_own) {
         struct bell_tensor *cache = bell_select(at->cache, 0, number);
@@ -307,10 +311,10 @@ run_layers(const struct llama *model, const struct at *at,
         const struct llama_layer *layer = &model->layers[i];
         x = bell_add(x, attend(model, i, at, x, both));
         kv[i] = bell_stack(both, 2, 0);
-        x = bell_add(
-            x, feed_forward(layer, bell_rms_norm(x, layer->ffn_norm, EPSILON)));
+        x = bell_add(x, feed_forward(layer, bell_rms_norm(x, layer->ffn_norm,
+                                                          model->epsilon)));
     }
-    x = bell_rms_norm(bell_narrow(x, 0, n - 1, 1), model->norm, EPSILON);
+    x = bell_rms_norm(bell_narrow(x, 0, n - 1, 1), model->norm, model->epsilon);
     out[0] = bell_reshape(bell_linear(x, model->classifier, NULL),
                           BELL_DIMS(s->n_tokens));
     out[1] = bell_stack(kv, (uint32_t)s->n_layers, 0);
@@ -403,26 +407,47 @@ load_from(struct llama *model, struct source *source)
     if (!model->layers)
         return bell_fail(BELL_E_NO_MEMORY, "no memory for %lld layers",
                          (long long)model->shape.n_layers);
-    BELL_TRY(take_weights(model, source, is_shared));
+    return take_weights(model, source, is_shared);
+}
+
+static BELL_MUST_CHECK bell_status
+load_checkpoint(const char *path, struct llama *model)
+{
+    struct source source = {.path = path};
+    struct file_bytes file;
+    bell_status status;
+
+    BELL_TRY(file_read(path, &file));
+    source.at = file.data;
+    source.n_left = file.size_bytes;
+    status = load_from(model, &source);
+    file_bytes_fini(&file);
+    return status;
+}
+
+/* What no file has. */
+static BELL_MUST_CHECK bell_status
+make_rest(struct llama *model)
+{
     BELL_TRY(make_tables(model));
     BELL_TRY(make_cache(model));
     return make_jit(model);
 }
 
 bell_status
-llama_load(struct bell_context *ctx, const char *path, struct llama *model)
+llama_load(struct bell_context *ctx, const char *path,
+           const struct bell_file *file, struct llama *model)
 {
-    struct source source = {.path = path};
-    struct file_bytes file;
     bell_status status;
 
     memset(model, 0, sizeof(*model));
     model->ctx = ctx;
-    BELL_TRY(file_read(path, &file));
-    source.at = file.data;
-    source.n_left = file.size_bytes;
-    status = load_from(model, &source);
-    file_bytes_fini(&file);
+    model->epsilon = LLAMA_EPSILON;
+    model->rope_base = LLAMA_ROPE_BASE;
+    status = file ? llama_load_gguf(file, path, model)
+                  : load_checkpoint(path, model);
+    if (status == BELL_OK)
+        status = make_rest(model);
     if (status != BELL_OK)
         llama_fini(model);
     return status;

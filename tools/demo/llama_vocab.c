@@ -13,8 +13,6 @@
 #include "base/alloc.h"
 #include "tools/formats/file.h"
 
-#define PIECE_MAX_BYTES 4096
-
 static int
 compare_texts(const char *a, size_t n_a, const char *b, size_t n_b)
 {
@@ -74,7 +72,7 @@ parse_pieces(const char *path, size_t n_bytes, struct llama_vocab *vocab)
         memcpy(&piece->score, vocab->bytes + at, 4);
         memcpy(&length, vocab->bytes + at + 4, 4);
         at += 8;
-        if (length < 0 || length > PIECE_MAX_BYTES ||
+        if (length < 0 || length > LLAMA_PIECE_MAX_BYTES ||
             (size_t)length > n_bytes - at)
             return bell_fail(BELL_E_IO,
                              "%s: token %d has %d bytes, of %zu that are left",
@@ -103,33 +101,51 @@ find_bytes(struct llama_vocab *vocab)
 }
 
 bell_status
-llama_vocab_load(const char *path, int64_t n, struct llama_vocab *out_vocab)
+llama_vocab_init(int64_t n, struct llama_vocab *out_vocab)
 {
-    struct llama_vocab vocab = {.n = (int32_t)n};
-    struct file_bytes file;
-    bell_status status;
-    int32_t i;
+    struct llama_vocab vocab = {.n = (int32_t)n, .begin = 1, .end = 2};
 
-    BELL_TRY(file_read(path, &file));
-    vocab.bytes = file.data;
     vocab.pieces = host_calloc((size_t)n, sizeof(*vocab.pieces));
     vocab.sorted = host_calloc((size_t)n, sizeof(*vocab.sorted));
-    if (!vocab.pieces || !vocab.sorted)
-        status = bell_fail(BELL_E_NO_MEMORY, "%s: no memory for %d tokens",
-                           path, vocab.n);
-    else
-        status = parse_pieces(path, file.size_bytes, &vocab);
-    if (status != BELL_OK) {
+    if (!vocab.pieces || !vocab.sorted) {
         llama_vocab_fini(&vocab);
-        return status;
+        return bell_fail(BELL_E_NO_MEMORY, "no memory for %d tokens", vocab.n);
     }
-    for (i = 0; i < vocab.n; i++)
-        vocab.sorted[i] = (uint32_t)i;
-    qsort_r(vocab.sorted, (size_t)n, sizeof(*vocab.sorted), by_text,
-            vocab.pieces);
-    find_bytes(&vocab);
     *out_vocab = vocab;
     return BELL_OK;
+}
+
+void
+llama_vocab_sort(struct llama_vocab *vocab)
+{
+    int32_t i;
+
+    for (i = 0; i < vocab->n; i++)
+        vocab->sorted[i] = (uint32_t)i;
+    qsort_r(vocab->sorted, (size_t)vocab->n, sizeof(*vocab->sorted), by_text,
+            vocab->pieces);
+    find_bytes(vocab);
+    vocab->pieces[vocab->begin].is_control = true;
+    vocab->pieces[vocab->end].is_control = true;
+}
+
+bell_status
+llama_vocab_load(const char *path, int64_t n, struct llama_vocab *out_vocab)
+{
+    struct file_bytes file;
+    bell_status status;
+
+    BELL_TRY(llama_vocab_init(n, out_vocab));
+    status = file_read(path, &file);
+    if (status == BELL_OK) {
+        out_vocab->bytes = file.data;
+        status = parse_pieces(path, file.size_bytes, out_vocab);
+    }
+    if (status != BELL_OK)
+        llama_vocab_fini(out_vocab);
+    else
+        llama_vocab_sort(out_vocab);
+    return status;
 }
 
 void
@@ -165,7 +181,7 @@ struct joiner {
     size_t n_parts;
     struct pair *heap; /* the best first; of equals the leftmost */
     size_t n_heap, cap_heap;
-    char text[2 * PIECE_MAX_BYTES];
+    char text[2 * LLAMA_PIECE_MAX_BYTES];
 };
 
 static bool
@@ -336,7 +352,7 @@ llama_encode(const struct llama_vocab *vocab, const char *text,
         ok = join_parts(joiner);
     }
     if (ok) {
-        tokens[n++] = LLAMA_BEGIN;
+        tokens[n++] = vocab->begin;
         for (i = joiner->n_parts ? 0 : NO_PART; i != NO_PART;
              i = joiner->parts[i].next)
             tokens[n++] = joiner->parts[i].token;
@@ -375,10 +391,10 @@ byte_of(const struct llama_piece *piece)
 struct llama_piece
 llama_decode(const struct llama_vocab *vocab, int32_t previous, int32_t next)
 {
-    struct llama_piece piece = {"", 0, 0};
+    struct llama_piece piece = {"", 0, 0, false};
     int byte;
 
-    if (next == LLAMA_BEGIN || next == LLAMA_END)
+    if (vocab->pieces[next].is_control)
         return piece;
     piece = vocab->pieces[next];
     byte = byte_of(&piece);
@@ -386,7 +402,7 @@ llama_decode(const struct llama_vocab *vocab, int32_t previous, int32_t next)
         piece.text = (const char *)&vocab->all_bytes[byte];
         piece.n_bytes = 1;
     }
-    if (previous == LLAMA_BEGIN && piece.n_bytes && piece.text[0] == ' ') {
+    if (previous == vocab->begin && piece.n_bytes && piece.text[0] == ' ') {
         piece.text++;
         piece.n_bytes--;
     }

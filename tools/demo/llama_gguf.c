@@ -1,0 +1,319 @@
+/* Models from GGUF: weights by name, sizes and the vocabulary by key.
+ *
+ * src: docs/gguf.md of the ggml project, and the names of gguf-py's constants.
+ */
+#include "tools/demo/llama.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "doorbell/files.h"
+
+#define KEY_BYTES 128
+
+/* Kinds of tokens. */
+#define TOKEN_CONTROL 3
+
+/* A model's family. */
+static const struct {
+    const char *name;
+    bool turns_halves; /* else neighbours */
+} families[] = {
+    {"llama", false},
+    {"qwen2", true},
+};
+
+bool
+llama_is_gguf(const char *path)
+{
+    FILE *file = fopen(path, "rb");
+    char magic[4] = {0};
+    bool is =
+        file && fread(magic, 1, 4, file) == 4 && memcmp(magic, "GGUF", 4) == 0;
+
+    if (file)
+        fclose(file);
+    return is;
+}
+
+static BELL_MUST_CHECK bell_status
+find_family(const struct bell_file *file, const char *path, char *name,
+            size_t size_bytes, bool *out_turns_halves)
+{
+    const char *text = "";
+    size_t n = 0, i;
+
+    (void)bell_file_str(file, "general.architecture", &text, &n);
+    for (i = 0; i < ARRAY_LEN(families); i++) {
+        if (n == strlen(families[i].name) &&
+            memcmp(text, families[i].name, n) == 0) {
+            snprintf(name, size_bytes, "%s", families[i].name);
+            *out_turns_halves = families[i].turns_halves;
+            return BELL_OK;
+        }
+    }
+    return bell_fail(BELL_E_UNSUPPORTED,
+                     "%s: a model of the family '%.*s'; llama and qwen2 are "
+                     "known",
+                     path, (int)(n < 40 ? n : 40), text);
+}
+
+/* family.key, or `otherwise` where it is absent. */
+static int64_t
+get_int(const struct bell_file *file, const char *family, const char *key,
+        int64_t otherwise)
+{
+    char name[KEY_BYTES];
+    int64_t value;
+
+    snprintf(name, sizeof(name), "%s.%s", family, key);
+    return bell_file_int(file, name, &value) ? value : otherwise;
+}
+
+static double
+get_float(const struct bell_file *file, const char *family, const char *key,
+          double otherwise)
+{
+    char name[KEY_BYTES];
+    double value;
+
+    snprintf(name, sizeof(name), "%s.%s", family, key);
+    return bell_file_float(file, name, &value) ? value : otherwise;
+}
+
+static BELL_MUST_CHECK bell_status
+read_shape(const struct bell_file *file, const char *path, struct llama *model)
+{
+    const struct bell_file_entry *tokens =
+        bell_file_find(file, "token_embd.weight");
+    struct llama_shape *s = &model->shape;
+    char family[16];
+
+    BELL_TRY(
+        find_family(file, path, family, sizeof(family), &model->turns_halves));
+    if (!tokens || tokens->ndim != 2)
+        return bell_fail(BELL_E_IO, "%s: no table token_embd.weight", path);
+    s->dim = get_int(file, family, "embedding_length", 0);
+    s->hidden = get_int(file, family, "feed_forward_length", 0);
+    s->n_layers = get_int(file, family, "block_count", 0);
+    s->n_heads = get_int(file, family, "attention.head_count", 0);
+    s->n_kv_heads =
+        get_int(file, family, "attention.head_count_kv", s->n_heads);
+    s->context = get_int(file, family, "context_length", 0);
+    s->n_tokens = tokens->shape[0];
+    model->epsilon = get_float(file, family, "attention.layer_norm_rms_epsilon",
+                               LLAMA_EPSILON);
+    model->rope_base =
+        get_float(file, family, "rope.freq_base", LLAMA_ROPE_BASE);
+    BELL_TRY(llama_check_shape(path, s));
+    if (get_int(file, family, "rope.dimension_count", s->dim / s->n_heads) !=
+        s->dim / s->n_heads)
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "%s: parts of heads alone are turned by place", path);
+    return BELL_OK;
+}
+
+/* ---- weights ---- */
+
+struct loader {
+    const struct bell_file *file;
+    const char *path;
+    struct llama *model;
+    bell_status status;
+};
+
+/* The tensor of that name and shape (columns 0: a list), which stays. NULL:
+ * there is none, which is an error if it is needed. */
+static struct bell_tensor *
+take(struct loader *l, const char *name, int64_t rows, int64_t columns,
+     bool is_needed)
+{
+    const struct bell_file_entry *entry = bell_file_find(l->file, name);
+    uint32_t ndim = columns ? 2 : 1;
+
+    if (l->status != BELL_OK || (!entry && !is_needed))
+        return NULL;
+    if (!entry || entry->ndim != ndim || entry->shape[0] != rows ||
+        (columns && entry->shape[1] != columns)) {
+        l->status = bell_fail(BELL_E_IO, "%s: %s '%s' of %lld x %lld", l->path,
+                              entry ? "another shape than that of the tensor"
+                                    : "no tensor",
+                              name, (long long)rows, (long long)columns);
+        return NULL;
+    }
+    l->model->n_weight_bytes += (double)entry->size_bytes;
+    return bell_keep_forever(bell_file_tensor(l->model->ctx, l->file, name));
+}
+
+/* The same of layer i. */
+static struct bell_tensor *
+take_of(struct loader *l, int64_t i, const char *what, int64_t rows,
+        int64_t columns, bool is_needed)
+{
+    char name[KEY_BYTES];
+
+    snprintf(name, sizeof(name), "blk.%lld.%s", (long long)i, what);
+    return take(l, name, rows, columns, is_needed);
+}
+
+static void
+take_layer(struct loader *l, int64_t i)
+{
+    const struct llama_shape *s = &l->model->shape;
+    struct llama_layer *layer = &l->model->layers[i];
+    int64_t dim = s->dim, kv = dim / s->n_heads * s->n_kv_heads;
+
+    layer->attn_norm = take_of(l, i, "attn_norm.weight", dim, 0, true);
+    layer->wq = take_of(l, i, "attn_q.weight", dim, dim, true);
+    layer->wk = take_of(l, i, "attn_k.weight", kv, dim, true);
+    layer->wv = take_of(l, i, "attn_v.weight", kv, dim, true);
+    layer->bq = take_of(l, i, "attn_q.bias", dim, 0, false);
+    layer->bk = take_of(l, i, "attn_k.bias", kv, 0, false);
+    layer->bv = take_of(l, i, "attn_v.bias", kv, 0, false);
+    layer->wo = take_of(l, i, "attn_output.weight", dim, dim, true);
+    layer->ffn_norm = take_of(l, i, "ffn_norm.weight", dim, 0, true);
+    layer->w1 = take_of(l, i, "ffn_gate.weight", s->hidden, dim, true);
+    layer->w2 = take_of(l, i, "ffn_down.weight", dim, s->hidden, true);
+    layer->w3 = take_of(l, i, "ffn_up.weight", s->hidden, dim, true);
+}
+
+static BELL_MUST_CHECK bell_status
+take_weights(struct loader *l)
+{
+    struct llama *model = l->model;
+    const struct llama_shape *s = &model->shape;
+    double embedding_bytes;
+    int64_t i;
+
+    model->embedding = take(l, "token_embd.weight", s->n_tokens, s->dim, true);
+    embedding_bytes = model->n_weight_bytes;
+    for (i = 0; i < s->n_layers && l->status == BELL_OK; i++)
+        take_layer(l, i);
+    model->norm = take(l, "output_norm.weight", s->dim, 0, true);
+    model->classifier = take(l, "output.weight", s->n_tokens, s->dim, false);
+    if (model->classifier)
+        model->n_weight_bytes -= embedding_bytes; /* of which a row is read */
+    else
+        model->classifier = model->embedding;
+    if (l->status != BELL_OK)
+        return l->status;
+    return bell_context_status(model->ctx);
+}
+
+bell_status
+llama_load_gguf(const struct bell_file *file, const char *path,
+                struct llama *model)
+{
+    struct loader l = {.file = file, .path = path, .model = model};
+
+    BELL_TRY(read_shape(file, path, model));
+    model->layers =
+        host_calloc((size_t)model->shape.n_layers, sizeof(*model->layers));
+    if (!model->layers)
+        return bell_fail(BELL_E_NO_MEMORY, "no memory for %lld layers",
+                         (long long)model->shape.n_layers);
+    return take_weights(&l);
+}
+
+/* ---- vocabulary ---- */
+
+#define TOKENS_KEY "tokenizer.ggml.tokens"
+
+/* U+2581, which stands for a space. */
+static const char block[] = "\xe2\x96\x81";
+
+/* Copies a token's text, its blocks as spaces. */
+static uint32_t
+copy_text(char *to, const char *from, size_t n)
+{
+    uint32_t n_to = 0;
+    size_t i;
+
+    for (i = 0; i < n;) {
+        if (n - i >= 3 && memcmp(from + i, block, 3) == 0) {
+            to[n_to++] = ' ';
+            i += 3;
+        } else {
+            to[n_to++] = from[i++];
+        }
+    }
+    return n_to;
+}
+
+static BELL_MUST_CHECK bell_status
+copy_tokens(const struct bell_file *file, const char *path,
+            struct llama_vocab *vocab)
+{
+    uint64_t n_bytes = 0, at = 0;
+    const char *text;
+    double score;
+    int64_t kind;
+    size_t n;
+    int32_t i;
+
+    for (i = 0; i < vocab->n; i++) {
+        if (!bell_file_list_str(file, TOKENS_KEY, (uint64_t)i, &text, &n) ||
+            n > LLAMA_PIECE_MAX_BYTES)
+            return bell_fail(BELL_E_IO,
+                             "%s: token %d is no text of at most %d "
+                             "bytes",
+                             path, i, LLAMA_PIECE_MAX_BYTES);
+        n_bytes += n;
+    }
+    vocab->bytes = host_alloc(n_bytes + 1);
+    if (!vocab->bytes)
+        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for %d tokens", path,
+                         vocab->n);
+    for (i = 0; i < vocab->n; i++) {
+        struct llama_piece *piece = &vocab->pieces[i];
+        (void)bell_file_list_str(file, TOKENS_KEY, (uint64_t)i, &text, &n);
+        piece->text = (const char *)vocab->bytes + at;
+        piece->n_bytes = copy_text((char *)vocab->bytes + at, text, n);
+        at += piece->n_bytes;
+        if (bell_file_list_float(file, "tokenizer.ggml.scores", (uint64_t)i,
+                                 &score))
+            piece->score = (float)score;
+        if (bell_file_list_int(file, "tokenizer.ggml.token_type", (uint64_t)i,
+                               &kind))
+            piece->is_control = kind == TOKEN_CONTROL;
+    }
+    return BELL_OK;
+}
+
+bell_status
+llama_vocab_from_gguf(const struct bell_file *file, const char *path, int64_t n,
+                      struct llama_vocab *out_vocab)
+{
+    const char *kind = "";
+    size_t n_kind = 0;
+    bell_status status;
+    int64_t token;
+
+    (void)bell_file_str(file, "tokenizer.ggml.model", &kind, &n_kind);
+    if (n_kind != 5 || memcmp(kind, "llama", 5) != 0)
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "%s: a tokenizer of the kind '%.*s'; llama "
+                         "(SentencePiece) is known",
+                         path, (int)(n_kind < 40 ? n_kind : 40), kind);
+    if (bell_file_list(file, TOKENS_KEY) != (uint64_t)n)
+        return bell_fail(
+            BELL_E_IO, "%s: %llu tokens have a text, not %lld", path,
+            (unsigned long long)bell_file_list(file, TOKENS_KEY), (long long)n);
+    BELL_TRY(llama_vocab_init(n, out_vocab));
+    status = copy_tokens(file, path, out_vocab);
+    if (status != BELL_OK) {
+        llama_vocab_fini(out_vocab);
+        return status;
+    }
+    if (bell_file_int(file, "tokenizer.ggml.bos_token_id", &token) &&
+        token >= 0 && token < n)
+        out_vocab->begin = (int32_t)token;
+    if (bell_file_int(file, "tokenizer.ggml.eos_token_id", &token) &&
+        token >= 0 && token < n)
+        out_vocab->end = (int32_t)token;
+    llama_vocab_sort(out_vocab);
+    return BELL_OK;
+}
