@@ -286,27 +286,22 @@ bell_randint(struct bell_context *ctx, int64_t low, int64_t high,
 struct bell_tensor *
 bell_randperm(struct bell_context *ctx, int64_t n)
 {
-    const struct uop *words[2], *key, *row, *before, *tie;
+    const struct uop *words[2], *key, *order;
 
     if (!ctx)
         return NULL;
     if (!tensor_shape_arg(ctx, __func__, &n, 1) ||
         !random_words(__func__, ctx, n, words))
         return &ctx->error_tensor;
+    if (n > TN_MAX_ORDERED)
+        return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
+                           "%lld, more than 2^32", (long long)n);
     key = tn_alu2(ctx, UOP_SHL, tn_cast(ctx, words[0], UOP_U64),
                   tn_int(ctx, UOP_U64, 32));
     key = tn_or(ctx, key, tn_cast(ctx, words[1], UOP_U64));
     key = tn_wrap(ctx, UOP_CONTIGUOUS, key);
-    row = tn_unsqueeze(ctx, key, 1);
-    key = tn_unsqueeze(ctx, key, 0);
-    tie = tn_and(ctx, tn_eq(ctx, key, row),
-                 tn_lt(ctx, tn_iota(ctx, 2, 1, n, UOP_I64),
-                       tn_iota(ctx, 2, 0, n, UOP_I64)));
-    before = tn_or(ctx, tn_lt(ctx, key, row), tie);
-    before = tn_sum(ctx, tn_cast(ctx, before, UOP_I64), 1u << 1);
-    return tensor_new(
-        ctx, __func__,
-        tn_wrap(ctx, UOP_CONTIGUOUS, tn_squeeze(ctx, before, 1u << 1)));
+    order = tn_cast(ctx, tn_order(ctx, key), n < INT32_MAX ? UOP_I32 : UOP_I64);
+    return tensor_new(ctx, __func__, tn_order(ctx, order));
 }
 
 /* ---- initialisers ---- */

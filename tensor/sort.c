@@ -176,6 +176,17 @@ order_indices(struct bell_context *ctx, const struct uop *u, bool descending,
     return tn_wrap(ctx, UOP_CONTIGUOUS, tn_gather(ctx, first, 0, second));
 }
 
+const struct uop *
+tn_order(struct bell_context *ctx, const struct uop *u)
+{
+    int64_t n = tn_numel(ctx, u), column[2] = {n, 1};
+
+    if (n == 0)
+        return tn_full(ctx, tn_int(ctx, UOP_I64, 0), &n, 1);
+    u = order_indices(ctx, tn_reshape(ctx, u, column, 2), false, n);
+    return tn_reshape(ctx, u, &n, 1);
+}
+
 static void
 sort_call(const char *call, struct bell_tensor *x, int axis, bool descending,
           int64_t k, struct bell_tensor **out_values,
@@ -196,10 +207,10 @@ sort_call(const char *call, struct bell_tensor *x, int axis, bool descending,
                         (long long)k, at, SHAPE_OF(x));
             at = -1;
         }
-        if (at >= 0 && x->shape->d[at] > (int64_t)1 << KEY_BITS) {
+        if (at >= 0 && x->shape->d[at] > TN_MAX_ORDERED) {
             tensor_fail(x->ctx, call, BELL_BAD_SHAPE,
-                        "axis %d of %s has more than 2^%d elements", at,
-                        SHAPE_OF(x), KEY_BITS);
+                        "axis %d of %s has more than 2^32 elements", at,
+                        SHAPE_OF(x));
             at = -1;
         }
     }

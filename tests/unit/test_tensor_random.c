@@ -200,19 +200,19 @@ test_again(void **state)
 static void
 test_randperm(void **state)
 {
-    double *p = draw(bell_randperm(ctx, 300), 300), *q;
-    bool seen[300] = {false};
+    double *p = draw(bell_randperm(ctx, 3000), 3000), *q;
+    bool seen[3000] = {false};
     size_t i, n_fixed = 0;
 
     (void)state;
-    for (i = 0; i < 300; i++) {
-        assert_true(p[i] >= 0 && p[i] < 300 && !seen[(size_t)p[i]]);
+    for (i = 0; i < 3000; i++) {
+        assert_true(p[i] >= 0 && p[i] < 3000 && !seen[(size_t)p[i]]);
         seen[(size_t)p[i]] = true;
         n_fixed += (size_t)p[i] == i;
     }
     assert_in_range(n_fixed, 0, 20);
-    q = draw(bell_randperm(ctx, 300), 300);
-    assert_memory_not_equal(p, q, 300 * sizeof(*p));
+    q = draw(bell_randperm(ctx, 3000), 3000);
+    assert_memory_not_equal(p, q, 3000 * sizeof(*p));
     free(p);
     free(q);
     EXPECT(bell_randperm(ctx, 1), 0);
