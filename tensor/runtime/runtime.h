@@ -247,7 +247,8 @@ void rt_keep_schedule(struct tensor_runtime *rt, const struct uop *sink,
 /* Gives every buffer that is neither leaf nor root a place in one scratch
  * buffer; values that are not alive at once share memory. Where the kernels,
  * nodes of `kernels` (NULL: they stay), hold most, results take the places of
- * what dies there (lower/schedule/overwrite.h). */
+ * what dies there (lower/schedule/overwrite.h). Again, for other sizes, it
+ * begins anew. */
 BELL_MUST_CHECK bell_status rt_place_buffers(struct rt_plan *plan,
                                              struct uop_graph *kernels);
 

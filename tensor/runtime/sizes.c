@@ -654,8 +654,6 @@ rt_sizes_place(struct rt_plan *plan)
     if (plan->size > plan->placed) {
         plan->placed = plan->size + plan->size / 2;
         count_elems(plan, plan->placed);
-        host_free(plan->offsets);
-        plan->offsets = NULL;
         status = rt_place_buffers(plan, NULL);
         if (status != BELL_OK)
             plan->placed = 0; /* and again */
