@@ -376,6 +376,11 @@ void hcq_program_init(struct hcq_program_base *prog, struct hcq_device *dev,
 /* Gives every cached buffer's memory back; the lock is not held. */
 void hcq_memory_fini(struct hcq_device *dev);
 
+/* hcq_stream_submit of streams that wait for each other: BELL_DEBUG=sync waits
+ * when all of them are submitted. */
+BELL_MUST_CHECK bell_status hcq_stream_submit_part(struct hcq_stream *stream,
+                                                   uint64_t *out_value);
+
 /* Raises BELL_E_TIMEOUT with what is wanted, seen and going on. */
 bell_status hcq_timeout_report(struct hcq_device *dev, const char *what);
 

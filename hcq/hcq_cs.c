@@ -657,7 +657,7 @@ log_packets(const struct hcq_cs *cs)
 }
 
 static inline __attribute__((always_inline)) bell_status
-submit_cs(struct hcq_cs *cs, uint64_t *out_value)
+submit_cs(struct hcq_cs *cs, bool may_wait, uint64_t *out_value)
 {
     struct hcq_queue *queue = cs->queue;
     const struct hcq_device_ops *ops = queue->dev->ops;
@@ -675,7 +675,7 @@ submit_cs(struct hcq_cs *cs, uint64_t *out_value)
         cs->stream->last_value = value;
     if (out_value)
         *out_value = value;
-    if (LOG_ON(LOG_SYNC))
+    if (may_wait && LOG_ON(LOG_SYNC))
         BELL_TRY(hcq_queue_wait(queue, HCQ_TIMEOUT_NS));
     return BELL_OK;
 }
@@ -694,7 +694,7 @@ hcq_cs_submit(struct hcq_cs *cs, uint64_t *out_value)
                          cs->queue->name);
     cs->open = false;
     BELL_TRY(hcq_cs_end(cs));
-    BELL_TRY(submit_cs(cs, out_value));
+    BELL_TRY(submit_cs(cs, true, out_value));
     return BELL_OK;
 }
 
@@ -709,6 +709,13 @@ hcq_stream_submit(struct hcq_stream *stream, uint64_t *out_value)
                          stream->state == HCQ_STREAM_BUILDING
                              ? "has not been ended"
                              : "failed to build");
-    BELL_TRY(submit_cs(&stream->cs, out_value));
+    BELL_TRY(submit_cs(&stream->cs, true, out_value));
+    return BELL_OK;
+}
+
+bell_status
+hcq_stream_submit_part(struct hcq_stream *stream, uint64_t *out_value)
+{
+    BELL_TRY(submit_cs(&stream->cs, false, out_value));
     return BELL_OK;
 }

@@ -52,6 +52,12 @@ hcq_graph_create(const struct hcq_graph_desc *desc,
         return bell_fail(BELL_BAD_MISSING, "graph create: %s",
                          !out_graph ? "the result is NULL"
                                     : "there are no queues");
+    if (desc->struct_size < sizeof(*desc) ||
+        (desc->flags & ~(uint32_t)HCQ_GRAPH_TRUSTED))
+        return bell_fail(BELL_BAD_VALUE,
+                         "graph create: a descriptor of %u bytes, %zu are "
+                         "known, with flags 0x%x",
+                         desc->struct_size, sizeof(*desc), desc->flags);
     if (desc->n_queues > HCQ_GRAPH_QUEUES_MAX)
         return bell_fail(BELL_BAD_SIZE, "graph create: %u queues, at most %u",
                          desc->n_queues, HCQ_GRAPH_QUEUES_MAX);
@@ -133,6 +139,7 @@ hcq_graph_slot(struct hcq_graph *graph, const char *name, uint64_t size_bytes)
     memset(slot, 0, sizeof(*slot));
     snprintf(slot->name, sizeof(slot->name), "%s", name);
     slot->size_bytes = size_bytes;
+    slot->max = UINT64_MAX - size_bytes;
     return (uint32_t)graph->n_slots++;
 }
 
@@ -319,6 +326,27 @@ hcq_graph_fill(struct hcq_graph *graph, struct hcq_device *dev,
         command->pattern = pattern;
 }
 
+/* A size that is the slot's word + addend stays within what the arguments of
+ * the command say; false: no word makes it so. */
+static bool
+bound_size(const struct hcq_graph *graph, const struct graph_command *command,
+           struct graph_slot *slot, int64_t addend)
+{
+    uint64_t most = UINT64_MAX;
+    uint32_t i;
+
+    for (i = 0; i < command->n_args; i++) {
+        uint64_t size = graph->args[command->first_arg + i].size_bytes;
+        most = size < most ? size : most;
+    }
+    if (addend > 0 && (uint64_t)addend > most)
+        return false;
+    most -= (uint64_t)addend;
+    if (most < slot->max)
+        slot->max = most;
+    return true;
+}
+
 void
 hcq_graph_patch(struct hcq_graph *graph, unsigned field, uint32_t slot,
                 int64_t addend)
@@ -336,6 +364,16 @@ hcq_graph_patch(struct hcq_graph *graph, unsigned field, uint32_t slot,
                               "nothing was added, it is no slot of a word, or "
                               "the field is an address",
                               graph->name, field, slot));
+        return;
+    }
+    if (field == HCQ_FIELD_SIZE &&
+        !bound_size(graph, &graph->commands[graph->n_commands - 1],
+                    &graph->slots[slot], addend)) {
+        fail(graph, bell_fail(BELL_BAD_SIZE,
+                              "graph '%s': patch of a size by slot '%s': %lld "
+                              "bytes and more, which the arguments do not have",
+                              graph->name, graph->slots[slot].name,
+                              (long long)addend));
         return;
     }
     if (host_grow((void **)&graph->patches, &graph->cap_patches,

@@ -23,7 +23,8 @@
  * Slots are what may differ from one submission to the next: addresses of
  * memory, or words. Memory that a submission writes must not overlap what it
  * uses by another slot or a fixed address: the order was found without
- * knowing of that. hcq_graph_submit looks.
+ * knowing of that. hcq_graph_submit looks. Memory of a slot is used on one
+ * device.
  *
  * Two commands of different devices always wait for each other as they were
  * added: a range of one device's addresses says nothing about another's.
@@ -96,7 +97,8 @@ struct hcq_graph_desc {
 
 BELL_MUST_CHECK bell_status hcq_graph_create(const struct hcq_graph_desc *desc,
                                              struct hcq_graph **out_graph);
-/* Waits (HCQ_TIMEOUT_NS at most) for what was submitted. NULL is allowed. */
+/* Waits (HCQ_TIMEOUT_NS at most, then its streams go with their queues) for what
+ * was submitted. NULL is allowed. */
 void hcq_graph_destroy(struct hcq_graph *graph);
 
 /* A slot for memory of that size, or, of size 0, for a word. On failure
@@ -131,20 +133,23 @@ void hcq_graph_patch(struct hcq_graph *graph, unsigned field, uint32_t slot,
  * destroyed. */
 BELL_MUST_CHECK bell_status hcq_graph_end(struct hcq_graph *graph);
 
-/* The slot's value for submissions from now on. BELL_E_INVALID: no such slot. */
+/* The slot's value for submissions from now on. BELL_E_INVALID: no such slot;
+ * memory that would end behind the last address; a size beyond what the
+ * arguments say. */
 BELL_MUST_CHECK bell_status hcq_graph_set(struct hcq_graph *graph,
                                           uint32_t slot, uint64_t value);
 /* *out_value (may be NULL) is of the first queue's timeline. Waits while two
- * submissions before it run. Nothing was submitted where it is BELL_E_INVALID: a
- * slot has no value, or one that a command cannot take (hcq_stream_patch), or
- * overlaps another. With several queues, a failure of a later one's submission
- * breaks the graph: what was submitted ends, and the graph can only be
- * destroyed. */
+ * submissions before it run, if there are several queues or a slot changed.
+ * Nothing was submitted where it is BELL_E_INVALID: a slot has no value, or
+ * one that a command cannot take (hcq_stream_patch), or overlaps another. With
+ * several queues, a failure of a later one's submission breaks the graph: what
+ * was submitted ends, and the graph can only be destroyed. */
 BELL_MUST_CHECK bell_status hcq_graph_submit(struct hcq_graph *graph,
                                              uint64_t *out_value);
 /* Whether a submission is not done yet. */
 bool hcq_graph_busy(const struct hcq_graph *graph);
-/* Waits until it is not. */
+/* Waits until it is not. If one of several devices is lost, the others are let go
+ * on without it, and that is BELL_E_DEVICE_LOST. */
 BELL_MUST_CHECK bell_status hcq_graph_wait(struct hcq_graph *graph,
                                            uint64_t timeout_ns);
 

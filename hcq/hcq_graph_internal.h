@@ -42,15 +42,28 @@ struct graph_wait {
     uint32_t queue, moment;
 };
 
+/* Lists of slots that were set: what each copy has not got yet, and what was
+ * not looked at. */
+enum graph_list {
+    GRAPH_COPY_0,
+    GRAPH_COPY_1,
+    GRAPH_UNSEEN,
+    GRAPH_LIST_COUNT
+};
+
 struct graph_slot {
-    char name[HCQ_NAME_MAX];
     uint64_t size_bytes, value;
+    uint64_t max;                 /* of the value */
+    const struct hcq_device *dev; /* whose memory; NULL: not used, a word */
     bool is_set;
     bool is_written;
+    uint8_t lists; /* bits: on which it stands */
+    char name[HCQ_NAME_MAX];
 };
 
 /* Fixed memory that is used, sorted, none overlapping another. */
 struct graph_range {
+    const struct hcq_device *dev;
     uint64_t begin, end;
 };
 
@@ -59,10 +72,6 @@ struct graph_copy {
     struct hcq_stream *streams[HCQ_GRAPH_QUEUES_MAX]; /* owned; or NULL */
     struct hcq_signal *signals[HCQ_GRAPH_QUEUES_MAX]; /* owned; or NULL */
     uint32_t *patches[HCQ_GRAPH_QUEUES_MAX]; /* owned; by slot; or NULL */
-    uint32_t *dirty;                         /* owned; slots to be patched */
-    bool *is_dirty;                          /* owned; by slot */
-    uint32_t n_dirty;
-    uint64_t last_value; /* of the first queue's timeline */
 };
 
 enum graph_state {
@@ -97,8 +106,12 @@ struct hcq_graph {
     size_t n_written, n_read;
 
     uint32_t n_unset; /* slots without a value */
+    uint32_t *lists[GRAPH_LIST_COUNT];
+    uint32_t n_listed[GRAPH_LIST_COUNT];
+    uint32_t *by_address; /* slots of memory */
+    uint32_t n_by_address;
     struct graph_copy copies[GRAPH_COPIES];
-    uint32_t next; /* copy of the next submission */
+    uint32_t last; /* copy of the last submission */
 };
 
 /* Decides on which queue each command runs, and what waits for what. */

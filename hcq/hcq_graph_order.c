@@ -411,6 +411,8 @@ by_begin(const void *a, const void *b)
 {
     const struct graph_range *x = a, *y = b;
 
+    if (x->dev != y->dev)
+        return x->dev < y->dev ? -1 : 1;
     return x->begin < y->begin ? -1 : x->begin > y->begin;
 }
 
@@ -422,19 +424,25 @@ gather_ranges(const struct hcq_graph *graph, uint32_t access,
     struct graph_range *ranges =
         host_calloc(graph->n_args + 1, sizeof(*ranges));
     size_t n = 0, kept = 0, i;
+    uint32_t k;
 
     if (!ranges)
         return false;
-    for (i = 0; i < graph->n_args; i++) {
-        const struct hcq_graph_arg *arg = &graph->args[i];
-        if (arg->access & access && arg->slot == HCQ_SLOT_NONE &&
-            arg->size_bytes)
-            ranges[n++] =
-                (struct graph_range){arg->value, arg->value + arg->size_bytes};
+    for (i = 0; i < graph->n_commands; i++) {
+        const struct graph_command *command = &graph->commands[i];
+        for (k = 0; k < command->n_args; k++) {
+            const struct hcq_graph_arg *arg =
+                &graph->args[command->first_arg + k];
+            if (arg->access & access && arg->slot == HCQ_SLOT_NONE &&
+                arg->size_bytes)
+                ranges[n++] = (struct graph_range){
+                    command->dev, arg->value, arg->value + arg->size_bytes};
+        }
     }
     qsort(ranges, n, sizeof(*ranges), by_begin);
     for (i = 0; i < n; i++) {
-        if (kept && ranges[i].begin <= ranges[kept - 1].end) {
+        if (kept && ranges[i].dev == ranges[kept - 1].dev &&
+            ranges[i].begin <= ranges[kept - 1].end) {
             if (ranges[i].end > ranges[kept - 1].end)
                 ranges[kept - 1].end = ranges[i].end;
         } else {
@@ -446,16 +454,34 @@ gather_ranges(const struct hcq_graph *graph, uint32_t access,
     return true;
 }
 
-static void
-find_written(struct hcq_graph *graph)
+/* Whose memory slots are for, and which is written. */
+static bell_status
+find_users(struct hcq_graph *graph)
 {
-    size_t i;
+    uint32_t i;
+    size_t at;
 
-    for (i = 0; i < graph->n_args; i++) {
-        const struct hcq_graph_arg *arg = &graph->args[i];
-        if (arg->access & HCQ_ACCESS_WRITE && arg->slot != HCQ_SLOT_NONE)
-            graph->slots[arg->slot].is_written = true;
+    for (at = 0; at < graph->n_commands; at++) {
+        const struct graph_command *command = &graph->commands[at];
+        for (i = 0; i < command->n_args; i++) {
+            const struct hcq_graph_arg *arg =
+                &graph->args[command->first_arg + i];
+            struct graph_slot *slot;
+            if (!arg->access || arg->slot == HCQ_SLOT_NONE)
+                continue;
+            slot = &graph->slots[arg->slot];
+            if (slot->dev && slot->dev != command->dev)
+                return bell_fail(BELL_BAD_VALUE,
+                                 "graph '%s': slot '%s' is used on %s and %s: "
+                                 "an address is one device's",
+                                 graph->name, slot->name, slot->dev->info.name,
+                                 command->dev->info.name);
+            slot->dev = command->dev;
+            if (arg->access & HCQ_ACCESS_WRITE)
+                slot->is_written = true;
+        }
     }
+    return BELL_OK;
 }
 
 bell_status
@@ -474,7 +500,6 @@ hcq_graph_order(struct hcq_graph *graph)
     }
     host_free(o.borders);
     host_free(o.then);
-    find_written(graph);
     ok = ok &&
          gather_ranges(graph, HCQ_ACCESS_WRITE, &graph->written,
                        &graph->n_written) &&
@@ -483,6 +508,7 @@ hcq_graph_order(struct hcq_graph *graph)
         return bell_fail(BELL_E_NO_MEMORY,
                          "graph '%s': no memory to order %zu commands",
                          graph->name, graph->n_commands);
+    BELL_TRY(find_users(graph));
     graph->is_used[0] = true;
     for (at = 0; at < graph->n_commands; at++)
         graph->is_used[graph->commands[at].queue] = true;

@@ -11,9 +11,16 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/bits.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "hcq/hcq_packet.h"
 
 /* More than any moment: who waits goes on. */
 #define GRAPH_GO_ON ((uint64_t)UINT32_MAX)
+
+/* So often who waits for several queues looks whether all of them go on. */
+#define LOOK_EVERY_NS 20000000ull
 
 /* ---- making streams ---- */
 
@@ -140,12 +147,6 @@ bind_copy(struct hcq_graph *graph, struct graph_copy *copy)
     uint32_t q;
     size_t i;
 
-    copy->dirty = host_calloc(graph->n_slots + 1, sizeof(*copy->dirty));
-    copy->is_dirty = host_calloc(graph->n_slots + 1, sizeof(*copy->is_dirty));
-    if (!copy->dirty || !copy->is_dirty)
-        return bell_fail(BELL_E_NO_MEMORY,
-                         "graph '%s': no memory for %zu slots", graph->name,
-                         graph->n_slots);
     for (q = 0; q < graph->n_queues; q++) {
         if (graph->is_used[q])
             BELL_TRY(create_parts(graph, copy, q));
@@ -164,6 +165,32 @@ bind_copy(struct hcq_graph *graph, struct graph_copy *copy)
     return BELL_OK;
 }
 
+static BELL_MUST_CHECK bell_status
+make_lists(struct hcq_graph *graph)
+{
+    bool ok;
+    uint32_t i;
+
+    graph->by_address =
+        host_calloc(graph->n_slots + 1, sizeof(*graph->by_address));
+    ok = graph->by_address != NULL;
+    for (i = 0; i < GRAPH_LIST_COUNT; i++) {
+        graph->lists[i] =
+            host_calloc(graph->n_slots + 1, sizeof(*graph->lists[i]));
+        ok = ok && graph->lists[i];
+    }
+    if (!ok)
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "graph '%s': no memory for %zu slots", graph->name,
+                         graph->n_slots);
+    for (i = 0; i < graph->n_slots; i++) {
+        if (graph->slots[i].dev)
+            graph->by_address[graph->n_by_address++] = i;
+    }
+    graph->n_unset = (uint32_t)graph->n_slots;
+    return BELL_OK;
+}
+
 bell_status
 hcq_graph_bind(struct hcq_graph *graph)
 {
@@ -171,58 +198,132 @@ hcq_graph_bind(struct hcq_graph *graph)
 
     for (i = 0; i < GRAPH_COPIES; i++)
         BELL_TRY(bind_copy(graph, &graph->copies[i]));
-    graph->n_unset = (uint32_t)graph->n_slots;
+    BELL_TRY(make_lists(graph));
     return BELL_OK;
 }
 
-/* Lets what waits go on, wherever it stands. */
-static void
-let_go(struct hcq_graph *graph, struct graph_copy *copy)
+/* ---- waiting ---- */
+
+/* A stream of the copy that is not done, or NULL. */
+static struct hcq_stream *
+find_busy(const struct hcq_graph *graph, const struct graph_copy *copy)
 {
     uint32_t q;
 
     for (q = 0; q < graph->n_queues; q++) {
-        if (copy->signals[q])
-            hcq_signal_set(copy->signals[q], GRAPH_GO_ON);
+        if (copy->streams[q] && hcq_stream_busy(copy->streams[q]))
+            return copy->streams[q];
     }
+    return NULL;
 }
 
-/* What does not end, or is on a lost device, is not waited for further. */
+/* Lets queues go on that wait for one that does no more: its device is lost, it
+ * was recovered, or it never got its part. The signals of one that is done may
+ * say anything. Tells of a lost device. */
+static BELL_MUST_CHECK bell_status
+let_go(struct hcq_graph *graph, struct graph_copy *copy)
+{
+    bell_status status = BELL_OK, one;
+    uint32_t q;
+
+    for (q = 0; q < graph->n_queues; q++) {
+        if (!copy->signals[q])
+            continue;
+        one = hcq_device_status(graph->queues[q]->dev);
+        if (one != BELL_OK)
+            status = one;
+        if (one != BELL_OK || !hcq_stream_busy(copy->streams[q]))
+            hcq_signal_set(copy->signals[q], GRAPH_GO_ON);
+    }
+    return status;
+}
+
+/* Waits for all streams of the copy. */
+static BELL_MUST_CHECK bell_status
+wait_copy(struct hcq_graph *graph, struct graph_copy *copy, uint64_t timeout_ns)
+{
+    uint64_t start_ns, waited_ns, slice_ns;
+    struct hcq_stream *stream;
+    bell_status status;
+
+    if (graph->n_used == 1) {
+        BELL_TRY(hcq_stream_wait(copy->streams[0], timeout_ns));
+        return BELL_OK;
+    }
+    start_ns = time_now_ns();
+    while ((stream = find_busy(graph, copy)) != NULL) {
+        waited_ns = time_now_ns() - start_ns;
+        slice_ns = waited_ns < timeout_ns ? timeout_ns - waited_ns : 0;
+        if (slice_ns > LOOK_EVERY_NS)
+            slice_ns = LOOK_EVERY_NS;
+        status = hcq_stream_wait(stream, slice_ns);
+        if (status == BELL_OK)
+            continue;
+        if (status != BELL_E_TIMEOUT || slice_ns < LOOK_EVERY_NS) {
+            struct bell_error_hold hold;
+            bell_error_prefix("graph '%s', after %.1f ms", graph->name,
+                              (double)(time_now_ns() - start_ns) / 1e6);
+            bell_error_hold(&hold);
+            (void)!let_go(graph, copy);
+            bell_error_release(&hold);
+            return status;
+        }
+        BELL_TRY(let_go(graph, copy));
+    }
+    return BELL_OK;
+}
+
 static void
-wait_streams(struct hcq_graph *graph, struct graph_copy *copy)
+free_copy(struct hcq_graph *graph, struct graph_copy *copy)
 {
     struct bell_error_hold hold;
+    bell_status status = BELL_OK;
     uint32_t q;
 
     bell_error_hold(&hold);
-    for (q = 0; q < graph->n_queues; q++) {
-        if (copy->streams[q] &&
-            hcq_stream_wait(copy->streams[q], HCQ_TIMEOUT_NS) != BELL_OK)
-            break;
-    }
+    if (copy->streams[0])
+        status = wait_copy(graph, copy, HCQ_TIMEOUT_NS);
     bell_error_release(&hold);
+    for (q = 0; q < graph->n_queues; q++) {
+        if (status != BELL_E_TIMEOUT) {
+            hcq_stream_destroy(copy->streams[q]);
+            hcq_signal_destroy(copy->signals[q]);
+        }
+        host_free(copy->patches[q]);
+    }
+    memset(copy, 0, sizeof(*copy));
 }
 
 void
 hcq_graph_unbind(struct hcq_graph *graph)
 {
-    uint32_t i, q;
+    uint32_t i;
 
-    for (i = 0; i < GRAPH_COPIES; i++) {
-        struct graph_copy *copy = &graph->copies[i];
-        wait_streams(graph, copy);
-        for (q = 0; q < graph->n_queues; q++) {
-            hcq_stream_destroy(copy->streams[q]);
-            hcq_signal_destroy(copy->signals[q]);
-            host_free(copy->patches[q]);
-        }
-        host_free(copy->dirty);
-        host_free(copy->is_dirty);
-        memset(copy, 0, sizeof(*copy));
-    }
+    for (i = 0; i < GRAPH_COPIES; i++)
+        free_copy(graph, &graph->copies[i]);
+    for (i = 0; i < GRAPH_LIST_COUNT; i++)
+        host_free(graph->lists[i]);
+    host_free(graph->by_address);
 }
 
 /* ---- slots ---- */
+
+static BELL_MUST_CHECK bell_status
+refuse_set(const struct hcq_graph *graph, uint32_t slot, uint64_t value)
+{
+    if (graph->state != GRAPH_READY || slot >= graph->n_slots)
+        return bell_fail(BELL_BAD_STATE, "graph '%s': slot %u: %s", graph->name,
+                         slot,
+                         graph->state != GRAPH_READY ? "the graph is not built"
+                                                     : "there is none");
+    return bell_fail(
+        BELL_BAD_VALUE,
+        "graph '%s': slot '%s' = %llu: at most %llu, or it goes "
+        "beyond %s",
+        graph->name, graph->slots[slot].name, (unsigned long long)value,
+        (unsigned long long)graph->slots[slot].max,
+        graph->slots[slot].size_bytes ? "all addresses" : "what is copied");
+}
 
 bell_status
 hcq_graph_set(struct hcq_graph *graph, uint32_t slot, uint64_t value)
@@ -230,161 +331,258 @@ hcq_graph_set(struct hcq_graph *graph, uint32_t slot, uint64_t value)
     struct graph_slot *s;
     uint32_t i;
 
-    if (graph->state != GRAPH_READY || slot >= graph->n_slots)
-        return bell_fail(BELL_BAD_STATE, "graph '%s': slot %u: %s", graph->name,
-                         slot,
-                         graph->state != GRAPH_READY ? "the graph is not built"
-                                                     : "there is none");
+    BELL_TRY(hcq_check_process(graph->queues[0]->dev));
+    if (__builtin_expect(graph->state != GRAPH_READY ||
+                             slot >= graph->n_slots ||
+                             value > graph->slots[slot].max,
+                         0))
+        return refuse_set(graph, slot, value);
     s = &graph->slots[slot];
     if (s->is_set && s->value == value)
         return BELL_OK;
     graph->n_unset -= !s->is_set;
     s->is_set = true;
     s->value = value;
-    for (i = 0; i < GRAPH_COPIES; i++) {
-        struct graph_copy *copy = &graph->copies[i];
-        if (copy->is_dirty[slot])
+    for (i = 0; i < GRAPH_LIST_COUNT; i++) {
+        if (s->lists & 1u << i)
             continue;
-        copy->is_dirty[slot] = true;
-        copy->dirty[copy->n_dirty++] = slot;
+        s->lists |= (uint8_t)(1u << i);
+        graph->lists[i][graph->n_listed[i]++] = slot;
     }
     return BELL_OK;
 }
 
-/* Do the fixed ranges, which are in order, meet begin..end-1? */
+/* Whether x comes before y in memory. */
+static bool
+is_before(const struct hcq_device *x_dev, uint64_t x,
+          const struct hcq_device *y_dev, uint64_t y)
+{
+    return x_dev != y_dev ? x_dev < y_dev : x < y;
+}
+
+/* Of the fixed ranges, which are in order, the first that the slot meets. */
 static const struct graph_range *
-find_range(const struct graph_range *ranges, size_t n, uint64_t begin,
-           uint64_t end)
+find_range(const struct graph_range *ranges, size_t n,
+           const struct graph_slot *slot)
 {
     size_t first = 0, last = n;
 
     while (first < last) {
         size_t mid = first + (last - first) / 2;
-        if (ranges[mid].end <= begin)
+        if (is_before(ranges[mid].dev, ranges[mid].end - 1, slot->dev,
+                      slot->value))
             first = mid + 1;
         else
             last = mid;
     }
-    return first < n && ranges[first].begin < end ? &ranges[first] : NULL;
+    return first < n && ranges[first].dev == slot->dev &&
+                   ranges[first].begin < slot->value + slot->size_bytes
+               ? &ranges[first]
+               : NULL;
 }
 
-/* The first slot that `slot` may not meet and meets; HCQ_SLOT_NONE: none. */
-static uint32_t
-find_overlap(const struct hcq_graph *graph, uint32_t slot)
+/* Shell's way: it costs little where the order is nearly as it was. */
+static void
+sort_slots(struct hcq_graph *graph)
 {
-    const struct graph_slot *a = &graph->slots[slot], *b;
-    uint32_t i;
+    static const uint32_t gaps[] = {1750, 701, 301, 132, 57, 23, 10, 4, 1};
+    const struct graph_slot *slots = graph->slots;
+    uint32_t *ids = graph->by_address, n = graph->n_by_address, i, k;
+    size_t g;
 
-    for (i = 0; i < graph->n_slots; i++) {
-        b = &graph->slots[i];
-        if (i != slot && b->is_set && b->size_bytes &&
-            (a->is_written || b->is_written) &&
-            a->value < b->value + b->size_bytes &&
-            b->value < a->value + a->size_bytes)
-            return i;
+    for (g = 0; g < ARRAY_LEN(gaps); g++) {
+        uint32_t gap = gaps[g];
+        for (i = gap; i < n; i++) {
+            uint32_t id = ids[i];
+            for (k = i; k >= gap; k -= gap) {
+                uint32_t other = ids[k - gap];
+                if (!is_before(slots[id].dev, slots[id].value, slots[other].dev,
+                               slots[other].value))
+                    break;
+                ids[k] = other;
+            }
+            ids[k] = id;
+        }
     }
-    return HCQ_SLOT_NONE;
 }
 
 static BELL_MUST_CHECK bell_status
-check_slot(const struct hcq_graph *graph, uint32_t slot)
+refuse_slots(const struct hcq_graph *graph, const struct graph_slot *slot,
+             const struct graph_slot *other)
 {
-    const struct graph_slot *s = &graph->slots[slot];
-    const struct graph_range *range;
-    uint64_t end = s->value + s->size_bytes;
-    uint32_t other;
+    return bell_fail(
+        BELL_BAD_VALUE,
+        "graph '%s': slot '%s' at 0x%llx, of %llu bytes, and slot '%s' at "
+        "0x%llx overlap, and one is written",
+        graph->name, slot->name, (unsigned long long)slot->value,
+        (unsigned long long)slot->size_bytes, other->name,
+        (unsigned long long)other->value);
+}
 
-    if (!s->size_bytes)
-        return BELL_OK;
-    if (end < s->value)
-        return bell_fail(BELL_BAD_VALUE,
-                         "graph '%s': slot '%s' at 0x%llx, of %llu bytes, goes "
-                         "beyond all addresses",
-                         graph->name, s->name, (unsigned long long)s->value,
-                         (unsigned long long)s->size_bytes);
-    other = find_overlap(graph, slot);
-    if (other != HCQ_SLOT_NONE)
-        return bell_fail(
-            BELL_BAD_VALUE,
-            "graph '%s': slot '%s' at 0x%llx, of %llu bytes, and slot '%s' at "
-            "0x%llx overlap, and one is written",
-            graph->name, s->name, (unsigned long long)s->value,
-            (unsigned long long)s->size_bytes, graph->slots[other].name,
-            (unsigned long long)graph->slots[other].value);
-    range = find_range(graph->written, graph->n_written, s->value, end);
-    if (!range && s->is_written)
-        range = find_range(graph->read, graph->n_read, s->value, end);
+/* No slot meets another that is written: in the order of addresses each is
+ * compared with what reaches furthest of those before it. */
+static BELL_MUST_CHECK bell_status
+check_slots(struct hcq_graph *graph)
+{
+    const struct graph_slot *furthest = NULL, *written = NULL;
+    uint32_t i;
+
+    sort_slots(graph);
+    for (i = 0; i < graph->n_by_address; i++) {
+        const struct graph_slot *slot = &graph->slots[graph->by_address[i]];
+        const struct graph_slot *other = slot->is_written ? furthest : written;
+        if (other && other->dev == slot->dev &&
+            slot->value < other->value + other->size_bytes)
+            return refuse_slots(graph, slot, other);
+        if (!furthest || furthest->dev != slot->dev ||
+            furthest->value + furthest->size_bytes <
+                slot->value + slot->size_bytes)
+            furthest = slot;
+        if (slot->is_written)
+            written = slot;
+    }
+    return BELL_OK;
+}
+
+static BELL_MUST_CHECK bell_status
+check_fixed(const struct hcq_graph *graph, const struct graph_slot *slot)
+{
+    const struct graph_range *range =
+        find_range(graph->written, graph->n_written, slot);
+
+    if (!range && slot->is_written)
+        range = find_range(graph->read, graph->n_read, slot);
     if (range)
         return bell_fail(
             BELL_BAD_VALUE,
             "graph '%s': slot '%s' at 0x%llx, of %llu bytes, overlaps "
             "0x%llx to 0x%llx, which the graph uses too, and one is written",
-            graph->name, s->name, (unsigned long long)s->value,
-            (unsigned long long)s->size_bytes, (unsigned long long)range->begin,
-            (unsigned long long)range->end);
+            graph->name, slot->name, (unsigned long long)slot->value,
+            (unsigned long long)slot->size_bytes,
+            (unsigned long long)range->begin, (unsigned long long)range->end);
     return BELL_OK;
 }
 
-/* Puts what changed into the streams, the last change first. */
+/* Memory of slots that changed. */
 static BELL_MUST_CHECK bell_status
-patch_copy(struct hcq_graph *graph, struct graph_copy *copy)
+check_memory(struct hcq_graph *graph)
 {
-    uint32_t i, q;
+    const uint32_t *list = graph->lists[GRAPH_UNSEEN];
+    uint32_t n = graph->n_listed[GRAPH_UNSEEN], i;
+    bool is_moved = false;
 
-    for (i = 0; i < copy->n_dirty && !(graph->flags & HCQ_GRAPH_TRUSTED); i++)
-        BELL_TRY(check_slot(graph, copy->dirty[i]));
-    while (copy->n_dirty) {
-        uint32_t slot = copy->dirty[copy->n_dirty - 1];
+    for (i = 0; i < n && !(graph->flags & HCQ_GRAPH_TRUSTED); i++) {
+        if (!graph->slots[list[i]].dev)
+            continue;
+        BELL_TRY(check_fixed(graph, &graph->slots[list[i]]));
+        is_moved = true;
+    }
+    if (is_moved)
+        BELL_TRY(check_slots(graph));
+    for (i = 0; i < n; i++)
+        graph->slots[list[i]].lists &= (uint8_t) ~(1u << GRAPH_UNSEEN);
+    graph->n_listed[GRAPH_UNSEEN] = 0;
+    return BELL_OK;
+}
+
+/* Puts what changed into the streams of a copy, the last change first. */
+static BELL_MUST_CHECK bell_status
+patch_copy(struct hcq_graph *graph, uint32_t which)
+{
+    const struct graph_copy *copy = &graph->copies[which];
+    uint32_t *n = &graph->n_listed[which], q;
+
+    while (*n) {
+        uint32_t slot = graph->lists[which][*n - 1];
         for (q = 0; q < graph->n_queues; q++) {
             if (copy->streams[q] && copy->patches[q][slot] != HCQ_PATCH_NONE)
                 BELL_TRY(hcq_stream_patch(copy->streams[q],
                                           copy->patches[q][slot],
                                           graph->slots[slot].value));
         }
-        copy->is_dirty[slot] = false;
-        copy->n_dirty--;
+        graph->slots[slot].lists &= (uint8_t) ~(1u << which);
+        --*n;
     }
     return BELL_OK;
 }
 
 /* ---- submitting ---- */
 
-static bool
-is_over(const struct hcq_graph *graph, const struct graph_copy *copy)
+/* The copy for the next submission: the last one's where it is done, or nothing
+ * of it has to change; so fewer values have to be put into it. */
+static BELL_MUST_CHECK bell_status
+choose_copy(struct hcq_graph *graph, uint32_t *out)
 {
-    return hcq_signal_value(graph->queues[0]->timeline) >= copy->last_value;
+    uint32_t which = graph->last;
+
+    *out = which;
+    if (graph->n_used == 1 && graph->n_listed[which] == 0)
+        return BELL_OK;
+    if (!find_busy(graph, &graph->copies[which]))
+        return BELL_OK;
+    *out = which = (which + 1) % GRAPH_COPIES;
+    if ((graph->n_used > 1 || graph->n_listed[which]) &&
+        find_busy(graph, &graph->copies[which]))
+        BELL_TRY(wait_copy(graph, &graph->copies[which],
+                           graph->queues[0]->submit_timeout_ns));
+    return BELL_OK;
+}
+
+/* What would have one of several queues refuse its part. */
+static BELL_MUST_CHECK bell_status
+check_parts(const struct hcq_graph *graph, const struct graph_copy *copy)
+{
+    uint32_t q;
+
+    for (q = 0; q < graph->n_queues; q++) {
+        const struct hcq_stream *stream = copy->streams[q];
+        if (!stream)
+            continue;
+        if (hcq_device_is_lost(graph->queues[q]->dev))
+            return hcq_lost_report(graph->queues[q]->dev);
+        if (stream->form && stream->form->n_too_large)
+            return hcq_exec_refuse(stream);
+    }
+    return BELL_OK;
 }
 
 /* The first queue first: most of the work is there. */
 static BELL_MUST_CHECK bell_status
-submit_copy(struct hcq_graph *graph, struct graph_copy *copy)
+submit_parts(struct hcq_graph *graph, struct graph_copy *copy, uint64_t *value)
 {
-    bell_status status;
+    struct bell_error_hold hold;
     uint32_t q;
 
+    BELL_TRY(check_parts(graph, copy));
     for (q = 0; q < graph->n_queues; q++) {
         if (copy->signals[q])
             hcq_signal_set(copy->signals[q], 0);
     }
-    BELL_TRY(hcq_stream_submit(copy->streams[0], &copy->last_value));
+    BELL_TRY(hcq_stream_submit_part(copy->streams[0], value));
     for (q = 1; q < graph->n_queues; q++) {
-        if (!copy->streams[q])
-            continue;
-        status = hcq_stream_submit(copy->streams[q], NULL);
-        if (status == BELL_OK)
+        if (!copy->streams[q] ||
+            hcq_stream_submit_part(copy->streams[q], NULL) == BELL_OK)
             continue;
         graph->state = GRAPH_BROKEN;
-        let_go(graph, copy);
-        return status;
+        bell_error_prefix("graph '%s' has its part on %s, but not on %s: what "
+                          "it writes is undefined",
+                          graph->name, graph->queues[0]->name,
+                          graph->queues[q]->name);
+        bell_error_hold(&hold);
+        (void)!let_go(graph, copy);
+        bell_error_release(&hold);
+        return bell_error_last()->status;
     }
+    if (LOG_ON(LOG_SYNC))
+        BELL_TRY(wait_copy(graph, copy, HCQ_TIMEOUT_NS));
     return BELL_OK;
 }
 
 bell_status
 hcq_graph_submit(struct hcq_graph *graph, uint64_t *out_value)
 {
-    struct graph_copy *copy = &graph->copies[graph->next];
-    struct hcq_queue *queue = graph->queues[0];
+    uint64_t value;
+    uint32_t which;
 
     if (graph->state != GRAPH_READY || graph->n_unset)
         return bell_fail(BELL_BAD_STATE, "graph '%s': %s", graph->name,
@@ -392,40 +590,35 @@ hcq_graph_submit(struct hcq_graph *graph, uint64_t *out_value)
                          : graph->state == GRAPH_BROKEN
                              ? "it failed"
                              : "a slot has no value yet");
-    BELL_TRY(hcq_check_process(queue->dev));
-    if ((copy->n_dirty || graph->n_used > 1) && !is_over(graph, copy))
-        BELL_TRY(hcq_signal_wait(queue->timeline, copy->last_value,
-                                 queue->submit_timeout_ns));
-    BELL_TRY(patch_copy(graph, copy));
-    BELL_TRY(submit_copy(graph, copy));
-    graph->next = (graph->next + 1) % GRAPH_COPIES;
+    BELL_TRY(hcq_check_process(graph->queues[0]->dev));
+    if (graph->n_listed[GRAPH_UNSEEN])
+        BELL_TRY(check_memory(graph));
+    BELL_TRY(choose_copy(graph, &which));
+    BELL_TRY(patch_copy(graph, which));
+    if (graph->n_used > 1)
+        BELL_TRY(submit_parts(graph, &graph->copies[which], &value));
+    else
+        BELL_TRY(hcq_stream_submit(graph->copies[which].streams[0], &value));
+    graph->last = which;
     if (out_value)
-        *out_value = copy->last_value;
+        *out_value = value;
     return BELL_OK;
 }
 
 bool
 hcq_graph_busy(const struct hcq_graph *graph)
 {
-    uint32_t i;
-
-    for (i = 0; i < GRAPH_COPIES; i++) {
-        if (!is_over(graph, &graph->copies[i]))
-            return true;
-    }
-    return false;
+    return find_busy(graph, &graph->copies[0]) ||
+           find_busy(graph, &graph->copies[1]);
 }
 
 bell_status
 hcq_graph_wait(struct hcq_graph *graph, uint64_t timeout_ns)
 {
-    uint64_t last = 0;
     uint32_t i;
 
-    for (i = 0; i < GRAPH_COPIES; i++) {
-        if (graph->copies[i].last_value > last)
-            last = graph->copies[i].last_value;
-    }
-    BELL_TRY(hcq_signal_wait(graph->queues[0]->timeline, last, timeout_ns));
+    BELL_TRY(hcq_check_process(graph->queues[0]->dev));
+    for (i = 0; i < GRAPH_COPIES && graph->copies[0].streams[0]; i++)
+        BELL_TRY(wait_copy(graph, &graph->copies[i], timeout_ns));
     return BELL_OK;
 }

@@ -9,6 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "hcq/hcq_graph.h"
+
 #define CHILD_SECONDS 120u /* then a signal ends it */
 
 /* What a test hands to its child. */
@@ -18,6 +20,7 @@ struct inherited {
     struct hcq_buffer *buf;
     struct hcq_signal *sig;
     struct hcq_stream *stream; /* built */
+    struct hcq_graph *graph;   /* built */
     struct hcq_cs *cs;         /* of t->copy, open, with commands */
 };
 
@@ -53,6 +56,9 @@ use_all(struct inherited *in)
         hcq_stream_submit(in->stream, NULL),
         hcq_stream_wait(in->stream, LONG_NS),
         hcq_stream_create(t->queue, "none", &stream),
+        hcq_graph_set(in->graph, 0, in->buf->va + 64),
+        hcq_graph_submit(in->graph, NULL),
+        hcq_graph_wait(in->graph, LONG_NS),
         hcq_queue_wait(t->queue, LONG_NS),
         hcq_queue_create(t->dev, HCQ_QUEUE_COPY, &queue),
         hcq_signal_create(t->dev, 0, &sig),
@@ -78,7 +84,8 @@ use_all(struct inherited *in)
     hcq_memory_usage(t->dev, &live, &cached);
     hcq_device_fault(t->dev, &fault);
     if (hcq_signal_value(in->sig) != UINT64_MAX || live || cached ||
-        fault.kind != HCQ_FAULT_NONE || hcq_stream_busy(in->stream))
+        fault.kind != HCQ_FAULT_NONE || hcq_stream_busy(in->stream) ||
+        hcq_graph_busy(in->graph))
         return 51;
     hcq_signal_set(in->sig, 1000);
     hcq_memory_trim(t->dev);
@@ -88,6 +95,7 @@ use_all(struct inherited *in)
 static void
 destroy_all(struct inherited *in)
 {
+    hcq_graph_destroy(in->graph);
     hcq_stream_destroy(in->stream);
     hcq_signal_destroy(in->sig);
     hcq_buffer_destroy(in->buf);
@@ -142,6 +150,26 @@ reap(pid_t child)
           WIFSIGNALED(status) ? WTERMSIG(status) : 0, WEXITSTATUS(status));
 }
 
+/* Zeroes the slot's memory. */
+static struct hcq_graph *
+make_graph(struct cts *t, const struct hcq_buffer *buf)
+{
+    struct hcq_graph_desc desc = {
+        .struct_size = sizeof(desc),
+        .queues = &t->queue,
+        .n_queues = 1,
+    };
+    struct hcq_graph *graph;
+    struct hcq_graph_arg to;
+
+    OK(hcq_graph_create(&desc, &graph));
+    to = hcq_graph_in_slot(hcq_graph_slot(graph, "to", 4), 0, 4, 0);
+    hcq_graph_fill(graph, NULL, &to, 0, 4);
+    OK(hcq_graph_end(graph));
+    OK(hcq_graph_set(graph, 0, buf->va));
+    return graph;
+}
+
 /* Work in flight, a stream under way, all kinds of objects; then all of them
  * go on. */
 static void
@@ -161,6 +189,7 @@ fork_anywhere(struct cts *t)
     OK(hcq_stream_end(in.stream));
     OK(hcq_stream_submit(in.stream, NULL));
     OK(hcq_stream_wait(in.stream, LONG_NS));
+    in.graph = make_graph(t, in.buf);
     in.cs = cs = cts_begin(t->copy);
     hcq_cs_wait(cs, in.sig, 6);
     hcq_cs_copy(cs, to->va, in.buf->va, 4096);
@@ -187,6 +216,11 @@ fork_anywhere(struct cts *t)
     OK(hcq_device_synchronize(t->dev, LONG_NS));
     CHECK(cts_int(to, 9) == 4 || cts_int(to, 9) == 5, "%d", cts_int(to, 9));
     CHECK(cts_int(in.buf, 1023) == 5, "%d", cts_int(in.buf, 1023));
+    OK(hcq_graph_submit(in.graph, NULL));
+    OK(hcq_graph_wait(in.graph, LONG_NS));
+    CHECK(cts_int(in.buf, 0) == 0 && cts_int(in.buf, 1) == 5, "%d",
+          cts_int(in.buf, 0));
+    hcq_graph_destroy(in.graph);
     hcq_stream_destroy(in.stream);
 }
 

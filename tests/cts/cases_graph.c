@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "hcq/hcq_graph.h"
 
 #define KIB 1024u
@@ -402,6 +403,9 @@ refusals(struct cts *t)
     FAILS(hcq_graph_create(&desc, &graph), BELL_E_INVALID, "queue 0");
     desc.queues = twice;
     FAILS(hcq_graph_create(&desc, &graph), BELL_E_INVALID, "queue 1");
+    desc.flags = 2;
+    FAILS(hcq_graph_create(&desc, &graph), BELL_E_INVALID, "flags 0x2");
+    desc.flags = 0;
     desc.n_queues = 17;
     FAILS(hcq_graph_create(&desc, &graph), BELL_E_INVALID, "at most 16");
 
@@ -461,8 +465,7 @@ refusals(struct cts *t)
     FAILS(hcq_graph_submit(graph, NULL), BELL_E_INVALID, "slot 'y'");
     OK(hcq_graph_set(graph, y, c->va + 256 + 63));
     FAILS(hcq_graph_submit(graph, NULL), BELL_E_INVALID, "overlap");
-    OK(hcq_graph_set(graph, y, UINT64_MAX - 3));
-    FAILS(hcq_graph_submit(graph, NULL), BELL_E_INVALID, "beyond");
+    FAILS(hcq_graph_set(graph, y, UINT64_MAX - 3), BELL_E_INVALID, "beyond");
     OK(hcq_graph_set(graph, y, a->va));
     OK(hcq_graph_set(graph, n, 0));
     FAILS(hcq_graph_submit(graph, NULL), BELL_E_INVALID, "'n' = 0");
@@ -537,6 +540,328 @@ recovers(struct cts *t)
     hcq_graph_destroy(graph);
 }
 
+/* What the copy queue has to do changes with each submission, which begins
+ * while that queue still ends one. */
+static void
+changes(struct cts *t)
+{
+    enum {
+        N = 16 * KIB / 4,
+        N_BUFS = 3,
+        N_RUNS = 200
+    };
+    struct hcq_program *prog = cts_program(t, CTS_ADD_ONE);
+    struct hcq_buffer *from = cts_ints(t, N, 7), *other = cts_ints(t, 1, 0);
+    struct hcq_buffer *bufs[N_BUFS];
+    struct hcq_graph *graph = new_graph(t, true);
+    uint32_t to = hcq_graph_slot(graph, "to", 4 * N), i;
+
+    for (i = 0; i < N_BUFS; i++)
+        bufs[i] = cts_ints(t, N, 0);
+    copy(graph, hcq_graph_in_slot(to, 0, 4 * N, 0), all_of(from, 0), 4 * N);
+    add_one(graph, prog, all_of(other, 0), all_of(other, 0), 1);
+    OK(hcq_graph_end(graph));
+    CHECK(info_of(graph).n_copies == 1, "the copy is not on its queue");
+    for (i = 0; i < N_RUNS; i++) {
+        OK(hcq_graph_set(graph, to, bufs[i % N_BUFS]->va));
+        OK(hcq_graph_submit(graph, NULL));
+    }
+    hcq_graph_destroy(graph); /* in flight */
+    for (i = 0; i < N_BUFS; i++)
+        CHECK(cts_int(bufs[i], N - 1) == 7, "%d", cts_int(bufs[i], N - 1));
+    CHECK(cts_int(other, 0) == N_RUNS, "%d", cts_int(other, 0));
+}
+
+/* Sizes are patched up to what the arguments say. */
+static void
+sizes(struct cts *t)
+{
+    struct hcq_buffer *a = cts_ints(t, 64, 1), *b = cts_ints(t, 64, 0);
+    struct hcq_graph_arg to = hcq_graph_memory(b->va, 128, 0);
+    struct hcq_graph_arg from = all_of(a, 0);
+    struct hcq_graph *graph = new_graph(t, false);
+    uint32_t n = hcq_graph_slot(graph, "n", 0);
+
+    copy(graph, to, from, 4);
+    hcq_graph_patch(graph, HCQ_FIELD_SIZE, n, 8);
+    OK(hcq_graph_end(graph));
+    FAILS(hcq_graph_set(graph, n, 121), BELL_E_INVALID, "at most 120");
+    OK(hcq_graph_set(graph, n, 32));
+    run(graph);
+    CHECK(cts_int(b, 9) == 1 && cts_int(b, 10) == 0, "%d", cts_int(b, 10));
+    OK(hcq_graph_set(graph, n, 120));
+    run(graph);
+    CHECK(cts_int(b, 31) == 1 && cts_int(b, 32) == 0, "%d", cts_int(b, 32));
+    hcq_graph_destroy(graph);
+    graph = new_graph(t, false);
+    n = hcq_graph_slot(graph, "n", 0);
+    copy(graph, to, from, 4);
+    hcq_graph_patch(graph, HCQ_FIELD_SIZE, n, 129);
+    FAILS(hcq_graph_end(graph), BELL_E_INVALID, "129 bytes");
+    hcq_graph_destroy(graph);
+}
+
+/* ---- several devices ---- */
+
+/* A second device with its queues, and memory of the host that both reach. */
+struct pair {
+    struct hcq_device *dev;
+    struct hcq_queue *queues[3]; /* the first device's, then the other's two */
+    struct hcq_program *prog, *prog2;
+    struct hcq_buffer *a, *b; /* of each */
+    struct hcq_buffer *mine, *its;
+    int32_t *host;
+};
+
+enum {
+    PAIR_INTS = 1024
+};
+
+static void
+open_pair(struct cts *t, struct pair *p)
+{
+    static _Alignas(4096) int32_t host[PAIR_INTS];
+    const char *at = strchr(t->device, '@');
+    char name[160];
+
+    snprintf(name, sizeof(name), "%s:1%s", t->info.backend, at ? at : "");
+    if (t->info.flags & HCQ_DEVICE_HOST_MEMORY) /* twice the same will do */
+        snprintf(name, sizeof(name), "%s", t->device);
+    if (hcq_device_open(name, &p->dev) == BELL_E_NO_DEVICE)
+        cts_skip("there is no %s", name);
+    OK(hcq_device_status(p->dev));
+    p->queues[0] = t->queue;
+    OK(hcq_queue_create(p->dev, HCQ_QUEUE_COMPUTE, &p->queues[1]));
+    OK(hcq_queue_create(p->dev, HCQ_QUEUE_COPY, &p->queues[2]));
+    p->prog = cts_program(t, CTS_ADD_ONE);
+    p->prog2 = cts_load(t, p->dev, CTS_ADD_ONE, 0);
+    memset(host, 0, sizeof(host));
+    p->host = host;
+    p->a = cts_ints(t, PAIR_INTS, 0);
+    OK(hcq_buffer_create(p->dev, sizeof(host), 0, &p->b));
+    OK(hcq_buffer_write(p->b, 0, host, sizeof(host)));
+    OK(hcq_buffer_create_pinned(t->dev, host, sizeof(host), &p->mine));
+    OK(hcq_buffer_create_pinned(p->dev, host, sizeof(host), &p->its));
+}
+
+static void
+close_pair(struct pair *p)
+{
+    hcq_buffer_destroy(p->its);
+    hcq_device_close(p->dev);
+    hcq_buffer_destroy(p->mine);
+}
+
+/* One adds 1 to a and hands it to the other, which adds 1 and hands it back. */
+static struct hcq_graph *
+pair_graph(struct pair *p, struct hcq_program *spin, struct hcq_buffer *gate)
+{
+    struct hcq_graph *graph = new_graph_of(p->queues, 3);
+    struct hcq_graph_arg a = all_of(p->a, 0), b = all_of(p->b, 0);
+    struct hcq_graph_arg mine = all_of(p->mine, 0), its = all_of(p->its, 0);
+    uint64_t n = sizeof(int32_t) * PAIR_INTS;
+
+    add_one(graph, p->prog, a, a, PAIR_INTS);
+    hcq_graph_copy(graph, NULL, &mine, &a, n);
+    hcq_graph_copy(graph, p->dev, &b, &its, n);
+    if (spin) {
+        struct hcq_graph_arg arg = all_of(gate, HCQ_ACCESS_READ);
+        hcq_graph_exec(graph, spin, &arg, 1, (const uint32_t[3]){1, 1, 1},
+                       NULL);
+    }
+    add_one(graph, p->prog2, b, b, PAIR_INTS);
+    hcq_graph_copy(graph, p->dev, &its, &b, n);
+    hcq_graph_copy(graph, NULL, &a, &mine, n);
+    OK(hcq_graph_end(graph));
+    return graph;
+}
+
+static void
+two_devices(struct cts *t)
+{
+    struct pair p;
+    struct hcq_graph *graph;
+    struct hcq_graph_info info;
+    uint32_t slot, i;
+
+    open_pair(t, &p);
+    graph = pair_graph(&p, NULL, NULL);
+    info = info_of(graph);
+    CHECK(info.n_queues == 2 && info.n_signals == 2 && info.n_waits == 2,
+          "%u queues, %u signals, %u waits", info.n_queues, info.n_signals,
+          info.n_waits);
+    for (i = 0; i < 10; i++)
+        OK(hcq_graph_submit(graph, NULL));
+    OK(hcq_graph_wait(graph, LONG_NS));
+    CHECK(cts_int(p.a, PAIR_INTS - 1) == 20, "%d", cts_int(p.a, PAIR_INTS - 1));
+    hcq_graph_destroy(graph);
+    graph = new_graph_of(p.queues, 3);
+    slot = hcq_graph_slot(graph, "both", 4);
+    add_one(graph, p.prog, hcq_graph_in_slot(slot, 0, 4, 0), all_of(p.a, 0), 1);
+    add_one(graph, p.prog2, all_of(p.b, 0), hcq_graph_in_slot(slot, 0, 4, 0),
+            1);
+    FAILS(hcq_graph_end(graph), BELL_E_INVALID, "'both' is used on");
+    hcq_graph_destroy(graph);
+    graph = new_graph_of(p.queues, 1);
+    add_one(graph, p.prog2, all_of(p.b, 0), all_of(p.b, 0), 1);
+    FAILS(hcq_graph_end(graph), BELL_E_INVALID, "no compute queue");
+    hcq_graph_destroy(graph);
+    /* Slots of two devices may have the same address. */
+    graph = new_graph_of(p.queues, 3);
+    slot = hcq_graph_slot(graph, "mine", 4);
+    add_one(graph, p.prog, hcq_graph_in_slot(slot, 0, 4, 0), all_of(p.a, 0), 1);
+    slot = hcq_graph_slot(graph, "its", 4);
+    add_one(graph, p.prog2, hcq_graph_in_slot(slot, 0, 4, 0), all_of(p.b, 0),
+            1);
+    OK(hcq_graph_end(graph));
+    OK(hcq_graph_set(graph, 0, p.mine->va));
+    OK(hcq_graph_set(graph, 1, p.its->va));
+    run(graph);
+    hcq_graph_destroy(graph);
+    close_pair(&p);
+}
+
+/* The second device hangs and is recovered, which drops what it had; the first
+ * is not kept waiting for that. Then it is lost: told so, and the first goes on
+ * again. */
+static void
+one_is_lost(struct cts *t)
+{
+    struct pair p;
+    struct hcq_program *spin, *fault;
+    struct hcq_buffer *gate;
+    struct hcq_graph *graph;
+    struct hcq_graph_arg bad =
+        hcq_graph_memory(0x123456789000ull, 4, HCQ_ACCESS_READ);
+    struct hcq_graph_arg args[3];
+    const uint32_t grid[3] = {1, 1, 1};
+    struct hcq_cs *cs;
+
+    if (CTS_TSAN)
+        cts_skip("faults are not for the thread sanitizer");
+    open_pair(t, &p);
+    spin = cts_load(t, p.dev, CTS_SPIN, 0);
+    OK(hcq_buffer_create(p.dev, 4, 0, &gate));
+    OK(hcq_buffer_write(gate, 0, &(int32_t){0}, 4));
+    graph = pair_graph(&p, spin, gate);
+    OK(hcq_graph_submit(graph, NULL));
+    HANGS(hcq_graph_wait(graph, 40 * MS_NS), "graph 'test', after");
+    OK(hcq_device_recover(p.dev));
+    OK(hcq_graph_wait(graph, LONG_NS));
+    OK(hcq_buffer_write(gate, 0, &(int32_t){1}, 4));
+    OK(hcq_buffer_write(p.a, 0, &(int32_t){10}, 4));
+    run(graph);
+    CHECK(cts_int(p.a, 0) == 12, "%d", cts_int(p.a, 0));
+    hcq_graph_destroy(graph);
+
+    fault = p.prog2;
+    graph = new_graph_of(p.queues, 3);
+    args[0] = all_of(p.b, HCQ_ACCESS_WRITE);
+    args[1] = bad;
+    args[2] = hcq_graph_word(1);
+    hcq_graph_exec(graph, fault, args, 3, grid, NULL);
+    add_one(graph, p.prog, all_of(p.a, 0), all_of(p.a, 0), 1);
+    OK(hcq_graph_end(graph));
+    OK(hcq_graph_submit(graph, NULL));
+    FAILS(hcq_graph_wait(graph, LONG_NS), BELL_E_DEVICE_LOST, "");
+    OK(hcq_queue_wait(t->queue, LONG_NS));
+    OK(hcq_device_status(t->dev));
+    FAILS(hcq_graph_submit(graph, NULL), BELL_E_DEVICE_LOST, "");
+    cs = cts_begin(t->queue); /* which has nothing of it */
+    cts_finish(t->queue, cs);
+    OK(hcq_device_recover(p.dev));
+    FAILS(hcq_graph_submit(graph, NULL) ? BELL_E_INVALID
+                                        : hcq_graph_wait(graph, LONG_NS),
+          BELL_E_DEVICE_LOST, "");
+    hcq_graph_destroy(graph);
+    close_pair(&p);
+}
+
+/* The copy queue has no room for its part: what the other has got ends. */
+static void
+half(struct cts *t)
+{
+    enum {
+        N = 64 * KIB / 4
+    };
+    struct hcq_queue_desc desc = {
+        .struct_size = sizeof(desc),
+        .kind = HCQ_QUEUE_COPY,
+        .ring_size_bytes = 4096,
+        .submit_timeout_ns = 20 * MS_NS,
+    };
+    struct hcq_program *prog = cts_program(t, CTS_ADD_ONE);
+    struct hcq_buffer *a = cts_ints(t, N, 0), *b = cts_ints(t, N, 0);
+    struct hcq_buffer *other = cts_ints(t, 1, 0);
+    struct hcq_signal *sig = cts_signal(t, 0);
+    struct hcq_queue *queues[2] = {t->queue, NULL};
+    struct hcq_stream *filler;
+    struct hcq_graph *graph;
+    struct hcq_cs *cs;
+    bell_status status;
+
+    OK(hcq_queue_create_with(t->dev, &desc, &queues[1]));
+    graph = new_graph_of(queues, 2);
+    copy(graph, all_of(b, 0), all_of(a, 0), a->size_bytes);
+    add_one(graph, prog, all_of(other, 0), all_of(other, 0), 1);
+    OK(hcq_graph_end(graph));
+    run(graph);
+    cs = cts_begin(queues[1]);
+    hcq_cs_wait(cs, sig, 1);
+    OK(hcq_cs_submit(cs, NULL));
+    OK(hcq_stream_create(queues[1], "filler", &filler));
+    OK(hcq_stream_end(filler));
+    do /* of what is smallest, until nothing fits */
+        status = hcq_stream_submit(filler, NULL);
+    while (status == BELL_OK);
+    CHECK(status == BELL_E_TIMEOUT, "%s", bell_error_last()->message);
+    FAILS(hcq_graph_submit(graph, NULL), BELL_E_TIMEOUT, "has its part on");
+    OK(hcq_queue_wait(t->queue, LONG_NS));
+    CHECK(cts_int(other, 0) == 2, "%d", cts_int(other, 0));
+    FAILS(hcq_graph_submit(graph, NULL), BELL_E_INVALID, "failed");
+    OK(hcq_graph_wait(graph, LONG_NS));
+    hcq_graph_destroy(graph);
+    hcq_signal_set(sig, 1);
+    OK(hcq_queue_wait(queues[1], LONG_NS));
+    hcq_queue_destroy(queues[1]);
+}
+
+/* Two graphs on the same queues, submitted in turn. */
+static void
+two_graphs(struct cts *t)
+{
+    enum {
+        N = 64 * KIB / 4
+    };
+    struct hcq_program *prog = cts_program(t, CTS_ADD_ONE);
+    struct hcq_buffer *bufs[4];
+    struct hcq_graph *graphs[2];
+    uint32_t mask = log_mask, i;
+
+    for (i = 0; i < 4; i++)
+        bufs[i] = cts_ints(t, N, 0);
+    for (i = 0; i < 2; i++) {
+        graphs[i] = new_graph(t, true);
+        copy(graphs[i], all_of(bufs[1 - i], 0), all_of(bufs[i], 0), 4 * N);
+        add_one(graphs[i], prog, all_of(bufs[2 + i], 0), all_of(bufs[2 + i], 0),
+                1);
+        add_one(graphs[i], prog, all_of(bufs[1 - i], 0), all_of(bufs[1 - i], 0),
+                1);
+        OK(hcq_graph_end(graphs[i]));
+    }
+    for (i = 0; i < 40; i++) {
+        if (i == 36) /* each is waited for, as a whole */
+            log_mask |= LOG_SYNC;
+        OK(hcq_graph_submit(graphs[i % 2], NULL));
+    }
+    log_mask = mask;
+    CHECK(!hcq_graph_busy(graphs[1]), "busy in spite of BELL_DEBUG=sync");
+    CHECK(cts_int(bufs[0], 0) == 40 && cts_int(bufs[1], 0) == 39, "%d",
+          cts_int(bufs[0], 0));
+    hcq_graph_destroy(graphs[0]);
+    hcq_graph_destroy(graphs[1]);
+}
+
 const struct cts_case cts_graph_cases[] = {
     {"graph repeat", repeat},
     {"graph slots", slots},
@@ -546,5 +871,11 @@ const struct cts_case cts_graph_cases[] = {
     {"graph refusals", refusals},
     {"graph in turn", in_turn},
     {"graph recovers", recovers},
+    {"graph changes on two queues", changes},
+    {"graph sizes", sizes},
+    {"graph two devices", two_devices},
+    {"graph one of two devices lost", one_is_lost},
+    {"graph half submitted", half},
+    {"graph two at once", two_graphs},
     {NULL, NULL},
 };
