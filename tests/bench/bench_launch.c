@@ -1,4 +1,4 @@
-/* What a launch costs the host on the queues of a GPU: nanoseconds of the
+/* What a launch costs the host on the queues of a device: nanoseconds of the
  * calling thread, while the device stands still and so takes nothing away.
  *
  * usage: bench_launch [DEVICE]        (default: NV@sim:sm_90)
@@ -13,7 +13,7 @@
 #include "base/bits.h"
 #include "base/thread.h"
 #include "bench.h"
-#include "hcq/hcq.h"
+#include "hcq/hcq_graph.h"
 #include "render/llvm/amdgpu.h"
 #include "render/ptx/nv_container.h"
 #include "render/ptx/ptx.h"
@@ -21,6 +21,8 @@
 #define ROUNDS  200 /* each on a device that was held and let go */
 #define REPEATS 100 /* in a round */
 #define LONG_NS (60ull * 1000000000)
+
+#define N_SLOTS 64 /* of a graph, each of one command */
 
 struct rig {
     struct hcq_device *dev;
@@ -32,7 +34,10 @@ struct rig {
     struct hcq_stream *one, *many, *copies;
     uint32_t arg, grid, dst;
     uint32_t turn;
+    struct hcq_graph *graphs[3]; /* of n_commands */
 };
+
+static const uint32_t n_commands[] = {1, N_SLOTS, 4096};
 
 static void
 must(bell_status status)
@@ -92,6 +97,8 @@ load(struct hcq_device *dev)
     struct hcq_program *prog;
 
     hcq_device_info(dev, &info);
+    if (info.flags & HCQ_DEVICE_HOST_MEMORY)
+        return NULL;
     must(strcmp(info.backend, "AMD") == 0 ? build_amd(info.arch, &binary)
                                           : build_nv(&info, &binary));
     desc.binary = binary.data;
@@ -130,15 +137,62 @@ new_stream(struct rig *r, const char *name, unsigned n)
     return stream;
 }
 
+/* Kernels, or copies where there are none; the words of the first N_SLOTS, or
+ * what they copy, are slots. */
+static struct hcq_graph *
+new_graph(struct rig *r, uint32_t n)
+{
+    const struct hcq_graph_desc desc = {
+        .struct_size = sizeof(desc),
+        .name = "replay",
+        .queues = &r->queue,
+        .n_queues = 1,
+    };
+    const uint32_t grid[] = {1, 1, 1};
+    struct hcq_graph *graph;
+    char name[16];
+    uint32_t i;
+
+    must(hcq_graph_create(&desc, &graph));
+    for (i = 0; i < n; i++) {
+        uint32_t slot = HCQ_SLOT_NONE;
+        struct hcq_graph_arg from, args[4];
+
+        snprintf(name, sizeof(name), "slot %u", i);
+        if (i < N_SLOTS)
+            slot = hcq_graph_slot(graph, name, 64);
+        from = slot == HCQ_SLOT_NONE
+                   ? hcq_graph_memory(r->buf->va, 64, HCQ_ACCESS_READ)
+                   : hcq_graph_in_slot(slot, 0, 64, HCQ_ACCESS_READ);
+        args[0] = hcq_graph_memory(r->buf->va + 2048, 64, HCQ_ACCESS_WRITE);
+        args[1] = from;
+        args[2] = args[3] = hcq_graph_word(1);
+        if (r->prog)
+            hcq_graph_exec(graph, r->prog, args, 4, grid, NULL);
+        else
+            hcq_graph_copy(graph, NULL, &args[0], &from, 64);
+    }
+    must(hcq_graph_end(graph));
+    for (i = 0; i < n && i < N_SLOTS; i++)
+        must(hcq_graph_set(graph, i, r->buf->va));
+    return graph;
+}
+
 static void
 open_rig(struct rig *r, const char *name)
 {
+    size_t i;
+
     memset(r, 0, sizeof(*r));
     must(hcq_device_open(name, &r->dev));
     must(hcq_queue_create(r->dev, HCQ_QUEUE_COMPUTE, &r->queue));
     must(hcq_buffer_create(r->dev, 4096, 0, &r->buf));
     must(hcq_signal_create(r->dev, 0, &r->go));
     r->prog = load(r->dev);
+    for (i = 0; i < ARRAY_LEN(r->graphs); i++)
+        r->graphs[i] = new_graph(r, n_commands[i]);
+    if (!r->prog)
+        return;
     r->one = new_stream(r, "one", 1);
     r->many = new_stream(r, "many", 1000);
     must(hcq_stream_create(r->queue, "copies", &r->copies));
@@ -280,6 +334,55 @@ time_many(struct rig *r)
     return sum_up(ns, 20);
 }
 
+/* The queue waits meanwhile for the host: N_SLOTS set to what changes, or
+ * not, and a submission. */
+static uint64_t
+replay(struct rig *r, struct hcq_graph *graph, uint32_t n_changes)
+{
+    struct hcq_cs *cs;
+    uint64_t start_ns;
+    uint32_t i;
+
+    must(hcq_queue_begin(r->queue, &cs));
+    hcq_cs_wait(cs, r->go, ++r->go_value);
+    must(hcq_cs_submit(cs, NULL));
+    start_ns = time_now_ns();
+    for (i = 0; i < n_changes; i++)
+        must(hcq_graph_set(graph, i, r->buf->va + 64 + r->turn % 16 * 8));
+    must(hcq_graph_submit(graph, NULL));
+    start_ns = time_now_ns() - start_ns;
+    r->turn++;
+    hcq_signal_set(r->go, r->go_value);
+    must(hcq_graph_wait(graph, LONG_NS));
+    return start_ns;
+}
+
+static struct result
+time_replays(struct rig *r, struct hcq_graph *graph, int n_rounds)
+{
+    static double ns[ROUNDS];
+    int round;
+
+    for (round = 0; round < n_rounds; round++)
+        ns[round] = (double)replay(r, graph, 0);
+    return sum_up(ns, (size_t)n_rounds);
+}
+
+/* What a changed slot adds: its setting, the look at overlaps, its patch. */
+static struct result
+time_slots(struct rig *r, struct hcq_graph *graph)
+{
+    static double ns[ROUNDS];
+    int round;
+
+    for (round = 0; round < ROUNDS; round++) {
+        double with = (double)replay(r, graph, N_SLOTS);
+
+        ns[round] = (with - (double)replay(r, graph, 0)) / N_SLOTS;
+    }
+    return sum_up(ns, ROUNDS);
+}
+
 static void
 put_case(struct json *json, const char *name, struct result result,
          unsigned n_launches, double limit_ns)
@@ -312,10 +415,20 @@ main(int argc, char **argv)
     json_init(&json);
     json_str(&json, "device", hcq_device_name(r.dev));
     json_array(&json, "results");
-    for (i = 0; i < ARRAY_LEN(cases); i++)
+    for (i = 0; i < ARRAY_LEN(cases) && r.prog; i++)
         put_case(&json, cases[i].name, time_case(&r, &cases[i]),
                  cases[i].n_launches, cases[i].limit_ns);
-    put_case(&json, "submit a stream of 1000, each", time_many(&r), 1, 100);
+    if (r.prog)
+        put_case(&json, "submit a stream of 1000, each", time_many(&r), 1, 100);
+    put_case(&json, "replay a graph of 1", time_replays(&r, r.graphs[0], 200),
+             0, 1000);
+    put_case(&json, "replay a graph of 64", time_replays(&r, r.graphs[1], 200),
+             0, 1000);
+    put_case(&json, "replay a graph of 4096", time_replays(&r, r.graphs[2], 8),
+             0, 1000);
+    put_case(&json, "a changed slot of 64", time_slots(&r, r.graphs[1]), 0, 20);
+    for (i = 0; i < ARRAY_LEN(r.graphs); i++)
+        hcq_graph_destroy(r.graphs[i]);
     json_end(&json);
     text = json_text(&json);
     fputs(text ? text : "", stdout);
