@@ -381,12 +381,30 @@ find_range(const struct graph_range *ranges, size_t n,
                : NULL;
 }
 
-/* Shell's way: it costs little where the order is nearly as it was. */
+static bool
+slot_is_before(const struct graph_slot *x, const struct graph_slot *y)
+{
+    return is_before(x->dev, x->value, y->dev, y->value);
+}
+
+static bool
+is_sorted(const struct hcq_graph *graph)
+{
+    const uint32_t *ids = graph->by_address;
+    uint32_t i;
+
+    for (i = 1; i < graph->n_by_address; i++) {
+        if (slot_is_before(&graph->slots[ids[i]], &graph->slots[ids[i - 1]]))
+            return false;
+    }
+    return true;
+}
+
+/* Shell's way. */
 static void
 sort_slots(struct hcq_graph *graph)
 {
     static const uint32_t gaps[] = {1750, 701, 301, 132, 57, 23, 10, 4, 1};
-    const struct graph_slot *slots = graph->slots;
     uint32_t *ids = graph->by_address, n = graph->n_by_address, i, k;
     size_t g;
 
@@ -396,8 +414,7 @@ sort_slots(struct hcq_graph *graph)
             uint32_t id = ids[i];
             for (k = i; k >= gap; k -= gap) {
                 uint32_t other = ids[k - gap];
-                if (!is_before(slots[id].dev, slots[id].value, slots[other].dev,
-                               slots[other].value))
+                if (!slot_is_before(&graph->slots[id], &graph->slots[other]))
                     break;
                 ids[k] = other;
             }
@@ -427,7 +444,8 @@ check_slots(struct hcq_graph *graph)
     const struct graph_slot *furthest = NULL, *written = NULL;
     uint32_t i;
 
-    sort_slots(graph);
+    if (!is_sorted(graph))
+        sort_slots(graph);
     for (i = 0; i < graph->n_by_address; i++) {
         const struct graph_slot *slot = &graph->slots[graph->by_address[i]];
         const struct graph_slot *other = slot->is_written ? furthest : written;

@@ -21,226 +21,251 @@ static struct hcq_device *devs[2];
 static struct hcq_queue *queues[2];
 static struct hcq_buffer *bufs[2];
 
-static int open_devices(void **state) {
-  int i;
+static int
+open_devices(void **state)
+{
+    int i;
 
-  (void)state;
-  for (i = 0; i < 2; i++) {
-    expect_ok(hcq_device_open("CPU", &devs[i]));
-    expect_ok(hcq_queue_create(devs[i], HCQ_QUEUE_COMPUTE, &queues[i]));
-    expect_ok(hcq_buffer_create(devs[i], 4096, 0, &bufs[i]));
-  }
-  return 0;
+    (void)state;
+    for (i = 0; i < 2; i++) {
+        expect_ok(hcq_device_open("CPU", &devs[i]));
+        expect_ok(hcq_queue_create(devs[i], HCQ_QUEUE_COMPUTE, &queues[i]));
+        expect_ok(hcq_buffer_create(devs[i], 4096, 0, &bufs[i]));
+    }
+    return 0;
 }
 
-static int close_devices(void **state) {
-  (void)state;
-  hcq_device_close(devs[0]);
-  hcq_device_close(devs[1]);
-  return 0;
+static int
+close_devices(void **state)
+{
+    (void)state;
+    hcq_device_close(devs[0]);
+    hcq_device_close(devs[1]);
+    return 0;
 }
 
 /* Fills a slot's memory and, on the other device, its own; then the first
  * word is copied. */
-static bell_status build(struct hcq_graph **out) {
-  const struct hcq_graph_desc desc = {
-      .struct_size = sizeof(desc),
-      .name = "two",
-      .queues = queues,
-      .n_queues = 2,
-  };
-  struct hcq_graph_arg a, b, c;
-  uint32_t slot, word;
-  bell_status status;
+static bell_status
+build(struct hcq_graph **out)
+{
+    const struct hcq_graph_desc desc = {
+        .struct_size = sizeof(desc),
+        .name = "two",
+        .queues = queues,
+        .n_queues = 2,
+    };
+    struct hcq_graph_arg a, b, c;
+    uint32_t slot, word;
+    bell_status status;
 
-  if (hcq_graph_create(&desc, out) != BELL_OK)
-    return bell_error_last()->status;
-  slot = hcq_graph_slot(*out, "memory", 256);
-  word = hcq_graph_slot(*out, "word", 0);
-  a = hcq_graph_in_slot(slot, 0, 256, 0);
-  b = hcq_graph_memory(bufs[1]->va, 256, 0);
-  c = hcq_graph_memory(bufs[0]->va + 1024, 4, 0);
-  hcq_graph_fill(*out, NULL, &a, 0, 256);
-  hcq_graph_patch(*out, HCQ_FIELD_VALUE, word, 0);
-  hcq_graph_fill(*out, devs[1], &b, 0, 256);
-  hcq_graph_patch(*out, HCQ_FIELD_VALUE, word, 1);
-  hcq_graph_copy(*out, NULL, &c, &a, 4);
-  status = hcq_graph_end(*out);
-  if (status != BELL_OK) {
-    hcq_graph_destroy(*out);
-    *out = NULL;
-  }
-  return status;
+    if (hcq_graph_create(&desc, out) != BELL_OK)
+        return bell_error_last()->status;
+    slot = hcq_graph_slot(*out, "memory", 256);
+    word = hcq_graph_slot(*out, "word", 0);
+    a = hcq_graph_in_slot(slot, 0, 256, 0);
+    b = hcq_graph_memory(bufs[1]->va, 256, 0);
+    c = hcq_graph_memory(bufs[0]->va + 1024, 4, 0);
+    hcq_graph_fill(*out, NULL, &a, 0, 256);
+    hcq_graph_patch(*out, HCQ_FIELD_VALUE, word, 0);
+    hcq_graph_fill(*out, devs[1], &b, 0, 256);
+    hcq_graph_patch(*out, HCQ_FIELD_VALUE, word, 1);
+    hcq_graph_copy(*out, NULL, &c, &a, 4);
+    status = hcq_graph_end(*out);
+    if (status != BELL_OK) {
+        hcq_graph_destroy(*out);
+        *out = NULL;
+    }
+    return status;
 }
 
-static void run(struct hcq_graph *graph, uint32_t word) {
-  uint32_t seen[3];
+static void
+run(struct hcq_graph *graph, uint32_t word)
+{
+    uint32_t seen[3];
 
-  expect_ok(hcq_graph_set(graph, 0, bufs[0]->va + 256 * (word % 4)));
-  expect_ok(hcq_graph_set(graph, 1, word));
-  expect_ok(hcq_graph_submit(graph, NULL));
-  expect_ok(hcq_graph_wait(graph, LONG_NS));
-  expect_ok(hcq_buffer_read(bufs[0], 256 * (word % 4) + 252, &seen[0], 4));
-  expect_ok(hcq_buffer_read(bufs[1], 252, &seen[1], 4));
-  expect_ok(hcq_buffer_read(bufs[0], 1024, &seen[2], 4));
-  assert_int_equal(seen[0], word);
-  assert_int_equal(seen[1], word + 1);
-  assert_int_equal(seen[2], word);
+    expect_ok(hcq_graph_set(graph, 0, bufs[0]->va + 256 * (word % 4)));
+    expect_ok(hcq_graph_set(graph, 1, word));
+    expect_ok(hcq_graph_submit(graph, NULL));
+    expect_ok(hcq_graph_wait(graph, LONG_NS));
+    expect_ok(hcq_buffer_read(bufs[0], 256 * (word % 4) + 252, &seen[0], 4));
+    expect_ok(hcq_buffer_read(bufs[1], 252, &seen[1], 4));
+    expect_ok(hcq_buffer_read(bufs[0], 1024, &seen[2], 4));
+    assert_int_equal(seen[0], word);
+    assert_int_equal(seen[1], word + 1);
+    assert_int_equal(seen[2], word);
 }
 
 /* The n-th allocation fails, alone or with all behind it. */
-static void test_no_memory(void **state) {
-  struct hcq_graph *graph;
-  uint64_t n;
-  int once;
+static void
+test_no_memory(void **state)
+{
+    struct hcq_graph *graph;
+    uint64_t n;
+    int once;
 
-  (void)state;
-  for (once = 0; once < 2; once++) {
-    for (n = 1;; n++) {
-      bell_status status;
+    (void)state;
+    for (once = 0; once < 2; once++) {
+        for (n = 1;; n++) {
+            bell_status status;
 
-      assert_true(n < 1000);
-      graph = NULL;
-      host_fail_after(n, once);
-      status = build(&graph);
-      host_fail_after(0, 0);
-      if (status == BELL_OK)
-        break;
-      assert_int_equal(status, BELL_E_NO_MEMORY);
-      assert_null(graph);
+            assert_true(n < 1000);
+            graph = NULL;
+            host_fail_after(n, once);
+            status = build(&graph);
+            host_fail_after(0, 0);
+            if (status == BELL_OK)
+                break;
+            assert_int_equal(status, BELL_E_NO_MEMORY);
+            assert_null(graph);
+        }
+        assert_true(n > 20);
+        run(graph, 5);
+        hcq_graph_destroy(graph);
     }
-    assert_true(n > 20);
-    run(graph, 5);
-    hcq_graph_destroy(graph);
-  }
 }
 
 /* Each copy of the streams gets what it has not got, and nothing is
  * allocated. */
-static void test_submissions(void **state) {
-  struct hcq_graph_info info = {.struct_size = sizeof(info)};
-  struct hcq_graph *graph;
-  uint64_t before;
-  uint32_t i;
+static void
+test_submissions(void **state)
+{
+    struct hcq_graph_info info = {.struct_size = sizeof(info)};
+    struct hcq_graph *graph;
+    uint64_t before;
+    uint32_t i;
 
-  (void)state;
-  expect_ok(build(&graph));
-  hcq_graph_get_info(graph, &info);
-  assert_int_equal(info.n_commands, 3);
-  assert_int_equal(info.n_queues, 2);
-  assert_int_equal(info.n_signals, 2); /* there and back */
-  assert_int_equal(info.n_waits, 2);
-  run(graph, 1);
-  before = host_alloc_count();
-  for (i = 0; i < 500; i++) {
-    expect_ok(hcq_graph_set(graph, 1, i));
-    expect_ok(hcq_graph_submit(graph, NULL));
-    if (i % 7 == 0)
-      expect_ok(hcq_graph_wait(graph, LONG_NS));
-  }
-  expect_ok(hcq_graph_wait(graph, LONG_NS));
-  assert_int_equal(host_alloc_count(), before);
-  run(graph, 2);
-  run(graph, 3);
-  hcq_graph_destroy(graph);
+    (void)state;
+    expect_ok(build(&graph));
+    hcq_graph_get_info(graph, &info);
+    assert_int_equal(info.n_commands, 3);
+    assert_int_equal(info.n_queues, 2);
+    assert_int_equal(info.n_signals, 2); /* there and back */
+    assert_int_equal(info.n_waits, 2);
+    run(graph, 1);
+    before = host_alloc_count();
+    for (i = 0; i < 500; i++) {
+        expect_ok(hcq_graph_set(graph, 1, i));
+        expect_ok(hcq_graph_submit(graph, NULL));
+        if (i % 7 == 0)
+            expect_ok(hcq_graph_wait(graph, LONG_NS));
+    }
+    expect_ok(hcq_graph_wait(graph, LONG_NS));
+    assert_int_equal(host_alloc_count(), before);
+    run(graph, 2);
+    run(graph, 3);
+    hcq_graph_destroy(graph);
 }
 
 enum {
-  N_SLOTS = 12,
-  SLOT_BYTES = 16,
-  FIXED_AT = 2048 /* read: 64 bytes, then 64 that are written */
+    N_SLOTS = 12,
+    SLOT_BYTES = 16,
+    FIXED_AT = 2048 /* read: 64 bytes, then 64 that are written */
 };
 
 /* Which slots are written, and where they are. */
 struct overlaps {
-  uint64_t at[N_SLOTS];
+    uint64_t at[N_SLOTS];
 };
 
-static bool is_written(uint32_t slot) { return slot % 3 == 0; }
-
-static bool meets(uint64_t x, uint64_t n_x, uint64_t y, uint64_t n_y) {
-  return x < y + n_y && y < x + n_x;
+static bool
+is_written(uint32_t slot)
+{
+    return slot % 3 == 0;
 }
 
-static bool may_run(const struct overlaps *o) {
-  uint32_t i, k;
+static bool
+meets(uint64_t x, uint64_t n_x, uint64_t y, uint64_t n_y)
+{
+    return x < y + n_y && y < x + n_x;
+}
 
-  for (i = 0; i < N_SLOTS; i++) {
-    if (meets(o->at[i], SLOT_BYTES, FIXED_AT + 64, 64) ||
-        (is_written(i) && meets(o->at[i], SLOT_BYTES, FIXED_AT, 64)))
-      return false;
-    for (k = 0; k < i; k++) {
-      if ((is_written(i) || is_written(k)) &&
-          meets(o->at[i], SLOT_BYTES, o->at[k], SLOT_BYTES))
-        return false;
+static bool
+may_run(const struct overlaps *o)
+{
+    uint32_t i, k;
+
+    for (i = 0; i < N_SLOTS; i++) {
+        if (meets(o->at[i], SLOT_BYTES, FIXED_AT + 64, 64) ||
+            (is_written(i) && meets(o->at[i], SLOT_BYTES, FIXED_AT, 64)))
+            return false;
+        for (k = 0; k < i; k++) {
+            if ((is_written(i) || is_written(k)) &&
+                meets(o->at[i], SLOT_BYTES, o->at[k], SLOT_BYTES))
+                return false;
+        }
     }
-  }
-  return true;
+    return true;
 }
 
-static void test_overlaps(void **state) {
-  const struct hcq_graph_desc desc = {
-      .struct_size = sizeof(desc),
-      .name = "overlaps",
-      .queues = queues,
-      .n_queues = 1,
-  };
-  struct overlaps o = {{0}};
-  uint32_t x = 1, i, n_good = 0, n_bad = 0;
-  struct hcq_graph *graph;
-  struct hcq_graph_arg from, to;
-  char name[16];
+static void
+test_overlaps(void **state)
+{
+    const struct hcq_graph_desc desc = {
+        .struct_size = sizeof(desc),
+        .name = "overlaps",
+        .queues = queues,
+        .n_queues = 1,
+    };
+    struct overlaps o = {{0}};
+    uint32_t x = 1, i, n_good = 0, n_bad = 0;
+    struct hcq_graph *graph;
+    struct hcq_graph_arg from, to;
+    char name[16];
 
-  (void)state;
-  expect_ok(hcq_graph_create(&desc, &graph));
-  from = hcq_graph_memory(bufs[0]->va + FIXED_AT, 64, 0);
-  to = hcq_graph_memory(bufs[0]->va + FIXED_AT + 64, 64, 0);
-  hcq_graph_copy(graph, NULL, &to, &from, 64);
-  for (i = 0; i < N_SLOTS; i++) {
-    struct hcq_graph_arg slot;
+    (void)state;
+    expect_ok(hcq_graph_create(&desc, &graph));
+    from = hcq_graph_memory(bufs[0]->va + FIXED_AT, 64, 0);
+    to = hcq_graph_memory(bufs[0]->va + FIXED_AT + 64, 64, 0);
+    hcq_graph_copy(graph, NULL, &to, &from, 64);
+    for (i = 0; i < N_SLOTS; i++) {
+        struct hcq_graph_arg slot;
 
-    snprintf(name, sizeof(name), "slot %u", i);
-    slot = hcq_graph_in_slot(hcq_graph_slot(graph, name, SLOT_BYTES), 0, 16, 0);
-    if (is_written(i))
-      hcq_graph_fill(graph, NULL, &slot, i, 16);
-    else
-      hcq_graph_copy(graph, NULL, &to, &slot, 16);
-    o.at[i] = SLOT_BYTES * i;
-  }
-  expect_ok(hcq_graph_end(graph));
-  for (i = 0; i < N_SLOTS; i++)
-    expect_ok(hcq_graph_set(graph, i, bufs[0]->va + o.at[i]));
-  for (i = 0; i < 20000; i++) {
-    uint32_t slot;
-    bool good;
-
-    x = x * 1664525u + 1013904223u;
-    slot = (x >> 8) % N_SLOTS;
-    x = x * 1664525u + 1013904223u;
-    o.at[slot] = (x >> 8) % 1000 * 4;
-    if (o.at[slot] > 4096 - SLOT_BYTES)
-      o.at[slot] = 4096 - SLOT_BYTES;
-    expect_ok(hcq_graph_set(graph, slot, bufs[0]->va + o.at[slot]));
-    good = may_run(&o);
-    if (good) {
-      expect_ok(hcq_graph_submit(graph, NULL));
-      n_good++;
-    } else {
-      assert_int_equal(hcq_graph_submit(graph, NULL), BELL_E_INVALID);
-      n_bad++;
+        snprintf(name, sizeof(name), "slot %u", i);
+        slot = hcq_graph_in_slot(hcq_graph_slot(graph, name, SLOT_BYTES), 0, 16,
+                                 0);
+        if (is_written(i))
+            hcq_graph_fill(graph, NULL, &slot, i, 16);
+        else
+            hcq_graph_copy(graph, NULL, &to, &slot, 16);
+        o.at[i] = SLOT_BYTES * i;
     }
-  }
-  assert_true(n_good > 500 && n_bad > 500);
-  expect_ok(hcq_graph_wait(graph, LONG_NS));
-  hcq_graph_destroy(graph);
+    expect_ok(hcq_graph_end(graph));
+    for (i = 0; i < N_SLOTS; i++)
+        expect_ok(hcq_graph_set(graph, i, bufs[0]->va + o.at[i]));
+    for (i = 0; i < 20000; i++) {
+        uint32_t slot;
+        bool good;
+
+        x = x * 1664525u + 1013904223u;
+        slot = (x >> 8) % N_SLOTS;
+        x = x * 1664525u + 1013904223u;
+        o.at[slot] = (x >> 8) % 1000 * 4;
+        if (o.at[slot] > 4096 - SLOT_BYTES)
+            o.at[slot] = 4096 - SLOT_BYTES;
+        expect_ok(hcq_graph_set(graph, slot, bufs[0]->va + o.at[slot]));
+        good = may_run(&o);
+        if (good) {
+            expect_ok(hcq_graph_submit(graph, NULL));
+            n_good++;
+        } else {
+            assert_int_equal(hcq_graph_submit(graph, NULL), BELL_E_INVALID);
+            n_bad++;
+        }
+    }
+    assert_true(n_good > 500 && n_bad > 500);
+    expect_ok(hcq_graph_wait(graph, LONG_NS));
+    hcq_graph_destroy(graph);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_no_memory),
-      cmocka_unit_test(test_submissions),
-      cmocka_unit_test(test_overlaps),
-  };
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_submissions),
+        cmocka_unit_test(test_overlaps),
+    };
 
-  return cmocka_run_group_tests(tests, open_devices, close_devices);
+    return cmocka_run_group_tests(tests, open_devices, close_devices);
 }
