@@ -170,19 +170,22 @@ write_state(struct hcq_bundle *b, struct slot *slot, uint64_t data_offset)
 {
     const uint8_t *data =
         b->file.data + b->file.header->sections[BUNDLE_DATA].offset;
-    static const uint8_t zeros[4096];
-    uint64_t at = 0, n;
+    uint64_t size_bytes = slot->value.size_bytes, at, n = 1u << 20;
+    bell_status status = BELL_OK;
+    uint8_t *zeros;
 
     if (data_offset != BUNDLE_NO_DATA)
-        return hcq_buffer_write(slot->own, 0, data + data_offset,
-                                slot->value.size_bytes);
-    for (; at < slot->value.size_bytes; at += n) {
-        n = slot->value.size_bytes - at;
-        if (n > sizeof(zeros))
-            n = sizeof(zeros);
-        BELL_TRY(hcq_buffer_write(slot->own, at, zeros, n));
-    }
-    return BELL_OK;
+        return hcq_buffer_write(slot->own, 0, data + data_offset, size_bytes);
+    if (n > size_bytes)
+        n = size_bytes;
+    zeros = host_calloc(1, n + 1);
+    if (!zeros)
+        return bell_fail(BELL_E_NO_MEMORY, "bundle: out of memory");
+    for (at = 0; at < size_bytes && status == BELL_OK; at += n)
+        status = hcq_buffer_write(slot->own, at, zeros,
+                                  n < size_bytes - at ? n : size_bytes - at);
+    host_free(zeros);
+    return status;
 }
 
 static bell_status

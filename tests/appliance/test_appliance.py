@@ -2,19 +2,25 @@
 """The driver half alone: it needs the C library and nothing else, it is
 small, and a program of it runs.
 
-usage: test_appliance.py ARCHIVE PROGRAM --cc COMPILER --drivers NAME...
+usage: test_appliance.py ARCHIVE PROGRAM RUNNER BUNDLE --cc COMPILER
+                         --drivers NAME...
 """
 import argparse
 import os
+import struct
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'structure'))
 from common import Tap  # noqa: E402
 
 LIMIT_BYTES = 400 * 1024  # with one card's driver
+# The C library's share of a static program is some 680 KiB.
+RUNNER_BYTES = 1060 * 1024  # with one card's driver; 80 more with another
+RUNNER_RSS_KIB = 8 * 1024
 # Made by the linker, or the loader's; no library's.
 NOT_LIBC = {'_GLOBAL_OFFSET_TABLE_', '__tls_get_addr'}
 
@@ -80,10 +86,63 @@ def check_runs(tap, program, drivers):
         f'exit code {done.returncode}: {done.stdout}{done.stderr}'])
 
 
+def check_runner(tap, runner, bundle, drivers, n_cards):
+    """doorbell-run is static, small, and runs a bundle on the CPU."""
+    limit = RUNNER_BYTES + 80 * 1024 * max(n_cards - 1, 0)
+    size = os.path.getsize(runner)
+    print(f'# {os.path.basename(runner)}: {size} bytes, {size / 1024:.0f} KiB')
+    tap.check(f'the runner: at most {limit // 1024} KiB',
+              [f'{size} bytes'] if size > limit else [])
+    tap.check('the runner is static', [f'needs {n}' for n in needed(runner)])
+    if 'cpu' not in drivers or os.uname().machine != 'x86_64':
+        tap.skip('a bundle on the CPU', 'no x86-64 CPU driver')
+        return
+    x = struct.pack('<32f', *range(32))
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [os.path.join(folder, name) for name in 'xy']
+        with open(paths[0], 'wb') as file:
+            file.write(x)
+        zero = struct.pack('<32f', *[0] * 32)
+        with open(paths[1], 'wb') as file:
+            file.write(zero)
+        outs = []
+        for path in paths:
+            done = subprocess.run(
+                [runner, bundle, '--device', 'CPU', '--in', f'x={path}',
+                 '--out', f'out={path}.out'],
+                capture_output=True, text=True, timeout=60, check=False)
+            if done.returncode:
+                tap.check('a bundle on the CPU', [done.stderr])
+                return
+            with open(path + '.out', 'rb') as file:
+                outs.append(struct.unpack('<32f', file.read()))
+        kib = resident_kib([runner, bundle, '--device', 'CPU', '--in',
+                            f'x={paths[0]}', '--times', '1000000000'])
+    # x + w and 0 + w, rounded: w is about 1, x up to 31
+    tap.check('a bundle on the CPU', [
+        f'{i}: {a} is not {i} + {b}' for i, (a, b) in enumerate(zip(*outs))
+        if abs(a - b - i) > 1e-5])
+    print(f'# the runner: {kib} KiB resident')
+    tap.check(f'the runner: at most {RUNNER_RSS_KIB} KiB resident',
+              [f'{kib} KiB'] if kib > RUNNER_RSS_KIB else [])
+
+
+def resident_kib(command):
+    """The most that a program which is stopped after a while has had."""
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        time.sleep(0.5)
+        with open(f'/proc/{process.pid}/status', encoding='utf-8') as file:
+            peak = [line for line in file if line.startswith('VmHWM')]
+        process.kill()
+    return int(peak[0].split()[1])
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument('archive')
     parser.add_argument('program')
+    parser.add_argument('runner')
+    parser.add_argument('bundle')
     parser.add_argument('--cc', required=True)
     parser.add_argument('--drivers', nargs='+', required=True)
     options = parser.parse_args()
@@ -101,6 +160,8 @@ def main():
     check_size(tap, 'the program, stripped', os.path.getsize(options.program),
                n_cards)
     check_runs(tap, options.program, options.drivers)
+    check_runner(tap, options.runner, options.bundle, options.drivers,
+                 n_cards)
     tap.finish()
 
 

@@ -1,0 +1,106 @@
+/* Hostile bundles: they load or are refused with a message, and never touch
+ * memory outside of the file. Checksums are made right first, as a person who
+ * means harm would. */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hcq/hcq_bundle_file.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
+
+static void
+seal(uint8_t *data, size_t size_bytes)
+{
+    struct bundle_header *h = (void *)data;
+    uint32_t i;
+
+    if (size_bytes < sizeof(*h))
+        return;
+    h->file_bytes = size_bytes;
+    for (i = 0; i < BUNDLE_SECTION_COUNT; i++) {
+        struct bundle_section *s = &h->sections[i];
+        if (s->offset <= size_bytes && s->size_bytes <= size_bytes - s->offset)
+            s->checksum = bundle_checksum(data + s->offset, s->size_bytes);
+    }
+    h->checksum = 0;
+    h->checksum = bundle_checksum(h, sizeof(*h));
+}
+
+static void
+must_lie(const struct bundle_file *f, const void *at, uint64_t n)
+{
+    uint64_t offset = (uint64_t)((const uint8_t *)at - f->data);
+
+    if (offset > f->size_bytes || n > f->size_bytes - offset)
+        abort();
+}
+
+/* What was let through is within the file, and within what it is a part of. */
+static void
+look_at_target(const struct bundle_file *f, const struct bundle_target *t)
+{
+    uint32_t i, j;
+
+    for (i = 0; i < t->n_commands; i++) {
+        const struct bundle_command *c = &f->commands[t->first_command + i];
+
+        must_lie(f, c, sizeof(*c));
+        if (c->op == BUNDLE_EXEC)
+            must_lie(f, &f->kernels[t->first_kernel + c->kernel],
+                     sizeof(*f->kernels));
+        for (j = 0; j < c->n_args; j++) {
+            const struct bundle_arg *a = &f->args[c->first_arg + j];
+            uint64_t whole = t->arena_bytes;
+
+            must_lie(f, a, sizeof(*a));
+            if (a->place == BUNDLE_WORD)
+                continue;
+            if (a->place == BUNDLE_VALUE)
+                whole = f->values[a->value].size_bytes;
+            if (a->offset > whole || a->size_bytes > whole - a->offset)
+                abort();
+        }
+    }
+}
+
+static void
+look(const struct bundle_file *f)
+{
+    const uint8_t *data = f->data + f->header->sections[BUNDLE_DATA].offset;
+    uint32_t i;
+
+    must_lie(f, data, f->weight_bytes);
+    for (i = 0; i < f->n_values; i++) {
+        const struct bundle_value *v = &f->values[i];
+        must_lie(f, f->names + v->name, strlen(f->names + v->name) + 1);
+        if (v->data_offset != BUNDLE_NO_DATA)
+            must_lie(f, data + v->data_offset, v->size_bytes);
+    }
+    for (i = 0; i < f->n_kernels; i++)
+        must_lie(f, f->objects + f->kernels[i].object_offset,
+                 f->kernels[i].object_bytes);
+    for (i = 0; i < f->n_targets; i++)
+        look_at_target(f, &f->targets[i]);
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
+{
+    /* its end is at the end of an allocation: accesses past it are seen */
+    size_t n = (size_bytes + BUNDLE_ALIGN - 1) & ~(size_t)(BUNDLE_ALIGN - 1);
+    uint8_t *copy = aligned_alloc(BUNDLE_ALIGN, n ? n : BUNDLE_ALIGN);
+    struct bundle_file f;
+
+    if (!copy)
+        return 0;
+    memcpy(copy, data, size_bytes);
+    seal(copy, size_bytes);
+    if (bundle_file_open(copy, size_bytes, &f) == BELL_OK)
+        look(&f);
+    else if (!bell_error_last()->message[0])
+        abort();
+    free(copy);
+    return 0;
+}
