@@ -156,7 +156,7 @@ split_in_two(struct kernel *k, uint32_t r, int64_t by)
         to[i] = uop_new(k->g, UOP_RANGE, UOP_I64, 1, arg, range->src, 1);
         map[i].value = to[i];
         map[i].gate = NULL;
-        map[i].zeros = false;
+        map[i].zeros = map[i].masks = false;
         map[i].bound = &to[i];
         map[i].n_bound = 1;
         id += i == r ? 2 : 1;

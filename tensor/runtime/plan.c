@@ -513,10 +513,10 @@ rt_place_buffers(struct rt_plan *plan, struct uop_graph *kernels)
     p.spans = host_alloc(n * sizeof(*p.spans) + 1);
     p.order = host_alloc(n * sizeof(struct span *) + 1);
     p.best = host_alloc(n * sizeof(*p.best) + 1);
+    assert(plan->n_taken == 0);
     host_free(plan->offsets); /* of smaller sizes */
     host_free(plan->takes);
     plan->result_bytes = 0;
-    plan->n_taken = 0;
     plan->offsets = host_calloc(n + 1, sizeof(*plan->offsets));
     plan->takes = host_alloc(n * sizeof(*plan->takes) + 1);
     if (p.first && p.last && p.spans && p.order && p.best && plan->offsets &&

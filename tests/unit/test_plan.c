@@ -108,6 +108,12 @@ test_random_plans(void **state)
         assert_int_equal(rt_place_buffers(&m.plan, NULL), BELL_OK);
         check_plan(&m);
         assert_true(m.plan.scratch_bytes >= m.plan.alive_bytes);
+        if (i % 64 == 0) { /* again, as for another size */
+            uint64_t was = m.plan.result_bytes;
+            assert_int_equal(rt_place_buffers(&m.plan, NULL), BELL_OK);
+            assert_true(m.plan.result_bytes == was);
+            check_plan(&m);
+        }
         taken += m.plan.scratch_bytes;
         least += m.plan.alive_bytes;
         host_free(m.plan.offsets);
