@@ -119,7 +119,7 @@ find_free(const struct mem_va *va, uint64_t size)
         return NONE;
     sls = va->sl_map[fl] & (UINT32_MAX << sl);
     if (!sls) {
-        fls = fl + 1 < 64 ? va->fl_map & (UINT64_MAX << (fl + 1)) : 0;
+        fls = va->fl_map & (UINT64_MAX << (fl + 1)); /* N_FL is below 64 */
         if (!fls)
             return NONE;
         fl = (unsigned)__builtin_ctzll(fls);

@@ -61,7 +61,8 @@ def check_doorbell(tap):
         '0xff00000000'))
     done = run('sim', 'NV@sim:sm_90', 'AMD@sim:gfx1100', '--', DOORBELL,
                'devices')
-    tap.check('cards of both kinds', expect(done, 0, out='NV:0') + expect(
+    tap.check('cards of both kinds', expect(
+        done, 0, out='NV:0     Simulated GH100\n') + expect(
         done, 0, out='AMD:0'))
     for args, out in ((('devices',), 'BELL_NV_BRANCH=999: no such branch'),
                       (('eval', '20 + 3'), '23')):

@@ -86,7 +86,8 @@ TESTS = {
         r'privileged|h100|dump'),
 }
 PATIENCE = 100  # seconds of tests for one mutant
-ENV = {
+ENV = {  # as in tests/meson.build
+    'BELL_CACHE': 'off',  # a mutant's kernels are for nobody else
     'CMOCKA_MESSAGE_OUTPUT': 'TAP',
     'ASAN_OPTIONS': 'detect_stack_use_after_return=1:strict_string_checks=1:'
                     'allocator_may_return_null=1:use_sigaltstack=0:'

@@ -94,6 +94,9 @@ toy_control(struct nv_os54 *control, bool lies)
     list = (void *)(uintptr_t)info->grInfoList;
     for (i = 0; i < info->grInfoListSize; i++)
         list[i].data = list[i].index * 2;
+    /* something beside each pointer, so that it comes back with the answer */
+    info->grRouteInfo.route = 77;
+    control->flags = 0x20;
     return 0;
 }
 
@@ -260,7 +263,8 @@ ask(const struct kio_file *ctl, struct work *work)
     work->answer = list[0].data;
     /* The kernel's answer leaves the caller's pointers, a replayed one too. */
     if (control.params != (uintptr_t)info ||
-        info->grInfoList != (uintptr_t)list)
+        info->grInfoList != (uintptr_t)list || info->grRouteInfo.route != 77 ||
+        control.flags != 0x20)
         return bell_fail(BELL_E_INTERNAL, "pointers of another time");
     return BELL_OK;
 }
