@@ -196,6 +196,19 @@ moved_slot(int64_t slot, uint32_t out, uint32_t in)
     return slot == in ? out : slot - (slot > in);
 }
 
+/* Kernels of one launch may have RANGEs of one id. */
+static bell_status
+validate_launch(const struct uop_graph *k, const struct uop *sink)
+{
+    uint32_t i;
+
+    if (sink->src[0]->op != UOP_SINK)
+        return uop_validate_pass(k, &sink, 1, UOP_STAGE_K, "overwriting");
+    for (i = 0; i < sink->n_src; i++)
+        BELL_TRY(validate_launch(k, sink->src[i]));
+    return BELL_OK;
+}
+
 bell_status
 sched_overwrite(struct uop_graph *k, struct sched_item *item, uint32_t out,
                 uint32_t in)
@@ -224,5 +237,5 @@ sched_overwrite(struct uop_graph *k, struct sched_item *item, uint32_t out,
         return bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling");
     item->sink = sink;
     item->n_bufs--;
-    return BELL_OK;
+    return validate_launch(k, sink);
 }

@@ -250,19 +250,6 @@ find_uses(struct rt_capture *cap, const struct tensor_buffer *old,
     }
 }
 
-/* Kernels of one launch may have RANGEs of one id. */
-static bell_status
-validate_launch(const struct uop_graph *k, const struct uop *sink)
-{
-    uint32_t i;
-
-    if (sink->src[0]->op != UOP_SINK)
-        return uop_validate_pass(k, &sink, 1, UOP_STAGE_K, "capturing");
-    for (i = 0; i < sink->n_src; i++)
-        BELL_TRY(validate_launch(k, sink->src[i]));
-    return BELL_OK;
-}
-
 bell_status
 rt_capture_overwrite(struct rt_capture *cap, struct tensor_buffer *old,
                      struct tensor_buffer *made, bool *out_done)
@@ -287,7 +274,6 @@ rt_capture_overwrite(struct rt_capture *cap, struct tensor_buffer *old,
         if (!may)
             return BELL_OK;
         BELL_TRY(sched_overwrite(k, item, use.out, use.in));
-        BELL_TRY(validate_launch(k, item->sink));
         use.step->kernels[use.item] = NO_KERNEL;
     }
     old->is_used = old->is_written = true;

@@ -9,7 +9,6 @@
 #include "base/bits.h"
 #include "base/log.h"
 #include "lower/schedule/overwrite.h"
-#include "uops/validate.h"
 
 #define PLACE_ALIGN 256u
 #define MANY        4096 /* values: more are not placed by size */
@@ -184,8 +183,6 @@ take_places(struct taker *t, uint64_t *alive, uint64_t most)
         t->plan->n_taken++;
         BELL_TRY(sched_overwrite(t->k, item, slot_of(item, take->out),
                                  slot_of(item, take->in)));
-        BELL_TRY(uop_validate_pass(t->k, &item->sink, 1, UOP_STAGE_K,
-                                   "planning memory"));
     }
     return BELL_OK;
 }
