@@ -212,13 +212,14 @@ keep_binary(const struct rt_job *job, struct rt_kernel *kernel)
 }
 
 /* Programs are loaded by one thread, in the order of the kernels, so that
- * their numbers do not depend on who was faster. One from the disk that cannot
- * be loaded is compiled after all. */
+ * their numbers do not depend on who was faster. One from the disk that the
+ * device refuses is compiled after all. */
 static bell_status
 load_job(struct tensor_runtime *rt, struct rt_job *job,
          const struct cache_entry *entry)
 {
     const struct rt_facts *facts = &job->facts;
+    struct bell_error_hold hold;
     struct rt_kernel *kernel;
     bell_status status;
 
@@ -234,9 +235,12 @@ load_job(struct tensor_runtime *rt, struct rt_job *job,
     kernel = &rt->kernel_list[rt->n_kernels];
     memset(kernel, 0, sizeof(*kernel));
     kernel->sink = job->sink;
+    bell_error_hold(&hold);
     status = rt_create_program(rt, job, &kernel->program);
-    if (status != BELL_OK && job->is_found) {
+    if (job->is_found &&
+        (status == BELL_E_INVALID || status == BELL_E_UNSUPPORTED)) {
         rt_kept_drop(rt, entry);
+        bell_error_release(&hold);
         job->is_found = false;
         rt_job_fini(job);
         BELL_TRY(rt_compile_job(job));
