@@ -693,14 +693,13 @@ text_for_real_cards(void **state)
     struct rig r = open_rig("NV@sim:sm_90");
     struct hcq_program_desc desc;
     struct render_binary b = pack_shape(&desc, (uint32_t[3]){0, 0, 0});
-    struct kio *kio = nv_device_of(r.dev)->kio;
     struct hcq_program *prog;
 
     (void)state;
-    kio->is_simulated = false;
+    r.dev->info.flags &= ~(uint32_t)HCQ_DEVICE_SIMULATED;
     expect_fails(hcq_program_create(r.dev, &desc, &prog), BELL_E_INVALID,
                  "PTX for a simulated card");
-    kio->is_simulated = true;
+    r.dev->info.flags |= HCQ_DEVICE_SIMULATED;
     expect_ok(hcq_program_create(r.dev, &desc, &prog));
     render_binary_fini(&b);
     close_rig(&r);
