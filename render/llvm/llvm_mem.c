@@ -27,6 +27,7 @@ struct access {
     LLVMValueRef indices;   /* or, where not NULL, what this says */
     LLVMValueRef gate;      /* or NULL */
     unsigned gate_lanes;    /* 0 without a gate */
+    LLVMValueRef words;     /* of a GPU, many lanes: the gate, 0 or 1 */
     uint64_t align;         /* of base, in bytes */
     LLVMTypeRef elem, type; /* in memory */
 };
@@ -80,10 +81,18 @@ lane_address(struct llvm_emit *e, const struct access *a, uint32_t lane)
     return e->ll->BuildGEP2(e->b, a->elem, a->base, &index, 1, "");
 }
 
+/* LLVM's AMDGPU back end crashes on some branches by elements of vectors of
+ * conditions, by elements of vectors of words not. observed: LLVM 19.1.7,
+ * gfx1100, pass "SI Fix SGPR copies" */
 static LLVMValueRef
 lane_gate(struct llvm_emit *e, const struct access *a, uint32_t lane)
 {
-    return a->gate_lanes > 1 ? lane_of(e, a->gate, lane) : a->gate;
+    if (a->gate_lanes <= 1)
+        return a->gate;
+    if (!a->words)
+        return lane_of(e, a->gate, lane);
+    return e->ll->BuildICmp(e->b, LLVMIntNE, lane_of(e, a->words, lane),
+                            llvm_i32(e, 0), "");
 }
 
 /* Where memory begins: an argument's, or that of a work-group. */
@@ -196,6 +205,10 @@ open_access(struct llvm_emit *e, const struct uop *u, unsigned lanes,
         if (gate->lanes != 1 && gate->lanes != lanes)
             return llvm_refuse(e, u, "the gate has another number of lanes");
         BELL_TRY(llvm_value_of(e, gate, &a.gate));
+        if (gate->lanes > 1 && e->dialect->is_gpu)
+            a.words =
+                e->ll->BuildCast(e->b, LLVMZExt, a.gate,
+                                 e->ll->VectorType(e->t_i32, gate->lanes), "");
     }
     *out_access = a;
     return BELL_OK;
