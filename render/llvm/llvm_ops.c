@@ -325,13 +325,40 @@ emit_cast(struct llvm_emit *e, const struct uop *u, LLVMValueRef a,
     return BELL_OK;
 }
 
+/* x where u is x with the sign's bit cleared; else NULL. */
+static const struct uop *
+find_fabs(const struct uop *u)
+{
+    const struct uop *bits = u->src[0], *mask;
+    int64_t all = u->dtype == UOP_F64 ? INT64_MAX : INT32_MAX;
+
+    if ((u->dtype != UOP_F32 && u->dtype != UOP_F64) || bits->op != UOP_AND ||
+        bits->src[0]->op != UOP_BITCAST ||
+        bits->src[0]->src[0]->dtype != u->dtype)
+        return NULL;
+    mask = bits->src[1];
+    if (mask->op == UOP_BROADCAST)
+        mask = mask->src[0];
+    return mask->op == UOP_CONST && mask->arg.i == all ? bits->src[0]->src[0]
+                                                       : NULL;
+}
+
+/* Said as what it is, an absolute value is right. observed: LLVM 19.1.7's
+ * AMDGPU back end loses the sign of -|x| for some lanes where x is a choice of
+ * two constants and |x| operations on its bits. */
 static bell_status
 emit_bitcast(struct llvm_emit *e, const struct uop *u, LLVMValueRef a,
              LLVMValueRef *out_value)
 {
     unsigned from = u->src[0]->dtype, to = u->dtype;
     LLVMTypeRef type = llvm_type(e, to, u->lanes);
+    const struct uop *x = find_fabs(u);
 
+    if (x) {
+        BELL_TRY(llvm_value_of(e, x, &a));
+        *out_value = unary_intrinsic(e, "llvm.fabs", a);
+        return BELL_OK;
+    }
     if (uop_dtype_infos[from].size_bytes != uop_dtype_infos[to].size_bytes)
         return llvm_refuse(e, u, "the sizes differ");
     if (from == UOP_BOOL && to != UOP_BOOL)
