@@ -94,6 +94,16 @@ bell_fail_errno_at(const char *func, bell_status why, int error,
     return status;
 }
 
+bell_status
+bell_fail_file(const char *path, const char *what)
+{
+    bell_status status =
+        errno == EACCES || errno == EPERM ? BELL_E_PERMISSION : BELL_E_IO;
+
+    return bell_fail_errno(status, errno, "%s: %s: %s", path, what,
+                           strerror(errno));
+}
+
 void
 bell_error_frame(const char *func)
 {

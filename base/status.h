@@ -39,6 +39,10 @@ bell_status bell_fail_errno_at(const char *func, bell_status why, int error,
 #define bell_fail_errno(status, error, ...)                                    \
     bell_fail_errno_at(__func__, status, error, __VA_ARGS__)
 
+/* What errno says of a file, "path: what: why": BELL_E_PERMISSION or
+ * BELL_E_IO. */
+bell_status bell_fail_file(const char *path, const char *what);
+
 /* Adds a frame to the record; ignored when it is full. */
 void bell_error_frame(const char *func);
 

@@ -17,7 +17,7 @@
 
 #include "base/alloc.h"
 
-/* A transfer of fewer bytes is not worth the signals. */
+/* A transfer of fewer bytes is not worth the signals. guess */
 #define MIN_COPY_BYTES 16384
 
 /* A border: slot, then address. */

@@ -19,7 +19,8 @@
 /* More than any moment: who waits goes on. */
 #define GRAPH_GO_ON ((uint64_t)UINT32_MAX)
 
-/* So often who waits for several queues looks whether all of them go on. */
+/* So often who waits for several queues looks whether all of them go on.
+ * guess */
 #define LOOK_EVERY_NS 20000000ull
 
 /* ---- making streams ---- */
@@ -400,7 +401,8 @@ is_sorted(const struct hcq_graph *graph)
     return true;
 }
 
-/* Shell's way. */
+/* Shell's way. src: the gaps of M. Ciura, "Best Increments for the Average Case of Shellsort",
+ * 2001, and 1750. */
 static void
 sort_slots(struct hcq_graph *graph)
 {

@@ -12,6 +12,8 @@
  * Weights that were quantised in blocks stay so in the device's memory: their
  * tensor is computed of them where it is used, in float32, with the roundings
  * of the reference (ggml's dequantize_row). 5- and 6-bit weights take a byte.
+ * What realizes them makes them float32, and so does a jit that uses them from
+ * outside.
  *
  * Threads: an open file is read by any number at a time.
  * src: docs/gguf.md of the ggml project, versions 2 and 3; the description of

@@ -1,7 +1,6 @@
 /* Files of tensors: opening them, and what is in them by name. */
 #include "tensor/files/files.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -133,16 +132,6 @@ file_add_meta(struct bell_file *file, char *key, const struct file_value *value)
 /* ---- opening ---- */
 
 static BELL_MUST_CHECK bell_status
-fail_errno(const char *path, const char *what)
-{
-    bell_status status =
-        errno == EACCES || errno == EPERM ? BELL_E_PERMISSION : BELL_E_IO;
-
-    return bell_fail_errno(status, errno, "%s: %s: %s", path, what,
-                           strerror(errno));
-}
-
-static BELL_MUST_CHECK bell_status
 map_file(struct bell_file *file)
 {
     int fd = open(file->path, O_RDONLY | O_CLOEXEC);
@@ -151,9 +140,9 @@ map_file(struct bell_file *file)
     void *data;
 
     if (fd < 0)
-        return fail_errno(file->path, "cannot open");
+        return bell_fail_file(file->path, "cannot open");
     if (fstat(fd, &st) != 0) {
-        status = fail_errno(file->path, "cannot look at");
+        status = bell_fail_file(file->path, "cannot look at");
     } else if (!S_ISREG(st.st_mode) || st.st_size < 16) {
         status =
             bell_fail(BELL_E_IO, "%s: %s", file->path,
@@ -162,7 +151,7 @@ map_file(struct bell_file *file)
     } else {
         data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (data == MAP_FAILED) {
-            status = fail_errno(file->path, "cannot map");
+            status = bell_fail_file(file->path, "cannot map");
         } else {
             file->data = data;
             file->size_bytes = (size_t)st.st_size;

@@ -8,6 +8,7 @@
 #include "base/bits.h"
 #include "base/thread.h"
 #include "lower/schedule/overwrite.h"
+#include "tensor/runtime/place.h"
 #include "tensor/runtime/run.h"
 #include "tensor/runtime/tape.h"
 #include "tensor/trace.h"
@@ -28,11 +29,10 @@ struct step {
     uint32_t scratch; /* number of its span */
 };
 
-/* Memory in the arena, alive from launch `first` to launch `last`. */
+/* Memory in the arena; items are launches. */
 struct span {
     struct tensor_buffer *buf; /* a reference; NULL: scratch of a step */
-    uint64_t size_bytes, offset;
-    uint32_t first, last;
+    struct rt_span at;
 };
 
 struct rt_capture {
@@ -324,9 +324,9 @@ add_span(struct rt_capture *cap, struct tensor_buffer *buf, uint64_t size_bytes,
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for a span");
     cap->spans[cap->n_spans++] =
         (struct span){.buf = buf,
-                      .size_bytes = align_up(size_bytes, ARENA_ALIGN),
-                      .first = at,
-                      .last = at};
+                      .at = {.size_bytes = align_up(size_bytes, ARENA_ALIGN),
+                             .first = at,
+                             .last = at}};
     return BELL_OK;
 }
 
@@ -341,7 +341,7 @@ touch_result(struct rt_capture *cap, struct tensor_buffer *buf, uint32_t at)
         BELL_TRY(add_span(cap, buf, buf->size_bytes, at));
         buf->slot_bytes = cap->n_spans;
     }
-    cap->spans[buf->slot_bytes - 1].last = at;
+    cap->spans[buf->slot_bytes - 1].at.last = at;
     return BELL_OK;
 }
 
@@ -361,38 +361,34 @@ find_spans(struct rt_capture *cap)
             for (j = 0; j < item->n_bufs; j++)
                 BELL_TRY(touch_result(cap, step->bufs[item->bufs[j]], at));
         }
-        cap->spans[step->scratch].last = at ? at - 1 : 0;
+        cap->spans[step->scratch].at.last = at ? at - 1 : 0;
     }
     return BELL_OK;
 }
 
-/* Each in the lowest gap among those before it that are alive with it. Returns
- * the size of it all. */
-static uint64_t
-place_arena(struct span *spans, size_t n)
+/* Places for all that has a size. */
+static bell_status
+place_arena(struct rt_capture *cap)
 {
-    uint64_t end = 0;
-    bool moved;
-    size_t i, j;
+    struct rt_span *list = host_calloc(cap->n_spans + 1, sizeof(*list));
+    bell_status status;
+    uint32_t n = 0;
+    size_t i;
 
-    for (i = 0; i < n; i++) {
-        struct span *a = &spans[i];
-        do {
-            moved = false;
-            for (j = 0; j < i; j++) {
-                const struct span *b = &spans[j];
-                if (b->last < a->first || a->last < b->first ||
-                    a->offset >= b->offset + b->size_bytes ||
-                    b->offset >= a->offset + a->size_bytes)
-                    continue;
-                a->offset = b->offset + b->size_bytes;
-                moved = true;
-            }
-        } while (moved);
-        if (a->offset + a->size_bytes > end)
-            end = a->offset + a->size_bytes;
+    if (!list)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory capturing");
+    for (i = 0; i < cap->n_spans; i++) {
+        if (cap->spans[i].at.size_bytes)
+            list[n++] = cap->spans[i].at;
     }
-    return end;
+    status = rt_place_spans(list, n, cap->n_launches, &cap->arena_bytes);
+    n = 0;
+    for (i = 0; status == BELL_OK && i < cap->n_spans; i++) {
+        if (cap->spans[i].at.size_bytes)
+            cap->spans[i].at = list[n++];
+    }
+    host_free(list);
+    return status;
 }
 
 static bell_status
@@ -402,7 +398,7 @@ make_arena(struct rt_capture *cap)
     size_t i;
 
     BELL_TRY(find_spans(cap));
-    cap->arena_bytes = place_arena(cap->spans, cap->n_spans);
+    BELL_TRY(place_arena(cap));
     if (cap->arena_bytes && !cap->saves)
         BELL_TRY(rt_memory_create(cap->rt, cap->arena_bytes, &cap->arena,
                                   &busy_until));
@@ -410,7 +406,7 @@ make_arena(struct rt_capture *cap)
     for (i = 0; i < cap->n_spans; i++) {
         if (cap->spans[i].buf)
             cap->spans[i].buf->slot_bytes =
-                cap->arena_va + cap->spans[i].offset;
+                cap->arena_va + cap->spans[i].at.offset;
     }
     return BELL_OK;
 }
@@ -418,16 +414,19 @@ make_arena(struct rt_capture *cap)
 static bell_status
 make_feeds(struct rt_capture *cap, uint32_t slot, size_t size_bytes)
 {
+    struct bell_error_hold hold;
+    bell_status status;
+
     cap->feed_slot = slot;
     cap->feed_bytes = align_up(size_bytes, ARENA_ALIGN);
     if (size_bytes == 0 || cap->saves)
         return BELL_OK;
-    if (hcq_buffer_create(cap->rt->dev, N_FEEDS * cap->feed_bytes,
-                          HCQ_MEM_HOST_VISIBLE, &cap->feeds) == BELL_OK)
-        return BELL_OK;
-    if (bell_error_last()->status != BELL_E_UNSUPPORTED)
-        return bell_error_last()->status;
-    bell_error_clear();
+    bell_error_hold(&hold);
+    status = hcq_buffer_create(cap->rt->dev, N_FEEDS * cap->feed_bytes,
+                               HCQ_MEM_HOST_VISIBLE, &cap->feeds);
+    if (status != BELL_E_UNSUPPORTED)
+        return status;
+    bell_error_release(&hold);
     cap->staged = host_calloc(1, cap->feed_bytes);
     if (!cap->staged)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for feeds");
@@ -459,7 +458,7 @@ memory_arg(struct rt_capture *cap, const struct step *step, uint32_t buf,
     out->slot = cap->saves ? RT_SLOT_ARENA : RT_SLOT_NONE;
     out->size_bytes = of->n_elems * uop_dtype_infos[of->dtype].size_bytes;
     if (!tensor) {
-        out->value = cap->arena_va + cap->spans[step->scratch].offset +
+        out->value = cap->arena_va + cap->spans[step->scratch].at.offset +
                      plan->offsets[buf];
         return BELL_OK;
     }

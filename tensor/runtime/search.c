@@ -19,6 +19,7 @@
 #include "tensor/runtime/run.h"
 #include "tensor/tensor_internal.h"
 
+/* guess: all of these, so that five seconds are enough on two cores. */
 #define MAX_CANDIDATES 1024
 #define MAX_NEAR       384
 #define BATCH          8    /* compiled together, at most */

@@ -10,6 +10,7 @@
 #include "tensor/node.h"
 #include "tensor/runtime/runtime.h"
 
+/* guess: all of these, from what compiling and looking up cost here. */
 #define MIN_EXAMPLES 2     /* plans of other sizes before one is for any, */
 #define MORE         6     /* where kernels for one size are worth more */
 #define MAX_SIZED    6     /* plans for any size of one form */

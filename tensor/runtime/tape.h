@@ -1,8 +1,7 @@
 /* Launches that are queued again and again, as one.
  *
- * What differs from time to time is a slot: an address or a number that any
-arguments are made of. Results are those of the launches one after
- * the other, in the order in which they were added. From the second time on
+ * What differs from time to time is a slot: an address or a number that
+ * arguments are made of. Results are those of the launches one after the other, in the order in which they were added. From the second time on
  * they are a graph (hcq/hcq_graph.h), of which the host writes what has changed.
  */
 #ifndef BELL_TENSOR_RUNTIME_TAPE_H
@@ -34,7 +33,7 @@ struct rt_arg {
 BELL_MUST_CHECK bell_status rt_tape_create(struct tensor_runtime *rt,
                                            uint32_t n_slots,
                                            struct rt_tape **out_tape);
-/* The queue is done with it, or has ended. NULL is allowed. */
+/* Before the queue, whose work with it is waited for. NULL is allowed. */
 void rt_tape_destroy(struct rt_tape *tape);
 
 /* Adds a launch of kernel number `kernel` of rt->kernel_list; args has what

@@ -293,7 +293,7 @@ arg_of(struct hcq_buffer *const *bufs, const uint32_t *slot_of,
 
 /* Adds a command and does it to `model`. */
 static void
-add_any(struct cts *t, struct hcq_graph *graph, struct hcq_program *prog,
+add_any(struct hcq_graph *graph, struct hcq_program *prog,
         struct hcq_buffer *const *bufs, const uint32_t *slot_of,
         uint64_t *state, int32_t *(*model))
 {
@@ -305,7 +305,6 @@ add_any(struct cts *t, struct hcq_graph *graph, struct hcq_program *prog,
     struct hcq_graph_arg dst, src;
     int32_t *x, *y;
 
-    (void)t;
     if (to.buf == from.buf) /* no overlap */
         from.buf = (to.buf + 1) % ANY_BUFS;
     dst = arg_of(bufs, slot_of, to, n, HCQ_ACCESS_WRITE);
@@ -351,7 +350,7 @@ any(struct cts *t)
         }
         state = seed;
         for (i = 0; i < n && i < ANY_COMMANDS; i++)
-            add_any(t, graph, prog, bufs, slot_of, &state, model);
+            add_any(graph, prog, bufs, slot_of, &state, model);
         OK(hcq_graph_end(graph));
         n_copies += info_of(graph).n_copies;
         for (i = 0; i < ANY_BUFS; i++) {
@@ -365,7 +364,7 @@ any(struct cts *t)
                                        HCQ_SLOT_NONE, HCQ_SLOT_NONE};
             state = seed;
             for (i = 0; i < n && i < ANY_COMMANDS; i++)
-                add_any(t, same, prog, bufs, none, &state, model);
+                add_any(same, prog, bufs, none, &state, model);
             hcq_graph_destroy(same);
             OK(hcq_graph_submit(graph, NULL));
         }
@@ -530,7 +529,7 @@ recovers(struct cts *t)
     hcq_graph_exec(graph, spin, &arg, 1, grid, NULL);
     OK(hcq_graph_end(graph));
     OK(hcq_graph_submit(graph, NULL));
-    HANGS(hcq_graph_wait(graph, 20 * MS_NS), "");
+    HANGS(hcq_graph_wait(graph, 20 * MS_NS), "graph 'test', after");
     OK(hcq_device_recover(t->dev));
     CHECK(!hcq_graph_busy(graph), "busy after recovering");
     OK(hcq_buffer_write(gate, 0, &(int32_t){1}, 4));

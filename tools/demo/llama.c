@@ -217,13 +217,14 @@ print_summary(const struct talk *talk, const char *device)
 {
     size_t n_new = talk->n_tokens - talk->n_prompt;
 
-    fprintf(stderr,
-            "%s: %zu tokens behind %zu of the prompt, %.1f tokens/s after the "
-            "first (%.1f ms), %.0f bytes of weights a token; %" PRIu64
-            " kernels compiled after token %d\n",
-            device, n_new, talk->n_prompt, tokens_per_second(talk),
-            (double)talk->prompt_ns / 1e6, talk->model.n_weight_bytes,
-            talk->n_late, N_WARM);
+    fprintf(
+        stderr,
+        "%s: %zu tokens behind %zu of the prompt, %.1f tokens/s after the "
+        "first (%.1f ms), %.0f bytes of the file's weights a token; %" PRIu64
+        " kernels compiled after token %d\n",
+        device, n_new, talk->n_prompt, tokens_per_second(talk),
+        (double)talk->prompt_ns / 1e6, talk->model.n_weight_bytes, talk->n_late,
+        N_WARM);
 }
 
 static int

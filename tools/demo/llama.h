@@ -99,7 +99,7 @@ struct llama {
     struct bell_tensor *cache;
     struct bell_jit *next;      /* one token */
     struct llama_layer *layers; /* owned */
-    double n_weight_bytes;      /* read for a token */
+    double n_weight_bytes;      /* that a token needs, as the file has them */
 };
 
 /* Reads llama2.c's checkpoint, version 0, or a GGUF file's model into *model, which

@@ -15,16 +15,6 @@
 /* What is no file ends somewhere. */
 #define STREAM_MAX_BYTES ((size_t)1 << 32)
 
-static bell_status
-fail_errno(const char *path, const char *what)
-{
-    bell_status status =
-        errno == EACCES || errno == EPERM ? BELL_E_PERMISSION : BELL_E_IO;
-
-    return bell_fail_errno(status, errno, "%s: %s: %s", path, what,
-                           strerror(errno));
-}
-
 void
 file_bytes_fini(struct file_bytes *file)
 {
@@ -75,7 +65,7 @@ read_all(FILE *stream, const char *path, struct file_bytes *file)
                              path, STREAM_MAX_BYTES);
     } while (got > 0);
     if (ferror(stream))
-        return fail_errno(path, "cannot read");
+        return bell_fail_file(path, "cannot read");
     return BELL_OK;
 }
 
@@ -87,7 +77,7 @@ file_read(const char *path, struct file_bytes *out_file)
     bell_status status;
 
     if (!stream)
-        return fail_errno(path, "cannot open");
+        return bell_fail_file(path, "cannot open");
     if (is_device(stream))
         status = bell_fail(BELL_E_IO, "%s: is a device, not a file", path);
     else
@@ -108,18 +98,18 @@ write_parts(const char *path, FILE *stream, const struct file_part *parts,
     size_t i;
 
     if (!stream)
-        return fail_errno(path, "cannot create");
+        return bell_fail_file(path, "cannot create");
     for (i = 0; ok && i < n_parts; i++)
         ok = parts[i].size_bytes == 0 ||
              fwrite(parts[i].data, 1, parts[i].size_bytes, stream) ==
                  parts[i].size_bytes;
     if (!ok) {
-        bell_status status = fail_errno(path, "cannot write");
+        bell_status status = bell_fail_file(path, "cannot write");
         fclose(stream);
         return status;
     }
     if (fclose(stream) != 0)
-        return fail_errno(path, "cannot write");
+        return bell_fail_file(path, "cannot write");
     return BELL_OK;
 }
 
@@ -155,6 +145,6 @@ file_check_writable(const char *path)
     snprintf(folder, sizeof(folder), "%.*s",
              slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
     if (access(folder, W_OK | X_OK) != 0)
-        return fail_errno(path, "cannot be written");
+        return bell_fail_file(path, "cannot be written");
     return BELL_OK;
 }
