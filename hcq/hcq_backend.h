@@ -347,8 +347,9 @@ hcq_is_inherited(const struct hcq_device *dev)
 BELL_MUST_CHECK bell_status hcq_check_process(const struct hcq_device *dev);
 
 /* One step of a spin that has lasted spun_ns: some dozens of cycles at first,
- * later the core is offered to whoever else is ready to run. That may be the
- * very thread that is waited for, where threads outnumber cores. */
+ * for what is handed over then comes within hundreds; later the core is offered
+ * to whoever else is ready to run. That may be the very thread that is waited
+ * for, where threads outnumber cores. */
 void hcq_spin(uint64_t spun_ns);
 
 /* What a queue's ring takes: as asked for, or 1 MiB. BELL_E_INVALID unless that

@@ -123,11 +123,11 @@ report_timeout(struct hcq_signal *sig, uint64_t want, uint64_t seen,
 void
 hcq_spin(uint64_t spun_ns)
 {
-    unsigned i;
+    unsigned i, n = spun_ns < YIELD_AFTER_NS ? 1 : 16;
 
     if (spun_ns >= YIELD_AFTER_NS)
         sched_yield();
-    for (i = 0; i < 16; i++)
+    for (i = 0; i < n; i++)
         thread_relax();
 }
 
