@@ -31,6 +31,25 @@ bell_params_add(struct bell_params *params, struct bell_tensor *t)
     return BELL_OK;
 }
 
+bell_status
+bell_params_add_state(struct bell_params *params,
+                      const struct bell_state *state)
+{
+    uint32_t i, k;
+
+    for (i = 0; i < state->n; i++) {
+        if (state->items[i].kind != BELL_STATE_PARAM)
+            continue;
+        for (k = 0; k < params->n; k++) {
+            if (params->tensors[k] == state->items[i].tensor)
+                break;
+        }
+        if (k == params->n)
+            BELL_TRY(bell_params_add(params, state->items[i].tensor));
+    }
+    return BELL_OK;
+}
+
 static bell_status
 add_pair(struct bell_params *params, struct bell_tensor *a,
          struct bell_tensor *b)
@@ -98,6 +117,13 @@ check_norm_sizes(const char *call, const int64_t *sizes, uint32_t n)
 
 /* ---- linear ---- */
 
+static const struct bell_module_field linear_fields[] = {
+    BELL_PARAM(struct bell_nn_linear, weight),
+    BELL_PARAM(struct bell_nn_linear, bias),
+};
+const struct bell_module_type bell_nn_linear_type =
+    BELL_MODULE_TYPE(struct bell_nn_linear, linear_fields);
+
 bell_status
 bell_nn_linear_init(struct bell_context *ctx, int64_t in, int64_t out,
                     bool with_bias, struct bell_nn_linear *out_layer)
@@ -137,6 +163,13 @@ bell_nn_linear_params(const struct bell_nn_linear *layer,
 }
 
 /* ---- conv2d ---- */
+
+static const struct bell_module_field conv2d_fields[] = {
+    BELL_PARAM(struct bell_nn_conv2d, weight),
+    BELL_PARAM(struct bell_nn_conv2d, bias),
+};
+const struct bell_module_type bell_nn_conv2d_type =
+    BELL_MODULE_TYPE(struct bell_nn_conv2d, conv2d_fields);
 
 bell_status
 bell_nn_conv2d_init(struct bell_context *ctx, int64_t in, int64_t out,
@@ -192,6 +225,15 @@ bell_nn_conv2d_params(const struct bell_nn_conv2d *layer,
 }
 
 /* ---- batch norm ---- */
+
+static const struct bell_module_field batch_norm_fields[] = {
+    BELL_PARAM(struct bell_nn_batch_norm, weight),
+    BELL_PARAM(struct bell_nn_batch_norm, bias),
+    BELL_BUFFER(struct bell_nn_batch_norm, running_mean),
+    BELL_BUFFER(struct bell_nn_batch_norm, running_var),
+};
+const struct bell_module_type bell_nn_batch_norm_type =
+    BELL_MODULE_TYPE(struct bell_nn_batch_norm, batch_norm_fields);
 
 bell_status
 bell_nn_batch_norm_init(struct bell_context *ctx, int64_t channels,
@@ -300,6 +342,13 @@ bell_nn_batch_norm_params(const struct bell_nn_batch_norm *layer,
 
 /* ---- layer norm ---- */
 
+static const struct bell_module_field layer_norm_fields[] = {
+    BELL_PARAM(struct bell_nn_layer_norm, weight),
+    BELL_PARAM(struct bell_nn_layer_norm, bias),
+};
+const struct bell_module_type bell_nn_layer_norm_type =
+    BELL_MODULE_TYPE(struct bell_nn_layer_norm, layer_norm_fields);
+
 bell_status
 bell_nn_layer_norm_init(struct bell_context *ctx, const int64_t *shape,
                         uint32_t ndim, struct bell_nn_layer_norm *out_layer)
@@ -337,6 +386,12 @@ bell_nn_layer_norm_params(const struct bell_nn_layer_norm *layer,
 }
 
 /* ---- embedding ---- */
+
+static const struct bell_module_field embedding_fields[] = {
+    BELL_PARAM(struct bell_nn_embedding, weight),
+};
+const struct bell_module_type bell_nn_embedding_type =
+    BELL_MODULE_TYPE(struct bell_nn_embedding, embedding_fields);
 
 bell_status
 bell_nn_embedding_init(struct bell_context *ctx, int64_t count, int64_t size,

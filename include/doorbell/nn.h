@@ -3,7 +3,8 @@
  * A layer is a plain structure of tensors that live until its _fini call (or
  * the end of their context). Its _init call makes them, with PyTorch's
  * defaults, and marks them for bell_backward. A layer is applied to x by the
- * call of its own name. A training step is:
+ * call of its own name. It is a module (module.h) of the type of its name:
+ * bell_nn_linear_type. A training step is:
  *
  *     bell_scope_begin(ctx);
  *     loss = bell_cross_entropy(forward(x), y, 0, BELL_IGNORE_NONE, BELL_MEAN);
@@ -19,7 +20,7 @@
 #ifndef BELL_DOORBELL_NN_H
 #define BELL_DOORBELL_NN_H
 
-#include "doorbell/tensor.h"
+#include "doorbell/module.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -39,6 +40,10 @@ BELL_API void bell_params_fini(struct bell_params *params);
 /* Appends t; NULL is skipped. */
 BELL_API BELL_MUST_CHECK bell_status bell_params_add(struct bell_params *params,
                                                      struct bell_tensor *t);
+/* Appends the parameters of a module's list, each tensor once, also where it
+ * has several names. */
+BELL_API BELL_MUST_CHECK bell_status bell_params_add_state(
+    struct bell_params *params, const struct bell_state *state);
 
 /* ---- layers ---- */
 
@@ -47,6 +52,8 @@ struct bell_nn_linear {
     struct bell_tensor *weight; /* [out, in] */
     struct bell_tensor *bias;   /* [out], or NULL */
 };
+/* Names of its members. */
+BELL_API extern const struct bell_module_type bell_nn_linear_type;
 /* Uniform in +-1 / sqrt(in). */
 BELL_API BELL_MUST_CHECK bell_status
 bell_nn_linear_init(struct bell_context *ctx, int64_t in, int64_t out,
@@ -65,6 +72,8 @@ struct bell_nn_conv2d {
     struct bell_tensor *weight, *bias; /* bias [out], or NULL */
     struct bell_conv_options options;
 };
+/* Names of its members. */
+BELL_API extern const struct bell_module_type bell_nn_conv2d_type;
 /* options: NULL for the defaults. Uniform in +-1 / sqrt(in / groups kh kw). */
 BELL_API BELL_MUST_CHECK bell_status bell_nn_conv2d_init(
     struct bell_context *ctx, int64_t in, int64_t out, int64_t kh, int64_t kw,
@@ -88,6 +97,8 @@ struct bell_nn_batch_norm {
     struct bell_tensor *running_mean, *running_var; /* [c] */
     double momentum, eps;                           /* 0.1, 1e-5 */
 };
+/* Names of its members. */
+BELL_API extern const struct bell_module_type bell_nn_batch_norm_type;
 /* weight and running_var are 1 at first, bias and running_mean 0. */
 BELL_API BELL_MUST_CHECK bell_status
 bell_nn_batch_norm_init(struct bell_context *ctx, int64_t channels,
@@ -107,6 +118,8 @@ struct bell_nn_layer_norm {
     struct bell_tensor *weight, *bias;
     double eps; /* 1e-5 */
 };
+/* Names of its members. */
+BELL_API extern const struct bell_module_type bell_nn_layer_norm_type;
 /* For x[.., shape]; weight is 1 at first, bias 0. */
 BELL_API BELL_MUST_CHECK bell_status
 bell_nn_layer_norm_init(struct bell_context *ctx, const int64_t *shape,
@@ -125,6 +138,8 @@ BELL_API BELL_MUST_CHECK bell_status bell_nn_layer_norm_params(
 struct bell_nn_embedding {
     struct bell_tensor *weight; /* [count, size] */
 };
+/* Names of its members. */
+BELL_API extern const struct bell_module_type bell_nn_embedding_type;
 /* A table of `count` rows of `size` floats. */
 BELL_API BELL_MUST_CHECK bell_status
 bell_nn_embedding_init(struct bell_context *ctx, int64_t count, int64_t size,
