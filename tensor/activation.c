@@ -15,11 +15,12 @@ bell_cast(struct bell_tensor *x, enum bell_dtype dtype)
 
     if (!tensor_check(__func__, x, &out))
         return out;
-    type = tensor_dtype_arg(x->ctx, __func__, dtype,
+    type = tensor_dtype_arg(tensor_at(x)->ctx, __func__, dtype,
                             (enum uop_dtype)bell_dtype_of(x));
     if (type == UOP_VOID)
-        return &x->ctx->error_tensor;
-    return tensor_new(x->ctx, __func__, tn_cast(x->ctx, x->uop, type));
+        return tensor_at(x)->ctx->error_tensor;
+    return tensor_new(tensor_at(x)->ctx, __func__,
+                      tn_cast(tensor_at(x)->ctx, tensor_at(x)->uop, type));
 }
 
 struct bell_tensor *
@@ -32,18 +33,20 @@ bell_bitcast(struct bell_tensor *x, enum bell_dtype dtype)
     if (!tensor_check(__func__, x, &out))
         return out;
     u = tensor_node(x);
-    type = tensor_dtype_arg(x->ctx, __func__, dtype, u->dtype);
+    type = tensor_dtype_arg(tensor_at(x)->ctx, __func__, dtype, u->dtype);
     if (type == UOP_VOID)
-        return &x->ctx->error_tensor;
+        return tensor_at(x)->ctx->error_tensor;
     if (!tn_bad(u) && uop_dtype_infos[type].size_bytes !=
                           uop_dtype_infos[u->dtype].size_bytes)
-        return tensor_fail(
-            x->ctx, __func__, BELL_BAD_DTYPE, "%s to %s: their sizes differ",
-            uop_dtype_infos[u->dtype].name, uop_dtype_infos[type].name);
+        return tensor_fail(tensor_at(x)->ctx, __func__, BELL_BAD_DTYPE,
+                           "%s to %s: their sizes differ",
+                           uop_dtype_infos[u->dtype].name,
+                           uop_dtype_infos[type].name);
     if (type == UOP_BOOL && u->dtype != UOP_BOOL)
-        return tensor_fail(x->ctx, __func__, BELL_BAD_DTYPE,
+        return tensor_fail(tensor_at(x)->ctx, __func__, BELL_BAD_DTYPE,
                            "to bool; use bell_cast");
-    return tensor_new(x->ctx, __func__, tn_bitcast(x->ctx, u, type));
+    return tensor_new(tensor_at(x)->ctx, __func__,
+                      tn_bitcast(tensor_at(x)->ctx, u, type));
 }
 
 struct bell_tensor *
@@ -53,8 +56,9 @@ bell_contiguous(struct bell_tensor *x)
 
     if (!tensor_check(__func__, x, &out))
         return out;
-    return tensor_new(x->ctx, __func__,
-                      tn_wrap(x->ctx, UOP_CONTIGUOUS, tensor_node(x)));
+    return tensor_new(
+        tensor_at(x)->ctx, __func__,
+        tn_wrap(tensor_at(x)->ctx, UOP_CONTIGUOUS, tensor_node(x)));
 }
 
 struct bell_tensor *
@@ -64,8 +68,8 @@ bell_detach(struct bell_tensor *x)
 
     if (!tensor_check(__func__, x, &out))
         return out;
-    return tensor_new(x->ctx, __func__,
-                      tn_wrap(x->ctx, UOP_DETACH, tensor_node(x)));
+    return tensor_new(tensor_at(x)->ctx, __func__,
+                      tn_wrap(tensor_at(x)->ctx, UOP_DETACH, tensor_node(x)));
 }
 
 /* ---- rectifiers ---- */

@@ -82,11 +82,17 @@ search_from(struct search *s, const struct uop *root)
 }
 
 static const struct uop *
+buffer_under(const struct uop *u)
+{
+    if (u->op == UOP_RESHAPE)
+        u = u->src[0];
+    return u->op == UOP_BUFFER ? u : NULL;
+}
+
+static const struct uop *
 buffer_node(const struct bell_tensor *t)
 {
-    const struct uop *u = t->uop->op == UOP_RESHAPE ? t->uop->src[0] : t->uop;
-
-    return u->op == UOP_BUFFER ? u : NULL;
+    return buffer_under(tensor_at(t)->uop);
 }
 
 /* Is `u` made of the buffer? */
@@ -109,17 +115,18 @@ is_made_of(struct bell_context *ctx, const struct uop *u,
 static bell_status
 is_shared(const struct bell_tensor *t, const struct uop *buffer, bool *out)
 {
-    const struct bell_tensor *other;
+    const struct tensor *other;
     struct tensor_iter it;
     struct search s;
-    bell_status status = search_init(&s, t->ctx, false);
+    bell_status status = search_init(&s, tensor_at(t)->ctx, false);
 
     *out = false;
     if (status == BELL_OK)
         s.mark[buffer->id] |= WANTED;
-    for (other = tensor_first(t->ctx, &it); status == BELL_OK && other && !*out;
-         other = tensor_next(t->ctx, &it))
-        *out = other != t && search_from(&s, other->uop);
+    for (other = tensor_first(tensor_at(t)->ctx, &it);
+         status == BELL_OK && other && !*out;
+         other = tensor_next(tensor_at(t)->ctx, &it))
+        *out = other != tensor_at(t) && search_from(&s, other->uop);
     search_fini(&s);
     return status;
 }
@@ -128,22 +135,23 @@ is_shared(const struct bell_tensor *t, const struct uop *buffer, bool *out)
 static bell_status
 needs_gradient(const struct bell_tensor *t, bool *out)
 {
-    const struct bell_tensor *other;
+    const struct tensor *other;
     struct tensor_iter it;
     struct search s;
     bool any = false;
-    bell_status status = search_init(&s, t->ctx, true);
+    bell_status status = search_init(&s, tensor_at(t)->ctx, true);
 
     *out = false;
-    for (other = tensor_first(t->ctx, &it); status == BELL_OK && other;
-         other = tensor_next(t->ctx, &it)) {
+    for (other = tensor_first(tensor_at(t)->ctx, &it);
+         status == BELL_OK && other;
+         other = tensor_next(tensor_at(t)->ctx, &it)) {
         if (!(other->flags & TENSOR_REQUIRES_GRAD))
             continue;
         s.mark[other->uop->id] |= WANTED;
         any = true;
     }
     if (any)
-        *out = search_from(&s, t->uop);
+        *out = search_from(&s, tensor_at(t)->uop);
     search_fini(&s);
     return status;
 }
@@ -163,7 +171,7 @@ store_at(struct bell_context *ctx, const char *call, const struct uop *place,
     t = tensor_new(ctx, call,
                    uop_new_shaped(&ctx->graph, UOP_ASSIGN, place->dtype, none,
                                   src, 2, tn_shape(ctx, place)));
-    if (t->flags & TENSOR_ERROR)
+    if (tensor_at(t)->flags & TENSOR_ERROR)
         return bell_context_status(ctx);
     status = tensor_realize(ctx, &t, 1);
     bell_tensor_release(t);
@@ -174,17 +182,19 @@ store_at(struct bell_context *ctx, const char *call, const struct uop *place,
 static bell_status
 copy_whole(const char *call, struct bell_tensor *t)
 {
-    struct bell_context *ctx = t->ctx;
+    struct bell_context *ctx = tensor_at(t)->ctx;
     struct tensor_buffer *fresh;
     bell_status status;
 
     if (ctx->trace)
-        BELL_TRY(tensor_stand_in(ctx, t->dtype, bell_numel(t), TENSOR_MADE,
-                                 ctx->trace->n_made++, &fresh));
+        BELL_TRY(tensor_stand_in(ctx, tensor_at(t)->dtype, bell_numel(t),
+                                 TENSOR_MADE, ctx->trace->n_made++, &fresh));
     else
-        BELL_TRY(tensor_buffer_create(ctx, t->dtype, bell_numel(t), &fresh));
+        BELL_TRY(tensor_buffer_create(ctx, tensor_at(t)->dtype, bell_numel(t),
+                                      &fresh));
     status =
-        store_at(ctx, call, tensor_buffer_node(ctx, fresh, t->shape), t->uop);
+        store_at(ctx, call, tensor_buffer_node(ctx, fresh, tensor_at(t)->shape),
+                 tensor_at(t)->uop);
     if (status == BELL_OK)
         status = tensor_set_buffer(t, fresh);
     tensor_buffer_release(fresh);
@@ -194,7 +204,7 @@ copy_whole(const char *call, struct bell_tensor *t)
 bell_status
 tensor_find_reached(struct bell_context *ctx, uint8_t **out_mark)
 {
-    const struct bell_tensor *t;
+    const struct tensor *t;
     struct tensor_iter it;
     struct search s;
     bell_status status = search_init(&s, ctx, false);
@@ -204,7 +214,7 @@ tensor_find_reached(struct bell_context *ctx, uint8_t **out_mark)
         return status;
     }
     for (t = tensor_first(ctx, &it); t; t = tensor_next(ctx, &it)) {
-        if (!buffer_node(t))
+        if (!buffer_under(t->uop))
             (void)search_from(&s, t->uop);
     }
     *out_mark = s.mark;
@@ -239,7 +249,8 @@ own_memory(const char *call, struct bell_tensor *t, struct bell_tensor *value)
     bool reads;
 
     BELL_TRY(tensor_get_buffer(call, t, &buf));
-    BELL_TRY(is_made_of(t->ctx, value->uop, buffer_node(t), &reads));
+    BELL_TRY(is_made_of(tensor_at(t)->ctx, tensor_at(value)->uop,
+                        buffer_node(t), &reads));
     if (reads && !buffer_node(value))
         BELL_TRY(tensor_realize_list(call, &value, 1));
     return is_kept(buf) ? copy_whole(call, t) : tensor_own_memory(call, t);
@@ -252,12 +263,13 @@ assign_slice(const char *call, struct bell_tensor *t, const int64_t *begin,
     int64_t bounds[2 * BELL_MAX_RANK];
     uint32_t i;
 
-    for (i = 0; i < t->shape->n; i++) {
+    for (i = 0; i < tensor_at(t)->shape->n; i++) {
         bounds[2 * i] = begin[i];
-        bounds[2 * i + 1] = begin[i] + value->shape->d[i];
+        bounds[2 * i + 1] = begin[i] + tensor_at(value)->shape->d[i];
     }
     BELL_TRY(own_memory(call, t, value));
-    return store_at(t->ctx, call, tn_shrink(t->ctx, t->uop, bounds),
+    return store_at(tensor_at(t)->ctx, call,
+                    tn_shrink(tensor_at(t)->ctx, tensor_at(t)->uop, bounds),
                     tensor_node(value));
 }
 
@@ -273,15 +285,17 @@ bell_assign_slice(struct bell_tensor *t, const int64_t *begin, uint32_t n_begin,
 
     if (!tensor_check2(__func__, t, value, &out))
         return out;
-    if (t->flags & TENSOR_WEAK)
-        return tensor_fail(t->ctx, __func__, BELL_BAD_STATE,
+    if (tensor_at(t)->flags & TENSOR_WEAK)
+        return tensor_fail(tensor_at(t)->ctx, __func__, BELL_BAD_STATE,
                            "to a bell_scalar");
-    bad = n_begin != t->shape->n || value->shape->n != t->shape->n;
+    bad = n_begin != tensor_at(t)->shape->n ||
+          tensor_at(value)->shape->n != tensor_at(t)->shape->n;
     for (i = 0; !bad && i < n_begin; i++)
-        bad = begin[i] < 0 || begin[i] > t->shape->d[i] ||
-              value->shape->d[i] > t->shape->d[i] - begin[i];
+        bad = begin[i] < 0 || begin[i] > tensor_at(t)->shape->d[i] ||
+              tensor_at(value)->shape->d[i] >
+                  tensor_at(t)->shape->d[i] - begin[i];
     if (bad)
-        return tensor_fail(t->ctx, __func__, BELL_BAD_SHAPE,
+        return tensor_fail(tensor_at(t)->ctx, __func__, BELL_BAD_SHAPE,
                            "a value of shape %s to a tensor of shape %s from "
                            "%s on",
                            SHAPE_OF(value), SHAPE_OF(t),
@@ -289,23 +303,23 @@ bell_assign_slice(struct bell_tensor *t, const int64_t *begin, uint32_t n_begin,
                                             text, sizeof(text)));
     u = tensor_node(value);
     if (tn_bad(u))
-        return tensor_new(t->ctx, __func__, u);
-    if (t->dtype != u->dtype)
-        return tensor_fail(t->ctx, __func__, BELL_BAD_DTYPE,
+        return tensor_new(tensor_at(t)->ctx, __func__, u);
+    if (tensor_at(t)->dtype != u->dtype)
+        return tensor_fail(tensor_at(t)->ctx, __func__, BELL_BAD_DTYPE,
                            "a value of %s to a tensor of %s", DTYPE_OF(value),
                            DTYPE_OF(t));
     if (needs_gradient(t, &grad) != BELL_OK)
-        return tensor_fail_last(t->ctx, __func__);
+        return tensor_fail_last(tensor_at(t)->ctx, __func__);
     if (grad)
-        return tensor_fail(t->ctx, __func__, BELL_BAD_STATE,
+        return tensor_fail(tensor_at(t)->ctx, __func__, BELL_BAD_STATE,
                            "to a tensor that needs a gradient");
     if (needs_gradient(value, &grad) != BELL_OK)
-        return tensor_fail_last(t->ctx, __func__);
+        return tensor_fail_last(tensor_at(t)->ctx, __func__);
     if (grad)
-        return tensor_fail(t->ctx, __func__, BELL_BAD_STATE,
+        return tensor_fail(tensor_at(t)->ctx, __func__, BELL_BAD_STATE,
                            "a value that needs a gradient; bell_detach it");
     if (bell_numel(value) > 0 && value != t &&
         assign_slice(__func__, t, begin, value) != BELL_OK)
-        return tensor_fail_last(t->ctx, __func__);
+        return tensor_fail_last(tensor_at(t)->ctx, __func__);
     return t;
 }

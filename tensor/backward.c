@@ -14,14 +14,14 @@ check_target(const char *call, const struct bell_tensor *x,
              const struct bell_tensor *target, uint32_t i)
 {
     BELL_TRY(tensor_usable(call, target));
-    if (target->ctx != x->ctx)
+    if (tensor_at(target)->ctx != tensor_at(x)->ctx)
         return bell_fail_at(call, BELL_BAD_CONTEXT,
                             "%s: target %u is of another context", call, i);
-    if (!uop_dtype_infos[target->dtype].is_float)
+    if (!uop_dtype_infos[tensor_at(target)->dtype].is_float)
         return bell_fail_at(call, BELL_BAD_DTYPE,
                             "%s: target %u is %s, not a float dtype", call, i,
                             DTYPE_OF(target));
-    if (tn_peel(target->uop))
+    if (tn_peel(tensor_at(target)->uop))
         return bell_fail_at(call, BELL_BAD_STATE,
                             "%s: target %u is a constant; bell_requires_grad "
                             "or bell_realize make it a variable before it is "
@@ -39,8 +39,8 @@ make_outputs(const char *call, struct bell_context *ctx,
     uint32_t i;
 
     for (i = 0; i < n; i++) {
-        const struct uop *zero = tn_const(ctx, targets[i]->dtype, 0);
-        const struct uop_dims *shape = targets[i]->shape;
+        const struct uop *zero = tn_const(ctx, tensor_at(targets[i])->dtype, 0);
+        const struct uop_dims *shape = tensor_at(targets[i])->shape;
         if (!nodes[i])
             nodes[i] = tn_full(ctx, zero, shape->d, shape->n);
         out_grads[i] = tensor_new(ctx, call, nodes[i]);
@@ -55,7 +55,7 @@ find_gradients(const char *call, struct bell_tensor *x, const struct uop *seed,
                struct bell_tensor *const *targets, uint32_t n,
                struct bell_tensor **out_grads)
 {
-    struct bell_context *ctx = x->ctx;
+    struct bell_context *ctx = tensor_at(x)->ctx;
     const struct uop **nodes = host_calloc(2 * (size_t)n, sizeof(*nodes));
     bell_status status = BELL_OK;
     uint32_t i;
@@ -66,7 +66,7 @@ find_gradients(const char *call, struct bell_tensor *x, const struct uop *seed,
     for (i = 0; i < n && status == BELL_OK; i++) {
         status = check_target(call, x, targets[i], i);
         if (status == BELL_OK)
-            nodes[n + i] = targets[i]->uop;
+            nodes[n + i] = tensor_at(targets[i])->uop;
     }
     if (status == BELL_OK)
         status =
@@ -81,7 +81,7 @@ static bell_status
 check_loss(const char *call, const struct bell_tensor *loss)
 {
     BELL_TRY(tensor_usable(call, loss));
-    if (!uop_dtype_infos[loss->dtype].is_float)
+    if (!uop_dtype_infos[tensor_at(loss)->dtype].is_float)
         return bell_fail_at(call, BELL_BAD_DTYPE,
                             "%s: the loss is %s, not a float dtype", call,
                             DTYPE_OF(loss));
@@ -96,9 +96,10 @@ check_loss(const char *call, const struct bell_tensor *loss)
 static const struct uop *
 make_seed(const struct bell_tensor *loss)
 {
-    assert(tn_numel(loss->ctx, loss->uop) == 1);
-    return tn_full(loss->ctx, tn_const(loss->ctx, loss->dtype, 1),
-                   loss->shape->d, loss->shape->n);
+    assert(tn_numel(tensor_at(loss)->ctx, tensor_at(loss)->uop) == 1);
+    return tn_full(tensor_at(loss)->ctx,
+                   tn_const(tensor_at(loss)->ctx, tensor_at(loss)->dtype, 1),
+                   tensor_at(loss)->shape->d, tensor_at(loss)->shape->n);
 }
 
 bell_status
@@ -117,14 +118,18 @@ bell_vjp(struct bell_tensor *x, struct bell_tensor *v,
 {
     BELL_TRY(tensor_usable(__func__, x));
     BELL_TRY(tensor_usable(__func__, v));
-    if (x->ctx != v->ctx || x->shape != v->shape || x->dtype != v->dtype)
-        return bell_fail(x->ctx != v->ctx       ? BELL_BAD_CONTEXT
-                         : x->shape != v->shape ? BELL_BAD_SHAPE
-                                                : BELL_BAD_DTYPE,
-                         "bell_vjp: x is %s %s, v is %s %s%s", DTYPE_OF(x),
-                         SHAPE_OF(x), DTYPE_OF(v), SHAPE_OF(v),
-                         x->ctx != v->ctx ? " of another context" : "");
-    if (!uop_dtype_infos[x->dtype].is_float)
+    if (tensor_at(x)->ctx != tensor_at(v)->ctx ||
+        tensor_at(x)->shape != tensor_at(v)->shape ||
+        tensor_at(x)->dtype != tensor_at(v)->dtype)
+        return bell_fail(
+            tensor_at(x)->ctx != tensor_at(v)->ctx       ? BELL_BAD_CONTEXT
+            : tensor_at(x)->shape != tensor_at(v)->shape ? BELL_BAD_SHAPE
+                                                         : BELL_BAD_DTYPE,
+            "bell_vjp: x is %s %s, v is %s %s%s", DTYPE_OF(x), SHAPE_OF(x),
+            DTYPE_OF(v), SHAPE_OF(v),
+            tensor_at(x)->ctx != tensor_at(v)->ctx ? " of another context"
+                                                   : "");
+    if (!uop_dtype_infos[tensor_at(x)->dtype].is_float)
         return bell_fail(BELL_BAD_DTYPE, "bell_vjp: x is %s, not a float dtype",
                          DTYPE_OF(x));
     return find_gradients(__func__, x, tensor_node(v), targets, n, out_grads);
@@ -137,7 +142,8 @@ static bell_status
 find_marked(struct bell_context *ctx, struct bell_tensor ***out_list,
             uint32_t *out_n)
 {
-    struct bell_tensor **list = NULL, *t;
+    struct bell_tensor **list = NULL;
+    const struct tensor *t;
     size_t n = 0, cap = 0;
     struct tensor_iter it;
 
@@ -149,7 +155,7 @@ find_marked(struct bell_context *ctx, struct bell_tensor ***out_list,
             return bell_fail(BELL_E_NO_MEMORY,
                              "bell_backward: out of memory for %zu tensors", n);
         }
-        list[n++] = t;
+        list[n++] = handle_of(t);
     }
     *out_list = list;
     *out_n = (uint32_t)n;
@@ -169,8 +175,8 @@ add_gradients(struct bell_context *ctx, struct bell_tensor *const *list,
         if (!g)
             continue;
         *out_any = true;
-        if (list[i]->grad)
-            g = tn_add(ctx, list[i]->grad->uop, g);
+        if (tensor_at(list[i])->grad)
+            g = tn_add(ctx, tensor_at(tensor_at(list[i])->grad)->uop, g);
         if (tn_bad(g) || !tensor_set_grad(list[i], g)) {
             ctx->graph.failed = false;
             return bell_fail(BELL_E_NO_MEMORY, "bell_backward: out of memory");
@@ -191,11 +197,11 @@ fill_gradients(struct bell_tensor *loss, struct bell_tensor *const *list,
         return bell_fail(BELL_E_NO_MEMORY,
                          "bell_backward: out of memory for %u targets", n);
     for (i = 0; i < n; i++)
-        nodes[n + i] = list[i]->uop;
-    status = tensor_gradient(loss->ctx, tensor_node(loss), make_seed(loss),
-                             nodes + n, n, nodes);
+        nodes[n + i] = tensor_at(list[i])->uop;
+    status = tensor_gradient(tensor_at(loss)->ctx, tensor_node(loss),
+                             make_seed(loss), nodes + n, n, nodes);
     if (status == BELL_OK)
-        status = add_gradients(loss->ctx, list, n, nodes, out_any);
+        status = add_gradients(tensor_at(loss)->ctx, list, n, nodes, out_any);
     host_free(nodes);
     return status;
 }
@@ -209,7 +215,7 @@ bell_backward(struct bell_tensor *loss)
     uint32_t n;
 
     BELL_TRY(check_loss(__func__, loss));
-    BELL_TRY(find_marked(loss->ctx, &list, &n));
+    BELL_TRY(find_marked(tensor_at(loss)->ctx, &list, &n));
     status = fill_gradients(loss, list, n, &any);
     host_free(list);
     if (status == BELL_OK && !any)
@@ -230,30 +236,31 @@ make_variable(const char *call, struct bell_tensor *t)
 {
     static const enum uop_dtype same_size[9] = {
         [2] = UOP_U16, [4] = UOP_U32, [8] = UOP_U64};
-    size_t size = uop_dtype_infos[t->dtype].size_bytes, n, i;
-    const struct uop *c = tn_peel(t->uop), *bits;
+    size_t size = uop_dtype_infos[tensor_at(t)->dtype].size_bytes, n, i;
+    const struct uop *c = tn_peel(tensor_at(t)->uop), *bits;
     struct bell_tensor *leaf;
     uint8_t *raw;
 
     if (!c)
         return true;
     n = bell_numel(t);
-    bits = tn_bitcast(t->ctx, c, same_size[size]);
+    bits = tn_bitcast(tensor_at(t)->ctx, c, same_size[size]);
     raw = host_alloc(n * size);
     if (!raw || tn_bad(bits)) {
         host_free(raw);
-        tensor_fail(t->ctx, call, BELL_E_NO_MEMORY,
+        tensor_fail(tensor_at(t)->ctx, call, BELL_E_NO_MEMORY,
                     "out of memory for %zu bytes", n * size);
         return false;
     }
     for (i = 0; i < n; i++)
         memcpy(raw + i * size, &bits->arg.i, size);
-    leaf = tensor_from_bytes(t->ctx, call, t->dtype, t->shape->d, t->shape->n,
-                             raw);
+    leaf =
+        tensor_from_bytes(tensor_at(t)->ctx, call, tensor_at(t)->dtype,
+                          tensor_at(t)->shape->d, tensor_at(t)->shape->n, raw);
     host_free(raw);
-    if (leaf->flags & TENSOR_ERROR)
+    if (tensor_at(leaf)->flags & TENSOR_ERROR)
         return false;
-    tensor_set_node(t, leaf->uop);
+    tensor_set_node(t, tensor_at(leaf)->uop);
     bell_tensor_release(leaf);
     return true;
 }
@@ -265,17 +272,17 @@ bell_requires_grad(struct bell_tensor *t, bool on)
 
     if (!tensor_check(__func__, t, &out))
         return out;
-    if (!uop_dtype_infos[t->dtype].is_float)
-        return tensor_fail(t->ctx, __func__, BELL_BAD_DTYPE,
+    if (!uop_dtype_infos[tensor_at(t)->dtype].is_float)
+        return tensor_fail(tensor_at(t)->ctx, __func__, BELL_BAD_DTYPE,
                            "the tensor is %s, gradients need a float dtype",
                            DTYPE_OF(t));
-    if (t->flags & TENSOR_WEAK && !tn_bad(tensor_node(t)))
+    if (tensor_at(t)->flags & TENSOR_WEAK && !tn_bad(tensor_node(t)))
         tensor_set_node(t, tensor_node(t));
     if (on && !make_variable(__func__, t))
-        return &t->ctx->error_tensor;
+        return tensor_at(t)->ctx->error_tensor;
     if (on)
-        t->flags |= TENSOR_REQUIRES_GRAD;
+        tensor_at(t)->flags |= TENSOR_REQUIRES_GRAD;
     else
-        t->flags &= ~(uint32_t)TENSOR_REQUIRES_GRAD;
+        tensor_at(t)->flags &= ~(uint32_t)TENSOR_REQUIRES_GRAD;
     return t;
 }

@@ -136,8 +136,8 @@ tensor_buffer_node(struct bell_context *ctx, struct tensor_buffer *buf,
 bell_status
 tensor_set_buffer(struct bell_tensor *t, struct tensor_buffer *buf)
 {
-    struct bell_context *ctx = t->ctx;
-    const struct uop *u = tensor_buffer_node(ctx, buf, t->shape);
+    struct bell_context *ctx = tensor_at(t)->ctx;
+    const struct uop *u = tensor_buffer_node(ctx, buf, tensor_at(t)->shape);
 
     assert(buf->refcount > 0);
     if (tn_bad(u)) {
@@ -145,8 +145,8 @@ tensor_set_buffer(struct bell_tensor *t, struct tensor_buffer *buf)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for a buffer's node");
     }
     tensor_set_node(t, u);
-    if (t->flags & TENSOR_ASSIGNED) {
-        t->flags &= ~(uint32_t)TENSOR_ASSIGNED;
+    if (tensor_at(t)->flags & TENSOR_ASSIGNED) {
+        tensor_at(t)->flags &= ~(uint32_t)TENSOR_ASSIGNED;
         ctx->n_assigned--;
     }
     return BELL_OK;
@@ -202,7 +202,7 @@ mark_live(struct marker *m)
 {
     struct bell_context *ctx = m->ctx;
     struct tensor_buffer *buf;
-    struct bell_tensor *t;
+    struct tensor *t;
     struct tensor_iter it;
 
     m->mark = host_calloc(ctx->graph.n_nodes + 1, sizeof(*m->mark));
@@ -313,7 +313,7 @@ compact_graph(struct bell_context *ctx, const uint8_t *mark)
     const struct uop **copies =
         host_calloc(ctx->graph.n_nodes, sizeof(*copies));
     const struct uop_dims *scalar_dims;
-    struct bell_tensor *t;
+    struct tensor *t;
     struct tensor_iter it;
     struct uop_graph to;
     size_t i;
@@ -342,7 +342,7 @@ compact_graph(struct bell_context *ctx, const uint8_t *mark)
     uop_graph_fini(&ctx->graph);
     ctx->graph = to;
     ctx->scalar_dims = scalar_dims;
-    ctx->error_tensor.shape = scalar_dims;
+    tensor_at(ctx->error_tensor)->shape = scalar_dims;
     ctx->n_compactions++;
     reap_buffers(ctx);
     host_free(copies);

@@ -1,6 +1,6 @@
-/* Contexts, scopes, handles and the first-error record.
+/* Contexts, scopes, their tensors and the first-error record.
  *
- * Handles come from chunks and go back to a free list; each is on the list of
+ * Slots come from chunks and go back to a free list; each is on the list of
  * the scope that owns it, but a gradient, which its tensor owns.
  */
 #include "tensor/tensor_internal.h"
@@ -17,9 +17,9 @@
 
 /* ---- handles ---- */
 
-/* Scopes are lists of handles. Linking in front keeps both ends O(1). */
+/* Scopes are lists of tensors. Linking in front keeps both ends O(1). */
 static void
-link_handle(struct bell_context *ctx, struct bell_tensor *t, uint32_t scope)
+link_handle(struct bell_context *ctx, struct tensor *t, uint32_t scope)
 {
     struct tensor_scope *s = &ctx->scopes[scope];
 
@@ -33,7 +33,7 @@ link_handle(struct bell_context *ctx, struct bell_tensor *t, uint32_t scope)
 }
 
 static void
-unlink_handle(struct bell_tensor *t)
+unlink_handle(struct tensor *t)
 {
     assert(!t->prev || t->prev->next == t);
     if (t->prev)
@@ -45,35 +45,46 @@ unlink_handle(struct bell_tensor *t)
     t->prev = t->next = NULL;
 }
 
-/* Handles come from chunks that live as long as the context: making one and
- * freeing it are a few stores. */
+static void
+add_free(struct bell_context *ctx, struct tensor *t)
+{
+    t->next = NULL;
+    if (ctx->free_slots)
+        ctx->last_free->next = t;
+    else
+        ctx->free_slots = t;
+    ctx->last_free = t;
+}
+
+/* Chunks of slots are the context's while it lives: making a handle and ending
+ * it are a few stores. */
 static bool
 add_handle_chunk(struct bell_context *ctx)
 {
-    struct tensor_chunk *chunk = host_calloc(1, sizeof(*chunk));
+    struct tensor_chunk *chunk =
+        handle_take_chunk(ctx, ctx->chunks ? ctx->chunks->number + 1 : 0);
     size_t i;
 
     if (!chunk)
         return false;
     chunk->next = ctx->chunks;
     ctx->chunks = chunk;
-    for (i = 0; i < sizeof(chunk->tensors) / sizeof(chunk->tensors[0]); i++) {
-        chunk->tensors[i].next = ctx->free_handles;
-        ctx->free_handles = &chunk->tensors[i];
-    }
+    for (i = 0; i < HANDLE_SLOTS; i++)
+        add_free(ctx, &chunk->slots[i]);
     return true;
 }
 
-static struct bell_tensor *
+static struct tensor *
 alloc_handle(struct bell_context *ctx)
 {
-    struct bell_tensor *t;
+    struct tensor *t;
 
-    if (!ctx->free_handles && !add_handle_chunk(ctx))
+    if (!ctx->free_slots && !add_handle_chunk(ctx))
         return NULL;
-    t = ctx->free_handles;
-    ctx->free_handles = t->next;
+    t = ctx->free_slots;
+    ctx->free_slots = t->next;
     ctx->n_tensors++;
+    handle_begin(t);
     t->ctx = ctx;
     t->serial = ++ctx->n_handles;
     t->flags = 0;
@@ -81,22 +92,22 @@ alloc_handle(struct bell_context *ctx)
     return t;
 }
 
-/* Puts an unlinked handle and the gradients it owns on the free list. */
+/* Ends an unlinked tensor and the gradients it owns, for `call`. */
 static void
-free_handle(struct bell_tensor *t)
+free_handle(struct tensor *t, const char *call)
 {
     while (t) {
         struct bell_context *ctx = t->ctx;
-        struct bell_tensor *grad = t->grad;
+        struct tensor *grad = t->grad ? tensor_at(t->grad) : NULL;
 
         if (t->flags & TENSOR_ASSIGNED)
             ctx->n_assigned--;
         if (t->uop && t->uop->op == UOP_BUFFER)
             ctx->bytes_since_collect += tensor_buffer_cost(t->uop->arg.data);
         ctx->n_dropped++;
-        memset(t, 0, sizeof(*t));
-        t->next = ctx->free_handles;
-        ctx->free_handles = t;
+        t->uop = NULL;
+        if (handle_end(t, call))
+            add_free(ctx, t);
         ctx->n_tensors--;
         t = grad;
     }
@@ -120,8 +131,8 @@ fail_node(struct bell_context *ctx, const char *call)
 
 /* Shape and dtype are the handle's own copies: asking for them does not touch
  * the graph. */
-void
-tensor_set_node(struct bell_tensor *t, const struct uop *uop)
+static void
+set_node(struct tensor *t, const struct uop *uop)
 {
     assert(tn_bad(uop) || t->ctx->graph.nodes[uop->id] == uop);
     t->ctx->n_denoted++;
@@ -131,10 +142,16 @@ tensor_set_node(struct bell_tensor *t, const struct uop *uop)
     t->flags &= ~(uint32_t)TENSOR_WEAK;
 }
 
+void
+tensor_set_node(struct bell_tensor *t, const struct uop *uop)
+{
+    set_node(tensor_at(t), uop);
+}
+
 struct bell_tensor *
 tensor_new(struct bell_context *ctx, const char *call, const struct uop *uop)
 {
-    struct bell_tensor *t;
+    struct tensor *t;
 
     assert(tn_bad(uop) || ctx->graph.nodes[uop->id] == uop);
     if (uop == &uop_failed)
@@ -143,15 +160,17 @@ tensor_new(struct bell_context *ctx, const char *call, const struct uop *uop)
     if (!t)
         return tensor_fail(ctx, call, BELL_E_NO_MEMORY,
                            "out of memory with %zu tensors", ctx->n_tensors);
-    tensor_set_node(t, uop);
+    set_node(t, uop);
     link_handle(ctx, t, ctx->n_scopes - 1);
-    return t;
+    return handle_of(t);
 }
 
 struct tensor_buffer *
 tensor_buffer_of(const struct bell_tensor *t)
 {
-    const struct uop *u = t->uop->op == UOP_RESHAPE ? t->uop->src[0] : t->uop;
+    const struct uop *u = tensor_at(t)->uop->op == UOP_RESHAPE
+                              ? tensor_at(t)->uop->src[0]
+                              : tensor_at(t)->uop;
 
     return u->op == UOP_BUFFER ? (struct tensor_buffer *)(uintptr_t)u->arg.data
                                : NULL;
@@ -162,10 +181,11 @@ tensor_buffer_of(const struct bell_tensor *t)
 const struct uop *
 tensor_node(const struct bell_tensor *t)
 {
-    if (!(t->flags & TENSOR_WEAK))
-        return t->uop;
-    return tn_cast(t->ctx, t->uop,
-                   uop_dtype_infos[t->dtype].is_float ? UOP_F32 : UOP_I64);
+    if (!(tensor_at(t)->flags & TENSOR_WEAK))
+        return tensor_at(t)->uop;
+    return tn_cast(tensor_at(t)->ctx, tensor_at(t)->uop,
+                   uop_dtype_infos[tensor_at(t)->dtype].is_float ? UOP_F32
+                                                                 : UOP_I64);
 }
 
 const struct uop *
@@ -173,26 +193,29 @@ tensor_wide_node(const struct bell_tensor *t)
 {
     const struct uop *u = tensor_node(t);
 
-    return tn_cast(t->ctx, u, tensor_wide_dtype(u->dtype));
+    return tn_cast(tensor_at(t)->ctx, u, tensor_wide_dtype(u->dtype));
 }
 
 /* A gradient's handle belongs to its tensor and to no scope. */
 bool
-tensor_set_grad(struct bell_tensor *t, const struct uop *uop)
+tensor_set_grad(struct bell_tensor *handle, const struct uop *uop)
 {
+    struct tensor *t = tensor_at(handle), *grad;
+
     assert(tn_bad(uop) || t->ctx->graph.nodes[uop->id] == uop);
     if (!t->grad) {
-        t->grad = alloc_handle(t->ctx);
-        if (!t->grad)
+        grad = alloc_handle(t->ctx);
+        if (!grad)
             return false;
-        t->grad->scope = SCOPE_OWNED;
-        t->grad->prev = t->grad->next = NULL;
+        grad->scope = SCOPE_OWNED;
+        grad->prev = grad->next = NULL;
+        t->grad = handle_of(grad);
     }
-    tensor_set_node(t->grad, uop);
+    set_node(tensor_at(t->grad), uop);
     return true;
 }
 
-struct bell_tensor *
+struct tensor *
 tensor_first(const struct bell_context *ctx, struct tensor_iter *it)
 {
     it->scope = 0;
@@ -204,11 +227,11 @@ tensor_first(const struct bell_context *ctx, struct tensor_iter *it)
 }
 
 /* Each tensor is followed by its gradient, whose handle is on no list. */
-struct bell_tensor *
+struct tensor *
 tensor_next(const struct bell_context *ctx, struct tensor_iter *it)
 {
     if (it->at->grad) {
-        it->at = it->at->grad;
+        it->at = tensor_at(it->at->grad);
         return it->at;
     }
     it->listed = it->at = it->listed->next;
@@ -224,7 +247,7 @@ keep_error(struct bell_context *ctx)
 {
     if (ctx->error.status == BELL_OK)
         ctx->error = *bell_error_last();
-    return &ctx->error_tensor;
+    return ctx->error_tensor;
 }
 
 /* The message begins with the public call's name: inner functions pass on whom
@@ -264,26 +287,47 @@ tensor_report(struct bell_context *ctx)
     return bell_error_set(&error);
 }
 
+/* What `call` returns that was given `t`, a handle that does not live: the error
+ * tensor of its context, else of `ctx`, else NULL. */
 static struct bell_tensor *
-fail_null(struct bell_context *ctx, const char *call, int position)
+fail_dead(struct bell_context *ctx, const char *call,
+          const struct bell_tensor *t, uint32_t position)
 {
+    struct bell_context *of = handle_context(t);
+    bell_status status = t ? BELL_BAD_STATE : BELL_BAD_MISSING;
+    char buf[HANDLE_FATE];
+    const char *fate = handle_fate(t, buf, sizeof(buf));
+
+    ctx = of ? of : ctx;
     if (ctx)
-        return tensor_fail(ctx, call, BELL_BAD_MISSING,
-                           "tensor argument %d is NULL", position);
-    (void)bell_fail_at(call, BELL_BAD_MISSING, "%s: tensor argument %d is NULL",
-                       call, position);
+        return tensor_fail(ctx, call, status, "tensor argument %u %s", position,
+                           fate);
+    (void)bell_fail_at(call, status, "%s: tensor argument %u %s", call,
+                       position, fate);
     return NULL;
+}
+
+struct tensor *
+tensor_asked(const char *call, const struct bell_tensor *t)
+{
+    struct tensor *found = handle_find(t);
+
+    if (__builtin_expect(!found && t, 0))
+        (void)fail_dead(NULL, call, t, 1);
+    return found;
 }
 
 bool
 tensor_check(const char *call, struct bell_tensor *t, struct bell_tensor **out)
 {
-    if (!t) {
-        *out = fail_null(NULL, call, 1);
+    const struct tensor *found = handle_find(t);
+
+    if (__builtin_expect(!found, 0)) {
+        *out = fail_dead(NULL, call, t, 1);
         return false;
     }
     *out = t;
-    return !(t->flags & TENSOR_ERROR);
+    return !(found->flags & TENSOR_ERROR);
 }
 
 bool
@@ -291,21 +335,25 @@ tensor_check_n(const char *call, struct bell_tensor *const *tensors, uint32_t n,
                struct bell_tensor **out)
 {
     struct bell_context *ctx = NULL;
+    const struct tensor *t;
     uint32_t i;
 
     assert(n > 0);
-    for (i = 0; i < n && !ctx; i++)
-        ctx = tensors[i] ? tensors[i]->ctx : NULL;
+    for (i = 0; i < n && !ctx; i++) {
+        t = handle_find(tensors[i]);
+        ctx = t ? t->ctx : NULL;
+    }
     for (i = 0; i < n; i++) {
-        if (!tensors[i]) {
-            *out = fail_null(ctx, call, (int)i + 1);
+        t = handle_find(tensors[i]);
+        if (!t) {
+            *out = fail_dead(ctx, call, tensors[i], i + 1);
             return false;
         }
-        if (tensors[i]->flags & TENSOR_ERROR) {
+        if (t->flags & TENSOR_ERROR) {
             *out = tensors[i];
             return false;
         }
-        if (tensors[i]->ctx != ctx) {
+        if (t->ctx != ctx) {
             *out = tensor_fail(ctx, call, BELL_BAD_CONTEXT,
                                "tensor arguments 1 and %u are of different "
                                "contexts",
@@ -322,10 +370,11 @@ bool
 tensor_check2(const char *call, struct bell_tensor *x, struct bell_tensor *y,
               struct bell_tensor **out)
 {
+    const struct tensor *a = handle_find(x), *b = handle_find(y);
     struct bell_tensor *both[2] = {x, y};
 
-    if (__builtin_expect(x && y && x->ctx == y->ctx &&
-                             !((x->flags | y->flags) & TENSOR_ERROR),
+    if (__builtin_expect(a && b && a->ctx == b->ctx &&
+                             !((a->flags | b->flags) & TENSOR_ERROR),
                          1))
         return true;
     return tensor_check_n(call, both, 2, out);
@@ -343,11 +392,17 @@ tensor_check3(const char *call, struct bell_tensor *x, struct bell_tensor *y,
 bell_status
 tensor_usable(const char *call, const struct bell_tensor *t)
 {
-    if (!t)
-        return bell_fail_at(call, BELL_BAD_MISSING, "%s: the tensor is NULL",
-                            call);
-    BELL_TRY(tensor_report(t->ctx));
-    if (t->flags & TENSOR_ERROR)
+    const struct tensor *found = handle_find(t);
+    struct bell_context *ctx = found ? found->ctx : handle_context(t);
+    char buf[HANDLE_FATE];
+
+    if (ctx)
+        BELL_TRY(tensor_report(ctx));
+    if (!found)
+        return bell_fail_at(call, t ? BELL_BAD_STATE : BELL_BAD_MISSING,
+                            "%s: the tensor %s", call,
+                            handle_fate(t, buf, sizeof(buf)));
+    if (found->flags & TENSOR_ERROR)
         return bell_fail_at(call, BELL_BAD_STATE,
                             "%s: the tensor is the result of a call that "
                             "failed before",
@@ -362,6 +417,7 @@ tensor_usable(const char *call, const struct bell_tensor *t)
 static bell_status
 init_context(struct bell_context *ctx)
 {
+    struct tensor *error;
     uint32_t i;
 
     uop_graph_init(&ctx->graph);
@@ -377,11 +433,16 @@ init_context(struct bell_context *ctx)
         ctx->failed_dims->d[i] = 1;
     memset(&ctx->scopes[0], 0, sizeof(ctx->scopes[0]));
     ctx->n_scopes = ctx->n_base_scopes = 1;
-    ctx->error_tensor.ctx = ctx;
-    ctx->error_tensor.flags = TENSOR_ERROR;
-    ctx->error_tensor.uop = &uop_failed;
-    ctx->error_tensor.shape = ctx->scalar_dims;
-    ctx->error_tensor.dtype = UOP_F32;
+    error = alloc_handle(ctx);
+    if (!error)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a context");
+    ctx->n_tensors--;
+    error->flags = TENSOR_ERROR;
+    error->uop = &uop_failed;
+    error->shape = ctx->scalar_dims;
+    error->dtype = UOP_F32;
+    error->scope = SCOPE_OWNED;
+    ctx->error_tensor = handle_of(error);
     return BELL_OK;
 }
 
@@ -405,7 +466,7 @@ free_context(struct bell_context *ctx)
     while (ctx->chunks) {
         struct tensor_chunk *chunk = ctx->chunks;
         ctx->chunks = chunk->next;
-        host_free(chunk);
+        handle_drop_chunk(chunk, "bell_context_destroy");
     }
     uop_graph_fini(&ctx->graph);
     map_fini(&ctx->rule_of);
@@ -462,7 +523,7 @@ bell_context_status(struct bell_context *ctx)
 struct bell_tensor *
 bell_error_tensor(struct bell_context *ctx)
 {
-    return &ctx->error_tensor;
+    return ctx->error_tensor;
 }
 
 bool
@@ -511,7 +572,7 @@ bell_scope_begin(struct bell_context *ctx)
 bell_status
 bell_scope_end(struct bell_context *ctx)
 {
-    struct bell_tensor *t;
+    struct tensor *t;
 
     if (ctx->n_scopes == ctx->n_base_scopes) {
         tensor_fail(ctx, __func__, BELL_BAD_STATE,
@@ -520,8 +581,8 @@ bell_scope_end(struct bell_context *ctx)
     }
     t = ctx->scopes[--ctx->n_scopes].tensors;
     while (t) {
-        struct bell_tensor *next = t->next;
-        free_handle(t);
+        struct tensor *next = t->next;
+        free_handle(t, __func__);
         t = next;
     }
     tensor_collect(ctx);
@@ -531,18 +592,20 @@ bell_scope_end(struct bell_context *ctx)
 /* To the scope around the present one, or to the outermost, which ends with
  * the context. */
 static struct bell_tensor *
-move_handle(const char *call, struct bell_tensor *t, bool to_own)
+move_handle(const char *call, struct bell_tensor *handle, bool to_own)
 {
     struct bell_tensor *out;
+    struct tensor *t;
 
-    if (!tensor_check(call, t, &out))
+    if (!tensor_check(call, handle, &out))
         return out;
+    t = tensor_at(handle);
     if (t->scope != SCOPE_OWNED && t->scope != 0) {
         uint32_t to = to_own ? 0 : t->scope - 1;
         unlink_handle(t);
         link_handle(t->ctx, t, to);
     }
-    return t;
+    return handle;
 }
 
 struct bell_tensor *
@@ -558,15 +621,16 @@ bell_keep_forever(struct bell_tensor *t)
 }
 
 void
-bell_tensor_release(struct bell_tensor *t)
+bell_tensor_release(struct bell_tensor *handle)
 {
+    struct tensor *t = tensor_asked(__func__, handle);
     struct bell_context *ctx;
 
     if (!t || (t->flags & TENSOR_ERROR) || t->scope == SCOPE_OWNED)
         return;
     ctx = t->ctx;
     unlink_handle(t);
-    free_handle(t);
+    free_handle(t, __func__);
     tensor_collect(ctx);
 }
 
@@ -577,23 +641,26 @@ bell_alias(struct bell_tensor *t)
 
     if (!tensor_check(__func__, t, &out))
         return out;
-    alias = tensor_new(t->ctx, __func__, t->uop);
-    if (!(alias->flags & TENSOR_ERROR))
-        alias->flags |= t->flags & TENSOR_WEAK;
+    alias = tensor_new(tensor_at(t)->ctx, __func__, tensor_at(t)->uop);
+    tensor_at(alias)->flags |= tensor_at(t)->flags & TENSOR_WEAK;
     return alias;
 }
 
 void
-bell_zero_grad(struct bell_tensor *t)
+bell_zero_grad(struct bell_tensor *handle)
 {
+    struct tensor *t = tensor_asked(__func__, handle);
+
     if (t && t->grad) {
-        free_handle(t->grad);
+        free_handle(tensor_at(t->grad), __func__);
         t->grad = NULL;
     }
 }
 
 struct bell_tensor *
-bell_grad(const struct bell_tensor *t)
+bell_grad(const struct bell_tensor *handle)
 {
+    const struct tensor *t = tensor_asked(__func__, handle);
+
     return t ? t->grad : NULL;
 }

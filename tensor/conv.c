@@ -296,15 +296,16 @@ take_conv_operands(const char *call, struct bell_tensor *x,
 
     if (!tensor_check_n(call, all, n, out))
         return false;
-    ops->ctx = x->ctx;
-    if (x->shape->n != 2 + n_axes || w->shape->n != 2 + n_axes) {
+    ops->ctx = tensor_at(x)->ctx;
+    if (tensor_at(x)->shape->n != 2 + n_axes ||
+        tensor_at(w)->shape->n != 2 + n_axes) {
         *out = tensor_fail(ops->ctx, call, BELL_BAD_SHAPE,
                            "x of shape %s, weight of shape %s; %u axes each "
                            "are needed",
                            SHAPE_OF(x), SHAPE_OF(w), 2 + n_axes);
         return false;
     }
-    if (tn_product(w->shape->d, w->shape->n) <= 0) {
+    if (tn_product(tensor_at(w)->shape->d, tensor_at(w)->shape->n) <= 0) {
         *out = tensor_fail(ops->ctx, call, BELL_BAD_SHAPE,
                            "a weight of shape %s", SHAPE_OF(w));
         return false;
@@ -326,14 +327,15 @@ check_conv_sizes(const char *call, struct bell_tensor *x, struct bell_tensor *w,
                  struct bell_tensor *bias, const struct conv_shape *s,
                  int64_t channels, int64_t n_out, bool groups_fit)
 {
-    if (x->shape->d[1] != channels || s->groups < 1 || !groups_fit) {
-        tensor_fail(x->ctx, call, BELL_BAD_SHAPE,
+    if (tensor_at(x)->shape->d[1] != channels || s->groups < 1 || !groups_fit) {
+        tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_SHAPE,
                     "x of shape %s by a weight of shape %s in %lld groups",
                     SHAPE_OF(x), SHAPE_OF(w), (long long)s->groups);
         return false;
     }
-    if (bias && (bias->shape->n != 1 || bias->shape->d[0] != n_out)) {
-        tensor_fail(x->ctx, call, BELL_BAD_SHAPE,
+    if (bias && (tensor_at(bias)->shape->n != 1 ||
+                 tensor_at(bias)->shape->d[0] != n_out)) {
+        tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_SHAPE,
                     "a bias of shape %s for %lld results", SHAPE_OF(bias),
                     (long long)n_out);
         return false;
@@ -367,17 +369,19 @@ conv_call(const char *call, struct bell_tensor *x, struct bell_tensor *w,
     if (!take_conv_operands(call, x, w, bias, n_axes, &ops, &out))
         return out;
     if (!read_options(call, ops.ctx, opt, n_axes, &s) ||
-        !check_conv_sizes(call, x, w, bias, &s, w->shape->d[1] * s.groups,
-                          w->shape->d[0],
-                          s.groups > 0 && w->shape->d[0] % s.groups == 0))
-        return &ops.ctx->error_tensor;
+        !check_conv_sizes(
+            call, x, w, bias, &s, tensor_at(w)->shape->d[1] * s.groups,
+            tensor_at(w)->shape->d[0],
+            s.groups > 0 && tensor_at(w)->shape->d[0] % s.groups == 0))
+        return ops.ctx->error_tensor;
     for (i = 0; i < n_axes; i++) {
-        int64_t reach = (w->shape->d[2 + i] - 1) * s.dilation[i] + 1;
-        if (reach > x->shape->d[2 + i] + 2 * s.padding[i])
+        int64_t reach = (tensor_at(w)->shape->d[2 + i] - 1) * s.dilation[i] + 1;
+        if (reach > tensor_at(x)->shape->d[2 + i] + 2 * s.padding[i])
             return tensor_fail(ops.ctx, call, BELL_BAD_VALUE,
                                "a window of %lld elements of %lld, padding "
                                "%lld",
-                               (long long)reach, (long long)x->shape->d[2 + i],
+                               (long long)reach,
+                               (long long)tensor_at(x)->shape->d[2 + i],
                                (long long)s.padding[i]);
     }
     u = add_bias(ops.ctx, tn_conv2d(ops.ctx, ops.x, ops.w, &s), ops.bias);
@@ -415,16 +419,19 @@ bell_conv_transpose2d(struct bell_tensor *x, struct bell_tensor *weight,
     if (!take_conv_operands(__func__, x, weight, bias, 2, &ops, &out))
         return out;
     if (!read_options(__func__, ops.ctx, opt, 2, &s) ||
-        !check_conv_sizes(__func__, x, weight, bias, &s, weight->shape->d[0],
-                          weight->shape->d[1] * s.groups,
-                          s.groups > 0 && x->shape->d[1] % s.groups == 0))
-        return &ops.ctx->error_tensor;
+        !check_conv_sizes(
+            __func__, x, weight, bias, &s, tensor_at(weight)->shape->d[0],
+            tensor_at(weight)->shape->d[1] * s.groups,
+            s.groups > 0 && tensor_at(x)->shape->d[1] % s.groups == 0))
+        return ops.ctx->error_tensor;
     for (i = 0; i < 2; i++) {
         int64_t extra = opt ? opt->output_padding[i] : 0;
-        size[i] = (x->shape->d[2 + i] - 1) * s.stride[i] - 2 * s.padding[i] +
-                  s.dilation[i] * (weight->shape->d[2 + i] - 1) + 1 + extra;
+        size[i] = (tensor_at(x)->shape->d[2 + i] - 1) * s.stride[i] -
+                  2 * s.padding[i] +
+                  s.dilation[i] * (tensor_at(weight)->shape->d[2 + i] - 1) + 1 +
+                  extra;
         if (extra < 0 || (extra >= s.stride[i] && extra >= s.dilation[i]) ||
-            x->shape->d[2 + i] < 1 || size[i] < 1)
+            tensor_at(x)->shape->d[2 + i] < 1 || size[i] < 1)
             return tensor_fail(ops.ctx, __func__, BELL_BAD_SHAPE,
                                "x of shape %s to a size of %lld, output "
                                "padding %lld",
@@ -447,17 +454,18 @@ static bool
 read_pool(const char *call, struct bell_tensor *x,
           const struct bell_pool_options *opt, struct pool_shape *s)
 {
-    uint32_t rank = x->shape->n, i;
+    uint32_t rank = tensor_at(x)->shape->n, i;
 
     if (!opt || rank < 2) {
-        tensor_fail(x->ctx, call, opt ? BELL_BAD_SHAPE : BELL_BAD_MISSING,
+        tensor_fail(tensor_at(x)->ctx, call,
+                    opt ? BELL_BAD_SHAPE : BELL_BAD_MISSING,
                     opt ? "x of shape %s; two axes are needed"
                         : "no options for x of shape %s",
                     SHAPE_OF(x));
         return false;
     }
     for (i = 0; i < 2; i++) {
-        int64_t size = x->shape->d[rank - 2 + i], reach, space, n;
+        int64_t size = tensor_at(x)->shape->d[rank - 2 + i], reach, space, n;
         int64_t k = opt->kernel[i], p = opt->padding[i];
         int64_t step = opt->stride[i] ? opt->stride[i] : k;
         int64_t dil = opt->dilation[i] ? opt->dilation[i] : 1;
@@ -465,7 +473,7 @@ read_pool(const char *call, struct bell_tensor *x,
         space = size + 2 * p - reach;
         if (k < 1 || k > 1 << 20 || step < 1 || step > 1 << 20 || dil < 1 ||
             dil > 1 << 20 || p < 0 || p > k / 2 || space < 0) {
-            tensor_fail(x->ctx, call, BELL_BAD_VALUE,
+            tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_VALUE,
                         "windows of %lld by %lld, padding %lld, dilation %lld "
                         "over %s",
                         (long long)k, (long long)step, (long long)p,
@@ -521,17 +529,19 @@ bell_max_pool2d(struct bell_tensor *x, const struct bell_pool_options *opt)
     if (!tensor_check(__func__, x, &out))
         return out;
     if (!read_pool(__func__, x, opt, &s))
-        return &x->ctx->error_tensor;
+        return tensor_at(x)->ctx->error_tensor;
     u = tensor_wide_node(x);
     if (u->dtype == UOP_BOOL)
-        return tensor_fail(x->ctx, __func__, BELL_BAD_DTYPE,
+        return tensor_fail(tensor_at(x)->ctx, __func__, BELL_BAD_DTYPE,
                            "of bool; no meaning for it");
-    mask = 1u << (x->shape->n - 1) | 1u << (x->shape->n + 1);
-    low = tn_neutral(x->ctx, UOP_MAX, u->dtype);
-    u = pool_windows(x->ctx, u, &s,
+    mask =
+        1u << (tensor_at(x)->shape->n - 1) | 1u << (tensor_at(x)->shape->n + 1);
+    low = tn_neutral(tensor_at(x)->ctx, UOP_MAX, u->dtype);
+    u = pool_windows(tensor_at(x)->ctx, u, &s,
                      tn_is_float(low) ? low->arg.f : (double)low->arg.i);
-    u = tn_squeeze(x->ctx, tn_reduce(x->ctx, UOP_MAX, u, mask), mask);
-    return tensor_new(x->ctx, __func__, u);
+    u = tn_squeeze(tensor_at(x)->ctx,
+                   tn_reduce(tensor_at(x)->ctx, UOP_MAX, u, mask), mask);
+    return tensor_new(tensor_at(x)->ctx, __func__, u);
 }
 
 struct bell_tensor *
@@ -546,14 +556,15 @@ bell_avg_pool2d(struct bell_tensor *x, const struct bell_pool_options *opt)
 
     if (!tensor_check(__func__, x, &out))
         return out;
-    ctx = x->ctx;
+    ctx = tensor_at(x)->ctx;
     if (!read_pool(__func__, x, opt, &s))
-        return &ctx->error_tensor;
+        return ctx->error_tensor;
     u = tensor_wide_node(x);
     if (!tn_is_float(u))
         return tensor_fail(ctx, __func__, BELL_BAD_DTYPE,
                            "of %s, not a float dtype", DTYPE_OF(x));
-    mask = 1u << (x->shape->n - 1) | 1u << (x->shape->n + 1);
+    mask =
+        1u << (tensor_at(x)->shape->n - 1) | 1u << (tensor_at(x)->shape->n + 1);
     for (i = 0; i < 2; i++)
         partial = partial || s.after[i] > s.padding[i] ||
                   (opt->exclude_pad && s.padding[i] > 0);
@@ -563,19 +574,22 @@ bell_avg_pool2d(struct bell_tensor *x, const struct bell_pool_options *opt)
     }
     /* Divided by the number of elements that count, window by window: with
      * ceil_mode the rows added beyond the padding never do. */
-    count = tn_full(ctx, tn_const(ctx, u->dtype, 1), x->shape->d, x->shape->n);
+    count = tn_full(ctx, tn_const(ctx, u->dtype, 1), tensor_at(x)->shape->d,
+                    tensor_at(x)->shape->n);
     if (!opt->exclude_pad) {
         struct pool_shape rest = s;
         for (i = 0; i < 2; i++) {
-            uint32_t axis = x->shape->n - 2 + i;
+            uint32_t axis = tensor_at(x)->shape->n - 2 + i;
             int64_t p = s.padding[i];
             int64_t size = tn_size(ctx, count, axis) + 2 * p;
             int64_t d[TN_MAX_RANK];
             if (tn_bad(count))
                 break;
-            memcpy(d, tn_shape(ctx, count)->d, x->shape->n * sizeof(*d));
+            memcpy(d, tn_shape(ctx, count)->d,
+                   tensor_at(x)->shape->n * sizeof(*d));
             d[axis] = size;
-            count = tn_full(ctx, tn_const(ctx, u->dtype, 1), d, x->shape->n);
+            count = tn_full(ctx, tn_const(ctx, u->dtype, 1), d,
+                            tensor_at(x)->shape->n);
             rest.padding[i] = 0;
             rest.after[i] -= p;
         }

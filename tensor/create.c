@@ -12,8 +12,8 @@ bell_scalar(struct bell_context *ctx, double value)
     if (!ctx)
         return NULL;
     t = tensor_new(ctx, __func__, tn_float(ctx, UOP_F64, value));
-    if (!(t->flags & TENSOR_ERROR))
-        t->flags |= TENSOR_WEAK;
+    if (!(tensor_at(t)->flags & TENSOR_ERROR))
+        tensor_at(t)->flags |= TENSOR_WEAK;
     return t;
 }
 
@@ -25,8 +25,8 @@ bell_scalar_int(struct bell_context *ctx, int64_t value)
     if (!ctx)
         return NULL;
     t = tensor_new(ctx, __func__, tn_int(ctx, UOP_I64, value));
-    if (!(t->flags & TENSOR_ERROR))
-        t->flags |= TENSOR_WEAK;
+    if (!(tensor_at(t)->flags & TENSOR_ERROR))
+        tensor_at(t)->flags |= TENSOR_WEAK;
     return t;
 }
 
@@ -42,7 +42,7 @@ make_full(const char *call, struct bell_context *ctx, const int64_t *shape,
         return NULL;
     type = tensor_dtype_arg(ctx, call, dtype, UOP_F32);
     if (type == UOP_VOID || !tensor_shape_arg(ctx, call, shape, ndim))
-        return &ctx->error_tensor;
+        return ctx->error_tensor;
     return tensor_new(ctx, call,
                       tn_full(ctx, tn_const(ctx, type, value), shape, ndim));
 }
@@ -79,7 +79,7 @@ bell_full_int(struct bell_context *ctx, const int64_t *shape, uint32_t ndim,
         return NULL;
     type = tensor_dtype_arg(ctx, __func__, dtype, UOP_I64);
     if (type == UOP_VOID || !tensor_shape_arg(ctx, __func__, shape, ndim))
-        return &ctx->error_tensor;
+        return ctx->error_tensor;
     c = type == UOP_BOOL ? tn_int(ctx, type, value != 0)
                          : tn_int(ctx, type, value);
     return tensor_new(ctx, __func__, tn_full(ctx, c, shape, ndim));
@@ -95,7 +95,8 @@ make_full_like(const char *call, struct bell_tensor *x, double value,
         return out;
     if (dtype == BELL_DEFAULT)
         dtype = bell_dtype_of(x);
-    return make_full(call, x->ctx, x->shape->d, x->shape->n, value, dtype);
+    return make_full(call, tensor_at(x)->ctx, tensor_at(x)->shape->d,
+                     tensor_at(x)->shape->n, value, dtype);
 }
 
 struct bell_tensor *
@@ -170,7 +171,7 @@ bell_arange(struct bell_context *ctx, double start, double stop, double step,
             : UOP_F32;
     type = tensor_dtype_arg(ctx, __func__, dtype, type);
     if (type == UOP_VOID)
-        return &ctx->error_tensor;
+        return ctx->error_tensor;
     n = ceil((stop - start) / step);
     if (type == UOP_BOOL || step == 0 || !(n >= 0) || n > (double)TN_MAX_NUMEL)
         return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
@@ -198,7 +199,7 @@ bell_linspace(struct bell_context *ctx, double start, double stop,
         return NULL;
     type = tensor_dtype_arg(ctx, __func__, dtype, UOP_F32);
     if (type == UOP_VOID)
-        return &ctx->error_tensor;
+        return ctx->error_tensor;
     if (type == UOP_BOOL || steps < 0 || steps > TN_MAX_NUMEL ||
         !isfinite(start) || !isfinite(stop))
         return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
@@ -228,7 +229,7 @@ bell_eye(struct bell_context *ctx, int64_t n, int64_t m, enum bell_dtype dtype)
         return NULL;
     type = tensor_dtype_arg(ctx, __func__, dtype, UOP_F32);
     if (type == UOP_VOID || !tensor_shape_arg(ctx, __func__, shape, 2))
-        return &ctx->error_tensor;
+        return ctx->error_tensor;
     u = tn_eq(ctx, tn_iota(ctx, 2, 0, n, UOP_I64),
               tn_iota(ctx, 2, 1, m, UOP_I64));
     return tensor_new(ctx, __func__, tn_cast(ctx, u, type));
@@ -244,14 +245,15 @@ bell_one_hot(struct bell_tensor *x, int64_t num_classes)
 
     if (!tensor_check(__func__, x, &out))
         return out;
-    ctx = x->ctx;
-    rank = x->shape->n;
-    if (!uop_dtype_infos[x->dtype].is_int || num_classes < 0 ||
+    ctx = tensor_at(x)->ctx;
+    rank = tensor_at(x)->shape->n;
+    if (!uop_dtype_infos[tensor_at(x)->dtype].is_int || num_classes < 0 ||
         num_classes > TN_MAX_NUMEL || rank + 1 > BELL_MAX_RANK)
         return tensor_fail(ctx, __func__,
-                           !uop_dtype_infos[x->dtype].is_int ? BELL_BAD_DTYPE
-                           : rank + 1 > BELL_MAX_RANK        ? BELL_BAD_SHAPE
-                                                             : BELL_BAD_VALUE,
+                           !uop_dtype_infos[tensor_at(x)->dtype].is_int
+                               ? BELL_BAD_DTYPE
+                           : rank + 1 > BELL_MAX_RANK ? BELL_BAD_SHAPE
+                                                      : BELL_BAD_VALUE,
                            "%s %s into %lld classes", DTYPE_OF(x), SHAPE_OF(x),
                            (long long)num_classes);
     index = tn_cast(ctx, tn_unsqueeze(ctx, tensor_node(x), rank), UOP_I64);

@@ -81,7 +81,7 @@ tensor_from_bytes(struct bell_context *ctx, const char *call,
 {
     const struct uop *u = tensor_leaf(ctx, call, dtype, shape, ndim, data);
 
-    return u ? tensor_new(ctx, call, u) : &ctx->error_tensor;
+    return u ? tensor_new(ctx, call, u) : ctx->error_tensor;
 }
 
 struct bell_tensor *
@@ -94,7 +94,7 @@ bell_from_data(struct bell_context *ctx, enum bell_dtype dtype,
         return NULL;
     type = tensor_dtype_arg(ctx, __func__, dtype, UOP_F32);
     if (type == UOP_VOID || !tensor_shape_arg(ctx, __func__, shape, ndim))
-        return &ctx->error_tensor;
+        return ctx->error_tensor;
     if (!data && tn_product(shape, ndim) > 0)
         return tensor_fail(ctx, __func__, BELL_BAD_MISSING, "data is NULL");
     return tensor_from_bytes(ctx, __func__, type, shape, ndim, data);
@@ -110,7 +110,7 @@ bell_empty(struct bell_context *ctx, const int64_t *shape, uint32_t ndim,
         return NULL;
     type = tensor_dtype_arg(ctx, __func__, dtype, UOP_F32);
     if (type == UOP_VOID || !tensor_shape_arg(ctx, __func__, shape, ndim))
-        return &ctx->error_tensor;
+        return ctx->error_tensor;
     return tensor_from_bytes(ctx, __func__, type, shape, ndim, NULL);
 }
 
@@ -123,7 +123,8 @@ bell_empty_like(struct bell_tensor *x, enum bell_dtype dtype)
         return out;
     if (dtype == BELL_DEFAULT)
         dtype = bell_dtype_of(x);
-    return bell_empty(x->ctx, x->shape->d, x->shape->n, dtype);
+    return bell_empty(tensor_at(x)->ctx, tensor_at(x)->shape->d,
+                      tensor_at(x)->shape->n, dtype);
 }
 
 bell_status
@@ -144,7 +145,7 @@ settle_scalar(struct bell_tensor *t)
     const struct uop *u = tensor_node(t);
 
     if (tn_bad(u)) {
-        t->ctx->graph.failed = false;
+        tensor_at(t)->ctx->graph.failed = false;
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for a scalar");
     }
     tensor_set_node(t, u);
@@ -160,12 +161,12 @@ settle_list(const char *call, struct bell_tensor *const *tensors, size_t n)
 
     for (i = 0; i < n; i++) {
         BELL_TRY(tensor_usable(call, tensors[i]));
-        if (tensors[i]->ctx != tensors[0]->ctx)
+        if (tensor_at(tensors[i])->ctx != tensor_at(tensors[0])->ctx)
             return bell_fail_at(call, BELL_BAD_CONTEXT,
                                 "%s: tensors 0 and %zu are of different "
                                 "contexts",
                                 call, i);
-        if (tensors[i]->flags & TENSOR_WEAK)
+        if (tensor_at(tensors[i])->flags & TENSOR_WEAK)
             BELL_TRY(settle_scalar(tensors[i]));
     }
     return BELL_OK;
@@ -181,7 +182,7 @@ tensor_realize_list(const char *call, struct bell_tensor *const *tensors,
     BELL_TRY(settle_list(call, tensors, n));
     if (n == 0)
         return BELL_OK;
-    ctx = tensors[0]->ctx;
+    ctx = tensor_at(tensors[0])->ctx;
     status = tensor_realize(ctx, tensors, n);
     if (status != BELL_OK) {
         bell_error_frame(call);
@@ -208,7 +209,7 @@ bell_compile(struct bell_tensor *const *tensors, size_t n)
 {
     BELL_TRY(settle_list(__func__, tensors, n));
     if (n)
-        BELL_TRY(tensor_compile(tensors[0]->ctx, tensors, n));
+        BELL_TRY(tensor_compile(tensor_at(tensors[0])->ctx, tensors, n));
     return BELL_OK;
 }
 
@@ -241,7 +242,7 @@ bell_read(struct bell_tensor *t, void *dst, size_t size_bytes)
                          (unsigned long long)bell_nbytes(t));
     if (size_bytes == 0)
         return BELL_OK;
-    if (t->ctx->trace)
+    if (tensor_at(t)->ctx->trace)
         return bell_fail(BELL_BAD_STATE,
                          "bell_read: in a function that is captured: the "
                          "tensor of shape %s has no value yet; make it an "
@@ -356,20 +357,20 @@ bell_assign(struct bell_tensor *t, struct bell_tensor *value)
     if (!tensor_check2(__func__, t, value, &out))
         return out;
     u = tensor_node(value);
-    if (t->shape != value->shape)
-        return tensor_fail(t->ctx, __func__, BELL_BAD_SHAPE,
+    if (tensor_at(t)->shape != tensor_at(value)->shape)
+        return tensor_fail(tensor_at(t)->ctx, __func__, BELL_BAD_SHAPE,
                            "a value of shape %s to a tensor of shape %s",
                            SHAPE_OF(value), SHAPE_OF(t));
-    if (!tn_bad(u) && t->dtype != u->dtype)
-        return tensor_fail(t->ctx, __func__, BELL_BAD_DTYPE,
+    if (!tn_bad(u) && tensor_at(t)->dtype != u->dtype)
+        return tensor_fail(tensor_at(t)->ctx, __func__, BELL_BAD_DTYPE,
                            "a value of %s to a tensor of %s", DTYPE_OF(value),
                            DTYPE_OF(t));
     if (tn_bad(u))
-        return tensor_new(t->ctx, __func__, u);
+        return tensor_new(tensor_at(t)->ctx, __func__, u);
     tensor_set_node(t, u);
-    if (!(t->flags & TENSOR_ASSIGNED)) {
-        t->flags |= TENSOR_ASSIGNED;
-        t->ctx->n_assigned++;
+    if (!(tensor_at(t)->flags & TENSOR_ASSIGNED)) {
+        tensor_at(t)->flags |= TENSOR_ASSIGNED;
+        tensor_at(t)->ctx->n_assigned++;
     }
     return t;
 }
@@ -387,13 +388,14 @@ bell_write(struct bell_tensor *t, const void *data, size_t size_bytes)
                          "which has %llu",
                          size_bytes, SHAPE_OF(t), DTYPE_OF(t),
                          (unsigned long long)bell_nbytes(t));
-    if (t->flags & TENSOR_WEAK)
+    if (tensor_at(t)->flags & TENSOR_WEAK)
         return bell_fail(BELL_BAD_STATE, "bell_write: to a bell_scalar");
-    fresh = bell_from_data(t->ctx, (enum bell_dtype)t->dtype, t->shape->d,
-                           t->shape->n, data);
-    status = tensor_report(t->ctx);
+    fresh =
+        bell_from_data(tensor_at(t)->ctx, (enum bell_dtype)tensor_at(t)->dtype,
+                       tensor_at(t)->shape->d, tensor_at(t)->shape->n, data);
+    status = tensor_report(tensor_at(t)->ctx);
     if (status == BELL_OK)
-        tensor_set_node(t, fresh->uop);
+        tensor_set_node(t, tensor_at(fresh)->uop);
     bell_tensor_release(fresh);
     return status;
 }

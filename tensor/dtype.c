@@ -112,7 +112,9 @@ tensor_promote(enum uop_dtype a, enum uop_dtype b)
 static int
 find_standing(const struct bell_tensor *t)
 {
-    return t->flags & TENSOR_WEAK ? 0 : t->shape->n ? 2 : 1;
+    return tensor_at(t)->flags & TENSOR_WEAK ? 0
+           : tensor_at(t)->shape->n          ? 2
+                                             : 1;
 }
 
 /* Three standings: numbers of the program, tensors without axes, tensors. A
@@ -127,7 +129,7 @@ tensor_result_dtype(struct bell_tensor *const *tensors, uint32_t n,
     int s;
 
     for (i = 0; i < n; i++) {
-        enum uop_dtype dtype = tensors[i]->dtype;
+        enum uop_dtype dtype = tensor_at(tensors[i])->dtype;
         s = find_standing(tensors[i]);
         best[s] = best[s] == UOP_VOID ? dtype : tensor_promote(best[s], dtype);
     }
@@ -251,20 +253,26 @@ tensor_shape_arg(struct bell_context *ctx, const char *call, const int64_t *d,
 /* ---- facts ---- */
 
 struct bell_context *
-bell_context_of(const struct bell_tensor *t)
+bell_context_of(const struct bell_tensor *handle)
 {
+    const struct tensor *t = tensor_asked(__func__, handle);
+
     return t ? t->ctx : NULL;
 }
 
 bool
-bell_is_error(const struct bell_tensor *t)
+bell_is_error(const struct bell_tensor *handle)
 {
+    const struct tensor *t = handle_find(handle);
+
     return !t || (t->flags & TENSOR_ERROR);
 }
 
 enum bell_dtype
-bell_dtype_of(const struct bell_tensor *t)
+bell_dtype_of(const struct bell_tensor *handle)
 {
+    const struct tensor *t = tensor_asked(__func__, handle);
+
     if (!t)
         return BELL_DEFAULT;
     if (t->flags & TENSOR_WEAK && t->dtype == UOP_F64)
@@ -273,20 +281,25 @@ bell_dtype_of(const struct bell_tensor *t)
 }
 
 uint32_t
-bell_ndim(const struct bell_tensor *t)
+bell_ndim(const struct bell_tensor *handle)
 {
+    const struct tensor *t = tensor_asked(__func__, handle);
+
     return t ? t->shape->n : 0;
 }
 
 const int64_t *
-bell_shape(const struct bell_tensor *t)
+bell_shape(const struct bell_tensor *handle)
 {
+    const struct tensor *t = tensor_asked(__func__, handle);
+
     return t ? t->shape->d : NULL;
 }
 
 int64_t
-bell_size(const struct bell_tensor *t, int axis)
+bell_size(const struct bell_tensor *handle, int axis)
 {
+    const struct tensor *t = tensor_asked(__func__, handle);
     int n = t ? (int)t->shape->n : 0;
 
     if (axis < -n || axis >= n)
@@ -295,24 +308,23 @@ bell_size(const struct bell_tensor *t, int axis)
 }
 
 uint64_t
-bell_numel(const struct bell_tensor *t)
+bell_numel(const struct bell_tensor *handle)
 {
+    const struct tensor *t = tensor_asked(__func__, handle);
+
     return t ? (uint64_t)tn_product(t->shape->d, t->shape->n) : 0;
 }
 
 uint64_t
-bell_nbytes(const struct bell_tensor *t)
+bell_nbytes(const struct bell_tensor *handle)
 {
-    return bell_numel(t) * bell_dtype_size(bell_dtype_of(t));
+    return bell_numel(handle) * bell_dtype_size(bell_dtype_of(handle));
 }
 
 bool
-bell_is_realized(const struct bell_tensor *t)
+bell_is_realized(const struct bell_tensor *handle)
 {
-    const struct uop *u;
+    const struct tensor *t = tensor_asked(__func__, handle);
 
-    if (!t || (t->flags & TENSOR_ERROR))
-        return false;
-    u = t->uop->op == UOP_RESHAPE ? t->uop->src[0] : t->uop;
-    return u->op == UOP_BUFFER;
+    return t && !(t->flags & TENSOR_ERROR) && tensor_buffer_of(handle) != NULL;
 }

@@ -13,11 +13,11 @@ fail_shapes(const char *call, struct bell_tensor *const *tensors, uint32_t n,
             struct bell_tensor **out)
 {
     if (n == 2)
-        *out = tensor_fail(tensors[0]->ctx, call, BELL_BAD_SHAPE,
+        *out = tensor_fail(tensor_at(tensors[0])->ctx, call, BELL_BAD_SHAPE,
                            "shapes %s and %s do not broadcast",
                            SHAPE_OF(tensors[0]), SHAPE_OF(tensors[1]));
     else
-        *out = tensor_fail(tensors[0]->ctx, call, BELL_BAD_SHAPE,
+        *out = tensor_fail(tensor_at(tensors[0])->ctx, call, BELL_BAD_SHAPE,
                            "shapes %s, %s and %s do not broadcast",
                            SHAPE_OF(tensors[0]), SHAPE_OF(tensors[1]),
                            SHAPE_OF(tensors[2]));
@@ -60,7 +60,7 @@ broadcasts(struct bell_tensor *const *tensors, uint32_t n)
     uint32_t rank, i;
 
     for (i = 0; i < n; i++)
-        shapes[i] = tensors[i]->shape;
+        shapes[i] = tensor_at(tensors[i])->shape;
     return tn_broadcast_shape(shapes, n, d, &rank);
 }
 
@@ -78,7 +78,7 @@ tensor_operands(const char *call, struct bell_tensor *const *tensors,
     assert(n >= 1 && n <= 3);
     if (!tensor_check_n(call, tensors, n, out))
         return false;
-    ctx = tensors[0]->ctx;
+    ctx = tensor_at(tensors[0])->ctx;
     if (!broadcasts(tensors, n))
         return fail_shapes(call, tensors, n, out);
     promoted = tensor_result_dtype(tensors, n, &out_ops->weak);
@@ -90,7 +90,7 @@ tensor_operands(const char *call, struct bell_tensor *const *tensors,
     out_ops->ctx = ctx;
     out_ops->dtype = dtype;
     for (i = 0; i < n; i++) {
-        out_ops->u[i] = tn_cast(ctx, tensors[i]->uop, dtype);
+        out_ops->u[i] = tn_cast(ctx, tensor_at(tensors[i])->uop, dtype);
         if (kind == TENSOR_FLOAT)
             out_ops->u[i] = tn_widen(ctx, out_ops->u[i]);
     }
@@ -107,9 +107,9 @@ tensor_result(const char *call, const struct tensor_operands *ops,
     if (!tn_bad(u) && u->dtype == UOP_F32)
         u = tn_cast(ops->ctx, u, ops->dtype);
     t = tensor_new(ops->ctx, call, u);
-    if (ops->weak && !(t->flags & TENSOR_ERROR) &&
-        (t->dtype == UOP_F64 || t->dtype == UOP_I64))
-        t->flags |= TENSOR_WEAK;
+    if (ops->weak && !(tensor_at(t)->flags & TENSOR_ERROR) &&
+        (tensor_at(t)->dtype == UOP_F64 || tensor_at(t)->dtype == UOP_I64))
+        tensor_at(t)->flags |= TENSOR_WEAK;
     return t;
 }
 
@@ -147,10 +147,13 @@ binary_op(const char *call, struct bell_tensor *x, struct bell_tensor *y,
 
     if (!tensor_check2(call, x, y, &out))
         return out;
-    if (x->shape == y->shape && x->dtype == y->dtype &&
-        !((x->flags | y->flags) & TENSOR_WEAK) &&
-        apply_kind(kind, x->dtype, false) == x->dtype)
-        return tensor_new(x->ctx, call, tn_alu2(x->ctx, op, x->uop, y->uop));
+    if (tensor_at(x)->shape == tensor_at(y)->shape &&
+        tensor_at(x)->dtype == tensor_at(y)->dtype &&
+        !((tensor_at(x)->flags | tensor_at(y)->flags) & TENSOR_WEAK) &&
+        apply_kind(kind, tensor_at(x)->dtype, false) == tensor_at(x)->dtype)
+        return tensor_new(tensor_at(x)->ctx, call,
+                          tn_alu2(tensor_at(x)->ctx, op, tensor_at(x)->uop,
+                                  tensor_at(y)->uop));
     if (!tensor_operands(call, both, 2, kind, &ops, &out))
         return out;
     return tensor_result(call, &ops, tn_alu2(ops.ctx, op, ops.u[0], ops.u[1]));
@@ -524,10 +527,10 @@ bell_isclose(struct bell_tensor *x, struct bell_tensor *y, double rtol,
 struct bell_tensor *
 tensor_number(struct bell_tensor *x, double value)
 {
-    if (!uop_dtype_infos[x->dtype].is_float && value == trunc(value) &&
-        fabs(value) < 0x1p63)
-        return bell_scalar_int(x->ctx, (int64_t)value);
-    return bell_scalar(x->ctx, value);
+    if (!uop_dtype_infos[tensor_at(x)->dtype].is_float &&
+        value == trunc(value) && fabs(value) < 0x1p63)
+        return bell_scalar_int(tensor_at(x)->ctx, (int64_t)value);
+    return bell_scalar(tensor_at(x)->ctx, value);
 }
 
 /* A call on x and a number that lives only as long as it. */
@@ -569,8 +572,8 @@ bell_where(struct bell_tensor *cond, struct bell_tensor *x,
 
     if (!tensor_check3(__func__, cond, x, y, &out))
         return out;
-    ctx = cond->ctx;
-    if (cond->dtype != UOP_BOOL)
+    ctx = tensor_at(cond)->ctx;
+    if (tensor_at(cond)->dtype != UOP_BOOL)
         return tensor_fail(ctx, __func__, BELL_BAD_DTYPE,
                            "the condition is %s, not bool", DTYPE_OF(cond));
     if (!broadcasts(all, 3)) {
@@ -581,8 +584,9 @@ bell_where(struct bell_tensor *cond, struct bell_tensor *x,
     if (weak && dtype == UOP_F64)
         dtype = UOP_F32;
     return tensor_new(ctx, __func__,
-                      tn_where(ctx, cond->uop, tn_cast(ctx, x->uop, dtype),
-                               tn_cast(ctx, y->uop, dtype)));
+                      tn_where(ctx, tensor_at(cond)->uop,
+                               tn_cast(ctx, tensor_at(x)->uop, dtype),
+                               tn_cast(ctx, tensor_at(y)->uop, dtype)));
 }
 
 /* x within bounds; either may be NULL. NaN stays. */
@@ -608,7 +612,7 @@ bell_clamp(struct bell_tensor *x, struct bell_tensor *low,
     if (!tensor_check(__func__, x, &out))
         return out;
     if (!low && !high)
-        return tensor_fail(x->ctx, __func__, BELL_BAD_MISSING,
+        return tensor_fail(tensor_at(x)->ctx, __func__, BELL_BAD_MISSING,
                            "neither bound is given");
     if (!tensor_operands(__func__, list, n, TENSOR_NO_BOOL, &ops, &out))
         return out;
@@ -625,8 +629,8 @@ bell_clip(struct bell_tensor *x, double low, double high)
     if (!tensor_check(__func__, x, &out))
         return out;
     if (isnan(low) || isnan(high))
-        return tensor_fail(x->ctx, __func__, BELL_BAD_VALUE, "bounds %g and %g",
-                           low, high);
+        return tensor_fail(tensor_at(x)->ctx, __func__, BELL_BAD_VALUE,
+                           "bounds %g and %g", low, high);
     if (isinf(low) && isinf(high))
         return bell_alias(x);
     lo = isinf(low) ? NULL : tensor_number(x, low);

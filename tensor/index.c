@@ -102,9 +102,9 @@ plan_item(struct index_plan *p, const char *call,
         step->count = 1;
         return true;
     } else {
-        if (!item->tensor || item->tensor->ctx != p->ctx ||
-            (!(item->tensor->flags & TENSOR_ERROR) &&
-             !uop_dtype_infos[item->tensor->dtype].is_int)) {
+        if (!item->tensor || tensor_at(item->tensor)->ctx != p->ctx ||
+            (!(tensor_at(item->tensor)->flags & TENSOR_ERROR) &&
+             !uop_dtype_infos[tensor_at(item->tensor)->dtype].is_int)) {
             fail_item(p, call, i, "not an integer tensor of this context");
             return false;
         }
@@ -121,7 +121,7 @@ make_index_plan(struct index_plan *p, const char *call, struct bell_tensor *x,
                 const struct bell_index_item *items, uint32_t n)
 {
     const struct bell_index_item whole = bell_whole();
-    uint32_t rank = x->shape->n, used = 0, axis = 0, i;
+    uint32_t rank = tensor_at(x)->shape->n, used = 0, axis = 0, i;
     bool seen = false;
 
     for (i = 0; i < n; i++)
@@ -147,14 +147,16 @@ make_index_plan(struct index_plan *p, const char *call, struct bell_tensor *x,
             return false;
         }
         if (!fill) {
-            if (!plan_item(p, call, &items[i], i, axis, x->shape->d[axis]))
+            if (!plan_item(p, call, &items[i], i, axis,
+                           tensor_at(x)->shape->d[axis]))
                 return false;
             axis++;
             continue;
         }
         seen = true;
         for (; used < rank; used++, axis++) {
-            if (!plan_item(p, call, &whole, i, axis, x->shape->d[axis]))
+            if (!plan_item(p, call, &whole, i, axis,
+                           tensor_at(x)->shape->d[axis]))
                 return false;
         }
     }
@@ -257,7 +259,7 @@ apply_tensors(struct index_plan *p)
     bool apart = p->index_at[p->n_index - 1] != first + p->n_index - 1;
 
     for (i = 0; i < p->n_index; i++) {
-        index[i] = tn_cast(ctx, p->index[i]->uop, UOP_I64);
+        index[i] = tn_cast(ctx, tensor_at(p->index[i])->uop, UOP_I64);
         sizes[i] = tn_size(ctx, p->u, p->index_at[i]);
     }
     first = apart ? 0 : first;
@@ -293,11 +295,11 @@ check_tensors(const struct index_plan *p, const char *call,
     uint32_t i, rank = 0;
 
     for (i = 0; i < p->n_index; i++) {
-        if (p->index[i]->flags & TENSOR_ERROR) {
+        if (tensor_at(p->index[i])->flags & TENSOR_ERROR) {
             *out = p->index[i];
             return false;
         }
-        shapes[i] = p->index[i]->shape;
+        shapes[i] = tensor_at(p->index[i])->shape;
     }
     if (!tn_broadcast_shape(shapes, p->n_index, d, &rank) ||
         p->n_axes - p->n_index + rank > BELL_MAX_RANK) {
@@ -319,16 +321,16 @@ bell_index(struct bell_tensor *x, const struct bell_index_item *items,
 
     if (!tensor_check(__func__, x, &out))
         return out;
-    plan.ctx = x->ctx;
+    plan.ctx = tensor_at(x)->ctx;
     plan.u = tensor_node(x);
     if (!make_index_plan(&plan, __func__, x, items, n))
-        return &x->ctx->error_tensor;
+        return tensor_at(x)->ctx->error_tensor;
     if (plan.n_index && !check_tensors(&plan, __func__, &out))
         return out;
     apply_slices(&plan);
     if (plan.n_index)
         plan.u = apply_tensors(&plan);
-    return tensor_new(x->ctx, __func__, plan.u);
+    return tensor_new(tensor_at(x)->ctx, __func__, plan.u);
 }
 
 /* Lays `value` (of the shape that the slices give) out over x's shape: the
@@ -374,19 +376,20 @@ bell_index_put(struct bell_tensor *x, const struct bell_index_item *items,
 
     if (!tensor_check2(__func__, x, value, &out))
         return out;
-    ctx = plan.ctx = x->ctx;
+    ctx = plan.ctx = tensor_at(x)->ctx;
     plan.u = tensor_node(x);
     if (!make_index_plan(&plan, __func__, x, items, n))
-        return &ctx->error_tensor;
+        return ctx->error_tensor;
     if (plan.n_index)
         return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
                            "a tensor item; bell_scatter can do that");
     for (i = 0; i < plan.n_axes; i++)
         d[i] = plan.axes[i] < 0 ? 1 : plan.steps[plan.axes[i]].count;
-    bad = value->shape->n > plan.n_axes;
-    skip = bad ? 0 : plan.n_axes - value->shape->n;
-    for (i = 0; i < value->shape->n && !bad; i++)
-        bad = value->shape->d[i] != 1 && value->shape->d[i] != d[skip + i];
+    bad = tensor_at(value)->shape->n > plan.n_axes;
+    skip = bad ? 0 : plan.n_axes - tensor_at(value)->shape->n;
+    for (i = 0; i < tensor_at(value)->shape->n && !bad; i++)
+        bad = tensor_at(value)->shape->d[i] != 1 &&
+              tensor_at(value)->shape->d[i] != d[skip + i];
     if (bad) {
         char text[TENSOR_SHAPE_STR];
         return tensor_fail(
@@ -396,10 +399,11 @@ bell_index_put(struct bell_tensor *x, const struct bell_index_item *items,
     }
     if (tn_product(d, plan.n_axes) == 0)
         return tensor_new(ctx, __func__, plan.u);
-    v = tn_cast(ctx, value->uop, plan.u->dtype);
-    v = spread_value(&plan, x->shape, tn_broadcast(ctx, v, d, plan.n_axes));
+    v = tn_cast(ctx, tensor_at(value)->uop, plan.u->dtype);
+    v = spread_value(&plan, tensor_at(x)->shape,
+                     tn_broadcast(ctx, v, d, plan.n_axes));
     mask = tn_full(ctx, tn_int(ctx, UOP_BOOL, 1), d, plan.n_axes);
-    mask = spread_value(&plan, x->shape, mask);
+    mask = spread_value(&plan, tensor_at(x)->shape, mask);
     return tensor_new(ctx, __func__, tn_where(ctx, mask, v, plan.u));
 }
 
@@ -412,21 +416,21 @@ bell_narrow(struct bell_tensor *x, int axis, int64_t begin, int64_t length)
 
     if (!tensor_check(__func__, x, &out))
         return out;
-    at = tensor_axis(x->ctx, __func__, axis, x->shape->n);
+    at = tensor_axis(tensor_at(x)->ctx, __func__, axis, tensor_at(x)->shape->n);
     if (at < 0)
-        return &x->ctx->error_tensor;
-    size = x->shape->n ? x->shape->d[at] : 0;
+        return tensor_at(x)->ctx->error_tensor;
+    size = tensor_at(x)->shape->n ? tensor_at(x)->shape->d[at] : 0;
     if (begin < 0 && begin >= -size)
         begin += size;
-    if (x->shape->n == 0 || begin < 0 || begin > size || length < 0 ||
-        length > size - begin)
-        return tensor_fail(x->ctx, __func__, BELL_BAD_INDEX,
+    if (tensor_at(x)->shape->n == 0 || begin < 0 || begin > size ||
+        length < 0 || length > size - begin)
+        return tensor_fail(tensor_at(x)->ctx, __func__, BELL_BAD_INDEX,
                            "%lld from %lld along axis %d of %s",
                            (long long)length, (long long)begin, at,
                            SHAPE_OF(x));
-    return tensor_new(x->ctx, __func__,
-                      tn_shrink_axis(x->ctx, tensor_node(x), (uint32_t)at,
-                                     begin, begin + length));
+    return tensor_new(tensor_at(x)->ctx, __func__,
+                      tn_shrink_axis(tensor_at(x)->ctx, tensor_node(x),
+                                     (uint32_t)at, begin, begin + length));
 }
 
 struct bell_tensor *
@@ -439,17 +443,19 @@ bell_select(struct bell_tensor *x, int axis, int64_t i)
 
     if (!tensor_check(__func__, x, &out))
         return out;
-    at = tensor_axis(x->ctx, __func__, axis, x->shape->n);
+    at = tensor_axis(tensor_at(x)->ctx, __func__, axis, tensor_at(x)->shape->n);
     if (at < 0)
-        return &x->ctx->error_tensor;
-    size = x->shape->n ? x->shape->d[at] : 0;
+        return tensor_at(x)->ctx->error_tensor;
+    size = tensor_at(x)->shape->n ? tensor_at(x)->shape->d[at] : 0;
     if (i < -size || i >= size)
-        return tensor_fail(x->ctx, __func__, BELL_BAD_INDEX,
+        return tensor_fail(tensor_at(x)->ctx, __func__, BELL_BAD_INDEX,
                            "index %lld along axis %d of %s", (long long)i, at,
                            SHAPE_OF(x));
     i = i < 0 ? i + size : i;
-    u = tn_shrink_axis(x->ctx, tensor_node(x), (uint32_t)at, i, i + 1);
-    return tensor_new(x->ctx, __func__, tn_squeeze(x->ctx, u, 1u << at));
+    u = tn_shrink_axis(tensor_at(x)->ctx, tensor_node(x), (uint32_t)at, i,
+                       i + 1);
+    return tensor_new(tensor_at(x)->ctx, __func__,
+                      tn_squeeze(tensor_at(x)->ctx, u, 1u << at));
 }
 
 /* ---- gather and its relatives ---- */
@@ -461,10 +467,10 @@ check_index_node(const char *call, struct bell_tensor *x,
 {
     if (!tensor_check2(call, x, index, out))
         return false;
-    if (uop_dtype_infos[index->dtype].is_int)
+    if (uop_dtype_infos[tensor_at(index)->dtype].is_int)
         return true;
     *out =
-        tensor_fail(x->ctx, call, BELL_BAD_DTYPE,
+        tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_DTYPE,
                     "the index is %s, not an integer dtype", DTYPE_OF(index));
     return false;
 }
@@ -475,16 +481,17 @@ static int
 gather_axis_arg(const char *call, struct bell_tensor *x,
                 struct bell_tensor *index, int axis)
 {
-    int at = tensor_axis(x->ctx, call, axis, x->shape->n);
-    bool bad = x->shape->n != index->shape->n;
+    int at = tensor_axis(tensor_at(x)->ctx, call, axis, tensor_at(x)->shape->n);
+    bool bad = tensor_at(x)->shape->n != tensor_at(index)->shape->n;
     uint32_t i;
 
     if (at < 0)
         return -1;
-    for (i = 0; !bad && i < x->shape->n; i++)
-        bad = (int)i != at && index->shape->d[i] > x->shape->d[i];
+    for (i = 0; !bad && i < tensor_at(x)->shape->n; i++)
+        bad = (int)i != at &&
+              tensor_at(index)->shape->d[i] > tensor_at(x)->shape->d[i];
     if (bad) {
-        tensor_fail(x->ctx, call, BELL_BAD_SHAPE,
+        tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_SHAPE,
                     "an index of shape %s into %s along axis %d",
                     SHAPE_OF(index), SHAPE_OF(x), at);
         return -1;
@@ -506,19 +513,20 @@ bell_gather(struct bell_tensor *x, int axis, struct bell_tensor *index)
         return out;
     at = gather_axis_arg(__func__, x, index, axis);
     if (at < 0)
-        return &x->ctx->error_tensor;
-    ctx = x->ctx;
+        return tensor_at(x)->ctx->error_tensor;
+    ctx = tensor_at(x)->ctx;
     u = tensor_node(x);
     i64 = tn_cast(ctx, tensor_node(index), UOP_I64);
-    if (x->shape->n == 0) {
+    if (tensor_at(x)->shape->n == 0) {
         const int64_t one = 1;
         u = tn_gather(ctx, tn_reshape(ctx, u, &one, 1), 0,
                       tn_reshape(ctx, i64, &one, 1));
         return tensor_new(ctx, __func__, tn_reshape(ctx, u, NULL, 0));
     }
-    for (i = 0; i < x->shape->n; i++) {
+    for (i = 0; i < tensor_at(x)->shape->n; i++) {
         bounds[2 * i] = 0;
-        bounds[2 * i + 1] = (int)i == at ? x->shape->d[i] : index->shape->d[i];
+        bounds[2 * i + 1] = (int)i == at ? tensor_at(x)->shape->d[i]
+                                         : tensor_at(index)->shape->d[i];
     }
     u = tn_shrink(ctx, u, bounds);
     return tensor_new(ctx, __func__, tn_gather(ctx, u, (uint32_t)at, i64));
@@ -532,19 +540,19 @@ bell_index_select(struct bell_tensor *x, int axis, struct bell_tensor *index)
 
     if (!check_index_node(__func__, x, index, &out))
         return out;
-    at = tensor_axis(x->ctx, __func__, axis, x->shape->n);
+    at = tensor_axis(tensor_at(x)->ctx, __func__, axis, tensor_at(x)->shape->n);
     if (at < 0)
-        return &x->ctx->error_tensor;
-    if (index->shape->n > 1 || x->shape->n == 0)
-        return tensor_fail(x->ctx, __func__, BELL_BAD_SHAPE,
+        return tensor_at(x)->ctx->error_tensor;
+    if (tensor_at(index)->shape->n > 1 || tensor_at(x)->shape->n == 0)
+        return tensor_fail(tensor_at(x)->ctx, __func__, BELL_BAD_SHAPE,
                            "an index of shape %s into %s", SHAPE_OF(index),
                            SHAPE_OF(x));
     return tensor_new(
-        x->ctx, __func__,
+        tensor_at(x)->ctx, __func__,
         gather_axis(
-            x->ctx, tensor_node(x), (uint32_t)at,
-            tn_cast(x->ctx,
-                    tn_reshape(x->ctx, tensor_node(index),
+            tensor_at(x)->ctx, tensor_node(x), (uint32_t)at,
+            tn_cast(tensor_at(x)->ctx,
+                    tn_reshape(tensor_at(x)->ctx, tensor_node(index),
                                (int64_t[]){(int64_t)bell_numel(index)}, 1),
                     UOP_I64)));
 }
@@ -559,7 +567,7 @@ bell_take(struct bell_tensor *x, struct bell_tensor *index)
 
     if (!check_index_node(__func__, x, index, &out))
         return out;
-    ctx = x->ctx;
+    ctx = tensor_at(x)->ctx;
     u = tensor_node(x);
     n = tn_numel(ctx, u);
     u = gather_axis(ctx, tn_reshape(ctx, u, &n, 1), 0,
@@ -574,13 +582,15 @@ bell_embedding(struct bell_tensor *x, struct bell_tensor *weight)
 
     if (!check_index_node(__func__, weight, x, &out))
         return out;
-    if (weight->shape->n != 2 || x->shape->n + 1 > BELL_MAX_RANK)
-        return tensor_fail(x->ctx, __func__, BELL_BAD_SHAPE,
+    if (tensor_at(weight)->shape->n != 2 ||
+        tensor_at(x)->shape->n + 1 > BELL_MAX_RANK)
+        return tensor_fail(tensor_at(x)->ctx, __func__, BELL_BAD_SHAPE,
                            "indices of shape %s into a weight of shape %s",
                            SHAPE_OF(x), SHAPE_OF(weight));
     return tensor_new(
-        x->ctx, __func__,
-        gather_axis(x->ctx, weight->uop, 0, tn_cast(x->ctx, x->uop, UOP_I64)));
+        tensor_at(x)->ctx, __func__,
+        gather_axis(tensor_at(x)->ctx, tensor_at(weight)->uop, 0,
+                    tn_cast(tensor_at(x)->ctx, tensor_at(x)->uop, UOP_I64)));
 }
 
 /* ---- scatter ---- */
@@ -623,10 +633,10 @@ covers(const struct bell_tensor *src, const struct bell_tensor *index)
 {
     uint32_t i;
 
-    if (src->shape->n != index->shape->n)
+    if (tensor_at(src)->shape->n != tensor_at(index)->shape->n)
         return false;
-    for (i = 0; i < index->shape->n; i++) {
-        if (src->shape->d[i] < index->shape->d[i])
+    for (i = 0; i < tensor_at(index)->shape->n; i++) {
+        if (tensor_at(src)->shape->d[i] < tensor_at(index)->shape->d[i])
             return false;
     }
     return true;
@@ -647,34 +657,37 @@ scatter_call(const char *call, struct bell_tensor *x, int axis,
         return out;
     at = gather_axis_arg(call, x, index, axis);
     if (at < 0)
-        return &x->ctx->error_tensor;
-    ctx = x->ctx;
-    rank = x->shape->n;
+        return tensor_at(x)->ctx->error_tensor;
+    ctx = tensor_at(x)->ctx;
+    rank = tensor_at(x)->shape->n;
     if (rank == 0 || rank == BELL_MAX_RANK || !covers(src, index))
         return tensor_fail(ctx, call, BELL_BAD_SHAPE,
                            "%s by an index of shape %s from %s", SHAPE_OF(x),
                            SHAPE_OF(index), SHAPE_OF(src));
-    if (src->dtype != x->dtype && !(src->flags & TENSOR_WEAK))
+    if (tensor_at(src)->dtype != tensor_at(x)->dtype &&
+        !(tensor_at(src)->flags & TENSOR_WEAK))
         return tensor_fail(ctx, call, BELL_BAD_DTYPE, "%s into %s",
                            DTYPE_OF(src), DTYPE_OF(x));
     u = tensor_node(x);
-    v = tn_cast(ctx, src->uop, u->dtype);
+    v = tn_cast(ctx, tensor_at(src)->uop, u->dtype);
     for (i = 0; i < rank && !tn_bad(v); i++)
-        v = tn_shrink_axis(ctx, v, i, 0, index->shape->d[i]);
+        v = tn_shrink_axis(ctx, v, i, 0, tensor_at(index)->shape->d[i]);
     i64 = tn_cast(ctx, tensor_node(index), UOP_I64);
     if (tn_numel(ctx, i64) == 0)
         return tensor_new(ctx, call, u);
     /* A place that padding added names no element. */
-    any = tn_full(ctx, tn_int(ctx, UOP_BOOL, 1), index->shape->d, rank);
-    any = pad_index_to(ctx, any, x->shape, (uint32_t)at);
-    i64 = tn_where(ctx, any, pad_index_to(ctx, i64, x->shape, (uint32_t)at),
+    any = tn_full(ctx, tn_int(ctx, UOP_BOOL, 1), tensor_at(index)->shape->d,
+                  rank);
+    any = pad_index_to(ctx, any, tensor_at(x)->shape, (uint32_t)at);
+    i64 = tn_where(ctx, any,
+                   pad_index_to(ctx, i64, tensor_at(x)->shape, (uint32_t)at),
                    tn_int(ctx, UOP_I64, TN_MAX_NUMEL));
-    v = pad_index_to(ctx, v, x->shape, (uint32_t)at);
-    hit = hit_mask(ctx, x->shape, (uint32_t)at, i64);
+    v = pad_index_to(ctx, v, tensor_at(x)->shape, (uint32_t)at);
+    hit = hit_mask(ctx, tensor_at(x)->shape, (uint32_t)at, i64);
     v = tn_swap(ctx, tn_unsqueeze(ctx, v, rank), (uint32_t)at, rank);
     if (!add) {
         /* Of several that name an element, the last: the greatest k. */
-        int64_t n = index->shape->d[at];
+        int64_t n = tensor_at(index)->shape->d[at];
         const struct uop *k = tn_iota(ctx, rank + 1, rank, n, UOP_I64);
         last = tn_where(ctx, hit, k, tn_int(ctx, UOP_I64, -1));
         last = tn_reduce(ctx, UOP_MAX, last, 1u << rank);
@@ -714,17 +727,18 @@ bell_masked_fill(struct bell_tensor *x, struct bell_tensor *mask, double value)
 
     if (!tensor_check2(__func__, x, mask, &out))
         return out;
-    ctx = x->ctx;
-    shapes[0] = x->shape;
-    shapes[1] = mask->shape;
-    if (mask->dtype != UOP_BOOL || !tn_broadcast_shape(shapes, 2, d, &rank) ||
-        uop_dims(&ctx->graph, d, rank) != x->shape)
+    ctx = tensor_at(x)->ctx;
+    shapes[0] = tensor_at(x)->shape;
+    shapes[1] = tensor_at(mask)->shape;
+    if (tensor_at(mask)->dtype != UOP_BOOL ||
+        !tn_broadcast_shape(shapes, 2, d, &rank) ||
+        uop_dims(&ctx->graph, d, rank) != tensor_at(x)->shape)
         return tensor_fail(ctx, __func__,
-                           mask->dtype != UOP_BOOL ? BELL_BAD_DTYPE
-                                                   : BELL_BAD_SHAPE,
+                           tensor_at(mask)->dtype != UOP_BOOL ? BELL_BAD_DTYPE
+                                                              : BELL_BAD_SHAPE,
                            "a mask of %s %s for %s", DTYPE_OF(mask),
                            SHAPE_OF(mask), SHAPE_OF(x));
     u = tensor_node(x);
-    u = tn_where(ctx, mask->uop, tn_const(ctx, u->dtype, value), u);
+    u = tn_where(ctx, tensor_at(mask)->uop, tn_const(ctx, u->dtype, value), u);
     return tensor_new(ctx, __func__, u);
 }

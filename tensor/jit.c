@@ -30,25 +30,27 @@
 static enum uop_dtype
 settled_dtype(const struct bell_tensor *t)
 {
-    if (!(t->flags & TENSOR_WEAK))
-        return t->dtype;
-    return uop_dtype_infos[t->dtype].is_float ? UOP_F32 : UOP_I64;
+    if (!(tensor_at(t)->flags & TENSOR_WEAK))
+        return tensor_at(t)->dtype;
+    return uop_dtype_infos[tensor_at(t)->dtype].is_float ? UOP_F32 : UOP_I64;
 }
 
 void
 tensor_jit_type(struct jit_type *type, const struct bell_tensor *t)
 {
-    assert(t->shape->n <= BELL_MAX_RANK);
+    assert(tensor_at(t)->shape->n <= BELL_MAX_RANK);
     type->dtype = settled_dtype(t);
-    type->n = t->shape->n;
-    memcpy(type->d, t->shape->d, type->n * sizeof(*type->d));
+    type->n = tensor_at(t)->shape->n;
+    memcpy(type->d, tensor_at(t)->shape->d, type->n * sizeof(*type->d));
 }
 
 static bool
 has_type(const struct bell_tensor *t, const struct jit_type *type)
 {
-    return settled_dtype(t) == type->dtype && t->shape->n == type->n &&
-           memcmp(t->shape->d, type->d, type->n * sizeof(*type->d)) == 0;
+    return settled_dtype(t) == type->dtype &&
+           tensor_at(t)->shape->n == type->n &&
+           memcmp(tensor_at(t)->shape->d, type->d,
+                  type->n * sizeof(*type->d)) == 0;
 }
 
 #define TYPE_STR(type)                                                         \
@@ -187,7 +189,6 @@ bell_jit_get_info(const struct bell_jit *jit, struct bell_jit_info *out_info)
 /* A handle that lived before, and what it denoted. */
 struct saved {
     struct bell_tensor *t;
-    uint64_t serial;
     const struct uop *uop, *node; /* node: of the stand-in; or uop */
     uint32_t flags;
     struct tensor_buffer *stand; /* a reference; NULL: a bell_scalar */
@@ -212,7 +213,7 @@ struct capture {
 static bool
 is_alive(const struct saved *s)
 {
-    return s->t->serial == s->serial;
+    return handle_find(s->t) != NULL;
 }
 
 static bell_status
@@ -234,9 +235,9 @@ stand_in(struct capture *c, const struct uop_dims *shape, enum uop_dtype dtype,
 static void
 clear_assigned(struct bell_tensor *t)
 {
-    if (t->flags & TENSOR_ASSIGNED)
-        t->ctx->n_assigned--;
-    t->flags &= ~(uint32_t)TENSOR_ASSIGNED;
+    if (tensor_at(t)->flags & TENSOR_ASSIGNED)
+        tensor_at(t)->ctx->n_assigned--;
+    tensor_at(t)->flags &= ~(uint32_t)TENSOR_ASSIGNED;
 }
 
 /* Every handle denotes a stand-in of its own. Numbers stay what they are. */
@@ -244,7 +245,7 @@ static bell_status
 replace_handles(struct capture *c)
 {
     struct bell_context *ctx = c->ctx;
-    struct bell_tensor *t;
+    struct tensor *t;
     struct tensor_iter it;
 
     c->saved = host_calloc(ctx->n_tensors + 1, sizeof(*c->saved));
@@ -254,8 +255,7 @@ replace_handles(struct capture *c)
     for (t = tensor_first(ctx, &it); t; t = tensor_next(ctx, &it)) {
         struct saved *s = &c->saved[c->n_saved];
         assert(c->n_saved < ctx->n_tensors);
-        *s = (struct saved){.t = t,
-                            .serial = t->serial,
+        *s = (struct saved){.t = handle_of(t),
                             .uop = t->uop,
                             .node = t->uop,
                             .flags = t->flags};
@@ -264,8 +264,8 @@ replace_handles(struct capture *c)
             continue;
         BELL_TRY(stand_in(c, t->shape, t->dtype, TENSOR_HANDLE,
                           (uint32_t)c->n_saved - 1, &s->stand, &s->node));
-        tensor_set_node(t, s->node);
-        clear_assigned(t);
+        tensor_set_node(s->t, s->node);
+        clear_assigned(s->t);
     }
     return BELL_OK;
 }
@@ -286,11 +286,13 @@ restore_handles(struct capture *c, bool checks)
             continue;
         clear_assigned(t);
         tensor_set_node(t, s->uop);
-        t->flags = s->flags;
+        tensor_at(t)->flags = s->flags;
         c->ctx->n_assigned += (s->flags & TENSOR_ASSIGNED) != 0;
-        if (!t->grad || t->grad->serial <= c->n_handles)
+        if (!tensor_at(t)->grad ||
+            tensor_at(tensor_at(t)->grad)->serial <= c->n_handles)
             continue;
-        if (checks && !(t->grad->flags & TENSOR_SPENT) && status == BELL_OK)
+        if (checks && !(tensor_at(tensor_at(t)->grad)->flags & TENSOR_SPENT) &&
+            status == BELL_OK)
             status = bell_fail(
                 BELL_BAD_STATE,
                 "bell_jit_call: '%s' leaves a gradient in a tensor of shape "
@@ -367,11 +369,14 @@ run_function(struct bell_jit *jit, struct bell_tensor *const *in,
                          "ended",
                          jit->name);
     for (i = 0; i < jit->desc.n_out; i++) {
-        if (!out[i] || out[i]->ctx != ctx)
+        const struct tensor *t = handle_find(out[i]);
+        if (!t || t->ctx != ctx)
             return bell_fail(out[i] ? BELL_BAD_CONTEXT : BELL_BAD_MISSING,
                              "bell_jit_call: '%s' has made output %u %s",
                              jit->name, i,
-                             out[i] ? "in another context" : "NULL");
+                             t        ? "in another context"
+                             : out[i] ? "and ended it"
+                                      : "NULL");
         BELL_TRY(tensor_usable("bell_jit_call", out[i]));
     }
     return BELL_OK;
@@ -388,7 +393,7 @@ realize_rest(struct capture *c)
         c->list[n++] = c->out[i];
     for (i = 0; i < c->n_saved; i++) {
         struct saved *s = &c->saved[i];
-        if (!is_alive(s) || s->t->uop == s->node)
+        if (!is_alive(s) || tensor_at(s->t)->uop == s->node)
             continue;
         if (!s->stand)
             return bell_fail(BELL_BAD_STATE,
@@ -403,7 +408,7 @@ realize_rest(struct capture *c)
 static bool
 is_changed(const struct saved *s)
 {
-    return is_alive(s) && s->stand && s->t->uop != s->node;
+    return is_alive(s) && s->stand && tensor_at(s->t)->uop != s->node;
 }
 
 /* What another value denotes is wanted, too. */
@@ -442,7 +447,6 @@ find_used(struct capture *c)
         if (s->over)
             s->over->slot = s->stand->slot;
         u->t = s->t;
-        u->serial = s->serial;
         u->is_read = s->stand->is_used;
         u->is_written = s->stand->is_written;
         u->is_replaced = is_changed(s);
@@ -684,8 +688,8 @@ tensor_jit_capture(struct bell_jit *jit, struct tensor_runtime *saves)
 static bool
 is_number(const struct bell_tensor *t)
 {
-    return t->uop->op == UOP_CONST ||
-           (bell_numel(t) == 1 && tn_peel(t->uop) != NULL);
+    return tensor_at(t)->uop->op == UOP_CONST ||
+           (bell_numel(t) == 1 && tn_peel(tensor_at(t)->uop) != NULL);
 }
 
 bell_status
@@ -697,7 +701,7 @@ tensor_jit_check_inputs(const struct bell_jit *jit,
 
     for (i = 0; i < jit->desc.n_in; i++) {
         BELL_TRY(tensor_usable("bell_jit_call", in[i]));
-        if (in[i]->ctx != jit->ctx)
+        if (tensor_at(in[i])->ctx != jit->ctx)
             return bell_fail(BELL_BAD_CONTEXT,
                              "bell_jit_call: input %u of '%s' is of another "
                              "context",
@@ -741,16 +745,18 @@ check_feeds(const struct bell_jit *jit)
 static bell_status
 check_used(const struct bell_jit *jit)
 {
+    char fate[HANDLE_FATE];
     struct jit_type type;
     uint32_t i;
 
     for (i = 0; i < jit->n_used; i++) {
         const struct jit_used *u = &jit->used[i];
-        if (u->t->serial != u->serial)
+        if (!handle_find(u->t))
             return bell_fail(BELL_BAD_STATE,
                              "bell_jit_call: a tensor that '%s' uses, %s %s, "
-                             "was released",
-                             jit->name, TYPE_STR(&u->type));
+                             "%s",
+                             jit->name, TYPE_STR(&u->type),
+                             handle_fate(u->t, fate, sizeof(fate)));
         if (has_type(u->t, &u->type))
             continue;
         tensor_jit_type(&type, u->t);
@@ -778,7 +784,7 @@ get_memory(struct bell_tensor *t, struct tensor_buffer **out)
 static void
 find_shared(struct bell_jit *jit, bool *out_deep)
 {
-    struct bell_tensor *t;
+    const struct tensor *t;
     struct tensor_iter it;
     struct tensor_buffer *buf;
     uint32_t i;
@@ -792,10 +798,10 @@ find_shared(struct bell_jit *jit, bool *out_deep)
         }
     }
     for (t = tensor_first(jit->ctx, &it); t; t = tensor_next(jit->ctx, &it)) {
-        buf = tensor_buffer_of(t);
+        buf = tensor_buffer_of(handle_of(t));
         if (!buf)
             *out_deep |= t->uop->n_src > 0;
-        else if (buf->number && jit->used[buf->number - 1].t != t)
+        else if (buf->number && jit->used[buf->number - 1].t != handle_of(t))
             buf->is_written = true;
     }
 }
@@ -822,7 +828,8 @@ own_written(struct bell_jit *jit)
         if (!u->is_written)
             continue;
         buf = tensor_buffer_of(u->t);
-        node = u->t->uop->n_src ? u->t->uop->src[0] : u->t->uop;
+        node = tensor_at(u->t)->uop->n_src ? tensor_at(u->t)->uop->src[0]
+                                           : tensor_at(u->t)->uop;
         shared = buf->is_written || (reached && reached[node->id]);
         buf->number = 0;
         if (shared && status == BELL_OK)
@@ -878,7 +885,7 @@ value_node(const struct bell_jit *jit, const struct jit_value *value,
     if (value->role == TENSOR_INPUT)
         u = tensor_node(in[value->number]);
     else if (value->role == TENSOR_HANDLE)
-        u = jit->used[value->number].t->uop;
+        u = tensor_at(jit->used[value->number].t)->uop;
     else
         u = tensor_buffer_node(ctx,
                                value->role == TENSOR_MADE
@@ -910,7 +917,7 @@ make_nodes(struct bell_jit *jit, struct bell_tensor *const *in,
         const struct jit_output *o = &jit->outputs[i];
         out[i] = tensor_new(jit->ctx, "bell_jit_call",
                             value_node(jit, &o->value, &o->type, in));
-        if (out[i]->flags & TENSOR_ERROR)
+        if (tensor_at(out[i])->flags & TENSOR_ERROR)
             return tensor_report(jit->ctx);
     }
     return BELL_OK;
@@ -1008,7 +1015,7 @@ replay(struct bell_jit *jit, struct bell_tensor *const *in,
     }
     for (i = 0; status != BELL_OK && i < jit->desc.n_out; i++) {
         bell_tensor_release(out[i]);
-        out[i] = &jit->ctx->error_tensor;
+        out[i] = jit->ctx->error_tensor;
     }
     jit->n_denoted = jit->ctx->n_denoted;
     tensor_collect(jit->ctx);

@@ -21,7 +21,6 @@ struct jit_value {
 /* A tensor from outside. */
 struct jit_used {
     struct bell_tensor *t;
-    uint64_t serial; /* of the handle: it is still the same */
     struct jit_type type;
     bool is_read;     /* or written: a kernel wants its memory */
     bool is_written;  /* in its memory */

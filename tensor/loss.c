@@ -56,9 +56,9 @@ check_norm(const char *call, struct bell_tensor *x, struct bell_tensor *weight,
     if (!tensor_check_n(call, list, n, out))
         return false;
     for (i = 0; i < n; i++) {
-        if (uop_dtype_infos[list[i]->dtype].is_float)
+        if (uop_dtype_infos[tensor_at(list[i])->dtype].is_float)
             continue;
-        *out = tensor_fail(x->ctx, call, BELL_BAD_DTYPE,
+        *out = tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_DTYPE,
                            "of %s, not a float dtype", DTYPE_OF(list[i]));
         return false;
     }
@@ -77,11 +77,11 @@ loss_has_shape(const struct bell_tensor *t, const int64_t *d, uint32_t n)
 {
     uint32_t i;
 
-    for (i = 0; t && i < n && t->shape->n == n; i++) {
-        if (t->shape->d[i] != d[i])
+    for (i = 0; t && i < n && tensor_at(t)->shape->n == n; i++) {
+        if (tensor_at(t)->shape->d[i] != d[i])
             return false;
     }
-    return !t || t->shape->n == n;
+    return !t || tensor_at(t)->shape->n == n;
 }
 
 struct bell_tensor *
@@ -96,11 +96,12 @@ bell_layer_norm(struct bell_tensor *x, uint32_t n_axes,
 
     if (!check_norm(__func__, x, weight, bias, &out))
         return out;
-    ctx = x->ctx;
-    rank = x->shape->n;
+    ctx = tensor_at(x)->ctx;
+    rank = tensor_at(x)->shape->n;
     if (n_axes < 1 || n_axes > rank ||
-        !loss_has_shape(weight, x->shape->d + rank - n_axes, n_axes) ||
-        !loss_has_shape(bias, x->shape->d + rank - n_axes, n_axes))
+        !loss_has_shape(weight, tensor_at(x)->shape->d + rank - n_axes,
+                        n_axes) ||
+        !loss_has_shape(bias, tensor_at(x)->shape->d + rank - n_axes, n_axes))
         return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
                            "the last %u axes of %s, weight %s, bias %s", n_axes,
                            SHAPE_OF(x), weight ? SHAPE_OF(weight) : "NULL",
@@ -121,9 +122,10 @@ bell_rms_norm(struct bell_tensor *x, struct bell_tensor *weight, double eps)
 
     if (!check_norm(__func__, x, weight, NULL, &out))
         return out;
-    ctx = x->ctx;
-    rank = x->shape->n;
-    if (rank == 0 || !loss_has_shape(weight, x->shape->d + rank - 1, 1))
+    ctx = tensor_at(x)->ctx;
+    rank = tensor_at(x)->shape->n;
+    if (rank == 0 ||
+        !loss_has_shape(weight, tensor_at(x)->shape->d + rank - 1, 1))
         return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
                            "x of shape %s, weight %s", SHAPE_OF(x),
                            weight ? SHAPE_OF(weight) : "NULL");
@@ -164,13 +166,13 @@ bell_batch_norm(struct bell_tensor *x, struct bell_tensor *mean,
     if (!check_norm(__func__, x, weight, bias, &out) ||
         !check_norm(__func__, x, mean, var, &out))
         return out;
-    ctx = x->ctx;
-    rank = x->shape->n;
+    ctx = tensor_at(x)->ctx;
+    rank = tensor_at(x)->shape->n;
     if (rank < 2 || !mean || !var ||
-        !loss_has_shape(mean, x->shape->d + 1, 1) ||
-        !loss_has_shape(var, x->shape->d + 1, 1) ||
-        !loss_has_shape(weight, x->shape->d + 1, 1) ||
-        !loss_has_shape(bias, x->shape->d + 1, 1))
+        !loss_has_shape(mean, tensor_at(x)->shape->d + 1, 1) ||
+        !loss_has_shape(var, tensor_at(x)->shape->d + 1, 1) ||
+        !loss_has_shape(weight, tensor_at(x)->shape->d + 1, 1) ||
+        !loss_has_shape(bias, tensor_at(x)->shape->d + 1, 1))
         return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
                            "x of shape %s, mean %s, var %s, weight %s, "
                            "bias %s",
@@ -202,22 +204,23 @@ bell_group_norm(struct bell_tensor *x, int64_t n_groups,
 
     if (!check_norm(__func__, x, weight, bias, &out))
         return out;
-    ctx = x->ctx;
-    rank = x->shape->n;
-    if (rank < 2 || n_groups < 1 || x->shape->d[1] % n_groups != 0 ||
-        !loss_has_shape(weight, x->shape->d + 1, 1) ||
-        !loss_has_shape(bias, x->shape->d + 1, 1))
+    ctx = tensor_at(x)->ctx;
+    rank = tensor_at(x)->shape->n;
+    if (rank < 2 || n_groups < 1 || tensor_at(x)->shape->d[1] % n_groups != 0 ||
+        !loss_has_shape(weight, tensor_at(x)->shape->d + 1, 1) ||
+        !loss_has_shape(bias, tensor_at(x)->shape->d + 1, 1))
         return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
                            "x of shape %s in %lld groups, weight %s, bias %s",
                            SHAPE_OF(x), (long long)n_groups,
                            weight ? SHAPE_OF(weight) : "NULL",
                            bias ? SHAPE_OF(bias) : "NULL");
-    d[0] = x->shape->d[0];
+    d[0] = tensor_at(x)->shape->d[0];
     d[1] = n_groups;
-    d[2] = x->shape->d[1] / n_groups * tn_product(x->shape->d + 2, rank - 2);
+    d[2] = tensor_at(x)->shape->d[1] / n_groups *
+           tn_product(tensor_at(x)->shape->d + 2, rank - 2);
     u = tn_widen(ctx, tensor_node(x));
     u = normalise(ctx, tn_reshape(ctx, u, d, 3), 1u << 2, eps);
-    u = tn_reshape(ctx, u, x->shape->d, rank);
+    u = tn_reshape(ctx, u, tensor_at(x)->shape->d, rank);
     u = scale_and_shift(ctx, u, along_channels(ctx, node_or_null(weight), rank),
                         along_channels(ctx, node_or_null(bias), rank));
     return tensor_new(ctx, __func__, tn_cast(ctx, u, result_dtype(x)));
@@ -276,13 +279,13 @@ take_pair(const char *call, struct bell_tensor *x, struct bell_tensor *y,
 
     if (!tensor_check2(call, x, y, out))
         return false;
-    if (x->shape != y->shape) {
-        *out = tensor_fail(x->ctx, call, BELL_BAD_SHAPE,
+    if (tensor_at(x)->shape != tensor_at(y)->shape) {
+        *out = tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_SHAPE,
                            "shapes %s and %s differ", SHAPE_OF(x), SHAPE_OF(y));
         return false;
     }
-    *out = &x->ctx->error_tensor;
-    if (!check_reduction(call, x->ctx, reduction) ||
+    *out = tensor_at(x)->ctx->error_tensor;
+    if (!check_reduction(call, tensor_at(x)->ctx, reduction) ||
         !tensor_operands(call, both, 2, TENSOR_FLOAT, ops, out))
         return false;
     if (ops->weak) {
@@ -398,14 +401,15 @@ bell_binary_cross_entropy_with_logits(struct bell_tensor *x,
     if (pos_weight) {
         if (!tensor_check2(__func__, x, pos_weight, &out))
             return out;
-        shapes[0] = x->shape;
-        shapes[1] = pos_weight->shape;
-        if (!tn_broadcast_shape(shapes, 2, d, &rank) || rank != x->shape->n ||
-            tn_product(d, rank) != tn_product(x->shape->d, rank))
+        shapes[0] = tensor_at(x)->shape;
+        shapes[1] = tensor_at(pos_weight)->shape;
+        if (!tn_broadcast_shape(shapes, 2, d, &rank) ||
+            rank != tensor_at(x)->shape->n ||
+            tn_product(d, rank) != tn_product(tensor_at(x)->shape->d, rank))
             return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
                                "pos_weight of shape %s for %s",
                                SHAPE_OF(pos_weight), SHAPE_OF(x));
-        w = tn_cast(ctx, pos_weight->uop, ops.u[0]->dtype);
+        w = tn_cast(ctx, tensor_at(pos_weight)->uop, ops.u[0]->dtype);
         w = tn_mul(ctx, tn_add_c(ctx, w, -1), ops.u[1]);
         rest = tn_mul(ctx, tn_add_c(ctx, w, 1), rest);
     }
@@ -423,10 +427,11 @@ is_class_target(const struct bell_tensor *logits,
 {
     uint32_t i;
 
-    if (target->shape->n + 1 != logits->shape->n)
+    if (tensor_at(target)->shape->n + 1 != tensor_at(logits)->shape->n)
         return false;
-    for (i = 0; i < target->shape->n; i++) {
-        if (target->shape->d[i] != logits->shape->d[i < axis ? i : i + 1])
+    for (i = 0; i < tensor_at(target)->shape->n; i++) {
+        if (tensor_at(target)->shape->d[i] !=
+            tensor_at(logits)->shape->d[i < axis ? i : i + 1])
             return false;
     }
     return true;
@@ -524,24 +529,26 @@ class_axis(const char *call, struct bell_tensor *x, struct bell_tensor *target,
 
     if (!tensor_check2(call, x, target, out))
         return -1;
-    *out = &x->ctx->error_tensor;
-    if (!check_reduction(call, x->ctx, reduction))
+    *out = tensor_at(x)->ctx->error_tensor;
+    if (!check_reduction(call, tensor_at(x)->ctx, reduction))
         return -1;
-    axis = x->shape->n == 1 ? 0 : 1;
-    soft = soft_allowed && uop_dtype_infos[target->dtype].is_float &&
-           target->shape == x->shape;
-    if (x->shape->n > 0 && uop_dtype_infos[x->dtype].is_float &&
-        (soft || (uop_dtype_infos[target->dtype].is_int &&
+    axis = tensor_at(x)->shape->n == 1 ? 0 : 1;
+    soft = soft_allowed && uop_dtype_infos[tensor_at(target)->dtype].is_float &&
+           tensor_at(target)->shape == tensor_at(x)->shape;
+    if (tensor_at(x)->shape->n > 0 &&
+        uop_dtype_infos[tensor_at(x)->dtype].is_float &&
+        (soft || (uop_dtype_infos[tensor_at(target)->dtype].is_int &&
                   is_class_target(x, target, axis))))
         return (int)axis;
-    *out = tensor_fail(
-        x->ctx, call,
-        uop_dtype_infos[x->dtype].is_float &&
-                (uop_dtype_infos[target->dtype].is_int || soft_allowed)
-            ? BELL_BAD_SHAPE
-            : BELL_BAD_DTYPE,
-        "%s %s with a target of %s %s", DTYPE_OF(x), SHAPE_OF(x),
-        DTYPE_OF(target), SHAPE_OF(target));
+    *out =
+        tensor_fail(tensor_at(x)->ctx, call,
+                    uop_dtype_infos[tensor_at(x)->dtype].is_float &&
+                            (uop_dtype_infos[tensor_at(target)->dtype].is_int ||
+                             soft_allowed)
+                        ? BELL_BAD_SHAPE
+                        : BELL_BAD_DTYPE,
+                    "%s %s with a target of %s %s", DTYPE_OF(x), SHAPE_OF(x),
+                    DTYPE_OF(target), SHAPE_OF(target));
     return -1;
 }
 
@@ -558,7 +565,7 @@ bell_cross_entropy(struct bell_tensor *logits, struct bell_tensor *target,
     axis = class_axis(__func__, logits, target, true, reduction, &out);
     if (axis < 0)
         return out;
-    ctx = logits->ctx;
+    ctx = tensor_at(logits)->ctx;
     if (!(label_smoothing >= 0 && label_smoothing <= 1))
         return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
                            "label smoothing %g is not in 0..1",
@@ -592,10 +599,11 @@ bell_nll_loss(struct bell_tensor *log_probs, struct bell_tensor *target,
     axis = class_axis(__func__, log_probs, target, false, reduction, &out);
     if (axis < 0)
         return out;
-    ctx = log_probs->ctx;
+    ctx = tensor_at(log_probs)->ctx;
     if (weight && !tensor_check2(__func__, log_probs, weight, &out))
         return out;
-    if (weight && !loss_has_shape(weight, log_probs->shape->d + axis, 1))
+    if (weight &&
+        !loss_has_shape(weight, tensor_at(log_probs)->shape->d + axis, 1))
         return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
                            "a weight of shape %s for %s", SHAPE_OF(weight),
                            SHAPE_OF(log_probs));
@@ -605,12 +613,12 @@ bell_nll_loss(struct bell_tensor *log_probs, struct bell_tensor *target,
         /* Each row's factor is picked as its value is. */
         int64_t d[TN_MAX_RANK];
         uint32_t i;
-        for (i = 0; i < log_probs->shape->n; i++)
+        for (i = 0; i < tensor_at(log_probs)->shape->n; i++)
             d[i] = 1;
-        d[axis] = log_probs->shape->d[axis];
+        d[axis] = tensor_at(log_probs)->shape->d[axis];
         w = tn_cast(ctx, tensor_node(weight), u->dtype);
-        w = tn_reshape(ctx, w, d, log_probs->shape->n);
-        w = tn_expand(ctx, w, log_probs->shape->d);
+        w = tn_reshape(ctx, w, d, tensor_at(log_probs)->shape->n);
+        w = tn_expand(ctx, w, tensor_at(log_probs)->shape->d);
         count = pick_class(ctx, w, (uint32_t)axis, t);
         u = tn_mul(ctx, u, w);
     }

@@ -91,34 +91,37 @@ matmul_call(const char *call, struct bell_tensor *x, struct bell_tensor *y)
 
     if (!tensor_check2(call, x, y, &out))
         return out;
-    ctx = x->ctx;
-    if (x->shape->n == 0 || y->shape->n == 0)
+    ctx = tensor_at(x)->ctx;
+    if (tensor_at(x)->shape->n == 0 || tensor_at(y)->shape->n == 0)
         return tensor_fail(ctx, call, BELL_BAD_SHAPE,
                            "%s @ %s: a scalar has no inner axis", SHAPE_OF(x),
                            SHAPE_OF(y));
-    inner_x = x->shape->d[x->shape->n - 1];
-    inner_y = y->shape->d[y->shape->n > 1 ? y->shape->n - 2 : 0];
+    inner_x = tensor_at(x)->shape->d[tensor_at(x)->shape->n - 1];
+    inner_y =
+        tensor_at(y)
+            ->shape
+            ->d[tensor_at(y)->shape->n > 1 ? tensor_at(y)->shape->n - 2 : 0];
     if (inner_x != inner_y)
         return tensor_fail(ctx, call, BELL_BAD_SHAPE,
                            "%s @ %s: inner sizes %lld and %lld differ",
                            SHAPE_OF(x), SHAPE_OF(y), (long long)inner_x,
                            (long long)inner_y);
-    if (!batches_agree(x->shape, y->shape))
+    if (!batches_agree(tensor_at(x)->shape, tensor_at(y)->shape))
         return tensor_fail(ctx, call, BELL_BAD_SHAPE,
                            "%s @ %s: batch sizes do not broadcast", SHAPE_OF(x),
                            SHAPE_OF(y));
     dtype = tensor_wide_dtype(tensor_result_dtype(both, 2, NULL));
     a = tn_cast(ctx, tensor_node(x), dtype);
     b = tn_cast(ctx, tensor_node(y), dtype);
-    if (x->shape->n == 1)
+    if (tensor_at(x)->shape->n == 1)
         a = tn_unsqueeze(ctx, a, 0);
-    if (y->shape->n == 1)
+    if (tensor_at(y)->shape->n == 1)
         b = tn_unsqueeze(ctx, b, 1);
     u = tn_matmul(ctx, a, b);
     rank = tn_rank(ctx, u);
-    if (!tn_bad(u) && y->shape->n == 1)
+    if (!tn_bad(u) && tensor_at(y)->shape->n == 1)
         u = tn_squeeze(ctx, u, 1u << (rank - 1));
-    if (!tn_bad(u) && x->shape->n == 1)
+    if (!tn_bad(u) && tensor_at(x)->shape->n == 1)
         u = tn_squeeze(ctx, u, 1u << (rank - 2));
     return tensor_new(ctx, call, u);
 }
@@ -136,8 +139,8 @@ bell_dot(struct bell_tensor *x, struct bell_tensor *y)
 
     if (!tensor_check2(__func__, x, y, &out))
         return out;
-    if (x->shape->n != 1 || y->shape->n != 1)
-        return tensor_fail(x->ctx, __func__, BELL_BAD_SHAPE,
+    if (tensor_at(x)->shape->n != 1 || tensor_at(y)->shape->n != 1)
+        return tensor_fail(tensor_at(x)->ctx, __func__, BELL_BAD_SHAPE,
                            "%s and %s; one axis each is needed", SHAPE_OF(x),
                            SHAPE_OF(y));
     return matmul_call(__func__, x, y);
@@ -150,9 +153,9 @@ bell_bmm(struct bell_tensor *x, struct bell_tensor *y)
 
     if (!tensor_check2(__func__, x, y, &out))
         return out;
-    if (x->shape->n != 3 || y->shape->n != 3 ||
-        x->shape->d[0] != y->shape->d[0])
-        return tensor_fail(x->ctx, __func__, BELL_BAD_SHAPE,
+    if (tensor_at(x)->shape->n != 3 || tensor_at(y)->shape->n != 3 ||
+        tensor_at(x)->shape->d[0] != tensor_at(y)->shape->d[0])
+        return tensor_fail(tensor_at(x)->ctx, __func__, BELL_BAD_SHAPE,
                            "%s and %s; three axes each and one batch size are "
                            "needed",
                            SHAPE_OF(x), SHAPE_OF(y));
@@ -168,8 +171,8 @@ bell_outer(struct bell_tensor *x, struct bell_tensor *y)
 
     if (!tensor_check2(__func__, x, y, &out))
         return out;
-    ctx = x->ctx;
-    if (x->shape->n != 1 || y->shape->n != 1)
+    ctx = tensor_at(x)->ctx;
+    if (tensor_at(x)->shape->n != 1 || tensor_at(y)->shape->n != 1)
         return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
                            "%s and %s; one axis each is needed", SHAPE_OF(x),
                            SHAPE_OF(y));
@@ -192,24 +195,26 @@ bell_linear(struct bell_tensor *x, struct bell_tensor *weight,
 
     if (!tensor_check_n(__func__, all, n, &out))
         return out;
-    ctx = x->ctx;
-    if (weight->shape->n != 2 || x->shape->n == 0 ||
-        x->shape->d[x->shape->n - 1] != weight->shape->d[1])
+    ctx = tensor_at(x)->ctx;
+    if (tensor_at(weight)->shape->n != 2 || tensor_at(x)->shape->n == 0 ||
+        tensor_at(x)->shape->d[tensor_at(x)->shape->n - 1] !=
+            tensor_at(weight)->shape->d[1])
         return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
                            "x of shape %s by a weight of shape %s", SHAPE_OF(x),
                            SHAPE_OF(weight));
     if (bias &&
-        (bias->shape->n != 1 || bias->shape->d[0] != weight->shape->d[0]))
+        (tensor_at(bias)->shape->n != 1 ||
+         tensor_at(bias)->shape->d[0] != tensor_at(weight)->shape->d[0]))
         return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
                            "a bias of shape %s with a weight of shape %s",
                            SHAPE_OF(bias), SHAPE_OF(weight));
     dtype = tensor_wide_dtype(tensor_result_dtype(all, n, NULL));
     u = tn_cast(ctx, tensor_node(x), dtype);
-    if (x->shape->n == 1)
+    if (tensor_at(x)->shape->n == 1)
         u = tn_unsqueeze(ctx, u, 0);
     u = tn_matmul(ctx, u,
                   tn_swap(ctx, tn_cast(ctx, tensor_node(weight), dtype), 0, 1));
-    if (x->shape->n == 1)
+    if (tensor_at(x)->shape->n == 1)
         u = tn_squeeze(ctx, u, 1);
     if (bias)
         u = tn_add(ctx, u, tn_cast(ctx, tensor_node(bias), dtype));
@@ -261,17 +266,17 @@ read_operand(struct einsum *e, const char *formula, const char **at,
             continue;
         if (c < 0)
             break;
-        if (k == t->shape->n)
+        if (k == tensor_at(t)->shape->n)
             return fail_formula(e->ctx, formula, *at,
                                 "more letters than the operand has axes");
-        if (e->size[c] >= 0 && e->size[c] != t->shape->d[k])
+        if (e->size[c] >= 0 && e->size[c] != tensor_at(t)->shape->d[k])
             return fail_formula(e->ctx, formula, *at,
                                 "the letter has another size before");
-        e->size[c] = t->shape->d[k];
+        e->size[c] = tensor_at(t)->shape->d[k];
         e->times[c]++;
         letters[k++] = c;
     }
-    if (k < t->shape->n)
+    if (k < tensor_at(t)->shape->n)
         return fail_formula(e->ctx, formula, *at,
                             "fewer letters than the operand has axes");
     return true;
@@ -391,7 +396,7 @@ bell_einsum(const char *formula, struct bell_tensor *const *tensors, uint32_t n)
     }
     if (!tensor_check_n(__func__, tensors, n, &out))
         return out;
-    e.ctx = tensors[0]->ctx;
+    e.ctx = tensor_at(tensors[0])->ctx;
     if (n > 8)
         return tensor_fail(e.ctx, __func__, BELL_BAD_VALUE,
                            "%u operands, more than 8", n);
@@ -399,18 +404,18 @@ bell_einsum(const char *formula, struct bell_tensor *const *tensors, uint32_t n)
         e.size[c] = e.axis[c] = -1;
     for (i = 0; i < n; i++) {
         if (!read_operand(&e, formula, &at, tensors[i], letters[i]))
-            return &e.ctx->error_tensor;
+            return e.ctx->error_tensor;
         if (i + 1 < n && *at++ != ',') {
             fail_formula(e.ctx, formula, at - 1, "fewer operands than tensors");
-            return &e.ctx->error_tensor;
+            return e.ctx->error_tensor;
         }
     }
     if (*at == ',') {
         fail_formula(e.ctx, formula, at, "more operands than tensors");
-        return &e.ctx->error_tensor;
+        return e.ctx->error_tensor;
     }
     if (!read_result(&e, formula, at) || !order_letters(&e, formula))
-        return &e.ctx->error_tensor;
+        return e.ctx->error_tensor;
     dtype = tensor_wide_dtype(tensor_result_dtype(tensors, n, NULL));
     mask = (uint32_t)((1ull << e.n_axes) - 1) & ~((1u << e.n_out) - 1);
     for (i = 0; i < n; i++) {
@@ -455,14 +460,17 @@ static bool
 check_attention(struct bell_tensor *q, struct bell_tensor *k,
                 struct bell_tensor *v)
 {
-    uint32_t n = q->shape->n;
+    uint32_t n = tensor_at(q)->shape->n;
 
-    return n >= 2 && k->shape->n >= 2 && v->shape->n >= 2 &&
-           q->shape->d[n - 1] == k->shape->d[k->shape->n - 1] &&
-           k->shape->d[k->shape->n - 2] == v->shape->d[v->shape->n - 2] &&
-           batches_agree(q->shape, k->shape) &&
-           batches_agree(q->shape, v->shape) &&
-           batches_agree(k->shape, v->shape);
+    return n >= 2 && tensor_at(k)->shape->n >= 2 &&
+           tensor_at(v)->shape->n >= 2 &&
+           tensor_at(q)->shape->d[n - 1] ==
+               tensor_at(k)->shape->d[tensor_at(k)->shape->n - 1] &&
+           tensor_at(k)->shape->d[tensor_at(k)->shape->n - 2] ==
+               tensor_at(v)->shape->d[tensor_at(v)->shape->n - 2] &&
+           batches_agree(tensor_at(q)->shape, tensor_at(k)->shape) &&
+           batches_agree(tensor_at(q)->shape, tensor_at(v)->shape) &&
+           batches_agree(tensor_at(k)->shape, tensor_at(v)->shape);
 }
 
 struct bell_tensor *
@@ -481,7 +489,7 @@ bell_scaled_dot_product_attention(struct bell_tensor *q, struct bell_tensor *k,
 
     if (!tensor_check_n(__func__, all, mask ? 4 : 3, &out))
         return out;
-    ctx = q->ctx;
+    ctx = tensor_at(q)->ctx;
     dtype = tensor_wide_dtype(tensor_result_dtype(all, 3, NULL));
     if (!check_attention(q, k, v) || !uop_dtype_infos[dtype].is_float)
         return tensor_fail(ctx, __func__,
@@ -497,8 +505,10 @@ bell_scaled_dot_product_attention(struct bell_tensor *q, struct bell_tensor *k,
     uk = tn_widen(ctx, tn_cast(ctx, tensor_node(k), dtype));
     uv = tn_widen(ctx, tn_cast(ctx, tensor_node(v), dtype));
     if (scale == 0)
-        scale = 1 / sqrt((double)q->shape->d[q->shape->n - 1]);
-    rank = k->shape->n;
+        scale =
+            1 /
+            sqrt((double)tensor_at(q)->shape->d[tensor_at(q)->shape->n - 1]);
+    rank = tensor_at(k)->shape->n;
     scores = tn_matmul(ctx, uq, tn_swap(ctx, uk, rank - 2, rank - 1));
     /* their adjoints are factors of what q and k are */
     rounded = tn_widen(ctx, tn_cast(ctx, scores, dtype));
@@ -509,7 +519,7 @@ bell_scaled_dot_product_attention(struct bell_tensor *q, struct bell_tensor *k,
         scores = tn_mul_c(ctx, scores, scale);
     if (mask && !tn_bad(scores)) {
         shapes[0] = tn_shape(ctx, scores);
-        shapes[1] = mask->shape;
+        shapes[1] = tensor_at(mask)->shape;
         if (!tn_broadcast_shape(shapes, 2, d, &rank) ||
             uop_dims(&ctx->graph, d, rank) != shapes[0])
             return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
@@ -521,7 +531,7 @@ bell_scaled_dot_product_attention(struct bell_tensor *q, struct bell_tensor *k,
     scores = tn_softmax(ctx, scores, tn_rank(ctx, scores) - 1);
     scores = tn_dropout(__func__, ctx, scores, dropout_p);
     if (!scores)
-        return &ctx->error_tensor;
+        return ctx->error_tensor;
     /* as a product's factor they are what q, k and v are */
     scores = tn_widen(ctx, tn_cast(ctx, scores, dtype));
     return tensor_new(ctx, __func__,

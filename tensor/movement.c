@@ -13,10 +13,10 @@ take_tensor(const char *call, struct bell_tensor *x, struct bell_context **ctx,
 {
     if (!tensor_check(call, x, out))
         return false;
-    *ctx = x->ctx;
+    *ctx = tensor_at(x)->ctx;
     *u = tensor_node(x);
     if (tn_bad(*u)) {
-        *out = tensor_new(x->ctx, call, *u);
+        *out = tensor_new(tensor_at(x)->ctx, call, *u);
         return false;
     }
     return true;
@@ -50,8 +50,8 @@ infer_size(const char *call, const struct bell_tensor *x, int64_t numel,
         bad = known != numel;
     }
     if (bad)
-        tensor_fail(x->ctx, call, BELL_BAD_SHAPE, "%s to %s", SHAPE_OF(x),
-                    tensor_shape_str(d, n, text, sizeof(text)));
+        tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_SHAPE, "%s to %s",
+                    SHAPE_OF(x), tensor_shape_str(d, n, text, sizeof(text)));
     return !bad;
 }
 
@@ -71,7 +71,7 @@ bell_reshape(struct bell_tensor *x, const int64_t *shape, uint32_t ndim)
     if (ndim)
         memcpy(d, shape, ndim * sizeof(*d));
     if (!infer_size(__func__, x, tn_numel(ctx, u), d, ndim))
-        return &ctx->error_tensor;
+        return ctx->error_tensor;
     return tensor_new(ctx, __func__, tn_reshape(ctx, u, d, ndim));
 }
 
@@ -85,10 +85,11 @@ bell_squeeze(struct bell_tensor *x, const int64_t *axes, uint32_t n_axes)
 
     if (!take_tensor(__func__, x, &ctx, &u, &out))
         return out;
-    if (!tensor_axes(ctx, __func__, axes, n_axes, x->shape->n, &mask))
-        return &ctx->error_tensor;
-    for (i = 0; i < x->shape->n; i++) {
-        if (x->shape->d[i] != 1)
+    if (!tensor_axes(ctx, __func__, axes, n_axes, tensor_at(x)->shape->n,
+                     &mask))
+        return ctx->error_tensor;
+    for (i = 0; i < tensor_at(x)->shape->n; i++) {
+        if (tensor_at(x)->shape->d[i] != 1)
             mask &= ~(1u << i);
     }
     return tensor_new(ctx, __func__, tn_squeeze(ctx, u, mask));
@@ -104,13 +105,13 @@ bell_unsqueeze(struct bell_tensor *x, int axis)
 
     if (!take_tensor(__func__, x, &ctx, &u, &out))
         return out;
-    if (x->shape->n == BELL_MAX_RANK)
+    if (tensor_at(x)->shape->n == BELL_MAX_RANK)
         return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
                            "of a tensor of %d axes, the most there can be",
                            BELL_MAX_RANK);
-    at = tensor_axis(ctx, __func__, axis, x->shape->n + 1);
+    at = tensor_axis(ctx, __func__, axis, tensor_at(x)->shape->n + 1);
     if (at < 0)
-        return &ctx->error_tensor;
+        return ctx->error_tensor;
     return tensor_new(ctx, __func__, tn_unsqueeze(ctx, u, (uint32_t)at));
 }
 
@@ -125,14 +126,14 @@ bell_flatten(struct bell_tensor *x, int first, int last)
 
     if (!take_tensor(__func__, x, &ctx, &u, &out))
         return out;
-    from = tensor_axis(ctx, __func__, first, x->shape->n);
-    to = tensor_axis(ctx, __func__, last, x->shape->n);
+    from = tensor_axis(ctx, __func__, first, tensor_at(x)->shape->n);
+    to = tensor_axis(ctx, __func__, last, tensor_at(x)->shape->n);
     if (from < 0 || to < 0)
-        return &ctx->error_tensor;
+        return ctx->error_tensor;
     if (from > to)
         return tensor_fail(ctx, __func__, BELL_BAD_AXIS, "axes %d to %d of %s",
                            from, to, SHAPE_OF(x));
-    if (x->shape->n == 0)
+    if (tensor_at(x)->shape->n == 0)
         return tensor_new(ctx, __func__, tn_reshape(ctx, u, &one, 1));
     return tensor_new(
         ctx, __func__,
@@ -152,20 +153,21 @@ bell_unflatten(struct bell_tensor *x, int axis, const int64_t *sizes,
 
     if (!take_tensor(__func__, x, &ctx, &u, &out))
         return out;
-    rank = x->shape->n;
+    rank = tensor_at(x)->shape->n;
     at = tensor_axis(ctx, __func__, axis, rank);
     if (at < 0)
-        return &ctx->error_tensor;
+        return ctx->error_tensor;
     if (rank == 0 || n_sizes == 0 || rank - 1 + n_sizes > BELL_MAX_RANK)
         return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
                            "axis %d of %s into %u axes", at, SHAPE_OF(x),
                            n_sizes);
     rest = rank - 1 - (uint32_t)at;
-    memcpy(d, x->shape->d, (size_t)at * sizeof(*d));
+    memcpy(d, tensor_at(x)->shape->d, (size_t)at * sizeof(*d));
     memcpy(d + at, sizes, n_sizes * sizeof(*d));
-    if (!infer_size(__func__, x, x->shape->d[at], d + at, n_sizes))
-        return &ctx->error_tensor;
-    memcpy(d + at + n_sizes, x->shape->d + at + 1, rest * sizeof(*d));
+    if (!infer_size(__func__, x, tensor_at(x)->shape->d[at], d + at, n_sizes))
+        return ctx->error_tensor;
+    memcpy(d + at + n_sizes, tensor_at(x)->shape->d + at + 1,
+           rest * sizeof(*d));
     return tensor_new(ctx, __func__, tn_reshape(ctx, u, d, rank - 1 + n_sizes));
 }
 
@@ -183,12 +185,13 @@ bell_permute(struct bell_tensor *x, const int64_t *order, uint32_t ndim)
 
     if (!take_tensor(__func__, x, &ctx, &u, &out))
         return out;
-    if (ndim != x->shape->n)
-        return tensor_fail(
-            ctx, __func__, BELL_BAD_AXIS, "order %s for a tensor of %u axes",
-            tensor_shape_str(order, ndim, text, sizeof(text)), x->shape->n);
+    if (ndim != tensor_at(x)->shape->n)
+        return tensor_fail(ctx, __func__, BELL_BAD_AXIS,
+                           "order %s for a tensor of %u axes",
+                           tensor_shape_str(order, ndim, text, sizeof(text)),
+                           tensor_at(x)->shape->n);
     if (ndim && !tensor_axes(ctx, __func__, order, ndim, ndim, &mask))
-        return &ctx->error_tensor;
+        return ctx->error_tensor;
     for (i = 0; i < ndim; i++)
         list[i] = order[i] < 0 ? order[i] + ndim : order[i];
     return tensor_new(ctx, __func__, tn_permute(ctx, u, list));
@@ -204,10 +207,10 @@ bell_transpose(struct bell_tensor *x, int axis0, int axis1)
 
     if (!take_tensor(__func__, x, &ctx, &u, &out))
         return out;
-    a = tensor_axis(ctx, __func__, axis0, x->shape->n);
-    b = tensor_axis(ctx, __func__, axis1, x->shape->n);
+    a = tensor_axis(ctx, __func__, axis0, tensor_at(x)->shape->n);
+    b = tensor_axis(ctx, __func__, axis1, tensor_at(x)->shape->n);
     if (a < 0 || b < 0)
-        return &ctx->error_tensor;
+        return ctx->error_tensor;
     return tensor_new(ctx, __func__, tn_swap(ctx, u, (uint32_t)a, (uint32_t)b));
 }
 
@@ -221,7 +224,7 @@ bell_t(struct bell_tensor *x)
 
     if (!take_tensor(__func__, x, &ctx, &u, &out))
         return out;
-    n = x->shape->n;
+    n = tensor_at(x)->shape->n;
     return tensor_new(ctx, __func__, n < 2 ? u : tn_swap(ctx, u, n - 2, n - 1));
 }
 
@@ -235,10 +238,10 @@ bell_movedim(struct bell_tensor *x, int from, int to)
 
     if (!take_tensor(__func__, x, &ctx, &u, &out))
         return out;
-    a = tensor_axis(ctx, __func__, from, x->shape->n);
-    b = tensor_axis(ctx, __func__, to, x->shape->n);
+    a = tensor_axis(ctx, __func__, from, tensor_at(x)->shape->n);
+    b = tensor_axis(ctx, __func__, to, tensor_at(x)->shape->n);
     if (a < 0 || b < 0)
-        return &ctx->error_tensor;
+        return ctx->error_tensor;
     return tensor_new(ctx, __func__,
                       tn_move_axis(ctx, u, (uint32_t)a, (uint32_t)b));
 }
@@ -253,8 +256,9 @@ bell_flip(struct bell_tensor *x, const int64_t *axes, uint32_t n_axes)
 
     if (!take_tensor(__func__, x, &ctx, &u, &out))
         return out;
-    if (!tensor_axes(ctx, __func__, axes, n_axes, x->shape->n, &mask))
-        return &ctx->error_tensor;
+    if (!tensor_axes(ctx, __func__, axes, n_axes, tensor_at(x)->shape->n,
+                     &mask))
+        return ctx->error_tensor;
     return tensor_new(ctx, __func__, tn_flip(ctx, u, mask));
 }
 
@@ -273,10 +277,10 @@ bell_expand(struct bell_tensor *x, const int64_t *shape, uint32_t ndim)
 
     if (!take_tensor(__func__, x, &ctx, &u, &out))
         return out;
-    bad = ndim > BELL_MAX_RANK || ndim < x->shape->n;
-    skip = ndim - x->shape->n;
+    bad = ndim > BELL_MAX_RANK || ndim < tensor_at(x)->shape->n;
+    skip = ndim - tensor_at(x)->shape->n;
     for (i = 0; i < ndim && !bad; i++) {
-        int64_t have = i < skip ? 1 : x->shape->d[i - skip];
+        int64_t have = i < skip ? 1 : tensor_at(x)->shape->d[i - skip];
         d[i] = shape[i] == -1 && i >= skip ? have : shape[i];
         bad = d[i] < 0 || (have != 1 && have != d[i]);
     }
@@ -285,7 +289,7 @@ bell_expand(struct bell_tensor *x, const int64_t *shape, uint32_t ndim)
                            SHAPE_OF(x),
                            tensor_shape_str(shape, ndim, text, sizeof(text)));
     if (!tensor_shape_arg(ctx, __func__, d, ndim))
-        return &ctx->error_tensor;
+        return ctx->error_tensor;
     return tensor_new(ctx, __func__, tn_broadcast(ctx, u, d, ndim));
 }
 
@@ -317,23 +321,24 @@ bell_pad(struct bell_tensor *x, const int64_t *pads, uint32_t n_pads,
 
     if (!take_tensor(__func__, x, &ctx, &u, &out))
         return out;
-    bad = n_pads != 2 * x->shape->n;
-    for (i = 0; !bad && i < x->shape->n; i++) {
+    bad = n_pads != 2 * tensor_at(x)->shape->n;
+    for (i = 0; !bad && i < tensor_at(x)->shape->n; i++) {
         int64_t before = pads[2 * i], after = pads[2 * i + 1];
         bad = before > TN_MAX_NUMEL || after > TN_MAX_NUMEL ||
-              before < -x->shape->d[i] || after < -x->shape->d[i];
-        d[i] = bad ? 0 : x->shape->d[i] + before + after;
+              before < -tensor_at(x)->shape->d[i] ||
+              after < -tensor_at(x)->shape->d[i];
+        d[i] = bad ? 0 : tensor_at(x)->shape->d[i] + before + after;
         bad = bad || d[i] < 0 ||
               (before < 0 ? -before : 0) + (after < 0 ? -after : 0) >
-                  x->shape->d[i];
+                  tensor_at(x)->shape->d[i];
     }
     if (bad)
         return tensor_fail(ctx, __func__, BELL_BAD_VALUE, "%s by %s",
                            SHAPE_OF(x),
                            tensor_shape_str(pads, n_pads < 32 ? n_pads : 32,
                                             text, sizeof(text)));
-    if (!tensor_shape_arg(ctx, __func__, d, x->shape->n))
-        return &ctx->error_tensor;
+    if (!tensor_shape_arg(ctx, __func__, d, tensor_at(x)->shape->n))
+        return ctx->error_tensor;
     return tensor_new(ctx, __func__, tn_pad_value(ctx, u, pads, value));
 }
 
@@ -349,10 +354,10 @@ bell_shrink(struct bell_tensor *x, const int64_t *bounds, uint32_t n_bounds)
 
     if (!take_tensor(__func__, x, &ctx, &u, &out))
         return out;
-    bad = n_bounds != 2 * x->shape->n;
-    for (i = 0; !bad && i < x->shape->n; i++)
+    bad = n_bounds != 2 * tensor_at(x)->shape->n;
+    for (i = 0; !bad && i < tensor_at(x)->shape->n; i++)
         bad = bounds[2 * i] < 0 || bounds[2 * i] > bounds[2 * i + 1] ||
-              bounds[2 * i + 1] > x->shape->d[i];
+              bounds[2 * i + 1] > tensor_at(x)->shape->d[i];
     if (bad)
         return tensor_fail(
             ctx, __func__, BELL_BAD_INDEX, "%s to the bounds %s", SHAPE_OF(x),
@@ -373,10 +378,10 @@ bell_repeat(struct bell_tensor *x, const int64_t *counts, uint32_t n_counts)
 
     if (!take_tensor(__func__, x, &ctx, &u, &out))
         return out;
-    bad = n_counts > BELL_MAX_RANK || n_counts < x->shape->n;
-    skip = n_counts - x->shape->n;
+    bad = n_counts > BELL_MAX_RANK || n_counts < tensor_at(x)->shape->n;
+    skip = n_counts - tensor_at(x)->shape->n;
     for (i = 0; !bad && i < n_counts; i++) {
-        int64_t have = i < skip ? 1 : x->shape->d[i - skip];
+        int64_t have = i < skip ? 1 : tensor_at(x)->shape->d[i - skip];
         bad = counts[i] < 0 || (have && counts[i] > TN_MAX_NUMEL / have);
         split[2 * i] = 1;
         wide[2 * i] = counts[i];
@@ -390,7 +395,7 @@ bell_repeat(struct bell_tensor *x, const int64_t *counts, uint32_t n_counts)
             tensor_shape_str(counts, n_counts, text, sizeof(text)));
     }
     if (!tensor_shape_arg(ctx, __func__, d, n_counts))
-        return &ctx->error_tensor;
+        return ctx->error_tensor;
     u = tn_expand(ctx, tn_reshape(ctx, u, split, 2 * n_counts), wide);
     return tensor_new(ctx, __func__, tn_reshape(ctx, u, d, n_counts));
 }
@@ -407,10 +412,10 @@ bell_repeat_interleave(struct bell_tensor *x, int64_t count, int axis)
 
     if (!take_tensor(__func__, x, &ctx, &u, &out))
         return out;
-    rank = x->shape->n;
+    rank = tensor_at(x)->shape->n;
     at = tensor_axis(ctx, __func__, axis, rank);
     if (at < 0)
-        return &ctx->error_tensor;
+        return ctx->error_tensor;
     if (count < 0 || count > TN_MAX_NUMEL || rank == 0)
         return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
                            "%lld times an element of %s", (long long)count,
@@ -442,13 +447,14 @@ take_list(const char *call, struct bell_tensor *const *tensors, uint32_t n,
         return NULL;
     list = host_alloc(n * sizeof(*list));
     if (!list) {
-        *out = tensor_fail(tensors[0]->ctx, call, BELL_E_NO_MEMORY,
+        *out = tensor_fail(tensor_at(tensors[0])->ctx, call, BELL_E_NO_MEMORY,
                            "out of memory for %u tensors", n);
         return NULL;
     }
     dtype = tensor_result_dtype(tensors, n, NULL);
     for (i = 0; i < n; i++)
-        list[i] = tn_cast(tensors[0]->ctx, tensors[i]->uop, dtype);
+        list[i] = tn_cast(tensor_at(tensors[0])->ctx,
+                          tensor_at(tensors[i])->uop, dtype);
     return list;
 }
 
@@ -512,18 +518,19 @@ bell_cat(struct bell_tensor *const *tensors, uint32_t n, int axis)
     list = take_list(__func__, tensors, n, &out);
     if (!list)
         return out;
-    ctx = tensors[0]->ctx;
-    at = tensor_axis(ctx, __func__, axis, tensors[0]->shape->n);
+    ctx = tensor_at(tensors[0])->ctx;
+    at = tensor_axis(ctx, __func__, axis, tensor_at(tensors[0])->shape->n);
     for (i = 0; i < n && at >= 0; i++) {
-        if (tensors[i]->shape->n &&
-            same_but_axis(tensors[0]->shape, tensors[i]->shape, (uint32_t)at))
+        if (tensor_at(tensors[i])->shape->n &&
+            same_but_axis(tensor_at(tensors[0])->shape,
+                          tensor_at(tensors[i])->shape, (uint32_t)at))
             continue;
         tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
                     "%s and %s (tensor %u) along axis %d", SHAPE_OF(tensors[0]),
                     SHAPE_OF(tensors[i]), i, at);
         at = -1;
     }
-    out = at < 0 ? &ctx->error_tensor
+    out = at < 0 ? ctx->error_tensor
                  : tensor_new(ctx, __func__,
                               join_parts(ctx, list, n, (uint32_t)at));
     host_free(list);
@@ -542,11 +549,11 @@ bell_stack(struct bell_tensor *const *tensors, uint32_t n, int axis)
     list = take_list(__func__, tensors, n, &out);
     if (!list)
         return out;
-    ctx = tensors[0]->ctx;
-    at = tensor_axis(ctx, __func__, axis, tensors[0]->shape->n + 1);
+    ctx = tensor_at(tensors[0])->ctx;
+    at = tensor_axis(ctx, __func__, axis, tensor_at(tensors[0])->shape->n + 1);
     for (i = 0; i < n && at >= 0; i++) {
-        if (tensors[i]->shape != tensors[0]->shape ||
-            tensors[0]->shape->n == BELL_MAX_RANK) {
+        if (tensor_at(tensors[i])->shape != tensor_at(tensors[0])->shape ||
+            tensor_at(tensors[0])->shape->n == BELL_MAX_RANK) {
             tensor_fail(ctx, __func__, BELL_BAD_SHAPE, "%s and %s (tensor %u)",
                         SHAPE_OF(tensors[0]), SHAPE_OF(tensors[i]), i);
             at = -1;
@@ -554,7 +561,7 @@ bell_stack(struct bell_tensor *const *tensors, uint32_t n, int axis)
             list[i] = tn_unsqueeze(ctx, list[i], (uint32_t)at);
         }
     }
-    out = at < 0 ? &ctx->error_tensor
+    out = at < 0 ? ctx->error_tensor
                  : tensor_new(ctx, __func__,
                               join_parts(ctx, list, n, (uint32_t)at));
     host_free(list);
@@ -585,8 +592,9 @@ bell_split(struct bell_tensor *x, const int64_t *sizes, uint32_t n, int axis,
         fill_outputs(error, n, out);
         return;
     }
-    at = tensor_axis(ctx, __func__, axis, x->shape->n);
-    left = at < 0 || x->shape->n == 0 ? -1 : x->shape->d[at];
+    at = tensor_axis(ctx, __func__, axis, tensor_at(x)->shape->n);
+    left =
+        at < 0 || tensor_at(x)->shape->n == 0 ? -1 : tensor_at(x)->shape->d[at];
     for (i = 0; i < n && left >= 0; i++)
         left = sizes[i] < 0 || sizes[i] > left ? -1 : left - sizes[i];
     if (left != 0) {
@@ -597,7 +605,7 @@ bell_split(struct bell_tensor *x, const int64_t *sizes, uint32_t n, int axis,
                 "parts of %s along axis %d of %s",
                 tensor_shape_str(sizes, n < 32 ? n : 32, text, sizeof(text)),
                 at, SHAPE_OF(x));
-        fill_outputs(&ctx->error_tensor, n, out);
+        fill_outputs(ctx->error_tensor, n, out);
         return;
     }
     for (i = 0; i < n; i++) {
@@ -623,22 +631,22 @@ bell_chunk(struct bell_tensor *x, uint32_t n, int axis,
         fill_outputs(error, n, out);
         return 0;
     }
-    at = tensor_axis(ctx, __func__, axis, x->shape->n);
-    if (at >= 0 && (n == 0 || x->shape->n == 0)) {
+    at = tensor_axis(ctx, __func__, axis, tensor_at(x)->shape->n);
+    if (at >= 0 && (n == 0 || tensor_at(x)->shape->n == 0)) {
         tensor_fail(ctx, __func__, BELL_BAD_VALUE, "%s into %u parts",
                     SHAPE_OF(x), n);
         at = -1;
     }
-    fill_outputs(&ctx->error_tensor, n, out);
+    fill_outputs(ctx->error_tensor, n, out);
     if (at < 0)
         return 0;
-    size = x->shape->d[at];
+    size = tensor_at(x)->shape->d[at];
     step = (int64_t)div_up((uint64_t)size, n);
     for (begin = 0; begin < size || count == 0; begin += step) {
         int64_t end = begin + step < size ? begin + step : size;
         out[count] = tensor_new(
             ctx, __func__, tn_shrink_axis(ctx, u, (uint32_t)at, begin, end));
-        if (out[count++]->flags & TENSOR_ERROR)
+        if (tensor_at(out[count++])->flags & TENSOR_ERROR)
             return 0;
         if (step == 0)
             break;
@@ -659,10 +667,10 @@ bell_roll(struct bell_tensor *x, int64_t shift, int axis)
 
     if (!take_tensor(__func__, x, &ctx, &u, &out))
         return out;
-    at = tensor_axis(ctx, __func__, axis, x->shape->n);
+    at = tensor_axis(ctx, __func__, axis, tensor_at(x)->shape->n);
     if (at < 0)
-        return &ctx->error_tensor;
-    size = x->shape->n ? x->shape->d[at] : 1;
+        return ctx->error_tensor;
+    size = tensor_at(x)->shape->n ? tensor_at(x)->shape->d[at] : 1;
     if (size <= 1)
         return tensor_new(ctx, __func__, u);
     cut = size - floor_mod(shift, size);
@@ -684,14 +692,14 @@ keep_triangle(const char *call, struct bell_tensor *x, int64_t k, bool upper)
 
     if (!take_tensor(call, x, &ctx, &u, &out))
         return out;
-    n = x->shape->n;
+    n = tensor_at(x)->shape->n;
     if (n < 2)
         return tensor_fail(ctx, call, BELL_BAD_SHAPE,
                            "of shape %s; two axes are needed", SHAPE_OF(x));
     k = k > TN_MAX_NUMEL ? TN_MAX_NUMEL : k < -TN_MAX_NUMEL ? -TN_MAX_NUMEL : k;
-    row = tn_iota(ctx, n, n - 2, x->shape->d[n - 2], UOP_I64);
+    row = tn_iota(ctx, n, n - 2, tensor_at(x)->shape->d[n - 2], UOP_I64);
     row = tn_add(ctx, row, tn_int(ctx, UOP_I64, upper ? k : k + 1));
-    col = tn_iota(ctx, n, n - 1, x->shape->d[n - 1], UOP_I64);
+    col = tn_iota(ctx, n, n - 1, tensor_at(x)->shape->d[n - 1], UOP_I64);
     mask = tn_lt(ctx, col, row);
     zero = tn_const(ctx, u->dtype, 0);
     u = upper ? tn_where(ctx, mask, zero, u) : tn_where(ctx, mask, u, zero);
@@ -746,16 +754,16 @@ bell_diagonal(struct bell_tensor *x, int64_t offset, int axis0, int axis1)
 
     if (!take_tensor(__func__, x, &ctx, &u, &out))
         return out;
-    rank = x->shape->n;
+    rank = tensor_at(x)->shape->n;
     a = tensor_axis(ctx, __func__, axis0, rank);
     b = tensor_axis(ctx, __func__, axis1, rank);
     if (a < 0 || b < 0)
-        return &ctx->error_tensor;
+        return ctx->error_tensor;
     if (a == b || rank < 2)
         return tensor_fail(ctx, __func__, BELL_BAD_AXIS, "axes %d and %d of %s",
                            a, b, SHAPE_OF(x));
-    rows = x->shape->d[a];
-    cols = x->shape->d[b];
+    rows = tensor_at(x)->shape->d[a];
+    cols = tensor_at(x)->shape->d[b];
     down = offset < 0 ? (offset < -rows ? rows : -offset) : 0;
     right = offset > 0 ? (offset > cols ? cols : offset) : 0;
     n = rows - down < cols - right ? rows - down : cols - right;
@@ -776,13 +784,13 @@ bell_diag(struct bell_tensor *x)
 
     if (!take_tensor(__func__, x, &ctx, &u, &out))
         return out;
-    if (x->shape->n == 2)
+    if (tensor_at(x)->shape->n == 2)
         return bell_diagonal(x, 0, 0, 1);
-    if (x->shape->n != 1)
+    if (tensor_at(x)->shape->n != 1)
         return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
                            "of shape %s; one or two axes are needed",
                            SHAPE_OF(x));
-    n = x->shape->d[0];
+    n = tensor_at(x)->shape->d[0];
     u = tn_where(ctx,
                  tn_eq(ctx, tn_iota(ctx, 2, 0, n, UOP_I64),
                        tn_iota(ctx, 2, 1, n, UOP_I64)),
@@ -801,25 +809,27 @@ bell_unfold(struct bell_tensor *x, int axis, int64_t size, int64_t step)
 
     if (!take_tensor(__func__, x, &ctx, &u, &out))
         return out;
-    at = tensor_axis(ctx, __func__, axis, x->shape->n);
+    at = tensor_axis(ctx, __func__, axis, tensor_at(x)->shape->n);
     if (at < 0)
-        return &ctx->error_tensor;
-    have = x->shape->n ? x->shape->d[at] : 0;
+        return ctx->error_tensor;
+    have = tensor_at(x)->shape->n ? tensor_at(x)->shape->d[at] : 0;
     if (size < 0 || step < 1 || size > have || step > TN_MAX_NUMEL ||
-        x->shape->n == 0 || x->shape->n == BELL_MAX_RANK)
+        tensor_at(x)->shape->n == 0 || tensor_at(x)->shape->n == BELL_MAX_RANK)
         return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
                            "windows of %lld by %lld along axis %d of %s",
                            (long long)size, (long long)step, at, SHAPE_OF(x));
     n = (have - size) / step + 1;
     if (size == 0) { /* nothing, n times */
-        memcpy(d, x->shape->d, x->shape->n * sizeof(d[0]));
+        memcpy(d, tensor_at(x)->shape->d,
+               tensor_at(x)->shape->n * sizeof(d[0]));
         d[at] = n;
-        d[x->shape->n] = 0;
-        u = tn_full(ctx, tn_const(ctx, u->dtype, 0), d, x->shape->n + 1);
+        d[tensor_at(x)->shape->n] = 0;
+        u = tn_full(ctx, tn_const(ctx, u->dtype, 0), d,
+                    tensor_at(x)->shape->n + 1);
         return tensor_new(ctx, __func__, u);
     }
     u = tn_unfold(ctx, u, (uint32_t)at, n, size, step, 1);
-    u = tn_move_axis(ctx, u, (uint32_t)at + 1, x->shape->n);
+    u = tn_move_axis(ctx, u, (uint32_t)at + 1, tensor_at(x)->shape->n);
     return tensor_new(ctx, __func__, u);
 }
 
@@ -837,19 +847,19 @@ bell_meshgrid(struct bell_tensor *const *tensors, uint32_t n,
         return;
     }
     for (i = 0; i < n; i++) {
-        ctx = tensors[i]->ctx;
-        if (tensors[i]->shape->n != 1 || n > BELL_MAX_RANK) {
+        ctx = tensor_at(tensors[i])->ctx;
+        if (tensor_at(tensors[i])->shape->n != 1 || n > BELL_MAX_RANK) {
             tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
                         "tensor %u of %u has shape %s", i, n,
                         SHAPE_OF(tensors[i]));
-            fill_outputs(&ctx->error_tensor, n, out);
+            fill_outputs(ctx->error_tensor, n, out);
             return;
         }
-        d[i] = tensors[i]->shape->d[0];
+        d[i] = tensor_at(tensors[i])->shape->d[0];
     }
     for (i = 0; i < n; i++) {
-        const struct uop *u = tensors[i]->uop;
-        ctx = tensors[i]->ctx;
+        const struct uop *u = tensor_at(tensors[i])->uop;
+        ctx = tensor_at(tensors[i])->ctx;
         for (j = 0; j < n; j++)
             along[j] = i == j ? d[i] : 1;
         u = tn_expand(ctx, tn_reshape(ctx, u, along, n), d);

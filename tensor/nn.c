@@ -267,12 +267,12 @@ static struct bell_tensor *
 blend_running(const char *call, struct bell_tensor *t, const struct uop *value,
               double momentum)
 {
-    struct bell_context *ctx = t->ctx;
+    struct bell_context *ctx = tensor_at(t)->ctx;
     struct bell_tensor *fresh, *out;
     const struct uop *u;
 
-    value = tn_wrap(ctx, UOP_DETACH, tn_cast(ctx, value, t->dtype));
-    u = tn_add(ctx, tn_mul_c(ctx, t->uop, 1 - momentum),
+    value = tn_wrap(ctx, UOP_DETACH, tn_cast(ctx, value, tensor_at(t)->dtype));
+    u = tn_add(ctx, tn_mul_c(ctx, tensor_at(t)->uop, 1 - momentum),
                tn_mul_c(ctx, value, momentum));
     fresh = tensor_new(ctx, call, u);
     out = bell_assign(t, fresh);
@@ -285,8 +285,8 @@ static struct bell_tensor *
 batch_statistics(const char *call, const struct bell_nn_batch_norm *layer,
                  struct bell_tensor *x, struct bell_tensor **out_var)
 {
-    struct bell_context *ctx = x->ctx;
-    uint32_t mask = (uint32_t)((1ull << x->shape->n) - 1) & ~2u;
+    struct bell_context *ctx = tensor_at(x)->ctx;
+    uint32_t mask = (uint32_t)((1ull << tensor_at(x)->shape->n) - 1) & ~2u;
     const struct uop *u = tn_widen(ctx, tensor_node(x)), *mean, *var;
     double n = (double)tn_reduced_count(ctx, u, mask);
     struct bell_tensor *t;
@@ -295,16 +295,16 @@ batch_statistics(const char *call, const struct bell_nn_batch_norm *layer,
     var = tn_squeeze(ctx, tn_var(ctx, u, mask, 0), mask);
     *out_var = tensor_new(ctx, call, var);
     t = tensor_new(ctx, call, mean);
-    if ((t->flags | (*out_var)->flags) & TENSOR_ERROR)
-        return &ctx->error_tensor;
+    if ((tensor_at(t)->flags | tensor_at((*out_var))->flags) & TENSOR_ERROR)
+        return ctx->error_tensor;
     /* The handles keep the nodes; blending may collect. */
-    if (bell_is_error(
-            blend_running(call, layer->running_mean, t->uop, layer->momentum)))
-        return &ctx->error_tensor;
-    var = tn_mul_c(ctx, (*out_var)->uop, n > 1 ? n / (n - 1) : 1);
+    if (bell_is_error(blend_running(call, layer->running_mean,
+                                    tensor_at(t)->uop, layer->momentum)))
+        return ctx->error_tensor;
+    var = tn_mul_c(ctx, tensor_at((*out_var))->uop, n > 1 ? n / (n - 1) : 1);
     if (bell_is_error(
             blend_running(call, layer->running_var, var, layer->momentum)))
-        return &ctx->error_tensor;
+        return ctx->error_tensor;
     return t;
 }
 
@@ -316,14 +316,16 @@ bell_nn_batch_norm(const struct bell_nn_batch_norm *layer,
 
     if (!tensor_check2(__func__, x, layer->weight, &out))
         return out;
-    if (x->shape->n < 2 || x->shape->d[1] != layer->weight->shape->d[0] ||
-        !uop_dtype_infos[x->dtype].is_float)
-        return tensor_fail(x->ctx, __func__,
-                           uop_dtype_infos[x->dtype].is_float ? BELL_BAD_SHAPE
-                                                              : BELL_BAD_DTYPE,
-                           "x %s %s for %lld channels", DTYPE_OF(x),
-                           SHAPE_OF(x), (long long)layer->weight->shape->d[0]);
-    if (!x->ctx->training)
+    if (tensor_at(x)->shape->n < 2 ||
+        tensor_at(x)->shape->d[1] != tensor_at(layer->weight)->shape->d[0] ||
+        !uop_dtype_infos[tensor_at(x)->dtype].is_float)
+        return tensor_fail(
+            tensor_at(x)->ctx, __func__,
+            uop_dtype_infos[tensor_at(x)->dtype].is_float ? BELL_BAD_SHAPE
+                                                          : BELL_BAD_DTYPE,
+            "x %s %s for %lld channels", DTYPE_OF(x), SHAPE_OF(x),
+            (long long)tensor_at(layer->weight)->shape->d[0]);
+    if (!tensor_at(x)->ctx->training)
         return bell_batch_norm(x, layer->running_mean, layer->running_var,
                                layer->weight, layer->bias, layer->eps);
     mean = batch_statistics(__func__, layer, x, &var);

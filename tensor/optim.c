@@ -139,15 +139,17 @@ check_optim_params(const char *call, struct bell_tensor *const *params,
         return bell_fail_at(call, BELL_BAD_MISSING, "%s: no parameters", call);
     for (i = 0; i < n; i++) {
         BELL_TRY(tensor_usable(call, params[i]));
-        if (params[i]->ctx != params[0]->ctx ||
-            !uop_dtype_infos[params[i]->dtype].is_float)
+        if (tensor_at(params[i])->ctx != tensor_at(params[0])->ctx ||
+            !uop_dtype_infos[tensor_at(params[i])->dtype].is_float)
             return bell_fail_at(
                 call,
-                params[i]->ctx != params[0]->ctx ? BELL_BAD_CONTEXT
-                                                 : BELL_BAD_DTYPE,
+                tensor_at(params[i])->ctx != tensor_at(params[0])->ctx
+                    ? BELL_BAD_CONTEXT
+                    : BELL_BAD_DTYPE,
                 "%s: parameter %u is %s%s", call, i, DTYPE_OF(params[i]),
-                params[i]->ctx != params[0]->ctx ? " of another context"
-                                                 : "; a float dtype is needed");
+                tensor_at(params[i])->ctx != tensor_at(params[0])->ctx
+                    ? " of another context"
+                    : "; a float dtype is needed");
     }
     return BELL_OK;
 }
@@ -156,15 +158,17 @@ check_optim_params(const char *call, struct bell_tensor *const *params,
 static struct bell_tensor *
 make_state(const char *call, const struct bell_tensor *p)
 {
-    enum uop_dtype dtype = p->dtype == UOP_F64 ? UOP_F64 : UOP_F32;
+    enum uop_dtype dtype = tensor_at(p)->dtype == UOP_F64 ? UOP_F64 : UOP_F32;
     size_t size = bell_numel(p) * uop_dtype_infos[dtype].size_bytes;
     void *zeros = host_calloc(1, size + 1);
     struct bell_tensor *t;
 
     if (!zeros)
-        return tensor_fail(p->ctx, call, BELL_E_NO_MEMORY,
+        return tensor_fail(tensor_at(p)->ctx, call, BELL_E_NO_MEMORY,
                            "out of memory for %zu bytes", size);
-    t = tensor_from_bytes(p->ctx, call, dtype, p->shape->d, p->shape->n, zeros);
+    t = tensor_from_bytes(tensor_at(p)->ctx, call, dtype,
+                          tensor_at(p)->shape->d, tensor_at(p)->shape->n,
+                          zeros);
     host_free(zeros);
     return bell_keep_forever(t);
 }
@@ -204,7 +208,7 @@ create_optimizer(const char *call, const struct bell_optimizer *settings,
     if (!opt)
         return bell_fail_at(call, BELL_E_NO_MEMORY, "%s: out of memory", call);
     *opt = *settings;
-    opt->ctx = params[0]->ctx;
+    opt->ctx = tensor_at(params[0])->ctx;
     opt->n = n;
     opt->refcount = 1;
     status = fill_lists(call, opt, params);
@@ -431,7 +435,7 @@ static void
 change_node(struct step *s, struct bell_tensor *t, const struct uop *u)
 {
     s->list[s->n] = t;
-    s->old[s->n++] = t->uop;
+    s->old[s->n++] = tensor_at(t)->uop;
     tensor_set_node(t, u);
 }
 
@@ -441,7 +445,7 @@ move_param(const struct bell_optimizer *opt, uint32_t i, const struct uop *leaf,
            struct step *s)
 {
     struct bell_tensor *p = opt->params[i];
-    enum uop_dtype wide = p->dtype == UOP_F64 ? UOP_F64 : UOP_F32;
+    enum uop_dtype wide = tensor_at(p)->dtype == UOP_F64 ? UOP_F64 : UOP_F32;
     struct move m = {.ctx = opt->ctx};
     uint32_t k;
 
@@ -451,18 +455,18 @@ move_param(const struct bell_optimizer *opt, uint32_t i, const struct uop *leaf,
         m.rates[k] = tn_cast(opt->ctx, tn_squeeze(opt->ctx, rate, 1), wide);
     }
     for (k = 0; k < opt->n_states; k++)
-        m.state[k] = opt->states[i * opt->n_states + k]->uop;
-    m.p = tn_cast(opt->ctx, p->uop, wide);
-    m.g = tn_cast(opt->ctx, p->grad->uop, wide);
+        m.state[k] = tensor_at(opt->states[i * opt->n_states + k])->uop;
+    m.p = tn_cast(opt->ctx, tensor_at(p)->uop, wide);
+    m.g = tn_cast(opt->ctx, tensor_at(tensor_at(p)->grad)->uop, wide);
     opt->move(opt, &m);
-    m.p = tn_cast(opt->ctx, m.p, p->dtype);
+    m.p = tn_cast(opt->ctx, m.p, tensor_at(p)->dtype);
     for (k = 0; k < opt->n_states; k++) {
         if (tn_bad(m.state[k]))
             return false;
     }
     if (tn_bad(m.p))
         return false;
-    p->grad->flags |= TENSOR_SPENT;
+    tensor_at(tensor_at(p)->grad)->flags |= TENSOR_SPENT;
     change_node(s, p, m.p);
     for (k = 0; k < opt->n_states; k++)
         change_node(s, opt->states[i * opt->n_states + k], m.state[k]);
@@ -473,14 +477,14 @@ move_param(const struct bell_optimizer *opt, uint32_t i, const struct uop *leaf,
 static void
 add_assigned(struct bell_context *ctx, struct step *s)
 {
-    struct bell_tensor *t;
+    const struct tensor *t;
     struct tensor_iter it;
 
     if (ctx->n_assigned == 0)
         return;
     for (t = tensor_first(ctx, &it); t; t = tensor_next(ctx, &it)) {
         if (t->flags & TENSOR_ASSIGNED)
-            s->list[s->n++] = t;
+            s->list[s->n++] = handle_of(t);
     }
 }
 
@@ -495,7 +499,7 @@ run_optim_step(struct bell_optimizer *opt, struct bell_tensor *const *also,
     if (!leaf)
         return tensor_report(ctx);
     for (i = 0; i < opt->n; i++) {
-        if (opt->params[i]->grad && !move_param(opt, i, leaf, s)) {
+        if (tensor_at(opt->params[i])->grad && !move_param(opt, i, leaf, s)) {
             (void)tensor_new(ctx, "bell_optimizer_step", &uop_failed);
             return tensor_report(ctx);
         }

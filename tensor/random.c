@@ -176,13 +176,13 @@ make_random(const char *call, struct bell_context *ctx, const int64_t *shape,
         return NULL;
     type = tensor_dtype_arg(ctx, call, dtype, UOP_F32);
     if (type == UOP_VOID || !tensor_shape_arg(ctx, call, shape, ndim))
-        return &ctx->error_tensor;
+        return ctx->error_tensor;
     if (!uop_dtype_infos[type].is_float)
         return tensor_fail(ctx, call, BELL_BAD_DTYPE,
                            "of %s, not a float dtype",
                            uop_dtype_infos[type].name);
     if (!random_words(call, ctx, tn_product(shape, ndim), words))
-        return &ctx->error_tensor;
+        return ctx->error_tensor;
     u = convert(ctx, words, type);
     if (uop_dtype_is_f8(type))
         u = tn_widen(ctx, u);
@@ -238,8 +238,9 @@ bell_rand_like(struct bell_tensor *x)
 
     if (!tensor_check(__func__, x, &out))
         return out;
-    return make_random(__func__, x->ctx, x->shape->d, x->shape->n,
-                       bell_dtype_of(x), unit_interval, 1, 0);
+    return make_random(__func__, tensor_at(x)->ctx, tensor_at(x)->shape->d,
+                       tensor_at(x)->shape->n, bell_dtype_of(x), unit_interval,
+                       1, 0);
 }
 
 struct bell_tensor *
@@ -249,8 +250,9 @@ bell_randn_like(struct bell_tensor *x)
 
     if (!tensor_check(__func__, x, &out))
         return out;
-    return make_random(__func__, x->ctx, x->shape->d, x->shape->n,
-                       bell_dtype_of(x), normal_numbers, 1, 0);
+    return make_random(__func__, tensor_at(x)->ctx, tensor_at(x)->shape->d,
+                       tensor_at(x)->shape->n, bell_dtype_of(x), normal_numbers,
+                       1, 0);
 }
 
 /* (word * range) >> 32 spreads the words evenly over 0..range-1. */
@@ -266,13 +268,13 @@ bell_randint(struct bell_context *ctx, int64_t low, int64_t high,
         return NULL;
     type = tensor_dtype_arg(ctx, __func__, dtype, UOP_I64);
     if (type == UOP_VOID || !tensor_shape_arg(ctx, __func__, shape, ndim))
-        return &ctx->error_tensor;
+        return ctx->error_tensor;
     range = (uint64_t)high - (uint64_t)low;
     if (low >= high || range > (uint64_t)1 << 32)
         return tensor_fail(ctx, __func__, BELL_BAD_VALUE, "low %lld, high %lld",
                            (long long)low, (long long)high);
     if (!random_words(__func__, ctx, tn_product(shape, ndim), words))
-        return &ctx->error_tensor;
+        return ctx->error_tensor;
     u = tn_cast(ctx, words[0], UOP_U64);
     u = tn_mul(ctx, u, tn_int(ctx, UOP_U64, (int64_t)range));
     u = tn_cast(ctx, shift_word_right(ctx, u, 32), UOP_I64);
@@ -292,7 +294,7 @@ bell_randperm(struct bell_context *ctx, int64_t n)
         return NULL;
     if (!tensor_shape_arg(ctx, __func__, &n, 1) ||
         !random_words(__func__, ctx, n, words))
-        return &ctx->error_tensor;
+        return ctx->error_tensor;
     if (n > TN_MAX_ORDERED)
         return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
                            "%lld, more than 2^32", (long long)n);
@@ -316,7 +318,7 @@ bell_scaled_uniform(struct bell_context *ctx, const int64_t *shape,
     if (!ctx)
         return NULL;
     if (!tensor_shape_arg(ctx, __func__, shape, ndim))
-        return &ctx->error_tensor;
+        return ctx->error_tensor;
     n = tn_product(shape, ndim);
     bound = n > 0 ? 1 / sqrt((double)n) : 1;
     return make_random(__func__, ctx, shape, ndim, dtype, unit_interval,
@@ -351,7 +353,7 @@ bell_glorot_uniform(struct bell_context *ctx, const int64_t *shape,
     if (!ctx)
         return NULL;
     if (!find_fans(__func__, ctx, shape, ndim, &fan_in, &fan_out))
-        return &ctx->error_tensor;
+        return ctx->error_tensor;
     bound = sqrt(6 / (fan_in + fan_out));
     return make_random(__func__, ctx, shape, ndim, dtype, unit_interval,
                        2 * bound, -bound);
@@ -366,7 +368,7 @@ bell_kaiming_uniform(struct bell_context *ctx, const int64_t *shape,
     if (!ctx)
         return NULL;
     if (!find_fans(__func__, ctx, shape, ndim, &fan_in, &fan_out))
-        return &ctx->error_tensor;
+        return ctx->error_tensor;
     bound = sqrt(6 / ((1 + a * a) * fan_in));
     return make_random(__func__, ctx, shape, ndim, dtype, unit_interval,
                        2 * bound, -bound);
@@ -381,7 +383,7 @@ bell_kaiming_normal(struct bell_context *ctx, const int64_t *shape,
     if (!ctx)
         return NULL;
     if (!find_fans(__func__, ctx, shape, ndim, &fan_in, &fan_out))
-        return &ctx->error_tensor;
+        return ctx->error_tensor;
     return make_random(__func__, ctx, shape, ndim, dtype, normal_numbers,
                        sqrt(2 / ((1 + a * a) * fan_in)), 0);
 }
@@ -425,5 +427,5 @@ bell_dropout(struct bell_tensor *x, double p)
         return tensor_fail(ops.ctx, __func__, BELL_BAD_VALUE,
                            "probability %g is not in 0..1", p);
     u = tn_dropout(__func__, ops.ctx, ops.u[0], p);
-    return u ? tensor_result(__func__, &ops, u) : &ops.ctx->error_tensor;
+    return u ? tensor_result(__func__, &ops, u) : ops.ctx->error_tensor;
 }

@@ -24,18 +24,19 @@ begin_reduction(const char *call, struct bell_tensor *x, const int64_t *axes,
 {
     if (!tensor_check(call, x, out))
         return false;
-    r->ctx = x->ctx;
+    r->ctx = tensor_at(x)->ctx;
     r->u = tensor_wide_node(x);
     r->keepdim = keepdim;
-    *out = &x->ctx->error_tensor;
-    if (!tensor_axes(x->ctx, call, axes, n_axes, x->shape->n, &r->mask))
+    *out = tensor_at(x)->ctx->error_tensor;
+    if (!tensor_axes(tensor_at(x)->ctx, call, axes, n_axes,
+                     tensor_at(x)->shape->n, &r->mask))
         return false;
     if (tn_bad(r->u)) {
-        *out = tensor_new(x->ctx, call, r->u);
+        *out = tensor_new(tensor_at(x)->ctx, call, r->u);
         return false;
     }
     if (needs_float && !tn_is_float(r->u)) {
-        tensor_fail(x->ctx, call, BELL_BAD_DTYPE,
+        tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_DTYPE,
                     "of %s; a float dtype is needed, see bell_cast",
                     uop_dtype_infos[r->u->dtype].name);
         return false;
@@ -103,7 +104,7 @@ reduce_call(const char *call, struct bell_tensor *x, const int64_t *axes,
     else if (tn_reduced_count(r.ctx, r.u, r.mask) == 0)
         return tensor_fail(r.ctx, call, BELL_BAD_SHAPE,
                            "over no elements, of shape %s", SHAPE_OF(x));
-    else if (x->dtype == UOP_BOOL)
+    else if (tensor_at(x)->dtype == UOP_BOOL)
         op = op == UOP_MAX ? UOP_ADD : UOP_MUL;
     return end_reduction(call, &r, tn_reduce(r.ctx, op, r.u, r.mask));
 }
@@ -149,17 +150,17 @@ extreme_place(const char *call, struct bell_tensor *x, int axis, bool keepdim,
     assert(op == UOP_MAX || op == UOP_MIN);
     if (!tensor_check(call, x, &out))
         return out;
-    ctx = x->ctx;
+    ctx = tensor_at(x)->ctx;
     u = tensor_wide_node(x);
     if (axis == BELL_FLAT) {
         n = tn_numel(ctx, u);
         u = tn_reshape(ctx, u, &n, 1);
         at = 0;
     } else {
-        at = tensor_axis(ctx, call, axis, x->shape->n);
+        at = tensor_axis(ctx, call, axis, tensor_at(x)->shape->n);
         if (at < 0)
-            return &ctx->error_tensor;
-        if (x->shape->n == 0)
+            return ctx->error_tensor;
+        if (tensor_at(x)->shape->n == 0)
             u = tn_unsqueeze(ctx, u, 0);
     }
     n = tn_size(ctx, u, (uint32_t)at);
@@ -181,10 +182,10 @@ extreme_place(const char *call, struct bell_tensor *x, int axis, bool keepdim,
     if (axis == BELL_FLAT && keepdim) {
         int64_t ones[BELL_MAX_RANK];
         uint32_t i;
-        for (i = 0; i < x->shape->n; i++)
+        for (i = 0; i < tensor_at(x)->shape->n; i++)
             ones[i] = 1;
-        place = tn_reshape(ctx, place, ones, x->shape->n);
-    } else if (!keepdim || x->shape->n == 0) {
+        place = tn_reshape(ctx, place, ones, tensor_at(x)->shape->n);
+    } else if (!keepdim || tensor_at(x)->shape->n == 0) {
         place = tn_squeeze(ctx, place, 1u << at);
     }
     return tensor_new(ctx, call, place);
@@ -430,12 +431,12 @@ along_axis(const char *call, struct bell_tensor *x, int axis,
 
     if (!tensor_check(call, x, &out))
         return out;
-    ctx = x->ctx;
-    at = tensor_axis(ctx, call, axis, x->shape->n);
+    ctx = tensor_at(x)->ctx;
+    at = tensor_axis(ctx, call, axis, tensor_at(x)->shape->n);
     if (at < 0)
-        return &ctx->error_tensor;
+        return ctx->error_tensor;
     u = to_float(ctx, tensor_wide_node(x));
-    if (x->shape->n == 0) {
+    if (tensor_at(x)->shape->n == 0) {
         u = build(ctx, tn_unsqueeze(ctx, u, 0), 0);
         return tensor_new(ctx, call, tn_squeeze(ctx, u, 1));
     }

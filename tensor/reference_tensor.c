@@ -44,16 +44,17 @@ ref_eval_tensors(struct bell_tensor *const *tensors, size_t n,
         return bell_fail(BELL_E_NO_MEMORY, "%zu roots", n);
     for (i = 0; i < n; i++) {
         status = tensor_usable("ref_eval_tensors", tensors[i]);
-        if (status == BELL_OK && tensors[i]->ctx != tensors[0]->ctx)
+        if (status == BELL_OK &&
+            tensor_at(tensors[i])->ctx != tensor_at(tensors[0])->ctx)
             status = bell_fail(BELL_BAD_CONTEXT, "tensors of two contexts");
         if (status != BELL_OK) {
             host_free(roots);
             return status;
         }
-        roots[i] = tensors[i]->uop;
+        roots[i] = tensor_at(tensors[i])->uop;
     }
-    status = ref_eval(&tensors[0]->ctx->graph, roots, n, read_leaf, NULL, noise,
-                      out);
+    status = ref_eval(&tensor_at(tensors[0])->ctx->graph, roots, n, read_leaf,
+                      NULL, noise, out);
     host_free(roots);
     return status;
 }

@@ -99,10 +99,10 @@ scan_call(const char *call, struct bell_tensor *x, int axis, enum uop_op op)
 
     if (!tensor_check(call, x, &out))
         return out;
-    ctx = x->ctx;
-    at = tensor_axis(ctx, call, axis, x->shape->n);
+    ctx = tensor_at(x)->ctx;
+    at = tensor_axis(ctx, call, axis, tensor_at(x)->shape->n);
     if (at < 0)
-        return &ctx->error_tensor;
+        return ctx->error_tensor;
     u = tensor_wide_node(x);
     dtype = u->dtype;
     if ((op == UOP_ADD || op == UOP_MUL) && !uop_dtype_infos[dtype].is_float)
@@ -110,17 +110,18 @@ scan_call(const char *call, struct bell_tensor *x, int axis, enum uop_op op)
     if (dtype == UOP_BOOL)
         dtype = UOP_U8;
     u = tn_cast(ctx, u, dtype);
-    if (x->shape->n == 0 || tn_numel(ctx, u) == 0)
-        return tensor_new(ctx, call,
-                          tn_cast(ctx, u,
-                                  x->dtype == UOP_BOOL && dtype == UOP_U8
-                                      ? UOP_BOOL
-                                      : dtype));
+    if (tensor_at(x)->shape->n == 0 || tn_numel(ctx, u) == 0)
+        return tensor_new(
+            ctx, call,
+            tn_cast(ctx, u,
+                    tensor_at(x)->dtype == UOP_BOOL && dtype == UOP_U8
+                        ? UOP_BOOL
+                        : dtype));
     neutral = tn_neutral(ctx, op, dtype);
-    last = x->shape->n - 1;
+    last = tensor_at(x)->shape->n - 1;
     u = tn_move_axis(ctx, u, (uint32_t)at, last);
     u = tn_move_axis(ctx, scan_last(ctx, op, u, neutral), last, (uint32_t)at);
-    if (x->dtype == UOP_BOOL && dtype == UOP_U8)
+    if (tensor_at(x)->dtype == UOP_BOOL && dtype == UOP_U8)
         u = tn_cast(ctx, u, UOP_BOOL);
     return tensor_new(ctx, call, u);
 }

@@ -199,16 +199,17 @@ sort_call(const char *call, struct bell_tensor *x, int axis, bool descending,
     int at = -1;
 
     if (tensor_check(call, x, &error)) {
-        error = &x->ctx->error_tensor;
-        at = tensor_axis(x->ctx, call, axis, x->shape->n);
-        if (at >= 0 && (x->shape->n == 0 || x->shape->n == BELL_MAX_RANK ||
-                        k > x->shape->d[at])) {
-            tensor_fail(x->ctx, call, BELL_BAD_VALUE, "%lld of axis %d of %s",
-                        (long long)k, at, SHAPE_OF(x));
+        error = tensor_at(x)->ctx->error_tensor;
+        at = tensor_axis(tensor_at(x)->ctx, call, axis, tensor_at(x)->shape->n);
+        if (at >= 0 && (tensor_at(x)->shape->n == 0 ||
+                        tensor_at(x)->shape->n == BELL_MAX_RANK ||
+                        k > tensor_at(x)->shape->d[at])) {
+            tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_VALUE,
+                        "%lld of axis %d of %s", (long long)k, at, SHAPE_OF(x));
             at = -1;
         }
-        if (at >= 0 && x->shape->d[at] > TN_MAX_ORDERED) {
-            tensor_fail(x->ctx, call, BELL_BAD_SHAPE,
+        if (at >= 0 && tensor_at(x)->shape->d[at] > TN_MAX_ORDERED) {
+            tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_SHAPE,
                         "axis %d of %s has more than 2^32 elements", at,
                         SHAPE_OF(x));
             at = -1;
@@ -220,21 +221,22 @@ sort_call(const char *call, struct bell_tensor *x, int axis, bool descending,
         *out_indices = error;
     if (at < 0)
         return;
-    ctx = x->ctx;
+    ctx = tensor_at(x)->ctx;
     if (k < 0)
-        k = x->shape->d[at];
+        k = tensor_at(x)->shape->d[at];
     u = tn_move_axis(ctx, tensor_node(x), (uint32_t)at, 0);
-    memcpy(d, tn_shape(ctx, u)->d, x->shape->n * sizeof(*d));
+    memcpy(d, tn_shape(ctx, u)->d, tensor_at(x)->shape->n * sizeof(*d));
     d[0] = k;
-    if (tn_product(d, x->shape->n) == 0) {
-        order = tn_full(ctx, tn_int(ctx, UOP_I64, 0), d, x->shape->n);
+    if (tn_product(d, tensor_at(x)->shape->n) == 0) {
+        order =
+            tn_full(ctx, tn_int(ctx, UOP_I64, 0), d, tensor_at(x)->shape->n);
     } else {
         order = u->dtype == UOP_BOOL ? tn_cast(ctx, u, UOP_U8) : u;
-        flat[0] = x->shape->d[at];
+        flat[0] = tensor_at(x)->shape->d[at];
         flat[1] = tn_numel(ctx, u) / flat[0];
         order = tn_reshape(ctx, order, flat, 2);
         order = order_indices(ctx, order, descending, k);
-        order = tn_reshape(ctx, order, d, x->shape->n);
+        order = tn_reshape(ctx, order, d, tensor_at(x)->shape->n);
     }
     if (out_values) {
         values =

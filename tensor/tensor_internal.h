@@ -1,8 +1,10 @@
 /* Shared by the files of tensor/ only.
  *
- * A tensor is a handle: context, node, shape. Public calls check their
- * arguments, build T-stage nodes in the context's graph and wrap the result
- * in a new handle of the innermost scope.
+ * A tensor is a handle (handle.h), which names context, node and shape. Public
+ * calls check their arguments, build T-stage nodes in the context's graph and
+ * wrap the result in a new handle of the innermost scope. What a call is given
+ * is first checked (tensor_check, tensor_usable); tensor_at is for handles that
+ * were.
  *
  * Safe points. Nodes move when the graph is compacted and buffers go when
  * nothing that lives reaches them. Both happen only inside
@@ -16,6 +18,7 @@
 #include "base/map.h"
 #include "base/status.h"
 #include "doorbell/tensor.h"
+#include "tensor/handle.h"
 #include "uops/uop.h"
 
 /* ---- storage ---- */
@@ -80,26 +83,8 @@ enum tensor_flag {
     TENSOR_SPENT = 1u << 4, /* a gradient that an optimiser's step has used */
 };
 
-struct bell_tensor {
-    struct bell_context *ctx;
-    const struct uop *uop;           /* in ctx->graph */
-    const struct uop_dims *shape;    /* of uop, () for CONST; in ctx->graph */
-    enum uop_dtype dtype;            /* of uop */
-    uint32_t flags;                  /* enum tensor_flag */
-    uint32_t scope;                  /* depth of the scope it belongs to */
-    struct bell_tensor *grad;        /* owned, in the same scope; or NULL */
-    struct bell_tensor *prev, *next; /* list of the scope */
-    uint64_t serial; /* of the handle; another one when it is used again */
-};
-
-/* A chunk of handles, so that making one is taking it off a list. */
-struct tensor_chunk {
-    struct tensor_chunk *next;
-    struct bell_tensor tensors[64];
-};
-
 struct tensor_scope {
-    struct bell_tensor *tensors; /* list head; owned */
+    struct tensor *tensors; /* list head; owned */
 };
 
 /* ---- context ---- */
@@ -117,12 +102,14 @@ struct bell_context {
     uint32_t n_scopes, n_base_scopes; /* which bell_scope_end leaves alone */
     size_t cap_scopes;
 
-    struct bell_tensor *free_handles; /* linked through next */
-    struct tensor_chunk *chunks;      /* storage of handles */
+    /* Linked through next. The one that ended first is used first: what ended
+     * a handle is known for long. */
+    struct tensor *free_slots, *last_free;
+    struct tensor_chunk *chunks; /* owned while the context lives */
     size_t n_tensors, n_assigned;
     uint64_t n_handles; /* made so far */
     uint64_t n_denoted; /* times that a handle came to denote a node */
-    struct bell_tensor error_tensor;
+    struct bell_tensor *error_tensor; /* in no scope */
     struct bell_error error; /* first failure not yet reported; or BELL_OK */
 
     struct tensor_buffer *buffers;  /* all, freed memory included */
@@ -239,17 +226,20 @@ void tensor_set_node(struct bell_tensor *t, const struct uop *uop);
 /* Sets t->grad's node; false when out of memory. */
 bool tensor_set_grad(struct bell_tensor *t, const struct uop *uop);
 
-/* Walks every handle of the context, gradients included:
+/* Walks every tensor of the context, gradients included:
  * for (t = tensor_first(ctx, &it); t; t = tensor_next(ctx, &it)) */
 struct tensor_iter {
     uint32_t scope;
-    struct bell_tensor *listed, *at;
+    struct tensor *listed, *at;
 };
-struct bell_tensor *tensor_first(const struct bell_context *ctx,
-                                 struct tensor_iter *it);
-struct bell_tensor *tensor_next(const struct bell_context *ctx,
-                                struct tensor_iter *it);
+struct tensor *tensor_first(const struct bell_context *ctx,
+                            struct tensor_iter *it);
+struct tensor *tensor_next(const struct bell_context *ctx,
+                           struct tensor_iter *it);
 
+/* The tensor, or NULL: of NULL, and of a handle that does not live, which is
+ * then recorded as a failure of `call`. */
+struct tensor *tensor_asked(const char *call, const struct bell_tensor *t);
 /* True if `t` may be used by `call`. If not, *out is what the call returns
  * (an error tensor or NULL). */
 bool tensor_check(const char *call, struct bell_tensor *t,
@@ -349,8 +339,8 @@ char *tensor_shape_str(const int64_t *d, uint32_t n, char *buf,
 #define TENSOR_SHAPE_STR 256
 /* A temporary string of a tensor's shape, for messages. */
 #define SHAPE_OF(t)                                                            \
-    tensor_shape_str((t)->shape->d, (t)->shape->n,                             \
+    tensor_shape_str(tensor_at(t)->shape->d, tensor_at(t)->shape->n,           \
                      (char[TENSOR_SHAPE_STR]){0}, TENSOR_SHAPE_STR)
-#define DTYPE_OF(t) (uop_dtype_infos[(t)->dtype].name)
+#define DTYPE_OF(t) (uop_dtype_infos[tensor_at(t)->dtype].name)
 
 #endif

@@ -152,7 +152,8 @@ rt_number(struct rt_run *run, const struct uop **out_sink)
     rt->values.n = 0;
     rt->values.has_product = false;
     for (r = 0; r < run->n && !rt->into->failed; r++)
-        run->roots[r] = copy_under(run, run->tensors[run->n - 1 - r]->uop);
+        run->roots[r] =
+            copy_under(run, tensor_at(run->tensors[run->n - 1 - r])->uop);
     BELL_TRY(uop_graph_status(rt->into));
     *out_sink =
         uop_new(rt->into, UOP_SINK, UOP_VOID, 1, none, run->roots, run->n);

@@ -739,7 +739,7 @@ do_run(struct bell_context *ctx, struct bell_tensor *const *tensors, size_t n,
     run.tensors = host_alloc(n * sizeof(*run.tensors) + 1);
     run.roots = host_alloc(n * sizeof(*run.roots) + 1);
     for (i = 0; run.tensors && i < n; i++) {
-        if (tensors[i]->uop->op != UOP_BUFFER)
+        if (tensor_at(tensors[i])->uop->op != UOP_BUFFER)
             run.tensors[run.n++] = tensors[i];
     }
     if (!run.tensors || !run.roots)

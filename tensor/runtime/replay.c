@@ -174,7 +174,7 @@ rt_replay_results(struct rt_run *run, const struct rt_plan *plan)
     for (r = 0; r < run->n; r++) {
         uint32_t i = plan->sched.root_bufs[r];
         const struct sched_buf *buf = &plan->sched.bufs[i];
-        if (run->tensors[r]->uop->op == UOP_ASSIGN)
+        if (tensor_at(run->tensors[r])->uop->op == UOP_ASSIGN)
             continue;
         BELL_TRY(tensor_set_buffer(run->tensors[r], buf->leaf >= 0
                                                         ? run->leaves[buf->leaf]

@@ -118,7 +118,8 @@ store(struct bell_tensor *t, const struct ref_array *array)
     struct tensor_buffer *buf;
     bell_status status;
 
-    BELL_TRY(tensor_buffer_create(t->ctx, array->dtype, array->n, &buf));
+    BELL_TRY(
+        tensor_buffer_create(tensor_at(t)->ctx, array->dtype, array->n, &buf));
     ref_to_bytes(array, buf->device_mem);
     status = tensor_set_buffer(t, buf);
     tensor_buffer_release(buf);
@@ -185,7 +186,7 @@ tensor_compile(struct bell_context *c, struct bell_tensor *const *tensors,
     if (!roots)
         return bell_fail(BELL_E_NO_MEMORY, "no memory to compile");
     for (i = 0; i < n; i++)
-        roots[i] = tensors[i]->uop;
+        roots[i] = tensor_at(tensors[i])->uop;
     status = uop_validate(&c->graph, roots, n, UOP_STAGE_T);
     host_free(roots);
     return status;
@@ -207,7 +208,7 @@ tensor_realize(struct bell_context *c, struct bell_tensor *const *tensors,
         return bell_fail(BELL_E_NO_MEMORY, "no memory to realize");
     }
     for (i = 0; i < n; i++)
-        roots[i] = tensors[i]->uop;
+        roots[i] = tensor_at(tensors[i])->uop;
     status = uop_validate(&c->graph, roots, n, UOP_STAGE_T);
     if (status == BELL_OK)
         status = ref_eval(&c->graph, roots, n, read_leaf, NULL, NULL, out);

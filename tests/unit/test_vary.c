@@ -161,7 +161,7 @@ product(struct bell_tensor *x, int i)
 static struct bell_tensor *
 mixed(struct bell_tensor *x, int i)
 {
-    struct bell_context *c = x->ctx;
+    struct bell_context *c = bell_context_of(x);
     struct bell_tensor *n = bell_arange(c, i, i + N_COLS, 1, BELL_INT32);
     struct bell_tensor *h =
         bell_mul_scalar(bell_cast(x, BELL_FLOAT16), 0.3 * i);
@@ -383,7 +383,7 @@ train_step(struct bell_tensor *images, struct bell_tensor *labels,
            struct bell_nn_linear *layers, struct bell_optimizer *opt, int i,
            bool by_index)
 {
-    struct bell_context *c = images->ctx;
+    struct bell_context *c = bell_context_of(images);
     struct bell_tensor *x, *y, *at, *loss;
     int32_t rows[N_BATCH];
     double value;
