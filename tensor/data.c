@@ -36,13 +36,14 @@ tensor_leaf(struct bell_context *ctx, const char *call, enum uop_dtype dtype,
 
 static bool
 add_feed(struct tensor_trace *trace, uint32_t size_bytes,
-         struct bell_optimizer *opt)
+         struct bell_optimizer *opt, uint32_t group)
 {
     assert(size_bytes <= TENSOR_FEED_BYTES);
     if (host_grow((void **)&trace->feeds, &trace->cap_feeds, trace->n_feeds + 1,
                   sizeof(*trace->feeds)) != 0)
         return false;
-    trace->feeds[trace->n_feeds++] = (struct tensor_feed){opt, size_bytes};
+    trace->feeds[trace->n_feeds++] =
+        (struct tensor_feed){opt, group, size_bytes};
     if (opt)
         tensor_optimizer_retain(opt);
     return true;
@@ -51,7 +52,7 @@ add_feed(struct tensor_trace *trace, uint32_t size_bytes,
 const struct uop *
 tensor_feed_leaf(struct bell_context *ctx, const char *call,
                  enum uop_dtype dtype, int64_t n, const void *data,
-                 struct bell_optimizer *opt)
+                 struct bell_optimizer *opt, uint32_t group)
 {
     struct tensor_trace *trace = ctx->trace;
     struct tensor_buffer *buf;
@@ -64,7 +65,7 @@ tensor_feed_leaf(struct bell_context *ctx, const char *call,
         tensor_fail_last(ctx, call);
         return NULL;
     }
-    if (!add_feed(trace, (uint32_t)buf->size_bytes, opt)) {
+    if (!add_feed(trace, (uint32_t)buf->size_bytes, opt, group)) {
         tensor_buffer_release(buf);
         tensor_fail(ctx, call, BELL_E_NO_MEMORY, "out of memory for a feed");
         return NULL;

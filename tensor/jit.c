@@ -953,7 +953,8 @@ feed(struct bell_jit *jit, struct bell_tensor *const *in, uint32_t *out_n)
     }
     for (i = 0; i < jit->n_feeds; i++, at += TENSOR_FEED_BYTES) {
         if (jit->feeds[i].opt)
-            tensor_optimizer_advance(jit->feeds[i].opt, at);
+            tensor_optimizer_advance(jit->feeds[i].opt, jit->feeds[i].group,
+                                     at);
         else
             tensor_generator_words(jit->ctx, (uint32_t *)(void *)at);
     }
@@ -968,7 +969,7 @@ take_feeds_back(struct bell_jit *jit, uint32_t n)
 
     for (i = 0; i < n; i++) {
         if (jit->feeds[i].opt)
-            tensor_optimizer_retreat(jit->feeds[i].opt);
+            tensor_optimizer_retreat(jit->feeds[i].opt, jit->feeds[i].group);
         else
             jit->ctx->rng_calls--;
     }

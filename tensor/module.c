@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/status.h"
+#include "tensor/module.h"
 
 /* Most characters of a name, prefixes and numbers included. */
 #define MAX_NAME 255
@@ -23,9 +24,8 @@ bell_state_fini(struct bell_state *state)
     memset(state, 0, sizeof(*state));
 }
 
-/* Takes off what came after the first n items. */
-static void
-cut_state(struct bell_state *state, uint32_t n)
+void
+module_state_cut(struct bell_state *state, uint32_t n)
 {
     while (state->n > n)
         host_free((char *)(uintptr_t)state->items[--state->n].name);
@@ -218,7 +218,7 @@ bell_module_state(const struct bell_module_type *type, const void *module,
         walk_module(type, (char *)(uintptr_t)module, prefix, state);
 
     if (status != BELL_OK)
-        cut_state(state, n_before);
+        module_state_cut(state, n_before);
     return status;
 }
 

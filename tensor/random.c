@@ -84,7 +84,7 @@ random_words(const char *call, struct bell_context *ctx, int64_t n,
         return false;
     }
     tensor_generator_words(ctx, state);
-    leaf = tensor_feed_leaf(ctx, call, UOP_U32, 4, state, NULL);
+    leaf = tensor_feed_leaf(ctx, call, UOP_U32, 4, state, NULL, 0);
     if (!leaf) {
         ctx->rng_calls--;
         return false;

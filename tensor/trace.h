@@ -16,9 +16,10 @@ struct rt_capture;
 /* Most bytes of a feed. */
 #define TENSOR_FEED_BYTES 64
 
-/* The generator's key and number, or an optimiser's rates. */
+/* The generator's key and number, or the rates of an optimiser's group. */
 struct tensor_feed {
     struct bell_optimizer *opt; /* a reference; NULL: the generator */
+    uint32_t group;             /* of the optimiser */
     uint32_t size_bytes;
 };
 
@@ -33,8 +34,8 @@ struct tensor_trace {
  * tensor_leaf, where nothing is captured. */
 const struct uop *tensor_feed_leaf(struct bell_context *ctx, const char *call,
                                    enum uop_dtype dtype, int64_t n,
-                                   const void *data,
-                                   struct bell_optimizer *opt);
+                                   const void *data, struct bell_optimizer *opt,
+                                   uint32_t group);
 
 /* A buffer without memory, and one (the caller's) reference. */
 BELL_MUST_CHECK bell_status tensor_stand_in(
@@ -58,8 +59,10 @@ void tensor_optimizer_retain(struct bell_optimizer *opt);
 void tensor_optimizer_release(struct bell_optimizer *opt);
 /* Was it destroyed? */
 bool tensor_optimizer_is_dead(const struct bell_optimizer *opt);
-/* The rates of the next step, which is counted; or one step back. */
-void tensor_optimizer_advance(struct bell_optimizer *opt, void *out_rates);
-void tensor_optimizer_retreat(struct bell_optimizer *opt);
+/* The rates of a group's next step, which is counted with group 0, the last of
+ * a step's feeds; or one step back. */
+void tensor_optimizer_advance(struct bell_optimizer *opt, uint32_t group,
+                              void *out_rates);
+void tensor_optimizer_retreat(struct bell_optimizer *opt, uint32_t group);
 
 #endif

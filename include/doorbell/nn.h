@@ -1,4 +1,4 @@
-/* Layers with their parameters, and optimisers.
+/* Layers with their parameters. Optimisers are in optim.h.
  *
  * A layer is a plain structure of tensors that live until its _fini call (or
  * the end of their context). Its _init call makes them, with PyTorch's
@@ -21,6 +21,7 @@
 #define BELL_DOORBELL_NN_H
 
 #include "doorbell/module.h"
+#include "doorbell/optim.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -152,66 +153,6 @@ bell_nn_embedding(const struct bell_nn_embedding *layer, struct bell_tensor *x);
 /* Adds the table to the list. */
 BELL_API BELL_MUST_CHECK bell_status bell_nn_embedding_params(
     const struct bell_nn_embedding *layer, struct bell_params *params);
-
-/* ---- optimisers ---- */
-
-struct bell_optimizer;
-
-struct bell_sgd_options {
-    double lr;
-    double momentum, dampening, weight_decay;
-    bool nesterov; /* needs momentum and no dampening */
-};
-
-struct bell_adam_options {
-    double lr;           /* 0 means 0.001 */
-    double beta1, beta2; /* 0 means 0.9 and 0.999 */
-    double eps;          /* 0 means 1e-8 */
-    double weight_decay;
-};
-
-struct bell_rmsprop_options {
-    double lr;    /* 0 means 0.01 */
-    double alpha; /* 0 means 0.99 */
-    double eps;   /* 0 means 1e-8 */
-    double weight_decay, momentum;
-    bool centered;
-};
-
-/* Makes an optimiser of n float tensors of one context; realizes them. They
- * must outlive it. Formulas are PyTorch's; adamw's weight decay acts on the
- * weights alone. float16 and bfloat16 weights have float32 states. */
-BELL_API BELL_MUST_CHECK bell_status bell_sgd_create(
-    struct bell_tensor *const *params, uint32_t n,
-    const struct bell_sgd_options *options, struct bell_optimizer **out_opt);
-/* Adam; weight decay is added to the gradients. */
-BELL_API BELL_MUST_CHECK bell_status bell_adam_create(
-    struct bell_tensor *const *params, uint32_t n,
-    const struct bell_adam_options *options, struct bell_optimizer **out_opt);
-/* AdamW; weight decay acts on the weights alone. */
-BELL_API BELL_MUST_CHECK bell_status bell_adamw_create(
-    struct bell_tensor *const *params, uint32_t n,
-    const struct bell_adam_options *options, struct bell_optimizer **out_opt);
-/* RMSprop, with momentum and centred if the options say so. */
-BELL_API BELL_MUST_CHECK bell_status
-bell_rmsprop_create(struct bell_tensor *const *params, uint32_t n,
-                    const struct bell_rmsprop_options *options,
-                    struct bell_optimizer **out_opt);
-/* Releases its states. NULL is allowed. Before the context's end. */
-BELL_API void bell_optimizer_destroy(struct bell_optimizer *opt);
-
-/* Sets the rate of the steps from now on; compiles nothing anew. */
-BELL_API void bell_optimizer_set_lr(struct bell_optimizer *opt, double lr);
-/* The learning rate now. */
-BELL_API double bell_optimizer_lr(const struct bell_optimizer *opt);
-/* bell_zero_grad on every parameter. */
-BELL_API void bell_optimizer_zero_grad(struct bell_optimizer *opt);
-/* Moves every parameter that has a gradient, and computes in one go: the
- * parameters, the states, the n tensors of `also` (the loss, say), and every
- * tensor that bell_assign changed and that is not computed yet. Queued, does
- * not wait. After a failure nothing has moved. */
-BELL_API BELL_MUST_CHECK bell_status bell_optimizer_step(
-    struct bell_optimizer *opt, struct bell_tensor *const *also, uint32_t n);
 
 #ifdef __cplusplus
 }

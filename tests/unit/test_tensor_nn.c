@@ -410,7 +410,7 @@ test_optimizer_errors(void **state)
     assert_int_equal(bell_backward(loss), BELL_OK);
     host_memory_left = false;
     EXPECT_STATUS(bell_optimizer_step(opt, &loss, 1),
-                  "bell_optimizer_step: no room for 40 bytes");
+                  "bell_optimizer_step: no room for 56 bytes");
     host_memory_left = true;
     EXPECT(p, 1, 2);
     host_fail_after(12, 0);

@@ -119,7 +119,7 @@ struct train {
 static bell_status
 make_net(struct train *train)
 {
-    static const struct bell_adam_options opt = {.beta2 = 0.99};
+    static const struct bell_adam_options opt = {.lr = 1e-3, .beta2 = 0.99};
     struct bell_params *params = &train->net.params;
     uint32_t i;
 

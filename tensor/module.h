@@ -1,0 +1,10 @@
+/* Lists of what has a name. Shared by the files of tensor/ only. */
+#ifndef BELL_TENSOR_MODULE_H
+#define BELL_TENSOR_MODULE_H
+
+#include "doorbell/module.h"
+
+/* Takes off what came after the first n items. */
+void module_state_cut(struct bell_state *state, uint32_t n);
+
+#endif
