@@ -21,6 +21,7 @@
 #define COST_LOAD   10.0                 /* reading one element from memory */
 #define COST_STORE  20.0                 /* writing one */
 #define COST_LAUNCH 60000.0              /* one more kernel */
+#define COST_LONG   500.0  /* of what no two users compute each */
 #define SMALL_WORK  400000.0             /* not worth a second core */
 #define MUCH_MEMORY (UINT64_C(64) << 20) /* bytes: launches may. guess */
 #define MAX_READS   6 /* different reads of one value that is not stored */
@@ -321,7 +322,8 @@ estimate(struct planner *p, uint32_t at)
     }
     find_product(p, at);
     stored = node->product == at ||
-             (node->product != SCHED_NONE && node->n_users > 1);
+             (node->n_users > 1 && (node->product != SCHED_NONE ||
+                                    (node->reduces && node->cost > COST_LONG)));
     node->seen = stored ? one_leaf(p, at) : node->leaves;
     node->seen_cost = stored ? 0 : node->cost;
 }
