@@ -95,6 +95,7 @@ struct lower_target {
 #define LOWER_ATTENDS_HALVES (1u << 0) /* F16 or BF16, widened */
 #define LOWER_ATTENDS_WORDS  (1u << 1) /* F32 */
 #define LOWER_ATTENDS_BACK   (1u << 2) /* gradients too */
+#define LOWER_ATTENDS_FEW    (1u << 3) /* fewer than 16 queries too */
 uint32_t lower_attends(const struct lower_target *target);
 
 /* Is the kernel under `sink` attention of these kinds? */

@@ -12,17 +12,19 @@
 uint32_t
 lower_attends(const struct lower_target *t)
 {
+    uint32_t kinds;
+
     if (!t->is_gpu && !t->no_opts && t->vector_bytes >= 16 && t->has_fma)
         return LOWER_ATTENDS_HALVES | LOWER_ATTENDS_WORDS;
     if (!t->is_gpu || t->no_opts || t->max_threads < 256 ||
         t->max_shared_bytes < MIN_SHARED ||
         (t->warp_lanes != 32 && t->warp_lanes != 64))
         return 0;
+    kinds = LOWER_ATTENDS_HALVES | LOWER_ATTENDS_BACK | LOWER_ATTENDS_FEW;
     /* three kernels are faster if they may use TF32 and this may not */
     return t->is_tf32 && t->matrix_layout == UOP_WMMA_NV
-               ? LOWER_ATTENDS_HALVES | LOWER_ATTENDS_BACK
-               : LOWER_ATTENDS_HALVES | LOWER_ATTENDS_WORDS |
-                     LOWER_ATTENDS_BACK;
+               ? kinds
+               : kinds | LOWER_ATTENDS_WORDS;
 }
 
 bell_status
@@ -33,6 +35,8 @@ expand_attend(struct kernel *k, const struct attend *a,
 
     if (!t->is_gpu)
         return expand_attend_host(k, a, out_sink, program);
+    if (a->is_few)
+        return expand_attend_few(k, a, out_sink, program);
     if (a->v->dtype != UOP_F32 && t->has_wmma_rows &&
         t->matrix_layout == UOP_WMMA_NV && t->matrix_k[UOP_F16] == 16 &&
         t->matrix_k[UOP_BF16] == 16)
@@ -206,11 +210,11 @@ largest(const struct kernel *k, uint64_t set, uint32_t *out)
 }
 
 static bool
-find_ranges(const struct kernel *k, struct attend *a)
+find_ranges(const struct kernel *k, uint32_t kinds, struct attend *a)
 {
     uint64_t q = kernel_deps(k, a->q), key = kernel_deps(k, a->k),
              v = kernel_deps(k, a->v), in = (uint64_t)1 << a->in,
-             j = (uint64_t)1 << a->key, out, columns;
+             j = (uint64_t)1 << a->key, out, columns, rows;
     int64_t wide = a->is_back ? MAX_BACK : MAX_WIDE;
     uint32_t r;
 
@@ -220,10 +224,15 @@ find_ranges(const struct kernel *k, struct attend *a)
         out |= (uint64_t) !(k->reduce_ranges >> r & 1) << r;
     }
     columns = v & out & ~kernel_deps(k, a->seen);
-    if (!largest(k, columns, &a->col) || columns & (columns - 1) ||
-        !largest(k, q & out & ~key & ~v, &a->row))
+    if (!largest(k, columns, &a->col) || columns & (columns - 1))
         return false;
-    a->batch = out & ~columns & ~((uint64_t)1 << a->row);
+    if (!largest(k, q & out & ~key & ~v, &a->row))
+        a->row = ATTEND_NO_ROW;
+    rows = a->row == ATTEND_NO_ROW ? 0 : (uint64_t)1 << a->row;
+    a->is_few = !rows || k->sizes[a->row] < MIN_ROWS;
+    if (a->is_few && (a->is_back || !(kinds & LOWER_ATTENDS_FEW)))
+        return false;
+    a->batch = out & ~columns & ~rows;
     if (a->score2) {
         uint64_t q2 = kernel_deps(k, a->q2), k2 = kernel_deps(k, a->k2),
                  in2 = (uint64_t)1 << a->in2;
@@ -235,8 +244,8 @@ find_ranges(const struct kernel *k, struct attend *a)
     return (q & (in | j)) == in && (key & (in | j)) == (in | j) &&
            (v & (in | j)) == j &&
            (kernel_deps(k, a->store->src[2]) & ~out) == 0 &&
-           k->sizes[a->row] >= MIN_ROWS && k->sizes[a->key] >= MIN_KEYS &&
-           k->sizes[a->in] <= wide && k->sizes[a->col] <= wide;
+           k->sizes[a->key] >= MIN_KEYS && k->sizes[a->in] <= wide &&
+           k->sizes[a->col] <= wide && (!a->is_few || attend_few_fits(k, a));
 }
 
 /* L and M, stored for every row. */
@@ -248,8 +257,7 @@ find_kept(const struct kernel *k, struct attend *a)
     for (i = 1; i < k->sink->n_src; i++) {
         const struct uop *store = k->sink->src[i];
         if (a->is_back || store->n_src != 3 ||
-            kernel_deps(k, store->src[1]) & ~a->batch &
-                ~((uint64_t)1 << a->row))
+            kernel_deps(k, store->src[1]) >> a->col & 1)
             return false;
         if (store->src[2] == a->sum)
             a->kept[0] = store;
@@ -270,7 +278,7 @@ attend_find(const struct kernel *k, uint32_t kinds, struct attend *out)
         return false;
     a.store = k->sink->src[0];
     if (a.store->n_src != 3 || !find_parts(k, kinds, &a) ||
-        !find_ranges(k, &a) || !find_kept(k, &a))
+        !find_ranges(k, kinds, &a) || !find_kept(k, &a))
         return false;
     *out = a;
     return true;

@@ -25,6 +25,10 @@
 
 #include "lower/kernel/kernel.h"
 
+#define ATTEND_NO_ROW   UINT32_MAX
+#define ATTEND_FEW_ROWS 8
+#define ATTEND_FEW_KEYS 32
+
 /* A kernel that is attention. Numbers are of ranges. */
 struct attend {
     const struct uop *store;
@@ -33,7 +37,8 @@ struct attend {
     const struct uop *weight;                  /* E, rounded */
     const struct uop *q, *k, *v;               /* before they are widened */
     uint32_t row, key, in, col;                /* i, j, c, columns of v */
-    uint64_t batch;                            /* other output ranges */
+    bool is_few;    /* rows: at most ATTEND_FEW_ROWS, or one and no range */
+    uint64_t batch; /* other output ranges */
     const struct uop *kept[2]; /* STOREs of L and M; NULL: there is none */
     /* A gradient: max, sum, exp and diff are NULL, seen is W. */
     bool is_back;
@@ -55,7 +60,8 @@ BELL_MUST_CHECK bell_status expand_attend(struct kernel *k,
                                           const struct uop **out_sink,
                                           struct lower_program *program);
 
-/* Its forms: halves by mma.sync, other GPUs and dtypes, the host. */
+/* Its forms: halves by mma.sync, other GPUs and dtypes, the host; and few
+ * queries on a GPU. */
 BELL_MUST_CHECK bell_status expand_attend_nv(struct kernel *k,
                                              const struct attend *a,
                                              const struct uop **out_sink,
@@ -68,5 +74,11 @@ BELL_MUST_CHECK bell_status expand_attend_host(struct kernel *k,
                                                const struct attend *a,
                                                const struct uop **out_sink,
                                                struct lower_program *program);
+BELL_MUST_CHECK bell_status expand_attend_few(struct kernel *k,
+                                              const struct attend *a,
+                                              const struct uop **out_sink,
+                                              struct lower_program *program);
+/* Are the sizes such that this can be? */
+bool attend_few_fits(const struct kernel *k, const struct attend *a);
 
 #endif

@@ -108,8 +108,8 @@ attend_count_tiles(const struct attend_code *w, const struct uop *begin,
                    const struct uop *last, const struct uop **out_first)
 {
     const struct kernel *k = w->e->k;
-    const struct uop *row = k->ranges[w->a->row], *key = k->ranges[w->a->key],
-                     *x = w->a->seen, *cond, *n;
+    const struct uop *key = k->ranges[w->a->key], *x = w->a->seen, *row, *cond,
+                     *n;
 
     n = num(w, (w->n_keys + w->tile - 1) / w->tile);
     *out_first = num(w, 0);
@@ -117,8 +117,9 @@ attend_count_tiles(const struct attend_code *w, const struct uop *begin,
         cond = zero_where(w, x);
     else
         cond = x->op == UOP_WHERE && x->src[1] == low(w) ? x->src[0] : NULL;
-    if (!cond || cond->op != UOP_CMPLT)
+    if (!cond || cond->op != UOP_CMPLT || w->a->row == ATTEND_NO_ROW)
         return n;
+    row = k->ranges[w->a->row];
     if (cond->src[0] == row && cond->src[1] == key) {
         last = op2(w, UOP_ADD, op2(w, UOP_FLOORDIV, last, w->tile), 1);
         return uop_alu2(w->g, UOP_MIN, last, n);
@@ -155,7 +156,8 @@ attend_store_kept(struct attend_code *w, const struct uop *row,
         store = w->a->kept[i];
         if (!store)
             continue;
-        attend_let_range(w, w->a->row, row);
+        if (w->a->row != ATTEND_NO_ROW)
+            attend_let_range(w, w->a->row, row);
         src[0] = store->src[0];
         src[1] = attend_value(w, store->src[1], n_pairs);
         if (i == 1)

@@ -17,10 +17,13 @@
 #include "base/alloc.h"
 #include "lower/lower.h"
 
-#define MAX_DEPTH 16 /* movement ops and conversions above a factor */
-#define MIN_ROWS  16 /* of queries */
-#define MAX_WIDE  256
-#define MAX_STACK 64 /* nodes between the scores and the maximum */
+#define MAX_DEPTH  16 /* movement ops and conversions above a factor */
+#define MIN_ROWS   16 /* of queries */
+#define FEW_KEYS   32 /* that fewer queries take at least */
+#define PART_KEYS  128
+#define PART_ITEMS 128 /* work-items */
+#define MAX_WIDE   256
+#define MAX_STACK  64 /* nodes between the scores and the maximum */
 
 /* One candidate; nodes of the tensor graph. */
 struct match {
@@ -143,14 +146,16 @@ is_inverse(const struct match *m, const struct uop *u)
            u->src[0] == m->exp && uop_reduce_axes(u) == uop_reduce_axes(m->max);
 }
 
-/* Axis *axis of u's source is which of u's? False: none alone. */
+/* Axis *axis of u's source, or the inner part of it that is `size` long, is in
+ * which of u's? False: in none alone. */
 static bool
-move_axis(const struct uop_graph *g, const struct uop *u, uint32_t *axis)
+move_axis(const struct uop_graph *g, const struct uop *u, int64_t size,
+          uint32_t *axis)
 {
     const struct uop_dims *from = uop_shape(g, u->src[0]),
                           *to = uop_shape(g, u);
-    int64_t inner = 1, size = from->d[*axis];
-    uint32_t i;
+    int64_t inner = 1;
+    uint32_t i, from_axis = *axis;
 
     if (u->op == UOP_PERMUTE) {
         for (i = 0; u->arg.dims->d[i] != (int64_t)*axis; i++)
@@ -168,7 +173,8 @@ move_axis(const struct uop_graph *g, const struct uop *u, uint32_t *axis)
             return false;
         *axis = i - 1;
     }
-    return to->d[*axis] == size;
+    return u->op == UOP_RESHAPE ? to->d[*axis] % size == 0
+                                : to->d[*axis] == from->d[from_axis];
 }
 
 /* Is the sum over the keys, E's last axis? */
@@ -176,12 +182,14 @@ static bool
 is_over_keys(const struct sched *s, const struct match *m)
 {
     uint32_t axis = uop_shape(s->g, m->exp)->n - 1, i;
+    int64_t size = uop_shape(s->g, m->exp)->d[axis];
 
     for (i = m->n_chain; i-- > 0;) {
-        if (!move_axis(s->g, m->chain[i], &axis))
+        if (size == 0 || !move_axis(s->g, m->chain[i], size, &axis))
             return false;
     }
-    return uop_reduce_axes(m->out) == 1u << axis;
+    return uop_reduce_axes(m->out) == 1u << axis &&
+           uop_shape(s->g, m->out->src[0])->d[axis] == size;
 }
 
 /* Is factor `side` of the product E, or E / L, as halves? */
@@ -213,14 +221,17 @@ find_factor(const struct sched *s, const struct uop *out, uint32_t side,
 /* Of sizes that make it worth while? (What it has to be exactly is known only
  * when the kernel is there.) */
 static bool
-fits(const struct uop_graph *g, const struct match *m)
+fits(const struct sched *s, const struct match *m)
 {
+    const struct uop_graph *g = s->g;
     const struct uop_dims *rows = uop_shape(g, m->max);
     uint32_t axes = uop_reduce_axes(m->max), last = rows->n - 1;
     int64_t n = numel(g, m->max);
 
-    return rows->n >= 2 && axes == 1u << last &&
-           rows->d[last - 1] >= MIN_ROWS && n &&
+    return rows->n >= 2 && axes == 1u << last && n &&
+           (rows->d[last - 1] >= MIN_ROWS ||
+            (s->target->attends & LOWER_ATTENDS_FEW &&
+             numel(g, m->exp) / n >= FEW_KEYS)) &&
            numel(g, m->out) / n <= MAX_WIDE && numel(g, m->score) &&
            numel(g, m->score->src[0]) / numel(g, m->score) <= MAX_WIDE;
 }
@@ -233,7 +244,7 @@ find_match(const struct sched *s, const struct uop *u, struct match *m)
     if (!is_product(s, u))
         return false;
     for (side = 0; side < 2; side++) {
-        if (find_factor(s, u, side, m) && fits(s->g, m) && is_over_keys(s, m))
+        if (find_factor(s, u, side, m) && fits(s, m) && is_over_keys(s, m))
             return true;
     }
     return false;
@@ -247,6 +258,7 @@ struct list {
     size_t n;
     uint32_t *place; /* by id */
     uint8_t *marks;  /* by place: enum mark */
+    uint8_t *below;  /* by place: of what the root is made */
 };
 
 enum mark {
@@ -365,6 +377,42 @@ mark_inner(const struct sched *s, struct list *l, const struct match *m,
     return is_inner(l, m->exp);
 }
 
+/* The same where L and M are used for something else, whatever it is: they are
+ * kept for it. */
+static bool
+mark_kept(struct list *l, const struct match *m, const struct uop *root)
+{
+    size_t i;
+    uint32_t j;
+
+    memset(l->marks, MARK_NONE, l->n);
+    memset(l->below, 0, l->n);
+    l->below[l->place[root->id]] = 1;
+    for (i = l->place[root->id] + 1; i-- > 0;) {
+        for (j = 0; j < l->u[i]->n_src && l->below[i]; j++)
+            l->below[l->place[l->u[i]->src[j]->id]] = 1;
+    }
+    l->marks[l->place[m->score->id]] = MARK_SCORE;
+    for (i = 0; i < l->n; i++) {
+        const struct uop *u = l->u[i];
+        bool made = false, kept = true;
+        for (j = 0; j < u->n_src; j++) {
+            bool inner = is_inner(l, u->src[j]);
+            made |= inner;
+            kept &= !inner || u->src[j] == m->max ||
+                    (u->src[j]->op == UOP_REDUCE_AXIS &&
+                     u->src[j]->src[0] == m->exp);
+        }
+        if (!made || u == m->out || u == root)
+            continue;
+        if (l->below[i])
+            l->marks[i] = MARK_INNER;
+        else if (!kept)
+            return false;
+    }
+    return is_inner(l, m->exp);
+}
+
 static bell_status
 init_list(struct sched *s, const struct uop *const *roots, uint32_t n_roots,
           struct list *l)
@@ -374,7 +422,8 @@ init_list(struct sched *s, const struct uop *const *roots, uint32_t n_roots,
     BELL_TRY(uop_toposort(s->g, roots, n_roots, &l->u, &l->n));
     l->place = host_alloc(s->g->n_nodes * sizeof(*l->place) + 1);
     l->marks = host_alloc(l->n + 1);
-    if (!l->place || !l->marks)
+    l->below = host_alloc(l->n + 1);
+    if (!l->place || !l->marks || !l->below)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling");
     for (i = 0; i < l->n; i++)
         l->place[l->u[i]->id] = (uint32_t)i;
@@ -387,6 +436,7 @@ fini_list(struct list *l)
     host_free(l->u);
     host_free(l->place);
     host_free(l->marks);
+    host_free(l->below);
 }
 
 /* ---- moving the division ---- */
@@ -438,6 +488,215 @@ divide_behind(struct sched *s, const struct match *m,
     return shaped(s, m->out, UOP_MUL, UOP_F32, arg, product, inverse);
 }
 
+/* ---- parts ---- */
+
+static const struct uop *
+reshape(struct sched *s, const struct uop *u, const int64_t *d, uint32_t n)
+{
+    union uop_arg arg = {.dims = uop_dims(s->g, d, n)};
+
+    if (!arg.dims)
+        return &uop_failed;
+    return uop_new_shaped(s->g, UOP_RESHAPE, u->dtype, arg, &u, 1, arg.dims);
+}
+
+/* u's last axis but `back` becomes n long. */
+static const struct uop *
+resize(struct sched *s, enum uop_op op, const struct uop *u, uint32_t back,
+       int64_t n)
+{
+    const struct uop_dims *from = uop_shape(s->g, u);
+    uint32_t axis = from->n - 1 - back;
+    int64_t d[SCHED_MAX_RANK];
+    union uop_arg arg = {.bits = 0};
+    const struct uop_dims *to;
+
+    memcpy(d, from->d, from->n * sizeof(*d));
+    d[axis] = n;
+    to = uop_dims(s->g, d, from->n);
+    if (!to)
+        return &uop_failed;
+    if (op == UOP_EXPAND)
+        arg.dims = to;
+    else
+        arg.i = uop_reduce_arg(op, 1u << axis);
+    return uop_new_shaped(s->g, op == UOP_EXPAND ? op : UOP_REDUCE_AXIS,
+                          u->dtype, arg, &u, 1, to);
+}
+
+/* Into how many parts to cut the keys, so that each has a work-group, and there
+ * are work-groups for all units: PART_ITEMS of them are worth less than what
+ * joining them takes. 1: not at all. guess: not tried on a card. */
+static int64_t
+count_parts(const struct sched *s, const struct match *m)
+{
+    const struct uop_dims *from = uop_shape(s->g, m->exp);
+    const struct uop *v = still(m->out->src[0]->src[1 - m->side]);
+    int64_t keys = from->d[from->n - 1], parts, best = 1, rows, most, groups;
+
+    rows = from->n > 1 ? from->d[from->n - 2] : 1;
+    if (!(s->target->attends & LOWER_ATTENDS_FEW) || rows >= MIN_ROWS ||
+        from->n + 1 > SCHED_MAX_RANK ||
+        uop_shape(s->g, m->out)->n + 1 > SCHED_MAX_RANK ||
+        sched_dims_vary(s->target, from) ||
+        sched_dims_vary(s->target, uop_shape(s->g, m->out)))
+        return 1;
+    if (v->op == UOP_CAST)
+        v = still(v->src[0]);
+    /* work-groups without parts: of each, all keys and columns */
+    groups =
+        numel(s->g, v) / (keys * (numel(s->g, m->out) / numel(s->g, m->max)));
+    most = keys / PART_KEYS;
+    for (parts = 2; parts <= most; parts++) {
+        if (keys % parts)
+            continue;
+        best = parts;
+        if (groups * parts * PART_ITEMS >= s->target->n_parallel)
+            break;
+    }
+    return groups < 1 || groups * PART_ITEMS >= s->target->n_parallel ? 1
+                                                                      : best;
+}
+
+struct parts {
+    const struct match *m;
+    int64_t n, length;
+    uint32_t axis;                  /* of the product, the keys */
+    const struct uop_dims *scores;  /* E's, cut */
+    const struct uop_dims *product; /* its own, cut */
+};
+
+/* A value of each part of each row, or one of each score, as the product is
+ * that is cut. */
+static const struct uop *
+carry(struct sched *s, const struct parts *p, const struct uop *u, bool cast)
+{
+    const struct uop_dims *whole = uop_shape(s->g, p->m->exp);
+    uint32_t i;
+
+    if (uop_shape(s->g, u) != p->scores)
+        u = resize(s, UOP_EXPAND, u, 0, p->length);
+    u = reshape(s, u, whole->d, whole->n);
+    for (i = p->m->n_chain; i-- > 0;) {
+        const struct uop *c = p->m->chain[i];
+        if (cast || c->op != UOP_CAST)
+            u = shaped(s, c, c->op, cast ? c->dtype : UOP_F32, c->arg, u, NULL);
+    }
+    return reshape(s, u, p->product->d, p->product->n);
+}
+
+/* The same, once for each part. */
+static const struct uop *
+carry_once(struct sched *s, const struct parts *p, const struct uop *u)
+{
+    int64_t cut[2 * SCHED_MAX_RANK];
+    int64_t d[SCHED_MAX_RANK];
+    union uop_arg arg;
+    uint32_t i;
+
+    for (i = 0; i < p->product->n; i++) {
+        cut[2 * i] = 0;
+        cut[2 * i + 1] = d[i] = i == p->axis + 1 ? 1 : p->product->d[i];
+    }
+    arg.dims = uop_dims(s->g, cut, 2 * p->product->n);
+    u = carry(s, p, u, false);
+    if (!arg.dims)
+        return &uop_failed;
+    return uop_new_shaped(s->g, UOP_SHRINK, UOP_F32, arg, &u, 1,
+                          uop_dims(s->g, d, p->product->n));
+}
+
+static const struct uop_dims *
+cut_axis(struct sched *s, const struct uop_dims *dims, uint32_t axis,
+         int64_t parts)
+{
+    int64_t d[SCHED_MAX_RANK + 1];
+    uint32_t i;
+
+    for (i = 0; i <= dims->n; i++)
+        d[i] = dims->d[i > axis ? i - 1 : i];
+    d[axis] = parts;
+    d[axis + 1] = dims->d[axis] / parts;
+    return uop_dims(s->g, d, dims->n + 1);
+}
+
+static const struct uop *
+alu(struct sched *s, enum uop_op op, const struct uop *a, const struct uop *b)
+{
+    return shaped(s, a, op, UOP_F32, (union uop_arg){.bits = 0}, a, b);
+}
+
+/* E of x - max: max has x's shape. */
+static const struct uop *
+make_exp(struct sched *s, const struct match *m, const struct uop *x,
+         const struct uop *max)
+{
+    const struct uop *was = m->exp->src[0];
+
+    x = alu(s, UOP_SUB, x, max);
+    if (was->op == UOP_MUL)
+        x = alu(s, UOP_MUL, x, was->src[1]);
+    return alu(s, UOP_EXP2, x, NULL);
+}
+
+/* u where it is a mean of something, else 0. */
+static const struct uop *
+if_any(struct sched *s, const struct uop *u, const struct uop *sum)
+{
+    const union uop_arg none = {.bits = 0};
+    const struct uop *src[3] = {NULL, u, NULL};
+
+    src[2] = uop_new_shaped(s->g, UOP_CONST, UOP_F32, (union uop_arg){.f = 0},
+                            NULL, 0, uop_dims(s->g, NULL, 0));
+    src[0] = shaped(s, u, UOP_CMPLT, UOP_BOOL, none, src[2], sum);
+    return uop_new_shaped(s->g, UOP_WHERE, UOP_F32, none, src, 3,
+                          uop_shape(s->g, u));
+}
+
+/* Attention of each part of the keys for itself, and their means by what each
+ * has of all E: parts that none of was seen have none. to[] has what nodes
+ * became. */
+static const struct uop *
+attend_parts(struct sched *s, const struct match *m,
+             const struct uop *const *to, const struct list *l, int64_t n)
+{
+    const struct uop *product = m->out->src[0], *was = m->exp->src[0], *x, *v,
+                     *max, *exp, *sum, *out, *share, *all;
+    const struct uop_dims *whole = uop_shape(s->g, m->exp);
+    uint32_t axis = 31u - (uint32_t)__builtin_clz(uop_reduce_axes(m->out));
+    struct parts p = {.m = m, .n = n, .axis = axis};
+    uint32_t back;
+
+    p.scores = cut_axis(s, whole, whole->n - 1, n);
+    p.product = cut_axis(s, uop_shape(s->g, product), axis, n);
+    if (!p.scores || !p.product)
+        return &uop_failed;
+    p.length = p.scores->d[p.scores->n - 1];
+    if (was->op == UOP_MUL)
+        was = was->src[0];
+    x = reshape(s, to[l->place[was->src[0]->id]], p.scores->d, p.scores->n);
+    max = resize(s, UOP_MAX, x, 0, 1);
+    exp = make_exp(s, m, x, resize(s, UOP_EXPAND, max, 0, p.length));
+    sum = resize(s, UOP_ADD, exp, 0, 1);
+    v = to[l->place[product->src[1 - m->side]->id]];
+    v = reshape(s, v, p.product->d, p.product->n);
+    x = carry(s, &p, exp, true);
+    out = alu(s, UOP_MUL, m->side ? v : x, m->side ? x : v);
+    back = p.product->n - 2 - axis;
+    out = resize(s, UOP_ADD, out, back, 1);
+    out = alu(s, UOP_MUL, out, carry_once(s, &p, alu(s, UOP_RECIP, sum, NULL)));
+    /* the share of each part */
+    all = resize(s, UOP_EXPAND, resize(s, UOP_MAX, max, 1, 1), 1, n);
+    share = alu(s, UOP_MUL, sum, make_exp(s, m, max, all));
+    all = resize(s, UOP_EXPAND, resize(s, UOP_ADD, share, 1, 1), 1, n);
+    share = alu(s, UOP_MUL, share, alu(s, UOP_RECIP, all, NULL));
+    out = alu(s, UOP_MUL, if_any(s, out, carry_once(s, &p, sum)),
+              carry_once(s, &p, share));
+    out = resize(s, UOP_ADD, out, back + 1, 1);
+    return reshape(s, out, uop_shape(s->g, m->out)->d,
+                   uop_shape(s->g, m->out)->n);
+}
+
 /* The sum over several axes, of heads that share what it is the gradient of:
  * over the last first, which the scores have, as its own kernel has it. */
 static const struct uop *
@@ -485,7 +744,9 @@ rewrite(struct sched *s, struct list *l, const struct uop **roots,
                         : u;
         if (find_match(s, u, &m) && m.inverse &&
             mark_inner(s, l, &m, u, roots, n_roots, &back)) {
-            to[i] = divide_behind(s, &m, to, l);
+            int64_t parts = count_parts(s, &m);
+            to[i] = parts > 1 ? attend_parts(s, &m, to, l, parts)
+                              : divide_behind(s, &m, to, l);
             for (k = i; k < l->n; k++)
                 splits[k] |= l->marks[k] == MARK_BACK;
         }
@@ -540,7 +801,7 @@ find_root(const struct list *l, const struct match *m)
 
 static void
 note(const struct list *l, const struct match *m, const struct uop *root,
-     bool back, uint8_t *out_roles)
+     bool keeps, uint8_t *out_roles)
 {
     size_t i;
 
@@ -553,7 +814,7 @@ note(const struct list *l, const struct match *m, const struct uop *root,
         else if (l->marks[i] == MARK_BACK)
             out_roles[i] = SCHED_ATTEND_BACK;
         else if (l->marks[i] == MARK_INNER && u->op == UOP_REDUCE_AXIS)
-            out_roles[i] = back ? SCHED_ATTEND_KEPT : SCHED_ATTEND_KEYS;
+            out_roles[i] = keeps ? SCHED_ATTEND_KEPT : SCHED_ATTEND_KEYS;
         else if (l->marks[i] != MARK_NONE)
             out_roles[i] = SCHED_ATTEND_INNER;
     }
@@ -568,7 +829,7 @@ sched_attend_roles(struct sched *s, const struct uop *const *roots,
     bell_status status;
     struct match m;
     uint8_t *roles;
-    bool back;
+    bool keeps;
     size_t i;
 
     status = init_list(s, roots, n_roots, &l);
@@ -579,8 +840,11 @@ sched_attend_roles(struct sched *s, const struct uop *const *roots,
         if (!find_match(s, l.u[i], &m) || m.inverse)
             continue;
         root = find_root(&l, &m);
-        if (root && mark_inner(s, &l, &m, root, roots, n_roots, &back))
-            note(&l, &m, root, back, roles);
+        if (root && mark_inner(s, &l, &m, root, roots, n_roots, &keeps))
+            note(&l, &m, root, keeps, roles);
+        else if (root && s->target->attends & LOWER_ATTENDS_FEW &&
+                 mark_kept(&l, &m, root))
+            note(&l, &m, root, true, roles);
     }
     fini_list(&l);
     *out_roles = roles;

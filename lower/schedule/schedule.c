@@ -18,11 +18,12 @@
 #include "base/log.h"
 #include "lower/lower.h"
 
-#define COST_LOAD   10.0                 /* reading one element from memory */
-#define COST_STORE  20.0                 /* writing one */
-#define COST_LAUNCH 60000.0              /* one more kernel */
-#define COST_LONG   500.0  /* of what no two users compute each */
-#define SMALL_WORK  400000.0             /* not worth a second core */
+#define COST_LOAD   10.0     /* reading one element from memory */
+#define COST_STORE  20.0     /* writing one */
+#define COST_LAUNCH 60000.0  /* one more kernel */
+#define COST_LONG   500.0    /* of what no two users compute each */
+#define COST_SHARED 1000.0   /* of each work-item: less than a launch takes */
+#define SMALL_WORK  400000.0 /* not worth a second core */
 #define MUCH_MEMORY (UINT64_C(64) << 20) /* bytes: launches may. guess */
 #define MAX_READS   6 /* different reads of one value that is not stored */
 
@@ -594,7 +595,10 @@ decide_stores(struct planner *p, uint32_t at)
         is_contraction(p, source_at(p, at, 0)))
         return "a second contraction, in fewer bytes";
     if (node->u->op != UOP_REDUCE_AXIS)
-        return fused > stored ? "cheaper than repeating it" : NULL;
+        return fused > stored && (in_product ||
+                                  fused > COST_SHARED * p->s.target->n_parallel)
+                   ? "cheaper than repeating it"
+                   : NULL;
     if (n > 1)
         return "a reduction read in several ways";
     if (fused > stored)
@@ -788,7 +792,8 @@ keep_node(struct planner *p, uint32_t at)
     uint32_t r, mine = SCHED_NONE;
 
     for (r = node->first_req; r != SCHED_NONE; r = p->reads[r].next) {
-        if (p->kernels[p->reads[r].kernel].is_back)
+        if (p->kernels[p->reads[r].kernel].is_back ||
+            !p->kernels[p->reads[r].kernel].attends)
             continue;
         root = &p->s.nodes[p->kernels[p->reads[r].kernel].node];
         if (mine != SCHED_NONE || p->reads[r].valid ||
@@ -1255,10 +1260,13 @@ sched_build(struct uop_graph *g, const struct uop *const *roots,
         status = build_plan(&p, split, n_roots, &plan);
         again = status == BELL_OK && p.not_attention;
         fini_planner(&p);
-        /* without gradients, then not at all */
-        plain.attends = plain.attends & LOWER_ATTENDS_BACK
-                            ? plain.attends & ~LOWER_ATTENDS_BACK
-                            : 0;
+        /* without few queries, then without gradients, then not at all */
+        if (plain.attends & LOWER_ATTENDS_FEW)
+            plain.attends &= ~LOWER_ATTENDS_FEW;
+        else if (plain.attends & LOWER_ATTENDS_BACK)
+            plain.attends &= ~LOWER_ATTENDS_BACK;
+        else
+            plain.attends = 0;
         target = &plain;
     } while (again);
     host_free(split);

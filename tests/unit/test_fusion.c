@@ -25,12 +25,12 @@
 static const struct device {
     const char *name;
     const char *matrix[3]; /* one of them begins a matrix instruction */
-    uint32_t attention, block, backward, mlp, adam;
+    uint32_t attention, block, backward, mlp, adam, token;
     uint32_t without; /* products of the block's gradients that have none */
 } devices[] = {
-    {"NV@null:h100", {"wgmma.mma_async", "mma.sync"}, 1, 7, 26, 12, 1, 4},
-    {"AMD@null:mi300x", {"llvm.amdgcn.mfma."}, 1, 7, 25, 12, 1, 4},
-    {"AMD@null:rx7900xtx", {"llvm.amdgcn.wmma."}, 1, 7, 25, 12, 1, 4},
+    {"NV@null:h100", {"wgmma.mma_async", "mma.sync"}, 1, 7, 26, 12, 1, 9, 4},
+    {"AMD@null:mi300x", {"llvm.amdgcn.mfma."}, 1, 7, 25, 12, 1, 10, 4},
+    {"AMD@null:rx7900xtx", {"llvm.amdgcn.wmma."}, 1, 7, 25, 12, 1, 10, 4},
 };
 
 static const struct device *device;
@@ -409,6 +409,91 @@ test_block(void **state)
     }
 }
 
+/* ---- a token ---- */
+
+enum {
+    WIDE = 4096,
+    N_HEADS = 32,
+    N_PAIRS = 8, /* heads of keys and values */
+    HEAD = 128,
+    INNER = 14336,
+    N_KEYS = 4096
+};
+
+/* Neighbours of each row of x as points, turned. */
+static struct bell_tensor *
+turn(struct bell_tensor *x, struct bell_tensor *cosine,
+     struct bell_tensor *sine, int64_t n)
+{
+    struct bell_tensor *a, *b;
+
+    x = bell_reshape(x, BELL_DIMS(n, HEAD / 2, 2));
+    a = bell_select(x, 2, 0);
+    b = bell_select(x, 2, 1);
+    x = bell_stack(
+        BELL_TENSORS(bell_sub(bell_mul(a, cosine), bell_mul(b, sine)),
+                     bell_add(bell_mul(a, sine), bell_mul(b, cosine))),
+        2);
+    return bell_cast(bell_reshape(x, BELL_DIMS(n, HEAD)), BELL_BFLOAT16);
+}
+
+/* A layer of Llama-8B for one token behind up to N_KEYS others: what it gives,
+ * and rows for the caches. */
+static void
+make_token(struct bell_tensor *out[3])
+{
+    struct bell_tensor *x = INPUT(1, WIDE), *h, *q, *k, *v, *cosine, *sine,
+                       *own, *seen;
+
+    cosine = bell_cast(INPUT(1, HEAD / 2), BELL_FLOAT32);
+    sine = bell_cast(INPUT(1, HEAD / 2), BELL_FLOAT32);
+    own = bell_cast(INPUT(N_KEYS, 1), BELL_BOOL);
+    seen = bell_cast(INPUT(1, N_KEYS), BELL_BOOL);
+    expect_ok(
+        bell_realize((struct bell_tensor *[]){cosine, sine, own, seen}, 4));
+    h = bell_rms_norm(x, INPUT(WIDE), 1e-5);
+    q = bell_reshape(bell_linear(h, INPUT(WIDE, WIDE), NULL),
+                     BELL_DIMS(N_HEADS, HEAD));
+    q = bell_reshape(turn(q, cosine, sine, N_HEADS),
+                     BELL_DIMS(N_PAIRS, N_HEADS / N_PAIRS, HEAD));
+    k = bell_reshape(bell_linear(h, INPUT(N_PAIRS * HEAD, WIDE), NULL),
+                     BELL_DIMS(N_PAIRS, HEAD));
+    k = bell_reshape(turn(k, cosine, sine, N_PAIRS),
+                     BELL_DIMS(N_PAIRS, 1, HEAD));
+    v = bell_reshape(bell_linear(h, INPUT(N_PAIRS * HEAD, WIDE), NULL),
+                     BELL_DIMS(N_PAIRS, 1, HEAD));
+    out[1] = k;
+    out[2] = v;
+    k = bell_where(own, k, INPUT(N_PAIRS, N_KEYS, HEAD));
+    v = bell_where(own, v, INPUT(N_PAIRS, N_KEYS, HEAD));
+    h = bell_scaled_dot_product_attention(q, k, v, seen, 0, false, 0);
+    h = bell_linear(bell_reshape(h, BELL_DIMS(1, WIDE)), INPUT(WIDE, WIDE),
+                    NULL);
+    x = bell_add(x, h);
+    h = bell_rms_norm(x, INPUT(WIDE), 1e-5);
+    h = bell_mul(bell_silu(bell_linear(h, INPUT(INNER, WIDE), NULL)),
+                 bell_linear(h, INPUT(INNER, WIDE), NULL));
+    out[0] = bell_add(x, bell_linear(h, INPUT(WIDE, INNER), NULL));
+}
+
+static void
+test_token(void **state)
+{
+    struct bell_tensor *out[3];
+    uint64_t before;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(devices); i++) {
+        set_up(&devices[i]);
+        make_token(out);
+        before = n_planned();
+        expect_ok(bell_compile(out, 3));
+        check_most("a layer for a token", n_planned() - before, device->token);
+        bell_context_destroy(ctx);
+    }
+}
+
 /* ---- steps ---- */
 
 static void
@@ -495,6 +580,7 @@ main(void)
         cmocka_unit_test(test_turned_factor),
         cmocka_unit_test(test_turned_rows),
         cmocka_unit_test(test_block),
+        cmocka_unit_test(test_token),
         cmocka_unit_test(test_mlp_step),
         cmocka_unit_test(test_adam),
     };

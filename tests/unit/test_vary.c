@@ -479,8 +479,8 @@ test_train(void **state)
         n_sliced = train(devices[d], false, sliced_losses, &late);
         assert_int_equal(late, 0);
         /* what reads a slice, with constants and with arguments: the first
-         * layer, its gradient, the loss */
-        if (n_sliced != n + 3)
+         * layer, its gradient, the loss, where those are kernels of their own */
+        if (n_sliced < n || n_sliced > n + 3)
             fail_msg("%s: %u kernels by index, %u sliced", devices[d],
                      (unsigned)n, (unsigned)n_sliced);
         for (i = 0; i < N_TRAIN; i++)
