@@ -288,6 +288,9 @@ bell_assign_slice(struct bell_tensor *t, const int64_t *begin, uint32_t n_begin,
     if (tensor_at(t)->flags & TENSOR_WEAK)
         return tensor_fail(tensor_at(t)->ctx, __func__, BELL_BAD_STATE,
                            "to a bell_scalar");
+    if (n_begin && !begin)
+        return tensor_fail(tensor_at(t)->ctx, __func__, BELL_BAD_MISSING,
+                           "the list of begins is NULL");
     bad = n_begin != tensor_at(t)->shape->n ||
           tensor_at(value)->shape->n != tensor_at(t)->shape->n;
     for (i = 0; !bad && i < n_begin; i++)

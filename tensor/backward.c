@@ -60,6 +60,12 @@ find_gradients(const char *call, struct bell_tensor *x, const struct uop *seed,
     bell_status status = BELL_OK;
     uint32_t i;
 
+    if (n && (!targets || !out_grads)) {
+        host_free(nodes);
+        return bell_fail_at(call, BELL_BAD_MISSING,
+                            "%s: the list of %s is NULL", call,
+                            targets ? "results" : "targets");
+    }
     if (!nodes)
         return bell_fail_at(call, BELL_E_NO_MEMORY,
                             "%s: out of memory for %u targets", call, n);

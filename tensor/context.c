@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/once.h"
 #include "tensor/node.h"
 
 #define SCOPE_OWNED UINT32_MAX /* of a gradient: owned by its tensor */
@@ -242,6 +243,32 @@ tensor_next(const struct bell_context *ctx, struct tensor_iter *it)
 
 /* ---- errors ---- */
 
+bell_status
+tensor_context_usable(const char *call, const struct bell_context *ctx)
+{
+    if (__builtin_expect(ctx && ctx->is_live, 1))
+        return BELL_OK;
+    return bell_fail_at(call, ctx ? BELL_BAD_STATE : BELL_BAD_MISSING,
+                        "%s: the context %s", call,
+                        ctx ? "was destroyed" : "is NULL");
+}
+
+void
+tensor_no_info(const char *call, void *out_info, size_t size_bytes)
+{
+    if (out_info)
+        memset(out_info, 0, size_bytes);
+    else
+        (void)bell_fail_at(call, BELL_BAD_MISSING, "%s: the result is NULL",
+                           call);
+}
+
+bool
+tensor_context_check(const char *call, const struct bell_context *ctx)
+{
+    return tensor_context_usable(call, ctx) == BELL_OK;
+}
+
 static struct bell_tensor *
 keep_error(struct bell_context *ctx)
 {
@@ -271,6 +298,12 @@ struct bell_tensor *
 tensor_fail_last(struct bell_context *ctx, const char *call)
 {
     bell_error_prefix("%s", call);
+    return keep_error(ctx);
+}
+
+struct bell_tensor *
+tensor_fail_told(struct bell_context *ctx)
+{
     return keep_error(ctx);
 }
 
@@ -339,6 +372,12 @@ tensor_check_n(const char *call, struct bell_tensor *const *tensors, uint32_t n,
     uint32_t i;
 
     assert(n > 0);
+    if (!tensors) {
+        (void)bell_fail_at(call, BELL_BAD_MISSING,
+                           "%s: the list of tensors is NULL", call);
+        *out = NULL;
+        return false;
+    }
     for (i = 0; i < n && !ctx; i++) {
         t = handle_find(tensors[i]);
         ctx = t ? t->ctx : NULL;
@@ -473,7 +512,7 @@ free_context(struct bell_context *ctx)
     host_free(ctx->rules);
     host_free(ctx->failed_dims);
     host_free(ctx->scopes);
-    host_free(ctx);
+    once_end(ctx, sizeof(*ctx));
 }
 
 bell_status
@@ -482,8 +521,12 @@ bell_context_create(const char *device_name, struct bell_context **out_ctx)
     struct bell_context *ctx;
     bell_status status;
 
+    if (!out_ctx)
+        return bell_fail(BELL_BAD_MISSING,
+                         "bell_context_create: the result is NULL");
+    *out_ctx = NULL;
     BELL_TRY(log_init());
-    ctx = host_calloc(1, sizeof(*ctx));
+    ctx = once_alloc(sizeof(*ctx));
     if (!ctx)
         return bell_fail(BELL_E_NO_MEMORY,
                          "bell_context_create: out of memory");
@@ -497,6 +540,7 @@ bell_context_create(const char *device_name, struct bell_context **out_ctx)
         bell_error_frame(__func__);
         return status;
     }
+    ctx->is_live = true;
     *out_ctx = ctx;
     return BELL_OK;
 }
@@ -504,33 +548,38 @@ bell_context_create(const char *device_name, struct bell_context **out_ctx)
 void
 bell_context_destroy(struct bell_context *ctx)
 {
-    if (ctx && !tensor_device_is_inherited(ctx))
+    if (ctx && tensor_context_check(__func__, ctx) &&
+        !tensor_device_is_inherited(ctx))
         free_context(ctx);
 }
 
 const char *
 bell_context_device(const struct bell_context *ctx)
 {
-    return ctx->device_name;
+    return tensor_context_check(__func__, ctx) ? ctx->device_name : NULL;
 }
 
 bell_status
 bell_context_status(struct bell_context *ctx)
 {
+    BELL_TRY(tensor_context_usable(__func__, ctx));
     return tensor_report(ctx);
 }
 
 struct bell_tensor *
 bell_error_tensor(struct bell_context *ctx)
 {
-    return ctx->error_tensor;
+    return tensor_context_check(__func__, ctx) ? ctx->error_tensor : NULL;
 }
 
 bool
 bell_set_training(struct bell_context *ctx, bool training)
 {
-    bool old = ctx->training;
+    bool old;
 
+    if (!tensor_context_check(__func__, ctx))
+        return false;
+    old = ctx->training;
     ctx->training = training;
     return old;
 }
@@ -538,13 +587,17 @@ bell_set_training(struct bell_context *ctx, bool training)
 bool
 bell_is_training(const struct bell_context *ctx)
 {
-    return ctx->training;
+    return tensor_context_check(__func__, ctx) && ctx->training;
 }
 
 void
 bell_context_get_info(const struct bell_context *ctx,
                       struct bell_context_info *out_info)
 {
+    if (!out_info || !tensor_context_check(__func__, ctx)) {
+        tensor_no_info(__func__, out_info, sizeof(*out_info));
+        return;
+    }
     out_info->n_tensors = ctx->n_tensors;
     out_info->n_scopes = ctx->n_scopes;
     out_info->n_graph_nodes = ctx->graph.n_nodes;
@@ -558,6 +611,7 @@ bell_context_get_info(const struct bell_context *ctx,
 bell_status
 bell_scope_begin(struct bell_context *ctx)
 {
+    BELL_TRY(tensor_context_usable(__func__, ctx));
     tensor_collect(ctx);
     if (host_grow((void **)&ctx->scopes, &ctx->cap_scopes,
                   (size_t)ctx->n_scopes + 1, sizeof(*ctx->scopes)) != 0)
@@ -574,6 +628,7 @@ bell_scope_end(struct bell_context *ctx)
 {
     struct tensor *t;
 
+    BELL_TRY(tensor_context_usable(__func__, ctx));
     if (ctx->n_scopes == ctx->n_base_scopes) {
         tensor_fail(ctx, __func__, BELL_BAD_STATE,
                     "no scope was begun that is still open");

@@ -9,7 +9,7 @@ bell_scalar(struct bell_context *ctx, double value)
 {
     struct bell_tensor *t;
 
-    if (!ctx)
+    if (!tensor_context_check(__func__, ctx))
         return NULL;
     t = tensor_new(ctx, __func__, tn_float(ctx, UOP_F64, value));
     if (!(tensor_at(t)->flags & TENSOR_ERROR))
@@ -22,7 +22,7 @@ bell_scalar_int(struct bell_context *ctx, int64_t value)
 {
     struct bell_tensor *t;
 
-    if (!ctx)
+    if (!tensor_context_check(__func__, ctx))
         return NULL;
     t = tensor_new(ctx, __func__, tn_int(ctx, UOP_I64, value));
     if (!(tensor_at(t)->flags & TENSOR_ERROR))
@@ -38,7 +38,7 @@ make_full(const char *call, struct bell_context *ctx, const int64_t *shape,
 {
     enum uop_dtype type;
 
-    if (!ctx)
+    if (!tensor_context_check(call, ctx))
         return NULL;
     type = tensor_dtype_arg(ctx, call, dtype, UOP_F32);
     if (type == UOP_VOID || !tensor_shape_arg(ctx, call, shape, ndim))
@@ -75,7 +75,7 @@ bell_full_int(struct bell_context *ctx, const int64_t *shape, uint32_t ndim,
     const struct uop *c;
     enum uop_dtype type;
 
-    if (!ctx)
+    if (!tensor_context_check(__func__, ctx))
         return NULL;
     type = tensor_dtype_arg(ctx, __func__, dtype, UOP_I64);
     if (type == UOP_VOID || !tensor_shape_arg(ctx, __func__, shape, ndim))
@@ -163,7 +163,7 @@ bell_arange(struct bell_context *ctx, double start, double stop, double step,
     enum uop_dtype type;
     double n;
 
-    if (!ctx)
+    if (!tensor_context_check(__func__, ctx))
         return NULL;
     type =
         is_whole_number(start) && is_whole_number(stop) && is_whole_number(step)
@@ -195,7 +195,7 @@ bell_linspace(struct bell_context *ctx, double start, double stop,
     enum uop_dtype type, wide;
     double step;
 
-    if (!ctx)
+    if (!tensor_context_check(__func__, ctx))
         return NULL;
     type = tensor_dtype_arg(ctx, __func__, dtype, UOP_F32);
     if (type == UOP_VOID)
@@ -225,7 +225,7 @@ bell_eye(struct bell_context *ctx, int64_t n, int64_t m, enum bell_dtype dtype)
     enum uop_dtype type;
     const struct uop *u;
 
-    if (!ctx)
+    if (!tensor_context_check(__func__, ctx))
         return NULL;
     type = tensor_dtype_arg(ctx, __func__, dtype, UOP_F32);
     if (type == UOP_VOID || !tensor_shape_arg(ctx, __func__, shape, 2))

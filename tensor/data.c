@@ -91,7 +91,7 @@ bell_from_data(struct bell_context *ctx, enum bell_dtype dtype,
 {
     enum uop_dtype type;
 
-    if (!ctx)
+    if (!tensor_context_check(__func__, ctx))
         return NULL;
     type = tensor_dtype_arg(ctx, __func__, dtype, UOP_F32);
     if (type == UOP_VOID || !tensor_shape_arg(ctx, __func__, shape, ndim))
@@ -107,7 +107,7 @@ bell_empty(struct bell_context *ctx, const int64_t *shape, uint32_t ndim,
 {
     enum uop_dtype type;
 
-    if (!ctx)
+    if (!tensor_context_check(__func__, ctx))
         return NULL;
     type = tensor_dtype_arg(ctx, __func__, dtype, UOP_F32);
     if (type == UOP_VOID || !tensor_shape_arg(ctx, __func__, shape, ndim))
@@ -160,6 +160,9 @@ settle_list(const char *call, struct bell_tensor *const *tensors, size_t n)
 {
     size_t i;
 
+    if (n && !tensors)
+        return bell_fail_at(call, BELL_BAD_MISSING,
+                            "%s: the list of tensors is NULL", call);
     for (i = 0; i < n; i++) {
         BELL_TRY(tensor_usable(call, tensors[i]));
         if (tensor_at(tensors[i])->ctx != tensor_at(tensors[0])->ctx)
@@ -243,6 +246,10 @@ bell_read(struct bell_tensor *t, void *dst, size_t size_bytes)
                          (unsigned long long)bell_nbytes(t));
     if (size_bytes == 0)
         return BELL_OK;
+    if (!dst)
+        return bell_fail(BELL_BAD_MISSING,
+                         "bell_read: the room for %zu bytes is NULL",
+                         size_bytes);
     if (tensor_at(t)->ctx->trace)
         return bell_fail(BELL_BAD_STATE,
                          "bell_read: in a function that is captured: the "
@@ -291,7 +298,7 @@ read_converted(const char *call, struct bell_tensor *t, size_t n, double *dst_f,
     size_t i, size_bytes;
     bell_status status;
 
-    assert(!dst_f != !dst_i);
+    assert(!dst_f || !dst_i);
     BELL_TRY(tensor_usable(call, t));
     if (n != bell_numel(t))
         return bell_fail_at(call, BELL_BAD_SIZE,
@@ -299,6 +306,9 @@ read_converted(const char *call, struct bell_tensor *t, size_t n, double *dst_f,
                             "%s, which has %llu",
                             call, n, SHAPE_OF(t),
                             (unsigned long long)bell_numel(t));
+    if (n && !dst_f && !dst_i)
+        return bell_fail_at(call, BELL_BAD_MISSING,
+                            "%s: the room for %zu elements is NULL", call, n);
     dtype = (enum uop_dtype)bell_dtype_of(t);
     size_bytes = bell_nbytes(t);
     raw = host_alloc(size_bytes);
@@ -389,6 +399,10 @@ bell_write(struct bell_tensor *t, const void *data, size_t size_bytes)
                          "which has %llu",
                          size_bytes, SHAPE_OF(t), DTYPE_OF(t),
                          (unsigned long long)bell_nbytes(t));
+    if (size_bytes && !data)
+        return bell_fail(BELL_BAD_MISSING,
+                         "bell_write: the data of %zu bytes is NULL",
+                         size_bytes);
     if (tensor_at(t)->flags & TENSOR_WEAK)
         return bell_fail(BELL_BAD_STATE, "bell_write: to a bell_scalar");
     fresh =

@@ -204,6 +204,10 @@ tensor_axes(struct bell_context *ctx, const char *call, const int64_t *axes,
     uint32_t mask = 0, i;
 
     assert(rank <= TN_MAX_RANK);
+    if (n_axes && !axes) {
+        tensor_fail(ctx, call, BELL_BAD_MISSING, "the list of axes is NULL");
+        return false;
+    }
     for (i = 0; i < n_axes; i++) {
         int axis = tensor_axis(ctx, call, axes[i], rank);
         if (axis < 0)
@@ -231,6 +235,10 @@ tensor_shape_arg(struct bell_context *ctx, const char *call, const int64_t *d,
     if (n > BELL_MAX_RANK) {
         tensor_fail(ctx, call, BELL_BAD_SHAPE, "%u axes, more than %d", n,
                     BELL_MAX_RANK);
+        return false;
+    }
+    if (n && !d) {
+        tensor_fail(ctx, call, BELL_BAD_MISSING, "the shape is NULL");
         return false;
     }
     for (i = 0; i < n; i++) {

@@ -148,6 +148,8 @@ handle_fate(const struct bell_tensor *t, char *buf, size_t size_bytes)
     struct tensor *slot = handle_slot(bits);
     uintptr_t self = slot ? slot->self : 0;
     const char *call = slot ? slot->ended_by : NULL;
+    const struct tensor_chunk *chunk =
+        handle_chunks[(bits & PLACE_MASK) >> HANDLE_CHUNK_SHIFT];
 
     if (!t)
         return "is NULL";
@@ -155,7 +157,9 @@ handle_fate(const struct bell_tensor *t, char *buf, size_t size_bytes)
         generation(bits) > generation(self))
         return "is no tensor";
     if (generation(bits) < generation(self) || !call)
-        return "was ended long ago";
+        return generation(bits) <= chunk->floor
+                   ? "is of a context that was destroyed"
+                   : "was ended long ago";
     snprintf(buf, size_bytes, "was ended by %s", call);
     return buf;
 }

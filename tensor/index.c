@@ -102,9 +102,15 @@ plan_item(struct index_plan *p, const char *call,
         step->count = 1;
         return true;
     } else {
-        if (!item->tensor || tensor_at(item->tensor)->ctx != p->ctx ||
-            (!(tensor_at(item->tensor)->flags & TENSOR_ERROR) &&
-             !uop_dtype_infos[tensor_at(item->tensor)->dtype].is_int)) {
+        const struct tensor *t = handle_find(item->tensor);
+        if (!t && item->tensor) {
+            char fate[HANDLE_FATE];
+            tensor_fail(p->ctx, call, BELL_BAD_STATE, "item %u: the tensor %s",
+                        i, handle_fate(item->tensor, fate, sizeof(fate)));
+            return false;
+        }
+        if (!t || t->ctx != p->ctx ||
+            (!(t->flags & TENSOR_ERROR) && !uop_dtype_infos[t->dtype].is_int)) {
             fail_item(p, call, i, "not an integer tensor of this context");
             return false;
         }
@@ -124,6 +130,11 @@ make_index_plan(struct index_plan *p, const char *call, struct bell_tensor *x,
     uint32_t rank = tensor_at(x)->shape->n, used = 0, axis = 0, i;
     bool seen = false;
 
+    if (n && !items) {
+        tensor_fail(p->ctx, call, BELL_BAD_MISSING,
+                    "the list of items is NULL");
+        return false;
+    }
     for (i = 0; i < n; i++)
         used += items[i].kind != BELL_INDEX_NEW_AXIS &&
                 items[i].kind != BELL_INDEX_ELLIPSIS;

@@ -18,6 +18,7 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "base/once.h"
 #include "tensor/node.h"
 #include "tensor/jit_internal.h"
 #include "tensor/runtime/capture.h"
@@ -67,17 +68,20 @@ bell_jit_create(struct bell_context *ctx, const struct bell_jit_desc *desc,
     struct bell_jit_desc d = {0};
     struct bell_jit *jit;
 
-    if (!ctx || !desc || !out_jit)
-        return bell_fail(BELL_BAD_MISSING, "bell_jit_create: %s is NULL",
-                         !ctx    ? "the context"
-                         : !desc ? "the description"
-                                 : "the result");
+    if (!out_jit)
+        return bell_fail(BELL_BAD_MISSING,
+                         "bell_jit_create: the result is NULL");
+    *out_jit = NULL;
+    BELL_TRY(tensor_context_usable(__func__, ctx));
+    if (!desc)
+        return bell_fail(BELL_BAD_MISSING,
+                         "bell_jit_create: the description is NULL");
     memcpy(&d, desc,
            desc->struct_size < sizeof(d) ? desc->struct_size : sizeof(d));
     if (!d.fn)
         return bell_fail(BELL_BAD_MISSING,
                          "bell_jit_create: the function is NULL");
-    jit = host_calloc(1, sizeof(*jit));
+    jit = once_alloc(sizeof(*jit));
     if (jit) {
         jit->inputs = host_calloc((size_t)d.n_in + 1, sizeof(*jit->inputs));
         jit->outputs = host_calloc((size_t)d.n_out + 1, sizeof(*jit->outputs));
@@ -87,9 +91,10 @@ bell_jit_create(struct bell_context *ctx, const struct bell_jit_desc *desc,
             host_free(jit->inputs);
             host_free(jit->outputs);
         }
-        host_free(jit);
+        once_end(jit, sizeof(*jit));
         return bell_fail(BELL_E_NO_MEMORY, "bell_jit_create: out of memory");
     }
+    jit->is_live = true;
     jit->ctx = ctx;
     jit->desc = d;
     snprintf(jit->name, sizeof(jit->name), "%s", d.name ? d.name : "jit");
@@ -144,14 +149,30 @@ tensor_jits_end(struct bell_context *ctx)
     ctx->jits = NULL;
 }
 
+/* Not NULL, nor destroyed. */
+static bell_status
+jit_usable(const char *call, const struct bell_jit *jit)
+{
+    if (jit && jit->is_live)
+        return BELL_OK;
+    return bell_fail_at(call, jit ? BELL_BAD_STATE : BELL_BAD_MISSING,
+                        "%s: the jit %s", call,
+                        jit ? "was destroyed" : "is NULL");
+}
+
 void
 bell_jit_destroy(struct bell_jit *jit)
 {
     struct bell_jit **at;
 
-    if (!jit || (jit->ctx && tensor_device_is_inherited(jit->ctx)))
+    if (!jit || jit_usable(__func__, jit) != BELL_OK ||
+        (jit->ctx && tensor_device_is_inherited(jit->ctx)))
         return;
-    assert(!jit->is_running);
+    if (jit->is_running) {
+        tensor_fail(jit->ctx, __func__, BELL_BAD_STATE,
+                    "'%s' is destroyed inside its function", jit->name);
+        return;
+    }
     if (jit->ctx) {
         tensor_jit_drop(jit);
         for (at = &jit->ctx->jits; *at != jit; at = &(*at)->next)
@@ -160,7 +181,7 @@ bell_jit_destroy(struct bell_jit *jit)
     }
     host_free(jit->inputs);
     host_free(jit->outputs);
-    host_free(jit);
+    once_end(jit, sizeof(*jit));
 }
 
 void
@@ -169,6 +190,10 @@ bell_jit_get_info(const struct bell_jit *jit, struct bell_jit_info *out_info)
     struct rt_capture_info info = {0};
     uint32_t i;
 
+    if (!out_info || jit_usable(__func__, jit) != BELL_OK) {
+        tensor_no_info(__func__, out_info, sizeof(*out_info));
+        return;
+    }
     if (jit->capture)
         rt_capture_info(jit->capture, &info);
     *out_info = (struct bell_jit_info){
@@ -1049,11 +1074,12 @@ bell_jit_call(struct bell_jit *jit, struct bell_tensor *const *in,
     struct bell_context *ctx;
     uint32_t i;
 
-    if (!jit || (!in && jit->desc.n_in) || (!out && jit->desc.n_out))
-        return bell_fail(BELL_BAD_MISSING, "bell_jit_call: %s is NULL",
-                         !jit                    ? "the jit"
-                         : !in && jit->desc.n_in ? "the list of inputs"
-                                                 : "the list of outputs");
+    BELL_TRY(jit_usable(__func__, jit));
+    if ((!in && jit->desc.n_in) || (!out && jit->desc.n_out))
+        return bell_fail(BELL_BAD_MISSING,
+                         "bell_jit_call: the list of %s is "
+                         "NULL",
+                         !in && jit->desc.n_in ? "inputs" : "outputs");
     ctx = jit->ctx;
     if (!ctx)
         return bell_fail(BELL_BAD_STATE,

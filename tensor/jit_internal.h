@@ -42,6 +42,7 @@ struct jit_made {
 };
 
 struct bell_jit {
+    bool is_live;
     struct bell_context *ctx; /* NULL: it was destroyed */
     struct bell_jit *next;    /* of the context's jits */
     struct bell_jit_desc desc;

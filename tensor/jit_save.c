@@ -102,6 +102,7 @@ handle_value(struct save *s, const struct jit_used *u, uint32_t *out_number)
         host_grow((void **)&s->numbers, &s->cap_numbers, s->n_handles + 1,
                   sizeof(*s->numbers)) != 0)
         return bell_fail(BELL_E_NO_MEMORY, "bell_jit_save: out of memory");
+    BELL_TRY(tensor_usable("bell_jit_save", u->t));
     if (u->is_read) {
         BELL_TRY(tensor_get_buffer("bell_jit_save", u->t, &data));
         if (!data->device_mem)

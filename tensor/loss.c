@@ -596,12 +596,12 @@ bell_nll_loss(struct bell_tensor *log_probs, struct bell_tensor *target,
     struct bell_tensor *out;
     int axis;
 
+    if (weight && !tensor_check3(__func__, log_probs, target, weight, &out))
+        return out;
     axis = class_axis(__func__, log_probs, target, false, reduction, &out);
     if (axis < 0)
         return out;
     ctx = tensor_at(log_probs)->ctx;
-    if (weight && !tensor_check2(__func__, log_probs, weight, &out))
-        return out;
     if (weight &&
         !loss_has_shape(weight, tensor_at(log_probs)->shape->d + axis, 1))
         return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,

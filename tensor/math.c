@@ -39,6 +39,9 @@ bell_math_parse(const char *text, uint32_t *out_math)
     bool is_exact = false;
     size_t len, i;
 
+    if (!text || !out_math)
+        return bell_fail(BELL_BAD_MISSING, "bell_math_parse: %s is NULL",
+                         text ? "the result" : "the text");
     for (;; text += len + 1) {
         len = strcspn(text, ",");
         i = find_word(text, len);
@@ -76,6 +79,7 @@ tensor_math_init(struct bell_context *ctx)
 bell_status
 bell_context_set_math(struct bell_context *ctx, uint32_t math)
 {
+    BELL_TRY(tensor_context_usable(__func__, ctx));
     if (math & ~ALL_MATH)
         return bell_fail(BELL_BAD_VALUE,
                          "bell_context_set_math: 0x%x has bits besides "
@@ -92,11 +96,11 @@ bell_context_set_math(struct bell_context *ctx, uint32_t math)
 uint32_t
 bell_context_device_math(const struct bell_context *ctx)
 {
-    return tensor_device_math(ctx);
+    return tensor_context_check(__func__, ctx) ? tensor_device_math(ctx) : 0;
 }
 
 uint32_t
 bell_context_math(const struct bell_context *ctx)
 {
-    return ctx->math;
+    return tensor_context_check(__func__, ctx) ? ctx->math : 0;
 }

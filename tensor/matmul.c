@@ -390,8 +390,9 @@ bell_einsum(const char *formula, struct bell_tensor *const *tensors, uint32_t n)
     uint32_t i, mask;
     int c;
 
-    if (n == 0) {
-        (void)bell_fail(BELL_BAD_MISSING, "bell_einsum: no operands");
+    if (n == 0 || !formula) {
+        (void)bell_fail(BELL_BAD_MISSING, "bell_einsum: no %s",
+                        formula ? "operands" : "formula");
         return NULL;
     }
     if (!tensor_check_n(__func__, tensors, n, &out))

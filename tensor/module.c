@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/status.h"
 #include "tensor/module.h"
+#include "tensor/tensor_internal.h"
 
 /* Most characters of a name, prefixes and numbers included. */
 #define MAX_NAME 255
@@ -75,8 +76,13 @@ bell_state_add(struct bell_state *state, const char *prefix, const char *name,
 {
     struct bell_state_item item = {.kind = kind, .tensor = t};
 
+    if (!state || !name)
+        return bell_fail(BELL_BAD_MISSING, "bell_state_add: the %s is NULL",
+                         state ? "name" : "list");
     if (!t)
         return BELL_OK;
+    if (!handle_find(t))
+        return tensor_usable(__func__, t);
     return append_item(state, prefix, name, &item);
 }
 

@@ -22,6 +22,21 @@ take_tensor(const char *call, struct bell_tensor *x, struct bell_context **ctx,
     return true;
 }
 
+/* The same for a movement by a list of n numbers. */
+static bool
+take_tensor_by(const char *call, struct bell_tensor *x, const int64_t *list,
+               uint32_t n, struct bell_context **ctx, const struct uop **u,
+               struct bell_tensor **out)
+{
+    if (!take_tensor(call, x, ctx, u, out))
+        return false;
+    if (!n || list)
+        return true;
+    *out = tensor_fail(*ctx, call, BELL_BAD_MISSING,
+                       "the list of %u numbers is NULL", n);
+    return false;
+}
+
 /* ---- reshape and its relatives ---- */
 
 /* Replaces a -1 in d by what makes `numel`; false after a failure. */
@@ -63,7 +78,7 @@ bell_reshape(struct bell_tensor *x, const int64_t *shape, uint32_t ndim)
     struct bell_tensor *out;
     const struct uop *u;
 
-    if (!take_tensor(__func__, x, &ctx, &u, &out))
+    if (!take_tensor_by(__func__, x, shape, ndim, &ctx, &u, &out))
         return out;
     if (ndim > BELL_MAX_RANK)
         return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
@@ -151,7 +166,7 @@ bell_unflatten(struct bell_tensor *x, int axis, const int64_t *sizes,
     uint32_t rank, rest;
     int at;
 
-    if (!take_tensor(__func__, x, &ctx, &u, &out))
+    if (!take_tensor_by(__func__, x, sizes, n_sizes, &ctx, &u, &out))
         return out;
     rank = tensor_at(x)->shape->n;
     at = tensor_axis(ctx, __func__, axis, rank);
@@ -183,7 +198,7 @@ bell_permute(struct bell_tensor *x, const int64_t *order, uint32_t ndim)
     const struct uop *u;
     uint32_t mask, i;
 
-    if (!take_tensor(__func__, x, &ctx, &u, &out))
+    if (!take_tensor_by(__func__, x, order, ndim, &ctx, &u, &out))
         return out;
     if (ndim != tensor_at(x)->shape->n)
         return tensor_fail(ctx, __func__, BELL_BAD_AXIS,
@@ -275,7 +290,7 @@ bell_expand(struct bell_tensor *x, const int64_t *shape, uint32_t ndim)
     uint32_t i, skip;
     bool bad;
 
-    if (!take_tensor(__func__, x, &ctx, &u, &out))
+    if (!take_tensor_by(__func__, x, shape, ndim, &ctx, &u, &out))
         return out;
     bad = ndim > BELL_MAX_RANK || ndim < tensor_at(x)->shape->n;
     skip = ndim - tensor_at(x)->shape->n;
@@ -319,7 +334,7 @@ bell_pad(struct bell_tensor *x, const int64_t *pads, uint32_t n_pads,
     bool bad;
     uint32_t i;
 
-    if (!take_tensor(__func__, x, &ctx, &u, &out))
+    if (!take_tensor_by(__func__, x, pads, n_pads, &ctx, &u, &out))
         return out;
     bad = n_pads != 2 * tensor_at(x)->shape->n;
     for (i = 0; !bad && i < tensor_at(x)->shape->n; i++) {
@@ -352,7 +367,7 @@ bell_shrink(struct bell_tensor *x, const int64_t *bounds, uint32_t n_bounds)
     bool bad;
     uint32_t i;
 
-    if (!take_tensor(__func__, x, &ctx, &u, &out))
+    if (!take_tensor_by(__func__, x, bounds, n_bounds, &ctx, &u, &out))
         return out;
     bad = n_bounds != 2 * tensor_at(x)->shape->n;
     for (i = 0; !bad && i < tensor_at(x)->shape->n; i++)
@@ -376,7 +391,7 @@ bell_repeat(struct bell_tensor *x, const int64_t *counts, uint32_t n_counts)
     uint32_t i, skip;
     bool bad;
 
-    if (!take_tensor(__func__, x, &ctx, &u, &out))
+    if (!take_tensor_by(__func__, x, counts, n_counts, &ctx, &u, &out))
         return out;
     bad = n_counts > BELL_MAX_RANK || n_counts < tensor_at(x)->shape->n;
     skip = n_counts - tensor_at(x)->shape->n;
@@ -568,6 +583,16 @@ bell_stack(struct bell_tensor *const *tensors, uint32_t n, int axis)
     return out;
 }
 
+/* Room for n results. */
+static bool
+has_outputs(const char *call, uint32_t n, struct bell_tensor **out)
+{
+    if (n && !out)
+        (void)bell_fail_at(call, BELL_BAD_MISSING,
+                           "%s: the list of results is NULL", call);
+    return !n || out;
+}
+
 static void
 fill_outputs(struct bell_tensor *t, uint32_t n, struct bell_tensor **out)
 {
@@ -588,7 +613,9 @@ bell_split(struct bell_tensor *x, const int64_t *sizes, uint32_t n, int axis,
     uint32_t i;
     int at;
 
-    if (!take_tensor(__func__, x, &ctx, &u, &error)) {
+    if (!has_outputs(__func__, n, out))
+        return;
+    if (!take_tensor_by(__func__, x, sizes, n, &ctx, &u, &error)) {
         fill_outputs(error, n, out);
         return;
     }
@@ -627,6 +654,8 @@ bell_chunk(struct bell_tensor *x, uint32_t n, int axis,
     uint32_t count = 0;
     int at;
 
+    if (!has_outputs(__func__, n, out))
+        return 0;
     if (!take_tensor(__func__, x, &ctx, &u, &error)) {
         fill_outputs(error, n, out);
         return 0;
@@ -842,6 +871,8 @@ bell_meshgrid(struct bell_tensor *const *tensors, uint32_t n,
     struct bell_tensor *error;
     uint32_t i, j;
 
+    if (!has_outputs(__func__, n, out))
+        return;
     if (!tensor_check_n(__func__, tensors, n, &error)) {
         fill_outputs(error, n, out);
         return;

@@ -20,8 +20,12 @@ bell_params_fini(struct bell_params *params)
 bell_status
 bell_params_add(struct bell_params *params, struct bell_tensor *t)
 {
+    if (!params)
+        return bell_fail(BELL_BAD_MISSING, "bell_params_add: the list is NULL");
     if (!t)
         return BELL_OK;
+    if (!handle_find(t))
+        return tensor_usable(__func__, t);
     if (host_grow((void **)&params->tensors, &params->cap,
                   (size_t)params->n + 1, sizeof(*params->tensors)) != 0)
         return bell_fail(BELL_E_NO_MEMORY,
@@ -101,11 +105,35 @@ release_pair(struct bell_tensor **a, struct bell_tensor **b)
     *a = *b = NULL;
 }
 
+static struct bell_tensor *
+no_layer(const char *call, struct bell_tensor *x)
+{
+    struct bell_tensor *out;
+
+    if (!tensor_check(call, x, &out))
+        return out;
+    return tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_MISSING,
+                       "the layer is NULL");
+}
+
+static bell_status
+begin_init(const char *call, const struct bell_context *ctx,
+           const void *out_layer)
+{
+    if (!out_layer)
+        return bell_fail_at(call, BELL_BAD_MISSING, "%s: the layer is NULL",
+                            call);
+    return tensor_context_usable(call, ctx);
+}
+
 static bell_status
 check_norm_sizes(const char *call, const int64_t *sizes, uint32_t n)
 {
     uint32_t i;
 
+    if (n && !sizes)
+        return bell_fail_at(call, BELL_BAD_MISSING, "%s: the sizes are NULL",
+                            call);
     for (i = 0; i < n; i++) {
         if (sizes[i] < 1)
             return bell_fail_at(call, BELL_BAD_VALUE,
@@ -132,6 +160,7 @@ bell_nn_linear_init(struct bell_context *ctx, int64_t in, int64_t out,
     struct bell_nn_linear layer = {0};
     double bound;
 
+    BELL_TRY(begin_init(__func__, ctx, out_layer));
     BELL_TRY(check_norm_sizes(__func__, shape, 2));
     bound = 1 / sqrt((double)in);
     layer.weight = uniform_param(ctx, shape, 2, bound);
@@ -152,6 +181,8 @@ bell_nn_linear_fini(struct bell_nn_linear *layer)
 struct bell_tensor *
 bell_nn_linear(const struct bell_nn_linear *layer, struct bell_tensor *x)
 {
+    if (!layer)
+        return no_layer(__func__, x);
     return bell_linear(x, layer->weight, layer->bias);
 }
 
@@ -183,6 +214,7 @@ bell_nn_conv2d_init(struct bell_context *ctx, int64_t in, int64_t out,
     int64_t shape[4];
     double bound;
 
+    BELL_TRY(begin_init(__func__, ctx, out_layer));
     BELL_TRY(check_norm_sizes(__func__, given, 5));
     if (in % groups || out % groups)
         return bell_fail(BELL_BAD_VALUE,
@@ -214,6 +246,8 @@ bell_nn_conv2d_fini(struct bell_nn_conv2d *layer)
 struct bell_tensor *
 bell_nn_conv2d(const struct bell_nn_conv2d *layer, struct bell_tensor *x)
 {
+    if (!layer)
+        return no_layer(__func__, x);
     return bell_conv2d(x, layer->weight, layer->bias, &layer->options);
 }
 
@@ -241,6 +275,7 @@ bell_nn_batch_norm_init(struct bell_context *ctx, int64_t channels,
 {
     struct bell_nn_batch_norm layer = {.momentum = 0.1, .eps = 1e-5};
 
+    BELL_TRY(begin_init(__func__, ctx, out_layer));
     BELL_TRY(check_norm_sizes(__func__, &channels, 1));
     layer.weight = own_param(bell_ones(ctx, &channels, 1, BELL_FLOAT32));
     layer.bias = own_param(bell_zeros(ctx, &channels, 1, BELL_FLOAT32));
@@ -314,6 +349,8 @@ bell_nn_batch_norm(const struct bell_nn_batch_norm *layer,
 {
     struct bell_tensor *mean, *var, *out;
 
+    if (!layer)
+        return no_layer(__func__, x);
     if (!tensor_check2(__func__, x, layer->weight, &out))
         return out;
     if (tensor_at(x)->shape->n < 2 ||
@@ -357,6 +394,7 @@ bell_nn_layer_norm_init(struct bell_context *ctx, const int64_t *shape,
 {
     struct bell_nn_layer_norm layer = {.eps = 1e-5};
 
+    BELL_TRY(begin_init(__func__, ctx, out_layer));
     BELL_TRY(check_norm_sizes(__func__, shape, ndim));
     layer.weight = own_param(bell_ones(ctx, shape, ndim, BELL_FLOAT32));
     layer.bias = own_param(bell_zeros(ctx, shape, ndim, BELL_FLOAT32));
@@ -376,6 +414,8 @@ struct bell_tensor *
 bell_nn_layer_norm(const struct bell_nn_layer_norm *layer,
                    struct bell_tensor *x)
 {
+    if (!layer)
+        return no_layer(__func__, x);
     return bell_layer_norm(x, bell_ndim(layer->weight), layer->weight,
                            layer->bias, layer->eps);
 }
@@ -402,6 +442,7 @@ bell_nn_embedding_init(struct bell_context *ctx, int64_t count, int64_t size,
     const int64_t shape[2] = {count, size};
     struct bell_nn_embedding layer = {0};
 
+    BELL_TRY(begin_init(__func__, ctx, out_layer));
     BELL_TRY(check_norm_sizes(__func__, shape, 2));
     layer.weight = own_param(bell_randn(ctx, shape, 2, BELL_FLOAT32));
     BELL_TRY(finish_init(ctx, &layer.weight, 1));
@@ -419,6 +460,8 @@ bell_nn_embedding_fini(struct bell_nn_embedding *layer)
 struct bell_tensor *
 bell_nn_embedding(const struct bell_nn_embedding *layer, struct bell_tensor *x)
 {
+    if (!layer)
+        return no_layer(__func__, x);
     return bell_embedding(x, layer->weight);
 }
 

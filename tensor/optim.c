@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/once.h"
 #include "tensor/elementwise.h"
 #include "tensor/module.h"
 #include "tensor/optim.h"
@@ -32,6 +33,7 @@ struct optim_scaler {
     struct bell_tensor *skipped; /* steps that moved nothing, float64 */
 };
 
+/* At an address that is never used again (base/once.h). */
 struct bell_optimizer {
     struct bell_context *ctx;
     const char *call; /* that made it */
@@ -47,10 +49,50 @@ struct bell_optimizer {
     double clip_norm, clip_value; /* 0: not */
     double t;                     /* steps done */
     uint32_t refcount;            /* its user, and what replays its steps */
-    bool is_dead;                 /* its user has destroyed it */
+    bool is_live;                 /* its user has not destroyed it */
 };
 
 /* ---- life ---- */
+
+/* Not NULL, nor destroyed. */
+static bell_status
+optim_usable(const char *call, const struct bell_optimizer *opt)
+{
+    if (opt && opt->is_live)
+        return BELL_OK;
+    return bell_fail_at(call, opt ? BELL_BAD_STATE : BELL_BAD_MISSING,
+                        "%s: the optimiser %s", call,
+                        opt ? "was destroyed" : "is NULL");
+}
+
+/* Nor its context. */
+static bell_status
+optim_works(const char *call, const struct bell_optimizer *opt)
+{
+    BELL_TRY(optim_usable(call, opt));
+    return tensor_context_usable(call, opt->ctx);
+}
+
+/* What every creation is given first; there is no optimiser yet. */
+static bell_status
+begin_create(const char *call, const void *options,
+             struct bell_optimizer **out_opt)
+{
+    if (out_opt)
+        *out_opt = NULL;
+    if (out_opt && options)
+        return BELL_OK;
+    return bell_fail_at(call, BELL_BAD_MISSING, "%s: %s NULL", call,
+                        out_opt ? "the options are" : "the result is");
+}
+
+/* The optimiser's own, which ended with the context if that did. */
+static void
+release_own(struct bell_tensor *t)
+{
+    if (handle_find(t))
+        bell_tensor_release(t);
+}
 
 static bell_status
 check_optim_params(const struct bell_optimizer *opt, const char *call,
@@ -60,7 +102,7 @@ check_optim_params(const struct bell_optimizer *opt, const char *call,
     const struct tensor *t;
     uint32_t i, k;
 
-    if (n == 0)
+    if (n == 0 || !params)
         return bell_fail_at(call, BELL_BAD_MISSING, "%s: no parameters", call);
     for (i = 0; i < n; i++) {
         BELL_TRY(tensor_usable(call, params[i]));
@@ -126,7 +168,7 @@ drop_groups(struct bell_optimizer *opt, uint32_t n, uint32_t n_groups)
     while (opt->n > n) {
         opt->n--;
         for (k = 0; k < opt->n_states; k++)
-            bell_tensor_release(opt->params[opt->n].states[k]);
+            release_own(opt->params[opt->n].states[k]);
     }
     while (opt->n_groups > n_groups)
         host_free(opt->groups[--opt->n_groups]);
@@ -196,13 +238,14 @@ create_optimizer(const struct bell_optimizer *kind,
     bell_status status;
 
     BELL_TRY(check_optim_params(kind, kind->call, params, n));
-    opt = host_alloc(sizeof(*opt));
+    opt = once_alloc(sizeof(*opt));
     if (!opt)
         return bell_fail_at(kind->call, BELL_E_NO_MEMORY, "%s: out of memory",
                             kind->call);
     *opt = *kind;
     opt->ctx = tensor_at(params[0])->ctx;
     opt->refcount = 1;
+    opt->is_live = true;
     status = add_group(opt, kind->call, params, n, settings);
     if (status != BELL_OK) {
         bell_optimizer_destroy(opt);
@@ -215,17 +258,17 @@ create_optimizer(const struct bell_optimizer *kind,
 void
 bell_optimizer_destroy(struct bell_optimizer *opt)
 {
-    if (!opt)
+    if (!opt || optim_usable(__func__, opt) != BELL_OK)
         return;
     drop_groups(opt, 0, 0);
-    bell_tensor_release(opt->scaler.scale);
-    bell_tensor_release(opt->scaler.good);
-    bell_tensor_release(opt->scaler.skipped);
+    release_own(opt->scaler.scale);
+    release_own(opt->scaler.good);
+    release_own(opt->scaler.skipped);
     host_free(opt->params);
     host_free(opt->groups);
     opt->params = NULL;
     opt->groups = NULL;
-    opt->is_dead = true;
+    opt->is_live = false;
     tensor_optimizer_release(opt);
 }
 
@@ -240,13 +283,13 @@ tensor_optimizer_release(struct bell_optimizer *opt)
 {
     assert(opt->refcount > 0);
     if (--opt->refcount == 0)
-        host_free(opt);
+        once_end(opt, sizeof(*opt));
 }
 
 bool
 tensor_optimizer_is_dead(const struct bell_optimizer *opt)
 {
-    return opt->is_dead;
+    return !opt->is_live;
 }
 
 /* ---- kinds ---- */
@@ -285,6 +328,8 @@ bell_sgd_create(struct bell_tensor *const *params, uint32_t n,
                 const struct bell_sgd_options *options,
                 struct bell_optimizer **out_opt)
 {
+    BELL_TRY(begin_create(__func__, options, out_opt));
+
     const struct bell_optimizer kind = {
         .call = __func__,
         .move = optim_move_sgd,
@@ -314,6 +359,8 @@ create_adam(const char *call, optim_move_fn *move, double eps, bool decoupled,
             const struct bell_adam_options *options,
             struct bell_optimizer **out_opt)
 {
+    BELL_TRY(begin_create(call, options, out_opt));
+
     const struct bell_optimizer kind = {
         .call = call,
         .move = move,
@@ -367,6 +414,8 @@ bell_rmsprop_create(struct bell_tensor *const *params, uint32_t n,
                     const struct bell_rmsprop_options *options,
                     struct bell_optimizer **out_opt)
 {
+    BELL_TRY(begin_create(__func__, options, out_opt));
+
     const struct bell_optimizer kind = {
         .call = __func__,
         .move = optim_move_rmsprop,
@@ -394,6 +443,8 @@ bell_adagrad_create(struct bell_tensor *const *params, uint32_t n,
                     const struct bell_adagrad_options *options,
                     struct bell_optimizer **out_opt)
 {
+    BELL_TRY(begin_create(__func__, options, out_opt));
+
     const struct bell_optimizer kind = {
         .call = __func__,
         .move = optim_move_adagrad,
@@ -421,6 +472,8 @@ bell_lars_create(struct bell_tensor *const *params, uint32_t n,
                  const struct bell_lars_options *options,
                  struct bell_optimizer **out_opt)
 {
+    BELL_TRY(begin_create(__func__, options, out_opt));
+
     const struct bell_optimizer kind = {
         .call = __func__,
         .move = optim_move_lars,
@@ -446,6 +499,8 @@ bell_muon_create(struct bell_tensor *const *params, uint32_t n,
                  const struct bell_muon_options *options,
                  struct bell_optimizer **out_opt)
 {
+    BELL_TRY(begin_create(__func__, options, out_opt));
+
     const struct bell_optimizer kind = {
         .call = __func__,
         .move = optim_move_muon,
@@ -473,8 +528,13 @@ bell_optimizer_add_group(struct bell_optimizer *opt,
                          struct bell_tensor *const *params, uint32_t n,
                          const struct bell_group_options *options)
 {
-    struct optim_settings set = *opt->groups[0];
+    struct optim_settings set;
 
+    BELL_TRY(optim_works(__func__, opt));
+    if (!options)
+        return bell_fail(BELL_BAD_MISSING,
+                         "bell_optimizer_add_group: the options are NULL");
+    set = *opt->groups[0];
     set.lr = options->lr;
     set.weight_decay = options->weight_decay;
     BELL_TRY(check_settings(__func__, &set));
@@ -487,6 +547,8 @@ bell_optimizer_set_lr(struct bell_optimizer *opt, double lr)
 {
     uint32_t i;
 
+    if (optim_usable(__func__, opt) != BELL_OK)
+        return;
     for (i = 0; i < opt->n_groups; i++)
         opt->groups[i]->lr = lr;
 }
@@ -495,20 +557,21 @@ void
 bell_optimizer_set_group_lr(struct bell_optimizer *opt, uint32_t group,
                             double lr)
 {
-    if (group < opt->n_groups)
+    if (optim_usable(__func__, opt) == BELL_OK && group < opt->n_groups)
         opt->groups[group]->lr = lr;
 }
 
 double
 bell_optimizer_lr(const struct bell_optimizer *opt)
 {
-    return opt->groups[0]->lr;
+    return optim_usable(__func__, opt) == BELL_OK ? opt->groups[0]->lr
+                                                  : (double)NAN;
 }
 
 double
 bell_optimizer_next_lr(const struct bell_optimizer *opt, uint32_t group)
 {
-    if (group >= opt->n_groups)
+    if (optim_usable(__func__, opt) != BELL_OK || group >= opt->n_groups)
         return (double)NAN;
     return opt->groups[group]->lr *
            bell_schedule_factor(&opt->schedule, (int64_t)opt->t);
@@ -522,6 +585,7 @@ bell_optimizer_set_schedule(struct bell_optimizer *opt,
     const struct bell_schedule *s = schedule ? schedule : &none;
     bool is_timed = s->kind != BELL_SCHEDULE_CONSTANT;
 
+    BELL_TRY(optim_usable(__func__, opt));
     if ((unsigned)s->kind > BELL_SCHEDULE_ONE_CYCLE)
         return bell_fail(BELL_BAD_VALUE,
                          "bell_optimizer_set_schedule: kind is %d",
@@ -548,6 +612,7 @@ bell_status
 bell_optimizer_set_clip(struct bell_optimizer *opt, double max_norm,
                         double max_value)
 {
+    BELL_TRY(optim_usable(__func__, opt));
     BELL_TRY(
         check_hyper_range(__func__, "max_norm", max_norm, 0, (double)INFINITY));
     BELL_TRY(check_hyper_range(__func__, "max_value", max_value, 0,
@@ -570,6 +635,7 @@ bell_optimizer_set_scaler(struct bell_optimizer *opt,
                     .interval = o->interval ? o->interval : 2000},
     };
 
+    BELL_TRY(optim_works(__func__, opt));
     if (opt->scaler.scale)
         return bell_fail(BELL_BAD_STATE,
                          "bell_optimizer_set_scaler: it has one already");
@@ -599,8 +665,12 @@ bell_optimizer_scale(struct bell_optimizer *opt, struct bell_tensor *loss)
 {
     struct bell_tensor *out;
 
-    if (!tensor_check(__func__, loss, &out) || !opt->scaler.scale)
+    if (!tensor_check(__func__, loss, &out))
         return out;
+    if (optim_works(__func__, opt) != BELL_OK)
+        return tensor_fail_told(tensor_at(loss)->ctx);
+    if (!opt->scaler.scale)
+        return loss;
     if (tensor_at(loss)->dtype != UOP_F64)
         loss = bell_cast(loss, BELL_FLOAT32);
     return bell_mul(loss, opt->scaler.scale);
@@ -609,10 +679,19 @@ bell_optimizer_scale(struct bell_optimizer *opt, struct bell_tensor *loss)
 void
 bell_optimizer_zero_grad(struct bell_optimizer *opt)
 {
+    char fate[HANDLE_FATE];
     uint32_t i;
 
-    for (i = 0; i < opt->n; i++)
-        bell_zero_grad(opt->params[i].t);
+    if (optim_works(__func__, opt) != BELL_OK)
+        return;
+    for (i = 0; i < opt->n; i++) {
+        const struct bell_tensor *t = opt->params[i].t;
+        if (!handle_find(t))
+            tensor_fail(opt->ctx, __func__, BELL_BAD_STATE, "parameter %u %s",
+                        i, handle_fate(t, fate, sizeof(fate)));
+        else
+            bell_zero_grad(opt->params[i].t);
+    }
 }
 
 /* ---- state ---- */
@@ -668,9 +747,17 @@ bell_status
 bell_optimizer_state(struct bell_optimizer *opt, const struct bell_state *names,
                      const char *prefix, struct bell_state *state)
 {
-    uint32_t n_before = state->n;
-    bell_status status = add_opt_state(opt, names, prefix, state);
+    uint32_t n_before;
+    bell_status status;
 
+    BELL_TRY(optim_works(__func__, opt));
+    if (!state || !names)
+        return bell_fail(BELL_BAD_MISSING,
+                         "bell_optimizer_state: the list%s is "
+                         "NULL",
+                         state ? " of names" : "");
+    n_before = state->n;
+    status = add_opt_state(opt, names, prefix, state);
     if (status != BELL_OK)
         module_state_cut(state, n_before);
     return status;
@@ -1003,11 +1090,19 @@ static bell_status
 check_step(const struct bell_optimizer *opt, const char *call,
            struct bell_tensor *const *also, uint32_t n)
 {
+    char fate[HANDLE_FATE];
     uint32_t i, k;
 
+    BELL_TRY(optim_works(call, opt));
     BELL_TRY(tensor_report(opt->ctx));
+    if (n && !also)
+        return bell_fail_at(call, BELL_BAD_MISSING,
+                            "%s: the list of tensors is NULL", call);
     for (i = 0; i < opt->n; i++) {
-        BELL_TRY(tensor_usable(call, opt->params[i].t));
+        if (!handle_find(opt->params[i].t))
+            return bell_fail_at(
+                call, BELL_BAD_STATE, "%s: parameter %u %s", call, i,
+                handle_fate(opt->params[i].t, fate, sizeof(fate)));
         for (k = 0; k < opt->n_states; k++)
             BELL_TRY(tensor_usable(call, opt->params[i].states[k]));
     }

@@ -101,6 +101,8 @@ random_words(const char *call, struct bell_context *ctx, int64_t n,
 void
 bell_manual_seed(struct bell_context *ctx, uint64_t seed)
 {
+    if (!tensor_context_check(__func__, ctx))
+        return;
     if (ctx->trace) {
         tensor_fail(ctx, __func__, BELL_BAD_STATE,
                     "in a function that is captured: replays would not start "
@@ -172,7 +174,7 @@ make_random(const char *call, struct bell_context *ctx, const int64_t *shape,
     const struct uop *words[2], *u;
     enum uop_dtype type;
 
-    if (!ctx)
+    if (!tensor_context_check(call, ctx))
         return NULL;
     type = tensor_dtype_arg(ctx, call, dtype, UOP_F32);
     if (type == UOP_VOID || !tensor_shape_arg(ctx, call, shape, ndim))
@@ -213,7 +215,9 @@ struct bell_tensor *
 bell_uniform(struct bell_context *ctx, const int64_t *shape, uint32_t ndim,
              double low, double high, enum bell_dtype dtype)
 {
-    if (ctx && !(low <= high))
+    if (!tensor_context_check(__func__, ctx))
+        return NULL;
+    if (!(low <= high))
         return tensor_fail(ctx, __func__, BELL_BAD_VALUE, "low is %g, high %g",
                            low, high);
     return make_random(__func__, ctx, shape, ndim, dtype, unit_interval,
@@ -224,7 +228,9 @@ struct bell_tensor *
 bell_normal(struct bell_context *ctx, const int64_t *shape, uint32_t ndim,
             double mean, double std, enum bell_dtype dtype)
 {
-    if (ctx && !(std >= 0))
+    if (!tensor_context_check(__func__, ctx))
+        return NULL;
+    if (!(std >= 0))
         return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
                            "standard deviation %g", std);
     return make_random(__func__, ctx, shape, ndim, dtype, normal_numbers, std,
@@ -264,7 +270,7 @@ bell_randint(struct bell_context *ctx, int64_t low, int64_t high,
     enum uop_dtype type;
     uint64_t range;
 
-    if (!ctx)
+    if (!tensor_context_check(__func__, ctx))
         return NULL;
     type = tensor_dtype_arg(ctx, __func__, dtype, UOP_I64);
     if (type == UOP_VOID || !tensor_shape_arg(ctx, __func__, shape, ndim))
@@ -290,7 +296,7 @@ bell_randperm(struct bell_context *ctx, int64_t n)
 {
     const struct uop *words[2], *key, *order;
 
-    if (!ctx)
+    if (!tensor_context_check(__func__, ctx))
         return NULL;
     if (!tensor_shape_arg(ctx, __func__, &n, 1) ||
         !random_words(__func__, ctx, n, words))
@@ -315,7 +321,7 @@ bell_scaled_uniform(struct bell_context *ctx, const int64_t *shape,
     int64_t n;
     double bound;
 
-    if (!ctx)
+    if (!tensor_context_check(__func__, ctx))
         return NULL;
     if (!tensor_shape_arg(ctx, __func__, shape, ndim))
         return ctx->error_tensor;
@@ -350,7 +356,7 @@ bell_glorot_uniform(struct bell_context *ctx, const int64_t *shape,
 {
     double fan_in, fan_out, bound;
 
-    if (!ctx)
+    if (!tensor_context_check(__func__, ctx))
         return NULL;
     if (!find_fans(__func__, ctx, shape, ndim, &fan_in, &fan_out))
         return ctx->error_tensor;
@@ -365,7 +371,7 @@ bell_kaiming_uniform(struct bell_context *ctx, const int64_t *shape,
 {
     double fan_in, fan_out, bound;
 
-    if (!ctx)
+    if (!tensor_context_check(__func__, ctx))
         return NULL;
     if (!find_fans(__func__, ctx, shape, ndim, &fan_in, &fan_out))
         return ctx->error_tensor;
@@ -380,7 +386,7 @@ bell_kaiming_normal(struct bell_context *ctx, const int64_t *shape,
 {
     double fan_in, fan_out;
 
-    if (!ctx)
+    if (!tensor_context_check(__func__, ctx))
         return NULL;
     if (!find_fans(__func__, ctx, shape, ndim, &fan_in, &fan_out))
         return ctx->error_tensor;

@@ -89,7 +89,9 @@ struct tensor_scope {
 
 /* ---- context ---- */
 
+/* At an address that is never used again (base/once.h). */
 struct bell_context {
+    bool is_live;
     struct uop_graph graph;             /* stage T */
     const struct uop_dims *scalar_dims; /* () in graph */
     struct uop_dims *failed_dims;       /* "shape" of uop_failed: see node.h */
@@ -206,6 +208,17 @@ const struct uop *tensor_node(const struct bell_tensor *t);
 /* The same for a use that computes: an 8-bit float is float32 there. */
 const struct uop *tensor_wide_node(const struct bell_tensor *t);
 
+/* Whether the context may be used by `call`: not NULL, nor destroyed. If not,
+ * that is the thread's last failure. */
+bool tensor_context_check(const char *call, const struct bell_context *ctx);
+/* The same with the failure's status. */
+BELL_MUST_CHECK bell_status
+tensor_context_usable(const char *call, const struct bell_context *ctx);
+
+/* What a call without a status gives in place of information: zeros. NULL is a
+ * failure of `call`. */
+void tensor_no_info(const char *call, void *out_info, size_t size_bytes);
+
 /* Records the context's first failure (message "call: text") and returns the
  * error tensor. */
 struct bell_tensor *tensor_fail(struct bell_context *ctx, const char *call,
@@ -214,6 +227,8 @@ struct bell_tensor *tensor_fail(struct bell_context *ctx, const char *call,
 /* The same with the message that is in the thread's error record. */
 struct bell_tensor *tensor_fail_last(struct bell_context *ctx,
                                      const char *call);
+/* The same with that message as it is: its call is in it. */
+struct bell_tensor *tensor_fail_told(struct bell_context *ctx);
 /* What a status-returning call does first: reports ctx->error and forgets
  * it. */
 BELL_MUST_CHECK bell_status tensor_report(struct bell_context *ctx);

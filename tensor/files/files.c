@@ -261,9 +261,14 @@ struct bell_tensor *
 bell_file_tensor(struct bell_context *ctx, const struct bell_file *file,
                  const char *name)
 {
-    const struct file_tensor *tensor = find_tensor(file, name);
+    const struct file_tensor *tensor;
     const struct bell_file_entry *entry;
 
+    if (!tensor_context_check(__func__, ctx))
+        return NULL;
+    if (!file)
+        return tensor_fail(ctx, __func__, BELL_BAD_MISSING, "the file is NULL");
+    tensor = find_tensor(file, name);
     if (!tensor)
         return tensor_fail(ctx, __func__, BELL_BAD_NAME,
                            "%s: no tensor '%.80s'", file->path,

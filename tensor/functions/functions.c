@@ -251,6 +251,9 @@ bell_function_call(struct bell_context *ctx, struct bell_call *call)
     struct arena arena;
     bell_status status;
 
+    if (!call || !call->function)
+        return bell_fail(BELL_BAD_MISSING, "bell_function_call: the %s is NULL",
+                         call ? "function" : "call");
     call->n_results = 0;
     call->bad_arg = -1;
     BELL_TRY(bell_context_status(ctx));

@@ -263,9 +263,10 @@ tensor_device_is_null(const struct bell_context *ctx)
 void
 bell_context_stats(const struct bell_context *ctx, struct bell_stats *out_stats)
 {
-    const struct tensor_runtime *rt = ctx->runtime;
-
-    *out_stats = rt->stats;
+    if (out_stats && tensor_context_check(__func__, ctx))
+        *out_stats = ctx->runtime->stats;
+    else
+        tensor_no_info(__func__, out_stats, sizeof(*out_stats));
 }
 
 /* ---- buffers ---- */

@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""Calls of every public function that is given tensors or a context.
+
+usage: misuse_gen.py HEADER... > misuse_calls.h
+
+Of each a C function that makes the call with what a struct misuse says: its
+number k is NULL where the k-th pointer is told to be.
+"""
+import re
+import sys
+
+SKIP = {'bell_context_create': 'makes a context'}
+TENSOR = re.compile(r'^(const )?struct bell_tensor \*$')
+LIST = re.compile(r'^struct bell_tensor \*const \*$')
+NUMBERS = {'bool': 'false', 'int': '0', 'double': '0.5', 'size_t': '8'}
+
+
+def without_comments(text):
+    text = re.sub(r'/\*.*?\*/', '', text, flags=re.S)
+    return re.sub(r'//[^\n]*', '', text)
+
+
+def functions(text):
+    for match in re.finditer(
+            r'BELL_API\b([^;{}]*?)\b(bell_\w+)\s*\(([^;]*?)\)\s*;', text, re.S):
+        result = ' '.join(match[1].replace('BELL_MUST_CHECK', '').split())
+        params = ' '.join(match[3].split())
+        if '(*' in params or '...' in params:
+            continue
+        yield result, match[2], [] if params == 'void' else params.split(', ')
+
+
+def kind(param):
+    match = re.match(r'(.*?)(\w+)(\[\w*\])?$', param)
+    kind = match[1].strip()
+    return kind + ' *' if match[3] else kind
+
+
+def is_tensor(kind):
+    return TENSOR.match(kind) or LIST.match(kind)
+
+
+def value(kind, tensors, pointers, whole):
+    """What to pass for a parameter; counts tensors and pointers."""
+    if TENSOR.match(kind):
+        tensors.append(kind)
+        return f'misuse_tensor(m, {len(tensors) - 1})'
+    if not kind.endswith('*') and not LIST.match(kind):
+        if kind.startswith('enum '):
+            return f'({kind})0'
+        if kind.startswith('struct '):
+            return f'({kind}){{0}}'
+        return NUMBERS.get(kind, '1')
+    if LIST.match(kind):
+        tensors.append(kind)
+        text = f'misuse_list(m, {len(tensors) - 1})'
+    elif kind.endswith('struct bell_context *'):
+        return 'm->ctx'
+    elif kind == 'const struct bell_index_item *':
+        tensors.append(kind)
+        text = f'misuse_items(m, {len(tensors) - 1})'
+    elif kind == 'const char *':
+        text = '"x"'
+    elif kind == 'const int64_t *':
+        text = 'misuse_ones'
+    else:
+        name = re.match(r'(?:const )?struct (\w+) \*$', kind)
+        if name and name[1] not in whole:
+            return 'NULL'
+        text = f'misuse_room(m, {len(pointers)})'
+    pointers.append(kind)
+    return f'misuse_pointer(m, {len(pointers) - 1}, {text})'
+
+
+def main():
+    texts = [without_comments(open(name).read()) for name in sys.argv[1:]]
+    whole = set(re.findall(r'struct (\w+) \{', ' '.join(texts)))
+    rows = []
+    for text in texts:
+        for result, name, params in functions(text):
+            kinds = [kind(param) for param in params]
+            if name in SKIP or not any(
+                    is_tensor(k) or 'bell_context *' in k for k in kinds):
+                continue
+            tensors, pointers = [], []
+            call = ', '.join(
+                value(k, tensors, pointers, whole) for k in kinds)
+            call = f'{name}({call})'
+            print(f'static bool\ncall_{name}(struct misuse *m)\n{{')
+            if result == 'bell_status':
+                print(f'    return {call} != BELL_OK;')
+            elif TENSOR.match(result + ('' if result.endswith('*') else ' ')):
+                print(f'    return bell_is_error({call});')
+            else:
+                print(f'    (void)m;\n    (void){call};\n    return false;')
+            print('}\n')
+            has_ctx = any('bell_context *' in k for k in kinds)
+            has_object = any(
+                re.match(r'(const )?struct (?!bell_tensor|bell_context'
+                         r'|bell_index_item)\w+ \*$', k) for k in kinds)
+            rows.append(f'    {{"{name}", call_{name}, {len(tensors)}, '
+                        f'{len(pointers)}, {str(has_ctx).lower()}, '
+                        f'{str(has_object).lower()}}},')
+    print('static const struct misuse_call misuse_calls[] = {')
+    print('\n'.join(rows))
+    print('};')
+
+
+main()

@@ -1,0 +1,487 @@
+/* Every public call with what it must not be given: handles that ended,
+ * contexts that were destroyed, NULL. An error each time, by its name, and
+ * never a crash (misuse_gen.py). Below: objects that are no tensors. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <threads.h>
+
+#include "base/bits.h"
+#include "doorbell/files.h"
+#include "doorbell/functions.h"
+#include "doorbell/jit.h"
+#include "doorbell/module.h"
+#include "doorbell/nn.h"
+#include "doorbell/ops.h"
+#include "doorbell/stats.h"
+
+#define MAX_LIST  4
+#define ROOM      4096
+#define MAX_ROOMS 8
+
+/* What a call is given. */
+struct misuse {
+    struct bell_context *ctx;
+    struct bell_tensor *good, *bad;
+    uint32_t bad_tensor;   /* which tensor is the bad one; UINT32_MAX: all */
+    uint32_t null_pointer; /* which other pointer is NULL */
+    struct bell_tensor *lists[MAX_ROOMS][MAX_LIST];
+    struct bell_index_item items[MAX_LIST];
+    uint64_t rooms[MAX_ROOMS][ROOM / 8];
+};
+
+struct misuse_call {
+    const char *name;
+    bool (*make)(struct misuse *m); /* whether it returned a failure */
+    uint32_t n_tensors, n_pointers;
+    bool has_ctx, has_object; /* what else it is given is empty or NULL */
+};
+
+static const int64_t misuse_ones[16] = {1, 1, 1, 1, 1, 1, 1, 1,
+                                        1, 1, 1, 1, 1, 1, 1, 1};
+
+static struct bell_tensor *
+misuse_tensor(struct misuse *m, uint32_t i)
+{
+    return m->bad_tensor == UINT32_MAX || m->bad_tensor == i ? m->bad : m->good;
+}
+
+static void *
+misuse_list(struct misuse *m, uint32_t i)
+{
+    uint32_t k;
+
+    for (k = 0; k < MAX_LIST; k++)
+        m->lists[i][k] = misuse_tensor(m, i);
+    return m->lists[i];
+}
+
+static void *
+misuse_items(struct misuse *m, uint32_t i)
+{
+    uint32_t k;
+
+    for (k = 0; k < MAX_LIST; k++)
+        m->items[k] = bell_by(misuse_tensor(m, i));
+    return m->items;
+}
+
+static void *
+misuse_room(struct misuse *m, uint32_t i)
+{
+    memset(m->rooms[i], 0, sizeof(m->rooms[i]));
+    return m->rooms[i];
+}
+
+static void *
+misuse_pointer(const struct misuse *m, uint32_t i, const void *pointer)
+{
+    return m->null_pointer == i ? NULL : (void *)(uintptr_t)pointer;
+}
+
+#include "misuse_calls.h"
+
+static void
+expect_ok(bell_status status)
+{
+    if (status != BELL_OK)
+        fail_msg("%s", bell_error_last()->message);
+}
+
+static struct bell_context *
+open_cpu(void)
+{
+    struct bell_context *ctx;
+
+    expect_ok(bell_context_create("CPU", &ctx));
+    return ctx;
+}
+
+/* Fails with `text` in the message. */
+static void
+expect_failure(bell_status status, const char *text)
+{
+    assert_int_not_equal(status, BELL_OK);
+    if (!strstr(bell_error_last()->message, text))
+        fail_msg("'%s' is not in '%s'", text, bell_error_last()->message);
+    bell_error_clear();
+}
+
+static void
+expect_told(const char *text)
+{
+    expect_failure(bell_error_last()->status, text);
+}
+
+/* Calls that answer a question about an ended handle without an error. */
+static bool
+only_asks(const char *name)
+{
+    return strcmp(name, "bell_is_error") == 0;
+}
+
+/* Frees what a call that did not fail has put into a list. */
+static void
+empty_lists(const struct misuse_call *call, struct misuse *m)
+{
+    if (strcmp(call->name, "bell_state_add") == 0)
+        bell_state_fini((struct bell_state *)(void *)m->rooms[0]);
+    if (strcmp(call->name, "bell_params_add") == 0)
+        bell_params_fini((struct bell_params *)(void *)m->rooms[0]);
+}
+
+/* Makes the call; it must fail, with a reason that has `text`, if any. Returns
+ * 1 if it did not. */
+static int
+must_fail(const struct misuse_call *call, struct misuse *m,
+          struct bell_context *told, const char *text)
+{
+    const char *message = bell_error_last()->message;
+    bool failed;
+
+    if (getenv("BELL_TEST_NAMES"))
+        fprintf(stderr, "%s tensor %d pointer %d\n", call->name,
+                (int)m->bad_tensor, (int)m->null_pointer);
+    bell_error_clear();
+    failed = call->make(m);
+    empty_lists(call, m);
+    failed |= bell_error_last()->status != BELL_OK;
+    if (told && bell_context_status(told) != BELL_OK)
+        failed = true;
+    if (only_asks(call->name) || !text || (failed && strstr(message, text)))
+        return 0;
+    fprintf(stderr, "%s, tensor %d: %s\n", call->name, (int)m->bad_tensor,
+            failed ? message : "no failure");
+    return 1;
+}
+
+static struct misuse *
+make_misuse(void)
+{
+    struct misuse *m = calloc(1, sizeof(*m));
+
+    assert_non_null(m);
+    m->bad_tensor = m->null_pointer = UINT32_MAX - 1;
+    m->ctx = open_cpu();
+    m->good = bell_full(m->ctx, BELL_DIMS(1, 1), 1, BELL_FLOAT32);
+    return m;
+}
+
+static void
+test_ended_tensors(void **state)
+{
+    struct misuse *m = make_misuse();
+    int n_bad = 0;
+    size_t i;
+    uint32_t k;
+
+    (void)state;
+    expect_ok(bell_scope_begin(m->ctx));
+    m->bad = bell_zeros(m->ctx, BELL_DIMS(1, 1), BELL_FLOAT32);
+    expect_ok(bell_scope_end(m->ctx));
+    for (i = 0; i < ARRAY_LEN(misuse_calls); i++) {
+        const struct misuse_call *call = &misuse_calls[i];
+        if (!call->n_tensors)
+            continue;
+        expect_ok(bell_scope_begin(m->ctx));
+        m->bad_tensor = UINT32_MAX;
+        n_bad += must_fail(call, m, m->ctx, call->has_object ? "" : "ended");
+        for (k = 0; call->n_tensors > 1 && k < call->n_tensors; k++) {
+            m->bad_tensor = k;
+            n_bad +=
+                must_fail(call, m, m->ctx, call->has_object ? "" : "ended");
+        }
+        expect_ok(bell_scope_end(m->ctx));
+    }
+    bell_context_destroy(m->ctx);
+    free(m);
+    assert_int_equal(n_bad, 0);
+}
+
+static void
+test_destroyed_contexts(void **state)
+{
+    struct misuse *m = make_misuse();
+    int n_bad = 0;
+    size_t i;
+
+    (void)state;
+    m->bad = bell_zeros(m->ctx, BELL_DIMS(1, 1), BELL_FLOAT32);
+    m->bad_tensor = UINT32_MAX;
+    bell_context_destroy(m->ctx);
+    for (i = 0; i < ARRAY_LEN(misuse_calls); i++) {
+        const struct misuse_call *call = &misuse_calls[i];
+        n_bad += must_fail(call, m, NULL,
+                           call->has_object ? ""
+                           : call->has_ctx  ? "the context was destroyed"
+                                            : "ended by bell_context_destroy");
+    }
+    free(m);
+    assert_int_equal(n_bad, 0);
+}
+
+static void
+test_null(void **state)
+{
+    struct misuse *m = make_misuse();
+    struct bell_context *ctx = m->ctx;
+    int n_bad = 0;
+    size_t i;
+    uint32_t k;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(misuse_calls); i++) {
+        const struct misuse_call *call = &misuse_calls[i];
+        if (strcmp(call->name, "bell_context_destroy") == 0)
+            continue;
+        expect_ok(bell_scope_begin(ctx));
+        for (k = 0; k < call->n_tensors; k++) {
+            m->bad_tensor = k;
+            n_bad += must_fail(call, m, ctx, NULL);
+        }
+        m->bad_tensor = UINT32_MAX - 1;
+        for (k = 0; k < call->n_pointers; k++) {
+            m->null_pointer = k;
+            n_bad += must_fail(call, m, ctx, NULL);
+        }
+        m->null_pointer = UINT32_MAX - 1;
+        if (call->has_ctx) {
+            m->ctx = NULL;
+            n_bad += must_fail(call, m, ctx,
+                               call->has_object ? "" : "the context is NULL");
+            m->ctx = ctx;
+        }
+        if (bell_scope_end(ctx) != BELL_OK)
+            bell_error_clear();
+    }
+    bell_context_destroy(ctx);
+    free(m);
+    assert_int_equal(n_bad, 0);
+}
+
+/* ---- contexts, optimisers, jits ---- */
+
+static void
+test_contexts(void **state)
+{
+    struct bell_context *ctx, *other;
+    struct bell_tensor *t;
+
+    (void)state;
+    expect_failure(bell_context_create("CPU", NULL), "the result is NULL");
+    expect_failure(bell_context_create(NULL, NULL), "the result is NULL");
+    ctx = (struct bell_context *)&t;
+    expect_failure(bell_context_create("NO:SUCH", &ctx), "NO");
+    assert_null(ctx);
+    ctx = open_cpu();
+    t = bell_zeros(ctx, BELL_DIMS(3), BELL_FLOAT32);
+    bell_context_destroy(ctx);
+    bell_context_destroy(ctx);
+    expect_told("bell_context_destroy: the context was destroyed");
+    other = open_cpu();
+    assert_ptr_not_equal(ctx, other);
+    expect_failure(bell_scope_begin(ctx), "the context was destroyed");
+    expect_failure(bell_realize1(t), "ended by bell_context_destroy");
+    assert_true(bell_is_error(
+        bell_add(bell_zeros(other, BELL_DIMS(3), BELL_FLOAT32), t)));
+    expect_failure(bell_context_status(other),
+                   "bell_add: tensor argument 2 is of a context that was "
+                   "destroyed");
+    bell_context_destroy(other);
+}
+
+/* Kept from two scopes deep: one scope further out, and no more. */
+static void
+test_keep_two_deep(void **state)
+{
+    struct bell_context *ctx = open_cpu();
+    struct bell_tensor *t, *forever;
+    double value;
+
+    (void)state;
+    expect_ok(bell_scope_begin(ctx));
+    expect_ok(bell_scope_begin(ctx));
+    t = bell_keep(bell_full(ctx, BELL_NO_DIMS, 3, BELL_FLOAT32));
+    forever = bell_keep_forever(bell_full(ctx, BELL_NO_DIMS, 4, BELL_FLOAT32));
+    expect_ok(bell_scope_end(ctx));
+    expect_ok(bell_item_f64(t, &value));
+    assert_true(value == 3);
+    expect_ok(bell_scope_end(ctx));
+    expect_failure(bell_item_f64(t, &value),
+                   "bell_item_f64: the tensor was ended by bell_scope_end");
+    (void)bell_keep(t);
+    expect_failure(bell_context_status(ctx),
+                   "bell_keep: tensor argument 1 was ended by bell_scope_end");
+    expect_ok(bell_item_f64(forever, &value));
+    assert_true(value == 4);
+    bell_context_destroy(ctx);
+}
+
+static void
+test_optimisers(void **state)
+{
+    struct bell_context *ctx = open_cpu();
+    struct bell_tensor *w = bell_requires_grad(
+        bell_contiguous(bell_ones(ctx, BELL_DIMS(3), BELL_FLOAT32)), true);
+    struct bell_tensor *ints = bell_ones(ctx, BELL_DIMS(3), BELL_INT32);
+    struct bell_sgd_options sgd = {.lr = 0.1};
+    struct bell_adam_options adam = {.lr = -1};
+    struct bell_optimizer *opt = (struct bell_optimizer *)&ctx;
+
+    (void)state;
+    expect_failure(bell_adam_create(&w, 1, &adam, &opt), "lr is -1");
+    assert_null(opt);
+    expect_failure(bell_sgd_create(&ints, 1, &sgd, &opt), "float");
+    assert_null(opt);
+    expect_failure(bell_optimizer_step(opt, NULL, 0), "the optimiser is NULL");
+    bell_optimizer_zero_grad(NULL);
+    expect_told("bell_optimizer_zero_grad: the optimiser is NULL");
+    expect_failure(bell_sgd_create(&w, 1, NULL, &opt), "options are NULL");
+    expect_failure(bell_sgd_create(&w, 1, &sgd, NULL), "result is NULL");
+    expect_failure(bell_sgd_create(NULL, 1, &sgd, &opt), "no parameters");
+
+    expect_ok(bell_sgd_create(&w, 1, &sgd, &opt));
+    expect_failure(bell_optimizer_step(opt, NULL, 1), "is NULL");
+    expect_ok(bell_backward(bell_sum(w, NULL, 0, false)));
+    expect_ok(bell_optimizer_step(opt, NULL, 0));
+    bell_tensor_release(w);
+    expect_failure(bell_optimizer_step(opt, NULL, 0),
+                   "parameter 0 was ended by bell_tensor_release");
+    bell_optimizer_zero_grad(opt);
+    expect_failure(bell_context_status(ctx),
+                   "parameter 0 was ended by bell_tensor_release");
+    bell_optimizer_destroy(opt);
+    bell_optimizer_destroy(opt);
+    expect_told("bell_optimizer_destroy: the optimiser was destroyed");
+    expect_failure(bell_optimizer_step(opt, NULL, 0), "was destroyed");
+
+    w = bell_requires_grad(
+        bell_contiguous(bell_ones(ctx, BELL_DIMS(3), BELL_FLOAT32)), true);
+    adam.lr = 0.1;
+    expect_ok(bell_adam_create(&w, 1, &adam, &opt));
+    bell_context_destroy(ctx);
+    expect_failure(bell_optimizer_step(opt, NULL, 0),
+                   "bell_optimizer_step: the context was destroyed");
+    bell_optimizer_destroy(opt);
+    assert_int_equal(bell_error_last()->status, BELL_OK);
+}
+
+static bell_status
+twice(struct bell_context *ctx, void *user, struct bell_tensor *const *in,
+      struct bell_tensor **out)
+{
+    (void)ctx;
+    if (user)
+        bell_jit_destroy(*(struct bell_jit **)user);
+    out[0] = bell_add(in[0], in[0]);
+    return BELL_OK;
+}
+
+static void
+test_jits(void **state)
+{
+    struct bell_context *ctx = open_cpu();
+    struct bell_tensor *x = bell_ones(ctx, BELL_DIMS(2), BELL_FLOAT32), *y;
+    struct bell_jit *jit = (struct bell_jit *)&ctx;
+    struct bell_jit_desc desc = {sizeof(desc), "twice", twice, NULL, 1, 1};
+    struct bell_jit_info info;
+
+    (void)state;
+    expect_failure(bell_jit_create(NULL, &desc, &jit), "the context is NULL");
+    assert_null(jit);
+    expect_failure(bell_jit_create(ctx, &desc, NULL), "the result is NULL");
+    expect_failure(bell_jit_call(NULL, &x, &y), "the jit is NULL");
+    expect_ok(bell_jit_create(ctx, &desc, &jit));
+    expect_ok(bell_jit_call(jit, &x, &y));
+    bell_tensor_release(x);
+    expect_failure(bell_jit_call(jit, &x, &y), "ended by bell_tensor_release");
+    bell_jit_destroy(jit);
+    bell_jit_destroy(jit);
+    expect_told("bell_jit_destroy: the jit was destroyed");
+    expect_failure(bell_jit_call(jit, &y, &x), "the jit was destroyed");
+    bell_jit_get_info(jit, &info);
+    expect_told("bell_jit_get_info: the jit was destroyed");
+
+    desc.user = &jit;
+    x = bell_ones(ctx, BELL_DIMS(2), BELL_FLOAT32);
+    expect_ok(bell_jit_create(ctx, &desc, &jit));
+    expect_failure(bell_jit_call(jit, &x, &y),
+                   "'twice' is destroyed inside its function");
+    bell_context_destroy(ctx);
+    expect_failure(bell_jit_call(jit, &x, &y),
+                   "the context of 'twice' was destroyed");
+    bell_jit_destroy(jit);
+}
+
+/* ---- threads ---- */
+
+/* A context of its own, and handles of contexts that others destroyed. */
+static int
+live_alone(void *arg)
+{
+    _Atomic(struct bell_tensor *) *left = arg;
+    struct bell_tensor *t, *old;
+    struct bell_context *ctx;
+    double value;
+    int i, k, n_bad = 0;
+
+    for (i = 0; i < 40; i++) {
+        if (bell_context_create("CPU", &ctx) != BELL_OK)
+            return 1;
+        for (k = 0; k < 300; k++) {
+            (void)bell_scope_begin(ctx);
+            t = bell_full(ctx, BELL_NO_DIMS, i * 1000 + k, BELL_FLOAT64);
+            if (k % 100 == 0)
+                n_bad += bell_item_f64(bell_contiguous(t), &value) != BELL_OK ||
+                         value != i * 1000 + k;
+            old = *left;
+            n_bad += old && !bell_is_error(old);
+            n_bad += old && bell_item_f64(old, &value) == BELL_OK;
+            (void)bell_keep_forever(t);
+            (void)bell_scope_end(ctx);
+        }
+        bell_context_destroy(ctx);
+        *left = t;
+    }
+    return n_bad;
+}
+
+static void
+test_threads(void **state)
+{
+    _Atomic(struct bell_tensor *) left = NULL;
+    thrd_t threads[4];
+    int n_bad, i;
+
+    (void)state;
+    for (i = 0; i < 4; i++)
+        assert_int_equal(thrd_create(&threads[i], live_alone, &left),
+                         thrd_success);
+    for (i = 0; i < 4; i++) {
+        assert_int_equal(thrd_join(threads[i], &n_bad), thrd_success);
+        assert_int_equal(n_bad, 0);
+    }
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ended_tensors),
+        cmocka_unit_test(test_destroyed_contexts),
+        cmocka_unit_test(test_null),
+        cmocka_unit_test(test_contexts),
+        cmocka_unit_test(test_keep_two_deep),
+        cmocka_unit_test(test_optimisers),
+        cmocka_unit_test(test_jits),
+        cmocka_unit_test(test_threads),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
