@@ -13,6 +13,7 @@
 #include "tensor/conv.h"
 #include "tensor/matmul.h"
 #include "tensor/node.h"
+#include "tensor/select.h"
 
 /* ---- rules beside the graph ---- */
 
@@ -412,8 +413,8 @@ static const struct uop *
 gather_back(struct bell_context *ctx, const struct uop *u, const struct uop *g)
 {
     const struct uop *x = u->src[0], *index = u->src[1], *iota, *end;
-    enum uop_dtype dtype = index->dtype;
     uint32_t axis = (uint32_t)u->arg.i, rank = tn_rank(ctx, x);
+    enum uop_dtype dtype = index->dtype;
     int64_t size = tn_size(ctx, x, axis);
 
     assert(u->op == UOP_GATHER);
@@ -421,19 +422,15 @@ gather_back(struct bell_context *ctx, const struct uop *u, const struct uop *g)
         index = tn_cast(ctx, index, UOP_I64);
         dtype = UOP_I64;
     }
+    if (tn_size(ctx, index, axis) != 1)
+        return tn_scatter(ctx, TN_COMBINE_SUM, g, axis,
+                          tn_cast(ctx, index, UOP_I64), size);
     end = tn_int(ctx, dtype, size);
     iota = tn_iota(ctx, rank, axis, size, dtype);
     if (uop_dtype_infos[dtype].is_signed)
         index = tn_where(ctx, tn_lt(ctx, index, tn_int(ctx, dtype, 0)),
                          tn_add(ctx, index, end), index);
-    if (tn_size(ctx, index, axis) == 1)
-        return tn_where(ctx, tn_eq(ctx, iota, index), g, tn_num(ctx, g, 0));
-    /* The axis of the index becomes a last axis, to be summed. */
-    iota = tn_unsqueeze(ctx, iota, rank);
-    index = tn_swap(ctx, tn_unsqueeze(ctx, index, rank), axis, rank);
-    g = tn_swap(ctx, tn_unsqueeze(ctx, g, rank), axis, rank);
-    g = tn_where(ctx, tn_eq(ctx, iota, index), g, tn_num(ctx, g, 0));
-    return tn_squeeze(ctx, tn_sum(ctx, g, 1u << rank), 1u << rank);
+    return tn_where(ctx, tn_eq(ctx, iota, index), g, tn_num(ctx, g, 0));
 }
 
 /* Of y = softmax(x): y * (g - sum of y * g); `dot` is that sum. */
@@ -505,6 +502,9 @@ apply_rule(struct backward *bw, const struct tensor_rule *rule,
                     tn_fold(ctx, g, (uint32_t)rule->p[0],
                             tn_size(ctx, a, (uint32_t)rule->p[0]), rule->p[1],
                             rule->p[2]));
+        break;
+    case TENSOR_RULE_SCATTER:
+        add_adjoint(bw, a, tn_scatter_back(ctx, rule, g));
         break;
     case TENSOR_RULE_CONV:
         conv_from_rule(rule->p, &s);

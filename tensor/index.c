@@ -1,5 +1,6 @@
 /* Indexing: x[...], gather and its relatives, scatter. */
 #include "tensor/elementwise.h"
+#include "tensor/select.h"
 
 #include <assert.h>
 #include <string.h>
@@ -323,25 +324,175 @@ check_tensors(const struct index_plan *p, const char *call,
     return true;
 }
 
+/* ---- bool items ---- */
+
+/* Items with integer tensors in place of bool ones. */
+struct index_items {
+    struct bell_index_item list[2 * BELL_MAX_RANK];
+    uint32_t n;
+    struct bell_tensor *made[BELL_MAX_RANK];
+    uint32_t n_made;
+};
+
+static void
+free_items(struct index_items *it)
+{
+    while (it->n_made)
+        bell_tensor_release(it->made[--it->n_made]);
+}
+
+static bool
+is_mask(const struct bell_index_item *item)
+{
+    const struct tensor *t = NULL;
+
+    if (item->kind == BELL_INDEX_TENSOR)
+        t = handle_find(item->tensor);
+    return t && !(t->flags & TENSOR_ERROR) && t->dtype == UOP_BOOL;
+}
+
+/* Axes of x that items take. */
+static uint32_t
+axes_of_items(const struct bell_index_item *items, uint32_t n)
+{
+    uint32_t used = 0, i;
+
+    for (i = 0; i < n; i++) {
+        if (is_mask(&items[i]))
+            used += tensor_at(items[i].tensor)->shape->n;
+        else
+            used += items[i].kind != BELL_INDEX_NEW_AXIS &&
+                    items[i].kind != BELL_INDEX_ELLIPSIS;
+    }
+    return used;
+}
+
+/* Whether the mask, item i of n, has the shape of x's axes from *out_axis on.
+ */
+static bool
+mask_fits(const char *call, struct bell_tensor *x,
+          const struct bell_index_item *items, uint32_t n, uint32_t i,
+          uint32_t *out_axis)
+{
+    struct bell_tensor *mask = items[i].tensor;
+    uint32_t axis = axes_of_items(items, i), k;
+    bool after_ellipsis = false, fits;
+
+    for (k = 0; k < i; k++)
+        after_ellipsis |= items[k].kind == BELL_INDEX_ELLIPSIS;
+    if (after_ellipsis) {
+        k = axes_of_items(items + i, n - i);
+        axis = k > tensor_at(x)->shape->n ? tensor_at(x)->shape->n
+                                          : tensor_at(x)->shape->n - k;
+    }
+    fits = tensor_at(mask)->ctx == tensor_at(x)->ctx &&
+           tensor_at(mask)->shape->n > 0 &&
+           axis + tensor_at(mask)->shape->n <= tensor_at(x)->shape->n;
+    for (k = 0; fits && k < tensor_at(mask)->shape->n; k++)
+        fits = tensor_at(mask)->shape->d[k] == tensor_at(x)->shape->d[axis + k];
+    if (!fits)
+        tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_SHAPE,
+                    "item %u: a mask of shape %s for axis %u of %s", i,
+                    SHAPE_OF(mask), axis, SHAPE_OF(x));
+    *out_axis = axis;
+    return fits;
+}
+
+/* The places of what is true in a mask, an item for each of its axes. */
+static bool
+add_mask_items(const char *call, struct index_items *it,
+               struct bell_tensor *mask)
+{
+    struct bell_context *ctx = tensor_at(mask)->ctx;
+    struct bell_tensor *places = tensor_find_true(call, mask);
+    int64_t inner = (int64_t)bell_numel(mask);
+    uint32_t k;
+
+    for (k = 0; places && k < tensor_at(mask)->shape->n; k++) {
+        int64_t size = tensor_at(mask)->shape->d[k];
+        const struct uop *u = tensor_at(places)->uop;
+        inner = size ? inner / size : 0;
+        u = tn_alu2(ctx, UOP_IDIV, u, tn_int(ctx, UOP_I64, inner ? inner : 1));
+        u = tn_alu2(ctx, UOP_IMOD, u, tn_int(ctx, UOP_I64, size ? size : 1));
+        it->made[it->n_made] = tensor_new(ctx, call, u);
+        it->list[it->n++] = bell_by(it->made[it->n_made++]);
+    }
+    bell_tensor_release(places);
+    return places != NULL;
+}
+
+/* Replaces the masks; false after a failure. Values may be read: a safe point.
+ */
+static bool
+count_masks(const char *call, struct bell_tensor *x,
+            const struct bell_index_item *items, uint32_t n,
+            struct index_items *it)
+{
+    uint32_t i, axis;
+
+    if (n && !items) {
+        tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_MISSING,
+                    "the list of items is NULL");
+        return false;
+    }
+    if (n > 2 * BELL_MAX_RANK ||
+        axes_of_items(items, n) > tensor_at(x)->shape->n) {
+        tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_INDEX,
+                    "%u indices for %s", axes_of_items(items, n), SHAPE_OF(x));
+        return false;
+    }
+    for (i = 0; i < n; i++) {
+        if (!is_mask(&items[i])) {
+            if (it->n == 2 * BELL_MAX_RANK) {
+                tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_INDEX,
+                            "too many items");
+                return false;
+            }
+            it->list[it->n++] = items[i];
+            continue;
+        }
+        if (!mask_fits(call, x, items, n, i, &axis) ||
+            it->n + tensor_at(items[i].tensor)->shape->n > 2 * BELL_MAX_RANK ||
+            !add_mask_items(call, it, items[i].tensor))
+            return false;
+    }
+    return true;
+}
+
+/* The items as a plan; false with *out set. */
+static bool
+begin_index(const char *call, struct bell_tensor *x,
+            const struct bell_index_item *items, uint32_t n,
+            struct index_items *it, struct index_plan *p,
+            struct bell_tensor **out)
+{
+    *out = tensor_at(x)->ctx->error_tensor;
+    if (!count_masks(call, x, items, n, it))
+        return false;
+    p->ctx = tensor_at(x)->ctx;
+    p->u = tensor_node(x);
+    return make_index_plan(p, call, x, it->list, it->n) &&
+           (p->n_index == 0 || check_tensors(p, call, out));
+}
+
 struct bell_tensor *
 bell_index(struct bell_tensor *x, const struct bell_index_item *items,
            uint32_t n)
 {
     struct index_plan plan = {0};
+    struct index_items it = {0};
     struct bell_tensor *out;
 
     if (!tensor_check(__func__, x, &out))
         return out;
-    plan.ctx = tensor_at(x)->ctx;
-    plan.u = tensor_node(x);
-    if (!make_index_plan(&plan, __func__, x, items, n))
-        return tensor_at(x)->ctx->error_tensor;
-    if (plan.n_index && !check_tensors(&plan, __func__, &out))
-        return out;
-    apply_slices(&plan);
-    if (plan.n_index)
-        plan.u = apply_tensors(&plan);
-    return tensor_new(tensor_at(x)->ctx, __func__, plan.u);
+    if (begin_index(__func__, x, items, n, &it, &plan, &out)) {
+        apply_slices(&plan);
+        if (plan.n_index)
+            plan.u = apply_tensors(&plan);
+        out = tensor_new(tensor_at(x)->ctx, __func__, plan.u);
+    }
+    free_items(&it);
+    return out;
 }
 
 /* Lays `value` (of the shape that the slices give) out over x's shape: the
@@ -373,49 +524,155 @@ spread_value(const struct index_plan *p, const struct uop_dims *shape,
     return value;
 }
 
+/* x with value in the part that the slices give, added where `add`. */
+static const struct uop *
+put_slices(struct index_plan *p, struct bell_tensor *x, const struct uop *v,
+           const int64_t *d, bool add)
+{
+    struct bell_context *ctx = p->ctx;
+    const struct uop *mask;
+
+    v = spread_value(p, tensor_at(x)->shape,
+                     tn_broadcast(ctx, v, d, p->n_axes));
+    if (add)
+        return tn_add(ctx, p->u, v);
+    mask = tn_full(ctx, tn_int(ctx, UOP_BOOL, 1), d, p->n_axes);
+    mask = spread_value(p, tensor_at(x)->shape, mask);
+    return tn_where(ctx, mask, v, p->u);
+}
+
+/* Which element of x each of x[items] is, from 1 on; 0: none. */
+static const struct uop *
+number_elements(struct index_plan *p, struct bell_tensor *x)
+{
+    const struct uop *u = p->u;
+
+    p->u = tn_iota(p->ctx, 1, 0, tn_numel(p->ctx, u), UOP_I64);
+    p->u = tn_add(p->ctx, p->u, tn_int(p->ctx, UOP_I64, 1));
+    p->u = tn_reshape(p->ctx, p->u, tensor_at(x)->shape->d,
+                      tensor_at(x)->shape->n);
+    apply_slices(p);
+    return apply_tensors(p);
+}
+
+static const struct uop *
+put_places(struct bell_context *ctx, const struct uop *u, const struct uop *v,
+           const struct uop *places, bool add)
+{
+    const struct uop_dims *shape = tn_shape(ctx, places);
+    int64_t size = tn_numel(ctx, u), n = tn_numel(ctx, places);
+    const struct uop *x = tn_reshape(ctx, u, &size, 1), *count, *none;
+
+    if (tn_bad(places) || n == 0)
+        return tn_bad(places) ? places : u;
+    v = tn_reshape(ctx, tn_broadcast(ctx, v, shape->d, shape->n), &n, 1);
+    places = tn_reshape(ctx, places, &n, 1);
+    none = tn_eq(ctx, places, tn_int(ctx, UOP_I64, 0));
+    places = tn_where(ctx, none, tn_int(ctx, UOP_I64, size),
+                      tn_add(ctx, places, tn_int(ctx, UOP_I64, -1)));
+    if (add) {
+        x = tn_add(ctx, x, tn_scatter(ctx, TN_COMBINE_SUM, v, 0, places, size));
+    } else {
+        count = tn_scatter_count(ctx, 0, places, size);
+        v = tn_scatter(ctx, TN_COMBINE_LAST, v, 0, places, size);
+        x = tn_where(ctx, tn_lt(ctx, tn_int(ctx, UOP_I64, 0), count), v, x);
+    }
+    shape = tn_shape(ctx, u);
+    return tn_reshape(ctx, x, shape->d, shape->n);
+}
+
+/* Checks that a value broadcasts to a shape. */
+static bool
+check_value(const char *call, struct bell_tensor *value, const int64_t *d,
+            uint32_t n)
+{
+    bool bad = tensor_at(value)->shape->n > n;
+    uint32_t skip = bad ? 0 : n - tensor_at(value)->shape->n, i;
+    char text[TENSOR_SHAPE_STR];
+
+    for (i = 0; i < tensor_at(value)->shape->n && !bad; i++)
+        bad = tensor_at(value)->shape->d[i] != 1 &&
+              tensor_at(value)->shape->d[i] != d[skip + i];
+    if (bad)
+        tensor_fail(tensor_at(value)->ctx, call, BELL_BAD_SHAPE,
+                    "a value of shape %s into %s", SHAPE_OF(value),
+                    tensor_shape_str(d, n, text, sizeof(text)));
+    return !bad;
+}
+
+/* x[mask] = one value: nothing needs to be counted. */
+static const struct uop *
+put_mask(struct bell_tensor *x, struct bell_tensor *mask, const struct uop *v,
+         bool add)
+{
+    const struct uop *u = tensor_node(x), *m = tensor_node(mask);
+    int64_t d[BELL_MAX_RANK];
+    uint32_t i;
+
+    for (i = 0; i < tensor_at(x)->shape->n; i++)
+        d[i] = i < tensor_at(mask)->shape->n ? tensor_at(mask)->shape->d[i] : 1;
+    m = tn_reshape(tensor_at(x)->ctx, m, d, tensor_at(x)->shape->n);
+    v = tn_reshape(tensor_at(x)->ctx, v, NULL, 0);
+    return tn_where(tensor_at(x)->ctx, m,
+                    add ? tn_add(tensor_at(x)->ctx, u, v) : v, u);
+}
+
+static struct bell_tensor *
+put_call(const char *call, struct bell_tensor *x,
+         const struct bell_index_item *items, uint32_t n,
+         struct bell_tensor *value, bool add)
+{
+    const struct uop *v, *u = NULL, *places;
+    struct index_plan plan = {0};
+    struct index_items it = {0};
+    struct bell_context *ctx;
+    struct bell_tensor *out;
+    int64_t d[2 * BELL_MAX_RANK];
+    uint32_t i;
+
+    if (!tensor_check2(call, x, value, &out))
+        return out;
+    ctx = tensor_at(x)->ctx;
+    if (n == 1 && items && is_mask(items) && bell_numel(value) == 1 &&
+        tensor_at(value)->shape->n <= 1) {
+        if (!mask_fits(call, x, items, n, 0, &i))
+            return ctx->error_tensor;
+        v = tn_cast(ctx, tensor_at(value)->uop, tensor_node(x)->dtype);
+        return tensor_new(ctx, call, put_mask(x, items->tensor, v, add));
+    }
+    if (begin_index(call, x, items, n, &it, &plan, &out)) {
+        v = tn_cast(ctx, tensor_at(value)->uop, plan.u->dtype);
+        for (i = 0; i < plan.n_axes; i++)
+            d[i] = plan.axes[i] < 0 ? 1 : plan.steps[plan.axes[i]].count;
+        if (plan.n_index) {
+            const struct uop_dims *shape;
+            places = number_elements(&plan, x);
+            shape = tn_shape(ctx, places);
+            if (tn_bad(places) || check_value(call, value, shape->d, shape->n))
+                u = put_places(ctx, tensor_node(x), v, places, add);
+        } else if (check_value(call, value, d, plan.n_axes)) {
+            u = tn_product(d, plan.n_axes) == 0
+                    ? plan.u
+                    : put_slices(&plan, x, v, d, add);
+        }
+        out = u ? tensor_new(ctx, call, u) : ctx->error_tensor;
+    }
+    free_items(&it);
+    return out;
+}
+
 struct bell_tensor *
 bell_index_put(struct bell_tensor *x, const struct bell_index_item *items,
                uint32_t n, struct bell_tensor *value)
 {
-    const struct uop *v, *mask;
-    struct index_plan plan = {0};
-    struct bell_context *ctx;
-    struct bell_tensor *out;
-    int64_t d[2 * BELL_MAX_RANK];
-    uint32_t i, skip;
-    bool bad;
+    return put_call(__func__, x, items, n, value, false);
+}
 
-    if (!tensor_check2(__func__, x, value, &out))
-        return out;
-    ctx = plan.ctx = tensor_at(x)->ctx;
-    plan.u = tensor_node(x);
-    if (!make_index_plan(&plan, __func__, x, items, n))
-        return ctx->error_tensor;
-    if (plan.n_index)
-        return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
-                           "a tensor item; bell_scatter can do that");
-    for (i = 0; i < plan.n_axes; i++)
-        d[i] = plan.axes[i] < 0 ? 1 : plan.steps[plan.axes[i]].count;
-    bad = tensor_at(value)->shape->n > plan.n_axes;
-    skip = bad ? 0 : plan.n_axes - tensor_at(value)->shape->n;
-    for (i = 0; i < tensor_at(value)->shape->n && !bad; i++)
-        bad = tensor_at(value)->shape->d[i] != 1 &&
-              tensor_at(value)->shape->d[i] != d[skip + i];
-    if (bad) {
-        char text[TENSOR_SHAPE_STR];
-        return tensor_fail(
-            ctx, __func__, BELL_BAD_SHAPE, "a value of shape %s into %s",
-            SHAPE_OF(value),
-            tensor_shape_str(d, plan.n_axes, text, sizeof(text)));
-    }
-    if (tn_product(d, plan.n_axes) == 0)
-        return tensor_new(ctx, __func__, plan.u);
-    v = tn_cast(ctx, tensor_at(value)->uop, plan.u->dtype);
-    v = spread_value(&plan, tensor_at(x)->shape,
-                     tn_broadcast(ctx, v, d, plan.n_axes));
-    mask = tn_full(ctx, tn_int(ctx, UOP_BOOL, 1), d, plan.n_axes);
-    mask = spread_value(&plan, tensor_at(x)->shape, mask);
-    return tensor_new(ctx, __func__, tn_where(ctx, mask, v, plan.u));
+struct bell_tensor *
+bell_index_put_add(struct bell_tensor *x, const struct bell_index_item *items,
+                   uint32_t n, struct bell_tensor *value)
+{
+    return put_call(__func__, x, items, n, value, true);
 }
 
 struct bell_tensor *
@@ -606,24 +863,7 @@ bell_embedding(struct bell_tensor *x, struct bell_tensor *weight)
 
 /* ---- scatter ---- */
 
-/* For each element of x (axes of x) and each k along the index' axis (a last
- * axis): whether index[.., k] names it. */
-static const struct uop *
-hit_mask(struct bell_context *ctx, const struct uop_dims *shape, uint32_t axis,
-         const struct uop *index)
-{
-    uint32_t rank = shape->n;
-    const struct uop *size = tn_int(ctx, UOP_I64, shape->d[axis]);
-
-    assert(axis < shape->n);
-    index = tn_swap(ctx, tn_unsqueeze(ctx, index, rank), axis, rank);
-    index = tn_where(ctx, tn_lt(ctx, index, tn_int(ctx, UOP_I64, 0)),
-                     tn_add(ctx, index, size), index);
-    return tn_eq(ctx, index,
-                 tn_iota(ctx, rank + 1, axis, shape->d[axis], UOP_I64));
-}
-
-/* Zeros after each axis but `axis`, to x's sizes. */
+/* Nothing after each axis but `axis`, to x's sizes. */
 static const struct uop *
 pad_index_to(struct bell_context *ctx, const struct uop *u,
              const struct uop_dims *shape, uint32_t axis)
@@ -653,77 +893,192 @@ covers(const struct bell_tensor *src, const struct bell_tensor *index)
     return true;
 }
 
-static struct bell_tensor *
-scatter_call(const char *call, struct bell_tensor *x, int axis,
-             struct bell_tensor *index, struct bell_tensor *src, bool add)
-{
-    const struct uop *u, *i64, *v, *hit, *any, *last;
+/* A scatter on its way: u is x, wide, v and index what goes into it. */
+struct scatter {
     struct bell_context *ctx;
-    struct bell_tensor *out;
+    const struct uop_dims *shape; /* x's */
+    uint32_t axis;
+    const struct uop *u, *v, *index;
+};
+
+static bool
+begin_scatter(const char *call, struct bell_tensor *x, int axis,
+              struct bell_tensor *index, struct bell_tensor *src,
+              struct scatter *s, struct bell_tensor **out)
+{
     uint32_t rank, i;
     int at;
 
-    if (!tensor_check3(call, x, index, src, &out) ||
-        !check_index_node(call, x, index, &out))
-        return out;
+    if (!tensor_check3(call, x, index, src, out) ||
+        !check_index_node(call, x, index, out))
+        return false;
+    *out = tensor_at(x)->ctx->error_tensor;
     at = gather_axis_arg(call, x, index, axis);
     if (at < 0)
-        return tensor_at(x)->ctx->error_tensor;
-    ctx = tensor_at(x)->ctx;
+        return false;
     rank = tensor_at(x)->shape->n;
-    if (rank == 0 || rank == BELL_MAX_RANK || !covers(src, index))
-        return tensor_fail(ctx, call, BELL_BAD_SHAPE,
-                           "%s by an index of shape %s from %s", SHAPE_OF(x),
-                           SHAPE_OF(index), SHAPE_OF(src));
-    if (tensor_at(src)->dtype != tensor_at(x)->dtype &&
-        !(tensor_at(src)->flags & TENSOR_WEAK))
-        return tensor_fail(ctx, call, BELL_BAD_DTYPE, "%s into %s",
-                           DTYPE_OF(src), DTYPE_OF(x));
-    u = tensor_node(x);
-    v = tn_cast(ctx, tensor_at(src)->uop, u->dtype);
-    for (i = 0; i < rank && !tn_bad(v); i++)
-        v = tn_shrink_axis(ctx, v, i, 0, tensor_at(index)->shape->d[i]);
-    i64 = tn_cast(ctx, tensor_node(index), UOP_I64);
-    if (tn_numel(ctx, i64) == 0)
-        return tensor_new(ctx, call, u);
-    /* A place that padding added names no element. */
-    any = tn_full(ctx, tn_int(ctx, UOP_BOOL, 1), tensor_at(index)->shape->d,
-                  rank);
-    any = pad_index_to(ctx, any, tensor_at(x)->shape, (uint32_t)at);
-    i64 = tn_where(ctx, any,
-                   pad_index_to(ctx, i64, tensor_at(x)->shape, (uint32_t)at),
-                   tn_int(ctx, UOP_I64, TN_MAX_NUMEL));
-    v = pad_index_to(ctx, v, tensor_at(x)->shape, (uint32_t)at);
-    hit = hit_mask(ctx, tensor_at(x)->shape, (uint32_t)at, i64);
-    v = tn_swap(ctx, tn_unsqueeze(ctx, v, rank), (uint32_t)at, rank);
-    if (!add) {
-        /* Of several that name an element, the last: the greatest k. */
-        int64_t n = tensor_at(index)->shape->d[at];
-        const struct uop *k = tn_iota(ctx, rank + 1, rank, n, UOP_I64);
-        last = tn_where(ctx, hit, k, tn_int(ctx, UOP_I64, -1));
-        last = tn_reduce(ctx, UOP_MAX, last, 1u << rank);
-        hit = tn_eq(ctx, k, last);
-        any = tn_not(ctx, tn_lt(ctx, last, tn_int(ctx, UOP_I64, 0)));
-        any = tn_squeeze(ctx, any, 1u << rank);
+    if (rank == 0 || rank == BELL_MAX_RANK || !covers(src, index)) {
+        tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_SHAPE,
+                    "%s by an index of shape %s from %s", SHAPE_OF(x),
+                    SHAPE_OF(index), SHAPE_OF(src));
+        return false;
     }
-    v = tn_where(ctx, hit, v, tn_const(ctx, u->dtype, 0));
-    v = tn_squeeze(ctx, tn_sum(ctx, v, 1u << rank), 1u << rank);
-    u = add ? tn_add(ctx, u, v) : tn_where(ctx, any, v, u);
-    return tensor_new(ctx, call, u);
+    if (tensor_at(src)->dtype != tensor_at(x)->dtype &&
+        !(tensor_at(src)->flags & TENSOR_WEAK)) {
+        tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_DTYPE, "%s into %s",
+                    DTYPE_OF(src), DTYPE_OF(x));
+        return false;
+    }
+    s->ctx = tensor_at(x)->ctx;
+    s->shape = tensor_at(x)->shape;
+    s->axis = (uint32_t)at;
+    s->u = tn_widen(s->ctx, tensor_node(x));
+    s->v = tn_cast(s->ctx, tensor_at(src)->uop, s->u->dtype);
+    for (i = 0; i < rank && !tn_bad(s->v); i++)
+        s->v =
+            tn_shrink_axis(s->ctx, s->v, i, 0, tensor_at(index)->shape->d[i]);
+    s->index = tn_cast(s->ctx, tensor_node(index), UOP_I64);
+    return true;
+}
+
+/* Makes x's own elements the first to be scattered. */
+static void
+scatter_self(struct scatter *s)
+{
+    struct bell_context *ctx = s->ctx;
+    int64_t size = s->shape->d[s->axis], n = tn_size(ctx, s->v, s->axis), d[2];
+    const struct uop *self, *own = s->u;
+    uint32_t i;
+
+    for (i = 0; i < s->shape->n; i++) {
+        if (i != s->axis)
+            own = tn_shrink_axis(ctx, own, i, 0, tn_size(ctx, s->v, i));
+    }
+    d[0] = size + n;
+    self = tn_iota(ctx, s->shape->n, s->axis, d[0], UOP_I64);
+    s->index = tn_pad_axis(ctx, s->index, s->axis, size, 0);
+    s->v = tn_pad_axis(ctx, s->v, s->axis, size, 0);
+    own = tn_pad_axis(ctx, own, s->axis, 0, n);
+    d[1] = size;
+    s->index = tn_where(ctx, tn_lt(ctx, self, tn_int(ctx, UOP_I64, d[1])), self,
+                        s->index);
+    s->v =
+        tn_where(ctx, tn_lt(ctx, self, tn_int(ctx, UOP_I64, d[1])), own, s->v);
+}
+
+static const struct uop *
+scatter_whole(const struct scatter *s, enum tn_combine combine)
+{
+    const struct uop *u = tn_scatter(s->ctx, combine, s->v, s->axis, s->index,
+                                     s->shape->d[s->axis]);
+
+    return pad_index_to(s->ctx, u, s->shape, s->axis);
+}
+
+/* How many go to each element of x. */
+static const struct uop *
+scatter_counts(const struct scatter *s)
+{
+    const struct uop *u =
+        tn_scatter_count(s->ctx, s->axis, s->index, s->shape->d[s->axis]);
+
+    return pad_index_to(s->ctx, u, s->shape, s->axis);
+}
+
+/* sum / n; integers are rounded down. */
+static const struct uop *
+divide_mean(struct bell_context *ctx, const struct uop *sum,
+            const struct uop *n)
+{
+    if (tn_bad(sum) || tn_bad(n))
+        return &uop_failed;
+    n = tn_max(ctx, n, tn_int(ctx, UOP_I64, 1));
+    n = tn_cast(ctx, n, sum->dtype);
+    return tn_is_float(sum) ? tn_fdiv(ctx, sum, n)
+                            : tn_alu2(ctx, UOP_FLOORDIV, sum, n);
+}
+
+static const struct uop *
+scatter_combined(struct scatter *s, enum bell_combine combine,
+                 bool include_self)
+{
+    struct bell_context *ctx = s->ctx;
+    const struct uop *n = scatter_counts(s), *v, *u = s->u, *any;
+
+    any = tn_lt(ctx, tn_int(ctx, UOP_I64, 0), n);
+    switch (combine) {
+    case BELL_COMBINE_LAST:
+        return tn_where(ctx, any, scatter_whole(s, TN_COMBINE_LAST), u);
+    case BELL_COMBINE_SUM:
+        v = scatter_whole(s, TN_COMBINE_SUM);
+        return include_self ? tn_add(ctx, u, v) : tn_where(ctx, any, v, u);
+    case BELL_COMBINE_PROD:
+        v = scatter_whole(s, TN_COMBINE_PROD);
+        return tn_where(ctx, any, include_self ? tn_mul(ctx, u, v) : v, u);
+    case BELL_COMBINE_MEAN:
+        v = scatter_whole(s, TN_COMBINE_SUM);
+        if (include_self) {
+            v = tn_add(ctx, u, v);
+            n = tn_add(ctx, n, tn_int(ctx, UOP_I64, 1));
+        }
+        return tn_where(ctx, any, divide_mean(ctx, v, n), u);
+    case BELL_COMBINE_AMAX:
+    case BELL_COMBINE_AMIN:
+        if (include_self && !tn_bad(s->v))
+            scatter_self(s);
+        v = scatter_whole(s, combine == BELL_COMBINE_AMAX ? TN_COMBINE_MAX
+                                                          : TN_COMBINE_MIN);
+        return tn_where(ctx, any, v, u);
+    }
+    return &uop_failed;
+}
+
+static struct bell_tensor *
+scatter_call(const char *call, struct bell_tensor *x, int axis,
+             struct bell_tensor *index, struct bell_tensor *src,
+             enum bell_combine combine, bool include_self)
+{
+    struct bell_tensor *out;
+    const struct uop *u;
+    struct scatter s;
+
+    if (!begin_scatter(call, x, axis, index, src, &s, &out))
+        return out;
+    if ((unsigned)combine > BELL_COMBINE_AMIN)
+        return tensor_fail(s.ctx, call, BELL_BAD_VALUE,
+                           "%d is no way to combine", (int)combine);
+    if (tensor_at(x)->dtype == UOP_BOOL && combine == BELL_COMBINE_MEAN)
+        return tensor_fail(s.ctx, call, BELL_BAD_DTYPE, "a mean of bool");
+    if (tn_bad(s.index) || tn_numel(s.ctx, s.index) == 0)
+        return tensor_new(s.ctx, call, tensor_node(x));
+    if (tensor_at(x)->dtype == UOP_BOOL && combine >= BELL_COMBINE_AMAX) {
+        s.u = tn_cast(s.ctx, s.u, UOP_U8);
+        s.v = tn_cast(s.ctx, s.v, UOP_U8);
+    }
+    u = scatter_combined(&s, combine, include_self);
+    return tensor_new(s.ctx, call, tn_cast(s.ctx, u, tensor_node(x)->dtype));
 }
 
 struct bell_tensor *
 bell_scatter(struct bell_tensor *x, int axis, struct bell_tensor *index,
              struct bell_tensor *src)
 {
-    return scatter_call(__func__, x, axis, index, src, false);
+    return scatter_call(__func__, x, axis, index, src, BELL_COMBINE_LAST, true);
 }
 
 struct bell_tensor *
 bell_scatter_add(struct bell_tensor *x, int axis, struct bell_tensor *index,
                  struct bell_tensor *src)
 {
-    return scatter_call(__func__, x, axis, index, src, true);
+    return scatter_call(__func__, x, axis, index, src, BELL_COMBINE_SUM, true);
+}
+
+struct bell_tensor *
+bell_scatter_reduce(struct bell_tensor *x, int axis, struct bell_tensor *index,
+                    struct bell_tensor *src, enum bell_combine combine,
+                    bool include_self)
+{
+    return scatter_call(__func__, x, axis, index, src, combine, include_self);
 }
 
 struct bell_tensor *

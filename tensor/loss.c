@@ -347,6 +347,56 @@ bell_huber_loss(struct bell_tensor *x, struct bell_tensor *y, double delta,
     return finish_loss(__func__, ctx, d, NULL, reduction, ops.dtype);
 }
 
+struct bell_tensor *
+bell_smooth_l1_loss(struct bell_tensor *x, struct bell_tensor *y, double beta,
+                    enum bell_reduction reduction)
+{
+    const struct uop *d, *low;
+    struct tensor_operands ops;
+    struct bell_tensor *out;
+    struct bell_context *ctx;
+
+    if (!take_pair(__func__, x, y, reduction, &ops, &out))
+        return out;
+    ctx = ops.ctx;
+    if (!(beta >= 0))
+        return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
+                           "beta is %g, less than 0", beta);
+    d = tn_abs(ctx, tn_sub(ctx, ops.u[0], ops.u[1]));
+    if (beta > 0) {
+        low = tn_mul_c(ctx, tn_mul(ctx, d, d), 0.5 / beta);
+        d = tn_where(ctx, tn_lt(ctx, d, tn_num(ctx, d, beta)), low,
+                     tn_add_c(ctx, d, -0.5 * beta));
+    }
+    return finish_loss(__func__, ctx, d, NULL, reduction, ops.dtype);
+}
+
+/* y (log y - x), 0 where y is 0. */
+struct bell_tensor *
+bell_kl_div(struct bell_tensor *x, struct bell_tensor *y, bool log_target,
+            enum bell_reduction reduction)
+{
+    const struct uop *u, *log_y, *zero, *none;
+    struct tensor_operands ops;
+    struct bell_tensor *out;
+    struct bell_context *ctx;
+
+    if (!take_pair(__func__, x, y, reduction, &ops, &out))
+        return out;
+    ctx = ops.ctx;
+    if (log_target) {
+        u = tn_mul(ctx, tn_exp(ctx, ops.u[1]), tn_sub(ctx, ops.u[1], ops.u[0]));
+        return finish_loss(__func__, ctx, u, NULL, reduction, ops.dtype);
+    }
+    zero = tn_num(ctx, ops.u[1], 0);
+    none = tn_eq(ctx, ops.u[1], zero);
+    log_y =
+        tn_log(ctx, tn_where(ctx, none, tn_num(ctx, ops.u[1], 1), ops.u[1]));
+    u = tn_sub(ctx, tn_mul(ctx, ops.u[1], log_y),
+               tn_mul(ctx, ops.u[1], ops.u[0]));
+    return finish_loss(__func__, ctx, u, NULL, reduction, ops.dtype);
+}
+
 /* log x, -100 below the least normal number (whose slope is not used). */
 static const struct uop *
 clamped_log(struct bell_context *ctx, const struct uop *x)

@@ -27,7 +27,8 @@ make_move(struct bell_context *ctx, enum uop_op op, const struct uop *u,
 static bool
 same_shape(const struct uop_dims *shape, const int64_t *d, uint32_t n)
 {
-    return shape->n == n && memcmp(shape->d, d, n * sizeof(*d)) == 0;
+    return shape->n == n &&
+           (n == 0 || memcmp(shape->d, d, n * sizeof(*d)) == 0);
 }
 
 static const struct uop *

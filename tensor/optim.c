@@ -751,9 +751,11 @@ bell_optimizer_state(struct bell_optimizer *opt, const struct bell_state *names,
     bell_status status;
 
     BELL_TRY(optim_works(__func__, opt));
-    if (!state)
+    if (!state || !names)
         return bell_fail(BELL_BAD_MISSING,
-                         "bell_optimizer_state: the list is NULL");
+                         "bell_optimizer_state: the list%s is "
+                         "NULL",
+                         state ? " of names" : "");
     n_before = state->n;
     status = add_opt_state(opt, names, prefix, state);
     if (status != BELL_OK)

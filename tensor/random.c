@@ -12,6 +12,7 @@
 #include <math.h>
 
 #include "tensor/elementwise.h"
+#include "tensor/select.h"
 #include "tensor/trace.h"
 
 /* ---- the generator ---- */
@@ -310,6 +311,86 @@ bell_randperm(struct bell_context *ctx, int64_t n)
     key = tn_wrap(ctx, UOP_CONTIGUOUS, key);
     order = tn_cast(ctx, tn_order(ctx, key), n < INT32_MAX ? UOP_I32 : UOP_I64);
     return tensor_new(ctx, __func__, tn_order(ctx, order));
+}
+
+/* ---- sampling ---- */
+
+/* For each of n draws a row: the first place where the running sum of weights
+ * is above a share of the whole that is uniform in [0, 1), of those that have a
+ * weight. */
+static const struct uop *
+draw_again(struct bell_context *ctx, const struct uop *w,
+           const struct uop *shares)
+{
+    uint32_t last = tn_rank(ctx, w) - 1;
+    int64_t n = tn_size(ctx, w, last);
+    const struct uop *sums, *all, *at, *top, *some;
+
+    sums = tn_wrap(ctx, UOP_CONTIGUOUS, tn_scan(ctx, UOP_ADD, w, last));
+    all = tn_shrink_axis(ctx, sums, last, n - 1, n);
+    at = tn_search(ctx, sums, tn_mul(ctx, shares, all), true);
+    /* rounding may reach the sum itself: the last that has a weight */
+    some = tn_lt(ctx, tn_num(ctx, w, 0), w);
+    top = tn_where(ctx, some, tn_iota(ctx, last + 1, last, n, UOP_I64),
+                   tn_int(ctx, UOP_I64, -1));
+    top = tn_reduce(ctx, UOP_MAX, top, 1u << last);
+    return tn_min(ctx, at, top);
+}
+
+/* The greatest n of weight / e with e exponential: each is the greatest with a
+ * probability that is its weight's share. src: P. Efraimidis, P. Spirakis,
+ * "Weighted random sampling with a reservoir", 2006. */
+static const struct uop *
+draw_once(struct bell_context *ctx, const struct uop *w,
+          const struct uop *shares, int64_t n)
+{
+    uint32_t last = tn_rank(ctx, w) - 1;
+    const struct uop *e, *key, *order, *some;
+
+    e = tn_neg(ctx, tn_log1p(ctx, tn_neg(ctx, shares)));
+    some = tn_lt(ctx, tn_num(ctx, w, 0), w);
+    /* an e of 0 is as good as any that is very small */
+    e = tn_max(ctx, e, tn_num(ctx, e, 0x1p-60));
+    key = tn_where(ctx, some, tn_fdiv(ctx, w, e), tn_num(ctx, w, -1));
+    key = tn_wrap(ctx, UOP_CONTIGUOUS, key);
+    order = tn_order_axis(ctx, key, last, true, n);
+    key = tn_gather(ctx, key, last, order);
+    return tn_where(ctx, tn_lt(ctx, key, tn_num(ctx, key, 0)),
+                    tn_int(ctx, UOP_I64, -1), order);
+}
+
+struct bell_tensor *
+bell_multinomial(struct bell_tensor *weights, int64_t n, bool replacement)
+{
+    const struct uop *words[2], *w, *shares;
+    struct bell_context *ctx;
+    struct bell_tensor *out;
+    int64_t d[2], size;
+    uint32_t rank;
+
+    if (!tensor_check(__func__, weights, &out))
+        return out;
+    ctx = tensor_at(weights)->ctx;
+    rank = tensor_at(weights)->shape->n;
+    size = rank ? tensor_at(weights)->shape->d[rank - 1] : 0;
+    if (!uop_dtype_infos[tensor_at(weights)->dtype].is_float || rank < 1 ||
+        rank > 2 || size < 1 || n < 1 || (!replacement && n > size) ||
+        size > TN_MAX_ORDERED)
+        return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
+                           "%lld draws%s from weights of %s %s; float of rank "
+                           "1 or 2 is needed",
+                           (long long)n, replacement ? "" : ", none twice,",
+                           DTYPE_OF(weights), SHAPE_OF(weights));
+    w = tn_widen(ctx, tensor_node(weights));
+    d[0] = tensor_at(weights)->shape->d[0];
+    d[rank - 1] = replacement ? n : size;
+    if (!tensor_shape_arg(ctx, __func__, d, rank) ||
+        !random_words(__func__, ctx, tn_product(d, rank), words))
+        return ctx->error_tensor;
+    shares = unit_interval(ctx, (const struct uop *const *)words, w->dtype);
+    shares = tn_reshape(ctx, shares, d, rank);
+    w = replacement ? draw_again(ctx, w, shares) : draw_once(ctx, w, shares, n);
+    return tensor_new(ctx, __func__, tn_wrap(ctx, UOP_CONTIGUOUS, w));
 }
 
 /* ---- initialisers ---- */

@@ -134,61 +134,134 @@ bell_count_nonzero(struct bell_tensor *x, const int64_t *axes, uint32_t n_axes)
     return end_reduction(__func__, &r, tn_sum(r.ctx, r.u, r.mask));
 }
 
-/* Place of the first extreme: the least of the places that hold it. */
+/* Place of the first extreme along an axis, the least of the places that hold
+ * it; the axis stays with size 1. */
+static const struct uop *
+first_extreme(struct bell_context *ctx, const struct uop *u, uint32_t at,
+              enum uop_op op)
+{
+    uint32_t rank = tn_rank(ctx, u);
+    int64_t n = tn_size(ctx, u, at);
+    enum uop_dtype type = n < (int64_t)1 << 31 ? UOP_I32 : UOP_I64;
+    const struct uop *hit, *place;
+
+    assert(op == UOP_MAX || op == UOP_MIN);
+    if (u->dtype == UOP_BOOL)
+        u = tn_cast(ctx, u, UOP_U8);
+    hit = tn_eq(ctx, u, tn_reduce(ctx, op, u, 1u << at));
+    if (tn_is_float(u))
+        hit = tn_or(ctx, hit, tn_isnan(ctx, u));
+    place = tn_where(ctx, hit, tn_iota(ctx, rank, at, n, type),
+                     tn_int(ctx, type, n - 1));
+    place = tn_reduce(ctx, UOP_MIN, place, 1u << at);
+    return tn_cast(ctx, place, UOP_I64);
+}
+
+/* x along an axis that has elements, which is *out_at; NULL after a failure of
+ * `call`, with *out set. Without axes x has one of size 1. */
+static const struct uop *
+begin_extreme(const char *call, struct bell_tensor *x, int axis, int *out_at,
+              struct bell_tensor **out)
+{
+    const struct uop *u;
+    int64_t n;
+
+    if (!tensor_check(call, x, out))
+        return NULL;
+    *out = tensor_at(x)->ctx->error_tensor;
+    *out_at = 0;
+    u = tensor_wide_node(x);
+    if (axis == BELL_FLAT) {
+        n = tn_numel(tensor_at(x)->ctx, u);
+        u = tn_reshape(tensor_at(x)->ctx, u, &n, 1);
+    } else {
+        *out_at =
+            tensor_axis(tensor_at(x)->ctx, call, axis, tensor_at(x)->shape->n);
+        if (*out_at < 0)
+            return NULL;
+        if (tensor_at(x)->shape->n == 0)
+            u = tn_unsqueeze(tensor_at(x)->ctx, u, 0);
+    }
+    if (!tn_bad(u) && tn_size(tensor_at(x)->ctx, u, (uint32_t)*out_at) == 0) {
+        tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_SHAPE,
+                    "over no elements, of shape %s", SHAPE_OF(x));
+        return NULL;
+    }
+    if (tn_bad(u))
+        *out = tensor_new(tensor_at(x)->ctx, call, u);
+    return tn_bad(u) ? NULL : u;
+}
+
+/* The axis that was begun with goes, or stays. */
+static const struct uop *
+end_extreme(struct bell_tensor *x, int axis, int at, bool keepdim,
+            const struct uop *u)
+{
+    int64_t ones[BELL_MAX_RANK];
+    uint32_t i;
+
+    if (axis == BELL_FLAT && keepdim) {
+        for (i = 0; i < tensor_at(x)->shape->n; i++)
+            ones[i] = 1;
+        return tn_reshape(tensor_at(x)->ctx, u, ones, tensor_at(x)->shape->n);
+    }
+    return keepdim && tensor_at(x)->shape->n
+               ? u
+               : tn_squeeze(tensor_at(x)->ctx, u, 1u << at);
+}
+
 static struct bell_tensor *
 extreme_place(const char *call, struct bell_tensor *x, int axis, bool keepdim,
               enum uop_op op)
 {
-    const struct uop *u, *best, *hit, *place;
-    struct bell_context *ctx;
     struct bell_tensor *out;
-    enum uop_dtype type;
-    uint32_t rank;
-    int64_t n;
+    const struct uop *u;
     int at;
 
-    assert(op == UOP_MAX || op == UOP_MIN);
-    if (!tensor_check(call, x, &out))
+    u = begin_extreme(call, x, axis, &at, &out);
+    if (!u)
         return out;
+    u = first_extreme(tensor_at(x)->ctx, u, (uint32_t)at, op);
+    return tensor_new(tensor_at(x)->ctx, call,
+                      end_extreme(x, axis, at, keepdim, u));
+}
+
+/* The value is taken from its place: there the gradient goes. */
+static void
+extreme_at(const char *call, struct bell_tensor *x, int axis, bool keepdim,
+           enum uop_op op, struct bell_tensor **out_values,
+           struct bell_tensor **out_indices)
+{
+    const struct uop *u, *place, *value;
+    struct bell_context *ctx;
+    struct bell_tensor *out;
+    int at;
+
+    u = begin_extreme(call, x, axis, &at, &out);
+    *out_values = *out_indices = out;
+    if (!u)
+        return;
     ctx = tensor_at(x)->ctx;
-    u = tensor_wide_node(x);
-    if (axis == BELL_FLAT) {
-        n = tn_numel(ctx, u);
-        u = tn_reshape(ctx, u, &n, 1);
-        at = 0;
-    } else {
-        at = tensor_axis(ctx, call, axis, tensor_at(x)->shape->n);
-        if (at < 0)
-            return ctx->error_tensor;
-        if (tensor_at(x)->shape->n == 0)
-            u = tn_unsqueeze(ctx, u, 0);
-    }
-    n = tn_size(ctx, u, (uint32_t)at);
-    if (n == 0)
-        return tensor_fail(ctx, call, BELL_BAD_SHAPE,
-                           "over no elements, of shape %s", SHAPE_OF(x));
-    if (u->dtype == UOP_BOOL)
-        u = tn_cast(ctx, u, UOP_U8);
-    rank = tn_rank(ctx, u);
-    best = tn_reduce(ctx, op, u, 1u << at);
-    hit = tn_eq(ctx, u, best);
-    if (tn_is_float(u))
-        hit = tn_or(ctx, hit, tn_isnan(ctx, u));
-    type = n < (int64_t)1 << 31 ? UOP_I32 : UOP_I64;
-    place = tn_where(ctx, hit, tn_iota(ctx, rank, (uint32_t)at, n, type),
-                     tn_int(ctx, type, n - 1));
-    place = tn_reduce(ctx, UOP_MIN, place, 1u << at);
-    place = tn_cast(ctx, place, UOP_I64);
-    if (axis == BELL_FLAT && keepdim) {
-        int64_t ones[BELL_MAX_RANK];
-        uint32_t i;
-        for (i = 0; i < tensor_at(x)->shape->n; i++)
-            ones[i] = 1;
-        place = tn_reshape(ctx, place, ones, tensor_at(x)->shape->n);
-    } else if (!keepdim || tensor_at(x)->shape->n == 0) {
-        place = tn_squeeze(ctx, place, 1u << at);
-    }
-    return tensor_new(ctx, call, place);
+    place = first_extreme(ctx, u, (uint32_t)at, op);
+    value = tn_gather(ctx, u, (uint32_t)at, place);
+    *out_values =
+        tensor_new(ctx, call, end_extreme(x, axis, at, keepdim, value));
+    *out_indices =
+        tensor_new(ctx, call, end_extreme(x, axis, at, keepdim, place));
+}
+
+void
+bell_max_at(struct bell_tensor *x, int axis, bool keepdim,
+            struct bell_tensor **out_values, struct bell_tensor **out_indices)
+{
+    extreme_at(__func__, x, axis, keepdim, UOP_MAX, out_values, out_indices);
+}
+
+void
+bell_min_at(struct bell_tensor *x, int axis, bool keepdim,
+            struct bell_tensor **out_values, struct bell_tensor **out_indices)
+{
+    extreme_at(__func__, x, axis, keepdim, UOP_MIN, out_values, out_indices);
 }
 
 struct bell_tensor *
@@ -286,11 +359,28 @@ bell_std(struct bell_tensor *x, const int64_t *axes, uint32_t n_axes,
 
 /* ---- norms ---- */
 
+/* sum^(1/p); at 0 its gradient is 0 instead of infinite. */
+static const struct uop *
+root_of_sum(struct bell_context *ctx, const struct uop *sum, double p)
+{
+    const struct uop *zero, *none, *base;
+
+    if (tn_bad(sum))
+        return sum;
+    zero = tn_num(ctx, sum, 0);
+    none = tn_eq(ctx, sum, zero);
+    base = tn_where(ctx, none, tn_num(ctx, sum, 1), sum);
+    base = p == 2 ? tn_sqrt(ctx, base)
+                  : tn_alu2(ctx, UOP_POW, base, tn_num(ctx, sum, 1 / p));
+    /* of a negative order the root is that of the sum, infinite perhaps */
+    return p > 0 ? tn_where(ctx, none, zero, base)
+                 : tn_alu2(ctx, UOP_POW, sum, tn_num(ctx, sum, 1 / p));
+}
+
 /* The common norms without pow. For p = 0 it is the count of what is not zero.
  * */
-static const struct uop *
-norm_node(struct bell_context *ctx, const struct uop *u, double p,
-          uint32_t mask)
+const struct uop *
+tn_norm(struct bell_context *ctx, const struct uop *u, double p, uint32_t mask)
 {
     const struct uop *a = tn_abs(ctx, u), *y;
 
@@ -304,10 +394,9 @@ norm_node(struct bell_context *ctx, const struct uop *u, double p,
     if (p == 1)
         return tn_sum(ctx, a, mask);
     if (p == 2)
-        return tn_sqrt(ctx, tn_sum(ctx, tn_mul(ctx, u, u), mask));
+        return root_of_sum(ctx, tn_sum(ctx, tn_mul(ctx, u, u), mask), p);
     y = tn_alu2(ctx, UOP_POW, a, tn_const(ctx, u->dtype, p));
-    return tn_alu2(ctx, UOP_POW, tn_sum(ctx, y, mask),
-                   tn_const(ctx, u->dtype, 1 / p));
+    return root_of_sum(ctx, tn_sum(ctx, y, mask), p);
 }
 
 struct bell_tensor *
@@ -322,7 +411,7 @@ bell_norm(struct bell_tensor *x, double p, const int64_t *axes, uint32_t n_axes,
     if (isnan(p) || (isinf(p) && tn_reduced_count(r.ctx, r.u, r.mask) == 0))
         return tensor_fail(r.ctx, __func__, BELL_BAD_VALUE,
                            "of order %g over shape %s", p, SHAPE_OF(x));
-    return end_reduction(__func__, &r, norm_node(r.ctx, r.u, p, r.mask));
+    return end_reduction(__func__, &r, tn_norm(r.ctx, r.u, p, r.mask));
 }
 
 struct bell_tensor *
@@ -338,7 +427,7 @@ bell_normalize(struct bell_tensor *x, double p, int axis, double eps)
     if (isnan(p) || (isinf(p) && tn_reduced_count(r.ctx, r.u, r.mask) == 0))
         return tensor_fail(r.ctx, __func__, BELL_BAD_VALUE,
                            "of order %g over shape %s", p, SHAPE_OF(x));
-    norm = norm_node(r.ctx, r.u, p, r.mask);
+    norm = tn_norm(r.ctx, r.u, p, r.mask);
     norm = tn_max(r.ctx, norm, tn_const(r.ctx, r.u->dtype, eps));
     return end_reduction(__func__, &r, tn_fdiv(r.ctx, r.u, norm));
 }

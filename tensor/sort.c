@@ -15,6 +15,7 @@
 
 #include "tensor/elementwise.h"
 #include "tensor/node.h"
+#include "tensor/select.h"
 
 #define EXCHANGE_BITS 4
 #define KEY_BITS      32
@@ -187,13 +188,38 @@ tn_order(struct bell_context *ctx, const struct uop *u)
     return tn_reshape(ctx, u, &n, 1);
 }
 
+const struct uop *
+tn_order_axis(struct bell_context *ctx, const struct uop *u, uint32_t axis,
+              bool descending, int64_t count)
+{
+    int64_t d[TN_MAX_RANK], flat[2];
+    uint32_t rank;
+
+    if (tn_bad(u))
+        return u;
+    rank = tn_rank(ctx, u);
+    u = tn_move_axis(ctx, u, axis, 0);
+    memcpy(d, tn_shape(ctx, u)->d, rank * sizeof(*d));
+    flat[0] = d[0];
+    d[0] = count;
+    if (tn_product(d, rank) == 0) {
+        u = tn_full(ctx, tn_int(ctx, UOP_I64, 0), d, rank);
+    } else {
+        if (u->dtype == UOP_BOOL)
+            u = tn_cast(ctx, u, UOP_U8);
+        flat[1] = tn_numel(ctx, u) / flat[0];
+        u = order_indices(ctx, tn_reshape(ctx, u, flat, 2), descending, count);
+        u = tn_reshape(ctx, u, d, rank);
+    }
+    return tn_move_axis(ctx, u, 0, axis);
+}
+
 static void
 sort_call(const char *call, struct bell_tensor *x, int axis, bool descending,
           int64_t k, struct bell_tensor **out_values,
           struct bell_tensor **out_indices)
 {
-    const struct uop *u, *order, *values;
-    int64_t d[BELL_MAX_RANK], flat[2];
+    const struct uop *u, *order;
     struct bell_context *ctx;
     struct bell_tensor *error;
     int at = -1;
@@ -224,28 +250,13 @@ sort_call(const char *call, struct bell_tensor *x, int axis, bool descending,
     ctx = tensor_at(x)->ctx;
     if (k < 0)
         k = tensor_at(x)->shape->d[at];
-    u = tn_move_axis(ctx, tensor_node(x), (uint32_t)at, 0);
-    memcpy(d, tn_shape(ctx, u)->d, tensor_at(x)->shape->n * sizeof(*d));
-    d[0] = k;
-    if (tn_product(d, tensor_at(x)->shape->n) == 0) {
-        order =
-            tn_full(ctx, tn_int(ctx, UOP_I64, 0), d, tensor_at(x)->shape->n);
-    } else {
-        order = u->dtype == UOP_BOOL ? tn_cast(ctx, u, UOP_U8) : u;
-        flat[0] = tensor_at(x)->shape->d[at];
-        flat[1] = tn_numel(ctx, u) / flat[0];
-        order = tn_reshape(ctx, order, flat, 2);
-        order = order_indices(ctx, order, descending, k);
-        order = tn_reshape(ctx, order, d, tensor_at(x)->shape->n);
-    }
-    if (out_values) {
-        values =
-            tn_move_axis(ctx, tn_gather(ctx, u, 0, order), 0, (uint32_t)at);
-        *out_values = tensor_new(ctx, call, values);
-    }
+    u = tensor_node(x);
+    order = tn_order_axis(ctx, u, (uint32_t)at, descending, k);
+    if (out_values)
+        *out_values =
+            tensor_new(ctx, call, tn_gather(ctx, u, (uint32_t)at, order));
     if (out_indices)
-        *out_indices =
-            tensor_new(ctx, call, tn_move_axis(ctx, order, 0, (uint32_t)at));
+        *out_indices = tensor_new(ctx, call, order);
 }
 
 void

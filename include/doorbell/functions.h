@@ -138,7 +138,8 @@ struct bell_function {
     const char *params;
     const char *doc;     /* one line: what it computes */
     const char *section; /* heading in the documentation */
-    bool returns_list;   /* a tuple in PyTorch, even if of one tensor */
+    bool returns_list;   /* a tuple in PyTorch, even if of one tensor; false
+                          * where that depends on the arguments */
 };
 
 /* Number of rows of the table. */

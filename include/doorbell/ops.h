@@ -323,7 +323,8 @@ BELL_API struct bell_tensor *bell_all(struct bell_tensor *x,
 /* How many elements are not 0, int64; the axes go. */
 BELL_API struct bell_tensor *
 bell_count_nonzero(struct bell_tensor *x, const int64_t *axes, uint32_t n_axes);
-/* (sum |x|^p)^(1/p); p may be INFINITY, -INFINITY and 0 (count of x != 0). */
+/* (sum |x|^p)^(1/p); p may be INFINITY, -INFINITY and 0 (count of x != 0). Where
+ * it is 0 (p greater than 0) the gradient is 0. */
 BELL_API struct bell_tensor *bell_norm(struct bell_tensor *x, double p,
                                        const int64_t *axes, uint32_t n_axes,
                                        bool keepdim);
@@ -518,6 +519,16 @@ BELL_API struct bell_tensor *bell_huber_loss(struct bell_tensor *x,
                                              struct bell_tensor *y,
                                              double delta,
                                              enum bell_reduction reduction);
+/* d^2 / (2 beta) of d = |x - y| below beta, d - beta / 2 above; beta 0: d. */
+BELL_API struct bell_tensor *bell_smooth_l1_loss(struct bell_tensor *x,
+                                                 struct bell_tensor *y,
+                                                 double beta,
+                                                 enum bell_reduction reduction);
+/* y (log y - x) of log-probabilities x and probabilities y, 0 where y is 0;
+ * log_target: y are logarithms too. The mean is over all elements. */
+BELL_API struct bell_tensor *bell_kl_div(struct bell_tensor *x,
+                                         struct bell_tensor *y, bool log_target,
+                                         enum bell_reduction reduction);
 /* Of probabilities resp. logits x and targets y in 0..1; logarithms are
  * clamped at -100 as in PyTorch. */
 BELL_API struct bell_tensor *

@@ -508,7 +508,7 @@ enum bell_index_kind {
     BELL_INDEX_INT,      /* begin; removes the axis */
     BELL_INDEX_NEW_AXIS, /* an axis of size 1 */
     BELL_INDEX_ELLIPSIS, /* as many whole axes as are left */
-    BELL_INDEX_TENSOR    /* an integer tensor */
+    BELL_INDEX_TENSOR    /* an integer or bool tensor */
 };
 struct bell_index_item {
     enum bell_index_kind kind;
@@ -560,13 +560,16 @@ bell_by(struct bell_tensor *index)
 /* x[items], as Python's: slices clamp, steps may be negative, integers out of
  * range are errors. Integer tensors are broadcast together, and their axes
  * take the place of the first one's (in front, where slices lie between
- * them); an element that is out of range gives 0. Bool tensors are not
- * accepted: the result's shape would depend on values. */
+ * them); an element that is out of range gives 0. A bool tensor has the shape
+ * of as many axes and stands for the indices of what is true in it: these are
+ * counted on the host (select.h). */
 BELL_API struct bell_tensor *bell_index(struct bell_tensor *x,
                                         const struct bell_index_item *items,
                                         uint32_t n);
 /* x with the elements that x[items] names replaced by `value`, broadcast to
- * them; a new tensor. No tensor items. */
+ * them (of several values for one element, the last); a new tensor. What is out
+ * of range writes nothing. A bool tensor alone is not counted where `value` has
+ * one element. */
 BELL_API struct bell_tensor *bell_index_put(struct bell_tensor *x,
                                             const struct bell_index_item *items,
                                             uint32_t n,
@@ -594,7 +597,7 @@ BELL_API struct bell_tensor *bell_embedding(struct bell_tensor *x,
 /* x, with out[i.. with the axis at index[i..]] set to src[i..] (of several,
  * the last) or, for scatter_add, increased by it. No axis of src is shorter
  * than index's; what it has beyond is not read. An index out of range
- * writes nothing. Work grows with x's size times index's along the axis. */
+ * writes nothing. */
 BELL_API struct bell_tensor *bell_scatter(struct bell_tensor *x, int axis,
                                           struct bell_tensor *index,
                                           struct bell_tensor *src);
@@ -611,5 +614,6 @@ bell_masked_fill(struct bell_tensor *x, struct bell_tensor *mask, double value);
 #endif
 
 #include "doorbell/ops.h"
+#include "doorbell/select.h"
 
 #endif

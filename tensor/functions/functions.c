@@ -12,7 +12,7 @@
 
 static const struct fn_table *const tables[] = {
     &fn_table_elementwise, &fn_table_reduce, &fn_table_shape,
-    &fn_table_nn,          &fn_table_create,
+    &fn_table_select,      &fn_table_nn,     &fn_table_create,
 };
 
 size_t
@@ -234,7 +234,7 @@ call_row(struct fn_args *args)
     bell_status status;
 
     result = args->row->glue ? args->row->glue(args) : fn_forward(args);
-    if (!args->row->fn.returns_list) {
+    if (!args->row->fn.returns_list && call->n_results == 0) {
         call->results[0] = result;
         call->n_results = 1;
     }

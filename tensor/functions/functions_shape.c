@@ -185,30 +185,7 @@ call_meshgrid(struct fn_args *args)
     args->call->n_results = A[0].n;
     return NULL;
 }
-
 /* ---- indexing --------------------------------------------------------- */
-
-/* The source, in the index's shape: of shape () it stands for all elements,
- * and a larger one is cut, as PyTorch does. */
-static struct bell_tensor *
-call_scatter(struct fn_args *args)
-{
-    struct bell_tensor *src = A[3].t, *index = A[2].t;
-    uint32_t rank = bell_ndim(src), i;
-    int64_t bounds[2 * BELL_MAX_RANK] = {0};
-
-    for (i = 0; i < rank && rank == bell_ndim(index); i++) {
-        if (bell_shape(src)[i] < bell_shape(index)[i])
-            break; /* the call below tells */
-        bounds[2 * i + 1] = bell_shape(index)[i];
-    }
-    if (rank == 0)
-        A[3].t = bell_expand(bell_cast(src, bell_dtype_of(A[0].t)),
-                             bell_shape(index), bell_ndim(index));
-    else if (i == rank)
-        A[3].t = bell_shrink(src, bounds, 2 * rank);
-    return fn_forward(args);
-}
 
 /* Of a handle of its own: the argument stays what it is. */
 static struct bell_tensor *
@@ -315,12 +292,6 @@ static const struct fn_row rows[] = {
       "an axis indexed by a list", INDEX}, FN(tat, bell_index_select)},
     {{"take", "input: tensor, index: tensor",
       "the flattened input at each index", INDEX}, FN(tt, bell_take)},
-    {{"scatter", "input: tensor, dim: int, index: tensor, src: tensor",
-      "input with the indexed elements replaced, by the last of several",
-      INDEX}, FN(tatt, bell_scatter), .glue = call_scatter},
-    {{"scatter_add", "input: tensor, dim: int, index: tensor, src: tensor",
-      "input with src added to the indexed elements", INDEX},
-     FN(tatt, bell_scatter_add), .glue = call_scatter},
     {{"assign_slice", "input: tensor, begin: ints, value: tensor",
       "input with the part that begins there replaced; has no gradient", INDEX},
      .glue = call_assign_slice},

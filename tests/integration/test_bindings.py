@@ -105,7 +105,8 @@ class Binding:
             if self.lib.bell_function_call(self.ctx, ct.byref(call)):
                 raise ValueError(f'{name}: argument {call.bad_arg}')
             results = [Tensor(call.results[i]) for i in range(call.n_results)]
-            return results if row['returns_list'] else results[0]
+            return results if row['returns_list'] or len(results) > 1 \
+                else results[0]
         return function
 
     def directly(self, name, *args):

@@ -322,8 +322,8 @@ def order_of(values, reverse=False):
 
 def reduce_cases():
     for name, function, dtype in (
-            ('sum', sum, F32), ('prod', product, F32), ('max', max, F32),
-            ('min', min, F32), ('amax', max, F32),
+            ('sum', sum, F32), ('prod', product, F32), ('amax', max, F32),
+            ('amin', min, F32),
             ('mean', lambda v: sum(v) / len(v), F32),
             ('any', any, BOOL), ('all', all, BOOL),
             ('logsumexp', logsumexp, F32), ('var', variance, F32),
@@ -359,8 +359,6 @@ def reduce_cases():
     case('cumsum(x, 1)', X.along(1, running(lambda a, b: a + b)))
     case('cumsum(i, 0)', I.along(0, running(lambda a, b: a + b), I64))
     case('cumprod(x, 0)', X.along(0, running(lambda a, b: a * b)))
-    case('cummax(x, 1)', X.along(1, running(max)))
-    case('cummin(x, 1)', X.along(1, running(min)))
     case('sort(x, 1)[0]', X.along(1, sorted))
     case('sort(ties, 1, descending=True)[1]', TIES.along(
         1, lambda v: order_of(v, True), I64))
@@ -370,6 +368,98 @@ def reduce_cases():
     case('topk(o, 2)[0]', Array.of(top))
     case('topk(o, 2)[1]', Array.make((3, 2), lambda a, b: O.flat[
         4 * a:4 * a + 4].index(top[a][b]), I64))
+
+
+def select_cases():
+    column = [[n % 4 for n in N.flat[2 * a:2 * a + 2]] for a in range(3)]
+    for way, own, function in (
+            ('sum', True, sum), ('prod', True, product), ('amax', True, max),
+            ('amin', False, min),
+            ('mean', False, lambda v: sum(v) / len(v))):
+        combined = X.map(float)
+        for a in range(3):
+            for c in range(4):
+                found = [Y[a, b] for b in range(2) if column[a][b] == c]
+                if found:
+                    combined.flat[4 * a + c] = function(
+                        found + [X[a, c]] * own)
+        case(f"scatter_reduce(x, 1, n, y, '{way}', {own})", combined, 1e-6)
+        if way in ('sum', 'prod'):
+            word = {'sum': 'add', 'prod': 'multiply'}[way]
+            case(f"scatter(x, 1, n, y, reduce='{word}')", combined, 1e-6)
+    added, copied = X.map(float), X.map(float)
+    for a in range(3):
+        for k in range(3):
+            added.flat[4 * a + K[k]] += 2 * Y[a, k]
+            copied.flat[4 * a + K[k]] = Y[a, k]
+    case('index_add(x, 1, k, y[:, :3], alpha=2)', added)
+    case('index_copy(x, 1, k, y[:, :3])', copied)
+    put = X.map(float)
+    for a, c, v in zip((0, 2, 0), K.flat, (7, 8, 9)):
+        put.flat[4 * a + c] += v
+    case('index_put(x, [tensor([0, 2, 0]), k], tensor([7., 8., 9.]), '
+         'accumulate=True)', put)
+    case('index_put(x, [b], 5.)', Array((3, 4), [
+        5 if c else a for c, a in zip(B.flat, X.flat)]))
+    case('take_along_dim(x, k)', Array((3,), [X.flat[k] for k in K.flat]))
+    case('take_along_dim(x, n % 4, 1)', Array.make((3, 2), lambda a, b: X[
+        a, column[a][b]]))
+    for name, function in (('max', max), ('min', min)):
+        case(f'{name}(x)', scalar(function(X.flat)))
+        case(f'{name}(o, 1)[0]', O.reduce([1], function))
+        case(f'{name}(ties, axis=1)[1]', TIES.reduce([1], lambda v: v.index(
+            function(v)), dtype=I64))
+        case(f'cum{name}(o, 1)[0]', O.along(1, running(function)))
+        case(f'cum{name}(ties, 1)[1]', TIES.along(1, lambda v: [max(
+            k for k in range(j + 1) if v[k] == function(v[:j + 1]))
+            for j in range(len(v))], I64))
+    case('aminmax(x, dim=0)[1]', X.reduce([0], max))
+    case('median(o)', scalar(sorted(O.flat)[5]))
+    case('median(o, 1)[1]', O.reduce([1], lambda v: order_of(v)[1],
+                                     dtype=I64))
+    case('nanmedian(o, 0)[0]', O.reduce([0], lambda v: sorted(v)[1]))
+    case('mode(ties, 1)[0]', Array((2,), [3, 0]))
+    case('mode(ties, 1)[1]', Array((2,), [2, 1], I64))
+    case('kthvalue(o, 2, 1)[0]', O.reduce([1], lambda v: sorted(v)[1]))
+    case('quantile(o, 0.25, 1)', O.reduce([1], lambda v: (
+        sorted(v)[0] + 3 * sorted(v)[1]) / 4), 1e-6)
+    case("nanquantile(o, 0.6, interpolation='higher')",
+         scalar(sorted(O.flat)[7]))
+    case('searchsorted(tensor([-0.5, 0.5, 0.5, 1.]), v)', Array((4,), [sum(
+        s < w for s in (-0.5, 0.5, 0.5, 1)) for w in V.flat], I64))
+    case('bucketize(v, tensor([-0.5, 0.5, 0.5, 1.]), right=True)', Array((4,), [sum(
+        s <= w for s in (-0.5, 0.5, 0.5, 1)) for w in V.flat], I64))
+    case('histc(o, 3, 0, 3)', Array((3,), [sum(
+        a <= w < a + 1 or w == a + 1 == 3 for w in O.flat)
+        for a in range(3)]))
+    case('bincount(k, minlength=6)', Array((6,), [1, 0, 1, 1, 0, 0], I64))
+    case('bincount(k, tensor([1., 2., 4.]))', Array((4,), [2, 0, 1, 4]))
+    case('unique(ties)', Array((5,), [0, 1, 2, 3, 5]))
+    case('unique(ties, return_inverse=True)[1]', TIES.map(
+        lambda w: [0, 1, 2, 3, 5].index(w), I64))
+    case('unique(ties, return_counts=True)[1]', Array((5,), [
+        TIES.flat.count(w) for w in (0, 1, 2, 3, 5)], I64))
+    case('unique_consecutive(ties, return_counts=True)[0]', Array(
+        (6,), [3, 1, 3, 2, 0, 5]))
+    case('nonzero(b)', Array.of([[k // 4, k % 4] for k in range(12)
+                                 if B.flat[k]], I64))
+    case('masked_select(x, b)', Array((4,), X.flat[::3]))
+    case('x[b]', Array((4,), X.flat[::3]))
+    case('x[:, v > 0]', Array.make((3, 3), lambda a, c: X[a, (0, 2, 3)[c]]))
+    case('logcumsumexp(x, 1)', X.along(1, lambda v: [
+        logsumexp(v[:k + 1]) for k in range(len(v))]), 1e-5)
+    case('multinomial(tensor([0., 1., 0.]), 4, replacement=True)', Array(
+        (4,), [1] * 4, I64))
+    case('cdist(x, y)', Array.make((3, 3), lambda a, c: math.hypot(
+        *[X[a, k] - Y[c, k] for k in range(4)])), 1e-5)
+    case('tensordot(x, y, [[0], [0]])', Array.make((4, 4), lambda a, c: sum(
+        X[k, a] * Y[k, c] for k in range(3))), 1e-5)
+    case('tensordot(x, w, 1)', matmul(X, W), 1e-5)
+    case('kron(v, u)', Array((20,), [a * c for a in V.flat for c in U.flat]))
+    case('smooth_l1_loss(x, y, beta=0.5)', scalar(sum(
+        huber(a - c, 0.5) / 0.5 for a, c in zip(X.flat, Y.flat)) / 12), 1e-5)
+    case("kl_div(x, p, 'batchmean')", scalar(sum(
+        c * (math.log(c) - a) for a, c in zip(X.flat, P.flat)) / 3), 1e-5)
 
 
 def matmul(x, y):
@@ -572,7 +662,7 @@ def listed_functions():
 
 def check_values(tap, folder):
     for make in (unary_cases, binary_cases, conversion_cases, shape_cases,
-                 index_cases, reduce_cases, nn_cases, create_cases):
+                 index_cases, reduce_cases, select_cases, nn_cases, create_cases):
         make()
     with ThreadPoolExecutor(2) as pool_of_threads:
         results = list(pool_of_threads.map(

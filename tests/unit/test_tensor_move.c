@@ -425,8 +425,6 @@ test_index_put(void **state)
         0, 1, 2, 3, 4, 5, 6);
     EXPECT_ERROR(bell_index_put(x, BELL_ITEMS(bell_at(1)), COUNT(2)),
                  "bell_index_put: a value of shape (2,) into (3,)");
-    EXPECT_ERROR(bell_index_put(x, BELL_ITEMS(bell_by(I(V(0), 1))), x),
-                 "bell_index_put: a tensor item; bell_scatter can do that");
 }
 
 int

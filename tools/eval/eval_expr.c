@@ -221,7 +221,7 @@ take_results(struct eval_parser *p, const struct bell_call *call,
     struct eval_list list = {.n = 0};
     uint32_t i;
 
-    if (!call->function->returns_list) {
+    if (!call->function->returns_list && call->n_results == 1) {
         *out = bell_of_tensor(call->results[0]);
         return BELL_OK;
     }

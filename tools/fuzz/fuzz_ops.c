@@ -362,6 +362,7 @@ static const struct fuzz_op rows[] = {
     L(cumsum, gen_along, is_number, 8, NORMAL),
     L(cumprod, gen_along, is_number, 4, POSITIVE),
     L(cummax, gen_along_some, is_number, 4, DISTINCT),
+    L(logcumsumexp, gen_along, is_float, 3, NORMAL),
     L(cummin, gen_along_some, is_number, 3, DISTINCT),
     ROW(tab, argmax, "0ab", gen_along_some, any, 5, false, NORMAL),
     ROW(tab, argmin, "0ab", gen_along_some, any, 4, false, NORMAL),

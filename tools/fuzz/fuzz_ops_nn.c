@@ -388,6 +388,7 @@ static const struct fuzz_op rows[] = {
     ROW(ttr, mse_loss, "01a", pair, 3, true, NORMAL),
     ROW(ttr, l1_loss, "01a", pair, 3, true, NORMAL),
     ROW(ttfr, huber_loss, "01Qa", pair, 3, true, NORMAL),
+    ROW(ttfr, smooth_l1_loss, "01Qa", pair, 3, true, NORMAL),
     ROW(ttr, binary_cross_entropy, "01a", pair, 3, true, UNIT),
     ROW(tttr, binary_cross_entropy_with_logits, "01-a", pair, 3, true, UNIT),
     {FN(cly, bell_rand), "l.", gen_rand, .weight = 3, .seeded = true},

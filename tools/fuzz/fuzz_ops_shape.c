@@ -425,6 +425,23 @@ gen_scatter(struct fuzz_gen *g, struct fuzz_node *n)
                              rank, FUZZ_DATA_NORMAL, 0));
 }
 
+/* The same with a way to combine that is smooth, or that is not. */
+static bool
+gen_scatter_smooth(struct fuzz_gen *g, struct fuzz_node *n)
+{
+    n->i[1] = 2 * between(g, BELL_COMBINE_SUM, BELL_COMBINE_MEAN);
+    n->i[1] += between(g, 0, 1);
+    return gen_scatter(g, n);
+}
+
+static bool
+gen_scatter_most(struct fuzz_gen *g, struct fuzz_node *n)
+{
+    n->i[1] = 2 * between(g, BELL_COMBINE_AMAX, BELL_COMBINE_AMIN);
+    n->i[1] += between(g, 0, 1);
+    return gen_scatter(g, n);
+}
+
 static bool
 gen_index_select(struct fuzz_gen *g, struct fuzz_node *n)
 {
@@ -484,9 +501,10 @@ gen_masked_fill(struct fuzz_gen *g, struct fuzz_node *n)
 
 /* Short axes: the reference goes through all stages. */
 static bool
-gen_sort(struct fuzz_gen *g, struct fuzz_node *n)
+gen_sort_of(struct fuzz_gen *g, struct fuzz_node *n,
+            bool (*fits)(struct bell_tensor *t))
 {
-    int x = fuzz_pick_rank(g, fuzz_is_number, 1, 3, g->op->data);
+    int x = fuzz_pick_rank(g, fits, 1, 3, g->op->data);
 
     if (!take(n, x))
         return false;
@@ -494,6 +512,28 @@ gen_sort(struct fuzz_gen *g, struct fuzz_node *n)
     n->i[1] = between(g, 0, 1);
     n->i[2] = between(g, 1, 4);
     return size_of(g, x, n->i[0]) <= 33 && size_of(g, x, n->i[0]) >= n->i[2];
+}
+
+static bool
+gen_sort(struct fuzz_gen *g, struct fuzz_node *n)
+{
+    return gen_sort_of(g, n, fuzz_is_number);
+}
+
+static bool
+gen_sort_float(struct fuzz_gen *g, struct fuzz_node *n)
+{
+    return gen_sort_of(g, n, fuzz_is_float);
+}
+
+/* A rank-1 index of axis 1. */
+static bool
+gen_index_put_add(struct fuzz_gen *g, struct fuzz_node *n)
+{
+    int x = fuzz_pick_rank(g, fuzz_is_number, 2, 3, FUZZ_DATA_NORMAL);
+    int64_t count = between(g, 1, 7);
+
+    return take(n, x) && take(n, index_leaf(g, size_of(g, x, 1), &count, 1));
 }
 
 /* clang-format off */
@@ -514,6 +554,80 @@ fuzz_index_by(struct bell_tensor *x, struct bell_tensor *last,
     if (!first)
         return bell_index(x, BELL_ITEMS(bell_whole(), bell_by(last)));
     return bell_index(x, BELL_ITEMS(bell_by(first), bell_by(last)));
+})
+HELPER(fuzz_scatter_reduce, /* way: twice an enum bell_combine, and self */
+static struct bell_tensor *
+fuzz_scatter_reduce(struct bell_tensor *x, int axis, struct bell_tensor *index,
+                    struct bell_tensor *src, int64_t way)
+{
+    return bell_scatter_reduce(x, axis, index, src,
+                               (enum bell_combine)(way / 2), way % 2);
+})
+HELPER(fuzz_index_put_add, /* of axis 1 */
+static struct bell_tensor *
+fuzz_index_put_add(struct bell_tensor *x, int axis, struct bell_tensor *index)
+{
+    (void)axis;
+    return bell_index_put_add(x, BELL_ITEMS(bell_whole(), bell_by(index)),
+                              bell_scalar(bell_context_of(x), 1));
+})
+HELPER(fuzz_median,
+static struct bell_tensor *
+fuzz_median(struct bell_tensor *x, int axis, bool skip_nan)
+{
+    struct bell_tensor *values = NULL;
+
+    if (skip_nan)
+        bell_nanmedian(x, axis, true, &values, NULL);
+    else
+        bell_median(x, axis, false, &values, NULL);
+    return values;
+})
+HELPER(fuzz_mode, /* where it is, too */
+static struct bell_tensor *
+fuzz_mode(struct bell_tensor *x, int axis, bool keepdim)
+{
+    struct bell_tensor *values = NULL, *places = NULL;
+
+    bell_mode(x, axis, keepdim, &values, &places);
+    return keepdim ? places : values;
+})
+HELPER(fuzz_quantile,
+static struct bell_tensor *
+fuzz_quantile(struct bell_tensor *x, int axis, bool keepdim)
+{
+    struct bell_context *ctx = bell_context_of(x);
+    struct bell_tensor *q = bell_linspace(ctx, 0.1, 0.7, 3, BELL_FLOAT32);
+
+    return bell_quantile(x, q, axis, keepdim, BELL_LINEAR);
+})
+HELPER(fuzz_searchsorted, /* x in what x is along its last axis */
+static struct bell_tensor *
+fuzz_searchsorted(struct bell_tensor *x, int axis, bool right)
+{
+    struct bell_tensor *sorted = NULL;
+
+    (void)axis;
+    bell_sort(x, -1, false, &sorted, NULL);
+    return bell_searchsorted(sorted, bell_flip(x, BELL_DIMS(-1)), right);
+})
+HELPER(fuzz_cummax_at,
+static struct bell_tensor *
+fuzz_cummax_at(struct bell_tensor *x, int axis, bool places)
+{
+    struct bell_tensor *values = NULL, *indices = NULL;
+
+    bell_cummax_at(x, axis, &values, &indices);
+    return places ? indices : values;
+})
+HELPER(fuzz_max_at,
+static struct bell_tensor *
+fuzz_max_at(struct bell_tensor *x, int axis, bool keepdim)
+{
+    struct bell_tensor *values = NULL, *indices = NULL;
+
+    bell_max_at(x, axis, keepdim, &values, &indices);
+    return values;
 })
 HELPER(fuzz_sort,
 static struct bell_tensor *
@@ -580,6 +694,24 @@ static const struct fuzz_op rows[] = {
     ROW(tt, embedding, "01", embedding, 0, 0, 5, true, NORMAL),
     ROW(ti, one_hot, "0a", one_hot, 0, 0, 3, false, NORMAL),
     ROW(ttf, masked_fill, "01x", masked_fill, 0, 0, 5, true, NORMAL),
+    {FN(tatti, fuzz_scatter_reduce), "0a12b", gen_scatter_smooth, fuzz_any, 0, 0,
+     5, true, FUZZ_DATA_NORMAL, fuzz_scatter_reduce_text},
+    {FN(tatti, fuzz_scatter_reduce), "0a12b", gen_scatter_most, fuzz_any, 0, 0,
+     4, false, FUZZ_DATA_NORMAL, fuzz_scatter_reduce_text},
+    {FN(tat, fuzz_index_put_add), "0a1", gen_index_put_add, fuzz_any, 0, 0, 4,
+     true, FUZZ_DATA_NORMAL, fuzz_index_put_add_text},
+    {FN(tab, fuzz_median), "0ab", gen_sort, fuzz_any, 0, 0, 3, true,
+     FUZZ_DATA_DISTINCT, fuzz_median_text},
+    {FN(tab, fuzz_mode), "0ab", gen_sort, fuzz_any, 0, 0, 3, false,
+     FUZZ_DATA_COARSE, fuzz_mode_text},
+    {FN(tab, fuzz_quantile), "0ab", gen_sort_float, fuzz_any, 0, 0, 3, true,
+     FUZZ_DATA_DISTINCT, fuzz_quantile_text},
+    {FN(tab, fuzz_searchsorted), "0ab", gen_sort, fuzz_any, 0, 0, 3, false,
+     FUZZ_DATA_DISTINCT, fuzz_searchsorted_text},
+    {FN(tab, fuzz_cummax_at), "0ab", gen_sort, fuzz_any, 0, 0, 3, false,
+     FUZZ_DATA_DISTINCT, fuzz_cummax_at_text},
+    {FN(tab, fuzz_max_at), "0ab", gen_sort, fuzz_any, 0, 0, 3, true,
+     FUZZ_DATA_DISTINCT, fuzz_max_at_text},
     {FN(tab, fuzz_sort), "0ab", gen_sort, fuzz_any, 0, 0, 5, true,
      FUZZ_DATA_DISTINCT, fuzz_sort_text},
     ROW(tab, argsort, "0ab", sort, 0, 0, 3, false, DISTINCT),

@@ -1,0 +1,364 @@
+/* Results whose size depends on values: what is true in a mask, what is
+ * different, how often what occurs.
+ *
+ * A running count of what is chosen is realized, and its last number read. The
+ * k-th that is chosen is then the first place where the count is k, found by
+ * bisection.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "tensor/elementwise.h"
+#include "tensor/select.h"
+
+/* What was chosen of n elements; the caller frees it (end_choice). */
+struct choice {
+    struct bell_context *ctx;
+    struct bell_tensor *running; /* how many up to each, I32 or I64 */
+    int64_t n;                   /* in all */
+};
+
+static void
+end_choice(struct choice *c)
+{
+    bell_tensor_release(c->running);
+}
+
+/* Counts what is true in `chosen`, of rank 1, and realizes `also` (n_also
+ * tensors) with it. False after a failure of `call`. A safe point. */
+static bool
+choose(const char *call, struct bell_context *ctx, const struct uop *chosen,
+       struct bell_tensor *const *also, uint32_t n_also, struct choice *c)
+{
+    struct bell_tensor *list[4], *last;
+    const struct uop *u = chosen;
+    bell_status status;
+    uint32_t i;
+
+    assert(n_also <= 2);
+    *c = (struct choice){.ctx = ctx};
+    if (ctx->trace) {
+        tensor_fail(ctx, call, BELL_BAD_STATE,
+                    "in a function that is captured: the result's size depends "
+                    "on values");
+        return false;
+    }
+    if (!tn_bad(u)) {
+        int64_t n = tn_numel(ctx, u);
+        u = tn_cast(ctx, u, n < INT32_MAX ? UOP_I32 : UOP_I64);
+        u = tn_wrap(ctx, UOP_CONTIGUOUS, tn_scan(ctx, UOP_ADD, u, 0));
+        chosen = n ? tn_shrink_axis(ctx, u, 0, n - 1, n) : u;
+    }
+    list[0] = c->running = tensor_new(ctx, call, u);
+    list[1] = last = tensor_new(ctx, call, chosen);
+    for (i = 0; i < n_also; i++)
+        list[2 + i] = also[i];
+    status = tensor_realize_list(call, list, 2 + n_also);
+    if (status == BELL_OK && bell_numel(last))
+        status = bell_item_i64(last, &c->n);
+    bell_tensor_release(last);
+    if (status == BELL_OK)
+        return true;
+    tensor_fail_last(ctx, call);
+    end_choice(c);
+    return false;
+}
+
+/* The places that were chosen, I64. */
+static const struct uop *
+chosen_places(const struct choice *c)
+{
+    const struct uop *running = tensor_at(c->running)->uop, *k;
+    struct bell_context *ctx = c->ctx;
+
+    k = tn_iota(ctx, 1, 0, c->n, UOP_I64);
+    k = tn_cast(ctx, tn_add(ctx, k, tn_int(ctx, UOP_I64, 1)), running->dtype);
+    return tn_wrap(ctx, UOP_CONTIGUOUS, tn_search(ctx, running, k, false));
+}
+
+static const struct uop *
+flat_node(struct bell_context *ctx, const struct uop *u)
+{
+    int64_t n = tn_numel(ctx, u);
+
+    return tn_reshape(ctx, u, &n, 1);
+}
+
+/* ---- masks ---- */
+
+struct bell_tensor *
+tensor_find_true(const char *call, struct bell_tensor *mask)
+{
+    struct bell_context *ctx = tensor_at(mask)->ctx;
+    struct bell_tensor *places;
+    struct choice c;
+
+    if (!choose(call, ctx, flat_node(ctx, tn_bool(ctx, tensor_node(mask))),
+                NULL, 0, &c))
+        return NULL;
+    places = tensor_new(ctx, call, chosen_places(&c));
+    end_choice(&c);
+    return places;
+}
+
+struct bell_tensor *
+bell_nonzero(struct bell_tensor *x)
+{
+    const struct uop *columns = NULL, *u, *column;
+    struct bell_tensor *out, *places;
+    struct bell_context *ctx;
+    int64_t inner, n, d[2];
+    uint32_t rank, k;
+
+    if (!tensor_check(__func__, x, &out))
+        return out;
+    ctx = tensor_at(x)->ctx;
+    places = tensor_find_true(__func__, x);
+    if (!places)
+        return ctx->error_tensor;
+    u = tensor_at(places)->uop;
+    rank = tensor_at(x)->shape->n;
+    n = tn_bad(u) ? 0 : tn_numel(ctx, u);
+    d[0] = n;
+    d[1] = rank;
+    columns = tn_full(ctx, tn_int(ctx, UOP_I64, 0), d, 2);
+    inner = (int64_t)bell_numel(x);
+    for (k = 0; k < rank && n > 0; k++) {
+        int64_t size = tensor_at(x)->shape->d[k];
+        inner /= size;
+        column = tn_alu2(ctx, UOP_IDIV, u, tn_int(ctx, UOP_I64, inner));
+        column = tn_alu2(ctx, UOP_IMOD, column, tn_int(ctx, UOP_I64, size));
+        column = tn_unsqueeze(ctx, column, 1);
+        column = tn_where(ctx,
+                          tn_eq(ctx, tn_iota(ctx, 2, 1, rank, UOP_I64),
+                                tn_int(ctx, UOP_I64, k)),
+                          column, columns);
+        columns = column;
+    }
+    out = tensor_new(ctx, __func__, columns);
+    bell_tensor_release(places);
+    return out;
+}
+
+struct bell_tensor *
+bell_masked_select(struct bell_tensor *x, struct bell_tensor *mask)
+{
+    struct bell_tensor *out, *places, *wide;
+    const struct uop_dims *shapes[2];
+    struct bell_context *ctx;
+    int64_t d[TN_MAX_RANK];
+    const struct uop *u;
+    uint32_t rank;
+
+    if (!tensor_check2(__func__, x, mask, &out))
+        return out;
+    ctx = tensor_at(x)->ctx;
+    shapes[0] = tensor_at(x)->shape;
+    shapes[1] = tensor_at(mask)->shape;
+    if (tensor_at(mask)->dtype != UOP_BOOL ||
+        !tn_broadcast_shape(shapes, 2, d, &rank))
+        return tensor_fail(ctx, __func__,
+                           tensor_at(mask)->dtype != UOP_BOOL ? BELL_BAD_DTYPE
+                                                              : BELL_BAD_SHAPE,
+                           "a mask of %s %s for %s", DTYPE_OF(mask),
+                           SHAPE_OF(mask), SHAPE_OF(x));
+    wide = tensor_new(ctx, __func__,
+                      tn_broadcast(ctx, tensor_node(mask), d, rank));
+    places = tensor_at(wide)->flags & TENSOR_ERROR
+                 ? NULL
+                 : tensor_find_true(__func__, wide);
+    bell_tensor_release(wide);
+    if (!places)
+        return ctx->error_tensor;
+    u = flat_node(ctx, tn_broadcast(ctx, tensor_node(x), d, rank));
+    u = tn_gather(ctx, u, 0, tensor_at(places)->uop);
+    out = tensor_new(ctx, __func__, u);
+    bell_tensor_release(places);
+    return out;
+}
+
+/* ---- what is different ---- */
+
+/* Where an element differs from the one before it; the first does. */
+static const struct uop *
+starts_of_runs(struct bell_context *ctx, const struct uop *u)
+{
+    int64_t n = tn_numel(ctx, u);
+    const struct uop *before;
+
+    if (tn_bad(u) || n == 0)
+        return tn_cast(ctx, u, UOP_BOOL);
+    before = tn_pad_axis(ctx, tn_shrink_axis(ctx, u, 0, 0, n - 1), 0, 1, 0);
+    return tn_or(
+        ctx, tn_ne(ctx, u, before),
+        tn_eq(ctx, tn_iota(ctx, 1, 0, n, UOP_I64), tn_int(ctx, UOP_I64, 0)));
+}
+
+/* The number of elements from each place of `starts` to the next, to n at the
+ * end. */
+static const struct uop *
+lengths_of_runs(struct bell_context *ctx, const struct uop *starts, int64_t n)
+{
+    int64_t count = tn_bad(starts) ? 0 : tn_numel(ctx, starts);
+    const struct uop *next;
+
+    if (count == 0)
+        return starts;
+    next = tn_pad_axis(ctx, tn_shrink_axis(ctx, starts, 0, 1, count), 0, 0, 1);
+    next = tn_where(ctx,
+                    tn_eq(ctx, tn_iota(ctx, 1, 0, count, UOP_I64),
+                          tn_int(ctx, UOP_I64, count - 1)),
+                    tn_int(ctx, UOP_I64, n), next);
+    return tn_sub(ctx, next, starts);
+}
+
+static void
+unique_call(const char *call, struct bell_tensor *x, bool in_order,
+            struct bell_tensor **out_values, struct bell_tensor **out_inverse,
+            struct bell_tensor **out_counts)
+{
+    struct bell_tensor *out, *also[2] = {NULL, NULL};
+    const struct uop *u, *order = NULL, *starts, *inverse;
+    struct bell_context *ctx;
+    struct choice c;
+    int64_t n;
+
+    if (tensor_check(call, x, &out)) {
+        out = tensor_at(x)->ctx->error_tensor;
+    } else {
+        x = NULL;
+    }
+    *out_values = out;
+    if (out_inverse)
+        *out_inverse = out;
+    if (out_counts)
+        *out_counts = out;
+    if (!x)
+        return;
+    ctx = tensor_at(x)->ctx;
+    u = flat_node(ctx, tensor_node(x));
+    n = (int64_t)bell_numel(x);
+    if (in_order && n > TN_MAX_ORDERED) {
+        tensor_fail(ctx, call, BELL_BAD_SHAPE, "%s has more than 2^32 elements",
+                    SHAPE_OF(x));
+        return;
+    }
+    if (in_order) {
+        order = tn_order_axis(ctx, u, 0, false, n);
+        order = tn_wrap(ctx, UOP_CONTIGUOUS, order);
+        u = tn_wrap(ctx, UOP_CONTIGUOUS, tn_gather(ctx, u, 0, order));
+        also[1] = tensor_new(ctx, call, order);
+    }
+    also[0] = tensor_new(ctx, call, u);
+    if (choose(call, ctx, starts_of_runs(ctx, u), also, in_order ? 2 : 1, &c)) {
+        starts = chosen_places(&c);
+        *out_values = tensor_new(
+            ctx, call, tn_gather(ctx, tensor_at(also[0])->uop, 0, starts));
+        if (out_counts)
+            *out_counts =
+                tensor_new(ctx, call, lengths_of_runs(ctx, starts, n));
+        if (out_inverse) {
+            inverse = tn_cast(ctx, tensor_at(c.running)->uop, UOP_I64);
+            inverse = tn_add(ctx, inverse, tn_int(ctx, UOP_I64, -1));
+            if (in_order && n > 0) {
+                order = tn_cast(ctx, tensor_at(also[1])->uop,
+                                n < INT32_MAX ? UOP_I32 : UOP_I64);
+                order = tn_order_axis(ctx, order, 0, false, n);
+                inverse = tn_gather(ctx, inverse, 0, order);
+            }
+            inverse = tn_reshape(ctx, inverse, tensor_at(x)->shape->d,
+                                 tensor_at(x)->shape->n);
+            *out_inverse = tensor_new(ctx, call, inverse);
+        }
+        end_choice(&c);
+    }
+    bell_tensor_release(also[0]);
+    bell_tensor_release(also[1]);
+}
+
+void
+bell_unique(struct bell_tensor *x, struct bell_tensor **out_values,
+            struct bell_tensor **out_inverse, struct bell_tensor **out_counts)
+{
+    unique_call(__func__, x, true, out_values, out_inverse, out_counts);
+}
+
+void
+bell_unique_consecutive(struct bell_tensor *x, struct bell_tensor **out_values,
+                        struct bell_tensor **out_inverse,
+                        struct bell_tensor **out_counts)
+{
+    unique_call(__func__, x, false, out_values, out_inverse, out_counts);
+}
+
+/* ---- how often ---- */
+
+/* The least and greatest of x, which has elements, read; false after a failure
+ * of `call`. A safe point. */
+static bool
+read_extremes(const char *call, struct bell_tensor *x, int64_t *out_low,
+              int64_t *out_high)
+{
+    struct bell_context *ctx = tensor_at(x)->ctx;
+    struct bell_tensor *both[2];
+    bell_status status;
+
+    if (ctx->trace) {
+        tensor_fail(ctx, call, BELL_BAD_STATE,
+                    "in a function that is captured: the result's size depends "
+                    "on values");
+        return false;
+    }
+    both[0] = bell_min(x, BELL_NO_DIMS, false);
+    both[1] = bell_max(x, BELL_NO_DIMS, false);
+    status = tensor_realize_list(call, both, 2);
+    if (status == BELL_OK)
+        status = bell_item_i64(both[0], out_low);
+    if (status == BELL_OK)
+        status = bell_item_i64(both[1], out_high);
+    bell_tensor_release(both[0]);
+    bell_tensor_release(both[1]);
+    if (status != BELL_OK)
+        tensor_fail_last(ctx, call);
+    return status == BELL_OK;
+}
+
+struct bell_tensor *
+bell_bincount(struct bell_tensor *x, struct bell_tensor *weights,
+              int64_t min_length)
+{
+    int64_t low = 0, high = -1;
+    const struct uop *u, *index;
+    struct bell_context *ctx;
+    struct bell_tensor *out;
+
+    if (weights ? !tensor_check2(__func__, x, weights, &out)
+                : !tensor_check(__func__, x, &out))
+        return out;
+    ctx = tensor_at(x)->ctx;
+    if (tensor_at(x)->shape->n != 1 ||
+        !uop_dtype_infos[tensor_at(x)->dtype].is_int ||
+        (weights && tensor_at(weights)->shape != tensor_at(x)->shape) ||
+        min_length < 0)
+        return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
+                           "of %s %s, weights %s, at least %lld long; rank 1 "
+                           "of integers is needed",
+                           DTYPE_OF(x), SHAPE_OF(x),
+                           weights ? SHAPE_OF(weights) : "NULL",
+                           (long long)min_length);
+    if (bell_numel(x) && !read_extremes(__func__, x, &low, &high))
+        return ctx->error_tensor;
+    if (low < 0 || high >= TN_MAX_NUMEL)
+        return tensor_fail(ctx, __func__, BELL_BAD_INDEX,
+                           "%lld is no place to count at",
+                           (long long)(low < 0 ? low : high));
+    high = high + 1 > min_length ? high + 1 : min_length;
+    index = tn_cast(ctx, tensor_node(x), UOP_I64);
+    if (!weights)
+        return tensor_new(ctx, __func__, tn_scatter_count(ctx, 0, index, high));
+    u = tensor_wide_node(weights);
+    if (!tn_is_float(u))
+        u = tn_cast(ctx, u, UOP_F64);
+    u = tn_scatter(ctx, TN_COMBINE_SUM, u, 0, index, high);
+    return tensor_new(ctx, __func__, u);
+}

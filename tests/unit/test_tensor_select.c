@@ -1,0 +1,639 @@
+/* Combining by index, masks, extremes with places, order statistics, counts,
+ * sampling, distances against plain loops and PyTorch's values. */
+#include "tests/unit/tensor_host.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- numbers of the test's own ---- */
+
+static uint32_t lcg_state = 7;
+
+static uint32_t
+next_number(uint32_t below)
+{
+    lcg_state = lcg_state * 1664525u + 1013904223u;
+    return (uint32_t)(((uint64_t)lcg_state * below) >> 32);
+}
+
+/* n integers in low..low + count - 1; the test's to free. */
+static int64_t *
+some_ints(size_t n, int64_t low, uint32_t count)
+{
+    int64_t *v = malloc((n + 1) * sizeof(*v));
+    size_t i;
+
+    assert_non_null(v);
+    for (i = 0; i < n; i++)
+        v[i] = low + (int64_t)next_number(count);
+    return v;
+}
+
+/* n multiples of 1/4, so that there are equal ones. */
+static double *
+some_values(size_t n)
+{
+    double *v = malloc((n + 1) * sizeof(*v));
+    size_t i;
+
+    assert_non_null(v);
+    for (i = 0; i < n; i++)
+        v[i] = 0.25 * (double)next_number(17) - 2;
+    return v;
+}
+
+/* ---- scatter ---- */
+
+struct scatter_case {
+    int64_t x[3], index[3]; /* shapes; along axis 1 */
+};
+
+static const char *const ways[] = {"last", "sum",  "prod",
+                                   "mean", "amax", "amin"};
+
+/* By definition, in order. count is scratch of x's size. */
+static void
+scatter_loop(const struct scatter_case *c, enum bell_combine way, bool self,
+             const double *x, const int64_t *index, const double *v,
+             double *out, double *count)
+{
+    int64_t a, k, b, size = c->x[1];
+    size_t n = (size_t)(c->x[0] * c->x[1] * c->x[2]), i;
+
+    for (i = 0; i < n; i++) {
+        out[i] = x[i];
+        count[i] = self && way != BELL_COMBINE_LAST;
+    }
+    for (a = 0; a < c->index[0]; a++) {
+        for (k = 0; k < c->index[1]; k++) {
+            for (b = 0; b < c->index[2]; b++) {
+                int64_t from = (a * c->index[1] + k) * c->index[2] + b;
+                int64_t to = index[from] < 0 ? index[from] + size : index[from];
+                size_t at = (size_t)((a * size + to) * c->x[2] + b);
+                double e = v[from], *o = &out[at];
+                if (count[at] == 0 || way == BELL_COMBINE_LAST)
+                    *o = e;
+                else if (way == BELL_COMBINE_PROD)
+                    *o *= e;
+                else if (way == BELL_COMBINE_AMAX)
+                    *o = e > *o ? e : *o;
+                else if (way == BELL_COMBINE_AMIN)
+                    *o = e < *o ? e : *o;
+                else
+                    *o += e;
+                count[at]++;
+            }
+        }
+    }
+    for (i = 0; i < n && way == BELL_COMBINE_MEAN; i++)
+        out[i] /= count[i] > 0 ? count[i] : 1;
+}
+
+static void
+check_scatter(const struct scatter_case *c, enum bell_combine way, bool self)
+{
+    size_t n = (size_t)(c->x[0] * c->x[1] * c->x[2]);
+    size_t m = (size_t)(c->index[0] * c->index[1] * c->index[2]);
+    double *x = some_values(n), *v = some_values(m);
+    double *want = malloc((n + 1) * sizeof(*want)), *count;
+    int64_t *index = some_ints(m, c->x[1] ? -c->x[1] : 0,
+                               c->x[1] ? 2 * (uint32_t)c->x[1] : 1);
+    struct bell_tensor *got;
+
+    count = malloc((n + 1) * sizeof(*count));
+    assert_true(want && count);
+    scatter_loop(c, way, self, x, index, v, want, count);
+    got = bell_scatter_reduce(tensor_of(x, c->x, 3), 1,
+                              ints_of(index, c->index, 3),
+                              tensor_of(v, c->index, 3), way, self);
+    print_message("%s of %lld by %lld\n", ways[way], (long long)c->x[1],
+                  (long long)c->index[1]);
+    expect_values(__FILE__, __LINE__, got, want, n, 1e-12);
+    free(x);
+    free(v);
+    free(want);
+    free(count);
+    free(index);
+}
+
+/* Sizes that are looked through and sizes that are ordered, odd and empty
+ * ones. */
+static void
+test_scatter_reduce(void **state)
+{
+    static const struct scatter_case cases[] = {
+        {{1, 5, 1}, {1, 7, 1}},     {{2, 4, 6}, {2, 3, 5}},
+        {{2, 1, 3}, {2, 9, 2}},     {{1, 40, 1}, {1, 33, 1}},
+        {{1, 601, 1}, {1, 700, 1}}, {{2, 300, 3}, {2, 301, 2}},
+        {{2, 3, 4}, {2, 0, 4}},     {{0, 3, 4}, {0, 2, 4}},
+    };
+    size_t i, way;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(cases); i++) {
+        for (way = 0; way < ARRAY_LEN(ways); way++) {
+            check_scatter(&cases[i], (enum bell_combine)way, true);
+            check_scatter(&cases[i], (enum bell_combine)way, false);
+        }
+    }
+}
+
+static void
+test_scatter_kinds(void **state)
+{
+    struct bell_tensor *x = I(V(10, 20, 30), 3), *i = I(V(0, 0, 2, 0), 4);
+    struct bell_tensor *v = I(V(1, 2, -5, 4), 4), *b;
+
+    (void)state;
+    /* integers: means are rounded down */
+    EXPECT(bell_scatter_reduce(x, 0, i, v, BELL_COMBINE_MEAN, true), 4, 20, 12);
+    EXPECT(bell_scatter_reduce(x, 0, i, v, BELL_COMBINE_MEAN, false), 2, 20,
+           -5);
+    EXPECT(bell_scatter_reduce(x, 0, i, v, BELL_COMBINE_AMIN, true), 1, 20, -5);
+    assert_int_equal(
+        bell_dtype_of(bell_scatter_reduce(x, 0, i, v, BELL_COMBINE_MEAN, true)),
+        BELL_INT64);
+    b = bell_scatter_reduce(bell_cast(I(V(0, 1, 0), 3), BELL_BOOL), 0,
+                            I(V(0, 1), 2), bell_cast(I(V(1, 0), 2), BELL_BOOL),
+                            BELL_COMBINE_AMAX, true);
+    EXPECT(b, 1, 1, 0);
+    /* NaN is in what it goes to, and only there */
+    EXPECT(bell_scatter_reduce(T(V(1, 2), 2), 0, I(V(0, 0), 2), T(V(NAN, 3), 2),
+                               BELL_COMBINE_AMAX, true),
+           NAN, 2);
+    /* halves are added in float32 */
+    EXPECT(bell_scatter_add(bell_zeros(ctx, BELL_DIMS(1), BELL_FLOAT16), 0,
+                            bell_zeros(ctx, BELL_DIMS(5000), BELL_INT64),
+                            bell_ones(ctx, BELL_DIMS(5000), BELL_FLOAT16)),
+           5000);
+    EXPECT_ERROR(bell_scatter_reduce(x, 0, i, v, (enum bell_combine)9, true),
+                 "bell_scatter_reduce: 9 is no way to combine");
+    EXPECT_ERROR(bell_scatter_reduce(x, 0, i, T(V(1, 2, 3, 4), 4),
+                                     BELL_COMBINE_SUM, true),
+                 "bell_scatter_reduce: float64 into int64");
+    EXPECT_ERROR(bell_scatter_reduce(bell_cast(x, BELL_BOOL), 0, i,
+                                     bell_cast(v, BELL_BOOL), BELL_COMBINE_MEAN,
+                                     true),
+                 "bell_scatter_reduce: a mean of bool");
+}
+
+/* Gradients where many go to few: against what is known of each way. Many
+ * enough to be ordered. */
+static void
+test_scatter_gradients(void **state)
+{
+    enum {
+        N = 700,
+        S = 500
+    };
+    static double v[N], g[S], want[N], most[S], n[S];
+    int64_t *index = some_ints(N, 0, S);
+    struct bell_tensor *x, *src, *out, *grad[2];
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < S; i++) {
+        g[i] = 0.5 + 0.25 * (double)next_number(9);
+        most[i] = -INFINITY;
+    }
+    for (i = 0; i < N; i++) {
+        v[i] = 0.25 * (double)(1 + next_number(6));
+        most[index[i]] = fmax(most[index[i]], v[i]);
+    }
+    for (i = 0; i < N; i++)
+        n[index[i]] += v[i] == most[index[i]];
+    x = bell_zeros(ctx, BELL_DIMS(S), BELL_FLOAT64);
+    src = tensor_of(v, BELL_DIMS(N));
+    out = bell_scatter_reduce(x, 0, ints_of(index, BELL_DIMS(N)), src,
+                              BELL_COMBINE_AMAX, false);
+    assert_int_equal(bell_vjp(out, tensor_of(g, BELL_DIMS(S)), &src, 1, grad),
+                     BELL_OK);
+    for (i = 0; i < N; i++)
+        want[i] = v[i] == most[index[i]] ? g[index[i]] / n[index[i]] : 0;
+    expect_values(__FILE__, __LINE__, grad[0], want, N, 1e-12);
+    out = bell_scatter_add(x, 0, ints_of(index, BELL_DIMS(N)), src);
+    assert_int_equal(bell_vjp(out, tensor_of(g, BELL_DIMS(S)), &src, 1, grad),
+                     BELL_OK);
+    for (i = 0; i < N; i++)
+        want[i] = g[index[i]];
+    expect_values(__FILE__, __LINE__, grad[0], want, N, 1e-12);
+    /* and back: what a gather takes, its gradient adds */
+    src = tensor_of(g, BELL_DIMS(S));
+    out = bell_gather(src, 0, ints_of(index, BELL_DIMS(N)));
+    assert_int_equal(bell_vjp(out, tensor_of(v, BELL_DIMS(N)), &src, 1, grad),
+                     BELL_OK);
+    memset(most, 0, sizeof(most));
+    for (i = 0; i < N; i++)
+        most[index[i]] += v[i];
+    expect_values(__FILE__, __LINE__, grad[0], most, S, 1e-12);
+    free(index);
+}
+
+/* ---- index_put, masks ---- */
+
+#define AT(x, ...)     bell_index(x, BELL_ITEMS(__VA_ARGS__))
+#define PUT(x, v, ...) bell_index_put(x, BELL_ITEMS(__VA_ARGS__), v)
+#define ADD(x, v, ...) bell_index_put_add(x, BELL_ITEMS(__VA_ARGS__), v)
+#define BITS(values, ...)                                                      \
+    bell_cast(ints_of((int64_t[])V values, BELL_DIMS(__VA_ARGS__)), BELL_BOOL)
+
+static void
+test_index_put(void **state)
+{
+    struct bell_tensor *x = T(V(1, 2, 3, 4, 5, 6), 2, 3);
+    struct bell_tensor *rows = I(V(1, 0, 1), 3), *columns = I(V(2, 0, 2), 3);
+
+    (void)state;
+    EXPECT(PUT(x, T(V(7, 8, 9), 3), bell_by(rows), bell_by(columns)), 8, 2, 3,
+           4, 5, 9);
+    EXPECT(ADD(x, T(V(7, 8, 9), 3), bell_by(rows), bell_by(columns)), 9, 2, 3,
+           4, 5, 22);
+    EXPECT(ADD(x, T(V(10), 1), bell_whole(), bell_by(columns)), 11, 2, 23, 14,
+           5, 26);
+    EXPECT(ADD(x, T(V(1, 2, 3), 3), bell_at(1)), 1, 2, 3, 5, 7, 9);
+    EXPECT(PUT(x, T(V(0), 1), bell_by(I(V(-1), 1)), bell_slice(1, 3, 1)), 1, 2,
+           3, 4, 0, 0);
+    EXPECT(PUT(x, T(V(9), 1), bell_by(I(V(0), 0))), 1, 2, 3, 4, 5, 6);
+    EXPECT_ERROR(PUT(x, T(V(7, 8), 2), bell_by(rows), bell_by(columns)),
+                 "bell_index_put: a value of shape (2,) into (3,)");
+}
+
+static void
+test_masks(void **state)
+{
+    struct bell_tensor *x = T(V(1, 2, 3, 4, 5, 6), 2, 3);
+    struct bell_tensor *m = BITS((1, 0, 0, 0, 1, 1), 2, 3), *none, *grad;
+
+    (void)state;
+    none = bell_zeros(ctx, BELL_DIMS(2, 3), BELL_BOOL);
+    EXPECT(bell_nonzero(m), 0, 0, 1, 1, 1, 2);
+    EXPECT_SHAPE(bell_nonzero(m), 3, 2);
+    EXPECT_SHAPE(bell_nonzero(none), 0, 2);
+    EXPECT_SHAPE(bell_nonzero(bell_scalar(ctx, 2)), 1, 0);
+    EXPECT_SHAPE(bell_nonzero(bell_scalar(ctx, 0)), 0, 0);
+    EXPECT_SHAPE(bell_nonzero(bell_zeros(ctx, BELL_DIMS(0, 3), BELL_INT8)), 0,
+                 2);
+    EXPECT(bell_nonzero(T(V(0, NAN, -0.0, 1e-300), 4)), 1, 3);
+    EXPECT(bell_masked_select(x, m), 1, 5, 6);
+    EXPECT(bell_masked_select(x, BITS((0, 1, 0), 3)), 2, 5);
+    EXPECT_SHAPE(bell_masked_select(x, none), 0);
+    EXPECT(AT(x, bell_by(m)), 1, 5, 6);
+    EXPECT(AT(x, bell_whole(), bell_by(BITS((1, 0, 1), 3))), 1, 3, 4, 6);
+    EXPECT(AT(x, bell_by(BITS((0, 1), 2)), bell_by(I(V(2), 1))), 6);
+    EXPECT(AT(x, bell_ellipsis(), bell_by(BITS((0, 0, 1), 3))), 3, 6);
+    EXPECT_SHAPE(AT(x, bell_by(BITS((0, 0), 2))), 0, 3);
+    EXPECT(PUT(x, bell_scalar(ctx, 0), bell_by(m)), 0, 2, 3, 4, 0, 0);
+    EXPECT(ADD(x, bell_scalar(ctx, 1), bell_by(BITS((0, 1), 2))), 1, 2, 3, 5, 6,
+           7);
+    EXPECT(PUT(x, T(V(7, 8, 9), 3), bell_by(m)), 7, 2, 3, 4, 8, 9);
+    assert_int_equal(
+        bell_vjp(bell_masked_select(x, m), T(V(7, 8, 9), 3), &x, 1, &grad),
+        BELL_OK);
+    EXPECT(grad, 7, 0, 0, 0, 8, 9);
+    EXPECT_ERROR(AT(x, bell_by(BITS((1, 0, 1), 3))),
+                 "bell_index: item 0: a mask of shape (3,) for axis 0 of "
+                 "(2, 3)");
+    EXPECT_ERROR(AT(x, bell_by(m), bell_at(0)),
+                 "bell_index: 3 indices for (2, 3)");
+    EXPECT_ERROR(bell_masked_select(x, x),
+                 "bell_masked_select: a mask of float64 (2, 3) for (2, 3)");
+}
+
+static void
+test_unique(void **state)
+{
+    struct bell_tensor *v, *i, *c;
+    enum {
+        N = 3000
+    };
+    double *x = some_values(N), want[17], counts[17] = {0};
+    size_t k;
+
+    (void)state;
+    bell_unique(I(V(3, 1, 3, 2, 1, 3), 2, 3), &v, &i, &c);
+    EXPECT(v, 1, 2, 3);
+    EXPECT(i, 2, 0, 2, 1, 0, 2);
+    EXPECT_SHAPE(i, 2, 3);
+    EXPECT(c, 2, 1, 3);
+    bell_unique(T(V(NAN, 1, NAN), 3), &v, NULL, &c);
+    EXPECT(v, 1, NAN, NAN);
+    EXPECT(c, 1, 1, 1);
+    bell_unique(bell_zeros(ctx, BELL_DIMS(0), BELL_INT32), &v, &i, &c);
+    EXPECT_SHAPE(v, 0);
+    EXPECT_SHAPE(c, 0);
+    bell_unique_consecutive(I(V(1, 1, 2, 1, 1, 1), 6), &v, &i, &c);
+    EXPECT(v, 1, 2, 1);
+    EXPECT(i, 0, 0, 1, 2, 2, 2);
+    EXPECT(c, 2, 1, 3);
+    for (k = 0; k < 17; k++)
+        want[k] = 0.25 * (double)k - 2;
+    for (k = 0; k < N; k++)
+        counts[(size_t)(4 * x[k] + 8)]++;
+    bell_unique(tensor_of(x, BELL_DIMS(N)), &v, &i, &c);
+    expect_values(__FILE__, __LINE__, v, want, 17, 0);
+    expect_values(__FILE__, __LINE__, c, counts, 17, 0);
+    expect_values(__FILE__, __LINE__, bell_index_select(v, 0, i), x, N, 0);
+    free(x);
+    EXPECT(bell_bincount(I(V(1, 4, 1, 0), 4), NULL, 0), 1, 2, 0, 0, 1);
+    EXPECT(bell_bincount(I(V(1, 4, 1, 0), 4), T(V(.5, 1, 2, 3), 4), 7), 3, 2.5,
+           0, 0, 1, 0, 0);
+    EXPECT(bell_bincount(bell_zeros(ctx, BELL_DIMS(0), BELL_INT64), NULL, 2), 0,
+           0);
+    EXPECT_ERROR(bell_bincount(I(V(1, -4), 2), NULL, 0),
+                 "bell_bincount: -4 is no place to count at");
+    EXPECT_ERROR(bell_bincount(T(V(1), 1), NULL, 0),
+                 "bell_bincount: of float64 (1,), weights NULL, at least 0 "
+                 "long; rank 1 of integers is needed");
+}
+
+/* ---- extremes ---- */
+
+static void
+test_extremes_at(void **state)
+{
+    struct bell_tensor *x = T(V(1, 5, 5, 3, NAN, NAN), 2, 3), *v, *i, *grad;
+    struct bell_tensor *y = T(V(2, 2, 1, 3, 3), 5);
+
+    (void)state;
+    bell_max_at(x, 1, false, &v, &i);
+    EXPECT(v, 5, NAN);
+    EXPECT(i, 1, 1);
+    bell_min_at(x, 0, true, &v, &i);
+    EXPECT(v, 1, NAN, NAN);
+    EXPECT(i, 0, 1, 1);
+    EXPECT_SHAPE(v, 1, 3);
+    bell_cummax_at(y, 0, &v, &i);
+    EXPECT(v, 2, 2, 2, 3, 3);
+    EXPECT(i, 0, 1, 1, 3, 4);
+    bell_cummin_at(T(V(3, NAN, 1, NAN), 4), 0, &v, &i);
+    EXPECT(v, 3, NAN, NAN, NAN);
+    EXPECT(i, 0, 1, 1, 3);
+    bell_max_at(y, 0, false, &v, &i);
+    assert_int_equal(bell_gradient(v, &y, 1, &grad), BELL_OK);
+    EXPECT(grad, 0, 0, 0, 1, 0);
+    bell_cummax_at(y, 0, &v, &i);
+    assert_int_equal(bell_vjp(v, T(V(1, 2, 4, 8, 16), 5), &y, 1, &grad),
+                     BELL_OK);
+    EXPECT(grad, 1, 6, 0, 8, 16);
+    bell_max_at(bell_scalar(ctx, 4), 0, false, &v, &i);
+    EXPECT(v, 4);
+    EXPECT(i, 0);
+    bell_cummax_at(bell_zeros(ctx, BELL_DIMS(2, 0), BELL_INT8), 1, &v, &i);
+    EXPECT_SHAPE(i, 2, 0);
+    bell_max_at(bell_zeros(ctx, BELL_DIMS(2, 0), BELL_INT8), 1, false, &v, &i);
+    EXPECT_ERROR(i, "bell_max_at: over no elements, of shape (2, 0)");
+}
+
+static void
+test_logcumsumexp(void **state)
+{
+    enum {
+        N = 321
+    };
+    static double x[N], want[N];
+    double sum = 0, inf = INFINITY;
+    struct bell_tensor *t, *grad;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < N; i++) {
+        x[i] = 0.01 * (double)next_number(900) - 4;
+        want[i] = log(sum += exp(x[i]));
+    }
+    expect_values(__FILE__, __LINE__,
+                  bell_logcumsumexp(tensor_of(x, BELL_DIMS(N)), 0), want, N,
+                  1e-12);
+    EXPECT(bell_logcumsumexp(T(V(-INFINITY, 1000, 1000, -INFINITY), 4), 0),
+           -inf, 1000, 1000 + log(2), 1000 + log(2));
+    t = T(V(-INFINITY, 0, 0), 3);
+    assert_int_equal(
+        bell_vjp(bell_logcumsumexp(t, 0), T(V(1, 1, 1), 3), &t, 1, &grad),
+        BELL_OK);
+    EXPECT(grad, 0, 1.5, 0.5);
+    EXPECT(bell_logcumsumexp(I(V(0, 0), 2), 0), 0, (double)logf(2));
+}
+
+/* ---- order statistics ---- */
+
+static void
+test_quantiles(void **state)
+{
+    struct bell_tensor *x = T(V(4, 1, 3, 2, NAN, 5, 1, 1), 2, 4), *grad;
+    struct bell_tensor *half = T(V(.5), 1), *q = T(V(0, .4, 1), 3);
+
+    (void)state;
+    EXPECT(bell_quantile(x, q, 1, false, BELL_LINEAR), 1, NAN, 2.2, NAN, 4,
+           NAN);
+    EXPECT_SHAPE(bell_quantile(x, q, 1, true, BELL_LINEAR), 3, 2, 1);
+    EXPECT(bell_nanquantile(x, q, 1, false, BELL_LINEAR), 1, 1, 2.2, 1, 4, 5);
+    EXPECT(bell_nanquantile(x, bell_select(half, 0, 0), BELL_FLAT, false,
+                            BELL_LOWER),
+           2);
+    EXPECT_SHAPE(bell_nanquantile(x, half, BELL_FLAT, true, BELL_LOWER), 1, 1,
+                 1);
+    x = T(V(4, 1, 3, 2), 4);
+    EXPECT(bell_quantile(x, half, 0, false, BELL_LOWER), 2);
+    EXPECT(bell_quantile(x, half, 0, false, BELL_HIGHER), 3);
+    EXPECT(bell_quantile(x, half, 0, false, BELL_NEAREST), 3);
+    EXPECT(bell_quantile(x, half, 0, false, BELL_MIDPOINT), 2.5);
+    EXPECT(bell_quantile(x, T(V(-.1, 1.1, NAN), 3), 0, false, BELL_LINEAR), NAN,
+           NAN, NAN);
+    EXPECT(
+        bell_quantile(T(V(INFINITY, INFINITY), 2), half, 0, false, BELL_LINEAR),
+        INFINITY);
+    assert_int_equal(
+        bell_gradient(bell_sum(bell_quantile(x, q, 0, false, BELL_LINEAR),
+                               BELL_NO_DIMS, false),
+                      &x, 1, &grad),
+        BELL_OK);
+    EXPECT(grad, 1, 1, .2, .8);
+    EXPECT_ERROR(bell_quantile(I(V(1), 1), half, 0, false, BELL_LINEAR),
+                 "bell_quantile: of int64 (1,), shares float64 (1,); floats "
+                 "are needed, the shares in a list");
+    EXPECT_ERROR(bell_quantile(bell_zeros(ctx, BELL_DIMS(0), BELL_FLOAT32),
+                               half, 0, false, BELL_LINEAR),
+                 "bell_quantile: over no elements, of shape (0,)");
+}
+
+static void
+test_order_statistics(void **state)
+{
+    struct bell_tensor *x = T(V(4, 1, 3, 2, NAN, 5, 1, 1), 2, 4), *v, *i;
+
+    (void)state;
+    bell_median(x, 1, false, &v, &i);
+    EXPECT(v, 2, NAN);
+    EXPECT(i, 3, 0);
+    bell_nanmedian(x, 1, true, &v, &i);
+    EXPECT(v, 2, 1);
+    EXPECT_SHAPE(i, 2, 1);
+    bell_nanmedian(T(V(NAN, NAN), 2), 0, false, &v, &i);
+    EXPECT(v, NAN);
+    EXPECT(i, 0);
+    bell_median(I(V(5, 3, 9, 1), 4), BELL_FLAT, false, &v, NULL);
+    EXPECT(v, 3);
+    bell_kthvalue(x, 2, 1, false, &v, &i);
+    EXPECT(v, 2, 1);
+    EXPECT(i, 3, 3);
+    bell_kthvalue(x, 5, 1, false, &v, &i);
+    EXPECT_ERROR(v, "bell_kthvalue: the 5-th of 4 elements");
+    bell_mode(I(V(3, 1, 3, 1, 2, 2, 7, 7), 2, 4), 1, false, &v, &i);
+    EXPECT(v, 1, 2);
+    EXPECT(i, 3, 1);
+    bell_mode(T(V(0.5), 1), 0, true, &v, NULL);
+    EXPECT(v, 0.5);
+    EXPECT(bell_searchsorted(T(V(1, 3, 3, 5, NAN), 5), T(V(0, 3, 6, NAN), 4),
+                             false),
+           0, 1, 4, 4);
+    EXPECT(bell_searchsorted(T(V(1, 3, 3, 5, NAN), 5), T(V(0, 3, 6, NAN), 4),
+                             true),
+           0, 3, 4, 5);
+    EXPECT(bell_searchsorted(I(V(1, 2, 5, 7), 2, 2), I(V(2, 6), 2, 1), false),
+           1, 1);
+    EXPECT(bell_searchsorted(bell_zeros(ctx, BELL_DIMS(0), BELL_FLOAT64),
+                             T(V(1), 1), false),
+           0);
+    EXPECT_ERROR(bell_searchsorted(I(V(1, 2, 5, 7), 2, 2), I(V(2, 6), 2), true),
+                 "bell_searchsorted: values of shape (2,) in (2, 2)");
+    EXPECT(bell_histc(T(V(0, 1, 1.5, 2, 3, -1, NAN), 7), 2, 0, 2), 1, 3);
+    EXPECT(bell_histc(T(V(1, 2, 3, 5), 4), 4, 0, 0), 1, 1, 1, 1);
+    EXPECT(bell_histc(T(V(2, 2), 2), 2, 0, 0), 0, 2);
+    EXPECT_ERROR(bell_histc(T(V(2, 2), 2), 0, 0, 0),
+                 "bell_histc: of float64 in 0 bins of 0 to 0");
+}
+
+/* ---- sampling ---- */
+
+/* How often each is drawn, near its share: 4 standard deviations. */
+static void
+test_multinomial(void **state)
+{
+    static const double weights[] = {0, 1, 2, 0, 5, 2};
+    enum {
+        N = 20000
+    };
+    struct bell_tensor *w = tensor_of(weights, BELL_DIMS(6)), *rows;
+    static int64_t draws[N];
+    double n[6] = {0};
+    size_t i, k;
+
+    (void)state;
+    bell_manual_seed(ctx, 3);
+    assert_int_equal(bell_read_i64(bell_multinomial(w, N, true), draws, N),
+                     BELL_OK);
+    for (i = 0; i < N; i++) {
+        assert_in_range(draws[i], 0, 5);
+        n[draws[i]]++;
+    }
+    for (i = 0; i < 6; i++) {
+        double p = weights[i] / 10, sd = sqrt(N * p * (1 - p));
+        assert_true(fabs(n[i] - N * p) <= 4 * sd);
+    }
+    /* without: each row has different ones, the first as often as its share */
+    rows = bell_expand(w, BELL_DIMS(1000, 6));
+    assert_int_equal(
+        bell_read_i64(bell_multinomial(rows, 4, false), draws, 4000), BELL_OK);
+    memset(n, 0, sizeof(n));
+    for (i = 0; i < 1000; i++) {
+        unsigned seen = 0;
+        for (k = 0; k < 4; k++) {
+            assert_true(weights[draws[4 * i + k]] > 0);
+            seen |= 1u << draws[4 * i + k];
+        }
+        assert_int_equal(seen, 0x36);
+        n[draws[4 * i]]++;
+    }
+    for (i = 0; i < 6; i++) {
+        double p = weights[i] / 10, sd = sqrt(1000 * p * (1 - p));
+        assert_true(fabs(n[i] - 1000 * p) <= 4 * sd);
+    }
+    EXPECT(
+        bell_multinomial(bell_zeros(ctx, BELL_DIMS(2), BELL_FLOAT32), 1, true),
+        -1);
+    assert_int_equal(bell_read_i64(bell_multinomial(w, 6, false), draws, 6),
+                     BELL_OK);
+    assert_true(draws[4] == -1 && draws[5] == -1 && draws[3] >= 0);
+    EXPECT_ERROR(bell_multinomial(w, 7, false),
+                 "bell_multinomial: 7 draws, none twice, from weights of "
+                 "float64 (6,); float of rank 1 or 2 is needed");
+}
+
+/* ---- products, distances, losses ---- */
+
+static void
+test_products(void **state)
+{
+    struct bell_tensor *x = T(V(0, 0, 3, 4), 2, 2), *y = T(V(0, 0, 6, 8), 2, 2);
+    struct bell_tensor *a = T(V(1, 2, 3, 4, 5, 6), 2, 3), *grad;
+
+    (void)state;
+    EXPECT(bell_cdist(x, y, 2), 0, 10, 5, 5);
+    EXPECT(bell_cdist(x, y, 1), 0, 14, 7, 7);
+    EXPECT(bell_cdist(x, y, INFINITY), 0, 8, 4, 4);
+    EXPECT(bell_cdist(x, y, 0), 0, 2, 2, 2);
+    EXPECT(bell_cdist(x, y, 3), 0, cbrt(728), cbrt(91), cbrt(91));
+    EXPECT_SHAPE(bell_cdist(bell_zeros(ctx, BELL_DIMS(5, 1, 2, 3), BELL_INT8),
+                            bell_zeros(ctx, BELL_DIMS(4, 7, 3), BELL_INT8), 2),
+                 5, 4, 2, 7);
+    /* at 0 the distance has no slope */
+    assert_int_equal(
+        bell_gradient(bell_sum(bell_cdist(x, y, 2), BELL_NO_DIMS, false), &x, 1,
+                      &grad),
+        BELL_OK);
+    EXPECT(grad, -.6, -.8, 0, 0);
+    EXPECT(bell_tensordot(a, a, (int64_t[]){0, 1}, (int64_t[]){0, 1}, 2), 91);
+    EXPECT(bell_tensordot(a, x, (int64_t[]){0}, (int64_t[]){-1}, 1), 0, 19, 0,
+           26, 0, 33);
+    EXPECT_SHAPE(bell_tensordot(a, x, NULL, NULL, 0), 2, 3, 2, 2);
+    EXPECT(bell_kron(T(V(1, 2), 2), T(V(1, 10), 1, 2)), 1, 10, 2, 20);
+    EXPECT(bell_kron(x, T(V(1, 2), 2, 1)), 0, 0, 0, 0, 3, 4, 6, 8);
+    EXPECT_ERROR(bell_cdist(x, a, 2), "bell_cdist: (2, 2) and (2, 3)");
+    EXPECT_ERROR(bell_cdist(x, y, -1), "bell_cdist: of order -1");
+    EXPECT_ERROR(bell_tensordot(a, x, (int64_t[]){1}, (int64_t[]){1}, 1),
+                 "bell_tensordot: axis 1 of (2, 3) with axis 1 of (2, 2)");
+}
+
+static void
+test_losses(void **state)
+{
+    struct bell_tensor *x = T(V(0, 1, 2, 3), 4), *y = T(V(0, 1.5, 0, 3), 4);
+    struct bell_tensor *p = T(V(0, .5, .25, .25), 4), *grad;
+
+    (void)state;
+    EXPECT(bell_smooth_l1_loss(x, y, 1, BELL_EACH), 0, .125, 1.5, 0);
+    EXPECT(bell_smooth_l1_loss(x, y, 0, BELL_SUM), 2.5);
+    EXPECT(bell_smooth_l1_loss(x, y, 4, BELL_MEAN), (.03125 + .5) / 4);
+    EXPECT(bell_kl_div(x, p, false, BELL_EACH), 0, .5 * (log(.5) - 1),
+           .25 * (log(.25) - 2), .25 * (log(.25) - 3));
+    EXPECT(bell_kl_div(x, y, true, BELL_SUM), exp(1.5) * .5 - 2);
+    assert_int_equal(
+        bell_gradient(bell_kl_div(x, p, false, BELL_SUM), &p, 1, &grad),
+        BELL_OK);
+    EXPECT(grad, 0, log(.5), log(.25) - 1, log(.25) - 2);
+    EXPECT_ERROR(bell_smooth_l1_loss(x, y, -1, BELL_MEAN),
+                 "bell_smooth_l1_loss: beta is -1, less than 0");
+}
+
+int
+main(void)
+{
+#define TEST(name)                                                             \
+    cmocka_unit_test_setup_teardown(name, make_context, end_context)
+    const struct CMUnitTest tests[] = {
+        TEST(test_scatter_reduce),
+        TEST(test_scatter_kinds),
+        TEST(test_scatter_gradients),
+        TEST(test_index_put),
+        TEST(test_masks),
+        TEST(test_unique),
+        TEST(test_extremes_at),
+        TEST(test_logcumsumexp),
+        TEST(test_quantiles),
+        TEST(test_order_statistics),
+        TEST(test_multinomial),
+        TEST(test_products),
+        TEST(test_losses),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
