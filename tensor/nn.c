@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "tensor/elementwise.h"
+#include "tensor/nn.h"
 #include "tensor/reduce.h"
 
 /* ---- parameters ---- */
@@ -54,17 +55,21 @@ bell_params_add_state(struct bell_params *params,
     return BELL_OK;
 }
 
-static bell_status
-add_pair(struct bell_params *params, struct bell_tensor *a,
-         struct bell_tensor *b)
+bell_status
+bell_params_add_module(struct bell_params *params,
+                       const struct bell_module_type *type, const void *module)
 {
-    BELL_TRY(bell_params_add(params, a));
-    return bell_params_add(params, b);
+    struct bell_state state = {0};
+    bell_status status = bell_module_state(type, module, NULL, &state);
+
+    if (status == BELL_OK)
+        status = bell_params_add_state(params, &state);
+    bell_state_fini(&state);
+    return status;
 }
 
-/* A parameter of its own: kept, marked for gradients. */
-static struct bell_tensor *
-own_param(struct bell_tensor *t)
+struct bell_tensor *
+nn_param(struct bell_tensor *t)
 {
     return bell_keep_forever(bell_requires_grad(t, true));
 }
@@ -73,40 +78,30 @@ own_param(struct bell_tensor *t)
 static struct bell_tensor *
 own_state(struct bell_tensor *t)
 {
-    return bell_requires_grad(own_param(t), false);
+    return bell_requires_grad(nn_param(t), false);
 }
 
-static struct bell_tensor *
-uniform_param(struct bell_context *ctx, const int64_t *shape, uint32_t ndim,
-              double bound)
+struct bell_tensor *
+nn_uniform(struct bell_context *ctx, const int64_t *shape, uint32_t ndim,
+           double bound)
 {
-    return own_param(
+    return nn_param(
         bell_uniform(ctx, shape, ndim, -bound, bound, BELL_FLOAT32));
 }
 
-/* Reports what went wrong while a layer was made; releases its tensors. */
-static bell_status
-finish_init(struct bell_context *ctx, struct bell_tensor *const *tensors,
-            uint32_t n)
+bell_status
+nn_finish(struct bell_context *ctx, const struct bell_module_type *type,
+          void *layer)
 {
     bell_status status = bell_context_status(ctx);
-    uint32_t i;
 
-    for (i = 0; status != BELL_OK && i < n; i++)
-        bell_tensor_release(tensors[i]);
+    if (status != BELL_OK)
+        bell_module_fini(type, layer);
     return status;
 }
 
-static void
-release_pair(struct bell_tensor **a, struct bell_tensor **b)
-{
-    bell_tensor_release(*a);
-    bell_tensor_release(*b);
-    *a = *b = NULL;
-}
-
-static struct bell_tensor *
-no_layer(const char *call, struct bell_tensor *x)
+struct bell_tensor *
+nn_no_layer(const char *call, struct bell_tensor *x)
 {
     struct bell_tensor *out;
 
@@ -116,18 +111,18 @@ no_layer(const char *call, struct bell_tensor *x)
                        "the layer is NULL");
 }
 
-static bell_status
-begin_init(const char *call, const struct bell_context *ctx,
-           const void *out_layer)
+bell_status
+nn_begin_init(const char *call, const struct bell_context *ctx,
+              const void *options, const void *out_layer)
 {
-    if (!out_layer)
-        return bell_fail_at(call, BELL_BAD_MISSING, "%s: the layer is NULL",
-                            call);
+    if (!options || !out_layer)
+        return bell_fail_at(call, BELL_BAD_MISSING, "%s: the %s NULL", call,
+                            options ? "layer is" : "options are");
     return tensor_context_usable(call, ctx);
 }
 
-static bell_status
-check_norm_sizes(const char *call, const int64_t *sizes, uint32_t n)
+bell_status
+nn_check_sizes(const char *call, const int64_t *sizes, uint32_t n)
 {
     uint32_t i;
 
@@ -141,6 +136,31 @@ check_norm_sizes(const char *call, const int64_t *sizes, uint32_t n)
                                 (long long)sizes[i]);
     }
     return BELL_OK;
+}
+
+bool
+nn_begin(const char *call, struct bell_tensor *x, struct bell_tensor **out)
+{
+    if (!tensor_check(call, x, out))
+        return false;
+    if (bell_scope_begin(tensor_at(x)->ctx) == BELL_OK)
+        return true;
+    *out = tensor_fail_last(tensor_at(x)->ctx, call);
+    return false;
+}
+
+void
+nn_end(struct bell_context *ctx, struct bell_tensor *const *results, uint32_t n)
+{
+    struct bell_error error = ctx->error;
+    uint32_t i;
+
+    for (i = 0; i < n; i++) {
+        if (results[i] && tensor_at(results[i])->scope == ctx->n_scopes - 1)
+            bell_keep(results[i]);
+    }
+    if (bell_scope_end(ctx) != BELL_OK)
+        ctx->error = error; /* the user is to be told of it */
 }
 
 /* ---- linear ---- */
@@ -160,102 +180,132 @@ bell_nn_linear_init(struct bell_context *ctx, int64_t in, int64_t out,
     struct bell_nn_linear layer = {0};
     double bound;
 
-    BELL_TRY(begin_init(__func__, ctx, out_layer));
-    BELL_TRY(check_norm_sizes(__func__, shape, 2));
+    BELL_TRY(nn_begin_init(__func__, ctx, out_layer, out_layer));
+    BELL_TRY(nn_check_sizes(__func__, shape, 2));
     bound = 1 / sqrt((double)in);
-    layer.weight = uniform_param(ctx, shape, 2, bound);
+    layer.weight = nn_uniform(ctx, shape, 2, bound);
     if (with_bias)
-        layer.bias = uniform_param(ctx, shape, 1, bound);
-    BELL_TRY(finish_init(
-        ctx, (struct bell_tensor *[]){layer.weight, layer.bias}, 2));
+        layer.bias = nn_uniform(ctx, shape, 1, bound);
+    BELL_TRY(nn_finish(ctx, &bell_nn_linear_type, &layer));
     *out_layer = layer;
     return BELL_OK;
-}
-
-void
-bell_nn_linear_fini(struct bell_nn_linear *layer)
-{
-    release_pair(&layer->weight, &layer->bias);
 }
 
 struct bell_tensor *
 bell_nn_linear(const struct bell_nn_linear *layer, struct bell_tensor *x)
 {
     if (!layer)
-        return no_layer(__func__, x);
+        return nn_no_layer(__func__, x);
     return bell_linear(x, layer->weight, layer->bias);
 }
 
-bell_status
-bell_nn_linear_params(const struct bell_nn_linear *layer,
-                      struct bell_params *params)
+/* ---- convolutions ---- */
+
+static const struct bell_module_field conv_fields[] = {
+    BELL_PARAM(struct bell_nn_conv, weight),
+    BELL_PARAM(struct bell_nn_conv, bias),
+};
+const struct bell_module_type bell_nn_conv_type =
+    BELL_MODULE_TYPE(struct bell_nn_conv, conv_fields);
+
+/* The weight is [first, second / groups, kernel..]. */
+static bell_status
+init_conv(const char *call, struct bell_context *ctx, const int64_t *channels,
+          const int64_t *kernel, uint32_t n_axes, int64_t first, int64_t second,
+          const struct bell_conv_options *options, bool with_bias,
+          struct bell_nn_conv *out_layer)
 {
-    return add_pair(params, layer->weight, layer->bias);
+    int64_t groups = options && options->groups ? options->groups : 1;
+    struct bell_nn_conv layer = {0};
+    int64_t shape[BELL_MAX_RANK];
+    double fan;
+    uint32_t i;
+
+    BELL_TRY(nn_begin_init(call, ctx, out_layer, out_layer));
+    BELL_TRY(nn_check_sizes(call, channels, 2));
+    BELL_TRY(nn_check_sizes(call, kernel, n_axes));
+    BELL_TRY(nn_check_sizes(call, &groups, 1));
+    if (channels[0] % groups || channels[1] % groups)
+        return bell_fail_at(call, BELL_BAD_VALUE,
+                            "%s: %lld to %lld channels in %lld groups", call,
+                            (long long)channels[0], (long long)channels[1],
+                            (long long)groups);
+    shape[0] = first;
+    shape[1] = second / groups;
+    fan = (double)shape[1];
+    for (i = 0; i < n_axes; i++) {
+        shape[2 + i] = kernel[i];
+        fan *= (double)kernel[i];
+    }
+    if (options)
+        layer.options = *options;
+    layer.weight = nn_uniform(ctx, shape, 2 + n_axes, 1 / sqrt(fan));
+    if (with_bias)
+        layer.bias = nn_uniform(ctx, &channels[1], 1, 1 / sqrt(fan));
+    BELL_TRY(nn_finish(ctx, &bell_nn_conv_type, &layer));
+    *out_layer = layer;
+    return BELL_OK;
 }
 
-/* ---- conv2d ---- */
+bell_status
+bell_nn_conv1d_init(struct bell_context *ctx, int64_t in, int64_t out,
+                    int64_t k, const struct bell_conv_options *options,
+                    bool with_bias, struct bell_nn_conv *out_layer)
+{
+    const int64_t channels[2] = {in, out};
 
-static const struct bell_module_field conv2d_fields[] = {
-    BELL_PARAM(struct bell_nn_conv2d, weight),
-    BELL_PARAM(struct bell_nn_conv2d, bias),
-};
-const struct bell_module_type bell_nn_conv2d_type =
-    BELL_MODULE_TYPE(struct bell_nn_conv2d, conv2d_fields);
+    return init_conv(__func__, ctx, channels, &k, 1, out, in, options,
+                     with_bias, out_layer);
+}
 
 bell_status
 bell_nn_conv2d_init(struct bell_context *ctx, int64_t in, int64_t out,
                     int64_t kh, int64_t kw,
                     const struct bell_conv_options *options, bool with_bias,
-                    struct bell_nn_conv2d *out_layer)
+                    struct bell_nn_conv *out_layer)
 {
-    int64_t groups = options && options->groups ? options->groups : 1;
-    const int64_t given[5] = {in, out, kh, kw, groups};
-    struct bell_nn_conv2d layer = {0};
-    int64_t shape[4];
-    double bound;
+    const int64_t channels[2] = {in, out}, kernel[2] = {kh, kw};
 
-    BELL_TRY(begin_init(__func__, ctx, out_layer));
-    BELL_TRY(check_norm_sizes(__func__, given, 5));
-    if (in % groups || out % groups)
-        return bell_fail(BELL_BAD_VALUE,
-                         "bell_nn_conv2d_init: %lld to %lld channels in %lld "
-                         "groups",
-                         (long long)in, (long long)out, (long long)groups);
-    shape[0] = out;
-    shape[1] = in / groups;
-    shape[2] = kh;
-    shape[3] = kw;
-    bound = 1 / sqrt((double)shape[1] * (double)kh * (double)kw);
-    if (options)
-        layer.options = *options;
-    layer.weight = uniform_param(ctx, shape, 4, bound);
-    if (with_bias)
-        layer.bias = uniform_param(ctx, shape, 1, bound);
-    BELL_TRY(finish_init(
-        ctx, (struct bell_tensor *[]){layer.weight, layer.bias}, 2));
-    *out_layer = layer;
-    return BELL_OK;
-}
-
-void
-bell_nn_conv2d_fini(struct bell_nn_conv2d *layer)
-{
-    release_pair(&layer->weight, &layer->bias);
-}
-
-struct bell_tensor *
-bell_nn_conv2d(const struct bell_nn_conv2d *layer, struct bell_tensor *x)
-{
-    if (!layer)
-        return no_layer(__func__, x);
-    return bell_conv2d(x, layer->weight, layer->bias, &layer->options);
+    return init_conv(__func__, ctx, channels, kernel, 2, out, in, options,
+                     with_bias, out_layer);
 }
 
 bell_status
-bell_nn_conv2d_params(const struct bell_nn_conv2d *layer,
-                      struct bell_params *params)
+bell_nn_conv_transpose2d_init(struct bell_context *ctx, int64_t in, int64_t out,
+                              int64_t kh, int64_t kw,
+                              const struct bell_conv_options *options,
+                              bool with_bias, struct bell_nn_conv *out_layer)
 {
-    return add_pair(params, layer->weight, layer->bias);
+    const int64_t channels[2] = {in, out}, kernel[2] = {kh, kw};
+
+    return init_conv(__func__, ctx, channels, kernel, 2, in, out, options,
+                     with_bias, out_layer);
+}
+
+struct bell_tensor *
+bell_nn_conv1d(const struct bell_nn_conv *layer, struct bell_tensor *x)
+{
+    if (!layer)
+        return nn_no_layer(__func__, x);
+    return bell_conv1d(x, layer->weight, layer->bias, &layer->options);
+}
+
+struct bell_tensor *
+bell_nn_conv2d(const struct bell_nn_conv *layer, struct bell_tensor *x)
+{
+    if (!layer)
+        return nn_no_layer(__func__, x);
+    return bell_conv2d(x, layer->weight, layer->bias, &layer->options);
+}
+
+struct bell_tensor *
+bell_nn_conv_transpose2d(const struct bell_nn_conv *layer,
+                         struct bell_tensor *x)
+{
+    if (!layer)
+        return nn_no_layer(__func__, x);
+    return bell_conv_transpose2d(x, layer->weight, layer->bias,
+                                 &layer->options);
 }
 
 /* ---- batch norm ---- */
@@ -275,26 +325,15 @@ bell_nn_batch_norm_init(struct bell_context *ctx, int64_t channels,
 {
     struct bell_nn_batch_norm layer = {.momentum = 0.1, .eps = 1e-5};
 
-    BELL_TRY(begin_init(__func__, ctx, out_layer));
-    BELL_TRY(check_norm_sizes(__func__, &channels, 1));
-    layer.weight = own_param(bell_ones(ctx, &channels, 1, BELL_FLOAT32));
-    layer.bias = own_param(bell_zeros(ctx, &channels, 1, BELL_FLOAT32));
+    BELL_TRY(nn_begin_init(__func__, ctx, out_layer, out_layer));
+    BELL_TRY(nn_check_sizes(__func__, &channels, 1));
+    layer.weight = nn_param(bell_ones(ctx, &channels, 1, BELL_FLOAT32));
+    layer.bias = nn_param(bell_zeros(ctx, &channels, 1, BELL_FLOAT32));
     layer.running_mean = own_state(bell_zeros(ctx, &channels, 1, BELL_FLOAT32));
     layer.running_var = own_state(bell_ones(ctx, &channels, 1, BELL_FLOAT32));
-    BELL_TRY(finish_init(ctx,
-                         (struct bell_tensor *[]){layer.weight, layer.bias,
-                                                  layer.running_mean,
-                                                  layer.running_var},
-                         4));
+    BELL_TRY(nn_finish(ctx, &bell_nn_batch_norm_type, &layer));
     *out_layer = layer;
     return BELL_OK;
-}
-
-void
-bell_nn_batch_norm_fini(struct bell_nn_batch_norm *layer)
-{
-    release_pair(&layer->weight, &layer->bias);
-    release_pair(&layer->running_mean, &layer->running_var);
 }
 
 /* t := (1 - momentum) t + momentum value, without a gradient. */
@@ -347,10 +386,11 @@ struct bell_tensor *
 bell_nn_batch_norm(const struct bell_nn_batch_norm *layer,
                    struct bell_tensor *x)
 {
+    struct bell_context *ctx;
     struct bell_tensor *mean, *var, *out;
 
     if (!layer)
-        return no_layer(__func__, x);
+        return nn_no_layer(__func__, x);
     if (!tensor_check2(__func__, x, layer->weight, &out))
         return out;
     if (tensor_at(x)->shape->n < 2 ||
@@ -365,18 +405,15 @@ bell_nn_batch_norm(const struct bell_nn_batch_norm *layer,
     if (!tensor_at(x)->ctx->training)
         return bell_batch_norm(x, layer->running_mean, layer->running_var,
                                layer->weight, layer->bias, layer->eps);
-    mean = batch_statistics(__func__, layer, x, &var);
-    if (bell_is_error(mean))
-        return mean;
-    return bell_batch_norm(x, mean, var, layer->weight, layer->bias,
-                           layer->eps);
-}
-
-bell_status
-bell_nn_batch_norm_params(const struct bell_nn_batch_norm *layer,
-                          struct bell_params *params)
-{
-    return add_pair(params, layer->weight, layer->bias);
+    ctx = tensor_at(x)->ctx;
+    if (!nn_begin(__func__, x, &out))
+        return out;
+    out = mean = batch_statistics(__func__, layer, x, &var);
+    if (!bell_is_error(mean))
+        out = bell_batch_norm(x, mean, var, layer->weight, layer->bias,
+                              layer->eps);
+    nn_end(ctx, &out, 1);
+    return out;
 }
 
 /* ---- layer norm ---- */
@@ -394,20 +431,13 @@ bell_nn_layer_norm_init(struct bell_context *ctx, const int64_t *shape,
 {
     struct bell_nn_layer_norm layer = {.eps = 1e-5};
 
-    BELL_TRY(begin_init(__func__, ctx, out_layer));
-    BELL_TRY(check_norm_sizes(__func__, shape, ndim));
-    layer.weight = own_param(bell_ones(ctx, shape, ndim, BELL_FLOAT32));
-    layer.bias = own_param(bell_zeros(ctx, shape, ndim, BELL_FLOAT32));
-    BELL_TRY(finish_init(
-        ctx, (struct bell_tensor *[]){layer.weight, layer.bias}, 2));
+    BELL_TRY(nn_begin_init(__func__, ctx, out_layer, out_layer));
+    BELL_TRY(nn_check_sizes(__func__, shape, ndim));
+    layer.weight = nn_param(bell_ones(ctx, shape, ndim, BELL_FLOAT32));
+    layer.bias = nn_param(bell_zeros(ctx, shape, ndim, BELL_FLOAT32));
+    BELL_TRY(nn_finish(ctx, &bell_nn_layer_norm_type, &layer));
     *out_layer = layer;
     return BELL_OK;
-}
-
-void
-bell_nn_layer_norm_fini(struct bell_nn_layer_norm *layer)
-{
-    release_pair(&layer->weight, &layer->bias);
 }
 
 struct bell_tensor *
@@ -415,16 +445,120 @@ bell_nn_layer_norm(const struct bell_nn_layer_norm *layer,
                    struct bell_tensor *x)
 {
     if (!layer)
-        return no_layer(__func__, x);
+        return nn_no_layer(__func__, x);
     return bell_layer_norm(x, bell_ndim(layer->weight), layer->weight,
                            layer->bias, layer->eps);
 }
 
+/* ---- group, instance and rms norm ---- */
+
+static const struct bell_module_field group_norm_fields[] = {
+    BELL_PARAM(struct bell_nn_group_norm, weight),
+    BELL_PARAM(struct bell_nn_group_norm, bias),
+};
+const struct bell_module_type bell_nn_group_norm_type =
+    BELL_MODULE_TYPE(struct bell_nn_group_norm, group_norm_fields);
+
 bell_status
-bell_nn_layer_norm_params(const struct bell_nn_layer_norm *layer,
-                          struct bell_params *params)
+bell_nn_group_norm_init(struct bell_context *ctx, int64_t n_groups,
+                        int64_t channels, struct bell_nn_group_norm *out_layer)
 {
-    return add_pair(params, layer->weight, layer->bias);
+    struct bell_nn_group_norm layer = {.n_groups = n_groups, .eps = 1e-5};
+
+    BELL_TRY(nn_begin_init(__func__, ctx, out_layer, out_layer));
+    BELL_TRY(nn_check_sizes(__func__, &channels, 1));
+    BELL_TRY(nn_check_sizes(__func__, &n_groups, 1));
+    if (channels % n_groups)
+        return bell_fail(BELL_BAD_VALUE,
+                         "bell_nn_group_norm_init: %lld channels in %lld "
+                         "groups",
+                         (long long)channels, (long long)n_groups);
+    layer.weight = nn_param(bell_ones(ctx, &channels, 1, BELL_FLOAT32));
+    layer.bias = nn_param(bell_zeros(ctx, &channels, 1, BELL_FLOAT32));
+    BELL_TRY(nn_finish(ctx, &bell_nn_group_norm_type, &layer));
+    *out_layer = layer;
+    return BELL_OK;
+}
+
+struct bell_tensor *
+bell_nn_group_norm(const struct bell_nn_group_norm *layer,
+                   struct bell_tensor *x)
+{
+    if (!layer)
+        return nn_no_layer(__func__, x);
+    return bell_group_norm(x, layer->n_groups, layer->weight, layer->bias,
+                           layer->eps);
+}
+
+static const struct bell_module_field instance_norm_fields[] = {
+    BELL_PARAM(struct bell_nn_instance_norm, weight),
+    BELL_PARAM(struct bell_nn_instance_norm, bias),
+};
+const struct bell_module_type bell_nn_instance_norm_type =
+    BELL_MODULE_TYPE(struct bell_nn_instance_norm, instance_norm_fields);
+
+bell_status
+bell_nn_instance_norm_init(struct bell_context *ctx, int64_t channels,
+                           bool is_affine,
+                           struct bell_nn_instance_norm *out_layer)
+{
+    struct bell_nn_instance_norm layer = {.eps = 1e-5};
+
+    BELL_TRY(nn_begin_init(__func__, ctx, out_layer, out_layer));
+    BELL_TRY(nn_check_sizes(__func__, &channels, 1));
+    if (is_affine) {
+        layer.weight = nn_param(bell_ones(ctx, &channels, 1, BELL_FLOAT32));
+        layer.bias = nn_param(bell_zeros(ctx, &channels, 1, BELL_FLOAT32));
+    }
+    BELL_TRY(nn_finish(ctx, &bell_nn_instance_norm_type, &layer));
+    *out_layer = layer;
+    return BELL_OK;
+}
+
+struct bell_tensor *
+bell_nn_instance_norm(const struct bell_nn_instance_norm *layer,
+                      struct bell_tensor *x)
+{
+    struct bell_tensor *out;
+
+    if (!layer)
+        return nn_no_layer(__func__, x);
+    if (!tensor_check(__func__, x, &out))
+        return out;
+    if (tensor_at(x)->shape->n < 3)
+        return tensor_fail(tensor_at(x)->ctx, __func__, BELL_BAD_SHAPE,
+                           "x is %s; axes after n and c are needed",
+                           SHAPE_OF(x));
+    return bell_group_norm(x, tensor_at(x)->shape->d[1], layer->weight,
+                           layer->bias, layer->eps);
+}
+
+static const struct bell_module_field rms_norm_fields[] = {
+    BELL_PARAM(struct bell_nn_rms_norm, weight),
+};
+const struct bell_module_type bell_nn_rms_norm_type =
+    BELL_MODULE_TYPE(struct bell_nn_rms_norm, rms_norm_fields);
+
+bell_status
+bell_nn_rms_norm_init(struct bell_context *ctx, int64_t size, double eps,
+                      struct bell_nn_rms_norm *out_layer)
+{
+    struct bell_nn_rms_norm layer = {.eps = eps};
+
+    BELL_TRY(nn_begin_init(__func__, ctx, out_layer, out_layer));
+    BELL_TRY(nn_check_sizes(__func__, &size, 1));
+    layer.weight = nn_param(bell_ones(ctx, &size, 1, BELL_FLOAT32));
+    BELL_TRY(nn_finish(ctx, &bell_nn_rms_norm_type, &layer));
+    *out_layer = layer;
+    return BELL_OK;
+}
+
+struct bell_tensor *
+bell_nn_rms_norm(const struct bell_nn_rms_norm *layer, struct bell_tensor *x)
+{
+    if (!layer)
+        return nn_no_layer(__func__, x);
+    return bell_rms_norm(x, layer->weight, layer->eps);
 }
 
 /* ---- embedding ---- */
@@ -442,32 +576,18 @@ bell_nn_embedding_init(struct bell_context *ctx, int64_t count, int64_t size,
     const int64_t shape[2] = {count, size};
     struct bell_nn_embedding layer = {0};
 
-    BELL_TRY(begin_init(__func__, ctx, out_layer));
-    BELL_TRY(check_norm_sizes(__func__, shape, 2));
-    layer.weight = own_param(bell_randn(ctx, shape, 2, BELL_FLOAT32));
-    BELL_TRY(finish_init(ctx, &layer.weight, 1));
+    BELL_TRY(nn_begin_init(__func__, ctx, out_layer, out_layer));
+    BELL_TRY(nn_check_sizes(__func__, shape, 2));
+    layer.weight = nn_param(bell_randn(ctx, shape, 2, BELL_FLOAT32));
+    BELL_TRY(nn_finish(ctx, &bell_nn_embedding_type, &layer));
     *out_layer = layer;
     return BELL_OK;
-}
-
-void
-bell_nn_embedding_fini(struct bell_nn_embedding *layer)
-{
-    bell_tensor_release(layer->weight);
-    layer->weight = NULL;
 }
 
 struct bell_tensor *
 bell_nn_embedding(const struct bell_nn_embedding *layer, struct bell_tensor *x)
 {
     if (!layer)
-        return no_layer(__func__, x);
+        return nn_no_layer(__func__, x);
     return bell_embedding(x, layer->weight);
-}
-
-bell_status
-bell_nn_embedding_params(const struct bell_nn_embedding *layer,
-                         struct bell_params *params)
-{
-    return bell_params_add(params, layer->weight);
 }

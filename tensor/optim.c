@@ -751,11 +751,9 @@ bell_optimizer_state(struct bell_optimizer *opt, const struct bell_state *names,
     bell_status status;
 
     BELL_TRY(optim_works(__func__, opt));
-    if (!state || !names)
+    if (!state)
         return bell_fail(BELL_BAD_MISSING,
-                         "bell_optimizer_state: the list%s is "
-                         "NULL",
-                         state ? " of names" : "");
+                         "bell_optimizer_state: the list is NULL");
     n_before = state->n;
     status = add_opt_state(opt, names, prefix, state);
     if (status != BELL_OK)

@@ -1,10 +1,12 @@
 /* Layers with their parameters. Optimisers are in optim.h.
  *
- * A layer is a plain structure of tensors that live until its _fini call (or
- * the end of their context). Its _init call makes them, with PyTorch's
- * defaults, and marks them for bell_backward. A layer is applied to x by the
- * call of its own name. It is a module (module.h) of the type of its name:
- * bell_nn_linear_type. A training step is:
+ * A layer is a plain structure of tensors, a module (module.h) of the type that
+ * has its name: bell_nn_linear_type. Its _init call makes the tensors, in
+ * float32, with PyTorch's defaults and the context's generator, and marks them
+ * for bell_backward; they live until bell_module_fini of the layer, or of the
+ * module that it is in, or the end of their context. A layer is applied to x by
+ * the call of its own name. What differs in training (dropout, batch norm) goes
+ * by bell_set_training. A training step is:
  *
  *     bell_scope_begin(ctx);
  *     loss = bell_cross_entropy(forward(x), y, 0, BELL_IGNORE_NONE, BELL_MEAN);
@@ -45,6 +47,10 @@ BELL_API BELL_MUST_CHECK bell_status bell_params_add(struct bell_params *params,
  * has several names. */
 BELL_API BELL_MUST_CHECK bell_status bell_params_add_state(
     struct bell_params *params, const struct bell_state *state);
+/* The same of a module. */
+BELL_API BELL_MUST_CHECK bell_status
+bell_params_add_module(struct bell_params *params,
+                       const struct bell_module_type *type, const void *module);
 
 /* ---- layers ---- */
 
@@ -59,35 +65,44 @@ BELL_API extern const struct bell_module_type bell_nn_linear_type;
 BELL_API BELL_MUST_CHECK bell_status
 bell_nn_linear_init(struct bell_context *ctx, int64_t in, int64_t out,
                     bool with_bias, struct bell_nn_linear *out_layer);
-/* Releases the parameters. Before the context's end. */
-BELL_API void bell_nn_linear_fini(struct bell_nn_linear *layer);
 /* x[.., in] to [.., out]. */
 BELL_API struct bell_tensor *bell_nn_linear(const struct bell_nn_linear *layer,
                                             struct bell_tensor *x);
-/* Adds weight and, where there is one, bias to the list. */
-BELL_API BELL_MUST_CHECK bell_status bell_nn_linear_params(
-    const struct bell_nn_linear *layer, struct bell_params *params);
 
-/* bell_conv2d with a weight [out, in / groups, kh, kw]. */
-struct bell_nn_conv2d {
+/* bell_conv1d, bell_conv2d with a weight [out, in / groups, k..], and
+ * bell_conv_transpose2d with a weight [in, out / groups, k..]. */
+struct bell_nn_conv {
     struct bell_tensor *weight, *bias; /* bias [out], or NULL */
     struct bell_conv_options options;
 };
 /* Names of its members. */
-BELL_API extern const struct bell_module_type bell_nn_conv2d_type;
-/* options: NULL for the defaults. Uniform in +-1 / sqrt(in / groups kh kw). */
+BELL_API extern const struct bell_module_type bell_nn_conv_type;
+/* options: NULL for the defaults. Uniform in +-1 / sqrt(n), with n elements of
+ * the weight at each first index. */
+BELL_API BELL_MUST_CHECK bell_status
+bell_nn_conv1d_init(struct bell_context *ctx, int64_t in, int64_t out,
+                    int64_t k, const struct bell_conv_options *options,
+                    bool with_bias, struct bell_nn_conv *out_layer);
+/* The same with two axes. */
 BELL_API BELL_MUST_CHECK bell_status bell_nn_conv2d_init(
     struct bell_context *ctx, int64_t in, int64_t out, int64_t kh, int64_t kw,
     const struct bell_conv_options *options, bool with_bias,
-    struct bell_nn_conv2d *out_layer);
-/* Releases the parameters. Before the context's end. */
-BELL_API void bell_nn_conv2d_fini(struct bell_nn_conv2d *layer);
-/* x[n, in, h, w] to [n, out, ..], as bell_conv2d. */
-BELL_API struct bell_tensor *bell_nn_conv2d(const struct bell_nn_conv2d *layer,
+    struct bell_nn_conv *out_layer);
+/* The same, transposed. */
+BELL_API BELL_MUST_CHECK bell_status bell_nn_conv_transpose2d_init(
+    struct bell_context *ctx, int64_t in, int64_t out, int64_t kh, int64_t kw,
+    const struct bell_conv_options *options, bool with_bias,
+    struct bell_nn_conv *out_layer);
+/* x[n, in, l] to [n, out, ..], as bell_conv1d. */
+BELL_API struct bell_tensor *bell_nn_conv1d(const struct bell_nn_conv *layer,
                                             struct bell_tensor *x);
-/* Adds weight and, where there is one, bias to the list. */
-BELL_API BELL_MUST_CHECK bell_status bell_nn_conv2d_params(
-    const struct bell_nn_conv2d *layer, struct bell_params *params);
+/* x[n, in, h, w] to [n, out, ..], as bell_conv2d. */
+BELL_API struct bell_tensor *bell_nn_conv2d(const struct bell_nn_conv *layer,
+                                            struct bell_tensor *x);
+/* x[n, in, h, w] to [n, out, ..], as bell_conv_transpose2d. */
+BELL_API struct bell_tensor *
+bell_nn_conv_transpose2d(const struct bell_nn_conv *layer,
+                         struct bell_tensor *x);
 
 /* x[n, c, ..] normalised over all axes but c. While the context is training,
  * by the batch's mean and variance, which are blended into the running ones;
@@ -104,15 +119,10 @@ BELL_API extern const struct bell_module_type bell_nn_batch_norm_type;
 BELL_API BELL_MUST_CHECK bell_status
 bell_nn_batch_norm_init(struct bell_context *ctx, int64_t channels,
                         struct bell_nn_batch_norm *out_layer);
-/* Releases parameters and statistics. Before the context's end. */
-BELL_API void bell_nn_batch_norm_fini(struct bell_nn_batch_norm *layer);
 /* x normalised, of its shape; x has two axes at least. */
 BELL_API struct bell_tensor *
 bell_nn_batch_norm(const struct bell_nn_batch_norm *layer,
                    struct bell_tensor *x);
-/* weight and bias; the running statistics are no parameters. */
-BELL_API BELL_MUST_CHECK bell_status bell_nn_batch_norm_params(
-    const struct bell_nn_batch_norm *layer, struct bell_params *params);
 
 /* bell_layer_norm over the last axes. */
 struct bell_nn_layer_norm {
@@ -125,15 +135,58 @@ BELL_API extern const struct bell_module_type bell_nn_layer_norm_type;
 BELL_API BELL_MUST_CHECK bell_status
 bell_nn_layer_norm_init(struct bell_context *ctx, const int64_t *shape,
                         uint32_t ndim, struct bell_nn_layer_norm *out_layer);
-/* Releases the parameters. Before the context's end. */
-BELL_API void bell_nn_layer_norm_fini(struct bell_nn_layer_norm *layer);
 /* x normalised, of its shape, which ends in that of the layer. */
 BELL_API struct bell_tensor *
 bell_nn_layer_norm(const struct bell_nn_layer_norm *layer,
                    struct bell_tensor *x);
-/* Adds weight and bias to the list. */
-BELL_API BELL_MUST_CHECK bell_status bell_nn_layer_norm_params(
-    const struct bell_nn_layer_norm *layer, struct bell_params *params);
+
+/* bell_group_norm. */
+struct bell_nn_group_norm {
+    struct bell_tensor *weight, *bias; /* [c] */
+    int64_t n_groups;
+    double eps; /* 1e-5 */
+};
+/* Names of its members. */
+BELL_API extern const struct bell_module_type bell_nn_group_norm_type;
+/* weight is 1 at first, bias 0. */
+BELL_API BELL_MUST_CHECK bell_status
+bell_nn_group_norm_init(struct bell_context *ctx, int64_t n_groups,
+                        int64_t channels, struct bell_nn_group_norm *out_layer);
+/* x[n, c, ..] normalised, of its shape. */
+BELL_API struct bell_tensor *
+bell_nn_group_norm(const struct bell_nn_group_norm *layer,
+                   struct bell_tensor *x);
+
+/* x[n, c, ..] normalised over the axes after c, by its own statistics always. */
+struct bell_nn_instance_norm {
+    struct bell_tensor *weight, *bias; /* [c], or NULL */
+    double eps;                        /* 1e-5 */
+};
+/* Names of its members. */
+BELL_API extern const struct bell_module_type bell_nn_instance_norm_type;
+/* is_affine: with a weight, 1 at first, and a bias, 0. */
+BELL_API BELL_MUST_CHECK bell_status bell_nn_instance_norm_init(
+    struct bell_context *ctx, int64_t channels, bool is_affine,
+    struct bell_nn_instance_norm *out_layer);
+/* x normalised, of its shape, of three axes at least. */
+BELL_API struct bell_tensor *
+bell_nn_instance_norm(const struct bell_nn_instance_norm *layer,
+                      struct bell_tensor *x);
+
+/* bell_rms_norm over the last axis. */
+struct bell_nn_rms_norm {
+    struct bell_tensor *weight; /* [size] */
+    double eps;
+};
+/* Names of its members. */
+BELL_API extern const struct bell_module_type bell_nn_rms_norm_type;
+/* For x[.., size]; weight is 1 at first. */
+BELL_API BELL_MUST_CHECK bell_status
+bell_nn_rms_norm_init(struct bell_context *ctx, int64_t size, double eps,
+                      struct bell_nn_rms_norm *out_layer);
+/* x normalised, of its shape. */
+BELL_API struct bell_tensor *
+bell_nn_rms_norm(const struct bell_nn_rms_norm *layer, struct bell_tensor *x);
 
 /* bell_embedding: standard normal rows. */
 struct bell_nn_embedding {
@@ -145,14 +198,159 @@ BELL_API extern const struct bell_module_type bell_nn_embedding_type;
 BELL_API BELL_MUST_CHECK bell_status
 bell_nn_embedding_init(struct bell_context *ctx, int64_t count, int64_t size,
                        struct bell_nn_embedding *out_layer);
-/* Releases the table. Before the context's end. */
-BELL_API void bell_nn_embedding_fini(struct bell_nn_embedding *layer);
 /* Rows by number: x[..], of integers, to [.., size]. */
 BELL_API struct bell_tensor *
 bell_nn_embedding(const struct bell_nn_embedding *layer, struct bell_tensor *x);
-/* Adds the table to the list. */
-BELL_API BELL_MUST_CHECK bell_status bell_nn_embedding_params(
-    const struct bell_nn_embedding *layer, struct bell_params *params);
+
+/* ---- recurrent layers ---- */
+
+/* A cell's parameters, gates one after the other: i, f, g, o of an LSTM;
+ * r, z, n of a GRU. */
+struct bell_nn_cell {
+    struct bell_tensor *weight_ih, *weight_hh; /* [gates h, in], [gates h, h] */
+    struct bell_tensor *bias_ih, *bias_hh;     /* [gates h], or NULL */
+};
+/* Names of its members. */
+BELL_API extern const struct bell_module_type bell_nn_cell_type;
+/* Uniform in +-1 / sqrt(hidden). */
+BELL_API BELL_MUST_CHECK bell_status
+bell_nn_lstm_cell_init(struct bell_context *ctx, int64_t in, int64_t hidden,
+                       bool with_bias, struct bell_nn_cell *out_cell);
+/* The same for a GRU. */
+BELL_API BELL_MUST_CHECK bell_status
+bell_nn_gru_cell_init(struct bell_context *ctx, int64_t in, int64_t hidden,
+                      bool with_bias, struct bell_nn_cell *out_cell);
+/* One step: x[n, in], h[n, hidden], c[n, hidden] to the next c (*out_c), and
+ * the next h. */
+BELL_API struct bell_tensor *bell_nn_lstm_cell(const struct bell_nn_cell *cell,
+                                               struct bell_tensor *x,
+                                               struct bell_tensor *h,
+                                               struct bell_tensor *c,
+                                               struct bell_tensor **out_c);
+/* One step: x[n, in] and h[n, hidden] to the next h. */
+BELL_API struct bell_tensor *bell_nn_gru_cell(const struct bell_nn_cell *cell,
+                                              struct bell_tensor *x,
+                                              struct bell_tensor *h);
+
+struct bell_nn_rnn_options {
+    int64_t in, hidden;
+    uint32_t n_layers; /* 0 means 1; at most BELL_NN_RNN_LAYERS */
+    bool is_bidirectional;
+    bool is_batch_first; /* x[n, l, in], not x[l, n, in] */
+    bool without_bias;
+    double dropout; /* of what goes from layer to layer */
+};
+#define BELL_NN_RNN_LAYERS 8
+
+/* Layers of cells. Names are PyTorch's: weight_ih_l0, weight_ih_l0_reverse. */
+struct bell_nn_rnn {
+    /* Of layer k: 2 k, and, the other way round, 2 k + 1. */
+    struct bell_nn_cell cells[2 * BELL_NN_RNN_LAYERS];
+    struct bell_nn_rnn_options options;
+};
+/* Names of its members. */
+BELL_API extern const struct bell_module_type bell_nn_rnn_type;
+/* Its cells are those of an LSTM. */
+BELL_API BELL_MUST_CHECK bell_status bell_nn_lstm_init(
+    struct bell_context *ctx, const struct bell_nn_rnn_options *options,
+    struct bell_nn_rnn *out_layer);
+/* Its cells are those of a GRU. */
+BELL_API BELL_MUST_CHECK bell_status bell_nn_gru_init(
+    struct bell_context *ctx, const struct bell_nn_rnn_options *options,
+    struct bell_nn_rnn *out_layer);
+/* x[l, n, in] to the last layer's h of all steps, [l, n, d hidden], d being 2 if
+ * it is bidirectional. h0, c0: [layers d, n, hidden], or NULL for zeros. out_h,
+ * out_c: NULL, or what the cells end with, of the same shape. The graph grows
+ * with l. */
+BELL_API struct bell_tensor *
+bell_nn_lstm(const struct bell_nn_rnn *layer, struct bell_tensor *x,
+             struct bell_tensor *h0, struct bell_tensor *c0,
+             struct bell_tensor **out_h, struct bell_tensor **out_c);
+/* The same without c. */
+BELL_API struct bell_tensor *bell_nn_gru(const struct bell_nn_rnn *layer,
+                                         struct bell_tensor *x,
+                                         struct bell_tensor *h0,
+                                         struct bell_tensor **out_h);
+
+/* ---- attention ---- */
+
+/* Several heads of attention. */
+struct bell_nn_attention {
+    struct bell_nn_linear wq, wk, wv, wo;
+    int64_t n_heads, n_kv_heads;
+    double dropout; /* of the weights, while training */
+};
+/* Names of its members. */
+BELL_API extern const struct bell_module_type bell_nn_attention_type;
+struct bell_nn_attention_options {
+    int64_t size, n_heads;
+    int64_t n_kv_heads; /* each for several of q; 0 means n_heads */
+    double dropout;
+    bool without_bias;
+};
+/* As PyTorch's MultiheadAttention: uniform in +-sqrt(6 / (size + rows)), rows
+ * being those of wq, wk and wv together; biases 0; wo as bell_nn_linear. */
+BELL_API BELL_MUST_CHECK bell_status bell_nn_attention_init(
+    struct bell_context *ctx, const struct bell_nn_attention_options *options,
+    struct bell_nn_attention *out_layer);
+/* x[n, l, size] attends to y[n, s, size] (NULL: to itself) and becomes
+ * [n, l, size]. mask: NULL, bool (true: take part) or float, broadcast to
+ * [n, heads, l, s]. is_causal: position i sees j <= i; not with a mask. */
+BELL_API struct bell_tensor *
+bell_nn_attention(const struct bell_nn_attention *layer, struct bell_tensor *x,
+                  struct bell_tensor *y, struct bell_tensor *mask,
+                  bool is_causal);
+
+/* Keys and values of what was attended to so far. */
+struct bell_nn_kv_cache {
+    struct bell_tensor *k, *v; /* [n, kv heads, room, head size] */
+    int64_t length;            /* of what is in it; may be made smaller */
+};
+/* Names of its members. */
+BELL_API extern const struct bell_module_type bell_nn_kv_cache_type;
+/* Room for so many positions of n sequences. */
+BELL_API BELL_MUST_CHECK bell_status bell_nn_kv_cache_init(
+    struct bell_context *ctx, const struct bell_nn_attention *layer, int64_t n,
+    int64_t room, struct bell_nn_kv_cache *out_cache);
+/* x[n, l, size], the next l positions, attends causally to all so far and
+ * itself, and its keys and values are added. No gradient flows through them,
+ * and a function that is captured cannot do it: the place is the host's. The
+ * same graph, and so nothing to compile, for every place. */
+BELL_API struct bell_tensor *
+bell_nn_attention_next(const struct bell_nn_attention *layer,
+                       struct bell_nn_kv_cache *cache, struct bell_tensor *x);
+
+/* A transformer's layer, attention and two linear layers. */
+struct bell_nn_transformer {
+    struct bell_nn_attention attn;
+    struct bell_nn_linear linear1, linear2;
+    struct bell_nn_layer_norm norm1, norm2;
+    double dropout;
+    bool is_norm_first, is_relu;
+};
+/* Names of its members. */
+BELL_API extern const struct bell_module_type bell_nn_transformer_type;
+struct bell_nn_transformer_options {
+    int64_t size, n_heads;
+    int64_t n_kv_heads; /* 0 means n_heads */
+    int64_t hidden;     /* of the linear layers; 0 means 4 size */
+    double dropout;
+    bool is_norm_first; /* norms before, not after each half */
+    bool is_relu;       /* not gelu */
+};
+/* Each part with its own defaults. */
+BELL_API BELL_MUST_CHECK bell_status bell_nn_transformer_init(
+    struct bell_context *ctx, const struct bell_nn_transformer_options *options,
+    struct bell_nn_transformer *out_layer);
+/* x[n, l, size] to the same; mask and is_causal as bell_nn_attention. */
+BELL_API struct bell_tensor *
+bell_nn_transformer(const struct bell_nn_transformer *layer,
+                    struct bell_tensor *x, struct bell_tensor *mask,
+                    bool is_causal);
+/* The same of the next positions, with a cache: as bell_nn_attention_next. */
+BELL_API struct bell_tensor *
+bell_nn_transformer_next(const struct bell_nn_transformer *layer,
+                         struct bell_nn_kv_cache *cache, struct bell_tensor *x);
 
 #ifdef __cplusplus
 }

@@ -138,7 +138,8 @@ init_model(struct model *m)
     for (i = 0; i < LAYERS; i++) {
         BELL_TRY(bell_nn_linear_init(m->ctx, sizes[i], sizes[i + 1], true,
                                      &m->layers[i]));
-        BELL_TRY(bell_nn_linear_params(&m->layers[i], &m->params));
+        BELL_TRY(bell_params_add_module(&m->params, &bell_nn_linear_type,
+                                        &m->layers[i]));
     }
     BELL_TRY(bell_sgd_create(m->params.tensors, m->params.n, &sgd, &m->opt));
     m->in[0] = bell_from_data(m->ctx, BELL_FLOAT32, BELL_DIMS(BATCH, 16), x);

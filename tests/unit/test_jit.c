@@ -148,8 +148,10 @@ make_net(struct net *net, const char *device, enum optimizer kind)
     expect_ok(
         bell_nn_linear_init(net->ctx, N_HID, N_CLS, true, &net->layers[1]));
     for (i = 0; i < 2; i++)
-        expect_ok(bell_nn_linear_params(&net->layers[i], &net->params));
-    expect_ok(bell_nn_batch_norm_params(&net->norm, &net->params));
+        expect_ok(bell_params_add_module(&net->params, &bell_nn_linear_type,
+                                         &net->layers[i]));
+    expect_ok(bell_params_add_module(&net->params, &bell_nn_batch_norm_type,
+                                     &net->norm));
     expect_ok(kind == SGD ? bell_sgd_create(net->params.tensors, net->params.n,
                                             &sgd, &net->opt)
                           : bell_adam_create(net->params.tensors, net->params.n,

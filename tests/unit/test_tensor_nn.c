@@ -30,16 +30,18 @@ test_linear(void **state)
     EXPECT_NEAR(bell_nn_linear(&layer, bell_one_hot(I(V(7), 1), 100)), 1e-6,
                 w[7] + bias[0], w[107] + bias[1]);
     free(w);
-    assert_int_equal(bell_nn_linear_params(&layer, &params), BELL_OK);
+    assert_int_equal(
+        bell_params_add_module(&params, &bell_nn_linear_type, &layer), BELL_OK);
     assert_int_equal(params.n, 2);
     bell_params_fini(&params);
-    bell_nn_linear_fini(&layer);
+    bell_module_fini(&bell_nn_linear_type, &layer);
     assert_int_equal(bell_nn_linear_init(ctx, 3, 2, false, &layer), BELL_OK);
     assert_null(layer.bias);
-    assert_int_equal(bell_nn_linear_params(&layer, &params), BELL_OK);
+    assert_int_equal(
+        bell_params_add_module(&params, &bell_nn_linear_type, &layer), BELL_OK);
     assert_int_equal(params.n, 1);
     bell_params_fini(&params);
-    bell_nn_linear_fini(&layer);
+    bell_module_fini(&bell_nn_linear_type, &layer);
     EXPECT_STATUS(bell_nn_linear_init(ctx, 0, 2, true, &layer),
                   "bell_nn_linear_init: a size of 0, not greater than 0");
 }
@@ -52,7 +54,7 @@ test_other_layers(void **state)
     struct bell_params params = {0};
     struct bell_nn_layer_norm norm;
     struct bell_nn_embedding table;
-    struct bell_nn_conv2d conv;
+    struct bell_nn_conv conv;
 
     (void)state;
     assert_int_equal(bell_nn_conv2d_init(ctx, 4, 6, 3, 3, &opt, true, &conv),
@@ -60,20 +62,25 @@ test_other_layers(void **state)
     EXPECT_SHAPE(conv.weight, 6, 2, 3, 3);
     EXPECT_SHAPE(bell_nn_conv2d(&conv, noise(0, 1, BELL_DIMS(2, 4, 5, 5))), 2,
                  6, 5, 5);
-    assert_int_equal(bell_nn_conv2d_params(&conv, &params), BELL_OK);
+    assert_int_equal(bell_params_add_module(&params, &bell_nn_conv_type, &conv),
+                     BELL_OK);
     assert_int_equal(bell_nn_layer_norm_init(ctx, BELL_DIMS(3), &norm),
                      BELL_OK);
     EXPECT_NEAR(bell_nn_layer_norm(&norm, T(V(1, 2, 3), 1, 3)), 1e-5, -1.224735,
                 0, 1.224735);
-    assert_int_equal(bell_nn_layer_norm_params(&norm, &params), BELL_OK);
+    assert_int_equal(
+        bell_params_add_module(&params, &bell_nn_layer_norm_type, &norm),
+        BELL_OK);
     assert_int_equal(bell_nn_embedding_init(ctx, 10, 4, &table), BELL_OK);
     EXPECT_SHAPE(bell_nn_embedding(&table, I(V(1, 2, 3), 3)), 3, 4);
-    assert_int_equal(bell_nn_embedding_params(&table, &params), BELL_OK);
+    assert_int_equal(
+        bell_params_add_module(&params, &bell_nn_embedding_type, &table),
+        BELL_OK);
     assert_int_equal(params.n, 5);
     bell_params_fini(&params);
-    bell_nn_conv2d_fini(&conv);
-    bell_nn_layer_norm_fini(&norm);
-    bell_nn_embedding_fini(&table);
+    bell_module_fini(&bell_nn_conv_type, &conv);
+    bell_module_fini(&bell_nn_layer_norm_type, &norm);
+    bell_module_fini(&bell_nn_embedding_type, &table);
     EXPECT_STATUS(bell_nn_conv2d_init(ctx, 3, 6, 3, 3, &opt, true, &conv),
                   "bell_nn_conv2d_init: 3 to 6 channels in 2 groups");
 }
@@ -100,7 +107,9 @@ test_batch_norm(void **state)
     EXPECT_NEAR(bell_var(y, BELL_DIMS(0, 2), false, 0), 1e-5, 1, 1);
     /* The statistics are computed with the step. */
     assert_false(bell_is_realized(bn.running_mean));
-    assert_int_equal(bell_nn_batch_norm_params(&bn, &params), BELL_OK);
+    assert_int_equal(
+        bell_params_add_module(&params, &bell_nn_batch_norm_type, &bn),
+        BELL_OK);
     assert_int_equal(params.n, 2);
     assert_int_equal(bell_sgd_create(params.tensors, 2,
                                      &(struct bell_sgd_options){.lr = 0.1},
@@ -122,7 +131,7 @@ test_batch_norm(void **state)
                  "bell_nn_batch_norm: x float64 (1,) for 2 channels");
     bell_optimizer_destroy(opt);
     bell_params_fini(&params);
-    bell_nn_batch_norm_fini(&bn);
+    bell_module_fini(&bell_nn_batch_norm_type, &bn);
 }
 
 /* ---- optimisers ---- */

@@ -6,7 +6,7 @@
 #define N_POINTS 64
 
 struct net {
-    struct bell_nn_conv2d conv;
+    struct bell_nn_conv conv;
     struct bell_nn_batch_norm norm;
     struct bell_nn_linear hidden, last;
     struct bell_params params;
@@ -26,22 +26,28 @@ make_net(struct net *net)
                      BELL_OK);
     assert_int_equal(bell_nn_linear_init(ctx, 24, 2, true, &net->last),
                      BELL_OK);
-    assert_int_equal(bell_nn_conv2d_params(&net->conv, &net->params), BELL_OK);
-    assert_int_equal(bell_nn_batch_norm_params(&net->norm, &net->params),
+    assert_int_equal(
+        bell_params_add_module(&net->params, &bell_nn_conv_type, &net->conv),
+        BELL_OK);
+    assert_int_equal(bell_params_add_module(
+                         &net->params, &bell_nn_batch_norm_type, &net->norm),
                      BELL_OK);
-    assert_int_equal(bell_nn_linear_params(&net->hidden, &net->params),
+    assert_int_equal(bell_params_add_module(&net->params, &bell_nn_linear_type,
+                                            &net->hidden),
                      BELL_OK);
-    assert_int_equal(bell_nn_linear_params(&net->last, &net->params), BELL_OK);
+    assert_int_equal(
+        bell_params_add_module(&net->params, &bell_nn_linear_type, &net->last),
+        BELL_OK);
 }
 
 static void
 free_net(struct net *net)
 {
     bell_params_fini(&net->params);
-    bell_nn_conv2d_fini(&net->conv);
-    bell_nn_batch_norm_fini(&net->norm);
-    bell_nn_linear_fini(&net->hidden);
-    bell_nn_linear_fini(&net->last);
+    bell_module_fini(&bell_nn_conv_type, &net->conv);
+    bell_module_fini(&bell_nn_batch_norm_type, &net->norm);
+    bell_module_fini(&bell_nn_linear_type, &net->hidden);
+    bell_module_fini(&bell_nn_linear_type, &net->last);
 }
 
 static struct bell_tensor *

@@ -438,7 +438,9 @@ train(const char *device, bool by_index, double *losses, uint64_t *out_late)
         assert_int_equal(
             bell_nn_linear_init(c, sizes[i], sizes[i + 1], true, &layers[i]),
             BELL_OK);
-        assert_int_equal(bell_nn_linear_params(&layers[i], &params), BELL_OK);
+        assert_int_equal(
+            bell_params_add_module(&params, &bell_nn_linear_type, &layers[i]),
+            BELL_OK);
     }
     assert_int_equal(bell_adam_create(params.tensors, params.n,
                                       &(struct bell_adam_options){.lr = 0.02},
@@ -456,7 +458,7 @@ train(const char *device, bool by_index, double *losses, uint64_t *out_late)
     bell_optimizer_destroy(opt);
     bell_params_fini(&params);
     for (i = 0; i < 3; i++)
-        bell_nn_linear_fini(&layers[i]);
+        bell_module_fini(&bell_nn_linear_type, &layers[i]);
     bell_context_destroy(c);
     return late.n_kernels_compiled;
 }

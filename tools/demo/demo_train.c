@@ -13,7 +13,7 @@
 
 /* The layers of either model; those it lacks stay empty. */
 struct net {
-    struct bell_nn_conv2d conv1, conv2;
+    struct bell_nn_conv conv1, conv2;
     struct bell_nn_linear fc1, fc2, fc3;
     struct bell_params params;
 };
@@ -24,9 +24,12 @@ init_mlp(struct bell_context *ctx, struct net *net)
     BELL_TRY(bell_nn_linear_init(ctx, DIGITS_PIXELS, 256, true, &net->fc1));
     BELL_TRY(bell_nn_linear_init(ctx, 256, 128, true, &net->fc2));
     BELL_TRY(bell_nn_linear_init(ctx, 128, 10, true, &net->fc3));
-    BELL_TRY(bell_nn_linear_params(&net->fc1, &net->params));
-    BELL_TRY(bell_nn_linear_params(&net->fc2, &net->params));
-    return bell_nn_linear_params(&net->fc3, &net->params);
+    BELL_TRY(
+        bell_params_add_module(&net->params, &bell_nn_linear_type, &net->fc1));
+    BELL_TRY(
+        bell_params_add_module(&net->params, &bell_nn_linear_type, &net->fc2));
+    return bell_params_add_module(&net->params, &bell_nn_linear_type,
+                                  &net->fc3);
 }
 
 static struct bell_tensor *
@@ -47,10 +50,14 @@ init_conv(struct bell_context *ctx, struct net *net)
     BELL_TRY(bell_nn_conv2d_init(ctx, 16, 32, 3, 3, NULL, true, &net->conv2));
     BELL_TRY(bell_nn_linear_init(ctx, 32 * 4 * 4, 64, true, &net->fc1));
     BELL_TRY(bell_nn_linear_init(ctx, 64, 10, true, &net->fc2));
-    BELL_TRY(bell_nn_conv2d_params(&net->conv1, &net->params));
-    BELL_TRY(bell_nn_conv2d_params(&net->conv2, &net->params));
-    BELL_TRY(bell_nn_linear_params(&net->fc1, &net->params));
-    return bell_nn_linear_params(&net->fc2, &net->params);
+    BELL_TRY(
+        bell_params_add_module(&net->params, &bell_nn_conv_type, &net->conv1));
+    BELL_TRY(
+        bell_params_add_module(&net->params, &bell_nn_conv_type, &net->conv2));
+    BELL_TRY(
+        bell_params_add_module(&net->params, &bell_nn_linear_type, &net->fc1));
+    return bell_params_add_module(&net->params, &bell_nn_linear_type,
+                                  &net->fc2);
 }
 
 static struct bell_tensor *
