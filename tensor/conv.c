@@ -17,36 +17,37 @@
 /* ---- convolution on nodes ---- */
 
 void
-conv_to_rule(const struct conv_shape *s, int64_t p[8])
+conv_to_rule(const struct conv_shape *s, int64_t p[TENSOR_RULE_NUMBERS])
 {
     memcpy(p, s->stride, sizeof(s->stride));
-    memcpy(p + 2, s->padding, sizeof(s->padding));
-    memcpy(p + 4, s->dilation, sizeof(s->dilation));
-    p[6] = s->groups;
+    memcpy(p + 3, s->padding, sizeof(s->padding));
+    memcpy(p + 6, s->dilation, sizeof(s->dilation));
+    p[9] = s->groups;
+    p[10] = s->n_axes;
 }
 
 void
-conv_from_rule(const int64_t p[8], struct conv_shape *out_s)
+conv_from_rule(const int64_t p[TENSOR_RULE_NUMBERS], struct conv_shape *out_s)
 {
     memcpy(out_s->stride, p, sizeof(out_s->stride));
-    memcpy(out_s->padding, p + 2, sizeof(out_s->padding));
-    memcpy(out_s->dilation, p + 4, sizeof(out_s->dilation));
-    out_s->groups = p[6];
+    memcpy(out_s->padding, p + 3, sizeof(out_s->padding));
+    memcpy(out_s->dilation, p + 6, sizeof(out_s->dilation));
+    out_s->groups = p[9];
+    out_s->n_axes = (uint32_t)p[10];
 }
 
-/* x[n, c, h, w] as windows [n, g, i, y, p, x, q]: group, channel in it, place
+/* x[n, c, y, x] as windows [n, g, i, y, p, x, q]: group, channel in it, place
  * and offset of each axis. */
 static const struct uop *
 take_windows(struct bell_context *ctx, const struct uop *x,
-             const struct conv_shape *s, int64_t kh, int64_t kw)
+             const struct conv_shape *s, const int64_t *size)
 {
-    int64_t size[2] = {kh, kw};
     uint32_t i;
 
-    assert(kh > 0 && kw > 0);
-    for (i = 0; i < 2; i++) {
+    for (i = 0; i < s->n_axes; i++) {
         uint32_t axis = 2 + 2 * i; /* the first axis became two */
         int64_t reach = (size[i] - 1) * s->dilation[i] + 1, n;
+        assert(size[i] > 0);
         x = tn_pad_axis(ctx, x, axis, s->padding[i], s->padding[i]);
         if (tn_bad(x))
             return x;
@@ -58,33 +59,45 @@ take_windows(struct bell_context *ctx, const struct uop *x,
     return tn_split_axis(ctx, x, 1, s->groups, tn_size(ctx, x, 1) / s->groups);
 }
 
-const struct uop *
-tn_conv2d(struct bell_context *ctx, const struct uop *x, const struct uop *w,
-          const struct conv_shape *s)
+/* The bits of `n` axes from `first` on. */
+static uint32_t
+axes_from(uint32_t first, uint32_t n)
 {
-    /* windows n g i y p x q to n g y x i p q */
-    static const int64_t order[7] = {0, 1, 3, 5, 2, 4, 6};
+    return ((1u << n) - 1) << first;
+}
+
+const struct uop *
+tn_conv(struct bell_context *ctx, const struct uop *x, const struct uop *w,
+        const struct conv_shape *s)
+{
     struct tensor_rule rule = {.kind = TENSOR_RULE_CONV, .a = x, .b = w};
     const struct uop_dims *shape = tn_shape(ctx, w);
+    uint32_t axes = s->n_axes, summed = axes_from(3 + axes, 1 + axes), i;
+    int64_t order[TN_MAX_RANK] = {0, 1}, d[TN_MAX_RANK];
     const struct uop *u, *k;
-    int64_t d[8];
 
     assert(tn_bad(x) || tn_bad(w) ||
-           (tn_rank(ctx, x) == 4 && tn_rank(ctx, w) == 4));
+           (tn_rank(ctx, x) == 2 + axes && tn_rank(ctx, w) == 2 + axes));
     if (tn_bad(x) || tn_bad(w))
         return &uop_failed;
-    u = take_windows(ctx, x, s, shape->d[2], shape->d[3]);
+    u = take_windows(ctx, x, s, shape->d + 2);
+    /* windows n g i y p x q to n g y x i p q */
+    order[2 + axes] = 2;
+    for (i = 0; i < axes; i++) {
+        order[2 + i] = 3 + 2 * i;
+        order[3 + axes + i] = 4 + 2 * i;
+    }
     u = tn_unsqueeze(ctx, tn_permute(ctx, u, order), 2); /* n g 1 y x i p q */
     if (tn_bad(u))
         return u;
-    d[0] = d[3] = d[4] = 1; /* g o 1 1 i p q */
-    d[0] = s->groups;
+    d[0] = s->groups; /* g o 1 1 i p q */
     d[1] = shape->d[0] / s->groups;
-    d[2] = d[3] = 1;
-    memcpy(d + 4, shape->d + 1, 3 * sizeof(*d));
-    k = tn_reshape(ctx, w, d, 7);
-    u = tn_sum_product(ctx, u, k, 1u << 5 | 1u << 6 | 1u << 7);
-    u = tn_squeeze(ctx, u, 1u << 5 | 1u << 6 | 1u << 7); /* n g o y x */
+    for (i = 0; i < axes; i++)
+        d[2 + i] = 1;
+    memcpy(d + 2 + axes, shape->d + 1, (1 + axes) * sizeof(*d));
+    k = tn_reshape(ctx, w, d, 3 + 2 * axes);
+    u = tn_sum_product(ctx, u, k, summed);
+    u = tn_squeeze(ctx, u, summed); /* n g o y x */
     u = tn_merge_axes(ctx, u, 1, 2);
     conv_to_rule(s, rule.p);
     return tensor_rule_add(ctx, u, &rule);
@@ -104,7 +117,7 @@ plan_back(const struct conv_shape *s, uint32_t i, int64_t window, int64_t want)
 {
     struct back_axis b = {.phases = s->stride[i], .dilation = s->dilation[i]};
 
-    assert(i < 2 && s->stride[i] > 0 && s->dilation[i] > 0);
+    assert(i < s->n_axes && s->stride[i] > 0 && s->dilation[i] > 0);
     b.taps = (int64_t)div_up((uint64_t)window, (uint64_t)b.phases);
     b.first = s->padding[i] / b.phases;
     b.n =
@@ -116,49 +129,58 @@ plan_back(const struct conv_shape *s, uint32_t i, int64_t window, int64_t want)
 /* w[g * O + o, i, p, q] as w[((g * I + i) * R + r) * S + s, o, -a, -b] with
  * p = R a + r, q = S b + s: from results to sources. */
 static const struct uop *
-turn_weight(struct bell_context *ctx, const struct uop *w, int64_t groups,
-            const struct back_axis axes[2])
+turn_weight(struct bell_context *ctx, const struct uop *w,
+            const struct conv_shape *s, const struct back_axis *axes)
 {
-    assert(tn_bad(w) || (groups > 0 && tn_rank(ctx, w) == 4));
     /* g o i a r b s to g i r s o a b */
-    static const int64_t order[7] = {0, 2, 4, 6, 1, 3, 5};
-    uint32_t i;
+    int64_t order[TN_MAX_RANK] = {0, 2};
+    uint32_t n = s->n_axes, i;
 
-    w = tn_split_axis(ctx, w, 0, groups, tn_size(ctx, w, 0) / groups);
-    for (i = 0; i < 2 && !tn_bad(w); i++) {
+    assert(tn_bad(w) || (s->groups > 0 && tn_rank(ctx, w) == 2 + n));
+    w = tn_split_axis(ctx, w, 0, s->groups, tn_size(ctx, w, 0) / s->groups);
+    order[2 + n] = 1;
+    for (i = 0; i < n && !tn_bad(w); i++) {
         uint32_t axis = 3 + 2 * i;
         int64_t full = axes[i].taps * axes[i].phases;
         w = tn_pad_axis(ctx, w, axis, 0, full - tn_size(ctx, w, axis));
         w = tn_split_axis(ctx, w, axis, axes[i].taps, axes[i].phases);
+        order[2 + i] = axis + 1;
+        order[3 + n + i] = axis;
     }
     if (tn_bad(w))
         return w;
-    w = tn_merge_axes(ctx, tn_permute(ctx, w, order), 0, 4);
-    return tn_flip(ctx, w, 1u << 2 | 1u << 3);
+    w = tn_merge_axes(ctx, tn_permute(ctx, w, order), 0, 2 + n);
+    return tn_flip(ctx, w, axes_from(2, n));
 }
 
 /* u[n, (c r s), Q, Q'] as the sources [n, c, x, x']. */
 static const struct uop *
 join_phases(struct bell_context *ctx, const struct uop *u,
-            const struct conv_shape *s, const struct back_axis axes[2],
-            const int64_t want[2])
+            const struct conv_shape *s, const struct back_axis *axes,
+            const int64_t *want)
 {
-    /* n c r s y x to n c y r x s */
-    static const int64_t order[6] = {0, 1, 4, 2, 5, 3};
-    int64_t r = axes[0].phases * axes[1].phases;
-    uint32_t i;
+    int64_t order[TN_MAX_RANK] = {0, 1}, phases = 1;
+    uint32_t n = s->n_axes, i;
 
     if (tn_bad(u))
         return u;
-    if (r > 1) {
-        u = tn_wrap(ctx, UOP_CONTIGUOUS, u);
-        u = tn_split_axis(ctx, u, 1, tn_size(ctx, u, 1) / r, r);
-        u = tn_split_axis(ctx, u, 2, axes[0].phases, axes[1].phases);
-        u = tn_permute(ctx, u, order);
-        u = tn_merge_axes(ctx, u, 2, 2);
-        u = tn_merge_axes(ctx, u, 3, 2);
+    for (i = 0; i < n; i++) {
+        phases *= axes[i].phases;
+        order[2 + 2 * i] = 2 + n + i; /* n c r s y x to n c y r x s */
+        order[3 + 2 * i] = 2 + i;
     }
-    for (i = 0; i < 2; i++) {
+    if (phases > 1) {
+        u = tn_wrap(ctx, UOP_CONTIGUOUS, u);
+        u = tn_split_axis(ctx, u, 1, tn_size(ctx, u, 1) / phases, phases);
+        for (i = 0; i + 1 < n; i++) {
+            phases /= axes[i].phases;
+            u = tn_split_axis(ctx, u, 2 + i, axes[i].phases, phases);
+        }
+        u = tn_permute(ctx, u, order);
+        for (i = 0; i < n; i++)
+            u = tn_merge_axes(ctx, u, 2 + i, 2);
+    }
+    for (i = 0; i < n; i++) {
         int64_t at = s->padding[i] - axes[i].first * axes[i].phases;
         u = tn_shrink_axis(ctx, u, 2 + i, at, at + want[i]);
     }
@@ -172,8 +194,8 @@ remove_stride(struct bell_context *ctx, const struct uop *y,
 {
     uint32_t i;
 
-    assert(s->stride[0] > 0 && s->stride[1] > 0);
-    for (i = 0; i < 2; i++) {
+    for (i = 0; i < s->n_axes; i++) {
+        assert(s->stride[i] > 0);
         if (s->stride[i] > 1 && s->dilation[i] > 1) {
             y = tn_stuff_axis(ctx, y, 2 + i, s->stride[i]);
             s->stride[i] = 1;
@@ -183,22 +205,21 @@ remove_stride(struct bell_context *ctx, const struct uop *y,
 }
 
 const struct uop *
-tn_conv2d_back_x(struct bell_context *ctx, const struct uop *y,
-                 const struct uop *w, const struct conv_shape *shape,
-                 int64_t height, int64_t width)
+tn_conv_back_x(struct bell_context *ctx, const struct uop *y,
+               const struct uop *w, const struct conv_shape *shape,
+               const int64_t *want)
 {
-    const int64_t want[2] = {height, width};
     struct conv_shape s = *shape, plain = *shape;
-    struct back_axis axes[2];
+    struct back_axis axes[3];
     const struct uop *u;
-    uint32_t i;
+    uint32_t i, n = shape->n_axes;
 
     assert(tn_bad(y) || tn_bad(w) ||
-           (tn_rank(ctx, y) == 4 && tn_rank(ctx, w) == 4));
+           (tn_rank(ctx, y) == 2 + n && tn_rank(ctx, w) == 2 + n));
     if (tn_bad(w))
         return w;
     y = remove_stride(ctx, y, &s);
-    for (i = 0; i < 2 && !tn_bad(y); i++) {
+    for (i = 0; i < n && !tn_bad(y); i++) {
         int64_t reach, before, size = tn_size(ctx, y, 2 + i);
         axes[i] = plan_back(&s, i, tn_size(ctx, w, 2 + i), want[i]);
         reach = (axes[i].taps - 1) * axes[i].dilation;
@@ -210,44 +231,49 @@ tn_conv2d_back_x(struct bell_context *ctx, const struct uop *y,
     }
     if (tn_bad(y))
         return y;
-    u = tn_conv2d(ctx, y, turn_weight(ctx, w, s.groups, axes), &plain);
+    u = tn_conv(ctx, y, turn_weight(ctx, w, &s, axes), &plain);
     return join_phases(ctx, u, &s, axes, want);
 }
 
 const struct uop *
-tn_conv2d_back_w(struct bell_context *ctx, const struct uop *x,
-                 const struct uop *y, const struct conv_shape *s, int64_t kh,
-                 int64_t kw)
+tn_conv_back_w(struct bell_context *ctx, const struct uop *x,
+               const struct uop *y, const struct conv_shape *s,
+               const int64_t *window)
 {
     /* windows n g i y p x q to g i p q n y x; results n g o y x to
      * g o n y x */
-    static const int64_t x_order[7] = {1, 2, 4, 6, 0, 3, 5};
-    static const int64_t y_order[5] = {1, 2, 0, 3, 4};
-    const uint32_t summed = 1u << 5 | 1u << 6 | 1u << 7;
-    const struct uop *u = take_windows(ctx, x, s, kh, kw);
-    int64_t d[8];
+    int64_t x_order[TN_MAX_RANK] = {1, 2}, y_order[TN_MAX_RANK] = {1, 2, 0};
+    uint32_t axes = s->n_axes, summed = axes_from(3 + axes, 1 + axes), i;
+    const struct uop *u = take_windows(ctx, x, s, window);
+    int64_t d[TN_MAX_RANK];
 
     assert(tn_bad(x) || tn_bad(y) ||
-           (tn_rank(ctx, x) == 4 && tn_rank(ctx, y) == 4));
+           (tn_rank(ctx, x) == 2 + axes && tn_rank(ctx, y) == 2 + axes));
     if (tn_bad(u) || tn_bad(y))
         return &uop_failed;
+    x_order[2 + axes] = 0;
+    for (i = 0; i < axes; i++) {
+        x_order[2 + i] = 4 + 2 * i;
+        x_order[3 + axes + i] = 3 + 2 * i;
+        y_order[3 + i] = 3 + i;
+    }
     y = tn_split_axis(ctx, y, 1, s->groups, tn_size(ctx, y, 1) / s->groups);
     y = tn_permute(ctx, y, y_order);
     u = tn_unsqueeze(ctx, tn_permute(ctx, u, x_order), 1);
     if (tn_bad(u) || tn_bad(y))
         return &uop_failed;
     memcpy(d, tn_shape(ctx, y)->d, 2 * sizeof(*d)); /* g o 1 1 1 n y x */
-    d[2] = d[3] = d[4] = 1;
-    memcpy(d + 5, tn_shape(ctx, y)->d + 2, 3 * sizeof(*d));
-    y = tn_reshape(ctx, y, d, 8);
+    for (i = 0; i <= axes; i++)
+        d[2 + i] = 1;
+    memcpy(d + 3 + axes, tn_shape(ctx, y)->d + 2, (1 + axes) * sizeof(*d));
+    y = tn_reshape(ctx, y, d, 4 + 2 * axes);
     u = tn_squeeze(ctx, tn_sum_product(ctx, u, y, summed), summed);
     return tn_merge_axes(ctx, u, 0, 2);
 }
 
 /* ---- calls ---- */
 
-/* Options with their defaults; `n` axes count, the other is as if 1 wide.
- * False after a failure. */
+/* Options with their defaults, for n axes. False after a failure. */
 static bool
 read_options(const char *call, struct bell_context *ctx,
              const struct bell_conv_options *opt, uint32_t n,
@@ -258,11 +284,11 @@ read_options(const char *call, struct bell_context *ctx,
 
     if (!opt)
         opt = &none;
-    for (i = 0; i < 2; i++) {
-        bool on = i < n;
-        s->stride[i] = on && opt->stride[i] ? opt->stride[i] : 1;
-        s->padding[i] = on ? opt->padding[i] : 0;
-        s->dilation[i] = on && opt->dilation[i] ? opt->dilation[i] : 1;
+    *s = (struct conv_shape){.n_axes = n};
+    for (i = 0; i < n; i++) {
+        s->stride[i] = opt->stride[i] ? opt->stride[i] : 1;
+        s->padding[i] = opt->padding[i];
+        s->dilation[i] = opt->dilation[i] ? opt->dilation[i] : 1;
         if (s->stride[i] < 1 || s->dilation[i] < 1 || s->padding[i] < 0 ||
             s->stride[i] > 1 << 20 || s->dilation[i] > 1 << 20 ||
             s->padding[i] > 1 << 20) {
@@ -277,8 +303,8 @@ read_options(const char *call, struct bell_context *ctx,
     return true;
 }
 
-/* Operands of a convolution in their common dtype, as 2d; false with *out
- * set. x channels are in_channels(w) * groups. */
+/* Operands of a convolution in their common dtype; false with *out set. x
+ * channels are in_channels(w) * groups. */
 struct conv_operands {
     struct bell_context *ctx;
     const struct uop *x, *w, *bias;
@@ -314,10 +340,6 @@ take_conv_operands(const char *call, struct bell_tensor *x,
     ops->x = tn_cast(ops->ctx, tensor_node(x), dtype);
     ops->w = tn_cast(ops->ctx, tensor_node(w), dtype);
     ops->bias = bias ? tn_cast(ops->ctx, tensor_node(bias), dtype) : NULL;
-    if (n_axes == 1) {
-        ops->x = tn_unsqueeze(ops->ctx, ops->x, 3);
-        ops->w = tn_unsqueeze(ops->ctx, ops->w, 3);
-    }
     return true;
 }
 
@@ -346,12 +368,12 @@ check_conv_sizes(const char *call, struct bell_tensor *x, struct bell_tensor *w,
 static const struct uop *
 add_bias(struct bell_context *ctx, const struct uop *u, const struct uop *bias)
 {
-    assert(tn_bad(u) || tn_rank(ctx, u) == 4);
-    if (!bias || tn_bad(bias))
-        return bias ? bias : u;
-    return tn_add(
-        ctx, u,
-        tn_reshape(ctx, bias, (int64_t[]){tn_size(ctx, bias, 0), 1, 1}, 3));
+    int64_t d[4] = {1, 1, 1, 1};
+
+    if (!bias || tn_bad(bias) || tn_bad(u))
+        return bias && tn_bad(bias) ? bias : u;
+    d[0] = tn_size(ctx, bias, 0);
+    return tn_add(ctx, u, tn_reshape(ctx, bias, d, tn_rank(ctx, u) - 1));
 }
 
 static struct bell_tensor *
@@ -365,7 +387,7 @@ conv_call(const char *call, struct bell_tensor *x, struct bell_tensor *w,
     const struct uop *u;
     uint32_t i;
 
-    assert(n_axes == 1 || n_axes == 2);
+    assert(n_axes >= 1 && n_axes <= 3);
     if (!take_conv_operands(call, x, w, bias, n_axes, &ops, &out))
         return out;
     if (!read_options(call, ops.ctx, opt, n_axes, &s) ||
@@ -384,88 +406,93 @@ conv_call(const char *call, struct bell_tensor *x, struct bell_tensor *w,
                                (long long)tensor_at(x)->shape->d[2 + i],
                                (long long)s.padding[i]);
     }
-    u = add_bias(ops.ctx, tn_conv2d(ops.ctx, ops.x, ops.w, &s), ops.bias);
-    if (n_axes == 1)
-        u = tn_squeeze(ops.ctx, u, 1u << 3);
+    u = add_bias(ops.ctx, tn_conv(ops.ctx, ops.x, ops.w, &s), ops.bias);
     return tensor_new(ops.ctx, call, u);
 }
 
-struct bell_tensor *
-bell_conv2d(struct bell_tensor *x, struct bell_tensor *weight,
-            struct bell_tensor *bias, const struct bell_conv_options *opt)
-{
-    return conv_call(__func__, x, weight, bias, opt, 2);
-}
-
-struct bell_tensor *
-bell_conv1d(struct bell_tensor *x, struct bell_tensor *weight,
-            struct bell_tensor *bias, const struct bell_conv_options *opt)
-{
-    return conv_call(__func__, x, weight, bias, opt, 1);
-}
-
-struct bell_tensor *
-bell_conv_transpose2d(struct bell_tensor *x, struct bell_tensor *weight,
-                      struct bell_tensor *bias,
-                      const struct bell_conv_options *opt)
+static struct bell_tensor *
+transpose_call(const char *call, struct bell_tensor *x,
+               struct bell_tensor *weight, struct bell_tensor *bias,
+               const struct bell_conv_options *opt, uint32_t n_axes)
 {
     struct conv_operands ops;
     struct bell_tensor *out;
     struct conv_shape s;
     const struct uop *u;
-    int64_t size[2];
+    int64_t size[3];
     uint32_t i;
 
-    if (!take_conv_operands(__func__, x, weight, bias, 2, &ops, &out))
+    if (!take_conv_operands(call, x, weight, bias, n_axes, &ops, &out))
         return out;
-    if (!read_options(__func__, ops.ctx, opt, 2, &s) ||
+    if (!read_options(call, ops.ctx, opt, n_axes, &s) ||
         !check_conv_sizes(
-            __func__, x, weight, bias, &s, tensor_at(weight)->shape->d[0],
+            call, x, weight, bias, &s, tensor_at(weight)->shape->d[0],
             tensor_at(weight)->shape->d[1] * s.groups,
             s.groups > 0 && tensor_at(x)->shape->d[1] % s.groups == 0))
         return ops.ctx->error_tensor;
-    for (i = 0; i < 2; i++) {
+    for (i = 0; i < n_axes; i++) {
         int64_t extra = opt ? opt->output_padding[i] : 0;
         size[i] = (tensor_at(x)->shape->d[2 + i] - 1) * s.stride[i] -
                   2 * s.padding[i] +
                   s.dilation[i] * (tensor_at(weight)->shape->d[2 + i] - 1) + 1 +
                   extra;
         if (extra < 0 || (extra >= s.stride[i] && extra >= s.dilation[i]) ||
-            tensor_at(x)->shape->d[2 + i] < 1 || size[i] < 1)
-            return tensor_fail(ops.ctx, __func__, BELL_BAD_SHAPE,
+            tensor_at(x)->shape->d[2 + i] < 1 || size[i] < 0)
+            return tensor_fail(ops.ctx, call, BELL_BAD_SHAPE,
                                "x of shape %s to a size of %lld, output "
                                "padding %lld",
                                SHAPE_OF(x), (long long)size[i],
                                (long long)extra);
     }
-    u = tn_conv2d_back_x(ops.ctx, ops.x, ops.w, &s, size[0], size[1]);
-    return tensor_new(ops.ctx, __func__, add_bias(ops.ctx, u, ops.bias));
+    u = tn_conv_back_x(ops.ctx, ops.x, ops.w, &s, size);
+    return tensor_new(ops.ctx, call, add_bias(ops.ctx, u, ops.bias));
 }
+
+#define CONVOLUTION(name, call, n_axes)                                        \
+    struct bell_tensor *name(                                                  \
+        struct bell_tensor *x, struct bell_tensor *weight,                     \
+        struct bell_tensor *bias, const struct bell_conv_options *opt)         \
+    {                                                                          \
+        return call(__func__, x, weight, bias, opt, n_axes);                   \
+    }
+
+CONVOLUTION(bell_conv1d, conv_call, 1)
+CONVOLUTION(bell_conv2d, conv_call, 2)
+CONVOLUTION(bell_conv3d, conv_call, 3)
+CONVOLUTION(bell_conv_transpose1d, transpose_call, 1)
+CONVOLUTION(bell_conv_transpose2d, transpose_call, 2)
+CONVOLUTION(bell_conv_transpose3d, transpose_call, 3)
 
 /* ---- pooling ---- */
 
 struct pool_shape {
-    int64_t kernel[2], stride[2], padding[2], dilation[2];
-    int64_t after[2]; /* padding after the last element: ceil mode adds */
-    int64_t n[2];     /* windows */
+    uint32_t n_axes; /* the last so many */
+    int64_t kernel[3], stride[3], padding[3], dilation[3];
+    int64_t after[3]; /* padding after the last element: ceil mode adds */
+    int64_t n[3];     /* windows */
 };
 
 static bool
 read_pool(const char *call, struct bell_tensor *x,
-          const struct bell_pool_options *opt, struct pool_shape *s)
+          const struct bell_pool_options *opt, uint32_t n_axes,
+          struct pool_shape *s)
 {
     uint32_t rank = tensor_at(x)->shape->n, i;
 
-    if (!opt || rank < 2) {
-        tensor_fail(tensor_at(x)->ctx, call,
-                    opt ? BELL_BAD_SHAPE : BELL_BAD_MISSING,
-                    opt ? "x of shape %s; two axes are needed"
-                        : "no options for x of shape %s",
-                    SHAPE_OF(x));
+    if (!opt) {
+        tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_MISSING,
+                    "no options for x of shape %s", SHAPE_OF(x));
         return false;
     }
-    for (i = 0; i < 2; i++) {
-        int64_t size = tensor_at(x)->shape->d[rank - 2 + i], reach, space, n;
+    if (rank < n_axes) {
+        tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_SHAPE,
+                    "x of shape %s; %u axes are needed", SHAPE_OF(x), n_axes);
+        return false;
+    }
+    *s = (struct pool_shape){.n_axes = n_axes};
+    for (i = 0; i < n_axes; i++) {
+        int64_t size = tensor_at(x)->shape->d[rank - n_axes + i], reach, space,
+                n;
         int64_t k = opt->kernel[i], p = opt->padding[i];
         int64_t step = opt->stride[i] ? opt->stride[i] : k;
         int64_t dil = opt->dilation[i] ? opt->dilation[i] : 1;
@@ -504,48 +531,60 @@ pool_windows(struct bell_context *ctx, const struct uop *u,
     int64_t pads[2 * TN_MAX_RANK] = {0};
     uint32_t rank = tn_rank(ctx, u), i;
 
-    assert(tn_bad(u) || tn_rank(ctx, u) >= 2);
     if (tn_bad(u))
         return u;
-    for (i = 0; i < 2; i++) {
-        pads[2 * (rank - 2 + i)] = s->padding[i];
-        pads[2 * (rank - 2 + i) + 1] = s->after[i];
+    assert(rank >= s->n_axes);
+    for (i = 0; i < s->n_axes; i++) {
+        pads[2 * (rank - s->n_axes + i)] = s->padding[i];
+        pads[2 * (rank - s->n_axes + i) + 1] = s->after[i];
     }
     u = tn_pad_value(ctx, u, pads, value);
-    u = tn_unfold(ctx, u, rank - 2, s->n[0], s->kernel[0], s->stride[0],
-                  s->dilation[0]);
-    return tn_unfold(ctx, u, rank, s->n[1], s->kernel[1], s->stride[1],
-                     s->dilation[1]);
+    for (i = 0; i < s->n_axes; i++)
+        u = tn_unfold(ctx, u, rank - s->n_axes + 2 * i, s->n[i], s->kernel[i],
+                      s->stride[i], s->dilation[i]);
+    return u;
 }
 
-struct bell_tensor *
-bell_max_pool2d(struct bell_tensor *x, const struct bell_pool_options *opt)
+/* The axes of windows of what has `rank` axes, of their offsets. */
+static uint32_t
+window_axes(const struct pool_shape *s, uint32_t rank)
+{
+    uint32_t mask = 0, i;
+
+    for (i = 0; i < s->n_axes; i++)
+        mask |= 1u << (rank - s->n_axes + 2 * i + 1);
+    return mask;
+}
+
+static struct bell_tensor *
+max_call(const char *call, struct bell_tensor *x,
+         const struct bell_pool_options *opt, uint32_t n_axes)
 {
     const struct uop *u, *low;
     struct pool_shape s;
     struct bell_tensor *out;
     uint32_t mask;
 
-    if (!tensor_check(__func__, x, &out))
+    if (!tensor_check(call, x, &out))
         return out;
-    if (!read_pool(__func__, x, opt, &s))
+    if (!read_pool(call, x, opt, n_axes, &s))
         return tensor_at(x)->ctx->error_tensor;
     u = tensor_wide_node(x);
     if (u->dtype == UOP_BOOL)
-        return tensor_fail(tensor_at(x)->ctx, __func__, BELL_BAD_DTYPE,
+        return tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_DTYPE,
                            "of bool; no meaning for it");
-    mask =
-        1u << (tensor_at(x)->shape->n - 1) | 1u << (tensor_at(x)->shape->n + 1);
+    mask = window_axes(&s, tensor_at(x)->shape->n);
     low = tn_neutral(tensor_at(x)->ctx, UOP_MAX, u->dtype);
     u = pool_windows(tensor_at(x)->ctx, u, &s,
                      tn_is_float(low) ? low->arg.f : (double)low->arg.i);
     u = tn_squeeze(tensor_at(x)->ctx,
                    tn_reduce(tensor_at(x)->ctx, UOP_MAX, u, mask), mask);
-    return tensor_new(tensor_at(x)->ctx, __func__, u);
+    return tensor_new(tensor_at(x)->ctx, call, u);
 }
 
-struct bell_tensor *
-bell_avg_pool2d(struct bell_tensor *x, const struct bell_pool_options *opt)
+static struct bell_tensor *
+avg_call(const char *call, struct bell_tensor *x,
+         const struct bell_pool_options *opt, uint32_t n_axes)
 {
     const struct uop *u, *count;
     struct bell_context *ctx;
@@ -554,23 +593,22 @@ bell_avg_pool2d(struct bell_tensor *x, const struct bell_pool_options *opt)
     uint32_t mask, i;
     bool partial = false;
 
-    if (!tensor_check(__func__, x, &out))
+    if (!tensor_check(call, x, &out))
         return out;
     ctx = tensor_at(x)->ctx;
-    if (!read_pool(__func__, x, opt, &s))
+    if (!read_pool(call, x, opt, n_axes, &s))
         return ctx->error_tensor;
     u = tensor_wide_node(x);
     if (!tn_is_float(u))
-        return tensor_fail(ctx, __func__, BELL_BAD_DTYPE,
+        return tensor_fail(ctx, call, BELL_BAD_DTYPE,
                            "of %s, not a float dtype", DTYPE_OF(x));
-    mask =
-        1u << (tensor_at(x)->shape->n - 1) | 1u << (tensor_at(x)->shape->n + 1);
-    for (i = 0; i < 2; i++)
+    mask = window_axes(&s, tensor_at(x)->shape->n);
+    for (i = 0; i < n_axes; i++)
         partial = partial || s.after[i] > s.padding[i] ||
                   (opt->exclude_pad && s.padding[i] > 0);
     if (!partial) {
         u = tn_mean(ctx, pool_windows(ctx, u, &s, 0), mask);
-        return tensor_new(ctx, __func__, tn_squeeze(ctx, u, mask));
+        return tensor_new(ctx, call, tn_squeeze(ctx, u, mask));
     }
     /* Divided by the number of elements that count, window by window: with
      * ceil_mode the rows added beyond the padding never do. */
@@ -578,8 +616,8 @@ bell_avg_pool2d(struct bell_tensor *x, const struct bell_pool_options *opt)
                     tensor_at(x)->shape->n);
     if (!opt->exclude_pad) {
         struct pool_shape rest = s;
-        for (i = 0; i < 2; i++) {
-            uint32_t axis = tensor_at(x)->shape->n - 2 + i;
+        for (i = 0; i < n_axes; i++) {
+            uint32_t axis = tensor_at(x)->shape->n - n_axes + i;
             int64_t p = s.padding[i];
             int64_t size = tn_size(ctx, count, axis) + 2 * p;
             int64_t d[TN_MAX_RANK];
@@ -599,5 +637,100 @@ bell_avg_pool2d(struct bell_tensor *x, const struct bell_pool_options *opt)
     }
     u = tn_sum(ctx, pool_windows(ctx, u, &s, 0), mask);
     u = tn_fdiv(ctx, u, tn_sum(ctx, count, mask));
-    return tensor_new(ctx, __func__, tn_squeeze(ctx, u, mask));
+    return tensor_new(ctx, call, tn_squeeze(ctx, u, mask));
+}
+
+#define POOLING(name, call, n_axes)                                            \
+    struct bell_tensor *name(struct bell_tensor *x,                            \
+                             const struct bell_pool_options *opt)              \
+    {                                                                          \
+        return call(__func__, x, opt, n_axes);                                 \
+    }
+
+POOLING(bell_max_pool1d, max_call, 1)
+POOLING(bell_max_pool2d, max_call, 2)
+POOLING(bell_max_pool3d, max_call, 3)
+POOLING(bell_avg_pool1d, avg_call, 1)
+POOLING(bell_avg_pool2d, avg_call, 2)
+POOLING(bell_avg_pool3d, avg_call, 3)
+
+/* ---- pooling to given sizes ---- */
+
+/* How much of element i is in result o, as [i, o]: 1 / the window's size in
+ * it, else 0. */
+static const struct uop *
+adaptive_weights(struct bell_context *ctx, enum uop_dtype dtype, int64_t size,
+                 int64_t n)
+{
+    const struct uop *i = tn_iota(ctx, 2, 0, size, UOP_I64),
+                     *o = tn_iota(ctx, 2, 1, n, UOP_I64), *first, *end, *in,
+                     *share, *zero;
+
+    first = tn_alu2(ctx, UOP_FLOORDIV, tn_mul_c(ctx, o, (double)size),
+                    tn_int(ctx, UOP_I64, n));
+    /* ceil((o + 1) * size / n) */
+    end = tn_alu2(
+        ctx, UOP_FLOORDIV,
+        tn_add_c(ctx, tn_mul_c(ctx, o, (double)size), (double)(size + n - 1)),
+        tn_int(ctx, UOP_I64, n));
+    in = tn_alu2(ctx, UOP_AND, tn_lt(ctx, first, tn_add_c(ctx, i, 1)),
+                 tn_lt(ctx, i, end));
+    share = tn_recip(ctx, tn_cast(ctx, tn_sub(ctx, end, first), dtype));
+    zero = tn_const(ctx, dtype, 0);
+    return tn_where(ctx, in, share, zero);
+}
+
+/* One axis, of which n become. */
+static const struct uop *
+adapt_axis(struct bell_context *ctx, const struct uop *u, uint32_t axis,
+           int64_t n)
+{
+    int64_t size = tn_size(ctx, u, axis), d[TN_MAX_RANK] = {0};
+    uint32_t rank = tn_rank(ctx, u), i;
+    const struct uop *w;
+
+    if (n == size)
+        return u;
+    if (size % n == 0) {
+        u = tn_split_axis(ctx, u, axis, n, size / n);
+        return tn_squeeze(ctx, tn_mean(ctx, u, 2u << axis), 2u << axis);
+    }
+    w = adaptive_weights(ctx, u->dtype, size, n);
+    for (i = 0; i <= rank; i++)
+        d[i] = i == axis ? size : i == axis + 1 ? n : 1;
+    w = tn_reshape(ctx, w, d, rank + 1);
+    u = tn_sum_product(ctx, tn_unsqueeze(ctx, u, axis + 1), w, 1u << axis);
+    return tn_squeeze(ctx, u, 1u << axis);
+}
+
+struct bell_tensor *
+bell_adaptive_avg_pool(struct bell_tensor *x, const int64_t *sizes, uint32_t n)
+{
+    struct bell_context *ctx;
+    struct bell_tensor *out;
+    const struct uop *u;
+    uint32_t rank, i;
+
+    if (!tensor_check(__func__, x, &out))
+        return out;
+    ctx = tensor_at(x)->ctx;
+    rank = tensor_at(x)->shape->n;
+    u = tensor_wide_node(x);
+    if (!tn_is_float(u))
+        return tensor_fail(ctx, __func__, BELL_BAD_DTYPE,
+                           "of %s, not a float dtype", DTYPE_OF(x));
+    if (n > rank || (n && !sizes) || rank == TN_MAX_RANK)
+        return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
+                           "x of shape %s to %u sizes", SHAPE_OF(x), n);
+    for (i = 0; i < n && !tn_bad(u); i++) {
+        uint32_t axis = rank - n + i;
+        int64_t size = tn_size(ctx, u, axis);
+        if (sizes[i] < 0 || sizes[i] > 1 << 20 || (size == 0 && sizes[i] > 0))
+            return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
+                               "axis %u of %s to a size of %lld", axis,
+                               SHAPE_OF(x), (long long)sizes[i]);
+        if (sizes[i] > 0)
+            u = adapt_axis(ctx, u, axis, sizes[i]);
+    }
+    return tensor_new(ctx, __func__, u);
 }

@@ -2,33 +2,36 @@
 #ifndef BELL_TENSOR_CONV_H
 #define BELL_TENSOR_CONV_H
 
+#include "tensor/gradient.h"
 #include "tensor/node.h"
 
-/* Numbers of a 2d convolution; all checked. */
+/* Numbers of a convolution over 1 to 3 axes; all checked. */
 struct conv_shape {
-    int64_t stride[2], padding[2], dilation[2];
+    uint32_t n_axes;
+    int64_t stride[3], padding[3], dilation[3];
     int64_t groups;
 };
 
-/* out[n, g * O + o, y, x] = sum over i, p, q of
+/* Of two axes: out[n, g * O + o, y, x] = sum over i, p, q of
  *   x[n, g * I + i, y * stride + p * dilation - padding, ..] *
  *   w[g * O + o, i, p, q]. With a rule for its gradient. */
-const struct uop *tn_conv2d(struct bell_context *ctx, const struct uop *x,
-                            const struct uop *w, const struct conv_shape *s);
-/* The adjoint of tn_conv2d in x, for y of conv2d's result shape; the result
- * has sizes h, w. */
-const struct uop *tn_conv2d_back_x(struct bell_context *ctx,
-                                   const struct uop *y, const struct uop *w,
-                                   const struct conv_shape *s, int64_t height,
-                                   int64_t width);
-/* The adjoint in w, whose windows are kh by kw. */
-const struct uop *tn_conv2d_back_w(struct bell_context *ctx,
-                                   const struct uop *x, const struct uop *y,
-                                   const struct conv_shape *s, int64_t kh,
-                                   int64_t kw);
+const struct uop *tn_conv(struct bell_context *ctx, const struct uop *x,
+                          const struct uop *w, const struct conv_shape *s);
+/* The adjoint of tn_conv in x, for y of its result's shape; `want` are the
+ * sizes of the axes of x. */
+const struct uop *tn_conv_back_x(struct bell_context *ctx, const struct uop *y,
+                                 const struct uop *w,
+                                 const struct conv_shape *s,
+                                 const int64_t *want);
+/* The adjoint in w, whose windows are of such sizes. */
+const struct uop *tn_conv_back_w(struct bell_context *ctx, const struct uop *x,
+                                 const struct uop *y,
+                                 const struct conv_shape *s,
+                                 const int64_t *window);
 
 /* A rule's numbers and back. */
-void conv_to_rule(const struct conv_shape *s, int64_t p[8]);
-void conv_from_rule(const int64_t p[8], struct conv_shape *out_s);
+void conv_to_rule(const struct conv_shape *s, int64_t p[TENSOR_RULE_NUMBERS]);
+void conv_from_rule(const int64_t p[TENSOR_RULE_NUMBERS],
+                    struct conv_shape *out_s);
 
 #endif

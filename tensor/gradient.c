@@ -510,12 +510,10 @@ apply_rule(struct backward *bw, const struct tensor_rule *rule,
         conv_from_rule(rule->p, &s);
         if (needs_gradient(bw, a))
             add_adjoint(bw, a,
-                        tn_conv2d_back_x(ctx, g, b, &s, tn_size(ctx, a, 2),
-                                         tn_size(ctx, a, 3)));
+                        tn_conv_back_x(ctx, g, b, &s, tn_shape(ctx, a)->d + 2));
         if (needs_gradient(bw, b))
             add_adjoint(bw, b,
-                        tn_conv2d_back_w(ctx, a, g, &s, tn_size(ctx, b, 2),
-                                         tn_size(ctx, b, 3)));
+                        tn_conv_back_w(ctx, a, g, &s, tn_shape(ctx, b)->d + 2));
         break;
     }
 }

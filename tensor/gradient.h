@@ -16,16 +16,18 @@ enum tensor_rule_kind {
     TENSOR_RULE_SURROGATE, /* differentiate `a`, of the same value and shape */
     TENSOR_RULE_SCALE,     /* d node / d a is b, elementwise */
     TENSOR_RULE_UNFOLD,    /* tn_unfold of a; p = axis, step, dilation */
-    TENSOR_RULE_CONV,      /* tn_conv2d of a by b; p: conv.h */
+    TENSOR_RULE_CONV,      /* tn_conv of a by b; p: conv.h */
     TENSOR_RULE_SOFTMAX,   /* of a in float32, along axis p[0] */
     TENSOR_RULE_SCATTER,   /* tn_scatter of a by b; p = axis, combine */
     TENSOR_RULE_ATTEND,    /* tn_matmul of a, a softmax (as halves), by b */
 };
 
+#define TENSOR_RULE_NUMBERS 11
+
 struct tensor_rule {
     enum tensor_rule_kind kind;
     const struct uop *node, *a, *b; /* b may be NULL */
-    int64_t p[8];
+    int64_t p[TENSOR_RULE_NUMBERS];
 };
 
 /* Notes `rule` for `node` and returns node; the first rule of a node stays.

@@ -322,39 +322,56 @@ tn_pad_value(struct bell_context *ctx, const struct uop *u, const int64_t *pads,
     return tn_where(ctx, tn_pad(ctx, inside, pads), tn_pad(ctx, u, pads), c);
 }
 
+/* Pads of the last axes, the last first, as those of all, the first first;
+ * false with *out set. */
+static bool
+take_pads(const char *call, struct bell_tensor *x, const int64_t *pads,
+          uint32_t n_pads, int64_t out_pads[2 * BELL_MAX_RANK],
+          struct bell_tensor **out)
+{
+    const struct uop_dims *shape = tensor_at(x)->shape;
+    struct bell_context *ctx = tensor_at(x)->ctx;
+    char text[TENSOR_SHAPE_STR];
+    int64_t d[BELL_MAX_RANK];
+    bool bad = n_pads > 2 * shape->n || n_pads % 2 != 0;
+    uint32_t i;
+
+    memset(out_pads, 0, 2 * BELL_MAX_RANK * sizeof(*out_pads));
+    for (i = 0; !bad && i < shape->n; i++) {
+        uint32_t from = 2 * (shape->n - 1 - i);
+        int64_t before = from < n_pads ? pads[from] : 0, size = shape->d[i];
+        int64_t after = from < n_pads ? pads[from + 1] : 0;
+        bad = before > TN_MAX_NUMEL || after > TN_MAX_NUMEL || before < -size ||
+              after < -size;
+        d[i] = bad ? 0 : size + before + after;
+        bad = bad || d[i] < 0 ||
+              (before < 0 ? -before : 0) + (after < 0 ? -after : 0) > size;
+        out_pads[2 * i] = before;
+        out_pads[2 * i + 1] = after;
+    }
+    if (!bad)
+        return tensor_shape_arg(ctx, call, d, shape->n)
+                   ? true
+                   : (*out = ctx->error_tensor, false);
+    *out = tensor_fail(
+        ctx, call, BELL_BAD_VALUE, "%s by %s", SHAPE_OF(x),
+        tensor_shape_str(pads, n_pads < 32 ? n_pads : 32, text, sizeof(text)));
+    return false;
+}
+
 struct bell_tensor *
 bell_pad(struct bell_tensor *x, const int64_t *pads, uint32_t n_pads,
          double value)
 {
-    char text[TENSOR_SHAPE_STR];
-    int64_t d[BELL_MAX_RANK];
+    int64_t all[2 * BELL_MAX_RANK];
     struct bell_context *ctx;
     struct bell_tensor *out;
     const struct uop *u;
-    bool bad;
-    uint32_t i;
 
-    if (!take_tensor_by(__func__, x, pads, n_pads, &ctx, &u, &out))
+    if (!take_tensor_by(__func__, x, pads, n_pads, &ctx, &u, &out) ||
+        !take_pads(__func__, x, pads, n_pads, all, &out))
         return out;
-    bad = n_pads != 2 * tensor_at(x)->shape->n;
-    for (i = 0; !bad && i < tensor_at(x)->shape->n; i++) {
-        int64_t before = pads[2 * i], after = pads[2 * i + 1];
-        bad = before > TN_MAX_NUMEL || after > TN_MAX_NUMEL ||
-              before < -tensor_at(x)->shape->d[i] ||
-              after < -tensor_at(x)->shape->d[i];
-        d[i] = bad ? 0 : tensor_at(x)->shape->d[i] + before + after;
-        bad = bad || d[i] < 0 ||
-              (before < 0 ? -before : 0) + (after < 0 ? -after : 0) >
-                  tensor_at(x)->shape->d[i];
-    }
-    if (bad)
-        return tensor_fail(ctx, __func__, BELL_BAD_VALUE, "%s by %s",
-                           SHAPE_OF(x),
-                           tensor_shape_str(pads, n_pads < 32 ? n_pads : 32,
-                                            text, sizeof(text)));
-    if (!tensor_shape_arg(ctx, __func__, d, tensor_at(x)->shape->n))
-        return ctx->error_tensor;
-    return tensor_new(ctx, __func__, tn_pad_value(ctx, u, pads, value));
+    return tensor_new(ctx, __func__, tn_pad_value(ctx, u, all, value));
 }
 
 struct bell_tensor *
@@ -519,6 +536,82 @@ same_but_axis(const struct uop_dims *a, const struct uop_dims *b, uint32_t axis)
             return false;
     }
     return a->n == b->n;
+}
+
+/* The `n` elements that such a mode puts before an axis, or after it. */
+static const struct uop *
+make_border(struct bell_context *ctx, const struct uop *u, uint32_t axis,
+            int64_t n, bool after, enum bell_pad_mode mode)
+{
+    int64_t size = tn_size(ctx, u, axis), d[TN_MAX_RANK], at;
+
+    switch (mode) {
+    case BELL_PAD_REFLECT:
+        at = after ? size - 1 - n : 1;
+        return tn_flip(ctx, tn_shrink_axis(ctx, u, axis, at, at + n),
+                       1u << axis);
+    case BELL_PAD_REPLICATE:
+        at = after ? size - 1 : 0;
+        u = tn_shrink_axis(ctx, u, axis, at, at + 1);
+        if (tn_bad(u))
+            return u;
+        memcpy(d, tn_shape(ctx, u)->d, tn_rank(ctx, u) * sizeof(*d));
+        d[axis] = n;
+        return tn_expand(ctx, u, d);
+    case BELL_PAD_CIRCULAR:
+        at = after ? 0 : size - n;
+        return tn_shrink_axis(ctx, u, axis, at, at + n);
+    }
+    return &uop_failed;
+}
+
+struct bell_tensor *
+bell_pad_with(struct bell_tensor *x, const int64_t *pads, uint32_t n_pads,
+              enum bell_pad_mode mode)
+{
+    int64_t all[2 * BELL_MAX_RANK];
+    const struct uop *u, *part[3];
+    struct bell_context *ctx;
+    struct bell_tensor *out;
+    uint32_t i, side, n;
+
+    if (!take_tensor_by(__func__, x, pads, n_pads, &ctx, &u, &out) ||
+        !take_pads(__func__, x, pads, n_pads, all, &out))
+        return out;
+    if (mode < BELL_PAD_REFLECT || mode > BELL_PAD_CIRCULAR)
+        return tensor_fail(ctx, __func__, BELL_BAD_VALUE, "mode %d", (int)mode);
+    for (i = 0; i < tensor_at(x)->shape->n; i++) {
+        int64_t size = tensor_at(x)->shape->d[i];
+        for (side = 0, n = 0; side < 2; side++) {
+            int64_t more = all[2 * i + side], most = size;
+            if (mode != BELL_PAD_CIRCULAR)
+                most = mode == BELL_PAD_REFLECT ? size - 1
+                       : size > 0               ? TN_MAX_NUMEL
+                                                : 0;
+            if (more > 0 && more > most)
+                return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
+                                   "%lld elements %s axis %u of %s; %lld are "
+                                   "possible",
+                                   (long long)more, side ? "after" : "before",
+                                   i, SHAPE_OF(x), (long long)most);
+            if (side)
+                part[n++] = u;
+            if (more > 0)
+                part[n++] = make_border(ctx, u, i, more, side, mode);
+        }
+        if (n > 1)
+            u = join_parts(ctx, part, n, i);
+        /* of what is cut there is a border on the other side, perhaps */
+        for (side = 0; side < 2; side++) {
+            int64_t less = -all[2 * i + side], now;
+            if (less <= 0 || tn_bad(u))
+                continue;
+            now = tn_size(ctx, u, i);
+            u = tn_shrink_axis(ctx, u, i, side ? 0 : less,
+                               side ? now - less : now);
+        }
+    }
+    return tensor_new(ctx, __func__, u);
 }
 
 struct bell_tensor *

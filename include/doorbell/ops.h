@@ -407,15 +407,16 @@ BELL_API struct bell_tensor *bell_scaled_dot_product_attention(
 
 /* ---- convolution and pooling ----
  *
- * Images are x[n, c, h, w] (1d: x[n, c, l]). Pairs are {vertical,
- * horizontal}. */
+ * Over the last 1, 2 or 3 axes, as the name says: x[n, c, l], x[n, c, h, w],
+ * x[n, c, d, h, w]. Lists are in the order of these axes; of more numbers than
+ * axes the first count. */
 
 struct bell_conv_options {
-    int64_t stride[2];         /* 0 means 1 */
-    int64_t padding[2];        /* zeros on both sides */
-    int64_t dilation[2];       /* 0 means 1 */
+    int64_t stride[3];         /* 0 means 1 */
+    int64_t padding[3];        /* zeros on both sides */
+    int64_t dilation[3];       /* 0 means 1 */
     int64_t groups;            /* 0 means 1 */
-    int64_t output_padding[2]; /* conv_transpose only */
+    int64_t output_padding[3]; /* conv_transpose only */
 };
 
 /* out[n, o, y, x] = bias[o] + sum over i, p, q of
@@ -426,33 +427,65 @@ BELL_API struct bell_tensor *bell_conv2d(struct bell_tensor *x,
                                          struct bell_tensor *weight,
                                          struct bell_tensor *bias,
                                          const struct bell_conv_options *opt);
-/* The same with one axis; the first of each pair counts. */
+/* The same over one axis. */
 BELL_API struct bell_tensor *bell_conv1d(struct bell_tensor *x,
                                          struct bell_tensor *weight,
                                          struct bell_tensor *bias,
                                          const struct bell_conv_options *opt);
-/* The gradient of conv2d as an operation: weight[in, out / groups, kh, kw];
- * out size (h - 1) * stride - 2 padding + dilation (kh - 1) + 1 +
+/* The same over three axes. */
+BELL_API struct bell_tensor *bell_conv3d(struct bell_tensor *x,
+                                         struct bell_tensor *weight,
+                                         struct bell_tensor *bias,
+                                         const struct bell_conv_options *opt);
+/* The gradient of the convolution as an operation: weight[in, out / groups,
+ * k]; out size (h - 1) * stride - 2 padding + dilation (kh - 1) + 1 +
  * output_padding. */
+BELL_API struct bell_tensor *
+bell_conv_transpose1d(struct bell_tensor *x, struct bell_tensor *weight,
+                      struct bell_tensor *bias,
+                      const struct bell_conv_options *opt);
+/* The same over two axes. */
 BELL_API struct bell_tensor *
 bell_conv_transpose2d(struct bell_tensor *x, struct bell_tensor *weight,
                       struct bell_tensor *bias,
                       const struct bell_conv_options *opt);
+/* The same over three axes. */
+BELL_API struct bell_tensor *
+bell_conv_transpose3d(struct bell_tensor *x, struct bell_tensor *weight,
+                      struct bell_tensor *bias,
+                      const struct bell_conv_options *opt);
 
 struct bell_pool_options {
-    int64_t kernel[2];
-    int64_t stride[2];   /* 0 means the kernel's size */
-    int64_t padding[2];  /* at most half the kernel */
-    int64_t dilation[2]; /* 0 means 1; max_pool2d only */
+    int64_t kernel[3];
+    int64_t stride[3];   /* 0 means the kernel's size */
+    int64_t padding[3];  /* at most half the kernel */
+    int64_t dilation[3]; /* 0 means 1; of maxima only */
     bool ceil_mode;      /* a last partial window counts too */
-    bool exclude_pad;    /* avg_pool2d: divide by the elements that exist */
+    bool exclude_pad;    /* of means: divide by the elements that exist */
 };
-/* Over windows of the last two axes, x[.., h, w]. */
+/* The greatest of each window, x[.., l]. */
+BELL_API struct bell_tensor *
+bell_max_pool1d(struct bell_tensor *x, const struct bell_pool_options *opt);
+/* The same over two axes, x[.., h, w]. */
 BELL_API struct bell_tensor *
 bell_max_pool2d(struct bell_tensor *x, const struct bell_pool_options *opt);
+/* The same over three axes. */
+BELL_API struct bell_tensor *
+bell_max_pool3d(struct bell_tensor *x, const struct bell_pool_options *opt);
 /* Mean of each window; zeros around count unless exclude_pad. Float. */
 BELL_API struct bell_tensor *
+bell_avg_pool1d(struct bell_tensor *x, const struct bell_pool_options *opt);
+/* The same over two axes. */
+BELL_API struct bell_tensor *
 bell_avg_pool2d(struct bell_tensor *x, const struct bell_pool_options *opt);
+/* The same over three axes. */
+BELL_API struct bell_tensor *
+bell_avg_pool3d(struct bell_tensor *x, const struct bell_pool_options *opt);
+/* Means of windows such that the last n axes get these sizes: result i is of
+ * elements floor(i * size / out) to ceil((i + 1) * size / out) - 1. 0: the size
+ * stays. Float. */
+BELL_API struct bell_tensor *
+bell_adaptive_avg_pool(struct bell_tensor *x, const int64_t *sizes, uint32_t n);
 
 /* ---- normalisation ---- */
 

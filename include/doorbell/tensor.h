@@ -430,11 +430,22 @@ BELL_API struct bell_tensor *bell_movedim(struct bell_tensor *x, int from,
 /* Axes of size 1 repeated, new axes in front; -1 keeps an axis. */
 BELL_API struct bell_tensor *bell_expand(struct bell_tensor *x,
                                          const int64_t *shape, uint32_t ndim);
-/* Adds elements around: pads = before, after of axis 0, then of axis 1, ...;
- * 2 * ndim numbers. Negative ones cut. */
+/* Adds elements around: pads = before, after of the last axis, then of the one
+ * before it, ...; axes that are left out stay. Negative ones cut. */
 BELL_API struct bell_tensor *bell_pad(struct bell_tensor *x,
                                       const int64_t *pads, uint32_t n_pads,
                                       double value);
+/* What stands around, going outwards from the edge. */
+enum bell_pad_mode {
+    BELL_PAD_REFLECT,   /* x[1], x[2], ..: the edge is not repeated */
+    BELL_PAD_REPLICATE, /* x[0], x[0], .. */
+    BELL_PAD_CIRCULAR,  /* x[n - 1], x[n - 2], .. */
+};
+/* Adds elements of x around, in the same order. At most n - 1 (REFLECT) or n
+ * (CIRCULAR) of an axis of n; negative ones cut. */
+BELL_API struct bell_tensor *bell_pad_with(struct bell_tensor *x,
+                                           const int64_t *pads, uint32_t n_pads,
+                                           enum bell_pad_mode mode);
 /* The part begin..end-1 of each axis: begin, end of axis 0, then of 1, ... */
 BELL_API struct bell_tensor *
 bell_shrink(struct bell_tensor *x, const int64_t *bounds, uint32_t n_bounds);

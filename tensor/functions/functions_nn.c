@@ -38,30 +38,38 @@ call_addmm(struct fn_args *args)
 
 /* ---- convolution and pooling ------------------------------------------ */
 
-/* One number for both axes, or one each. */
+/* One number for all axes, or one each. */
 static bool
-bind_pair(struct fn_args *args, uint32_t k, uint32_t n_axes, int64_t *out)
+bind_axes(struct fn_args *args, uint32_t k, int64_t out[3])
 {
+    uint32_t n_axes = (uint32_t)args->row->constant, i;
+
     if (A[k].n != 1 && A[k].n != n_axes) {
-        fn_fail(args, "%u numbers where one or %u are due", A[k].n, n_axes);
+        fn_fail(args,
+                n_axes == 1 ? "%u numbers where one is due"
+                            : "%u numbers where one or %u are due",
+                A[k].n, n_axes);
         return false;
     }
-    out[0] = A[k].ints[0];
-    out[1] = A[k].n == 2 ? A[k].ints[1] : out[0];
+    for (i = 0; i < n_axes; i++)
+        out[i] = A[k].ints[A[k].n == 1 ? 0 : i];
     return true;
 }
 
 /* 0 means "default" to the API, so what must be positive is checked here. */
 static bool
-take_positive(struct fn_args *args, uint32_t k, uint32_t n_axes,
-              const char *what, int64_t *out)
+take_positive(struct fn_args *args, uint32_t k, const char *what,
+              int64_t out[3])
 {
-    if (!bind_pair(args, k, n_axes, out))
+    uint32_t i;
+
+    if (!bind_axes(args, k, out))
         return false;
-    if (out[0] < 1 || out[1] < 1) {
-        fn_fail(args, "%s %lld is not positive", what,
-                (long long)(out[0] < 1 ? out[0] : out[1]));
-        return false;
+    for (i = 0; i < (uint32_t)args->row->constant; i++) {
+        if (out[i] < 1) {
+            fn_fail(args, "%s %lld is not positive", what, (long long)out[i]);
+            return false;
+        }
     }
     return true;
 }
@@ -81,12 +89,11 @@ take_groups(struct fn_args *args, uint32_t k, struct bell_conv_options *opt)
 static struct bell_tensor *
 call_conv(struct fn_args *args)
 {
-    uint32_t n_axes = (uint32_t)args->row->constant;
     struct bell_conv_options opt = {.groups = 0};
 
-    if (!take_positive(args, 3, n_axes, "stride", opt.stride) ||
-        !bind_pair(args, 4, n_axes, opt.padding) ||
-        !take_positive(args, 5, n_axes, "dilation", opt.dilation) ||
+    if (!take_positive(args, 3, "stride", opt.stride) ||
+        !bind_axes(args, 4, opt.padding) ||
+        !take_positive(args, 5, "dilation", opt.dilation) ||
         !take_groups(args, 6, &opt))
         return bell_error_tensor(args->ctx);
     A[3].conv = &opt;
@@ -95,17 +102,18 @@ call_conv(struct fn_args *args)
 
 /* input, weight, bias, stride, padding, output_padding, groups, dilation */
 static struct bell_tensor *
-call_conv_transpose2d(struct fn_args *args)
+call_conv_transpose(struct fn_args *args)
 {
     struct bell_conv_options opt = {.groups = 0};
 
-    if (!take_positive(args, 3, 2, "stride", opt.stride) ||
-        !bind_pair(args, 4, 2, opt.padding) ||
-        !bind_pair(args, 5, 2, opt.output_padding) ||
+    if (!take_positive(args, 3, "stride", opt.stride) ||
+        !bind_axes(args, 4, opt.padding) ||
+        !bind_axes(args, 5, opt.output_padding) ||
         !take_groups(args, 6, &opt) ||
-        !take_positive(args, 7, 2, "dilation", opt.dilation))
+        !take_positive(args, 7, "dilation", opt.dilation))
         return bell_error_tensor(args->ctx);
-    return bell_conv_transpose2d(A[0].t, A[1].t, A[2].t, &opt);
+    A[3].conv = &opt;
+    return fn_forward(args);
 }
 
 /* input, kernel_size, stride, padding */
@@ -113,29 +121,30 @@ static bool
 bind_pool(struct fn_args *args, struct bell_pool_options *opt)
 {
     memset(opt, 0, sizeof(*opt));
-    if (!take_positive(args, 1, 2, "kernel_size", opt->kernel))
+    if (!take_positive(args, 1, "kernel_size", opt->kernel))
         return false;
     if (A[2].given && A[2].n > 0) {
-        if (!take_positive(args, 2, 2, "stride", opt->stride))
+        if (!take_positive(args, 2, "stride", opt->stride))
             return false;
     }
-    return bind_pair(args, 3, 2, opt->padding);
+    return bind_axes(args, 3, opt->padding);
 }
 
 static struct bell_tensor *
-call_max_pool2d(struct fn_args *args)
+call_max_pool(struct fn_args *args)
 {
     struct bell_pool_options opt;
 
     if (!bind_pool(args, &opt) ||
-        !take_positive(args, 4, 2, "dilation", opt.dilation))
+        !take_positive(args, 4, "dilation", opt.dilation))
         return bell_error_tensor(args->ctx);
     opt.ceil_mode = A[5].b;
-    return bell_max_pool2d(A[0].t, &opt);
+    A[1].pool = &opt;
+    return fn_forward(args);
 }
 
 static struct bell_tensor *
-call_avg_pool2d(struct fn_args *args)
+call_avg_pool(struct fn_args *args)
 {
     struct bell_pool_options opt;
 
@@ -143,7 +152,21 @@ call_avg_pool2d(struct fn_args *args)
         return bell_error_tensor(args->ctx);
     opt.ceil_mode = A[4].b;
     opt.exclude_pad = !A[5].b;
-    return bell_avg_pool2d(A[0].t, &opt);
+    A[1].pool = &opt;
+    return fn_forward(args);
+}
+
+/* input, output_size */
+static struct bell_tensor *
+call_adaptive_pool(struct fn_args *args)
+{
+    int64_t sizes[3];
+
+    if (!take_positive(args, 1, "output_size", sizes))
+        return bell_error_tensor(args->ctx);
+    A[1].ints = sizes;
+    A[1].n = (uint32_t)args->row->constant;
+    return fn_forward(args);
 }
 
 /* ---- activations ------------------------------------------------------ */
@@ -309,19 +332,64 @@ static const struct fn_row rows[] = {
       "stride: ints = 1, padding: ints = 0, dilation: ints = 1, "
       "groups: int = 1", "convolution of input[n, c, h, w]", POOL},
      FN(ttto, bell_conv2d), .constant = 2, .glue = call_conv},
+    {{"conv3d", "input: tensor, weight: tensor, bias: tensor = None, "
+      "stride: ints = 1, padding: ints = 0, dilation: ints = 1, "
+      "groups: int = 1", "convolution of input[n, c, d, h, w]", POOL},
+     FN(ttto, bell_conv3d), .constant = 3, .glue = call_conv},
+    {{"conv_transpose1d",
+      "input: tensor, weight: tensor, bias: tensor = None, stride: ints = 1, "
+      "padding: ints = 0, output_padding: ints = 0, groups: int = 1, "
+      "dilation: ints = 1", "what conv1d's gradient does with its input", POOL},
+     FN(ttto, bell_conv_transpose1d), .constant = 1,
+     .glue = call_conv_transpose},
     {{"conv_transpose2d",
       "input: tensor, weight: tensor, bias: tensor = None, stride: ints = 1, "
       "padding: ints = 0, output_padding: ints = 0, groups: int = 1, "
       "dilation: ints = 1", "what conv2d's gradient does with its input", POOL},
-     .glue = call_conv_transpose2d},
+     FN(ttto, bell_conv_transpose2d), .constant = 2,
+     .glue = call_conv_transpose},
+    {{"conv_transpose3d",
+      "input: tensor, weight: tensor, bias: tensor = None, stride: ints = 1, "
+      "padding: ints = 0, output_padding: ints = 0, groups: int = 1, "
+      "dilation: ints = 1", "what conv3d's gradient does with its input", POOL},
+     FN(ttto, bell_conv_transpose3d), .constant = 3,
+     .glue = call_conv_transpose},
+    {{"max_pool1d", "input: tensor, kernel_size: ints, stride: ints = None, "
+      "padding: ints = 0, dilation: ints = 1, ceil_mode: bool = False",
+      "greatest element of windows over the last axis", POOL},
+     FN(tp, bell_max_pool1d), .constant = 1, .glue = call_max_pool},
     {{"max_pool2d", "input: tensor, kernel_size: ints, stride: ints = None, "
       "padding: ints = 0, dilation: ints = 1, ceil_mode: bool = False",
       "greatest element of windows over the last two axes", POOL},
-     .glue = call_max_pool2d},
+     FN(tp, bell_max_pool2d), .constant = 2, .glue = call_max_pool},
+    {{"max_pool3d", "input: tensor, kernel_size: ints, stride: ints = None, "
+      "padding: ints = 0, dilation: ints = 1, ceil_mode: bool = False",
+      "greatest element of windows over the last three axes", POOL},
+     FN(tp, bell_max_pool3d), .constant = 3, .glue = call_max_pool},
+    {{"avg_pool1d", "input: tensor, kernel_size: ints, stride: ints = None, "
+      "padding: ints = 0, ceil_mode: bool = False, "
+      "count_include_pad: bool = True", "mean of windows over the last axis", POOL},
+     FN(tp, bell_avg_pool1d), .constant = 1, .glue = call_avg_pool},
     {{"avg_pool2d", "input: tensor, kernel_size: ints, stride: ints = None, "
       "padding: ints = 0, ceil_mode: bool = False, "
-      "count_include_pad: bool = True",
-      "mean of windows over the last two axes", POOL}, .glue = call_avg_pool2d},
+      "count_include_pad: bool = True", "mean of windows over the last two axes", POOL},
+     FN(tp, bell_avg_pool2d), .constant = 2, .glue = call_avg_pool},
+    {{"avg_pool3d", "input: tensor, kernel_size: ints, stride: ints = None, "
+      "padding: ints = 0, ceil_mode: bool = False, "
+      "count_include_pad: bool = True", "mean of windows over the last three axes", POOL},
+     FN(tp, bell_avg_pool3d), .constant = 3, .glue = call_avg_pool},
+    {{"adaptive_avg_pool1d", "input: tensor, output_size: ints",
+      "means of windows, so many, over the last axis", POOL},
+     FN(tl, bell_adaptive_avg_pool), .constant = 1,
+     .glue = call_adaptive_pool},
+    {{"adaptive_avg_pool2d", "input: tensor, output_size: ints",
+      "means of windows, so many, over the last two axes", POOL},
+     FN(tl, bell_adaptive_avg_pool), .constant = 2,
+     .glue = call_adaptive_pool},
+    {{"adaptive_avg_pool3d", "input: tensor, output_size: ints",
+      "means of windows, so many, over the last three axes", POOL},
+     FN(tl, bell_adaptive_avg_pool), .constant = 3,
+     .glue = call_adaptive_pool},
 
     {{"relu", X, "max(input, 0)", ACT}, FN(t, bell_relu)},
     {{"relu6", X, "min(max(input, 0), 6)", ACT}, FN(t, bell_relu6)},

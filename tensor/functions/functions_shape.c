@@ -1,6 +1,8 @@
 /* The function table: shapes, joining and splitting, indexing. */
 #include "tensor/functions/functions_internal.h"
 
+#include <string.h>
+
 #include "base/bits.h"
 
 #define A args->a
@@ -31,11 +33,14 @@ call_ravel(struct fn_args *args)
     return bell_flatten(A[0].t, 0, -1);
 }
 
-/* PyTorch's order: the last axis first, and leading axes may be left out. */
 static struct bell_tensor *
 call_pad(struct fn_args *args)
 {
-    int64_t pads[2 * BELL_MAX_RANK] = {0};
+    static const char *const modes[] = {
+        [BELL_PAD_REFLECT] = "reflect",
+        [BELL_PAD_REPLICATE] = "replicate",
+        [BELL_PAD_CIRCULAR] = "circular",
+    };
     uint32_t rank = bell_ndim(A[0].t), i;
 
     if (A[1].n % 2 != 0 || A[1].n > 2 * rank)
@@ -43,11 +48,17 @@ call_pad(struct fn_args *args)
                        "pad has %u numbers: two for each of the last "
                        "axes, at most %u",
                        A[1].n, 2 * rank);
-    for (i = 0; i < A[1].n / 2; i++) {
-        pads[2 * (rank - 1 - i)] = A[1].ints[2 * i];
-        pads[2 * (rank - 1 - i) + 1] = A[1].ints[2 * i + 1];
+    if (strcmp(A[2].str, "constant") == 0)
+        return bell_pad(A[0].t, A[1].ints, A[1].n, A[3].f);
+    for (i = 0; i < ARRAY_LEN(modes); i++) {
+        if (strcmp(A[2].str, modes[i]) == 0)
+            return bell_pad_with(A[0].t, A[1].ints, A[1].n,
+                                 (enum bell_pad_mode)i);
     }
-    return bell_pad(A[0].t, pads, 2 * rank, A[2].f);
+    return fn_fail(args,
+                   "mode '%s'; constant, reflect, replicate and circular are "
+                   "possible",
+                   A[2].str);
 }
 
 /* As repeat, but missing counts are 1. */
@@ -238,9 +249,11 @@ static const struct fn_row rows[] = {
     {{"roll", "input: tensor, shifts: ints, dims: ints = None",
       "shifted along axes, wrapping round; without dims as if flat", SHAPE},
      .glue = call_roll},
-    {{"pad", "input: tensor, pad: ints, value: float = 0",
+    {{"pad",
+      "input: tensor, pad: ints, mode: str = 'constant', value: float = 0",
       "elements added around: before, after of the last axis, then of the "
-      "one before it ...; negative ones cut", SHAPE}, .glue = call_pad},
+      "one before it ...; negative ones cut. mode: constant, reflect, "
+      "replicate, circular", SHAPE}, .glue = call_pad},
     {{"repeat", "input: tensor, repeats: ints*",
       "the whole repeated along each axis, new axes in front", SHAPE},
      FN(tl, bell_repeat)},

@@ -234,6 +234,12 @@ def shape_cases():
     case('flipud(x)', moved((3, 4), lambda a, b: (2 - a, b)))
     case('roll(x, 1, 1)', moved((3, 4), lambda a, b: (a, (b - 1) % 4)))
     case('roll(x, -2)', Array((3, 4), X.flat[2:] + X.flat[:2]))
+    case("pad(x, (1, 0), 'circular')", Array.make(
+        (3, 5), lambda a, b: X[a, (b + 3) % 4]))
+    case("pad(x, (2, 1, 1, 0), 'reflect')", Array.make(
+        (4, 7), lambda a, b: X[abs(a - 1), (2, 1, 0, 1, 2, 3, 2)[b]]))
+    case("pad(x, (0, 0, 2, 0), 'replicate')", Array.make(
+        (5, 4), lambda a, b: X[max(a - 2, 0), b]))
     case('pad(x, (1, 2, 0, 1), value=9)', Array.make(
         (4, 7), lambda a, b: X[a, b - 1] if a < 3 and 1 <= b < 5 else 9))
     case('repeat(x, 2, 1, 2)',
@@ -562,6 +568,30 @@ def nn_cases():
          pool(IM, 3, 2, 1, lambda v: sum(v) / 9))
     case('avg_pool2d(im, 3, 2, 1, count_include_pad=False)',
          pool(IM, 3, 2, 1, lambda v: sum(v) / len(v)))
+    case('conv3d(im.unsqueeze(2), ker.unsqueeze(2), v, groups=2).squeeze(2)',
+         conv2d(IM, KER, V, 1, 0, 1, 2), 1e-5)
+    case('conv_transpose3d(im.unsqueeze(2), ker.unsqueeze(2), '
+         'stride=(1, 2, 2)).squeeze(2)', conv_transpose2d(IM, KER, 2), 1e-5)
+    case('conv_transpose1d(t, t.permute(1, 0, 2), stride=4)', Array.make(
+        (2, 2, 16), lambda n, o, a: sum(
+            TT[n, i, a // 4] * TT[o, i, a % 4] for i in range(3))), 1e-5)
+    case('max_pool1d(t, 2)', Array.make((2, 3, 2), lambda n, c, a: max(
+        TT[n, c, 2 * a], TT[n, c, 2 * a + 1])))
+    case('avg_pool1d(t, 2)', Array.make((2, 3, 2), lambda n, c, a: (
+        TT[n, c, 2 * a] + TT[n, c, 2 * a + 1]) / 2))
+
+    def boxes(function):
+        return Array.make((1, 1, 2), lambda n, c, a: function(
+            TT[i, j, 2 * a + k] for i, j, k in places((2, 3, 2))))
+    case('max_pool3d(t, (2, 3, 2))', boxes(max))
+    case('avg_pool3d(t, (2, 3, 2))', boxes(lambda v: sum(v) / 12), 1e-5)
+    case('adaptive_avg_pool1d(t, 3)', Array.make(
+        (2, 3, 3), lambda n, c, a: (TT[n, c, a] + TT[n, c, a + 1]) / 2))
+    case('adaptive_avg_pool2d(t, (1, 4))', Array.make(
+        (2, 1, 4), lambda n, c, a: sum(TT[n, i, a] for i in range(3)) / 3),
+        1e-5)
+    case('adaptive_avg_pool3d(t, (1, 1, 2))',
+         boxes(lambda v: sum(v) / 12), 1e-5)
     case('layer_norm(x, [4])', X.along(1, lambda v: normed(v, 1e-5)), 2e-5)
     case('layer_norm(x, [4], v, v)', both(
         X.along(1, lambda v: normed(v, 1e-5)), V,

@@ -81,7 +81,7 @@ test_values(void **state)
     EXPECT(bell_mean(x, BELL_DIMS(0), false), NAN, NAN);
     EXPECT(bell_logsumexp(x, BELL_DIMS(0), false), -INFINITY, -INFINITY);
     EXPECT(bell_norm(x, 2, BELL_NO_DIMS, false), 0);
-    EXPECT(bell_pad(x, BELL_DIMS(1, 0, 0, 0), 7), 7, 7);
+    EXPECT(bell_pad(x, BELL_DIMS(0, 0, 1, 0), 7), 7, 7);
     EXPECT(bell_cat(BELL_TENSORS(x, T(V(1, 2), 1, 2), L(0, 2)), 0), 1, 2);
     EXPECT(bell_matmul(L(2, 0), L(0, 1)), 0, 0);
     EXPECT(bell_linear(L(1, 0), L(2, 0), T(V(3, 4), 2)), 3, 4);

@@ -12,7 +12,7 @@ typedef struct bell_tensor *build_fn(struct bell_tensor *const *x);
 
 struct input {
     double low, high;
-    int64_t shape[4];
+    int64_t shape[5];
     uint32_t ndim;
 };
 
@@ -359,7 +359,7 @@ test_binary(void **state)
 CASE1(g_reshape, bell_reshape(x, BELL_DIMS(3, -1)))
 CASE1(g_permute, bell_permute(x, BELL_DIMS(2, 0, 1)))
 CASE1(g_expand, bell_expand(bell_unsqueeze(x, 1), BELL_DIMS(2, 4, 3, 2)))
-CASE1(g_pad, bell_pad(x, BELL_DIMS(1, 0, 0, 2, -1, 1), 0.5))
+CASE1(g_pad, bell_pad(x, BELL_DIMS(-1, 1, 0, 2, 1, 0), 0.5))
 CASE1(g_shrink, bell_shrink(x, BELL_DIMS(0, 2, 1, 3, 1, 2)))
 CASE1(g_flip, bell_flip(x, BELL_DIMS(0, 2)))
 CASE1(g_repeat, bell_repeat(x, BELL_DIMS(2, 1, 2, 3)))
@@ -586,6 +586,40 @@ g_conv1d(struct bell_tensor *const *in)
 }
 
 static struct bell_tensor *
+g_conv3d(struct bell_tensor *const *in)
+{
+    static const struct bell_conv_options opt = {.stride = {1, 2, 1},
+                                                 .padding = {1, 0, 1},
+                                                 .dilation = {1, 1, 2},
+                                                 .groups = 2};
+
+    return bell_conv3d(in[0], in[1], in[2], &opt);
+}
+
+static struct bell_tensor *
+g_conv_transpose1d(struct bell_tensor *const *in)
+{
+    static const struct bell_conv_options opt = {.stride = {3},
+                                                 .output_padding = {1}};
+
+    return bell_conv_transpose1d(in[0], in[1], NULL, &opt);
+}
+
+static struct bell_tensor *
+g_pool3d(struct bell_tensor *const *in)
+{
+    static const struct bell_pool_options opt = {.kernel = {2, 2, 3},
+                                                 .padding = {1, 0, 1}};
+
+    return bell_max_pool3d(in[0], &opt);
+}
+
+CASE1(g_adaptive, bell_adaptive_avg_pool(x, BELL_DIMS(2, 3)))
+CASE1(g_reflect, bell_pad_with(x, BELL_DIMS(2, 1, -1, 1), BELL_PAD_REFLECT))
+CASE1(g_circular, bell_pad_with(x, BELL_DIMS(0, 3, 2, 0), BELL_PAD_CIRCULAR))
+CASE1(g_replicate, bell_pad_with(x, BELL_DIMS(2, 2, 0, 3), BELL_PAD_REPLICATE))
+
+static struct bell_tensor *
 g_max_pool(struct bell_tensor *const *in)
 {
     static const struct bell_pool_options opt = {
@@ -660,6 +694,21 @@ test_layers(void **state)
          3,
          {{-2, 2, {1, 4, 2, 3}, 4}, {-2, 2, {4, 1, 3, 2}, 4}, {-2, 2, {2}, 1}}},
         {"conv1d", g_conv1d, 2, {{-2, 2, {2, 2, 6}, 3}, {-2, 2, {3, 2, 3}, 3}}},
+        {"conv3d",
+         g_conv3d,
+         3,
+         {{-2, 2, {1, 2, 3, 4, 4}, 5},
+          {-2, 2, {2, 1, 2, 2, 2}, 5},
+          {-2, 2, {2}, 1}}},
+        {"conv_transpose1d",
+         g_conv_transpose1d,
+         2,
+         {{-2, 2, {2, 2, 4}, 3}, {-2, 2, {2, 3, 2}, 3}}},
+        {"max_pool3d", g_pool3d, 1, {{-2, 2, {1, 4, 4, 5}, 4}}},
+        {"adaptive_avg_pool", g_adaptive, 1, {{-2, 2, {2, 5, 6}, 3}}},
+        {"pad reflect", g_reflect, 1, {{-2, 2, {3, 4}, 2}}},
+        {"pad circular", g_circular, 1, {{-2, 2, {3, 4}, 2}}},
+        {"pad replicate", g_replicate, 1, {{-2, 2, {3, 4}, 2}}},
         {"max_pool2d", g_max_pool, 1, {{-2, 2, {1, 2, 5, 4}, 4}}},
         {"avg_pool2d", g_avg_pool, 1, {{-2, 2, {2, 5, 4}, 3}}},
         {"layer_norm",

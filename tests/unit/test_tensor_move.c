@@ -145,12 +145,13 @@ test_sizes(void **state)
     (void)state;
     EXPECT(bell_expand(COUNT(2, 1), BELL_DIMS(2, -1, 2)), 0, 0, 1, 1, 0, 0, 1,
            1);
-    EXPECT(bell_pad(x, BELL_DIMS(1, 0, 0, 1), 9), 9, 9, 9, 9, 0, 1, 2, 9, 3, 4,
+    EXPECT(bell_pad(x, BELL_DIMS(0, 1, 1, 0), 9), 9, 9, 9, 9, 0, 1, 2, 9, 3, 4,
            5, 9);
-    EXPECT(bell_pad(x, BELL_DIMS(-1, 0, 1, -2), 0), 0, 3);
+    EXPECT(bell_pad(x, BELL_DIMS(1, -2, -1, 0), 0), 0, 3);
     EXPECT(bell_pad(bell_zeros(ctx, BELL_DIMS(0), BELL_FLOAT32),
                     BELL_DIMS(1, 1), 3),
            3, 3);
+    EXPECT(bell_pad(x, BELL_DIMS(1, 0), 9), 9, 0, 1, 2, 9, 3, 4, 5);
     EXPECT(bell_shrink(x, BELL_DIMS(1, 2, 0, 2)), 3, 4);
     EXPECT(bell_repeat(x, BELL_DIMS(2, 1, 2)), 0, 1, 2, 0, 1, 2, 3, 4, 5, 3, 4,
            5, 0, 1, 2, 0, 1, 2, 3, 4, 5, 3, 4, 5);
@@ -178,9 +179,12 @@ test_sizes(void **state)
                  "bell_unfold: windows of -1 by 1 along axis 1 of (2, 3)");
     EXPECT_ERROR(bell_expand(x, BELL_DIMS(4, 3)),
                  "bell_expand: (2, 3) to (4, 3)");
-    EXPECT_ERROR(bell_pad(x, BELL_DIMS(1, 1), 0), "bell_pad: (2, 3) by (1, 1)");
-    EXPECT_ERROR(bell_pad(x, BELL_DIMS(-2, -1, 0, 0), 0),
-                 "bell_pad: (2, 3) by (-2, -1, 0, 0)");
+    EXPECT_ERROR(bell_pad(x, BELL_DIMS(1, 1, 1), 0),
+                 "bell_pad: (2, 3) by (1, 1, 1)");
+    EXPECT_ERROR(bell_pad(x, BELL_DIMS(0, 0, -2, -1), 0),
+                 "bell_pad: (2, 3) by (0, 0, -2, -1)");
+    EXPECT_ERROR(bell_pad(x, BELL_DIMS(0, 0, 0, 0, 1, 1), 0),
+                 "bell_pad: (2, 3) by (0, 0, 0, 0, 1, 1)");
     EXPECT_ERROR(bell_shrink(x, BELL_DIMS(0, 3, 0, 1)),
                  "bell_shrink: (2, 3) to the bounds (0, 3, 0, 1)");
     EXPECT_ERROR(bell_repeat(x, BELL_DIMS(2)),

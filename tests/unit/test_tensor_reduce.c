@@ -645,7 +645,7 @@ test_pooling(void **state)
     }
     EXPECT(bell_max_pool2d(I(V(1, -2, 3, -4), 2, 2), &opts[0]), 3);
     EXPECT_ERROR(bell_max_pool2d(T(V(1), 1), &opts[0]),
-                 "bell_max_pool2d: x of shape (1,); two axes are needed");
+                 "bell_max_pool2d: x of shape (1,); 2 axes are needed");
     EXPECT_ERROR(bell_avg_pool2d(noise(0, 1, BELL_DIMS(4, 4)), &bad),
                  "bell_avg_pool2d: windows of 2 by 2, padding 2, dilation 1 "
                  "over (4, 4)");

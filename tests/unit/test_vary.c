@@ -133,7 +133,7 @@ columns_odd(struct bell_tensor *x, int i)
 static struct bell_tensor *
 moved(struct bell_tensor *x, int i)
 {
-    const int64_t pads[] = {i, 12 - i, 0, 0};
+    const int64_t pads[] = {0, 0, i, 12 - i};
 
     return bell_sum(bell_pad(bell_narrow(x, 0, 2 * i, 9), pads, 4, 0.5),
                     BELL_DIMS(1), false);

@@ -151,14 +151,14 @@ random_conv(struct fuzz_gen *g, struct fuzz_node *n)
     n->i[4] = 0;
 }
 
-/* x[n, c, h, w], weight, bias; `axes` is 1 or 2. */
+/* x[n, c, h, w], weight, bias; `axes` is 1 to 3. */
 static bool
 take_conv(struct fuzz_gen *g, struct fuzz_node *n, uint32_t axes,
           bool transposed)
 {
     int64_t per_in = between(g, 1, 3), per_out = between(g, 1, 3);
     enum bell_dtype dtype = fuzz_random_float(g);
-    int64_t x[4], w[4], out, limit = g->grad ? 5 : 11;
+    int64_t x[5], w[5], out, limit = g->grad || axes == 3 ? 5 : 11;
     uint32_t i;
 
     random_conv(g, n);
@@ -197,11 +197,29 @@ gen_conv_transpose2d(struct fuzz_gen *g, struct fuzz_node *n)
     return take_conv(g, n, 2, true);
 }
 
+static bool
+gen_conv3d(struct fuzz_gen *g, struct fuzz_node *n)
+{
+    return take_conv(g, n, 3, false);
+}
+
+static bool
+gen_conv_transpose1d(struct fuzz_gen *g, struct fuzz_node *n)
+{
+    return take_conv(g, n, 1, true);
+}
+
+static bool
+gen_conv_transpose3d(struct fuzz_gen *g, struct fuzz_node *n)
+{
+    return take_conv(g, n, 3, true);
+}
+
 /* i: kernel, stride, padding, ceil_mode, exclude_pad. */
 static bool
 gen_pool(struct fuzz_gen *g, struct fuzz_node *n)
 {
-    int64_t shape[4] = {between(g, 1, 3), between(g, 1, 3), between(g, 3, 9),
+    int64_t shape[4] = {between(g, 1, 3), between(g, 3, 4), between(g, 3, 9),
                         between(g, 3, 9)};
     enum bell_dtype dtype = fuzz_random_float(g);
 
@@ -377,6 +395,13 @@ static const struct fuzz_op rows[] = {
     ROW(ttto, conv2d, "012.", conv2d, 8, true, NORMAL),
     ROW(ttto, conv1d, "012.", conv1d, 4, true, NORMAL),
     ROW(ttto, conv_transpose2d, "012.", conv_transpose2d, 3, true, NORMAL),
+    ROW(ttto, conv3d, "012.", conv3d, 2, true, NORMAL),
+    ROW(ttto, conv_transpose1d, "012.", conv_transpose1d, 2, true, NORMAL),
+    ROW(ttto, conv_transpose3d, "012.", conv_transpose3d, 1, true, NORMAL),
+    ROW(tp, max_pool1d, "0.", pool, 2, true, DISTINCT),
+    ROW(tp, max_pool3d, "0.", pool, 2, true, DISTINCT),
+    ROW(tp, avg_pool1d, "0.", pool, 2, true, NORMAL),
+    ROW(tp, avg_pool3d, "0.", pool, 2, true, NORMAL),
     ROW(tp, max_pool2d, "0.", pool, 5, true, DISTINCT),
     ROW(tp, avg_pool2d, "0.", pool, 5, true, NORMAL),
     ON(tnttf, layer_norm, "0a12M", layer_norm, float, 1, 3, 6),

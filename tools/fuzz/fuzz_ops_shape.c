@@ -91,7 +91,7 @@ gen_pad(struct fuzz_gen *g, struct fuzz_node *n)
     if (!take_any(g, n, 1, 4, &x))
         return false;
     for (i = 0; i < rank_of(g, x); i++) {
-        int64_t size = size_of(g, x, i);
+        int64_t size = size_of(g, x, rank_of(g, x) - 1 - i);
         n->list[2 * i] = fuzz_one_in(&g->rng, 2) ? 0 : between(g, 0, 3);
         n->list[2 * i + 1] = fuzz_one_in(&g->rng, 2) ? 0 : between(g, 0, 3);
         if (size > 2 && fuzz_one_in(&g->rng, 5))

@@ -85,19 +85,20 @@ print_items(FILE *out, const struct fn_arg *a)
 }
 
 static void
-print_pair(FILE *out, const char *name, const int64_t *pair)
+print_axes(FILE *out, const char *name, const int64_t *axes)
 {
-    fprintf(out, ".%s = {%" PRId64 ", %" PRId64 "}, ", name, pair[0], pair[1]);
+    fprintf(out, ".%s = {%" PRId64 ", %" PRId64 ", %" PRId64 "}, ", name,
+            axes[0], axes[1], axes[2]);
 }
 
 static void
 print_conv(FILE *out, const struct bell_conv_options *conv)
 {
     fprintf(out, "&(struct bell_conv_options){");
-    print_pair(out, "stride", conv->stride);
-    print_pair(out, "padding", conv->padding);
-    print_pair(out, "dilation", conv->dilation);
-    print_pair(out, "output_padding", conv->output_padding);
+    print_axes(out, "stride", conv->stride);
+    print_axes(out, "padding", conv->padding);
+    print_axes(out, "dilation", conv->dilation);
+    print_axes(out, "output_padding", conv->output_padding);
     fprintf(out, ".groups = %" PRId64 "}", conv->groups);
 }
 
@@ -105,9 +106,9 @@ static void
 print_pool(FILE *out, const struct bell_pool_options *pool)
 {
     fprintf(out, "&(struct bell_pool_options){");
-    print_pair(out, "kernel", pool->kernel);
-    print_pair(out, "stride", pool->stride);
-    print_pair(out, "padding", pool->padding);
+    print_axes(out, "kernel", pool->kernel);
+    print_axes(out, "stride", pool->stride);
+    print_axes(out, "padding", pool->padding);
     fprintf(out, ".ceil_mode = %d, .exclude_pad = %d}", pool->ceil_mode,
             pool->exclude_pad);
 }

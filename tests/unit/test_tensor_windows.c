@@ -1,0 +1,275 @@
+/* Windows over one and three axes, and borders, against plain loops; what two
+ * axes do is test_tensor_reduce's. */
+#include "tests/unit/tensor_host.h"
+
+#include <stdlib.h>
+
+static double *
+read_all(struct bell_tensor *t)
+{
+    size_t n = (size_t)bell_numel(t);
+    double *values = malloc((n + 1) * sizeof(*values));
+
+    assert_non_null(values);
+    assert_int_equal(bell_read_f64(t, values, n), BELL_OK);
+    return values;
+}
+
+/* ---- convolution ---- */
+
+static const struct bell_conv_options deep[] = {
+    {.stride = {1, 1, 1}},
+    {.stride = {2, 1, 3}, .padding = {1, 0, 2}, .dilation = {1, 2, 1}},
+    {.stride = {1, 2, 1}, .padding = {0, 1, 1}, .groups = 2},
+};
+
+static void
+check_deep(const struct bell_conv_options *o)
+{
+    const int64_t size[3] = {4, 6, 5}, k[3] = {2, 3, 2};
+    int64_t g = o->groups ? o->groups : 1, n[3], at[3], p[3], q[3], c, i, a;
+    struct bell_tensor *x = noise(-1, 1, BELL_DIMS(1, 2 * g, 4, 6, 5)),
+                       *w = noise(-1, 1, BELL_DIMS(2 * g, 2, 2, 3, 2)), *y;
+    double *dx = read_all(x), *dw = read_all(w), *want;
+    size_t j = 0;
+
+    for (a = 0; a < 3; a++)
+        n[a] = (size[a] + 2 * o->padding[a] -
+                (o->dilation[a] ? o->dilation[a] : 1) * (k[a] - 1) - 1) /
+                   o->stride[a] +
+               1;
+    want = calloc((size_t)(2 * g * n[0] * n[1] * n[2]), sizeof(*want));
+    assert_non_null(want);
+    for (c = 0; c < 2 * g; c++)
+        for (i = 0; i < n[0] * n[1] * n[2]; i++, j++) {
+            int64_t ic, r;
+            at[0] = i / (n[1] * n[2]);
+            at[1] = i / n[2] % n[1];
+            at[2] = i % n[2];
+            for (ic = 0; ic < 2; ic++)
+                for (r = 0; r < k[0] * k[1] * k[2]; r++) {
+                    bool in = true;
+                    p[0] = r / (k[1] * k[2]);
+                    p[1] = r / k[2] % k[1];
+                    p[2] = r % k[2];
+                    for (a = 0; a < 3; a++) {
+                        q[a] = at[a] * o->stride[a] +
+                               p[a] * (o->dilation[a] ? o->dilation[a] : 1) -
+                               o->padding[a];
+                        in &= q[a] >= 0 && q[a] < size[a];
+                    }
+                    if (in)
+                        want[j] +=
+                            dx[(((c / 2) * 2 + ic) * size[0] + q[0]) * 30 +
+                               q[1] * 5 + q[2]] *
+                            dw[(c * 2 + ic) * 12 + r];
+                }
+        }
+    y = bell_conv3d(x, w, NULL, o);
+    EXPECT_SHAPE(y, 1, 2 * g, n[0], n[1], n[2]);
+    expect_values(__FILE__, __LINE__, y, want, j, 1e-12);
+    free(dx);
+    free(dw);
+    free(want);
+}
+
+/* <conv(x), y> = <x, conv_transpose(y)> */
+static void
+test_deep(void **state)
+{
+    size_t i;
+    int k;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(deep); i++) {
+        struct bell_conv_options o = deep[i];
+        int64_t g = o.groups ? o.groups : 1;
+        struct bell_tensor *x = noise(-1, 1, BELL_DIMS(1, 2 * g, 4, 6, 5)),
+                           *w = noise(-1, 1, BELL_DIMS(2 * g, 2, 2, 3, 2)),
+                           *y = bell_conv3d(x, w, NULL, &o), *t, *diff;
+        check_deep(&o);
+        for (k = 0; k < 3; k++)
+            o.output_padding[k] =
+                bell_size(x, 2 + k) -
+                ((bell_size(y, 2 + k) - 1) * o.stride[k] - 2 * o.padding[k] +
+                 (o.dilation[k] ? o.dilation[k] : 1) *
+                     (bell_size(w, 2 + k) - 1) +
+                 1);
+        t = bell_conv_transpose3d(bell_sin(y), w, NULL, &o);
+        EXPECT_SHAPE(t, 1, 2 * g, 4, 6, 5);
+        diff = bell_sub(bell_sum(bell_mul(y, bell_sin(y)), BELL_NO_DIMS, false),
+                        bell_sum(bell_mul(x, t), BELL_NO_DIMS, false));
+        EXPECT_NEAR(diff, 1e-10, 0);
+    }
+    EXPECT(
+        bell_conv_transpose1d(
+            T(V(1, 2, 3), 1, 1, 3), T(V(1, 10), 1, 1, 2), T(V(0.5), 1),
+            &(struct bell_conv_options){.stride = {3}, .output_padding = {1}}),
+        1.5, 10.5, 0.5, 2.5, 20.5, 0.5, 3.5, 30.5, 0.5);
+    EXPECT_SHAPE(
+        bell_conv_transpose1d(noise(0, 1, BELL_DIMS(1, 1, 1)),
+                              noise(0, 1, BELL_DIMS(1, 2, 2)), NULL,
+                              &(struct bell_conv_options){.padding = {1}}),
+        1, 2, 0);
+    EXPECT_ERROR(bell_conv3d(noise(0, 1, BELL_DIMS(1, 1, 3, 3, 3)),
+                             noise(0, 1, BELL_DIMS(1, 1, 1, 4, 1)), NULL, NULL),
+                 "bell_conv3d: a window of 4 elements of 3, padding 0");
+}
+
+/* ---- pools ---- */
+
+/* Of the axes one after the other, the last of x each time. */
+static struct bell_tensor *
+one_by_one(struct bell_tensor *x, const struct bell_pool_options *o, bool max)
+{
+    static const int64_t turn[4] = {0, 2, 3, 1};
+    int i;
+
+    for (i = 0; i < 3; i++) {
+        struct bell_pool_options one = {.kernel = {o->kernel[i]},
+                                        .stride = {o->stride[i]},
+                                        .padding = {o->padding[i]},
+                                        .ceil_mode = o->ceil_mode,
+                                        .exclude_pad = o->exclude_pad};
+        x = bell_permute(x, turn, 4);
+        x = max ? bell_max_pool1d(x, &one) : bell_avg_pool1d(x, &one);
+    }
+    return x;
+}
+
+static void
+test_pools(void **state)
+{
+    static const struct bell_pool_options opts[] = {
+        {.kernel = {2, 2, 2}},
+        {.kernel = {3, 2, 1}, .stride = {1, 2, 2}, .padding = {1, 0, 0}},
+        {.kernel = {2, 3, 3}, .padding = {1, 1, 1}, .ceil_mode = true},
+        {.kernel = {2, 3, 3}, .padding = {1, 1, 0}, .exclude_pad = true},
+    };
+    static const struct bell_pool_options five = {.kernel = {5}};
+    size_t i;
+
+    (void)state;
+    EXPECT(bell_max_pool1d(T(V(1, 5, 2, 4, 3), 5), &opts[0]), 5, 4);
+    EXPECT(bell_avg_pool1d(T(V(1, 5, 2, 4, 3), 5), &opts[0]), 3, 3);
+    for (i = 0; i < ARRAY_LEN(opts); i++) {
+        struct bell_tensor *x = noise(-1, 1, BELL_DIMS(2, 5, 6, 7));
+        double *want = read_all(one_by_one(x, &opts[i], true));
+        struct bell_tensor *y = bell_max_pool3d(x, &opts[i]);
+        expect_values(__FILE__, __LINE__, y, want, (size_t)bell_numel(y), 0);
+        free(want);
+        want = read_all(one_by_one(x, &opts[i], false));
+        y = bell_avg_pool3d(x, &opts[i]);
+        expect_values(__FILE__, __LINE__, y, want, (size_t)bell_numel(y),
+                      1e-12);
+        free(want);
+    }
+    EXPECT_ERROR(bell_max_pool1d(T(V(1, 2), 2), &five),
+                 "bell_max_pool1d: windows of 5 by 5, padding 0, dilation 1 "
+                 "over (2,)");
+    EXPECT_ERROR(bell_max_pool3d(T(V(1, 2), 2), &opts[0]),
+                 "bell_max_pool3d: x of shape (2,); 3 axes are needed");
+}
+
+static void
+test_adaptive(void **state)
+{
+    static const int64_t sizes[] = {1, 2, 3, 5, 7, 9, 14};
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(sizes); i++) {
+        int64_t n = sizes[i], o, j, r;
+        struct bell_tensor *x = noise(-1, 1, BELL_DIMS(3, 7));
+        double *in = read_all(x), want[3 * 14];
+        for (r = 0; r < 3; r++)
+            for (o = 0; o < n; o++) {
+                int64_t first = o * 7 / n, end = ((o + 1) * 7 + n - 1) / n;
+                want[r * n + o] = 0;
+                for (j = first; j < end; j++)
+                    want[r * n + o] += in[r * 7 + j] / (double)(end - first);
+            }
+        expect_values(__FILE__, __LINE__,
+                      bell_adaptive_avg_pool(x, BELL_DIMS(n)), want,
+                      (size_t)(3 * n), 1e-12);
+        free(in);
+    }
+    EXPECT_SHAPE(bell_adaptive_avg_pool(noise(0, 1, BELL_DIMS(2, 3, 4, 5)),
+                                        BELL_DIMS(2, 0, 3)),
+                 2, 2, 4, 3);
+    EXPECT_ERROR(bell_adaptive_avg_pool(T(V(1, 2), 2), BELL_DIMS(-1)),
+                 "bell_adaptive_avg_pool: axis 0 of (2,) to a size of -1");
+    EXPECT_ERROR(bell_adaptive_avg_pool(T(V(1, 2), 2), BELL_DIMS(1, 1)),
+                 "bell_adaptive_avg_pool: x of shape (2,) to 2 sizes");
+}
+
+/* ---- borders ---- */
+
+static int64_t
+source(int64_t i, int64_t n, enum bell_pad_mode mode)
+{
+    switch (mode) {
+    case BELL_PAD_REFLECT:
+        i = i < 0 ? -i : i;
+        return i >= n ? 2 * (n - 1) - i : i;
+    case BELL_PAD_REPLICATE:
+        return i < 0 ? 0 : i >= n ? n - 1 : i;
+    case BELL_PAD_CIRCULAR:
+        return (i + n) % n;
+    }
+    return 0;
+}
+
+static void
+test_borders(void **state)
+{
+    static const int64_t pads[][4] = {
+        {0, 0, 0, 0}, {2, 1, 0, 0}, {1, 3, 2, 2}, {-1, 2, 1, -2}, {3, 3, 2, 0}};
+    struct bell_tensor *x = noise(-1, 1, BELL_DIMS(3, 4));
+    double *in = read_all(x), want[100];
+    size_t i;
+    int mode;
+
+    (void)state;
+    for (mode = BELL_PAD_REFLECT; mode <= BELL_PAD_CIRCULAR; mode++)
+        for (i = 0; i < ARRAY_LEN(pads); i++) {
+            const int64_t *p = pads[i];
+            int64_t y, z;
+            size_t n = 0;
+            for (y = -p[2]; y < 3 + p[3]; y++)
+                for (z = -p[0]; z < 4 + p[1]; z++)
+                    want[n++] = in[source(y, 3, (enum bell_pad_mode)mode) * 4 +
+                                   source(z, 4, (enum bell_pad_mode)mode)];
+            expect_values(__FILE__, __LINE__,
+                          bell_pad_with(x, p, 4, (enum bell_pad_mode)mode),
+                          want, n, 0);
+        }
+    free(in);
+    EXPECT_ERROR(bell_pad_with(x, BELL_DIMS(0, 4), BELL_PAD_REFLECT),
+                 "bell_pad_with: 4 elements after axis 1 of (3, 4); 3 are "
+                 "possible");
+    EXPECT_ERROR(bell_pad_with(x, BELL_DIMS(0, 0, 4, 0), BELL_PAD_CIRCULAR),
+                 "bell_pad_with: 4 elements before axis 0 of (3, 4); 3 are "
+                 "possible");
+    EXPECT_ERROR(bell_pad_with(noise(0, 1, BELL_DIMS(0)), BELL_DIMS(1, 0),
+                               BELL_PAD_REPLICATE),
+                 "bell_pad_with: 1 elements before axis 0 of (0,); 0 are "
+                 "possible");
+    EXPECT_ERROR(bell_pad_with(x, BELL_DIMS(1, 1), (enum bell_pad_mode)7),
+                 "bell_pad_with: mode 7");
+}
+
+int
+main(void)
+{
+#define TEST(name)                                                             \
+    cmocka_unit_test_setup_teardown(name, make_context, end_context)
+    const struct CMUnitTest tests[] = {
+        TEST(test_deep),
+        TEST(test_pools),
+        TEST(test_adaptive),
+        TEST(test_borders),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
