@@ -174,6 +174,12 @@ bell_status_name(bell_status status)
     return status_info[status].name;
 }
 
+const char *
+bell_version(void)
+{
+    return BELL_VERSION;
+}
+
 int
 bell_status_exit_code(bell_status status)
 {

@@ -80,7 +80,7 @@ BELL_API void bell_jit_destroy(struct bell_jit *jit);
  * first call, and again by the first after bell_context_set_math or
  * bell_set_training made a difference. BELL_E_INVALID, and nothing changed: an
  * input of another shape, dtype or context than at the first call, or one that
- * the function changes itself; a tensor that it uses was released, or has
+ * the function changes itself; a tensor that it uses was ended, or has
  * another shape or dtype by now; its optimiser or its context was destroyed;
  * the call is inside the function itself. After another failure tensors that
  * the function writes parts of may have been written. */

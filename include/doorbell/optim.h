@@ -112,7 +112,8 @@ BELL_API BELL_MUST_CHECK bell_status bell_lars_create(
 BELL_API BELL_MUST_CHECK bell_status bell_muon_create(
     struct bell_tensor *const *params, uint32_t n,
     const struct bell_muon_options *options, struct bell_optimizer **out_opt);
-/* Releases its states. NULL is allowed. Before the context's end. */
+/* Releases its states. NULL is allowed. Before or after its
+ * context. */
 BELL_API void bell_optimizer_destroy(struct bell_optimizer *opt);
 
 /* ---- groups and rates ---- */

@@ -16,6 +16,12 @@ extern "C" {
 #define BELL_API        __attribute__((visibility("default")))
 #define BELL_MUST_CHECK __attribute__((warn_unused_result))
 
+/* The version of this header, as text and as numbers. */
+#define BELL_VERSION       "0.1.0"
+#define BELL_VERSION_MAJOR 0
+#define BELL_VERSION_MINOR 1
+#define BELL_VERSION_PATCH 0
+
 /* Outcome of a call. */
 typedef enum bell_status {
     BELL_OK = 0,
@@ -92,6 +98,9 @@ BELL_API const char *bell_status_name(bell_status status);
 
 /* One lower-case word of a reason: "shape". */
 BELL_API const char *bell_reason_name(enum bell_reason reason);
+
+/* The version of the library that runs: "0.1.0". */
+BELL_API const char *bell_version(void);
 
 /* The command line's exit code for a status: 0 done, 1 failed, 2 usage,
  * 3 no such device, 4 no permission, 5 lost or hung, 6 unsupported. */

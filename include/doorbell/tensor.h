@@ -15,10 +15,14 @@
  * Ownership. A tensor belongs to the scope that was innermost when it was
  * made and goes with it, so expressions nest without leaks. bell_keep moves
  * one to the enclosing scope; bell_tensor_release ends one early. A tensor is
- * a handle: it denotes a value, and bell_assign makes it denote another.
+ * a handle: it denotes a value, and bell_assign makes it denote another. It is
+ * a number, no address, and no two tensors of a process ever have the same. So
+ * a call that is given one that ended, or whose context was destroyed, fails
+ * and names the call that ended it; the same goes for contexts, optimisers and
+ * jits that were destroyed, and for NULL.
  *
- * Errors. A call that fails returns the context's error tensor, never NULL,
- * (NULL only where it was given no context at all). The error tensor passes
+ * Errors. A call that fails returns the context's error tensor, never NULL
+ * (NULL only where it was given no context that lives). The error tensor passes
  * through later calls untouched: they return it too, and change nothing. The
  * first failure, with its call and the values that were wrong, is what the
  * next call that returns a bell_status reports (and then forgets); see
@@ -119,11 +123,11 @@ BELL_API enum bell_dtype bell_promote(enum bell_dtype a, enum bell_dtype b);
 /* Opens a device ("CPU", "NV:0", ...; NULL: BELL_DEVICE, or the first that
  * works) and makes a context with one open scope, which only
  * bell_context_destroy ends. BELL_E_INVALID: BELL_MATH or BELL_DEBUG has a
- * word that does not exist. */
+ * word that does not exist. After a failure *out_ctx is NULL. */
 BELL_API BELL_MUST_CHECK bell_status
 bell_context_create(const char *device_name, struct bell_context **out_ctx);
 /* Waits for pending work, releases every tensor of the context and closes
- * the device. NULL is allowed. */
+ * the device. NULL is allowed; a second time is a failure. */
 BELL_API void bell_context_destroy(struct bell_context *ctx);
 /* Name of the open device, "CPU:0"; lives as long as the context. */
 BELL_API const char *bell_context_device(const struct bell_context *ctx);
@@ -138,14 +142,14 @@ BELL_API bell_status bell_scope_begin(struct bell_context *ctx);
 /* Ends the innermost scope and releases its tensors, in every case; then
  * reports as bell_context_status. */
 BELL_API bell_status bell_scope_end(struct bell_context *ctx);
-/* Moves `t` from its scope to the enclosing one; returns `t`. From the
- * context's own scope it moves nowhere. */
+/* Moves `t` from its scope to the enclosing one, one scope further out with
+ * each call; returns `t`. From the context's own scope it moves nowhere. */
 BELL_API struct bell_tensor *bell_keep(struct bell_tensor *t);
 /* Moves `t` to the context's own scope: it lives until bell_tensor_release or
  * the end of the context. Returns `t`. */
 BELL_API struct bell_tensor *bell_keep_forever(struct bell_tensor *t);
 /* Ends `t` now. Values computed from it are not affected. NULL and the error
- * tensor are allowed. */
+ * tensor are allowed; one that ended is a failure of the context. */
 BELL_API void bell_tensor_release(struct bell_tensor *t);
 /* Another handle, in the innermost scope, for the value `t` denotes now. */
 BELL_API struct bell_tensor *bell_alias(struct bell_tensor *t);
@@ -202,11 +206,13 @@ struct bell_context_info {
 BELL_API void bell_context_get_info(const struct bell_context *ctx,
                                     struct bell_context_info *out_info);
 
-/* ---- facts of a tensor (computing nothing) ---- */
+/* ---- facts of a tensor (computing nothing); of one that ended they are 0,
+ * NULL or false, and that is a failure of its context ---- */
 
 /* The context that t belongs to. */
 BELL_API struct bell_context *bell_context_of(const struct bell_tensor *t);
-/* Whether t is its context's error tensor, or NULL. */
+/* Whether t is no tensor that lives: its context's error tensor, one that ended,
+ * NULL. Asking is no failure. */
 BELL_API bool bell_is_error(const struct bell_tensor *t);
 /* Element type. */
 BELL_API enum bell_dtype bell_dtype_of(const struct bell_tensor *t);

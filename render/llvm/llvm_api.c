@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/process.h"
 #include "render/render.h"
 
 #if defined(__x86_64__)
@@ -118,6 +119,14 @@ open_library(void)
                                         "libLLVM-19.so", BELL_LLVM_PATH};
     size_t i;
 
+    /* A static C library's dlopen would bring a second C library in. */
+    if (process_is_static()) {
+        snprintf(load_error, sizeof(load_error),
+                 "this program is linked statically (-static), and LLVM, which "
+                 "makes machine code, cannot be loaded into it: link "
+                 "libdoorbell.a without -static, or run a saved bundle");
+        return NULL;
+    }
     for (i = 0; i < ARRAY_LEN(names); i++) {
         void *lib = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
         if (lib)

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -193,6 +194,19 @@ test_names_and_exit_codes(void **state)
     assert_string_equal(bell_status_name((bell_status)-1), "unknown status");
 }
 
+static void
+test_version(void **state)
+{
+    char text[32];
+
+    (void)state;
+    snprintf(text, sizeof(text), "%d.%d.%d", BELL_VERSION_MAJOR,
+             BELL_VERSION_MINOR, BELL_VERSION_PATCH);
+    assert_string_equal(BELL_VERSION, text);
+    assert_string_equal(BELL_VERSION, PROJECT_VERSION);
+    assert_string_equal(bell_version(), BELL_VERSION);
+}
+
 int
 main(void)
 {
@@ -205,6 +219,7 @@ main(void)
         cmocka_unit_test(test_clean_up_keeps_the_cause),
         cmocka_unit_test(test_works_without_memory),
         cmocka_unit_test(test_names_and_exit_codes),
+        cmocka_unit_test(test_version),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
