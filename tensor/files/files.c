@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/once.h"
 #include "tensor/tensor_internal.h"
 
 /* ---- filling in ---- */
@@ -174,6 +175,18 @@ read_file(struct bell_file *file)
                      file->path);
 }
 
+/* Whether a call may look into it. */
+static bool
+is_open(const char *call, const struct bell_file *file)
+{
+    if (file && file->is_open)
+        return true;
+    (void)bell_fail_at(call, file ? BELL_BAD_STATE : BELL_BAD_MISSING,
+                       "%s: the file %s", call,
+                       file ? "was closed" : "is NULL");
+    return false;
+}
+
 bell_status
 bell_file_open(const char *path, struct bell_file **out_file)
 {
@@ -183,9 +196,11 @@ bell_file_open(const char *path, struct bell_file **out_file)
     if (!path || !out_file)
         return bell_fail(BELL_BAD_MISSING, "bell_file_open: %s is NULL",
                          path ? "the result" : "the path");
-    file = host_calloc(1, sizeof(*file));
+    *out_file = NULL;
+    file = once_alloc(sizeof(*file));
     if (!file)
         return bell_fail(BELL_E_NO_MEMORY, "bell_file_open: out of memory");
+    file->is_open = true;
     map_init(&file->tensor_of);
     map_init(&file->meta_of);
     file->path = host_strdup(path);
@@ -206,7 +221,7 @@ bell_file_close(struct bell_file *file)
 {
     size_t i;
 
-    if (!file)
+    if (!file || !is_open(__func__, file))
         return;
     for (i = 0; i < file->n_tensors; i++)
         host_free((void *)(uintptr_t)file->tensors[i].entry.name);
@@ -222,7 +237,7 @@ bell_file_close(struct bell_file *file)
     host_free(file->tensors);
     host_free(file->metas);
     host_free(file->path);
-    host_free(file);
+    once_end(file, sizeof(*file));
 }
 
 /* ---- tensors ---- */
@@ -230,13 +245,15 @@ bell_file_close(struct bell_file *file)
 uint32_t
 bell_file_count(const struct bell_file *file)
 {
-    return (uint32_t)file->n_tensors;
+    return is_open(__func__, file) ? (uint32_t)file->n_tensors : 0;
 }
 
 const struct bell_file_entry *
 bell_file_at(const struct bell_file *file, uint32_t i)
 {
-    return i < file->n_tensors ? &file->tensors[i].entry : NULL;
+    return is_open(__func__, file) && i < file->n_tensors
+               ? &file->tensors[i].entry
+               : NULL;
 }
 
 static const struct file_tensor *
@@ -252,7 +269,8 @@ find_tensor(const struct bell_file *file, const char *name)
 const struct bell_file_entry *
 bell_file_find(const struct bell_file *file, const char *name)
 {
-    const struct file_tensor *tensor = find_tensor(file, name);
+    const struct file_tensor *tensor =
+        is_open(__func__, file) ? find_tensor(file, name) : NULL;
 
     return tensor ? &tensor->entry : NULL;
 }
@@ -266,8 +284,8 @@ bell_file_tensor(struct bell_context *ctx, const struct bell_file *file,
 
     if (!tensor_context_check(__func__, ctx))
         return NULL;
-    if (!file)
-        return tensor_fail(ctx, __func__, BELL_BAD_MISSING, "the file is NULL");
+    if (!is_open(__func__, file))
+        return tensor_fail_told(ctx);
     tensor = find_tensor(file, name);
     if (!tensor)
         return tensor_fail(ctx, __func__, BELL_BAD_NAME,
@@ -287,9 +305,11 @@ bell_file_tensor(struct bell_context *ctx, const struct bell_file *file,
 /* ---- values ---- */
 
 static const struct file_value *
-find_value(const struct bell_file *file, const char *key)
+find_value(const char *call, const struct bell_file *file, const char *key)
 {
-    uint64_t *found = key ? map_get(&file->meta_of, name_key(key)) : NULL;
+    uint64_t *found = is_open(call, file) && key
+                          ? map_get(&file->meta_of, name_key(key))
+                          : NULL;
 
     if (!found || strcmp(file->metas[*found].key, key) != 0)
         return NULL;
@@ -317,21 +337,21 @@ get_float(const struct file_value *value, double *out_value)
 bool
 bell_file_int(const struct bell_file *file, const char *key, int64_t *out_value)
 {
-    return get_int(find_value(file, key), out_value);
+    return get_int(find_value(__func__, file, key), out_value);
 }
 
 bool
 bell_file_float(const struct bell_file *file, const char *key,
                 double *out_value)
 {
-    return get_float(find_value(file, key), out_value);
+    return get_float(find_value(__func__, file, key), out_value);
 }
 
 bool
 bell_file_str(const struct bell_file *file, const char *key,
               const char **out_text, size_t *out_size_bytes)
 {
-    const struct file_value *value = find_value(file, key);
+    const struct file_value *value = find_value(__func__, file, key);
 
     if (!value || value->kind != FILE_STR)
         return false;
@@ -341,9 +361,10 @@ bell_file_str(const struct bell_file *file, const char *key,
 }
 
 static const struct file_value *
-find_list(const struct bell_file *file, const char *key, uint64_t i)
+find_list(const char *call, const struct bell_file *file, const char *key,
+          uint64_t i)
 {
-    const struct file_value *value = find_value(file, key);
+    const struct file_value *value = find_value(call, file, key);
 
     return value && value->kind == FILE_LIST && i < value->n ? value : NULL;
 }
@@ -351,17 +372,17 @@ find_list(const struct bell_file *file, const char *key, uint64_t i)
 uint64_t
 bell_file_list(const struct bell_file *file, const char *key)
 {
-    const struct file_value *value = find_value(file, key);
+    const struct file_value *value = find_value(__func__, file, key);
 
     return value && value->kind == FILE_LIST ? value->n : 0;
 }
 
 /* Item i of a list of numbers. */
 static bool
-find_number(const struct bell_file *file, const char *key, uint64_t i,
-            struct file_value *out_value)
+find_number(const char *call, const struct bell_file *file, const char *key,
+            uint64_t i, struct file_value *out_value)
 {
-    const struct file_value *list = find_list(file, key, i);
+    const struct file_value *list = find_list(call, file, key, i);
 
     return list && list->item_kind != FILE_STR &&
            file_gguf_number(list->item_type,
@@ -375,7 +396,8 @@ bell_file_list_int(const struct bell_file *file, const char *key, uint64_t i,
 {
     struct file_value value;
 
-    return find_number(file, key, i, &value) && get_int(&value, out_value);
+    return find_number(__func__, file, key, i, &value) &&
+           get_int(&value, out_value);
 }
 
 bool
@@ -384,14 +406,15 @@ bell_file_list_float(const struct bell_file *file, const char *key, uint64_t i,
 {
     struct file_value value;
 
-    return find_number(file, key, i, &value) && get_float(&value, out_value);
+    return find_number(__func__, file, key, i, &value) &&
+           get_float(&value, out_value);
 }
 
 bool
 bell_file_list_str(const struct bell_file *file, const char *key, uint64_t i,
                    const char **out_text, size_t *out_size_bytes)
 {
-    const struct file_value *list = find_list(file, key, i);
+    const struct file_value *list = find_list(__func__, file, key, i);
     uint64_t n;
 
     if (!list || list->item_kind != FILE_STR)

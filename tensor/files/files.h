@@ -62,7 +62,9 @@ struct file_meta {
     struct file_value value;
 };
 
+/* At an address that is never used again (base/once.h). */
 struct bell_file {
+    bool is_open;
     char *path;          /* owned */
     const uint8_t *data; /* mapped */
     size_t size_bytes;

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <threads.h>
+#include <unistd.h>
 
 #include "base/bits.h"
 #include "doorbell/files.h"
@@ -419,6 +420,40 @@ test_jits(void **state)
     bell_jit_destroy(jit);
 }
 
+static void
+test_files(void **state)
+{
+    static const char header[] =
+        "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}";
+    uint64_t size = sizeof(header) - 1;
+    struct bell_file *file = (struct bell_file *)&size;
+    char path[] = "/tmp/misuse-XXXXXX";
+    int fd = mkstemp(path);
+    int64_t value;
+
+    (void)state;
+    assert_true(fd >= 0 && write(fd, &size, 8) == 8 &&
+                write(fd, header, size) == (ssize_t)size &&
+                write(fd, "\0\0\0\0", 4) == 4);
+    close(fd);
+    expect_failure(bell_file_open("/no/such/file", &file), "/no/such/file");
+    assert_null(file);
+    bell_file_close(NULL);
+    assert_int_equal(bell_file_count(NULL), 0);
+    expect_told("bell_file_count: the file is NULL");
+    if (bell_file_open(path, &file) == BELL_OK) {
+        assert_int_equal(bell_file_count(file), 1);
+        bell_file_close(file);
+        assert_null(bell_file_find(file, "a"));
+        expect_told("bell_file_find: the file was closed");
+        assert_false(bell_file_int(file, "a", &value));
+        expect_told("bell_file_int: the file was closed");
+        bell_file_close(file);
+        expect_told("bell_file_close: the file was closed");
+    }
+    unlink(path);
+}
+
 /* ---- threads ---- */
 
 /* A context of its own, and handles of contexts that others destroyed. */
@@ -480,6 +515,7 @@ main(void)
         cmocka_unit_test(test_keep_two_deep),
         cmocka_unit_test(test_optimisers),
         cmocka_unit_test(test_jits),
+        cmocka_unit_test(test_files),
         cmocka_unit_test(test_threads),
     };
 
