@@ -428,6 +428,25 @@ tensor_check3(const char *call, struct bell_tensor *x, struct bell_tensor *y,
     return tensor_check_n(call, all, 3, out);
 }
 
+bool
+tensor_has_room(const char *call, const struct bell_tensor *t,
+                struct bell_tensor **out_a, struct bell_tensor **out_b)
+{
+    const struct tensor *found = handle_find(t);
+    struct bell_tensor *error;
+
+    if (out_a && out_b)
+        return true;
+    (void)bell_fail_at(call, BELL_BAD_MISSING,
+                       "%s: the room for a result is NULL", call);
+    error = found ? keep_error(found->ctx) : NULL;
+    if (out_a)
+        *out_a = error;
+    if (out_b)
+        *out_b = error;
+    return false;
+}
+
 bell_status
 tensor_usable(const char *call, const struct bell_tensor *t)
 {

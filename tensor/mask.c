@@ -223,6 +223,8 @@ unique_call(const char *call, struct bell_tensor *x, bool in_order,
     struct choice c;
     int64_t n;
 
+    if (!tensor_has_room(call, x, out_values, out_values))
+        return;
     if (tensor_check(call, x, &out)) {
         out = tensor_at(x)->ctx->error_tensor;
     } else {

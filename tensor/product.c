@@ -106,6 +106,9 @@ bell_tensordot(struct bell_tensor *x, struct bell_tensor *y,
     if (!take_two(__func__, x, y, TENSOR_ANY, u, &out))
         return out;
     ctx = tensor_at(x)->ctx;
+    if (n && (!x_axes || !y_axes))
+        return tensor_fail(ctx, __func__, BELL_BAD_MISSING,
+                           "the list of axes is NULL");
     if (n > tensor_at(x)->shape->n || n > tensor_at(y)->shape->n ||
         tensor_at(x)->shape->n + tensor_at(y)->shape->n - 2 * n > BELL_MAX_RANK)
         return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,

@@ -237,6 +237,8 @@ extreme_at(const char *call, struct bell_tensor *x, int axis, bool keepdim,
     struct bell_tensor *out;
     int at;
 
+    if (!tensor_has_room(call, x, out_values, out_indices))
+        return;
     u = begin_extreme(call, x, axis, &at, &out);
     *out_values = *out_indices = out;
     if (!u)

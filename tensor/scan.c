@@ -323,6 +323,8 @@ running_extreme(const char *call, struct bell_tensor *x, int axis,
     enum uop_dtype dtype, type;
     int at;
 
+    if (!tensor_has_room(call, x, out_values, out_indices))
+        return;
     u = begin_scan(call, x, axis, &at, &out);
     *out_values = *out_indices = out;
     if (at < 0)
