@@ -118,19 +118,20 @@ bell_rms_norm(struct bell_tensor *x, struct bell_tensor *weight, double eps)
     const struct uop *u, *mean;
     struct bell_context *ctx;
     struct bell_tensor *out;
-    uint32_t rank;
+    uint32_t rank, n;
 
     if (!check_norm(__func__, x, weight, NULL, &out))
         return out;
     ctx = tensor_at(x)->ctx;
     rank = tensor_at(x)->shape->n;
-    if (rank == 0 ||
-        !loss_has_shape(weight, tensor_at(x)->shape->d + rank - 1, 1))
+    n = weight ? tensor_at(weight)->shape->n : 1;
+    if (n == 0 || n > rank ||
+        !loss_has_shape(weight, tensor_at(x)->shape->d + rank - n, n))
         return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
                            "x of shape %s, weight %s", SHAPE_OF(x),
                            weight ? SHAPE_OF(weight) : "NULL");
     u = tn_widen(ctx, tensor_node(x));
-    mean = tn_mean(ctx, tn_mul(ctx, u, u), 1u << (rank - 1));
+    mean = tn_mean(ctx, tn_mul(ctx, u, u), ((1u << n) - 1) << (rank - n));
     mean = tn_recip(ctx, tn_sqrt(ctx, tn_add_c(ctx, mean, eps)));
     u = scale_and_shift(ctx, tn_mul(ctx, u, mean), node_or_null(weight), NULL);
     return tensor_new(ctx, __func__, tn_cast(ctx, u, result_dtype(x)));

@@ -223,7 +223,8 @@ bell_linear(struct bell_tensor *x, struct bell_tensor *weight,
 
 /* ---- einsum ---- */
 
-#define EINSUM_LETTERS 52
+#define EINSUM_NAMES   52
+#define EINSUM_LETTERS (EINSUM_NAMES + BELL_MAX_RANK) /* those of "..." too */
 
 struct einsum {
     struct bell_context *ctx;
@@ -231,6 +232,7 @@ struct einsum {
     uint32_t times[EINSUM_LETTERS]; /* occurrences in the operands */
     int axis[EINSUM_LETTERS];       /* its axis in the common order, or -1 */
     uint32_t n_axes;
+    uint32_t n_dots; /* axes that "..." stands for: the last so many letters */
     int out[EINSUM_LETTERS]; /* letters of the result, in order */
     uint32_t n_out;
 };
@@ -253,17 +255,65 @@ fail_formula(struct bell_context *ctx, const char *formula, const char *at,
     return false;
 }
 
+/* The letters of the operand at `at`. */
+static uint32_t
+count_letters(const char *at)
+{
+    uint32_t n = 0;
+
+    for (; *at && *at != ',' && *at != '-'; at++)
+        n += letter_number(*at) >= 0;
+    return n;
+}
+
+/* The axes of t from `from` on that "..." stands for there, `n` of them. */
+static bool
+read_dots(struct einsum *e, const char *formula, const char *at,
+          const struct bell_tensor *t, uint32_t from, uint32_t n, int *letters)
+{
+    uint32_t i;
+
+    e->n_dots = n > e->n_dots ? n : e->n_dots;
+    for (i = 0; i < n; i++) {
+        int c = (int)(EINSUM_LETTERS - n + i);
+        int64_t size = tensor_at(t)->shape->d[from + i];
+        if (e->size[c] > 1 && size != 1 && size != e->size[c])
+            return fail_formula(e->ctx, formula, at,
+                                "the axes do not broadcast with others");
+        if (e->size[c] < 0 || e->size[c] == 1)
+            e->size[c] = size;
+        letters[i] = c;
+    }
+    return true;
+}
+
 /* Reads the letters of operand t at *at; false after a failure. */
 static bool
 read_operand(struct einsum *e, const char *formula, const char **at,
              const struct bell_tensor *t, int letters[BELL_MAX_RANK])
 {
-    uint32_t k = 0;
+    uint32_t k = 0, named = count_letters(*at);
+    bool dots = false;
 
     for (;; (*at)++) {
         int c = letter_number(**at);
         if (**at == ' ')
             continue;
+        if (strncmp(*at, "...", 3) == 0) {
+            uint32_t n = tensor_at(t)->shape->n;
+            if (dots || named > n)
+                return fail_formula(e->ctx, formula, *at,
+                                    dots ? "\"...\" again"
+                                         : "more letters than the operand has "
+                                           "axes");
+            n -= named;
+            if (!read_dots(e, formula, *at, t, k, n, letters + k))
+                return false;
+            dots = true;
+            k += n;
+            *at += 2;
+            continue;
+        }
         if (c < 0)
             break;
         if (k == tensor_at(t)->shape->n)
@@ -282,17 +332,27 @@ read_operand(struct einsum *e, const char *formula, const char **at,
     return true;
 }
 
+static void
+add_dots(struct einsum *e)
+{
+    int c;
+
+    for (c = (int)(EINSUM_LETTERS - e->n_dots); c < EINSUM_LETTERS; c++)
+        e->out[e->n_out++] = c;
+}
+
 /* The result's letters: after "->", or those that occur once. */
 static bool
 read_result(struct einsum *e, const char *formula, const char *at)
 {
-    bool used[EINSUM_LETTERS] = {false};
+    bool used[EINSUM_LETTERS] = {false}, dots = false;
     int c;
 
     if (*at == '\0') {
-        for (c = 0; c < EINSUM_LETTERS; c++) {
+        add_dots(e);
+        for (c = 0; c < EINSUM_NAMES; c++) {
             /* Alphabetical order as in ASCII: A-Z, then a-z. */
-            int l = (c + 26) % EINSUM_LETTERS;
+            int l = (c + 26) % EINSUM_NAMES;
             if (e->times[l] == 1)
                 e->out[e->n_out++] = l;
         }
@@ -305,6 +365,12 @@ read_result(struct einsum *e, const char *formula, const char *at)
     for (at += 2; *at; at++) {
         if (*at == ' ')
             continue;
+        if (strncmp(at, "...", 3) == 0 && !dots) {
+            add_dots(e);
+            dots = true;
+            at += 2;
+            continue;
+        }
         c = letter_number(*at);
         if (c < 0)
             return fail_formula(e->ctx, formula, at, "not a letter");
@@ -371,7 +437,7 @@ arrange_operand(struct einsum *e, const struct uop *u, int *letters)
         for (j = 0; j < rank; j++) {
             if (e->axis[letters[j]] == (int)i) {
                 order[n++] = j;
-                d[i] = e->size[letters[j]];
+                d[i] = tn_size(ctx, u, j);
             }
         }
     }

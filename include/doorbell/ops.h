@@ -389,8 +389,10 @@ BELL_API struct bell_tensor *bell_bmm(struct bell_tensor *x,
 BELL_API struct bell_tensor *bell_outer(struct bell_tensor *x,
                                         struct bell_tensor *y);
 /* Sums of products by letters: "bij,bjk->bik". Letters a-z and A-Z, each of
- * one size; "..." is not known. Without "->": the letters that occur once, in
- * alphabetical order. A letter twice in one operand takes its diagonal. */
+ * one size. "..." stands for the other axes of an operand, which broadcast with
+ * those of others, and are summed where the result does not name them. Without
+ * "->": "..." and the letters that occur once, in alphabetical order. A letter
+ * twice in one operand takes its diagonal. */
 BELL_API struct bell_tensor *bell_einsum(const char *formula,
                                          struct bell_tensor *const *tensors,
                                          uint32_t n);
@@ -487,6 +489,21 @@ bell_avg_pool3d(struct bell_tensor *x, const struct bell_pool_options *opt);
 BELL_API struct bell_tensor *
 bell_adaptive_avg_pool(struct bell_tensor *x, const int64_t *sizes, uint32_t n);
 
+enum bell_resize_mode {
+    BELL_RESIZE_NEAREST, /* element floor(i * size / out) */
+    BELL_RESIZE_EXACT,   /* element floor((i + 0.5) * size / out) */
+    BELL_RESIZE_LINEAR,  /* between two; bilinear, trilinear of more axes */
+    BELL_RESIZE_CUBIC,   /* between four */
+};
+/* Resizes the last n axes to these sizes. Result i is taken at
+ * (i + 0.5) * size / out - 0.5; with align_corners, which LINEAR and CUBIC
+ * know, at i * (size - 1) / (out - 1). scale: out / size where that is to be
+ * taken as another number than it is; else 0. Floats, but for NEAREST. */
+BELL_API struct bell_tensor *bell_interpolate(struct bell_tensor *x,
+                                              const int64_t *sizes, uint32_t n,
+                                              enum bell_resize_mode mode,
+                                              bool align_corners, double scale);
+
 /* ---- normalisation ---- */
 
 /* (x - mean) / sqrt(var + eps) over the last n_axes axes (var with
@@ -496,7 +513,8 @@ BELL_API struct bell_tensor *bell_layer_norm(struct bell_tensor *x,
                                              struct bell_tensor *weight,
                                              struct bell_tensor *bias,
                                              double eps);
-/* x / sqrt(mean of squares over the last axis + eps) * weight (or NULL). */
+/* x / sqrt(mean of squares + eps) * weight, over as many of the last axes as
+ * weight has; weight NULL: over the last one, times 1. */
 BELL_API struct bell_tensor *
 bell_rms_norm(struct bell_tensor *x, struct bell_tensor *weight, double eps);
 /* x[n, c, ..] by given statistics: (x - mean[c]) / sqrt(var[c] + eps) *

@@ -242,10 +242,69 @@ call_rms_norm(struct fn_args *args)
 
     if (!is_tail_shape(args))
         return bell_error_tensor(args->ctx);
-    if (A[1].n != 1)
-        return fn_fail(args, "normalized_shape has %u axes; one is supported",
-                       A[1].n);
+    if (A[1].n > 1 && !A[2].t)
+        A[2].t = bell_ones(args->ctx, A[1].ints, A[1].n, bell_dtype_of(A[0].t));
     return bell_rms_norm(A[0].t, A[2].t, eps);
+}
+
+/* input, weight, bias, eps */
+static struct bell_tensor *
+call_instance_norm(struct fn_args *args)
+{
+    if (bell_ndim(A[0].t) < 2)
+        return fn_fail(args, "input has %u axes; at least two are needed",
+                       bell_ndim(A[0].t));
+    return bell_group_norm(A[0].t, bell_size(A[0].t, 1), A[1].t, A[2].t,
+                           A[3].f);
+}
+
+/* input, size, scale_factor, mode, align_corners */
+static struct bell_tensor *
+call_interpolate(struct fn_args *args)
+{
+    static const struct {
+        const char *name;
+        uint32_t n_axes; /* 0: any */
+        enum bell_resize_mode mode;
+    } modes[] = {
+        {"nearest", 0, BELL_RESIZE_NEAREST},
+        {"nearest-exact", 0, BELL_RESIZE_EXACT},
+        {"linear", 1, BELL_RESIZE_LINEAR},
+        {"bilinear", 2, BELL_RESIZE_LINEAR},
+        {"trilinear", 3, BELL_RESIZE_LINEAR},
+        {"bicubic", 2, BELL_RESIZE_CUBIC},
+    };
+    uint32_t rank = bell_ndim(A[0].t), n = rank > 2 ? rank - 2 : 0, i, k;
+    bool area = strcmp(A[3].str, "area") == 0;
+    int64_t sizes[BELL_MAX_RANK];
+
+    if (n < 1 || n > 3)
+        return fn_fail(args, "input has %u axes; 3 to 5 are possible", rank);
+    if (A[1].given == A[2].given || (A[1].given && A[1].n != 1 && A[1].n != n))
+        return fn_fail(args,
+                       "either size, of one number or %u, or "
+                       "scale_factor is due",
+                       n);
+    for (i = 0; i < n; i++)
+        sizes[i] = A[1].given
+                       ? A[1].ints[A[1].n == 1 ? 0 : i]
+                       : (int64_t)floor((double)bell_size(A[0].t, (int)i + 2) *
+                                        A[2].f);
+    if (area)
+        return bell_adaptive_avg_pool(A[0].t, sizes, n);
+    for (k = 0; k < sizeof(modes) / sizeof(modes[0]); k++) {
+        if (strcmp(A[3].str, modes[k].name) != 0)
+            continue;
+        if (modes[k].n_axes && modes[k].n_axes != n)
+            return fn_fail(args, "mode '%s' of input of %u axes", A[3].str,
+                           rank);
+        return bell_interpolate(A[0].t, sizes, n, modes[k].mode, A[4].b,
+                                A[1].given ? 0 : A[2].f);
+    }
+    return fn_fail(args,
+                   "mode '%s'; nearest, nearest-exact, linear, bilinear, "
+                   "trilinear, bicubic and area are possible",
+                   A[3].str);
 }
 
 /* input, running_mean, running_var, weight, bias, training, momentum, eps */
@@ -315,7 +374,7 @@ static const struct fn_row rows[] = {
       "alpha: float = 1", "beta * input + alpha * (mat1 @ mat2)", MAT},
      .glue = call_addmm},
     {{"einsum", "equation: str, operands: tensors*",
-      "sums of products by letters: 'bij,bjk->bik'", MAT}, FN(es, bell_einsum)},
+      "sums of products by letters: '...ij,...jk->...ik'", MAT}, FN(es, bell_einsum)},
     {{"linear", "input: tensor, weight: tensor, bias: tensor = None",
       "input @ weight.T + bias", MAT}, FN(ttt, bell_linear)},
     {{"scaled_dot_product_attention",
@@ -391,6 +450,13 @@ static const struct fn_row rows[] = {
      FN(tl, bell_adaptive_avg_pool), .constant = 3,
      .glue = call_adaptive_pool},
 
+    {{"interpolate",
+      "input: tensor, size: ints = None, scale_factor: float = None, "
+      "mode: str = 'nearest', align_corners: bool = False",
+      "the axes behind the first two resized; mode: nearest, nearest-exact, "
+      "linear, bilinear, trilinear, bicubic, area", POOL},
+     .glue = call_interpolate},
+
     {{"relu", X, "max(input, 0)", ACT}, FN(t, bell_relu)},
     {{"relu6", X, "min(max(input, 0), 6)", ACT}, FN(t, bell_relu6)},
     {{"leaky_relu", "input: tensor, negative_slope: float = 0.01",
@@ -431,7 +497,7 @@ static const struct fn_row rows[] = {
       NORM}, FN(tnttf, bell_layer_norm), .glue = call_layer_norm},
     {{"rms_norm", "input: tensor, normalized_shape: ints, "
       "weight: tensor = None, eps: float = None",
-      "mean square 1 over the last axis, times weight", NORM},
+      "mean square 1 over the last axes, times weight", NORM},
      .glue = call_rms_norm},
     {{"batch_norm", "input: tensor, running_mean: tensor = None, "
       "running_var: tensor = None, weight: tensor = None, "
@@ -443,6 +509,10 @@ static const struct fn_row rows[] = {
       "weight: tensor = None, bias: tensor = None, eps: float = 1e-05",
       "normalised over groups of channels of each image", NORM},
      FN(tittf, bell_group_norm)},
+    {{"instance_norm", "input: tensor, weight: tensor = None, "
+      "bias: tensor = None, eps: float = 1e-05",
+      "normalised over each channel of each image", NORM},
+     .glue = call_instance_norm},
 
     {{"cross_entropy", "input: tensor, target: tensor, "
       "weight: tensor = None, ignore_index: int = -100, "

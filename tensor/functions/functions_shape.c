@@ -190,9 +190,18 @@ call_unbind(struct fn_args *args)
 static struct bell_tensor *
 call_meshgrid(struct fn_args *args)
 {
+    bool turned = strcmp(A[1].str, "xy") == 0;
+    struct bell_tensor **out = args->call->results;
+    uint32_t i;
+
     if (!fits_results(args, A[0].n))
         return NULL;
-    bell_meshgrid(A[0].ts, A[0].n, args->call->results);
+    if (!turned && strcmp(A[1].str, "ij") != 0)
+        return fn_fail(args, "indexing '%s'; 'ij' and 'xy' are possible",
+                       A[1].str);
+    bell_meshgrid(A[0].ts, A[0].n, out);
+    for (i = 0; turned && A[0].n > 1 && i < A[0].n; i++)
+        out[i] = bell_transpose(out[i], 0, 1);
     args->call->n_results = A[0].n;
     return NULL;
 }
@@ -290,8 +299,9 @@ static const struct fn_row rows[] = {
      .glue = call_chunk},
     {{"unbind", "input: tensor, dim: int = 0",
       "the parts at each place of an axis", JOIN, true}, .glue = call_unbind},
-    {{"meshgrid", "tensors: tensors*",
-      "coordinates over the product of axes ('ij' order)", JOIN, true},
+    {{"meshgrid", "tensors: tensors*, indexing: str = 'ij'",
+      "coordinates over the product of axes, in 'ij' or 'xy' order", JOIN,
+      true},
      .glue = call_meshgrid},
 
     {{"select", "input: tensor, dim: int, index: int",

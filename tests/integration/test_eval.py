@@ -592,6 +592,20 @@ def nn_cases():
         1e-5)
     case('adaptive_avg_pool3d(t, (1, 1, 2))',
          boxes(lambda v: sum(v) / 12), 1e-5)
+    case('interpolate(t, 8)', Array.make(
+        (2, 3, 8), lambda n, c, a: TT[n, c, a // 2]))
+    case("interpolate(t, 7, mode='linear', align_corners=True)", Array.make(
+        (2, 3, 7), lambda n, c, a: (TT[n, c, a // 2] + TT[
+            n, c, (a + 1) // 2]) / 2), 1e-5)
+    case("interpolate(t, scale_factor=0.5, mode='nearest')", Array.make(
+        (2, 3, 2), lambda n, c, a: TT[n, c, 2 * a]))
+    case('instance_norm(t)', TT.along(2, lambda v: normed(v, 1e-5)), 2e-5)
+    case('rms_norm(t, (3, 4), eps=0.5)', Array.make(
+        (2, 3, 4), lambda n, i, j: TT[n, i, j] / math.sqrt(0.5 + sum(
+            TT[n, a, b] ** 2 for a, b in places((3, 4))) / 12)), 2e-5)
+    case("einsum('...j,kj->...k', t, w.T)", Array.make(
+        (2, 3, 5), lambda n, i, k: sum(
+            TT[n, i, j] * W[j, k] for j in range(4))), 1e-5)
     case('layer_norm(x, [4])', X.along(1, lambda v: normed(v, 1e-5)), 2e-5)
     case('layer_norm(x, [4], v, v)', both(
         X.along(1, lambda v: normed(v, 1e-5)), V,

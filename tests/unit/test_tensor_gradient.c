@@ -614,6 +614,11 @@ g_pool3d(struct bell_tensor *const *in)
     return bell_max_pool3d(in[0], &opt);
 }
 
+CASE1(g_resize,
+      bell_interpolate(x, BELL_DIMS(3, 5), BELL_RESIZE_LINEAR, false, 0))
+CASE1(g_cubic, bell_interpolate(x, BELL_DIMS(5), BELL_RESIZE_CUBIC, true, 0))
+CASE1(g_nearest,
+      bell_interpolate(x, BELL_DIMS(6, 3), BELL_RESIZE_NEAREST, false, 0))
 CASE1(g_adaptive, bell_adaptive_avg_pool(x, BELL_DIMS(2, 3)))
 CASE1(g_reflect, bell_pad_with(x, BELL_DIMS(2, 1, -1, 1), BELL_PAD_REFLECT))
 CASE1(g_circular, bell_pad_with(x, BELL_DIMS(0, 3, 2, 0), BELL_PAD_CIRCULAR))
@@ -705,6 +710,9 @@ test_layers(void **state)
          2,
          {{-2, 2, {2, 2, 4}, 3}, {-2, 2, {2, 3, 2}, 3}}},
         {"max_pool3d", g_pool3d, 1, {{-2, 2, {1, 4, 4, 5}, 4}}},
+        {"interpolate linear", g_resize, 1, {{-2, 2, {2, 4, 3}, 3}}},
+        {"interpolate cubic", g_cubic, 1, {{-2, 2, {2, 4}, 2}}},
+        {"interpolate nearest", g_nearest, 1, {{-2, 2, {3, 4}, 2}}},
         {"adaptive_avg_pool", g_adaptive, 1, {{-2, 2, {2, 5, 6}, 3}}},
         {"pad reflect", g_reflect, 1, {{-2, 2, {3, 4}, 2}}},
         {"pad circular", g_circular, 1, {{-2, 2, {3, 4}, 2}}},

@@ -259,16 +259,97 @@ test_borders(void **state)
                  "bell_pad_with: mode 7");
 }
 
+/* ---- other sizes ---- */
+
+static double
+cubic_weight(double x)
+{
+    const double a = -0.75;
+
+    x = fabs(x);
+    if (x <= 1)
+        return ((a + 2) * x - (a + 3)) * x * x + 1;
+    return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
+}
+
+/* Of n elements, number i of m. */
+static double
+resized(const double *x, int64_t n, int64_t m, int64_t i,
+        enum bell_resize_mode mode, bool align)
+{
+    double at = align ? m > 1 ? (double)(i * (n - 1)) / (double)(m - 1) : 0
+                      : ((double)i + 0.5) * (double)n / (double)m - 0.5;
+    double sum = 0, from;
+    int64_t k, j;
+
+    if (mode == BELL_RESIZE_NEAREST || mode == BELL_RESIZE_EXACT)
+        return x[(2 * i + (mode == BELL_RESIZE_EXACT)) * n / (2 * m)];
+    if (mode == BELL_RESIZE_LINEAR)
+        at = fmax(at, 0);
+    from = floor(at);
+    for (k = (int64_t)from - 1; k < (int64_t)from + 3; k++) {
+        double d = fabs(at - (double)k),
+               w = mode == BELL_RESIZE_CUBIC ? cubic_weight(d) : fmax(1 - d, 0);
+        j = k < 0 ? 0 : k >= n ? n - 1 : k;
+        sum += w * x[j];
+    }
+    return sum;
+}
+
+static void
+test_sizes(void **state)
+{
+    static const int64_t sizes[] = {1, 2, 3, 5, 7, 10, 15};
+    struct bell_tensor *x = noise(-1, 1, BELL_DIMS(2, 5));
+    double *in = read_all(x), want[2 * 15];
+    size_t i;
+    int mode, align;
+
+    (void)state;
+    for (mode = BELL_RESIZE_NEAREST; mode <= BELL_RESIZE_CUBIC; mode++)
+        for (align = 0; align < (mode < BELL_RESIZE_LINEAR ? 1 : 2); align++)
+            for (i = 0; i < ARRAY_LEN(sizes); i++) {
+                int64_t n = sizes[i], r, o;
+                for (r = 0; r < 2; r++)
+                    for (o = 0; o < n; o++)
+                        want[r * n + o] =
+                            resized(in + r * 5, 5, n, o,
+                                    (enum bell_resize_mode)mode, align);
+                expect_values(__FILE__, __LINE__,
+                              bell_interpolate(x, BELL_DIMS(n),
+                                               (enum bell_resize_mode)mode,
+                                               align, 0),
+                              want, (size_t)(2 * n), 1e-12);
+            }
+    free(in);
+    EXPECT(bell_interpolate(I(V(1, 2, 3), 3), BELL_DIMS(7), BELL_RESIZE_NEAREST,
+                            false, 2.5),
+           1, 1, 1, 2, 2, 3, 3);
+    EXPECT_ERROR(
+        bell_interpolate(x, BELL_DIMS(0), BELL_RESIZE_LINEAR, false, 0),
+        "bell_interpolate: axis 1 of (2, 5) to a size of 0");
+    EXPECT_ERROR(
+        bell_interpolate(x, BELL_DIMS(1, 2, 3), BELL_RESIZE_LINEAR, false, 0),
+        "bell_interpolate: x of shape (2, 5) to 3 sizes");
+    EXPECT_ERROR(bell_interpolate(x, BELL_DIMS(3), BELL_RESIZE_EXACT, true, 0),
+                 "bell_interpolate: corners of nearest elements cannot be "
+                 "aligned");
+    EXPECT_ERROR(bell_interpolate(I(V(1, 2), 2), BELL_DIMS(3),
+                                  BELL_RESIZE_CUBIC, false, 0),
+                 "bell_interpolate: of int64, not a float dtype");
+    EXPECT_ERROR(
+        bell_interpolate(x, BELL_DIMS(3), BELL_RESIZE_LINEAR, false, -1),
+        "bell_interpolate: mode 2, scale -1");
+}
+
 int
 main(void)
 {
 #define TEST(name)                                                             \
     cmocka_unit_test_setup_teardown(name, make_context, end_context)
     const struct CMUnitTest tests[] = {
-        TEST(test_deep),
-        TEST(test_pools),
-        TEST(test_adaptive),
-        TEST(test_borders),
+        TEST(test_deep),    TEST(test_pools), TEST(test_adaptive),
+        TEST(test_borders), TEST(test_sizes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
