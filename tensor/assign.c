@@ -68,15 +68,13 @@ search_from(struct search *s, const struct uop *root)
         u = s->stack[--s->n_stack];
         if (s->mark[u->id] & WANTED)
             return true;
-        if (s->of_gradients && u->op == UOP_DETACH)
-            continue;
         rule = tensor_rule_find(s->ctx, u);
+        if (s->of_gradients && u->op == UOP_DETACH && !rule)
+            continue;
         for (i = 0; i < u->n_src; i++)
             push(s, u->src[i]);
-        if (rule)
-            push(s, rule->a);
-        if (rule && rule->b)
-            push(s, rule->b);
+        for (i = 0; rule && tensor_rule_source(rule, i); i++)
+            push(s, tensor_rule_source(rule, i));
     }
     return false;
 }

@@ -189,10 +189,8 @@ mark_from(struct marker *m, const struct uop *root)
             ((struct tensor_buffer *)(uintptr_t)u->arg.data)->mark = true;
         for (i = 0; i < u->n_src; i++)
             mark_push(m, u->src[i]);
-        if (rule)
-            mark_push(m, rule->a);
-        if (rule && rule->b)
-            mark_push(m, rule->b);
+        for (i = 0; rule && tensor_rule_source(rule, i); i++)
+            mark_push(m, tensor_rule_source(rule, i));
     }
 }
 
@@ -263,6 +261,7 @@ move_rules(struct bell_context *ctx, const struct uop *const *copies,
 {
     struct map rule_of;
     size_t i, kept = 0;
+    uint32_t j;
 
     map_init(&rule_of);
     for (i = 0; i < ctx->n_rules; i++) {
@@ -272,8 +271,12 @@ move_rules(struct bell_context *ctx, const struct uop *const *copies,
     }
     for (i = kept = 0; i < ctx->n_rules; i++) {
         struct tensor_rule rule = ctx->rules[i];
-        if (!mark[rule.node->id])
+        if (!mark[rule.node->id]) {
+            tensor_custom_free(rule.custom);
             continue;
+        }
+        for (j = 0; rule.custom && j < rule.custom->n_in; j++)
+            rule.custom->in[j] = copies[rule.custom->in[j]->id];
         rule.node = copies[rule.node->id];
         rule.a = copies[rule.a->id];
         rule.b = rule.b ? copies[rule.b->id] : NULL;
@@ -370,7 +373,7 @@ tensor_collect(struct bell_context *ctx)
 {
     struct marker m = {.ctx = ctx};
 
-    if (ctx->trace || !is_due(ctx))
+    if (ctx->trace || ctx->n_custom_calls || !is_due(ctx))
         return;
     if (mark_live(&m)) {
         drop_unmarked(ctx);

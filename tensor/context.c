@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/once.h"
+#include "tensor/gradient.h"
 #include "tensor/node.h"
 
 #define SCOPE_OWNED UINT32_MAX /* of a gradient: owned by its tensor */
@@ -510,6 +511,7 @@ static void
 free_context(struct bell_context *ctx)
 {
     struct tensor_buffer *buf;
+    size_t i;
 
     for (buf = ctx->buffers; buf; buf = buf->next) {
         if (buf->device_mem)
@@ -528,6 +530,8 @@ free_context(struct bell_context *ctx)
     }
     uop_graph_fini(&ctx->graph);
     map_fini(&ctx->rule_of);
+    for (i = 0; i < ctx->n_rules; i++)
+        tensor_custom_free(ctx->rules[i].custom);
     host_free(ctx->rules);
     host_free(ctx->failed_dims);
     host_free(ctx->scopes);

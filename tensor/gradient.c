@@ -80,6 +80,7 @@ struct backward {
     const struct uop **adj;   /* by id; NULL is zero */
     const struct uop **order; /* needed nodes, sources first */
     size_t n_order;
+    bell_status status; /* of callers' functions */
     const struct uop **stack;
     uint32_t *edge; /* next edge of each stack entry */
     size_t n_stack, cap_stack, cap_edge;
@@ -122,6 +123,11 @@ find_edge(const struct backward *bw, const struct uop *u, uint32_t i,
     if (rule && rule->kind == TENSOR_RULE_ATTEND) {
         *out_end = i > 1;
         return *out_end ? NULL : i ? rule->b : softmax_of(bw, rule->a);
+    }
+    if (rule && rule->kind == TENSOR_RULE_CUSTOM) {
+        src = tensor_rule_source(rule, i);
+        *out_end = !src;
+        return src && tn_is_float(src) && src->op != UOP_CONST ? src : NULL;
     }
     if (rule) {
         *out_end = i > (rule->kind == TENSOR_RULE_CONV);
@@ -473,6 +479,24 @@ attend_back(struct backward *bw, const struct tensor_rule *rule,
     add_adjoint(bw, x, tn_sum_to(ctx, g, tn_shape(ctx, x)->d, tn_rank(ctx, x)));
 }
 
+static void
+custom_back(struct backward *bw, const struct tensor_rule *rule,
+            const struct uop *g)
+{
+    uint32_t n = rule->custom->n_in, i;
+    const struct uop **shares = host_calloc(n, sizeof(*shares));
+
+    bw->status = shares ? tensor_custom_back(bw->ctx, rule, g, shares)
+                        : bell_fail(BELL_E_NO_MEMORY,
+                                    "out of memory for %u gradients", n);
+    for (i = 0; bw->status == BELL_OK && i < n; i++) {
+        const struct uop *in = rule->custom->in[i];
+        if (shares[i] && needs_gradient(bw, in))
+            add_adjoint(bw, in, shares[i]);
+    }
+    host_free(shares);
+}
+
 /* ---- going back over one node ---- */
 
 static void
@@ -496,6 +520,9 @@ apply_rule(struct backward *bw, const struct tensor_rule *rule,
         break;
     case TENSOR_RULE_ATTEND:
         attend_back(bw, rule, g);
+        break;
+    case TENSOR_RULE_CUSTOM:
+        custom_back(bw, rule, g);
         break;
     case TENSOR_RULE_UNFOLD:
         add_adjoint(bw, a,
@@ -556,6 +583,7 @@ walk_back(struct backward *bw)
         if (found) {
             struct tensor_rule rule = *found; /* rules may move */
             apply_rule(bw, &rule, g);
+            BELL_TRY(bw->status);
             continue;
         }
         for (i = 0; i < u->n_src; i++) {

@@ -10,6 +10,7 @@
 #ifndef BELL_TENSOR_GRADIENT_H
 #define BELL_TENSOR_GRADIENT_H
 
+#include "doorbell/custom.h"
 #include "tensor/tensor_internal.h"
 
 enum tensor_rule_kind {
@@ -20,6 +21,15 @@ enum tensor_rule_kind {
     TENSOR_RULE_SOFTMAX,   /* of a in float32, along axis p[0] */
     TENSOR_RULE_SCATTER,   /* tn_scatter of a by b; p = axis, combine */
     TENSOR_RULE_ATTEND,    /* tn_matmul of a, a softmax (as halves), by b */
+    TENSOR_RULE_CUSTOM,    /* a caller's function of custom->in; a is in[0] */
+};
+
+/* A caller's function (bell_custom) of `n_in` nodes. Owned by its rule. */
+struct tensor_custom {
+    struct bell_custom_desc desc;
+    char name[48]; /* desc.name is this */
+    uint32_t n_in;
+    const struct uop *in[];
 };
 
 #define TENSOR_RULE_NUMBERS 11
@@ -28,6 +38,7 @@ struct tensor_rule {
     enum tensor_rule_kind kind;
     const struct uop *node, *a, *b; /* b may be NULL */
     int64_t p[TENSOR_RULE_NUMBERS];
+    struct tensor_custom *custom; /* of TENSOR_RULE_CUSTOM */
 };
 
 /* Notes `rule` for `node` and returns node; the first rule of a node stays.
@@ -45,6 +56,26 @@ const struct uop *tensor_slope(struct bell_context *ctx, const struct uop *node,
 /* The rule of a node, or NULL. */
 const struct tensor_rule *tensor_rule_find(const struct bell_context *ctx,
                                            const struct uop *node);
+
+/* Node i that a rule names, NULL after the last. */
+static inline const struct uop *
+tensor_rule_source(const struct tensor_rule *rule, uint32_t i)
+{
+    if (rule->kind == TENSOR_RULE_CUSTOM)
+        return i < rule->custom->n_in ? rule->custom->in[i] : NULL;
+    return i == 0 ? rule->a : i == 1 ? rule->b : NULL;
+}
+
+/* ---- custom.c ---- */
+
+/* Ends a caller's function. */
+void tensor_custom_free(struct tensor_custom *custom);
+/* Its gradients for the adjoint `g` of its node, one for each input; NULL is
+ * zero. */
+BELL_MUST_CHECK bell_status tensor_custom_back(struct bell_context *ctx,
+                                               const struct tensor_rule *rule,
+                                               const struct uop *g,
+                                               const struct uop **out);
 
 /* Adjoints of `targets` for the adjoint `seed` of `root`; NULL where root
  * does not depend on a target. */

@@ -379,7 +379,7 @@ tn_bitcast(struct bell_context *ctx, const struct uop *a, enum uop_dtype dtype)
 const struct uop *
 tn_wrap(struct bell_context *ctx, enum uop_op op, const struct uop *a)
 {
-    if (tn_bad(a) || a->op == op ||
+    if (tn_bad(a) || (a->op == op && !tensor_rule_find(ctx, a)) ||
         (op == UOP_CONTIGUOUS && a->op == UOP_BUFFER) ||
         (op == UOP_DETACH && a->op == UOP_CONST))
         return a;

@@ -98,7 +98,9 @@ struct bell_context {
     struct bell_error node_error;       /* why node.c gave uop_failed */
     struct tensor_rule *rules;          /* gradients that differ: gradient.h */
     size_t n_rules, cap_rules;
-    struct map rule_of; /* node id -> index in rules */
+    struct map rule_of;      /* node id -> index in rules */
+    uint32_t n_custom_calls; /* of callers' functions that are under way: nodes
+                              * stay where they are */
 
     struct tensor_scope *scopes;      /* [0] is the context's own */
     uint32_t n_scopes, n_base_scopes; /* which bell_scope_end leaves alone */

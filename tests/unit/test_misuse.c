@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/bits.h"
+#include "doorbell/custom.h"
 #include "doorbell/files.h"
 #include "doorbell/functions.h"
 #include "doorbell/jit.h"
