@@ -266,6 +266,7 @@ assign_slice(const char *call, struct bell_tensor *t, const int64_t *begin,
         bounds[2 * i + 1] = begin[i] + tensor_at(value)->shape->d[i];
     }
     BELL_TRY(own_memory(call, t, value));
+    tensor_forget_range(tensor_buffer_of(t));
     return store_at(tensor_at(t)->ctx, call,
                     tn_shrink(tensor_at(t)->ctx, tensor_at(t)->uop, bounds),
                     tensor_node(value));

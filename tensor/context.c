@@ -557,6 +557,8 @@ bell_context_create(const char *device_name, struct bell_context **out_ctx)
     if (status == BELL_OK)
         status = tensor_math_init(ctx);
     if (status == BELL_OK)
+        status = tensor_check_init(ctx);
+    if (status == BELL_OK)
         status = tensor_device_open(ctx, device_name);
     if (status != BELL_OK) {
         free_context(ctx);

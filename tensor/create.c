@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <math.h>
 
+#include "tensor/select.h"
+
 struct bell_tensor *
 bell_scalar(struct bell_context *ctx, double value)
 {
@@ -256,6 +258,9 @@ bell_one_hot(struct bell_tensor *x, int64_t num_classes)
                                                       : BELL_BAD_VALUE,
                            "%s %s into %lld classes", DTYPE_OF(x), SHAPE_OF(x),
                            (long long)num_classes);
+    if (!tensor_check_range(__func__, x, "class", (int)rank, 0, num_classes,
+                            TENSOR_IGNORE_NONE))
+        return ctx->error_tensor;
     index = tn_cast(ctx, tn_unsqueeze(ctx, tensor_node(x), rank), UOP_I64);
     u = tn_eq(ctx, index, tn_iota(ctx, rank + 1, rank, num_classes, UOP_I64));
     return tensor_new(ctx, __func__, tn_cast(ctx, u, UOP_I64));

@@ -29,6 +29,8 @@ tensor_leaf(struct bell_context *ctx, const char *call, enum uop_dtype dtype,
         tensor_fail_last(ctx, call);
         return NULL;
     }
+    if (data)
+        tensor_note_range(buf, data);
     u = tensor_buffer_node(ctx, buf, uop_dims(&ctx->graph, shape, ndim));
     tensor_buffer_release(buf);
     return u;

@@ -466,13 +466,24 @@ begin_index(const char *call, struct bell_tensor *x,
             struct index_items *it, struct index_plan *p,
             struct bell_tensor **out)
 {
+    uint32_t i;
+
     *out = tensor_at(x)->ctx->error_tensor;
     if (!count_masks(call, x, items, n, it))
         return false;
     p->ctx = tensor_at(x)->ctx;
+    if (!make_index_plan(p, call, x, it->list, it->n) ||
+        (p->n_index && !check_tensors(p, call, out)))
+        return false;
+    for (i = 0; i < p->n_index; i++) {
+        int axis = p->axes[p->index_at[i]];
+        int64_t size = tensor_at(x)->shape->d[axis];
+        if (!tensor_check_range(call, p->index[i], "index", axis, -size, size,
+                                TENSOR_IGNORE_NONE))
+            return false;
+    }
     p->u = tensor_node(x);
-    return make_index_plan(p, call, x, it->list, it->n) &&
-           (p->n_index == 0 || check_tensors(p, call, out));
+    return true;
 }
 
 struct bell_tensor *
@@ -767,6 +778,16 @@ gather_axis_arg(const char *call, struct bell_tensor *x,
     return at;
 }
 
+/* Whether the elements of `index`, as far as they are known, name places of an
+ * axis of this size. A safe point. */
+static bool
+index_in_range(const char *call, struct bell_tensor *index, int axis,
+               int64_t size)
+{
+    return tensor_check_range(call, index, "index", axis, -size, size,
+                              TENSOR_IGNORE_NONE);
+}
+
 struct bell_tensor *
 bell_gather(struct bell_tensor *x, int axis, struct bell_tensor *index)
 {
@@ -780,7 +801,9 @@ bell_gather(struct bell_tensor *x, int axis, struct bell_tensor *index)
     if (!check_index_node(__func__, x, index, &out))
         return out;
     at = gather_axis_arg(__func__, x, index, axis);
-    if (at < 0)
+    if (at < 0 ||
+        !index_in_range(__func__, index, at,
+                        tensor_at(x)->shape->n ? bell_size(x, at) : 1))
         return tensor_at(x)->ctx->error_tensor;
     ctx = tensor_at(x)->ctx;
     u = tensor_node(x);
@@ -815,6 +838,8 @@ bell_index_select(struct bell_tensor *x, int axis, struct bell_tensor *index)
         return tensor_fail(tensor_at(x)->ctx, __func__, BELL_BAD_SHAPE,
                            "an index of shape %s into %s", SHAPE_OF(index),
                            SHAPE_OF(x));
+    if (!index_in_range(__func__, index, at, bell_size(x, at)))
+        return tensor_at(x)->ctx->error_tensor;
     return tensor_new(
         tensor_at(x)->ctx, __func__,
         gather_axis(
@@ -836,8 +861,10 @@ bell_take(struct bell_tensor *x, struct bell_tensor *index)
     if (!check_index_node(__func__, x, index, &out))
         return out;
     ctx = tensor_at(x)->ctx;
+    n = (int64_t)bell_numel(x);
+    if (!index_in_range(__func__, index, 0, n))
+        return ctx->error_tensor;
     u = tensor_node(x);
-    n = tn_numel(ctx, u);
     u = gather_axis(ctx, tn_reshape(ctx, u, &n, 1), 0,
                     tn_cast(ctx, tensor_node(index), UOP_I64));
     return tensor_new(ctx, __func__, u);
@@ -855,6 +882,8 @@ bell_embedding(struct bell_tensor *x, struct bell_tensor *weight)
         return tensor_fail(tensor_at(x)->ctx, __func__, BELL_BAD_SHAPE,
                            "indices of shape %s into a weight of shape %s",
                            SHAPE_OF(x), SHAPE_OF(weight));
+    if (!index_in_range(__func__, x, 0, bell_size(weight, 0)))
+        return tensor_at(x)->ctx->error_tensor;
     return tensor_new(
         tensor_at(x)->ctx, __func__,
         gather_axis(tensor_at(x)->ctx, tensor_at(weight)->uop, 0,
@@ -929,6 +958,8 @@ begin_scatter(const char *call, struct bell_tensor *x, int axis,
                     DTYPE_OF(src), DTYPE_OF(x));
         return false;
     }
+    if (!index_in_range(call, index, at, bell_size(x, at)))
+        return false;
     s->ctx = tensor_at(x)->ctx;
     s->shape = tensor_at(x)->shape;
     s->axis = (uint32_t)at;

@@ -820,6 +820,7 @@ find_shared(struct bell_jit *jit, bool *out_deep)
             buf = tensor_buffer_of(jit->used[i].t);
             buf->is_written = buf->number != 0;
             buf->number = i + 1;
+            tensor_forget_range(buf);
         }
     }
     for (t = tensor_first(jit->ctx, &it); t; t = tensor_next(jit->ctx, &it)) {
@@ -1092,7 +1093,8 @@ bell_jit_call(struct bell_jit *jit, struct bell_tensor *const *in,
     BELL_TRY(tensor_report(ctx));
     BELL_TRY(rt_capture_status(ctx));
     BELL_TRY(tensor_jit_check_inputs(jit, in));
-    if (ctx->trace)
+    /* Indices are checked where they have values. */
+    if (ctx->trace || ctx->checks_index)
         return inline_call(jit, in, out);
     if (jit->capture &&
         (ctx->math != jit->math || ctx->training != jit->training))

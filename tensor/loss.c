@@ -6,6 +6,7 @@
 
 #include "tensor/elementwise.h"
 #include "tensor/reduce.h"
+#include "tensor/select.h"
 
 /* The dtype of what is made of t. */
 static enum uop_dtype
@@ -603,6 +604,17 @@ class_axis(const char *call, struct bell_tensor *x, struct bell_tensor *target,
     return -1;
 }
 
+/* Whether the target's classes, as far as they are known, are x's. A safe
+ * point. */
+static bool
+class_in_range(const char *call, struct bell_tensor *x,
+               struct bell_tensor *target, int axis, int64_t ignore_index)
+{
+    return uop_dtype_infos[tensor_at(target)->dtype].is_float ||
+           tensor_check_range(call, target, "class", axis, 0,
+                              bell_size(x, axis), ignore_index);
+}
+
 struct bell_tensor *
 bell_cross_entropy(struct bell_tensor *logits, struct bell_tensor *target,
                    double label_smoothing, int64_t ignore_index,
@@ -621,6 +633,8 @@ bell_cross_entropy(struct bell_tensor *logits, struct bell_tensor *target,
         return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
                            "label smoothing %g is not in 0..1",
                            label_smoothing);
+    if (!class_in_range(__func__, logits, target, axis, ignore_index))
+        return ctx->error_tensor;
     x = tn_widen(ctx, tensor_node(logits));
     t = tensor_node(target);
     if (tn_bad(t))
@@ -658,6 +672,8 @@ bell_nll_loss(struct bell_tensor *log_probs, struct bell_tensor *target,
         return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
                            "a weight of shape %s for %s", SHAPE_OF(weight),
                            SHAPE_OF(log_probs));
+    if (!class_in_range(__func__, log_probs, target, axis, ignore_index))
+        return ctx->error_tensor;
     u = tn_widen(ctx, tensor_node(log_probs));
     t = tn_cast(ctx, tensor_node(target), UOP_I64);
     if (weight && !tn_bad(u)) {

@@ -56,6 +56,17 @@ const struct uop *tn_scatter_back(struct bell_context *ctx,
                                   const struct tensor_rule *rule,
                                   const struct uop *g);
 
+/* ---- indices out of range (check.c) ---- */
+
+/* What tensor_check_range ignores where nothing is. */
+#define TENSOR_IGNORE_NONE INT64_MIN
+/* Whether the elements of `index` are in low..size-1 or `ignored`, as far as
+ * they are known or BELL_CHECK asks for them; false after a failure of `call`,
+ * which names one. `what` they are: "index", along `axis`. A safe point. */
+bool tensor_check_range(const char *call, struct bell_tensor *index,
+                        const char *what, int axis, int64_t low, int64_t size,
+                        int64_t ignored);
+
 /* ---- results whose size depends on values (mask.c) ---- */
 
 /* The places, I64 of rank 1, of what is true in the bools of `mask`, as a

@@ -61,8 +61,10 @@ struct tensor_buffer {
     uint64_t slot_bytes; /* so many bytes behind that */
     bool is_used;        /* the stand-in, by a kernel */
     bool is_written;     /* in its memory */
-    bool in_graph;       /* the graph's reference is held */
-    bool mark;           /* scratch of tensor_collect */
+    bool has_range;      /* the elements, integers, are in low..high: check.c */
+    int64_t low, high;
+    bool in_graph; /* the graph's reference is held */
+    bool mark;     /* scratch of tensor_collect */
 };
 
 /* What a buffer counts for when collection is decided: its bytes, and a page
@@ -124,7 +126,7 @@ struct bell_context {
     size_t n_compactions;
 
     uint64_t seed, rng_calls; /* key and call number of random numbers */
-    bool training;
+    bool training, checks_index;
     uint32_t math; /* what is allowed: enum bell_math */
 
     struct bell_jit *jits;      /* a list */
@@ -137,6 +139,15 @@ struct bell_context {
 
 /* Sets ctx->math to what BELL_MATH says. */
 BELL_MUST_CHECK bell_status tensor_math_init(struct bell_context *ctx);
+
+/* ---- tensor/check.c ---- */
+
+/* Sets ctx->checks_index to what BELL_CHECK says. */
+BELL_MUST_CHECK bell_status tensor_check_init(struct bell_context *ctx);
+/* Keeps the least and greatest of the data that `buf` is made of. */
+void tensor_note_range(struct tensor_buffer *buf, const void *data);
+/* The memory is written in place. */
+void tensor_forget_range(struct tensor_buffer *buf);
 
 /* ---- tensor/runtime/realize.c: the way to the device ---- */
 

@@ -514,7 +514,13 @@ BELL_API struct bell_tensor *bell_unfold(struct bell_tensor *x, int axis,
 BELL_API void bell_meshgrid(struct bell_tensor *const *tensors, uint32_t n,
                             struct bell_tensor **out);
 
-/* ---- indexing ---- */
+/* ---- indexing ----
+ *
+ * An index (or class) out of range is an error where its value is known on the
+ * host: a number, or data that the tensor was made of (up to 2^20 elements).
+ * Elsewhere what is read there is 0 and what is written there goes nowhere; the
+ * environment variable BELL_CHECK=index makes that an error too, on every
+ * device, by reading each index before it is used. */
 
 /* "Absent" for begin and end of a slice. */
 #define BELL_NONE INT64_MIN

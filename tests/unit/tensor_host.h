@@ -40,6 +40,9 @@ struct bell_tensor *ints_of(const int64_t *values, const int64_t *shape,
                             uint32_t ndim);
 #define I(values, ...) ints_of((int64_t[])values, BELL_DIMS(__VA_ARGS__))
 
+/* The same numbers, computed: the host does not know them. */
+struct bell_tensor *hidden(struct bell_tensor *t);
+
 /* Deterministic numbers in [low, high), float64. */
 struct bell_tensor *noise(double low, double high, const int64_t *shape,
                           uint32_t ndim);

@@ -52,7 +52,7 @@ test_shapes(void **state)
     EXPECT_SHAPE(bell_embedding(I(V(0), 0), noise(0, 1, BELL_DIMS(4, 2))), 0,
                  2);
     EXPECT_SHAPE(bell_one_hot(I(V(0), 0), 3), 0, 3);
-    EXPECT_SHAPE(bell_one_hot(I(V(0), 1), 0), 1, 0);
+    EXPECT_SHAPE(bell_one_hot(hidden(I(V(0), 1)), 0), 1, 0);
     EXPECT_SHAPE(bell_rand(ctx, BELL_DIMS(0, 2), BELL_DEFAULT), 0, 2);
     EXPECT_SHAPE(bell_randn(ctx, BELL_DIMS(0), BELL_FLOAT64), 0);
     EXPECT_SHAPE(bell_randint(ctx, 0, 2, BELL_DIMS(0), BELL_DEFAULT), 0);
@@ -85,7 +85,7 @@ test_values(void **state)
     EXPECT(bell_cat(BELL_TENSORS(x, T(V(1, 2), 1, 2), L(0, 2)), 0), 1, 2);
     EXPECT(bell_matmul(L(2, 0), L(0, 1)), 0, 0);
     EXPECT(bell_linear(L(1, 0), L(2, 0), T(V(3, 4), 2)), 3, 4);
-    EXPECT(bell_gather(L(0), 0, I(V(0, 5), 2)), 0, 0);
+    EXPECT(bell_gather(L(0), 0, hidden(I(V(0, 5), 2))), 0, 0);
     EXPECT(bell_scatter(T(V(1, 2), 2), 0, I(V(0), 0), L(0)), 1, 2);
     EXPECT(bell_einsum("ij->j", BELL_TENSORS(x)), 0, 0);
     EXPECT(bell_mse_loss(x, x, BELL_SUM), 0);

@@ -733,7 +733,9 @@ test_class_losses(void **state)
     EXPECT(bell_cross_entropy(x, t, 0, 0, BELL_MEAN), a);
     EXPECT(bell_cross_entropy(x, t, 0.3, BELL_IGNORE_NONE, BELL_EACH),
            0.7 * a + 0.3 * mean, 0.7 * b + 0.3 * mean);
-    EXPECT(bell_cross_entropy(x, I(V(5, -100), 2), 0.1, -100, BELL_EACH), 0, 0);
+    EXPECT(
+        bell_cross_entropy(x, hidden(I(V(5, -100), 2)), 0.1, -100, BELL_EACH),
+        0, 0);
     EXPECT(bell_cross_entropy(x, T(V(0, 0, 1, 0.5, 0.5, 0), 2, 3), 0,
                               BELL_IGNORE_NONE, BELL_EACH),
            a, (b + c) / 2);

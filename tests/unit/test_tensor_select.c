@@ -614,6 +614,68 @@ test_losses(void **state)
                  "bell_smooth_l1_loss: beta is -1, less than 0");
 }
 
+/* ---- out of range ---- */
+
+/* An error where the host knows the index; else with BELL_CHECK=index. */
+static void
+expect_out_of_range(struct bell_tensor *(*hide)(struct bell_tensor *t))
+{
+    struct bell_tensor *x = T(V(1, 2, 3, 4, 5, 6), 2, 3);
+    struct bell_tensor *i = hide(I(V(0, 3), 2, 1)), *c = hide(I(V(-100, 7), 2));
+
+    EXPECT_ERROR(bell_gather(x, 1, i),
+                 "bell_gather: index 3 along axis 1 of size 3");
+    EXPECT_ERROR(bell_index_select(x, 0, hide(I(V(0, -3), 2))),
+                 "bell_index_select: index -3 along axis 0 of size 2");
+    EXPECT_ERROR(bell_take(x, hide(I(V(6), 1))),
+                 "bell_take: index 6 along axis 0 of size 6");
+    EXPECT_ERROR(bell_embedding(i, x),
+                 "bell_embedding: index 3 along axis 0 of size 2");
+    EXPECT_ERROR(AT(x, bell_whole(), bell_by(i)),
+                 "bell_index: index 3 along axis 1 of size 3");
+    EXPECT_ERROR(PUT(x, x, bell_at(0), bell_by(i)),
+                 "bell_index_put: index 3 along axis 1 of size 3");
+    EXPECT_ERROR(bell_scatter_add(x, 1, i, T(V(1, 2), 2, 1)),
+                 "bell_scatter_add: index 3 along axis 1 of size 3");
+    EXPECT_ERROR(bell_one_hot(hide(I(V(2, -1), 2)), 3),
+                 "bell_one_hot: class -1 along axis 1 of size 3");
+    EXPECT_ERROR(bell_cross_entropy(x, c, 0, -100, BELL_MEAN),
+                 "bell_cross_entropy: class 7 along axis 1 of size 3");
+    EXPECT_ERROR(bell_nll_loss(x, c, NULL, BELL_IGNORE_NONE, BELL_MEAN),
+                 "bell_nll_loss: class -100 along axis 1 of size 3");
+    /* and those in range are not */
+    EXPECT(bell_gather(x, 1, hide(I(V(-3, 2), 2, 1))), 1, 6);
+    EXPECT(bell_nll_loss(x, hide(I(V(-100, 2), 2)), NULL, -100, BELL_SUM), -6);
+}
+
+static struct bell_tensor *
+as_given(struct bell_tensor *t)
+{
+    return t;
+}
+
+static void
+test_out_of_range(void **state)
+{
+    struct bell_tensor *x = T(V(1, 2, 3, 4), 4), *i = I(V(1, 2), 2);
+    struct bell_context *before = ctx;
+
+    expect_out_of_range(as_given);
+    /* data that is written over is not known any more */
+    i = bell_assign_slice(i, BELL_DIMS(1), I(V(9), 1));
+    EXPECT(bell_take(x, i), 2, 0);
+    EXPECT(bell_take(x, hidden(I(V(4), 1))), 0);
+    assert_int_equal(setenv("BELL_CHECK", "index", 1), 0);
+    assert_int_equal(make_context(state), 0);
+    expect_out_of_range(hidden);
+    assert_int_equal(end_context(state), 0);
+    assert_int_equal(setenv("BELL_CHECK", "indices", 1), 0);
+    EXPECT_STATUS(bell_context_create(NULL, &ctx),
+                  "BELL_CHECK: 'indices' is not known, but index is");
+    assert_int_equal(unsetenv("BELL_CHECK"), 0);
+    ctx = before;
+}
+
 int
 main(void)
 {
@@ -633,6 +695,7 @@ main(void)
         TEST(test_multinomial),
         TEST(test_products),
         TEST(test_losses),
+        TEST(test_out_of_range),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -337,8 +337,6 @@ index_leaf(struct fuzz_gen *g, int64_t size, const int64_t *shape,
         return -1;
     if (size > 100)
         dtype = BELL_INT64;
-    if (fuzz_one_in(&g->rng, 6)) /* some are out of range */
-        size += 2;
     return fuzz_leaf(g, dtype, shape, rank, FUZZ_DATA_INDEX, size);
 }
 
@@ -484,7 +482,7 @@ gen_one_hot(struct fuzz_gen *g, struct fuzz_node *n)
 
     n->i[0] = between(g, 1, 9);
     return take(n, fuzz_leaf(g, BELL_INT32, shape, (uint32_t)between(g, 0, 2),
-                             FUZZ_DATA_CLASS, n->i[0] + 1));
+                             FUZZ_DATA_CLASS, n->i[0]));
 }
 
 static bool
