@@ -16,7 +16,7 @@
 #include "doorbell/stats.h"
 #include "tensor/runtime/ir.h"
 #include "tools/eval/eval_expr.h"
-#include "tools/formats/file.h"
+#include "base/file.h"
 #include "tools/inputs.h"
 #include "tools/json.h"
 #include "tools/kernel_stats.h"

@@ -1,4 +1,6 @@
-/* Files of tensors: GGUF and safetensors.
+/* Files of tensors: GGUF, safetensors (one file, or the index of several),
+ * NumPy's .npy and .npz, PyTorch's .pth, IDX and CIFAR-10. Which one it is, how
+ * a file begins tells.
  *
  *     bell_file_open("model.gguf", &file);
  *     w = bell_file_tensor(ctx, file, "blk.0.attn_q.weight");
@@ -16,12 +18,16 @@
  * outside.
  *
  * Threads: an open file is read by any number at a time.
+ * A .pth is a pickle: nothing in it is ever called, and what is no tensor,
+ * number, string or plain container is refused by its name. What torch.save has
+ * made of {'model': net.state_dict()} holds "model.0.weight".
  * src: docs/gguf.md of the ggml project, versions 2 and 3; the description of
- * safetensors in its README.
+ * safetensors in its README; numpy.lib.format's description of .npy.
  */
 #ifndef BELL_DOORBELL_FILES_H
 #define BELL_DOORBELL_FILES_H
 
+#include "doorbell/module.h"
 #include "doorbell/tensor.h"
 
 #ifdef __cplusplus
@@ -57,12 +63,20 @@ bell_file_at(const struct bell_file *file, uint32_t i);
 BELL_API const struct bell_file_entry *
 bell_file_find(const struct bell_file *file, const char *name);
 
-/* The values of the tensor of that name, of the entry's shape and dtype. */
+/* The values of the tensor of that name, of the entry's shape and dtype. Name
+ * NULL: the only one of the file (.npy and IDX have none; it is "data" here). */
 BELL_API struct bell_tensor *bell_file_tensor(struct bell_context *ctx,
                                               const struct bell_file *file,
                                               const char *name);
 
-/* What a file says beside its tensors: GGUF's metadata, safetensors' texts.
+/* Its elements where the file has them as tensors do, in row-major order:
+ * entry->size_bytes in the mapped file, until that is closed. Else NULL: they
+ * are in blocks, compressed, of the other byte order, or with gaps. */
+BELL_API const void *bell_file_data(const struct bell_file *file,
+                                    const char *name);
+
+/* What a file says beside its tensors: GGUF's metadata, safetensors' texts,
+ * the numbers and strings of a .pth ("optimizer.param_groups.0.lr").
  * Strings are not terminated. False: there is no such key, or it is of another
  * kind (integers are numbers too). */
 BELL_API bool bell_file_int(const struct bell_file *file, const char *key,
@@ -86,6 +100,56 @@ BELL_API bool bell_file_list_float(const struct bell_file *file,
 BELL_API bool bell_file_list_str(const struct bell_file *file, const char *key,
                                  uint64_t i, const char **out_text,
                                  size_t *out_size_bytes);
+
+/* ---- saving, and lists of names ---- */
+
+/* Writes a list's tensors under their names (module.h), its numbers as float64
+ * of shape (). The path's end says how: .safetensors; .npz; .npy, of one
+ * tensor. The file appears whole or not at all. BELL_E_UNSUPPORTED: another
+ * ending, or a dtype that the format lacks. */
+BELL_API BELL_MUST_CHECK bell_status
+bell_file_save(const char *path, const struct bell_state *state);
+
+/* What a file may have less, or more, than a list. */
+enum bell_load_flag {
+    BELL_LOAD_STRICT = 0,
+    BELL_LOAD_MISSING = 1u << 0,   /* items that are not in the file stay */
+    BELL_LOAD_UNEXPECTED = 1u << 1 /* what is in it alone is left there */
+};
+
+/* What was there and what was not. Names are the list's and the file's. */
+struct bell_load {
+    uint32_t n_loaded;
+    const char **missing; /* the list's, owned as the next */
+    uint32_t n_missing;
+    const char **unexpected;
+    uint32_t n_unexpected;
+};
+
+/* Gives the list's tensors and numbers the values that the file has under their
+ * names, or under "prefix.name" (NULL: no prefix); of another dtype they are
+ * converted. All or none: BELL_E_INVALID, with the names, if one is missing or
+ * unexpected and `flags` do not allow that, or of another shape. *out_load (or
+ * NULL) is set whether or not it is allowed, and freed by bell_load_fini. */
+BELL_API BELL_MUST_CHECK bell_status
+bell_state_load(const struct bell_state *state, const struct bell_file *file,
+                const char *prefix, uint32_t flags, struct bell_load *out_load);
+/* Frees the lists of names. */
+BELL_API void bell_load_fini(struct bell_load *load);
+
+/* A checkpoint of a training: the list (of a module's bell_module_state and an
+ * optimiser's bell_optimizer_state), the state of the context's random numbers,
+ * and the number of the step, as a safetensors file. On return it is on the
+ * disk; whenever the process is killed, the file is the old one or the new
+ * one. A training that goes on from it computes the same bits. */
+BELL_API BELL_MUST_CHECK bell_status
+bell_checkpoint_save(const char *path, struct bell_context *ctx,
+                     const struct bell_state *state, int64_t step);
+/* Restores all that. BELL_E_INVALID: it is of another list, or no
+ * checkpoint. */
+BELL_API BELL_MUST_CHECK bell_status
+bell_checkpoint_load(const char *path, struct bell_context *ctx,
+                     const struct bell_state *state, int64_t *out_step);
 
 #ifdef __cplusplus
 }

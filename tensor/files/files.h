@@ -6,9 +6,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/file.h"
 #include "base/map.h"
 #include "base/status.h"
 #include "doorbell/files.h"
+#include "tensor/files/array.h"
+#include "tensor/files/pickle.h"
+#include "tensor/files/zip.h"
 
 /* How elements lie in a file. */
 enum file_type {
@@ -32,10 +36,17 @@ struct file_type_info {
     uint32_t n_elems, n_bytes; /* of a block; of an element: 1 and its size */
 };
 
+/* Elements begin `at` bytes into what `base` points to. */
 struct file_tensor {
     struct bell_file_entry entry;
     const struct file_type_info *info;
-    const uint8_t *data; /* in the file */
+    const uint8_t *base; /* NULL: what `member` unpacks to */
+    uint64_t base_bytes, at;
+    struct zip_member *member; /* NULL: of no archive */
+    const uint8_t *data;       /* base + at, or NULL; file_add_tensor sets it */
+    bool swap;                 /* the bytes of elements are turned round */
+    bool is_strided;           /* elements are not in row-major order, but: */
+    int64_t strides[BELL_MAX_RANK]; /* in elements, none negative */
 };
 
 enum file_kind {
@@ -66,7 +77,7 @@ struct file_meta {
 struct bell_file {
     bool is_open;
     char *path;          /* owned */
-    const uint8_t *data; /* mapped */
+    const uint8_t *data; /* mapped, or `streamed` */
     size_t size_bytes;
     struct file_tensor *tensors; /* owned */
     size_t n_tensors, cap_tensors;
@@ -74,13 +85,26 @@ struct bell_file {
     size_t n_metas, cap_metas;
     struct map tensor_of, meta_of; /* hash of a name -> number */
     void *document;                /* owned: safetensors' header, parsed */
+    struct zip zip;                /* whose members tensors are */
+    struct pickle pickle;          /* of PyTorch's files */
+    struct file_bytes streamed;    /* of what cannot be mapped */
+    struct file_bytes unpacked;    /* of a compressed file */
+    struct bell_file **shards;     /* owned: that an index names */
+    size_t n_shards, cap_shards;
 };
+
+/* What the only tensor of a file is called that has no name for it. */
+#define FILE_ONLY_NAME "data"
+
+/* Elements of a dtype as in a tensor; file_no_type: what tensors lack. */
+const struct file_type_info *file_plain_type(enum bell_dtype dtype);
+extern const struct file_type_info file_no_type;
 
 /* Names and keys go into messages: they are printable ASCII. BELL_E_IO. */
 BELL_MUST_CHECK bell_status file_check_name(const struct bell_file *file,
                                             const char *name, size_t n_bytes);
 
-/* Adds a tensor whose name, shape and data are set; takes its name, which
+/* Adds a tensor whose name, shape and place are set; takes its name, which
  * is owned, also on failure. BELL_E_IO: the name is taken, the elements are not
  * size_bytes, or lie beyond the file. */
 BELL_MUST_CHECK bell_status file_add_tensor(struct bell_file *file,
@@ -89,7 +113,43 @@ BELL_MUST_CHECK bell_status file_add_tensor(struct bell_file *file,
 BELL_MUST_CHECK bell_status file_add_meta(struct bell_file *file, char *key,
                                           const struct file_value *value);
 
+/* The same of an array in host_array's words, of a copy of the name. */
+BELL_MUST_CHECK bell_status file_add_array(struct bell_file *file,
+                                           const char *name,
+                                           const struct host_array *array,
+                                           struct file_tensor *tensor);
+
+/* Whether a call may look into it; else it has failed. */
+bool file_is_open(const char *call, const struct bell_file *file);
+/* Name NULL: the only one. NULL: there is none. */
+const struct file_tensor *file_find_tensor(const struct bell_file *file,
+                                           const char *name);
+
+/* What is written to a file of safetensors beside its tensors. */
+struct file_text {
+    const char *key, *text;
+};
+/* bell_file_save, with texts (which only safetensors have); `safely`: it is on
+ * the disk then. */
+BELL_MUST_CHECK bell_status file_save(const char *path,
+                                      const struct bell_state *state,
+                                      const struct file_text *texts,
+                                      size_t n_texts, bool safely);
+/* What safetensors call a dtype; NULL: they lack it. */
+const char *file_safetensors_type(enum bell_dtype dtype);
+
+/* Formats that are told by how they begin. */
 BELL_MUST_CHECK bell_status file_read_gguf(struct bell_file *file);
+BELL_MUST_CHECK bell_status file_read_npy(struct bell_file *file);
+BELL_MUST_CHECK bell_status file_read_idx(struct bell_file *file);
+BELL_MUST_CHECK bell_status file_read_cifar(struct bell_file *file);
+bool file_is_cifar(const struct bell_file *file);
+/* Of NumPy's arrays, or PyTorch's. */
+BELL_MUST_CHECK bell_status file_read_zip(struct bell_file *file);
+BELL_MUST_CHECK bell_status file_read_torch(struct bell_file *file,
+                                            struct zip_member *pickle);
+/* A list of safetensors files, and which holds what. */
+BELL_MUST_CHECK bell_status file_read_index(struct bell_file *file);
 BELL_MUST_CHECK bell_status file_read_safetensors(struct bell_file *file);
 void file_free_safetensors(struct bell_file *file);
 

@@ -297,7 +297,9 @@ place_tensor(struct bell_file *file, struct file_tensor *tensor, uint64_t begin)
         host_free((void *)(uintptr_t)tensor->entry.name);
         return status;
     }
-    tensor->data = file->data + begin + offset;
+    tensor->base = file->data;
+    tensor->base_bytes = file->size_bytes;
+    tensor->at = begin + offset;
     return file_add_tensor(file, tensor);
 }
 

@@ -5,6 +5,7 @@
 #include "tensor/files/files.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #if BELL_HAVE_CJSON
@@ -13,10 +14,6 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
-
-#if BELL_HAVE_CJSON
-
-#define HEADER_MAX_BYTES 100000000ull /* as the reference has it */
 
 static const struct file_type_info types[] = {
     {"BOOL", BELL_BOOL, FILE_PLAIN, 1, 1},
@@ -35,6 +32,23 @@ static const struct file_type_info types[] = {
     {"F8_E4M3", BELL_FLOAT8_E4M3FN, FILE_PLAIN, 1, 1},
     {"F8_E5M2", BELL_FLOAT8_E5M2, FILE_PLAIN, 1, 1},
 };
+
+const char *
+file_safetensors_type(enum bell_dtype dtype)
+{
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(types); i++) {
+        if (types[i].dtype == dtype)
+            return types[i].name;
+    }
+    return NULL;
+}
+
+#if BELL_HAVE_CJSON
+
+#define HEADER_MAX_BYTES 100000000ull /* as the reference has it */
+
 static const struct file_type_info unknown = {"of a type that tensors lack",
                                               BELL_DEFAULT, FILE_UNKNOWN, 0, 0};
 
@@ -89,7 +103,9 @@ read_place(const struct bell_file *file, const char *name, const cJSON *places,
         !get_size(cJSON_GetArrayItem(places, 1), &last) || last < first ||
         last > file->size_bytes - begin)
         return fail_entry(file, name, "its data_offsets are not in the file");
-    tensor->data = file->data + begin + first;
+    tensor->base = file->data;
+    tensor->base_bytes = file->size_bytes;
+    tensor->at = begin + first;
     tensor->entry.size_bytes = last - first;
     return BELL_OK;
 }
@@ -179,6 +195,99 @@ file_free_safetensors(struct bell_file *file)
     cJSON_Delete(file->document);
 }
 
+/* ---- shards ---- */
+
+/* The file of that name beside the index, which is opened once. */
+static BELL_MUST_CHECK bell_status
+find_shard(struct bell_file *file, struct map *shard_of, const char *name,
+           struct bell_file **out_shard)
+{
+    uint64_t key = hash_bytes(name, strlen(name), 0), *found;
+    const char *slash = strrchr(file->path, '/');
+    size_t n_folder = slash ? (size_t)(slash - file->path) + 1 : 0;
+    struct bell_file *shard;
+    char path[4096];
+    int n;
+
+    found = map_get(shard_of, key);
+    if (found) {
+        *out_shard = file->shards[*found];
+        return BELL_OK;
+    }
+    n = snprintf(path, sizeof(path), "%.*s%s", (int)n_folder, file->path, name);
+    if (strchr(name, '/') || n >= (int)sizeof(path))
+        return bell_fail(BELL_E_IO, "%s: '%.80s' is no file beside it",
+                         file->path, name);
+    BELL_TRY(bell_file_open(path, &shard));
+    if (shard->n_shards || !shard->document) {
+        bell_file_close(shard);
+        return bell_fail(BELL_E_IO, "%s: '%.80s' is no safetensors file",
+                         file->path, name);
+    }
+    if (host_grow((void **)&file->shards, &file->cap_shards, file->n_shards + 1,
+                  sizeof(struct bell_file *)) != 0 ||
+        map_put(shard_of, key, file->n_shards) != 0) {
+        bell_file_close(shard);
+        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a shard",
+                         file->path);
+    }
+    file->shards[file->n_shards++] = shard;
+    *out_shard = shard;
+    return BELL_OK;
+}
+
+static BELL_MUST_CHECK bell_status
+read_weight(struct bell_file *file, struct map *shard_of, const cJSON *item)
+{
+    struct bell_file *shard;
+    struct file_tensor tensor;
+    const uint64_t *found;
+
+    BELL_TRY(file_check_name(file, item->string, strlen(item->string)));
+    if (!cJSON_IsString(item))
+        return fail_entry(file, item->string, "its file has no name");
+    BELL_TRY(
+        file_check_name(file, item->valuestring, strlen(item->valuestring)));
+    BELL_TRY(find_shard(file, shard_of, item->valuestring, &shard));
+    found = map_get(&shard->tensor_of,
+                    hash_bytes(item->string, strlen(item->string), 0));
+    if (!found || strcmp(shard->tensors[*found].entry.name, item->string) != 0)
+        return bell_fail(BELL_E_IO, "%s: '%.80s' lacks the tensor '%.80s'",
+                         file->path, item->valuestring, item->string);
+    tensor = shard->tensors[*found];
+    tensor.entry.name = host_strdup(item->string);
+    if (!tensor.entry.name)
+        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a name",
+                         file->path);
+    return file_add_tensor(file, &tensor);
+}
+
+bell_status
+file_read_index(struct bell_file *file)
+{
+    const cJSON *weights, *item;
+    bell_status status = BELL_OK;
+    struct map shard_of;
+
+    file->document =
+        cJSON_ParseWithLength((const char *)file->data, file->size_bytes);
+    weights = cJSON_GetObjectItemCaseSensitive(file->document, "weight_map");
+    if (!cJSON_IsObject(weights))
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "%s: no index of safetensors: no JSON with a "
+                         "weight_map",
+                         file->path);
+    map_init(&shard_of);
+    cJSON_ArrayForEach(item, weights)
+    {
+        status = read_weight(file, &shard_of, item);
+        if (status != BELL_OK)
+            break;
+    }
+    map_fini(&shard_of);
+    return status;
+}
+
 #else
 
 bell_status
@@ -187,6 +296,12 @@ file_read_safetensors(struct bell_file *file)
     return bell_fail(BELL_E_UNSUPPORTED,
                      "%s: safetensors need cJSON, and this was built without",
                      file->path);
+}
+
+bell_status
+file_read_index(struct bell_file *file)
+{
+    return file_read_safetensors(file);
 }
 
 void

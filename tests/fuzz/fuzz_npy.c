@@ -3,8 +3,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "tools/formats/idx.h"
-#include "tools/formats/npy.h"
+#include "tensor/files/idx.h"
+#include "tensor/files/npy.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -216,14 +216,16 @@ def refuses(tap, files, what, content, part, ending='.gguf', name='x'):
     path = files.write('bad' + ending, content)
     tap.check(f'refuses {what}', expect_json_error(
         run('eval', 'w', '--in', f'w={path}:{name}', '--json'),
-        6 if part in ('GGUF of version', 'neither', 'of type') else 1, part))
+        6 if part in ('GGUF of version', 'none of', 'of type') else 1, part))
 
 
 def check_refusals(tap, files):
     one = ('x', 0, (2, 2), bytes(16))
     good = gguf([one], [gguf_meta('general.alignment', 4, 'I', 32)])
     for what, content, part in (
-            ('another file', b'PK\3\4' + bytes(100), 'neither'),
+            ('another file', b'RIFF' + bytes(100), 'none of'),
+            ('a zip archive that is cut', b'PK\3\4' + bytes(100),
+             'without its end'),
             ('an empty file', b'', 'too short'),
             ('another version', gguf([one], version=4), 'GGUF of version'),
             ('too many tensors', good[:8] + b'\xff' * 8 + good[16:],
@@ -259,7 +261,7 @@ def check_refusals(tap, files):
             name='y')
     entry = {'dtype': 'F32', 'shape': [2], 'data_offsets': [0, 8]}
     for what, header, part in (
-            ('no JSON', b'{"x": ', 'no JSON'), ('a list', b'[1, 2]', 'neither'),
+            ('no JSON', b'{"x": ', 'no JSON'), ('a list', b'[1, 2]', 'none of'),
             ('no dtype', {'x': {}}, 'no dtype'),
             ('no shape', {'x': {'dtype': 'F32'}}, 'no shape'),
             ('a size of -1', {'x': dict(entry, shape=[-1])}, 'no size'),

@@ -30,11 +30,13 @@ MAY_INCLUDE = {
 # Single headers beyond that: the expression parser and the fuzzer work on
 # the tables that the tensor functions are documented by; the selftest makes
 # binaries of kernels that are written by hand, below the compiler; `kernel
-# --ir` compiles what somebody wrote.
+# --ir` compiles what somebody wrote; arrays are read and written by `doorbell
+# run`, which is built without the tensors.
 ALSO = {
     'tools': {'reference/reference.h', 'render/llvm/amdgpu.h',
               'render/ptx/nv_container.h', 'render/render.h',
-              'tensor/functions/signature.h', 'tensor/runtime/ir.h',
+              'tensor/files/array.h', 'tensor/files/idx.h',
+              'tensor/files/npy.h', 'tensor/functions/signature.h', 'tensor/runtime/ir.h',
               'tensor/runtime/tune.h'},
 }
 # Within a part: a folder may include itself, the part's own top, and these.
@@ -54,15 +56,14 @@ FOLDERS = {
     'sim/amd/kfd': {'sim/amd', 'sim/amd/gpu'},
     'tensor/files': set(),
     'tensor/functions': set(),
-    'tools/bench': {'tools/formats', 'tools/selftest'},
-    'tools/decode': {'tools/formats'},
-    'tools/demo': {'tools/formats'},
-    'tools/eval': {'tools/formats'},
-    'tools/formats': set(),
-    'tools/fuzz': {'tools/formats'},
-    'tools/run': {'tools/formats'},
-    'tools/selftest': {'tools/formats', 'tools/fuzz', 'tools/trace'},
-    'tools/trace': {'tools/decode', 'tools/formats'},
+    'tools/bench': {'tools/selftest'},
+    'tools/decode': set(),
+    'tools/demo': set(),
+    'tools/eval': set(),
+    'tools/fuzz': set(),
+    'tools/run': set(),
+    'tools/selftest': {'tools/fuzz', 'tools/trace'},
+    'tools/trace': {'tools/decode'},
 }
 # System headers that only some parts may use.
 SYSTEM_ONLY_IN = {

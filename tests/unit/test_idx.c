@@ -13,7 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
-#include "tools/formats/idx.h"
+#include "tensor/files/idx.h"
 
 static const uint8_t images[] = {0, 0, 8, 2, 0, 0, 0, 2, 0,
                                  0, 0, 3, 1, 2, 3, 4, 5, 6};

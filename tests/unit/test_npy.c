@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
-#include "tools/formats/npy.h"
+#include "tensor/files/npy.h"
 
 /* A file in memory. */
 struct image {

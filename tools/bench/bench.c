@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "base/thread.h"
-#include "tools/formats/file.h"
+#include "base/file.h"
 #include "tools/json.h"
 #include "tools/selftest/selftest.h"
 #include "tools/tools.h"

@@ -17,7 +17,7 @@
 #include "base/bits.h"
 #include "base/thread.h"
 #include "tools/commit.h"
-#include "tools/formats/file.h"
+#include "base/file.h"
 #include "tools/json.h"
 #include "tools/tools.h"
 

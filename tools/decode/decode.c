@@ -7,7 +7,7 @@
 #include "base/bits.h"
 #include "tools/decode/decode_amd.h"
 #include "tools/decode/decode_nv.h"
-#include "tools/formats/file.h"
+#include "base/file.h"
 #include "tools/json.h"
 #include "tools/tools.h"
 #include "tools/words.h"

@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/status.h"
-#include "tools/formats/idx.h"
+#include "tensor/files/idx.h"
 
 #define N_DRAWN_TRAIN 9000
 #define N_TEST        1000

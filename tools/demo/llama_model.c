@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "tools/formats/file.h"
+#include "base/file.h"
 
 /* Beyond these no such model is; products of three stay far below 2^63. */
 #define DIM_MAX    (1 << 17)

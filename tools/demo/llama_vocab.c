@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "tools/formats/file.h"
+#include "base/file.h"
 
 static int
 compare_texts(const char *a, size_t n_a, const char *b, size_t n_b)

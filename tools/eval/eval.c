@@ -14,7 +14,7 @@
 #include "tools/eval/eval_expr.h"
 #include "tools/eval/eval_print.h"
 #include "tools/json.h"
-#include "tools/formats/npy.h"
+#include "tensor/files/npy.h"
 #include "tools/tools.h"
 
 struct eval_options {
@@ -320,11 +320,13 @@ check_inputs(struct eval_run *run)
     return TOOL_GO_ON;
 }
 
-/* Where FILE.gguf:NAME or FILE.safetensors:NAME has its colon, or NULL. */
+/* Where FILE:NAME has its colon, behind an ending of files of several tensors;
+ * NULL: it is a file of one. */
 static const char *
 find_name(const char *path)
 {
-    static const char *const ends[] = {".gguf:", ".safetensors:"};
+    static const char *const ends[] = {
+        ".gguf:", ".safetensors:", ".json:", ".npz:", ".pth:", ".pt:", ".bin:"};
     const char *found;
     size_t i;
 
@@ -336,52 +338,50 @@ find_name(const char *path)
     return NULL;
 }
 
-/* Tensor `name` of a file of tensors, whose path ends before `colon`. */
+/* The file's path ends before `colon`, where there is one. */
 static BELL_MUST_CHECK bell_status
-load_named(struct eval_run *run, const char *path, const char *colon,
-           struct bell_tensor **out_tensor)
+open_input(const char *path, const char *colon, struct bell_file **out_file)
 {
-    struct bell_file *file;
-    bell_status status;
     char *copy = host_strdup(path);
+    bell_status status;
 
     if (!copy)
         return bell_fail(BELL_E_NO_MEMORY, "no memory for a path");
-    copy[colon - path] = '\0';
-    status = bell_file_open(copy, &file);
+    if (colon)
+        copy[colon - path] = '\0';
+    status = bell_file_open(copy, out_file);
     host_free(copy);
-    BELL_TRY(status);
-    *out_tensor = bell_file_tensor(run->ctx, file, colon + 1);
-    bell_file_close(file);
-    return BELL_OK;
+    return status;
 }
 
 static BELL_MUST_CHECK bell_status
-load_array(struct eval_run *run, const char *path,
-           struct bell_tensor **out_tensor)
+load_tensor(struct eval_run *run, const char *path, const char *colon,
+            struct bell_tensor **out_tensor)
 {
-    struct host_array array;
+    struct bell_file *file;
+    uint32_t n;
 
-    BELL_TRY(npy_read(path, &array));
-    *out_tensor = bell_from_data(run->ctx, array.dtype, array.shape, array.ndim,
-                                 array.data);
-    host_array_fini(&array);
-    return BELL_OK;
+    BELL_TRY(open_input(path, colon, &file));
+    n = bell_file_count(file);
+    if (!colon && n != 1) {
+        bell_file_close(file);
+        return bell_fail(BELL_E_INVALID, "%s: has %u tensors; write FILE:NAME",
+                         path, n);
+    }
+    *out_tensor = bell_file_tensor(run->ctx, file, colon ? colon + 1 : NULL);
+    bell_file_close(file);
+    return bell_context_status(run->ctx);
 }
 
 static BELL_MUST_CHECK bell_status
 load_input(struct eval_run *run, size_t i)
 {
     const char *path = strchr(input_item(run, i), '=') + 1;
-    const char *colon = find_name(path);
 
     run->inputs[i].name = run->names[i];
-    if (colon)
-        BELL_TRY(load_named(run, path, colon, &run->inputs[i].tensor));
-    else
-        BELL_TRY(load_array(run, path, &run->inputs[i].tensor));
+    BELL_TRY(load_tensor(run, path, find_name(path), &run->inputs[i].tensor));
     run->n_inputs = i + 1;
-    return bell_context_status(run->ctx);
+    return BELL_OK;
 }
 
 static struct bell_tensor *
@@ -638,8 +638,8 @@ verb_eval(int argc, char **argv)
         "an expression over .npy files, in Python's syntax:\n\n"
         "  doorbell eval 'softmax(x @ w.T, axis=-1)[:, 2:5]' --in x=x.npy \\\n"
         "      --in w=w.npy --out y.npy\n\n"
-        "FILE is also model.gguf:NAME or model.safetensors:NAME, a tensor of "
-        "such a file.";
+        "FILE is also IDX or CIFAR-10, or model.gguf:NAME, a tensor of such a "
+        "file, or of a\n.safetensors, its .index.json, .npz or .pth.";
     struct eval_run *run = host_calloc(1, sizeof(*run));
     bell_status status;
     size_t n_skip;

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "base/status.h"
-#include "tools/formats/npy.h"
+#include "tensor/files/npy.h"
 
 struct json;
 

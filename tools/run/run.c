@@ -9,8 +9,8 @@
 #include "base/bits.h"
 #include "base/thread.h"
 #include "hcq/hcq_bundle.h"
-#include "tools/formats/file.h"
-#include "tools/formats/npy.h"
+#include "base/file.h"
+#include "tensor/files/npy.h"
 #include "tools/json.h"
 #include "tools/tools.h"
 

@@ -12,7 +12,7 @@
 #include "base/env.h"
 #include "base/thread.h"
 #include "ioctl/kio_interface.h"
-#include "tools/formats/file.h"
+#include "base/file.h"
 #include "tools/json.h"
 #include "tools/selftest/selftest_again.h"
 #include "tools/tools.h"

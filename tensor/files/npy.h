@@ -9,13 +9,33 @@
  * Files may be hostile: every size is checked before it is used, and memory
  * is asked for only after the file has proved to hold that much.
  */
-#ifndef BELL_TOOLS_FORMATS_NPY_H
-#define BELL_TOOLS_FORMATS_NPY_H
+#ifndef BELL_TENSOR_FILES_NPY_H
+#define BELL_TENSOR_FILES_NPY_H
 
-#include "tools/formats/array.h"
+#include "tensor/files/array.h"
+
+#define NPY_HEADER_MAX 512
 
 /* Whether arrays of this dtype can be in a file. */
 bool npy_has_type(enum bell_dtype dtype);
+
+/* What a header says. */
+struct npy_header {
+    struct host_array array; /* without its data */
+    bool swap;               /* the other byte order */
+    bool fortran;            /* the first axis is the fast one */
+    bool has_descr, has_order, has_shape;
+    size_t start; /* of the elements */
+};
+
+/* The header at the start of `bytes`. */
+BELL_MUST_CHECK bell_status npy_parse_header(const void *bytes, size_t n_bytes,
+                                             struct npy_header *out_header);
+/* Whether a file of that size holds all elements. */
+BELL_MUST_CHECK bell_status npy_check_size(const struct npy_header *h,
+                                           uint64_t n_bytes);
+/* Of its axes where they are in Fortran's order, in elements. */
+void npy_strides(const struct npy_header *h, int64_t *out_strides);
 
 /* Reads the array at the start of `bytes`; what follows it is not looked at.
  * BELL_E_IO with a message if it is malformed or truncated, BELL_E_UNSUPPORTED
@@ -26,6 +46,10 @@ BELL_MUST_CHECK bell_status npy_parse(const void *bytes, size_t size_bytes,
 /* The same from a file; the message names it. */
 BELL_MUST_CHECK bell_status npy_read(const char *path,
                                      struct host_array *out_array);
+
+/* Magic, version, length, dictionary, padded to a multiple of 64 bytes: into
+ * NPY_HEADER_MAX bytes. Returns how many. */
+size_t npy_make_header(const struct host_array *array, char *buf);
 
 /* Writes a file whole or not at all: under another name in the same folder,
  * then renamed. (What is not a regular file, a pipe say, is written as it

@@ -1,5 +1,5 @@
 /* .npy files: the header's parser, element order, reading and writing. */
-#include "tools/formats/npy.h"
+#include "tensor/files/npy.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -11,7 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
-#include "tools/formats/file.h"
+#include "base/file.h"
 
 #define NPY_MAGIC "\x93NUMPY"
 
@@ -76,7 +76,7 @@ take_word(struct npy_text *t, const char *word)
     return true;
 }
 
-/* A string in single or double quotes, without escapes. */
+/* A string of printable ASCII in single or double quotes, without escapes. */
 static bool
 take_string(struct npy_text *t, char *buf, size_t size_bytes)
 {
@@ -89,7 +89,8 @@ take_string(struct npy_text *t, char *buf, size_t size_bytes)
         return false;
     quote = *t->at++;
     start = t->at;
-    while (t->at < t->end && *t->at != quote && *t->at != '\\')
+    while (t->at < t->end && *t->at != quote && *t->at != '\\' &&
+           *t->at >= ' ' && *t->at <= '~')
         t->at++;
     len = (size_t)(t->at - start);
     if (t->at == t->end || *t->at != quote || len >= size_bytes)
@@ -121,16 +122,8 @@ take_size(struct npy_text *t, int64_t *out_size)
     return true;
 }
 
-/* What a header says. */
-struct header {
-    struct host_array *array;
-    bool swap; /* the other byte order */
-    bool fortran;
-    bool has_descr, has_order, has_shape;
-};
-
 static BELL_MUST_CHECK bell_status
-set_descr(struct header *h, const char *descr)
+set_descr(struct npy_header *h, const char *descr)
 {
     const uint16_t one = 1;
     char host = *(const uint8_t *)&one ? '<' : '>';
@@ -144,7 +137,7 @@ set_descr(struct header *h, const char *descr)
         if (*type != npy_types[i].kind || !isdigit((unsigned char)type[1]) ||
             strtoul(type + 1, &end, 10) != npy_types[i].size_bytes || *end)
             continue;
-        h->array->dtype = npy_types[i].dtype;
+        h->array.dtype = npy_types[i].dtype;
         h->swap = (descr[0] == '<' || descr[0] == '>') && descr[0] != host &&
                   npy_types[i].size_bytes > 1;
         h->has_descr = true;
@@ -157,7 +150,7 @@ set_descr(struct header *h, const char *descr)
 }
 
 static BELL_MUST_CHECK bell_status
-read_descr(struct header *h, struct npy_text *t)
+read_descr(struct npy_header *h, struct npy_text *t)
 {
     char descr[64];
 
@@ -171,7 +164,7 @@ read_descr(struct header *h, struct npy_text *t)
 }
 
 static BELL_MUST_CHECK bell_status
-read_order(struct header *h, struct npy_text *t)
+read_order(struct npy_header *h, struct npy_text *t)
 {
     h->fortran = take_word(t, "True");
     if (!h->fortran && !take_word(t, "False"))
@@ -182,9 +175,9 @@ read_order(struct header *h, struct npy_text *t)
 }
 
 static BELL_MUST_CHECK bell_status
-read_shape(struct header *h, struct npy_text *t)
+read_shape(struct npy_header *h, struct npy_text *t)
 {
-    struct host_array *array = h->array;
+    struct host_array *array = &h->array;
     bool comma = true;
 
     if (!take(t, '('))
@@ -207,7 +200,7 @@ read_shape(struct header *h, struct npy_text *t)
 }
 
 static BELL_MUST_CHECK bell_status
-read_entry(struct header *h, struct npy_text *t)
+read_entry(struct npy_header *h, struct npy_text *t)
 {
     char key[32];
 
@@ -224,7 +217,7 @@ read_entry(struct header *h, struct npy_text *t)
 }
 
 static BELL_MUST_CHECK bell_status
-read_header(struct header *h, struct npy_text *t)
+read_header(struct npy_header *h, struct npy_text *t)
 {
     bool comma = true;
 
@@ -247,61 +240,12 @@ read_header(struct header *h, struct npy_text *t)
     return BELL_OK;
 }
 
-/* ---- elements --------------------------------------------------------- */
-
-/* Copies elements to where row-major order has them. */
-static void
-copy_elements(const struct header *h, const uint8_t *src, uint8_t *dst)
+bell_status
+npy_parse_header(const void *file, size_t n_bytes,
+                 struct npy_header *out_header)
 {
-    const struct host_array *array = h->array;
-    size_t size = bell_dtype_size(array->dtype), step[BELL_MAX_RANK], k, b;
-    int64_t idx[BELL_MAX_RANK] = {0};
-    size_t at = 0, stride = size;
-    uint32_t i;
-
-    for (i = array->ndim; i-- > 0;) { /* row-major bytes between neighbours */
-        step[i] = stride;
-        stride *= (size_t)array->shape[i];
-    }
-    for (k = 0; k < array->n_elems; k++, src += size) {
-        for (b = 0; b < size; b++)
-            dst[at + b] = src[h->swap ? size - 1 - b : b];
-        for (i = 0; i < array->ndim; i++) { /* the file's first axis is fast */
-            at += step[i];
-            if (++idx[i] < array->shape[i])
-                break;
-            at -= step[i] * (size_t)array->shape[i];
-            idx[i] = 0;
-        }
-    }
-}
-
-static BELL_MUST_CHECK bell_status
-read_elements(struct header *h, const uint8_t *bytes, size_t n_bytes)
-{
-    struct host_array *array = h->array;
-    uint8_t *data;
-    size_t k;
-
-    BELL_TRY(host_array_size(array));
-    if (array->size_bytes > n_bytes)
-        return bell_fail(BELL_E_IO,
-                         "truncated: %zu bytes of elements, the header "
-                         "promises %zu",
-                         n_bytes, array->size_bytes);
-    BELL_TRY(host_array_copy(array, bytes, h->swap));
-    data = array->data;
-    if (h->fortran && array->ndim > 1)
-        copy_elements(h, bytes, data);
-    for (k = 0; array->dtype == BELL_BOOL && k < array->size_bytes; k++)
-        data[k] = data[k] != 0;
-    return BELL_OK;
-}
-
-static BELL_MUST_CHECK bell_status
-parse_array(const uint8_t *bytes, size_t n_bytes, struct host_array *array)
-{
-    struct header h = {.array = array};
+    struct npy_header h = {.swap = false};
+    const uint8_t *bytes = file;
     size_t n_header, start;
     struct npy_text t;
 
@@ -324,17 +268,59 @@ parse_array(const uint8_t *bytes, size_t n_bytes, struct host_array *array)
     t.at = (const char *)bytes + start;
     t.end = t.at + n_header;
     BELL_TRY(read_header(&h, &t));
-    return read_elements(&h, bytes + start + n_header,
-                         n_bytes - start - n_header);
+    BELL_TRY(host_array_size(&h.array));
+    h.start = start + n_header;
+    *out_header = h;
+    return BELL_OK;
+}
+
+bell_status
+npy_check_size(const struct npy_header *h, uint64_t n_bytes)
+{
+    if (h->array.size_bytes > n_bytes - h->start)
+        return bell_fail(BELL_E_IO,
+                         "truncated: %llu bytes of elements, the header "
+                         "promises %zu",
+                         (unsigned long long)(n_bytes - h->start),
+                         h->array.size_bytes);
+    return BELL_OK;
+}
+
+/* ---- elements --------------------------------------------------------- */
+
+void
+npy_strides(const struct npy_header *h, int64_t *out_strides)
+{
+    int64_t stride = 1;
+    uint32_t i;
+
+    for (i = 0; i < h->array.ndim; i++) { /* the file's first axis is fast */
+        out_strides[i] = stride;
+        stride *= h->array.shape[i];
+    }
 }
 
 bell_status
 npy_parse(const void *bytes, size_t size_bytes, struct host_array *out_array)
 {
-    struct host_array array = {.ndim = 0};
+    const uint8_t *elements = bytes;
+    int64_t strides[BELL_MAX_RANK];
+    struct npy_header h;
+    uint8_t *data;
+    size_t k;
 
-    BELL_TRY(parse_array(bytes, size_bytes, &array));
-    *out_array = array;
+    BELL_TRY(npy_parse_header(bytes, size_bytes, &h));
+    BELL_TRY(npy_check_size(&h, size_bytes));
+    elements += h.start;
+    BELL_TRY(host_array_copy(&h.array, elements, h.swap));
+    data = h.array.data;
+    if (h.fortran && h.array.ndim > 1) {
+        npy_strides(&h, strides);
+        host_array_gather(&h.array, elements, strides, h.swap);
+    }
+    for (k = 0; h.array.dtype == BELL_BOOL && k < h.array.size_bytes; k++)
+        data[k] = data[k] != 0;
+    *out_array = h.array;
     return BELL_OK;
 }
 
@@ -346,11 +332,8 @@ npy_read(const char *path, struct host_array *out_array)
 
 /* ---- writing ---------------------------------------------------------- */
 
-#define HEADER_MAX 512
-
-/* Magic, version, length, dictionary, padded to a multiple of 64 bytes. */
-static size_t
-make_header(const struct host_array *array, char *buf)
+size_t
+npy_make_header(const struct host_array *array, char *buf)
 {
     const uint16_t one = 1;
     char order = *(const uint8_t *)&one ? '<' : '>';
@@ -361,14 +344,14 @@ make_header(const struct host_array *array, char *buf)
         ;
     if (npy_types[i].size_bytes == 1)
         order = '|';
-    n += (size_t)snprintf(buf + n, HEADER_MAX - n,
+    n += (size_t)snprintf(buf + n, NPY_HEADER_MAX - n,
                           "{'descr': '%c%c%u', 'fortran_order': False, "
                           "'shape': (",
                           order, npy_types[i].kind, npy_types[i].size_bytes);
     for (k = 0; k < array->ndim; k++)
-        n += (size_t)snprintf(buf + n, HEADER_MAX - n, "%s%lld", k ? ", " : "",
-                              (long long)array->shape[k]);
-    n += (size_t)snprintf(buf + n, HEADER_MAX - n, "%s), }",
+        n += (size_t)snprintf(buf + n, NPY_HEADER_MAX - n, "%s%lld",
+                              k ? ", " : "", (long long)array->shape[k]);
+    n += (size_t)snprintf(buf + n, NPY_HEADER_MAX - n, "%s), }",
                           array->ndim == 1 ? "," : "");
     while ((n + 1) % 64 != 0)
         buf[n++] = ' ';
@@ -382,14 +365,14 @@ make_header(const struct host_array *array, char *buf)
 bell_status
 npy_write(const char *path, const struct host_array *array)
 {
-    char header[HEADER_MAX];
+    char header[NPY_HEADER_MAX];
     struct file_part parts[2];
 
     if (!npy_has_type(array->dtype) || array->ndim > BELL_MAX_RANK)
         return bell_fail(BELL_E_UNSUPPORTED, "%s: %s has no .npy type", path,
                          bell_dtype_name(array->dtype));
     parts[0].data = header;
-    parts[0].size_bytes = make_header(array, header);
+    parts[0].size_bytes = npy_make_header(array, header);
     parts[1].data = array->data;
     parts[1].size_bytes = array->size_bytes;
     return file_write(path, parts, 2);

@@ -1,5 +1,5 @@
 /* Whole files. */
-#include "tools/formats/file.h"
+#include "base/file.h"
 
 #include <errno.h>
 #include <stdbool.h>

@@ -1,10 +1,10 @@
 /* Arrays of files. */
-#include "tools/formats/array.h"
+#include "tensor/files/array.h"
 
 #include <string.h>
 
 #include "base/alloc.h"
-#include "tools/formats/file.h"
+#include "base/file.h"
 
 void
 host_array_fini(struct host_array *array)
@@ -51,6 +51,29 @@ host_array_copy(struct host_array *array, const void *src, bool swap)
         }
     }
     return BELL_OK;
+}
+
+void
+host_array_gather(const struct host_array *array, const void *src,
+                  const int64_t *strides, bool swap)
+{
+    size_t size = bell_dtype_size(array->dtype), k, b;
+    int64_t idx[BELL_MAX_RANK] = {0}, at = 0;
+    uint8_t *dst = array->data;
+    uint32_t i;
+
+    for (k = 0; k < array->n_elems; k++, dst += size) {
+        const uint8_t *element = (const uint8_t *)src + (size_t)at * size;
+        for (b = 0; b < size; b++)
+            dst[b] = element[swap ? size - 1 - b : b];
+        for (i = array->ndim; i-- > 0;) {
+            at += strides[i];
+            if (++idx[i] < array->shape[i])
+                break;
+            at -= strides[i] * array->shape[i];
+            idx[i] = 0;
+        }
+    }
 }
 
 bell_status

@@ -1,7 +1,7 @@
 /* Whole files: read into memory, written or not at all. Messages name the
  * file. */
-#ifndef BELL_TOOLS_FORMATS_FILE_H
-#define BELL_TOOLS_FORMATS_FILE_H
+#ifndef BELL_BASE_FILE_H
+#define BELL_BASE_FILE_H
 
 #include <stddef.h>
 

@@ -1,6 +1,6 @@
 /* An array from a file, or for one. */
-#ifndef BELL_TOOLS_FORMATS_ARRAY_H
-#define BELL_TOOLS_FORMATS_ARRAY_H
+#ifndef BELL_TENSOR_FILES_ARRAY_H
+#define BELL_TENSOR_FILES_ARRAY_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -28,6 +28,11 @@ BELL_MUST_CHECK bell_status host_array_size(struct host_array *array);
  * round if `swap`. */
 BELL_MUST_CHECK bell_status host_array_copy(struct host_array *array,
                                             const void *src, bool swap);
+
+/* The array's elements from where strides, in elements, have them in src, to
+ * its data; their bytes turned round if `swap`. */
+void host_array_gather(const struct host_array *array, const void *src,
+                       const int64_t *strides, bool swap);
 
 typedef bell_status host_array_parse_fn(const void *bytes, size_t size_bytes,
                                         struct host_array *out_array);

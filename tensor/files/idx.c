@@ -1,6 +1,6 @@
 /* IDX files. src: the description on the MNIST page: magic 0, 0, type, rank;
  * one big-endian 32-bit size per axis; elements, big-endian. */
-#include "tools/formats/idx.h"
+#include "tensor/files/idx.h"
 
 #include <limits.h>
 #include <string.h>
@@ -30,10 +30,9 @@ big_endian(const uint8_t *p)
            p[3];
 }
 
-/* Reads the header; *out_start is where the elements begin. */
-static BELL_MUST_CHECK bell_status
-read_header(const uint8_t *bytes, size_t n_bytes, struct host_array *array,
-            size_t *out_start)
+bell_status
+idx_parse_header(const uint8_t *bytes, size_t n_bytes, struct host_array *array,
+                 size_t *out_start)
 {
     size_t i;
 
@@ -61,18 +60,25 @@ read_header(const uint8_t *bytes, size_t n_bytes, struct host_array *array,
     return host_array_size(array);
 }
 
+bell_status
+idx_check_size(const struct host_array *array, size_t start, size_t n_bytes)
+{
+    if (n_bytes - start != array->size_bytes)
+        return bell_fail(
+            BELL_E_IO, "%s: %zu bytes of elements, the header promises %zu",
+            n_bytes - start < array->size_bytes ? "truncated" : "too long",
+            n_bytes - start, array->size_bytes);
+    return BELL_OK;
+}
+
 static BELL_MUST_CHECK bell_status
 parse_plain(const uint8_t *bytes, size_t n_bytes, struct host_array *array)
 {
     const uint16_t one = 1; /* its first byte: on a little-endian host */
     size_t start;
 
-    BELL_TRY(read_header(bytes, n_bytes, array, &start));
-    if (n_bytes - start != array->size_bytes)
-        return bell_fail(
-            BELL_E_IO, "%s: %zu bytes of elements, the header promises %zu",
-            n_bytes - start < array->size_bytes ? "truncated" : "too long",
-            n_bytes - start, array->size_bytes);
+    BELL_TRY(idx_parse_header(bytes, n_bytes, array, &start));
+    BELL_TRY(idx_check_size(array, start, n_bytes));
     return host_array_copy(array, bytes + start, *(const uint8_t *)&one);
 }
 
@@ -108,7 +114,7 @@ learn_limit(struct unpacked *out)
 
     if (out->limit_known || out->n < IDX_HEADER_MAX)
         return BELL_OK;
-    BELL_TRY(read_header(out->data, out->n, &header, &start));
+    BELL_TRY(idx_parse_header(out->data, out->n, &header, &start));
     out->limit = start + header.size_bytes;
     out->limit_known = true;
     return BELL_OK;
@@ -146,8 +152,8 @@ unpack_stream(z_stream *z, size_t n_bytes, struct unpacked *out)
     return BELL_OK;
 }
 
-static BELL_MUST_CHECK bell_status
-parse_gzip(const uint8_t *bytes, size_t n_bytes, struct host_array *array)
+bell_status
+idx_unpack(const uint8_t *bytes, size_t n_bytes, struct file_bytes *out_file)
 {
     z_stream z = {.zalloc = zlib_alloc, .zfree = zlib_free};
     struct unpacked out = {.n = 0};
@@ -162,36 +168,50 @@ parse_gzip(const uint8_t *bytes, size_t n_bytes, struct host_array *array)
     z.avail_in = (unsigned)n_bytes;
     status = unpack_stream(&z, n_bytes, &out);
     inflateEnd(&z);
-    if (status == BELL_OK)
-        status = parse_plain(out.data, out.n, array);
-    host_free(out.data);
-    return status;
+    if (status != BELL_OK) {
+        host_free(out.data);
+        return status;
+    }
+    out_file->data = out.data;
+    out_file->size_bytes = out.n;
+    return BELL_OK;
 }
 
 #else
 
-static bell_status
-parse_gzip(const uint8_t *bytes, size_t n_bytes, struct host_array *array)
+bell_status
+idx_unpack(const uint8_t *bytes, size_t n_bytes, struct file_bytes *out_file)
 {
     (void)bytes;
     (void)n_bytes;
-    (void)array;
+    (void)out_file;
     return bell_fail(BELL_E_UNSUPPORTED,
                      "gzip-compressed, and this build has no zlib");
 }
 
 #endif
 
+bool
+idx_is_packed(const uint8_t *bytes, size_t n_bytes)
+{
+    return n_bytes >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b;
+}
+
 bell_status
 idx_parse(const void *bytes, size_t size_bytes, struct host_array *out_array)
 {
     struct host_array array = {.ndim = 0};
-    const uint8_t *b = bytes;
+    struct file_bytes file;
+    bell_status status;
 
-    if (size_bytes >= 2 && b[0] == 0x1f && b[1] == 0x8b)
-        BELL_TRY(parse_gzip(b, size_bytes, &array));
-    else
-        BELL_TRY(parse_plain(b, size_bytes, &array));
+    if (idx_is_packed(bytes, size_bytes)) {
+        BELL_TRY(idx_unpack(bytes, size_bytes, &file));
+        status = parse_plain(file.data, file.size_bytes, &array);
+        file_bytes_fini(&file);
+        BELL_TRY(status);
+    } else {
+        BELL_TRY(parse_plain(bytes, size_bytes, &array));
+    }
     *out_array = array;
     return BELL_OK;
 }

@@ -1,0 +1,683 @@
+/* Pickles: the stack machine, with the few calls that files of tensors have. */
+#include "tensor/files/pickle.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+
+/* What a name does when it is called. */
+enum pickle_call {
+    CALL_NONE, /* it is a type of elements only */
+    CALL_DICT,
+    CALL_TUPLE,     /* of the tuple it is given */
+    CALL_TENSOR,    /* storage, begin, shape, strides, ... */
+    CALL_TYPED,     /* the same, with a dtype behind */
+    CALL_PARAMETER, /* the first argument */
+    CALL_STORAGE    /* never called: a storage's type */
+};
+
+static const struct {
+    const char *name;
+    enum pickle_call call;
+    enum bell_dtype dtype;
+} names[] = {
+    {"collections OrderedDict", CALL_DICT, BELL_DEFAULT},
+    {"torch Size", CALL_TUPLE, BELL_DEFAULT},
+    {"torch._utils _rebuild_tensor_v2", CALL_TENSOR, BELL_DEFAULT},
+    {"torch._utils _rebuild_tensor_v3", CALL_TYPED, BELL_DEFAULT},
+    {"torch._utils _rebuild_parameter", CALL_PARAMETER, BELL_DEFAULT},
+    {"torch BoolStorage", CALL_STORAGE, BELL_BOOL},
+    {"torch CharStorage", CALL_STORAGE, BELL_INT8},
+    {"torch ByteStorage", CALL_STORAGE, BELL_UINT8},
+    {"torch ShortStorage", CALL_STORAGE, BELL_INT16},
+    {"torch IntStorage", CALL_STORAGE, BELL_INT32},
+    {"torch LongStorage", CALL_STORAGE, BELL_INT64},
+    {"torch HalfStorage", CALL_STORAGE, BELL_FLOAT16},
+    {"torch BFloat16Storage", CALL_STORAGE, BELL_BFLOAT16},
+    {"torch FloatStorage", CALL_STORAGE, BELL_FLOAT32},
+    {"torch DoubleStorage", CALL_STORAGE, BELL_FLOAT64},
+    {"torch.storage UntypedStorage", CALL_STORAGE, BELL_UINT8},
+    {"torch bool", CALL_NONE, BELL_BOOL},
+    {"torch int8", CALL_NONE, BELL_INT8},
+    {"torch uint8", CALL_NONE, BELL_UINT8},
+    {"torch int16", CALL_NONE, BELL_INT16},
+    {"torch uint16", CALL_NONE, BELL_UINT16},
+    {"torch int32", CALL_NONE, BELL_INT32},
+    {"torch uint32", CALL_NONE, BELL_UINT32},
+    {"torch int64", CALL_NONE, BELL_INT64},
+    {"torch uint64", CALL_NONE, BELL_UINT64},
+    {"torch float16", CALL_NONE, BELL_FLOAT16},
+    {"torch bfloat16", CALL_NONE, BELL_BFLOAT16},
+    {"torch float32", CALL_NONE, BELL_FLOAT32},
+    {"torch float64", CALL_NONE, BELL_FLOAT64},
+    {"torch float8_e4m3fn", CALL_NONE, BELL_FLOAT8_E4M3FN},
+    {"torch float8_e5m2", CALL_NONE, BELL_FLOAT8_E5M2},
+    {"torch float8_e4m3fnuz", CALL_NONE, BELL_FLOAT8_E4M3FNUZ},
+    {"torch float8_e5m2fnuz", CALL_NONE, BELL_FLOAT8_E5M2FNUZ},
+};
+
+/* A pickle that is being read. */
+struct reader {
+    struct pickle *pickle;
+    const uint8_t *bytes;
+    size_t n_bytes, at;
+};
+
+/* ---- what is made ---- */
+
+static BELL_MUST_CHECK bell_status
+fail_memory(void)
+{
+    return bell_fail(BELL_E_NO_MEMORY, "no memory for a pickle's values");
+}
+
+static BELL_MUST_CHECK bell_status
+fail_at(const struct reader *r, const char *what)
+{
+    return bell_fail(BELL_E_IO, "the pickle is damaged at byte %zu: %s", r->at,
+                     what);
+}
+
+static BELL_MUST_CHECK bell_status
+push(struct reader *r, uint32_t number)
+{
+    struct pickle *p = r->pickle;
+
+    if (host_grow((void **)&p->stack, &p->cap_stack, p->n_stack + 1,
+                  sizeof(*p->stack)) != 0)
+        return fail_memory();
+    p->stack[p->n_stack++] = number;
+    return BELL_OK;
+}
+
+static BELL_MUST_CHECK bell_status
+push_value(struct reader *r, const struct pickle_value *value)
+{
+    struct pickle *p = r->pickle;
+
+    if (host_grow((void **)&p->values, &p->cap_values, p->n_values + 1,
+                  sizeof(*p->values)) != 0)
+        return fail_memory();
+    p->values[p->n_values] = *value;
+    return push(r, (uint32_t)p->n_values++);
+}
+
+static BELL_MUST_CHECK bell_status
+push_int(struct reader *r, int64_t i)
+{
+    return push_value(r, &(struct pickle_value){.kind = PICKLE_INT, .i = i});
+}
+
+static BELL_MUST_CHECK bell_status
+push_kind(struct reader *r, enum pickle_kind kind)
+{
+    return push_value(r, &(struct pickle_value){.kind = kind});
+}
+
+/* Appends to a tuple, list or dictionary. */
+static BELL_MUST_CHECK bell_status
+append(struct reader *r, uint32_t to, uint32_t number)
+{
+    struct pickle *p = r->pickle;
+    struct pickle_value *value = &p->values[to];
+    uint32_t cell;
+
+    if (host_grow((void **)&p->cells, &p->cap_cells, p->n_cells + 1,
+                  sizeof(*p->cells)) != 0)
+        return fail_memory();
+    cell = (uint32_t)p->n_cells++;
+    p->cells[cell] = (struct pickle_cell){number, 0};
+    if (value->first)
+        p->cells[value->last].next = cell;
+    else
+        value->first = cell;
+    value->last = cell;
+    value->n++;
+    return BELL_OK;
+}
+
+/* ---- the stack ---- */
+
+static BELL_MUST_CHECK bell_status
+pop(struct reader *r, uint32_t *out_number)
+{
+    struct pickle *p = r->pickle;
+
+    if (p->n_stack == 0 ||
+        p->values[p->stack[p->n_stack - 1]].kind == PICKLE_MARK)
+        return fail_at(r, "it takes from an empty stack");
+    *out_number = p->stack[--p->n_stack];
+    return BELL_OK;
+}
+
+/* Where the values above the last mark begin. */
+static BELL_MUST_CHECK bell_status
+find_mark(const struct reader *r, size_t *out_first)
+{
+    const struct pickle *p = r->pickle;
+    size_t i = p->n_stack;
+
+    while (i > 0 && p->values[p->stack[i - 1]].kind != PICKLE_MARK)
+        i--;
+    if (i == 0)
+        return fail_at(r, "a mark is missing");
+    *out_first = i;
+    return BELL_OK;
+}
+
+/* The value below place `first` takes what is above, in its own way. */
+static BELL_MUST_CHECK bell_status
+fill(struct reader *r, size_t first, size_t n_below, enum pickle_kind kind)
+{
+    struct pickle *p = r->pickle;
+    uint32_t to;
+    size_t i;
+
+    if (first < n_below + 1)
+        return fail_at(r, "it takes from an empty stack");
+    to = p->stack[first - n_below - 1];
+    if (p->values[to].kind != kind ||
+        (kind == PICKLE_DICT && (p->n_stack - first) % 2))
+        return fail_at(r, "items for what takes none of them");
+    for (i = first; i < p->n_stack; i++)
+        BELL_TRY(append(r, to, p->stack[i]));
+    p->n_stack = first - n_below;
+    return BELL_OK;
+}
+
+static BELL_MUST_CHECK bell_status
+fill_marked(struct reader *r, enum pickle_kind kind)
+{
+    size_t first;
+
+    BELL_TRY(find_mark(r, &first));
+    return fill(r, first, 1, kind);
+}
+
+/* A tuple, list or dictionary of the values from place `first` on. */
+static BELL_MUST_CHECK bell_status
+gather(struct reader *r, size_t first, size_t n_marks, enum pickle_kind kind)
+{
+    struct pickle *p = r->pickle;
+    struct pickle_value value = {.kind = kind};
+    size_t i, n = p->n_stack;
+    uint32_t to;
+
+    if (kind == PICKLE_DICT && (n - first) % 2)
+        return fail_at(r, "a dictionary of keys without values");
+    BELL_TRY(push_value(r, &value));
+    to = p->stack[n];
+    for (i = first; i < n; i++)
+        BELL_TRY(append(r, to, p->stack[i]));
+    p->n_stack = first - n_marks;
+    return push(r, to);
+}
+
+static BELL_MUST_CHECK bell_status
+gather_marked(struct reader *r, enum pickle_kind kind)
+{
+    size_t first;
+
+    BELL_TRY(find_mark(r, &first));
+    return gather(r, first, 1, kind);
+}
+
+static BELL_MUST_CHECK bell_status
+gather_last(struct reader *r, size_t n)
+{
+    struct pickle *p = r->pickle;
+    size_t i;
+
+    for (i = 0; i < n; i++) {
+        if (p->n_stack < n ||
+            p->values[p->stack[p->n_stack - 1 - i]].kind == PICKLE_MARK)
+            return fail_at(r, "it takes from an empty stack");
+    }
+    return gather(r, p->n_stack - n, 0, PICKLE_TUPLE);
+}
+
+static BELL_MUST_CHECK bell_status
+memo_put(struct reader *r, uint64_t at)
+{
+    struct pickle *p = r->pickle;
+    size_t old = p->n_memo;
+
+    if (p->n_stack == 0 || at > r->n_bytes)
+        return fail_at(r, "it keeps what is not there");
+    if (at >= old) {
+        if (host_grow((void **)&p->memo, &p->cap_memo, (size_t)at + 1,
+                      sizeof(*p->memo)) != 0)
+            return fail_memory();
+        memset(p->memo + old, 0, ((size_t)at + 1 - old) * sizeof(*p->memo));
+        p->n_memo = (size_t)at + 1;
+    }
+    p->memo[at] = p->stack[p->n_stack - 1];
+    return BELL_OK;
+}
+
+static BELL_MUST_CHECK bell_status
+memo_get(struct reader *r, uint64_t at)
+{
+    if (at >= r->pickle->n_memo || r->pickle->memo[at] == 0)
+        return fail_at(r, "it asks for what it did not keep");
+    return push(r, r->pickle->memo[at]);
+}
+
+/* ---- calls ---- */
+
+/* Item i of a tuple, or NULL. */
+static const struct pickle_value *
+item_of(const struct pickle *p, uint32_t tuple, uint32_t i, uint32_t *out_at)
+{
+    const struct pickle_value *value = &p->values[tuple];
+    uint32_t cell = value->first;
+
+    if (value->kind != PICKLE_TUPLE || i >= value->n)
+        return NULL;
+    while (i-- > 0)
+        cell = p->cells[cell].next;
+    *out_at = p->cells[cell].value;
+    return &p->values[*out_at];
+}
+
+static bool
+is_kind(const struct pickle_value *value, enum pickle_kind kind)
+{
+    return value && value->kind == kind;
+}
+
+static BELL_MUST_CHECK bell_status
+make_tensor(struct reader *r, uint32_t args, bool typed)
+{
+    const struct pickle *p = r->pickle;
+    struct pickle_value tensor = {.kind = PICKLE_TENSOR};
+    const struct pickle_value *begin, *dtype = NULL;
+    uint32_t at;
+
+    begin = item_of(p, args, 1, &at);
+    if (!is_kind(item_of(p, args, 0, &tensor.storage), PICKLE_STORAGE) ||
+        !is_kind(begin, PICKLE_INT) ||
+        !is_kind(item_of(p, args, 2, &tensor.shape), PICKLE_TUPLE) ||
+        !is_kind(item_of(p, args, 3, &tensor.strides), PICKLE_TUPLE))
+        return fail_at(r, "a tensor is not made of a storage, a place, sizes "
+                          "and strides");
+    if (typed) {
+        dtype = item_of(p, args, 6, &at);
+        if (!is_kind(dtype, PICKLE_DTYPE))
+            return fail_at(r, "a tensor without its dtype");
+    }
+    tensor.i = begin->i;
+    tensor.dtype = dtype ? dtype->dtype : p->values[tensor.storage].dtype;
+    return push_value(r, &tensor);
+}
+
+static BELL_MUST_CHECK bell_status
+call(struct reader *r)
+{
+    const struct pickle *p = r->pickle;
+    uint32_t args, function, at;
+
+    BELL_TRY(pop(r, &args));
+    BELL_TRY(pop(r, &function));
+    if (p->values[function].kind != PICKLE_NAME ||
+        p->values[args].kind != PICKLE_TUPLE)
+        return fail_at(r, "a call of what cannot be called");
+    switch ((int)p->values[function].call) {
+    case CALL_DICT:
+        if (p->values[args].n)
+            return fail_at(r, "an OrderedDict with arguments");
+        return push_kind(r, PICKLE_DICT);
+    case CALL_TUPLE:
+        if (!is_kind(item_of(p, args, 0, &at), PICKLE_TUPLE))
+            return fail_at(r, "a Size of no tuple");
+        return push(r, at);
+    case CALL_TENSOR:
+    case CALL_TYPED:
+        return make_tensor(r, args, p->values[function].call == CALL_TYPED);
+    case CALL_PARAMETER:
+        if (!is_kind(item_of(p, args, 0, &at), PICKLE_TENSOR))
+            return fail_at(r, "a parameter of no tensor");
+        return push(r, at);
+    default:
+        return fail_at(r, "a call of what cannot be called");
+    }
+}
+
+/* What stands for "module name". */
+static BELL_MUST_CHECK bell_status
+push_name(struct reader *r, const char *module, size_t n_module,
+          const char *name, size_t n_name)
+{
+    struct pickle_value value = {.kind = PICKLE_NAME};
+    char whole[160], *c;
+    size_t i;
+
+    snprintf(whole, sizeof(whole), "%.*s %.*s",
+             n_module < 75 ? (int)n_module : 75, module,
+             n_name < 75 ? (int)n_name : 75, name);
+    for (i = 0; i < ARRAY_LEN(names); i++) {
+        if (strcmp(names[i].name, whole) == 0) {
+            value.call = (uint32_t)names[i].call;
+            value.dtype = names[i].dtype;
+            if (names[i].call == CALL_NONE)
+                value.kind = PICKLE_DTYPE;
+            return push_value(r, &value);
+        }
+    }
+    for (c = whole; *c; c++)
+        *c = *c == ' ' ? '.' : *c < ' ' || *c > '~' ? '?' : *c;
+    return bell_fail(BELL_E_UNSUPPORTED,
+                     "it asks for %s, and only tensors, numbers, strings and "
+                     "plain containers are read",
+                     whole);
+}
+
+/* ('storage', type, key, device, number of elements) */
+static BELL_MUST_CHECK bell_status
+make_storage(struct reader *r)
+{
+    const struct pickle *p = r->pickle;
+    struct pickle_value storage = {.kind = PICKLE_STORAGE};
+    const struct pickle_value *type, *key, *n;
+    uint32_t tuple, at;
+
+    BELL_TRY(pop(r, &tuple));
+    type = item_of(p, tuple, 1, &at);
+    key = item_of(p, tuple, 2, &at);
+    n = item_of(p, tuple, 4, &at);
+    if (!is_kind(type, PICKLE_NAME) || type->call != CALL_STORAGE ||
+        !is_kind(key, PICKLE_STR) || !is_kind(n, PICKLE_INT) || n->i < 0)
+        return fail_at(r, "what is persistent is no storage");
+    storage.dtype = type->dtype;
+    storage.text = key->text;
+    storage.n = key->n;
+    storage.i = n->i;
+    return push_value(r, &storage);
+}
+
+/* ---- reading ---- */
+
+static BELL_MUST_CHECK bell_status
+take_bytes(struct reader *r, uint64_t n_bytes, const uint8_t **out_bytes)
+{
+    if (n_bytes > r->n_bytes - r->at)
+        return fail_at(r, "it ends there");
+    *out_bytes = r->bytes + r->at;
+    r->at += n_bytes;
+    return BELL_OK;
+}
+
+/* An unsigned number of n bytes, the least first. */
+static BELL_MUST_CHECK bell_status
+take_size(struct reader *r, unsigned n_bytes, uint64_t *out_value)
+{
+    const uint8_t *bytes;
+    uint64_t value = 0;
+    unsigned i;
+
+    BELL_TRY(take_bytes(r, n_bytes, &bytes));
+    for (i = 0; i < n_bytes; i++)
+        value |= (uint64_t)bytes[i] << 8 * i;
+    *out_value = value;
+    return BELL_OK;
+}
+
+static BELL_MUST_CHECK bell_status
+take_line(struct reader *r, const char **out_text, size_t *out_n)
+{
+    const uint8_t *text = r->bytes + r->at;
+    const uint8_t *end = memchr(text, '\n', r->n_bytes - r->at);
+
+    if (!end)
+        return fail_at(r, "it ends in a name");
+    *out_text = (const char *)text;
+    *out_n = (size_t)(end - text);
+    r->at += *out_n + 1;
+    return BELL_OK;
+}
+
+static BELL_MUST_CHECK bell_status
+take_text(struct reader *r, unsigned n_size)
+{
+    struct pickle_value value = {.kind = PICKLE_STR};
+    const uint8_t *bytes;
+    uint64_t n;
+
+    BELL_TRY(take_size(r, n_size, &n));
+    BELL_TRY(take_bytes(r, n, &bytes));
+    if (n > UINT32_MAX)
+        return fail_at(r, "a string of more than 4 GiB");
+    value.text = (const char *)bytes;
+    value.n = (uint32_t)n;
+    return push_value(r, &value);
+}
+
+static BELL_MUST_CHECK bell_status
+take_long(struct reader *r)
+{
+    const uint8_t *bytes;
+    uint64_t n, bits = 0;
+    unsigned i;
+
+    BELL_TRY(take_size(r, 1, &n));
+    BELL_TRY(take_bytes(r, n, &bytes));
+    if (n > 8)
+        return bell_fail(BELL_E_UNSUPPORTED, "a number of %llu bytes in it",
+                         (unsigned long long)n);
+    if (n > 0 && bytes[n - 1] & 0x80)
+        bits = UINT64_MAX;
+    for (i = 0; i < n; i++)
+        bits = (bits & ~(0xffull << 8 * i)) | (uint64_t)bytes[i] << 8 * i;
+    return push_int(r, (int64_t)bits);
+}
+
+/* Eight bytes, the greatest first. */
+static BELL_MUST_CHECK bell_status
+take_float(struct reader *r)
+{
+    struct pickle_value value = {.kind = PICKLE_FLOAT};
+    const uint8_t *bytes;
+    uint64_t bits = 0;
+    unsigned i;
+
+    BELL_TRY(take_bytes(r, 8, &bytes));
+    for (i = 0; i < 8; i++)
+        bits = bits << 8 | bytes[i];
+    memcpy(&value.f, &bits, 8);
+    return push_value(r, &value);
+}
+
+static BELL_MUST_CHECK bell_status
+take_name(struct reader *r)
+{
+    const char *module, *name;
+    size_t n_module, n_name;
+
+    BELL_TRY(take_line(r, &module, &n_module));
+    BELL_TRY(take_line(r, &name, &n_name));
+    return push_name(r, module, n_module, name, n_name);
+}
+
+/* The same, its parts being strings on the stack. */
+static BELL_MUST_CHECK bell_status
+take_stacked_name(struct reader *r)
+{
+    const struct pickle_value *values;
+    uint32_t name, module;
+
+    BELL_TRY(pop(r, &name));
+    BELL_TRY(pop(r, &module));
+    values = r->pickle->values;
+    if (values[name].kind != PICKLE_STR || values[module].kind != PICKLE_STR)
+        return fail_at(r, "a name that is no string");
+    return push_name(r, values[module].text, values[module].n,
+                     values[name].text, values[name].n);
+}
+
+static BELL_MUST_CHECK bell_status
+take_number(struct reader *r, uint8_t op)
+{
+    uint64_t n;
+
+    BELL_TRY(take_size(r, op == 'J' ? 4 : op == 'M' ? 2 : 1, &n));
+    return push_int(r, op == 'J' ? (int64_t)(int32_t)n : (int64_t)n);
+}
+
+static BELL_MUST_CHECK bell_status
+take_memo(struct reader *r, uint8_t op)
+{
+    uint64_t at;
+
+    BELL_TRY(take_size(r, op == 'r' || op == 'j' ? 4 : 1, &at));
+    return op == 'q' || op == 'r' ? memo_put(r, at) : memo_get(r, at);
+}
+
+/* A state for an object: an OrderedDict's attributes, which nobody needs. */
+static BELL_MUST_CHECK bell_status
+take_state(struct reader *r)
+{
+    const struct pickle *p = r->pickle;
+    uint32_t state;
+
+    BELL_TRY(pop(r, &state));
+    if (p->n_stack == 0 ||
+        p->values[p->stack[p->n_stack - 1]].kind != PICKLE_DICT)
+        return fail_at(r, "a state for what has none");
+    return BELL_OK;
+}
+
+static BELL_MUST_CHECK bell_status
+fail_op(const struct reader *r, uint8_t op)
+{
+    return bell_fail(BELL_E_UNSUPPORTED,
+                     "byte 0x%02x at place %zu of the pickle is none of the "
+                     "operations that files of tensors need",
+                     op, r->at - 1);
+}
+
+static BELL_MUST_CHECK bell_status
+step(struct reader *r, uint8_t op)
+{
+    struct pickle *p = r->pickle;
+    uint64_t n;
+    uint32_t popped;
+
+    switch (op) {
+    case 0x80: /* PROTO */
+        BELL_TRY(take_size(r, 1, &n));
+        if (n < 2 || n > 5)
+            return bell_fail(BELL_E_UNSUPPORTED,
+                             "a pickle of protocol %llu; 2 to 5 are read",
+                             (unsigned long long)n);
+        return BELL_OK;
+    case 0x95: /* FRAME */
+        return take_size(r, 8, &n);
+    case '(':
+        return push_kind(r, PICKLE_MARK);
+    case 'N':
+        return push_kind(r, PICKLE_NONE);
+    case 0x88:
+    case 0x89: /* True, False */
+        return push_value(
+            r, &(struct pickle_value){.kind = PICKLE_BOOL, .i = op == 0x88});
+    case 'J':
+    case 'K':
+    case 'M':
+        return take_number(r, op);
+    case 0x8a:
+        return take_long(r);
+    case 'G':
+        return take_float(r);
+    case 'X':
+        return take_text(r, 4);
+    case 0x8c:
+        return take_text(r, 1);
+    case 0x8d:
+        return take_text(r, 8);
+    case '}':
+        return push_kind(r, PICKLE_DICT);
+    case ']':
+        return push_kind(r, PICKLE_LIST);
+    case ')':
+        return push_kind(r, PICKLE_TUPLE);
+    case 0x85:
+    case 0x86:
+    case 0x87:
+        return gather_last(r, op - 0x84u);
+    case 't':
+        return gather_marked(r, PICKLE_TUPLE);
+    case 'l':
+        return gather_marked(r, PICKLE_LIST);
+    case 'd':
+        return gather_marked(r, PICKLE_DICT);
+    case 's':
+        return p->n_stack < 3 ? fail_at(r, "it takes from an empty stack")
+                              : fill(r, p->n_stack - 2, 0, PICKLE_DICT);
+    case 'u':
+        return fill_marked(r, PICKLE_DICT);
+    case 'a':
+        return p->n_stack < 2 ? fail_at(r, "it takes from an empty stack")
+                              : fill(r, p->n_stack - 1, 0, PICKLE_LIST);
+    case 'e':
+        return fill_marked(r, PICKLE_LIST);
+    case 'q':
+    case 'r':
+    case 'h':
+    case 'j':
+        return take_memo(r, op);
+    case 0x94:
+        return memo_put(r, p->n_memo);
+    case 'c':
+        return take_name(r);
+    case 0x93:
+        return take_stacked_name(r);
+    case 'Q':
+        return make_storage(r);
+    case 'R':
+        return call(r);
+    case 'b':
+        return take_state(r);
+    case '0':
+        return pop(r, &popped);
+    default:
+        return fail_op(r, op);
+    }
+}
+
+bell_status
+pickle_read(const uint8_t *bytes, size_t n_bytes, struct pickle *out_pickle)
+{
+    struct reader r = {out_pickle, bytes, n_bytes, 0};
+    struct pickle_value none = {.kind = PICKLE_NONE};
+    uint64_t op;
+
+    if (n_bytes >= UINT32_MAX)
+        return bell_fail(BELL_E_UNSUPPORTED, "a pickle of %zu bytes", n_bytes);
+    /* number 0 of the values and of the cells is nobody's */
+    BELL_TRY(push_value(&r, &none));
+    out_pickle->n_stack = 0;
+    if (host_grow((void **)&out_pickle->cells, &out_pickle->cap_cells, 1,
+                  sizeof(*out_pickle->cells)) != 0)
+        return fail_memory();
+    out_pickle->n_cells = 1;
+    for (;;) {
+        BELL_TRY(take_size(&r, 1, &op));
+        if (op == '.')
+            break;
+        BELL_TRY(step(&r, (uint8_t)op));
+    }
+    return pop(&r, &out_pickle->root);
+}
+
+void
+pickle_fini(struct pickle *pickle)
+{
+    host_free(pickle->values);
+    host_free(pickle->cells);
+    host_free(pickle->stack);
+    host_free(pickle->memo);
+    memset(pickle, 0, sizeof(*pickle));
+}
