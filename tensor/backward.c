@@ -282,7 +282,8 @@ bell_requires_grad(struct bell_tensor *t, bool on)
         return tensor_fail(tensor_at(t)->ctx, __func__, BELL_BAD_DTYPE,
                            "the tensor is %s, gradients need a float dtype",
                            DTYPE_OF(t));
-    if (tensor_at(t)->flags & TENSOR_WEAK && !tn_bad(tensor_node(t)))
+    if (tensor_at(t)->flags & (TENSOR_WEAK | TENSOR_PACKED) &&
+        !tn_bad(tensor_node(t)))
         tensor_set_node(t, tensor_node(t));
     if (on && !make_variable(__func__, t))
         return tensor_at(t)->ctx->error_tensor;

@@ -138,10 +138,11 @@ set_node(struct tensor *t, const struct uop *uop)
 {
     assert(tn_bad(uop) || t->ctx->graph.nodes[uop->id] == uop);
     t->ctx->n_denoted++;
+    t->ctx->n_unpacked += t->flags & TENSOR_PACKED && !t->ctx->trace;
     t->uop = uop;
     t->shape = tn_shape(t->ctx, uop);
     t->dtype = uop->dtype;
-    t->flags &= ~(uint32_t)TENSOR_WEAK;
+    t->flags &= ~(uint32_t)(TENSOR_WEAK | TENSOR_PACKED);
 }
 
 void
@@ -722,7 +723,8 @@ bell_alias(struct bell_tensor *t)
     if (!tensor_check(__func__, t, &out))
         return out;
     alias = tensor_new(tensor_at(t)->ctx, __func__, tensor_at(t)->uop);
-    tensor_at(alias)->flags |= tensor_at(t)->flags & TENSOR_WEAK;
+    tensor_at(alias)->flags |=
+        tensor_at(t)->flags & (TENSOR_WEAK | TENSOR_PACKED);
     return alias;
 }
 

@@ -265,7 +265,8 @@ clear_assigned(struct bell_tensor *t)
     tensor_at(t)->flags &= ~(uint32_t)TENSOR_ASSIGNED;
 }
 
-/* Every handle denotes a stand-in of its own. Numbers stay what they are. */
+/* Every handle denotes a stand-in of its own. Numbers stay what they are, and
+ * so does what is computed of a file's blocks: kernels read those. */
 static bell_status
 replace_handles(struct capture *c)
 {
@@ -285,7 +286,7 @@ replace_handles(struct capture *c)
                             .node = t->uop,
                             .flags = t->flags};
         c->n_saved++;
-        if (t->flags & TENSOR_WEAK)
+        if (t->flags & (TENSOR_WEAK | TENSOR_PACKED))
             continue;
         BELL_TRY(stand_in(c, t->shape, t->dtype, TENSOR_HANDLE,
                           (uint32_t)c->n_saved - 1, &s->stand, &s->node));
@@ -420,11 +421,18 @@ realize_rest(struct capture *c)
         struct saved *s = &c->saved[i];
         if (!is_alive(s) || tensor_at(s->t)->uop == s->node)
             continue;
+        if (!s->stand && s->flags & TENSOR_PACKED &&
+            !(tensor_at(s->t)->flags & TENSOR_ASSIGNED))
+            continue; /* realized: the same values, for this function */
         if (!s->stand)
-            return bell_fail(BELL_BAD_STATE,
-                             "bell_jit_call: '%s' changes a bell_scalar, which "
-                             "stays what it is",
-                             c->jit->name);
+            return bell_fail(
+                BELL_BAD_STATE,
+                "bell_jit_call: '%s' changes a %s, which stays what "
+                "it is",
+                c->jit->name,
+                s->flags & TENSOR_PACKED ? "tensor of a file's "
+                                           "blocks"
+                                         : "bell_scalar");
         c->list[n++] = s->t;
     }
     return tensor_realize_list("bell_jit_call", c->list, n);
@@ -687,6 +695,7 @@ tensor_jit_capture(struct bell_jit *jit, struct tensor_runtime *saves)
 
     jit->math = ctx->math;
     jit->training = ctx->training;
+    jit->n_unpacked = ctx->n_unpacked;
     status = begin_capture(&c);
     if (status == BELL_OK)
         status = run_function(jit, c.in, c.out);
@@ -1097,7 +1106,8 @@ bell_jit_call(struct bell_jit *jit, struct bell_tensor *const *in,
     if (ctx->trace || ctx->checks_index)
         return inline_call(jit, in, out);
     if (jit->capture &&
-        (ctx->math != jit->math || ctx->training != jit->training))
+        (ctx->math != jit->math || ctx->training != jit->training ||
+         ctx->n_unpacked != jit->n_unpacked))
         tensor_jit_drop(jit);
     if (!jit->capture) {
         for (i = 0; i < jit->desc.n_in; i++)

@@ -56,6 +56,7 @@ struct bell_jit {
     struct rt_capture *capture; /* or NULL */
     uint32_t math;
     bool training;
+    uint64_t n_unpacked; /* the context's */
     struct jit_used *used;
     struct jit_made *made;
     struct tensor_feed *feeds; /* references */

@@ -82,7 +82,9 @@ enum tensor_flag {
     TENSOR_WEAK = 1u << 1,          /* a bell_scalar: gives way in promotion */
     TENSOR_REQUIRES_GRAD = 1u << 2, /* bell_backward fills grad */
     TENSOR_ASSIGNED = 1u << 3,      /* changed by bell_assign, not realized */
-    TENSOR_SPENT = 1u << 4, /* a gradient that an optimiser's step has used */
+    TENSOR_SPENT = 1u << 4,  /* a gradient that an optimiser's step has used */
+    TENSOR_PACKED = 1u << 5, /* as a file has it: computed where it is used, in
+                              * captured functions, too */
 };
 
 struct tensor_scope {
@@ -113,8 +115,10 @@ struct bell_context {
     struct tensor *free_slots, *last_free;
     struct tensor_chunk *chunks; /* owned while the context lives */
     size_t n_tensors, n_assigned;
-    uint64_t n_handles; /* made so far */
-    uint64_t n_denoted; /* times that a handle came to denote a node */
+    uint64_t n_handles;  /* made so far */
+    uint64_t n_denoted;  /* times that a handle came to denote a node */
+    uint64_t n_unpacked; /* of those, outside captured functions, when it had
+                          * been TENSOR_PACKED */
     struct bell_tensor *error_tensor; /* in no scope */
     struct bell_error error; /* first failure not yet reported; or BELL_OK */
 

@@ -4,7 +4,8 @@
 
 #include <assert.h>
 
-/* A range is not taken apart for pieces shorter than this. */
+/* A range is not taken apart for pieces shorter than this, unless values are
+ * computed of its quotient or remainder: where those are unrolled, constants. */
 #define MIN_UNFLATTENED 8
 
 /* Every range stays as it is. */
@@ -122,18 +123,22 @@ kernel_merge(struct kernel *k)
 /* ---- unflattening ---- */
 
 /* A division or remainder of a whole range by a constant that divides its
- * size; *out_range is its number. 0 if `u` is none. */
+ * size, or what a value is cast from and is one; *out_range is its number. 0 if
+ * `u` is neither. */
 static int64_t
 splits_range(const struct kernel *k, const struct uop *u, uint32_t *out_range)
 {
+    bool is_value = u->op == UOP_CAST;
     int64_t by;
 
+    if (is_value)
+        u = u->src[0];
     if ((u->op != UOP_FLOORDIV && u->op != UOP_FLOORMOD) ||
         u->src[0]->op != UOP_RANGE || u->src[1]->op != UOP_CONST)
         return 0;
     by = u->src[1]->arg.i;
     *out_range = kernel_range_no(k, u->src[0]);
-    if (by < MIN_UNFLATTENED || k->sizes[*out_range] <= by ||
+    if (by < (is_value ? 2 : MIN_UNFLATTENED) || k->sizes[*out_range] <= by ||
         k->sizes[*out_range] % by)
         return 0;
     return by;

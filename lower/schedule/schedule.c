@@ -584,6 +584,8 @@ decide_stores(struct planner *p, uint32_t at)
         return "the kernel is full";
     if (node->u->op == UOP_PAD && n <= MAX_READS)
         return NULL;
+    if (loads == 0 && node->cost <= COST_LOAD && node->u->op != UOP_REDUCE_AXIS)
+        return NULL; /* no dearer than to read it */
     if (n > MAX_READS)
         return "read in too many ways";
     if (node->u->op != UOP_REDUCE_AXIS && node->product != SCHED_NONE &&

@@ -170,17 +170,19 @@ integers_of(struct bell_context *ctx, int64_t n, const struct form *form,
             int64_t n_elems, const uint8_t *q)
 {
     int64_t run = form->n_halves ? n_elems / 2 / form->n_halves : 0;
-    struct bell_tensor *x, *halves[2];
+    struct bell_tensor *x, *shift;
 
     if (!form->has_nibbles) {
         x = bell_from_data(ctx, BELL_INT8, BELL_DIMS(n, n_elems), q);
     } else {
-        x = bell_from_data(ctx, BELL_UINT8, BELL_DIMS(n, form->n_halves, run),
-                           q);
-        halves[0] = bell_bitwise_and(x, bell_scalar_int(ctx, 15));
-        halves[1] = bell_rshift(x, bell_scalar_int(ctx, 4));
-        x = bell_stack(halves, 2, 2);
-        x = bell_sub(bell_cast(x, BELL_INT8), bell_scalar_int(ctx, form->zero));
+        x = bell_from_data(ctx, BELL_UINT8,
+                           BELL_DIMS(n, form->n_halves, 1, run), q);
+        shift = bell_mul(bell_arange(ctx, 0, 2, 1, BELL_INT32),
+                         bell_scalar_int(ctx, 4));
+        x = bell_rshift(bell_cast(x, BELL_INT32),
+                        bell_reshape(shift, BELL_DIMS(2, 1)));
+        x = bell_bitwise_and(x, bell_scalar_int(ctx, 15));
+        x = bell_sub(x, bell_scalar_int(ctx, form->zero));
     }
     x = bell_reshape(x, BELL_DIMS(n, form->n_groups, n_elems / form->n_groups));
     return as_float(x);
@@ -218,6 +220,8 @@ file_unpack(struct bell_context *ctx, const struct file_tensor *tensor)
                     ? bell_sub(x, scale_of(ctx, (int64_t)n, form, p.m, p.l))
                     : bell_add(x, scale_of(ctx, (int64_t)n, form, p.m, p.l));
         x = bell_reshape(x, entry->shape, entry->ndim);
+        if (!(tensor_at(x)->flags & TENSOR_ERROR))
+            tensor_at(x)->flags |= TENSOR_PACKED;
     } else {
         x = tensor_fail(ctx, "bell_file_tensor", BELL_E_NO_MEMORY,
                         "no memory for %zu blocks of '%.80s'", n, entry->name);
