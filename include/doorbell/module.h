@@ -83,8 +83,10 @@ struct bell_module_type {
     }
 /* An array of them: member.0, member.1.. */
 #define BELL_CHILDREN(type, member, child_type)                                \
+    BELL_CHILDREN_AS(#member, type, member, child_type)
+#define BELL_CHILDREN_AS(as, type, member, child_type)                         \
     {                                                                          \
-        .name = #member, .kind = BELL_FIELD_CHILD,                             \
+        .name = (as), .kind = BELL_FIELD_CHILD,                                \
         .offset = offsetof(type, member), .child = (child_type),               \
         .count = sizeof(((type *)0)->member) / sizeof(((type *)0)->member[0])  \
     }
