@@ -504,6 +504,14 @@ BELL_API struct bell_tensor *bell_interpolate(struct bell_tensor *x,
                                               enum bell_resize_mode mode,
                                               bool align_corners, double scale);
 
+/* x[.., c * f * f, h, w] to [.., c, h * f, w * f]: the elements of each block
+ * of f x f were f * f channels. */
+BELL_API struct bell_tensor *bell_pixel_shuffle(struct bell_tensor *x,
+                                                int64_t factor);
+/* The way back. */
+BELL_API struct bell_tensor *bell_pixel_unshuffle(struct bell_tensor *x,
+                                                  int64_t factor);
+
 /* ---- normalisation ---- */
 
 /* (x - mean) / sqrt(var + eps) over the last n_axes axes (var with

@@ -513,6 +513,24 @@ BELL_API struct bell_tensor *bell_unfold(struct bell_tensor *x, int axis,
  * ("ij" order). Rank-1 inputs. out holds n. */
 BELL_API void bell_meshgrid(struct bell_tensor *const *tensors, uint32_t n,
                             struct bell_tensor **out);
+/* The size of an axis in bell_rearrange's formula. */
+struct bell_named_size {
+    const char *name;
+    int64_t size;
+};
+#define BELL_SIZES(...)                                                        \
+    (const struct bell_named_size[]){__VA_ARGS__},                             \
+        (uint32_t)(sizeof((const struct bell_named_size[]){__VA_ARGS__}) /     \
+                   sizeof(struct bell_named_size))
+/* Axes by name, split, moved and merged: "b c (h w) -> b (h w) c". Axes are
+ * names of letters, digits and _, those in parentheses together one axis of
+ * the tensor; 1 is an axis of size 1, "..." any number of axes. Both sides
+ * have the same names. sizes: of the names of which that is not clear, all but
+ * one in parentheses, and of any others to be checked. */
+BELL_API struct bell_tensor *bell_rearrange(struct bell_tensor *x,
+                                            const char *formula,
+                                            const struct bell_named_size *sizes,
+                                            uint32_t n_sizes);
 
 /* ---- indexing ----
  *

@@ -263,6 +263,10 @@ bind_keyword(struct binding *b, uint32_t arg)
         if (same_param_name(b->params[i].name, given->name))
             break;
     }
+    if (i == b->n_params && b->args->row->takes_names) {
+        b->call->bad_arg = -1;
+        return BELL_OK;
+    }
     if (i == b->n_params)
         return refuse_keyword(b, given->name);
     if (b->from[i] >= 0)

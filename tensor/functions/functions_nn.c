@@ -247,15 +247,21 @@ call_rms_norm(struct fn_args *args)
     return bell_rms_norm(A[0].t, A[2].t, eps);
 }
 
-/* input, weight, bias, eps */
+/* input, running_mean, running_var, weight, bias, use_input_stats, momentum,
+ * eps */
 static struct bell_tensor *
 call_instance_norm(struct fn_args *args)
 {
+    if (!A[5].b && (!A[1].t || !A[2].t))
+        return fn_fail(args, "running_mean and running_var are needed unless "
+                             "use_input_stats");
+    if (!A[5].b)
+        return bell_batch_norm(A[0].t, A[1].t, A[2].t, A[3].t, A[4].t, A[7].f);
     if (bell_ndim(A[0].t) < 2)
         return fn_fail(args, "input has %u axes; at least two are needed",
                        bell_ndim(A[0].t));
-    return bell_group_norm(A[0].t, bell_size(A[0].t, 1), A[1].t, A[2].t,
-                           A[3].f);
+    return bell_group_norm(A[0].t, bell_size(A[0].t, 1), A[3].t, A[4].t,
+                           A[7].f);
 }
 
 /* input, size, scale_factor, mode, align_corners */
@@ -456,6 +462,12 @@ static const struct fn_row rows[] = {
       "the axes behind the first two resized; mode: nearest, nearest-exact, "
       "linear, bilinear, trilinear, bicubic, area", POOL},
      .glue = call_interpolate},
+    {{"pixel_shuffle", "input: tensor, upscale_factor: int",
+      "blocks of the last two axes out of channels", POOL},
+     FN(ti, bell_pixel_shuffle)},
+    {{"pixel_unshuffle", "input: tensor, downscale_factor: int",
+      "blocks of the last two axes as channels", POOL},
+     FN(ti, bell_pixel_unshuffle)},
 
     {{"relu", X, "max(input, 0)", ACT}, FN(t, bell_relu)},
     {{"relu6", X, "min(max(input, 0), 6)", ACT}, FN(t, bell_relu6)},
@@ -509,8 +521,10 @@ static const struct fn_row rows[] = {
       "weight: tensor = None, bias: tensor = None, eps: float = 1e-05",
       "normalised over groups of channels of each image", NORM},
      FN(tittf, bell_group_norm)},
-    {{"instance_norm", "input: tensor, weight: tensor = None, "
-      "bias: tensor = None, eps: float = 1e-05",
+    {{"instance_norm", "input: tensor, running_mean: tensor = None, "
+      "running_var: tensor = None, weight: tensor = None, "
+      "bias: tensor = None, use_input_stats: bool = True, "
+      "momentum: float = 0.1, eps: float = 1e-05",
       "normalised over each channel of each image", NORM},
      .glue = call_instance_norm},
 

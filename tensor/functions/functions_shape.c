@@ -205,6 +205,27 @@ call_meshgrid(struct fn_args *args)
     args->call->n_results = A[0].n;
     return NULL;
 }
+/* The sizes of axes are arguments of their names. */
+static struct bell_tensor *
+call_rearrange(struct fn_args *args)
+{
+    struct bell_named_size sizes[BELL_MAX_RANK];
+    const struct bell_call *call = args->call;
+    uint32_t n = 0, i;
+
+    for (i = 0; i < call->n_args; i++) {
+        const struct bell_arg *arg = &call->args[i];
+        if (!arg->name || strcmp(arg->name, "input") == 0 ||
+            strcmp(arg->name, "pattern") == 0)
+            continue;
+        if (arg->value.kind != BELL_VALUE_INT || n == BELL_MAX_RANK)
+            return fn_fail(args, "'%s' is not the size of an axis", arg->name);
+        sizes[n].name = arg->name;
+        sizes[n++].size = arg->value.i;
+    }
+    return bell_rearrange(A[0].t, A[1].str, sizes, n);
+}
+
 /* ---- indexing --------------------------------------------------------- */
 
 /* Of a handle of its own: the argument stays what it is. */
@@ -283,6 +304,9 @@ static const struct fn_row rows[] = {
       "a diagonal of two axes, as the last axis", SHAPE},
      FN(tiaa, bell_diagonal)},
     {{"trace", X, "sum of a matrix's diagonal", SHAPE}, .glue = call_trace},
+    {{"rearrange", "input: tensor, pattern: str",
+      "axes by name, split, moved, merged: 'b (h w) -> w b h', h=2", SHAPE},
+     .glue = call_rearrange, .takes_names = true},
     {{"unfold", "input: tensor, dimension: int, size: int, step: int",
       "windows along an axis; their elements are the last axis", SHAPE},
      FN(taii, bell_unfold)},

@@ -264,6 +264,14 @@ def shape_cases():
     case('chunk(x, 2, dim=1)[1]', moved((3, 2), lambda a, b: (a, b + 2)))
     case('unbind(x)[2]', Array((4,), X.flat[8:]))
     case('meshgrid(v, u)[1]', moved((4, 5), lambda a, b: b, U))
+    case('pixel_shuffle(reshape(t, 1, 4, 2, 3), 2)', Array.make(
+        (1, 1, 4, 6), lambda n, c, h, w: TT.flat[
+            ((h % 2 * 2 + w % 2) * 2 + h // 2) * 3 + w // 2]))
+    case('pixel_unshuffle(reshape(t, 1, 1, 4, 6), 2)', Array.make(
+        (1, 4, 2, 3), lambda n, c, h, w: TT.flat[
+            (2 * h + c // 2) * 6 + 2 * w + c % 2]))
+    case("rearrange(x, 'e (f g) -> g (e f)', g=2)",
+         moved((2, 6), lambda c, ab: (ab // 2, ab % 2 * 2 + c), X))
     case('x[::-1, 1:4:2]', moved((3, 2), lambda a, b: (2 - a, 2 * b + 1)))
     case('t[1, ..., -1]', Array((3,), [TT[1, a, 3] for a in range(3)]))
     case('x[None, 1, :2]', Array((1, 2), X.flat[4:6]))

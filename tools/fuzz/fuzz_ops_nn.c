@@ -87,6 +87,9 @@ static const struct {
     {"bij,bjk->bik", 3, 3, {0, 2, -1}},
     {"bij,j->bi", 3, 1, {2}},
     {"ij,kj->ki", 2, 2, {-1, 1}},
+    {"...ij,jk->...ik", 3, 2, {2, -1}},
+    {"...j,...j->...", 3, 3, {0, 1, 2}},
+    {"i...->...i", 3, 0, {0}},
 };
 
 static bool
@@ -251,9 +254,9 @@ gen_layer_norm(struct fuzz_gen *g, struct fuzz_node *n)
 static bool
 gen_rms_norm(struct fuzz_gen *g, struct fuzz_node *n)
 {
-    int x = g->x;
+    uint32_t rank = rank_of(g, g->x), axes = (uint32_t)between(g, 1, rank);
 
-    return take(n, leaf_with(g, x, shape_of(g, x) + rank_of(g, x) - 1, 1));
+    return take(n, leaf_with(g, g->x, shape_of(g, g->x) + rank - axes, axes));
 }
 
 static bool
@@ -271,6 +274,44 @@ gen_batch_norm(struct fuzz_gen *g, struct fuzz_node *n)
             return false;
     }
     return true;
+}
+
+/* i: the mode, with and without corners aligned; the sizes. */
+static bool
+gen_interpolate(struct fuzz_gen *g, struct fuzz_node *n)
+{
+    int64_t shape[4] = {between(g, 1, 2), between(g, 1, 2), between(g, 1, 5),
+                        between(g, 1, 6)};
+
+    n->i[0] = between(g, 0, 5);
+    n->i[1] = between(g, 1, 9);
+    n->i[2] = between(g, 1, 9);
+    return take(
+        n, fuzz_leaf(g, fuzz_random_float(g), shape, 4, FUZZ_DATA_NORMAL, 0));
+}
+
+/* clang-format off */
+HELPER(fuzz_interpolate,
+static struct bell_tensor *
+fuzz_interpolate(struct bell_tensor *x, int mode, int64_t h, int64_t w)
+{
+    static const enum bell_resize_mode modes[] = {
+        BELL_RESIZE_NEAREST, BELL_RESIZE_EXACT, BELL_RESIZE_LINEAR,
+        BELL_RESIZE_CUBIC,   BELL_RESIZE_LINEAR, BELL_RESIZE_CUBIC};
+
+    return bell_interpolate(x, BELL_DIMS(h, w), modes[mode], mode > 3, 0);
+})
+/* clang-format on */
+
+static bool
+gen_pixel_shuffle(struct fuzz_gen *g, struct fuzz_node *n)
+{
+    int64_t shape[4] = {between(g, 1, 2), 4 * between(g, 1, 2),
+                        2 * between(g, 0, 3), 2 * between(g, 1, 3)};
+
+    n->i[0] = 2;
+    return take(
+        n, fuzz_leaf(g, fuzz_random_float(g), shape, 4, FUZZ_DATA_NORMAL, 0));
 }
 
 static bool
@@ -407,6 +448,10 @@ static const struct fuzz_op rows[] = {
     ON(tnttf, layer_norm, "0a12M", layer_norm, float, 1, 3, 6),
     ON(ttf, rms_norm, "01M", rms_norm, float, 1, 3, 4),
     ON(tttttf, batch_norm, "01234M", batch_norm, float, 2, 4, 4),
+    {FN(taii, fuzz_interpolate), "0abc", gen_interpolate, .weight = 5,
+     .differentiable = true, .helper = fuzz_interpolate_text},
+    ROW(ti, pixel_shuffle, "0a", pixel_shuffle, 2, true, NORMAL),
+    ROW(ti, pixel_unshuffle, "0a", pixel_shuffle, 2, true, NORMAL),
     ROW(tittf, group_norm, "0a--M", group_norm, 3, true, NORMAL),
     ROW(ttfir, cross_entropy, "01xNa", cross_entropy, 4, true, NORMAL),
     ROW(tttir, nll_loss, "01-Na", cross_entropy, 3, true, NORMAL),

@@ -609,6 +609,20 @@ fuzz_searchsorted(struct bell_tensor *x, int axis, bool right)
     bell_sort(x, -1, false, &sorted, NULL);
     return bell_searchsorted(sorted, bell_flip(x, BELL_DIMS(-1)), right);
 })
+HELPER(fuzz_rearrange,
+static struct bell_tensor *
+fuzz_rearrange(struct bell_tensor *x, int64_t way)
+{
+    const struct bell_named_size half = {"half", bell_size(x, 1) % 2 ? 1 : 2};
+    static const char *const ways[] = {
+        "a b c -> c (b a)",
+        "a (half b) ... -> b (... a) half",
+        "... a b -> b ... 1 a",
+        "a (b half) c -> (a half) (c b)",
+    };
+
+    return bell_rearrange(x, ways[way], &half, way % 2 ? 1 : 0);
+})
 HELPER(fuzz_cummax_at,
 static struct bell_tensor *
 fuzz_cummax_at(struct bell_tensor *x, int axis, bool places)
@@ -647,6 +661,13 @@ fuzz_topk(struct bell_tensor *x, int64_t k, int axis, bool largest)
 })
 /* clang-format on */
 
+static bool
+gen_rearrange(struct fuzz_gen *g, struct fuzz_node *n)
+{
+    n->i[0] = between(g, 0, 3);
+    return true;
+}
+
 /* low and high: the first operand's rank; 0, 0: gen takes it. */
 #define ROW(code, function, args, gen, low, high, weight, diff, data)          \
     {                                                                          \
@@ -673,6 +694,8 @@ static const struct fuzz_op rows[] = {
     ROW(ti, triu, "0a", tri, 0, 0, 3, true, NORMAL),
     {FN(t, bell_diag), "0", NULL, fuzz_any, 1, 2, 2, true, FUZZ_DATA_NORMAL},
     ROW(tiaa, diagonal, "0abc", diagonal, 2, 4, 4, true, NORMAL),
+    {FN(ti, fuzz_rearrange), "0a", gen_rearrange, fuzz_any, 3, 3, 5, true,
+     FUZZ_DATA_NORMAL, fuzz_rearrange_text},
     ROW(taii, unfold, "0abc", unfold, 1, 3, 5, true, NORMAL),
     ROW(sa, cat, "*a", cat, 0, 0, 12, true, NORMAL),
     ROW(sa, stack, "*a", stack, 0, 0, 6, true, NORMAL),
