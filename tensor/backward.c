@@ -271,6 +271,34 @@ make_variable(const char *call, struct bell_tensor *t)
     return true;
 }
 
+/* A tensor that is data moved becomes a leaf: moves of it would be moves of the
+ * data, as moves of moves are one, and pass it by. Not where something below
+ * requires a gradient too. */
+static void
+make_leaf(struct bell_tensor *t)
+{
+    struct bell_context *ctx = tensor_at(t)->ctx;
+    const struct uop *u = tensor_at(t)->uop, *v;
+    struct tensor_iter it;
+    struct tensor *other;
+
+    for (v = u; uop_has(v, UOP_FLAG_MOVE);)
+        v = v->src[0];
+    if (v == u || v->op != UOP_BUFFER)
+        return;
+    for (other = tensor_first(ctx, &it); other; other = tensor_next(ctx, &it)) {
+        if (other == tensor_at(t) || !(other->flags & TENSOR_REQUIRES_GRAD))
+            continue;
+        for (v = u; v->op != UOP_BUFFER && other->uop != v;)
+            v = v->src[0];
+        if (other->uop == v)
+            return;
+    }
+    u = tn_wrap(ctx, UOP_DETACH, u);
+    if (!tn_bad(u))
+        tensor_set_node(t, u);
+}
+
 struct bell_tensor *
 bell_requires_grad(struct bell_tensor *t, bool on)
 {
@@ -287,6 +315,8 @@ bell_requires_grad(struct bell_tensor *t, bool on)
         tensor_set_node(t, tensor_node(t));
     if (on && !make_variable(__func__, t))
         return tensor_at(t)->ctx->error_tensor;
+    if (on)
+        make_leaf(t);
     if (on)
         tensor_at(t)->flags |= TENSOR_REQUIRES_GRAD;
     else

@@ -935,6 +935,38 @@ test_errors(void **state)
     EXPECT(grad, 0, 0);
 }
 
+/* Moves of a parameter that is itself data moved do not pass it by, realized or
+ * not; below one that requires a gradient too, both get theirs. */
+static void
+test_moved_leaf(void **state)
+{
+    struct bell_tensor *a = noise(-1, 1, BELL_DIMS(6)), *p, *y;
+    int i;
+
+    (void)state;
+    p = bell_reshape(a, BELL_DIMS(2, 3));
+    for (i = 0; i < 2; i++) {
+        bell_requires_grad(p, true);
+        y = bell_mul(bell_reshape(p, BELL_DIMS(3, 2)), bell_transpose(p, 0, 1));
+        y = bell_add(bell_sum(y, BELL_NO_DIMS, false),
+                     bell_sum(bell_mul(p, p), BELL_NO_DIMS, false));
+        assert_int_equal(bell_backward(y), BELL_OK);
+        /* of p.T's element k, which is a place in p, and of p's element k */
+        y = bell_add(bell_reshape(bell_transpose(p, 0, 1), BELL_DIMS(2, 3)),
+                     bell_transpose(bell_reshape(p, BELL_DIMS(3, 2)), 0, 1));
+        y = bell_sub(bell_add(y, bell_mul_scalar(p, 2)), bell_grad(p));
+        EXPECT_NEAR(bell_sum(bell_abs(y), BELL_NO_DIMS, false), 1e-12, 0);
+        bell_zero_grad(p);
+        assert_int_equal(bell_realize1(p), BELL_OK);
+    }
+    a = bell_requires_grad(noise(-1, 1, BELL_DIMS(4)), true);
+    p = bell_requires_grad(bell_reshape(a, BELL_DIMS(2, 2)), true);
+    y = bell_sum(bell_mul(p, p), BELL_NO_DIMS, false);
+    assert_int_equal(bell_backward(y), BELL_OK);
+    EXPECT_SHAPE(bell_grad(a), 4);
+    EXPECT_SHAPE(bell_grad(p), 2, 2);
+}
+
 int
 main(void)
 {
@@ -944,7 +976,7 @@ main(void)
         TEST(test_unary),      TEST(test_binary),       TEST(test_movement),
         TEST(test_reductions), TEST(test_layers),       TEST(test_kinks),
         TEST(test_extremes),   TEST(test_second_order), TEST(test_backward),
-        TEST(test_constants),  TEST(test_errors),
+        TEST(test_constants),  TEST(test_errors),       TEST(test_moved_leaf),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
