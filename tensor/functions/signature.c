@@ -75,6 +75,7 @@ fn_apply(const struct fn_signature *f, struct bell_context *ctx,
     case FN_tatt: return f->tatt(T(0), A(1), T(2), T(3));
     case FN_ti: return f->ti(T(0), I(1));
     case FN_tia: return f->tia(T(0), I(1), A(2));
+    case FN_tiae: return f->tiae(T(0), I(1), A(2), a[3]->str);
     case FN_tiaa: return f->tiaa(T(0), I(1), A(2), A(3));
     case FN_tiab: return f->tiab(T(0), I(1), A(2), B(3));
     case FN_tx: return f->tx(T(0), X(1));

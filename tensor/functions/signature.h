@@ -51,7 +51,7 @@ struct fn_signature {
         FN_ttr, FN_tttir, FN_tttr, FN_ttto, FN_ttttfbf, FN_tttttf, FN_tnttf,
         FN_tittf, FN_tf, FN_tff, FN_tfaf, FN_tflb, FN_tb, FN_ty, FN_tp, FN_tl,
         FN_tlb, FN_tlbf, FN_tlf, FN_ta, FN_taa, FN_tab, FN_tai, FN_taii, FN_tal,
-        FN_tat, FN_tatt, FN_ti, FN_tia, FN_tiaa, FN_tiab, FN_tx, FN_txt, FN_sa,
+        FN_tat, FN_tatt, FN_ti, FN_tia, FN_tiaa, FN_tiae, FN_tiab, FN_tx, FN_txt, FN_sa,
         FN_ttb, FN_tti, FN_tib, FN_tiff, FN_tatti, FN_es, FN_ci, FN_ciiy, FN_ciily, FN_cly, FN_clfy, FN_clffy, FN_cffiy,
         FN_cfffy
     } form;
@@ -98,6 +98,7 @@ struct fn_signature {
         T (*tatt)(T, int, T, T);
         T (*ti)(T, int64_t);
         T (*tia)(T, int64_t, int);
+        T (*tiae)(T, int64_t, int, const char *);
         T (*tiaa)(T, int64_t, int, int);
         T (*tiab)(T, int64_t, int, bool);
         T (*tx)(T, ITEMS);

@@ -464,6 +464,14 @@ def select_cases():
         logsumexp(v[:k + 1]) for k in range(len(v))]), 1e-5)
     case('multinomial(tensor([0., 1., 0.]), 4, replacement=True)', Array(
         (4,), [1] * 4, I64))
+    spectrum = [10, 0, -2, 2, -2, 0, -2, -2]
+    case('rfft(tensor([1., 2., 3., 4.]))', Array((3, 2), spectrum[:6]), 1e-5)
+    case('irfft(tensor([[10., 0], [-2, 2], [-2, 0]]))',
+         Array((4,), [1, 2, 3, 4]), 1e-5)
+    case('fft(tensor([[1., 0], [2, 0], [3, 0], [4, 0]]))',
+         Array((4, 2), spectrum), 1e-5)
+    case("ifft(tensor([[10., 0], [-2, 2], [-2, 0], [-2, -2]]), norm='forward')",
+         Array((4, 2), [4, 0, 8, 0, 12, 0, 16, 0]), 1e-5)
     case('cdist(x, y)', Array.make((3, 3), lambda a, c: math.hypot(
         *[X[a, k] - Y[c, k] for k in range(4)])), 1e-5)
     case('tensordot(x, y, [[0], [0]])', Array.make((4, 4), lambda a, c: sum(

@@ -15,6 +15,7 @@
 
 #include "base/bits.h"
 #include "doorbell/custom.h"
+#include "doorbell/fft.h"
 #include "doorbell/files.h"
 #include "doorbell/functions.h"
 #include "doorbell/jit.h"

@@ -1,0 +1,42 @@
+/* Discrete Fourier transforms.
+ *
+ * There is no complex dtype: complex numbers are float tensors whose last axis
+ * is 2, (real, imaginary), as torch.view_as_real gives them. That axis does not
+ * count: `axis` is one of the others, and -1 the last of these.
+ *
+ * n is the length of the transform: what is longer is cut, what is shorter
+ * gets zeros behind it; 0 is the axis' own. Any length of at least 1. `norm` is
+ * "backward" (or NULL: the inverse divides by n), "forward" (the forward
+ * transform does) or "ortho" (both, by its square root).
+ *
+ * Halves are computed in float32, integers become float32. Gradients follow.
+ * docs/fft.md says what it costs.
+ */
+#ifndef BELL_DOORBELL_FFT_H
+#define BELL_DOORBELL_FFT_H
+
+#include "doorbell/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* out[k] = sum_j x[j] e^(-2 pi i j k / n) along an axis of a complex x. */
+BELL_API struct bell_tensor *bell_fft(struct bell_tensor *x, int64_t n,
+                                      int axis, const char *norm);
+/* out[j] = 1/n sum_k x[k] e^(2 pi i j k / n). */
+BELL_API struct bell_tensor *bell_ifft(struct bell_tensor *x, int64_t n,
+                                       int axis, const char *norm);
+/* The first n / 2 + 1 numbers of the transform of a real x: the others are
+ * their conjugates. */
+BELL_API struct bell_tensor *bell_rfft(struct bell_tensor *x, int64_t n,
+                                       int axis, const char *norm);
+/* The n real numbers that have that transform; n is 2 (size - 1) where it is
+ * 0. The imaginary parts of x[0] and, of even n, x[n / 2] count for nothing. */
+BELL_API struct bell_tensor *bell_irfft(struct bell_tensor *x, int64_t n,
+                                        int axis, const char *norm);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
