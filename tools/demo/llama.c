@@ -21,7 +21,7 @@ struct llama_options {
     const char *demo, *model, *tokenizer, *prompt, *device, *math;
     int64_t n_steps, seed;
     double temperature, top_p;
-    bool json;
+    bool json, chats;
 };
 
 /* One text under way. */
@@ -58,12 +58,14 @@ print_piece(struct talk *talk, struct llama_piece piece)
     return BELL_OK;
 }
 
-/* Prints token i of the text, which is not its first. */
+/* Prints token i of the text. */
 static BELL_MUST_CHECK bell_status
 print_token(struct talk *talk, size_t i)
 {
-    return print_piece(
-        talk, llama_decode(&talk->vocab, talk->tokens[i - 1], talk->tokens[i]));
+    int32_t previous = i ? talk->tokens[i - 1] : talk->vocab.begin;
+
+    return print_piece(talk,
+                       llama_decode(&talk->vocab, previous, talk->tokens[i]));
 }
 
 /* ---- steps ---- */
@@ -100,7 +102,7 @@ run_steps(struct talk *talk)
     uint64_t n_kernels = 0;
     int32_t last;
 
-    for (i = 1; i < talk->n_tokens; i++)
+    for (i = 0; i < talk->n_tokens && !talk->options->chats; i++)
         BELL_TRY(print_token(talk, i));
     while (talk->n_tokens < talk->n_max) {
         BELL_TRY(take_step(talk, first));
@@ -115,7 +117,8 @@ run_steps(struct talk *talk)
             n_kernels = stats.n_kernels_compiled;
         talk->n_late = stats.n_kernels_compiled - n_kernels;
         last = talk->tokens[talk->n_tokens - 1];
-        if (last == talk->vocab.begin || last == talk->vocab.end)
+        if (last == talk->vocab.begin || last == talk->vocab.end ||
+            last == talk->vocab.end_turn)
             return BELL_OK;
         BELL_TRY(print_token(talk, talk->n_tokens - 1));
         first = talk->n_tokens - 1;
@@ -133,8 +136,8 @@ begin_text(struct talk *talk)
     size_t n_steps = options->n_steps ? (size_t)options->n_steps : context;
     int32_t *tokens;
 
-    BELL_TRY(llama_encode(&talk->vocab, options->prompt, &talk->tokens,
-                          &talk->n_tokens));
+    BELL_TRY(llama_encode(&talk->vocab, options->prompt, options->chats,
+                          &talk->tokens, &talk->n_tokens));
     talk->n_prompt = talk->n_tokens;
     if (talk->n_tokens > context)
         return bell_fail(BELL_E_INVALID,
@@ -232,11 +235,16 @@ print_json(const struct talk *talk, const char *device,
            const struct bell_stats *stats)
 {
     struct json json;
+    size_t i;
 
     json_init(&json);
     json_str(&json, "device", device);
     json_str(&json, "text", talk->text ? talk->text : "");
     json_uint(&json, "n_prompt_tokens", talk->n_prompt);
+    json_array(&json, "prompt_tokens");
+    for (i = 0; i < talk->n_prompt; i++)
+        json_int(&json, NULL, talk->tokens[i]);
+    json_end(&json);
     json_uint(&json, "n_new_tokens", talk->n_tokens - talk->n_prompt);
     json_num(&json, "first_token_ms", (double)talk->prompt_ns / 1e6);
     if (tokens_per_second(talk) > 0)
@@ -299,6 +307,9 @@ llama_demo(int argc, char **argv)
          "its tokenizer (GGUF has one)"},
         {"--prompt", "TEXT", TOOL_OPT_STRING, &options.prompt, 0, 0,
          "what the text begins with (default: nothing)"},
+        {"--chat", NULL, TOOL_OPT_FLAG, &options.chats, 0, 0,
+         "the prompt is a message, which is answered: in the form of the "
+         "file's template (llama2, llama3 or chatml)"},
         {"--steps", "N", TOOL_OPT_INT, &options.n_steps, 1, 1 << 22,
          "tokens in all (default, and at most: the model's context)"},
         {"--temperature", "T", TOOL_OPT_NUMBER, &options.temperature, -1, 100,

@@ -11,16 +11,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/map.h"
 #include "base/status.h"
 #include "doorbell/jit.h"
 #include "doorbell/tensor.h"
 #include "tools/demo/digits.h"
+#include "tools/demo/llama_bpe.h"
 
 /* ---- vocabulary ---------------------------------------------------------- */
 
 struct bell_file;
 
 #define LLAMA_PIECE_MAX_BYTES 4096
+#define LLAMA_MERGES_MAX      (1 << 24)
 #define LLAMA_UNKNOWN         0
 
 /* A token's text. */
@@ -31,7 +34,22 @@ struct llama_piece {
     bool is_control; /* no text: where one begins or ends */
 };
 
-/* The vocabulary of a SentencePiece tokenizer. */
+/* The pair of tokens, as a key. */
+static inline uint64_t
+llama_pair_key(int32_t left, int32_t right)
+{
+    return (uint64_t)left << 32 | (uint32_t)right;
+}
+
+/* How a conversation is written. */
+enum llama_form {
+    LLAMA_FORM_NONE, /* the file names none that is known */
+    LLAMA_FORM_LLAMA2,
+    LLAMA_FORM_LLAMA3,
+    LLAMA_FORM_CHATML,
+};
+
+/* The vocabulary of a SentencePiece tokenizer, or of byte-level BPE. */
 struct llama_vocab {
     struct llama_piece *pieces; /* owned; by token */
     uint32_t *sorted;           /* owned; tokens by text, then number */
@@ -39,7 +57,14 @@ struct llama_vocab {
     int32_t of_byte[256];       /* the token <0xNN>, or -1 */
     uint8_t all_bytes[256];     /* 0, 1, 2, ...: what these tokens are */
     int32_t n;
-    int32_t begin, end; /* tokens */
+    int32_t begin, end, end_turn; /* tokens; end_turn: or -1 */
+    bool adds_begin;              /* texts begin with it */
+    enum llama_form form;
+    /* of byte-level BPE */
+    bool is_bytes;
+    bool joins_all; /* a word that is a token is that, whatever the pairs */
+    enum llama_words words;
+    struct map joints; /* llama_pair_key -> rank << 32 | what they become */
 };
 
 /* Reads llama2.c's tokenizer file for a model of n tokens: the longest token's
@@ -47,7 +72,8 @@ struct llama_vocab {
  * truncated, too long, a length that cannot be. */
 BELL_MUST_CHECK bell_status llama_vocab_load(const char *path, int64_t n,
                                              struct llama_vocab *out_vocab);
-/* That of a GGUF file. BELL_E_UNSUPPORTED: another kind of tokenizer. */
+/* That of a GGUF file: SentencePiece (llama) or byte-level BPE (gpt2).
+ * BELL_E_UNSUPPORTED: another kind of tokenizer, or of words. */
 BELL_MUST_CHECK bell_status
 llama_vocab_from_gguf(const struct bell_file *file, const char *path, int64_t n,
                       struct llama_vocab *out_vocab);
@@ -58,12 +84,17 @@ void llama_vocab_fini(struct llama_vocab *vocab);
 BELL_MUST_CHECK bell_status llama_vocab_init(int64_t n,
                                              struct llama_vocab *out_vocab);
 void llama_vocab_sort(struct llama_vocab *vocab);
+/* The first token of that text, or -1; of a sorted vocabulary. */
+int32_t llama_vocab_find(const struct llama_vocab *vocab, const char *text,
+                         size_t n_bytes);
 
-/* The tokens of a text, vocab->begin first; *out_tokens is host memory, owned
+/* The tokens of a text, vocab->begin first where the model wants it or there
+ * were none; as a user's message in the vocabulary's form where `chats`, which
+ * is an error where it has none; *out_tokens is host memory, owned
  * by the caller. */
 BELL_MUST_CHECK bell_status llama_encode(const struct llama_vocab *vocab,
-                                         const char *text, int32_t **out_tokens,
-                                         size_t *out_n);
+                                         const char *text, bool chats,
+                                         int32_t **out_tokens, size_t *out_n);
 
 /* What token `next` adds to a text that ends in `previous` (it loses its space
  * behind vocab->begin); not terminated, of the vocabulary's memory. */

@@ -15,6 +15,7 @@
 #define KEY_BYTES 128
 
 /* Kinds of tokens. */
+#define TOKEN_NORMAL  1
 #define TOKEN_CONTROL 3
 
 /* A model's family. */
@@ -225,12 +226,23 @@ llama_load_gguf(const struct bell_file *file, const char *path,
 /* U+2581, which stands for a space. */
 static const char block[] = "\xe2\x96\x81";
 
-/* Copies a token's text, its blocks as spaces. */
-static uint32_t
-copy_text(char *to, const char *from, size_t n)
+/* Copies a token's text: of SentencePiece its blocks as spaces, of byte-level
+ * BPE the bytes that its characters stand for, where it is no text that was
+ * added. False: characters that stand for none. */
+static bool
+copy_text(char *to, const char *from, size_t n, bool is_bytes, bool is_added,
+          uint32_t *out_n)
 {
     uint32_t n_to = 0;
     size_t i;
+
+    if (is_bytes && !is_added)
+        return llama_bytes_of(to, from, n, out_n);
+    if (is_bytes) {
+        memcpy(to, from, n);
+        *out_n = (uint32_t)n;
+        return true;
+    }
 
     for (i = 0; i < n;) {
         if (n - i >= 3 && memcmp(from + i, block, 3) == 0) {
@@ -240,7 +252,8 @@ copy_text(char *to, const char *from, size_t n)
             to[n_to++] = from[i++];
         }
     }
-    return n_to;
+    *out_n = n_to;
+    return true;
 }
 
 static BELL_MUST_CHECK bell_status
@@ -270,17 +283,173 @@ copy_tokens(const struct bell_file *file, const char *path,
     for (i = 0; i < vocab->n; i++) {
         struct llama_piece *piece = &vocab->pieces[i];
         (void)bell_file_list_str(file, TOKENS_KEY, (uint64_t)i, &text, &n);
+        kind = TOKEN_NORMAL;
+        (void)bell_file_list_int(file, "tokenizer.ggml.token_type", (uint64_t)i,
+                                 &kind);
+        piece->is_control = kind == TOKEN_CONTROL;
         piece->text = (const char *)vocab->bytes + at;
-        piece->n_bytes = copy_text((char *)vocab->bytes + at, text, n);
+        if (!copy_text((char *)vocab->bytes + at, text, n, vocab->is_bytes,
+                       kind != TOKEN_NORMAL, &piece->n_bytes))
+            return bell_fail(BELL_E_IO,
+                             "%s: token %d has characters that stand for no "
+                             "bytes",
+                             path, i);
         at += piece->n_bytes;
         if (bell_file_list_float(file, "tokenizer.ggml.scores", (uint64_t)i,
                                  &score))
             piece->score = (float)score;
-        if (bell_file_list_int(file, "tokenizer.ggml.token_type", (uint64_t)i,
-                               &kind))
-            piece->is_control = kind == TOKEN_CONTROL;
     }
     return BELL_OK;
+}
+
+/* ---- byte-level BPE ---- */
+
+#define MERGES_KEY "tokenizer.ggml.merges"
+
+/* The token of one side of a pair, from its characters; -1: there is none. */
+static int32_t
+find_side(const struct llama_vocab *vocab, const char *text, size_t n)
+{
+    char bytes[LLAMA_PIECE_MAX_BYTES];
+    uint32_t n_bytes;
+
+    if (n > sizeof(bytes) || !llama_bytes_of(bytes, text, n, &n_bytes))
+        return -1;
+    return llama_vocab_find(vocab, bytes, n_bytes);
+}
+
+/* A pair, "left right"; of two the first counts. */
+static BELL_MUST_CHECK bell_status
+take_merge(const struct bell_file *file, const char *path, uint64_t rank,
+           struct llama_vocab *vocab)
+{
+    char bytes[2 * LLAMA_PIECE_MAX_BYTES];
+    const struct llama_piece *a, *b;
+    const char *text = "", *space = NULL;
+    int32_t left = -1, right = -1, joint = -1;
+    uint64_t key;
+    size_t n = 0;
+
+    if (bell_file_list_str(file, MERGES_KEY, rank, &text, &n) && n > 2)
+        space = memchr(text + 1, ' ', n - 1);
+    if (space) {
+        left = find_side(vocab, text, (size_t)(space - text));
+        right = find_side(vocab, space + 1, n - (size_t)(space - text) - 1);
+    }
+    if (left >= 0 && right >= 0) {
+        a = &vocab->pieces[left];
+        b = &vocab->pieces[right];
+        memcpy(bytes, a->text, a->n_bytes);
+        memcpy(bytes + a->n_bytes, b->text, b->n_bytes);
+        joint = llama_vocab_find(vocab, bytes, (size_t)a->n_bytes + b->n_bytes);
+    }
+    if (joint < 0)
+        return bell_fail(BELL_E_IO,
+                         "%s: pair %llu, '%.*s', is none of tokens that make a "
+                         "token",
+                         path, (unsigned long long)rank, (int)(n < 80 ? n : 80),
+                         text);
+    key = llama_pair_key(left, right);
+    if (!map_get(&vocab->joints, key) &&
+        map_put(&vocab->joints, key, rank << 32 | (uint32_t)joint) != 0)
+        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a pair", path);
+    return BELL_OK;
+}
+
+/* What byte-level BPE has besides its tokens, which are sorted. */
+static BELL_MUST_CHECK bell_status
+take_merges(const struct bell_file *file, const char *path,
+            struct llama_vocab *vocab)
+{
+    uint64_t n = bell_file_list(file, MERGES_KEY), i;
+
+    for (i = 0; i < 256; i++) {
+        vocab->of_byte[i] =
+            llama_vocab_find(vocab, (const char *)&vocab->all_bytes[i], 1);
+        if (vocab->of_byte[i] < 0)
+            return bell_fail(BELL_E_IO, "%s: no token of the byte 0x%02x", path,
+                             (unsigned)i);
+    }
+    if (n > LLAMA_MERGES_MAX)
+        return bell_fail(BELL_E_IO, "%s: %llu pairs of tokens, more than %d",
+                         path, (unsigned long long)n, LLAMA_MERGES_MAX);
+    for (i = 0; i < n; i++)
+        BELL_TRY(take_merge(file, path, i, vocab));
+    return BELL_OK;
+}
+
+/* Which words there are. */
+static BELL_MUST_CHECK bell_status
+find_words(const struct bell_file *file, const char *path,
+           struct llama_vocab *vocab)
+{
+    const char *name = "gpt-2";
+    size_t n = 5;
+
+    (void)bell_file_str(file, "tokenizer.ggml.pre", &name, &n);
+    if (!llama_words_find(name, n, &vocab->words))
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "%s: words of the kind '%.*s' (tokenizer.ggml.pre); "
+                         "gpt-2, llama-bpe and qwen2 are known",
+                         path, (int)(n < 40 ? n : 40), name);
+    vocab->joins_all = vocab->words == LLAMA_WORDS_LLAMA3;
+    vocab->adds_begin = vocab->words == LLAMA_WORDS_LLAMA3;
+    return BELL_OK;
+}
+
+/* ---- the vocabulary as a whole ---- */
+
+static bool
+has_text(const char *text, size_t n, const char *part)
+{
+    return memmem(text, n, part, strlen(part)) != NULL;
+}
+
+static enum llama_form
+find_form(const struct bell_file *file)
+{
+    const char *text = "";
+    size_t n = 0;
+
+    (void)bell_file_str(file, "tokenizer.chat_template", &text, &n);
+    if (has_text(text, n, "<|im_start|>"))
+        return LLAMA_FORM_CHATML;
+    if (has_text(text, n, "<|start_header_id|>"))
+        return LLAMA_FORM_LLAMA3;
+    return has_text(text, n, "[INST]") ? LLAMA_FORM_LLAMA2 : LLAMA_FORM_NONE;
+}
+
+/* The token that the file has under that key; else as it was. */
+static void
+take_special(const struct bell_file *file, const char *key, int32_t n,
+             int32_t *token)
+{
+    int64_t value;
+
+    if (bell_file_int(file, key, &value) && value >= 0 && value < n)
+        *token = (int32_t)value;
+}
+
+static BELL_MUST_CHECK bell_status
+take_vocab(const struct bell_file *file, const char *path,
+           struct llama_vocab *vocab)
+{
+    int64_t adds;
+
+    if (vocab->is_bytes)
+        BELL_TRY(find_words(file, path, vocab));
+    BELL_TRY(copy_tokens(file, path, vocab));
+    take_special(file, "tokenizer.ggml.eos_token_id", vocab->n, &vocab->end);
+    if (vocab->is_bytes)
+        vocab->begin = vocab->end;
+    take_special(file, "tokenizer.ggml.bos_token_id", vocab->n, &vocab->begin);
+    take_special(file, "tokenizer.ggml.eot_token_id", vocab->n,
+                 &vocab->end_turn);
+    if (bell_file_int(file, "tokenizer.ggml.add_bos_token", &adds))
+        vocab->adds_begin = adds != 0;
+    vocab->form = find_form(file);
+    llama_vocab_sort(vocab);
+    return vocab->is_bytes ? take_merges(file, path, vocab) : BELL_OK;
 }
 
 bell_status
@@ -289,31 +458,24 @@ llama_vocab_from_gguf(const struct bell_file *file, const char *path, int64_t n,
 {
     const char *kind = "";
     size_t n_kind = 0;
+    bool is_bytes;
     bell_status status;
-    int64_t token;
 
     (void)bell_file_str(file, "tokenizer.ggml.model", &kind, &n_kind);
-    if (n_kind != 5 || memcmp(kind, "llama", 5) != 0)
+    is_bytes = n_kind == 4 && memcmp(kind, "gpt2", 4) == 0;
+    if (!is_bytes && (n_kind != 5 || memcmp(kind, "llama", 5) != 0))
         return bell_fail(BELL_E_UNSUPPORTED,
                          "%s: a tokenizer of the kind '%.*s'; llama "
-                         "(SentencePiece) is known",
+                         "(SentencePiece) and gpt2 (byte-level BPE) are known",
                          path, (int)(n_kind < 40 ? n_kind : 40), kind);
     if (bell_file_list(file, TOKENS_KEY) != (uint64_t)n)
         return bell_fail(
             BELL_E_IO, "%s: %llu tokens have a text, not %lld", path,
             (unsigned long long)bell_file_list(file, TOKENS_KEY), (long long)n);
     BELL_TRY(llama_vocab_init(n, out_vocab));
-    status = copy_tokens(file, path, out_vocab);
-    if (status != BELL_OK) {
+    out_vocab->is_bytes = is_bytes;
+    status = take_vocab(file, path, out_vocab);
+    if (status != BELL_OK)
         llama_vocab_fini(out_vocab);
-        return status;
-    }
-    if (bell_file_int(file, "tokenizer.ggml.bos_token_id", &token) &&
-        token >= 0 && token < n)
-        out_vocab->begin = (int32_t)token;
-    if (bell_file_int(file, "tokenizer.ggml.eos_token_id", &token) &&
-        token >= 0 && token < n)
-        out_vocab->end = (int32_t)token;
-    llama_vocab_sort(out_vocab);
-    return BELL_OK;
+    return status;
 }

@@ -3,6 +3,8 @@
  * src: the SentencePiece paper's BPE, in the form of the llama2.c project's
  * README: every character is a token, or its bytes are; then the two
  * neighbours whose joint text is the best token become it, again and again.
+ * Byte-level BPE does the same within words, from bytes on, and a list of pairs
+ * says which are better.
  */
 #include "tools/demo/llama.h"
 
@@ -33,9 +35,9 @@ by_text(const void *a, const void *b, void *user)
     return order ? order : (i > j) - (i < j);
 }
 
-/* The first token of that text, or -1. */
-static int32_t
-find_text(const struct llama_vocab *vocab, const char *text, size_t n_bytes)
+int32_t
+llama_vocab_find(const struct llama_vocab *vocab, const char *text,
+                 size_t n_bytes)
 {
     size_t first = 0, last = (size_t)vocab->n;
     const struct llama_piece *piece;
@@ -95,7 +97,7 @@ find_bytes(struct llama_vocab *vocab)
 
     for (i = 0; i < 256; i++) {
         snprintf(name, sizeof(name), "<0x%02X>", i);
-        vocab->of_byte[i] = find_text(vocab, name, strlen(name));
+        vocab->of_byte[i] = llama_vocab_find(vocab, name, strlen(name));
         vocab->all_bytes[i] = (uint8_t)i;
     }
 }
@@ -103,8 +105,13 @@ find_bytes(struct llama_vocab *vocab)
 bell_status
 llama_vocab_init(int64_t n, struct llama_vocab *out_vocab)
 {
-    struct llama_vocab vocab = {.n = (int32_t)n, .begin = 1, .end = 2};
+    struct llama_vocab vocab = {.n = (int32_t)n,
+                                .begin = 1,
+                                .end = 2,
+                                .end_turn = -1,
+                                .adds_begin = true};
 
+    map_init(&vocab.joints);
     vocab.pieces = host_calloc((size_t)n, sizeof(*vocab.pieces));
     vocab.sorted = host_calloc((size_t)n, sizeof(*vocab.sorted));
     if (!vocab.pieces || !vocab.sorted) {
@@ -154,6 +161,7 @@ llama_vocab_fini(struct llama_vocab *vocab)
     host_free(vocab->pieces);
     host_free(vocab->sorted);
     host_free(vocab->bytes);
+    map_fini(&vocab->joints);
     memset(vocab, 0, sizeof(*vocab));
 }
 
@@ -164,6 +172,7 @@ llama_vocab_fini(struct llama_vocab *vocab)
 struct part {
     int32_t token, joint; /* joint: -1: none */
     uint32_t previous, next;
+    bool begins; /* a word, which is not joined to what is before */
 };
 
 #define NO_PART UINT32_MAX
@@ -226,29 +235,51 @@ pop_pair(struct joiner *joiner)
     return top;
 }
 
+/* The token of two, and how good it is; -1: they are not joined. */
+static int32_t
+find_joint(struct joiner *joiner, int32_t left, int32_t right, float *out_score)
+{
+    const struct llama_vocab *vocab = joiner->vocab;
+    const struct llama_piece *a = &vocab->pieces[left],
+                             *b = &vocab->pieces[right];
+    const uint64_t *found;
+    int32_t joint;
+
+    if (vocab->is_bytes) {
+        found = map_get(&vocab->joints, llama_pair_key(left, right));
+        *out_score = found ? -(float)(*found >> 32) : 0;
+        return found ? (int32_t)(uint32_t)*found : -1;
+    }
+    memcpy(joiner->text, a->text, a->n_bytes);
+    memcpy(joiner->text + a->n_bytes, b->text, b->n_bytes);
+    joint =
+        llama_vocab_find(vocab, joiner->text, (size_t)a->n_bytes + b->n_bytes);
+    if (joint >= 0)
+        *out_score = vocab->pieces[joint].score;
+    return joint;
+}
+
 /* Looks what the part at `i` makes with the next. False: no memory. */
 static bool
 look_at_pair(struct joiner *joiner, uint32_t i)
 {
     struct part *part = &joiner->parts[i];
-    const struct llama_piece *pieces = joiner->vocab->pieces, *a, *b;
+    const struct part *next;
+    float score;
 
     part->joint = -1;
     if (part->next == NO_PART)
         return true;
-    a = &pieces[part->token];
-    b = &pieces[joiner->parts[part->next].token];
-    memcpy(joiner->text, a->text, a->n_bytes);
-    memcpy(joiner->text + a->n_bytes, b->text, b->n_bytes);
-    part->joint =
-        find_text(joiner->vocab, joiner->text, (size_t)a->n_bytes + b->n_bytes);
+    next = &joiner->parts[part->next];
+    if (next->begins)
+        return true;
+    part->joint = find_joint(joiner, part->token, next->token, &score);
     if (part->joint < 0)
         return true;
-    return push_pair(joiner,
-                     (struct pair){.score = pieces[part->joint].score,
-                                   .first = i,
-                                   .left = part->token,
-                                   .right = joiner->parts[part->next].token});
+    return push_pair(joiner, (struct pair){.score = score,
+                                           .first = i,
+                                           .left = part->token,
+                                           .right = next->token});
 }
 
 static bool
@@ -292,12 +323,13 @@ character_bytes(const char *text)
 }
 
 static void
-add_part(struct joiner *joiner, int32_t token)
+add_part(struct joiner *joiner, int32_t token, bool begins)
 {
     struct part *part = &joiner->parts[joiner->n_parts];
 
     part->token = token;
     part->joint = -1;
+    part->begins = begins;
     part->previous = NO_PART;
     part->next = NO_PART;
     if (joiner->n_parts) {
@@ -310,49 +342,175 @@ add_part(struct joiner *joiner, int32_t token)
 /* Characters as tokens, or the tokens of their bytes; unknown bytes are
  * LLAMA_UNKNOWN. A space comes first. */
 static void
-split_text(struct joiner *joiner, const char *text)
+split_text(struct joiner *joiner, const char *text, size_t n_text)
 {
     const struct llama_vocab *vocab = joiner->vocab;
-    int32_t token = find_text(vocab, " ", 1);
-    size_t n, i;
+    int32_t token = llama_vocab_find(vocab, " ", 1);
+    size_t at, n, i;
 
-    if (*text && token >= 0)
-        add_part(joiner, token);
-    for (; *text; text += n) {
-        n = character_bytes(text);
-        token = find_text(vocab, text, n);
+    if (n_text && token >= 0)
+        add_part(joiner, token, true);
+    for (at = 0; at < n_text; at += n) {
+        n = character_bytes(text + at);
+        n = n < n_text - at ? n : n_text - at;
+        token = llama_vocab_find(vocab, text + at, n);
         if (token >= 0) {
-            add_part(joiner, token);
+            add_part(joiner, token, false);
             continue;
         }
         for (i = 0; i < n; i++) {
-            token = vocab->of_byte[(uint8_t)text[i]];
-            add_part(joiner, token >= 0 ? token : LLAMA_UNKNOWN);
+            token = vocab->of_byte[(uint8_t)text[at + i]];
+            add_part(joiner, token >= 0 ? token : LLAMA_UNKNOWN, false);
         }
     }
 }
 
+/* Words, as their bytes, or as tokens. */
+static void
+split_words(struct joiner *joiner, const char *text, size_t n_text)
+{
+    const struct llama_vocab *vocab = joiner->vocab;
+    int32_t token;
+    size_t n, i;
+
+    for (; n_text; text += n, n_text -= n) {
+        n = llama_word_bytes(vocab->words, text, n_text);
+        token = vocab->joins_all ? llama_vocab_find(vocab, text, n) : -1;
+        if (token >= 0 && !vocab->pieces[token].is_control) {
+            add_part(joiner, token, true);
+            continue;
+        }
+        for (i = 0; i < n; i++)
+            add_part(joiner, vocab->of_byte[(uint8_t)text[i]], i == 0);
+    }
+}
+
+/* ---- conversations ---- */
+
+/* What is around a user's message; "<|...|>" are tokens. */
+static const struct {
+    const char *before, *after;
+} forms[] = {
+    [LLAMA_FORM_NONE] = {"", ""},
+    [LLAMA_FORM_LLAMA2] = {"[INST] ", " [/INST]"},
+    [LLAMA_FORM_LLAMA3] = {"<|start_header_id|>user<|end_header_id|>\n\n",
+                           "<|eot_id|><|start_header_id|>assistant"
+                           "<|end_header_id|>\n\n"},
+    [LLAMA_FORM_CHATML] = {"<|im_start|>user\n",
+                           "<|im_end|>\n<|im_start|>assistant\n"},
+};
+
+/* The token of that name without a text, or -1. */
+static int32_t
+find_control(const struct llama_vocab *vocab, const char *name, size_t n)
+{
+    int32_t i;
+
+    for (i = 0; i < vocab->n; i++) {
+        const struct llama_piece *piece = &vocab->pieces[i];
+        if (piece->is_control && piece->n_bytes == n &&
+            memcmp(piece->text, name, n) == 0)
+            return i;
+    }
+    return -1;
+}
+
+static void
+split_plain(struct joiner *joiner, const char *text, size_t n)
+{
+    if (joiner->vocab->is_bytes)
+        split_words(joiner, text, n);
+    else
+        split_text(joiner, text, n);
+}
+
+/* A part of a form: its tokens, and the text between them. */
+static BELL_MUST_CHECK bell_status
+split_form(struct joiner *joiner, const char *text)
+{
+    const char *begin, *end;
+    int32_t token;
+
+    while ((begin = strstr(text, "<|")) != NULL) {
+        split_plain(joiner, text, (size_t)(begin - text));
+        end = strstr(begin, "|>") + 2;
+        token = find_control(joiner->vocab, begin, (size_t)(end - begin));
+        if (token < 0)
+            return bell_fail(BELL_E_IO, "the model has no token %.*s",
+                             (int)(end - begin), begin);
+        add_part(joiner, token, true);
+        text = end;
+    }
+    split_plain(joiner, text, strlen(text));
+    return BELL_OK;
+}
+
+/* A SentencePiece form is one text. */
+static BELL_MUST_CHECK bell_status
+split_chat(struct joiner *joiner, const char *text)
+{
+    enum llama_form form = joiner->vocab->form;
+    size_t n = strlen(text) + 32;
+    char *all;
+
+    if (form == LLAMA_FORM_NONE)
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "--chat: the file's tokenizer.chat_template is none "
+                         "of llama2's, llama3's and chatml's");
+    if (form != LLAMA_FORM_LLAMA2) {
+        BELL_TRY(split_form(joiner, forms[form].before));
+        split_plain(joiner, text, strlen(text));
+        return split_form(joiner, forms[form].after);
+    }
+    all = host_alloc(n);
+    if (!all)
+        return bell_fail(BELL_E_NO_MEMORY, "no memory for a message");
+    snprintf(all, n, "%s%s%s", forms[form].before, text, forms[form].after);
+    split_plain(joiner, all, strlen(all));
+    host_free(all);
+    return BELL_OK;
+}
+
+/* ---- all of it ---- */
+
+static BELL_MUST_CHECK bell_status
+find_tokens(struct joiner *joiner, const char *text, bool chats)
+{
+    if (chats)
+        BELL_TRY(split_chat(joiner, text));
+    else
+        split_plain(joiner, text, strlen(text));
+    if (!join_parts(joiner))
+        return bell_fail(BELL_E_NO_MEMORY, "no memory for pairs of tokens");
+    return BELL_OK;
+}
+
+/* A form's text is shorter than that. */
+#define FORM_MAX_PARTS 128
+
 bell_status
-llama_encode(const struct llama_vocab *vocab, const char *text,
+llama_encode(const struct llama_vocab *vocab, const char *text, bool chats,
              int32_t **out_tokens, size_t *out_n)
 {
-    size_t n_max = strlen(text) + 2, n = 0;
+    size_t n_max = strlen(text) + FORM_MAX_PARTS, n = 0;
     struct joiner *joiner = host_calloc(1, sizeof(*joiner));
     int32_t *tokens = host_calloc(n_max, sizeof(*tokens));
-    bool ok = joiner && tokens;
+    bell_status status = BELL_OK;
     uint32_t i;
 
-    if (ok) {
-        joiner->vocab = vocab;
+    if (joiner)
         joiner->parts = host_calloc(n_max, sizeof(*joiner->parts));
-        ok = joiner->parts != NULL;
+    if (!tokens || !joiner || !joiner->parts) {
+        status =
+            bell_fail(BELL_E_NO_MEMORY, "no memory for the tokens of %zu bytes",
+                      strlen(text));
+    } else {
+        joiner->vocab = vocab;
+        status = find_tokens(joiner, text, chats);
     }
-    if (ok) {
-        split_text(joiner, text);
-        ok = join_parts(joiner);
-    }
-    if (ok) {
-        tokens[n++] = vocab->begin;
+    if (status == BELL_OK) {
+        if (vocab->adds_begin || joiner->n_parts == 0)
+            tokens[n++] = vocab->begin;
         for (i = joiner->n_parts ? 0 : NO_PART; i != NO_PART;
              i = joiner->parts[i].next)
             tokens[n++] = joiner->parts[i].token;
@@ -366,9 +524,7 @@ llama_encode(const struct llama_vocab *vocab, const char *text,
     }
     host_free(joiner);
     host_free(tokens);
-    return ok ? BELL_OK
-              : bell_fail(BELL_E_NO_MEMORY,
-                          "no memory for the tokens of %zu bytes", n_max - 2);
+    return status;
 }
 
 /* ---- tokens to text ---- */
@@ -397,6 +553,8 @@ llama_decode(const struct llama_vocab *vocab, int32_t previous, int32_t next)
     if (vocab->pieces[next].is_control)
         return piece;
     piece = vocab->pieces[next];
+    if (vocab->is_bytes)
+        return piece;
     byte = byte_of(&piece);
     if (byte >= 0) {
         piece.text = (const char *)&vocab->all_bytes[byte];
