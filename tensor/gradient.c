@@ -530,6 +530,9 @@ apply_rule(struct backward *bw, const struct tensor_rule *rule,
                             tn_size(ctx, a, (uint32_t)rule->p[0]), rule->p[1],
                             rule->p[2]));
         break;
+    case TENSOR_RULE_RESIZE:
+        add_adjoint(bw, a, tn_resize_back(ctx, rule, g));
+        break;
     case TENSOR_RULE_SCATTER:
         add_adjoint(bw, a, tn_scatter_back(ctx, rule, g));
         break;

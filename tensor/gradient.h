@@ -21,6 +21,7 @@ enum tensor_rule_kind {
     TENSOR_RULE_SOFTMAX,   /* of a in float32, along axis p[0] */
     TENSOR_RULE_SCATTER,   /* tn_scatter of a by b; p = axis, combine */
     TENSOR_RULE_ATTEND,    /* tn_matmul of a, a softmax (as halves), by b */
+    TENSOR_RULE_RESIZE,    /* of a along p[0]; p: interpolate.c */
     TENSOR_RULE_CUSTOM,    /* a caller's function of custom->in; a is in[0] */
 };
 
@@ -76,6 +77,11 @@ BELL_MUST_CHECK bell_status tensor_custom_back(struct bell_context *ctx,
                                                const struct tensor_rule *rule,
                                                const struct uop *g,
                                                const struct uop **out);
+
+/* The adjoint of an axis that was resized (interpolate.c). */
+const struct uop *tn_resize_back(struct bell_context *ctx,
+                                 const struct tensor_rule *rule,
+                                 const struct uop *g);
 
 /* Adjoints of `targets` for the adjoint `seed` of `root`; NULL where root
  * does not depend on a target. */

@@ -5,6 +5,7 @@
 
 #include "doorbell/ops.h"
 #include "tensor/elementwise.h"
+#include "tensor/gradient.h"
 #include "tensor/node.h"
 #include "tensor/tensor_internal.h"
 
@@ -16,8 +17,9 @@ struct resize {
     struct bell_context *ctx;
     uint32_t rank, axis;
     int64_t size, n; /* before, after */
-    bool align;      /* the corners are the same points */
-    double step;     /* sources a result, where it was given; or 0 */
+    enum bell_resize_mode mode;
+    bool align;  /* the corners are the same points */
+    double step; /* sources a result, where it was given; or 0 */
 };
 
 /* The elements number `index`, with the rank of u and size 1 but on the axis,
@@ -35,67 +37,80 @@ pick(const struct resize *r, const struct uop *u, const struct uop *index)
     return tn_gather(ctx, u, r->axis, tn_expand(ctx, index, d));
 }
 
-/* `index` as one of those that there are. */
+/* `index` as one of 0..size-1. */
 static const struct uop *
-clamp(const struct resize *r, const struct uop *index)
+clamp(struct bell_context *ctx, const struct uop *index, int64_t size)
 {
-    struct bell_context *ctx = r->ctx;
-    const struct uop *last = tn_int(ctx, UOP_I64, r->size - 1),
-                     *first = tn_int(ctx, UOP_I64, 0);
+    index = tn_max(ctx, index, tn_int(ctx, UOP_I64, 0));
+    return tn_min(ctx, index, tn_int(ctx, UOP_I64, size - 1));
+}
 
-    index = tn_where(ctx, tn_lt(ctx, index, first), first, index);
-    return tn_where(ctx, tn_lt(ctx, last, index), last, index);
+/* What result o is made of: elements, each times a weight (NULL: 1). */
+struct taps {
+    uint32_t n;
+    const struct uop *index[4], *weight[4];
+};
+
+/* Sources a result. */
+static double
+step_of(const struct resize *r)
+{
+    if (r->align)
+        return r->n > 1 ? (double)(r->size - 1) / (double)(r->n - 1) : 0;
+    return r->step != 0 ? r->step : (double)r->size / (double)r->n;
 }
 
 /* Number floor((o + half) * size / n): in integers where no step is given. */
-static const struct uop *
-nearest(const struct resize *r, const struct uop *u, bool half)
+static void
+nearest(const struct resize *r, const struct uop *o, bool half,
+        struct taps *taps)
 {
     struct bell_context *ctx = r->ctx;
-    const struct uop *o = tn_iota(ctx, r->rank, r->axis, r->n, UOP_I64);
 
+    taps->n = 1;
     if (r->step != 0) {
         o = tn_cast(ctx, o, UOP_F32);
         o = tn_mul_c(ctx, half ? tn_add_c(ctx, o, 0.5) : o, r->step);
-        return pick(r, u, clamp(r, tn_cast(ctx, tn_floor(ctx, o), UOP_I64)));
+        taps->index[0] =
+            clamp(ctx, tn_cast(ctx, tn_floor(ctx, o), UOP_I64), r->size);
+        return;
     }
     o = tn_mul_c(ctx, o, 2.0 * (double)r->size);
     if (half)
         o = tn_add_c(ctx, o, (double)r->size);
-    return pick(r, u,
-                tn_alu2(ctx, UOP_FLOORDIV, o, tn_int(ctx, UOP_I64, 2 * r->n)));
+    taps->index[0] =
+        tn_alu2(ctx, UOP_FLOORDIV, o, tn_int(ctx, UOP_I64, 2 * r->n));
 }
 
 /* Where result o lies among the sources. */
 static const struct uop *
-source_of(const struct resize *r, enum uop_dtype dtype)
+source_of(const struct resize *r, const struct uop *o, enum uop_dtype dtype)
 {
     struct bell_context *ctx = r->ctx;
-    const struct uop *o = tn_iota(ctx, r->rank, r->axis, r->n, UOP_I64);
-    double step = r->step != 0 ? r->step : (double)r->size / (double)r->n;
 
     o = tn_cast(ctx, o, dtype);
     if (r->align)
-        return tn_mul_c(
-            ctx, o, r->n > 1 ? (double)(r->size - 1) / (double)(r->n - 1) : 0);
-    return tn_add_c(ctx, tn_mul_c(ctx, tn_add_c(ctx, o, 0.5), step), -0.5);
+        return tn_mul_c(ctx, o, step_of(r));
+    return tn_add_c(ctx, tn_mul_c(ctx, tn_add_c(ctx, o, 0.5), step_of(r)),
+                    -0.5);
 }
 
-static const struct uop *
-linear(const struct resize *r, const struct uop *u)
+static void
+linear(const struct resize *r, const struct uop *o, enum uop_dtype dtype,
+       struct taps *taps)
 {
     struct bell_context *ctx = r->ctx;
-    const struct uop *at = source_of(r, u->dtype), *zero = tn_num(ctx, at, 0),
-                     *first, *index, *a, *b, *share;
+    const struct uop *at = source_of(r, o, dtype), *zero = tn_num(ctx, at, 0),
+                     *first, *share;
 
     at = tn_where(ctx, tn_lt(ctx, at, zero), zero, at);
     first = tn_floor(ctx, at);
     share = tn_sub(ctx, at, first);
-    index = clamp(r, tn_cast(ctx, first, UOP_I64));
-    a = pick(r, u, index);
-    b = pick(r, u, clamp(r, tn_add_c(ctx, index, 1)));
-    a = tn_mul(ctx, a, tn_sub(ctx, tn_num(ctx, share, 1), share));
-    return tn_madd(ctx, b, share, a);
+    taps->n = 2;
+    taps->index[0] = clamp(ctx, tn_cast(ctx, first, UOP_I64), r->size);
+    taps->index[1] = clamp(ctx, tn_add_c(ctx, taps->index[0], 1), r->size);
+    taps->weight[0] = tn_sub(ctx, tn_num(ctx, share, 1), share);
+    taps->weight[1] = share;
 }
 
 /* The weight of a neighbour at a distance of at most 1 (near), of 1 to 2. */
@@ -114,52 +129,181 @@ cubic_weight(struct bell_context *ctx, const struct uop *x, bool near)
     return tn_add_c(ctx, tn_mul(ctx, w, x), -4 * CUBIC);
 }
 
-static const struct uop *
-cubic(const struct resize *r, const struct uop *u)
+static void
+cubic(const struct resize *r, const struct uop *o, enum uop_dtype dtype,
+      struct taps *taps)
 {
     struct bell_context *ctx = r->ctx;
-    const struct uop *at = source_of(r, u->dtype), *first = tn_floor(ctx, at),
-                     *share = tn_sub(ctx, at, first), *x, *part, *out = NULL;
+    const struct uop *at = source_of(r, o, dtype), *first = tn_floor(ctx, at),
+                     *share = tn_sub(ctx, at, first), *x;
     int i;
 
     first = tn_cast(ctx, first, UOP_I64);
+    taps->n = 4;
     for (i = -1; i < 3; i++) {
         x = i < 1 ? tn_add_c(ctx, share, -i)
                   : tn_sub(ctx, tn_num(ctx, share, i), share);
-        part = pick(r, u, clamp(r, tn_add_c(ctx, first, i)));
-        part = tn_mul(ctx, part, cubic_weight(ctx, x, i == 0 || i == 1));
-        out = out ? tn_add(ctx, out, part) : part;
+        taps->index[i + 1] = clamp(ctx, tn_add_c(ctx, first, i), r->size);
+        taps->weight[i + 1] = cubic_weight(ctx, x, i == 0 || i == 1);
     }
-    return out;
 }
 
+static void
+find_taps(const struct resize *r, const struct uop *o, enum uop_dtype dtype,
+          struct taps *taps)
+{
+    *taps = (struct taps){0};
+    switch (r->mode) {
+    case BELL_RESIZE_NEAREST:
+    case BELL_RESIZE_EXACT:
+        nearest(r, o, r->mode == BELL_RESIZE_EXACT, taps);
+        break;
+    case BELL_RESIZE_LINEAR:
+        linear(r, o, dtype, taps);
+        break;
+    case BELL_RESIZE_CUBIC:
+        cubic(r, o, dtype, taps);
+        break;
+    }
+}
+
+/* Each element so many times: its gradient is a sum. */
 static const struct uop *
-resize_axis(const struct resize *r, const struct uop *u,
-            enum bell_resize_mode mode)
+repeat_each(const struct resize *r, const struct uop *u, int64_t times)
 {
     struct bell_context *ctx = r->ctx;
     int64_t d[TN_MAX_RANK];
 
-    if (r->n == r->size && r->step == 0)
+    u = tn_unsqueeze(ctx, u, r->axis + 1);
+    if (tn_bad(u))
         return u;
-    switch (mode) {
-    case BELL_RESIZE_NEAREST:
-    case BELL_RESIZE_EXACT:
-        if (r->step != 0 || r->n % r->size != 0 || tn_bad(u))
-            return nearest(r, u, mode == BELL_RESIZE_EXACT);
-        /* each so many times: its gradient is a sum */
-        u = tn_unsqueeze(ctx, u, r->axis + 1);
-        if (tn_bad(u))
-            return u;
-        memcpy(d, tn_shape(ctx, u)->d, (r->rank + 1) * sizeof(*d));
-        d[r->axis + 1] = r->n / r->size;
-        return tn_merge_axes(ctx, tn_expand(ctx, u, d), r->axis, 2);
-    case BELL_RESIZE_LINEAR:
-        return linear(r, u);
-    case BELL_RESIZE_CUBIC:
-        return cubic(r, u);
+    memcpy(d, tn_shape(ctx, u)->d, (r->rank + 1) * sizeof(*d));
+    d[r->axis + 1] = times;
+    return tn_merge_axes(ctx, tn_expand(ctx, u, d), r->axis, 2);
+}
+
+static const struct uop *
+resize_axis(const struct resize *r, const struct uop *u)
+{
+    struct tensor_rule rule = {.kind = TENSOR_RULE_RESIZE, .a = u};
+    struct bell_context *ctx = r->ctx;
+    const struct uop *out = NULL, *part;
+    struct taps taps;
+    uint32_t t;
+
+    if (tn_bad(u) || (r->n == r->size && r->step == 0))
+        return u;
+    if (r->mode < BELL_RESIZE_LINEAR && r->step == 0 && r->n % r->size == 0)
+        return repeat_each(r, u, r->n / r->size);
+    find_taps(r, tn_iota(ctx, r->rank, r->axis, r->n, UOP_I64), u->dtype,
+              &taps);
+    for (t = 0; t < taps.n; t++) {
+        part = pick(r, u, taps.index[t]);
+        if (out)
+            out = tn_madd(ctx, part, taps.weight[t], out);
+        else
+            out = taps.weight[t] ? tn_mul(ctx, part, taps.weight[t]) : part;
     }
-    return &uop_failed;
+    rule.p[0] = r->axis;
+    rule.p[1] = r->mode;
+    rule.p[2] = r->align;
+    memcpy(&rule.p[3], &r->step, sizeof(r->step));
+    return tensor_rule_add(ctx, out, &rule);
+}
+
+/* ---- the gradient ---- */
+
+/* The results that a source takes part in: those from
+ * floor((i - last_tap - offset) / step) - margin on, `n` of them at most. */
+struct span {
+    double step, offset, last_tap;
+    int64_t margin, n;
+};
+
+/* source_of and nearest are step * o + offset, rounded; taps are so far from
+ * there. The first source is also that of what lies before it, the last one
+ * that of what lies behind it. */
+static struct span
+find_span(const struct resize *r)
+{
+    bool is_cubic = r->mode == BELL_RESIZE_CUBIC;
+    struct span span = {.step = step_of(r), .margin = 1 + (r->n >> 20)};
+    double first_tap = is_cubic ? -1 : 0, width, begin, end;
+
+    span.n = r->n;
+    if (span.step == 0)
+        return span;
+    span.last_tap = is_cubic ? 2 : r->mode == BELL_RESIZE_LINEAR ? 1 : 0;
+    if (r->mode == BELL_RESIZE_EXACT)
+        span.offset = 0.5 * span.step;
+    else if (r->mode >= BELL_RESIZE_LINEAR && !r->align)
+        span.offset = 0.5 * span.step - 0.5;
+    width = (span.last_tap - first_tap + 1) / span.step;
+    begin = (1 - first_tap - span.offset) / span.step;
+    end = (double)r->n -
+          ((double)(r->size - 1) - span.last_tap - span.offset) / span.step;
+    width = fmax(width, fmax(begin, end)) + 2 + 2 * (double)span.margin;
+    if (width < (double)r->n)
+        span.n = (int64_t)ceil(width);
+    return span;
+}
+
+/* For source i the number of its first result. */
+static const struct uop *
+first_result(struct bell_context *ctx, const struct span *span,
+             const struct uop *i, enum uop_dtype dtype, int64_t n)
+{
+    const struct uop *o, *last = tn_int(ctx, UOP_I64, n - span->n);
+
+    if (span->n == n)
+        return tn_int(ctx, UOP_I64, 0);
+    o = tn_add_c(ctx, tn_cast(ctx, i, dtype), -span->last_tap - span->offset);
+    o = tn_cast(ctx, tn_floor(ctx, tn_mul_c(ctx, o, 1 / span->step)), UOP_I64);
+    o = tn_add_c(ctx, o, -(double)span->margin);
+    o = tn_max(ctx, o, tn_int(ctx, UOP_I64, 0));
+    return tn_min(ctx, o, last);
+}
+
+const struct uop *
+tn_resize_back(struct bell_context *ctx, const struct tensor_rule *rule,
+               const struct uop *g)
+{
+    struct resize r = {.ctx = ctx,
+                       .rank = tn_rank(ctx, rule->a),
+                       .axis = (uint32_t)rule->p[0],
+                       .mode = (enum bell_resize_mode)rule->p[1],
+                       .align = rule->p[2] != 0};
+    enum uop_dtype dtype = g->dtype == UOP_F64 ? UOP_F64 : UOP_F32;
+    const struct uop *i, *o, *zero, *share, *weight = NULL;
+    struct span span;
+    struct taps taps;
+    uint32_t t;
+
+    if (tn_bad(g))
+        return g;
+    memcpy(&r.step, &rule->p[3], sizeof(r.step));
+    r.size = tn_size(ctx, rule->a, r.axis);
+    r.n = tn_size(ctx, g, r.axis);
+    span = find_span(&r);
+    i = tn_iota(ctx, r.rank + 1, r.axis, r.size, UOP_I64);
+    o = tn_add(ctx, first_result(ctx, &span, i, dtype, r.n),
+               tn_iota(ctx, r.rank + 1, r.axis + 1, span.n, UOP_I64));
+    find_taps(&r, o, dtype, &taps);
+    zero = tn_const(ctx, dtype, 0);
+    for (t = 0; t < taps.n; t++) {
+        share = taps.weight[t] ? taps.weight[t] : tn_const(ctx, dtype, 1);
+        share = tn_where(ctx, tn_eq(ctx, taps.index[t], i), share, zero);
+        weight = weight ? tn_add(ctx, weight, share) : share;
+    }
+    if (tn_bad(o) || tn_bad(weight))
+        return &uop_failed;
+    o = tn_expand(ctx, o, tn_shape(ctx, weight)->d);
+    r.n = r.size * span.n; /* every source's results, one after the other */
+    share = pick(&r, g, tn_merge_axes(ctx, o, r.axis, 2));
+    share = tn_split_axis(ctx, share, r.axis, r.size, span.n);
+    share = tn_mul(ctx, tn_cast(ctx, share, dtype), weight);
+    share = tn_squeeze(ctx, tn_sum(ctx, share, 2u << r.axis), 2u << r.axis);
+    return tn_cast(ctx, share, g->dtype);
 }
 
 struct bell_tensor *
@@ -177,6 +321,7 @@ bell_interpolate(struct bell_tensor *x, const int64_t *sizes, uint32_t n,
     ctx = tensor_at(x)->ctx;
     r = (struct resize){.ctx = ctx,
                         .rank = tensor_at(x)->shape->n,
+                        .mode = mode,
                         .align = align_corners,
                         .step = scale != 0 ? 1 / scale : 0};
     if (mode < BELL_RESIZE_NEAREST || mode > BELL_RESIZE_CUBIC ||
@@ -204,7 +349,7 @@ bell_interpolate(struct bell_tensor *x, const int64_t *sizes, uint32_t n,
             return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
                                "axis %u of %s to a size of %lld", r.axis,
                                SHAPE_OF(x), (long long)r.n);
-        u = resize_axis(&r, u, mode);
+        u = resize_axis(&r, u);
     }
     if (!tn_bad(u))
         u = tn_cast(ctx, u, was->dtype);

@@ -616,6 +616,14 @@ g_pool3d(struct bell_tensor *const *in)
 
 CASE1(g_resize,
       bell_interpolate(x, BELL_DIMS(3, 5), BELL_RESIZE_LINEAR, false, 0))
+CASE1(g_resize_far,
+      bell_interpolate(x, BELL_DIMS(29, 2), BELL_RESIZE_LINEAR, true, 0))
+CASE1(g_cubic_far,
+      bell_interpolate(x, BELL_DIMS(31, 4), BELL_RESIZE_CUBIC, false, 0))
+CASE1(g_exact_far,
+      bell_interpolate(x, BELL_DIMS(25), BELL_RESIZE_EXACT, false, 0))
+CASE1(g_scaled,
+      bell_interpolate(x, BELL_DIMS(14), BELL_RESIZE_LINEAR, false, 3.7))
 CASE1(g_cubic, bell_interpolate(x, BELL_DIMS(5), BELL_RESIZE_CUBIC, true, 0))
 CASE1(g_nearest,
       bell_interpolate(x, BELL_DIMS(6, 3), BELL_RESIZE_NEAREST, false, 0))
@@ -711,6 +719,10 @@ test_layers(void **state)
          {{-2, 2, {2, 2, 4}, 3}, {-2, 2, {2, 3, 2}, 3}}},
         {"max_pool3d", g_pool3d, 1, {{-2, 2, {1, 4, 4, 5}, 4}}},
         {"interpolate linear", g_resize, 1, {{-2, 2, {2, 4, 3}, 3}}},
+        {"interpolate far", g_resize_far, 1, {{-2, 2, {3, 9}, 2}}},
+        {"interpolate cubic far", g_cubic_far, 1, {{-2, 2, {4, 9}, 2}}},
+        {"interpolate exact far", g_exact_far, 1, {{-2, 2, {2, 4}, 2}}},
+        {"interpolate scaled", g_scaled, 1, {{-2, 2, {2, 4}, 2}}},
         {"interpolate cubic", g_cubic, 1, {{-2, 2, {2, 4}, 2}}},
         {"interpolate nearest", g_nearest, 1, {{-2, 2, {3, 4}, 2}}},
         {"adaptive_avg_pool", g_adaptive, 1, {{-2, 2, {2, 5, 6}, 3}}},
