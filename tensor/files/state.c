@@ -216,6 +216,19 @@ take_values(struct match *m, struct bell_tensor **values)
     return BELL_OK;
 }
 
+/* As bell_write does it: what is computed next finds values in memory. */
+static BELL_MUST_CHECK bell_status
+realize_values(struct bell_tensor *const *values, uint32_t n)
+{
+    uint32_t i;
+
+    for (i = 0; i < n; i++) {
+        if (values[i])
+            BELL_TRY(bell_realize1(values[i]));
+    }
+    return BELL_OK;
+}
+
 static BELL_MUST_CHECK bell_status
 give_values(struct match *m)
 {
@@ -228,16 +241,15 @@ give_values(struct match *m)
         return bell_fail(BELL_E_NO_MEMORY, "no memory for a list of %u",
                          m->state->n);
     status = take_values(m, values);
-    for (i = 0; i < m->state->n && status == BELL_OK; i++) {
-        const struct bell_state_item *item = &m->state->items[i];
-        if (values[i] && bell_is_error(bell_assign(item->tensor, values[i])))
-            status = bell_context_status(bell_context_of(item->tensor));
-    }
+    if (status == BELL_OK)
+        status = realize_values(values, m->state->n);
     for (i = 0; i < m->state->n; i++) {
         const struct bell_state_item *item = &m->state->items[i];
-        bell_tensor_release(values[i]);
+        if (values[i] && status == BELL_OK)
+            tensor_set_node(item->tensor, tensor_node(values[i]));
         if (m->has_number[i] && status == BELL_OK)
             *item->number = m->numbers[i];
+        bell_tensor_release(values[i]);
     }
     host_free(values);
     return status;
