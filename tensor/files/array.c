@@ -63,7 +63,7 @@ host_array_gather(const struct host_array *array, const void *src,
     uint32_t i;
 
     for (k = 0; k < array->n_elems; k++, dst += size) {
-        const uint8_t *element = (const uint8_t *)src + (size_t)at * size;
+        const uint8_t *element = (const uint8_t *)src + at * (int64_t)size;
         for (b = 0; b < size; b++)
             dst[b] = element[swap ? size - 1 - b : b];
         for (i = array->ndim; i-- > 0;) {

@@ -15,6 +15,7 @@
 
 #include "base/bits.h"
 #include "doorbell/custom.h"
+#include "doorbell/dlpack.h"
 #include "doorbell/fft.h"
 #include "doorbell/files.h"
 #include "doorbell/functions.h"
