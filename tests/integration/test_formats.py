@@ -164,6 +164,40 @@ def check_others(tap, folder):
     tap.check('images of CIFAR-10', complaints)
 
 
+def check_outputs(tap, folder):
+    """Several results, of a jit and not, read again."""
+    path = os.path.join(FORMATS, 'stored.npz:x')
+    for ending in ('.npz', '.safetensors'):
+        for jit in ([], ['--jit']):
+            out = f'{folder}/several{ending}'
+            complaints = expect(run(
+                'eval', '(x.reshape(-1), x[0, 0] + y)', '--in', f'x={path}',
+                '--weight', f'y={path}', '--out', out, '--device', 'CPU',
+                *jit), 0)
+            tap.check(f'several results to {ending} {jit}', complaints)
+            check_file(tap, f'several results of {ending} {jit}', out, {
+                '0': ((24,), X), '1': ((2, 3, 4), [
+                    v + X[i % 4] for i, v in enumerate(X)])})
+    out = f'{folder}/one.npz'
+    tap.check('one result', expect(run(
+        'eval', 'x', '--in', f'x={path}', '--out', out), 0))
+    check_file(tap, 'one result by its name', out + ':out', {'': ARRAYS['x']})
+    done = run('eval', 'sort(x[0, 0])', '--in', f'x={path}', '--json')
+    complaints = expect(done, 0)
+    if not complaints and [o['values'] for o in
+                           json.loads(done.stdout)['outputs']] != [
+                               X[:4], [0, 1, 2, 3]]:
+        complaints.append(done.stdout)
+    tap.check('several results as JSON', complaints)
+    for what, args, part in (
+            ('several to .npy', ['--out', f'{folder}/o.npy'], 'of 2 results'),
+            ('--grad of several', ['--grad', 'x'], 'of a list of 2'),
+            ('--jit with --grad', ['--grad', 'x', '--jit'], 'without --grad')):
+        done = run('eval', '(x, x)', '--in', f'x={path}', *args)
+        tap.check(f'refuses {what}', [] if part in done.stderr and
+                  done.returncode in (1, 2) else [done.stderr])
+
+
 def check_damage(tap, folder):
     """No file, however damaged, does more than be refused."""
     rng = random.Random(8)
@@ -194,6 +228,7 @@ def main():
         check_folder(tap, FORMATS, "the tests'")
         check_shards(tap, folder)
         check_others(tap, folder)
+        check_outputs(tap, folder)
         check_damage(tap, folder)
         try:
             subprocess.run([sys.executable, os.path.join(FORMATS, 'write.py'),

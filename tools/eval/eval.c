@@ -21,7 +21,7 @@ struct eval_options {
     const char *expr, *out, *device, *grad, *math, *save;
     struct tool_list in, weight, target;
     int64_t seed;
-    bool json, list, markdown;
+    bool json, list, markdown, jit;
 };
 
 /* One evaluation. */
@@ -31,7 +31,9 @@ struct eval_run {
     char names[2 * TOOL_LIST_MAX][64]; /* of --in, then --weight */
     struct eval_input inputs[2 * TOOL_LIST_MAX];
     size_t n_inputs;
-    size_t at; /* where the expression is wrong */
+    struct bell_tensor *outs[BELL_MAX_RESULTS];
+    uint32_t n_outs; /* more than one: the expression is a list */
+    size_t at;       /* where the expression is wrong */
 };
 
 /* ---- the table of functions ------------------------------------------- */
@@ -447,6 +449,34 @@ compute(struct bell_tensor *t, struct host_array *out)
     return status;
 }
 
+/* One result's part of a document. */
+static void
+json_result(struct json *json, const struct host_array *array,
+            enum bell_dtype dtype, const char *out)
+{
+    uint32_t i;
+
+    json_str(json, "dtype", bell_dtype_name(dtype));
+    json_array(json, "shape");
+    for (i = 0; i < array->ndim; i++)
+        json_int(json, NULL, array->shape[i]);
+    json_end(json);
+    if (out) {
+        json_str(json, "out", out);
+        json_str(json, "out_dtype", bell_dtype_name(array->dtype));
+    } else {
+        eval_print_json(json, "values", array);
+    }
+}
+
+static void
+json_begin(const struct eval_run *run, struct json *json)
+{
+    json_init(json);
+    json_str(json, "device", bell_context_device(run->ctx));
+    json_str(json, "math", tool_math_words(bell_context_math(run->ctx)));
+}
+
 static int
 print_result(const struct eval_run *run, const struct host_array *array,
              enum bell_dtype dtype)
@@ -454,27 +484,14 @@ print_result(const struct eval_run *run, const struct host_array *array,
     const struct eval_options *opts = &run->opts;
     struct json json;
     bell_status status = BELL_OK;
-    uint32_t i;
 
     if (!opts->json) {
         if (!opts->out)
             status = eval_print(stdout, array);
         return status == BELL_OK ? TOOL_OK : tool_fail(false, status);
     }
-    json_init(&json);
-    json_str(&json, "device", bell_context_device(run->ctx));
-    json_str(&json, "math", tool_math_words(bell_context_math(run->ctx)));
-    json_str(&json, "dtype", bell_dtype_name(dtype));
-    json_array(&json, "shape");
-    for (i = 0; i < array->ndim; i++)
-        json_int(&json, NULL, array->shape[i]);
-    json_end(&json);
-    if (opts->out) {
-        json_str(&json, "out", opts->out);
-        json_str(&json, "out_dtype", bell_dtype_name(array->dtype));
-    } else {
-        eval_print_json(&json, "values", array);
-    }
+    json_begin(run, &json);
+    json_result(&json, array, dtype, opts->out);
     return tool_print_json(&json);
 }
 
@@ -505,6 +522,107 @@ finish(struct eval_run *run, struct bell_tensor *t)
     return code;
 }
 
+/* ---- several results, files of names ---- */
+
+static bool
+ends_in(const char *path, const char *end)
+{
+    size_t n = strlen(path), n_end = strlen(end);
+
+    return n > n_end && strcmp(path + n - n_end, end) == 0;
+}
+
+/* Whether --out is a file of tensors by name. */
+static bool
+has_names(const char *path)
+{
+    return path && (ends_in(path, ".npz") || ends_in(path, ".safetensors"));
+}
+
+/* Under "0", "1"..; a single one is "out". */
+static BELL_MUST_CHECK bell_status
+write_named(const struct eval_run *run)
+{
+    struct bell_state state = {0};
+    bell_status status = BELL_OK;
+    char name[16];
+    uint32_t i;
+
+    for (i = 0; i < run->n_outs && status == BELL_OK; i++) {
+        snprintf(name, sizeof(name), "%u", i);
+        status = bell_state_add(&state, NULL, run->n_outs > 1 ? name : "out",
+                                BELL_STATE_BUFFER, run->outs[i]);
+    }
+    if (status == BELL_OK)
+        status = bell_file_save(run->opts.out, &state);
+    bell_state_fini(&state);
+    return status;
+}
+
+static BELL_MUST_CHECK bell_status
+show_several(const struct eval_run *run, struct json *json)
+{
+    struct host_array array;
+    bell_status status = BELL_OK;
+    uint32_t i;
+
+    for (i = 0; i < run->n_outs && status == BELL_OK; i++) {
+        BELL_TRY(compute(run->outs[i], &array));
+        if (json) {
+            json_object(json, NULL);
+            json_result(json, &array, bell_dtype_of(run->outs[i]), NULL);
+            json_end(json);
+        } else {
+            status = eval_print(stdout, &array);
+        }
+        host_array_fini(&array);
+    }
+    return status;
+}
+
+static int
+finish_named(const struct eval_run *run)
+{
+    bell_status status = write_named(run);
+    struct json json;
+
+    if (status != BELL_OK)
+        return tool_fail_input(run->opts.json, status);
+    if (!run->opts.json)
+        return TOOL_OK;
+    json_begin(run, &json);
+    json_str(&json, "out", run->opts.out);
+    json_int(&json, "n_outputs", run->n_outs);
+    return tool_print_json(&json);
+}
+
+static int
+finish_several(const struct eval_run *run)
+{
+    bell_status status;
+    struct json json;
+
+    if (run->opts.out)
+        return tool_usage(run->opts.json,
+                          "eval: --out %s: of %u results; write a .npz or "
+                          ".safetensors",
+                          run->opts.out, run->n_outs);
+    if (!run->opts.json) {
+        status = show_several(run, NULL);
+        return status == BELL_OK ? TOOL_OK : tool_fail_input(false, status);
+    }
+    status = bell_realize(run->outs, run->n_outs);
+    if (status != BELL_OK)
+        return tool_fail_input(true, status);
+    json_begin(run, &json);
+    json_array(&json, "outputs");
+    status = show_several(run, &json);
+    json_end(&json);
+    if (status != BELL_OK)
+        return tool_fail_input(true, status);
+    return tool_print_json(&json);
+}
+
 /* ---- saving ----------------------------------------------------------- */
 
 /* The expression as a jit's function. */
@@ -514,18 +632,22 @@ build(struct bell_context *ctx, void *user, struct bell_tensor *const *in,
 {
     struct eval_run *run = user;
     struct eval_input inputs[2 * TOOL_LIST_MAX];
+    uint32_t n;
     size_t i;
 
     memcpy(inputs, run->inputs, sizeof(inputs));
     for (i = 0; i < run->opts.in.n_items; i++)
         inputs[i].tensor = in[i];
-    return eval_expr(ctx, run->opts.expr, inputs, run->n_inputs, out, &run->at);
+    return eval_list(ctx, run->opts.expr, inputs, run->n_inputs, out,
+                     run->n_outs, &n, &run->at);
 }
 
 static bell_status
 save_expr(struct eval_run *run, struct bell_jit *jit)
 {
-    const char *names[TOOL_LIST_MAX];
+    const char *names[TOOL_LIST_MAX], *out_names[BELL_MAX_RESULTS];
+    const char *const only[] = {"out"};
+    char digits[BELL_MAX_RESULTS][16];
     struct bell_tensor *in[TOOL_LIST_MAX];
     const char *own = bell_context_device(run->ctx);
     const struct tool_list *targets = &run->opts.target;
@@ -534,10 +656,14 @@ save_expr(struct eval_run *run, struct bell_jit *jit)
         .targets = targets->n_items ? targets->items : &own,
         .n_targets = targets->n_items ? (uint32_t)targets->n_items : 1,
         .in_names = names,
-        .out_names = (const char *const[]){"out"},
+        .out_names = run->n_outs > 1 ? out_names : only,
     };
     size_t i;
 
+    for (i = 0; i < run->n_outs; i++) {
+        snprintf(digits[i], sizeof(digits[i]), "%u", (unsigned)i);
+        out_names[i] = digits[i];
+    }
     for (i = 0; i < run->opts.in.n_items; i++) {
         names[i] = run->names[i];
         in[i] = run->inputs[i].tensor;
@@ -545,8 +671,23 @@ save_expr(struct eval_run *run, struct bell_jit *jit)
     return bell_jit_save(jit, in, &desc, run->opts.save);
 }
 
-static int
-save(struct eval_run *run)
+/* The outputs become those of a call of it. */
+static bell_status
+call_expr(struct eval_run *run, struct bell_jit *jit)
+{
+    struct bell_tensor *in[TOOL_LIST_MAX];
+    size_t i;
+
+    for (i = 0; i < run->opts.in.n_items; i++)
+        in[i] = run->inputs[i].tensor;
+    bell_manual_seed(run->ctx, (uint64_t)run->opts.seed);
+    return bell_jit_call(jit, in, run->outs);
+}
+
+/* What is to be done with the expression as a jit. */
+static BELL_MUST_CHECK bell_status
+with_jit(struct eval_run *run,
+         bell_status (*todo)(struct eval_run *run, struct bell_jit *jit))
 {
     struct bell_jit_desc desc = {
         .struct_size = sizeof(desc),
@@ -554,23 +695,32 @@ save(struct eval_run *run)
         .fn = build,
         .user = run,
         .n_in = (uint32_t)run->opts.in.n_items,
-        .n_out = 1,
+        .n_out = run->n_outs,
     };
     struct bell_jit *jit;
-    bell_status status = bell_jit_create(run->ctx, &desc, &jit);
+    bell_status status;
 
-    if (status == BELL_OK) {
-        status = save_expr(run, jit);
-        bell_jit_destroy(jit);
-    }
-    return status == BELL_OK ? TOOL_OK
-                             : tool_fail_input(run->opts.json, status);
+    BELL_TRY(bell_jit_create(run->ctx, &desc, &jit));
+    status = todo(run, jit);
+    bell_jit_destroy(jit);
+    return status;
+}
+
+static BELL_MUST_CHECK bell_status
+change_outputs(struct eval_run *run)
+{
+    if (run->opts.grad && run->n_outs > 1)
+        return bell_fail(BELL_E_INVALID,
+                         "--grad %s: of a list of %u; take one of it with [0]",
+                         run->opts.grad, run->n_outs);
+    if (run->opts.grad)
+        return differentiate(run, &run->outs[0]);
+    return run->opts.jit ? with_jit(run, call_expr) : BELL_OK;
 }
 
 static int
 run_expr(struct eval_run *run)
 {
-    struct bell_tensor *t = NULL;
     bell_status status;
     size_t i, at = 0;
 
@@ -580,18 +730,18 @@ run_expr(struct eval_run *run)
         if (status != BELL_OK)
             return tool_fail_input(run->opts.json, status);
     }
-    status = eval_expr(run->ctx, run->opts.expr, run->inputs, run->n_inputs, &t,
-                       &at);
+    status = eval_list(run->ctx, run->opts.expr, run->inputs, run->n_inputs,
+                       run->outs, BELL_MAX_RESULTS, &run->n_outs, &at);
     if (status != BELL_OK)
         return fail_expr(run, status, at);
+    status = run->opts.save ? with_jit(run, save_expr) : change_outputs(run);
+    if (status != BELL_OK)
+        return tool_fail_input(run->opts.json, status);
     if (run->opts.save)
-        return save(run);
-    if (run->opts.grad) {
-        status = differentiate(run, &t);
-        if (status != BELL_OK)
-            return tool_fail_input(run->opts.json, status);
-    }
-    return finish(run, t);
+        return TOOL_OK;
+    if (has_names(run->opts.out))
+        return finish_named(run);
+    return run->n_outs > 1 ? finish_several(run) : finish(run, run->outs[0]);
 }
 
 static int
@@ -606,6 +756,9 @@ check_options(struct eval_run *run)
     code = tool_check_math(opts->json, "eval", opts->math);
     if (code != TOOL_GO_ON)
         return code;
+    if (opts->jit && (opts->grad || opts->save))
+        return tool_usage(opts->json, "eval: --jit is without --%s",
+                          opts->grad ? "grad" : "save");
     code = check_inputs(run);
     if (code != TOOL_GO_ON || !opts->grad)
         return code;
@@ -654,7 +807,8 @@ verb_eval(int argc, char **argv)
         {"--in", "name=FILE", TOOL_OPT_LIST, &run->opts.in, 0, 0,
          "an input; may be given many times"},
         {"--out", "FILE", TOOL_OPT_STRING, &run->opts.out, 0, 0,
-         "write the result there instead of printing it"},
+         "write the result there instead of printing it; .npz or "
+         ".safetensors where there are several"},
         {"--device", "DEVICE", TOOL_OPT_STRING, &run->opts.device, 0, 0,
          "where to compute, CPU for example"},
         TOOL_MATH_OPT(&run->opts.math),
@@ -667,6 +821,8 @@ verb_eval(int argc, char **argv)
         {"--target", "DEVICE", TOOL_OPT_LIST, &run->opts.target, 0, 0,
          "what to save it for, CPU@null:x86-64-v3 or NV@null:h100 for "
          "example; may be given many times (default: --device)"},
+        {"--jit", NULL, TOOL_OPT_FLAG, &run->opts.jit, 0, 0,
+         "compute it as a function that is captured"},
         {"--seed", "N", TOOL_OPT_INT, &run->opts.seed, 0, 0,
          "of random numbers; 0"},
         TOOL_JSON_OPT(&run->opts.json),

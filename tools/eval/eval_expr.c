@@ -722,8 +722,8 @@ parse_whole(struct eval_parser *p, struct bell_value *out)
 }
 
 static BELL_MUST_CHECK bell_status
-take_final(struct eval_parser *p, const struct bell_value *v,
-           struct bell_tensor **out_tensor)
+take_one(struct eval_parser *p, const struct bell_value *v,
+         struct bell_tensor **out_tensor)
 {
     struct bell_tensor *t = eval_as_tensor(p, v);
     struct bell_value checked;
@@ -745,10 +745,44 @@ take_final(struct eval_parser *p, const struct bell_value *v,
     return BELL_OK;
 }
 
+/* A list with a tensor or another list in it: not one of numbers. */
+static bool
+is_several(const struct bell_value *v)
+{
+    uint32_t i;
+
+    for (i = 0; v->kind == BELL_VALUE_LIST && i < v->n_items; i++) {
+        if (v->items[i].kind == BELL_VALUE_TENSOR)
+            return true;
+    }
+    return false;
+}
+
+static BELL_MUST_CHECK bell_status
+take_final(struct eval_parser *p, const struct bell_value *v,
+           struct bell_tensor **out_tensors, uint32_t max_tensors,
+           uint32_t *out_n)
+{
+    uint32_t i;
+
+    *out_n = 1;
+    if (max_tensors == 1 || !is_several(v))
+        return take_one(p, v, out_tensors);
+    if (v->n_items > max_tensors)
+        return eval_fail_at(p, 0,
+                            "the expression is a list of %u, of %u at most",
+                            v->n_items, max_tensors);
+    for (i = 0; i < v->n_items; i++)
+        BELL_TRY(take_one(p, &v->items[i], &out_tensors[i]));
+    *out_n = v->n_items;
+    return BELL_OK;
+}
+
 bell_status
-eval_expr(struct bell_context *ctx, const char *text,
+eval_list(struct bell_context *ctx, const char *text,
           const struct eval_input *inputs, size_t n_inputs,
-          struct bell_tensor **out_tensor, size_t *out_at)
+          struct bell_tensor **out_tensors, uint32_t max_tensors,
+          uint32_t *out_n, size_t *out_at)
 {
     struct eval_parser p = {.ctx = ctx,
                             .lexer = {.text = text},
@@ -762,9 +796,19 @@ eval_expr(struct bell_context *ctx, const char *text,
     p.arena = &arena;
     status = parse_whole(&p, &v);
     if (status == BELL_OK)
-        status = take_final(&p, &v, out_tensor);
+        status = take_final(&p, &v, out_tensors, max_tensors, out_n);
     if (status != BELL_OK)
         *out_at = p.fault_at;
     arena_fini(&arena);
     return status;
+}
+
+bell_status
+eval_expr(struct bell_context *ctx, const char *text,
+          const struct eval_input *inputs, size_t n_inputs,
+          struct bell_tensor **out_tensor, size_t *out_at)
+{
+    uint32_t n;
+
+    return eval_list(ctx, text, inputs, n_inputs, out_tensor, 1, &n, out_at);
 }

@@ -34,6 +34,13 @@ BELL_MUST_CHECK bell_status eval_expr(
     struct bell_context *ctx, const char *text, const struct eval_input *inputs,
     size_t n_inputs, struct bell_tensor **out_tensor, size_t *out_at);
 
+/* The same of an expression that may be a list of tensors, of max_tensors at
+ * most. */
+BELL_MUST_CHECK bell_status eval_list(
+    struct bell_context *ctx, const char *text, const struct eval_input *inputs,
+    size_t n_inputs, struct bell_tensor **out_tensors, uint32_t max_tensors,
+    uint32_t *out_n, size_t *out_at);
+
 /* A binary operator between two values of the language, numbers or tensors
  * (tools/eval/eval_number.c for numbers). */
 enum eval_op {
