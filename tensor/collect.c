@@ -28,9 +28,9 @@
 
 /* ---- buffers ---- */
 
-bell_status
-tensor_buffer_create(struct bell_context *ctx, enum uop_dtype dtype,
-                     uint64_t n_elems, struct tensor_buffer **out_buf)
+static bell_status
+create_buffer(struct bell_context *ctx, enum uop_dtype dtype, uint64_t n_elems,
+              void *data, struct tensor_buffer **out_buf)
 {
     size_t elem_bytes = uop_dtype_infos[dtype].size_bytes;
     struct tensor_buffer *buf;
@@ -48,10 +48,11 @@ tensor_buffer_create(struct bell_context *ctx, enum uop_dtype dtype,
     buf->n_elems = n_elems;
     buf->size_bytes = (size_t)n_elems * elem_bytes;
     buf->refcount = 1;
-    status = tensor_buffer_alloc(ctx, buf);
+    status = data ? tensor_buffer_pin(ctx, buf, data)
+                  : tensor_buffer_alloc(ctx, buf);
     if (status != BELL_OK) {
         host_free(buf);
-        bell_error_frame(__func__);
+        bell_error_frame("tensor_buffer_create");
         return status;
     }
     buf->next = ctx->buffers;
@@ -61,6 +62,22 @@ tensor_buffer_create(struct bell_context *ctx, enum uop_dtype dtype,
     ctx->bytes_since_collect += tensor_buffer_cost(buf);
     *out_buf = buf;
     return BELL_OK;
+}
+
+bell_status
+tensor_buffer_create(struct bell_context *ctx, enum uop_dtype dtype,
+                     uint64_t n_elems, struct tensor_buffer **out_buf)
+{
+    return create_buffer(ctx, dtype, n_elems, NULL, out_buf);
+}
+
+bell_status
+tensor_buffer_create_blob(struct bell_context *ctx, enum uop_dtype dtype,
+                          uint64_t n_elems, void *data,
+                          struct tensor_buffer **out_buf)
+{
+    assert(data && n_elems > 0);
+    return create_buffer(ctx, dtype, n_elems, data, out_buf);
 }
 
 bell_status

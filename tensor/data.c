@@ -9,6 +9,9 @@
 #include "tensor/node.h"
 #include "tensor/trace.h"
 
+/* What kernels take a tensor's first element to be aligned to. */
+#define BLOB_ALIGN 64
+
 /* The graph takes its own reference with the node; the one from creating is
  * dropped in any case. */
 const struct uop *
@@ -101,6 +104,75 @@ bell_from_data(struct bell_context *ctx, enum bell_dtype dtype,
     if (!data && tn_product(shape, ndim) > 0)
         return tensor_fail(ctx, __func__, BELL_BAD_MISSING, "data is NULL");
     return tensor_from_bytes(ctx, __func__, type, shape, ndim, data);
+}
+
+struct bell_tensor *
+bell_from_blob(struct bell_context *ctx, enum bell_dtype dtype,
+               const int64_t *shape, uint32_t ndim, void *data,
+               void (*release)(void *user), void *user)
+{
+    struct tensor_buffer *buf;
+    struct bell_tensor *t;
+    enum uop_dtype type;
+    const struct uop *u;
+    int64_t n;
+
+    if (!tensor_context_check(__func__, ctx))
+        return NULL;
+    type = tensor_dtype_arg(ctx, __func__, dtype, UOP_F32);
+    if (type == UOP_VOID || !tensor_shape_arg(ctx, __func__, shape, ndim))
+        return ctx->error_tensor;
+    n = tn_product(shape, ndim);
+    if (!data && n > 0)
+        return tensor_fail(ctx, __func__, BELL_BAD_MISSING, "data is NULL");
+    if ((uintptr_t)data % BLOB_ALIGN)
+        return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
+                           "data at %p is not aligned to %d bytes", data,
+                           BLOB_ALIGN);
+    if (n == 0) {
+        t = tensor_from_bytes(ctx, __func__, type, shape, ndim, NULL);
+        if (release && !(tensor_at(t)->flags & TENSOR_ERROR))
+            release(user);
+        return t;
+    }
+    if (tensor_buffer_create_blob(ctx, type, (uint64_t)n, data, &buf) !=
+        BELL_OK)
+        return tensor_fail_last(ctx, __func__);
+    u = tensor_buffer_node(ctx, buf, uop_dims(&ctx->graph, shape, ndim));
+    t = tensor_new(ctx, __func__, u);
+    if (!(tensor_at(t)->flags & TENSOR_ERROR)) {
+        buf->release = release;
+        buf->release_user = user;
+    }
+    tensor_buffer_release(buf);
+    return t;
+}
+
+struct bell_tensor *
+bell_to(struct bell_tensor *t, struct bell_context *ctx)
+{
+    struct bell_tensor *out;
+    void *values;
+
+    if (!tensor_context_check(__func__, ctx))
+        return NULL;
+    if (tensor_usable(__func__, t) != BELL_OK)
+        return tensor_fail_told(ctx);
+    if (tensor_at(t)->ctx == ctx)
+        return tensor_new(ctx, __func__, tensor_node(t));
+    values = host_alloc(bell_nbytes(t) + 1);
+    if (!values)
+        return tensor_fail(ctx, __func__, BELL_E_NO_MEMORY,
+                           "out of memory for %llu bytes",
+                           (unsigned long long)bell_nbytes(t));
+    if (bell_read(t, values, bell_nbytes(t)) != BELL_OK)
+        out = tensor_fail_last(ctx, __func__);
+    else
+        out = tensor_from_bytes(ctx, __func__, tensor_at(t)->dtype,
+                                tensor_at(t)->shape->d, tensor_at(t)->shape->n,
+                                values);
+    host_free(values);
+    return out;
 }
 
 struct bell_tensor *

@@ -63,6 +63,9 @@ struct tensor_buffer {
     bool is_written;     /* in its memory */
     bool has_range;      /* the elements, integers, are in low..high: check.c */
     int64_t low, high;
+    bool is_blob;                /* the memory is a caller's, to be released */
+    void (*release)(void *user); /* of a blob; or NULL */
+    void *release_user;
     bool in_graph; /* the graph's reference is held */
     bool mark;     /* scratch of tensor_collect */
 };
@@ -173,6 +176,10 @@ bool tensor_device_is_inherited(const struct bell_context *ctx);
 /* Device memory of buf->size_bytes (which may be 0) for buf. */
 BELL_MUST_CHECK bell_status tensor_buffer_alloc(struct bell_context *ctx,
                                                 struct tensor_buffer *buf);
+/* The caller's memory as that; buf->is_blob is set. */
+BELL_MUST_CHECK bell_status tensor_buffer_pin(struct bell_context *ctx,
+                                              struct tensor_buffer *buf,
+                                              void *data);
 /* Frees buf->device_mem and sets it to NULL (work in flight that uses it is
  * the realizer's to wait for, or to keep it alive by a reference). */
 void tensor_buffer_free(struct tensor_buffer *buf);
@@ -200,6 +207,10 @@ BELL_MUST_CHECK bell_status tensor_compile(struct bell_context *ctx,
 BELL_MUST_CHECK bell_status
 tensor_buffer_create(struct bell_context *ctx, enum uop_dtype dtype,
                      uint64_t n_elems, struct tensor_buffer **out_buf);
+/* The same in memory of the caller's. */
+BELL_MUST_CHECK bell_status tensor_buffer_create_blob(
+    struct bell_context *ctx, enum uop_dtype dtype, uint64_t n_elems,
+    void *data, struct tensor_buffer **out_buf);
 void tensor_buffer_retain(struct tensor_buffer *buf);
 /* Drops a reference; frees the device memory with the last one. */
 void tensor_buffer_release(struct tensor_buffer *buf);

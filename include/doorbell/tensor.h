@@ -238,6 +238,25 @@ BELL_API struct bell_tensor *bell_from_data(struct bell_context *ctx,
                                             const int64_t *shape, uint32_t ndim,
                                             const void *data);
 
+/* A tensor whose elements are the caller's memory, not a copy: `data` is
+ * aligned to 64 bytes, is of as many bytes as the tensor has, and holds the
+ * elements in row-major order. On a card it is pinned, and each use reads it
+ * over the bus. What is computed of the tensor later sees what the caller
+ * writes there meanwhile; assigning to the tensor may write there. The memory
+ * stays as it is until release(user) (or NULL) is called, by the thread that
+ * uses the context and at the context's end at the latest: no tensor and no
+ * queued work needs it any more. It calls nothing of the library. After a
+ * failure it is not called. */
+BELL_API struct bell_tensor *
+bell_from_blob(struct bell_context *ctx, enum bell_dtype dtype,
+               const int64_t *shape, uint32_t ndim, void *data,
+               void (*release)(void *user), void *user);
+/* A tensor of `ctx`, perhaps another device's, with t's values as they are now,
+ * without history: they are computed and copied through the host, which waits
+ * for them. Of its own context: t's node, as it is, in a new handle. */
+BELL_API struct bell_tensor *bell_to(struct bell_tensor *t,
+                                     struct bell_context *ctx);
+
 /* Computes the values of n tensors together: what they share is computed
  * once. Queued; does not wait. */
 BELL_API BELL_MUST_CHECK bell_status

@@ -324,9 +324,45 @@ tensor_buffer_alloc(struct bell_context *ctx, struct tensor_buffer *buf)
     return BELL_OK;
 }
 
+bell_status
+tensor_buffer_pin(struct bell_context *ctx, struct tensor_buffer *buf,
+                  void *data)
+{
+    struct hcq_buffer *mem;
+
+    assert(!buf->device_mem);
+    BELL_TRY(hcq_buffer_create_pinned(ctx->runtime->dev, data, buf->size_bytes,
+                                      &mem));
+    buf->device_mem = mem;
+    buf->is_blob = true;
+    return BELL_OK;
+}
+
+/* The caller is told once nothing uses its memory, which nothing else may take
+ * over; a device that is lost uses nothing. */
+static void
+free_blob(struct tensor_buffer *buf)
+{
+    struct tensor_runtime *rt = buf->ctx->runtime;
+    struct bell_error_hold hold;
+
+    bell_error_hold(&hold);
+    if (rt_wait(rt, rt->last_value) != BELL_OK)
+        bell_error_clear();
+    bell_error_release(&hold);
+    hcq_buffer_destroy(buf->device_mem);
+    buf->device_mem = NULL;
+    if (buf->release)
+        buf->release(buf->release_user);
+}
+
 void
 tensor_buffer_free(struct tensor_buffer *buf)
 {
+    if (buf->is_blob) {
+        free_blob(buf);
+        return;
+    }
     rt_bury(buf->ctx->runtime, buf->device_mem);
     buf->device_mem = NULL;
 }

@@ -62,6 +62,15 @@ tensor_device_close(struct bell_context *c)
 }
 
 bell_status
+tensor_buffer_pin(struct bell_context *c, struct tensor_buffer *buf, void *data)
+{
+    c->runtime->n_buffers++;
+    buf->device_mem = data;
+    buf->is_blob = true;
+    return BELL_OK;
+}
+
+bell_status
 tensor_buffer_alloc(struct bell_context *c, struct tensor_buffer *buf)
 {
     struct tensor_runtime *fake = c->runtime;
@@ -80,7 +89,10 @@ tensor_buffer_free(struct tensor_buffer *buf)
 {
     struct tensor_runtime *fake = buf->ctx->runtime;
 
-    host_free(buf->device_mem);
+    if (!buf->is_blob)
+        host_free(buf->device_mem);
+    else if (buf->release)
+        buf->release(buf->release_user);
     buf->device_mem = NULL;
     fake->n_buffers--;
 }
