@@ -14,8 +14,8 @@
  * Weights that were quantised in blocks stay so in the device's memory: their
  * tensor is computed of them where it is used, in float32, with the roundings
  * of the reference (ggml's dequantize_row). 5- and 6-bit weights take a byte.
- * What realizes them makes them float32, and so does a jit that uses them from
- * outside.
+ * A jit that uses them from outside reads the blocks, too, and is captured anew
+ * when their tensor is assigned or realized; that makes it float32.
  *
  * Threads: an open file is read by any number at a time.
  * A .pth is a pickle: nothing in it is ever called, and what is no tensor,

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs an example on files that it is given here.
 
-usage: test_example.py PROGRAM mnist_conv|resnet18
+usage: test_example.py PROGRAM gguf|gpt2|mnist_conv|resnet18
 """
 import gzip
 import json
@@ -13,6 +13,7 @@ import sys
 import tempfile
 
 from cli import Tap, data_dir, expect, run
+from gguf_write import gguf, gguf_text
 
 
 # ---- mnist_conv: blurred blots, each class's in its places -----------------
@@ -170,10 +171,118 @@ def resnet18(tap, folder):
     tap.check('as in PyTorch', compare(done, train_resnet(torch, net, x, y)))
 
 
+# ---- gpt2: the same ---------------------------------------------------------
+
+LAYERS, HEADS, DIM, TOKENS, PLACES = 3, 4, 32, 61, 24
+
+
+def random_gpt2(torch):
+    torch.manual_seed(2)
+    sizes = {'wte.weight': (TOKENS, DIM), 'wpe.weight': (PLACES, DIM)}
+    for i in range(LAYERS):
+        for name, (n, m) in {'attn.c_attn': (DIM, 3 * DIM),
+                             'attn.c_proj': (DIM, DIM),
+                             'mlp.c_fc': (DIM, 4 * DIM),
+                             'mlp.c_proj': (4 * DIM, DIM)}.items():
+            sizes[f'h.{i}.{name}.weight'] = (n, m)
+            sizes[f'h.{i}.{name}.bias'] = (m,)
+        for name in ('ln_1', 'ln_2'):
+            sizes[f'h.{i}.{name}.weight'] = sizes[f'h.{i}.{name}.bias'] = (DIM,)
+    sizes['ln_f.weight'] = sizes['ln_f.bias'] = (DIM,)
+    return {name: torch.randn(size) * 0.2 + ('ln' in name and 'w' in name)
+            for name, size in sizes.items()}
+
+
+def run_gpt2(torch, net, x):
+    def norm(name, x):
+        return torch.nn.functional.layer_norm(
+            x, (DIM,), net[name + '.weight'], net[name + '.bias'])
+
+    def project(name, x):
+        return x @ net[name + '.weight'] + net[name + '.bias']
+
+    n, t = x.shape
+    hidden = torch.ones(t, t, dtype=torch.bool).triu(1)
+    x = net['wte.weight'][x] + net['wpe.weight'][:t]
+    for i in range(LAYERS):
+        qkv = project(f'h.{i}.attn.c_attn', norm(f'h.{i}.ln_1', x))
+        q, k, v = (a.view(n, t, HEADS, -1).transpose(1, 2)
+                   for a in qkv.split(DIM, 2))
+        scores = q @ k.transpose(2, 3) / math.sqrt(DIM // HEADS)
+        y = scores.masked_fill(hidden, -math.inf).softmax(-1) @ v
+        x = x + project(f'h.{i}.attn.c_proj',
+                        y.transpose(1, 2).reshape(n, t, DIM))
+        y = project(f'h.{i}.mlp.c_fc', norm(f'h.{i}.ln_2', x))
+        y = torch.nn.functional.gelu(y, approximate='tanh')
+        x = x + project(f'h.{i}.mlp.c_proj', y)
+    return norm('ln_f', x) @ net['wte.weight'].T
+
+
+def train_gpt2(torch, tensors, x, y):
+    """The numbers that the example prints, in float64."""
+    net = {name: t.double().requires_grad_() for name, t in tensors.items()}
+    logits = run_gpt2(torch, net, x)
+    loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), y.flatten())
+    loss.backward()
+    want = {'logits': logits.norm().item(), 'loss': loss.item()}
+    for name, t in net.items():
+        want[name] = (t - 0.01 * t.grad).norm().item()
+    return want
+
+
+def gpt2(tap, folder):
+    tap.check('no such file', expect(run('x.safetensors'), 1,
+                                     err='x.safetensors'))
+    try:
+        import torch  # pylint: disable=import-outside-toplevel
+    except ImportError:
+        tap.skip('as in PyTorch', 'it is not installed')
+        return
+    tap.check('no number of heads', expect(run('x', '0'), 2, err='usage'))
+    tensors = random_gpt2(torch)
+    x, y = (torch.randint(TOKENS, (2, 17)) for _ in range(2))
+    path = os.path.join(folder, 'net.safetensors')
+    write_safetensors(path, dict(tensors, input=x, target=y))
+    done = run(path, str(HEADS), BELL_DEVICE='CPU:0')
+    tap.check('as in PyTorch', compare(done, train_gpt2(torch, tensors, x, y)))
+    tap.check('heads that do not fit',
+              expect(run(path, '5', BELL_DEVICE='CPU:0'), 2, err='reshape'))
+    del tensors['h.1.mlp.c_fc.bias']
+    write_safetensors(path, dict(tensors, input=x, target=y))
+    tap.check('a tensor less', expect(
+        run(path, str(HEADS), BELL_DEVICE='CPU:0'), 2, err='NULL'))
+
+
+# ---- gguf: 4-bit weights stay so -------------------------------------------
+
+def read_gguf(tap, folder):
+    rng = random.Random(6)
+    rows, columns, data, total = 96, 512, b'', 0
+    for _ in range(rows * columns // 32):
+        scale, q = rng.choice((0.25, 0.5, 1)), rng.randbytes(16)
+        data += struct.pack('<e', scale) + q
+        total += scale * sum((x & 15) + (x >> 4) - 16 for x in q)
+    path = os.path.join(folder, 'model.gguf')
+    with open(path, 'wb') as file:
+        file.write(gguf([('a', 2, (rows, columns), data)],
+                        [gguf_text('general.architecture', 'none')]))
+    done = run(path, 'a', BELL_DEVICE='CPU:0')
+    complaints = expect(done, 0, out='a Q4_0 96x512 27648 bytes')
+    if not complaints:
+        words = done.stdout.splitlines()[-1].split()
+        if float(words[3].rstrip(';')) != total or float(words[4]) > 7:
+            complaints.append(f'{done.stdout}, not {total}')
+    tap.check('Q4_0', complaints)
+    tap.check('no tensor', expect(run(path, 'b', BELL_DEVICE='CPU:0'), 2,
+                                  err="'b'"))
+    tap.check('no file', expect(run(path + 'x'), 1, err='model.ggufx'))
+    tap.check('no argument', expect(run(), 2, err='usage'))
+
+
 def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as folder:
-        {'mnist_conv': mnist_conv, 'resnet18': resnet18}[sys.argv[2]](
+        {'gguf': read_gguf, 'gpt2': gpt2, 'mnist_conv': mnist_conv, 'resnet18': resnet18}[sys.argv[2]](
             tap, folder)
     tap.finish()
 
