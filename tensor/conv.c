@@ -656,28 +656,51 @@ POOLING(bell_avg_pool3d, avg_call, 3)
 
 /* ---- pooling to given sizes ---- */
 
-/* How much of element i is in result o, as [i, o]: 1 / the window's size in
- * it, else 0. */
-static const struct uop *
-adaptive_weights(struct bell_context *ctx, enum uop_dtype dtype, int64_t size,
-                 int64_t n)
+/* Of n equal parts of an axis of `size` elements the first element that part o
+ * overlaps, and the one behind the last. */
+static void
+find_part(struct bell_context *ctx, const struct uop *o, int64_t size,
+          int64_t n, const struct uop **out_first, const struct uop **out_end)
 {
-    const struct uop *i = tn_iota(ctx, 2, 0, size, UOP_I64),
-                     *o = tn_iota(ctx, 2, 1, n, UOP_I64), *first, *end, *in,
-                     *share, *zero;
+    const struct uop *parts = tn_int(ctx, UOP_I64, n);
 
-    first = tn_alu2(ctx, UOP_FLOORDIV, tn_mul_c(ctx, o, (double)size),
-                    tn_int(ctx, UOP_I64, n));
+    o = tn_mul_c(ctx, o, (double)size);
+    *out_first = tn_alu2(ctx, UOP_FLOORDIV, o, parts);
     /* ceil((o + 1) * size / n) */
-    end = tn_alu2(
-        ctx, UOP_FLOORDIV,
-        tn_add_c(ctx, tn_mul_c(ctx, o, (double)size), (double)(size + n - 1)),
-        tn_int(ctx, UOP_I64, n));
-    in = tn_alu2(ctx, UOP_AND, tn_lt(ctx, first, tn_add_c(ctx, i, 1)),
-                 tn_lt(ctx, i, end));
-    share = tn_recip(ctx, tn_cast(ctx, tn_sub(ctx, end, first), dtype));
-    zero = tn_const(ctx, dtype, 0);
-    return tn_where(ctx, in, share, zero);
+    *out_end = tn_alu2(ctx, UOP_FLOORDIV,
+                       tn_add_c(ctx, o, (double)(size + n - 1)), parts);
+}
+
+const struct uop *
+tn_overlap(struct bell_context *ctx, const struct uop *u, uint32_t axis,
+           int64_t n)
+{
+    struct tensor_rule rule = {.kind = TENSOR_RULE_OVERLAP, .a = u};
+    int64_t size, most, d[TN_MAX_RANK];
+    const struct uop *first, *end, *i, *in;
+    uint32_t rank;
+
+    if (tn_bad(u))
+        return u;
+    rank = tn_rank(ctx, u);
+    size = tn_size(ctx, u, axis);
+    most = (size + n - 1) / n + 1;
+    most = most < size ? most : size;
+    find_part(ctx, tn_iota(ctx, rank + 1, axis, n, UOP_I64), size, n, &first,
+              &end);
+    i = tn_add(ctx, first, tn_iota(ctx, rank + 1, axis + 1, most, UOP_I64));
+    in = tn_lt(ctx, i, end);
+    i = tn_min(ctx, i, tn_int(ctx, UOP_I64, size - 1));
+    if (tn_bad(i) || tn_bad(in))
+        return &uop_failed;
+    memcpy(d, tn_shape(ctx, u)->d, rank * sizeof(*d));
+    d[axis] = n * most;
+    i = tn_expand(ctx, tn_merge_axes(ctx, i, axis, 2), d);
+    u = tn_split_axis(ctx, tn_gather(ctx, u, axis, i), axis, n, most);
+    u = tn_where(ctx, in, u, tn_const(ctx, u->dtype, 0));
+    u = tn_squeeze(ctx, tn_sum(ctx, u, 2u << axis), 2u << axis);
+    rule.p[0] = axis;
+    return tensor_rule_add(ctx, u, &rule);
 }
 
 /* One axis, of which n become. */
@@ -685,9 +708,8 @@ static const struct uop *
 adapt_axis(struct bell_context *ctx, const struct uop *u, uint32_t axis,
            int64_t n)
 {
-    int64_t size = tn_size(ctx, u, axis), d[TN_MAX_RANK] = {0};
-    uint32_t rank = tn_rank(ctx, u), i;
-    const struct uop *w;
+    const struct uop *first, *end, *count, *sum;
+    int64_t size = tn_size(ctx, u, axis);
 
     if (n == size)
         return u;
@@ -695,12 +717,11 @@ adapt_axis(struct bell_context *ctx, const struct uop *u, uint32_t axis,
         u = tn_split_axis(ctx, u, axis, n, size / n);
         return tn_squeeze(ctx, tn_mean(ctx, u, 2u << axis), 2u << axis);
     }
-    w = adaptive_weights(ctx, u->dtype, size, n);
-    for (i = 0; i <= rank; i++)
-        d[i] = i == axis ? size : i == axis + 1 ? n : 1;
-    w = tn_reshape(ctx, w, d, rank + 1);
-    u = tn_sum_product(ctx, tn_unsqueeze(ctx, u, axis + 1), w, 1u << axis);
-    return tn_squeeze(ctx, u, 1u << axis);
+    find_part(ctx, tn_iota(ctx, tn_rank(ctx, u), axis, n, UOP_I64), size, n,
+              &first, &end);
+    sum = tn_overlap(ctx, tn_widen(ctx, u), axis, n);
+    count = tn_cast(ctx, tn_sub(ctx, end, first), sum->dtype);
+    return tn_cast(ctx, tn_fdiv(ctx, sum, count), u->dtype);
 }
 
 struct bell_tensor *

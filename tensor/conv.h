@@ -29,6 +29,11 @@ const struct uop *tn_conv_back_w(struct bell_context *ctx, const struct uop *x,
                                  const struct conv_shape *s,
                                  const int64_t *window);
 
+/* Sums over the elements of n equal parts of an axis, those in part too. The
+ * adjoint is the same from n back to the size. */
+const struct uop *tn_overlap(struct bell_context *ctx, const struct uop *u,
+                             uint32_t axis, int64_t n);
+
 /* A rule's numbers and back. */
 void conv_to_rule(const struct conv_shape *s, int64_t p[TENSOR_RULE_NUMBERS]);
 void conv_from_rule(const int64_t p[TENSOR_RULE_NUMBERS],

@@ -530,6 +530,11 @@ apply_rule(struct backward *bw, const struct tensor_rule *rule,
                             tn_size(ctx, a, (uint32_t)rule->p[0]), rule->p[1],
                             rule->p[2]));
         break;
+    case TENSOR_RULE_OVERLAP:
+        add_adjoint(bw, a,
+                    tn_overlap(ctx, g, (uint32_t)rule->p[0],
+                               tn_size(ctx, a, (uint32_t)rule->p[0])));
+        break;
     case TENSOR_RULE_RESIZE:
         add_adjoint(bw, a, tn_resize_back(ctx, rule, g));
         break;

@@ -21,6 +21,7 @@ enum tensor_rule_kind {
     TENSOR_RULE_SOFTMAX,   /* of a in float32, along axis p[0] */
     TENSOR_RULE_SCATTER,   /* tn_scatter of a by b; p = axis, combine */
     TENSOR_RULE_ATTEND,    /* tn_matmul of a, a softmax (as halves), by b */
+    TENSOR_RULE_OVERLAP,   /* tn_overlap of a along p[0] */
     TENSOR_RULE_RESIZE,    /* of a along p[0]; p: interpolate.c */
     TENSOR_RULE_CUSTOM,    /* a caller's function of custom->in; a is in[0] */
 };

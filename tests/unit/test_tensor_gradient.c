@@ -616,6 +616,7 @@ g_pool3d(struct bell_tensor *const *in)
 
 CASE1(g_resize,
       bell_interpolate(x, BELL_DIMS(3, 5), BELL_RESIZE_LINEAR, false, 0))
+CASE1(g_adaptive_up, bell_adaptive_avg_pool(x, BELL_DIMS(7, 4)))
 CASE1(g_resize_far,
       bell_interpolate(x, BELL_DIMS(29, 2), BELL_RESIZE_LINEAR, true, 0))
 CASE1(g_cubic_far,
@@ -719,6 +720,7 @@ test_layers(void **state)
          {{-2, 2, {2, 2, 4}, 3}, {-2, 2, {2, 3, 2}, 3}}},
         {"max_pool3d", g_pool3d, 1, {{-2, 2, {1, 4, 4, 5}, 4}}},
         {"interpolate linear", g_resize, 1, {{-2, 2, {2, 4, 3}, 3}}},
+        {"adaptive_avg_pool up", g_adaptive_up, 1, {{-2, 2, {3, 9}, 2}}},
         {"interpolate far", g_resize_far, 1, {{-2, 2, {3, 9}, 2}}},
         {"interpolate cubic far", g_cubic_far, 1, {{-2, 2, {4, 9}, 2}}},
         {"interpolate exact far", g_exact_far, 1, {{-2, 2, {2, 4}, 2}}},

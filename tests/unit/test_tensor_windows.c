@@ -2,6 +2,7 @@
  * axes do is test_tensor_reduce's. */
 #include "tests/unit/tensor_host.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 static double *
@@ -194,6 +195,11 @@ test_adaptive(void **state)
                       (size_t)(3 * n), 1e-12);
         free(in);
     }
+    /* What is infinite is so in its own windows alone. */
+    EXPECT(bell_narrow(bell_adaptive_avg_pool(T(V(INFINITY, 1, 2, 3, 4), 5),
+                                              BELL_DIMS(3)),
+                       0, 1, 2),
+           2, 3.5);
     EXPECT_SHAPE(bell_adaptive_avg_pool(noise(0, 1, BELL_DIMS(2, 3, 4, 5)),
                                         BELL_DIMS(2, 0, 3)),
                  2, 2, 4, 3);
