@@ -56,27 +56,6 @@ new_file_keep(const struct new_file *file)
     return BELL_OK;
 }
 
-bell_status
-new_file_keep_safely(const struct new_file *file)
-{
-    char folder[NEW_FILE_PATH_MAX];
-    const char *slash = strrchr(file->path, '/');
-    int fd, failed;
-
-    if (fsync(file->fd) != 0)
-        return new_file_fail(file->path, "cannot write to the disk");
-    BELL_TRY(new_file_keep(file));
-    snprintf(folder, sizeof(folder), "%.*s",
-             slash ? (int)(slash - file->path) + 1 : 1,
-             slash ? file->path : ".");
-    fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return new_file_fail(folder, "cannot open the folder");
-    failed = fsync(fd) != 0 && errno != EINVAL; /* of some file systems */
-    close(fd);
-    return failed ? new_file_fail(folder, "cannot write to the disk") : BELL_OK;
-}
-
 void
 new_file_drop(const struct new_file *file)
 {

@@ -20,9 +20,6 @@ BELL_MUST_CHECK bell_status new_file_create(const char *path,
                                             struct new_file *out_file);
 /* Gives it its name, in place of what had it. */
 BELL_MUST_CHECK bell_status new_file_keep(const struct new_file *file);
-/* The same, and it is on the disk: whatever happens to the machine, there is
- * the old file or this one. */
-BELL_MUST_CHECK bell_status new_file_keep_safely(const struct new_file *file);
 void new_file_drop(const struct new_file *file);
 
 #endif

@@ -1,5 +1,6 @@
 /* Writing files of tensors: safetensors, .npz and .npy. */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -315,6 +316,30 @@ find_format(const char *path)
     return NULL;
 }
 
+/* new_file_keep, and it is on the disk: whatever happens to the machine, there
+ * is the old file or this one. */
+static BELL_MUST_CHECK bell_status
+keep_safely(const struct new_file *file)
+{
+    char folder[NEW_FILE_PATH_MAX];
+    const char *slash = strrchr(file->path, '/');
+    int fd, failed;
+
+    if (fsync(file->fd) != 0)
+        return bell_fail_file(file->path, "cannot write to the disk");
+    BELL_TRY(new_file_keep(file));
+    snprintf(folder, sizeof(folder), "%.*s",
+             slash ? (int)(slash - file->path) + 1 : 1,
+             slash ? file->path : ".");
+    fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return bell_fail_file(folder, "cannot open the folder");
+    failed = fsync(fd) != 0 && errno != EINVAL; /* of some file systems */
+    close(fd);
+    return failed ? bell_fail_file(folder, "cannot write to the disk")
+                  : BELL_OK;
+}
+
 bell_status
 file_save(const char *path, const struct bell_state *state,
           const struct file_text *texts, size_t n_texts, bool safely)
@@ -333,8 +358,7 @@ file_save(const char *path, const struct bell_state *state,
     if (status == BELL_OK)
         status = save(&s, texts, n_texts);
     if (status == BELL_OK)
-        status =
-            safely ? new_file_keep_safely(&s.file) : new_file_keep(&s.file);
+        status = safely ? keep_safely(&s.file) : new_file_keep(&s.file);
     if (status != BELL_OK)
         new_file_drop(&s.file);
     close(s.file.fd);
