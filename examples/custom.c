@@ -74,7 +74,7 @@ run(struct bell_context *ctx)
     bell_status status;
 
     t.w = bell_requires_grad(bell_zeros(ctx, BELL_DIMS(3), BELL_FLOAT32), true);
-    t.wanted = bell_from_data(ctx, BELL_FLOAT32, BELL_DIMS(3),
+    t.wanted = bell_from_data(ctx, BELL_DIMS(3), BELL_FLOAT32,
                               (float[]){1.5f, -0.5f, 2.0f});
     x = bell_full(ctx, BELL_DIMS(3), 2, BELL_FLOAT32);
     status = bell_sgd_create(&t.w, 1, &(struct bell_sgd_options){.lr = 0.05},

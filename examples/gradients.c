@@ -23,7 +23,7 @@ by_backward(struct bell_context *ctx)
 {
     const float numbers[] = {1, 2, 3};
     struct bell_tensor *w =
-        bell_from_data(ctx, BELL_FLOAT32, BELL_DIMS(3), numbers);
+        bell_from_data(ctx, BELL_DIMS(3), BELL_FLOAT32, numbers);
     struct bell_tensor *loss;
     bell_status status;
 

@@ -66,8 +66,8 @@ run(struct bell_context *ctx, struct net *net)
     struct bell_tensor *in[2], *out;
     float answers[4];
 
-    in[0] = bell_from_data(ctx, BELL_FLOAT32, BELL_DIMS(4, 2), bits);
-    in[1] = bell_from_data(ctx, BELL_FLOAT32, BELL_DIMS(4, 1), want);
+    in[0] = bell_from_data(ctx, BELL_DIMS(4, 2), BELL_FLOAT32, bits);
+    in[1] = bell_from_data(ctx, BELL_DIMS(4, 1), BELL_FLOAT32, want);
     bell_status status = bell_jit_create(ctx, &step, &train_jit);
     if (status == BELL_OK)
         status = bell_jit_create(ctx, &guess, &predict_jit);

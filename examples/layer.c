@@ -19,9 +19,9 @@ main(void)
     if (status == BELL_OK) {
         struct bell_tensor *layer = bell_relu(bell_add(
             bell_matmul(
-                bell_from_data(ctx, BELL_FLOAT32, BELL_DIMS(512, 784), x),
-                bell_from_data(ctx, BELL_FLOAT32, BELL_DIMS(784, 512), w)),
-            bell_from_data(ctx, BELL_FLOAT32, BELL_DIMS(512), b)));
+                bell_from_data(ctx, BELL_DIMS(512, 784), BELL_FLOAT32, x),
+                bell_from_data(ctx, BELL_DIMS(784, 512), BELL_FLOAT32, w)),
+            bell_from_data(ctx, BELL_DIMS(512), BELL_FLOAT32, b)));
 
         status = bell_read(layer, y, sizeof(y));
     }

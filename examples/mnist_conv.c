@@ -138,8 +138,8 @@ main(int argc, char **argv)
         read_bytes(argv[1], 16, images, sizeof(images)) != (size_t)n * PIXELS)
         return fprintf(stderr, "mnist_conv IMAGES LABELS STEPS\n"), 2;
     if (bell_context_create(NULL, &ctx) == BELL_OK) {
-        x = bell_from_data(ctx, BELL_UINT8, BELL_DIMS(n, 1, 28, 28), images);
-        y = bell_from_data(ctx, BELL_UINT8, BELL_DIMS(n), labels);
+        x = bell_from_data(ctx, BELL_DIMS(n, 1, 28, 28), BELL_UINT8, images);
+        y = bell_from_data(ctx, BELL_DIMS(n), BELL_UINT8, labels);
         (void)run(ctx, x, y, atoi(argv[3]));
     }
     if (bell_error_last()->status)

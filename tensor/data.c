@@ -91,8 +91,8 @@ tensor_from_bytes(struct bell_context *ctx, const char *call,
 }
 
 struct bell_tensor *
-bell_from_data(struct bell_context *ctx, enum bell_dtype dtype,
-               const int64_t *shape, uint32_t ndim, const void *data)
+bell_from_data(struct bell_context *ctx, const int64_t *shape, uint32_t ndim,
+               enum bell_dtype dtype, const void *data)
 {
     enum uop_dtype type;
 
@@ -107,9 +107,9 @@ bell_from_data(struct bell_context *ctx, enum bell_dtype dtype,
 }
 
 struct bell_tensor *
-bell_from_blob(struct bell_context *ctx, enum bell_dtype dtype,
-               const int64_t *shape, uint32_t ndim, void *data,
-               void (*release)(void *user), void *user)
+bell_from_blob(struct bell_context *ctx, const int64_t *shape, uint32_t ndim,
+               enum bell_dtype dtype, void *data, void (*release)(void *user),
+               void *user)
 {
     struct tensor_buffer *buf;
     struct bell_tensor *t;
@@ -479,9 +479,9 @@ bell_write(struct bell_tensor *t, const void *data, size_t size_bytes)
                          size_bytes);
     if (tensor_at(t)->flags & TENSOR_WEAK)
         return bell_fail(BELL_BAD_STATE, "bell_write: to a bell_scalar");
-    fresh =
-        bell_from_data(tensor_at(t)->ctx, (enum bell_dtype)tensor_at(t)->dtype,
-                       tensor_at(t)->shape->d, tensor_at(t)->shape->n, data);
+    fresh = bell_from_data(tensor_at(t)->ctx, tensor_at(t)->shape->d,
+                           tensor_at(t)->shape->n,
+                           (enum bell_dtype)tensor_at(t)->dtype, data);
     status = tensor_report(tensor_at(t)->ctx);
     if (status == BELL_OK)
         tensor_set_node(t, tensor_at(fresh)->uop);

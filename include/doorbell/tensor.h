@@ -234,8 +234,8 @@ BELL_API bool bell_is_realized(const struct bell_tensor *t);
 /* A tensor with a copy of `data`: the elements in row-major order, in host
  * byte order. */
 BELL_API struct bell_tensor *bell_from_data(struct bell_context *ctx,
-                                            enum bell_dtype dtype,
                                             const int64_t *shape, uint32_t ndim,
+                                            enum bell_dtype dtype,
                                             const void *data);
 
 /* A tensor whose elements are the caller's memory, not a copy: `data` is
@@ -247,10 +247,11 @@ BELL_API struct bell_tensor *bell_from_data(struct bell_context *ctx,
  * uses the context and at the context's end at the latest: no tensor and no
  * queued work needs it any more. It calls nothing of the library. After a
  * failure it is not called. */
-BELL_API struct bell_tensor *
-bell_from_blob(struct bell_context *ctx, enum bell_dtype dtype,
-               const int64_t *shape, uint32_t ndim, void *data,
-               void (*release)(void *user), void *user);
+BELL_API struct bell_tensor *bell_from_blob(struct bell_context *ctx,
+                                            const int64_t *shape, uint32_t ndim,
+                                            enum bell_dtype dtype, void *data,
+                                            void (*release)(void *user),
+                                            void *user);
 /* A tensor of `ctx`, perhaps another device's, with t's values as they are now,
  * without history: they are computed and copied through the host, which waits
  * for them. Of its own context: t's node, as it is, in a new handle. */

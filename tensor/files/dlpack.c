@@ -85,7 +85,7 @@ copy_view(struct bell_context *ctx, const struct bell_dl_tensor *view,
     size_t k;
 
     if (!view->strides && array->dtype != BELL_BOOL)
-        return bell_from_data(ctx, array->dtype, array->shape, array->ndim,
+        return bell_from_data(ctx, array->shape, array->ndim, array->dtype,
                               data);
     array->data = bytes = host_alloc(array->size_bytes + 1);
     if (!bytes)
@@ -97,7 +97,7 @@ copy_view(struct bell_context *ctx, const struct bell_dl_tensor *view,
         memcpy(bytes, data, array->size_bytes);
     for (k = 0; array->dtype == BELL_BOOL && k < array->size_bytes; k++)
         bytes[k] = bytes[k] != 0;
-    t = bell_from_data(ctx, array->dtype, array->shape, array->ndim, bytes);
+    t = bell_from_data(ctx, array->shape, array->ndim, array->dtype, bytes);
     host_array_fini(array);
     return t;
 }

@@ -498,7 +498,7 @@ arrange(struct bell_context *ctx, const struct file_tensor *tensor,
     host_array_gather(&array, from, strides, tensor->swap);
     for (k = 0; entry->dtype == BELL_BOOL && k < array.size_bytes; k++)
         data[k] = data[k] != 0;
-    t = bell_from_data(ctx, array.dtype, array.shape, array.ndim, data);
+    t = bell_from_data(ctx, array.shape, array.ndim, array.dtype, data);
     host_free(data);
     if (memcmp(array.shape, entry->shape, entry->ndim * sizeof(int64_t)) != 0)
         t = bell_expand(t, entry->shape, entry->ndim);
@@ -514,7 +514,7 @@ tensor_of_bytes(struct bell_context *ctx, const struct file_tensor *tensor,
     if (tensor->is_strided || tensor->swap ||
         (entry->dtype == BELL_BOOL && !is_plain_bool(from, entry->size_bytes)))
         return arrange(ctx, tensor, from);
-    return bell_from_data(ctx, entry->dtype, entry->shape, entry->ndim, from);
+    return bell_from_data(ctx, entry->shape, entry->ndim, entry->dtype, from);
 }
 
 /* Of an archive's member: its CRC is checked first, and what is deflated

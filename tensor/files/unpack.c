@@ -155,13 +155,14 @@ scale_of(struct bell_context *ctx, int64_t n, const struct form *form,
          const uint16_t *of_block, const uint8_t *of_group)
 {
     struct bell_tensor *x = as_float(
-        bell_from_data(ctx, BELL_FLOAT16, BELL_DIMS(n, 1, 1), of_block));
+        bell_from_data(ctx, BELL_DIMS(n, 1, 1), BELL_FLOAT16, of_block));
 
     if (!form->has_scales)
         return x;
-    return bell_mul(x, as_float(bell_from_data(
-                           ctx, form->is_unsigned ? BELL_UINT8 : BELL_INT8,
-                           BELL_DIMS(n, form->n_groups, 1), of_group)));
+    return bell_mul(
+        x, as_float(bell_from_data(ctx, BELL_DIMS(n, form->n_groups, 1),
+                                   form->is_unsigned ? BELL_UINT8 : BELL_INT8,
+                                   of_group)));
 }
 
 /* The small integers, as (blocks, groups, elements). */
@@ -173,10 +174,10 @@ integers_of(struct bell_context *ctx, int64_t n, const struct form *form,
     struct bell_tensor *x, *shift;
 
     if (!form->has_nibbles) {
-        x = bell_from_data(ctx, BELL_INT8, BELL_DIMS(n, n_elems), q);
+        x = bell_from_data(ctx, BELL_DIMS(n, n_elems), BELL_INT8, q);
     } else {
-        x = bell_from_data(ctx, BELL_UINT8,
-                           BELL_DIMS(n, form->n_halves, 1, run), q);
+        x = bell_from_data(ctx, BELL_DIMS(n, form->n_halves, 1, run),
+                           BELL_UINT8, q);
         shift = bell_mul(bell_arange(ctx, 0, 2, 1, BELL_INT32),
                          bell_scalar_int(ctx, 4));
         x = bell_rshift(bell_cast(x, BELL_INT32),

@@ -160,8 +160,8 @@ tensor_of_nest(struct fn_args *args, const struct bell_value *v, struct nest *n)
     if (!visit_nest(args, v, 0, n))
         return bell_error_tensor(args->ctx);
     ref_to_bytes(array, bytes);
-    t = bell_from_data(args->ctx, (enum bell_dtype)array->dtype, n->shape,
-                       n->rank, bytes);
+    t = bell_from_data(args->ctx, n->shape, n->rank,
+                       (enum bell_dtype)array->dtype, bytes);
     return t;
 }
 

@@ -142,8 +142,8 @@ init_model(struct model *m)
                                         &m->layers[i]));
     }
     BELL_TRY(bell_sgd_create(m->params.tensors, m->params.n, &sgd, &m->opt));
-    m->in[0] = bell_from_data(m->ctx, BELL_FLOAT32, BELL_DIMS(BATCH, 16), x);
-    m->in[1] = bell_from_data(m->ctx, BELL_INT32, BELL_DIMS(BATCH), y);
+    m->in[0] = bell_from_data(m->ctx, BELL_DIMS(BATCH, 16), BELL_FLOAT32, x);
+    m->in[1] = bell_from_data(m->ctx, BELL_DIMS(BATCH), BELL_INT32, y);
     return bell_context_status(m->ctx);
 }
 

@@ -38,7 +38,7 @@ static struct bell_tensor *
 upload(struct bell_context *ctx, const float *values, const int64_t *shape,
        uint32_t ndim)
 {
-    return bell_from_data(ctx, BELL_FLOAT32, shape, ndim, values);
+    return bell_from_data(ctx, shape, ndim, BELL_FLOAT32, values);
 }
 
 static int
@@ -422,7 +422,7 @@ bench_mlp(struct bench *bench, struct bell_context *ctx)
         mlp.hlabels[i] = i % 10;
     mlp.x = upload(ctx, mlp.hx, BELL_DIMS(MLP_BATCH, 784));
     mlp.labels =
-        bell_from_data(ctx, BELL_INT32, BELL_DIMS(MLP_BATCH), mlp.hlabels);
+        bell_from_data(ctx, BELL_DIMS(MLP_BATCH), BELL_INT32, mlp.hlabels);
     mlp.fence = bell_zeros(ctx, BELL_DIMS(1), BELL_FLOAT32);
     for (i = 0; i < MLP_LAYERS; i++) {
         int64_t n_in = mlp_sizes[i], n_out = mlp_sizes[i + 1];

@@ -17,7 +17,7 @@ main(void)
         fprintf(stderr, "%s\n", bell_error_last()->message);
         return 1;
     }
-    a = bell_from_data(ctx, BELL_FLOAT32, BELL_DIMS(4), x);
+    a = bell_from_data(ctx, BELL_DIMS(4), BELL_FLOAT32, x);
     if (bell_read(bell_add(a, a), sums, sizeof(sums)) != BELL_OK) {
         fprintf(stderr, "%s\n", bell_error_last()->message);
         return 1;

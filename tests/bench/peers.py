@@ -61,7 +61,7 @@ class Doorbell:
         dims = (ctypes.c_int64 * len(shape))(*shape)
         return ctypes.c_void_p(self.lib.bell_keep_forever(ctypes.c_void_p(
             self.lib.bell_from_data(
-                self.ctx, DTYPES[dtype], dims, len(shape),
+                self.ctx, dims, len(shape), DTYPES[dtype],
                 data if isinstance(data, bytes) else ctypes.c_void_p(data)))))
 
     def value(self, x, held):

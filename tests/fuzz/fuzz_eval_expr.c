@@ -18,8 +18,8 @@ evaluate(const char *text)
     static const float x[] = {1, 2, 3, 4, 5, 6};
     static const int64_t i[] = {2, 0, 1};
     struct eval_input inputs[] = {
-        {"x", bell_from_data(ctx, BELL_FLOAT32, BELL_DIMS(2, 3), x)},
-        {"i", bell_from_data(ctx, BELL_INT64, BELL_DIMS(3), i)},
+        {"x", bell_from_data(ctx, BELL_DIMS(2, 3), BELL_FLOAT32, x)},
+        {"i", bell_from_data(ctx, BELL_DIMS(3), BELL_INT64, i)},
     };
     struct bell_tensor *t = NULL;
     size_t at = SIZE_MAX;

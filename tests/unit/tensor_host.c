@@ -34,13 +34,13 @@ end_context(void **state)
 struct bell_tensor *
 tensor_of(const double *values, const int64_t *shape, uint32_t ndim)
 {
-    return bell_from_data(ctx, BELL_FLOAT64, shape, ndim, values);
+    return bell_from_data(ctx, shape, ndim, BELL_FLOAT64, values);
 }
 
 struct bell_tensor *
 ints_of(const int64_t *values, const int64_t *shape, uint32_t ndim)
 {
-    return bell_from_data(ctx, BELL_INT64, shape, ndim, values);
+    return bell_from_data(ctx, shape, ndim, BELL_INT64, values);
 }
 
 struct bell_tensor *

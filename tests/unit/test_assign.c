@@ -52,7 +52,7 @@ matrix(struct bell_context *ctx, float *values)
 
     for (i = 0; i < N_ROWS * N_COLS; i++)
         values[i] = (float)(i * 7919 % 1000);
-    return bell_from_data(ctx, BELL_FLOAT32, BELL_DIMS(N_ROWS, N_COLS), values);
+    return bell_from_data(ctx, BELL_DIMS(N_ROWS, N_COLS), BELL_FLOAT32, values);
 }
 
 /* Blocks of all sizes, from anywhere, of values that are computed there. */
@@ -114,7 +114,7 @@ test_signs(void **state)
     }
     for (k = 0; k < ARRAY_LEN(devices); k++) {
         ctx = open_device(devices[k]);
-        x = bell_from_data(ctx, BELL_BOOL, BELL_DIMS(32), bits);
+        x = bell_from_data(ctx, BELL_DIMS(32), BELL_BOOL, bits);
         x = bell_cast(x, BELL_FLOAT32);
         t = bell_zeros(ctx, BELL_DIMS(34), BELL_FLOAT32);
         x = bell_maximum(bell_neg(bell_abs(x)), bell_scalar(ctx, -100));
@@ -139,7 +139,7 @@ test_order(void **state)
     (void)state;
     for (k = 0; k < ARRAY_LEN(devices); k++) {
         ctx = open_device(devices[k]);
-        x = bell_from_data(ctx, BELL_FLOAT32, BELL_DIMS(3, 2), before);
+        x = bell_from_data(ctx, BELL_DIMS(3, 2), BELL_FLOAT32, before);
         alias = bell_alias(x);
         view = bell_reshape(bell_flatten(x, 0, -1), BELL_DIMS(2, 3));
         made = bell_mul_scalar(bell_narrow(view, 0, 0, 1), 2);
@@ -273,7 +273,7 @@ test_no_memory(void **state)
     (void)state;
     for (n = 1; !done; n++) {
         assert_int_equal(bell_scope_begin(ctx), BELL_OK);
-        x = bell_from_data(ctx, BELL_FLOAT32, BELL_DIMS(3, 2), before);
+        x = bell_from_data(ctx, BELL_DIMS(3, 2), BELL_FLOAT32, before);
         /* shared, and made of itself */
         y = bell_alias(x);
         host_fail_after(n, 1);

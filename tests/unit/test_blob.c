@@ -41,7 +41,7 @@ test_no_copy(void **state)
     for (i = 0; i < 8; i++)
         data[i] = i;
     assert_int_equal(bell_scope_begin(ctx), BELL_OK);
-    x = bell_from_blob(ctx, BELL_FLOAT64, BELL_DIMS(2, 4), data, count_release,
+    x = bell_from_blob(ctx, BELL_DIMS(2, 4), BELL_FLOAT64, data, count_release,
                        &n_released);
     assert_true(bell_is_realized(x));
     EXPECT(x, 0, 1, 2, 3, 4, 5, 6, 7);
@@ -78,11 +78,11 @@ test_released(void **state)
             data[k][i] = (uint32_t)k;
         assert_int_equal(bell_scope_begin(ctx), BELL_OK);
         sum = bell_add(
-            sum, bell_sum(bell_cast(bell_from_blob(
-                                        ctx, BELL_UINT32,
-                                        BELL_DIMS((int64_t)bytes / 4), data[k],
-                                        count_release, &n_released),
-                                    BELL_INT64),
+            sum, bell_sum(bell_cast(
+                              bell_from_blob(ctx, BELL_DIMS((int64_t)bytes / 4),
+                                             BELL_UINT32, data[k],
+                                             count_release, &n_released),
+                              BELL_INT64),
                           BELL_NO_DIMS, false));
         assert_int_equal(bell_realize(&sum, 1), BELL_OK);
         (void)bell_keep(sum);
@@ -115,20 +115,20 @@ test_refused(void **state)
 
     (void)state;
     EXPECT_ERROR(
-        bell_from_blob(ctx, BELL_FLOAT64, BELL_DIMS(3), NULL, NULL, NULL),
+        bell_from_blob(ctx, BELL_DIMS(3), BELL_FLOAT64, NULL, NULL, NULL),
         "bell_from_blob: data is NULL");
     snprintf(message, sizeof(message),
              "bell_from_blob: data at %p is not aligned to 64 bytes",
              (void *)&data[1]);
-    EXPECT_ERROR(bell_from_blob(ctx, BELL_FLOAT64, BELL_DIMS(3), &data[1],
+    EXPECT_ERROR(bell_from_blob(ctx, BELL_DIMS(3), BELL_FLOAT64, &data[1],
                                 count_release, &n_released),
                  message);
     assert_int_equal(n_released, before);
-    EXPECT_SHAPE(bell_from_blob(ctx, BELL_FLOAT64, BELL_DIMS(0, 3), NULL,
+    EXPECT_SHAPE(bell_from_blob(ctx, BELL_DIMS(0, 3), BELL_FLOAT64, NULL,
                                 count_release, &n_released),
                  0, 3);
     assert_int_equal(n_released, before + 1);
-    EXPECT(bell_from_blob(ctx, BELL_FLOAT64, BELL_DIMS(2), data, NULL, NULL), 0,
+    EXPECT(bell_from_blob(ctx, BELL_DIMS(2), BELL_FLOAT64, data, NULL, NULL), 0,
            0);
 }
 

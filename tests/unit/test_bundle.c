@@ -71,7 +71,7 @@ make(struct bell_context *ctx, int64_t rows, int64_t columns, uint32_t seed)
 
     assert_non_null(data);
     fill(data, n, seed);
-    t = bell_from_data(ctx, BELL_FLOAT32, d, 2, data);
+    t = bell_from_data(ctx, d, 2, BELL_FLOAT32, data);
     free(data);
     return t;
 }
@@ -298,7 +298,7 @@ remember(struct bell_context *ctx, void *user, struct bell_tensor *const *in,
     bell_assign(c->last, c->count);
     bell_assign(c->count, bell_add(before, bell_add(c->count, c->table)));
     out[0] =
-        bell_mul(c->rows, bell_from_data(ctx, BELL_FLOAT32, NULL, 0, &three));
+        bell_mul(c->rows, bell_from_data(ctx, NULL, 0, BELL_FLOAT32, &three));
     out[1] = before;
     out[2] = in[0];
     return BELL_OK;

@@ -25,13 +25,13 @@ set_up(void **state)
     if (make_context(state) != 0)
         return -1;
     inputs[0] = (struct eval_input){
-        "x", bell_from_data(ctx, BELL_FLOAT32, BELL_DIMS(2, 3), x)};
+        "x", bell_from_data(ctx, BELL_DIMS(2, 3), BELL_FLOAT32, x)};
     inputs[1] = (struct eval_input){
-        "i", bell_from_data(ctx, BELL_INT64, BELL_DIMS(3), i)};
+        "i", bell_from_data(ctx, BELL_DIMS(3), BELL_INT64, i)};
     inputs[2] = (struct eval_input){
-        "b", bell_from_data(ctx, BELL_BOOL, BELL_DIMS(1, 3), b)};
+        "b", bell_from_data(ctx, BELL_DIMS(1, 3), BELL_BOOL, b)};
     inputs[3] = (struct eval_input){
-        "s", bell_from_data(ctx, BELL_FLOAT32, BELL_NO_DIMS, &s)};
+        "s", bell_from_data(ctx, BELL_NO_DIMS, BELL_FLOAT32, &s)};
     return 0;
 }
 

@@ -59,7 +59,7 @@ child_main(struct bell_context *ctx, struct bell_tensor *kept, const char *name)
         bell_sum(bell_mul(kept, kept), BELL_NO_DIMS, false), &value));
     bad += told(bell_read(kept, data, sizeof(data)));
     bad += told(bell_write(kept, data, sizeof(data)));
-    (void)bell_from_data(ctx, BELL_FLOAT32, BELL_DIMS(3), data);
+    (void)bell_from_data(ctx, BELL_DIMS(3), BELL_FLOAT32, data);
     bad += told(bell_context_status(ctx));
     bell_tensor_release(kept);
     bell_context_destroy(ctx);

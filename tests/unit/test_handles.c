@@ -185,7 +185,7 @@ make_tensor(struct model *m, struct world *w)
     if (w->n_live == MAX_LIVE)
         return;
     if (w->n_live < 2 || draw(m, 3) == 0) {
-        add_live(w, bell_from_data(w->ctx, BELL_FLOAT64, BELL_NO_DIMS, &value),
+        add_live(w, bell_from_data(w->ctx, BELL_NO_DIMS, BELL_FLOAT64, &value),
                  value);
         return;
     }

@@ -72,7 +72,7 @@ vector(struct bell_context *ctx, int64_t n, float first)
 
     for (i = 0; i < n; i++)
         data[i] = first + (float)i;
-    return bell_from_data(ctx, BELL_FLOAT32, &n, 1, data);
+    return bell_from_data(ctx, &n, 1, BELL_FLOAT32, data);
 }
 
 static void
@@ -179,8 +179,8 @@ make_batch(struct bell_context *ctx, uint32_t step, struct bell_tensor *in[2])
         x[i] = (float)((i * 7919 + step * 104729) % 1000) / 500 - 1;
     for (i = 0; i < BATCH; i++)
         y[i] = (int32_t)((i + step) % N_CLS);
-    in[0] = bell_from_data(ctx, BELL_FLOAT32, BELL_DIMS(BATCH, N_IN), x);
-    in[1] = bell_from_data(ctx, BELL_INT32, BELL_DIMS(BATCH), y);
+    in[0] = bell_from_data(ctx, BELL_DIMS(BATCH, N_IN), BELL_FLOAT32, x);
+    in[1] = bell_from_data(ctx, BELL_DIMS(BATCH), BELL_INT32, y);
 }
 
 static float

@@ -67,7 +67,7 @@ run_program(const char *device, struct bell_stats *out_stats)
     for (i = 0; i < 256; i++)
         x[i] = (float)(i * 7 % 11 - 5);
     assert_int_equal(bell_context_create(device, &ctx), BELL_OK);
-    a = bell_from_data(ctx, BELL_FLOAT32, BELL_DIMS(16, 16), x);
+    a = bell_from_data(ctx, BELL_DIMS(16, 16), BELL_FLOAT32, x);
     assert_int_equal(bell_read(bell_add(bell_matmul(a, a), a), y, sizeof(y)),
                      BELL_OK);
     for (i = 0; i < 16; i++) {
@@ -253,7 +253,7 @@ test_no_memory(void **state)
             host_fail_after(n, 1);
             status = bell_context_create("CPU", &ctx);
             if (status == BELL_OK) {
-                a = bell_from_data(ctx, BELL_FLOAT32, BELL_DIMS(4), x);
+                a = bell_from_data(ctx, BELL_DIMS(4), BELL_FLOAT32, x);
                 status = bell_read(bell_add(a, a), y, sizeof(y));
             }
             host_fail_after(0, 0);

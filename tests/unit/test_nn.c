@@ -36,7 +36,7 @@ wave(const int64_t *shape, uint32_t ndim, double scale, double first,
     assert_true(n <= MAX_ELEMS);
     for (i = 0; i < n; i++)
         values[i] = (float)(scale * sin(first + step * (double)i));
-    return bell_from_data(ctx, BELL_FLOAT32, shape, ndim, values);
+    return bell_from_data(ctx, shape, ndim, BELL_FLOAT32, values);
 }
 
 /* sum_i t[i] cos(step i). */

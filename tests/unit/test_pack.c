@@ -50,7 +50,7 @@ given(enum bell_dtype dtype, const int64_t *shape, uint32_t ndim)
         noise = noise * 1103515245u + 12345u;
         data[i] = (float)(noise >> 8 & 0xffff) / 3641 - 9;
     }
-    x = bell_cast(bell_from_data(ctx, BELL_FLOAT32, shape, ndim, data), dtype);
+    x = bell_cast(bell_from_data(ctx, shape, ndim, BELL_FLOAT32, data), dtype);
     free(data);
     expect_ok(bell_realize1(x));
     return x;

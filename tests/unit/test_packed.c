@@ -137,7 +137,7 @@ expect_product(struct fixture *f, struct bell_jit *jit, float factor)
     int i, j;
 
     assert_int_equal(bell_scope_begin(f->ctx), BELL_OK);
-    x = bell_from_data(f->ctx, BELL_FLOAT32, BELL_DIMS(1, COLUMNS), f->x);
+    x = bell_from_data(f->ctx, BELL_DIMS(1, COLUMNS), BELL_FLOAT32, f->x);
     if (bell_jit_call(jit, &x, &y) != BELL_OK ||
         bell_read(y, got, sizeof(got)) != BELL_OK)
         fail_msg("%s", bell_error_last()->message);

@@ -66,7 +66,7 @@ test_reuse(void **state)
     run_ahead(x);
     for (i = 0; i < N_ELEMS; i++)
         host[i] = 7;
-    z = bell_from_data(ctx, BELL_FLOAT32, BELL_DIMS(N_ELEMS), host);
+    z = bell_from_data(ctx, BELL_DIMS(N_ELEMS), BELL_FLOAT32, host);
     assert_int_equal(bell_item_f64(bell_mean(z, BELL_NO_DIMS, false), &last),
                      BELL_OK);
     assert_int_equal(bell_item_f64(bell_mean(y, BELL_NO_DIMS, false), &first),

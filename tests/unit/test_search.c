@@ -59,7 +59,7 @@ matrix(struct bell_context *ctx, float *host, uint32_t seed)
         seed = seed * 1664525 + 1013904223;
         host[i] = (float)(seed >> 29);
     }
-    t = bell_from_data(ctx, BELL_FLOAT32, BELL_DIMS(SIDE, SIDE), host);
+    t = bell_from_data(ctx, BELL_DIMS(SIDE, SIDE), BELL_FLOAT32, host);
     assert_non_null(t);
     return t;
 }

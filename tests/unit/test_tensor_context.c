@@ -115,14 +115,14 @@ test_reading(void **state)
     uint8_t bytes[3] = {0, 1, 255};
 
     (void)state;
-    t = bell_from_data(ctx, BELL_FLOAT16, BELL_DIMS(3), f16);
+    t = bell_from_data(ctx, BELL_DIMS(3), BELL_FLOAT16, f16);
     EXPECT(t, 1, -4, 0x1p-24);
-    EXPECT(bell_from_data(ctx, BELL_BFLOAT16, BELL_DIMS(3), bf16), 1, -3,
+    EXPECT(bell_from_data(ctx, BELL_DIMS(3), BELL_BFLOAT16, bf16), 1, -3,
            0x1p-133);
-    EXPECT(bell_from_data(ctx, BELL_INT8, BELL_DIMS(3), bytes), 0, 1, -1);
-    EXPECT(bell_from_data(ctx, BELL_UINT8, BELL_DIMS(3), bytes), 0, 1, 255);
+    EXPECT(bell_from_data(ctx, BELL_DIMS(3), BELL_INT8, bytes), 0, 1, -1);
+    EXPECT(bell_from_data(ctx, BELL_DIMS(3), BELL_UINT8, bytes), 0, 1, 255);
     EXPECT(
-        bell_from_data(ctx, BELL_UINT64, BELL_NO_DIMS, &(uint64_t){UINT64_MAX}),
+        bell_from_data(ctx, BELL_NO_DIMS, BELL_UINT64, &(uint64_t){UINT64_MAX}),
         0x1p64);
     EXPECT(bell_scalar(ctx, 0.1), (double)0.1f);
     t = T(V(1.9, -1.9, NAN), 3);
@@ -235,7 +235,7 @@ test_sizes(void **state)
     EXPECT_ERROR(bell_add(a, b),
                  "bell_add: a value of shape (1099511627776, 1099511627776) "
                  "is too large");
-    EXPECT_ERROR(bell_from_data(ctx, BELL_FLOAT32, BELL_DIMS(3), NULL),
+    EXPECT_ERROR(bell_from_data(ctx, BELL_DIMS(3), BELL_FLOAT32, NULL),
                  "bell_from_data: data is NULL");
     host_memory_left = false;
     EXPECT_ERROR(bell_empty(ctx, BELL_DIMS(3), BELL_FLOAT32),
@@ -359,7 +359,7 @@ run_program(void)
 
     BELL_TRY(bell_context_create(NULL, &own));
     status = bell_scope_begin(own);
-    x = bell_from_data(own, BELL_FLOAT64, BELL_DIMS(2, 1, 4, 4), values);
+    x = bell_from_data(own, BELL_DIMS(2, 1, 4, 4), BELL_FLOAT64, values);
     w = bell_requires_grad(
         bell_uniform(own, BELL_DIMS(2, 1, 3, 3), -1, 1, BELL_FLOAT64), true);
     y = bell_relu(bell_conv2d(x, w, NULL, &conv));

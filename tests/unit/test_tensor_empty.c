@@ -13,7 +13,7 @@ empty(const int64_t *shape, uint32_t ndim)
 static struct bell_tensor *
 empty_leaf(const int64_t *shape, uint32_t ndim)
 {
-    return bell_from_data(ctx, BELL_FLOAT64, shape, ndim, NULL);
+    return bell_from_data(ctx, shape, ndim, BELL_FLOAT64, NULL);
 }
 #define L(...) empty_leaf(BELL_DIMS(__VA_ARGS__))
 

@@ -133,8 +133,8 @@ multiply(struct bell_context *ctx, const float *x, const float *y,
 
     assert_int_equal(bell_context_set_math(ctx, math), BELL_OK);
     assert_int_equal(bell_scope_begin(ctx), BELL_OK);
-    if (bell_read(bell_matmul(bell_from_data(ctx, BELL_FLOAT32, shape, 2, x),
-                              bell_from_data(ctx, BELL_FLOAT32, shape, 2, y)),
+    if (bell_read(bell_matmul(bell_from_data(ctx, shape, 2, BELL_FLOAT32, x),
+                              bell_from_data(ctx, shape, 2, BELL_FLOAT32, y)),
                   out, N * N * sizeof(float)) != BELL_OK)
         fail_msg("%s", bell_error_last()->message);
     assert_int_equal(bell_scope_end(ctx), BELL_OK);
@@ -276,7 +276,7 @@ check_function(struct bell_context *ctx, const struct function *f)
 
     fill(x, N * N, 5, f->from, f->to);
     assert_int_equal(bell_scope_begin(ctx), BELL_OK);
-    if (bell_read(f->make(bell_from_data(ctx, BELL_FLOAT32, shape, 1, x)), got,
+    if (bell_read(f->make(bell_from_data(ctx, shape, 1, BELL_FLOAT32, x)), got,
                   sizeof(got)) != BELL_OK)
         fail_msg("%s: %s", f->name, bell_error_last()->message);
     assert_int_equal(bell_scope_end(ctx), BELL_OK);
@@ -322,7 +322,7 @@ check_special(struct bell_context *ctx)
         const int64_t shape[1] = {1};
         float got;
         assert_int_equal(
-            bell_read(rows[i].make(bell_from_data(ctx, BELL_FLOAT32, shape, 1,
+            bell_read(rows[i].make(bell_from_data(ctx, shape, 1, BELL_FLOAT32,
                                                   &rows[i].x)),
                       &got, sizeof(got)),
             BELL_OK);
@@ -363,8 +363,8 @@ test_integers(void **state)
     }
     assert_int_equal(bell_context_set_math(ctx, BOTH), BELL_OK);
     assert_int_equal(bell_scope_begin(ctx), BELL_OK);
-    a = bell_from_data(ctx, BELL_INT16, shape, 1, x);
-    b = bell_from_data(ctx, BELL_INT16, shape, 1, y);
+    a = bell_from_data(ctx, shape, 1, BELL_INT16, x);
+    b = bell_from_data(ctx, shape, 1, BELL_INT16, y);
     assert_int_equal(bell_read(bell_floor_divide(a, b), got[0], sizeof(x)),
                      BELL_OK);
     assert_int_equal(bell_read(bell_remainder(a, b), got[1], sizeof(x)),
@@ -389,8 +389,8 @@ compute(struct bell_context *ctx, const float *x, const float *y, float *out)
     bell_status status, ended;
 
     BELL_TRY(bell_scope_begin(ctx));
-    a = bell_from_data(ctx, BELL_FLOAT32, shape, 2, x);
-    b = bell_from_data(ctx, BELL_FLOAT32, shape, 2, y);
+    a = bell_from_data(ctx, shape, 2, BELL_FLOAT32, x);
+    b = bell_from_data(ctx, shape, 2, BELL_FLOAT32, y);
     status = bell_read(bell_div(bell_softmax(bell_matmul(a, b), -1),
                                 bell_sin(bell_add_scalar(a, 4))),
                        out, N * N * sizeof(float));
@@ -585,7 +585,7 @@ test_halves(void **state)
         codes[i] = (uint16_t)i;
     for (d = 0; d < ARRAY_LEN(dtypes); d++) {
         struct bell_tensor *t = bell_bitcast(
-            bell_from_data(ctx, BELL_UINT16, BELL_DIMS(65536), codes),
+            bell_from_data(ctx, BELL_DIMS(65536), BELL_UINT16, codes),
             dtypes[d]);
 
         assert_int_equal(bell_read(bell_cast(t, BELL_FLOAT64), x, sizeof(x)),
@@ -662,7 +662,7 @@ test_singles(void **state)
     for (k = 0; k < ARRAY_LEN(rows); k++) {
         struct bell_tensor *t;
         fill(x, ARRAY_LEN(x), 7, rows[k].low, rows[k].high);
-        t = bell_from_data(ctx, BELL_FLOAT32, BELL_DIMS(ARRAY_LEN(x)), x);
+        t = bell_from_data(ctx, BELL_DIMS(ARRAY_LEN(x)), BELL_FLOAT32, x);
         assert_int_equal(bell_read(rows[k].f(t), y, sizeof(y)), BELL_OK);
         for (i = 0; i < ARRAY_LEN(x); i++) {
             double want = rows[k].want((double)x[i]), ulp, off;
@@ -694,7 +694,7 @@ test_order(void **state)
     fill(x, ARRAY_LEN(x), 3, -4, 4);
     for (i = 0; i < ARRAY_LEN(x); i++)
         x[i] = i % 7 == 3 ? NAN : floorf(x[i]);
-    t = bell_from_data(ctx, BELL_FLOAT32, BELL_DIMS(4, 37), x);
+    t = bell_from_data(ctx, BELL_DIMS(4, 37), BELL_FLOAT32, x);
     bell_sort(t, 1, false, &values, &places);
     assert_int_equal(bell_read(values, y, sizeof(y)), BELL_OK);
     assert_int_equal(bell_read(places, place, sizeof(place)), BELL_OK);

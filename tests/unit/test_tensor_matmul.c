@@ -71,7 +71,7 @@ make(struct bell_context *ctx, enum bell_dtype dtype, int64_t batch,
     assert_non_null(v);
     for (i = 0; i < n; i++)
         v[i] = next_value();
-    t = bell_cast(bell_from_data(ctx, BELL_FLOAT64, shape, 3, v), dtype);
+    t = bell_cast(bell_from_data(ctx, shape, 3, BELL_FLOAT64, v), dtype);
     assert_int_equal(bell_read_f64(t, v, n), BELL_OK);
     *out_values = v;
     return t;
@@ -168,7 +168,7 @@ make_bytes(struct bell_context *ctx, enum bell_dtype dtype, int64_t batch,
         bytes[i] = (uint8_t)(rng >> 56);
         v[i] = dtype == BELL_INT8 ? (int8_t)bytes[i] : bytes[i];
     }
-    t = bell_from_data(ctx, dtype, shape, 3, bytes);
+    t = bell_from_data(ctx, shape, 3, dtype, bytes);
     free(bytes);
     *out_values = v;
     return t;

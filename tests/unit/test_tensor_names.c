@@ -19,7 +19,7 @@ make_input(const int64_t *d, uint32_t n)
     assert_true(size <= 1024);
     for (i = 0; i < size; i++)
         v[i] = element(i);
-    return bell_from_data(ctx, BELL_FLOAT64, d, n, v);
+    return bell_from_data(ctx, d, n, BELL_FLOAT64, v);
 }
 #define INPUT(...) make_input(BELL_DIMS(__VA_ARGS__))
 

@@ -86,8 +86,8 @@ train_step(struct net *net, struct bell_optimizer *opt, const float *images,
     double value;
 
     assert_int_equal(bell_scope_begin(ctx), BELL_OK);
-    x = bell_from_data(ctx, BELL_FLOAT32, BELL_DIMS(N_POINTS, 1, 4, 4), images);
-    y = bell_from_data(ctx, BELL_INT32, BELL_DIMS(N_POINTS), labels);
+    x = bell_from_data(ctx, BELL_DIMS(N_POINTS, 1, 4, 4), BELL_FLOAT32, images);
+    y = bell_from_data(ctx, BELL_DIMS(N_POINTS), BELL_INT32, labels);
     loss =
         bell_cross_entropy(forward(net, x), y, 0, BELL_IGNORE_NONE, BELL_MEAN);
     bell_optimizer_zero_grad(opt);
@@ -108,8 +108,8 @@ accuracy(struct net *net, const float *images, const int32_t *labels)
     double value;
 
     assert_int_equal(bell_scope_begin(ctx), BELL_OK);
-    x = bell_from_data(ctx, BELL_FLOAT32, BELL_DIMS(N_POINTS, 1, 4, 4), images);
-    y = bell_from_data(ctx, BELL_INT32, BELL_DIMS(N_POINTS), labels);
+    x = bell_from_data(ctx, BELL_DIMS(N_POINTS, 1, 4, 4), BELL_FLOAT32, images);
+    y = bell_from_data(ctx, BELL_DIMS(N_POINTS), BELL_INT32, labels);
     right = bell_eq(bell_argmax(forward(net, x), 1, false), y);
     right = bell_mean(bell_cast(right, BELL_FLOAT32), BELL_NO_DIMS, false);
     assert_int_equal(bell_item_f64(right, &value), BELL_OK);

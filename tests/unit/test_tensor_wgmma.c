@@ -76,7 +76,7 @@ make(struct bell_context *ctx, enum bell_dtype dtype, const int64_t *shape,
         rng = rng * 6364136223846793005ull + 1442695040888963407ull;
         v[i] = (double)(int64_t)(rng >> 33) * 0x1p-30 - 1;
     }
-    t = bell_cast(bell_from_data(ctx, BELL_FLOAT64, shape, 3, v), dtype);
+    t = bell_cast(bell_from_data(ctx, shape, 3, BELL_FLOAT64, v), dtype);
     if (bell_read_f64(t, v, n) != BELL_OK)
         fail_msg("%s", bell_error_last()->message);
     *out_values = v;
@@ -242,7 +242,7 @@ test_conversions(void **state)
         for (f = 0; f < ARRAY_LEN(from) * ARRAY_LEN(to); f++) {
             int64_t shape = (int64_t)n;
             struct bell_tensor *x =
-                bell_from_data(ctx, from[f % 2], &shape, 1, bytes);
+                bell_from_data(ctx, &shape, 1, from[f % 2], bytes);
             t = f / 2;
             if (bell_read_f64(bell_cast(x, to[t]), got, n) != BELL_OK)
                 fail_msg("%s", bell_error_last()->message);

@@ -34,7 +34,7 @@ matrix(struct bell_context *ctx)
 
     for (i = 0; i < N_ROWS * N_COLS; i++)
         values[i] = (float)((i * 7919) % 1000) / 37 - 11;
-    return bell_from_data(ctx, BELL_FLOAT32, BELL_DIMS(N_ROWS, N_COLS), values);
+    return bell_from_data(ctx, BELL_DIMS(N_ROWS, N_COLS), BELL_FLOAT32, values);
 }
 
 static size_t
@@ -358,9 +358,9 @@ test_wide(void **state)
     for (i = 0; i < ARRAY_LEN(begins); i++) {
         assert_int_equal(bell_context_create("NV@sim:sm_90", &ctx[1]), BELL_OK);
         for (k = 0; k < 2; k++) {
-            x = bell_from_data(ctx[k], BELL_FLOAT16, BELL_DIMS(256, 304),
+            x = bell_from_data(ctx[k], BELL_DIMS(256, 304), BELL_FLOAT16,
                                x_bits);
-            y = bell_from_data(ctx[k], BELL_FLOAT16, BELL_DIMS(256, 512),
+            y = bell_from_data(ctx[k], BELL_DIMS(256, 512), BELL_FLOAT16,
                                y_bits);
             y = bell_matmul(bell_narrow(x, 1, begins[i], 256), y);
             y = bell_cast(y, BELL_FLOAT32);
@@ -394,7 +394,7 @@ train_step(struct bell_tensor *images, struct bell_tensor *labels,
     for (k = 0; k < N_BATCH; k++)
         rows[k] = i + k;
     if (by_index) {
-        at = bell_from_data(c, BELL_INT32, BELL_DIMS(N_BATCH), rows);
+        at = bell_from_data(c, BELL_DIMS(N_BATCH), BELL_INT32, rows);
         x = bell_index_select(images, 0, at);
         y = bell_index_select(labels, 0, at);
     } else {
@@ -446,8 +446,8 @@ train(const char *device, bool by_index, double *losses, uint64_t *out_late)
                                       &(struct bell_adam_options){.lr = 0.02},
                                       &opt),
                      BELL_OK);
-    x = bell_from_data(c, BELL_FLOAT32, BELL_DIMS(N_IMAGES, 49), images);
-    y = bell_from_data(c, BELL_INT32, BELL_DIMS(N_IMAGES), labels);
+    x = bell_from_data(c, BELL_DIMS(N_IMAGES, 49), BELL_FLOAT32, images);
+    y = bell_from_data(c, BELL_DIMS(N_IMAGES), BELL_INT32, labels);
     for (i = 0; i < N_TRAIN; i++) {
         losses[i] = train_step(x, y, layers, opt, i, by_index);
         if (i == 8)
@@ -535,7 +535,7 @@ test_lengths(void **state)
         values[i] = (float)i / 7;
     assert_int_equal(bell_context_create("CPU", &ctx), BELL_OK);
     rt = ctx->runtime;
-    x = bell_from_data(ctx, BELL_FLOAT32, BELL_DIMS(2048, 3), values);
+    x = bell_from_data(ctx, BELL_DIMS(2048, 3), BELL_FLOAT32, values);
     for (i = 2; i < 2002; i++) {
         assert_int_equal(bell_scope_begin(ctx), BELL_OK);
         y = bell_mul_scalar(bell_narrow(x, 0, 2048 - i, i), 2);

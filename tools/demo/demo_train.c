@@ -157,7 +157,7 @@ static struct bell_tensor *
 upload_images(struct bell_context *ctx, const uint8_t *images, int64_t n)
 {
     struct bell_tensor *x = bell_from_data(
-        ctx, BELL_UINT8, BELL_DIMS(n, 1, DIGITS_SIDE, DIGITS_SIDE), images);
+        ctx, BELL_DIMS(n, 1, DIGITS_SIDE, DIGITS_SIDE), BELL_UINT8, images);
 
     return bell_div(bell_cast(x, BELL_FLOAT32), bell_scalar(ctx, 255));
 }
@@ -176,7 +176,7 @@ batch_loss(struct train *train)
                     train->labels);
     train->next += (size_t)run->batch;
     x = upload_images(train->ctx, train->images, run->batch);
-    y = bell_from_data(train->ctx, BELL_INT32, BELL_DIMS(run->batch),
+    y = bell_from_data(train->ctx, BELL_DIMS(run->batch), BELL_INT32,
                        train->labels);
     return bell_cross_entropy(run->model->forward(&train->net, x), y, 0,
                               BELL_IGNORE_NONE, BELL_MEAN);
@@ -257,7 +257,7 @@ count_right(struct train *train, int64_t *out_n)
 
     x = upload_images(train->ctx, data->images + data->n_train * DIGITS_PIXELS,
                       n);
-    y = bell_from_data(train->ctx, BELL_UINT8, BELL_DIMS(n),
+    y = bell_from_data(train->ctx, BELL_DIMS(n), BELL_UINT8,
                        data->labels + data->n_train);
     guess = bell_argmax(train->run->model->forward(&train->net, x), 1, false);
     return bell_item_i64(bell_sum(bell_eq(guess, y), BELL_NO_DIMS, false),

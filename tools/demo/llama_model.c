@@ -98,7 +98,7 @@ take(struct llama *model, struct source *source, int64_t rows, int64_t columns)
         return NULL;
     model->n_weight_bytes += (double)n_bytes;
     return bell_keep_forever(
-        bell_from_data(model->ctx, BELL_FLOAT32, shape, columns ? 2 : 1, data));
+        bell_from_data(model->ctx, shape, columns ? 2 : 1, BELL_FLOAT32, data));
 }
 
 /* Each kind of weight is there for all layers in turn. */
@@ -175,11 +175,11 @@ make_tables(struct llama *model)
         places[i] = (int32_t)i;
     if (cosines && sines && places) {
         model->places = bell_keep_forever(
-            bell_from_data(model->ctx, BELL_INT32, BELL_DIMS(n), places));
+            bell_from_data(model->ctx, BELL_DIMS(n), BELL_INT32, places));
         model->cosines = bell_keep_forever(bell_from_data(
-            model->ctx, BELL_FLOAT32, BELL_DIMS(n, 1, half), cosines));
+            model->ctx, BELL_DIMS(n, 1, half), BELL_FLOAT32, cosines));
         model->sines = bell_keep_forever(bell_from_data(
-            model->ctx, BELL_FLOAT32, BELL_DIMS(n, 1, half), sines));
+            model->ctx, BELL_DIMS(n, 1, half), BELL_FLOAT32, sines));
     }
     host_free(cosines);
     host_free(sines);
@@ -369,7 +369,7 @@ first_tokens(struct llama *model, const int32_t *tokens, int64_t n,
         .sines = bell_narrow(model->sines, 0, 0, n),
     };
     struct bell_tensor *x =
-        bell_from_data(model->ctx, BELL_INT32, BELL_DIMS(n), tokens);
+        bell_from_data(model->ctx, BELL_DIMS(n), BELL_INT32, tokens);
 
     BELL_TRY(run_layers(model, &at, bell_embedding(x, model->embedding), out));
     return bell_realize(out, 2);

@@ -47,7 +47,7 @@ weighted_sum(struct bell_context *ctx, struct bell_tensor *y, uint64_t seed)
         return NULL;
     for (k = 0; k < n; k++)
         w[k] = 0.5 + (double)(hash_add(seed, k) % 1024) / 1024;
-    weights = bell_from_data(ctx, BELL_FLOAT64, bell_shape(y), bell_ndim(y), w);
+    weights = bell_from_data(ctx, bell_shape(y), bell_ndim(y), BELL_FLOAT64, w);
     host_free(w);
     return bell_sum(bell_mul(bell_cast(y, BELL_FLOAT64), weights), BELL_NO_DIMS,
                     false);
@@ -71,7 +71,7 @@ moved_leaf(struct probe *p, double by)
     fuzz_fill(p->prog, p->leaf, &array);
     for (k = 0; k < array.n; k++)
         array.f[k] += by * direction(p, k);
-    t = bell_from_data(p->ctx, BELL_FLOAT64, leaf->list, leaf->n_list, array.f);
+    t = bell_from_data(p->ctx, leaf->list, leaf->n_list, BELL_FLOAT64, array.f);
     host_free(array.data);
     return t;
 }

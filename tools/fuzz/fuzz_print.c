@@ -339,9 +339,9 @@ print_main(FILE *out, const struct fuzz_program *prog, const char *device,
             continue;
         }
         fprintf(out, "    struct bell_tensor *t%u = bell_from_data(ctx, ", i);
-        print_dtype(out, n->dtype);
-        fprintf(out, ", ");
         print_list(out, n);
+        fprintf(out, ", ");
+        print_dtype(out, n->dtype);
         fprintf(out, ", d%u);\n", i);
     }
     fprintf(out, "    struct bell_tensor *roots[%u] = {", n_roots);

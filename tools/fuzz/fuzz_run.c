@@ -32,8 +32,8 @@ build_leaf(struct bell_context *ctx, const struct fuzz_program *prog,
     if (array.data && bytes) {
         fuzz_fill(prog, node, &array);
         ref_to_bytes(&array, bytes);
-        t = bell_from_data(ctx, (enum bell_dtype)leaf->dtype, leaf->list,
-                           leaf->n_list, bytes);
+        t = bell_from_data(ctx, leaf->list, leaf->n_list,
+                           (enum bell_dtype)leaf->dtype, bytes);
     }
     host_free(array.data);
     host_free(bytes);

@@ -47,9 +47,9 @@ compute(const char *device, const float *x, const float *w, const float *b,
     status = bell_read(
         bell_softmax(
             bell_add(
-                bell_matmul(bell_from_data(ctx, BELL_FLOAT32, square, 2, x),
-                            bell_from_data(ctx, BELL_FLOAT32, square, 2, w)),
-                bell_from_data(ctx, BELL_FLOAT32, row, 1, b)),
+                bell_matmul(bell_from_data(ctx, square, 2, BELL_FLOAT32, x),
+                            bell_from_data(ctx, square, 2, BELL_FLOAT32, w)),
+                bell_from_data(ctx, row, 1, BELL_FLOAT32, b)),
             -1),
         out, sizeof(float) * N * N);
     bell_context_destroy(ctx);
