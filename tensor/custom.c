@@ -146,6 +146,27 @@ name_result(struct bell_context *ctx, const struct uop *u,
     return u;
 }
 
+const struct uop *
+tensor_custom_node(struct bell_context *ctx, const struct uop *u,
+                   const struct bell_custom_desc *desc,
+                   const struct uop *const *in, uint32_t n_in)
+{
+    struct tensor_custom *custom;
+    uint32_t i;
+
+    for (i = 0; i < n_in; i++) {
+        if (tn_bad(in[i]))
+            return &uop_failed;
+    }
+    if (tn_bad(u))
+        return u;
+    custom = copy_desc(desc, n_in);
+    if (!custom)
+        return tn_fail(ctx, BELL_E_NO_MEMORY, "out of memory for a gradient");
+    memcpy(custom->in, in, n_in * sizeof(in[0]));
+    return name_result(ctx, u, custom);
+}
+
 /* The node of forward's result, NULL after a failure: *out_failed is then what
  * bell_custom returns. */
 static const struct uop *

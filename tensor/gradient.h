@@ -70,6 +70,13 @@ tensor_rule_source(const struct tensor_rule *rule, uint32_t i)
 
 /* ---- custom.c ---- */
 
+/* A node of u's value, differentiated by desc->backward alone, as a function of
+ * the nodes `in`: for the library's own functions. */
+const struct uop *tensor_custom_node(struct bell_context *ctx,
+                                     const struct uop *u,
+                                     const struct bell_custom_desc *desc,
+                                     const struct uop *const *in,
+                                     uint32_t n_in);
 /* Ends a caller's function. */
 void tensor_custom_free(struct tensor_custom *custom);
 /* Its gradients for the adjoint `g` of its node, one for each input; NULL is

@@ -11,7 +11,7 @@
 #include "tensor/tensor_internal.h"
 
 static const struct fn_table *const tables[] = {
-    &fn_table_elementwise, &fn_table_reduce, &fn_table_shape,
+    &fn_table_elementwise, &fn_table_reduce, &fn_table_linalg, &fn_table_shape,
     &fn_table_select,      &fn_table_nn,     &fn_table_create,
 };
 

@@ -40,7 +40,8 @@ struct fn_table {
     size_t n_rows;
 };
 extern const struct fn_table fn_table_elementwise, fn_table_shape,
-    fn_table_reduce, fn_table_select, fn_table_nn, fn_table_create;
+    fn_table_reduce, fn_table_linalg, fn_table_select, fn_table_nn,
+    fn_table_create;
 
 /* Calls row->to with the bound arguments. */
 fn_call fn_forward;

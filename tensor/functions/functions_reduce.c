@@ -2,7 +2,6 @@
 #include "tensor/functions/functions_internal.h"
 
 #include "base/bits.h"
-#include "doorbell/fft.h"
 
 #define A args->a
 
@@ -52,9 +51,6 @@ call_topk(struct fn_args *args)
 #define LAST_AS X ", dim: int = -1, dtype: dtype = None"
 #define SPREAD                                                                 \
     X ", dim: ints = None, correction: float = 1, keepdim: bool = False"
-
-#define FFT     "Fourier transforms"
-#define FOURIER X ", n: int = None, dim: int = -1, norm: str = 'backward'"
 
 /* clang-format off */
 static const struct fn_row rows[] = {
@@ -106,14 +102,6 @@ static const struct fn_row rows[] = {
     {{"topk", "input: tensor, k: int, dim: int = -1, largest: bool = True",
       "the k greatest (or smallest) in order, and their places", RUN, true},
      .glue = call_topk},
-
-    {{"fft", FOURIER, "Fourier transform of pairs (real, imaginary): the last "
-      "axis, which dim does not count", FFT}, FN(tiae, bell_fft)},
-    {{"ifft", FOURIER, "its inverse", FFT}, FN(tiae, bell_ifft)},
-    {{"rfft", FOURIER, "the first n / 2 + 1 pairs of the transform of real "
-      "numbers", FFT}, FN(tiae, bell_rfft)},
-    {{"irfft", FOURIER, "its inverse: n real numbers", FFT},
-     FN(tiae, bell_irfft)},
 };
 /* clang-format on */
 

@@ -59,6 +59,7 @@ fn_apply(const struct fn_signature *f, struct bell_context *ctx,
     case FN_tl: return f->tl(T(0), L(1));
     case FN_tlb: return f->tlb(T(0), L(1), B(2));
     case FN_ttb: return f->ttb(T(0), T(1), B(2));
+    case FN_ttbb: return f->ttbb(T(0), T(1), B(2), B(3));
     case FN_tti: return f->tti(T(0), T(1), I(2));
     case FN_tib: return f->tib(T(0), I(1), B(2));
     case FN_tatti: return f->tatti(T(0), A(1), T(2), T(3), I(4));

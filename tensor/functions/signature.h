@@ -52,7 +52,7 @@ struct fn_signature {
         FN_tittf, FN_tf, FN_tff, FN_tfaf, FN_tflb, FN_tb, FN_ty, FN_tp, FN_tl,
         FN_tlb, FN_tlbf, FN_tlf, FN_ta, FN_taa, FN_tab, FN_tai, FN_taii, FN_tal,
         FN_tat, FN_tatt, FN_ti, FN_tia, FN_tiaa, FN_tiae, FN_tiab, FN_tx, FN_txt, FN_sa,
-        FN_ttb, FN_tti, FN_tib, FN_tiff, FN_tatti, FN_es, FN_ci, FN_ciiy, FN_ciily, FN_cly, FN_clfy, FN_clffy, FN_cffiy,
+        FN_ttb, FN_ttbb, FN_tti, FN_tib, FN_tiff, FN_tatti, FN_es, FN_ci, FN_ciiy, FN_ciily, FN_cly, FN_clfy, FN_clffy, FN_cffiy,
         FN_cfffy
     } form;
     union {
@@ -77,6 +77,7 @@ struct fn_signature {
         T (*tfaf)(T, double, int, double);
         T (*tflb)(T, double, LIST, bool);
         T (*ttb)(T, T, bool);
+        T (*ttbb)(T, T, bool, bool);
         T (*tti)(T, T, int64_t);
         T (*tib)(T, int64_t, bool);
         T (*tatti)(T, int, T, T, int64_t);

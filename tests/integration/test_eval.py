@@ -472,6 +472,18 @@ def select_cases():
          Array((4, 2), spectrum), 1e-5)
     case("ifft(tensor([[10., 0], [-2, 2], [-2, 0], [-2, -2]]), norm='forward')",
          Array((4, 2), [4, 0, 8, 0, 12, 0, 16, 0]), 1e-5)
+    case('cholesky(tensor([[4., 2.], [2., 5.]]))', Array((2, 2), [2, 0, 1, 2]), 1e-5)
+    case('cholesky(tensor([[4., 2.], [2., 5.]]), upper=True)',
+         Array((2, 2), [2, 1, 0, 2]), 1e-5)
+    case('solve(tensor([[2., 1.], [1., 3.]]), tensor([3., 5.]))',
+         Array((2,), [0.8, 1.4]), 1e-5)
+    case('solve_triangular(tensor([[2., 1.], [9., 4.]]), tensor([[4.], [8.]]), '
+         'upper=True)', Array((2, 1), [1, 2]), 1e-5)
+    case('inv(tensor([[2., 1.], [1., 1.]]))', Array((2, 2), [1, -1, -1, 2]), 1e-5)
+    case('det(tensor([[2., 1.], [1., 3.]]))', scalar(5), 1e-5)
+    case('qr(tensor([[3., 1.], [4., 2.]]))[1]',
+         Array((2, 2), [-5, -2.2, 0, 0.4]), 1e-5)
+    case('svd(tensor([[3., 0.], [0., -4.], [0., 0.]]))[1]', Array((2,), [4, 3]), 1e-5)
     case('cdist(x, y)', Array.make((3, 3), lambda a, c: math.hypot(
         *[X[a, k] - Y[c, k] for k in range(4)])), 1e-5)
     case('tensordot(x, y, [[0], [0]])', Array.make((4, 4), lambda a, c: sum(

@@ -20,6 +20,7 @@
 #include "doorbell/files.h"
 #include "doorbell/functions.h"
 #include "doorbell/jit.h"
+#include "doorbell/linalg.h"
 #include "doorbell/module.h"
 #include "doorbell/nn.h"
 #include "doorbell/ops.h"

@@ -1,0 +1,42 @@
+/* Factors of batches of small matrices, on nodes. Shared by the files of tensor/
+ * only. Nodes are (batch, rows, columns), of float32 or float64.
+ *
+ * What goes from column to column is one kernel for each, or for each few of
+ * them; where that can be, it is the same kernel again.
+ */
+#ifndef BELL_TENSOR_FACTOR_H
+#define BELL_TENSOR_FACTOR_H
+
+#include "tensor/node.h"
+
+/* The power of two that is no more than a matrix's greatest magnitude, and more
+ * than half of it: (batch, 1, 1); 1 of zeros and of what is all but zero. */
+const struct uop *tn_scale(struct bell_context *ctx, const struct uop *a);
+
+/* Householder's: what reflections that make a (m, n), m >= n, upper triangular
+ * make of a and b (m, p). */
+struct tn_reflected {
+    const struct uop *r;    /* (batch, n, n), zeros below the diagonal */
+    const struct uop *b;    /* (batch, m, p) */
+    const struct uop *sign; /* (batch, 1, 1): the reflections' determinant */
+};
+struct tn_reflected tn_reflect(struct bell_context *ctx, const struct uop *a,
+                               const struct uop *b);
+
+/* L of a = L L^T, from a's lower triangle; zeros above. NaN from the first
+ * column on that is not positive definite. */
+const struct uop *tn_cholesky(struct bell_context *ctx, const struct uop *a);
+
+/* x of t x = y, where t is lower triangular; what is above its diagonal is not
+ * read. */
+const struct uop *tn_substitute(struct bell_context *ctx, const struct uop *t,
+                                const struct uop *y);
+
+/* a (m, n) = u diag(s) v^T, m >= n: u (m, n), s (batch, 1, n) descending,
+ * v (n, n). */
+struct tn_singular {
+    const struct uop *u, *s, *v;
+};
+struct tn_singular tn_svd(struct bell_context *ctx, const struct uop *a);
+
+#endif

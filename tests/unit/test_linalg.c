@@ -1,0 +1,554 @@
+/* Factors of matrices: what they are made of gives the matrix back, they have the
+ * form that they are to have, and gradients are differences. */
+#include "doorbell/linalg.h"
+#include "tests/unit/tensor_host.h"
+
+#define MAX 16384
+
+/* What may be lost in float32 and float64: times the size. */
+static const enum bell_dtype dtypes[] = {BELL_FLOAT32, BELL_FLOAT64};
+
+static double
+epsilon(enum bell_dtype dtype)
+{
+    return dtype == BELL_FLOAT32 ? 0x1p-23 : 0x1p-52;
+}
+
+static void
+get(struct bell_tensor *t, double *out)
+{
+    assert_true(bell_numel(t) <= MAX);
+    assert_int_equal(bell_read_f64(t, out, (size_t)bell_numel(t)), BELL_OK);
+}
+
+/* The greatest magnitude of a - b; NaN counts as infinite. */
+static double
+distance(struct bell_tensor *a, struct bell_tensor *b)
+{
+    static double values[MAX];
+    double most = 0;
+    uint64_t i;
+
+    a = bell_sub(bell_cast(a, BELL_FLOAT64), bell_cast(b, BELL_FLOAT64));
+    get(a, values);
+    for (i = 0; i < bell_numel(a); i++) {
+        double v = fabs(values[i]);
+        most = v <= most ? most : v;
+        most = isnan(v) ? (double)INFINITY : most;
+    }
+    return most;
+}
+
+/* a @ b in float64. */
+static struct bell_tensor *
+product(struct bell_tensor *a, struct bell_tensor *b)
+{
+    return bell_matmul(bell_cast(a, BELL_FLOAT64), bell_cast(b, BELL_FLOAT64));
+}
+
+static struct bell_tensor *
+unit(int64_t n)
+{
+    return bell_eye(ctx, n, n, BELL_FLOAT64);
+}
+
+#define EXPECT_CLOSE(a, b, most)                                               \
+    do {                                                                       \
+        double gone_ = distance(a, b), most_ = most;                           \
+        if (!(gone_ <= most_))                                                 \
+            fail_msg("%s:%d: %g of %g", __FILE__, __LINE__, gone_, most_);     \
+    } while (0)
+
+/* The sum over both axes of a square, plus n on the diagonal. */
+static struct bell_tensor *
+positive(int64_t batch, int64_t n, enum bell_dtype dtype)
+{
+    struct bell_tensor *x = noise(-1, 1, BELL_DIMS(batch, n, n));
+
+    x = bell_add(product(x, bell_t(x)), unit(n));
+    return bell_cast(x, dtype);
+}
+
+static const int64_t sizes[] = {1, 2, 3, 4, 5, 8, 13, 33};
+
+static void
+test_cholesky(void **state)
+{
+    size_t i, k;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(sizes) * 2; i++) {
+        int64_t n = sizes[i / 2];
+        enum bell_dtype dtype = dtypes[i % 2];
+        struct bell_tensor *x, *l;
+        double eps = 4 * (double)n * epsilon(dtype);
+
+        bell_scope_begin(ctx);
+        x = positive(2, n, dtype);
+        l = bell_cholesky(x, false);
+        assert_int_equal(bell_dtype_of(l), dtype);
+        EXPECT_CLOSE(product(l, bell_t(l)), x, eps * (double)n);
+        EXPECT_CLOSE(bell_tril(l, 0), l, 0);
+        EXPECT_CLOSE(bell_t(bell_cholesky(x, true)), l, eps);
+        /* the other triangle is not read */
+        x = bell_where(
+            bell_cast(bell_triu(bell_ones_like(x, BELL_DEFAULT), 1), BELL_BOOL),
+            bell_full_like(x, NAN, BELL_DEFAULT), x);
+        EXPECT_CLOSE(bell_cholesky(x, false), l, 0);
+        assert_int_equal(bell_scope_end(ctx), BELL_OK);
+    }
+    /* numpy.linalg.cholesky */
+    EXPECT(bell_cholesky(T(V(4, 2, 2, 5), 2, 2), false), 2, 0, 1, 2);
+    {
+        /* the first is not positive from its second column on */
+        double out[18];
+        get(bell_cholesky(
+                T(V(1, 0, 0, 0, -1, 0, 0, 0, 1, 4, 0, 0, 0, 4, 0, 0, 0, 4), 2,
+                  3, 3),
+                false),
+            out);
+        assert_true(out[0] == 1 && isnan(out[4]));
+        for (k = 9; k < 18; k++)
+            assert_true(out[k] == ((k - 9) % 4 == 0 ? 2 : 0));
+    }
+}
+
+static void
+test_triangular(void **state)
+{
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(sizes) * 2; i++) {
+        int64_t n = sizes[i / 2];
+        enum bell_dtype dtype = dtypes[i % 2];
+        double eps = 64 * (double)n * epsilon(dtype);
+        struct bell_tensor *t, *b, *x, *nan, *low;
+
+        bell_scope_begin(ctx);
+        t = bell_add(noise(-0.2, 0.2, BELL_DIMS(2, n, n)), unit(n));
+        t = bell_cast(t, dtype);
+        b = bell_cast(noise(-1, 1, BELL_DIMS(3, 1, n, 3)), dtype);
+        nan = bell_full_like(t, NAN, BELL_DEFAULT);
+        low = bell_tril(bell_ones_like(t, BELL_BOOL), 0);
+        x = bell_solve_triangular(bell_where(low, t, nan), b, false, false);
+        EXPECT_SHAPE(x, 3, 2, n, 3);
+        EXPECT_CLOSE(product(bell_tril(t, 0), x),
+                     bell_expand(b, BELL_DIMS(3, 2, n, 3)), eps);
+        low = bell_tril(bell_ones_like(t, BELL_BOOL), -1);
+        x = bell_solve_triangular(bell_where(low, nan, t), b, true, false);
+        EXPECT_CLOSE(product(bell_triu(t, 0), x),
+                     bell_expand(b, BELL_DIMS(3, 2, n, 3)), eps);
+        x = bell_solve_triangular(bell_where(low, t, nan), b, false, true);
+        EXPECT_CLOSE(product(bell_add(bell_tril(t, -1), unit(n)), x),
+                     bell_expand(b, BELL_DIMS(3, 2, n, 3)), eps);
+        assert_int_equal(bell_scope_end(ctx), BELL_OK);
+    }
+    EXPECT(bell_solve_triangular(T(V(2, 0, 1, 0), 2, 2), T(V(4, 3), 2, 1),
+                                 false, false),
+           2, (double)INFINITY);
+}
+
+static void
+test_solve(void **state)
+{
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(sizes) * 2; i++) {
+        int64_t n = sizes[i / 2];
+        enum bell_dtype dtype = dtypes[i % 2];
+        struct bell_tensor *a, *b, *x, *size;
+        double eps = 16 * epsilon(dtype);
+
+        bell_scope_begin(ctx);
+        a = bell_cast(noise(-1, 1, BELL_DIMS(2, n, n)), dtype);
+        b = bell_cast(noise(-1, 1, BELL_DIMS(1, n, 2)), dtype);
+        x = bell_solve(a, b);
+        EXPECT_SHAPE(x, 2, n, 2);
+        /* backward stable: the residual is small against |a| |x| */
+        size = bell_max(bell_abs(x), BELL_DIMS(1, 2), true);
+        size = bell_add_scalar(bell_mul_scalar(size, (double)n), 1);
+        EXPECT_CLOSE(bell_div(bell_sub(product(a, x), b), size),
+                     bell_zeros(ctx, BELL_DIMS(1), BELL_FLOAT64),
+                     eps * (double)n);
+        x = bell_inv(a);
+        size = bell_max(bell_abs(x), BELL_DIMS(1, 2), true);
+        size = bell_add_scalar(bell_mul_scalar(size, (double)n), 1);
+        EXPECT_CLOSE(bell_div(bell_sub(product(a, x), unit(n)), size),
+                     bell_zeros(ctx, BELL_DIMS(1), BELL_FLOAT64),
+                     eps * (double)n);
+        assert_int_equal(bell_scope_end(ctx), BELL_OK);
+    }
+    /* vectors; what is large and small; what has no zero to divide by where
+     * elimination without pivots had */
+    EXPECT(bell_solve(T(V(0, 1, 1, 0), 2, 2), T(V(3, 5), 2)), 5, 3);
+    EXPECT(bell_solve(T(V(0, 2e300, 1e300, 0, 2, 0, 0, 2), 2, 2, 2),
+                      T(V(2e300, 5e300, 2, 4), 2, 2)),
+           5, 1, 1, 2);
+    EXPECT_NEAR(bell_solve(I(V(2, 1, 1, 3), 2, 2), I(V(3, 5), 2)), 1e-6, 0.8,
+                1.4);
+    /* singular: of its own matrix alone */
+    EXPECT(bell_narrow(bell_solve(T(V(0, 0, 0, 0, 1, 0, 0, 1), 2, 2, 2),
+                                  T(V(1, 2, 3, 4), 2, 2, 1)),
+                       0, 1, 1),
+           3, 4);
+    EXPECT(bell_inv(T(V(0, 0, 0, 1), 1, 2, 2)), INFINITY, NAN, 0, 1);
+}
+
+static void
+test_det(void **state)
+{
+    (void)state;
+    /* numpy.linalg.det */
+    EXPECT_NEAR(bell_det(T(V(1, 2, 3, 4), 2, 2)), 1e-14, -2);
+    EXPECT_NEAR(bell_det(T(V(0, 1, 0, 0, 0, 1, 1, 0, 0), 3, 3)), 1e-14, 1);
+    EXPECT_NEAR(bell_det(T(V(2, 0, 0, 3, 0, 1, 1, 0, 5, 1, 2, 3), 3, 2, 2)),
+                1e-13, 6, -1, 13);
+    EXPECT_NEAR(
+        bell_det(T(V(3, 1, -2, 4, 0, 5, 1, 1, 7, -3, 2, 6, 8, 1, 1, 2), 4, 4)),
+        1e-12, -740);
+    EXPECT(bell_det(T(V(0, 0, 0, 0), 2, 2)), 0);
+    EXPECT(bell_det(T(V(-7), 1, 1)), -7);
+}
+
+/* The k-th kind of a hard matrix. */
+#define KINDS 7
+static struct bell_tensor *
+hard(int kind, int64_t m, int64_t n)
+{
+    struct bell_tensor *x = noise(-1, 1, BELL_DIMS(2, m, n)), *i, *j;
+
+    i = bell_reshape(bell_arange(ctx, 0, (double)m, 1, BELL_FLOAT64),
+                     BELL_DIMS(-1, 1));
+    j = bell_arange(ctx, 0, (double)n, 1, BELL_FLOAT64);
+    switch (kind) {
+    case 1: /* columns that fall off */
+        return bell_mul(x, bell_exp(bell_mul_scalar(j, -0.7)));
+    case 2: /* Hilbert's: nearly dependent */
+        x = bell_reciprocal(bell_add_scalar(bell_add(i, j), 1));
+        return bell_expand(x, BELL_DIMS(2, m, n));
+    case 3: /* of rank 1 */
+        x = bell_mul(bell_add_scalar(i, 1), bell_sub_scalar(j, 2.5));
+        return bell_expand(x, BELL_DIMS(2, m, n));
+    case 4:
+        return bell_zeros_like(x, BELL_DEFAULT);
+    case 5: /* equal singular values */
+        return bell_expand(bell_cast(bell_eq(i, j), BELL_FLOAT64),
+                           BELL_DIMS(2, m, n));
+    case 6: /* rows that grow, a column that is twice */
+        x = bell_mul(x, bell_exp(bell_mul_scalar(i, 0.5)));
+        return n < 2 ? x
+                     : bell_cat(BELL_TENSORS(bell_narrow(x, -1, 1, n - 1),
+                                             bell_narrow(x, -1, n - 1, 1)),
+                                -1);
+    default:
+        return x;
+    }
+}
+
+static const int64_t shapes[][2] = {{1, 1},  {1, 4},  {4, 1},   {2, 2},
+                                    {3, 3},  {5, 3},  {3, 5},   {8, 8},
+                                    {11, 7}, {7, 11}, {10, 10}, {40, 6}};
+
+static double
+most_of(struct bell_tensor *x)
+{
+    return distance(x, bell_zeros(ctx, BELL_DIMS(1), BELL_FLOAT64));
+}
+
+static void
+check_qr(struct bell_tensor *x, double eps)
+{
+    int64_t m = bell_size(x, 1), n = bell_size(x, 2), k = m < n ? m : n;
+    struct bell_tensor *q, *r;
+
+    bell_qr(x, &q, &r);
+    EXPECT_SHAPE(q, 2, m, k);
+    EXPECT_SHAPE(r, 2, k, n);
+    EXPECT_CLOSE(product(q, r), x, eps * most_of(x));
+    EXPECT_CLOSE(product(bell_t(q), q), unit(k), eps);
+    EXPECT_CLOSE(bell_triu(r, 0), r, 0);
+}
+
+static void
+check_svd(struct bell_tensor *x, double eps)
+{
+    int64_t m = bell_size(x, 1), n = bell_size(x, 2), k = m < n ? m : n;
+    struct bell_tensor *u, *s, *v, *us;
+    double values[2 * 32];
+    int64_t i;
+
+    bell_svd(x, &u, &s, &v);
+    EXPECT_SHAPE(u, 2, m, k);
+    EXPECT_SHAPE(s, 2, k);
+    EXPECT_SHAPE(v, 2, k, n);
+    us = bell_mul(u, bell_unsqueeze(s, 1));
+    EXPECT_CLOSE(product(us, v), x, eps * most_of(x));
+    EXPECT_CLOSE(product(bell_t(u), u), unit(k), eps);
+    EXPECT_CLOSE(product(v, bell_t(v)), unit(k), eps);
+    get(s, values);
+    for (i = 0; i < 2 * k; i++)
+        assert_true(values[i] >= 0 &&
+                    (i % k == 0 || values[i] <= values[i - 1]));
+}
+
+static void
+test_qr(void **state)
+{
+    struct bell_tensor *q, *r;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < 2 * KINDS * ARRAY_LEN(shapes); i++) {
+        const int64_t *d = shapes[i / (2 * KINDS)];
+        enum bell_dtype dtype = dtypes[i % 2];
+
+        bell_scope_begin(ctx);
+        check_qr(bell_cast(hard((int)(i / 2 % KINDS), d[0], d[1]), dtype),
+                 8 * (double)(d[0] + d[1]) * epsilon(dtype));
+        assert_int_equal(bell_scope_end(ctx), BELL_OK);
+    }
+    /* numpy.linalg.qr */
+    bell_qr(T(V(1, 2, 3, 4, 5, 6), 3, 2), &q, &r);
+    EXPECT_NEAR(q, 1e-14, -0.16903085094570325, 0.8970852271450607,
+                -0.50709255283710986, 0.27602622373694136, -0.84515425472851657,
+                -0.345032779671177);
+    EXPECT_NEAR(r, 1e-14, -5.9160797830996161, -7.437357441610946, 0,
+                0.828078671210825);
+}
+
+static void
+test_svd(void **state)
+{
+    struct bell_tensor *u, *s, *v;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < 2 * KINDS * ARRAY_LEN(shapes); i++) {
+        const int64_t *d = shapes[i / (2 * KINDS)];
+        enum bell_dtype dtype = dtypes[i % 2];
+
+        bell_scope_begin(ctx);
+        check_svd(bell_cast(hard((int)(i / 2 % KINDS), d[0], d[1]), dtype),
+                  8 * (double)(d[0] + d[1]) * epsilon(dtype));
+        assert_int_equal(bell_scope_end(ctx), BELL_OK);
+    }
+    /* numpy.linalg.svd */
+    bell_svd(T(V(1, 2, 3, 4, 5, 6), 2, 3), &u, &s, &v);
+    EXPECT_NEAR(s, 1e-14, 9.50803200069572, 0.7728696356734839);
+    bell_svd(T(V(3, 0, 0, -2), 2, 2), &u, &s, &v);
+    EXPECT_NEAR(s, 1e-14, 3, 2);
+}
+
+/* ---- gradients ---- */
+
+typedef struct bell_tensor *make_loss(struct bell_tensor *const *x);
+
+/* The same weights for every element of a result, by its place. */
+static struct bell_tensor *
+weigh(struct bell_tensor *y)
+{
+    struct bell_tensor *w =
+        bell_arange(ctx, 0, (double)bell_numel(y), 1, BELL_FLOAT64);
+
+    w = bell_sin(bell_mul_scalar(bell_add_scalar(w, 1), 1.7));
+    return bell_sum(bell_mul(y, bell_reshape(w, bell_shape(y), bell_ndim(y))),
+                    BELL_NO_DIMS, false);
+}
+
+static struct bell_tensor *
+loss_cholesky(struct bell_tensor *const *x)
+{
+    struct bell_tensor *a = bell_add(x[0], bell_t(x[0]));
+
+    return bell_add(weigh(bell_cholesky(a, false)),
+                    weigh(bell_cholesky(a, true)));
+}
+
+static struct bell_tensor *
+loss_triangular(struct bell_tensor *const *x)
+{
+    return bell_add(weigh(bell_solve_triangular(x[0], x[1], false, false)),
+                    weigh(bell_solve_triangular(x[0], x[1], true, true)));
+}
+
+static struct bell_tensor *
+loss_solve(struct bell_tensor *const *x)
+{
+    return weigh(bell_solve(x[0], x[1]));
+}
+
+static struct bell_tensor *
+loss_inv(struct bell_tensor *const *x)
+{
+    return bell_add(weigh(bell_inv(x[0])), weigh(bell_det(x[0])));
+}
+
+static struct bell_tensor *
+loss_qr(struct bell_tensor *const *x)
+{
+    struct bell_tensor *q, *r;
+
+    bell_qr(x[0], &q, &r);
+    return bell_add(weigh(q), weigh(r));
+}
+
+/* What does not depend on the signs of both. */
+static struct bell_tensor *
+loss_svd(struct bell_tensor *const *x)
+{
+    struct bell_tensor *u, *s, *v, *uu, *vv;
+
+    bell_svd(x[0], &u, &s, &v);
+    uu = weigh(bell_square(u));
+    vv = weigh(bell_square(v));
+    return bell_add(bell_add(weigh(s), bell_mul_scalar(uu, 0.7)),
+                    bell_add(vv, weigh(bell_matmul(u, v))));
+}
+
+/* Central differences of each element. */
+static void
+check_gradient(make_loss *loss, struct bell_tensor *const *x, uint32_t n)
+{
+    struct bell_tensor *g[2] = {NULL, NULL}, *moved[2];
+    double values[64], got[64], ends[2];
+    const double step = 1e-5;
+    uint32_t i, k, side;
+
+    assert_int_equal(bell_gradient(loss(x), x, n, g), BELL_OK);
+    for (i = 0; i < n; i++) {
+        get(x[i], values);
+        get(g[i], got);
+        for (k = 0; k < bell_numel(x[i]); k++) {
+            double was = values[k], want;
+            bell_scope_begin(ctx);
+            for (side = 0; side < 2; side++) {
+                values[k] = was + (side ? step : -step);
+                moved[0] = x[0];
+                moved[1] = n > 1 ? x[1] : NULL;
+                moved[i] = tensor_of(values, bell_shape(x[i]), bell_ndim(x[i]));
+                assert_int_equal(bell_item_f64(loss(moved), &ends[side]),
+                                 BELL_OK);
+            }
+            values[k] = was;
+            assert_int_equal(bell_scope_end(ctx), BELL_OK);
+            want = (ends[1] - ends[0]) / (2 * step);
+            if (!(fabs(got[k] - want) <= 1e-6 * (1 + fabs(want))))
+                fail_msg("input %u, element %u: %g for %g", i, k, got[k], want);
+        }
+    }
+}
+
+static void
+test_gradients(void **state)
+{
+    struct bell_tensor *x[2];
+
+    (void)state;
+    x[0] = bell_add(noise(-0.3, 0.3, BELL_DIMS(2, 3, 3)), unit(3));
+    x[1] = noise(-1, 1, BELL_DIMS(3, 2));
+    check_gradient(loss_cholesky, x, 1);
+    check_gradient(loss_triangular, x, 2);
+    check_gradient(loss_solve, x, 2);
+    check_gradient(loss_inv, x, 1);
+    check_gradient(loss_qr, x, 1);
+    check_gradient(loss_svd, x, 1);
+    x[0] = noise(-1, 1, BELL_DIMS(4, 2));
+    check_gradient(loss_qr, x, 1);
+    check_gradient(loss_svd, x, 1);
+    x[0] = noise(-1, 1, BELL_DIMS(2, 4));
+    check_gradient(loss_qr, x, 1);
+    check_gradient(loss_svd, x, 1);
+}
+
+/* The gradient of a gradient: d^2 / dx^2 of 1 / x. */
+static void
+test_twice(void **state)
+{
+    struct bell_tensor *x = T(V(2), 1, 1), *g, *h;
+
+    (void)state;
+    assert_int_equal(bell_gradient(weigh(bell_inv(x)), &x, 1, &g), BELL_OK);
+    assert_int_equal(bell_gradient(bell_sum(g, BELL_NO_DIMS, false), &x, 1, &h),
+                     BELL_OK);
+    EXPECT_NEAR(h, 1e-14, sin(1.7) * 2 / 8);
+}
+
+static void
+test_empty(void **state)
+{
+    struct bell_tensor *x = bell_zeros(ctx, BELL_DIMS(3, 0, 0), BELL_FLOAT64);
+    struct bell_tensor *a, *b, *c;
+
+    (void)state;
+    EXPECT_SHAPE(bell_cholesky(x, false), 3, 0, 0);
+    EXPECT(bell_det(x), 1, 1, 1);
+    EXPECT_SHAPE(bell_inv(x), 3, 0, 0);
+    EXPECT_SHAPE(bell_solve(x, bell_zeros(ctx, BELL_DIMS(0, 4), BELL_FLOAT64)),
+                 3, 0, 4);
+    x = bell_zeros(ctx, BELL_DIMS(0, 3, 2), BELL_FLOAT64);
+    bell_qr(x, &a, &b);
+    EXPECT_SHAPE(a, 0, 3, 2);
+    EXPECT_SHAPE(b, 0, 2, 2);
+    x = bell_zeros(ctx, BELL_DIMS(2, 3, 0), BELL_FLOAT64);
+    bell_qr(x, &a, &b);
+    EXPECT_SHAPE(a, 2, 3, 0);
+    bell_svd(x, &a, &b, &c);
+    EXPECT_SHAPE(a, 2, 3, 0);
+    EXPECT_SHAPE(b, 2, 0);
+    EXPECT_SHAPE(c, 2, 0, 0);
+    x = bell_zeros(ctx, BELL_DIMS(2, 2), BELL_FLOAT64);
+    EXPECT_SHAPE(bell_solve(x, bell_zeros(ctx, BELL_DIMS(2, 0), BELL_FLOAT64)),
+                 2, 0);
+}
+
+static void
+test_refused(void **state)
+{
+    struct bell_tensor *x = T(V(1, 2, 3, 4, 5, 6), 2, 3), *q, *r = NULL, *s;
+
+    (void)state;
+    EXPECT_ERROR(bell_cholesky(x, false),
+                 "bell_cholesky: (2, 3): the matrix is not square");
+    EXPECT_ERROR(bell_det(T(V(1, 2), 2)),
+                 "bell_det: (2,): a matrix has two axes");
+    EXPECT_ERROR(bell_solve(T(V(1, 0, 0, 1), 2, 2), T(V(1, 2, 3), 3)),
+                 "bell_solve: (2, 2) and (3,) do not make systems of "
+                 "equations");
+    EXPECT_ERROR(bell_inv(bell_zeros(ctx, BELL_DIMS(65, 65), BELL_FLOAT32)),
+                 "bell_inv: (65, 65): matrices of up to 64 x 64 are possible");
+    bell_qr(bell_zeros(ctx, BELL_DIMS(70, 65), BELL_FLOAT32), &q, &r);
+    EXPECT_ERROR(q, "bell_qr: (70, 65): matrices of up to 1024 x 64 are "
+                    "possible");
+    assert_true(bell_is_error(r));
+    bell_svd(bell_zeros(ctx, BELL_DIMS(33, 40), BELL_FLOAT32), &q, &r, &s);
+    EXPECT_ERROR(q, "bell_svd: (33, 40): matrices of up to 1024 x 32 are "
+                    "possible");
+    bell_svd(x, NULL, &r, &s);
+    assert_true(bell_is_error(r) && bell_is_error(s));
+    assert_int_equal(bell_context_status(ctx), BELL_E_INVALID);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_cholesky, make_context,
+                                        end_context),
+        cmocka_unit_test_setup_teardown(test_triangular, make_context,
+                                        end_context),
+        cmocka_unit_test_setup_teardown(test_solve, make_context, end_context),
+        cmocka_unit_test_setup_teardown(test_det, make_context, end_context),
+        cmocka_unit_test_setup_teardown(test_qr, make_context, end_context),
+        cmocka_unit_test_setup_teardown(test_svd, make_context, end_context),
+        cmocka_unit_test_setup_teardown(test_gradients, make_context,
+                                        end_context),
+        cmocka_unit_test_setup_teardown(test_twice, make_context, end_context),
+        cmocka_unit_test_setup_teardown(test_empty, make_context, end_context),
+        cmocka_unit_test_setup_teardown(test_refused, make_context,
+                                        end_context),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
