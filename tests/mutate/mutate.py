@@ -47,9 +47,12 @@ EQUIVALENT = os.path.join(os.path.dirname(os.path.abspath(__file__)),
 # Statements that only order stores, that only advise the kernel, or that undo
 # what has nothing to undo on Linux.
 KEPT = re.compile(r'(thread_|signal_|s)fence\(|flush_writes\(|relax\(|\bmadvise|'
-                  r'pthread_\w+_destroy')
+                  r'pthread_\w+_destroy|'
+                  # what is zero already: all of it is host_calloc's
+                  r'pthread_(mutex|cond)_init\([^,]*, NULL\)')
 # What means the same: host_calloc takes 0 for 1, and more room is no fault.
-SAME = re.compile(r'host_calloc\(\[1 -> [02]\]')
+SAME = re.compile(r'host_calloc\((\[1 -> [02]\]|[^,\[\]]* \+ \[1 -> 2\],)|'
+                  r'^\w+ \w+\[[^\[\]]+ / \[8 -> 7\]\];')
 # The value is the first of the two; the second is a guess at it.
 HINT = re.compile(r'__builtin_expect\(.*,\s+$', re.S)
 ROOM = re.compile(r'^(?:\w+ )+\**\w+\[\[(\d+)\w* -> (\d+)\w*\]\]')
@@ -416,9 +419,14 @@ def compilers_of(build, source):
 def compiled(compiler):
     """The bytes of an object; None: it does not compile."""
     folder, command, _ = compiler
-    with tempfile.NamedTemporaryFile(suffix='.o') as object:
-        done = run(*command, object.name, cwd=folder)
-        return object.read() if done.returncode == 0 else None
+    with tempfile.TemporaryDirectory() as place:
+        name = os.path.join(place, 'object.o')
+        done = run(*command, name, cwd=folder)
+        if done.returncode != 0:
+            return None
+        # by its name: ccache may put another file there
+        with open(name, 'rb') as file:
+            return file.read()
 
 
 class Lines:
