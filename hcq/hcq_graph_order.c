@@ -259,8 +259,8 @@ queue_of(const struct hcq_graph *graph, const struct hcq_device *dev,
     return found;
 }
 
-/* Transfers go to a copy queue where a kernel of the device lies between
- * the last command that they wait for and the first that waits for them:
+/* Transfers go to a copy queue where a kernel lies between the last command
+ * that they wait for and the first that waits for them:
  * n_execs[i] kernels lie before command i. */
 static bool
 choose_queues(struct order *o)

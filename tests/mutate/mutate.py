@@ -79,10 +79,11 @@ COUNTING = {'CC': os.path.join(os.path.dirname(os.path.abspath(__file__)),
 # The tests of the driver half, by the build that they run in.
 TESTS = {
     'asan': re.compile(
-        r'alloc|arena|chip|log|map|status|kio\w*|cassette|mem_\w+|hcq_\w+|graph|tools|fork|'
+        r'alloc|arena|chip|log|map|status|kio\w*|cassette|mem_\w+|hcq_\w+|graph|graph_order|'
+        r'bundle|jit|file_save|kept|cache|tools|fork|'
         r'nv_(?!container)\w+|amd_(?!wave|ring)\w+|sim_rm|sim_kfd|sim_count|'
         r'decode|fault_loop|cpu\W.*|cpu_object|cts CPU|nv kernels|life .*|'
-        r'fuzz_(nv_cubin|amd_object|decode|cassette|kernel_\w+)'),
+        r'fuzz_(nv_cubin|amd_object|bundle|decode|cassette|kernel_\w+)'),
     'release': re.compile(
         r'amd_ring|cts NV@sim_sm_(80|90|120|90\*2 with UVM)|lie_sweep_\w+|life .*|'
         r'cts AMD@sim_gfx(90a|942\*2|1100|1201)|trace|replay|sim|cli|'

@@ -1,0 +1,449 @@
+/* hcq/hcq_graph_order.c beside every pair of commands: which queue does what,
+ * what waits for what, and which fixed memory is read and written. The model
+ * knows sets of commands where the module counts moments.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "hcq/hcq_graph_internal.h"
+#include "tests/unit/expect.h"
+
+#define N_DEVS   2u
+#define N_MAX    48u
+#define N_ROUNDS 3000u
+#define WORTH_IT 16384u /* bytes that a copy queue takes */
+
+/* Where ranges begin and end: beside one another, and of lengths beside those
+ * that a copy queue is worth. */
+static const uint64_t places[] = {0,     1,     4096,  16383, 16384, 16385,
+                                  20480, 32768, 36864, 49152, 65535, 65536};
+#define N_PLACES ARRAY_LEN(places)
+
+static struct hcq_device *devs[N_DEVS];
+static struct hcq_queue *queues[N_DEVS][2];
+static struct hcq_program progs[N_DEVS];
+
+/* Bit i: command i. */
+typedef uint64_t set;
+
+struct model {
+    uint32_t n, n_queues;
+    const struct hcq_queue *queues[2 * N_DEVS];
+    uint32_t queue[N_MAX];
+    set needs[N_MAX];       /* what has to be over, of those before it */
+    set knows[2 * N_DEVS];  /* what each queue knows to be over */
+    bool begun[2 * N_DEVS]; /* and that the submission has begun */
+    set then[N_MAX];
+    bool begun_then[N_MAX], signals[N_MAX], begin_signals;
+    set on[2 * N_DEVS]; /* what each queue has got by now */
+    struct graph_wait waits[N_MAX * 2 * N_DEVS];
+    uint32_t n_waits;
+};
+
+static int
+open_devices(void **state)
+{
+    uint32_t i;
+
+    (void)state;
+    for (i = 0; i < N_DEVS; i++) {
+        expect_ok(hcq_device_open("CPU", &devs[i]));
+        expect_ok(hcq_queue_create(devs[i], HCQ_QUEUE_COMPUTE, &queues[i][0]));
+        expect_ok(hcq_queue_create(devs[i], HCQ_QUEUE_COPY, &queues[i][1]));
+        progs[i].dev = devs[i];
+    }
+    return 0;
+}
+
+static int
+close_devices(void **state)
+{
+    (void)state;
+    hcq_device_close(devs[0]);
+    hcq_device_close(devs[1]);
+    return 0;
+}
+
+static uint32_t
+draw(uint32_t *x, uint32_t n)
+{
+    *x = *x * 1664525u + 1013904223u;
+    return (*x >> 8) % n;
+}
+
+/* ---- random graphs ---- */
+
+/* Slot 2 * d and the one behind it are memory of device d. */
+static struct hcq_graph_arg
+draw_memory(uint32_t *x, uint32_t dev, uint64_t min_bytes)
+{
+    struct hcq_graph_arg arg = {.slot = HCQ_SLOT_NONE};
+    uint32_t from, to;
+
+    do {
+        from = draw(x, N_PLACES), to = draw(x, N_PLACES);
+    } while (from > to || places[to] - places[from] < min_bytes);
+    arg.value = places[from];
+    arg.size_bytes = places[to] - places[from];
+    if (draw(x, 3) == 0)
+        arg.slot = 2 * dev + draw(x, 2);
+    else
+        arg.value += 1u << 20;
+    return arg;
+}
+
+static void
+add_exec(struct hcq_graph *graph, uint32_t *x, uint32_t dev)
+{
+    static const uint32_t grid[3] = {1, 1, 1};
+    struct hcq_graph_arg args[4];
+    uint32_t n = draw(x, 5), i;
+
+    for (i = 0; i < n; i++) {
+        args[i] = draw_memory(x, dev, 0);
+        args[i].access = draw(x, 4);
+        if (!args[i].access)
+            args[i] = hcq_graph_word(i);
+    }
+    hcq_graph_exec(graph, &progs[dev], args, n, grid, NULL);
+}
+
+static void
+add_transfer(struct hcq_graph *graph, uint32_t *x, uint32_t dev)
+{
+    static const uint64_t sizes[] = {0, 1, 4096, 16383, 16384, 16385, 32768};
+    uint64_t size = sizes[draw(x, ARRAY_LEN(sizes))];
+    struct hcq_graph_arg to = draw_memory(x, dev, size);
+    struct hcq_graph_arg from = draw_memory(x, dev, size);
+
+    if (draw(x, 2))
+        hcq_graph_copy(graph, devs[dev], &to, &from, size);
+    else
+        hcq_graph_fill(graph, devs[dev], &to, 7, size);
+}
+
+static struct hcq_graph *
+build(uint32_t *x)
+{
+    struct hcq_queue *list[2 * N_DEVS];
+    struct hcq_graph_desc desc = {
+        .struct_size = sizeof(desc),
+        .name = "random",
+        .queues = list,
+    };
+    uint32_t n_devs = 1 + draw(x, N_DEVS), kinds = draw(x, 3), i;
+    uint32_t n = 1 + draw(x, N_MAX);
+    struct hcq_graph *graph;
+    char name[16];
+
+    for (i = 0; i < n_devs; i++) {
+        list[desc.n_queues++] = queues[i][0];
+        if (kinds == 0 || (kinds == 1 && i == 0))
+            list[desc.n_queues++] = queues[i][1];
+    }
+    expect_ok(hcq_graph_create(&desc, &graph));
+    for (i = 0; i < 2 * N_DEVS; i++) {
+        snprintf(name, sizeof(name), "slot %u", i);
+        assert_int_equal(hcq_graph_slot(graph, name, 65536), i);
+    }
+    for (i = 0; i < n; i++) {
+        uint32_t dev = draw(x, n_devs);
+        if (draw(x, 3))
+            add_transfer(graph, x, dev);
+        else
+            add_exec(graph, x, dev);
+    }
+    assert_int_equal(graph->status, BELL_OK);
+    assert_int_equal(graph->n_commands, n);
+    return graph;
+}
+
+/* ---- the model ---- */
+
+static bool
+conflict(const struct hcq_graph *graph, const struct graph_command *x,
+         const struct graph_command *y)
+{
+    uint32_t i, k;
+
+    for (i = 0; i < x->n_args; i++) {
+        const struct hcq_graph_arg *a = &graph->args[x->first_arg + i];
+        for (k = 0; k < y->n_args; k++) {
+            const struct hcq_graph_arg *b = &graph->args[y->first_arg + k];
+            if (a->access && b->access && a->size_bytes && b->size_bytes &&
+                a->slot == b->slot &&
+                ((a->access | b->access) & HCQ_ACCESS_WRITE) &&
+                a->value < b->value + b->size_bytes &&
+                b->value < a->value + a->size_bytes)
+                return true;
+        }
+    }
+    return false;
+}
+
+static uint32_t
+queue_at(const struct model *m, const struct hcq_device *dev,
+         enum hcq_queue_kind kind)
+{
+    uint32_t q, found = UINT32_MAX;
+
+    for (q = 0; q < m->n_queues; q++) {
+        if (m->queues[q]->dev == dev &&
+            (found == UINT32_MAX || m->queues[q]->kind == kind))
+            found = q;
+    }
+    return found;
+}
+
+/* Does a kernel lie between what command i has to come behind, and what has
+ * to come behind it? */
+static bool
+has_kernel_beside(const struct hcq_graph *graph, uint32_t i)
+{
+    const struct graph_command *c = graph->commands;
+    uint32_t first, last, k;
+
+    for (first = i; first > 0; first--) {
+        if (c[first - 1].dev == c[i].dev &&
+            conflict(graph, &c[first - 1], &c[i]))
+            break;
+    }
+    for (last = i + 1; last < graph->n_commands; last++) {
+        if (c[last].dev == c[i].dev && conflict(graph, &c[last], &c[i]))
+            break;
+    }
+    for (k = first; k < last; k++) {
+        if (c[k].kind == GRAPH_EXEC)
+            return true;
+    }
+    return false;
+}
+
+/* `queue` comes to know of command k of another queue, by a wait. */
+static void
+wait_for(struct model *m, uint32_t queue, uint32_t k)
+{
+    if (m->knows[queue] >> k & 1)
+        return;
+    m->waits[m->n_waits++] =
+        (struct graph_wait){m->queue[k], k + GRAPH_BEGIN + 1};
+    m->signals[k] = true;
+    m->knows[queue] |= m->then[k];
+    m->begun[queue] |= m->begun_then[k];
+}
+
+/* Of each queue the last command of `wanted`, the latest first. */
+static void
+wait_for_all(struct model *m, uint32_t queue, set wanted)
+{
+    uint32_t k;
+
+    for (k = m->n; k-- > 0;) {
+        if (!(wanted >> k & 1))
+            continue;
+        wanted &= ~m->on[m->queue[k]];
+        if (m->queue[k] != queue)
+            wait_for(m, queue, k);
+    }
+}
+
+static void
+model_command(struct model *m, uint32_t i)
+{
+    uint32_t queue = m->queue[i];
+
+    wait_for_all(m, queue, m->needs[i]);
+    if (!m->begun[queue]) {
+        m->begun[queue] = m->begin_signals = true;
+        m->waits[m->n_waits++] = (struct graph_wait){0, GRAPH_BEGIN};
+    }
+    m->on[queue] |= 1ull << i;
+    m->knows[queue] |= 1ull << i;
+    m->then[i] = m->knows[queue];
+    m->begun_then[i] = true;
+}
+
+static void
+make_model(const struct hcq_graph *graph, struct model *m)
+{
+    const struct graph_command *c = graph->commands;
+    uint32_t i, k;
+
+    memset(m, 0, sizeof(*m));
+    m->n = (uint32_t)graph->n_commands;
+    m->n_queues = graph->n_queues;
+    for (i = 0; i < m->n_queues; i++)
+        m->queues[i] = graph->queues[i];
+    m->begun[0] = true;
+    for (i = 0; i < m->n; i++) {
+        bool moves = c[i].kind != GRAPH_EXEC && c[i].size_bytes >= WORTH_IT &&
+                     has_kernel_beside(graph, i);
+        m->queue[i] =
+            queue_at(m, c[i].dev, moves ? HCQ_QUEUE_COPY : HCQ_QUEUE_COMPUTE);
+        for (k = 0; k < i; k++) {
+            if (c[k].dev != c[i].dev || conflict(graph, &c[k], &c[i]))
+                m->needs[i] |= 1ull << k;
+        }
+    }
+}
+
+/* ---- both ---- */
+
+static void
+check_waits(const struct hcq_graph *graph, struct model *m)
+{
+    uint32_t i, n_used = 0, q;
+
+    for (i = 0; i < m->n; i++) {
+        const struct graph_command *command = &graph->commands[i];
+        assert_int_equal(command->queue, m->queue[i]);
+        assert_int_equal(command->first_wait, m->n_waits);
+        model_command(m, i);
+        assert_int_equal(command->n_waits, m->n_waits - command->first_wait);
+    }
+    i = m->n_waits;
+    wait_for_all(m, 0, (1ull << m->n) - 1);
+    assert_int_equal(graph->n_last_waits, m->n_waits - i);
+    assert_int_equal(graph->n_waits, m->n_waits);
+    for (i = 0; i < m->n_waits; i++) {
+        assert_int_equal(graph->waits[i].queue, m->waits[i].queue);
+        assert_int_equal(graph->waits[i].moment, m->waits[i].moment);
+    }
+    for (i = 0; i < m->n; i++)
+        assert_int_equal(graph->commands[i].signals, m->signals[i]);
+    assert_int_equal(graph->begin_signals, m->begin_signals);
+    for (q = 0; q < m->n_queues; q++) {
+        assert_int_equal(graph->is_used[q], q == 0 || m->on[q] != 0);
+        n_used += graph->is_used[q];
+    }
+    assert_int_equal(graph->n_used, n_used);
+}
+
+/* Fixed memory of a device between two places: accessed so? */
+static bool
+is_accessed(const struct hcq_graph *graph, const struct hcq_device *dev,
+            uint64_t at, uint32_t access)
+{
+    uint32_t i, k;
+
+    for (i = 0; i < graph->n_commands; i++) {
+        const struct graph_command *command = &graph->commands[i];
+        for (k = 0; k < command->n_args && command->dev == dev; k++) {
+            const struct hcq_graph_arg *arg =
+                &graph->args[command->first_arg + k];
+            if (arg->access & access && arg->slot == HCQ_SLOT_NONE &&
+                arg->value <= at && at < arg->value + arg->size_bytes)
+                return true;
+        }
+    }
+    return false;
+}
+
+static void
+check_ranges(const struct hcq_graph *graph, const struct graph_range *ranges,
+             size_t n_ranges, uint32_t access)
+{
+    size_t n = 0, i;
+    uint32_t d;
+
+    for (d = 0; d < N_DEVS; d++) {
+        const struct hcq_device *dev = devs[d ^ (devs[1] < devs[0])];
+        bool inside = false;
+        for (i = 0; i <= N_PLACES; i++) {
+            uint64_t at = (1u << 20) + places[i % N_PLACES];
+            bool now = i < N_PLACES && is_accessed(graph, dev, at, access);
+            if (now == inside)
+                continue;
+            assert_true(n < n_ranges);
+            assert_ptr_equal(ranges[n].dev, dev);
+            assert_int_equal(now ? ranges[n].begin : ranges[n].end, at);
+            n += !now;
+            inside = now;
+        }
+    }
+    assert_int_equal(n, n_ranges);
+}
+
+static void
+test_random_graphs(void **state)
+{
+    static struct model m;
+    uint32_t x = 1, i, k, n_moved = 0, n_waits = 0, n_last = 0;
+
+    (void)state;
+    for (i = 0; i < N_ROUNDS; i++) {
+        struct hcq_graph *graph = build(&x);
+
+        make_model(graph, &m);
+        expect_ok(hcq_graph_order(graph));
+        check_waits(graph, &m);
+        check_ranges(graph, graph->written, graph->n_written, HCQ_ACCESS_WRITE);
+        check_ranges(graph, graph->read, graph->n_read, HCQ_ACCESS_READ);
+        for (k = 0; k < m.n; k++)
+            n_moved += m.queues[m.queue[k]]->kind == HCQ_QUEUE_COPY;
+        n_waits += m.n_waits;
+        n_last += graph->n_last_waits;
+        hcq_graph_destroy(graph);
+    }
+    assert_true(n_moved > N_ROUNDS && n_waits > 4 * N_ROUNDS &&
+                n_last > N_ROUNDS / 4);
+}
+
+/* Memory of a slot is one device's, and written if anything writes it. */
+static void
+test_users(void **state)
+{
+    struct hcq_queue *const list[2] = {queues[0][0], queues[1][0]};
+    const struct hcq_graph_desc desc = {
+        .struct_size = sizeof(desc),
+        .name = "users",
+        .queues = list,
+        .n_queues = 2,
+    };
+    struct hcq_graph *graph;
+    struct hcq_graph_arg a, b;
+    uint32_t is_bad;
+
+    (void)state;
+    for (is_bad = 0; is_bad < 2; is_bad++) {
+        expect_ok(hcq_graph_create(&desc, &graph));
+        assert_int_equal(hcq_graph_slot(graph, "a", 64), 0);
+        assert_int_equal(hcq_graph_slot(graph, "b", 64), 1);
+        assert_int_equal(hcq_graph_slot(graph, "none", 64), 2);
+        a = hcq_graph_in_slot(0, 0, 64, 0);
+        b = hcq_graph_in_slot(1, 0, 64, 0);
+        hcq_graph_copy(graph, devs[1], &b, &a, 64);
+        hcq_graph_fill(graph, devs[!is_bad], &a, 0, 1);
+        if (is_bad) {
+            expect_fails(hcq_graph_order(graph), BELL_E_INVALID,
+                         "slot 'a' is used on");
+        } else {
+            expect_ok(hcq_graph_order(graph));
+            assert_true(graph->slots[0].is_written);
+            assert_ptr_equal(graph->slots[0].dev, devs[1]);
+            assert_true(graph->slots[1].is_written);
+            assert_null(graph->slots[2].dev);
+        }
+        hcq_graph_destroy(graph);
+    }
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random_graphs),
+        cmocka_unit_test(test_users),
+    };
+
+    return cmocka_run_group_tests(tests, open_devices, close_devices);
+}
