@@ -119,7 +119,7 @@ load_programs(struct hcq_bundle *b)
     const struct bundle_file *f = &b->file;
     uint32_t n = b->target->n_kernels, i;
 
-    b->programs = host_calloc((size_t)n + 1, sizeof(*b->programs));
+    b->programs = host_calloc(n, sizeof(*b->programs));
     if (!b->programs)
         return bell_fail(BELL_E_NO_MEMORY, "bundle: out of memory");
     for (i = 0; i < n; i++) {
@@ -178,7 +178,7 @@ write_state(struct hcq_bundle *b, struct slot *slot, uint64_t data_offset)
         return hcq_buffer_write(slot->own, 0, data + data_offset, size_bytes);
     if (n > size_bytes)
         n = size_bytes;
-    zeros = host_calloc(1, n + 1);
+    zeros = host_calloc(n, 1);
     if (!zeros)
         return bell_fail(BELL_E_NO_MEMORY, "bundle: out of memory");
     for (at = 0; at < size_bytes && status == BELL_OK; at += n)
@@ -194,7 +194,7 @@ load_values(struct hcq_bundle *b)
     const struct bundle_file *f = &b->file;
     uint32_t i;
 
-    b->slots = host_calloc((size_t)f->n_values + 1, sizeof(*b->slots));
+    b->slots = host_calloc(f->n_values, sizeof(*b->slots));
     if (!b->slots)
         return bell_fail(BELL_E_NO_MEMORY, "bundle: out of memory");
     for (i = 0; i < f->n_values; i++) {

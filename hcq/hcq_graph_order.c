@@ -90,7 +90,7 @@ find_borders(struct order *o)
     const struct hcq_graph *graph = o->graph;
     size_t i, n = 0;
 
-    o->borders = host_calloc(2 * graph->n_args + 1, sizeof(*o->borders));
+    o->borders = host_calloc(2 * graph->n_args, sizeof(*o->borders));
     if (!o->borders)
         return false;
     for (i = 0; i < graph->n_args; i++) {
@@ -268,7 +268,7 @@ choose_queues(struct order *o)
     struct hcq_graph *graph = o->graph;
     size_t n = graph->n_commands, i;
     uint32_t *n_execs = host_calloc(n + 1, sizeof(*n_execs));
-    uint32_t *before = host_calloc(n + 1, sizeof(*before));
+    uint32_t *before = host_calloc(n, sizeof(*before));
     uint32_t moments[HCQ_GRAPH_QUEUES_MAX];
 
     if (!n_execs || !before) {
@@ -389,7 +389,7 @@ order_commands(struct order *o)
     size_t i;
 
     o->then =
-        host_calloc(graph->n_commands * graph->n_queues + 1, sizeof(*o->then));
+        host_calloc(graph->n_commands * graph->n_queues, sizeof(*o->then));
     if (!o->then || !find_borders(o) || !make_trees(o) || !choose_queues(o))
         return false;
     for (i = 0; i < graph->n_commands; i++) {
@@ -421,8 +421,7 @@ static bool
 gather_ranges(const struct hcq_graph *graph, uint32_t access,
               struct graph_range **out_ranges, size_t *out_n)
 {
-    struct graph_range *ranges =
-        host_calloc(graph->n_args + 1, sizeof(*ranges));
+    struct graph_range *ranges = host_calloc(graph->n_args, sizeof(*ranges));
     size_t n = 0, kept = 0, i;
     uint32_t k;
 

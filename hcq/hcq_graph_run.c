@@ -123,7 +123,7 @@ emit_command(const struct hcq_graph *graph, struct graph_copy *copy, size_t at)
 static BELL_MUST_CHECK bell_status
 create_parts(struct hcq_graph *graph, struct graph_copy *copy, uint32_t q)
 {
-    size_t n_bytes = (graph->n_slots + 1) * sizeof(**copy->patches);
+    size_t n_bytes = graph->n_slots * sizeof(**copy->patches);
     size_t i;
     bool is_alone = graph->n_used == 1;
 
@@ -172,12 +172,10 @@ make_lists(struct hcq_graph *graph)
     bool ok;
     uint32_t i;
 
-    graph->by_address =
-        host_calloc(graph->n_slots + 1, sizeof(*graph->by_address));
+    graph->by_address = host_calloc(graph->n_slots, sizeof(*graph->by_address));
     ok = graph->by_address != NULL;
     for (i = 0; i < GRAPH_LIST_COUNT; i++) {
-        graph->lists[i] =
-            host_calloc(graph->n_slots + 1, sizeof(*graph->lists[i]));
+        graph->lists[i] = host_calloc(graph->n_slots, sizeof(*graph->lists[i]));
         ok = ok && graph->lists[i];
     }
     if (!ok)
@@ -638,7 +636,9 @@ hcq_graph_wait(struct hcq_graph *graph, uint64_t timeout_ns)
     uint32_t i;
 
     BELL_TRY(hcq_check_process(graph->queues[0]->dev));
-    for (i = 0; i < GRAPH_COPIES && graph->copies[0].streams[0]; i++)
-        BELL_TRY(wait_copy(graph, &graph->copies[i], timeout_ns));
+    for (i = 0; i < GRAPH_COPIES; i++) {
+        if (graph->copies[i].streams[0])
+            BELL_TRY(wait_copy(graph, &graph->copies[i], timeout_ns));
+    }
     return BELL_OK;
 }

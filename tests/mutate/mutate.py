@@ -50,8 +50,10 @@ KEPT = re.compile(r'(thread_|signal_|s)fence\(|flush_writes\(|relax\(|\bmadvise|
                   r'pthread_\w+_destroy|'
                   # what is zero already: all of it is host_calloc's
                   r'pthread_(mutex|cond)_init\([^,]*, NULL\)')
-# What means the same: host_calloc takes 0 for 1, and more room is no fault.
-SAME = re.compile(r'host_calloc\((\[1 -> [02]\]|[^,\[\]]* \+ \[1 -> 2\],)|'
+# What means the same: host_calloc takes 0 for 1, more room is no fault, and a
+# search may split what is left anywhere.
+SAME = re.compile(r'(\w+) \+ \(\w+ - \1\) / \[2 -> 3\]|'
+                  r'host_calloc\((\[1 -> [02]\]|[^,\[\]]* \+ \[1 -> 2\],)|'
                   r'^\w+ \w+\[[^\[\]]+ / \[8 -> 7\]\];')
 # The value is the first of the two; the second is a guess at it.
 HINT = re.compile(r'__builtin_expect\(.*,\s+$', re.S)
@@ -59,7 +61,7 @@ ROOM = re.compile(r'^(?:\w+ )+\**\w+\[\[(\d+)\w* -> (\d+)\w*\]\]')
 # The smaller or larger of two: of two that are the same, either.
 BORDERS = {('<', '<='), ('<=', '<'), ('>', '>='), ('>=', '>')}
 NAME = r'([\w.\[\]]+(?:->[\w.\[\]]+)*)'
-FIRST = re.compile(r'(?:[(=,]|return) ?' + NAME + r' $')
+FIRST = re.compile(r'(?:[(=,]|&&|return) ?' + NAME + r' $')
 SECOND = re.compile(' ' + NAME + r'(?: \? ' + NAME + r'\s*: ' + NAME + '[;,)]|' +
                     r'\)\s+' + NAME + ' = ' + NAME + r';(?!\s*else))')
 # Statements that only tell, and declarations of room for text.

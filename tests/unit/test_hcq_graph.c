@@ -8,11 +8,13 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "hcq/hcq_graph.h"
+#include "hcq/hcq_graph_internal.h"
 #include "tests/unit/expect.h"
 
 #define LONG_NS (60ull * 1000000000)
@@ -157,6 +159,75 @@ test_submissions(void **state)
     hcq_graph_destroy(graph);
 }
 
+/* One queue's commands wait for no other: no signal is taken for them. */
+static void
+test_alone(void **state)
+{
+    const struct hcq_graph_desc desc = {
+        .struct_size = sizeof(desc),
+        .name = "alone",
+        .queues = queues,
+        .n_queues = 2,
+    };
+    struct hcq_graph_arg a = hcq_graph_memory(bufs[0]->va, 64, 0);
+    struct hcq_graph *graph;
+    pid_t child;
+    int status;
+
+    (void)state;
+    expect_ok(hcq_graph_create(&desc, &graph));
+    hcq_graph_fill(graph, NULL, &a, 3, 64);
+    expect_ok(hcq_graph_wait(graph, LONG_NS));
+    expect_ok(hcq_graph_end(graph));
+    assert_non_null(graph->copies[1].streams[0]);
+    assert_null(graph->copies[0].signals[0]);
+    expect_ok(hcq_graph_wait(graph, LONG_NS));
+    fflush(NULL);
+    child = fork();
+    if (child == 0) {
+        status = hcq_graph_submit(graph, NULL) == BELL_E_INVALID;
+        status += bell_error_last()->reason == BELL_REASON_PROCESS;
+        _exit(status);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 2);
+    hcq_graph_destroy(graph);
+}
+
+/* What was told last stays so, though nothing can be waited for any more. */
+static void
+test_destroy_tells_nothing(void **state)
+{
+    const struct hcq_graph_desc desc = {
+        .struct_size = sizeof(desc),
+        .name = "lost",
+        .queues = queues,
+        .n_queues = 1,
+    };
+    struct hcq_graph_arg a = hcq_graph_memory(bufs[0]->va, 64, 0);
+    struct hcq_fault fault = {.kind = HCQ_FAULT_STREAM, .text = "lost by hand"};
+    struct hcq_signal *never;
+    struct hcq_graph *graph;
+    struct hcq_cs *cs;
+
+    (void)state;
+    expect_ok(hcq_signal_create(devs[0], 0, &never));
+    expect_ok(hcq_graph_create(&desc, &graph));
+    hcq_graph_fill(graph, NULL, &a, 3, 64);
+    expect_ok(hcq_graph_end(graph));
+    expect_ok(hcq_queue_begin(queues[0], &cs));
+    hcq_cs_wait(cs, never, 1);
+    expect_ok(hcq_cs_submit(cs, NULL));
+    expect_ok(hcq_graph_submit(graph, NULL));
+    hcq_device_set_lost(devs[0], &fault);
+    expect_fails(hcq_graph_wait(graph, 0), BELL_E_DEVICE_LOST, "lost by hand");
+    assert_int_equal(bell_fail(BELL_E_IO, "this"), BELL_E_IO);
+    hcq_graph_destroy(graph);
+    assert_string_equal(bell_error_last()->message, "this");
+    expect_ok(hcq_device_recover(devs[0]));
+    hcq_signal_destroy(never);
+}
+
 enum {
     N_SLOTS = 12,
     SLOT_BYTES = 16,
@@ -264,7 +335,9 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_submissions),
+        cmocka_unit_test(test_alone),
         cmocka_unit_test(test_overlaps),
+        cmocka_unit_test(test_destroy_tells_nothing),
     };
 
     return cmocka_run_group_tests(tests, open_devices, close_devices);
