@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "tensor/elementwise.h"
+#include "tensor/fft.h"
 #include "tensor/matmul.h"
 
 #define MAX_RADIX  64
@@ -89,9 +90,6 @@ turn(struct bell_context *ctx, const struct uop *x, const struct uop *at,
 
 /* ---- transforms of (batch, planes, n) to (batch, 2, n) ---- */
 
-static const struct uop *transform(struct bell_context *ctx,
-                                   const struct uop *x, int sign);
-
 static const struct uop *
 reshape4(struct bell_context *ctx, const struct uop *u, int64_t a, int64_t b,
          int64_t c, int64_t d)
@@ -136,7 +134,7 @@ split(struct bell_context *ctx, const struct uop *x, int64_t d, int sign)
     if (tn_bad(x))
         return x;
     x = reshape3(ctx, tn_swap(ctx, x, 1, 2), batch * d, 2, rest);
-    x = transform(ctx, x, sign);
+    x = tn_fourier(ctx, x, sign);
     if (tn_bad(x))
         return x;
     x = reshape4(ctx, x, batch, d, 2, rest);
@@ -180,16 +178,16 @@ bluestein(struct bell_context *ctx, const struct uop *x, int sign)
     if (tn_bad(h))
         return h;
     h = tn_wrap(ctx, UOP_CONTIGUOUS,
-                transform(ctx, reshape3(ctx, h, 1, 2, m), -1));
+                tn_fourier(ctx, reshape3(ctx, h, 1, 2, m), -1));
     x = turn(ctx, reshape4(ctx, x, batch, 2, 1, n), times_int(ctx, at, sign),
              2 * n);
     if (tn_bad(x) || tn_bad(h))
         return &uop_failed;
     x = tn_pad_axis(ctx, reshape3(ctx, x, batch, 2, n), 2, 0, m - n);
-    x = transform(ctx, x, -1);
+    x = tn_fourier(ctx, x, -1);
     if (tn_bad(x))
         return x;
-    x = transform(ctx, multiply(ctx, x, h), 1);
+    x = tn_fourier(ctx, multiply(ctx, x, h), 1);
     if (tn_bad(x))
         return x;
     x = tn_mul_c(ctx, tn_shrink_axis(ctx, x, 2, 0, n), 1 / (double)m);
@@ -215,8 +213,8 @@ pick_radix(int64_t n)
     return best;
 }
 
-static const struct uop *
-transform(struct bell_context *ctx, const struct uop *x, int sign)
+const struct uop *
+tn_fourier(struct bell_context *ctx, const struct uop *x, int sign)
 {
     int64_t n, d;
 
@@ -233,6 +231,26 @@ transform(struct bell_context *ctx, const struct uop *x, int sign)
     if (tn_size(ctx, x, 1) == 1)
         x = tn_pad_axis(ctx, x, 1, 0, 1);
     return bluestein(ctx, x, sign);
+}
+
+/* What is not given is the conjugate of what is: x[n - k]. */
+const struct uop *
+tn_fourier_real(struct bell_context *ctx, const struct uop *u, int64_t n)
+{
+    int64_t n_back = n - (n / 2 + 1);
+    const struct uop *back, *p;
+
+    if (tn_bad(u))
+        return u;
+    if (n_back > 0) {
+        back = tn_flip(ctx, tn_shrink_axis(ctx, u, 2, 1, n_back + 1), 4);
+        p = tn_iota(ctx, 3, 1, 2, u->dtype);
+        back = tn_mul(ctx, back, tn_add_c(ctx, tn_mul_c(ctx, p, -2), 1));
+        u = tn_add(ctx, tn_pad_axis(ctx, u, 2, 0, n_back),
+                   tn_pad_axis(ctx, back, 2, n - n_back, 0));
+    }
+    u = tn_fourier(ctx, u, 1);
+    return tn_bad(u) ? u : tn_shrink_axis(ctx, u, 1, 0, 1);
 }
 
 /* ---- calls ---- */
@@ -372,7 +390,7 @@ transform_complex(const char *call, struct bell_tensor *x, int64_t n, int axis,
 
     if (!begin(call, x, n, axis, norm, sign, 1, false, &f, &out))
         return out;
-    return finish(call, &f, transform(f.ctx, to_planes(&f, f.n), sign));
+    return finish(call, &f, tn_fourier(f.ctx, to_planes(&f, f.n), sign));
 }
 
 struct bell_tensor *
@@ -403,36 +421,20 @@ bell_rfft(struct bell_tensor *x, int64_t n, int axis, const char *norm)
                     f.n - tn_size(f.ctx, f.u, f.rank - 1));
     if (!tn_bad(u))
         u = reshape3(f.ctx, u, tn_numel(f.ctx, u) / f.n, 1, f.n);
-    u = transform(f.ctx, u, -1);
+    u = tn_fourier(f.ctx, u, -1);
     if (!tn_bad(u))
         u = tn_shrink_axis(f.ctx, u, 2, 0, f.n / 2 + 1);
     return finish(__func__, &f, u);
 }
 
-/* What is not given is the conjugate of what is: x[n - k]. */
 struct bell_tensor *
 bell_irfft(struct bell_tensor *x, int64_t n, int axis, const char *norm)
 {
     struct bell_tensor *out;
-    const struct uop *u, *back, *p;
-    int64_t n_back;
     struct fft f;
 
     if (!begin(__func__, x, n, axis, norm, 1, 1, true, &f, &out))
         return out;
-    u = to_planes(&f, f.n / 2 + 1);
-    if (tn_bad(u))
-        return tensor_new(f.ctx, __func__, u);
-    n_back = f.n - (f.n / 2 + 1);
-    if (n_back > 0) {
-        back = tn_flip(f.ctx, tn_shrink_axis(f.ctx, u, 2, 1, n_back + 1), 4);
-        p = tn_iota(f.ctx, 3, 1, 2, u->dtype);
-        back = tn_mul(f.ctx, back, tn_add_c(f.ctx, tn_mul_c(f.ctx, p, -2), 1));
-        u = tn_add(f.ctx, tn_pad_axis(f.ctx, u, 2, 0, n_back),
-                   tn_pad_axis(f.ctx, back, 2, f.n - n_back, 0));
-    }
-    u = transform(f.ctx, u, 1);
-    if (!tn_bad(u))
-        u = tn_shrink_axis(f.ctx, u, 1, 0, 1);
-    return finish(__func__, &f, u);
+    return finish(__func__, &f,
+                  tn_fourier_real(f.ctx, to_planes(&f, f.n / 2 + 1), f.n));
 }

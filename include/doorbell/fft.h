@@ -36,6 +36,31 @@ BELL_API struct bell_tensor *bell_rfft(struct bell_tensor *x, int64_t n,
 BELL_API struct bell_tensor *bell_irfft(struct bell_tensor *x, int64_t n,
                                         int axis, const char *norm);
 
+/* How windows are taken. Zeros are PyTorch's defaults. */
+struct bell_stft_options {
+    int64_t hop_length; /* from window to window; 0: n_fft / 4 */
+    int64_t win_length; /* of windows, amid n_fft numbers; 0: n_fft */
+    struct bell_tensor
+        *window;       /* what they are multiplied by, (win_length); NULL:
+                                 * ones */
+    bool not_centered; /* window i begins at i * hop_length; else its middle is
+                        * there, and x is mirrored at its ends */
+    bool normalized;   /* divided by the square root of n_fft */
+    bool two_sided;    /* all n_fft numbers, not the first n_fft / 2 + 1 */
+};
+
+/* The transforms of windows of a real x along its last axis: x (.., n) gives
+ * (.., numbers, windows, 2). `options` may be NULL. */
+BELL_API struct bell_tensor *bell_stft(struct bell_tensor *x, int64_t n_fft,
+                                       const struct bell_stft_options *options);
+/* The real numbers that have these transforms, (.., numbers, windows, 2), by
+ * least squares; `length` of them: 0 is all that windows cover (of centered ones
+ * without the n_fft / 2 at both ends), what lies beyond is 0. Where all windows
+ * are 0 it is NaN. */
+BELL_API struct bell_tensor *
+bell_istft(struct bell_tensor *x, int64_t n_fft, int64_t length,
+           const struct bell_stft_options *options);
+
 #ifdef __cplusplus
 }
 #endif

@@ -23,10 +23,45 @@ call_svd(struct fn_args *args)
     return NULL;
 }
 
+/* The options that both have, from parameter 1 on: n_fft, hop_length, win_length,
+ * window, center, normalized, onesided. */
+static struct bell_stft_options
+stft_options(const struct fn_args *args)
+{
+    const struct bell_stft_options options = {.hop_length = A[2].i,
+                                              .win_length = A[3].i,
+                                              .window = A[4].t,
+                                              .not_centered = !A[5].b,
+                                              .normalized = A[6].b,
+                                              .two_sided = !A[7].b};
+
+    return options;
+}
+
+static struct bell_tensor *
+call_stft(struct fn_args *args)
+{
+    struct bell_stft_options options = stft_options(args);
+
+    return bell_stft(A[0].t, A[1].i, &options);
+}
+
+static struct bell_tensor *
+call_istft(struct fn_args *args)
+{
+    struct bell_stft_options options = stft_options(args);
+
+    return bell_istft(A[0].t, A[1].i, A[8].i, &options);
+}
+
 #define X       "input: tensor"
 #define MATRIX  "Matrices"
 #define FFT     "Fourier transforms"
 #define FOURIER X ", n: int = None, dim: int = -1, norm: str = 'backward'"
+#define WINDOWS                                                                \
+    X ", n_fft: int, hop_length: int = None, win_length: int = None, "         \
+      "window: tensor = None, center: bool = True, "                           \
+      "normalized: bool = False, onesided: bool = True"
 
 /* clang-format off */
 static const struct fn_row rows[] = {
@@ -53,6 +88,10 @@ static const struct fn_row rows[] = {
       "numbers", FFT}, FN(tiae, bell_rfft)},
     {{"irfft", FOURIER, "its inverse: n real numbers", FFT},
      FN(tiae, bell_irfft)},
+    {{"stft", WINDOWS, "transforms of windows of real numbers, mirrored at the "
+      "ends if center", FFT}, .glue = call_stft},
+    {{"istft", WINDOWS ", length: int = None", "its inverse, by least squares",
+      FFT}, .glue = call_istft},
 };
 /* clang-format on */
 

@@ -472,6 +472,10 @@ def select_cases():
          Array((4, 2), spectrum), 1e-5)
     case("ifft(tensor([[10., 0], [-2, 2], [-2, 0], [-2, -2]]), norm='forward')",
          Array((4, 2), [4, 0, 8, 0, 12, 0, 16, 0]), 1e-5)
+    case('stft(tensor([1., 2., -1., 0.5]), 2, 2, center=False)',
+         Array((2, 2, 2), [3, 0, -0.5, 0, -1, 0, -1.5, 0]), 1e-5)
+    case('istft(tensor([[[3., 0], [-0.5, 0]], [[-1., 0], [-1.5, 0]]]), 2, 2, '
+         'center=False)', Array((4,), [1, 2, -1, 0.5]), 1e-5)
     case('cholesky(tensor([[4., 2.], [2., 5.]]))', Array((2, 2), [2, 0, 1, 2]), 1e-5)
     case('cholesky(tensor([[4., 2.], [2., 5.]]), upper=True)',
          Array((2, 2), [2, 1, 0, 2]), 1e-5)

@@ -207,6 +207,148 @@ test_refused(void **state)
     assert_int_equal(bell_context_status(ctx), BELL_E_INVALID);
 }
 
+/* ---- windows ---- */
+
+/* out[] of n samples in in[] (reals) as bell_stft has them; how many numbers. */
+static int64_t
+stft_of(int64_t n, int64_t n_fft, int64_t hop, const double *window,
+        int64_t win_length, const struct bell_stft_options *o)
+{
+    int64_t margin = o->not_centered ? 0 : n_fft / 2, w, k, j;
+    int64_t n_bins = o->two_sided ? n_fft : n_fft / 2 + 1;
+    int64_t n_frames = 1 + (n + 2 * margin - n_fft) / hop;
+    int64_t begin = (n_fft - win_length) / 2;
+
+    for (w = 0; w < n_frames; w++) {
+        for (k = 0; k < n_bins; k++) {
+            double re = 0, im = 0, *to = &out[2 * (k * n_frames + w)];
+            for (j = 0; j < win_length; j++) {
+                int64_t at = w * hop + begin + j - margin;
+                double a = -2 * 3.14159265358979323846 *
+                           (double)(k * (begin + j) % n_fft) / (double)n_fft;
+                at = at < 0 ? -at : at;
+                at = at >= n ? 2 * (n - 1) - at : at;
+                re += in[at] * window[j] * cos(a);
+                im += in[at] * window[j] * sin(a);
+            }
+            to[0] = re / (o->normalized ? sqrt((double)n_fft) : 1);
+            to[1] = im / (o->normalized ? sqrt((double)n_fft) : 1);
+        }
+    }
+    return 2 * n_bins * n_frames;
+}
+
+static void
+test_stft(void **state)
+{
+    /* samples, n_fft, hop_length, win_length */
+    static const int64_t rows[][4] = {
+        {9, 4, 0, 0}, {20, 8, 3, 0},     {20, 8, 8, 5}, {31, 5, 2, 4},
+        {7, 1, 1, 0}, {200, 64, 16, 50}, {12, 2, 5, 1}};
+    double window[64];
+    size_t i;
+    int k;
+
+    (void)state;
+    for (i = 0; i < 8 * ARRAY_LEN(rows); i++) {
+        const int64_t *r = rows[i / 8];
+        int64_t length = r[3] ? r[3] : r[1], hop = r[2] ? r[2] : r[1] / 4;
+        struct bell_stft_options o = {.hop_length = r[2],
+                                      .win_length = r[3],
+                                      .not_centered = i & 1,
+                                      .normalized = i & 2,
+                                      .two_sided = i & 4};
+        struct bell_tensor *x, *y, *g;
+        int64_t n_values, n_frames;
+        double sum;
+
+        assert_int_equal(bell_scope_begin(ctx), BELL_OK);
+        fill(r[0]);
+        for (k = 0; k < length; k++)
+            window[k] = i % 3 ? 1 : 0.6 + 0.4 * number();
+        x = tensor_of(in, BELL_DIMS(r[0]));
+        if (i % 3 == 0)
+            o.window = tensor_of(window, BELL_DIMS(length));
+        y = bell_stft(x, r[1], &o);
+        /* the sum of squares is half of what its gradient makes of x */
+        assert_int_equal(
+            bell_gradient(bell_sum(bell_mul(y, y), BELL_NO_DIMS, false), &x, 1,
+                          &g),
+            BELL_OK);
+        assert_int_equal(
+            bell_item_f64(bell_sum(bell_mul(y, y), BELL_NO_DIMS, false), &sum),
+            BELL_OK);
+        n_values = stft_of(r[0], r[1], hop, window, length, &o);
+        n_frames = bell_size(y, 1);
+        EXPECT_SHAPE(y, o.two_sided ? r[1] : r[1] / 2 + 1, n_frames, 2);
+        check(y, n_values, 1e-12);
+        EXPECT_NEAR(bell_sum(bell_mul(g, x), BELL_NO_DIMS, false), 1e-10,
+                    2 * sum);
+        /* and back, as far as windows reach */
+        if (hop <= length && (!o.not_centered || length == r[1])) {
+            int64_t n = r[1] + hop * (n_frames - 1) -
+                        2 * (o.not_centered ? 0 : r[1] / 2);
+            memcpy(out, in, (size_t)r[0] * sizeof(*out));
+            check(bell_narrow(bell_istft(y, r[1], 0, &o), 0, 0,
+                              n < r[0] ? n : r[0]),
+                  n < r[0] ? n : r[0], 1e-11);
+        }
+        assert_int_equal(bell_scope_end(ctx), BELL_OK);
+    }
+}
+
+/* torch.stft and torch.istft, of values that are no inverse of anything. */
+static void
+test_stft_torch(void **state)
+{
+    struct bell_stft_options o = {.hop_length = 2};
+    struct bell_tensor *x = T(V(1, 2, -1, 0.5, 3, -2, 0, 1), 8), *y;
+
+    (void)state;
+    o.window = T(V(0.25, 1, 1, 0.25), 4);
+    EXPECT_NEAR(bell_stft(x, 4, &o), 1e-14, 3.25, 0.0, 1.375, 0.0, 2.75, 0.0,
+                -1.0, 0.0, 0.5, 0.0, -1.25, -1.5, 1.25, -1.875, -3.25, -1.0,
+                0.75, 2.25, 0.0, -1.5, -1.75, 0.0, -2.875, 0.0, 2.75, 0.0, 2.5,
+                0.0, -0.5, 0.0);
+    y = T(V(1, 2, -1, 0.5, 3, -2, 0, 1, 4, 2, -3, 1), 3, 2, 2);
+    EXPECT_NEAR(bell_istft(y, 4, 0, &o), 1e-14, -0.47058823529411764,
+                -0.4117647058823529);
+    EXPECT_NEAR(bell_istft(y, 4, 3, &o), 1e-14, -0.47058823529411764,
+                -0.4117647058823529, -1.0);
+    o.not_centered = true;
+    EXPECT_NEAR(bell_istft(y, 4, 8, &o), 1e-14, 11.0, 0.25,
+                -0.47058823529411764, -0.4117647058823529, -1.0, 4.0, 0.0, 0.0);
+    x = bell_zeros(ctx, BELL_DIMS(2, 0, 8), BELL_FLOAT32);
+    EXPECT_SHAPE(bell_stft(x, 4, NULL), 2, 0, 3, 9, 2);
+    EXPECT_SHAPE(bell_istft(bell_stft(x, 4, NULL), 4, 0, NULL), 2, 0, 8);
+}
+
+static void
+test_stft_refused(void **state)
+{
+    struct bell_stft_options o = {.win_length = 5};
+    struct bell_tensor *x = T(V(1, 2, 3), 3);
+
+    (void)state;
+    EXPECT_ERROR(bell_stft(x, 8, NULL),
+                 "bell_stft: (3,): too short for transforms of 8");
+    EXPECT_ERROR(bell_stft(x, 4, &o),
+                 "bell_stft: windows of 5 in transforms of "
+                 "4, every 1");
+    o.win_length = 0;
+    o.window = x;
+    EXPECT_ERROR(bell_stft(x, 4, &o), "bell_stft: a window of shape (3,), (4,) "
+                                      "is needed");
+    EXPECT_ERROR(bell_istft(x, 4, 0, NULL), "bell_istft: (3,): too few axes");
+    EXPECT_ERROR(bell_istft(bell_zeros(ctx, BELL_DIMS(4, 2, 2), BELL_FLOAT32),
+                            4, 0, NULL),
+                 "bell_istft: (4, 2, 2): (.., 3, frames, 2) are needed for "
+                 "transforms of 4");
+    EXPECT_ERROR(bell_istft(bell_zeros(ctx, BELL_DIMS(3, 1, 2), BELL_FLOAT32),
+                            4, 0, NULL),
+                 "bell_istft: (3, 1, 2): a result of 0 samples");
+}
+
 int
 main(void)
 {
@@ -217,6 +359,11 @@ main(void)
         cmocka_unit_test_setup_teardown(test_arguments, make_context,
                                         end_context),
         cmocka_unit_test_setup_teardown(test_gradient, make_context,
+                                        end_context),
+        cmocka_unit_test_setup_teardown(test_stft, make_context, end_context),
+        cmocka_unit_test_setup_teardown(test_stft_torch, make_context,
+                                        end_context),
+        cmocka_unit_test_setup_teardown(test_stft_refused, make_context,
                                         end_context),
         cmocka_unit_test_setup_teardown(test_refused, make_context,
                                         end_context),
