@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs an example on files that it is given here.
 
-usage: test_example.py PROGRAM gguf|gpt2|mnist_conv|resnet18
+usage: test_example.py PROGRAM gguf|gpt2|mnist_conv|resnet18|transformer
 """
 import gzip
 import json
@@ -279,11 +279,31 @@ def read_gguf(tap, folder):
     tap.check('no argument', expect(run(), 2, err='usage'))
 
 
+# ---- transformer: sentences of few words ------------------------------------
+
+def transformer(tap, folder):
+    rng = random.Random(1)
+    path = os.path.join(folder, 'text')
+    with open(path, 'w', encoding='ascii') as file:
+        for _ in range(2000):
+            who, does, whom = (rng.choice(words.split()) for words in (
+                'cats dogs owls mice', 'see hear follow', 'me you them us'))
+            file.write(f'{who} {does} {whom}. ')
+    done = run(path, '100', '40', BELL_DEVICE='CPU:0')
+    complaints = expect(done, 0, err='nats a byte')
+    loss = float(done.stderr.split()[-4])
+    if not complaints and not loss < 0.7:  # 0.26 is in the choices
+        complaints = [f'{loss} nats a byte']
+    tap.check('sentences', complaints)
+    tap.check('without a text', expect(run(), 2, err='transformer TEXT'))
+
+
 def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as folder:
-        {'gguf': read_gguf, 'gpt2': gpt2, 'mnist_conv': mnist_conv, 'resnet18': resnet18}[sys.argv[2]](
-            tap, folder)
+        {'gguf': read_gguf, 'gpt2': gpt2, 'mnist_conv': mnist_conv,
+         'resnet18': resnet18, 'transformer': transformer}[sys.argv[2]](
+             tap, folder)
     tap.finish()
 
 
