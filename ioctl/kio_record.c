@@ -359,7 +359,7 @@ record_doorbell(struct kio *kio, const struct kio_bell *bell)
     uint32_t i, n = bell->n_regions;
 
     n = n < CAS_BLOBS_MAX ? n : CAS_BLOBS_MAX;
-    blobs = host_calloc(n ? n : 1, sizeof(*blobs));
+    blobs = host_calloc(n, sizeof(*blobs));
     if (blobs)
         data = copy_regions(bell, n, blobs);
     pthread_mutex_lock(&rec->lock);

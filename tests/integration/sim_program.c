@@ -95,6 +95,43 @@ check_numbers(int fd)
     check(fcntl(fd, F_GETFD) == FD_CLOEXEC, "closed on exec");
 }
 
+static volatile sig_atomic_t n_signals;
+
+static void
+on_signal(int number)
+{
+    (void)number;
+    n_signals++;
+}
+
+/* A program's own handlers, also of the signal that the simulation takes. */
+static void
+check_signals(int fd)
+{
+    static const int numbers[] = {SIGUSR1, SIGSYS};
+    struct sigaction act = {.sa_handler = on_signal}, old;
+    size_t i;
+
+    for (i = 0; i < 2; i++) {
+        n_signals = 0;
+        check(signal(numbers[i], on_signal) == SIG_DFL, "no handler before");
+        check(raise(numbers[i]) == 0 && n_signals == 1, "a handler runs");
+        check(signal(numbers[i], SIG_IGN) == on_signal, "the handler before");
+        check(raise(numbers[i]) == 0 && n_signals == 1, "none runs");
+        check(sigaction(numbers[i], &act, &old) == 0 &&
+                  old.sa_handler == SIG_IGN,
+              "a signal was ignored");
+        check(raise(numbers[i]) == 0 && n_signals == 2, "it runs again");
+        check(sigaction(numbers[i], NULL, &old) == 0 &&
+                  old.sa_handler == on_signal,
+              "what there is");
+        check(signal(numbers[i], SIG_DFL) == on_signal, "none any more");
+    }
+    check(signal(10000, on_signal) == SIG_ERR && errno == EINVAL,
+          "a signal that there is not");
+    check(version_of(fd, true) == 117, "the card still answers");
+}
+
 static void *
 in_thread(void *user)
 {
@@ -217,6 +254,7 @@ main(void)
     check(fd >= 0, "open");
     check(version_of(fd, false) == 117, "KFD's version");
     check_numbers(fd);
+    check_signals(fd);
     check_past_library(fd);
     check_memory(fd);
     check_runtime(fd);
