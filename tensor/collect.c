@@ -292,8 +292,8 @@ move_rules(struct bell_context *ctx, const struct uop *const *copies,
             tensor_custom_free(rule.custom);
             continue;
         }
-        for (j = 0; rule.custom && j < rule.custom->n_in; j++)
-            rule.custom->in[j] = copies[rule.custom->in[j]->id];
+        for (j = 0; rule.custom && tensor_rule_source(&rule, j); j++)
+            rule.custom->nodes[j] = copies[rule.custom->nodes[j]->id];
         rule.node = copies[rule.node->id];
         rule.a = copies[rule.a->id];
         rule.b = rule.b ? copies[rule.b->id] : NULL;

@@ -1,9 +1,10 @@
 /* Functions whose gradient is the caller's.
  *
- * The value that a caller's function gives is named by two DETACHs more than
- * it has: kernels see none of them, and the node is nobody else's. bell_detach
+ * A value that a caller's function gives is named by two DETACHs more than it
+ * has: kernels see none of them, and the node is nobody else's. bell_detach
  * makes odd numbers of them and a function even ones, so that the rule of one
- * is never found at the other.
+ * is never found at the other. The call has such a node of its own, of its
+ * first float result, and each float result has one that is a part of it.
  */
 #include "doorbell/custom.h"
 
@@ -79,36 +80,66 @@ check_made(const struct bell_context *ctx, const char *name, const char *what,
 void
 tensor_custom_free(struct tensor_custom *custom)
 {
-    if (custom && custom->desc.release)
-        custom->desc.release(custom->desc.user);
+    if (custom && custom->release)
+        custom->release(custom->user);
     host_free(custom);
 }
 
 /* ---- forward ---- */
 
+/* One of the descriptions is not NULL. */
 static struct tensor_custom *
-copy_desc(const struct bell_custom_desc *desc, uint32_t n_in)
+copy_desc(const struct bell_custom_desc *one,
+          const struct bell_custom_many_desc *many, uint32_t n_in)
 {
-    struct tensor_custom *custom =
-        host_calloc(1, sizeof(*custom) + n_in * sizeof(custom->in[0]));
+    uint32_t n_out = one ? 1 : many->n_out;
+    const char *name = one ? one->name : many->name;
+    struct tensor_custom *custom;
 
+    custom = host_calloc(1, sizeof(*custom) + ((size_t)n_in + n_out) *
+                                                  sizeof(custom->nodes[0]));
     if (!custom)
         return NULL;
-    custom->desc = *desc;
+    if (one)
+        custom->one = *one;
+    else
+        custom->many = *many;
+    custom->user = one ? one->user : many->user;
+    custom->release = one ? one->release : many->release;
     custom->n_in = n_in;
-    snprintf(custom->name, sizeof(custom->name), "%s",
-             desc->name ? desc->name : "custom");
-    custom->desc.name = custom->name;
+    custom->n_out = n_out;
+    snprintf(custom->name, sizeof(custom->name), "%s", name ? name : "custom");
     return custom;
 }
 
+/* Is `named` the node u with names? */
+static bool
+is_name_of(const struct uop *named, const struct uop *u)
+{
+    while (named != u && named->op == UOP_DETACH)
+        named = named->src[0];
+    return named == u;
+}
+
+/* Was it the same function of the same nodes, with results that b's has made
+ * again? */
 static bool
 is_same(const struct tensor_custom *a, const struct tensor_custom *b)
 {
-    return a->desc.forward == b->desc.forward &&
-           a->desc.backward == b->desc.backward &&
-           a->desc.user == b->desc.user && a->n_in == b->n_in &&
-           memcmp(a->in, b->in, a->n_in * sizeof(a->in[0])) == 0;
+    uint32_t i;
+
+    if (a->one.forward != b->one.forward ||
+        a->one.backward != b->one.backward ||
+        a->many.forward != b->many.forward ||
+        a->many.backward != b->many.backward || a->user != b->user ||
+        a->n_in != b->n_in || a->n_out != b->n_out ||
+        memcmp(a->nodes, b->nodes, a->n_in * sizeof(a->nodes[0])) != 0)
+        return false;
+    for (i = a->n_in; i < a->n_in + a->n_out; i++) {
+        if (!is_name_of(a->nodes[i], b->nodes[i]))
+            return false;
+    }
+    return true;
 }
 
 static const struct uop *
@@ -122,28 +153,77 @@ make_detach(struct bell_context *ctx, const struct uop *u)
                           tn_shape(ctx, u));
 }
 
-/* The node that is `u`, differentiated by *custom, which is freed where no node
- * takes it: of a function that was called before with the same inputs the node
- * is the same. */
+/* What names of u are made of. */
 static const struct uop *
-name_result(struct bell_context *ctx, const struct uop *u,
-            struct tensor_custom *custom)
+make_even(struct bell_context *ctx, const struct uop *u)
 {
-    struct tensor_rule rule = {
-        .kind = TENSOR_RULE_CUSTOM, .a = custom->in[0], .custom = custom};
-    const struct tensor_rule *found = NULL;
+    return u->op == UOP_DETACH && !tensor_rule_find(ctx, u)
+               ? make_detach(ctx, u)
+               : u;
+}
 
-    if (u->op == UOP_DETACH && !tensor_rule_find(ctx, u))
-        u = make_detach(ctx, u);
-    do {
-        u = make_detach(ctx, make_detach(ctx, u));
-        found = tn_bad(u) ? NULL : tensor_rule_find(ctx, u);
-    } while (found && !is_same(found->custom, custom));
-    if (!found && !tn_bad(u))
-        u = tensor_rule_add(ctx, u, &rule);
-    if (found || tn_bad(u) || !tn_is_float(u))
+static const struct uop *
+next_name(struct bell_context *ctx, const struct uop *u)
+{
+    return make_detach(ctx, make_detach(ctx, u));
+}
+
+/* u, a name or what they are made of, as a result of the call that `joint` is;
+ * uop_failed when out of memory. */
+static const struct uop *
+name_part(struct bell_context *ctx, const struct uop *u, uint32_t number,
+          const struct uop *joint)
+{
+    struct tensor_rule rule = {.kind = TENSOR_RULE_PART, .a = joint};
+
+    rule.p[0] = number;
+    do
+        u = next_name(ctx, u);
+    while (!tn_bad(u) && tensor_rule_find(ctx, u));
+    return tn_bad(u) ? u : tensor_rule_add(ctx, u, &rule);
+}
+
+/* Turns *custom's results, in its list, into nodes that are differentiated by
+ * it, in out[]. It is freed where no node takes it: those of a function that was
+ * called before with the same inputs are the same. */
+static void
+name_results(struct bell_context *ctx, struct tensor_custom *custom,
+             const struct uop **out)
+{
+    const struct uop **made = custom->nodes + custom->n_in, *joint, *part;
+    struct tensor_rule rule = {
+        .kind = TENSOR_RULE_CUSTOM, .a = custom->nodes[0], .custom = custom};
+    const struct tensor_rule *found = NULL;
+    uint32_t n = custom->n_out, first = 0, i;
+
+    memcpy(out, made, n * sizeof(*out));
+    while (first < n && !tn_is_float(made[first]))
+        first++;
+    joint = first < n ? make_even(ctx, made[first]) : &uop_failed;
+    while (!tn_bad(joint)) {
+        joint = next_name(ctx, joint);
+        found = tn_bad(joint) ? NULL : tensor_rule_find(ctx, joint);
+        if (!found || (found->kind == TENSOR_RULE_CUSTOM &&
+                       is_same(found->custom, custom)))
+            break;
+    }
+    if (found)
+        memcpy(out, found->custom->nodes + custom->n_in, n * sizeof(*out));
+    else if (!tn_bad(joint))
+        joint = tensor_rule_add(ctx, joint, &rule);
+    if (found || tn_bad(joint))
         tensor_custom_free(custom);
-    return u;
+    if (found || first == n)
+        return;
+    /* parts are named behind it: they may be of the same node */
+    for (i = 0; i < n; i++) {
+        if (!tn_is_float(out[i]))
+            continue;
+        part = i == first || tn_bad(joint) ? joint : make_even(ctx, out[i]);
+        out[i] = name_part(ctx, part, i, joint);
+        if (!tn_bad(joint) && !tn_bad(out[i]))
+            made[i] = out[i];
+    }
 }
 
 const struct uop *
@@ -152,6 +232,7 @@ tensor_custom_node(struct bell_context *ctx, const struct uop *u,
                    const struct uop *const *in, uint32_t n_in)
 {
     struct tensor_custom *custom;
+    const struct uop *out;
     uint32_t i;
 
     for (i = 0; i < n_in; i++) {
@@ -160,108 +241,209 @@ tensor_custom_node(struct bell_context *ctx, const struct uop *u,
     }
     if (tn_bad(u))
         return u;
-    custom = copy_desc(desc, n_in);
+    custom = copy_desc(desc, NULL, n_in);
     if (!custom)
         return tn_fail(ctx, BELL_E_NO_MEMORY, "out of memory for a gradient");
-    memcpy(custom->in, in, n_in * sizeof(in[0]));
-    return name_result(ctx, u, custom);
+    memcpy(custom->nodes, in, n_in * sizeof(in[0]));
+    custom->nodes[n_in] = u;
+    name_results(ctx, custom, &out);
+    return out;
 }
 
-/* The node of forward's result, NULL after a failure: *out_failed is then what
- * bell_custom returns. */
-static const struct uop *
+static bell_status
+run_forward(struct bell_context *ctx, const struct tensor_custom *custom,
+            struct bell_tensor *const *in, struct bell_tensor **made)
+{
+    bell_status status;
+
+    if (custom->one.forward) {
+        made[0] = custom->one.forward(ctx, custom->user, in, custom->n_in);
+        return BELL_OK;
+    }
+    status = custom->many.forward(ctx, custom->user, in, custom->n_in, made);
+    if (status != BELL_OK && bell_error_last()->status != status)
+        return bell_fail(status, "'%s' has failed", custom->name);
+    return status;
+}
+
+/* Lists the nodes of the results; *out_told: it failed, and the context knows.
+ */
+static bell_status
+take_results(struct bell_context *ctx, const char *call,
+             struct tensor_custom *custom, struct bell_tensor *const *made,
+             bool *out_told)
+{
+    char what[32];
+    uint32_t i;
+
+    for (i = 0; i < custom->n_out && !*out_told; i++) {
+        const struct uop **u = &custom->nodes[custom->n_in + i];
+        snprintf(what, sizeof(what), "result %u", i);
+        BELL_TRY(check_made(ctx, custom->name,
+                            custom->one.forward ? "its result" : what,
+                            made[i]));
+        *u = &uop_failed;
+        if (!(tensor_at(made[i])->flags & TENSOR_ERROR)) {
+            *u = tensor_node(made[i]);
+            if (tn_bad(*u))
+                tensor_new(ctx, call, *u); /* says why it is none */
+        }
+        *out_told = tn_bad(*u);
+    }
+    return BELL_OK;
+}
+
+/* Has *custom list its nodes; after a failure, which the context knows of,
+ * false. */
+static bool
 call_forward(struct bell_context *ctx, const char *call,
-             struct tensor_custom *custom, struct bell_tensor *const *in,
-             struct bell_tensor **out_failed)
+             struct tensor_custom *custom, struct bell_tensor *const *in)
 {
     uint32_t n = custom->n_in, i;
-    struct bell_tensor **own = host_calloc(n, sizeof(struct bell_tensor *));
-    struct bell_tensor *made = NULL;
-    const struct uop *u = NULL;
+    struct bell_tensor **own =
+        host_calloc((size_t)n + custom->n_out, sizeof(struct bell_tensor *));
     bell_status status, ended;
+    bool told = false;
     struct call c;
 
-    *out_failed = ctx->error_tensor;
     if (!own) {
         tensor_fail(ctx, call, BELL_E_NO_MEMORY, "out of memory");
-        return NULL;
+        return false;
     }
     status = begin_call(ctx, &c);
     if (status == BELL_OK) {
         for (i = 0; i < n; i++) {
-            custom->in[i] = tensor_node(in[i]);
-            own[i] = tensor_new(ctx, call, custom->in[i]);
+            custom->nodes[i] = tensor_node(in[i]);
+            own[i] = tensor_new(ctx, call, custom->nodes[i]);
         }
-        made = custom->desc.forward(ctx, custom->desc.user, own, n);
-        status = check_made(ctx, custom->name, "its result", made);
-        if (status == BELL_OK && !(tensor_at(made)->flags & TENSOR_ERROR)) {
-            u = tensor_node(made);
-            if (tn_bad(u))
-                tensor_new(ctx, call, u); /* says why it is none */
-        }
+        status = run_forward(ctx, custom, own, own + n);
+        if (status == BELL_OK)
+            status = take_results(ctx, call, custom, own + n, &told);
         ended = end_call(&c, custom->name);
         if (status == BELL_OK)
             status = ended;
     }
     host_free(own);
-    if (status == BELL_OK && (!u || !tn_bad(u)))
-        return u;
     if (status != BELL_OK)
         tensor_fail_last(ctx, call);
-    return NULL;
+    return status == BELL_OK && !told;
 }
 
-/* bell_custom; *out_taken: desc->release is for tensor_custom_free to call. */
-static struct bell_tensor *
-apply(const char *call, const struct bell_custom_desc *desc,
-      struct bell_tensor *const *in, uint32_t n_in, bool *out_taken)
+/* What is missing of the description; NULL: nothing. */
+static const char *
+find_missing(const struct bell_custom_desc *one,
+             const struct bell_custom_many_desc *many)
 {
+    if (one ? !one->forward : !many->forward)
+        return "forward";
+    if (one ? !one->backward : !many->backward)
+        return "backward";
+    return one || many->n_out ? NULL : "results";
+}
+
+/* bell_custom or bell_custom_many for checked inputs; nodes[] are the results'.
+ * After a failure, which the context knows of, false. *out_taken: the release is
+ * for tensor_custom_free to call. */
+static bool
+apply(const char *call, const struct bell_custom_desc *one,
+      const struct bell_custom_many_desc *many, struct bell_tensor *const *in,
+      uint32_t n_in, const struct uop **nodes, bool *out_taken)
+{
+    struct bell_context *ctx = tensor_at(in[0])->ctx;
+    const char *name = one ? one->name : many ? many->name : NULL;
     struct tensor_custom *custom;
-    struct bell_context *ctx;
-    struct bell_tensor *out;
-    const struct uop *u;
     uint32_t i;
 
-    if (n_in == 0) {
-        (void)bell_fail_at(call, BELL_BAD_MISSING, "%s: no inputs", call);
-        return NULL;
+    if (!one && !many) {
+        tensor_fail(ctx, call, BELL_BAD_MISSING, "the description is NULL");
+        return false;
     }
-    if (!tensor_check_n(call, in, n_in, &out))
-        return out;
-    ctx = tensor_at(in[0])->ctx;
-    if (!desc)
-        return tensor_fail(ctx, call, BELL_BAD_MISSING,
-                           "the description is NULL");
-    if (!desc->forward || !desc->backward)
-        return tensor_fail(ctx, call, BELL_BAD_MISSING, "'%s' has no %s",
-                           desc->name ? desc->name : "custom",
-                           desc->forward ? "backward" : "forward");
+    if (find_missing(one, many)) {
+        tensor_fail(ctx, call, BELL_BAD_MISSING, "'%s' has no %s",
+                    name ? name : "custom", find_missing(one, many));
+        return false;
+    }
     for (i = 0; i < n_in; i++) {
-        if (tn_bad(tensor_node(in[i])))
-            return tensor_new(ctx, call, &uop_failed);
+        if (tn_bad(tensor_node(in[i]))) {
+            tensor_new(ctx, call, &uop_failed);
+            return false;
+        }
     }
-    custom = copy_desc(desc, n_in);
-    if (!custom)
-        return tensor_fail(ctx, call, BELL_E_NO_MEMORY, "out of memory");
+    custom = copy_desc(one, many, n_in);
+    if (!custom) {
+        tensor_fail(ctx, call, BELL_E_NO_MEMORY, "out of memory");
+        return false;
+    }
     *out_taken = true;
-    u = call_forward(ctx, call, custom, in, &out);
-    if (!u) {
+    if (!call_forward(ctx, call, custom, in)) {
         tensor_custom_free(custom);
-        return out;
+        return false;
     }
-    return tensor_new(ctx, call, name_result(ctx, u, custom));
+    name_results(ctx, custom, nodes);
+    return true;
+}
+
+/* Whether there are inputs to call a function with; *out_error: what it returns
+ * otherwise. */
+static bool
+check_inputs(const char *call, struct bell_tensor *const *in, uint32_t n_in,
+             struct bell_tensor **out_error)
+{
+    *out_error = NULL;
+    if (n_in > 0)
+        return tensor_check_n(call, in, n_in, out_error);
+    (void)bell_fail_at(call, BELL_BAD_MISSING, "%s: no inputs", call);
+    return false;
 }
 
 struct bell_tensor *
 bell_custom(const struct bell_custom_desc *desc, struct bell_tensor *const *in,
             uint32_t n_in)
 {
+    struct bell_tensor *out;
+    const struct uop *node;
     bool taken = false;
-    struct bell_tensor *out = apply(__func__, desc, in, n_in, &taken);
 
+    if (check_inputs(__func__, in, n_in, &out)) {
+        struct bell_context *ctx = tensor_at(in[0])->ctx;
+        out = apply(__func__, desc, NULL, in, n_in, &node, &taken)
+                  ? tensor_new(ctx, __func__, node)
+                  : ctx->error_tensor;
+    }
     if (!taken && desc && desc->release)
         desc->release(desc->user);
     return out;
+}
+
+void
+bell_custom_many(const struct bell_custom_many_desc *desc,
+                 struct bell_tensor *const *in, uint32_t n_in,
+                 struct bell_tensor **out)
+{
+    uint32_t n = desc ? desc->n_out : 0, i;
+    const struct uop **nodes = NULL;
+    struct bell_tensor *error;
+    bool taken = false, made = false;
+
+    if (!out) {
+        (void)bell_fail_at(__func__, BELL_BAD_MISSING,
+                           "%s: the list of results is NULL", __func__);
+    } else if (check_inputs(__func__, in, n_in, &error)) {
+        struct bell_context *ctx = tensor_at(in[0])->ctx;
+        error = ctx->error_tensor;
+        nodes = host_calloc((size_t)n + 1, sizeof(*nodes));
+        if (!nodes)
+            tensor_fail(ctx, __func__, BELL_E_NO_MEMORY, "out of memory");
+        else
+            made = apply(__func__, NULL, desc, in, n_in, nodes, &taken);
+        for (i = 0; made && i < n; i++)
+            out[i] = tensor_new(ctx, __func__, nodes[i]);
+    }
+    for (i = 0; out && !made && i < n; i++)
+        out[i] = error;
+    host_free(nodes);
+    if (!taken && desc && desc->release)
+        desc->release(desc->user);
 }
 
 /* ---- backward ---- */
@@ -271,7 +453,7 @@ static bell_status
 take_gradient(struct bell_context *ctx, const struct tensor_custom *custom,
               uint32_t i, struct bell_tensor *t, const struct uop **out)
 {
-    const struct uop_dims *shape = tn_shape(ctx, custom->in[i]);
+    const struct uop_dims *shape = tn_shape(ctx, custom->nodes[i]);
     char what[32];
 
     if (!t)
@@ -292,51 +474,66 @@ take_gradient(struct bell_context *ctx, const struct tensor_custom *custom,
                          tensor_shape_str(shape->d, shape->n,
                                           (char[TENSOR_SHAPE_STR]){0},
                                           TENSOR_SHAPE_STR));
-    if (tn_is_float(custom->in[i]))
-        *out = tn_cast(ctx, tensor_node(t), custom->in[i]->dtype);
+    if (tn_is_float(custom->nodes[i]))
+        *out = tn_cast(ctx, tensor_node(t), custom->nodes[i]->dtype);
     return BELL_OK;
 }
 
-static bell_status
-call_backward(struct bell_context *ctx, const struct tensor_rule *rule,
-              const struct uop *g, struct bell_tensor **in,
-              struct bell_tensor **grads, const struct uop **out)
-{
-    const struct tensor_custom *custom = rule->custom;
-    struct bell_tensor *result, *grad;
-    bell_status status;
-    uint32_t i;
+/* The handles of one call of backward. */
+struct back {
+    struct bell_tensor **in, **grads; /* n_in */
+    struct bell_tensor **out, **g;    /* n_out */
+};
 
-    for (i = 0; i < custom->n_in; i++)
-        in[i] = tensor_new(ctx, custom->name, custom->in[i]);
-    result = tensor_new(ctx, custom->name, rule->node);
-    grad = tensor_new(ctx, custom->name, g);
-    status = custom->desc.backward(ctx, custom->desc.user, in, custom->n_in,
-                                   result, grad, grads);
+static bell_status
+call_backward(struct bell_context *ctx, const struct tensor_custom *custom,
+              const struct uop *const *adjoints, const struct back *b,
+              const struct uop **out)
+{
+    uint32_t n = custom->n_in, i;
+    bell_status status;
+
+    for (i = 0; i < n; i++)
+        b->in[i] = tensor_new(ctx, custom->name, custom->nodes[i]);
+    for (i = 0; i < custom->n_out; i++) {
+        const struct uop *u = custom->nodes[n + i], *g = adjoints[i];
+        b->out[i] = tensor_new(ctx, custom->name, u);
+        if (!tn_is_float(u))
+            continue;
+        if (!g)
+            g = tn_full(ctx, tn_const(ctx, u->dtype, 0), tn_shape(ctx, u)->d,
+                        tn_rank(ctx, u));
+        b->g[i] = tensor_new(ctx, custom->name, g);
+    }
+    status = custom->one.backward
+                 ? custom->one.backward(ctx, custom->user, b->in, n, b->out[0],
+                                        b->g[0], b->grads)
+                 : custom->many.backward(ctx, custom->user, b->in, n, b->out,
+                                         b->g, b->grads);
     if (status == BELL_OK)
         status = tensor_report(ctx);
-    for (i = 0; i < custom->n_in && status == BELL_OK; i++)
-        status = take_gradient(ctx, custom, i, grads[i], &out[i]);
+    for (i = 0; i < n && status == BELL_OK; i++)
+        status = take_gradient(ctx, custom, i, b->grads[i], &out[i]);
     return status;
 }
 
 bell_status
-tensor_custom_back(struct bell_context *ctx, const struct tensor_rule *rule,
-                   const struct uop *g, const struct uop **out)
+tensor_custom_back(struct bell_context *ctx, const struct tensor_custom *custom,
+                   const struct uop *const *adjoints, const struct uop **out)
 {
-    uint32_t n = rule->custom->n_in;
+    size_t n = custom->n_in, n_out = custom->n_out;
     struct bell_tensor **list =
-        host_calloc(2 * (size_t)n, sizeof(struct bell_tensor *));
+        host_calloc(2 * (n + n_out), sizeof(struct bell_tensor *));
+    struct back b = {list, list + n, list + 2 * n, list + 2 * n + n_out};
     bell_status status, ended;
     struct call c;
 
-    assert(rule->kind == TENSOR_RULE_CUSTOM);
     if (!list)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for gradients");
     status = begin_call(ctx, &c);
     if (status == BELL_OK) {
-        status = call_backward(ctx, rule, g, list, list + n, out);
-        ended = end_call(&c, rule->custom->name);
+        status = call_backward(ctx, custom, adjoints, &b, out);
+        ended = end_call(&c, custom->name);
         if (status == BELL_OK)
             status = ended;
     }

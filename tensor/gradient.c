@@ -125,8 +125,8 @@ find_edge(const struct backward *bw, const struct uop *u, uint32_t i,
         return *out_end ? NULL : i ? rule->b : softmax_of(bw, rule->a);
     }
     if (rule && rule->kind == TENSOR_RULE_CUSTOM) {
-        src = tensor_rule_source(rule, i);
-        *out_end = !src;
+        *out_end = i >= rule->custom->n_in;
+        src = *out_end ? NULL : rule->custom->nodes[i];
         return src && tn_is_float(src) && src->op != UOP_CONST ? src : NULL;
     }
     if (rule) {
@@ -479,18 +479,25 @@ attend_back(struct backward *bw, const struct tensor_rule *rule,
     add_adjoint(bw, x, tn_sum_to(ctx, g, tn_shape(ctx, x)->d, tn_rank(ctx, x)));
 }
 
+/* The adjoints of all results are complete: their users, and they, come before
+ * what they are parts of. */
 static void
-custom_back(struct backward *bw, const struct tensor_rule *rule,
-            const struct uop *g)
+custom_back(struct backward *bw, const struct tensor_custom *custom)
 {
-    uint32_t n = rule->custom->n_in, i;
-    const struct uop **shares = host_calloc(n, sizeof(*shares));
+    uint32_t n = custom->n_in, i;
+    const struct uop **shares =
+        host_calloc((size_t)n + custom->n_out, sizeof(*shares));
 
-    bw->status = shares ? tensor_custom_back(bw->ctx, rule, g, shares)
-                        : bell_fail(BELL_E_NO_MEMORY,
-                                    "out of memory for %u gradients", n);
+    if (!shares) {
+        bw->status =
+            bell_fail(BELL_E_NO_MEMORY, "out of memory for %u gradients", n);
+        return;
+    }
+    for (i = 0; i < custom->n_out; i++)
+        shares[n + i] = bw->adj[custom->nodes[n + i]->id];
+    bw->status = tensor_custom_back(bw->ctx, custom, shares + n, shares);
     for (i = 0; bw->status == BELL_OK && i < n; i++) {
-        const struct uop *in = rule->custom->in[i];
+        const struct uop *in = custom->nodes[i];
         if (shares[i] && needs_gradient(bw, in))
             add_adjoint(bw, in, shares[i]);
     }
@@ -522,7 +529,10 @@ apply_rule(struct backward *bw, const struct tensor_rule *rule,
         attend_back(bw, rule, g);
         break;
     case TENSOR_RULE_CUSTOM:
-        custom_back(bw, rule, g);
+        custom_back(bw, rule->custom);
+        break;
+    case TENSOR_RULE_PART:
+        bw->adj[a->id] = g; /* that it has one: custom_back asks the parts */
         break;
     case TENSOR_RULE_UNFOLD:
         add_adjoint(bw, a,

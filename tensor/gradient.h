@@ -23,15 +23,21 @@ enum tensor_rule_kind {
     TENSOR_RULE_ATTEND,    /* tn_matmul of a, a softmax (as halves), by b */
     TENSOR_RULE_OVERLAP,   /* tn_overlap of a along p[0] */
     TENSOR_RULE_RESIZE,    /* of a along p[0]; p: interpolate.c */
-    TENSOR_RULE_CUSTOM,    /* a caller's function of custom->in; a is in[0] */
+    TENSOR_RULE_CUSTOM,    /* a caller's function of custom's inputs, for all of
+                            * its results at once; a is input 0 */
+    TENSOR_RULE_PART,      /* result p[0] of the caller's function that a is */
 };
 
-/* A caller's function (bell_custom) of `n_in` nodes. Owned by its rule. */
+/* A caller's function of `n_in` nodes, which has made `n_out`. Owned by its
+ * rule. */
 struct tensor_custom {
-    struct bell_custom_desc desc;
-    char name[48]; /* desc.name is this */
-    uint32_t n_in;
-    const struct uop *in[];
+    struct bell_custom_desc one;       /* of bell_custom; or of no forward */
+    struct bell_custom_many_desc many; /* of bell_custom_many; likewise */
+    char name[48];
+    void *user;
+    void (*release)(void *user);
+    uint32_t n_in, n_out;
+    const struct uop *nodes[]; /* inputs, then results as callers have them */
 };
 
 #define TENSOR_RULE_NUMBERS 11
@@ -64,7 +70,9 @@ static inline const struct uop *
 tensor_rule_source(const struct tensor_rule *rule, uint32_t i)
 {
     if (rule->kind == TENSOR_RULE_CUSTOM)
-        return i < rule->custom->n_in ? rule->custom->in[i] : NULL;
+        return i < rule->custom->n_in + rule->custom->n_out
+                   ? rule->custom->nodes[i]
+                   : NULL;
     return i == 0 ? rule->a : i == 1 ? rule->b : NULL;
 }
 
@@ -79,12 +87,11 @@ const struct uop *tensor_custom_node(struct bell_context *ctx,
                                      uint32_t n_in);
 /* Ends a caller's function. */
 void tensor_custom_free(struct tensor_custom *custom);
-/* Its gradients for the adjoint `g` of its node, one for each input; NULL is
- * zero. */
-BELL_MUST_CHECK bell_status tensor_custom_back(struct bell_context *ctx,
-                                               const struct tensor_rule *rule,
-                                               const struct uop *g,
-                                               const struct uop **out);
+/* Its gradients for adjoints of its results, one for each input; NULL is zero
+ * in both. */
+BELL_MUST_CHECK bell_status
+tensor_custom_back(struct bell_context *ctx, const struct tensor_custom *custom,
+                   const struct uop *const *adjoints, const struct uop **out);
 
 /* The adjoint of an axis that was resized (interpolate.c). */
 const struct uop *tn_resize_back(struct bell_context *ctx,

@@ -50,6 +50,36 @@ BELL_API struct bell_tensor *bell_custom(const struct bell_custom_desc *desc,
                                          struct bell_tensor *const *in,
                                          uint32_t n_in);
 
+/* The same for several results, of any shapes and dtypes. */
+struct bell_custom_many_desc {
+    uint32_t struct_size;
+    const char *name; /* for messages; NULL: "custom" */
+    uint32_t n_out;   /* results, 1 or more */
+    /* The values, out[0] to out[n_out - 1], which may be one another or inputs.
+     * Called once, by bell_custom_many. */
+    bell_status (*forward)(struct bell_context *ctx, void *user,
+                           struct bell_tensor *const *in, uint32_t n_in,
+                           struct bell_tensor **out);
+    /* As bell_custom_desc's. grads[k] is d loss / d out[k]: zeros where the loss
+     * does not depend on it, NULL where out[k] is of no float dtype. Called
+     * once for all results by each bell_gradient, bell_vjp or bell_backward
+     * that goes through one of them. */
+    bell_status (*backward)(struct bell_context *ctx, void *user,
+                            struct bell_tensor *const *in, uint32_t n_in,
+                            struct bell_tensor *const *out,
+                            struct bell_tensor *const *grads,
+                            struct bell_tensor **out_grads);
+    void *user;
+    void (*release)(void *user); /* as bell_custom_desc's */
+};
+
+/* out[0] to out[desc->n_out - 1]: forward's results for n_in >= 1 inputs of one
+ * context, with backward as their gradient. Fails as bell_custom does, or for
+ * n_out = 0: all of out[] is then the error tensor. */
+BELL_API void bell_custom_many(const struct bell_custom_many_desc *desc,
+                               struct bell_tensor *const *in, uint32_t n_in,
+                               struct bell_tensor **out);
+
 #ifdef __cplusplus
 }
 #endif

@@ -198,6 +198,273 @@ test_inputs(void **state)
     EXPECT(bell_grad(in[0]), 3, 4);
 }
 
+/* ---- several results ---- */
+
+/* in[0] * in[1], in[0] + in[1] and whether in[0] is less, as integers. */
+static bell_status
+several(struct bell_context *c, void *user, struct bell_tensor *const *in,
+        uint32_t n_in, struct bell_tensor **out)
+{
+    (void)c;
+    (void)user;
+    assert_int_equal(n_in, 2);
+    out[0] = bell_cast(bell_lt(in[0], in[1]), BELL_INT32);
+    out[1] = bell_mul(in[0], in[1]);
+    out[2] = bell_add(in[0], in[1]);
+    return BELL_OK;
+}
+
+/* Twice what it is, which nothing but this says. */
+static bell_status
+several_back(struct bell_context *c, void *user, struct bell_tensor *const *in,
+             uint32_t n_in, struct bell_tensor *const *out,
+             struct bell_tensor *const *grads, struct bell_tensor **out_grads)
+{
+    uint32_t i;
+
+    (void)c;
+    (void)user;
+    (void)n_in;
+    n_backward++;
+    assert_null(grads[0]);
+    assert_true(bell_dtype_of(out[0]) == BELL_INT32);
+    for (i = 0; i < 2; i++)
+        out_grads[i] = bell_mul_scalar(
+            bell_add(bell_mul(grads[1], in[1 - i]), grads[2]), 2);
+    return BELL_OK;
+}
+
+static void
+custom_several(struct bell_tensor *const *in, struct bell_tensor **out)
+{
+    struct bell_custom_many_desc desc = {.struct_size = sizeof(desc),
+                                         .name = "several",
+                                         .n_out = 3,
+                                         .forward = several,
+                                         .backward = several_back,
+                                         .release = count_release};
+
+    bell_custom_many(&desc, in, 2, out);
+}
+
+static void
+test_several(void **state)
+{
+    struct bell_tensor *in[2] = {T(V(1, -2, 3), 3), T(V(4, 5, -6), 3)};
+    struct bell_tensor *out[3], *again[3], *grads[2], *y;
+    uint32_t before, released = n_released;
+
+    (void)state;
+    custom_several(in, out);
+    EXPECT(out[1], 4, -10, -18);
+    EXPECT(out[2], 5, 3, -3);
+    EXPECT(bell_cast(out[0], BELL_FLOAT64), 1, 1, 0);
+    custom_several(in, out);
+    custom_several(in, again);
+    assert_true(n_released == released + 2);
+
+    /* one result alone, then both, in one call of backward */
+    before = n_backward;
+    EXPECT(gradient(out[2], in[0]), 2, 2, 2);
+    EXPECT(gradient(out[1], in[0]), 8, 10, -12);
+    assert_int_equal(n_backward, before + 2);
+    y = bell_add(bell_mul(out[1], out[2]), again[1]);
+    assert_int_equal(
+        bell_gradient(bell_sum(y, BELL_NO_DIMS, false), in, 2, grads), BELL_OK);
+    assert_int_equal(n_backward, before + 3);
+    EXPECT(grads[0], 2 * ((5 + 1) * 4 + 4), 2 * ((3 + 1) * 5 - 10),
+           2 * ((-3 + 1) * -6 - 18));
+    EXPECT(grads[1], 2 * ((5 + 1) * 1 + 4), 2 * ((3 + 1) * -2 - 10),
+           2 * ((-3 + 1) * 3 - 18));
+
+    /* by a result, past it, and of a gradient */
+    EXPECT(gradient(bell_mul(out[1], out[1]), out[1]), 8, -20, -36);
+    EXPECT(gradient(out[1], out[2]), 0, 0, 0);
+    y = gradient(out[1], in[0]);
+    EXPECT(gradient(y, in[1]), 2, 2, 2);
+    EXPECT(gradient(bell_detach(out[1]), in[0]), 0, 0, 0);
+}
+
+/* All results are one node, and an input. */
+static bell_status
+one_twice(struct bell_context *c, void *user, struct bell_tensor *const *in,
+          uint32_t n_in, struct bell_tensor **out)
+{
+    (void)c;
+    (void)user;
+    (void)n_in;
+    out[0] = out[1] = in[0];
+    return BELL_OK;
+}
+
+static bell_status
+one_twice_back(struct bell_context *c, void *user,
+               struct bell_tensor *const *in, uint32_t n_in,
+               struct bell_tensor *const *out, struct bell_tensor *const *grads,
+               struct bell_tensor **out_grads)
+{
+    (void)c;
+    (void)user;
+    (void)in;
+    (void)n_in;
+    (void)out;
+    out_grads[0] = bell_sub(grads[0], bell_mul_scalar(grads[1], 3));
+    return BELL_OK;
+}
+
+static void
+test_several_same(void **state)
+{
+    struct bell_custom_many_desc desc = {.struct_size = sizeof(desc),
+                                         .n_out = 2,
+                                         .forward = one_twice,
+                                         .backward = one_twice_back};
+    struct bell_tensor *x = bell_detach(T(V(1, 2), 2)), *out[2], *next[2];
+
+    (void)state;
+    bell_custom_many(&desc, &x, 1, out);
+    EXPECT(gradient(out[0], x), 1, 1);
+    EXPECT(gradient(out[1], x), -3, -3);
+    EXPECT(gradient(bell_add(out[0], out[1]), x), -2, -2);
+    EXPECT(gradient(bell_detach(out[0]), x), 0, 0);
+    bell_custom_many(&desc, &out[1], 1, next);
+    EXPECT(gradient(next[1], x), 9, 9);
+    EXPECT(gradient(next[0], out[1]), 1, 1);
+    EXPECT(gradient(scaled(next[0], &two), x), -6, -6);
+}
+
+/* A result that is asked for lives on when the others are gone. */
+static void
+test_several_collected(void **state)
+{
+    struct bell_tensor *in[2] = {T(V(1, 2), 2), T(V(3, 4), 2)}, *out[3], *y;
+    uint32_t before = n_released, i, j;
+    struct bell_context_info info;
+
+    (void)state;
+    custom_several(in, out);
+    bell_tensor_release(out[0]);
+    bell_tensor_release(out[1]);
+    for (i = 0; i < 200; i++) {
+        struct bell_tensor *own[2] = {in[0], in[1]}, *made[3];
+        assert_int_equal(bell_scope_begin(ctx), BELL_OK);
+        own[0] = bell_add_scalar(in[0], i);
+        custom_several(own, made);
+        for (y = made[2], j = 0; j < 500; j++)
+            y = bell_add_scalar(bell_mul(y, in[1]), i + j);
+        assert_int_equal(bell_scope_end(ctx), BELL_OK);
+    }
+    bell_context_get_info(ctx, &info);
+    assert_true(info.n_compactions > 0);
+    assert_true(n_released > before && n_released <= before + 200);
+    EXPECT(gradient(out[2], in[0]), 2, 2);
+}
+
+enum many_fault {
+    MANY_NULL,
+    MANY_ENDED,
+    MANY_SCOPE,
+    MANY_STATUS,
+    MANY_CALL,
+    MANY_SHAPE,
+};
+
+static bell_status
+bad_several(struct bell_context *c, void *user, struct bell_tensor *const *in,
+            uint32_t n_in, struct bell_tensor **out)
+{
+    (void)n_in;
+    out[0] = out[1] = bell_neg(in[0]);
+    switch (*(enum many_fault *)user) {
+    case MANY_NULL:
+        out[1] = NULL;
+        break;
+    case MANY_ENDED:
+        bell_tensor_release(out[0]);
+        break;
+    case MANY_SCOPE:
+        return bell_scope_begin(c);
+    case MANY_STATUS:
+        return BELL_E_IO;
+    case MANY_CALL:
+        out[1] = bell_reshape(in[0], BELL_DIMS(7));
+        break;
+    case MANY_SHAPE:
+        break;
+    }
+    return BELL_OK;
+}
+
+static bell_status
+bad_several_back(struct bell_context *c, void *user,
+                 struct bell_tensor *const *in, uint32_t n_in,
+                 struct bell_tensor *const *out,
+                 struct bell_tensor *const *grads,
+                 struct bell_tensor **out_grads)
+{
+    (void)c;
+    (void)user;
+    (void)in;
+    (void)n_in;
+    (void)out;
+    out_grads[0] = bell_sum(grads[0], BELL_NO_DIMS, false);
+    return BELL_OK;
+}
+
+static void
+test_bad_several(void **state)
+{
+    static const char *const messages[] = {
+        [MANY_NULL] = "bell_custom_many: 'bad' has made result 1 NULL",
+        [MANY_ENDED] = "bell_custom_many: 'bad' has made result 0 and ended it",
+        [MANY_SCOPE] =
+            "bell_custom_many: 'bad' has begun scopes that it has not ended",
+        [MANY_STATUS] = "bell_custom_many: 'bad' has failed",
+        [MANY_CALL] = "bell_reshape: (3,) to (7,)",
+    };
+    enum many_fault fault = MANY_NULL;
+    struct bell_custom_many_desc desc = {.struct_size = sizeof(desc),
+                                         .name = "bad",
+                                         .n_out = 2,
+                                         .forward = bad_several,
+                                         .backward = bad_several_back,
+                                         .user = &fault,
+                                         .release = count_release};
+    struct bell_tensor *x = T(V(1, 2, 3), 3), *out[2], *g;
+    uint32_t before = n_released;
+    struct bell_context_info info;
+
+    (void)state;
+    for (; fault <= MANY_CALL; fault++) {
+        bell_error_clear();
+        bell_custom_many(&desc, &x, 1, out);
+        assert_ptr_equal(out[0], bell_error_tensor(ctx));
+        EXPECT_ERROR(out[1], messages[fault]);
+        assert_int_equal(n_released, before + fault + 1);
+    }
+    bell_custom_many(&desc, &x, 1, out);
+    assert_int_equal(
+        bell_gradient(bell_sum(out[1], BELL_NO_DIMS, false), &x, 1, &g),
+        BELL_E_INVALID);
+    assert_non_null(strstr(bell_error_last()->message,
+                           "'bad' has made gradient 0 of shape () for"));
+    desc.n_out = 0;
+    bell_custom_many(&desc, &x, 1, NULL);
+    assert_non_null(strstr(bell_error_last()->message, "results is NULL"));
+    bell_custom_many(&desc, &x, 1, out);
+    EXPECT_ERROR(bell_error_tensor(ctx),
+                 "bell_custom_many: 'bad' has no results");
+    bell_custom_many(NULL, &x, 1, out);
+    EXPECT_ERROR(bell_error_tensor(ctx),
+                 "bell_custom_many: the description is NULL");
+    desc.n_out = 2;
+    bell_custom_many(&desc, &x, 0, out);
+    assert_null(out[0]);
+    bell_context_get_info(ctx, &info);
+    assert_int_equal(info.n_scopes, 1);
+    EXPECT(bell_neg(x), -1, -2, -3);
+}
+
 /* Nodes move and go while functions live; each is released once. */
 static void
 test_collection(void **state)
@@ -385,6 +652,14 @@ main(void)
                                         end_context),
         cmocka_unit_test_setup_teardown(test_higher, make_context, end_context),
         cmocka_unit_test_setup_teardown(test_inputs, make_context, end_context),
+        cmocka_unit_test_setup_teardown(test_several, make_context,
+                                        end_context),
+        cmocka_unit_test_setup_teardown(test_several_same, make_context,
+                                        end_context),
+        cmocka_unit_test_setup_teardown(test_several_collected, make_context,
+                                        end_context),
+        cmocka_unit_test_setup_teardown(test_bad_several, make_context,
+                                        end_context),
         cmocka_unit_test_setup_teardown(test_collection, make_context,
                                         end_context),
         cmocka_unit_test_setup_teardown(test_released, make_context,
