@@ -323,7 +323,8 @@ tensor_report(struct bell_context *ctx)
 }
 
 /* What `call` returns that was given `t`, a handle that does not live: the error
- * tensor of its context, else of `ctx`, else NULL. */
+ * tensor of its context, else of `ctx`; else `t` again, so that calls that are
+ * given the result fail for the same reason. */
 static struct bell_tensor *
 fail_dead(struct bell_context *ctx, const char *call,
           const struct bell_tensor *t, uint32_t position)
@@ -339,7 +340,7 @@ fail_dead(struct bell_context *ctx, const char *call,
                            fate);
     (void)bell_fail_at(call, status, "%s: tensor argument %u %s", call,
                        position, fate);
-    return NULL;
+    return (struct bell_tensor *)(uintptr_t)t;
 }
 
 struct tensor *

@@ -21,12 +21,13 @@
  * and names the call that ended it; the same goes for contexts, optimisers and
  * jits that were destroyed, and for NULL.
  *
- * Errors. A call that fails returns the context's error tensor, never NULL
- * (NULL only where it was given no context that lives). The error tensor passes
- * through later calls untouched: they return it too, and change nothing. The
- * first failure, with its call and the values that were wrong, is what the
- * next call that returns a bell_status reports (and then forgets); see
- * bell_error_last.
+ * Errors. A call that fails returns the context's error tensor, never NULL. The
+ * error tensor passes through later calls untouched: they return it too, and
+ * change nothing. The first failure, with its call and the values that were
+ * wrong, is what the next call that returns a bell_status reports (and then
+ * forgets); see bell_error_last. A call that was given no context that lives
+ * has none: it returns the dead tensor that it was given, with which later calls
+ * fail for the same reason, or NULL where it was given none.
  *
  * Threads. A context and all that belongs to it is for one thread at a time;
  * different contexts are independent.

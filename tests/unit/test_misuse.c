@@ -276,7 +276,7 @@ static void
 test_contexts(void **state)
 {
     struct bell_context *ctx, *other;
-    struct bell_tensor *t;
+    struct bell_tensor *t, *gone;
 
     (void)state;
     expect_failure(bell_context_create("CPU", NULL), "the result is NULL");
@@ -293,6 +293,15 @@ test_contexts(void **state)
     assert_ptr_not_equal(ctx, other);
     expect_failure(bell_scope_begin(ctx), "the context was destroyed");
     expect_failure(bell_realize1(t), "ended by bell_context_destroy");
+    gone = bell_neg(t);
+    assert_true(bell_is_error(gone));
+    expect_told("bell_neg: tensor argument 1 was ended by "
+                "bell_context_destroy");
+    gone = bell_add(bell_relu(gone), gone);
+    expect_told("bell_add: tensor argument 1 was ended by "
+                "bell_context_destroy");
+    expect_failure(bell_realize1(bell_sum(gone, BELL_NO_DIMS, false)),
+                   "ended by bell_context_destroy");
     assert_true(bell_is_error(
         bell_add(bell_zeros(other, BELL_DIMS(3), BELL_FLOAT32), t)));
     expect_failure(bell_context_status(other),
