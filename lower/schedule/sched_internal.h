@@ -62,6 +62,10 @@ struct sched_node {
     /* The contraction that it is made of, element by element, besides what is
      * no reduction's; or SCHED_NONE. */
     uint32_t product;
+    /* The node with several users, of such a product, that it is made of alone,
+     * element by element, or itself; or SCHED_NONE. And the work from there. */
+    uint32_t origin;
+    double origin_cost;
     bool reduces;      /* a reduction is below */
     bool forced;       /* must be stored */
     bool stored;       /* has a buffer and a kernel */

@@ -290,6 +290,37 @@ find_product(struct planner *p, uint32_t at)
         node->product = product;
 }
 
+/* What it can be made of again, its sources being done. */
+static void
+find_origin(struct planner *p, uint32_t at)
+{
+    struct sched_node *node = &p->s.nodes[at];
+    uint32_t i, origin = SCHED_NONE;
+    bool alone = node->product != at && !node->forced;
+
+    node->origin_cost = 0;
+    for (i = 0; i < node->u->n_src && alone; i++) {
+        const struct sched_node *src = &p->s.nodes[source_at(p, at, i)];
+        if (!src->leaves || src->leaves->n == 0)
+            continue;
+        alone = src->origin != SCHED_NONE &&
+                (origin == SCHED_NONE || origin == src->origin);
+        origin = src->origin;
+        if (src->origin_cost > node->origin_cost)
+            node->origin_cost = src->origin_cost;
+    }
+    node->origin_cost += op_cost(node->u);
+    node->origin = SCHED_NONE;
+    if (node->product == SCHED_NONE)
+        return;
+    if (alone && origin != SCHED_NONE) {
+        node->origin = origin;
+    } else if (node->n_users > 1) {
+        node->origin = at;
+        node->origin_cost = 0;
+    }
+}
+
 /* Cost per element and leaves of a node whose sources are done. */
 static void
 estimate(struct planner *p, uint32_t at)
@@ -302,7 +333,7 @@ estimate(struct planner *p, uint32_t at)
 
     if (u->op == UOP_BUFFER) {
         node->leaves = node->seen = one_leaf(p, at);
-        node->product = SCHED_NONE;
+        node->product = node->origin = SCHED_NONE;
         return;
     }
     node->leaves = join_sources(p, at);
@@ -322,6 +353,7 @@ estimate(struct planner *p, uint32_t at)
         node->cost = 0;
     }
     find_product(p, at);
+    find_origin(p, at);
     stored = node->product == at ||
              (node->n_users > 1 && (node->product != SCHED_NONE ||
                                     (node->reduces && node->cost > COST_LONG)));
@@ -588,6 +620,10 @@ decide_stores(struct planner *p, uint32_t at)
         return NULL; /* no dearer than to read it */
     if (n > MAX_READS)
         return "read in too many ways";
+    if (node->origin != at && node->origin != SCHED_NONE && !in_product &&
+        all_times > node->numel && all_times <= MAX_READS * node->numel &&
+        node->origin_cost <= COST_LONG && !is_narrowed(node->u))
+        return NULL; /* what it is made of is read as often, and stored */
     if (node->u->op != UOP_REDUCE_AXIS && node->product != SCHED_NONE &&
         all_times > node->numel)
         return "what its readers share of a product";

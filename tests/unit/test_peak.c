@@ -196,12 +196,64 @@ test_launches(void **state)
     }
 }
 
+static struct bell_tensor *
+gelu(struct bell_tensor *x)
+{
+    return bell_gelu(x, false);
+}
+
+static struct bell_tensor *
+gelu_tanh(struct bell_tensor *x)
+{
+    return bell_gelu(x, true);
+}
+
+/* Of an activation between two products its input and its result are kept for
+ * the way back, and nothing that lies between; with the gradient of one of them
+ * that is three at once. */
+static void
+test_activations(void **state)
+{
+    static struct bell_tensor *(*const acts[])(struct bell_tensor *) = {
+        gelu, gelu_tanh, bell_silu, bell_mish};
+    const uint64_t wide = 256 * 2048 * 4, narrow = 256 * 512 * 4;
+    struct bell_tensor *x, *w[3], *g[3];
+    struct bell_stats stats;
+    size_t i, k;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(devices) * ARRAY_LEN(acts); i++) {
+        const char *device = devices[i % ARRAY_LEN(devices)];
+        expect_ok(bell_context_create(device, &ctx));
+        x = bell_empty(ctx, BELL_DIMS(256, 512), BELL_FLOAT32);
+        w[0] = bell_empty(ctx, BELL_DIMS(512, 2048), BELL_FLOAT32);
+        w[1] = bell_empty(ctx, BELL_DIMS(2048), BELL_FLOAT32);
+        w[2] = bell_empty(ctx, BELL_DIMS(2048, 512), BELL_FLOAT32);
+        expect_ok(bell_realize1(x));
+        expect_ok(bell_realize(w, 3));
+        k = i / ARRAY_LEN(devices);
+        x = acts[k](bell_add(bell_matmul(x, w[0]), w[1]));
+        x = bell_matmul(x, w[2]);
+        x = bell_sum(bell_mul(x, x), BELL_NO_DIMS, false);
+        expect_ok(bell_gradient(x, w, 3, g));
+        expect_ok(bell_compile(g, 3));
+        bell_context_stats(ctx, &stats);
+        print_message("activation %zu on %s: %.2f MB in %d kernels\n", k,
+                      device, (double)stats.scratch_bytes * 1e-6,
+                      (int)stats.n_kernels_planned);
+        assert_true(stats.scratch_bytes >= 2 * wide);
+        assert_true(stats.scratch_bytes <= 3 * wide + 2 * narrow + 100000);
+        bell_context_destroy(ctx);
+    }
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_steps),
         cmocka_unit_test(test_launches),
+        cmocka_unit_test(test_activations),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
