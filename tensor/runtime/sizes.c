@@ -647,6 +647,28 @@ count_elems(struct rt_plan *plan, int64_t n)
     }
 }
 
+/* The most elements of buffers for a size from 1 to n: one may have fewer of a
+ * greater size. */
+static void
+count_most_elems(struct rt_plan *plan, int64_t n)
+{
+    uint32_t i, k;
+
+    for (i = 0; i < plan->sched.n_bufs; i++) {
+        struct sched_buf *buf = &plan->sched.bufs[i];
+        const int64_t *by = buf->by_size;
+        int64_t top = by[2] < 0 ? by[1] / (-2 * by[2]) : 1, most = 0;
+        int64_t at[] = {1, n, top, top + 1};
+
+        for (k = 0; k < 4; k++) {
+            int64_t m = at[k] < 1 ? 1 : at[k] > n ? n : at[k];
+            int64_t count = by[0] + by[1] * m + by[2] * m * m;
+            most = count > most ? count : most;
+        }
+        buf->n_elems = (uint64_t)most;
+    }
+}
+
 bell_status
 rt_sizes_place(struct rt_plan *plan)
 {
@@ -654,7 +676,7 @@ rt_sizes_place(struct rt_plan *plan)
 
     if (plan->size > plan->placed) {
         plan->placed = plan->size + plan->size / 2;
-        count_elems(plan, plan->placed);
+        count_most_elems(plan, plan->placed);
         status = rt_place_buffers(plan, NULL);
         if (status != BELL_OK)
             plan->placed = 0; /* and again */

@@ -642,14 +642,47 @@ test_told(void **state)
     log_mask = mask;
 }
 
+/* One axis grows as the other one shrinks: a smaller size needs more memory. */
+static void
+test_shrinking(void **state)
+{
+    static const int rows[] = {60, 56, 52, 40, 20, 12, 4, 33};
+    static const int64_t axis[] = {0};
+    static float values[N_ROWS * N_ROWS];
+    struct bell_context *ctx;
+    struct bell_tensor *x;
+    double got, want;
+    size_t i, k, n;
+
+    (void)state;
+    assert_int_equal(bell_context_create("CPU", &ctx), BELL_OK);
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        n = (size_t)rows[i] * (size_t)(66 - rows[i]);
+        for (want = 0, k = 0; k < n; k++) {
+            values[k] = (float)((k * 7919) % 1000);
+            want += values[k] + 1;
+        }
+        x = bell_from_data(ctx, BELL_DIMS(rows[i], 66 - rows[i]), BELL_FLOAT32,
+                           values);
+        x = bell_contiguous(bell_add_scalar(x, 1));
+        x = bell_contiguous(bell_flip(x, axis, 1));
+        x = bell_sum(bell_contiguous(x), BELL_NO_DIMS, false);
+        if (bell_item_f64(x, &got) != BELL_OK)
+            fail_msg("%d rows: %s", rows[i], bell_error_last()->message);
+        assert_true(fabs(got - want) <= 1e-5 * want);
+    }
+    bell_context_destroy(ctx);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_loops), cmocka_unit_test(test_wide),
-        cmocka_unit_test(test_train), cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_sizes), cmocka_unit_test(test_lengths),
-        cmocka_unit_test(test_kept),  cmocka_unit_test(test_told),
+        cmocka_unit_test(test_loops),     cmocka_unit_test(test_wide),
+        cmocka_unit_test(test_train),     cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_sizes),     cmocka_unit_test(test_lengths),
+        cmocka_unit_test(test_kept),      cmocka_unit_test(test_told),
+        cmocka_unit_test(test_shrinking),
     };
 
     return cmocka_run_group_tests_name("vary", tests, NULL, NULL);
