@@ -449,6 +449,30 @@ misaligned(struct cts *t)
     FAILS(hcq_cs_submit(cs, NULL), BELL_E_INVALID, "poll at 0x1001");
 }
 
+/* Either side of a transfer that ends behind the last address. */
+static void
+beyond_all_addresses(struct cts *t)
+{
+    struct hcq_buffer *buf = cts_buffer(t, 64);
+    struct hcq_queue *queues[2] = {t->queue, t->copy};
+    const uint64_t last = UINT64_MAX - 63;
+    int i;
+
+    for (i = 0; i < 2; i++) {
+        struct hcq_cs *cs = cts_begin(queues[i]);
+
+        hcq_cs_copy(cs, buf->va, last, 64);
+        FAILS(hcq_cs_submit(cs, NULL), BELL_E_INVALID, "copy from of 64 bytes");
+        cs = cts_begin(queues[i]);
+        hcq_cs_copy(cs, last, buf->va, 64);
+        FAILS(hcq_cs_submit(cs, NULL), BELL_E_INVALID, "copy to of 64 bytes");
+        cs = cts_begin(queues[i]);
+        hcq_cs_fill(cs, last, 0, 64);
+        FAILS(hcq_cs_submit(cs, NULL), BELL_E_INVALID, "fill of 64 bytes");
+    }
+    hcq_buffer_destroy(buf);
+}
+
 const struct cts_case cts_transfer_cases[] = {
     {"copy sizes and offsets", copies},
     {"copy 64 MiB", copy_64_mib},
@@ -464,5 +488,6 @@ const struct cts_case cts_transfer_cases[] = {
     {"poll set and clear", polls},
     {"poll another queue's writes", poll_other_queue},
     {"misaligned commands are refused", misaligned},
+    {"copy and fill beyond all addresses", beyond_all_addresses},
     {NULL, NULL},
 };

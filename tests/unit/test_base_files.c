@@ -258,6 +258,15 @@ test_once(void **state)
             assert_true(at[k] + sizes[k % 8] <= at[i] || at[i] + size <= at[k]);
         once_end(at[i], size);
     }
+    /* 64 pages come with one region: then there is room for 63 more */
+    once_end(once_alloc(65 * 4096), 65 * 4096);
+    once_end(once_alloc(1), 1);
+    n = host_alloc_count();
+    for (i = 0; i < 63; i++)
+        once_end(once_alloc(4096), 4096);
+    assert_int_equal(host_alloc_count(), n);
+    once_end(once_alloc(1), 1);
+    assert_int_equal(host_alloc_count(), n + 2);
     for (i = 1; i < 3; i++) {
         host_fail_after(i, 1);
         assert_null(once_alloc(65 * 4096));

@@ -70,6 +70,19 @@ refused(bell_status got, bell_status want, const char *part)
         fail_msg("\"%s\" is not in \"%s\"", part, bell_error_last()->message);
 }
 
+/* Where a page of 2 MiB may lie: from that size on, at a multiple of it. */
+static void
+huge_pages(void **state)
+{
+    struct hcq_buffer *buf = create(2 * MIB), *more = create(5 * MIB);
+
+    (void)state;
+    assert_int_equal(buf->va % (2 * MIB), 0);
+    assert_int_equal(more->va % (2 * MIB), 0);
+    hcq_buffer_destroy(buf);
+    hcq_buffer_destroy(more);
+}
+
 /* ---- classes --------------------------------------------------------------- */
 
 /* Eighths of powers of two; what is freed serves its class alone. */
@@ -682,6 +695,7 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(huge_pages),
         TEST(classes),
         TEST(taken_once),
         TEST(kept_bytes),
