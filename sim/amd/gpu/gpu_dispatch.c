@@ -629,7 +629,7 @@ amdsim_aql_run(struct amdsim_queue *q, uint64_t put)
         q->dies[i].get = q->get;
     while (q->get < put) {
         (void)sim_walk_pause(&q->walk);
-        if (amdsim_stopped(q))
+        if (amdsim_ends(q))
             return false;
         switch (run_a_die(q, put)) {
         case AMDSIM_STEP_DONE:

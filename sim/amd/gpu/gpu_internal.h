@@ -111,6 +111,14 @@ amdsim_stopped(const struct amdsim_queue *q)
     return atomic_load_explicit(&q->stop, memory_order_relaxed) != 0;
 }
 
+/* Whether it ends before the next packet. One that is dumped runs what it was
+ * told to, for a dump ends where its packets do. */
+static inline bool
+amdsim_ends(const struct amdsim_queue *q)
+{
+    return amdsim_stopped(q) && (!q->dump.has_turn || q->failed);
+}
+
 /* The address in two words of a packet. */
 static inline uint64_t
 amdsim_address(const uint32_t *w)

@@ -474,7 +474,7 @@ amdsim_pm4_buffer(struct amdsim_queue *q, struct amdsim_buffer *buffer)
         uint32_t header, n;
 
         q->place = (struct amdsim_place){here, "packet"};
-        if (amdsim_stopped(q) ||
+        if (amdsim_ends(q) ||
             !amdsim_read(q, here, &header, 4, "indirect buffer") ||
             !is_type3(q, header))
             return AMDSIM_STEP_FAILED;
@@ -530,7 +530,7 @@ amdsim_pm4_run(struct amdsim_queue *q, uint64_t put)
         q->place = (struct amdsim_place){q->desc.ring_va + q->get % ring_dw * 4,
                                          "packet"};
         (void)sim_walk_pause(&q->walk);
-        if (amdsim_stopped(q) || !read_ring(q, q->get, &header, 1) ||
+        if (amdsim_ends(q) || !read_ring(q, q->get, &header, 1) ||
             !is_type3(q, header))
             return false;
         n = body_dw(header);

@@ -284,7 +284,7 @@ amdsim_sdma_run(struct amdsim_queue *q, uint64_t put)
         uint32_t used;
 
         (void)sim_walk_pause(&q->walk);
-        if (amdsim_stopped(q))
+        if (amdsim_ends(q))
             return false;
         if (left > ring - at)
             left = ring - at; /* packets do not go round */
