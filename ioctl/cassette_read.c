@@ -267,7 +267,7 @@ cas_reader_parse(const char *name, const void *data, size_t size_bytes,
 static bell_status
 read_member(const char *path, uint8_t **out_data, size_t *out_bytes)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat st;
     uint8_t *data = NULL;
     size_t n = 0;

@@ -12,6 +12,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
@@ -941,6 +942,28 @@ test_updates(void **state)
     }
 }
 
+/* What is no file is refused, and waited for never. */
+static void
+test_not_a_file(void **state)
+{
+    static const char fifo[] = "test_cassette.fifo";
+    const char *paths[] = {".", fifo};
+    struct cas_reader *reader;
+    uint32_t i;
+
+    (void)state;
+    (void)unlink(fifo);
+    assert_int_equal(mkfifo(fifo, 0600), 0);
+    for (i = 0; i < ARRAY_LEN(paths); i++) {
+        assert_int_equal(cas_reader_open(paths[i], &reader), BELL_E_IO);
+        assert_non_null(
+            strstr(bell_error_last()->message, "not a file, or too large"));
+    }
+    assert_int_equal(unlink(fifo), 0);
+    assert_int_equal(cas_reader_open(fifo, &reader), BELL_E_IO);
+    assert_non_null(strstr(bell_error_last()->message, "cannot open"));
+}
+
 int
 main(void)
 {
@@ -968,6 +991,7 @@ main(void)
         cmocka_unit_test_setup_teardown(test_packed, make_path, remove_path),
         cmocka_unit_test(test_identity),
         cmocka_unit_test_setup_teardown(test_updates, make_path, remove_path),
+        cmocka_unit_test(test_not_a_file),
     };
 
     return cmocka_run_group_tests_name("cassette", tests, NULL, NULL);

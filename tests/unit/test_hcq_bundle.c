@@ -570,8 +570,7 @@ test_borders_of_arguments(void **state)
     BORDER(f.args[1].offset = f.args[4].offset = 0,
            f.args[1].offset = f.args[4].offset = 609,
            "32 bytes at 0x261 of 640");
-    BORDER(f.targets[1].arena_bytes = f.targets[1].arena_bytes,
-           f.targets[1].arena_bytes = 639, "32 bytes at 0x260 of 639");
+    BORDER(, f.targets[1].arena_bytes = 639, "32 bytes at 0x260 of 639");
     BORDER(f.args[5].offset = 0, f.args[5].offset = 25,
            "8 bytes at 0x19 of 32");
     BORDER(f.args[0] = f.args[1], (f.args[0].offset = 2),

@@ -55,6 +55,13 @@ test_versions(void **state)
         assert_int_equal(abi.branch, good[i].branch);
         assert_string_equal(abi.version, good[i].version);
     }
+    /* one that just fits, and one that is cut */
+    assert_int_equal(nv_abi_parse("580.1234567890.1234567890.12345", &abi),
+                     BELL_OK);
+    assert_string_equal(abi.version, "580.1234567890.1234567890.12345");
+    assert_int_equal(nv_abi_parse("580.1234567890.1234567890.123456", &abi),
+                     BELL_OK);
+    assert_string_equal(abi.version, "580.1234567890.1234567890.12345");
     assert_int_equal(nv_abi_parse("620.06.00", &abi), BELL_E_UNSUPPORTED);
     assert_non_null(strstr(bell_error_last()->message, "620.06.00"));
     assert_non_null(strstr(

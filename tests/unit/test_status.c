@@ -80,6 +80,24 @@ test_long_messages(void **state)
     assert_int_equal(strncmp(error->message, "at 99: at 98: ", 14), 0);
     bell_error_prefix("%s", text);
     assert_true(strlen(error->message) < BELL_ERROR_MESSAGE);
+    /* what is before stays whole, what is behind is cut at its end */
+    for (i = 0; i < (int)sizeof(text) - 1; i++)
+        text[i] = (char)('a' + i % 26);
+    for (i = 0; i < BELL_ERROR_MESSAGE + 3; i++) {
+        int room = BELL_ERROR_MESSAGE - 3 - i;
+        assert_int_equal(bell_fail(BELL_E_IO, "%s", text), BELL_E_IO);
+        bell_error_prefix("%.*s", i, text + 1);
+        if (room < 0) { /* none for it: left out */
+            assert_int_equal(
+                strncmp(error->message, text, BELL_ERROR_MESSAGE - 1), 0);
+        } else {
+            assert_int_equal(strncmp(error->message, text + 1, (size_t)i), 0);
+            assert_int_equal(strncmp(error->message + i, ": ", 2), 0);
+            assert_int_equal(
+                strncmp(error->message + i + 2, text, (size_t)room), 0);
+        }
+        assert_int_equal(strlen(error->message), BELL_ERROR_MESSAGE - 1);
+    }
 }
 
 static void
