@@ -19,8 +19,8 @@ extern "C" {
  * that scope's, and detached from nothing: gradients have gradients. They do
  * not destroy the context. */
 struct bell_custom_desc {
-    uint32_t struct_size;
-    const char *name; /* for messages; NULL: "custom" */
+    uint32_t struct_size; /* sizeof(struct bell_custom_desc) */
+    const char *name;     /* for messages; NULL: "custom" */
     /* The value. Called once, by bell_custom. NULL: a failure, which is then
      * the last call's. */
     struct bell_tensor *(*forward)(struct bell_context *ctx, void *user,
@@ -43,7 +43,7 @@ struct bell_custom_desc {
 
 /* forward's result for n_in >= 1 inputs of one context, with backward as its
  * gradient; of any dtype, but only floats have one. `desc` is copied, `user`
- * stays the caller's. Fails: no forward or backward; what forward fails with;
+ * stays the caller's. Fails: a struct_size that is too small; no forward or backward; what forward fails with;
  * a result that is NULL, was ended or is of another context; scopes that
  * forward began and did not end. */
 BELL_API struct bell_tensor *bell_custom(const struct bell_custom_desc *desc,
@@ -52,9 +52,9 @@ BELL_API struct bell_tensor *bell_custom(const struct bell_custom_desc *desc,
 
 /* The same for several results, of any shapes and dtypes. */
 struct bell_custom_many_desc {
-    uint32_t struct_size;
-    const char *name; /* for messages; NULL: "custom" */
-    uint32_t n_out;   /* results, 1 or more */
+    uint32_t struct_size; /* sizeof(struct bell_custom_many_desc) */
+    const char *name;     /* for messages; NULL: "custom" */
+    uint32_t n_out;       /* results, 1 or more */
     /* The values, out[0] to out[n_out - 1], which may be one another or inputs.
      * Called once, by bell_custom_many. */
     bell_status (*forward)(struct bell_context *ctx, void *user,

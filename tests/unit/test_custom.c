@@ -597,7 +597,9 @@ test_bad_forward(void **state)
             "bell_custom: 'bad' has begun scopes that it has not ended",
         [FAULT_CALL] = "bell_reshape: (3) has not the size of (7)",
     };
-    struct bell_custom_desc desc = {.forward = same};
+    struct bell_custom_desc desc = {
+        .struct_size = sizeof(desc), .forward = same, .release = count_release};
+    uint32_t before = n_released;
     struct bell_tensor *x = T(V(1, 2, 3), 3);
     struct bell_context_info info;
     enum fault fault;
@@ -609,6 +611,10 @@ test_bad_forward(void **state)
     assert_int_equal(bell_context_status(ctx), BELL_E_INVALID);
     EXPECT_ERROR(bell_custom(&desc, &x, 1),
                  "bell_custom: 'custom' has no backward");
+    desc.struct_size = 0;
+    EXPECT_ERROR(bell_custom(&desc, &x, 1),
+                 "bell_custom: a description of 0 bytes");
+    assert_int_equal(n_released, before + 2);
     EXPECT_ERROR(bell_custom(NULL, &x, 1),
                  "bell_custom: the description is NULL");
     assert_null(bell_custom(&desc, &x, 0));
