@@ -433,20 +433,23 @@ tensor_check3(const char *call, struct bell_tensor *x, struct bell_tensor *y,
 
 bool
 tensor_has_room(const char *call, const struct bell_tensor *t,
-                struct bell_tensor **out_a, struct bell_tensor **out_b)
+                struct bell_tensor **const *room, uint32_t n)
 {
     const struct tensor *found = handle_find(t);
     struct bell_tensor *error;
+    uint32_t i;
 
-    if (out_a && out_b)
+    for (i = 0; i < n && room[i]; i++)
+        continue;
+    if (i == n)
         return true;
     (void)bell_fail_at(call, BELL_BAD_MISSING,
                        "%s: the room for a result is NULL", call);
     error = found ? keep_error(found->ctx) : NULL;
-    if (out_a)
-        *out_a = error;
-    if (out_b)
-        *out_b = error;
+    for (i = 0; i < n; i++) {
+        if (room[i])
+            *room[i] = error;
+    }
     return false;
 }
 

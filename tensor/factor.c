@@ -54,6 +54,24 @@ is_before(struct bell_context *ctx, uint32_t axis, int64_t n, int64_t end)
 }
 
 const struct uop *
+tn_is_diagonal(struct bell_context *ctx, int64_t rows, int64_t columns,
+               int64_t first)
+{
+    return tn_eq(ctx, tn_iota(ctx, 3, 1, rows, UOP_I64),
+                 tn_add(ctx, tn_iota(ctx, 3, 2, columns, UOP_I64),
+                        tn_int(ctx, UOP_I64, -first)));
+}
+
+const struct uop *
+tn_unit_matrix(struct bell_context *ctx, const struct uop *a, int64_t n)
+{
+    const struct uop *u = tn_cast(ctx, tn_is_diagonal(ctx, n, n, 0), a->dtype);
+    const int64_t d[3] = {tn_size(ctx, a, 0), n, n};
+
+    return tn_broadcast(ctx, u, d, 3);
+}
+
+const struct uop *
 tn_scale(struct bell_context *ctx, const struct uop *a)
 {
     bool wide = a->dtype == UOP_F64;

@@ -9,6 +9,14 @@
 
 #include "tensor/node.h"
 
+/* Where the column is the row's number and `first` more: (1, rows, columns). */
+const struct uop *tn_is_diagonal(struct bell_context *ctx, int64_t rows,
+                                 int64_t columns, int64_t first);
+
+/* Unit matrices (batch, n, n) of a's dtype, one for each of a's. */
+const struct uop *tn_unit_matrix(struct bell_context *ctx, const struct uop *a,
+                                 int64_t n);
+
 /* The power of two that is no more than a matrix's greatest magnitude, and more
  * than half of it: (batch, 1, 1); 1 of zeros and of what is all but zero. */
 const struct uop *tn_scale(struct bell_context *ctx, const struct uop *a);

@@ -94,7 +94,9 @@ count_sweeps(enum uop_dtype dtype, int64_t n)
 {
     if (n <= 2)
         return 2;
-    return (dtype == UOP_F64 ? 8 : 7) + (n > 8) + (n > 16);
+    if (dtype == UOP_F64)
+        return 10 + 2 * (n > 8) + 2 * (n > 16) + 4 * (n > 24);
+    return 7 + (n > 8) + (n > 16);
 }
 
 /* The places of lengths (batch, columns, 1) from the greatest to the least. */
@@ -137,9 +139,7 @@ turn_columns(struct bell_context *ctx, const struct uop *a, int64_t n)
     const struct uop *unit, *s;
 
     f.all_rows = f.rows + n_even;
-    unit = tn_eq(ctx, tn_iota(ctx, 3, 1, n_even, UOP_I64),
-                 tn_add(ctx, tn_iota(ctx, 3, 2, f.all_rows, UOP_I64),
-                        tn_int(ctx, UOP_I64, -f.rows)));
+    unit = tn_is_diagonal(ctx, n_even, f.all_rows, f.rows);
     s = tn_pad_axis(ctx, tn_swap(ctx, a, 1, 2), 1, 0, n_even - n);
     s = tn_pad_axis(ctx, s, 2, 0, n_even);
     s = tn_where(ctx, unit, tn_num(ctx, a, 1), s);
@@ -160,7 +160,7 @@ struct tn_singular
 tn_svd(struct bell_context *ctx, const struct uop *a)
 {
     struct tn_singular failed = {&uop_failed, &uop_failed, &uop_failed}, out;
-    const struct uop *scale, *s, *length, *us, *unit, *diagonal, *order;
+    const struct uop *scale, *s, *length, *us, *diagonal, *order;
     struct tn_reflected made;
     int64_t m, n;
 
@@ -183,11 +183,7 @@ tn_svd(struct bell_context *ctx, const struct uop *a)
         return failed;
     us = tn_shrink_axis(ctx, s, 2, 0, m);
     out.v = tn_swap(ctx, tn_shrink_axis(ctx, s, 2, m, m + n), 1, 2);
-    unit = tn_eq(ctx, tn_iota(ctx, 3, 1, m, UOP_I64),
-                 tn_iota(ctx, 3, 2, m, UOP_I64));
-    unit = tn_broadcast(ctx, tn_cast(ctx, unit, a->dtype),
-                        (const int64_t[]){tn_size(ctx, a, 0), m, m}, 3);
-    made = tn_reflect(ctx, tn_swap(ctx, us, 1, 2), unit);
+    made = tn_reflect(ctx, tn_swap(ctx, us, 1, 2), tn_unit_matrix(ctx, a, m));
     if (tn_bad(made.r))
         return failed;
     diagonal = tn_unsqueeze(ctx, tn_diagonal(ctx, made.r, n), 1);

@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "base/bits.h"
 #include "tensor/elementwise.h"
 #include "tensor/factor.h"
 #include "tensor/gradient.h"
@@ -119,17 +120,6 @@ nothing(const struct matrices *a, int64_t m, int64_t n)
     const int64_t d[3] = {a->batch, m, n};
 
     return tn_full(a->ctx, tn_num(a->ctx, a->u, 0), d, 3);
-}
-
-static const struct uop *
-unit_matrix(const struct matrices *a, int64_t n)
-{
-    struct bell_context *ctx = a->ctx;
-    const struct uop *u = tn_eq(ctx, tn_iota(ctx, 3, 1, n, UOP_I64),
-                                tn_iota(ctx, 3, 2, n, UOP_I64));
-    const int64_t d[3] = {a->batch, n, n};
-
-    return tn_broadcast(ctx, tn_cast(ctx, u, a->u->dtype), d, 3);
 }
 
 /* ---- gradients ---- */
@@ -413,9 +403,7 @@ bell_solve_triangular(struct bell_tensor *triangle, struct bell_tensor *b,
     if (c.empty)
         return give(__func__, &c, c.u, c.dtype);
     if (unit)
-        a.u = tn_where(ctx,
-                       tn_eq(ctx, tn_iota(ctx, 3, 1, a.n, UOP_I64),
-                             tn_iota(ctx, 3, 2, a.n, UOP_I64)),
+        a.u = tn_where(ctx, tn_is_diagonal(ctx, a.n, a.n, 0),
                        tn_num(ctx, a.u, 1), a.u);
     if (upper) {
         a.u = tn_flip(ctx, a.u, both);
@@ -467,7 +455,8 @@ bell_inv(struct bell_tensor *x)
     if (!take_matrices(__func__, x, true, BELL_MAX_REFLECTED,
                        BELL_MAX_REFLECTED, &a, &out))
         return out;
-    u = a.empty ? a.u : solve(a.ctx, __func__, a.u, unit_matrix(&a, a.n));
+    u = a.empty ? a.u
+                : solve(a.ctx, __func__, a.u, tn_unit_matrix(a.ctx, a.u, a.n));
     return give(__func__, &a, u, a.dtype);
 }
 
@@ -503,7 +492,7 @@ static const struct uop *
 qr_rows(const struct matrices *a, const char *call, const struct uop *u)
 {
     struct bell_context *ctx = a->ctx;
-    struct tn_reflected made = tn_reflect(ctx, u, unit_matrix(a, a->m));
+    struct tn_reflected made = tn_reflect(ctx, u, tn_unit_matrix(ctx, u, a->m));
     const struct uop *q;
     int64_t n;
 
@@ -521,13 +510,14 @@ void
 bell_qr(struct bell_tensor *x, struct bell_tensor **out_q,
         struct bell_tensor **out_r)
 {
+    struct bell_tensor **const room[] = {out_q, out_r};
     const struct uop *u, *q, *r;
     struct bell_context *ctx;
     struct bell_tensor *out;
     struct matrices a;
     int64_t k;
 
-    if (!tensor_has_room(__func__, x, out_q, out_r))
+    if (!tensor_has_room(__func__, x, room, ARRAY_LEN(room)))
         return;
     if (!take_matrices(__func__, x, false, BELL_MAX_REFLECTED,
                        BELL_MAX_MATRIX_ROW, &a, &out)) {
@@ -574,25 +564,11 @@ svd_rows(struct bell_context *ctx, const char *call, const struct uop *a)
     return with_gradient(ctx, call, u, svd_back, a, NULL);
 }
 
-/* Whether there is room for each of the three results. */
-static bool
-has_room(const char *call, struct bell_tensor *x, struct bell_tensor **out_u,
-         struct bell_tensor **out_s, struct bell_tensor **out_vh)
-{
-    struct bell_tensor *rest[2];
-
-    if (!tensor_has_room(call, x, out_u, out_s)) {
-        if (out_vh)
-            tensor_has_room(call, x, out_vh, &rest[0]);
-        return false;
-    }
-    return tensor_has_room(call, x, out_vh, &rest[0]);
-}
-
 void
 bell_svd(struct bell_tensor *x, struct bell_tensor **out_u,
          struct bell_tensor **out_s, struct bell_tensor **out_vh)
 {
+    struct bell_tensor **const room[] = {out_u, out_s, out_vh};
     const struct uop *all, *left, *right, *s;
     struct bell_context *ctx;
     struct bell_tensor *out;
@@ -600,7 +576,7 @@ bell_svd(struct bell_tensor *x, struct bell_tensor **out_u,
     struct matrices a;
     bool wide;
 
-    if (!has_room(__func__, x, out_u, out_s, out_vh))
+    if (!tensor_has_room(__func__, x, room, ARRAY_LEN(room)))
         return;
     if (!take_matrices(__func__, x, false, BELL_MAX_SINGULAR,
                        BELL_MAX_MATRIX_ROW, &a, &out)) {

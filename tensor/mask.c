@@ -8,6 +8,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "tensor/elementwise.h"
 #include "tensor/select.h"
 
@@ -217,13 +218,16 @@ unique_call(const char *call, struct bell_tensor *x, bool in_order,
             struct bell_tensor **out_values, struct bell_tensor **out_inverse,
             struct bell_tensor **out_counts)
 {
+    struct bell_tensor **const room[] = {out_values,
+                                         out_inverse ? out_inverse : out_values,
+                                         out_counts ? out_counts : out_values};
     struct bell_tensor *out, *also[2] = {NULL, NULL};
     const struct uop *u, *order = NULL, *starts, *inverse;
     struct bell_context *ctx;
     struct choice c;
     int64_t n;
 
-    if (!tensor_has_room(call, x, out_values, out_values))
+    if (!tensor_has_room(call, x, room, ARRAY_LEN(room)))
         return;
     if (tensor_check(call, x, &out)) {
         out = tensor_at(x)->ctx->error_tensor;

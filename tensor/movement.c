@@ -565,15 +565,33 @@ make_border(struct bell_context *ctx, const struct uop *u, uint32_t axis,
     return &uop_failed;
 }
 
+const struct uop *
+tn_pad_mode(struct bell_context *ctx, const struct uop *u, uint32_t axis,
+            int64_t before, int64_t after, enum bell_pad_mode mode)
+{
+    const struct uop *part[3];
+    uint32_t n = 0;
+
+    if (tn_bad(u))
+        return u;
+    if (before > 0)
+        part[n++] = make_border(ctx, u, axis, before, false, mode);
+    part[n++] = u;
+    if (after > 0)
+        part[n++] = make_border(ctx, u, axis, after, true, mode);
+    return n > 1 ? join_parts(ctx, part, n, axis) : u;
+}
+
 struct bell_tensor *
 bell_pad_with(struct bell_tensor *x, const int64_t *pads, uint32_t n_pads,
               enum bell_pad_mode mode)
 {
     int64_t all[2 * BELL_MAX_RANK];
-    const struct uop *u, *part[3];
     struct bell_context *ctx;
     struct bell_tensor *out;
-    uint32_t i, side, n;
+    const struct uop *u;
+    int64_t before, after;
+    uint32_t i, side;
 
     if (!take_tensor_by(__func__, x, pads, n_pads, &ctx, &u, &out) ||
         !take_pads(__func__, x, pads, n_pads, all, &out))
@@ -582,7 +600,7 @@ bell_pad_with(struct bell_tensor *x, const int64_t *pads, uint32_t n_pads,
         return tensor_fail(ctx, __func__, BELL_BAD_VALUE, "mode %d", (int)mode);
     for (i = 0; i < tensor_at(x)->shape->n; i++) {
         int64_t size = tensor_at(x)->shape->d[i];
-        for (side = 0, n = 0; side < 2; side++) {
+        for (side = 0; side < 2; side++) {
             int64_t more = all[2 * i + side], most = size;
             if (mode != BELL_PAD_CIRCULAR)
                 most = mode == BELL_PAD_REFLECT ? size - 1
@@ -594,13 +612,10 @@ bell_pad_with(struct bell_tensor *x, const int64_t *pads, uint32_t n_pads,
                                    "possible",
                                    (long long)more, side ? "after" : "before",
                                    i, SHAPE_OF(x), (long long)most);
-            if (side)
-                part[n++] = u;
-            if (more > 0)
-                part[n++] = make_border(ctx, u, i, more, side, mode);
         }
-        if (n > 1)
-            u = join_parts(ctx, part, n, i);
+        before = all[2 * i] > 0 ? all[2 * i] : 0;
+        after = all[2 * i + 1] > 0 ? all[2 * i + 1] : 0;
+        u = tn_pad_mode(ctx, u, i, before, after, mode);
         /* of what is cut there is a border on the other side, perhaps */
         for (side = 0; side < 2; side++) {
             int64_t less = -all[2 * i + side], now;

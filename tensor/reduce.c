@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "tensor/elementwise.h"
 #include "tensor/gradient.h"
 
@@ -232,12 +233,13 @@ extreme_at(const char *call, struct bell_tensor *x, int axis, bool keepdim,
            enum uop_op op, struct bell_tensor **out_values,
            struct bell_tensor **out_indices)
 {
+    struct bell_tensor **const room[] = {out_values, out_indices};
     const struct uop *u, *place, *value;
     struct bell_context *ctx;
     struct bell_tensor *out;
     int at;
 
-    if (!tensor_has_room(call, x, out_values, out_indices))
+    if (!tensor_has_room(call, x, room, ARRAY_LEN(room)))
         return;
     u = begin_extreme(call, x, axis, &at, &out);
     *out_values = *out_indices = out;

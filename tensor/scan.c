@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "tensor/elementwise.h"
 #include "tensor/select.h"
 
@@ -317,13 +318,14 @@ running_extreme(const char *call, struct bell_tensor *x, int axis,
                 enum uop_op op, struct bell_tensor **out_values,
                 struct bell_tensor **out_indices)
 {
+    struct bell_tensor **const room[] = {out_values, out_indices};
     const struct uop *u, *best, *hit, *place, *wide;
     struct bell_context *ctx;
     struct bell_tensor *out;
     enum uop_dtype dtype, type;
     int at;
 
-    if (!tensor_has_room(call, x, out_values, out_indices))
+    if (!tensor_has_room(call, x, room, ARRAY_LEN(room)))
         return;
     u = begin_scan(call, x, axis, &at, &out);
     *out_values = *out_indices = out;

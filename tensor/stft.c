@@ -95,23 +95,6 @@ begin(const char *call, struct bell_tensor *x, int64_t n_fft,
     return true;
 }
 
-/* (batch, n) with its margin: what is near the ends, mirrored. */
-static const struct uop *
-add_margin(const struct stft *f, const struct uop *u, int64_t n)
-{
-    struct bell_context *ctx = f->ctx;
-    int64_t m = f->margin;
-    const struct uop *before, *after;
-
-    if (m == 0)
-        return u;
-    before = tn_flip(ctx, tn_shrink_axis(ctx, u, 1, 1, m + 1), 1u << 1);
-    after = tn_flip(ctx, tn_shrink_axis(ctx, u, 1, n - 1 - m, n - 1), 1u << 1);
-    u = tn_pad_axis(ctx, u, 1, m, m);
-    u = tn_add(ctx, u, tn_pad_axis(ctx, before, 1, 0, n + m));
-    return tn_add(ctx, u, tn_pad_axis(ctx, after, 1, n + m, 0));
-}
-
 struct bell_tensor *
 bell_stft(struct bell_tensor *x, int64_t n_fft,
           const struct bell_stft_options *options)
@@ -144,7 +127,7 @@ bell_stft(struct bell_tensor *x, int64_t n_fft,
         return tensor_new(ctx, __func__, tn_cast(ctx, u, f.dtype));
     }
     u = tn_reshape(ctx, f.x, (const int64_t[]){f.batch, n}, 2);
-    u = add_margin(&f, u, n);
+    u = tn_pad_mode(ctx, u, 1, f.margin, f.margin, BELL_PAD_REFLECT);
     u = tn_unfold(ctx, u, 1, n_frames, n_fft, f.hop, 1);
     u = tn_mul(ctx, u, f.window);
     u = tn_reshape(ctx, u, (const int64_t[]){f.batch * n_frames, 1, n_fft}, 3);

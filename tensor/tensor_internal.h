@@ -295,10 +295,10 @@ bool tensor_check3(const char *call, struct bell_tensor *x,
                    struct bell_tensor **out);
 bool tensor_check_n(const char *call, struct bell_tensor *const *tensors,
                     uint32_t n, struct bell_tensor **out);
-/* Whether there is room for each of the two results of a call on `t`. If not, what
+/* Whether there is room for each of the n results of a call on `t`. If not, what
  * there is room for is the error tensor. */
 bool tensor_has_room(const char *call, const struct bell_tensor *t,
-                     struct bell_tensor **out_a, struct bell_tensor **out_b);
+                     struct bell_tensor **const *room, uint32_t n);
 /* For status-returning calls: BELL_OK, or the reason, reported. */
 BELL_MUST_CHECK bell_status tensor_usable(const char *call,
                                           const struct bell_tensor *t);

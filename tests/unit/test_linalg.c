@@ -247,9 +247,9 @@ hard(int kind, int64_t m, int64_t n)
     }
 }
 
-static const int64_t shapes[][2] = {{1, 1},  {1, 4},  {4, 1},   {2, 2},
-                                    {3, 3},  {5, 3},  {3, 5},   {8, 8},
-                                    {11, 7}, {7, 11}, {10, 10}, {40, 6}};
+static const int64_t shapes[][2] = {
+    {1, 1}, {1, 4},  {4, 1},  {2, 2},   {3, 3},  {5, 3},   {3, 5},
+    {8, 8}, {11, 7}, {7, 11}, {10, 10}, {40, 6}, {24, 24}, {32, 32}};
 
 static double
 most_of(struct bell_tensor *x)
@@ -527,6 +527,9 @@ test_refused(void **state)
                     "possible");
     bell_svd(x, NULL, &r, &s);
     assert_true(bell_is_error(r) && bell_is_error(s));
+    q = r = NULL;
+    bell_svd(x, &q, &r, NULL);
+    assert_true(bell_is_error(q) && bell_is_error(r));
     assert_int_equal(bell_context_status(ctx), BELL_E_INVALID);
 }
 
