@@ -282,6 +282,42 @@ bell_nn_conv_transpose2d_init(struct bell_context *ctx, int64_t in, int64_t out,
                      with_bias, out_layer);
 }
 
+bell_status
+bell_nn_conv3d_init(struct bell_context *ctx, int64_t in, int64_t out,
+                    const int64_t kernel[3],
+                    const struct bell_conv_options *options, bool with_bias,
+                    struct bell_nn_conv *out_layer)
+{
+    const int64_t channels[2] = {in, out};
+
+    return init_conv(__func__, ctx, channels, kernel, 3, out, in, options,
+                     with_bias, out_layer);
+}
+
+bell_status
+bell_nn_conv_transpose1d_init(struct bell_context *ctx, int64_t in, int64_t out,
+                              int64_t k,
+                              const struct bell_conv_options *options,
+                              bool with_bias, struct bell_nn_conv *out_layer)
+{
+    const int64_t channels[2] = {in, out};
+
+    return init_conv(__func__, ctx, channels, &k, 1, in, out, options,
+                     with_bias, out_layer);
+}
+
+bell_status
+bell_nn_conv_transpose3d_init(struct bell_context *ctx, int64_t in, int64_t out,
+                              const int64_t kernel[3],
+                              const struct bell_conv_options *options,
+                              bool with_bias, struct bell_nn_conv *out_layer)
+{
+    const int64_t channels[2] = {in, out};
+
+    return init_conv(__func__, ctx, channels, kernel, 3, in, out, options,
+                     with_bias, out_layer);
+}
+
 struct bell_tensor *
 bell_nn_conv1d(const struct bell_nn_conv *layer, struct bell_tensor *x)
 {
@@ -299,12 +335,40 @@ bell_nn_conv2d(const struct bell_nn_conv *layer, struct bell_tensor *x)
 }
 
 struct bell_tensor *
+bell_nn_conv3d(const struct bell_nn_conv *layer, struct bell_tensor *x)
+{
+    if (!layer)
+        return nn_no_layer(__func__, x);
+    return bell_conv3d(x, layer->weight, layer->bias, &layer->options);
+}
+
+struct bell_tensor *
+bell_nn_conv_transpose1d(const struct bell_nn_conv *layer,
+                         struct bell_tensor *x)
+{
+    if (!layer)
+        return nn_no_layer(__func__, x);
+    return bell_conv_transpose1d(x, layer->weight, layer->bias,
+                                 &layer->options);
+}
+
+struct bell_tensor *
 bell_nn_conv_transpose2d(const struct bell_nn_conv *layer,
                          struct bell_tensor *x)
 {
     if (!layer)
         return nn_no_layer(__func__, x);
     return bell_conv_transpose2d(x, layer->weight, layer->bias,
+                                 &layer->options);
+}
+
+struct bell_tensor *
+bell_nn_conv_transpose3d(const struct bell_nn_conv *layer,
+                         struct bell_tensor *x)
+{
+    if (!layer)
+        return nn_no_layer(__func__, x);
+    return bell_conv_transpose3d(x, layer->weight, layer->bias,
                                  &layer->options);
 }
 
@@ -540,14 +604,15 @@ const struct bell_module_type bell_nn_rms_norm_type =
     BELL_MODULE_TYPE(struct bell_nn_rms_norm, rms_norm_fields);
 
 bell_status
-bell_nn_rms_norm_init(struct bell_context *ctx, int64_t size, double eps,
+bell_nn_rms_norm_init(struct bell_context *ctx, const int64_t *shape,
+                      uint32_t ndim, double eps,
                       struct bell_nn_rms_norm *out_layer)
 {
     struct bell_nn_rms_norm layer = {.eps = eps};
 
     BELL_TRY(nn_begin_init(__func__, ctx, out_layer, out_layer));
-    BELL_TRY(nn_check_sizes(__func__, &size, 1));
-    layer.weight = nn_param(bell_ones(ctx, &size, 1, BELL_FLOAT32));
+    BELL_TRY(nn_check_sizes(__func__, shape, ndim));
+    layer.weight = nn_param(bell_ones(ctx, shape, ndim, BELL_FLOAT32));
     BELL_TRY(nn_finish(ctx, &bell_nn_rms_norm_type, &layer));
     *out_layer = layer;
     return BELL_OK;

@@ -69,8 +69,8 @@ bell_nn_linear_init(struct bell_context *ctx, int64_t in, int64_t out,
 BELL_API struct bell_tensor *bell_nn_linear(const struct bell_nn_linear *layer,
                                             struct bell_tensor *x);
 
-/* bell_conv1d, bell_conv2d with a weight [out, in / groups, k..], and
- * bell_conv_transpose2d with a weight [in, out / groups, k..]. */
+/* bell_conv1d to bell_conv3d with a weight [out, in / groups, k..], and
+ * bell_conv_transpose1d to 3d with a weight [in, out / groups, k..]. */
 struct bell_nn_conv {
     struct bell_tensor *weight, *bias; /* bias [out], or NULL */
     struct bell_conv_options options;
@@ -88,9 +88,24 @@ BELL_API BELL_MUST_CHECK bell_status bell_nn_conv2d_init(
     struct bell_context *ctx, int64_t in, int64_t out, int64_t kh, int64_t kw,
     const struct bell_conv_options *options, bool with_bias,
     struct bell_nn_conv *out_layer);
-/* The same, transposed. */
+/* The same with three axes. */
+BELL_API BELL_MUST_CHECK bell_status bell_nn_conv3d_init(
+    struct bell_context *ctx, int64_t in, int64_t out, const int64_t kernel[3],
+    const struct bell_conv_options *options, bool with_bias,
+    struct bell_nn_conv *out_layer);
+/* The first of them, transposed. */
+BELL_API BELL_MUST_CHECK bell_status bell_nn_conv_transpose1d_init(
+    struct bell_context *ctx, int64_t in, int64_t out, int64_t k,
+    const struct bell_conv_options *options, bool with_bias,
+    struct bell_nn_conv *out_layer);
+/* The one with two axes, transposed. */
 BELL_API BELL_MUST_CHECK bell_status bell_nn_conv_transpose2d_init(
     struct bell_context *ctx, int64_t in, int64_t out, int64_t kh, int64_t kw,
+    const struct bell_conv_options *options, bool with_bias,
+    struct bell_nn_conv *out_layer);
+/* The one with three axes, transposed. */
+BELL_API BELL_MUST_CHECK bell_status bell_nn_conv_transpose3d_init(
+    struct bell_context *ctx, int64_t in, int64_t out, const int64_t kernel[3],
     const struct bell_conv_options *options, bool with_bias,
     struct bell_nn_conv *out_layer);
 /* x[n, in, l] to [n, out, ..], as bell_conv1d. */
@@ -99,6 +114,17 @@ BELL_API struct bell_tensor *bell_nn_conv1d(const struct bell_nn_conv *layer,
 /* x[n, in, h, w] to [n, out, ..], as bell_conv2d. */
 BELL_API struct bell_tensor *bell_nn_conv2d(const struct bell_nn_conv *layer,
                                             struct bell_tensor *x);
+/* x[n, in, d, h, w] to [n, out, ..], as bell_conv3d. */
+BELL_API struct bell_tensor *bell_nn_conv3d(const struct bell_nn_conv *layer,
+                                            struct bell_tensor *x);
+/* x[n, in, l] to [n, out, ..], as bell_conv_transpose1d. */
+BELL_API struct bell_tensor *
+bell_nn_conv_transpose1d(const struct bell_nn_conv *layer,
+                         struct bell_tensor *x);
+/* x[n, in, d, h, w] to [n, out, ..], as bell_conv_transpose3d. */
+BELL_API struct bell_tensor *
+bell_nn_conv_transpose3d(const struct bell_nn_conv *layer,
+                         struct bell_tensor *x);
 /* x[n, in, h, w] to [n, out, ..], as bell_conv_transpose2d. */
 BELL_API struct bell_tensor *
 bell_nn_conv_transpose2d(const struct bell_nn_conv *layer,
@@ -173,18 +199,18 @@ BELL_API struct bell_tensor *
 bell_nn_instance_norm(const struct bell_nn_instance_norm *layer,
                       struct bell_tensor *x);
 
-/* bell_rms_norm over the last axis. */
+/* bell_rms_norm over the last axes. */
 struct bell_nn_rms_norm {
-    struct bell_tensor *weight; /* [size] */
+    struct bell_tensor *weight; /* [shape] */
     double eps;
 };
 /* Names of its members. */
 BELL_API extern const struct bell_module_type bell_nn_rms_norm_type;
-/* For x[.., size]; weight is 1 at first. */
-BELL_API BELL_MUST_CHECK bell_status
-bell_nn_rms_norm_init(struct bell_context *ctx, int64_t size, double eps,
-                      struct bell_nn_rms_norm *out_layer);
-/* x normalised, of its shape. */
+/* For x[.., shape]; weight is 1 at first. */
+BELL_API BELL_MUST_CHECK bell_status bell_nn_rms_norm_init(
+    struct bell_context *ctx, const int64_t *shape, uint32_t ndim, double eps,
+    struct bell_nn_rms_norm *out_layer);
+/* x normalised, of its shape, which ends in that of the layer. */
 BELL_API struct bell_tensor *
 bell_nn_rms_norm(const struct bell_nn_rms_norm *layer, struct bell_tensor *x);
 

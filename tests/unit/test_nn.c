@@ -84,6 +84,53 @@ run_transpose2d(union any_layer *l, struct bell_tensor *x)
 }
 
 static bell_status
+init_conv3d(union any_layer *l)
+{
+    const struct bell_conv_options o = {
+        .stride = {2, 1, 1}, .padding = {1, 0, 1}, .groups = 2};
+
+    return bell_nn_conv3d_init(ctx, 2, 4, (const int64_t[]){3, 2, 1}, &o, true,
+                               &l->conv);
+}
+
+static struct bell_tensor *
+run_conv3d(union any_layer *l, struct bell_tensor *x)
+{
+    return bell_nn_conv3d(&l->conv, x);
+}
+
+static bell_status
+init_transpose1d(union any_layer *l)
+{
+    const struct bell_conv_options o = {
+        .stride = {3}, .padding = {1}, .dilation = {2}, .output_padding = {1}};
+
+    return bell_nn_conv_transpose1d_init(ctx, 3, 2, 4, &o, false, &l->conv);
+}
+
+static struct bell_tensor *
+run_transpose1d(union any_layer *l, struct bell_tensor *x)
+{
+    return bell_nn_conv_transpose1d(&l->conv, x);
+}
+
+static bell_status
+init_transpose3d(union any_layer *l)
+{
+    const struct bell_conv_options o = {
+        .stride = {1, 2, 2}, .padding = {0, 1, 0}, .groups = 2};
+
+    return bell_nn_conv_transpose3d_init(ctx, 2, 4, (const int64_t[]){1, 3, 2},
+                                         &o, true, &l->conv);
+}
+
+static struct bell_tensor *
+run_transpose3d(union any_layer *l, struct bell_tensor *x)
+{
+    return bell_nn_conv_transpose3d(&l->conv, x);
+}
+
+static bell_status
 init_group_norm(union any_layer *l)
 {
     return bell_nn_group_norm_init(ctx, 2, 4, &l->group_norm);
@@ -110,7 +157,13 @@ run_instance_norm(union any_layer *l, struct bell_tensor *x)
 static bell_status
 init_rms_norm(union any_layer *l)
 {
-    return bell_nn_rms_norm_init(ctx, 5, 1e-6, &l->rms_norm);
+    return bell_nn_rms_norm_init(ctx, BELL_DIMS(5), 1e-6, &l->rms_norm);
+}
+
+static bell_status
+init_rms_norm_two(union any_layer *l)
+{
+    return bell_nn_rms_norm_init(ctx, BELL_DIMS(3, 2), 1e-6, &l->rms_norm);
 }
 
 static struct bell_tensor *
@@ -287,16 +340,29 @@ static const struct layer_row {
     const struct bell_module_type *type;
     bell_status (*init)(union any_layer *l);
     struct bell_tensor *(*run)(union any_layer *l, struct bell_tensor *x);
-    int64_t shape[4];
+    int64_t shape[5];
     uint32_t ndim;
 } rows[] = {
     {"conv1d", &bell_nn_conv_type, init_conv1d, run_conv1d, {2, 2, 5}, 3},
+    {"conv3d", &bell_nn_conv_type, init_conv3d, run_conv3d, {1, 2, 3, 4, 2}, 5},
+    {"conv_transpose1d",
+     &bell_nn_conv_type,
+     init_transpose1d,
+     run_transpose1d,
+     {2, 3, 4},
+     3},
     {"conv_transpose2d",
      &bell_nn_conv_type,
      init_transpose2d,
      run_transpose2d,
      {1, 4, 2, 3},
      4},
+    {"conv_transpose3d",
+     &bell_nn_conv_type,
+     init_transpose3d,
+     run_transpose3d,
+     {1, 2, 2, 3, 2},
+     5},
     {"group_norm",
      &bell_nn_group_norm_type,
      init_group_norm,
@@ -315,6 +381,12 @@ static const struct layer_row {
      run_rms_norm,
      {3, 5},
      2},
+    {"rms_norm_two",
+     &bell_nn_rms_norm_type,
+     init_rms_norm_two,
+     run_rms_norm,
+     {4, 3, 2},
+     3},
     {"batch_norm",
      &bell_nn_batch_norm_type,
      init_batch_norm,
@@ -370,7 +442,7 @@ list_params(const struct bell_module_type *type, const void *layer,
     assert_int_equal(bell_params_add_module(params, type, layer), BELL_OK);
     for (i = 0; i < params->n; i++) {
         struct bell_tensor *t = params->tensors[i];
-        int64_t shape[4];
+        int64_t shape[5];
 
         memcpy(shape, bell_shape(t), bell_ndim(t) * sizeof(*shape));
         bell_assign(t, wave(shape, bell_ndim(t), 0.4, i + 1, 0.37));

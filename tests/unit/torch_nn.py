@@ -76,12 +76,21 @@ def two_steps(cell, x):
 ROWS = {
     'conv1d': run(nn.Conv1d(2, 4, 3, stride=2, padding=1, groups=2),
                   [2, 2, 5]),
+    'conv3d': run(nn.Conv3d(2, 4, (3, 2, 1), stride=(2, 1, 1),
+                            padding=(1, 0, 1), groups=2), [1, 2, 3, 4, 2]),
+    'conv_transpose1d': run(
+        nn.ConvTranspose1d(3, 2, 4, stride=3, padding=1, dilation=2,
+                           output_padding=1, bias=False), [2, 3, 4]),
     'conv_transpose2d': run(
         nn.ConvTranspose2d(4, 2, (3, 2), stride=2, padding=1, groups=2,
                            output_padding=1), [1, 4, 2, 3]),
+    'conv_transpose3d': run(
+        nn.ConvTranspose3d(2, 4, (1, 3, 2), stride=(1, 2, 2),
+                           padding=(0, 1, 0), groups=2), [1, 2, 2, 3, 2]),
     'group_norm': run(nn.GroupNorm(2, 4), [2, 4, 3]),
     'instance_norm': run(nn.InstanceNorm1d(3, affine=True), [2, 3, 4]),
     'rms_norm': run(nn.RMSNorm(5, eps=1e-6), [3, 5]),
+    'rms_norm_two': run(nn.RMSNorm((3, 2), eps=1e-6), [4, 3, 2]),
     'batch_norm': run(nn.BatchNorm1d(3), [4, 3, 2]),
     'lstm_cell': run(nn.LSTMCell(3, 2), [2, 2, 3], two_steps),
     'gru_cell': run(nn.GRUCell(3, 2), [2, 2, 3], two_steps),
