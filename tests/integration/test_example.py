@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs an example on files that it is given here.
 
-usage: test_example.py PROGRAM gguf|gpt2|mnist_conv|resnet18|transformer
+usage: test_example.py PROGRAM bundle|gguf|gpt2|mnist_conv|resnet18|transformer [RUNNER]
 """
 import gzip
 import json
@@ -9,6 +9,7 @@ import math
 import os
 import random
 import struct
+import subprocess
 import sys
 import tempfile
 
@@ -298,10 +299,35 @@ def transformer(tap, folder):
     tap.check('without a text', expect(run(), 2, err='transformer TEXT'))
 
 
+# ---- bundle: what one program saves, another runs ---------------------------
+
+def bundle(tap, folder):
+    def use(name, device):
+        path = os.path.join(folder, name)
+        return subprocess.run([sys.argv[3], path, device], text=True,
+                              capture_output=True, check=False)
+
+    for name, target in ('sine', 'CPU'), ('other', 'NV@sim:sm_90'):
+        tap.check(f'saved for {target}', expect(
+            run(os.path.join(folder, name), target, BELL_DEVICE='CPU:0'), 0))
+    done = use('sine', 'CPU')
+    complaints = expect(done, 0, err='kernels for')
+    points = [[float(word) for word in line.split()]
+              for line in done.stdout.splitlines()]
+    if not complaints and len(points) != 16:
+        complaints = [f'{len(points)} points']
+    complaints += [f'the sine of {x} is not {y}' for x, y in points
+                   if not abs(math.sin(x) - y) < 0.05]
+    tap.check('the sine', complaints)
+    tap.check('no kernels for it', expect(use('other', 'CPU'), 6, err='sm_90'))
+    tap.check('no file', expect(use('none', 'CPU'), 1, err='none'))
+    tap.check('without targets', expect(run('x'), 1, err='usage'))
+
+
 def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as folder:
-        {'gguf': read_gguf, 'gpt2': gpt2, 'mnist_conv': mnist_conv,
+        {'bundle': bundle, 'gguf': read_gguf, 'gpt2': gpt2, 'mnist_conv': mnist_conv,
          'resnet18': resnet18, 'transformer': transformer}[sys.argv[2]](
              tap, folder)
     tap.finish()
