@@ -85,9 +85,12 @@ bell_jit_create(struct bell_context *ctx, const struct bell_jit_desc *desc,
     if (jit) {
         jit->inputs = host_calloc((size_t)d.n_in + 1, sizeof(*jit->inputs));
         jit->outputs = host_calloc((size_t)d.n_out + 1, sizeof(*jit->outputs));
+        jit->given =
+            host_calloc((size_t)d.n_in + 1, sizeof(struct bell_tensor *));
     }
-    if (!jit || !jit->inputs || !jit->outputs) {
+    if (!jit || !jit->inputs || !jit->outputs || !jit->given) {
         if (jit) {
+            host_free(jit->given);
             host_free(jit->inputs);
             host_free(jit->outputs);
         }
@@ -181,6 +184,7 @@ bell_jit_destroy(struct bell_jit *jit)
     }
     host_free(jit->inputs);
     host_free(jit->outputs);
+    host_free(jit->given);
     once_end(jit, sizeof(*jit));
 }
 
@@ -1102,6 +1106,10 @@ bell_jit_call(struct bell_jit *jit, struct bell_tensor *const *in,
     BELL_TRY(tensor_report(ctx));
     BELL_TRY(rt_capture_status(ctx));
     BELL_TRY(tensor_jit_check_inputs(jit, in));
+    /* the outputs may go where the inputs are listed */
+    if (jit->desc.n_in)
+        memcpy(jit->given, in, jit->desc.n_in * sizeof(*in));
+    in = jit->given;
     /* Indices are checked where they have values. */
     if (ctx->trace || ctx->checks_index)
         return inline_call(jit, in, out);

@@ -50,7 +50,8 @@ struct bell_jit {
     bool is_running; /* the function */
     uint32_t n_captures;
 
-    struct jit_type *inputs; /* as in the first call */
+    struct jit_type *inputs;    /* as in the first call */
+    struct bell_tensor **given; /* owned: the inputs of a call */
     struct jit_output *outputs;
     /* from here on: of what was captured */
     struct rt_capture *capture; /* or NULL */

@@ -76,7 +76,7 @@ bell_jit_create(struct bell_context *ctx, const struct bell_jit_desc *desc,
 BELL_API void bell_jit_destroy(struct bell_jit *jit);
 
 /* The function of in[], with its effects on tensors; out[] are new tensors of
- * the innermost scope. Queued; does not wait. The function itself is run by the
+ * the innermost scope, and may be the same list as in[]. Queued; does not wait. The function itself is run by the
  * first call, and again by the first after bell_context_set_math or
  * bell_set_training made a difference. BELL_E_INVALID, and nothing changed: an
  * input of another shape, dtype or context than at the first call, or one that

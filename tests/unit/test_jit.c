@@ -959,6 +959,48 @@ test_no_memory_training(void **state)
     free_net(&net);
 }
 
+/* Outputs may go where the inputs are: x = f(x). */
+static bell_status
+turn(struct bell_context *ctx, void *user, struct bell_tensor *const *in,
+     struct bell_tensor **out)
+{
+    struct bell_jit *inner = user;
+
+    (void)ctx;
+    if (inner) {
+        out[0] = in[0];
+        out[1] = in[1];
+        return bell_jit_call(inner, out, out);
+    }
+    out[0] = bell_add(in[0], in[1]);
+    out[1] = bell_sub(in[0], in[1]);
+    return BELL_OK;
+}
+
+static void
+test_same_list(void **state)
+{
+    uint32_t k, i;
+
+    (void)state;
+    for (k = 0; k < 2 * ARRAY_LEN(devices); k++) {
+        struct bell_context *ctx = open_device(devices[k / 2]);
+        struct bell_jit *inner = make_jit(ctx, "turn", turn, NULL, 2, 2);
+        struct bell_jit *jit = make_jit(ctx, "outer", turn, inner, 2, 2);
+        struct bell_tensor *x[2] = {vector(ctx, 5, 1), vector(ctx, 5, 1)};
+
+        bell_assign(x[1], bell_zeros_like(x[1], BELL_DEFAULT));
+        for (i = 0; i < 6; i++)
+            expect_ok(bell_jit_call(k % 2 ? jit : inner, x, x));
+        /* twice is times two */
+        x[0] = bell_div_scalar(x[0], 8);
+        expect_vector(x[0], 5, 1);
+        bell_jit_destroy(jit);
+        bell_jit_destroy(inner);
+        bell_context_destroy(ctx);
+    }
+}
+
 int
 main(void)
 {
@@ -976,6 +1018,7 @@ main(void)
         cmocka_unit_test(test_flat),
         cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_no_memory_training),
+        cmocka_unit_test(test_same_list),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
