@@ -518,6 +518,7 @@ free_context(struct bell_context *ctx)
     struct tensor_buffer *buf;
     size_t i;
 
+    tensor_device_settle(ctx);
     for (buf = ctx->buffers; buf; buf = buf->next) {
         if (buf->device_mem)
             tensor_buffer_free(buf);

@@ -136,8 +136,9 @@ struct bell_context {
     bool training, checks_index;
     uint32_t math; /* what is allowed: enum bell_math */
 
-    struct bell_jit *jits;      /* a list */
-    struct tensor_trace *trace; /* of the function that is captured, or NULL */
+    struct bell_jit *jits;       /* a list */
+    struct bell_loader *loaders; /* likewise */
+    struct tensor_trace *trace;  /* of the function that is captured, or NULL */
     struct tensor_runtime *runtime; /* owned; tensor/runtime/runtime.h */
     char device_name[64];           /* set by tensor_device_open */
 };
@@ -167,6 +168,9 @@ uint32_t tensor_device_math(const struct bell_context *ctx);
 /* Kernels are those for `math` from now on. A failure changes nothing. */
 BELL_MUST_CHECK bell_status tensor_device_set_math(struct bell_context *ctx,
                                                    uint32_t math);
+/* Ends what sends data to buffers, before their memory is freed. NULL runtime is
+ * allowed. */
+void tensor_device_settle(struct bell_context *ctx);
 /* Waits for pending work and frees ctx->runtime; NULL runtime is allowed. All
  * buffers' memory was freed before. */
 void tensor_device_close(struct bell_context *ctx);
@@ -200,6 +204,11 @@ BELL_MUST_CHECK bell_status tensor_realize(struct bell_context *ctx,
 BELL_MUST_CHECK bell_status tensor_compile(struct bell_context *ctx,
                                            struct bell_tensor *const *tensors,
                                            size_t n);
+
+/* ---- tensor/loader.c ---- */
+
+/* Ends the context's loaders; they stay until they are destroyed. */
+void tensor_loaders_end(struct bell_context *ctx);
 
 /* ---- tensor/context.c ---- */
 

@@ -128,18 +128,23 @@ tensor_device_set_math(struct bell_context *ctx, uint32_t math)
 /* Waits until all queued work is done, however long it takes as long as the
  * queue moves on. */
 bell_status
-rt_wait(struct tensor_runtime *rt, uint64_t value)
+rt_wait_for(struct hcq_signal *timeline, uint64_t value)
 {
-    struct hcq_signal *timeline = hcq_queue_timeline(rt->queue);
     uint64_t seen;
     bell_status status;
 
-    assert(value <= rt->last_value);
     do {
         seen = hcq_signal_value(timeline);
         status = hcq_signal_wait(timeline, value, HCQ_TIMEOUT_NS);
     } while (status == BELL_E_TIMEOUT && hcq_signal_value(timeline) != seen);
     return status;
+}
+
+bell_status
+rt_wait(struct tensor_runtime *rt, uint64_t value)
+{
+    assert(value <= rt->last_value);
+    return rt_wait_for(hcq_queue_timeline(rt->queue), value);
 }
 
 /* Kernels under way are waited for, so that what the watcher counts are its
@@ -230,6 +235,13 @@ rt_close(struct tensor_runtime *rt)
     uop_graph_fini(&rt->kernels);
     hcq_device_close(rt->dev);
     host_free(rt);
+}
+
+void
+tensor_device_settle(struct bell_context *ctx)
+{
+    if (ctx->runtime)
+        tensor_loaders_end(ctx);
 }
 
 void

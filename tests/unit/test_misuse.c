@@ -21,6 +21,7 @@
 #include "doorbell/functions.h"
 #include "doorbell/jit.h"
 #include "doorbell/linalg.h"
+#include "doorbell/loader.h"
 #include "doorbell/module.h"
 #include "doorbell/nn.h"
 #include "doorbell/ops.h"
