@@ -192,6 +192,8 @@ verb_demo(int argc, char **argv)
 
     if (argc > 1 && strcmp(argv[1], "llama") == 0)
         return llama_demo(argc, argv);
+    if (argc > 1 && strcmp(argv[1], "train-llama") == 0)
+        return train_llama_demo(argc, argv);
     code = tool_parse("demo mnist [options]\n\n"
                       "Trains a network to read digits, from tensors to the "
                       "device's queue, and tests it\non images that it has "
@@ -201,7 +203,8 @@ verb_demo(int argc, char **argv)
         return code;
     if (!options.demo || strcmp(options.demo, "mnist") != 0)
         return tool_usage(options.json,
-                          "demo: no demo '%s'; there are: mnist, llama",
+                          "demo: no demo '%s'; there are: mnist, llama, "
+                          "train-llama",
                           options.demo ? options.demo : "");
     code = tool_check_math(options.json, "demo", options.math);
     if (code != TOOL_GO_ON)

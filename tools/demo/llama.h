@@ -179,9 +179,11 @@ BELL_MUST_CHECK bell_status llama_choose(struct llama_chooser *chooser,
                                          struct bell_tensor *logits,
                                          int32_t *out_token);
 
-/* ---- the verb ------------------------------------------------------------ */
+/* ---- the verbs ----------------------------------------------------------- */
 
 /* `doorbell demo llama`; argv[0] is "demo". */
 int llama_demo(int argc, char **argv);
+/* `doorbell demo train-llama`. */
+int train_llama_demo(int argc, char **argv);
 
 #endif
