@@ -296,6 +296,52 @@ is_stored_only(unsigned dtype)
     return uop_dtype_is_small(dtype) && dtype != UOP_F16;
 }
 
+/* May LLVM see a product in u, a part of which it is? */
+static bool
+is_product(const struct uop *u)
+{
+    uint32_t i;
+
+    switch (u->op) {
+    case UOP_MUL:
+        return true;
+    case UOP_NEG:
+    case UOP_BROADCAST:
+    case UOP_LANES:
+    case UOP_LANE:
+        for (i = 0; i < u->n_src; i++) {
+            if (is_product(u->src[i]))
+                return true;
+        }
+        return false;
+    default:
+        return false;
+    }
+}
+
+/* LLVM's AMDGPU back end before 2026-08 makes one instruction of a product and
+ * its rounding to F16, which adds 0 to it: -0 becomes 0 (src: llvm-project pull
+ * request 214544). So it does not see that it is a product. */
+static LLVMValueRef
+round_to_half(struct llvm_emit *e, const struct uop *u, LLVMValueRef a)
+{
+    static const char place[] = "=v,0";
+    LLVMValueRef lane;
+    uint32_t i;
+
+    if (e->dialect->is_gpu && is_product(u)) {
+        for (i = 0; i < u->lanes && u->lanes > 1; i++) {
+            lane = e->ll->BuildExtractElement(e->b, a, llvm_i32(e, i), "");
+            lane = llvm_opaque(e, lane, place, false);
+            a = e->ll->BuildInsertElement(e->b, a, lane, llvm_i32(e, i), "");
+        }
+        if (u->lanes == 1)
+            a = llvm_opaque(e, a, place, false);
+    }
+    return e->ll->BuildCast(e->b, LLVMFPTrunc, a,
+                            llvm_vector(e, e->t_f16, u->lanes), "");
+}
+
 /* F16 goes by way of F32: exactly from it, and to it with what F32 holds. */
 static bell_status
 emit_cast(struct llvm_emit *e, const struct uop *u, LLVMValueRef a,
@@ -316,7 +362,7 @@ emit_cast(struct llvm_emit *e, const struct uop *u, LLVMValueRef a,
     if (from != to && to == UOP_F16) {
         if (from != UOP_F32)
             a = cast_plain(e, from, UOP_F32, u->lanes, a);
-        a = e->ll->BuildCast(e->b, LLVMFPTrunc, a, half, "");
+        a = round_to_half(e, u->src[0], a);
         a = e->ll->BuildCast(e->b, LLVMBitCast, a, llvm_type(e, to, u->lanes),
                              "");
         from = UOP_F16;

@@ -490,6 +490,60 @@ test_random(void **state)
         check_random(seed);
 }
 
+/* -1, 0, 1 or 2, by the bytes of a buffer. */
+static const struct uop *
+load_small(struct uop_graph *g, unsigned slot, const struct uop *at,
+           unsigned lanes)
+{
+    const struct uop *u =
+        mk_load(g, mk_param(g, slot, UOP_U8), at, lanes, NULL, NULL);
+
+    u = cast_to(g, u, UOP_I32);
+    u = uop_alu2(g, UOP_AND, u, wide_const(g, u, 3));
+    u = uop_alu2(g, UOP_ADD, u, wide_const(g, u, -1));
+    return cast_to(g, u, UOP_F32);
+}
+
+/* A product that is rounded to F16 keeps the sign of its zeros, which LLVM
+ * loses on AMD. */
+static void
+check_half_product(unsigned lanes, bool negated)
+{
+    struct uop_graph g;
+    const struct uop *range, *at, *value, *root;
+    struct p_buf bufs[3];
+    uint64_t rng = 3;
+
+    uop_graph_init(&g);
+    range = uop_range(&g, 0, UOP_AXIS_LOOP, N / lanes);
+    at = uop_alu2(&g, UOP_MUL, range, mk_int(&g, lanes));
+    check_buf(&bufs[0], UOP_U16, N, NULL);
+    check_buf(&bufs[1], UOP_U8, N, &rng);
+    check_buf(&bufs[2], UOP_U8, N, &rng);
+    value = uop_alu2(&g, UOP_MUL, load_small(&g, 1, at, lanes),
+                     load_small(&g, 2, at, lanes));
+    if (negated)
+        value = mk(&g, UOP_NEG, UOP_F32, lanes, 0, 1, &value);
+    value = cast_to(&g, value, UOP_F16);
+    value = mk(&g, UOP_BITCAST, UOP_U16, lanes, 0, 1, &value);
+    root = mk_store(&g, mk_param(&g, 0, UOP_U16), at, value, NULL);
+    root = mk_end(&g, range, root);
+    check_roots(&g, &root, 1, bufs, 3, true, false, "half product");
+    check_bufs_free(bufs, 3);
+    uop_graph_fini(&g);
+}
+
+static void
+test_half_product(void **state)
+{
+    unsigned i;
+
+    (void)state;
+    for (i = 0;
+         i < 2 * ARRAY_LEN(widths) && backend->has_cast(UOP_F32, UOP_F16); i++)
+        check_half_product(widths[i / 2], i % 2);
+}
+
 /* Of numbers that were negative before they were made wide and unsigned, by
  * small ones: LLVM 19 divides too narrowly on AMD. */
 static void
@@ -582,6 +636,7 @@ ops_cases(void)
         cmocka_unit_test(test_constants),
         cmocka_unit_test(test_lanes),
         cmocka_unit_test(test_lanes_reduce_order),
+        cmocka_unit_test(test_half_product),
         cmocka_unit_test(test_random),
         cmocka_unit_test(test_unsigned_quotients),
         cmocka_unit_test(test_dot),
