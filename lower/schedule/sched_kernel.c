@@ -11,6 +11,9 @@
 
 #include "base/alloc.h"
 
+/* Loops of a kernel: each has a bit in sched_mask. */
+#define MAX_RANGES 64
+
 /* One node read at one index. */
 struct frame {
     uint32_t node;
@@ -158,7 +161,7 @@ reduce_source(struct builder *b, const struct sched_node *node,
             out->e[i] = idx->e[i];
             continue;
         }
-        if (b->n_ranges >= 64) {
+        if (b->n_ranges >= MAX_RANGES) {
             b->failed = true;
             return NULL;
         }
@@ -570,6 +573,9 @@ sched_kernel(struct sched *s, uint32_t node, const struct uop **out_sink,
     if (!sink && b.n_bufs == SCHED_MAX_PARAMS)
         return bell_fail(BELL_E_INTERNAL, "a kernel reads more than %u buffers",
                          SCHED_MAX_PARAMS);
+    if (!sink && b.n_ranges >= MAX_RANGES)
+        return bell_fail(BELL_E_INTERNAL, "a kernel has more than %d loops",
+                         MAX_RANGES);
     if (!sink)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory building a kernel");
     *out_sink = sink;

@@ -1207,6 +1207,28 @@ build_items(struct planner *p, struct sched_plan *plan, bool *attends)
                                   : sched_order(&p->s, plan, &bytes);
 }
 
+/* An EXCHANGE has what it exchanges computed at once, element by element: of
+ * reductions there would be too many in its kernel, one after the other. */
+static void
+store_before_exchange(struct planner *p)
+{
+    uint32_t at, i;
+
+    for (at = 0; at < p->s.n_nodes; at++) {
+        struct sched_node *node = &p->s.nodes[at];
+        const struct uop *u = node->u;
+
+        node->reduces = u->op == UOP_REDUCE_AXIS;
+        for (i = 0; i < u->n_src; i++)
+            node->reduces |= p->s.nodes[source_at(p, at, i)].reduces;
+        if (u->op == UOP_EXCHANGE && node->reduces) {
+            i = base_of(p, source_at(p, at, 0));
+            p->s.nodes[i].forced = p->s.nodes[i].u->op != UOP_BUFFER;
+        }
+        node->reduces &= !node->forced;
+    }
+}
+
 static bell_status
 schedule_nodes(struct planner *p, const struct uop *const *roots,
                uint32_t n_roots, uint32_t **local, struct sched_plan *plan)
@@ -1226,6 +1248,7 @@ schedule_nodes(struct planner *p, const struct uop *const *roots,
             p->s.nodes[i].forced = p->s.nodes[i].u->op != UOP_BUFFER;
         }
     }
+    store_before_exchange(p);
     for (at = 0; at < p->s.n_nodes; at++)
         estimate(p, at);
     for (at = p->s.n_nodes; at-- > 0 && !p->failed && !p->s.k->failed;)

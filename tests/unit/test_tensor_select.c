@@ -676,6 +676,35 @@ test_out_of_range(void **state)
     ctx = before;
 }
 
+/* Reductions with many loops are sorted: they are not part of the kernels that
+ * exchange. */
+static void
+test_sorted_reductions(void **state)
+{
+    static const int64_t sizes[] = {1, 2, 17, 40};
+    double values[40], sorted[40];
+    int64_t places[40];
+    uint32_t k, i;
+
+    (void)state;
+    for (k = 0; k < ARRAY_LEN(sizes); k++) {
+        uint32_t n = (uint32_t)sizes[k];
+        struct bell_tensor *x = noise(-1, 1, BELL_DIMS(2, 3, n, 2));
+        struct bell_tensor *a;
+
+        a = bell_var(x, BELL_DIMS(0, 1, 3), false, 1);
+        assert_int_equal(bell_read_f64(a, values, n), BELL_OK);
+        a = bell_var(bell_neg(x), BELL_DIMS(0, 1, 3), false, 1);
+        a = bell_argsort(a, 0, false);
+        assert_int_equal(bell_read(a, places, n * sizeof(*places)), BELL_OK);
+        for (i = 0; i < n; i++) {
+            assert_true(places[i] >= 0 && places[i] < n);
+            sorted[i] = values[places[i]];
+            assert_true(i == 0 || sorted[i - 1] < sorted[i]);
+        }
+    }
+}
+
 int
 main(void)
 {
@@ -696,6 +725,8 @@ main(void)
         TEST(test_products),
         TEST(test_losses),
         TEST(test_out_of_range),
+        cmocka_unit_test_setup_teardown(test_sorted_reductions, make_context,
+                                        end_context),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
