@@ -142,7 +142,7 @@ struct fuzz_op_table {
     size_t n_rows;
 };
 extern const struct fuzz_op_table fuzz_ops_elementwise, fuzz_ops_shape,
-    fuzz_ops_nn;
+    fuzz_ops_nn, fuzz_ops_small;
 
 /* The formula that an einsum node's i[0] stands for. */
 const char *fuzz_einsum_formula(int64_t row);

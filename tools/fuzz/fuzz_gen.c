@@ -7,7 +7,7 @@
 #include "base/bits.h"
 
 static const struct fuzz_op_table *const tables[] = {
-    &fuzz_ops_elementwise, &fuzz_ops_shape, &fuzz_ops_nn};
+    &fuzz_ops_elementwise, &fuzz_ops_shape, &fuzz_ops_nn, &fuzz_ops_small};
 
 size_t
 fuzz_op_count(void)

@@ -354,6 +354,16 @@ gen_pair(struct fuzz_gen *g, struct fuzz_node *n)
                              rank_of(g, x), g->op->data, 0));
 }
 
+/* clang-format off */
+HELPER(fuzz_kl_div,
+static struct bell_tensor *
+fuzz_kl_div(struct bell_tensor *x, struct bell_tensor *y,
+            enum bell_reduction reduction)
+{
+    return bell_kl_div(bell_log(x), y, false, reduction);
+})
+/* clang-format on */
+
 /* ---- from nothing ----------------------------------------------------- */
 
 static void
@@ -459,6 +469,8 @@ static const struct fuzz_op rows[] = {
     ROW(ttr, l1_loss, "01a", pair, 3, true, NORMAL),
     ROW(ttfr, huber_loss, "01Qa", pair, 3, true, NORMAL),
     ROW(ttfr, smooth_l1_loss, "01Qa", pair, 3, true, NORMAL),
+    {FN(ttr, fuzz_kl_div), "01a", gen_pair, NULL, 0, 0, 3, true,
+     FUZZ_DATA_UNIT, fuzz_kl_div_text},
     ROW(ttr, binary_cross_entropy, "01a", pair, 3, true, UNIT),
     ROW(tttr, binary_cross_entropy_with_logits, "01-a", pair, 3, true, UNIT),
     {FN(cly, bell_rand), "l.", gen_rand, .weight = 3, .seeded = true},

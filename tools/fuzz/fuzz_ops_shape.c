@@ -102,6 +102,30 @@ gen_pad(struct fuzz_gen *g, struct fuzz_node *n)
     return true;
 }
 
+/* A mode, and what it adds before and after the last axis. */
+static bool
+gen_pad_with(struct fuzz_gen *g, struct fuzz_node *n)
+{
+    int64_t size = size_of(g, g->x, -1), most = size < 4 ? size - 1 : 3;
+
+    n->i[0] = between(g, 0, 2);
+    n->i[1] = between(g, 0, most < 0 ? 0 : most);
+    n->i[2] = between(g, 0, most < 0 ? 0 : most);
+    return true;
+}
+
+/* clang-format off */
+HELPER(fuzz_pad_with,
+static struct bell_tensor *
+fuzz_pad_with(struct bell_tensor *x, int mode, int64_t before, int64_t after)
+{
+    static const enum bell_pad_mode modes[] = {
+        BELL_PAD_REFLECT, BELL_PAD_REPLICATE, BELL_PAD_CIRCULAR};
+
+    return bell_pad_with(x, BELL_DIMS(before, after), modes[mode]);
+})
+/* clang-format on */
+
 static bool
 gen_shrink(struct fuzz_gen *g, struct fuzz_node *n)
 {
@@ -682,6 +706,8 @@ static const struct fuzz_op rows[] = {
     ROW(taa, movedim, "0ab", transpose, 1, 5, 3, true, NORMAL),
     ROW(tl, expand, "0l", expand, 0, 4, 16, true, NORMAL),
     ROW(tlf, pad, "0lx", pad, 0, 0, 16, true, NORMAL),
+    {FN(taii, fuzz_pad_with), "0abc", gen_pad_with, fuzz_any, 1, 4, 5, true,
+     FUZZ_DATA_NORMAL, fuzz_pad_with_text},
     ROW(tl, shrink, "0l", shrink, 1, 5, 14, true, NORMAL),
     ROW(tl, flip, "0l", axes, 0, 5, 10, true, NORMAL),
     ROW(tl, squeeze, "0l", axes, 0, 5, 4, true, NORMAL),

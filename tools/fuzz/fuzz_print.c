@@ -393,6 +393,8 @@ fuzz_print_c(FILE *out, struct bell_context *ctx,
     fprintf(out,
             "/* %s\n * cc -Iinclude this.c -ldoorbell -lm */\n"
             "#include <math.h>\n#include <stdio.h>\n#include <stdlib.h>\n\n"
+            "#include \"doorbell/fft.h\"\n"
+            "#include \"doorbell/linalg.h\"\n"
             "#include \"doorbell/tensor.h\"\n\n",
             title);
     for (i = 0; i < prog->n_nodes && status == BELL_OK; i++) {
