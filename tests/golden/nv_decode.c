@@ -250,6 +250,26 @@ test_layout(void **state)
 {
     struct nv_mem_notifier record = {
         .timestamp = 1000, .info32 = 31, .status = NV_MEM_NOTIFIER_FILLED};
+    /* by bits: word 0, .. 3 */
+    static const char *const known[16] = {
+        "?",
+        "?",
+        "?",
+        "TIMESTAMP=1000",
+        "INFO32=MMU_FAULT",
+        "INFO32=MMU_FAULT",
+        "INFO32=MMU_FAULT",
+        "TIMESTAMP=1000 INFO32=MMU_FAULT",
+        "STATUS=0xffff",
+        "STATUS=0xffff",
+        "STATUS=0xffff",
+        "TIMESTAMP=1000 STATUS=0xffff",
+        "INFO32=MMU_FAULT STATUS=0xffff",
+        "INFO32=MMU_FAULT STATUS=0xffff",
+        "INFO32=MMU_FAULT STATUS=0xffff",
+        "TIMESTAMP=1000 INFO32=MMU_FAULT STATUS=0xffff",
+    };
+    uint64_t have;
     uint32_t w[4];
     char buf[128];
     struct regs_text text;
@@ -266,6 +286,13 @@ test_layout(void **state)
                        UINT64_MAX);
     assert_string_equal(buf, "TIMESTAMP=1");
     assert_int_equal(text.n_bytes, 11);
+    /* Fields of words that are not known are left out. */
+    for (have = 0; have < ARRAY_LEN(known); have++) {
+        regs_text_init(&text, buf, sizeof(buf));
+        regs_decode_fields(&text, regs_by_name(&nv_mem_unit, "NOTIFIER"), 0, w,
+                           have);
+        assert_string_equal(buf, known[have]);
+    }
 }
 
 static void

@@ -431,6 +431,38 @@ taken(struct file *f)
     return got[0];
 }
 
+/* Without weights, without memory of its own. */
+static void
+test_bare(void **state)
+{
+    struct file f = make_file();
+    struct hcq_bundle_info info;
+    struct hcq_bundle *b;
+    uint32_t got[8], i;
+
+    (void)state;
+    f.targets[1].arena_bytes = 0;
+    f.targets[1].n_commands = 1;
+    for (i = 0; i < N_VALUES; i++) {
+        if (f.values[i].kind == BUNDLE_WEIGHT)
+            f.values[i].kind = BUNDLE_STATE;
+        f.values[i].data_offset = BUNDLE_NO_DATA;
+    }
+    f.header->sections[BUNDLE_DATA].size_bytes = 0;
+    b = open_file(&f);
+    hcq_bundle_get_info(b, &info);
+    assert_int_equal(info.weight_bytes, 0);
+    assert_int_equal(info.arena_bytes, 0);
+    memset(got, 1, sizeof(got));
+    expect_ok(hcq_bundle_write(b, IN, got, 32));
+    expect_ok(hcq_bundle_run(b, NULL));
+    expect_ok(hcq_bundle_read(b, OUT, got, 32));
+    for (i = 0; i < 8; i++)
+        assert_int_equal(got[i], 101);
+    hcq_bundle_close(b);
+    free(f.data);
+}
+
 static void
 test_targets(void **state)
 {
@@ -692,6 +724,7 @@ main(void)
         cmocka_unit_test(test_bound),
         cmocka_unit_test(test_submissions),
         cmocka_unit_test(test_dtypes),
+        cmocka_unit_test(test_bare),
         cmocka_unit_test(test_targets),
         cmocka_unit_test(test_borders_of_values),
         cmocka_unit_test(test_borders_of_names),

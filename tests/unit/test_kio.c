@@ -168,6 +168,10 @@ toy_read_file(struct kio *kio, const char *path, void *buf, size_t cap)
     size_t n = sizeof(text) - 1;
 
     (void)kio;
+    if (strcmp(path, "/one") == 0 && cap) {
+        *(char *)buf = '1';
+        return 1;
+    }
     if (strcmp(path, "/proc/driver/nvidia/version") != 0)
         return -ENOENT;
     n = n < cap ? n : cap;
@@ -497,6 +501,38 @@ test_replay(void **state)
         assert_int_equal(kio_replay_finish(kio), BELL_OK);
         kio_destroy(kio);
     }
+}
+
+/* A file of one byte; and more calls than there were. */
+static void
+test_replay_reads(void **state)
+{
+    struct toy *toy = toy_create();
+    struct kio_file file;
+    struct kio *kio;
+    char text[8] = "xxxxxxx";
+    size_t n;
+
+    (void)state;
+    assert_int_equal(kio_record_create(&toy->kio, cassette_path, &kio),
+                     BELL_OK);
+    assert_int_equal(kio_open(kio, "/dev/nvidiactl", O_RDWR, &file), BELL_OK);
+    assert_int_equal(kio_read_file(kio, "/one", text, sizeof(text), &n),
+                     BELL_OK);
+    kio_close(&file);
+    assert_int_equal(kio_record_finish(kio), BELL_OK);
+    kio_destroy(kio);
+    assert_int_equal(kio_replay_create(cassette_path, &kio), BELL_OK);
+    assert_int_equal(kio_open(kio, "/dev/nvidiactl", O_RDWR, &file), BELL_OK);
+    assert_int_equal(kio_read_file(kio, "/one", text, sizeof(text), &n),
+                     BELL_OK);
+    assert_int_equal(n, 1);
+    assert_memory_equal(text, "1", 2);
+    kio_close(&file);
+    assert_int_not_equal(kio_read_file(kio, "/one", text, sizeof(text), &n),
+                         BELL_OK);
+    assert_non_null(strstr(kio_broken(kio), "after the end"));
+    kio_destroy(kio);
 }
 
 /* A doorbell has no result: the difference is there for whoever waits, from
@@ -1182,6 +1218,8 @@ main(void)
         cmocka_unit_test_setup_teardown(test_replay_twisted, make_path,
                                         remove_path),
         cmocka_unit_test_setup_teardown(test_replay_other_layout, make_path,
+                                        remove_path),
+        cmocka_unit_test_setup_teardown(test_replay_reads, make_path,
                                         remove_path),
         cmocka_unit_test_setup_teardown(test_replay_doorbell_differs, make_path,
                                         remove_path),

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -303,12 +304,24 @@ test_stderr(void **state)
 static void
 test_thread_count(void **state)
 {
+    cpu_set_t all, one;
+    int i = 0;
+
     (void)state;
     unsetenv("BELL_THREADS");
     assert_true(thread_cpu_count() >= 1);
     setenv("BELL_THREADS", "7", 1);
     assert_int_equal(thread_cpu_count(), 7);
     unsetenv("BELL_THREADS");
+    /* as many as this thread may run on */
+    assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+    while (!CPU_ISSET(i, &all))
+        i++;
+    CPU_ZERO(&one);
+    CPU_SET(i, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+    assert_int_equal(thread_cpu_count(), 1);
+    assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
 }
 
 static void

@@ -834,6 +834,7 @@ refused(void **state)
     struct hcq_program *large = load_shape(r.dev, 255);
     const uint32_t one[] = {1, 1, 1}, local[] = {512, 1, 1};
     const uint64_t args[2] = {r.out->va, 1};
+    struct hcq_stream *stream;
     struct hcq_cs *cs;
 
     (void)state;
@@ -846,6 +847,15 @@ refused(void **state)
     hcq_cs_copy(cs, 1ull << 49, r.out->va, 4);
     expect_fails(hcq_cs_submit(cs, NULL), BELL_E_INVALID,
                  "addresses less than 0x2000000000000");
+    expect_ok(hcq_stream_create(r.queue, "last", &stream));
+    hcq_cs_copy(hcq_stream_cs(stream), (1ull << 49) - 4, r.out->va, 4);
+    expect_ok(hcq_stream_end(stream));
+    hcq_stream_destroy(stream);
+    expect_ok(hcq_stream_create(r.queue, "behind", &stream));
+    hcq_cs_copy(hcq_stream_cs(stream), (1ull << 49) - 3, r.out->va, 4);
+    expect_fails(hcq_stream_end(stream), BELL_E_INVALID,
+                 "copy to of 4 bytes at 0x1fffffffffffd");
+    hcq_stream_destroy(stream);
     expect_ok(hcq_queue_begin(r.queue, &cs));
     hcq_cs_poll(cs, 1ull << 40, UINT32_MAX, 1);
     expect_fails(hcq_cs_submit(cs, NULL), BELL_E_INVALID, "poll of 4 bytes");
