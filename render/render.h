@@ -50,6 +50,27 @@ BELL_MUST_CHECK bell_status render_host(const struct lower_program *program,
                                         const struct lower_target *target,
                                         struct render_binary *out_binary);
 
+/* What somebody else wrote, of size_bytes, with one function or kernel. */
+struct render_source {
+    const char *name; /* the function's */
+    const void *data;
+    size_t size_bytes;
+};
+
+/* C for the host by its compiler ($CC, cc, gcc or clang, which is run on a
+ * temporary file), with a function as render_host's. `arch`: of an architecture
+ * level, "x86-64-v3"; NULL: of this machine. BELL_E_UNSUPPORTED: there is no
+ * compiler. BELL_E_COMPILE with its words. Thread safe. */
+BELL_MUST_CHECK bell_status render_c(const struct render_source *source,
+                                     const char *arch,
+                                     struct render_binary *out_binary);
+
+/* An object from LLVM IR, as text, with a function as render_host's, which is
+ * compiled as it is: no passes are run over it. */
+BELL_MUST_CHECK bell_status render_host_ir(const char *ir, const char *name,
+                                           const struct lower_target *target,
+                                           struct render_binary *out_binary);
+
 /* The LLVM IR of the same, as text (host_free it); for BELL_DEBUG=render. */
 BELL_MUST_CHECK bell_status
 render_host_text(const struct lower_program *program,

@@ -254,11 +254,11 @@ collect_copy_node(struct uop_graph *to, const struct uop_graph *from,
                   const struct uop *u, const struct uop *const *copies)
 {
     const struct uop_dims *shape = from->shapes[u->id];
-    const struct uop *src[3];
+    const struct uop *src[UOP_MAX_CALL_SRC];
     union uop_arg arg = u->arg;
     uint32_t i;
 
-    assert(u->n_src <= 3);
+    assert(u->n_src <= UOP_MAX_CALL_SRC);
     assert(u->id < from->n_nodes);
     for (i = 0; i < u->n_src; i++)
         src[i] = copies[u->src[i]->id];

@@ -539,6 +539,7 @@ free_context(struct bell_context *ctx)
     for (i = 0; i < ctx->n_rules; i++)
         tensor_custom_free(ctx->rules[i].custom);
     host_free(ctx->rules);
+    tensor_givens_fini(&ctx->givens);
     host_free(ctx->failed_dims);
     host_free(ctx->scopes);
     once_end(ctx, sizeof(*ctx));

@@ -610,6 +610,10 @@ walk_back(struct backward *bw)
                 break;
             if (!src || !needs_gradient(bw, src))
                 continue;
+            if (u->op == UOP_CALL || u->op == UOP_PART)
+                return bell_fail(BELL_E_UNSUPPORTED,
+                                 "a kernel of your own has no gradient; "
+                                 "bell_custom gives it one");
             share = find_gradient_share(ctx, u, i, g);
             if (!share)
                 return bell_fail(BELL_E_UNSUPPORTED, "%s has no gradient",

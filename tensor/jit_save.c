@@ -273,7 +273,7 @@ save_target(struct save *s, const char *name, bool is_first)
     struct tensor_runtime *rt;
     bell_status status;
 
-    BELL_TRY(rt_open(name, s->jit->ctx->math, &rt));
+    BELL_TRY(rt_open(s->jit->ctx, name, &rt));
     rt_keep_binaries(rt);
     t.jit.capture = NULL;
     t.jit.used = NULL;

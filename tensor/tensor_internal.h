@@ -18,6 +18,7 @@
 #include "base/map.h"
 #include "base/status.h"
 #include "doorbell/tensor.h"
+#include "tensor/given.h"
 #include "tensor/handle.h"
 #include "uops/uop.h"
 
@@ -136,6 +137,7 @@ struct bell_context {
     bool training, checks_index;
     uint32_t math; /* what is allowed: enum bell_math */
 
+    struct tensor_givens givens; /* kernels of the caller's */
     struct bell_jit *jits;       /* a list */
     struct bell_loader *loaders; /* likewise */
     struct tensor_trace *trace;  /* of the function that is captured, or NULL */

@@ -254,6 +254,9 @@ int64_t uop_wrap_int(enum uop_dtype dtype, int64_t value);
 /* Bounds of a dtype's values (U64: 0..INT64_MAX, floats: all of int64). */
 struct uop_bounds uop_dtype_bounds(enum uop_dtype dtype);
 
+/* The most sources of a node of the tensor graph but SINK: a CALL's. */
+#define UOP_MAX_CALL_SRC 64
+
 /* arg of REDUCE_AXIS. */
 static inline int64_t
 uop_reduce_arg(enum uop_op op, uint32_t axis_mask)

@@ -781,6 +781,41 @@ check_vector_op(const struct uop *u)
     }
 }
 
+/* Its results have elements, and a place in what one kernel takes. */
+static bell_status
+check_call(const struct uop_graph *g, const struct uop *u)
+{
+    const struct uop *call = u->op == UOP_PART ? u->src[0] : u;
+    const struct uop_dims *arg, *shape = uop_shape(g, u);
+    int64_t n = 1, which = u->op == UOP_PART ? u->arg.i : 0;
+    uint32_t i;
+
+    if (call->op != UOP_CALL || call->n_src > UOP_MAX_CALL_SRC)
+        return uop_bad(u, "is a CALL, or a part of one");
+    arg = call->arg.dims;
+    if (arg->n % 2 != 1 || which < 0 || which >= arg->n / 2 ||
+        (u->op == UOP_PART && which == 0))
+        return uop_bad(u, "is one of the results");
+    for (i = 0; shape && i < shape->n; i++)
+        n *= shape->d[i];
+    if (!shape || n < 1 || n != arg->d[2 + 2 * which] ||
+        arg->d[1 + 2 * which] != (int64_t)u->dtype)
+        return uop_bad(u, "has the result's dtype and elements");
+    return BELL_OK;
+}
+
+static bell_status
+check_given(const struct uop *u)
+{
+    uint32_t i;
+
+    for (i = 0; i < u->n_src; i++) {
+        if (u->src[i]->op != UOP_PARAM)
+            return uop_bad(u, "is of PARAMs");
+    }
+    return BELL_OK;
+}
+
 bell_status
 uop_check_node(const struct uop_graph *g, const struct uop *u,
                enum uop_stage stage)
@@ -813,6 +848,11 @@ uop_check_node(const struct uop_graph *g, const struct uop *u,
         return check_gather(g, u);
     case UOP_EXCHANGE:
         return check_exchange(g, u);
+    case UOP_CALL:
+    case UOP_PART:
+        return check_call(g, u);
+    case UOP_GIVEN:
+        return check_given(u);
     case UOP_ASSIGN:
         return check_assign(g, u);
     case UOP_CONTIGUOUS:

@@ -1,4 +1,4 @@
-/* Functions with gradients of the caller's own.
+/* Functions with gradients of the caller's own, and kernels.
  *
  * A custom function is made of the library's calls, like any other: it is
  * lazy, joins kernels with what is around it, and is captured by a bell_jit.
@@ -79,6 +79,75 @@ struct bell_custom_many_desc {
 BELL_API void bell_custom_many(const struct bell_custom_many_desc *desc,
                                struct bell_tensor *const *in, uint32_t n_in,
                                struct bell_tensor **out);
+
+/* ---- kernels ---- */
+
+/* What a kernel is written in. Its arguments and how it is launched:
+ * docs/kernel-interface.md, of the device that it is for. */
+enum bell_kernel_form {
+    BELL_KERNEL_OBJECT, /* machine code: a relocatable object for the CPU, a
+                         * code object for AMD, a cubin for NVIDIA */
+    BELL_KERNEL_PTX,    /* text, for NVIDIA */
+    BELL_KERNEL_LLVM,   /* LLVM IR as text, for the CPU and AMD; compiled as it
+                         * is, so optimised before */
+    BELL_KERNEL_C,      /* text, for the CPU, by the C compiler of the machine
+                         * ($CC, cc, gcc or clang): -O3 -ffreestanding
+                         * -ffp-contract=off */
+};
+
+/* A kernel for one kind of device. */
+struct bell_kernel_code {
+    const char *device; /* "CPU", "NV", "AMD"; or of one chip alone:
+                         * "AMD:gfx1100", "NV:sm_90" */
+    enum bell_kernel_form form;
+    const void *code;
+    size_t n_bytes;          /* 0: a text that a zero ends */
+    uint32_t grid[3];        /* work-groups; a 0 is 1 */
+    uint32_t local[3];       /* work-items in each; a 0 is 1. CPU: 1, 1, 1 */
+    uint32_t n_shared_bytes; /* of shared memory, given at launch */
+};
+
+/* A result. */
+struct bell_kernel_result {
+    const int64_t *shape;
+    uint32_t ndim;
+    enum bell_dtype dtype;
+};
+
+/* The most arguments of a kernel: results, inputs and values. */
+#define BELL_MAX_KERNEL_ARGS 64
+
+/* A kernel: its arguments are the addresses of its results, then those of its
+ * inputs, then `values`. All are row-major and do not overlap; a bool is a byte,
+ * 0 or 1. Addresses are multiples of 64. */
+struct bell_kernel_desc {
+    uint32_t struct_size; /* sizeof(struct bell_kernel_desc) */
+    const char *name;     /* the function's, in all of the codes */
+    const struct bell_kernel_code *codes; /* the first for the device is used */
+    uint32_t n_codes;
+    const struct bell_kernel_result *results; /* 1 or more, with elements */
+    uint32_t n_out;
+    const int64_t *values; /* or NULL */
+    uint32_t n_values;
+};
+
+/* out[0] to out[n_out - 1]: the results of a kernel of the caller's. Everything
+ * is copied. Lazy as any other call: the kernel runs when a result is needed,
+ * after what makes its inputs, once for all results; it is captured by a bell_jit
+ * and saved in bundles. The same description again is the same kernel, compiled
+ * once in a context. It has no gradient: bell_custom gives it one.
+ *
+ * It writes every element of its results and nothing else, and its results depend
+ * on its inputs and values alone. Nothing can check that.
+ *
+ * Fails, with all of out[] the error tensor: a description without what it has to
+ * have, or of too many arguments; no code for the device; an input without
+ * elements. What the compiler or the device says of the code fails the call that
+ * realises. n_in may be 0. */
+BELL_API void bell_custom_kernel(struct bell_context *ctx,
+                                 const struct bell_kernel_desc *desc,
+                                 struct bell_tensor *const *in, uint32_t n_in,
+                                 struct bell_tensor **out);
 
 #ifdef __cplusplus
 }

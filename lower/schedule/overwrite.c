@@ -177,6 +177,9 @@ sched_may_overwrite(const struct uop_graph *k, const struct uop *sink,
     uint32_t i, n = packed ? sink->n_src : 1;
     struct look l;
 
+    *out_may = false;
+    if (sink->src[0]->op == UOP_GIVEN)
+        return BELL_OK; /* nobody knows what it does */
     for (i = 0; i < n && good; i++) {
         const struct uop *part = packed ? sink->src[i] : sink;
         BELL_TRY(init_look(&l, k, part));

@@ -733,9 +733,9 @@ rewrite(struct sched *s, struct list *l, const struct uop **roots,
         return bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling");
     }
     for (i = 0; i < l->n && !s->g->failed; i++) {
-        const struct uop *u = l->u[i], *src[4];
+        const struct uop *u = l->u[i], *src[UOP_MAX_CALL_SRC];
         bool changed = false, back;
-        for (j = 0; j < u->n_src && j < 4; j++) {
+        for (j = 0; j < u->n_src && j < UOP_MAX_CALL_SRC; j++) {
             src[j] = to[l->place[u->src[j]->id]];
             changed |= src[j] != u->src[j];
         }

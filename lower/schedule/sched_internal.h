@@ -75,6 +75,7 @@ struct sched_node {
     uint32_t n_chain;
     uint32_t kept[2]; /* stored: nodes that its kernel stores, too */
     uint32_t n_kept;
+    uint32_t part; /* CALL, PART: the next PART of that CALL, or SCHED_NONE */
 };
 
 /* Everything of one sched_build. */
@@ -172,6 +173,13 @@ BELL_MUST_CHECK bell_status sched_attend_roles(struct sched *s,
 BELL_MUST_CHECK bell_status sched_kernel(struct sched *s, uint32_t node,
                                          const struct uop **out_sink,
                                          uint32_t *bufs, uint32_t *out_n_bufs);
+
+/* Does it run a kernel that was given? */
+static inline bool
+sched_is_given(const struct sched_item *item)
+{
+    return item->sink->src[0]->op == UOP_GIVEN;
+}
 
 /* Makes one of kernels that share loops and values; fixed[] are the items to
  * stay as they are (lower/schedule/sched_join.c). */

@@ -52,6 +52,10 @@ find_form(struct launcher *l, uint32_t at)
 
     if (w->has_form)
         return BELL_OK;
+    if (sched_is_given(&l->plan->items[at])) { /* it has its own launch */
+        w->has_form = true;
+        return BELL_OK;
+    }
     uop_graph_init(&g);
     status = uop_graph_copy(l->plan->items[at].sink, &g, &sink);
     if (status == BELL_OK)

@@ -214,8 +214,8 @@ sched_split(struct uop_graph *g, const struct uop **roots, uint32_t n_roots,
         for (j = 0; j < u->n_src; j++)
             changed |= to[u->src[j]->id] != u->src[j];
         if (changed) {
-            const struct uop *src[4];
-            for (j = 0; j < u->n_src && j < 4; j++)
+            const struct uop *src[UOP_MAX_CALL_SRC];
+            for (j = 0; j < u->n_src && j < UOP_MAX_CALL_SRC; j++)
                 src[j] = to[u->src[j]->id];
             moved = uop_new_shaped(g, u->op, u->dtype, u->arg, src, u->n_src,
                                    uop_shape(g, u));

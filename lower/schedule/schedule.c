@@ -858,6 +858,10 @@ visit(struct planner *p, uint32_t at)
     if (node->u->op == UOP_BUFFER ||
         (node->first_req == SCHED_NONE && !node->forced))
         return;
+    if (node->u->op == UOP_PART) { /* the CALL stores it */
+        node->stored = true;
+        return;
+    }
     if (storable(node->u) || node->forced) {
         why = decide_stores(p, at);
         if (why)
@@ -865,7 +869,8 @@ visit(struct planner *p, uint32_t at)
     }
     if (node->attend == SCHED_ATTEND_KEPT)
         keep_node(p, at);
-    pass_reads(p, at);
+    if (node->u->op != UOP_CALL) /* it reads what is stored */
+        pass_reads(p, at);
 }
 
 /* After the decisions: what each kernel wants outermost, by axis. */
@@ -962,6 +967,12 @@ load_graph(struct planner *p, const struct uop *const *roots, uint32_t n_roots,
         node->src_base = n_srcs;
         node->first_req = SCHED_NONE;
         node->buf = SCHED_NONE;
+        node->part = SCHED_NONE;
+        if (node->u->op == UOP_PART) {
+            uint32_t call = local[node->u->src[0]->id];
+            node->part = p->s.nodes[call].part;
+            p->s.nodes[call].part = i;
+        }
         for (j = 0; j < list[i]->n_src; j++) {
             uint32_t src = local[list[i]->src[j]->id];
             p->s.nodes[src].n_users++;
@@ -983,13 +994,17 @@ number_buffers(struct planner *p, const uint32_t *local,
     for (at = 0; at < p->s.n_nodes; at++)
         n += p->s.nodes[at].u->op == UOP_BUFFER ||
              (p->s.nodes[at].stored && p->s.nodes[at].u->op != UOP_ASSIGN);
+    plan->n_bufs = n;
+    for (at = 0; at < p->s.n_nodes; at++) /* and results that nobody reads */
+        n += p->s.nodes[at].u->op == UOP_CALL
+                 ? p->s.nodes[at].u->arg.dims->n / 2
+                 : 0;
     plan->bufs = arena_calloc(&p->s.k->arena, n, sizeof(*plan->bufs));
     root_bufs = arena_calloc(&p->s.k->arena, n_roots, sizeof(*root_bufs));
     plan->items =
         arena_calloc(&p->s.k->arena, p->n_kernels, sizeof(*plan->items));
     if (!plan->bufs || !root_bufs || !plan->items)
         return sched_no_memory(p);
-    plan->n_bufs = n;
     n = 0;
     for (i = 0; i < 2; i++) {
         for (at = 0; at < p->s.n_nodes; at++) {
@@ -1029,8 +1044,13 @@ log_kernel(const struct sched_item *item)
     char text[1800];
     uint32_t i;
 
+    if (sched_is_given(item))
+        LOG(LOG_SCHED, "kernel: number %d of those given, %u arguments",
+            (int)item->sink->src[0]->arg.i, item->n_bufs);
     for (i = 0; LOG_ON(LOG_SCHED) && i < item->sink->n_src; i++) {
         const struct uop *store = item->sink->src[i];
+        if (sched_is_given(item))
+            break;
         LOG(LOG_SCHED, "%s p%d[%s] = %s",
             i ? "    and" : "kernel:", (int)store->src[0]->arg.i,
             uop_expr_str(store->src[1], text, 400),
@@ -1171,6 +1191,72 @@ pack_items(struct planner *p, struct sched_plan *plan)
     return BELL_OK;
 }
 
+/* The buffer of a CALL's result `number`. */
+static uint32_t
+buffer_of_result(struct planner *p, struct sched_plan *plan, uint32_t at,
+                 uint32_t number)
+{
+    const struct uop_dims *arg = p->s.nodes[at].u->arg.dims;
+    struct sched_buf *buf;
+    uint32_t part;
+
+    if (number == 0)
+        return p->s.nodes[at].buf;
+    for (part = p->s.nodes[at].part; part != SCHED_NONE;
+         part = p->s.nodes[part].part) {
+        if (p->s.nodes[part].u->arg.i == number)
+            return p->s.nodes[part].buf;
+    }
+    buf = &plan->bufs[plan->n_bufs];
+    buf->dtype = (enum uop_dtype)arg->d[1 + 2 * number];
+    buf->n_elems = (uint64_t)arg->d[2 + 2 * number];
+    buf->by_size[0] = arg->d[2 + 2 * number];
+    buf->leaf = buf->root = -1;
+    return plan->n_bufs++;
+}
+
+/* A kernel that was given: its results, then its inputs. */
+static bell_status
+build_given(struct planner *p, struct sched_plan *plan, uint32_t at,
+            struct sched_item *item, uint32_t *bufs)
+{
+    const struct uop *u = p->s.nodes[at].u, *params[SCHED_MAX_PARAMS], *given;
+    uint32_t n_out = u->arg.dims->n / 2, n = 0, i;
+    union uop_arg arg = {.i = 0};
+
+    if (n_out + u->n_src > SCHED_MAX_PARAMS)
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "a kernel has more than %u arguments",
+                         SCHED_MAX_PARAMS);
+    for (i = 0; i < n_out; i++)
+        bufs[n++] = buffer_of_result(p, plan, at, i);
+    for (i = 0; i < u->n_src; i++)
+        bufs[n++] = p->s.nodes[base_of(p, source_at(p, at, i))].buf;
+    for (i = 0; i < n; i++) {
+        arg.i = i;
+        params[i] = uop_new(p->s.k, UOP_PARAM, plan->bufs[bufs[i]].dtype, 1,
+                            arg, NULL, 0);
+    }
+    arg.i = u->arg.dims->d[0];
+    given = uop_new(p->s.k, UOP_GIVEN, UOP_VOID, 1, arg, params, n);
+    arg.i = 0;
+    item->sink = uop_new(p->s.k, UOP_SINK, UOP_VOID, 1, arg, &given, 1);
+    item->n_outs = n_out;
+    item->n_bufs = n;
+    return uop_graph_status(p->s.k);
+}
+
+static bell_status
+build_item(struct planner *p, struct sched_plan *plan, uint32_t at,
+           struct sched_item *item, uint32_t *bufs)
+{
+    if (p->s.nodes[at].u->op == UOP_CALL)
+        return build_given(p, plan, at, item, bufs);
+    BELL_TRY(sched_kernel(&p->s, at, &item->sink, bufs, &item->n_bufs));
+    item->n_outs = 1 + p->s.nodes[at].n_kept;
+    return BELL_OK;
+}
+
 static bell_status
 build_items(struct planner *p, struct sched_plan *plan, bool *attends)
 {
@@ -1180,14 +1266,14 @@ build_items(struct planner *p, struct sched_plan *plan, bool *attends)
     for (at = 0; at < p->s.n_nodes; at++) {
         struct sched_item *item = &plan->items[plan->n_items];
         if (!p->s.nodes[at].stored || p->s.nodes[at].numel == 0 ||
-            p->s.nodes[at].attend == SCHED_ATTEND_KEPT)
+            p->s.nodes[at].attend == SCHED_ATTEND_KEPT ||
+            p->s.nodes[at].u->op == UOP_PART)
             continue;
-        BELL_TRY(sched_kernel(&p->s, at, &item->sink, bufs, &item->n_bufs));
+        BELL_TRY(build_item(p, plan, at, item, bufs));
         BELL_TRY(uop_validate_pass(p->s.k, &item->sink, 1, UOP_STAGE_K,
                                    "scheduling"));
         BELL_TRY(check_attention(p, at, item->sink, &attends[plan->n_items]));
         plan->n_attends += attends[plan->n_items];
-        item->n_outs = 1 + p->s.nodes[at].n_kept;
         item->bufs =
             arena_copy(&p->s.k->arena, bufs, item->n_bufs * sizeof(bufs[0]));
         if (!item->bufs)
@@ -1205,6 +1291,18 @@ build_items(struct planner *p, struct sched_plan *plan, bool *attends)
     }
     return p->s.target->packs_for ? pack_items(p, plan)
                                   : sched_order(&p->s, plan, &bytes);
+}
+
+/* A CALL reads memory, row-major. */
+static void
+store_before_call(struct planner *p, uint32_t at)
+{
+    uint32_t i, src;
+
+    for (i = 0; i < p->s.nodes[at].u->n_src; i++) {
+        src = base_of(p, source_at(p, at, i));
+        p->s.nodes[src].forced = p->s.nodes[src].u->op != UOP_BUFFER;
+    }
 }
 
 /* An EXCHANGE has what it exchanges computed at once, element by element: of
@@ -1242,7 +1340,11 @@ schedule_nodes(struct planner *p, const struct uop *const *roots,
         p->s.nodes[at].forced = p->s.nodes[at].u->op != UOP_BUFFER;
     }
     for (at = 0; at < p->s.n_nodes; at++) {
-        p->s.nodes[at].forced |= p->s.nodes[at].u->op == UOP_EXCHANGE;
+        p->s.nodes[at].forced |= p->s.nodes[at].u->op == UOP_EXCHANGE ||
+                                 p->s.nodes[at].u->op == UOP_CALL ||
+                                 p->s.nodes[at].u->op == UOP_PART;
+        if (p->s.nodes[at].u->op == UOP_CALL)
+            store_before_call(p, at);
         if (p->s.nodes[at].u->op == UOP_CONTIGUOUS) {
             i = base_of(p, at);
             p->s.nodes[i].forced = p->s.nodes[i].u->op != UOP_BUFFER;

@@ -32,6 +32,9 @@ enum {
 
 #define PASSES "function(loop-unroll<O2>,early-cse)"
 
+/* Of IR that somebody else wrote: finds out what of its launch a kernel needs. */
+#define IR_PASSES "amdgpu-attributor"
+
 #define CC_KERNEL 91 /* amdgpu_kernel */
 
 static void
@@ -505,7 +508,7 @@ run(const struct lower_program *program, const struct amdgpu_target *target,
     job->e.vector_bytes = known.vector_bytes;
     job->machine = make_machine;
     job->done = drop_machine;
-    job->passes = PASSES;
+    job->passes = job->ir ? IR_PASSES : PASSES;
     return llvm_job_run(job);
 }
 

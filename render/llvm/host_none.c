@@ -21,6 +21,19 @@ render_host(const struct lower_program *program,
 }
 
 bell_status
+render_host_ir(const char *ir, const char *name,
+               const struct lower_target *target,
+               struct render_binary *out_binary)
+{
+    const struct lower_program program = {.name = name};
+
+    (void)ir;
+    (void)target;
+    (void)out_binary;
+    return refuse(&program);
+}
+
+bell_status
 render_host_text(const struct lower_program *program,
                  const struct lower_target *target, char **out_text)
 {

@@ -227,7 +227,7 @@ struct llvm_job {
     bell_status (*machine)(struct llvm_job *job);
     void (*done)(struct llvm_job *job);
     struct llvm_machine made;
-    const char *passes; /* over the IR of a program; or NULL */
+    const char *passes; /* over the IR; or NULL */
     const char *ir;     /* LLVM IR to take in place of a program; or NULL */
     char **out_text;    /* the IR */
     char **out_asm;     /* the assembler's language */

@@ -4,6 +4,7 @@
 
 #include <elf.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -648,4 +649,96 @@ render_nv_container_program(const struct lower_program *program,
     status = render_nv_container(&desc, out_binary);
     host_free(text);
     return status;
+}
+
+/* ---- text that somebody else wrote ---- */
+
+/* Bytes of what is declared behind each `space`: ".align 4 .b8 name[64];",
+ * one behind the other. False: its size is not there to read. */
+static bool
+declared_bytes(const char *text, const char *space, uint32_t *out_bytes)
+{
+    static const struct {
+        const char *name;
+        unsigned bytes;
+    } types[] = {{"8 ", 1}, {"16 ", 2}, {"32 ", 4}, {"64 ", 8}};
+    const char *at = text, *end, *type, *open;
+    uint64_t bytes = 0, n;
+    unsigned align;
+    size_t i;
+
+    while ((at = strstr(at, space))) {
+        char before = at == text ? ' ' : at[-1];
+        at += strlen(space);
+        /* .extern is dynamic, ld.shared an instruction */
+        if ((before != ' ' && before != '\t' && before != '\n') ||
+            (*at != ' ' && *at != '\t'))
+            continue;
+        end = strchr(at, ';');
+        type = strstr(at, " .");
+        if (type && strncmp(type, " .align ", 8) == 0) {
+            align = (unsigned)strtoul(type + 8, NULL, 10);
+            type = strstr(type + 8, " .");
+        } else {
+            align = 1;
+        }
+        if (!end || !type || type > end || align == 0 || align > 4096)
+            return false;
+        for (i = 0; i < ARRAY_LEN(types); i++) {
+            if (strncmp(type + 3, types[i].name, strlen(types[i].name)) == 0)
+                break;
+        }
+        if (i == ARRAY_LEN(types))
+            return false;
+        open = strchr(type, '[');
+        n = open && open < end ? strtoull(open + 1, NULL, 10) : 1;
+        if (n == 0) /* [] */
+            continue;
+        bytes =
+            align_up(bytes, align > types[i].bytes ? align : types[i].bytes);
+        if (n > UINT32_MAX / 8)
+            return false;
+        bytes += n * types[i].bytes;
+        if (bytes > UINT32_MAX / 2)
+            return false;
+    }
+    *out_bytes = (uint32_t)bytes;
+    return true;
+}
+
+bell_status
+render_nv_container_text(const char *text, const char *entry, uint32_t sm,
+                         uint32_t n_params, struct render_binary *out_binary)
+{
+    struct nv_container_desc desc = {
+        .text = text,
+        .entry = entry,
+        .sm = sm,
+        .n_params = n_params,
+        .has_dynamic = strstr(text, ".extern .shared") != NULL,
+        .n_barriers = strstr(text, "bar.") || strstr(text, "barrier.") ? 1 : 0,
+    };
+    const char *at = strstr(text, ".reqntid");
+    unsigned n[3] = {0, 1, 1};
+
+    if (strstr(text, "\n.global") || strstr(text, "\n.const") ||
+        strstr(text, "\n.visible .global"))
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "%s: variables of a module are not for simulated "
+                         "cards",
+                         entry);
+    if (!declared_bytes(text, ".shared", &desc.shared_bytes) ||
+        !declared_bytes(text, ".local", &desc.stack_bytes))
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "%s: .shared or .local memory of a size that is not "
+                         "written as a number",
+                         entry);
+    desc.stack_bytes = (uint32_t)align_up(desc.stack_bytes, 16);
+    if (at && sscanf(at + 8, "%u , %u , %u", &n[0], &n[1], &n[2]) >= 1) {
+        desc.reqntid[0] = n[0];
+        desc.reqntid[1] = n[1];
+        desc.reqntid[2] = n[2];
+    }
+    desc.n_regs = estimate_regs(text, (uint64_t)n[0] * n[1] * n[2]);
+    return render_nv_container(&desc, out_binary);
 }

@@ -53,6 +53,14 @@ struct nv_container_desc {
 BELL_MUST_CHECK bell_status render_nv_container(
     const struct nv_container_desc *desc, struct render_binary *out_binary);
 
+/* Packs PTX with one kernel, `entry`, of n_params parameters of 8 bytes each,
+ * by what its text declares: .shared and .local memory, .reqntid, barriers;
+ * registers are an estimate. BELL_E_UNSUPPORTED: variables of the module, and
+ * what a container cannot have. */
+BELL_MUST_CHECK bell_status
+render_nv_container_text(const char *text, const char *entry, uint32_t sm,
+                         uint32_t n_params, struct render_binary *out_binary);
+
 /* Renders a program and packs it. Registers are an estimate; all else is as
  * the program says. */
 BELL_MUST_CHECK bell_status render_nv_container_program(

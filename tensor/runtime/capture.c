@@ -478,8 +478,8 @@ static bell_status
 add_launch(struct rt_capture *cap, const struct step *step, uint32_t i)
 {
     const struct sched_item *item = &step->items[i];
-    const struct hcq_program *program =
-        cap->rt->kernel_list[step->kernels[i]].program;
+    const struct rt_kernel *kernel = &cap->rt->kernel_list[step->kernels[i]];
+    const struct hcq_program *program = kernel->program;
     uint32_t n_args = program->n_bufs + program->n_vals, j;
     struct rt_arg args[SCHED_MAX_PARAMS];
 
@@ -489,7 +489,9 @@ add_launch(struct rt_capture *cap, const struct step *step, uint32_t i)
         if (j < item->n_bufs)
             BELL_TRY(memory_arg(cap, step, item->bufs[j], &args[j]));
         else
-            args[j].value = step->words[item->vars[j - item->n_bufs]];
+            args[j].value = kernel->values
+                                ? (uint64_t)kernel->values[j - item->n_bufs]
+                                : step->words[item->vars[j - item->n_bufs]];
     }
     return rt_tape_add(cap->tape, step->kernels[i], args, n_args);
 }

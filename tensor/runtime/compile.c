@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "tensor/given.h"
 #include "tensor/runtime/ir.h"
 #include "tensor/runtime/search.h"
 #include "tensor/tensor_internal.h"
@@ -109,6 +110,8 @@ rt_compile_job(struct rt_job *job)
     const struct uop *sink;
     bell_status status;
 
+    if (job->given)
+        return rt_compile_given(job);
     uop_graph_init(&g);
     status = uop_graph_copy(job->sink, &g, &sink);
     if (status == BELL_OK)
@@ -249,6 +252,7 @@ load_job(struct tensor_runtime *rt, struct rt_job *job,
     BELL_TRY(status);
     memcpy(kernel->grid, facts->grid, sizeof(kernel->grid));
     memcpy(kernel->local, facts->local, sizeof(kernel->local));
+    kernel->values = job->given ? job->given->values : NULL;
     kernel->n_flops = facts->n_flops;
     kernel->n_bytes = facts->n_bytes;
     kernel->binary_bytes = job->binary.file.size_bytes;
@@ -298,6 +302,7 @@ collect_jobs(struct tensor_runtime *rt, const struct uop *const *sinks,
             return bell_fail(BELL_E_NO_MEMORY, "out of memory compiling");
         }
         pool->jobs[pool->n_jobs].sink = sinks[i];
+        pool->jobs[pool->n_jobs].given = rt_given_of(rt, sinks[i]);
         pool->jobs[pool->n_jobs].told = rt_schedule_of(rt, sinks[i]);
         pool->jobs[pool->n_jobs++].target = &rt->target;
     }
@@ -492,6 +497,9 @@ tensor_kernel_usage(const struct bell_context *ctx, size_t number,
     if (!rt->target.compiler->usage)
         return bell_fail(BELL_E_UNSUPPORTED, "%s is no GPU",
                          hcq_device_name(rt->dev));
+    if (rt_given_of(rt, rt->kernel_list[number].sink))
+        return bell_fail(BELL_E_UNSUPPORTED, "%s was given, not compiled here",
+                         rt->kernel_list[number].program->name);
     memset(out_usage, 0, sizeof(*out_usage));
     uop_graph_init(&g);
     status = uop_graph_copy(rt->kernel_list[number].sink, &g, &sink);

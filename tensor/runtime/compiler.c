@@ -233,6 +233,7 @@ rt_target_init(const struct hcq_device_info *info, uint32_t math,
     target.n_shared = target.lower.is_gpu ? target.lower.max_threads : 1;
     target.lower.no_opts = env_get("BELL_NOOPT") != NULL;
     memcpy(target.max_grid, info->max_grid, sizeof(target.max_grid));
+    memcpy(target.arch, info->arch, sizeof(target.arch));
     *out_target = target;
     return BELL_OK;
 }

@@ -291,6 +291,9 @@ make_entries(struct tensor_runtime *rt, const struct rt_job *jobs, uint32_t n)
     good = entries != NULL;
     for (i = 0; good && i < n; i++) {
         struct bytes key = {NULL, 0, 0, false};
+        entries[i].kind = rt->target.lower.name;
+        if (jobs[i].given) /* its number says nothing, and compilers change */
+            continue;
         append(&key, head.data, head.n);
         if (jobs[i].told) {
             char text[LOWER_SCHEDULE_TEXT];
@@ -300,7 +303,6 @@ make_entries(struct tensor_runtime *rt, const struct rt_job *jobs, uint32_t n)
         good = append_kernel(&key, jobs[i].sink) && !key.failed;
         entries[i].key = key.data;
         entries[i].key_bytes = key.n;
-        entries[i].kind = rt->target.lower.name;
     }
     host_free(head.data);
     if (good)
@@ -476,7 +478,7 @@ rt_kept_end(struct tensor_runtime *rt, const struct rt_job *jobs,
 
     for (i = 0; entries && i < n_loaded; i++) {
         struct bytes value = {NULL, 0, 0, false};
-        if (jobs[i].is_found)
+        if (jobs[i].is_found || jobs[i].given)
             continue;
         pack(&jobs[i], &value);
         entries[i].value = value.failed ? NULL : value.data;

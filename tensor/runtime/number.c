@@ -58,13 +58,13 @@ copy_node(struct rt_run *run, const struct uop *u)
 {
     struct uop_graph *to = run->rt->into;
     const struct uop_dims *shape = uop_shape(&run->ctx->graph, u);
-    const struct uop *src[3];
+    const struct uop *src[UOP_MAX_CALL_SRC];
     union uop_arg arg = u->arg;
     uint32_t i;
 
     if (u->n_src == 0)
         return copy_leaf(run, u);
-    for (i = 0; i < u->n_src && i < 3; i++)
+    for (i = 0; i < u->n_src && i < UOP_MAX_CALL_SRC; i++)
         src[i] = run->rt->copies[u->src[i]->id].to;
     if (u->op == UOP_DETACH)
         return src[0];

@@ -54,7 +54,8 @@ open_runtime(struct tensor_runtime *rt, const char *name, uint32_t math)
 }
 
 bell_status
-rt_open(const char *name, uint32_t math, struct tensor_runtime **out_rt)
+rt_open(const struct bell_context *ctx, const char *name,
+        struct tensor_runtime **out_rt)
 {
     struct tensor_runtime *rt = host_calloc(1, sizeof(*rt));
     bell_status status;
@@ -68,7 +69,8 @@ rt_open(const char *name, uint32_t math, struct tensor_runtime **out_rt)
     map_init(&rt->kernel_of);
     map_init(&rt->schedule_of);
     cache_init(&rt->cache);
-    status = open_runtime(rt, name, math);
+    rt->givens = &ctx->givens;
+    status = open_runtime(rt, name, ctx->math);
     if (status != BELL_OK) {
         rt_close(rt);
         return status;
@@ -94,7 +96,7 @@ rt_keep_binaries(struct tensor_runtime *rt)
 bell_status
 tensor_device_open(struct bell_context *ctx, const char *name)
 {
-    BELL_TRY(rt_open(name, ctx->math, &ctx->runtime));
+    BELL_TRY(rt_open(ctx, name, &ctx->runtime));
     strncpy(ctx->device_name, hcq_device_name(ctx->runtime->dev),
             sizeof(ctx->device_name) - 1);
     return BELL_OK;

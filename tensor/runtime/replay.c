@@ -145,8 +145,9 @@ queue_kernels(struct rt_run *run, const struct rt_plan *plan)
         n_args = kernel->program->n_bufs + kernel->program->n_vals;
         for (j = 0; j < n_args; j++)
             args[j] =
-                j < item->n_bufs
-                    ? buffer_va(run, plan, item->bufs[j])
+                j < item->n_bufs ? buffer_va(run, plan, item->bufs[j])
+                : kernel->values
+                    ? (uint64_t)kernel->values[j - item->n_bufs]
                     : rt_vary_word(rt, plan, item->vars[j - item->n_bufs]);
         BELL_TRY(rt_queue_kernel(&queue, plan->kernels[i], args, n_args));
         rt->stats.n_flops += kernel->n_flops;

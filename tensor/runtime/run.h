@@ -63,9 +63,10 @@ BELL_MUST_CHECK bell_status rt_capture_run(struct rt_run *run, uint32_t plan);
 
 /* ---- realize.c: the queue and memory ---- */
 
-/* A runtime of its own for the device, whose kernels are compiled for `math`:
- * bits of enum bell_math. */
-BELL_MUST_CHECK bell_status rt_open(const char *name, uint32_t math,
+/* A runtime of its own for the device, whose kernels are compiled for what math
+ * the context allows; it stays the context's. */
+BELL_MUST_CHECK bell_status rt_open(const struct bell_context *ctx,
+                                    const char *name,
                                     struct tensor_runtime **out_rt);
 /* It keeps each kernel's file from now on; what runs nothing stands for the
  * cards of its name, and makes files for them. */

@@ -24,6 +24,8 @@
 #include "uops/uop.h"
 
 struct rt_target;
+struct tensor_given;
+struct tensor_givens;
 
 /* A loadable binary and what its launch needs. */
 struct rt_binary {
@@ -75,6 +77,7 @@ struct rt_target {
     uint32_t n_parallel; /* work-items that keep the device busy */
     uint32_t n_shared;   /* that may share a reduction */
     uint32_t max_grid[3];
+    char arch[HCQ_NAME_MAX]; /* of the chip: "gfx1100" */
 };
 
 /* `math`: what is allowed, bits of enum bell_math. BELL_E_UNSUPPORTED where
@@ -97,6 +100,7 @@ struct rt_job {
     struct rt_binary binary; /* owned */
     char *name;              /* owned */
     struct rt_facts facts;
+    const struct tensor_given *given;  /* by a caller; or NULL */
     const struct lower_schedule *told; /* NULL: as the rules choose */
     struct lower_made *made;           /* filled in, or NULL */
     uint32_t max_ops; /* of a program that is compiled; 0: any */
@@ -112,6 +116,8 @@ struct rt_kernel {
     const struct uop *sink; /* in rt->kernels: its identity */
     struct hcq_program *program;
     uint32_t grid[3], local[3];
+    const int64_t *values; /* its arguments behind the buffers, of one that was
+                            * given; NULL: they are the plan's */
     double n_flops, n_bytes;
     uint64_t binary_bytes, lower_ns, compile_ns;
     /* owned, where the runtime keeps them: */
@@ -167,7 +173,8 @@ struct rt_visit {
 struct tensor_runtime {
     struct hcq_device *dev;
     struct hcq_queue *queue;
-    struct rt_target target; /* changes with what math is allowed */
+    const struct tensor_givens *givens; /* the context's */
+    struct rt_target target;            /* changes with what math is allowed */
     struct sched_target sched_target;
     struct uop_graph graphs;  /* tensor graphs with numbered leaves */
     struct uop_graph *into;   /* where rt_number makes its copy */
@@ -220,6 +227,12 @@ BELL_MUST_CHECK bell_status rt_compile_job(struct rt_job *job);
 BELL_MUST_CHECK bell_status rt_create_program(struct tensor_runtime *rt,
                                               const struct rt_job *job,
                                               struct hcq_program **out_program);
+/* The kernel that a caller has given under `sink`, or NULL. */
+const struct tensor_given *rt_given_of(const struct tensor_runtime *rt,
+                                       const struct uop *sink);
+/* rt_compile_job of one. BELL_E_UNSUPPORTED: it has no code for the target. */
+BELL_MUST_CHECK bell_status rt_compile_given(struct rt_job *job);
+
 /* Frees what compiling made. */
 void rt_job_fini(struct rt_job *job);
 

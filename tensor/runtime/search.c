@@ -729,7 +729,9 @@ find_schedule(struct tensor_runtime *rt, const struct rt_plan *plan,
 
     if (map_get(&rt->kernel_of, rt_key(rt, item->sink)) ||
         map_get(&rt->schedule_of, rt_key(rt, item->sink)) ||
-        item->sink->src[0]->op == UOP_SINK || (rt->tune.stop && *rt->tune.stop))
+        item->sink->src[0]->op == UOP_SINK ||
+        item->sink->src[0]->op == UOP_GIVEN ||
+        (rt->tune.stop && *rt->tune.stop))
         return BELL_OK;
     if (rt->tune.searches_again ||
         !rt_kept_schedule(rt, item->sink, rt->tune.beam, &schedule)) {

@@ -99,6 +99,10 @@ add_node(struct rt_form *f, const struct uop_graph *g, const struct uop *u,
         for (i = 0; good && i < n; i++)
             good = add_word(f, (uint64_t)u->arg.dims->d[i]);
         return good;
+    case UOP_CALL:
+        for (i = 0; good && i < u->arg.dims->n; i++)
+            good = add_word(f, (uint64_t)u->arg.dims->d[i]);
+        return good;
     case UOP_IOTA: /* its size alone */
     case UOP_RESHAPE:
     case UOP_EXPAND:
@@ -408,13 +412,13 @@ read_node(struct reader *r, struct uop_graph *g, const struct uop *u,
           const struct uop *const *built)
 {
     const struct uop_dims *shape = uop_shape(&r->rt->graphs, u);
-    const struct uop *src[3];
+    const struct uop *src[UOP_MAX_CALL_SRC];
     union uop_arg arg = u->arg;
     enum uop_op op = u->op;
     int64_t d[TN_MAX_RANK + 1];
     uint32_t i, n = shape->n, n_varying = 0;
 
-    for (i = 0; i < u->n_src && i < 3; i++)
+    for (i = 0; i < u->n_src && i < UOP_MAX_CALL_SRC; i++)
         src[i] = built[u->src[i]->id];
     r->first[u->id] = r->at;
     for (i = 0; i < n; i++)
@@ -447,7 +451,7 @@ read_node(struct reader *r, struct uop_graph *g, const struct uop *u,
     } else if (uop_op_infos[op].arg_kind == UOP_ARG_DIMS) {
         arg.dims = uop_dims(g, arg.dims->d, arg.dims->n);
     }
-    r->is_refused |= op == UOP_ASSIGN;
+    r->is_refused |= op == UOP_ASSIGN || op == UOP_CALL;
     return g->failed
                ? &uop_failed
                : uop_new_shaped(g, op, u->dtype, arg, src, u->n_src, shape);

@@ -325,12 +325,12 @@ build_node(const struct tensor_runtime *rt, const struct rt_plan *plan,
            const struct uop *const *built)
 {
     const struct uop_dims *shape = uop_shape(&rt->graphs, u);
-    const struct uop *src[3];
+    const struct uop *src[UOP_MAX_CALL_SRC];
     union uop_arg arg = u->arg;
     enum uop_op op = u->op;
     uint32_t i;
 
-    for (i = 0; i < u->n_src && i < 3; i++)
+    for (i = 0; i < u->n_src && i < UOP_MAX_CALL_SRC; i++)
         src[i] = built[u->src[i]->id];
     if (op == UOP_VAR && !plan->steps[u->arg.i]) {
         op = UOP_CONST;
@@ -386,6 +386,9 @@ function_of(const struct uop *u)
         return "bell_expand, bell_full or a broadcast";
     case UOP_RESHAPE:
         return "bell_reshape";
+    case UOP_CALL:
+    case UOP_PART:
+        return "bell_custom_kernel";
     case UOP_POW:
         return "bell_pow";
     default:
