@@ -1,6 +1,7 @@
 /* Failing allocations, and what the launch path costs. */
 #include "cts.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 #include "base/alloc.h"
 #if CTS_HAVE_SIM
 #include "ioctl/kio.h"
+#include "sim/amd/sim_amd.h"
 #include "sim/nv/sim_nv.h"
 #endif
 
@@ -234,6 +236,199 @@ kernel_calls_fail(struct cts *t)
     }
 }
 
+/* ---- what comes and goes ---- */
+
+/* Lines of /proc/self/maps, or entries of /proc/self/fd. */
+static int64_t
+count_own(const char *path, bool lines)
+{
+    FILE *file = lines ? fopen(path, "r") : NULL;
+    DIR *folder = lines ? NULL : opendir(path);
+    int64_t n = 0;
+    int c;
+
+    while (file && (c = getc(file)) != EOF)
+        n += c == '\n';
+    while (folder && readdir(folder))
+        n++;
+    if (file)
+        fclose(file);
+    if (folder)
+        closedir(folder);
+    return n;
+}
+
+struct held {
+    int64_t maps, fds, objects, mappings;
+};
+
+static struct held
+what_is_held(struct cts *t)
+{
+    struct held h = {count_own("/proc/self/maps", true),
+                     count_own("/proc/self/fd", false), 0, 0};
+#if CTS_HAVE_SIM
+    const char *spec = strstr(t->device, "@sim:");
+
+    if (spec && strcmp(t->info.backend, "NV") == 0) {
+        struct sim_nv_usage u;
+        struct kio *kio;
+        OK(sim_nv_create(spec + strlen("@sim:"), &kio));
+        sim_nv_usage(kio, &u);
+        kio_destroy(kio);
+        h.objects = u.objects;
+        h.mappings = u.mappings + (int64_t)(u.va_mapped_bytes >> 16);
+    } else if (spec) {
+        struct sim_amd_usage u;
+        sim_amd_usage_all(&u);
+        h.objects = (int64_t)u.queues + u.events + u.buffers;
+        h.mappings = (int64_t)(u.va_mapped_bytes >> 16);
+    }
+#else
+    (void)t;
+#endif
+    if (CTS_ASAN || CTS_TSAN)
+        h.maps = 0; /* sanitizers map memory of their own */
+    return h;
+}
+
+static void
+queue_goes(struct cts *t, enum hcq_queue_kind kind)
+{
+    struct hcq_buffer *buf = cts_buffer(t, 64);
+    struct hcq_queue *queue;
+    struct hcq_cs *cs;
+
+    OK(hcq_queue_create(t->dev, kind, &queue));
+    cs = cts_begin(queue);
+    hcq_cs_fill(cs, buf->va, 7, 64);
+    cts_finish(queue, cs);
+    hcq_queue_destroy(queue);
+    hcq_buffer_destroy(buf);
+}
+
+static void
+compute_queue_goes(struct cts *t)
+{
+    queue_goes(t, HCQ_QUEUE_COMPUTE);
+}
+
+static void
+copy_queue_goes(struct cts *t)
+{
+    queue_goes(t, HCQ_QUEUE_COPY);
+}
+
+/* Larger than what pools keep. */
+static void
+buffers_go(struct cts *t)
+{
+    static const uint32_t flags[] = {HCQ_MEM_DEVICE, HCQ_MEM_HOST_VISIBLE};
+    struct hcq_buffer *buf;
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(flags); i++) {
+        bell_status status =
+            hcq_buffer_create(t->dev, 80u << 20, flags[i], &buf);
+        if (status == BELL_OK)
+            hcq_buffer_destroy(buf);
+        else
+            CHECK(status == BELL_E_UNSUPPORTED, "%s",
+                  bell_error_last()->message);
+    }
+    hcq_memory_trim(t->dev);
+}
+
+static void
+pinned_goes(struct cts *t)
+{
+    void *pages = aligned_alloc(4096, 1u << 20);
+    struct hcq_buffer *buf;
+
+    CHECK(pages, "out of memory");
+    OK(hcq_buffer_create_pinned(t->dev, pages, 1u << 20, &buf));
+    hcq_buffer_destroy(buf);
+    free(pages);
+}
+
+static void
+signal_goes(struct cts *t)
+{
+    struct hcq_signal *sigs[600];
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(sigs); i++)
+        OK(hcq_signal_create(t->dev, i, &sigs[i]));
+    for (i = 0; i < ARRAY_LEN(sigs); i++)
+        hcq_signal_destroy(sigs[i]);
+}
+
+static void
+program_goes(struct cts *t)
+{
+    hcq_program_destroy(cts_load(t, t->dev, CTS_ADD_ONE, 0));
+}
+
+static void
+stream_goes(struct cts *t)
+{
+    struct hcq_buffer *buf = cts_buffer(t, 64);
+    struct hcq_stream *stream;
+    int i;
+
+    OK(hcq_stream_create(t->copy, "going", &stream));
+    for (i = 0; i < 4000; i++)
+        hcq_cs_fill(hcq_stream_cs(stream), buf->va, (uint32_t)i, 64);
+    OK(hcq_stream_end(stream));
+    OK(hcq_stream_submit(stream, NULL));
+    OK(hcq_stream_wait(stream, LONG_NS));
+    hcq_stream_destroy(stream);
+    hcq_buffer_destroy(buf);
+}
+
+/* Of what was made and destroyed again and again nothing is left, while its
+ * device is open. */
+static void
+comes_and_goes(struct cts *t)
+{
+    static const struct {
+        const char *what;
+        void (*go)(struct cts *t);
+    } rows[] = {
+        {"compute queues", compute_queue_goes},
+        {"copy queues", copy_queue_goes},
+        {"buffers", buffers_go},
+        {"pinned memory", pinned_goes},
+        {"signals", signal_goes},
+        {"programs", program_goes},
+        {"streams", stream_goes},
+    };
+    const int n_rounds = 40;
+    struct held before, after;
+    size_t i;
+    int n;
+
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        for (n = 0; n < 4; n++)
+            rows[i].go(t);
+        before = what_is_held(t);
+        for (n = 0; n < n_rounds; n++)
+            rows[i].go(t);
+        after = what_is_held(t);
+        CHECK(after.maps < before.maps + n_rounds &&
+                  after.fds < before.fds + n_rounds &&
+                  after.objects < before.objects + n_rounds &&
+                  after.mappings < before.mappings + n_rounds,
+              "%d rounds of %s: mappings %lld, was %lld; files %lld, was %lld; "
+              "the kernel has %lld objects, had %lld, %lld mapped, was %lld",
+              n_rounds, rows[i].what, (long long)after.maps,
+              (long long)before.maps, (long long)after.fds,
+              (long long)before.fds, (long long)after.objects,
+              (long long)before.objects, (long long)after.mappings,
+              (long long)before.mappings);
+    }
+}
+
 #ifdef PR_SET_SYSCALL_USER_DISPATCH
 /* The kernel calls the handler instead of doing a system call while the
  * selector says so; it is for the one thread that asked for it. */
@@ -423,6 +618,7 @@ idle_is_idle(struct cts *t)
 }
 
 const struct cts_case cts_resource_cases[] = {
+    {"resource what comes and goes leaves nothing", comes_and_goes},
     {"resource every allocation fails", allocations_fail},
     {"resource looking for devices fails", search_fails},
     {"resource every call to the kernel fails", kernel_calls_fail},

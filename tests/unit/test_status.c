@@ -210,6 +210,8 @@ test_names_and_exit_codes(void **state)
     }
     assert_int_equal(bell_status_exit_code((bell_status)1000), 1);
     assert_string_equal(bell_status_name((bell_status)-1), "unknown status");
+    assert_string_equal(bell_status_name((bell_status)BELL_STATUS_COUNT),
+                        "unknown status");
 }
 
 static void
