@@ -57,6 +57,8 @@ struct hcq_place {
     int64_t addend;
     uint64_t min, max; /* allowed values */
     uint64_t align;    /* a power of two; the value is a multiple */
+    void *card; /* bound: where the card reads these 8 bytes as they are, an
+                 * argument of a launch; NULL: packet_repack */
 };
 
 /* What packets become for a card, at most: words, units of data behind them,

@@ -217,6 +217,7 @@ hcq_stream_patch(struct hcq_stream *stream, uint32_t id, uint64_t value)
     void (*repack)(struct hcq_stream * stream, const struct hcq_place *place);
     const struct hcq_patch *patch;
     struct hcq_place *place;
+    bool any = false; /* to be packed again */
     uint64_t sum;
     uint32_t i;
 
@@ -251,9 +252,17 @@ hcq_stream_patch(struct hcq_stream *stream, uint32_t id, uint64_t value)
         uint32_t *words = stream->cs.words + place[i].dw;
 
         sum = value + (uint64_t)place[i].addend;
-        memcpy(words, &sum, (size_t)place[i].n_dw * 4); /* little endian */
+        if (place[i].n_dw == 2)
+            memcpy(words, &sum, 8); /* little endian */
+        else
+            memcpy(words, &sum, 4);
+        if (place[i].card)
+            memcpy(place[i].card, &sum, 8);
+        any |= !place[i].card;
     }
-    for (i = 0; repack && i < patch->n_places; i++)
-        repack(stream, &place[i]);
+    for (i = 0; any && repack && i < patch->n_places; i++) {
+        if (!place[i].card)
+            repack(stream, &place[i]);
+    }
     return BELL_OK;
 }

@@ -123,6 +123,28 @@ fill_stream(struct hcq_stream *base)
     return BELL_OK;
 }
 
+/* Where the card reads what places of arguments are patched to. */
+static void
+find_arguments(struct hcq_stream *base)
+{
+    struct amd_stream *stream = amd_stream_of(base);
+    uint8_t *data = (uint8_t *)stream->mem.cpu + stream->data_at;
+    size_t i;
+
+    for (i = 0; i < base->n_places; i++) {
+        struct hcq_place *place = &base->places[i];
+        const struct hcq_spot *spot =
+            hcq_spot_find(stream->base.spots, stream->n_packets, place->dw);
+        uint32_t word = place->dw - spot->packet_dw;
+
+        if (hcq_packet_at(base->cs.words, spot->packet_dw)->head.op ==
+                HCQ_OP_EXEC &&
+            word >= HCQ_EXEC_DW)
+            place->card = data + (uint64_t)spot->data_unit * AMD_UNIT_BYTES +
+                          (word - HCQ_EXEC_DW) / 2 * 8;
+    }
+}
+
 bell_status
 amd_stream_bind(struct hcq_stream *base)
 {
@@ -137,6 +159,7 @@ amd_stream_bind(struct hcq_stream *base)
         return bell_error_last()->status;
     }
     amd_encode_stream(base);
+    find_arguments(base);
     return BELL_OK;
 }
 
@@ -150,14 +173,8 @@ amd_stream_repack(struct hcq_stream *base, const struct hcq_place *place)
         hcq_spot_find(stream->base.spots, stream->n_packets, place->dw);
     struct hcq_packet *packet = (void *)(base->cs.words + spot->packet_dw);
     struct amd_push push = start_push(base);
-    uint32_t word = place->dw - spot->packet_dw, arg;
 
     push.data += (uint64_t)spot->data_unit * AMD_UNIT_BYTES;
-    if (packet->head.op == HCQ_OP_EXEC && word >= HCQ_EXEC_DW) {
-        arg = (word - HCQ_EXEC_DW) / 2;
-        memcpy(push.data + arg * 8, &hcq_exec_of(packet)->args[arg], 8);
-        return;
-    }
     if (packet->head.op == HCQ_OP_EXEC &&
         !hcq_exec_judge((void *)packet, &stream->base.n_too_large))
         return;

@@ -56,6 +56,25 @@ nv_encode_stream(const struct hcq_cs *cs, struct nv_push *push,
         stream->segment_dw[stream->n_segments++] = at_dw;
 }
 
+/* The place's argument in the constant bank, or NULL: it is none. */
+static void *
+argument_at(const struct hcq_stream *base, const struct hcq_spot *spot,
+            const struct hcq_place *place)
+{
+    const struct nv_stream *stream = nv_stream_of(base);
+    const struct hcq_packet *packet =
+        hcq_packet_at(base->cs.words, spot->packet_dw);
+    uint32_t word = place->dw - spot->packet_dw;
+    const struct nv_program *prog;
+
+    if (packet->head.op != HCQ_OP_EXEC || word < HCQ_EXEC_DW)
+        return NULL;
+    prog = nv_program_of(hcq_exec_of(packet));
+    return (uint8_t *)stream->mem.cpu + stream->data_at +
+           (uint64_t)spot->data_unit * NV_UNIT_BYTES + nv_launch_bank0(prog) +
+           prog->param_offset + (word - HCQ_EXEC_DW) / 2 * 8;
+}
+
 static bell_status
 lay_out(struct hcq_stream *base, const struct hcq_extent *extent,
         struct hcq_spot *spots, uint32_t n_spots)
@@ -84,9 +103,12 @@ lay_out(struct hcq_stream *base, const struct hcq_extent *extent,
         .data_va = stream->mem.va + data_at,
     };
     nv_encode_stream(&base->cs, &push, spots);
-    for (i = 0; i < base->n_places; i++)
+    for (i = 0; i < base->n_places; i++) {
         stream->base.spots[i] =
             *hcq_spot_find(spots, n_spots, base->places[i].dw);
+        base->places[i].card =
+            argument_at(base, &stream->base.spots[i], &base->places[i]);
+    }
     return BELL_OK;
 }
 
@@ -138,10 +160,10 @@ nv_stream_bind(struct hcq_stream *base)
 
 /* ---- patches -------------------------------------------------------------------- */
 
-/* A launch: one argument, or all of it when its shape changes. */
+/* A launch whose shape changes. */
 static void
 repack_exec(const struct hcq_cs *cs, const struct hcq_spot *spot,
-            struct hcq_exec *exec, uint32_t dw)
+            struct hcq_exec *exec)
 {
     struct nv_stream *stream = nv_stream_of(cs->stream);
     const struct nv_after after = {
@@ -151,12 +173,8 @@ repack_exec(const struct hcq_cs *cs, const struct hcq_spot *spot,
     uint64_t offset =
         stream->data_at + (uint64_t)spot->data_unit * NV_UNIT_BYTES;
     uint8_t *data = (uint8_t *)stream->mem.cpu + offset;
-    uint32_t arg = (dw - spot->packet_dw - HCQ_EXEC_DW) / 2;
 
-    if (dw - spot->packet_dw >= HCQ_EXEC_DW)
-        memcpy(data + nv_launch_bank0(prog) + prog->param_offset + arg * 8,
-               &exec->args[arg], 8);
-    else if (hcq_exec_judge(exec, &stream->base.n_too_large))
+    if (hcq_exec_judge(exec, &stream->base.n_too_large))
         nv_launch_write(prog, exec->grid, exec->local, exec->args,
                         hcq_exec_args(exec), stream->mem.va + offset, data,
                         &after);
@@ -178,7 +196,7 @@ nv_stream_repack(struct hcq_stream *base, const struct hcq_place *place)
     };
 
     if (packet->head.op == HCQ_OP_EXEC)
-        repack_exec(&base->cs, spot, (void *)packet, place->dw);
+        repack_exec(&base->cs, spot, (void *)packet);
     else
         nv_push_packet(&push, packet);
 }

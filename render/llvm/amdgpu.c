@@ -508,7 +508,8 @@ run(const struct lower_program *program, const struct amdgpu_target *target,
     job->e.vector_bytes = known.vector_bytes;
     job->machine = make_machine;
     job->done = drop_machine;
-    job->passes = job->ir ? IR_PASSES : PASSES;
+    if (!job->ir)
+        job->passes = PASSES;
     return llvm_job_run(job);
 }
 
@@ -551,6 +552,18 @@ render_amdgpu_ir(const char *ir, const char *name,
 {
     struct lower_program program = {.name = name};
     struct llvm_job job = {.ir = ir, .out_binary = out_binary};
+
+    return run(&program, target, &job);
+}
+
+bell_status
+render_amdgpu_foreign_ir(const char *ir, const char *name,
+                         const struct amdgpu_target *target,
+                         struct render_binary *out_binary)
+{
+    struct lower_program program = {.name = name};
+    struct llvm_job job = {
+        .ir = ir, .passes = IR_PASSES, .out_binary = out_binary};
 
     return run(&program, target, &job);
 }

@@ -36,11 +36,16 @@ BELL_MUST_CHECK bell_status render_amdgpu(const struct lower_program *program,
                                           const struct amdgpu_target *target,
                                           struct render_binary *out_binary);
 
-/* The same from LLVM IR, as text, which is compiled as it is: the one pass that
- * is run over it finds out what the kernel needs of its launch. `name` is for messages. BELL_E_COMPILE with LLVM's words. */
+/* The same from LLVM IR, as text, which is compiled as it is: no passes are
+ * run over it. `name` is for messages. BELL_E_COMPILE with LLVM's words. */
 BELL_MUST_CHECK bell_status render_amdgpu_ir(const char *ir, const char *name,
                                              const struct amdgpu_target *target,
                                              struct render_binary *out_binary);
+/* The same of IR whose kernel does not say which inputs of its launch it does
+ * without: that is found out. */
+BELL_MUST_CHECK bell_status render_amdgpu_foreign_ir(
+    const char *ir, const char *name, const struct amdgpu_target *target,
+    struct render_binary *out_binary);
 
 /* The LLVM IR of a program, and the assembler's text (host_free them). */
 BELL_MUST_CHECK bell_status

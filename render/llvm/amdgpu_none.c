@@ -49,3 +49,14 @@ render_amdgpu_ir(const char *ir, const char *name,
     (void)out_binary;
     return refuse(name);
 }
+
+bell_status
+render_amdgpu_foreign_ir(const char *ir, const char *name,
+                         const struct amdgpu_target *target,
+                         struct render_binary *out_binary)
+{
+    (void)ir;
+    (void)target;
+    (void)out_binary;
+    return refuse(name);
+}

@@ -88,7 +88,8 @@ compile(const struct tensor_given *g, const struct tensor_given_code *c,
         return assemble(g, c, job, out);
     case BELL_KERNEL_LLVM:
         return target->lower.is_gpu
-                   ? render_amdgpu_ir(c->data, g->name, &target->amdgpu, out)
+                   ? render_amdgpu_foreign_ir(c->data, g->name, &target->amdgpu,
+                                              out)
                    : render_host_ir(c->data, g->name, &target->lower, out);
     case BELL_KERNEL_C:
         return render_c(&source,
