@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "base/map.h"
 #include "base/new_file.h"
 #include "tensor/runtime/capture.h"
 #include "tensor/runtime/run.h"
@@ -27,6 +28,7 @@ struct rt_bundle {
     struct tensor_buffer **data; /* by value: a reference, or NULL */
     size_t n_values, cap_data;
     uint64_t data_bytes;
+    struct map weight_of; /* hash of a weight's content -> number of value */
 };
 
 static bell_status
@@ -82,6 +84,7 @@ rt_bundle_create(struct rt_bundle **out)
 
     if (!b)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for a bundle");
+    map_init(&b->weight_of);
     status = add_name(b, "", &empty);
     if (status != BELL_OK) {
         rt_bundle_destroy(b);
@@ -105,15 +108,16 @@ rt_bundle_destroy(struct rt_bundle *b)
     for (i = 0; i < BUNDLE_DATA; i++)
         host_free(b->sections[i].data);
     host_free(b->data);
+    map_fini(&b->weight_of);
     host_free(b);
 }
 
 /* ---- values ---- */
 
-bell_status
-rt_bundle_value(struct rt_bundle *b, enum bundle_kind kind, const char *name,
-                enum uop_dtype dtype, const int64_t *shape, uint32_t ndim,
-                struct tensor_buffer *data, uint32_t *out_number)
+static bell_status
+add_value(struct rt_bundle *b, enum bundle_kind kind, const char *name,
+          enum uop_dtype dtype, const int64_t *shape, uint32_t ndim,
+          struct tensor_buffer *data, uint32_t *out_number)
 {
     struct bundle_value v = {
         .kind = kind,
@@ -142,28 +146,94 @@ rt_bundle_value(struct rt_bundle *b, enum bundle_kind kind, const char *name,
     return append(&b->sections[BUNDLE_VALUES], &v, sizeof(v));
 }
 
-/* Has value number `i` the bytes of `data`? */
-static bell_status
-is_same(const struct rt_bundle *b, size_t i, struct tensor_buffer *data,
-        bool *out_same)
+/* Of a weight's content. */
+static uint64_t
+hash_of(const struct tensor_buffer *data, const uint8_t *bytes)
 {
-    size_t n = data->size_bytes;
+    return hash_bytes(bytes, data->size_bytes, data->dtype);
+}
+
+/* Has value number `i` these bytes, which are data's? */
+static bell_status
+is_same(const struct rt_bundle *b, size_t i, const struct tensor_buffer *data,
+        const uint8_t *bytes, bool *out_same)
+{
+    struct tensor_buffer *other = b->data[i];
     bell_status status;
+    uint8_t *own;
+
+    *out_same = false;
+    if (other->size_bytes != data->size_bytes || other->dtype != data->dtype)
+        return BELL_OK;
+    own = host_alloc(data->size_bytes + 1);
+    if (!own)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a bundle");
+    status = tensor_buffer_read(other, own, data->size_bytes);
+    *out_same = status == BELL_OK && memcmp(own, bytes, data->size_bytes) == 0;
+    host_free(own);
+    return status;
+}
+
+/* The weight with that content, which is added if there is none, or another of
+ * the same hash. */
+static bell_status
+find_weight(struct rt_bundle *b, struct tensor_buffer *data,
+            const uint8_t *bytes, uint32_t *out_number)
+{
+    uint64_t hash = hash_of(data, bytes);
+    const uint64_t *found = map_get(&b->weight_of, hash);
+    int64_t n = (int64_t)data->n_elems;
+    char name[32];
+    bool same;
+
+    if (found) {
+        BELL_TRY(is_same(b, (size_t)*found, data, bytes, &same));
+        if (same) {
+            *out_number = (uint32_t)*found;
+            return BELL_OK;
+        }
+    }
+    snprintf(name, sizeof(name), "data.%zu", b->n_values);
+    BELL_TRY(add_value(b, BUNDLE_WEIGHT, name, data->dtype, &n, 1, data,
+                       out_number));
+    if (map_put(&b->weight_of, hash, *out_number) != 0)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a bundle");
+    return BELL_OK;
+}
+
+/* What the host reads of it (host_free). */
+static bell_status
+read_bytes(struct tensor_buffer *data, uint8_t **out)
+{
+    bell_status status;
+
+    *out = host_alloc(data->size_bytes + 1);
+    if (!*out)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a bundle");
+    status = tensor_buffer_read(data, *out, data->size_bytes);
+    if (status != BELL_OK)
+        host_free(*out);
+    return status;
+}
+
+bell_status
+rt_bundle_value(struct rt_bundle *b, enum bundle_kind kind, const char *name,
+                enum uop_dtype dtype, const int64_t *shape, uint32_t ndim,
+                struct tensor_buffer *data, uint32_t *out_number)
+{
+    uint64_t hash;
     uint8_t *bytes;
 
-    *out_same = b->data[i] == data;
-    if (*out_same || !b->data[i] || b->data[i]->size_bytes != n ||
-        b->data[i]->dtype != data->dtype)
+    BELL_TRY(add_value(b, kind, name, dtype, shape, ndim, data, out_number));
+    if (kind != BUNDLE_WEIGHT || !data)
         return BELL_OK;
-    bytes = host_alloc(2 * n + 1);
-    if (!bytes)
-        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a bundle");
-    status = tensor_buffer_read(data, bytes, n);
-    if (status == BELL_OK)
-        status = tensor_buffer_read(b->data[i], bytes + n, n);
-    *out_same = status == BELL_OK && memcmp(bytes, bytes + n, n) == 0;
+    BELL_TRY(read_bytes(data, &bytes));
+    hash = hash_of(data, bytes);
     host_free(bytes);
-    return status;
+    if (map_get(&b->weight_of, hash) ||
+        map_put(&b->weight_of, hash, *out_number) == 0)
+        return BELL_OK;
+    return bell_fail(BELL_E_NO_MEMORY, "out of memory for a bundle");
 }
 
 bell_status
@@ -172,23 +242,20 @@ rt_bundle_weight(struct rt_bundle *b, struct tensor_buffer *data,
 {
     const struct bundle_value *values =
         (const void *)b->sections[BUNDLE_VALUES].data;
-    int64_t n = (int64_t)data->n_elems;
-    char name[32];
-    bool same;
+    bell_status status;
+    uint8_t *bytes;
     size_t i;
 
     for (i = 0; i < b->n_values; i++) {
-        if (values[i].kind != BUNDLE_WEIGHT)
-            continue;
-        BELL_TRY(is_same(b, i, data, &same));
-        if (same) {
+        if (values[i].kind == BUNDLE_WEIGHT && b->data[i] == data) {
             *out_number = (uint32_t)i;
             return BELL_OK;
         }
     }
-    snprintf(name, sizeof(name), "data.%zu", b->n_values);
-    return rt_bundle_value(b, BUNDLE_WEIGHT, name, data->dtype, &n, 1, data,
-                           out_number);
+    BELL_TRY(read_bytes(data, &bytes));
+    status = find_weight(b, data, bytes, out_number);
+    host_free(bytes);
+    return status;
 }
 
 /* ---- targets ---- */
