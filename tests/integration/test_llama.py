@@ -2,14 +2,16 @@
 """`doorbell demo llama`: the text of a real model to the letter, a small one
 against plain Python, every device, every way to fail.
 
-usage: test_llama.py DOORBELL [--small] [--sim]
+usage: test_llama.py DOORBELL [--small] [--sim] [--generate PROGRAM]
     --small: few tokens   --sim: there are simulated cards
+    --generate: examples/generate.c
 """
 import json
 import math
 import os
 import random
 import struct
+import subprocess
 import sys
 import tempfile
 
@@ -18,6 +20,8 @@ from gguf_write import gguf, gguf_list, gguf_meta, gguf_text, text
 
 SMALL = '--small' in sys.argv
 SIMULATED = '--sim' in sys.argv
+GENERATE = (sys.argv[sys.argv.index('--generate') + 1]
+            if '--generate' in sys.argv else None)
 DEVICES = ('NV@sim:sm_80', 'NV@sim:sm_90', 'NV@sim:sm_120',
            'AMD@sim:gfx90a', 'AMD@sim:gfx942', 'AMD@sim:gfx1100',
            'AMD@sim:gfx1201')
@@ -454,6 +458,83 @@ def check_memory(tap, files):
     tap.check(f'out of memory, up to allocation {nth}', complaints)
 
 
+def generate(bundle, device, n, tokens):
+    """The tokens that the driver half alone makes of a bundle; it has no
+    simulated cards, and is shown some."""
+    args = [bundle, device.split('@')[0], str(n), *map(str, tokens)]
+    if '@sim' in device:
+        return run('sim', device, '--', GENERATE, *args)
+    return subprocess.run([GENERATE, *args], capture_output=True, text=True,
+                          check=False)
+
+
+def check_bundle(tap, files):
+    """A bundle of a small model: as plain Python has it, on every device that
+    it is for; no text is written."""
+    bundle = os.path.join(files.folder, 'llama.bundle')
+    devices = ['CPU'] + (['NV@sim:sm_90', 'AMD@sim:gfx942', 'AMD@sim:gfx1100']
+                         if SIMULATED and not SMALL else [])
+    prompt = [1, 6, 11, 7]
+    rng = random.Random(6)
+    while True:
+        model = make_model(rng, SHAPE, True)
+        want, margin = greedy(model, SHAPE, prompt, 12)
+        if margin > 1e-3 and len(want) == 13:
+            break
+    write_model(files.model, SHAPE, model)
+    done = files.demo('--bundle', bundle, '--device', 'CPU',
+                      *[arg for device in devices
+                        for arg in ('--target', device)])
+    tap.check('a bundle is saved', expect(done, 0, err='saved'))
+    for device in devices:
+        done = generate(bundle, device, 12, prompt)
+        complaints = expect(done, 0)
+        if done.stdout.split() != [str(token) for token in want[:12]]:
+            complaints.append(f'{done.stdout!r}, not {want[:12]}')
+        tap.check(f'the bundle on {device}', complaints)
+    done = files.demo('--target', 'CPU')
+    tap.check('a target without a bundle', expect(done, 2))
+
+
+def read_pieces(path, n):
+    """A tokenizer of llama2.c."""
+    pieces = []
+    with open(path, 'rb') as file:
+        file.read(4)
+        for _ in range(n):
+            _, size = struct.unpack('<fi', file.read(8))
+            piece = file.read(size)
+            if piece.startswith(b'<0x') and size == 6:
+                piece = bytes([int(piece[3:5], 16)])
+            pieces.append(piece)
+    return pieces
+
+
+def check_real_bundle(tap, data, want):
+    """The same text by a bundle: the logits are those of the jit, or near."""
+    pieces = read_pieces(os.path.join(data, 'tok512.bin'), 512)
+    devices = ['CPU'] + (['NV@sim:sm_90', 'AMD@sim:gfx942', 'AMD@sim:gfx1100']
+                         if SIMULATED and not SMALL else [])
+    with tempfile.TemporaryDirectory() as folder:
+        bundle = os.path.join(folder, 'llama.bundle')
+        done = run('demo', 'llama', '--model',
+                   os.path.join(data, 'stories260K.bin'), '--tokenizer',
+                   os.path.join(data, 'tok512.bin'), '--bundle', bundle,
+                   '--device', 'CPU', *[arg for device in devices
+                                        for arg in ('--target', device)])
+        tap.check('a bundle of a real model', expect(done, 0, err='saved'))
+        for device in devices:
+            n = 256 if device == 'CPU' else 24
+            done = generate(bundle, device, n, [1])
+            complaints = expect(done, 0)
+            tokens = [int(token) for token in done.stdout.split()]
+            text = b''.join(pieces[token] for token in tokens[1:])
+            text = text.decode(errors='replace').removeprefix(' ')
+            if len(tokens) != n or not want.startswith(text):
+                complaints.append(f'{text!r}, not {want[:len(text)]!r}')
+            tap.check(f'{n} tokens of the bundle on {device}', complaints)
+
+
 def check_real(tap, data):
     with open(os.path.join(data, 'greedy_no_prompt_256.txt'),
               encoding='utf-8') as file:
@@ -472,6 +553,8 @@ def check_real(tap, data):
     if not complaints and json.loads(done.stdout)['n_kernels_compiled_late']:
         complaints.append('compiled after token 3: ' + done.stdout)
     tap.check('nothing is compiled after token 3', complaints)
+    if GENERATE:
+        check_real_bundle(tap, data, want)
     if not SIMULATED:
         tap.skip('simulated cards', 'built without them')
         return
@@ -495,6 +578,8 @@ def main():
         check_choice(tap, files)
         check_refusals(tap, files)
         check_memory(tap, files)
+        if GENERATE:
+            check_bundle(tap, files)
     real = data_dir('stories260K')
     if real:
         check_real(tap, real)

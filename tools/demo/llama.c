@@ -18,7 +18,8 @@
 #define N_WARM 3
 
 struct llama_options {
-    const char *demo, *model, *tokenizer, *prompt, *device, *math;
+    const char *demo, *model, *tokenizer, *prompt, *device, *math, *bundle;
+    struct tool_list targets; /* of the bundle */
     int64_t n_steps, seed;
     double temperature, top_p;
     bool json, chats;
@@ -190,12 +191,26 @@ load_model(struct bell_context *ctx, struct talk *talk)
                             talk->model.shape.n_tokens, &talk->vocab);
 }
 
+/* For the context's device, if for no other. */
+static BELL_MUST_CHECK bell_status
+save_bundle(struct bell_context *ctx, struct talk *talk)
+{
+    const struct tool_list *targets = &talk->options->targets;
+    const char *own = bell_context_device(ctx);
+
+    return llama_save(&talk->model, targets->n_items ? targets->items : &own,
+                      targets->n_items ? (uint32_t)targets->n_items : 1,
+                      talk->options->bundle);
+}
+
 static BELL_MUST_CHECK bell_status
 run_talk(struct bell_context *ctx, struct talk *talk)
 {
     const struct llama_options *options = talk->options;
 
     BELL_TRY(load_model(ctx, talk));
+    if (options->bundle)
+        return save_bundle(ctx, talk);
     BELL_TRY(llama_chooser_init((size_t)talk->model.shape.n_tokens,
                                 options->temperature, options->top_p,
                                 (uint64_t)options->seed, &talk->chooser));
@@ -278,6 +293,8 @@ run(const struct llama_options *options)
     bell_context_stats(ctx, &stats);
     if (status != BELL_OK) {
         code = tool_fail(options->json, status);
+    } else if (options->bundle) {
+        fprintf(stderr, "%s: saved\n", options->bundle);
     } else if (options->json) {
         code = print_json(&talk, device, &stats);
     } else {
@@ -320,6 +337,11 @@ llama_demo(int argc, char **argv)
          "of the choices (default: 1)"},
         {"--device", "DEVICE", TOOL_OPT_STRING, &options.device, 0, 0,
          "where to run (default: $BELL_DEVICE, or the first that works)"},
+        {"--bundle", "FILE", TOOL_OPT_STRING, &options.bundle, 0, 0,
+         "save the model as a bundle, which steps from token to token, and "
+         "write no text"},
+        {"--target", "DEVICE", TOOL_OPT_LIST, &options.targets, 0, 0,
+         "that the bundle is for; may be given again (default: --device)"},
         TOOL_MATH_OPT(&options.math),
         TOOL_JSON_OPT(&options.json),
     };
@@ -334,6 +356,8 @@ llama_demo(int argc, char **argv)
         return code;
     if (!options.model)
         return tool_usage(options.json, "demo: llama needs --model FILE");
+    if (options.targets.n_items && !options.bundle)
+        return tool_usage(options.json, "demo: --target is of --bundle FILE");
     if (options.temperature < 0)
         return tool_usage(options.json, "demo: --temperature %g is below 0",
                           options.temperature);

@@ -359,6 +359,57 @@ make_jit(struct llama *model)
     return bell_jit_create(model->ctx, &desc, &model->next);
 }
 
+/* The same, and the cache has it: where the device alone goes from token to
+ * token, which place it is cannot be an address. */
+static bell_status
+step(struct bell_context *ctx, void *user, struct bell_tensor *const *in,
+     struct bell_tensor **out)
+{
+    const struct llama *model = user;
+    struct bell_tensor *made[2], *is_own;
+
+    BELL_TRY(next_token(ctx, user, in, made));
+    is_own = bell_unsqueeze(
+        bell_eq(model->places, bell_reshape(in[1], BELL_DIMS(1))), 1);
+    out[0] = made[0];
+    bell_assign(model->cache, bell_where(is_own, made[1], model->cache));
+    return bell_context_status(ctx);
+}
+
+bell_status
+llama_save(struct llama *model, const char *const *targets, uint32_t n_targets,
+           const char *path)
+{
+    static const char *const in_names[] = {"token", "place"};
+    static const char *const out_names[] = {"logits"};
+    const struct bell_jit_desc desc = {
+        .struct_size = sizeof(desc),
+        .name = "llama",
+        .fn = step,
+        .user = model,
+        .n_in = 2,
+        .n_out = 1,
+    };
+    const struct bell_jit_save_desc where = {
+        .struct_size = sizeof(where),
+        .targets = targets,
+        .n_targets = n_targets,
+        .in_names = in_names,
+        .out_names = out_names,
+    };
+    struct bell_tensor *in[2];
+    struct bell_jit *jit;
+    bell_status status;
+    int i;
+
+    for (i = 0; i < 2; i++)
+        in[i] = bell_zeros(model->ctx, BELL_DIMS(1), BELL_INT32);
+    BELL_TRY(bell_jit_create(model->ctx, &desc, &jit));
+    status = bell_jit_save(jit, in, &where, path);
+    bell_jit_destroy(jit);
+    return status;
+}
+
 /* Tokens that begin the text. */
 static bell_status
 first_tokens(struct llama *model, const int32_t *tokens, int64_t n,
