@@ -111,16 +111,16 @@ scan_back(struct bell_context *ctx, void *user, struct bell_tensor *const *in,
     return BELL_OK;
 }
 
-static void
+static bell_status
 show(const char *name, struct bell_tensor *t)
 {
-    float data[ROWS * STEPS];
-    int i;
+    float d[ROWS * STEPS];
+    bell_status status = bell_read(t, d, sizeof(d));
 
-    for (i = 0; bell_read(t, data, sizeof(data)) == BELL_OK && i < ROWS; i++)
-        printf("%s: %g %g %g %g %g %g\n", name, data[i * STEPS],
-               data[i * STEPS + 1], data[i * STEPS + 2], data[i * STEPS + 3],
-               data[i * STEPS + 4], data[i * STEPS + 5]);
+    for (float *h = d; status == BELL_OK && h < d + ROWS * STEPS; h += STEPS)
+        printf("%s: %g %g %g %g %g %g\n", name, h[0], h[1], h[2], h[3], h[4],
+               h[5]);
+    return status;
 }
 
 int
@@ -139,8 +139,8 @@ main(int argc, char **argv)
         in[0] = bell_requires_grad(in[0], true);
         h = bell_custom(&desc, in, 2);
         status = bell_backward(bell_sum(h, BELL_NO_DIMS, false));
-        show("h", h);
-        show("d loss / d a", bell_grad(in[0]));
+        if (status == BELL_OK && (status = show("h", h)) == BELL_OK)
+            status = show("d loss / d a", bell_grad(in[0]));
         bell_context_destroy(ctx);
     }
     if (status != BELL_OK)
