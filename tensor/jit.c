@@ -65,7 +65,7 @@ bell_status
 bell_jit_create(struct bell_context *ctx, const struct bell_jit_desc *desc,
                 struct bell_jit **out_jit)
 {
-    struct bell_jit_desc d = {0};
+    struct bell_jit_desc d;
     struct bell_jit *jit;
 
     if (!out_jit)
@@ -76,8 +76,11 @@ bell_jit_create(struct bell_context *ctx, const struct bell_jit_desc *desc,
     if (!desc)
         return bell_fail(BELL_BAD_MISSING,
                          "bell_jit_create: the description is NULL");
-    memcpy(&d, desc,
-           desc->struct_size < sizeof(d) ? desc->struct_size : sizeof(d));
+    if (desc->struct_size < sizeof(d))
+        return bell_fail(BELL_BAD_VALUE,
+                         "bell_jit_create: a description of %u bytes",
+                         desc->struct_size);
+    d = *desc;
     if (!d.fn)
         return bell_fail(BELL_BAD_MISSING,
                          "bell_jit_create: the function is NULL");

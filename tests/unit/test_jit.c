@@ -728,12 +728,19 @@ test_call_misuse(void **state)
     struct bell_context *ctx = open_device("CPU"), *other = open_device("CPU");
     struct bell_tensor *x, *y, *bad;
     struct bell_jit *jit, *writer;
+    struct bell_jit_desc desc = {.n_in = 1, .n_out = 1};
     struct misuser m = {0};
     struct pair p = {0};
 
     (void)state;
     m.param = vector(ctx, 4, 0);
     x = vector(ctx, 4, 1);
+    expect_error(bell_jit_create(ctx, NULL, &jit), "description is NULL");
+    expect_error(bell_jit_create(ctx, &desc, &jit), "a description of 0 bytes");
+    assert_null(jit);
+    desc.struct_size = sizeof(desc);
+    expect_error(bell_jit_create(ctx, &desc, &jit), "function is NULL");
+    expect_error(bell_jit_create(ctx, &desc, NULL), "result is NULL");
     jit = make_jit(ctx, "misuse", misuse, &m, 1, 1);
     expect_ok(bell_jit_call(jit, &x, &y));
     bad = vector(ctx, 3, 1);
