@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/bits.h"
 #include "doorbell/custom.h"
 #include "doorbell/jit.h"
@@ -617,6 +618,45 @@ test_refused(void **state)
     bell_context_destroy(ctx);
 }
 
+/* Every allocation fails in turn, of the call and of what realises it: it says
+ * so, and the next one is right. */
+static void
+test_no_memory(void **state)
+{
+    struct bell_context *ctx = open_context("AMD@sim:gfx1100");
+    struct bell_kernel_desc desc = mix;
+    struct bell_tensor *in[2], *out[2];
+    int64_t numbers[2] = {N, FACTOR};
+    float x[N], y[N];
+    bell_status status;
+    uint64_t n;
+    int done;
+
+    (void)state;
+    fill(x, y);
+    in[0] = tensor(ctx, x);
+    in[1] = tensor(ctx, y);
+    desc.values = numbers;
+    for (n = 1, done = 0; done < 2; n++) {
+        expect_ok(bell_scope_begin(ctx));
+        numbers[1] = FACTOR + (int64_t)n; /* another kernel */
+        host_fail_after(n, 1);
+        bell_custom_kernel(ctx, &desc, in, 2, out);
+        status = bell_realize(out, 2);
+        host_fail_after(0, 0);
+        if (status == BELL_OK)
+            done++;
+        else
+            assert_int_equal(bell_error_last()->status, BELL_E_NO_MEMORY);
+        bell_error_clear();
+        bell_custom_kernel(ctx, &mix, in, 2, out);
+        expect_sum(out[0], x, y, 0);
+        expect_ok(bell_scope_end(ctx));
+    }
+    assert_true(n > 20);
+    bell_context_destroy(ctx);
+}
+
 int
 main(void)
 {
@@ -624,7 +664,7 @@ main(void)
         cmocka_unit_test(test_numbers),   cmocka_unit_test(test_graphs),
         cmocka_unit_test(test_jit),       cmocka_unit_test(test_bundle),
         cmocka_unit_test(test_gradients), cmocka_unit_test(test_c),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_refused),   cmocka_unit_test(test_no_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
