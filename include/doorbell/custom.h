@@ -135,7 +135,9 @@ struct bell_kernel_desc {
  * is copied. Lazy as any other call: the kernel runs when a result is needed,
  * after what makes its inputs, once for all results; it is captured by a bell_jit
  * and saved in bundles. The same description again is the same kernel, compiled
- * once in a context. It has no gradient: bell_custom gives it one.
+ * once in a context; another, by its values alone, is one more, which the context
+ * keeps: what changes from call to call belongs in an input. It has no gradient:
+ * bell_custom gives it one.
  *
  * It writes every element of its results and nothing else, and its results depend
  * on its inputs and values alone. Nothing can check that.
