@@ -1,25 +1,30 @@
-/* `doorbell devices`: what there is to compute on, and which simulated cards
- * can be asked for. */
+/* `doorbell devices`: what there is to compute on, the GPUs that PCI shows, and
+ * which simulated cards can be asked for. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "base/chip.h"
 #include "hcq/hcq.h"
 #include "ioctl/kio_interface.h"
 #include "tools/json.h"
+#include "tools/machine/machine.h"
+#include "tools/machine/print.h"
 #include "tools/tools.h"
 
 /* One device: its line of the enumeration and, if it opens, what it is. */
 struct entry {
     struct hcq_device_desc desc;
     struct hcq_device_info info;
+    uint32_t clock_mhz; /* now; 0: it does not tell */
+    struct machine_engines engines;
 };
 
 struct devices_options {
-    bool json;
-    const char *device;
+    bool json, all;
+    const char *device, *root;
 };
 
 /* Nothing is opened for these unless they are named. "*2" after one means two
@@ -73,13 +78,16 @@ done:
 }
 
 static bell_status
-read_info(const char *name, struct hcq_device_info *out_info)
+read_info(const char *name, struct entry *entry)
 {
     struct hcq_device *dev;
 
     BELL_TRY(hcq_device_open(name, &dev));
-    out_info->struct_size = sizeof(*out_info);
-    hcq_device_info(dev, out_info);
+    entry->info.struct_size = sizeof(entry->info);
+    hcq_device_info(dev, &entry->info);
+    if (hcq_device_clock_mhz(dev, &entry->clock_mhz) != BELL_OK)
+        entry->clock_mhz = 0;
+    machine_read_engines(dev, &entry->info, &entry->engines);
     hcq_device_close(dev);
     return BELL_OK;
 }
@@ -92,7 +100,7 @@ read_infos(struct entry *entries, size_t n)
 
     for (i = 0; i < n; i++) {
         struct hcq_device_desc *desc = &entries[i].desc;
-        if (!desc->usable || read_info(desc->name, &entries[i].info) == BELL_OK)
+        if (!desc->usable || read_info(desc->name, &entries[i]) == BELL_OK)
             continue;
         desc->usable = false;
         snprintf(desc->why_not, sizeof(desc->why_not), "%.*s",
@@ -104,6 +112,7 @@ static void
 print_entry(const struct entry *entry)
 {
     const struct hcq_device_info *info = &entry->info;
+    size_t i;
 
     if (!entry->desc.usable) {
         printf("%-8s %s\n         not usable: %s\n", entry->desc.name,
@@ -111,9 +120,60 @@ print_entry(const struct entry *entry)
         return;
     }
     printf("%-8s %s\n", entry->desc.name, info->model);
-    printf("         %s, %" PRIu32 " unit%s, %.1f GiB\n", info->arch,
+    printf("         %s, %" PRIu32 " unit%s, %.1f GiB", info->arch,
            info->n_units, info->n_units == 1 ? "" : "s",
            (double)info->memory_bytes / (double)(1u << 30));
+    if (entry->clock_mhz)
+        printf(", %" PRIu32 " MHz now", entry->clock_mhz);
+    if (info->max_local_total > 1)
+        printf("\n         work-groups of %" PRIu32 " threads, %" PRIu32
+               " KiB shared memory",
+               info->max_local_total, info->max_shared_bytes >> 10);
+    for (i = 0; i < entry->engines.n; i++)
+        printf("%s %s %s", i ? "," : "; engines:", entry->engines.list[i].what,
+               entry->engines.list[i].text);
+    printf("\n");
+}
+
+/* What the product is sold with; no member where none is known. */
+static void
+put_product(struct json *json, const struct hcq_device_info *info)
+{
+    static const char *const rates[CHIP_RATE_COUNT] = {
+        "f32_tflops",         "f64_tflops",        "matrix_f16_tflops",
+        "matrix_tf32_tflops", "matrix_f32_tflops", "matrix_f64_tflops",
+        "matrix_8bit_tflops",
+    };
+    const struct chip *chip = chip_of_device(info->name, info->model);
+    size_t i;
+
+    if (!chip) {
+        json_null(json, "product");
+        return;
+    }
+    json_object(json, "product");
+    json_str(json, "name", chip->name);
+    json_uint(json, "clock_mhz", chip->clock_mhz);
+    json_uint(json, "l2_bytes", chip->l2_bytes);
+    json_num(json, "memory_gb_s", chip->memory_gb_s);
+    for (i = 0; i < CHIP_RATE_COUNT; i++) {
+        if (chip->rate[i] > 0)
+            json_num(json, rates[i], chip->rate[i]);
+        else
+            json_str(json, rates[i], "unsupported");
+    }
+    json_end(json);
+}
+
+static void
+put_axes(struct json *json, const char *key, const uint32_t axes[3])
+{
+    size_t i;
+
+    json_array(json, key);
+    for (i = 0; i < 3; i++)
+        json_uint(json, NULL, axes[i]);
+    json_end(json);
 }
 
 static void
@@ -121,6 +181,7 @@ put_entry(struct json *json, const struct entry *entry)
 {
     const struct hcq_device_info *info = &entry->info;
     bool usable = entry->desc.usable;
+    size_t i;
 
     json_object(json, NULL);
     json_str(json, "name", entry->desc.name);
@@ -130,15 +191,30 @@ put_entry(struct json *json, const struct entry *entry)
     json_bool(json, "usable", usable);
     if (!usable) {
         json_str(json, "why_not", entry->desc.why_not);
-    } else {
-        json_str(json, "arch", info->arch);
-        json_bool(json, "simulated", (info->flags & HCQ_DEVICE_SIMULATED) != 0);
-        json_uint(json, "n_units", info->n_units);
-        json_uint(json, "memory_bytes", info->memory_bytes);
-        json_uint(json, "max_buffer_bytes", info->max_buffer_bytes);
-        json_uint(json, "max_args", info->max_args);
-        json_uint(json, "timestamp_hz", info->timestamp_hz);
+        json_end(json);
+        return;
     }
+    json_str(json, "arch", info->arch);
+    json_bool(json, "simulated", (info->flags & HCQ_DEVICE_SIMULATED) != 0);
+    json_uint(json, "n_units", info->n_units);
+    json_uint(json, "memory_bytes", info->memory_bytes);
+    json_uint(json, "max_buffer_bytes", info->max_buffer_bytes);
+    put_axes(json, "max_grid", info->max_grid);
+    put_axes(json, "max_local", info->max_local);
+    json_uint(json, "max_local_total", info->max_local_total);
+    json_uint(json, "max_shared_bytes", info->max_shared_bytes);
+    json_uint(json, "max_args", info->max_args);
+    json_uint(json, "timestamp_hz", info->timestamp_hz);
+    if (entry->clock_mhz)
+        json_uint(json, "clock_mhz", entry->clock_mhz);
+    else
+        json_null(json, "clock_mhz");
+    json_object(json, "engines");
+    for (i = 0; i < entry->engines.n; i++)
+        json_str(json, entry->engines.list[i].what,
+                 entry->engines.list[i].text);
+    json_end(json);
+    put_product(json, info);
     json_end(json);
 }
 
@@ -166,9 +242,10 @@ put_simulated(struct json *json)
     json_end(json);
 }
 
-/* `all`: not of one device that was asked for. */
+/* `machine` is NULL where one device was asked for. */
 static int
-print_entries(const struct entry *entries, size_t n, bool as_json, bool all)
+print_entries(const struct entry *entries, size_t n,
+              const struct machine *machine, bool as_json)
 {
     struct json json;
     size_t i;
@@ -176,7 +253,9 @@ print_entries(const struct entry *entries, size_t n, bool as_json, bool all)
     if (!as_json) {
         for (i = 0; i < n; i++)
             print_entry(&entries[i]);
-        if (all)
+        for (i = 0; machine && i < machine->n_gpus; i++)
+            machine_print_gpu(&machine->gpus[i]);
+        if (machine)
             print_simulated();
         return TOOL_OK;
     }
@@ -185,22 +264,108 @@ print_entries(const struct entry *entries, size_t n, bool as_json, bool all)
     for (i = 0; i < n; i++)
         put_entry(&json, &entries[i]);
     json_end(&json);
-    if (all)
+    if (machine) {
+        json_array(&json, "gpus");
+        for (i = 0; i < machine->n_gpus; i++)
+            machine_put_gpu(&json, &machine->gpus[i]);
+        json_end(&json);
         put_simulated(&json);
+    }
     return tool_print_json(&json);
+}
+
+static bell_status
+read_one(const char *name, struct entry *entry)
+{
+    BELL_TRY(read_info(name, entry));
+    entry->desc.usable = true;
+    snprintf(entry->desc.name, sizeof(entry->desc.name), "%s",
+             entry->info.name);
+    entry->desc.backend = entry->info.backend;
+    return BELL_OK;
 }
 
 static int
 print_one(const struct devices_options *options)
 {
-    struct entry entry = {.desc.usable = true};
-    bell_status status = read_info(options->device, &entry.info);
+    struct entry entry = {.info.flags = 0};
+    bell_status status = read_one(options->device, &entry);
 
-    if (status != BELL_OK)
-        return tool_fail(options->json, status);
-    snprintf(entry.desc.name, sizeof(entry.desc.name), "%s", entry.info.name);
-    entry.desc.backend = entry.info.backend;
-    return print_entries(&entry, 1, options->json, false);
+    return status == BELL_OK ? print_entries(&entry, 1, NULL, options->json)
+                             : tool_fail(options->json, status);
+}
+
+/* Adds the simulated chips; one that cannot be made says why. */
+static bell_status
+add_simulated(struct entry **entries, size_t *n)
+{
+    size_t cap = *n, i;
+
+    if (!has_simulators())
+        return BELL_OK;
+    if (host_grow((void **)entries, &cap, *n + ARRAY_LEN(simulated),
+                  sizeof(**entries)) != 0)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory listing devices");
+    for (i = 0; i < ARRAY_LEN(simulated); i++) {
+        struct entry *entry = &(*entries)[*n];
+
+        memset(entry, 0, sizeof(*entry));
+        if (read_one(simulated[i], entry) != BELL_OK) {
+            entry->desc.backend = simulated[i][0] == 'N' ? "NV" : "AMD";
+            snprintf(entry->desc.name, sizeof(entry->desc.name), "%s",
+                     simulated[i]);
+            snprintf(entry->desc.why_not, sizeof(entry->desc.why_not), "%.*s",
+                     (int)sizeof(entry->desc.why_not) - 1,
+                     bell_error_last()->message);
+        }
+        (*n)++;
+    }
+    return BELL_OK;
+}
+
+/* What our driver found out is the last word on a GPU that it knows. */
+static void
+join(struct machine *machine, const struct entry *entries, size_t n)
+{
+    size_t i;
+
+    for (i = 0; i < n; i++) {
+        struct machine_gpu *gpu = machine_find(machine, entries[i].desc.backend,
+                                               entries[i].desc.name);
+
+        if (gpu && !entries[i].desc.usable && !gpu->why_not[0])
+            snprintf(gpu->why_not, sizeof(gpu->why_not), "%s",
+                     entries[i].desc.why_not);
+    }
+}
+
+static int
+print_all(const struct devices_options *options)
+{
+    struct machine machine = {NULL, 0};
+    struct entry *entries = NULL;
+    bell_status status = BELL_OK;
+    size_t n = 0;
+    int code;
+
+    if (!options->root)
+        status = list_devices(&entries, &n);
+    if (status == BELL_OK) {
+        read_infos(entries, n);
+        status = machine_read(options->root ? options->root : "", &machine);
+    }
+    if (status == BELL_OK && !options->root) {
+        machine_number_nv(&machine);
+        join(&machine, entries, n);
+    }
+    if (status == BELL_OK && options->all)
+        status = add_simulated(&entries, &n);
+    code = status == BELL_OK
+               ? print_entries(entries, n, &machine, options->json)
+               : tool_fail(options->json, status);
+    machine_free(&machine);
+    host_free(entries);
+    return code;
 }
 
 int
@@ -210,27 +375,28 @@ verb_devices(int argc, char **argv)
     const struct tool_opt opts[] = {
         {"DEVICE", NULL, TOOL_OPT_STRING, &options.device, 0, 0,
          "this one alone, for example CPU:0"},
+        {"--all", NULL, TOOL_OPT_FLAG, &options.all, 0, 0,
+         "the simulated chips too, each opened"},
+        {"--root", "FOLDER", TOOL_OPT_STRING, &options.root, 0, 0,
+         "the GPUs of the machine whose /sys, /proc and /dev are copied there"},
         TOOL_JSON_OPT(&options.json),
     };
-    struct entry *entries = NULL;
-    bell_status status;
-    size_t n = 0;
     int code;
 
-    code = tool_parse("devices [DEVICE] [--json]\n\n"
+    code = tool_parse("devices [DEVICE] [--all] [--json]\n\n"
                       "Lists the devices of this machine: what each is, and "
-                      "for one that cannot\nbe used, why. Then the simulated "
-                      "ones, which are opened when they are named.",
+                      "for one that cannot\nbe used, why. Then every GPU that "
+                      "PCI shows: names, BARs, link, the kernel\ndriver that "
+                      "holds it, and what is in the way of using it. Then the "
+                      "names of\nthe simulated ones, which are opened when "
+                      "they are named.",
                       opts, ARRAY_LEN(opts), argc, argv);
     if (code != TOOL_GO_ON)
         return code;
-    if (options.device)
-        return print_one(&options);
-    status = list_devices(&entries, &n);
-    if (status != BELL_OK)
-        return tool_fail(options.json, status);
-    read_infos(entries, n);
-    code = print_entries(entries, n, options.json, true);
-    host_free(entries);
-    return code;
+    if (options.device && (options.all || options.root))
+        return tool_usage(options.json,
+                          "devices: --all and --root are of all "
+                          "devices, and %s was named",
+                          options.device);
+    return options.device ? print_one(&options) : print_all(&options);
 }

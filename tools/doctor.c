@@ -1,12 +1,10 @@
 /* `doorbell doctor`: what is missing on this machine and how to fix it. */
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -23,6 +21,8 @@
 #include "render/ptx/nv_container.h"
 #include "render/render.h"
 #include "tools/json.h"
+#include "tools/machine/machine.h"
+#include "tools/machine/print.h"
 #include "tools/selftest/selftest.h"
 #include "tools/tools.h"
 
@@ -41,8 +41,8 @@ static const char *const verdict_names[VERDICT_COUNT] = {"ok", "note",
 struct finding {
     const char *what;
     enum verdict verdict;
-    char detail[256];
-    char fix[224]; /* empty: there is none that is sure */
+    char detail[320];
+    char fix[256]; /* empty: there is none that is sure */
 };
 
 struct findings {
@@ -78,30 +78,6 @@ add(struct findings *findings, const char *what, enum verdict verdict,
 #define FIX_LLVM "apt-get install llvm-19-dev, then configure and build again"
 #endif
 
-/* How this user comes to be let into a node; NULL: it is let in already, or
- * the node is not there. */
-static const char *
-fix_permission(const char *path, char *buf, size_t buf_bytes)
-{
-    const struct group *group;
-    struct stat st;
-
-    if (stat(path, &st) != 0 || access(path, R_OK | W_OK) == 0)
-        return NULL;
-    group = getgrgid(st.st_gid);
-    if (st.st_gid == 0 || !(st.st_mode & S_IWGRP) || !group)
-        snprintf(buf, buf_bytes,
-                 "%s is for root alone (mode %o): let a group open it (a udev "
-                 "rule, or chmod)",
-                 path, (unsigned)(st.st_mode & 07777));
-    else
-        snprintf(buf, buf_bytes,
-                 "add this user to group %s, which may open %s: usermod -aG %s "
-                 "$USER, then log in again",
-                 group->gr_name, path, group->gr_name);
-    return buf;
-}
-
 /* How this program was built, and what it finds. */
 static void
 check_build(struct findings *findings)
@@ -136,39 +112,66 @@ check_cache(struct findings *findings)
             "compiled kernels are not kept: %.200s", cache.why_off);
 }
 
-/* The first node of a GPU that is there and not for this user. */
-static const char *
-fix_nodes(char *buf, size_t buf_bytes)
+/* What is in the way of a GPU of that backend (NULL: of any that our drivers
+ * are for); NULL: nothing. */
+static const struct machine_gpu *
+find_blocked(const struct machine *machine, const char *backend)
+{
+    size_t i;
+
+    for (i = 0; i < machine->n_gpus; i++) {
+        const struct machine_gpu *gpu = &machine->gpus[i];
+
+        if (gpu->backend && gpu->why_not[0] &&
+            (!backend || strcmp(gpu->backend, backend) == 0))
+            return gpu;
+    }
+    return NULL;
+}
+
+/* What to do about a device that does not open: what opens the way to a GPU,
+ * where that is it, and the same as is said of the GPU. */
+static void
+find_fix(const struct machine *machine, const char *name, bell_status status,
+         char *out, size_t out_bytes)
 {
     static const char *const nodes[] = {"/dev/nvidiactl", "/dev/nvidia0",
                                         "/dev/kfd", "/dev/dri/renderD128"};
-    const char *fix = NULL;
+    const struct machine_gpu *gpu = NULL;
+    char backend[8];
     size_t i;
 
-    for (i = 0; i < ARRAY_LEN(nodes) && !fix; i++)
-        fix = fix_permission(nodes[i], buf, buf_bytes);
-    return fix;
+    out[0] = '\0';
+    if (!name || !strchr(name, '@')) {
+        snprintf(backend, sizeof(backend), "%.*s",
+                 (int)strcspn(name ? name : "", ":@"), name ? name : "");
+        gpu = find_blocked(machine, name ? backend : NULL);
+    }
+    if (gpu) {
+        snprintf(out, out_bytes, "%s", gpu->fix);
+    } else if (status == BELL_E_PERMISSION) {
+        for (i = 0; i < ARRAY_LEN(nodes) && !out[0]; i++)
+            (void)machine_fix_node(nodes[i], out, out_bytes);
+    } else if (name &&
+               (status == BELL_E_NO_DEVICE || status == BELL_E_INVALID)) {
+        snprintf(out, out_bytes,
+                 "unset BELL_DEVICE, or set it to one that `doorbell devices` "
+                 "lists");
+    }
 }
 
 static bool
-check_device(struct findings *findings)
+check_device(struct findings *findings, const struct machine *machine)
 {
     struct hcq_device_info info = {.struct_size = sizeof(info)};
     const char *name = env_get("BELL_DEVICE");
     struct hcq_device *dev;
     bell_status status;
-    char buf[224];
+    char fix[256];
 
     status = hcq_device_open(NULL, &dev);
     if (status != BELL_OK) {
-        const char *fix = NULL;
-
-        if (status == BELL_E_PERMISSION)
-            fix = fix_nodes(buf, sizeof(buf));
-        else if (name &&
-                 (status == BELL_E_NO_DEVICE || status == BELL_E_INVALID))
-            fix = "unset BELL_DEVICE, or set it to one that `doorbell "
-                  "devices` lists";
+        find_fix(machine, name, status, fix, sizeof(fix));
         add(findings, "default device", VERDICT_PROBLEM, fix, "%s",
             bell_error_last()->message);
         return false;
@@ -215,30 +218,44 @@ check_computing(struct findings *findings, bool has_device)
             "2 + 3 was compiled and run");
 }
 
-/* NVIDIA's cards: the kernel driver, and the assembler that kernels for a
- * card need. */
+/* What PCI shows. A GPU that no driver of ours is for is no problem. */
+static void
+check_gpus(struct findings *findings, const struct machine *machine)
+{
+    size_t i;
+
+    if (machine->n_gpus == 0)
+        add(findings, "GPU", VERDICT_NOTE, NULL,
+            "PCI shows none; NV@sim:sm_90 and AMD@sim:gfx1100 are simulated");
+    for (i = 0; i < machine->n_gpus; i++) {
+        const struct machine_gpu *gpu = &machine->gpus[i];
+
+        if (gpu->why_not[0])
+            add(findings, "GPU", gpu->backend ? VERDICT_PROBLEM : VERDICT_NOTE,
+                gpu->fix, "%s: %.230s", gpu->address, gpu->why_not);
+        else
+            add(findings, "GPU", VERDICT_OK, NULL,
+                "%s: %.80s, kernel driver %s %s", gpu->address,
+                gpu->device_name[0] ? gpu->device_name : gpu->backend,
+                gpu->driver, gpu->driver_version);
+    }
+}
+
+/* NVIDIA's cards: what our driver makes of the first, and the assembler that
+ * kernels for a card need. */
 static void
 check_nvidia(struct findings *findings)
 {
     struct hcq_device_info info = {.struct_size = sizeof(info)};
-    bool has_driver = access("/dev/nvidiactl", F_OK) == 0;
     struct hcq_device *dev;
-    char path[256], buf[224];
+    char path[256];
     bool unproven;
 
-    if (!has_driver) {
-        add(findings, "NVIDIA GPU", VERDICT_NOTE, NULL,
-            "no /dev/nvidiactl: no card, or its kernel driver is not loaded; "
-            "NV@sim:sm_90 is simulated");
+    if (access("/dev/nvidiactl", F_OK) != 0)
         return;
-    }
     if (hcq_device_open("NV:0", &dev) != BELL_OK) {
-        const char *fix = bell_error_last()->status == BELL_E_PERMISSION
-                              ? fix_nodes(buf, sizeof(buf))
-                              : NULL;
-
         add(findings, "NVIDIA GPU", VERDICT_PROBLEM,
-            fix ? fix : "`doorbell selftest NV` says which step fails", "%s",
+            "`doorbell selftest NV` says which step fails", "%s",
             bell_error_last()->message);
         return;
     }
@@ -270,11 +287,12 @@ check_kfd(struct findings *findings, struct kio *kio)
     struct kfd_version version = {0, 0};
     struct kio_file file;
     bell_status status;
-    char buf[224];
 
     if (kio_open(kio, "/dev/kfd", O_RDWR, &file) != BELL_OK) {
-        add(findings, "KFD", VERDICT_PROBLEM,
-            fix_permission("/dev/kfd", buf, sizeof(buf)), "%s",
+        char fix[256] = "";
+
+        (void)machine_fix_node("/dev/kfd", fix, sizeof(fix));
+        add(findings, "KFD", VERDICT_PROBLEM, fix, "%s",
             bell_error_last()->message);
         return false;
     }
@@ -298,15 +316,15 @@ check_amd_card(struct findings *findings, const struct amd_topology *card,
 {
     struct hcq_device_info info = {.struct_size = sizeof(info)};
     struct hcq_device *dev;
-    char path[64], name[16], buf[224];
+    char path[64], name[16], fix[256] = "";
 
     snprintf(path, sizeof(path), "/dev/dri/renderD%u", card->render_minor);
     if (access(path, R_OK | W_OK) != 0) {
         int error = errno;
 
-        add(findings, "AMD GPU", VERDICT_PROBLEM,
-            fix_permission(path, buf, sizeof(buf)), "%s of card %u: %s", path,
-            number, strerror(error));
+        (void)machine_fix_node(path, fix, sizeof(fix));
+        add(findings, "AMD GPU", VERDICT_PROBLEM, fix, "%s of card %u: %s",
+            path, number, strerror(error));
         return;
     }
     snprintf(name, sizeof(name), "AMD:%u", number);
@@ -360,19 +378,14 @@ check_amd_code(struct findings *findings)
         bell_error_last()->message);
 }
 
-/* AMD's cards: kernel driver, nodes and the code generator. */
+/* AMD's cards: the kernel driver, and what our driver makes of each. */
 static void
 check_amd(struct findings *findings)
 {
     struct kio *kio;
 
-    check_amd_code(findings);
-    if (access("/dev/kfd", F_OK) != 0) {
-        add(findings, "AMD GPU", VERDICT_NOTE, NULL,
-            "no /dev/kfd: no card, or its kernel driver (amdgpu) is not "
-            "loaded; AMD@sim:gfx1100 is simulated");
+    if (access("/dev/kfd", F_OK) != 0)
         return;
-    }
     if (kio_sys_create(&kio) != BELL_OK) {
         add(findings, "AMD GPU", VERDICT_PROBLEM, NULL, "%s",
             bell_error_last()->message);
@@ -382,6 +395,12 @@ check_amd(struct findings *findings)
     kio_destroy(kio);
 }
 #else
+static void
+check_amd_code(struct findings *findings)
+{
+    (void)findings;
+}
+
 static void
 check_amd(struct findings *findings)
 {
@@ -400,6 +419,19 @@ check_hardware(struct findings *findings)
     if (access(node, F_OK) == 0)
         add(findings, "Adreno GPU", VERDICT_NOTE, NULL,
             "%s is there; this version has no driver for it", node);
+}
+
+/* A remedy is told with the first that needs it. */
+static bool
+is_first_fix(const struct findings *findings, size_t number)
+{
+    size_t i;
+
+    for (i = 0; i < number; i++) {
+        if (strcmp(findings->list[i].fix, findings->list[number].fix) == 0)
+            return false;
+    }
+    return true;
 }
 
 static int
@@ -427,7 +459,7 @@ print_findings(const struct findings *findings, bool as_json)
         if (!as_json) {
             printf("%-8s %-15s %s\n", verdict_names[finding->verdict],
                    finding->what, finding->detail);
-            if (finding->fix[0])
+            if (finding->fix[0] && is_first_fix(findings, i))
                 printf("%-24s to fix: %s\n", "", finding->fix);
         }
     }
@@ -441,14 +473,38 @@ print_findings(const struct findings *findings, bool as_json)
     return code == TOOL_OK && has_problem ? TOOL_FAILED : code;
 }
 
+/* All that is looked at on this machine. */
+static void
+check_here(struct findings *findings, struct machine *machine)
+{
+    check_build(findings);
+    check_cache(findings);
+    machine_number_nv(machine);
+    check_computing(findings, check_device(findings, machine));
+    check_gpus(findings, machine);
+    /* what is in the way of a GPU has been said */
+    if (!find_blocked(machine, "NV"))
+        check_nvidia(findings);
+    check_amd_code(findings);
+    if (!find_blocked(machine, "AMD"))
+        check_amd(findings);
+    check_hardware(findings);
+}
+
 int
 verb_doctor(int argc, char **argv)
 {
+    const char *root = NULL;
     bool json = false;
     const struct tool_opt opts[] = {
+        {"--root", "FOLDER", TOOL_OPT_STRING, &root, 0, 0,
+         "the GPUs alone of the machine whose /sys, /proc and /dev are copied "
+         "there"},
         TOOL_JSON_OPT(&json),
     };
     struct findings findings = {.n = 0};
+    struct machine machine;
+    bell_status status;
     int code;
 
     code = tool_parse("doctor [--json]\n\n"
@@ -457,11 +513,13 @@ verb_doctor(int argc, char **argv)
                       opts, ARRAY_LEN(opts), argc, argv);
     if (code != TOOL_GO_ON)
         return code;
-    check_build(&findings);
-    check_cache(&findings);
-    check_computing(&findings, check_device(&findings));
-    check_nvidia(&findings);
-    check_amd(&findings);
-    check_hardware(&findings);
+    status = machine_read(root ? root : "", &machine);
+    if (status != BELL_OK)
+        return tool_fail(json, status);
+    if (root)
+        check_gpus(&findings, &machine);
+    else
+        check_here(&findings, &machine);
+    machine_free(&machine);
     return print_findings(&findings, json);
 }

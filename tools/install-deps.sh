@@ -7,7 +7,7 @@
 set -euo pipefail
 
 build="gcc libc6-dev meson ninja-build pkg-config llvm-19-dev zlib1g-dev libcjson-dev"
-optional="libsqlite3-dev"
+optional="libsqlite3-dev libpci-dev"
 check="$build g++ libcmocka-dev libopenblas-dev clang-format-14 binutils"
 # A program that stands for each package, where one does: what is here by
 # another way than apt need not be installed.
@@ -15,7 +15,7 @@ declare -A program=([gcc]=gcc [g++]=g++ [meson]=meson [ninja-build]=ninja
     [pkg-config]=pkg-config [llvm-19-dev]=llvm-config-19 [binutils]=nm
     [clang-format-14]=clang-format-14)
 declare -A module=([zlib1g-dev]=zlib [libcjson-dev]=libcjson [libcmocka-dev]=cmocka
-    [libopenblas-dev]=openblas [libsqlite3-dev]=sqlite3)
+    [libopenblas-dev]=openblas [libsqlite3-dev]=sqlite3 [libpci-dev]=libpci)
 
 installed() {
     if command -v dpkg-query >/dev/null; then

@@ -63,3 +63,22 @@ def expect_json_error(done, code, part):
     except (ValueError, KeyError) as reason:
         complaints.append(f'no error document: {reason}: {done.stdout}')
     return complaints
+
+
+def schema_complaints(name, text):
+    """Where a document is not as docs/schemas/NAME.json says; nothing without
+    jsonschema (PyPI, Debian's python3-jsonschema)."""
+    try:
+        document = json.loads(text)
+    except ValueError as reason:
+        return [f'no document: {reason}: {text[:200]}']
+    try:
+        import jsonschema  # pylint: disable=import-outside-toplevel
+    except ImportError:
+        return []
+    path = os.path.join(HERE, '..', '..', 'docs', 'schemas', name + '.json')
+    with open(path, encoding='utf-8') as file:
+        schema = json.load(file)
+    return [f'{name}: {error.json_path}: {error.message}'
+            for error in jsonschema.Draft202012Validator(schema).iter_errors(
+                document)]

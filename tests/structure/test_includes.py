@@ -61,6 +61,7 @@ FOLDERS = {
     'tools/demo': set(),
     'tools/eval': set(),
     'tools/fuzz': set(),
+    'tools/machine': set(),
     'tools/run': set(),
     'tools/selftest': {'tools/fuzz', 'tools/trace'},
     'tools/trace': {'tools/decode'},

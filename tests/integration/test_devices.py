@@ -1,0 +1,283 @@
+#!/usr/bin/env python3
+"""`doorbell devices` and `doctor` on the files of other machines.
+
+usage: test_devices.py DOORBELL [--sim]
+"""
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+
+from cli import DOORBELL, Tap, expect, run, schema_complaints
+
+H100 = {'vendor': '0x10de', 'device': '0x2330', 'subsystem_vendor': '0x10de',
+        'subsystem_device': '0x16c1', 'class': '0x030200', 'revision': '0xa1',
+        'current_link_speed': '16.0 GT/s PCIe', 'current_link_width': '8',
+        'max_link_speed': '32.0 GT/s PCIe', 'max_link_width': '16',
+        'numa_node': '1',
+        'resource': '0x00000000a0000000 0x00000000a0ffffff 0x0000000000040200\n'
+                    '0x0000000000000000 0x0000000000000000 0x0000000000000000\n'
+                    '0x0000040000000000 0x0000041fffffffff 0x000000000014220c\n'
+                    '0x0000000000003000 0x000000000000307f 0x0000000000040101'}
+NAVI = {'vendor': '0x1002', 'device': '0x744c', 'subsystem_vendor': '0x1eae',
+        'subsystem_device': '0x7901', 'class': '0x030000', 'revision': '0xc8',
+        'current_link_speed': 'Unknown', 'current_link_width': '255',
+        'max_link_speed': '16.0 GT/s PCIe', 'max_link_width': '16',
+        'numa_node': '-1'}
+INTEL = {'vendor': '0x8086', 'device': '0x4680', 'class': '0x030000'}
+NETWORK = {'vendor': '0x10de', 'device': '0x1234', 'class': '0x020000'}
+VERSION = ('NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  {}  '
+           'Release Build  (a@b)\n')
+
+
+class Machine:
+    """The files of a machine, below a folder."""
+
+    def __init__(self, folder):
+        self.root = tempfile.mkdtemp(dir=folder)
+        os.chmod(self.root, 0o755)
+        self.file('/proc/sys/kernel/osrelease', '6.1.0-test\n')
+
+    def file(self, path, text='', mode=0o644):
+        whole = self.root + path
+        os.makedirs(os.path.dirname(whole), exist_ok=True)
+        with open(whole, 'w', encoding='utf-8') as file:
+            file.write(text)
+        os.chmod(whole, mode)
+
+    def link(self, path, target):
+        os.makedirs(os.path.dirname(self.root + path), exist_ok=True)
+        os.symlink(target, self.root + path)
+
+    def card(self, address, files, driver=None, iommu=None):
+        folder = f'/sys/bus/pci/devices/{address}'
+        for name, text in files.items():
+            self.file(f'{folder}/{name}', text + '\n')
+        if driver:
+            self.link(f'{folder}/driver', f'../../../bus/pci/drivers/{driver}')
+        if iommu is not None:
+            self.link(f'{folder}/iommu_group', f'../../iommu_groups/{iommu}')
+
+    def nvidia(self, version='580.159.04', minor=0, nodes=True, mode=0o666):
+        self.card('0000:41:00.0', H100, 'nvidia', 17)
+        self.file('/proc/driver/nvidia/version', VERSION.format(version))
+        self.file('/sys/module/nvidia/version', version + '\n')
+        self.file('/proc/driver/nvidia/gpus/0000:41:00.0/information',
+                  f'Model: \t\t NVIDIA H100\nDevice Minor: \t {minor}\n')
+        if nodes:
+            self.file('/dev/nvidiactl', '', 0o666)
+            self.file(f'/dev/nvidia{minor}', '', mode)
+        return self
+
+    def amd(self, gfx=110000, heap=1, listed=True, mode=0o666):
+        nodes = '/sys/devices/virtual/kfd/kfd/topology/nodes'
+        self.card('0000:03:00.0', NAVI, 'amdgpu')
+        self.file('/sys/bus/pci/devices/0000:03:00.0/drm/renderD129/dev', '')
+        self.file(f'{nodes}/0/gpu_id', '0\n')
+        self.file('/dev/kfd', '', mode)
+        self.file('/dev/dri/renderD129', '', 0o666)
+        if listed:
+            self.file(f'{nodes}/1/gpu_id', '4711\n')
+            self.file(f'{nodes}/1/properties',
+                      f'location_id 768\ndomain 0\ndrm_render_minor 129\n'
+                      f'gfx_target_version {gfx}\n')
+            self.file(f'{nodes}/1/mem_banks/0/properties',
+                      f'heap_type {heap}\n')
+        return self
+
+
+def look(tap, name, machine, want, why='', fix=''):
+    """The machine's only GPU is as wanted, in text, JSON and to doctor."""
+    done = run('devices', '--root', machine.root, '--json')
+    complaints = expect(done, 0) + schema_complaints('devices', done.stdout)
+    gpus = json.loads(done.stdout)['gpus'] if not complaints else []
+    if len(gpus) != 1:
+        complaints.append(f'{len(gpus)} GPUs')
+    for gpu in gpus:
+        want = dict(want, usable=not why)
+        complaints += [f'{key} is {gpu[key]!r}, not {value!r}'
+                       for key, value in want.items() if gpu[key] != value]
+        for key, part in (('why_not', why), ('fix', fix)):
+            if part not in (gpu[key] or '') or (not part and gpu[key]):
+                complaints.append(f'{key} is {gpu[key]!r}')
+        text = run('devices', '--root', machine.root)
+        complaints += expect(text, 0, out=gpu['address'])
+        complaints += [f'text lacks {part}' for part in (
+            gpu['why_not'], gpu['fix'], gpu['driver']) if part and
+            part not in text.stdout]
+    doctor = run('doctor', '--root', machine.root, '--json')
+    broken = bool(why) and want.get('vendor_id') != '8086'
+    complaints += expect(doctor, 1 if broken else 0)
+    complaints += schema_complaints('doctor', doctor.stdout)
+    fixes = [f['fix'] for f in json.loads(doctor.stdout)['findings']]
+    if fixes != [gpu['fix'] for gpu in gpus]:
+        complaints.append(f'doctor says {fixes}')
+    tap.check(name, complaints)
+
+
+def check_nvidia(tap, folder):
+    machine = Machine(folder).nvidia()
+    machine.card('0000:01:00.0', NETWORK)
+    look(tap, 'an H100', machine, {
+        'address': '0000:41:00.0', 'vendor_id': '10de', 'device_id': '2330',
+        'subsystem_device_id': '16c1', 'revision': 'a1', 'class': '030200',
+        'link_gt_s': 16, 'link_lanes': 8, 'link_max_gt_s': 32,
+        'link_max_lanes': 16, 'numa_node': 1, 'iommu_group': 17,
+        'driver': 'nvidia', 'driver_version': '580.159.04',
+        'bars': [
+            {'index': 0, 'address': 'a0000000', 'size_bytes': 16 << 20,
+             'kind': 'memory', 'is_64bit': False, 'prefetchable': False},
+            {'index': 2, 'address': '40000000000', 'size_bytes': 128 << 30,
+             'kind': 'memory', 'is_64bit': True, 'prefetchable': True},
+            {'index': 3, 'address': '3000', 'size_bytes': 128,
+             'kind': 'ports', 'is_64bit': False, 'prefetchable': False}]})
+    look(tap, 'a driver of an unknown branch',
+         Machine(folder).nvidia(version='999.10'), {}, '999.10 is of no branch')
+    machine = Machine(folder).nvidia(minor=3, nodes=False)
+    machine.file('/dev/nvidiactl', '', 0o666)
+    look(tap, 'a node that is missing', machine, {},
+         '/dev/nvidia3 is missing', 'nvidia-modprobe -c 3')
+    machine.file('/.dockerenv')
+    look(tap, 'the same in a container', machine, {},
+         '/dev/nvidia3 is missing', '--device=/dev/nvidia3')
+    machine = Machine(folder)
+    machine.card('0000:41:00.0', H100, 'nouveau')
+    look(tap, 'nouveau', machine, {'driver': 'nouveau'}, 'held by nouveau',
+         'apt-get install nvidia-open-kernel-dkms')
+    machine = Machine(folder)
+    machine.card('0000:41:00.0', H100, 'vfio-pci')
+    look(tap, 'a card of a virtual machine', machine, {}, 'held by vfio-pci',
+         'echo 0000:41:00.0 > drivers_probe')
+    machine = Machine(folder)
+    machine.card('0000:41:00.0', H100)
+    look(tap, 'no driver', machine, {'driver': None}, 'no kernel driver',
+         'apt-get install nvidia-open-kernel-dkms')
+    machine.file('/lib/modules/6.1.0-test/modules.dep',
+                 'updates/dkms/nvidia.ko.xz: a.ko\n')
+    look(tap, 'a driver that is installed and not loaded', machine, {},
+         'no kernel driver', 'modprobe nvidia')
+
+
+def check_amd(tap, folder):
+    look(tap, 'an RX 7900', Machine(folder).amd(), {
+        'vendor_id': '1002', 'driver': 'amdgpu', 'device': 'AMD:0',
+        'drm_node': '/dev/dri/renderD129', 'link_gt_s': None,
+        'link_lanes': None, 'link_max_gt_s': 16, 'numa_node': None,
+        'iommu_group': None, 'driver_version': 'of Linux 6.1.0-test',
+        'nodes': [{'path': path, 'there': True, 'may_open': True,
+                   'mode': '0666', 'group': 'root'}
+                  for path in ('/dev/kfd', '/dev/dri/renderD129')]
+        if os.getuid() == 0 else json.loads(run(
+            'devices', '--json', '--root', Machine(folder).amd().root).stdout)[
+                'gpus'][0]['nodes']})
+    look(tap, 'a generation that is not known', Machine(folder).amd(gfx=90006),
+         {}, 'generation 90006 is not known')
+    look(tap, 'memory that the CPU does not see', Machine(folder).amd(heap=2),
+         {}, 'a part of its memory only', 'resizable BAR')
+    look(tap, 'a card that KFD does not list',
+         Machine(folder).amd(listed=False), {}, 'KFD does not list it')
+    machine = Machine(folder)
+    machine.card('0000:03:00.0', NAVI)
+    look(tap, 'amdgpu is not loaded', machine, {}, 'amdgpu would',
+         'firmware-amd-graphics')
+
+
+def check_others(tap, folder):
+    machine = Machine(folder)
+    machine.card('0000:00:02.0', INTEL, 'i915')
+    look(tap, 'a GPU of another vendor', machine,
+         {'vendor_id': '8086', 'driver': 'i915'}, 'no driver for GPUs of vendor 8086')
+    machine = Machine(folder)
+    tap.check('no GPU', expect(run('doctor', '--root', machine.root), 0,
+                               out='PCI shows none'))
+    tap.check('no folder', expect(
+        run('devices', '--root', folder + '/none'), 1, err='none'))
+    tap.check('a folder and a device', expect(
+        run('devices', 'CPU', '--root', folder), 2, err='CPU was named'))
+
+
+def check_permission(tap, folder):
+    """Root may open everything, so this is tried as somebody else."""
+    user = {'user': 65534, 'group': 65534, 'extra_groups': []} if (
+        os.getuid() == 0) else {}
+    machine = Machine(folder).amd(mode=0o660)
+    if not user:
+        tap.skip('a node of a group', 'needs root to make one')
+        return
+    os.chmod(folder, 0o755)
+    video = machine.root + '/dev/kfd'
+    os.chown(video, 0, 44)
+    argv = [DOORBELL, 'devices', '--root', machine.root, '--json']
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True,
+                              check=False, **user)
+    except OSError:
+        tap.skip('a node of a group', 'the program may not be read by nobody')
+        return
+    if done.returncode == 126 or not done.stdout:
+        tap.skip('a node of a group', 'the program does not start for nobody')
+        return
+    gpu = json.loads(done.stdout)['gpus'][0]
+    tap.check('a node of a group', [
+        f'{gpu}' for _ in [0] if gpu['usable'] or
+        'mode 660' not in gpu['why_not'] or 'usermod -aG' not in gpu['fix']])
+
+
+def check_junk(tap, folder):
+    """Files that hold anything: an answer, and no crash."""
+    chance = random.Random(16)
+    complaints = []
+    for _ in range(30):
+        machine = Machine(folder).nvidia().amd()
+        paths = [os.path.join(top, name)
+                 for top, _, names in os.walk(machine.root) for name in names
+                 if not os.path.islink(os.path.join(top, name))]
+        for path in chance.sample(paths, 6):
+            with open(path, 'wb') as file:
+                file.write(chance.randbytes(chance.choice([0, 1, 9, 9000])))
+        done = run('devices', '--root', machine.root, '--json')
+        complaints += expect(done, 0)
+        if done.returncode == 0:
+            complaints += schema_complaints('devices', done.stdout)
+    tap.check('files with junk', complaints)
+
+
+def check_here(tap, with_sim):
+    done = run('devices', '--all', '--json')
+    complaints = expect(done, 0) + schema_complaints('devices', done.stdout)
+    devices = json.loads(done.stdout)['devices'] if not complaints else []
+    if with_sim and len(devices) < 15:
+        complaints.append(f'{len(devices)} devices')
+    complaints += [f'{d["name"]}: {d["why_not"]}' for d in devices
+                   if '@sim' in d['name'] and d['name'].startswith('NV') and
+                   not d['usable']]
+    tap.check('devices --all', complaints)
+    for device in 'CPU', 'NV@sim:h100' if with_sim else 'CPU:0':
+        done = run('devices', device, '--json')
+        tap.check(f'devices {device} --json', expect(done, 0) +
+                  schema_complaints('devices', done.stdout))
+    done = run('doctor', '--json')
+    tap.check('doctor --json', schema_complaints('doctor', done.stdout))
+    findings = json.loads(run('doctor', '--json',
+                              BELL_DEVICE='NV:9').stdout)['findings']
+    fixes = {f['fix'] for f in findings if f['verdict'] == 'problem'}
+    tap.check('one remedy for a device that is not there', [
+        f'{fixes}' for _ in [0] if len(fixes) != 1])
+
+
+def main():
+    tap = Tap()
+    with tempfile.TemporaryDirectory() as folder:
+        check_nvidia(tap, folder)
+        check_amd(tap, folder)
+        check_others(tap, folder)
+        check_permission(tap, folder)
+        check_junk(tap, folder)
+    check_here(tap, '--sim' in sys.argv)
+    tap.finish()
+
+
+if __name__ == '__main__':
+    main()

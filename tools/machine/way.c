@@ -1,0 +1,389 @@
+/* The way to a GPU, as far as files tell: the kernel's driver, its version, its
+ * nodes and who may open them. The first thing that is in the way is told, with
+ * the one thing to do about it. */
+#include "tools/machine/way.h"
+
+#include <dirent.h>
+#include <grp.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "base/env.h"
+#include "hcq/amd/amd.h"
+#include "ioctl/nv_abi.h"
+
+#define KFD_NODES  "/sys/devices/virtual/kfd/kfd/topology/nodes"
+#define VENDOR_NV  0x10deu
+#define VENDOR_AMD 0x1002u
+
+static void block(struct machine_gpu *gpu, const char *fix, const char *fmt,
+                  ...) __attribute__((format(printf, 3, 4)));
+
+/* `fix` may be NULL. */
+static void
+block(struct machine_gpu *gpu, const char *fix, const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(gpu->why_not, sizeof(gpu->why_not), fmt, args);
+    va_end(args);
+    snprintf(gpu->fix, sizeof(gpu->fix), "%s", fix ? fix : "");
+}
+
+/* ---- nodes --------------------------------------------------------------- */
+
+static void
+look_at_node(const char *root, const char *path, struct machine_node *node)
+{
+    char whole[PATH_MAX];
+    const struct group *group;
+    struct stat st;
+
+    snprintf(whole, sizeof(whole), "%s%s", root, path);
+    snprintf(node->path, sizeof(node->path), "%s", path);
+    node->is_there = stat(whole, &st) == 0;
+    if (!node->is_there)
+        return;
+    node->may_open = access(whole, R_OK | W_OK) == 0;
+    node->mode = st.st_mode & 07777;
+    group = getgrgid(st.st_gid);
+    if (group)
+        snprintf(node->group, sizeof(node->group), "%.39s", group->gr_name);
+    else
+        snprintf(node->group, sizeof(node->group), "%u", (unsigned)st.st_gid);
+}
+
+/* A command that lets this user in. A group that may not open it, and root's
+ * own, help nobody. */
+static void
+fix_node(const struct machine_node *node, char *out, size_t out_bytes)
+{
+    if (!(node->mode & S_IWGRP) || strcmp(node->group, "root") == 0)
+        snprintf(out, out_bytes, "chmod 666 %s", node->path);
+    else
+        snprintf(out, out_bytes, "usermod -aG %s $USER, then log in again",
+                 node->group);
+}
+
+bool
+machine_fix_node(const char *path, char *out, size_t out_bytes)
+{
+    struct machine_node node = {.is_there = false};
+
+    look_at_node("", path, &node);
+    if (!node.is_there || node.may_open)
+        return false;
+    fix_node(&node, out, out_bytes);
+    return true;
+}
+
+static void
+add_node(const char *root, struct machine_gpu *gpu, const char *path)
+{
+    if (gpu->n_nodes < MACHINE_NODES_MAX)
+        look_at_node(root, path, &gpu->nodes[gpu->n_nodes++]);
+}
+
+/* A container has the nodes that it was given when it was started. */
+static bool
+is_container(const char *root)
+{
+    static const char *const marks[] = {"/.dockerenv", "/run/.containerenv"};
+    char path[PATH_MAX];
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(marks); i++) {
+        snprintf(path, sizeof(path), "%s%s", root, marks[i]);
+        if (access(path, F_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Tells of nodes that are not there, or not for this user; `make` makes those
+ * that are missing. */
+static void
+check_nodes(const char *root, struct machine_gpu *gpu, const char *make)
+{
+    char fix[256];
+    size_t i;
+
+    for (i = 0; i < gpu->n_nodes; i++) {
+        const struct machine_node *node = &gpu->nodes[i];
+
+        if (!node->is_there) {
+            snprintf(fix, sizeof(fix), "start this container with --device=%s",
+                     node->path);
+            block(gpu, is_container(root) ? fix : make, "%s is missing",
+                  node->path);
+            return;
+        }
+        if (!node->may_open) {
+            fix_node(node, fix, sizeof(fix));
+            block(gpu, fix,
+                  "%s may not be opened by this user (mode %o, group %s)",
+                  node->path, node->mode, node->group);
+            return;
+        }
+    }
+}
+
+/* ---- drivers ------------------------------------------------------------- */
+
+/* Whether a module for the running kernel is installed. */
+static bool
+has_module(const char *root, const char *name)
+{
+    char path[PATH_MAX], release[128], line[1024], part[64];
+    bool found = false;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s/proc/sys/kernel/osrelease", root);
+    machine_text(path, release, sizeof(release));
+    release[strcspn(release, "\n")] = '\0';
+    snprintf(path, sizeof(path), "%s/lib/modules/%s/modules.dep", root,
+             release);
+    file = fopen(path, "re");
+    snprintf(part, sizeof(part), "/%s.ko", name);
+    while (file && !found && fgets(line, sizeof(line), file)) {
+        line[strcspn(line, ":")] = '\0';
+        found = strstr(line, part) != NULL;
+    }
+    if (file)
+        fclose(file);
+    return found;
+}
+
+/* True where another driver than `ours`, or none, holds the GPU. */
+static bool
+check_driver(const char *root, struct machine_gpu *gpu, const char *ours,
+             const char *install)
+{
+    char fix[256];
+
+    if (strcmp(gpu->driver, ours) == 0)
+        return false;
+    if (!gpu->driver[0]) {
+        snprintf(fix, sizeof(fix), "modprobe %s", ours);
+        block(gpu, has_module(root, ours) ? fix : install,
+              "no kernel driver holds it; %s would", ours);
+    } else if (strcmp(gpu->driver, "vfio-pci") == 0) {
+        snprintf(fix, sizeof(fix),
+                 "cd "
+                 "/sys/bus/pci && echo %s > devices/%s/driver_override && "
+                 "echo %s > drivers/vfio-pci/unbind && echo %s > drivers_probe",
+                 ours, gpu->address, gpu->address, gpu->address);
+        block(gpu, fix, "held by vfio-pci, for a virtual machine");
+    } else {
+        block(gpu, install, "held by %s; our driver talks to %s", gpu->driver,
+              ours);
+    }
+    return true;
+}
+
+/* ---- NVIDIA -------------------------------------------------------------- */
+
+/* The number of the card's node; -1: not told. */
+static int64_t
+nv_minor(const char *root, const struct machine_gpu *gpu)
+{
+    static const char key[] = "Device Minor:";
+    char path[PATH_MAX], text[2048];
+    const char *found;
+
+    snprintf(path, sizeof(path), "%s/proc/driver/nvidia/gpus/%s/information",
+             root, gpu->address);
+    machine_text(path, text, sizeof(text));
+    found = strstr(text, key);
+    return found ? strtol(found + strlen(key), NULL, 10) : -1;
+}
+
+static void
+look_at_nv(const char *root, struct machine_gpu *gpu)
+{
+    static const char install[] =
+        "apt-get install nvidia-open-kernel-dkms, then restart";
+    int64_t minor = nv_minor(root, gpu);
+    char path[PATH_MAX], text[512], make[64];
+    struct nv_abi abi;
+
+    gpu->backend = "NV";
+    if (!gpu->driver[0] && minor >= 0) { /* procfs knows it */
+        snprintf(gpu->driver, sizeof(gpu->driver), "nvidia");
+        gpu->driver_version[0] = '\0';
+    }
+    if (check_driver(root, gpu, "nvidia", install))
+        return;
+    snprintf(path, sizeof(path), "%s/proc/driver/nvidia/version", root);
+    machine_text(path, text, sizeof(text));
+    if (nv_abi_parse(text[0] ? text : gpu->driver_version, &abi) == BELL_OK) {
+        snprintf(gpu->driver_version, sizeof(gpu->driver_version), "%.60s",
+                 abi.version);
+    } else if (!env_get("BELL_NV_BRANCH")) {
+        block(gpu, NULL, "%.250s", bell_error_last()->message);
+        return;
+    }
+    add_node(root, gpu, "/dev/nvidiactl");
+    if (minor >= 0) {
+        snprintf(text, sizeof(text), "/dev/nvidia%u", (unsigned)minor);
+        add_node(root, gpu, text);
+    }
+    snprintf(make, sizeof(make), "nvidia-modprobe -c %u",
+             (unsigned)(minor < 0 ? 0 : minor));
+    check_nodes(root, gpu, make);
+}
+
+/* ---- AMD ----------------------------------------------------------------- */
+
+/* What KFD says of a card. */
+struct kfd_card {
+    int64_t number; /* among the cards */
+    uint64_t render_minor, gfx_version;
+    bool has_hidden_memory; /* that the CPU cannot reach */
+};
+
+/* The value of a line "KEY VALUE"; 0 where there is none. */
+static uint64_t
+find_key(const char *text, const char *key)
+{
+    size_t n = strlen(key);
+    const char *line = text;
+
+    while (line && *line) {
+        if (strncmp(line, key, n) == 0 && line[n] == ' ')
+            return strtoull(line + n, NULL, 10);
+        line = strchr(line, '\n');
+        line = line ? line + 1 : NULL;
+    }
+    return 0;
+}
+
+/* src: the kernel's kfd_crat.h: heap types */
+static bool
+has_hidden_bank(const char *root, unsigned node)
+{
+    enum {
+        FB_PRIVATE = 2
+    };
+    char path[PATH_MAX], text[1024];
+    unsigned i;
+
+    for (i = 0;; i++) {
+        snprintf(path, sizeof(path),
+                 "%s" KFD_NODES "/%u/mem_banks/%u/properties", root, node, i);
+        if (!machine_text(path, text, sizeof(text)))
+            return false;
+        if (find_key(text, "heap_type") == FB_PRIVATE)
+            return true;
+    }
+}
+
+static bool
+find_kfd_card(const char *root, const char *address, struct kfd_card *out)
+{
+    char path[PATH_MAX], text[8192], own[16];
+    int64_t number = 0;
+    unsigned node;
+
+    for (node = 0;; node++) {
+        uint64_t location;
+
+        snprintf(path, sizeof(path), "%s" KFD_NODES "/%u/gpu_id", root, node);
+        if (!machine_text(path, text, sizeof(text)))
+            return false;
+        if (strtoul(text, NULL, 10) == 0) /* a CPU */
+            continue;
+        snprintf(path, sizeof(path), "%s" KFD_NODES "/%u/properties", root,
+                 node);
+        if (!machine_text(path, text, sizeof(text)))
+            continue;
+        location = find_key(text, "location_id");
+        snprintf(own, sizeof(own), "%04x:%02x:%02x.%x",
+                 (unsigned)(find_key(text, "domain") & 0xffff),
+                 (unsigned)(location >> 8 & 0xff),
+                 (unsigned)(location >> 3 & 0x1f), (unsigned)(location & 7));
+        if (strcmp(own, address) == 0) {
+            out->number = number;
+            out->render_minor = find_key(text, "drm_render_minor");
+            out->gfx_version = find_key(text, "gfx_target_version");
+            out->has_hidden_memory = has_hidden_bank(root, node);
+            return true;
+        }
+        number++;
+    }
+}
+
+static bool
+is_known_amd(uint64_t gfx_version)
+{
+#if BELL_HAVE_AMD
+    return amd_gen_find((uint32_t)gfx_version) != NULL;
+#else
+    (void)gfx_version;
+    return false;
+#endif
+}
+
+static void
+look_at_amd(const char *root, struct machine_gpu *gpu)
+{
+    struct kfd_card card = {.number = -1};
+    bool has_card = find_kfd_card(root, gpu->address, &card);
+    char path[64];
+
+    gpu->backend = "AMD";
+    if (!gpu->driver[0] && has_card)
+        snprintf(gpu->driver, sizeof(gpu->driver), "amdgpu");
+    if (check_driver(root, gpu, "amdgpu",
+                     "apt-get install firmware-amd-graphics, then restart"))
+        return;
+    if (has_card && card.render_minor && !gpu->drm_node[0])
+        snprintf(gpu->drm_node, sizeof(gpu->drm_node), "/dev/dri/renderD%u",
+                 (unsigned)card.render_minor & 0xff);
+    add_node(root, gpu, "/dev/kfd");
+    if (gpu->drm_node[0]) {
+        snprintf(path, sizeof(path), "%s", gpu->drm_node);
+        add_node(root, gpu, path);
+    }
+    check_nodes(root, gpu, NULL);
+    if (gpu->why_not[0])
+        return;
+    gpu->number = card.number;
+    if (!has_card)
+        block(gpu, NULL,
+              "KFD does not list it: the chip is too old, or its slot has no "
+              "PCIe atomics (the kernel's log says which)");
+    else if (!is_known_amd(card.gfx_version))
+        block(gpu, NULL, "generation %u is not known",
+              (unsigned)card.gfx_version);
+    else if (card.has_hidden_memory)
+        block(gpu, "switch on resizable BAR in the firmware's setup",
+              "the CPU sees a part of its memory only");
+}
+
+/* ---- all ----------------------------------------------------------------- */
+
+void
+machine_look_at_ways(const char *root, struct machine *machine)
+{
+    size_t i;
+
+    for (i = 0; i < machine->n_gpus; i++) {
+        struct machine_gpu *gpu = &machine->gpus[i];
+
+        if (gpu->vendor == VENDOR_NV)
+            look_at_nv(root, gpu);
+        else if (gpu->vendor == VENDOR_AMD)
+            look_at_amd(root, gpu);
+        else
+            block(gpu, NULL, "there is no driver for GPUs of vendor %04x",
+                  gpu->vendor);
+    }
+}

@@ -1,0 +1,13 @@
+/* Inside of tools/machine: whether the way from this process to a GPU is open. */
+#ifndef BELL_TOOLS_MACHINE_WAY_H
+#define BELL_TOOLS_MACHINE_WAY_H
+
+#include "tools/machine/machine.h"
+
+/* A file's text, cut where it is longer; "" and false where it cannot be read. */
+bool machine_text(const char *path, char *out, size_t out_bytes);
+
+/* Sets backend, number, nodes, why_not and fix of all GPUs. */
+void machine_look_at_ways(const char *root, struct machine *machine);
+
+#endif
