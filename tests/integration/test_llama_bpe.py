@@ -96,7 +96,7 @@ def check_chat(tap, files):
         files.demo('--chat', '--json'), 6, 'chat_template'))
     write(files, 'qwen2', template=TEMPLATES['qwen2'], specials=SPECIALS[:1])
     tap.check('a template without its token', expect_json_error(
-        files.demo('--chat', '--json'), 1, '<|im_start|>'))
+        files.demo('--chat', '--prompt', 'a', '--json'), 1, '<|im_start|>'))
 
 
 def check_refusals(tap, files):

@@ -1,10 +1,11 @@
-/* `doorbell demo llama`: goes on with a text. */
+/* `doorbell demo llama`: goes on with a text, or with a conversation. */
 #include "tools/demo/llama.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/bits.h"
@@ -25,38 +26,71 @@ struct llama_options {
     bool json, chats;
 };
 
-/* One text under way. */
+/* One text, or conversation, under way. */
 struct talk {
     const struct llama_options *options;
     struct llama model;
     struct llama_vocab vocab;
     struct llama_chooser chooser;
-    int32_t *tokens; /* owned; of the prompt, then what follows */
-    size_t n_tokens, n_prompt, n_max;
+    int32_t *tokens; /* owned; of the prompt, then what follows, and so on */
+    size_t n_tokens, cap_tokens;
+    size_t n_run;   /* of these, that the model has seen */
+    int32_t *asked; /* owned; those that came of prompts, for --json */
+    size_t n_asked, cap_asked, n_new;
+    char held[3]; /* the beginning of a character, whose rest is to come */
+    size_t n_held;
     char *text; /* owned; of all, for --json */
     size_t n_text, cap_text;
-    uint64_t prompt_ns, decode_ns; /* to the first token; for the others */
-    uint64_t n_late;               /* kernels compiled after N_WARM tokens */
+    size_t n_firsts; /* tokens that followed a prompt, not a token */
+    uint64_t prompt_ns, decode_ns; /* to these; for the others */
+    uint64_t n_kernels;            /* compiled when N_WARM tokens had come */
+    uint64_t n_late;               /* after them */
 };
 
 /* ---- the text as it comes ---- */
 
 static BELL_MUST_CHECK bell_status
-print_piece(struct talk *talk, struct llama_piece piece)
+write_text(struct talk *talk, const char *text, size_t n)
 {
     if (talk->options->json) {
         if (host_grow((void **)&talk->text, &talk->cap_text,
-                      talk->n_text + piece.n_bytes + 1, 1) != 0)
+                      talk->n_text + n + 1, 1) != 0)
             return bell_fail(BELL_E_NO_MEMORY, "no memory for the text");
-        memcpy(talk->text + talk->n_text, piece.text, piece.n_bytes);
-        talk->n_text += piece.n_bytes;
+        memcpy(talk->text + talk->n_text, text, n);
+        talk->n_text += n;
         talk->text[talk->n_text] = '\0';
         return BELL_OK;
     }
-    if (fwrite(piece.text, 1, piece.n_bytes, stdout) != piece.n_bytes ||
-        fflush(stdout) != 0)
+    if (fwrite(text, 1, n, stdout) != n || fflush(stdout) != 0)
         return bell_fail(BELL_E_IO, "cannot write the text");
     return BELL_OK;
+}
+
+/* What was held back, though its rest has not come. */
+static BELL_MUST_CHECK bell_status
+write_held(struct talk *talk)
+{
+    size_t n = talk->n_held;
+
+    talk->n_held = 0;
+    return write_text(talk, talk->held, n);
+}
+
+/* Writes a token's text. The last character of it, where the next token may go on
+ * with it, waits for that: who reads along sees whole characters. */
+static BELL_MUST_CHECK bell_status
+print_piece(struct talk *talk, struct llama_piece piece)
+{
+    char text[sizeof(talk->held) + LLAMA_PIECE_MAX_BYTES];
+    size_t n = talk->n_held, n_begun;
+
+    memcpy(text, talk->held, n);
+    memcpy(text + n, piece.text, piece.n_bytes);
+    n += piece.n_bytes;
+    n_begun = llama_begun_bytes(text, n);
+    memcpy(talk->held, text + n - n_begun, n_begun);
+    talk->n_held = n_begun;
+    return write_text(talk, text, n - n_begun);
 }
 
 /* Prints token i of the text. */
@@ -71,90 +105,170 @@ print_token(struct talk *talk, size_t i)
 
 /* ---- steps ---- */
 
-/* Runs tokens[first..n_tokens) and appends the one that follows. */
+/* Runs the next n tokens, and chooses what follows them if it is asked for. */
 static BELL_MUST_CHECK bell_status
-take_step(struct talk *talk, size_t first)
+run_tokens(struct talk *talk, size_t n, int32_t *out_token)
 {
     struct bell_context *ctx = talk->model.ctx;
     struct bell_tensor *logits;
     bell_status status, ended;
-    int32_t token = 0;
 
     BELL_TRY(bell_scope_begin(ctx));
-    status = llama_forward(&talk->model, talk->tokens + first,
-                           (int64_t)(talk->n_tokens - first), (int64_t)first,
-                           &logits);
-    if (status == BELL_OK)
-        status = llama_choose(&talk->chooser, logits, &token);
+    status = llama_forward(&talk->model, talk->tokens + talk->n_run, (int64_t)n,
+                           (int64_t)talk->n_run, &logits);
+    if (status == BELL_OK && out_token)
+        status = llama_choose(&talk->chooser, logits, out_token);
     ended = bell_scope_end(ctx);
     BELL_TRY(status);
-    BELL_TRY(ended);
-    talk->tokens[talk->n_tokens++] = token;
-    return BELL_OK;
+    talk->n_run += n;
+    return ended;
 }
 
-/* The prompt at once, then token by token, until the text begins anew. */
+/* Runs what the model has not seen, and finds the token that follows: all at
+ * once where a text begins, else token by token. */
 static BELL_MUST_CHECK bell_status
-run_steps(struct talk *talk)
+take_step(struct talk *talk, int32_t *out_token)
 {
-    size_t n_new = 0, first = 0, i;
+    bool is_first = talk->n_run == 0 || talk->n_tokens - talk->n_run > 1;
     uint64_t start = time_now_ns(), now;
     struct bell_stats stats;
-    uint64_t n_kernels = 0;
-    int32_t last;
 
-    for (i = 0; i < talk->n_tokens && !talk->options->chats; i++)
-        BELL_TRY(print_token(talk, i));
-    while (talk->n_tokens < talk->n_max) {
-        BELL_TRY(take_step(talk, first));
-        now = time_now_ns();
-        if (n_new++ == 0)
-            talk->prompt_ns = now - start;
-        else
-            talk->decode_ns += now - start;
-        start = now;
-        bell_context_stats(talk->model.ctx, &stats);
-        if (n_new <= N_WARM)
-            n_kernels = stats.n_kernels_compiled;
-        talk->n_late = stats.n_kernels_compiled - n_kernels;
-        last = talk->tokens[talk->n_tokens - 1];
-        if (last == talk->vocab.begin || last == talk->vocab.end ||
-            last == talk->vocab.end_turn)
-            return BELL_OK;
-        BELL_TRY(print_token(talk, talk->n_tokens - 1));
-        first = talk->n_tokens - 1;
-    }
+    while (talk->n_run && talk->n_run + 1 < talk->n_tokens)
+        BELL_TRY(run_tokens(talk, 1, NULL));
+    BELL_TRY(run_tokens(talk, talk->n_tokens - talk->n_run, out_token));
+    now = time_now_ns();
+    *(is_first ? &talk->prompt_ns : &talk->decode_ns) += now - start;
+    talk->n_firsts += is_first;
+    bell_context_stats(talk->model.ctx, &stats);
+    if (++talk->n_new <= N_WARM)
+        talk->n_kernels = stats.n_kernels_compiled;
+    talk->n_late = stats.n_kernels_compiled - talk->n_kernels;
     return BELL_OK;
 }
 
-/* The prompt's tokens, and room for what follows. --steps counts what is
- * behind the beginning, the prompt included. */
 static BELL_MUST_CHECK bell_status
-begin_text(struct talk *talk)
+add_tokens(struct talk *talk, const int32_t *tokens, size_t n)
 {
-    const struct llama_options *options = talk->options;
-    size_t context = (size_t)talk->model.shape.context;
-    size_t n_steps = options->n_steps ? (size_t)options->n_steps : context;
+    if (host_grow((void **)&talk->tokens, &talk->cap_tokens, talk->n_tokens + n,
+                  sizeof(*tokens)) != 0)
+        return bell_fail(BELL_E_NO_MEMORY, "no memory for %zu tokens",
+                         talk->n_tokens + n);
+    memcpy(talk->tokens + talk->n_tokens, tokens, n * sizeof(*tokens));
+    talk->n_tokens += n;
+    return BELL_OK;
+}
+
+/* Token by token, until there are n_max, or one says that this is the end; it is
+ * no part of the text. */
+static BELL_MUST_CHECK bell_status
+run_steps(struct talk *talk, size_t n_max)
+{
+    const struct llama_vocab *vocab = &talk->vocab;
+    int32_t token = 0;
+
+    while (talk->n_tokens < n_max) {
+        BELL_TRY(take_step(talk, &token));
+        if (token == vocab->begin || token == vocab->end ||
+            token == vocab->end_turn)
+            break;
+        BELL_TRY(add_tokens(talk, &token, 1));
+        BELL_TRY(print_token(talk, talk->n_tokens - 1));
+    }
+    return write_held(talk);
+}
+
+/* Adds what the text makes as a part of the conversation. */
+static BELL_MUST_CHECK bell_status
+add_prompt(struct talk *talk, const char *text, enum llama_turn turn)
+{
+    size_t context = (size_t)talk->model.shape.context, n;
+    bell_status status;
     int32_t *tokens;
 
-    BELL_TRY(llama_encode(&talk->vocab, options->prompt, options->chats,
-                          &talk->tokens, &talk->n_tokens));
-    talk->n_prompt = talk->n_tokens;
-    if (talk->n_tokens > context)
-        return bell_fail(BELL_E_INVALID,
-                         "the prompt has %zu tokens, the model's context %zu",
-                         talk->n_tokens, context);
-    talk->n_max = (n_steps < context ? n_steps : context) + 1;
-    tokens = host_realloc(
-        talk->tokens,
-        (talk->n_max > talk->n_tokens ? talk->n_max : talk->n_tokens) *
-            sizeof(*tokens));
-    if (!tokens)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for %zu tokens",
-                         talk->n_max);
-    talk->tokens = tokens;
-    return BELL_OK;
+    BELL_TRY(llama_encode(&talk->vocab, text, turn, &tokens, &n));
+    status = BELL_OK;
+    if (n > context - talk->n_tokens)
+        status = bell_fail(BELL_E_INVALID,
+                           "the prompt has %zu tokens, %zu come before it, the "
+                           "model's context has %zu",
+                           n, talk->n_tokens, context);
+    else if (host_grow((void **)&talk->asked, &talk->cap_asked,
+                       talk->n_asked + n, sizeof(*tokens)) != 0)
+        status = bell_fail(BELL_E_NO_MEMORY, "no memory for %zu tokens", n);
+    if (status == BELL_OK) {
+        memcpy(talk->asked + talk->n_asked, tokens, n * sizeof(*tokens));
+        talk->n_asked += n;
+        status = add_tokens(talk, tokens, n);
+    }
+    host_free(tokens);
+    return status;
 }
+
+/* Goes on with the prompt. --steps counts what is behind the beginning, the
+ * prompt included. */
+static BELL_MUST_CHECK bell_status
+write_on(struct talk *talk)
+{
+    size_t context = (size_t)talk->model.shape.context, i;
+    size_t n_steps = (size_t)talk->options->n_steps;
+    const char *prompt = talk->options->prompt;
+
+    BELL_TRY(add_prompt(talk, prompt ? prompt : "", LLAMA_TURN_NONE));
+    for (i = 0; i < talk->n_tokens; i++)
+        BELL_TRY(print_token(talk, i));
+    return run_steps(talk,
+                     (n_steps && n_steps < context ? n_steps : context) + 1);
+}
+
+/* ---- conversations ---- */
+
+/* Answers a message with up to --steps tokens. */
+static BELL_MUST_CHECK bell_status
+answer(struct talk *talk, const char *message)
+{
+    size_t context = (size_t)talk->model.shape.context;
+    size_t n_steps = (size_t)talk->options->n_steps;
+
+    BELL_TRY(add_prompt(talk, message,
+                        talk->n_tokens ? LLAMA_TURN_NEXT : LLAMA_TURN_FIRST));
+    return run_steps(talk, n_steps && n_steps < context + 1 - talk->n_tokens
+                               ? talk->n_tokens + n_steps
+                               : context + 1);
+}
+
+/* Answers the lines of stdin, each with a line. */
+static BELL_MUST_CHECK bell_status
+converse(struct talk *talk)
+{
+    bool is_asking = isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
+    bell_status status = BELL_OK;
+    size_t size_bytes = 0;
+    char *line = NULL;
+    ssize_t n;
+
+    while (status == BELL_OK) {
+        if (is_asking)
+            fputs("> ", stderr);
+        n = getline(&line, &size_bytes, stdin);
+        if (n < 0)
+            break;
+        if (n > 0 && line[n - 1] == '\n')
+            line[--n] = '\0';
+        if (n == 0)
+            continue;
+        status = strlen(line) == (size_t)n
+                     ? answer(talk, line)
+                     : bell_fail(BELL_E_INVALID, "a message with a zero byte");
+        if (status == BELL_OK)
+            status = write_text(talk, "\n", 1);
+    }
+    if (status == BELL_OK && !feof(stdin))
+        status = bell_fail(BELL_E_IO, "cannot read messages from stdin");
+    free(line);
+    return status;
+}
+
+/* ---- the model ---- */
 
 static BELL_MUST_CHECK bell_status
 load_gguf(struct bell_context *ctx, struct talk *talk,
@@ -214,8 +328,13 @@ run_talk(struct bell_context *ctx, struct talk *talk)
     BELL_TRY(llama_chooser_init((size_t)talk->model.shape.n_tokens,
                                 options->temperature, options->top_p,
                                 (uint64_t)options->seed, &talk->chooser));
-    BELL_TRY(begin_text(talk));
-    return run_steps(talk);
+    if (!options->chats)
+        return write_on(talk);
+    if (talk->vocab.form == LLAMA_FORM_NONE)
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "--chat: the file's tokenizer.chat_template is none "
+                         "of llama2's, llama3's and chatml's");
+    return options->prompt ? answer(talk, options->prompt) : converse(talk);
 }
 
 /* ---- results ---- */
@@ -223,24 +342,21 @@ run_talk(struct bell_context *ctx, struct talk *talk)
 static double
 tokens_per_second(const struct talk *talk)
 {
-    size_t n_new = talk->n_tokens - talk->n_prompt;
-
-    if (n_new < 2 || talk->decode_ns == 0)
+    if (talk->n_new == talk->n_firsts || talk->decode_ns == 0)
         return 0;
-    return (double)(n_new - 1) * 1e9 / (double)talk->decode_ns;
+    return (double)(talk->n_new - talk->n_firsts) * 1e9 /
+           (double)talk->decode_ns;
 }
 
 static void
 print_summary(const struct talk *talk, const char *device)
 {
-    size_t n_new = talk->n_tokens - talk->n_prompt;
-
     fprintf(
         stderr,
         "%s: %zu tokens behind %zu of the prompt, %.1f tokens/s after the "
         "first (%.1f ms), %.0f bytes of the file's weights a token; %" PRIu64
         " kernels compiled after token %d\n",
-        device, n_new, talk->n_prompt, tokens_per_second(talk),
+        device, talk->n_new, talk->n_asked, tokens_per_second(talk),
         (double)talk->prompt_ns / 1e6, talk->model.n_weight_bytes, talk->n_late,
         N_WARM);
 }
@@ -255,12 +371,12 @@ print_json(const struct talk *talk, const char *device,
     json_init(&json);
     json_str(&json, "device", device);
     json_str(&json, "text", talk->text ? talk->text : "");
-    json_uint(&json, "n_prompt_tokens", talk->n_prompt);
+    json_uint(&json, "n_prompt_tokens", talk->n_asked);
     json_array(&json, "prompt_tokens");
-    for (i = 0; i < talk->n_prompt; i++)
-        json_int(&json, NULL, talk->tokens[i]);
+    for (i = 0; i < talk->n_asked; i++)
+        json_int(&json, NULL, talk->asked[i]);
     json_end(&json);
-    json_uint(&json, "n_new_tokens", talk->n_tokens - talk->n_prompt);
+    json_uint(&json, "n_new_tokens", talk->n_new);
     json_num(&json, "first_token_ms", (double)talk->prompt_ns / 1e6);
     if (tokens_per_second(talk) > 0)
         json_num(&json, "tokens_per_s", tokens_per_second(talk));
@@ -298,7 +414,8 @@ run(const struct llama_options *options)
     } else if (options->json) {
         code = print_json(&talk, device, &stats);
     } else {
-        putchar('\n');
+        if (!options->chats || options->prompt)
+            putchar('\n');
         fflush(stdout);
         print_summary(&talk, device);
     }
@@ -306,6 +423,7 @@ run(const struct llama_options *options)
     llama_vocab_fini(&talk.vocab);
     llama_fini(&talk.model);
     host_free(talk.tokens);
+    host_free(talk.asked);
     host_free(talk.text);
     bell_context_destroy(ctx);
     return code;
@@ -314,8 +432,7 @@ run(const struct llama_options *options)
 int
 llama_demo(int argc, char **argv)
 {
-    struct llama_options options = {
-        .prompt = "", .temperature = 1, .top_p = 0.9, .seed = 1};
+    struct llama_options options = {.temperature = 1, .top_p = 0.9, .seed = 1};
     const struct tool_opt opts[] = {
         {"DEMO", NULL, TOOL_OPT_STRING, &options.demo, 0, 0, "llama"},
         {"--model", "FILE", TOOL_OPT_STRING, &options.model, 0, 0,
@@ -323,12 +440,14 @@ llama_demo(int argc, char **argv)
         {"--tokenizer", "FILE", TOOL_OPT_STRING, &options.tokenizer, 0, 0,
          "its tokenizer (GGUF has one)"},
         {"--prompt", "TEXT", TOOL_OPT_STRING, &options.prompt, 0, 0,
-         "what the text begins with (default: nothing)"},
+         "what the text begins with (default: nothing); a message, with "
+         "--chat"},
         {"--chat", NULL, TOOL_OPT_FLAG, &options.chats, 0, 0,
-         "the prompt is a message, which is answered: in the form of the "
-         "file's template (llama2, llama3 or chatml)"},
+         "answer the prompt, or, without --prompt, each line of stdin, in the "
+         "form of the file's template (llama2, llama3 or chatml)"},
         {"--steps", "N", TOOL_OPT_INT, &options.n_steps, 1, 1 << 22,
-         "tokens in all (default, and at most: the model's context)"},
+         "tokens in all, or of an answer (default, and at most: the model's "
+         "context)"},
         {"--temperature", "T", TOOL_OPT_NUMBER, &options.temperature, -1, 100,
          "0: always the likeliest token (default: 1)"},
         {"--top-p", "P", TOOL_OPT_NUMBER, &options.top_p, 0, 1,

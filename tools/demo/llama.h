@@ -57,7 +57,7 @@ struct llama_vocab {
     int32_t of_byte[256];       /* the token <0xNN>, or -1 */
     uint8_t all_bytes[256];     /* 0, 1, 2, ...: what these tokens are */
     int32_t n;
-    int32_t begin, end, end_turn; /* tokens; end_turn: or -1 */
+    int32_t begin, end, end_turn; /* tokens; end_turn: of an answer, or -1 */
     bool adds_begin;              /* texts begin with it */
     enum llama_form form;
     /* of byte-level BPE */
@@ -88,12 +88,18 @@ void llama_vocab_sort(struct llama_vocab *vocab);
 int32_t llama_vocab_find(const struct llama_vocab *vocab, const char *text,
                          size_t n_bytes);
 
+/* What a text is. */
+enum llama_turn {
+    LLAMA_TURN_NONE,  /* just that */
+    LLAMA_TURN_FIRST, /* a user's message */
+    LLAMA_TURN_NEXT,  /* one more, behind an answer whose end was not run */
+};
+
 /* The tokens of a text, vocab->begin first where the model wants it or there
- * were none; as a user's message in the vocabulary's form where `chats`, which
- * is an error where it has none; *out_tokens is host memory, owned
- * by the caller. */
+ * were none; messages are in the vocabulary's form, which is not
+ * LLAMA_FORM_NONE then; *out_tokens is host memory, owned by the caller. */
 BELL_MUST_CHECK bell_status llama_encode(const struct llama_vocab *vocab,
-                                         const char *text, bool chats,
+                                         const char *text, enum llama_turn turn,
                                          int32_t **out_tokens, size_t *out_n);
 
 /* What token `next` adds to a text that ends in `previous` (it loses its space

@@ -7,17 +7,34 @@
 
 /* ---- characters ---- */
 
+/* Bytes of a character that begins so; 0: none does. */
+static size_t
+char_bytes(uint8_t first)
+{
+    return first < 0x80             ? 1
+           : (first & 0xe0) == 0xc0 ? 2
+           : (first & 0xf0) == 0xe0 ? 3
+           : (first & 0xf8) == 0xf0 ? 4
+                                    : 0;
+}
+
+size_t
+llama_begun_bytes(const char *text, size_t n)
+{
+    size_t i = 1;
+
+    while (i < 3 && i < n && ((uint8_t)text[n - i] & 0xc0) == 0x80)
+        i++;
+    return n && char_bytes((uint8_t)text[n - i]) > i ? i : 0;
+}
+
 /* The character at `text`, and its bytes; 0xfffd and 1 where it is none. */
 static size_t
 read_char(const char *text, size_t n, uint32_t *out_char)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
     uint8_t first = (uint8_t)text[0];
-    size_t n_bytes = first < 0x80             ? 1
-                     : (first & 0xe0) == 0xc0 ? 2
-                     : (first & 0xf0) == 0xe0 ? 3
-                     : (first & 0xf8) == 0xf0 ? 4
-                                              : 0;
+    size_t n_bytes = char_bytes(first);
     uint32_t c, i;
 
     *out_char = 0xfffd;

@@ -20,6 +20,10 @@ enum llama_class {
 
 enum llama_class llama_class_of(uint32_t c);
 
+/* Bytes at the end of a text, at most 3, that are the beginning of a character
+ * of UTF-8, whose rest is not there. */
+size_t llama_begun_bytes(const char *text, size_t n);
+
 /* Patterns that take a text apart before its parts are joined. */
 enum llama_words {
     LLAMA_WORDS_GPT2,

@@ -102,6 +102,36 @@ find_bytes(struct llama_vocab *vocab)
     }
 }
 
+/* What is around a user's message; "<|...|>" are tokens. An answer ends with a
+ * token, NULL: the one that ends texts, and what comes before another message. */
+static const struct {
+    const char *before, *after, *end, *between;
+} forms[] = {
+    [LLAMA_FORM_LLAMA2] = {"[INST] ", " [/INST]", NULL, NULL},
+    [LLAMA_FORM_LLAMA3] = {"<|start_header_id|>user<|end_header_id|>\n\n",
+                           "<|eot_id|><|start_header_id|>assistant"
+                           "<|end_header_id|>\n\n",
+                           "<|eot_id|>", ""},
+    [LLAMA_FORM_CHATML] = {"<|im_start|>user\n",
+                           "<|im_end|>\n<|im_start|>assistant\n", "<|im_end|>",
+                           "\n"},
+};
+
+/* The token of that name without a text, or -1. */
+static int32_t
+find_control(const struct llama_vocab *vocab, const char *name, size_t n)
+{
+    int32_t i;
+
+    for (i = 0; i < vocab->n; i++) {
+        const struct llama_piece *piece = &vocab->pieces[i];
+        if (piece->is_control && piece->n_bytes == n &&
+            memcmp(piece->text, name, n) == 0)
+            return i;
+    }
+    return -1;
+}
+
 bell_status
 llama_vocab_init(int64_t n, struct llama_vocab *out_vocab)
 {
@@ -132,6 +162,9 @@ llama_vocab_sort(struct llama_vocab *vocab)
     qsort_r(vocab->sorted, (size_t)vocab->n, sizeof(*vocab->sorted), by_text,
             vocab->pieces);
     find_bytes(vocab);
+    if (vocab->end_turn < 0 && forms[vocab->form].end)
+        vocab->end_turn = find_control(vocab, forms[vocab->form].end,
+                                       strlen(forms[vocab->form].end));
     vocab->pieces[vocab->begin].is_control = true;
     vocab->pieces[vocab->end].is_control = true;
 }
@@ -387,34 +420,6 @@ split_words(struct joiner *joiner, const char *text, size_t n_text)
 
 /* ---- conversations ---- */
 
-/* What is around a user's message; "<|...|>" are tokens. */
-static const struct {
-    const char *before, *after;
-} forms[] = {
-    [LLAMA_FORM_NONE] = {"", ""},
-    [LLAMA_FORM_LLAMA2] = {"[INST] ", " [/INST]"},
-    [LLAMA_FORM_LLAMA3] = {"<|start_header_id|>user<|end_header_id|>\n\n",
-                           "<|eot_id|><|start_header_id|>assistant"
-                           "<|end_header_id|>\n\n"},
-    [LLAMA_FORM_CHATML] = {"<|im_start|>user\n",
-                           "<|im_end|>\n<|im_start|>assistant\n"},
-};
-
-/* The token of that name without a text, or -1. */
-static int32_t
-find_control(const struct llama_vocab *vocab, const char *name, size_t n)
-{
-    int32_t i;
-
-    for (i = 0; i < vocab->n; i++) {
-        const struct llama_piece *piece = &vocab->pieces[i];
-        if (piece->is_control && piece->n_bytes == n &&
-            memcmp(piece->text, name, n) == 0)
-            return i;
-    }
-    return -1;
-}
-
 static void
 split_plain(struct joiner *joiner, const char *text, size_t n)
 {
@@ -445,6 +450,23 @@ split_form(struct joiner *joiner, const char *text)
     return BELL_OK;
 }
 
+/* What comes behind an answer. Where texts begin with a token, a message of
+ * llama2's form is a text of its own. */
+static BELL_MUST_CHECK bell_status
+split_end(struct joiner *joiner)
+{
+    const struct llama_vocab *vocab = joiner->vocab;
+
+    if (vocab->form != LLAMA_FORM_LLAMA2) {
+        BELL_TRY(split_form(joiner, forms[vocab->form].end));
+        return split_form(joiner, forms[vocab->form].between);
+    }
+    add_part(joiner, vocab->end, true);
+    if (vocab->adds_begin)
+        add_part(joiner, vocab->begin, true);
+    return BELL_OK;
+}
+
 /* A SentencePiece form is one text. */
 static BELL_MUST_CHECK bell_status
 split_chat(struct joiner *joiner, const char *text)
@@ -453,10 +475,6 @@ split_chat(struct joiner *joiner, const char *text)
     size_t n = strlen(text) + 32;
     char *all;
 
-    if (form == LLAMA_FORM_NONE)
-        return bell_fail(BELL_E_UNSUPPORTED,
-                         "--chat: the file's tokenizer.chat_template is none "
-                         "of llama2's, llama3's and chatml's");
     if (form != LLAMA_FORM_LLAMA2) {
         BELL_TRY(split_form(joiner, forms[form].before));
         split_plain(joiner, text, strlen(text));
@@ -474,12 +492,14 @@ split_chat(struct joiner *joiner, const char *text)
 /* ---- all of it ---- */
 
 static BELL_MUST_CHECK bell_status
-find_tokens(struct joiner *joiner, const char *text, bool chats)
+find_tokens(struct joiner *joiner, const char *text, enum llama_turn turn)
 {
-    if (chats)
-        BELL_TRY(split_chat(joiner, text));
-    else
+    if (turn == LLAMA_TURN_NEXT)
+        BELL_TRY(split_end(joiner));
+    if (turn == LLAMA_TURN_NONE)
         split_plain(joiner, text, strlen(text));
+    else
+        BELL_TRY(split_chat(joiner, text));
     if (!join_parts(joiner))
         return bell_fail(BELL_E_NO_MEMORY, "no memory for pairs of tokens");
     return BELL_OK;
@@ -489,8 +509,8 @@ find_tokens(struct joiner *joiner, const char *text, bool chats)
 #define FORM_MAX_PARTS 128
 
 bell_status
-llama_encode(const struct llama_vocab *vocab, const char *text, bool chats,
-             int32_t **out_tokens, size_t *out_n)
+llama_encode(const struct llama_vocab *vocab, const char *text,
+             enum llama_turn turn, int32_t **out_tokens, size_t *out_n)
 {
     size_t n_max = strlen(text) + FORM_MAX_PARTS, n = 0;
     struct joiner *joiner = host_calloc(1, sizeof(*joiner));
@@ -506,10 +526,11 @@ llama_encode(const struct llama_vocab *vocab, const char *text, bool chats,
                       strlen(text));
     } else {
         joiner->vocab = vocab;
-        status = find_tokens(joiner, text, chats);
+        status = find_tokens(joiner, text, turn);
     }
     if (status == BELL_OK) {
-        if (vocab->adds_begin || joiner->n_parts == 0)
+        if (turn != LLAMA_TURN_NEXT &&
+            (vocab->adds_begin || joiner->n_parts == 0))
             tokens[n++] = vocab->begin;
         for (i = joiner->n_parts ? 0 : NO_PART; i != NO_PART;
              i = joiner->parts[i].next)
