@@ -10,6 +10,11 @@
 #define SECTOR_BYTES 32u
 #define N_BANKS      32u
 #define BANK_BYTES   4u
+/* what recurs every 16, or every 8 or 32, is seen in turns of both halves */
+#define MANY         64
+#define RECURS       16
+#define STEP_OF_THEM 9
+#define GOLDEN       0.6180339887498949 /* steps by it fall between all others */
 
 static struct {
     pthread_mutex_t lock;
@@ -58,12 +63,30 @@ sim_count_on(uint64_t *out_most_groups)
     return on;
 }
 
-uint64_t
-sim_count_step(uint64_t n_groups, uint64_t most_groups)
+static bool
+are_prime(uint64_t a, uint64_t b)
 {
+    while (b) {
+        uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a == 1;
+}
+
+uint64_t
+sim_count_step(uint64_t n_groups, uint64_t most_groups, uint64_t *out_n_run)
+{
+    uint64_t step = (uint64_t)((double)n_groups * GOLDEN);
+
+    *out_n_run = n_groups;
     if (most_groups == 0 || n_groups <= most_groups)
         return 1;
-    return (n_groups + most_groups - 1) / most_groups;
+    *out_n_run = most_groups;
+    while (!are_prime(n_groups, step) ||
+           (n_groups >= MANY && step % RECURS != STEP_OF_THEM))
+        step++;
+    return step;
 }
 
 void

@@ -41,8 +41,8 @@ struct sim_counts {
 };
 
 /* From now on kernels are counted, all of their work-groups or, if `most_groups`
- * is not 0, only so many of them, evenly spread: the others are not run, results
- * are wrong. */
+ * is not 0, only so many of them, spread over all places and over what recurs
+ * among them, as tiles of rows do: the others are not run, results are wrong. */
 void sim_count_begin(uint64_t most_groups);
 /* What was counted since, or since the last such call. */
 void sim_count_take(struct sim_counts *out_counts);
@@ -50,8 +50,10 @@ void sim_count_end(void);
 
 /* For sim/. Whether kernels are counted, and how many groups of each are run. */
 bool sim_count_on(uint64_t *out_most_groups);
-/* How far the next of n groups is that is run. */
-uint64_t sim_count_step(uint64_t n_groups, uint64_t most_groups);
+/* How far the next of n groups is that is run, modulo n; *out_n_run is how many
+ * are, from the first on. */
+uint64_t sim_count_step(uint64_t n_groups, uint64_t most_groups,
+                        uint64_t *out_n_run);
 void sim_count_add(const struct sim_counts *part);
 /* An access of an instruction: of n lanes, each of n_bytes at its address. */
 void sim_count_global(struct sim_counts *counts, const uint64_t *addr,

@@ -35,18 +35,45 @@ count_flops(const struct kernel *k)
     return n;
 }
 
-/* Elements behind every access that differs in buffer or index, once. */
+/* What is loaded from, or stored to, a buffer. */
+struct touched {
+    double n, bytes;     /* elements, by indices; what comes of them */
+    int64_t least, most; /* all of which are between these */
+};
+
+/* Elements of each buffer that are loaded, and that are stored: as many as
+ * indices differ, each counted once, but no more than lie between the least and
+ * the greatest. So what several LOADs, or places of a window, read is counted
+ * as it comes from memory. */
 static double
 count_bytes(const struct kernel *k)
 {
+    struct touched slots[2][LOWER_MAX_SLOTS] = {0}, *t;
     double n = 0;
     uint32_t i;
 
     for (i = 0; i < k->n_nodes; i++) {
-        const struct uop *u = k->nodes[i];
-        if (u->op == UOP_LOAD || u->op == UOP_STORE)
-            n += kernel_count(k, kernel_deps(k, u->src[1])) *
-                 uop_dtype_infos[u->src[0]->dtype].size_bytes;
+        const struct uop *u = k->nodes[i], *p;
+        double count, all;
+        struct uop_bounds b;
+        if (u->op != UOP_LOAD && u->op != UOP_STORE)
+            continue;
+        p = u->src[0];
+        count = kernel_count(k, kernel_deps(k, u->src[1]));
+        if (p->op != UOP_PARAM || p->arg.i >= LOWER_MAX_SLOTS) {
+            n += count * uop_dtype_infos[p->dtype].size_bytes;
+            continue;
+        }
+        b = uop_bounds(k->g, u->src[1]);
+        t = &slots[u->op == UOP_STORE][p->arg.i];
+        t->least = t->n == 0 || b.min < t->least ? b.min : t->least;
+        t->most = t->n == 0 || b.max > t->most ? b.max : t->most;
+        n -= t->bytes;
+        t->n += count;
+        all = (double)t->most - (double)t->least + 1;
+        t->bytes =
+            (t->n < all ? t->n : all) * uop_dtype_infos[p->dtype].size_bytes;
+        n += t->bytes;
     }
     return n;
 }

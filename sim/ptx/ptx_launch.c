@@ -341,14 +341,14 @@ find_ptx_kernel(const struct sim_ptx_module *module, const char *name)
 }
 
 static void
-run_grid(struct px_run *r, uint64_t n_blocks, uint64_t step)
+run_grid(struct px_run *r, uint64_t n_blocks, uint64_t n_run, uint64_t step)
 {
     const struct sim_ptx_mem *mem = &r->launch->mem;
     const uint32_t *grid = r->launch->grid;
-    uint64_t i;
+    uint64_t i = 0;
 
-    assert(step > 0);
-    for (i = 0; i < n_blocks && !r->failed; i += step) {
+    assert(step > 0 && n_run <= n_blocks);
+    for (; n_run && !r->failed; n_run--, i = (i + step) % n_blocks) {
         r->block[0] = (uint32_t)(i % grid[0]);
         r->block[1] = (uint32_t)(i / grid[0] % grid[1]);
         r->block[2] = (uint32_t)(i / grid[0] / grid[1]);
@@ -364,16 +364,17 @@ static void
 run_counted(struct px_run *r)
 {
     const uint32_t *grid = r->launch->grid;
-    uint64_t n = (uint64_t)grid[0] * grid[1] * grid[2], most, step = 1;
+    uint64_t n = (uint64_t)grid[0] * grid[1] * grid[2], n_run = n, most,
+             step = 1;
     struct sim_counts counts = {0};
 
     if (sim_count_on(&most)) {
         r->counts = &counts;
-        step = sim_count_step(n, most);
+        step = sim_count_step(n, most, &n_run);
         counts.n_groups = n;
-        counts.n_groups_run = div_up(n, step);
+        counts.n_groups_run = n_run;
     }
-    run_grid(r, n, step);
+    run_grid(r, n, n_run, step);
     if (r->counts)
         sim_count_add(&counts);
 }

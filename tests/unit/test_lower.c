@@ -277,6 +277,14 @@ test_estimates(void **state)
     assert_int_equal(p.n_vars, 0);
     assert_string_equal(p.name, "r_8_16_32");
     lk_fini(&k);
+    /* what is read twice comes once, by every LOAD or window */
+    lower_case(&k, "softmax", d, &plain, &p);
+    assert_true(p.n_bytes == 4.0 * (8 * 16 + 8 * 16));
+    lk_fini(&k);
+    lower_case(&k, "conv", d, &plain, &p);
+    assert_true(p.n_bytes == /* and what indices pass the edges by */
+                4.0 * (8 * 16 * 32 + 2 * 33 + 5 * 8 * 9 + 5 * 16 * 32));
+    lk_fini(&k);
 }
 
 static void

@@ -95,11 +95,6 @@ test_sum(void **state)
         assert_true(sum.matrix_flops[i] == 1 + 2 * (double)i);
     assert_int_equal(n_zero, n);
     assert_false(sim_count_on(&part.n_groups));
-    assert_int_equal(sim_count_step(10, 0), 1);
-    assert_int_equal(sim_count_step(10, 10), 1);
-    assert_int_equal(sim_count_step(11, 10), 2);
-    assert_int_equal(sim_count_step(20, 10), 2);
-    assert_int_equal(sim_count_step(21, 10), 3);
 }
 
 static uint64_t
@@ -136,12 +131,36 @@ test_wavefronts(void **state)
 static void
 test_steps(void **state)
 {
+    uint64_t n, n_run, most, step, i, at;
+    uint32_t place, eighth;
+
     (void)state;
-    assert_int_equal(sim_count_step(100, 0), 1);
-    assert_int_equal(sim_count_step(100, 100), 1);
-    assert_int_equal(sim_count_step(100, 99), 2);
-    assert_int_equal(sim_count_step(100, 1), 100);
-    assert_int_equal(sim_count_step(7, 3), 3);
+    assert_int_equal(sim_count_step(100, 0, &n_run), 1);
+    assert_int_equal(n_run, 100);
+    assert_int_equal(sim_count_step(100, 100, &n_run), 1);
+    assert_int_equal(n_run, 100);
+    for (n = 2; n < 300; n++) { /* none twice */
+        bool seen[300] = {false};
+        step = sim_count_step(n, n - 1, &n_run);
+        assert_int_equal(n_run, n - 1);
+        for (i = at = 0; i < n_run; i++, at = (at + step) % n) {
+            assert_false(seen[at]);
+            seen[at] = true;
+        }
+    }
+    /* of 2^k groups, 16 of which differ, eight from all over and of eight
+     * kinds, as many of the first half as of the second */
+    for (n = 64, most = 8; n <= 1 << 20; n *= 2) {
+        step = sim_count_step(n, most, &n_run);
+        for (i = at = 0, place = eighth = 0; i < n_run; i++) {
+            eighth |= 1u << (at * 8 / n);
+            place |= 1u << (at % 16);
+            at = (at + step) % n;
+        }
+        assert_true(__builtin_popcount(eighth) >= 5);
+        assert_int_equal(__builtin_popcount(place), 8);
+        assert_int_equal(__builtin_popcount(place & 0xff), 4);
+    }
 }
 
 /* ---- a kernel ---- */
@@ -188,7 +207,6 @@ static void
 test_ptx_kernel(void **state)
 {
     struct sim_counts c, part;
-    uint64_t step;
 
     (void)state;
     run_body(0, &c);
@@ -211,9 +229,8 @@ test_ptx_kernel(void **state)
     assert_int_equal(c.n_insns[SIM_INSN_MATRIX], 0);
     /* three of the ten */
     run_body(3, &part);
-    step = sim_count_step(10, 3);
     assert_int_equal(part.n_groups, 10);
-    assert_int_equal(part.n_groups_run, (10 + step - 1) / step);
+    assert_int_equal(part.n_groups_run, 3);
     assert_int_equal(part.n_wavefronts, 33 * part.n_groups_run);
     /* nobody asks */
     sim_count_begin(0);

@@ -616,19 +616,24 @@ static bool
 run_dispatch_groups(struct wave_group *g)
 {
     const struct amd_launch *d = g->launch;
-    uint64_t n = (uint64_t)d->grid[0] * d->grid[1] * d->grid[2], i;
-    uint64_t step = d->group_step ? d->group_step : 1, seed = d->seed, most;
+    uint64_t n = (uint64_t)d->grid[0] * d->grid[1] * d->grid[2];
+    uint64_t group_step = d->group_step ? d->group_step : 1, n_own, n_run, i;
+    uint64_t seed = d->seed, step = 1, at = 0, most;
     struct wave_counts counts;
 
+    n_own = n > d->first_group ? div_up(n - d->first_group, group_step) : 0;
+    n_run = n_own;
     if (sim_count_on(&most)) {
         memset(&counts, 0, sizeof(counts));
         g->counts = &counts;
-        counts.sum.n_groups =
-            n > d->first_group ? div_up(n - d->first_group, step) : 0;
-        step *= sim_count_step(n, most);
+        counts.sum.n_groups = n_own;
+        most = div_up(most, group_step); /* of each die's */
+        step = sim_count_step(n_own, most, &n_run);
+        at = n_run < n_own ? d->first_group * step % n_own : 0;
     }
     g->turn = (uint32_t)next_random(&seed);
-    for (i = d->first_group; i < n; i += step) {
+    for (; n_run; n_run--, at = (at + step) % n_own) {
+        i = d->first_group + at * group_step;
         g->id[0] = (uint32_t)(i % d->grid[0]);
         g->id[1] = (uint32_t)(i / d->grid[0] % d->grid[1]);
         g->id[2] = (uint32_t)(i / d->grid[0] / d->grid[1]);
