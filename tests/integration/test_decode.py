@@ -82,6 +82,39 @@ def check_amd(tap):
         err='none of ring, kernel'))
 
 
+# Words of hw/qcom/ir3-golden.csv
+def check_ir3(tap):
+    words = 'c002001001808001 63850000000f0005 01000000ffffffff'
+    tap.check('a shader', expect(
+        pipe_amd(words, 'ir3', '--arch', 'a6xx'), 0,
+        out='   0: c002001001808001 ldg.f32 r4.x, g[r0.z], 1\n'
+            '   1: 63850000000f0005 mad.f32 r0.x, r1.y, r2.z, r3.w\n'
+            '   2: 01000000ffffffff jump #-1 -> 1\n'))
+    tap.check('instructions of another generation', expect(
+        pipe_amd('e3c2000000000000', 'ir3', '--arch', 'a6xx'), 1,
+        out='e3c2000000000000 ?', err='2 of 2 words'))
+    tap.check('bits that nothing uses', expect(
+        pipe_amd('0000000000000001 1', 'ir3', '--arch', 'a7xx'), 1,
+        out='nop unused=0x1\n   1: 00000001 ? half of one'))
+    text = 'ldg.f32 r4.x, g[r0.z], 1\n# nothing\n  jump #-1 // again\n\nend'
+    tap.check('assembled', expect(
+        pipe_amd(text, 'ir3', '--arch', 'a6xx', '--assemble'), 0,
+        out='c002001001808001\n01000000ffffffff\n0300000000000000\n'))
+    tap.check('nothing assembled', expect(
+        pipe_amd('// nothing', 'ir3', '--arch', 'a7xx', '--json',
+                 '--assemble'), 0, out='"lines": []'))
+    tap.check('no instruction', expect(
+        pipe_amd('nop\nhop', 'ir3', '--arch', 'a6xx', '--assemble'), 1,
+        err="stdin: line 2: no instruction is 'hop'"))
+    tap.check('only shaders', expect(
+        pipe_amd('nop', 'pm4', '--arch', 'gfx942', '--assemble'), 2,
+        err='ir3 only'))
+    tap.check('which shader?', expect(
+        pipe_amd('0', 'ir3'), 2, err='a6xx, a7xx'))
+    tap.check('no such shader', expect(
+        pipe_amd('0', 'ir3', '--arch', 'a5xx'), 2, err='none of a6xx, a7xx'))
+
+
 def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as folder:
@@ -110,6 +143,7 @@ def main():
     tap.check('an unknown format', expect(
         run('decode', '--format', 'adreno'), 2, err='there are nv, pm4'))
     check_amd(tap)
+    check_ir3(tap)
     tap.check('what?', expect(pipe('1', '--what', 'kitchen'), 2,
                               err='none of push, ring, qmd'))
     tap.check('no such chip', expect(pipe('1', '--sm', 'sm_75'), 2,

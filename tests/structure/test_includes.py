@@ -30,10 +30,10 @@ MAY_INCLUDE = {
 # Single headers beyond that: the expression parser and the fuzzer work on
 # the tables that the tensor functions are documented by; the selftest makes
 # binaries of kernels that are written by hand, below the compiler; `kernel
-# --ir` compiles what somebody wrote; arrays are read and written by `doorbell
+# --ir` compiles what somebody wrote; Adreno's shaders are printed; arrays are read and written by `doorbell
 # run`, which is built without the tensors.
 ALSO = {
-    'tools': {'reference/reference.h', 'render/llvm/amdgpu.h',
+    'tools': {'reference/reference.h', 'render/ir3/ir3_isa.h', 'render/llvm/amdgpu.h',
               'render/ptx/nv_container.h', 'render/render.h',
               'tensor/files/array.h', 'tensor/files/idx.h',
               'tensor/files/npy.h', 'tensor/functions/signature.h', 'tensor/runtime/ir.h',
@@ -46,6 +46,7 @@ FOLDERS = {
     'lower/opt': {'lower/kernel'},
     'lower/expand': {'lower/kernel'},
     'lower/decompose': set(),
+    'render/ir3': set(),
     'render/ptx': set(),
     'render/llvm': set(),
     'sim/ptx': set(),

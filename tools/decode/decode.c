@@ -5,7 +5,9 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "render/ir3/ir3_isa.h"
 #include "tools/decode/decode_amd.h"
+#include "tools/decode/decode_ir3.h"
 #include "tools/decode/decode_nv.h"
 #include "base/file.h"
 #include "tools/json.h"
@@ -23,13 +25,14 @@ static const struct format formats[] = {
     {"pm4", {"packets"}},
     {"sdma", {"packets"}},
     {"aql", {"ring", "kernel"}},
+    {"ir3", {"code"}},
 };
 
 struct decode_options {
     const char *path, *format, *what, *sm, *arch;
     struct tool_list classes;
     int64_t va, qmd;
-    bool json;
+    bool assemble, json;
 };
 
 /* Where the lines go. */
@@ -83,6 +86,8 @@ struct decoder {
     const struct decode_options *options;
     struct decode_nv nv;
     struct decode_amd amd;
+    struct sink *sink;
+    enum ir3_gen ir3_gen;
 };
 
 static int
@@ -90,6 +95,16 @@ init_decoder(struct decoder *d, const struct decode_options *options,
              struct sink *sink)
 {
     d->options = options;
+    d->sink = sink;
+    if (strcmp(options->format, "ir3") == 0) {
+        d->ir3_gen = options->arch[1] == '6' ? IR3_GEN_A6XX : IR3_GEN_A7XX;
+        if (strcmp(options->arch, "a6xx") == 0 ||
+            strcmp(options->arch, "a7xx") == 0)
+            return TOOL_GO_ON;
+        return tool_usage(options->json,
+                          "decode: --arch %s is none of a6xx, a7xx",
+                          options->arch);
+    }
     if (strcmp(options->format, "nv") == 0) {
         decode_nv_init(&d->nv, put_line, sink);
         return bind_classes(options, &d->nv);
@@ -111,6 +126,8 @@ decode_words(struct decoder *d, const struct words *words)
     const char *format = d->options->format, *what = d->options->what;
     uint64_t va = (uint64_t)d->options->va;
 
+    if (strcmp(format, "ir3") == 0)
+        return decode_ir3(d->ir3_gen, words->w, words->n, put_line, d->sink);
     if (strcmp(format, "pm4") == 0)
         return decode_amd_pm4(&d->amd, words->w, words->n);
     if (strcmp(format, "sdma") == 0)
@@ -159,6 +176,37 @@ run_decode(const struct decode_options *options, const struct words *words)
     return code == TOOL_OK && n_unknown ? TOOL_FAILED : code;
 }
 
+/* Instructions from text, as lines of their words. */
+static int
+run_assemble(const struct decode_options *options, const char *name,
+             const struct file_bytes *file)
+{
+    struct sink sink = {NULL};
+    struct decoder decoder;
+    struct json json;
+    bell_status status;
+    int code;
+
+    code = init_decoder(&decoder, options, &sink);
+    if (code != TOOL_GO_ON)
+        return code;
+    if (options->json) {
+        json_init(&json);
+        json_str(&json, "format", options->format);
+        json_array(&json, "lines");
+        sink.json = &json;
+    }
+    status = decode_ir3_assemble(decoder.ir3_gen, name, file->data,
+                                 file->size_bytes, put_line, &sink);
+    if (options->json) {
+        json_end(&json);
+        if (status == BELL_OK)
+            return tool_print_json(&json);
+        json_fini(&json);
+    }
+    return status == BELL_OK ? TOOL_OK : tool_fail(options->json, status);
+}
+
 static int
 decode_file(const struct decode_options *options)
 {
@@ -172,6 +220,11 @@ decode_file(const struct decode_options *options)
     status = file_read(is_stdin ? "/dev/stdin" : options->path, &file);
     if (status != BELL_OK)
         return tool_fail(options->json, status);
+    if (options->assemble) {
+        code = run_assemble(options, name, &file);
+        file_bytes_fini(&file);
+        return code;
+    }
     status = words_parse(name, file.data, file.size_bytes, &words);
     file_bytes_fini(&file);
     if (status != BELL_OK)
@@ -203,12 +256,15 @@ check_what(struct decode_options *options, const struct format *format)
     size_t i;
 
     if (!is_nv && !options->arch)
-        return tool_usage(options->json,
-                          "decode: which --arch? gfx90a, gfx942, gfx1030, "
-                          "gfx1100, gfx1201");
+        return tool_usage(options->json, "decode: which --arch? %s",
+                          strcmp(format->name, "ir3") == 0
+                              ? "a6xx, a7xx"
+                              : "gfx90a, gfx942, gfx1030, gfx1100, gfx1201");
     if (is_nv && options->arch)
         return tool_usage(options->json,
                           "decode: --format nv goes by --sm or --class");
+    if (options->assemble && strcmp(format->name, "ir3") != 0)
+        return tool_usage(options->json, "decode: --assemble takes ir3 only");
     if (!options->what)
         options->what = format->whats[0];
     for (i = 0; i < ARRAY_LEN(format->whats) && format->whats[i]; i++) {
@@ -225,14 +281,14 @@ check_options(struct decode_options *options)
 
     if (!options->format)
         return tool_usage(options->json,
-                          "decode: which --format? nv, pm4, sdma, aql");
+                          "decode: which --format? nv, pm4, sdma, aql, ir3");
     for (i = 0; i < ARRAY_LEN(formats); i++) {
         if (strcmp(options->format, formats[i].name) == 0)
             return check_what(options, &formats[i]);
     }
     return tool_usage(options->json,
                       "decode: --format %s is not known; there are nv, "
-                      "pm4, sdma, aql",
+                      "pm4, sdma, aql, ir3",
                       options->format);
 }
 
@@ -244,20 +300,23 @@ verb_decode(int argc, char **argv)
         {"FILE", NULL, TOOL_OPT_STRING, &options.path, 0, 0,
          "binary, or hexadecimal text; - or none: stdin"},
         {"--format", "FORMAT", TOOL_OPT_STRING, &options.format, 0, 0,
-         "whose words: nv; of AMD pm4, sdma, aql"},
+         "whose words: nv; of AMD pm4, sdma, aql; of Adreno ir3 (shaders)"},
         {"--what", "WHAT", TOOL_OPT_STRING, &options.what, 0, 0,
          "nv: push (methods; default), ring (GPFIFO entries), qmd; aql: ring "
          "(default), kernel (descriptors)"},
         {"--sm", "SM", TOOL_OPT_STRING, &options.sm, 0, 0,
          "sm_90 and so on: its classes on the usual subchannels"},
         {"--arch", "ARCH", TOOL_OPT_STRING, &options.arch, 0, 0,
-         "gfx90a, gfx942, gfx1030, gfx1100 or gfx1201: the packets' dialect"},
+         "gfx90a, gfx942, gfx1030, gfx1100 or gfx1201: the packets' dialect; "
+         "a6xx or a7xx: the instructions'"},
         {"--class", "HEX", TOOL_OPT_LIST, &options.classes, 0, 0,
          "a GPFIFO, compute or copy class: c86f, cbc0, c8b5"},
         {"--qmd", "N", TOOL_OPT_INT, &options.qmd, 3, 5,
          "version of the QMDs (default: by class, or by the words)"},
         {"--va", "ADDRESS", TOOL_OPT_INT, &options.va, 0, INT64_MAX,
          "of a ring's first entry (default: 0)"},
+        {"--assemble", NULL, TOOL_OPT_FLAG, &options.assemble, 0, 0,
+         "the other way: FILE is instructions as text (ir3 alone)"},
         TOOL_JSON_OPT(&options.json),
     };
     int code;
