@@ -8,10 +8,91 @@
 #include <string.h>
 
 bell_status
-regs_refuse(const struct regs_unit *unit, unsigned type_idx, const char *why)
+regs_refuse(const char *unit, const char *type, const char *why)
 {
-    return bell_fail(BELL_E_INVALID, "%s: %s.%s", unit->name,
-                     unit->types[type_idx].name, why);
+    return bell_fail(BELL_E_INVALID, "%s: %s.%s", unit, type, why);
+}
+
+/* ---- packing by rows ------------------------------------------------------- */
+
+static uint64_t
+read_member(const struct regs_put *put, const void *values, unsigned i)
+{
+    uint64_t value = 0; /* little endian */
+
+    if (!put->member_bytes)
+        return put->member;
+    memcpy(&value,
+           (const uint8_t *)values + put->member + i * put->member_bytes,
+           put->member_bytes);
+    return put->is_int ? (uint64_t)regs_signed(value, put->member_bytes * 8u)
+                       : value;
+}
+
+static bell_status
+refuse_value(const struct regs_packing *p, const struct regs_put *put,
+             uint64_t value)
+{
+    const char *name = p->names + put->name;
+
+    if (!put->n_bits)
+        return bell_fail(BELL_E_INVALID,
+                         "%s: %s.%s: absent from this generation", p->unit,
+                         p->type, name);
+    if (put->shift && value & ((UINT64_C(1) << put->shift) - 1) &&
+        (put->limit == 64 || !(value >> put->limit)))
+        return bell_fail(BELL_E_INVALID, "%s: %s.%s: not a multiple of %llu",
+                         p->unit, p->type, name, 1ull << put->shift);
+    return bell_fail(BELL_E_INVALID, "%s: %s.%s: beyond %u bits", p->unit,
+                     p->type, name, put->limit);
+}
+
+static bool
+value_fits(const struct regs_put *put, uint64_t value)
+{
+    if (!put->n_bits)
+        return value == 0;
+    if (!put->member_bytes || put->limit == 64)
+        return !(value & ((UINT64_C(1) << put->shift) - 1));
+    if (put->is_int)
+        return regs_signed(value & ((UINT64_C(1) << put->limit) - 1),
+                           put->limit) == (int64_t)value;
+    return !(value >> put->limit) &&
+           !(value & ((UINT64_C(1) << put->shift) - 1));
+}
+
+bell_status
+regs_try(const struct regs_packing *p, unsigned gen, const void *values,
+         uint32_t *out_w)
+{
+    unsigned r, i;
+
+    if (!regs_in(gen, p->gens))
+        return bell_fail(BELL_E_INVALID, "%s: %s: absent from this generation",
+                         p->unit, p->type);
+    for (r = 0; r < p->n_puts; r++) {
+        const struct regs_put *put = &p->puts[r];
+
+        for (i = 0; regs_in(gen, put->gens) && i < put->count; i++) {
+            uint64_t value = read_member(put, values, i);
+
+            if (!value_fits(put, value))
+                return refuse_value(p, put, value);
+        }
+    }
+    memset(out_w, 0, p->n_dw[gen] * sizeof(*out_w));
+    for (r = 0; r < p->n_puts; r++) {
+        const struct regs_put *put = &p->puts[r];
+        unsigned n = put->n_bits;
+
+        for (i = 0; n && regs_in(gen, put->gens) && i < put->count; i++) {
+            uint64_t value = read_member(put, values, i) >> put->down;
+
+            regs_or(out_w, put->lo + i * put->stride, n,
+                    n == 64 ? value : value & ((UINT64_C(1) << n) - 1));
+        }
+    }
+    return BELL_OK;
 }
 
 /* ---- fields -------------------------------------------------------------- */

@@ -176,14 +176,49 @@ regs_signed(uint64_t value, unsigned n)
     return (int64_t)((value ^ sign) - sign);
 }
 
+/* ---- packing by rows -------------------------------------------------------
+ *
+ * A large block's checked packer would be long code for what is done once for
+ * a program: it goes by rows. Apart from the descriptor rows, which a program
+ * that prints nothing does not need.
+ */
+
+/* Bits of one member in some generations, or of a constant. */
+struct regs_put {
+    uint16_t name;        /* offset in the names */
+    uint16_t member;      /* offset in the struct; a constant: its value */
+    uint16_t lo, stride;  /* first bit; bits between an array's elements */
+    uint8_t n_bits;       /* that are stored; 0: the member must be zero */
+    uint8_t down;         /* bits of the value below those */
+    uint8_t limit, shift; /* bits the value may have; of these must be zero */
+    uint8_t count;        /* elements */
+    uint8_t member_bytes; /* of an element; 0: a constant */
+    uint8_t gens;         /* bit per generation */
+    bool is_int;          /* two's complement */
+};
+
+struct regs_packing {
+    const char *unit, *type, *names;
+    const struct regs_put *puts;
+    uint16_t n_puts;
+    uint8_t gens;
+    uint8_t n_dw[8]; /* words in each generation */
+};
+
+/* Packs the struct at `values`, refusing what does not fit with
+ * BELL_E_INVALID, naming it; then nothing is written. */
+BELL_MUST_CHECK bell_status regs_try(const struct regs_packing *packing,
+                                     unsigned gen, const void *values,
+                                     uint32_t *out_w);
+
 /* ---- access through rows --------------------------------------------------
  *
  * Slower than the packers; for tools, tests and fault reports.
  */
 
 /* Fails with BELL_E_INVALID, naming the type; `why` is what a check said. */
-BELL_MUST_CHECK bell_status regs_refuse(const struct regs_unit *unit,
-                                        unsigned type_idx, const char *why);
+BELL_MUST_CHECK bell_status regs_refuse(const char *unit, const char *type,
+                                        const char *why);
 
 /* Element `i` of a field (0 unless it is an array); ints are sign-extended
  * to 64 bits. */

@@ -7,8 +7,7 @@
 #include "ioctl/kio_desc.h"
 
 /* By enum amdkfd_struct_id (amdkfd_uapi.h); KFD has one branch. */
-extern const struct kio_struct *const amdkfd_structs[][1];
-extern const uint32_t amdkfd_n_structs;
+extern const struct kio_structs amdkfd_structs;
 
 /* Calls of /dev/kfd and of the render node, sorted by number. */
 extern const struct kio_number amdkfd_kfd_rows[], amdkfd_drm_rows[];

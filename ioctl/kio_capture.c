@@ -85,7 +85,7 @@ find_pointee(const struct kio_capture *capture, uint32_t parent,
                             .field_offset_bytes = field->offset_bytes};
 
     assert(parent < capture->n_blobs);
-    if (!field->ptr || field->offset_bytes + 8 > outer->size_bytes)
+    if (!field->ptr || field->offset_bytes + 8u > outer->size_bytes)
         return false;
     memcpy(&blob.addr, outer->data + field->offset_bytes, 8);
     if (!blob.addr)

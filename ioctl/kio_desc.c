@@ -79,12 +79,25 @@ find_number(const struct kio_number *rows, uint32_t n_rows, uint32_t number)
     return lo < n_rows && rows[lo].number == number ? &rows[lo] : NULL;
 }
 
+const struct kio_struct *
+kio_struct_of(const struct kio_structs *structs, int64_t struct_id,
+              uint32_t branch)
+{
+    const struct kio_layouts *l;
+
+    if (struct_id < 0 || struct_id >= structs->n_structs || branch >= 16)
+        return NULL;
+    l = &structs->layouts[struct_id];
+    if (!(l->has >> branch & 1u))
+        return NULL;
+    return &structs->descs[l->first] +
+           __builtin_popcount(l->starts & ((2u << branch) - 1)) - 1;
+}
+
 static const struct kio_struct *
 struct_of(int32_t id, uint32_t branch)
 {
-    if (id < 0 || (uint32_t)id >= nv_n_structs || branch >= NV_N_BRANCHES)
-        return NULL;
-    return nv_structs[id][branch];
+    return kio_struct_of(&nv_structs, id, branch);
 }
 
 /* Among the rows of one escape number, the one whose struct has this size;
@@ -140,8 +153,7 @@ describe_uvm(uint32_t branch, unsigned long request, struct kio_call_desc *out)
 static const struct kio_struct *
 amd_struct_of(int32_t id)
 {
-    return id < 0 || (uint32_t)id >= amdkfd_n_structs ? NULL
-                                                      : amdkfd_structs[id][0];
+    return kio_struct_of(&amdkfd_structs, id, 0);
 }
 
 /* Arguments may be shorter than the newest struct. */

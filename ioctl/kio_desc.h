@@ -67,8 +67,8 @@ struct kio_pointee {
 struct kio_field {
     const char *name;
     const struct kio_pointee *ptr; /* NULL unless it can be followed */
-    uint32_t offset_bytes;
-    uint32_t size_bytes; /* all elements */
+    uint16_t offset_bytes;
+    uint16_t size_bytes; /* all elements */
     uint16_t each_bytes; /* one element */
     uint8_t kind;        /* enum kio_field_kind */
 };
@@ -79,6 +79,20 @@ struct kio_struct {
     const struct kio_field *fields;
     uint32_t size_bytes;
     uint32_t n_fields;
+};
+
+/* The layouts of one struct: descs[first] and those after it, each from the
+ * branch of one bit in `starts` on. */
+struct kio_layouts {
+    uint16_t first;
+    uint16_t starts, has; /* bit per branch; has: the struct exists there */
+};
+
+/* All structs of a family, by its enum of them. */
+struct kio_structs {
+    const struct kio_struct *descs;
+    const struct kio_layouts *layouts;
+    uint32_t n_structs;
 };
 
 /* One numbered thing: a call, a command, a class. */
@@ -95,6 +109,10 @@ struct kio_call_desc {
     uint32_t size_bytes;           /* of the argument; 0 when there is none */
     bool known;
 };
+
+/* A struct as it is on a branch; NULL where there is none, or none described. */
+const struct kio_struct *kio_struct_of(const struct kio_structs *structs,
+                                       int64_t struct_id, uint32_t branch);
 
 /* The device kind of a path, by its name alone. */
 enum kio_dev kio_dev_of_path(const char *path);

@@ -204,32 +204,29 @@ nv_abi_detect(struct kio *kio, struct nv_abi *out_abi)
 const struct kio_struct *
 nv_struct(uint32_t branch, uint32_t struct_id)
 {
-    if (branch >= NV_N_BRANCHES || struct_id >= nv_n_structs)
-        return NULL;
-    return nv_structs[struct_id][branch];
+    return kio_struct_of(&nv_structs, struct_id, branch);
 }
 
 uint32_t
 nv_wire_bytes(const struct nv_abi *abi, uint32_t struct_id)
 {
-    assert(abi->branch < NV_N_BRANCHES && struct_id < nv_n_structs);
-    return nv_structs[struct_id][abi->branch]->size_bytes;
+    return nv_struct(abi->branch, struct_id)->size_bytes;
 }
 
 void
 nv_wire_pack(const struct nv_abi *abi, uint32_t struct_id, const void *newest,
              void *wire)
 {
-    kio_struct_convert(nv_structs[struct_id][NV_BRANCH_NEWEST], newest,
-                       nv_structs[struct_id][abi->branch], wire);
+    kio_struct_convert(nv_struct(NV_BRANCH_NEWEST, struct_id), newest,
+                       nv_struct(abi->branch, struct_id), wire);
 }
 
 void
 nv_wire_unpack(const struct nv_abi *abi, uint32_t struct_id, const void *wire,
                void *newest)
 {
-    kio_struct_convert(nv_structs[struct_id][abi->branch], wire,
-                       nv_structs[struct_id][NV_BRANCH_NEWEST], newest);
+    kio_struct_convert(nv_struct(abi->branch, struct_id), wire,
+                       nv_struct(NV_BRANCH_NEWEST, struct_id), newest);
 }
 
 unsigned long

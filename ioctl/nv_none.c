@@ -3,8 +3,7 @@
  */
 #include "ioctl/nv_tables.h"
 
-const struct kio_struct *const nv_structs[][NV_N_BRANCHES] = {{NULL}};
-const uint32_t nv_n_structs = 0;
+const struct kio_structs nv_structs = {NULL, NULL, 0};
 
 const struct kio_number nv_escape_rows[] = {{0, -1, "none"}};
 const struct kio_number nv_uvm_rows[] = {{0, -1, "none"}};

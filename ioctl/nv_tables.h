@@ -8,9 +8,8 @@
 
 #define NV_N_BRANCHES 12
 
-/* By enum nv_struct_id (nv_uapi.h) and branch index. */
-extern const struct kio_struct *const nv_structs[][NV_N_BRANCHES];
-extern const uint32_t nv_n_structs;
+/* By enum nv_struct_id (nv_uapi.h). */
+extern const struct kio_structs nv_structs;
 
 /* Sorted by number; an escape number may occur once per argument size. */
 extern const struct kio_number nv_escape_rows[], nv_uvm_rows[],

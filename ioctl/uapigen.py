@@ -8,8 +8,8 @@ The language is explained at the top of ioctl/nv.uapi. For a struct that is
 the same on every branch there is one `struct c_name`. Otherwise the newest
 layout has that name and each older one `struct c_name_B`, B being the first
 branch that has it. Every size and offset is asserted. The tables
-(ioctl/kio_desc.h) say the same to programs: `PREFIX_structs[id][branch]`, and
-a sorted `PREFIX_KIND_rows` per kind of number. With --issued only of what has
+(ioctl/kio_desc.h) say the same to programs: `PREFIX_structs`, and a sorted
+`PREFIX_KIND_rows` per kind of number. With --issued only of what has
 a proof, which is what the drivers issue: enough for a library without traces
 and cassettes. The proofs become a page for people.
 """
@@ -255,12 +255,13 @@ def pointer(spec, fields, field):
 
 def rows(spec, prefix, issued):
     wanted = spec.issued() if issued else spec.ids
+    assert len(spec.branches) <= 16  # bits of a struct kio_layouts
     out = [f'/* Made from {os.path.basename(spec.path)} by uapigen.py. */',
            '#include "ioctl/kio_desc.h"',
            f'#include "ioctl/{prefix}_tables.h"', '']
-    table = []
+    table, descs = [], []
     for s in spec.structs:
-        refs = [None] * len(spec.branches)
+        first_desc, starts, has = len(descs), 0, 0
         for suffix, first, last in spec.layouts(s):
             if s['c_name'] not in wanted:
                 continue
@@ -268,6 +269,7 @@ def rows(spec, prefix, issued):
             fields = s['fields'][first]
             lines = []
             for field in fields:
+                assert field.offset + field.size < 1 << 16, field.name
                 kind = field_kind(field)
                 ptr = 'NULL'
                 if 'ptr' in field.marks and len(field.marks) > 1:
@@ -278,15 +280,15 @@ def rows(spec, prefix, issued):
                              f'{field.size}, {field.each}, {kind}}},')
             out.append(f'static const struct kio_field {c_name}_fields[] = {{')
             out += lines + ['};']
-            out.append(f'static const struct kio_struct {c_name}_desc = {{')
-            out.append(f'    "{s["name"]}", {c_name}_fields, '
-                       f'{s["size"][first]}, {len(fields)}}};')
-            for b in range(first, last + 1):
-                refs[b] = f'&{c_name}_desc'
-        table.append('    {' + ', '.join(r or 'NULL' for r in refs) + '},')
-    out += ['', f'const struct kio_struct *const {prefix}_structs[]'
-            f'[{len(spec.branches)}] = {{'] + table + ['};']
-    out.append(f'const uint32_t {prefix}_n_structs = {len(spec.structs)};')
+            descs.append(f'    {{"{s["name"]}", {c_name}_fields, '
+                         f'{s["size"][first]}, {len(fields)}}},')
+            starts |= 1 << first
+            has |= (2 << last) - (1 << first)
+        table.append(f'    {{{first_desc}, {starts:#x}, {has:#x}}},')
+    out += ['', 'static const struct kio_struct descs[] = {'] + descs + ['};']
+    out += [f'const struct kio_structs {prefix}_structs = {{', '    descs,',
+            '    (const struct kio_layouts[]){'] + table + ['    },']
+    out.append(f'    {len(spec.structs)}}};')
     for kind, calls in spec.calls.items():
         calls = [c for c in calls if not issued or c[2] in spec.proofs]
         out += ['', f'const struct kio_number {prefix}_{kind}_rows[] = {{']

@@ -27,6 +27,9 @@ class Writer:
         return f'{self.spec.vendor}_{verb}_{self.spec.unit}_' \
                f'{item.short.lower()}'
 
+    def packing(self, item):
+        return f'{self.prefix}_{item.short.lower()}_packing'
+
     def macro(self, item):
         return f'{self.upper}_{item.short}'
 
@@ -112,8 +115,8 @@ class Header(Writer):
             self.put()
         for _, name, doc, values in spec.enums.values():
             self.enum(name, doc, values)
-        for index, item in enumerate(spec.types):
-            self.type(index, item)
+        for item in spec.types:
+            self.type(item)
         self.put('#endif')
         return self.text()
 
@@ -127,7 +130,7 @@ class Header(Writer):
                      f'{c_number(value)[:-1]},{note}')
         self.put('};\n')
 
-    def type(self, index, item):
+    def type(self, item):
         gens = ''
         if item.gens != self.spec.all_gens:
             gens = ' Only ' + ' '.join(
@@ -138,9 +141,9 @@ class Header(Writer):
         if item.kind == 'layout':
             self.layout(item)
         else:
-            self.values(index, item)
+            self.values(item)
 
-    def values(self, index, item):
+    def values(self, item):
         macro = self.macro(item)
         if item.kind == 'reg' and item.is_array:
             self.put(f'#define {macro}(i) ({c_number(item.address)} + '
@@ -157,7 +160,7 @@ class Header(Writer):
         self.check(item)
         self.pack(item)
         self.unpack(item)
-        self.checked(index, item)
+        self.checked(item)
         if any(f.const is not None for f in item.fields):
             self.match(item)
         for _, fields in item.members():
@@ -384,11 +387,13 @@ class Header(Writer):
             value = f'regs_signed({value}, {field.n_bits})'
         return f'v.{field.member}{index} = ({kind})({value});'
 
-    def checked(self, index, item):
+    def checked(self, item):
         """bell_status V_try_U_T(gen, v, out)"""
         if not item.members():
             return
         pointer = by_pointer(item)
+        if pointer:
+            self.put(f'extern const struct regs_packing {self.packing(item)};')
         single = item.n_dw == 1 or item.is_qword
         value = f'const {self.struct(item)} *v' if pointer \
             else f'{self.struct(item)} v'
@@ -397,11 +402,14 @@ class Header(Writer):
                  'BELL_MUST_CHECK static inline bell_status\n'
                  f'{self.func("try", item)}({self.gen_param}{value}, {out})\n'
                  '{')
-        at = 'v' if pointer else '&v'
+        if pointer:
+            self.put(f'    return regs_try(&{self.packing(item)}, '
+                     f'{"gen" if self.spec.gens else "0"}, v, out_w);\n}}\n')
+            return
         self.put(f'    const char *bad = {self.func("check", item)}('
-                 f'{self.gen_arg}{at});\n')
+                 f'{self.gen_arg}&v);\n')
         self.put(f'    if (bad)\n        return regs_refuse('
-                 f'&{self.prefix}_unit, {index}, bad);')
+                 f'"{self.prefix}", "{item.name}", bad);')
         call = f'{self.func("pack", item)}({self.gen_arg}v'
         self.put(f'    *out_w = {call});' if single
                  else f'    {call}, out_w);')
@@ -560,7 +568,71 @@ class Rows(Writer):
                  f'.n_gens = {len(spec.gens)},\n'
                  f'    .types = types, .n_types = {len(spec.types)}, '
                  f'.step = {spec.step}}};')
+        for item in spec.types:
+            if item.kind != 'layout' and item.members() and by_pointer(item):
+                self.put_rows(item)
         return self.text()
+
+    def put_rows(self, item):
+        """What the checked packer of a large block goes by."""
+        low, names = item.short.lower(), {}
+        assert len(self.spec.gens) <= 8, item.name
+        self.put(f'\nstatic const struct regs_put {low}_puts[] = {{')
+        n_rows = 0
+        for field in item.fields:
+            if field.const is not None:
+                n_rows += self.put_parts(item, field, names)
+        for name, fields in item.members():
+            covered = 0
+            for field in fields:
+                covered |= field.gens
+                n_rows += self.put_parts(item, field, names)
+            if covered != item.gens:
+                self.put_row(item, fields[0], names, name=name, absent=True,
+                             gens=item.gens & ~covered)
+                n_rows += 1
+        text = ' '.join(f'"{name}\\0"' for name in names)
+        self.put(f'}};\nstatic const char {low}_names[] = {text};\n'
+                 f'const struct regs_packing {self.packing(item)} = {{\n'
+                 f'    .unit = "{self.prefix}", .type = "{item.name}", '
+                 f'.names = {low}_names,\n    .puts = {low}_puts, '
+                 f'.n_puts = {n_rows}, .n_dw = {{'
+                 + ', '.join(map(str, item.columns or [item.n_dw] * max(
+                     len(self.spec.gens), 1)))
+                 + f'}}, .gens = {c_number(item.gens)}}};')
+
+    def put_parts(self, item, field, names):
+        down = field.shift
+        for lo, hi in field.parts:
+            self.put_row(item, field, names, lo=lo, n_bits=hi - lo + 1,
+                         down=down)
+            down += hi - lo + 1
+        return len(field.parts)
+
+    def put_row(self, item, field, names, name=None, absent=False, lo=0,
+                n_bits=0, down=0, gens=None):
+        row = [f'.lo = {lo}', f'.n_bits = {n_bits}', f'.down = {down}',
+               f'.gens = {c_number(field.gens if gens is None else gens)}']
+        if field.const is not None:
+            assert field.const < 1 << 16, field.name
+            row.append(f'.member = {field.const}, .count = 1')
+        else:
+            struct = self.struct(item)
+            key = name or field.name
+            if key not in names:
+                names[key] = sum(len(other) + 1 for other in names)
+            index = '[0]' if field.is_array else ''
+            row += [f'.name = {names[key]}',
+                    f'.member = offsetof({struct}, {field.member})',
+                    '.member_bytes = sizeof('
+                    f'(({struct} *)0)->{field.member}{index})',
+                    f'.count = {field.count}, .stride = {field.stride}']
+            if not absent:
+                row.append(f'.limit = {field.n_bits + field.shift}, '
+                           f'.shift = {field.shift}')
+                if field.kind == 'int':
+                    row.append('.is_int = true')
+        self.put('    {' + ', '.join(row) + '},')
 
     def field(self, field):
         parts = ', '.join(f'{{{lo}, {hi - lo + 1}}}' for lo, hi in field.parts)

@@ -269,12 +269,23 @@ set_int(const struct parse *parse, const struct tool_opt *opt, const char *text)
     return TOOL_GO_ON;
 }
 
+bool
+tool_read_number(const char *text, double *out)
+{
+    char *end;
+    double number = strtod(text, &end);
+
+    if (end == text || *end || !isfinite(number))
+        return false;
+    *out = number;
+    return true;
+}
+
 static int
 set_opt(const struct parse *parse, const struct tool_opt *opt, const char *text)
 {
     struct tool_list *list;
     double number;
-    char *end;
 
     switch (opt->kind) {
     case TOOL_OPT_FLAG:
@@ -285,9 +296,8 @@ set_opt(const struct parse *parse, const struct tool_opt *opt, const char *text)
         break;
     case TOOL_OPT_INT:
         return set_int(parse, opt, text);
-    case TOOL_OPT_NUMBER:
-        number = strtod(text, &end);
-        if (end == text || *end || !isfinite(number))
+    case TOOL_OPT_READ:
+        if (!opt->read(text, &number))
             return tool_usage(parse->json, "%s: %s '%s' is not a number",
                               parse->verb, opt->name, text);
         if (opt->max > opt->min &&

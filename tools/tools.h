@@ -50,7 +50,7 @@ enum tool_opt_kind {
     TOOL_OPT_FLAG,   /* out: bool, set true */
     TOOL_OPT_STRING, /* out: const char *; points into argv */
     TOOL_OPT_INT,    /* out: int64_t, within min..max */
-    TOOL_OPT_NUMBER, /* out: double, finite, above min, at most max */
+    TOOL_OPT_READ,   /* out: double; rows by TOOL_NUMBER_OPT */
     TOOL_OPT_LIST,   /* out: struct tool_list; may be given many times */
 };
 
@@ -62,6 +62,10 @@ struct tool_list {
     size_t n_items;
 };
 
+/* Reads all of the text; false if it is no finite number. */
+typedef bool tool_read_fn(const char *text, double *out);
+tool_read_fn tool_read_number;
+
 /* One option, or a positional argument if the name has no dash (STRING only;
  * in the table's order). Outputs keep what they hold when not given. */
 struct tool_opt {
@@ -69,8 +73,9 @@ struct tool_opt {
     const char *value; /* what the help calls the value; NULL for a flag */
     enum tool_opt_kind kind;
     void *out;
-    int64_t min, max; /* of an INT or NUMBER; not checked when both are 0 */
+    int64_t min, max; /* of an INT or READ; not checked when both are 0 */
     const char *help;
+    tool_read_fn *read; /* of a READ */
 };
 
 /* Parses `--name value` and `--name=value` in any order; `--` ends options.
@@ -80,6 +85,14 @@ struct tool_opt {
  * newline and any text. */
 int tool_parse(const char *about, const struct tool_opt *opts, size_t n_opts,
                int argc, char **argv);
+
+/* A number, finite, above min, at most max, as a row of a verb's options. Brings
+ * its reader along: a program without such options is smaller. */
+#define TOOL_NUMBER_OPT(name, value, out, min, max, help)                      \
+    {                                                                          \
+        (name), (value), TOOL_OPT_READ, (out), (min), (max), (help),           \
+            tool_read_number                                                   \
+    }
 
 /* --json, as a row of a verb's options. */
 #define TOOL_JSON_OPT(json)                                                    \

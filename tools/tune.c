@@ -256,8 +256,8 @@ verb_tune(int argc, char **argv)
          "as for `doorbell eval`"},
         {"--in", "name=2x3:float32", TOOL_OPT_LIST, &options.in, 0, 0,
          "an input's shape and dtype"},
-        {"--seconds", "S", TOOL_OPT_NUMBER, &options.seconds, 0, 3600,
-         "to search for each kernel (default: 5)"},
+        TOOL_NUMBER_OPT("--seconds", "S", &options.seconds, 0, 3600,
+                        "to search for each kernel (default: 5)"),
         {"--beam", "N", TOOL_OPT_INT, &options.beam, 1, TENSOR_TUNE_MAX,
          "the best so far that the search goes on from (default: 4); BELL_BEAM "
          "finds what was kept for as many or fewer"},

@@ -338,7 +338,7 @@ translate_fds(const struct kio_call_desc *call, uint32_t n_bytes, void *arg,
         int fd;
 
         if (field->kind != KIO_FIELD_FD || field->size_bytes != 4 ||
-            field->offset_bytes + 4 > n_bytes || kept->n == FDS_IN_CALL)
+            field->offset_bytes + 4u > n_bytes || kept->n == FDS_IN_CALL)
             continue;
         memcpy(&fd, at, sizeof(fd));
         other = handle_of(fd);

@@ -368,8 +368,8 @@ test_every_end(void **state)
                                                .select = KIO_SELECT_PINNED};
             const struct kio_field fields[5] = {
                 {.name = "n",
-                 .offset_bytes = at,
-                 .size_bytes = each,
+                 .offset_bytes = (uint16_t)at,
+                 .size_bytes = (uint16_t)each,
                  .each_bytes = (uint16_t)each},
                 {.name = "one", .ptr = &one, .size_bytes = 8},
                 {.name = "three", .ptr = &three, .size_bytes = 8},
@@ -802,7 +802,7 @@ test_array_text(void **state)
     for (n = 1; n <= 48; n++) {
         for (each = 1; each <= 4; each += 3) {
             struct kio_field field = {.name = "f",
-                                      .size_bytes = n,
+                                      .size_bytes = (uint16_t)n,
                                       .each_bytes = (uint16_t)each,
                                       .kind = KIO_FIELD_HEX};
             const struct kio_struct desc = {"s", &field, n, 1};

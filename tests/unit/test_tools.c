@@ -34,7 +34,7 @@ parse_args(struct parsed *out, const char *const *args, int n_args)
         {"DEVICE", NULL, TOOL_OPT_STRING, &out->device, 0, 0, "a device"},
         {"--name", "TEXT", TOOL_OPT_STRING, &out->name, 0, 0, "a name"},
         {"--count", "N", TOOL_OPT_INT, &out->n, 1, 100, "a count"},
-        {"--x", "X", TOOL_OPT_NUMBER, &out->x, 0, 0, "a number"},
+        TOOL_NUMBER_OPT("--x", "X", &out->x, 0, 0, "a number"),
         {"--in", "NAME=FILE", TOOL_OPT_LIST, &out->in, 0, 0, "inputs"},
         {"--json", NULL, TOOL_OPT_FLAG, &out->json, 0, 0, "a document"},
     };

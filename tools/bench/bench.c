@@ -391,14 +391,14 @@ verb_bench(int argc, char **argv)
          "this group alone"},
         {"--list", NULL, TOOL_OPT_FLAG, &options.list, 0, 0,
          "the groups; runs nothing"},
-        {"--seconds", "S", TOOL_OPT_NUMBER, &options.budget_s, 0, 3600,
-         "for each row (default: 0.3)"},
+        TOOL_NUMBER_OPT("--seconds", "S", &options.budget_s, 0, 3600,
+                        "for each row (default: 0.3)"),
         {"--save", "FILE", TOOL_OPT_STRING, &options.save, 0, 0,
          "also writes the JSON document there"},
         {"--against", "FILE", TOOL_OPT_STRING, &options.against, 0, 0,
          "a saved run of such a device to compare with"},
-        {"--threshold", "P", TOOL_OPT_NUMBER, &options.threshold_percent, 0,
-         1000, "exit code 1 if a row is worse by more than P percent"},
+        TOOL_NUMBER_OPT("--threshold", "P", &options.threshold_percent, 0, 1000,
+                        "exit code 1 if a row is worse by more than P percent"),
         TOOL_JSON_OPT(&options.json),
     };
     int code;

@@ -448,10 +448,11 @@ llama_demo(int argc, char **argv)
         {"--steps", "N", TOOL_OPT_INT, &options.n_steps, 1, 1 << 22,
          "tokens in all, or of an answer (default, and at most: the model's "
          "context)"},
-        {"--temperature", "T", TOOL_OPT_NUMBER, &options.temperature, -1, 100,
-         "0: always the likeliest token (default: 1)"},
-        {"--top-p", "P", TOOL_OPT_NUMBER, &options.top_p, 0, 1,
-         "choose among the likeliest whose sum is P (default: 0.9)"},
+        TOOL_NUMBER_OPT("--temperature", "T", &options.temperature, -1, 100,
+                        "0: always the likeliest token (default: 1)"),
+        TOOL_NUMBER_OPT(
+            "--top-p", "P", &options.top_p, 0, 1,
+            "choose among the likeliest whose sum is P (default: 0.9)"),
         {"--seed", "S", TOOL_OPT_INT, &options.seed, 0, INT64_MAX,
          "of the choices (default: 1)"},
         {"--device", "DEVICE", TOOL_OPT_STRING, &options.device, 0, 0,
