@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -155,8 +156,6 @@ load_weights(struct hcq_bundle *b)
                     b->file.header->sections[BUNDLE_DATA].offset;
     struct hcq_device_info info = {.struct_size = sizeof(info)};
 
-    if (n == 0)
-        return BELL_OK;
     hcq_device_info(b->dev, &info);
     b->weights_in_place = (info.flags & HCQ_DEVICE_HOST_MEMORY) != 0;
     if (b->weights_in_place)
@@ -209,7 +208,7 @@ load_values(struct hcq_bundle *b)
         memcpy(slot->value.shape, v->shape, sizeof(v->shape));
         slot->is_set = v->kind != BUNDLE_INPUT;
         if (v->kind == BUNDLE_WEIGHT) {
-            slot->va = b->weights ? b->weights->va + v->data_offset : 0;
+            slot->va = b->weights->va + v->data_offset;
             continue;
         }
         BELL_TRY(hcq_buffer_create(b->dev, v->size_bytes, HCQ_MEM_DEVICE,
@@ -231,8 +230,6 @@ load(struct hcq_bundle *b, const void *data, uint64_t size_bytes)
     BELL_TRY(load_programs(b));
     BELL_TRY(load_weights(b));
     BELL_TRY(load_values(b));
-    if (b->target->arena_bytes == 0)
-        return BELL_OK;
     return hcq_buffer_create(b->dev, b->target->arena_bytes, HCQ_MEM_DEVICE,
                              &b->arena);
 }
@@ -242,27 +239,25 @@ map_file(struct hcq_bundle *b, const char *path)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     struct stat st;
-    int error = 0;
+    void *map;
+    int error;
 
-    if (fd < 0 || fstat(fd, &st) != 0)
-        error = errno;
-    else if (!S_ISREG(st.st_mode) || st.st_size == 0)
-        error = EINVAL;
-    if (!error) {
-        b->map_bytes = (size_t)st.st_size;
-        b->map = mmap(NULL, b->map_bytes, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (b->map == MAP_FAILED) {
-            error = errno;
-            b->map = NULL;
-        }
-    }
-    if (fd >= 0)
+    if (fd < 0)
+        return bell_fail_errno(errno == EACCES ? BELL_E_PERMISSION : BELL_E_IO,
+                               errno, "%s: %s", path, strerror(errno));
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || !st.st_size) {
         close(fd);
-    if (!error)
-        return BELL_OK;
-    return bell_fail_errno(
-        error == EACCES ? BELL_E_PERMISSION : BELL_E_IO, error, "%s: %s", path,
-        error == EINVAL ? "no regular file, or empty" : strerror(error));
+        return bell_fail(BELL_E_IO, "%s: no regular file, or empty", path);
+    }
+    map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    error = errno;
+    close(fd);
+    if (map == MAP_FAILED)
+        return bell_fail_errno(BELL_E_IO, error, "%s: %s", path,
+                               strerror(error));
+    b->map = map;
+    b->map_bytes = (size_t)st.st_size;
+    return BELL_OK;
 }
 
 static bell_status
@@ -441,8 +436,7 @@ hcq_bundle_read(struct hcq_bundle *b, uint32_t number, void *data,
 {
     const struct slot *slot;
 
-    BELL_TRY(check_value(b, number, "read", (1u << HCQ_BUNDLE_KIND_COUNT) - 1,
-                         size_bytes));
+    BELL_TRY(check_value(b, number, "read", UINT_MAX, size_bytes));
     BELL_TRY(hcq_bundle_wait(b, HCQ_TIMEOUT_NS));
     slot = &b->slots[number];
     if (slot->value.kind == HCQ_BUNDLE_WEIGHT)
@@ -498,7 +492,7 @@ word_of(const struct hcq_bundle *b, const struct bundle_arg *a)
 {
     switch (a->place) {
     case BUNDLE_ARENA:
-        return (b->arena ? b->arena->va : 0) + a->offset;
+        return b->arena->va + a->offset;
     case BUNDLE_VALUE:
         return b->slots[a->value].va + a->offset;
     default:
@@ -514,16 +508,16 @@ emit(const struct hcq_bundle *b, struct hcq_cs *cs,
     uint64_t words[HCQ_ARGS_MAX];
     uint32_t i;
 
-    /* no more than the program takes, which the device has checked */
-    for (i = 0; i < c->n_args && i < HCQ_ARGS_MAX; i++)
+    /* as many as the program takes, which the device has checked */
+    for (i = 0; i < c->n_args; i++)
         words[i] = word_of(b, &a[i]);
     if (c->op == BUNDLE_EXEC)
         hcq_cs_exec(cs, b->programs[c->kernel], words, c->n_args, c->grid,
                     NULL);
     else if (c->op == BUNDLE_COPY)
-        hcq_cs_copy(cs, words[0], words[1], a[0].size_bytes);
+        hcq_cs_copy(cs, words[0], words[1], a->size_bytes);
     else
-        hcq_cs_fill(cs, words[0], c->pattern, a[0].size_bytes);
+        hcq_cs_fill(cs, words[0], c->pattern, a->size_bytes);
 }
 
 bell_status

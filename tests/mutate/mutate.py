@@ -4,14 +4,18 @@
 usage: mutate.py BUILD_DIR N [--seed S] [--only FOLDER,...] [--list]
 
 Copies the sources to BUILD_DIR, to be built with and without sanitizers,
-and with gcov to learn once which tests run which lines. N times changes one
-random place of base, ioctl, mem or hcq and runs the tests that come by that
-line, those first that are quick or have killed its neighbours, until one
+and with gcov to learn once which tests run which lines. Changes N random
+places of base, ioctl, mem or hcq, each alone, and runs the tests that come by
+that line, those first that are quick or have killed its neighbours, until one
 fails: unit tests with sanitizers (which see leaks), then programs and the
 conformance suite. A mutant has survived when all have passed, or those that
 PATIENCE seconds suffice for. Prints each mutant's fate and, last, the score.
 A mutant that does not compile is not counted; one that hangs is killed by a
 time limit, which follows from the time that the test takes without mutants.
+
+All mutants of functions are in one build: a function begins with a copy of
+its body for each, and a number in a file says which runs (switched). Tables
+are built anew for each of their mutants.
 
 Not tried: what no test can see. By rule the order of stores, which x86 keeps
 whatever is written (KEPT; each such place says what it relies on), which of
@@ -414,22 +418,24 @@ def compilers_of(build, source):
         path = os.path.join(entry['directory'], entry['file'])
         words = shlex.split(entry['command'])
         words = [w for i, w in enumerate(words)
-                 if w not in ('-o', '-MD') and not {'-o', '-MF', '-MQ'} &
-                 {w, words[i - 1]}]
+                 if w not in ('-o', '-MD', entry['file']) and
+                 not {'-o', '-MF', '-MQ'} & {w, words[i - 1]}]
         found.setdefault(os.path.relpath(os.path.realpath(path), source),
-                         (entry['directory'], [*words, '-o'], entry['output']))
+                         (entry['directory'], [*words, '-x', 'c', '-', '-o'],
+                          entry['output']))
     return found
 
 
-def compiled(compiler):
-    """The bytes of an object; None: it does not compile."""
+def compiled(compiler, text):
+    """The bytes of the text's object; None: it does not compile."""
     folder, command, _ = compiler
     with tempfile.TemporaryDirectory() as place:
         name = os.path.join(place, 'object.o')
-        done = run(*command, name, cwd=folder)
+        done = subprocess.run([*command, name], cwd=folder, input=text,
+                              stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL, text=True, check=False)
         if done.returncode != 0:
             return None
-        # by its name: ccache may put another file there
         with open(name, 'rb') as file:
             return file.read()
 
@@ -583,9 +589,9 @@ class Times:
 class Batch:
     """Tests that are built together: what ninja takes to begin is much."""
 
-    def __init__(self, tests):
+    def __init__(self, tests, is_built):
         self.tests = tests
-        self.is_built = None  # not yet
+        self.is_built = is_built or None  # not yet
 
     def compile(self):
         with BUILDING:
@@ -599,9 +605,8 @@ class Batch:
         return self.is_built
 
 
-def judge(path, tests, jobs):
-    """The Test that killed it, 'survived', or None where it does not
-    compile."""
+def judge(path, tests, is_built, jobs):
+    """The Test that killed it, or what it survived."""
     killed = []
     stop = threading.Event()
 
@@ -609,7 +614,7 @@ def judge(path, tests, jobs):
         if stop.is_set():
             return
         if not batch.compile():
-            killed.append(None)
+            print(f'{path}: does not build', flush=True)
             stop.set()
         elif test.fails(test.limit(), stop) and not stop.is_set():
             killed.append(test)
@@ -617,52 +622,164 @@ def judge(path, tests, jobs):
 
     tests.sort(key=lambda t: t.seconds / (1 + 3 * t.kills.get(path, 0)))
     seconds = [*itertools.accumulate(t.seconds for t in tests)]
-    tests = [t for t, so_far in zip(tests, seconds)
-             if so_far <= PATIENCE]
+    asked = [t for t, so_far in zip(tests, seconds) if so_far <= PATIENCE]
     batches, size = [], jobs
-    while len(batches) < len(tests):
-        batch = Batch(tests[len(batches):len(batches) + size])
+    while len(batches) < len(asked):
+        batch = Batch(asked[len(batches):len(batches) + size], is_built)
         batches += [batch] * len(batch.tests)
         size *= 2
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        list(pool.map(attempt, tests, batches))
-    return killed[0] if killed else 'survived'
+        list(pool.map(attempt, asked, batches))
+    return (killed[0] if killed else
+            f'survived {len(asked)} of {len(tests)} tests')
+
+
+# What a file with switched mutants begins and ends with. The number is there
+# before any other constructor needs it.
+HEAD = """#pragma GCC diagnostic ignored "-Wpedantic"
+static int mutant_now;
+#line 1
+"""
+TAIL = """
+#include <fcntl.h>
+#include <unistd.h>
+__attribute__((constructor(101))) static void
+mutant_read(void)
+{
+    char digits[8] = "";
+    int fd = open("%s", O_RDONLY | O_CLOEXEC);
+
+    if (fd >= 0 && read(fd, digits, sizeof(digits) - 1) > 0)
+        for (const char *c = digits; *c; c++)
+            mutant_now = mutant_now * 10 + *c - '0';
+    if (fd >= 0)
+        close(fd);
+}
+"""
+BODY = re.compile(r'^(?P<type>\w[^\n]*)\n(?:\w[^\n]*\n)?\w+\((?:[^{};]*)\)\n\{\n'
+                  r'(?P<body>.*?)^\}', re.M | re.S)
+LABEL = re.compile(r'^ *(?!default)(\w+):$', re.M)
+
+
+def changed(text, place):
+    start, end, new = place
+    return text[:start] + new + text[end:]
+
+
+def body_of(text, place):
+    """The function's body around the place, or None."""
+    for body in BODY.finditer(text):
+        if body.start('body') <= place[0] and place[1] <= body.end('body'):
+            return body
+    return None
+
+
+def switched(text, mutants, path):
+    """The text with all mutants of it, [(number, place)], of which the one
+    runs whose number is in the file at path."""
+    parts = {}
+    for number, place in mutants:
+        body = body_of(text, place)
+        at = body.start('body')
+        own = changed(body['body'],
+                      (place[0] - at, place[1] - at, place[2]))
+        labels = ''.join(f'__label__ {label};\n'
+                         for label in LABEL.findall(own))
+        back = 'return;\n' if re.search(r'\bvoid$', body['type']) else ''
+        parts.setdefault(at, []).append(
+            f'if (mutant_now == {number}) {{\n{labels}{own}{back}}}\n')
+    for at in sorted(parts, reverse=True):
+        line = text.count('\n', 0, at) + 1
+        text = (text[:at] + ''.join(parts[at]) + f'#line {line}\n' + text[at:])
+    return HEAD + text + TAIL % path
 
 
 class Mutator:
     def __init__(self, source, base, tests, jobs):
         self.source, self.tests, self.jobs = source, tests, jobs
+        self.now = os.path.join(base, 'now')  # the number of the mutant
+        write(self.now, '0')
         self.lines = Lines(base, os.path.realpath(source), tests, jobs)
-        self.times = Times(base, tests)
         self.compilers = compilers_of(os.path.join(source, 'build', 'release'),
                                       os.path.realpath(source))
         self.right = {}  # objects of the sources as they are
         self.n_same = 0
-        for build in TESTS:  # at once, and not test by test
-            run('ninja', '-k', '0', '-C', os.path.join(source, 'build', build),
-                *sorted({name for t in tests[build] for name in t.targets}))
+        self.compile()  # with what is generated
+        self.times = Times(base, tests)
 
-    def fate(self, place):
-        """'killed by TEST', 'survived', or None where it does not count."""
-        full = os.path.join(self.source, place.path)
+    def compile(self):
+        """All tests at once, and not test by test."""
+        for build in TESTS:
+            done = run('ninja', '-k', '0', '-C',
+                       os.path.join(self.source, 'build', build),
+                       *sorted({name for t in self.tests[build]
+                                for name in t.targets}))
+            if done.returncode != 0:
+                print(f'not everything builds:\n{done.stdout[-2000:]}', flush=True)
+
+    def counts(self, place):
+        """Whether it compiles, and to other code than the right text."""
+        if place.path not in self.compilers:
+            return False  # this machine's builds have it not
         compiler = self.compilers[place.path]
-        text, (start, end, new) = read(full), place.place
+        text = read(os.path.join(self.source, place.path))
         if place.path not in self.right:
-            # with what is generated for it
-            run('ninja', '-C', compiler[0], compiler[2])
-            self.right[place.path] = compiled(compiler)
-        right = self.right[place.path]
+            self.right[place.path] = compiled(compiler, text)
+        got = compiled(compiler, changed(text, place.place))
+        self.n_same += got == self.right[place.path]
+        return got not in (None, self.right[place.path])
+
+    def choose(self, places, n):
+        """The first n that count."""
+        chosen, at = [], 0
+        with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
+            while len(chosen) < n and at < len(places):
+                some = places[at:at + n - len(chosen)]
+                at += len(some)
+                chosen += [p for p, counts in
+                           zip(some, pool.map(self.counts, some)) if counts]
+        return chosen
+
+    def fates(self, places):
+        """(place, seconds, 'killed by TEST' or 'survived N of N tests') of each."""
+        texts = {p.path: read(os.path.join(self.source, p.path))
+                 for p in places}
+        numbers = {}
+        for path, text in texts.items():
+            own = [(i + 1, p.place) for i, p in enumerate(places)
+                   if p.path == path and body_of(text, p.place)]
+            both = switched(text, own, os.path.abspath(self.now))
+            if own and compiled(self.compilers[path], both) is not None:
+                write(os.path.join(self.source, path), both)
+                numbers.update({places[i - 1]: i for i, _ in own})
+            elif own:
+                print(f'{path}: not switched', flush=True)
+        self.compile()
+        try:
+            for place in sorted(places, key=lambda p: numbers.get(p, 0)):
+                begun = time.monotonic()
+                if place in numbers:
+                    fate = self.fate(place, texts[place.path], self.now,
+                                     str(numbers[place]), '0')
+                else:
+                    full = os.path.join(self.source, place.path)
+                    fate = self.fate(place, texts[place.path], full,
+                                     changed(texts[place.path], place.place),
+                                     read(full))
+                yield place, time.monotonic() - begun, fate
+        finally:
+            for path, text in texts.items():
+                write(os.path.join(self.source, path), text)
+
+    def fate(self, place, text, path, mutant, right):
+        """'killed by TEST' or 'survived N of N tests'; the mutant in the file at path."""
+        tests = self.lines.coming_by(place, text, self.tests)
         while True:
             try:
-                write(full, text[:start] + new + text[end:])
-                got = compiled(compiler)
-                fate = (judge(place.path,
-                              self.lines.coming_by(place, text, self.tests),
-                              self.jobs)
-                        if got not in (None, right) else None)
+                write(path, mutant)
+                fate = judge(place.path, tests, path == self.now, self.jobs)
             finally:
-                write(full, text)
-            self.n_same += got == right
+                write(path, right)
             if not isinstance(fate, Test):
                 return fate
             # A test that fails anyway has killed nothing, nor has one that
@@ -679,6 +796,7 @@ class Mutator:
                 return 'killed by ' + fate.name
             print(f'left out, fails without mutants: {fate.key}', flush=True)
             self.tests[os.path.basename(fate.build)].remove(fate)
+            tests.remove(fate)
 
 
 def option(args, name, default):
@@ -713,21 +831,14 @@ def main():
     if not tests:
         return 1
     mutator = Mutator(source, base, tests, jobs)
-    killed, n_done = 0, 0
-    for place in chosen:
-        if n_done == n:
-            break
-        begun = time.monotonic()
-        fate = mutator.fate(place)
-        if fate is None:
-            continue
-        killed += fate != 'survived'
-        n_done += 1
-        print(f'{n_done:4} {fate}: {place} ({time.monotonic() - begun:.0f} s)',
-              flush=True)
+    chosen = mutator.choose(chosen, n)
+    killed = 0
+    for i, (place, seconds, fate) in enumerate(mutator.fates(chosen)):
+        killed += fate.startswith('killed')
+        print(f'{i + 1:4} {fate}: {place} ({seconds:.0f} s)', flush=True)
     print(f'{mutator.n_same} more were the same code')
-    print(f'{killed} of {n_done} mutants killed, '
-          f'{100 * killed // max(n_done, 1)} %')
+    print(f'{killed} of {len(chosen)} mutants killed, '
+          f'{100 * killed // max(len(chosen), 1)} %')
     return 0
 
 

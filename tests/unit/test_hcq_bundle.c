@@ -3,6 +3,8 @@
  * and numbers at and beside the borders of what is read. It has no kernels:
  * copies and fills do.
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -25,7 +28,7 @@
 #define NAMES_AT   (ROWS_AT + 4 * BUNDLE_PAGE)
 #define DATA_AT    (14u * BUNDLE_PAGE)
 #define N_COMMANDS 70u
-#define BIG_BYTES  ((1u << 20) + 4) /* of a state that is cleared */
+#define BIG_BYTES  ((1u << 20) + 8) /* of a state that is cleared */
 
 enum value {
     IN,
@@ -188,7 +191,7 @@ make_file(void)
     set_value(&f, IN, BUNDLE_INPUT, "x", 32, BUNDLE_NO_DATA);
     set_value(&f, OUT, BUNDLE_OUTPUT, "y", 32, BUNDLE_NO_DATA);
     set_value(&f, COUNT, BUNDLE_STATE, "count", 8, 448);
-    set_value(&f, BIG, BUNDLE_STATE, "big", BIG_BYTES / 8 * 8, BUNDLE_NO_DATA);
+    set_value(&f, BIG, BUNDLE_STATE, "big", BIG_BYTES, BUNDLE_NO_DATA);
     set_value(&f, WEIGHT_B, BUNDLE_WEIGHT, "b", 72, 128);
     set_value(&f, WEIGHT_A, BUNDLE_WEIGHT, "a", 64, 0);
     set_value(&f, AGAIN, BUNDLE_OUTPUT, "x", 32, BUNDLE_NO_DATA);
@@ -293,6 +296,7 @@ test_values(void **state)
     expect_bytes(b, WEIGHT_B, f.data + DATA_AT + 128, 72);
     memset(big, 1, BIG_BYTES);
     expect_ok(hcq_bundle_read(b, BIG, big, n_big));
+    assert_true(n_big > 1u << 20);
     for (i = 0; i < n_big; i++)
         assert_int_equal(big[i], 0);
     expect_fails(hcq_bundle_run(b, NULL), BELL_E_INVALID,
@@ -344,6 +348,8 @@ test_bound(void **state)
     expect_ok(hcq_bundle_wait(b, HCQ_TIMEOUT_NS));
     expect_ok(hcq_buffer_read(buf, 0, got, 32));
     assert_memory_equal(got, x, 32);
+    expect_fails(hcq_bundle_read(b, AGAIN, got, 32), BELL_E_INVALID,
+                 "'x' is in a buffer of the caller's");
     /* an output goes back to the bundle's own; the input to what is unset */
     expect_ok(hcq_bundle_bind(b, AGAIN, NULL, 0));
     x[0] = 50;
@@ -460,6 +466,88 @@ test_bare(void **state)
     for (i = 0; i < 8; i++)
         assert_int_equal(got[i], 101);
     hcq_bundle_close(b);
+    /* a weight of no bytes, the only one */
+    f.values[WEIGHT_A].kind = BUNDLE_WEIGHT;
+    f.values[WEIGHT_A].shape[1] = f.values[WEIGHT_A].size_bytes = 0;
+    f.values[WEIGHT_A].data_offset = 0;
+    f.args[6].value = COUNT;
+    b = open_file(&f);
+    expect_ok(hcq_bundle_read(b, WEIGHT_A, got, 0));
+    hcq_bundle_close(b);
+    free(f.data);
+}
+
+/* What a device has, and what is mapped and open, once a bundle is gone. */
+static void
+test_leaves_nothing(void **state)
+{
+    struct file f = make_file();
+    uint64_t live[2], cached;
+    struct hcq_bundle *b;
+
+    (void)state;
+    hcq_memory_usage(dev, &live[0], &cached);
+    b = open_file(&f);
+    hcq_bundle_close(b);
+    f.targets[1].arena_bytes = (uint64_t)1 << 60;
+    seal(&f);
+    expect_fails(hcq_bundle_open_memory(dev, f.data, FILE_BYTES, &b),
+                 BELL_E_NO_MEMORY, "");
+    hcq_memory_usage(dev, &live[1], &cached);
+    assert_int_equal(live[1], live[0]);
+    hcq_bundle_close(NULL);
+    free(f.data);
+}
+
+static void
+write_file(const char *path, const void *data, size_t size_bytes)
+{
+    FILE *file = fopen(path, "wb");
+
+    assert_non_null(file);
+    assert_int_equal(fwrite(data, 1, size_bytes, file), size_bytes);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* From a file, and from what is none. */
+static void
+test_file(void **state)
+{
+    char path[] = "/tmp/test_hcq_bundle_XXXXXX";
+    struct file f = make_file();
+    struct hcq_bundle *b = NULL;
+    int fd = mkstemp(path), next;
+
+    (void)state;
+    assert_true(fd >= 0);
+    close(fd);
+    write_file(path, f.data, FILE_BYTES);
+    expect_ok(hcq_bundle_open(dev, path, &b));
+    expect_bytes(b, WEIGHT_B, f.data + DATA_AT + 128, 72);
+    hcq_bundle_close(b);
+    b = NULL;
+    write_file(path, f.data, FILE_BYTES - 1);
+    expect_fails(hcq_bundle_open(dev, path, &b), BELL_E_IO, path);
+    write_file(path, "", 0);
+    expect_fails(hcq_bundle_open(dev, path, &b), BELL_E_IO,
+                 ": no regular file, or empty");
+    assert_int_equal(bell_error_last()->sys_errno, 0);
+    unlink(path);
+    expect_fails(hcq_bundle_open(dev, path, &b), BELL_E_IO,
+                 ": No such file or directory");
+    assert_int_equal(bell_error_last()->sys_errno, ENOENT);
+    expect_fails(hcq_bundle_open(dev, "/tmp", &b), BELL_E_IO,
+                 "/tmp: no regular file, or empty");
+    assert_null(b);
+    expect_fails(hcq_bundle_open(dev, NULL, &b), BELL_E_INVALID, "the file");
+    expect_fails(hcq_bundle_open(dev, path, NULL), BELL_E_INVALID,
+                 "the result");
+    expect_fails(hcq_bundle_open(NULL, path, &b), BELL_E_INVALID, "the device");
+    expect_fails(hcq_bundle_open_memory(dev, f.data + 64, FILE_BYTES, &b),
+                 BELL_E_INVALID, "no multiple of 4096");
+    next = open("/dev/null", O_RDONLY);
+    assert_int_equal(next, fd); /* none is left open */
+    close(next);
     free(f.data);
 }
 
@@ -517,6 +605,18 @@ test_targets(void **state)
     f.targets[0].form = BUNDLE_PTX;
     assert_int_equal(taken(&f), 0);
     expect_fails(bell_error_last()->status, BELL_E_UNSUPPORTED, "(simulated)");
+    /* which take it before machine code, and a model before both */
+    dev->info.flags |= HCQ_DEVICE_SIMULATED;
+    assert_int_equal(taken(&f), 100);
+    f.targets[2].model = 0;
+    assert_int_equal(taken(&f), 100);
+    f.targets[0].form = BUNDLE_MACHINE_CODE;
+    f.targets[2].form = BUNDLE_PTX;
+    assert_int_equal(taken(&f), 102);
+    f.targets[0].model = model;
+    f.targets[0].form = BUNDLE_PTX;
+    assert_int_equal(taken(&f), 100);
+    dev->info.flags &= ~HCQ_DEVICE_SIMULATED;
     f.header->sections[BUNDLE_TARGETS].size_bytes = 0;
     assert_int_equal(taken(&f), 0);
     expect_fails(bell_error_last()->status, BELL_E_UNSUPPORTED,
@@ -725,6 +825,8 @@ main(void)
         cmocka_unit_test(test_submissions),
         cmocka_unit_test(test_dtypes),
         cmocka_unit_test(test_bare),
+        cmocka_unit_test(test_leaves_nothing),
+        cmocka_unit_test(test_file),
         cmocka_unit_test(test_targets),
         cmocka_unit_test(test_borders_of_values),
         cmocka_unit_test(test_borders_of_names),
