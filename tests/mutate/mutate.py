@@ -85,7 +85,7 @@ COUNTING = {'CC': os.path.join(os.path.dirname(os.path.abspath(__file__)),
 # The tests of the driver half, by the build that they run in.
 TESTS = {
     'asan': re.compile(
-        r'alloc|arena|chip|log|map|status|kio\w*|cassette|mem_\w+|hcq_\w+|graph|graph_order|'
+        r'alloc|arena|chip|log|map|regs|status|kio\w*|cassette|mem_\w+|hcq_\w+|graph|graph_order|'
         r'base_files|blob|bundle|elsewhere|file_save|handles|jit|kept|cache|loader|'
         r'misuse|tools|fork|'
         r'nv_(?!container)\w+|amd_(?!wave|ring)\w+|sim_rm|sim_kfd|sim_count|'
