@@ -53,7 +53,8 @@ EQUIVALENT = os.path.join(os.path.dirname(os.path.abspath(__file__)),
 KEPT = re.compile(r'(thread_|signal_|s)fence\(|flush_writes\(|relax\(|\bmadvise|'
                   r'pthread_\w+_destroy|'
                   # what is zero already: all of it is host_calloc's
-                  r'pthread_(mutex|cond)_init\(&\w+->[^,]*, NULL\)')
+                  r'pthread_(mutex|cond)_init\(&\w+->[^,]*, NULL\)|'
+                  r'map_init\(&(rec|fault)->|map_init\(&play\.')
 # What means the same: host_calloc takes 0 for 1, more room is no fault, and a
 # search may split what is left anywhere.
 SAME = re.compile(r'(\w+) \+ \(\w+ - \1\) / \[2 -> 3\]|'

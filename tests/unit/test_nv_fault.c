@@ -17,7 +17,9 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "hcq/nv/nv_control.h"
+#include "hcq/nv/regs/nv_mem.h"
 #include "ioctl/kio_fault.h"
+#include "ioctl/nv_uapi.h"
 #include "sim/nv/sim_nv.h"
 #include "tests/unit/expect.h"
 #include "tests/unit/usage.h"
@@ -475,6 +477,153 @@ resets(void **state)
     assert_false(sim_nv_machine_exists());
 }
 
+/* ---- what a fault is called ----------------------------------------------------- */
+
+/* As the card's driver does when a channel ends. */
+static void
+notify(struct hcq_queue *queue, uint32_t code)
+{
+    struct nv_mem_notifier *records =
+        (void *)(uintptr_t)nv_queue_of(queue)->channel.notifier;
+
+    records[NV_MEM_NOTIFIER_INDEX_ERROR].info32 = code;
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    records[NV_MEM_NOTIFIER_INDEX_ERROR].status = 0xffff;
+}
+
+static void
+expect_fault(struct hcq_device *dev, enum hcq_fault_kind kind,
+             const char *begin, const char *part)
+{
+    struct hcq_fault fault;
+
+    nv_fault_check(dev);
+    hcq_device_fault(dev, &fault);
+    assert_int_equal(fault.kind, kind);
+    if (strncmp(fault.text, begin, strlen(begin)) != 0 ||
+        !strstr(fault.text, part))
+        fail_msg("not \"%s ... %s\": \"%s\"", begin, part, fault.text);
+    expect_ok(hcq_device_recover(dev));
+    hcq_device_fault(dev, &fault);
+    assert_int_equal(fault.kind, HCQ_FAULT_NONE);
+}
+
+/* Each code's kind and words, on either queue. */
+static void
+names_codes(void **state)
+{
+    static const struct {
+        uint32_t code;
+        enum hcq_fault_kind kind;
+        const char *text;
+    } rows[] = {
+        {13, HCQ_FAULT_INSTRUCTION, "kernel error on "},
+        {31, HCQ_FAULT_MEMORY, "memory fault"},
+        {32, HCQ_FAULT_STREAM, "bad pushbuffer on "},
+        {39, HCQ_FAULT_STREAM, "copy engine error on "},
+        {40, HCQ_FAULT_STREAM, "copy engine error on "},
+        {41, HCQ_FAULT_STREAM, "copy engine error on "},
+        {43, HCQ_FAULT_STREAM, "engine was reset on "},
+        {44, HCQ_FAULT_STREAM, "error in a context switch on "},
+        {45, HCQ_FAULT_STREAM, "removed because of another error on "},
+        {48, HCQ_FAULT_MEMORY, "memory bit error on "},
+        {69, HCQ_FAULT_STREAM, "bad method or launch descriptor on "},
+        {70, HCQ_FAULT_STREAM, "copy engine error on "},
+        {71, HCQ_FAULT_STREAM, "copy engine error on "},
+        {72, HCQ_FAULT_STREAM, "copy engine error on "},
+        {79, HCQ_FAULT_STREAM, "the card is off the bus on "},
+        {94, HCQ_FAULT_MEMORY, "memory bit error on "},
+        {95, HCQ_FAULT_MEMORY, "memory bit error on "},
+        {109, HCQ_FAULT_STREAM, "context switch timed out on "},
+        {119, HCQ_FAULT_STREAM, "the card's firmware does not answer on "},
+        {120, HCQ_FAULT_STREAM, "the card's firmware failed on "},
+        {7, HCQ_FAULT_STREAM, "error on "},
+        {123456, HCQ_FAULT_STREAM, "error on "},
+    };
+    struct hcq_device *dev = open_nv("NV@sim:sm_90");
+    struct hcq_queue *queues[2];
+    char part[96];
+    size_t i;
+
+    (void)state;
+    expect_ok(hcq_queue_create(dev, HCQ_QUEUE_COMPUTE, &queues[0]));
+    expect_ok(hcq_queue_create(dev, HCQ_QUEUE_COPY, &queues[1]));
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        struct hcq_queue *queue = queues[i % 2];
+
+        notify(queue, rows[i].code);
+        snprintf(part, sizeof(part), "on %s, code %u", queue->name,
+                 rows[i].code);
+        expect_fault(dev, rows[i].kind, rows[i].text, part);
+    }
+    /* what was removed is not the cause, whichever comes first */
+    notify(queues[0], 45);
+    notify(queues[1], 32);
+    snprintf(part, sizeof(part), "on %s, code 32", queues[1]->name);
+    expect_fault(dev, HCQ_FAULT_STREAM, "bad pushbuffer", part);
+    notify(queues[0], 32);
+    notify(queues[1], 45);
+    snprintf(part, sizeof(part), "on %s, code 32", queues[0]->name);
+    expect_fault(dev, HCQ_FAULT_STREAM, "bad pushbuffer", part);
+    hcq_queue_destroy(queues[0]);
+    hcq_queue_destroy(queues[1]);
+    hcq_device_close(dev);
+}
+
+/* What warps say of themselves, whichever SM they are on, with the address if
+ * it is told. */
+static void
+names_warp_errors(void **state)
+{
+    static const struct {
+        uint32_t esr;
+        enum hcq_fault_kind kind;
+        const char *begin, *part;
+    } rows[] = {
+        {0xe, HCQ_FAULT_MEMORY, "kernel error: address out of range",
+         ", ESR 0xe on"},
+        {0xf, HCQ_FAULT_MEMORY, "kernel error: misaligned address",
+         ", ESR 0xf on"},
+        {0x10, HCQ_FAULT_MEMORY,
+         "kernel error: address in a window of shared or local memory",
+         ", ESR 0x10 on"},
+        {0x2000d, HCQ_FAULT_INSTRUCTION, "kernel error at 0x", ", ESR 0xd on"},
+        {0x11, HCQ_FAULT_INSTRUCTION, "kernel error at 0x", ", ESR 0x11 on"},
+        {0x30000, HCQ_FAULT_INSTRUCTION, "kernel error at 0x0 on", ""},
+    };
+    static const uint32_t sms[] = {0, 1, 99, 100, 131};
+    struct hcq_device *dev = open_nv("NV@fault:poll:1000000=EIO@sim:h100");
+    struct kio *kio = nv_device_of(dev)->kio;
+    const struct nv83de_debug_read_all_sm_error_states *states = NULL;
+    size_t state_bytes = sizeof(states->smErrorStateArray[0]);
+    struct hcq_queue *queue;
+    char rule[128];
+    size_t i, k;
+
+    (void)state;
+    expect_ok(hcq_queue_create(dev, HCQ_QUEUE_COMPUTE, &queue));
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        for (k = 0; k < ARRAY_LEN(sms); k++) {
+            size_t word =
+                (sizeof(struct nv_os54) + sms[k] % 100 * state_bytes +
+                 offsetof(struct nv83de_debug_read_all_sm_error_states,
+                          smErrorStateArray[0].hwwWarpEsr)) /
+                4;
+
+            snprintf(rule, sizeof(rule),
+                     "NV83DE_CTRL_CMD_DEBUG_READ_ALL_SM_ERROR_STATES:%u=reply="
+                     "%zu:%u",
+                     1 + sms[k] / 100, word, rows[i].esr);
+            expect_ok(kio_fault_set(kio, rule));
+            notify(queue, 13);
+            expect_fault(dev, rows[i].kind, rows[i].begin, rows[i].part);
+            assert_int_equal(kio_fault_hits(kio), 1);
+        }
+    }
+    hcq_queue_destroy(queue);
+    hcq_device_close(dev);
+}
+
 /* A recovery in which a call fails: the device stays as it was, and the next
  * one works. */
 static void
@@ -552,6 +701,8 @@ main(void)
         cmocka_unit_test(faults_and_recovers),
         cmocka_unit_test(hangs),
         cmocka_unit_test(resets),
+        cmocka_unit_test(names_codes),
+        cmocka_unit_test(names_warp_errors),
         cmocka_unit_test(copy_by_a_kernel),
         cmocka_unit_test(recovery_fails),
     };
