@@ -30,7 +30,7 @@ static const struct regs_enum names = {values, 3};
 
 struct rows {
     struct regs_field fields[N_FIELDS];
-    char labels[N_FIELDS][8];
+    char labels[N_FIELDS][16];
     uint8_t gen_dw[2];
     struct regs_type type;
 };
