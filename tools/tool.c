@@ -349,8 +349,11 @@ parse_positional(const struct parse *parse, size_t nth, const char *text)
     size_t i;
 
     for (i = 0; i < parse->n_opts; i++) {
-        if (is_positional(&parse->opts[i]) && nth-- == 0)
+        if (!is_positional(&parse->opts[i]))
+            continue;
+        if (nth == 0 || parse->opts[i].kind == TOOL_OPT_LIST)
             return set_opt(parse, &parse->opts[i], text);
+        nth--;
     }
     return tool_usage(parse->json, "%s: unexpected argument '%s'", parse->verb,
                       text);

@@ -66,8 +66,8 @@ struct tool_list {
 typedef bool tool_read_fn(const char *text, double *out);
 tool_read_fn tool_read_number;
 
-/* One option, or a positional argument if the name has no dash (STRING only;
- * in the table's order). Outputs keep what they hold when not given. */
+/* One option, or a positional argument if the name has no dash (a STRING, or
+ * last a LIST of all that follow; in the table's order). Outputs keep what they hold when not given. */
 struct tool_opt {
     const char *name;  /* "--steps", or "DEVICE" */
     const char *value; /* what the help calls the value; NULL for a flag */

@@ -1,17 +1,21 @@
 #!/usr/bin/env python3
-"""`doorbell bench`: the groups, documents, saved runs.
+"""`doorbell bench`: the suites, documents, saved runs, verdicts.
 
 usage: test_bench.py DOORBELL
 """
+import csv
+import io
 import json
 import os
+import signal
+import subprocess
 import tempfile
 
-from cli import Tap, expect, run
+from cli import DOORBELL, Tap, expect, run, schema_complaints
 
-QUICK = ('--seconds', '0.01')
-GROUPS = ('start', 'launch', 'rate', 'replay', 'copy', 'memory',
-          'elementwise', 'gemm')
+QUICK = ('--seconds', '0.01', '--quick')
+SUITES = ('startup', 'launch', 'copy', 'mem', 'flops', 'gemm', 'ops',
+          'compile')
 SIMULATED = 'NV@sim:sm_90'
 
 
@@ -30,23 +34,34 @@ def row_complaints(row):
     unit = keys[0][len('median_'):]
     if row[keys[0]] == 'unsupported':
         return [] if row.get('why') else [f'{row["name"]}: no reason']
-    if not 0 < row[f'q1_{unit}'] <= row[keys[0]] <= row[f'q3_{unit}']:
+    order = [row[f'{what}_{unit}']
+             for what in ('p1', 'q1', 'median', 'q3', 'p99')]
+    if order != sorted(order) or order[0] <= 0:
         return [f'{row}: out of order']
+    bins = row.get('histogram', {'counts': [row['n_runs']]})['counts']
+    if sum(bins) != row['n_runs']:
+        return [f'{row}: {sum(bins)} in the histogram']
     return [] if row['n_runs'] > 0 else [f'{row["name"]}: no runs']
 
 
-def check_group(tap, device, group):
-    done = run('bench', device, '--only', group, '--json', *QUICK)
+def check_suite(tap, device, suite):
+    done = run('bench', device, suite, '--json', *QUICK)
     rows = document_of(done).get('rows', [])
-    tap.check(f'{group} on {device}', expect(done, 0) + [
+    tap.check(f'{suite} on {device}', expect(done, 0) +
+              schema_complaints('bench', done.stdout) + [
         c for row in rows for c in row_complaints(row)] + [
         c for c in ['no rows'] if not rows])
 
 
 def save_scaled(saved, factor, path):
     """The run, `factor` times as slow, without blanks."""
-    rows = [{k: v * factor if k.startswith(('median_', 'q1_', 'q3_')) and
-             not isinstance(v, str) else v for k, v in row.items()}
+    def scale(row, key, value):
+        if isinstance(value, str) or not key.startswith(
+                ('median_', 'q1_', 'q3_', 'best_')):
+            return value
+        return value * factor if row['unit'] in ('us', 'ns', 'ms') else (
+            value / factor)
+    rows = [{k: scale(row, k, v) for k, v in row.items()}
             for row in saved['rows']]
     with open(path, 'w', encoding='utf-8') as file:
         json.dump(dict(saved, rows=rows), file, separators=(',', ':'))
@@ -76,7 +91,7 @@ def check_saved(tap, folder):
                 f'{mhz} MHz' for mhz in [document_of(done)['device_clock_mhz']]
                 if mhz != want])
     for factor, verdict, code in ((1000, 'better', 0), (1e-3, 'worse', 1)):
-        save_scaled(saved, factor, path)  # all of launch's rows are times
+        save_scaled(saved, factor, path)
         done = run('bench', 'CPU', '--only', 'launch', '--against', path,
                    '--threshold', '10', '--json', *QUICK)
         tap.check(f'{verdict} by far', expect(done, code) + [
@@ -113,24 +128,82 @@ def check_saved(tap, folder):
             run('bench', 'CPU', '--seconds', seconds), 2, err='--seconds'))
 
 
+def check_verdicts(tap, folder):
+    """What is slower is found; what the machine does meanwhile is not."""
+    path = os.path.join(folder, 'steady.json')
+    args = ('bench', 'CPU', 'launch', '--quick', '--seconds', '0.02')
+    saved = [run(*args, '--save', path)]
+    done = [run(*args, '--against', path, '--threshold', '8', '--json')
+            for _ in range(3)]
+    worse = [{r['name'] for r in document_of(d).get('rows', [])
+              if r.get('verdict') == 'worse'} for d in done]
+    tap.check('an unchanged build is not worse again and again', expect(
+        saved[0], 0) + sorted(worse[0] & worse[1] & worse[2]))
+    slow = run(*args, '--against', path, '--threshold', '8', '--json',
+               '--pretend-slower', '25')
+    tap.check('what is a quarter slower is worse', expect(slow, 1))
+
+
+def check_forms(tap, folder):
+    done = run('bench', 'CPU', 'startup', 'compile', '--csv', *QUICK)
+    table = list(csv.DictReader(io.StringIO(done.stdout)))
+    tap.check('--csv', expect(done, 0) + [
+        f'{row}' for row in table if not float(row['median']) > 0] + [
+        'no rows' for _ in [0] if {row['suite'] for row in table} !=
+        {'startup', 'compile'}])
+    tap.check('--csv and --json', expect(
+        run('bench', 'CPU', '--csv', '--json'), 2, err='both want stdout'))
+    done = run('bench', 'launch', '--json', *QUICK, BELL_DEVICE='CPU:0')
+    tap.check('a suite of the default device', expect(done, 0) + [
+        row['name'] for row in document_of(done).get('rows', [])
+        if row['suite'] != 'launch'])
+    path = os.path.join(folder, 'full.json')
+    run('bench', 'CPU', 'startup', '--seconds', '0.01', '--save', path)
+    tap.check('small sizes against full ones', expect(
+        run('bench', 'CPU', 'startup', '--against', path, *QUICK), 2,
+        err='--quick'))
+    page = os.path.join(folder, 'page.html')
+    tap.check('--html', expect(run('bench', 'CPU', 'startup', '--html', page,
+                                   *QUICK), 0) + [
+        'no page' for _ in [0] if 'first_result' not in open(
+            page, encoding='utf-8').read()])
+
+
+def check_interrupt(tap):
+    """Ctrl-C: what there is is told, and that it is not all."""
+    with subprocess.Popen(
+            [DOORBELL, 'bench', 'CPU', 'launch', 'gemm', '--seconds', '2'],
+            stdout=subprocess.PIPE, text=True) as process:
+        lines = [process.stdout.readline() for _ in range(2)]
+        process.send_signal(signal.SIGINT)
+        rest = process.stdout.read()
+    tap.check('Ctrl-C', [
+        f'{process.returncode}: {lines}, {rest}' for _ in [0]
+        if process.returncode != 1 or 'submit_wait' not in lines[1] or
+        'interrupted' not in rest or 'gemm' in rest])
+
+
 def main():
     tap = Tap()
     listed = run('bench', '--list')
-    tap.check('groups are listed', expect(listed, 0) + [
-        f'no {g}' for g in GROUPS if g not in listed.stdout])
-    for group in GROUPS:
-        check_group(tap, 'CPU', group)
+    tap.check('suites are listed', expect(listed, 0) + [
+        f'no {s}' for s in SUITES if s not in listed.stdout])
+    for suite in SUITES:
+        check_suite(tap, 'CPU', suite)
     with tempfile.TemporaryDirectory() as folder:
         check_saved(tap, folder)
-    tap.check('no such group', expect(
-        run('bench', 'CPU', '--only', 'gem'), 2, err="did you mean 'gemm'"))
+        check_verdicts(tap, folder)
+        check_forms(tap, folder)
+    check_interrupt(tap)
+    tap.check('no such suite', expect(
+        run('bench', 'CPU', '--only', 'gemmm'), 2, err="did you mean 'gemm'"))
     tap.check('no such device', expect(run('bench', 'CPU:7'), 3))
     if run('devices', SIMULATED).returncode == 0:
         done = run('bench', SIMULATED, '--only', 'launch', *QUICK)
         tap.check('a simulated card says so', expect(
             done, 0, out="these figures are the simulator's"))
-        for group in GROUPS:
-            check_group(tap, SIMULATED, group)
+        for suite in SUITES:
+            check_suite(tap, SIMULATED, suite)
         for math, there in (('exact', True), ('tf32', False)):
             done = run('bench', SIMULATED, '--only', 'gemm', '--math', math,
                        *QUICK)

@@ -28,7 +28,7 @@ def check_usage(tap):
         run('device', '--json'), 2, "did you mean 'devices'?"))
     for args, key in ((('--version',), 'version'),
                       (('eval', '--list'), 'functions'),
-                      (('bench', '--list'), 'groups')):
+                      (('bench', '--list'), 'suites')):
         done = run(*args, '--json')
         tap.check(f'{" ".join(args)} --json', expect(done, 0) + [
             c for c in ['not there'] if not json.loads(done.stdout)[key]])

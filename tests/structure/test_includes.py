@@ -57,7 +57,7 @@ FOLDERS = {
     'sim/amd/kfd': {'sim/amd', 'sim/amd/gpu'},
     'tensor/files': set(),
     'tensor/functions': set(),
-    'tools/bench': {'tools/selftest'},
+    'tools/bench': {'tools/machine', 'tools/selftest'},
     'tools/decode': set(),
     'tools/demo': set(),
     'tools/eval': set(),

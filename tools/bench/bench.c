@@ -1,160 +1,58 @@
-/* `doorbell bench`: the verb, statistics, reports. */
+/* `doorbell bench`: the verb, what it prints and keeps. */
 #include "tools/bench/bench.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
+#include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/bits.h"
-#include "base/thread.h"
 #include "base/file.h"
+#include "base/thread.h"
 #include "tools/json.h"
-#include "tools/selftest/selftest.h"
+#include "tools/machine/print.h"
+#include "tools/machine/sensors.h"
 #include "tools/tools.h"
 
 struct bench_options {
-    const char *device, *only, *save, *against, *math;
+    const char *device, *only, *save, *against, *math, *html;
+    struct tool_list suites;
     double budget_s, threshold_percent; /* 0: none was given */
-    bool json, list;
+    double slower_percent;
+    bool json, csv, list, quick;
 };
 
-const char *const bench_unit_names[BENCH_UNIT_COUNT] = {
-    "us", "ns", "ms", "gb_s", "gflops", "thousands_s",
+const struct bench_suite bench_suites[] = {
+    {"startup", "from nothing to a first result", bench_startup},
+    {"launch",
+     "launches waited for, their rate, replays, a count that is right",
+     bench_launch},
+    {"copy", "copies by size in every direction, verified", bench_copy},
+    {"mem", "bandwidth by kind of access and by size, latency, host memory",
+     bench_mem},
+    {"flops", "most operations a second, and by operations for each byte",
+     bench_flops},
+    {"gemm", "matrix products by dtype and shape", bench_gemm},
+    {"ops", "softmax, layernorm, sums, attention, convolution", bench_ops},
+    {"compile", "graphs to machine code", bench_compile},
 };
-static const char *const unit_texts[BENCH_UNIT_COUNT] = {
-    "us", "ns", "ms", "GB/s", "GFLOP/s", "k/s",
-};
-
-const struct bench_group bench_groups[] = {
-    {"start", "from nothing to a first result", bench_start},
-    {"launch", "one launch, waited for", bench_launch},
-    {"rate", "launches without waiting: host time of each", bench_rate},
-    {"replay", "a bound stream of many kernels", bench_replay},
-    {"copy", "copies by size, between host and device", bench_copy},
-    {"memory", "filling a large buffer; making host memory of any size",
-     bench_memory},
-    {"elementwise", "the compiler's kernels on large tensors",
-     bench_elementwise},
-    {"gemm", "matrix products", bench_gemm},
-};
-const size_t bench_n_groups = ARRAY_LEN(bench_groups);
-
-/* ---- statistics ---- */
-
-static int
-compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-/* Between the two values around place p of n - 1. */
-static double
-quantile(const double *sorted, size_t n, double p)
-{
-    double at = p * (double)(n - 1);
-    size_t i = (size_t)at;
-
-    if (i + 1 >= n)
-        return sorted[n - 1];
-    return sorted[i] + (at - (double)i) * (sorted[i + 1] - sorted[i]);
-}
-
-void
-bench_quartiles(double *values, size_t n, double *out_q1, double *out_median,
-                double *out_q3)
-{
-    qsort(values, n, sizeof(*values), compare_doubles);
-    *out_q1 = quantile(values, n, 0.25);
-    *out_median = quantile(values, n, 0.5);
-    *out_q3 = quantile(values, n, 0.75);
-}
-
-void
-bench_begin(struct bench *b)
-{
-    b->n_samples = 0;
-    b->start_ns = time_now_ns();
-}
-
-bool
-bench_goes_on(const struct bench *b, size_t min)
-{
-    double spent_s = (double)(time_now_ns() - b->start_ns) / 1e9;
-
-    if (b->n_samples >= BENCH_SAMPLES_MAX)
-        return false;
-    return b->n_samples < min || spent_s < b->budget_s;
-}
-
-void
-bench_sample(struct bench *b, double value)
-{
-    if (b->n_samples < BENCH_SAMPLES_MAX)
-        b->samples[b->n_samples++] = value;
-}
-
-static struct bench_row *
-add_row(struct bench *b, enum bench_unit unit, const char *what)
-{
-    struct bench_row *row;
-
-    if (b->n_rows == BENCH_ROWS_MAX)
-        return NULL;
-    row = &b->rows[b->n_rows++];
-    row->unit = unit;
-    row->what = what;
-    return row;
-}
-
-void
-bench_end(struct bench *b, enum bench_unit unit, const char *what,
-          const char *name, ...)
-{
-    struct bench_row *row;
-    va_list args;
-
-    if (b->n_samples == 0)
-        return;
-    row = add_row(b, unit, what);
-    if (!row)
-        return;
-    va_start(args, name);
-    vsnprintf(row->name, sizeof(row->name), name, args);
-    va_end(args);
-    row->n_runs = b->n_samples;
-    bench_quartiles(b->samples, b->n_samples, &row->q1, &row->median, &row->q3);
-}
-
-void
-bench_lacks(struct bench *b, enum bench_unit unit, const char *what,
-            const char *name, const char *why)
-{
-    struct bench_row *row = add_row(b, unit, what);
-
-    if (!row)
-        return;
-    snprintf(row->name, sizeof(row->name), "%s", name);
-    snprintf(row->why_not, sizeof(row->why_not), "%.*s",
-             (int)sizeof(row->why_not) - 1, why);
-}
+const size_t bench_n_suites = ARRAY_LEN(bench_suites);
 
 /* ---- the device ---- */
 
-/* A kernel of one thread, where there is one for the device; not having one
- * is told by the rows that need it. */
-static bell_status
-load_store(struct bench *b)
+bell_status
+bench_load(struct bench *b, enum selftest_kernel kernel,
+           struct hcq_program **out_prog)
 {
     struct hcq_program_desc desc = {.struct_size = sizeof(desc)};
     struct selftest_binary binary;
     bell_status status;
 
-    status = selftest_kernel_binary(&b->info, SELFTEST_STORE, &binary);
+    *out_prog = NULL;
+    status = selftest_kernel_binary(&b->info, kernel, &binary);
     if (status == BELL_E_UNSUPPORTED)
         return BELL_OK;
     BELL_TRY(status);
@@ -163,7 +61,7 @@ load_store(struct bench *b)
     desc.binary_size_bytes = binary.size_bytes;
     desc.n_bufs = binary.n_bufs;
     desc.n_vals = binary.n_vals;
-    status = hcq_program_create(b->dev, &desc, &b->store);
+    status = hcq_program_create(b->dev, &desc, out_prog);
     host_free(binary.data);
     return status;
 }
@@ -182,7 +80,9 @@ bench_open(struct bench *b)
     if (status == BELL_OK)
         status = hcq_queue_create(b->dev, HCQ_QUEUE_COPY, &b->copy);
     if (status == BELL_OK)
-        status = load_store(b);
+        status = bench_load(b, SELFTEST_STORE, &b->store);
+    if (status == BELL_OK)
+        status = bench_load(b, SELFTEST_COUNT, &b->count);
     if (status != BELL_OK)
         bench_close(b);
     return status;
@@ -191,186 +91,437 @@ bench_open(struct bench *b)
 void
 bench_close(struct bench *b)
 {
+    hcq_program_destroy(b->count);
     hcq_program_destroy(b->store);
     hcq_queue_destroy(b->compute);
     hcq_queue_destroy(b->copy);
     hcq_device_close(b->dev);
-    b->store = NULL;
+    b->store = b->count = NULL;
     b->compute = b->copy = NULL;
     b->dev = NULL;
 }
 
-/* ---- reports ---- */
+/* ---- what is printed ---- */
 
 static void
-print_row(const struct bench_row *row)
+print_head(const struct bench *b)
 {
-    const char *unit = unit_texts[row->unit];
-
-    if (row->why_not[0]) {
-        printf("%-22s %-38s unsupported: %s\n", row->name, row->what,
-               row->why_not);
-        return;
-    }
-    printf("%-22s %-38s %10.3f %-7s  %.3f .. %.3f, %" PRIu64 " runs", row->name,
-           row->what, row->median, unit, row->q1, row->q3, row->n_runs);
-    if (row->has_old)
-        printf("; other %.3f: %+.1f %%, %s", row->old, bench_gain_percent(row),
-               bench_verdict_names[row->verdict]);
-    printf("\n");
+    printf("%s: %s, %s%s\n", b->info.name, b->info.model, b->info.arch,
+           b->info.flags & HCQ_DEVICE_SIMULATED
+               ? "; simulated: these figures are the simulator's"
+               : "");
+    fflush(stdout);
 }
 
-static int
-save(const struct bench *b, const char *path)
+/* A row, as soon as it is there. */
+static void
+print_row(const struct bench *b, const struct bench_row *row)
 {
-    struct json json;
+    const char *unit = bench_unit_texts[row->unit];
+
+    (void)b;
+    tool_progress(NULL);
+    printf("%-22s %-46s ", row->name, row->what);
+    if (row->why_not[0]) {
+        printf("unsupported: %s\n", row->why_not);
+        fflush(stdout);
+        return;
+    }
+    printf("%10.3f %-7s", row->median, unit);
+    if (!row->is_derived)
+        printf("  %.3f .. %.3f, %" PRIu64 " runs", row->q1, row->q3,
+               row->n_runs);
+    if (row->has_bins)
+        printf("; p1 %.3f, p99 %.3f", row->p1, row->p99);
+    if (row->theory > 0)
+        printf("; %.0f %% of theory", 100 * row->median / row->theory);
+    if (row->is_noisy && isfinite(row->interval_percent))
+        printf("; noisy: +-%.1f %%", row->interval_percent);
+    else if (row->is_noisy)
+        printf("; too few runs to tell the noise");
+    printf("\n");
+    fflush(stdout);
+}
+
+/* What the others are to be measured by, and what has been compared. */
+static void
+print_end(const struct bench *b, const struct bench_options *options,
+          size_t n_worse)
+{
+    static const char *const names[BENCH_CEILING_COUNT] = {
+        [BENCH_CEILING_F32] = "float32",
+        [BENCH_CEILING_F64] = "float64 products",
+        [BENCH_CEILING_F16] = "16-bit products",
+        [BENCH_CEILING_TF32] = "TF32 products",
+        [BENCH_CEILING_8] = "8-bit products",
+        [BENCH_CEILING_MEMORY] = "memory",
+        [BENCH_CEILING_LINK] = "host link",
+    };
+    size_t i, k;
+
+    for (k = 0; k < BENCH_CEILING_COUNT; k++) {
+        const struct bench_row *top = NULL;
+
+        for (i = 0; i < b->n_rows; i++) {
+            const struct bench_row *row = &b->rows[i];
+
+            if (row->ceiling == (enum bench_ceiling)k && !row->why_not[0] &&
+                row->median >= row->measured)
+                top = row;
+        }
+        if (top && names[k])
+            printf("most of %s: %.1f %s (%s)\n", names[k], top->median,
+                   bench_unit_texts[top->unit], top->name);
+    }
+    if (isfinite(b->after.temperature_c) || b->after.clock_mhz)
+        printf("device: %" PRIu32 " MHz before, %" PRIu32 " MHz after; "
+               "%.0f C before, %.0f C after\n",
+               b->before.clock_mhz, b->after.clock_mhz, b->before.temperature_c,
+               b->after.temperature_c);
+    for (i = 0; options->against && i < b->n_rows; i++) {
+        const struct bench_row *row = &b->rows[i];
+
+        if (!row->has_old || row->verdict == BENCH_SAME)
+            continue;
+        printf("%-22s %10.3f %-7s other %.3f: %+.1f %%, %s", row->name,
+               row->median, bench_unit_texts[row->unit], row->old,
+               bench_gain_percent(row), bench_verdict_names[row->verdict]);
+        if (row->n_again)
+            printf(" (measured %u times)", row->n_again + 1);
+        printf("\n");
+    }
+    if (options->against)
+        printf("%zu of %zu rows are worse than in %s\n", n_worse, b->n_rows,
+               options->against);
+    if (b->is_interrupted)
+        printf("interrupted: this is what there was\n");
+}
+
+/* ---- what is kept ---- */
+
+static bell_status
+keep(const struct bench *b, const struct bench_options *options)
+{
+    bell_status status = BELL_OK;
+    struct file_bytes other = {NULL, 0};
     struct file_part part;
-    bell_status status;
+    struct json json;
 
     bench_build_json(&json, b);
     part.data = json_text(&json);
     if (!part.data) {
         json_fini(&json);
-        return tool_fail_text(false, BELL_E_NO_MEMORY, "out of memory");
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory");
     }
     part.size_bytes = strlen(part.data);
-    status = file_write(path, &part, 1);
+    if (options->save)
+        status = file_write(options->save, &part, 1);
+    if (status == BELL_OK && options->html && options->against)
+        status = file_read(options->against, &other);
+    if (status == BELL_OK && options->html)
+        status = bench_write_html(options->html, part.data,
+                                  other.data ? other.data : "null",
+                                  other.data ? other.size_bytes : 4);
+    file_bytes_fini(&other);
     json_fini(&json);
-    return status == BELL_OK ? TOOL_OK : tool_fail(false, status);
+    return status;
+}
+
+static int
+print_csv(const struct bench *b)
+{
+    bell_status status;
+    int code = TOOL_OK;
+    char *text;
+
+    status = bench_build_csv(b, &text);
+    if (status != BELL_OK)
+        return tool_fail(false, status);
+    if (fputs(text, stdout) == EOF)
+        code = tool_fail_text(false, BELL_E_IO, "cannot write to stdout");
+    host_free(text);
+    return code;
 }
 
 static int
 report(struct bench *b, const struct bench_options *options)
 {
-    int code = TOOL_OK, printed;
+    int code = TOOL_OK, printed = TOOL_OK;
+    bell_status status;
     struct json json;
     size_t i, n_worse = 0;
 
     for (i = 0; i < b->n_rows; i++)
         n_worse += b->rows[i].has_old && b->rows[i].verdict == BENCH_WORSE;
-    if (options->threshold_percent > 0 && n_worse > 0)
+    if ((options->threshold_percent > 0 && n_worse > 0) || b->is_interrupted)
         code = TOOL_FAILED;
-    if (options->save && save(b, options->save) != TOOL_OK)
-        code = TOOL_FAILED;
+    status = keep(b, options);
+    if (status != BELL_OK)
+        code = tool_fail(false, status);
     if (options->json) {
         bench_build_json(&json, b);
         printed = tool_print_json(&json);
-        return code == TOOL_OK ? printed : code;
+    } else if (options->csv) {
+        printed = print_csv(b);
+    } else {
+        print_end(b, options, n_worse);
     }
-    printf("%s: %s, %s%s\n", b->info.name, b->info.model, b->info.arch,
-           b->info.flags & HCQ_DEVICE_SIMULATED
-               ? "; simulated: these figures are the simulator's"
-               : "");
-    for (i = 0; i < b->n_rows; i++)
-        print_row(&b->rows[i]);
-    if (options->against)
-        printf("%zu of %zu rows are worse than in %s\n", n_worse, b->n_rows,
-               options->against);
-    return code;
+    return code == TOOL_OK ? printed : code;
 }
 
 /* ---- running ---- */
 
-static bell_status
-run_groups(struct bench *b, const struct bench_saved *saved,
-           double threshold_percent)
+static void
+read_state(struct bench *b, const struct machine_gpu *gpu,
+           struct bench_state *state)
+{
+    struct machine_sensors sensors;
+
+    if (hcq_device_clock_mhz(b->dev, &state->clock_mhz) != BELL_OK)
+        state->clock_mhz = 0;
+    machine_sense_cpu("", &sensors);
+    state->cpu_mhz = sensors.clock_mhz;
+    state->cpu_c = sensors.temperature_c;
+    state->temperature_c = NAN;
+    if (gpu) {
+        machine_sense_gpu("", gpu, &sensors);
+        state->temperature_c = sensors.temperature_c;
+    } else if (b->info.flags & HCQ_DEVICE_HOST_MEMORY) {
+        state->temperature_c = state->cpu_c;
+    }
+}
+
+static bool
+is_asked_for(const struct bench_options *options, const char *suite)
 {
     size_t i;
 
-    BELL_TRY(bench_open(b));
-    b->is_small = (b->info.flags & HCQ_DEVICE_SIMULATED) != 0;
-    if (saved)
-        BELL_TRY(bench_saved_check(saved, b, NULL));
-    for (i = 0; i < bench_n_groups; i++) {
-        if (b->only && strcmp(b->only, bench_groups[i].name) != 0)
-            continue;
-        tool_progress("%s", bench_groups[i].name);
-        BELL_TRY(bench_groups[i].run(b));
+    for (i = 0; i < options->suites.n_items; i++) {
+        if (strcmp(options->suites.items[i], suite) == 0)
+            return true;
     }
-    tool_progress(NULL);
-    BELL_TRY(bench_open(b));
-    if (hcq_device_clock_mhz(b->dev, &b->clock_mhz) != BELL_OK)
-        b->clock_mhz = 0;
-    if (saved) {
-        BELL_TRY(bench_saved_check(saved, b, tool_math_words(b->allowed)));
-        bench_saved_compare(saved, b, threshold_percent);
+    return options->suites.n_items == 0;
+}
+
+static bell_status
+run_suite(struct bench *b, const struct bench_suite *suite)
+{
+    BELL_TRY(bench_open(b)); /* what the one before it closed */
+    b->suite = suite->name;
+    tool_progress("%s", suite->name);
+    return suite->run(b);
+}
+
+static void
+compare_all(struct bench *b, const struct bench_saved *saved,
+            double threshold_percent)
+{
+    size_t i;
+
+    for (i = 0; saved && i < b->n_rows; i++)
+        bench_saved_compare(saved, &b->rows[i], threshold_percent);
+}
+
+static bool
+has_worse(const struct bench *b, const char *suite)
+{
+    size_t i;
+
+    for (i = 0; i < b->n_rows; i++) {
+        if (b->rows[i].verdict == BENCH_WORSE &&
+            strcmp(b->rows[i].suite, suite) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* What seems worse is measured up to four times more: what is worse stays so,
+ * what a busy moment made so does not. */
+static bell_status
+measure_again(struct bench *b, const struct bench_saved *saved,
+              double threshold_percent)
+{
+    unsigned round;
+    size_t i;
+
+    b->is_again = true;
+    for (round = 0; round < 4; round++) {
+        for (i = 0; i < bench_n_suites && !bench_is_over(b); i++) {
+            if (has_worse(b, bench_suites[i].name))
+                BELL_TRY(run_suite(b, &bench_suites[i]));
+        }
+        compare_all(b, saved, threshold_percent);
     }
     return BELL_OK;
 }
 
-static int
-check_only(const struct bench_options *options)
+static bell_status
+run_suites(struct bench *b, const struct bench_options *options,
+           const struct bench_saved *saved)
 {
-    const char *names[16], *nearest;
+    double threshold_percent =
+        options->threshold_percent > 0 ? options->threshold_percent : 5;
     size_t i;
 
-    for (i = 0; i < bench_n_groups; i++) {
-        names[i] = bench_groups[i].name;
-        if (!options->only || strcmp(options->only, names[i]) == 0)
-            return TOOL_GO_ON;
+    for (i = 0; i < bench_n_suites && !bench_is_over(b); i++) {
+        if (is_asked_for(options, bench_suites[i].name))
+            BELL_TRY(run_suite(b, &bench_suites[i]));
     }
-    nearest = tool_nearest(options->only, names, bench_n_groups);
-    return tool_usage(options->json, "bench: no group '%s'%s%s%s",
-                      options->only, nearest ? "; did you mean '" : "",
-                      nearest ? nearest : "", nearest ? "'?" : "");
+    if (saved) {
+        BELL_TRY(bench_saved_check(saved, b, tool_math_words(b->allowed)));
+        compare_all(b, saved, threshold_percent);
+        BELL_TRY(measure_again(b, saved, threshold_percent));
+    }
+    tool_progress(NULL);
+    bench_find_ceilings(b);
+    return BELL_OK;
+}
+
+/* The GPU that the device is, of this machine; NULL: none. */
+static const struct machine_gpu *
+find_gpu(const struct bench *b, struct machine *machine)
+{
+    if (b->info.flags & (HCQ_DEVICE_SIMULATED | HCQ_DEVICE_HOST_MEMORY) ||
+        machine_read("", machine) != BELL_OK)
+        return NULL;
+    machine_number_nv(machine);
+    return machine_find(machine, b->info.backend, b->info.name);
+}
+
+static bell_status
+measure(struct bench *b, const struct bench_options *options,
+        const struct bench_saved *saved)
+{
+    struct machine machine = {NULL, 0};
+    const struct machine_gpu *gpu;
+    bell_status status;
+
+    BELL_TRY(bench_open(b));
+    b->is_quick = options->quick;
+    b->is_small = b->is_quick || (b->info.flags & HCQ_DEVICE_SIMULATED);
+    if (!(b->info.flags & HCQ_DEVICE_SIMULATED)) /* which is no such chip */
+        b->chip = chip_of_device(b->info.name, b->info.model);
+    if (saved)
+        BELL_TRY(bench_saved_check(saved, b, NULL));
+    gpu = find_gpu(b, &machine);
+    b->link_gb_s = gpu ? machine_link_gb_s(gpu) : 0;
+    read_state(b, gpu, &b->before);
+    if (b->told)
+        print_head(b);
+    status = run_suites(b, options, saved);
+    if (status == BELL_OK)
+        status = bench_open(b);
+    if (status == BELL_OK)
+        read_state(b, gpu, &b->after);
+    machine_free(&machine);
+    return status;
+}
+
+/* ---- the verb ---- */
+
+static int
+check_suites(struct bench_options *options)
+{
+    const char *names[16], *nearest;
+    size_t i, k;
+
+    for (i = 0; i < bench_n_suites; i++)
+        names[i] = bench_suites[i].name;
+    /* the first word may be a suite, of the default device */
+    for (i = 0; options->device && i < bench_n_suites; i++) {
+        if (strcmp(options->device, names[i]) != 0 ||
+            options->suites.n_items == TOOL_LIST_MAX)
+            continue;
+        options->suites.items[options->suites.n_items++] = options->device;
+        options->device = NULL;
+    }
+    if (options->only && options->suites.n_items < TOOL_LIST_MAX)
+        options->suites.items[options->suites.n_items++] = options->only;
+    for (k = 0; k < options->suites.n_items; k++) {
+        const char *name = options->suites.items[k];
+
+        for (i = 0; i < bench_n_suites && strcmp(name, names[i]) != 0; i++)
+            ;
+        if (i < bench_n_suites)
+            continue;
+        nearest = tool_nearest(name, names, bench_n_suites);
+        return tool_usage(options->json, "bench: no suite '%s'%s%s%s", name,
+                          nearest ? "; did you mean '" : "",
+                          nearest ? nearest : "", nearest ? "'?" : "");
+    }
+    return TOOL_GO_ON;
 }
 
 static int
-list_groups(bool as_json)
+list_suites(bool as_json)
 {
     struct json json;
     size_t i;
 
     if (as_json) {
         json_init(&json);
-        json_array(&json, "groups");
-        for (i = 0; i < bench_n_groups; i++) {
+        json_array(&json, "suites");
+        for (i = 0; i < bench_n_suites; i++) {
             json_object(&json, NULL);
-            json_str(&json, "name", bench_groups[i].name);
-            json_str(&json, "what", bench_groups[i].what);
+            json_str(&json, "name", bench_suites[i].name);
+            json_str(&json, "what", bench_suites[i].what);
             json_end(&json);
         }
         json_end(&json);
         return tool_print_json(&json);
     }
-    for (i = 0; i < bench_n_groups; i++)
-        printf("%-12s %s\n", bench_groups[i].name, bench_groups[i].what);
+    for (i = 0; i < bench_n_suites; i++)
+        printf("%-12s %s\n", bench_suites[i].name, bench_suites[i].what);
     return TOOL_OK;
+}
+
+/* What can be wrong is found before an hour of measuring. */
+static bell_status
+prepare(struct bench *b, const struct bench_options *options,
+        struct bench_saved **out_saved)
+{
+    struct hcq_device *dev;
+
+    if (options->against)
+        BELL_TRY(bench_saved_read(options->against, out_saved));
+    if (options->save)
+        BELL_TRY(file_check_writable(options->save));
+    if (options->html)
+        BELL_TRY(file_check_writable(options->html));
+    if (b->device)
+        return BELL_OK;
+    b->device = b->default_device;
+    BELL_TRY(hcq_device_open(NULL, &dev));
+    snprintf(b->default_device, sizeof(b->default_device), "%s",
+             hcq_device_name(dev));
+    hcq_device_close(dev);
+    return BELL_OK;
 }
 
 static int
 run_bench(const struct bench_options *options)
 {
-    double threshold_percent =
-        options->threshold_percent > 0 ? options->threshold_percent : 5;
     struct bench *b = host_calloc(1, sizeof(*b));
     struct bench_saved *saved = NULL;
-    struct hcq_device *dev;
-    bell_status status = BELL_OK;
+    bell_status status;
+    sigset_t interrupt;
     int code;
 
     if (!b)
         return tool_fail_text(options->json, BELL_E_NO_MEMORY, "out of memory");
-    b->only = options->only;
     b->budget_s = options->budget_s;
+    b->slow_down = 1 + options->slower_percent / 100;
     b->math = options->math;
     b->device = options->device;
-    /* before an hour of measuring */
-    if (options->against)
-        status = bench_saved_read(options->against, &saved);
-    if (status == BELL_OK && options->save)
-        status = file_check_writable(options->save);
-    if (status == BELL_OK && !b->device) {
-        b->device = b->default_device;
-        status = hcq_device_open(NULL, &dev);
-        if (status == BELL_OK) {
-            snprintf(b->default_device, sizeof(b->default_device), "%s",
-                     hcq_device_name(dev));
-            hcq_device_close(dev);
-        }
-    }
+    if (!options->json && !options->csv)
+        b->told = print_row;
+    /* Ctrl-C is looked for between runs (bench_is_over) */
+    sigemptyset(&interrupt);
+    sigaddset(&interrupt, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &interrupt, NULL);
+    status = prepare(b, options, &saved);
     if (status == BELL_OK)
-        status = run_groups(b, saved, threshold_percent);
+        status = measure(b, options, saved);
     code = status == BELL_OK ? report(b, options)
                              : tool_fail(options->json, status);
     bench_saved_close(saved);
@@ -386,33 +537,49 @@ verb_bench(int argc, char **argv)
     const struct tool_opt opts[] = {
         {"DEVICE", NULL, TOOL_OPT_STRING, &options.device, 0, 0,
          "default: $BELL_DEVICE, or the first that works"},
+        {"SUITE...", NULL, TOOL_OPT_LIST, &options.suites, 0, 0,
+         "these alone (default: all)"},
         TOOL_MATH_OPT(&options.math),
-        {"--only", "GROUP", TOOL_OPT_STRING, &options.only, 0, 0,
-         "this group alone"},
+        {"--only", "SUITE", TOOL_OPT_STRING, &options.only, 0, 0,
+         "this suite alone"},
         {"--list", NULL, TOOL_OPT_FLAG, &options.list, 0, 0,
-         "the groups; runs nothing"},
+         "the suites; runs nothing"},
         TOOL_NUMBER_OPT("--seconds", "S", &options.budget_s, 0, 3600,
-                        "for each row (default: 0.3)"),
+                        "for each row; four times as long where it is noisy "
+                        "(default: 0.3)"),
+        {"--quick", NULL, TOOL_OPT_FLAG, &options.quick, 0, 0,
+         "small sizes, as for simulated devices: to try it out"},
+        {"--quick", NULL, TOOL_OPT_FLAG, &options.quick, 0, 0,
+         "small sizes, as for simulated devices: to try it out"},
         {"--save", "FILE", TOOL_OPT_STRING, &options.save, 0, 0,
          "also writes the JSON document there"},
+        {"--html", "FILE", TOOL_OPT_STRING, &options.html, 0, 0,
+         "a page with plots, also of the run of --against"},
+        {"--csv", NULL, TOOL_OPT_FLAG, &options.csv, 0, 0,
+         "a table of commas on stdout, a line a row"},
         {"--against", "FILE", TOOL_OPT_STRING, &options.against, 0, 0,
          "a saved run of such a device to compare with"},
         TOOL_NUMBER_OPT("--threshold", "P", &options.threshold_percent, 0, 1000,
                         "exit code 1 if a row is worse by more than P percent"),
+        TOOL_NUMBER_OPT("--pretend-slower", "P", &options.slower_percent, -1,
+                        1000,
+                        "for tests of --against: adds P percent to all times"),
         TOOL_JSON_OPT(&options.json),
     };
     int code;
 
-    code = tool_parse("bench [DEVICE] [options]\n\n"
-                      "What a device and the way to it cost: medians and "
-                      "quartiles of starts, launches,\nreplays, copies, "
-                      "memory and matrix products.",
+    code = tool_parse("bench [DEVICE] [SUITE...] [options]\n\n"
+                      "What a device and the way to it cost: medians and what "
+                      "they scatter by, of\nstarts, launches, replays, copies, "
+                      "memory, operations and compiling.",
                       opts, ARRAY_LEN(opts), argc, argv);
     if (code != TOOL_GO_ON)
         return code;
     if (options.list)
-        return list_groups(options.json);
-    code = check_only(&options);
+        return list_suites(options.json);
+    code = check_suites(&options);
+    if (code == TOOL_GO_ON && options.json && options.csv)
+        code = tool_usage(true, "bench: --json and --csv both want stdout");
     if (code == TOOL_GO_ON && options.threshold_percent > 0 && !options.against)
         code = tool_usage(options.json,
                           "bench: --threshold says how much worse than the run "

@@ -1,8 +1,11 @@
 /* `doorbell bench`: what a device and the way to it cost. Each measurement is
- * a row: a median with its quartiles over repeated runs, in a unit that its
- * name ends with. On simulated devices the figures are the simulator's.
+ * a row: a median over repeated runs with what it scatters by, in a unit that
+ * its name ends with. On simulated devices the figures are the simulator's.
  *
- * Plain data; one thread.
+ * A row is measured until the interval that its median lies in is narrow, or
+ * four times its time has passed; then it is said to be noisy. A suite is a
+ * function that measures rows one after the other; each is told when it is
+ * there. Plain data; one thread.
  */
 #ifndef BELL_TOOLS_BENCH_BENCH_H
 #define BELL_TOOLS_BENCH_BENCH_H
@@ -11,11 +14,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/chip.h"
+#include "doorbell/tensor.h"
 #include "hcq/hcq.h"
+#include "tools/selftest/selftest.h"
 
-#define BENCH_ROWS_MAX    128
-#define BENCH_SAMPLES_MAX 4096
+#define BENCH_ROWS_MAX    256
+#define BENCH_SAMPLES_MAX 16384
+#define BENCH_BINS        32
 #define BENCH_WAIT_NS     60000000000ull
+/* Half of the interval of a median that is narrow enough, in percent. */
+#define BENCH_NARROW_PERCENT 2.0
 
 enum bench_unit {
     BENCH_US,     /* microseconds; less is better */
@@ -29,6 +38,24 @@ enum bench_unit {
 
 /* "us": also the end of the keys in JSON. */
 extern const char *const bench_unit_names[BENCH_UNIT_COUNT];
+/* "GB/s": for people */
+extern const char *const bench_unit_texts[BENCH_UNIT_COUNT];
+
+/* More is better. */
+bool bench_is_rate(enum bench_unit unit);
+
+/* What a rate has as its ceiling. */
+enum bench_ceiling {
+    BENCH_CEILING_F32 = CHIP_F32,
+    BENCH_CEILING_F64 = CHIP_MATRIX_F64,
+    BENCH_CEILING_F16 = CHIP_MATRIX_F16,
+    BENCH_CEILING_TF32 = CHIP_MATRIX_TF32,
+    BENCH_CEILING_8 = CHIP_MATRIX_8,
+    BENCH_CEILING_MEMORY = CHIP_RATE_COUNT,
+    BENCH_CEILING_LINK, /* between host and device */
+    BENCH_CEILING_NONE,
+    BENCH_CEILING_COUNT = BENCH_CEILING_NONE
+};
 
 enum bench_verdict {
     BENCH_SAME,
@@ -39,84 +66,170 @@ enum bench_verdict {
 extern const char *const bench_verdict_names[];
 
 struct bench_row {
-    char name[48];    /* "copy_d2d_1MiB" */
-    const char *what; /* static: for people */
+    char name[48];     /* "copy_d2d_1MiB" */
+    const char *suite; /* static */
+    const char *what;  /* static: for people */
     enum bench_unit unit;
     double median, q1, q3;
+    double p1, p99;
+    double best; /* of 20 runs the best: p5 of times, p95 of rates */
+    double interval_percent; /* half of that of the median, at 95 % */
+    bool is_noisy;           /* it did not become narrow */
+    bool is_derived;         /* of other rows */
     uint64_t n_runs;
+    double flops, bytes; /* of a run, where they are known; else 0 */
+    enum bench_ceiling ceiling;
+    double theory, measured; /* ceilings in the row's unit; 0: not known */
+    bool has_bins;           /* of times: lo to hi; the last bin has the rest */
+    double bin_lo, bin_hi;
+    uint32_t bins[BENCH_BINS];
     bool has_old; /* --against */
-    double old, old_q1, old_q3;
+    double old, old_q1, old_q3, old_best, old_interval_percent;
+    unsigned
+        n_again; /* times that it was measured again, because it was worse */
     enum bench_verdict verdict;
     char why_not[160]; /* not empty: not measured */
+};
+
+/* What a device and its host run at. */
+struct bench_state {
+    uint32_t clock_mhz;          /* 0: not told */
+    double temperature_c, cpu_c; /* of device and host; NAN: not told */
+    double cpu_mhz;              /* 0: not told */
 };
 
 struct bench {
     const char *device;
     char default_device[HCQ_NAME_MAX]; /* where none was named */
-    const char *only;                  /* a group, or NULL */
     const char *math;                  /* of --math, or NULL */
     uint32_t allowed; /* enum bell_math, of the contexts that were opened */
-    double budget_s;  /* for each row */
+    double budget_s;  /* for each row, once */
+    double slow_down; /* 1; for tests: what all times are multiplied with */
 
     struct hcq_device *dev; /* owned while queue measurements run */
     struct hcq_device_info info;
     struct hcq_queue *compute, *copy;
-    struct hcq_program *store; /* one thread stores a number; may be NULL */
-    bool is_small;             /* simulated: sizes that end */
+    struct hcq_program *store, *count; /* kernels of one thread; may be NULL */
+    bool is_small;                     /* sizes that end: simulated, or */
+    bool is_quick;                     /* asked for */
+    const struct chip *chip;           /* NULL: no product that is known */
+    double link_gb_s;                  /* 0: not known */
+    struct bench_state before, after;
 
+    const char *suite;        /* that runs */
+    struct bench_row current; /* that is measured */
     double samples[BENCH_SAMPLES_MAX];
-    size_t n_samples;
+    size_t n_samples, n_next_look;
     uint64_t start_ns; /* of the row */
+    bool is_again;     /* only rows that seemed worse count */
+    bool is_interrupted;
 
     struct bench_row rows[BENCH_ROWS_MAX];
     size_t n_rows;
-    uint32_t clock_mhz; /* of the device, behind the last row; 0: unknown */
+    void (*told)(const struct bench *b, const struct bench_row *row);
 };
 
-/* One group of rows. A failing status ends the run. */
-struct bench_group {
+/* A failing status ends the run. */
+struct bench_suite {
     const char *name, *what;
     bell_status (*run)(struct bench *b);
 };
 
-extern const struct bench_group bench_groups[];
-extern const size_t bench_n_groups;
+extern const struct bench_suite bench_suites[];
+extern const size_t bench_n_suites;
 
-/* Groups of bench_queue.c: they use dev, compute, copy. */
+/* suite_NAME.c. Those of queues use dev, compute, copy; those of tensors open
+ * contexts of their own. */
 bell_status bench_launch(struct bench *b);
-bell_status bench_rate(struct bench *b);
-bell_status bench_replay(struct bench *b);
 bell_status bench_copy(struct bench *b);
-bell_status bench_memory(struct bench *b);
-/* Groups of bench_tensor.c: they open contexts of their own. */
-bell_status bench_start(struct bench *b);
-bell_status bench_elementwise(struct bench *b);
+bell_status bench_mem(struct bench *b);
+bell_status bench_flops(struct bench *b);
 bell_status bench_gemm(struct bench *b);
+bell_status bench_ops(struct bench *b);
+bell_status bench_compile(struct bench *b);
+bell_status bench_startup(struct bench *b);
 
-/* The device with its queues, and a kernel where it takes PTX. */
+/* The device with its queues, and kernels where there are some for it. */
 BELL_MUST_CHECK bell_status bench_open(struct bench *b);
 void bench_close(struct bench *b);
+/* *out_prog is NULL where there is no such kernel for the device. */
+BELL_MUST_CHECK bell_status bench_load(struct bench *b,
+                                       enum selftest_kernel kernel,
+                                       struct hcq_program **out_prog);
+
+/* ---- rows (bench_rows.c) ------------------------------------------------ */
 
 /* A row: begin, samples until bench_goes_on says no, end. */
-void bench_begin(struct bench *b);
-/* Until there are `min` samples and the budget is spent, or no more room. */
-bool bench_goes_on(const struct bench *b, size_t min);
+void bench_begin(struct bench *b, enum bench_unit unit, const char *what,
+                 const char *name, ...) __attribute__((format(printf, 4, 5)));
+/* What a run of it does, and what bounds it. */
+void bench_work(struct bench *b, double flops, double bytes,
+                enum bench_ceiling ceiling);
+/* Percentiles are of interest: they are printed, and bins kept. */
+void bench_keep_bins(struct bench *b);
+/* Until there are `min` samples, the time is spent and the median is known. */
+bool bench_goes_on(struct bench *b, size_t min);
 void bench_sample(struct bench *b, double value);
-void bench_end(struct bench *b, enum bench_unit unit, const char *what,
-               const char *name, ...) __attribute__((format(printf, 4, 5)));
+/* A sample of a run of the row's work, or of n_bytes or flops of it. */
+void bench_sample_ns(struct bench *b, double ns);
+void bench_end(struct bench *b);
 /* A row that this device has not. */
 void bench_lacks(struct bench *b, enum bench_unit unit, const char *what,
                  const char *name, const char *why);
+/* A row that follows from others: no runs of its own. */
+void bench_derive(struct bench *b, enum bench_unit unit, const char *what,
+                  double value, const char *name, ...)
+    __attribute__((format(printf, 5, 6)));
 
-/* Median and quartiles of n >= 1 values, which are sorted. */
-void bench_quartiles(double *values, size_t n, double *out_q1,
-                     double *out_median, double *out_q3);
+/* The n-th root of a number that is not negative. */
+double bench_root(double x, size_t n);
 
-/* ---- saved runs (bench_saved.c) ---------------------------------------- */
+/* True when the user asked for an end (Ctrl-C). */
+bool bench_is_over(struct bench *b);
+
+/* Sets the measured ceilings of all rows: the most of its kind. */
+void bench_find_ceilings(struct bench *b);
+
+/* ---- tensors (suite_ops.c) ---------------------------------------------- */
+
+/* What is computed from the inputs. */
+typedef struct bell_tensor *bench_make_fn(struct bell_context *ctx,
+                                          struct bell_tensor *const *in,
+                                          const void *user);
+
+#define BENCH_INPUTS_MAX 3
+
+/* Random numbers of 0..scale. */
+struct bench_input {
+    const int64_t *shape; /* NULL: no input, nor any after it */
+    uint32_t ndim;
+    enum bell_dtype dtype;
+    double scale;
+};
+
+/* One row of tensors. */
+struct bench_job {
+    bench_make_fn *make;
+    const void *user;
+    struct bench_input in[BENCH_INPUTS_MAX];
+    uint32_t math;       /* allowed besides what --math says */
+    double flops, bytes; /* of a run */
+    enum bench_ceiling ceiling;
+};
+
+/* Measures the row that has begun; none comes of it where the device does not
+ * tell that math from the other. */
+BELL_MUST_CHECK bell_status bench_run_job(struct bench *b,
+                                          const struct bench_job *job);
+
+/* ---- saved runs (bench_saved.c) ----------------------------------------- */
 
 struct json;
 /* The document of a run: what identifies it, and its rows. */
 void bench_build_json(struct json *json, const struct bench *b);
+/* A line a row; *out_text is freed with host_free. */
+BELL_MUST_CHECK bell_status bench_build_csv(const struct bench *b,
+                                            char **out_text);
 
 struct bench_saved; /* a document that was read */
 
@@ -130,12 +243,21 @@ void bench_saved_close(struct bench_saved *saved); /* NULL: nothing */
 BELL_MUST_CHECK bell_status bench_saved_check(const struct bench_saved *saved,
                                               const struct bench *b,
                                               const char *math);
-/* Sets `old` and the verdict of the rows that both have. A row is better or
- * worse where it is so by more than the threshold and by more than the runs
- * scatter. */
-void bench_saved_compare(const struct bench_saved *saved, struct bench *b,
+/* Sets `old` and the verdict of the row, where the saved run has it. It is
+ * better or worse where it is so by more than the threshold in its median and
+ * in its best runs, and the intervals of the medians do not meet. */
+void bench_saved_compare(const struct bench_saved *saved, struct bench_row *row,
                          double threshold_percent);
 /* How much better (more of a rate, less of a time) than `old`. */
 double bench_gain_percent(const struct bench_row *row);
+
+/* ---- the report (bench_html.c) ------------------------------------------ */
+
+/* One page with plots of the runs, JSON documents as bench_build_json writes
+ * them: this one, and one to compare with ("null": none). */
+BELL_MUST_CHECK bell_status bench_write_html(const char *path,
+                                             const char *document,
+                                             const char *other,
+                                             size_t other_bytes);
 
 #endif

@@ -2,6 +2,8 @@
  * Saved runs are read with cJSON. */
 #include "tools/bench/bench.h"
 
+#include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,21 +69,23 @@ put_driver(struct json *json, const struct hcq_device_info *info)
 }
 
 static void
-put_clocks(struct json *json, const struct bench *b)
+put_told(struct json *json, const char *key, double value)
 {
-    static const char path[] =
-        "/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq";
-    char line[64];
+    if (isfinite(value) && value > 0)
+        json_num(json, key, value);
+    else
+        json_null(json, key);
+}
 
-    first_line(path, line, sizeof(line));
-    if (*line)
-        json_num(json, "cpu_clock_mhz", strtod(line, NULL) / 1e3);
-    else
-        json_null(json, "cpu_clock_mhz");
-    if (b->clock_mhz)
-        json_uint(json, "device_clock_mhz", b->clock_mhz);
-    else
-        json_null(json, "device_clock_mhz");
+static void
+put_state(struct json *json, const char *key, const struct bench_state *state)
+{
+    json_object(json, key);
+    put_told(json, "device_clock_mhz", state->clock_mhz);
+    put_told(json, "device_temperature_c", state->temperature_c);
+    put_told(json, "cpu_clock_mhz", state->cpu_mhz);
+    put_told(json, "cpu_temperature_c", state->cpu_c);
+    json_end(json);
 }
 
 /* The processor's name. */
@@ -130,11 +134,69 @@ put_identity(struct json *json, const struct bench *b)
     else
         json_null(json, "load");
     put_driver(json, &b->info);
-    put_clocks(json, b);
+    put_told(json, "cpu_clock_mhz", b->after.cpu_mhz);
+    put_told(json, "device_clock_mhz", b->after.clock_mhz);
+    put_state(json, "before", &b->before);
+    put_state(json, "after", &b->after);
     json_num(json, "seconds_per_row", b->budget_s);
+    json_bool(json, "interrupted", b->is_interrupted);
+    put_told(json, "memory_gb_s", b->chip ? b->chip->memory_gb_s : 0);
+    put_told(json, "f32_gflops", b->chip ? b->chip->rate[CHIP_F32] * 1e3 : 0);
+    put_told(json, "matrix_f16_gflops",
+             b->chip ? b->chip->rate[CHIP_MATRIX_F16] * 1e3 : 0);
 }
 
 /* ---- the document ---- */
+
+static void
+put_number(struct json *json, const char *what, const char *unit, double value)
+{
+    char key[64];
+
+    snprintf(key, sizeof(key), "%s_%s", what, unit);
+    json_num(json, key, value);
+}
+
+static void
+put_bins(struct json *json, const struct bench_row *row)
+{
+    const char *unit = bench_unit_names[row->unit];
+    size_t i;
+
+    json_object(json, "histogram");
+    put_number(json, "from", unit, row->bin_lo);
+    put_number(json, "to", unit, row->bin_hi);
+    json_array(json, "counts"); /* the last has all above, too */
+    for (i = 0; i < BENCH_BINS; i++)
+        json_uint(json, NULL, row->bins[i]);
+    json_end(json);
+    json_end(json);
+}
+
+static void
+put_measured(struct json *json, const struct bench_row *row)
+{
+    const char *unit = bench_unit_names[row->unit];
+
+    put_number(json, "median", unit, row->median);
+    put_number(json, "q1", unit, row->q1);
+    put_number(json, "q3", unit, row->q3);
+    put_number(json, "p1", unit, row->p1);
+    put_number(json, "p99", unit, row->p99);
+    put_number(json, "best", unit, row->best);
+    json_uint(json, "n_runs", row->n_runs);
+    json_bool(json, "derived", row->is_derived);
+    json_num(json, "interval_percent", row->interval_percent);
+    json_bool(json, "noisy", row->is_noisy);
+    put_told(json, "flops", row->flops);
+    put_told(json, "bytes", row->bytes);
+    put_told(json, "percent_of_theory",
+             row->theory > 0 ? 100 * row->median / row->theory : 0);
+    put_told(json, "percent_of_measured",
+             row->measured > 0 ? 100 * row->median / row->measured : 0);
+    if (row->has_bins)
+        put_bins(json, row);
+}
 
 static void
 put_row(struct json *json, const struct bench_row *row)
@@ -144,24 +206,21 @@ put_row(struct json *json, const struct bench_row *row)
 
     json_object(json, NULL);
     json_str(json, "name", row->name);
+    json_str(json, "suite", row->suite);
     json_str(json, "what", row->what);
-    snprintf(key, sizeof(key), "median_%s", unit);
+    json_str(json, "unit", unit);
     if (row->why_not[0]) {
+        snprintf(key, sizeof(key), "median_%s", unit);
         json_str(json, key, "unsupported");
         json_str(json, "why", row->why_not);
         json_end(json);
         return;
     }
-    json_num(json, key, row->median);
-    snprintf(key, sizeof(key), "q1_%s", unit);
-    json_num(json, key, row->q1);
-    snprintf(key, sizeof(key), "q3_%s", unit);
-    json_num(json, key, row->q3);
-    json_uint(json, "n_runs", row->n_runs);
+    put_measured(json, row);
     if (row->has_old) {
-        snprintf(key, sizeof(key), "other_%s", unit);
-        json_num(json, key, row->old);
+        put_number(json, "other", unit, row->old);
         json_num(json, "gain_percent", bench_gain_percent(row));
+        json_uint(json, "n_again", row->n_again);
         json_str(json, "verdict", bench_verdict_names[row->verdict]);
     }
     json_end(json);
@@ -180,6 +239,7 @@ bench_build_json(struct json *json, const struct bench *b)
     json_str(json, "arch", info->arch);
     json_str(json, "math", tool_math_words(b->allowed));
     json_bool(json, "simulated", (info->flags & HCQ_DEVICE_SIMULATED) != 0);
+    json_bool(json, "quick", b->is_quick);
     put_identity(json, b);
     json_array(json, "rows");
     for (i = 0; i < b->n_rows; i++)
@@ -187,37 +247,82 @@ bench_build_json(struct json *json, const struct bench *b)
     json_end(json);
 }
 
+bell_status
+bench_build_csv(const struct bench *b, char **out_text)
+{
+    const size_t row_bytes = 512;
+    size_t cap = (b->n_rows + 1) * row_bytes, used, i;
+    char *text = host_alloc(cap);
+
+    if (!text)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for %zu rows",
+                         b->n_rows);
+    used = (size_t)snprintf(text, cap,
+                            "suite,name,unit,median,q1,q3,p1,p99,best,n_runs,"
+                            "interval_percent,flops,bytes,percent_of_theory,"
+                            "percent_of_measured\n");
+    for (i = 0; i < b->n_rows; i++) {
+        const struct bench_row *row = &b->rows[i];
+        char theory[32] = "", measured[32] = "";
+
+        if (row->why_not[0])
+            continue;
+        if (row->theory > 0)
+            snprintf(theory, sizeof(theory), "%.2f",
+                     100 * row->median / row->theory);
+        if (row->measured > 0)
+            snprintf(measured, sizeof(measured), "%.2f",
+                     100 * row->median / row->measured);
+        used += (size_t)snprintf(
+            text + used, cap - used,
+            "%s,%s,%s,%.9g,%.9g,%.9g,%.9g,%.9g,%.9g,%" PRIu64
+            ",%.3g,%.9g,%.9g,%s,%s\n",
+            row->suite, row->name, bench_unit_names[row->unit], row->median,
+            row->q1, row->q3, row->p1, row->p99, row->best, row->n_runs,
+            isfinite(row->interval_percent) ? row->interval_percent : 0,
+            row->flops, row->bytes, theory, measured);
+    }
+    *out_text = text;
+    return BELL_OK;
+}
+
 /* ---- verdicts ---- */
 
 const char *const bench_verdict_names[] = {"same", "better", "worse"};
 
-static bool
-is_rate(enum bench_unit unit)
-{
-    return unit == BENCH_GB_S || unit == BENCH_GFLOPS || unit == BENCH_KILO_S;
-}
-
 double
 bench_gain_percent(const struct bench_row *row)
 {
-    double ratio =
-        is_rate(row->unit) ? row->median / row->old : row->old / row->median;
+    double ratio = bench_is_rate(row->unit) ? row->median / row->old
+                                            : row->old / row->median;
 
     return (ratio - 1) * 100;
 }
 
-/* Better or worse by more than the threshold, and by more than both runs
- * scatter: the middle halves of their samples do not meet. */
+/* By how much the row's best runs are better than the other's. A host that is
+ * busy makes runs slower, never faster: what got slower for another reason is
+ * slower in its best runs, too. */
+static double
+gain_of_best(const struct bench_row *row)
+{
+    double ratio = bench_is_rate(row->unit) ? row->best / row->old_best
+                                            : row->old_best / row->best;
+
+    return (ratio - 1) * 100;
+}
+
 static void
 judge(struct bench_row *row, double threshold_percent)
 {
-    double gain = bench_gain_percent(row);
-    bool apart = row->q1 > row->old_q3 || row->q3 < row->old_q1;
+    double gain = bench_gain_percent(row), best = gain_of_best(row);
+    double low = gain < best ? gain : best, high = gain > best ? gain : best;
+    /* the intervals of both medians */
+    double noise = row->interval_percent + row->old_interval_percent;
 
     row->verdict = BENCH_SAME;
-    if (apart && gain > threshold_percent)
+    if (low > threshold_percent && gain > noise)
         row->verdict = BENCH_BETTER;
-    if (apart && gain < -threshold_percent)
+    if (high < -threshold_percent && -gain > noise)
         row->verdict = BENCH_WORSE;
 }
 
@@ -301,6 +406,12 @@ bench_saved_check(const struct bench_saved *saved, const struct bench *b,
             saved->path, text_of(saved, "model"), text_of(saved, "arch"),
             cJSON_IsTrue(simulated) ? ", simulated" : "", info->model,
             info->arch, is_simulated ? ", simulated" : "");
+    if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(saved->root, "quick")) !=
+        b->is_quick)
+        return bell_fail(BELL_E_INVALID,
+                         "%s is of %s sizes: --quick runs compare with their "
+                         "like alone",
+                         saved->path, b->is_quick ? "full" : "small");
     /* a peer's document (tests/hw/cuda_peer.cu) has rows for each math */
     if (math && cJSON_GetObjectItemCaseSensitive(saved->root, "math") &&
         strcmp(text_of(saved, "math"), math) != 0)
@@ -327,31 +438,34 @@ take_number(const cJSON *object, const char *what, enum bench_unit unit,
 }
 
 void
-bench_saved_compare(const struct bench_saved *saved, struct bench *b,
+bench_saved_compare(const struct bench_saved *saved, struct bench_row *row,
                     double threshold_percent)
 {
     const cJSON *rows = cJSON_GetObjectItemCaseSensitive(saved->root, "rows");
-    const cJSON *other;
-    size_t i;
+    const cJSON *other, *interval;
 
-    for (i = 0; i < b->n_rows; i++) {
-        struct bench_row *row = &b->rows[i];
+    if (row->why_not[0] || row->is_derived)
+        return;
+    cJSON_ArrayForEach(other, rows)
+    {
+        const char *name = cJSON_GetStringValue(
+            cJSON_GetObjectItemCaseSensitive(other, "name"));
 
-        if (row->why_not[0])
+        if (!name || strcmp(name, row->name) != 0)
             continue;
-        cJSON_ArrayForEach(other, rows)
-        {
-            const char *name = cJSON_GetStringValue(
-                cJSON_GetObjectItemCaseSensitive(other, "name"));
-
-            if (!name || strcmp(name, row->name) != 0)
-                continue;
-            row->has_old = take_number(other, "median", row->unit, &row->old) &&
-                           take_number(other, "q1", row->unit, &row->old_q1) &&
-                           take_number(other, "q3", row->unit, &row->old_q3);
-            if (row->has_old)
-                judge(row, threshold_percent);
-        }
+        row->has_old = take_number(other, "median", row->unit, &row->old) &&
+                       take_number(other, "q1", row->unit, &row->old_q1) &&
+                       take_number(other, "q3", row->unit, &row->old_q3);
+        if (!row->has_old)
+            continue;
+        /* what an earlier version, or a peer, does not say */
+        if (!take_number(other, "best", row->unit, &row->old_best))
+            row->old_best =
+                bench_is_rate(row->unit) ? row->old_q3 : row->old_q1;
+        interval = cJSON_GetObjectItemCaseSensitive(other, "interval_percent");
+        row->old_interval_percent =
+            cJSON_IsNumber(interval) ? interval->valuedouble : 0;
+        judge(row, threshold_percent);
     }
 }
 
@@ -384,11 +498,11 @@ bench_saved_check(const struct bench_saved *saved, const struct bench *b,
 }
 
 void
-bench_saved_compare(const struct bench_saved *saved, struct bench *b,
+bench_saved_compare(const struct bench_saved *saved, struct bench_row *row,
                     double threshold_percent)
 {
     (void)saved;
-    (void)b;
+    (void)row;
     (void)judge;
     (void)threshold_percent;
 }

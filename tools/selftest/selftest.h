@@ -57,6 +57,11 @@ enum selftest_kernel {
     SELFTEST_WIDE,     /* 16 bytes at a time: p0[...] = p1[...] */
     SELFTEST_SPIN,     /* until u32 p0[0] is not 0 */
     SELFTEST_LOAD,     /* u64 p0[0] = the u64 at address p1 */
+    /* What the bench measures; these and SELFTEST_STORE also for the CPU: */
+    SELFTEST_COUNT, /* u64 p0[0] += p1 */
+    SELFTEST_CHASE, /* p1 times x = the u64 at p0 + x, from 0; u64 p0[1] = x */
+    SELFTEST_FMA,   /* p1 rounds of float32 multiply-adds; f32 p0[linear
+                     * thread] = something of them (selftest_fma_flops) */
     SELFTEST_KERNEL_COUNT
 };
 
@@ -195,7 +200,8 @@ BELL_MUST_CHECK bell_status selftest_finish(struct hcq_queue *queue,
 
 /* The binary of a kernel for the device; host_free the data.
  * BELL_E_UNSUPPORTED where it takes neither PTX (selftest_ptx.c) nor what LLVM
- * makes of its IR (selftest_llvm.c), or where there is no LLVM. */
+ * makes of its IR (selftest_llvm.c, selftest_host.c), where there is no LLVM,
+ * and for most kernels on the CPU. */
 struct selftest_binary {
     void *data;
     size_t size_bytes;
@@ -208,6 +214,13 @@ BELL_MUST_CHECK bell_status selftest_kernel_binary(
 BELL_MUST_CHECK bell_status selftest_llvm_binary(
     const struct hcq_device_info *info, enum selftest_kernel kernel,
     struct selftest_binary *out_binary);
+
+BELL_MUST_CHECK bell_status selftest_host_binary(
+    const struct hcq_device_info *info, enum selftest_kernel kernel,
+    struct selftest_binary *out_binary);
+
+/* Operations of one round of SELFTEST_FMA in a thread, a multiply-add as two. */
+double selftest_fma_flops(const struct hcq_device_info *info);
 
 /* One thread that stores a number: what has to work again after a fault. */
 enum selftest_verdict selftest_check_alive(struct selftest *st);

@@ -42,6 +42,11 @@ struct kernel {
 #define STORE_SPECIAL(name, at)                                                \
     "mov.u32 %r20, " name "; st.global.u32 [%rd2+" at "], %r20;\n"
 
+#define FMA(r) "fma.rn.f32 " r ", " r ", %r22, %r23;\n"
+#define FMA_8                                                                  \
+    FMA("%r14") FMA("%r15") FMA("%r16") FMA("%r17") FMA("%r18") FMA("%r19")    \
+    FMA("%r20") FMA("%r21")
+
 static const struct kernel kernels[SELFTEST_KERNEL_COUNT] = {
     [SELFTEST_STORE] = {"st_store", 1, 1, "",
         LOAD_PARAMS
@@ -165,6 +170,31 @@ static const struct kernel kernels[SELFTEST_KERNEL_COUNT] = {
         LOAD_PARAMS "cvta.to.global.u64 %rd1, %rd1;\n"
         "ld.global.u64 %rd2, [%rd1]; st.global.u64 [%rd0], %rd2;\n",
         0, 0, 0, false},
+    [SELFTEST_COUNT] = {"st_count", 1, 1, "",
+        LOAD_PARAMS
+        "ld.global.u64 %rd2, [%rd0]; add.u64 %rd2, %rd2, %rd1;\n"
+        "st.global.u64 [%rd0], %rd2;\n", 0, 0, 0, false},
+    [SELFTEST_CHASE] = {"st_chase", 1, 1, "",
+        LOAD_PARAMS "mov.u64 %rd2, 0;\n"
+        "$step: add.u64 %rd3, %rd0, %rd2; ld.global.u64 %rd2, [%rd3];\n"
+        "sub.u64 %rd1, %rd1, 1; setp.ne.u64 %p0, %rd1, 0; @%p0 bra $step;\n"
+        "st.global.u64 [%rd0+8], %rd2;\n", 0, 0, 0, false},
+    /* Eight chains, four times round. */
+    [SELFTEST_FMA] = {"st_fma", 1, 1, "",
+        LOAD_PARAMS NUMBERS
+        "cvt.rn.f32.u32 %r14, %r10; mov.b32 %r15, 0x3f800000;\n"
+        "mov.b32 %r16, 0x40000000; mov.b32 %r17, 0x40400000;\n"
+        "mov.b32 %r18, %r14; mov.b32 %r19, %r15; mov.b32 %r20, %r16;\n"
+        "mov.b32 %r21, %r17; mov.b32 %r22, 0x3f7fff00;\n"
+        "mov.b32 %r23, 0x3f000000; cvt.u32.u64 %r24, %rd1;\n"
+        "$round: " FMA_8 FMA_8 FMA_8 FMA_8
+        "sub.u32 %r24, %r24, 1; setp.ne.u32 %p0, %r24, 0; @%p0 bra $round;\n"
+        "add.rn.f32 %r14, %r14, %r15; add.rn.f32 %r16, %r16, %r17;\n"
+        "add.rn.f32 %r18, %r18, %r19; add.rn.f32 %r20, %r20, %r21;\n"
+        "add.rn.f32 %r14, %r14, %r16; add.rn.f32 %r18, %r18, %r20;\n"
+        "add.rn.f32 %r14, %r14, %r18;\n"
+        "mul.wide.u32 %rd2, %r13, 4; add.u64 %rd2, %rd0, %rd2;\n"
+        "st.global.f32 [%rd2], %r14;\n", 0, 0, 0, false},
 };
 
 /* clang-format on */
@@ -224,9 +254,7 @@ selftest_kernel_binary(const struct hcq_device_info *info,
     if (strncmp(info->arch, "gfx", 3) == 0)
         return selftest_llvm_binary(info, kernel, out_binary);
     if (!render_ptx_target(info->arch, &target) || !render_ptx_version(&target))
-        return bell_fail(BELL_E_UNSUPPORTED,
-                         "%s (%s) takes neither PTX nor AMD's code objects",
-                         info->name, info->arch);
+        return selftest_host_binary(info, kernel, out_binary);
     target.is_arch_specific = false;
     BELL_TRY(write_text(k, &target, text, sizeof(text)));
     BELL_TRY(make_binary(k, text, &target,
