@@ -13,7 +13,7 @@ check="$build g++ libcmocka-dev libopenblas-dev clang-format-14 binutils"
 # another way than apt need not be installed.
 declare -A program=([gcc]=gcc [g++]=g++ [meson]=meson [ninja-build]=ninja
     [pkg-config]=pkg-config [llvm-19-dev]=llvm-config-19 [binutils]=nm
-    [clang-format-14]=clang-format-14)
+    [clang-format-14]=clang-format-14 [chromium]=chromium)
 declare -A module=([zlib1g-dev]=zlib [libcjson-dev]=libcjson [libcmocka-dev]=cmocka
     [libopenblas-dev]=openblas [libsqlite3-dev]=sqlite3 [libpci-dev]=libpci)
 
@@ -31,7 +31,10 @@ installed() {
 
 case "${1:-}" in
 build) wanted=$build ;;
-check) wanted=$check ;;
+check)
+    wanted=$check
+    optional="$optional chromium" # looks at the pages of reports
+    ;;
 *)
     echo "usage: $0 build | check" >&2
     exit 2
