@@ -13,7 +13,7 @@ bell_cast(struct bell_tensor *x, enum bell_dtype dtype)
     struct bell_tensor *out;
     enum uop_dtype type;
 
-    if (!tensor_check(__func__, x, &out))
+    if (!tensor_takes(__func__, x, &out))
         return out;
     type = tensor_dtype_arg(tensor_at(x)->ctx, __func__, dtype,
                             (enum uop_dtype)bell_dtype_of(x));
@@ -54,7 +54,7 @@ bell_contiguous(struct bell_tensor *x)
 {
     struct bell_tensor *out;
 
-    if (!tensor_check(__func__, x, &out))
+    if (!tensor_takes(__func__, x, &out))
         return out;
     return tensor_new(
         tensor_at(x)->ctx, __func__,
@@ -66,7 +66,7 @@ bell_detach(struct bell_tensor *x)
 {
     struct bell_tensor *out;
 
-    if (!tensor_check(__func__, x, &out))
+    if (!tensor_takes(__func__, x, &out))
         return out;
     return tensor_new(tensor_at(x)->ctx, __func__,
                       tn_wrap(tensor_at(x)->ctx, UOP_DETACH, tensor_node(x)));

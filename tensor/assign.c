@@ -293,16 +293,17 @@ bell_assign_slice(struct bell_tensor *t, const int64_t *begin, uint32_t n_begin,
     bad = n_begin != tensor_at(t)->shape->n ||
           tensor_at(value)->shape->n != tensor_at(t)->shape->n;
     for (i = 0; !bad && i < n_begin; i++)
-        bad = begin[i] < 0 || begin[i] > tensor_at(t)->shape->d[i] ||
-              tensor_at(value)->shape->d[i] >
-                  tensor_at(t)->shape->d[i] - begin[i];
+        bad = !symbol_is_slice(&tensor_at(t)->ctx->symbols, begin[i],
+                               tensor_at(value)->shape->d[i],
+                               tensor_at(t)->shape->d[i]);
     if (bad)
         return tensor_fail(tensor_at(t)->ctx, __func__, BELL_BAD_SHAPE,
                            "a value of shape %s to a tensor of shape %s from "
                            "%s on",
                            SHAPE_OF(value), SHAPE_OF(t),
-                           tensor_shape_str(begin, n_begin < 32 ? n_begin : 32,
-                                            text, sizeof(text)));
+                           tensor_sizes_str(&tensor_at(t)->ctx->symbols, begin,
+                                            n_begin < 32 ? n_begin : 32, text,
+                                            sizeof(text)));
     u = tensor_node(value);
     if (tn_bad(u))
         return tensor_new(tensor_at(t)->ctx, __func__, u);

@@ -154,7 +154,17 @@ bell_status
 tensor_set_buffer(struct bell_tensor *t, struct tensor_buffer *buf)
 {
     struct bell_context *ctx = tensor_at(t)->ctx;
-    const struct uop *u = tensor_buffer_node(ctx, buf, tensor_at(t)->shape);
+    const struct uop_dims *shape = tensor_at(t)->shape;
+    int64_t now[TN_MAX_RANK];
+    const struct uop *u;
+    uint32_t i;
+
+    if (tensor_at(t)->flags & TENSOR_VARIES && buf->role == TENSOR_MEMORY) {
+        for (i = 0; i < shape->n; i++)
+            now[i] = symbol_now(&ctx->symbols, shape->d[i]);
+        shape = uop_dims(&ctx->graph, now, shape->n);
+    }
+    u = tensor_buffer_node(ctx, buf, shape);
 
     assert(buf->refcount > 0);
     if (tn_bad(u)) {

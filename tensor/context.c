@@ -142,7 +142,9 @@ set_node(struct tensor *t, const struct uop *uop)
     t->uop = uop;
     t->shape = tn_shape(t->ctx, uop);
     t->dtype = uop->dtype;
-    t->flags &= ~(uint32_t)(TENSOR_WEAK | TENSOR_PACKED);
+    t->flags &= ~(uint32_t)(TENSOR_WEAK | TENSOR_PACKED | TENSOR_VARIES);
+    if (t->ctx->symbols.n && symbol_in(t->shape->d, t->shape->n))
+        t->flags |= TENSOR_VARIES;
 }
 
 void
@@ -353,8 +355,27 @@ tensor_asked(const char *call, const struct bell_tensor *t)
     return found;
 }
 
+static struct bell_tensor *
+fail_varying(const char *call, const struct bell_tensor *t)
+{
+    return tensor_fail(tensor_at(t)->ctx, call, BELL_BAD_SHAPE,
+                       "of a tensor of shape %s; sizes of symbols are not for "
+                       "this function",
+                       SHAPE_OF(t));
+}
+
 bool
 tensor_check(const char *call, struct bell_tensor *t, struct bell_tensor **out)
+{
+    if (!tensor_takes(call, t, out))
+        return false;
+    if (tensor_at(t)->flags & TENSOR_VARIES)
+        *out = fail_varying(call, t);
+    return *out == t;
+}
+
+bool
+tensor_takes(const char *call, struct bell_tensor *t, struct bell_tensor **out)
 {
     const struct tensor *found = handle_find(t);
 
@@ -368,6 +389,23 @@ tensor_check(const char *call, struct bell_tensor *t, struct bell_tensor **out)
 
 bool
 tensor_check_n(const char *call, struct bell_tensor *const *tensors, uint32_t n,
+               struct bell_tensor **out)
+{
+    uint32_t i;
+
+    if (!tensor_takes_n(call, tensors, n, out))
+        return false;
+    for (i = 0; i < n; i++) {
+        if (tensor_at(tensors[i])->flags & TENSOR_VARIES) {
+            *out = fail_varying(call, tensors[i]);
+            return false;
+        }
+    }
+    return true;
+}
+
+bool
+tensor_takes_n(const char *call, struct bell_tensor *const *tensors, uint32_t n,
                struct bell_tensor **out)
 {
     struct bell_context *ctx = NULL;
@@ -409,7 +447,7 @@ tensor_check_n(const char *call, struct bell_tensor *const *tensors, uint32_t n,
 /* The common case without a loop: this is in front of every elementwise call.
  * */
 bool
-tensor_check2(const char *call, struct bell_tensor *x, struct bell_tensor *y,
+tensor_takes2(const char *call, struct bell_tensor *x, struct bell_tensor *y,
               struct bell_tensor **out)
 {
     const struct tensor *a = handle_find(x), *b = handle_find(y);
@@ -419,6 +457,15 @@ tensor_check2(const char *call, struct bell_tensor *x, struct bell_tensor *y,
                              !((a->flags | b->flags) & TENSOR_ERROR),
                          1))
         return true;
+    return tensor_takes_n(call, both, 2, out);
+}
+
+bool
+tensor_check2(const char *call, struct bell_tensor *x, struct bell_tensor *y,
+              struct bell_tensor **out)
+{
+    struct bell_tensor *both[2] = {x, y};
+
     return tensor_check_n(call, both, 2, out);
 }
 
@@ -684,7 +731,7 @@ move_handle(const char *call, struct bell_tensor *handle, bool to_own)
     struct bell_tensor *out;
     struct tensor *t;
 
-    if (!tensor_check(call, handle, &out))
+    if (!tensor_takes(call, handle, &out))
         return out;
     t = tensor_at(handle);
     if (t->scope != SCOPE_OWNED && t->scope != 0) {
@@ -726,7 +773,7 @@ bell_alias(struct bell_tensor *t)
 {
     struct bell_tensor *out, *alias;
 
-    if (!tensor_check(__func__, t, &out))
+    if (!tensor_takes(__func__, t, &out))
         return out;
     alias = tensor_new(tensor_at(t)->ctx, __func__, tensor_at(t)->uop);
     tensor_at(alias)->flags |=

@@ -43,7 +43,7 @@ make_full(const char *call, struct bell_context *ctx, const int64_t *shape,
     if (!tensor_context_check(call, ctx))
         return NULL;
     type = tensor_dtype_arg(ctx, call, dtype, UOP_F32);
-    if (type == UOP_VOID || !tensor_shape_arg(ctx, call, shape, ndim))
+    if (type == UOP_VOID || !tensor_takes_shape(ctx, call, shape, ndim))
         return ctx->error_tensor;
     return tensor_new(ctx, call,
                       tn_full(ctx, tn_const(ctx, type, value), shape, ndim));
@@ -80,7 +80,7 @@ bell_full_int(struct bell_context *ctx, const int64_t *shape, uint32_t ndim,
     if (!tensor_context_check(__func__, ctx))
         return NULL;
     type = tensor_dtype_arg(ctx, __func__, dtype, UOP_I64);
-    if (type == UOP_VOID || !tensor_shape_arg(ctx, __func__, shape, ndim))
+    if (type == UOP_VOID || !tensor_takes_shape(ctx, __func__, shape, ndim))
         return ctx->error_tensor;
     c = type == UOP_BOOL ? tn_int(ctx, type, value != 0)
                          : tn_int(ctx, type, value);
@@ -93,7 +93,7 @@ make_full_like(const char *call, struct bell_tensor *x, double value,
 {
     struct bell_tensor *out;
 
-    if (!tensor_check(call, x, &out))
+    if (!tensor_takes(call, x, &out))
         return out;
     if (dtype == BELL_DEFAULT)
         dtype = bell_dtype_of(x);

@@ -21,7 +21,8 @@ tensor_leaf(struct bell_context *ctx, const char *call, enum uop_dtype dtype,
     struct tensor_buffer *buf;
     const struct uop *u;
 
-    if (tensor_buffer_create(ctx, dtype, (uint64_t)tn_product(shape, ndim),
+    if (tensor_buffer_create(ctx, dtype,
+                             symbol_numel(&ctx->symbols, shape, ndim),
                              &buf) != BELL_OK) {
         tensor_fail_last(ctx, call);
         return NULL;
@@ -99,7 +100,7 @@ bell_from_data(struct bell_context *ctx, const int64_t *shape, uint32_t ndim,
     if (!tensor_context_check(__func__, ctx))
         return NULL;
     type = tensor_dtype_arg(ctx, __func__, dtype, UOP_F32);
-    if (type == UOP_VOID || !tensor_shape_arg(ctx, __func__, shape, ndim))
+    if (type == UOP_VOID || !tensor_takes_shape(ctx, __func__, shape, ndim))
         return ctx->error_tensor;
     if (!data && tn_product(shape, ndim) > 0)
         return tensor_fail(ctx, __func__, BELL_BAD_MISSING, "data is NULL");
@@ -160,6 +161,8 @@ bell_to(struct bell_tensor *t, struct bell_context *ctx)
         return tensor_fail_told(ctx);
     if (tensor_at(t)->ctx == ctx)
         return tensor_new(ctx, __func__, tensor_node(t));
+    if (!tensor_check(__func__, t, &out))
+        return ctx->error_tensor;
     values = host_alloc(bell_nbytes(t) + 1);
     if (!values)
         return tensor_fail(ctx, __func__, BELL_E_NO_MEMORY,
@@ -184,7 +187,7 @@ bell_empty(struct bell_context *ctx, const int64_t *shape, uint32_t ndim,
     if (!tensor_context_check(__func__, ctx))
         return NULL;
     type = tensor_dtype_arg(ctx, __func__, dtype, UOP_F32);
-    if (type == UOP_VOID || !tensor_shape_arg(ctx, __func__, shape, ndim))
+    if (type == UOP_VOID || !tensor_takes_shape(ctx, __func__, shape, ndim))
         return ctx->error_tensor;
     return tensor_from_bytes(ctx, __func__, type, shape, ndim, NULL);
 }
@@ -302,6 +305,13 @@ tensor_get_buffer(const char *call, struct bell_tensor *t,
     if (!*out_buf)
         return bell_fail(BELL_E_INTERNAL, "%s: a realized tensor has no buffer",
                          call);
+    if ((*out_buf)->n_elems != bell_numel(t))
+        return bell_fail_at(call, BELL_BAD_STATE,
+                            "%s: a tensor of shape %s was made when that was "
+                            "%llu elements, not %llu",
+                            call, SHAPE_OF(t),
+                            (unsigned long long)(*out_buf)->n_elems,
+                            (unsigned long long)bell_numel(t));
     return BELL_OK;
 }
 

@@ -166,14 +166,24 @@ tensor_dtype_arg(struct bell_context *ctx, const char *call,
 char *
 tensor_shape_str(const int64_t *d, uint32_t n, char *buf, size_t size_bytes)
 {
+    return tensor_sizes_str(NULL, d, n, buf, size_bytes);
+}
+
+char *
+tensor_sizes_str(const struct tensor_symbols *symbols, const int64_t *d,
+                 uint32_t n, char *buf, size_t size_bytes)
+{
+    char size[64];
     size_t at = 0;
     uint32_t i;
 
     assert(size_bytes > 0);
     at += (size_t)snprintf(buf, size_bytes, "(");
-    for (i = 0; i < n && at < size_bytes; i++)
-        at += (size_t)snprintf(buf + at, size_bytes - at, "%s%lld",
-                               i ? ", " : "", (long long)d[i]);
+    for (i = 0; i < n && at < size_bytes; i++) {
+        symbol_print(symbols, d[i], size, sizeof(size));
+        at += (size_t)snprintf(buf + at, size_bytes - at, "%s%s", i ? ", " : "",
+                               size);
+    }
     if (at < size_bytes)
         snprintf(buf + at, size_bytes - at, n == 1 ? ",)" : ")");
     return buf;
@@ -230,6 +240,23 @@ tensor_shape_arg(struct bell_context *ctx, const char *call, const int64_t *d,
                  uint32_t n)
 {
     char text[TENSOR_SHAPE_STR];
+
+    if (!tensor_takes_shape(ctx, call, d, n))
+        return false;
+    if (!ctx->symbols.n || !symbol_in(d, n))
+        return true;
+    tensor_fail(ctx, call, BELL_BAD_SHAPE,
+                "shape %s; sizes of symbols are not for this function",
+                tensor_sizes_str(&ctx->symbols, d, n, text, sizeof(text)));
+    return false;
+}
+
+bool
+tensor_takes_shape(struct bell_context *ctx, const char *call, const int64_t *d,
+                   uint32_t n)
+{
+    char text[TENSOR_SHAPE_STR];
+    int64_t min, max;
     uint32_t i;
 
     if (n > BELL_MAX_RANK) {
@@ -243,10 +270,21 @@ tensor_shape_arg(struct bell_context *ctx, const char *call, const int64_t *d,
     }
     for (i = 0; i < n; i++) {
         if (d[i] < 0) {
-            tensor_fail(ctx, call, BELL_BAD_SHAPE,
-                        "shape %s has a negative "
-                        "size",
-                        tensor_shape_str(d, n, text, sizeof(text)));
+            tensor_fail(
+                ctx, call, BELL_BAD_SHAPE,
+                "shape %s has a negative "
+                "size",
+                tensor_sizes_str(&ctx->symbols, d, n, text, sizeof(text)));
+            return false;
+        }
+        if (!symbol_bounds(&ctx->symbols, d[i], &min, &max) ||
+            (symbol_is(d[i]) && min < 1)) {
+            tensor_fail(
+                ctx, call, BELL_BAD_SHAPE,
+                symbol_bounds(&ctx->symbols, d[i], &min, &max)
+                    ? "shape %s: a size can be less than 1"
+                    : "shape %s has what is no size of this context",
+                tensor_sizes_str(&ctx->symbols, d, n, text, sizeof(text)));
             return false;
         }
     }
@@ -320,7 +358,7 @@ bell_numel(const struct bell_tensor *handle)
 {
     const struct tensor *t = tensor_asked(__func__, handle);
 
-    return t ? (uint64_t)tn_product(t->shape->d, t->shape->n) : 0;
+    return t ? symbol_numel(&t->ctx->symbols, t->shape->d, t->shape->n) : 0;
 }
 
 uint64_t

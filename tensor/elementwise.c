@@ -76,7 +76,7 @@ tensor_operands(const char *call, struct bell_tensor *const *tensors,
     uint32_t i;
 
     assert(n >= 1 && n <= 3);
-    if (!tensor_check_n(call, tensors, n, out))
+    if (!tensor_takes_n(call, tensors, n, out))
         return false;
     ctx = tensor_at(tensors[0])->ctx;
     if (!broadcasts(tensors, n))
@@ -145,7 +145,7 @@ binary_op(const char *call, struct bell_tensor *x, struct bell_tensor *y,
     struct bell_tensor *both[2] = {x, y}, *out;
     struct tensor_operands ops;
 
-    if (!tensor_check2(call, x, y, &out))
+    if (!tensor_takes2(call, x, y, &out))
         return out;
     if (tensor_at(x)->shape == tensor_at(y)->shape &&
         tensor_at(x)->dtype == tensor_at(y)->dtype &&
@@ -540,7 +540,7 @@ with_number(const char *call, struct bell_tensor *x, double value,
 {
     struct bell_tensor *out, *number;
 
-    if (!tensor_check(call, x, &out))
+    if (!tensor_takes(call, x, &out))
         return out;
     number = tensor_number(x, value);
     out = tensor_binary(call, x, number, kind, build);
@@ -570,7 +570,7 @@ bell_where(struct bell_tensor *cond, struct bell_tensor *x,
     enum uop_dtype dtype;
     bool weak;
 
-    if (!tensor_check3(__func__, cond, x, y, &out))
+    if (!tensor_takes_n(__func__, all, 3, &out))
         return out;
     ctx = tensor_at(cond)->ctx;
     if (tensor_at(cond)->dtype != UOP_BOOL)
@@ -609,7 +609,7 @@ bell_clamp(struct bell_tensor *x, struct bell_tensor *low,
     uint32_t n = low && high ? 3 : 2;
     struct tensor_operands ops;
 
-    if (!tensor_check(__func__, x, &out))
+    if (!tensor_takes(__func__, x, &out))
         return out;
     if (!low && !high)
         return tensor_fail(tensor_at(x)->ctx, __func__, BELL_BAD_MISSING,
@@ -626,7 +626,7 @@ bell_clip(struct bell_tensor *x, double low, double high)
 {
     struct bell_tensor *list[3], *out, *lo = NULL, *hi = NULL;
 
-    if (!tensor_check(__func__, x, &out))
+    if (!tensor_takes(__func__, x, &out))
         return out;
     if (isnan(low) || isnan(high))
         return tensor_fail(tensor_at(x)->ctx, __func__, BELL_BAD_VALUE,

@@ -584,6 +584,16 @@ find_gradient_share(struct bell_context *ctx, const struct uop *u, uint32_t i,
 
 /* Users before sources: when a node's turn comes its adjoint is complete.
  * Adjoints are nodes as well, so that gradients have gradients. */
+static bool
+is_of_symbol(const struct bell_context *ctx, const struct uop *u)
+{
+    const struct uop_dims *shape = tn_shape(ctx, u);
+
+    return symbol_in(shape->d, shape->n) ||
+           ((u->op == UOP_SHRINK || u->op == UOP_PAD) &&
+            symbol_in(u->arg.dims->d, u->arg.dims->n));
+}
+
 static bell_status
 walk_back(struct backward *bw)
 {
@@ -598,6 +608,10 @@ walk_back(struct backward *bw)
 
         if (!g)
             continue;
+        if (ctx->symbols.n && is_of_symbol(ctx, u))
+            return bell_fail(BELL_E_UNSUPPORTED,
+                             "no gradient goes through a size or an offset of "
+                             "a symbol");
         if (found) {
             struct tensor_rule rule = *found; /* rules may move */
             apply_rule(bw, &rule, g);

@@ -87,6 +87,10 @@ plan_item(struct index_plan *p, const char *call,
     step->count = size;
     step->drop = item->kind == BELL_INDEX_INT;
     if (item->kind == BELL_INDEX_SLICE) {
+        if (symbol_is(item->begin) || symbol_is(item->end)) {
+            fail_item(p, call, i, "a symbol; bell_narrow takes it");
+            return false;
+        }
         if (item->step == 0) {
             fail_item(p, call, i, "a step of 0");
             return false;
@@ -689,24 +693,29 @@ bell_index_put_add(struct bell_tensor *x, const struct bell_index_item *items,
 struct bell_tensor *
 bell_narrow(struct bell_tensor *x, int axis, int64_t begin, int64_t length)
 {
+    const struct tensor_symbols *symbols;
     struct bell_tensor *out;
+    char text[2][64];
     int64_t size;
     int at;
 
-    if (!tensor_check(__func__, x, &out))
+    if (!tensor_takes(__func__, x, &out))
         return out;
     at = tensor_axis(tensor_at(x)->ctx, __func__, axis, tensor_at(x)->shape->n);
     if (at < 0)
         return tensor_at(x)->ctx->error_tensor;
+    symbols = &tensor_at(x)->ctx->symbols;
     size = tensor_at(x)->shape->n ? tensor_at(x)->shape->d[at] : 0;
     if (begin < 0 && begin >= -size)
         begin += size;
-    if (tensor_at(x)->shape->n == 0 || begin < 0 || begin > size ||
-        length < 0 || length > size - begin)
+    if (tensor_at(x)->shape->n == 0 ||
+        !symbol_is_slice(symbols, begin, length, size)) {
+        symbol_print(symbols, length, text[0], sizeof(text[0]));
+        symbol_print(symbols, begin, text[1], sizeof(text[1]));
         return tensor_fail(tensor_at(x)->ctx, __func__, BELL_BAD_INDEX,
-                           "%lld from %lld along axis %d of %s",
-                           (long long)length, (long long)begin, at,
-                           SHAPE_OF(x));
+                           "%s from %s along axis %d of %s", text[0], text[1],
+                           at, SHAPE_OF(x));
+    }
     return tensor_new(tensor_at(x)->ctx, __func__,
                       tn_shrink_axis(tensor_at(x)->ctx, tensor_node(x),
                                      (uint32_t)at, begin, begin + length));
@@ -716,21 +725,24 @@ struct bell_tensor *
 bell_select(struct bell_tensor *x, int axis, int64_t i)
 {
     struct bell_tensor *out;
+    char text[64];
     const struct uop *u;
     int64_t size;
     int at;
 
-    if (!tensor_check(__func__, x, &out))
+    if (!tensor_takes(__func__, x, &out))
         return out;
     at = tensor_axis(tensor_at(x)->ctx, __func__, axis, tensor_at(x)->shape->n);
     if (at < 0)
         return tensor_at(x)->ctx->error_tensor;
     size = tensor_at(x)->shape->n ? tensor_at(x)->shape->d[at] : 0;
-    if (i < -size || i >= size)
+    i = i < 0 && i >= -size ? i + size : i;
+    if (!symbol_is_slice(&tensor_at(x)->ctx->symbols, i, 1, size)) {
+        symbol_print(&tensor_at(x)->ctx->symbols, i, text, sizeof(text));
         return tensor_fail(tensor_at(x)->ctx, __func__, BELL_BAD_INDEX,
-                           "index %lld along axis %d of %s", (long long)i, at,
+                           "index %s along axis %d of %s", text, at,
                            SHAPE_OF(x));
-    i = i < 0 ? i + size : i;
+    }
     u = tn_shrink_axis(tensor_at(x)->ctx, tensor_node(x), (uint32_t)at, i,
                        i + 1);
     return tensor_new(tensor_at(x)->ctx, __func__,
@@ -1122,7 +1134,7 @@ bell_masked_fill(struct bell_tensor *x, struct bell_tensor *mask, double value)
     const struct uop *u;
     uint32_t rank;
 
-    if (!tensor_check2(__func__, x, mask, &out))
+    if (!tensor_takes2(__func__, x, mask, &out))
         return out;
     ctx = tensor_at(x)->ctx;
     shapes[0] = tensor_at(x)->shape;

@@ -253,7 +253,7 @@ stand_in(struct capture *c, const struct uop_dims *shape, enum uop_dtype dtype,
          enum tensor_role role, uint32_t number, struct tensor_buffer **out_buf,
          const struct uop **out_node)
 {
-    uint64_t n = (uint64_t)tn_product(shape->d, shape->n);
+    uint64_t n = symbol_numel(&c->ctx->symbols, shape->d, shape->n);
 
     BELL_TRY(tensor_stand_in(c->ctx, dtype, n, role, number, out_buf));
     *out_node = tensor_buffer_node(c->ctx, *out_buf, shape);
@@ -500,14 +500,15 @@ find_used(struct capture *c)
 }
 
 static bell_status
-add_made(struct bell_jit *jit, size_t *cap, struct tensor_buffer *buf)
+add_made(struct bell_jit *jit, size_t *cap, struct tensor_buffer *buf,
+         const struct bell_tensor *t)
 {
     if (host_grow((void **)&jit->made, cap, (size_t)jit->n_made + 1,
                   sizeof(*jit->made)) != 0)
         return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory", jit->name);
     buf->slot = jit->desc.n_in + jit->n_used + jit->n_made;
-    jit->made[jit->n_made++] =
-        (struct jit_made){.dtype = buf->dtype, .n_elems = buf->n_elems};
+    jit->made[jit->n_made] = (struct jit_made){.dtype = buf->dtype};
+    tensor_jit_type(&jit->made[jit->n_made++].type, t);
     return BELL_OK;
 }
 
@@ -582,7 +583,7 @@ find_value(struct capture *c, size_t *cap_made, const struct bell_tensor *t,
         out->number = c->saved[buf->number].used;
     if (buf->role == TENSOR_MADE) {
         if (buf->slot == NO_SLOT)
-            BELL_TRY(add_made(jit, cap_made, buf));
+            BELL_TRY(add_made(jit, cap_made, buf, t));
         out->number = buf->slot - jit->desc.n_in - jit->n_used;
     }
     if (buf->role == TENSOR_MEMORY) {
@@ -815,7 +816,7 @@ static inline bell_status
 get_memory(struct bell_tensor *t, struct tensor_buffer **out)
 {
     *out = tensor_buffer_of(t);
-    if (!*out)
+    if (!*out || tensor_at(t)->flags & TENSOR_VARIES)
         BELL_TRY(tensor_get_buffer("bell_jit_call", t, out));
     return (*out)->device_mem ? BELL_OK : tensor_fail_gone("bell_jit_call");
 }
@@ -909,8 +910,10 @@ set_memory(struct bell_jit *jit, struct bell_tensor *const *in)
     }
     for (i = 0; i < jit->n_made; i++) {
         struct jit_made *made = &jit->made[i];
-        BELL_TRY(tensor_buffer_create(jit->ctx, made->dtype, made->n_elems,
-                                      &made->buf));
+        BELL_TRY(tensor_buffer_create(
+            jit->ctx, made->dtype,
+            symbol_numel(&jit->ctx->symbols, made->type.d, made->type.n),
+            &made->buf));
         rt_capture_set(jit->capture, jit->desc.n_in + jit->n_used + i,
                        made->buf);
     }
@@ -923,7 +926,13 @@ value_node(const struct bell_jit *jit, const struct jit_value *value,
 {
     struct bell_context *ctx = jit->ctx;
     const struct uop *u;
+    int64_t d[BELL_MAX_RANK];
+    uint32_t i;
 
+    for (i = 0; i < type->n; i++)
+        d[i] = value->role == TENSOR_MADE
+                   ? symbol_now(&ctx->symbols, type->d[i])
+                   : type->d[i];
     if (value->role == TENSOR_INPUT)
         u = tensor_node(in[value->number]);
     else if (value->role == TENSOR_HANDLE)
@@ -933,8 +942,8 @@ value_node(const struct bell_jit *jit, const struct jit_value *value,
                                value->role == TENSOR_MADE
                                    ? jit->made[value->number].buf
                                    : value->buf,
-                               uop_dims(&ctx->graph, type->d, type->n));
-    return tn_bad(u) ? u : tn_reshape(ctx, u, type->d, type->n);
+                               uop_dims(&ctx->graph, d, type->n));
+    return tn_bad(u) ? u : tn_reshape(ctx, u, d, type->n);
 }
 
 /* The nodes that tensors and outputs will denote. */

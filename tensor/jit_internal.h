@@ -37,7 +37,7 @@ struct jit_output {
 /* A result that outputs or tensors denote: new memory in each call. */
 struct jit_made {
     enum uop_dtype dtype;
-    uint64_t n_elems;
+    struct jit_type type;
     struct tensor_buffer *buf; /* within a call; a reference */
 };
 

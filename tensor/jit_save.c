@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "tensor/jit_internal.h"
+#include "tensor/node.h"
 #include "tensor/runtime/bundle.h"
 #include "tensor/runtime/capture.h"
 #include "tensor/runtime/run.h"
@@ -139,10 +140,10 @@ place_made(struct target *t)
             continue;
         }
         *place = (struct rt_place){BUNDLE_ARENA, 0, t->arena_bytes};
-        t->arena_bytes +=
-            align_up(jit->made[i].n_elems *
-                         uop_dtype_infos[jit->made[i].dtype].size_bytes,
-                     ARENA_ALIGN);
+        t->arena_bytes += align_up(
+            (uint64_t)tn_product(jit->made[i].type.d, jit->made[i].type.n) *
+                uop_dtype_infos[jit->made[i].dtype].size_bytes,
+            ARENA_ALIGN);
     }
 }
 

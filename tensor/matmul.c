@@ -89,7 +89,7 @@ matmul_call(const char *call, struct bell_tensor *x, struct bell_tensor *y)
     int64_t inner_x, inner_y;
     uint32_t rank;
 
-    if (!tensor_check2(call, x, y, &out))
+    if (!tensor_takes2(call, x, y, &out))
         return out;
     ctx = tensor_at(x)->ctx;
     if (tensor_at(x)->shape->n == 0 || tensor_at(y)->shape->n == 0)
@@ -193,7 +193,7 @@ bell_linear(struct bell_tensor *x, struct bell_tensor *weight,
     enum uop_dtype dtype;
     const struct uop *u;
 
-    if (!tensor_check_n(__func__, all, n, &out))
+    if (!tensor_takes_n(__func__, all, n, &out))
         return out;
     ctx = tensor_at(x)->ctx;
     if (tensor_at(weight)->shape->n != 2 || tensor_at(x)->shape->n == 0 ||

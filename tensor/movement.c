@@ -1,17 +1,19 @@
 /* Movement calls: checks here, nodes in move.c. */
 #include "tensor/elementwise.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/bits.h"
 
-/* The context and node of x for a movement; false with *out set. */
+/* The context and node of x for a movement that takes sizes of symbols; false
+ * with *out set. */
 static bool
-take_tensor(const char *call, struct bell_tensor *x, struct bell_context **ctx,
-            const struct uop **u, struct bell_tensor **out)
+take_any(const char *call, struct bell_tensor *x, struct bell_context **ctx,
+         const struct uop **u, struct bell_tensor **out)
 {
-    if (!tensor_check(call, x, out))
+    if (!tensor_takes(call, x, out))
         return false;
     *ctx = tensor_at(x)->ctx;
     *u = tensor_node(x);
@@ -22,13 +24,21 @@ take_tensor(const char *call, struct bell_tensor *x, struct bell_context **ctx,
     return true;
 }
 
-/* The same for a movement by a list of n numbers. */
+/* The same for one that does not. */
 static bool
-take_tensor_by(const char *call, struct bell_tensor *x, const int64_t *list,
-               uint32_t n, struct bell_context **ctx, const struct uop **u,
-               struct bell_tensor **out)
+take_tensor(const char *call, struct bell_tensor *x, struct bell_context **ctx,
+            const struct uop **u, struct bell_tensor **out)
 {
-    if (!take_tensor(call, x, ctx, u, out))
+    return tensor_check(call, x, out) && take_any(call, x, ctx, u, out);
+}
+
+/* A movement by a list of n numbers that takes them. */
+static bool
+take_any_by(const char *call, struct bell_tensor *x, const int64_t *list,
+            uint32_t n, struct bell_context **ctx, const struct uop **u,
+            struct bell_tensor **out)
+{
+    if (!take_any(call, x, ctx, u, out))
         return false;
     if (!n || list)
         return true;
@@ -37,36 +47,90 @@ take_tensor_by(const char *call, struct bell_tensor *x, const int64_t *list,
     return false;
 }
 
+static bool
+take_tensor_by(const char *call, struct bell_tensor *x, const int64_t *list,
+               uint32_t n, struct bell_context **ctx, const struct uop **u,
+               struct bell_tensor **out)
+{
+    return tensor_check(call, x, out) &&
+           take_any_by(call, x, list, n, ctx, u, out);
+}
+
 /* ---- reshape and its relatives ---- */
 
-/* Replaces a -1 in d by what makes `numel`; false after a failure. */
+/* What `from` elements make with the sizes d[0..n-1], of which one is left out:
+ * a number, or a size of a symbol where one of each is left. -1: nothing. */
+static int64_t
+quotient(const int64_t *from, uint32_t n_from, const int64_t *d, uint32_t n)
+{
+    int64_t left = 1, by = 1, varying = 0, used[TN_MAX_RANK];
+    struct symbol_size size;
+    uint32_t i, k;
+
+    assert(n <= TN_MAX_RANK);
+    for (k = 0; k < n; k++) {
+        used[k] = d[k] == -1 || !symbol_is(d[k]);
+        if (d[k] != -1 && used[k])
+            by *= d[k];
+    }
+    for (i = 0; i < n_from; i++) {
+        if (!symbol_is(from[i])) {
+            left *= from[i];
+            continue;
+        }
+        for (k = 0; k < n && (used[k] || d[k] != from[i]); k++)
+            continue;
+        if (k < n)
+            used[k] = 1;
+        else if (varying)
+            return -1;
+        else
+            varying = from[i];
+    }
+    for (k = 0; k < n; k++) {
+        if (!used[k])
+            return -1;
+    }
+    if (by == 0)
+        return -1;
+    if (!varying)
+        return left % by ? -1 : left / by;
+    if (!symbol_parse(varying, &size) || size.a * left % by ||
+        size.b * left % by)
+        return -1;
+    return varying * left / by;
+}
+
+/* Replaces a -1 in d by what makes the elements of from[]; false after a
+ * failure. */
 static bool
-infer_size(const char *call, const struct bell_tensor *x, int64_t numel,
-           int64_t *d, uint32_t n)
+infer_size(const char *call, const struct bell_tensor *x, const int64_t *from,
+           uint32_t n_from, int64_t *d, uint32_t n)
 {
     char text[TENSOR_SHAPE_STR];
-    int64_t known = 1, unknown = -1;
+    int64_t unknown = -1, known[TN_MAX_RANK];
     bool bad = n > TN_MAX_RANK;
-    uint32_t i;
+    uint32_t i, n_known = 0;
 
     for (i = 0; i < n && !bad; i++) {
         bad = d[i] < -1 || (d[i] == -1 && unknown >= 0);
         if (d[i] == -1)
             unknown = i;
-        else if (d[i] > 0 && known > TN_MAX_NUMEL / d[i])
-            bad = true;
         else
-            known *= d[i];
+            known[n_known++] = d[i];
     }
+    bad = bad || tn_product(known, n_known) < 0;
     if (!bad && unknown >= 0) {
-        bad = known == 0 || numel % known != 0;
-        d[unknown] = bad ? -1 : numel / known;
+        d[unknown] = quotient(from, n_from, d, n);
+        bad = d[unknown] < 0;
     } else if (!bad) {
-        bad = known != numel;
+        bad = tn_product(d, n) != tn_product(from, n_from);
     }
     if (bad)
         tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_SHAPE, "%s to %s",
-                    SHAPE_OF(x), tensor_shape_str(d, n, text, sizeof(text)));
+                    SHAPE_OF(x),
+                    tensor_sizes_str(&tensor_at(x)->ctx->symbols, d, n, text,
+                                     sizeof(text)));
     return !bad;
 }
 
@@ -78,14 +142,16 @@ bell_reshape(struct bell_tensor *x, const int64_t *shape, uint32_t ndim)
     struct bell_tensor *out;
     const struct uop *u;
 
-    if (!take_tensor_by(__func__, x, shape, ndim, &ctx, &u, &out))
+    if (!take_any_by(__func__, x, shape, ndim, &ctx, &u, &out))
         return out;
     if (ndim > BELL_MAX_RANK)
         return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
                            "%u axes, more than %d", ndim, BELL_MAX_RANK);
     if (ndim)
         memcpy(d, shape, ndim * sizeof(*d));
-    if (!infer_size(__func__, x, tn_numel(ctx, u), d, ndim))
+    if (!infer_size(__func__, x, tn_shape(ctx, u)->d, tn_rank(ctx, u), d,
+                    ndim) ||
+        !tensor_takes_shape(ctx, __func__, d, ndim))
         return ctx->error_tensor;
     return tensor_new(ctx, __func__, tn_reshape(ctx, u, d, ndim));
 }
@@ -98,7 +164,7 @@ bell_squeeze(struct bell_tensor *x, const int64_t *axes, uint32_t n_axes)
     const struct uop *u;
     uint32_t mask, i;
 
-    if (!take_tensor(__func__, x, &ctx, &u, &out))
+    if (!take_any(__func__, x, &ctx, &u, &out))
         return out;
     if (!tensor_axes(ctx, __func__, axes, n_axes, tensor_at(x)->shape->n,
                      &mask))
@@ -118,7 +184,7 @@ bell_unsqueeze(struct bell_tensor *x, int axis)
     const struct uop *u;
     int at;
 
-    if (!take_tensor(__func__, x, &ctx, &u, &out))
+    if (!take_any(__func__, x, &ctx, &u, &out))
         return out;
     if (tensor_at(x)->shape->n == BELL_MAX_RANK)
         return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
@@ -139,7 +205,7 @@ bell_flatten(struct bell_tensor *x, int first, int last)
     const struct uop *u;
     int from, to;
 
-    if (!take_tensor(__func__, x, &ctx, &u, &out))
+    if (!take_any(__func__, x, &ctx, &u, &out))
         return out;
     from = tensor_axis(ctx, __func__, first, tensor_at(x)->shape->n);
     to = tensor_axis(ctx, __func__, last, tensor_at(x)->shape->n);
@@ -166,7 +232,7 @@ bell_unflatten(struct bell_tensor *x, int axis, const int64_t *sizes,
     uint32_t rank, rest;
     int at;
 
-    if (!take_tensor_by(__func__, x, sizes, n_sizes, &ctx, &u, &out))
+    if (!take_any_by(__func__, x, sizes, n_sizes, &ctx, &u, &out))
         return out;
     rank = tensor_at(x)->shape->n;
     at = tensor_axis(ctx, __func__, axis, rank);
@@ -179,7 +245,9 @@ bell_unflatten(struct bell_tensor *x, int axis, const int64_t *sizes,
     rest = rank - 1 - (uint32_t)at;
     memcpy(d, tensor_at(x)->shape->d, (size_t)at * sizeof(*d));
     memcpy(d + at, sizes, n_sizes * sizeof(*d));
-    if (!infer_size(__func__, x, tensor_at(x)->shape->d[at], d + at, n_sizes))
+    if (!infer_size(__func__, x, &tensor_at(x)->shape->d[at], 1, d + at,
+                    n_sizes) ||
+        !tensor_takes_shape(ctx, __func__, d + at, n_sizes))
         return ctx->error_tensor;
     memcpy(d + at + n_sizes, tensor_at(x)->shape->d + at + 1,
            rest * sizeof(*d));
@@ -198,7 +266,7 @@ bell_permute(struct bell_tensor *x, const int64_t *order, uint32_t ndim)
     const struct uop *u;
     uint32_t mask, i;
 
-    if (!take_tensor_by(__func__, x, order, ndim, &ctx, &u, &out))
+    if (!take_any_by(__func__, x, order, ndim, &ctx, &u, &out))
         return out;
     if (ndim != tensor_at(x)->shape->n)
         return tensor_fail(ctx, __func__, BELL_BAD_AXIS,
@@ -220,7 +288,7 @@ bell_transpose(struct bell_tensor *x, int axis0, int axis1)
     const struct uop *u;
     int a, b;
 
-    if (!take_tensor(__func__, x, &ctx, &u, &out))
+    if (!take_any(__func__, x, &ctx, &u, &out))
         return out;
     a = tensor_axis(ctx, __func__, axis0, tensor_at(x)->shape->n);
     b = tensor_axis(ctx, __func__, axis1, tensor_at(x)->shape->n);
@@ -237,7 +305,7 @@ bell_t(struct bell_tensor *x)
     const struct uop *u;
     uint32_t n;
 
-    if (!take_tensor(__func__, x, &ctx, &u, &out))
+    if (!take_any(__func__, x, &ctx, &u, &out))
         return out;
     n = tensor_at(x)->shape->n;
     return tensor_new(ctx, __func__, n < 2 ? u : tn_swap(ctx, u, n - 2, n - 1));
@@ -251,7 +319,7 @@ bell_movedim(struct bell_tensor *x, int from, int to)
     const struct uop *u;
     int a, b;
 
-    if (!take_tensor(__func__, x, &ctx, &u, &out))
+    if (!take_any(__func__, x, &ctx, &u, &out))
         return out;
     a = tensor_axis(ctx, __func__, from, tensor_at(x)->shape->n);
     b = tensor_axis(ctx, __func__, to, tensor_at(x)->shape->n);
@@ -269,7 +337,7 @@ bell_flip(struct bell_tensor *x, const int64_t *axes, uint32_t n_axes)
     const struct uop *u;
     uint32_t mask;
 
-    if (!take_tensor(__func__, x, &ctx, &u, &out))
+    if (!take_any(__func__, x, &ctx, &u, &out))
         return out;
     if (!tensor_axes(ctx, __func__, axes, n_axes, tensor_at(x)->shape->n,
                      &mask))
@@ -290,7 +358,7 @@ bell_expand(struct bell_tensor *x, const int64_t *shape, uint32_t ndim)
     uint32_t i, skip;
     bool bad;
 
-    if (!take_tensor_by(__func__, x, shape, ndim, &ctx, &u, &out))
+    if (!take_any_by(__func__, x, shape, ndim, &ctx, &u, &out))
         return out;
     bad = ndim > BELL_MAX_RANK || ndim < tensor_at(x)->shape->n;
     skip = ndim - tensor_at(x)->shape->n;
@@ -303,7 +371,7 @@ bell_expand(struct bell_tensor *x, const int64_t *shape, uint32_t ndim)
         return tensor_fail(ctx, __func__, BELL_BAD_SHAPE, "%s to %s",
                            SHAPE_OF(x),
                            tensor_shape_str(shape, ndim, text, sizeof(text)));
-    if (!tensor_shape_arg(ctx, __func__, d, ndim))
+    if (!tensor_takes_shape(ctx, __func__, d, ndim))
         return ctx->error_tensor;
     return tensor_new(ctx, __func__, tn_broadcast(ctx, u, d, ndim));
 }
@@ -350,7 +418,7 @@ take_pads(const char *call, struct bell_tensor *x, const int64_t *pads,
         out_pads[2 * i + 1] = after;
     }
     if (!bad)
-        return tensor_shape_arg(ctx, call, d, shape->n)
+        return tensor_takes_shape(ctx, call, d, shape->n)
                    ? true
                    : (*out = ctx->error_tensor, false);
     *out = tensor_fail(
@@ -368,7 +436,7 @@ bell_pad(struct bell_tensor *x, const int64_t *pads, uint32_t n_pads,
     struct bell_tensor *out;
     const struct uop *u;
 
-    if (!take_tensor_by(__func__, x, pads, n_pads, &ctx, &u, &out) ||
+    if (!take_any_by(__func__, x, pads, n_pads, &ctx, &u, &out) ||
         !take_pads(__func__, x, pads, n_pads, all, &out))
         return out;
     return tensor_new(ctx, __func__, tn_pad_value(ctx, u, all, value));
@@ -384,12 +452,13 @@ bell_shrink(struct bell_tensor *x, const int64_t *bounds, uint32_t n_bounds)
     bool bad;
     uint32_t i;
 
-    if (!take_tensor_by(__func__, x, bounds, n_bounds, &ctx, &u, &out))
+    if (!take_any_by(__func__, x, bounds, n_bounds, &ctx, &u, &out))
         return out;
     bad = n_bounds != 2 * tensor_at(x)->shape->n;
     for (i = 0; !bad && i < tensor_at(x)->shape->n; i++)
-        bad = bounds[2 * i] < 0 || bounds[2 * i] > bounds[2 * i + 1] ||
-              bounds[2 * i + 1] > tensor_at(x)->shape->d[i];
+        bad = !symbol_is_slice(&ctx->symbols, bounds[2 * i],
+                               bounds[2 * i + 1] - bounds[2 * i],
+                               tensor_at(x)->shape->d[i]);
     if (bad)
         return tensor_fail(
             ctx, __func__, BELL_BAD_INDEX, "%s to the bounds %s", SHAPE_OF(x),
@@ -475,7 +544,7 @@ take_list(const char *call, struct bell_tensor *const *tensors, uint32_t n,
         *out = NULL;
         return NULL;
     }
-    if (!tensor_check_n(call, tensors, n, out))
+    if (!tensor_takes_n(call, tensors, n, out))
         return NULL;
     list = host_alloc(n * sizeof(*list));
     if (!list) {
@@ -518,7 +587,7 @@ join_parts(struct bell_context *ctx, const struct uop **parts, uint32_t n,
                                            tn_lt(ctx,
                                                  tn_iota(ctx, (uint32_t)rank,
                                                          axis, a + b, UOP_I64),
-                                                 tn_int(ctx, UOP_I64, a)),
+                                                 tn_count(ctx, a)),
                                            low, high);
         }
         n = kept;

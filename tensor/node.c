@@ -25,9 +25,10 @@ tn_product(const int64_t *d, uint32_t n)
             return 0;
     }
     for (i = 0; i < n; i++) {
-        if (d[i] > TN_MAX_NUMEL / p)
+        int64_t size = d[i] < SYMBOL_LEAST ? d[i] : symbol_guess(d[i]);
+        if (size > TN_MAX_NUMEL / p)
             return -1;
-        p *= d[i];
+        p *= size;
     }
     return p;
 }
@@ -59,6 +60,22 @@ tn_fail(struct bell_context *ctx, bell_status status, const char *fmt, ...)
 
 /* ---- leaves ---- */
 
+/* A size of a symbol is no number. */
+static bool
+is_size(const struct bell_context *ctx, double value)
+{
+    return ctx->symbols.n && fabs(value) < 0x1p62 && trunc(value) == value &&
+           symbol_is((int64_t)value);
+}
+
+static const struct uop *
+fail_number(struct bell_context *ctx)
+{
+    return tn_fail(ctx, BELL_BAD_VALUE,
+                   "the size of a symbol as a number: bell_symbol_tensor gives "
+                   "what it is");
+}
+
 /* A CONST has no axes wherever it is: interned constants carry the scalar's
  * shape. */
 static const struct uop *
@@ -72,12 +89,16 @@ shape_const(struct bell_context *ctx, const struct uop *u)
 const struct uop *
 tn_int(struct bell_context *ctx, enum uop_dtype dtype, int64_t value)
 {
+    if (ctx->symbols.n && symbol_is(value))
+        return fail_number(ctx);
     return shape_const(ctx, uop_const_int(&ctx->graph, dtype, value));
 }
 
 const struct uop *
 tn_float(struct bell_context *ctx, enum uop_dtype dtype, double value)
 {
+    if (is_size(ctx, value))
+        return fail_number(ctx);
     return shape_const(ctx, uop_const_float(&ctx->graph, dtype, value));
 }
 

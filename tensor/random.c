@@ -508,7 +508,8 @@ bell_dropout(struct bell_tensor *x, double p)
     struct bell_tensor *out;
     const struct uop *u;
 
-    if (!tensor_operands(__func__, &x, 1, TENSOR_FLOAT, &ops, &out))
+    if (!tensor_check(__func__, x, &out) ||
+        !tensor_operands(__func__, &x, 1, TENSOR_FLOAT, &ops, &out))
         return out;
     if (!(p >= 0 && p <= 1))
         return tensor_fail(ops.ctx, __func__, BELL_BAD_VALUE,

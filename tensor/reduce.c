@@ -18,12 +18,13 @@ struct reduction {
     bool keepdim;
 };
 
+/* Of a call that takes sizes of symbols. */
 static bool
-begin_reduction(const char *call, struct bell_tensor *x, const int64_t *axes,
-                uint32_t n_axes, bool keepdim, bool needs_float,
-                struct reduction *r, struct bell_tensor **out)
+begin_any(const char *call, struct bell_tensor *x, const int64_t *axes,
+          uint32_t n_axes, bool keepdim, bool needs_float, struct reduction *r,
+          struct bell_tensor **out)
 {
-    if (!tensor_check(call, x, out))
+    if (!tensor_takes(call, x, out))
         return false;
     r->ctx = tensor_at(x)->ctx;
     r->u = tensor_wide_node(x);
@@ -45,6 +46,15 @@ begin_reduction(const char *call, struct bell_tensor *x, const int64_t *axes,
     return true;
 }
 
+static bool
+begin_reduction(const char *call, struct bell_tensor *x, const int64_t *axes,
+                uint32_t n_axes, bool keepdim, bool needs_float,
+                struct reduction *r, struct bell_tensor **out)
+{
+    return tensor_check(call, x, out) &&
+           begin_any(call, x, axes, n_axes, keepdim, needs_float, r, out);
+}
+
 static struct bell_tensor *
 end_reduction(const char *call, const struct reduction *r, const struct uop *u)
 {
@@ -63,16 +73,16 @@ int64_t
 tn_reduced_count(const struct bell_context *ctx, const struct uop *u,
                  uint32_t axis_mask)
 {
-    int64_t n = 1;
-    uint32_t i;
+    int64_t d[TN_MAX_RANK];
+    uint32_t n = 0, i;
 
     assert(tn_bad(u) || tn_rank(ctx, u) == 0 || /* has axis 0, by Python */
            axis_mask >> tn_rank(ctx, u) == 0);
     for (i = 0; i < tn_rank(ctx, u); i++) {
         if (axis_mask & 1u << i)
-            n *= tn_size(ctx, u, i);
+            d[n++] = tn_size(ctx, u, i);
     }
-    return n;
+    return tn_product(d, n);
 }
 
 /* ---- sums and products ---- */
@@ -93,7 +103,7 @@ reduce_call(const char *call, struct bell_tensor *x, const int64_t *axes,
     struct bell_tensor *out;
     struct reduction r;
 
-    if (!begin_reduction(call, x, axes, n_axes, keepdim, false, &r, &out))
+    if (!begin_any(call, x, axes, n_axes, keepdim, false, &r, &out))
         return out;
     if (kind == OF_NUMBERS) {
         if (!tn_is_float(r.u))
@@ -282,6 +292,22 @@ bell_argmin(struct bell_tensor *x, int axis, bool keepdim)
 
 /* ---- moments ---- */
 
+/* 1 / the number of elements that a mean is of, in u's dtype. */
+static const struct uop *
+part_of_one(struct bell_context *ctx, const struct uop *u, uint32_t axis_mask)
+{
+    const struct uop *n = tn_num(ctx, u, 1);
+    uint32_t i;
+
+    for (i = 0; i < tn_rank(ctx, u); i++) {
+        if (axis_mask & 1u << i)
+            n = tn_mul(
+                ctx, n,
+                tn_cast(ctx, tn_count(ctx, tn_size(ctx, u, i)), u->dtype));
+    }
+    return tn_recip(ctx, n);
+}
+
 /* Half dtypes are added, divided and only then rounded. */
 const struct uop *
 tn_mean(struct bell_context *ctx, const struct uop *u, uint32_t axis_mask)
@@ -295,6 +321,11 @@ tn_mean(struct bell_context *ctx, const struct uop *u, uint32_t axis_mask)
         return u;
     if (half)
         u = tn_cast(ctx, u, UOP_F32);
+    if (symbol_in(tn_shape(ctx, u)->d, tn_rank(ctx, u)))
+        return tn_cast(ctx,
+                       tn_mul(ctx, tn_reduce(ctx, UOP_ADD, u, axis_mask),
+                              part_of_one(ctx, u, axis_mask)),
+                       dtype);
     u = tn_reduce(ctx, UOP_ADD, u, axis_mask);
     return tn_cast(ctx, tn_mul_c(ctx, u, 1 / n), dtype);
 }
@@ -328,7 +359,7 @@ bell_mean(struct bell_tensor *x, const int64_t *axes, uint32_t n_axes,
     struct bell_tensor *out;
     struct reduction r;
 
-    if (!begin_reduction(__func__, x, axes, n_axes, keepdim, true, &r, &out))
+    if (!begin_any(__func__, x, axes, n_axes, keepdim, true, &r, &out))
         return out;
     return end_reduction(__func__, &r, tn_mean(r.ctx, r.u, r.mask));
 }
@@ -503,7 +534,7 @@ bell_logsumexp(struct bell_tensor *x, const int64_t *axes, uint32_t n_axes,
     struct bell_tensor *out;
     struct reduction r;
 
-    if (!begin_reduction(__func__, x, axes, n_axes, keepdim, false, &r, &out))
+    if (!begin_any(__func__, x, axes, n_axes, keepdim, false, &r, &out))
         return out;
     r.u = to_float(r.ctx, r.u);
     return end_reduction(__func__, &r, tn_logsumexp(r.ctx, r.u, r.mask));
@@ -522,7 +553,7 @@ along_axis(const char *call, struct bell_tensor *x, int axis,
     const struct uop *u;
     int at;
 
-    if (!tensor_check(call, x, &out))
+    if (!tensor_takes(call, x, &out))
         return out;
     ctx = tensor_at(x)->ctx;
     at = tensor_axis(ctx, call, axis, tensor_at(x)->shape->n);

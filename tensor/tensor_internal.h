@@ -20,6 +20,7 @@
 #include "doorbell/tensor.h"
 #include "tensor/given.h"
 #include "tensor/handle.h"
+#include "tensor/symbol.h"
 #include "uops/uop.h"
 
 /* ---- storage ---- */
@@ -89,6 +90,7 @@ enum tensor_flag {
     TENSOR_SPENT = 1u << 4,  /* a gradient that an optimiser's step has used */
     TENSOR_PACKED = 1u << 5, /* as a file has it: computed where it is used, in
                               * captured functions, too */
+    TENSOR_VARIES = 1u << 6, /* has a size of a symbol */
 };
 
 struct tensor_scope {
@@ -133,6 +135,7 @@ struct bell_context {
     size_t live_nodes, nodes_at_collect; /* at the last collection */
     size_t n_compactions;
 
+    struct tensor_symbols symbols;
     uint64_t seed, rng_calls; /* key and call number of random numbers */
     bool training, checks_index;
     uint32_t math; /* what is allowed: enum bell_math */
@@ -295,7 +298,8 @@ struct tensor *tensor_next(const struct bell_context *ctx,
  * then recorded as a failure of `call`. */
 struct tensor *tensor_asked(const char *call, const struct bell_tensor *t);
 /* True if `t` may be used by `call`. If not, *out is what the call returns
- * (an error tensor or NULL). */
+ * (an error tensor or NULL). A size of a symbol is refused: most calls compute
+ * with sizes. */
 bool tensor_check(const char *call, struct bell_tensor *t,
                   struct bell_tensor **out);
 /* For two and three operands: also one context. */
@@ -305,6 +309,14 @@ bool tensor_check3(const char *call, struct bell_tensor *x,
                    struct bell_tensor *y, struct bell_tensor *z,
                    struct bell_tensor **out);
 bool tensor_check_n(const char *call, struct bell_tensor *const *tensors,
+                    uint32_t n, struct bell_tensor **out);
+/* The same of calls that take sizes of symbols: what they make of sizes are
+ * sums and multiples, and no numbers of tensors. */
+bool tensor_takes(const char *call, struct bell_tensor *t,
+                  struct bell_tensor **out);
+bool tensor_takes2(const char *call, struct bell_tensor *x,
+                   struct bell_tensor *y, struct bell_tensor **out);
+bool tensor_takes_n(const char *call, struct bell_tensor *const *tensors,
                     uint32_t n, struct bell_tensor **out);
 /* Whether there is room for each of the n results of a call on `t`. If not, what
  * there is room for is the error tensor. */
@@ -390,15 +402,22 @@ bool tensor_axes(struct bell_context *ctx, const char *call,
 /* A shape argument: rank, sizes not negative, their product not too large. */
 bool tensor_shape_arg(struct bell_context *ctx, const char *call,
                       const int64_t *d, uint32_t n);
+/* The same of a call that takes sizes of symbols. */
+bool tensor_takes_shape(struct bell_context *ctx, const char *call,
+                        const int64_t *d, uint32_t n);
 
 /* "(3, 4)" into buf; returns buf. */
 char *tensor_shape_str(const int64_t *d, uint32_t n, char *buf,
                        size_t size_bytes);
+/* The same with the names of the symbols. */
+char *tensor_sizes_str(const struct tensor_symbols *symbols, const int64_t *d,
+                       uint32_t n, char *buf, size_t size_bytes);
 #define TENSOR_SHAPE_STR 256
 /* A temporary string of a tensor's shape, for messages. */
 #define SHAPE_OF(t)                                                            \
-    tensor_shape_str(tensor_at(t)->shape->d, tensor_at(t)->shape->n,           \
-                     (char[TENSOR_SHAPE_STR]){0}, TENSOR_SHAPE_STR)
+    tensor_sizes_str(&tensor_at(t)->ctx->symbols, tensor_at(t)->shape->d,      \
+                     tensor_at(t)->shape->n, (char[TENSOR_SHAPE_STR]){0},      \
+                     TENSOR_SHAPE_STR)
 #define DTYPE_OF(t) (uop_dtype_infos[tensor_at(t)->dtype].name)
 
 #endif

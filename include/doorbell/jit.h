@@ -33,7 +33,8 @@
  * changes, numbers that it computes with (a bell_scalar is what it was), data
  * that it makes tensors of. These are as they were when it was captured. What
  * changes from call to call is an input: a bell_scalar given as input is a
- * number of one element there.
+ * number of one element there. Sizes and offsets that are symbols (symbol.h) are
+ * what they are at each call.
  *
  * Inside, values cannot be read, for there are none; realizing computes
  * nothing and may be left out. A jit that is called inside another's function
@@ -116,8 +117,8 @@ struct bell_jit_save_desc {
  * (hcq/hcq_bundle.h): its kernels, compiled for each target, and the tensors
  * that it uses as they are now: those that it changes as state, the others as
  * weights. `in` are inputs as for bell_jit_call, of which only shape and dtype
- * matter. BELL_E_UNSUPPORTED: it uses random numbers or makes an optimiser's
- * step, or a target's assembler is not here. */
+ * matter. BELL_E_UNSUPPORTED: it uses random numbers, symbols or makes an
+ * optimiser's step, or a target's assembler is not here. */
 BELL_API BELL_MUST_CHECK bell_status
 bell_jit_save(struct bell_jit *jit, struct bell_tensor *const *in,
               const struct bell_jit_save_desc *desc, const char *path);

@@ -262,6 +262,19 @@ reshape_source(struct sched *s, const struct sched_idx *idx,
     return out;
 }
 
+/* The most that a - b can be. */
+static int64_t
+most_between(const struct sched *s, int64_t a, int64_t b)
+{
+    const struct sched_sizes *sizes = s->target->sizes;
+    const struct sched_size *x = find_size(s->target, a);
+    const struct sched_size *y = find_size(s->target, b);
+    int64_t by = (x ? x->a : 0) - (y ? y->a : 0);
+    int64_t rest = (x ? x->b : a) - (y ? y->b : b);
+
+    return by ? by * (by > 0 ? sizes->max : sizes->min) + rest : rest;
+}
+
 /* What the movement of `arg` moves axis i by, on its way to numbers 0..room;
  * NULL: nothing. */
 static const struct uop *
@@ -292,7 +305,8 @@ pad_source(struct sched *s, const struct sched_idx *idx,
     for (i = 0; i < idx->n; i++) {
         int64_t before = pad->d[2 * i], after = pad->d[2 * i + 1];
         const struct uop *e = idx->e[i], *gate;
-        const struct uop *by = moved_by(s, pad, idx->n, i, after);
+        const struct uop *by =
+            moved_by(s, pad, idx->n, i, most_between(s, after, 0));
         if (by) {
             e = uop_alu2(s->k, UOP_SUB, e, by);
             gate = uop_alu2(s->k, UOP_CMPLT, number(s, -1), e);
@@ -369,7 +383,8 @@ move_source(struct sched *s, const struct uop *u, const struct sched_idx *idx,
         if (u->op == UOP_EXPAND && from->d[i] == 1 && to->d[i] != 1)
             e = number(s, 0);
         else if (u->op == UOP_SHRINK) {
-            by = moved_by(s, u->arg.dims, from->n, i, from->d[i] - to->d[i]);
+            by = moved_by(s, u->arg.dims, from->n, i,
+                          most_between(s, from->d[i], to->d[i]));
             if (!by && u->arg.dims->d[2 * i])
                 by = sched_size(s, u->arg.dims->d[2 * i]);
             e = by ? uop_alu2(s->k, UOP_ADD, e, by) : e;

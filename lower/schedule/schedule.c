@@ -1378,6 +1378,16 @@ fini_planner(struct planner *p)
 }
 
 static bell_status
+validate_tensors(struct uop_graph *g, const struct uop *const *roots,
+                 uint32_t n_roots, const struct sched_target *target,
+                 const char *after)
+{
+    if (target->sizes && target->sizes->is_beyond)
+        return BELL_OK;
+    return uop_validate_pass(g, roots, n_roots, UOP_STAGE_T, after);
+}
+
+static bell_status
 build_plan(struct planner *p, const struct uop **roots, uint32_t n_roots,
            struct sched_plan *plan)
 {
@@ -1391,8 +1401,8 @@ build_plan(struct planner *p, const struct uop **roots, uint32_t n_roots,
         status = sched_split(p->s.g, roots, n_roots, p->s.target, roles);
     host_free(roles);
     if (status == BELL_OK)
-        status = uop_validate_pass(p->s.g, roots, n_roots, UOP_STAGE_T,
-                                   "splitting reductions");
+        status = validate_tensors(p->s.g, roots, n_roots, p->s.target,
+                                  "splitting reductions");
     if (status == BELL_OK)
         status = schedule_nodes(p, roots, n_roots, &local, plan);
     host_free(local);
@@ -1410,8 +1420,8 @@ sched_build(struct uop_graph *g, const struct uop *const *roots,
     bell_status status;
     bool again;
 
-    BELL_TRY(uop_validate_pass(g, roots, n_roots, UOP_STAGE_T,
-                               "building the tensor graph"));
+    BELL_TRY(validate_tensors(g, roots, n_roots, target,
+                              "building the tensor graph"));
     split = host_alloc(n_roots * sizeof(*split) + 1);
     if (!split)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling");

@@ -49,6 +49,8 @@ struct sched_plan {
 struct sched_sizes {
     int64_t var;      /* number of the VAR */
     int64_t min, max; /* that it can be */
+    bool is_beyond;   /* what `d` is made with is more: slices may end behind
+                       * what they are taken from */
     uint32_t n;
     struct sched_size {
         int64_t d, a, b;

@@ -23,6 +23,7 @@ struct step {
     struct tensor_buffer **bufs; /* by buffer of the plan, references; NULL:
                                   * in the plan's scratch memory */
     uint64_t *words;             /* by value of the plan */
+    int64_t *codes;              /* the same: of a symbol; or 0 */
     struct sched_item *items;    /* of the plan, or in place of them */
     uint32_t *kernels;           /* by item; NO_KERNEL: not compiled yet */
     uint32_t n_items;
@@ -54,6 +55,9 @@ struct rt_capture {
     size_t feed_bytes;
     uint32_t feed_slot, feed; /* number of the feed that is next */
     uint64_t fed_until[N_FEEDS];
+    int64_t *codes; /* of symbols: a slot each, from first_code on */
+    size_t n_codes, cap_codes;
+    uint32_t first_code;
 };
 
 bell_status
@@ -89,6 +93,7 @@ free_step(struct rt_capture *cap, struct step *step)
     }
     host_free(step->bufs);
     host_free(step->words);
+    host_free(step->codes);
     host_free(step->items);
     host_free(step->kernels);
 }
@@ -118,6 +123,7 @@ rt_capture_destroy(struct rt_capture *cap)
     for (i = 0; i < cap->n_kept; i++)
         tensor_buffer_release(cap->kept[i]);
     host_free(cap->kept);
+    host_free(cap->codes);
     rt_tape_destroy(cap->tape);
     rt_bury(cap->rt, cap->arena);
     rt_bury(cap->rt, cap->feeds);
@@ -168,14 +174,42 @@ mark_buffers(const struct rt_plan *plan, const struct step *step)
     }
 }
 
+static uint32_t
+find_code(const struct rt_capture *cap, int64_t code)
+{
+    uint32_t i;
+
+    for (i = 0; i < cap->n_codes && cap->codes[i] != code; i++)
+        continue;
+    return i;
+}
+
+static bell_status
+add_code(struct rt_capture *cap, int64_t code)
+{
+    if (!code || find_code(cap, code) < cap->n_codes)
+        return BELL_OK;
+    if (host_grow((void **)&cap->codes, &cap->cap_codes, cap->n_codes + 1,
+                  sizeof(*cap->codes)) != 0)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory capturing");
+    cap->codes[cap->n_codes++] = code;
+    return BELL_OK;
+}
+
 bell_status
 rt_capture_run(struct rt_run *run, uint32_t number)
 {
     struct rt_capture *cap = run->ctx->trace->capture;
-    const struct rt_plan *plan = &run->rt->plans[number];
+    struct rt_plan *plan = &run->rt->plans[number];
     struct step *step;
     uint32_t i;
 
+    if (cap->saves && run->rt->values.n_codes)
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "a bundle has no symbols: sizes and offsets are "
+                         "numbers in it");
+    if (plan->symbol >= 0)
+        BELL_TRY(rt_sizes_place_most(plan));
     for (i = 0; i < run->n_leaves; i++) {
         if (!run->leaves[i]->device_mem && run->leaves[i]->role == TENSOR_GONE)
             return tensor_fail_gone("bell_realize");
@@ -187,12 +221,13 @@ rt_capture_run(struct rt_run *run, uint32_t number)
     *step = (struct step){.plan = number};
     step->bufs = host_calloc(plan->sched.n_bufs + 1, sizeof(*step->bufs));
     step->words = host_calloc(plan->n_values + 1, sizeof(*step->words));
+    step->codes = host_calloc(plan->n_values + 1, sizeof(*step->codes));
     step->items = host_calloc(plan->sched.n_items + 1, sizeof(*step->items));
     step->kernels =
         host_calloc(plan->sched.n_items + 1, sizeof(*step->kernels));
     run->results = host_calloc(plan->sched.n_bufs + 1, sizeof(*run->results));
-    if (!step->bufs || !step->words || !step->items || !step->kernels ||
-        !run->results)
+    if (!step->bufs || !step->words || !step->codes || !step->items ||
+        !step->kernels || !run->results)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory capturing");
     step->n_items = plan->sched.n_items;
     for (i = 0; i < step->n_items; i++) {
@@ -200,8 +235,11 @@ rt_capture_run(struct rt_run *run, uint32_t number)
         step->kernels[i] = plan->kernels[i];
     }
     BELL_TRY(note_buffers(run, plan, step));
-    for (i = 0; i < plan->n_values; i++)
+    for (i = 0; i < plan->n_values; i++) {
         step->words[i] = plan->steps[i] ? rt_vary_word(run->rt, plan, i) : 0;
+        step->codes[i] = run->rt->values.list[i].code;
+        BELL_TRY(add_code(cap, step->codes[i]));
+    }
     mark_buffers(plan, step);
     cap->n_launches += plan->sched.n_items;
     return rt_replay_results(run, plan);
@@ -353,7 +391,9 @@ find_spans(struct rt_capture *cap)
 
     for (s = 0; s < cap->n_steps; s++) {
         struct step *step = &cap->steps[s];
-        const struct rt_plan *plan = &cap->rt->plans[step->plan];
+        struct rt_plan *plan = &cap->rt->plans[step->plan];
+        if (plan->symbol >= 0)
+            BELL_TRY(rt_sizes_place_most(plan));
         BELL_TRY(add_span(cap, NULL, plan->scratch_bytes, at));
         step->scratch = (uint32_t)cap->n_spans - 1;
         for (i = 0; i < step->n_items; i++, at++) {
@@ -488,10 +528,14 @@ add_launch(struct rt_capture *cap, const struct step *step, uint32_t i)
         args[j] = (struct rt_arg){RT_SLOT_NONE, j < item->n_outs, 0, 0};
         if (j < item->n_bufs)
             BELL_TRY(memory_arg(cap, step, item->bufs[j], &args[j]));
+        else if (kernel->values)
+            args[j].value = (uint64_t)kernel->values[j - item->n_bufs];
+        else if (step->codes[item->vars[j - item->n_bufs]])
+            args[j].slot =
+                cap->first_code +
+                find_code(cap, step->codes[item->vars[j - item->n_bufs]]);
         else
-            args[j].value = kernel->values
-                                ? (uint64_t)kernel->values[j - item->n_bufs]
-                                : step->words[item->vars[j - item->n_bufs]];
+            args[j].value = step->words[item->vars[j - item->n_bufs]];
     }
     return rt_tape_add(cap->tape, step->kernels[i], args, n_args);
 }
@@ -506,7 +550,9 @@ rt_capture_end(struct rt_capture *cap, uint32_t n_slots, uint32_t feed_slot,
     BELL_TRY(compile_changed(cap));
     BELL_TRY(make_arena(cap));
     BELL_TRY(make_feeds(cap, feed_slot, feed_bytes));
-    BELL_TRY(rt_tape_create(cap->rt, n_slots, &cap->tape));
+    cap->first_code = n_slots;
+    BELL_TRY(rt_tape_create(cap->rt, n_slots + (uint32_t)cap->n_codes,
+                            cap->n_codes > 0, &cap->tape));
     for (s = 0; s < cap->n_steps; s++) {
         const struct step *step = &cap->steps[s];
         for (i = 0; i < step->n_items; i++)
@@ -552,7 +598,11 @@ rt_capture_replay(struct rt_capture *cap)
 {
     struct tensor_runtime *rt = cap->rt;
     uint64_t start = time_now_ns();
+    size_t i;
 
+    for (i = 0; i < cap->n_codes; i++)
+        rt_tape_set(cap->tape, cap->first_code + (uint32_t)i,
+                    (uint64_t)symbol_now(&cap->ctx->symbols, cap->codes[i]));
     if (cap->staged)
         BELL_TRY(hcq_buffer_write(cap->feeds, cap->feed * cap->feed_bytes,
                                   cap->staged, cap->feed_bytes));

@@ -21,12 +21,19 @@ copy_buffer(struct rt_run *run, const struct uop *u)
     struct uop_graph *to = run->rt->into;
     const struct uop_dims *shape = uop_shape(&run->ctx->graph, u);
     int64_t d[BELL_MAX_RANK + 1];
+    struct tensor_buffer *buf;
     union uop_arg arg;
 
     if (host_grow((void **)&run->leaves, &run->cap_leaves, run->n_leaves + 1,
                   sizeof(*run->leaves)) != 0)
         return &uop_failed;
-    run->leaves[run->n_leaves] = (struct tensor_buffer *)(uintptr_t)u->arg.data;
+    buf = (struct tensor_buffer *)(uintptr_t)u->arg.data;
+    run->leaves[run->n_leaves] = buf;
+    if (run->rt->values.symbols && buf->role == TENSOR_MEMORY &&
+        buf->n_elems !=
+            symbol_numel(run->rt->values.symbols, shape->d, shape->n))
+        run->rt->values.odd = "a tensor was made when a symbol that it has a "
+                              "size of had another value";
     d[0] = (int64_t)run->n_leaves++;
     memcpy(d + 1, shape->d, shape->n * sizeof(*d));
     arg.bits = 0;
@@ -132,6 +139,7 @@ copy_under(struct rt_run *run, const struct uop *root)
             depth += meet(rt, top->u->src[top->n_done++], depth);
             continue;
         }
+        rt_vary_shape(rt, uop_shape(&run->ctx->graph, top->u));
         rt->copies[top->u->id].to = copy_node(run, top->u);
         depth--;
     }
@@ -151,10 +159,15 @@ rt_number(struct rt_run *run, const struct uop **out_sink)
     run->n_leaves = 0;
     rt->values.n = 0;
     rt->values.has_product = false;
+    rt->values.symbols = run->ctx->symbols.n ? &run->ctx->symbols : NULL;
+    rt->values.symbol = -1;
+    rt->values.n_codes = 0;
+    rt->values.odd = NULL;
     for (r = 0; r < run->n && !rt->into->failed; r++)
         run->roots[r] =
             copy_under(run, tensor_at(run->tensors[run->n - 1 - r])->uop);
     BELL_TRY(uop_graph_status(rt->into));
+    BELL_TRY(rt_vary_symbol(rt));
     *out_sink =
         uop_new(rt->into, UOP_SINK, UOP_VOID, 1, none, run->roots, run->n);
     return uop_graph_status(rt->into);

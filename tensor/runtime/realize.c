@@ -493,9 +493,20 @@ schedule_graph(struct tensor_runtime *rt, struct uop_graph *g,
     return status;
 }
 
+/* What is known for sizes that stay is left. */
+static void
+for_any_size(struct sched_target *target, const struct sched_sizes *sizes)
+{
+    target->attends = 0;
+    target->packs_for = NULL;
+    target->sizes = sizes;
+}
+
 static bell_status
 schedule_plan(struct tensor_runtime *rt, struct rt_plan *plan)
 {
+    struct sched_target target = rt->sched_target;
+    struct sched_sizes sizes;
     const struct uop **roots =
         host_alloc(plan->sink->n_src * sizeof(*roots) + 1);
     struct uop_graph g;
@@ -504,9 +515,15 @@ schedule_plan(struct tensor_runtime *rt, struct rt_plan *plan)
     if (!roots)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling");
     uop_graph_init(&g);
-    status = rt_vary_build(rt, plan, &g, roots);
+    if (plan->symbol >= 0) {
+        for_any_size(&target, &sizes);
+        status = rt_vary_build_sized(rt, plan, &g, roots, &sizes);
+        plan->most = sizes.max;
+    } else {
+        status = rt_vary_build(rt, plan, &g, roots);
+    }
     if (status == BELL_OK)
-        status = schedule_graph(rt, &g, roots, &rt->sched_target, plan);
+        status = schedule_graph(rt, &g, roots, &target, plan);
     uop_graph_fini(&g);
     host_free(roots);
     return status;
@@ -549,7 +566,9 @@ count_memory(struct bell_stats *stats, const struct rt_plan *plan)
 static bell_status
 finish_plan(struct tensor_runtime *rt, struct rt_plan *plan, uint64_t start)
 {
-    if (plan->any_size)
+    if (plan->symbol >= 0)
+        plan->size = (int64_t)plan->values[plan->n_values - 1].bits;
+    if (plan->any_size || plan->symbol >= 0)
         BELL_TRY(rt_sizes_place(plan));
     else
         BELL_TRY(rt_place_buffers(plan, &rt->kernels));
@@ -587,9 +606,7 @@ make_sized(struct tensor_runtime *rt, const struct rt_form *form,
 
     if (!roots)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling");
-    target.attends = 0; /* it is known for sizes that stay */
-    target.packs_for = NULL;
-    target.sizes = &sized->sizes;
+    for_any_size(&target, &sized->sizes);
     uop_graph_init(&g);
     status = rt_sizes_build(rt, form, plan, &g, roots, sized);
     if (status == BELL_OK && plan->any_size)
@@ -629,13 +646,14 @@ static bell_status
 add_plan(struct tensor_runtime *rt, const struct uop *sink, uint32_t next,
          bool any_size)
 {
-    struct rt_plan plan = {.sink = sink, .next = next};
+    struct rt_plan plan = {.sink = sink, .next = next, .symbol = -1};
     struct rt_sized sized = {0};
     struct rt_form form;
     bell_status status = rt_form_of(&rt->graphs, sink, &rt->values, &form);
 
     plan.ops_hash = form.hash;
-    if (status == BELL_OK && next == RT_NO_PLAN && any_size) {
+    if (status == BELL_OK && next == RT_NO_PLAN && any_size &&
+        !rt->values.n_codes) {
         status = make_sized(rt, &form, &plan, &sized);
         if (status == BELL_E_UNSUPPORTED) {
             bell_error_clear();
@@ -644,8 +662,10 @@ add_plan(struct tensor_runtime *rt, const struct uop *sink, uint32_t next,
         }
         if (!plan.any_size) {
             free_plan(&plan);
-            plan = (struct rt_plan){
-                .sink = sink, .next = next, .ops_hash = form.hash};
+            plan = (struct rt_plan){.sink = sink,
+                                    .next = next,
+                                    .symbol = -1,
+                                    .ops_hash = form.hash};
         }
     }
     if (status == BELL_OK && !plan.any_size)
@@ -668,10 +688,15 @@ get_plan(struct tensor_runtime *rt, const struct uop *sink, bool any_size,
     uint32_t next = found ? (uint32_t)*found : RT_NO_PLAN, at;
 
     for (at = next; at != RT_NO_PLAN; at = rt->plans[at].next) {
-        if (rt_vary_fits(rt, &rt->plans[at])) {
-            *out_plan = at;
+        struct rt_plan *plan = &rt->plans[at];
+
+        if (!rt_vary_fits(rt, plan))
+            continue;
+        *out_plan = at;
+        if (plan->symbol < 0)
             return BELL_OK;
-        }
+        plan->size = (int64_t)rt->values.list[rt->values.n - 1].bits;
+        return rt_sizes_place(plan);
     }
     BELL_TRY(add_plan(rt, sink, next, any_size));
     *out_plan = (uint32_t)rt->n_plans - 1;

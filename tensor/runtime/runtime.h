@@ -142,7 +142,9 @@ struct rt_plan {
     bool keeps_constants; /* with arguments it would be another program */
     uint64_t ops_hash;    /* of the structure without its sizes and math */
     bool any_size;        /* in rt->sized */
+    int32_t symbol;       /* whose value is the last of its own; -1: none */
     int64_t size, placed; /* that it has now, and that scratch memory is for */
+    int64_t most;         /* of a symbol: the greatest that size can be */
     uint32_t *kernels;    /* by item: number in rt->kernel_list */
     uint64_t *offsets;    /* by buffer: place in the scratch buffer */
     uint32_t *takes;      /* by buffer: whose place it has, or itself */

@@ -680,6 +680,8 @@ rt_sizes_place(struct rt_plan *plan)
 
     if (plan->size > plan->placed) {
         plan->placed = plan->size + plan->size / 2;
+        if (plan->symbol >= 0 && plan->placed > plan->most)
+            plan->placed = plan->most;
         count_most_elems(plan, plan->placed);
         status = rt_place_buffers(plan, NULL);
         if (status != BELL_OK)
@@ -687,4 +689,14 @@ rt_sizes_place(struct rt_plan *plan)
     }
     count_elems(plan, plan->size);
     return status;
+}
+
+bell_status
+rt_sizes_place_most(struct rt_plan *plan)
+{
+    assert(plan->symbol >= 0);
+    plan->size = plan->most;
+    BELL_TRY(rt_sizes_place(plan));
+    count_most_elems(plan, plan->most);
+    return BELL_OK;
 }

@@ -67,5 +67,7 @@ void rt_sized_fini(struct rt_sized *sized);
 /* Gives the plan's buffers the size that was looked up, and a place in scratch
  * memory if it has not been so great. */
 BELL_MUST_CHECK bell_status rt_sizes_place(struct rt_plan *plan);
+/* Those of a symbol's plan become what they can be at most. */
+BELL_MUST_CHECK bell_status rt_sizes_place_most(struct rt_plan *plan);
 
 #endif

@@ -30,12 +30,12 @@ struct rt_tape {
     struct slot *slots;
     uint32_t n_slots;
     struct hcq_graph *graph; /* or NULL */
-    bool was_queued;
+    bool was_queued, varies;
     double n_flops, n_bytes; /* of all launches */
 };
 
 bell_status
-rt_tape_create(struct tensor_runtime *rt, uint32_t n_slots,
+rt_tape_create(struct tensor_runtime *rt, uint32_t n_slots, bool varies,
                struct rt_tape **out_tape)
 {
     struct rt_tape *tape = host_calloc(1, sizeof(*tape));
@@ -49,6 +49,7 @@ rt_tape_create(struct tensor_runtime *rt, uint32_t n_slots,
     }
     tape->rt = rt;
     tape->n_slots = n_slots;
+    tape->varies = varies;
     *out_tape = tape;
     return BELL_OK;
 }
@@ -156,6 +157,7 @@ make_graph(struct rt_tape *tape)
 {
     const struct hcq_graph_desc desc = {
         .struct_size = sizeof(desc),
+        .flags = tape->varies ? HCQ_GRAPH_TRUSTED : 0,
         .name = "tape",
         .queues = &tape->rt->queue,
         .n_queues = 1,

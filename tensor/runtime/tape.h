@@ -30,8 +30,10 @@ struct rt_arg {
     uint64_t size_bytes; /* of memory; 0: a number */
 };
 
+/* `varies`: what launches use of a slot's memory can be less than what their
+ * arguments say. */
 BELL_MUST_CHECK bell_status rt_tape_create(struct tensor_runtime *rt,
-                                           uint32_t n_slots,
+                                           uint32_t n_slots, bool varies,
                                            struct rt_tape **out_tape);
 /* Before the queue, whose work with it is waited for. NULL is allowed. */
 void rt_tape_destroy(struct rt_tape *tape);

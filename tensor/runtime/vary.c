@@ -17,9 +17,13 @@
 #include "base/log.h"
 #include "tensor/node.h"
 #include "tensor/runtime/runtime.h"
+#include "tensor/symbol.h"
 
 /* log2 of the elements that the widest access takes: 16 bytes of 1 each. */
 #define MAX_STEP 4
+
+/* Numbers that are tried for a symbol's value, on either side of its bound. */
+#define MAX_TRIES 24
 
 /* Plans that differ in sizes alone before the program is told. */
 #define MANY_PLANS 32
@@ -66,6 +70,63 @@ rt_vary_number(struct tensor_runtime *rt, const struct uop *u)
     return uop_new_shaped(rt->into, UOP_VAR, u->dtype, number, NULL, 0, scalar);
 }
 
+/* Is the number one of a symbol? What is made of symbols otherwise is noted. */
+static bool
+is_code(struct tensor_runtime *rt, int64_t d)
+{
+    int64_t min, max;
+
+    if (d < SYMBOL_LEAST && d > -SYMBOL_LEAST)
+        return false;
+    if (!symbol_is(d) || !symbol_bounds(rt->values.symbols, d, &min, &max))
+        rt->values.odd = "a size or an offset is made of symbols by more than "
+                         "sums and multiples of one";
+    return !rt->values.odd;
+}
+
+static int64_t
+add_code(struct tensor_runtime *rt, int64_t code)
+{
+    struct rt_values *values = &rt->values;
+    int64_t i = add_value(rt, (uint64_t)symbol_now(values->symbols, code),
+                          UOP_VOID, 0, false);
+
+    if (i >= 0) {
+        values->list[i].code = code;
+        values->n_codes++;
+    }
+    return i;
+}
+
+void
+rt_vary_shape(struct tensor_runtime *rt, const struct uop_dims *shape)
+{
+    struct symbol_size size;
+    uint32_t i, n = 0;
+
+    for (i = 0; rt->values.symbols && i < shape->n; i++) {
+        if (!is_code(rt, shape->d[i]) || !symbol_parse(shape->d[i], &size))
+            continue;
+        if (rt->values.symbol >= 0 && rt->values.symbol != (int32_t)size.symbol)
+            rt->values.odd = "sizes of two symbols are in one graph; one of "
+                             "them can be realized before";
+        rt->values.symbol = (int32_t)size.symbol;
+        if (++n > 2) /* sched_count */
+            rt->values.odd = "more than two sizes of a shape are of a symbol";
+    }
+}
+
+bell_status
+rt_vary_symbol(struct tensor_runtime *rt)
+{
+    if (rt->values.odd)
+        return bell_fail(BELL_BAD_SHAPE, "%s", rt->values.odd);
+    if (rt->values.symbol >= 0 &&
+        add_code(rt, symbol_number((uint32_t)rt->values.symbol)) < 0)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for values");
+    return BELL_OK;
+}
+
 /* log2 of the factor of an offset along the axis that can matter: what is
  * behind the axis has one of its own, where the tensor lies as it is. */
 static uint32_t
@@ -100,8 +161,11 @@ rt_vary_move(struct tensor_runtime *rt, const struct uop *u,
         d[2 * i + 1] = shrinks ? end - at : at + end;
         if (room == 0)
             continue;
-        var[0] = 1 + add_value(rt, (uint64_t)at, UOP_VOID,
-                               max_step_of(rt, from, i), false);
+        if (rt->values.symbols && is_code(rt, at))
+            var[0] = 1 + add_code(rt, at);
+        else
+            var[0] = 1 + add_value(rt, (uint64_t)at, UOP_VOID,
+                                   max_step_of(rt, from, i), false);
         var[1] = 1;
         varies = true;
     }
@@ -190,7 +254,7 @@ fits_value(const struct tensor_runtime *rt, const struct rt_plan *plan,
     const struct rt_value *v = &rt->values.list[i];
 
     return plan->steps[i] ? takes_step(rt, v, plan->steps[i])
-                          : v->bits == plan->values[i].bits;
+                          : v->bits == plan->values[i].bits && !v->code;
 }
 
 bool
@@ -260,16 +324,24 @@ rt_vary_choose(struct tensor_runtime *rt, uint32_t first, struct rt_plan *plan)
         first != RT_NO_PLAN && rt->plans[first].keeps_constants;
     if (n)
         memcpy(plan->values, rt->values.list, n * sizeof(*plan->values));
-    for (i = 0; old && i < n; i++)
-        plan->steps[i] =
-            fits_value(rt, old, i) ? old->steps[i] : choose_step(rt, old, i);
+    for (i = 0; i < n; i++) {
+        if (rt->values.list[i].code)
+            plan->steps[i] = 1;
+        else if (old)
+            plan->steps[i] = fits_value(rt, old, i) ? old->steps[i]
+                                                    : choose_step(rt, old, i);
+    }
+    plan->symbol = rt->values.symbol;
     return BELL_OK;
 }
 
 void
 rt_vary_fix(struct rt_plan *plan)
 {
-    memset(plan->steps, 0, plan->n_values);
+    uint32_t i;
+
+    for (i = 0; i < plan->n_values; i++)
+        plan->steps[i] = plan->values[i].code != 0;
     plan->keeps_constants = true;
 }
 
@@ -291,12 +363,67 @@ rt_vary_word(const struct tensor_runtime *rt, const struct rt_plan *plan,
 
 /* ---- its graph ---- */
 
+struct build {
+    const struct tensor_runtime *rt;
+    const struct rt_plan *plan;
+    struct uop_graph *g;
+    struct sched_sizes *sizes; /* NULL: none varies */
+    int64_t n;                 /* for the symbol's value */
+    int64_t *plain;            /* numbers that are none of it */
+    size_t n_plain, cap_plain;
+    bool is_full; /* more sizes than there can be */
+};
+
+/* A size or room as it is in the plan's graph. */
+static int64_t
+place_size(struct build *b, int64_t d)
+{
+    struct sched_sizes *sizes = b->sizes;
+    struct symbol_size size;
+    uint32_t i;
+
+    if (!sizes)
+        return d;
+    if (!symbol_is(d) || !symbol_parse(d, &size)) {
+        if (host_grow((void **)&b->plain, &b->cap_plain, b->n_plain + 1,
+                      sizeof(*b->plain)) != 0) {
+            b->g->failed = true;
+            return d;
+        }
+        b->plain[b->n_plain++] = d;
+        return d;
+    }
+    for (i = 0; i < sizes->n; i++) {
+        if (sizes->list[i].a == size.a && sizes->list[i].b == size.b)
+            return sizes->list[i].d;
+    }
+    if (sizes->n == sizeof(sizes->list) / sizeof(*sizes->list)) {
+        b->is_full = true;
+        return size.a * b->n + size.b;
+    }
+    sizes->list[sizes->n] =
+        (struct sched_size){size.a * b->n + size.b, size.a, size.b};
+    return sizes->list[sizes->n++].d;
+}
+
+static const struct uop_dims *
+place_dims(struct build *b, const struct uop_dims *dims)
+{
+    int64_t d[4 * TN_MAX_RANK];
+    uint32_t i;
+
+    assert(dims->n <= sizeof(d) / sizeof(*d));
+    for (i = 0; i < dims->n; i++)
+        d[i] = place_size(b, dims->d[i]);
+    return uop_dims(b->g, d, dims->n);
+}
+
 /* The arg of a movement with offsets that are constants of the plan in
  * place. */
 static const struct uop_dims *
-place_offsets(struct uop_graph *g, const struct rt_plan *plan,
-              const struct uop *u)
+place_offsets(struct build *b, const struct uop *u)
 {
+    const struct rt_plan *plan = b->plan;
     const struct uop_dims *arg = u->arg.dims;
     int64_t d[4 * TN_MAX_RANK], at;
     uint32_t n = arg->n / 4, i;
@@ -312,22 +439,24 @@ place_offsets(struct uop_graph *g, const struct rt_plan *plan,
             d[2 * i] = at;
             d[2 * i + 1] += u->op == UOP_SHRINK ? at : -at;
         }
+        d[2 * i] = place_size(b, d[2 * i]);
+        d[2 * i + 1] = place_size(b, d[2 * i + 1]);
         var[0] = step ? var[0] : 0;
         var[1] = step ? (int64_t)1 << (step - 1) : 0;
         varies |= step != 0;
     }
-    return uop_dims(g, d, varies ? 4 * n : 2 * n);
+    return uop_dims(b->g, d, varies ? 4 * n : 2 * n);
 }
 
 static const struct uop *
-build_node(const struct tensor_runtime *rt, const struct rt_plan *plan,
-           struct uop_graph *g, const struct uop *u,
-           const struct uop *const *built)
+build_node(struct build *b, const struct uop *u, const struct uop *const *built)
 {
-    const struct uop_dims *shape = uop_shape(&rt->graphs, u);
+    const struct rt_plan *plan = b->plan;
+    const struct uop_dims *shape = uop_shape(&b->rt->graphs, u);
     const struct uop *src[UOP_MAX_CALL_SRC];
     union uop_arg arg = u->arg;
     enum uop_op op = u->op;
+    int64_t d[TN_MAX_RANK + 1];
     uint32_t i;
 
     for (i = 0; i < u->n_src && i < UOP_MAX_CALL_SRC; i++)
@@ -336,35 +465,131 @@ build_node(const struct tensor_runtime *rt, const struct rt_plan *plan,
         op = UOP_CONST;
         arg.bits = plan->values[u->arg.i].bits;
     }
-    if ((op == UOP_PAD || op == UOP_SHRINK) && arg.dims->n > 2 * shape->n)
-        arg.dims = place_offsets(g, plan, u);
-    else if (op == UOP_BUFFER || uop_op_infos[op].arg_kind == UOP_ARG_DIMS)
-        arg.dims = uop_dims(g, arg.dims->d, arg.dims->n);
-    shape = uop_dims(g, shape->d, shape->n);
-    return g->failed
+    if ((op == UOP_PAD || op == UOP_SHRINK) && arg.dims->n > 2 * shape->n) {
+        arg.dims = place_offsets(b, u);
+    } else if (op == UOP_IOTA) {
+        arg.i = place_size(b, arg.i);
+    } else if (op == UOP_BUFFER) {
+        d[0] = arg.dims->d[0];
+        for (i = 0; i < shape->n; i++)
+            d[1 + i] = place_size(b, shape->d[i]);
+        arg.dims = uop_dims(b->g, d, shape->n + 1);
+    } else if (op == UOP_PERMUTE) {
+        arg.dims = uop_dims(b->g, arg.dims->d, arg.dims->n);
+    } else if (uop_op_infos[op].arg_kind == UOP_ARG_DIMS) {
+        arg.dims = place_dims(b, arg.dims);
+    }
+    shape = place_dims(b, shape);
+    return b->g->failed
                ? &uop_failed
-               : uop_new_shaped(g, op, u->dtype, arg, src, u->n_src, shape);
+               : uop_new_shaped(b->g, op, u->dtype, arg, src, u->n_src, shape);
+}
+
+static bell_status
+build_graph(struct build *b, const struct uop **roots)
+{
+    const struct uop *sink = b->plan->sink, **list, **built;
+    uint32_t n_roots = sink->n_src;
+    size_t n, i;
+
+    BELL_TRY(uop_canonical_order(sink, &list, &n));
+    built = host_alloc(b->rt->graphs.n_nodes * sizeof(*built) + 1);
+    for (i = 0; i + 1 < n && built; i++)
+        built[list[i]->id] = build_node(b, list[i], built);
+    for (i = 0; i < n_roots && built; i++)
+        roots[i] = built[sink->src[n_roots - 1 - i]->id];
+    host_free(list);
+    host_free(built);
+    if (!built)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory making a plan");
+    return uop_graph_status(b->g);
 }
 
 bell_status
 rt_vary_build(const struct tensor_runtime *rt, const struct rt_plan *plan,
               struct uop_graph *g, const struct uop **roots)
 {
-    uint32_t n_roots = plan->sink->n_src;
-    const struct uop **list, **built;
-    size_t n, i;
+    struct build b = {.rt = rt, .plan = plan, .g = g};
 
-    BELL_TRY(uop_canonical_order(plan->sink, &list, &n));
-    built = host_alloc(rt->graphs.n_nodes * sizeof(*built) + 1);
-    for (i = 0; i + 1 < n && built; i++)
-        built[list[i]->id] = build_node(rt, plan, g, list[i], built);
-    for (i = 0; i < n_roots && built; i++)
-        roots[i] = built[plan->sink->src[n_roots - 1 - i]->id];
-    host_free(list);
-    host_free(built);
-    if (!built)
-        return bell_fail(BELL_E_NO_MEMORY, "out of memory making a plan");
-    return uop_graph_status(g);
+    return build_graph(&b, roots);
+}
+
+/* Has nothing else in the graph the number of a size? */
+static bool
+is_unique(const struct build *b)
+{
+    uint32_t i, k;
+    size_t p;
+
+    for (i = 0; i < b->sizes->n; i++) {
+        if (b->sizes->list[i].d < 2)
+            return false;
+        for (k = 0; k < i; k++) {
+            if (b->sizes->list[k].d == b->sizes->list[i].d)
+                return false;
+        }
+        for (p = 0; p < b->n_plain; p++) {
+            if (b->plain[p] == b->sizes->list[i].d)
+                return false;
+        }
+    }
+    return true;
+}
+
+static bool
+is_prime(int64_t n)
+{
+    int64_t k;
+
+    for (k = 2; k * k <= n && n % k; k++)
+        continue;
+    return n > 1 && k * k > n;
+}
+
+/* Primes from `max` down, then from it up: no product of other sizes is one.
+ * It need not be within the bounds: what is chosen by it is right for all. */
+bell_status
+rt_vary_build_sized(const struct tensor_runtime *rt, const struct rt_plan *plan,
+                    struct uop_graph *g, const struct uop **roots,
+                    struct sched_sizes *out_sizes)
+{
+    const struct tensor_symbol *symbol =
+        &rt->values.symbols->list[plan->symbol];
+    struct build b = {.rt = rt, .plan = plan, .g = g, .sizes = out_sizes};
+    int64_t n = symbol->max + 1, by = -1;
+    bell_status status = BELL_OK;
+    uint32_t tries;
+    bool is_found = false;
+
+    *out_sizes = (struct sched_sizes){
+        .var = plan->n_values - 1, .min = symbol->min, .max = symbol->max};
+    for (tries = 0; tries < 2 * MAX_TRIES && !is_found && status == BELL_OK;
+         tries++) {
+        if (tries == MAX_TRIES) {
+            by = 1;
+            n = symbol->max;
+        }
+        for (n += by; n > 1 && !is_prime(n); n += by)
+            continue;
+        if (n < 2)
+            continue;
+        uop_graph_fini(g);
+        uop_graph_init(g);
+        b.n = n;
+        b.n_plain = 0;
+        out_sizes->n = 0;
+        out_sizes->is_beyond = n > symbol->max;
+        status = build_graph(&b, roots);
+        is_found = status == BELL_OK && !b.is_full && is_unique(&b);
+    }
+    host_free(b.plain);
+    if (status == BELL_OK && !is_found)
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "sizes of %s that no other sizes of the graph can be "
+                         "told from, or more than %zu",
+                         symbol->name,
+                         sizeof(out_sizes->list) / sizeof(*out_sizes->list));
+    return status;
 }
 
 /* ---- why it is new ---- */

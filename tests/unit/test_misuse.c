@@ -26,6 +26,7 @@
 #include "doorbell/nn.h"
 #include "doorbell/ops.h"
 #include "doorbell/stats.h"
+#include "doorbell/symbol.h"
 
 #define MAX_LIST  4
 #define ROOM      4096

@@ -1,0 +1,77 @@
+/* Sizes and offsets with a name, which change from run to run.
+ *
+ * A symbol is declared once, with its bounds, and is then given wherever a
+ * size, an offset or the length of a range is an int64_t; it may be added to,
+ * subtracted from and multiplied by numbers first. What is built of it is
+ * compiled once, for all its values, and computed with the value that it has
+ * by then:
+ *
+ *     int64_t n = bell_symbol(ctx, "n", 1, 2048);
+ *     k = bell_narrow(keys, 0, 0, n);
+ *     y = bell_matmul(bell_softmax(bell_matmul(q, bell_t(k)), -1), ...);
+ *     for (i = 1; i <= 2048; i++)
+ *         status = bell_symbol_set(ctx, n, i); .. bell_jit_call(..)
+ *
+ * Where. bell_narrow, bell_select, bell_shrink and bell_assign_slice (where they
+ * begin, and how much that is), bell_arange (its end), the shapes of bell_full,
+ * bell_zeros, bell_ones, bell_empty, bell_from_data, bell_expand, bell_reshape,
+ * bell_pad. What has such an axis is taken by elementwise functions, movements
+ * (also bell_cat), sums, products, extremes, bell_mean, bell_logsumexp,
+ * softmaxes, bell_matmul and bell_linear. Other functions refuse it, and no
+ * gradient goes through it. bell_size and bell_shape give it back as a size
+ * that may be given on; bell_symbol_value says what it is now, bell_numel how
+ * many elements there would be now.
+ *
+ * One graph that is realized can have sizes of one symbol, and offsets of any.
+ * A size is at least 1, and offset and size end where the tensor ends, for all
+ * values in bounds: that is checked at the call that is given them.
+ *
+ * A tensor that is realized has the sizes that it was realized with. One that
+ * bell_from_data or bell_empty made stays what it was made with: used while
+ * the symbol has another value, it is an error of the call that realizes.
+ *
+ * Within bell_jit_call the value is what it is at each call: nothing is
+ * captured or compiled again. bell_jit_save refuses symbols.
+ *
+ * Results are those of plain sizes, to the bit, but for sums and products of
+ * floats along such an axis: those add up in one order for all values.
+ */
+#ifndef BELL_DOORBELL_SYMBOL_H
+#define BELL_DOORBELL_SYMBOL_H
+
+#include "doorbell/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Most symbols of a context. */
+#define BELL_MAX_SYMBOLS 8
+/* Greatest value of one. */
+#define BELL_MAX_SYMBOL 1048576
+
+/* A new symbol of the context, which it ends with; its value is `min` at first.
+ * The name is for messages (up to 15 characters; NULL: "n"). The result is no
+ * number to compute with: it stands for the value. -1, and a failure of the
+ * context, if not 0 <= min <= max <= BELL_MAX_SYMBOL, or it has as many as there
+ * can be. */
+BELL_API int64_t bell_symbol(struct bell_context *ctx, const char *name,
+                             int64_t min, int64_t max);
+/* The value for all that is realized, or called in a jit, from now on.
+ * BELL_E_INVALID, and nothing changed: it is out of bounds, `symbol` is none of
+ * this context, or a function is being captured. */
+BELL_API BELL_MUST_CHECK bell_status bell_symbol_set(struct bell_context *ctx,
+                                                     int64_t symbol,
+                                                     int64_t value);
+/* What a size is now: the value of a symbol, of 2 * n + 1, or of what bell_size
+ * gives; a plain number is itself. -1 and a failure of the context: it is of
+ * another context. */
+BELL_API int64_t bell_symbol_value(struct bell_context *ctx, int64_t size);
+/* The same as a tensor of shape (), int64: for masks, means and places. */
+BELL_API struct bell_tensor *bell_symbol_tensor(struct bell_context *ctx,
+                                                int64_t size);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

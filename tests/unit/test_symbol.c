@@ -1,0 +1,546 @@
+/* Sizes and offsets that are symbols: one plan for all their values, from the
+ * first use on, and the values that plain sizes give. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "doorbell/jit.h"
+#include "doorbell/ops.h"
+#include "doorbell/stats.h"
+#include "doorbell/symbol.h"
+#include "doorbell/tensor.h"
+
+#define N_ROWS 96
+#define N_COLS 16
+#define MAX_N  90
+
+static const char *const devices[] = {"CPU", "NV@sim:sm_90", "AMD@sim:gfx1100"};
+
+static struct bell_context *ctx;
+
+static float *
+values(size_t n)
+{
+    static float list[N_ROWS * N_COLS];
+    size_t i;
+
+    assert_true(n <= ARRAY_LEN(list));
+    for (i = 0; i < n; i++)
+        list[i] = (float)((i * 7919) % 1000) / 370 - 1.1f;
+    return list;
+}
+
+static struct bell_tensor *
+matrix(int64_t rows)
+{
+    return bell_from_data(ctx, BELL_DIMS(rows, N_COLS), BELL_FLOAT32,
+                          values((size_t)rows * N_COLS));
+}
+
+/* Something of x (N_ROWS, N_COLS) with a length and an offset, symbols or
+ * plain numbers. */
+typedef struct bell_tensor *step_fn(struct bell_tensor *x, int64_t n,
+                                    int64_t at);
+
+static struct bell_tensor *
+first_rows(struct bell_tensor *x, int64_t n, int64_t at)
+{
+    (void)at;
+    return bell_mul_scalar(bell_narrow(x, 0, 0, n), 3);
+}
+
+static struct bell_tensor *
+slice(struct bell_tensor *x, int64_t n, int64_t at)
+{
+    (void)n;
+    return bell_exp(bell_narrow(x, 0, at, 5));
+}
+
+static struct bell_tensor *
+one_row(struct bell_tensor *x, int64_t n, int64_t at)
+{
+    (void)n;
+    return bell_add_scalar(bell_select(x, 0, 2 * at + 1), 1);
+}
+
+/* Slices of slices; their sum is a plain size. */
+static struct bell_tensor *
+last_rows(struct bell_tensor *x, int64_t n, int64_t at)
+{
+    (void)at;
+    return bell_mul_scalar(bell_narrow(bell_narrow(x, 0, 0, n + 4), 0, n, 4),
+                           2);
+}
+
+static struct bell_tensor *
+rest(struct bell_tensor *x, int64_t n, int64_t at)
+{
+    (void)at;
+    return bell_sum(bell_narrow(x, 0, n, 3), BELL_DIMS(1), false);
+}
+
+/* Both, and a row behind them. */
+static struct bell_tensor *
+joined(struct bell_tensor *x, int64_t n, int64_t at)
+{
+    struct bell_tensor *parts[] = {bell_narrow(x, 0, 1, n),
+                                   bell_narrow(x, 0, at, 1),
+                                   bell_narrow(x, 0, 3, n)};
+
+    return bell_cat(parts, 3, 0);
+}
+
+static struct bell_tensor *
+counted(struct bell_tensor *x, int64_t n, int64_t at)
+{
+    struct bell_tensor *i =
+        bell_arange(bell_context_of(x), 0, (double)n, 1, BELL_INT64);
+
+    i = bell_add(i, bell_symbol_tensor(bell_context_of(x), at));
+    return bell_where(bell_lt(i, bell_symbol_tensor(bell_context_of(x), n)), i,
+                      bell_neg(i));
+}
+
+static struct bell_tensor *
+flat(struct bell_tensor *x, int64_t n, int64_t at)
+{
+    struct bell_tensor *y = bell_narrow(x, 0, 0, n);
+
+    (void)at;
+    y = bell_flip(bell_reshape(y, BELL_DIMS(-1, 4, 4)), BELL_DIMS(0, 2));
+    y = bell_permute(y, BELL_DIMS(1, 0, 2));
+    return bell_reshape(y, BELL_DIMS(-1));
+}
+
+static struct bell_tensor *
+extremes(struct bell_tensor *x, int64_t n, int64_t at)
+{
+    (void)at;
+    return bell_max(bell_narrow(x, 0, 0, n), BELL_DIMS(0), false);
+}
+
+static struct bell_tensor *
+mean(struct bell_tensor *x, int64_t n, int64_t at)
+{
+    (void)at;
+    return bell_mean(bell_narrow(x, 0, 0, n), BELL_DIMS(0), false);
+}
+
+/* A query row against the first n rows. */
+static struct bell_tensor *
+attend(struct bell_tensor *x, int64_t n, int64_t at)
+{
+    struct bell_tensor *k = bell_narrow(x, 0, 0, n);
+    struct bell_tensor *q = bell_narrow(x, 0, at, 2);
+    struct bell_tensor *p = bell_softmax(bell_matmul(q, bell_t(k)), -1);
+
+    return bell_matmul(p, k);
+}
+
+/* Each row with each. */
+static struct bell_tensor *
+squares(struct bell_tensor *x, int64_t n, int64_t at)
+{
+    struct bell_tensor *k = bell_narrow(x, 0, 0, n);
+
+    (void)at;
+    k = bell_softmax(bell_matmul(k, bell_t(k)), -1);
+    return bell_sum(
+        bell_mul(k, bell_unsqueeze(bell_arange(bell_context_of(x), 0, (double)n,
+                                               1, BELL_FLOAT32),
+                                   1)),
+        BELL_DIMS(0), false);
+}
+
+static const struct {
+    const char *name;
+    step_fn *fn;
+    double error; /* of sums, which have another order */
+} steps[] = {
+    {"first rows", first_rows, 0}, {"slice", slice, 0},
+    {"one row", one_row, 0},       {"last rows", last_rows, 0},
+    {"rest", rest, 1e-6},          {"joined", joined, 0},
+    {"counted", counted, 0},       {"flat", flat, 0},
+    {"extremes", extremes, 0},     {"mean", mean, 2e-6},
+    {"attend", attend, 1e-5},      {"squares", squares, 1e-4},
+};
+
+static const struct {
+    int64_t n, at;
+} runs[] = {{5, 3}, {6, 3}, {64, 0}, {1, 46}, {90, 7}, {17, 40}, {5, 9}};
+
+static size_t
+read_step(step_fn *fn, struct bell_tensor *x, int64_t n, int64_t at,
+          uint8_t out[static 32768])
+{
+    struct bell_tensor *y;
+    size_t size;
+
+    assert_int_equal(bell_scope_begin(ctx), BELL_OK);
+    y = fn(x, n, at);
+    size = (size_t)bell_nbytes(y);
+    assert_true(size <= 32768);
+    memset(out, 0xff, 32768);
+    if (bell_read(y, out, size) != BELL_OK)
+        fail_msg("%s", bell_error_last()->message);
+    assert_int_equal(bell_scope_end(ctx), BELL_OK);
+    return size;
+}
+
+static void
+expect_same(const char *device, const char *name, int64_t n, const void *got,
+            const void *want, size_t size, double error)
+{
+    const float *x = got, *y = want;
+    size_t i;
+
+    if (error == 0 && memcmp(got, want, size) != 0)
+        fail_msg("%s, %s: n = %d is other than of plain sizes", device, name,
+                 (int)n);
+    for (i = 0; error > 0 && i < size / sizeof(*x); i++) {
+        if (!(fabs(x[i] - y[i]) <= error * (1 + fabs(y[i]))))
+            fail_msg("%s, %s: n = %d, element %d: %g, not %g", device, name,
+                     (int)n, (int)i, x[i], y[i]);
+    }
+}
+
+static void
+test_steps(void **state)
+{
+    static uint8_t got[32768], want[32768];
+    struct bell_stats before, after;
+    struct bell_tensor *x;
+    size_t d, s, r, size;
+    int64_t n, at;
+
+    (void)state;
+    for (d = 0; d < ARRAY_LEN(devices); d++) {
+        assert_int_equal(bell_context_create(devices[d], &ctx), BELL_OK);
+        n = bell_symbol(ctx, "n", 1, MAX_N);
+        at = bell_symbol(ctx, "at", 0, 47);
+        x = matrix(N_ROWS);
+        for (s = 0; s < ARRAY_LEN(steps); s++) {
+            for (r = 0; r < ARRAY_LEN(runs); r++) {
+                size = read_step(steps[s].fn, x, runs[r].n, runs[r].at, want);
+                assert_int_equal(bell_symbol_set(ctx, n, runs[r].n), BELL_OK);
+                assert_int_equal(bell_symbol_set(ctx, at, runs[r].at), BELL_OK);
+                bell_context_stats(ctx, &before);
+                assert_int_equal(read_step(steps[s].fn, x, n, at, got), size);
+                bell_context_stats(ctx, &after);
+                expect_same(devices[d], steps[s].name, runs[r].n, got, want,
+                            size, steps[s].error);
+                if (after.n_plans - before.n_plans != (r == 0))
+                    fail_msg("%s, %s: run %d made %d plans", devices[d],
+                             steps[s].name, (int)r,
+                             (int)(after.n_plans - before.n_plans));
+            }
+        }
+        bell_context_destroy(ctx);
+    }
+}
+
+/* ---- a cache that grows ---- */
+
+struct cache {
+    struct bell_tensor *rows;
+    int64_t n;
+};
+
+static struct bell_tensor *
+decode(struct bell_context *c, struct cache *cache, struct bell_tensor *row)
+{
+    const int64_t begin[] = {cache->n - 1, 0};
+    struct bell_tensor *k;
+
+    (void)c;
+    bell_assign_slice(cache->rows, begin, 2, row);
+    k = bell_narrow(cache->rows, 0, 0, cache->n);
+    return bell_matmul(bell_softmax(bell_matmul(row, bell_t(k)), -1), k);
+}
+
+static bell_status
+decode_fn(struct bell_context *c, void *user, struct bell_tensor *const *in,
+          struct bell_tensor **out)
+{
+    out[0] = decode(c, user, in[0]);
+    return BELL_OK;
+}
+
+static bell_status
+rows_fn(struct bell_context *c, void *user, struct bell_tensor *const *in,
+        struct bell_tensor **out)
+{
+    struct cache *cache = user;
+
+    (void)c;
+    out[0] = bell_mul_scalar(bell_narrow(in[0], 0, 0, cache->n), 2);
+    out[1] = bell_sum(out[0], BELL_NO_DIMS, false);
+    return BELL_OK;
+}
+
+static struct bell_tensor *
+row_of(int64_t i)
+{
+    return bell_from_data(ctx, BELL_DIMS(1, N_COLS), BELL_FLOAT32,
+                          values(N_ROWS * N_COLS) + i * N_COLS);
+}
+
+static struct bell_tensor *
+empty_cache(void)
+{
+    struct bell_tensor *rows =
+        bell_zeros(ctx, BELL_DIMS(N_ROWS, N_COLS), BELL_FLOAT32);
+
+    assert_int_equal(bell_realize1(rows), BELL_OK);
+    return rows;
+}
+
+/* The same by realizes, captured, and with sizes that are numbers. */
+static void
+test_cache(void **state)
+{
+    struct cache plain, loose, jitted;
+    float want[N_COLS], got[N_COLS];
+    struct bell_stats before, after;
+    struct bell_jit_info info;
+    struct bell_tensor *row, *out;
+    struct bell_jit *jit;
+    int64_t n, i;
+    size_t d;
+
+    (void)state;
+    for (d = 0; d < ARRAY_LEN(devices); d++) {
+        struct bell_jit_desc desc = {.struct_size = sizeof(desc),
+                                     .name = "decode",
+                                     .fn = decode_fn,
+                                     .user = &jitted,
+                                     .n_in = 1,
+                                     .n_out = 1};
+
+        assert_int_equal(bell_context_create(devices[d], &ctx), BELL_OK);
+        n = bell_symbol(ctx, "n", 1, N_ROWS);
+        plain.rows = empty_cache();
+        loose = (struct cache){empty_cache(), n};
+        jitted = (struct cache){empty_cache(), n};
+        assert_int_equal(bell_jit_create(ctx, &desc, &jit), BELL_OK);
+        for (i = 1; i <= (d ? 12 : N_ROWS); i++) {
+            assert_int_equal(bell_scope_begin(ctx), BELL_OK);
+            assert_int_equal(bell_symbol_set(ctx, n, i), BELL_OK);
+            row = row_of(i - 1);
+            plain.n = i;
+            assert_int_equal(
+                bell_read(decode(ctx, &plain, row), want, sizeof(want)),
+                BELL_OK);
+            bell_context_stats(ctx, &before);
+            assert_int_equal(
+                bell_read(decode(ctx, &loose, row), got, sizeof(got)), BELL_OK);
+            expect_same(devices[d], "loop", i, got, want, sizeof(got), 1e-5);
+            if (bell_jit_call(jit, &row, &out) != BELL_OK)
+                fail_msg("%s", bell_error_last()->message);
+            memcpy(want, got, sizeof(got));
+            assert_int_equal(bell_read(out, got, sizeof(got)), BELL_OK);
+            expect_same(devices[d], "jit", i, got, want, sizeof(got), 0);
+            bell_context_stats(ctx, &after);
+            if (i > 1 && after.n_plans != before.n_plans)
+                fail_msg("%s: n = %d made a plan", devices[d], (int)i);
+            assert_int_equal(bell_scope_end(ctx), BELL_OK);
+        }
+        bell_jit_get_info(jit, &info);
+        assert_int_equal(info.n_captures, 1);
+        assert_int_equal(info.n_in_place, 1);
+        bell_jit_destroy(jit);
+        bell_context_destroy(ctx);
+    }
+}
+
+/* Outputs and inputs have the size of the call. */
+static void
+test_jit_sizes(void **state)
+{
+    static float want[N_ROWS * N_COLS], got[N_ROWS * N_COLS];
+    struct bell_tensor *in, *out[2];
+    struct cache sizes;
+    struct bell_jit_desc desc = {.struct_size = sizeof(desc),
+                                 .name = "rows",
+                                 .fn = rows_fn,
+                                 .user = &sizes,
+                                 .n_in = 1,
+                                 .n_out = 2};
+    struct bell_jit_save_desc save = {.struct_size = sizeof(save)};
+    struct bell_jit *jit;
+    int64_t list[] = {4, 90, 1, 33, 4}, i;
+    const char *target = "CPU";
+    size_t k;
+
+    (void)state;
+    assert_int_equal(bell_context_create("CPU", &ctx), BELL_OK);
+    sizes.n = bell_symbol(ctx, "n", 1, MAX_N);
+    assert_int_equal(bell_jit_create(ctx, &desc, &jit), BELL_OK);
+    memcpy(want, values(N_ROWS * N_COLS), sizeof(want));
+    for (k = 0; k < ARRAY_LEN(list); k++) {
+        assert_int_equal(bell_symbol_set(ctx, sizes.n, list[k]), BELL_OK);
+        in = bell_from_data(ctx, BELL_DIMS(sizes.n + 1, N_COLS), BELL_FLOAT32,
+                            want);
+        if (bell_jit_call(jit, &in, out) != BELL_OK)
+            fail_msg("%s", bell_error_last()->message);
+        assert_int_equal(bell_size(out[0], 0), list[k]);
+        assert_int_equal(
+            bell_read(out[0], got, (size_t)list[k] * N_COLS * sizeof(*got)),
+            BELL_OK);
+        for (i = 0; i < list[k] * N_COLS; i++)
+            assert_true(got[i] == 2 * want[i]);
+    }
+    /* made for another value */
+    assert_int_equal(bell_symbol_set(ctx, sizes.n, 5), BELL_OK);
+    assert_int_equal(bell_jit_call(jit, &in, out), BELL_E_INVALID);
+    assert_non_null(strstr(bell_error_last()->message, "(n+1, 16) was made"));
+    save.targets = &target;
+    save.n_targets = 1;
+    assert_int_equal(bell_jit_save(jit, &in, &save, "never"),
+                     BELL_E_UNSUPPORTED);
+    bell_jit_destroy(jit);
+    bell_context_destroy(ctx);
+}
+
+/* ---- refused ---- */
+
+#define REFUSED(call, text)                                                    \
+    do {                                                                       \
+        struct bell_tensor *made = call;                                       \
+        assert_true(bell_is_error(made));                                      \
+        assert_int_equal(bell_context_status(ctx), BELL_E_INVALID);            \
+        if (!strstr(bell_error_last()->message, text))                         \
+            fail_msg("%s", bell_error_last()->message);                        \
+    } while (0)
+
+static void
+expect_unset(bell_status status, const char *text)
+{
+    assert_int_equal(status, BELL_E_INVALID);
+    if (!strstr(bell_error_last()->message, text))
+        fail_msg("%s", bell_error_last()->message);
+}
+
+static void
+test_errors(void **state)
+{
+    struct bell_context *other;
+    struct bell_tensor *x, *y, *grad;
+    int64_t n, m, i;
+    float out[8];
+
+    (void)state;
+    assert_int_equal(bell_context_create("CPU", &ctx), BELL_OK);
+    assert_int_equal(bell_context_create("CPU", &other), BELL_OK);
+    n = bell_symbol(ctx, "n", 2, 40);
+    m = bell_symbol(ctx, "m", 0, 8);
+    x = matrix(N_ROWS);
+    assert_int_equal(bell_symbol_value(ctx, n), 2);
+    expect_unset(bell_symbol_set(ctx, n, 1), "n = 1; it was declared from 2");
+    expect_unset(bell_symbol_set(ctx, n, 41), "n = 41");
+    expect_unset(bell_symbol_set(ctx, n + 1, 4), "is no symbol of this");
+    expect_unset(bell_symbol_set(ctx, 4, 4), "4 is no symbol of this");
+    expect_unset(bell_symbol_set(other, n, 4), "is no symbol of this");
+    assert_int_equal(bell_symbol_value(ctx, n), 2);
+    assert_int_equal(bell_symbol_set(ctx, n, 7), BELL_OK);
+    assert_int_equal(bell_symbol_value(ctx, 3 * n - 2), 19);
+    assert_int_equal(bell_symbol_value(ctx, 12), 12);
+    assert_int_equal(bell_symbol(ctx, "k", 5, 4), -1);
+    expect_unset(bell_context_status(ctx), "bounds 5 and 4");
+    assert_int_equal(bell_symbol(ctx, "k", 0, BELL_MAX_SYMBOL + 1), -1);
+    expect_unset(bell_context_status(ctx), "bounds 0 and");
+
+    REFUSED(bell_narrow(x, 0, 0, 3 * n), "3*n from 0 along axis 0");
+    REFUSED(bell_narrow(x, 0, 57, n), "n from 57 along axis 0 of (96, 16)");
+    REFUSED(bell_narrow(x, 0, 0, m), "m from 0 along");
+    REFUSED(bell_narrow(x, 0, n - 3, 2), "2 from n-3 along");
+    REFUSED(bell_select(x, 1, 2 * m), "index 2*m along axis 1 of (96, 16)");
+    REFUSED(bell_zeros(ctx, BELL_DIMS(m, 3), BELL_FLOAT32),
+            "shape (m, 3): a size can be less than 1");
+    REFUSED(bell_zeros(other == ctx ? NULL : ctx, BELL_DIMS(2 * n + m),
+                       BELL_FLOAT32),
+            "no size of this context");
+    REFUSED(bell_randn(ctx, BELL_DIMS(n, 3), BELL_FLOAT32),
+            "shape (n, 3); sizes of symbols are not for this function");
+    REFUSED(bell_mul_scalar(x, (double)n), "bell_symbol_tensor");
+    REFUSED(bell_full(ctx, BELL_DIMS(3), (double)n, BELL_INT64),
+            "bell_symbol_tensor");
+    REFUSED(bell_index(x, BELL_ITEMS(bell_slice(0, n, 1))), "bell_narrow");
+    y = bell_narrow(x, 0, 0, n);
+    REFUSED(bell_var(y, BELL_DIMS(0), false, 1),
+            "bell_var: of a tensor of shape (n, 16); sizes of symbols");
+    REFUSED(bell_add(y, bell_narrow(x, 0, 0, 7)), "(n, 16) and (7, 16)");
+    REFUSED(bell_add(y, bell_narrow(x, 0, 0, n + 1)), "(n, 16) and (n+1, 16)");
+    REFUSED(bell_reshape(y, BELL_DIMS(n, 3, 5)), "(n, 16) to (n, 3, 5)");
+    REFUSED(bell_reshape(y, BELL_DIMS(-1, 32)), "(n, 16) to (-1, 32)");
+    REFUSED(bell_to(y, other), "sizes of symbols");
+    assert_true(bell_is_error(bell_zeros(other, BELL_DIMS(n), BELL_FLOAT32)));
+    expect_unset(bell_context_status(other), "no size of this context");
+
+    /* two of them in one graph */
+    m = bell_symbol(ctx, "k", 1, 8);
+    y = bell_mul(bell_sum(bell_narrow(x, 0, 0, n), BELL_NO_DIMS, false),
+                 bell_sum(bell_narrow(x, 0, 0, m), BELL_NO_DIMS, false));
+    expect_unset(bell_realize1(y), "sizes of two symbols are in one graph");
+    /* data that was made for another value */
+    y = bell_from_data(ctx, BELL_DIMS(m), BELL_FLOAT32, values(8));
+    assert_int_equal(bell_read(y, out, sizeof(*out)), BELL_OK);
+    assert_int_equal(bell_symbol_set(ctx, m, 3), BELL_OK);
+    expect_unset(bell_realize1(bell_neg(y)), "had another value");
+    expect_unset(bell_read(y, out, 3 * sizeof(*out)), "(k,) was made when");
+    /* gradients */
+    y = bell_sum(bell_narrow(x, 0, 0, n), BELL_NO_DIMS, false);
+    assert_int_equal(bell_gradient(y, &x, 1, &grad), BELL_E_UNSUPPORTED);
+
+    for (i = 3; i < BELL_MAX_SYMBOLS; i++)
+        assert_true(bell_symbol(ctx, NULL, 0, 1) > 0);
+    assert_int_equal(bell_symbol(ctx, NULL, 0, 1), -1);
+    expect_unset(bell_context_status(ctx), "the most there can be");
+    bell_context_destroy(ctx);
+    bell_context_destroy(other);
+}
+
+/* Bounds beside which other sizes are hard to tell: every one is told. */
+static void
+test_bounds(void **state)
+{
+    float want[64], got[64];
+    struct bell_tensor *x, *y;
+    int64_t n, max, i, k;
+
+    (void)state;
+    for (max = 1; max <= 8; max++) {
+        assert_int_equal(bell_context_create("CPU", &ctx), BELL_OK);
+        n = bell_symbol(ctx, NULL, 1, max);
+        memcpy(want, values(64), sizeof(want));
+        x = bell_from_data(ctx, BELL_DIMS(8, 7), BELL_FLOAT32, want);
+        for (i = 1; i <= max; i++) {
+            assert_int_equal(bell_symbol_set(ctx, n, i), BELL_OK);
+            y = bell_narrow(bell_narrow(x, 0, 0, n), 1, 2, 3);
+            y = bell_sum(bell_unsqueeze(y, 1), BELL_DIMS(1), false);
+            if (bell_read(y, got, (size_t)i * 3 * sizeof(*got)) != BELL_OK)
+                fail_msg("%s", bell_error_last()->message);
+            for (k = 0; k < 3 * i; k++)
+                assert_true(got[k] == want[k / 3 * 7 + 2 + k % 3]);
+        }
+        bell_context_destroy(ctx);
+    }
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_steps),     cmocka_unit_test(test_cache),
+        cmocka_unit_test(test_jit_sizes), cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_bounds),
+    };
+
+    return cmocka_run_group_tests_name("symbol", tests, NULL, NULL);
+}
