@@ -226,8 +226,6 @@ desc_load_field(const struct kio_struct *desc, uint32_t index, const void *data,
     const struct kio_field *field;
 
     assert(index < desc->n_fields);
-    if (index >= desc->n_fields)
-        return 0;
     field = &desc->fields[index];
     return desc_load(data, size_bytes, field->offset_bytes, field->size_bytes);
 }

@@ -12,10 +12,13 @@
 
 #include <cmocka.h>
 
+#include "base/bits.h"
+#include "ioctl/amdkfd_tables.h"
 #include "ioctl/kio.h"
 #include "ioctl/kio_capture.h"
 #include "ioctl/kio_desc.h"
 #include "ioctl/nv_abi.h"
+#include "ioctl/nv_tables.h"
 #include "ioctl/nv_uapi.h"
 
 /* ---- branches --------------------------------------------------------- */
@@ -285,6 +288,200 @@ test_follow(void **state)
     assert_non_null(strstr(text, "NV_ESC_RM_CONTROL(hClient=0xc1d00001"));
     assert_non_null(strstr(text, "grInfoListSize=3"));
     kio_capture_fini(&capture);
+}
+
+/* ---- every number ------------------------------------------------------ */
+
+struct rows {
+    const struct kio_number *rows;
+    uint32_t n_rows;
+};
+
+/* The first of a number that has a struct of that size on the branch, else the
+ * first of that number; or NULL. */
+static const struct kio_number *
+model_row(const struct rows *of, const struct kio_structs *structs,
+          uint32_t branch, uint64_t number, uint32_t size_bytes)
+{
+    const struct kio_number *found = NULL;
+    uint32_t i;
+
+    for (i = of->n_rows; i-- > 0;) {
+        if (of->rows[i].number == number)
+            found = &of->rows[i];
+    }
+    for (i = of->n_rows; i-- > 0;) {
+        const struct kio_struct *desc =
+            kio_struct_of(structs, of->rows[i].struct_id, branch);
+        if (of->rows[i].number == number && desc &&
+            desc->size_bytes == size_bytes)
+            found = &of->rows[i];
+    }
+    return found;
+}
+
+static void
+check_describe(enum kio_dev dev, const struct rows *of,
+               const struct kio_structs *structs, uint32_t branch,
+               uint64_t request, uint64_t number, const char *other)
+{
+    bool is_uvm = dev == KIO_DEV_NV_UVM;
+    bool is_nv = dev == KIO_DEV_NV_CTL || dev == KIO_DEV_NV_GPU;
+    uint32_t size_bytes = is_uvm ? 0 : request >> 16 & 0x3fff;
+    const struct kio_number *row =
+        of ? model_row(of, structs, branch, number, is_nv ? size_bytes : 0)
+           : NULL;
+    struct kio_call_desc call;
+
+    kio_describe(dev, branch, request, &call);
+    assert_int_equal(call.known, row != NULL);
+    assert_string_equal(call.name, row ? row->name : other);
+    assert_ptr_equal(
+        call.args, row ? kio_struct_of(structs, row->struct_id, branch) : NULL);
+    if (is_uvm && call.args)
+        size_bytes = call.args->size_bytes;
+    assert_int_equal(call.size_bytes, size_bytes);
+}
+
+static void
+test_every_number(void **state)
+{
+    const struct rows escapes = {nv_escape_rows, nv_n_escape_rows};
+    const struct rows uvm = {nv_uvm_rows, nv_n_uvm_rows};
+    const struct rows kfd = {amdkfd_kfd_rows, amdkfd_n_kfd_rows};
+    const struct rows drm = {amdkfd_drm_rows, amdkfd_n_drm_rows};
+    const struct {
+        enum kio_dev dev;
+        const struct rows *rows;
+        uint32_t type;
+        const char *name;
+    } devs[] = {
+        {KIO_DEV_NV_CTL, &escapes, 0x46, "NV_ESC"},
+        {KIO_DEV_NV_GPU, &escapes, 0x46, "NV_ESC"},
+        {KIO_DEV_KFD, &kfd, 0x4b, "AMDKFD_IOC"},
+        {KIO_DEV_DRM, &drm, 0x64, "DRM_IOCTL"},
+        {KIO_DEV_KGSL, NULL, 0x9, "IOCTL_KGSL"},
+        {KIO_DEV_OTHER, NULL, 0x46, "ioctl"},
+    };
+    uint32_t branch, number, i, k;
+
+    (void)state;
+    for (branch = 0; branch <= NV_BRANCH_NEWEST; branch++) {
+        for (i = 0; i < ARRAY_LEN(devs); i++) {
+            const struct kio_structs *structs =
+                devs[i].rows == &escapes ? &nv_structs : &amdkfd_structs;
+            uint32_t of = structs == &nv_structs ? branch : 0;
+
+            for (number = 0; number < 256; number++) {
+                uint32_t base = devs[i].type << 8 | number;
+
+                check_describe(devs[i].dev, devs[i].rows, structs, of,
+                               base | 0xc0000000u, number, devs[i].name);
+                check_describe(devs[i].dev, devs[i].rows, structs, of,
+                               base | 0xffff0000u, number, devs[i].name);
+                /* another's request */
+                check_describe(devs[i].dev, NULL, structs, of,
+                               base ^ 0xc0181f00u, number, devs[i].name);
+                for (k = 0; devs[i].rows && k < devs[i].rows->n_rows; k++) {
+                    const struct kio_number *row = &devs[i].rows->rows[k];
+                    const struct kio_struct *desc =
+                        kio_struct_of(structs, row->struct_id, of);
+                    if (row->number == number && desc)
+                        check_describe(devs[i].dev, devs[i].rows, structs, of,
+                                       base | desc->size_bytes << 16, number,
+                                       devs[i].name);
+                }
+            }
+        }
+        for (i = 0; i < nv_n_uvm_rows; i++) {
+            for (k = 0; k < 3; k++) {
+                uint64_t n = nv_uvm_rows[i].number + k - 1;
+                check_describe(KIO_DEV_NV_UVM, &uvm, &nv_structs, branch,
+                               (uint32_t)n, (uint32_t)n, "UVM");
+                check_describe(KIO_DEV_NV_UVM, &uvm, &nv_structs, branch,
+                               1ull << 32 | (uint32_t)n,
+                               1ull << 32 | (uint32_t)n, "UVM");
+            }
+        }
+    }
+}
+
+/* Which layout a struct has on a branch, and which it has not. */
+static void
+test_layouts(void **state)
+{
+    const struct kio_struct descs[5] = {{"0"}, {"1"}, {"2"}, {"3"}, {"4"}};
+    const struct kio_layouts layouts[2] = {{1, 0x8011, 0xfff3}, {4, 4, 4}};
+    const struct kio_structs structs = {descs, layouts, 2};
+    uint32_t b;
+
+    (void)state;
+    for (b = 0; b < 20; b++) {
+        const struct kio_struct *want = b < 2     ? &descs[1]
+                                        : b < 4   ? NULL
+                                        : b < 15  ? &descs[2]
+                                        : b == 15 ? &descs[3]
+                                                  : NULL;
+        assert_ptr_equal(kio_struct_of(&structs, 0, b), want);
+        assert_ptr_equal(kio_struct_of(&structs, 1, b),
+                         b == 2 ? &descs[4] : NULL);
+        assert_null(kio_struct_of(&structs, -1, b));
+        assert_null(kio_struct_of(&structs, 2, b));
+    }
+}
+
+/* Fields by name from one layout to another: as many bytes as both have, of
+ * arrays of structs as many elements, and of these fields of the same size. */
+static void
+test_convert_arrays(void **state)
+{
+#define FIELD(name_, at, size, each, kind_)                                    \
+    {                                                                          \
+        .name = name_, .offset_bytes = at, .size_bytes = size,                 \
+        .each_bytes = each, .kind = kind_                                      \
+    }
+    static const struct kio_field from_fields[] = {
+        FIELD("long", 0, 8, 8, KIO_FIELD_UINT),
+        FIELD("short", 8, 2, 2, KIO_FIELD_UINT),
+        FIELD("gone", 10, 2, 2, KIO_FIELD_UINT),
+        FIELD("list", 12, 24, 8, KIO_FIELD_STRUCT),
+        FIELD("list[0].a", 12, 4, 4, KIO_FIELD_UINT),
+        FIELD("list[0].b", 16, 2, 2, KIO_FIELD_UINT),
+        FIELD("list[0].c", 18, 2, 2, KIO_FIELD_UINT),
+        FIELD("lists", 36, 4, 2, KIO_FIELD_STRUCT),
+        FIELD("lists[0].a", 36, 2, 2, KIO_FIELD_UINT),
+    };
+    static const struct kio_field to_fields[] = {
+        FIELD("short", 0, 4, 4, KIO_FIELD_UINT),
+        FIELD("long", 4, 4, 4, KIO_FIELD_UINT),
+        FIELD("list", 8, 24, 12, KIO_FIELD_STRUCT),
+        FIELD("list[0].c", 8, 2, 2, KIO_FIELD_UINT),
+        FIELD("list[0].b", 10, 4, 4, KIO_FIELD_UINT), /* of another size */
+        FIELD("list[0].new", 14, 2, 2, KIO_FIELD_UINT),
+        FIELD("list[0].a", 16, 4, 4, KIO_FIELD_UINT),
+        FIELD("lists", 32, 6, 2, KIO_FIELD_STRUCT),
+        FIELD("lists[0].a", 32, 2, 2, KIO_FIELD_UINT),
+    };
+#undef FIELD
+    static const struct kio_struct from = {"from", from_fields, 40,
+                                           ARRAY_LEN(from_fields)};
+    static const struct kio_struct to = {"to", to_fields, 40,
+                                         ARRAY_LEN(to_fields)};
+    static const uint8_t want[40] = {9,  10, 0,  0,  1,  2,  3,  4,  19, 20,
+                                     0,  0,  0,  0,  0,  0,  13, 14, 15, 16,
+                                     27, 28, 0,  0,  0,  0,  0,  0,  21, 22,
+                                     23, 24, 37, 38, 39, 40, 0,  0,  0,  0};
+    uint8_t bytes[40], got[40];
+    uint8_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof(bytes); i++)
+        bytes[i] = (uint8_t)(i + 1);
+    memset(got, 0xcc, sizeof(got));
+    kio_struct_convert(&from, bytes, &to, got);
+    assert_memory_equal(got, want, sizeof(want));
+    kio_struct_convert(&to, want, &to, got);
+    assert_memory_equal(got, want, sizeof(want));
 }
 
 /* ---- text and differences --------------------------------------------- */
@@ -841,6 +1038,9 @@ main(void)
         cmocka_unit_test(test_capture_lengths),
         cmocka_unit_test(test_names_of_numbers),
         cmocka_unit_test(test_put),
+        cmocka_unit_test(test_every_number),
+        cmocka_unit_test(test_layouts),
+        cmocka_unit_test(test_convert_arrays),
         cmocka_unit_test(test_requests),
         cmocka_unit_test(test_follow),
         cmocka_unit_test(test_text),
