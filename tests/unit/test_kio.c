@@ -19,6 +19,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "base/log.h"
 #include "ioctl/cassette.h"
 #include "ioctl/cassette_play.h"
 #include "ioctl/kio.h"
@@ -322,6 +323,46 @@ remove_path(void **state)
 }
 
 /* ---- wrappers --------------------------------------------------------- */
+
+static void
+keep_line(void *user, const char *line)
+{
+    snprintf(user, 256, "%s", line);
+}
+
+/* BELL_DEBUG=ioctl: each call with its arguments as they came back. */
+static void
+test_log(void **state)
+{
+    struct toy *toy = toy_create();
+    struct nv_os64 alloc = {.hClass = 0xdead, .hRoot = 0xc1d00001};
+    struct kio_file ctl;
+    char line[256] = "";
+
+    (void)state;
+    log_set_writer(keep_line, line);
+    assert_int_equal(kio_open(&toy->kio, "/dev/nvidiactl", O_RDWR, &ctl),
+                     BELL_OK);
+    log_mask = LOG_IOCTL;
+    assert_int_equal(
+        kio_ioctl(&ctl, nv_request(NV_ESC_RM_ALLOC, sizeof(alloc)), &alloc),
+        BELL_E_KERNEL);
+    assert_string_equal(line, "ioctl: 100 NV_ESC_RM_ALLOC(hRoot=0xc1d00001 "
+                              "hObjectNew=0xc1d00001 hClass=0xdead "
+                              "status=0x22) = 0, status 0x22");
+    assert_int_not_equal(kio_ioctl(&ctl, 0xc0044699, &alloc), BELL_OK);
+    assert_string_equal(line, "ioctl: 100 NV_ESC(4 bytes) = -25, status 0x0");
+    log_mask = 0;
+    line[0] = 0;
+    alloc.hClass = 1;
+    assert_int_equal(
+        kio_ioctl(&ctl, nv_request(NV_ESC_RM_ALLOC, sizeof(alloc)), &alloc),
+        BELL_OK);
+    assert_string_equal(line, "");
+    log_set_writer(NULL, NULL);
+    kio_close(&ctl);
+    kio_destroy(&toy->kio);
+}
 
 static void
 test_errors(void **state)
@@ -1208,6 +1249,7 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_log),
         cmocka_unit_test(test_errors),
         cmocka_unit_test(test_lies),
         cmocka_unit_test(test_sys),

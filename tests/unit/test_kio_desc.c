@@ -271,6 +271,7 @@ test_follow(void **state)
     };
     struct kio_capture capture;
     char text[512];
+    size_t n, len;
 
     (void)state;
     kio_capture_init(&capture);
@@ -287,6 +288,20 @@ test_follow(void **state)
     (void)kio_capture_format(&capture, text, sizeof(text));
     assert_non_null(strstr(text, "NV_ESC_RM_CONTROL(hClient=0xc1d00001"));
     assert_non_null(strstr(text, "grInfoListSize=3"));
+    assert_non_null(strstr(text, " | NVXXXX_CTRL_XXX_INFO: index=12)"));
+    capture.blobs[2].desc = NULL; /* nobody knows what it is */
+    (void)kio_capture_format(&capture, text, sizeof(text));
+    assert_non_null(strstr(text, " | bytes: 24 bytes)"));
+    for (n = 1; n < strlen(text) + 4; n++) { /* what there is room for */
+        char cut[sizeof(text)];
+
+        memset(cut, 'x', sizeof(cut));
+        len = kio_capture_format(&capture, cut, n);
+        assert_int_equal(len, strlen(cut));
+        assert_int_equal(strlen(cut), n <= strlen(text) ? n - 1 : strlen(text));
+        assert_memory_equal(cut, text, strlen(cut));
+        assert_int_equal(cut[n], 'x');
+    }
     kio_capture_fini(&capture);
 }
 
