@@ -44,74 +44,6 @@ struct hcq_bundle {
     bool weights_in_place;
 };
 
-/* ---- which target ---- */
-
-/* How well a target suits the device; 0: not at all. A processor runs what is
- * for lesser ones: "x86-64-v3" on x86-64-v4. */
-static int
-suits(const struct bundle_file *f, const struct bundle_target *t,
-      const struct hcq_device_info *info)
-{
-    static const char level[] = "x86-64-v";
-    const char *arch = f->names + t->arch, *model = f->names + t->model;
-
-    if (strcmp(f->names + t->backend, info->backend) != 0)
-        return 0;
-    if (model[0] && strcmp(model, info->model) != 0)
-        return 0;
-    if (t->form == BUNDLE_PTX && !(info->flags & HCQ_DEVICE_SIMULATED))
-        return 0;
-    if (strcmp(arch, info->arch) == 0)
-        return 1000 + (model[0] != 0) + (t->form == BUNDLE_PTX);
-    if (strncmp(arch, level, 8) == 0 && strncmp(info->arch, level, 8) == 0 &&
-        strlen(arch) == 9 && strcmp(arch, info->arch) < 0)
-        return arch[8];
-    return 0;
-}
-
-/* "CPU x86-64-v4, NV sm_90 (PTX)" */
-static void
-list_targets(const struct bundle_file *f, char *text, size_t size_bytes)
-{
-    size_t n = 0;
-    uint32_t i;
-
-    text[0] = 0;
-    for (i = 0; i < f->n_targets && n < size_bytes; i++) {
-        const struct bundle_target *t = &f->targets[i];
-        const char *model = f->names + t->model;
-        n += (size_t)snprintf(
-            text + n, size_bytes - n, "%s%.16s %.16s%s%.32s%s", i ? ", " : "",
-            f->names + t->backend, f->names + t->arch, model[0] ? " of " : "",
-            model, t->form == BUNDLE_PTX ? " (simulated)" : "");
-    }
-}
-
-static bell_status
-choose_target(struct hcq_bundle *b)
-{
-    struct hcq_device_info info = {.struct_size = sizeof(info)};
-    int best = 0, score;
-    char text[256];
-    uint32_t i;
-
-    hcq_device_info(b->dev, &info);
-    for (i = 0; i < b->file.n_targets; i++) {
-        score = suits(&b->file, &b->file.targets[i], &info);
-        if (score > best) {
-            best = score;
-            b->target = &b->file.targets[i];
-        }
-    }
-    if (b->target)
-        return BELL_OK;
-    list_targets(&b->file, text, sizeof(text));
-    return bell_fail(BELL_E_UNSUPPORTED,
-                     "bundle: it is for %s; %s is %s %s (%s)",
-                     text[0] ? text : "nothing", info.name, info.backend,
-                     info.arch, info.model);
-}
-
 /* ---- loading ---- */
 
 static bell_status
@@ -224,8 +156,13 @@ load_values(struct hcq_bundle *b)
 static bell_status
 load(struct hcq_bundle *b, const void *data, uint64_t size_bytes)
 {
+    struct hcq_device_info info = {.struct_size = sizeof(info)};
+    uint32_t target;
+
     BELL_TRY(bundle_file_open(data, size_bytes, &b->file));
-    BELL_TRY(choose_target(b));
+    hcq_device_info(b->dev, &info);
+    BELL_TRY(bundle_choose_target(&b->file, &info, &target));
+    b->target = &b->file.targets[target];
     BELL_TRY(hcq_queue_create(b->dev, HCQ_QUEUE_COMPUTE, &b->queue));
     BELL_TRY(load_programs(b));
     BELL_TRY(load_weights(b));

@@ -5,11 +5,12 @@
 #include <stdio.h>
 
 #include "base/bits.h"
+#include "hcq/hcq.h"
 
 static const struct kind {
     const char *name;
     uint32_t row_bytes;
-} sections[BUNDLE_SECTION_COUNT] = {
+} sections[BUNDLE_SECTION_COUNT + 1] = {
     [BUNDLE_TARGETS] = {"targets", sizeof(struct bundle_target)},
     [BUNDLE_VALUES] = {"values", sizeof(struct bundle_value)},
     [BUNDLE_KERNELS] = {"kernels", sizeof(struct bundle_kernel)},
@@ -18,6 +19,7 @@ static const struct kind {
     [BUNDLE_NAMES] = {"names", 1},
     [BUNDLE_OBJECTS] = {"objects", 1},
     [BUNDLE_DATA] = {"data", 1},
+    [BUNDLE_IR] = {"ir", 1},
 };
 
 /* By enum bell_dtype. */
@@ -60,6 +62,14 @@ inside(uint64_t offset, uint64_t size_bytes, uint64_t whole_bytes)
     return size_bytes <= whole_bytes && offset <= whole_bytes - size_bytes;
 }
 
+static const struct bundle_section *
+section_of(const struct bundle_file *f, uint32_t kind)
+{
+    return kind == BUNDLE_IR
+               ? &((const struct bundle_header_2 *)(const void *)f->header)->ir
+               : &f->header->sections[kind];
+}
+
 static bell_status refuse(const struct bundle_file *f,
                           enum bundle_section_kind kind, const void *row,
                           const char *fmt, ...)
@@ -77,11 +87,10 @@ refuse(const struct bundle_file *f, enum bundle_section_kind kind,
     va_start(args, fmt);
     vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
-    return bell_fail(BELL_E_IO,
-                     "bundle: %s (section at 0x%llx), offset 0x%llx: %s",
-                     sections[kind].name,
-                     (unsigned long long)f->header->sections[kind].offset,
-                     (unsigned long long)at, text);
+    return bell_fail(
+        BELL_E_IO, "bundle: %s (section at 0x%llx), offset 0x%llx: %s",
+        sections[kind].name, (unsigned long long)section_of(f, kind)->offset,
+        (unsigned long long)at, text);
 }
 
 /* ---- the header ---- */
@@ -89,7 +98,7 @@ refuse(const struct bundle_file *f, enum bundle_section_kind kind,
 static bell_status
 check_section(const struct bundle_file *f, uint32_t kind, uint64_t *end)
 {
-    const struct bundle_section *s = &f->header->sections[kind];
+    const struct bundle_section *s = section_of(f, kind);
     uint32_t align = kind == BUNDLE_DATA ? BUNDLE_PAGE : BUNDLE_ALIGN;
     unsigned long long offset = s->offset, size_bytes = s->size_bytes;
 
@@ -102,7 +111,8 @@ check_section(const struct bundle_file *f, uint32_t kind, uint64_t *end)
                       (unsigned long long)*end, align);
     if (s->size_bytes % sections[kind].row_bytes ||
         s->size_bytes / sections[kind].row_bytes >= UINT32_MAX >> 1)
-        if (sections[kind].row_bytes > 1 || kind == BUNDLE_NAMES)
+        if (sections[kind].row_bytes > 1 || kind == BUNDLE_NAMES ||
+            kind == BUNDLE_IR)
             return refuse(f, kind, s, "%llu bytes for rows of %u", size_bytes,
                           sections[kind].row_bytes);
     if (bundle_checksum(f->data + s->offset, s->size_bytes) != s->checksum)
@@ -114,34 +124,42 @@ check_section(const struct bundle_file *f, uint32_t kind, uint64_t *end)
 static bell_status
 check_header(struct bundle_file *f)
 {
-    struct bundle_header copy;
-    uint64_t end = sizeof(copy);
-    uint32_t i;
+    const struct bundle_header *h = (const void *)f->data;
+    struct bundle_header_2 copy;
+    uint64_t end = sizeof(*h);
+    uint32_t n_sections = BUNDLE_SECTION_COUNT, i;
 
-    if (f->size_bytes < sizeof(copy) ||
-        memcmp(f->data, BUNDLE_MAGIC, sizeof(copy.magic)) != 0)
+    if (f->size_bytes < sizeof(*h) ||
+        memcmp(f->data, BUNDLE_MAGIC, sizeof(h->magic)) != 0)
         return bell_fail(BELL_E_IO, "not a bundle");
-    f->header = (const struct bundle_header *)f->data;
-    copy = *f->header;
-    if (copy.version != BUNDLE_VERSION)
+    f->header = h;
+    if (h->version != BUNDLE_VERSION && h->version != BUNDLE_WITH_IR)
         return bell_fail(BELL_E_UNSUPPORTED,
-                         "bundle: header, offset 8: version %u; %u is read",
-                         copy.version, BUNDLE_VERSION);
-    if (copy.file_bytes != f->size_bytes)
+                         "bundle: header, offset 8: version %u; %u and %u are "
+                         "read",
+                         h->version, BUNDLE_VERSION, BUNDLE_WITH_IR);
+    if (h->file_bytes != f->size_bytes)
         return bell_fail(BELL_E_IO,
                          "bundle: header, offset 16: a file of %llu bytes; "
                          "this one has %llu: it is cut short, or has more",
-                         (unsigned long long)copy.file_bytes,
+                         (unsigned long long)h->file_bytes,
                          (unsigned long long)f->size_bytes);
-    copy.checksum = 0;
-    if (bundle_checksum(&copy, sizeof(copy)) != f->header->checksum)
+    if (h->version == BUNDLE_WITH_IR) {
+        end = sizeof(copy);
+        n_sections++;
+        if (f->size_bytes < end)
+            return bell_fail(BELL_E_IO, "bundle: header: it is cut short");
+    }
+    memcpy(&copy, h, end);
+    copy.header.checksum = 0;
+    if (bundle_checksum(&copy, end) != h->checksum)
         return bell_fail(BELL_E_IO, "bundle: header, offset 24: the checksum "
                                     "is wrong: the file is damaged");
-    if (copy.n_sections != BUNDLE_SECTION_COUNT)
+    if (h->n_sections != n_sections)
         return bell_fail(BELL_E_IO,
-                         "bundle: header, offset 12: %u sections, not %d",
-                         copy.n_sections, BUNDLE_SECTION_COUNT);
-    for (i = 0; i < BUNDLE_SECTION_COUNT; i++)
+                         "bundle: header, offset 12: %u sections, not %u",
+                         h->n_sections, n_sections);
+    for (i = 0; i < n_sections; i++)
         BELL_TRY(check_section(f, i, &end));
     return BELL_OK;
 }
@@ -181,6 +199,25 @@ static bool
 is_name(const struct bundle_file *f, uint32_t name)
 {
     return name < f->header->sections[BUNDLE_NAMES].size_bytes;
+}
+
+/* ---- IR ---- */
+
+/* Who reads a text checks what it says. */
+static bell_status
+check_ir(struct bundle_file *f)
+{
+    const struct bundle_section *s;
+
+    if (f->header->version != BUNDLE_WITH_IR)
+        return BELL_OK;
+    s = section_of(f, BUNDLE_IR);
+    f->ir = (const char *)f->data + s->offset;
+    f->ir_bytes = s->size_bytes;
+    if (s->size_bytes == 0 || f->ir[0] || f->ir[s->size_bytes - 1])
+        return refuse(f, BUNDLE_IR, f->ir,
+                      "it is to begin with an empty text, and each is to end");
+    return BELL_OK;
 }
 
 /* ---- values ---- */
@@ -244,6 +281,9 @@ check_kernel(const struct bundle_file *f, const struct bundle_kernel *k)
                       f->names + k->name, (unsigned long long)k->object_bytes,
                       (unsigned long long)k->object_offset,
                       (unsigned long long)whole);
+    if (f->ir && k->ir >= f->ir_bytes)
+        return refuse(f, BUNDLE_KERNELS, k, "'%.40s' has its IR at 0x%x",
+                      f->names + k->name, k->ir);
     return BELL_OK;
 }
 
@@ -377,6 +417,7 @@ bundle_file_open(const void *data, uint64_t size_bytes,
     f.names = section(&f, BUNDLE_NAMES, NULL);
     f.objects = section(&f, BUNDLE_OBJECTS, NULL);
     BELL_TRY(check_names(&f));
+    BELL_TRY(check_ir(&f));
     for (i = 0; i < f.n_values; i++)
         BELL_TRY(check_value(&f, &f.values[i]));
     for (i = 0; i < f.n_kernels; i++)
@@ -385,4 +426,71 @@ bundle_file_open(const void *data, uint64_t size_bytes,
         BELL_TRY(check_target(&f, &f.targets[i]));
     *out_file = f;
     return BELL_OK;
+}
+
+/* ---- which target ---- */
+
+/* How well a target suits the device; 0: not at all. A processor runs what is
+ * for lesser ones: "x86-64-v3" on x86-64-v4. */
+static int
+suits(const struct bundle_file *f, const struct bundle_target *t,
+      const struct hcq_device_info *info)
+{
+    static const char level[] = "x86-64-v";
+    const char *arch = f->names + t->arch, *model = f->names + t->model;
+
+    if (strcmp(f->names + t->backend, info->backend) != 0)
+        return 0;
+    if (model[0] && strcmp(model, info->model) != 0)
+        return 0;
+    if (t->form == BUNDLE_PTX && !(info->flags & HCQ_DEVICE_SIMULATED))
+        return 0;
+    if (strcmp(arch, info->arch) == 0)
+        return 1000 + (model[0] != 0) + (t->form == BUNDLE_PTX);
+    if (strncmp(arch, level, 8) == 0 && strncmp(info->arch, level, 8) == 0 &&
+        strlen(arch) == 9 && strcmp(arch, info->arch) < 0)
+        return arch[8];
+    return 0;
+}
+
+/* "CPU x86-64-v4, NV sm_90 (PTX)" */
+static void
+list_targets(const struct bundle_file *f, char *text, size_t size_bytes)
+{
+    size_t n = 0;
+    uint32_t i;
+
+    text[0] = 0;
+    for (i = 0; i < f->n_targets && n < size_bytes; i++) {
+        const struct bundle_target *t = &f->targets[i];
+        const char *model = f->names + t->model;
+        n += (size_t)snprintf(
+            text + n, size_bytes - n, "%s%.16s %.16s%s%.32s%s", i ? ", " : "",
+            f->names + t->backend, f->names + t->arch, model[0] ? " of " : "",
+            model, t->form == BUNDLE_PTX ? " (simulated)" : "");
+    }
+}
+
+bell_status
+bundle_choose_target(const struct bundle_file *f,
+                     const struct hcq_device_info *info, uint32_t *out_target)
+{
+    int best = 0, score;
+    char text[256];
+    uint32_t i;
+
+    for (i = 0; i < f->n_targets; i++) {
+        score = suits(f, &f->targets[i], info);
+        if (score > best) {
+            best = score;
+            *out_target = i;
+        }
+    }
+    if (best)
+        return BELL_OK;
+    list_targets(f, text, sizeof(text));
+    return bell_fail(BELL_E_UNSUPPORTED,
+                     "bundle: it is for %s; %s is %s %s (%s)",
+                     text[0] ? text : "nothing", info->name, info->backend,
+                     info->arch, info->model);
 }

@@ -1,5 +1,5 @@
 /* Reads a bundle: after it every number in the file that is used is known to
- * be in range. Knows nothing of devices. No state: any thread. */
+ * be in range. Asks no device. No state: any thread. */
 #ifndef BELL_HCQ_HCQ_BUNDLE_FILE_H
 #define BELL_HCQ_HCQ_BUNDLE_FILE_H
 
@@ -20,6 +20,8 @@ struct bundle_file {
     const struct bundle_arg *args;
     const char *names;
     const uint8_t *objects;
+    const char *ir;    /* texts, of which the first is empty; NULL: none */
+    uint64_t ir_bytes; /* of them */
     uint32_t n_targets, n_values, n_kernels, n_commands, n_args;
     uint64_t weight_bytes; /* of DATA, up to the end of the last weight */
 };
@@ -29,6 +31,14 @@ struct bundle_file {
 BELL_MUST_CHECK bell_status bundle_file_open(const void *data,
                                              uint64_t size_bytes,
                                              struct bundle_file *out_file);
+
+struct hcq_device_info;
+
+/* The number of the target that suits the device best; BELL_E_UNSUPPORTED: of
+ * none. */
+BELL_MUST_CHECK bell_status
+bundle_choose_target(const struct bundle_file *f,
+                     const struct hcq_device_info *info, uint32_t *out_target);
 
 /* "float32", and bytes of an element; NULL: no dtype. */
 const char *bundle_dtype(uint32_t dtype, uint32_t *out_size_bytes);

@@ -11,6 +11,7 @@
     "\x93"                                                                     \
     "BELL\r\n\x1a"
 #define BUNDLE_VERSION  1u
+#define BUNDLE_WITH_IR  2u    /* version of those with a ninth section */
 #define BUNDLE_ALIGN    64u   /* of sections, and of values in DATA */
 #define BUNDLE_PAGE     4096u /* of DATA */
 #define BUNDLE_RANK_MAX 8u
@@ -25,7 +26,8 @@ enum bundle_section_kind {
     BUNDLE_NAMES,
     BUNDLE_OBJECTS,
     BUNDLE_DATA,
-    BUNDLE_SECTION_COUNT
+    BUNDLE_SECTION_COUNT,
+    BUNDLE_IR = BUNDLE_SECTION_COUNT /* of version 2 */
 };
 
 struct bundle_section {
@@ -38,6 +40,11 @@ struct bundle_header {
     uint64_t file_bytes;
     uint64_t checksum; /* of the header, with 0 here */
     struct bundle_section sections[BUNDLE_SECTION_COUNT];
+};
+
+struct bundle_header_2 {
+    struct bundle_header header; /* its checksum is of all of this */
+    struct bundle_section ir;
 };
 
 /* What the objects of a target are. */
@@ -54,7 +61,7 @@ struct bundle_target {
     uint32_t form;          /* enum bundle_form */
     uint32_t first_kernel, n_kernels;
     uint32_t first_command, n_commands;
-    uint32_t zero;
+    uint32_t math; /* of version 2: bits of enum bell_math; else 0 */
     uint64_t arena_bytes;
 };
 
@@ -81,7 +88,7 @@ struct bundle_kernel {
     uint32_t n_bufs, n_vals;
     uint32_t local[3]; /* 0,0,0: any */
     uint32_t shared_bytes;
-    uint32_t zero;
+    uint32_t ir;                          /* of version 2: in IR; 0: none */
     uint64_t object_offset, object_bytes; /* in OBJECTS */
 };
 
@@ -119,6 +126,7 @@ struct bundle_arg {
 };
 
 _Static_assert(sizeof(struct bundle_header) == 224, "no padding");
+_Static_assert(sizeof(struct bundle_header_2) == 248, "no padding");
 _Static_assert(sizeof(struct bundle_target) == 48, "no padding");
 _Static_assert(sizeof(struct bundle_value) == 96, "no padding");
 _Static_assert(sizeof(struct bundle_kernel) == 48, "no padding");

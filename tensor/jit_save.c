@@ -5,6 +5,7 @@
  * call of a jit is here in an output's, or in the arena until it is copied to
  * where the next run finds it.
  */
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -310,7 +311,8 @@ check_call(struct bell_jit *jit, struct bell_tensor *const *in,
                          : !path                   ? "the path"
                          : !desc || !desc->targets ? "the description"
                                                    : "the list of inputs");
-    if (desc->struct_size < sizeof(*desc) || desc->n_targets == 0)
+    if (desc->struct_size < offsetof(struct bell_jit_save_desc, is_tunable) ||
+        desc->n_targets == 0)
         return bell_fail(BELL_BAD_VALUE, "bell_jit_save: %s",
                          desc->n_targets ? "a description of another version"
                                          : "no targets");
@@ -337,7 +339,8 @@ bell_jit_save(struct bell_jit *jit, struct bell_tensor *const *in,
     BELL_TRY(check_call(jit, in, desc, path));
     for (i = 0; jit->n_captures == 0 && i < jit->desc.n_in; i++)
         tensor_jit_type(&jit->inputs[i], in[i]);
-    BELL_TRY(rt_bundle_create(&s.bundle));
+    BELL_TRY(rt_bundle_create(
+        desc->struct_size >= sizeof(*desc) && desc->is_tunable, &s.bundle));
     status = BELL_OK;
     for (i = 0; status == BELL_OK && i < desc->n_targets; i++)
         status = save_target(&s, desc->targets[i], i == 0);

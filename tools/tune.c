@@ -12,6 +12,7 @@
 #include "base/bits.h"
 #include "base/thread.h"
 #include "doorbell/functions.h"
+#include "hcq/hcq_bundle_format.h"
 #include "ioctl/sim_count.h"
 #include "tensor/runtime/ir.h"
 #include "tools/eval/eval_expr.h"
@@ -23,11 +24,11 @@
 #define COUNTED_GROUPS 4 /* work-groups of a kernel that are counted */
 
 struct tune_options {
-    const char *expr, *device, *math;
+    const char *expr, *device, *math, *save;
     struct tool_list in;
     double seconds;
     int64_t beam;
-    bool json;
+    bool json, in_place, is_bundle;
 };
 
 struct tune_run {
@@ -36,7 +37,7 @@ struct tune_run {
     struct json *json; /* an open array, or NULL: as text */
     struct eval_input inputs[TOOL_LIST_MAX];
     char names[TOOL_LIST_MAX][TOOL_INPUT_NAME];
-    uint32_t n_kernels, n_better, n_left;
+    uint32_t n_kernels, n_better, n_left, n_new;
     double rules_us, best_us;
 };
 
@@ -105,18 +106,20 @@ put_kernel(struct json *json, const struct tensor_tuned *t)
 }
 
 static void
-print_kernel(const struct tensor_tuned *t)
+print_kernel(const struct tensor_tuned *t, bool is_bundle)
 {
+    const char *before = is_bundle ? "in the bundle" : "by the rules";
+
     if (t->why_not) {
         printf("%s: not searched: %s\n", t->name, t->why_not);
         return;
     }
     if (t->why_rules)
-        printf("%s: %.2f us by the rules: %s\n", t->name, t->rules_us,
+        printf("%s: %.2f us %s: %s\n", t->name, t->rules_us, before,
                t->why_rules);
     else
-        printf("%s: %.2f us by the rules, %.2f us by another schedule: %.2fx\n",
-               t->name, t->rules_us, t->best_us, t->rules_us / t->best_us);
+        printf("%s: %.2f us %s, %.2f us by another schedule: %.2fx\n", t->name,
+               t->rules_us, before, t->best_us, t->rules_us / t->best_us);
     if (t->by == TENSOR_TUNE_COUNTED)
         printf("  times are the model's of %s, by what the simulated card "
                "counts\n",
@@ -147,7 +150,7 @@ note_kernel(void *user, const struct tensor_tuned *t)
     if (run->json)
         put_kernel(run->json, t);
     else
-        print_kernel(t);
+        print_kernel(t, run->options->is_bundle);
     fflush(stdout);
 }
 
@@ -169,6 +172,13 @@ search(struct tune_run *run)
     bell_status status;
     size_t i, at;
 
+    if (o->is_bundle) {
+        tensor_tune_set(run->ctx, &tune);
+        status = tensor_tune_bundle(
+            run->ctx, o->expr, o->in_place ? o->expr : o->save, &run->n_new);
+        tensor_tune_set(run->ctx, NULL);
+        return status;
+    }
     tensor_tune_set(run->ctx, NULL);
     for (i = 0; i < o->in.n_items; i++)
         BELL_TRY(tool_make_input(run->ctx, o->in.items[i], true, run->names[i],
@@ -188,10 +198,15 @@ search(struct tune_run *run)
 static void
 print_sum(const struct tune_run *run)
 {
-    printf("%s: %u kernels, %u of them not searched, %u faster than by the "
-           "rules%s\n",
+    printf("%s: %u kernels, %u of them not searched, %u faster than %s%s\n",
            bell_context_device(run->ctx), run->n_kernels, run->n_left,
-           run->n_better, is_stopped ? "; stopped" : "");
+           run->n_better,
+           run->options->is_bundle ? "in the bundle" : "by the rules",
+           is_stopped ? "; stopped" : "");
+    if (run->options->is_bundle)
+        printf("%s: written, with %u other kernels\n",
+               run->options->in_place ? run->options->expr : run->options->save,
+               run->n_new);
 }
 
 static void
@@ -199,7 +214,8 @@ put_sum(struct json *json, const struct tune_run *run)
 {
     json_str(json, "device", bell_context_device(run->ctx));
     json_str(json, "math", tool_math_words(bell_context_math(run->ctx)));
-    json_str(json, "expression", run->options->expr);
+    json_str(json, run->options->is_bundle ? "bundle" : "expression",
+             run->options->expr);
     json_uint(json, "beam", (uint64_t)run->options->beam);
     json_bool(json, "stopped", is_stopped != 0);
     json_num(json, "rules_us", run->rules_us);
@@ -246,6 +262,39 @@ run_tune(const struct tune_options *options)
     return code;
 }
 
+/* An expression never begins so. */
+static bool
+begins_as_bundle(const char *path)
+{
+    char magic[sizeof(BUNDLE_MAGIC) - 1];
+    FILE *file = fopen(path, "rbe");
+    bool same = file && fread(magic, sizeof(magic), 1, file) == 1 &&
+                memcmp(magic, BUNDLE_MAGIC, sizeof(magic)) == 0;
+
+    if (file)
+        fclose(file);
+    return same;
+}
+
+/* TOOL_GO_ON, or the mistake, told. */
+static int
+check_options(struct tune_options *o)
+{
+    if (!o->expr)
+        return tool_usage(o->json, "tune: no expression");
+    o->is_bundle = begins_as_bundle(o->expr);
+    if (!o->is_bundle && (o->save || o->in_place))
+        return tool_usage(o->json, "tune: %s: '%.100s' is no bundle",
+                          o->save ? "--save" : "--in-place", o->expr);
+    if (o->is_bundle && !o->save == !o->in_place)
+        return tool_usage(o->json, "tune: a bundle is written again: --save "
+                                   "FILE or --in-place");
+    if (o->is_bundle && (o->in.n_items || o->math))
+        return tool_usage(o->json, "tune: a bundle has its own %s",
+                          o->math ? "math" : "inputs");
+    return tool_check_math(o->json, "tune", o->math);
+}
+
 int
 verb_tune(int argc, char **argv)
 {
@@ -253,7 +302,7 @@ verb_tune(int argc, char **argv)
                                    .beam = TENSOR_TUNE_BEAM};
     const struct tool_opt opts[] = {
         {"EXPR", NULL, TOOL_OPT_STRING, &options.expr, 0, 0,
-         "as for `doorbell eval`"},
+         "as for `doorbell eval`; or a bundle's file, saved with --tunable"},
         {"--in", "name=2x3:float32", TOOL_OPT_LIST, &options.in, 0, 0,
          "an input's shape and dtype"},
         TOOL_NUMBER_OPT("--seconds", "S", &options.seconds, 0, 3600,
@@ -264,22 +313,25 @@ verb_tune(int argc, char **argv)
         {"--device", "DEVICE", TOOL_OPT_STRING, &options.device, 0, 0,
          "where to run (default: $BELL_DEVICE, or the first that works); a "
          "simulated card or BACKEND@null:CHIP is ranked by a model"},
+        {"--save", "FILE", TOOL_OPT_STRING, &options.save, 0, 0,
+         "of a bundle: where to write it with the kernels that are faster"},
+        {"--in-place", NULL, TOOL_OPT_FLAG, &options.in_place, 0, 0,
+         "of a bundle: write it where it is"},
         TOOL_MATH_OPT(&options.math),
         TOOL_JSON_OPT(&options.json),
     };
     int code;
 
-    code = tool_parse("tune 'EXPR' [--in name=SHAPE]... [options]\n\n"
+    code = tool_parse("tune 'EXPR'|BUNDLE [--in name=SHAPE]... [options]\n\n"
                       "Searches for faster schedules of an expression's "
                       "kernels. Programs that run\nwith BELL_BEAM then use "
-                      "them (docs/tuning.md):\n\n"
-                      "  doorbell tune 'x @ w' --in x=512x784 --in w=784x512",
+                      "them (docs/tuning.md). A bundle is written again:\n\n"
+                      "  doorbell tune 'x @ w' --in x=512x784 --in w=784x512\n"
+                      "  doorbell tune f.bundle --in-place",
                       opts, ARRAY_LEN(opts), argc, argv);
     if (code != TOOL_GO_ON)
         return code;
-    if (!options.expr)
-        return tool_usage(options.json, "tune: no expression");
-    code = tool_check_math(options.json, "tune", options.math);
+    code = check_options(&options);
     if (code != TOOL_GO_ON)
         return code;
     return run_tune(&options);

@@ -111,6 +111,7 @@ struct bell_jit_save_desc {
     uint32_t n_targets;
     const char *const *in_names;  /* NULL: "in0", "in1".. */
     const char *const *out_names; /* NULL: "out0".. */
+    bool is_tunable; /* the kernels' IR too, for `doorbell tune BUNDLE` */
 };
 
 /* Saves the function as a bundle, which libdoorbell-hcq alone runs

@@ -29,6 +29,8 @@ struct rt_bundle {
     size_t n_values, cap_data;
     uint64_t data_bytes;
     struct map weight_of; /* hash of a weight's content -> number of value */
+    struct bytes ir;
+    bool keeps_ir;
 };
 
 static bell_status
@@ -76,7 +78,7 @@ count(const struct rt_bundle *b, enum bundle_section_kind kind,
 }
 
 bell_status
-rt_bundle_create(struct rt_bundle **out)
+rt_bundle_create(bool keeps_ir, struct rt_bundle **out)
 {
     struct rt_bundle *b = host_calloc(1, sizeof(*b));
     bell_status status;
@@ -85,7 +87,10 @@ rt_bundle_create(struct rt_bundle **out)
     if (!b)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for a bundle");
     map_init(&b->weight_of);
+    b->keeps_ir = keeps_ir;
     status = add_name(b, "", &empty);
+    if (status == BELL_OK && keeps_ir)
+        status = append(&b->ir, "", 1);
     if (status != BELL_OK) {
         rt_bundle_destroy(b);
         return status;
@@ -108,6 +113,7 @@ rt_bundle_destroy(struct rt_bundle *b)
     for (i = 0; i < BUNDLE_DATA; i++)
         host_free(b->sections[i].data);
     host_free(b->data);
+    host_free(b->ir.data);
     map_fini(&b->weight_of);
     host_free(b);
 }
@@ -260,8 +266,29 @@ rt_bundle_weight(struct rt_bundle *b, struct tensor_buffer *data,
 
 /* ---- targets ---- */
 
+/* What a search needs of a kernel; of one that there is nothing to choose of,
+ * nothing. */
 static bell_status
-add_kernel(struct rt_bundle *b, const struct rt_kernel *kernel)
+add_ir(struct rt_bundle *b, const struct tensor_runtime *rt,
+       const struct rt_kernel *kernel, uint32_t *out_ir)
+{
+    bell_status status;
+    char *text;
+
+    *out_ir = 0;
+    if (!b->keeps_ir || kernel->sink->src[0]->op == UOP_SINK ||
+        kernel->sink->src[0]->op == UOP_GIVEN || b->ir.n > UINT32_MAX)
+        return BELL_OK;
+    BELL_TRY(uop_print(&rt->kernels, &kernel->sink, 1, &text));
+    *out_ir = (uint32_t)b->ir.n;
+    status = append(&b->ir, text, strlen(text) + 1);
+    host_free(text);
+    return status;
+}
+
+static bell_status
+add_kernel(struct rt_bundle *b, const struct tensor_runtime *rt,
+           const struct rt_kernel *kernel)
 {
     struct bytes *objects = &b->sections[BUNDLE_OBJECTS];
     const struct hcq_program *program = kernel->program;
@@ -275,6 +302,7 @@ add_kernel(struct rt_bundle *b, const struct rt_kernel *kernel)
 
     memcpy(k.local, program->local, sizeof(k.local));
     BELL_TRY(add_name(b, kernel->entry, &k.name));
+    BELL_TRY(add_ir(b, rt, kernel, &k.ir));
     BELL_TRY(append_zeros(objects, k.object_offset));
     BELL_TRY(append(objects, kernel->binary.file.data,
                     kernel->binary.file.size_bytes));
@@ -393,6 +421,7 @@ rt_bundle_target(struct rt_bundle *b, const struct rt_bundle_run *run)
         .first_kernel = count(b, BUNDLE_KERNELS, sizeof(struct bundle_kernel)),
         .first_command =
             count(b, BUNDLE_COMMANDS, sizeof(struct bundle_command)),
+        .math = b->keeps_ir ? rt->target.math : 0,
         .arena_bytes = run->arena_bytes,
     };
     struct rt_capture_parts parts;
@@ -402,7 +431,7 @@ rt_bundle_target(struct rt_bundle *b, const struct rt_bundle_run *run)
     rt_capture_parts(run->capture, &parts);
     BELL_TRY(describe(b, rt, &t));
     for (k = 0; k < rt->n_kernels; k++)
-        BELL_TRY(add_kernel(b, &rt->kernel_list[k]));
+        BELL_TRY(add_kernel(b, rt, &rt->kernel_list[k]));
     BELL_TRY(add_launches(b, run, parts.tape, rt));
     for (i = 0; i < run->n_copies; i++)
         BELL_TRY(add_copy(b, &run->copies[i]));
@@ -414,89 +443,210 @@ rt_bundle_target(struct rt_bundle *b, const struct rt_bundle_run *run)
 
 /* ---- the file ---- */
 
-static void
-place_sections(const struct rt_bundle *b, struct bundle_header *h)
+/* What is written: sections, of which DATA is the values'. */
+struct file {
+    struct bytes sections[BUNDLE_SECTION_COUNT + 1];
+    uint32_t n_sections;
+    const struct rt_bundle *values; /* NULL: DATA is as in `sections` */
+    const char *path;
+    int fd;
+};
+
+static struct bundle_section *
+section_of(struct bundle_header_2 *h, uint32_t kind)
 {
-    uint64_t at = sizeof(*h);
+    return kind == BUNDLE_IR ? &h->ir : &h->header.sections[kind];
+}
+
+/* Returns the header's bytes. */
+static size_t
+place_sections(const struct file *f, struct bundle_header_2 *h)
+{
+    size_t header_bytes =
+        f->n_sections > BUNDLE_SECTION_COUNT ? sizeof(*h) : sizeof(h->header);
+    uint64_t at = header_bytes;
     uint32_t i;
 
-    memcpy(h->magic, BUNDLE_MAGIC, sizeof(h->magic));
-    h->version = BUNDLE_VERSION;
-    h->n_sections = BUNDLE_SECTION_COUNT;
-    for (i = 0; i < BUNDLE_SECTION_COUNT; i++) {
-        struct bundle_section *s = &h->sections[i];
-        s->size_bytes = i == BUNDLE_DATA ? b->data_bytes : b->sections[i].n;
+    memcpy(h->header.magic, BUNDLE_MAGIC, sizeof(h->header.magic));
+    h->header.version =
+        f->n_sections > BUNDLE_SECTION_COUNT ? BUNDLE_WITH_IR : BUNDLE_VERSION;
+    h->header.n_sections = f->n_sections;
+    for (i = 0; i < f->n_sections; i++) {
+        struct bundle_section *s = section_of(h, i);
+        s->size_bytes = f->sections[i].n;
         s->offset = align_up(at, i == BUNDLE_DATA ? BUNDLE_PAGE : BUNDLE_ALIGN);
         at = s->offset + s->size_bytes;
     }
-    h->file_bytes = at;
+    h->header.file_bytes = at;
+    return header_bytes;
 }
 
 static bell_status
-fill(const struct rt_bundle *b, struct bundle_header *h, uint8_t *map)
+fill(const struct file *f, struct bundle_header_2 *h, size_t header_bytes,
+     uint8_t *map)
 {
+    const struct rt_bundle *b = f->values;
     const struct bundle_value *values =
-        (const void *)b->sections[BUNDLE_VALUES].data;
+        (const void *)f->sections[BUNDLE_VALUES].data;
     size_t i;
 
-    for (i = 0; i < BUNDLE_DATA; i++) {
-        if (b->sections[i].n)
-            memcpy(map + h->sections[i].offset, b->sections[i].data,
-                   b->sections[i].n);
+    for (i = 0; i < f->n_sections; i++) {
+        if (f->sections[i].n && f->sections[i].data)
+            memcpy(map + section_of(h, (uint32_t)i)->offset,
+                   f->sections[i].data, f->sections[i].n);
     }
-    for (i = 0; i < b->n_values; i++) {
+    for (i = 0; b && i < b->n_values; i++) {
         if (b->data[i])
-            BELL_TRY(tensor_buffer_read(b->data[i],
-                                        map + h->sections[BUNDLE_DATA].offset +
-                                            values[i].data_offset,
-                                        b->data[i]->size_bytes));
+            BELL_TRY(tensor_buffer_read(
+                b->data[i],
+                map + h->header.sections[BUNDLE_DATA].offset +
+                    values[i].data_offset,
+                b->data[i]->size_bytes));
     }
-    for (i = 0; i < BUNDLE_SECTION_COUNT; i++)
-        h->sections[i].checksum = bundle_checksum(map + h->sections[i].offset,
-                                                  h->sections[i].size_bytes);
-    h->checksum = bundle_checksum(h, sizeof(*h));
-    memcpy(map, h, sizeof(*h));
+    for (i = 0; i < f->n_sections; i++) {
+        struct bundle_section *s = section_of(h, (uint32_t)i);
+        s->checksum = bundle_checksum(map + s->offset, s->size_bytes);
+    }
+    h->header.checksum = bundle_checksum(h, header_bytes);
+    memcpy(map, h, header_bytes);
     return BELL_OK;
 }
 
 /* Room is there before anything is stored through the mapping. */
 static bell_status
-write_file(const struct rt_bundle *b, const struct new_file *file)
+fill_file(const struct file *f)
 {
-    struct bundle_header h;
+    struct bundle_header_2 h;
+    size_t header_bytes, file_bytes;
     bell_status status;
     uint8_t *map;
     int error;
 
     memset(&h, 0, sizeof(h));
-    place_sections(b, &h);
-    error = posix_fallocate(file->fd, 0, (off_t)h.file_bytes);
+    header_bytes = place_sections(f, &h);
+    file_bytes = h.header.file_bytes;
+    error = posix_fallocate(f->fd, 0, (off_t)file_bytes);
     if (error)
-        return bell_fail_errno(BELL_E_IO, error, "%s: %llu bytes: %s",
-                               file->path, (unsigned long long)h.file_bytes,
-                               strerror(error));
-    map = mmap(NULL, h.file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd,
-               0);
+        return bell_fail_errno(BELL_E_IO, error, "%s: %zu bytes: %s", f->path,
+                               file_bytes, strerror(error));
+    map = mmap(NULL, file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, f->fd, 0);
     if (map == MAP_FAILED)
-        return bell_fail_errno(BELL_E_IO, errno, "%s: mmap: %s", file->path,
+        return bell_fail_errno(BELL_E_IO, errno, "%s: mmap: %s", f->path,
                                strerror(errno));
-    status = fill(b, &h, map);
-    munmap(map, h.file_bytes);
+    status = fill(f, &h, header_bytes, map);
+    munmap(map, file_bytes);
+    return status;
+}
+
+static bell_status
+write_file(struct file *f, const char *path)
+{
+    struct new_file file;
+    bell_status status;
+
+    BELL_TRY(new_file_create(path, &file));
+    f->fd = file.fd;
+    f->path = file.path;
+    status = fill_file(f);
+    close(file.fd);
+    if (status == BELL_OK)
+        status = new_file_keep(&file);
+    if (status != BELL_OK)
+        new_file_drop(&file);
     return status;
 }
 
 bell_status
 rt_bundle_write(const struct rt_bundle *b, const char *path)
 {
-    struct new_file file;
-    bell_status status;
+    struct file f = {.values = b, .n_sections = BUNDLE_SECTION_COUNT};
 
-    BELL_TRY(new_file_create(path, &file));
-    status = write_file(b, &file);
-    close(file.fd);
+    memcpy(f.sections, b->sections, sizeof(b->sections));
+    f.sections[BUNDLE_DATA] = (struct bytes){NULL, b->data_bytes, 0};
+    if (b->keeps_ir)
+        f.sections[f.n_sections++] = b->ir;
+    return write_file(&f, path);
+}
+
+/* ---- other kernels in a bundle ---- */
+
+/* The kernels' objects one after the other, with the new ones. */
+static bell_status
+replace_objects(const struct bundle_file *from,
+                const struct rt_bundle_new *list, struct rt_bundle *b)
+{
+    struct bytes *objects = &b->sections[BUNDLE_OBJECTS];
+    struct bundle_kernel *kernels = (void *)b->sections[BUNDLE_KERNELS].data;
+    uint32_t i;
+
+    for (i = 0; i < from->n_kernels; i++) {
+        struct bundle_kernel *k = &kernels[i];
+        const void *object = from->objects + k->object_offset;
+
+        if (list[i].binary) {
+            object = list[i].binary->file.data;
+            k->object_bytes = list[i].binary->file.size_bytes;
+            k->shared_bytes = list[i].binary->shared_bytes;
+            memcpy(k->local, list[i].binary->local, sizeof(k->local));
+            BELL_TRY(add_name(b, list[i].entry, &k->name));
+        }
+        k->object_offset = align_up(objects->n, BUNDLE_ALIGN);
+        BELL_TRY(append_zeros(objects, k->object_offset));
+        BELL_TRY(append(objects, object, k->object_bytes));
+    }
+    return BELL_OK;
+}
+
+static void
+replace_grids(const struct bundle_file *from, const struct rt_bundle_new *list,
+              struct rt_bundle *b)
+{
+    struct bundle_command *commands = (void *)b->sections[BUNDLE_COMMANDS].data;
+    uint32_t t, i;
+
+    for (t = 0; t < from->n_targets; t++) {
+        const struct bundle_target *target = &from->targets[t];
+        for (i = 0; i < target->n_commands; i++) {
+            struct bundle_command *c = &commands[target->first_command + i];
+            const struct rt_bundle_new *other;
+            if (c->op != BUNDLE_EXEC)
+                continue;
+            other = &list[target->first_kernel + c->kernel];
+            if (other->binary)
+                memcpy(c->grid, other->grid, sizeof(c->grid));
+        }
+    }
+}
+
+bell_status
+rt_bundle_rewrite(const struct bundle_file *from,
+                  const struct rt_bundle_new *list, const char *path)
+{
+    struct file f = {.n_sections = from->header->n_sections};
+    struct rt_bundle b = {.n_values = 0};
+    bell_status status = BELL_OK;
+    uint32_t i;
+
+    for (i = 0; status == BELL_OK && i < BUNDLE_OBJECTS; i++) {
+        const struct bundle_section *s = &from->header->sections[i];
+        status = append(&b.sections[i], from->data + s->offset, s->size_bytes);
+    }
     if (status == BELL_OK)
-        status = new_file_keep(&file);
-    if (status != BELL_OK)
-        new_file_drop(&file);
+        status = replace_objects(from, list, &b);
+    if (status == BELL_OK) {
+        replace_grids(from, list, &b);
+        memcpy(f.sections, b.sections, sizeof(b.sections));
+        /* read only */
+        f.sections[BUNDLE_DATA].data =
+            (uint8_t *)(uintptr_t)from->data +
+            from->header->sections[BUNDLE_DATA].offset;
+        f.sections[BUNDLE_DATA].n =
+            from->header->sections[BUNDLE_DATA].size_bytes;
+        f.sections[BUNDLE_IR].data = (uint8_t *)(uintptr_t)from->ir;
+        f.sections[BUNDLE_IR].n = from->ir_bytes;
+        status = write_file(&f, path);
+    }
+    for (i = 0; i < BUNDLE_DATA; i++)
+        host_free(b.sections[i].data);
     return status;
 }

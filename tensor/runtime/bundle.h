@@ -7,14 +7,17 @@
 #define BELL_TENSOR_RUNTIME_BUNDLE_H
 
 #include "base/status.h"
-#include "hcq/hcq_bundle_format.h"
+#include "hcq/hcq_bundle_file.h"
 #include "uops/uop.h"
 
+struct rt_binary;
 struct rt_bundle;
 struct rt_capture;
 struct tensor_buffer;
 
-BELL_MUST_CHECK bell_status rt_bundle_create(struct rt_bundle **out);
+/* keeps_ir: its kernels can be searched for (docs/tuning.md). */
+BELL_MUST_CHECK bell_status rt_bundle_create(bool keeps_ir,
+                                             struct rt_bundle **out);
 /* NULL is allowed. */
 void rt_bundle_destroy(struct rt_bundle *b);
 
@@ -57,5 +60,18 @@ BELL_MUST_CHECK bell_status rt_bundle_target(struct rt_bundle *b,
 
 BELL_MUST_CHECK bell_status rt_bundle_write(const struct rt_bundle *b,
                                             const char *path);
+
+/* Another kernel in place of one of a bundle; `binary` NULL: it stays. */
+struct rt_bundle_new {
+    const struct rt_binary *binary;
+    const char *entry;
+    uint32_t grid[3];
+};
+
+/* Writes the bundle again, with other kernels: list[] is by number of kernel.
+ * The file of `path` may be that of the bundle, which stays as it was open. */
+BELL_MUST_CHECK bell_status rt_bundle_rewrite(const struct bundle_file *from,
+                                              const struct rt_bundle_new *list,
+                                              const char *path);
 
 #endif

@@ -50,11 +50,12 @@ struct candidate {
 
 struct search {
     struct tensor_runtime *rt;
-    const struct sched_item *item;
+    const struct uop *sink;
+    const struct rt_search_from *from; /* NULL: the rules' kernel */
     struct rt_bench bench;
     const struct tensor_tune *tune;
     struct tensor_tuned *tuned;
-    struct candidate *list; /* the first is the rules' */
+    struct candidate *list; /* the first is the rules', or `from` */
     struct lower_schedule *near;
     struct map seen;         /* hashes of schedules that were tried */
     uint32_t n, best, batch; /* batch: compiled together */
@@ -323,7 +324,7 @@ try_schedules(struct search *s, const struct lower_schedule *list, uint32_t n,
                 continue;
             b.n++;
             memset(c, 0, sizeof(*c));
-            c->job = (struct rt_job){.sink = s->item->sink,
+            c->job = (struct rt_job){.sink = s->sink,
                                      .target = &s->rt->target,
                                      .told = &list[at],
                                      .made = &c->made,
@@ -582,11 +583,22 @@ begin_search(struct search *s, const char **out_why_not)
     struct candidate *first = &s->list[0];
     uint64_t start;
     double us = 0;
+    int i;
 
     *out_why_not = choose_measure(s);
     if (*out_why_not)
         return BELL_OK;
-    BELL_TRY(rt_create_program(s->rt, &first->job, &first->program));
+    if (s->from) {
+        memcpy(first->job.facts.grid, s->from->grid, sizeof(s->from->grid));
+        for (i = 0; i < 3; i++)
+            first->job.facts.local[i] =
+                s->from->program.local[0] ? s->from->program.local[i] : 1;
+        first->hash = 0; /* the rules' kernel is one that is tried */
+        BELL_TRY(
+            hcq_program_create(s->rt->dev, &s->from->program, &first->program));
+    } else {
+        BELL_TRY(rt_create_program(s->rt, &first->job, &first->program));
+    }
     s->limit_ns = HCQ_TIMEOUT_NS;
     if (!(s->bench.info.flags & HCQ_DEVICE_NULL)) {
         start = time_now_ns();
@@ -614,13 +626,17 @@ begin_search(struct search *s, const char **out_why_not)
 static bell_status
 search_list(struct search *s, struct lower_schedule *out_schedule)
 {
+    struct lower_schedule rules = s->list[0].made.schedule;
     uint32_t winner = 0;
+    bool better;
 
     BELL_TRY(begin_search(s, &s->tuned->why_not));
     if (s->tuned->why_not)
         return BELL_OK;
     s->max_ops = s->list[0].job.n_ops * MAX_GROWTH;
     s->max_ops = s->max_ops < LEAST_OPS ? LEAST_OPS : s->max_ops;
+    if (s->from)
+        BELL_TRY(try_schedules(s, &rules, 1, &better));
     BELL_TRY(search_beam(s));
     BELL_TRY(choose_winner(s, &winner));
     if (winner)
@@ -637,13 +653,15 @@ why_no_choice(const struct candidate *rules)
     return rules->made.schedule.n_actions ? NULL : "it has no choice";
 }
 
-static bell_status
-search_kernel(struct tensor_runtime *rt, const struct rt_plan *plan,
-              const struct sched_item *item, struct tensor_tuned *tuned,
-              struct lower_schedule *out_schedule)
+bell_status
+rt_search_kernel(struct tensor_runtime *rt, const struct uop *sink,
+                 const struct rt_bench_args *with,
+                 const struct rt_search_from *from, struct tensor_tuned *tuned,
+                 struct lower_schedule *out_schedule)
 {
     struct search s = {.rt = rt,
-                       .item = item,
+                       .sink = sink,
+                       .from = from,
                        .tune = &rt->tune,
                        .tuned = tuned,
                        .start_ns = time_now_ns()};
@@ -660,14 +678,14 @@ search_kernel(struct tensor_runtime *rt, const struct rt_plan *plan,
         return bell_fail(BELL_E_NO_MEMORY, "out of memory searching");
     }
     s.list[0].job = (struct rt_job){
-        .sink = item->sink, .target = &rt->target, .made = &s.list[0].made};
+        .sink = sink, .target = &rt->target, .made = &s.list[0].made};
     status = rt_compile_job(&s.list[0].job);
     tuned->name = s.list[0].job.name ? s.list[0].job.name : "";
     if (status == BELL_OK)
         tuned->why_not = why_no_choice(&s.list[0]);
     if (status == BELL_OK && !tuned->why_not) {
         s.list[0].hash = hash_schedule(&s.list[0].made.schedule);
-        status = rt_bench_init(&s.bench, rt, plan, item);
+        status = rt_bench_init(&s.bench, rt, with);
         if (status == BELL_E_NO_MEMORY) {
             tuned->why_not = "there is no memory for another set of buffers";
             bell_error_clear();
@@ -721,6 +739,32 @@ note_schedule(struct tensor_runtime *rt, const struct uop *sink,
 }
 
 static bell_status
+search_item(struct tensor_runtime *rt, const struct rt_plan *plan,
+            const struct sched_item *item, struct tensor_tuned *tuned,
+            struct lower_schedule *out_schedule)
+{
+    struct rt_bench_args *with = host_calloc(1, sizeof(*with));
+    bell_status status;
+    uint32_t i;
+
+    if (!with)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory searching");
+    with->n_outs = item->n_outs;
+    with->n_bufs = item->n_bufs;
+    with->n_words = item->n_vars;
+    for (i = 0; i < item->n_bufs; i++) {
+        const struct sched_buf *buf = &plan->sched.bufs[item->bufs[i]];
+        with->bufs[i].dtype = buf->dtype;
+        with->bufs[i].n_elems = buf->n_elems;
+    }
+    for (i = 0; i < item->n_vars; i++)
+        with->words[i] = rt_vary_word(rt, plan, item->vars[i]);
+    status = rt_search_kernel(rt, item->sink, with, NULL, tuned, out_schedule);
+    host_free(with);
+    return status;
+}
+
+static bell_status
 find_schedule(struct tensor_runtime *rt, const struct rt_plan *plan,
               const struct sched_item *item)
 {
@@ -735,7 +779,7 @@ find_schedule(struct tensor_runtime *rt, const struct rt_plan *plan,
         return BELL_OK;
     if (rt->tune.searches_again ||
         !rt_kept_schedule(rt, item->sink, rt->tune.beam, &schedule)) {
-        BELL_TRY(search_kernel(rt, plan, item, &tuned, &schedule));
+        BELL_TRY(search_item(rt, plan, item, &tuned, &schedule));
         /* that a search was stopped says nothing for the rules */
         if (!tuned.why_not &&
             (schedule.n_actions || !(rt->tune.stop && *rt->tune.stop)))

@@ -6,12 +6,21 @@
 
 /* ---- search_run.c: a kernel by itself ---- */
 
+/* What a kernel is launched with: buffers, outputs first, then words. */
+struct rt_bench_args {
+    uint32_t n_outs, n_bufs, n_words;
+    struct {
+        enum uop_dtype dtype;
+        uint64_t n_elems;
+    } bufs[SCHED_MAX_PARAMS];
+    uint64_t words[HCQ_ARGS_MAX];
+};
+
 /* A kernel's arguments: memory of its own, filled with random values, and a
  * queue beside that of the context. */
 struct rt_bench {
     struct tensor_runtime *rt;
-    const struct rt_plan *plan;
-    const struct sched_item *item;
+    const struct rt_bench_args *with;
     struct hcq_device_info info;
     struct hcq_queue *queue;
     struct hcq_signal *begin, *end, *never;
@@ -23,8 +32,7 @@ struct rt_bench {
 /* On failure nothing is owned. */
 BELL_MUST_CHECK bell_status rt_bench_init(struct rt_bench *b,
                                           struct tensor_runtime *rt,
-                                          const struct rt_plan *plan,
-                                          const struct sched_item *item);
+                                          const struct rt_bench_args *with);
 void rt_bench_fini(struct rt_bench *b);
 
 enum rt_bench_spoil {
@@ -57,6 +65,20 @@ BELL_MUST_CHECK bell_status rt_bench_compare(struct rt_bench *b,
 /* BELL_BEAM. BELL_E_INVALID: it is no such number. */
 BELL_MUST_CHECK bell_status rt_search_init(struct tensor_runtime *rt);
 void rt_search_fini(struct tensor_runtime *rt);
+
+/* Machine code that others are to be faster than, in place of the rules'. */
+struct rt_search_from {
+    struct hcq_program_desc program;
+    uint32_t grid[3];
+};
+
+/* Searches for the kernel under `sink`. `from`: NULL: the rules' kernel. What
+ * is found: *out_schedule, which has no actions where what was there stays;
+ * what is told is *tuned, whose texts are the listener's while it is called. */
+BELL_MUST_CHECK bell_status rt_search_kernel(
+    struct tensor_runtime *rt, const struct uop *sink,
+    const struct rt_bench_args *with, const struct rt_search_from *from,
+    struct tensor_tuned *tuned, struct lower_schedule *out_schedule);
 
 /* Finds schedules for the plan's kernels that are not compiled yet. */
 BELL_MUST_CHECK bell_status rt_search(struct tensor_runtime *rt,

@@ -53,11 +53,9 @@ static uint64_t
 buffer_bytes(const struct rt_bench *b, uint32_t i, enum uop_dtype *out_dtype,
              uint64_t *out_n)
 {
-    const struct sched_buf *buf = &b->plan->sched.bufs[b->item->bufs[i]];
-
-    *out_dtype = buf->dtype;
-    *out_n = buf->n_elems;
-    return buf->n_elems * uop_dtype_infos[buf->dtype].size_bytes;
+    *out_dtype = b->with->bufs[i].dtype;
+    *out_n = b->with->bufs[i].n_elems;
+    return *out_n * uop_dtype_infos[*out_dtype].size_bytes;
 }
 
 static bell_status
@@ -69,7 +67,7 @@ fill_inputs(struct rt_bench *b)
 
     if (b->info.flags & HCQ_DEVICE_NULL)
         return BELL_OK;
-    for (i = b->item->n_outs; i < b->item->n_bufs; i++) {
+    for (i = b->with->n_outs; i < b->with->n_bufs; i++) {
         bell_status status;
         void *data;
         n_bytes = buffer_bytes(b, i, &dtype, &n);
@@ -98,14 +96,14 @@ make_objects(struct rt_bench *b)
     BELL_TRY(hcq_signal_create(dev, 0, &b->begin));
     BELL_TRY(hcq_signal_create(dev, 0, &b->end));
     BELL_TRY(hcq_signal_create(dev, 0, &b->never));
-    b->want = host_calloc(b->item->n_outs + 1, sizeof(*b->want));
+    b->want = host_calloc(b->with->n_outs + 1, sizeof(*b->want));
     if (!b->want)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory searching");
-    for (i = 0; i < b->item->n_bufs; i++) {
+    for (i = 0; i < b->with->n_bufs; i++) {
         n_bytes = buffer_bytes(b, i, &dtype, &n);
         BELL_TRY(hcq_buffer_create(dev, n_bytes, HCQ_MEM_DEVICE, &b->bufs[i]));
         b->args[i] = b->bufs[i]->va;
-        if (i >= b->item->n_outs)
+        if (i >= b->with->n_outs)
             continue;
         most = n_bytes > most ? n_bytes : most;
         b->want[i] = host_alloc(n_bytes + 1);
@@ -115,22 +113,20 @@ make_objects(struct rt_bench *b)
     b->got = host_alloc(most);
     if (!b->got)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory searching");
-    for (i = 0; i < b->item->n_vars; i++)
-        b->args[b->item->n_bufs + i] =
-            rt_vary_word(b->rt, b->plan, b->item->vars[i]);
+    memcpy(&b->args[b->with->n_bufs], b->with->words,
+           b->with->n_words * sizeof(*b->args));
     return fill_inputs(b);
 }
 
 bell_status
 rt_bench_init(struct rt_bench *b, struct tensor_runtime *rt,
-              const struct rt_plan *plan, const struct sched_item *item)
+              const struct rt_bench_args *with)
 {
     bell_status status;
 
     memset(b, 0, sizeof(*b));
     b->rt = rt;
-    b->plan = plan;
-    b->item = item;
+    b->with = with;
     b->info.struct_size = sizeof(b->info);
     hcq_device_info(rt->dev, &b->info);
     status = make_objects(b);
@@ -148,9 +144,9 @@ rt_bench_fini(struct rt_bench *b)
     hcq_signal_destroy(b->begin);
     hcq_signal_destroy(b->end);
     hcq_signal_destroy(b->never);
-    for (i = 0; i < b->item->n_bufs; i++)
+    for (i = 0; i < b->with->n_bufs; i++)
         hcq_buffer_destroy(b->bufs[i]);
-    for (i = 0; b->want && i < b->item->n_outs; i++)
+    for (i = 0; b->want && i < b->with->n_outs; i++)
         host_free(b->want[i]);
     host_free(b->want);
     host_free(b->got);
@@ -216,7 +212,7 @@ rt_bench_poison(struct rt_bench *b)
     uint32_t i;
 
     BELL_TRY(hcq_queue_begin(b->queue, &cs));
-    for (i = 0; i < b->item->n_outs; i++) {
+    for (i = 0; i < b->with->n_outs; i++) {
         n_bytes = buffer_bytes(b, i, &dtype, &n);
         if (n_bytes)
             hcq_cs_fill(cs, b->bufs[i]->va, POISON, n_bytes);
@@ -232,7 +228,7 @@ rt_bench_keep(struct rt_bench *b)
     uint64_t n, n_bytes;
     uint32_t i;
 
-    for (i = 0; i < b->item->n_outs; i++) {
+    for (i = 0; i < b->with->n_outs; i++) {
         n_bytes = buffer_bytes(b, i, &dtype, &n);
         BELL_TRY(hcq_buffer_read(b->bufs[i], 0, b->want[i], n_bytes));
     }
@@ -298,7 +294,7 @@ rt_bench_compare(struct rt_bench *b, bool *out_same)
     uint32_t i;
 
     *out_same = true;
-    for (i = 0; i < b->item->n_outs && *out_same; i++) {
+    for (i = 0; i < b->with->n_outs && *out_same; i++) {
         n_bytes = buffer_bytes(b, i, &dtype, &n);
         BELL_TRY(hcq_buffer_read(b->bufs[i], 0, b->got, n_bytes));
         *out_same = memcmp(b->got, b->want[i], n_bytes) == 0 ||

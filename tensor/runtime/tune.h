@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/chip.h"
+#include "base/status.h"
 
 struct bell_context;
 
@@ -61,5 +62,14 @@ struct tensor_tune {
 /* Kernels that the context compiles from now on are searched for, or not (NULL).
  */
 void tensor_tune_set(struct bell_context *ctx, const struct tensor_tune *tune);
+
+/* Searches for the kernels that the bundle at `path` has for the context's
+ * device, as tensor_tune_set said, and writes it to `out_path` (the same, or
+ * another) with those that are faster than what is there: *out_n_new of them.
+ * The context's math becomes what they were made with. */
+BELL_MUST_CHECK bell_status tensor_tune_bundle(struct bell_context *ctx,
+                                               const char *path,
+                                               const char *out_path,
+                                               uint32_t *out_n_new);
 
 #endif

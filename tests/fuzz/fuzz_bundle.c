@@ -14,18 +14,25 @@ static void
 seal(uint8_t *data, size_t size_bytes)
 {
     struct bundle_header *h = (void *)data;
-    uint32_t i;
+    struct bundle_header_2 *with_ir = (void *)data;
+    size_t header_bytes = sizeof(*h);
+    uint32_t i, n_sections = BUNDLE_SECTION_COUNT;
 
-    if (size_bytes < sizeof(*h))
+    if (size_bytes < sizeof(*with_ir))
         return;
     h->file_bytes = size_bytes;
-    for (i = 0; i < BUNDLE_SECTION_COUNT; i++) {
-        struct bundle_section *s = &h->sections[i];
+    if (h->version == BUNDLE_WITH_IR) {
+        n_sections++;
+        header_bytes = sizeof(*with_ir);
+    }
+    for (i = 0; i < n_sections; i++) {
+        struct bundle_section *s =
+            i == BUNDLE_IR ? &with_ir->ir : &h->sections[i];
         if (s->offset <= size_bytes && s->size_bytes <= size_bytes - s->offset)
             s->checksum = bundle_checksum(data + s->offset, s->size_bytes);
     }
     h->checksum = 0;
-    h->checksum = bundle_checksum(h, sizeof(*h));
+    h->checksum = bundle_checksum(h, header_bytes);
 }
 
 static void
@@ -78,9 +85,12 @@ look(const struct bundle_file *f)
         if (v->data_offset != BUNDLE_NO_DATA)
             must_lie(f, data + v->data_offset, v->size_bytes);
     }
-    for (i = 0; i < f->n_kernels; i++)
-        must_lie(f, f->objects + f->kernels[i].object_offset,
-                 f->kernels[i].object_bytes);
+    for (i = 0; i < f->n_kernels; i++) {
+        const struct bundle_kernel *k = &f->kernels[i];
+        must_lie(f, f->objects + k->object_offset, k->object_bytes);
+        if (f->ir)
+            must_lie(f, f->ir + k->ir, strlen(f->ir + k->ir) + 1);
+    }
     for (i = 0; i < f->n_targets; i++)
         look_at_target(f, &f->targets[i]);
 }

@@ -519,7 +519,8 @@ test_hostile(void **state)
                      text);                                                    \
     } while (0)
     TRY(h->magic[1] ^= 1, BELL_E_IO, "not a bundle");
-    TRY(h->version++, BELL_E_UNSUPPORTED, "version 2; 1 is read");
+    TRY(h->version = 3, BELL_E_UNSUPPORTED, "version 3; 1 and 2 are read");
+    TRY(h->version = BUNDLE_WITH_IR, BELL_E_IO, "checksum is wrong");
     TRY(h->n_sections++, BELL_E_IO, "9 sections");
     TRY(h->file_bytes++, BELL_E_IO, "cut short");
     for (i = 0; i < BUNDLE_SECTION_COUNT; i++) {

@@ -21,7 +21,7 @@ struct eval_options {
     const char *expr, *out, *device, *grad, *math, *save;
     struct tool_list in, weight, target;
     int64_t seed;
-    bool json, list, markdown, jit;
+    bool json, list, markdown, jit, tunable;
 };
 
 /* One evaluation. */
@@ -657,6 +657,7 @@ save_expr(struct eval_run *run, struct bell_jit *jit)
         .n_targets = targets->n_items ? (uint32_t)targets->n_items : 1,
         .in_names = names,
         .out_names = run->n_outs > 1 ? out_names : only,
+        .is_tunable = run->opts.tunable,
     };
     size_t i;
 
@@ -759,6 +760,8 @@ check_options(struct eval_run *run)
     if (opts->jit && (opts->grad || opts->save))
         return tool_usage(opts->json, "eval: --jit is without --%s",
                           opts->grad ? "grad" : "save");
+    if (opts->tunable && !opts->save)
+        return tool_usage(opts->json, "eval: --tunable is of --save");
     code = check_inputs(run);
     if (code != TOOL_GO_ON || !opts->grad)
         return code;
@@ -821,6 +824,8 @@ verb_eval(int argc, char **argv)
         {"--target", "DEVICE", TOOL_OPT_LIST, &run->opts.target, 0, 0,
          "what to save it for, CPU@null:x86-64-v3 or NV@null:h100 for "
          "example; may be given many times (default: --device)"},
+        {"--tunable", NULL, TOOL_OPT_FLAG, &run->opts.tunable, 0, 0,
+         "save what `doorbell tune BUNDLE` needs with it"},
         {"--jit", NULL, TOOL_OPT_FLAG, &run->opts.jit, 0, 0,
          "compute it as a function that is captured"},
         {"--seed", "N", TOOL_OPT_INT, &run->opts.seed, 0, 0,
