@@ -31,6 +31,17 @@ dec_int(const struct dec *d, const struct uop *like, enum uop_dtype dtype,
     return with_lanes(d, like, uop_const_int(d->g, dtype, value));
 }
 
+bool
+dec_const_int(const struct uop *u, int64_t *out_value)
+{
+    if (u->op == UOP_BROADCAST)
+        u = u->src[0];
+    if (u->op != UOP_CONST)
+        return false;
+    *out_value = u->arg.i;
+    return true;
+}
+
 const struct uop *
 dec_float(const struct dec *d, const struct uop *like, enum uop_dtype dtype,
           double value)

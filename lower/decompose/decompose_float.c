@@ -258,13 +258,50 @@ f64_to_f32_odd(const struct dec *d, const struct uop *x)
     return dec_bits(d, dec_op2(d, UOP_OR, bits, lost), UOP_F32);
 }
 
+/* ---- small integers ---- */
+
+#define F32_MANTISSA 23
+
+/* ((y >> shift) & mask) + c in F32: 2^n + (y & mask << shift), whose mantissa is
+ * those bits where n is 23 - shift, less 2^n - c. Both sums are exact. NULL: x is
+ * not that, or has too many bits. */
+static const struct uop *
+masked_to_f32(const struct dec *d, const struct uop *x)
+{
+    const struct uop *y = x, *bits;
+    int64_t c = 0, mask, shift = 0, one;
+
+    if (x->op != UOP_ADD || !dec_const_int(x->src[1], &c) ||
+        x->src[0]->op != UOP_AND || uop_dtype_infos[x->dtype].size_bytes != 4)
+        return NULL;
+    y = x->src[0]->src[0];
+    if (!dec_const_int(x->src[0]->src[1], &mask) || mask < 0 ||
+        mask >> F32_MANTISSA)
+        return NULL;
+    if (y->op == UOP_SHR && dec_const_int(y->src[1], &shift)) {
+        assert(shift >= 0 && shift < 32);
+        y = y->src[0];
+    }
+    one = (int64_t)1 << (F32_MANTISSA - (shift < F32_MANTISSA ? shift : 0));
+    if (mask << shift >> F32_MANTISSA || c <= -one || c >= one)
+        return NULL;
+    bits = dec_bits(d, dec_float(d, x, UOP_F32, (double)one), UOP_U32);
+    y = opi(d, UOP_AND, uop_cast(d->g, y, UOP_U32), mask << shift);
+    y = dec_bits(d, dec_op2(d, UOP_OR, y, bits), UOP_F32);
+    return dec_opf(d, UOP_ADD, y, (double)(c - one));
+}
+
 const struct uop *
 dec_cast(const struct dec *d, const struct uop *x, enum uop_dtype dtype)
 {
+    const struct uop *joined;
     double scale;
 
     if (x->dtype == dtype)
         return x;
+    if (dtype == UOP_F32 && d->target->joins_bits &&
+        (joined = masked_to_f32(d, x)) != NULL)
+        return joined;
     if (x->op == UOP_CONST ||
         (x->op == UOP_BROADCAST && x->src[0]->op == UOP_CONST))
         return uop_cast(d->g, x, dtype);

@@ -21,18 +21,6 @@ zero_of(const struct dec *d, const struct uop *u)
     return dec_int(d, u, u->dtype, 0);
 }
 
-/* The integer that every lane is; false where it is not constant. */
-static bool
-const_value(const struct uop *u, int64_t *out_value)
-{
-    if (u->op == UOP_BROADCAST)
-        u = u->src[0];
-    if (u->op != UOP_CONST)
-        return false;
-    *out_value = u->arg.i;
-    return true;
-}
-
 /* ---- division ---- */
 
 /* Facts of a division. */
@@ -77,7 +65,7 @@ quotient(const struct dec *d, const struct uop *x, const struct uop *y)
     int64_t c;
 
     assert(x->dtype == y->dtype || d->g->failed);
-    if (x->lanes > 1 && info_of(x)->size_bytes <= 4 && !const_value(y, &c) &&
+    if (x->lanes > 1 && info_of(x)->size_bytes <= 4 && !dec_const_int(y, &c) &&
         (info_of(x)->size_bytes > 2 || !d->target->is_approx))
         return divide_by_float(d, x, y);
     return dec_op2(d, UOP_IDIV, x, y);
@@ -89,7 +77,7 @@ remainder_of(const struct dec *d, const struct uop *x, const struct uop *y)
     int64_t c;
 
     assert(x->dtype == y->dtype || d->g->failed);
-    if (x->lanes > 1 && !const_value(y, &c))
+    if (x->lanes > 1 && !dec_const_int(y, &c))
         return dec_op2(d, UOP_SUB, x,
                        dec_op2(d, UOP_MUL, quotient(d, x, y), y));
     return dec_op2(d, UOP_IMOD, x, y);
@@ -146,7 +134,7 @@ divide_by_shift(const struct dec *d, const struct division *v)
 {
     int64_t c;
 
-    if (!const_value(v->y, &c) || c <= 0 || !is_pow2((uint64_t)c))
+    if (!dec_const_int(v->y, &c) || c <= 0 || !is_pow2((uint64_t)c))
         return NULL;
     if (!v->floor && !v->same_sign)
         return NULL;

@@ -33,6 +33,8 @@ const struct uop *dec_int(const struct dec *d, const struct uop *like,
                           enum uop_dtype dtype, int64_t value);
 const struct uop *dec_float(const struct dec *d, const struct uop *like,
                             enum uop_dtype dtype, double value);
+/* The integer that every lane is; false where it is not constant. */
+bool dec_const_int(const struct uop *u, int64_t *out_value);
 /* The same bits as another dtype. */
 const struct uop *dec_bits(const struct dec *d, const struct uop *a,
                            enum uop_dtype dtype);

@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/bits.h"
+
 static const union uop_arg no_arg = {.bits = 0};
 
 /* One REDUCE being expanded. */
@@ -12,11 +14,12 @@ struct reduce {
     enum uop_op op;
     enum uop_dtype dtype;
     struct expand_inst *inst;
-    uint16_t lanes;          /* of the accumulators */
-    uint64_t parallel;       /* bound ranges with accumulators of their own */
-    uint64_t unrolled;       /* bound ranges whose copies follow each other */
-    uint32_t n_parallel;     /* accumulators of each copy */
-    const struct uop **accs; /* copy-major: ACC, or the value without loop */
+    uint16_t lanes;           /* of the accumulators */
+    uint64_t parallel;        /* bound ranges with accumulators of their own */
+    uint64_t unrolled;        /* bound ranges whose copies follow each other */
+    uint32_t n_parallel;      /* accumulators of each copy */
+    const struct uop **accs;  /* copy-major: ACC, or the value without loop */
+    const struct uop **terms; /* room for those of one, unrolled */
 };
 
 static bell_status
@@ -73,21 +76,104 @@ get_acc(struct expand *e, const struct uop *acc, const struct uop *const *after,
                    n_after + 1);
 }
 
+/* Factors of a product. */
+struct factors {
+    const struct uop *f[4];
+    uint32_t n;
+    bool has_int; /* one is a small integer */
+};
+
+static struct factors
+factors_of(const struct expand *e, const struct uop *x)
+{
+    struct factors out = {.f = {x}, .n = 1};
+    uint32_t i = 0;
+
+    while (i < out.n) {
+        const struct uop *f = out.f[i];
+        if (f->op == UOP_MUL && out.n < ARRAY_LEN(out.f)) {
+            out.f[i] = f->src[0];
+            out.f[out.n++] = f->src[1];
+            continue;
+        }
+        if (f->op == UOP_CAST && uop_dtype_infos[f->src[0]->dtype].is_int) {
+            struct uop_bounds b = uop_bounds(e->g, f->src[0]);
+            out.has_int |= b.min >= INT16_MIN && b.max <= INT16_MAX;
+        }
+        i++;
+    }
+    return out;
+}
+
+/* Takes `f` out of the factors; false: it is none of them. */
+static bool
+drop_factor(struct factors *of, const struct uop *f)
+{
+    uint32_t i;
+
+    for (i = 0; i < of->n && of->f[i] != f; i++)
+        ;
+    if (i == of->n)
+        return false;
+    of->f[i] = of->f[--of->n];
+    return true;
+}
+
+/* The factor, no integer, that all n terms have: it may be multiplied by their
+ * sum. In blocks of numbers that share a scale (a file's weights) it is that.
+ * Such a sum grows by the integers alone, which are small: it is finite where
+ * the terms are and far from the ends of F32. */
+static const struct uop *
+shared_factor(const struct expand *e, const struct uop *const *terms,
+              uint32_t n)
+{
+    struct factors first = factors_of(e, terms[0]), other;
+    uint32_t i, j;
+
+    for (j = 0; j < first.n; j++) {
+        const struct uop *f = first.f[j];
+        if (f->op == UOP_CAST && !uop_is_float(f->src[0]))
+            continue;
+        for (i = 0; i < n; i++) {
+            other = factors_of(e, terms[i]);
+            if (!other.has_int || other.n < 3 || !drop_factor(&other, f))
+                break;
+        }
+        if (i == n)
+            return f;
+    }
+    return NULL;
+}
+
 /* `first` (may be NULL) with the unrolled copies of the body added, at
  * digit[] for all other ranges. */
 static const struct uop *
 add_copies(struct expand *e, const struct reduce *r, const struct uop *first)
 {
-    uint32_t i, n = expand_count(e, r->unrolled);
+    uint32_t i, j, n = expand_count(e, r->unrolled);
+    const struct uop *shared = NULL, *sum = NULL;
 
     assert(r->lanes > 0);
     for (i = 0; i < n; i++) {
-        const struct uop *x;
         expand_set_digits(e, r->unrolled, i);
-        x = expand_value(e, r->node->src[0], r->lanes);
-        first = first ? accumulate(e, r->op, first, x) : x;
+        r->terms[i] = expand_value(e, r->node->src[0], r->lanes);
     }
-    return first;
+    if (n > 1 && r->op == UOP_ADD && r->dtype == UOP_F32 &&
+        e->k->target->has_fma)
+        shared = shared_factor(e, r->terms, n);
+    for (i = 0; i < n && !shared; i++)
+        first = first ? accumulate(e, r->op, first, r->terms[i]) : r->terms[i];
+    for (i = 0; i < n && shared; i++) {
+        struct factors of = factors_of(e, r->terms[i]);
+        (void)drop_factor(&of, shared);
+        for (j = 1; j < of.n; j++)
+            of.f[0] = uop_alu2(e->g, UOP_MUL, of.f[0], of.f[j]);
+        sum = sum ? accumulate(e, UOP_ADD, sum, of.f[0]) : of.f[0];
+    }
+    if (!shared)
+        return first;
+    sum = uop_alu2(e->g, UOP_MUL, shared, sum);
+    return first ? accumulate(e, UOP_ADD, first, sum) : sum;
 }
 
 static bell_status
@@ -117,7 +203,9 @@ begin_reduce(struct expand *e, const struct kernel_group *group,
     r->n_parallel = expand_count(e, r->parallel);
     r->accs = arena_alloc(&k->mem, (size_t)r->inst->n_copies * r->n_parallel *
                                        sizeof(*r->accs));
-    return r->accs ? BELL_OK : expand_no_memory(e);
+    r->terms =
+        arena_alloc(&k->mem, expand_count(e, r->unrolled) * sizeof(*r->terms));
+    return r->accs && r->terms ? BELL_OK : expand_no_memory(e);
 }
 
 /* The loop body of one REDUCE: its ACC_SETs go to effects[]. */

@@ -13,20 +13,22 @@
 #include "base/bits.h"
 #include "base/log.h"
 
-#define MAX_DIMS        4
-#define LATENCY         4.0  /* cycles of one accumulation */
-#define GATHER          2.0  /* price of each lane of a gather */
-#define FAR_LOAD        2.0  /* price of a load past the first cache */
-#define PEELED          1.05 /* for the code of a second loop */
-#define LOOP_OVERHEAD   1.0  /* of one iteration */
-#define MEMORY_OVERLAP  0.3  /* of the smaller of loads and arithmetic */
-#define SCALAR_LOAD     0.5 /* price of a load that is one operand of another */
-#define COPY_PENALTY    0.02  /* for every doubling of the copies */
-#define CODE_PENALTY    0.001 /* for every instruction */
-#define MAX_FULL_UNROLL 16    /* steps */
-#define MAX_UNROLLED    160.0 /* instructions */
-#define MAX_STORE_LOOP  40.0  /* instructions of a store loop's copies */
-#define MAX_PARALLEL    8     /* accumulators of one result */
+#define MAX_DIMS         4
+#define LATENCY          4.0  /* cycles of one accumulation */
+#define GATHER           2.0  /* price of each lane of a gather */
+#define FAR_LOAD         2.0  /* price of a load past the first cache */
+#define PEELED           1.05 /* for the code of a second loop */
+#define LOOP_OVERHEAD    1.0  /* of one iteration */
+#define MEMORY_OVERLAP   0.3  /* of the smaller of loads and arithmetic */
+#define SCALAR_LOAD      0.5 /* price of a load that is one operand of another */
+#define COPY_PENALTY     0.02   /* for every doubling of the copies */
+#define CODE_PENALTY     0.001  /* for every instruction */
+#define MAX_FULL_UNROLL  16     /* steps */
+#define MAX_UNROLLED     160.0  /* instructions */
+#define MAX_STORE_LOOP   40.0   /* instructions of a store loop's copies */
+#define MAX_PARALLEL     8      /* accumulators of one result */
+#define MIN_VECTORS      4      /* of a range, that it gets some */
+#define MIN_STREAM_BYTES 1000.0 /* of a row */
 
 /* A range that may be copied, and how often. */
 struct dim {
@@ -329,8 +331,35 @@ add_dim(struct tile *t, uint32_t r, bool bound)
         t->n_dims++;
 }
 
-/* The reduction range that gets accumulators of its own: the vector one, or
- * else the longest. */
+/* Does the loop read a matrix, larger than the caches of one core, whose rows,
+ * by output range r, follow each other and are read once? One row at a time that
+ * is one stream, which a processor fetches ahead; rows side by side are short
+ * ones, each of which begins with a wait: 4 rows of 1 KiB came at half the
+ * rate. */
+static bool
+is_streamed(const struct tile *t, uint32_t r)
+{
+    const struct kernel *k = t->m->k;
+    uint64_t outputs = t->group->context & ~k->reduce_ranges;
+    uint32_t i;
+
+    for (i = 0; i < k->n_nodes; i++) {
+        const struct uop *u = k->nodes[i];
+        uint64_t bound = t->group->bound & k->deps[i];
+        double size_bytes = uop_dtype_infos[u->dtype].size_bytes;
+        double row = kernel_count(k, bound);
+        if (u->op != UOP_LOAD || !t->in_body[i] || outputs & ~k->deps[i] ||
+            row * size_bytes < MIN_STREAM_BYTES ||
+            (double)kernel_coef(k, u->src[1], r) != row)
+            continue;
+        if (kernel_count(k, outputs | bound) * size_bytes > k->target->l2_bytes)
+            return true;
+    }
+    return false;
+}
+
+/* The reduction range that gets accumulators of its own: the vector one, if
+ * there are some vectors of it, or else the longest. */
 static uint32_t
 parallel_range(const struct tile *t)
 {
@@ -340,7 +369,8 @@ parallel_range(const struct tile *t)
 
     for (set = t->group->bound; set; set &= set - 1) {
         uint32_t r = (uint32_t)__builtin_ctzll(set);
-        if (t->choice->lanes[r] > 1)
+        if (t->choice->lanes[r] > 1 &&
+            k->sizes[r] / t->choice->lanes[r] >= MIN_VECTORS)
             return r;
         if (best == UINT32_MAX || k->sizes[r] > k->sizes[best])
             best = r;
@@ -360,13 +390,14 @@ find_dims(struct tile *t)
         r = 63u - (uint32_t)__builtin_clzll(set);
         set &= ~((uint64_t)1 << r);
         if (t->n_dims < MAX_DIMS - 1 &&
-            (t->choice->lanes[r] > 1 || shares_load(t, r)))
+            (t->choice->lanes[r] > 1 ||
+             (shares_load(t, r) && !is_streamed(t, r))))
             add_dim(t, r, false);
         many |= t->choice->lanes[r] > 1 &&
                 k->sizes[r] / t->choice->lanes[r] >= MAX_PARALLEL;
     }
     r = parallel_range(t);
-    if (!many && k->sizes[r] / t->choice->lanes[r] >= 4)
+    if (!many && k->sizes[r] / t->choice->lanes[r] >= MIN_VECTORS)
         add_dim(t, r, true);
 }
 

@@ -164,6 +164,7 @@ find_cpu(struct lower_target *t)
         t->vector_bytes = 64;
         t->n_vector_regs = 32;
     }
+    t->joins_bits = t->vector_bytes == 64;
     if (t->vector_bytes == 64)
         find_tiles(t);
     t->has_fma = __builtin_cpu_supports("fma");
@@ -227,6 +228,7 @@ render_host_level(const char *arch, uint32_t n_threads,
             .n_vector_regs = level->n_vector_regs,
             .has_fma = level->has_fma,
             .has_f16 = level->has_f16,
+            .joins_bits = level->vector_bytes == 64,
             .n_threads = n_threads,
         };
         if (strcmp(level->arch, arch) != 0)

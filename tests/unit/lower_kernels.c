@@ -631,6 +631,48 @@ build_half_dot(struct lk *k, const int64_t *d)
          NULL);
 }
 
+/* a matrix by a vector */
+static void
+build_gemv(struct lk *k, const int64_t *d)
+{
+    node out = param(k, UOP_F32, d[0]), a = param(k, UOP_F32, d[0] * d[1]),
+         b = param(k, UOP_F32, d[1]), i = loop(k, d[0]), r = red(k, d[1]), x;
+
+    x = mul(k, load(k, a, at2(k, i, d[1], r)), load(k, b, r));
+    k->tolerance = 1e-4;
+    sink(k, store(k, out, i, reduce(k, UOP_ADD, x, r, NULL)), NULL);
+}
+
+/* the same by blocks of 32 integers of 4 bits, two to a byte, and a scale */
+static void
+build_blocks(struct lk *k, const int64_t *d)
+{
+    int64_t n = d[0] * d[1];
+    node out = param(k, UOP_F32, d[0]), scale = param(k, UOP_F16, n),
+         q = param(k, UOP_U8, n * 16), x = param(k, UOP_F32, d[1] * 32),
+         i = loop(k, d[0]), b = red(k, d[1]), h = red(k, 2), r = red(k, 16),
+         value, src[4];
+    union uop_arg sum = {.i = UOP_ADD};
+
+    k->int_max[2] = 255;
+    value =
+        uop_cast(&k->g, load(k, q, at2(k, at2(k, i, d[1], b), 16, r)), UOP_I32);
+    value = uop_alu2(&k->g, UOP_SHR, value,
+                     uop_cast(&k->g, mul(k, h, num(k, 4)), UOP_I32));
+    value = uop_alu2(&k->g, UOP_AND, value, uop_const_int(&k->g, UOP_I32, 15));
+    value = add(k, value, uop_const_int(&k->g, UOP_I32, -8));
+    value = mul(k, uop_cast(&k->g, load(k, scale, at2(k, i, d[1], b)), UOP_F32),
+                uop_cast(&k->g, value, UOP_F32));
+    src[0] = mul(k, load(k, x, at2(k, at2(k, b, 2, h), 16, r)), value);
+    src[1] = b;
+    src[2] = h;
+    src[3] = r;
+    k->tolerance = 1e-4;
+    sink(k,
+         store(k, out, i, uop_make(&k->g, UOP_REDUCE, UOP_F32, 1, sum, src, 4)),
+         NULL);
+}
+
 /* a value computed once a row, and one computed once for all */
 static void
 build_hoist(struct lk *k, const int64_t *d)
@@ -776,6 +818,8 @@ const struct lk_case lk_cases[] = {
     {"pad", build_pad, 2},
     {"triangle", build_triangle, 2},
     {"half-dot", build_half_dot, 2},
+    {"gemv", build_gemv, 2},
+    {"blocks", build_blocks, 2},
     {"hoist", build_hoist, 3},
     {"two-shapes", build_two_shapes, 2},
     {"reduce-of-reduce", build_reduce_of_reduce, 3},

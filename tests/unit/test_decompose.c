@@ -462,6 +462,86 @@ test_abs(void **state)
 
 /* ---- divisions and shifts by constants and within bounds ---- */
 
+/* out[i] = (float)((in[i] >> shift & mask) + c) by bits, where they fit. */
+static void
+check_masked(enum uop_dtype dtype, unsigned lanes, int64_t shift, int64_t mask,
+             int64_t c, bool fits)
+{
+    struct lower_target target = targets[0];
+    const struct uop *range, *at, *x, *root;
+    struct uop_graph g;
+    struct lower_program p;
+    struct host_code code;
+    uint32_t in[N], i;
+    float out[N];
+    void *ptrs[2] = {out, in};
+    uint64_t rng = 5;
+    bool has_cast = false;
+
+    target.joins_bits = true;
+    for (i = 0; i < N; i++)
+        in[i] = (uint32_t)next_random(&rng);
+    uop_graph_init(&g);
+    range = uop_range(&g, 0, UOP_AXIS_LOOP, N / lanes);
+    at = uop_alu2(&g, UOP_MUL, range, mk_int(&g, lanes));
+    x = mk_load(&g, mk_param(&g, 1, dtype), at, lanes, NULL, NULL);
+    x = uop_alu2(&g, UOP_SHR, x, uop_const_like(&g, x, shift));
+    x = uop_alu2(&g, UOP_AND, x, uop_const_like(&g, x, mask));
+    x = uop_alu2(&g, UOP_ADD, x, uop_const_like(&g, x, c));
+    x = uop_cast(&g, x, UOP_F32);
+    root = mk_store(&g, mk_param(&g, 0, UOP_F32), at, x, NULL);
+    root = mk_end(&g, range, root);
+    assert_int_equal(lower_decompose(&g, &root, 1, &target), BELL_OK);
+    program_of(&g, &root, 1, &p);
+    for (i = 0; i < p.n_ops; i++)
+        has_cast |= p.ops[i]->op == UOP_CAST && p.ops[i]->dtype == UOP_F32;
+    assert_int_equal(has_cast, !fits);
+    host_compile(&p, &target, &code);
+    host_call(&code, &p, ptrs);
+    for (i = 0; i < N; i++) {
+        uint32_t value =
+            ((dtype == UOP_I32 ? (uint32_t)((int32_t)in[i] >> shift)
+                               : in[i] >> shift) &
+             (uint32_t)mask) +
+            (uint32_t)c;
+        float want = dtype == UOP_I32 ? (float)(int32_t)value : (float)value;
+        if (memcmp(&out[i], &want, sizeof(want)) != 0)
+            fail_msg("(%08x >> %lld & %llx) + %lld is %a, not %a", in[i],
+                     (long long)shift, (unsigned long long)mask, (long long)c,
+                     (double)out[i], (double)want);
+    }
+    host_release(&code);
+    program_free(&p);
+    uop_graph_fini(&g);
+}
+
+static void
+test_masked_cast(void **state)
+{
+    static const struct {
+        int64_t shift, mask, c;
+        bool fits;
+    } cases[] = {
+        {0, 15, -8, true},         {4, 15, -8, true},
+        {4, 15, 1, true},          {19, 15, -3, true},
+        {0, 0x7fffff, -4, true},   {1, 0x3fffff, 5, true},
+        {22, 1, -1, true},         {22, 1, 1, true},
+        {21, 3, -3, true},         {20, 15, -1, false},
+        {28, 15, -8, false},       {0, 0x800000, -1, false},
+        {22, 1, -2, false},        {0, 255, -0x7fffff, true},
+        {0, 255, 0x7fffff, true},  {0, 255, -0x800000, false},
+        {0, 0x5555, 0x1234, true},
+    };
+    size_t i, j;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(cases); i++) {
+        for (j = 0; j < ARRAY_LEN(lane_counts); j++)
+            check_masked(UOP_I32, lane_counts[j], cases[i].shift, cases[i].mask,
+                         cases[i].c, cases[i].fits);
+    }
+}
+
 /* out[i] = op(i*mul + offset, y), all in I64; i is a RANGE, so that the
  * bounds are known. */
 static void
@@ -642,6 +722,7 @@ main(void)
         cmocka_unit_test(test_all_small_floats),
         cmocka_unit_test(test_narrow_once),
         cmocka_unit_test(test_abs),
+        cmocka_unit_test(test_masked_cast),
         cmocka_unit_test(test_bounds),
         cmocka_unit_test(test_guards_left_out),
         cmocka_unit_test(test_lanes_reduce_small),

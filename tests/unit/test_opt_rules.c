@@ -16,7 +16,9 @@ static const struct lower_target wide = {.name = "wide",
                                          .n_threads = 2,
                                          .l1_bytes = 32768,
                                          .l2_bytes = 1 << 20,
-                                         .has_fma = true};
+                                         .has_fma = true,
+                                         .joins_bits = true,
+                                         .has_f16 = true};
 
 struct fixture {
     struct lk k;
@@ -234,6 +236,49 @@ test_row_sums(void **state)
 }
 
 /* The end of a row is one masked vector, not a loop. */
+/* Rows of a matrix that is larger than the caches are read one after another;
+ * of a smaller one side by side, for which a vector is loaded once. */
+static void
+test_rows_in_turn(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    begin(&f, "gemv", 4096, 1024, 0);
+    assert_int_equal(count(&f, UOP_ACC, 16), 8);
+    assert_int_equal(count(&f, UOP_LOAD, 16), 16);
+    end(&f);
+    begin(&f, "gemv", 128, 1024, 0);
+    assert_true(count(&f, UOP_LOAD, 16) < 2 * count(&f, UOP_ACC, 16));
+    end(&f);
+    begin(&f, "blocks", 4096, 64, 0);
+    assert_int_equal(count(&f, UOP_ACC, 16), 4);
+    assert_int_equal(count(&f, UOP_LOAD, 16), 4 + 8);
+    end(&f);
+}
+
+/* A block's integers become floats by their bits, and its scale is multiplied by
+ * their sum. */
+static void
+test_blocks(void **state)
+{
+    struct fixture f;
+    uint32_t i;
+
+    (void)state;
+    begin(&f, "blocks", 4096, 64, 0);
+    assert_int_equal(count(&f, UOP_MUL, 16), 4);
+    assert_int_equal(count(&f, UOP_MULACC, 16), 8);
+    assert_int_equal(count(&f, UOP_SHR, 16), 0);
+    assert_int_equal(count(&f, UOP_AND, 16), 8);
+    for (i = 0; i < f.p.n_ops; i++) {
+        const struct uop *u = f.p.ops[i];
+        if (u->op == UOP_CAST && u->dtype == UOP_F32)
+            assert_int_equal(u->src[0]->dtype, UOP_F16);
+    }
+    end(&f);
+}
+
 static void
 test_odd_row_sums(void **state)
 {
@@ -345,6 +390,8 @@ main(void)
         cmocka_unit_test(test_small_has_one_group),
         cmocka_unit_test(test_softmax),
         cmocka_unit_test(test_row_sums),
+        cmocka_unit_test(test_rows_in_turn),
+        cmocka_unit_test(test_blocks),
         cmocka_unit_test(test_odd_row_sums),
         cmocka_unit_test(test_column_reduction),
         cmocka_unit_test(test_transpose),
