@@ -83,7 +83,8 @@ struct hcq_program_base {
     struct hcq_program pub;
     struct hcq_link link;     /* dev->programs */
     uint32_t max_local_total; /* of a group: the device's, or less */
-    struct hcq_extent extent; /* what a launch becomes: a card's driver says */
+    /* What a launch becomes, fresh and in a bound stream: a card's driver says */
+    struct hcq_extent extent, bound;
 };
 
 struct hcq_signal_node {

@@ -100,11 +100,14 @@ hcq_exec_args(const struct hcq_exec *exec)
 static inline struct hcq_extent
 hcq_packet_measure(struct hcq_cs *cs, struct hcq_packet *packet)
 {
-    struct hcq_extent extent =
-        packet->head.op == HCQ_OP_EXEC
-            ? hcq_exec_of(packet)->prog->extent
-            : cs->queue->dev->ops->packet_measure(cs, packet);
+    struct hcq_extent extent;
 
+    if (packet->head.op != HCQ_OP_EXEC)
+        extent = cs->queue->dev->ops->packet_measure(cs, packet);
+    else if (cs->stream)
+        extent = hcq_exec_of(packet)->prog->bound;
+    else
+        extent = hcq_exec_of(packet)->prog->extent;
     HCQ_PUT(packet->head.word_dw, (uint32_t)extent.n_dw);
     return extent;
 }

@@ -50,8 +50,9 @@ struct amd_gen {
     uint32_t srd_word3[2];    /* of waves of 64, 32 lanes */
     uint32_t scratch_unit_bytes, scratch_size_bits; /* TMPRING WAVESIZE */
     bool scratch_waves_per_engine;
-    bool uses_aql;                    /* compute queues are AQL ones */
-    bool sets_priv;                   /* RSRC1.PRIV at dispatch */
+    bool uses_aql;  /* compute queues are AQL ones */
+    bool binds_pm4; /* launches of their bound streams may be words of PM4 */
+    bool sets_priv; /* RSRC1.PRIV at dispatch */
     uint32_t dma_max_bytes;           /* of one DMA_DATA; 0: there is none */
     const struct amd_move_code *move; /* for what is more; NULL: more of them */
     uint32_t sdma_fence_flags;        /* memory type bits of FENCE */
@@ -62,6 +63,7 @@ struct amd_gen {
                                              * limit of an array */
     uint32_t max_stack_bytes;               /* the control stack's; 0: none */
     uint32_t acquire_full, acquire_launch;  /* cache words of ACQUIRE_MEM */
+    uint32_t acquire_dies;  /* for other dies to see, and what they stored */
     uint32_t release_flags; /* of RELEASE_MEM for others to see */
     uint32_t max_lds_bytes;
 };
@@ -142,10 +144,11 @@ void amd_channel_ring(struct amd_channel *channel);
 
 /* Words of a launch on a PM4 queue, and where in them lies what differs from
  * one launch to the next; 0: it is not there. Constant once made. */
-#define AMD_LAUNCH_DW 80u
+#define AMD_LAUNCH_DW 112u
 struct amd_launch_words {
     uint32_t n_dw;
-    uint32_t tmpring_at, scratch_at;   /* COMPUTE_TMPRING_SIZE, SCRATCH_BASE */
+    uint32_t tmpring_at, scratch_at; /* COMPUTE_TMPRING_SIZE, SCRATCH_BASE */
+    uint32_t n_scratch;              /* of so many dies, one after the other */
     uint32_t srd_at, args_at, flat_at; /* user registers */
     uint32_t local_at, grid_at;        /* three words each */
     uint32_t words[AMD_LAUNCH_DW];
@@ -196,6 +199,7 @@ struct amd_device {
     struct amd_process *process; /* shared with other openings; counted */
     uint32_t card;               /* number of the card in it */
     const struct amd_gen *gen;
+    bool binds_pm4; /* gen's, where the card can and nobody said no */
     struct amd_topology topology;
     struct amd_scratch scratch;       /* sizes; base.lock */
     struct amd_program move;          /* made with the first compute queue */
@@ -230,12 +234,14 @@ struct amd_engine {
     enum amd_ring_kind kind;
     uint8_t gen;        /* enum amd_pm4_gen, enum amd_sdma_gen */
     bool is_single;     /* else single-shot work is for one die of several */
+    bool binds_words;   /* launches of bound streams are words, not slots */
     uint32_t slot_dw;   /* of the ring; SDMA: 1 */
     uint64_t max_bytes; /* of one copy or fill packet */
     const struct amd_program *move; /* moves what is more; NULL: more packets */
     uint32_t piece_dw;              /* of one indirect buffer, at most */
     uint64_t idle_va; /* SDMA: a word that a barrier writes and waits for */
     uint64_t gate_va; /* several dies: a word for each, 0 at first */
+    uint64_t meet_va; /* where they meet: two words, 0 at first */
     uint32_t *finish; /* several dies: AMD_FINISH_UNITS for releases of the
                          * timeline; NULL: they lie behind the words */
     /* Slots that go behind each submission: they tell the kernel to wake who
@@ -253,6 +259,7 @@ struct amd_queue {
     uint64_t n_slots;           /* of the channel's ring: a power of two */
     uint64_t slot_taken;        /* AQL: what the card has taken, or less */
     struct amd_mem finish;      /* constant and late words; amd_command.h */
+    struct amd_mem meet;        /* the engine's words */
     struct amd_scratch scratch; /* base.dev's lock */
 };
 

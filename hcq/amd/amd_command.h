@@ -3,8 +3,9 @@
  *
  * Words of compute queues go into indirect buffers in host memory that the card
  * reads; a ring holds slots of one size that point there: an INDIRECT_BUFFER
- * packet or a packet of AQL. A launch on an AQL queue is a slot of its own,
- * between two indirect buffers. KFD's SDMA queues run no indirect buffers:
+ * packet or a packet of AQL. A fresh launch on an AQL queue is a slot of its own,
+ * between two indirect buffers; bound ones are words where the device says so.
+ * KFD's SDMA queues run no indirect buffers:
  * their words are copied into the ring, each a slot, and packets stay whole:
  * what is left before the ring's end does nothing.
  *
@@ -58,7 +59,24 @@ struct amd_push {
                       * whose words stay where they are */
     uint64_t slot;   /* next one, without wrapping */
     uint64_t slot_mask;
+    bool in_words;    /* launches are words: not slots of an AQL ring */
+    uint32_t n_meets; /* of the dies, in these words */
 };
+
+/* Of a bound stream, or fresh: what in_words is. */
+static inline bool
+amd_in_words(const struct amd_engine *engine, bool is_bound)
+{
+    return engine->kind == AMD_RING_PM4 || (is_bound && engine->binds_words);
+}
+
+/* Whether dies have to meet in a bound stream: behind each launch, and what one
+ * of them does alone. */
+static inline bool
+amd_dies_meet(const struct amd_engine *engine)
+{
+    return engine->binds_words && !engine->is_single;
+}
 
 /* Of several dies one writes the timeline while others have not read as far as
  * that: these words may not be written anew when its value is seen, but when
@@ -95,7 +113,8 @@ amd_copies(const struct amd_engine *engine, uint64_t size_bytes)
 
 /* What the packet, no exec, becomes. */
 struct hcq_extent amd_packet_extent(const struct amd_engine *engine,
-                                    const struct hcq_packet *packet);
+                                    const struct hcq_packet *packet,
+                                    bool in_words);
 
 /* What the host wrote is visible behind this. */
 void amd_push_begin(struct amd_push *push);
@@ -148,7 +167,17 @@ void amd_pm4_wake(struct amd_push *push, uint64_t slot_va, uint32_t event_id);
 void amd_pm4_packet(struct amd_push *push, const struct hcq_packet *packet);
 void amd_pm4_nothing(struct amd_push *push, uint32_t n_dw);
 uint32_t amd_pm4_dw(const struct amd_engine *engine,
-                    const struct hcq_packet *packet, uint32_t n_copies);
+                    const struct hcq_packet *packet, uint32_t n_copies,
+                    bool in_words);
+/* Where dies meet: in a bound stream before its first word (all of them then
+ * have their share of launches), behind a packet if need be, and behind the
+ * last one, so that nobody reads any of it when the first die goes on. At most
+ * amd_pm4_open_dw, AMD_MEET_DW and 2 * AMD_MEET_DW words. */
+#define AMD_MEET_DW 16u
+uint32_t amd_pm4_open_dw(const struct amd_engine *engine);
+void amd_pm4_open(struct amd_push *push);
+void amd_pm4_meet(struct amd_push *push, const struct hcq_packet *packet);
+void amd_pm4_close(struct amd_push *push, const struct hcq_packet *last);
 /* The words of its launches, of a program that has all else, and what one
  * becomes. */
 void amd_pm4_prepare(const struct amd_device *dev, struct amd_program *prog);

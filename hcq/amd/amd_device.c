@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "base/env.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "hcq/amd/amd_kfd.h"
@@ -153,6 +154,25 @@ choose_gen(struct amd_device *dev)
     return BELL_OK;
 }
 
+/* BELL_AMD_BOUND: what launches of bound streams are on AQL queues. Dies that
+ * meet count by a mask. */
+static bell_status
+choose_bound(struct amd_device *dev)
+{
+    const char *text = env_get("BELL_AMD_BOUND");
+    bool can = dev->gen->binds_pm4 && is_pow2(dev->topology.n_xcc);
+
+    if (text && strcmp(text, "aql") != 0 && strcmp(text, "pm4") != 0)
+        return bell_fail(BELL_E_INVALID,
+                         "BELL_AMD_BOUND is '%.20s', not aql or pm4", text);
+    if (text && dev->gen->uses_aql && !can && strcmp(text, "pm4") == 0)
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "BELL_AMD_BOUND=pm4: %u XCCs are no power of two",
+                         dev->topology.n_xcc);
+    dev->binds_pm4 = can && !(text && strcmp(text, "aql") == 0);
+    return BELL_OK;
+}
+
 static bell_status
 amd_device_open(struct hcq_device *base, unsigned idx, const char *interface)
 {
@@ -166,6 +186,7 @@ amd_device_open(struct hcq_device *base, unsigned idx, const char *interface)
     dev->card = idx;
     dev->topology = dev->process->cards[idx].topology;
     BELL_TRY(choose_gen(dev));
+    BELL_TRY(choose_bound(dev));
     BELL_TRY(amd_card_open(dev->process, idx));
     dev->hdp_flush = dev->process->cards[idx].hdp;
     amd_fill_info(dev);

@@ -36,6 +36,7 @@ amd_engine_init(struct amd_engine *engine, const struct amd_device *dev,
     engine->kind = kind;
     engine->gen = dev->gen->dialect;
     engine->is_single = kind != AMD_RING_AQL || dev->topology.n_xcc == 1;
+    engine->binds_words = kind == AMD_RING_AQL && dev->binds_pm4;
     engine->slot_dw = slot_dw[kind];
     engine->piece_dw = AMD_PM4_IB_MAX_DW;
     engine->max_bytes = is_sdma ? SDMA_MAX_BYTES : dev->gen->dma_max_bytes;
@@ -73,7 +74,7 @@ amd_engine_wakes(struct amd_engine *engine, uint32_t *words, uint64_t slot_va,
 
 struct hcq_extent
 amd_packet_extent(const struct amd_engine *engine,
-                  const struct hcq_packet *packet)
+                  const struct hcq_packet *packet, bool in_words)
 {
     bool is_transfer = amd_is_transfer(packet);
     struct hcq_extent extent = {0};
@@ -87,15 +88,16 @@ amd_packet_extent(const struct amd_engine *engine,
             n_copies < AMD_FIXED_COPIES)
             n_copies = AMD_FIXED_COPIES;
     }
-    extent.n_dw = engine->kind == AMD_RING_SDMA
-                      ? amd_sdma_dw(engine, packet, (uint32_t)n_copies)
-                      : amd_pm4_dw(engine, packet, (uint32_t)n_copies);
+    extent.n_dw =
+        engine->kind == AMD_RING_SDMA
+            ? amd_sdma_dw(engine, packet, (uint32_t)n_copies)
+            : amd_pm4_dw(engine, packet, (uint32_t)n_copies, in_words);
     /* A packet is no larger than what it becomes (hcq_ring.h). */
     if (extent.n_dw < packet->head.n_dw)
         extent.n_dw = packet->head.n_dw;
     if (engine->kind == AMD_RING_SDMA)
         extent.n_slots = (uint32_t)extent.n_dw;
-    else if (engine->kind == AMD_RING_AQL && is_transfer)
+    else if (!in_words && is_transfer)
         extent.n_slots = 2;
     return extent;
 }
@@ -116,11 +118,13 @@ look_at_signal(struct hcq_packet *packet)
 struct hcq_extent
 amd_packet_measure(struct hcq_cs *cs, struct hcq_packet *packet)
 {
+    const struct amd_engine *engine = &amd_queue_of(cs->queue)->engine;
     struct hcq_extent extent;
 
     if (packet->head.op == HCQ_OP_WAIT && !cs->stream) /* which runs now */
         look_at_signal(packet);
-    extent = amd_packet_extent(&amd_queue_of(cs->queue)->engine, packet);
+    extent = amd_packet_extent(engine, packet,
+                               amd_in_words(engine, cs->stream != NULL));
     if (cs->stream && __builtin_expect(extent.n_dw > AMD_PACKET_MAX_DW, 0))
         hcq_cs_fail(
             cs, bell_fail(BELL_E_INVALID,
@@ -366,7 +370,8 @@ amd_push_finish(struct amd_push *push, uint64_t va, uint64_t value)
 void
 amd_push_split(struct amd_push *push, const struct hcq_packet *packet)
 {
-    if ((uint64_t)(push->at - push->piece) + packet->head.word_dw + 8 >
+    if ((uint64_t)(push->at - push->piece) + packet->head.word_dw +
+            4 * AMD_MEET_DW >
         push->engine->piece_dw)
         amd_push_end(push);
 }
@@ -375,14 +380,15 @@ void
 amd_push_packet(struct amd_push *push, const struct hcq_packet *packet)
 {
     enum amd_ring_kind kind = push->engine->kind;
+    bool is_slots = kind == AMD_RING_AQL && !push->in_words;
     uint64_t room[AMD_MOVE_WORDS];
     uint32_t *start;
 
-    if (kind == AMD_RING_AQL && packet->head.op == HCQ_OP_EXEC) {
+    if (is_slots && packet->head.op == HCQ_OP_EXEC) {
         push_aql_exec(push, hcq_exec_of(packet));
         return;
     }
-    if (kind == AMD_RING_AQL && amd_is_transfer(packet)) {
+    if (is_slots && amd_is_transfer(packet)) {
         push_aql_exec(push, amd_move_exec(push->engine, packet, room));
         return;
     }

@@ -11,6 +11,7 @@ static_assert((int)AMD_SDMA_GEN_COUNT == (int)AMD_PM4_GEN_COUNT, "dialects");
  * src: BRINGUP.md 9 */
 #define GFX9_FULL     0x28c40000u
 #define GFX9_LAUNCH   0x08400000u
+#define GFX9_DIES     0x08c40000u
 #define GFX9_RELEASE  0x00088000u
 #define GFX10_FULL    0x0000c3f1u
 #define GFX10_LAUNCH  0x000003f0u
@@ -65,6 +66,7 @@ static const struct amd_gen gens[] = {
         .scratch_unit_bytes = 1024,
         .scratch_size_bits = 13,
         .uses_aql = true,
+        .binds_pm4 = true,
         .move = &amd_move_gfx942,
         .vgpr_save_bytes = 0x80000,
         .save_bytes_per_wave = 8,
@@ -72,6 +74,7 @@ static const struct amd_gen gens[] = {
         .waves_per_array = 512,
         .acquire_full = GFX9_FULL,
         .acquire_launch = GFX9_LAUNCH,
+        .acquire_dies = GFX9_DIES,
         .release_flags = GFX9_RELEASE,
         .max_lds_bytes = 65536,
     },

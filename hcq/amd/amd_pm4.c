@@ -9,6 +9,17 @@
  * grow. Polls are for words that may change again: the first die looks, and lets
  * the others go on.
  *
+ * A launch among the words of an indirect buffer is dealt out to the dies by
+ * registers: each takes every n-th group, from that of its own number on. All
+ * of them have to be done, with what they stored out of their caches, before
+ * any begins the next: they meet, by counting in memory. The facts: KFD puts
+ * those registers into AQL queues' descriptors (kfd_mqd_manager_v9.c,
+ * init_mqd_v9_4_3), as numbers that begin anywhere; tinygrad, from commit
+ * 5908b89f71 to 75678b2cbe, set them by packets on eight PM4 queues of an
+ * MI300X, one a die, and met in this way (xcc_config, xcc_barrier of
+ * ops_amd.py; there both words count each time). Nobody is known to have done
+ * so on an AQL queue.
+ *
  * Behind a wait for others their writes are visible: those of the host in the
  * card's window (HDP), those of copy engines and of other cards in the second
  * level of caches.
@@ -42,8 +53,20 @@
 #define LDS_SHIFT     15u
 #define PRIV_BIT      (1u << 20)
 
+/* Words that set where scratch is. */
+#define SCRATCH_DW (AMD_PM4_SET_SH_REG_DW + 2)
+
 /* Second word of a scratch descriptor; src: BRINGUP.md 7 */
 #define SRD_SWIZZLE (1u << 31)
+
+/* This die's number among those that launches are dealt to. src: tinygrad,
+ * ops_amd.py (regCOMPUTE_CURRENT_LOGIC_XCC_ID) */
+#define LOGIC_XCC_ID 0x2e25u
+
+/* Of the words where dies meet, and how often they look: as tinygrad had it. */
+#define MEET_STRIDE   256u
+#define ADD_INTERVAL  0x10u
+#define MEET_INTERVAL 0x80u
 
 #define SINGLE_DW  AMD_PM4_PRED_EXEC_DW
 #define NOP_MAX_DW 0x2000u
@@ -288,6 +311,94 @@ put_programs(struct amd_push *push, const struct amd_program *prog)
     put_register(push, gen->rsrc3_reg, prog->rsrc3);
 }
 
+/* ---- where dies meet ---------------------------------------------------------------- */
+
+#define OPEN_DIE_DW (SINGLE_DW + AMD_PM4_SET_SH_REG_DW + 1)
+
+static_assert(AMD_PM4_ATOMIC_MEM_DW + AMD_PM4_WAIT_REG_MEM_DW == AMD_MEET_DW,
+              "AMD_MEET_DW");
+
+/* All dies have come to here when one goes on: each adds one, and waits until
+ * the number is a multiple of theirs, which is a power of two. It is another
+ * word than the last time: who has passed that may be seen to add again before
+ * the last one looks. */
+static void
+put_meet(struct amd_push *push)
+{
+    const struct amd_engine *engine = push->engine;
+    uint64_t va = engine->meet_va + push->n_meets++ % 2 * MEET_STRIDE;
+    uint32_t words[AMD_MEET_DW];
+
+    amd_pack_pm4_atomic_mem(engine->gen,
+                            &(struct amd_pm4_atomic_mem){
+                                .atomic = AMD_PM4_ATOMIC_OP_ADD_RTN_32,
+                                .address = va,
+                                .src = 1,
+                                .interval = ADD_INTERVAL,
+                            },
+                            words);
+    amd_pack_pm4_wait_reg_mem(engine->gen,
+                              (struct amd_pm4_wait_reg_mem){
+                                  .function = AMD_PM4_WAIT_FUNCTION_EQUAL,
+                                  .space = AMD_PM4_SPACE_MEMORY,
+                                  .address = va,
+                                  .mask = engine->dev->topology.n_xcc - 1,
+                                  .interval = MEET_INTERVAL,
+                              },
+                              words + AMD_PM4_ATOMIC_MEM_DW);
+    amd_put(push, words, AMD_MEET_DW);
+}
+
+uint32_t
+amd_pm4_open_dw(const struct amd_engine *engine)
+{
+    return AMD_PM4_SET_SH_REG_DW + 1 +
+           engine->dev->topology.n_xcc * OPEN_DIE_DW + AMD_MEET_DW;
+}
+
+void
+amd_pm4_open(struct amd_push *push)
+{
+    uint32_t i;
+
+    if (!amd_dies_meet(push->engine))
+        return;
+    put_register(push, AMD_PM4_TG_CHUNK_SIZE, 1);
+    for (i = 0; i < push->engine->dev->topology.n_xcc; i++) {
+        put_die(push, i, OPEN_DIE_DW - SINGLE_DW);
+        put_register(push, LOGIC_XCC_ID, i);
+    }
+    put_meet(push);
+}
+
+/* Launches, and what one die does alone while others would go on. */
+static bool
+parts_dies(const struct hcq_packet *packet)
+{
+    return packet->head.op == HCQ_OP_EXEC || amd_is_transfer(packet) ||
+           packet->head.op == HCQ_OP_WRITE32 ||
+           packet->head.op == HCQ_OP_WRITE64;
+}
+
+void
+amd_pm4_meet(struct amd_push *push, const struct hcq_packet *packet)
+{
+    if (amd_dies_meet(push->engine) && parts_dies(packet))
+        put_meet(push);
+}
+
+/* The next stream begins with the first word. */
+void
+amd_pm4_close(struct amd_push *push, const struct hcq_packet *last)
+{
+    if (!amd_dies_meet(push->engine))
+        return;
+    if (!last || !parts_dies(last))
+        put_meet(push);
+    if (push->n_meets % 2)
+        put_meet(push);
+}
+
 /* ---- launches ---------------------------------------------------------------------- */
 
 /* Room for registers that a launch sets; where they are. */
@@ -326,6 +437,29 @@ leave_user_data(struct amd_push *push, struct amd_object_properties has,
         (void)leave_registers(push, AMD_PM4_USER_DATA(0), n);
 }
 
+/* Scratch of each die, one after the other; of one die, or of all. */
+static void
+leave_scratch(struct amd_push *push, const struct amd_program *prog,
+              struct amd_launch_words *launch)
+{
+    const struct amd_device *dev = push->engine->dev;
+    uint32_t i;
+
+    if (!dev->gen->architected_scratch ||
+        (!push->engine->is_single && !prog->scratch_bytes))
+        return;
+    launch->n_scratch = push->engine->is_single ? 1 : dev->topology.n_xcc;
+    for (i = 0; i < launch->n_scratch; i++) {
+        uint32_t at;
+
+        if (!push->engine->is_single)
+            put_die(push, i, SCRATCH_DW);
+        at = leave_registers(push, AMD_PM4_SCRATCH_BASE, 2);
+        if (i == 0)
+            launch->scratch_at = at;
+    }
+}
+
 /* All that is the same for every launch. */
 static void
 put_template(struct amd_push *push, const struct amd_program *prog,
@@ -339,8 +473,7 @@ put_template(struct amd_push *push, const struct amd_program *prog,
     put_acquire(push, gen->acquire_launch);
     put_programs(push, prog);
     launch->tmpring_at = leave_registers(push, AMD_PM4_TMPRING, 1);
-    if (gen->architected_scratch)
-        launch->scratch_at = leave_registers(push, AMD_PM4_SCRATCH_BASE, 2);
+    leave_scratch(push, prog, launch);
     (void)leave_registers(push, AMD_PM4_RESTART, 3);
     leave_user_data(push, has, launch);
     (void)leave_registers(push, AMD_PM4_LIMITS, 1);
@@ -360,21 +493,23 @@ put_template(struct amd_push *push, const struct amd_program *prog,
     launch->grid_at = (uint32_t)(push->at - push->piece) + 1;
     amd_put(push, words, AMD_PM4_DISPATCH_DIRECT_DW);
     put_partial_flush(push);
+    if (!push->engine->is_single)
+        put_acquire(push, gen->acquire_dies);
 }
 
 static struct hcq_extent
-launch_extent(const struct amd_device *dev, const struct amd_program *prog)
+launch_extent(const struct amd_program *prog, bool in_words)
 {
     uint32_t n_args = prog->base.pub.n_bufs + prog->base.pub.n_vals;
     uint32_t packet_dw = HCQ_EXEC_DW + 2 * n_args;
-    uint32_t n_dw = dev->gen->uses_aql ? 0 : prog->launch.n_dw;
+    uint32_t n_dw = in_words ? prog->launch.n_dw : 0;
     uint32_t n_bytes = n_args * 8 + prog->hidden_bytes;
 
     /* A packet is no larger than what it becomes (hcq_ring.h). */
     return (struct hcq_extent){
         .n_dw = n_dw > packet_dw ? n_dw : packet_dw,
         .n_units = (n_bytes + AMD_UNIT_BYTES - 1) / AMD_UNIT_BYTES,
-        .n_slots = dev->gen->uses_aql ? 2 : 0,
+        .n_slots = in_words ? 0 : 2,
     };
 }
 
@@ -389,12 +524,14 @@ amd_pm4_prepare(const struct amd_device *dev, struct amd_program *prog)
         .piece = launch->words,
     };
 
-    amd_engine_init(&engine, dev, AMD_RING_PM4);
+    amd_engine_init(&engine, dev, dev->binds_pm4 ? AMD_RING_AQL : AMD_RING_PM4);
     memset(launch, 0, sizeof(*launch));
     put_template(&push, prog, launch);
     launch->n_dw = (uint32_t)(push.at - launch->words);
     assert(launch->n_dw <= AMD_LAUNCH_DW);
-    prog->base.extent = launch_extent(dev, prog);
+    prog->base.extent = launch_extent(prog, !dev->gen->uses_aql);
+    prog->base.bound =
+        launch_extent(prog, !dev->gen->uses_aql || dev->binds_pm4);
 }
 
 static void
@@ -410,10 +547,12 @@ set_scratch(const struct amd_engine *engine, const struct amd_program *prog,
 {
     const struct amd_launch_words *launch = &prog->launch;
     const struct amd_scratch *scratch = engine->scratch;
+    uint32_t i;
 
     words[launch->tmpring_at] = scratch->tmpring;
-    if (launch->scratch_at)
-        put_address(words + launch->scratch_at, scratch->mem.va >> 8);
+    for (i = 0; i < launch->n_scratch; i++)
+        put_address(words + launch->scratch_at + i * (SINGLE_DW + SCRATCH_DW),
+                    (scratch->mem.va + i * scratch->xcc_bytes) >> 8);
     if (launch->flat_at)
         put_address(words + launch->flat_at, scratch->mem.va);
     if (!launch->srd_at)
@@ -615,7 +754,7 @@ acquire_dw(const struct amd_engine *engine)
 
 uint32_t
 amd_pm4_dw(const struct amd_engine *engine, const struct hcq_packet *packet,
-           uint32_t n_copies)
+           uint32_t n_copies, bool in_words)
 {
     uint32_t single = engine->is_single ? 0 : SINGLE_DW;
     uint32_t acquire = acquire_dw(engine);
@@ -640,7 +779,7 @@ amd_pm4_dw(const struct amd_engine *engine, const struct hcq_packet *packet,
         return AMD_PM4_EVENT_WRITE_DW + begin;
     case HCQ_OP_COPY:
     case HCQ_OP_FILL:
-        if (engine->kind == AMD_RING_AQL) /* a launch */
+        if (!in_words) /* a slot */
             return 0;
         if (by_launch(engine, packet))
             return engine->move->launch.n_dw;

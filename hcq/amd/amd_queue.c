@@ -27,6 +27,8 @@
 /* How often a thread that spins looks for faults. */
 #define LOOK_NS 1000000ull
 
+#define MEET_BYTES 4096u
+
 /* In a signal's memory, behind value and timestamp. */
 #define IDLE_WORD_OFFSET 16u
 
@@ -205,14 +207,24 @@ clear_gate(struct amd_queue *queue)
     memset((uint8_t *)queue->finish.cpu + offset, 0, AMD_UNIT_BYTES);
 }
 
+static void
+clear_meet(struct amd_queue *queue)
+{
+    static const uint8_t zeros[MEET_BYTES];
+
+    (void)amd_buffer_write(queue->base.dev, queue->meet.va, zeros,
+                           sizeof(zeros));
+}
+
 void
 amd_queue_restart(struct amd_queue *queue)
 {
-
     hcq_ring_drop(&queue->ring, 0);
     queue->slot_taken = 0;
     if (queue->engine.finish)
         clear_gate(queue);
+    if (queue->engine.meet_va)
+        clear_meet(queue);
 }
 
 static void
@@ -221,6 +233,7 @@ amd_queue_free(struct amd_queue *queue)
 
     amd_channel_fini(&queue->channel);
     amd_mem_free(amd_device_of(queue->base.dev), &queue->scratch.mem);
+    amd_mem_free(amd_device_of(queue->base.dev), &queue->meet);
     amd_mem_free(amd_device_of(queue->base.dev), &queue->finish);
     amd_mem_free(amd_device_of(queue->base.dev), &queue->push);
     hcq_ring_fini(&queue->ring);
@@ -244,6 +257,11 @@ make_finish(struct amd_queue *queue, struct amd_device *dev)
     if (!engine->is_single) {
         engine->finish = queue->finish.cpu;
         clear_gate(queue);
+    }
+    if (amd_dies_meet(engine)) { /* the card's, as a working driver had it */
+        BELL_TRY(amd_mem_alloc(dev, MEET_BYTES, AMD_MEM_VISIBLE, &queue->meet));
+        engine->meet_va = queue->meet.va;
+        clear_meet(queue);
     }
     amd_engine_wakes(engine,
                      words ? (void *)(words + n_units * AMD_UNIT_BYTES) : NULL,

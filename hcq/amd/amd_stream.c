@@ -45,6 +45,7 @@ start_push(struct hcq_stream *base)
         .data = (uint8_t *)stream->mem.cpu + stream->data_at,
         .slots = stream->slots,
         .slot_mask = UINT64_MAX,
+        .in_words = amd_in_words(&queue_of(base)->engine, true),
     };
 }
 
@@ -56,21 +57,25 @@ amd_encode_stream(struct hcq_stream *base)
     struct amd_push push = start_push(base);
     const uint32_t *start = push.at;
     const uint8_t *data = push.data;
+    const struct hcq_packet *packet = NULL;
     uint32_t pos = 0, n = 0;
 
+    amd_pm4_open(&push);
     amd_push_begin(&push);
     while (pos < cs->n_dw) {
-        const struct hcq_packet *packet = hcq_packet_at(cs->words, pos);
         struct hcq_spot *spot = &stream->base.spots[n++];
 
+        packet = hcq_packet_at(cs->words, pos);
         amd_push_split(&push, packet);
         spot->packet_dw = pos;
         spot->word_dw = (uint32_t)(push.at - start);
         spot->data_unit = (uint32_t)((push.data - data) / AMD_UNIT_BYTES);
         amd_push_packet(&push, packet);
         spot->slot = (uint32_t)push.slot - 1;
+        amd_pm4_meet(&push, packet);
         pos += packet->head.n_dw;
     }
+    amd_pm4_close(&push, packet);
     amd_push_end(&push);
     stream->n_slots = push.engine->kind == AMD_RING_SDMA
                           ? (uint32_t)(push.at - start)
@@ -100,6 +105,9 @@ fill_stream(struct hcq_stream *base)
     uint64_t n_slots = 0, bytes;
 
     extent.n_dw += AMD_BEGIN_DW;
+    if (amd_dies_meet(engine))
+        extent.n_dw +=
+            amd_pm4_open_dw(engine) + (stream->n_packets + 2ull) * AMD_MEET_DW;
     /* An indirect buffer that is full ends. */
     if (engine->kind != AMD_RING_SDMA)
         n_slots = 2 + extent.n_slots + extent.n_dw / (engine->piece_dw / 2);

@@ -149,6 +149,7 @@ nv_launch_measure(struct nv_program *prog)
         .n_dw = NV_LAUNCH_DW,
         .n_units = prog->data_bytes / NV_UNIT_BYTES,
     };
+    prog->base.bound = prog->base.extent;
 }
 
 /* What of a descriptor is a launch's own. */

@@ -26,6 +26,7 @@
 #define IDLE   0x7f0000c02010ull
 
 static struct amd_device device;
+static bool binds_pm4; /* of the device that `start` makes */
 static struct amd_engine engine;
 static uint32_t words[1024] __attribute__((aligned(64)));
 static uint32_t slots[16 * 8];
@@ -37,6 +38,7 @@ start(uint32_t version, uint32_t n_xcc, enum amd_ring_kind kind)
     memset(&device, 0, sizeof(device));
     device.gen = amd_gen_find(version);
     assert_non_null(device.gen);
+    device.binds_pm4 = binds_pm4;
     device.topology.n_xcc = n_xcc;
     device.topology.n_cu = 6;
     device.scratch.mem.va = 0x7f0000800000;
@@ -51,6 +53,7 @@ start(uint32_t version, uint32_t n_xcc, enum amd_ring_kind kind)
     amd_engine_init(&engine, &device, kind);
     engine.idle_va = IDLE;
     engine.gate_va = 0x7f0000c03000;
+    engine.meet_va = 0x7f0000c04000;
     memset(words, 0xa5, sizeof(words));
     memset(slots, 0, sizeof(slots));
     memset(data, 0xa5, sizeof(data));
@@ -94,7 +97,9 @@ put(struct amd_push *push, enum hcq_op op, unsigned flags, uint64_t a,
     };
     const uint32_t *from = push->at;
 
-    packet.head.word_dw = (uint32_t)amd_packet_extent(&engine, &packet).n_dw;
+    packet.head.word_dw = (uint32_t)amd_packet_extent(
+                              &engine, &packet, amd_in_words(&engine, false))
+                              .n_dw;
     amd_push_packet(push, &packet);
     assert_int_equal(push->at - from + slack, packet.head.word_dw);
 }
@@ -458,7 +463,8 @@ test_moves(void **state)
 
     push = start(90402, 8, AMD_RING_AQL);
     packet.word[2] = 64;
-    assert_int_equal(amd_packet_extent(&engine, (void *)&packet).n_slots, 2);
+    assert_int_equal(amd_packet_extent(&engine, (void *)&packet, false).n_slots,
+                     2);
     put(&push, HCQ_OP_COPY, 0, DST, SRC, 40, 0);
     assert_int_equal(push.slot, 1);
     expect_words("dispatch", slots, 16,
@@ -661,6 +667,76 @@ test_aql(void **state)
     assert_ptr_equal(push.at, words);
 }
 
+/* All dies but one wait until the last has come. */
+#define MEET(lo, mask)                                                         \
+    0xc0071e00, 0x0f, lo, 0x7f00, 1, 0, 0, 0, 0x10, 0xc0053c00, 0x13, lo,      \
+        0x7f00, 0, mask, 0x80
+#define MEET_A 0x00c04000
+#define MEET_B 0x00c04100
+
+/* Launches of bound streams as words of several dies. src: BRINGUP.md 8; what
+ * amd_pm4.c names */
+static void
+test_bound(void **state)
+{
+    const struct hcq_packet write = {.head = {.op = HCQ_OP_WRITE32}};
+    const struct hcq_packet signal = {.head = {.op = HCQ_OP_SIGNAL}};
+    const struct hcq_packet *packet;
+    struct amd_push push;
+
+    (void)state;
+    binds_pm4 = true;
+    push = start(90402, 4, AMD_RING_AQL);
+    push.in_words = true;
+    amd_pm4_open(&push);
+    EXPECT(&push, 0xc0017600, 0x227, 1, 0xc0002300, 0x01000003, 0xc0017600,
+           0x225, 0, 0xc0002300, 0x02000003, 0xc0017600, 0x225, 1, 0xc0002300,
+           0x04000003, 0xc0017600, 0x225, 2, 0xc0002300, 0x08000003, 0xc0017600,
+           0x225, 3, MEET(MEET_A, 3));
+    assert_int_equal(push.at - words, amd_pm4_open_dw(&engine));
+    push.at = words;
+    amd_pm4_meet(&push, &signal);
+    assert_ptr_equal(push.at, words);
+    amd_pm4_meet(&push, &write);
+    EXPECT(&push, MEET(MEET_B, 3));
+    push.at = words;
+    amd_pm4_close(&push, &write); /* they have met behind it */
+    assert_ptr_equal(push.at, words);
+    amd_pm4_close(&push, &signal);
+    EXPECT(&push, MEET(MEET_A, 3), MEET(MEET_B, 3));
+
+    push = start(90402, 2, AMD_RING_AQL);
+    packet = launch(0x00af0040, 0x85, 1, 0x0008);
+    assert_int_equal(prog.base.extent.n_slots, 2);
+    assert_int_equal(prog.base.bound.n_slots, 0);
+    assert_int_equal(prog.base.bound.n_dw, prog.launch.n_dw);
+    push.in_words = true;
+    amd_push_packet(&push, packet);
+    EXPECT(&push, 0xc0055800, 0x08400000, 0xffffffff, 0xffffffff, 0, 0, 0xa,
+           0xc0027600, 0x20c, 0x00001001, 0x7f, 0xc0027600, 0x212, 0x00af0040,
+           0x00010085, 0xc0017600, 0x22d, 1, 0xc0017600, 0x218, 0x00020200,
+           0xc0002300, 0x01000004, 0xc0027600, 0x210, 0x00008000, 0x7f,
+           0xc0002300, 0x02000004, 0xc0027600, 0x210, 0x00009230, 0x7f,
+           0xc0037600, 0x21b, 0, 0, 0, 0xc0027600, 0x240, ARGS_LO, ARGS_HI,
+           0xc0017600, 0x215, 0, 0xc0087600, 0x204, 0, 0, 0, 0x100, 1, 1, 0, 0,
+           0xc0031500, 0x40, 2, 1, 5, 0xc0004600, 0x407, 0xc0055800, 0x08c40000,
+           0xffffffff, 0xffffffff, 0, 0, 0xa);
+    assert_int_equal(push.at - words, prog.launch.n_dw);
+    assert_int_equal(push.slot, 0);
+
+    /* One die alone has nobody to meet. */
+    push = start(90402, 1, AMD_RING_AQL);
+    packet = launch(0x00af0040, 0x84, 1, 0x0008);
+    push.in_words = true;
+    amd_pm4_open(&push);
+    amd_pm4_meet(&push, packet);
+    amd_pm4_close(&push, packet);
+    assert_ptr_equal(push.at, words);
+    amd_push_packet(&push, packet);
+    assert_int_equal(push.at - words, 54);
+    binds_pm4 = false;
+}
+
 int
 main(void)
 {
@@ -673,7 +749,7 @@ main(void)
         cmocka_unit_test(test_moves),      cmocka_unit_test(test_nothing),
         cmocka_unit_test(test_sdma),       cmocka_unit_test(test_sdma_limits),
         cmocka_unit_test(test_slots),      cmocka_unit_test(test_sdma_ring),
-        cmocka_unit_test(test_aql),
+        cmocka_unit_test(test_aql),        cmocka_unit_test(test_bound),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

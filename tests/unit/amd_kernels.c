@@ -115,6 +115,40 @@ const struct amd_kernel amd_small_kernel = {
     "  %old = atomicrmw add ptr addrspace(1) %out, i64 %value monotonic\n"
     "  ret void\n}\n"};
 
+const struct amd_kernel amd_step_kernel = {
+    "step", 1, 1, 0,
+    "define amdgpu_kernel void @step(ptr addrspace(1) %out, i64 %value) #0 {\n"
+    "  %g = call i32 @llvm.amdgcn.workgroup.id.x()\n"
+    "  %low = and i64 %value, 4294967295\n"
+    "  %high = lshr i64 %value, 32\n"
+    "  %from = getelementptr i8, ptr addrspace(1) %out, i64 %low\n"
+    "  %to = getelementptr i8, ptr addrspace(1) %out, i64 %high\n"
+    "  %g1 = add i32 %g, 1\n"
+    "  %next = and i32 %g1, 63\n"
+    "  %next64 = zext i32 %next to i64\n"
+    "  %g64 = zext i32 %g to i64\n"
+    "  %p = getelementptr i64, ptr addrspace(1) %from, i64 %next64\n"
+    "  %q = getelementptr i64, ptr addrspace(1) %to, i64 %g64\n"
+    "  %a = load i64, ptr addrspace(1) %p\n"
+    "  %b = load i64, ptr addrspace(1) %q\n"
+    "  %c = add i64 %a, %b\n"
+    "  %d = add i64 %c, 1\n"
+    "  store i64 %d, ptr addrspace(1) %q\n"
+    "  ret void\n}\n"};
+
+const struct amd_kernel amd_stuck_kernel = {
+    "stuck", 1, 1, 0,
+    "define amdgpu_kernel void @stuck(ptr addrspace(1) %out, i64 %value) #0 {\n"
+    "  %g = call i32 @llvm.amdgcn.workgroup.id.x()\n"
+    "  %waits = icmp eq i32 %g, 1\n"
+    "  br i1 %waits, label %loop, label %end\n"
+    "loop:\n"
+    "  %v = load volatile i64, ptr addrspace(1) %out\n"
+    "  %zero = icmp eq i64 %v, 0\n"
+    "  br i1 %zero, label %loop, label %end\n"
+    "end:\n"
+    "  ret void\n}\n"};
+
 /* ---- programs ---- */
 
 struct render_binary

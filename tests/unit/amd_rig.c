@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -31,13 +32,14 @@ rig_fails(bell_status status, bell_status want, const char *part)
 /* ---- a queue with small rings ---------------------------------------------- */
 
 const struct kind ring_kinds[RING_KINDS] = {
-    {"AMD@sim:gfx1100", HCQ_QUEUE_COMPUTE, false},  /* PM4 */
-    {"AMD@sim:gfx1100", HCQ_QUEUE_COMPUTE, true},   /* PM4 */
-    {"AMD@sim:gfx1100", HCQ_QUEUE_COPY, false},     /* SDMA 6 */
-    {"AMD@sim:gfx942", HCQ_QUEUE_COMPUTE, false},   /* AQL */
-    {"AMD@sim:gfx942", HCQ_QUEUE_COMPUTE, true},    /* AQL */
-    {"AMD@sim:gfx942", HCQ_QUEUE_COPY, false},      /* SDMA 4.4 */
-    {"AMD@sim:gfx942*2", HCQ_QUEUE_COMPUTE, false}, /* AQL */
+    {"AMD@sim:gfx1100", HCQ_QUEUE_COMPUTE, false},      /* PM4 */
+    {"AMD@sim:gfx1100", HCQ_QUEUE_COMPUTE, true},       /* PM4 */
+    {"AMD@sim:gfx1100", HCQ_QUEUE_COPY, false},         /* SDMA 6 */
+    {"AMD@sim:gfx942", HCQ_QUEUE_COMPUTE, false},       /* AQL */
+    {"AMD@sim:gfx942", HCQ_QUEUE_COMPUTE, true, "aql"}, /* AQL */
+    {"AMD@sim:gfx942", HCQ_QUEUE_COPY, false},          /* SDMA 4.4 */
+    {"AMD@sim:gfx942*2", HCQ_QUEUE_COMPUTE, false},     /* AQL */
+    {"AMD@sim:gfx942", HCQ_QUEUE_COMPUTE, true},        /* AQL, bound as PM4 */
 };
 
 /* counter[0] += value */
@@ -131,7 +133,10 @@ rig_open(const struct kind *kind, uint32_t push_bytes)
     };
     struct rig r = {.kind = kind};
 
+    if (kind->bound)
+        setenv("BELL_AMD_BOUND", kind->bound, 1);
     rig_ok(hcq_device_open(kind->card, &r.dev));
+    unsetenv("BELL_AMD_BOUND");
     rig_ok(hcq_queue_create_with(r.dev, &desc, &r.base));
     rig_ok(hcq_buffer_create(r.dev, COUNTERS * COUNTER_WORDS * 8,
                              HCQ_MEM_HOST_VISIBLE, &r.counters));

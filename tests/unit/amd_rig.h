@@ -27,10 +27,12 @@
 struct kind {
     const char *card;
     enum hcq_queue_kind queue;
-    bool by_launch; /* commands are launches: packets of an AQL ring */
+    bool
+        by_launch; /* commands are launches: of an AQL ring, packets or words */
+    const char *bound; /* BELL_AMD_BOUND; NULL: none */
 };
 
-#define RING_KINDS 7
+#define RING_KINDS 8
 extern const struct kind ring_kinds[RING_KINDS];
 
 /* A device with one queue. */

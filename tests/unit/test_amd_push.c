@@ -57,7 +57,7 @@ signal_dw(const struct rig *r)
         return 0;
     return r->queue->channel.kind == AMD_RING_SDMA
                ? amd_sdma_dw(&r->queue->engine, &packet, 0) - AMD_SDMA_FENCE_DW
-               : amd_pm4_dw(&r->queue->engine, &packet, 0);
+               : amd_pm4_dw(&r->queue->engine, &packet, 0, true);
 }
 
 /* Slots of a piece of so many words. */

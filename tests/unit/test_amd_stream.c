@@ -2,14 +2,29 @@
  * against a model, fresh and bound; rings that are full, wrap, or take more
  * than they hold.
  */
+#include <stdlib.h>
+
 #include "tests/unit/amd_kernels.h"
 #include "base/bits.h"
 #include "base/map.h"
 #include "hcq/amd/amd_command.h"
 #include "hcq/hcq_ring.h"
 
+/* The last one with launches of bound streams as packets of its ring. */
 static const char *const cards[] = {"AMD@sim:gfx1100", "AMD@sim:gfx942",
-                                    "AMD@sim:gfx942*2"};
+                                    "AMD@sim:gfx942*2", "AMD@sim:gfx942"};
+
+static struct rig
+open_card(size_t c)
+{
+    struct rig r;
+
+    if (c == ARRAY_LEN(cards) - 1)
+        setenv("BELL_AMD_BOUND", "aql", 1);
+    r = open_rig(cards[c]);
+    unsetenv("BELL_AMD_BOUND");
+    return r;
+}
 
 /* ---- commands at random ------------------------------------------------------------ */
 
@@ -136,13 +151,13 @@ random_submission(struct walk *w, struct hcq_queue *queue)
 
 /* max_bytes: of one packet that copies or fills; 0: the card's. */
 static void
-run_random(const char *card, uint64_t seed, uint64_t max_bytes)
+run_random(struct rig rig, uint64_t seed, uint64_t max_bytes)
 {
     static struct walk w;
     uint32_t i, round;
 
     memset(&w, 0, sizeof(w));
-    w.rig = open_rig(card);
+    w.rig = rig;
     w.seed = seed;
     if (max_bytes) {
         amd_queue_of(w.rig.queue)->engine.max_bytes = max_bytes;
@@ -172,7 +187,7 @@ random_streams(void **state)
 
     (void)state;
     for (c = 0; c < ARRAY_LEN(cards); c++)
-        run_random(cards[c], c + 77, 0);
+        run_random(open_card(c), c + 77, 0);
 }
 
 /* The same where packets take little, so that most transfers are several. */
@@ -180,8 +195,8 @@ static void
 random_pieces(void **state)
 {
     (void)state;
-    run_random("AMD@sim:gfx1030", 7, 256);
-    run_random("AMD@sim:gfx90a", 8, 64);
+    run_random(open_rig("AMD@sim:gfx1030"), 7, 256);
+    run_random(open_rig("AMD@sim:gfx90a"), 8, 64);
 }
 
 /* ---- limits of the rings --------------------------------------------------------- */
@@ -199,7 +214,7 @@ rings_wrap(void **state)
 
     (void)state;
     for (c = 0; c < ARRAY_LEN(cards); c++) {
-        struct rig r = open_rig(cards[c]);
+        struct rig r = open_card(c);
         struct hcq_program *count = amd_kernel_load(r.dev, &amd_count_kernel);
         struct hcq_stream *stream;
         struct hcq_queue *queue;
@@ -235,8 +250,8 @@ many_launches(void **state)
     size_t c;
 
     (void)state;
-    for (c = 0; c < 2; c++) {
-        struct rig r = open_rig(cards[c]);
+    for (c = 0; c < ARRAY_LEN(cards); c++) {
+        struct rig r = open_card(c);
         struct hcq_program *count = amd_kernel_load(r.dev, &amd_count_kernel);
         struct hcq_stream *stream;
         struct hcq_cs *cs;

@@ -57,6 +57,8 @@ enum selftest_kernel {
     SELFTEST_WIDE,     /* 16 bytes at a time: p0[...] = p1[...] */
     SELFTEST_SPIN,     /* until u32 p0[0] is not 0 */
     SELFTEST_LOAD,     /* u64 p0[0] = the u64 at address p1 */
+    SELFTEST_STEP,     /* of 512 blocks of one thread, block b:
+                        * u32 p0[b] += p1[(b + 1) % 512] + 1 */
     /* What the bench measures; these and SELFTEST_STORE also for the CPU: */
     SELFTEST_COUNT, /* u64 p0[0] += p1 */
     SELFTEST_CHASE, /* p1 times x = the u64 at p0 + x, from 0; u64 p0[1] = x */

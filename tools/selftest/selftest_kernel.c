@@ -471,6 +471,81 @@ stream(struct selftest *st)
     return SELFTEST_PASSED;
 }
 
+/* Rows of words: each launch adds the row before to the next one, which other
+ * units of the device wrote. A block that runs twice, not at all, or before the
+ * launch before is over leaves another sum. */
+#define STEP_BLOCKS 512u
+#define STEP_ROWS   33u
+
+static void
+emit_steps(struct hcq_cs *cs, const struct hcq_program *prog,
+           const struct hcq_buffer *buf)
+{
+    uint64_t args[2];
+    uint32_t row;
+
+    for (row = 1; row < STEP_ROWS; row++) {
+        args[0] = buf->va + 4ull * row * STEP_BLOCKS;
+        args[1] = args[0] - 4 * STEP_BLOCKS;
+        hcq_cs_exec(cs, prog, args, 2, DIM3(STEP_BLOCKS, 1, 1), DIM3(1, 1, 1));
+    }
+}
+
+/* What row `row` holds after `times` runs of all launches; row 0 stays 0, and
+ * all blocks of a row have the same. */
+static uint32_t
+step_sum(uint32_t row, uint32_t times)
+{
+    uint32_t sums[STEP_ROWS] = {0}, i;
+
+    while (times--) {
+        for (i = 1; i < STEP_ROWS; i++)
+            sums[i] += sums[i - 1] + 1;
+    }
+    return sums[row];
+}
+
+/* Bound, fresh and bound again. */
+static enum selftest_verdict
+bound_launches(struct selftest *st)
+{
+    const uint64_t n_bytes = 4ull * STEP_ROWS * STEP_BLOCKS;
+    struct hcq_program *prog;
+    struct hcq_stream *stream;
+    struct hcq_buffer *buf;
+    struct hcq_cs *cs;
+    uint32_t i, *host;
+
+    ST_OK(selftest_need_kernel(st, SELFTEST_STEP, &prog));
+    ST_OK(selftest_host(st, n_bytes, &host));
+    ST_OK(selftest_buffer(st, n_bytes, 0, &buf));
+    selftest_sent(st,
+                  "a bound stream of %u launches of st_step, %u blocks each, "
+                  "twice, and the same launches fresh between",
+                  STEP_ROWS - 1, STEP_BLOCKS);
+    ST_OK(selftest_stream(st, st->compute, &stream));
+    emit_steps(hcq_stream_cs(stream), prog, buf);
+    ST_OK(hcq_stream_end(stream));
+    ST_OK(hcq_queue_begin(st->compute, &cs));
+    hcq_cs_fill(cs, buf->va, 0, n_bytes);
+    ST_OK(hcq_cs_submit(cs, NULL));
+    ST_OK(hcq_stream_submit(stream, NULL));
+    ST_OK(hcq_queue_begin(st->compute, &cs));
+    emit_steps(cs, prog, buf);
+    ST_OK(hcq_cs_submit(cs, NULL));
+    ST_OK(hcq_stream_submit(stream, NULL));
+    ST_OK(hcq_queue_wait(st->compute, SELFTEST_WAIT_NS));
+    ST_OK(hcq_buffer_read(buf, 0, host, n_bytes));
+    for (i = 0; i < STEP_ROWS * STEP_BLOCKS; i++) {
+        uint32_t row = i / STEP_BLOCKS, want = step_sum(row, 3);
+
+        if (host[i] != want)
+            return selftest_fail(st, "launch %u, block %u: %u, not %u", row,
+                                 i % STEP_BLOCKS, host[i], want);
+    }
+    return SELFTEST_PASSED;
+}
+
 #define LOOK_QMD                                                               \
     "the launch descriptor: `doorbell decode --what qmd`; the notifier's "     \
     "code: 13 SM exception, 31 MMU fault, 69 class error"
@@ -515,5 +590,9 @@ const struct selftest_step selftest_kernel_steps[] = {
      "a bound stream with a launch: argument and grid patched",
      "the QMD's and the bank's caches: SEND_SIGNALING_PCAS2_B's action",
      stream},
+    {"bound-launches", SELFTEST_CARD,
+     "launches of a bound stream: each block once, one launch after the other",
+     "waits between dependent launches of a stream; its words, replayed",
+     bound_launches},
     {NULL, 0, NULL, NULL, NULL},
 };

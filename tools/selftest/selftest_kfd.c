@@ -525,6 +525,9 @@ static const struct {
                       "the copy engine's view of L2"},
     {"kernel-stream", "patched words of the indirect buffer, or of AQL "
                       "packets and arguments"},
+    {"bound-launches",
+     "of several dies (gfx942): how launches are dealt out and dies meet; with "
+     "BELL_AMD_BOUND=aql they are packets of the ring: docs/amd.md"},
     {"store", LOOK_LAUNCH},
     {"blocks", LOOK_LAUNCH},
     {"wide-access", LOOK_LAUNCH},

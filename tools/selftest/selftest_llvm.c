@@ -231,6 +231,15 @@ static const struct kernel kernels[SELFTEST_KERNEL_COUNT] = {
     [SELFTEST_LOAD] = {"st_load", 1, 1, "", PTR "%p0, " PTR "%p1",
         "%v = load i64, " PTR "%p1\nstore i64 %v, " PTR "%p0\nret void\n",
         false},
+    [SELFTEST_STEP] = {"st_step", 1, 1, "", PTR "%p0, " PTR "%p1",
+        PLACE("b", "workgroup.id.x")
+        "%b1 = add i32 %b, 1\n%from = and i32 %b1, 511\n"
+        "%from64 = zext i32 %from to i64\n%b64 = zext i32 %b to i64\n"
+        "%p = getelementptr i32, " PTR "%p1, i64 %from64\n"
+        "%q = getelementptr i32, " PTR "%p0, i64 %b64\n"
+        "%x = load i32, " PTR "%p\n%y = load i32, " PTR "%q\n"
+        "%s = add i32 %x, %y\n%v = add i32 %s, 1\n"
+        "store i32 %v, " PTR "%q\nret void\n", false},
     [SELFTEST_COUNT] = {"st_count", 1, 1, "", PTR "%p0, i64 %p1",
         "%v = load i64, " PTR "%p0\n%w = add i64 %v, %p1\n"
         "store i64 %w, " PTR "%p0\nret void\n", false},

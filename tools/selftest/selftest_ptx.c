@@ -170,6 +170,14 @@ static const struct kernel kernels[SELFTEST_KERNEL_COUNT] = {
         LOAD_PARAMS "cvta.to.global.u64 %rd1, %rd1;\n"
         "ld.global.u64 %rd2, [%rd1]; st.global.u64 [%rd0], %rd2;\n",
         0, 0, 0, false},
+    [SELFTEST_STEP] = {"st_step", 1, 1, "",
+        LOAD_PARAMS "cvta.to.global.u64 %rd1, %rd1;\n"
+        "mov.u32 %r0, %ctaid.x; add.u32 %r1, %r0, 1; and.b32 %r1, %r1, 511;\n"
+        "mul.wide.u32 %rd2, %r1, 4; add.u64 %rd2, %rd1, %rd2;\n"
+        "mul.wide.u32 %rd3, %r0, 4; add.u64 %rd3, %rd0, %rd3;\n"
+        "ld.global.u32 %r2, [%rd2]; ld.global.u32 %r3, [%rd3];\n"
+        "add.u32 %r2, %r2, %r3; add.u32 %r2, %r2, 1;\n"
+        "st.global.u32 [%rd3], %r2;\n", 0, 0, 0, false},
     [SELFTEST_COUNT] = {"st_count", 1, 1, "",
         LOAD_PARAMS
         "ld.global.u64 %rd2, [%rd0]; add.u64 %rd2, %rd2, %rd1;\n"

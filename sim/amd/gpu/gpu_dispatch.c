@@ -94,15 +94,37 @@ kernel_failed(struct amdsim_queue *q, const struct amd_wave_report *r)
     return amdsim_fail(q, "%s", bell_error_last()->message);
 }
 
-/* Runs the launch's share of q->xcc out of n_xcc. */
+/* Which groups of a launch are this die's: all, where none are dealt out.
+ * src: BRINGUP.md 8 */
 static bool
-run_dispatch(struct amdsim_queue *q, struct amd_launch *launch, uint32_t n_xcc)
+take_share(struct amdsim_queue *q, struct amd_launch *launch)
+{
+    uint32_t n_xcc = q->gpu->chip->n_xcc;
+    uint32_t chunk = q->sh[q->xcc][SH_CHUNK];
+    uint32_t number = q->sh[q->xcc][SH_LOGIC_XCC];
+
+    launch->first_group = 0;
+    launch->group_step = 1;
+    if (n_xcc == 1 || chunk == 0)
+        return true;
+    if (chunk > 1)
+        return amdsim_fail(q, "TG_CHUNK_SIZE is %u: only 1 is simulated",
+                           chunk);
+    if (number >= n_xcc)
+        return amdsim_fail(q, "die %u of %u", number, n_xcc);
+    launch->first_group = number;
+    launch->group_step = n_xcc;
+    return true;
+}
+
+/* Runs the share of q->xcc. */
+static bool
+run_dispatch(struct amdsim_queue *q, struct amd_launch *launch)
 {
     struct amd_wave_report report;
 
-    assert(n_xcc > 0);
-    launch->first_group = n_xcc > 1 ? q->xcc : 0;
-    launch->group_step = n_xcc;
+    if (!take_share(q, launch))
+        return false;
     launch->stop = &q->stop;
     launch->seed = q->seed++;
     launch->n_cus = AMDSIM_CACHE_CUS;
@@ -156,8 +178,10 @@ check_launch_scratch(struct amdsim_queue *q, const struct amd_launch *launch)
 {
     uint64_t base = (uint64_t)reg(q, REG_SCRATCH_LO) << 8 |
                     (uint64_t)reg(q, REG_SCRATCH_LO + 1) << 40;
+    uint64_t size =
+        (uint64_t)launch->scratch_waves * launch->scratch_wave_bytes;
     uint64_t n;
-    uint32_t flags;
+    uint32_t flags, i;
 
     if (!(launch->rsrc2 & 1))
         return true;
@@ -169,6 +193,15 @@ check_launch_scratch(struct amdsim_queue *q, const struct amd_launch *launch)
     if (!sim_walk_span(&q->walk, base, &n, &flags))
         return amdsim_fail(q, "scratch at 0x%llx is not mapped",
                            (unsigned long long)base);
+    for (i = 0; i < q->gpu->chip->n_xcc && q->sh[q->xcc][SH_CHUNK]; i++) {
+        uint64_t other = (uint64_t)q->sh[i][REG_SCRATCH_LO - SH_FIRST] << 8 |
+                         (uint64_t)q->sh[i][REG_SCRATCH_LO + 1 - SH_FIRST]
+                             << 40;
+
+        if (i != q->xcc && (other - base < size || base - other < size))
+            return amdsim_fail(q, "scratch at 0x%llx: die %u has its own there",
+                               (unsigned long long)base, i);
+    }
     return true;
 }
 
@@ -214,7 +247,6 @@ bool
 amdsim_dispatch(struct amdsim_queue *q, const uint32_t grid[3],
                 uint32_t initiator)
 {
-    uint32_t n_xcc = q->desc.kind == AMDSIM_QUEUE_AQL ? q->gpu->chip->n_xcc : 1;
     bool gfx9 = q->gpu->chip->gfx == 9;
     struct amd_launch launch = {
         .pc = (uint64_t)reg(q, REG_PGM_LO) << 8 | (uint64_t)reg(q, REG_PGM_HI)
@@ -245,7 +277,7 @@ amdsim_dispatch(struct amdsim_queue *q, const uint32_t grid[3],
     for (i = 0; i < 16; i++)
         launch.user_data[i] = reg(q, REG_USER_DATA + i);
     return check_launch_scratch(q, &launch) && check_group(q, &launch) &&
-           run_dispatch(q, &launch, n_xcc);
+           run_dispatch(q, &launch);
 }
 
 /* ---- AQL ---- */
@@ -325,10 +357,23 @@ fill_user_data(struct amdsim_queue *q, const struct amdsim_aql_launch *aql,
     return true;
 }
 
+/* What a packet's launch leaves in the registers of launches is its own. No
+ * facts tell which; the kernel driver's stay. */
+static void
+forget_registers(struct amdsim_queue *q)
+{
+    uint32_t i;
+
+    for (i = REG_START - SH_FIRST; i < REG_USER_DATA + 16 - SH_FIRST; i++) {
+        if (i != SH_LOGIC_XCC && i != SH_CHUNK)
+            q->sh[q->xcc][i] = 0xa5a5a5a5;
+    }
+}
+
 bool
 amdsim_dispatch_aql(struct amdsim_queue *q, const struct amdsim_aql_launch *aql)
 {
-    uint32_t kd[16], group, private, i, n_xcc = q->gpu->chip->n_xcc;
+    uint32_t kd[16], group, private, i;
     struct amd_launch launch = {0};
     int64_t entry;
 
@@ -364,7 +409,11 @@ amdsim_dispatch_aql(struct amdsim_queue *q, const struct amdsim_aql_launch *aql)
     if (!fill_user_data(q, aql, kd[14] & 0xffff, &launch) ||
         !check_group(q, &launch))
         return false;
-    return run_dispatch(q, &launch, n_xcc);
+    if (q->gpu->chip->n_xcc > 1 && q->sh[q->xcc][SH_CHUNK] != 1)
+        return amdsim_fail(q, "TG_CHUNK_SIZE is %u, not the kernel driver's",
+                           q->sh[q->xcc][SH_CHUNK]);
+    forget_registers(q);
+    return run_dispatch(q, &launch);
 }
 
 static bool

@@ -15,6 +15,12 @@
 #define SH_COUNT       0x400u
 #define MAX_BODY_DW    0x4000u /* 14 bits of count */
 
+/* Registers that the kernel driver sets in a queue's descriptor: the die's
+ * number among those that groups are dealt to, and how many at a time.
+ * src: Linux, kfd_mqd_manager_v9.c, init_mqd_v9_4_3; BRINGUP.md 8 */
+#define SH_LOGIC_XCC (0x2e25u - SH_FIRST)
+#define SH_CHUNK     (0x2e27u - SH_FIRST)
+
 /* ---- the card (gpu.c) ---- */
 
 struct amdsim {
@@ -27,7 +33,8 @@ struct amdsim {
     pthread_cond_t wake;          /* the first queue is there, or the end */
     struct amdsim_queue **queues; /* owned array; not what it points to */
     size_t n_queues, cap_queues;
-    struct amd_dump *dump; /* NULL: none */
+    struct amd_dump *dump;      /* NULL: none */
+    _Atomic uint32_t first_xcc; /* of the next AQL queue */
 };
 
 struct amdsim_space {
@@ -161,6 +168,8 @@ bool amdsim_store32(struct amdsim_queue *q, uint64_t va, uint32_t value,
                     const char *who);
 bool amdsim_store64(struct amdsim_queue *q, uint64_t va, uint64_t value,
                     const char *who);
+bool amdsim_add32(struct amdsim_queue *q, uint64_t va, uint32_t value,
+                  const char *who);
 /* The host address of n_bytes in one page, or NULL after a fault. */
 void *amdsim_at(struct amdsim_queue *q, uint64_t va, uint64_t n_bytes,
                 bool is_write, const char *who);

@@ -29,6 +29,8 @@ is_known_register(const struct amdsim_queue *q, uint32_t reg)
 {
     bool gfx9 = q->gpu->chip->gfx == 9;
 
+    if (reg == 0x2e25 || reg == 0x2e27) /* of what is dealt to dies */
+        return gfx9 && q->gpu->chip->gfx_target_version >= 90400;
     if (reg == 0x2e28)
         return !gfx9;
     if (reg == 0x2e2d)
@@ -115,6 +117,27 @@ write_data(struct amdsim_queue *q, const struct stream *s)
             return false;
     }
     return true;
+}
+
+/* Operations' numbers: Linux, vega10_enum.h (TC_OP_ATOMIC_ADD_RTN_32). */
+static bool
+atomic_mem(struct amdsim_queue *q, const struct stream *s)
+{
+    uint32_t known = q->gpu->chip->gfx == 9 ? 0x06000f3f : 0x06000f7f;
+    uint64_t va;
+
+    if (!packet_has_shape(q, s, 8) ||
+        !amdsim_reserved(q, s->words[0], known, 1) ||
+        !amdsim_reserved(q, s->words[7], 0x1fff, 8))
+        return false;
+    va = amdsim_address(s->words + 1);
+    if ((s->words[0] & 0x7f) != 15 || s->words[0] >> 8 & 15)
+        return amdsim_fail(q, "operation 0x%x: only one addition is simulated",
+                           s->words[0]);
+    if (s->words[4])
+        return amdsim_fail(q, "a sum of 32 bits, and word 5 is 0x%08x",
+                           s->words[4]);
+    return amdsim_add32(q, va, s->words[3], "sum");
 }
 
 static bool
@@ -406,6 +429,7 @@ nop(struct amdsim_queue *q, const struct stream *s)
 static const struct opcode opcodes[] = {
     {0x10, "NOP", nop},
     {0x15, "DISPATCH_DIRECT", dispatch_direct},
+    {0x1e, "ATOMIC_MEM", atomic_mem},
     {0x37, "WRITE_DATA", write_data},
     {0x3c, "WAIT_REG_MEM", wait_reg_mem},
     {0x3f, "INDIRECT_BUFFER", indirect_buffer},

@@ -256,6 +256,21 @@ amdsim_store32(struct amdsim_queue *q, uint64_t va, uint32_t value,
 }
 
 bool
+amdsim_add32(struct amdsim_queue *q, uint64_t va, uint32_t value,
+             const char *who)
+{
+    uint32_t *at, sum;
+
+    if (!is_ring_aligned(q, va, 4, who))
+        return false;
+    at = amdsim_at(q, va, 4, true, who);
+    if (!at || !amdsim_dump_before(q, va))
+        return false;
+    sum = __atomic_add_fetch(at, value, __ATOMIC_ACQ_REL);
+    return amdsim_dump_after(q, va, &sum, 4);
+}
+
+bool
 amdsim_store64(struct amdsim_queue *q, uint64_t va, uint64_t value,
                const char *who)
 {
@@ -443,6 +458,22 @@ create_caches(struct amdsim_queue *q)
     return BELL_OK;
 }
 
+/* As the kernel driver deals launches out: of AQL queues to all dies, which
+ * count from another one in each; of PM4 queues to none but its own. */
+static void
+set_dies(struct amdsim_queue *q)
+{
+    uint32_t n = q->gpu->chip->n_xcc, first, i;
+
+    if (q->desc.kind != AMDSIM_QUEUE_AQL)
+        return;
+    first = atomic_fetch_add(&q->gpu->first_xcc, 1);
+    for (i = 0; i < n; i++) {
+        q->sh[i][SH_LOGIC_XCC] = (first + i) % n;
+        q->sh[i][SH_CHUNK] = 1;
+    }
+}
+
 bell_status
 amdsim_queue_create(struct amdsim *gpu, const struct amdsim_queue_desc *desc,
                     struct amdsim_queue **out_queue)
@@ -457,6 +488,7 @@ amdsim_queue_create(struct amdsim *gpu, const struct amdsim_queue_desc *desc,
     q->desc = *desc;
     q->bell = __atomic_load_n(desc->doorbell, __ATOMIC_ACQUIRE);
     q->seed = amdsim_clock(gpu);
+    set_dies(q);
     sim_walk_init(&q->walk, desc->space->pages);
     if (gpu->dump && amd_dump_folder_create(gpu->dump, desc->space->dump_map,
                                             &q->dump.folder) != BELL_OK)
