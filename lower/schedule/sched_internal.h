@@ -140,8 +140,9 @@ bool sched_idx_same(const struct sched_idx *a, const struct sched_idx *b);
 /* Elements of such a shape. */
 double sched_numel(const struct uop_dims *dims);
 
-/* The REDUCE_AXIS, or where it is a product of F32 one whose factors lie along
- * the sum, stored so first (lower/schedule/sched_turn.c). */
+/* The REDUCE_AXIS, or where it is a product one whose factors lie along the sum
+ * and in rows as the target wants them, stored so first
+ * (lower/schedule/sched_turn.c). */
 const struct uop *sched_turn(struct uop_graph *g, const struct uop *u,
                              const struct sched_target *target);
 

@@ -227,7 +227,7 @@ sched_split(struct uop_graph *g, const struct uop **roots, uint32_t n_roots,
             continue;
         }
         if (moved->op == UOP_REDUCE_AXIS && !roles[i] && !g->failed &&
-            (target->turns_words || target->turns_rows))
+            (target->turns_words || target->turns_rows || target->pads_halves))
             moved = sched_turn(g, moved, target);
         if (moved->op == UOP_REDUCE_AXIS && !roles[i] && !g->failed)
             moved = split_reduce(g, moved, moved->src[0], target);

@@ -5,15 +5,29 @@
  * stores it turned is soon worth its time. observed: H100, 2026-11-23: x @ w of
  * 4096 took 700 us, and so takes 400; x.T @ w, both turned, 875 and 450.
  *
+ * Matrix instructions are fed by accesses of 16 bytes. Where rows of a factor
+ * are no multiple of that, all of it would be loaded element by element, by each
+ * tile that it is in: of large products such a factor is stored along the sum
+ * first, with zeros behind each row. observed: H100, 2026-11-23: bfloat16
+ * products of 4095 made 77 to 93 TFLOP/s, of 4096 786.
+ *
  * A CPU packs the columns that a vector has anyway (lower/opt/opt_product.c),
  * but rows again for each few of them.
  */
 #include "lower/schedule/sched_internal.h"
 
+#include <string.h>
+
+#include "base/bits.h"
+
 #define MIN_STEPS   256 /* of the sum, where they are a multiple of STEP_WORDS */
 #define STEP_WORDS  4   /* 16 bytes */
 #define MIN_OUTPUTS 128  /* of the factor */
 #define MIN_USES    1024 /* of each of its elements */
+#define PART_BYTES  16
+#define ROW_BYTES   128 /* that rows are made multiples of: a tile's steps */
+#define PAD_USES    256 /* of each element; copies are then soon worth it */
+#define PAD_WORK    (1 << 28) /* products, in all */
 
 /* Does the PERMUTE make the last axis, of so many, of one that lies otherwise
  * in memory? What was made words of less is multiplied as what it was. */
@@ -60,6 +74,119 @@ is_repeated(struct uop_graph *g, const struct uop *u, uint32_t axis)
     return u->op == UOP_EXPAND && uop_shape(g, u->src[0])->d[axis] == 1;
 }
 
+/* What of the factor is not repeated, before it was widened; NULL where that
+ * cannot be said. */
+static const struct uop *
+narrow_factor(struct uop_graph *g, const struct uop *u)
+{
+    const struct uop_dims *dims;
+
+    if (u->op == UOP_EXPAND)
+        u = u->src[0];
+    if (u->op == UOP_CAST)
+        u = u->src[0];
+    dims = uop_shape(g, u);
+    return dims->d[dims->n - 1] > 1 ? u : NULL;
+}
+
+/* Elements from row to row of it in memory, if it is what is stored, in another
+ * order perhaps; else 0. */
+static int64_t
+row_pitch(struct uop_graph *g, const struct uop *u)
+{
+    const struct uop_dims *dims = uop_shape(g, u);
+    uint32_t last = dims->n;
+
+    for (; u->op == UOP_RESHAPE || u->op == UOP_PERMUTE; u = u->src[0]) {
+        if (u->op == UOP_PERMUTE)
+            dims = uop_shape(g, u->src[0]);
+    }
+    if (uop_has(u, UOP_FLAG_MOVE))
+        return 0;
+    for (last = dims->n; last > 1 && dims->d[last - 1] == 1;)
+        last--;
+    return last ? dims->d[last - 1] : 0;
+}
+
+/* The factor made of `narrow`, whose last axis becomes one of `steps`, zeros
+ * behind what there is, and is stored. */
+static const struct uop *
+pad(struct uop_graph *g, const struct uop *u, const struct uop *narrow,
+    int64_t steps)
+{
+    const union uop_arg no_arg = {.bits = 0};
+    const struct uop_dims *shape = uop_shape(g, narrow), *whole;
+    int64_t d[SCHED_MAX_RANK], grow[2 * SCHED_MAX_RANK] = {0};
+    uint32_t last = shape->n - 1;
+    union uop_arg arg;
+
+    memcpy(d, shape->d, shape->n * sizeof(*d));
+    grow[2 * last + 1] = steps - d[last];
+    d[last] = steps;
+    shape = uop_dims(g, d, shape->n);
+    arg.dims = uop_dims(g, grow, 2 * (last + 1));
+    memcpy(d, uop_shape(g, u)->d, (last + 1) * sizeof(*d));
+    d[last] = steps;
+    whole = uop_dims(g, d, last + 1);
+    if (!shape || !arg.dims || !whole)
+        return &uop_failed;
+    if (grow[2 * last + 1])
+        narrow =
+            uop_new_shaped(g, UOP_PAD, narrow->dtype, arg, &narrow, 1, shape);
+    narrow = uop_new_shaped(g, UOP_CONTIGUOUS, narrow->dtype, no_arg, &narrow,
+                            1, shape);
+    if (narrow->dtype != UOP_F32)
+        narrow =
+            uop_new_shaped(g, UOP_CAST, UOP_F32, no_arg, &narrow, 1, shape);
+    arg.dims = whole;
+    return uop_new_shaped(g, UOP_EXPAND, UOP_F32, arg, &narrow, 1, whole);
+}
+
+/* Fills to[] with factors whose rows are such that 16 bytes can be taken at a
+ * time; false where they are, or that is worth nothing. */
+static bool
+pad_factors(struct uop_graph *g, const struct uop *body,
+            const struct sched_target *target, const struct uop *to[2])
+{
+    const struct uop_dims *dims = uop_shape(g, body);
+    int64_t steps = dims->d[dims->n - 1], padded = steps, part, pitch;
+    double n = sched_numel(dims);
+    const struct uop *narrow[2];
+    bool moves[2];
+    uint32_t i;
+
+    if (dims->n > SCHED_MAX_RANK || n < PAD_WORK)
+        return false;
+    for (i = 0; i < 2; i++) {
+        narrow[i] = narrow_factor(g, body->src[i]);
+        if (!narrow[i] || uop_shape(g, narrow[i])->n != dims->n ||
+            narrow[i]->dtype != (i ? narrow[0]->dtype : narrow[i]->dtype) ||
+            n < PAD_USES * sched_numel(uop_shape(g, narrow[i])))
+            return false;
+    }
+    if (narrow[0]->dtype == UOP_F32
+            ? !target->turns_words
+            : !target->pads_halves ||
+                  (narrow[0]->dtype != UOP_F16 && narrow[0]->dtype != UOP_BF16))
+        return false;
+    part = PART_BYTES / uop_dtype_infos[narrow[0]->dtype].size_bytes;
+    if (steps % part)
+        padded = (int64_t)align_up((uint64_t)steps,
+                                   (uint64_t)(part * ROW_BYTES / PART_BYTES));
+    for (i = 0; i < 2; i++) {
+        pitch = row_pitch(g, narrow[i]);
+        if (!pitch)
+            return false;
+        moves[i] = padded != steps || pitch % part;
+        to[i] = body->src[i];
+    }
+    for (i = 0; i < 2; i++) {
+        if (moves[i])
+            to[i] = pad(g, body->src[i], narrow[i], padded);
+    }
+    return moves[0] || moves[1];
+}
+
 const struct uop *
 sched_turn(struct uop_graph *g, const struct uop *u,
            const struct sched_target *target)
@@ -72,8 +199,17 @@ sched_turn(struct uop_graph *g, const struct uop *u,
 
     if (body->op != UOP_MUL || body->dtype != UOP_F32 ||
         uop_reduce_op(u) != UOP_ADD ||
-        uop_reduce_axes(u) != 1u << (dims->n - 1) || steps < MIN_STEPS ||
-        steps % STEP_WORDS)
+        uop_reduce_axes(u) != 1u << (dims->n - 1) || steps < MIN_STEPS)
+        return u;
+    if (pad_factors(g, body, target, src)) {
+        if (g->failed)
+            return &uop_failed;
+        body = uop_new_shaped(g, UOP_MUL, UOP_F32, body->arg, src, 2,
+                              uop_shape(g, src[0]));
+        return uop_new_shaped(g, u->op, u->dtype, u->arg, &body, 1,
+                              uop_shape(g, u));
+    }
+    if (steps % STEP_WORDS || !(target->turns_words || target->turns_rows))
         return u;
     for (i = 0; i < 2; i++) {
         src[i] = body->src[i];

@@ -65,6 +65,7 @@ struct sched_target {
     uint32_t attends;  /* attention that is one kernel: lower_attends */
     bool turns_words;  /* F32 factors are to lie along the sum */
     bool turns_rows;   /* those that the last axis does not vary with are */
+    bool pads_halves;  /* rows of factors are to be multiples of 16 bytes */
     /* what kernels are lowered for where independent ones share launches;
      * NULL: each has its own */
     const struct lower_target *packs_for;

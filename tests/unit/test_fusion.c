@@ -296,6 +296,52 @@ test_rounded_factor(void **state)
     }
 }
 
+/* Factors of large products with odd rows are stored in rows of 16 bytes'
+ * multiples first, where that is worth it. */
+static void
+test_odd_rows(void **state)
+{
+    static const struct {
+        int64_t m, n, k;
+        bool turn_x, turn_y;
+        uint64_t kernels;
+    } cases[] = {
+        {4095, 4097, 4099, false, true, 2},
+        {4095, 4097, 4099, false, false, 2},
+        {4096, 4096, 5025, false, false, 2}, /* y, too: zeros are behind */
+        {5025, 4096, 1024, true, false, 2},
+        {4100, 1024, 1024, false, true, 1}, /* rows are as wanted */
+        {1024, 1024, 1032, false, false, 1},
+        {200, 16383, 4095, false, true, 1}, /* each element is used by few */
+        {1023, 1025, 255, false, true, 1},
+    };
+    struct bell_tensor *x, *y;
+    uint64_t before;
+    size_t i, j;
+
+    (void)state;
+    for (j = 0; j < ARRAY_LEN(devices); j++) {
+        set_up(&devices[j]);
+        for (i = 0; i < ARRAY_LEN(cases); i++) {
+            int64_t m = cases[i].m, n = cases[i].n, k = cases[i].k;
+            x = cases[i].turn_x ? bell_transpose(INPUT(k, m), 0, 1)
+                                : INPUT(m, k);
+            y = cases[i].turn_y ? bell_transpose(INPUT(n, k), 0, 1)
+                                : INPUT(k, n);
+            x = bell_matmul(x, y);
+            before = n_planned();
+            check_products("a product of odd rows", &x, 1, i == 0, 0);
+            before = n_planned() - before; /* copies are one launch or two */
+            if (before < cases[i].kernels ||
+                before > (cases[i].kernels > 1 ? 3 : 1))
+                fail_msg("%d x %d x %d on %s: %d kernels, not %d", (int)m,
+                         (int)n, (int)k, device->name, (int)before,
+                         (int)cases[i].kernels);
+        }
+        bell_context_destroy(ctx);
+    }
+}
+
 /* In TF32 a factor that lies across the sum is turned by a kernel of its own,
  * but not for few rows. */
 static void
@@ -577,6 +623,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows),
         cmocka_unit_test(test_rounded_factor),
+        cmocka_unit_test(test_odd_rows),
         cmocka_unit_test(test_turned_factor),
         cmocka_unit_test(test_turned_rows),
         cmocka_unit_test(test_block),
