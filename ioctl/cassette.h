@@ -118,8 +118,7 @@ struct cas_reader;
 
 BELL_MUST_CHECK bell_status cas_reader_open(const char *path,
                                             struct cas_reader **out_reader);
-/* The same from memory (kept by the caller until close); `name` is for
- * messages. */
+/* The same from memory, of which nothing is kept; `name` is for messages. */
 BELL_MUST_CHECK bell_status cas_reader_parse(const char *name, const void *data,
                                              size_t size_bytes,
                                              struct cas_reader **out_reader);

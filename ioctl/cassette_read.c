@@ -17,7 +17,6 @@
 
 struct cas_reader {
     const char *name; /* for messages while parsing */
-    uint8_t *file;    /* owned; NULL when parsed from memory */
     char *identity;   /* owned */
     uint8_t *raw;     /* owned: all blocks, unpacked */
     size_t raw_bytes;
@@ -198,8 +197,6 @@ read_records(struct cas_reader *reader)
         n_records++;
         n_blobs += head.n_blobs;
     }
-    if (n_records > UINT32_MAX)
-        return malformed(reader, "too many records", 0);
     reader->records = host_calloc(n_records, sizeof(*reader->records));
     reader->blobs = host_calloc(n_blobs, sizeof(*reader->blobs));
     if (!reader->records || !reader->blobs)
@@ -297,20 +294,14 @@ read_member(const char *path, uint8_t **out_data, size_t *out_bytes)
 bell_status
 cas_reader_open(const char *path, struct cas_reader **out_reader)
 {
-    struct cas_reader *reader;
     uint8_t *data;
     size_t n;
     bell_status status;
 
     BELL_TRY(read_member(path, &data, &n));
-    status = cas_reader_parse(path, data, n, &reader);
-    if (status != BELL_OK) {
-        host_free(data);
-        return status;
-    }
-    reader->file = data;
-    *out_reader = reader;
-    return BELL_OK;
+    status = cas_reader_parse(path, data, n, out_reader);
+    host_free(data); /* all of it was unpacked */
+    return status;
 }
 
 void
@@ -318,7 +309,6 @@ cas_reader_close(struct cas_reader *reader)
 {
     if (!reader)
         return;
-    host_free(reader->file);
     host_free(reader->identity);
     host_free(reader->raw);
     host_free(reader->records);
