@@ -21,6 +21,7 @@
 #include "ioctl/cassette.h"
 #include "ioctl/cassette_play.h"
 #include "ioctl/kio.h"
+#include "ioctl/nv_uapi.h"
 #include "tests/unit/expect.h"
 
 #define PAGE 4096u
@@ -31,6 +32,8 @@
 #define FREE_MEMORY  0x40084b17u
 #define ALLOC_MEMORY 0xc0284b16u
 #define GET_VERSION  0x80084b01u
+#define REGISTER_GPU 0x25u
+#define ALLOC_PINNED 0xc0384627u
 
 static char log_text[4096], told[4096];
 static int answer;           /* of the next call */
@@ -38,6 +41,9 @@ static uint64_t answer_word; /* that a handle of a reply becomes */
 static const char *contents;
 static uint8_t *maps[8]; /* made, in order */
 static unsigned n_maps;
+static const char *uuid;   /* of the card that is registered */
+static uint64_t pinned[8]; /* addresses */
+static unsigned n_pinned;
 
 static void note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
@@ -112,6 +118,13 @@ fake_ioctl(struct kio *kio, int fd, unsigned long request, void *arg)
         for (uint32_t i = 0; i < map->n_devices; i++)
             note(" %u", ids[i]);
         note("\n");
+    } else if (request == REGISTER_GPU) {
+        struct uvm_register_gpu *gpu = arg;
+        note("gpu %.16s\n", (const char *)gpu->gpu_uuid);
+        memcpy(gpu->gpu_uuid, uuid, 16);
+    } else if (request == ALLOC_PINNED) {
+        struct nv_os02_fd *pin = arg;
+        pinned[n_pinned++] = pin->params.pMemory;
     } else {
         note("ioctl 0x%lx of %d with %s\n", request, fd,
              arg ? "memory" : "nothing");
@@ -515,6 +528,74 @@ test_follows_pointers(void **state)
                 "holds\n");
 }
 
+/* A card that is called otherwise now is called so from then on. */
+static void
+test_learns_cards(void **state)
+{
+    struct uvm_register_gpu ask[2] = {{{0}}}, got[2];
+    struct cas_blob blobs[4] = {
+        ARG(CAS_ARG_IN, ask[0]), ARG(CAS_ARG_OUT, got[0]),
+        ARG(CAS_ARG_IN, ask[1]), ARG(CAS_ARG_OUT, got[1])};
+    struct cas_record records[4];
+    int i;
+
+    (void)state;
+    memcpy(ask[0].gpu_uuid, "card of the past", 16);
+    memcpy(ask[1].gpu_uuid, "card of its own.", 16);
+    memcpy(got, ask, sizeof(got));
+    for (i = 0; i < 4; i++) {
+        records[i] = an_ioctl(REGISTER_GPU, blobs + i % 2 * 2, 2);
+        records[i].dev = KIO_DEV_NV_UVM;
+    }
+    answer = 2;
+    uuid = "card of the past";
+    for (i = 0; i < 4; i++)
+        records[i].result = 2;
+    expect_play(records, 1, "gpu card of the past\n", "");
+    uuid = "card of today...";
+    expect_play(records, 4,
+                "gpu card of the past\ngpu card of its own.\n"
+                "gpu card of today...\ngpu card of today...\n",
+                "");
+}
+
+/* What the recorded program had pinned, is ours: one place for one address,
+ * parts of it within; none that is too large. */
+static void
+test_pins(void **state)
+{
+    static const uint64_t at[] = {AT, AT + 0x800, AT + 0x10000, 0, AT};
+    static const uint64_t n_bytes[] = {0x2000, 0x1800, 0x1000, 0x1000,
+                                       ((uint64_t)1 << 32) + 1};
+    struct nv_os02_fd pins[5] = {{{0}}};
+    struct cas_blob blobs[5];
+    struct cas_record records[5];
+    uint8_t *p;
+    int i;
+
+    (void)state;
+    for (i = 0; i < 5; i++) {
+        pins[i].params.hClass = 0x71;
+        pins[i].params.pMemory = at[i];
+        pins[i].params.limit = n_bytes[i] - 1;
+        blobs[i] = (struct cas_blob)ARG(CAS_ARG_IN, pins[i]);
+        records[i] = an_ioctl(ALLOC_PINNED, &blobs[i], 1);
+        records[i].dev = KIO_DEV_NV_CTL;
+    }
+    answer = 0;
+    n_pinned = 0;
+    expect_play(records, 5, "", "");
+    assert_int_equal(n_pinned, 5);
+    assert_true(pinned[0] == AT); /* which nobody else had */
+    assert_true(pinned[1] == AT + 0x800);
+    assert_true(pinned[2] == AT + 0x10000);
+    assert_true(pinned[3] == 0 && pinned[4] == 0);
+    p = (uint8_t *)(uintptr_t)AT; /* it can be written */
+    memset(p, 1, 0x2000);
+    munmap(p, 0x2000);
+    munmap(p + 0x10000, 0x1000);
+}
+
 /* ---- mappings ---- */
 
 static struct cas_record
@@ -641,6 +722,8 @@ main(void)
         cmocka_unit_test(test_learns_handles),
         cmocka_unit_test(test_compares_answers),
         cmocka_unit_test(test_follows_pointers),
+        cmocka_unit_test(test_learns_cards),
+        cmocka_unit_test(test_pins),
         cmocka_unit_test(test_places),
         cmocka_unit_test(test_failed_maps),
         cmocka_unit_test(test_maps_of_files),
