@@ -228,6 +228,127 @@ test_destroy_tells_nothing(void **state)
     hcq_signal_destroy(never);
 }
 
+/* What is refused while a graph is built, without values, and in a child. */
+static void
+test_states(void **state)
+{
+    const struct hcq_graph_desc desc = {
+        .struct_size = sizeof(desc),
+        .name = "states",
+        .queues = queues,
+        .n_queues = 1,
+    };
+    struct hcq_graph *graph;
+    struct hcq_graph_arg a;
+    pid_t child;
+    int status;
+
+    (void)state;
+    expect_ok(hcq_graph_create(&desc, &graph));
+    a = hcq_graph_in_slot(hcq_graph_slot(graph, "memory", 256), 0, 256, 0);
+    hcq_graph_fill(graph, NULL, &a, 1, 256);
+    hcq_graph_slot(graph, "word", 0);
+    hcq_graph_patch(graph, HCQ_FIELD_SIZE, 1, 4);
+    expect_fails(hcq_graph_set(graph, 0, 0), BELL_E_INVALID,
+                 "slot 0: the graph is not built");
+    expect_fails(hcq_graph_submit(graph, NULL), BELL_E_INVALID,
+                 "graph 'states': it is not ended");
+    expect_ok(hcq_graph_end(graph));
+    expect_fails(hcq_graph_set(graph, 2, 0), BELL_E_INVALID,
+                 "slot 2: there is none");
+    expect_fails(hcq_graph_set(graph, 0, UINT64_MAX - 255), BELL_E_INVALID,
+                 "slot 'memory' = 18446744073709551360: at most "
+                 "18446744073709551359, or it goes beyond all addresses");
+    expect_fails(hcq_graph_set(graph, 1, 253), BELL_E_INVALID,
+                 "slot 'word' = 253: at most 252, or it goes beyond what is "
+                 "copied");
+    expect_ok(hcq_graph_set(graph, 0, bufs[0]->va));
+    expect_fails(hcq_graph_submit(graph, NULL), BELL_E_INVALID,
+                 "a slot has no value yet");
+    expect_ok(hcq_graph_set(graph, 1, 252));
+    assert_false(hcq_graph_busy(graph));
+    fflush(NULL);
+    child = fork();
+    if (child == 0) {
+        status = hcq_graph_set(graph, 1, 0) == BELL_E_INVALID;
+        status += bell_error_last()->reason == BELL_REASON_PROCESS;
+        status += hcq_graph_wait(graph, 0) == BELL_E_INVALID;
+        status += bell_error_last()->reason == BELL_REASON_PROCESS;
+        status += hcq_graph_submit(graph, NULL) == BELL_E_INVALID;
+        status += bell_error_last()->reason == BELL_REASON_PROCESS;
+        _exit(status);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 6);
+    expect_ok(hcq_graph_submit(graph, NULL));
+    expect_ok(hcq_graph_wait(graph, LONG_NS));
+    graph->state = GRAPH_BROKEN;
+    expect_fails(hcq_graph_submit(graph, NULL), BELL_E_INVALID,
+                 "graph 'states': it failed");
+    graph->state = GRAPH_READY;
+    hcq_graph_destroy(graph);
+}
+
+/* What keeps `queue` from going on until the signal is 1. */
+static void
+block(struct hcq_queue *queue, struct hcq_signal *sig)
+{
+    struct hcq_cs *cs;
+
+    hcq_signal_set(sig, 0);
+    expect_ok(hcq_queue_begin(queue, &cs));
+    hcq_cs_wait(cs, sig, 1);
+    expect_ok(hcq_cs_submit(cs, NULL));
+}
+
+static void
+expect_word(int dev, uint64_t at, uint32_t want)
+{
+    uint32_t word;
+
+    expect_ok(hcq_buffer_read(bufs[dev], at, &word, 4));
+    assert_int_equal(word, want);
+}
+
+/* Whichever queue is held up: the graph is busy, a wait ends with its time and
+ * the graph's name, and all is there once it goes on. Both copies of the
+ * streams can be under way, one after the other. */
+static void
+test_busy(void **state)
+{
+    struct hcq_signal *sig;
+    struct hcq_graph *graph;
+    uint32_t i, k;
+
+    (void)state;
+    expect_ok(hcq_signal_create(devs[0], 0, &sig));
+    expect_ok(build(&graph));
+    for (i = 0; i < 4; i++) {
+        if (i < 2)
+            expect_ok(hcq_graph_set(graph, 0, bufs[0]->va));
+        for (k = 0; k < 2; k++) { /* the second one behind the first */
+            expect_ok(hcq_graph_set(graph, 1, 10 * i + k));
+            if (k == 0)
+                block(queues[i % 2], sig);
+            expect_ok(hcq_graph_submit(graph, NULL));
+            assert_true(hcq_graph_busy(graph));
+        }
+        expect_fails(hcq_graph_wait(graph, 2000000), BELL_E_TIMEOUT,
+                     "graph 'two', after ");
+        expect_fails(hcq_graph_wait(graph, 0), BELL_E_TIMEOUT,
+                     "graph 'two', after ");
+        assert_true(hcq_graph_busy(graph));
+        hcq_signal_set(sig, 1);
+        expect_ok(hcq_graph_wait(graph, LONG_NS));
+        assert_false(hcq_graph_busy(graph));
+        expect_word(0, 252, 10 * i + 1);
+        expect_word(1, 252, 10 * i + 2);
+        expect_word(0, 1024, 10 * i + 1);
+    }
+    hcq_graph_destroy(graph);
+    hcq_signal_destroy(sig);
+}
+
 enum {
     N_SLOTS = 12,
     SLOT_BYTES = 16,
@@ -336,6 +457,8 @@ main(void)
         cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_submissions),
         cmocka_unit_test(test_alone),
+        cmocka_unit_test(test_states),
+        cmocka_unit_test(test_busy),
         cmocka_unit_test(test_overlaps),
         cmocka_unit_test(test_destroy_tells_nothing),
     };
