@@ -2,6 +2,7 @@
 #include "base/process.h"
 
 #include <errno.h>
+#include <link.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -45,4 +46,25 @@ bool
 process_mark_ask(const struct process_mark *mark)
 {
     return !mark->wiped && mark->pid == (int32_t)getpid();
+}
+
+/* The program itself comes first; it names its linker, if it has one. */
+static int
+look_for_linker(struct dl_phdr_info *info, size_t size_bytes, void *out_found)
+{
+    int i;
+
+    (void)size_bytes;
+    for (i = 0; i < info->dlpi_phnum; i++)
+        *(bool *)out_found |= info->dlpi_phdr[i].p_type == PT_INTERP;
+    return 1;
+}
+
+bool
+process_is_static(void)
+{
+    bool found = false;
+
+    (void)dl_iterate_phdr(look_for_linker, &found);
+    return !found;
 }

@@ -30,6 +30,10 @@ bool process_mark_ask(const struct process_mark *mark);
  * at file scope. */
 void process_in_child(void (*fn)(void));
 
+/* Whether the program has no dynamic linker: it was linked with -static, and
+ * dlopen would bring a second C library in. */
+bool process_is_static(void);
+
 /* Whether the calling process made the mark. */
 static inline bool
 process_mark_is_ours(const struct process_mark *mark)

@@ -275,6 +275,12 @@ struct hcq_device {
 struct hcq_backend {
     const char *name;
     const char *interfaces; /* for messages: "sim, record", or "" */
+    /* A device may be named by a part of its description instead of its
+     * index. */
+    bool has_names;
+    /* True: it is not to be the default device; called when those before it are
+     * not. NULL: it may be. */
+    bool (*stands_back)(void);
     /* Device `idx` of this backend. BELL_E_NO_DEVICE: there are no more; it
      * need not be recorded. BELL_E_NO_MEMORY: nobody knows. */
     bell_status (*enumerate)(unsigned idx, struct hcq_device_desc *out);
@@ -286,6 +292,7 @@ struct hcq_backend {
 extern const struct hcq_backend hcq_cpu_backend;
 extern const struct hcq_backend hcq_nv_backend;
 extern const struct hcq_backend hcq_amd_backend;
+extern const struct hcq_backend hcq_cl_backend;
 
 /* How cards of one maker are opened. */
 struct hcq_card_driver {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/alloc.h"
 #include "base/bits.h"
@@ -28,6 +29,9 @@ static const struct hcq_backend *const backends[] = {
 #endif
 #if BELL_HAVE_AMD
     &hcq_amd_backend,
+#endif
+#if BELL_HAVE_CL
+    &hcq_cl_backend,
 #endif
 #if BELL_HAVE_CPU
     &hcq_cpu_backend,
@@ -94,7 +98,29 @@ struct device_name {
     char backend[16];
     unsigned idx;
     const char *interface; /* "" when there is none; points into the text */
+    const char *part;      /* of the device's description, in place of idx, */
+    size_t part_len;       /* so long; 0: there is none */
 };
+
+static const struct hcq_backend *
+find_backend(const char *name)
+{
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(backends); i++) {
+        if (strcmp(backends[i]->name, name) == 0)
+            return backends[i];
+    }
+    return NULL;
+}
+
+static bool
+has_names(const char *name)
+{
+    const struct hcq_backend *backend = find_backend(name);
+
+    return backend && backend->has_names;
+}
 
 static bell_status
 bad_name(const char *text, const char *why)
@@ -133,8 +159,13 @@ parse_name(const char *text, struct device_name *out_name)
                 return bad_name(text, "the index is too large");
             name.idx = name.idx * 10 + (unsigned)(*at - '0');
         }
-        if (digits == 0)
+        if (digits == 0 && has_names(name.backend) && *at && *at != '@') {
+            name.part = at;
+            name.part_len = strcspn(at, "@");
+            at += name.part_len;
+        } else if (digits == 0) {
             return bad_name(text, "no index after ':'");
+        }
     }
     if (*at == '@') {
         name.interface = at + 1;
@@ -145,18 +176,6 @@ parse_name(const char *text, struct device_name *out_name)
     }
     *out_name = name;
     return BELL_OK;
-}
-
-static const struct hcq_backend *
-find_backend(const char *name)
-{
-    size_t i;
-
-    for (i = 0; i < ARRAY_LEN(backends); i++) {
-        if (strcmp(backends[i]->name, name) == 0)
-            return backends[i];
-    }
-    return NULL;
 }
 
 static void
@@ -188,6 +207,68 @@ open_interface(const struct hcq_backend *backend,
     return backend->open(name->idx, name->interface, out_dev);
 }
 
+/* With what the backend said when it was asked for its first device. */
+static bell_status
+no_such_device(const struct hcq_backend *backend, unsigned idx,
+               unsigned n_known)
+{
+    char why[256] = "";
+
+    if (n_known == 0 && backend->has_names)
+        snprintf(why, sizeof(why), ": %.*s", (int)sizeof(why) - 3,
+                 bell_error_last()->message);
+    return bell_fail(BELL_E_NO_DEVICE, "no device %s:%u; there %s %u of %s%s",
+                     backend->name, idx, n_known == 1 ? "is" : "are", n_known,
+                     backend->name, why);
+}
+
+static bool
+has_part(const char *text, const char *part, size_t len)
+{
+    for (; *text; text++) {
+        if (strncasecmp(text, part, len) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Finds the one device whose description has name->part. */
+static bell_status
+find_by_part(const struct hcq_backend *backend, struct device_name *name)
+{
+    int len = name->part_len < 40 ? (int)name->part_len : 40;
+    struct hcq_device_desc desc;
+    unsigned idx, n_found = 0;
+    bell_status status;
+    char known[320] = "";
+    size_t used = 0;
+
+    for (idx = 0;; idx++) {
+        status = backend->enumerate(idx, &desc);
+        if (status != BELL_OK)
+            break;
+        if (used < sizeof(known))
+            used += (size_t)snprintf(known + used, sizeof(known) - used,
+                                     "%s%s (%s)", idx ? ", " : "", desc.name,
+                                     desc.description);
+        if (!has_part(desc.description, name->part, name->part_len))
+            continue;
+        name->idx = idx;
+        n_found++;
+    }
+    if (status != BELL_E_NO_DEVICE)
+        return status;
+    if (idx == 0)
+        return no_such_device(backend, 0, 0);
+    if (n_found != 1)
+        return bell_fail(BELL_E_NO_DEVICE,
+                         "'%.*s' is a part of the name of %s %s device; there "
+                         "are: %s",
+                         len, name->part, n_found ? "more than one" : "no",
+                         backend->name, known);
+    return BELL_OK;
+}
+
 static bell_status
 open_named(const char *text, struct hcq_device **out_dev)
 {
@@ -207,16 +288,15 @@ open_named(const char *text, struct hcq_device **out_dev)
                          "no backend '%s' in this build; known: %s",
                          name.backend, known);
     }
+    if (name.part)
+        BELL_TRY(find_by_part(backend, &name));
     if (name.interface[0] == '\0') {
         while ((status = backend->enumerate(n_known, &desc)) == BELL_OK)
             n_known++;
         if (status != BELL_E_NO_DEVICE)
             return status;
         if (name.idx >= n_known)
-            return bell_fail(
-                BELL_E_NO_DEVICE, "no device %s:%u; there %s %u of %s",
-                backend->name, name.idx, n_known == 1 ? "is" : "are", n_known,
-                backend->name);
+            return no_such_device(backend, name.idx, n_known);
     }
     BELL_TRY(open_interface(backend, &name, out_dev));
     return BELL_OK;
@@ -245,6 +325,8 @@ hcq_device_open(const char *name, struct hcq_device **out_dev)
     for (i = 0; i < ARRAY_LEN(backends); i++) {
         struct hcq_device_desc desc = {.usable = false};
 
+        if (backends[i]->stands_back && backends[i]->stands_back())
+            continue;
         status = backends[i]->enumerate(0, &desc);
         if (status == BELL_E_NO_MEMORY)
             return status;

@@ -107,7 +107,7 @@ lose_stream(struct cpu_queue *queue, const struct hcq_packet *packet)
  * in_kernel set, so that a bad address is a fault and not a crash. */
 
 static bool
-run_wait(struct cpu_queue *queue, struct cpu_slot *slot, uint64_t value)
+run_wait(struct cpu_queue *queue, struct hcq_slot *slot, uint64_t value)
 {
     struct cpu_worker *worker = &queue->worker;
     uint64_t start_ns = 0, now_ns, seen;
@@ -126,7 +126,7 @@ run_wait(struct cpu_queue *queue, struct cpu_slot *slot, uint64_t value)
         if (now_ns - start_ns < queue->base.dev->spin_ns) {
             hcq_spin(now_ns - start_ns);
         } else {
-            cpu_slot_sleep(slot, seen, WAIT_SLICE_NS);
+            hcq_slot_sleep(slot, seen, WAIT_SLICE_NS);
         }
     }
 }
@@ -155,7 +155,7 @@ run_poll(struct cpu_queue *queue, const uint32_t *word, uint32_t mask,
             hcq_spin(now_ns - start_ns);
         } else {
             /* Memory has no wake-up: look ever less often, down to 1 kHz. */
-            cpu_nap(nap_ns);
+            hcq_nap(nap_ns);
             nap_ns = nap_ns < 500000 ? nap_ns * 2 : 1000000;
         }
     }
@@ -178,12 +178,12 @@ set_u32(struct cpu_queue *queue, uint32_t *word, uint32_t value)
 }
 
 static void
-run_signal(struct cpu_queue *queue, struct cpu_slot *slot, uint64_t value)
+run_signal(struct cpu_queue *queue, struct hcq_slot *slot, uint64_t value)
 {
     queue->worker.in_kernel = 1;
     __atomic_store_n(&slot->value, value, __ATOMIC_SEQ_CST);
     queue->worker.in_kernel = 0;
-    cpu_slot_wake(slot);
+    hcq_slot_wake(slot);
 }
 
 /* Bytes of a split copy or fill that work-group `group` does. */
@@ -300,7 +300,7 @@ run_packet(struct cpu_queue *queue, const struct hcq_packet *packet)
         run_signal(queue, at, word[1]);
         return true;
     case HCQ_OP_TIMESTAMP:
-        set_u64(queue, &((struct cpu_slot *)at)->timestamp, time_now_ns());
+        set_u64(queue, &((struct hcq_slot *)at)->timestamp, time_now_ns());
         return true;
     case HCQ_OP_BARRIER:
         atomic_thread_fence(memory_order_seq_cst);
@@ -407,7 +407,7 @@ await_work(struct cpu_queue *queue)
     if (cpu_device(queue->base.dev)->has_membarrier)
         cpu_fence_all(); /* for submit_words */
     if (atomic_load(&queue->write) == read && !must_stop(queue))
-        cpu_futex_wait(&queue->doorbell, bell, UINT64_MAX);
+        hcq_futex_wait(&queue->doorbell, bell, UINT64_MAX);
     atomic_store(&queue->sleeping, 0);
 }
 

@@ -1,16 +1,12 @@
 /* The CPU device: what it is, its memory, signals and programs. */
 #include "hcq/cpu/cpu_internal.h"
 
-#include <errno.h>
-#include <limits.h>
-#include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -36,64 +32,10 @@
 #define MAX_GRID_X  INT32_MAX
 #define MAX_GRID_YZ 65535u
 
-/* ---- sleeping ---------------------------------------------------------------- */
-
-void
-cpu_futex_wait(void *word, uint32_t seen, uint64_t max_ns)
-{
-    struct timespec time = {
-        .tv_sec = (time_t)(max_ns / 1000000000u),
-        .tv_nsec = (long)(max_ns % 1000000000u),
-    };
-
-    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen,
-            max_ns == UINT64_MAX ? NULL : &time, NULL, 0);
-}
-
-void
-cpu_futex_wake(void *word, int n_threads)
-{
-    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n_threads, NULL, NULL, 0);
-}
-
 void
 cpu_fence_all(void)
 {
     syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
-}
-
-void
-cpu_nap(uint64_t ns)
-{
-    struct timespec time = {.tv_nsec = (long)ns};
-
-    nanosleep(&time, NULL);
-}
-
-/* The low half of the value, as a futex word. */
-static void *
-slot_word(struct cpu_slot *slot)
-{
-    return (unsigned char *)&slot->value +
-           (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? 4 : 0);
-}
-
-void
-cpu_slot_wake(struct cpu_slot *slot)
-{
-    /* The waiter counts itself and then looks at the value; the caller has
-     * stored the value, sequentially consistent, and we look at the count. */
-    if (__atomic_load_n(&slot->n_waiters, __ATOMIC_SEQ_CST))
-        cpu_futex_wake(slot_word(slot), INT_MAX);
-}
-
-void
-cpu_slot_sleep(struct cpu_slot *slot, uint64_t seen, uint64_t max_ns)
-{
-    __atomic_fetch_add(&slot->n_waiters, 1, __ATOMIC_SEQ_CST);
-    if (__atomic_load_n(&slot->value, __ATOMIC_SEQ_CST) == seen)
-        cpu_futex_wait(slot_word(slot), (uint32_t)seen, max_ns);
-    __atomic_fetch_sub(&slot->n_waiters, 1, __ATOMIC_SEQ_CST);
 }
 
 /* ---- what it is ----------------------------------------------------------------- */
@@ -291,60 +233,6 @@ cpu_mem_read(struct hcq_device *dev, uint64_t va, void *data,
     return BELL_OK;
 }
 
-/* ---- signals ------------------------------------------------------------------------- */
-
-static bell_status
-cpu_signal_alloc(struct hcq_device *dev, uint64_t *out_va, uint64_t **out_host)
-{
-    struct cpu_slot *slot = host_aligned(64, sizeof(*slot));
-
-    if (!slot)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a signal",
-                         dev->info.name);
-    memset(slot, 0, sizeof(*slot));
-    *out_va = (uint64_t)(uintptr_t)slot;
-    *out_host = &slot->value;
-    return BELL_OK;
-}
-
-static struct cpu_slot *
-get_slot(const struct hcq_signal *sig)
-{
-    return (struct cpu_slot *)(uintptr_t)sig->va;
-}
-
-static void
-cpu_signal_free(struct hcq_device *dev, struct hcq_signal *sig)
-{
-    (void)dev;
-    host_free(get_slot(sig));
-}
-
-static void
-cpu_signal_wake(struct hcq_signal *sig)
-{
-    cpu_slot_wake(get_slot(sig));
-}
-
-static void
-cpu_signal_sleep(struct hcq_signal *sig, uint64_t seen, uint64_t max_ns)
-{
-    cpu_slot_sleep(get_slot(sig), seen, max_ns);
-}
-
-static const struct hcq_device_ops cpu_ops;
-
-static bell_status
-cpu_signal_map(struct hcq_device *dev, const struct hcq_signal *sig,
-               uint64_t *out_va)
-{
-    if (sig->dev->ops != &cpu_ops)
-        return bell_fail(BELL_E_UNSUPPORTED, "%s cannot use a signal of %s",
-                         dev->info.name, sig->dev->info.name);
-    *out_va = sig->va;
-    return BELL_OK;
-}
-
 /* ---- programs ---------------------------------------------------------------------------- */
 
 static bell_status
@@ -418,6 +306,8 @@ read_spin_ns(const struct hcq_device_info *info, uint64_t *out_ns)
     return BELL_OK;
 }
 
+static const struct hcq_device_ops cpu_ops;
+
 static void
 cpu_close(struct hcq_device *base)
 {
@@ -481,11 +371,11 @@ static const struct hcq_device_ops cpu_ops = {
     .mem_unpeer = cpu_mem_unpin,
     .mem_write = cpu_mem_write,
     .mem_read = cpu_mem_read,
-    .signal_alloc = cpu_signal_alloc,
-    .signal_free = cpu_signal_free,
-    .signal_wake = cpu_signal_wake,
-    .signal_sleep = cpu_signal_sleep,
-    .signal_map = cpu_signal_map,
+    .signal_alloc = hcq_slot_alloc,
+    .signal_free = hcq_slot_free,
+    .signal_wake = hcq_slot_signal_wake,
+    .signal_sleep = hcq_slot_signal_sleep,
+    .signal_map = hcq_slot_map,
     .program_create = cpu_program_create,
     .program_destroy = cpu_program_destroy,
     .queue_create = cpu_queue_create,

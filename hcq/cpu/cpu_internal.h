@@ -14,6 +14,7 @@
 
 #include "hcq/cpu/cpu_object.h"
 #include "hcq/hcq_packet.h"
+#include "hcq/hcq_slot.h"
 
 #define CPU_QUEUES_MAX   64           /* per device: bits of a word */
 #define CPU_RING_DEFAULT (256u << 10) /* bytes */
@@ -202,26 +203,7 @@ bell_status cpu_stop(struct hcq_device *dev);
 void cpu_resume(struct hcq_device *dev);
 void cpu_describe(struct hcq_device *dev, char *text, size_t size_bytes);
 
-/* ---- signals and sleeping ---- */
-
-/* A signal's memory; 64 bytes, so that signals share no cache line. */
-struct cpu_slot {
-    _Alignas(64) uint64_t value;
-    uint64_t timestamp;
-    uint32_t n_waiters; /* threads that sleep on the value */
-};
-
-void cpu_slot_set(struct cpu_slot *slot, uint64_t value);
-/* Sleeps while the value is `seen`, at most max_ns. */
-void cpu_slot_sleep(struct cpu_slot *slot, uint64_t seen, uint64_t max_ns);
-void cpu_slot_wake(struct cpu_slot *slot);
-
-/* Sleeps while *word is `seen`, at most max_ns. */
-void cpu_futex_wait(void *word, uint32_t seen, uint64_t max_ns);
-void cpu_futex_wake(void *word, int n_threads);
 /* Every running thread of the process executes a full fence. */
 void cpu_fence_all(void);
-/* Sleeps less than a second. */
-void cpu_nap(uint64_t ns);
 
 #endif

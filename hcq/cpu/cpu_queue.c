@@ -23,7 +23,7 @@ static void
 ring_doorbell(struct cpu_queue *queue)
 {
     atomic_fetch_add(&queue->doorbell, 1);
-    cpu_futex_wake(&queue->doorbell, 1);
+    hcq_futex_wake(&queue->doorbell, 1);
 }
 
 static bell_status
@@ -45,7 +45,7 @@ wait_for_words(struct cpu_queue *queue, uint64_t n_words)
         if (waited_ns >= queue->base.submit_timeout_ns)
             break;
         if (waited_ns > queue->base.dev->spin_ns)
-            cpu_nap(50000);
+            hcq_nap(50000);
         else
             thread_relax();
     }
@@ -173,7 +173,7 @@ stop_queue(struct cpu_queue *queue)
             evicted = HCQ_CONTAINER(running, struct cpu_program, base);
             revoke_code(dev, evicted, true);
         }
-        cpu_nap(50000);
+        hcq_nap(50000);
     }
     if (evicted)
         revoke_code(dev, evicted, false);

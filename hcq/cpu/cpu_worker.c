@@ -193,7 +193,7 @@ close_job(struct cpu_device *dev, struct cpu_job *job, uint64_t bit)
         } else {
             gate = atomic_fetch_or(&job->gate, GATE_SLEEPER);
             if (gate & GATE_INSIDE)
-                cpu_futex_wait(gate_word(job), (uint32_t)gate,
+                hcq_futex_wait(gate_word(job), (uint32_t)gate,
                                HELPER_SLEEP_MAX_NS);
         }
         gate = atomic_load_explicit(&job->gate, memory_order_acquire);
@@ -231,7 +231,7 @@ cpu_run_job(struct cpu_queue *queue, cpu_kernel_fn *fn, const uint64_t *args,
             n_chunks = (total + job->chunk - 1) / job->chunk;
             n_wanted =
                 n_chunks - 1 < dev->n_helpers ? n_chunks - 1 : dev->n_helpers;
-            cpu_futex_wake(&dev->job_seq, (int)n_wanted);
+            hcq_futex_wake(&dev->job_seq, (int)n_wanted);
         }
         left = run_chunks(&queue->worker, job);
         close_job(dev, job, bit);
@@ -266,7 +266,7 @@ help(struct cpu_worker *worker, struct cpu_job *job)
     run_chunks(worker, job);
     gate = atomic_fetch_sub_explicit(&job->gate, 1, memory_order_acq_rel);
     if ((gate & GATE_SLEEPER) && (gate & GATE_INSIDE) == 1)
-        cpu_futex_wake(gate_word(job), 1);
+        hcq_futex_wake(gate_word(job), 1);
     return true;
 }
 
@@ -309,7 +309,7 @@ helper_body(void *arg)
         }
         atomic_fetch_add(&dev->n_sleeping, 1);
         if (atomic_load(&dev->job_seq) == seq && !atomic_load(&dev->quit))
-            cpu_futex_wait(&dev->job_seq, seq, UINT64_MAX);
+            hcq_futex_wait(&dev->job_seq, seq, UINT64_MAX);
         atomic_fetch_sub(&dev->n_sleeping, 1);
         idle_ns = 0;
     }
@@ -348,7 +348,7 @@ cpu_helpers_stop(struct cpu_device *dev)
 
     atomic_store(&dev->quit, 1);
     atomic_fetch_add(&dev->job_seq, 1);
-    cpu_futex_wake(&dev->job_seq, INT32_MAX);
+    hcq_futex_wake(&dev->job_seq, INT32_MAX);
     for (i = 0; i < dev->n_helpers; i++)
         cpu_worker_fini(&dev->helpers[i]);
     host_free(dev->helpers);

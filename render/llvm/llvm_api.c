@@ -8,7 +8,6 @@
 
 #include <assert.h>
 #include <dlfcn.h>
-#include <link.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -16,6 +15,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/process.h"
 #include "render/render.h"
 
 #if defined(__x86_64__)
@@ -112,28 +112,6 @@ catch_fatal(const char *reason)
     longjmp(trap.env, 1);
 }
 
-/* The program itself comes first; it names its linker, if it has one. */
-static int
-look_for_linker(struct dl_phdr_info *info, size_t size_bytes, void *out_found)
-{
-    int i;
-
-    (void)size_bytes;
-    for (i = 0; i < info->dlpi_phnum; i++)
-        *(bool *)out_found |= info->dlpi_phdr[i].p_type == PT_INTERP;
-    return 1;
-}
-
-/* Whether the program has no dynamic linker: it was linked with -static. */
-static bool
-is_static(void)
-{
-    bool found = false;
-
-    (void)dl_iterate_phdr(look_for_linker, &found);
-    return !found;
-}
-
 static void *
 open_library(void)
 {
@@ -142,7 +120,7 @@ open_library(void)
     size_t i;
 
     /* A static C library's dlopen would bring a second C library in. */
-    if (is_static()) {
+    if (process_is_static()) {
         snprintf(load_error, sizeof(load_error),
                  "this program is linked statically (-static), and LLVM, which "
                  "makes machine code, cannot be loaded into it: link "

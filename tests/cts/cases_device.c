@@ -19,8 +19,11 @@ names(struct cts *t)
           "too long");
     snprintf(text, sizeof(text), "%s:", t->info.backend);
     FAILS(hcq_device_open(text, &dev), BELL_E_INVALID, "no index");
-    snprintf(text, sizeof(text), "%s:x", t->info.backend);
-    FAILS(hcq_device_open(text, &dev), BELL_E_INVALID, "no index");
+    snprintf(text, sizeof(text), "%s:no such", t->info.backend);
+    if (strcmp(t->info.backend, "CL") == 0) /* its devices have names */
+        FAILS(hcq_device_open(text, &dev), BELL_E_NO_DEVICE, t->info.model);
+    else
+        FAILS(hcq_device_open(text, &dev), BELL_E_INVALID, "no index");
     snprintf(text, sizeof(text), "%s:0x", t->info.backend);
     FAILS(hcq_device_open(text, &dev), BELL_E_INVALID, "not a number");
     snprintf(text, sizeof(text), "%s:12345", t->info.backend);

@@ -13,6 +13,7 @@
 
 static const struct cts_provider *const providers[] = {
     &cts_amd_provider,
+    &cts_cl_provider,
     &cts_cpu_provider,
     &cts_nv_provider,
 };

@@ -63,7 +63,7 @@ struct cts_provider {
     bool (*bad)(unsigned idx, struct cts_bad *out);
 };
 
-extern const struct cts_provider cts_amd_provider, cts_cpu_provider,
-    cts_nv_provider;
+extern const struct cts_provider cts_amd_provider, cts_cl_provider,
+    cts_cpu_provider, cts_nv_provider;
 
 #endif

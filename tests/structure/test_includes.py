@@ -69,6 +69,7 @@ FOLDERS = {
 }
 # System headers that only some parts may use.
 SYSTEM_ONLY_IN = {
+    'CL/': {'hcq'},
     'llvm-c/': {'render'},
     'sqlite3.h': {'cache'},
     'sys/ioctl.h': {'ioctl'},

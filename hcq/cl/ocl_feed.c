@@ -1,0 +1,761 @@
+/* The thread of a queue: makes OpenCL's calls of packets, and stores signals
+ * when the commands before them are complete.
+ *
+ * Commands are enqueued as they come; what waits for their end (`pending`) is
+ * looked after when there is nothing to enqueue, when a command cannot be
+ * enqueued before, and now and then. An error of OpenCL loses the device.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/thread.h"
+#include "hcq/cl/ocl.h"
+
+#define WAIT_SLICE_NS 5000000ull /* sleep of a wait command */
+#define LOOK_EVERY    16u        /* signals between looks at the oldest */
+
+static bool
+must_stop(struct ocl_queue *queue)
+{
+    return atomic_load_explicit(&queue->stop, memory_order_relaxed) ||
+           atomic_load_explicit(&queue->base.dev->lost, memory_order_relaxed);
+}
+
+static struct ocl_device *
+device_of(struct ocl_queue *queue)
+{
+    return ocl_device(queue->base.dev);
+}
+
+/* ---- faults; each returns false: the queue does not go on ---- */
+
+static bool
+lose(struct ocl_queue *queue, const char *call, cl_int error,
+     const struct hcq_program_base *prog)
+{
+    struct hcq_fault fault = {.kind = HCQ_FAULT_INTERFACE};
+
+    snprintf(fault.queue, sizeof(fault.queue), "%s", queue->base.name);
+    snprintf(fault.program, sizeof(fault.program), "%s",
+             prog ? prog->pub.name : "");
+    snprintf(fault.text, sizeof(fault.text), "%s%s%s on %s: %s: %s (%d)",
+             prog ? "kernel '" : "a command", prog ? prog->pub.name : "",
+             prog ? "'" : "", queue->base.name, call, ocl_error_name(error),
+             (int)error);
+    hcq_device_set_lost(queue->base.dev, &fault);
+    return false;
+}
+
+/* `exec` is NULL for another command, `what`. */
+static bool
+lose_address(struct ocl_queue *queue, const char *what,
+             const struct hcq_exec *exec, uint64_t va, uint64_t size_bytes)
+{
+    const char *name = exec ? exec->prog->pub.name : what;
+    struct hcq_fault fault = {.kind = HCQ_FAULT_MEMORY, .va = va};
+
+    if (exec)
+        fault.last_group =
+            (uint64_t)exec->grid[0] * exec->grid[1] * exec->grid[2];
+    snprintf(fault.queue, sizeof(fault.queue), "%s", queue->base.name);
+    snprintf(fault.program, sizeof(fault.program), "%s", name);
+    snprintf(fault.text, sizeof(fault.text),
+             "%s '%s' on %s: no buffer has %llu bytes at 0x%llx",
+             exec ? "kernel" : "command", name, queue->base.name,
+             (unsigned long long)size_bytes, (unsigned long long)va);
+    hcq_device_set_lost(queue->base.dev, &fault);
+    return false;
+}
+
+static bool
+lose_stream(struct ocl_queue *queue, const struct hcq_packet *packet)
+{
+    struct hcq_fault fault = {.kind = HCQ_FAULT_STREAM};
+
+    memcpy(&fault.va, &packet->head, sizeof(fault.va));
+    snprintf(fault.queue, sizeof(fault.queue), "%s", queue->base.name);
+    snprintf(fault.text, sizeof(fault.text),
+             "%s: a command with the header 0x%llx cannot be decoded",
+             queue->base.name, (unsigned long long)fault.va);
+    hcq_device_set_lost(queue->base.dev, &fault);
+    return false;
+}
+
+/* ---- what waits for events ---- */
+
+static void
+publish(const struct ocl_pending *p)
+{
+    __atomic_store_n(&p->slot->value, p->value, __ATOMIC_SEQ_CST);
+    hcq_slot_wake(p->slot);
+}
+
+/* The marker's end on the host's clock: OpenCL says how long after it was
+ * enqueued that was, on the device's own. Timestamps of a queue do not go
+ * back. */
+static uint64_t
+end_of(struct ocl_queue *queue, const struct ocl_pending *p)
+{
+    struct ocl_api *api = &device_of(queue)->api;
+    uint64_t now_ns = time_now_ns(), at_ns = now_ns;
+    cl_ulong queued = 0, end = 0;
+
+    if (OCL(api, clGetEventProfilingInfo, p->event, CL_PROFILING_COMMAND_QUEUED,
+            sizeof(queued), &queued, NULL) == CL_SUCCESS &&
+        OCL(api, clGetEventProfilingInfo, p->event, CL_PROFILING_COMMAND_END,
+            sizeof(end), &end, NULL) == CL_SUCCESS &&
+        end >= queued)
+        at_ns = p->host_ns + (end - queued);
+    if (at_ns > now_ns)
+        at_ns = now_ns;
+    if (at_ns < queue->last_time_ns)
+        at_ns = queue->last_time_ns;
+    queue->last_time_ns = at_ns;
+    return at_ns;
+}
+
+/* The oldest one: waits for its event and does what it is for. */
+static bool
+finish_oldest(struct ocl_queue *queue)
+{
+    struct ocl_pending *p = &queue->pending[queue->n_done % OCL_PENDING_MAX];
+    struct ocl_api *api = &device_of(queue)->api;
+    cl_int err = CL_SUCCESS, state = CL_COMPLETE;
+
+    if (p->event) {
+        atomic_store_explicit(&queue->now_prog, p->prog, memory_order_relaxed);
+        err = OCL(api, clWaitForEvents, 1, &p->event);
+        if (err == CL_SUCCESS ||
+            err == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)
+            err = OCL(api, clGetEventInfo, p->event,
+                      CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(state), &state,
+                      NULL);
+        if (err == CL_SUCCESS && state < 0)
+            err = state;
+        if (err != CL_SUCCESS)
+            return lose(queue, "clWaitForEvents", err, p->prog);
+    }
+    if (!p->host_ns)
+        publish(p);
+    else
+        __atomic_store_n(&p->slot->timestamp,
+                         p->event ? end_of(queue, p) : time_now_ns(),
+                         __ATOMIC_RELEASE);
+    if (p->event)
+        api->clReleaseEvent(p->event);
+    p->event = NULL;
+    queue->n_done++;
+    return true;
+}
+
+static bool
+is_oldest_done(struct ocl_queue *queue)
+{
+    const struct ocl_pending *p =
+        &queue->pending[queue->n_done % OCL_PENDING_MAX];
+    cl_int state = CL_QUEUED;
+
+    return !p->event ||
+           OCL(&device_of(queue)->api, clGetEventInfo, p->event,
+               CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(state), &state,
+               NULL) != CL_SUCCESS ||
+           state <= CL_COMPLETE;
+}
+
+static bool
+flush(struct ocl_queue *queue)
+{
+    cl_int err;
+
+    if (!queue->unflushed)
+        return true;
+    queue->unflushed = false;
+    err = OCL(&device_of(queue)->api, clFlush, queue->cl);
+    return err == CL_SUCCESS || lose(queue, "clFlush", err, queue->last_prog);
+}
+
+/* Everything that was enqueued is complete then. */
+static bool
+finish_all(struct ocl_queue *queue)
+{
+    cl_int err;
+
+    if (!flush(queue))
+        return false;
+    while (queue->n_done != queue->n_pushed) {
+        if (!finish_oldest(queue))
+            return false;
+    }
+    if (!queue->last)
+        return true;
+    err = OCL(&device_of(queue)->api, clFinish, queue->cl);
+    device_of(queue)->api.clReleaseEvent(queue->last);
+    queue->last = NULL;
+    return err == CL_SUCCESS || lose(queue, "clFinish", err, queue->last_prog);
+}
+
+/* `event` is taken over. */
+static bool
+push(struct ocl_queue *queue, cl_event event, struct hcq_slot *slot,
+     uint64_t value, uint64_t host_ns)
+{
+    struct ocl_pending p = {event, slot, value, host_ns, queue->last_prog};
+
+    if (!event && queue->n_done == queue->n_pushed) {
+        if (host_ns)
+            __atomic_store_n(&slot->timestamp, time_now_ns(), __ATOMIC_RELEASE);
+        else
+            publish(&p);
+        return true;
+    }
+    queue->pending[queue->n_pushed++ % OCL_PENDING_MAX] = p;
+    while (queue->n_pushed - queue->n_done == OCL_PENDING_MAX ||
+           (queue->n_pushed % LOOK_EVERY == 0 &&
+            queue->n_pushed != queue->n_done && is_oldest_done(queue))) {
+        if (!flush(queue) || !finish_oldest(queue))
+            return false;
+    }
+    return true;
+}
+
+/* A command was enqueued, with this event. */
+static void
+note_command(struct ocl_queue *queue, cl_event event,
+             const struct hcq_program_base *prog)
+{
+    if (queue->last)
+        device_of(queue)->api.clReleaseEvent(queue->last);
+    queue->last = event;
+    queue->last_prog = prog;
+    queue->unflushed = true;
+}
+
+/* ---- memory that the host sees, of a device that is apart ---- */
+
+static bool
+is_mapped(struct ocl_queue *queue, const struct ocl_buffer *buf)
+{
+    return buf->host && buf->mem && device_of(queue)->is_apart;
+}
+
+static bool
+give_to_device(struct ocl_queue *queue, const struct ocl_buffer *buf)
+{
+    cl_int err;
+
+    if (!is_mapped(queue, buf))
+        return true;
+    err = OCL(&device_of(queue)->api, clEnqueueUnmapMemObject, queue->cl,
+              buf->mem, buf->host, 0, NULL, NULL);
+    return err == CL_SUCCESS ||
+           lose(queue, "clEnqueueUnmapMemObject", err, queue->last_prog);
+}
+
+static bool
+give_to_host(struct ocl_queue *queue, const struct ocl_buffer *buf,
+             const struct hcq_program_base *prog)
+{
+    cl_event event = NULL;
+    cl_int err;
+
+    if (!is_mapped(queue, buf))
+        return true;
+    (void)OCL_NEW(&device_of(queue)->api, &err, clEnqueueMapBuffer, queue->cl,
+                  buf->mem, CL_FALSE, CL_MAP_READ | CL_MAP_WRITE, 0,
+                  (size_t)buf->size_bytes, 0, NULL, &event);
+    if (err != CL_SUCCESS)
+        return lose(queue, "clEnqueueMapBuffer", err, prog);
+    note_command(queue, event, prog);
+    return true;
+}
+
+/* ---- commands ---- */
+
+static bool
+run_wait(struct ocl_queue *queue, struct hcq_slot *slot, uint64_t value)
+{
+    uint64_t start_ns = 0, now_ns, seen;
+
+    if (__atomic_load_n(&slot->value, __ATOMIC_ACQUIRE) >= value)
+        return true;
+    if (!finish_all(queue))
+        return false;
+    for (;;) {
+        seen = __atomic_load_n(&slot->value, __ATOMIC_ACQUIRE);
+        if (seen >= value)
+            return true;
+        if (must_stop(queue))
+            return false;
+        now_ns = time_now_ns();
+        if (start_ns == 0)
+            start_ns = now_ns;
+        if (now_ns - start_ns < queue->base.dev->spin_ns)
+            hcq_spin(now_ns - start_ns);
+        else
+            hcq_slot_sleep(slot, seen, WAIT_SLICE_NS);
+    }
+}
+
+/* Memory has no wake-up: looks ever less often, down to 1 kHz. */
+static bool
+run_poll(struct ocl_queue *queue, uint64_t va, uint32_t mask, uint32_t value)
+{
+    struct ocl_device *dev = device_of(queue);
+    uint64_t offset, nap_ns = 10000;
+    struct ocl_buffer *buf;
+    uint32_t seen;
+    cl_int err;
+
+    if (!finish_all(queue))
+        return false;
+    buf = ocl_lookup(dev, va, 4, &offset);
+    if (!buf)
+        return lose_address(queue, hcq_op_name(HCQ_OP_POLL), NULL, va, 4);
+    for (;;) {
+        if (buf->host) {
+            seen = __atomic_load_n((uint32_t *)((char *)buf->host + offset),
+                                   __ATOMIC_ACQUIRE);
+        } else {
+            err = OCL(&dev->api, clEnqueueReadBuffer, queue->cl, buf->mem,
+                      CL_TRUE, (size_t)offset, 4, &seen, 0, NULL, NULL);
+            if (err != CL_SUCCESS)
+                return lose(queue, "clEnqueueReadBuffer", err, NULL);
+        }
+        if ((seen & mask) == value)
+            return true;
+        if (must_stop(queue))
+            return false;
+        hcq_nap(nap_ns);
+        nap_ns = nap_ns < 500000 ? nap_ns * 2 : 1000000;
+    }
+}
+
+static bool
+run_signal(struct ocl_queue *queue, struct hcq_slot *slot, uint64_t value)
+{
+    cl_event event = queue->last;
+
+    queue->last = NULL;
+    return push(queue, event, slot, value, 0);
+}
+
+/* A marker of its own, whose end is behind that of all commands before. */
+static bool
+run_timestamp(struct ocl_queue *queue, struct hcq_slot *slot)
+{
+    struct ocl_api *api = &device_of(queue)->api;
+    uint64_t before_ns = time_now_ns();
+    cl_event event = NULL;
+    cl_int err;
+
+    if (!queue->last && queue->n_done == queue->n_pushed)
+        return push(queue, NULL, slot, 0, before_ns);
+    err = OCL(api, clEnqueueMarkerWithWaitList, queue->cl, 0, NULL, &event);
+    if (err != CL_SUCCESS)
+        return lose(queue, "clEnqueueMarkerWithWaitList", err,
+                    queue->last_prog);
+    if (queue->last)
+        api->clReleaseEvent(queue->last);
+    queue->last = NULL;
+    queue->unflushed = true;
+    return push(queue, event, slot, 0,
+                before_ns + (time_now_ns() - before_ns) / 2);
+}
+
+static bool
+run_copy(struct ocl_queue *queue, uint64_t dst, uint64_t src, uint64_t n_bytes)
+{
+    struct ocl_device *dev = device_of(queue);
+    const char *name = hcq_op_name(HCQ_OP_COPY);
+    struct ocl_buffer *to, *from;
+    uint64_t to_at, from_at;
+    cl_event event = NULL;
+    cl_int err;
+
+    if (n_bytes == 0)
+        return true;
+    to = ocl_lookup(dev, dst, n_bytes, &to_at);
+    if (!to)
+        return lose_address(queue, name, NULL, dst, n_bytes);
+    from = ocl_lookup(dev, src, n_bytes, &from_at);
+    if (!from)
+        return lose_address(queue, name, NULL, src, n_bytes);
+    if (!give_to_device(queue, to) ||
+        (from != to && !give_to_device(queue, from)))
+        return false;
+    err = OCL(&dev->api, clEnqueueCopyBuffer, queue->cl, from->mem, to->mem,
+              (size_t)from_at, (size_t)to_at, (size_t)n_bytes, 0, NULL, &event);
+    if (err != CL_SUCCESS)
+        return lose(queue, "clEnqueueCopyBuffer", err, NULL);
+    note_command(queue, event, NULL);
+    return give_to_host(queue, to, NULL) &&
+           (from == to || give_to_host(queue, from, NULL));
+}
+
+/* One clEnqueueFillBuffer. */
+static bool
+fill_part(struct ocl_queue *queue, const struct ocl_buffer *buf,
+          const void *pattern, size_t pattern_bytes, uint64_t offset,
+          uint64_t n_bytes)
+{
+    cl_event event = NULL;
+    cl_int err;
+
+    err = OCL(&device_of(queue)->api, clEnqueueFillBuffer, queue->cl, buf->mem,
+              pattern, pattern_bytes, (size_t)offset, (size_t)n_bytes, 0, NULL,
+              &event);
+    if (err != CL_SUCCESS)
+        return lose(queue, "clEnqueueFillBuffer", err, NULL);
+    note_command(queue, event, NULL);
+    return true;
+}
+
+/* Of FILL and WRITE. The last bytes that are no whole pattern go one by one. */
+static bool
+run_fill(struct ocl_queue *queue, unsigned op, uint64_t va, const void *pattern,
+         size_t pattern_bytes, uint64_t n_bytes)
+{
+    uint64_t whole = n_bytes - n_bytes % pattern_bytes, offset, i;
+    const unsigned char *bytes = pattern;
+    struct ocl_buffer *buf;
+
+    if (n_bytes == 0)
+        return true;
+    buf = ocl_lookup(device_of(queue), va, n_bytes, &offset);
+    if (!buf)
+        return lose_address(queue, hcq_op_name(op), NULL, va, n_bytes);
+    if (!give_to_device(queue, buf))
+        return false;
+    if (whole && !fill_part(queue, buf, pattern, pattern_bytes, offset, whole))
+        return false;
+    for (i = whole; i < n_bytes; i++) {
+        if (!fill_part(queue, buf, &bytes[i - whole], 1, offset + i, 1))
+            return false;
+    }
+    return give_to_host(queue, buf, NULL);
+}
+
+/* ---- launches ---- */
+
+/* The program's kernel for this queue: made when it is first wanted. */
+static struct ocl_kernel *
+kernel_of(struct ocl_queue *queue, const struct hcq_exec *exec)
+{
+    struct ocl_program *prog = ocl_program(exec->prog);
+    struct ocl_kernel *k = &prog->kernels[queue->slot];
+    uint32_t n_words = prog->base.pub.n_bufs + prog->base.pub.n_vals;
+    struct ocl_api *api = &device_of(queue)->api;
+    cl_int err;
+
+    if (k->kernel)
+        return k;
+    k->kernel = OCL_NEW(api, &err, clCreateKernel, prog->program, prog->entry);
+    if (err == CL_SUCCESS && prog->takes_shared) {
+        err =
+            OCL(api, clSetKernelArg, k->kernel, prog->base.pub.n_bufs + n_words,
+                prog->base.pub.shared_bytes, NULL);
+        if (err != CL_SUCCESS) {
+            api->clReleaseKernel(k->kernel);
+            k->kernel = NULL;
+        }
+    }
+    if (err == CL_SUCCESS)
+        return k;
+    lose(queue, "clCreateKernel", err, exec->prog);
+    return NULL;
+}
+
+/* Buffer `i`: the memory object and the offset in it, where either is not what
+ * it was given last. An address of 0 is no buffer. */
+static bool
+set_buffer(struct ocl_queue *queue, struct ocl_kernel *k,
+           const struct hcq_exec *exec, uint32_t i, struct ocl_buffer **out_buf)
+{
+    struct ocl_device *dev = device_of(queue);
+    uint64_t va = exec->args[i], offset = 0, serial = 0;
+    struct ocl_given *given = &k->seen[i];
+    struct ocl_buffer *buf = NULL;
+    cl_mem mem = NULL;
+    cl_int err = CL_SUCCESS;
+
+    if (va) {
+        buf = ocl_lookup(dev, va, 0, &offset);
+        if (!buf)
+            return lose_address(queue, NULL, exec, va, 0);
+        mem = buf->mem;
+        serial = buf->serial;
+    }
+    *out_buf = buf;
+    if (!given->is_set || given->serial != serial)
+        err =
+            OCL(&dev->api, clSetKernelArg, k->kernel, 2 * i, sizeof(mem), &mem);
+    if (err == CL_SUCCESS && (!given->is_set || given->word != offset))
+        err = OCL(&dev->api, clSetKernelArg, k->kernel, 2 * i + 1,
+                  sizeof(offset), &offset);
+    *given = (struct ocl_given){offset, serial, err == CL_SUCCESS};
+    return err == CL_SUCCESS || lose(queue, "clSetKernelArg", err, exec->prog);
+}
+
+/* Which of the buffers were given already in this launch: an argument may name
+ * one twice. */
+static bool
+is_first(struct ocl_buffer *const *bufs, uint32_t i)
+{
+    uint32_t k;
+
+    for (k = 0; k < i; k++) {
+        if (bufs[k] == bufs[i])
+            return false;
+    }
+    return true;
+}
+
+static bool
+run_exec(struct ocl_queue *queue, const struct hcq_exec *exec)
+{
+    const struct hcq_program *pub = &exec->prog->pub;
+    struct ocl_device *dev = device_of(queue);
+    struct ocl_buffer *bufs[HCQ_ARGS_MAX];
+    struct ocl_kernel *k = kernel_of(queue, exec);
+    size_t global[3], local[3];
+    cl_event event = NULL;
+    cl_int err;
+    uint32_t i;
+
+    if (!k)
+        return false;
+    for (i = 0; i < pub->n_bufs; i++) {
+        if (!set_buffer(queue, k, exec, i, &bufs[i]))
+            return false;
+    }
+    for (i = pub->n_bufs; i < pub->n_bufs + pub->n_vals; i++) {
+        struct ocl_given *given = &k->seen[i];
+
+        if (given->is_set && given->word == exec->args[i])
+            continue;
+        err = OCL(&dev->api, clSetKernelArg, k->kernel, pub->n_bufs + i, 8,
+                  &exec->args[i]);
+        *given = (struct ocl_given){exec->args[i], 0, err == CL_SUCCESS};
+        if (err != CL_SUCCESS)
+            return lose(queue, "clSetKernelArg", err, exec->prog);
+    }
+    for (i = 0; i < pub->n_bufs && dev->is_apart; i++) {
+        if (bufs[i] && is_first(bufs, i) && !give_to_device(queue, bufs[i]))
+            return false;
+    }
+    for (i = 0; i < 3; i++) {
+        local[i] = exec->local[i];
+        global[i] = (size_t)exec->grid[i] * exec->local[i];
+    }
+    err = OCL(&dev->api, clEnqueueNDRangeKernel, queue->cl, k->kernel, 3, NULL,
+              global, local, 0, NULL, &event);
+    if (err != CL_SUCCESS)
+        return lose(queue, "clEnqueueNDRangeKernel", err, exec->prog);
+    note_command(queue, event, exec->prog);
+    for (i = 0; i < pub->n_bufs && dev->is_apart; i++) {
+        if (bufs[i] && is_first(bufs, i) &&
+            !give_to_host(queue, bufs[i], exec->prog))
+            return false;
+    }
+    return true;
+}
+
+/* ---- packets ---- */
+
+static bool run_packets(struct ocl_queue *queue, const uint64_t *words,
+                        uint64_t n_words);
+
+static bool
+run_packet(struct ocl_queue *queue, const struct hcq_packet *packet)
+{
+    unsigned op = packet->head.op;
+    const uint64_t *word = packet->word;
+    /* not every packet has a word */
+    uint64_t first = packet->head.n_dw > HCQ_HEAD_DW ? word[0] : 0;
+    void *at = (void *)(uintptr_t)first;
+    uint32_t low;
+
+    atomic_store_explicit(&queue->now_op, op, memory_order_relaxed);
+    switch (op) {
+    case HCQ_OP_WAIT:
+    case HCQ_OP_POLL:
+        atomic_store_explicit(&queue->now_a, word[0], memory_order_relaxed);
+        atomic_store_explicit(&queue->now_b, word[1], memory_order_relaxed);
+        if (op == HCQ_OP_WAIT)
+            return run_wait(queue, at, word[1]);
+        atomic_store_explicit(&queue->now_c, word[2], memory_order_relaxed);
+        return run_poll(queue, first, (uint32_t)word[1], (uint32_t)word[2]);
+    case HCQ_OP_SIGNAL:
+        return run_signal(queue, at, word[1]);
+    case HCQ_OP_TIMESTAMP:
+        return run_timestamp(queue, at);
+    case HCQ_OP_BARRIER: /* the queue is in order */
+        return true;
+    case HCQ_OP_EXEC:
+        return run_exec(queue, hcq_exec_of(packet));
+    case HCQ_OP_COPY:
+        return run_copy(queue, first, word[1], word[2]);
+    case HCQ_OP_FILL:
+        low = (uint32_t)word[1];
+        return run_fill(queue, op, first, &low, 4, word[2]);
+    case HCQ_OP_WRITE32:
+        low = (uint32_t)word[1];
+        return run_fill(queue, op, first, &low, 4, 4);
+    case HCQ_OP_WRITE64:
+        return run_fill(queue, op, first, &word[1], 8, 8);
+    case HCQ_OP_CALL:
+        return run_packets(queue, at, word[1]);
+    default:
+        return lose_stream(queue, packet);
+    }
+}
+
+/* A bound stream's packets. */
+static bool
+run_packets(struct ocl_queue *queue, const uint64_t *words, uint64_t n_words)
+{
+    uint64_t at = 0;
+
+    while (at < n_words) {
+        const struct hcq_packet *packet = (const void *)(words + at);
+
+        if (!hcq_packet_ok(packet, 2 * (n_words - at)))
+            return lose_stream(queue, packet);
+        if (must_stop(queue) || !run_packet(queue, packet))
+            return false;
+        at += packet->head.n_dw / 2;
+    }
+    return true;
+}
+
+/* ---- the thread ---- */
+
+/* The packet at `read`, in one piece. */
+static const struct hcq_packet *
+get_packet(struct ocl_queue *queue, uint64_t read)
+{
+    const size_t max_words = sizeof(queue->scratch) / 8;
+    uint64_t at = read & (queue->n_ring_words - 1);
+    uint64_t to_end = queue->n_ring_words - at;
+    const struct hcq_packet *packet = (const void *)(queue->ring + at);
+    uint32_t n = packet->head.n_dw / 2;
+
+    if (n <= to_end || n > max_words)
+        return packet;
+    memcpy(queue->scratch, queue->ring + at, (size_t)to_end * 8);
+    memcpy(queue->scratch + to_end, queue->ring, (size_t)(n - to_end) * 8);
+    return (const void *)queue->scratch;
+}
+
+/* Runs what is in the ring, and then ends what is pending, a signal at a time
+ * while nothing new comes; false when the queue has to park. */
+static bool
+drain(struct ocl_queue *queue)
+{
+    uint64_t read = atomic_load_explicit(&queue->read, memory_order_relaxed);
+    uint64_t write;
+
+    for (;;) {
+        write = atomic_load_explicit(&queue->write, memory_order_acquire);
+        if (must_stop(queue))
+            return false;
+        if (read != write) {
+            const struct hcq_packet *packet = get_packet(queue, read);
+
+            if (packet->head.n_dw > 2 * (sizeof(queue->scratch) / 8) ||
+                !hcq_packet_ok(packet, 2 * (write - read)))
+                return lose_stream(queue, packet);
+            if (!run_packet(queue, packet))
+                return false;
+            read += packet->head.n_dw / 2;
+            atomic_store_explicit(&queue->read, read, memory_order_release);
+            continue;
+        }
+        if (queue->n_done == queue->n_pushed)
+            break;
+        atomic_store_explicit(&queue->now_op, HCQ_OP_EXEC,
+                              memory_order_relaxed);
+        if (!flush(queue) || !finish_oldest(queue))
+            return false;
+    }
+    atomic_store_explicit(&queue->now_op, 0, memory_order_relaxed);
+    return flush(queue);
+}
+
+/* Spins, then sleeps, until there is something to do. */
+static void
+await_work(struct ocl_queue *queue)
+{
+    uint64_t read = atomic_load_explicit(&queue->read, memory_order_relaxed);
+    uint64_t start_ns = time_now_ns(), spun_ns = 0;
+    uint32_t bell;
+
+    while (spun_ns < queue->base.dev->spin_ns) {
+        if (atomic_load_explicit(&queue->write, memory_order_acquire) != read ||
+            must_stop(queue))
+            return;
+        hcq_spin(spun_ns);
+        spun_ns = time_now_ns() - start_ns;
+    }
+    bell = atomic_load(&queue->doorbell);
+    atomic_store(&queue->sleeping, 1);
+    if (atomic_load(&queue->write) == read && !must_stop(queue))
+        hcq_futex_wait(&queue->doorbell, bell, UINT64_MAX);
+    atomic_store(&queue->sleeping, 0);
+}
+
+/* What was enqueued is done, and nobody is told: the queue was stopped. */
+static void
+drop_pending(struct ocl_queue *queue)
+{
+    struct ocl_api *api = &device_of(queue)->api;
+
+    (void)api->clFinish(queue->cl);
+    while (queue->n_done != queue->n_pushed) {
+        struct ocl_pending *p =
+            &queue->pending[queue->n_done++ % OCL_PENDING_MAX];
+
+        if (p->event)
+            api->clReleaseEvent(p->event);
+        p->event = NULL;
+    }
+    if (queue->last)
+        api->clReleaseEvent(queue->last);
+    queue->last = NULL;
+    queue->unflushed = false;
+    queue->last_prog = NULL;
+    atomic_store(&queue->now_prog, NULL);
+    atomic_store(&queue->now_op, 0);
+}
+
+/* Stays here while the queue is stopped or the device lost; false: quit. */
+static bool
+park(struct ocl_queue *queue)
+{
+    bool quit;
+
+    drop_pending(queue);
+    pthread_mutex_lock(&queue->lock);
+    queue->parked = true;
+    pthread_cond_broadcast(&queue->cond);
+    while (must_stop(queue) && !queue->quit)
+        pthread_cond_wait(&queue->cond, &queue->lock);
+    queue->parked = false;
+    quit = queue->quit;
+    pthread_mutex_unlock(&queue->lock);
+    return !quit;
+}
+
+void *
+ocl_feed_body(void *arg)
+{
+    struct ocl_queue *queue = arg;
+
+    for (;;) {
+        if (drain(queue))
+            await_work(queue);
+        else if (!park(queue))
+            break;
+    }
+    return NULL;
+}
