@@ -4,7 +4,6 @@
 #include "render/ptx/ptx_internal.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -87,42 +86,6 @@ render_ptx_lower_target(const struct ptx_target *target,
 
 /* ---- text ---- */
 
-static void
-text_reserve(struct ptx_text *t, size_t more)
-{
-    if (!t->failed && host_grow((void **)&t->data, &t->cap, t->n + more, 1) < 0)
-        t->failed = true;
-}
-
-static void
-text_add(struct ptx_text *t, const char *s, size_t n)
-{
-    text_reserve(t, n + 1);
-    if (t->failed)
-        return;
-    memcpy(t->data + t->n, s, n);
-    t->n += n;
-    t->data[t->n] = 0;
-}
-
-/* Only what has no text of a user's goes through here: 256 bytes are enough,
- * and what is longer fails the whole text instead of being cut. */
-void
-ptx_put(struct ptx_text *t, const char *fmt, ...)
-{
-    char buf[256];
-    va_list args;
-    int n;
-
-    va_start(args, fmt);
-    n = vsnprintf(buf, sizeof(buf), fmt, args);
-    va_end(args);
-    if (n < 0 || (size_t)n >= sizeof(buf))
-        t->failed = true;
-    else
-        text_add(t, buf, (size_t)n);
-}
-
 static const struct {
     const char *prefix, *type;
 } class_names[PTX_CLASS_COUNT] = {
@@ -140,37 +103,38 @@ ptx_class_type(enum ptx_class cls)
 /* Floats are written as their bits, so that nothing is rounded twice. ptxas
  * reads no INT64_MIN in decimal. */
 static void
-put_opnd(struct ptx_text *t, struct ptx_opnd o)
+put_opnd(struct render_text *t, struct ptx_opnd o)
 {
     if (!o.is_imm)
-        ptx_put(t, "%%%s%u", class_names[o.cls].prefix, o.reg);
+        render_put(t, "%%%s%u", class_names[o.cls].prefix, o.reg);
     else if (o.cls == PTX_F32)
-        ptx_put(t, "0f%08" PRIX32, (uint32_t)o.bits);
+        render_put(t, "0f%08" PRIX32, (uint32_t)o.bits);
     else if (o.cls == PTX_F64)
-        ptx_put(t, "0d%016" PRIX64, o.bits);
+        render_put(t, "0d%016" PRIX64, o.bits);
     else if (o.cls == PTX_B16)
-        ptx_put(t, "0x%04x", (unsigned)(o.bits & 0xffff));
+        render_put(t, "0x%04x", (unsigned)(o.bits & 0xffff));
     else if (o.cls == PTX_B32)
-        ptx_put(t, "%" PRId32, (int32_t)o.bits);
+        render_put(t, "%" PRId32, (int32_t)o.bits);
     else if (o.bits == (uint64_t)INT64_MIN)
-        ptx_put(t, "0x8000000000000000");
+        render_put(t, "0x8000000000000000");
     else
-        ptx_put(t, "%" PRId64, (int64_t)o.bits);
+        render_put(t, "%" PRId64, (int64_t)o.bits);
 }
 
 void
 ptx_op(struct ptx_emit *e, const char *fmt, const struct ptx_opnd *o)
 {
-    text_add(&e->body, fmt[0] == '@' ? "  " : "\t", fmt[0] == '@' ? 2 : 1);
+    render_put_bytes(&e->body, fmt[0] == '@' ? "  " : "\t",
+                     fmt[0] == '@' ? 2 : 1);
     for (; *fmt; fmt++) {
         if (*fmt != '%')
-            text_add(&e->body, fmt, 1);
+            render_put_bytes(&e->body, fmt, 1);
         else if (fmt[1] == '%')
-            text_add(&e->body, fmt++, 1);
+            render_put_bytes(&e->body, fmt++, 1);
         else
             put_opnd(&e->body, *o++);
     }
-    text_add(&e->body, ";\n", 2);
+    render_put_bytes(&e->body, ";\n", 2);
 }
 
 bell_status
@@ -288,11 +252,11 @@ load_arg(struct ptx_emit *e, const struct uop *u)
         return *arg;
     *arg = ptx_reg(e, PTX_B64);
     e->is_arg_loaded[u->arg.i] = true;
-    ptx_put(&e->header, "\tld.param.u64 %%rd%u, [p%u];\n", arg->reg,
-            (unsigned)u->arg.i);
+    render_put(&e->header, "\tld.param.u64 %%rd%u, [p%u];\n", arg->reg,
+               (unsigned)u->arg.i);
     if (u->op == UOP_PARAM)
-        ptx_put(&e->header, "\tcvta.to.global.u64 %%rd%u, %%rd%u;\n", arg->reg,
-                arg->reg);
+        render_put(&e->header, "\tcvta.to.global.u64 %%rd%u, %%rd%u;\n",
+                   arg->reg, arg->reg);
     return *arg;
 }
 
@@ -366,7 +330,7 @@ begin_loop(struct ptx_emit *e, const struct uop *u)
         snprintf(fmt, sizeof(fmt), "@%% bra $done%u", loop->serial);
         PTX_OP(e, fmt, p);
     }
-    ptx_put(&e->body, "$loop%u:\n", loop->serial);
+    render_put(&e->body, "$loop%u:\n", loop->serial);
     e->n_loops++;
     return set_value(e, u, &v);
 }
@@ -389,7 +353,7 @@ end_loop(struct ptx_emit *e, const struct uop *u)
     snprintf(fmt, sizeof(fmt), "@%% bra $loop%u", loop->serial);
     PTX_OP(e, fmt, p);
     if (!loop->counted)
-        ptx_put(&e->body, "$done%u:\n", loop->serial);
+        render_put(&e->body, "$done%u:\n", loop->serial);
     e->n_loops--;
     return BELL_OK;
 }
@@ -417,7 +381,7 @@ end_if(struct ptx_emit *e, const struct uop *u)
     struct ptx_value v;
 
     BELL_TRY(ptx_value_of(e, u->src[0], &v));
-    ptx_put(&e->body, "$endif%u:\n", (unsigned)v.lanes[0].bits);
+    render_put(&e->body, "$endif%u:\n", (unsigned)v.lanes[0].bits);
     return BELL_OK;
 }
 
@@ -475,7 +439,7 @@ emit_special(struct ptx_emit *e, const struct uop *u)
         return set_value(e, u, &v);
     }
     *o = ptx_reg(e, PTX_B32);
-    ptx_put(&e->body, "\tmov.u32 %%r%u, %%%s;\n", o->reg, names[u->arg.i]);
+    render_put(&e->body, "\tmov.u32 %%r%u, %%%s;\n", o->reg, names[u->arg.i]);
     if (is_wide)
         *o = ptx_cast(e, UOP_U32, UOP_I64, *o);
     return set_value(e, u, &v);
@@ -503,12 +467,12 @@ static void
 emit_barrier(struct ptx_emit *e, const struct uop *u)
 {
     if (e->has_copies && e->has_commits && u->arg.i)
-        ptx_put(&e->body, "\tcp.async.wait_group %d;\n", (int)u->arg.i);
+        render_put(&e->body, "\tcp.async.wait_group %d;\n", (int)u->arg.i);
     else if (e->has_copies)
-        ptx_put(&e->body, "\tcp.async.wait_all;\n");
+        render_put(&e->body, "\tcp.async.wait_all;\n");
     if (e->has_wgmma && (e->has_copies || e->is_shared_stored))
-        ptx_put(&e->body, "\tfence.proxy.async.shared::cta;\n");
-    ptx_put(&e->body, "\tbar.sync 0;\n");
+        render_put(&e->body, "\tfence.proxy.async.shared::cta;\n");
+    render_put(&e->body, "\tbar.sync 0;\n");
     if (e->n_maps)
         ptx_note_boxes(e, u);
 }
@@ -548,7 +512,7 @@ emit_one(struct ptx_emit *e, const struct uop *u)
         return ptx_emit_box(e, u);
     case UOP_COMMIT:
         if (e->has_copies)
-            ptx_put(&e->body, "\tcp.async.commit_group;\n");
+            render_put(&e->body, "\tcp.async.commit_group;\n");
         if (e->n_maps)
             ptx_commit_boxes(e);
         return BELL_OK;
@@ -556,8 +520,8 @@ emit_one(struct ptx_emit *e, const struct uop *u)
         ptx_await_boxes(e);
         return ptx_emit_wgmma(e, u);
     case UOP_WGMMA_WAIT:
-        ptx_put(&e->body, "\twgmma.wait_group.sync.aligned %d;\n",
-                (int)u->arg.i);
+        render_put(&e->body, "\twgmma.wait_group.sync.aligned %d;\n",
+                   (int)u->arg.i);
         return BELL_OK;
     case UOP_ACC:
         return copy_value(e, u, u->src[0]);
@@ -631,45 +595,45 @@ emit_body(struct ptx_emit *e)
 }
 
 static void
-put_head(const struct ptx_emit *e, struct ptx_text *t)
+put_head(const struct ptx_emit *e, struct render_text *t)
 {
     const struct lower_program *p = e->prog;
     unsigned version = render_ptx_version(e->target), i;
 
     if (version < e->min_version)
         version = e->min_version;
-    ptx_put(t, ".version %u.%u\n.target sm_%u%s\n.address_size 64\n\n",
-            version / 10, version % 10, e->target->sm,
-            e->target->is_arch_specific ? "a" : "");
+    render_put(t, ".version %u.%u\n.target sm_%u%s\n.address_size 64\n\n",
+               version / 10, version % 10, e->target->sm,
+               e->target->is_arch_specific ? "a" : "");
     ptx_put_maps(e, t);
     if (e->n_dynamic_bytes)
-        ptx_put(t, ".extern .shared .align %u .b8 dynamic_shared[];\n\n",
-                e->has_wgmma ? UOP_WGMMA_ALIGN : 16);
-    ptx_put(t, ".visible .entry ");
-    text_add(t, p->name, strlen(p->name));
-    ptx_put(t, "(");
+        render_put(t, ".extern .shared .align %u .b8 dynamic_shared[];\n\n",
+                   e->has_wgmma ? UOP_WGMMA_ALIGN : 16);
+    render_put(t, ".visible .entry ");
+    render_put_bytes(t, p->name, strlen(p->name));
+    render_put(t, "(");
     for (i = 0; i < p->n_params + p->n_vars; i++)
-        ptx_put(t, "%s\n\t.param .u64 p%u", i ? "," : "", i);
-    ptx_put(t, "\n)\n.reqntid %u, %u, %u\n{\n", p->local[0], p->local[1],
-            p->local[2]);
+        render_put(t, "%s\n\t.param .u64 p%u", i ? "," : "", i);
+    render_put(t, "\n)\n.reqntid %u, %u, %u\n{\n", p->local[0], p->local[1],
+               p->local[2]);
     for (i = 0; i < PTX_CLASS_COUNT; i++) {
         if (e->n_regs[i])
-            ptx_put(t, "\t.reg .%s %%%s<%u>;\n", class_names[i].type,
-                    class_names[i].prefix, e->n_regs[i]);
+            render_put(t, "\t.reg .%s %%%s<%u>;\n", class_names[i].type,
+                       class_names[i].prefix, e->n_regs[i]);
     }
 }
 
 static bell_status
 finish(struct ptx_emit *e, char **out_text)
 {
-    struct ptx_text t = {NULL, 0, 0, false};
+    struct render_text t = {NULL, 0, 0, false};
 
     put_head(e, &t);
     if (e->header.n)
-        text_add(&t, e->header.data, e->header.n);
+        render_put_bytes(&t, e->header.data, e->header.n);
     if (e->body.n)
-        text_add(&t, e->body.data, e->body.n);
-    ptx_put(&t, "\tret;\n}\n");
+        render_put_bytes(&t, e->body.data, e->body.n);
+    render_put(&t, "\tret;\n}\n");
     if (t.failed || e->header.failed || e->body.failed || e->arena.failed) {
         host_free(t.data);
         return ptx_no_memory(e);

@@ -92,16 +92,16 @@ find_map(const struct ptx_emit *e, const struct uop *u)
 }
 
 void
-ptx_put_maps(const struct ptx_emit *e, struct ptx_text *t)
+ptx_put_maps(const struct ptx_emit *e, struct render_text *t)
 {
     uint32_t i, j;
 
     for (i = 0; i < e->n_maps; i++) {
-        ptx_put(t, ".global .align %u .b32 map%u[%u] = {",
-                (unsigned)sizeof(*e->maps), i, PTX_MAP_WORDS);
+        render_put(t, ".global .align %u .b32 map%u[%u] = {",
+                   (unsigned)sizeof(*e->maps), i, PTX_MAP_WORDS);
         for (j = 0; j < PTX_MAP_WORDS; j++)
-            ptx_put(t, j ? ", 0x%x" : "0x%x", e->maps[i].words[j]);
-        ptx_put(t, "};\n");
+            render_put(t, j ? ", 0x%x" : "0x%x", e->maps[i].words[j]);
+        render_put(t, "};\n");
     }
 }
 
@@ -173,10 +173,10 @@ ptx_await_boxes(struct ptx_emit *e)
     PTX_OP(e, "shr.u32 %, %, %", phase, e->awaited,
            ptx_imm(PTX_B32, log2_floor(MBARRIERS)));
     PTX_OP(e, "and.b32 %, %, 1", phase, phase);
-    ptx_put(&e->body, "$box%u:\n", e->n_box_waits);
+    render_put(&e->body, "$box%u:\n", e->n_box_waits);
     PTX_OP(e, "mbarrier.try_wait.parity.shared::cta.b64 %, [%], %", done, at,
            phase);
-    ptx_put(&e->body, "\t@!%%p%u bra $box%u;\n", done.reg, e->n_box_waits++);
+    render_put(&e->body, "\t@!%%p%u bra $box%u;\n", done.reg, e->n_box_waits++);
 }
 
 /* ---- boxes ---- */
@@ -218,7 +218,7 @@ ptx_emit_box(struct ptx_emit *e, const struct uop *u)
     PTX_OP(e, "add.s64 %, %, %", address, from.base,
            ptx_imm(PTX_B64, (uint64_t)from.first * size));
     map = ptx_reg(e, PTX_B64);
-    ptx_put(&e->body, "\tmov.u64 %%rd%u, map%u;\n", map.reg, find_map(e, u));
+    render_put(&e->body, "\tmov.u64 %%rd%u, map%u;\n", map.reg, find_map(e, u));
     mbarrier = mbarrier_of(e, e->turn);
     PTX_OP(e, "@% mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%], %", gate,
            mbarrier,

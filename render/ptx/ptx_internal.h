@@ -18,6 +18,7 @@
 #include "base/arena.h"
 #include "base/map.h"
 #include "render/ptx/ptx.h"
+#include "render/text.h"
 
 enum ptx_class {
     PTX_PRED,
@@ -52,13 +53,6 @@ struct ptx_loop {
     struct ptx_opnd index, extent;
 };
 
-/* A text that grows; failing is sticky. */
-struct ptx_text {
-    char *data; /* owned */
-    size_t n, cap;
-    bool failed;
-};
-
 /* What not every chip has (ptx_target.c). */
 enum ptx_feature {
     PTX_HAS_F8 = 1u << 0,        /* conversions, and products by mma.sync */
@@ -86,7 +80,7 @@ struct ptx_emit {
     unsigned features; /* of it: PTX_HAS_ */
     const struct uop *const *ops;
     struct arena arena;
-    struct ptx_text body;
+    struct render_text body;
     uint32_t n_regs[PTX_CLASS_COUNT];
     struct map index; /* uop id -> place in values */
     struct ptx_value *values;
@@ -104,15 +98,12 @@ struct ptx_emit {
      * ended, the one that the next WGMMA awaits; is it thread 0? */
     struct ptx_opnd mbarriers, turn, awaited, is_first;
     bool is_box_awaited;
-    unsigned min_version;   /* of PTX, times ten, for what was used */
-    struct map locals;      /* LOCAL's id -> offset << 32 | register */
-    struct ptx_text header; /* .shared declarations, argument loads */
+    unsigned min_version;      /* of PTX, times ten, for what was used */
+    struct map locals;         /* LOCAL's id -> offset << 32 | register */
+    struct render_text header; /* .shared declarations, argument loads */
 };
 
 /* ---- text ---- */
-
-void ptx_put(struct ptx_text *t, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
 
 /* Appends one instruction to the body, ended with ";". In `fmt`, % stands
  * for the next operand of `o`, printed as its class wants it. */
@@ -210,7 +201,7 @@ BELL_MUST_CHECK bell_status ptx_emit_copy(struct ptx_emit *e,
 /* BOXes (ptx_box.c). The maps that a program has; variables of the module. */
 BELL_MUST_CHECK bell_status ptx_box_maps(const struct lower_program *p,
                                          struct ptx_map *maps, uint32_t *out_n);
-void ptx_put_maps(const struct ptx_emit *e, struct ptx_text *t);
+void ptx_put_maps(const struct ptx_emit *e, struct render_text *t);
 BELL_MUST_CHECK bell_status ptx_emit_box(struct ptx_emit *e,
                                          const struct uop *u);
 /* Where the kernel begins, at COMMIT, at BARRIER, before WGMMA. */

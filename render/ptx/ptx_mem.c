@@ -64,11 +64,11 @@ declare_local(struct ptx_emit *e, unsigned long long offset,
     struct ptx_opnd base = ptx_reg(e, PTX_B32);
 
     if (!e->n_dynamic_bytes) {
-        ptx_put(&e->header, "\t.shared .align %u .b8 s%llu[%llu];\n",
-                e->has_wgmma ? 1024 : 16, offset, n_bytes);
-        ptx_put(&e->body, "\tmov.u32 %%r%u, s%llu;\n", base.reg, offset);
+        render_put(&e->header, "\t.shared .align %u .b8 s%llu[%llu];\n",
+                   e->has_wgmma ? 1024 : 16, offset, n_bytes);
+        render_put(&e->body, "\tmov.u32 %%r%u, s%llu;\n", base.reg, offset);
     } else {
-        ptx_put(&e->body, "\tmov.u32 %%r%u, dynamic_shared;\n", base.reg);
+        render_put(&e->body, "\tmov.u32 %%r%u, dynamic_shared;\n", base.reg);
         if (offset)
             PTX_OP(e, "add.s32 %, %, %", base, base, ptx_imm(PTX_B32, offset));
     }

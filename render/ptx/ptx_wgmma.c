@@ -65,15 +65,16 @@ put_one(struct ptx_emit *e, const struct uop *u, const struct ptx_value *acc,
     struct uop_wgmma w = uop_wgmma_shape(u->arg.i);
     uint32_t i;
 
-    ptx_put(&e->body, "\twgmma.mma_async.sync.aligned.m64n%uk%u.f32.%s.%s {",
-            w.n, w.k, types[u->src[1]->dtype].name,
-            types[u->src[3]->dtype].name);
+    render_put(&e->body, "\twgmma.mma_async.sync.aligned.m64n%uk%u.f32.%s.%s {",
+               w.n, w.k, types[u->src[1]->dtype].name,
+               types[u->src[3]->dtype].name);
     for (i = 0; i < w.n / 2; i++)
-        ptx_put(&e->body, i ? ", %%f%u" : "%%f%u", acc->lanes[i].reg);
-    ptx_put(&e->body, "}, %%rd%u, %%rd%u, %%p%u, 1, 1", a.reg, b.reg, yes.reg);
+        render_put(&e->body, i ? ", %%f%u" : "%%f%u", acc->lanes[i].reg);
+    render_put(&e->body, "}, %%rd%u, %%rd%u, %%p%u, 1, 1", a.reg, b.reg,
+               yes.reg);
     if (types[u->src[1]->dtype].is_half)
-        ptx_put(&e->body, ", %d, %d", w.a_turned, w.b_turned);
-    ptx_put(&e->body, ";\n");
+        render_put(&e->body, ", %d, %d", w.a_turned, w.b_turned);
+    render_put(&e->body, ";\n");
 }
 
 bell_status
@@ -91,7 +92,7 @@ ptx_emit_wgmma(struct ptx_emit *e, const struct uop *u)
     BELL_TRY(put_descriptor(e, u, 1, w.a_turned, &at[0], &step[0]));
     BELL_TRY(put_descriptor(e, u, 3, w.b_turned, &at[1], &step[1]));
     yes = ptx_in_reg(e, ptx_imm(PTX_PRED, 1));
-    ptx_put(&e->body, "\twgmma.fence.sync.aligned;\n");
+    render_put(&e->body, "\twgmma.fence.sync.aligned;\n");
     for (i = 0; i < w.pieces; i++) {
         for (j = 0; j < 2; j++) {
             next[j] = at[j];
@@ -103,7 +104,7 @@ ptx_emit_wgmma(struct ptx_emit *e, const struct uop *u)
         }
         put_one(e, u, &acc, next[0], next[1], yes);
     }
-    ptx_put(&e->body, "\twgmma.commit_group.sync.aligned;\n");
+    render_put(&e->body, "\twgmma.commit_group.sync.aligned;\n");
     return BELL_OK;
 }
 

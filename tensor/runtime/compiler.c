@@ -205,12 +205,64 @@ measure_amd(const struct rt_target *target, const struct lower_program *program,
     return render_amdgpu_usage(program, &target->amdgpu, out_usage);
 }
 
+/* ---- OpenCL: its source, which the device's own compiler takes ---- */
+
+/* What a unit has to do for its memory to be busy. guess */
+#define CL_ITEMS_PER_UNIT 256
+
+static bell_status
+init_cl(const struct hcq_device_info *info, uint32_t math,
+        struct rt_target *target)
+{
+    (void)math; /* exact functions are the same everywhere */
+    if (!render_cl_target(info->arch, &target->cl))
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "%s: no compiler for '%s', which is not cl12, with "
+                         "+fma, +fp64 behind it",
+                         info->name, info->arch);
+    target->tool = RT_TOOL_NONE;
+    target->n_parallel = info->n_units * CL_ITEMS_PER_UNIT;
+    render_cl_lower_target(&target->cl, &target->lower);
+    limit_gpu(info, &target->lower);
+    return BELL_OK;
+}
+
+static bell_status
+compile_cl(const struct rt_target *target, const struct lower_program *program,
+           struct rt_binary *out)
+{
+    char *text;
+
+    BELL_TRY(render_cl(program, &target->cl, &text));
+    memcpy(out->local, program->local, sizeof(out->local));
+    out->file = (struct render_binary){text, strlen(text)};
+    return BELL_OK;
+}
+
+static bell_status
+print_cl(const struct rt_target *target, const struct lower_program *program,
+         char **out_text)
+{
+    return render_cl(program, &target->cl, out_text);
+}
+
+static bell_status
+assemble_cl(const struct rt_target *target, const struct lower_program *program,
+            char **out_text)
+{
+    (void)program, (void)out_text;
+    return bell_fail(BELL_E_UNSUPPORTED,
+                     "%s: the machine code is OpenCL's, which shows none",
+                     target->arch);
+}
+
 /* ---- all of them ---- */
 
 static const struct rt_compiler compilers[] = {
     {"CPU", init_host, compile_host, print_host, assemble_host, NULL},
     {"NV", init_nv, compile_nv, print_nv, disassemble_nv, measure_nv},
     {"AMD", init_amd, compile_amd, print_amd, assemble_amd, measure_amd},
+    {"CL", init_cl, compile_cl, print_cl, assemble_cl, NULL},
 };
 
 bell_status

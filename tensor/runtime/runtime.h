@@ -15,6 +15,7 @@
 #include "lower/lower.h"
 #include "lower/schedule/schedule.h"
 #include "lower/tune.h"
+#include "render/cl/cl.h"
 #include "render/llvm/amdgpu.h"
 #include "render/ptx/ptx.h"
 #include "render/render.h"
@@ -71,6 +72,7 @@ struct rt_target {
     struct lower_target lower;
     struct ptx_target ptx;       /* of NVIDIA */
     struct amdgpu_target amdgpu; /* of AMD */
+    struct cl_target cl;         /* of OpenCL */
     enum rt_tool tool;
     uint32_t math;       /* bits of enum bell_math that make a difference */
     bool is_simulated;   /* a simulated card: takes PTX in a container */

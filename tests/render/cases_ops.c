@@ -18,6 +18,15 @@
 
 static const unsigned widths[] = {1, 4, 12, 16};
 
+/* Of cases that are many, where a compiler takes longest, one in some. */
+static bool
+is_skipped(void)
+{
+    static unsigned turn;
+
+    return backend->thin > 16 && turn++ % 5 != 0;
+}
+
 /* The k-th width of a case, or where that takes long, one in turn and no
  * more; 0 after the last. */
 static unsigned
@@ -26,7 +35,7 @@ width_at(unsigned k)
     static unsigned turn;
 
     if (backend->thin > 1)
-        return k ? 0 : widths[turn++ % ARRAY_LEN(widths)];
+        return k || is_skipped() ? 0 : widths[turn++ % ARRAY_LEN(widths)];
     return k < ARRAY_LEN(widths) ? widths[k] : 0;
 }
 
@@ -239,7 +248,8 @@ test_bitcast(void **state)
     for (from = UOP_I8; from < UOP_DTYPE_COUNT; from++) {
         for (to = UOP_I8; to < UOP_DTYPE_COUNT; to++) {
             if (uop_dtype_infos[from].size_bytes ==
-                uop_dtype_infos[to].size_bytes)
+                    uop_dtype_infos[to].size_bytes &&
+                !is_skipped())
                 check_bitcast(from, to, 1 + next_random(&rng) % 16, &rng);
         }
     }

@@ -1,6 +1,6 @@
 /* The cases of this folder with one renderer.
  *
- * usage: render llvm-host | llvm-amdgpu | ptx
+ * usage: render llvm-host | llvm-amdgpu | ptx | cl
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,6 +24,9 @@ static const struct backend *const backends[] = {
 #endif
 #if BELL_HAVE_SIM
     &backend_ptx,
+#endif
+#if BELL_HAVE_CL
+    &backend_cl,
 #endif
 };
 
@@ -51,6 +54,10 @@ main(int argc, char **argv)
             fprintf(stderr, " %s", backends[i]->name);
         fprintf(stderr, "\n");
         return 2;
+    }
+    if (backend->open && !backend->open()) {
+        printf("%s\n", bell_error_last()->message);
+        return 77;
     }
     n_failed += ops_cases();
     n_failed += memory_cases();

@@ -1,7 +1,7 @@
 /* What the cases of this folder need: renderers to run programs with, and the
  * comparison with the interpreter of programs.
  *
- * A case is written once and runs with each of the three backends; what one of
+ * A case is written once and runs with each of the backends; what one of
  * them leaves to decompositions it says here. A failure fails the test, naming
  * `what`.
  */
@@ -21,6 +21,8 @@ struct backend {
     const char *const *chips;
     unsigned n_chips, n_first, n_targets;
     bool is_gpu;
+    /* Looks whether the machine can run its programs; NULL: every one can. */
+    bool (*open)(void);
     unsigned thin; /* as it takes long to compile and run: of many that are
                     * alike, cases take one in so many */
     /* Whether programs may hold it; what is asked is a program's at all. */
@@ -41,7 +43,8 @@ struct backend {
     void (*finish)(void);
 };
 
-extern const struct backend backend_host, backend_amdgpu, backend_ptx;
+extern const struct backend backend_host, backend_amdgpu, backend_ptx,
+    backend_cl;
 /* The one that this process tests. */
 extern const struct backend *backend;
 
