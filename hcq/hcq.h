@@ -110,9 +110,10 @@ struct hcq_fault {
 BELL_MUST_CHECK bell_status hcq_device_enumerate(
     struct hcq_device_desc *out_list, size_t cap, size_t *out_n);
 
-/* Opens BACKEND[:INDEX][@INTERFACE]. BACKEND@null:CHIP takes programs for that
- * chip and runs none (hcq_null.h). NULL means $BELL_DEVICE, or without it
- * the first backend that works. BELL_E_INVALID: not such a name;
+/* Opens BACKEND[:INDEX][@INTERFACE]; CL:NAME is the OpenCL device that has NAME
+ * in its description. BACKEND@null:CHIP takes programs for that chip and runs
+ * none (hcq_null.h). NULL means $BELL_DEVICE, or without it the first backend
+ * that works; an OpenCL device that is the host's processor is not meant. BELL_E_INVALID: not such a name;
  * BELL_E_NO_DEVICE: no such backend, index or interface, with what is known.
  * A device may be opened several times; the openings share nothing. */
 BELL_MUST_CHECK bell_status hcq_device_open(const char *name,
@@ -263,7 +264,8 @@ BELL_MUST_CHECK bell_status hcq_signal_wait(struct hcq_signal *sig,
 struct hcq_program_desc {
     uint32_t struct_size;
     const char *name;   /* for reports; at most 63 bytes are kept */
-    const void *binary; /* CPU: ELF64 relocatable object */
+    const void *binary; /* CPU: ELF64 relocatable object; CL: OpenCL C, or
+                         * what that device's OpenCL made of it */
     uint64_t binary_size_bytes;
     const char *entry;     /* symbol; NULL: the same as name */
     uint32_t n_bufs;       /* first argument words: buffer addresses */

@@ -410,6 +410,31 @@ check_amd(struct findings *findings)
 }
 #endif
 
+/* OpenCL devices, each as it is found; a machine may well have none. */
+static void
+check_opencl(struct findings *findings)
+{
+    struct hcq_device_info info = {.struct_size = sizeof(info)};
+    bell_status status = BELL_OK;
+    struct hcq_device *dev;
+    char name[16];
+    unsigned idx;
+
+    for (idx = 0; idx < 16 && status != BELL_E_NO_DEVICE; idx++) {
+        snprintf(name, sizeof(name), "CL:%u", idx);
+        status = hcq_device_open(name, &dev);
+        if (status == BELL_OK) {
+            hcq_device_info(dev, &info);
+            add(findings, "OpenCL", VERDICT_OK, NULL, "%s: %s (%s)", name,
+                info.model, info.arch);
+            hcq_device_close(dev);
+        } else if (status != BELL_E_NO_DEVICE || idx == 0) {
+            add(findings, "OpenCL", VERDICT_NOTE, NULL, "%s",
+                bell_error_last()->message);
+        }
+    }
+}
+
 /* Hardware that other backends will drive: said plainly, not guessed at. */
 static void
 check_hardware(struct findings *findings)
@@ -488,6 +513,7 @@ check_here(struct findings *findings, struct machine *machine)
     check_amd_code(findings);
     if (!find_blocked(machine, "AMD"))
         check_amd(findings);
+    check_opencl(findings);
     check_hardware(findings);
 }
 

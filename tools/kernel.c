@@ -57,9 +57,10 @@ static const struct language languages[] = {
     {"llvm", "CPU", ";", "CPU", "render: ", LOG_RENDER},
     {"llvm", "AMD", ";", AMD_CHIP, "render: ", LOG_RENDER},
     {"asm", "AMD", ";", AMD_CHIP, "asm: ", LOG_ASM},
+    {"cl", "CL", "//", "CL", "render: ", LOG_RENDER},
     {"asm", "CPU", "#", "CPU", "asm: ", LOG_ASM},
 };
-#define LANGUAGES "graph, sched, ir, dot, uops, ptx, sass, llvm or asm"
+#define LANGUAGES "graph, sched, ir, dot, uops, ptx, sass, cl, llvm or asm"
 
 struct kernel_run {
     const struct kernel_options *options;

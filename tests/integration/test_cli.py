@@ -195,7 +195,7 @@ def check_kernel(tap):
         tap.check(f'kernel fails on {" ".join(args)}', expect_json_error(
             run('kernel', *args, '--json'), 1, part))
     for args, part in (
-                       (('1', '--emit', 'c'), 'not graph, sched, ir, dot, uops, ptx, sass, llvm or asm'),
+                       (('1', '--emit', 'c'), 'not graph, sched, ir, dot, uops, ptx, sass, cl, llvm or asm'),
                        (('1', '--emit', 'ptx'), 'no JSON'),
                        (('1', '--ir', 'x'), 'in place of EXPR'),
                        (('--ir', 'x', '--in', 'x=3'), 'in place of EXPR'),
