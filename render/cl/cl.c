@@ -16,10 +16,11 @@ bool
 render_cl_target(const char *arch, struct cl_target *out_target)
 {
     struct cl_target t = {.has_f64 = false};
-    const char *at = arch + 4;
+    const char *at;
 
     if (strncmp(arch, "cl12", 4) != 0)
         return false;
+    at = arch + 4;
     if (strncmp(at, "+fma", 4) == 0) {
         t.has_fma = true;
         at += 4;
