@@ -88,7 +88,8 @@ struct lower_target {
     uint32_t max_stage_bytes; /* LOCAL memory for WGMMA's tiles, which is taken
                                * when a kernel is launched */
     uint32_t copy_bytes;      /* the most that a COPY takes; 0: there is none */
-    bool has_boxes;           /* BOX */
+    bool no_packs;  /* a kernel is a launch: no BARRIER stands in an IF */
+    bool has_boxes; /* BOX */
 };
 
 /* Which attention is one kernel there (lower/expand/attend.h)? By what its

@@ -57,6 +57,10 @@ render_cl_lower_target(const struct cl_target *target,
         .max_regs = 128,
         .max_shared_bytes = 32 * 1024, /* what OpenCL 1.2 promises */
         .max_grid = {INT32_MAX, 65535, 65535},
+        /* Compilers may be wrong about a barrier in a branch, though all of
+         * the work-group take it. observed: PoCL 3.1, 2026-11-26: NaN from two
+         * kernels in one launch that alone are right */
+        .no_packs = true,
     };
 
     strcpy(t.name, target->has_fma ? "cl12+fma" : "cl12");

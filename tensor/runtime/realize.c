@@ -33,7 +33,9 @@ set_target(struct tensor_runtime *rt, const struct hcq_device_info *info,
     rt->sched_target.n_shared = rt->target.n_shared;
     rt->sched_target.attends = lower_attends(&rt->target.lower);
     rt->sched_target.packs_for =
-        rt->target.lower.is_gpu ? &rt->target.lower : NULL;
+        rt->target.lower.is_gpu && !rt->target.lower.no_packs
+            ? &rt->target.lower
+            : NULL;
     rt->sched_target.turns_words = rt->target.lower.wgmma_k[UOP_F32] > 0;
     rt->sched_target.pads_halves =
         rt->target.lower.is_gpu && rt->target.lower.matrix_k[UOP_BF16] > 0;
