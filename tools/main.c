@@ -14,6 +14,7 @@ static const struct {
     bool compiles; /* that is what it is to show, or nobody asks again for it */
 } verbs[] = {
     {"bench", "what a device and the way to it cost", verb_bench, true},
+    {"burn", "a device under load, everything compared", verb_burn, false},
     {"cache", "kernels kept on disk", verb_cache, false},
     {"decode", "what a device reads, as text", verb_decode, false},
     {"demo", "small networks trained, language models run", verb_demo, false},

@@ -30,6 +30,7 @@ enum tool_exit {
 typedef int tool_verb_fn(int argc, char **argv);
 
 tool_verb_fn verb_bench;
+tool_verb_fn verb_burn;
 tool_verb_fn verb_cache;
 tool_verb_fn verb_decode;
 tool_verb_fn verb_demo;

@@ -2,8 +2,9 @@
  * driver (KFD and the render nodes) for them.
  *
  * All forms of the same SPEC in this program stand on one machine: one kernel
- * with its cards. SPEC is CHIP[*CARDS][,kfd=1.N][,dump=DIR]: "gfx1100",
- * "gfx942*2", "gfx1100,kfd=1.11". DIR: a folder of each submission (dump.h).
+ * with its cards. SPEC is CHIP[*CARDS][,kfd=1.N][,flip=N][,dump=DIR]:
+ * "gfx1100", "gfx942*2", "gfx1100,kfd=1.11". flip: a bit of what every N-th
+ * kernel or copy wrote turns over. DIR: a folder of each submission (dump.h).
  *
  * KFD keeps what it has for a process until that exits, whatever files it
  * closes. A form of sim_amd_join is this program, which is one process at a

@@ -129,6 +129,7 @@ struct plan {
     const struct chip *product; /* that the chip is made as large as; or NULL */
     uint32_t n_cards, n_sm;     /* n_sm 0: the chip's */
     uint32_t bar1_mib;          /* likewise */
+    uint32_t flip_every;        /* nvgpu_chip's */
     bool confidential;
     bool ordered; /* rings in BAR0 stay behind stores through BAR1 */
     const char *version;
@@ -189,6 +190,7 @@ nvsim_machine_create(const struct plan *plan, const char *spec,
     if (!machine->own_chip.usable_bytes)
         machine->own_chip.usable_bytes = machine->own_chip.vidmem_bytes;
     machine->own_chip.bar0_overtakes &= !plan->ordered;
+    machine->own_chip.flip_every = plan->flip_every;
     if (plan->n_sm)
         resize_chip(&machine->own_chip, plan->n_sm);
     if (plan->bar1_mib)
@@ -237,11 +239,11 @@ unknown_nv_spec(const char *spec)
         n += (size_t)snprintf(
             branches + n, sizeof(branches) - n, "%s%s%s", i ? ", " : "", branch,
             strcmp(branch, DEFAULT_BRANCH) == 0 ? " (default)" : "");
-    return bell_fail(
-        BELL_E_NO_DEVICE,
-        "no simulated NV machine '%.60s'; known: CHIP[*1..%u]"
-        "[,branch=N][,sms=N][,bar1=MIB][,cc][,ordered], chips %s, branches %s",
-        spec, RM_MAX_CARDS, chips, branches);
+    return bell_fail(BELL_E_NO_DEVICE,
+                     "no simulated NV machine '%.60s'; known: CHIP[*1..%u]"
+                     "[,branch=N][,sms=N][,bar1=MIB][,cc][,ordered]"
+                     "[,flip=N], chips %s, branches %s",
+                     spec, RM_MAX_CARDS, chips, branches);
 }
 
 static const char *
@@ -278,6 +280,10 @@ parse_option(const char *text, size_t n, struct plan *plan)
         plan->bar1_mib = (uint32_t)strtoul(word + 5, &end, 10);
         return *end == '\0' && plan->bar1_mib <= MAX_BAR1_MIB &&
                (plan->bar1_mib & (plan->bar1_mib - 1)) == 0;
+    }
+    if (strncmp(word, "flip=", 5) == 0 && word[5] >= '1' && word[5] <= '9') {
+        plan->flip_every = (uint32_t)strtoul(word + 5, &end, 10);
+        return *end == '\0';
     }
     plan->confidential |= strcmp(word, "cc") == 0;
     plan->ordered |= strcmp(word, "ordered") == 0;
@@ -325,12 +331,12 @@ static bell_status
 nvsim_machine_get(const struct plan *plan, struct rm_machine **out_machine)
 {
     struct rm_machine *m;
-    char spec[64];
+    char spec[80];
 
-    snprintf(spec, sizeof(spec), "%s*%u,%s,%u,%u,%d,%d",
+    snprintf(spec, sizeof(spec), "%s*%u,%s,%u,%u,%u,%d,%d",
              plan->product ? plan->product->name : plan->chip->name,
              plan->n_cards, plan->version, plan->n_sm, plan->bar1_mib,
-             plan->confidential, plan->ordered);
+             plan->flip_every, plan->confidential, plan->ordered);
     for (m = registry; m; m = m->next) {
         if (strcmp(m->spec, spec) == 0)
             break;

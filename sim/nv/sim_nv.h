@@ -5,7 +5,8 @@
  * with its own files. All forms of the same SPEC in this program stand on one
  * machine (cards and kernel), which is made with the first and goes with the
  * last. SPEC is CHIP[*CARDS] and any of ",branch=N" (the driver's), ",sms=N"
- * (so many SMs, an even number; eight if not said), ",bar1=N" (MiB of BAR1) and
+ * (so many SMs, an even number; eight if not said), ",bar1=N" (MiB of BAR1),
+ * ",flip=N" (a bit of what every N-th kernel or copy wrote turns over) and
  * ",cc" (confidential computing is on): "sm_90", "sm_80*2,branch=535",
  * "sm_90,sms=132".
  *

@@ -58,6 +58,7 @@ FOLDERS = {
     'tensor/files': set(),
     'tensor/functions': set(),
     'tools/bench': {'tools/machine', 'tools/selftest'},
+    'tools/burn': {'tools/machine', 'tools/selftest'},
     'tools/decode': set(),
     'tools/demo': set(),
     'tools/eval': set(),

@@ -224,6 +224,10 @@ BELL_MUST_CHECK bell_status selftest_host_binary(
 /* Operations of one round of SELFTEST_FMA in a thread, a multiply-add as two. */
 double selftest_fma_flops(const struct hcq_device_info *info);
 
+/* What SELFTEST_FMA stores for that thread of a group, to the bit. */
+float selftest_fma_result(const struct hcq_device_info *info, uint32_t thread,
+                          uint64_t n_rounds);
+
 /* One thread that stores a number: what has to work again after a fault. */
 enum selftest_verdict selftest_check_alive(struct selftest *st);
 

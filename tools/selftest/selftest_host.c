@@ -1,5 +1,6 @@
 /* Selftest: the kernels that the bench measures on the CPU, in LLVM's IR: a
  * function over work-groups first to last - 1 (docs/kernel-interface.md). */
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,6 +32,45 @@ selftest_fma_flops(const struct hcq_device_info *info)
     if (info->flags & HCQ_DEVICE_HOST_MEMORY)
         return 2.0 * N_CHAINS * lanes_of(info, &has_fma);
     return 2.0 * 8 * (strcmp(info->backend, "AMD") == 0 ? 2 : 4);
+}
+
+/* A chain after n multiply-adds; soon they change nothing any more. */
+static float
+run_chain(float x, uint64_t n, bool has_fma)
+{
+    const float factor = 0x1.fffep-1f;
+
+    while (n-- > 0) {
+        volatile float product = x * factor; /* rounded */
+        float next = has_fma ? fmaf(x, factor, 0.5f) : product + 0.5f;
+
+        if (next == x)
+            break;
+        x = next;
+    }
+    return x;
+}
+
+float
+selftest_fma_result(const struct hcq_device_info *info, uint32_t thread,
+                    uint64_t n_rounds)
+{
+    float c[N_CHAINS], sum;
+    bool has_fma = true;
+    unsigned i;
+
+    if (info->flags & HCQ_DEVICE_HOST_MEMORY) {
+        (void)lanes_of(info, &has_fma);
+        sum = 0;
+        for (i = 0; i < N_CHAINS; i++)
+            sum += run_chain((float)(i + 1), n_rounds, has_fma);
+        return sum;
+    }
+    n_rounds *= strcmp(info->backend, "AMD") == 0 ? 2 : 4;
+    for (i = 0; i < 4; i++)
+        c[i] = run_chain(i ? (float)i : (float)thread, n_rounds, true);
+    sum = (c[0] + c[1]) + (c[2] + c[3]);
+    return sum + sum;
 }
 
 /* Both arguments: the first is an address. */

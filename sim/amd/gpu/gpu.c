@@ -287,6 +287,12 @@ amdsim_set_dump(struct amdsim *gpu, struct amd_dump *dump)
     gpu->dump = dump;
 }
 
+void
+amdsim_set_flip(struct amdsim *gpu, uint32_t every)
+{
+    gpu->flip_every = every;
+}
+
 /* ---- address spaces ---- */
 
 bell_status

@@ -53,6 +53,9 @@ void amdsim_destroy(struct amdsim *gpu);
 /* Before the first address space: what queues run is dumped (dump.h). Not
  * owned; stays until the card is gone. */
 void amdsim_set_dump(struct amdsim *gpu, struct amd_dump *dump);
+/* A bit of what every so-many-th kernel or copy wrote last turns over; 0, as it
+ * is without: of none. Before the first address space. */
+void amdsim_set_flip(struct amdsim *gpu, uint32_t every);
 /* Ticks of chip->clock_hz. */
 uint64_t amdsim_clock(const struct amdsim *gpu);
 

@@ -54,6 +54,8 @@ kernel_at(void *user, uint64_t va, uint32_t n_bytes, enum amd_access access)
     if (q->dump.folder && amd_access_writes(access) &&
         !amdsim_dump_kernel(q, va, at, n_bytes))
         return NULL;
+    if (amd_access_writes(access))
+        q->last_va = va;
     return at;
 }
 
@@ -125,6 +127,7 @@ run_dispatch(struct amdsim_queue *q, struct amd_launch *launch)
 
     if (!take_share(q, launch))
         return false;
+    q->last_va = 0;
     launch->stop = &q->stop;
     launch->seed = q->seed++;
     launch->n_cus = AMDSIM_CACHE_CUS;
@@ -132,7 +135,8 @@ run_dispatch(struct amdsim_queue *q, struct amd_launch *launch)
         .at = kernel_at, .turn = kernel_turn, .fence = kernel_fence, .user = q};
     if (amd_wave_run(q->gpu->code, launch, &report) != BELL_OK)
         return kernel_failed(q, &report);
-    return amdsim_dump_kernel_end(q);
+    return amdsim_dump_kernel_end(q) &&
+           (!q->last_va || amdsim_decay(q, q->last_va));
 }
 
 /* ---- by registers ---- */

@@ -35,6 +35,8 @@ struct amdsim {
     size_t n_queues, cap_queues;
     struct amd_dump *dump;      /* NULL: none */
     _Atomic uint32_t first_xcc; /* of the next AQL queue */
+    uint32_t flip_every;        /* amdsim_set_flip */
+    _Atomic uint32_t n_writers;
 };
 
 struct amdsim_space {
@@ -91,6 +93,7 @@ struct amdsim_queue {
     struct amdsim *gpu;
     struct amdsim_queue_desc desc;
     struct sim_walk walk;
+    uint64_t last_va; /* that a kernel wrote to; 0: none */
     pthread_t thread;
     pthread_mutex_t lock; /* of `bell` and the condition */
     pthread_cond_t wake;
@@ -164,6 +167,9 @@ bool amdsim_fill(struct amdsim_queue *q, uint64_t dst, uint32_t word,
 /* Aligned words that others wait for. */
 bool amdsim_load32(struct amdsim_queue *q, uint64_t va, uint32_t *out,
                    const char *who);
+/* Behind a kernel or copy whose last byte was there: amdsim_set_flip. False
+ * after a fault. */
+bool amdsim_decay(struct amdsim_queue *q, uint64_t va);
 bool amdsim_store32(struct amdsim_queue *q, uint64_t va, uint32_t value,
                     const char *who);
 bool amdsim_store64(struct amdsim_queue *q, uint64_t va, uint64_t value,

@@ -175,6 +175,24 @@ amdsim_write(struct amdsim_queue *q, uint64_t va, const void *data,
 }
 
 bool
+amdsim_decay(struct amdsim_queue *q, uint64_t va)
+{
+    uint32_t every = q->gpu->flip_every, number;
+    uint64_t n;
+    uint8_t *at;
+
+    if (!every)
+        return true;
+    number = atomic_fetch_add(&q->gpu->n_writers, 1) + 1;
+    if (number % every)
+        return true;
+    at = span(q, va, true, &n, "decay"); /* caches let go of it */
+    if (at)
+        *at ^= (uint8_t)(1u << number / every % 8);
+    return at != NULL;
+}
+
+bool
 amdsim_copy(struct amdsim_queue *q, uint64_t dst, uint64_t src,
             uint64_t n_bytes)
 {
@@ -191,7 +209,7 @@ amdsim_copy(struct amdsim_queue *q, uint64_t dst, uint64_t src,
         dst += n;
         n_bytes -= n;
     }
-    return true;
+    return amdsim_decay(q, dst - 1);
 }
 
 bool

@@ -18,7 +18,7 @@
 struct plan {
     const struct amdsim_chip *chip;
     const struct chip *product; /* that the chip is made as large as; or NULL */
-    uint32_t n_cards, minor;
+    uint32_t n_cards, minor, flip_every;
     char *dump; /* owned: the directory; NULL: none */
 };
 
@@ -116,6 +116,7 @@ amdsim_machine_create(const struct plan *plan, const char *spec,
             return bell_error_last()->status;
         }
         amdsim_set_dump(card->gpu, machine->dump);
+        amdsim_set_flip(card->gpu, plan->flip_every);
         machine->n_cards++;
     }
     *out_machine = machine;
@@ -141,7 +142,7 @@ unknown_amd_spec(const char *spec)
     }
     return bell_fail(BELL_E_NO_DEVICE,
                      "no simulated AMD machine '%.60s'; known: CHIP[*1..%u]"
-                     "[,kfd=1.N][,dump=DIR], chips %s",
+                     "[,kfd=1.N][,flip=N][,dump=DIR], chips %s",
                      spec, KFD_MAX_CARDS, chips);
 }
 
@@ -157,6 +158,11 @@ parse_options(const char *spec, const char *text, struct plan *plan)
 
         if (strncmp(text, ",kfd=1.", 7) == 0) {
             plan->minor = (uint32_t)strtoul(text + 7, &end, 10);
+            if (end != text + n)
+                return unknown_amd_spec(spec);
+        } else if (strncmp(text, ",flip=", 6) == 0 && text[6] >= '1' &&
+                   text[6] <= '9') {
+            plan->flip_every = (uint32_t)strtoul(text + 6, &end, 10);
             if (end != text + n)
                 return unknown_amd_spec(spec);
         } else if (strncmp(text, ",dump=", 6) == 0 && n > 6 && !plan->dump) {

@@ -58,6 +58,8 @@ struct nvgpu_chip {
     const uint8_t *other_engines; /* NV2080 types, ends with 0; or NULL */
     uint32_t max_shared_bytes;    /* of a block, with the 1 KiB reserve */
     uint32_t host_va_bits;        /* of semaphores: 40 or 57 */
+    uint32_t flip_every; /* a bit of what every so-many-th kernel or copy wrote
+                          * last turns over; 0: none */
     bool bar0_overtakes; /* rings in BAR0 do not wait for stores through BAR1 */
     uint32_t compr_page_bytes; /* RM aligns addresses to it, unless forced */
     uint32_t l2_bytes;

@@ -44,11 +44,25 @@ nvgpu_write(struct nvgpu_chan *chan, uint64_t va, const void *data,
             return nvgpu_fail_mmu(chan, va, NVGPU_WRITE, who);
         n = n < bytes ? n : bytes;
         memcpy(to, from, n);
+        chan->last_written = (uint8_t *)to + n - 1;
         from += n;
         va += n;
         bytes -= n;
     }
     return true;
+}
+
+/* Behind a kernel or a copy: memory that is not as good as it should be. */
+void
+nvgpu_decay(struct nvgpu_chan *chan)
+{
+    uint32_t every = chan->gpu->chip->flip_every, n;
+
+    if (!every || !chan->last_written)
+        return;
+    n = atomic_fetch_add(&chan->gpu->n_writers, 1) + 1;
+    if (n % every == 0)
+        *chan->last_written ^= (uint8_t)(1u << n / every % 8);
 }
 
 /* ---- words ---- */

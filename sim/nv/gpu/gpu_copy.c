@@ -253,8 +253,10 @@ static bool
 run_copy(struct nvgpu_chan *chan, const struct nvgpu_copy *copy)
 {
     chan->at = copy->place;
+    chan->last_written = NULL;
     if ((copy->launch & TRANSFER) && !transfer(chan, copy))
         return false;
+    nvgpu_decay(chan);
     return !(copy->launch & SEMAPHORE) || signal_done(chan, copy);
 }
 

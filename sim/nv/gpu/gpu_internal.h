@@ -76,7 +76,8 @@ struct nvgpu {
     pthread_mutex_t lock;      /* of what follows */
     struct nvgpu_chan **chans; /* owned array; not what it points to */
     size_t n_chans, cap_chans;
-    uint32_t next_channel_id; /* see NVGPU_FIRST_CHANNEL */
+    _Atomic uint32_t n_writers; /* kernels and copies, for flip_every */
+    uint32_t next_channel_id;   /* see NVGPU_FIRST_CHANNEL */
     uint64_t n_bad_bells;
     char bell_text[128];
     pthread_mutex_t
@@ -180,6 +181,7 @@ struct nvgpu_chan {
     struct nvgpu *gpu;
     struct nvgpu_chan_desc desc;
     uint32_t token, n_bits_va;
+    uint8_t *last_written;  /* by the kernel or copy that runs; NULL: nothing */
     bool has_extended_base; /* of the class */
     pthread_t thread;
 
@@ -251,6 +253,8 @@ void *nvgpu_span(struct nvgpu_chan *chan, uint64_t va, bool is_write,
                  uint64_t *out_bytes);
 bool nvgpu_read(struct nvgpu_chan *chan, uint64_t va, void *out, uint64_t bytes,
                 const char *who);
+/* Behind a kernel or copy: nvgpu_chip's flip_every. */
+void nvgpu_decay(struct nvgpu_chan *chan);
 bool nvgpu_write(struct nvgpu_chan *chan, uint64_t va, const void *data,
                  uint64_t bytes, const char *who);
 /* A word of 4 or 8 bytes, aligned, atomically. */

@@ -347,6 +347,8 @@ at(void *user, uint64_t va, uint32_t n_bytes, bool is_write)
     if (in_launch_window(r, va))
         return NULL;
     host = nvgpu_span(r->chan, va, is_write, &n);
+    if (host && is_write && n >= n_bytes)
+        r->chan->last_written = host;
     return host && n >= n_bytes ? host : NULL;
 }
 
@@ -489,7 +491,10 @@ run_ptx_kernel(struct run *r)
                                       .next_block = next_block};
     if (!nvgpu_turn_begin(r->chan))
         return false;
+    r->chan->last_written = NULL;
     status = sim_ptx_run(r->module->ptx, &r->ptx, &report);
+    if (status == BELL_OK)
+        nvgpu_decay(r->chan);
     nvgpu_turn_end(r->chan);
     if (status != BELL_OK)
         return kernel_fault(r, &report);

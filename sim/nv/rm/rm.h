@@ -97,7 +97,7 @@ struct rm_card {
 /* Shared by processes; in the registry (sim_nv.c). */
 struct rm_machine {
     struct rm_machine *next; /* of the registry */
-    char spec[64];           /* in one way of writing */
+    char spec[80];           /* in one way of writing */
     uint32_t refs;           /* processes; under the registry's lock */
     const struct nvgpu_chip *chip;
     struct nvgpu_chip own_chip; /* what `chip` is: as was asked for */

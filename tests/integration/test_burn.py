@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""`doorbell burn`: good devices pass, a bit that turns over is found.
+
+usage: test_burn.py DOORBELL [--sim]
+"""
+import json
+import signal
+import subprocess
+import sys
+
+from cli import DOORBELL, Tap, expect, run, schema_complaints
+
+GOOD = ('NV@sim:sm_80', 'NV@sim:sm_90', 'NV@sim:sm_120', 'AMD@sim:gfx90a',
+        'AMD@sim:gfx942', 'AMD@sim:gfx1100')
+# Every so-many-th kernel or copy: every writer's turn comes, whatever a round
+# has of them, because these have no common factor.
+EVERY = (7, 23, 41)
+
+
+def check_good(tap, device):
+    done = run('burn', device, '--seconds', '0.1', '--json')
+    complaints = expect(done, 0) + schema_complaints('burn', done.stdout)
+    if not complaints:
+        document = json.loads(done.stdout)
+        if document['verdict'] != 'passed' or document['errors']:
+            complaints.append(f'{document}')
+    tap.check(f'burn {device}', complaints)
+
+
+def check_flip(tap, device, every):
+    """The bit is told, and nothing else."""
+    name = f'{device},flip={every}'
+    done = run('burn', name, '--seconds', '1.5', '--json')
+    complaints = expect(done, 1) + schema_complaints('burn', done.stdout)
+    if not complaints:
+        document = json.loads(done.stdout)
+        for error in document['errors']:
+            differs = int(error['want'], 16) ^ int(error['got'], 16)
+            if not differs >> error['bit'] & 1 or (
+                    differs & ((1 << error['bit']) - 1)):
+                complaints.append(f'{error}')
+    tap.check(f'burn {name}', complaints)
+
+
+def main():
+    tap = Tap()
+    check_good(tap, 'CPU')
+    text = run('burn', 'CPU', '--seconds', '0.1', '--memory', '3')
+    tap.check('as text', expect(text, 0, out='passed: 0 errors') +
+              expect(text, 0, out='3 MiB of memory'))
+    tap.check('no such device', expect(run('burn', 'CPU:7'), 3))
+    tap.check('no time', expect(run('burn', 'CPU', '--seconds', '0'), 2,
+                                err='--seconds'))
+    with subprocess.Popen([DOORBELL, 'burn', 'CPU', '--seconds', '1000',
+                           '--memory', '1'], stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL, text=True) as process:
+        try:
+            process.wait(2)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGINT)
+        out = process.stdout.read()
+    tap.check('Ctrl-C ends with a verdict', [
+        f'{process.returncode}: {out}' for _ in [0]
+        if process.returncode != 0 or 'passed' not in out])
+    if '--sim' in sys.argv:
+        for device in GOOD:
+            check_good(tap, device)
+            for every in EVERY:
+                check_flip(tap, device, every)
+        tap.check('no such flip', expect(
+            run('burn', 'NV@sim:sm_90,flip=0'), 3, err='flip=N'))
+    else:
+        tap.skip('simulated cards', 'the build has none')
+    tap.finish()
+
+
+if __name__ == '__main__':
+    main()

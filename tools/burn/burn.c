@@ -1,0 +1,636 @@
+/* `doorbell burn`: a device under load for a while, everything that it gives
+ * compared with what is known, and one verdict.
+ *
+ * Three kinds of work take turns: a pattern is copied through memory by both
+ * kinds of queues and read back; every unit multiplies and adds in registers,
+ * whose results the host knows; matrices are multiplied, whose products must
+ * have the same bits each time. */
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "base/thread.h"
+#include "doorbell/ops.h"
+#include "doorbell/tensor.h"
+#include "hcq/hcq.h"
+#include "tools/json.h"
+#include "tools/machine/print.h"
+#include "tools/machine/sensors.h"
+#include "tools/selftest/selftest.h"
+#include "tools/tools.h"
+
+#define WAIT_NS    60000000000ull
+#define PLACES_MAX 16 /* errors that are told one by one */
+#define CHUNKS_MAX 256
+#define GROUP_SIZE 256u
+#define FILL       0xcbcbcbcbu
+#define MIB        (1024.0 * 1024)
+
+/* An error, where it is. */
+struct place {
+    const char *work; /* static: "memory" */
+    bool has_address; /* else `at` is the number of an element */
+    uint64_t at, want, got;
+    uint64_t round;
+    unsigned unit_group; /* work-group that made it; of "multiply-add" */
+};
+
+struct burn_options {
+    const char *device;
+    double seconds;
+    int64_t memory_mib;
+    bool json;
+};
+
+struct burn {
+    struct hcq_device *dev;
+    struct hcq_device_info info;
+    struct hcq_queue *compute, *copy;
+    struct hcq_program *fma; /* NULL: none for it */
+    struct hcq_buffer *chunks[CHUNKS_MAX], *out;
+    size_t n_chunks;
+    uint64_t chunk_bytes;
+    uint32_t *host; /* a chunk */
+    uint32_t n_groups, n_threads;
+    uint64_t n_rounds_fma;
+    float *want_fma; /* of the threads of a group */
+    struct bell_context *ctx;
+    struct bell_tensor *x, *y, *first; /* matrices, and their first product */
+    int64_t n;                         /* of the matrices */
+
+    uint64_t end_ns, n_rounds, n_errors, n_checked_bytes;
+    double flops;
+    struct place places[PLACES_MAX];
+    size_t n_places;
+    const struct machine_gpu *gpu; /* NULL: not known */
+    uint32_t clock_mhz[2];   /* at the start and at the end; 0: not told */
+    double temperature_c[2]; /* lowest, highest; NAN: not told */
+};
+
+/* ---- errors -------------------------------------------------------------- */
+
+static void
+note(struct burn *b, const struct place *place)
+{
+    b->n_errors++;
+    if (b->n_places < PLACES_MAX)
+        b->places[b->n_places++] = *place;
+}
+
+/* ---- memory -------------------------------------------------------------- */
+
+static uint32_t
+word_at(uint64_t i, uint32_t seed)
+{
+    return (uint32_t)(i * 2654435761u) ^ seed;
+}
+
+static bell_status
+copy_chunk(struct burn *b, struct hcq_queue *queue, size_t to)
+{
+    uint64_t value;
+    struct hcq_cs *cs;
+
+    BELL_TRY(hcq_queue_begin(queue, &cs));
+    hcq_cs_copy(cs, b->chunks[to]->va, b->chunks[0]->va, b->chunk_bytes);
+    BELL_TRY(hcq_cs_submit(cs, &value));
+    return hcq_signal_wait(hcq_queue_timeline(queue), value, WAIT_NS);
+}
+
+static bell_status
+check_chunk(struct burn *b, size_t chunk, uint32_t seed)
+{
+    uint64_t i;
+
+    BELL_TRY(hcq_buffer_read(b->chunks[chunk], 0, b->host, b->chunk_bytes));
+    for (i = 0; i < b->chunk_bytes / 4; i++) {
+        if (b->host[i] != word_at(i, seed))
+            note(b, &(struct place){.work = "memory",
+                                    .has_address = true,
+                                    .at = b->chunks[chunk]->va + i * 4,
+                                    .want = word_at(i, seed),
+                                    .got = b->host[i],
+                                    .round = b->n_rounds});
+    }
+    b->n_checked_bytes += b->chunk_bytes;
+    return BELL_OK;
+}
+
+static bell_status
+burn_memory(struct burn *b)
+{
+    /* each bit is both, from one round to the next */
+    uint32_t seed = (uint32_t)(b->n_rounds / 2 * 0x9e3779b9u);
+    uint64_t i;
+    size_t k;
+
+    seed = b->n_rounds % 2 ? ~seed : seed;
+    for (i = 0; i < b->chunk_bytes / 4; i++)
+        b->host[i] = word_at(i, seed);
+    BELL_TRY(hcq_buffer_write(b->chunks[0], 0, b->host, b->chunk_bytes));
+    for (k = 1; k < b->n_chunks; k++)
+        BELL_TRY(copy_chunk(b, k % 2 ? b->copy : b->compute, k));
+    for (k = 0; k < b->n_chunks; k++)
+        BELL_TRY(check_chunk(b, k, seed));
+    return BELL_OK;
+}
+
+/* ---- multiply-adds ------------------------------------------------------- */
+
+/* Reads `out` and compares it with what the threads of a group are to store;
+ * NULL: with what it was filled with. */
+static bell_status
+check_out(struct burn *b, const float *want)
+{
+    uint64_t n = (uint64_t)b->n_groups * b->n_threads, i;
+
+    BELL_TRY(hcq_buffer_read(b->out, 0, b->host, n * 4));
+    for (i = 0; i < n; i++) {
+        struct place place = {.work = want ? "multiply-add" : "fill",
+                              .has_address = true,
+                              .at = b->out->va + i * 4,
+                              .want = FILL,
+                              .got = b->host[i],
+                              .round = b->n_rounds,
+                              .unit_group = (unsigned)(i / b->n_threads)};
+
+        if (want)
+            memcpy(&place.want, &want[i % b->n_threads], 4);
+        if (place.want != place.got)
+            note(b, &place);
+    }
+    b->n_checked_bytes += n * 4;
+    return BELL_OK;
+}
+
+/* What was there before is not what comes, so that a launch that does nothing
+ * shows. */
+static bell_status
+burn_fma(struct burn *b)
+{
+    const uint64_t args[2] = {b->out->va, b->n_rounds_fma};
+    const uint32_t grid[3] = {b->n_groups, 1, 1},
+                   local[3] = {b->n_threads, 1, 1};
+    uint64_t n = (uint64_t)b->n_groups * b->n_threads;
+    struct hcq_cs *cs;
+
+    BELL_TRY(hcq_queue_begin(b->compute, &cs));
+    hcq_cs_fill(cs, b->out->va, FILL, n * 4);
+    BELL_TRY(hcq_cs_submit(cs, NULL));
+    BELL_TRY(hcq_queue_wait(b->compute, WAIT_NS));
+    BELL_TRY(check_out(b, NULL));
+    BELL_TRY(hcq_queue_begin(b->compute, &cs));
+    hcq_cs_exec(cs, b->fma, args, 2, grid, local);
+    BELL_TRY(hcq_cs_submit(cs, NULL));
+    BELL_TRY(hcq_queue_wait(b->compute, WAIT_NS));
+    b->flops +=
+        (double)n * (double)b->n_rounds_fma * selftest_fma_flops(&b->info);
+    return check_out(b, b->want_fma);
+}
+
+/* ---- matrices ------------------------------------------------------------ */
+
+static bell_status
+locate(struct burn *b, const void *first, const void *now, size_t size)
+{
+    const uint8_t *x = first, *y = now;
+    uint64_t i, count = (uint64_t)(b->n * b->n);
+
+    for (i = 0; i < count; i++) {
+        struct place place = {
+            .work = "matrix product", .at = i, .round = b->n_rounds};
+
+        memcpy(&place.want, x + i * size, size);
+        memcpy(&place.got, y + i * size, size);
+        if (place.want != place.got)
+            note(b, &place);
+    }
+    return BELL_OK;
+}
+
+/* Reads both and compares on the host: what compares on the device may be what
+ * is broken. */
+static bell_status
+compare_products(struct burn *b, struct bell_tensor *now)
+{
+    size_t size = bell_dtype_size(bell_dtype_of(now));
+    size_t n_bytes = (size_t)(b->n * b->n) * size;
+    uint8_t *both = host_alloc(2 * n_bytes);
+    bell_status status;
+
+    if (!both)
+        return bell_fail(BELL_E_NO_MEMORY, "no memory for two products");
+    status = bell_read(b->first, both, n_bytes);
+    if (status == BELL_OK)
+        status = bell_read(now, both + n_bytes, n_bytes);
+    if (status == BELL_OK && memcmp(both, both + n_bytes, n_bytes) != 0)
+        status = locate(b, both, both + n_bytes, size);
+    b->n_checked_bytes += n_bytes;
+    host_free(both);
+    return status;
+}
+
+static bell_status
+burn_matrix(struct burn *b)
+{
+    bell_status status, ended;
+
+    BELL_TRY(bell_scope_begin(b->ctx));
+    status = compare_products(b, bell_matmul(b->x, b->y));
+    ended = bell_scope_end(b->ctx);
+    b->flops += 2.0 * (double)b->n * (double)b->n * (double)b->n;
+    return status != BELL_OK ? status : ended;
+}
+
+/* Small numbers that float16 holds. */
+static bell_status
+make_matrices(struct burn *b, enum bell_dtype dtype)
+{
+    const int64_t shape[2] = {b->n, b->n};
+    size_t count = (size_t)(b->n * b->n), i;
+    float *numbers = host_alloc(count * sizeof(float));
+    bell_status status;
+
+    if (!numbers)
+        return bell_fail(BELL_E_NO_MEMORY, "no memory for a matrix");
+    for (i = 0; i < count; i++)
+        numbers[i] = (float)(word_at(i, 1) >> 24) / 256 - 0.5f;
+    b->x = bell_cast(bell_from_data(b->ctx, shape, 2, BELL_FLOAT32, numbers),
+                     dtype);
+    b->y = bell_cast(
+        bell_t(bell_from_data(b->ctx, shape, 2, BELL_FLOAT32, numbers)), dtype);
+    status = bell_realize1(b->x);
+    if (status == BELL_OK)
+        status = bell_realize1(b->y);
+    b->first = bell_matmul(b->x, b->y);
+    if (status == BELL_OK)
+        status = bell_realize1(b->first);
+    host_free(numbers);
+    return status;
+}
+
+/* ---- the device ---------------------------------------------------------- */
+
+static bell_status
+load_fma(struct burn *b)
+{
+    struct hcq_program_desc desc = {.struct_size = sizeof(desc)};
+    struct selftest_binary binary;
+    bell_status status;
+
+    status = selftest_kernel_binary(&b->info, SELFTEST_FMA, &binary);
+    if (status == BELL_E_UNSUPPORTED)
+        return BELL_OK;
+    BELL_TRY(status);
+    desc.name = binary.name;
+    desc.binary = binary.data;
+    desc.binary_size_bytes = binary.size_bytes;
+    desc.n_bufs = binary.n_bufs;
+    desc.n_vals = binary.n_vals;
+    status = hcq_program_create(b->dev, &desc, &b->fma);
+    host_free(binary.data);
+    return status;
+}
+
+static bell_status
+make_chunks(struct burn *b, const struct burn_options *options)
+{
+    bool is_simulated = (b->info.flags & HCQ_DEVICE_SIMULATED) != 0;
+    bool is_host = (b->info.flags & HCQ_DEVICE_HOST_MEMORY) != 0;
+    uint64_t bytes = is_simulated ? 1u << 20
+                     : is_host    ? 64u << 20
+                                  : b->info.memory_bytes / 10 * 8;
+
+    if (options->memory_mib)
+        bytes = (uint64_t)options->memory_mib << 20;
+    b->chunk_bytes = is_simulated ? 1u << 18 : is_host ? 16u << 20 : 256u << 20;
+    while (bytes / b->chunk_bytes > CHUNKS_MAX)
+        b->chunk_bytes *= 2;
+    while (b->chunk_bytes * 2 > bytes && b->chunk_bytes > 4096)
+        b->chunk_bytes /= 2;
+    b->host = host_aligned(4096, b->chunk_bytes);
+    if (!b->host)
+        return bell_fail(BELL_E_NO_MEMORY, "no memory for %" PRIu64 " bytes",
+                         b->chunk_bytes);
+    while (b->n_chunks < bytes / b->chunk_bytes) {
+        bell_status status = hcq_buffer_create(b->dev, b->chunk_bytes, 0,
+                                               &b->chunks[b->n_chunks]);
+
+        /* others may have the rest, unless so much was asked for */
+        if (status == BELL_E_NO_MEMORY && b->n_chunks >= 2 &&
+            !options->memory_mib)
+            break;
+        BELL_TRY(status);
+        b->n_chunks++;
+    }
+    return BELL_OK;
+}
+
+static bell_status
+make_fma(struct burn *b)
+{
+    bool is_simulated = (b->info.flags & HCQ_DEVICE_SIMULATED) != 0;
+    bool is_host = (b->info.flags & HCQ_DEVICE_HOST_MEMORY) != 0;
+    uint32_t i;
+
+    BELL_TRY(load_fma(b));
+    if (!b->fma)
+        return BELL_OK;
+    b->n_threads = is_host ? 1 : GROUP_SIZE;
+    b->n_groups = b->info.n_units * (is_simulated ? 1 : 16);
+    while ((uint64_t)b->n_groups * b->n_threads * 4 > b->chunk_bytes)
+        b->n_groups /= 2;
+    b->n_rounds_fma = is_simulated ? 2 : 1u << 16;
+    b->want_fma = host_alloc(b->n_threads * sizeof(float));
+    if (!b->want_fma)
+        return bell_fail(BELL_E_NO_MEMORY, "no memory for results");
+    for (i = 0; i < b->n_threads; i++)
+        b->want_fma[i] = selftest_fma_result(&b->info, i, b->n_rounds_fma);
+    return hcq_buffer_create(b->dev, 4ull * b->n_groups * b->n_threads, 0,
+                             &b->out);
+}
+
+static bell_status
+make_all(struct burn *b, const struct burn_options *options)
+{
+    bool is_host;
+
+    BELL_TRY(hcq_device_open(options->device, &b->dev));
+    b->info.struct_size = sizeof(b->info);
+    hcq_device_info(b->dev, &b->info);
+    is_host = (b->info.flags & HCQ_DEVICE_HOST_MEMORY) != 0;
+    BELL_TRY(hcq_queue_create(b->dev, HCQ_QUEUE_COMPUTE, &b->compute));
+    BELL_TRY(hcq_queue_create(b->dev, HCQ_QUEUE_COPY, &b->copy));
+    /* first, while there is memory */
+    BELL_TRY(tool_open_context(options->device, "exact", &b->ctx));
+    b->n = b->info.flags & HCQ_DEVICE_SIMULATED ? 64 : is_host ? 256 : 4096;
+    BELL_TRY(make_matrices(b, is_host ? BELL_FLOAT32 : BELL_FLOAT16));
+    BELL_TRY(make_chunks(b, options));
+    return make_fma(b);
+}
+
+static void
+free_all(struct burn *b)
+{
+    size_t i;
+
+    bell_context_destroy(b->ctx);
+    hcq_buffer_destroy(b->out);
+    for (i = 0; i < b->n_chunks; i++)
+        hcq_buffer_destroy(b->chunks[i]);
+    hcq_program_destroy(b->fma);
+    hcq_queue_destroy(b->copy);
+    hcq_queue_destroy(b->compute);
+    hcq_device_close(b->dev);
+    host_free(b->want_fma);
+    host_free(b->host);
+}
+
+/* ---- running ------------------------------------------------------------- */
+
+static void
+sense(struct burn *b, int which)
+{
+    struct machine_sensors sensors = {NAN, NAN, 0};
+    double now;
+
+    if (b->gpu)
+        machine_sense_gpu("", b->gpu, &sensors);
+    else if (b->info.flags & HCQ_DEVICE_HOST_MEMORY)
+        machine_sense_cpu("", &sensors);
+    now = sensors.temperature_c;
+    if (!isfinite(b->temperature_c[0]) || now < b->temperature_c[0])
+        b->temperature_c[0] = now;
+    if (!isfinite(b->temperature_c[1]) || now > b->temperature_c[1])
+        b->temperature_c[1] = now;
+    if (which >= 0 &&
+        hcq_device_clock_mhz(b->dev, &b->clock_mhz[which]) != BELL_OK)
+        b->clock_mhz[which] = 0;
+}
+
+static bell_status
+run_rounds(struct burn *b)
+{
+    sigset_t pending;
+
+    do {
+        BELL_TRY(burn_memory(b));
+        if (b->fma)
+            BELL_TRY(burn_fma(b));
+        BELL_TRY(burn_matrix(b));
+        b->n_rounds++;
+        sense(b, -1);
+        tool_progress("%.0f s left, round %" PRIu64 ", %" PRIu64 " errors",
+                      (double)(b->end_ns > time_now_ns()
+                                   ? b->end_ns - time_now_ns()
+                                   : 0) /
+                          1e9,
+                      b->n_rounds, b->n_errors);
+        if (sigpending(&pending) == 0 && sigismember(&pending, SIGINT) == 1)
+            break;
+    } while (time_now_ns() < b->end_ns);
+    return BELL_OK;
+}
+
+/* ---- the verdict --------------------------------------------------------- */
+
+/* The lowest bit that differs. */
+static int
+first_bit(const struct place *place)
+{
+    uint64_t differs = place->want ^ place->got;
+    int bit = 0;
+
+    while (bit < 63 && !(differs >> bit & 1))
+        bit++;
+    return bit;
+}
+
+static void
+print_place(const struct burn *b, const struct place *place)
+{
+    if (place->has_address)
+        printf("  %s, round %" PRIu64 ": address 0x%" PRIx64, place->work,
+               place->round, place->at);
+    else
+        printf("  %s, round %" PRIu64 ": row %" PRIu64 ", column %" PRIu64,
+               place->work, place->round, place->at / (uint64_t)b->n,
+               place->at % (uint64_t)b->n);
+    printf(": bit %d: %08" PRIx64 ", not %08" PRIx64, first_bit(place),
+           place->got, place->want);
+    if (strcmp(place->work, "multiply-add") == 0)
+        printf(" (work-group %u)", place->unit_group);
+    printf("\n");
+}
+
+static void
+print_verdict(const struct burn *b, double seconds)
+{
+    size_t i;
+
+    printf("%s: %s, %s%s\n", b->info.name, b->info.model, b->info.arch,
+           b->info.flags & HCQ_DEVICE_SIMULATED ? "; simulated" : "");
+    printf("%" PRIu64 " rounds in %.1f s: %.1f MiB of results compared, %.1f "
+           "GFLOP/s, %.0f MiB of memory%s\n",
+           b->n_rounds, seconds, (double)b->n_checked_bytes / MIB,
+           b->flops / seconds / 1e9,
+           (double)(b->n_chunks * b->chunk_bytes) / MIB,
+           b->fma ? "" : "; no kernel by hand for it: no multiply-adds");
+    if (b->clock_mhz[0] && b->clock_mhz[1])
+        printf("%" PRIu32 " MHz before, %" PRIu32 " MHz at the end\n",
+               b->clock_mhz[0], b->clock_mhz[1]);
+    if (isfinite(b->temperature_c[1]))
+        printf("%.0f to %.0f C\n", b->temperature_c[0], b->temperature_c[1]);
+    for (i = 0; i < b->n_places; i++)
+        print_place(b, &b->places[i]);
+    if (b->n_errors > b->n_places)
+        printf("  and %" PRIu64 " more\n", b->n_errors - b->n_places);
+    printf("%s: %" PRIu64 " errors\n", b->n_errors ? "FAILED" : "passed",
+           b->n_errors);
+}
+
+static void
+put_told(struct json *json, const char *key, double value)
+{
+    if (isfinite(value) && value > 0)
+        json_num(json, key, value);
+    else
+        json_null(json, key);
+}
+
+static void
+put_place(struct json *json, const struct burn *b, const struct place *place)
+{
+    char text[32];
+
+    json_object(json, NULL);
+    json_str(json, "work", place->work);
+    json_uint(json, "round", place->round);
+    snprintf(text, sizeof(text), "%" PRIx64, place->at);
+    json_str(json, "address", place->has_address ? text : NULL);
+    if (place->has_address) {
+        json_null(json, "row");
+        json_null(json, "column");
+    } else {
+        json_uint(json, "row", place->at / (uint64_t)b->n);
+        json_uint(json, "column", place->at % (uint64_t)b->n);
+    }
+    json_int(json, "bit", first_bit(place));
+    snprintf(text, sizeof(text), "%" PRIx64, place->want);
+    json_str(json, "want", text);
+    snprintf(text, sizeof(text), "%" PRIx64, place->got);
+    json_str(json, "got", text);
+    if (strcmp(place->work, "multiply-add") == 0)
+        json_uint(json, "work_group", place->unit_group);
+    else
+        json_null(json, "work_group");
+    json_end(json);
+}
+
+static int
+print_json(const struct burn *b, double seconds)
+{
+    struct json json;
+    size_t i;
+
+    json_init(&json);
+    json_str(&json, "device", b->info.name);
+    json_str(&json, "model", b->info.model);
+    json_str(&json, "arch", b->info.arch);
+    json_bool(&json, "simulated", (b->info.flags & HCQ_DEVICE_SIMULATED) != 0);
+    json_num(&json, "time_s", seconds);
+    json_uint(&json, "n_rounds", b->n_rounds);
+    json_uint(&json, "memory_bytes", b->n_chunks * b->chunk_bytes);
+    json_uint(&json, "compared_bytes", b->n_checked_bytes);
+    json_num(&json, "rate_gflops", b->flops / seconds / 1e9);
+    put_told(&json, "clock_before_mhz", b->clock_mhz[0]);
+    put_told(&json, "clock_after_mhz", b->clock_mhz[1]);
+    put_told(&json, "temperature_min_c", b->temperature_c[0]);
+    put_told(&json, "temperature_max_c", b->temperature_c[1]);
+    json_uint(&json, "n_errors", b->n_errors);
+    json_array(&json, "errors"); /* the first of them */
+    for (i = 0; i < b->n_places; i++)
+        put_place(&json, b, &b->places[i]);
+    json_end(&json);
+    json_str(&json, "verdict", b->n_errors ? "failed" : "passed");
+    return tool_print_json(&json);
+}
+
+static int
+run_burn(struct burn *b, const struct burn_options *options)
+{
+    struct machine machine = {NULL, 0};
+    uint64_t start;
+    bell_status status = make_all(b, options);
+    double seconds;
+    int code = TOOL_OK;
+
+    if (status == BELL_OK && !(b->info.flags & HCQ_DEVICE_SIMULATED) &&
+        machine_read("", &machine) == BELL_OK) {
+        machine_number_nv(&machine);
+        b->gpu = machine_find(&machine, b->info.backend, b->info.name);
+    }
+    if (status == BELL_OK) {
+        sense(b, 0);
+        start = time_now_ns();
+        b->end_ns = start + (uint64_t)(options->seconds * 1e9);
+        status = run_rounds(b);
+        seconds = (double)(time_now_ns() - start) / 1e9;
+        tool_progress(NULL);
+    }
+    if (status == BELL_OK) {
+        sense(b, 1);
+        if (options->json)
+            code = print_json(b, seconds);
+        else
+            print_verdict(b, seconds);
+        if (code == TOOL_OK && b->n_errors)
+            code = TOOL_FAILED;
+    } else {
+        code = tool_fail(options->json, status);
+    }
+    machine_free(&machine);
+    return code;
+}
+
+int
+verb_burn(int argc, char **argv)
+{
+    struct burn_options options = {.seconds = 60};
+    const struct tool_opt opts[] = {
+        {"DEVICE", NULL, TOOL_OPT_STRING, &options.device, 0, 0,
+         "default: $BELL_DEVICE, or the first that works"},
+        TOOL_NUMBER_OPT("--seconds", "S", &options.seconds, 0, 1000000,
+                        "how long (default: 60); the last round is finished"),
+        {"--memory", "MIB", TOOL_OPT_INT, &options.memory_mib, 1, 1 << 24,
+         "so much of it (default: eight tenths of a card's)"},
+        TOOL_JSON_OPT(&options.json),
+    };
+    struct burn *b;
+    sigset_t interrupt;
+    int code;
+
+    code = tool_parse("burn [DEVICE] [--seconds S] [--json]\n\n"
+                      "Keeps a device busy and compares everything that it "
+                      "gives: memory, multiply-adds,\nmatrix products. Exits "
+                      "with 1 if a single bit was wrong, and says where.",
+                      opts, ARRAY_LEN(opts), argc, argv);
+    if (code != TOOL_GO_ON)
+        return code;
+    b = host_calloc(1, sizeof(*b));
+    if (!b)
+        return tool_fail_text(options.json, BELL_E_NO_MEMORY, "out of memory");
+    b->temperature_c[0] = b->temperature_c[1] = NAN;
+    /* Ctrl-C ends it with the verdict of what there was */
+    sigemptyset(&interrupt);
+    sigaddset(&interrupt, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &interrupt, NULL);
+    code = run_burn(b, &options);
+    free_all(b);
+    host_free(b);
+    return code;
+}
