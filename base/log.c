@@ -52,6 +52,8 @@ static const struct {
     {"exec", LOG_EXEC, "each kernel and copy as it is queued"},
     {"time", LOG_TIME, "time spent in each stage"},
     {"cache", LOG_CACHE, "kernels found on disk and kept there"},
+    {"kernels", LOG_KERNELS,
+     "each kernel's time, rates and share, when its context ends"},
     {"fault", LOG_FAULT, "what ends a queue of a simulated card"},
 };
 #define N_TOPICS (sizeof(topics) / sizeof(topics[0]))

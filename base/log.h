@@ -30,6 +30,7 @@ enum log_topic {
     LOG_GRAPH = 1u << 15,
     LOG_CACHE = 1u << 16,
     LOG_PLAN = 1u << 17,
+    LOG_KERNELS = 1u << 18,
 };
 
 /* Topics that the compilation of one kernel prints on. */

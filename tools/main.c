@@ -24,6 +24,7 @@ static const struct {
     {"fuzz", "random programs against the reference", verb_fuzz, true},
     {"kernel", "what an expression is compiled to, and its time", verb_kernel,
      true},
+    {"profile", "what a trace of BELL_PROFILE says", verb_profile, false},
     {"run", "a bundle over .npy files", verb_run, false},
     {"selftest", "staged bring-up of a device", verb_selftest, true},
     {"sim", "another program on simulated cards", verb_sim, false},

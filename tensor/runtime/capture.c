@@ -9,6 +9,7 @@
 #include "base/thread.h"
 #include "lower/schedule/overwrite.h"
 #include "tensor/runtime/place.h"
+#include "tensor/runtime/profile.h"
 #include "tensor/runtime/run.h"
 #include "tensor/runtime/tape.h"
 #include "tensor/trace.h"
@@ -600,6 +601,7 @@ rt_capture_replay(struct rt_capture *cap)
     uint64_t start = time_now_ns();
     size_t i;
 
+    rt_profile_call(rt->profile);
     for (i = 0; i < cap->n_codes; i++)
         rt_tape_set(cap->tape, cap->first_code + (uint32_t)i,
                     (uint64_t)symbol_now(&cap->ctx->symbols, cap->codes[i]));
@@ -609,6 +611,7 @@ rt_capture_replay(struct rt_capture *cap)
     BELL_TRY(rt_tape_submit(cap->tape));
     cap->fed_until[cap->feed] = rt->last_value;
     cap->feed = (cap->feed + 1) % N_FEEDS;
+    rt_profile_span(rt->profile, RT_PROFILE_CALL, "replay of a jit", start, 0);
     rt->stats.submit_ns += time_now_ns() - start;
     rt->stats.n_realizes++;
     return BELL_OK;

@@ -9,12 +9,14 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "tensor/given.h"
 #include "tensor/runtime/ir.h"
+#include "tensor/runtime/profile.h"
 #include "tensor/runtime/search.h"
 #include "tensor/tensor_internal.h"
 
@@ -69,6 +71,8 @@ compile_sink(struct uop_graph *g, const struct uop *sink, struct rt_job *job)
     bell_status status = lower_kernel_by(g, sink, &job->target->lower,
                                          job->told, job->made, &program);
 
+    job->start_ns = start;
+    job->thread = (uint32_t)gettid();
     job->lower_ns = time_now_ns() - start;
     if (status == BELL_OK) {
         job->n_ops = program.n_ops;
@@ -82,6 +86,7 @@ compile_sink(struct uop_graph *g, const struct uop *sink, struct rt_job *job)
         start = time_now_ns();
         status =
             job->target->compiler->compile(job->target, &program, &job->binary);
+        job->render_start_ns = start;
         job->render_ns = time_now_ns() - start;
     }
     if (status == BELL_OK)
@@ -272,6 +277,7 @@ load_job(struct tensor_runtime *rt, struct rt_job *job,
         rt->stats.n_kernels_found++;
     else
         rt->stats.n_kernels_compiled++;
+    rt_profile_job(rt->profile, job);
     rt->stats.lower_ns += job->lower_ns;
     rt->stats.compile_ns += job->render_ns;
     if (!job->is_found)

@@ -8,6 +8,7 @@
  */
 #include "tensor/runtime/capture.h"
 #include "tensor/runtime/ir.h"
+#include "tensor/runtime/profile.h"
 #include "tensor/runtime/run.h"
 #include "tensor/runtime/search.h"
 #include "tensor/trace.h"
@@ -75,6 +76,8 @@ rt_open(const struct bell_context *ctx, const char *name,
     cache_init(&rt->cache);
     rt->givens = &ctx->givens;
     status = open_runtime(rt, name, ctx->math);
+    if (status == BELL_OK)
+        status = rt_profile_create(rt);
     if (status != BELL_OK) {
         rt_close(rt);
         return status;
@@ -218,6 +221,7 @@ rt_close(struct tensor_runtime *rt)
 {
     size_t i;
 
+    rt_profile_destroy(rt);
     hcq_queue_destroy(rt->queue);
     for (i = 0; i < rt->n_dead; i++)
         hcq_buffer_destroy(rt->dead[i].buf);
@@ -389,9 +393,16 @@ bell_status
 tensor_buffer_write(struct tensor_buffer *buf, const void *src,
                     size_t size_bytes)
 {
+    struct tensor_runtime *rt = buf->ctx->runtime;
+    uint64_t start;
+
     assert(buf->device_mem && size_bytes == buf->size_bytes);
-    BELL_TRY(rt_wait(buf->ctx->runtime, buf->busy_until));
-    return hcq_buffer_write(buf->device_mem, 0, src, size_bytes);
+    BELL_TRY(rt_wait(rt, buf->busy_until));
+    start = time_now_ns();
+    BELL_TRY(hcq_buffer_write(buf->device_mem, 0, src, size_bytes));
+    rt_profile_span(rt->profile, RT_PROFILE_WRITE, "write", start,
+                    (double)size_bytes);
+    return BELL_OK;
 }
 
 /* Everything is waited for, not the writer alone: values are read rarely, and
@@ -400,10 +411,15 @@ bell_status
 tensor_buffer_read(struct tensor_buffer *buf, void *dst, size_t size_bytes)
 {
     struct tensor_runtime *rt = buf->ctx->runtime;
+    uint64_t start;
 
     assert(buf->device_mem && size_bytes == buf->size_bytes);
     BELL_TRY(rt_wait(rt, rt->last_value));
-    return hcq_buffer_read(buf->device_mem, 0, dst, size_bytes);
+    start = time_now_ns();
+    BELL_TRY(hcq_buffer_read(buf->device_mem, 0, dst, size_bytes));
+    rt_profile_span(rt->profile, RT_PROFILE_READ, "read", start,
+                    (double)size_bytes);
+    return BELL_OK;
 }
 
 /* ---- plans ---- */
@@ -577,6 +593,7 @@ finish_plan(struct tensor_runtime *rt, struct rt_plan *plan, uint64_t start)
     else
         BELL_TRY(rt_place_buffers(plan, &rt->kernels));
     count_memory(&rt->stats, plan);
+    rt_profile_span(rt->profile, RT_PROFILE_SCHEDULE, "schedule", start, 0);
     rt->stats.schedule_ns += time_now_ns() - start;
     rt->stats.n_plans++;
     rt->stats.n_kernels_planned += plan->sched.n_items;
@@ -779,14 +796,16 @@ static bell_status
 run_graph(struct rt_run *run, uint32_t *out_plan)
 {
     struct tensor_runtime *rt = run->rt;
-    uint64_t start;
+    uint64_t called = time_now_ns(), start;
 
+    rt_profile_call(rt->profile);
     BELL_TRY(plan_graph(run, out_plan));
     if (run->ctx->trace)
         return rt_capture_run(run, *out_plan);
     start = time_now_ns();
     BELL_TRY(rt_replay(run, &rt->plans[*out_plan]));
     rt->stats.submit_ns += time_now_ns() - start;
+    rt_profile_span(rt->profile, RT_PROFILE_CALL, "realize", called, 0);
     rt->stats.n_realizes++;
     return rt_replay_results(run, &rt->plans[*out_plan]);
 }

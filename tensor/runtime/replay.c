@@ -1,6 +1,7 @@
 /* Running a plan: memory for its results and one scratch buffer, and its
  * kernels in the queue.
  */
+#include "tensor/runtime/profile.h"
 #include "tensor/runtime/run.h"
 #include "tensor/tensor_internal.h"
 
@@ -81,6 +82,8 @@ submit_alone(struct tensor_runtime *rt, struct hcq_cs *cs,
     BELL_TRY(submit(rt, cs));
     BELL_TRY(rt_wait(rt, rt->last_value));
     ns = time_now_ns() - start;
+    rt_profile_kernel(rt->profile, kernel, (size_t)(kernel - rt->kernel_list),
+                      start);
     LOG(LOG_SYNC, "%s: %.1f us, %.2f GFLOP/s, %.2f GB/s", kernel->program->name,
         (double)ns * 1e-3, kernel->n_flops / (double)ns,
         kernel->n_bytes / (double)ns);
@@ -95,7 +98,8 @@ rt_queue_begin(struct tensor_runtime *rt, struct rt_queue *out)
     out->rt = rt;
     out->cs = NULL;
     out->n = 0;
-    out->per_submit = LOG_ON(LOG_SYNC) || rt->watch ? 1 : EXECS_PER_SUBMIT;
+    out->per_submit =
+        LOG_ON(LOG_SYNC) || rt->watch || rt->profile ? 1 : EXECS_PER_SUBMIT;
 }
 
 bell_status
@@ -107,8 +111,10 @@ rt_queue_kernel(struct rt_queue *q, uint32_t number, const uint64_t *args,
 
     if (q->n == 0)
         BELL_TRY(hcq_queue_begin(rt->queue, &q->cs));
+    rt_profile_before(rt->profile, q->cs);
     hcq_cs_exec(q->cs, kernel->program, args, n_args, kernel->grid,
                 kernel->local);
+    rt_profile_after(rt->profile, q->cs);
     LOG(LOG_EXEC, "%s grid %u,%u,%u", kernel->program->name, kernel->grid[0],
         kernel->grid[1], kernel->grid[2]);
     if (q->per_submit == 1) {

@@ -109,6 +109,8 @@ struct rt_job {
     uint32_t n_ops;
     bool is_found; /* on disk: not compiled */
     uint64_t lower_ns, render_ns;
+    uint64_t start_ns, render_start_ns;
+    uint32_t thread; /* that compiled it, of the system */
     bell_status status;
     struct bell_error error; /* of the thread that failed */
 };
@@ -208,6 +210,7 @@ struct tensor_runtime {
     struct map schedule_of;  /* rt_key of a SINK in kernels -> number */
     struct lower_schedule *schedules; /* those found; empty: the rules' */
     size_t n_schedules, cap_schedules;
+    struct rt_profile *profile; /* owned; NULL: none (profile.h) */
     void (*watch)(void *user, size_t number); /* after each kernel; or NULL */
     void *watch_user;
 };

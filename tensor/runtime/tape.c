@@ -232,7 +232,8 @@ bell_status
 rt_tape_submit(struct rt_tape *tape)
 {
     struct tensor_runtime *rt = tape->rt;
-    bool tells = LOG_ON(LOG_SYNC) || LOG_ON(LOG_EXEC) || rt->watch;
+    bool tells =
+        LOG_ON(LOG_SYNC) || LOG_ON(LOG_EXEC) || rt->watch || rt->profile;
 
     if (tape->n_launches == 0)
         return BELL_OK;
