@@ -28,6 +28,8 @@ machine_names_open(void)
     if (access) {
         access->debug = access->warning = be_quiet;
         access->error = give_up;
+        /* udev's list is the same, and udev leaks */
+        (void)pci_set_param(access, "hwdb.disable", "1");
     }
     return (struct machine_names *)access;
 }
