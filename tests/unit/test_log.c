@@ -92,9 +92,9 @@ static void
 test_topics(void **state)
 {
     static const char *const names[] = {
-        "ioctl", "push", "mem",  "graph", "plan",  "uops",
-        "ir",    "dot",  "rw",   "sched", "opt",   "render",
-        "asm",   "sync", "exec", "time",  "cache", "fault"};
+        "ioctl", "push", "mem",   "graph",   "plan",   "uops", "ir",
+        "dot",   "rw",   "sched", "opt",     "render", "asm",  "sync",
+        "exec",  "time", "cache", "kernels", "fault"};
     char line[4096], known[4096] = "known: ", expected[64];
     uint32_t mask, all = 0;
     size_t i;
