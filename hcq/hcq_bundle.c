@@ -172,7 +172,7 @@ load(struct hcq_bundle *b, const void *data, uint64_t size_bytes)
 }
 
 static bell_status
-map_file(struct hcq_bundle *b, const char *path)
+map_bundle(struct hcq_bundle *b, const char *path)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     struct stat st;
@@ -214,7 +214,7 @@ create(struct hcq_device *dev, const void *data, uint64_t size_bytes,
         return bell_fail(BELL_E_NO_MEMORY, "bundle: out of memory");
     b->dev = dev;
     if (path) {
-        status = map_file(b, path);
+        status = map_bundle(b, path);
         data = b->map;
         size_bytes = b->map_bytes;
     } else if ((uintptr_t)data % BUNDLE_PAGE) {
@@ -438,8 +438,8 @@ word_of(const struct hcq_bundle *b, const struct bundle_arg *a)
 }
 
 static void
-emit(const struct hcq_bundle *b, struct hcq_cs *cs,
-     const struct bundle_command *c)
+emit_bundled(const struct hcq_bundle *b, struct hcq_cs *cs,
+             const struct bundle_command *c)
 {
     const struct bundle_arg *a = b->file.args + c->first_arg;
     uint64_t words[HCQ_ARGS_MAX];
@@ -474,7 +474,7 @@ hcq_bundle_run(struct hcq_bundle *b, uint64_t *out_value)
     for (i = 0; i < n; i++) {
         if (i % PER_SUBMIT == 0)
             BELL_TRY(hcq_queue_begin(b->queue, &cs));
-        emit(b, cs, &commands[i]);
+        emit_bundled(b, cs, &commands[i]);
         if ((i + 1) % PER_SUBMIT == 0 || i + 1 == n)
             BELL_TRY(hcq_cs_submit(cs, &b->last_value));
     }

@@ -223,7 +223,7 @@ check_ir(struct bundle_file *f)
 /* ---- values ---- */
 
 static bell_status
-check_value(struct bundle_file *f, const struct bundle_value *v)
+check_listed_value(struct bundle_file *f, const struct bundle_value *v)
 {
     uint64_t data_bytes = f->header->sections[BUNDLE_DATA].size_bytes;
     uint32_t size_bytes, i;
@@ -419,7 +419,7 @@ bundle_file_open(const void *data, uint64_t size_bytes,
     BELL_TRY(check_names(&f));
     BELL_TRY(check_ir(&f));
     for (i = 0; i < f.n_values; i++)
-        BELL_TRY(check_value(&f, &f.values[i]));
+        BELL_TRY(check_listed_value(&f, &f.values[i]));
     for (i = 0; i < f.n_kernels; i++)
         BELL_TRY(check_kernel(&f, &f.kernels[i]));
     for (i = 0; i < f.n_targets; i++)

@@ -17,7 +17,7 @@ fail(struct hcq_graph *graph, bell_status status)
 }
 
 static bool
-takes_commands(struct hcq_graph *graph)
+graph_takes_commands(struct hcq_graph *graph)
 {
     if (graph->state == GRAPH_BUILDING)
         return graph->status == BELL_OK;
@@ -118,7 +118,7 @@ hcq_graph_slot(struct hcq_graph *graph, const char *name, uint64_t size_bytes)
 {
     struct graph_slot *slot;
 
-    if (!takes_commands(graph))
+    if (!graph_takes_commands(graph))
         return HCQ_SLOT_NONE;
     if (!name || !name[0] || strlen(name) >= sizeof(slot->name) ||
         hcq_graph_find_slot(graph, name) != HCQ_SLOT_NONE) {
@@ -189,7 +189,7 @@ add_command(struct hcq_graph *graph, enum graph_kind kind,
     struct graph_command *command;
     uint32_t i;
 
-    if (!takes_commands(graph))
+    if (!graph_takes_commands(graph))
         return NULL;
     for (i = 0; i < n_args; i++) {
         if (!args[i] || !arg_fits(graph, args[i])) {
@@ -241,7 +241,7 @@ hcq_graph_exec(struct hcq_graph *graph, const struct hcq_program *prog,
     struct graph_command *command;
     uint32_t i;
 
-    if (!takes_commands(graph))
+    if (!graph_takes_commands(graph))
         return;
     if (!prog || !grid || n_args > HCQ_ARGS_MAX || (n_args && !args)) {
         fail(graph,
@@ -273,7 +273,7 @@ add_transfer(struct hcq_graph *graph, struct hcq_device *dev,
     const struct hcq_graph_arg *list[2] = {&sides[0], &sides[1]};
     struct graph_command *command;
 
-    if (!takes_commands(graph))
+    if (!graph_takes_commands(graph))
         return NULL;
     sides[0] = *dst;
     sides[0].access = HCQ_ACCESS_WRITE;
@@ -353,7 +353,7 @@ hcq_graph_patch(struct hcq_graph *graph, unsigned field, uint32_t slot,
 {
     struct graph_patch *patch;
 
-    if (!takes_commands(graph))
+    if (!graph_takes_commands(graph))
         return;
     if (graph->n_commands == 0 || slot >= graph->n_slots ||
         graph->slots[slot].size_bytes || field >= HCQ_FIELD_ARG ||

@@ -239,7 +239,8 @@ let_go(struct hcq_graph *graph, struct graph_copy *copy)
 
 /* Waits for all streams of the copy. */
 static BELL_MUST_CHECK bell_status
-wait_copy(struct hcq_graph *graph, struct graph_copy *copy, uint64_t timeout_ns)
+wait_graph_copy(struct hcq_graph *graph, struct graph_copy *copy,
+                uint64_t timeout_ns)
 {
     uint64_t start_ns, waited_ns, slice_ns;
     struct hcq_stream *stream;
@@ -281,7 +282,7 @@ free_copy(struct hcq_graph *graph, struct graph_copy *copy)
 
     bell_error_hold(&hold);
     if (copy->streams[0])
-        status = wait_copy(graph, copy, HCQ_TIMEOUT_NS);
+        status = wait_graph_copy(graph, copy, HCQ_TIMEOUT_NS);
     bell_error_release(&hold);
     for (q = 0; q < graph->n_queues; q++) {
         if (status != BELL_E_TIMEOUT) {
@@ -541,8 +542,8 @@ choose_copy(struct hcq_graph *graph, uint32_t *out)
     *out = which = (which + 1) % GRAPH_COPIES;
     if ((graph->n_used > 1 || graph->n_listed[which]) &&
         find_busy(graph, &graph->copies[which]))
-        BELL_TRY(wait_copy(graph, &graph->copies[which],
-                           graph->queues[0]->submit_timeout_ns));
+        BELL_TRY(wait_graph_copy(graph, &graph->copies[which],
+                                 graph->queues[0]->submit_timeout_ns));
     return BELL_OK;
 }
 
@@ -592,7 +593,7 @@ submit_parts(struct hcq_graph *graph, struct graph_copy *copy, uint64_t *value)
         return bell_error_last()->status;
     }
     if (LOG_ON(LOG_SYNC))
-        BELL_TRY(wait_copy(graph, copy, HCQ_TIMEOUT_NS));
+        BELL_TRY(wait_graph_copy(graph, copy, HCQ_TIMEOUT_NS));
     return BELL_OK;
 }
 
@@ -638,7 +639,7 @@ hcq_graph_wait(struct hcq_graph *graph, uint64_t timeout_ns)
     BELL_TRY(hcq_check_process(graph->queues[0]->dev));
     for (i = 0; i < GRAPH_COPIES; i++) {
         if (graph->copies[i].streams[0])
-            BELL_TRY(wait_copy(graph, &graph->copies[i], timeout_ns));
+            BELL_TRY(wait_graph_copy(graph, &graph->copies[i], timeout_ns));
     }
     return BELL_OK;
 }

@@ -157,6 +157,7 @@ widen_index(struct indexer *x, const struct uop *u)
 static bool
 is_loop(const struct uop *u, uint32_t i)
 {
+    assert(i < u->n_src);
     if (u->src[i]->op != UOP_RANGE)
         return false;
     return u->op == UOP_END || u->op == UOP_BARRIER || u->op == UOP_COMMIT ||

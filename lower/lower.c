@@ -1,6 +1,7 @@
 /* The way of a kernel through the passes of this folder. */
 #include "lower/lower.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -247,6 +248,7 @@ check_node(const struct uop *u)
 static bell_status
 check_store_pair(const struct uop *u, const struct uop *v)
 {
+    assert(u->op == UOP_STORE && v->op == UOP_STORE);
     if (u->op == UOP_PARAM && v->op == UOP_PARAM && u->arg.i == v->arg.i)
         return uop_bad(v, "slot %lld is %%%u's", (long long)v->arg.i, u->id);
     if (u->op == UOP_PARAM && v->op == UOP_VAR && u->arg.i >= v->arg.i)

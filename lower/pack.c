@@ -561,6 +561,7 @@ lower_pack(struct uop_graph *g, const struct lower_program *parts, uint32_t n,
     bell_status status;
     uint32_t i;
 
+    assert(n > 0);
     for (i = 0; i < n; i++) {
         if (!lower_form_of(&parts[i], target, i ? &form : &p.form) ||
             (i && !lower_form_join(&p.form, &form, target)))

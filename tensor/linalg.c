@@ -7,6 +7,7 @@
  */
 #include "doorbell/linalg.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/bits.h"
@@ -308,6 +309,7 @@ size_from_right(const struct bell_context *ctx, const struct uop *u,
 {
     uint32_t n = tn_rank(ctx, u);
 
+    assert(i < rank);
     return i + n < rank ? 1 : tn_size(ctx, u, i + n - rank);
 }
 

@@ -11,6 +11,7 @@
  * up to EXCHANGE_BITS stages of that (UOP_EXCHANGE). Upside down: every second
  * block has its keys' complements in ascending order.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "tensor/elementwise.h"
@@ -27,6 +28,7 @@ turns(struct bell_context *ctx, uint32_t rank, uint32_t axis, int64_t n)
     const struct uop *odd = tn_and(ctx, tn_iota(ctx, rank, axis, n, UOP_I64),
                                    tn_int(ctx, UOP_I64, 1));
 
+    assert(axis < rank);
     return tn_neg(ctx, odd);
 }
 

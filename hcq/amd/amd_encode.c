@@ -1,5 +1,6 @@
 /* Pieces and slots: what is the same for all kinds of rings, and launches of
  * AQL. */
+#include <assert.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -296,6 +297,8 @@ amd_push_args(struct amd_push *push, const struct hcq_exec *exec)
     uint32_t n_bytes = hcq_exec_args(exec) * 8;
     uint64_t va = (uintptr_t)push->data;
 
+    assert(hcq_exec_args(exec) * 8u <=
+           exec->prog->extent.n_units * AMD_UNIT_BYTES);
     memcpy(push->data, exec->args, n_bytes);
     if (__builtin_expect(amd_program_of(exec)->hidden_bytes != 0, 0))
         put_hidden(push->data + n_bytes, exec);

@@ -33,6 +33,7 @@
  * (amd_encode.c). What would end this is a 64-bit comparison: of WAIT_REG_MEM64
  * the facts are a lead, for gfx10 and later only, and SDMA has none.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "base/bits.h"
@@ -79,6 +80,7 @@ put_die(struct amd_push *push, uint32_t die, uint32_t n_dw)
 {
     uint32_t words[AMD_PM4_PRED_EXEC_DW];
 
+    assert(die < push->engine->dev->topology.n_xcc);
     amd_pack_pm4_pred_exec(push->engine->gen,
                            (struct amd_pm4_pred_exec){
                                .exec_count = n_dw,
@@ -161,6 +163,7 @@ pm4_write(struct amd_push *push, uint64_t va, uint64_t value, uint32_t n_words)
 {
     uint32_t words[AMD_PM4_WRITE_DATA_DW + 2];
 
+    assert(n_words == 1 || n_words == 2);
     amd_pack_pm4_write_data(push->engine->gen,
                             (struct amd_pm4_write_data){
                                 .count = 2 + n_words,
@@ -279,6 +282,7 @@ put_registers(struct amd_push *push, uint32_t first, const uint32_t *values,
 {
     uint32_t words[AMD_PM4_SET_SH_REG_DW];
 
+    assert(first >= 0x2c00 && first + n <= 0x3000);
     amd_pack_pm4_set_sh_reg(push->engine->gen,
                             (struct amd_pm4_set_sh_reg){
                                 .count = n,
@@ -329,6 +333,7 @@ put_meet(struct amd_push *push)
     uint64_t va = engine->meet_va + push->n_meets++ % 2 * MEET_STRIDE;
     uint32_t words[AMD_MEET_DW];
 
+    assert(engine->meet_va && is_pow2(engine->dev->topology.n_xcc));
     amd_pack_pm4_atomic_mem(engine->gen,
                             &(struct amd_pm4_atomic_mem){
                                 .atomic = AMD_PM4_ATOMIC_OP_ADD_RTN_32,
@@ -408,6 +413,7 @@ leave_registers(struct amd_push *push, uint32_t first, uint32_t n)
     static const uint32_t zeros[8] = {0};
     uint32_t at = (uint32_t)(push->at - push->piece) + AMD_PM4_SET_SH_REG_DW;
 
+    assert(n <= ARRAY_LEN(zeros));
     put_registers(push, first, zeros, n);
     return at;
 }
@@ -574,6 +580,7 @@ pm4_exec(struct amd_push *push, const struct hcq_exec *exec)
     uint64_t args_va = amd_push_args(push, exec);
     uint32_t *words = push->at, i;
 
+    assert(launch->n_dw <= AMD_LAUNCH_DW && launch->n_dw > 0);
     amd_put(push, launch->words, launch->n_dw);
     set_scratch(push->engine, prog, words);
     if (launch->args_at)

@@ -7,6 +7,7 @@
  * chip of several dies the release of the timeline lies elsewhere, because
  * other dies may read it later.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -69,6 +70,7 @@ wait_for_slots(struct amd_queue *queue, uint64_t n)
     uint64_t enough = (n + 1) * queue_units(queue); /* one stays free */
     uint64_t start_ns, spun_ns = 0, look_ns = 0;
 
+    assert(n < queue->n_slots);
     if (amd_channel_room(&queue->channel) >= enough)
         return BELL_OK;
     if (*queue->channel.wptr != queue->channel.put)
@@ -138,6 +140,7 @@ amd_queue_pour(struct amd_queue *queue, const uint32_t *slots, uint64_t n_slots)
     };
     bell_status status = BELL_OK;
 
+    assert(n_slots > 0);
     BELL_TRY(hcq_signal_wait(
         queue->base.timeline,
         atomic_load_explicit(&queue->ring.last_value, memory_order_relaxed),

@@ -1,6 +1,7 @@
 /* Bound streams: encoded once into memory of their own, submitted by slots
  * that point there, or copied into the ring of a copy queue; patched in place.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -26,7 +27,7 @@ amd_stream_of(const struct hcq_stream *stream)
 }
 
 static struct amd_queue *
-queue_of(const struct hcq_stream *base)
+stream_queue(const struct hcq_stream *base)
 {
     return amd_queue_of(base->queue);
 }
@@ -39,13 +40,13 @@ start_push(struct hcq_stream *base)
     struct amd_stream *stream = amd_stream_of(base);
 
     return (struct amd_push){
-        .engine = &queue_of(base)->engine,
+        .engine = &stream_queue(base)->engine,
         .at = stream->mem.cpu,
         .piece = stream->mem.cpu,
         .data = (uint8_t *)stream->mem.cpu + stream->data_at,
         .slots = stream->slots,
         .slot_mask = UINT64_MAX,
-        .in_words = amd_in_words(&queue_of(base)->engine, true),
+        .in_words = amd_in_words(&stream_queue(base)->engine, true),
     };
 }
 
@@ -100,7 +101,7 @@ static bell_status
 fill_stream(struct hcq_stream *base)
 {
     struct amd_stream *stream = amd_stream_of(base);
-    const struct amd_engine *engine = &queue_of(base)->engine;
+    const struct amd_engine *engine = &stream_queue(base)->engine;
     struct hcq_extent extent = hcq_stream_extent(base, &stream->n_packets);
     uint64_t n_slots = 0, bytes;
 
@@ -182,6 +183,7 @@ amd_stream_repack(struct hcq_stream *base, const struct hcq_place *place)
     struct hcq_packet *packet = (void *)(base->cs.words + spot->packet_dw);
     struct amd_push push = start_push(base);
 
+    assert(stream->n_packets > 0);
     push.data += (uint64_t)spot->data_unit * AMD_UNIT_BYTES;
     if (packet->head.op == HCQ_OP_EXEC &&
         !hcq_exec_judge((void *)packet, &stream->base.n_too_large))
@@ -198,7 +200,7 @@ bell_status
 amd_stream_submit(struct hcq_stream *base, uint64_t value)
 {
     struct amd_stream *stream = amd_stream_of(base);
-    struct amd_queue *queue = queue_of(base);
+    struct amd_queue *queue = stream_queue(base);
     const struct amd_engine *engine = &queue->engine;
     const uint32_t *slots =
         engine->kind == AMD_RING_SDMA ? stream->mem.cpu : stream->slots;

@@ -145,6 +145,7 @@ fill_pack(struct expand *e, uint32_t number)
     uint64_t loops = p->ranges & e->loops, set;
     uint32_t copy, n;
 
+    assert(number < e->n_packs);
     memcpy(base, e->base, sizeof(base));
     for (set = loops; set; set &= set - 1) {
         uint32_t r = (uint32_t)__builtin_ctzll(set);

@@ -74,6 +74,7 @@ is_operand(const struct expand *e, uint32_t pos)
     uint64_t set = tile_ranges(e, k->deps[pos]), vector, outputs;
     uint32_t i;
 
+    assert(pos < e->k->n_nodes);
     if (u->op != UOP_LOAD || !(k->deps[pos] & e->staged) || k->levels[pos] ||
         (set & e->threads) == e->threads || !are_powers(k, set))
         return false;

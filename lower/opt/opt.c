@@ -54,6 +54,7 @@ opt_plan_init(struct opt_plan *plan, struct kernel *k)
 static bool
 is_reduce(const struct opt_plan *plan, uint32_t range)
 {
+    assert(range < plan->k->n_ranges);
     return plan->k->reduce_ranges >> range & 1;
 }
 
@@ -73,6 +74,7 @@ is_open(const struct opt_plan *plan, uint32_t axis)
 {
     const struct opt_axis *a = &plan->axes[axis];
 
+    assert(axis < plan->n_axes);
     return opt_is_leaf(plan, axis) && a->type != UOP_AXIS_LOCAL &&
            a->type != UOP_AXIS_GROUP;
 }
@@ -131,6 +133,7 @@ opt_retype(struct opt_plan *plan, uint32_t axis, enum uop_axis type)
 {
     struct opt_axis *a = &plan->axes[axis];
 
+    assert(axis < plan->n_axes);
     if (!is_open(plan, axis) || a->size < 0 || !type_fits(plan, a->range, type))
         return false;
     a->type = type;
@@ -142,6 +145,7 @@ opt_thread(struct opt_plan *plan, uint32_t axis, uint32_t shift)
 {
     struct opt_axis *a = &plan->axes[axis];
 
+    assert(axis < plan->n_axes);
     if (!is_open(plan, axis) || a->size < 1 || a->size & (a->size - 1) ||
         shift > 30 || a->size << shift > plan->k->target->max_threads)
         return false;
@@ -158,6 +162,7 @@ can_fold(const struct opt_plan *plan, uint32_t a, uint32_t b)
         (uint64_t)1 << plan->axes[a].range | (uint64_t)1 << plan->axes[b].range;
     uint32_t i;
 
+    assert(a < plan->n_axes && b < plan->n_axes);
     for (i = 0; i < plan->k->n_groups; i++) {
         uint64_t bound = plan->k->groups[i].bound & bits;
         if (bound && bound != bits)
@@ -174,6 +179,7 @@ opt_fold(struct opt_plan *plan, const uint32_t *axes, uint32_t n,
     int64_t size = 1;
     uint32_t i;
 
+    assert(n > 0);
     assert(n > 0);
     *out_flat = axes[0];
     if (n == 1)

@@ -110,6 +110,7 @@ store_at_zero(struct kernel *k, const struct uop *store, uint64_t ranges)
     const struct uop *zero = uop_const_int(k->g, UOP_I64, 0), *src[4];
     uint32_t i;
 
+    assert(store->op == UOP_STORE);
     for (i = 0; i < store->n_src; i++)
         src[i] = store->src[i];
     for (i = store->n_src; ranges; ranges &= ranges - 1) {
@@ -157,6 +158,7 @@ contiguous_bytes(const struct kernel *k, uint32_t r, uint64_t around)
     double n = 0;
     uint32_t i;
 
+    assert(r < k->n_ranges);
     for (i = 0; i < k->n_nodes; i++) {
         const struct uop *u = k->nodes[i];
         double bytes;
@@ -182,6 +184,7 @@ opt_gpu_fast_range(const struct kernel *k, uint64_t set, uint64_t around,
     uint32_t best = 63u - (uint32_t)__builtin_clzll(set), r;
     double most = contiguous_bytes(k, best, around), bytes;
 
+    assert(set != 0);
     for (; set; set &= set - 1) {
         r = (uint32_t)__builtin_ctzll(set);
         bytes = contiguous_bytes(k, r, around);
@@ -202,6 +205,7 @@ is_aligned(const struct kernel *k, const struct uop *index, uint32_t r,
 {
     uint32_t i;
 
+    assert(r < k->n_ranges && lanes > 0);
     for (i = 0; i < k->n_ranges; i++) {
         int64_t coef = kernel_coef(k, index, i);
         if (i != r && coef != KERNEL_NONAFFINE && coef % lanes)
@@ -216,6 +220,7 @@ opt_gpu_lanes(const struct kernel *k, uint32_t r)
     int64_t lanes = GPU_MAX_LANES;
     uint32_t i;
 
+    assert(r < k->n_ranges);
     for (; lanes > 1; lanes /= 2) {
         int64_t good = 0, bad = 0, widest = 1;
         if (k->sizes[r] % lanes)
@@ -251,6 +256,7 @@ opt_gpu_fold_pieces(struct opt_plan *plan, uint64_t set, uint32_t fast,
     enum uop_axis old = plan->axes[fast].type;
     bool whole = plan->axes[fast].size % n == 0;
 
+    assert((set >> fast & 1) != 0 && n > 0);
     for (set &= ~((uint64_t)1 << fast); set; set &= set - 1)
         axes[n_axes++] = (uint32_t)__builtin_ctzll(set);
     axes[n_axes++] = fast;
@@ -317,6 +323,7 @@ spread(struct opt_plan *plan, uint32_t axis, enum lower_action_kind kind,
     int32_t told[LOWER_ACTION_ARGS];
     uint32_t tid, rest = axis;
 
+    assert(axis < plan->n_axes);
     if (opt_told(plan->k, kind, told)) {
         threads = told[1];
         if (!opt_is_pow2(threads, 1, plan->k->target->max_threads))
@@ -368,6 +375,7 @@ sector_lanes(const struct opt_gpu *gpu, uint32_t r)
     int64_t lanes = GPU_MAX_LANES;
     uint32_t i;
 
+    assert(r < gpu->k->n_ranges);
     for (i = 0; i < k->n_nodes; i++) {
         const struct uop *u = k->nodes[i];
         int64_t size = uop_dtype_infos[u->dtype].size_bytes;

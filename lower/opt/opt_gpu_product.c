@@ -3,6 +3,8 @@
  * outputs share. */
 #include "lower/opt/opt_gpu.h"
 
+#include <assert.h>
+
 #define MIN_SIDE     16 /* of outputs, for a tile; the other may be shorter */
 #define MIN_STEPS    8  /* of the reduction */
 #define MAX_OPERANDS 16 /* LOADs */
@@ -30,6 +32,7 @@ signature(const struct kernel *k, const uint32_t *loads, uint32_t n, uint32_t r)
 {
     uint32_t i, set = 0;
 
+    assert(r < k->n_ranges);
     for (i = 0; i < n; i++)
         set |= (uint32_t)(k->deps[loads[i]] >> r & 1) << i;
     return set;
@@ -155,6 +158,7 @@ opt_gpu_tiles(double n, int64_t tile)
 {
     double tiles = n / (double)tile;
 
+    assert(tile > 0);
     return (double)(int64_t)tiles < tiles ? (double)((int64_t)tiles + 1)
                                           : (double)(int64_t)tiles;
 }

@@ -8,6 +8,7 @@
  */
 #include "lower/opt/opt_gpu.h"
 
+#include <assert.h>
 #include <math.h>
 
 #include "base/log.h"
@@ -239,6 +240,7 @@ unroll(struct opt_plan *plan, uint32_t axis, double nodes, double loads)
 {
     int64_t n = plan->axes[axis].size, by = 1;
 
+    assert(axis < plan->n_axes);
     while (by < MAX_UNROLL && by < n &&
            nodes * 2 * (double)by <=
                ((double)by * loads < MIN_LOADS ? MAX_LOADS_BODY : MAX_BODY))
@@ -287,6 +289,7 @@ same_users(const struct kernel *k, uint32_t a, uint32_t b)
 {
     uint32_t i;
 
+    assert(a < k->n_ranges && b < k->n_ranges);
     for (i = 0; i < k->n_nodes; i++) {
         const struct uop *u = k->nodes[i];
         if ((u->op == UOP_STORE || u->op == UOP_REDUCE) &&

@@ -4,6 +4,8 @@
  */
 #include "lower/opt/opt_gpu.h"
 
+#include <assert.h>
+
 #include "base/log.h"
 
 #define MIN_SIDE       16  /* of a tile */
@@ -153,6 +155,7 @@ plan_side(struct opt_plan *plan, uint64_t set, int64_t tile, int64_t own,
 {
     uint32_t fast = opt_gpu_fast_range(plan->k, set, 0, NULL), flat, tid;
 
+    assert(tile > 0 && own > 0);
     if (!opt_gpu_fold_pieces(plan, set, fast, 4, type, NULL, &flat) ||
         !opt_split(plan, flat, tile / own, UOP_AXIS_LOOP, OPT_INNER, &tid,
                    &flat) ||

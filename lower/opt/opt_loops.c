@@ -1,6 +1,8 @@
 /* The order of output loops, and which of them are spread over threads. */
 #include "lower/opt/opt_rules.h"
 
+#include <assert.h>
+
 #include "base/bits.h"
 #include "base/log.h"
 
@@ -37,6 +39,7 @@ near_divisor(int64_t n, int64_t want)
 {
     int64_t up, down;
 
+    assert(n > 0 && want > 0);
     for (up = want, down = want; up <= 2 * want; up++, down--) {
         if (up <= n && n % up == 0)
             return up;

@@ -4,6 +4,8 @@
  * AVX-512 machine; only ratios matter. */
 #include "lower/opt/opt_model.h"
 
+#include <assert.h>
+
 #define DECOMPOSED_CAST 12  /* instructions, of F16 where it is not native */
 #define GATHER_PENALTY  0.7 /* per element, over a scalar load */
 #define INDEX_PENALTY   2.0 /* per division of an index, done in lanes */
@@ -68,6 +70,7 @@ is_free(const struct kernel *k, uint32_t pos)
 {
     const struct uop *u = k->nodes[pos];
 
+    assert(pos < k->n_nodes);
     return u->n_src == 0 || u->op == UOP_RANGE || u->op == UOP_SINK ||
            k->coefs[pos] != NULL || k->deps[pos] == 0;
 }
@@ -182,6 +185,7 @@ work_bytes(const struct opt_model *m, uint32_t pos)
     const struct uop *u = k->nodes[pos];
     enum uop_dtype dtype = u->dtype;
 
+    assert(pos < m->k->n_nodes);
     if (u->op == UOP_STORE)
         dtype = u->src[0]->dtype;
     else if (!m->is_value[pos] || k->coefs[pos] || u->n_src == 0 ||
@@ -200,6 +204,7 @@ opt_model_lanes(const struct opt_model *m, uint32_t r, bool overlap)
     int64_t n = k->sizes[r], lanes, least, best = 0;
     uint32_t i, widest = 0;
 
+    assert(r < m->k->n_ranges);
     for (i = 0; i < k->n_nodes; i++) {
         uint32_t bytes = k->deps[i] >> r & 1 ? work_bytes(m, i) : 0;
         widest = bytes > widest ? bytes : widest;
@@ -269,6 +274,7 @@ opt_model_steps(struct opt_model *m, uint32_t r, int64_t lanes)
     bool whole = k->sizes[r] % lanes == 0;
     uint32_t i;
 
+    assert(r < m->k->n_ranges && lanes > 0);
     for (i = 0; i < k->n_nodes; i++)
         m->step[i] = step_of(m, k->nodes[i], r, lanes, whole);
 }
@@ -277,6 +283,7 @@ opt_model_steps(struct opt_model *m, uint32_t r, int64_t lanes)
 static bool
 is_index(const struct opt_model *m, uint32_t pos)
 {
+    assert(pos < m->k->n_nodes);
     return !m->is_value[pos] && m->k->nodes[pos]->dtype == UOP_I64;
 }
 

@@ -1,4 +1,5 @@
 /* Schedules near another one. */
+#include <assert.h>
 #include <string.h>
 
 #include "base/bits.h"
@@ -31,6 +32,7 @@ number_of(const struct lower_schedule *s, enum lower_action_kind kind,
 static void
 remove_action(struct lower_schedule *s, uint32_t at)
 {
+    assert(at < s->n_actions);
     memmove(&s->actions[at], &s->actions[at + 1],
             (s->n_actions - at - 1) * sizeof(s->actions[0]));
     s->n_actions--;

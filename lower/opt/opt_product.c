@@ -9,6 +9,8 @@
  */
 #include "lower/opt/opt_rules.h"
 
+#include <assert.h>
+
 #include "base/bits.h"
 #include "base/log.h"
 #include "lower/opt/opt_told.h"
@@ -52,6 +54,7 @@ find_operands(const struct kernel *k, uint32_t column, struct operands *out)
     uint64_t outputs = group->context & ~k->reduce_ranges;
     uint32_t i;
 
+    assert(column < k->n_ranges);
     if (k->n_groups != 1 || group->n_members != 1)
         return false;
     reduce = group->members[0];
@@ -106,6 +109,7 @@ goes_along(const struct kernel *k, const struct operands *p, uint32_t inner)
 {
     const struct uop *u = p->rows;
 
+    assert(inner < k->n_ranges);
     while (u->op == UOP_CAST)
         u = u->src[0];
     return u->op == UOP_LOAD && kernel_coef(k, u->src[1], inner) == 1;
@@ -117,6 +121,7 @@ static bool
 is_tile_operand(const struct kernel *k, const struct uop *u,
                 enum uop_dtype dtype, uint32_t inner)
 {
+    assert(inner < k->n_ranges);
     return u->op == UOP_CAST && u->src[0]->op == UOP_LOAD &&
            u->src[0]->n_src == 2 && u->src[0]->dtype == dtype &&
            kernel_coef(k, u->src[0]->src[1], inner) != KERNEL_NONAFFINE;
@@ -228,6 +233,7 @@ part_of(int64_t n, int64_t most)
 {
     int64_t d = most < n ? most : n;
 
+    assert(n > 0);
     for (; d > 1 && (n + d - 1) / d * d * 100 > n * MAX_OVERLAP; d--)
         ;
     return d > 1 ? d : 1;
@@ -236,6 +242,7 @@ part_of(int64_t n, int64_t most)
 static bool
 is_loop(const struct opt_plan *plan, uint32_t axis)
 {
+    assert(axis < plan->n_axes);
     return opt_is_leaf(plan, axis) && plan->axes[axis].type == UOP_AXIS_LOOP;
 }
 

@@ -32,6 +32,7 @@ conflicts_of(const struct kernel *k, uint32_t r)
     uint64_t set = 0;
     uint32_t i;
 
+    assert(r < k->n_ranges);
     for (i = 0; i < k->n_nodes; i++) {
         if (k->deps[i] >> r & 1)
             set |= k->deps[i];
@@ -161,6 +162,7 @@ peel_to(struct kernel *k, struct opt_choice *choice, uint32_t r, int64_t tile,
     uint32_t at = k->n_ranges, i, group;
     uint64_t others = 0;
 
+    assert(r < k->n_ranges && tile > 0);
     for (group = 0; group < k->n_groups; group++) {
         if (k->groups[group].bound >> r & 1)
             others = k->groups[group].bound & ~((uint64_t)1 << r);
@@ -189,6 +191,7 @@ peel_range(struct kernel *k, struct opt_choice *choice, uint32_t r)
     int64_t tail = k->sizes[r] % lanes;
     uint32_t rest;
 
+    assert(r < k->n_ranges);
     if (copies > 1 && k->sizes[r] / lanes % copies) {
         BELL_TRY(peel_to(k, choice, r, lanes * copies, 1, &rest));
         if (rest == UINT32_MAX)
@@ -221,6 +224,7 @@ split_range(struct opt_plan *plan, const struct opt_choice *choice, uint32_t r,
     int64_t unroll = reduce ? choice->unroll[r] : 1;
     uint32_t tile, piece;
 
+    assert(r < plan->k->n_ranges);
     *out_loop = r;
     if (lanes * copies > plan->k->sizes[r]) { /* the vectors overlap */
         if (opt_split(plan, r, lanes, UOP_AXIS_VECTOR, OPT_INNER, NULL, &piece))

@@ -7,6 +7,7 @@
  */
 #include "lower/opt/opt_rules.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -106,6 +107,7 @@ in_loop(const struct tile *t, uint32_t pos)
     const struct uop *u = k->nodes[pos];
     uint64_t ranges = k->deps[pos];
 
+    assert(pos < t->m->k->n_nodes);
     if (u->op == UOP_REDUCE)
         ranges |= kernel_bound(k, u);
     return (ranges & t->group->bound) != 0;
@@ -135,6 +137,7 @@ add_load(struct tile *t, uint32_t pos, uint32_t mask)
     double lanes = (double)node_lanes(t->choice, deps);
     struct tile_load *load = &t->loads[t->n_loads++];
 
+    assert(pos < t->m->k->n_nodes);
     load->mask = mask;
     load->cost = lanes == 1 ? SCALAR_LOAD : is_wide(t, u) ? 1 : lanes * GATHER;
     load->run_bytes = kernel_count(k, t->group->bound & deps) * lanes *
@@ -303,6 +306,7 @@ shares_load(const struct tile *t, uint32_t r)
     const struct kernel *k = t->m->k;
     uint32_t i;
 
+    assert(r < t->m->k->n_ranges);
     for (i = 0; i < k->n_nodes; i++) {
         if (k->nodes[i]->op == UOP_LOAD && t->in_body[i] &&
             !(k->deps[i] >> r & 1))
@@ -318,6 +322,7 @@ add_dim(struct tile *t, uint32_t r, bool bound)
     struct dim *d = &t->dims[t->n_dims];
     int64_t lanes = t->choice->lanes[r];
 
+    assert(r < t->m->k->n_ranges);
     if (t->n_dims == MAX_DIMS || k->sizes[r] < 0 || t->choice->copies[r] > 1 ||
         t->choice->unroll[r] > 1)
         return;
@@ -425,6 +430,7 @@ unrolled_code(const struct tile *t, uint32_t r, int64_t n)
     double code = 0;
     uint32_t i;
 
+    assert(r < t->m->k->n_ranges);
     for (i = 0; i < m->k->n_nodes; i++) {
         uint64_t ranges = m->k->deps[i];
         double copies;
@@ -485,6 +491,7 @@ strided_range(struct opt_model *m, const struct opt_choice *choice,
     uint64_t outputs = kernel_deps(k, store) & ~((uint64_t)1 << v), set;
     uint32_t i, r;
 
+    assert(store->op == UOP_STORE);
     opt_model_steps(m, v, choice->lanes[v]);
     for (i = 0; i < k->n_nodes; i++) {
         const struct uop *u = k->nodes[i];
@@ -511,6 +518,7 @@ copy_range(const struct opt_model *m, struct opt_choice *choice, uint32_t r,
     double code = 0;
     uint32_t i;
 
+    assert(r < m->k->n_ranges);
     for (i = 0; i < k->n_nodes; i++) {
         if (k->deps[i] >> r & 1)
             code += m->code[i];

@@ -1,6 +1,7 @@
 /* Schedules: what is told, and what was made. */
 #include "lower/opt/opt_told.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "lower/opt/opt_rules.h"
@@ -111,6 +112,7 @@ fits_range(const struct kernel *k, const struct opt_choice *choice, uint32_t r)
     int64_t size = k->sizes[r], lanes = choice->lanes[r];
     int64_t copies = choice->copies[r], unroll = choice->unroll[r];
 
+    assert(r < k->n_ranges);
     if (lanes * copies * unroll == 1)
         return true;
     if (k->reduce_ranges >> r & 1)

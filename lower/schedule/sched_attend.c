@@ -12,6 +12,7 @@
  */
 #include "lower/schedule/sched_internal.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -200,6 +201,7 @@ find_factor(const struct sched *s, const struct uop *out, uint32_t side,
     const struct uop *u = out->src[0]->src[side];
     uint32_t i;
 
+    assert(side < 2);
     *m = (struct match){.out = out, .side = side};
     while (is_moved(u) || u->op == UOP_CAST) {
         if (m->n_chain == MAX_DEPTH)
@@ -534,6 +536,7 @@ count_parts(const struct sched *s, const struct match *m)
     const struct uop *v = still(m->out->src[0]->src[1 - m->side]);
     int64_t keys = from->d[from->n - 1], parts, best = 1, rows, most, groups;
 
+    assert(m->n_chain <= MAX_DEPTH);
     rows = from->n > 1 ? from->d[from->n - 2] : 1;
     if (!(s->target->attends & LOWER_ATTENDS_FEW) || rows >= MIN_ROWS ||
         from->n + 1 > SCHED_MAX_RANK ||

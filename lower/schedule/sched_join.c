@@ -105,6 +105,7 @@ look_at(struct joiner *j, uint32_t at)
     const struct uop **list;
     size_t n, i;
 
+    assert(at < j->plan->n_items);
     memset(part, 0, sizeof(*part));
     part->item = &j->plan->items[at];
     part->n_outputs = part->length = 1;
@@ -170,6 +171,7 @@ fits(const struct joiner *j, uint32_t a, uint32_t b)
 {
     const struct part *pa = &j->parts[a], *pb = &j->parts[b], *few, *all;
 
+    assert(a < b && b < j->plan->n_items);
     if (pa->fixed || pb->fixed ||
         pa->n_loops + pb->n_loops + pa->n_reduces + pb->n_reduces >
             SCHED_MAX_RANGES ||
@@ -323,6 +325,7 @@ join_kernels(struct joiner *j, uint32_t a, uint32_t b)
     struct join n = {.j = j};
     uint32_t i, kept = 0;
 
+    assert(a < b);
     n.n_ranges = pa->n_loops > pb->n_loops ? pa->n_loops : pb->n_loops;
     for (i = 0; i < ia->n_outs; i++) {
         if (is_needed(j, ia->bufs[i], b))

@@ -63,6 +63,7 @@ get_frame(struct builder *b, uint32_t node, const struct sched_idx *idx,
     struct frame *frame;
     uint32_t at = SCHED_NONE;
 
+    assert(node < b->s->n_nodes);
     found = map_get(&b->by_hash, hash);
     if (found) {
         for (at = (uint32_t)*found; at != SCHED_NONE;
@@ -93,6 +94,7 @@ get_frame(struct builder *b, uint32_t node, const struct sched_idx *idx,
 static void
 push_frame(struct builder *b, uint32_t frame)
 {
+    assert(frame < b->n_frames);
     if (host_grow((void **)&b->stack, &b->cap_stack, b->n_stack + 1,
                   sizeof(*b->stack)) != 0)
         b->failed = true;
@@ -560,6 +562,7 @@ sched_kernel(struct sched *s, uint32_t node, const struct uop **out_sink,
     struct builder b = {.s = s, .root = node, .bufs = bufs, .keys = SCHED_NONE};
     const struct uop *sink;
 
+    assert(node < s->n_nodes);
     assert(s->nodes[node].stored && s->nodes[node].buf != SCHED_NONE);
     map_init(&b.by_hash);
     sink =

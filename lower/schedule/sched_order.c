@@ -267,6 +267,7 @@ step(struct order *o, uint32_t at)
     uint64_t meanwhile;
     uint32_t k, i;
 
+    assert(at < o->plan->n_items);
     for (k = 0; k < item->n_bufs; k++) {
         uint32_t b = item->bufs[k];
         const struct value *v = &o->values[b];

@@ -50,6 +50,7 @@ find_form(struct launcher *l, uint32_t at)
     struct uop_graph g;
     bell_status status;
 
+    assert(at < l->plan->n_items);
     if (w->has_form)
         return BELL_OK;
     if (sched_is_given(&l->plan->items[at])) { /* it has its own launch */
@@ -193,6 +194,7 @@ scratch_bytes(const struct sched_plan *plan, uint32_t b)
 {
     const struct sched_buf *buf = &plan->bufs[b];
 
+    assert(b < plan->n_bufs);
     return buf->leaf < 0 && buf->root < 0
                ? buf->n_elems * uop_dtype_infos[buf->dtype].size_bytes
                : 0;
@@ -331,6 +333,7 @@ make_launch(struct launcher *l, const struct args *args, uint32_t n,
 static void
 make_ready(struct launcher *l, uint32_t at)
 {
+    assert(at < l->plan->n_items);
     l->items[at].since = l->n_launches;
     l->ready[l->n_ready++] = at;
 }

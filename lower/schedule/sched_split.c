@@ -6,6 +6,7 @@
  */
 #include "lower/schedule/sched_internal.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -51,6 +52,7 @@ choose_parts(int64_t n, int64_t inner, int64_t most)
 {
     int64_t parts;
 
+    assert(n > 0 && inner > 0);
     for (parts = most < SPLIT_MAX_PARTS ? most : SPLIT_MAX_PARTS; parts > 1;
          parts--) {
         if (n % parts == 0 && n / parts * inner >= SPLIT_MIN_PART)
@@ -110,6 +112,7 @@ split_axis(struct uop_graph *g, const struct uop *u, const struct uop *src,
     int64_t cut[SCHED_MAX_RANK + 1];
     union uop_arg arg = {.bits = 0};
 
+    assert(parts > 1);
     for (i = 0; i < n; i++)
         cut[i] = from->d[i > axis ? i - 1 : i];
     cut[axis] = parts;

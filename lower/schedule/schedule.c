@@ -117,6 +117,7 @@ one_leaf(struct planner *p, uint32_t node)
     struct sched_set *set =
         arena_alloc(&p->s.scratch, sizeof(*set) + sizeof(set->item[0]));
 
+    assert(node < p->s.n_nodes);
     if (!set) {
         p->failed = true;
         return NULL;
@@ -157,6 +158,7 @@ merge_leaves(struct planner *p, const struct sched_set *a,
 static uint32_t
 source_at(const struct planner *p, uint32_t node, uint32_t i)
 {
+    assert(node < p->s.n_nodes);
     return p->s.srcs[p->s.nodes[node].src_base + i];
 }
 
@@ -217,6 +219,7 @@ join_sources(struct planner *p, uint32_t node)
     const struct sched_set *all = NULL;
     uint32_t i, worst;
 
+    assert(node < p->s.n_nodes);
     for (;;) {
         all = NULL;
         worst = SCHED_NONE;
@@ -386,6 +389,7 @@ add_read(struct planner *p, uint32_t node, uint32_t kernel, uint32_t context,
     struct read *read;
     uint32_t at;
 
+    assert(node < p->s.n_nodes);
     if (!idx || p->failed) {
         p->failed = true;
         return;
@@ -793,6 +797,7 @@ store_node(struct planner *p, uint32_t at, const char *why)
     uint32_t ids[SCHED_MAX_RANK], i;
     struct kernel *kernel;
 
+    assert(at < p->s.n_nodes);
     if (host_grow((void **)&p->kernels, &p->cap_kernels, p->n_kernels + 1,
                   sizeof(*p->kernels)) != 0) {
         p->failed = true;
@@ -855,6 +860,7 @@ visit(struct planner *p, uint32_t at)
     struct sched_node *node = &p->s.nodes[at];
     const char *why;
 
+    assert(at < p->s.n_nodes);
     if (node->u->op == UOP_BUFFER ||
         (node->first_req == SCHED_NONE && !node->forced))
         return;

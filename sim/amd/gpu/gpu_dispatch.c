@@ -105,6 +105,7 @@ take_share(struct amdsim_queue *q, struct amd_launch *launch)
     uint32_t chunk = q->sh[q->xcc][SH_CHUNK];
     uint32_t number = q->sh[q->xcc][SH_LOGIC_XCC];
 
+    assert(q->xcc < n_xcc);
     launch->first_group = 0;
     launch->group_step = 1;
     if (n_xcc == 1 || chunk == 0)

@@ -400,6 +400,7 @@ indirect_buffer(struct amdsim_queue *q, const struct stream *s)
 static bool
 pred_exec(struct amdsim_queue *q, struct stream *s)
 {
+    assert(q->xcc < AMDSIM_MAX_XCC);
     if (!packet_has_shape(q, s, 1) ||
         !amdsim_reserved(q, s->words[0], 0xff003fff, 1))
         return false;

@@ -483,6 +483,7 @@ set_dies(struct amdsim_queue *q)
 {
     uint32_t n = q->gpu->chip->n_xcc, first, i;
 
+    assert(n <= AMDSIM_MAX_XCC);
     if (q->desc.kind != AMDSIM_QUEUE_AQL)
         return;
     first = atomic_fetch_add(&q->gpu->first_xcc, 1);
