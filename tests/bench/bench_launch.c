@@ -345,7 +345,8 @@ time_many(struct rig *r)
 }
 
 /* The queue waits meanwhile for the host: N_SLOTS set to what changes, or
- * not, and a submission. */
+ * not, and a submission. One before brings what it reads into the host's
+ * caches. */
 static uint64_t
 replay(struct rig *r, struct hcq_graph *graph, uint32_t n_changes)
 {
@@ -356,6 +357,7 @@ replay(struct rig *r, struct hcq_graph *graph, uint32_t n_changes)
     must(hcq_queue_begin(r->queue, &cs));
     hcq_cs_wait(cs, r->go, ++r->go_value);
     must(hcq_cs_submit(cs, NULL));
+    must(hcq_graph_submit(graph, NULL));
     start_ns = time_now_ns();
     for (i = 0; i < n_changes; i++)
         must(hcq_graph_set(graph, i, r->buf->va + 64 + r->turn % 16 * 8));
