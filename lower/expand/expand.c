@@ -486,6 +486,19 @@ expand_apart(struct expand *e, const struct uop *u,
 
 /* ---- the kernel ---- */
 
+/* A loop that ends where nothing is left to do. Where tiles are brought to LOCAL
+ * memory ahead, it counts as it is. */
+static const struct uop *
+make_loop(struct kernel *k, uint32_t r)
+{
+    const struct uop *range = k->ranges[r], *end = NULL;
+
+    if (k->n_ends && !k->tiled && !k->staged && !k->packed && !k->matrix.on)
+        end = kernel_loop_end(k, r);
+    return end ? uop_new(k->g, UOP_RANGE, UOP_I64, 1, range->arg, &end, 1)
+               : range;
+}
+
 static bell_status
 map_ranges(struct expand *e, struct lower_program *program)
 {
@@ -514,7 +527,7 @@ map_ranges(struct expand *e, struct lower_program *program)
         case UOP_AXIS_REDUCE:
         case UOP_AXIS_COUNT:
             e->loops |= bit;
-            e->base[r] = k->ranges[r];
+            e->base[r] = make_loop(k, r);
             break;
         }
     }

@@ -79,6 +79,12 @@ struct kernel {
     bool packs_rows;
     bool tiled; /* the product is one of TILES */
     struct kernel_matrix matrix;
+    /* What became of the ranges that kernel_bound_ranges saw: where a value is
+     * the size or more, nothing is done. Size NULL: it is always done. */
+    struct kernel_end {
+        const struct uop *value, *size;
+    } ends[2 * KERNEL_MAX_RANGES];
+    uint32_t n_ends;
 
     const struct lower_schedule *told; /* to lower by, or NULL */
     struct lower_made *made;           /* to be filled in, or NULL */
@@ -117,6 +123,9 @@ BELL_MUST_CHECK bell_status kernel_remap_ranges(struct kernel *k,
 /* Ranges whose size is only known when the kernel runs count to the greatest
  * that it can be; what lies behind the size is gated away. */
 BELL_MUST_CHECK bell_status kernel_bound_ranges(struct kernel *k);
+/* Where loop number r may end, once all ranges are what they stay: an index,
+ * its size at most; NULL: there. */
+const struct uop *kernel_loop_end(const struct kernel *k, uint32_t r);
 
 /* The canonical form that the other passes take: ranges of size 1 and
  * REDUCEs over nothing are gone; every reduction range is bound by one group

@@ -138,6 +138,37 @@ widest_node(const struct kernel *k)
     return n;
 }
 
+/* Of indices, which are small; what is not counts as depending. */
+static bool
+depends_on(const struct uop *u, const struct uop *range)
+{
+    const struct uop *stack[64] = {u};
+    uint32_t n = 1, n_seen = 0, i;
+
+    while (n) {
+        u = stack[--n];
+        if (u == range || n_seen++ == 256 || n + u->n_src > 64)
+            return true;
+        for (i = 0; i < u->n_src; i++)
+            stack[n++] = u->src[i];
+    }
+    return false;
+}
+
+static bell_status
+remap_ends(struct kernel *k, const struct kernel_remap *map)
+{
+    const struct uop *to[KERNEL_MAX_RANGES];
+    uint32_t i;
+
+    for (i = 0; i < k->n_ranges; i++)
+        to[i] = map[i].value;
+    for (i = 0; i < k->n_ends; i++)
+        BELL_TRY(uop_substitute(k->g, &k->ends[i].value, 1, k->ranges, to,
+                                k->n_ranges));
+    return BELL_OK;
+}
+
 bell_status
 kernel_remap_ranges(struct kernel *k, const struct kernel_remap *map)
 {
@@ -166,6 +197,7 @@ kernel_remap_ranges(struct kernel *k, const struct kernel_remap *map)
         else
             to[i] = rebuild_node(k, u, to, src);
     }
+    BELL_TRY(remap_ends(k, map));
     return kernel_set_sink(k, to[k->n_nodes - 1]);
 }
 
@@ -176,13 +208,15 @@ kernel_bound_ranges(struct kernel *k)
 {
     struct kernel_remap map[KERNEL_MAX_RANGES];
     const struct uop *bound[KERNEL_MAX_RANGES];
+    struct kernel_end ends[KERNEL_MAX_RANGES];
     bool any = false;
-    uint32_t r;
+    uint32_t r, n = k->n_ranges;
 
     for (r = 0; r < k->n_ranges; r++) {
         const struct uop *range = k->ranges[r], *size = range->src[0];
 
         bound[r] = range;
+        ends[r].size = NULL;
         map[r] = (struct kernel_remap){.n_bound = 1, .bound = &bound[r]};
         if (k->sizes[r] < 0 && uop_bounds(k->g, size).max <= MAX_BOUND) {
             bound[r] =
@@ -190,10 +224,72 @@ kernel_bound_ranges(struct kernel *k)
                           uop_bounds(k->g, size).max);
             map[r].gate = uop_alu2(k->g, UOP_CMPLT, bound[r], size);
             map[r].zeros = map[r].masks = any = true;
+            ends[r].size = size;
         }
-        map[r].value = bound[r];
+        map[r].value = ends[r].value = bound[r];
     }
-    return any ? kernel_remap_ranges(k, map) : BELL_OK;
+    if (!any)
+        return BELL_OK;
+    BELL_TRY(kernel_remap_ranges(k, map));
+    memcpy(k->ends, ends, n * sizeof(*ends));
+    k->n_ends = n;
+    return BELL_OK;
+}
+
+/* How often `loop` counts in `u`, a sum of multiples and of what is not below
+ * zero; 0: it is something else. */
+static int64_t
+factor_of(const struct kernel *k, const struct uop *u, const struct uop *loop)
+{
+    const struct uop *stack[KERNEL_MAX_RANGES] = {u};
+    uint32_t n = 1;
+    int64_t by = 0;
+
+    while (n) {
+        u = stack[--n];
+        if (u->op == UOP_ADD && n + 2 <= KERNEL_MAX_RANGES) {
+            stack[n++] = u->src[0];
+            stack[n++] = u->src[1];
+        } else if (u == loop) {
+            by++;
+        } else if (u->op == UOP_MUL && u->src[0] == loop &&
+                   u->src[1]->op == UOP_CONST && u->src[1]->arg.i > 0) {
+            by += u->src[1]->arg.i;
+        } else if (uop_bounds(k->g, u).min < 0 || depends_on(u, loop)) {
+            return 0;
+        }
+    }
+    return by;
+}
+
+const struct uop *
+kernel_loop_end(const struct kernel *k, uint32_t r)
+{
+    const struct uop *end = NULL, *loop = k->ranges[r], *at;
+    uint32_t i;
+
+    assert(k->sizes[r] > 0);
+    for (i = 0; i < k->n_ends; i++) {
+        const struct kernel_end *e = &k->ends[i];
+        int64_t by;
+
+        if (!depends_on(e->value, loop))
+            continue;
+        by = e->size ? factor_of(k, e->value, loop) : 0;
+        if (by == 0)
+            return NULL;
+        at = uop_alu2(k->g, UOP_FLOORDIV,
+                      uop_alu2(k->g, UOP_ADD, e->size,
+                               uop_const_int(k->g, UOP_I64, by - 1)),
+                      uop_const_int(k->g, UOP_I64, by));
+        if (end && at != end)
+            return NULL;
+        end = at;
+    }
+    if (end && uop_bounds(k->g, end).max > k->sizes[r])
+        end = uop_alu2(k->g, UOP_MIN, end,
+                       uop_const_int(k->g, UOP_I64, k->sizes[r]));
+    return end;
 }
 
 /* ---- canonical form ---- */
@@ -314,6 +410,28 @@ rename_reduce(struct kernel *k, const struct uop *u, uint64_t shared,
     return BELL_OK;
 }
 
+/* What holds for a range holds for its clone. */
+static bell_status
+clone_ends(struct kernel *k, const struct uop *range, const struct uop *clone)
+{
+    uint32_t i, n = k->n_ends;
+
+    for (i = 0; i < n; i++) {
+        struct kernel_end *to = &k->ends[k->n_ends];
+
+        if (!depends_on(k->ends[i].value, range))
+            continue;
+        if (k->n_ends == sizeof(k->ends) / sizeof(*to)) {
+            k->n_ends = 0; /* loops end where they can at most */
+            return BELL_OK;
+        }
+        *to = k->ends[i];
+        BELL_TRY(uop_substitute(k->g, &to->value, 1, &range, &clone, 1));
+        k->n_ends++;
+    }
+    return BELL_OK;
+}
+
 /* Gives the group ranges of its own in place of the shared ones. */
 static bell_status
 unshare_group(struct kernel *k, const struct kernel_group *group,
@@ -334,6 +452,7 @@ unshare_group(struct kernel *k, const struct kernel_group *group,
             continue;
         clones[i] = uop_new(k->g, UOP_RANGE, UOP_I64, 1, arg, range->src, 1);
         next_id++;
+        BELL_TRY(clone_ends(k, range, clones[i]));
     }
     for (i = 0; i < group->n_members; i++)
         BELL_TRY(rename_reduce(k, group->members[i], shared, clones, &to[i]));
@@ -470,6 +589,11 @@ shorten_range(struct kernel *k, const struct peel *peel,
               const struct uop **sink)
 {
     const struct uop *r = k->ranges[peel->range];
+    uint32_t i;
+
+    for (i = 0; i < k->n_ends; i++)
+        BELL_TRY(uop_substitute(k->g, &k->ends[i].value, 1, &r,
+                                &peel->main_range, 1));
     return uop_substitute(k->g, sink, 1, &r, &peel->main_range, 1);
 }
 

@@ -15,6 +15,7 @@
 #include "doorbell/stats.h"
 #include "doorbell/symbol.h"
 #include "doorbell/tensor.h"
+#include "ioctl/sim_count.h"
 
 #define N_ROWS 96
 #define N_COLS 16
@@ -408,6 +409,51 @@ test_jit_sizes(void **state)
     bell_context_destroy(ctx);
 }
 
+/* Loops end where the values do, not where they could end. */
+static double
+count_ops(int64_t symbol, struct bell_tensor *x, int64_t n)
+{
+    struct sim_counts counts;
+    struct bell_tensor *y;
+    double sum = 0;
+    float out[2048];
+    size_t i;
+
+    assert_int_equal(bell_symbol_set(ctx, symbol, n), BELL_OK);
+    y = bell_sum(bell_exp(bell_narrow(x, 0, 0, symbol)), BELL_DIMS(0), false);
+    sim_count_take(&counts);
+    assert_int_equal(bell_read(y, out, sizeof(out)), BELL_OK);
+    sim_count_take(&counts);
+    for (i = 0; i < SIM_INSN_COUNT; i++)
+        sum += (double)counts.n_insns[i];
+    return sum;
+}
+
+static void
+test_loops(void **state)
+{
+    struct bell_tensor *x;
+    double few, many;
+    size_t d;
+    int64_t n;
+
+    (void)state;
+    sim_count_begin(0);
+    for (d = 1; d < ARRAY_LEN(devices); d++) {
+        assert_int_equal(bell_context_create(devices[d], &ctx), BELL_OK);
+        n = bell_symbol(ctx, NULL, 1, 512);
+        x = bell_zeros(ctx, BELL_DIMS(512, 2048), BELL_FLOAT32);
+        assert_int_equal(bell_realize1(x), BELL_OK);
+        many = count_ops(n, x, 512);
+        few = count_ops(n, x, 5);
+        if (!(few > 0 && few < many / 3))
+            fail_msg("%s: %g instructions for 5 elements, %g for 512",
+                     devices[d], few, many);
+        bell_context_destroy(ctx);
+    }
+    sim_count_end();
+}
+
 /* ---- refused ---- */
 
 #define REFUSED(call, text)                                                    \
@@ -539,7 +585,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_steps),     cmocka_unit_test(test_cache),
         cmocka_unit_test(test_jit_sizes), cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_bounds),    cmocka_unit_test(test_loops),
     };
 
     return cmocka_run_group_tests_name("symbol", tests, NULL, NULL);
