@@ -387,6 +387,18 @@ void hcq_program_init(struct hcq_program_base *prog, struct hcq_device *dev,
 /* Gives every cached buffer's memory back; the lock is not held. */
 void hcq_memory_fini(struct hcq_device *dev);
 
+/* A live buffer and where its memory is: two bytes with one home are one,
+ * whatever addresses they have. */
+struct hcq_home {
+    uint64_t va, size_bytes;
+    const struct hcq_device *dev; /* NULL: host memory */
+    uint64_t at;                  /* there */
+};
+/* Fills in those of the device's buffers, `cap` at most; returns how many there
+ * are. */
+size_t hcq_memory_homes(struct hcq_device *dev, struct hcq_home *homes,
+                        size_t cap);
+
 /* hcq_stream_submit of streams that wait for each other: BELL_DEBUG=sync waits
  * when all of them are submitted. */
 BELL_MUST_CHECK bell_status hcq_stream_submit_part(struct hcq_stream *stream,

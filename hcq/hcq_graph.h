@@ -26,8 +26,12 @@
  * knowing of that. hcq_graph_submit looks. Memory of a slot is used on one
  * device.
  *
- * Two commands of different devices always wait for each other as they were
- * added: a range of one device's addresses says nothing about another's.
+ * Two commands of different devices wait for each other, as they were added,
+ * where they use one memory and one of them writes it: that is known of
+ * addresses in buffers, of a peer or pinned too, which live when the graph is
+ * ended. What has memory of a slot (but for HCQ_GRAPH_TRUSTED), or in no
+ * buffer, waits for all commands of other devices before it, and those behind
+ * it wait for it.
  *
  * Threads: a graph and its queues are used by one host thread at a time.
  *
@@ -79,7 +83,8 @@ hcq_graph_word(uint64_t word)
 }
 
 enum hcq_graph_flag {
-    /* Nobody looks whether slots overlap: the caller knows. */
+    /* Nobody looks whether slots overlap: the caller knows that they do not,
+     * nor with memory of other devices. */
     HCQ_GRAPH_TRUSTED = 1u << 0,
 };
 

@@ -6,6 +6,11 @@
  * to be done: each queue knows up to which moment each other one has come,
  * and learns what a queue knew from waiting for it.
  *
+ * Commands of different devices wait for each other where they share memory.
+ * That is looked up in the devices' buffers; of what a slot will have, and of
+ * addresses in no buffer, nothing is known, and such commands wait for all of
+ * other devices, and those for them.
+ *
  * The borders of all ranges divide addresses into pieces, those of each slot
  * on their own. Over the pieces stands a tree, which for a run of pieces gives
  * the last command of each queue that read or wrote there, in log n steps.
@@ -16,6 +21,10 @@
 #include <string.h>
 
 #include "base/alloc.h"
+
+#define SPACE_HOST (HCQ_SLOT_NONE - 1) /* memory of the host; */
+#define SPACE_DEV  (HCQ_SLOT_NONE - 2) /* of a device, this or one below */
+#define MAX_HOMES  32                  /* devices whose memory is used */
 
 /* A transfer of fewer bytes is not worth the signals. guess */
 #define MIN_COPY_BYTES 16384
@@ -40,7 +49,13 @@ enum tree_of {
 
 struct order {
     struct hcq_graph *graph;
-    struct border *borders; /* owned; sorted */
+    struct border *places; /* owned; by argument: where it begins */
+    bool *is_known;        /* owned; by command: all of its memory */
+    const struct hcq_device *homes[MAX_HOMES];
+    uint32_t n_homes;
+    uint32_t
+        unknown[HCQ_GRAPH_QUEUES_MAX]; /* moment of the last such command */
+    struct border *borders;            /* owned; sorted */
     size_t n_borders;
     size_t n_pieces; /* a power of two */
     struct tree trees[HCQ_GRAPH_QUEUES_MAX][TREE_COUNT];
@@ -54,6 +69,166 @@ static uint32_t
 moment_of(size_t command)
 {
     return (uint32_t)command + GRAPH_BEGIN + 1;
+}
+
+/* ---- places ---- */
+
+static int
+by_address(const void *a, const void *b)
+{
+    const struct hcq_home *x = a, *y = b;
+
+    return x->va < y->va ? -1 : x->va > y->va;
+}
+
+/* The last that begins at `va` or before, if all of the range is in it. */
+static const struct hcq_home *
+find_home(const struct hcq_home *homes, size_t n, uint64_t va,
+          uint64_t size_bytes)
+{
+    size_t first = 0, last = n;
+
+    while (first < last) {
+        size_t mid = first + (last - first) / 2;
+        if (homes[mid].va <= va)
+            first = mid + 1;
+        else
+            last = mid;
+    }
+    if (first == 0 || va - homes[first - 1].va > homes[first - 1].size_bytes ||
+        size_bytes > homes[first - 1].size_bytes - (va - homes[first - 1].va))
+        return NULL;
+    return &homes[first - 1];
+}
+
+/* The space of a home; HCQ_SLOT_NONE: there are too many. */
+static uint32_t
+space_of(struct order *o, const struct hcq_device *dev)
+{
+    uint32_t i;
+
+    for (i = 0; i < o->n_homes && o->homes[i] != dev; i++)
+        continue;
+    if (!dev)
+        return SPACE_HOST;
+    if (i == MAX_HOMES)
+        return HCQ_SLOT_NONE;
+    if (i == o->n_homes)
+        o->homes[o->n_homes++] = dev;
+    return SPACE_DEV - i;
+}
+
+/* Fills in where the device's fixed memory really is; false: of some of it that
+ * is not known. */
+static bool
+place_device(struct order *o, const struct hcq_device *dev,
+             const struct hcq_home *homes, size_t n_homes)
+{
+    const struct hcq_graph *graph = o->graph;
+    size_t i;
+    uint32_t k;
+
+    for (i = 0; i < graph->n_commands; i++) {
+        const struct graph_command *command = &graph->commands[i];
+        for (k = 0; k < command->n_args && command->dev == dev; k++) {
+            uint32_t at = command->first_arg + k;
+            const struct hcq_graph_arg *arg = &graph->args[at];
+            const struct hcq_home *home;
+            if (!arg->access || !arg->size_bytes || arg->slot != HCQ_SLOT_NONE)
+                continue;
+            home = find_home(homes, n_homes, arg->value, arg->size_bytes);
+            if (!home)
+                return false;
+            o->places[at].space = space_of(o, home->dev);
+            o->places[at].at = home->at + (arg->value - home->va);
+            if (o->places[at].space == HCQ_SLOT_NONE)
+                return false;
+        }
+    }
+    return true;
+}
+
+/* A command is known if its device's memory is, and it has none of a slot. */
+static void
+mark_known(struct order *o, const struct hcq_device *dev)
+{
+    const struct hcq_graph *graph = o->graph;
+    size_t i;
+    uint32_t k;
+
+    for (i = 0; i < graph->n_commands; i++) {
+        const struct graph_command *command = &graph->commands[i];
+        if (command->dev != dev)
+            continue;
+        o->is_known[i] = true;
+        for (k = 0; k < command->n_args; k++) {
+            const struct hcq_graph_arg *arg =
+                &graph->args[command->first_arg + k];
+            if (arg->access && arg->slot != HCQ_SLOT_NONE &&
+                !(graph->flags & HCQ_GRAPH_TRUSTED))
+                o->is_known[i] = false;
+        }
+    }
+}
+
+static void
+place_by_address(struct order *o, const struct hcq_device *dev)
+{
+    const struct hcq_graph *graph = o->graph;
+    size_t i;
+    uint32_t k;
+
+    for (i = 0; i < graph->n_commands; i++) {
+        const struct graph_command *command = &graph->commands[i];
+        for (k = 0; k < command->n_args && (!dev || command->dev == dev); k++) {
+            uint32_t at = command->first_arg + k;
+            o->places[at] =
+                (struct border){graph->args[at].slot, graph->args[at].value};
+        }
+    }
+}
+
+/* Memory is known by its address, or, where there are several devices, by where
+ * it is. */
+static bool
+find_places(struct order *o)
+{
+    const struct hcq_graph *graph = o->graph;
+    struct hcq_home *homes;
+    uint32_t q, i;
+    size_t n;
+
+    o->places = host_calloc(graph->n_args + 1, sizeof(*o->places));
+    o->is_known = host_calloc(graph->n_commands + 1, sizeof(*o->is_known));
+    if (!o->places || !o->is_known)
+        return false;
+    place_by_address(o, NULL);
+    for (q = 1; q < graph->n_queues; q++) {
+        if (graph->queues[q]->dev != graph->queues[0]->dev)
+            break;
+    }
+    if (q >= graph->n_queues)
+        return true;
+    for (q = 0; q < graph->n_queues; q++) {
+        struct hcq_device *dev = graph->queues[q]->dev;
+        for (i = 0; i < q && graph->queues[i]->dev != dev; i++)
+            continue;
+        if (i < q)
+            continue;
+        n = hcq_memory_homes(dev, NULL, 0);
+        homes = host_calloc(n + 1, sizeof(*homes));
+        if (!homes)
+            return false;
+        if (hcq_memory_homes(dev, homes, n) == n) {
+            qsort(homes, n, sizeof(*homes), by_address);
+            if (place_device(o, dev, homes, n))
+                mark_known(o, dev);
+            else
+                place_by_address(o, dev);
+        }
+        host_free(homes);
+    }
+    return true;
 }
 
 /* ---- pieces ---- */
@@ -97,9 +272,9 @@ find_borders(struct order *o)
         const struct hcq_graph_arg *arg = &graph->args[i];
         if (!arg->access || !arg->size_bytes)
             continue;
-        o->borders[n++] = (struct border){arg->slot, arg->value};
-        o->borders[n++] =
-            (struct border){arg->slot, arg->value + arg->size_bytes};
+        o->borders[n++] = o->places[i];
+        o->borders[n] = o->places[i];
+        o->borders[n++].at += arg->size_bytes;
     }
     qsort(o->borders, n, sizeof(*o->borders), by_place);
     for (i = 0; i < n; i++) {
@@ -196,8 +371,8 @@ find_last(const struct order *o, const struct tree *tree, size_t first,
 
 /* ---- conflicts ---- */
 
-/* The last moment of each queue of the device at which something conflicted with
- * the command; then notes what it does, on `queue`, at `moment`. */
+/* The last moment of each queue at which something conflicted with the command,
+ * as far as that is known; then notes what it does, on `queue`, at `moment`. */
 static void
 find_conflicts(const struct order *o, const struct graph_command *command,
                uint32_t queue, uint32_t moment, uint32_t *out_moments)
@@ -212,14 +387,17 @@ find_conflicts(const struct order *o, const struct graph_command *command,
         for (i = 0; i < command->n_args; i++) {
             const struct hcq_graph_arg *arg =
                 &graph->args[command->first_arg + i];
+            const struct border *place;
             size_t first, last;
             if (!arg->access || !arg->size_bytes)
                 continue;
-            first = find_border(o, arg->slot, arg->value);
-            last = find_border(o, arg->slot, arg->value + arg->size_bytes);
+            place = &o->places[command->first_arg + i];
+            first = find_border(o, place->space, place->at);
+            last = find_border(o, place->space, place->at + arg->size_bytes);
             for (q = 0; q < graph->n_queues && !notes; q++) {
                 const struct tree *trees = o->trees[q];
-                if (graph->queues[q]->dev != command->dev)
+                if (graph->queues[q]->dev != command->dev &&
+                    !o->is_known[command - graph->commands])
                     continue;
                 out_moments[q] = greater(
                     out_moments[q], find_last(o, &trees[WRITES], first, last));
@@ -368,7 +546,8 @@ order_command(struct order *o, size_t at)
     find_conflicts(o, command, queue, moment_of(at), moments);
     for (q = 0; q < graph->n_queues; q++) {
         if (graph->queues[q]->dev != command->dev)
-            moments[q] = o->last[q];
+            moments[q] = greater(moments[q],
+                                 o->is_known[at] ? o->unknown[q] : o->last[q]);
     }
     moments[0] = greater(moments[0], GRAPH_BEGIN);
     command->first_wait = (uint32_t)graph->n_waits;
@@ -376,6 +555,8 @@ order_command(struct order *o, size_t at)
         return false;
     command->n_waits = (uint32_t)graph->n_waits - command->first_wait;
     o->last[queue] = o->known[queue][queue] = moment_of(at);
+    if (!o->is_known[at])
+        o->unknown[queue] = moment_of(at);
     memcpy(&o->then[at * graph->n_queues], o->known[queue],
            graph->n_queues * sizeof(*o->then));
     return true;
@@ -390,7 +571,8 @@ order_commands(struct order *o)
 
     o->then =
         host_calloc(graph->n_commands * graph->n_queues, sizeof(*o->then));
-    if (!o->then || !find_borders(o) || !make_trees(o) || !choose_queues(o))
+    if (!o->then || !find_places(o) || !find_borders(o) || !make_trees(o) ||
+        !choose_queues(o))
         return false;
     for (i = 0; i < graph->n_commands; i++) {
         if (!order_command(o, i))
@@ -498,6 +680,8 @@ hcq_graph_order(struct hcq_graph *graph)
         }
     }
     host_free(o.borders);
+    host_free(o.places);
+    host_free(o.is_known);
     host_free(o.then);
     ok = ok &&
          gather_ranges(graph, HCQ_ACCESS_WRITE, &graph->written,

@@ -24,6 +24,7 @@ struct hcq_buffer_node {
     struct hcq_buffer_node *next_cached;
     struct hcq_backing mem;
     uint32_t class_idx;
+    const struct hcq_buffer *of; /* the same memory, of a peer; or NULL */
     /* Ends a backing that is somebody else's memory; NULL: the backing is the
      * device's. */
     void (*detach)(struct hcq_device *dev, const struct hcq_backing *mem);
@@ -267,8 +268,36 @@ hcq_buffer_create_peer(struct hcq_device *dev, const struct hcq_buffer *of,
         return status;
     }
     node->detach = dev->ops->mem_unpeer;
+    node->of = of;
     add_foreign(dev, node, of->size_bytes, of->host, out_buf);
     return BELL_OK;
+}
+
+size_t
+hcq_memory_homes(struct hcq_device *dev, struct hcq_home *homes, size_t cap)
+{
+    struct hcq_link *link;
+    size_t n = 0;
+
+    pthread_mutex_lock(&dev->lock);
+    for (link = dev->buffers.next; link != &dev->buffers; link = link->next) {
+        const struct hcq_buffer_node *node =
+            HCQ_CONTAINER(link, struct hcq_buffer_node, link);
+        const struct hcq_buffer *buf = &node->pub;
+
+        if (n++ >= cap)
+            continue;
+        homes[n - 1].va = buf->va;
+        homes[n - 1].size_bytes = buf->size_bytes;
+        while (node->of) {
+            buf = node->of;
+            node = HCQ_CONTAINER(buf, struct hcq_buffer_node, pub);
+        }
+        homes[n - 1].dev = buf->host ? NULL : buf->dev;
+        homes[n - 1].at = buf->host ? (uintptr_t)buf->host : buf->va;
+    }
+    pthread_mutex_unlock(&dev->lock);
+    return n;
 }
 
 static void

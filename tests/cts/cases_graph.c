@@ -720,6 +720,54 @@ two_devices(struct cts *t)
     close_pair(&p);
 }
 
+/* What the one does waits for nothing that the other does with memory of its
+ * own: that hangs meanwhile. Then they share memory, by two addresses. */
+static void
+two_apart(struct cts *t)
+{
+    struct hcq_program *spin = cts_program(t, CTS_SPIN);
+    struct hcq_buffer *gate = cts_ints(t, 1, 0);
+    struct hcq_graph_arg arg = all_of(gate, HCQ_ACCESS_READ);
+    const uint32_t grid[3] = {1, 1, 1};
+    struct pair p;
+    struct hcq_signal *timeline;
+    struct hcq_graph *graph;
+    struct hcq_graph_info info;
+    uint64_t value;
+    uint32_t i;
+
+    open_pair(t, &p);
+    timeline = hcq_queue_timeline(p.queues[1]);
+    value = hcq_signal_value(timeline);
+    graph = new_graph_of(p.queues, 3);
+    hcq_graph_exec(graph, spin, &arg, 1, grid, NULL);
+    add_one(graph, p.prog, all_of(p.a, 0), all_of(p.a, 0), PAIR_INTS);
+    add_one(graph, p.prog2, all_of(p.b, 0), all_of(p.b, 0), PAIR_INTS);
+    OK(hcq_graph_end(graph));
+    info = info_of(graph);
+    CHECK(info.n_queues == 2 && info.n_signals == 2 && info.n_waits == 2,
+          "%u queues, %u signals, %u waits", info.n_queues, info.n_signals,
+          info.n_waits);
+    OK(hcq_graph_submit(graph, NULL));
+    OK(hcq_signal_wait(timeline, value + 1, LONG_NS));
+    CHECK(cts_int(p.b, PAIR_INTS - 1) == 1, "%d", cts_int(p.b, PAIR_INTS - 1));
+    HANGS(hcq_graph_wait(graph, 40 * MS_NS), "graph 'test', after");
+    OK(hcq_device_recover(t->dev));
+    hcq_graph_destroy(graph);
+
+    graph = new_graph_of(p.queues, 3);
+    for (i = 0; i < 2; i++) {
+        add_one(graph, p.prog, all_of(p.mine, 0), all_of(p.a, 0), PAIR_INTS);
+        add_one(graph, p.prog2, all_of(p.its, 0), all_of(p.b, 0), PAIR_INTS);
+    }
+    OK(hcq_graph_end(graph));
+    info = info_of(graph);
+    CHECK(info.n_signals == 4 && info.n_waits == 4, "%u signals, %u waits",
+          info.n_signals, info.n_waits);
+    hcq_graph_destroy(graph);
+    close_pair(&p);
+}
+
 /* The second device hangs and is recovered, which drops what it had; the first
  * is not kept waiting for that. Then it is lost: told so, and the first goes on
  * again. */
@@ -873,6 +921,7 @@ const struct cts_case cts_graph_cases[] = {
     {"graph changes on two queues", changes},
     {"graph sizes", sizes},
     {"graph two devices", two_devices},
+    {"graph two devices apart", two_apart},
     {"graph one of two devices lost", one_is_lost},
     {"graph half submitted", half},
     {"graph two at once", two_graphs},
