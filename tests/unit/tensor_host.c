@@ -31,6 +31,12 @@ end_context(void **state)
     return status == BELL_OK ? 0 : -1;
 }
 
+bool
+is_slow_device(void)
+{
+    return strstr(bell_context_device(ctx), "@sim") != NULL;
+}
+
 struct bell_tensor *
 tensor_of(const double *values, const int64_t *shape, uint32_t ndim)
 {

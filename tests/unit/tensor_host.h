@@ -1,6 +1,7 @@
 /* What the tests of tensor/ share: a context for each test, tensors from
- * numbers, comparisons. The tests run twice: on tensor_fake.c, where the
- * reference evaluator is the device, and on the CPU's queue. */
+ * numbers, comparisons. The tests run on tensor_fake.c, where the
+ * reference evaluator is the device, on the CPU's queue, and some on simulated
+ * cards. */
 #ifndef BELL_TESTS_TENSOR_HOST_H
 #define BELL_TESTS_TENSOR_HOST_H
 
@@ -26,6 +27,9 @@ int end_context(void **state);
 extern bool host_memory_left;
 /* tensor_fake.c only. Calls of tensor_realize so far. */
 extern size_t host_realizes;
+
+/* Is the device simulated, where small sizes have to do? */
+bool is_slow_device(void);
 
 /* A float64 tensor of the given values. */
 struct bell_tensor *tensor_of(const double *values, const int64_t *shape,

@@ -53,6 +53,13 @@ static const int64_t lengths[] = {1,   2,   3,   4,   5,   7,    8,   12,  16,
                                   31,  64,  65,  96,  100, 127,  128, 143, 251,
                                   257, 263, 360, 514, 521, 1000, 1024};
 
+/* Of each kind one remains. */
+static bool
+is_skipped(int64_t n)
+{
+    return n != 1 && n != 5 && n != 12 && n != 65 && n != 127;
+}
+
 static void
 check(struct bell_tensor *t, int64_t n_values, double eps)
 {
@@ -70,6 +77,8 @@ test_complex(void **state)
         double eps = 3e-14 * sqrt((double)n);
         struct bell_tensor *x;
 
+        if (is_slow_device() && is_skipped(n))
+            continue;
         assert_int_equal(bell_scope_begin(ctx), BELL_OK);
         fill(rows * n);
         x = tensor_of(in, BELL_DIMS(rows, n, 2));
@@ -94,6 +103,8 @@ test_real(void **state)
         double eps = 3e-14 * sqrt((double)n), reals[MAX];
         struct bell_tensor *x, *y;
 
+        if (is_slow_device() && is_skipped(n))
+            continue;
         assert_int_equal(bell_scope_begin(ctx), BELL_OK);
         fill(n);
         for (j = 0; j < n; j++) {
@@ -262,6 +273,8 @@ test_stft(void **state)
         int64_t n_values, n_frames;
         double sum;
 
+        if (is_slow_device() && i % 9)
+            continue;
         assert_int_equal(bell_scope_begin(ctx), BELL_OK);
         fill(r[0]);
         for (k = 0; k < length; k++)
