@@ -11,13 +11,14 @@
 
 #include "base/alloc.h"
 
-#define SPLIT_MIN_WORK  65536
-#define SPLIT_MAX_PARTS 1024
-#define SPLIT_MIN_PART  256
-#define PRODUCT_PARTS   64 /* times workers, over outputs: two tiles each */
-#define SHARE_MIN_STEPS 4  /* elements worth another work-item */
-#define SHARE_ACROSS    16 /* work-items of a reduction across memory */
-#define MAX_LOOKED_AT   32 /* nodes below a reduction */
+#define SPLIT_MIN_WORK   65536
+#define SPLIT_MAX_PARTS  1024
+#define SPLIT_MIN_PART   256
+#define PRODUCT_PARTS    64 /* times workers, over outputs: two tiles each */
+#define SHARE_MIN_STEPS  4  /* elements worth another work-item */
+#define SHARE_MOST_STEPS 8  /* for each of a work-group: as long as a launch */
+#define SHARE_ACROSS     16 /* work-items of a reduction across memory */
+#define MAX_LOOKED_AT    32 /* nodes below a reduction */
 
 bool
 sched_too_few(const struct sched_target *target, double n_outputs,
@@ -169,6 +170,7 @@ split_reduce(struct uop_graph *g, const struct uop *u, const struct uop *src,
     int64_t parts, best_parts = 1, most = SPLIT_MAX_PARTS;
     bool product = is_product(g, src);
     uint32_t i, best = 0, axes = uop_reduce_axes(u), last = from->n;
+    bool side_by_side;
     double length;
 
     if (work < SPLIT_MIN_WORK || from->n + 1 > SCHED_MAX_RANK)
@@ -176,7 +178,10 @@ split_reduce(struct uop_graph *g, const struct uop *u, const struct uop *src,
     while (last > 1 && from->d[last - 1] == 1)
         last--;
     length = product ? 1 : (double)work / (double)outputs;
-    if (!sched_too_few(target, (double)outputs, length, axes >> (last - 1) & 1))
+    side_by_side = axes >> (last - 1) & 1;
+    if (!sched_too_few(target, (double)outputs, length, side_by_side) ||
+        (!product && side_by_side && target->n_shared > 1 &&
+         length < (double)target->n_shared * SHARE_MOST_STEPS))
         return u;
     if (product) /* each part has its own tiles */
         most = PRODUCT_PARTS * (int64_t)target->n_parallel / outputs;

@@ -780,7 +780,7 @@ test_big_sum_is_split(void **state)
 }
 
 /* On 132 processors whose threads share reductions a work-group a row is
- * enough; few rows are cut, and so are products of few results. */
+ * enough; few rows that are long are cut, and so are products of few results. */
 static void
 test_a_group_a_row(void **state)
 {
@@ -790,6 +790,7 @@ test_a_group_a_row(void **state)
     } sizes[] = {{4096, 4096, 1, 1, 1},
                  {100, 32768, 1, 1, 1},
                  {100000, 64, 1, 1, 2},
+                 {64, 1024, 1, 1, 1},
                  {4, 1 << 20, 5, 2, 1}};
     const struct sched_target target = {.n_parallel = 132 * 128,
                                         .n_shared = 1024};
