@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/map.h"
 #include "base/process.h"
 #include "hcq/hcq.h"
 
@@ -140,6 +141,7 @@ struct hcq_stream {
     struct hcq_cs cs;
     struct hcq_patch *patches; /* owned */
     size_t n_patches, cap_patches;
+    struct map patch_of; /* hash of a name -> the first patch that has it */
     struct hcq_place *places; /* owned; sorted by patch once ended */
     size_t n_places, cap_places;
     struct hcq_bound *form; /* from stream_bind; NULL: not ended */
@@ -398,6 +400,11 @@ struct hcq_home {
  * are. */
 size_t hcq_memory_homes(struct hcq_device *dev, struct hcq_home *homes,
                         size_t cap);
+
+/* hcq_stream_patch of a stream that is built, of this process and not in
+ * flight: nothing of this is looked at. */
+BELL_MUST_CHECK bell_status hcq_stream_put(struct hcq_stream *stream,
+                                           uint32_t id, uint64_t value);
 
 /* hcq_stream_submit of streams that wait for each other: BELL_DEBUG=sync waits
  * when all of them are submitted. */

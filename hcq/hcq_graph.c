@@ -89,6 +89,7 @@ hcq_graph_destroy(struct hcq_graph *graph)
         return;
     if (!hcq_is_inherited(graph->queues[0]->dev))
         hcq_graph_unbind(graph);
+    map_fini(&graph->slot_of);
     host_free(graph->slots);
     host_free(graph->commands);
     host_free(graph->args);
@@ -104,9 +105,12 @@ hcq_graph_destroy(struct hcq_graph *graph)
 uint32_t
 hcq_graph_find_slot(const struct hcq_graph *graph, const char *name)
 {
+    const uint64_t *first =
+        map_get(&graph->slot_of, hash_bytes(name, strlen(name), 0));
     uint32_t i;
 
-    for (i = 0; i < graph->n_slots; i++) {
+    /* others behind it have the same hash, or are of other names */
+    for (i = first ? (uint32_t)*first : UINT32_MAX; i < graph->n_slots; i++) {
         if (strcmp(graph->slots[i].name, name) == 0)
             return i;
     }
@@ -117,6 +121,7 @@ uint32_t
 hcq_graph_slot(struct hcq_graph *graph, const char *name, uint64_t size_bytes)
 {
     struct graph_slot *slot;
+    uint64_t hash;
 
     if (!graph_takes_commands(graph))
         return HCQ_SLOT_NONE;
@@ -128,8 +133,11 @@ hcq_graph_slot(struct hcq_graph *graph, const char *name, uint64_t size_bytes)
                               graph->name, name ? name : ""));
         return HCQ_SLOT_NONE;
     }
+    hash = hash_bytes(name, strlen(name), 0);
     if (host_grow((void **)&graph->slots, &graph->cap_slots, graph->n_slots + 1,
-                  sizeof(*graph->slots)) != 0) {
+                  sizeof(*graph->slots)) != 0 ||
+        (!map_get(&graph->slot_of, hash) &&
+         map_put(&graph->slot_of, hash, graph->n_slots) != 0)) {
         fail(graph,
              bell_fail(BELL_E_NO_MEMORY, "graph '%s': no memory for slot %zu",
                        graph->name, graph->n_slots));

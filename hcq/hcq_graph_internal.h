@@ -92,6 +92,7 @@ struct hcq_graph {
 
     struct graph_slot *slots; /* owned, as all these */
     size_t n_slots, cap_slots;
+    struct map slot_of; /* hash of a name -> the first slot that has it */
     struct graph_command *commands;
     size_t n_commands, cap_commands;
     struct hcq_graph_arg *args;

@@ -504,7 +504,8 @@ check_memory(struct hcq_graph *graph)
     return BELL_OK;
 }
 
-/* Puts what changed into the streams of a copy, the last change first. */
+/* Puts what changed into the streams of a copy that nothing runs, the last
+ * change first. */
 static BELL_MUST_CHECK bell_status
 patch_copy(struct hcq_graph *graph, uint32_t which)
 {
@@ -515,9 +516,9 @@ patch_copy(struct hcq_graph *graph, uint32_t which)
         uint32_t slot = graph->lists[which][*n - 1];
         for (q = 0; q < graph->n_queues; q++) {
             if (copy->streams[q] && copy->patches[q][slot] != HCQ_PATCH_NONE)
-                BELL_TRY(hcq_stream_patch(copy->streams[q],
-                                          copy->patches[q][slot],
-                                          graph->slots[slot].value));
+                BELL_TRY(hcq_stream_put(copy->streams[q],
+                                        copy->patches[q][slot],
+                                        graph->slots[slot].value));
         }
         graph->slots[slot].lists &= (uint8_t) ~(1u << which);
         --*n;

@@ -1,4 +1,5 @@
 /* Bound streams and their patch points. */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,6 +43,7 @@ hcq_stream_destroy(struct hcq_stream *stream)
         stream->queue->dev->ops->stream_unbind(stream);
     }
     hcq_link_remove(&stream->link);
+    map_fini(&stream->patch_of);
     host_free(stream->patches);
     host_free(stream->places);
     host_free(stream->cs.words);
@@ -57,9 +59,13 @@ hcq_stream_cs(struct hcq_stream *stream)
 uint32_t
 hcq_stream_find_patch(const struct hcq_stream *stream, const char *name)
 {
+    const uint64_t *first =
+        map_get(&stream->patch_of, hash_bytes(name, strlen(name), 0));
     uint32_t i;
 
-    for (i = 0; i < stream->n_patches; i++) {
+    /* others behind it have the same hash, or are of other names */
+    for (i = first ? (uint32_t)*first : UINT32_MAX; i < stream->n_patches;
+         i++) {
         if (strcmp(stream->patches[i].name, name) == 0)
             return i;
     }
@@ -71,6 +77,7 @@ hcq_stream_patch_point(struct hcq_stream *stream, const char *name)
 {
     void *patches = stream->patches;
     struct hcq_patch *patch;
+    uint64_t hash;
 
     if (stream->cs.status != BELL_OK)
         return HCQ_PATCH_NONE;
@@ -85,8 +92,12 @@ hcq_stream_patch_point(struct hcq_stream *stream, const char *name)
                               stream->name, name ? name : ""));
         return HCQ_PATCH_NONE;
     }
+    hash = hash_bytes(name, strlen(name), 0);
     if (host_grow(&patches, &stream->cap_patches, stream->n_patches + 1,
-                  sizeof(*patch)) != 0) {
+                  sizeof(*patch)) != 0 ||
+        (!map_get(&stream->patch_of, hash) &&
+         map_put(&stream->patch_of, hash, stream->n_patches) != 0)) {
+        stream->patches = patches;
         hcq_cs_fail(&stream->cs,
                     bell_fail(BELL_E_NO_MEMORY,
                               "stream '%s': no memory for patch point",
@@ -212,30 +223,16 @@ place_value(const struct hcq_place *place, uint64_t value, uint64_t *out)
 }
 
 bell_status
-hcq_stream_patch(struct hcq_stream *stream, uint32_t id, uint64_t value)
+hcq_stream_put(struct hcq_stream *stream, uint32_t id, uint64_t value)
 {
     void (*repack)(struct hcq_stream * stream, const struct hcq_place *place);
-    const struct hcq_patch *patch;
-    struct hcq_place *place;
+    const struct hcq_patch *patch = &stream->patches[id];
+    struct hcq_place *place = stream->places + patch->first;
     bool any = false; /* to be packed again */
     uint64_t sum;
     uint32_t i;
 
-    if (!stream || stream->state != HCQ_STREAM_READY || id >= stream->n_patches)
-        return bell_fail(BELL_BAD_STATE, "stream '%s': patch %u: %s",
-                         stream ? stream->name : "(null)", id,
-                         !stream || stream->state != HCQ_STREAM_READY
-                             ? "the stream is not built"
-                             : "no such patch point");
-    BELL_TRY(hcq_check_process(stream->queue->dev));
-    repack = stream->queue->dev->ops->packet_repack;
-    patch = &stream->patches[id];
-    if (hcq_stream_busy(stream))
-        return bell_fail(BELL_BAD_STATE,
-                         "stream '%s' is in flight on %s: '%s' cannot be "
-                         "patched",
-                         stream->name, stream->queue->name, patch->name);
-    place = stream->places + patch->first;
+    assert(stream->state == HCQ_STREAM_READY && id < stream->n_patches);
     for (i = 0; i < patch->n_places; i++) {
         if (!place_value(&place[i], value, &sum))
             return bell_fail(BELL_BAD_VALUE,
@@ -260,9 +257,29 @@ hcq_stream_patch(struct hcq_stream *stream, uint32_t id, uint64_t value)
             memcpy(place[i].card, &sum, 8);
         any |= !place[i].card;
     }
+    repack = stream->queue->dev->ops->packet_repack;
     for (i = 0; any && repack && i < patch->n_places; i++) {
         if (!place[i].card)
             repack(stream, &place[i]);
     }
     return BELL_OK;
+}
+
+bell_status
+hcq_stream_patch(struct hcq_stream *stream, uint32_t id, uint64_t value)
+{
+    if (!stream || stream->state != HCQ_STREAM_READY || id >= stream->n_patches)
+        return bell_fail(BELL_BAD_STATE, "stream '%s': patch %u: %s",
+                         stream ? stream->name : "(null)", id,
+                         !stream || stream->state != HCQ_STREAM_READY
+                             ? "the stream is not built"
+                             : "no such patch point");
+    BELL_TRY(hcq_check_process(stream->queue->dev));
+    if (hcq_stream_busy(stream))
+        return bell_fail(BELL_BAD_STATE,
+                         "stream '%s' is in flight on %s: '%s' cannot be "
+                         "patched",
+                         stream->name, stream->queue->name,
+                         stream->patches[id].name);
+    return hcq_stream_put(stream, id, value);
 }

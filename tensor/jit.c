@@ -730,8 +730,9 @@ tensor_jit_capture(struct bell_jit *jit, struct tensor_runtime *saves)
 static bool
 is_number(const struct bell_tensor *t)
 {
-    return tensor_at(t)->uop->op == UOP_CONST ||
-           (bell_numel(t) == 1 && tn_peel(tensor_at(t)->uop) != NULL);
+    const struct uop *u = tensor_at(t)->uop;
+
+    return u->op == UOP_CONST || (tn_peel(u) && bell_numel(t) == 1);
 }
 
 bell_status

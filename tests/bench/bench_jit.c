@@ -1,10 +1,12 @@
 /* What the host spends on a call of a jit, beside the same without: an addition
- * from its call to its value, and steps of training. Turn by turn; medians.
+ * from its call to its value, steps of training, and inputs that changed. Turn by
+ * turn; medians.
  * Null devices run nothing: what is left is the host's part.
  *
  * usage: bench_jit [bench options]
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/thread.h"
 #include "doorbell/jit.h"
@@ -15,6 +17,7 @@
 #define N_TURNS 2001
 #define N_WARM  3
 #define LAYERS  3
+#define N_IN    32
 
 static const int sizes[LAYERS + 1] = {16, 32, 32, 10};
 #define BATCH 8
@@ -128,6 +131,82 @@ time_both(struct bench *bench, struct model *m, const char *name,
 }
 
 static bell_status
+add_all(struct bell_context *ctx, void *user, struct bell_tensor *const *in,
+        struct bell_tensor **out)
+{
+    int i;
+
+    (void)ctx;
+    (void)user;
+    out[0] = in[0];
+    for (i = 1; i < N_IN; i++)
+        out[0] = bell_add(out[0], in[i]);
+    return BELL_OK;
+}
+
+/* Nanoseconds of a call; what it queues is then waited for, so that nothing is
+ * under way in the next. Negative if it failed. */
+static double
+time_call(struct bell_context *ctx, struct bell_jit *jit,
+          struct bell_tensor *const *in)
+{
+    struct bell_tensor *out;
+    bell_status status, end;
+    uint64_t start, n_ns;
+    float value[2];
+
+    if (bell_scope_begin(ctx) != BELL_OK)
+        return -1;
+    start = time_now_ns();
+    status = bell_jit_call(jit, in, &out);
+    n_ns = time_now_ns() - start;
+    if (status == BELL_OK && !strstr(bell_context_device(ctx), "@null"))
+        status = bell_read(out, value, sizeof(value));
+    end = bell_scope_end(ctx);
+    return status == BELL_OK && end == BELL_OK ? (double)n_ns : -1;
+}
+
+/* What one more input costs that is elsewhere than in the call before: two sets
+ * of inputs, each given twice. */
+static void
+time_inputs(struct bench *bench, struct bell_context *ctx)
+{
+    static double changed[N_TURNS], same[N_TURNS], each[N_TURNS];
+    struct bell_jit_desc desc = {sizeof(desc), "add_all", add_all,
+                                 NULL,         N_IN,      1};
+    struct bell_tensor *in[2][N_IN];
+    struct bell_jit *jit;
+    bool failed = bell_jit_create(ctx, &desc, &jit) != BELL_OK;
+    int i, k;
+
+    for (i = 0; i < 2 && !failed; i++) {
+        for (k = 0; k < N_IN; k++)
+            in[i][k] = bell_full(ctx, BELL_DIMS(2), k, BELL_FLOAT32);
+        failed = bell_realize(in[i], N_IN) != BELL_OK;
+    }
+    for (i = -2 * N_WARM; i < N_TURNS && !failed; i++) {
+        int at = i < 0 ? 0 : i;
+        changed[at] = time_call(ctx, jit, in[i & 1]);
+        same[at] = time_call(ctx, jit, in[i & 1]);
+        each[at] = (changed[at] - same[at]) / N_IN;
+        failed = changed[at] < 0 || same[at] < 0;
+    }
+    if (failed) {
+        fprintf(stderr, "inputs: %s\n", bell_error_last()->message);
+        bench->n_failed++;
+    } else {
+        put_time(bench, "call of 32 inputs, the same", bell_context_device(ctx),
+                 bench_median(same, N_TURNS) / 1e3);
+        put_time(bench, "call of 32 inputs, each of another place",
+                 bell_context_device(ctx),
+                 bench_median(changed, N_TURNS) / 1e3);
+        put_time(bench, "one more input of another place",
+                 bell_context_device(ctx), bench_median(each, N_TURNS) / 1e3);
+    }
+    bell_jit_destroy(jit);
+}
+
+static bell_status
 init_model(struct model *m)
 {
     static const float x[BATCH * 16] = {1, 2, 3};
@@ -162,6 +241,7 @@ bench_device(struct bench *bench, const char *device, bool reads)
     m.in[1] = bell_full(m.ctx, BELL_DIMS(1), 2, BELL_FLOAT32);
     if (bell_realize(m.in, 2) == BELL_OK)
         time_both(bench, &m, "add 1", add);
+    time_inputs(bench, m.ctx);
     if (init_model(&m) == BELL_OK)
         time_both(bench, &m, "mlp step", train);
     else
@@ -169,6 +249,22 @@ bench_device(struct bench *bench, const char *device, bool reads)
     bell_optimizer_destroy(m.opt);
     bell_params_fini(&m.params);
     bell_context_destroy(m.ctx);
+}
+
+/* Commands as on a card, written into a simulated one's queues. */
+static void
+bench_inputs(struct bench *bench, const char *device)
+{
+    struct bell_context *ctx;
+
+    if (!bench_wants(bench, device))
+        return;
+    if (bell_context_create(device, &ctx) != BELL_OK) {
+        fprintf(stderr, "%s: %s\n", device, bell_error_last()->message);
+        return; /* built without */
+    }
+    time_inputs(bench, ctx);
+    bell_context_destroy(ctx);
 }
 
 int
@@ -180,5 +276,8 @@ main(int argc, char **argv)
     bench_device(&bench, "CPU", true);
     bench_device(&bench, "NV@null:sm_90", false);
     bench_device(&bench, "AMD@null:gfx1100", false);
+    bench_inputs(&bench, "NV@sim:sm_90");
+    bench_inputs(&bench, "AMD@sim:gfx1100");
+    bench_inputs(&bench, "AMD@sim:gfx942");
     return bench_end(&bench);
 }
