@@ -13,6 +13,9 @@
  * has it. lead: what of the others no card of ours has told, which is
  * everything; guess: L2 of B200 and sm_100's rates.
  *
+ * Adreno, src: Mesa 25.0's table of chips (hw/qcom/BRINGUP.md 3): SPs, four
+ * registers of a pair of waves, local memory. Rates are not known.
+ *
  * Bytes of L2 a clock, src: A100's white paper (guess: H100, H200, B200 have as
  * much; 5.5 to 7 TB/s are measured of an H100's 10), CDNA 2's and 3's white
  * papers (128 a channel of 16 or 32 in each die).
@@ -41,6 +44,12 @@
 #define RDNA_UNIT AMD_UNIT, .n_units = 8, .warp_lanes = 32, .max_warps = 32,   \
     .max_groups = 16, .n_issue = 2
 
+/* guess: an instruction a clock */
+#define ADRENO_UNIT(vec4) .backend = "QCOM", .warp_lanes = 64,                 \
+    .max_warps = 32, .max_groups = 32, .n_regs = (vec4) * 4 * 128,             \
+    .reg_granule = 4, .shared_bytes = 32 * KIB,                                \
+    .group_shared_bytes = 32 * KIB, .shared_granule = 1024, .n_issue = 1
+
 static const struct chip_arch archs[] = {
     {.name = "sm_80", NV_UNIT, .max_warps = 64, .max_groups = 32,
      .shared_bytes = 164 * KIB, .group_shared_bytes = 163 * KIB},
@@ -59,6 +68,14 @@ static const struct chip_arch archs[] = {
     {.name = "gfx1030", RDNA_UNIT, .n_regs = 2 * 1024 * 32, .reg_granule = 8},
     {.name = "gfx1100", RDNA_UNIT, .n_regs = 2 * 1536 * 32, .reg_granule = 24},
     {.name = "gfx1201", RDNA_UNIT, .n_regs = 2 * 1536 * 32, .reg_granule = 24},
+    {.name = "a630", ADRENO_UNIT(96), .n_units = 2},
+    {.name = "a640", ADRENO_UNIT(96), .n_units = 2},
+    {.name = "a650", ADRENO_UNIT(64), .n_units = 3},
+    {.name = "a660", ADRENO_UNIT(64), .n_units = 3},
+    {.name = "a690", ADRENO_UNIT(64), .n_units = 8},
+    {.name = "a730", ADRENO_UNIT(96), .n_units = 4},
+    {.name = "a740", ADRENO_UNIT(96), .n_units = 6},
+    {.name = "a750", ADRENO_UNIT(96), .n_units = 6},
     /* guess: threads of a desktop */
     {.name = "x86-64-v2", .backend = "CPU", .n_units = 8},
     {.name = "x86-64-v3", .backend = "CPU", .n_units = 8},

@@ -30,6 +30,9 @@ static const struct hcq_backend *const backends[] = {
 #if BELL_HAVE_AMD
     &hcq_amd_backend,
 #endif
+#if BELL_HAVE_NULL
+    &hcq_qcom_backend,
+#endif
 #if BELL_HAVE_CL
     &hcq_cl_backend,
 #endif

@@ -62,6 +62,7 @@ struct lower_target {
                                        * those */
     bool has_fma;        /* MULACC on F32 and F64 is one instruction */
     bool joins_bits;     /* (x & y) | z is one instruction, of vectors too */
+    bool lacks_f64;      /* there is no F64: integers are not divided in it */
     bool has_f16;        /* CAST between F16 and F32 is native */
     bool has_bf16;       /* the same of BF16 */
     bool has_f8;         /* CAST from F8E4M3 and F8E5M2 is native */

@@ -59,6 +59,7 @@ static const struct language languages[] = {
     {"asm", "AMD", ";", AMD_CHIP, "asm: ", LOG_ASM},
     {"cl", "CL", "//", "CL", "render: ", LOG_RENDER},
     {"asm", "CPU", "#", "CPU", "asm: ", LOG_ASM},
+    {"asm", "QCOM", "//", "QCOM@null:a740", "asm: ", LOG_ASM},
 };
 #define LANGUAGES "graph, sched, ir, dot, uops, ptx, sass, cl, llvm or asm"
 

@@ -66,7 +66,8 @@ quotient(const struct dec *d, const struct uop *x, const struct uop *y)
 
     assert(x->dtype == y->dtype || d->g->failed);
     if (x->lanes > 1 && info_of(x)->size_bytes <= 4 && !dec_const_int(y, &c) &&
-        (info_of(x)->size_bytes > 2 || !d->target->is_approx))
+        (info_of(x)->size_bytes > 2 ? !d->target->lacks_f64
+                                    : !d->target->is_approx))
         return divide_by_float(d, x, y);
     return dec_op2(d, UOP_IDIV, x, y);
 }

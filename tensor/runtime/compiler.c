@@ -256,12 +256,56 @@ assemble_cl(const struct rt_target *target, const struct lower_program *program,
                      target->arch);
 }
 
+/* ---- Qualcomm: our own compiler ---- */
+
+/* What an SP has to do for its memory to be busy. guess: four waves of 64. */
+#define QCOM_ITEMS_PER_SP 256
+
+static bell_status
+init_qcom(const struct hcq_device_info *info, uint32_t math,
+          struct rt_target *target)
+{
+    (void)math; /* approximations are not used yet */
+    if (!render_ir3_gen(info->arch, &target->ir3_gen))
+        return bell_fail(BELL_E_UNSUPPORTED, "%s: no compiler for '%s'",
+                         info->name, info->arch);
+    target->tool = RT_TOOL_NONE;
+    target->n_parallel = info->n_units * QCOM_ITEMS_PER_SP;
+    render_ir3_lower_target(target->ir3_gen, &target->lower);
+    limit_gpu(info, &target->lower);
+    return BELL_OK;
+}
+
+static bell_status
+compile_qcom(const struct rt_target *target,
+             const struct lower_program *program, struct rt_binary *out)
+{
+    memcpy(out->local, program->local, sizeof(out->local));
+    return render_ir3(program, target->ir3_gen, &out->file);
+}
+
+static bell_status
+print_qcom(const struct rt_target *target, const struct lower_program *program,
+           char **out_text)
+{
+    return render_ir3_text(program, target->ir3_gen, out_text);
+}
+
+static bell_status
+measure_qcom(const struct rt_target *target,
+             const struct lower_program *program,
+             struct render_usage *out_usage)
+{
+    return render_ir3_usage(program, target->ir3_gen, out_usage);
+}
+
 /* ---- all of them ---- */
 
 static const struct rt_compiler compilers[] = {
     {"CPU", init_host, compile_host, print_host, assemble_host, NULL},
     {"NV", init_nv, compile_nv, print_nv, disassemble_nv, measure_nv},
     {"AMD", init_amd, compile_amd, print_amd, assemble_amd, measure_amd},
+    {"QCOM", init_qcom, compile_qcom, print_qcom, print_qcom, measure_qcom},
     {"CL", init_cl, compile_cl, print_cl, assemble_cl, NULL},
 };
 

@@ -16,6 +16,7 @@
 #include "lower/schedule/schedule.h"
 #include "lower/tune.h"
 #include "render/cl/cl.h"
+#include "render/ir3/ir3.h"
 #include "render/llvm/amdgpu.h"
 #include "render/ptx/ptx.h"
 #include "render/render.h"
@@ -72,6 +73,7 @@ struct rt_target {
     struct lower_target lower;
     struct ptx_target ptx;       /* of NVIDIA */
     struct amdgpu_target amdgpu; /* of AMD */
+    enum ir3_gen ir3_gen;        /* of Qualcomm */
     struct cl_target cl;         /* of OpenCL */
     enum rt_tool tool;
     uint32_t math;       /* bits of enum bell_math that make a difference */

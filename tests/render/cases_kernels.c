@@ -66,6 +66,8 @@ check_kernel(const struct lk_case *c, const int64_t *d, uint64_t seed,
     assert_int_equal(k_run(k.sink, want, k.n_bufs, err, sizeof(err)), 0);
     if (lower_kernel(&k.g, k.sink, &target, &p) != BELL_OK)
         fail_msg("%s: %s", what, bell_error_last()->message);
+    if (!check_can(backend, &p))
+        how &= AS_PROGRAM;
     if (how & KEEP)
         backend->keep(&p, m.chip, what);
     for (pass = AS_PROGRAM; pass <= AS_CODE; pass++) {

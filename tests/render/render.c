@@ -1,6 +1,6 @@
 /* The cases of this folder with one renderer.
  *
- * usage: render llvm-host | llvm-amdgpu | ptx | cl
+ * usage: render llvm-host | llvm-amdgpu | ptx | ir3 | cl
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,6 +25,7 @@ static const struct backend *const backends[] = {
 #if BELL_HAVE_SIM
     &backend_ptx,
 #endif
+    &backend_ir3,
 #if BELL_HAVE_CL
     &backend_cl,
 #endif

@@ -21,6 +21,9 @@ struct backend {
     const char *const *chips;
     unsigned n_chips, n_first, n_targets;
     bool is_gpu;
+    bool lacks_f64;            /* cases leave out what has float64 */
+    bool flushes;              /* subnormal float32 numbers are 0 */
+    uint32_t max_shared_bytes; /* of a work-group; 0: as much as cases want */
     /* Looks whether the machine can run its programs; NULL: every one can. */
     bool (*open)(void);
     unsigned thin; /* as it takes long to compile and run: of many that are
@@ -44,7 +47,7 @@ struct backend {
 };
 
 extern const struct backend backend_host, backend_amdgpu, backend_ptx,
-    backend_cl;
+    backend_ir3, backend_cl;
 /* The one that this process tests. */
 extern const struct backend *backend;
 
@@ -61,6 +64,9 @@ bool alu_is_kept(enum uop_op op, enum uop_dtype dtype);
 void check_buf(struct p_buf *buf, unsigned dtype, size_t n, uint64_t *rng);
 void check_bufs_free(struct p_buf *bufs, uint32_t n);
 void check_bufs_copy(struct p_buf *to, const struct p_buf *from, uint32_t n);
+
+/* Can the backend's chips hold what is in it? Cases leave others out. */
+bool check_can(const struct backend *b, const struct lower_program *p);
 
 /* Makes code for every chip. */
 void check_keep(const struct lower_program *p, const char *what);
