@@ -29,8 +29,11 @@ nearest(int64_t d, int64_t by)
 bool
 symbol_parse(int64_t d, struct symbol_size *out)
 {
-    int64_t a = nearest(d, ONE), rest, field;
+    int64_t a, rest, field;
 
+    if (d >= (MAX_A + 1) * ONE || d <= -(MAX_A + 1) * ONE)
+        return false; /* far beyond: INT64_MAX is a size to be refused */
+    a = nearest(d, ONE);
     if (a == 0 || a > MAX_A || a < -MAX_A)
         return false;
     rest = d - a * ONE;
