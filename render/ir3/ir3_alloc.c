@@ -14,7 +14,8 @@
 #include "base/bits.h"
 
 #define N_REGS      192u
-#define N_HALF_REGS 96u   /* whole ones that halves lie in */
+#define N_HALF_REGS 96u /* whole ones that halves lie in */
+#define WAVE        64u
 #define N_SPILLS    8u    /* at a time */
 #define MAX_SLOTS   1000u /* of 4 bytes: what an instruction reaches */
 
@@ -88,10 +89,27 @@ extend_lives(struct ir3_emit *e)
 
 struct scan {
     struct ir3_emit *e;
+    uint32_t limit;         /* registers that there are */
     uint32_t owner[N_REGS]; /* virtual register; 0: free */
     uint32_t *order, n;     /* by where they begin */
     uint32_t *active, n_active;
 };
+
+/* A work-group's waves are on a unit at once, else those that wait for the others
+ * wait for ever: the more there are, the fewer registers has each. Of two waves
+ * a unit has so many times four. src: hw/qcom/BRINGUP.md 3 and 5.8 (64 is the
+ * least of Adreno 6xx: a650, a660, a690) */
+static uint32_t
+register_limit(const struct ir3_emit *e)
+{
+    const uint32_t *local = e->prog->local;
+    uint32_t n_vec4 = e->gen == IR3_GEN_A6XX ? 64 : 96;
+    uint32_t n_waves =
+        (uint32_t)div_up((uint64_t)local[0] * local[1] * local[2], WAVE);
+    uint32_t n = 4 * (2 * n_vec4 / n_waves);
+
+    return n < N_REGS ? n : N_REGS;
+}
 
 static uint32_t
 width(const struct ir3_vreg *v)
@@ -138,7 +156,9 @@ is_free(const struct scan *s, uint32_t at, uint32_t n, uint32_t limit)
 static uint32_t
 find_free(const struct scan *s, const struct ir3_vreg *v)
 {
-    uint32_t limit = v->is_half ? N_HALF_REGS : N_REGS, n = width(v), at;
+    uint32_t limit =
+        v->is_half && s->limit > N_HALF_REGS ? N_HALF_REGS : s->limit;
+    uint32_t n = width(v), at;
 
     if (v->hint && s->e->vregs[v->hint - 1].reg >= 0 && !v->is_half &&
         !s->e->vregs[v->hint - 1].is_half) {
@@ -212,7 +232,7 @@ by_first(const void *a, const void *b, void *user)
 static bell_status
 scan_all(struct ir3_emit *e, bool *out_done)
 {
-    struct scan s = {.e = e};
+    struct scan s = {.e = e, .limit = register_limit(e)};
     uint32_t i, at;
 
     s.order = arena_alloc(&e->arena, e->n_vregs * sizeof(*s.order));

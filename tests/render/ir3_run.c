@@ -728,8 +728,12 @@ static bool
 decode(struct group *g)
 {
     const struct ir3_object *o = g->run->object;
+    uint32_t n_vec4 = o->gen == IR3_GEN_A6XX ? 64 : 96, i;
     uint64_t word, unused;
-    uint32_t i;
+
+    if ((g->n_threads + WAVE - 1) / WAVE * o->n_full_vec4 > 2 * n_vec4)
+        return fail(g, UINT32_MAX, "%u threads with %u registers do not fit",
+                    g->n_threads, 4 * o->n_full_vec4);
 
     for (i = 0; i < o->n_instrs; i++) {
         memcpy(&word, (const char *)(o + 1) + 8 * i, 8);
