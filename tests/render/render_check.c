@@ -41,7 +41,7 @@ buf_bytes(const struct p_buf *buf)
 static bool
 is_flushed(unsigned dtype, union uop_arg value)
 {
-    return backend->flushes && dtype == UOP_F32 &&
+    return backend && backend->flushes && dtype == UOP_F32 &&
            fpclassify((float)value.f) == FP_SUBNORMAL;
 }
 

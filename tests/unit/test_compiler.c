@@ -203,7 +203,8 @@ test_refused(void **state)
     static const struct {
         const char *backend, *arch, *part;
     } rows[] = {
-        {"QCOM", "a630", "no compiler for QCOM devices (a630)"},
+        {"MALI", "g710", "no compiler for MALI devices (g710)"},
+        {"QCOM", "adreno", "no compiler for 'adreno'"},
         {"AMD", "gfx1103", "'gfx1103' is not known; known: gfx90a gfx942"},
         {"NV", "gfx942", "'gfx942', which is not sm_NN"},
         {"NV", "sm_", "'sm_'"},
