@@ -422,7 +422,7 @@ def check_refusals(tap, files):
         refuses(f'a token of {length} bytes', f'has {length} bytes',
                 new_tokenizer=tokenizer[:8] + struct.pack('<i', length) +
                 tokenizer[12:])
-    refuses('a long prompt', 'context 16', code=2, args=('--prompt', 'q' * 20))
+    refuses('a long prompt', 'context has 16', code=2, args=('--prompt', 'q' * 20))
     refuses('a temperature below 0', 'below 0', code=2,
             args=('--temperature', '-0.5'))
     refuses('a wrong word', 'MATH', code=2, args=('--math', 'MATH'))
