@@ -246,9 +246,9 @@ check_node(const struct uop *u)
 
 /* What two nodes must not both be. */
 static bell_status
-check_store_pair(const struct uop *u, const struct uop *v)
+check_leaf_pair(const struct uop *u, const struct uop *v)
 {
-    assert(u->op == UOP_STORE && v->op == UOP_STORE);
+    assert(u != v);
     if (u->op == UOP_PARAM && v->op == UOP_PARAM && u->arg.i == v->arg.i)
         return uop_bad(v, "slot %lld is %%%u's", (long long)v->arg.i, u->id);
     if (u->op == UOP_PARAM && v->op == UOP_VAR && u->arg.i >= v->arg.i)
@@ -274,8 +274,8 @@ check_sink_leaves(const struct uop *const *list, size_t n)
         if (u->op != UOP_PARAM && u->op != UOP_VAR && u->op != UOP_RANGE)
             continue;
         for (j = 0; j < n_leaves; j++) {
-            BELL_TRY(check_store_pair(leaves[j], u));
-            BELL_TRY(check_store_pair(u, leaves[j]));
+            BELL_TRY(check_leaf_pair(leaves[j], u));
+            BELL_TRY(check_leaf_pair(u, leaves[j]));
         }
         leaves[n_leaves++] = u; /* no more: no two of a slot or an id */
     }
