@@ -47,23 +47,11 @@ bell_status
 bench_load(struct bench *b, enum selftest_kernel kernel,
            struct hcq_program **out_prog)
 {
-    struct hcq_program_desc desc = {.struct_size = sizeof(desc)};
-    struct selftest_binary binary;
     bell_status status;
 
     *out_prog = NULL;
-    status = selftest_kernel_binary(&b->info, kernel, &binary);
-    if (status == BELL_E_UNSUPPORTED)
-        return BELL_OK;
-    BELL_TRY(status);
-    desc.name = binary.name;
-    desc.binary = binary.data;
-    desc.binary_size_bytes = binary.size_bytes;
-    desc.n_bufs = binary.n_bufs;
-    desc.n_vals = binary.n_vals;
-    status = hcq_program_create(b->dev, &desc, out_prog);
-    host_free(binary.data);
-    return status;
+    status = selftest_program_create(b->dev, kernel, out_prog);
+    return status == BELL_E_UNSUPPORTED ? BELL_OK : status;
 }
 
 bell_status

@@ -278,22 +278,9 @@ make_matrices(struct burn *b, enum bell_dtype dtype)
 static bell_status
 load_fma(struct burn *b)
 {
-    struct hcq_program_desc desc = {.struct_size = sizeof(desc)};
-    struct selftest_binary binary;
-    bell_status status;
+    bell_status status = selftest_program_create(b->dev, SELFTEST_FMA, &b->fma);
 
-    status = selftest_kernel_binary(&b->info, SELFTEST_FMA, &binary);
-    if (status == BELL_E_UNSUPPORTED)
-        return BELL_OK;
-    BELL_TRY(status);
-    desc.name = binary.name;
-    desc.binary = binary.data;
-    desc.binary_size_bytes = binary.size_bytes;
-    desc.n_bufs = binary.n_bufs;
-    desc.n_vals = binary.n_vals;
-    status = hcq_program_create(b->dev, &desc, &b->fma);
-    host_free(binary.data);
-    return status;
+    return status == BELL_E_UNSUPPORTED ? BELL_OK : status;
 }
 
 static bell_status

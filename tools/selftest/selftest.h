@@ -213,6 +213,11 @@ struct selftest_binary {
 BELL_MUST_CHECK bell_status selftest_kernel_binary(
     const struct hcq_device_info *info, enum selftest_kernel kernel,
     struct selftest_binary *out_binary);
+/* The kernel, loaded; hcq_program_destroy. Fails as selftest_kernel_binary and
+ * hcq_program_create do. */
+BELL_MUST_CHECK bell_status
+selftest_program_create(struct hcq_device *dev, enum selftest_kernel kernel,
+                        struct hcq_program **out_prog);
 BELL_MUST_CHECK bell_status selftest_llvm_binary(
     const struct hcq_device_info *info, enum selftest_kernel kernel,
     struct selftest_binary *out_binary);

@@ -42,27 +42,36 @@ selftest_need_device(struct selftest *st)
 }
 
 bell_status
-selftest_need_kernel(struct selftest *st, enum selftest_kernel kernel,
-                     struct hcq_program **out_prog)
+selftest_program_create(struct hcq_device *dev, enum selftest_kernel kernel,
+                        struct hcq_program **out_prog)
 {
     struct hcq_program_desc desc = {.struct_size = sizeof(desc)};
     struct selftest_binary binary;
+    struct hcq_device_info info = {.struct_size = sizeof(info)};
     bell_status status;
 
+    hcq_device_info(dev, &info);
+    BELL_TRY(selftest_kernel_binary(&info, kernel, &binary));
+    desc.name = binary.name;
+    desc.binary = binary.data;
+    desc.binary_size_bytes = binary.size_bytes;
+    desc.n_bufs = binary.n_bufs;
+    desc.n_vals = binary.n_vals;
+    if (kernel == SELFTEST_DYNAMIC)
+        desc.shared_bytes = info.max_shared_bytes;
+    status = hcq_program_create(dev, &desc, out_prog);
+    host_free(binary.data);
+    return status;
+}
+
+bell_status
+selftest_need_kernel(struct selftest *st, enum selftest_kernel kernel,
+                     struct hcq_program **out_prog)
+{
     BELL_TRY(selftest_need_device(st));
-    if (!st->programs[kernel]) {
-        BELL_TRY(selftest_kernel_binary(&st->info, kernel, &binary));
-        desc.name = binary.name;
-        desc.binary = binary.data;
-        desc.binary_size_bytes = binary.size_bytes;
-        desc.n_bufs = binary.n_bufs;
-        desc.n_vals = binary.n_vals;
-        if (kernel == SELFTEST_DYNAMIC)
-            desc.shared_bytes = st->info.max_shared_bytes;
-        status = hcq_program_create(st->dev, &desc, &st->programs[kernel]);
-        host_free(binary.data);
-        BELL_TRY(status);
-    }
+    if (!st->programs[kernel])
+        BELL_TRY(
+            selftest_program_create(st->dev, kernel, &st->programs[kernel]));
     *out_prog = st->programs[kernel];
     return BELL_OK;
 }
