@@ -12,6 +12,8 @@
 
 #include "base/bits.h"
 #include "ioctl/amdkfd_tables.h"
+#include "ioctl/kgsl_tables.h"
+#include "ioctl/msm_tables.h"
 #include "ioctl/nv_tables.h"
 
 /* Linux' request numbers: number 7:0, type 15:8, size 29:16. */
@@ -150,32 +152,53 @@ describe_uvm(uint32_t branch, unsigned long request, struct kio_call_desc *out)
     out->size_bytes = out->args ? out->args->size_bytes : 0;
 }
 
-static const struct kio_struct *
-amd_struct_of(int32_t id)
-{
-    return kio_struct_of(&amdkfd_structs, id, 0);
-}
-
-/* Arguments may be shorter than the newest struct. */
 static void
-describe_amd(enum kio_dev dev, unsigned long request, struct kio_call_desc *out)
+take_row(const struct kio_number *row, const struct kio_structs *structs,
+         struct kio_call_desc *out)
 {
-    bool is_kfd = dev == KIO_DEV_KFD;
-    const struct kio_number *row;
-
-    out->name = is_kfd ? "AMDKFD_IOC" : "DRM_IOCTL";
-    out->size_bytes = REQUEST_SIZE(request);
-    if (REQUEST_TYPE(request) != (is_kfd ? KFD_REQUEST_TYPE : DRM_REQUEST_TYPE))
-        return;
-    row = is_kfd ? find_number(amdkfd_kfd_rows, amdkfd_n_kfd_rows,
-                               REQUEST_NR(request))
-                 : find_number(amdkfd_drm_rows, amdkfd_n_drm_rows,
-                               REQUEST_NR(request));
     if (!row)
         return;
     out->known = true;
     out->name = row->name;
-    out->args = amd_struct_of(row->struct_id);
+    out->args = kio_struct_of(structs, row->struct_id, 0);
+}
+
+/* Arguments may be shorter than the newest struct. */
+static void
+describe_kfd(unsigned long request, struct kio_call_desc *out)
+{
+    out->name = "AMDKFD_IOC";
+    out->size_bytes = REQUEST_SIZE(request);
+    if (REQUEST_TYPE(request) == KFD_REQUEST_TYPE)
+        take_row(find_number(amdkfd_kfd_rows, amdkfd_n_kfd_rows,
+                             REQUEST_NR(request)),
+                 &amdkfd_structs, out);
+}
+
+/* A render node is amdgpu's or msm's; msm's rows are whole requests, none of
+ * which is one of amdgpu. */
+static void
+describe_drm(unsigned long request, struct kio_call_desc *out)
+{
+    out->name = "DRM_IOCTL";
+    out->size_bytes = REQUEST_SIZE(request);
+    if (REQUEST_TYPE(request) != DRM_REQUEST_TYPE)
+        return;
+    take_row(find_number(msm_render_rows, msm_n_render_rows, (uint32_t)request),
+             &msm_structs, out);
+    if (!out->known)
+        take_row(find_number(amdkfd_drm_rows, amdkfd_n_drm_rows,
+                             REQUEST_NR(request)),
+                 &amdkfd_structs, out);
+}
+
+static void
+describe_kgsl(unsigned long request, struct kio_call_desc *out)
+{
+    out->name = "IOCTL_KGSL";
+    out->size_bytes = REQUEST_SIZE(request);
+    take_row(find_number(kgsl_kgsl_rows, kgsl_n_kgsl_rows, (uint32_t)request),
+             &kgsl_structs, out);
 }
 
 void
@@ -193,12 +216,14 @@ kio_describe(enum kio_dev dev, uint32_t branch, unsigned long request,
         describe_uvm(branch, request, out_desc);
         return;
     case KIO_DEV_KFD:
+        describe_kfd(request, out_desc);
+        return;
     case KIO_DEV_DRM:
-        describe_amd(dev, request, out_desc);
+        describe_drm(request, out_desc);
         return;
     case KIO_DEV_KGSL:
-        out_desc->name = "IOCTL_KGSL";
-        break;
+        describe_kgsl(request, out_desc);
+        return;
     case KIO_DEV_OTHER:
     case KIO_DEV_COUNT:
         break;
@@ -230,6 +255,28 @@ desc_load_field(const struct kio_struct *desc, uint32_t index, const void *data,
     return desc_load(data, size_bytes, field->offset_bytes, field->size_bytes);
 }
 
+/* A struct that a pointer always leads to. Of render nodes' only msm's have
+ * such pointers. */
+static const struct kio_struct *
+pointee_of(enum kio_dev dev, uint32_t branch, int32_t id)
+{
+    switch (dev) {
+    case KIO_DEV_KFD:
+        return kio_struct_of(&amdkfd_structs, id, 0);
+    case KIO_DEV_DRM:
+        return kio_struct_of(&msm_structs, id, 0);
+    case KIO_DEV_KGSL:
+        return kio_struct_of(&kgsl_structs, id, 0);
+    case KIO_DEV_NV_CTL:
+    case KIO_DEV_NV_GPU:
+    case KIO_DEV_NV_UVM:
+    case KIO_DEV_OTHER:
+    case KIO_DEV_COUNT:
+        break;
+    }
+    return struct_of(id, branch);
+}
+
 const struct kio_struct *
 kio_pointee_struct(enum kio_dev dev, uint32_t branch,
                    const struct kio_struct *outer,
@@ -248,9 +295,7 @@ kio_pointee_struct(enum kio_dev dev, uint32_t branch,
     case KIO_SELECT_PINNED:
         return NULL;
     case KIO_SELECT_STRUCT:
-        return dev == KIO_DEV_KFD || dev == KIO_DEV_DRM
-                   ? amd_struct_of(ptr->struct_id)
-                   : struct_of(ptr->struct_id, branch);
+        return pointee_of(dev, branch, ptr->struct_id);
     case KIO_SELECT_CONTROL:
         row = find_number(nv_control_rows, nv_n_control_rows, number);
         break;
