@@ -134,7 +134,7 @@ print_row(const struct bench *b, const struct bench_row *row)
 /* What the others are to be measured by, and what has been compared. */
 static void
 print_end(const struct bench *b, const struct bench_options *options,
-          size_t n_worse)
+          const struct bench_saved *saved, size_t n_worse)
 {
     static const char *const names[BENCH_CEILING_COUNT] = {
         [BENCH_CEILING_F32] = "float32",
@@ -178,9 +178,11 @@ print_end(const struct bench *b, const struct bench_options *options,
             printf(" (measured %u times)", row->n_again + 1);
         printf("\n");
     }
-    if (options->against)
-        printf("%zu of %zu rows are worse than in %s\n", n_worse, b->n_rows,
-               options->against);
+    if (saved)
+        printf("%zu of %zu rows are worse than in %s; the host takes %.2f "
+               "times as long as then\n",
+               n_worse, b->n_rows, options->against,
+               bench_saved_host_ratio(saved, b));
     if (b->is_interrupted)
         printf("interrupted: this is what there was\n");
 }
@@ -232,7 +234,8 @@ print_csv(const struct bench *b)
 }
 
 static int
-report(struct bench *b, const struct bench_options *options)
+report(struct bench *b, const struct bench_options *options,
+       const struct bench_saved *saved)
 {
     int code = TOOL_OK, printed = TOOL_OK;
     bell_status status;
@@ -252,7 +255,7 @@ report(struct bench *b, const struct bench_options *options)
     } else if (options->csv) {
         printed = print_csv(b);
     } else {
-        print_end(b, options, n_worse);
+        print_end(b, options, saved, n_worse);
     }
     return code == TOOL_OK ? printed : code;
 }
@@ -297,17 +300,10 @@ run_suite(struct bench *b, const struct bench_suite *suite)
     BELL_TRY(bench_open(b)); /* what the one before it closed */
     b->suite = suite->name;
     tool_progress("%s", suite->name);
-    return suite->run(b);
-}
-
-static void
-compare_all(struct bench *b, const struct bench_saved *saved,
-            double threshold_percent)
-{
-    size_t i;
-
-    for (i = 0; saved && i < b->n_rows; i++)
-        bench_saved_compare(saved, &b->rows[i], threshold_percent);
+    bench_host_measure(b);
+    BELL_TRY(suite->run(b));
+    bench_host_measure(b);
+    return BELL_OK;
 }
 
 static bool
@@ -338,7 +334,7 @@ measure_again(struct bench *b, const struct bench_saved *saved,
             if (has_worse(b, bench_suites[i].name))
                 BELL_TRY(run_suite(b, &bench_suites[i]));
         }
-        compare_all(b, saved, threshold_percent);
+        bench_saved_compare(saved, b, threshold_percent);
     }
     return BELL_OK;
 }
@@ -357,7 +353,7 @@ run_suites(struct bench *b, const struct bench_options *options,
     }
     if (saved) {
         BELL_TRY(bench_saved_check(saved, b, tool_math_words(b->allowed)));
-        compare_all(b, saved, threshold_percent);
+        bench_saved_compare(saved, b, threshold_percent);
         BELL_TRY(measure_again(b, saved, threshold_percent));
     }
     tool_progress(NULL);
@@ -510,7 +506,7 @@ run_bench(const struct bench_options *options)
     status = prepare(b, options, &saved);
     if (status == BELL_OK)
         status = measure(b, options, saved);
-    code = status == BELL_OK ? report(b, options)
+    code = status == BELL_OK ? report(b, options, saved)
                              : tool_fail(options->json, status);
     bench_saved_close(saved);
     bench_close(b);
@@ -535,8 +531,6 @@ verb_bench(int argc, char **argv)
         TOOL_NUMBER_OPT("--seconds", "S", &options.budget_s, 0, 3600,
                         "for each row; four times as long where it is noisy "
                         "(default: 0.3)"),
-        {"--quick", NULL, TOOL_OPT_FLAG, &options.quick, 0, 0,
-         "small sizes, as for simulated devices: to try it out"},
         {"--quick", NULL, TOOL_OPT_FLAG, &options.quick, 0, 0,
          "small sizes, as for simulated devices: to try it out"},
         {"--save", "FILE", TOOL_OPT_STRING, &options.save, 0, 0,

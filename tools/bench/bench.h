@@ -91,6 +91,18 @@ struct bench_row {
     char why_not[160]; /* not empty: not measured */
 };
 
+/* What the host is measured by beside the rows (bench_host.c). */
+enum bench_host {
+    BENCH_HOST_ARITHMETIC, /* multiplications that wait for each other */
+    BENCH_HOST_COPY,       /* memcpy of 1 MiB */
+    BENCH_HOST_HANDOFF,    /* a word to another thread and back */
+    BENCH_HOST_COUNT
+};
+
+extern const char *const bench_host_names[BENCH_HOST_COUNT];
+
+#define BENCH_HOST_SAMPLES_MAX 1024
+
 /* What a device and its host run at. */
 struct bench_state {
     uint32_t clock_mhz;          /* 0: not told */
@@ -115,6 +127,9 @@ struct bench {
     const struct chip *chip;           /* NULL: no product that is known */
     double link_gb_s;                  /* 0: not known */
     struct bench_state before, after;
+    /* nanoseconds; all of them from all along the run */
+    double host_samples[BENCH_HOST_COUNT][BENCH_HOST_SAMPLES_MAX];
+    size_t n_host_samples;
 
     const char *suite;        /* that runs */
     struct bench_row current; /* that is measured */
@@ -181,6 +196,10 @@ void bench_derive(struct bench *b, enum bench_unit unit, const char *what,
                   double value, const char *name, ...)
     __attribute__((format(printf, 5, 6)));
 
+/* Of n >= 1 values, which are sorted by it; half of the interval that the
+ * median lies in is *out_interval_percent of it. */
+double bench_median(double *values, size_t n, double *out_interval_percent);
+
 /* The n-th root of a number that is not negative. */
 double bench_root(double x, size_t n);
 
@@ -189,6 +208,14 @@ bool bench_is_over(struct bench *b);
 
 /* Sets the measured ceilings of all rows: the most of its kind. */
 void bench_find_ceilings(struct bench *b);
+
+/* ---- the host (bench_host.c) -------------------------------------------- */
+
+/* Takes a few samples of each; some 10 ms. */
+void bench_host_measure(struct bench *b);
+/* Their median, 0 where there are none, and half of its interval. */
+double bench_host_ns(const struct bench *b, enum bench_host what,
+                     double *out_interval_percent);
 
 /* ---- tensors (suite_ops.c) ---------------------------------------------- */
 
@@ -222,7 +249,10 @@ struct bench_job {
 BELL_MUST_CHECK bell_status bench_run_job(struct bench *b,
                                           const struct bench_job *job);
 
-/* ---- saved runs (bench_saved.c) ----------------------------------------- */
+/* ---- documents (bench_document.c) ---------------------------------------- */
+
+/* 1 had no identity. */
+#define BENCH_DOCUMENT_VERSION 2
 
 struct json;
 /* The document of a run: what identifies it, and its rows. */
@@ -230,6 +260,8 @@ void bench_build_json(struct json *json, const struct bench *b);
 /* A line a row; *out_text is freed with host_free. */
 BELL_MUST_CHECK bell_status bench_build_csv(const struct bench *b,
                                             char **out_text);
+
+/* ---- saved runs (bench_saved.c) ----------------------------------------- */
 
 struct bench_saved; /* a document that was read */
 
@@ -243,11 +275,18 @@ void bench_saved_close(struct bench_saved *saved); /* NULL: nothing */
 BELL_MUST_CHECK bell_status bench_saved_check(const struct bench_saved *saved,
                                               const struct bench *b,
                                               const char *math);
-/* Sets `old` and the verdict of the row, where the saved run has it. It is
- * better or worse where it is so by more than the threshold in its median and
- * in its best runs, and the intervals of the medians do not meet. */
-void bench_saved_compare(const struct bench_saved *saved, struct bench_row *row,
+/* Sets `old` and the verdict of each row that the saved run has. It is better
+ * or worse where it is so by more than the threshold in its median and in its
+ * best runs, and by more than the intervals of the medians and what the host
+ * itself was faster or slower by (bench_host_ns), where the host has a part in
+ * the row. */
+void bench_saved_compare(const struct bench_saved *saved, struct bench *b,
                          double threshold_percent);
+/* The time that the host takes now for what took 1 in the saved run, by the
+ * work of bench_host_ns that it does worst; 1 where the saved run does not
+ * tell. */
+double bench_saved_host_ratio(const struct bench_saved *saved,
+                              const struct bench *b);
 /* How much better (more of a rate, less of a time) than `old`. */
 double bench_gain_percent(const struct bench_row *row);
 

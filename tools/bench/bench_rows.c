@@ -61,6 +61,14 @@ find_interval(const double *sorted, size_t n)
     return 50 * (sorted[(size_t)high] - sorted[(size_t)low]) / median;
 }
 
+double
+bench_median(double *values, size_t n, double *out_interval_percent)
+{
+    qsort(values, n, sizeof(*values), compare_doubles);
+    *out_interval_percent = find_interval(values, n);
+    return quantile(values, n, 0.5);
+}
+
 /* From the best run to three times the median or the 99th percentile. */
 static void
 fill_bins(struct bench_row *row, const double *sorted, size_t n)

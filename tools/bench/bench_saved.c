@@ -1,328 +1,64 @@
-/* `doorbell bench`: what identifies a run, and a saved run to compare with.
- * Saved runs are read with cJSON. */
+/* `doorbell bench`: a saved run to compare with, read with cJSON. */
 #include "tools/bench/bench.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/utsname.h>
-#include <time.h>
-#include <unistd.h>
 
 #if BELL_HAVE_CJSON
 #include <cjson/cJSON.h>
 #endif
 
 #include "base/alloc.h"
-#include "base/bits.h"
-#include "base/thread.h"
-#include "tools/commit.h"
 #include "base/file.h"
-#include "tools/json.h"
-#include "tools/tools.h"
-
-/* Of the document; 1 had no identity. */
-#define DOCUMENT_VERSION 2
-
-/* ---- identity ---- */
-
-/* A file's first line, from the first character that is no blank; "" where
- * there is none. */
-static void
-first_line(const char *path, char *out, size_t out_bytes)
-{
-    FILE *file = fopen(path, "re");
-
-    out[0] = '\0';
-    if (!file)
-        return;
-    if (!fgets(out, (int)out_bytes, file))
-        out[0] = '\0';
-    out[strcspn(out, "\n")] = '\0';
-    fclose(file);
-}
-
-static void
-put_text(struct json *json, const char *key, const char *text)
-{
-    if (*text)
-        json_str(json, key, text);
-    else
-        json_null(json, key);
-}
-
-/* The kernel driver behind the device, as the system tells it. */
-static void
-put_driver(struct json *json, const struct hcq_device_info *info)
-{
-    char line[256] = "";
-
-    if (info->flags & HCQ_DEVICE_SIMULATED)
-        snprintf(line, sizeof(line), "simulated");
-    else if (strcmp(info->backend, "NV") == 0)
-        first_line("/sys/module/nvidia/version", line, sizeof(line));
-    else if (strcmp(info->backend, "AMD") == 0)
-        first_line("/sys/module/amdgpu/version", line, sizeof(line));
-    put_text(json, "driver", line); /* null: part of the kernel, or none */
-}
-
-static void
-put_told(struct json *json, const char *key, double value)
-{
-    if (isfinite(value) && value > 0)
-        json_num(json, key, value);
-    else
-        json_null(json, key);
-}
-
-static void
-put_state(struct json *json, const char *key, const struct bench_state *state)
-{
-    json_object(json, key);
-    put_told(json, "device_clock_mhz", state->clock_mhz);
-    put_told(json, "device_temperature_c", state->temperature_c);
-    put_told(json, "cpu_clock_mhz", state->cpu_mhz);
-    put_told(json, "cpu_temperature_c", state->cpu_c);
-    json_end(json);
-}
-
-/* The processor's name. */
-static void
-put_cpu(struct json *json)
-{
-    char line[256], *colon;
-    FILE *file = fopen("/proc/cpuinfo", "re");
-
-    while (file && fgets(line, sizeof(line), file)) {
-        if (strncmp(line, "model name", 10) != 0 ||
-            !(colon = strchr(line, ':')))
-            continue;
-        line[strcspn(line, "\n")] = '\0';
-        json_str(json, "cpu", colon + 1 + strspn(colon + 1, " "));
-        fclose(file);
-        return;
-    }
-    if (file)
-        fclose(file);
-    json_null(json, "cpu");
-}
-
-static void
-put_identity(struct json *json, const struct bench *b)
-{
-    struct utsname system;
-    time_t now = time(NULL);
-    struct tm utc;
-    char text[64];
-    double load[1];
-
-    gmtime_r(&now, &utc);
-    strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &utc);
-    json_str(json, "date", text);
-    json_str(json, "version", BELL_VERSION);
-    json_str(json, "commit", BELL_COMMIT);
-    if (uname(&system) == 0) {
-        json_str(json, "host", system.nodename);
-        json_str(json, "kernel", system.release);
-    }
-    put_cpu(json);
-    json_uint(json, "n_threads", thread_cpu_count());
-    if (getloadavg(load, 1) == 1)
-        json_num(json, "load", load[0]);
-    else
-        json_null(json, "load");
-    put_driver(json, &b->info);
-    put_told(json, "cpu_clock_mhz", b->after.cpu_mhz);
-    put_told(json, "device_clock_mhz", b->after.clock_mhz);
-    put_state(json, "before", &b->before);
-    put_state(json, "after", &b->after);
-    json_num(json, "seconds_per_row", b->budget_s);
-    json_bool(json, "interrupted", b->is_interrupted);
-    put_told(json, "memory_gb_s", b->chip ? b->chip->memory_gb_s : 0);
-    put_told(json, "f32_gflops", b->chip ? b->chip->rate[CHIP_F32] * 1e3 : 0);
-    put_told(json, "matrix_f16_gflops",
-             b->chip ? b->chip->rate[CHIP_MATRIX_F16] * 1e3 : 0);
-}
-
-/* ---- the document ---- */
-
-static void
-put_number(struct json *json, const char *what, const char *unit, double value)
-{
-    char key[64];
-
-    snprintf(key, sizeof(key), "%s_%s", what, unit);
-    json_num(json, key, value);
-}
-
-static void
-put_bins(struct json *json, const struct bench_row *row)
-{
-    const char *unit = bench_unit_names[row->unit];
-    size_t i;
-
-    json_object(json, "histogram");
-    put_number(json, "from", unit, row->bin_lo);
-    put_number(json, "to", unit, row->bin_hi);
-    json_array(json, "counts"); /* the last has all above, too */
-    for (i = 0; i < BENCH_BINS; i++)
-        json_uint(json, NULL, row->bins[i]);
-    json_end(json);
-    json_end(json);
-}
-
-static void
-put_measured(struct json *json, const struct bench_row *row)
-{
-    const char *unit = bench_unit_names[row->unit];
-
-    put_number(json, "median", unit, row->median);
-    put_number(json, "q1", unit, row->q1);
-    put_number(json, "q3", unit, row->q3);
-    put_number(json, "p1", unit, row->p1);
-    put_number(json, "p99", unit, row->p99);
-    put_number(json, "best", unit, row->best);
-    json_uint(json, "n_runs", row->n_runs);
-    json_bool(json, "derived", row->is_derived);
-    json_num(json, "interval_percent", row->interval_percent);
-    json_bool(json, "noisy", row->is_noisy);
-    put_told(json, "flops", row->flops);
-    put_told(json, "bytes", row->bytes);
-    put_told(json, "percent_of_theory",
-             row->theory > 0 ? 100 * row->median / row->theory : 0);
-    put_told(json, "percent_of_measured",
-             row->measured > 0 ? 100 * row->median / row->measured : 0);
-    if (row->has_bins)
-        put_bins(json, row);
-}
-
-static void
-put_row(struct json *json, const struct bench_row *row)
-{
-    const char *unit = bench_unit_names[row->unit];
-    char key[64];
-
-    json_object(json, NULL);
-    json_str(json, "name", row->name);
-    json_str(json, "suite", row->suite);
-    json_str(json, "what", row->what);
-    json_str(json, "unit", unit);
-    if (row->why_not[0]) {
-        snprintf(key, sizeof(key), "median_%s", unit);
-        json_str(json, key, "unsupported");
-        json_str(json, "why", row->why_not);
-        json_end(json);
-        return;
-    }
-    put_measured(json, row);
-    if (row->has_old) {
-        put_number(json, "other", unit, row->old);
-        json_num(json, "gain_percent", bench_gain_percent(row));
-        json_uint(json, "n_again", row->n_again);
-        json_str(json, "verdict", bench_verdict_names[row->verdict]);
-    }
-    json_end(json);
-}
-
-void
-bench_build_json(struct json *json, const struct bench *b)
-{
-    const struct hcq_device_info *info = &b->info;
-    size_t i;
-
-    json_init(json);
-    json_int(json, "doorbell_bench", DOCUMENT_VERSION);
-    json_str(json, "device", info->name);
-    json_str(json, "model", info->model);
-    json_str(json, "arch", info->arch);
-    json_str(json, "math", tool_math_words(b->allowed));
-    json_bool(json, "simulated", (info->flags & HCQ_DEVICE_SIMULATED) != 0);
-    json_bool(json, "quick", b->is_quick);
-    put_identity(json, b);
-    json_array(json, "rows");
-    for (i = 0; i < b->n_rows; i++)
-        put_row(json, &b->rows[i]);
-    json_end(json);
-}
-
-bell_status
-bench_build_csv(const struct bench *b, char **out_text)
-{
-    const size_t row_bytes = 512;
-    size_t cap = (b->n_rows + 1) * row_bytes, used, i;
-    char *text = host_alloc(cap);
-
-    if (!text)
-        return bell_fail(BELL_E_NO_MEMORY, "out of memory for %zu rows",
-                         b->n_rows);
-    used = (size_t)snprintf(text, cap,
-                            "suite,name,unit,median,q1,q3,p1,p99,best,n_runs,"
-                            "interval_percent,flops,bytes,percent_of_theory,"
-                            "percent_of_measured\n");
-    for (i = 0; i < b->n_rows; i++) {
-        const struct bench_row *row = &b->rows[i];
-        char theory[32] = "", measured[32] = "";
-
-        if (row->why_not[0])
-            continue;
-        if (row->theory > 0)
-            snprintf(theory, sizeof(theory), "%.2f",
-                     100 * row->median / row->theory);
-        if (row->measured > 0)
-            snprintf(measured, sizeof(measured), "%.2f",
-                     100 * row->median / row->measured);
-        used += (size_t)snprintf(
-            text + used, cap - used,
-            "%s,%s,%s,%.9g,%.9g,%.9g,%.9g,%.9g,%.9g,%" PRIu64
-            ",%.3g,%.9g,%.9g,%s,%s\n",
-            row->suite, row->name, bench_unit_names[row->unit], row->median,
-            row->q1, row->q3, row->p1, row->p99, row->best, row->n_runs,
-            isfinite(row->interval_percent) ? row->interval_percent : 0,
-            row->flops, row->bytes, theory, measured);
-    }
-    *out_text = text;
-    return BELL_OK;
-}
 
 /* ---- verdicts ---- */
 
 const char *const bench_verdict_names[] = {"same", "better", "worse"};
 
+/* More than 1: better. */
+static double
+find_ratio(const struct bench_row *row, double now, double old)
+{
+    return bench_is_rate(row->unit) ? now / old : old / now;
+}
+
 double
 bench_gain_percent(const struct bench_row *row)
 {
-    double ratio = bench_is_rate(row->unit) ? row->median / row->old
-                                            : row->old / row->median;
-
-    return (ratio - 1) * 100;
+    return (find_ratio(row, row->median, row->old) - 1) * 100;
 }
 
-/* By how much the row's best runs are better than the other's. A host that is
+/* What the host's speed has become, and how well that is known. */
+struct host_change {
+    double ratio; /* the time that it takes now for what took 1 */
+    double interval_percent;
+};
+
+/* A host that is
  * busy makes runs slower, never faster: what got slower for another reason is
  * slower in its best runs, too. */
-static double
-gain_of_best(const struct bench_row *row)
-{
-    double ratio = bench_is_rate(row->unit) ? row->best / row->old_best
-                                            : row->old_best / row->best;
-
-    return (ratio - 1) * 100;
-}
-
 static void
-judge(struct bench_row *row, double threshold_percent)
+judge(struct bench_row *row, double threshold_percent,
+      const struct host_change *host)
 {
-    double gain = bench_gain_percent(row), best = gain_of_best(row);
-    double low = gain < best ? gain : best, high = gain > best ? gain : best;
-    /* the intervals of both medians */
-    double noise = row->interval_percent + row->old_interval_percent;
+    double median = find_ratio(row, row->median, row->old);
+    double best = find_ratio(row, row->best, row->old_best);
+    double low = median < best ? median : best;
+    double high = median > best ? median : best;
+    /* the intervals of the medians */
+    double noise = (row->interval_percent + row->old_interval_percent +
+                    host->interval_percent) /
+                   100;
+    double faster = host->ratio < 1 ? host->ratio : 1;
+    double slower = host->ratio > 1 ? host->ratio : 1;
 
     row->verdict = BENCH_SAME;
-    if (low > threshold_percent && gain > noise)
+    if (low * faster > 1 + threshold_percent / 100 &&
+        median * faster > 1 + noise)
         row->verdict = BENCH_BETTER;
-    if (high < -threshold_percent && -gain > noise)
+    if (high * slower < 1 - threshold_percent / 100 &&
+        median * slower * (1 + noise) < 1)
         row->verdict = BENCH_WORSE;
 }
 
@@ -363,7 +99,8 @@ bench_saved_read(const char *path, struct bench_saved **out_saved)
     saved->root = cJSON_ParseWithLength(file.data, file.size_bytes);
     file_bytes_fini(&file);
     version = cJSON_GetObjectItemCaseSensitive(saved->root, "doorbell_bench");
-    if (!cJSON_IsNumber(version) || version->valuedouble != DOCUMENT_VERSION ||
+    if (!cJSON_IsNumber(version) ||
+        version->valuedouble != BENCH_DOCUMENT_VERSION ||
         !cJSON_IsArray(cJSON_GetObjectItemCaseSensitive(saved->root, "rows"))) {
         bool is_old = cJSON_IsNumber(version);
 
@@ -437,12 +174,61 @@ take_number(const cJSON *object, const char *what, enum bench_unit unit,
     return true;
 }
 
-void
-bench_saved_compare(const struct bench_saved *saved, struct bench_row *row,
-                    double threshold_percent)
+static double
+number_or_0(const cJSON *object, const char *key)
 {
-    const cJSON *rows = cJSON_GetObjectItemCaseSensitive(saved->root, "rows");
-    const cJSON *other, *interval;
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
+
+    return cJSON_IsNumber(item) ? item->valuedouble : 0;
+}
+
+/* Of the work that it does worst. */
+static struct host_change
+find_host_change(const struct bench_saved *saved, const struct bench *b)
+{
+    const cJSON *host =
+        cJSON_GetObjectItemCaseSensitive(saved->root, "host_reference");
+    const struct host_change none = {1, 0};
+    struct host_change worst = {0, 0};
+    size_t i;
+
+    for (i = 0; i < BENCH_HOST_COUNT; i++) {
+        double old_ns = number_or_0(host, bench_host_names[i]);
+        double interval_percent, ratio;
+
+        if (!(old_ns > 0) || b->n_host_samples == 0)
+            return none;
+        ratio =
+            bench_host_ns(b, (enum bench_host)i, &interval_percent) / old_ns;
+        if (ratio > worst.ratio) {
+            worst.ratio = ratio;
+            worst.interval_percent = interval_percent;
+        }
+    }
+    worst.interval_percent += number_or_0(host, "interval_percent");
+    return worst;
+}
+
+double
+bench_saved_host_ratio(const struct bench_saved *saved, const struct bench *b)
+{
+    return find_host_change(saved, b).ratio;
+}
+
+/* Whether the host's speed is part of what the row says: everywhere but in
+ * what a card of its own does by itself. */
+static bool
+is_of_host(const struct bench *b, const struct bench_row *row)
+{
+    return (b->info.flags & (HCQ_DEVICE_SIMULATED | HCQ_DEVICE_HOST_MEMORY)) ||
+           !bench_is_rate(row->unit) || row->ceiling == BENCH_CEILING_LINK;
+}
+
+static void
+compare_row(const cJSON *rows, struct bench_row *row, double threshold_percent,
+            const struct host_change *host)
+{
+    const cJSON *other;
 
     if (row->why_not[0] || row->is_derived)
         return;
@@ -462,11 +248,22 @@ bench_saved_compare(const struct bench_saved *saved, struct bench_row *row,
         if (!take_number(other, "best", row->unit, &row->old_best))
             row->old_best =
                 bench_is_rate(row->unit) ? row->old_q3 : row->old_q1;
-        interval = cJSON_GetObjectItemCaseSensitive(other, "interval_percent");
-        row->old_interval_percent =
-            cJSON_IsNumber(interval) ? interval->valuedouble : 0;
-        judge(row, threshold_percent);
+        row->old_interval_percent = number_or_0(other, "interval_percent");
+        judge(row, threshold_percent, host);
     }
+}
+
+void
+bench_saved_compare(const struct bench_saved *saved, struct bench *b,
+                    double threshold_percent)
+{
+    const cJSON *rows = cJSON_GetObjectItemCaseSensitive(saved->root, "rows");
+    const struct host_change host = find_host_change(saved, b), none = {1, 0};
+    size_t i;
+
+    for (i = 0; i < b->n_rows; i++)
+        compare_row(rows, &b->rows[i], threshold_percent,
+                    is_of_host(b, &b->rows[i]) ? &host : &none);
 }
 
 #else
@@ -498,13 +295,21 @@ bench_saved_check(const struct bench_saved *saved, const struct bench *b,
 }
 
 void
-bench_saved_compare(const struct bench_saved *saved, struct bench_row *row,
+bench_saved_compare(const struct bench_saved *saved, struct bench *b,
                     double threshold_percent)
 {
     (void)saved;
-    (void)row;
+    (void)b;
     (void)judge;
     (void)threshold_percent;
+}
+
+double
+bench_saved_host_ratio(const struct bench_saved *saved, const struct bench *b)
+{
+    (void)saved;
+    (void)b;
+    return 1;
 }
 
 #endif

@@ -1,0 +1,242 @@
+/* tools/bench: what is said of two runs, whose samples come of a model of a
+ * busy host in place of a clock. A host has spells in which all that runs on it
+ * takes longer; an unchanged build is not worse for that, and one that takes
+ * longer by itself is. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/bits.h"
+#include "tools/bench/bench.h"
+
+#define N_ROWS  12
+#define SAMPLES 200
+
+struct model {
+    uint64_t state;
+    double busy;   /* the share of samples that something is in the way of */
+    double slower; /* what everything takes by, the whole run along */
+};
+
+static double
+draw(struct model *m)
+{
+    m->state = m->state * 6364136223846793005u + 1442695040888963407u;
+    return ((double)(m->state >> 11) + 1) / 9007199254740993.0;
+}
+
+/* 1 where nothing is in the way, with a little jitter. */
+static double
+draw_factor(struct model *m)
+{
+    double factor = 1 - 0.01 * log(draw(m));
+
+    if (draw(m) < m->busy)
+        factor *= 1 - 0.4 * log(draw(m));
+    return factor * m->slower;
+}
+
+/* A run of N_ROWS rows, half of them rates; again: as bench measures those
+ * that seemed worse. */
+static void
+measure_rows(struct bench *b, struct model *m, double code_slower)
+{
+    size_t i, k;
+
+    for (i = 0; i < BENCH_HOST_COUNT; i++) {
+        for (k = 0; k < 32; k++)
+            b->host_samples[i][b->n_host_samples + k] = 100 * draw_factor(m);
+    }
+    b->n_host_samples += 32;
+    b->suite = "launch";
+    for (i = 0; i < N_ROWS; i++) {
+        bool is_rate = i % 2;
+
+        bench_begin(b, is_rate ? BENCH_GB_S : BENCH_US, "a row", "row_%zu", i);
+        for (k = 0; k < SAMPLES; k++) {
+            double factor = draw_factor(m) * code_slower;
+
+            bench_sample(b, (double)(i + 1) * (is_rate ? 1 / factor : factor));
+        }
+        bench_end(b);
+    }
+}
+
+/* What --save writes of the run, as far as it is read. */
+static void
+write_run(const struct bench *b, const char *path, bool has_host)
+{
+    FILE *file = fopen(path, "w");
+    double widest = 0;
+    size_t i;
+
+    assert_non_null(file);
+    fprintf(file, "{\"doorbell_bench\": %d,\"host_reference\": {",
+            BENCH_DOCUMENT_VERSION);
+    for (i = 0; has_host && i < BENCH_HOST_COUNT; i++) {
+        double ns, interval_percent;
+
+        ns = bench_host_ns(b, (enum bench_host)i, &interval_percent);
+        fprintf(file, "\"%s\": %.9g,", bench_host_names[i], ns);
+        widest = interval_percent > widest ? interval_percent : widest;
+    }
+    fprintf(file, "\"interval_percent\": %.9g},", widest);
+    fprintf(file, "\"rows\": [");
+    for (i = 0; i < b->n_rows; i++) {
+        const struct bench_row *row = &b->rows[i];
+        const char *unit = bench_unit_names[row->unit];
+
+        fprintf(file,
+                "%s{\"name\": \"%s\", \"median_%s\": %.9g, \"q1_%s\": %.9g,"
+                "\"q3_%s\": %.9g, \"best_%s\": %.9g, "
+                "\"interval_percent\": %.9g}",
+                i ? "," : "", row->name, unit, row->median, unit, row->q1, unit,
+                row->q3, unit, row->best, row->interval_percent);
+    }
+    fprintf(file, "]}");
+    assert_int_equal(fclose(file), 0);
+}
+
+static struct bench *
+new_bench(uint32_t flags)
+{
+    struct bench *b = calloc(1, sizeof(*b));
+
+    assert_non_null(b);
+    b->slow_down = 1;
+    b->info.flags = flags;
+    return b;
+}
+
+struct verdicts {
+    size_t n_same, n_better, n_worse;
+};
+
+/* Two runs and their verdicts, one with `code_slower`; the second looks up to
+ * five times, as the tool does. */
+static struct verdicts
+compare_runs(struct model before, struct model after, double code_slower,
+             uint32_t flags, bool has_host)
+{
+    char path[] = "/tmp/bench_saved_XXXXXX";
+    struct verdicts found = {0, 0, 0};
+    struct bench_saved *saved;
+    struct bench *b = new_bench(flags);
+    int fd = mkstemp(path);
+    size_t i, look;
+
+    assert_true(fd >= 0);
+    close(fd);
+    measure_rows(b, &before, 1);
+    write_run(b, path, has_host);
+    free(b);
+    assert_int_equal(bench_saved_read(path, &saved), BELL_OK);
+    b = new_bench(flags);
+    for (look = 0; look < 5; look++) {
+        measure_rows(b, &after, code_slower);
+        bench_saved_compare(saved, b, 5);
+        b->is_again = true;
+    }
+    for (i = 0; i < b->n_rows; i++) {
+        assert_true(b->rows[i].has_old);
+        found.n_same += b->rows[i].verdict == BENCH_SAME;
+        found.n_better += b->rows[i].verdict == BENCH_BETTER;
+        found.n_worse += b->rows[i].verdict == BENCH_WORSE;
+    }
+    assert_int_equal(b->n_rows, N_ROWS);
+    bench_saved_close(saved);
+    unlink(path);
+    free(b);
+    return found;
+}
+
+static const double shares[] = {0, 0.1, 0.4, 0.8};
+
+/* Each busy share before with each after, and hosts that are slower as a
+ * whole: 400 comparisons of 12 rows. */
+static void
+test_unchanged(void **state)
+{
+    size_t i, k, seed;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(shares); i++) {
+        for (k = 0; k < ARRAY_LEN(shares); k++) {
+            for (seed = 0; seed < 25; seed++) {
+                struct model before = {seed * 2 + 1, shares[i], 1};
+                struct model after = {seed * 2 + 1000, shares[k],
+                                      1 + 0.02 * (double)seed};
+                struct verdicts found = compare_runs(
+                    before, after, 1, HCQ_DEVICE_HOST_MEMORY, true);
+
+                if (found.n_worse)
+                    fail_msg("%.1f, then %.1f, seed %zu: %zu rows are worse",
+                             shares[i], shares[k], seed, found.n_worse);
+            }
+        }
+    }
+}
+
+/* A tenth slower by itself is found where the host is as it was, and where it
+ * is busier now and then. */
+static void
+test_a_tenth_slower(void **state)
+{
+    size_t k, seed;
+
+    (void)state;
+    for (k = 0; k < 2; k++) {
+        for (seed = 0; seed < 50; seed++) {
+            struct model before = {seed * 2 + 1, shares[k], 1};
+            struct model after = {seed * 2 + 1000, shares[k], 1};
+            struct verdicts found =
+                compare_runs(before, after, 1.1, HCQ_DEVICE_HOST_MEMORY, true);
+
+            assert_int_equal(found.n_worse, N_ROWS);
+            found = compare_runs(before, after, 1 / 1.1, HCQ_DEVICE_HOST_MEMORY,
+                                 true);
+            assert_int_equal(found.n_better, N_ROWS);
+        }
+    }
+}
+
+/* A host of half the speed: nothing of the CPU's is worse, but a saved run that
+ * does not tell what its host ran at allows nothing. Of a card's rows, times
+ * have a part of the host in them, rates have none. */
+static void
+test_host(void **state)
+{
+    struct model before = {1, 0, 1}, after = {2, 0, 2};
+    struct verdicts found;
+
+    (void)state;
+    found = compare_runs(before, after, 1, HCQ_DEVICE_HOST_MEMORY, true);
+    assert_int_equal(found.n_same, N_ROWS);
+    found = compare_runs(after, before, 1, HCQ_DEVICE_HOST_MEMORY, true);
+    assert_int_equal(found.n_same, N_ROWS);
+    found = compare_runs(before, after, 1, HCQ_DEVICE_HOST_MEMORY, false);
+    assert_int_equal(found.n_worse, N_ROWS);
+    found = compare_runs(before, after, 1, 0, true);
+    assert_int_equal(found.n_same, N_ROWS / 2);
+    assert_int_equal(found.n_worse, N_ROWS / 2);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_unchanged),
+        cmocka_unit_test(test_a_tenth_slower),
+        cmocka_unit_test(test_host),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

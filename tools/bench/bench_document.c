@@ -1,0 +1,297 @@
+/* `doorbell bench`: the document of a run, and what identifies it. */
+#include "tools/bench/bench.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "base/thread.h"
+#include "tools/commit.h"
+#include "tools/json.h"
+#include "tools/tools.h"
+
+/* ---- identity ---- */
+
+/* A file's first line, from the first character that is no blank; "" where
+ * there is none. */
+static void
+first_line(const char *path, char *out, size_t out_bytes)
+{
+    FILE *file = fopen(path, "re");
+
+    out[0] = '\0';
+    if (!file)
+        return;
+    if (!fgets(out, (int)out_bytes, file))
+        out[0] = '\0';
+    out[strcspn(out, "\n")] = '\0';
+    fclose(file);
+}
+
+static void
+put_text(struct json *json, const char *key, const char *text)
+{
+    if (*text)
+        json_str(json, key, text);
+    else
+        json_null(json, key);
+}
+
+/* The kernel driver behind the device, as the system tells it. */
+static void
+put_driver(struct json *json, const struct hcq_device_info *info)
+{
+    char line[256] = "";
+
+    if (info->flags & HCQ_DEVICE_SIMULATED)
+        snprintf(line, sizeof(line), "simulated");
+    else if (strcmp(info->backend, "NV") == 0)
+        first_line("/sys/module/nvidia/version", line, sizeof(line));
+    else if (strcmp(info->backend, "AMD") == 0)
+        first_line("/sys/module/amdgpu/version", line, sizeof(line));
+    put_text(json, "driver", line); /* null: part of the kernel, or none */
+}
+
+static void
+put_told(struct json *json, const char *key, double value)
+{
+    if (isfinite(value) && value > 0)
+        json_num(json, key, value);
+    else
+        json_null(json, key);
+}
+
+static void
+put_state(struct json *json, const char *key, const struct bench_state *state)
+{
+    json_object(json, key);
+    put_told(json, "device_clock_mhz", state->clock_mhz);
+    put_told(json, "device_temperature_c", state->temperature_c);
+    put_told(json, "cpu_clock_mhz", state->cpu_mhz);
+    put_told(json, "cpu_temperature_c", state->cpu_c);
+    json_end(json);
+}
+
+/* The processor's name. */
+static void
+put_cpu(struct json *json)
+{
+    char line[256], *colon;
+    FILE *file = fopen("/proc/cpuinfo", "re");
+
+    while (file && fgets(line, sizeof(line), file)) {
+        if (strncmp(line, "model name", 10) != 0 ||
+            !(colon = strchr(line, ':')))
+            continue;
+        line[strcspn(line, "\n")] = '\0';
+        json_str(json, "cpu", colon + 1 + strspn(colon + 1, " "));
+        fclose(file);
+        return;
+    }
+    if (file)
+        fclose(file);
+    json_null(json, "cpu");
+}
+
+static void
+put_identity(struct json *json, const struct bench *b)
+{
+    struct utsname system;
+    time_t now = time(NULL);
+    struct tm utc;
+    char text[64];
+    double load[1];
+
+    gmtime_r(&now, &utc);
+    strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &utc);
+    json_str(json, "date", text);
+    json_str(json, "version", BELL_VERSION);
+    json_str(json, "commit", BELL_COMMIT);
+    if (uname(&system) == 0) {
+        json_str(json, "host", system.nodename);
+        json_str(json, "kernel", system.release);
+    }
+    put_cpu(json);
+    json_uint(json, "n_threads", thread_cpu_count());
+    if (getloadavg(load, 1) == 1)
+        json_num(json, "load", load[0]);
+    else
+        json_null(json, "load");
+    put_driver(json, &b->info);
+    put_told(json, "cpu_clock_mhz", b->after.cpu_mhz);
+    put_told(json, "device_clock_mhz", b->after.clock_mhz);
+    put_state(json, "before", &b->before);
+    put_state(json, "after", &b->after);
+    json_num(json, "seconds_per_row", b->budget_s);
+    json_bool(json, "interrupted", b->is_interrupted);
+    put_told(json, "memory_gb_s", b->chip ? b->chip->memory_gb_s : 0);
+    put_told(json, "f32_gflops", b->chip ? b->chip->rate[CHIP_F32] * 1e3 : 0);
+    put_told(json, "matrix_f16_gflops",
+             b->chip ? b->chip->rate[CHIP_MATRIX_F16] * 1e3 : 0);
+}
+
+/* ---- the document ---- */
+
+static void
+put_number(struct json *json, const char *what, const char *unit, double value)
+{
+    char key[64];
+
+    snprintf(key, sizeof(key), "%s_%s", what, unit);
+    json_num(json, key, value);
+}
+
+static void
+put_bins(struct json *json, const struct bench_row *row)
+{
+    const char *unit = bench_unit_names[row->unit];
+    size_t i;
+
+    json_object(json, "histogram");
+    put_number(json, "from", unit, row->bin_lo);
+    put_number(json, "to", unit, row->bin_hi);
+    json_array(json, "counts"); /* the last has all above, too */
+    for (i = 0; i < BENCH_BINS; i++)
+        json_uint(json, NULL, row->bins[i]);
+    json_end(json);
+    json_end(json);
+}
+
+static void
+put_measured(struct json *json, const struct bench_row *row)
+{
+    const char *unit = bench_unit_names[row->unit];
+
+    put_number(json, "median", unit, row->median);
+    put_number(json, "q1", unit, row->q1);
+    put_number(json, "q3", unit, row->q3);
+    put_number(json, "p1", unit, row->p1);
+    put_number(json, "p99", unit, row->p99);
+    put_number(json, "best", unit, row->best);
+    json_uint(json, "n_runs", row->n_runs);
+    json_bool(json, "derived", row->is_derived);
+    json_num(json, "interval_percent", row->interval_percent);
+    json_bool(json, "noisy", row->is_noisy);
+    put_told(json, "flops", row->flops);
+    put_told(json, "bytes", row->bytes);
+    put_told(json, "percent_of_theory",
+             row->theory > 0 ? 100 * row->median / row->theory : 0);
+    put_told(json, "percent_of_measured",
+             row->measured > 0 ? 100 * row->median / row->measured : 0);
+    if (row->has_bins)
+        put_bins(json, row);
+}
+
+static void
+put_row(struct json *json, const struct bench_row *row)
+{
+    const char *unit = bench_unit_names[row->unit];
+    char key[64];
+
+    json_object(json, NULL);
+    json_str(json, "name", row->name);
+    json_str(json, "suite", row->suite);
+    json_str(json, "what", row->what);
+    json_str(json, "unit", unit);
+    if (row->why_not[0]) {
+        snprintf(key, sizeof(key), "median_%s", unit);
+        json_str(json, key, "unsupported");
+        json_str(json, "why", row->why_not);
+        json_end(json);
+        return;
+    }
+    put_measured(json, row);
+    if (row->has_old) {
+        put_number(json, "other", unit, row->old);
+        json_num(json, "gain_percent", bench_gain_percent(row));
+        json_uint(json, "n_again", row->n_again);
+        json_str(json, "verdict", bench_verdict_names[row->verdict]);
+    }
+    json_end(json);
+}
+
+/* The interval is the widest of them. */
+static void
+put_host(struct json *json, const struct bench *b)
+{
+    double widest = 0, interval_percent;
+    size_t i;
+
+    json_object(json, "host_reference");
+    for (i = 0; i < BENCH_HOST_COUNT; i++) {
+        put_told(json, bench_host_names[i],
+                 bench_host_ns(b, (enum bench_host)i, &interval_percent));
+        if (interval_percent > widest)
+            widest = interval_percent;
+    }
+    json_num(json, "interval_percent", widest);
+    json_end(json);
+}
+
+void
+bench_build_json(struct json *json, const struct bench *b)
+{
+    const struct hcq_device_info *info = &b->info;
+    size_t i;
+
+    json_init(json);
+    json_int(json, "doorbell_bench", BENCH_DOCUMENT_VERSION);
+    json_str(json, "device", info->name);
+    json_str(json, "model", info->model);
+    json_str(json, "arch", info->arch);
+    json_str(json, "math", tool_math_words(b->allowed));
+    json_bool(json, "simulated", (info->flags & HCQ_DEVICE_SIMULATED) != 0);
+    json_bool(json, "quick", b->is_quick);
+    put_identity(json, b);
+    put_host(json, b);
+    json_array(json, "rows");
+    for (i = 0; i < b->n_rows; i++)
+        put_row(json, &b->rows[i]);
+    json_end(json);
+}
+
+bell_status
+bench_build_csv(const struct bench *b, char **out_text)
+{
+    const size_t row_bytes = 512;
+    size_t cap = (b->n_rows + 1) * row_bytes, used, i;
+    char *text = host_alloc(cap);
+
+    if (!text)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for %zu rows",
+                         b->n_rows);
+    used = (size_t)snprintf(text, cap,
+                            "suite,name,unit,median,q1,q3,p1,p99,best,n_runs,"
+                            "interval_percent,flops,bytes,percent_of_theory,"
+                            "percent_of_measured\n");
+    for (i = 0; i < b->n_rows; i++) {
+        const struct bench_row *row = &b->rows[i];
+        char theory[32] = "", measured[32] = "";
+
+        if (row->why_not[0])
+            continue;
+        if (row->theory > 0)
+            snprintf(theory, sizeof(theory), "%.2f",
+                     100 * row->median / row->theory);
+        if (row->measured > 0)
+            snprintf(measured, sizeof(measured), "%.2f",
+                     100 * row->median / row->measured);
+        used += (size_t)snprintf(
+            text + used, cap - used,
+            "%s,%s,%s,%.9g,%.9g,%.9g,%.9g,%.9g,%.9g,%" PRIu64
+            ",%.3g,%.9g,%.9g,%s,%s\n",
+            row->suite, row->name, bench_unit_names[row->unit], row->median,
+            row->q1, row->q3, row->p1, row->p99, row->best, row->n_runs,
+            isfinite(row->interval_percent) ? row->interval_percent : 0,
+            row->flops, row->bytes, theory, measured);
+    }
+    *out_text = text;
+    return BELL_OK;
+}
