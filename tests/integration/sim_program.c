@@ -132,6 +132,137 @@ check_signals(int fd)
     check(version_of(fd, true) == 117, "the card still answers");
 }
 
+static siginfo_t seen_info;
+static int asked_fd, asked_version;
+
+static void
+on_info(int number, siginfo_t *info, void *context)
+{
+    seen_info = *info;
+    n_signals += number == SIGSYS && context;
+}
+
+static void
+ask_version(int number)
+{
+    (void)number;
+    asked_version = version_of(asked_fd, true);
+}
+
+/* Handlers that are told more, the end by the signal itself, and sets of
+ * signals, from which the simulation's is taken and no other. */
+static void
+check_more_signals(int fd)
+{
+    struct sigaction act = {.sa_flags = SA_SIGINFO}, old;
+    sigset_t set, was;
+    int status = 0;
+    pid_t pid;
+
+    act.sa_sigaction = on_info;
+    sigfillset(&act.sa_mask);
+    n_signals = 0;
+    check(sigaction(SIGSYS, &act, NULL) == 0 && raise(SIGSYS) == 0 &&
+              n_signals == 1 && seen_info.si_pid == getpid(),
+          "a handler is told who sent it");
+    check(sigaction(SIGSYS, NULL, &old) == 0 && old.sa_sigaction == on_info &&
+              old.sa_flags == SA_SIGINFO &&
+              sigismember(&old.sa_mask, SIGSYS) == 1,
+          "the handler as it was set");
+    check(signal(SIGSYS, SIG_DFL) != SIG_ERR, "the default again");
+    fflush(stdout);
+    pid = fork();
+    if (pid == 0) {
+        raise(SIGSYS);
+        _exit(0);
+    }
+    waitpid(pid, &status, 0);
+    check(WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS,
+          "by default it ends the program");
+
+    act.sa_flags = 0;
+    act.sa_handler = ask_version;
+    asked_fd = fd;
+    check(sigaction(SIGUSR1, &act, NULL) == 0 && raise(SIGUSR1) == 0 &&
+              asked_version == 117,
+          "the card answers a handler that all is blocked for");
+    check(sigaction(SIGUSR1, NULL, &old) == 0 &&
+              sigismember(&old.sa_mask, SIGUSR2) == 1,
+          "others stay blocked for it");
+    signal(SIGUSR1, SIG_DFL);
+
+    sigfillset(&set);
+    check(sigprocmask(SIG_BLOCK, &set, &was) == 0 &&
+              version_of(fd, true) == 117,
+          "it answers with all blocked");
+    check(sigprocmask(SIG_SETMASK, NULL, &set) == 0 &&
+              sigismember(&set, SIGUSR1) == 1 && sigismember(&set, SIGSYS) == 0,
+          "others are blocked");
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    check(sigprocmask(SIG_UNBLOCK, &set, NULL) == 0 &&
+              pthread_sigmask(SIG_SETMASK, NULL, &set) == 0 &&
+              sigismember(&set, SIGUSR1) == 0 &&
+              sigismember(&set, SIGUSR2) == 1,
+          "one of them no more");
+    check(sigprocmask(SIG_SETMASK, &was, NULL) == 0 &&
+              pthread_sigmask(SIG_SETMASK, NULL, &set) == 0 &&
+              sigismember(&set, SIGUSR2) == 0,
+          "none any more");
+}
+
+/* Declared by <fcntl.h> of a program that is built with _FORTIFY_SOURCE. */
+extern int __open_2(const char *path, int flags);
+extern int __open64_2(const char *path, int flags);
+extern int __openat_2(int dir, const char *path, int flags);
+extern int __openat64_2(int dir, const char *path, int flags);
+extern int open64(const char *path, int flags, ...);
+extern int openat64(int dir, const char *path, int flags, ...);
+
+static void
+check_ways_to_open(void)
+{
+    const char *folder = getenv("TMPDIR");
+    char path[4096];
+    struct stat st = {0};
+    int fds[7], i, n = 0, left, fd;
+    int dev = open("/dev", O_RDONLY | O_DIRECTORY);
+
+    fds[0] = openat(AT_FDCWD, "/dev/kfd", O_RDWR | O_CLOEXEC);
+    fds[1] = openat64(dev, "/dev/kfd", O_RDWR | O_CLOEXEC);
+    fds[2] = open64("/dev/kfd", O_RDWR | O_CLOEXEC);
+    fds[3] = __open_2("/dev/kfd", O_RDWR | O_CLOEXEC);
+    fds[4] = __open64_2("/dev/kfd", O_RDWR | O_CLOEXEC);
+    fds[5] = __openat_2(dev, "/dev/kfd", O_RDWR | O_CLOEXEC);
+    fds[6] = __openat64_2(AT_FDCWD, "/dev/kfd", O_RDWR);
+    for (i = 0; i < 7; i++)
+        n += version_of(fds[i], i & 1) == 117;
+    check(n == 7, "every way to open a node");
+    for (i = 0; i < 7; i++)
+        close(fds[i]);
+    fd = __openat_2(dev, "null", O_WRONLY);
+    check(fd >= 0 && write(fd, "x", 1) == 1 &&
+              (fcntl(fd, F_GETFL) & O_ACCMODE) == O_WRONLY,
+          "another file, below a folder");
+    close(fd);
+
+    snprintf(path, sizeof(path), "%s/made", folder ? folder : "/tmp");
+    umask(0);
+    fd = openat(AT_FDCWD, path, O_CREAT | O_EXCL | O_RDWR, 0615);
+    check(fstat(fd, &st) == 0 && (st.st_mode & 0777) == 0615,
+          "a file is made with its mode");
+    close(fd);
+    unlink(path);
+    fd = open(path, O_CREAT | O_EXCL | O_RDWR, 0651);
+    check(fstat(fd, &st) == 0 && (st.st_mode & 0777) == 0651,
+          "one by its path, too");
+    close(fd);
+    unlink(path);
+    left = open(path, O_RDONLY);
+    check(left < 0 && errno == ENOENT, "a file that is not there");
+    close(dev);
+}
+
 static void *
 in_thread(void *user)
 {
@@ -161,6 +292,13 @@ check_past_library(int fd)
     check((intptr_t)result == 117, "with all signals blocked");
     check(syscall(SYS_ioctl, fd, KFD_GET_VERSION, NULL) < 0 && errno == EFAULT,
           "an argument that is not there");
+    check(syscall(SYS_mmap, NULL, 4096, PROT_READ, MAP_SHARED, fd, 1l << 50) <
+                  0 &&
+              errno == EINVAL,
+          "nothing to be mapped there");
+    errno = EDOM;
+    check(version_of(fd, true) == 117 && errno == EDOM,
+          "an answer leaves errno alone");
 }
 
 /* Memory of the card, mapped past the library, at an address that was chosen
@@ -255,6 +393,8 @@ main(void)
     check(version_of(fd, false) == 117, "KFD's version");
     check_numbers(fd);
     check_signals(fd);
+    check_more_signals(fd);
+    check_ways_to_open();
     check_past_library(fd);
     check_memory(fd);
     check_runtime(fd);

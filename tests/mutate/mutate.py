@@ -98,7 +98,8 @@ TESTS = {
         # sanitizers keep the addresses that UVM takes
         r'amd_ring|amd_control|nv_memory|nv_fault|nv_launch|fault_loop|'
         r'cts NV@sim_sm_.*|cts AMD@sim_gfx.*|lie_sweep_\w+|life .*|'
-        r'trace|replay.*|sim|cli|privileged|h100|dump|selftest|static'),
+        r'cl inside|cts CL_0|trace|replay.*|sim|cli|privileged|h100|dump|selftest|'
+        r'static'),
 }
 PATIENCE = 150  # seconds of tests for one mutant
 ENV = {  # as in tests/meson.build
