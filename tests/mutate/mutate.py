@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Mutants of the driver half: does a test notice when a line is wrong?
 
-usage: mutate.py BUILD_DIR N [--seed S] [--only FOLDER,...] [--list]
+usage: mutate.py BUILD_DIR N [--seed S] [--only FOLDER,...] [--patience S] [--list]
 
 Copies the sources to BUILD_DIR, to be built with and without sanitizers,
 and with gcov to learn once which tests run which lines. Changes N random
@@ -9,7 +9,8 @@ places of base, ioctl, mem or hcq, each alone, and runs the tests that come by
 that line, those first that are quick or have killed its neighbours, until one
 fails: unit tests with sanitizers (which see leaks), then programs and the
 conformance suite. A mutant has survived when all have passed, or those that
-PATIENCE seconds suffice for. Prints each mutant's fate and, last, the score.
+PATIENCE seconds (--patience) suffice for: the score can only be better than
+is told. Prints each mutant's fate and, last, the score.
 A mutant that does not compile is not counted; one that hangs is killed by a
 time limit, which follows from the time that the test takes without mutants.
 
@@ -92,14 +93,13 @@ TESTS = {
         r'base_files|blob|bundle|given|elsewhere|file_save|handles|jit|kept|cache|loader|'
         r'misuse|tools|fork|'
         r'nv_(?!container)\w+|amd_(?!wave|ring)\w+|sim_rm|sim_kfd|sim_count|'
-        r'decode|fault_loop|cpu\W.*|cpu_object|cts CPU|nv kernels|life .*|'
+        r'decode|fault_loop|c(l|pu)\W.*|cpu_object|cts CPU|nv kernels|life .*|'
         r'fuzz_(nv_cubin|amd_object|bundle|decode|cassette|kernel_\w+)'),
     'release': re.compile(
         # sanitizers keep the addresses that UVM takes
         r'amd_ring|amd_control|nv_memory|nv_fault|nv_launch|fault_loop|'
         r'cts NV@sim_sm_.*|cts AMD@sim_gfx.*|lie_sweep_\w+|life .*|'
-        r'cl inside|cts CL_0|trace|replay.*|sim|cli|privileged|h100|dump|selftest|'
-        r'static'),
+        r'cts CL_0|trace|replay.*|sim|cli|privileged|h100|dump|selftest|static'),
 }
 PATIENCE = 150  # seconds of tests for one mutant
 ENV = {  # as in tests/meson.build
@@ -588,6 +588,24 @@ class Times:
         return True
 
 
+class Kills:
+    """How many mutants of which file each test has killed, kept from run to
+    run."""
+
+    def __init__(self, base, tests):
+        self.path = os.path.join(base, 'kills.json')
+        self.known = {}
+        if os.path.exists(self.path):
+            self.known = json.loads(read(self.path))
+        for test in [t for build in TESTS for t in tests[build]]:
+            test.kills = self.known.setdefault(test.key, {})
+
+    def add(self, test, path):
+        test.kills[path] = test.kills.get(path, 0) + 1
+        with open(self.path, 'w', encoding='utf-8') as file:
+            json.dump(self.known, file, indent=1)
+
+
 # ---- mutants --------------------------------------------------------------
 
 class Batch:
@@ -609,7 +627,7 @@ class Batch:
         return self.is_built
 
 
-def judge(path, tests, is_built, jobs):
+def judge(path, tests, is_built, jobs, patience):
     """The Test that killed it, or what it survived."""
     killed = []
     stop = threading.Event()
@@ -626,7 +644,7 @@ def judge(path, tests, is_built, jobs):
 
     tests.sort(key=lambda t: t.seconds / (1 + 3 * t.kills.get(path, 0)))
     seconds = [*itertools.accumulate(t.seconds for t in tests)]
-    asked = [t for t, so_far in zip(tests, seconds) if so_far <= PATIENCE]
+    asked = [t for t, so_far in zip(tests, seconds) if so_far <= patience]
     batches, size = [], jobs
     while len(batches) < len(asked):
         batch = Batch(asked[len(batches):len(batches) + size], is_built)
@@ -701,8 +719,10 @@ def switched(text, mutants, path):
 
 
 class Mutator:
-    def __init__(self, source, base, tests, jobs):
+    def __init__(self, source, base, tests, jobs, patience):
         self.source, self.tests, self.jobs = source, tests, jobs
+        self.patience = patience
+        self.kills = Kills(base, tests)
         self.now = os.path.join(base, 'now')  # the number of the mutant
         write(self.now, '0')
         self.lines = Lines(base, os.path.realpath(source), tests, jobs)
@@ -785,7 +805,8 @@ class Mutator:
         while True:
             try:
                 write(path, mutant)
-                fate = judge(place.path, tests, path == self.now, self.jobs)
+                fate = judge(place.path, tests, path == self.now, self.jobs,
+                             self.patience)
             finally:
                 write(path, right)
             if not isinstance(fate, Test):
@@ -800,7 +821,7 @@ class Mutator:
                 if sound and fate.limit() > 2 * limit:
                     continue
             if sound:
-                fate.kills[place.path] = fate.kills.get(place.path, 0) + 1
+                self.kills.add(fate, place.path)
                 return 'killed by ' + fate.name
             print(f'left out, fails without mutants: {fate.key}', flush=True)
             self.tests[os.path.basename(fate.build)].remove(fate)
@@ -838,7 +859,8 @@ def main():
     tests = configure(source)
     if not tests:
         return 1
-    mutator = Mutator(source, base, tests, jobs)
+    mutator = Mutator(source, base, tests, jobs,
+                      float(option(args, '--patience', PATIENCE)))
     chosen = mutator.choose(chosen, n)
     killed = 0
     for i, (place, seconds, fate) in enumerate(mutator.fates(chosen)):

@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "base/chip.h"
+#include "base/thread.h"
 #include "hcq/amd/amd.h"
 #include "hcq/hcq.h"
 #include "hcq/nv/nv_gen.h"
@@ -131,6 +132,14 @@ static const char *const arch_rows[] = {
     "gfx1030 AMD 8: 32 32 16, 65536 8, 65536 65536 0 512, 2",
     "gfx1100 AMD 8: 32 32 16, 98304 24, 65536 65536 0 512, 2",
     "gfx1201 AMD 8: 32 32 16, 98304 24, 65536 65536 0 512, 2",
+    "a630 QCOM 2: 64 32 32, 49152 4, 32768 32768 0 1024, 1",
+    "a640 QCOM 2: 64 32 32, 49152 4, 32768 32768 0 1024, 1",
+    "a650 QCOM 3: 64 32 32, 32768 4, 32768 32768 0 1024, 1",
+    "a660 QCOM 3: 64 32 32, 32768 4, 32768 32768 0 1024, 1",
+    "a690 QCOM 8: 64 32 32, 32768 4, 32768 32768 0 1024, 1",
+    "a730 QCOM 4: 64 32 32, 49152 4, 32768 32768 0 1024, 1",
+    "a740 QCOM 6: 64 32 32, 49152 4, 32768 32768 0 1024, 1",
+    "a750 QCOM 6: 64 32 32, 49152 4, 32768 32768 0 1024, 1",
     "x86-64-v2 CPU 8: 0 0 0, 0 0, 0 0 0 0, 0",
     "x86-64-v3 CPU 8: 0 0 0, 0 0, 0 0 0 0, 0",
     "x86-64-v4 CPU 8: 0 0 0, 0 0, 0 0 0 0, 0",
@@ -498,6 +507,47 @@ test_null_is_as_sim(void **state)
         compare("AMD", amd[i]);
 }
 
+/* All that devices say which run nothing, also those that no card is
+ * simulated of. */
+static void
+test_null_info(void **state)
+{
+    static const char *const rows[] = {
+        "QCOM:0@null:a740 QCOM a740 a740, compiled for, not run: "
+        "6, 65535 65535 65535, 1024 1024 1024 1024, 32768 8589934592, "
+        "1000000000",
+        "CPU:0@null:x86-64-v3 CPU x86-64-v3 x86-64-v3, compiled for, not run: "
+        "8, 2147483647 65535 65535, 1 1 1 1, 0 8589934592, 1000000000",
+        "NV:0@null:a100 NV sm_80 NVIDIA A100-SXM4-80GB, compiled for, not "
+        "run: 108, 2147483647 65535 65535, 1024 1024 64 1024, 166912 "
+        "85899345920, 1000000000",
+        "AMD:0@null:gfx1100 AMD gfx1100 gfx1100, compiled for, not run: "
+        "8, 4194303 65535 65535, 1024 1024 1024 1024, 65536 8589934592, "
+        "1000000000",
+    };
+    struct hcq_device_info info;
+    char name[64], row[256];
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        snprintf(name, sizeof(name), "%.*s", (int)strcspn(rows[i], " "),
+                 rows[i]);
+        get_info(name, &info);
+        snprintf(row, sizeof(row),
+                 "%s %s %s %s: %u, %u %u %u, %u %u %u %u, %u %llu, %llu",
+                 info.name, info.backend, info.arch, info.model, info.n_units,
+                 info.max_grid[0], info.max_grid[1], info.max_grid[2],
+                 info.max_local[0], info.max_local[1], info.max_local[2],
+                 info.max_local_total, info.max_shared_bytes,
+                 (unsigned long long)info.memory_bytes,
+                 (unsigned long long)info.timestamp_hz);
+        assert_string_equal(row, rows[i]);
+        assert_int_equal(info.flags, HCQ_DEVICE_SIMULATED | HCQ_DEVICE_NULL);
+        assert_true(info.max_buffer_bytes == info.memory_bytes);
+    }
+}
+
 static void
 expect_none(const char *name, const char *word)
 {
@@ -566,8 +616,14 @@ test_null_runs_nothing(void **state)
     hcq_memory_trim(dev);
     hcq_memory_usage(dev, &live, &cached);
     assert_int_equal(cached, 0);
+    assert_int_equal(hcq_buffer_create(dev, (uint64_t)60 << 30, 0, &other),
+                     BELL_OK);
+    hcq_buffer_destroy(other);
+    hcq_memory_trim(dev);
     assert_int_equal(hcq_program_create(dev, &desc, &prog), BELL_OK);
     for (i = 1; i <= 2; i++) {
+        uint64_t before_ns = time_now_ns();
+
         assert_int_equal(hcq_queue_begin(queue, &cs), BELL_OK);
         hcq_cs_exec(cs, prog, &buf->va, 1, grid, local);
         hcq_cs_timestamp(cs, sig);
@@ -576,7 +632,8 @@ test_null_runs_nothing(void **state)
         assert_int_equal(value, i);
         assert_int_equal(hcq_queue_wait(queue, HCQ_TIMEOUT_NS), BELL_OK);
         assert_int_equal(hcq_signal_value(sig), 10 + i);
-        assert_true(hcq_signal_timestamp(sig) > 0);
+        assert_true(hcq_signal_timestamp(sig) >= before_ns &&
+                    hcq_signal_timestamp(sig) <= time_now_ns());
     }
     assert_int_equal(hcq_stream_create(queue, "s", &stream), BELL_OK);
     cs = hcq_stream_cs(stream);
@@ -750,6 +807,7 @@ main(void)
         cmocka_unit_test(test_amd_generations),
         cmocka_unit_test(test_time),
         cmocka_unit_test(test_list),
+        cmocka_unit_test(test_null_info),
         cmocka_unit_test(test_null_is_as_sim),
         cmocka_unit_test(test_bad_names),
         cmocka_unit_test(test_null_runs_nothing),
