@@ -1,0 +1,460 @@
+/* The OpenCL device: which of OpenCL's calls it makes, and that whatever it is
+ * given by one goes back. Skipped where there is none. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "base/bits.h"
+#include "hcq/cl/ocl.h"
+
+#define LONG_NS HCQ_TIMEOUT_NS
+
+#define OK(call)                                                               \
+    do {                                                                       \
+        if ((call) != BELL_OK)                                                 \
+            fail_msg("%s: %s", #call, bell_error_last()->message);             \
+    } while (0)
+
+static const char add_source[] =
+    "kernel void add(global uchar *b0, ulong o0, global uchar *b1, ulong o1,\n"
+    "                long n)\n"
+    "{\n"
+    "    global int *x = (global int *)(b1 + o1);\n"
+    "    global int *y = (global int *)(b0 + o0);\n"
+    "    size_t i = get_global_id(0);\n\n"
+    "    if (i < n)\n"
+    "        y[i] = x[i] + 1;\n"
+    "}\n";
+
+/* ---- OpenCL's functions, counted ---- */
+
+static struct ocl_api real;
+/* what there is of each, and how often some were called */
+static _Atomic int n_events, n_mems, n_programs, n_kernels, n_queues;
+static _Atomic int n_args, n_maps, n_unmaps, n_fills, n_copies, n_flushes;
+
+static cl_int
+noted(cl_int err, cl_event *event)
+{
+    if (err == CL_SUCCESS && event)
+        n_events++;
+    return err;
+}
+
+static cl_int
+on_launch(cl_command_queue queue, cl_kernel kernel, cl_uint n_dims,
+          const size_t *offset, const size_t *global, const size_t *local,
+          cl_uint n, const cl_event *list, cl_event *event)
+{
+    return noted(real.clEnqueueNDRangeKernel(queue, kernel, n_dims, offset,
+                                             global, local, n, list, event),
+                 event);
+}
+
+static cl_int
+on_copy(cl_command_queue queue, cl_mem src, cl_mem dst, size_t src_at,
+        size_t dst_at, size_t n_bytes, cl_uint n, const cl_event *list,
+        cl_event *event)
+{
+    n_copies++;
+    return noted(real.clEnqueueCopyBuffer(queue, src, dst, src_at, dst_at,
+                                          n_bytes, n, list, event),
+                 event);
+}
+
+static cl_int
+on_fill(cl_command_queue queue, cl_mem mem, const void *pattern,
+        size_t pattern_bytes, size_t at, size_t n_bytes, cl_uint n,
+        const cl_event *list, cl_event *event)
+{
+    n_fills++;
+    return noted(real.clEnqueueFillBuffer(queue, mem, pattern, pattern_bytes,
+                                          at, n_bytes, n, list, event),
+                 event);
+}
+
+static cl_int
+on_marker(cl_command_queue queue, cl_uint n, const cl_event *list,
+          cl_event *event)
+{
+    return noted(real.clEnqueueMarkerWithWaitList(queue, n, list, event),
+                 event);
+}
+
+static void *
+on_map(cl_command_queue queue, cl_mem mem, cl_bool blocking, cl_map_flags flags,
+       size_t at, size_t n_bytes, cl_uint n, const cl_event *list,
+       cl_event *event, cl_int *err)
+{
+    void *p = real.clEnqueueMapBuffer(queue, mem, blocking, flags, at, n_bytes,
+                                      n, list, event, err);
+
+    n_maps++;
+    noted(*err, event);
+    return p;
+}
+
+static cl_int
+on_unmap(cl_command_queue queue, cl_mem mem, void *p, cl_uint n,
+         const cl_event *list, cl_event *event)
+{
+    n_unmaps++;
+    return noted(real.clEnqueueUnmapMemObject(queue, mem, p, n, list, event),
+                 event);
+}
+
+static cl_int
+on_release_event(cl_event event)
+{
+    n_events--;
+    return real.clReleaseEvent(event);
+}
+
+static cl_mem
+on_buffer(cl_context context, cl_mem_flags flags, size_t n_bytes, void *host,
+          cl_int *err)
+{
+    cl_mem mem = real.clCreateBuffer(context, flags, n_bytes, host, err);
+
+    n_mems += *err == CL_SUCCESS;
+    return mem;
+}
+
+static cl_int
+on_release_mem(cl_mem mem)
+{
+    n_mems--;
+    return real.clReleaseMemObject(mem);
+}
+
+static cl_program
+on_program(cl_context context, cl_uint n, const char **texts,
+           const size_t *sizes, cl_int *err)
+{
+    cl_program program =
+        real.clCreateProgramWithSource(context, n, texts, sizes, err);
+
+    n_programs += *err == CL_SUCCESS;
+    return program;
+}
+
+static cl_int
+on_release_program(cl_program program)
+{
+    n_programs--;
+    return real.clReleaseProgram(program);
+}
+
+static cl_kernel
+on_kernel(cl_program program, const char *name, cl_int *err)
+{
+    cl_kernel kernel = real.clCreateKernel(program, name, err);
+
+    n_kernels += *err == CL_SUCCESS;
+    return kernel;
+}
+
+static cl_int
+on_release_kernel(cl_kernel kernel)
+{
+    n_kernels--;
+    return real.clReleaseKernel(kernel);
+}
+
+static cl_int
+on_argument(cl_kernel kernel, cl_uint i, size_t n_bytes, const void *value)
+{
+    n_args++;
+    return real.clSetKernelArg(kernel, i, n_bytes, value);
+}
+
+static cl_command_queue
+on_queue(cl_context context, cl_device_id id, cl_command_queue_properties what,
+         cl_int *err)
+{
+    cl_command_queue queue = real.clCreateCommandQueue(context, id, what, err);
+
+    n_queues += *err == CL_SUCCESS;
+    return queue;
+}
+
+static cl_int
+on_release_queue(cl_command_queue queue)
+{
+    n_queues--;
+    return real.clReleaseCommandQueue(queue);
+}
+
+static cl_int
+on_flush(cl_command_queue queue)
+{
+    n_flushes++;
+    return real.clFlush(queue);
+}
+
+static struct hcq_device *
+open_counted(const char *name)
+{
+    struct hcq_device *dev;
+    struct ocl_api *api;
+
+    if (hcq_device_open(name, &dev) != BELL_OK) {
+        print_message("%s\n", bell_error_last()->message);
+        skip();
+    }
+    api = &ocl_device(dev)->api;
+    real = *api;
+    n_events = n_mems = n_programs = n_kernels = 0;
+    n_queues = 1; /* of reads and writes */
+    api->clEnqueueNDRangeKernel = on_launch;
+    api->clEnqueueCopyBuffer = on_copy;
+    api->clEnqueueFillBuffer = on_fill;
+    api->clEnqueueMarkerWithWaitList = on_marker;
+    api->clEnqueueMapBuffer = on_map;
+    api->clEnqueueUnmapMemObject = on_unmap;
+    api->clReleaseEvent = on_release_event;
+    api->clCreateBuffer = on_buffer;
+    api->clReleaseMemObject = on_release_mem;
+    api->clCreateProgramWithSource = on_program;
+    api->clReleaseProgram = on_release_program;
+    api->clCreateKernel = on_kernel;
+    api->clReleaseKernel = on_release_kernel;
+    api->clSetKernelArg = on_argument;
+    api->clCreateCommandQueue = on_queue;
+    api->clReleaseCommandQueue = on_release_queue;
+    api->clFlush = on_flush;
+    return dev;
+}
+
+static void
+close_counted(struct hcq_device *dev)
+{
+    hcq_device_close(dev);
+    assert_int_equal(n_events, 0);
+    assert_int_equal(n_mems, 0);
+    assert_int_equal(n_programs, 0);
+    assert_int_equal(n_kernels, 0);
+    assert_int_equal(n_queues, 0);
+}
+
+/* ---- a queue, and memory of three kinds ---- */
+
+struct rig {
+    struct hcq_device *dev;
+    struct hcq_queue *queue;
+    struct hcq_buffer *buf, *seen, *pinned;
+    struct hcq_program *prog;
+    struct hcq_cs *cs;
+    bool is_apart;
+};
+
+static int32_t pinned_memory[16];
+
+static void
+set_up(struct rig *r, bool is_apart)
+{
+    const struct hcq_program_desc desc = {
+        .struct_size = sizeof(desc),
+        .name = "add",
+        .binary = add_source,
+        .binary_size_bytes = strlen(add_source),
+        .n_bufs = 2,
+        .n_vals = 1,
+    };
+
+    r->is_apart = is_apart;
+    r->dev = open_counted(is_apart ? "CL:0@apart" : "CL:0");
+    OK(hcq_queue_create(r->dev, HCQ_QUEUE_COMPUTE, &r->queue));
+    OK(hcq_buffer_create(r->dev, 64, 0, &r->buf));
+    OK(hcq_buffer_create(r->dev, 64, HCQ_MEM_HOST_VISIBLE, &r->seen));
+    OK(hcq_buffer_create_pinned(r->dev, pinned_memory, 64, &r->pinned));
+    OK(hcq_program_create(r->dev, &desc, &r->prog));
+    memset(r->seen->host, 0, 64);
+    memset(pinned_memory, 0, 64);
+}
+
+static void
+begin(struct rig *r)
+{
+    OK(hcq_queue_begin(r->queue, &r->cs));
+    n_args = n_maps = n_unmaps = n_fills = n_copies = 0;
+}
+
+static void
+finish(struct rig *r)
+{
+    OK(hcq_cs_submit(r->cs, NULL));
+    OK(hcq_queue_wait(r->queue, LONG_NS));
+}
+
+/* One launch; `args` of clSetKernelArg, `maps` of memory if it is apart. */
+static void
+launch(struct rig *r, uint64_t y, uint64_t x, uint64_t n, int args, int maps)
+{
+    static const uint32_t grid[3] = {2, 1, 1}, local[3] = {4, 1, 1};
+
+    begin(r);
+    hcq_cs_exec(r->cs, r->prog, (const uint64_t[]){y, x, n}, 3, grid, local);
+    finish(r);
+    assert_int_equal(n_args, args);
+    assert_int_equal(n_maps, r->is_apart ? maps : 0);
+    assert_int_equal(n_unmaps, r->is_apart ? maps : 0);
+}
+
+/* An argument is set when it is another one than the last time. */
+static void
+test_launches(void **state)
+{
+    struct rig r;
+    int i;
+
+    for (i = 0; i < 2; i++) {
+        uint64_t buf, seen, pinned;
+
+        set_up(&r, i == 1);
+        buf = r.buf->va;
+        seen = r.seen->va;
+        pinned = r.pinned->va;
+        launch(&r, buf, seen, 8, 5, 1);
+        launch(&r, buf, seen, 8, 0, 1);
+        launch(&r, buf, seen + 4, 8, 1, 1);
+        launch(&r, buf + 8, seen + 4, 7, 2, 1);
+        launch(&r, buf + 8, seen + 4, 7, 0, 1);
+        launch(&r, seen + 8, buf + 4, 7, 2, 1);
+        launch(&r, seen, seen + 32, 3, 4, 1);
+        launch(&r, pinned, seen + 32, 3, 1, 2);
+        launch(&r, pinned, 0, 0, 3, 1);
+        launch(&r, pinned, 0, 0, 0, 1);
+        launch(&r, pinned, seen, 8, 2, 2);
+        /* memory anew, at what may be the same place */
+        hcq_buffer_destroy(r.seen);
+        hcq_memory_trim(r.dev);
+        OK(hcq_buffer_create(r.dev, 64, HCQ_MEM_HOST_VISIBLE, &r.seen));
+        ((int32_t *)r.seen->host)[1] = 41;
+        launch(&r, pinned, r.seen->va, 8, 1, 2);
+        assert_int_equal(pinned_memory[1], 42);
+        assert_int_equal(n_kernels, 1);
+        assert_true(n_flushes > 0);
+        close_counted(r.dev);
+    }
+    (void)state;
+}
+
+/* Copies and fills; of a fill, what is no whole pattern goes byte by byte. */
+static void
+test_transfers(void **state)
+{
+    static const struct {
+        uint64_t n_bytes;
+        int n_calls;
+    } fills[] = {{4, 1}, {8, 1}, {11, 4}, {3, 3}, {1, 1}, {5, 2}};
+    uint8_t *bytes;
+    struct rig r;
+    size_t k, i;
+    int pass;
+
+    for (pass = 0; pass < 2; pass++) {
+        int maps = pass;
+
+        set_up(&r, pass == 1);
+        bytes = r.seen->host;
+        for (k = 0; k < ARRAY_LEN(fills); k++) {
+            memset(bytes, 0xee, 64);
+            begin(&r);
+            hcq_cs_fill(r.cs, r.seen->va + 4, 0x04030201, fills[k].n_bytes);
+            finish(&r);
+            assert_int_equal(n_fills, fills[k].n_calls);
+            assert_int_equal(n_maps, maps);
+            assert_int_equal(n_unmaps, maps);
+            for (i = 0; i < 64; i++)
+                assert_int_equal(bytes[i], i < 4 || i >= 4 + fills[k].n_bytes
+                                               ? 0xee
+                                               : (i - 4) % 4 + 1);
+        }
+        begin(&r);
+        hcq_cs_write(r.cs, r.seen->va + 8, 0x1817161514131211, 64);
+        hcq_cs_write(r.cs, r.seen->va + 16, 0x24232221, 32);
+        finish(&r);
+        assert_int_equal(n_fills, 2);
+        for (i = 0; i < 8; i++)
+            assert_int_equal(bytes[8 + i], 0x11 + i);
+        for (i = 0; i < 4; i++)
+            assert_int_equal(bytes[16 + i], 0x21 + i);
+        begin(&r);
+        hcq_cs_copy(r.cs, r.pinned->va + 3, r.seen->va + 8, 7);
+        finish(&r);
+        assert_int_equal(n_copies, 1);
+        assert_int_equal(n_maps, 2 * maps);
+        assert_int_equal(n_unmaps, 2 * maps);
+        assert_memory_equal((uint8_t *)pinned_memory + 3, bytes + 8, 7);
+        assert_int_equal(((uint8_t *)pinned_memory)[2], 0);
+        assert_int_equal(((uint8_t *)pinned_memory)[10], 0);
+        begin(&r);
+        hcq_cs_copy(r.cs, r.seen->va + 40, r.seen->va + 8, 12);
+        hcq_cs_copy(r.cs, r.buf->va, r.seen->va + 8, 12);
+        hcq_cs_copy(r.cs, r.seen->va + 52, r.buf->va, 12);
+        finish(&r);
+        assert_int_equal(n_copies, 3);
+        assert_int_equal(n_maps, 3 * maps);
+        assert_int_equal(n_unmaps, 3 * maps);
+        assert_memory_equal(bytes + 40, bytes + 8, 12);
+        assert_memory_equal(bytes + 52, bytes + 8, 12);
+        close_counted(r.dev);
+    }
+    (void)state;
+}
+
+/* More signals and timestamps at once than the queue keeps in mind, each after
+ * what stands before it. */
+static void
+test_many_signals(void **state)
+{
+    static const uint32_t grid[3] = {2, 1, 1}, local[3] = {4, 1, 1};
+    struct hcq_signal *sig, *time[2];
+    uint64_t last = 0;
+    struct rig r;
+    int i, round;
+
+    (void)state;
+    set_up(&r, false);
+    OK(hcq_signal_create(r.dev, 0, &sig));
+    OK(hcq_signal_create(r.dev, 0, &time[0]));
+    OK(hcq_signal_create(r.dev, 0, &time[1]));
+    for (round = 0; round < 3; round++) {
+        begin(&r);
+        for (i = 1; i <= 300; i++) {
+            if (i % 3 != 1)
+                hcq_cs_exec(
+                    r.cs, r.prog,
+                    (const uint64_t[]){r.seen->va, r.buf->va, (uint64_t)i}, 3,
+                    grid, local);
+            hcq_cs_signal(r.cs, sig, (uint64_t)(1000 * round + i));
+            if (i % 7 == 0)
+                hcq_cs_timestamp(r.cs, time[i / 7 % 2]);
+        }
+        finish(&r);
+        assert_int_equal(hcq_signal_value(sig), 1000 * round + 300);
+        for (i = 0; i < 2; i++)
+            assert_true(hcq_signal_timestamp(time[i]) > last);
+        last = hcq_signal_timestamp(time[0]);
+    }
+    assert_true(hcq_signal_timestamp(time[1]) <= hcq_signal_timestamp(time[0]));
+    close_counted(r.dev);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_launches),
+        cmocka_unit_test(test_transfers),
+        cmocka_unit_test(test_many_signals),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
