@@ -33,7 +33,8 @@ case "${1:-}" in
 build) wanted=$build ;;
 check)
     wanted=$check
-    optional="$optional chromium" # looks at the pages of reports
+    # look at the pages of reports, at documents, metrics and manuals
+    optional="$optional chromium python3-jsonschema python3-prometheus-client mandoc"
     ;;
 *)
     echo "usage: $0 build | check" >&2

@@ -9,11 +9,12 @@
  * 2026-11-22: tests/hw/h100/cuda.cas; 2026-11-23: it told of 1980 MHz while
  * nvidia-smi did.
  */
-#include "hcq/nv/nv_control.h"
+#include "hcq/nv/nv_clock.h"
 
 #include <time.h>
 
 #include "base/thread.h"
+#include "hcq/nv/nv_control.h"
 #include "ioctl/nv_uapi.h"
 
 #define POLL_CLOCK 1u
@@ -65,40 +66,65 @@ read_clock(const volatile uint64_t *time)
 }
 
 bell_status
-nv_clock_mhz(struct hcq_device *base, uint32_t *out_mhz)
+nv_clock_open(struct nv_rm *rm, struct nv_clock *out_clock)
 {
-    struct nv_device *dev = (struct nv_device *)base;
-    struct nv_rm *rm = dev->rm;
     struct nv00de_alloc params = {.polledDataMask = POLL_CLOCK};
-    struct nv_rm_mapping map;
-    struct timespec nap = {.tv_nsec = NAP_NS};
-    uint32_t page, clock = 0, place = find_clock_offset(rm->abi.major);
-    uint64_t start = time_now_ns();
+    struct nv_clock clock = {.page = 0};
+    uint32_t place = find_clock_offset(rm->abi.major);
     bell_status status;
 
     if (!place)
         return bell_fail(BELL_E_UNSUPPORTED,
-                         "%s: driver branch %u is not known to tell of clocks",
-                         base->info.name, rm->abi.major);
+                         "driver branch %u is not known to tell of clocks",
+                         rm->abi.major);
     BELL_TRY(nv_rm_alloc(rm, rm->subdevice, RM_USER_SHARED_DATA,
-                         NV_S_NV00DE_ALLOC, &params, &page));
-    status = nv_rm_map(rm, rm->subdevice, page, 0,
-                       place + sizeof(uint64_t) + N_CLOCKS * sizeof(uint32_t),
-                       NV_RM_MAP_SYSTEM | NV_RM_MAP_READ_ONLY, NULL, &map);
-    if (status == BELL_OK) {
-        const char *at = map.cpu;
-
-        while (!(clock = read_clock((const void *)(at + place))) &&
-               time_now_ns() - start < LIMIT_NS)
-            nanosleep(&nap, NULL);
-        nv_rm_unmap(rm, &map);
+                         NV_S_NV00DE_ALLOC, &params, &clock.page));
+    status =
+        nv_rm_map(rm, rm->subdevice, clock.page, 0,
+                  place + sizeof(uint64_t) + N_CLOCKS * sizeof(uint32_t),
+                  NV_RM_MAP_SYSTEM | NV_RM_MAP_READ_ONLY, NULL, &clock.map);
+    if (status != BELL_OK) {
+        nv_rm_free(rm, rm->subdevice, clock.page);
+        return status;
     }
-    nv_rm_free(rm, rm->subdevice, page);
-    BELL_TRY(status);
-    if (!clock)
+    clock.place = (const char *)clock.map.cpu + place;
+    *out_clock = clock;
+    return BELL_OK;
+}
+
+uint32_t
+nv_clock_read(const struct nv_clock *clock)
+{
+    return read_clock((const volatile uint64_t *)(const void *)clock->place);
+}
+
+void
+nv_clock_close(struct nv_rm *rm, struct nv_clock *clock)
+{
+    if (!clock->place)
+        return;
+    nv_rm_unmap(rm, &clock->map);
+    nv_rm_free(rm, rm->subdevice, clock->page);
+    clock->place = NULL;
+}
+
+bell_status
+nv_clock_mhz(struct hcq_device *base, uint32_t *out_mhz)
+{
+    struct nv_rm *rm = ((struct nv_device *)base)->rm;
+    struct timespec nap = {.tv_nsec = NAP_NS};
+    uint64_t start = time_now_ns();
+    struct nv_clock clock;
+    uint32_t mhz;
+
+    BELL_TRY(nv_clock_open(rm, &clock));
+    while (!(mhz = nv_clock_read(&clock)) && time_now_ns() - start < LIMIT_NS)
+        nanosleep(&nap, NULL);
+    nv_clock_close(rm, &clock);
+    if (!mhz)
         return bell_fail(BELL_E_UNSUPPORTED,
                          "%s: the driver tells of no clock in %u ms",
                          base->info.name, (unsigned)(LIMIT_NS / 1000000));
-    *out_mhz = clock;
+    *out_mhz = mhz;
     return BELL_OK;
 }

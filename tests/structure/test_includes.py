@@ -66,6 +66,7 @@ FOLDERS = {
     'tools/machine': set(),
     'tools/run': set(),
     'tools/selftest': {'tools/fuzz', 'tools/trace'},
+    'tools/top': {'tools/machine'},
     'tools/trace': {'tools/decode'},
 }
 # System headers that only some parts may use.

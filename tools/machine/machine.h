@@ -45,6 +45,7 @@ struct machine_gpu {
     char drm_node[32];                   /* "/dev/dri/renderD128" */
     const char *backend;                 /* "NV", "AMD"; NULL: not ours */
     int64_t number;                      /* of the backend; -1: not known */
+    uint32_t kfd_id;                     /* KFD's number for it; 0: none */
     struct machine_node nodes[MACHINE_NODES_MAX];
     size_t n_nodes;
     char why_not[256]; /* "": nothing is known to be in the way */
@@ -60,6 +61,9 @@ struct machine {
 BELL_MUST_CHECK bell_status machine_read(const char *root,
                                          struct machine *out_machine);
 void machine_free(struct machine *machine);
+
+/* A file's text, cut where it is longer; "" and false where it cannot be read. */
+bool machine_text(const char *path, char *out, size_t out_bytes);
 
 /* How this user comes to be let into a node of this machine, in `out`; false:
  * it is let in, or the node is not there. */

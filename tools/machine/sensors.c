@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "base/bits.h"
-#include "tools/machine/way.h"
 
 /* A number in FOLDER/NAME; NAN where there is none. */
 static double
@@ -99,6 +98,47 @@ machine_sense_gpu(const char *root, const struct machine_gpu *gpu,
     snprintf(path, sizeof(path), "%.2000s/sys/bus/pci/devices/%s/hwmon", root,
              gpu->address);
     sense_all(path, NULL, 0, out);
+}
+
+/* src: the kernel's Documentation/gpu/amdgpu/thermal.rst, driver-misc.rst;
+ * freq2 is the memory's clock. */
+void
+machine_load_gpu(const char *root, const struct machine_gpu *gpu,
+                 struct machine_load *out)
+{
+    char path[PATH_MAX], hwmon[PATH_MAX];
+    DIR *dir;
+    struct dirent *entry;
+
+    snprintf(path, sizeof(path), "%.2000s/sys/bus/pci/devices/%s", root,
+             gpu->address);
+    out->busy_percent = read_value(path, "gpu_busy_percent");
+    out->memory_busy_percent = read_value(path, "mem_busy_percent");
+    out->memory_bytes = read_value(path, "mem_info_vram_total");
+    out->memory_used_bytes = read_value(path, "mem_info_vram_used");
+    out->memory_clock_mhz = out->energy_j = NAN;
+    snprintf(hwmon, sizeof(hwmon), "%.2100s/hwmon", path);
+    dir = opendir(hwmon);
+    while (dir && (entry = readdir(dir)) != NULL) {
+        if (strncmp(entry->d_name, "hwmon", 5) != 0)
+            continue;
+        snprintf(path, sizeof(path), "%.2200s/%.64s", hwmon, entry->d_name);
+        out->memory_clock_mhz = read_value(path, "freq2_input") / 1e6;
+        out->energy_j = read_value(path, "energy1_input") / 1e6;
+    }
+    if (dir)
+        closedir(dir);
+}
+
+/* src: the kernel's Documentation/power/powercap/powercap.rst */
+double
+machine_energy_cpu(const char *root)
+{
+    char path[PATH_MAX];
+
+    snprintf(path, sizeof(path), "%.2000s/sys/class/powercap/intel-rapl:0",
+             root);
+    return read_value(path, "energy_uj") / 1e6;
 }
 
 double

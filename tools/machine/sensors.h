@@ -16,6 +16,22 @@ void machine_sense_cpu(const char *root, struct machine_sensors *out);
 void machine_sense_gpu(const char *root, const struct machine_gpu *gpu,
                        struct machine_sensors *out);
 
+/* What a GPU is busy with; NAN: not told. */
+struct machine_load {
+    double busy_percent, memory_busy_percent; /* of its time */
+    double memory_bytes, memory_used_bytes;
+    double memory_clock_mhz;
+    double energy_j; /* taken since some time in the past */
+};
+
+/* What its kernel driver shows in files. */
+void machine_load_gpu(const char *root, const struct machine_gpu *gpu,
+                      struct machine_load *out);
+
+/* The energy that the first processor package has taken, in J; now and then it
+ * begins at 0 again. NAN: not told, or to root alone. */
+double machine_energy_cpu(const char *root);
+
 /* The most that the GPU's link to the host carries one way, in 10^9 bytes a
  * second, by its width and speed now; 0: not told. */
 double machine_link_gb_s(const struct machine_gpu *gpu);

@@ -245,6 +245,7 @@ look_at_nv(const char *root, struct machine_gpu *gpu)
 /* What KFD says of a card. */
 struct kfd_card {
     int64_t number; /* among the cards */
+    uint32_t kfd_id;
     uint64_t render_minor, gfx_version;
     bool has_hidden_memory; /* that the CPU cannot reach */
 };
@@ -294,11 +295,13 @@ find_kfd_card(const char *root, const char *address, struct kfd_card *out)
 
     for (node = 0;; node++) {
         uint64_t location;
+        uint32_t kfd_id;
 
         snprintf(path, sizeof(path), "%s" KFD_NODES "/%u/gpu_id", root, node);
         if (!machine_text(path, text, sizeof(text)))
             return false;
-        if (strtoul(text, NULL, 10) == 0) /* a CPU */
+        kfd_id = (uint32_t)strtoul(text, NULL, 10);
+        if (kfd_id == 0) /* a CPU */
             continue;
         snprintf(path, sizeof(path), "%s" KFD_NODES "/%u/properties", root,
                  node);
@@ -311,6 +314,7 @@ find_kfd_card(const char *root, const char *address, struct kfd_card *out)
                  (unsigned)(location >> 3 & 0x1f), (unsigned)(location & 7));
         if (strcmp(own, address) == 0) {
             out->number = number;
+            out->kfd_id = kfd_id;
             out->render_minor = find_key(text, "drm_render_minor");
             out->gfx_version = find_key(text, "gfx_target_version");
             out->has_hidden_memory = has_hidden_bank(root, node);
@@ -339,6 +343,7 @@ look_at_amd(const char *root, struct machine_gpu *gpu)
     char path[64];
 
     gpu->backend = "AMD";
+    gpu->kfd_id = card.kfd_id;
     if (!gpu->driver[0] && has_card)
         snprintf(gpu->driver, sizeof(gpu->driver), "amdgpu");
     if (check_driver(root, gpu, "amdgpu",

@@ -4,9 +4,6 @@
 
 #include "tools/machine/machine.h"
 
-/* A file's text, cut where it is longer; "" and false where it cannot be read. */
-bool machine_text(const char *path, char *out, size_t out_bytes);
-
 /* Sets backend, number, nodes, why_not and fix of all GPUs. */
 void machine_look_at_ways(const char *root, struct machine *machine);
 
