@@ -23,7 +23,7 @@ struct entry {
 };
 
 struct devices_options {
-    bool json, all;
+    bool json, all, names;
     const char *device, *root;
 };
 
@@ -368,6 +368,32 @@ print_all(const struct devices_options *options)
     return code;
 }
 
+/* What a DEVICE can be; nothing is opened, and what is no GPU's driver is not
+ * asked. */
+static int
+print_names(bool as_json)
+{
+    static const char *const backends[] = {"CPU", "NV", "AMD", "CL"};
+    struct json json;
+    size_t i, n = has_simulators() ? ARRAY_LEN(simulated) : 0;
+
+    if (!as_json) {
+        for (i = 0; i < ARRAY_LEN(backends); i++)
+            printf("%s\n", backends[i]);
+        for (i = 0; i < n; i++)
+            printf("%s\n", simulated[i]);
+        return TOOL_OK;
+    }
+    json_init(&json);
+    json_array(&json, "names");
+    for (i = 0; i < ARRAY_LEN(backends); i++)
+        json_str(&json, NULL, backends[i]);
+    for (i = 0; i < n; i++)
+        json_str(&json, NULL, simulated[i]);
+    json_end(&json);
+    return tool_print_json(&json);
+}
+
 int
 verb_devices(int argc, char **argv)
 {
@@ -377,6 +403,8 @@ verb_devices(int argc, char **argv)
          "this one alone, for example CPU:0"},
         {"--all", NULL, TOOL_OPT_FLAG, &options.all, 0, 0,
          "the simulated chips too, each opened"},
+        {"--names", NULL, TOOL_OPT_FLAG, &options.names, 0, 0,
+         "what can be written for DEVICE, a line each; opens nothing"},
         {"--root", "FOLDER", TOOL_OPT_STRING, &options.root, 0, 0,
          "the GPUs of the machine whose /sys, /proc and /dev are copied there"},
         TOOL_JSON_OPT(&options.json),
@@ -393,6 +421,10 @@ verb_devices(int argc, char **argv)
                       opts, ARRAY_LEN(opts), argc, argv);
     if (code != TOOL_GO_ON)
         return code;
+    if (options.names && (options.device || options.all || options.root))
+        return tool_usage(options.json, "devices: --names stands alone");
+    if (options.names)
+        return print_names(options.json);
     if (options.device && (options.all || options.root))
         return tool_usage(options.json,
                           "devices: --all and --root are of all "

@@ -12,12 +12,14 @@ static const struct {
     const char *name, *help;
     tool_verb_fn *run;
     bool compiles; /* that is what it is to show, or nobody asks again for it */
+    const char *parts; /* words, one of which comes first: "show clear" */
 } verbs[] = {
     {"bench", "what a device and the way to it cost", verb_bench, true},
     {"burn", "a device under load, everything compared", verb_burn, false},
-    {"cache", "kernels kept on disk", verb_cache, false},
+    {"cache", "kernels kept on disk", verb_cache, false, "show clear"},
     {"decode", "what a device reads, as text", verb_decode, false},
-    {"demo", "small networks trained, language models run", verb_demo, false},
+    {"demo", "small networks trained, language models run", verb_demo, false,
+     "mnist llama train-llama"},
     {"devices", "the devices of this machine", verb_devices, false},
     {"doctor", "what is missing here and how to fix it", verb_doctor, false},
     {"eval", "an expression over .npy files", verb_eval, false},
@@ -30,7 +32,7 @@ static const struct {
     {"sim", "another program on simulated cards", verb_sim, false},
     {"top", "what devices do now, again and again", verb_top, false},
     {"trace", "record, show, compare and replay kernel calls", verb_trace,
-     false},
+     false, "record show diff replay"},
     {"tune", "search for faster kernels of an expression", verb_tune, false},
 };
 
@@ -46,6 +48,37 @@ print_help(FILE *out)
             "\n`doorbell VERB -h` says more.\n"
             "BELL_DEVICE sets the default device, BELL_MATH what it may do "
             "less exactly;\nBELL_DEBUG=help lists what can be traced.\n");
+}
+
+/* The verbs for programs; a verb's -h --json says what it takes. */
+static int
+print_verbs(void)
+{
+    struct json json;
+    size_t i;
+
+    json_init(&json);
+    json_array(&json, "verbs");
+    for (i = 0; i < ARRAY_LEN(verbs); i++) {
+        const char *part = verbs[i].parts ? verbs[i].parts : "";
+        char word[32];
+
+        json_object(&json, NULL);
+        json_str(&json, "name", verbs[i].name);
+        json_str(&json, "help", verbs[i].help);
+        json_array(&json, "parts");
+        for (; *part; part += strspn(part, " ")) {
+            size_t n = strcspn(part, " ");
+
+            snprintf(word, sizeof(word), "%.*s", (int)n, part);
+            json_str(&json, NULL, word);
+            part += n;
+        }
+        json_end(&json);
+        json_end(&json);
+    }
+    json_end(&json);
+    return tool_print_json(&json);
 }
 
 static int
@@ -92,6 +125,8 @@ main(int argc, char **argv)
         return tool_usage(true, "a verb comes first; `doorbell -h` lists them");
     if (strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0 ||
         strcmp(argv[1], "help") == 0) {
+        if (json)
+            return print_verbs();
         print_help(stdout);
         return TOOL_OK;
     }

@@ -215,6 +215,46 @@ print_verb_help(const struct parse *parse, const char *about)
     return TOOL_OK;
 }
 
+#ifdef TOOL_HELP_DOCUMENT
+/* The same for programs: manuals and completions are made from it. */
+static int
+print_help_document(const struct parse *parse, const char *about)
+{
+    size_t n = strcspn(about, "\n"), i;
+    char usage[160];
+    struct json json;
+
+    snprintf(usage, sizeof(usage), "%.*s", (int)n, about);
+    json_init(&json);
+    json_str(&json, "usage", usage);
+    json_str(&json, "about", about + n + strspn(about + n, "\n"));
+    json_array(&json, "options");
+    for (i = 0; i < parse->n_opts; i++) {
+        const struct tool_opt *opt = &parse->opts[i];
+
+        json_object(&json, NULL);
+        json_str(&json, "name", opt->name);
+        json_str(&json, "value", opt->value);
+        json_bool(&json, "is_argument", is_positional(opt));
+        json_bool(&json, "repeats", opt->kind == TOOL_OPT_LIST);
+        json_str(&json, "help", opt->help);
+        json_end(&json);
+    }
+    json_end(&json);
+    return tool_print_json(&json);
+}
+#endif
+
+static int
+tell_verb_help(const struct parse *parse, const char *about)
+{
+#ifdef TOOL_HELP_DOCUMENT
+    if (parse->json)
+        return print_help_document(parse, about);
+#endif
+    return print_verb_help(parse, about);
+}
+
 /* The option called by the first `len` bytes of `text`. */
 static const struct tool_opt *
 find_opt(const struct parse *parse, const char *text, size_t len)
@@ -378,7 +418,7 @@ tool_parse(const char *about, const struct tool_opt *opts, size_t n_opts,
         if (opts_ended || text[0] != '-' || text[1] == '\0')
             code = parse_positional(&parse, n_positional++, text);
         else if (strcmp(text, "-h") == 0 || strcmp(text, "--help") == 0)
-            return print_verb_help(&parse, about);
+            return tell_verb_help(&parse, about);
         else
             code = parse_opt(&parse, argc, argv, &i);
         if (code != TOOL_GO_ON)

@@ -82,7 +82,8 @@ struct tool_opt {
 };
 
 /* Parses `--name value` and `--name=value` in any order; `--` ends options.
- * -h prints `usage: doorbell ABOUT`, the options, and gives TOOL_OK. A
+ * -h prints `usage: doorbell ABOUT`, the options, and gives TOOL_OK; with --json
+ * as a document, docs/schemas/help.json (not in appliances' runner). A
  * mistake is told on stderr, with the nearest option, and gives TOOL_USAGE.
  * TOOL_GO_ON otherwise. `about` is the verb's line after "doorbell", then
  * newline and any text. */

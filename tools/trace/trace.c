@@ -47,10 +47,8 @@ verb_trace(int argc, char **argv)
     if (argc < 2 || strcmp(argv[1], "--json") == 0)
         return tool_usage(tool_asks_for_json(argc, argv),
                           "trace: what? record, show, diff or replay");
-    if (strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0) {
-        printf("usage: doorbell %s", about);
-        return TOOL_OK;
-    }
+    if (strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0)
+        return tool_parse(about, NULL, 0, argc, argv);
     for (i = 0; i < ARRAY_LEN(parts); i++) {
         if (strcmp(argv[1], parts[i].name) == 0)
             return parts[i].run(argc - 1, argv + 1);
