@@ -100,7 +100,7 @@ def check_ends(tap, folder):
     tap.check("the program's exit code", expect(done, 7))
     done = sim('AMD@sim:gfx1100', 'sh', '-c', 'kill -9 $$')
     tap.check('a signal', expect(done, 137, err='ended by signal 9'))
-    done = sim('AMD@sim:gfx1100', '/nonexistent')
+    done = sim('AMD@sim:gfx1100', '/dev/null/program')
     tap.check('no program', expect(done, 127, err='cannot run'))
     done = sim('AMD@sim:gfx1', 'true')
     tap.check('no such card', expect(done, 3, err='no simulated AMD machine'))
