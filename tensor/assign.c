@@ -185,10 +185,10 @@ copy_whole(const char *call, struct bell_tensor *t)
     bell_status status;
 
     if (ctx->trace)
-        BELL_TRY(tensor_stand_in(ctx, tensor_at(t)->dtype, bell_numel(t),
+        BELL_TRY(tensor_stand_in(ctx, tensor_at(t)->dtype, tensor_numel(t),
                                  TENSOR_MADE, ctx->trace->n_made++, &fresh));
     else
-        BELL_TRY(tensor_buffer_create(ctx, tensor_at(t)->dtype, bell_numel(t),
+        BELL_TRY(tensor_buffer_create(ctx, tensor_at(t)->dtype, tensor_numel(t),
                                       &fresh));
     status =
         store_at(ctx, call, tensor_buffer_node(ctx, fresh, tensor_at(t)->shape),
@@ -321,7 +321,7 @@ bell_assign_slice(struct bell_tensor *t, const int64_t *begin, uint32_t n_begin,
     if (grad)
         return tensor_fail(tensor_at(t)->ctx, __func__, BELL_BAD_STATE,
                            "a value that needs a gradient; bell_detach it");
-    if (bell_numel(value) > 0 && value != t &&
+    if (tensor_numel(value) > 0 && value != t &&
         assign_slice(__func__, t, begin, value) != BELL_OK)
         return tensor_fail_last(tensor_at(t)->ctx, __func__);
     return t;

@@ -91,7 +91,7 @@ check_loss(const char *call, const struct bell_tensor *loss)
         return bell_fail_at(call, BELL_BAD_DTYPE,
                             "%s: the loss is %s, not a float dtype", call,
                             DTYPE_OF(loss));
-    if (bell_numel(loss) != 1)
+    if (tensor_numel(loss) != 1)
         return bell_fail_at(call, BELL_BAD_SHAPE,
                             "%s: the loss has shape %s, not one element", call,
                             SHAPE_OF(loss));
@@ -249,7 +249,7 @@ make_variable(const char *call, struct bell_tensor *t)
 
     if (!c)
         return true;
-    n = bell_numel(t);
+    n = tensor_numel(t);
     bits = tn_bitcast(tensor_at(t)->ctx, c, same_size[size]);
     raw = host_alloc(n * size);
     if (!raw || tn_bad(bits)) {

@@ -115,7 +115,7 @@ tensor_check_range(const char *call, struct bell_tensor *index,
     struct bell_context *ctx = tensor_at(index)->ctx;
     int64_t least = 0, most = -1;
 
-    if (bell_numel(index) == 0)
+    if (tensor_numel(index) == 0)
         return true;
     if (!known_range(tensor_at(index)->uop, &least, &most)) {
         if (!ctx->checks_index || ctx->trace)

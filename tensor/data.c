@@ -305,13 +305,13 @@ tensor_get_buffer(const char *call, struct bell_tensor *t,
     if (!*out_buf)
         return bell_fail(BELL_E_INTERNAL, "%s: a realized tensor has no buffer",
                          call);
-    if ((*out_buf)->n_elems != bell_numel(t))
+    if ((*out_buf)->n_elems != tensor_numel(t))
         return bell_fail_at(call, BELL_BAD_STATE,
                             "%s: a tensor of shape %s was made when that was "
                             "%llu elements, not %llu",
                             call, SHAPE_OF(t),
                             (unsigned long long)(*out_buf)->n_elems,
-                            (unsigned long long)bell_numel(t));
+                            (unsigned long long)tensor_numel(t));
     return BELL_OK;
 }
 
@@ -384,12 +384,12 @@ read_converted(const char *call, struct bell_tensor *t, size_t n, double *dst_f,
 
     assert(!dst_f || !dst_i);
     BELL_TRY(tensor_usable(call, t));
-    if (n != bell_numel(t))
+    if (n != tensor_numel(t))
         return bell_fail_at(call, BELL_BAD_SIZE,
                             "%s: room for %zu elements of a tensor of shape "
                             "%s, which has %llu",
                             call, n, SHAPE_OF(t),
-                            (unsigned long long)bell_numel(t));
+                            (unsigned long long)tensor_numel(t));
     if (n && !dst_f && !dst_i)
         return bell_fail_at(call, BELL_BAD_MISSING,
                             "%s: the room for %zu elements is NULL", call, n);

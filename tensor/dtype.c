@@ -354,11 +354,26 @@ bell_size(const struct bell_tensor *handle, int axis)
 }
 
 uint64_t
+tensor_numel(const struct bell_tensor *handle)
+{
+    const struct tensor *t = tensor_at(handle);
+
+    return symbol_numel(&t->ctx->symbols, t->shape->d, t->shape->n);
+}
+
+uint64_t
 bell_numel(const struct bell_tensor *handle)
 {
     const struct tensor *t = tensor_asked(__func__, handle);
 
-    return t ? symbol_numel(&t->ctx->symbols, t->shape->d, t->shape->n) : 0;
+    if (t && t->ctx->trace && t->flags & TENSOR_VARIES) {
+        tensor_fail(t->ctx, __func__, BELL_BAD_STATE,
+                    "of shape %s in a function that is captured, which is for "
+                    "all values: bell_symbol_tensor gives a size as a tensor",
+                    SHAPE_OF(handle));
+        return 0;
+    }
+    return t ? tensor_numel(handle) : 0;
 }
 
 uint64_t

@@ -409,7 +409,7 @@ add_mask_items(const char *call, struct index_items *it,
 {
     struct bell_context *ctx = tensor_at(mask)->ctx;
     struct bell_tensor *places = tensor_find_true(call, mask);
-    int64_t inner = (int64_t)bell_numel(mask);
+    int64_t inner = (int64_t)tensor_numel(mask);
     uint32_t k;
 
     for (k = 0; places && k < tensor_at(mask)->shape->n; k++) {
@@ -648,7 +648,7 @@ put_call(const char *call, struct bell_tensor *x,
     if (!tensor_check2(call, x, value, &out))
         return out;
     ctx = tensor_at(x)->ctx;
-    if (n == 1 && items && is_mask(items) && bell_numel(value) == 1 &&
+    if (n == 1 && items && is_mask(items) && tensor_numel(value) == 1 &&
         tensor_at(value)->shape->n <= 1) {
         if (!mask_fits(call, x, items, n, 0, &i))
             return ctx->error_tensor;
@@ -858,7 +858,7 @@ bell_index_select(struct bell_tensor *x, int axis, struct bell_tensor *index)
             tensor_at(x)->ctx, tensor_node(x), (uint32_t)at,
             tn_cast(tensor_at(x)->ctx,
                     tn_reshape(tensor_at(x)->ctx, tensor_node(index),
-                               (int64_t[]){(int64_t)bell_numel(index)}, 1),
+                               (int64_t[]){(int64_t)tensor_numel(index)}, 1),
                     UOP_I64)));
 }
 
@@ -873,7 +873,7 @@ bell_take(struct bell_tensor *x, struct bell_tensor *index)
     if (!check_index_node(__func__, x, index, &out))
         return out;
     ctx = tensor_at(x)->ctx;
-    n = (int64_t)bell_numel(x);
+    n = (int64_t)tensor_numel(x);
     if (!index_in_range(__func__, index, 0, n))
         return ctx->error_tensor;
     u = tensor_node(x);

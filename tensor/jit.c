@@ -732,7 +732,7 @@ is_number(const struct bell_tensor *t)
 {
     const struct uop *u = tensor_at(t)->uop;
 
-    return u->op == UOP_CONST || (tn_peel(u) && bell_numel(t) == 1);
+    return u->op == UOP_CONST || (tn_peel(u) && tensor_numel(t) == 1);
 }
 
 bell_status

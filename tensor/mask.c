@@ -55,7 +55,7 @@ choose(const char *call, struct bell_context *ctx, const struct uop *chosen,
     for (i = 0; i < n_also; i++)
         list[2 + i] = also[i];
     status = tensor_realize_list(call, list, 2 + n_also);
-    if (status == BELL_OK && bell_numel(last))
+    if (status == BELL_OK && tensor_numel(last))
         status = bell_item_i64(last, &c->n);
     bell_tensor_release(last);
     if (status == BELL_OK)
@@ -123,7 +123,7 @@ bell_nonzero(struct bell_tensor *x)
     d[0] = n;
     d[1] = rank;
     columns = tn_full(ctx, tn_int(ctx, UOP_I64, 0), d, 2);
-    inner = (int64_t)bell_numel(x);
+    inner = (int64_t)tensor_numel(x);
     for (k = 0; k < rank && n > 0; k++) {
         int64_t size = tensor_at(x)->shape->d[k];
         inner /= size;
@@ -243,7 +243,7 @@ unique_call(const char *call, struct bell_tensor *x, bool in_order,
         return;
     ctx = tensor_at(x)->ctx;
     u = flat_node(ctx, tensor_node(x));
-    n = (int64_t)bell_numel(x);
+    n = (int64_t)tensor_numel(x);
     if (in_order && n > TN_MAX_ORDERED) {
         tensor_fail(ctx, call, BELL_BAD_SHAPE, "%s has more than 2^32 elements",
                     SHAPE_OF(x));
@@ -352,7 +352,7 @@ bell_bincount(struct bell_tensor *x, struct bell_tensor *weights,
                            DTYPE_OF(x), SHAPE_OF(x),
                            weights ? SHAPE_OF(weights) : "NULL",
                            (long long)min_length);
-    if (bell_numel(x) && !read_extremes(__func__, x, &low, &high))
+    if (tensor_numel(x) && !read_extremes(__func__, x, &low, &high))
         return ctx->error_tensor;
     if (low < 0 || high >= TN_MAX_NUMEL)
         return tensor_fail(ctx, __func__, BELL_BAD_INDEX,

@@ -60,20 +60,21 @@ tn_fail(struct bell_context *ctx, bell_status status, const char *fmt, ...)
 
 /* ---- leaves ---- */
 
-/* A size of a symbol is no number. */
+/* A size of a symbol is no number, nor is what is computed of it. */
 static bool
 is_size(const struct bell_context *ctx, double value)
 {
-    return ctx->symbols.n && fabs(value) < 0x1p62 && trunc(value) == value &&
-           symbol_is((int64_t)value);
+    return ctx->symbols.n && ((fabs(value) < 0x1p62 && trunc(value) == value &&
+                               symbol_is((int64_t)value)) ||
+                              symbol_in_number(&ctx->symbols, value));
 }
 
 static const struct uop *
 fail_number(struct bell_context *ctx)
 {
     return tn_fail(ctx, BELL_BAD_VALUE,
-                   "the size of a symbol as a number: bell_symbol_tensor gives "
-                   "what it is");
+                   "the size of a symbol as a number, or in one: "
+                   "bell_symbol_tensor gives what it is");
 }
 
 /* A CONST has no axes wherever it is: interned constants carry the scalar's
@@ -107,6 +108,8 @@ tn_float(struct bell_context *ctx, enum uop_dtype dtype, double value)
 const struct uop *
 tn_const(struct bell_context *ctx, enum uop_dtype dtype, double value)
 {
+    if (is_size(ctx, value))
+        return fail_number(ctx);
     if (uop_dtype_infos[dtype].is_float)
         return tn_float(ctx, dtype, value);
     if (isnan(value))

@@ -415,7 +415,7 @@ bell_histc(struct bell_tensor *x, int64_t n_bins, double low, double high)
                            (long long)n_bins, low, high);
     u = tensor_wide_node(x);
     dtype = u->dtype;
-    n = (int64_t)bell_numel(x);
+    n = (int64_t)tensor_numel(x);
     u = tn_widen(ctx, tn_reshape(ctx, u, &n, 1));
     from = tn_num(ctx, u, low);
     to = tn_num(ctx, u, high);

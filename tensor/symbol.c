@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,6 +14,8 @@
 #define ONE   ((int64_t)1 << 42)
 #define FIELD ((int64_t)1 << 22)
 #define MAX_A ((int64_t)1 << 14)
+/* Of what is found in numbers: 4.0 / n. */
+#define MAX_NUMERATOR 1024
 
 static const int64_t primes[BELL_MAX_SYMBOLS] = {
     1048573, 1048571, 1048559, 1048549, 1048517, 1048507, 1048447, 1048433};
@@ -60,6 +63,32 @@ symbol_in(const int64_t *d, uint32_t n)
     for (i = 0; i < n; i++) {
         if (symbol_is(d[i]))
             return true;
+    }
+    return false;
+}
+
+/* The symbol is the number 2^42 and some millionths more of it, to which b is
+ * a quarter of a millionth at most. */
+bool
+symbol_in_number(const struct tensor_symbols *symbols, double value)
+{
+    double forms[4], n, x, v = fabs(value);
+    uint32_t i, k;
+
+    if (v == 0 || (v > 0x1p-18 && v < 0x1p18) || v > 0x1p60 || v < 0x1p-60)
+        return false; /* soon said of most numbers; not of NaN */
+    for (i = 0; i < symbols->n; i++) {
+        n = (double)symbol_number(i);
+        forms[0] = n * v;     /* c / n */
+        forms[1] = n / v;     /* n / c */
+        forms[2] = n * v * v; /* 1 / sqrt(n) */
+        forms[3] = v * v / n; /* sqrt(n) */
+        for (k = 0; k < 4; k++) {
+            x = forms[k];
+            if (x > 0.5 && x < (k < 2 ? MAX_NUMERATOR + 0.5 : 1.5) &&
+                fabs(x - nearbyint(x)) <= x * 0x1p-21)
+                return true;
+        }
     }
     return false;
 }
@@ -225,6 +254,12 @@ bell_symbol_value(struct bell_context *ctx, int64_t size)
     if (!symbol_bounds(&ctx->symbols, size, &min, &max)) {
         tensor_fail(ctx, __func__, BELL_BAD_VALUE,
                     "%" PRId64 " is no size of this context", size);
+        return -1;
+    }
+    if (ctx->trace && min != max) {
+        tensor_fail(ctx, __func__, BELL_BAD_STATE,
+                    "in a function that is captured, which is for all values: "
+                    "bell_symbol_tensor gives it as a tensor");
         return -1;
     }
     return symbol_now(&ctx->symbols, size);

@@ -297,6 +297,9 @@ struct tensor *tensor_next(const struct bell_context *ctx,
 /* The tensor, or NULL: of NULL, and of a handle that does not live, which is
  * then recorded as a failure of `call`. */
 struct tensor *tensor_asked(const char *call, const struct bell_tensor *t);
+/* bell_numel of one that lives, where a function is captured too: what it is
+ * now. */
+uint64_t tensor_numel(const struct bell_tensor *t);
 /* True if `t` may be used by `call`. If not, *out is what the call returns
  * (an error tensor or NULL). A size of a symbol is refused: most calls compute
  * with sizes. */

@@ -35,6 +35,11 @@
  *
  * Results are those of plain sizes, to the bit, but for sums and products of
  * floats along such an axis: those add up in one order for all values.
+ *
+ * No number. What C computes of a symbol as if it was the size (1.0 / n) means
+ * nothing, and is refused where it is given as a number to a function, if it is
+ * c * n, c / n, n / c for whole c up to 1024, or a root of n or 1 / n; other
+ * formulas are not noticed. bell_div(one, bell_symbol_tensor(ctx, n)) is 1 / n.
  */
 #ifndef BELL_DOORBELL_SYMBOL_H
 #define BELL_DOORBELL_SYMBOL_H
@@ -65,7 +70,8 @@ BELL_API BELL_MUST_CHECK bell_status bell_symbol_set(struct bell_context *ctx,
                                                      int64_t value);
 /* What a size is now: the value of a symbol, of 2 * n + 1, or of what bell_size
  * gives; a plain number is itself. -1 and a failure of the context: it is of
- * another context. */
+ * another context; or a function is being captured, which is for all values:
+ * what the host would make of one would stay. */
 BELL_API int64_t bell_symbol_value(struct bell_context *ctx, int64_t size);
 /* The same as a tensor of shape (), int64: for masks, means and places. */
 BELL_API struct bell_tensor *bell_symbol_tensor(struct bell_context *ctx,

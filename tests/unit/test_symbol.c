@@ -552,6 +552,111 @@ test_errors(void **state)
     bell_context_destroy(other);
 }
 
+/* What C makes of a symbol as if it was its value is no number to compute
+ * with; numbers of the same magnitude are. */
+static void
+test_numbers(void **state)
+{
+    static const double others[] = {
+        1e-12, 1e12, 0x1p-42, 0x1p42, 0x1p-21,  0x1p21, 4.77e-7, 3.3e-13,
+        1e-30, 1e30, 1e-8,    1e9,    INFINITY, -1e-13, 0x1p-41, 0};
+    struct bell_tensor *x;
+    int64_t symbols[3], n;
+    double d;
+    size_t i, k;
+
+    (void)state;
+    assert_int_equal(bell_context_create("CPU", &ctx), BELL_OK);
+    for (k = 0; k < ARRAY_LEN(symbols); k++)
+        symbols[k] = bell_symbol(ctx, NULL, 1, BELL_MAX_SYMBOL);
+    x = matrix(N_ROWS);
+    for (k = 0; k < ARRAY_LEN(symbols); k++) {
+        n = symbols[k];
+        d = (double)n;
+        REFUSED(bell_mul_scalar(x, 1.0 / d), "bell_symbol_tensor");
+        REFUSED(bell_mul_scalar(x, (double)(1.0f / (float)n)),
+                "bell_symbol_tensor");
+        REFUSED(bell_add_scalar(x, -3.0 / (d + 1)), "bell_symbol_tensor");
+        REFUSED(bell_div_scalar(x, d / 2 + 0.5), "bell_symbol_tensor");
+        REFUSED(bell_mul_scalar(x, 1 / sqrt(d)), "bell_symbol_tensor");
+        REFUSED(bell_full(ctx, BELL_DIMS(3), sqrt(d), BELL_FLOAT32),
+                "bell_symbol_tensor");
+        REFUSED(bell_full(ctx, BELL_DIMS(3), (double)(n / 4), BELL_INT64),
+                "bell_symbol_tensor");
+        REFUSED(bell_scalar(ctx, 1.0 / (double)(n - 1)), "bell_symbol_tensor");
+    }
+    for (i = 0; i < ARRAY_LEN(others); i++) {
+        assert_false(bell_is_error(bell_mul_scalar(x, others[i])));
+        assert_int_equal(bell_context_status(ctx), BELL_OK);
+    }
+    bell_context_destroy(ctx);
+}
+
+/* How a function asks for the value of a symbol while it is captured. */
+struct asking {
+    int64_t n;
+    int how;
+};
+
+static bell_status
+ask(struct bell_context *c, void *user, struct bell_tensor *const *in,
+    struct bell_tensor **out)
+{
+    const struct asking *a = user;
+    struct bell_tensor *x = bell_narrow(in[0], 0, 0, a->n), *n;
+    double count = 1;
+
+    if (a->how == 0)
+        count = (double)bell_symbol_value(c, a->n) * N_COLS;
+    else if (a->how == 1)
+        count = (double)bell_numel(x);
+    else if (a->how == 2)
+        count = (double)bell_nbytes(x) / 4;
+    if (a->how == 3) {
+        assert_int_equal(bell_symbol_value(c, 12), 12);
+        assert_int_equal(bell_numel(in[0]), N_ROWS * N_COLS);
+        n = bell_mul_scalar(bell_symbol_tensor(c, a->n), N_COLS);
+        out[0] = bell_div(bell_sum(x, BELL_NO_DIMS, false),
+                          bell_cast(n, BELL_FLOAT32));
+    } else {
+        out[0] = bell_mul_scalar(bell_sum(x, BELL_NO_DIMS, false), 1 / count);
+    }
+    return BELL_OK;
+}
+
+static void
+test_asked(void **state)
+{
+    struct asking a;
+    struct bell_jit_desc desc = {sizeof(desc), "ask", ask, &a, 1, 1};
+    struct bell_tensor *x, *y;
+    struct bell_jit *jit;
+    float got, sum = 0;
+    int i, k = 0;
+
+    (void)state;
+    assert_int_equal(bell_context_create("CPU", &ctx), BELL_OK);
+    a.n = bell_symbol(ctx, "n", 1, N_ROWS);
+    x = matrix(N_ROWS);
+    for (a.how = 0; a.how < 3; a.how++) {
+        assert_int_equal(bell_jit_create(ctx, &desc, &jit), BELL_OK);
+        expect_unset(bell_jit_call(jit, &x, &y), "which is for all values");
+        assert_int_equal(bell_context_status(ctx), BELL_OK);
+        bell_jit_destroy(jit);
+    }
+    assert_int_equal(bell_jit_create(ctx, &desc, &jit), BELL_OK);
+    for (i = 1; i <= N_ROWS; i += 19) {
+        assert_int_equal(bell_symbol_set(ctx, a.n, i), BELL_OK);
+        assert_int_equal(bell_jit_call(jit, &x, &y), BELL_OK);
+        assert_int_equal(bell_read(y, &got, sizeof(got)), BELL_OK);
+        for (; k < i * N_COLS; k++)
+            sum += values(N_ROWS * N_COLS)[k];
+        assert_true(fabsf(got - sum / (float)k) < 1e-5f);
+    }
+    bell_jit_destroy(jit);
+    bell_context_destroy(ctx);
+}
+
 /* Bounds beside which other sizes are hard to tell: every one is told. */
 static void
 test_bounds(void **state)
@@ -586,6 +691,7 @@ main(void)
         cmocka_unit_test(test_steps),     cmocka_unit_test(test_cache),
         cmocka_unit_test(test_jit_sizes), cmocka_unit_test(test_errors),
         cmocka_unit_test(test_bounds),    cmocka_unit_test(test_loops),
+        cmocka_unit_test(test_numbers),   cmocka_unit_test(test_asked),
     };
 
     return cmocka_run_group_tests_name("symbol", tests, NULL, NULL);
