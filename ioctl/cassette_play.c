@@ -281,7 +281,8 @@ fill_gaps(const struct kio_capture *layouts, uint32_t n, uint8_t *const *at,
             uint64_t addr = (uintptr_t)block->data + block->size_bytes, bytes;
             if (!field->ptr ||
                 field->offset_bytes != blob->field_offset_bytes ||
-                (field->ptr->select != KIO_SELECT_NONE &&
+                (kio_pointee_of(outer->desc, field)->select !=
+                     KIO_SELECT_NONE &&
                  kio_pointee_bytes(outer->desc, field, outer->data,
                                    outer->size_bytes, NULL)))
                 continue;
@@ -357,9 +358,10 @@ translate(struct play *play, const struct kio_struct *desc, uint8_t *data,
             uint64_t *now = map_get(&play->given, value);
             memcpy(at + k, now ? now : &value, field->each_bytes);
         }
-        if (n == 8 && field->ptr && field->ptr->select == KIO_SELECT_PINNED) {
+        if (n == 8 && field->ptr &&
+            kio_pointee_of(desc, field)->select == KIO_SELECT_PINNED) {
             const struct kio_field *limit =
-                &desc->fields[field->ptr->length_field];
+                &desc->fields[kio_pointee_of(desc, field)->length_field];
             uint64_t addr = play_load_field(at, 8);
             if (addr && field_bytes(limit, size_bytes) == 8)
                 addr = pinned_now(

@@ -283,11 +283,10 @@ kio_pointee_struct(enum kio_dev dev, uint32_t branch,
                    const struct kio_field *field, const void *outer_data,
                    uint32_t outer_bytes, const char **out_name)
 {
-    const struct kio_pointee *ptr = field->ptr;
+    const struct kio_pointee *ptr = kio_pointee_of(outer, field);
     const struct kio_number *row = NULL;
     uint32_t number;
 
-    assert(field->ptr);
     number = (uint32_t)desc_load_field(outer, ptr->select_field, outer_data,
                                        outer_bytes);
     switch ((enum kio_select)ptr->select) {
@@ -321,10 +320,9 @@ kio_pointee_bytes(const struct kio_struct *outer, const struct kio_field *field,
                   const void *outer_data, uint32_t outer_bytes,
                   const struct kio_struct *inner)
 {
-    const struct kio_pointee *ptr = field->ptr;
+    const struct kio_pointee *ptr = kio_pointee_of(outer, field);
     uint64_t n;
 
-    assert(field->ptr);
     if (ptr->select == KIO_SELECT_PINNED)
         return 0;
     if (ptr->length_field == KIO_NO_FIELD)

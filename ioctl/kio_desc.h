@@ -11,6 +11,7 @@
 #ifndef BELL_IOCTL_KIO_DESC_H
 #define BELL_IOCTL_KIO_DESC_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -66,11 +67,12 @@ struct kio_pointee {
 
 struct kio_field {
     const char *name;
-    const struct kio_pointee *ptr; /* NULL unless it can be followed */
     uint16_t offset_bytes;
     uint16_t size_bytes; /* all elements */
     uint16_t each_bytes; /* one element */
     uint8_t kind;        /* enum kio_field_kind */
+    uint8_t ptr;         /* 1 + number of the struct's pointee; 0: none can be
+                          * followed */
 };
 
 /* Fields in order of offset. */
@@ -79,7 +81,16 @@ struct kio_struct {
     const struct kio_field *fields;
     uint32_t size_bytes;
     uint32_t n_fields;
+    const struct kio_pointee *pointees; /* NULL: there are none */
 };
+
+/* Of a field that can be followed. */
+static inline const struct kio_pointee *
+kio_pointee_of(const struct kio_struct *desc, const struct kio_field *field)
+{
+    assert(field->ptr);
+    return &desc->pointees[field->ptr - 1];
+}
 
 /* The layouts of one struct: descs[first] and those after it, each from the
  * branch of one bit in `starts` on. */

@@ -275,12 +275,14 @@ check_argument(struct replay_kio *replay, const struct kio_capture *now,
 /* Whether a pointer is one that the caller passed: what a kernel names of its
  * own where the caller may pin memory is none. */
 static bool
-is_passed(const struct kio_field *field, const uint8_t *data)
+is_passed(const struct kio_struct *desc, const struct kio_field *field,
+          const uint8_t *data)
 {
     static const uint8_t none[8];
 
-    return field->ptr && (field->ptr->select != KIO_SELECT_PINNED ||
-                          memcmp(data, none, sizeof(none)) != 0);
+    return field->ptr &&
+           (kio_pointee_of(desc, field)->select != KIO_SELECT_PINNED ||
+            memcmp(data, none, sizeof(none)) != 0);
 }
 
 /* Writes the recorded answer to where the arguments lie now. Pointers in it
@@ -300,7 +302,7 @@ replay_answer(const struct kio_capture *now, const struct cas_record *record)
         for (f = 0; blob->desc && f < blob->desc->n_fields; f++) {
             const struct kio_field *field = &blob->desc->fields[f];
             if (field->offset_bytes + field->size_bytes <= blob->size_bytes &&
-                is_passed(field, blob->data + field->offset_bytes))
+                is_passed(blob->desc, field, blob->data + field->offset_bytes))
                 memcpy(to + field->offset_bytes,
                        blob->data + field->offset_bytes, field->size_bytes);
         }

@@ -267,21 +267,25 @@ def rows(spec, prefix, issued):
                 continue
             c_name = s['c_name'] + suffix
             fields = s['fields'][first]
-            lines = []
+            lines, pointees = [], []
             for field in fields:
                 assert field.offset + field.size < 1 << 16, field.name
                 kind = field_kind(field)
-                ptr = 'NULL'
+                ptr = 0
                 if 'ptr' in field.marks and len(field.marks) > 1:
-                    ptr = f'&{c_name}_{field.name.replace(".", "_")}_ptr'
-                    out.append('static const struct kio_pointee '
-                               f'{ptr[1:]} = {pointer(spec, fields, field)};')
-                lines.append(f'    {{"{field.name}", {ptr}, {field.offset}, '
-                             f'{field.size}, {field.each}, {kind}}},')
+                    pointees.append(f'    {pointer(spec, fields, field)},')
+                    ptr = len(pointees)
+                lines.append(f'    {{"{field.name}", {field.offset}, '
+                             f'{field.size}, {field.each}, {kind}, {ptr}}},')
             out.append(f'static const struct kio_field {c_name}_fields[] = {{')
             out += lines + ['};']
+            leads = 'NULL'
+            if pointees:
+                leads = f'{c_name}_pointees'
+                out.append(f'static const struct kio_pointee {leads}[] = {{')
+                out += pointees + ['};']
             descs.append(f'    {{"{s["name"]}", {c_name}_fields, '
-                         f'{s["size"][first]}, {len(fields)}}},')
+                         f'{s["size"][first]}, {len(fields)}, {leads}}},')
             starts |= 1 << first
             has |= (2 << last) - (1 << first)
         table.append(f'    {{{first_desc}, {starts:#x}, {has:#x}}},')

@@ -571,24 +571,23 @@ test_every_end(void **state)
         data[i] = (uint8_t)(0x81 + i * 5);
     for (each = 1; each <= 9; each++) {
         for (at = 0; at + each <= sizeof(data); at++) {
-            const struct kio_pointee one = {.each_bytes = 1, .length_field = 0},
-                                     three = {.each_bytes = 3,
-                                              .length_field = 0},
-                                     fixed = {.each_bytes = 7,
-                                              .length_field = KIO_NO_FIELD},
-                                     pinned = {.each_bytes = 1,
-                                               .select = KIO_SELECT_PINNED};
+            const struct kio_pointee pointees[] = {
+                {.each_bytes = 1, .length_field = 0},
+                {.each_bytes = 3, .length_field = 0},
+                {.each_bytes = 7, .length_field = KIO_NO_FIELD},
+                {.each_bytes = 1, .select = KIO_SELECT_PINNED}};
             const struct kio_field fields[5] = {
                 {.name = "n",
                  .offset_bytes = (uint16_t)at,
                  .size_bytes = (uint16_t)each,
                  .each_bytes = (uint16_t)each},
-                {.name = "one", .ptr = &one, .size_bytes = 8},
-                {.name = "three", .ptr = &three, .size_bytes = 8},
-                {.name = "fixed", .ptr = &fixed, .size_bytes = 8},
-                {.name = "pinned", .ptr = &pinned, .size_bytes = 8},
+                {.name = "one", .ptr = 1, .size_bytes = 8},
+                {.name = "three", .ptr = 2, .size_bytes = 8},
+                {.name = "fixed", .ptr = 3, .size_bytes = 8},
+                {.name = "pinned", .ptr = 4, .size_bytes = 8},
             };
-            const struct kio_struct desc = {"s", fields, sizeof(data), 5};
+            const struct kio_struct desc = {"s", fields, sizeof(data), 5,
+                                            pointees};
             uint64_t want = 0;
 
             for (i = 0; i < each && each <= 8; i++)
