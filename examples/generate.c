@@ -19,7 +19,7 @@ static bool
 find_values(struct model *m)
 {
     m->token = hcq_bundle_find(m->bundle, HCQ_BUNDLE_INPUT, "token");
-    m->place = hcq_bundle_find(m->bundle, HCQ_BUNDLE_INPUT, "place");
+    m->place = hcq_bundle_find(m->bundle, HCQ_BUNDLE_SYMBOL, "place");
     m->logits = hcq_bundle_find(m->bundle, HCQ_BUNDLE_OUTPUT, "logits");
     if (m->token == HCQ_BUNDLE_NONE || m->place == HCQ_BUNDLE_NONE ||
         m->logits == HCQ_BUNDLE_NONE)
@@ -32,7 +32,7 @@ find_values(struct model *m)
 /* What follows the token at that place; the state of the bundle has those
  * before it. */
 static bell_status
-next(struct model *m, int32_t token, int32_t place, int32_t *out)
+next(struct model *m, int32_t token, int64_t place, int32_t *out)
 {
     bell_status status =
         hcq_bundle_write(m->bundle, m->token, &token, sizeof(token));

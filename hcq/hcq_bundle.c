@@ -26,7 +26,7 @@ struct slot {
     struct hcq_bundle_value value;
     struct hcq_buffer *own; /* owned; NULL of a weight, and while unused */
     const struct hcq_buffer *bound;
-    uint64_t va;
+    uint64_t va; /* of a symbol, what it is now */
     bool is_set;
 };
 
@@ -139,6 +139,10 @@ load_values(struct hcq_bundle *b)
         slot->value.size_bytes = v->size_bytes;
         memcpy(slot->value.shape, v->shape, sizeof(v->shape));
         slot->is_set = v->kind != BUNDLE_INPUT;
+        if (v->kind == BUNDLE_SYMBOL) {
+            slot->va = v->shape[0];
+            continue;
+        }
         if (v->kind == BUNDLE_WEIGHT) {
             slot->va = b->weights->va + v->data_offset;
             continue;
@@ -349,6 +353,22 @@ hcq_bundle_wait(struct hcq_bundle *b, uint64_t timeout_ns)
                            timeout_ns);
 }
 
+static bell_status
+set_symbol(struct slot *slot, const void *data)
+{
+    const struct hcq_bundle_value *v = &slot->value;
+    uint64_t now;
+
+    memcpy(&now, data, sizeof(now));
+    if (now < v->shape[0] || now > v->shape[1])
+        return bell_fail(
+            BELL_BAD_VALUE, "bundle: '%.60s' = %lld; it goes from %llu to %llu",
+            v->name, (long long)now, (unsigned long long)v->shape[0],
+            (unsigned long long)v->shape[1]);
+    slot->va = now;
+    return BELL_OK;
+}
+
 bell_status
 hcq_bundle_write(struct hcq_bundle *b, uint32_t number, const void *data,
                  uint64_t size_bytes)
@@ -356,10 +376,13 @@ hcq_bundle_write(struct hcq_bundle *b, uint32_t number, const void *data,
     struct slot *slot;
 
     BELL_TRY(check_value(b, number, "written",
-                         1u << HCQ_BUNDLE_INPUT | 1u << HCQ_BUNDLE_STATE,
+                         1u << HCQ_BUNDLE_INPUT | 1u << HCQ_BUNDLE_STATE |
+                             1u << HCQ_BUNDLE_SYMBOL,
                          size_bytes));
-    BELL_TRY(hcq_bundle_wait(b, HCQ_TIMEOUT_NS));
     slot = &b->slots[number];
+    if (slot->value.kind == HCQ_BUNDLE_SYMBOL)
+        return set_symbol(slot, data);
+    BELL_TRY(hcq_bundle_wait(b, HCQ_TIMEOUT_NS));
     BELL_TRY(hcq_buffer_write(slot->own, 0, data, size_bytes));
     slot->va = slot->own->va;
     slot->bound = NULL;
@@ -373,7 +396,8 @@ hcq_bundle_read(struct hcq_bundle *b, uint32_t number, void *data,
 {
     const struct slot *slot;
 
-    BELL_TRY(check_value(b, number, "read", UINT_MAX, size_bytes));
+    BELL_TRY(
+        check_value(b, number, "read", ~(1u << HCQ_BUNDLE_SYMBOL), size_bytes));
     BELL_TRY(hcq_bundle_wait(b, HCQ_TIMEOUT_NS));
     slot = &b->slots[number];
     if (slot->value.kind == HCQ_BUNDLE_WEIGHT)
@@ -432,6 +456,8 @@ word_of(const struct hcq_bundle *b, const struct bundle_arg *a)
         return b->arena->va + a->offset;
     case BUNDLE_VALUE:
         return b->slots[a->value].va + a->offset;
+    case BUNDLE_TIMES:
+        return b->slots[a->value].va * (uint64_t)(int64_t)a->times + a->offset;
     default:
         return a->offset;
     }

@@ -7,8 +7,9 @@
  *           hcq_bundle_run(bundle, NULL);
  *           hcq_bundle_read(bundle, y, scores, sizeof(scores));
  *
- * A bundle has inputs, outputs, state that one run leaves to the next, and
- * weights that stay. docs/bundle-format.md describes the file.
+ * A bundle has inputs, outputs, state that one run leaves to the next,
+ * weights that stay, and symbols, sizes and offsets that vary.
+ * docs/bundle-format.md describes the file.
  *
  * Files are taken for hostile: each number in one is checked before it is
  * used, and what does not fit is refused with the section and the offset in
@@ -32,6 +33,7 @@ enum hcq_bundle_kind {
     HCQ_BUNDLE_OUTPUT,
     HCQ_BUNDLE_STATE,
     HCQ_BUNDLE_WEIGHT,
+    HCQ_BUNDLE_SYMBOL, /* a number: how much of something, or where */
     HCQ_BUNDLE_KIND_COUNT
 };
 
@@ -41,7 +43,8 @@ struct hcq_bundle_value {
     enum hcq_bundle_kind kind;
     uint32_t dtype; /* for hcq_bundle_dtype_name */
     uint32_t ndim;
-    uint64_t shape[HCQ_BUNDLE_RANK_MAX];
+    uint64_t shape[HCQ_BUNDLE_RANK_MAX]; /* of a symbol, which has no axes, its
+                                          * least and its greatest value */
     uint64_t size_bytes;
 };
 
@@ -83,8 +86,10 @@ uint32_t hcq_bundle_find(const struct hcq_bundle *bundle,
 /* "float32" and the like, and the bytes of an element; NULL: no dtype. */
 const char *hcq_bundle_dtype_name(uint32_t dtype, uint32_t *out_size_bytes);
 
-/* Sets an input or state from host memory; waits for runs that use it.
- * BELL_E_INVALID: another kind of value, or not its size. */
+/* Sets an input or state from host memory; waits for runs that use it. A symbol
+ * is an int64_t for runs from now on, its least value at first; that waits for
+ * nothing. BELL_E_INVALID: another kind of value, not its size, or a symbol out
+ * of bounds. */
 BELL_MUST_CHECK bell_status hcq_bundle_write(struct hcq_bundle *bundle,
                                              uint32_t value, const void *data,
                                              uint64_t size_bytes);

@@ -133,18 +133,18 @@ check_header(struct bundle_file *f)
         memcmp(f->data, BUNDLE_MAGIC, sizeof(h->magic)) != 0)
         return bell_fail(BELL_E_IO, "not a bundle");
     f->header = h;
-    if (h->version != BUNDLE_VERSION && h->version != BUNDLE_WITH_IR)
+    if (h->version < BUNDLE_VERSION || h->version > BUNDLE_SYMBOLS)
         return bell_fail(BELL_E_UNSUPPORTED,
-                         "bundle: header, offset 8: version %u; %u and %u are "
+                         "bundle: header, offset 8: version %u; %u to %u are "
                          "read",
-                         h->version, BUNDLE_VERSION, BUNDLE_WITH_IR);
+                         h->version, BUNDLE_VERSION, BUNDLE_SYMBOLS);
     if (h->file_bytes != f->size_bytes)
         return bell_fail(BELL_E_IO,
                          "bundle: header, offset 16: a file of %llu bytes; "
                          "this one has %llu: it is cut short, or has more",
                          (unsigned long long)h->file_bytes,
                          (unsigned long long)f->size_bytes);
-    if (h->version == BUNDLE_WITH_IR) {
+    if (h->version >= BUNDLE_WITH_IR) {
         end = sizeof(copy);
         n_sections++;
         if (f->size_bytes < end)
@@ -209,7 +209,7 @@ check_ir(struct bundle_file *f)
 {
     const struct bundle_section *s;
 
-    if (f->header->version != BUNDLE_WITH_IR)
+    if (f->header->version < BUNDLE_WITH_IR)
         return BELL_OK;
     s = section_of(f, BUNDLE_IR);
     f->ir = (const char *)f->data + s->offset;
@@ -230,7 +230,8 @@ check_listed_value(struct bundle_file *f, const struct bundle_value *v)
     uint64_t total;
 
     if (!is_name(f, v->name) || !f->names[v->name] ||
-        v->kind >= BUNDLE_KIND_COUNT)
+        v->kind >= BUNDLE_KIND_COUNT ||
+        (v->kind == BUNDLE_SYMBOL && f->header->version < BUNDLE_SYMBOLS))
         return refuse(f, BUNDLE_VALUES, v, "name 0x%x, kind %u", v->name,
                       v->kind);
     if (!bundle_dtype(v->dtype, &size_bytes) || v->ndim > BUNDLE_RANK_MAX)
@@ -250,9 +251,18 @@ check_listed_value(struct bundle_file *f, const struct bundle_value *v)
                       "'%.40s' has %llu bytes, its shape asks for %llu",
                       f->names + v->name, (unsigned long long)v->size_bytes,
                       (unsigned long long)total);
+    if (v->kind == BUNDLE_SYMBOL &&
+        (v->dtype != BUNDLE_INT64 || v->ndim || v->shape[0] > v->shape[1] ||
+         v->shape[1] > BUNDLE_SYMBOL_MAX))
+        return refuse(f, BUNDLE_VALUES, v,
+                      "symbol '%.40s' has dtype %u, %u axes, %llu to %llu",
+                      f->names + v->name, v->dtype, v->ndim,
+                      (unsigned long long)v->shape[0],
+                      (unsigned long long)v->shape[1]);
     if (v->data_offset == BUNDLE_NO_DATA && v->kind != BUNDLE_WEIGHT)
         return BELL_OK;
-    if (v->kind < BUNDLE_STATE || v->data_offset % BUNDLE_ALIGN ||
+    if ((v->kind != BUNDLE_STATE && v->kind != BUNDLE_WEIGHT) ||
+        v->data_offset % BUNDLE_ALIGN ||
         !inside(v->data_offset, v->size_bytes, data_bytes))
         return refuse(f, BUNDLE_VALUES, v,
                       "'%.40s' has %llu bytes at 0x%llx of %llu of data",
@@ -291,24 +301,26 @@ static bell_status
 check_arg(const struct bundle_file *f, const struct bundle_target *t,
           const struct bundle_arg *a, bool is_memory)
 {
+    bool is_of_value = a->place == BUNDLE_VALUE || a->place == BUNDLE_TIMES;
+    bool is_word = a->place == BUNDLE_WORD || a->place == BUNDLE_TIMES;
     uint64_t whole = t->arena_bytes;
 
-    if (a->place >= BUNDLE_PLACE_COUNT || is_memory != (a->place > 0) ||
-        (a->place != BUNDLE_VALUE && a->value))
+    if (a->place >= BUNDLE_PLACE_COUNT || is_memory == is_word ||
+        (!is_of_value && a->value) || (a->place != BUNDLE_TIMES && a->times))
         return refuse(f, BUNDLE_ARGS, a, "place %u, value %u for %s", a->place,
                       a->value, is_memory ? "memory" : "a word");
+    if (is_of_value && (a->value >= f->n_values ||
+                        (f->values[a->value].kind == BUNDLE_SYMBOL) != is_word))
+        return refuse(f, BUNDLE_ARGS, a, "value %u of %u for %s", a->value,
+                      f->n_values, is_memory ? "memory" : "a word");
     if (!is_memory)
         return a->access || a->size_bytes
                    ? refuse(f, BUNDLE_ARGS, a,
                             "a word of %llu bytes, access %u",
                             (unsigned long long)a->size_bytes, a->access)
                    : BELL_OK;
-    if (a->place == BUNDLE_VALUE) {
-        if (a->value >= f->n_values)
-            return refuse(f, BUNDLE_ARGS, a, "value %u of %u", a->value,
-                          f->n_values);
+    if (a->place == BUNDLE_VALUE)
         whole = f->values[a->value].size_bytes;
-    }
     if (!inside(a->offset, a->size_bytes, whole))
         return refuse(f, BUNDLE_ARGS, a, "%llu bytes at 0x%llx of %llu",
                       (unsigned long long)a->size_bytes,

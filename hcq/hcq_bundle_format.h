@@ -10,12 +10,15 @@
 #define BUNDLE_MAGIC                                                           \
     "\x93"                                                                     \
     "BELL\r\n\x1a"
-#define BUNDLE_VERSION  1u
-#define BUNDLE_WITH_IR  2u    /* version of those with a ninth section */
-#define BUNDLE_ALIGN    64u   /* of sections, and of values in DATA */
-#define BUNDLE_PAGE     4096u /* of DATA */
-#define BUNDLE_RANK_MAX 8u
-#define BUNDLE_NO_DATA  UINT64_MAX
+#define BUNDLE_VERSION    1u
+#define BUNDLE_WITH_IR    2u    /* version of those with a ninth section */
+#define BUNDLE_SYMBOLS    3u    /* of those with symbols, and a ninth section */
+#define BUNDLE_ALIGN      64u   /* of sections, and of values in DATA */
+#define BUNDLE_PAGE       4096u /* of DATA */
+#define BUNDLE_RANK_MAX   8u
+#define BUNDLE_NO_DATA    UINT64_MAX
+#define BUNDLE_INT64      8u /* of enum bell_dtype */
+#define BUNDLE_SYMBOL_MAX (1u << 20)
 
 enum bundle_section_kind {
     BUNDLE_TARGETS,
@@ -27,7 +30,7 @@ enum bundle_section_kind {
     BUNDLE_OBJECTS,
     BUNDLE_DATA,
     BUNDLE_SECTION_COUNT,
-    BUNDLE_IR = BUNDLE_SECTION_COUNT /* of version 2 */
+    BUNDLE_IR = BUNDLE_SECTION_COUNT /* from version 2 on */
 };
 
 struct bundle_section {
@@ -61,7 +64,7 @@ struct bundle_target {
     uint32_t form;          /* enum bundle_form */
     uint32_t first_kernel, n_kernels;
     uint32_t first_command, n_commands;
-    uint32_t math; /* of version 2: bits of enum bell_math; else 0 */
+    uint32_t math; /* from version 2 on: bits of enum bell_math; else 0 */
     uint64_t arena_bytes;
 };
 
@@ -70,15 +73,17 @@ enum bundle_kind {
     BUNDLE_OUTPUT,
     BUNDLE_STATE,
     BUNDLE_WEIGHT,
+    BUNDLE_SYMBOL, /* a number that arguments are made of; version 3 */
     BUNDLE_KIND_COUNT
 };
 
 struct bundle_value {
     uint32_t name;
     uint32_t kind;  /* enum bundle_kind */
-    uint32_t dtype; /* enum bell_dtype */
+    uint32_t dtype; /* enum bell_dtype; of a symbol int64 */
     uint32_t ndim;
-    uint64_t shape[BUNDLE_RANK_MAX];
+    uint64_t shape[BUNDLE_RANK_MAX]; /* of a symbol its least value, and its
+                                      * greatest */
     uint64_t size_bytes;
     uint64_t data_offset; /* in DATA; BUNDLE_NO_DATA: none, and state is 0 */
 };
@@ -88,7 +93,7 @@ struct bundle_kernel {
     uint32_t n_bufs, n_vals;
     uint32_t local[3]; /* 0,0,0: any */
     uint32_t shared_bytes;
-    uint32_t ir;                          /* of version 2: in IR; 0: none */
+    uint32_t ir; /* from version 2 on: in IR; 0: none */
     uint64_t object_offset, object_bytes; /* in OBJECTS */
 };
 
@@ -111,6 +116,7 @@ enum bundle_place {
     BUNDLE_WORD,  /* `offset` is the word */
     BUNDLE_ARENA, /* memory between kernels, of undefined content at first */
     BUNDLE_VALUE, /* value number `value` */
+    BUNDLE_TIMES, /* the word `times` * the symbol's value + `offset` */
     BUNDLE_PLACE_COUNT
 };
 
@@ -119,9 +125,9 @@ enum bundle_place {
 
 struct bundle_arg {
     uint32_t place;  /* enum bundle_place */
-    uint32_t value;  /* 0 but of BUNDLE_VALUE */
+    uint32_t value;  /* 0 but of BUNDLE_VALUE and BUNDLE_TIMES */
     uint32_t access; /* BUNDLE_READ, BUNDLE_WRITE or both; 0 of a word */
-    uint32_t zero;
+    int32_t times;   /* 0 but of BUNDLE_TIMES */
     uint64_t offset, size_bytes; /* that are accessed there */
 };
 

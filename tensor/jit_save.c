@@ -27,6 +27,7 @@ struct save {
     struct bell_tensor **handles;
     uint32_t *numbers; /* of their values */
     size_t n_handles, cap_handles, cap_numbers;
+    uint32_t symbols[BELL_MAX_SYMBOLS]; /* 1 + number of value; 0: none yet */
 };
 
 /* One target. */
@@ -52,7 +53,7 @@ bytes_of(const struct jit_type *type)
 static struct rt_place
 value_place(uint32_t number)
 {
-    return (struct rt_place){BUNDLE_VALUE, number, 0};
+    return (struct rt_place){.place = BUNDLE_VALUE, .value = number};
 }
 
 /* ---- values ---- */
@@ -120,6 +121,70 @@ handle_value(struct save *s, const struct jit_used *u, uint32_t *out_number)
     return BELL_OK;
 }
 
+/* What is kept between runs has a size of its own. */
+static bell_status
+check_sizes(const struct bell_jit *jit)
+{
+    uint32_t i;
+
+    for (i = 0; i < jit->desc.n_in; i++) {
+        if (symbol_in(jit->inputs[i].d, jit->inputs[i].n))
+            return bell_fail(BELL_E_UNSUPPORTED,
+                             "input %u has the size of a symbol: a bundle's "
+                             "inputs, outputs and tensors do not vary",
+                             i);
+    }
+    for (i = 0; i < jit->desc.n_out; i++) {
+        if (symbol_in(jit->outputs[i].type.d, jit->outputs[i].type.n))
+            return bell_fail(BELL_E_UNSUPPORTED,
+                             "output %u has the size of a symbol: a bundle's "
+                             "inputs, outputs and tensors do not vary",
+                             i);
+    }
+    for (i = 0; i < jit->n_used; i++) {
+        if (symbol_in(jit->used[i].type.d, jit->used[i].type.n))
+            return bell_fail(BELL_E_UNSUPPORTED,
+                             "a tensor that it uses has the size of a symbol: "
+                             "a bundle's do not vary");
+    }
+    return BELL_OK;
+}
+
+static bell_status
+add_symbol(struct save *s, uint32_t symbol)
+{
+    const struct tensor_symbol *list = s->jit->ctx->symbols.list;
+    uint32_t number, i;
+
+    for (i = 0; i < BELL_MAX_SYMBOLS; i++) {
+        if (s->symbols[i] && strcmp(list[i].name, list[symbol].name) == 0)
+            return bell_fail(BELL_BAD_NAME,
+                             "two symbols are called '%s': a bundle's are told "
+                             "apart by their names",
+                             list[i].name);
+    }
+    BELL_TRY(rt_bundle_symbol(s->bundle, list[symbol].name, list[symbol].min,
+                              list[symbol].max, &number));
+    s->symbols[symbol] = number + 1;
+    return BELL_OK;
+}
+
+static bell_status
+symbol_place(struct save *s, int64_t code, struct rt_place *out)
+{
+    struct symbol_size size;
+
+    if (!symbol_parse(code, &size))
+        return bell_fail(BELL_E_INTERNAL, "bell_jit_save: a code of nothing");
+    if (!s->symbols[size.symbol])
+        BELL_TRY(add_symbol(s, size.symbol));
+    *out = (struct rt_place){.place = BUNDLE_TIMES,
+                             .value = s->symbols[size.symbol] - 1,
+                             .offset = (uint64_t)size.b,
+                             .times = (int32_t)size.a};
+    return BELL_OK;
+}
+
 /* ---- places ---- */
 
 /* A result is in the first output that has it, else in the arena. */
@@ -157,7 +222,8 @@ place_all(struct save *s, struct target *t)
     size_t k;
 
     rt_capture_parts(jit->capture, &parts);
-    t->run.n_slots = jit->desc.n_in + jit->n_used + jit->n_made + 1;
+    t->run.n_slots = jit->desc.n_in + jit->n_used + jit->n_made + 1 +
+                     (uint32_t)parts.n_codes;
     t->slots = host_calloc(t->run.n_slots, sizeof(*t->slots));
     t->kept = host_calloc(parts.n_kept + 1, sizeof(*t->kept));
     t->copies = host_calloc((size_t)jit->desc.n_out + 2 * jit->n_used + 1,
@@ -170,6 +236,9 @@ place_all(struct save *s, struct target *t)
         BELL_TRY(handle_value(s, &jit->used[i], &number));
         t->slots[jit->desc.n_in + i] = value_place(number);
     }
+    for (k = 0; k < parts.n_codes; k++)
+        BELL_TRY(symbol_place(s, parts.codes[k],
+                              &t->slots[t->run.n_slots - parts.n_codes + k]));
     for (k = 0; k < parts.n_kept; k++) {
         BELL_TRY(rt_bundle_weight(s->bundle, parts.kept[k], &number));
         t->kept[k] = value_place(number);
@@ -256,6 +325,7 @@ place_results(struct save *s, struct target *t)
 static bell_status
 save_captured(struct save *s, struct target *t, bool is_first)
 {
+    BELL_TRY(check_sizes(&t->jit));
     if (is_first)
         BELL_TRY(add_ends(s, &t->jit));
     BELL_TRY(place_all(s, t));

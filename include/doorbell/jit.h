@@ -118,8 +118,9 @@ struct bell_jit_save_desc {
  * (hcq/hcq_bundle.h): its kernels, compiled for each target, and the tensors
  * that it uses as they are now: those that it changes as state, the others as
  * weights. `in` are inputs as for bell_jit_call, of which only shape and dtype
- * matter. BELL_E_UNSUPPORTED: it uses random numbers, symbols or makes an
- * optimiser's step, or a target's assembler is not here. */
+ * matter. Symbols (symbol.h) are the bundle's by name. BELL_E_UNSUPPORTED: it
+ * uses random numbers or makes an optimiser's step, an input, an output or a
+ * tensor from outside has a symbol's size, or a target's assembler is not here. */
 BELL_API BELL_MUST_CHECK bell_status
 bell_jit_save(struct bell_jit *jit, struct bell_tensor *const *in,
               const struct bell_jit_save_desc *desc, const char *path);

@@ -31,7 +31,8 @@
  * the symbol has another value, it is an error of the call that realizes.
  *
  * Within bell_jit_call the value is what it is at each call: nothing is
- * captured or compiled again. bell_jit_save refuses symbols.
+ * captured or compiled again. A bundle keeps them (bell_jit_save): who runs it
+ * says what they are.
  *
  * Results are those of plain sizes, to the bit, but for sums and products of
  * floats along such an axis: those add up in one order for all values.

@@ -30,7 +30,7 @@ struct rt_bundle {
     uint64_t data_bytes;
     struct map weight_of; /* hash of a weight's content -> number of value */
     struct bytes ir;
-    bool keeps_ir;
+    bool keeps_ir, has_symbols;
 };
 
 static bell_status
@@ -89,7 +89,7 @@ rt_bundle_create(bool keeps_ir, struct rt_bundle **out)
     map_init(&b->weight_of);
     b->keeps_ir = keeps_ir;
     status = add_name(b, "", &empty);
-    if (status == BELL_OK && keeps_ir)
+    if (status == BELL_OK)
         status = append(&b->ir, "", 1);
     if (status != BELL_OK) {
         rt_bundle_destroy(b);
@@ -264,6 +264,21 @@ rt_bundle_weight(struct rt_bundle *b, struct tensor_buffer *data,
     return status;
 }
 
+bell_status
+rt_bundle_symbol(struct rt_bundle *b, const char *name, int64_t min,
+                 int64_t max, uint32_t *out_number)
+{
+    struct bundle_value *values;
+
+    b->has_symbols = true;
+    BELL_TRY(
+        add_value(b, BUNDLE_SYMBOL, name, UOP_I64, NULL, 0, NULL, out_number));
+    values = (void *)b->sections[BUNDLE_VALUES].data;
+    values[*out_number].shape[0] = (uint64_t)min;
+    values[*out_number].shape[1] = (uint64_t)max;
+    return BELL_OK;
+}
+
 /* ---- targets ---- */
 
 /* What a search needs of a kernel; of one that there is nothing to choose of,
@@ -317,6 +332,7 @@ add_arg(struct rt_bundle *b, const struct rt_place *place, uint64_t offset,
         .place = place->place,
         .value = place->value,
         .access = access,
+        .times = place->times,
         .offset = place->offset + offset,
         .size_bytes = size_bytes,
     };
@@ -343,6 +359,8 @@ add_launch_arg(struct rt_bundle *b, const struct rt_bundle_run *run,
         place = &run->kept[arg->slot - RT_SLOT_KEPT];
     else
         place = &run->slots[arg->slot];
+    if (place->place == BUNDLE_TIMES)
+        return add_arg(b, place, 0, 0, 0);
     if (place->place == BUNDLE_WORD)
         return bell_fail(BELL_E_UNSUPPORTED,
                          "random numbers and an optimiser's rates are given "
@@ -446,7 +464,7 @@ rt_bundle_target(struct rt_bundle *b, const struct rt_bundle_run *run)
 /* What is written: sections, of which DATA is the values'. */
 struct file {
     struct bytes sections[BUNDLE_SECTION_COUNT + 1];
-    uint32_t n_sections;
+    uint32_t version, n_sections;
     const struct rt_bundle *values; /* NULL: DATA is as in `sections` */
     const char *path;
     int fd;
@@ -468,8 +486,7 @@ place_sections(const struct file *f, struct bundle_header_2 *h)
     uint32_t i;
 
     memcpy(h->header.magic, BUNDLE_MAGIC, sizeof(h->header.magic));
-    h->header.version =
-        f->n_sections > BUNDLE_SECTION_COUNT ? BUNDLE_WITH_IR : BUNDLE_VERSION;
+    h->header.version = f->version;
     h->header.n_sections = f->n_sections;
     for (i = 0; i < f->n_sections; i++) {
         struct bundle_section *s = section_of(h, i);
@@ -559,11 +576,15 @@ write_file(struct file *f, const char *path)
 bell_status
 rt_bundle_write(const struct rt_bundle *b, const char *path)
 {
-    struct file f = {.values = b, .n_sections = BUNDLE_SECTION_COUNT};
+    struct file f = {.values = b,
+                     .n_sections = BUNDLE_SECTION_COUNT,
+                     .version = b->has_symbols ? BUNDLE_SYMBOLS
+                                : b->keeps_ir  ? BUNDLE_WITH_IR
+                                               : BUNDLE_VERSION};
 
     memcpy(f.sections, b->sections, sizeof(b->sections));
     f.sections[BUNDLE_DATA] = (struct bytes){NULL, b->data_bytes, 0};
-    if (b->keeps_ir)
+    if (f.version >= BUNDLE_WITH_IR)
         f.sections[f.n_sections++] = b->ir;
     return write_file(&f, path);
 }
@@ -622,7 +643,8 @@ bell_status
 rt_bundle_rewrite(const struct bundle_file *from,
                   const struct rt_bundle_new *list, const char *path)
 {
-    struct file f = {.n_sections = from->header->n_sections};
+    struct file f = {.version = from->header->version,
+                     .n_sections = from->header->n_sections};
     struct rt_bundle b = {.n_values = 0};
     bell_status status = BELL_OK;
     uint32_t i;

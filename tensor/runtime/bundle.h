@@ -32,11 +32,17 @@ BELL_MUST_CHECK bell_status rt_bundle_weight(struct rt_bundle *b,
                                              struct tensor_buffer *data,
                                              uint32_t *out_number);
 
-/* Where something is. */
+/* A symbol of a name that no other has. */
+BELL_MUST_CHECK bell_status rt_bundle_symbol(struct rt_bundle *b,
+                                             const char *name, int64_t min,
+                                             int64_t max, uint32_t *out_number);
+
+/* Where something is, or the word times * symbol + offset. */
 struct rt_place {
     enum bundle_place place; /* BUNDLE_WORD: nowhere */
     uint32_t value;
     uint64_t offset;
+    int32_t times; /* of BUNDLE_TIMES */
 };
 
 struct rt_bundle_copy {

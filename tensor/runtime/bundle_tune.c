@@ -57,6 +57,16 @@ why_not_launch(const struct bundle_kernel *k, const struct bundle_arg *args,
     return NULL;
 }
 
+/* A word that a launch can have: the greatest, where it varies. */
+static uint64_t
+word_of(const struct bundle_file *f, const struct bundle_arg *a)
+{
+    return a->place != BUNDLE_TIMES
+               ? a->offset
+               : a->offset + (uint64_t)(int64_t)a->times *
+                                 f->values[a->value].shape[a->times > 0];
+}
+
 /* Looks at all launches of the kernel: sizes are the largest, words and the
  * grid those of the first. */
 static const char *
@@ -88,7 +98,7 @@ find_launches(struct tuning *t, uint32_t number, uint32_t grid[3])
                                    args[with->n_outs].access & BUNDLE_WRITE;)
                 with->n_outs++;
             for (i = 0; i < k->n_vals; i++)
-                with->words[i] = args[k->n_bufs + i].offset;
+                with->words[i] = word_of(f, &args[k->n_bufs + i]);
         }
         is_first = false;
         if (memcmp(grid, command->grid, sizeof(command->grid)) != 0)
@@ -260,7 +270,7 @@ tune_file(struct tuning *t, struct bell_context *ctx, const char *out_path,
     bell_status status = BELL_OK;
     uint32_t number, i;
 
-    if (!t->file.ir)
+    if (t->file.ir_bytes <= 1)
         return bell_fail(BELL_E_UNSUPPORTED,
                          "bundle: it was saved without what a search needs "
                          "(is_tunable, doorbell eval --tunable)");

@@ -205,10 +205,6 @@ rt_capture_run(struct rt_run *run, uint32_t number)
     struct step *step;
     uint32_t i;
 
-    if (cap->saves && run->rt->values.n_codes)
-        return bell_fail(BELL_E_UNSUPPORTED,
-                         "a bundle has no symbols: sizes and offsets are "
-                         "numbers in it");
     if (plan->symbol >= 0)
         BELL_TRY(rt_sizes_place_most(plan));
     for (i = 0; i < run->n_leaves; i++) {
@@ -645,6 +641,8 @@ rt_capture_parts(const struct rt_capture *cap,
         .tape = cap->tape,
         .kept = cap->kept,
         .n_kept = cap->n_kept,
+        .codes = cap->codes,
+        .n_codes = cap->n_codes,
         .arena_bytes = cap->arena_bytes,
     };
 }

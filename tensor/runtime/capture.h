@@ -69,6 +69,8 @@ struct rt_capture_parts {
     const struct rt_tape *tape;
     struct tensor_buffer *const *kept;
     size_t n_kept;
+    const int64_t *codes; /* of symbols, in the last slots */
+    size_t n_codes;
     uint64_t arena_bytes;
 };
 void rt_capture_parts(const struct rt_capture *cap,

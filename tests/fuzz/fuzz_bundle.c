@@ -21,7 +21,7 @@ seal(uint8_t *data, size_t size_bytes)
     if (size_bytes < sizeof(*with_ir))
         return;
     h->file_bytes = size_bytes;
-    if (h->version == BUNDLE_WITH_IR) {
+    if (h->version >= BUNDLE_WITH_IR) {
         n_sections++;
         header_bytes = sizeof(*with_ir);
     }
@@ -64,6 +64,12 @@ look_at_target(const struct bundle_file *f, const struct bundle_target *t)
             must_lie(f, a, sizeof(*a));
             if (a->place == BUNDLE_WORD)
                 continue;
+            if (a->place == BUNDLE_TIMES) {
+                must_lie(f, &f->values[a->value], sizeof(*f->values));
+                if (f->values[a->value].kind != BUNDLE_SYMBOL)
+                    abort();
+                continue;
+            }
             if (a->place == BUNDLE_VALUE)
                 whole = f->values[a->value].size_bytes;
             if (a->offset > whole || a->size_bytes > whole - a->offset)

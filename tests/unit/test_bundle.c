@@ -14,6 +14,7 @@
 #include "base/bits.h"
 #include "doorbell/jit.h"
 #include "doorbell/ops.h"
+#include "doorbell/symbol.h"
 #include "hcq/hcq_bundle.h"
 #include "hcq/hcq_bundle_format.h"
 
@@ -360,6 +361,301 @@ test_state(void **state)
     unlink(temp_path());
 }
 
+/* ---- symbols ---- */
+
+#define ROWS 24
+#define COLS 20
+
+struct grows {
+    struct bell_tensor *rows;
+    int64_t n, at;
+};
+
+/* A row goes into a cache in place, behind those so far, of which the result is
+ * made: a step of decoding. Another cache has it where `at` says. */
+static bell_status
+decode(struct bell_context *ctx, void *user, struct bell_tensor *const *in,
+       struct bell_tensor **out)
+{
+    struct grows *g = user;
+    struct bell_tensor *seen, *scores;
+
+    (void)ctx;
+    bell_assign_slice(g->rows, (int64_t[]){g->n - 1, 0}, 2, in[0]);
+    seen = bell_narrow(g->rows, 0, 0, g->n);
+    scores = bell_softmax(bell_matmul(in[0], bell_t(seen)), -1);
+    out[0] = bell_matmul(scores, seen);
+    out[1] = bell_add(bell_narrow(g->rows, 0, 2 * g->at + 1, 3),
+                      bell_symbol_tensor(ctx, 3 * g->n - 2));
+    return BELL_OK;
+}
+
+static const int64_t lengths[] = {1, 2, 7, 3, 23, ROWS};
+
+static void
+write_symbol(struct hcq_bundle *bundle, const char *name, int64_t value)
+{
+    expect_ok(hcq_bundle_write(bundle, find(bundle, HCQ_BUNDLE_SYMBOL, name),
+                               &value, sizeof(value)));
+}
+
+static void
+check_symbols(struct hcq_bundle *bundle)
+{
+    uint32_t n = find(bundle, HCQ_BUNDLE_SYMBOL, "n");
+    const struct hcq_bundle_value *v = hcq_bundle_value(bundle, n);
+    int64_t word;
+
+    assert_int_equal(v->ndim, 0);
+    assert_int_equal(v->shape[0], 1);
+    assert_int_equal(v->shape[1], ROWS);
+    for (word = 0; word <= ROWS + 1; word += ROWS + 1)
+        expect_error(hcq_bundle_write(bundle, n, &word, sizeof(word)),
+                     BELL_E_INVALID, "it goes from 1 to 24");
+    word = -1;
+    expect_error(hcq_bundle_write(bundle, n, &word, sizeof(word)),
+                 BELL_E_INVALID, "'n' = -1; it goes from 1 to 24");
+    expect_error(hcq_bundle_write(bundle, n, &word, 4), BELL_E_INVALID,
+                 "'n' has 8 bytes, 4 are to be written");
+    expect_error(hcq_bundle_read(bundle, n, &word, sizeof(word)),
+                 BELL_E_INVALID, "'n' is not to be read");
+    expect_error(hcq_bundle_bind(bundle, n, NULL, 0), BELL_E_INVALID,
+                 "'n' is not to be bound");
+}
+
+static void
+run_lengths(const char *device, float want[][4 * COLS])
+{
+    struct hcq_bundle_info info;
+    struct hcq_bundle *bundle;
+    struct hcq_device *dev;
+    float x[COLS], got[4 * COLS];
+    size_t i;
+
+    bundle = open_bundle(device, &dev);
+    check_symbols(bundle);
+    hcq_bundle_get_info(bundle, &info);
+    for (i = 0; i < ARRAY_LEN(lengths); i++) {
+        write_symbol(bundle, "n", lengths[i]);
+        write_symbol(bundle, "at", (int64_t)i);
+        fill(x, COLS, (uint32_t)i + 10);
+        expect_ok(hcq_bundle_write(bundle, 0, x, sizeof(x)));
+        expect_ok(hcq_bundle_run(bundle, NULL));
+        expect_ok(hcq_bundle_read(bundle, 1, got, COLS * sizeof(*got)));
+        expect_ok(
+            hcq_bundle_read(bundle, 2, got + COLS, 3 * COLS * sizeof(*got)));
+        if (memcmp(got, want[i], sizeof(got)) != 0)
+            fail_msg("%s: of %d rows", device, (int)lengths[i]);
+    }
+    hcq_bundle_close(bundle);
+    hcq_device_close(dev);
+}
+
+static void
+test_symbols(void **state)
+{
+    struct bell_jit_desc desc = {sizeof(desc), "decode", decode, NULL, 1, 2};
+    static float want[ARRAY_LEN(lengths)][4 * COLS];
+    struct bell_tensor *in, *out[2];
+    struct bell_context *ctx;
+    struct bell_jit *jit;
+    struct grows grows;
+    size_t d, i;
+
+    (void)state;
+    for (d = 0; d < ARRAY_LEN(devices); d++) {
+        expect_ok(bell_context_create(devices[d], &ctx));
+        grows.rows = make(ctx, ROWS, COLS, 3);
+        bell_symbol(ctx, "other", 0, 5);
+        grows.n = bell_symbol(ctx, "n", 1, ROWS);
+        grows.at = bell_symbol(ctx, "at", 0, 10);
+        desc.user = &grows;
+        expect_ok(bell_jit_create(ctx, &desc, &jit));
+        in = make(ctx, 1, COLS, 10);
+        save(jit, &in, devices, ARRAY_LEN(devices));
+        for (i = 0; i < ARRAY_LEN(lengths); i++) {
+            expect_ok(bell_symbol_set(ctx, grows.n, lengths[i]));
+            expect_ok(bell_symbol_set(ctx, grows.at, (int64_t)i));
+            in = make(ctx, 1, COLS, (uint32_t)i + 10);
+            expect_ok(bell_jit_call(jit, &in, out));
+            expect_ok(bell_read(out[0], want[i], COLS * sizeof(float)));
+            expect_ok(
+                bell_read(out[1], want[i] + COLS, 3 * COLS * sizeof(float)));
+        }
+        bell_jit_destroy(jit);
+        bell_context_destroy(ctx);
+        run_lengths(devices[d], want);
+    }
+    unlink(temp_path());
+}
+
+static bell_status
+vary(struct bell_context *ctx, void *user, struct bell_tensor *const *in,
+     struct bell_tensor **out)
+{
+    const struct grows *g = user;
+
+    (void)ctx;
+    out[0] = bell_add(bell_narrow(in[0], 0, 0, g->n),
+                      bell_narrow(in[0], 0, g->at, 1));
+    return BELL_OK;
+}
+
+static bell_status
+slide(struct bell_context *ctx, void *user, struct bell_tensor *const *in,
+      struct bell_tensor **out)
+{
+    const struct grows *g = user;
+
+    (void)ctx;
+    out[0] = bell_add(bell_narrow(in[0], 0, g->at, 1),
+                      bell_narrow(in[0], 0, g->n, 1));
+    return BELL_OK;
+}
+
+/* What was saved last, which the caller frees. */
+static uint8_t *
+read_bundle(size_t *out_n)
+{
+    FILE *file = fopen(temp_path(), "rb");
+    uint8_t *data = aligned_alloc(BUNDLE_PAGE, 64 * BUNDLE_PAGE);
+
+    assert_non_null(file);
+    assert_non_null(data);
+    *out_n = fread(data, 1, 64 * BUNDLE_PAGE, file);
+    assert_true(*out_n > sizeof(struct bundle_header));
+    assert_true(*out_n < 64 * BUNDLE_PAGE);
+    fclose(file);
+    unlink(temp_path());
+    return data;
+}
+
+/* The checksums made right again: what a person who means harm would do. */
+static void
+seal(uint8_t *data)
+{
+    struct bundle_header *h = (void *)data;
+    struct bundle_header_2 *h2 = (void *)data;
+    uint32_t n = BUNDLE_SECTION_COUNT + (h->version >= BUNDLE_WITH_IR), i;
+
+    for (i = 0; i < n; i++) {
+        struct bundle_section *s = i == BUNDLE_IR ? &h2->ir : &h->sections[i];
+        if (s->offset <= h->file_bytes &&
+            s->size_bytes <= h->file_bytes - s->offset)
+            s->checksum = bundle_checksum(data + s->offset, s->size_bytes);
+    }
+    h->checksum = 0;
+    h->checksum =
+        bundle_checksum(h, n > BUNDLE_SECTION_COUNT ? sizeof(*h2) : sizeof(*h));
+}
+
+#define ROW(type, section)                                                     \
+    ((type *)(void *)(copy + h->sections[section].offset))
+
+/* Rows of symbols that are not as they are to be. */
+static void
+test_symbols_hostile(void **state)
+{
+    struct bell_jit_desc desc = {sizeof(desc), "decode", decode, NULL, 1, 2};
+    struct bundle_value *values, *n_value = NULL;
+    struct bundle_arg *args, *word = NULL, *memory = NULL;
+    struct hcq_bundle *bundle;
+    struct bundle_header *h;
+    struct bell_context *ctx;
+    struct hcq_device *dev;
+    struct bell_tensor *in;
+    struct bell_jit *jit;
+    struct grows grows;
+    uint8_t *data, *copy;
+    size_t n, i;
+
+    (void)state;
+    expect_ok(bell_context_create("CPU", &ctx));
+    grows.rows = make(ctx, ROWS, COLS, 3);
+    grows.n = bell_symbol(ctx, "n", 1, ROWS);
+    grows.at = bell_symbol(ctx, "at", 0, 10);
+    desc.user = &grows;
+    expect_ok(bell_jit_create(ctx, &desc, &jit));
+    in = make(ctx, 1, COLS, 10);
+    save(jit, &in, devices, 1);
+    bell_jit_destroy(jit);
+    bell_context_destroy(ctx);
+    data = read_bundle(&n);
+    copy = aligned_alloc(BUNDLE_PAGE, 64 * BUNDLE_PAGE);
+    assert_non_null(copy);
+    memcpy(copy, data, n);
+    h = (void *)copy;
+    assert_int_equal(h->version, BUNDLE_SYMBOLS);
+    values = ROW(struct bundle_value, BUNDLE_VALUES);
+    args = ROW(struct bundle_arg, BUNDLE_ARGS);
+    for (i = 0; values[i].kind != BUNDLE_SYMBOL; i++)
+        continue;
+    n_value = &values[i];
+    for (i = 0; !word || !memory; i++) {
+        if (args[i].place == BUNDLE_TIMES)
+            word = &args[i];
+        if (args[i].place == BUNDLE_VALUE)
+            memory = &args[i];
+    }
+    expect_ok(hcq_device_open("CPU", &dev));
+    expect_ok(hcq_bundle_open_memory(dev, copy, n, &bundle));
+    hcq_bundle_close(bundle);
+#define TRY(change, text)                                                      \
+    do {                                                                       \
+        memcpy(copy, data, n);                                                 \
+        change;                                                                \
+        seal(copy);                                                            \
+        expect_error(hcq_bundle_open_memory(dev, copy, n, &bundle), BELL_E_IO, \
+                     text);                                                    \
+    } while (0)
+    TRY(h->version = BUNDLE_WITH_IR, "kind 4");
+    TRY((n_value->dtype = 12, n_value->size_bytes = 4), "has dtype 12, 0 axes");
+    TRY((n_value->ndim = 1, n_value->size_bytes *= n_value->shape[0]),
+        "has dtype 8, 1 axes");
+    TRY(n_value->shape[0] = n_value->shape[1] + 1, "25 to 24");
+    TRY(n_value->shape[1] = BUNDLE_SYMBOL_MAX + 1, "1 to 1048577");
+    TRY(n_value->data_offset = 0, "bytes at 0x0 of");
+    TRY(n_value->kind = BUNDLE_STATE, "for a word");
+    TRY(word->value = 0, "value 0 of");
+    TRY(word->value = 1u << 31, "for a word");
+    TRY(word->access = BUNDLE_READ, "a word of 0 bytes, access 1");
+    TRY(memory->value = (uint32_t)(n_value - values), "for memory");
+    TRY(memory->times = 1, "for memory");
+#undef TRY
+    hcq_device_close(dev);
+    free(data);
+    free(copy);
+}
+
+static void
+test_symbols_refused(void **state)
+{
+    const struct bell_jit_save_desc desc = {
+        .struct_size = sizeof(desc), .targets = devices, .n_targets = 1};
+    struct bell_jit_desc of = {sizeof(of), "vary", vary, NULL, 1, 1};
+    struct bell_context *ctx;
+    struct bell_tensor *in;
+    struct grows grows;
+    struct bell_jit *jit;
+
+    (void)state;
+    expect_ok(bell_context_create("CPU", &ctx));
+    in = make(ctx, ROWS, COLS, 3);
+    grows.n = bell_symbol(ctx, "n", 1, ROWS - 1);
+    grows.at = bell_symbol(ctx, "n", 0, 10);
+    of.user = &grows;
+    expect_ok(bell_jit_create(ctx, &of, &jit));
+    expect_error(bell_jit_save(jit, &in, &desc, temp_path()),
+                 BELL_E_UNSUPPORTED, "output 0 has the size of a symbol");
+    bell_jit_destroy(jit);
+    of.fn = slide;
+    expect_ok(bell_jit_create(ctx, &of, &jit));
+    expect_error(bell_jit_save(jit, &in, &desc, temp_path()), BELL_E_INVALID,
+                 "two symbols are called 'n'");
+    bell_jit_destroy(jit);
+    bell_context_destroy(ctx);
+}
+
 /* ---- what is refused ---- */
 
 static bell_status
@@ -391,8 +687,6 @@ small_bundle(size_t *out_n)
     struct bell_tensor *in, *w;
     struct bell_context *ctx;
     struct bell_jit *jit;
-    uint8_t *data;
-    FILE *file;
 
     expect_ok(bell_context_create("CPU", &ctx));
     in = make(ctx, 2, 3, 1);
@@ -402,16 +696,7 @@ small_bundle(size_t *out_n)
     save(jit, &in, devices, 1);
     bell_jit_destroy(jit);
     bell_context_destroy(ctx);
-    file = fopen(temp_path(), "rb");
-    assert_non_null(file);
-    data = aligned_alloc(BUNDLE_PAGE, 64 * BUNDLE_PAGE);
-    assert_non_null(data);
-    *out_n = fread(data, 1, 64 * BUNDLE_PAGE, file);
-    assert_true(*out_n > sizeof(struct bundle_header));
-    assert_true(*out_n < 64 * BUNDLE_PAGE);
-    fclose(file);
-    unlink(temp_path());
-    return data;
+    return read_bundle(out_n);
 }
 
 /* Opened and run: an error that says why, or the right result. */
@@ -474,26 +759,6 @@ test_damaged(void **state)
     free(copy);
 }
 
-/* The checksums made right again: what a person who means harm would do. */
-static void
-seal(uint8_t *data)
-{
-    struct bundle_header *h = (void *)data;
-    uint32_t i;
-
-    for (i = 0; i < BUNDLE_SECTION_COUNT; i++) {
-        struct bundle_section *s = &h->sections[i];
-        if (s->offset <= h->file_bytes &&
-            s->size_bytes <= h->file_bytes - s->offset)
-            s->checksum = bundle_checksum(data + s->offset, s->size_bytes);
-    }
-    h->checksum = 0;
-    h->checksum = bundle_checksum(h, sizeof(*h));
-}
-
-#define ROW(type, section)                                                     \
-    ((type *)(void *)(copy + h->sections[section].offset))
-
 static void
 test_hostile(void **state)
 {
@@ -519,8 +784,9 @@ test_hostile(void **state)
                      text);                                                    \
     } while (0)
     TRY(h->magic[1] ^= 1, BELL_E_IO, "not a bundle");
-    TRY(h->version = 3, BELL_E_UNSUPPORTED, "version 3; 1 and 2 are read");
-    TRY(h->version = BUNDLE_WITH_IR, BELL_E_IO, "checksum is wrong");
+    TRY(h->version = 4, BELL_E_UNSUPPORTED, "version 4; 1 to 3 are read");
+    TRY(h->version = 0, BELL_E_UNSUPPORTED, "version 0; 1 to 3 are read");
+    TRY(h->version = BUNDLE_WITH_IR, BELL_E_IO, "8 sections, not 9");
     TRY(h->n_sections++, BELL_E_IO, "9 sections");
     TRY(h->file_bytes++, BELL_E_IO, "cut short");
     for (i = 0; i < BUNDLE_SECTION_COUNT; i++) {
@@ -677,9 +943,14 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_bits), cmocka_unit_test(test_state),
-        cmocka_unit_test(test_damaged),   cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_state),
+        cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_hostile),
         cmocka_unit_test(test_misuse),
+        cmocka_unit_test(test_symbols),
+        cmocka_unit_test(test_symbols_refused),
+        cmocka_unit_test(test_symbols_hostile),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

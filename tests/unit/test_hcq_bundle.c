@@ -677,6 +677,7 @@ test_borders_of_values(void **state)
     BORDER(, f.values[OUT].name = f.n_names, "name 0x");
     BORDER(f.values[OUT].name = f.n_names - 2, f.values[OUT].name = 0,
            "name 0x0, kind 1");
+    BORDER(, f.values[COUNT].kind = BUNDLE_SYMBOL, "kind 4");
 }
 
 static void
@@ -717,7 +718,9 @@ test_borders_of_arguments(void **state)
     BORDER(, f.args[2].size_bytes = 31, "it copies 31 bytes to 32");
     BORDER(f.args[2].value = WEIGHT_B, f.args[2].value = N_VALUES,
            "value 7 of 7");
-    BORDER(, f.args[0].place = BUNDLE_PLACE_COUNT, "place 3, value 1");
+    BORDER(, f.args[0].place = BUNDLE_PLACE_COUNT, "place 4, value 1");
+    BORDER(, f.args[0].place = BUNDLE_TIMES, "place 3, value 1 for memory");
+    BORDER(, f.args[0].times = 1, "place 2, value 1 for memory");
     BORDER(f.commands[N_COMMANDS + 4].first_arg = 14,
            f.commands[N_COMMANDS + 4].first_arg = 15, "arguments 15 + 2 of 16");
     BORDER(, f.commands[N_COMMANDS].n_args = 2, "2 arguments, not 1");
@@ -759,6 +762,8 @@ test_borders_of_kernels(void **state)
     BORDER(add_kernel(&f), f.args[8].place = BUNDLE_WORD,
            "place 0, value 0 for memory");
     BORDER(add_kernel(&f), f.args[9].value = 1, "place 0, value 1 for a word");
+    BORDER(add_kernel(&f), f.args[9].place = BUNDLE_TIMES,
+           "value 0 of 7 for a word");
     BORDER(add_kernel(&f), f.args[9].size_bytes = 1,
            "a word of 1 bytes, access 0");
     BORDER(add_kernel(&f), f.args[9].access = 1, "a word of 0 bytes, access 1");

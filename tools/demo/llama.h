@@ -164,10 +164,10 @@ BELL_MUST_CHECK bell_status llama_forward(struct llama *model,
                                           int64_t at,
                                           struct bell_tensor **out_logits);
 
-/* Saves as a bundle for the targets what makes of a token and its
- * place, "token" and "place" (int32, one each), the "logits" that follow it,
- * (tokens); the cache is the bundle's state, zeros at first, and goes from place
- * to place. */
+/* Saves as a bundle for the targets what makes of a "token" (int32, one) at a
+ * "place", a symbol, the "logits" that follow it, (tokens); the cache is the
+ * bundle's state, zeros at first, of which a step writes the row of its place.
+ * The context has one symbol more. */
 BELL_MUST_CHECK bell_status llama_save(struct llama *model,
                                        const char *const *targets,
                                        uint32_t n_targets, const char *path);

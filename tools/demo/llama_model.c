@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "doorbell/symbol.h"
 
 /* Beyond these no such model is; products of three stay far below 2^63. */
 #define DIM_MAX    (1 << 17)
@@ -359,20 +360,26 @@ make_jit(struct llama *model)
     return bell_jit_create(model->ctx, &desc, &model->next);
 }
 
-/* The same, and the cache has it: where the device alone goes from token to
- * token, which place it is cannot be an address. */
+/* A step of a bundle. */
+struct saved_step {
+    struct llama *model;
+    int64_t place; /* a symbol */
+};
+
+/* The same, and its row of the cache is written, when all has read the cache. */
 static bell_status
 step(struct bell_context *ctx, void *user, struct bell_tensor *const *in,
      struct bell_tensor **out)
 {
-    const struct llama *model = user;
-    struct bell_tensor *made[2], *is_own;
+    const struct saved_step *s = user;
+    const int64_t row[5] = {0, 0, 0, s->place, 0};
+    struct bell_tensor *made[2], *given[2] = {in[0]};
 
-    BELL_TRY(next_token(ctx, user, in, made));
-    is_own = bell_unsqueeze(
-        bell_eq(model->places, bell_reshape(in[1], BELL_DIMS(1))), 1);
+    given[1] = bell_cast(bell_symbol_tensor(ctx, s->place), BELL_INT32);
+    BELL_TRY(next_token(ctx, s->model, given, made));
+    BELL_TRY(bell_realize(made, 2));
+    bell_assign_slice(s->model->cache, row, 5, made[1]);
     out[0] = made[0];
-    bell_assign(model->cache, bell_where(is_own, made[1], model->cache));
     return bell_context_status(ctx);
 }
 
@@ -380,14 +387,16 @@ bell_status
 llama_save(struct llama *model, const char *const *targets, uint32_t n_targets,
            const char *path)
 {
-    static const char *const in_names[] = {"token", "place"};
+    static const char *const in_names[] = {"token"};
     static const char *const out_names[] = {"logits"};
+    struct saved_step s = {
+        model, bell_symbol(model->ctx, "place", 0, model->shape.context - 1)};
     const struct bell_jit_desc desc = {
         .struct_size = sizeof(desc),
         .name = "llama",
         .fn = step,
-        .user = model,
-        .n_in = 2,
+        .user = &s,
+        .n_in = 1,
         .n_out = 1,
     };
     const struct bell_jit_save_desc where = {
@@ -397,15 +406,13 @@ llama_save(struct llama *model, const char *const *targets, uint32_t n_targets,
         .in_names = in_names,
         .out_names = out_names,
     };
-    struct bell_tensor *in[2];
+    struct bell_tensor *token;
     struct bell_jit *jit;
     bell_status status;
-    int i;
 
-    for (i = 0; i < 2; i++)
-        in[i] = bell_zeros(model->ctx, BELL_DIMS(1), BELL_INT32);
+    token = bell_zeros(model->ctx, BELL_DIMS(1), BELL_INT32);
     BELL_TRY(bell_jit_create(model->ctx, &desc, &jit));
-    status = bell_jit_save(jit, in, &where, path);
+    status = bell_jit_save(jit, &token, &where, path);
     bell_jit_destroy(jit);
     return status;
 }

@@ -1,5 +1,6 @@
 /* `doorbell run`, and the appliance's doorbell-run: a bundle over .npy files.
  * Nothing here needs more than libdoorbell-hcq. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -131,6 +132,22 @@ check_array(const struct hcq_bundle_value *v, const struct host_array *array)
                      v->name, wanted);
 }
 
+/* Of a symbol: no file. */
+static bell_status
+set_symbol(struct run *run, uint32_t number, const char *text)
+{
+    long long value;
+    int64_t word;
+    char *end;
+
+    errno = 0;
+    value = strtoll(text, &end, 10);
+    if (*end || errno)
+        return bell_fail(BELL_BAD_NAME, "'%.40s' is no number", text);
+    word = value;
+    return hcq_bundle_write(run->bundle, number, &word, sizeof(word));
+}
+
 /* A .npy file, or the bytes as they are. */
 static bell_status
 load_input(struct run *run, const char *item)
@@ -143,10 +160,13 @@ load_input(struct run *run, const char *item)
     uint32_t number;
 
     BELL_TRY(find_value(run, "--in", item,
-                        1u << HCQ_BUNDLE_INPUT | 1u << HCQ_BUNDLE_STATE,
+                        1u << HCQ_BUNDLE_INPUT | 1u << HCQ_BUNDLE_STATE |
+                            1u << HCQ_BUNDLE_SYMBOL,
                         &number, &path));
     v = hcq_bundle_value(run->bundle, number);
-    if (!is_npy(path)) {
+    if (v->kind == HCQ_BUNDLE_SYMBOL) {
+        status = set_symbol(run, number, path);
+    } else if (!is_npy(path)) {
         BELL_TRY(file_read(path, &file));
         status =
             hcq_bundle_write(run->bundle, number, file.data, file.size_bytes);
@@ -293,7 +313,8 @@ print_text(struct run *run)
 static int
 print_json(const struct run *run)
 {
-    static const char *const kinds[] = {"input", "output", "state", "weight"};
+    static const char *const kinds[] = {"input", "output", "state", "weight",
+                                        "symbol"};
     const struct hcq_bundle_value *v;
     struct hcq_bundle_info info;
     struct json json;
@@ -324,6 +345,10 @@ print_json(const struct run *run)
         for (d = 0; d < v->ndim; d++)
             json_uint(&json, NULL, v->shape[d]);
         json_end(&json);
+        if (v->kind == HCQ_BUNDLE_SYMBOL) {
+            json_uint(&json, "min", v->shape[0]);
+            json_uint(&json, "max", v->shape[1]);
+        }
         json_end(&json);
     }
     json_end(&json);
@@ -380,7 +405,7 @@ verb_run(int argc, char **argv)
     const struct tool_opt opts[] = {
         {"BUNDLE", NULL, TOOL_OPT_STRING, &o->bundle, 0, 0, "the file"},
         {"--in", "name=FILE", TOOL_OPT_LIST, &o->in, 0, 0,
-         "an input, or state to begin with"},
+         "an input, or state to begin with; of a symbol, a number for FILE"},
         {"--out", "name=FILE", TOOL_OPT_LIST, &o->out, 0, 0,
          "an output, or state at the end"},
         {"--device", "DEVICE", TOOL_OPT_STRING, &o->device, 0, 0,
