@@ -23,7 +23,7 @@ def execute(*command, text=None):
     return subprocess.run(command, capture_output=True, text=True, input=text,
                           check=False, timeout=120, cwd='/',
                           env=dict(os.environ, PATH=PATH, LC_ALL='C.UTF-8',
-                                   MANWIDTH='400', HOME='/nonexistent'))
+                                   MANWIDTH='400', HOME='/dev/null'))
 
 
 def differ(what, got, want):
