@@ -66,6 +66,8 @@ tensor_feed_leaf(struct bell_context *ctx, const char *call,
 
     if (!trace)
         return tensor_leaf(ctx, call, dtype, &n, 1, data);
+    if (trace->keep)
+        return trace->keep(trace->keep_user, opt, group);
     if (tensor_stand_in(ctx, dtype, (uint64_t)n, TENSOR_FEED,
                         (uint32_t)trace->n_feeds, &buf) != BELL_OK) {
         tensor_fail_last(ctx, call);

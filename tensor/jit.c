@@ -20,6 +20,7 @@
 #include "base/bits.h"
 #include "base/once.h"
 #include "tensor/node.h"
+#include "tensor/jit_feeds.h"
 #include "tensor/jit_internal.h"
 #include "tensor/runtime/capture.h"
 
@@ -689,16 +690,19 @@ leave_capture(struct capture *c, bool checks)
 }
 
 bell_status
-tensor_jit_capture(struct bell_jit *jit, struct tensor_runtime *saves)
+tensor_jit_capture(struct bell_jit *jit, struct tensor_runtime *saves,
+                   struct jit_feeds *feeds)
 {
     struct bell_context *ctx = jit->ctx;
-    struct capture c = {.jit = jit,
-                        .ctx = ctx,
-                        .saves = saves,
-                        .n_handles = ctx->n_handles,
-                        .rng_calls = ctx->rng_calls,
-                        .n_scopes = ctx->n_scopes,
-                        .n_base_scopes = ctx->n_base_scopes};
+    struct capture c = {
+        .jit = jit,
+        .trace = {.keep = feeds ? jit_feeds_leaf : NULL, .keep_user = feeds},
+        .ctx = ctx,
+        .saves = saves,
+        .n_handles = ctx->n_handles,
+        .rng_calls = ctx->rng_calls,
+        .n_scopes = ctx->n_scopes,
+        .n_base_scopes = ctx->n_base_scopes};
     bell_status status, left;
 
     jit->math = ctx->math;
@@ -1133,7 +1137,7 @@ bell_jit_call(struct bell_jit *jit, struct bell_tensor *const *in,
     if (!jit->capture) {
         for (i = 0; i < jit->desc.n_in; i++)
             tensor_jit_type(&jit->inputs[i], in[i]);
-        BELL_TRY(tensor_jit_capture(jit, NULL));
+        BELL_TRY(tensor_jit_capture(jit, NULL, NULL));
         BELL_TRY(tensor_jit_check_inputs(jit, in));
     }
     BELL_TRY(check_feeds(jit));

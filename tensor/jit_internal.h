@@ -5,6 +5,8 @@
 #include "doorbell/jit.h"
 #include "tensor/trace.h"
 
+struct jit_feeds;
+
 struct jit_type {
     enum uop_dtype dtype;
     uint32_t n;
@@ -66,10 +68,11 @@ struct bell_jit {
 };
 
 /* Runs the function, whose inputs have jit->inputs' types, and fills in what
- * comes of it, planned by `saves` (rt_capture_create). On failure there is
- * nothing. */
+ * comes of it, planned by `saves` (rt_capture_create); with `feeds` nothing is
+ * given by the host (jit_feeds.h). On failure there is nothing. */
 BELL_MUST_CHECK bell_status tensor_jit_capture(struct bell_jit *jit,
-                                               struct tensor_runtime *saves);
+                                               struct tensor_runtime *saves,
+                                               struct jit_feeds *feeds);
 /* Forgets it. */
 void tensor_jit_drop(struct bell_jit *jit);
 /* Whether inputs can be those of a call. */

@@ -1,7 +1,9 @@
 /* Functions saved as bundles.
  *
  * For each target the function is captured anew, planned and compiled by a
- * runtime of that target's; nothing is run. What it leaves in fresh memory at a
+ * runtime of that target's; nothing is run. Where the first capture shows that a
+ * call is given something by the host (random words, an optimiser's rates), it
+ * is captured again with tensors for that. What it leaves in fresh memory at a
  * call of a jit is here in an output's, or in the arena until it is copied to
  * where the next run finds it.
  */
@@ -11,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "tensor/jit_feeds.h"
 #include "tensor/jit_internal.h"
 #include "tensor/node.h"
 #include "tensor/runtime/bundle.h"
@@ -23,10 +26,12 @@ struct save {
     struct bell_jit *jit;
     const struct bell_jit_save_desc *desc;
     struct rt_bundle *bundle;
+    uint64_t n_steps; /* whose rates it has; 0: all */
     /* tensors from outside: those of all targets */
     struct bell_tensor **handles;
     uint32_t *numbers; /* of their values */
     size_t n_handles, cap_handles, cap_numbers;
+    struct jit_feeds *feeds;            /* owned; NULL: none so far */
     uint32_t symbols[BELL_MAX_SYMBOLS]; /* 1 + number of value; 0: none yet */
 };
 
@@ -91,6 +96,7 @@ handle_value(struct save *s, const struct jit_used *u, uint32_t *out_number)
 {
     bool is_state = u->is_written || u->is_replaced;
     struct tensor_buffer *data = NULL;
+    const char *given;
     char name[32];
     size_t i;
 
@@ -111,8 +117,12 @@ handle_value(struct save *s, const struct jit_used *u, uint32_t *out_number)
         if (!data->device_mem)
             return tensor_fail_gone("bell_jit_save");
     }
-    snprintf(name, sizeof(name), "%s%zu", is_state ? "state" : "weight",
-             s->n_handles);
+    given = s->feeds ? jit_feeds_name(s->feeds, u->t) : NULL;
+    if (given)
+        snprintf(name, sizeof(name), "%s", given);
+    else
+        snprintf(name, sizeof(name), "%s%zu", is_state ? "state" : "weight",
+                 s->n_handles);
     BELL_TRY(rt_bundle_value(s->bundle, is_state ? BUNDLE_STATE : BUNDLE_WEIGHT,
                              name, u->type.dtype, u->type.d, u->type.n, data,
                              out_number));
@@ -339,12 +349,22 @@ save_captured(struct save *s, struct target *t, bool is_first)
 }
 
 static bell_status
-save_target(struct save *s, const char *name, bool is_first)
+keep_feeds(struct save *s, const struct bell_jit *jit)
+{
+    if (!s->feeds)
+        BELL_TRY(jit_feeds_create(jit->ctx, &s->feeds));
+    return jit_feeds_add(s->feeds, jit->feeds, jit->n_feeds, s->n_steps);
+}
+
+/* *out_again: it has to be captured with what the host gave it. */
+static bell_status
+save_target(struct save *s, const char *name, bool is_first, bool *out_again)
 {
     struct target t = {.jit = *s->jit};
     struct tensor_runtime *rt;
     bell_status status;
 
+    *out_again = false;
     BELL_TRY(rt_open(s->jit->ctx, name, &rt));
     rt_keep_binaries(rt);
     t.jit.capture = NULL;
@@ -355,10 +375,12 @@ save_target(struct save *s, const char *name, bool is_first)
     t.jit.outputs =
         host_calloc((size_t)t.jit.desc.n_out + 1, sizeof(*t.jit.outputs));
     status = t.jit.outputs
-                 ? tensor_jit_capture(&t.jit, rt)
+                 ? tensor_jit_capture(&t.jit, rt, s->feeds)
                  : bell_fail(BELL_E_NO_MEMORY, "bell_jit_save: out of memory");
     if (status == BELL_OK) {
-        status = save_captured(s, &t, is_first);
+        *out_again = t.jit.n_feeds > 0;
+        status =
+            *out_again ? keep_feeds(s, &t.jit) : save_captured(s, &t, is_first);
         tensor_jit_drop(&t.jit);
     }
     host_free(t.jit.outputs);
@@ -404,21 +426,30 @@ bell_jit_save(struct bell_jit *jit, struct bell_tensor *const *in,
 {
     struct save s = {.jit = jit, .desc = desc};
     bell_status status;
+    bool tunable, again;
     uint32_t i;
 
     BELL_TRY(check_call(jit, in, desc, path));
+    tunable =
+        desc->struct_size > offsetof(struct bell_jit_save_desc, is_tunable) &&
+        desc->is_tunable;
+    if (desc->struct_size >= sizeof(*desc))
+        s.n_steps = desc->n_steps;
     for (i = 0; jit->n_captures == 0 && i < jit->desc.n_in; i++)
         tensor_jit_type(&jit->inputs[i], in[i]);
-    BELL_TRY(rt_bundle_create(
-        desc->struct_size >= sizeof(*desc) && desc->is_tunable, &s.bundle));
+    BELL_TRY(rt_bundle_create(tunable, &s.bundle));
     status = BELL_OK;
-    for (i = 0; status == BELL_OK && i < desc->n_targets; i++)
-        status = save_target(&s, desc->targets[i], i == 0);
+    for (i = 0; status == BELL_OK && i < desc->n_targets; i++) {
+        status = save_target(&s, desc->targets[i], i == 0, &again);
+        if (status == BELL_OK && again)
+            status = save_target(&s, desc->targets[i], i == 0, &again);
+    }
     if (status == BELL_OK)
         status = rt_bundle_write(s.bundle, path);
     rt_bundle_destroy(s.bundle);
     host_free(s.handles);
     host_free(s.numbers);
+    jit_feeds_destroy(s.feeds);
     tensor_collect(jit->ctx);
     return status;
 }

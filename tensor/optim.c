@@ -798,6 +798,49 @@ tensor_optimizer_retreat(struct bell_optimizer *opt, uint32_t group)
     opt->t -= group == 0;
 }
 
+/* Do all steps from the next one on have the same rates, but for their time? */
+static bool
+is_settled(const struct bell_optimizer *opt, const struct optim_settings *set)
+{
+    const struct bell_schedule *s = &opt->schedule;
+    double t = opt->t + 1;
+
+    if (set->lr_decay != 0 || t < 2 || 1 - pow(set->beta1, t) != 1 ||
+        1 - pow(set->beta2, t) != 1 || s->kind == BELL_SCHEDULE_STEP)
+        return false;
+    return t > (double)s->n_warmup +
+                   (s->kind == BELL_SCHEDULE_CONSTANT ? 0 : (double)s->n_steps);
+}
+
+bell_status
+tensor_optimizer_table(struct bell_optimizer *opt, uint32_t group,
+                       uint64_t n_most, double **out_rows, uint64_t *out_n,
+                       uint32_t *out_n_rates)
+{
+    const double before = opt->t;
+    double *rows = NULL;
+    size_t cap = 0;
+    uint64_t n = 0;
+    bool last = false;
+
+    for (; n < n_most && !last; n++, opt->t++) {
+        if (host_grow((void **)&rows, &cap, (n + 1) * RATE_COUNT,
+                      sizeof(*rows)) != 0)
+            break;
+        last = is_settled(opt, opt->groups[group]);
+        fill_rates(opt, group, rows + n * RATE_COUNT);
+    }
+    opt->t = before;
+    if (n < n_most && !last) {
+        host_free(rows);
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for rates");
+    }
+    *out_rows = rows;
+    *out_n = n;
+    *out_n_rates = RATE_COUNT;
+    return BELL_OK;
+}
+
 /* 1 / (1 - beta^t). */
 static const struct uop *
 correct_mean(struct bell_context *ctx, double beta, const struct uop *t)

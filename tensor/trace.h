@@ -28,6 +28,11 @@ struct tensor_trace {
     size_t n_feeds, cap_feeds;
     uint32_t n_made;            /* results so far */
     struct rt_capture *capture; /* what is noted; owned by jit.c */
+    /* Where a function is saved: the node in place of a feed, NULL where the
+     * context has failed; or NULL. */
+    const struct uop *(*keep)(void *user, struct bell_optimizer *opt,
+                              uint32_t group);
+    void *keep_user;
 };
 
 /* A leaf of n elements that are given anew at each replay, as `data` is now. As
@@ -64,5 +69,10 @@ bool tensor_optimizer_is_dead(const struct bell_optimizer *opt);
 void tensor_optimizer_advance(struct bell_optimizer *opt, uint32_t group,
                               void *out_rates);
 void tensor_optimizer_retreat(struct bell_optimizer *opt, uint32_t group);
+/* The rates of a group's next steps (host_free), n_rates a row, up to the first
+ * that all later steps have too, or n_most rows. */
+BELL_MUST_CHECK bell_status tensor_optimizer_table(
+    struct bell_optimizer *opt, uint32_t group, uint64_t n_most,
+    double **out_rows, uint64_t *out_n, uint32_t *out_n_rates);
 
 #endif

@@ -112,15 +112,24 @@ struct bell_jit_save_desc {
     const char *const *in_names;  /* NULL: "in0", "in1".. */
     const char *const *out_names; /* NULL: "out0".. */
     bool is_tunable; /* the kernels' IR too, for `doorbell tune BUNDLE` */
+    /* Optimisers' steps whose rates the bundle has, further ones having the
+     * last's; 0: all, which is possible where rates stay the same in the end. */
+    uint64_t n_steps;
 };
 
 /* Saves the function as a bundle, which libdoorbell-hcq alone runs
  * (hcq/hcq_bundle.h): its kernels, compiled for each target, and the tensors
  * that it uses as they are now: those that it changes as state, the others as
  * weights. `in` are inputs as for bell_jit_call, of which only shape and dtype
- * matter. Symbols (symbol.h) are the bundle's by name. BELL_E_UNSUPPORTED: it
- * uses random numbers or makes an optimiser's step, an input, an output or a
- * tensor from outside has a symbol's size, or a target's assembler is not here. */
+ * matter. Symbols (symbol.h) are the bundle's by name.
+ *
+ * A training goes on in a bundle as it would have here: parameters and an
+ * optimiser's tensors are state, its rates are a table, "rates0.0" for its first
+ * group, of which the state "steps0" counts the rows, and the generator's words
+ * are the state "random" (seed, then number of the next call, low words
+ * first). BELL_E_UNSUPPORTED: rates change for ever and n_steps is 0; an input, an
+ * output or a tensor from outside has a symbol's size; or a target's assembler
+ * is not here. */
 BELL_API BELL_MUST_CHECK bell_status
 bell_jit_save(struct bell_jit *jit, struct bell_tensor *const *in,
               const struct bell_jit_save_desc *desc, const char *path);

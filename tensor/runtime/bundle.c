@@ -1,6 +1,7 @@
 /* Writing bundles. */
 #include "tensor/runtime/bundle.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -361,10 +362,7 @@ add_launch_arg(struct rt_bundle *b, const struct rt_bundle_run *run,
         place = &run->slots[arg->slot];
     if (place->place == BUNDLE_TIMES)
         return add_arg(b, place, 0, 0, 0);
-    if (place->place == BUNDLE_WORD)
-        return bell_fail(BELL_E_UNSUPPORTED,
-                         "random numbers and an optimiser's rates are given "
-                         "by the host in each call: no bundle has them");
+    assert(place->place != BUNDLE_WORD); /* nothing is fed */
     if (arg->is_written) /* of what was there before, a part may stay */
         access =
             BUNDLE_WRITE | (place->place == BUNDLE_VALUE &&

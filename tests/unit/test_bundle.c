@@ -11,9 +11,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/bits.h"
 #include "doorbell/jit.h"
 #include "doorbell/ops.h"
+#include "doorbell/optim.h"
 #include "doorbell/symbol.h"
 #include "hcq/hcq_bundle.h"
 #include "hcq/hcq_bundle_format.h"
@@ -656,6 +658,217 @@ test_symbols_refused(void **state)
     bell_context_destroy(ctx);
 }
 
+/* ---- trainings ---- */
+
+/* A net with dropout, of which Adam moves one matrix, another in a group of its
+ * own, and SGD with momentum the bias. */
+struct training {
+    struct bell_tensor *w[3];
+    struct bell_optimizer *adam, *sgd;
+    bool training;
+};
+
+static bell_status
+train(struct bell_context *ctx, void *user, struct bell_tensor *const *in,
+      struct bell_tensor **out)
+{
+    struct training *t = user;
+    struct bell_tensor *x = bell_tanh(bell_matmul(in[0], t->w[0]));
+
+    (void)ctx;
+    x = bell_add(bell_matmul(bell_dropout(x, 0.25), t->w[1]), t->w[2]);
+    x = bell_sub(bell_dropout(x, 0.1), in[1]);
+    out[0] = bell_mean(bell_mul(x, x), BELL_NO_DIMS, false);
+    if (bell_backward(out[0]) != BELL_OK ||
+        bell_optimizer_step(t->adam, NULL, 0) != BELL_OK)
+        return bell_error_last()->status;
+    if (t->sgd && bell_optimizer_step(t->sgd, out, 1) != BELL_OK)
+        return bell_error_last()->status;
+    bell_optimizer_zero_grad(t->adam);
+    if (t->sgd)
+        bell_optimizer_zero_grad(t->sgd);
+    return BELL_OK;
+}
+
+static void
+make_weights(struct bell_context *ctx, struct training *t)
+{
+    uint32_t i;
+
+    t->w[0] = make(ctx, 5, 6, 1);
+    t->w[1] = make(ctx, 6, 3, 2);
+    t->w[2] = make(ctx, 1, 3, 3);
+    for (i = 0; i < 3; i++)
+        bell_requires_grad(t->w[i], i < 2 || t->training);
+}
+
+static void
+make_training(struct bell_context *ctx, struct training *t)
+{
+    const struct bell_schedule schedule = {.kind = BELL_SCHEDULE_COSINE,
+                                           .n_steps = 6,
+                                           .low = 0.1,
+                                           .n_warmup = 2,
+                                           .warmup_from = 0.5};
+    const struct bell_adam_options adam = {.lr = 0.05, .beta2 = 0.95};
+    const struct bell_sgd_options sgd = {
+        .lr = 0.1, .momentum = 0.9, .dampening = 0.5};
+    const struct bell_group_options group = {.lr = 0.01, .weight_decay = 0.1};
+
+    bell_manual_seed(ctx, 0x123456789ab);
+    t->training = true;
+    make_weights(ctx, t);
+    expect_ok(bell_adam_create(t->w, 1, &adam, &t->adam));
+    expect_ok(bell_optimizer_add_group(t->adam, t->w + 1, 1, &group));
+    expect_ok(bell_optimizer_set_schedule(t->adam, &schedule));
+    expect_ok(bell_sgd_create(t->w + 2, 1, &sgd, &t->sgd));
+}
+
+#define STEPS 12
+
+/* Whatever state of a bundle has `n` floats that are `want`. */
+static void
+expect_state(struct hcq_bundle *bundle, const float *want, uint64_t n,
+             const char *device)
+{
+    const struct hcq_bundle_value *v;
+    float got[32];
+    uint32_t i;
+
+    for (i = 0; (v = hcq_bundle_value(bundle, i)); i++) {
+        if (v->kind != HCQ_BUNDLE_STATE || v->size_bytes != n * sizeof(*got))
+            continue;
+        expect_ok(hcq_bundle_read(bundle, i, got, v->size_bytes));
+        if (memcmp(got, want, v->size_bytes) == 0)
+            return;
+    }
+    fail_msg("%s: no state is the parameter of %d numbers", device, (int)n);
+}
+
+static void
+run_training(const char *device, const float *losses, float params[3][32])
+{
+    static const uint64_t sizes[3] = {30, 18, 3};
+    struct hcq_bundle *bundle;
+    struct hcq_device *dev;
+    uint32_t words[4] = {5, 6, UINT32_MAX, 7}, random, i;
+    float x[20], y[12], loss;
+    int64_t n_steps;
+
+    bundle = open_bundle(device, &dev);
+    for (i = 0; i < STEPS; i++) {
+        fill(x, 20, i + 20);
+        fill(y, 12, i + 50);
+        expect_ok(hcq_bundle_write(bundle, 0, x, sizeof(x)));
+        expect_ok(hcq_bundle_write(bundle, 1, y, sizeof(y)));
+        expect_ok(hcq_bundle_run(bundle, NULL));
+        expect_ok(hcq_bundle_read(bundle, 2, &loss, sizeof(loss)));
+        if (memcmp(&loss, &losses[i], sizeof(loss)) != 0)
+            fail_msg("%s: step %u: %a, not %a", device, i, (double)loss,
+                     (double)losses[i]);
+    }
+    for (i = 0; i < 3; i++)
+        expect_state(bundle, params[i], sizes[i], device);
+    for (i = 0; i < 2; i++) {
+        expect_ok(hcq_bundle_read(
+            bundle, find(bundle, HCQ_BUNDLE_STATE, i ? "steps1" : "steps0"),
+            &n_steps, sizeof(n_steps)));
+        assert_int_equal(n_steps, STEPS);
+    }
+    /* the number of the next call of two a step is of 64 bits */
+    random = find(bundle, HCQ_BUNDLE_STATE, "random");
+    expect_ok(hcq_bundle_write(bundle, random, words, sizeof(words)));
+    expect_ok(hcq_bundle_run(bundle, NULL));
+    expect_ok(hcq_bundle_read(bundle, random, words, sizeof(words)));
+    assert_int_equal(words[0], 5);
+    assert_int_equal(words[1], 6);
+    assert_int_equal(words[2], 1);
+    assert_int_equal(words[3], 8);
+    hcq_bundle_close(bundle);
+    hcq_device_close(dev);
+}
+
+/* It goes on as the jit does, from where that is when it is saved. */
+static void
+test_training(void **state)
+{
+    struct bell_jit_desc desc = {sizeof(desc), "train", train, NULL, 2, 1};
+    float losses[STEPS], params[3][32];
+    struct bell_tensor *in[2], *loss;
+    struct bell_context *ctx;
+    struct training t;
+    struct bell_jit *jit;
+    size_t d;
+    uint32_t i;
+
+    (void)state;
+    for (d = 0; d < ARRAY_LEN(devices); d++) {
+        expect_ok(bell_context_create(devices[d], &ctx));
+        make_training(ctx, &t);
+        bell_set_training(ctx, true);
+        desc.user = &t;
+        expect_ok(bell_jit_create(ctx, &desc, &jit));
+        for (i = 0; i < STEPS + 2; i++) {
+            if (i == 2)
+                save(jit, in, devices, ARRAY_LEN(devices));
+            in[0] = make(ctx, 4, 5, i + 18);
+            in[1] = make(ctx, 4, 3, i + 48);
+            expect_ok(bell_jit_call(jit, in, &loss));
+            if (i >= 2)
+                expect_ok(bell_read(loss, &losses[i - 2], sizeof(float)));
+        }
+        for (i = 0; i < 3; i++)
+            expect_ok(
+                bell_read(t.w[i], params[i], (size_t)bell_nbytes(t.w[i])));
+        bell_jit_destroy(jit);
+        bell_optimizer_destroy(t.adam);
+        bell_optimizer_destroy(t.sgd);
+        bell_context_destroy(ctx);
+        run_training(devices[d], losses, params);
+    }
+    unlink(temp_path());
+}
+
+/* Saving it without the n-th allocation: an error, no file, and all goes on. */
+static void
+test_training_starved(void **state)
+{
+    struct bell_jit_desc desc = {sizeof(desc), "train", train, NULL, 2, 1};
+    const struct bell_jit_save_desc where = {
+        .struct_size = sizeof(where), .targets = devices, .n_targets = 1};
+    struct bell_tensor *in[2];
+    struct bell_context *ctx;
+    struct training t;
+    struct bell_jit *jit;
+    bell_status status = BELL_E_NO_MEMORY;
+    uint64_t n;
+
+    (void)state;
+    expect_ok(bell_context_create("CPU", &ctx));
+    make_training(ctx, &t);
+    bell_set_training(ctx, true);
+    desc.user = &t;
+    in[0] = make(ctx, 4, 5, 18);
+    in[1] = make(ctx, 4, 3, 48);
+    expect_ok(bell_jit_create(ctx, &desc, &jit));
+    for (n = 1; status != BELL_OK; n += 1 + n / 4) {
+        host_fail_after(n, 1);
+        status = bell_jit_save(jit, in, &where, temp_path());
+        host_fail_after(0, 0);
+        if (status == BELL_OK)
+            break;
+        assert_int_equal(status, BELL_E_NO_MEMORY);
+        assert_int_not_equal(access(temp_path(), F_OK), 0);
+        bell_error_clear();
+    }
+    unlink(temp_path());
+    expect_ok(bell_jit_call(jit, in, in));
+    bell_jit_destroy(jit);
+    bell_optimizer_destroy(t.adam);
+    bell_optimizer_destroy(t.sgd);
+    bell_context_destroy(ctx);
+}
+
 /* ---- what is refused ---- */
 
 static bell_status
@@ -666,16 +879,6 @@ add_one(struct bell_context *ctx, void *user, struct bell_tensor *const *in,
 
     (void)ctx;
     out[0] = bell_add(in[0], *w);
-    return BELL_OK;
-}
-
-static bell_status
-random_sum(struct bell_context *ctx, void *user, struct bell_tensor *const *in,
-           struct bell_tensor **out)
-{
-    (void)user;
-    out[0] =
-        bell_add(in[0], bell_rand(ctx, (int64_t[]){2, 3}, 2, BELL_FLOAT32));
     return BELL_OK;
 }
 
@@ -873,13 +1076,15 @@ test_hostile(void **state)
 static void
 test_misuse(void **state)
 {
-    struct bell_jit_desc desc = {sizeof(desc), "rand", random_sum, NULL, 1, 1};
+    struct bell_jit_desc desc = {sizeof(desc), "train", train, NULL, 2, 1};
     struct bell_jit_save_desc where = {
         .struct_size = sizeof(where), .targets = devices, .n_targets = 1};
     struct hcq_device *dev;
     struct hcq_bundle *bundle;
     struct bell_context *ctx;
-    struct bell_tensor *in;
+    const struct bell_adagrad_options adagrad = {.lr = 0.1, .lr_decay = 0.1};
+    struct training t = {.training = false};
+    struct bell_tensor *in[2];
     struct hcq_buffer *buf;
     struct bell_jit *jit;
     uint64_t value;
@@ -889,14 +1094,22 @@ test_misuse(void **state)
 
     (void)state;
     expect_ok(bell_context_create("CPU", &ctx));
-    in = make(ctx, 2, 3, 1);
+    make_weights(ctx, &t);
+    expect_ok(bell_adagrad_create(t.w, 2, &adagrad, &t.adam));
+    in[0] = make(ctx, 4, 5, 1);
+    in[1] = make(ctx, 4, 3, 1);
+    desc.user = &t;
     expect_ok(bell_jit_create(ctx, &desc, &jit));
-    expect_error(bell_jit_save(jit, &in, &where, temp_path()),
-                 BELL_E_UNSUPPORTED, "random numbers");
+    expect_error(bell_jit_save(jit, in, &where, temp_path()),
+                 BELL_E_UNSUPPORTED, "an optimiser's rates go on changing");
+    where.n_steps = 3;
+    expect_ok(bell_jit_save(jit, in, &where, temp_path()));
+    unlink(temp_path());
     where.n_targets = 0;
-    expect_error(bell_jit_save(jit, &in, &where, temp_path()), BELL_E_INVALID,
+    expect_error(bell_jit_save(jit, in, &where, temp_path()), BELL_E_INVALID,
                  "no targets");
     bell_jit_destroy(jit);
+    bell_optimizer_destroy(t.adam);
     bell_context_destroy(ctx);
     assert_int_not_equal(access(temp_path(), F_OK), 0);
 
@@ -950,6 +1163,8 @@ main(void)
         cmocka_unit_test(test_misuse),
         cmocka_unit_test(test_symbols),
         cmocka_unit_test(test_symbols_refused),
+        cmocka_unit_test(test_training),
+        cmocka_unit_test(test_training_starved),
         cmocka_unit_test(test_symbols_hostile),
     };
 
