@@ -43,9 +43,11 @@ def aliases():
 
 
 def issuers():
-    """The driver, and what asks the kernel which driver it is."""
+    """The drivers, but for the one of a card that does not exist, and what asks
+    the kernel which driver it is."""
     return [path for path in sources(ROOT, ('.c', '.h'))
-            if path.startswith('hcq' + os.sep)] + ['ioctl/nv_abi.c']
+            if path.startswith('hcq' + os.sep) and
+            not path.startswith('hcq/template' + os.sep)] + ['ioctl/nv_abi.c']
 
 
 def issued():
