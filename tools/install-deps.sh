@@ -3,7 +3,7 @@
 # and touches no network when none is. Those that only turn something on are
 # done without where they cannot be had.
 #
-# usage: install-deps.sh build | check
+# usage: install-deps.sh build | package | check
 set -euo pipefail
 
 build="gcc libc6-dev meson ninja-build pkg-config llvm-19-dev zlib1g-dev libcjson-dev"
@@ -31,13 +31,15 @@ installed() {
 
 case "${1:-}" in
 build) wanted=$build ;;
+package) wanted="$build $optional debhelper dpkg-dev" optional="" ;;
 check)
     wanted=$check
-    # look at the pages of reports, at documents, metrics and manuals
-    optional="$optional chromium python3-jsonschema python3-prometheus-client mandoc"
+    # look at the pages of reports, at documents, metrics and manuals; make packages
+    optional="$optional chromium python3-jsonschema python3-prometheus-client mandoc
+        debhelper dpkg-dev"
     ;;
 *)
-    echo "usage: $0 build | check" >&2
+    echo "usage: $0 build | package | check" >&2
     exit 2
     ;;
 esac

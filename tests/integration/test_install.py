@@ -14,6 +14,16 @@ from cli import Tap
 SOURCE, BUILD, COMPILER = sys.argv[2:5]
 
 
+CMAKE = """cmake_minimum_required(VERSION 3.18)
+project(programs C)
+find_package(doorbell 0.1 REQUIRED)
+add_executable(first ${SOURCE}/examples/first.c)
+target_link_libraries(first doorbell::doorbell)
+add_executable(driver ${SOURCE}/tests/integration/driver_alone.c)
+target_link_libraries(driver doorbell::hcq)
+"""
+
+
 class Installed:
     """An installation below a folder that is not its prefix."""
 
@@ -41,6 +51,19 @@ class Installed:
         self.run(*COMPILER.split(), '-std=c11', '-Wall', '-Werror',
                  os.path.join(SOURCE, source), '-o', out, *flags.split())
         return out
+
+
+    def build_with_cmake(self):
+        """The same with find_package(), of both libraries."""
+        with open(os.path.join(self.root, 'CMakeLists.txt'), 'w',
+                  encoding='utf-8') as file:
+            file.write(CMAKE)
+        build = os.path.join(self.root, 'cmake')
+        prefix = os.path.dirname(os.path.dirname(self.program))
+        self.run('cmake', '-S', self.root, '-B', build, f'-DSOURCE={SOURCE}',
+                 f'-DCMAKE_PREFIX_PATH={prefix}')
+        self.run('cmake', '--build', build)
+        return build
 
 
 def attempt(tap, name, check):
@@ -76,6 +99,22 @@ def main():
         return complaints + same(installed.run(program), 'CPU:0: 0x600d\n')
 
     attempt(tap, 'a program with the driver half alone', driver)
+
+    def cmake():
+        build = installed.build_with_cmake()
+        return (same(installed.run(f'{build}/first'), first) +
+                same(installed.run(f'{build}/driver'), 'CPU:0: 0x600d\n'))
+
+    if shutil.which('cmake'):
+        attempt(tap, 'programs built with CMake', cmake)
+    else:
+        tap.skip('programs built with CMake', 'no cmake')
+    tap.check('documents', [
+        f'no {name}' for name in ('LICENSE', 'README.md', 'docs/first-run.md',
+                                  'docs/tutorials/bundle.md', 'examples/fit.c')
+        if not os.path.exists(os.path.join(
+            os.path.dirname(os.path.dirname(installed.program)),
+            'share/doc/doorbell', name))])
     shutil.rmtree(root)
     tap.finish()
 
