@@ -35,8 +35,9 @@ package) wanted="$build $optional debhelper dpkg-dev" optional="" ;;
 check)
     wanted=$check
     # look at the pages of reports, at documents, metrics and manuals; make packages
+    # and the site
     optional="$optional chromium python3-jsonschema python3-prometheus-client mandoc
-        debhelper dpkg-dev"
+        debhelper dpkg-dev doxygen python3-markdown"
     ;;
 *)
     echo "usage: $0 build | package | check" >&2

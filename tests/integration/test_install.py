@@ -111,7 +111,7 @@ def main():
         tap.skip('programs built with CMake', 'no cmake')
     tap.check('documents', [
         f'no {name}' for name in ('LICENSE', 'README.md', 'docs/first-run.md',
-                                  'docs/tutorials/bundle.md', 'examples/fit.c')
+                                  'docs/tutorials/measure.md', 'examples/fit.c')
         if not os.path.exists(os.path.join(
             os.path.dirname(os.path.dirname(installed.program)),
             'share/doc/doorbell', name))])
