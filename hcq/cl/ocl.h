@@ -2,8 +2,8 @@
  *
  * ocl_api.c     the library's functions     ocl_find.c    which devices, and
  * ocl_device.c  the device, its memory                    what they lack
- * ocl_program.c programs                    ocl_queue.c   the ring of a queue
- *                                           ocl_feed.c    the thread of a queue
+ * ocl_program.c programs                    ocl_queue.c   queues
+ *                                           ocl_feed.c    what packets do
  *
  * Memory: a buffer is a cl_mem, which has no address that kernels of OpenCL
  * 1.2 could compute with. So we give it one: bit 62, the number of the buffer
@@ -27,15 +27,11 @@
 #include <pthread.h>
 
 #include "hcq/cl/ocl_api.h"
-#include "hcq/hcq_packet.h"
-#include "hcq/hcq_slot.h"
+#include "hcq/hcq_feed.h"
 
-#define OCL_BACKEND    "CL"
-#define OCL_QUEUES_MAX 32u         /* of a device */
-#define OCL_RING_MAX   (64u << 20) /* bytes */
-#define OCL_PENDING_MAX                                                        \
-    256u /* signals that wait for events; power of
-                                      * two */
+#define OCL_BACKEND     "CL"
+#define OCL_QUEUES_MAX  32u  /* of a device */
+#define OCL_PENDING_MAX 256u /* signals that wait for events; power of two */
 
 /* ---- addresses ---- */
 
@@ -158,57 +154,32 @@ struct ocl_pending {
 };
 
 struct ocl_queue {
-    struct hcq_queue base;
+    struct hcq_feed feed;
     pthread_t thread;
     unsigned slot;       /* of the device */
     cl_command_queue cl; /* owned */
-    uint64_t *ring;      /* owned */
-    uint64_t n_ring_words;
 
     /* The thread's: */
     cl_event last; /* owned; of the last command that no signal has */
     bool unflushed;
     const struct hcq_program_base *last_prog;
     struct ocl_pending pending[OCL_PENDING_MAX];
-    uint32_t n_pushed, n_done;                        /* of pending; for ever */
-    uint64_t scratch[HCQ_EXEC_DW / 2 + HCQ_ARGS_MAX]; /* a packet that wraps */
-    uint64_t last_time_ns;                            /* of a timestamp */
-
-    /* What is going on, for reports. Relaxed atomics. */
-    _Atomic uint32_t now_op;
-    _Atomic uint64_t now_a, now_b, now_c;
-    _Atomic(const struct hcq_program_base *) now_prog;
-
-    _Alignas(64) _Atomic uint64_t write;    /* words ever written; host */
-    _Alignas(64) uint64_t read_seen;        /* host's last look at `read` */
-    _Alignas(64) _Atomic uint64_t read;     /* words ever consumed */
-    _Alignas(64) _Atomic uint32_t sleeping; /* the thread sleeps */
-    _Atomic uint32_t doorbell;              /* futex */
-    _Atomic uint32_t stop;                  /* park at the next command */
-    pthread_mutex_t lock;                   /* parked, quit */
-    pthread_cond_t cond;
-    bool parked, quit;
+    uint32_t n_pushed, n_done; /* of pending; for ever */
+    uint64_t last_time_ns;     /* of a timestamp */
 };
 
 static inline struct ocl_queue *
 ocl_queue(struct hcq_queue *queue)
 {
-    return HCQ_CONTAINER(queue, struct ocl_queue, base);
+    return HCQ_CONTAINER(queue, struct ocl_queue, feed.base);
 }
 
-/* The thread; `arg` is the queue. */
-void *ocl_feed_body(void *arg);
+/* What packets do (ocl_feed.c). */
+extern const struct hcq_feed_ops ocl_feed_ops;
 
 BELL_MUST_CHECK bell_status ocl_queue_create(struct hcq_device *dev,
                                              const struct hcq_queue_desc *desc,
                                              struct hcq_queue **out_queue);
 void ocl_queue_destroy(struct hcq_queue *queue);
-BELL_MUST_CHECK bell_status ocl_queue_submit(struct hcq_queue *queue,
-                                             uint64_t value);
-BELL_MUST_CHECK bell_status ocl_stream_submit(struct hcq_stream *stream,
-                                              uint64_t value);
-BELL_MUST_CHECK bell_status ocl_stop(struct hcq_device *dev);
-void ocl_resume(struct hcq_device *dev);
-void ocl_describe(struct hcq_device *dev, char *text, size_t size_bytes);
 
 #endif

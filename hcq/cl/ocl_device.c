@@ -307,19 +307,6 @@ ocl_mem_read(struct hcq_device *base, uint64_t va, void *data,
 
 /* ---- the device ---- */
 
-static bell_status
-ocl_stream_bind(struct hcq_stream *stream)
-{
-    (void)stream; /* the words are where the queue's thread can read them */
-    return BELL_OK;
-}
-
-static void
-ocl_stream_unbind(struct hcq_stream *stream)
-{
-    (void)stream;
-}
-
 static void
 ocl_release(struct hcq_device *base)
 {
@@ -419,9 +406,9 @@ ocl_device_open(struct hcq_device *base, unsigned idx, const char *interface)
 
 static const struct hcq_device_ops ocl_ops = {
     .close = ocl_close,
-    .stop = ocl_stop,
-    .resume = ocl_resume,
-    .describe = ocl_describe,
+    .stop = hcq_feed_stop,
+    .resume = hcq_feed_resume,
+    .describe = hcq_feed_describe,
     .mem_alloc = ocl_mem_alloc,
     .mem_free = ocl_mem_free,
     .mem_pin = ocl_mem_pin,
@@ -439,10 +426,10 @@ static const struct hcq_device_ops ocl_ops = {
     .program_destroy = ocl_program_destroy,
     .queue_create = ocl_queue_create,
     .queue_destroy = ocl_queue_destroy,
-    .queue_submit = ocl_queue_submit,
-    .stream_bind = ocl_stream_bind,
-    .stream_unbind = ocl_stream_unbind,
-    .stream_submit = ocl_stream_submit,
+    .queue_submit = hcq_feed_submit,
+    .stream_bind = hcq_feed_stream_bind,
+    .stream_unbind = hcq_feed_stream_unbind,
+    .stream_submit = hcq_feed_stream_submit,
 };
 
 static struct hcq_device *

@@ -1,5 +1,5 @@
-/* The thread of a queue: makes OpenCL's calls of packets, and stores signals
- * when the commands before them are complete.
+/* What packets do, on a queue's thread (hcq_feed.h): OpenCL's calls. Signals are
+ * stored when the commands before them are complete.
  *
  * Commands are enqueued as they come; what waits for their end (`pending`) is
  * looked after when there is nothing to enqueue, when a command cannot be
@@ -11,20 +11,13 @@
 #include "base/thread.h"
 #include "hcq/cl/ocl.h"
 
-#define WAIT_SLICE_NS 5000000ull /* sleep of a wait command */
-#define LOOK_EVERY    16u        /* signals between looks at the oldest */
-
-static bool
-must_stop(struct ocl_queue *queue)
-{
-    return atomic_load_explicit(&queue->stop, memory_order_relaxed) ||
-           atomic_load_explicit(&queue->base.dev->lost, memory_order_relaxed);
-}
+#define LOOK_EVERY    16u /* signals between looks at the oldest */
+#define STOP_LIMIT_NS 2000000000ull
 
 static struct ocl_device *
 device_of(struct ocl_queue *queue)
 {
-    return ocl_device(queue->base.dev);
+    return ocl_device(queue->feed.base.dev);
 }
 
 /* ---- faults; each returns false: the queue does not go on ---- */
@@ -35,14 +28,14 @@ lose(struct ocl_queue *queue, const char *call, cl_int error,
 {
     struct hcq_fault fault = {.kind = HCQ_FAULT_INTERFACE};
 
-    snprintf(fault.queue, sizeof(fault.queue), "%s", queue->base.name);
+    snprintf(fault.queue, sizeof(fault.queue), "%s", queue->feed.base.name);
     snprintf(fault.program, sizeof(fault.program), "%s",
              prog ? prog->pub.name : "");
     snprintf(fault.text, sizeof(fault.text), "%s%s%s on %s: %s: %s (%d)",
              prog ? "kernel '" : "a command", prog ? prog->pub.name : "",
-             prog ? "'" : "", queue->base.name, call, ocl_error_name(error),
-             (int)error);
-    hcq_device_set_lost(queue->base.dev, &fault);
+             prog ? "'" : "", queue->feed.base.name, call,
+             ocl_error_name(error), (int)error);
+    hcq_device_set_lost(queue->feed.base.dev, &fault);
     return false;
 }
 
@@ -57,27 +50,13 @@ lose_address(struct ocl_queue *queue, const char *what,
     if (exec)
         fault.last_group =
             (uint64_t)exec->grid[0] * exec->grid[1] * exec->grid[2];
-    snprintf(fault.queue, sizeof(fault.queue), "%s", queue->base.name);
+    snprintf(fault.queue, sizeof(fault.queue), "%s", queue->feed.base.name);
     snprintf(fault.program, sizeof(fault.program), "%s", name);
     snprintf(fault.text, sizeof(fault.text),
              "%s '%s' on %s: no buffer has %llu bytes at 0x%llx",
-             exec ? "kernel" : "command", name, queue->base.name,
+             exec ? "kernel" : "command", name, queue->feed.base.name,
              (unsigned long long)size_bytes, (unsigned long long)va);
-    hcq_device_set_lost(queue->base.dev, &fault);
-    return false;
-}
-
-static bool
-lose_stream(struct ocl_queue *queue, const struct hcq_packet *packet)
-{
-    struct hcq_fault fault = {.kind = HCQ_FAULT_STREAM};
-
-    memcpy(&fault.va, &packet->head, sizeof(fault.va));
-    snprintf(fault.queue, sizeof(fault.queue), "%s", queue->base.name);
-    snprintf(fault.text, sizeof(fault.text),
-             "%s: a command with the header 0x%llx cannot be decoded",
-             queue->base.name, (unsigned long long)fault.va);
-    hcq_device_set_lost(queue->base.dev, &fault);
+    hcq_device_set_lost(queue->feed.base.dev, &fault);
     return false;
 }
 
@@ -123,7 +102,8 @@ finish_oldest(struct ocl_queue *queue)
     cl_int err = CL_SUCCESS, state = CL_COMPLETE;
 
     if (p->event) {
-        atomic_store_explicit(&queue->now_prog, p->prog, memory_order_relaxed);
+        atomic_store_explicit(&queue->feed.now.prog, p->prog,
+                              memory_order_relaxed);
         err = OCL(api, clWaitForEvents, 1, &p->event);
         if (err == CL_SUCCESS ||
             err == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)
@@ -274,26 +254,9 @@ give_to_host(struct ocl_queue *queue, const struct ocl_buffer *buf,
 static bool
 run_wait(struct ocl_queue *queue, struct hcq_slot *slot, uint64_t value)
 {
-    uint64_t start_ns = 0, now_ns, seen;
-
     if (__atomic_load_n(&slot->value, __ATOMIC_ACQUIRE) >= value)
         return true;
-    if (!finish_all(queue))
-        return false;
-    for (;;) {
-        seen = __atomic_load_n(&slot->value, __ATOMIC_ACQUIRE);
-        if (seen >= value)
-            return true;
-        if (must_stop(queue))
-            return false;
-        now_ns = time_now_ns();
-        if (start_ns == 0)
-            start_ns = now_ns;
-        if (now_ns - start_ns < queue->base.dev->spin_ns)
-            hcq_spin(now_ns - start_ns);
-        else
-            hcq_slot_sleep(slot, seen, WAIT_SLICE_NS);
-    }
+    return finish_all(queue) && hcq_feed_wait(&queue->feed, slot, value);
 }
 
 /* Memory has no wake-up: looks ever less often, down to 1 kHz. */
@@ -323,7 +286,7 @@ run_poll(struct ocl_queue *queue, uint64_t va, uint32_t mask, uint32_t value)
         }
         if ((seen & mask) == value)
             return true;
-        if (must_stop(queue))
+        if (hcq_feed_must_stop(&queue->feed))
             return false;
         hcq_nap(nap_ns);
         nap_ns = nap_ns < 500000 ? nap_ns * 2 : 1000000;
@@ -562,12 +525,10 @@ run_exec(struct ocl_queue *queue, const struct hcq_exec *exec)
 
 /* ---- packets ---- */
 
-static bool run_packets(struct ocl_queue *queue, const uint64_t *words,
-                        uint64_t n_words);
-
 static bool
-run_packet(struct ocl_queue *queue, const struct hcq_packet *packet)
+run_packet(struct hcq_feed *feed, const struct hcq_packet *packet)
 {
+    struct ocl_queue *queue = ocl_queue(&feed->base);
     unsigned op = packet->head.op;
     const uint64_t *word = packet->word;
     /* not every packet has a word */
@@ -575,15 +536,10 @@ run_packet(struct ocl_queue *queue, const struct hcq_packet *packet)
     void *at = (void *)(uintptr_t)first;
     uint32_t low;
 
-    atomic_store_explicit(&queue->now_op, op, memory_order_relaxed);
     switch (op) {
     case HCQ_OP_WAIT:
+        return run_wait(queue, at, word[1]);
     case HCQ_OP_POLL:
-        atomic_store_explicit(&queue->now_a, word[0], memory_order_relaxed);
-        atomic_store_explicit(&queue->now_b, word[1], memory_order_relaxed);
-        if (op == HCQ_OP_WAIT)
-            return run_wait(queue, at, word[1]);
-        atomic_store_explicit(&queue->now_c, word[2], memory_order_relaxed);
         return run_poll(queue, first, (uint32_t)word[1], (uint32_t)word[2]);
     case HCQ_OP_SIGNAL:
         return run_signal(queue, at, word[1]);
@@ -603,111 +559,28 @@ run_packet(struct ocl_queue *queue, const struct hcq_packet *packet)
         return run_fill(queue, op, first, &low, 4, 4);
     case HCQ_OP_WRITE64:
         return run_fill(queue, op, first, &word[1], 8, 8);
-    case HCQ_OP_CALL:
-        return run_packets(queue, at, word[1]);
     default:
-        return lose_stream(queue, packet);
+        return hcq_feed_lose_stream(feed, packet);
     }
 }
 
-/* A bound stream's packets. */
+/* Ends the oldest that is pending. */
 static bool
-run_packets(struct ocl_queue *queue, const uint64_t *words, uint64_t n_words)
+finish_part(struct hcq_feed *feed, bool *out_more)
 {
-    uint64_t at = 0;
+    struct ocl_queue *queue = ocl_queue(&feed->base);
 
-    while (at < n_words) {
-        const struct hcq_packet *packet = (const void *)(words + at);
-
-        if (!hcq_packet_ok(packet, 2 * (n_words - at)))
-            return lose_stream(queue, packet);
-        if (must_stop(queue) || !run_packet(queue, packet))
-            return false;
-        at += packet->head.n_dw / 2;
-    }
-    return true;
-}
-
-/* ---- the thread ---- */
-
-/* The packet at `read`, in one piece. */
-static const struct hcq_packet *
-get_packet(struct ocl_queue *queue, uint64_t read)
-{
-    const size_t max_words = sizeof(queue->scratch) / 8;
-    uint64_t at = read & (queue->n_ring_words - 1);
-    uint64_t to_end = queue->n_ring_words - at;
-    const struct hcq_packet *packet = (const void *)(queue->ring + at);
-    uint32_t n = packet->head.n_dw / 2;
-
-    if (n <= to_end || n > max_words)
-        return packet;
-    memcpy(queue->scratch, queue->ring + at, (size_t)to_end * 8);
-    memcpy(queue->scratch + to_end, queue->ring, (size_t)(n - to_end) * 8);
-    return (const void *)queue->scratch;
-}
-
-/* Runs what is in the ring, and then ends what is pending, a signal at a time
- * while nothing new comes; false when the queue has to park. */
-static bool
-drain(struct ocl_queue *queue)
-{
-    uint64_t read = atomic_load_explicit(&queue->read, memory_order_relaxed);
-    uint64_t write;
-
-    for (;;) {
-        write = atomic_load_explicit(&queue->write, memory_order_acquire);
-        if (must_stop(queue))
-            return false;
-        if (read != write) {
-            const struct hcq_packet *packet = get_packet(queue, read);
-
-            if (packet->head.n_dw > 2 * (sizeof(queue->scratch) / 8) ||
-                !hcq_packet_ok(packet, 2 * (write - read)))
-                return lose_stream(queue, packet);
-            if (!run_packet(queue, packet))
-                return false;
-            read += packet->head.n_dw / 2;
-            atomic_store_explicit(&queue->read, read, memory_order_release);
-            continue;
-        }
-        if (queue->n_done == queue->n_pushed)
-            break;
-        atomic_store_explicit(&queue->now_op, HCQ_OP_EXEC,
-                              memory_order_relaxed);
-        if (!flush(queue) || !finish_oldest(queue))
-            return false;
-    }
-    atomic_store_explicit(&queue->now_op, 0, memory_order_relaxed);
-    return flush(queue);
-}
-
-/* Spins, then sleeps, until there is something to do. */
-static void
-await_work(struct ocl_queue *queue)
-{
-    uint64_t read = atomic_load_explicit(&queue->read, memory_order_relaxed);
-    uint64_t start_ns = time_now_ns(), spun_ns = 0;
-    uint32_t bell;
-
-    while (spun_ns < queue->base.dev->spin_ns) {
-        if (atomic_load_explicit(&queue->write, memory_order_acquire) != read ||
-            must_stop(queue))
-            return;
-        hcq_spin(spun_ns);
-        spun_ns = time_now_ns() - start_ns;
-    }
-    bell = atomic_load(&queue->doorbell);
-    atomic_store(&queue->sleeping, 1);
-    if (atomic_load(&queue->write) == read && !must_stop(queue))
-        hcq_futex_wait(&queue->doorbell, bell, UINT64_MAX);
-    atomic_store(&queue->sleeping, 0);
+    *out_more = queue->n_done != queue->n_pushed;
+    if (*out_more)
+        atomic_store_explicit(&feed->now.op, HCQ_OP_EXEC, memory_order_relaxed);
+    return flush(queue) && (!*out_more || finish_oldest(queue));
 }
 
 /* What was enqueued is done, and nobody is told: the queue was stopped. */
 static void
-drop_pending(struct ocl_queue *queue)
+drop_pending(struct hcq_feed *feed)
 {
+    struct ocl_queue *queue = ocl_queue(&feed->base);
     struct ocl_api *api = &device_of(queue)->api;
 
     (void)api->clFinish(queue->cl);
@@ -724,38 +597,22 @@ drop_pending(struct ocl_queue *queue)
     queue->last = NULL;
     queue->unflushed = false;
     queue->last_prog = NULL;
-    atomic_store(&queue->now_prog, NULL);
-    atomic_store(&queue->now_op, 0);
+    atomic_store(&feed->now.prog, NULL);
+    atomic_store(&feed->now.op, 0);
 }
 
-/* Stays here while the queue is stopped or the device lost; false: quit. */
-static bool
-park(struct ocl_queue *queue)
+static void
+tell_progress(struct hcq_feed *feed, char *text, size_t size_bytes)
 {
-    bool quit;
-
-    drop_pending(queue);
-    pthread_mutex_lock(&queue->lock);
-    queue->parked = true;
-    pthread_cond_broadcast(&queue->cond);
-    while (must_stop(queue) && !queue->quit)
-        pthread_cond_wait(&queue->cond, &queue->lock);
-    queue->parked = false;
-    quit = queue->quit;
-    pthread_mutex_unlock(&queue->lock);
-    return !quit;
+    (void)feed;
+    snprintf(text, size_bytes, "or what OpenCL has before it");
 }
 
-void *
-ocl_feed_body(void *arg)
-{
-    struct ocl_queue *queue = arg;
-
-    for (;;) {
-        if (drain(queue))
-            await_work(queue);
-        else if (!park(queue))
-            break;
-    }
-    return NULL;
-}
+const struct hcq_feed_ops ocl_feed_ops = {
+    .run = run_packet,
+    .finish = finish_part,
+    .drop = drop_pending,
+    .progress = tell_progress,
+    .stop_limit_ns = STOP_LIMIT_NS,
+    .stop_note = ": OpenCL cannot end a kernel that runs",
+};

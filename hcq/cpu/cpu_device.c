@@ -1,7 +1,6 @@
 /* The CPU device: what it is, its memory, signals and programs. */
 #include "hcq/cpu/cpu_internal.h"
 
-#include <linux/membarrier.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,12 +30,6 @@
 /* Grids: the product stays below 2^63. */
 #define MAX_GRID_X  INT32_MAX
 #define MAX_GRID_YZ 65535u
-
-void
-cpu_fence_all(void)
-{
-    syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
-}
 
 /* ---- what it is ----------------------------------------------------------------- */
 
@@ -275,19 +268,6 @@ cpu_program_destroy(struct hcq_program_base *base)
 /* ---- the device ------------------------------------------------------------------------------ */
 
 static bell_status
-cpu_stream_bind(struct hcq_stream *stream)
-{
-    (void)stream; /* the words are where the consumer can read them */
-    return BELL_OK;
-}
-
-static void
-cpu_stream_unbind(struct hcq_stream *stream)
-{
-    (void)stream;
-}
-
-static bell_status
 read_spin_ns(const struct hcq_device_info *info, uint64_t *out_ns)
 {
     const char *text = env_get("BELL_SPIN_US");
@@ -344,9 +324,6 @@ cpu_open(unsigned idx, const char *interface, struct hcq_device **out_dev)
         host_free(dev);
         return status;
     }
-    dev->has_membarrier =
-        syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0,
-                0) == 0;
     (void)thread_allow_tiles(); /* kernels were made for those who may */
     cpu_fault_acquire();
     status = cpu_helpers_start(dev);
@@ -360,9 +337,9 @@ cpu_open(unsigned idx, const char *interface, struct hcq_device **out_dev)
 
 static const struct hcq_device_ops cpu_ops = {
     .close = cpu_close,
-    .stop = cpu_stop,
-    .resume = cpu_resume,
-    .describe = cpu_describe,
+    .stop = hcq_feed_stop,
+    .resume = hcq_feed_resume,
+    .describe = hcq_feed_describe,
     .mem_alloc = cpu_mem_alloc,
     .mem_free = cpu_mem_free,
     .mem_pin = cpu_mem_pin,
@@ -380,10 +357,10 @@ static const struct hcq_device_ops cpu_ops = {
     .program_destroy = cpu_program_destroy,
     .queue_create = cpu_queue_create,
     .queue_destroy = cpu_queue_destroy,
-    .queue_submit = cpu_queue_submit,
-    .stream_bind = cpu_stream_bind,
-    .stream_unbind = cpu_stream_unbind,
-    .stream_submit = cpu_stream_submit,
+    .queue_submit = hcq_feed_submit,
+    .stream_bind = hcq_feed_stream_bind,
+    .stream_unbind = hcq_feed_stream_unbind,
+    .stream_submit = hcq_feed_stream_submit,
 };
 
 const struct hcq_backend hcq_cpu_backend = {

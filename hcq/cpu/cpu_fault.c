@@ -171,7 +171,7 @@ on_fault(int sig, siginfo_t *info, void *context)
     if (is_eviction(job, sig, va, pc)) {
         /* Another queue's: the code comes back, the instruction is tried
          * again. */
-        if (!atomic_load_explicit(&job->queue->stop, memory_order_relaxed))
+        if (!atomic_load_explicit(&job->queue->feed.stop, memory_order_relaxed))
             return;
         worker->in_kernel = 0;
         siglongjmp(*worker->leave, CPU_LEAVE_STOPPED);

@@ -1,8 +1,8 @@
 /* The CPU as a device: what its files share.
  *
- * cpu_device.c    device, memory, signals    cpu_queue.c   ring, stopping
- * cpu_consumer.c  the thread of a queue      cpu_worker.c  grids over threads
- * cpu_object.c    ELF loader                 cpu_fault.c   faults in kernels
+ * cpu_device.c  device, memory, programs    cpu_queue.c   packets of a queue
+ * cpu_object.c  ELF loader                  cpu_worker.c  grids over threads
+ *                                           cpu_fault.c   faults in kernels
  */
 #ifndef BELL_HCQ_CPU_CPU_INTERNAL_H
 #define BELL_HCQ_CPU_CPU_INTERNAL_H
@@ -13,18 +13,9 @@
 #include <stdatomic.h>
 
 #include "hcq/cpu/cpu_object.h"
-#include "hcq/hcq_packet.h"
-#include "hcq/hcq_slot.h"
+#include "hcq/hcq_feed.h"
 
-#define CPU_QUEUES_MAX   64           /* per device: bits of a word */
-#define CPU_RING_DEFAULT (256u << 10) /* bytes */
-#define CPU_RING_MIN     4096u
-#define CPU_RING_MAX     (64u << 20)
-
-/* Words of 64 bits: of a packet, at most, and of the timeline's signal, which
- * follows every submission. */
-#define CPU_PACKET_WORDS (HCQ_EXEC_DW / 2 + HCQ_ARGS_MAX)
-#define CPU_SIGNAL_WORDS 3u
+#define CPU_QUEUES_MAX 64 /* per device: bits of a word */
 
 /* ---- programs ------------------------------------------------------------ */
 
@@ -134,41 +125,17 @@ void cpu_fault_unbind(struct cpu_worker *worker);
 
 /* ---- queues ---- */
 
-/* What the consumer does now, for reports. Relaxed atomics. */
-struct cpu_now {
-    _Atomic uint32_t op; /* enum hcq_op; 0: idle */
-    _Atomic(const struct hcq_program_base *) prog;
-    _Atomic uint64_t a, b, c; /* operands */
-};
-
 struct cpu_queue {
-    struct hcq_queue base;
-    struct cpu_worker worker; /* the consumer */
+    struct hcq_feed feed;
+    struct cpu_worker worker; /* the consumer: the queue's thread */
     struct cpu_job *job;      /* the device's slot */
     unsigned slot;
-    uint64_t *ring; /* owned */
-    uint64_t n_ring_words;
-    uint64_t scratch[CPU_PACKET_WORDS]; /* a packet that wraps; consumer */
-    struct cpu_now now;
-
-    /* Host and consumer run on different cores: what one writes often is on
-     * a cache line that the other seldom reads. */
-    _Alignas(64) _Atomic uint64_t write;    /* words ever written; host */
-    _Alignas(64) uint64_t read_seen;        /* host's last look at `read` */
-    _Alignas(64) _Atomic uint64_t read;     /* words ever consumed */
-    _Alignas(64) _Atomic uint32_t sleeping; /* the consumer sleeps */
-    _Atomic uint32_t doorbell;              /* futex: bumped to wake */
-    _Atomic uint32_t stop;                  /* park at the next command */
-    pthread_mutex_t lock;                   /* parked, quit */
-    pthread_cond_t cond;
-    bool parked, quit;
 };
 
 struct cpu_device {
     struct hcq_device base;
     unsigned n_helpers;
     struct cpu_worker *helpers; /* owned */
-    bool has_membarrier;        /* see cpu_queue.c, submit_words */
 
     _Alignas(64) _Atomic uint64_t open_jobs; /* a bit per slot */
     _Atomic uint32_t job_seq;                /* futex: bumped per job */
@@ -187,23 +154,12 @@ cpu_device(struct hcq_device *dev)
 static inline struct cpu_queue *
 cpu_queue(struct hcq_queue *queue)
 {
-    return HCQ_CONTAINER(queue, struct cpu_queue, base);
+    return HCQ_CONTAINER(queue, struct cpu_queue, feed.base);
 }
-
-/* The consumer's thread; `arg` is the queue. */
-void *cpu_consumer_body(void *arg);
 
 bell_status cpu_queue_create(struct hcq_device *dev,
                              const struct hcq_queue_desc *desc,
                              struct hcq_queue **out_queue);
 void cpu_queue_destroy(struct hcq_queue *queue);
-bell_status cpu_queue_submit(struct hcq_queue *queue, uint64_t value);
-bell_status cpu_stream_submit(struct hcq_stream *stream, uint64_t value);
-bell_status cpu_stop(struct hcq_device *dev);
-void cpu_resume(struct hcq_device *dev);
-void cpu_describe(struct hcq_device *dev, char *text, size_t size_bytes);
-
-/* Every running thread of the process executes a full fence. */
-void cpu_fence_all(void);
 
 #endif

@@ -1,9 +1,5 @@
-/* A queue of the CPU: a ring of packets (hcq_packet.h), written here, consumed
- * by cpu_consumer.c.
- *
- * The host writes whole submissions and then advances `write`. `read` and
- * `write` count words for ever; an offset is the count modulo the ring's
- * size.
+/* A queue of the CPU: what its packets do, on a thread that is the first of the
+ * workers. hcq_feed.c has the ring.
  */
 #include "hcq/cpu/cpu_internal.h"
 
@@ -14,126 +10,285 @@
 #include "base/bits.h"
 #include "base/thread.h"
 
-#define STOP_GRACE_NS 2000000ull     /* before a kernel is evicted */
-#define STOP_LIMIT_NS 10000000000ull /* a stop that fails */
+#define STOP_LIMIT_NS   10000000000ull
+#define SPLIT_MIN_BYTES (2u << 20)   /* copies that helpers share */
+#define SPLIT_BYTES     (256u << 10) /* what each takes at a time */
 
-/* ---- the host's side ------------------------------------------------------------------ */
+/* ---- faults ------------------------------------------------------------------ */
 
-static void
-ring_doorbell(struct cpu_queue *queue)
+static enum hcq_fault_kind
+fault_kind(int sig)
 {
-    atomic_fetch_add(&queue->doorbell, 1);
-    hcq_futex_wake(&queue->doorbell, 1);
+    switch (sig) {
+    case SIGFPE:
+        return HCQ_FAULT_ARITHMETIC;
+    case SIGILL:
+        return HCQ_FAULT_INSTRUCTION;
+    default:
+        return HCQ_FAULT_MEMORY;
+    }
 }
 
-static bell_status
-wait_for_words(struct cpu_queue *queue, uint64_t n_words)
+static const char *
+fault_words(const struct cpu_trap *trap)
 {
-    uint64_t write = atomic_load_explicit(&queue->write, memory_order_relaxed);
-    uint64_t start_ns = time_now_ns();
-    uint64_t waited_ns;
-    char what[160];
+    switch (trap->signal) {
+    case SIGFPE:
+        return trap->code == FPE_INTDIV ? "integer division by zero"
+                                        : "arithmetic fault";
+    case SIGILL:
+        return "illegal instruction";
+    case SIGBUS:
+        return "bus error";
+    default:
+        return trap->code == SEGV_MAPERR   ? "address not mapped"
+               : trap->code == SEGV_ACCERR ? "access not allowed"
+                                           : "address not canonical";
+    }
+}
+
+/* Marks the device lost by what the running command did. */
+static void
+lose_device(struct cpu_queue *queue, const struct cpu_trap *trap)
+{
+    const struct hcq_program_base *prog =
+        atomic_load_explicit(&queue->feed.now.prog, memory_order_relaxed);
+    unsigned op =
+        atomic_load_explicit(&queue->feed.now.op, memory_order_relaxed);
+    struct hcq_fault fault = {
+        .kind = fault_kind(trap->signal),
+        .va = trap->va,
+        .first_group = prog ? trap->first : 0,
+        .last_group = prog ? trap->last : 0,
+    };
+    char groups[64] = "";
+
+    snprintf(fault.program, sizeof(fault.program), "%s",
+             prog ? prog->pub.name : hcq_op_name(op));
+    snprintf(fault.queue, sizeof(fault.queue), "%s", queue->feed.base.name);
+    if (prog && trap->last - trap->first == 1)
+        snprintf(groups, sizeof(groups), ", work-group %llu",
+                 (unsigned long long)trap->first);
+    else if (prog)
+        snprintf(groups, sizeof(groups), ", work-groups %llu to %llu",
+                 (unsigned long long)trap->first,
+                 (unsigned long long)trap->last - 1);
+    snprintf(fault.text, sizeof(fault.text),
+             "%s '%s' on %s: %s at 0x%llx%s (instruction %+lld)",
+             prog ? "kernel" : "command", fault.program, fault.queue,
+             fault_words(trap), (unsigned long long)trap->va, groups,
+             (long long)(prog ? trap->pc - prog->pub.code_va : 0));
+    hcq_device_set_lost(&cpu_device(queue->feed.base.dev)->base, &fault);
+}
+
+/* ---- commands ------------------------------------------------------------------ *
+ * Each returns whether the queue goes on. Device memory is touched only with
+ * in_kernel set, so that a bad address is a fault and not a crash. */
+
+static bool
+run_wait(struct cpu_queue *queue, struct hcq_slot *slot, uint64_t value)
+{
+    bool came;
+
+    queue->worker.in_kernel = 1;
+    came = hcq_feed_wait(&queue->feed, slot, value);
+    queue->worker.in_kernel = 0;
+    return came;
+}
+
+static bool
+run_poll(struct cpu_queue *queue, const uint32_t *word, uint32_t mask,
+         uint32_t value)
+{
+    struct cpu_worker *worker = &queue->worker;
+    uint64_t start_ns = 0, now_ns, nap_ns = 10000;
 
     for (;;) {
-        queue->read_seen =
-            atomic_load_explicit(&queue->read, memory_order_acquire);
-        if (queue->n_ring_words - (write - queue->read_seen) >= n_words)
-            return BELL_OK;
-        if (hcq_device_is_lost(queue->base.dev))
-            return hcq_lost_report(queue->base.dev);
-        waited_ns = time_now_ns() - start_ns;
-        if (waited_ns >= queue->base.submit_timeout_ns)
-            break;
-        if (waited_ns > queue->base.dev->spin_ns)
-            hcq_nap(50000);
-        else
-            thread_relax();
+        uint32_t seen;
+
+        worker->in_kernel = 1;
+        seen = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+        worker->in_kernel = 0;
+        if ((seen & mask) == value)
+            return true;
+        if (hcq_feed_must_stop(&queue->feed))
+            return false;
+        now_ns = time_now_ns();
+        if (start_ns == 0)
+            start_ns = now_ns;
+        if (now_ns - start_ns < queue->feed.base.dev->spin_ns) {
+            hcq_spin(now_ns - start_ns);
+        } else {
+            /* Memory has no wake-up: look ever less often, down to 1 kHz. */
+            hcq_nap(nap_ns);
+            nap_ns = nap_ns < 500000 ? nap_ns * 2 : 1000000;
+        }
     }
-    snprintf(what, sizeof(what),
-             "%s: no room for %llu words in the ring of %llu after %.1f ms",
-             queue->base.name, (unsigned long long)n_words,
-             (unsigned long long)queue->n_ring_words, (double)waited_ns / 1e6);
-    return hcq_timeout_report(queue->base.dev, what);
 }
 
-/* Copies packets to the ring's offset `write`, over its end. */
 static void
-put_ring_words(struct cpu_queue *queue, uint64_t write, const void *packets,
-               uint64_t n_words)
+set_u64(struct cpu_queue *queue, uint64_t *word, uint64_t value)
 {
-    const uint64_t *words = packets;
-    uint64_t at = write & (queue->n_ring_words - 1);
-    uint64_t to_end = queue->n_ring_words - at;
-    uint64_t n = n_words < to_end ? n_words : to_end;
-
-    memcpy(queue->ring + at, words, (size_t)n * 8);
-    memcpy(queue->ring, words + n, (size_t)(n_words - n) * 8);
+    queue->worker.in_kernel = 1;
+    __atomic_store_n(word, value, __ATOMIC_RELEASE);
+    queue->worker.in_kernel = 0;
 }
 
-/* Submits packets followed by the timeline's signal. */
-static bell_status
-submit_words(struct cpu_queue *queue, const void *packets, uint64_t n_words,
-             uint64_t value)
+static void
+set_u32(struct cpu_queue *queue, uint32_t *word, uint32_t value)
 {
-    const struct hcq_packet finish = {
-        .head = {.op = HCQ_OP_SIGNAL, .n_dw = 2 * CPU_SIGNAL_WORDS},
-        .word = {queue->base.timeline->va, value},
-    };
-    uint64_t write = atomic_load_explicit(&queue->write, memory_order_relaxed);
-    uint32_t sleeping;
+    queue->worker.in_kernel = 1;
+    __atomic_store_n(word, value, __ATOMIC_RELEASE);
+    queue->worker.in_kernel = 0;
+}
 
-    if (__builtin_expect(queue->n_ring_words - (write - queue->read_seen) <
-                             n_words + CPU_SIGNAL_WORDS,
-                         0))
-        BELL_TRY(wait_for_words(queue, n_words + CPU_SIGNAL_WORDS));
-    put_ring_words(queue, write, packets, n_words);
-    put_ring_words(queue, write + n_words, &finish, CPU_SIGNAL_WORDS);
-    write += n_words + CPU_SIGNAL_WORDS;
-    /* Either the consumer sees the words before it sleeps, or we see that it
-     * sleeps. That takes a full fence between our two accesses, and between
-     * its two; where the kernel can fence us from over there, the launch path
-     * is spared ours, which would wait for the ring's cache lines. */
-    if (cpu_device(queue->base.dev)->has_membarrier) {
-        atomic_store_explicit(&queue->write, write, memory_order_release);
-        atomic_signal_fence(memory_order_seq_cst);
-        sleeping = atomic_load_explicit(&queue->sleeping, memory_order_relaxed);
-    } else {
-        atomic_store(&queue->write, write);
-        sleeping = atomic_load(&queue->sleeping);
+static void
+run_signal(struct cpu_queue *queue, struct hcq_slot *slot, uint64_t value)
+{
+    queue->worker.in_kernel = 1;
+    __atomic_store_n(&slot->value, value, __ATOMIC_SEQ_CST);
+    queue->worker.in_kernel = 0;
+    hcq_slot_wake(slot);
+}
+
+/* Bytes of a split copy or fill that work-group `group` does. */
+static uint64_t
+split_bytes(uint64_t group, uint64_t size_bytes)
+{
+    uint64_t left = size_bytes - group * SPLIT_BYTES;
+
+    return left < SPLIT_BYTES ? left : SPLIT_BYTES;
+}
+
+static void
+copy_groups(const uint64_t *args, const uint32_t grid[3], uint64_t first,
+            uint64_t last)
+{
+    (void)grid;
+    for (; first < last; first++) {
+        uint64_t at = first * SPLIT_BYTES;
+        memcpy((void *)(uintptr_t)(args[0] + at),
+               (const void *)(uintptr_t)(args[1] + at),
+               (size_t)split_bytes(first, args[2]));
     }
-    if (sleeping)
-        ring_doorbell(queue);
-    return BELL_OK;
 }
 
-bell_status
-cpu_queue_submit(struct hcq_queue *base, uint64_t value)
-{
-    const struct hcq_cs *cs = &base->cs;
-
-    BELL_TRY(submit_words(cpu_queue(base), cs->words, cs->n_dw / 2, value));
-    return BELL_OK;
-}
-
-bell_status
-cpu_stream_submit(struct hcq_stream *stream, uint64_t value)
-{
-    const struct hcq_packet call = {
-        .head = {.op = HCQ_OP_CALL, .n_dw = HCQ_HEAD_DW + 4},
-        .word = {(uintptr_t)stream->cs.words, stream->cs.n_dw / 2},
-    };
-
-    BELL_TRY(submit_words(cpu_queue(stream->queue), &call, call.head.n_dw / 2,
-                          value));
-    return BELL_OK;
-}
-
-/* ---- stopping ---------------------------------------------------------------------------- */
-
-/* Takes a program's code away, or gives it back; several may do so. */
 static void
-revoke_code(struct hcq_device *dev, struct cpu_program *prog, bool on)
+fill_bytes(uint64_t dst_va, uint32_t pattern, uint64_t size_bytes)
 {
+    unsigned char *dst = (unsigned char *)(uintptr_t)dst_va;
+    uint64_t i, n_words = size_bytes / 4;
+
+    for (i = 0; i < n_words; i++)
+        memcpy(dst + i * 4, &pattern, 4);
+    memcpy(dst + n_words * 4, &pattern, (size_t)(size_bytes % 4));
+}
+
+static void
+fill_groups(const uint64_t *args, const uint32_t grid[3], uint64_t first,
+            uint64_t last)
+{
+    (void)grid;
+    for (; first < last; first++)
+        fill_bytes(args[0] + first * SPLIT_BYTES, (uint32_t)args[1],
+                   split_bytes(first, args[2]));
+}
+
+static bool
+finish_job(struct cpu_queue *queue, enum cpu_leave left)
+{
+    if (left == CPU_LEAVE_FAULT)
+        lose_device(queue, &queue->job->trap);
+    return left == CPU_LEAVE_DONE;
+}
+
+/* args: dst, src or pattern, bytes */
+static bool
+run_transfer(struct cpu_queue *queue, cpu_kernel_fn *fn, const uint64_t *args)
+{
+    const uint32_t grid[3] = {1, 1, 1};
+    uint64_t size_bytes = args[2];
+
+    if (size_bytes == 0)
+        return true;
+    if (size_bytes >= SPLIT_MIN_BYTES)
+        return finish_job(queue,
+                          cpu_run_job(queue, fn, args, grid,
+                                      div_up(size_bytes, SPLIT_BYTES), NULL));
+    queue->worker.in_kernel = 1;
+    fn(args, grid, 0, div_up(size_bytes, SPLIT_BYTES));
+    queue->worker.in_kernel = 0;
+    return true;
+}
+
+static bool
+run_exec(struct cpu_queue *queue, const struct hcq_exec *exec)
+{
+    struct cpu_program *prog =
+        HCQ_CONTAINER(exec->prog, struct cpu_program, base);
+    uint64_t n_groups = (uint64_t)exec->grid[0] * exec->grid[1] * exec->grid[2];
+    enum cpu_leave left;
+
+    atomic_store_explicit(&queue->feed.now.prog, &prog->base,
+                          memory_order_release);
+    left =
+        cpu_run_job(queue, prog->entry, exec->args, exec->grid, n_groups, prog);
+    if (left == CPU_LEAVE_FAULT)
+        lose_device(queue, &queue->job->trap);
+    atomic_store_explicit(&queue->feed.now.prog, NULL, memory_order_release);
+    return left == CPU_LEAVE_DONE;
+}
+
+static bool
+run_packet(struct hcq_feed *feed, const struct hcq_packet *packet)
+{
+    struct cpu_queue *queue = cpu_queue(&feed->base);
+    const uint64_t *word = packet->word;
+    /* not every packet has a word */
+    uint64_t first = packet->head.n_dw > HCQ_HEAD_DW ? word[0] : 0;
+    void *at = (void *)(uintptr_t)first;
+
+    switch (packet->head.op) {
+    case HCQ_OP_WAIT:
+        return run_wait(queue, at, word[1]);
+    case HCQ_OP_POLL:
+        return run_poll(queue, at, (uint32_t)word[1], (uint32_t)word[2]);
+    case HCQ_OP_SIGNAL:
+        run_signal(queue, at, word[1]);
+        return true;
+    case HCQ_OP_TIMESTAMP:
+        set_u64(queue, &((struct hcq_slot *)at)->timestamp, time_now_ns());
+        return true;
+    case HCQ_OP_BARRIER:
+        atomic_thread_fence(memory_order_seq_cst);
+        return true;
+    case HCQ_OP_EXEC:
+        return run_exec(queue, hcq_exec_of(packet));
+    case HCQ_OP_COPY:
+        return run_transfer(queue, copy_groups, word);
+    case HCQ_OP_FILL:
+        return run_transfer(queue, fill_groups, word);
+    case HCQ_OP_WRITE32:
+        set_u32(queue, at, (uint32_t)word[1]);
+        return true;
+    case HCQ_OP_WRITE64:
+        set_u64(queue, at, word[1]);
+        return true;
+    default:
+        return hcq_feed_lose_stream(feed, packet);
+    }
+}
+
+/* ---- stopping and reports --------------------------------------------------- */
+
+/* A kernel is ended by taking its program's code away: all its threads fault
+ * out of it. Several queues may do so, of one program. */
+static void
+revoke_code(struct hcq_feed *feed, const struct hcq_program_base *base, bool on)
+{
+    struct cpu_program *prog = HCQ_CONTAINER(base, struct cpu_program, base);
+    struct hcq_device *dev = feed->base.dev;
+
     pthread_mutex_lock(&dev->lock);
     if (on && prog->n_revoked++ == 0)
         cpu_object_set_executable(&prog->object, false);
@@ -142,154 +297,26 @@ revoke_code(struct hcq_device *dev, struct cpu_program *prog, bool on)
     pthread_mutex_unlock(&dev->lock);
 }
 
-static bool
-is_parked(struct cpu_queue *queue)
-{
-    bool parked;
-
-    pthread_mutex_lock(&queue->lock);
-    parked = queue->parked;
-    pthread_mutex_unlock(&queue->lock);
-    return parked;
-}
-
-/* Makes the consumer park. A kernel that goes on is evicted: its code loses
- * the right to execute, so all its threads fault out of it. */
-static bool
-stop_queue(struct cpu_queue *queue)
-{
-    struct hcq_device *dev = queue->base.dev;
-    const struct hcq_program_base *running;
-    struct cpu_program *evicted = NULL;
-    uint64_t start_ns = time_now_ns();
-    bool parked;
-
-    atomic_store(&queue->stop, 1);
-    ring_doorbell(queue);
-    while (!(parked = is_parked(queue)) &&
-           time_now_ns() - start_ns < STOP_LIMIT_NS) {
-        running = atomic_load_explicit(&queue->now.prog, memory_order_acquire);
-        if (!evicted && running && time_now_ns() - start_ns > STOP_GRACE_NS) {
-            evicted = HCQ_CONTAINER(running, struct cpu_program, base);
-            revoke_code(dev, evicted, true);
-        }
-        hcq_nap(50000);
-    }
-    if (evicted)
-        revoke_code(dev, evicted, false);
-    return parked;
-}
-
-/* Drops what is queued; the consumer is parked. */
 static void
-reset_queue(struct cpu_queue *queue)
+tell_progress(struct hcq_feed *feed, char *text, size_t size_bytes)
 {
-    atomic_store(&queue->read, atomic_load(&queue->write));
-    atomic_store(&queue->now.op, 0);
-    atomic_store(&queue->now.prog, NULL);
+    const struct cpu_job *job = cpu_queue(&feed->base)->job;
+    unsigned long long total = atomic_load(&job->total);
+    unsigned long long next = atomic_load(&job->next);
+
+    snprintf(text, size_bytes, "%llu of %llu work-groups started",
+             next < total ? next : total, total);
 }
 
-bell_status
-cpu_stop(struct hcq_device *dev)
-{
-    struct hcq_link *link;
+static const struct hcq_feed_ops feed_ops = {
+    .run = run_packet,
+    .evict = revoke_code,
+    .progress = tell_progress,
+    .stop_limit_ns = STOP_LIMIT_NS,
+    .stop_note = "",
+};
 
-    for (link = dev->queues.next; link != &dev->queues; link = link->next) {
-        struct cpu_queue *queue =
-            cpu_queue(HCQ_CONTAINER(link, struct hcq_queue, link));
-
-        if (!stop_queue(queue))
-            return bell_fail(BELL_E_DEVICE_LOST, "%s: %s could not be stopped",
-                             dev->info.name, queue->base.name);
-        reset_queue(queue);
-    }
-    return BELL_OK;
-}
-
-void
-cpu_resume(struct hcq_device *dev)
-{
-    struct hcq_link *link;
-
-    for (link = dev->queues.next; link != &dev->queues; link = link->next) {
-        struct cpu_queue *queue =
-            cpu_queue(HCQ_CONTAINER(link, struct hcq_queue, link));
-
-        pthread_mutex_lock(&queue->lock);
-        atomic_store(&queue->stop, 0);
-        pthread_cond_broadcast(&queue->cond);
-        pthread_mutex_unlock(&queue->lock);
-    }
-}
-
-/* ---- reports -------------------------------------------------------------------------------- */
-
-/* Whether the program still exists; the device's lock is held. */
-static bool
-is_loaded_program(struct hcq_device *dev, const struct hcq_program_base *prog)
-{
-    struct hcq_link *link;
-
-    for (link = dev->programs.next; link != &dev->programs; link = link->next) {
-        if (HCQ_CONTAINER(link, struct hcq_program_base, link) == prog)
-            return true;
-    }
-    return false;
-}
-
-static size_t
-describe_queue(struct cpu_queue *queue, const char *gap, char *text,
-               size_t size_bytes)
-{
-    const struct hcq_program_base *prog = atomic_load(&queue->now.prog);
-    unsigned op = atomic_load(&queue->now.op);
-    unsigned long long queued =
-        atomic_load(&queue->write) - atomic_load(&queue->read);
-    const struct hcq_packet packet = {
-        .head = {.op = (uint8_t)op},
-        .word = {atomic_load(&queue->now.a), atomic_load(&queue->now.b),
-                 atomic_load(&queue->now.c)},
-    };
-    unsigned long long total = atomic_load(&queue->job->total);
-    unsigned long long next = atomic_load(&queue->job->next);
-    char what[192];
-    int used;
-
-    if (op == HCQ_OP_WAIT || op == HCQ_OP_POLL)
-        hcq_packet_text(&packet, "", what, sizeof(what));
-    else if (prog && is_loaded_program(queue->base.dev, prog))
-        snprintf(what, sizeof(what),
-                 "exec '%s', %llu of %llu work-groups started", prog->pub.name,
-                 next < total ? next : total, total);
-    else
-        snprintf(what, sizeof(what), "%s", op ? hcq_op_name(op) : "starting");
-    used = snprintf(text, size_bytes, "%s%s: %s, %llu words queued", gap,
-                    queue->base.name, what, queued);
-    return used < 0 ? 0 : (size_t)used;
-}
-
-void
-cpu_describe(struct hcq_device *dev, char *text, size_t size_bytes)
-{
-    struct hcq_link *link;
-    size_t used = 0;
-
-    text[0] = '\0';
-    pthread_mutex_lock(&dev->lock);
-    for (link = dev->queues.next; link != &dev->queues && used < size_bytes;
-         link = link->next) {
-        struct cpu_queue *queue =
-            cpu_queue(HCQ_CONTAINER(link, struct hcq_queue, link));
-
-        if (atomic_load(&queue->read) == atomic_load(&queue->write))
-            continue;
-        used += describe_queue(queue, used ? "; " : "", text + used,
-                               size_bytes - used);
-    }
-    pthread_mutex_unlock(&dev->lock);
-}
-
-/* ---- creation ---------------------------------------------------------------------------------- */
+/* ---- creation --------------------------------------------------------------- */
 
 static bool
 take_slot(struct cpu_device *dev, struct cpu_queue *queue)
@@ -316,62 +343,56 @@ give_slot(struct cpu_device *dev, const struct cpu_queue *queue)
     pthread_mutex_unlock(&dev->base.lock);
 }
 
+static void *
+consumer_body(void *arg)
+{
+    struct cpu_queue *const queue = arg;
+    struct cpu_worker *const worker = &queue->worker;
+    sigjmp_buf top;
+
+    cpu_worker_enter(worker, "bell-queue");
+    /* A command of our own that met a bad address comes back here; the
+     * device is then lost and the queue parks. */
+    if (sigsetjmp(top, 0) != 0) {
+        cpu_worker_landed(worker);
+        lose_device(queue, &worker->trap);
+    }
+    worker->leave = &top;
+    hcq_feed_run(&queue->feed);
+    cpu_worker_leave(worker);
+    return NULL;
+}
+
 bell_status
 cpu_queue_create(struct hcq_device *base_dev, const struct hcq_queue_desc *desc,
                  struct hcq_queue **out_queue)
 {
     struct cpu_device *dev = cpu_device(base_dev);
-    uint32_t ring_bytes =
-        desc->ring_size_bytes ? desc->ring_size_bytes : CPU_RING_DEFAULT;
-    struct cpu_queue *queue;
+    struct cpu_queue *queue = host_aligned(64, sizeof(*queue));
     bell_status status;
 
-    if (!is_pow2(ring_bytes) || ring_bytes < CPU_RING_MIN ||
-        ring_bytes > CPU_RING_MAX)
-        return bell_fail(BELL_BAD_VALUE,
-                         "%s: a ring of %u bytes; powers of two from %u to "
-                         "%u are possible",
-                         base_dev->info.name, ring_bytes, CPU_RING_MIN,
-                         CPU_RING_MAX);
-    queue = host_aligned(64, sizeof(*queue));
     if (!queue)
         return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a queue",
                          base_dev->info.name);
     memset(queue, 0, sizeof(*queue));
-    queue->n_ring_words = ring_bytes / 8;
-    queue->ring = host_aligned(64, ring_bytes);
-    if (!queue->ring) {
-        status =
-            bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a ring of %u bytes",
-                      base_dev->info.name, ring_bytes);
-        goto fail_queue;
-    }
     if (!take_slot(dev, queue)) {
         status = bell_fail(BELL_E_UNSUPPORTED, "%s: %d queues are the limit",
                            base_dev->info.name, CPU_QUEUES_MAX);
-        goto fail_ring;
+        goto fail_queue;
     }
-    queue->base.sync_va_end = queue->base.copy_va_end = UINT64_MAX;
-    status = hcq_queue_init(&queue->base, base_dev, desc,
-                            ring_bytes - CPU_SIGNAL_WORDS * 8);
+    status = hcq_feed_init(&queue->feed, base_dev, desc, &feed_ops);
     if (status != BELL_OK)
         goto fail_slot;
-    pthread_mutex_init(&queue->lock, NULL);
-    pthread_cond_init(&queue->cond, NULL);
-    status = cpu_worker_init(&queue->worker, dev, cpu_consumer_body, queue);
+    status = cpu_worker_init(&queue->worker, dev, consumer_body, queue);
     if (status != BELL_OK)
-        goto fail_base;
-    *out_queue = &queue->base;
+        goto fail_feed;
+    *out_queue = &queue->feed.base;
     return BELL_OK;
 
-fail_base:
-    pthread_cond_destroy(&queue->cond);
-    pthread_mutex_destroy(&queue->lock);
-    hcq_queue_fini(&queue->base);
+fail_feed:
+    hcq_feed_fini(&queue->feed);
 fail_slot:
     give_slot(dev, queue);
-fail_ring:
-    host_free(queue->ring);
 fail_queue:
     host_free(queue);
     return status;
@@ -381,17 +402,11 @@ void
 cpu_queue_destroy(struct hcq_queue *base)
 {
     struct cpu_queue *queue = cpu_queue(base);
+    struct cpu_device *dev = cpu_device(base->dev);
 
-    stop_queue(queue);
-    pthread_mutex_lock(&queue->lock);
-    queue->quit = true;
-    pthread_cond_broadcast(&queue->cond);
-    pthread_mutex_unlock(&queue->lock);
+    (void)hcq_feed_quit(&queue->feed);
     cpu_worker_fini(&queue->worker);
-    pthread_cond_destroy(&queue->cond);
-    pthread_mutex_destroy(&queue->lock);
-    hcq_queue_fini(base);
-    give_slot(cpu_device(base->dev), queue);
-    host_free(queue->ring);
+    hcq_feed_fini(&queue->feed);
+    give_slot(dev, queue);
     host_free(queue);
 }

@@ -205,7 +205,7 @@ enum cpu_leave
 cpu_run_job(struct cpu_queue *queue, cpu_kernel_fn *fn, const uint64_t *args,
             const uint32_t grid[3], uint64_t total, struct cpu_program *prog)
 {
-    struct cpu_device *dev = cpu_device(queue->base.dev);
+    struct cpu_device *dev = cpu_device(queue->feed.base.dev);
     struct cpu_job *job = queue->job;
     const uint64_t bit = 1ull << queue->slot;
     uint64_t n_chunks, n_wanted;
@@ -239,7 +239,7 @@ cpu_run_job(struct cpu_queue *queue, cpu_kernel_fn *fn, const uint64_t *args,
     if (atomic_load_explicit(&job->trapped, memory_order_relaxed))
         return CPU_LEAVE_FAULT;
     /* A helper that was stopped left part of the grid undone. */
-    if (atomic_load_explicit(&queue->stop, memory_order_relaxed))
+    if (atomic_load_explicit(&queue->feed.stop, memory_order_relaxed))
         return CPU_LEAVE_STOPPED;
     return left;
 }
