@@ -146,7 +146,7 @@ amd_queue_pour(struct amd_queue *queue, const uint32_t *slots, uint64_t n_slots)
         atomic_load_explicit(&queue->ring.last_value, memory_order_relaxed),
         queue->base.submit_timeout_ns));
     (void)hcq_ring_retire(&queue->base);
-    for (i = 0; i < n_slots && status == BELL_OK; i += n) {
+    for (i = 0; i < n_slots; i += n) {
         n = is_sdma ? amd_sdma_size(slots + i) : 1;
         status = wait_for_slots(queue, is_sdma ? n + AMD_SDMA_TAIL_DW : n);
         if (status != BELL_OK)

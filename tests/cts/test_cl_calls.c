@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/bits.h"
@@ -447,6 +448,54 @@ test_many_signals(void **state)
     close_counted(r.dev);
 }
 
+/* Waits for the queue until that ends with these words, which it does soon. */
+static void
+expect_timeout(struct hcq_queue *queue, const char *words)
+{
+    int i;
+
+    for (i = 0; i < 500; i++) {
+        assert_int_equal(hcq_queue_wait(queue, 20000000), BELL_E_TIMEOUT);
+        if (strstr(bell_error_last()->message, words))
+            return;
+    }
+    fail_msg("no '%s' in: %s", words, bell_error_last()->message);
+}
+
+/* What a queue does while it does nothing. */
+static void
+test_reports(void **state)
+{
+    struct hcq_signal *sig;
+    volatile uint32_t *word;
+    char words[160];
+    struct rig r;
+
+    (void)state;
+    set_up(&r, false);
+    word = r.seen->host;
+    OK(hcq_signal_create(r.dev, 0, &sig));
+    OK(hcq_queue_begin(r.queue, &r.cs));
+    hcq_cs_wait(r.cs, sig, 5);
+    OK(hcq_cs_submit(r.cs, NULL));
+    snprintf(words, sizeof(words),
+             "CL:0/compute0: wait for signal 0x%llx >= 5, 6 words queued",
+             (unsigned long long)sig->va);
+    expect_timeout(r.queue, words);
+    hcq_signal_set(sig, 5);
+    OK(hcq_queue_wait(r.queue, LONG_NS));
+    OK(hcq_queue_begin(r.queue, &r.cs));
+    hcq_cs_poll(r.cs, r.seen->va + 12, 0xffffffff, 0x50);
+    OK(hcq_cs_submit(r.cs, NULL));
+    snprintf(words, sizeof(words),
+             "CL:0/compute0: poll 0x%llx & 0xffffffff == 0x50, 7 words queued",
+             (unsigned long long)r.seen->va + 12);
+    expect_timeout(r.queue, words);
+    word[3] = 0x50;
+    OK(hcq_queue_wait(r.queue, LONG_NS));
+    close_counted(r.dev);
+}
+
 int
 main(void)
 {
@@ -454,6 +503,7 @@ main(void)
         cmocka_unit_test(test_launches),
         cmocka_unit_test(test_transfers),
         cmocka_unit_test(test_many_signals),
+        cmocka_unit_test(test_reports),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

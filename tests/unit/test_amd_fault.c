@@ -211,12 +211,13 @@ read_object(const char *arch, uint64_t *out_bytes)
 }
 
 static bell_status
-load_kernel(struct hcq_device *dev, const char *entry, uint32_t n_bufs,
-            struct hcq_program **out_prog)
+load_kernel_as(struct hcq_device *dev, const char *name, const char *entry,
+               uint32_t n_bufs, struct hcq_program **out_prog)
 {
     struct hcq_program_desc desc = {
         .struct_size = sizeof(desc),
-        .name = entry,
+        .name = name,
+        .entry = entry,
         .n_bufs = n_bufs,
         .n_vals = 2 - n_bufs,
     };
@@ -228,6 +229,13 @@ load_kernel(struct hcq_device *dev, const char *entry, uint32_t n_bufs,
     status = hcq_program_create(dev, &desc, out_prog);
     free(object);
     return status;
+}
+
+static bell_status
+load_kernel(struct hcq_device *dev, const char *entry, uint32_t n_bufs,
+            struct hcq_program **out_prog)
+{
+    return load_kernel_as(dev, entry, entry, n_bufs, out_prog);
 }
 
 static bool
@@ -745,6 +753,14 @@ kernels_fault(void **state)
             expect_ok(hcq_queue_wait(queue, HCQ_TIMEOUT_NS));
             assert_int_equal(*(uint32_t *)buf->host, 77 + turn);
         }
+        hcq_program_destroy(prog);
+        /* a name is one from its first letter on */
+        expect_ok(load_kernel_as(dev, "m", "move", 2, &prog));
+        launch(queue, prog, buf->va, BAD_VA, 1);
+        expect_fault(queue, BAD_VA, "m");
+        hcq_device_fault(dev, &fault);
+        assert_non_null(strstr(fault.text, " in 'm' on "));
+        expect_ok(hcq_device_recover(dev));
         hcq_program_destroy(prog);
         hcq_queue_destroy(queue);
         hcq_buffer_destroy(buf);

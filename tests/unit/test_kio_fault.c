@@ -369,6 +369,27 @@ test_reads(void **state)
     kio_destroy(kio);
 }
 
+/* A plan in the place of another has nothing of it. */
+static void
+test_another_plan(void **state)
+{
+    struct kio *kio = create("");
+    uint8_t got[40];
+
+    (void)state;
+    expect_ok(kio_fault_set(kio, "read:1+=EIO"));
+    assert_int_equal(kio->ops->read_file(kio, "/x", got, 40), -EIO);
+    assert_int_equal(kio->ops->read_file(kio, "/x", got, 40), -EIO);
+    assert_int_equal(kio_fault_hits(kio), 2);
+    expect_ok(kio_fault_set(kio, "read:2=EIO"));
+    assert_int_equal(kio_fault_hits(kio), 0);
+    assert_int_equal(kio->ops->read_file(kio, "/x", got, 40), 30);
+    assert_int_equal(kio->ops->read_file(kio, "/x", got, 40), -EIO);
+    assert_int_equal(kio->ops->read_file(kio, "/x", got, 40), 30);
+    assert_int_equal(kio_fault_hits(kio), 1);
+    kio_destroy(kio);
+}
+
 static void
 test_replies(void **state)
 {
@@ -524,11 +545,12 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_errors),    cmocka_unit_test(test_kinds),
-        cmocka_unit_test(test_several),   cmocka_unit_test(test_plans),
-        cmocka_unit_test(test_doorbells), cmocka_unit_test(test_reads),
-        cmocka_unit_test(test_replies),   cmocka_unit_test(test_commands),
-        cmocka_unit_test(test_random),    cmocka_unit_test(test_delays),
+        cmocka_unit_test(test_errors),       cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_several),      cmocka_unit_test(test_plans),
+        cmocka_unit_test(test_doorbells),    cmocka_unit_test(test_reads),
+        cmocka_unit_test(test_another_plan), cmocka_unit_test(test_replies),
+        cmocka_unit_test(test_commands),     cmocka_unit_test(test_random),
+        cmocka_unit_test(test_delays),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
