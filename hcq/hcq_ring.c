@@ -240,8 +240,8 @@ hcq_ring_find_exec(struct hcq_queue *queue, const struct hcq_program_base *prog,
 /* Text that grows up to a size; what does not fit is left out. */
 struct report {
     char *text;
-    size_t size_bytes, used;
-    uint32_t n; /* commands in it */
+    size_t size_bytes, used; /* used: also of what did not fit */
+    uint32_t n;              /* commands in it */
 };
 
 static void
@@ -254,8 +254,6 @@ add_text(struct report *report, const char *text)
     n = snprintf(report->text + report->used, report->size_bytes - report->used,
                  "%s%s", report->n++ ? ", " : "", text);
     report->used += n < 0 ? 0 : (size_t)n;
-    if (report->used >= report->size_bytes)
-        report->used = report->size_bytes - 1;
 }
 
 static void

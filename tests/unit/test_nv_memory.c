@@ -441,6 +441,11 @@ kinds_and_sizes(void **state)
             fill(want, n, kind * 100 + (uint32_t)i);
             if (mem->cpu)
                 assert_memory_equal(mem->cpu, want, n);
+            /* the host's memory is that which is not on the card */
+            assert_ptr_equal(nv_memory_cpu(dev, mem->va, n, NV_CPU_HOST),
+                             kind == NV_MEM_SYSTEM ? mem->cpu : NULL);
+            assert_ptr_equal(nv_memory_cpu(dev, mem->va, n, NV_CPU_MAPPED),
+                             mem->cpu);
             nv_mem_free(dev, mem);
             assert_int_equal(mem->va, 0);
         }
