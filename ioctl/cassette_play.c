@@ -668,7 +668,7 @@ static void
 play_poll(struct play *play)
 {
     const struct cas_record *r = play->record;
-    short revents = 0;
+    short revents; /* the result is compared */
     int result =
         play->kio->ops->poll(play->kio, fd_now(play, r->fd), (short)r->args[0],
                              (int)r->args[1], &revents);
