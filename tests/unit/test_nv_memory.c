@@ -654,6 +654,32 @@ is_mapped(struct nv_device *dev, const struct hcq_buffer *buf)
     return nv_memory_cpu(dev, buf->va, 1, NV_CPU_MAPPED) != NULL;
 }
 
+/* Three quarters of the addresses are the card's memory's, the rest is the
+ * host's: neither has more. */
+static void
+addresses_end(void **state)
+{
+    const uint64_t all = NV_VA_END - NV_VA_FIRST, host = all - all / 4 * 3;
+    struct nv_device *dev = open_nv("NV@sim:sm_90");
+    struct mem_range range;
+
+    (void)state;
+    assert_true(dev->card_va == NV_VA_FIRST);
+    assert_true(dev->card_va_end == NV_VA_FIRST + all / 4 * 3);
+    assert_int_equal(mem_va_alloc(dev->va, all / 4 * 3 + NV_VA_GRANULE_BYTES,
+                                  NV_VA_GRANULE_BYTES, &range),
+                     BELL_E_NO_MEMORY);
+    assert_int_equal(mem_va_alloc(dev->host_va, host + NV_VA_GRANULE_BYTES,
+                                  NV_VA_GRANULE_BYTES, &range),
+                     BELL_E_NO_MEMORY);
+    expect_ok(
+        mem_va_alloc(dev->host_va, host / 2, NV_VA_GRANULE_BYTES, &range));
+    assert_true(range.addr >= dev->card_va_end &&
+                range.addr + host / 2 <= NV_VA_END);
+    mem_va_free(dev->host_va, &range);
+    close_nv(dev);
+}
+
 /* A large buffer is mapped for the CPU when writes to it have been many; what
  * a pool gives out in pieces at once. Each way the bytes arrive. */
 static void
@@ -992,6 +1018,7 @@ main(void)
         cmocka_unit_test(without_a_window),
         cmocka_unit_test(copy_engines_in_turns),
         cmocka_unit_test(copy_engines_told_of),
+        cmocka_unit_test(addresses_end),
         cmocka_unit_test(mapped_when_it_pays),
         cmocka_unit_test(not_mapped_through_a_small_window),
         cmocka_unit_test(pinned_twice),

@@ -127,15 +127,16 @@ static void
 tells_every_entry(void **state)
 {
     enum {
-        N = NV_HOST_RING_ENTRIES + 100
+        N = NV_HOST_RING_ENTRIES + 101 /* odd */
     };
     char path[64], record[128];
     struct cas_reader *reader;
     struct hcq_device *dev;
     struct hcq_queue *queue;
     struct hcq_signal *sig;
+    struct hcq_stream *stream;
     struct hcq_cs *cs;
-    uint64_t base = 0, n_told = 0, n_bells = 0;
+    uint64_t base = 0, n_told = 0, n_bells = 0, n_split = 0;
     uint32_t i, k;
 
     (void)state;
@@ -151,6 +152,16 @@ tells_every_entry(void **state)
         assert_int_equal(hcq_queue_wait(queue, LONG_NS), BELL_OK);
     }
     assert_int_equal(hcq_signal_value(sig), N);
+    /* two entries each, the second of which once is the ring's first */
+    assert_int_equal(hcq_stream_create(queue, "s", &stream), BELL_OK);
+    hcq_cs_signal(hcq_stream_cs(stream), sig, N + 1);
+    assert_int_equal(hcq_stream_end(stream), BELL_OK);
+    for (i = 1; i <= N; i++) {
+        assert_int_equal(hcq_stream_submit(stream, NULL), BELL_OK);
+        assert_int_equal(hcq_queue_wait(queue, LONG_NS), BELL_OK);
+    }
+    assert_int_equal(hcq_signal_value(sig), N + 1);
+    hcq_stream_destroy(stream);
     hcq_signal_destroy(sig);
     hcq_queue_destroy(queue);
     hcq_device_close(dev);
@@ -161,6 +172,8 @@ tells_every_entry(void **state)
         if (r->kind != CAS_DOORBELL)
             continue;
         n_bells++;
+        n_split += r->n_blobs > 1 && r->blobs[0].extra == KIO_REGION_RING &&
+                   r->blobs[1].extra == KIO_REGION_RING;
         for (k = 0; k < r->n_blobs; k++) {
             const struct cas_blob *b = &r->blobs[k];
 
@@ -172,7 +185,7 @@ tells_every_entry(void **state)
             n_told += b->size_bytes / 8;
         }
     }
-    assert_true(n_bells >= N && n_told >= N);
+    assert_true(n_bells >= 2 * N && n_told >= 3 * N && n_split);
     cas_reader_close(reader);
     unlink(path);
 }
