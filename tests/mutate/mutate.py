@@ -494,6 +494,8 @@ class Lines:
     def look_at_new(self, tests, jobs):
         new = [t for t in tests if self.known.get(t.full_name, [''])[0] !=
                mark_of(*t.sources)]
+        if not new:
+            return
         targets = sorted({name for t in new for name in t.targets})
         done = run('ninja', '-k', '0', '-C', self.build, *targets)
         if done.returncode != 0:
