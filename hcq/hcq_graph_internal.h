@@ -109,8 +109,8 @@ struct hcq_graph {
     uint32_t n_unset; /* slots without a value */
     uint32_t *lists[GRAPH_LIST_COUNT];
     uint32_t n_listed[GRAPH_LIST_COUNT];
-    uint32_t *by_address; /* slots of memory */
-    uint32_t n_by_address;
+    uint32_t *by_address; /* slots of memory; at first those that are written */
+    uint32_t n_by_address, n_slots_written;
     struct graph_copy copies[GRAPH_COPIES];
     uint32_t last; /* copy of the last submission */
 };

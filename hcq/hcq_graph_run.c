@@ -19,6 +19,9 @@
 /* More than any moment: who waits goes on. */
 #define GRAPH_GO_ON ((uint64_t)UINT32_MAX)
 
+/* With so many slots that are written, no order is kept. */
+#define FEW_WRITTEN 4
+
 /* So often who waits for several queues looks whether all of them go on.
  * guess */
 #define LOOK_EVERY_NS 20000000ull
@@ -183,7 +186,12 @@ make_lists(struct hcq_graph *graph)
                          "graph '%s': no memory for %zu slots", graph->name,
                          graph->n_slots);
     for (i = 0; i < graph->n_slots; i++) {
-        if (graph->slots[i].dev)
+        if (graph->slots[i].dev && graph->slots[i].is_written)
+            graph->by_address[graph->n_by_address++] = i;
+    }
+    graph->n_slots_written = graph->n_by_address;
+    for (i = 0; i < graph->n_slots; i++) {
+        if (graph->slots[i].dev && !graph->slots[i].is_written)
             graph->by_address[graph->n_by_address++] = i;
     }
     graph->n_unset = (uint32_t)graph->n_slots;
@@ -437,14 +445,41 @@ refuse_slots(const struct hcq_graph *graph, const struct graph_slot *slot,
         (unsigned long long)other->value);
 }
 
-/* No slot meets another that is written: in the order of addresses each is
- * compared with what reaches furthest of those before it. */
+static bool
+slots_meet(const struct graph_slot *x, const struct graph_slot *y)
+{
+    return x->dev == y->dev && x->value < y->value + y->size_bytes &&
+           y->value < x->value + x->size_bytes;
+}
+
+/* Each of few that are written with all. */
+static BELL_MUST_CHECK bell_status
+check_written(const struct hcq_graph *graph)
+{
+    uint32_t i, k;
+
+    for (i = 0; i < graph->n_slots_written; i++) {
+        const struct graph_slot *slot = &graph->slots[graph->by_address[i]];
+        for (k = i + 1; k < graph->n_by_address; k++) {
+            const struct graph_slot *other =
+                &graph->slots[graph->by_address[k]];
+            if (__builtin_expect(slots_meet(slot, other), 0))
+                return refuse_slots(graph, slot, other);
+        }
+    }
+    return BELL_OK;
+}
+
+/* No slot meets another that is written: where those are many, in the order of
+ * addresses each is compared with what reaches furthest of those before it. */
 static BELL_MUST_CHECK bell_status
 check_slots(struct hcq_graph *graph)
 {
     const struct graph_slot *furthest = NULL, *written = NULL;
     uint32_t i;
 
+    if (graph->n_slots_written <= FEW_WRITTEN)
+        return check_written(graph);
     if (!is_sorted(graph))
         sort_slots(graph);
     for (i = 0; i < graph->n_by_address; i++) {

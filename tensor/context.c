@@ -316,10 +316,11 @@ tensor_fail_told(struct bell_context *ctx)
 bell_status
 tensor_report(struct bell_context *ctx)
 {
-    struct bell_error error = ctx->error;
+    struct bell_error error;
 
-    if (error.status == BELL_OK)
-        return BELL_OK;
+    if (__builtin_expect(ctx->error.status == BELL_OK, 1))
+        return BELL_OK; /* asked by every call: nothing is copied */
+    error = ctx->error;
     memset(&ctx->error, 0, sizeof(ctx->error));
     return bell_error_set(&error);
 }

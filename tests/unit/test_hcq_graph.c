@@ -355,15 +355,16 @@ enum {
     FIXED_AT = 2048 /* read: 64 bytes, then 64 that are written */
 };
 
-/* Which slots are written, and where they are. */
+/* Which slots are written, each so many, and where they are. */
 struct overlaps {
+    uint32_t each;
     uint64_t at[N_SLOTS];
 };
 
 static bool
-is_written(uint32_t slot)
+is_written(const struct overlaps *o, uint32_t slot)
 {
-    return slot % 3 == 0;
+    return slot % o->each == 0;
 }
 
 static bool
@@ -379,10 +380,10 @@ may_run(const struct overlaps *o)
 
     for (i = 0; i < N_SLOTS; i++) {
         if (meets(o->at[i], SLOT_BYTES, FIXED_AT + 64, 64) ||
-            (is_written(i) && meets(o->at[i], SLOT_BYTES, FIXED_AT, 64)))
+            (is_written(o, i) && meets(o->at[i], SLOT_BYTES, FIXED_AT, 64)))
             return false;
         for (k = 0; k < i; k++) {
-            if ((is_written(i) || is_written(k)) &&
+            if ((is_written(o, i) || is_written(o, k)) &&
                 meets(o->at[i], SLOT_BYTES, o->at[k], SLOT_BYTES))
                 return false;
         }
@@ -391,7 +392,7 @@ may_run(const struct overlaps *o)
 }
 
 static void
-test_overlaps(void **state)
+try_overlaps(uint32_t each)
 {
     const struct hcq_graph_desc desc = {
         .struct_size = sizeof(desc),
@@ -399,13 +400,12 @@ test_overlaps(void **state)
         .queues = queues,
         .n_queues = 1,
     };
-    struct overlaps o = {{0}};
+    struct overlaps o = {each, {0}};
     uint32_t x = 1, i, n_good = 0, n_bad = 0;
     struct hcq_graph *graph;
     struct hcq_graph_arg from, to;
     char name[16];
 
-    (void)state;
     expect_ok(hcq_graph_create(&desc, &graph));
     from = hcq_graph_memory(bufs[0]->va + FIXED_AT, 64, 0);
     to = hcq_graph_memory(bufs[0]->va + FIXED_AT + 64, 64, 0);
@@ -416,7 +416,7 @@ test_overlaps(void **state)
         snprintf(name, sizeof(name), "slot %u", i);
         slot = hcq_graph_in_slot(hcq_graph_slot(graph, name, SLOT_BYTES), 0, 16,
                                  0);
-        if (is_written(i))
+        if (is_written(&o, i))
             hcq_graph_fill(graph, NULL, &slot, i, 16);
         else
             hcq_graph_copy(graph, NULL, &to, &slot, 16);
@@ -448,6 +448,16 @@ test_overlaps(void **state)
     assert_true(n_good > 500 && n_bad > 500);
     expect_ok(hcq_graph_wait(graph, LONG_NS));
     hcq_graph_destroy(graph);
+}
+
+/* Many are written, some, one. */
+static void
+test_overlaps(void **state)
+{
+    (void)state;
+    try_overlaps(2);
+    try_overlaps(3);
+    try_overlaps(N_SLOTS);
 }
 
 int
