@@ -20,6 +20,7 @@ struct bell_stats {
     uint64_t n_kernels_compiled; /* different ones; one for each math */
     uint64_t n_kernels_found;    /* others, which were on disk, compiled */
     uint64_t n_launches;         /* kernels queued */
+    uint64_t n_graphs;           /* times that several were queued as one */
     uint64_t lookup_ns;          /* finding the plan of a graph */
     uint64_t schedule_ns;        /* graph to kernels, all plans */
     uint64_t lower_ns;           /* kernels to programs, added up */

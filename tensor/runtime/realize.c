@@ -10,6 +10,7 @@
 #include "tensor/runtime/ir.h"
 #include "tensor/runtime/profile.h"
 #include "tensor/runtime/run.h"
+#include "tensor/runtime/tape.h"
 #include "tensor/runtime/search.h"
 #include "tensor/trace.h"
 #include "tensor/tensor_internal.h"
@@ -222,6 +223,8 @@ rt_close(struct tensor_runtime *rt)
     size_t i;
 
     rt_profile_destroy(rt);
+    for (i = 0; i < rt->n_plans; i++)
+        rt_tape_destroy(rt->plans[i].tape);
     hcq_queue_destroy(rt->queue);
     for (i = 0; i < rt->n_dead; i++)
         hcq_buffer_destroy(rt->dead[i].buf);

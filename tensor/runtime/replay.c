@@ -1,8 +1,12 @@
 /* Running a plan: memory for its results and one scratch buffer, and its
  * kernels in the queue.
+ *
+ * A plan that recurs is queued as a graph: its leaves, its results, its scratch
+ * memory and its values are slots of a tape.
  */
 #include "tensor/runtime/profile.h"
 #include "tensor/runtime/run.h"
+#include "tensor/runtime/tape.h"
 #include "tensor/tensor_internal.h"
 
 #include <assert.h>
@@ -13,6 +17,11 @@
 
 #define EXECS_PER_SUBMIT 32
 #define MAX_IN_FLIGHT    64 /* submissions that the host may be ahead */
+
+/* A plan of fewer kernels is queued as fast as a graph; one that ran less often
+ * before may not come again. */
+#define GRAPH_KERNELS 3
+#define GRAPH_RUNS    6
 
 static bell_status
 alloc_results(struct rt_run *run, const struct rt_plan *plan)
@@ -164,10 +173,138 @@ queue_kernels(struct rt_run *run, const struct rt_plan *plan)
     return BELL_OK;
 }
 
+/* ---- as a graph ---- */
+
+/* Slots: leaves, results by buffer, the scratch memory, values. */
+static uint32_t
+result_slot(const struct rt_plan *plan, uint32_t buf)
+{
+    return (uint32_t)plan->n_tape_leaves + buf;
+}
+
+static uint32_t
+scratch_slot(const struct rt_plan *plan)
+{
+    return result_slot(plan, plan->sched.n_bufs);
+}
+
+static uint32_t
+value_slot(const struct rt_plan *plan, uint32_t value)
+{
+    return scratch_slot(plan) + 1 + value;
+}
+
+static void
+place_memory(const struct rt_plan *plan, uint32_t i, struct rt_arg *out)
+{
+    const struct sched_buf *buf = &plan->sched.bufs[i];
+
+    out->size_bytes = buf->n_elems * uop_dtype_infos[buf->dtype].size_bytes;
+    if (buf->leaf >= 0) {
+        out->slot = (uint32_t)buf->leaf;
+    } else if (buf->root >= 0) {
+        out->slot = result_slot(plan, i);
+    } else {
+        out->slot = scratch_slot(plan);
+        out->value = plan->offsets[i];
+    }
+}
+
+static bell_status
+tape_kernel(struct tensor_runtime *rt, const struct rt_plan *plan, uint32_t i)
+{
+    const struct sched_item *item = &plan->sched.items[i];
+    const struct rt_kernel *kernel = &rt->kernel_list[plan->kernels[i]];
+    uint32_t n_args = kernel->program->n_bufs + kernel->program->n_vals, j;
+    struct rt_arg args[SCHED_MAX_PARAMS];
+
+    for (j = 0; j < n_args; j++) {
+        args[j] = (struct rt_arg){RT_SLOT_NONE, j < item->n_outs, 0, 0};
+        if (j < item->n_bufs)
+            place_memory(plan, item->bufs[j], &args[j]);
+        else if (kernel->values)
+            args[j].value = (uint64_t)kernel->values[j - item->n_bufs];
+        else
+            args[j].slot = value_slot(plan, item->vars[j - item->n_bufs]);
+    }
+    return rt_tape_add(plan->tape, plan->kernels[i], args, n_args);
+}
+
+static bell_status
+make_tape(struct rt_run *run, struct rt_plan *plan)
+{
+    uint32_t i;
+
+    plan->n_tape_leaves = run->n_leaves;
+    BELL_TRY(rt_tape_create(run->rt, value_slot(plan, plan->n_values), false,
+                            &plan->tape));
+    for (i = 0; i < plan->sched.n_items; i++) {
+        if (tape_kernel(run->rt, plan, i) == BELL_OK)
+            continue;
+        rt_tape_destroy(plan->tape);
+        plan->tape = NULL;
+        return bell_error_last()->status;
+    }
+    return BELL_OK;
+}
+
+static void
+set_slots(const struct rt_run *run, const struct rt_plan *plan)
+{
+    uint32_t i;
+
+    for (i = 0; i < run->n_leaves; i++)
+        rt_tape_set(plan->tape, i, run->leaves[i]->device_mem->va);
+    for (i = 0; i < plan->sched.n_bufs; i++) {
+        if (run->results[i])
+            rt_tape_set(plan->tape, result_slot(plan, i),
+                        run->results[i]->device_mem->va);
+    }
+    if (run->scratch)
+        rt_tape_set(plan->tape, scratch_slot(plan), run->scratch->va);
+    for (i = 0; i < plan->n_values; i++) {
+        if (plan->steps[i])
+            rt_tape_set(plan->tape, value_slot(plan, i),
+                        rt_vary_word(run->rt, plan, i));
+    }
+}
+
+/* Sizes of one for any size change what a graph knows of its memory. */
+static bool
+is_graph(const struct rt_run *run, const struct rt_plan *plan)
+{
+    return plan->n_runs >= GRAPH_RUNS && plan->sched.n_items >= GRAPH_KERNELS &&
+           !plan->any_size && plan->symbol < 0 && !plan->no_graph &&
+           (!plan->tape || plan->n_tape_leaves == run->n_leaves);
+}
+
+/* What a graph refuses, memory of the caller's that overlaps, the queue does in
+ * its order. */
+static bell_status
+queue_graph(struct rt_run *run, struct rt_plan *plan)
+{
+    bell_status status;
+
+    if (!plan->tape)
+        BELL_TRY(make_tape(run, plan));
+    set_slots(run, plan);
+    status = rt_tape_submit(plan->tape);
+    if (status != BELL_E_INVALID)
+        return status;
+    bell_error_clear();
+    rt_tape_destroy(plan->tape);
+    plan->tape = NULL;
+    plan->no_graph = true;
+    return queue_kernels(run, plan);
+}
+
 bell_status
-rt_replay(struct rt_run *run, const struct rt_plan *plan)
+rt_replay(struct rt_run *run, struct rt_plan *plan)
 {
     BELL_TRY(alloc_results(run, plan));
+    if (is_graph(run, plan))
+        return queue_graph(run, plan);
+    plan->n_runs++;
     return queue_kernels(run, plan);
 }
 

@@ -31,9 +31,9 @@ BELL_MUST_CHECK bell_status rt_number(struct rt_run *run,
 
 /* ---- replay.c ---- */
 
-/* Gives the plan's results memory and queues its kernels. */
-BELL_MUST_CHECK bell_status rt_replay(struct rt_run *run,
-                                      const struct rt_plan *plan);
+/* Gives the plan's results memory and queues its kernels: of several, that ran
+ * some times before, as a graph. */
+BELL_MUST_CHECK bell_status rt_replay(struct rt_run *run, struct rt_plan *plan);
 /* The tensors become leaves. */
 BELL_MUST_CHECK bell_status rt_replay_results(struct rt_run *run,
                                               const struct rt_plan *plan);

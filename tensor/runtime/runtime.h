@@ -25,6 +25,7 @@
 #include "tensor/runtime/vary.h"
 #include "uops/uop.h"
 
+struct rt_tape;
 struct rt_target;
 struct tensor_given;
 struct tensor_givens;
@@ -158,6 +159,10 @@ struct rt_plan {
     uint64_t scratch_bytes; /* for values that are neither leaf nor root */
     uint64_t alive_bytes;   /* of these that are alive at once, at most */
     uint64_t result_bytes;
+    struct rt_tape *tape; /* owned: one that recurs, as a graph; or NULL */
+    uint32_t n_runs;      /* so far, before there was a tape */
+    size_t n_tape_leaves; /* slots of the tape that are leaves */
+    bool no_graph;        /* one was refused */
 };
 
 /* Memory that work in flight may still use. */

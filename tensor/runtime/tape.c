@@ -207,6 +207,7 @@ submit_graph(struct rt_tape *tape)
         slot->sent = slot->value;
     }
     BELL_TRY(hcq_graph_submit(tape->graph, &tape->rt->last_value));
+    tape->rt->stats.n_graphs++;
     return rt_keep_pace(tape->rt);
 }
 

@@ -1008,6 +1008,116 @@ test_same_list(void **state)
     }
 }
 
+/* ---- realizes that recur ---- */
+
+/* Several kernels, a number and an offset that vary, a row of `rows` written. */
+static struct bell_tensor *
+recur(struct bell_context *c, struct bell_tensor *x, struct bell_tensor *rows,
+      int64_t i)
+{
+    struct bell_tensor *y, *s;
+
+    (void)c;
+    y = bell_softmax(bell_matmul(x, bell_t(x)), 1);
+    y = bell_contiguous(bell_matmul(y, x));
+    s = bell_contiguous(bell_sum(y, BELL_DIMS(0), true));
+    y = bell_add(bell_mul_scalar(y, 1 + 0.01 * (double)i),
+                 bell_narrow(rows, 0, i % 3, 1));
+    bell_assign_slice(rows, (int64_t[]){(i + 1) % 3, 0}, 2, s);
+    return y;
+}
+
+#define RECURS 16
+
+/* From the eighth time of a plan on they are graphs; the bits are those of contexts that
+ * realize once. */
+static void
+test_recurring(void **state)
+{
+    static const char *const names[] = {"CPU", "NV@sim:sm_80", "AMD@sim:gfx942",
+                                        "AMD@sim:gfx1100"};
+    float x[2][96], rows[2][48];
+    struct bell_tensor *tx, *trows;
+    struct bell_context *one, *many;
+    struct bell_stats stats;
+    size_t d, k;
+    int64_t i;
+
+    (void)state;
+    for (d = 0; d < ARRAY_LEN(names); d++) {
+        for (k = 0; k < 96; k++)
+            x[0][k] = (float)((k * 7919) % 97) / 60 - 0.7f;
+        memset(rows, 0, sizeof(rows));
+        memcpy(x[1], x[0], sizeof(x[0]));
+        assert_int_equal(bell_context_create(names[d], &many), BELL_OK);
+        trows = bell_from_data(many, BELL_DIMS(3, 16), BELL_FLOAT32, rows[0]);
+        tx = bell_from_data(many, BELL_DIMS(6, 16), BELL_FLOAT32, x[0]);
+        for (i = 0; i < RECURS; i++) {
+            struct bell_tensor *ox, *orows;
+            tx = recur(many, tx, trows, i);
+            assert_int_equal(bell_read(tx, x[0], sizeof(x[0])), BELL_OK);
+            assert_int_equal(bell_read(trows, rows[0], sizeof(rows[0])),
+                             BELL_OK);
+            bell_context_stats(many, &stats);
+            if (i < 6)
+                assert_int_equal(stats.n_graphs, 0);
+            assert_int_equal(bell_context_create(names[d], &one), BELL_OK);
+            orows =
+                bell_from_data(one, BELL_DIMS(3, 16), BELL_FLOAT32, rows[1]);
+            ox = bell_from_data(one, BELL_DIMS(6, 16), BELL_FLOAT32, x[1]);
+            ox = recur(one, ox, orows, i);
+            assert_int_equal(bell_read(ox, x[1], sizeof(x[1])), BELL_OK);
+            assert_int_equal(bell_read(orows, rows[1], sizeof(rows[1])),
+                             BELL_OK);
+            bell_context_destroy(one);
+            assert_memory_equal(x[0], x[1], sizeof(x[0]));
+            assert_memory_equal(rows[0], rows[1], sizeof(rows[0]));
+        }
+        assert_true(stats.n_graphs >= 8);
+        bell_context_destroy(many);
+    }
+}
+
+/* Two of the caller's arrays that share memory: what is written of one is read
+ * of the other, in the order of the calls. */
+static void
+test_recurring_shared(void **state)
+{
+    static float memory[2][1024 + 16] __attribute__((aligned(64)));
+    struct bell_context *c[2];
+    struct bell_tensor *a, *b, *s, *v;
+    struct bell_stats stats;
+    float copy[1024];
+    int64_t i;
+    int k;
+
+    (void)state;
+    for (i = 0; i < 1040; i++)
+        memory[0][i] = memory[1][i] = (float)(i % 13) / 13;
+    assert_int_equal(bell_context_create("CPU", &c[0]), BELL_OK);
+    for (i = 0; i < 12; i++) {
+        assert_int_equal(bell_context_create("CPU", &c[1]), BELL_OK);
+        for (k = 0; k < 2; k++) {
+            assert_int_equal(bell_scope_begin(c[k]), BELL_OK);
+            a = bell_from_blob(c[k], BELL_DIMS(1024), BELL_FLOAT32, memory[k],
+                               NULL, NULL);
+            b = bell_from_blob(c[k], BELL_DIMS(1024), BELL_FLOAT32,
+                               memory[k] + 16, NULL, NULL);
+            s = bell_contiguous(bell_mean(b, BELL_DIMS(0), true));
+            v = bell_contiguous(bell_mul(bell_narrow(b, 0, 0, 16), s));
+            v = bell_sub(v, bell_max(bell_mul(v, v), BELL_DIMS(0), true));
+            bell_assign_slice(a, (int64_t[]){16 * i + 8}, 1, v);
+            assert_int_equal(bell_read(a, copy, sizeof(copy)), BELL_OK);
+            bell_context_stats(c[k], &stats);
+            assert_int_equal(stats.n_graphs, 0);
+            assert_int_equal(bell_scope_end(c[k]), BELL_OK);
+        }
+        bell_context_destroy(c[1]);
+        assert_memory_equal(memory[0], memory[1], sizeof(memory[0]));
+    }
+    bell_context_destroy(c[0]);
+}
+
 int
 main(void)
 {
@@ -1026,6 +1136,8 @@ main(void)
         cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_no_memory_training),
         cmocka_unit_test(test_same_list),
+        cmocka_unit_test(test_recurring),
+        cmocka_unit_test(test_recurring_shared),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
