@@ -1,4 +1,5 @@
-/* Adreno: the words run in an interpreter that waits for nothing by itself. */
+/* Adreno: the words run as on the simulated card, which waits for nothing by
+ * itself. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,13 +7,14 @@
 
 #include <cmocka.h>
 
-#include "ir3_run.h"
 #include "render_check.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "render/ir3/ir3.h"
+#include "sim/qcom/isa/shader.h"
 
 static const char *const chips[] = {"a6xx", "a7xx"};
 static const enum ir3_gen gens[] = {IR3_GEN_A6XX, IR3_GEN_A7XX};
@@ -46,32 +48,79 @@ render(const struct lower_program *p, unsigned chip, struct render_binary *out)
     return render_ir3(p, gens[chip], out);
 }
 
+#define PRIVATE_VA 0x7f00000000ull
+
 struct memory {
     const struct p_buf *bufs;
     uint32_t n_bufs;
+    char *private_;
+    uint64_t private_bytes;
 };
 
 static void *
-at(void *user, uint64_t va, uint32_t n_bytes, bool is_write)
+at(void *user, uint64_t va, uint32_t n_bytes, enum shader_access access)
 {
     const struct memory *m = user;
     uint64_t i = (va >> 32) - 1, offset = (uint32_t)va, size;
 
-    (void)is_write;
+    (void)access;
+    if (va >= PRIVATE_VA)
+        return va + n_bytes - PRIVATE_VA > m->private_bytes
+                   ? NULL
+                   : m->private_ + (va - PRIVATE_VA);
     if (i >= m->n_bufs)
         return NULL;
     size = m->bufs[i].n_elems * uop_dtype_infos[m->bufs[i].dtype].size_bytes;
     return offset + n_bytes > size ? NULL : (char *)m->bufs[i].data + offset;
 }
 
+/* What a driver would tell the card of the object. */
+static void
+launch_of(const struct ir3_object *o, const uint64_t *args, struct memory *m,
+          struct shader_launch *l)
+{
+    uint32_t n_vec4 = o->gen == IR3_GEN_A6XX ? 64 : 96, n = 1024;
+
+    *l = (struct shader_launch){
+        .lanes = 64,
+        .n_full_vec4 = o->n_full_vec4,
+        .n_waves_max = 2 * n_vec4 / o->n_full_vec4,
+        .branch_depth = 2 * ((o->branch_depth + 1) / 2),
+        .shared_bytes = o->shared_bytes,
+        .private_va = PRIVATE_VA,
+        .private_bytes = (o->private_bytes + 511) / 512 * 512,
+        .n_sps = 2,
+        .sp_threads = n,
+        .consts = (const uint32_t *)args,
+        .n_consts = 2 * (o->n_params + o->n_vars),
+        .demotes = true,
+        .local_id = 0,
+        .group_id = 192,
+        .group_size = SHADER_NO_REG,
+        .group_offset = SHADER_NO_REG,
+        .linear_id = SHADER_NO_REG,
+        .needs_predication_gaps = o->gen == IR3_GEN_A7XX,
+        .ends_locked = o->gen == IR3_GEN_A7XX,
+        .max_insns = 100000000,
+        .seed = 1,
+        .memory = {at, m},
+    };
+    memcpy(l->local, o->local, sizeof(l->local));
+    l->private_sp_bytes = l->private_bytes * n;
+    m->private_bytes = (uint64_t)l->private_sp_bytes * l->n_sps;
+}
+
 static void
 run(const struct lower_program *p, unsigned chip, const struct p_buf *bufs,
     uint32_t n_bufs, const int64_t *vars, const char *what)
 {
-    struct memory m = {bufs, n_bufs};
+    struct memory m = {bufs, n_bufs, NULL, 0};
     uint64_t args[CHECK_MAX_BUFS + 8];
-    struct ir3_run r = {.args = args, .at = at, .user = &m, .flush = true};
+    struct shader_report report;
+    struct shader_launch l;
+    struct shader_code *code;
     struct render_binary binary;
+    const struct ir3_object *o;
     uint32_t i;
     char *text;
 
@@ -79,17 +128,26 @@ run(const struct lower_program *p, unsigned chip, const struct p_buf *bufs,
         args[i] = (uint64_t)(i + 1) << 32;
     for (i = 0; i < p->n_vars; i++)
         args[p->n_params + i] = (uint64_t)vars[i];
-    memcpy(r.grid, p->grid, sizeof(r.grid));
     if (render_ir3(p, gens[chip], &binary) != BELL_OK)
         fail_msg("%s: %s", what, bell_error_last()->message);
-    r.object = binary.data;
-    if (!ir3_run(&r)) {
+    o = binary.data;
+    launch_of(o, args, &m, &l);
+    memcpy(l.grid, p->grid, sizeof(l.grid));
+    m.private_ = host_alloc(m.private_bytes + 1);
+    assert_non_null(m.private_);
+    if (shader_code_create((enum shader_gen)o->gen, (const uint64_t *)(o + 1),
+                           o->n_instrs, &code) != BELL_OK)
+        fail_msg("%s: %s", what, bell_error_last()->message);
+    l.code = code;
+    if (shader_run(&l, &report) != SHADER_OK) {
         if (render_ir3_text(p, gens[chip], &text) == BELL_OK) {
             fputs(text, stderr);
             host_free(text);
         }
-        fail_msg("%s on %s: %s", what, chips[chip], r.error);
+        fail_msg("%s on %s: %s", what, chips[chip], report.text);
     }
+    shader_code_destroy(code);
+    host_free(m.private_);
     render_binary_fini(&binary);
 }
 

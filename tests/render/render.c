@@ -23,9 +23,8 @@ static const struct backend *const backends[] = {
 #endif
 #endif
 #if BELL_HAVE_SIM
-    &backend_ptx,
+    &backend_ir3,    &backend_ptx,
 #endif
-    &backend_ir3,
 #if BELL_HAVE_CL
     &backend_cl,
 #endif

@@ -28,6 +28,8 @@ HOOKS = {
     'sim_amd_fault_text': 'what the simulated driver refused, and why',
     'sim_amd_usage_all': 'what the simulated driver holds: leaks',
     'sim_template_create': 'for the device that is made of the template',
+    'sim_qcom_fault_text': 'what the simulated driver refused, and why',
+    'sim_qcom_held': 'what the simulated driver holds: leaks',
     'sim_nv_bell_error': 'what the simulated driver refused, and why',
     'sim_nv_machine_exists': 'what the simulated driver holds: leaks',
 }
