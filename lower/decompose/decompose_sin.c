@@ -70,6 +70,40 @@ subtract_parts(const struct dec *d, const struct uop *x, const struct uop *k,
     return x;
 }
 
+/* a - b, and in *rest what rounding took from it, where b is smaller or the
+ * difference exact. */
+static const struct uop *
+subtract_all(const struct dec *d, const struct uop *a, const struct uop *b,
+             const struct uop **rest)
+{
+    const struct uop *r = dec_sub(d, a, b);
+
+    *rest = dec_sub(d, dec_sub(d, a, r), b);
+    return r;
+}
+
+/* F32 alone, without a multiply-add: pi/2 in parts of 11 bits, whose products
+ * with k are exact, and the rest. The first two differences are exact. Of the
+ * next two, each is exact where little of it is left, and else what it loses is
+ * subtracted with the last part. */
+static const struct uop *
+subtract_short_parts(const struct dec *d, const struct uop *x,
+                     const struct uop *k)
+{
+    static const double parts[5] = {0x1.92p+0, 0x1.fb4p-12, 0x1.444p-24,
+                                    0x1.68cp-39, 0x1.1a6264p-54};
+    const struct uop *lost[2], *low;
+    unsigned i;
+
+    for (i = 0; i < 2; i++)
+        x = dec_sub(d, x, dec_opf(d, UOP_MUL, k, parts[i]));
+    for (i = 0; i < 2; i++)
+        x = subtract_all(d, x, dec_opf(d, UOP_MUL, k, parts[2 + i]), &lost[i]);
+    low = dec_opf(d, UOP_MUL, k, parts[4]);
+    low = dec_sub(d, dec_sub(d, low, lost[1]), lost[0]);
+    return dec_sub(d, x, low);
+}
+
 /* The bounds, 2^13 and 2^20, keep k small enough for its product with a part
  * to be exact where there is no multiply-add. */
 static struct reduced
@@ -92,6 +126,8 @@ reduce_small_angle(const struct dec *d, const struct uop *x)
     if (fma || is_f64) {
         const double *parts = !is_f64 ? parts_f32 : fma ? parts_f64 : parts_33;
         out.r = subtract_parts(d, x, k, parts);
+    } else if (d->target->lacks_f64) {
+        out.r = subtract_short_parts(d, x, k);
     } else {
         out.r = subtract_parts(d, uop_cast(d->g, x, UOP_F64),
                                uop_cast(d->g, k, UOP_F64), parts_33);
@@ -146,6 +182,29 @@ split_product(const struct dec *d, const struct uop *p,
     return k;
 }
 
+/* rest * pi/2 * 2^-62 as F32, rounded once but for a little: both factors in two
+ * parts, the product of the greater ones exact. */
+static const struct uop *
+scale_rest(const struct dec *d, const struct uop *rest)
+{
+    const struct uop *all, *hi, *lo, *y;
+
+    assert(dec_is(d, rest, UOP_I64));
+    if (!d->target->lacks_f64) {
+        rest = uop_cast(d->g, rest, UOP_F64);
+        rest = dec_opf(d, UOP_MUL, rest, HALF_PI * 0x1p-62);
+        return uop_cast(d->g, rest, UOP_F32);
+    }
+    all = uop_cast(d->g, rest, UOP_F32);
+    hi = dec_opi(d, UOP_AND, dec_bits(d, all, UOP_U32), 0xfffff000);
+    hi = dec_bits(d, hi, UOP_F32);
+    lo = dec_sub(d, rest, uop_cast(d->g, hi, UOP_I64));
+    lo = uop_cast(d->g, lo, UOP_F32);
+    y = dec_opf(d, UOP_MUL, hi, -0x1.2aeef4p-80); /* pi/2 - 0x1.922p+0 */
+    y = dec_add(d, y, dec_opf(d, UOP_MUL, lo, HALF_PI * 0x1p-62));
+    return dec_add(d, dec_opf(d, UOP_MUL, hi, 0x1.922p-62), y);
+}
+
 /* F32: the exponent field e is 140..254, and the bits begin at e - 140. */
 static struct reduced
 reduce_large_f32(const struct dec *d, const struct uop *x)
@@ -171,9 +230,7 @@ reduce_large_f32(const struct dec *d, const struct uop *x)
     mid = dec_mul(d, m, dec_opi(d, UOP_SHR, mid, 32));
     p = dec_add(d, dec_mul(d, m, hi), dec_opi(d, UOP_SHR, mid, 32));
     out.k = uop_cast(d->g, split_product(d, p, &rest), UOP_U32);
-    rest = uop_cast(d->g, rest, UOP_F64);
-    rest = dec_opf(d, UOP_MUL, rest, HALF_PI * 0x1p-62);
-    out.r = uop_cast(d->g, rest, UOP_F32);
+    out.r = scale_rest(d, rest);
     return out;
 }
 

@@ -508,12 +508,37 @@ emit_barrier(struct ir3_emit *e)
     ir3_add(e, IR3_BAR);
 }
 
+/* Of float64 nothing is computed: it is moved, and made float32. */
+static bool
+computes_f64(const struct uop *u)
+{
+    unsigned i;
+
+    switch (u->op) {
+    case UOP_PARAM:
+    case UOP_INDEX:
+    case UOP_LOAD:
+    case UOP_STORE:
+        return false;
+    case UOP_CAST:
+        return u->dtype != UOP_F32 &&
+               (u->dtype == UOP_F64 || u->src[0]->dtype == UOP_F64);
+    default:
+        break;
+    }
+    for (i = 0; i < u->n_src; i++) {
+        if (u->src[i]->dtype == UOP_F64)
+            return true;
+    }
+    return u->dtype == UOP_F64;
+}
+
 static bell_status
 emit_one(struct ir3_emit *e, const struct uop *u)
 {
     const struct ir3_lane *sum;
 
-    if (u->dtype == UOP_F64)
+    if (computes_f64(u))
         return bell_fail(BELL_E_UNSUPPORTED, "%s: Adreno has no float64",
                          e->prog->name);
     switch (u->op) {

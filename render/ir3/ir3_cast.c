@@ -50,11 +50,44 @@ float_of_64(struct ir3_emit *e, bool is_signed, struct ir3_lane a)
     return ir3_op2(e, IR3_OR_B, f, ir3_op2(e, IR3_SHL_B, sign, imm(31)));
 }
 
+/* Of a float64's bits, to nearest; what is below the least normal number is
+ * 0. */
+static struct ir3_opnd
+float_of_f64(struct ir3_emit *e, struct ir3_lane a)
+{
+    struct ir3_opnd sign, size, rest, r, up, is_tie, is_nan;
+
+    sign = ir3_op2(e, IR3_AND_B, a.hi, imm(0x80000000));
+    size = ir3_op2(e, IR3_AND_B, a.hi, imm(0x7fffffff));
+    rest = ir3_op2(e, IR3_AND_B, a.lo, imm(0x1fffffff));
+    /* the exponent less 896, 23 digits */
+    r = ir3_op2(e, IR3_SHL_B, ir3_op2(e, IR3_SUB_U, size, imm(896u << 20)),
+                imm(3));
+    r = ir3_op2(e, IR3_OR_B, r, ir3_op2(e, IR3_SHR_B, a.lo, imm(29)));
+    up = ir3_compare(e, IR3_CMPS_U, IR3_GT, rest, imm(0x10000000));
+    is_tie = ir3_compare(e, IR3_CMPS_U, IR3_EQ, rest, imm(0x10000000));
+    is_tie = ir3_op2(e, IR3_AND_B, is_tie, r);
+    r = ir3_op2(e, IR3_ADD_U, r, ir3_op2(e, IR3_OR_B, up, is_tie));
+    r = ir3_select(e, ir3_compare(e, IR3_CMPS_U, IR3_LT, size, imm(897u << 20)),
+                   imm(0), r);
+    r = ir3_select(e,
+                   ir3_compare(e, IR3_CMPS_U, IR3_GE, size, imm(1151u << 20)),
+                   imm(0x7f800000), r);
+    /* a NaN's digits may all be in the lower half */
+    rest = ir3_compare(e, IR3_CMPS_U, IR3_NE, a.lo, imm(0));
+    is_nan = ir3_compare(e, IR3_CMPS_U, IR3_GT,
+                         ir3_op2(e, IR3_OR_B, size, rest), imm(0x7ff00000));
+    r = ir3_select(e, is_nan, imm(0x7fc00000), r);
+    return ir3_op2(e, IR3_OR_B, r, sign);
+}
+
 static struct ir3_opnd
 to_float(struct ir3_emit *e, unsigned from, struct ir3_lane a)
 {
     bool is_signed = uop_dtype_infos[from].is_signed;
 
+    if (from == UOP_F64)
+        return float_of_f64(e, a);
     if (ir3_is_64(from))
         return float_of_64(e, is_signed, a);
     return ir3_convert(e, is_signed ? IR3_TYPE_S32 : IR3_TYPE_U32, IR3_TYPE_F32,

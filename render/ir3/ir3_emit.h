@@ -10,6 +10,8 @@
  *   I8 U8 I16 U16 I32 U32 sign- or zero-extended as the dtype is
  *   I64 U64               two, the low one first
  *   F32                   its bits
+ *   F64                   its bits, two, the low one first: they are loaded and
+ *                         cast to F32, only
  *   F16 BF16, 8-bit ones  their bits, zero-extended: they are stored, only
  * Half registers hold what passes through memory in 8 and 16 bits.
  */
@@ -196,7 +198,7 @@ BELL_MUST_CHECK bell_status ir3_finish(struct ir3_emit *e, uint64_t **out_words,
 static inline bool
 ir3_is_64(unsigned dtype)
 {
-    return dtype == UOP_I64 || dtype == UOP_U64;
+    return dtype == UOP_I64 || dtype == UOP_U64 || dtype == UOP_F64;
 }
 
 #endif

@@ -31,7 +31,9 @@ has_alu(enum uop_op op, enum uop_dtype dtype)
 static bool
 has_cast(enum uop_dtype from, enum uop_dtype to)
 {
-    return from != UOP_F64 && to != UOP_F64 && !uop_dtype_is_small(from) &&
+    if (from == UOP_F64)
+        return to == UOP_F32;
+    return to != UOP_F64 && !uop_dtype_is_small(from) &&
            !uop_dtype_is_small(to);
 }
 

@@ -97,11 +97,18 @@ check_chips(const struct backend *b, unsigned chips[8])
 bool
 check_can(const struct backend *b, const struct lower_program *p)
 {
-    uint32_t i;
+    uint32_t i, k;
 
     for (i = 0; i < p->n_ops && b->lacks_f64; i++) {
-        if (p->ops[i]->dtype == UOP_F64)
+        const struct uop *u = p->ops[i];
+        if (u->dtype == UOP_F64 && u->op != UOP_PARAM && u->op != UOP_INDEX &&
+            u->op != UOP_LOAD)
             return false;
+        for (k = 0; k < u->n_src && u->op != UOP_INDEX && u->op != UOP_LOAD;
+             k++) {
+            if (u->src[k]->dtype == UOP_F64 && u->dtype != UOP_F32)
+                return false;
+        }
     }
     return true;
 }

@@ -28,7 +28,8 @@
 #define CHUNKS_F64 16
 #endif
 
-static struct lower_target targets[2]; /* with multiply-add, without */
+static struct lower_target targets[3]; /* with multiply-add, without it, and
+                                        * without float64 */
 
 static int
 setup(void **state)
@@ -38,6 +39,8 @@ setup(void **state)
         return -1;
     targets[1] = targets[0];
     targets[1].has_fma = false;
+    targets[2] = targets[1];
+    targets[2].lacks_f64 = true;
     return 0;
 }
 
@@ -193,10 +196,13 @@ static void
 report(const struct function *f, const struct lower_target *target,
        const struct worst *w, size_t n, double limit)
 {
-    print_message(
-        "%s %s%s: %.3f ulp at %a, %a, of %zu values\n",
-        uop_op_infos[f->op].name, uop_dtype_infos[f->dtype].short_name,
-        target->has_fma ? "" : " without multiply-add", w->ulp, w->x, w->y, n);
+    print_message("%s %s%s: %.3f ulp at %a, %a, of %zu values\n",
+                  uop_op_infos[f->op].name,
+                  uop_dtype_infos[f->dtype].short_name,
+                  target->has_fma     ? ""
+                  : target->lacks_f64 ? " without multiply-add and float64"
+                                      : " without multiply-add",
+                  w->ulp, w->x, w->y, n);
     assert_true(w->ulp <= limit);
 }
 
@@ -261,6 +267,41 @@ test_f32(void **state)
     for (i = 0; i < ARRAY_LEN(ops); i++) {
         check_f32(ops[i], &targets[0], CHUNKS_F32, 2);
         check_f32(ops[i], &targets[1], CHUNKS_F32 / 8, 2);
+        check_f32(ops[i], &targets[2], CHUNKS_F32 / 8, 2);
+    }
+}
+
+/* Floats next to multiples of pi/2, where little is left of them, and on both
+ * sides of where the reductions change. */
+static void
+test_f32_near_quarters(void **state)
+{
+    struct function f;
+    struct worst w;
+    unsigned t, i;
+    float *x, *y;
+
+    (void)state;
+    for (t = 0; t < 2 * ARRAY_LEN(targets); t++) {
+        enum uop_op op = t % 2 ? UOP_SIN : UOP_COS;
+        const struct lower_target *target = &targets[t / 2];
+        memset(&w, 0, sizeof(w));
+        function_make(&f, op, UOP_F32, target);
+        x = f.bufs[1];
+        y = f.bufs[0];
+        for (i = 0; i < CHUNK; i++) {
+            x[i] = (float)(i / 4 * 1.57079632679489661923);
+            x[i] = i % 4 == 1   ? nextafterf(x[i], 0)
+                   : i % 4 == 2 ? nextafterf(x[i], INFINITY)
+                   : i % 4 == 3 ? ldexpf(x[i], 20 + (int)(i % 64))
+                                : x[i];
+        }
+        host_call(&f.code, &f.p, f.bufs);
+        for (i = 0; i < CHUNK; i++)
+            note(&w, ulps(y[i], f32_reference(op, (double)x[i]), 23, -126, 127),
+                 (double)x[i], 0);
+        report(&f, target, &w, CHUNK, 2);
+        function_free(&f);
     }
 }
 
@@ -466,9 +507,9 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_f32),          cmocka_unit_test(test_f64),
-        cmocka_unit_test(test_sin_huge),     cmocka_unit_test(test_pow),
-        cmocka_unit_test(test_pow_specials),
+        cmocka_unit_test(test_f32), cmocka_unit_test(test_f32_near_quarters),
+        cmocka_unit_test(test_f64), cmocka_unit_test(test_sin_huge),
+        cmocka_unit_test(test_pow), cmocka_unit_test(test_pow_specials),
     };
 
     return cmocka_run_group_tests(tests, setup, NULL);

@@ -89,18 +89,24 @@ check_private(struct shader_wave *w, const struct shader_insn *in,
 }
 
 /* A lane's component: read to *value, or written. */
-static bool
-move_value(struct shader_wave *w, const struct shader_insn *in, uint8_t *p,
-           uint32_t n_bytes, uint32_t *value)
+static inline void
+move_value(const struct shader_insn *in, uint8_t *p, uint32_t n_bytes,
+           uint32_t *value)
 {
-    (void)w;
-    if (is_store(in)) {
+    uint16_t half;
+
+    if (n_bytes == 4 && is_store(in)) {
+        memcpy(p, value, 4);
+    } else if (n_bytes == 4) {
+        memcpy(value, p, 4);
+    } else if (is_store(in)) {
         memcpy(p, value, n_bytes);
-        return true;
+    } else if (n_bytes == 2) {
+        memcpy(&half, p, 2);
+        *value = half;
+    } else {
+        *value = *p;
     }
-    *value = 0;
-    memcpy(value, p, n_bytes);
-    return true;
 }
 
 struct plan {
@@ -126,9 +132,34 @@ access_shared(struct shader_wave *w, const struct shader_insn *in,
             return shader_fail(w, in, "local byte %lld of %u",
                                (long long)p->at[i], g->launch->shared_bytes);
         for (c = 0; c < in->n; c++)
-            (void)move_value(w, in, g->shared + p->at[i] + c * p->n_bytes,
-                             p->n_bytes, &p->data[c][i]);
+            move_value(in, g->shared + p->at[i] + c * p->n_bytes, p->n_bytes,
+                       &p->data[c][i]);
     }
+    return true;
+}
+
+/* A lane's components that lie in one line: all at once. */
+static bool
+access_line(struct shader_wave *w, const struct shader_insn *in, struct plan *p,
+            uint32_t lane, uint8_t **host, uint64_t *host_va)
+{
+    enum shader_access access = is_store(in) ? SHADER_STORE : SHADER_LOAD;
+    const struct shader_memory *m = &w->group->launch->memory;
+    uint64_t va = p->at[lane];
+    uint32_t c;
+
+    if (va & (p->n_bytes - 1))
+        return shader_fail(w, in, "0x%llx is not aligned to %u",
+                           (unsigned long long)va, p->n_bytes);
+    /* neighbours often read the same */
+    if (!*host || access == SHADER_STORE || va != *host_va)
+        *host =
+            va >> 49 ? NULL : m->at(m->user, va, p->n_bytes * in->n, access);
+    *host_va = va;
+    if (!*host)
+        return shader_fail_memory(w, in, va, access == SHADER_STORE);
+    for (c = 0; c < in->n; c++)
+        move_value(in, *host + c * p->n_bytes, p->n_bytes, &p->data[c][lane]);
     return true;
 }
 
@@ -137,20 +168,26 @@ access_global(struct shader_wave *w, const struct shader_insn *in,
               struct plan *p)
 {
     enum shader_access access = is_store(in) ? SHADER_STORE : SHADER_LOAD;
+    uint8_t *host, *last = NULL;
+    uint64_t last_va = 0;
     uint32_t i, c;
-    uint8_t *host;
 
     for (i = 0; i < w->n_lanes; i++) {
         uint64_t va = p->at[i];
         if (!shader_lane_on(&w->active, i))
             continue;
+        if (!is_private(in) && va % LINE + p->n_bytes * in->n <= LINE) {
+            if (!access_line(w, in, p, i, &last, &last_va))
+                return false;
+            continue;
+        }
         for (c = 0; c < in->n; c++) {
             if (is_private(in))
                 va = private_at(w, i, (uint32_t)p->at[i] + c * p->n_bytes);
             host = host_at(w, in, va, p->n_bytes, access);
             if (!host)
                 return false;
-            (void)move_value(w, in, host, p->n_bytes, &p->data[c][i]);
+            move_value(in, host, p->n_bytes, &p->data[c][i]);
             va += p->n_bytes;
         }
     }
