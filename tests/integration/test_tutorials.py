@@ -18,9 +18,10 @@ PAGES = ('appliance', 'bring-up', 'measure', 'read-a-trace')
 
 
 def complaints_of(page, installed):
+    tools = os.path.dirname(os.path.abspath(DOORBELL))
     environment = dict(
         os.environ,
-        PATH=f'{os.path.dirname(DOORBELL)}:{os.environ["PATH"]}',
+        PATH=f'{tools}:{os.environ["PATH"]}',
         PKG_CONFIG_SYSROOT_DIR=installed,
         PKG_CONFIG_PATH=next(folder for folder, _, files in os.walk(installed)
                              if 'doorbell.pc' in files))
