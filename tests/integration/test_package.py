@@ -189,6 +189,9 @@ def check_root(tap, packages):
         except LookupError as error:
             tap.skip('in a root of its own', f'{error} is not installed here')
             return
+        if inside(root, 'true').returncode:
+            tap.skip('in a root of its own', 'chroot is not allowed here')
+            return
         if not attempt(tap, 'installing', as_root(
                 'dpkg', f'--root={root}', '-i', *packages.values())):
             return
