@@ -292,10 +292,9 @@ struct hcq_backend {
 };
 
 extern const struct hcq_backend hcq_cpu_backend;
-/* Compiles alone: there is no driver. */
-extern const struct hcq_backend hcq_qcom_backend;
 extern const struct hcq_backend hcq_nv_backend;
 extern const struct hcq_backend hcq_amd_backend;
+extern const struct hcq_backend hcq_qcom_backend;
 extern const struct hcq_backend hcq_cl_backend;
 
 /* How cards of one maker are opened. */

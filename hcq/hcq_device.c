@@ -30,7 +30,7 @@ static const struct hcq_backend *const backends[] = {
 #if BELL_HAVE_AMD
     &hcq_amd_backend,
 #endif
-#if BELL_HAVE_NULL
+#if BELL_HAVE_QCOM
     &hcq_qcom_backend,
 #endif
 #if BELL_HAVE_CL

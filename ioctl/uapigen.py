@@ -307,7 +307,8 @@ def proofs(specs):
     """The page docs/kernel-calls.md."""
     titles = {'escape': "NVIDIA's resource manager: escapes", 'uvm': 'UVM',
               'control': 'Control commands', 'class': 'Classes',
-              'kfd': "AMD's KFD", 'drm': 'Render nodes'}
+              'kfd': "AMD's KFD", 'drm': 'Render nodes',
+              'kgsl': "Qualcomm's KGSL", 'render': 'Render nodes of msm'}
     out = ['# Kernel calls and what proves their arguments', '',
            'Every call that the drivers issue, with each command and class: '
            'the function of the kernel that takes',
@@ -315,10 +316,13 @@ def proofs(specs):
            'it on real cards. "none" means that',
            'no public one was found: such a row rests on the reading alone. '
            'Made from the `proof` rows of',
-           '[ioctl/nv.uapi](../ioctl/nv.uapi) and '
-           '[ioctl/amdkfd.uapi](../ioctl/amdkfd.uapi), which say where the '
+           '[ioctl/nv.uapi](../ioctl/nv.uapi), '
+           '[ioctl/amdkfd.uapi](../ioctl/amdkfd.uapi), '
+           '[ioctl/kgsl.uapi](../ioctl/kgsl.uapi) and '
+           '[ioctl/msm.uapi](../ioctl/msm.uapi), which say where the '
            'sources lie, by',
-           '`ioctl/uapigen.py ioctl/nv.uapi ioctl/amdkfd.uapi --proofs '
+           '`ioctl/uapigen.py ioctl/nv.uapi ioctl/amdkfd.uapi '
+           'ioctl/kgsl.uapi ioctl/msm.uapi --proofs '
            'docs/kernel-calls.md`; a test fails where one is missing.']
     for spec in specs:
         kinds = spec.names()

@@ -161,8 +161,8 @@ two_devices(struct cts *t)
     OK(hcq_signal_create(other, 0, &sig2));
     prog2 = cts_load(t, other, CTS_ADD_ONE, 0);
     /* Both see the same host memory, each at its own address. */
-    OK(hcq_buffer_create_pinned(t->dev, host, sizeof(host), &mine));
-    OK(hcq_buffer_create_pinned(other, host, sizeof(host), &its));
+    mine = cts_pin(t->dev, host, sizeof(host));
+    its = cts_pin(other, host, sizeof(host));
     for (i = 1; i <= 20; i++) {
         cs = cts_begin(queue);
         hcq_cs_wait(cs, sig, (uint64_t)i);
@@ -224,8 +224,8 @@ two_cards(struct cts *t)
     prog2 = cts_load(t, other, CTS_ADD_ONE, 0);
     memset(host, 0, sizeof(host));
     OK(hcq_buffer_write(buf2, 0, host, 4096));
-    OK(hcq_buffer_create_pinned(t->dev, host, 4096, &mine));
-    OK(hcq_buffer_create_pinned(other, host, 4096, &its));
+    mine = cts_pin(t->dev, host, 4096);
+    its = cts_pin(other, host, 4096);
     /* Both ways through host memory, without the host. */
     for (i = 1; i <= 20; i++) {
         cs = cts_begin(t->queue);

@@ -359,7 +359,7 @@ read_only(struct cts *t)
         cts_skip("the device does not see the host's page protection");
     page = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(page != MAP_FAILED, "mmap");
-    OK(hcq_buffer_create_pinned(t->dev, page, 4096, &buf));
+    buf = cts_pin(t->dev, page, 4096);
     cs = cts_begin(t->queue);
     cts_exec(cs, poke, 4, ARGS(buf->va, 2, buf->va + 8));
     OK(hcq_cs_submit(cs, NULL));

@@ -639,8 +639,8 @@ open_pair(struct cts *t, struct pair *p)
     p->a = cts_ints(t, PAIR_INTS, 0);
     OK(hcq_buffer_create(p->dev, sizeof(host), 0, &p->b));
     OK(hcq_buffer_write(p->b, 0, host, sizeof(host)));
-    OK(hcq_buffer_create_pinned(t->dev, host, sizeof(host), &p->mine));
-    OK(hcq_buffer_create_pinned(p->dev, host, sizeof(host), &p->its));
+    p->mine = cts_pin(t->dev, host, sizeof(host));
+    p->its = cts_pin(p->dev, host, sizeof(host));
 }
 
 static void

@@ -149,7 +149,7 @@ pinned(struct cts *t)
     CHECK(memory, "test memory");
     memset(memory, 0, 8192);
     ints = (int32_t *)(void *)(memory + 4); /* no alignment to speak of */
-    OK(hcq_buffer_create_pinned(t->dev, ints, 4000, &buf));
+    buf = cts_pin(t->dev, ints, 4000);
     CHECK(buf->host == ints && buf->size_bytes == 4000, "fields");
     for (i = 0; i < 1000; i++)
         ints[i] = i;
@@ -257,8 +257,7 @@ large_pinned(struct cts *t)
         CHECK(memory[i] != MAP_FAILED, "test memory");
         at = (uintptr_t)align_up((uintptr_t)memory[i], 2u << 20) +
              (2 * i + 1) * PAGE_BYTES;
-        OK(hcq_buffer_create_pinned(t->dev, (void *)at,
-                                    large_bytes[i] + PAGE_BYTES, &bufs[i]));
+        bufs[i] = cts_pin(t->dev, (void *)at, large_bytes[i] + PAGE_BYTES);
         check_places(t, bufs[i], 1000 * (int32_t)i + 3);
     }
     for (i = 0; i < N_LARGE; i++) {

@@ -12,10 +12,8 @@
 #include <stdlib.h>
 
 static const struct cts_provider *const providers[] = {
-    &cts_amd_provider,
-    &cts_cl_provider,
-    &cts_cpu_provider,
-    &cts_nv_provider,
+    &cts_amd_provider, &cts_cl_provider,   &cts_cpu_provider,
+    &cts_nv_provider,  &cts_qcom_provider,
 };
 
 static const struct cts_case *const groups[] = {
@@ -152,6 +150,18 @@ struct hcq_program *
 cts_program(struct cts *t, enum cts_kernel kernel)
 {
     return cts_load(t, t->dev, kernel, 0);
+}
+
+struct hcq_buffer *
+cts_pin(struct hcq_device *dev, void *ptr, uint64_t size_bytes)
+{
+    struct hcq_buffer *buf;
+    bell_status status = hcq_buffer_create_pinned(dev, ptr, size_bytes, &buf);
+
+    if (status == BELL_E_UNSUPPORTED)
+        cts_skip("%s", bell_error_last()->message);
+    OK(status);
+    return buf;
 }
 
 struct hcq_buffer *

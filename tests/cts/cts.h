@@ -110,6 +110,9 @@ struct hcq_program *cts_load_as(struct cts *t, struct hcq_device *dev,
 struct hcq_program *cts_program(struct cts *t, enum cts_kernel kernel);
 
 struct hcq_buffer *cts_buffer(struct cts *t, uint64_t size_bytes);
+/* Of the host's memory; skips the case where a device cannot have that. */
+struct hcq_buffer *cts_pin(struct hcq_device *dev, void *ptr,
+                           uint64_t size_bytes);
 /* A buffer of n int32, each `value`. */
 struct hcq_buffer *cts_ints(struct cts *t, uint64_t n, int32_t value);
 /* int32 number `idx` of a buffer. */

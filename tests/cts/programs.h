@@ -64,6 +64,6 @@ struct cts_provider {
 };
 
 extern const struct cts_provider cts_amd_provider, cts_cl_provider,
-    cts_cpu_provider, cts_nv_provider;
+    cts_cpu_provider, cts_nv_provider, cts_qcom_provider;
 
 #endif

@@ -341,6 +341,13 @@ test_amd_object(void **state)
 }
 
 static void
+test_qcom_cp(void **state)
+{
+    (void)state;
+    run_unit(qcom_cp_tests, qcom_cp_n_tests);
+}
+
+static void
 test_amd_pm4(void **state)
 {
     (void)state;
@@ -365,10 +372,11 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_host),       cmocka_unit_test(test_compute),
-        cmocka_unit_test(test_ce),         cmocka_unit_test(test_qmd),
-        cmocka_unit_test(test_amd_object), cmocka_unit_test(test_amd_pm4),
-        cmocka_unit_test(test_amd_sdma),   cmocka_unit_test(test_sample),
+        cmocka_unit_test(test_host),    cmocka_unit_test(test_compute),
+        cmocka_unit_test(test_ce),      cmocka_unit_test(test_qmd),
+        cmocka_unit_test(test_qcom_cp), cmocka_unit_test(test_amd_object),
+        cmocka_unit_test(test_amd_pm4), cmocka_unit_test(test_amd_sdma),
+        cmocka_unit_test(test_sample),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,9 +21,9 @@ struct regs_test {
 
 extern const struct regs_test amd_object_tests[], amd_pm4_tests[],
     amd_sdma_tests[], nv_ce_tests[], nv_compute_tests[], nv_host_tests[],
-    nv_qmd_tests[], regs_sample_tests[];
+    nv_qmd_tests[], qcom_cp_tests[], regs_sample_tests[];
 extern const unsigned amd_object_n_tests, amd_pm4_n_tests, amd_sdma_n_tests,
     nv_ce_n_tests, nv_compute_n_tests, nv_host_n_tests, nv_qmd_n_tests,
-    regs_sample_n_tests;
+    qcom_cp_n_tests, regs_sample_n_tests;
 
 #endif

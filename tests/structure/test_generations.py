@@ -14,13 +14,14 @@ from common import Tap, read, sources
 TABLES = {
     'hcq/amd/amd_gen.c': 'the driver of AMD cards',
     'hcq/nv/nv_gen.c': 'the driver of NVIDIA cards',
+    'hcq/qcom/qcom_chip.c': 'the driver of Adreno',
     'render/llvm/amdgpu_target.c': 'code of AMD cards',
     'render/ptx/ptx_target.c': 'code of NVIDIA cards',
 }
 NUMBER = (r'\b(?:gfx|gfx_target_version|sm|sm_version|chip_sm|code_sm|min_sm|'
           r'qmd_major|dialect|arch|(?:host|compute|copy|pm4|sdma|qmd)'
           r'_gen|(?:gpfifo|compute|copy|usermode|nv)_class)\b')
-CONSTANT = (r'\b(?:(?:NV|AMD)_\w+_GEN_(?!COUNT\b)\w+|'
+CONSTANT = (r'\b(?:(?:NV|AMD|QCOM)_\w+_GEN_(?!COUNT\b)\w+|'
             r'(?:VOLTA|TURING|AMPERE|ADA|HOPPER|BLACKWELL)_\w+)')
 COMPARED = r'\s*(?:[=!<>]=|(?<!-)[<>](?![<>=]))\s*'
 RULES = [re.compile(rule) for rule in (

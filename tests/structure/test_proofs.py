@@ -15,7 +15,7 @@ sys.path.insert(0, os.path.join(ROOT, 'ioctl'))
 import uapigen  # noqa: E402  pylint: disable=wrong-import-position
 
 SPECS = [uapigen.Spec(os.path.join(ROOT, 'ioctl', name))
-         for name in ('nv.uapi', 'amdkfd.uapi')]
+         for name in ('nv.uapi', 'amdkfd.uapi', 'kgsl.uapi', 'msm.uapi')]
 NAMES = {name: kind for spec in SPECS for name, kind in spec.names().items()}
 PROOFS = {name: row for spec in SPECS for name, row in spec.proofs.items()}
 PAGE = 'docs/kernel-calls.md'
@@ -72,7 +72,7 @@ def row_complaints(name):
     kernel, programs = PROOFS[name]
     if not re.fullmatch(r'(\w+\.c \w+(, )?)+', kernel):
         return [f'{name}: "{kernel}" is not FILE.c FUNCTION, ...']
-    if not re.fullmatch(r'none|((tinygrad|CUDA|ROCr \w+\.c)( \([^)]*\))?'
+    if not re.fullmatch(r'none|((tinygrad|CUDA|ROCr \w+\.c|Mesa \w+\.cc)( \([^)]*\))?'
                         r'(, )?)+', programs):
         return [f'{name}: "{programs}" are no programs']
     return []
@@ -100,6 +100,7 @@ def main():
     made = '\n'.join(uapigen.proofs(SPECS)) + '\n'
     tap.check(f'{PAGE} is up to date', [
         c for c in ['run ioctl/uapigen.py ioctl/nv.uapi ioctl/amdkfd.uapi '
+                    'ioctl/kgsl.uapi ioctl/msm.uapi '
                     f'--proofs {PAGE}'] if made != read(ROOT, PAGE)])
     tap.finish()
 
