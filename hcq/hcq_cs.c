@@ -462,8 +462,10 @@ hcq_queue_init(struct hcq_queue *queue, struct hcq_device *dev,
         return bell_fail(BELL_E_NO_MEMORY,
                          "%s: no memory for %llu bytes of commands",
                          queue->name, (unsigned long long)packet_bytes);
-    /* The pages are there before the first launch is. */
-    memset(queue->packets, 0, (size_t)packet_bytes);
+    /* The pages are there before the first launch is: those of as much as one
+     * stream takes. A program that is seldom far ahead of its card is spared
+     * the others for a while. */
+    memset(queue->packets, 0, cs_size_bytes);
     queue->cs.words = queue->packets;
     queue->cs.cap_dw = cs_size_bytes / 4;
     if (hcq_signal_create(dev, 0, &queue->timeline) != BELL_OK) {

@@ -111,6 +111,11 @@ nv_buffer_unpin(struct hcq_device *base, const struct hcq_backing *backing)
 static bell_status
 open_staging(struct nv_device *dev)
 {
+    const struct hcq_queue_desc desc = {
+        .struct_size = sizeof(desc),
+        .kind = HCQ_QUEUE_COPY,
+        .ring_size_bytes = 64u << 10, /* a few copies are under way */
+    };
     struct nv_control *control = dev->control;
     struct hcq_queue *queue;
     bell_status status;
@@ -118,7 +123,7 @@ open_staging(struct nv_device *dev)
     if (control->staging) /* what a failed copy left behind is waited for */
         return hcq_queue_wait(control->staging, COPY_WAIT_NS);
     atomic_store(&control->opens_staging, true);
-    status = hcq_queue_create(&dev->base, HCQ_QUEUE_COPY, &queue);
+    status = hcq_queue_create_with(&dev->base, &desc, &queue);
     atomic_store(&control->opens_staging, false);
     BELL_TRY(status);
     pthread_mutex_lock(&dev->base.lock);
