@@ -2,9 +2,9 @@
  * are made of.
  *
  * Two ways. Little work, or few places to go to: each of them looks at every
- * element. Else the elements are put in the order of their indices, runs of
- * one index are combined by a scan, and each place finds where its run ends by
- * bisection: n log^2 n.
+ * element, in a kernel or two. Else the elements are put in the order of their
+ * indices, runs of one index are combined by a scan, and each place finds where
+ * its run ends by bisection: n log^2 n, in dozens of kernels.
  */
 #include "tensor/select.h"
 
@@ -225,15 +225,31 @@ scatter_direct(struct bell_context *ctx, enum tn_combine combine,
     return tn_squeeze(ctx, v, 1u << rank);
 }
 
+/* How often each of n elements is compared while they are put in order, where n
+ * has b bits: b (b + 1) / 2 times. Twice that, since an exchange takes more than
+ * a look. */
+static int64_t
+ordering_looks(int64_t n)
+{
+    int64_t bits = 0;
+
+    while (bits < 62 && ((int64_t)1 << bits) < n)
+        bits++;
+    return bits * (bits + 1);
+}
+
+/* `narrow` is the index, as narrow_index has it: where rows share it, they are
+ * ordered once and looked at one by one each. */
 static bool
-is_direct(struct bell_context *ctx, const struct uop *v, uint32_t axis,
-          int64_t size)
+is_direct(struct bell_context *ctx, const struct uop *v,
+          const struct uop *narrow, uint32_t axis, int64_t size)
 {
     int64_t n = tn_size(ctx, v, axis), all = tn_numel(ctx, v);
 
     return n <= DIRECT_SIZE || size <= DIRECT_SIZE ||
            tn_rank(ctx, v) == TN_MAX_RANK || n > TN_MAX_ORDERED ||
-           all <= DIRECT_WORK / size;
+           all <= DIRECT_WORK / size ||
+           (tn_numel(ctx, narrow) == all && size <= ordering_looks(n));
 }
 
 /* ---- both ---- */
@@ -264,10 +280,12 @@ tn_scatter(struct bell_context *ctx, enum tn_combine combine,
         v = tn_widen(ctx, v);
     rule.a = v;
     rule.b = index;
-    if (is_direct(ctx, v, axis, size)) {
+    narrow = narrow_index(ctx, index, axis);
+    if (tn_bad(narrow))
+        return narrow;
+    if (is_direct(ctx, v, narrow, axis, size)) {
         out = scatter_direct(ctx, combine, v, axis, index, size);
     } else {
-        narrow = narrow_index(ctx, index, axis);
         out = scatter_ordered(ctx, combine, tn_move_axis(ctx, v, axis, last),
                               tn_move_axis(ctx, narrow, axis, last), size);
         out = tn_move_axis(ctx, out, last, axis);
@@ -294,12 +312,14 @@ tn_scatter_count(struct bell_context *ctx, uint32_t axis,
         d[axis] = size;
         return tn_full(ctx, tn_int(ctx, UOP_I64, 0), d, rank);
     }
-    if (is_direct(ctx, index, axis, size)) {
+    narrow = narrow_index(ctx, index, axis);
+    if (tn_bad(narrow))
+        return narrow;
+    if (is_direct(ctx, index, narrow, axis, size)) {
         out = find_hits(ctx, index, axis, size);
         out = tn_sum(ctx, tn_cast(ctx, out, UOP_I64), 1u << rank);
         return tn_squeeze(ctx, out, 1u << rank);
     }
-    narrow = narrow_index(ctx, index, axis);
     order_index(ctx, tn_move_axis(ctx, narrow, axis, rank - 1), size, &o);
     out = tn_move_axis(ctx, o.counts, rank - 1, axis);
     return expand_rows(ctx, out, index, axis);

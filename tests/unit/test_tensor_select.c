@@ -5,6 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#ifdef HAVE_RUNTIME
+#include "doorbell/stats.h"
+#endif
+
 /* ---- numbers of the test's own ---- */
 
 static uint32_t lcg_state = 7;
@@ -705,6 +709,57 @@ test_sorted_reductions(void **state)
     }
 }
 
+/* The reference evaluator launches nothing. */
+static uint64_t
+n_launches(void)
+{
+#ifdef HAVE_RUNTIME
+    struct bell_stats stats;
+
+    bell_context_stats(ctx, &stats);
+    return stats.n_launches;
+#else
+    return 0;
+#endif
+}
+
+/* Few places, many elements: looked at one by one, in a kernel or two. */
+static void
+test_few_places(void **state)
+{
+    enum {
+        N = 6000,
+        PLACES = 120
+    };
+    int64_t *index = some_ints(N, 0, PLACES);
+    double *v = some_values(N), sums[PLACES] = {0}, counts[PLACES] = {0};
+    double got[PLACES];
+    struct bell_tensor *i, *x;
+    uint64_t before;
+    size_t k;
+
+    (void)state;
+    for (k = 0; k < N; k++) {
+        sums[index[k]] += v[k];
+        counts[index[k]]++;
+    }
+    i = bell_from_data(ctx, BELL_DIMS(N), BELL_INT64, index);
+    x = bell_scatter_add(bell_zeros(ctx, BELL_DIMS(PLACES), BELL_FLOAT64), 0, i,
+                         bell_from_data(ctx, BELL_DIMS(N), BELL_FLOAT64, v));
+    before = n_launches();
+    assert_int_equal(bell_read_f64(x, got, PLACES), BELL_OK);
+    for (k = 0; k < PLACES; k++)
+        assert_float_equal(got[k], sums[k], 1e-9);
+    x = bell_add(bell_cast(i, BELL_FLOAT64), bell_scalar(ctx, 0.5));
+    x = bell_histc(x, PLACES, 0, PLACES);
+    assert_int_equal(bell_read_f64(x, got, PLACES), BELL_OK);
+    for (k = 0; k < PLACES; k++)
+        assert_float_equal(got[k], counts[k], 0);
+    assert_in_range(n_launches() - before, 0, 6);
+    free(index);
+    free(v);
+}
+
 int
 main(void)
 {
@@ -725,6 +780,7 @@ main(void)
         TEST(test_products),
         TEST(test_losses),
         TEST(test_out_of_range),
+        TEST(test_few_places),
         cmocka_unit_test_setup_teardown(test_sorted_reductions, make_context,
                                         end_context),
     };
