@@ -10,6 +10,7 @@
 #include "lower/branch.h"
 #include "lower/expand/attend.h"
 #include "lower/expand/expand.h"
+#include "lower/expand/scan.h"
 #include "lower/index.h"
 #include "lower/linearize.h"
 #include "lower/opt/opt.h"
@@ -19,7 +20,7 @@
 /* ---- estimates and name ---- */
 
 static double
-count_flops(const struct kernel *k)
+count_flops(const struct kernel *k, const struct scan *scan)
 {
     double n = 0;
     uint32_t i;
@@ -28,6 +29,10 @@ count_flops(const struct kernel *k)
         const struct uop *u = k->nodes[i];
         if (!uop_is_float(u))
             continue;
+        if (scan && (k->deps[i] >> scan->at & 1)) {
+            n += u == scan->sum ? kernel_count(k, k->deps[i]) : 0;
+            continue;
+        }
         if (uop_has(u, UOP_FLAG_ALU))
             n += kernel_count(k, k->deps[i]);
         else if (u->op == UOP_REDUCE)
@@ -161,13 +166,15 @@ lower_passes(struct kernel *k, struct lower_program *p)
     struct attend attend;
     uint32_t kinds = lower_attends(k->target);
     bool attends = kinds && attend_find(k, kinds, &attend);
+    struct scan scan;
+    bool scans = !attends && !k->target->no_opts && scan_find(k, &scan);
 
-    if (!attends) {
+    if (!attends && !scans) {
         BELL_TRY(kernel_bound_ranges(k));
         BELL_TRY(kernel_canonical(k));
     }
     count_params(k, p);
-    p->n_flops = count_flops(k);
+    p->n_flops = count_flops(k, scans ? &scan : NULL);
     p->n_bytes = count_bytes(k);
     p->name = make_name(k);
     if (!p->name)
@@ -180,6 +187,8 @@ lower_passes(struct kernel *k, struct lower_program *p)
         BELL_TRY(expand_attend(k, &attend, &root, p));
         p->is_approx = attend_is_approx(k, &attend);
         target.is_approx |= p->is_approx;
+    } else if (scans) {
+        BELL_TRY(expand_scan(k, &scan, &root, p));
     } else {
         if (!k->target->no_opts)
             BELL_TRY(k->target->is_gpu ? opt_gpu_rules(k) : opt_rules(k));

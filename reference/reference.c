@@ -264,17 +264,16 @@ fold_float(enum uop_op op, double *acc, struct fold *fold, double x)
 }
 
 static double
-finish_fold(const struct ref_run *run, const struct uop *u, size_t k,
-            double acc, const struct fold *fold, size_t n)
+finish_fold(const struct ref_run *run, const struct uop *u, enum uop_op op,
+            size_t k, double acc, const struct fold *fold, size_t n)
 {
     enum uop_dtype dtype = u->dtype;
-    bool is_sum = uop_reduce_op(u) == UOP_ADD;
-    double value = is_sum ? acc + fold->comp : acc; /* -0 stays -0 */
+    double value = op == UOP_ADD ? acc + fold->comp : acc; /* -0 stays -0 */
 
     if (run->noise)
-        value = ref_noisy_reduce(run->noise, (uint64_t)u->id << 32 ^ k,
-                                 uop_reduce_op(u), dtype, value, fold->mass,
-                                 fold->dust, n, !fold->coarse);
+        value =
+            ref_noisy_reduce(run->noise, (uint64_t)u->id << 32 ^ k, op, dtype,
+                             value, fold->mass, fold->dust, n, !fold->coarse);
     return uop_round_float(dtype, value);
 }
 
@@ -345,7 +344,8 @@ eval_reduce(const struct ref_run *run, const struct uop *u,
             out->i[w.pos] = ref_alu_int(op, x.dtype, out->i[w.pos], x.i[k]);
     }
     for (k = 0; is_float && k < out->n; k++)
-        out->f[k] = finish_fold(run, u, k, out->f[k], &folds[k], x.n / out->n);
+        out->f[k] =
+            finish_fold(run, u, op, k, out->f[k], &folds[k], x.n / out->n);
     host_free(folds);
     return BELL_OK;
 }
@@ -397,6 +397,46 @@ eval_gather(const struct ref_run *run, const struct uop *u,
             out->i[k] = 0;
         else
             out->i[k] = x.i[w.pos + at * steps[u->arg.i]];
+    }
+    return BELL_OK;
+}
+
+/* Sums of what a position follows along the axis, or precedes, and itself. */
+static bell_status
+eval_scan(const struct ref_run *run, const struct uop *u, struct ref_array *out)
+{
+    struct ref_array x = ref_source(run, u, 0);
+    bool is_float = uop_dtype_infos[u->dtype].is_float;
+    size_t k, i, step = 1, size, place;
+    uint32_t axis = uop_scan_axis(u), r;
+
+    if (!out->shape || axis >= out->shape->n || x.n != out->n ||
+        u->dtype != x.dtype || u->dtype == UOP_BOOL)
+        return bad_node(u, "its axis, dtype or shape is not its source's");
+    for (r = axis + 1; r < out->shape->n; r++)
+        step *= (size_t)out->shape->d[r];
+    size = (size_t)out->shape->d[axis];
+    for (k = 0; k < out->n; k++) {
+        struct fold fold = {0};
+        double sum = -0.0;
+        int64_t whole = 0;
+        place = k / step % size;
+        for (i = uop_scan_back(u) ? size - 1 : 0;;
+             i += uop_scan_back(u) ? -1 : 1) {
+            size_t at = k - place * step + i * step;
+            if (is_float)
+                fold_float(UOP_ADD, &sum, &fold, x.f[at]);
+            else
+                whole = ref_alu_int(UOP_ADD, u->dtype, whole, x.i[at]);
+            if (i == place)
+                break;
+        }
+        if (is_float)
+            out->f[k] =
+                finish_fold(run, u, UOP_ADD, k, sum, &fold,
+                            uop_scan_back(u) ? size - place : place + 1);
+        else
+            out->i[k] = whole;
     }
     return BELL_OK;
 }
@@ -673,6 +713,8 @@ eval_into(const struct ref_run *run, const struct uop *u, struct ref_array *out)
         return eval_reduce(run, u, out);
     case UOP_GATHER:
         return eval_gather(run, u, out);
+    case UOP_SCAN:
+        return eval_scan(run, u, out);
     case UOP_EXCHANGE:
         return eval_exchange(run, u, out);
     case UOP_CAST:

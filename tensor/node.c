@@ -558,6 +558,16 @@ tn_gather(struct bell_context *ctx, const struct uop *x, uint32_t axis,
 }
 
 const struct uop *
+tn_sums(struct bell_context *ctx, const struct uop *u, uint32_t axis, bool back)
+{
+    union uop_arg arg = {.i = uop_scan_arg(axis, back)};
+
+    return tn_bad(u) ? u
+                     : uop_new_shaped(&ctx->graph, UOP_SCAN, u->dtype, arg, &u,
+                                      1, tn_shape(ctx, u));
+}
+
+const struct uop *
 tn_exchange(struct bell_context *ctx, const struct uop *u, bool bitonic)
 {
     union uop_arg arg = {.i = bitonic};

@@ -252,6 +252,10 @@ const struct uop *tn_sum_to(struct bell_context *ctx, const struct uop *u,
 /* UOP_GATHER; x's and index' sizes agree but on `axis`. */
 const struct uop *tn_gather(struct bell_context *ctx, const struct uop *x,
                             uint32_t axis, const struct uop *index);
+/* UOP_SCAN; not of BOOL. */
+const struct uop *tn_sums(struct bell_context *ctx, const struct uop *u,
+                          uint32_t axis, bool back);
+
 /* UOP_EXCHANGE. */
 const struct uop *tn_exchange(struct bell_context *ctx, const struct uop *u,
                               bool bitonic);

@@ -6,11 +6,21 @@
 #include "base/bits.h"
 #include "tensor/elementwise.h"
 #include "tensor/select.h"
+#include "tensor/symbol.h"
 
 /* Runs that are reduced directly, each element over its predecessors: the
  * longest that is left whole, and what longer ones are cut into. */
 #define SCAN_DIRECT 64
 #define SCAN_BLOCK  16
+
+/* Sums of longer runs than SUMS_DIRECT are UOP_SCAN, a work-group's each. Of
+ * fewer than SUMS_ROWS, longer than SUMS_LONG, blocks of SUMS_BLOCK elements
+ * are, or of half to twice as many that divide the run: what is filled up has
+ * to be copied behind it. */
+#define SUMS_DIRECT 8
+#define SUMS_ROWS   128
+#define SUMS_LONG   16384
+#define SUMS_BLOCK  4096
 
 /* A scan along the last axis. */
 struct scan {
@@ -103,10 +113,10 @@ scan_direct(const struct scan *s, const struct uop *u, const struct uop *keys)
 /* The last axis in blocks, filled up with `fill`. */
 static const struct uop *
 cut_blocks(struct bell_context *ctx, const struct uop *u, int64_t n_blocks,
-           const struct uop *fill)
+           int64_t size, const struct uop *fill)
 {
     uint32_t last = tn_rank(ctx, u) - 1;
-    int64_t n = tn_size(ctx, u, last), all = n_blocks * SCAN_BLOCK;
+    int64_t n = tn_size(ctx, u, last), all = n_blocks * size;
 
     u = tn_pad_axis(ctx, u, last, 0, all - n);
     if (all > n && fill->arg.bits)
@@ -114,7 +124,7 @@ cut_blocks(struct bell_context *ctx, const struct uop *u, int64_t n_blocks,
                      tn_lt(ctx, tn_iota(ctx, last + 1, last, all, UOP_I64),
                            tn_int(ctx, UOP_I64, n)),
                      u, fill);
-    return tn_split_axis(ctx, u, last, n_blocks, SCAN_BLOCK);
+    return tn_split_axis(ctx, u, last, n_blocks, size);
 }
 
 /* The last of each block; `axis` is the blocks' own. */
@@ -157,9 +167,10 @@ scan_last(const struct scan *s, const struct uop *u, const struct uop *keys)
     for (n = tn_size(ctx, u, rank - 1); n > SCAN_DIRECT; depth++) {
         int64_t n_blocks = (n + SCAN_BLOCK - 1) / SCAN_BLOCK;
         sizes[depth] = n;
-        total = cut_blocks(ctx, total, n_blocks, s->neutral);
+        total = cut_blocks(ctx, total, n_blocks, SCAN_BLOCK, s->neutral);
         if (keys)
-            keys = cut_blocks(ctx, keys, n_blocks, tn_int(ctx, keys->dtype, 0));
+            keys = cut_blocks(ctx, keys, n_blocks, SCAN_BLOCK,
+                              tn_int(ctx, keys->dtype, 0));
         names[depth] = keys;
         blocks[depth] =
             tn_wrap(ctx, UOP_CONTIGUOUS, scan_direct(s, total, keys));
@@ -189,6 +200,45 @@ scan_last(const struct scan *s, const struct uop *u, const struct uop *keys)
     return total;
 }
 
+static int64_t
+block_of_sums(int64_t n)
+{
+    int64_t size;
+
+    for (size = 2 * SUMS_BLOCK; size >= SUMS_BLOCK / 2; size--) {
+        if (n % size == 0)
+            return size;
+    }
+    return SUMS_BLOCK;
+}
+
+/* Running sums along `axis`. Few long runs are cut into blocks: of these the
+ * sums, whose running sums are what each block begins with. */
+static const struct uop *
+sum_axis(const struct scan *s, const struct uop *u, uint32_t axis)
+{
+    struct bell_context *ctx = s->ctx;
+    uint32_t rank = tn_rank(ctx, u), last = rank - 1;
+    int64_t n = tn_size(ctx, u, axis), n_blocks, size;
+    const struct uop *blocks, *before, *first;
+
+    if (n <= SUMS_LONG || symbol_in(&n, 1) || tn_numel(ctx, u) / n >= SUMS_ROWS)
+        return tn_sums(ctx, u, axis, false);
+    u = tn_move_axis(ctx, u, axis, last);
+    size = block_of_sums(n);
+    n_blocks = (n + size - 1) / size;
+    blocks = cut_blocks(ctx, u, n_blocks, size, s->neutral);
+    before = tn_squeeze(ctx, tn_sum(ctx, blocks, 1u << rank), 1u << rank);
+    before = sum_axis(s, before, last);
+    before = tn_unsqueeze(ctx, move_on(ctx, before, s->neutral), rank);
+    first = tn_eq(ctx, tn_iota(ctx, rank + 1, rank, size, UOP_I64),
+                  tn_int(ctx, UOP_I64, 0));
+    before = tn_where(ctx, first, before, s->neutral);
+    u = tn_sums(ctx, tn_add(ctx, blocks, before), rank, false);
+    u = tn_shrink_axis(ctx, tn_merge_axes(ctx, u, last, 2), last, 0, n);
+    return tn_move_axis(ctx, u, last, axis);
+}
+
 static const struct uop *
 scan_axis(const struct scan *s, const struct uop *u, uint32_t axis)
 {
@@ -196,6 +246,9 @@ scan_axis(const struct scan *s, const struct uop *u, uint32_t axis)
 
     if (tn_bad(u) || tn_numel(s->ctx, u) == 0)
         return u;
+    if (s->op == UOP_ADD && !s->is_log && u->dtype != UOP_BOOL &&
+        tn_size(s->ctx, u, axis) > SUMS_DIRECT)
+        return sum_axis(s, u, axis);
     u = scan_last(s, tn_move_axis(s->ctx, u, axis, last), NULL);
     return tn_move_axis(s->ctx, u, last, axis);
 }
@@ -241,13 +294,13 @@ tn_scan_logsumexp(struct bell_context *ctx, const struct uop *u, uint32_t axis)
 /* x with at least one axis, in a dtype that is computed in; its axis in *out_at
  * (with one of size 1 where x has none), or -1 after a failure. */
 static const struct uop *
-begin_scan(const char *call, struct bell_tensor *x, int axis, int *out_at,
-           struct bell_tensor **out)
+begin_scan(const char *call, struct bell_tensor *x, int axis, bool symbols,
+           int *out_at, struct bell_tensor **out)
 {
     const struct uop *u;
 
     *out_at = -1;
-    if (!tensor_check(call, x, out))
+    if (!(symbols ? tensor_takes : tensor_check)(call, x, out))
         return NULL;
     *out = tensor_at(x)->ctx->error_tensor;
     *out_at =
@@ -271,7 +324,7 @@ scan_call(const char *call, struct bell_tensor *x, int axis, enum uop_op op)
     enum uop_dtype dtype;
     int at;
 
-    u = begin_scan(call, x, axis, &at, &out);
+    u = begin_scan(call, x, axis, op == UOP_ADD, &at, &out);
     if (at < 0)
         return out;
     dtype = u->dtype;
@@ -301,7 +354,7 @@ bell_logcumsumexp(struct bell_tensor *x, int axis)
     const struct uop *u;
     int at;
 
-    u = begin_scan(__func__, x, axis, &at, &out);
+    u = begin_scan(__func__, x, axis, false, &at, &out);
     if (at < 0)
         return out;
     dtype = tn_is_float(u) ? u->dtype : UOP_F32;
@@ -327,7 +380,7 @@ running_extreme(const char *call, struct bell_tensor *x, int axis,
 
     if (!tensor_has_room(call, x, room, ARRAY_LEN(room)))
         return;
-    u = begin_scan(call, x, axis, &at, &out);
+    u = begin_scan(call, x, axis, false, &at, &out);
     *out_values = *out_indices = out;
     if (at < 0)
         return;

@@ -20,6 +20,7 @@ colour_of(const struct uop *u)
     case UOP_SPECIAL:
     case UOP_REDUCE:
     case UOP_REDUCE_AXIS:
+    case UOP_SCAN:
         return "#d8f0d0";
     case UOP_BUFFER:
     case UOP_PARAM:

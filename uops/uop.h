@@ -257,6 +257,25 @@ struct uop_bounds uop_dtype_bounds(enum uop_dtype dtype);
 /* The most sources of a node of the tensor graph but SINK: a CALL's. */
 #define UOP_MAX_CALL_SRC 64
 
+/* arg of SCAN: the axis, and whether sums are of what follows. */
+static inline int64_t
+uop_scan_arg(uint32_t axis, bool back)
+{
+    return (int64_t)axis << 1 | back;
+}
+static inline uint32_t
+uop_scan_axis(const struct uop *u)
+{
+    assert(u->op == UOP_SCAN);
+    return (uint32_t)(u->arg.i >> 1);
+}
+static inline bool
+uop_scan_back(const struct uop *u)
+{
+    assert(u->op == UOP_SCAN);
+    return u->arg.i & 1;
+}
+
 /* arg of REDUCE_AXIS. */
 static inline int64_t
 uop_reduce_arg(enum uop_op op, uint32_t axis_mask)

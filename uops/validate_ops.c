@@ -325,6 +325,18 @@ check_gather(const struct uop_graph *g, const struct uop *u)
 }
 
 static bell_status
+check_scan(const struct uop_graph *g, const struct uop *u)
+{
+    BELL_TRY(check_value(u));
+    BELL_TRY(check_like(u, 0, SAME_DTYPE));
+    BELL_TRY(check_shapes(g, u));
+    if (u->dtype == UOP_BOOL || u->arg.i < 0 ||
+        uop_scan_axis(u) >= uop_shape(g, u)->n)
+        return uop_bad(u, "numbers, along an axis that they have");
+    return BELL_OK;
+}
+
+static bell_status
 check_exchange(const struct uop_graph *g, const struct uop *u)
 {
     const struct uop_dims *shape = uop_shape(g, u);
@@ -846,6 +858,8 @@ uop_check_node(const struct uop_graph *g, const struct uop *u,
         return check_reduce_axis(g, u);
     case UOP_GATHER:
         return check_gather(g, u);
+    case UOP_SCAN:
+        return check_scan(g, u);
     case UOP_EXCHANGE:
         return check_exchange(g, u);
     case UOP_CALL:

@@ -16,9 +16,9 @@
  * begin, and how much that is), bell_arange (its end), the shapes of bell_full,
  * bell_zeros, bell_ones, bell_empty, bell_from_data, bell_expand, bell_reshape,
  * bell_pad. What has such an axis is taken by elementwise functions, movements
- * (also bell_cat), sums, products, extremes, bell_mean, bell_logsumexp,
- * softmaxes, bell_matmul and bell_linear. Other functions refuse it, and no
- * gradient goes through it. bell_size and bell_shape give it back as a size
+ * (also bell_cat), sums, products, extremes, bell_cumsum, bell_mean,
+ * bell_logsumexp, softmaxes, bell_matmul and bell_linear. Other functions refuse
+ * it, and no gradient goes through it. bell_size and bell_shape give it back as a size
  * that may be given on; bell_symbol_value says what it is now, bell_numel how
  * many elements there would be now.
  *

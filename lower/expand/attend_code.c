@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+#define MAX_DEPTH 8 /* of expressions that are made of vectors */
+#define MAX_LANES 64
+
 static const union uop_arg no_arg = {.bits = 0};
 
 /* ---- the kernel's expressions at places ---- */
@@ -29,6 +32,59 @@ attend_value(struct attend_code *w, const struct uop *u, uint32_t n)
         w->g->failed = true;
     w->n_pairs = n;
     return w->g->failed ? &uop_failed : u;
+}
+
+/* attend_lanes, a value after the other. */
+static const struct uop *
+single_lanes(struct attend_code *w, const struct uop *u, uint32_t r,
+             const struct uop *at, uint16_t lanes)
+{
+    const struct uop *part[MAX_LANES];
+    uint32_t i, n_pairs = w->n_pairs;
+
+    assert(lanes <= MAX_LANES);
+    for (i = 0; i < lanes; i++) {
+        attend_let_range(w, r, op2(w, UOP_ADD, at, i));
+        part[i] = attend_value(w, u, n_pairs);
+    }
+    return uop_make(w->g, UOP_LANES, u->dtype, lanes, no_arg, part, lanes);
+}
+
+static const struct uop *
+wide_lanes(struct attend_code *w, const struct uop *u, uint32_t r,
+           const struct uop *at, uint16_t lanes, uint32_t depth)
+{
+    const struct kernel *k = w->e->k;
+    const struct uop *src[3];
+    uint32_t i, n_pairs = w->n_pairs;
+
+    if (!(kernel_deps(k, u) >> r & 1))
+        return expand_broadcast(w->e, attend_value(w, u, n_pairs), lanes);
+    if (u->op == UOP_LOAD && u->n_src == 2 &&
+        kernel_coef(k, u->src[1], r) == 1) {
+        attend_let_range(w, r, at);
+        src[0] = u->src[0];
+        src[1] = attend_value(w, u->src[1], n_pairs);
+        return uop_make(w->g, UOP_LOAD, u->dtype, lanes, u->arg, src, 2);
+    }
+    if (depth == MAX_DEPTH || u->n_src > 3 ||
+        (u->op != UOP_CAST && !uop_has(u, UOP_FLAG_ALU)))
+        return single_lanes(w, u, r, at, lanes);
+    for (i = 0; i < u->n_src; i++)
+        src[i] = wide_lanes(w, u->src[i], r, at, lanes, depth + 1);
+    return uop_make(w->g, u->op, u->dtype, lanes, u->arg, src, u->n_src);
+}
+
+const struct uop *
+attend_lanes(struct attend_code *w, const struct uop *u, uint32_t r,
+             const struct uop *at, uint16_t lanes)
+{
+    if (lanes == 1) {
+        uint32_t n_pairs = w->n_pairs;
+        attend_let_range(w, r, at);
+        return attend_value(w, u, n_pairs);
+    }
+    return wide_lanes(w, u, r, at, lanes, 0);
 }
 
 const struct uop *

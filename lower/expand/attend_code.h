@@ -67,6 +67,12 @@ void attend_let_range(struct attend_code *w, uint32_t r, const struct uop *to);
 const struct uop *attend_value(struct attend_code *w, const struct uop *u,
                                uint32_t n);
 
+/* The expression with what was let, and range r from `at` on: a value a lane,
+ * of loads that are as wide where they can be. What was let stays so. */
+const struct uop *attend_lanes(struct attend_code *w, const struct uop *u,
+                               uint32_t r, const struct uop *at,
+                               uint16_t lanes);
+
 /* Tiles of keys for rows `begin` to `last`, from *out_first on: those that they
  * see some of where all others' W is 0. */
 const struct uop *attend_count_tiles(const struct attend_code *w,

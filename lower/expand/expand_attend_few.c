@@ -19,7 +19,6 @@
 #define MAX_CHUNK 8   /* elements */
 #define UNROLL    4   /* keys of a thread at a time */
 #define THREADS   256
-#define MAX_DEPTH 8 /* depth of expressions that are made of vectors */
 
 static const union uop_arg no_arg = {.bits = 0};
 
@@ -174,50 +173,6 @@ loop(struct work *w, int64_t extent)
 
 /* ---- vectors ---- */
 
-/* u, with what was let and range r from `at` on, a value a lane. */
-static const struct uop *
-load_lanes(struct work *w, const struct uop *u, uint32_t r,
-           const struct uop *at)
-{
-    const struct uop *part[MAX_CHUNK];
-    uint32_t i, n_pairs = w->c.n_pairs;
-
-    for (i = 0; i < w->chunk; i++) {
-        attend_let_range(&w->c, r, op2(&w->c, UOP_ADD, at, i));
-        part[i] = attend_value(&w->c, u, n_pairs);
-    }
-    return uop_make(w->c.g, UOP_LANES, u->dtype, (uint16_t)w->chunk, no_arg,
-                    part, w->chunk);
-}
-
-/* The same, of loads that are as wide. */
-static const struct uop *
-load_wide(struct work *w, const struct uop *u, uint32_t r, const struct uop *at,
-          uint32_t depth)
-{
-    const struct kernel *k = w->c.e->k;
-    const struct uop *src[4];
-    uint32_t i, n_pairs = w->c.n_pairs;
-
-    if (!(kernel_deps(k, u) >> r & 1))
-        return wide(w, attend_value(&w->c, u, n_pairs));
-    if (u->op == UOP_LOAD && u->n_src == 2 &&
-        kernel_coef(k, u->src[1], r) == 1) {
-        attend_let_range(&w->c, r, at);
-        src[0] = u->src[0];
-        src[1] = attend_value(&w->c, u->src[1], n_pairs);
-        return uop_make(w->c.g, UOP_LOAD, u->dtype, (uint16_t)w->chunk, u->arg,
-                        src, 2);
-    }
-    if (depth == MAX_DEPTH || u->n_src > 3 ||
-        (u->op != UOP_CAST && !uop_has(u, UOP_FLAG_ALU)))
-        return load_lanes(w, u, r, at);
-    for (i = 0; i < u->n_src; i++)
-        src[i] = load_wide(w, u->src[i], r, at, depth + 1);
-    return uop_make(w->c.g, u->op, u->dtype, (uint16_t)w->chunk, u->arg, src,
-                    u->n_src);
-}
-
 /* Chunk number i of what the thread has of u by range r, as words. */
 static const struct uop *
 load_part(struct work *w, const struct uop *u, uint32_t r, uint32_t i)
@@ -226,7 +181,7 @@ load_part(struct work *w, const struct uop *u, uint32_t r, uint32_t i)
 
     at = op2(&w->c, UOP_ADD, w->part, (int64_t)i * w->share);
     at = op2(&w->c, UOP_MUL, at, w->chunk);
-    return as_words(w, load_wide(w, u, r, at, 0));
+    return as_words(w, attend_lanes(&w->c, u, r, at, (uint16_t)w->chunk));
 }
 
 static void

@@ -22,7 +22,7 @@ struct frame {
     uint32_t first_child; /* in builder.children, once expanded */
     const struct sched_idx *idx;
     const struct uop *valid;
-    const struct sched_idx *src_idx; /* REDUCE_AXIS: its source's index */
+    const struct sched_idx *src_idx; /* REDUCE_AXIS, SCAN: the source's index */
     const struct uop *value;         /* NULL until computed */
 };
 
@@ -179,6 +179,23 @@ reduce_source(struct builder *b, const struct sched_node *node,
     return out;
 }
 
+/* The same of SCAN: all places of its axis. */
+static const struct sched_idx *
+scan_source(struct builder *b, const struct sched_node *node,
+            const struct sched_idx *idx)
+{
+    struct sched_idx *out = sched_idx_new(b->s, idx->n);
+    uint32_t axis = uop_scan_axis(node->u);
+
+    assert(b->root < b->s->n_nodes && node == &b->s->nodes[b->root]);
+    if (!out)
+        return NULL;
+    memcpy(out->e, idx->e, idx->n * sizeof(idx->e[0]));
+    out->e[axis] =
+        sched_range(b->s, b->n_ranges++, UOP_AXIS_REDUCE, node->shape->d[axis]);
+    return out;
+}
+
 /* The gate of a gather: is the index in 0..n-1. */
 static const struct uop *
 gather_gate(struct sched *s, const struct uop *at, int64_t n)
@@ -235,7 +252,10 @@ source_frame(struct builder *b, uint32_t at, uint32_t i)
     const struct sched_idx *idx = b->frames[at].idx;
     uint32_t src = i;
 
-    if (u->op == UOP_REDUCE_AXIS) {
+    if (u->op == UOP_SCAN) {
+        idx = scan_source(b, &s->nodes[b->frames[at].node], idx);
+        b->frames[at].src_idx = idx;
+    } else if (u->op == UOP_REDUCE_AXIS) {
         idx = reduce_source(b, &s->nodes[b->frames[at].node], idx);
         b->frames[at].src_idx = idx;
     } else if (u->op == UOP_GATHER) {
@@ -312,6 +332,28 @@ reduce_value(struct builder *b, const struct frame *frame, const struct uop *u,
     return n == 1 ? value : uop_make(k, UOP_REDUCE, dtype, 1, arg, src, n);
 }
 
+/* The form of SCAN in a kernel: the sum over all j of what is there, or 0 where
+ * j is more than i, or less (lower/expand/scan.h). */
+static const struct uop *
+scan_value(struct builder *b, const struct frame *frame, const struct uop *u,
+           const struct uop *value)
+{
+    struct uop_graph *k = b->s->k;
+    enum uop_dtype dtype = uop_dtype_is_small(u->dtype) ? UOP_F32 : u->dtype;
+    union uop_arg arg = {.i = UOP_ADD}, none = {.bits = 0};
+    const struct uop *src[3], *at = frame->idx->e[uop_scan_axis(u)],
+                              *from = frame->src_idx->e[uop_scan_axis(u)];
+
+    src[0] = uop_scan_back(u) ? from : at;
+    src[1] = uop_scan_back(u) ? at : from;
+    src[0] = uop_new(k, UOP_CMPLT, UOP_BOOL, 1, none, src, 2);
+    src[1] = uop_const_int(k, dtype, 0);
+    src[2] = uop_cast(k, value, dtype);
+    src[0] = uop_new(k, UOP_WHERE, dtype, 1, none, src, 3);
+    src[1] = from;
+    return uop_cast(k, uop_new(k, UOP_REDUCE, dtype, 1, arg, src, 2), u->dtype);
+}
+
 /* The frame's value from those of its sources. */
 static const struct uop *
 frame_value(struct builder *b, const struct frame *frame)
@@ -327,6 +369,8 @@ frame_value(struct builder *b, const struct frame *frame)
     switch ((int)u->op) {
     case UOP_REDUCE_AXIS:
         return reduce_value(b, frame, u, src[0]);
+    case UOP_SCAN:
+        return scan_value(b, frame, u, src[0]);
     case UOP_GATHER:
         gate = b->frames[children[1]].valid;
         return gated(b, src[1], gate);

@@ -754,6 +754,7 @@ pass_reads(struct planner *p, uint32_t at)
             read_gather(p, at, r);
             continue;
         }
+        p->kernels[p->reads[r].kernel].n_ranges += node->u->op == UOP_SCAN;
         for (i = 0; i < node->u->n_src; i++) {
             const struct uop *valid = p->reads[r].valid;
             const struct sched_idx *idx =
@@ -1280,6 +1281,8 @@ build_items(struct planner *p, struct sched_plan *plan, bool *attends)
                                    "scheduling"));
         BELL_TRY(check_attention(p, at, item->sink, &attends[plan->n_items]));
         plan->n_attends += attends[plan->n_items];
+        /* nothing else is stored by its kernel either */
+        attends[plan->n_items] |= p->s.nodes[at].u->op == UOP_SCAN;
         item->bufs =
             arena_copy(&p->s.k->arena, bufs, item->n_bufs * sizeof(bufs[0]));
         if (!item->bufs)
@@ -1311,7 +1314,7 @@ store_before_call(struct planner *p, uint32_t at)
     }
 }
 
-/* An EXCHANGE has what it exchanges computed at once, element by element: of
+/* An EXCHANGE or a SCAN has what it is of computed element by element: of
  * reductions there would be too many in its kernel, one after the other. */
 static void
 store_before_exchange(struct planner *p)
@@ -1325,7 +1328,7 @@ store_before_exchange(struct planner *p)
         node->reduces = u->op == UOP_REDUCE_AXIS;
         for (i = 0; i < u->n_src; i++)
             node->reduces |= p->s.nodes[source_at(p, at, i)].reduces;
-        if (u->op == UOP_EXCHANGE && node->reduces) {
+        if ((u->op == UOP_EXCHANGE || u->op == UOP_SCAN) && node->reduces) {
             i = base_of(p, source_at(p, at, 0));
             p->s.nodes[i].forced = p->s.nodes[i].u->op != UOP_BUFFER;
         }
@@ -1347,6 +1350,7 @@ schedule_nodes(struct planner *p, const struct uop *const *roots,
     }
     for (at = 0; at < p->s.n_nodes; at++) {
         p->s.nodes[at].forced |= p->s.nodes[at].u->op == UOP_EXCHANGE ||
+                                 p->s.nodes[at].u->op == UOP_SCAN ||
                                  p->s.nodes[at].u->op == UOP_CALL ||
                                  p->s.nodes[at].u->op == UOP_PART;
         if (p->s.nodes[at].u->op == UOP_CALL)

@@ -274,6 +274,57 @@ check_products(const char *what, struct bell_tensor *const *tensors, size_t n,
                  device->name, n_products, least);
 }
 
+/* ---- running sums ---- */
+
+struct loads {
+    uint32_t n, n_wide;
+};
+
+static void
+look_at_load(void *user, const char *line)
+{
+    struct loads *loads = user;
+
+    loads->n += strstr(line, "ld.global") != NULL;
+    loads->n_wide += strstr(line, "ld.global.v4.b32") != NULL;
+}
+
+/* Running sums go over what they are of once, whatever the axis, 16 bytes a
+ * load; of one long row, whose parts are summed first, twice. */
+static void
+test_running_sums(void **state)
+{
+    double once = 2 * 2.0 * 4096 * 4096;
+    struct loads loads = {0};
+    uint32_t mask = log_mask;
+    struct bell_tensor *x, *y;
+    struct tensor_ir ir;
+    size_t i, n;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(devices); i++) {
+        set_up(&devices[i]);
+        x = INPUT(4096, 4096);
+        y = bell_cumsum(x, 1);
+        log_set_writer(look_at_load, &loads);
+        log_mask = LOG_RENDER;
+        expect_kernels("sums of rows", y, 1);
+        log_mask = mask;
+        log_set_writer(NULL, NULL);
+        assert_int_equal(loads.n, loads.n_wide);
+        if (i == 0)
+            assert_int_not_equal(loads.n, 0);
+        expect_kernels("sums of columns", bell_cumsum(x, 0), 1);
+        for (n = 0; tensor_kernel_at(ctx, n, &ir); n++) {
+            assert_true(ir.n_bytes == once);
+            assert_true(ir.n_flops < 2 * once);
+        }
+        assert_int_equal(n, 2);
+        expect_kernels("sums of a long row", bell_cumsum(INPUT(1 << 22), 0), 3);
+        bell_context_destroy(ctx);
+    }
+}
+
 /* Weights in float32, a product in bfloat16: rounded once, not where each is
  * read, so that matrix instructions take them. */
 static void
@@ -622,6 +673,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_running_sums),
         cmocka_unit_test(test_rounded_factor),
         cmocka_unit_test(test_odd_rows),
         cmocka_unit_test(test_turned_factor),
