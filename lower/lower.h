@@ -58,8 +58,9 @@ struct lower_target {
     uint32_t max_packed_bytes; /* LOCAL memory of a work-group, on the stack of
                                 * the thread that runs it; 0: none */
     uint8_t tiles_k[UOP_DTYPE_COUNT]; /* steps that TILES goes by, by the dtype
-                                       * of A and B; 0: it does not multiply
-                                       * those */
+                                       * of A and B: of a register, or of 4
+                                       * bytes where vectors do it; 0: it does
+                                       * not multiply those */
     bool has_fma;        /* MULACC on F32 and F64 is one instruction */
     bool joins_bits;     /* (x & y) | z is one instruction, of vectors too */
     bool lacks_f64;      /* there is no F64: integers are not divided in it */

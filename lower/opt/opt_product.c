@@ -207,7 +207,7 @@ opt_choose_product(const struct opt_model *m, struct opt_choice *choice)
     LOG(LOG_OPT, "product: %lld x %lld by range %u x %u, packed%s",
         (long long)rows, (long long)(vectors * lanes), (unsigned)row,
         (unsigned)column,
-        tiled        ? ", in tile registers"
+        tiled        ? ", in tiles"
         : packs_rows ? ", rows too"
                      : "");
 }

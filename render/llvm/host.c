@@ -175,133 +175,13 @@ make_local(struct llvm_emit *e, const struct uop *u)
                                                                      : NULL;
 }
 
-/* ---- tile registers ---- */
-
-/* src: Intel 64 and IA-32 Software Developer's Manual, LDTILECFG */
-#define TILE_PALETTE  1
-#define TILE_ROWS     16
-#define TILE_BYTES    64 /* of a row */
-#define TILE_ROW_SIZE 16 /* place in the configuration: bytes of a row */
-#define TILE_N_ROWS   48 /* likewise: rows */
-
-static LLVMValueRef
-tile_number(struct llvm_emit *e, unsigned n)
-{
-    return e->ll->ConstInt(e->t_i8, n, 0);
-}
-
-/* At the entry, once: all eight registers are 16 rows of 64 bytes. */
-static void
-configure_tiles(struct llvm_emit *e)
-{
-    LLVMBasicBlockRef here = e->ll->GetInsertBlock(e->b);
-    LLVMValueRef bytes[TILE_BYTES], config, store;
-    unsigned i;
-
-    if (e->has_tiles)
-        return;
-    e->has_tiles = true;
-    for (i = 0; i < TILE_BYTES; i++)
-        bytes[i] = tile_number(e, i == 0 ? TILE_PALETTE : 0);
-    for (i = 0; i < 8; i++) {
-        bytes[TILE_ROW_SIZE + 2 * i] = tile_number(e, TILE_BYTES);
-        bytes[TILE_N_ROWS + i] = tile_number(e, TILE_ROWS);
-    }
-    e->ll->PositionBuilderAtEnd(e->b, e->entry);
-    config =
-        e->ll->BuildAlloca(e->b, e->ll->VectorType(e->t_i8, TILE_BYTES), "");
-    store =
-        e->ll->BuildStore(e->b, e->ll->ConstVector(bytes, TILE_BYTES), config);
-    e->ll->SetAlignment(store, 16);
-    llvm_intrinsic(e, "llvm.x86.ldtilecfg", NULL, 0, &config, 1);
-    e->ll->PositionBuilderAtEnd(e->b, here);
-}
-
-static LLVMValueRef
-bytes_behind(struct llvm_emit *e, LLVMValueRef at, int64_t bytes)
-{
-    LLVMValueRef n = llvm_i64(e, bytes);
-
-    return e->ll->BuildGEP2(e->b, e->t_i8, at, &n, 1, "");
-}
-
-static void
-move_tile(struct llvm_emit *e, const char *name, unsigned number,
-          LLVMValueRef at, int64_t stride)
-{
-    LLVMValueRef args[3] = {tile_number(e, number), at, llvm_i64(e, stride)};
-
-    llvm_intrinsic(e, name, NULL, 0, args, 3);
-}
-
-/* Registers 0..3 are the results, 4 and 5 rows, 6 and 7 columns. */
-static void
-multiply_tiles(struct llvm_emit *e, const struct uop *u, const LLVMValueRef *at,
-               int64_t row_bytes, int64_t column_bytes)
-{
-    const char *name = u->src[2]->dtype == UOP_BF16 ? "llvm.x86.tdpbf16ps"
-                       : u->src[2]->dtype == UOP_I8 ? "llvm.x86.tdpbssd"
-                                                    : "llvm.x86.tdpbuud";
-    unsigned i;
-
-    for (i = 0; i < 2; i++) {
-        move_tile(e, "llvm.x86.tileloadd64", 4 + i,
-                  bytes_behind(e, at[0], TILE_ROWS * row_bytes * i), row_bytes);
-        move_tile(e, "llvm.x86.tileloadd64", 6 + i,
-                  bytes_behind(e, at[1], column_bytes * i), TILE_BYTES);
-    }
-    for (i = 0; i < 4; i++) {
-        LLVMValueRef args[3] = {tile_number(e, i), tile_number(e, 4 + i / 2),
-                                tile_number(e, 6 + i % 2)};
-        llvm_intrinsic(e, name, NULL, 0, args, 3);
-    }
-}
-
-static void
-emit_tiles(struct llvm_emit *e, const struct uop *u, const LLVMValueRef *at)
-{
-    int64_t size = uop_dtype_infos[u->src[2]->dtype].size_bytes;
-    int64_t row_bytes = u->src[6]->arg.i * size, k_bytes = u->arg.i * size;
-    LLVMBasicBlockRef before, body, exit;
-    LLVMValueRef place[2], n, next, more;
-    unsigned i;
-
-    configure_tiles(e);
-    for (i = 0; i < 4; i++) {
-        LLVMValueRef number = tile_number(e, i);
-        llvm_intrinsic(e, "llvm.x86.tilezero", NULL, 0, &number, 1);
-    }
-    before = e->ll->GetInsertBlock(e->b);
-    body = llvm_new_block(e);
-    exit = llvm_new_block(e);
-    e->ll->BuildBr(e->b, body);
-    e->ll->PositionBuilderAtEnd(e->b, body);
-    n = e->ll->BuildPhi(e->b, e->t_i64, "");
-    llvm_add_incoming(e, n, llvm_i64(e, 0), before);
-    place[0] = e->ll->BuildGEP2(e->b, e->t_i8, at[1], &n, 1, "");
-    next = e->ll->BuildBinOp(e->b, LLVMMul, n, llvm_i64(e, TILE_ROWS), "");
-    place[1] = e->ll->BuildGEP2(e->b, e->t_i8, at[2], &next, 1, "");
-    multiply_tiles(e, u, place, row_bytes, k_bytes * TILE_ROWS);
-    next = e->ll->BuildBinOp(e->b, LLVMAdd, n, llvm_i64(e, TILE_BYTES), "");
-    llvm_add_incoming(e, n, next, body);
-    more = e->ll->BuildICmp(e->b, LLVMIntULT, next, llvm_i64(e, k_bytes), "");
-    e->ll->BuildCondBr(e->b, more, body, exit);
-    e->ll->PositionBuilderAtEnd(e->b, exit);
-    for (i = 0; i < 4; i++)
-        move_tile(e, "llvm.x86.tilestored64", i,
-                  bytes_behind(e, at[0],
-                               i / 2 * 2 * TILE_BYTES * TILE_ROWS +
-                                   i % 2 * TILE_BYTES),
-                  2 * TILE_BYTES);
-}
-
 static const struct llvm_dialect host_dialect = {
     .name = "the host",
     .emit = emit_host,
     .arg = load_arg,
     .special = find_group,
     .local = make_local,
-    .tiles = emit_tiles,
+    .tiles = llvm_host_tiles,
 };
 
 /* ---- the code generator ---- */

@@ -123,9 +123,22 @@ name_cpu(struct lower_target *t)
 }
 
 /* src: Intel 64 and IA-32 Software Developer's Manual, CPUID leaf 7 */
-#define EDX_AMX_BF16 (1u << 22)
-#define EDX_AMX_TILE (1u << 24)
-#define EDX_AMX_INT8 (1u << 25)
+#define EDX_AMX_BF16    (1u << 22)
+#define EDX_AMX_TILE    (1u << 24)
+#define EDX_AMX_INT8    (1u << 25)
+#define EAX_AVX512_BF16 (1u << 5) /* of subleaf 1 */
+
+/* Steps of a word. */
+static void
+find_words(struct lower_target *t)
+{
+    unsigned a, b, c, d;
+
+    if (__builtin_cpu_supports("avx512vnni"))
+        t->tiles_k[UOP_I8] = t->tiles_k[UOP_U8] = 4;
+    if (__get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & EAX_AVX512_BF16))
+        t->tiles_k[UOP_BF16] = 2;
+}
 
 /* Steps of a tile register, 64 bytes. Who may not use them has another name:
  * what was compiled for this machine does not run there. */
@@ -165,8 +178,10 @@ find_cpu(struct lower_target *t)
         t->n_vector_regs = 32;
     }
     t->joins_bits = t->vector_bytes == 64;
-    if (t->vector_bytes == 64)
+    if (t->vector_bytes == 64) {
+        find_words(t);
         find_tiles(t);
+    }
     t->has_fma = __builtin_cpu_supports("fma");
     t->has_f16 = __builtin_cpu_supports("avx") &&
                  __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);

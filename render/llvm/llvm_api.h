@@ -78,6 +78,7 @@ struct llvm_api {
     LLVM_FN(VoidTypeInContext);
     LLVM_FN(IntTypeInContext);
     LLVM_FN(HalfTypeInContext);
+    LLVM_FN(BFloatTypeInContext);
     LLVM_FN(FloatTypeInContext);
     LLVM_FN(DoubleTypeInContext);
     LLVM_FN(PointerTypeInContext);

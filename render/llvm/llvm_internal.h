@@ -241,4 +241,9 @@ BELL_MUST_CHECK bell_status llvm_job_run(struct llvm_job *job);
 BELL_MUST_CHECK bell_status llvm_refuse(const struct llvm_emit *e,
                                         const struct uop *u, const char *why);
 
+/* TILES on the host (host_tiles.c); at[]: where results, rows and columns
+ * begin. */
+void llvm_host_tiles(struct llvm_emit *e, const struct uop *u,
+                     const LLVMValueRef *at);
+
 #endif

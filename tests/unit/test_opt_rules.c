@@ -8,6 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "base/bits.h"
 #include "lower_kernels.h"
 
 static const struct lower_target wide = {.name = "wide",
@@ -132,30 +133,33 @@ test_tile_registers(void **state)
     static const struct {
         const char *name;
         int64_t d[3];
-        uint32_t n;
+        uint32_t n, n_words; /* where a TILES goes by words of steps */
     } cases[] = {
-        {"matmul-bf16", {256, 256, 256}, 1},
-        {"matmul-bf16", {200, 100, 96}, 1},
-        {"matmul-i8", {256, 256, 256}, 1},
-        {"matmul-bf16", {256, 256, 250}, 0},
-        {"matmul-f16", {256, 256, 256}, 0},
-        {"matmul-i8", {256, 256, 96}, 0},
-        {"matmul-nn", {256, 256, 256}, 0},
+        {"matmul-bf16", {256, 256, 256}, 1, 1},
+        {"matmul-bf16", {200, 100, 96}, 1, 1},
+        {"matmul-i8", {256, 256, 256}, 1, 1},
+        {"matmul-bf16", {256, 256, 250}, 0, 1},
+        {"matmul-bf16", {256, 256, 251}, 0, 0},
+        {"matmul-f16", {256, 256, 256}, 0, 0},
+        {"matmul-i8", {256, 256, 100}, 0, 1},
+        {"matmul-i8", {256, 256, 98}, 0, 0},
+        {"matmul-nn", {256, 256, 256}, 0, 0},
     };
     struct lower_target target = wide;
-    uint32_t i;
+    uint32_t i, n;
 
     (void)state;
     target.max_packed_bytes = 2 << 20;
-    target.tiles_k[UOP_BF16] = 32;
-    target.tiles_k[UOP_I8] = 64;
-    for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (i = 0; i < 2 * ARRAY_LEN(cases); i++) {
         struct fixture f;
-        lk_build(&f.k, lk_find(cases[i].name), cases[i].d);
+        n = i % 2 ? cases[i / 2].n_words : cases[i / 2].n;
+        target.tiles_k[UOP_BF16] = i % 2 ? 2 : 32;
+        target.tiles_k[UOP_I8] = i % 2 ? 4 : 64;
+        lk_build(&f.k, lk_find(cases[i / 2].name), cases[i / 2].d);
         assert_int_equal(lower_kernel(&f.k.g, f.k.sink, &target, &f.p),
                          BELL_OK);
-        assert_int_equal(count(&f, UOP_TILES, 0), cases[i].n);
-        assert_int_equal(count(&f, UOP_ACC, 0) == 0, cases[i].n);
+        assert_int_equal(count(&f, UOP_TILES, 0), n);
+        assert_int_equal(count(&f, UOP_ACC, 0) == 0, n);
         end(&f);
     }
 }

@@ -26,10 +26,11 @@ static const struct row rows[] = {
     {1, 17, 16, 300, false, false},   {3, 48, 40, 24, false, false},
     {1, 3, 200, 640, false, false},   {2, 150, 7, 520, true, true},
     {2, 130, 101, 128, false, true}, /* whole steps of a CPU's tile registers */
+    {1, 131, 101, 132, false, true}, /* of its words */
 };
 
 #define ALL_ROWS 0xff
-#define TILES    0x100
+#define TILES    0x300
 
 /* What rounding may do: of the sum, and of the result, which is float32 where
  * the factors have 8 bits. */
