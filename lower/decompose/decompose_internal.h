@@ -133,4 +133,15 @@ const struct uop *dec_exp2_f64(const struct dec *d, const struct uop *p,
 const struct uop *dec_log2_f64(const struct dec *d, const struct uop *x,
                                const struct uop **out_lo);
 
+/* The same of F32, for targets without F64: 2^(p + low), log2 in two parts to 34
+ * bits. */
+const struct uop *dec_exp2_f32(const struct dec *d, const struct uop *p,
+                               const struct uop *low);
+const struct uop *dec_log2_f32(const struct dec *d, const struct uop *x,
+                               const struct uop **out_lo);
+/* a * b, and in *out_lo what rounding it lost; of F32s. */
+const struct uop *dec_two_product(const struct dec *d, const struct uop *a,
+                                  const struct uop *b,
+                                  const struct uop **out_lo);
+
 #endif

@@ -325,6 +325,99 @@ dec_log2_f64(const struct dec *d, const struct uop *x,
     return hi;
 }
 
+/* ---- F32 in two parts, without F64 ---- */
+
+const struct uop *
+dec_exp2_f32(const struct dec *d, const struct uop *p, const struct uop *low)
+{
+    return exp2_core(d, &f32_format, p, low, exp2_f32, 6);
+}
+
+/* The upper 12 bits of a, and the others. */
+static const struct uop *
+split_float(const struct dec *d, const struct uop *a, const struct uop **out_lo)
+{
+    const struct uop *hi;
+
+    assert(dec_is(d, a, UOP_F32));
+    hi = dec_opi(d, UOP_AND, dec_bits(d, a, UOP_U32), 0xfffff000);
+    hi = dec_bits(d, hi, UOP_F32);
+    *out_lo = dec_sub(d, a, hi);
+    return hi;
+}
+
+const struct uop *
+dec_two_product(const struct dec *d, const struct uop *a, const struct uop *b,
+                const struct uop **out_lo)
+{
+    const struct uop *p = dec_mul(d, a, b), *a_hi, *a_lo, *b_hi, *b_lo, *lo;
+
+    a_hi = split_float(d, a, &a_lo);
+    b_hi = split_float(d, b, &b_lo);
+    lo = dec_sub(d, dec_mul(d, a_hi, b_hi), p);
+    lo = dec_add(d, lo, dec_mul(d, a_hi, b_lo));
+    lo = dec_add(d, lo, dec_mul(d, a_lo, b_hi));
+    *out_lo = dec_add(d, lo, dec_mul(d, a_lo, b_lo));
+    return p;
+}
+
+/* a + b and what rounding lost, a being 0 or at least as great. */
+static const struct uop *
+two_sum(const struct dec *d, const struct uop *a, const struct uop *b,
+        const struct uop **out_lo)
+{
+    const struct uop *sum = dec_add(d, a, b);
+
+    *out_lo = dec_sub(d, b, dec_sub(d, sum, a));
+    return sum;
+}
+
+/* (a + a_lo) (b + b_lo) */
+static const struct uop *
+multiply_parts(const struct dec *d, const struct uop *a, const struct uop *a_lo,
+               const struct uop *b, const struct uop *b_lo,
+               const struct uop **out_lo)
+{
+    const struct uop *p = dec_two_product(d, a, b, out_lo), *cross;
+
+    cross = dec_add(d, dec_mul(d, a, b_lo), dec_mul(d, a_lo, b));
+    *out_lo = dec_add(d, *out_lo, cross);
+    return p;
+}
+
+/* As dec_log2_f64's short form, log(1+f) = s (2 + z P(z)), but that all are in two
+ * parts: the terms behind P's first are small enough for one. */
+const struct uop *
+dec_log2_f32(const struct dec *d, const struct uop *x,
+             const struct uop **out_lo)
+{
+    const struct uop *e, *f = split_log(d, &f32_format, x, &e), *den, *den_lo;
+    const struct uop *s, *s_lo, *z, *z_lo, *p, *p_lo, *u, *u_lo, *q;
+    double first = (double)(float)log_4[0];
+
+    assert(dec_is(d, x, UOP_F32));
+    den = dec_opf(d, UOP_ADD, f, 2.0);
+    den_lo = dec_sub(d, f, dec_opf(d, UOP_SUB, den, 2.0));
+    s = dec_op2(d, UOP_FDIV, f, den);
+    p = dec_two_product(d, s, den, &p_lo);
+    p = dec_sub(d, dec_sub(d, f, p), p_lo);
+    p = dec_sub(d, p, dec_mul(d, s, den_lo));
+    s_lo = dec_op2(d, UOP_FDIV, p, den);
+    z = multiply_parts(d, s, s_lo, s, s_lo, &z_lo);
+    q = dec_mul(d, z, dec_poly(d, z, UOP_F32, log_4 + 1, 3));
+    p = two_sum(d, dec_float(d, x, UOP_F32, first), q, &p_lo);
+    p_lo = dec_opf(d, UOP_ADD, p_lo, log_4[0] - first);
+    u = multiply_parts(d, z, z_lo, p, p_lo, &u_lo);
+    p = two_sum(d, dec_float(d, x, UOP_F32, 2.0), u, &p_lo);
+    p_lo = dec_add(d, p_lo, u_lo);
+    u = multiply_parts(d, s, s_lo, p, p_lo, &u_lo);
+    p = multiply_parts(
+        d, u, u_lo, dec_float(d, x, UOP_F32, (double)(float)M_LOG2E),
+        dec_float(d, x, UOP_F32, M_LOG2E - (double)(float)M_LOG2E), &p_lo);
+    u = two_sum(d, e, p, &u_lo);
+    return two_sum(d, u, dec_add(d, u_lo, p_lo), out_lo);
+}
+
 /* Puts in what log2 is of infinity, zero, negative numbers and NaN. */
 static const struct uop *
 log2_specials(const struct dec *d, const struct uop *x, const struct uop *y)

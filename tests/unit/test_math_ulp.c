@@ -424,6 +424,7 @@ test_pow(void **state)
     (void)state;
     check_pow(UOP_F32, &targets[0], CHUNKS_F64, 1);
     check_pow(UOP_F32, &targets[1], CHUNKS_F64, 1);
+    check_pow(UOP_F32, &targets[2], CHUNKS_F64, 2);
     check_pow(UOP_F64, &targets[0], CHUNKS_F64,
               targets[0].has_fma ? 128 : 1100);
     check_pow(UOP_F64, &targets[1], CHUNKS_F64, 1100);
@@ -463,7 +464,7 @@ test_pow_specials(void **state)
 
     (void)state;
     for (d = 0; d < 2; d++) {
-        for (t = 0; t < 2; t++) {
+        for (t = 0; t < (d ? 2 : 3); t++) {
             struct function f;
             function_make(&f, UOP_POW, dtypes[d], &targets[t]);
             memset(f.bufs[1], 0, CHUNK * 8);
