@@ -29,6 +29,7 @@ struct fuzz_state {
     uint64_t n_programs, n_grad_checks, n_mismatches, n_calls;
     uint64_t n_compared, n_unstable;
     bool checked[FUZZ_MAX_OPS]; /* --grad: by op, whether a check said yes */
+    bool lacks_f64;             /* the device */
     uint64_t start_ns;
     char first_what[400]; /* of the first mismatch */
     int64_t first_index;
@@ -98,7 +99,7 @@ find_op(const char *name)
 }
 
 /* Program `index` of the default run: every eighth checks gradients in
- * float64, every eighth computes gradients on the device; of these every
+ * float64 where there is that, every eighth computes gradients on the device; of these every
  * fourth those of attention, which has kernels for them. */
 static BELL_MUST_CHECK bell_status
 run_program(struct fuzz_state *s, int64_t index)
@@ -107,13 +108,14 @@ run_program(struct fuzz_state *s, int64_t index)
     bool check_grad = index % GRAD_EVERY == GRAD_EVERY - 1;
     bool attend = index % (4 * GRAD_EVERY) == 4 * GRAD_EVERY - GRAD_EVERY / 2;
 
+    check_grad = check_grad && !s->lacks_f64;
     BELL_TRY(fuzz_generate(
         s->ctx, seed,
         check_grad ? 5
         : attend   ? 1
                    : (uint32_t)s->opts.max_ops,
-        check_grad, attend ? find_op("bell_scaled_dot_product_attention") : -1,
-        &s->prog));
+        check_grad, s->lacks_f64,
+        attend ? find_op("bell_scaled_dot_product_attention") : -1, &s->prog));
     if (s->prog.n_roots == 0)
         return BELL_OK;
     if (check_grad) {
@@ -140,7 +142,7 @@ run_grad_program(struct fuzz_state *s, int64_t index)
     skip %= op;
     for (op = 0; !fuzz_op_at(op)->differentiable || skip-- > 0; op++)
         ;
-    BELL_TRY(fuzz_generate(s->ctx, seed, 1, true, (int)op, &s->prog));
+    BELL_TRY(fuzz_generate(s->ctx, seed, 1, true, false, (int)op, &s->prog));
     if (s->prog.n_roots == 0)
         return BELL_OK;
     s->n_grad_checks++;
@@ -155,9 +157,9 @@ run_grad_program(struct fuzz_state *s, int64_t index)
 static BELL_MUST_CHECK bell_status
 run_again_program(struct fuzz_state *s, int64_t index, fuzz_check_fn *check)
 {
-    BELL_TRY(fuzz_generate(s->ctx,
-                           hash_add((uint64_t)s->opts.seed, (uint64_t)index),
-                           (uint32_t)s->opts.max_ops, false, -1, &s->prog));
+    BELL_TRY(fuzz_generate(
+        s->ctx, hash_add((uint64_t)s->opts.seed, (uint64_t)index),
+        (uint32_t)s->opts.max_ops, false, s->lacks_f64, -1, &s->prog));
     if (s->prog.n_roots == 0)
         return BELL_OK;
     if (index % GRAD_EVERY == GRAD_EVERY / 2)
@@ -165,11 +167,28 @@ run_again_program(struct fuzz_state *s, int64_t index, fuzz_check_fn *check)
     return run_check(s, index, check);
 }
 
+/* Does the device compute in float64? */
+static BELL_MUST_CHECK bell_status
+ask_for_f64(struct fuzz_state *s)
+{
+    struct bell_tensor *sum;
+    double one = 1;
+    bell_status status;
+
+    BELL_TRY(fuzz_fresh_context(&s->ctx, s->opts.device));
+    sum = bell_from_data(s->ctx, BELL_DIMS(1), BELL_FLOAT64, &one);
+    sum = bell_add(sum, sum);
+    status = bell_realize(&sum, 1);
+    s->lacks_f64 = status == BELL_E_UNSUPPORTED;
+    return s->lacks_f64 ? BELL_OK : status;
+}
+
 static BELL_MUST_CHECK bell_status
 run_programs(struct fuzz_state *s)
 {
     int64_t first = s->opts.index >= 0 ? s->opts.index : 0, i;
 
+    BELL_TRY(ask_for_f64(s));
     for (i = 0; i < s->opts.programs; i++) {
         if (i % PROGRAMS_PER_CONTEXT == 0)
             BELL_TRY(fuzz_fresh_context(&s->ctx, s->opts.device));

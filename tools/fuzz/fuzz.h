@@ -167,10 +167,12 @@ size_t fuzz_op_count(void);
 const struct fuzz_op *fuzz_op_at(size_t i);
 
 /* A random program of at most max_ops calls, of float64 and differentiable
- * ops alone if `grad`; with `only_op` each call is that one. */
+ * ops alone if `grad`, with float32 in place of float64 if `lacks_f64`; with
+ * `only_op` each call is that one. */
 BELL_MUST_CHECK bell_status fuzz_generate(struct bell_context *ctx,
                                           uint64_t seed, uint32_t max_ops,
-                                          bool grad, int only_op,
+                                          bool grad, bool lacks_f64,
+                                          int only_op,
                                           struct fuzz_program *out_prog);
 
 bool fuzz_any(struct bell_tensor *t);

@@ -164,6 +164,9 @@ append(struct fuzz_gen *g, const struct fuzz_node *node)
     if (is_full(g))
         return -1;
     g->prog->nodes[n] = *node;
+    if (g->lacks_f64 && node->dtype == BELL_FLOAT64)
+        g->prog->nodes[n].dtype = BELL_FLOAT32;
+    node = &g->prog->nodes[n];
     if (node->op != 0)
         t = fuzz_call(g->ctx, node, g->tensors);
     else /* shape and dtype are all that counts here */
@@ -445,10 +448,14 @@ choose_roots(struct fuzz_gen *g)
 
 bell_status
 fuzz_generate(struct bell_context *ctx, uint64_t seed, uint32_t max_ops,
-              bool grad, int only_op, struct fuzz_program *out_prog)
+              bool grad, bool lacks_f64, int only_op,
+              struct fuzz_program *out_prog)
 {
-    struct fuzz_gen g = {
-        .rng = {seed}, .prog = out_prog, .ctx = ctx, .grad = grad};
+    struct fuzz_gen g = {.rng = {seed},
+                         .prog = out_prog,
+                         .ctx = ctx,
+                         .grad = grad,
+                         .lacks_f64 = lacks_f64};
     uint32_t n_ops, done = 0, tries;
 
     memset(out_prog, 0, sizeof(*out_prog));

@@ -15,6 +15,7 @@ struct fuzz_gen {
     struct bell_tensor *tensors[FUZZ_MAX_NODES];
     uint64_t max_elems;
     bool grad; /* float64 and differentiable ops only */
+    bool lacks_f64;
 };
 
 /* A function that is in the program and, as NAME_text, in what it prints. */

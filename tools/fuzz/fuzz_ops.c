@@ -37,6 +37,8 @@ gen_bitcast(struct fuzz_gen *g, struct fuzz_node *n)
     unsigned row = size == 8 ? 3 : size == 4 ? 2 : size == 2 ? 1 : 0;
 
     n->dtype = (uint8_t)to[row][fuzz_below(&g->rng, 3)];
+    if (g->lacks_f64 && n->dtype == BELL_FLOAT64)
+        n->dtype = BELL_INT64;
     return take(n, x);
 }
 
