@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "base/log.h"
 #include "sim/qcom/gpu/gpu_internal.h"
 
 /* src: hw/qcom/BRINGUP.md 3. guess: clocks; that memory is coherent differs
@@ -89,6 +90,8 @@ run_batch(struct qsim *gpu, struct qsim_batch *batch)
     /* the kernel's own words behind it; a reset loses what was not written */
     if (gpu->result.fault == QSIM_OK)
         qsim_flush(batch->space);
+    else if (LOG_ON(LOG_PUSH | LOG_FAULT))
+        log_print(LOG_FAULT, "%s", gpu->result.text);
     qsim_memory_unlock(gpu);
     gpu->batch = NULL;
     batch->ended = qsim_clock();
