@@ -252,7 +252,8 @@ struct hcq_device {
     const struct hcq_device_ops *ops;
     struct process_mark mark; /* of the process that opened it */
     struct hcq_device_info info;
-    uint64_t spin_ns; /* how long an idle thread spins before it sleeps */
+    bool waits_forever; /* no limit holds: somebody steps through the card */
+    uint64_t spin_ns;   /* how long an idle thread spins before it sleeps */
     uint32_t timestamp_word; /* of a signal's memory, in 64-bit words: 1, or
                               * where the backend's
                               * timestamps go */
@@ -355,6 +356,10 @@ hcq_is_inherited(const struct hcq_device *dev)
 {
     return !process_mark_is_ours(&dev->mark);
 }
+
+/* The name of the device's program whose code begins there; false: none. */
+bool hcq_program_name_at(struct hcq_device *dev, uint64_t code_va,
+                         char out_name[HCQ_NAME_MAX]);
 
 /* BELL_E_INVALID if so. */
 BELL_MUST_CHECK bell_status hcq_check_process(const struct hcq_device *dev);

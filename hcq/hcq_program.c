@@ -83,6 +83,27 @@ hcq_program_create(struct hcq_device *dev, const struct hcq_program_desc *desc,
     return BELL_OK;
 }
 
+bool
+hcq_program_name_at(struct hcq_device *dev, uint64_t code_va,
+                    char out_name[HCQ_NAME_MAX])
+{
+    struct hcq_link *link;
+    bool found = false;
+
+    pthread_mutex_lock(&dev->lock);
+    for (link = dev->programs.next; link != &dev->programs && !found;
+         link = link->next) {
+        const struct hcq_program_base *prog =
+            HCQ_CONTAINER(link, struct hcq_program_base, link);
+
+        found = prog->pub.code_va == code_va;
+        if (found)
+            memcpy(out_name, prog->pub.name, HCQ_NAME_MAX);
+    }
+    pthread_mutex_unlock(&dev->lock);
+    return found;
+}
+
 void
 hcq_program_destroy(struct hcq_program *pub)
 {

@@ -178,6 +178,8 @@ wait_slowly(struct hcq_signal *sig, uint64_t value, uint64_t timeout_ns)
     uint64_t start_ns = time_now_ns();
     uint64_t spin_ns = host_spin_ns(dev);
 
+    if (dev->waits_forever && timeout_ns)
+        timeout_ns = HCQ_WAIT_FOREVER;
     for (;;) {
         uint64_t seen = hcq_signal_value(sig);
         uint64_t waited_ns, left_ns;

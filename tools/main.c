@@ -30,6 +30,8 @@ static const struct {
     {"run", "a bundle over .npy files", verb_run, false},
     {"selftest", "staged bring-up of a device", verb_selftest, true},
     {"sim", "another program on simulated cards", verb_sim, false},
+    {"step", "a simulated card, held before what it does next", verb_step,
+     false},
     {"top", "what devices do now, again and again", verb_top, false},
     {"trace", "record, show, compare and replay kernel calls", verb_trace,
      false, "record show diff replay"},

@@ -43,6 +43,7 @@ tool_verb_fn verb_profile;
 tool_verb_fn verb_run;
 tool_verb_fn verb_selftest;
 tool_verb_fn verb_sim;
+tool_verb_fn verb_step;
 tool_verb_fn verb_top;
 tool_verb_fn verb_trace;
 tool_verb_fn verb_tune;

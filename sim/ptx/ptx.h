@@ -52,6 +52,9 @@ struct sim_ptx_mem {
     bool (*pause)(void *user);
     /* The same, before each block; it may take its time. */
     bool (*next_block)(void *user);
+    /* For who steps through the launch: copies memory, false where it is not
+     * mapped. NULL: there is nothing to be seen. */
+    bool (*peek)(void *user, uint64_t va, void *out, uint32_t n_bytes);
 };
 
 struct sim_ptx_launch {
@@ -75,7 +78,9 @@ struct sim_ptx_launch {
     /* %nsmid and %total_smem_size where the launch tells them; NULL: n_sm, and
      * what the kernel needs. */
     const uint32_t *told_n_sm, *told_total_shared;
-    uint64_t grid_id;                /* %gridid */
+    uint64_t grid_id; /* %gridid */
+    const char
+        *text; /* that the module was parsed from, for who steps; or NULL */
     uint64_t (*time_ns)(void *user); /* %globaltimer, gets mem.user; NULL: the
                                       * host's monotonic clock */
     struct sim_ptx_mem mem;

@@ -3,6 +3,7 @@
 #include "sim/ptx/ptx_parse.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -40,6 +41,28 @@ px_take_name(struct px_parse *p, struct px_symbol *s)
 
 /* ---- registers ---- */
 
+/* The names are for who steps through a kernel. */
+static bell_status
+note_declared(struct px_parse *p, const struct px_symbol *s)
+{
+    struct px_kernel *k = p->kernel;
+    struct px_declared *declared;
+
+    if (host_grow((void **)&k->declared, &k->cap_declared, k->n_declared + 1,
+                  sizeof(*declared)) < 0)
+        return bell_fail(BELL_E_NO_MEMORY, "registers of %s", k->name);
+    declared = &k->declared[k->n_declared++];
+    *declared = (struct px_declared){
+        .at = s->at,
+        .count = s->count,
+        .bits = px_types[s->type].bits,
+        .is_family = s->kind == PX_SYM_FAMILY,
+    };
+    snprintf(declared->name, sizeof(declared->name), "%.*s", (int)s->len,
+             s->name);
+    return BELL_OK;
+}
+
 bell_status
 px_parse_registers(struct px_parse *p)
 {
@@ -68,6 +91,7 @@ px_parse_registers(struct px_parse *p)
             return px_error(p, "too many registers");
         k->n_rows += (uint32_t)(n * rows);
         k->n_regs += (uint32_t)n;
+        BELL_TRY(note_declared(p, &s));
         BELL_TRY(px_add_symbol(p, &s));
     } while (px_skip(p, ','));
     return px_expect(p, ';');

@@ -268,6 +268,8 @@ run_warp(struct px_run *r, struct px_warp *w)
     uint32_t n, g;
 
     assert(w->n_groups <= PX_LANES);
+    if (__builtin_expect(r->is_stepped, 0) && w->n_turns == 0)
+        px_step_warp(r, w);
     for (n = 0; n < TURN && !r->failed; n++) {
         g = w->n_groups == 1 && w->groups[0].waits == PX_RUNS ? 0 : choose(w);
         if (g == w->n_groups)
@@ -277,6 +279,8 @@ run_warp(struct px_run *r, struct px_warp *w)
             return true;
         }
         r->report->n_warp_steps++;
+        if (__builtin_expect(r->is_stepped, 0))
+            px_step_insn(r, w, g);
         step(r, w, g);
     }
     w->n_turns++;

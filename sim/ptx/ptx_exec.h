@@ -108,6 +108,7 @@ struct px_run {
      * byte that it read, and above these for each that was written. */
     struct map nc;
     struct sim_counts *counts; /* NULL: nobody asks */
+    bool is_stepped;           /* somebody looks at waves or instructions */
     bool failed;
     bell_status status; /* of what is no fault */
 };
@@ -191,6 +192,11 @@ px_operands(const struct px_run *r, const struct px_insn *in)
 
 /* Runs the block that r->block says, from a fresh state (ptx_exec.c). */
 void px_run_block(struct px_run *r);
+
+/* Who steps through the launch is told of a warp that begins, and of an
+ * instruction of its group `g` (ptx_look.c). */
+void px_step_warp(struct px_run *r, const struct px_warp *w);
+void px_step_insn(struct px_run *r, const struct px_warp *w, uint32_t g);
 
 /* One instruction that is not control flow (ptx_step.c). */
 void px_do_rows(struct px_run *r, struct px_warp *w, const struct px_insn *in,

@@ -353,8 +353,18 @@ struct px_const {
     uint8_t base;  /* enum px_base */
 };
 
+/* Registers that one declaration made: %name, or %name0 on. */
+struct px_declared {
+    char name[24];
+    uint32_t at, count; /* first row */
+    uint8_t bits;
+    bool is_family;
+};
+
 struct px_kernel {
     char *name;
+    struct px_declared *declared; /* owned */
+    size_t n_declared, cap_declared;
     struct px_insn *code;
     size_t n_code, cap_code;
     struct px_ref *pool;

@@ -1,5 +1,6 @@
 /* Launches: sizes are checked, the state of a block's warps is made once and
  * used for one block after the other. */
+#include "ioctl/sim_step.h"
 #include "sim/ptx/ptx_exec.h"
 
 #include <assert.h>
@@ -397,6 +398,8 @@ sim_ptx_run(const struct sim_ptx_module *module,
                          launch->kernel ? launch->kernel : "");
     }
     BELL_TRY(check_ptx_launch(&r));
+    r.is_stepped = launch->mem.peek && (sim_step_wants(SIM_STOP_WAVE) ||
+                                        sim_step_wants(SIM_STOP_INSN));
     status = alloc_run(&r);
     if (status == BELL_OK)
         run_counted(&r);

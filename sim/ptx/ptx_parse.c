@@ -583,6 +583,7 @@ sim_ptx_destroy(struct sim_ptx_module *module)
         host_free(module->kernels[i].code);
         host_free(module->kernels[i].pool);
         host_free(module->kernels[i].consts);
+        host_free(module->kernels[i].declared);
         host_free(module->kernels[i].targets);
         map_fini(&module->kernels[i].const_index);
     }

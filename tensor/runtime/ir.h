@@ -29,6 +29,10 @@ bool tensor_kernel_at(const struct bell_context *ctx, size_t number,
 /* Whether the device runs nothing: kernels are compiled for it alone. */
 bool tensor_device_is_null(const struct bell_context *ctx);
 
+/* The context's device, which belongs to it: for looking at. */
+struct hcq_device;
+struct hcq_device *tensor_device(const struct bell_context *ctx);
+
 /* What a kernel for a GPU takes, and does in matrix instructions. */
 struct tensor_usage {
     struct render_usage usage;

@@ -275,6 +275,14 @@ tensor_device_is_inherited(const struct bell_context *ctx)
     return rt && rt->dev && hcq_device_is_inherited(rt->dev);
 }
 
+struct hcq_device *
+tensor_device(const struct bell_context *ctx)
+{
+    const struct tensor_runtime *rt = ctx->runtime;
+
+    return rt->dev;
+}
+
 bool
 tensor_device_is_null(const struct bell_context *ctx)
 {

@@ -44,6 +44,7 @@ MUTABLE = {
     'registry': 'simulated machines: all openings of a name share one',
     'registry_lock': 'simulated machines: all openings of a name share one',
     'counting': 'what the simulated cards of the process count',
+    'stepping': 'who steps through the simulated cards of the process',
     'processes': 'KFD keeps state for the process until it exits: so do we',
     'list_lock': 'KFD keeps state for the process until it exits: so do we',
 }

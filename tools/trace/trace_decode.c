@@ -124,12 +124,13 @@ learn_queue(struct trace_decoder *d, const struct cas_record *record)
                                            arg->size_bytes, "queue_type");
 }
 
-/* The newest queue whose ring is among what was submitted. */
-static const struct trace_queue *
-find_queue(const struct trace_decoder *d, const struct cas_record *record)
+const struct trace_queue *
+trace_queue_of(const struct trace_decoder *d, const struct cas_record *record)
 {
     uint32_t i, k;
 
+    if (!d->amd.chip)
+        return NULL;
     for (i = 0; i < record->n_blobs; i++) {
         const struct cas_blob *blob = &record->blobs[i];
 
@@ -195,7 +196,7 @@ trace_decode(struct trace_decoder *d, const struct cas_record *record)
         learn_queue(d, record);
     if (record->kind != CAS_DOORBELL && record->kind != CAS_SAMPLE)
         return;
-    queue = d->amd.chip ? find_queue(d, record) : NULL;
+    queue = trace_queue_of(d, record);
     for (i = 0; i < record->n_blobs; i++) {
         if (record->blobs[i].role == CAS_REGION)
             decode_region(d, queue, &record->blobs[i]);

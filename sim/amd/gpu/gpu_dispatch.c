@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "ioctl/sim_step.h"
 #include "sim/amd/gpu/gpu_internal.h"
 
 /* Absolute numbers. src: regs.csv */
@@ -120,6 +121,12 @@ take_share(struct amdsim_queue *q, struct amd_launch *launch)
     return true;
 }
 
+static bool
+peek(void *user, uint64_t va, void *out, uint32_t n_bytes)
+{
+    return amdsim_peek(user, va, out, n_bytes);
+}
+
 /* Runs the share of q->xcc. */
 static bool
 run_dispatch(struct amdsim_queue *q, struct amd_launch *launch)
@@ -132,8 +139,12 @@ run_dispatch(struct amdsim_queue *q, struct amd_launch *launch)
     launch->stop = &q->stop;
     launch->seed = q->seed++;
     launch->n_cus = AMDSIM_CACHE_CUS;
-    launch->memory = (struct amd_memory){
-        .at = kernel_at, .turn = kernel_turn, .fence = kernel_fence, .user = q};
+    launch->memory = (struct amd_memory){.at = kernel_at,
+                                         .turn = kernel_turn,
+                                         .fence = kernel_fence,
+                                         .peek = peek,
+                                         .user = q};
+    amdsim_step_kernel(q, launch);
     if (amd_wave_run(q->gpu->code, launch, &report) != BELL_OK)
         return kernel_failed(q, &report);
     return amdsim_dump_kernel_end(q) &&
@@ -569,6 +580,8 @@ run_aql_packet(struct amdsim_queue *q, struct amdsim_die *die)
     if (!wait_for_packet(q, va, &header) ||
         !amdsim_read(q, va, w, sizeof(w), "packet"))
         return AMDSIM_STEP_FAILED;
+    if (!die->in_buffer)
+        amdsim_step_packet(q, SIM_WORDS_AQL, header, w + 1, ARRAY_LEN(w));
     if (!die->in_buffer)
         amdsim_do_cache(q, amdsim_cache_aql_acquire(header, n_xcc));
     switch (header & 0xff) {

@@ -214,6 +214,19 @@ void amdsim_dump_end(struct amdsim_queue *q, uint64_t wptr);
 bool amdsim_dump_wait(struct amdsim_queue *q);
 bool amdsim_dump_resume(struct amdsim_queue *q);
 
+/* ---- stepping (gpu_step.c) ---- */
+
+/* Memory for who looks; false where it is not mapped, without a fault. */
+bool amdsim_peek(struct amdsim_queue *q, uint64_t va, void *out,
+                 uint64_t n_bytes);
+/* Tells who steps of what a doorbell submitted; of the packet at q->place, its
+ * first word and what follows; of a kernel. Each where it is wanted. */
+void amdsim_step_submit(struct amdsim_queue *q);
+void amdsim_step_packet(struct amdsim_queue *q, uint32_t format,
+                        uint32_t header, const uint32_t *body, uint32_t n_dw);
+void amdsim_step_kernel(struct amdsim_queue *q,
+                        const struct amd_launch *launch);
+
 /* ---- packets ---- */
 
 /* Processes what lies between q->get and `put`. */

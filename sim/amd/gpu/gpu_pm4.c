@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "ioctl/sim_step.h"
 #include "sim/amd/gpu/gpu_internal.h"
 
 /* A packet, or a stream of them, in ordinary memory. */
@@ -448,6 +449,8 @@ run_pm4_packet(struct amdsim_queue *q, uint32_t header, struct stream *s)
     uint32_t number = header >> 8 & 0xff;
     size_t i;
 
+    amdsim_step_packet(q, SIM_WORDS_PM4, header, s->words,
+                       number == 0x10 ? 1 : 1 + s->n_dw);
     if (header & 0xff)
         return amdsim_fail(q, "header 0x%08x: reserved bits", header);
     if (number == 0x23) {

@@ -398,6 +398,7 @@ run_queue(struct amdsim_queue *q, uint64_t bell)
     if (!amdsim_dump_start(q))
         return;
     sim_walk_enter(&q->walk);
+    amdsim_step_submit(q);
     if (check_wptr(q, bell)) {
         if (q->desc.kind == AMDSIM_QUEUE_PM4)
             (void)amdsim_pm4_run(q, bell);

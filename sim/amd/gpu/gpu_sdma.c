@@ -1,6 +1,7 @@
 /* Copy engines: packets of rings. src: hw/amd/sdma.csv, BRINGUP.md 10. */
 #include <string.h>
 
+#include "ioctl/sim_step.h"
 #include "sim/amd/gpu/gpu_internal.h"
 
 #define MAX_PACKET_DW 8
@@ -266,6 +267,7 @@ run_words(struct amdsim_queue *q, uint64_t va, uint32_t n_dw,
         return true;
     if (!amdsim_read(q, va, w, 4ull * n, "ring"))
         return false;
+    amdsim_step_packet(q, SIM_WORDS_SDMA, header, w + 1, n);
     if ((header & 0xff) == 2)
         return write_linear(q, va, w, n_dw, out_used);
     return run_sdma_packet(q, w);

@@ -11,13 +11,13 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "base/map.h"
+#include "ioctl/sim_step.h"
 #include "sim/amd/isa/wave_internal.h"
 
-#define PAGE_BYTES      4096u
-#define PAGE_INSNS      (PAGE_BYTES / 4)
-#define TURN_INSNS      200 /* of a wave before the next one's turn */
-#define REGISTER_POISON 0xfeedc0deu
-#define ACC_FIRST       256
+#define PAGE_BYTES 4096u
+#define PAGE_INSNS (PAGE_BYTES / 4)
+#define TURN_INSNS 200 /* of a wave before the next one's turn */
+#define ACC_FIRST  256
 
 /* ---- decoded code ---- */
 
@@ -460,6 +460,7 @@ start_wave(struct wave *w)
     w->scc = 0;
     w->pc = d->pc;
     w->state = WAVE_RUNS;
+    w->has_begun = false;
     w->barrier = WAVE_NOT_SIGNALLED;
     w->mode = d->rsrc1 >> 12 & 0xff;
     w->flat = 0;
@@ -534,6 +535,9 @@ take_turn(struct wave *w)
         return false;
     if (memory->turn)
         memory->turn(memory->user, w->cu);
+    if (__builtin_expect(w->group->is_stepped, 0) && !w->has_begun)
+        wave_step_begin(w);
+    w->has_begun = true;
     for (i = 0; i < TURN_INSNS && w->state == WAVE_RUNS; i++) {
         const struct isa_insn *in;
 
@@ -541,6 +545,8 @@ take_turn(struct wave *w)
         in = wave_fetch(w);
         if (!in)
             return false;
+        if (__builtin_expect(w->group->is_stepped, 0))
+            wave_step_insn(w, in);
         w->pc += 4ull * in->n_dw;
         report->n_insns++;
         if (in->format >= ISA_VOP1)
@@ -660,6 +666,8 @@ amd_wave_run(struct amd_code *code, const struct amd_launch *launch,
     g.n_lanes = launch->wave32 ? 32 : 64;
     g.all_lanes = launch->wave32 ? UINT32_MAX : UINT64_MAX;
     count_registers(&g);
+    g.is_stepped = launch->memory.peek && (sim_step_wants(SIM_STOP_WAVE) ||
+                                           sim_step_wants(SIM_STOP_INSN));
     status = check_wave_launch(&g);
     if (status == BELL_OK)
         status = make_wave_group(&g);

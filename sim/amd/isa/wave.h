@@ -56,6 +56,9 @@ struct amd_memory {
     /* An instruction that invalidates or writes back caches of that unit (enum
      * isa_cache); may be NULL. */
     void (*fence)(void *user, uint32_t ops);
+    /* For who steps through the launch: copies memory, false where it is not
+     * mapped. NULL: there is nothing to be seen. */
+    bool (*peek)(void *user, uint64_t va, void *out, uint32_t n_bytes);
 };
 
 /* Decoded instructions by address: one per card. */

@@ -6,6 +6,8 @@
 #include "sim/amd/isa/wave.h"
 
 #define WAVE_LANES_MAX 64
+/* What registers that the ABI leaves undefined start with. */
+#define REGISTER_POISON 0xfeedc0deu
 
 typedef uint32_t wave_row[WAVE_LANES_MAX];
 
@@ -33,6 +35,7 @@ struct wave {
     struct code_page *page; /* where pc was last; NULL: to be looked up */
     uint64_t page_number;
     enum wave_state state;
+    bool has_begun;
     enum wave_barrier barrier;
     uint32_t mode;    /* register MODE: rounding, denormals */
     uint64_t flat;    /* gfx10: register FLAT_SCR */
@@ -56,7 +59,13 @@ struct wave_group {
     uint32_t n_waves;
     bool failed;
     struct wave_counts *counts; /* NULL: nobody asks */
+    bool is_stepped;            /* somebody looks at waves or instructions */
 };
+
+/* Who steps through the launch is told of a wave that begins, and of an
+ * instruction, at insn_pc (wave_look.c). */
+void wave_step_begin(struct wave *w);
+void wave_step_insn(struct wave *w, const struct isa_insn *in);
 
 /* What is counted, and where the lanes of the instruction that runs have
  * touched memory and LDS so far. */

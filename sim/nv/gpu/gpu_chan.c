@@ -191,6 +191,10 @@ do_header(struct nvgpu_chan *chan, uint64_t left, uint64_t *out_dw)
     chan->at.method = 0;
     chan->at.data = header;
     op = header >> 29;
+    nvgpu_step_packet(chan,
+                      op == 4 || op == 7 || (header >> 16 & 0x1fff) >= left
+                          ? 1
+                          : 1 + (header >> 16 & 0x1fff));
     *out_dw = 1;
     if (op == 7) {
         *out_dw = 0;
@@ -291,6 +295,7 @@ next_entry(struct nvgpu_chan *chan, uint32_t put)
     } else if (nvgpu_read(chan, chan->at.va, &entry, 8, "ring fetch")) {
         atomic_store_explicit(&userd[USERD_GP_GET], chan->get,
                               memory_order_release);
+        nvgpu_step_entry(chan, entry);
         if (do_entry(chan, entry) && chan->get == put)
             (void)nvgpu_drain(chan);
     }

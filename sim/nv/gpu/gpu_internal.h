@@ -289,6 +289,19 @@ bool nvgpu_sem_write(struct nvgpu_chan *chan, const struct nvgpu_sem *sem,
 /* RED_ADD, RED_MIN... of classes and descriptors as the above. */
 enum nvgpu_reduction nvgpu_class_reduction(uint32_t op);
 
+/* ---- stepping (gpu_step.c) ---- */
+
+/* Memory for who looks; false where it is not mapped, without a fault. */
+bool nvgpu_peek(struct nvgpu_chan *chan, uint64_t va, void *out,
+                uint64_t bytes);
+/* Tells who steps of a ring entry; of a header and `n_dw` words with it; of a
+ * kernel. Each where it is wanted. */
+void nvgpu_step_entry(struct nvgpu_chan *chan, uint64_t entry);
+void nvgpu_step_packet(struct nvgpu_chan *chan, uint64_t n_dw);
+struct nvgpu_launch;
+void nvgpu_step_kernel(struct nvgpu_chan *chan,
+                       const struct nvgpu_launch *launch, const char *name);
+
 /* ---- methods ---- */
 
 /* Below 0x100, on any subchannel (gpu_host.c). */

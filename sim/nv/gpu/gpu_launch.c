@@ -459,6 +459,14 @@ release_all(struct nvgpu_chan *chan, const struct nvgpu_launch *a)
 }
 
 static bool
+peek(void *user, uint64_t va, void *out, uint32_t n_bytes)
+{
+    const struct run *r = user;
+
+    return nvgpu_peek(r->chan, va, out, n_bytes);
+}
+
+static bool
 run_ptx_kernel(struct run *r)
 {
     const struct nvgpu_chip *chip = r->chan->gpu->chip;
@@ -488,7 +496,10 @@ run_ptx_kernel(struct run *r)
                                       .user = r,
                                       .page_bytes = NVGPU_PAGE_BYTES,
                                       .pause = pause_kernel,
-                                      .next_block = next_block};
+                                      .next_block = next_block,
+                                      .peek = peek};
+    r->ptx.text = r->module->text;
+    nvgpu_step_kernel(r->chan, r->launch, r->kernel.name);
     if (!nvgpu_turn_begin(r->chan))
         return false;
     r->chan->last_written = NULL;
