@@ -537,8 +537,12 @@ start(const struct selftest_options *options)
             st->device);
     if (status == BELL_OK)
         status = check_exists(st);
-    code = status == BELL_OK ? run_selftest(st, options)
-                             : tool_fail(options->json, status);
+    if (status == BELL_OK) {
+        code = run_selftest(st, options);
+    } else {
+        code = tool_fail(options->json, status);
+        selftest_close(st); /* what was opened to look for the device */
+    }
     host_free(st);
     return code;
 }
