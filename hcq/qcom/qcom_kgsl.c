@@ -219,7 +219,7 @@ ask_for_power(struct qcom_device *dev, uint32_t context)
         .data = (uintptr_t)&level,
         .size = sizeof(level),
     };
-    struct kgsl_device_getproperty args = {
+    struct kgsl_device_setproperty args = {
         .type = KGSL_PROP_PWR_CONSTRAINT,
         .value = (uintptr_t)&constraint,
         .sizebytes = sizeof(constraint),
