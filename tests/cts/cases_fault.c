@@ -427,7 +427,8 @@ hang(struct cts *t)
         OK(hcq_device_status(t->dev)); /* slow is not lost */
         start_ns = time_now_ns();
         OK(hcq_device_recover(t->dev));
-        CHECK(time_now_ns() - start_ns < 2500 * MS_NS, "slow recovery");
+        /* some kernel drivers end nothing before their own two seconds */
+        CHECK(time_now_ns() - start_ns < 8000 * MS_NS, "slow recovery");
         CHECK(cts_int(other, 0) == 0, "the rest was run");
         check_alive(t);
         /* The same kernel still works. */
@@ -472,7 +473,8 @@ hang_beside_work(struct cts *t)
         hcq_device_fault(t->dev, &fault);
         CHECK(strcmp(fault.program, "cts_spin") == 0, "%s", fault.program);
         CHECK(strcmp(fault.queue, hcq_queue_name(hung)) == 0 &&
-                  strstr(fault.text, "context switch"),
+                  (strstr(fault.text, "context switch") ||
+                   strstr(fault.text, "reset")),
               "%s", fault.text);
     }
     OK(hcq_device_recover(t->dev));

@@ -118,7 +118,7 @@ static const struct kernel kernels[CTS_KERNEL_COUNT] =
                 "cmps.u.ne p0.x, r0.y, c0.z\n" R "br p0.x, @done\n"
                 "stg.u32 g[r1.x], r1.z, 1\n"
                 "done:\n" DONE,
-                0,
+                1,
                 2,
                 1,
                 0,
