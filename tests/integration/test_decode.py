@@ -82,6 +82,21 @@ def check_amd(tap):
         err='none of ring, kernel'))
 
 
+# Words of hw/qcom/cmdstream-golden.csv, and a parity bit that is wrong
+def check_pkt7(tap):
+    words = '70b30004 0 10 1 1 40a9dc83 4 5 6'
+    tap.check('packets of Adreno', expect(
+        pipe_amd(words, 'pkt7', '--arch', 'a7xx'), 0,
+        out='00000: 70b30004 EXEC_CS NGROUPS_X=16 NGROUPS_Y=1 NGROUPS_Z=1\n'
+            '00014: 40a9dc83 TYPE4 ADDRESS=0xa9dc COUNT_PARITY=1 COUNT=3\n'
+            '  HLSQ_CS_KERNEL_GROUP_X_A7 = 00000004 {VALUE=4}\n'
+            '  HLSQ_CS_KERNEL_GROUP_Y_A7 = 00000005 {VALUE=5}\n'
+            '  HLSQ_CS_KERNEL_GROUP_Z_A7 = 00000006 {VALUE=6}\n'))
+    tap.check('packets with a wrong parity are none', expect(
+        pipe_amd('70330004', 'pkt7', '--arch', 'a6xx'), 1,
+        out='00000: 70330004 ?\n', err='1 of 1 words'))
+
+
 # Words of hw/qcom/ir3-golden.csv
 def check_ir3(tap):
     words = 'c002001001808001 63850000000f0005 01000000ffffffff'
@@ -144,6 +159,7 @@ def main():
         run('decode', '--format', 'adreno'), 2, err='there are nv, pm4'))
     check_amd(tap)
     check_ir3(tap)
+    check_pkt7(tap)
     tap.check('what?', expect(pipe('1', '--what', 'kitchen'), 2,
                               err='none of push, ring, qmd'))
     tap.check('no such chip', expect(pipe('1', '--sm', 'sm_75'), 2,

@@ -21,11 +21,9 @@ struct format {
 };
 
 static const struct format formats[] = {
-    {"nv", {"push", "ring", "qmd"}},
-    {"pm4", {"packets"}},
-    {"sdma", {"packets"}},
-    {"aql", {"ring", "kernel"}},
-    {"ir3", {"code"}},
+    {"nv", {"push", "ring", "qmd"}}, {"pm4", {"packets"}},
+    {"sdma", {"packets"}},           {"aql", {"ring", "kernel"}},
+    {"pkt7", {"packets"}},           {"ir3", {"code"}},
 };
 
 struct decode_options {
@@ -90,13 +88,19 @@ struct decoder {
     enum ir3_gen ir3_gen;
 };
 
+static bool
+is_adreno(const char *format)
+{
+    return strcmp(format, "ir3") == 0 || strcmp(format, "pkt7") == 0;
+}
+
 static int
 init_decoder(struct decoder *d, const struct decode_options *options,
              struct sink *sink)
 {
     d->options = options;
     d->sink = sink;
-    if (strcmp(options->format, "ir3") == 0) {
+    if (is_adreno(options->format)) {
         d->ir3_gen = options->arch[1] == '6' ? IR3_GEN_A6XX : IR3_GEN_A7XX;
         if (strcmp(options->arch, "a6xx") == 0 ||
             strcmp(options->arch, "a7xx") == 0)
@@ -128,6 +132,8 @@ decode_words(struct decoder *d, const struct words *words)
 
     if (strcmp(format, "ir3") == 0)
         return decode_ir3(d->ir3_gen, words->w, words->n, put_line, d->sink);
+    if (strcmp(format, "pkt7") == 0)
+        return decode_pkt7(d->ir3_gen, words->w, words->n, put_line, d->sink);
     if (strcmp(format, "pm4") == 0)
         return decode_amd_pm4(&d->amd, words->w, words->n);
     if (strcmp(format, "sdma") == 0)
@@ -257,7 +263,7 @@ check_what(struct decode_options *options, const struct format *format)
 
     if (!is_nv && !options->arch)
         return tool_usage(options->json, "decode: which --arch? %s",
-                          strcmp(format->name, "ir3") == 0
+                          is_adreno(format->name)
                               ? "a6xx, a7xx"
                               : "gfx90a, gfx942, gfx1030, gfx1100, gfx1201");
     if (is_nv && options->arch)
@@ -280,15 +286,16 @@ check_options(struct decode_options *options)
     size_t i;
 
     if (!options->format)
-        return tool_usage(options->json,
-                          "decode: which --format? nv, pm4, sdma, aql, ir3");
+        return tool_usage(
+            options->json,
+            "decode: which --format? nv, pm4, sdma, aql, pkt7, ir3");
     for (i = 0; i < ARRAY_LEN(formats); i++) {
         if (strcmp(options->format, formats[i].name) == 0)
             return check_what(options, &formats[i]);
     }
     return tool_usage(options->json,
                       "decode: --format %s is not known; there are nv, "
-                      "pm4, sdma, aql, ir3",
+                      "pm4, sdma, aql, pkt7, ir3",
                       options->format);
 }
 
@@ -300,7 +307,8 @@ verb_decode(int argc, char **argv)
         {"FILE", NULL, TOOL_OPT_STRING, &options.path, 0, 0,
          "binary, or hexadecimal text; - or none: stdin"},
         {"--format", "FORMAT", TOOL_OPT_STRING, &options.format, 0, 0,
-         "whose words: nv; of AMD pm4, sdma, aql; of Adreno ir3 (shaders)"},
+         "whose words: nv; of AMD pm4, sdma, aql; of Adreno pkt7 (packets), "
+         "ir3 (shaders)"},
         {"--what", "WHAT", TOOL_OPT_STRING, &options.what, 0, 0,
          "nv: push (methods; default), ring (GPFIFO entries), qmd; aql: ring "
          "(default), kernel (descriptors)"},
@@ -308,7 +316,7 @@ verb_decode(int argc, char **argv)
          "sm_90 and so on: its classes on the usual subchannels"},
         {"--arch", "ARCH", TOOL_OPT_STRING, &options.arch, 0, 0,
          "gfx90a, gfx942, gfx1030, gfx1100 or gfx1201: the packets' dialect; "
-         "a6xx or a7xx: the instructions'"},
+         "a6xx or a7xx: the packets' or instructions'"},
         {"--class", "HEX", TOOL_OPT_LIST, &options.classes, 0, 0,
          "a GPFIFO, compute or copy class: c86f, cbc0, c8b5"},
         {"--qmd", "N", TOOL_OPT_INT, &options.qmd, 3, 5,

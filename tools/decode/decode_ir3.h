@@ -1,4 +1,4 @@
-/* Text of Adreno's shaders. Any words are taken: what is no instruction is
+/* Text of Adreno's shaders and packets. Any words are taken: what is no instruction is
  * printed with a `?`, bits that an instruction does not use as `unused`. No
  * state: any thread.
  */
@@ -15,6 +15,10 @@
  * Returns how many words are none; `gen` is an enum ir3_gen. */
 unsigned decode_ir3(unsigned gen, const uint32_t *words, size_t n_dw,
                     regs_line_fn *line, void *user);
+
+/* Packets of the command processor, with registers by name. */
+unsigned decode_pkt7(unsigned gen, const uint32_t *words, size_t n_dw,
+                     regs_line_fn *line, void *user);
 
 /* The other way: lines of text, `#` and `//` begin comments, an address before
  * a colon is skipped. A line of 16 digits for each instruction;
