@@ -161,10 +161,16 @@ qcom_feed_push(struct qcom_feed *feed, uint64_t n)
     if (feed->get != feed->put)
         pthread_cond_signal(&feed->more);
     pthread_mutex_unlock(&feed->lock);
-    if (status == BELL_OK || got <= first)
-        return status;
-    lose(feed);
-    return hcq_lost_report(&feed->dev->base);
+    if (status == BELL_OK)
+        return BELL_OK;
+    if (got > first)
+        lose(feed);
+    else
+        qcom_fault_check(&feed->dev->base); /* EPROTO, EDEADLK: a fault of
+                                             * what was submitted before */
+    return hcq_device_is_lost(&feed->dev->base)
+               ? hcq_lost_report(&feed->dev->base)
+               : status;
 }
 
 bell_status
