@@ -22,6 +22,10 @@
 #include "base/bits.h"
 #include "hcq/amd/regs/amd_object.h"
 #include "hcq/amd/regs/amd_sdma.h"
+#include "sanitized.h"
+
+/* Of the words that a submission may begin at. */
+#define STEP (IS_SANITIZED ? 4 : 1)
 
 /* ---- submissions of so many slots --------------------------------------------- */
 
@@ -224,7 +228,7 @@ every_word(struct rig *r, struct load load)
 {
     uint64_t i;
 
-    for (i = 0; i < r->n_slots; i += load.n_counts < 5 ? 1 : 9) {
+    for (i = 0; i < r->n_slots; i += load.n_counts < 5 ? STEP : 9) {
         go_to_word(r, r->n_slots - 1 - i);
         assert_int_equal(run_load(r, &load), r->n_slots - 1 - i);
     }

@@ -20,6 +20,7 @@
 #include "doorbell/tensor.h"
 #include "sim/nv/sim_nv.h"
 #include "tests/unit/expect.h"
+#include "tests/unit/sanitized.h"
 #include "tests/unit/sim_kept.h"
 #include "tests/unit/usage.h"
 
@@ -37,11 +38,7 @@
 /* EPERM in the list of KFD's nodes: cards that are not for this user. */
 #define KFD_NODES_MAX 64u
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define STEP 7u
-#else
-#define STEP 1u
-#endif
+#define STEP (IS_SANITIZED ? 7u : 1u)
 
 static bell_status
 train(const char *name, double *out_loss)

@@ -17,16 +17,12 @@
 #include "base/bits.h"
 #include "base/map.h"
 #include "host_run.h"
+#include "sanitized.h"
 
 #define CHUNK 65536
 
-#if defined(__SANITIZE_ADDRESS__)
-#define CHUNKS_F32 16
-#define CHUNKS_F64 2
-#else
-#define CHUNKS_F32 160 /* 10 Mi values */
-#define CHUNKS_F64 16
-#endif
+#define CHUNKS_F32 (IS_SANITIZED ? 16 : 160) /* 10 Mi values */
+#define CHUNKS_F64 (IS_SANITIZED ? 2 : 16)
 
 static struct lower_target targets[3]; /* with multiply-add, without it, and
                                         * without float64 */

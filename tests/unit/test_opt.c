@@ -14,14 +14,10 @@
 #include "lower/linearize.h"
 #include "lower/opt/opt.h"
 #include "lower_kernels.h"
+#include "sanitized.h"
 
-/* Random plans of each kernel: fewer where everything takes ten times as
- * long. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define N_PLANS 12
-#else
-#define N_PLANS 40
-#endif
+/* Random plans of each kernel. */
+#define N_PLANS (IS_SANITIZED ? 4 : 40)
 
 static const struct lower_target target = {.name = "test",
                                            .vector_bytes = 64,

@@ -12,13 +12,10 @@
 #include "base/alloc.h"
 #include "lower/tune.h"
 #include "lower_kernels.h"
+#include "sanitized.h"
 
-/* Random schedules in all: fewer where everything takes ten times as long. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define N_RANDOM 100
-#else
-#define N_RANDOM 500
-#endif
+/* Random schedules in all. */
+#define N_RANDOM (IS_SANITIZED ? 100 : 500)
 #define MAX_NEAR 256
 
 static const struct lower_target targets[] = {

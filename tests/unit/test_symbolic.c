@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "tests/unit/sanitized.h"
 #include "tests/unit/uop_sexp.h"
 #include "uops/uop.h"
 
@@ -205,7 +206,7 @@ test_floats(void **state)
 /* --- random expressions ------------------------------------------------- */
 
 #define MAX_RANGES 4
-#define N_RANDOM   100000
+#define N_RANDOM   (IS_SANITIZED ? 25000 : 100000)
 
 struct rng {
     uint64_t s;

@@ -18,16 +18,13 @@
 #include "base/status.h"
 #include "doorbell/ops.h"
 #include "doorbell/stats.h"
+#include "sanitized.h"
 
 #define N    64
 #define BOTH ((uint32_t)(BELL_MATH_TF32 | BELL_MATH_APPROX))
 
 /* Allocations that fail, spread over all. */
-#if defined(__SANITIZE_ADDRESS__)
-#define TRIES 6
-#else
-#define TRIES 24
-#endif
+#define TRIES (IS_SANITIZED ? 6 : 24)
 
 static struct bell_context *
 open_context(void)
