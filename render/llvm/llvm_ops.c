@@ -181,6 +181,50 @@ without_known_sign(struct llvm_emit *e, LLVMValueRef v, unsigned dtype,
     return binop(e, LLVMOr, v, llvm_splat(e, zero, lanes));
 }
 
+/* Lane by lane, as inline assembly has registers. */
+static LLVMValueRef
+opaque_lanes(struct llvm_emit *e, LLVMValueRef v, uint32_t lanes)
+{
+    static const char place[] = "=v,0";
+    LLVMValueRef lane;
+    uint32_t i;
+
+    if (lanes == 1)
+        return llvm_opaque(e, v, place, false);
+    for (i = 0; i < lanes; i++) {
+        lane = e->ll->BuildExtractElement(e->b, v, llvm_i32(e, i), "");
+        lane = llvm_opaque(e, lane, place, false);
+        v = e->ll->BuildInsertElement(e->b, v, lane, llvm_i32(e, i), "");
+    }
+    return v;
+}
+
+/* Whether the op gives the opposite of a bool. */
+static bool
+is_inversion(unsigned op, LLVMValueRef a, LLVMValueRef b,
+             const struct llvm_api *ll)
+{
+    return op == UOP_CMPEQ || ((op == UOP_CMPNE || op == UOP_XOR) &&
+                               (ll->IsConstant(a) || ll->IsConstant(b)));
+}
+
+/* The comparison of bools as numbers.
+ * observed: LLVM 19.1's AMDGPU back end inverts a mask of lanes in those that
+ * do not run, too, and where all lanes that run have the same value makes
+ * arithmetic of whether the mask is 0: -(a == b) in a work-group of one thread
+ * (random program 12 of the renderer tests, gfx942). */
+static LLVMValueRef
+compare_as_numbers(struct llvm_emit *e, unsigned op, uint32_t lanes,
+                   LLVMValueRef a, LLVMValueRef b)
+{
+    LLVMTypeRef type = llvm_type(e, UOP_I32, lanes);
+
+    a = opaque_lanes(e, e->ll->BuildCast(e->b, LLVMZExt, a, type, ""), lanes);
+    b = e->ll->BuildCast(e->b, LLVMZExt, b, type, "");
+    return e->ll->BuildICmp(e->b, op == UOP_CMPEQ ? LLVMIntEQ : LLVMIntNE, a, b,
+                            "");
+}
+
 /* A binary op on operands of `dtype`; NULL where a program has no such op. */
 static LLVMValueRef
 combine(struct llvm_emit *e, unsigned op, unsigned dtype, LLVMValueRef a,
@@ -239,6 +283,9 @@ emit_binary(struct llvm_emit *e, const struct uop *u, LLVMValueRef a,
         *out_value = float_extreme(e, u->op, a, b, true);
     else if (extreme && is_float(dtype) && is_number(u->src[1]))
         *out_value = float_extreme(e, u->op, b, a, true);
+    else if (e->dialect->is_gpu && dtype == UOP_BOOL &&
+             is_inversion(u->op, a, b, e->ll))
+        *out_value = compare_as_numbers(e, u->op, u->lanes, a, b);
     else
         *out_value = combine(e, u->op, dtype, a, b);
     if (!*out_value)
@@ -325,19 +372,8 @@ is_product(const struct uop *u)
 static LLVMValueRef
 round_to_half(struct llvm_emit *e, const struct uop *u, LLVMValueRef a)
 {
-    static const char place[] = "=v,0";
-    LLVMValueRef lane;
-    uint32_t i;
-
-    if (e->dialect->is_gpu && is_product(u)) {
-        for (i = 0; i < u->lanes && u->lanes > 1; i++) {
-            lane = e->ll->BuildExtractElement(e->b, a, llvm_i32(e, i), "");
-            lane = llvm_opaque(e, lane, place, false);
-            a = e->ll->BuildInsertElement(e->b, a, lane, llvm_i32(e, i), "");
-        }
-        if (u->lanes == 1)
-            a = llvm_opaque(e, a, place, false);
-    }
+    if (e->dialect->is_gpu && is_product(u))
+        a = opaque_lanes(e, a, u->lanes);
     return e->ll->BuildCast(e->b, LLVMFPTrunc, a,
                             llvm_vector(e, e->t_f16, u->lanes), "");
 }
