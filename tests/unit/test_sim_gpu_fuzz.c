@@ -97,11 +97,20 @@ test_words(void **state)
         struct rig rig;
         struct rig_chan *c = &rig.chans[0];
         struct nvgpu_fault f;
+        bool is_lost = false;
+        unsigned tries;
+
         rig_init(&rig, chips[i % ARRAY_LEN(chips)], NVGPU_ENGINE_GR);
         rig_push(c, words, roll_segment(&d, &rig, words));
         rig_ring(&rig, c);
-        rig_sleep_ms(2);
-        n_faults += nvgpu_chan_fault(c->chan, &f);
+        /* a machine that does much else takes longer to come to the error */
+        for (tries = 0;
+             tries == 0 || (tries < 20 && !is_lost && n_faults <= N_ROUNDS / 4);
+             tries++) {
+            rig_sleep_ms(2);
+            is_lost = nvgpu_chan_fault(c->chan, &f);
+        }
+        n_faults += is_lost;
         rig_fini(&rig);
     }
     /* most end with an error, and the machine goes on */
