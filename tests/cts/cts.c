@@ -152,13 +152,36 @@ cts_program(struct cts *t, enum cts_kernel kernel)
     return cts_load(t, t->dev, kernel, 0);
 }
 
+static const struct cts_provider *
+find_provider(const struct hcq_device_info *info)
+{
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(providers); i++) {
+        if (strcmp(providers[i]->backend, info->backend) == 0)
+            return providers[i];
+    }
+    return NULL;
+}
+
+bool
+cts_may_lack(struct hcq_device *dev, enum cts_lack what)
+{
+    struct hcq_device_info info = {.struct_size = sizeof(info)};
+    const struct cts_provider *provider;
+
+    hcq_device_info(dev, &info);
+    provider = find_provider(&info);
+    return !provider || (provider->lacks & what);
+}
+
 struct hcq_buffer *
 cts_pin(struct hcq_device *dev, void *ptr, uint64_t size_bytes)
 {
     struct hcq_buffer *buf;
     bell_status status = hcq_buffer_create_pinned(dev, ptr, size_bytes, &buf);
 
-    if (status == BELL_E_UNSUPPORTED)
+    if (status == BELL_E_UNSUPPORTED && cts_may_lack(dev, CTS_LACK_PINS))
         cts_skip("%s", bell_error_last()->message);
     OK(status);
     return buf;
@@ -269,7 +292,6 @@ static bool
 find_device(struct cts *t)
 {
     char why[400];
-    size_t i;
 
     if (hcq_device_open(t->device, &t->dev) != BELL_OK) {
         printf("1..0 # SKIP %s\n", bell_error_last()->message);
@@ -278,10 +300,7 @@ find_device(struct cts *t)
     t->info.struct_size = sizeof(t->info);
     hcq_device_info(t->dev, &t->info);
     hcq_device_close(t->dev);
-    for (i = 0; i < ARRAY_LEN(providers); i++) {
-        if (strcmp(providers[i]->backend, t->info.backend) == 0)
-            t->provider = providers[i];
-    }
+    t->provider = find_provider(&t->info);
     printf("# %s: %s, %s, %u units\n", t->info.name, t->info.model,
            t->info.arch, t->info.n_units);
     if (t->provider && t->provider->setup &&

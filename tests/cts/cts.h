@@ -110,7 +110,10 @@ struct hcq_program *cts_load_as(struct cts *t, struct hcq_device *dev,
 struct hcq_program *cts_program(struct cts *t, enum cts_kernel kernel);
 
 struct hcq_buffer *cts_buffer(struct cts *t, uint64_t size_bytes);
-/* Of the host's memory; skips the case where a device cannot have that. */
+/* Whether what is missing may be; where a backend has no kernels here, all. */
+bool cts_may_lack(struct hcq_device *dev, enum cts_lack what);
+
+/* Of the host's memory; skips the case where a device may lack that. */
 struct hcq_buffer *cts_pin(struct hcq_device *dev, void *ptr,
                            uint64_t size_bytes);
 /* A buffer of n int32, each `value`. */

@@ -110,6 +110,7 @@ bad(unsigned idx, struct cts_bad *out)
 
 const struct cts_provider cts_cl_provider = {
     .backend = "CL",
+    .lacks = CTS_LACK_TURNS, /* OpenCL promises none between queues */
     .find = find,
     .n_variants = 1,
     .bad = bad,

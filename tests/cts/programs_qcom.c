@@ -417,6 +417,7 @@ bad(unsigned idx, struct cts_bad *out)
 
 const struct cts_provider cts_qcom_provider = {
     .backend = "QCOM",
+    .lacks = CTS_LACK_PINS | CTS_LACK_SIGNALS | CTS_SLOW_RESET,
     .setup = setup,
     .find = find,
     .n_variants = 1,
