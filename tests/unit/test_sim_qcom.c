@@ -21,8 +21,9 @@
 #include "ioctl/kio_interface.h"
 #include "ioctl/msm_uapi.h"
 #include "ioctl/qcom_uapi.h"
-#include "qcom_streams.h"
+#include "qcom_shaders.h"
 #include "sim/qcom/sim_qcom.h"
+#include "tests/golden/qcom_golden.h"
 
 #define N       1000u
 #define PAGE    4096u
@@ -121,11 +122,11 @@ write_stream(struct rig *r)
 {
     static const uint32_t bases[] = {0x100000, 0x300000, 0x400000, 0x500000,
                                      0x600000};
-    const uint32_t *words = r->is_a7 ? qcom_cmd_a740 : qcom_cmd_a630;
+    const uint32_t *words = r->is_a7 ? a740_words : a630_words;
     uint32_t *to = r->parts[WORDS].cpu, i, k;
     uint64_t va;
 
-    r->n_words = r->is_a7 ? ARRAY_LEN(qcom_cmd_a740) : ARRAY_LEN(qcom_cmd_a630);
+    r->n_words = r->is_a7 ? ARRAY_LEN(a740_words) : ARRAY_LEN(a630_words);
     memcpy(to, words, r->n_words * 4);
     for (i = 0; i + 1 < r->n_words; i++) {
         for (k = 0; k < ARRAY_LEN(bases); k++) {
@@ -735,7 +736,7 @@ test_capture(void **state)
         } else if (head[0] == 6) {
             assert_int_equal(fread(words, 12, 1, f), 1);
             assert_int_equal(words[0] | (uint64_t)words[2] << 32, at);
-            assert_int_equal(words[1], ARRAY_LEN(qcom_cmd_a740));
+            assert_int_equal(words[1], ARRAY_LEN(a740_words));
         } else {
             assert_int_equal(fseek(f, (long)head[1], SEEK_CUR), 0);
         }
