@@ -35,9 +35,8 @@ struct host_change {
     double interval_percent;
 };
 
-/* A host that is
- * busy makes runs slower, never faster: what got slower for another reason is
- * slower in its best runs, too. */
+/* A host that is busy makes runs slower, never faster: what got slower for
+ * another reason is slower in its best runs, too. */
 static void
 judge(struct bench_row *row, double threshold_percent,
       const struct host_change *host)
