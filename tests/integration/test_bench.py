@@ -94,7 +94,9 @@ def check_saved(tap, folder):
     tap.check('what the host ran at is measured', [
         f'{key}: {ns}' for key, ns in saved['host_reference'].items()
         if not ns])
-    for factor, verdict, code in ((1000, 'better', 0), (1e-3, 'worse', 1)):
+    # by more than the noise of a host whose threads wait for a time slice to
+    # hand a word over now and then: thousands of times the usual
+    for factor, verdict, code in ((1e12, 'better', 0), (1e-12, 'worse', 1)):
         save_scaled(saved, factor, path)
         done = run('bench', 'CPU', '--only', 'launch', '--against', path,
                    '--threshold', '10', '--json', *QUICK)
