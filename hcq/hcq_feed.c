@@ -474,6 +474,13 @@ hcq_feed_run(struct hcq_feed *feed)
 
 /* ---- creation ------------------------------------------------------------------ */
 
+bool
+hcq_feed_prepare(void)
+{
+    return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0,
+                   0) == 0;
+}
+
 bell_status
 hcq_feed_init(struct hcq_feed *feed, struct hcq_device *dev,
               const struct hcq_queue_desc *desc, const struct hcq_feed_ops *ops)
@@ -492,9 +499,7 @@ hcq_feed_init(struct hcq_feed *feed, struct hcq_device *dev,
         return bell_fail(BELL_E_NO_MEMORY,
                          "%s: no memory for a ring of %u bytes", dev->info.name,
                          ring_bytes);
-    feed->has_membarrier =
-        syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0,
-                0) == 0;
+    feed->has_membarrier = hcq_feed_prepare();
     feed->base.sync_va_end = feed->base.copy_va_end = UINT64_MAX;
     status =
         hcq_queue_init(&feed->base, dev, desc, ring_bytes - SIGNAL_WORDS * 8);

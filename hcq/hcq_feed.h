@@ -75,6 +75,12 @@ hcq_feed(struct hcq_queue *queue)
     return HCQ_CONTAINER(queue, struct hcq_feed, base);
 }
 
+/* Asks the kernel to let queues' threads fence all of the process; false: it
+ * does not. The first time in a process that takes 10 to 30 ms if there are
+ * other threads, and nothing if there are none: a device that starts threads
+ * asks before it does. observed: Linux 6.18, 2 CPUs, 2026-11-26 */
+bool hcq_feed_prepare(void);
+
 /* Makes ring and base of a queue that is all zeros. Its thread is the
  * backend's to start and, when hcq_feed_quit has told it to end, to join. */
 BELL_MUST_CHECK bell_status hcq_feed_init(struct hcq_feed *feed,

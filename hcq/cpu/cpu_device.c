@@ -326,6 +326,7 @@ cpu_open(unsigned idx, const char *interface, struct hcq_device **out_dev)
     }
     (void)thread_allow_tiles(); /* kernels were made for those who may */
     cpu_fault_acquire();
+    (void)hcq_feed_prepare(); /* while there are no threads */
     status = cpu_helpers_start(dev);
     if (status != BELL_OK) {
         cpu_close(&dev->base);

@@ -1,7 +1,9 @@
 /* The CPU device from inside: signal handlers of the process, the loader's
  * memory protection, commands that cannot be decoded.
  */
+#include <dirent.h>
 #include <elf.h>
+#include <linux/membarrier.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -11,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -281,6 +284,59 @@ test_threads(void **state)
     unsetenv("BELL_THREADS");
 }
 
+/* Threads of this process. */
+static unsigned
+count_threads(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    unsigned n = 0;
+
+    assert_non_null(tasks);
+    while (readdir(tasks))
+        n++;
+    closedir(tasks);
+    return n - 2; /* . and .. */
+}
+
+static unsigned n_when_asked; /* threads, at the first question; or 0 */
+
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, ...);
+
+/* Between hcq/ and the C library: sees when fences are asked for. */
+long
+__wrap_syscall(long number, ...)
+{
+    va_list list;
+    long args[6];
+    size_t i;
+
+    va_start(list, number);
+    for (i = 0; i < 6; i++)
+        args[i] = va_arg(list, long);
+    va_end(list);
+    if (number == SYS_membarrier && !n_when_asked &&
+        (int)args[0] == MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)
+        n_when_asked = count_threads();
+    return __real_syscall(number, args[0], args[1], args[2], args[3], args[4],
+                          args[5]);
+}
+
+/* The kernel takes some 20 ms to let a process with several threads use fences
+ * and none for one with one thread: it is asked before helpers are started. */
+static void
+test_asks_early(void **state)
+{
+    unsigned n_before = count_threads();
+    struct hcq_device *dev;
+
+    (void)state;
+    n_when_asked = 0;
+    dev = open_device();
+    assert_int_equal(n_when_asked, n_before);
+    hcq_device_close(dev);
+}
+
 /* ---- the loader ------------------------------------------------------------ */
 
 /* No page of the process is writable and executable. */
@@ -508,6 +564,7 @@ main(void)
         cmocka_unit_test(test_plain_handler),
         cmocka_unit_test(test_spin_time),
         cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_asks_early),
         cmocka_unit_test(test_write_xor_execute),
         cmocka_unit_test(test_hostile_sections),
         cmocka_unit_test(test_bad_words),

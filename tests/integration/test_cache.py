@@ -144,7 +144,8 @@ def check_damage(tap, cache):
 
 
 def check_killed(tap, cache):
-    """20 programs at once on one cache; each is killed or gets to its end."""
+    """20 programs at once on one cache; each is killed or gets to its end. In
+    each fourth round one of them clears it, so that all is written again."""
     rounds = int(os.environ.get('ROUNDS', '3'))
     rng = random.Random(1)
     complaints, n_ended = [], 0
@@ -158,15 +159,18 @@ def check_killed(tap, cache):
             complaints += [expression] + done.stderr.decode().splitlines()
         expected[expression] = done.stdout
     environment = dict(os.environ, BELL_CACHE=cache)
-    for _ in range(rounds if not complaints else 0):
+    for number in range(rounds if not complaints else 0):
+        asked = [rng.choice(EXPRESSIONS) for _ in range(20)]
+        if number % 4 == 3:
+            asked[rng.randrange(20)] = 'clear'
         programs = []
-        for _ in range(20):
-            expression = rng.choice(EXPRESSIONS)
+        for what in asked:
             end = time.monotonic() + rng.choice([rng.uniform(0, 0.3), 60])
-            programs.append((end, expression, subprocess.Popen(
-                command + [expression], env=environment,
+            programs.append((end, what, subprocess.Popen(
+                [DOORBELL, 'cache', 'clear'] if what == 'clear'
+                else command + [what], env=environment,
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)))
-        for end, expression, program in sorted(programs, key=lambda p: p[0]):
+        for end, what, program in sorted(programs, key=lambda p: p[0]):
             try:
                 program.wait(timeout=max(0, end - time.monotonic()))
             except subprocess.TimeoutExpired:
@@ -175,8 +179,8 @@ def check_killed(tap, cache):
             if program.returncode == -9:
                 continue
             n_ended += 1
-            if program.returncode or out != expected[expression] or err:
-                complaints += [f'{expression}: {program.returncode}',
+            if program.returncode or err or out != expected.get(what, out):
+                complaints += [f'{what}: {program.returncode}',
                                err.decode()[:300]]
     print(f'# {rounds} rounds of 20 programs: {n_ended} ended by themselves')
     for expression in EXPRESSIONS if not complaints else []:
