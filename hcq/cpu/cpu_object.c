@@ -258,7 +258,7 @@ find_part(const struct loader *ld, uint32_t idx, enum part *out_part)
         return REFUSE(ld, "section %u is compressed", idx);
     if ((flags & SHF_EXECINSTR) && (flags & SHF_WRITE))
         return REFUSE(ld, "section %u is writable and executable", idx);
-    if (sec->hdr.sh_addralign > 1 &&
+    if (sec->hdr.sh_addralign &&
         (!is_pow2(sec->hdr.sh_addralign) || sec->hdr.sh_addralign > ALIGN_MAX))
         return REFUSE(ld, "section %u is aligned to %llu", idx,
                       (unsigned long long)sec->hdr.sh_addralign);

@@ -728,11 +728,14 @@ class Mutator:
         self.now = os.path.join(base, 'now')  # the number of the mutant
         write(self.now, '0')
         self.lines = Lines(base, os.path.realpath(source), tests, jobs)
-        self.compilers = compilers_of(os.path.join(source, 'build', 'release'),
-                                      os.path.realpath(source))
+        release = os.path.join(source, 'build', 'release')
+        self.compilers = compilers_of(release, os.path.realpath(source))
         self.right = {}  # objects of the sources as they are
         self.n_same = 0
-        self.compile()  # with what is generated
+        # with what is generated for them
+        run('ninja', '-k', '0', '-C', release,
+            *(output for path, (_, _, output) in self.compilers.items()
+              if path.startswith(PARTS)))
         self.times = Times(base, tests)
 
     def compile(self):
@@ -773,15 +776,19 @@ class Mutator:
         texts = {p.path: read(os.path.join(self.source, p.path))
                  for p in places}
         numbers = {}
-        for path, text in texts.items():
+
+        def switch(path):
             own = [(i + 1, p.place) for i, p in enumerate(places)
-                   if p.path == path and body_of(text, p.place)]
-            both = switched(text, own, os.path.abspath(self.now))
+                   if p.path == path and body_of(texts[path], p.place)]
+            both = switched(texts[path], own, os.path.abspath(self.now))
             if own and compiled(self.compilers[path], both) is not None:
                 write(os.path.join(self.source, path), both)
                 numbers.update({places[i - 1]: i for i, _ in own})
             elif own:
                 print(f'{path}: not switched', flush=True)
+
+        with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
+            list(pool.map(switch, texts))
         self.compile()
         try:
             # tables last: they take longest
