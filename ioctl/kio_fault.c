@@ -146,8 +146,7 @@ fault_parse_target(char *text, struct rule *rule)
         *colon = '\0';
         rule->nth = strtoull(colon + 1, &end, 10);
         rule->every_later = *end == '+';
-        if (!rule->nth || end == colon + 1 ||
-            end[rule->every_later ? 1 : 0] != '\0')
+        if (!rule->nth || end[rule->every_later ? 1 : 0] != '\0')
             return false;
     }
     for (i = 0; i < ARRAY_LEN(kind_names); i++) {
