@@ -308,7 +308,7 @@ field_bytes(const struct kio_field *field, uint32_t size_bytes)
         return 0;
     n = n < size_bytes - field->offset_bytes ? n
                                              : size_bytes - field->offset_bytes;
-    return field->each_bytes ? n / field->each_bytes * field->each_bytes : 0;
+    return n / field->each_bytes * field->each_bytes;
 }
 
 /* What names an object of the kernel, or a place that it chose: a handle, or an

@@ -160,8 +160,8 @@ struct amd_program {
     uint64_t entry_va, descriptor_va;
     uint32_t rsrc1, rsrc2, rsrc3;
     uint32_t properties; /* kernel_code_properties */
-    uint32_t lds_bytes, scratch_bytes, kernarg_bytes;
-    uint32_t hidden_bytes;      /* of kernarg_bytes, behind the arguments */
+    uint32_t lds_bytes, scratch_bytes;
+    uint32_t hidden_bytes;      /* of words that stand behind the arguments */
     uint32_t dynamic_lds_bytes; /* of lds_bytes */
     struct amd_launch_words launch;
 };

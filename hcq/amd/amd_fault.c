@@ -69,8 +69,6 @@ amd_check_faults(struct amd_device *dev)
     const char *why;
     bool is_new;
 
-    if (hcq_device_is_lost(&dev->base))
-        return;
     why = kio_broken(dev->process->kio);
     if (why) {
         hcq_device_set_cut_off(&dev->base, why);

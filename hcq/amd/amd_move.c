@@ -123,7 +123,6 @@ amd_move_load(struct amd_device *dev)
     descriptor.rsrc3 = prog->rsrc3 = code->rsrc3;
     prog->properties = code->properties;
     descriptor.properties = (uint16_t)code->properties;
-    prog->kernarg_bytes = descriptor.kernarg_bytes;
     prog->base.pub.n_vals = AMD_MOVE_ARGS;
     prog->descriptor_va = prog->code.va;
     prog->entry_va = prog->code.va + ENTRY;

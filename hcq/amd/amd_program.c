@@ -153,7 +153,6 @@ amd_code_load(struct amd_program *prog, struct amd_device *dev,
     prog->rsrc3 = object->rsrc3;
     prog->properties = object->properties;
     prog->scratch_bytes = object->scratch_bytes;
-    prog->kernarg_bytes = object->kernarg_bytes;
     amd_pm4_prepare(dev, prog);
     prog->base.pub.code_va = prog->entry_va;
     prog->base.pub.code_size_bytes = object->image_bytes;

@@ -46,7 +46,7 @@ add_descriptors(struct regions *r, uint64_t va)
     uint64_t bytes = nv_size_qmd_launch(gen) * 4ull;
     uint32_t words[NV_QMD_LAUNCH_DW];
 
-    while (va && r->n < MAX_REGIONS) {
+    while (va) {
         const volatile uint32_t *w =
             nv_memory_cpu(r->dev, va, bytes, NV_CPU_MAP);
         uint32_t i;

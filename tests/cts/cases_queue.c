@@ -162,6 +162,8 @@ wrong_use(struct cts *t)
     hcq_cs_wait(cs, NULL, 1);
     hcq_cs_write(cs, 2, 1, 32);
     hcq_cs_signal(cs, sig, 2);
+    CHECK(strstr(bell_error_last()->message, "signal is NULL"), "'%s'",
+          bell_error_last()->message);
     FAILS(hcq_cs_end(cs), BELL_E_INVALID, "signal is NULL");
     FAILS(hcq_cs_submit(cs, NULL), BELL_E_INVALID, "signal is NULL");
     OK(hcq_device_synchronize(t->dev, LONG_NS));
@@ -266,6 +268,16 @@ ring_wraps(struct cts *t)
             CHECK(seen == -(int64_t)n, "%lld after %d", (long long)seen, i);
             CHECK(hcq_signal_value(sig) == count, "lost commands");
         }
+    }
+    for (i = 0; i < 40 && t->info.max_args == HCQ_ARGS_MAX; i++) {
+        uint64_t args[HCQ_ARGS_MAX] = {buf->va};
+        struct hcq_cs *cs = cts_begin(queue);
+
+        args[HCQ_ARGS_MAX - 1] = (uint64_t)i;
+        cts_exec(cs, cts_program(t, CTS_MANY), 1, HCQ_ARGS_MAX, args);
+        cts_finish(queue, cs);
+        OK(hcq_buffer_read(buf, 0, &seen, 8));
+        CHECK(seen == (HCQ_ARGS_MAX - 1) * i, "%lld", (long long)seen);
     }
     hcq_queue_destroy(queue);
 }

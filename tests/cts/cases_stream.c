@@ -427,7 +427,7 @@ patch_borders(struct cts *t)
         {7, HCQ_FIELD_MASK, 1, UINT32_MAX}, {7, HCQ_FIELD_VALUE, 1, UINT32_MAX},
     };
     const bool bits = (t->info.flags & HCQ_DEVICE_POLL_MASKS) != 0;
-    unsigned i;
+    unsigned i, k;
 
     for (i = 0; i < ARRAY_LEN(fields); i++) {
         const uint64_t max = fields[i].max, align = fields[i].align;
@@ -446,12 +446,9 @@ patch_borders(struct cts *t)
         if (max == UINT32_MAX)
             FAILS(hcq_stream_patch(stream, point, max + 1), BELL_E_INVALID,
                   "'point'");
-        if (align > 1) {
-            FAILS(hcq_stream_patch(stream, point, 4096 + align / 2),
-                  BELL_E_INVALID, "multiple of");
-            FAILS(hcq_stream_patch(stream, point, 4096 + align - 1),
-                  BELL_E_INVALID, "multiple of");
-        }
+        for (k = 1; k < align; k++)
+            FAILS(hcq_stream_patch(stream, point, 4096 + k), BELL_E_INVALID,
+                  "multiple of");
     }
 }
 

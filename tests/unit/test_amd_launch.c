@@ -555,6 +555,10 @@ groups_as_compiled(void **state)
                      "takes 64");
         desc.local[0] = 64;
         expect_ok(hcq_program_create(r.dev, &desc, &prog));
+        change_note(&binary, ".max_flat_workgroup_siz", 'X'); /* not said */
+        desc.local[0] = 65;
+        expect_ok(hcq_program_create(r.dev, &desc, &prog));
+        desc.local[0] = 64;
         change_note(&binary, ".group_segment_fixed_size", 8);
         expect_fails(hcq_program_create(r.dev, &desc, &prog), BELL_E_INVALID,
                      "'small.kd' has 0 bytes of LDS, and 8 in the notes");
@@ -606,6 +610,30 @@ refused(void **state)
     close_rig(&r);
 }
 
+/* The words before the driver's own kernel say what the card, a debugger or a
+ * tool may read there. src: hw/amd/CODEOBJ.md 3 */
+static void
+move_descriptor(void **state)
+{
+    const struct amd_move_code *code;
+    struct rig r = open_rig("AMD@sim:gfx942");
+    const uint32_t *words = amd_device_of(r.dev)->move.code.cpu;
+    uint32_t i;
+
+    (void)state;
+    code = amd_device_of(r.dev)->gen->move;
+    for (i = 0; i < 16; i++)
+        assert_int_equal(words[i], i == 2    ? 6 * 8
+                                   : i == 4  ? 256
+                                   : i == 11 ? code->rsrc3
+                                   : i == 12 ? code->rsrc1
+                                   : i == 13 ? code->rsrc2
+                                   : i == 14 ? code->properties
+                                             : 0);
+    assert_memory_equal(words + 64, code->words, 4 * code->n_words);
+    close_rig(&r);
+}
+
 int
 main(void)
 {
@@ -616,6 +644,7 @@ main(void)
         cmocka_unit_test(patched_too_large),
         cmocka_unit_test(patched_transfers),
         cmocka_unit_test(patched_sizes),
+        cmocka_unit_test(move_descriptor),
         cmocka_unit_test(kernels),
         cmocka_unit_test(scratch_moves),
         cmocka_unit_test(reports_name_commands),

@@ -931,6 +931,57 @@ test_play(void **state)
     cas_reader_close(reader);
 }
 
+/* What the card may write is looked at from the doorbell on that names it, and
+ * told once for each change, up to a number of places. */
+static void
+test_watched(void **state)
+{
+    enum {
+        N = 70, /* more than are watched */
+        WATCHED = 64
+    };
+    uint64_t memory[N] = {0};
+    struct kio_region regions[N];
+    struct kio_bell bell = {.address = &memory[0], .regions = regions};
+    struct toy *toy = toy_create();
+    struct kio_file ctl;
+    struct kio *kio;
+    struct cas_reader *reader;
+    uint32_t i, n[N] = {0};
+
+    (void)state;
+    for (i = 0; i < N; i++)
+        regions[i] = (struct kio_region){&memory[i], 0x1000 + 8 * i, 8,
+                                         KIO_REGION_SIGNAL};
+    assert_int_equal(kio_record_create(&toy->kio, cassette_path, &kio),
+                     BELL_OK);
+    assert_int_equal(kio_open(kio, "/dev/nvidiactl", O_RDWR, &ctl), BELL_OK);
+    for (i = 1; i <= 3; i++) {
+        memory[0] = memory[1] = i;
+        bell.n_regions = i;
+        kio_doorbell(kio, &bell);
+    }
+    bell.n_regions = N;
+    kio_doorbell(kio, &bell);
+    for (i = 3; i < N; i++)
+        memory[i] = 1;
+    kio_close(&ctl);
+    kio_destroy(kio);
+    assert_int_equal(cas_reader_open(cassette_path, &reader), BELL_OK);
+    for (i = 0; i < cas_reader_count(reader); i++) {
+        const struct cas_record *r = cas_reader_get(reader, i);
+
+        if (r->kind == CAS_UPDATE)
+            n[(r->blobs[0].addr - 0x1000) / 8]++;
+    }
+    for (i = 0; i < N; i++)
+        assert_int_equal(n[i], i == 0                   ? 2
+                               : i == 1                 ? 1
+                               : i == 2 || i >= WATCHED ? 0
+                                                        : 1);
+    cas_reader_close(reader);
+}
+
 /* Where no file can be made, nothing is recorded, and that is told. */
 static void
 test_record_nowhere(void **state)
@@ -1266,6 +1317,7 @@ main(void)
         cmocka_unit_test_setup_teardown(test_replay_doorbell_differs, make_path,
                                         remove_path),
         cmocka_unit_test_setup_teardown(test_play, make_path, remove_path),
+        cmocka_unit_test_setup_teardown(test_watched, make_path, remove_path),
         cmocka_unit_test_setup_teardown(test_damaged, make_path, remove_path),
         cmocka_unit_test_setup_teardown(test_other_heads, make_path,
                                         remove_path),

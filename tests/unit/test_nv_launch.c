@@ -632,6 +632,24 @@ pack_shape(struct hcq_program_desc *desc, const uint32_t reqntid[3])
     return binary;
 }
 
+/* A program that was compiled for another chip. */
+static void
+other_chip(void **state)
+{
+    struct rig r = open_rig("NV@sim:sm_80");
+    struct hcq_program_desc desc;
+    struct render_binary binary =
+        pack_shape(&desc, (const uint32_t[3]){0, 0, 0});
+    struct hcq_program *prog;
+
+    (void)state;
+    expect_fails(hcq_program_create(r.dev, &desc, &prog), BELL_E_INVALID,
+                 "'shape': machine code for sm_90 does not run on "
+                 "NV:0@sim:sm_80, which is sm_80");
+    render_binary_fini(&binary);
+    close_rig(&r);
+}
+
 static uint8_t *
 attr_of(const struct render_binary *b, uint8_t format, uint8_t code, uint8_t x)
 {
@@ -1196,6 +1214,7 @@ main(void)
         cmocka_unit_test(places_of_parameters),
         cmocka_unit_test(text_for_real_cards),
         cmocka_unit_test(sizes_of_blocks),
+        cmocka_unit_test(other_chip),
         cmocka_unit_test(long_stream),
         cmocka_unit_test(many_submissions),
         cmocka_unit_test(refused),
