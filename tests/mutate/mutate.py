@@ -9,10 +9,12 @@ places of base, ioctl, mem or hcq, each alone, and runs the tests that come by
 that line, those first that are quick or have killed its neighbours, until one
 fails: unit tests with sanitizers (which see leaks), then programs and the
 conformance suite. A mutant has survived when all have passed, or those that
-PATIENCE seconds (--patience) suffice for: the score can only be better than
-is told. Prints each mutant's fate and, last, the score.
+PATIENCE seconds of a processor (--patience) suffice for: the score can only be
+better than is told, and what else the machine does changes nothing about it.
+Prints each mutant's fate and, last, the score.
 A mutant that does not compile is not counted; one that hangs is killed by a
-time limit, which follows from the time that the test takes without mutants.
+time limit, which follows from the time that the test takes without mutants,
+and grows with the machine's load.
 
 All mutants of functions are in one build: a function begins with a copy of
 its body for each, and a number in a file says which runs (switched). Tables
@@ -31,7 +33,6 @@ JOBS: how many tests at once (default: processors).
 import collections
 import concurrent.futures
 import hashlib
-import itertools
 import json
 import os
 import random
@@ -93,6 +94,7 @@ TESTS = {
         r'base_files|blob|bundle|given|elsewhere|file_save|handles|jit|kept|cache|loader|'
         r'misuse|tools|fork|'
         r'nv_(?!container)\w+|amd_(?!wave|ring)\w+|sim_rm|sim_kfd|sim_count|'
+        r'qcom_(?!shader)\w+|sim_qcom|cts QCOM.*|'
         r'decode|fault_loop|c(l|pu)\W.*|cpu_object|cts CPU|nv kernels|'
         # AMD's cassettes, damaged, map gigabytes by pages: minutes
         r'life of (NV|AMD, (?!cassette)).*|'
@@ -101,9 +103,10 @@ TESTS = {
         # sanitizers keep the addresses that UVM takes
         r'amd_ring|amd_control|nv_memory|nv_fault|nv_launch|fault_loop|'
         r'cts NV@sim_sm_.*|cts AMD@sim_gfx.*|lie_sweep_\w+|life .*|'
-        r'cts CL_0|trace|replay.*|sim|cli|privileged|h100|dump|selftest|static'),
+        r'cts CL_0|trace|replay.*|sim|cli|step|privileged|h100|dump|selftest|'
+        r'static'),
 }
-PATIENCE = 150  # seconds of tests for one mutant
+PATIENCE = 150  # processor seconds of tests for one mutant
 ENV = {  # as in tests/meson.build
     'BELL_CACHE': 'off',  # a mutant's kernels are for nobody else
     'CMOCKA_MESSAGE_OUTPUT': 'TAP',
@@ -346,7 +349,10 @@ class Test:
                               for path in group.get('sources', ())
                               if '/tests/' in path and
                               not path.startswith(build))
-        self.seconds = 20.0  # until it was measured
+        # a processor's, which load changes little, and by the clock; until
+        # they are measured
+        self.work, self.seconds = 20.0, 20.0
+        self.is_timed = False  # has passed
         self.is_sound = False  # seen to pass without mutants
         self.was_late = False  # how it last failed
         self.told = collections.deque(maxlen=12)  # the last lines it printed
@@ -354,15 +360,19 @@ class Test:
         self.lines = {}  # see Lines.look
 
     def limit(self):
-        return 10 + 3 * self.seconds
+        """Seconds by the clock."""
+        return (10 + 3 * self.seconds) * max(
+            1, os.getloadavg()[0] / os.cpu_count())
 
     def compile(self):
         with BUILDING:
             return run('ninja', '-C', self.build, *self.targets)
 
     def fails(self, limit, stop):
-        """Runs it until its first `not ok`, its end, or the limit."""
-        end = time.monotonic() + limit
+        """Runs it until its first `not ok`, its end, or the limit. Passed, it
+        has told how long it takes."""
+        start = time.monotonic()
+        end = start + limit
         self.told.clear()
         with subprocess.Popen(self.command, cwd=self.build, env=self.env,
                               stdin=subprocess.DEVNULL,
@@ -373,16 +383,25 @@ class Test:
             reader = threading.Thread(target=watch,
                                       args=(child.stdout, failed, self.told))
             reader.start()
-            while child.poll() is None and not failed.is_set() and \
+            ended, status, used = 0, 0, None
+            while not ended and not failed.is_set() and \
                     not stop.is_set() and time.monotonic() < end:
                 failed.wait(0.02)
-            late = child.poll() is None
+                ended, status, used = os.wait4(child.pid, os.WNOHANG)
+            late = not ended
             if late:
                 os.killpg(child.pid, signal.SIGKILL)
-            status = child.wait()
+                _, status, used = os.wait4(child.pid, 0)
+            child.returncode = os.waitstatus_to_exitcode(status)
             reader.join()
         self.was_late = late and not failed.is_set()
-        return late or failed.is_set() or status not in (0, 77)
+        if late or failed.is_set() or child.returncode not in (0, 77):
+            return True
+        # with those that it has waited for
+        self.work = used.ru_utime + used.ru_stime
+        self.seconds = time.monotonic() - start
+        self.is_timed = True
+        return False
 
 
 def watch(stream, failed, told):
@@ -466,27 +485,26 @@ class Lines:
                          jobs)
         for build in TESTS:
             for test in tests[build]:
-                _, seconds, test.lines = self.known[test.full_name]
-                test.seconds = seconds * (1.5 if build == 'asan' else 1)
+                _, work, seconds, test.lines = self.known[test.full_name]
+                slower = 1.5 if build == 'asan' else 1
+                test.work, test.seconds = work * slower, seconds * slower
         self.code = self.counted(files_of(self.build, '.gcno'), True)
         for path in self.code:  # before anything is changed
             self.mark(path)
 
     def look(self, test):
-        """[mark of its sources, seconds, {path: [mark, lines]}]"""
+        """[mark of its sources, work, seconds, {path: [mark, lines]}]"""
         counts = tempfile.mkdtemp(dir=os.path.dirname(self.path))
         # its counts apart from those of the tests beside it
         test.env = {**test.env, 'GCOV_PREFIX': counts}
-        start = time.monotonic()
         test.fails(600, threading.Event())
-        seconds = time.monotonic() - start
         paths = files_of(counts, '.gcda')
         for path in paths:  # gcov looks for its notes there
             note = os.path.splitext(path)[0] + '.gcno'
             os.symlink(note[len(counts):], note)
         lines = self.counted(paths, False)
         shutil.rmtree(counts)
-        got = [mark_of(*test.sources), seconds,
+        got = [mark_of(*test.sources), test.work, test.seconds,
                {path: [self.mark(path), of] for path, of in lines.items()}]
         with self.lock:
             self.known[test.full_name] = got
@@ -570,13 +588,18 @@ class Times:
         if os.path.exists(self.path):
             self.known = json.loads(read(self.path))
         for test in [t for build in TESTS for t in tests[build]]:
-            test.seconds = self.known.get(test.key, test.seconds)
+            test.work, test.seconds = self.known.get(
+                test.key, (test.work, test.seconds))
+
+    def keep(self, tests):
+        self.known.update({t.key: (t.work, t.seconds) for t in tests})
+        with open(self.path, 'w', encoding='utf-8') as file:
+            json.dump(self.known, file, indent=1)
 
     def measure(self, test):
         """Whether it passes on the sources as they are, if not at once."""
         for _ in range(3):
             built = test.compile()
-            start = time.monotonic()
             if built.returncode == 0 and \
                     not test.fails(600, threading.Event()):
                 break
@@ -584,11 +607,8 @@ class Times:
             print(f'{built.stdout[-1000:] if built.returncode else ""}'
                   f'{"".join(test.told)}', end='', flush=True)
             return False
-        test.seconds = time.monotonic() - start
         test.is_sound = True
-        self.known[test.key] = test.seconds
-        with open(self.path, 'w', encoding='utf-8') as file:
-            json.dump(self.known, file, indent=1)
+        self.keep([test])
         return True
 
 
@@ -633,12 +653,16 @@ class Batch:
 
 def judge(path, tests, is_built, jobs, patience):
     """The Test that killed it, or what it survived."""
-    killed = []
-    stop = threading.Event()
+    asked, killed = [], []
+    stop, asking = threading.Event(), threading.Lock()
 
     def attempt(test, batch):
-        if stop.is_set():
-            return
+        with asking:
+            # those that have run tell their work, the others what it was
+            if stop.is_set() or \
+                    test.work + sum(t.work for t in asked) > patience:
+                return
+            asked.append(test)
         if not batch.compile():
             print(f'{path}: does not build', flush=True)
             stop.set()
@@ -646,16 +670,14 @@ def judge(path, tests, is_built, jobs, patience):
             killed.append(test)
             stop.set()
 
-    tests.sort(key=lambda t: t.seconds / (1 + 3 * t.kills.get(path, 0)))
-    seconds = [*itertools.accumulate(t.seconds for t in tests)]
-    asked = [t for t, so_far in zip(tests, seconds) if so_far <= patience]
+    tests.sort(key=lambda t: t.work / (1 + 3 * t.kills.get(path, 0)))
     batches, size = [], jobs
-    while len(batches) < len(asked):
-        batch = Batch(asked[len(batches):len(batches) + size], is_built)
+    while len(batches) < len(tests):
+        batch = Batch(tests[len(batches):len(batches) + size], is_built)
         batches += [batch] * len(batch.tests)
         size *= 2
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        list(pool.map(attempt, asked, batches))
+        list(pool.map(attempt, tests, batches))
     return (killed[0] if killed else
             f'survived {len(asked)} of {len(tests)} tests')
 
@@ -820,6 +842,7 @@ class Mutator:
                              self.patience)
             finally:
                 write(path, right)
+            self.times.keep([t for t in tests if t.is_timed])
             if not isinstance(fate, Test):
                 return fate
             # A test that fails anyway has killed nothing, nor has one that
