@@ -660,7 +660,7 @@ check_shuffle(const struct uop *u)
     BELL_TRY(check_like(u, 0, SAME_DTYPE | SAME_LANES));
     if (uop_dtype_infos[u->dtype].size_bytes != 4)
         return uop_bad(u, "has no 32 bits");
-    if (u->arg.i < 1 || u->arg.i > 31)
+    if (u->arg.i < 1 || u->arg.i > 63)
         return uop_bad(u, "arg is bits of a thread's number in its warp");
     return BELL_OK;
 }

@@ -8,6 +8,11 @@
  * for each p. Tiles of k and v lie in LOCAL memory, the next ones in registers
  * while a tile is worked on; E goes through LOCAL memory, too, from what has
  * the scores to what multiplies v.
+ *
+ * Where an operand has an element in one thread only, both products are made
+ * with their operands exchanged: of the scores, thread 16 p + c has keys of
+ * query c, and of the results columns of it. What it has of E is then what it
+ * has to have as an operand, and of maxima and sums it has one for a tile.
  */
 #include <string.h>
 
@@ -50,9 +55,11 @@ struct side {
 struct work {
     struct attend_code c;
     bool matrix;
+    bool across; /* operands are exchanged */
     struct uop_wmma shape;
     enum uop_dtype dtype; /* in LOCAL memory */
-    uint32_t own, parts;  /* rows of a thread in a tile; threads / 16 */
+    uint32_t own, parts;  /* results of a thread in a tile; threads / 16 */
+    uint32_t states;      /* rows of a thread in a tile */
     uint32_t tall, waves; /* tiles of rows of a warp; warps */
     bool early;           /* the next tile is loaded before it is needed */
     int64_t p_stride;
@@ -147,6 +154,14 @@ group_rows(const struct work *w)
     return (int64_t)w->waves * warp_rows(w);
 }
 
+/* Row of the work-group that is the thread's of an operand with 16. */
+static const struct uop *
+operand_row(const struct work *w, uint32_t tall)
+{
+    return add(&w->c, step(&w->c, w->c16, w->wave, warp_rows(w)),
+               num(&w->c, tall * w->own * w->parts));
+}
+
 /* Row of the work-group: element i of the thread's results in a tile. */
 static const struct uop *
 own_row(const struct work *w, uint32_t tall, uint32_t i)
@@ -155,8 +170,18 @@ own_row(const struct work *w, uint32_t tall, uint32_t i)
     const struct uop *u =
         num(&w->c, tall * w->own * w->parts + (together ? i : w->parts * i));
 
+    if (w->across)
+        return operand_row(w, tall);
     u = step(&w->c, u, w->part, together ? w->own : 1);
     return step(&w->c, u, w->wave, warp_rows(w));
+}
+
+/* Key of the tile, or column: of element i of results n. */
+static const struct uop *
+own_column(const struct work *w, uint32_t n, uint32_t i)
+{
+    return w->across ? step(&w->c, num(&w->c, 16 * n + i), w->part, w->own)
+                     : op2(&w->c, UOP_ADD, w->c16, 16 * n);
 }
 
 static const struct uop *
@@ -186,13 +211,15 @@ part_begin(const struct work *w, uint32_t s)
     return step(&w->c, u, w->part, part_size(w));
 }
 
-/* acc + a @ b; without matrix instructions of STEPS elements of each row, and
- * of the column. */
+/* acc + a @ b, or that across; without matrix instructions of STEPS elements of
+ * each row, and of the column. */
 static const struct uop *
 product(const struct work *w, const struct uop *const *a, const struct uop *b,
         const struct uop *acc)
 {
-    const struct uop *src[3] = {a[0], b, acc}, *row[MAX_OWN];
+    const struct uop *src[3] = {w->across ? b : a[0], w->across ? a[0] : b,
+                                acc},
+                     *row[MAX_OWN];
     union uop_arg arg = {.i = uop_wmma_arg(w->shape)};
     uint32_t s, i;
 
@@ -217,10 +244,7 @@ load_rows(const struct work *w, const struct uop *memory, int64_t stride,
     uint32_t i;
 
     for (i = 0; i < (w->matrix ? 1 : w->own); i++) {
-        row = own_row(w, tall, i);
-        if (w->matrix)
-            row = add(&w->c, step(&w->c, w->c16, w->wave, warp_rows(w)),
-                      num(&w->c, tall * w->own * w->parts));
+        row = w->matrix ? operand_row(w, tall) : own_row(w, tall, i);
         out[i] = load(w, memory, step(&w->c, at, row, stride), part_size(w));
     }
 }
@@ -388,8 +412,7 @@ load_queries(struct work *w, struct side *q)
     const struct uop *row;
 
     for (tall = 0; tall < w->tall; tall++) {
-        row = add(&w->c, step(&w->c, w->c16, w->wave, warp_rows(w)),
-                  num(&w->c, tall * w->own * w->parts));
+        row = operand_row(w, tall);
         for (s = 0; s < q->wide / w->shape.k; s++)
             q->frag[tall][s] =
                 load_chunk(w, q, w->c.a->row, row_at(w, row), w->c.n_rows,
@@ -485,10 +508,9 @@ see_scores(struct work *w, uint32_t tall)
         none = uop_const_int(w->c.g, seen->dtype, 0);
     }
     for (n = 0; n < w->c.tile / 16; n++) {
-        key = step(&w->c, num(&w->c, 16 * n), w->now, w->c.tile);
-        key = add(&w->c, key, w->c16);
-        ok = inside(w, key, w->c.n_keys, w->c.tile);
         for (i = 0; i < w->own; i++) {
+            key = step(&w->c, own_column(w, n, i), w->now, w->c.tile);
+            ok = inside(w, key, w->c.n_keys, w->c.tile);
             row = row_at(w, own_row(w, tall, i));
             attend_let(&w->c, w->c.factor ? w->c.scaled : a->score,
                        lane(w, w->score[tall][n], i));
@@ -506,15 +528,16 @@ see_scores(struct work *w, uint32_t tall)
     }
 }
 
-/* Of the 16 threads that have a row; 7 and 15 are pairs, too, of those that
- * have the same already, and exchanges that AMD's vectors know. */
+/* Of the threads that have a row, 16 or one of each 16; 7 and 15 are pairs, too,
+ * of those that have the same already, and exchanges that AMD's vectors
+ * know. */
 static const struct uop *
 join_row(const struct work *w, enum uop_op op, const struct uop *u)
 {
-    static const uint8_t bits[] = {1, 2, 7, 15};
-    uint32_t i;
+    static const uint8_t bits[] = {1, 2, 7, 15, 16, 32};
+    uint32_t i = w->across ? 4 : 0, n = !w->across ? 4 : w->parts == 4 ? 6 : 5;
 
-    for (i = 0; i < sizeof(bits); i++) {
+    for (; i < n; i++) {
         union uop_arg arg = {.i = bits[i]};
         u = uop_alu2(w->c.g, op, u,
                      uop_new(w->c.g, UOP_SHUFFLE, u->dtype, 1, arg, &u, 1));
@@ -526,48 +549,58 @@ join_row(const struct work *w, enum uop_op op, const struct uop *u)
 static void
 make_exps(struct work *w, uint32_t tall)
 {
-    uint32_t n, i, tiles = (uint32_t)(w->c.tile / 16);
+    uint32_t n, i, each = w->own / w->states,
+                   all = (uint32_t)(w->c.tile / 16) * each;
 
-    for (i = 0; i < w->own; i++) {
+    for (i = 0; i < w->states; i++) {
         const struct uop *old = attend_get(&w->c, w->max[tall][i], w->range),
                          *sum = attend_get(&w->c, w->sum[tall][i], w->range),
-                         *max = w->x[tall][0][i], *x;
-        for (n = 1; n < tiles; n++)
-            max = uop_alu2(w->c.g, UOP_MAX, max, w->x[tall][n][i]);
+                         *max = w->x[tall][0][i], **x;
+        for (n = 1; n < all; n++)
+            max = uop_alu2(w->c.g, UOP_MAX, max,
+                           w->x[tall][n / each][i + n % each]);
         max = uop_alu2(w->c.g, UOP_MAX, old, join_row(w, UOP_MAX, max));
         w->new_max[tall][i] = max;
         max = attend_safe(&w->c, max);
         w->scale[tall][i] = attend_exp(&w->c, old, max);
         sum = uop_alu2(w->c.g, UOP_MUL, sum, w->scale[tall][i]);
-        for (n = 0; n < tiles; n++) {
-            x = attend_exp(&w->c, w->x[tall][n][i], max);
-            sum = uop_alu2(w->c.g, UOP_ADD, sum, x);
-            w->x[tall][n][i] = x;
+        for (n = 0; n < all; n++) {
+            x = &w->x[tall][n / each][i + n % each];
+            *x = attend_exp(&w->c, *x, max);
+            sum = uop_alu2(w->c.g, UOP_ADD, sum, *x);
         }
         w->new_sum[tall][i] = sum;
     }
 }
 
-/* E to LOCAL memory, rounded as it is to be. */
+/* E, rounded as it is to be. */
+static const struct uop *
+round_exp(struct work *w, const struct uop *x)
+{
+    const struct uop *weight = w->c.a->weight;
+    uint32_t n_pairs = w->c.n_pairs;
+
+    if (w->c.a->is_back)
+        return x;
+    if (w->dtype != UOP_F32) /* as it is before it is widened */
+        weight = weight->src[0];
+    attend_let(&w->c, w->c.a->exp, x);
+    return attend_value(&w->c, weight, n_pairs);
+}
+
+/* That to LOCAL memory. */
 static uint32_t
 store_exps(struct work *w, const struct uop **effects)
 {
-    const struct uop *src[3] = {w->p}, *row, *weight = w->c.a->weight;
-    uint32_t tall, n, i, count = 0, n_pairs = w->c.n_pairs;
+    const struct uop *src[3] = {w->p};
+    uint32_t tall, n, i, count = 0;
 
-    if (w->dtype != UOP_F32) /* as it is before it is widened */
-        weight = weight->src[0];
     for (tall = 0; tall < w->tall; tall++) {
         for (n = 0; n < w->c.tile / 16; n++) {
             for (i = 0; i < w->own; i++) {
-                row = own_row(w, tall, i);
-                src[2] = w->x[tall][n][i];
-                if (!w->c.a->is_back) {
-                    attend_let(&w->c, w->c.a->exp, src[2]);
-                    src[2] = attend_value(&w->c, weight, n_pairs);
-                }
-                src[1] = step(&w->c, op2(&w->c, UOP_ADD, w->c16, 16 * n), row,
+                src[1] = step(&w->c, own_column(w, n, i), own_row(w, tall, i),
                               w->p_stride);
+                src[2] = round_exp(w, w->x[tall][n][i]);
                 effects[count++] =
                     uop_make(w->c.g, UOP_STORE, UOP_VOID, 1, no_arg, src, 3);
             }
@@ -605,6 +638,36 @@ add_step(struct work *w, const struct uop *at, const struct uop *const *from,
     }
 }
 
+/* The same of 16 keys where E is in registers, of as many steps as that
+ * takes. */
+static void
+add_keys(struct work *w, uint32_t keys, const struct uop **out)
+{
+    const struct uop *e[MAX_TALL][MAX_OWN], *v, *a[MAX_OWN], *at, *col;
+    uint32_t tiles = (uint32_t)(w->v.wide / 16), size = part_size(w), tall, n,
+             i, j;
+
+    for (tall = 0; tall < w->tall; tall++) {
+        for (i = 0; i < w->own; i++)
+            a[i] = round_exp(w, w->x[tall][keys][i]);
+        for (i = 0; i < w->own / size; i++)
+            e[tall][i] = lanes(w, a + i * size, size);
+    }
+    for (n = 0; n < tiles; n++) {
+        col = op2(&w->c, UOP_ADD, w->c16, 16 * n);
+        at = step(&w->c, own_column(w, keys, 0), col, w->v.stride);
+        v = load(w, w->v.memory, at, w->own);
+        for (i = 0; i < w->own / size; i++) {
+            for (j = 0; j < size; j++)
+                a[j] = lane(w, v, i * size + j);
+            for (tall = 0; tall < w->tall; tall++) {
+                const struct uop **to = &out[tall * tiles + n];
+                *to = product(w, &e[tall][i], lanes(w, a, size), *to);
+            }
+        }
+    }
+}
+
 /* out[] = out[] * scale + E @ v */
 static void
 add_values(struct work *w, const struct uop **out)
@@ -614,16 +677,17 @@ add_values(struct work *w, const struct uop **out)
 
     for (i = 0; i < all; i++) {
         for (j = 0; j < w->own; j++)
-            part[j] = w->scale[i / tiles][j];
+            part[j] = w->scale[i / tiles][j % w->states];
         out[i] = attend_get(&w->c, w->out[i / tiles][i % tiles], w->range);
         if (!w->c.a->is_back)
             out[i] = uop_alu2(w->c.g, UOP_MUL, out[i], lanes(w, part, w->own));
     }
-    if (w->matrix) {
-        for (i = 0; i < w->c.tile / w->shape.k; i++)
-            add_step(w, part_begin(w, i), out, out);
+    for (i = 0; w->across && i < w->c.tile / 16; i++)
+        add_keys(w, i, out);
+    for (i = 0; w->matrix && !w->across && i < w->c.tile / w->shape.k; i++)
+        add_step(w, part_begin(w, i), out, out);
+    if (w->matrix)
         return;
-    }
     for (i = 0; i < all; i++)
         out[i] = attend_acc(&w->c, out[i], &w->range, 1);
     range = loop(w, w->c.tile / STEPS);
@@ -684,15 +748,17 @@ make_loop(struct work *w, const struct uop **out_end)
     make_scores(w, &w->q, &w->k, w->score);
     if (w->k2.value)
         make_scores(w, &w->q2, &w->k2, w->score2);
-    w->p = attend_after(&w->c, p, &bar, 1);
     for (tall = 0; tall < w->tall; tall++) {
         see_scores(w, tall);
         if (!w->c.a->is_back)
             make_exps(w, tall);
     }
-    n = store_exps(w, src);
-    bar = barrier(w, src, n);
-    w->p = attend_after(&w->c, p, &bar, 1);
+    if (!w->across) {
+        w->p = attend_after(&w->c, p, &bar, 1);
+        n = store_exps(w, src);
+        bar = barrier(w, src, n);
+        w->p = attend_after(&w->c, p, &bar, 1);
+    }
     add_values(w, out);
     for (n = 0, tall = 0; tall < w->tall; tall++) {
         for (i = 0; i < cols; i++)
@@ -701,7 +767,7 @@ make_loop(struct work *w, const struct uop **out_end)
     }
     bar = barrier(w, src + 1, n);
     for (tall = 0; tall < w->tall && !w->c.a->is_back; tall++) {
-        for (i = 0; i < w->own; i++) {
+        for (i = 0; i < w->states; i++) {
             src[1 + n++] =
                 attend_set(&w->c, w->max[tall][i], w->new_max[tall][i]);
             src[1 + n++] =
@@ -725,16 +791,69 @@ make_loop(struct work *w, const struct uop **out_end)
 
 /* ---- what is stored ---- */
 
+/* Element i of results c of a tile, in row, whose L and M these are; or where
+ * it is stored. */
+static const struct uop *
+stored(struct work *w, uint32_t which, const struct uop *row,
+       const struct uop *col, const struct uop *out, const struct uop *sum,
+       const struct uop *max)
+{
+    uint32_t n_pairs = w->c.n_pairs;
+
+    attend_let(&w->c, w->c.a->out, out);
+    if (!w->c.a->is_back) {
+        attend_let(&w->c, w->c.a->sum, sum);
+        attend_let(&w->c, w->c.a->max, max);
+    }
+    attend_let_range(&w->c, w->c.a->row,
+                     clamp(w, row, w->c.n_rows, group_rows(w)));
+    attend_let_range(&w->c, w->c.a->col, clamp(w, col, w->v.n, w->v.wide));
+    return attend_value(&w->c, w->c.a->store->src[which], n_pairs);
+}
+
+/* Results c of a tile: one by one or, where the thread has columns side by side,
+ * together. */
+static uint32_t
+store_results(struct work *w, uint32_t tall, uint32_t c, const struct uop *out,
+              const struct uop *const *sum, const struct uop *const *max,
+              const struct uop **effects)
+{
+    const struct uop *store = w->c.a->store, *args[4] = {store->src[0]},
+                     *part[MAX_OWN], *row, *col;
+    bool wide = w->across && w->v.n % w->own == 0 &&
+                kernel_coef(w->c.e->k, store->src[1], w->c.a->col) == 1;
+    uint32_t i, n = 0;
+
+    for (i = 0; i < w->own; i++) {
+        uint32_t state = i % w->states;
+        row = row_at(w, own_row(w, tall, i));
+        col = own_column(w, c, i);
+        part[i] =
+            stored(w, 2, row, col, lane(w, out, i), sum[state], max[state]);
+        if (wide && i + 1 < w->own)
+            continue;
+        col = own_column(w, c, wide ? 0 : i);
+        args[1] =
+            stored(w, 1, row, col, lane(w, out, i), sum[state], max[state]);
+        args[2] = wide ? lanes(w, part, w->own) : part[i];
+        args[3] = both(w, inside(w, row, w->c.n_rows, group_rows(w)),
+                       inside(w, col, w->v.n, w->v.wide));
+        effects[n++] = uop_make(w->c.g, UOP_STORE, UOP_VOID, 1, no_arg, args,
+                                args[3] ? 4 : 3);
+    }
+    return n;
+}
+
 static bell_status
 make_stores(struct work *w, const struct uop *end, const struct uop **out_sink)
 {
-    const struct uop *src[MAX_TALL * (MAX_COLS + 2) * MAX_OWN], *sum[MAX_OWN],
-        *max[MAX_OWN], *args[4];
-    const struct uop *store = w->c.a->store;
-    uint32_t tall, c, i, j, n = 0, n_pairs = w->c.n_pairs;
+    const struct uop *src[MAX_TALL * (MAX_COLS + 2) * MAX_OWN],
+        *sum[MAX_OWN] = {NULL}, *max[MAX_OWN] = {NULL}, *first;
+    uint32_t tall, c, i, n = 0;
 
+    first = op2(&w->c, UOP_CMPEQ, w->across ? w->part : w->c16, 0);
     for (tall = 0; tall < w->tall; tall++) {
-        for (i = 0; i < w->own && !w->c.a->is_back; i++) {
+        for (i = 0; i < w->states && !w->c.a->is_back; i++) {
             const struct uop *row = row_at(w, own_row(w, tall, i));
             sum[i] =
                 join_row(w, UOP_ADD, attend_get(&w->c, w->sum[tall][i], end));
@@ -742,34 +861,13 @@ make_stores(struct work *w, const struct uop *end, const struct uop **out_sink)
             n += attend_store_kept(
                 &w->c, clamp(w, row, w->c.n_rows, group_rows(w)), sum[i],
                 max[i],
-                both(w, op2(&w->c, UOP_CMPEQ, w->c16, 0),
-                     inside(w, row, w->c.n_rows, group_rows(w))),
+                both(w, first, inside(w, row, w->c.n_rows, group_rows(w))),
                 src + n);
         }
-        for (c = 0; c < w->v.wide / 16; c++) {
-            const struct uop *out = attend_get(&w->c, w->out[tall][c], end),
-                             *col = op2(&w->c, UOP_ADD, w->c16, 16 * c);
-            for (i = 0; i < w->own; i++) {
-                const struct uop *row = row_at(w, own_row(w, tall, i));
-                args[0] = store->src[0];
-                for (j = 1; j < 3; j++) {
-                    attend_let(&w->c, w->c.a->out, lane(w, out, i));
-                    if (!w->c.a->is_back) {
-                        attend_let(&w->c, w->c.a->sum, sum[i]);
-                        attend_let(&w->c, w->c.a->max, max[i]);
-                    }
-                    attend_let_range(&w->c, w->c.a->row,
-                                     clamp(w, row, w->c.n_rows, group_rows(w)));
-                    attend_let_range(&w->c, w->c.a->col,
-                                     clamp(w, col, w->v.n, w->v.wide));
-                    args[j] = attend_value(&w->c, store->src[j], n_pairs);
-                }
-                args[3] = both(w, inside(w, row, w->c.n_rows, group_rows(w)),
-                               inside(w, col, w->v.n, w->v.wide));
-                src[n++] = uop_make(w->c.g, UOP_STORE, UOP_VOID, 1, no_arg,
-                                    args, args[3] ? 4 : 3);
-            }
-        }
+        for (c = 0; c < w->v.wide / 16; c++)
+            n += store_results(w, tall, c,
+                               attend_get(&w->c, w->out[tall][c], end), sum,
+                               max, src + n);
     }
     *out_sink = uop_new(w->c.g, UOP_SINK, UOP_VOID, 1, no_arg, src, n);
     return uop_graph_status(w->c.g);
@@ -803,7 +901,7 @@ static bool
 fits_memory(const struct work *w)
 {
     const struct lower_target *t = w->c.e->k->target;
-    int64_t n = group_rows(w) * padded(w, w->c.tile);
+    int64_t n = w->across ? 0 : group_rows(w) * padded(w, w->c.tile);
 
     n += w->c.tile * padded(w, w->k.wide);
     n += w->k2.value ? w->c.tile * padded(w, w->k2.wide) : 0;
@@ -864,13 +962,15 @@ choose_form(struct work *w)
             ? w->c.a->v->dtype
             : UOP_F32;
     w->matrix = t->matrix_layout != UOP_WMMA_NV && t->matrix_k[w->dtype];
-    w->own = OWN;
+    w->own = w->states = OWN;
     w->parts = t->warp_lanes / 16;
     if (!w->matrix)
         return;
+    w->across = t->matrix_layout != UOP_WMMA_RDNA3;
     w->shape =
         (struct uop_wmma){t->matrix_layout, 16, 16, t->matrix_k[w->dtype]};
     w->own = uop_wmma_lanes(w->shape, UOP_WMMA_C);
+    w->states = w->across ? 1 : w->own;
 }
 
 /* Few warps where that makes work-groups for all units, and keys that LOCAL
@@ -941,7 +1041,8 @@ make_memory(struct work *w)
         w->k2.memory = local(w, w->c.tile * w->k2.stride);
     }
     w->v.memory = local(w, (w->v.turned ? w->v.wide : w->c.tile) * w->v.stride);
-    w->p = local(w, group_rows(w) * w->p_stride);
+    if (!w->across)
+        w->p = local(w, group_rows(w) * w->p_stride);
 }
 
 static void
@@ -951,7 +1052,7 @@ make_accs(struct work *w)
     uint32_t tall, i;
 
     for (tall = 0; tall < w->tall; tall++) {
-        for (i = 0; i < w->own && !w->c.a->is_back; i++) {
+        for (i = 0; i < w->states && !w->c.a->is_back; i++) {
             w->max[tall][i] = attend_acc(&w->c, low(&w->c), NULL, 0);
             w->sum[tall][i] = attend_acc(&w->c, zero, NULL, 0);
         }

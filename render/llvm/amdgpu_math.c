@@ -69,29 +69,50 @@ reduce_turns(struct llvm_emit *e, LLVMValueRef x, uint32_t lanes)
     return llvm_intrinsic(e, "llvm.fma", &type, 1, fma, 3);
 }
 
-/* v_sin_f32 and v_cos_f32 take turns, and are there for one lane. src: hw/amd/ISA-SUBSET.md
- * 8. */
+/* The card's own instruction, which is there for one lane. */
 static LLVMValueRef
-approx_sin_or_cos(struct llvm_emit *e, unsigned op, LLVMValueRef x,
-                  uint32_t lanes)
+each_lane(struct llvm_emit *e, const char *name, LLVMValueRef x, uint32_t lanes)
 {
-    const char *name = op == UOP_SIN ? "llvm.amdgcn.sin" : "llvm.amdgcn.cos";
-    LLVMValueRef turns = reduce_turns(e, x, lanes), out, one;
+    LLVMValueRef out, one;
     uint32_t i;
 
     if (lanes == 1)
-        return llvm_intrinsic(e, name, &e->t_f32, 1, &turns, 1);
+        return llvm_intrinsic(e, name, &e->t_f32, 1, &x, 1);
     out = e->ll->GetPoison(e->ll->TypeOf(x));
     for (i = 0; i < lanes; i++) {
-        one = e->ll->BuildExtractElement(e->b, turns, llvm_i32(e, i), "");
+        one = e->ll->BuildExtractElement(e->b, x, llvm_i32(e, i), "");
         one = llvm_intrinsic(e, name, &e->t_f32, 1, &one, 1);
         out = e->ll->BuildInsertElement(e->b, out, one, llvm_i32(e, i), "");
     }
     return out;
 }
 
+/* v_sin_f32 and v_cos_f32 take turns. src: hw/amd/ISA-SUBSET.md 8. */
+static LLVMValueRef
+approx_sin_or_cos(struct llvm_emit *e, unsigned op, LLVMValueRef x,
+                  uint32_t lanes)
+{
+    return each_lane(e, op == UOP_SIN ? "llvm.amdgcn.sin" : "llvm.amdgcn.cos",
+                     reduce_turns(e, x, lanes), lanes);
+}
+
+/* What the thread of a wave of 64 has whose number differs in these bits. */
+static LLVMValueRef
+from_lane(struct llvm_emit *e, LLVMValueRef v, uint32_t bits)
+{
+    LLVMValueRef args[2] = {llvm_i32(e, UINT32_MAX), llvm_i32(e, 0)};
+
+    args[1] = llvm_intrinsic(e, "llvm.amdgcn.mbcnt.lo", NULL, 0, args, 2);
+    args[0] = llvm_intrinsic(e, "llvm.amdgcn.mbcnt.hi", NULL, 0, args, 2);
+    args[0] = e->ll->BuildBinOp(e->b, LLVMXor, args[0], llvm_i32(e, bits), "");
+    args[0] = e->ll->BuildBinOp(e->b, LLVMShl, args[0], llvm_i32(e, 2), "");
+    args[1] = v;
+    return llvm_intrinsic(e, "llvm.amdgcn.ds.bpermute", NULL, 0, args, 2);
+}
+
 /* Of a thread whose number differs in these bits. Within rows of 16 the vector
- * unit's own operand exchange knows some; LOCAL memory's all of 32.
+ * unit's own operand exchange knows some; LOCAL memory's all of 32, or any that
+ * is named.
  * src: hw/amd/ISA-SUBSET.md, DPP16 dpp_ctrl and DS; ds_swizzle's bit mode: RDNA3
  * ISA, 12.5 */
 static LLVMValueRef
@@ -110,6 +131,8 @@ shuffle(struct llvm_emit *e, const struct uop *u, LLVMValueRef v)
         args[3] = args[4] = llvm_i32(e, 0xf); /* all rows and banks */
         args[5] = e->ll->ConstInt(e->t_i1, 1, 0);
         v = llvm_intrinsic(e, "llvm.amdgcn.update.dpp", &e->t_i32, 1, args, 6);
+    } else if (bits >= 32) {
+        v = from_lane(e, v, bits);
     } else {
         args[0] = v;
         args[1] = llvm_i32(e, bits << 10 | 0x1f);
@@ -131,6 +154,9 @@ amdgpu_approximate(struct llvm_emit *e, const struct uop *u, LLVMValueRef *v)
         return NULL;
     switch (u->op) {
     case UOP_EXP2:
+        /* what is less than any half but bfloat16's least may be 0 */
+        if (!target->approx)
+            return each_lane(e, "llvm.amdgcn.exp2", v[0], u->lanes);
         return llvm_intrinsic(e, "llvm.exp2", &type, 1, v, 1);
     case UOP_LOG2:
         return llvm_intrinsic(e, "llvm.log2", &type, 1, v, 1);

@@ -579,6 +579,8 @@ emit_shuffle(struct ptx_emit *e, const struct uop *u, const struct ptx_value *v,
 {
     char fmt[64];
 
+    if (u->arg.i > 31)
+        return ptx_refuse(e, u, "a warp has 32 threads");
     out[0] = ptx_reg(e, ptx_class_of(u->dtype));
     snprintf(fmt, sizeof(fmt), "shfl.sync.bfly.b32 %%, %%, %d, 31, -1",
              (int)u->arg.i);

@@ -426,6 +426,21 @@ def stats_of(expr, inputs, device, *args):
     return json.loads(done.stdout), []
 
 
+def check_attention(tap):
+    """What limits attention: of heads for all units, a part of the groups."""
+    for device, heads in (('AMD@sim:mi300x', 80), ('AMD@sim:rx7900xtx', 48)):
+        shape = f'1x{heads}x512x128:bfloat16'
+        stats, complaints = stats_of(
+            'scaled_dot_product_attention(q, k, v)',
+            [f'{name}={shape}' for name in 'qkv'], device, '--groups', '1')
+        if stats:
+            k, = stats['kernels']
+            part = k['terms_us']['matrices'] / k['predicted_us']
+            if part < 0.55 or k['spill_bytes']:
+                complaints.append(f'{part:.2f} of the matrix rate: {k}')
+        tap.check(f'kernel --stats of attention on {device}', complaints)
+
+
 def check_stats(tap):
     """kernel --stats: what is known of these kernels beforehand."""
     halves = ('x=256x512:bfloat16', 'w=512x256:bfloat16')
@@ -466,6 +481,7 @@ def check_stats(tap):
         if not a['n_groups_run'] <= 2 < b['n_groups_run']:
             complaints.append(f'groups: {a["n_groups_run"]}')
     tap.check('kernel --stats --groups', complaints)
+    check_attention(tap)
     stats, complaints = stats_of('x @ w', halves, 'NV@null:h100')
     if stats and ('n_insns' in stats['kernels'][0] or
                   not stats['kernels'][0]['terms_us']['matrices']):
