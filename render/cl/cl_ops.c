@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "render/render_internal.h"
 
 static bool
 is_float(unsigned dtype)
@@ -345,12 +346,11 @@ emit_cast(struct cl_emit *e, const struct uop *u, const struct cl_value *v,
 
 /* ---- lanes ---- */
 
-/* In the order of every target (render/ptx/ptx_ops.c). */
 static bell_status
 emit_lanes_reduce(struct cl_emit *e, const struct uop *u,
                   const struct cl_value *v, struct cl_opnd *out)
 {
-    uint32_t lanes = u->src[0]->lanes, p = 1, n, i;
+    uint32_t lanes = u->src[0]->lanes, step, to, from;
     struct cl_opnd *x = arena_alloc(&e->arena, lanes * sizeof(*x));
     unsigned op = (unsigned)u->arg.i & 0xff;
 
@@ -359,14 +359,10 @@ emit_lanes_reduce(struct cl_emit *e, const struct uop *u,
     if (!has_binary(op, u->dtype))
         return cl_refuse(e, u, "it does not reduce");
     memcpy(x, v->lanes, lanes * sizeof(*x));
-    while (p * 2 <= lanes)
-        p *= 2;
-    for (n = p / 2; n >= 1; n /= 2) {
-        for (i = 0; i < n; i++)
-            x[i] = binary(e, op, u->dtype, x[i], x[n + i]);
+    for (step = 0; step + 1 < lanes; step++) {
+        render_join(lanes, step, &to, &from);
+        x[to] = binary(e, op, u->dtype, x[to], x[from]);
     }
-    for (i = p; i < lanes; i++)
-        x[0] = binary(e, op, u->dtype, x[0], x[i]);
     out[0] = x[0];
     return BELL_OK;
 }

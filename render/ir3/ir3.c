@@ -355,36 +355,25 @@ write_sum(struct ir3_emit *e, struct ir3_opnd to, struct ir3_opnd *value)
 
 /* ---- ops ---- */
 
-/* LANES_REDUCE: halves of the greatest power of two of lanes, then the rest one
- * by one, as uops say it. */
 static bell_status
 reduce_lanes(struct ir3_emit *e, const struct uop *u,
              const struct ir3_lane *src, struct ir3_lane *out)
 {
-    uint32_t n = u->src[0]->lanes, p = 1u << log2_floor(n), half, i;
+    uint32_t n = u->src[0]->lanes, step, to, from;
     struct ir3_lane *v = arena_alloc(&e->arena, n * sizeof(*v)), next;
     const struct ir3_lane *pair[3] = {NULL, NULL, NULL};
 
     if (!v)
         return no_memory(e);
     memcpy(v, src, n * sizeof(*v));
-    for (half = p / 2; half >= 1; half /= 2) {
-        for (i = 0; i < half; i++) {
-            pair[0] = &v[i];
-            pair[1] = &v[half + i];
-            next.lo = next.hi = ir3_imm_opnd(0);
-            BELL_TRY(ir3_emit_alu(e, u, (enum uop_op)u->arg.i, u->dtype, pair,
-                                  &next));
-            v[i] = next;
-        }
-    }
-    for (i = p; i < n; i++) {
-        pair[0] = &v[0];
-        pair[1] = &v[i];
+    for (step = 0; step + 1 < n; step++) {
+        render_join(n, step, &to, &from);
+        pair[0] = &v[to];
+        pair[1] = &v[from];
         next.lo = next.hi = ir3_imm_opnd(0);
         BELL_TRY(
             ir3_emit_alu(e, u, (enum uop_op)u->arg.i, u->dtype, pair, &next));
-        v[0] = next;
+        v[to] = next;
     }
     *out = v[0];
     return BELL_OK;

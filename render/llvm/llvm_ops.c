@@ -505,9 +505,7 @@ take_lanes(struct llvm_emit *e, LLVMValueRef v, uint32_t begin, uint32_t n)
                                      e->ll->ConstVector(mask, n), "");
 }
 
-/* The order, on every target: with p the greatest power of two in the number
- * of lanes, lane i of the lower half of p joins lane i of the upper half,
- * until one is left; then come the lanes from p on, one after the other. */
+/* In the order of render_join, a half at a time. */
 static bell_status
 emit_lanes_reduce(struct llvm_emit *e, const struct uop *u, LLVMValueRef a,
                   LLVMValueRef *out_value)

@@ -6,10 +6,11 @@
  */
 #include "render/ptx/ptx_internal.h"
 
-#include "base/bits.h"
-
 #include <stdio.h>
 #include <string.h>
+
+#include "base/bits.h"
+#include "render/render_internal.h"
 
 static bool
 is_float(unsigned dtype)
@@ -511,14 +512,11 @@ emit_bitcast(struct ptx_emit *e, const struct uop *u, const struct ptx_value *v,
     return BELL_OK;
 }
 
-/* The order, on every target: with p the greatest power of two in the number
- * of lanes, lane i of the lower half of p joins lane i of the upper half,
- * until one is left; then come the lanes from p on, one after the other. */
 static bell_status
 emit_lanes_reduce(struct ptx_emit *e, const struct uop *u,
                   const struct ptx_value *v, struct ptx_opnd *out)
 {
-    uint32_t lanes = u->src[0]->lanes, p = 1, n, i;
+    uint32_t lanes = u->src[0]->lanes, step, to, from;
     struct ptx_opnd *x = arena_alloc(&e->arena, lanes * sizeof(*x));
     unsigned op = (unsigned)u->arg.i & 0xff;
 
@@ -527,14 +525,10 @@ emit_lanes_reduce(struct ptx_emit *e, const struct uop *u,
     if (!has_binary(op, u->dtype))
         return ptx_refuse(e, u, "it does not reduce");
     memcpy(x, v->lanes, lanes * sizeof(*x));
-    while (p * 2 <= lanes)
-        p *= 2;
-    for (n = p / 2; n >= 1; n /= 2) {
-        for (i = 0; i < n; i++)
-            x[i] = binary(e, op, u->dtype, x[i], x[n + i]);
+    for (step = 0; step + 1 < lanes; step++) {
+        render_join(lanes, step, &to, &from);
+        x[to] = binary(e, op, u->dtype, x[to], x[from]);
     }
-    for (i = p; i < lanes; i++)
-        x[0] = binary(e, op, u->dtype, x[0], x[i]);
     out[0] = x[0];
     return BELL_OK;
 }
