@@ -6,6 +6,11 @@
 #include "tensor/elementwise.h"
 #include "tensor/select.h"
 
+/* Of so many elements or more so few are found without putting all in order:
+ * the quartiles, each between two elements. */
+#define FIND_FROM 2048
+#define FIND_MOST 6
+
 /* ---- one axis of a call ---- */
 
 /* x along an axis, which stays with size 1 in results until they end. */
@@ -118,15 +123,19 @@ give_error(struct bell_tensor *error, struct bell_tensor **out_values,
         *out_indices = error;
 }
 
-/* The k-th in order, k a node with the axis of size 1, or a constant. */
+/* The k-th in order, k a node with `size` along the axis, or a constant; all
+ * less than `count`. */
 static const struct uop *
-kth_place(const struct along *a, const struct uop *k, int64_t count)
+kth_places(const struct along *a, const struct uop *k, int64_t size,
+           int64_t count)
 {
     int64_t d[TN_MAX_RANK];
 
     memcpy(d, tn_shape(a->ctx, a->u)->d, tn_rank(a->ctx, a->u) * sizeof(*d));
-    d[a->at] = 1;
+    d[a->at] = size;
     k = tn_broadcast(a->ctx, k, d, tn_rank(a->ctx, a->u));
+    if (a->n >= FIND_FROM && size <= FIND_MOST)
+        return tn_kth_axis(a->ctx, a->u, a->at, k);
     return tn_gather(a->ctx, order_along(a, count), a->at, k);
 }
 
@@ -152,7 +161,7 @@ median_call(const char *call, struct bell_tensor *x, int axis, bool keepdim,
     k = tn_alu2(a.ctx, UOP_SHR, k, one);
     if (!skip_nan)
         k = tn_where(a.ctx, tn_lt(a.ctx, n, tn_int(a.ctx, UOP_I64, a.n)), n, k);
-    give_places(call, &a, kth_place(&a, k, a.n), out_values, out_indices);
+    give_places(call, &a, kth_places(&a, k, 1, a.n), out_values, out_indices);
 }
 
 void
@@ -186,8 +195,8 @@ bell_kthvalue(struct bell_tensor *x, int64_t k, int axis, bool keepdim,
         give_error(out, out_values, out_indices);
     } else {
         give_places(__func__, &a,
-                    kth_place(&a, tn_int(a.ctx, UOP_I64, k - 1), k), out_values,
-                    out_indices);
+                    kth_places(&a, tn_int(a.ctx, UOP_I64, k - 1), 1, k),
+                    out_values, out_indices);
     }
 }
 
@@ -242,20 +251,27 @@ between_two(struct bell_context *ctx, const struct uop *a, const struct uop *b,
     return tn_where(ctx, tn_eq(ctx, a, b), a, low);
 }
 
-/* What lies at `at` (float, from 0 on) of the order; the axis has size 1 in
- * both. */
+/* The elements at k of the order, k < n of `size` along the axis. */
 static const struct uop *
-interpolate_at(const struct along *a, const struct uop *order,
-               const struct uop *at, enum bell_interpolation interpolation)
+take_kth(const struct along *a, const struct uop *k, int64_t size)
+{
+    return tn_gather(a->ctx, a->u, a->at, kth_places(a, k, size, a->n));
+}
+
+/* What lies at `at` (float, from 0 on, m along the axis) of the order. */
+static const struct uop *
+interpolate_at(const struct along *a, const struct uop *at, int64_t m,
+               enum bell_interpolation interpolation)
 {
     struct bell_context *ctx = a->ctx;
-    const struct uop *low = tn_floor(ctx, at), *weight, *half, *up, *above, *x,
-                     *y;
+    const struct uop *low = tn_floor(ctx, at), *weight, *half, *up, *above;
 
     weight = tn_sub(ctx, at, low);
     half = tn_num(ctx, at, 0.5);
     above = tn_lt(ctx, tn_num(ctx, at, 0), weight);
     low = tn_cast(ctx, low, UOP_I64);
+    if (interpolation == BELL_LOWER)
+        return take_kth(a, low, m);
     if (interpolation == BELL_NEAREST) {
         up = tn_and(ctx, low, tn_int(ctx, UOP_I64, 1));
         up = tn_ne(ctx, up, tn_int(ctx, UOP_I64, 0));
@@ -263,16 +279,16 @@ interpolate_at(const struct along *a, const struct uop *order,
                       tn_and(ctx, tn_eq(ctx, weight, half), up));
     }
     up = tn_add(ctx, low, tn_cast(ctx, above, UOP_I64));
-    x = tn_gather(ctx, a->u, a->at, tn_gather(ctx, order, a->at, low));
-    if (interpolation == BELL_LOWER)
-        return x;
-    y = tn_gather(ctx, a->u, a->at, tn_gather(ctx, order, a->at, up));
-    if (interpolation == BELL_LINEAR)
-        return between_two(ctx, x, y, weight);
+    if (interpolation == BELL_NEAREST || interpolation == BELL_HIGHER)
+        return take_kth(a, up, m);
+    up = tn_add(ctx, tn_pad_axis(ctx, low, a->at, 0, m),
+                tn_pad_axis(ctx, up, a->at, m, 0));
+    up = take_kth(a, up, 2 * m);
+    low = tn_shrink_axis(ctx, up, a->at, 0, m);
+    up = tn_shrink_axis(ctx, up, a->at, m, 2 * m);
     if (interpolation == BELL_MIDPOINT)
-        return between_two(ctx, x, y,
-                           tn_where(ctx, above, half, tn_num(ctx, at, 0)));
-    return y;
+        weight = tn_where(ctx, above, half, tn_num(ctx, at, 0));
+    return between_two(ctx, low, up, weight);
 }
 
 /* q in front of x's axes; as a node of a shape like the result's. */
@@ -281,35 +297,29 @@ quantiles(const struct along *a, const struct uop *q, bool skip_nan,
           enum bell_interpolation interpolation)
 {
     struct bell_context *ctx = a->ctx;
-    int64_t m = tn_numel(ctx, q), d[TN_MAX_RANK], ones[TN_MAX_RANK];
+    const struct uop *n = count_numbers(a), *all = tn_int(ctx, UOP_I64, a->n);
+    const struct uop *at, *ok, *out;
+    int64_t m = tn_numel(ctx, q), d[TN_MAX_RANK];
     uint32_t rank = tn_rank(ctx, a->u), i;
-    const struct uop *n = count_numbers(a), *at, *ok, *order, *out = NULL, *one;
-    struct along b = *a;
 
-    order = order_along(a, a->n);
-    /* an axis for q in front: everything else is the same along it */
-    memcpy(d + 1, tn_shape(ctx, a->u)->d, rank * sizeof(*d));
-    d[0] = m;
-    for (i = 0; i <= rank; i++)
-        ones[i] = i == 0 ? m : 1;
-    b.u = tn_expand(ctx, tn_unsqueeze(ctx, a->u, 0), d);
-    order = tn_expand(ctx, tn_unsqueeze(ctx, order, 0), d);
-    b.at = a->at + 1;
-    d[b.at] = 1;
-    q = tn_cast(ctx, tn_reshape(ctx, q, ones, rank + 1), a->u->dtype);
-    one = tn_num(ctx, q, 1);
-    ok = tn_and(ctx, tn_le(ctx, tn_num(ctx, q, 0), q), tn_le(ctx, q, one));
-    n = tn_broadcast(ctx, n, d, rank + 1);
+    for (i = 0; i < rank; i++)
+        d[i] = i == a->at ? m : 1;
+    q = tn_cast(ctx, tn_reshape(ctx, q, d, rank), a->u->dtype);
+    ok = tn_and(ctx, tn_le(ctx, tn_num(ctx, q, 0), q),
+                tn_le(ctx, q, tn_num(ctx, q, 1)));
     if (skip_nan)
         ok = tn_and(ctx, ok, tn_lt(ctx, tn_int(ctx, UOP_I64, 0), n));
     else
-        ok = tn_and(ctx, ok, tn_eq(ctx, n, tn_int(ctx, UOP_I64, a->n)));
-    ok = tn_broadcast(ctx, ok, d, rank + 1);
-    at = skip_nan ? n : tn_int(ctx, UOP_I64, a->n);
-    at = tn_cast(ctx, tn_add(ctx, at, tn_int(ctx, UOP_I64, -1)), q->dtype);
-    at = tn_where(ctx, ok, tn_mul(ctx, q, at), tn_num(ctx, q, 0));
-    out = interpolate_at(&b, order, at, interpolation);
-    return tn_where(ctx, ok, out, tn_num(ctx, q, (double)NAN));
+        ok = tn_and(ctx, ok, tn_eq(ctx, n, all));
+    memcpy(d, tn_shape(ctx, a->u)->d, rank * sizeof(*d));
+    d[a->at] = m;
+    ok = tn_broadcast(ctx, ok, d, rank);
+    at = tn_add(ctx, skip_nan ? n : all, tn_int(ctx, UOP_I64, -1));
+    at = tn_mul(ctx, q, tn_cast(ctx, at, q->dtype));
+    at = tn_where(ctx, ok, at, tn_num(ctx, q, 0));
+    out = interpolate_at(a, at, m, interpolation);
+    out = tn_where(ctx, ok, out, tn_num(ctx, q, (double)NAN));
+    return tn_swap(ctx, tn_unsqueeze(ctx, out, 0), 0, a->at + 1);
 }
 
 static struct bell_tensor *

@@ -16,6 +16,15 @@
  * the greatest. */
 const struct uop *tn_order_axis(struct bell_context *ctx, const struct uop *u,
                                 uint32_t axis, bool descending, int64_t count);
+/* Unsigned integers below 2^*out_bits in the order of u's elements: of equal
+ * ones if u's are taken for equal there. */
+const struct uop *tn_order_keys(struct bell_context *ctx, const struct uop *u,
+                                uint32_t *out_bits);
+/* The places along `axis` of the elements that are at k of that order, as
+ * tn_order_axis has it, without ordering all (kth.c). k: I64, in range, u's
+ * shape but along the axis, which is not empty; so is the result. */
+const struct uop *tn_kth_axis(struct bell_context *ctx, const struct uop *u,
+                              uint32_t axis, const struct uop *k);
 
 /* Running results along an axis: ADD, MUL, MAX, MIN (scan.c). */
 const struct uop *tn_scan(struct bell_context *ctx, enum uop_op op,

@@ -155,6 +155,30 @@ as_integers(struct bell_context *ctx, const struct uop *u)
     return tn_where(ctx, tn_isnan(ctx, u), most, bits);
 }
 
+const struct uop *
+tn_order_keys(struct bell_context *ctx, const struct uop *u, uint32_t *out_bits)
+{
+    bool is_float = tn_is_float(u);
+
+    *out_bits = 0;
+    if (tn_bad(u))
+        return u;
+    *out_bits = 8u * uop_dtype_infos[u->dtype].size_bytes;
+    if (is_float && *out_bits < 32)
+        *out_bits = 32;
+    if (u->dtype == UOP_BOOL || u->dtype == UOP_U8 || u->dtype == UOP_U16)
+        return tn_cast(ctx, u, UOP_U32);
+    if (u->dtype == UOP_U32 || u->dtype == UOP_U64)
+        return u;
+    u = as_integers(ctx, u);
+    if (*out_bits == 64)
+        return tn_bitcast(ctx, tn_xor(ctx, u, tn_int(ctx, UOP_I64, INT64_MIN)),
+                          UOP_U64);
+    u = tn_add(ctx, tn_cast(ctx, u, UOP_I64),
+               tn_int(ctx, UOP_I64, (int64_t)1 << (*out_bits - 1)));
+    return tn_cast(ctx, u, UOP_U32);
+}
+
 /* The places along axis 0 of the first `count` in order of u[n][rows]. */
 static const struct uop *
 order_indices(struct bell_context *ctx, const struct uop *u, bool descending,

@@ -760,6 +760,126 @@ test_few_places(void **state)
     free(v);
 }
 
+/* ---- found without ordering ---- */
+
+/* x's dtype, n x 2: few and many different ones, extremes. */
+static struct bell_tensor *
+make_disorder(enum bell_dtype dtype, int64_t n, uint32_t kind)
+{
+    static const double odd[] = {NAN, INFINITY, -INFINITY, 0.0, -0.0, 1e-320,
+                                 NAN, 1e300,    -1e300,    -1,  0.5,  127};
+    double *v = malloc((size_t)n * 2 * sizeof(*v));
+    int64_t *i = malloc((size_t)n * 2 * sizeof(*i)), k;
+    bool is_float =
+        dtype == BELL_FLOAT16 || dtype == BELL_FLOAT32 || dtype == BELL_FLOAT64;
+    struct bell_tensor *x;
+
+    assert_true(v && i);
+    for (k = 0; k < n * 2; k++) {
+        uint32_t r = next_number(1u << 30);
+        i[k] = kind == 0 ? (int64_t)((uint64_t)next_number(1u << 31) << 33 | r)
+               : kind == 1 ? (int64_t)(r % 3) - 1
+               : kind == 2 ? k
+                           : (r & 1 ? INT64_MIN : INT64_MAX);
+        v[k] = kind == 0   ? (r & 1 ? 1 : -1) * ldexp(r, (int)(r % 60) - 60)
+               : kind == 3 ? odd[r % ARRAY_LEN(odd)]
+                           : (double)i[k];
+    }
+    x = is_float ? bell_from_data(ctx, BELL_DIMS(n, 2), BELL_FLOAT64, v)
+                 : bell_from_data(ctx, BELL_DIMS(n, 2), BELL_INT64, i);
+    free(v);
+    free(i);
+    return bell_contiguous(bell_cast(x, dtype));
+}
+
+static void
+read_one(struct bell_tensor *x, uint64_t *out)
+{
+    *out = 0;
+    assert_int_equal(
+        bell_read(x, out, (size_t)bell_dtype_size(bell_dtype_of(x))), BELL_OK);
+}
+
+/* What is k-th in a column is what lies at k in order: the same element of
+ * equal ones, to the bit. */
+static void
+check_found(struct bell_tensor *x, int64_t k)
+{
+    struct bell_tensor *v, *i, *order = bell_argsort(x, 0, false);
+    uint64_t got, want;
+    int64_t c;
+
+    bell_kthvalue(x, k, 0, false, &v, &i);
+    for (c = 0; c < 2; c++) {
+        read_one(bell_select(bell_select(order, 0, k - 1), 0, c), &want);
+        read_one(bell_select(i, 0, c), &got);
+        assert_int_equal(got, want);
+        read_one(bell_select(bell_select(x, 0, (int64_t)want), 0, c), &want);
+        read_one(bell_select(v, 0, c), &got);
+        assert_int_equal(got, want);
+    }
+}
+
+static void
+test_found(void **state)
+{
+    static const enum bell_dtype dtypes[] = {
+        BELL_FLOAT32, BELL_FLOAT64, BELL_FLOAT16, BELL_INT64, BELL_UINT64,
+        BELL_INT32,   BELL_UINT32,  BELL_INT8,    BELL_UINT8, BELL_BOOL,
+    };
+    const int64_t n = 2049;
+    uint32_t d, kind;
+
+    (void)state;
+    for (d = 0; d < ARRAY_LEN(dtypes); d += is_slow_device() ? 3 : 1) {
+        for (kind = 0; kind < 4; kind += d < 3 ? 1 : 3) {
+            print_message("%s %u\n", bell_dtype_name(dtypes[d]), kind);
+            check_found(make_disorder(dtypes[d], n, kind), kind == 1   ? 1
+                                                           : kind == 2 ? n
+                                                                       : n / 2);
+        }
+    }
+}
+
+/* Three shares are found, seven are taken of what is in order. */
+static void
+test_found_quantiles(void **state)
+{
+    static const double shares[] = {0.25, 0.5, 0.9, 0, 1, 0.1, 0.111};
+    struct bell_tensor *x = make_disorder(BELL_FLOAT32, 2100, 1), *few, *many;
+    struct bell_tensor *q3 = tensor_of(shares, BELL_DIMS(3)), *g[2];
+    struct bell_tensor *q7 = tensor_of(shares, BELL_DIMS(7));
+    double got[6], want[6], sum;
+    uint64_t before;
+    int way, k;
+
+    (void)state;
+    x = bell_add(x,
+                 bell_mul_scalar(make_disorder(BELL_FLOAT32, 2100, 2), 1e-9));
+    for (way = BELL_LINEAR; way <= BELL_MIDPOINT; way++) {
+        few = bell_quantile(x, q3, 0, false, (enum bell_interpolation)way);
+        many = bell_quantile(x, q7, 0, false, (enum bell_interpolation)way);
+        many = bell_narrow(many, 0, 0, 3);
+        assert_int_equal(bell_read_f64(few, got, 6), BELL_OK);
+        assert_int_equal(bell_read_f64(many, want, 6), BELL_OK);
+        for (k = 0; k < 6; k++)
+            assert_float_equal(got[k], want[k], 0);
+        assert_int_equal(
+            bell_gradient(bell_sum(few, BELL_NO_DIMS, false), &x, 1, &g[0]),
+            BELL_OK);
+        assert_int_equal(
+            bell_gradient(bell_sum(many, BELL_NO_DIMS, false), &x, 1, &g[1]),
+            BELL_OK);
+        few = bell_sum(bell_abs(bell_sub(g[0], g[1])), BELL_NO_DIMS, false);
+        assert_int_equal(bell_read_f64(few, &sum, 1), BELL_OK);
+        assert_float_equal(sum, 0, 0);
+    }
+    before = n_launches();
+    bell_median(x, 0, false, &few, NULL);
+    assert_int_equal(bell_read_f64(few, got, 2), BELL_OK);
+    assert_in_range(n_launches() - before, 0, 36);
+}
+
 int
 main(void)
 {
@@ -781,6 +901,8 @@ main(void)
         TEST(test_losses),
         TEST(test_out_of_range),
         TEST(test_few_places),
+        TEST(test_found),
+        TEST(test_found_quantiles),
         cmocka_unit_test_setup_teardown(test_sorted_reductions, make_context,
                                         end_context),
     };
