@@ -34,11 +34,13 @@ struct branches {
     const struct uop *const *ops;
     uint32_t n_ops;
     uint32_t *home; /* innermost loop around: place of its RANGE + 1 */
-    uint32_t *n_uses, *inner; /* uses; those in the group that is looked at */
-    uint32_t *group_of;       /* where it is computed; NO_GROUP: where it was */
-    const struct uop **any;   /* by id: `to` of a condition, of a vector whether
+    uint32_t *n_uses, *inner; /* uses; 0, or those in the group looked at */
+    uint32_t *used, *own;     /* places, see use_inner */
+    uint32_t n_used, n_own;
+    uint32_t *group_of;     /* where it is computed; NO_GROUP: where it was */
+    const struct uop **any; /* by id: `to` of a condition, of a vector whether
                                * some lane holds */
-    bool *is_condition;       /* of a group's WHEREs */
+    bool *is_condition;     /* of a group's WHEREs */
     struct group *groups;
     uint32_t n_groups;
     const struct uop **out;
@@ -119,29 +121,41 @@ is_pure(const struct uop *u)
            u->op == UOP_BITCAST || u->op == UOP_BROADCAST;
 }
 
+/* One use more by what is the group's: the last makes it the group's, too, if
+ * it can be. What has been used is in used[], the group's alone in own[]. */
+static void
+use_inner(struct branches *b, const struct uop *u, const struct group *group)
+{
+    uint32_t at = place_of(b, u), last = group->where[0];
+
+    if (b->inner[at]++ == 0)
+        b->used[b->n_used++] = at;
+    if (b->inner[at] == b->n_uses[at] && at + MAX_BEHIND >= last &&
+        is_pure(u) && b->home[at] == b->home[last] &&
+        b->group_of[at] == NO_GROUP && !b->is_condition[at])
+        b->own[b->n_own++] = at;
+}
+
 /* Counts, for the group's branch, what only its WHEREs' first values take; with
  * `take` it also becomes the group's. */
 static uint32_t
 cost(struct branches *b, const struct group *group, bool take)
 {
-    uint32_t last = group->where[0], i, j, n = 0;
-    uint32_t end = last > MAX_BEHIND ? last - MAX_BEHIND : 0;
+    uint32_t i, j, n = 0;
 
-    memset(b->inner + end, 0, (last - end + 1) * sizeof(*b->inner));
+    b->n_used = b->n_own = 0;
     for (j = 0; j < group->n; j++)
-        b->inner[place_of(b, b->ops[group->where[j]]->src[1])]++;
-    for (i = last; i-- > end;) {
-        const struct uop *u = b->ops[i];
-        if (!b->inner[i] || b->inner[i] != b->n_uses[i] || !is_pure(u) ||
-            b->home[i] != b->home[last] || b->group_of[i] != NO_GROUP ||
-            b->is_condition[i])
-            continue;
+        use_inner(b, b->ops[group->where[j]]->src[1], group);
+    for (i = 0; i < b->n_own; i++) {
+        const struct uop *u = b->ops[b->own[i]];
         n += u->op != UOP_BROADCAST;
         if (take)
-            b->group_of[i] = b->n_groups;
+            b->group_of[b->own[i]] = b->n_groups;
         for (j = 0; j < u->n_src; j++)
-            b->inner[place_of(b, u->src[j])]++;
+            use_inner(b, u->src[j], group);
     }
+    for (i = 0; i < b->n_used; i++)
+        b->inner[b->used[i]] = 0;
     return n;
 }
 
@@ -296,7 +310,9 @@ lower_branch(struct uop_graph *g, const struct uop *const *ops, uint32_t n_ops,
     b.place = arena_alloc(a, g->n_nodes * sizeof(*b.place));
     b.home = arena_alloc(a, n_ops * sizeof(*b.home));
     b.n_uses = arena_calloc(a, n_ops, sizeof(*b.n_uses));
-    b.inner = arena_alloc(a, n_ops * sizeof(*b.inner));
+    b.inner = arena_calloc(a, n_ops, sizeof(*b.inner));
+    b.used = arena_alloc(a, n_ops * sizeof(*b.used));
+    b.own = arena_alloc(a, n_ops * sizeof(*b.own));
     b.group_of = arena_alloc(a, n_ops * sizeof(*b.group_of));
     b.groups = arena_alloc(a, n_ops / MIN_COST * sizeof(*b.groups) +
                                   sizeof(*b.groups));

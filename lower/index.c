@@ -254,8 +254,29 @@ rebuild_pair(struct indexer *x, const struct uop *const *old,
 
 /* ---- the pass ---- */
 
+/* What is no I64 and is made of none is only what its sources have become. */
+static bool
+rebuild_other(struct indexer *x, const struct uop *u, const struct uop **out)
+{
+    bool changed = false;
+    uint32_t i;
+
+    if (u->dtype == UOP_I64)
+        return false;
+    for (i = 0; i < u->n_src; i++) {
+        if (u->src[i]->dtype == UOP_I64)
+            return false;
+        x->src[i] = x->to[u->src[i]->id];
+        changed |= x->src[i] != u->src[i];
+    }
+    *out = changed ? uop_new(x->g, u->op, u->dtype, u->lanes, u->arg, x->src,
+                             u->n_src)
+                   : u;
+    return true;
+}
+
 static const struct uop *
-rebuild_narrow(struct indexer *x, const struct uop *u)
+rebuild_index(struct indexer *x, const struct uop *u)
 {
     bool narrow = can_narrow(x, u), changed = false;
     const struct uop **src = x->src;
@@ -265,7 +286,9 @@ rebuild_narrow(struct indexer *x, const struct uop *u)
     if (narrow && dtype == UOP_I64)
         dtype = UOP_I32;
     if (u->op == UOP_CONST)
-        return uop_new(x->g, u->op, dtype, 1, u->arg, NULL, 0);
+        return dtype == u->dtype
+                   ? u
+                   : uop_new(x->g, u->op, dtype, 1, u->arg, NULL, 0);
     if (u->op == UOP_VAR)
         return dtype == UOP_I64 ? u
                                 : uop_new(x->g, UOP_CAST, dtype, 1,
@@ -307,9 +330,10 @@ lower_index(struct uop_graph *g, const struct uop **roots, size_t n_roots,
     x.align = host_alloc(n_ids * sizeof(*x.align));
     x.src = host_alloc(max_src * sizeof(*x.src));
     for (i = 0; i < n && x.to && x.align && x.src; i++) {
-        x.align[list[i]->id] =
-            list[i]->dtype == UOP_I64 ? find_align(&x, list[i]) : 1;
-        x.to[list[i]->id] = rebuild_narrow(&x, list[i]);
+        const struct uop *u = list[i], **to = &x.to[u->id];
+        x.align[u->id] = u->dtype == UOP_I64 ? find_align(&x, u) : 1;
+        if (!rebuild_other(&x, u, to))
+            *to = rebuild_index(&x, u);
     }
     g->failed |= !x.to || !x.align || !x.src;
     for (i = 0; i < n_roots && !g->failed; i++)

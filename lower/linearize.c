@@ -16,6 +16,10 @@
 #define EARLY_REGS 16 /* of what is loaded before a loop, for after it */
 #define TURN_ELEMS 8  /* that are stored at a time behind a loop */
 
+/* struct linear.marks, of what is done before a loop */
+#define MARK_STAYS 1 /* in any case */
+#define MARK_LOADS 2 /* where LOADs are, too: of all that stays also */
+
 /* A loop, or (number n_loops) the whole program. */
 struct loop {
     const struct uop *range, *end;
@@ -33,6 +37,7 @@ struct linear {
     uint32_t *pos_of_id; /* owned */
     uint64_t *deps;      /* by place, owned: loops it is in */
     uint64_t stored;     /* PARAMs below 64 that are */
+    uint8_t *body;       /* by place, owned: the loop whose item it is */
     uint8_t *marks;      /* by place, owned: for one pass at a time */
     struct loop loops[LINEARIZE_MAX_LOOPS + 1];
     uint32_t n_loops;
@@ -149,6 +154,7 @@ fill_items(struct linear *l)
         const struct uop *u = l->nodes[i];
         uint32_t at = innermost(l, l->deps[i]);
         uint64_t bit = at < l->n_loops ? (uint64_t)1 << at : 0;
+        l->body[i] = (uint8_t)at;
         if (l->deps[i] & ~(l->loops[at].around | bit))
             return bell_fail(BELL_E_INTERNAL,
                              "node %u is in loops that do not nest", u->id);
@@ -166,7 +172,7 @@ fill_items(struct linear *l)
     }
     for (i = 0; i < l->n_nodes; i++) {
         const struct uop *u = l->nodes[i];
-        struct loop *loop = &l->loops[innermost(l, l->deps[i])];
+        struct loop *loop = &l->loops[l->body[i]];
         if (u->op != UOP_RANGE && u->op != UOP_SINK)
             loop->items[loop->n_items++] = u;
     }
@@ -221,27 +227,33 @@ can_wait(const struct linear *l, const struct uop *u)
 }
 
 /* Marks what is done up to the last loop in the body: all that cannot wait, and
- * what it is made of. Returns the registers of LOADs that are not marked. */
-static uint32_t
-mark_early(struct linear *l, uint32_t body, bool loads_wait)
+ * what it is made of. Returns the mark of what that is: with all LOADs where
+ * those that could wait are few registers, else without these. */
+static uint8_t
+mark_early(struct linear *l, uint32_t body)
 {
     uint64_t bit = body < l->n_loops ? (uint64_t)1 << body : 0;
     const struct loop *loop = &l->loops[body];
     uint32_t i = place(l, loop->items[loop->n_early - 1]) + 1, j, n = 0;
+    uint32_t first = bit ? place(l, loop->range) : 0;
 
-    memset(l->marks, 0, i);
-    while (i-- > 0) {
+    memset(l->marks + first, 0, i - first);
+    while (i-- > first) {
         const struct uop *u = l->nodes[i];
+        uint8_t mark = l->marks[i];
         if ((l->deps[i] & bit) != bit || u->op == UOP_SINK)
             continue;
-        if (innermost(l, l->deps[i]) != body || !can_wait(l, u) ||
-            (u->op == UOP_LOAD && !loads_wait))
-            l->marks[i] = 1;
-        n += u->op == UOP_LOAD && !l->marks[i] ? registers(u) : 0;
-        for (j = 0; j < u->n_src && l->marks[i]; j++)
-            l->marks[place(l, u->src[j])] = 1;
+        if (!(mark & MARK_STAYS) && (l->body[i] != body || !can_wait(l, u)))
+            mark = MARK_STAYS | MARK_LOADS;
+        if (u->op == UOP_LOAD) {
+            n += mark & MARK_STAYS ? 0 : registers(u);
+            mark |= MARK_LOADS;
+        }
+        l->marks[i] = mark;
+        for (j = 0; j < u->n_src && mark; j++)
+            l->marks[place(l, u->src[j])] |= mark;
     }
-    return n;
+    return n <= EARLY_REGS ? MARK_LOADS : MARK_STAYS;
 }
 
 static bool
@@ -259,6 +271,7 @@ put_late(struct linear *l, uint32_t body)
     struct loop *loop = &l->loops[body];
     const struct uop **late;
     uint32_t i, n, n_late = 0;
+    uint8_t early;
 
     /* and effects behind it, such as waits */
     for (i = loop->n_items; i > 0 && !is_other_effect(loop->items[i - 1]); i--)
@@ -272,10 +285,9 @@ put_late(struct linear *l, uint32_t body)
     late = arena_alloc(&l->g->arena, i * sizeof(*late));
     if (!late)
         return bell_fail(BELL_E_NO_MEMORY, "ordering %zu nodes", l->n_nodes);
-    if (mark_early(l, body, true) <= EARLY_REGS)
-        mark_early(l, body, false);
+    early = mark_early(l, body);
     for (i = 0; i < loop->n_early; i++) {
-        if (l->marks[place(l, loop->items[i])])
+        if (l->marks[place(l, loop->items[i])] & early)
             loop->items[n++] = loop->items[i];
         else
             late[n_late++] = loop->items[i];
@@ -457,12 +469,14 @@ linearize(struct uop_graph *g, const struct uop *sink,
     BELL_TRY(uop_toposort(g, &sink, 1, &l.nodes, &l.n_nodes));
     l.pos_of_id = host_calloc((size_t)sink->id + 1, sizeof(*l.pos_of_id));
     l.deps = host_calloc(l.n_nodes, sizeof(*l.deps));
+    l.body = host_alloc(l.n_nodes);
     l.marks = host_calloc(l.n_nodes, 1);
-    if (!l.pos_of_id || !l.deps || !l.marks)
+    if (!l.pos_of_id || !l.deps || !l.body || !l.marks)
         status = bell_fail(BELL_E_NO_MEMORY, "ordering %zu nodes", l.n_nodes);
     else
         status = linearize_sorted(&l, out_ops, out_n_ops);
     host_free(l.marks);
+    host_free(l.body);
     host_free(l.deps);
     host_free(l.pos_of_id);
     host_free(l.nodes);

@@ -13,6 +13,8 @@
 #include "base/bits.h"
 #include "base/map.h"
 
+#define FIRST_NODES 64 /* that a graph has room for once it has one */
+
 const struct uop uop_failed = {.op = UOP_CONST, .dtype = UOP_VOID, .lanes = 1};
 
 const struct uop_op_info uop_op_infos[UOP_OP_COUNT] = {
@@ -129,14 +131,26 @@ hash_node(enum uop_op op, enum uop_dtype dtype, uint16_t lanes,
     return (uint32_t)(h >> 32);
 }
 
+/* Most nodes have one to three: a call to compare them costs more. */
+static bool
+same_sources(const struct uop *u, const struct uop *const *src)
+{
+    uint32_t i;
+
+    for (i = 0; i < u->n_src; i++) {
+        if (u->src[i] != src[i])
+            return false;
+    }
+    return true;
+}
+
 static bool
 same_node(const struct uop *u, enum uop_op op, enum uop_dtype dtype,
           uint16_t lanes, union uop_arg arg, const struct uop *const *src,
           uint32_t n_src)
 {
     return u->op == op && u->dtype == dtype && u->lanes == lanes &&
-           u->arg.bits == arg.bits && u->n_src == n_src &&
-           (n_src == 0 || memcmp(u->src, src, n_src * sizeof(*src)) == 0);
+           u->arg.bits == arg.bits && u->n_src == n_src && same_sources(u, src);
 }
 
 /* Open addressing, at most half full. Nodes keep their hash, so nothing is
@@ -180,7 +194,7 @@ fail_graph(struct uop_graph *g)
 static bool
 grow_side_arrays(struct uop_graph *g)
 {
-    size_t need = g->n_nodes + 1;
+    size_t need = g->n_nodes ? g->n_nodes + 1 : FIRST_NODES;
 
     return host_grow((void **)&g->nodes, &g->cap_nodes, need,
                      sizeof(*g->nodes)) == 0 &&
@@ -248,8 +262,8 @@ uop_new(struct uop_graph *g, enum uop_op op, enum uop_dtype dtype,
     u->arg = arg;
     u->n_src = n_src;
     u->hash = hash;
-    if (n_src)
-        memcpy(u->src, src, n_src * sizeof(*src));
+    for (i = 0; i < n_src; i++)
+        u->src[i] = src[i];
     g->nodes[u->id] = u;
     g->shapes[u->id] = NULL;
     g->bounds[u->id] = uop_compute_bounds(g, u);

@@ -184,21 +184,33 @@ apply_row(struct uop_graph *g, const struct rw_set *set,
     return make_to(&mk, row->to, u);
 }
 
-/* Most rows fail here, on two bytes of the sources, before anything is bound.
- * */
-static bool
-row_may_match(const struct rw_row *row, const struct uop *u)
+/* What rows that need something of source i may need. */
+struct glance {
+    uint8_t op, or_const; /* RW_NEED_ANY: nothing more */
+};
+
+static struct glance
+glance_at(const struct uop *u, uint32_t i)
 {
-    return (row->need[0] == UOP_OP_COUNT ||
-            (u->n_src > 0 && u->src[0]->op == row->need[0])) &&
-           (row->need[1] == UOP_OP_COUNT ||
-            (u->n_src > 1 && u->src[1]->op == row->need[1]));
+    const struct uop *src = i < u->n_src ? u->src[i] : NULL;
+
+    return (struct glance){src ? src->op : RW_NEED_ANY,
+                           src && uop_scalar_const(src) ? RW_NEED_CONST
+                                                        : RW_NEED_ANY};
+}
+
+/* Most rows fail here, before anything is bound. */
+static bool
+may_match(uint8_t need, struct glance src)
+{
+    return need == RW_NEED_ANY || need == src.op || need == src.or_const;
 }
 
 const struct uop *
 rw_apply(struct uop_graph *g, struct rw_set *set, const struct uop *u,
          const struct rw_rule **out_rule)
 {
+    struct glance first = glance_at(u, 0), second = glance_at(u, 1);
     uint16_t i, end;
 
     if (!atomic_load_explicit(&set->ready, memory_order_acquire))
@@ -207,7 +219,7 @@ rw_apply(struct uop_graph *g, struct rw_set *set, const struct uop *u,
     for (i = set->first[u->op]; i < end; i++) {
         const struct rw_row *row = &set->rows[i];
         const struct uop *r;
-        if (!row_may_match(row, u))
+        if (!may_match(row->need[0], first) || !may_match(row->need[1], second))
             continue;
         r = apply_row(g, set, row, u);
         if (!r || r == u)

@@ -62,11 +62,15 @@ struct rw_pat {
     };
 };
 
+/* Of a source for which there is no one op: anything; CONST or a BROADCAST. */
+#define RW_NEED_ANY   UOP_OP_COUNT
+#define RW_NEED_CONST (UOP_OP_COUNT + 1)
+
 /* One way to match a rule. */
 struct rw_row {
     uint16_t rule, pat, to;
     uint8_t n_vars, op;
-    uint8_t need[2]; /* op of src 0 and 1, or UOP_OP_COUNT for any */
+    uint8_t need[2]; /* op of src 0 and 1, RW_NEED_ANY or RW_NEED_CONST */
 };
 
 /* A table of rules and its parsed form, filled on first use by any thread.

@@ -302,19 +302,18 @@ copy_pat(struct parser *p, uint16_t from, unsigned mask, unsigned *n_seen)
     return at;
 }
 
-/* The op that source i must have, for a glance before the row is tried;
- * UOP_OP_COUNT: any. */
+/* What source i must be, for a glance before the row is tried. */
 static uint8_t
 needed_op(const struct rw_set *set, const struct rw_pat *root, unsigned i)
 {
     const struct rw_pat *child;
 
     if (i >= root->n_child)
-        return UOP_OP_COUNT;
+        return RW_NEED_ANY;
     child = &set->pats[root->child[i]];
     if (child->kind == RW_OP || child->kind == RW_ANY_OF_OP)
         return child->op;
-    return UOP_OP_COUNT;
+    return is_const_pat(child) ? RW_NEED_CONST : RW_NEED_ANY;
 }
 
 static void

@@ -8,10 +8,10 @@
 #include "uops/symbolic_internal.h"
 
 #include <assert.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "uops/uops_internal.h"
-
-#include <stdlib.h>
 
 #define MAX_EXPR 96        /* nodes of an expression that is looked into */
 #define N_SLOTS  256       /* of the node set; a power of two */
@@ -78,8 +78,7 @@ collect_given_nodes(struct nodes *nodes, const struct uop *root)
     uint32_t i, k;
 
     nodes->n = 0;
-    for (i = 0; i < N_SLOTS; i++)
-        nodes->slots[i].u = NULL;
+    memset(nodes->slots, 0, sizeof(nodes->slots));
     if (!add_given_node(nodes, root))
         return false;
     for (i = 0; i < nodes->n; i++) {
@@ -125,11 +124,29 @@ cost_of(const struct nodes *nodes)
     return cost;
 }
 
+/* Few expressions share so much that a walk along all paths is long. */
 bool
 sym_has_division(const struct uop *expr)
 {
+    const struct uop *stack[MAX_EXPR];
     struct nodes nodes;
+    bool found = false;
+    uint32_t n = 1, n_seen, n_src, i;
 
+    stack[0] = expr;
+    for (n_seen = 0; n > 0 && n_seen < MAX_EXPR; n_seen++) {
+        const struct uop *u = stack[--n];
+        found |= is_division(u);
+        n_src = is_arithmetic(u) ? u->n_src : 0;
+        if (n + n_src > MAX_EXPR) {
+            n = MAX_EXPR;
+            break;
+        }
+        for (i = 0; i < n_src; i++)
+            stack[n++] = u->src[i];
+    }
+    if (n == 0)
+        return found;
     return collect_given_nodes(&nodes, expr) && has_division(&nodes);
 }
 

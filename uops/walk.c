@@ -15,16 +15,11 @@ struct mark_set {
 
 /* Ids are dense, so a set of nodes is bits. `low` and the start at the highest
  * root keep the walk to the part of the graph that is used. */
-static bool
+static void
 mark(struct mark_set *set, uint32_t id)
 {
-    uint64_t bit = (uint64_t)1 << (id & 63);
-
-    if (set->words[id >> 6] & bit)
-        return false;
-    set->words[id >> 6] |= bit;
+    set->words[id >> 6] |= (uint64_t)1 << (id & 63);
     set->low = id < set->low ? id : set->low;
-    return true;
 }
 
 /* Marks everything under the roots. Goes down in id order: when an id is
@@ -32,20 +27,22 @@ mark(struct mark_set *set, uint32_t id)
 static size_t
 mark_reachable(const struct uop_graph *g, struct mark_set *set)
 {
+    uint32_t at = set->high >> 6, bit, i;
     size_t n = 0;
-    uint32_t id = set->high, i;
 
-    for (;; id--) {
-        uint64_t word = set->words[id >> 6];
-        if (word == 0) {
-            id &= ~63u; /* skips an empty word */
-        } else if (word >> (id & 63) & 1) {
-            const struct uop *u = g->nodes[id];
+    for (;; at--) {
+        uint64_t word = set->words[at], below;
+        while (word) {
+            const struct uop *u;
+            bit = 63 - (uint32_t)__builtin_clzll(word);
+            u = g->nodes[at * 64 + bit];
             for (i = 0; i < u->n_src; i++)
                 mark(set, u->src[i]->id);
             n++;
+            below = ((uint64_t)1 << bit) - 1;
+            word = set->words[at] & below; /* with sources nearby */
         }
-        if (id <= set->low)
+        if (at <= set->low >> 6)
             return n;
     }
 }
@@ -56,8 +53,8 @@ uop_toposort(const struct uop_graph *g, const struct uop *const *roots,
 {
     struct mark_set set = {NULL, UINT32_MAX, 0};
     const struct uop **list;
-    size_t i, n, at = 0;
-    uint32_t id;
+    size_t i, n, at = 0, word;
+    uint64_t bits;
 
     BELL_TRY(uop_graph_status(g));
     for (i = 0; i < n_roots; i++)
@@ -75,9 +72,9 @@ uop_toposort(const struct uop_graph *g, const struct uop *const *roots,
         host_free(set.words);
         return bell_fail(BELL_E_NO_MEMORY, "sort of %zu nodes", n);
     }
-    for (id = set.low; at < n; id++) {
-        if (set.words[id >> 6] >> (id & 63) & 1)
-            list[at++] = g->nodes[id];
+    for (word = set.low >> 6; at < n; word++) {
+        for (bits = set.words[word]; bits; bits &= bits - 1)
+            list[at++] = g->nodes[word * 64 + (size_t)__builtin_ctzll(bits)];
     }
     host_free(set.words);
     *out_list = list;
@@ -112,13 +109,14 @@ uop_canonical_order(const struct uop *root, const struct uop ***out_list,
             if (seen[src->id >> 6] & bit)
                 continue;
             seen[src->id >> 6] |= bit;
-            if (host_grow((void **)&stack, &cap_stack, depth + 1,
-                          sizeof(*stack)) != 0)
+            if (depth == cap_stack && host_grow((void **)&stack, &cap_stack,
+                                                depth + 1, sizeof(*stack)) != 0)
                 goto fail_memory;
             stack[depth++] = (struct visit){src, 0};
             continue;
         }
-        if (host_grow((void **)&list, &cap, n + 1, sizeof(*list)) != 0)
+        if (n == cap &&
+            host_grow((void **)&list, &cap, n + 1, sizeof(*list)) != 0)
             goto fail_memory;
         list[n++] = top->u;
         depth--;

@@ -326,22 +326,30 @@ rebuild(const struct dec *d, const struct uop *u, const struct uop *const *to,
     return uop_make(d->g, u->op, u->dtype, u->lanes, u->arg, buf, u->n_src);
 }
 
+/* *out_left: whether something that must go has stayed or been made, under the
+ * roots or not. */
 static bell_status
 run_round(const struct dec *d, const struct uop **roots, size_t n_roots,
-          const struct uop *const *list, size_t n, bool first)
+          const struct uop *const *list, size_t n, bool first, bool *out_left)
 {
+    size_t n_before = d->g->n_nodes, i;
     const struct uop **to, **buf;
     uint32_t max_src = 1;
-    size_t i;
+
+    *out_left = false;
 
     for (i = 0; i < n; i++)
         max_src = list[i]->n_src > max_src ? list[i]->n_src : max_src;
     to = host_calloc(n ? (size_t)list[n - 1]->id + 1 : 1, sizeof(*to));
     buf = host_alloc(max_src * sizeof(*buf));
     if (to && buf) {
-        for (i = 0; i < n; i++)
-            to[list[i]->id] =
-                decompose_one(d, rebuild(d, list[i], to, buf), first);
+        for (i = 0; i < n; i++) {
+            const struct uop *u = list[i];
+            to[u->id] = decompose_one(d, rebuild(d, u, to, buf), first);
+            *out_left |= to[u->id] == u && must_go(d, u);
+        }
+        for (i = n_before; i < d->g->n_nodes && !*out_left; i++)
+            *out_left = must_go(d, d->g->nodes[i]);
         for (i = 0; i < n_roots; i++)
             roots[i] = to[roots[i]->id];
     } else {
@@ -374,22 +382,22 @@ lower_decompose(struct uop_graph *g, const struct uop **roots, size_t n_roots,
     const struct uop **list;
     bell_status status;
     size_t n, round;
-    bool again = true;
+    bool left;
 
     assert(n_roots > 0 && target);
-    for (round = 0; again; round++) {
-        if (round == MAX_ROUNDS)
-            return bell_fail(BELL_E_INTERNAL,
-                             "decomposed ops come back after "
-                             "%d rounds",
-                             MAX_ROUNDS);
-        BELL_TRY(uop_toposort(g, roots, n_roots, &list, &n));
-        status = run_round(&d, roots, n_roots, list, n, round == 0);
+    BELL_TRY(uop_toposort(g, roots, n_roots, &list, &n));
+    for (round = 0; round < MAX_ROUNDS; round++) {
+        status = run_round(&d, roots, n_roots, list, n, round == 0, &left);
         host_free(list);
-        BELL_TRY(status);
+        if (status != BELL_OK || !left)
+            return status;
         BELL_TRY(uop_toposort(g, roots, n_roots, &list, &n));
-        again = find_left(&d, list, n);
-        host_free(list);
+        if (!find_left(&d, list, n)) {
+            host_free(list);
+            return BELL_OK;
+        }
     }
-    return BELL_OK;
+    host_free(list);
+    return bell_fail(BELL_E_INTERNAL,
+                     "decomposed ops come back after %d rounds", MAX_ROUNDS);
 }

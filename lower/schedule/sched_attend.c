@@ -835,11 +835,14 @@ sched_attend_roles(struct sched *s, const struct uop *const *roots,
     bool keeps;
     size_t i;
 
+    *out_roles = NULL;
+    if (!s->target->attends)
+        return BELL_OK;
     status = init_list(s, roots, n_roots, &l);
     roles = status == BELL_OK ? host_calloc(l.n + 1, 1) : NULL;
     if (status == BELL_OK && !roles)
         status = bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling");
-    for (i = 0; status == BELL_OK && i < l.n && s->target->attends; i++) {
+    for (i = 0; status == BELL_OK && i < l.n; i++) {
         if (!find_match(s, l.u[i], &m) || m.inverse)
             continue;
         root = find_root(&l, &m);

@@ -66,16 +66,21 @@ struct sched_node {
      * element by element, or itself; or SCHED_NONE. And the work from there. */
     uint32_t origin;
     double origin_cost;
-    bool reduces;      /* a reduction is below */
-    bool forced;       /* must be stored */
-    bool stored;       /* has a buffer and a kernel */
-    bool flat_ok;      /* readable by element number alone */
-    uint8_t attend;    /* enum sched_attend */
-    uint64_t chain[4]; /* stored: axis sets, nested, to be outermost */
+    uint32_t kernel; /* number of its own, in sched.roots, or SCHED_NONE */
+    uint32_t part;   /* CALL, PART: the next PART of that CALL, or SCHED_NONE */
+    bool reduces;    /* a reduction is below */
+    bool forced;     /* must be stored */
+    bool stored;     /* has a buffer and a kernel */
+    bool flat_ok;    /* readable by element number alone */
+    uint8_t attend;  /* enum sched_attend */
+};
+
+/* More of a node that has a kernel: few of a great graph have. */
+struct sched_root {
+    uint64_t chain[4]; /* axis sets, nested, to be outermost */
     uint32_t n_chain;
-    uint32_t kept[2]; /* stored: nodes that its kernel stores, too */
+    uint32_t kept[2]; /* nodes that the kernel stores, too */
     uint32_t n_kept;
-    uint32_t part; /* CALL, PART: the next PART of that CALL, or SCHED_NONE */
 };
 
 /* Everything of one sched_build. */
@@ -86,7 +91,8 @@ struct sched {
     struct arena scratch;
     struct sched_node *nodes;
     uint32_t n_nodes;
-    uint32_t *srcs;  /* local numbers of all nodes' sources */
+    struct sched_root *roots; /* by sched_node.kernel, in the scratch arena */
+    uint32_t *srcs;           /* local numbers of all nodes' sources */
     uint64_t *masks; /* by uop id in k: RANGE ids below 64 it depends on */
     size_t cap_masks, n_masks;
 };
@@ -162,8 +168,9 @@ BELL_MUST_CHECK bell_status sched_attend(struct sched *s,
                                          const struct uop **roots,
                                          uint32_t n_roots);
 
-/* enum sched_attend of all nodes under the roots, in uop_toposort's order;
- * the caller's to free with host_free, also after a failure. */
+/* enum sched_attend of all nodes under the roots, in uop_toposort's order, or
+ * NULL: all are none; the caller's to free with host_free, also after a
+ * failure. */
 BELL_MUST_CHECK bell_status sched_attend_roles(struct sched *s,
                                                const struct uop *const *roots,
                                                uint32_t n_roots,

@@ -426,6 +426,8 @@ sched_join(struct sched *s, struct sched_plan *plan, const bool *fixed)
     struct joiner j = {.s = s, .plan = plan};
     bell_status status;
 
+    if (plan->n_items < 2)
+        return BELL_OK;
     j.parts = host_calloc(plan->n_items + 1, sizeof(*j.parts));
     j.n_readers = host_calloc(plan->n_bufs + 1, sizeof(*j.n_readers));
     j.writer = host_calloc(plan->n_bufs + 1, sizeof(*j.writer));

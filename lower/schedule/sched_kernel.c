@@ -220,11 +220,17 @@ gather_index(struct sched *s, const struct uop *at, int64_t n)
                     uop_alu2(s->k, UOP_ADD, at, size), at);
 }
 
+static const struct sched_root *
+root_of(const struct builder *b)
+{
+    return &b->s->roots[b->s->nodes[b->root].kernel];
+}
+
 /* Does the kernel store it beside its root? */
 static bool
 is_kept(const struct builder *b, uint32_t node)
 {
-    const struct sched_node *root = &b->s->nodes[b->root];
+    const struct sched_root *root = root_of(b);
     uint32_t i = 0;
 
     while (i < root->n_kept && root->kept[i] != node)
@@ -451,11 +457,12 @@ step_frame(struct builder *b)
 static void
 order_axes(struct builder *b, const struct sched_node *node, uint32_t *ids)
 {
+    const struct sched_root *root = root_of(b);
     uint64_t done = 0;
     uint32_t i, c;
 
-    for (c = 0; c <= node->n_chain; c++) {
-        uint64_t set = c < node->n_chain ? node->chain[c] : UINT64_MAX;
+    for (c = 0; c <= root->n_chain; c++) {
+        uint64_t set = c < root->n_chain ? root->chain[c] : UINT64_MAX;
         for (i = 0; i < node->shape->n; i++) {
             if ((set & ~done) >> i & 1 && node->shape->d[i] != 1)
                 ids[i] = b->n_ranges++;
@@ -575,6 +582,7 @@ build(struct builder *b)
 {
     struct uop_graph *k = b->s->k;
     const struct sched_node *node = &b->s->nodes[b->root];
+    const struct sched_root *root = root_of(b);
     const struct sched_idx *idx = root_index(b, node);
     union uop_arg none = {.bits = 0};
     const struct uop *stores[3];
@@ -584,14 +592,14 @@ build(struct builder *b)
     if (!idx)
         return NULL;
     param_slot(b, node->buf);
-    for (i = 0; i < node->n_kept; i++)
-        param_slot(b, b->s->nodes[node->kept[i]].buf);
+    for (i = 0; i < root->n_kept; i++)
+        param_slot(b, b->s->nodes[root->kept[i]].buf);
     at = get_frame(b, b->root, idx, NULL);
     if (!compute(b, at))
         return NULL;
     stores[n++] = store_frame(b, &b->frames[at]);
-    for (i = 0; i < node->n_kept; i++) {
-        for (f = 0; f < b->n_frames && b->frames[f].node != node->kept[i]; f++)
+    for (i = 0; i < root->n_kept; i++) {
+        for (f = 0; f < b->n_frames && b->frames[f].node != root->kept[i]; f++)
             ;
         if (f < b->n_frames)
             stores[n++] = store_frame(b, &b->frames[f]);
@@ -608,6 +616,7 @@ sched_kernel(struct sched *s, uint32_t node, const struct uop **out_sink,
 
     assert(node < s->n_nodes);
     assert(s->nodes[node].stored && s->nodes[node].buf != SCHED_NONE);
+    assert(s->nodes[node].kernel != SCHED_NONE);
     map_init(&b.by_hash);
     sink =
         s->nodes[node].u->op == UOP_EXCHANGE ? build_exchange(&b) : build(&b);

@@ -208,6 +208,7 @@ sched_split(struct uop_graph *g, const struct uop **roots, uint32_t n_roots,
     const struct uop **list, **to;
     size_t n, n_pairs = 0, i, n_before = g->n_nodes;
     uint32_t j;
+    bool free;
 
     BELL_TRY(uop_toposort(g, roots, n_roots, &list, &n));
     to = host_calloc(n_before, sizeof(*to));
@@ -234,10 +235,11 @@ sched_split(struct uop_graph *g, const struct uop **roots, uint32_t n_roots,
             n_pairs += moved != u;
             continue;
         }
-        if (moved->op == UOP_REDUCE_AXIS && !roles[i] && !g->failed &&
+        free = moved->op == UOP_REDUCE_AXIS && !(roles && roles[i]);
+        if (free && !g->failed &&
             (target->turns_words || target->turns_rows || target->pads_halves))
             moved = sched_turn(g, moved, target);
-        if (moved->op == UOP_REDUCE_AXIS && !roles[i] && !g->failed)
+        if (free && moved->op == UOP_REDUCE_AXIS && !g->failed)
             moved = split_reduce(g, moved, moved->src[0], target);
         n_pairs += moved != u;
         to[u->id] = moved;

@@ -47,6 +47,8 @@ struct kernel {
     double size[64];
     uint64_t chain[4]; /* RANGE sets of hoisted reductions, nested */
     uint32_t n_chain;
+    uint32_t kept[2]; /* nodes that it stores beside its own */
+    uint32_t n_kept;
     uint64_t out_mask;
     double n_outputs, work;
     bool has_contraction, has_reduction;
@@ -819,6 +821,7 @@ store_node(struct planner *p, uint32_t at, const char *why)
     kernel->n_out = kernel->n_ranges;
     kernel->out_mask = kernel->n_out ? ~0ull >> (64 - kernel->n_out) : 0;
     node->stored = true;
+    node->kernel = (uint32_t)p->n_kernels;
     node->first_req = SCHED_NONE;
     LOG(LOG_SCHED, "store %s of %.0f elements: %s",
         uop_op_infos[node->u->op].name, node->numel, why);
@@ -832,20 +835,20 @@ store_node(struct planner *p, uint32_t at, const char *why)
 static void
 keep_node(struct planner *p, uint32_t at)
 {
-    struct sched_node *node = &p->s.nodes[at], *root;
+    struct sched_node *node = &p->s.nodes[at];
     uint32_t r, mine = SCHED_NONE;
+    struct kernel *kernel;
 
     for (r = node->first_req; r != SCHED_NONE; r = p->reads[r].next) {
-        if (p->kernels[p->reads[r].kernel].is_back ||
-            !p->kernels[p->reads[r].kernel].attends)
+        kernel = &p->kernels[p->reads[r].kernel];
+        if (kernel->is_back || !kernel->attends)
             continue;
-        root = &p->s.nodes[p->kernels[p->reads[r].kernel].node];
         if (mine != SCHED_NONE || p->reads[r].valid ||
-            root->n_kept == ARRAY_LEN(root->kept)) {
+            kernel->n_kept == ARRAY_LEN(kernel->kept)) {
             p->not_attention = true;
             return;
         }
-        root->kept[root->n_kept++] = at;
+        kernel->kept[kernel->n_kept++] = at;
         mine = r;
     }
     p->not_attention |= mine == SCHED_NONE;
@@ -880,27 +883,42 @@ visit(struct planner *p, uint32_t at)
         pass_reads(p, at);
 }
 
-/* After the decisions: what each kernel wants outermost, by axis. */
-static void
-note_chains(struct planner *p)
+static bell_status
+sched_no_memory(const struct planner *p)
+{
+    return bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling %u nodes",
+                     p->s.n_nodes);
+}
+
+/* After the decisions: what each kernel wants outermost, by axis, and what it
+ * keeps. */
+static bell_status
+note_roots(struct planner *p)
 {
     size_t k;
 
+    p->s.roots =
+        arena_calloc(&p->s.scratch, p->n_kernels + 1, sizeof(*p->s.roots));
+    if (!p->s.roots)
+        return sched_no_memory(p);
     for (k = 0; k < p->n_kernels; k++) {
         const struct kernel *kernel = &p->kernels[k];
-        struct sched_node *node = &p->s.nodes[kernel->node];
+        const struct uop_dims *shape = p->s.nodes[kernel->node].shape;
+        struct sched_root *root = &p->s.roots[k];
         uint32_t c, i, id;
-        node->n_chain = kernel->n_chain;
+        root->n_kept = kernel->n_kept;
+        memcpy(root->kept, kernel->kept, sizeof(root->kept));
+        root->n_chain = kernel->n_chain;
         for (c = 0; c < kernel->n_chain; c++) {
-            node->chain[c] = 0;
-            for (i = id = 0; i < node->shape->n; i++) {
-                if (node->shape->d[i] == 1)
+            for (i = id = 0; i < shape->n; i++) {
+                if (shape->d[i] == 1)
                     continue;
                 if (kernel->chain[c] >> id++ & 1)
-                    node->chain[c] |= 1ull << i;
+                    root->chain[c] |= 1ull << i;
             }
         }
     }
+    return BELL_OK;
 }
 
 /* Can a node be computed by element number alone? */
@@ -926,13 +944,6 @@ note_flat(struct planner *p)
 }
 
 /* --- setting up and handing over --- */
-
-static bell_status
-sched_no_memory(const struct planner *p)
-{
-    return bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling %u nodes",
-                     p->s.n_nodes);
-}
 
 static bell_status
 load_graph(struct planner *p, const struct uop *const *roots, uint32_t n_roots,
@@ -967,13 +978,14 @@ load_graph(struct planner *p, const struct uop *const *roots, uint32_t n_roots,
         struct sched_node *node = &p->s.nodes[i];
         local[list[i]->id] = i;
         node->u = list[i];
-        node->attend = roles[i];
+        node->attend = roles ? roles[i] : SCHED_ATTEND_NONE;
         node->shape = uop_shape(p->s.g, list[i]);
         assert(node->shape); /* stage T */
         node->numel = sched_numel(node->shape);
         node->src_base = n_srcs;
         node->first_req = SCHED_NONE;
         node->buf = SCHED_NONE;
+        node->kernel = SCHED_NONE;
         node->part = SCHED_NONE;
         if (node->u->op == UOP_PART) {
             uint32_t call = local[node->u->src[0]->id];
@@ -1070,18 +1082,10 @@ static bell_status
 check_attention(struct planner *p, uint32_t at, const struct uop *sink,
                 bool *out_attends)
 {
-    size_t low = 0, high = p->n_kernels, mid;
+    uint32_t kernel = p->s.nodes[at].kernel;
     bool is = false;
 
-    while (low < high) { /* those of the last nodes come first */
-        mid = (low + high) / 2;
-        if (p->kernels[mid].node > at)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    *out_attends = low < p->n_kernels && p->kernels[low].node == at &&
-                   p->kernels[low].attends;
+    *out_attends = kernel != SCHED_NONE && p->kernels[kernel].attends;
     if (!*out_attends)
         return BELL_OK;
     BELL_TRY(lower_is_attention(p->s.k, sink, p->s.target->attends, &is));
@@ -1135,6 +1139,17 @@ order_items(struct planner *p, struct sched_plan *plan, bool *attends)
         }
     }
     return BELL_OK;
+}
+
+/* Most plans have none: then no kernel is gone through for them. */
+static bool
+has_vars(const struct uop_graph *k)
+{
+    size_t i;
+
+    for (i = 0; i < k->n_nodes && k->nodes[i]->op != UOP_VAR; i++)
+        ;
+    return i < k->n_nodes;
 }
 
 /* Gives the kernel's VARs the slots behind its buffers, by first use. */
@@ -1260,7 +1275,7 @@ build_item(struct planner *p, struct sched_plan *plan, uint32_t at,
     if (p->s.nodes[at].u->op == UOP_CALL)
         return build_given(p, plan, at, item, bufs);
     BELL_TRY(sched_kernel(&p->s, at, &item->sink, bufs, &item->n_bufs));
-    item->n_outs = 1 + p->s.nodes[at].n_kept;
+    item->n_outs = 1 + p->s.roots[p->s.nodes[at].kernel].n_kept;
     return BELL_OK;
 }
 
@@ -1269,6 +1284,7 @@ build_items(struct planner *p, struct sched_plan *plan, bool *attends)
 {
     uint32_t bufs[SCHED_MAX_PARAMS], at, i;
     uint64_t bytes;
+    bool any_var;
 
     for (at = 0; at < p->s.n_nodes; at++) {
         struct sched_item *item = &plan->items[plan->n_items];
@@ -1292,8 +1308,10 @@ build_items(struct planner *p, struct sched_plan *plan, bool *attends)
     if (p->keeps)
         BELL_TRY(order_items(p, plan, attends));
     BELL_TRY(sched_join(&p->s, plan, attends));
+    any_var = has_vars(p->s.k);
     for (i = 0; i < plan->n_items; i++) {
-        BELL_TRY(number_vars(p, &plan->items[i]));
+        if (any_var)
+            BELL_TRY(number_vars(p, &plan->items[i]));
         BELL_TRY(uop_validate_pass(p->s.k, &plan->items[i].sink, 1, UOP_STAGE_K,
                                    "joining kernels"));
         log_kernel(&plan->items[i]);
@@ -1341,7 +1359,7 @@ schedule_nodes(struct planner *p, const struct uop *const *roots,
                uint32_t n_roots, uint32_t **local, struct sched_plan *plan)
 {
     uint32_t i, at;
-    bool *attends;
+    bool *attends, apart = false;
 
     BELL_TRY(load_graph(p, roots, n_roots, local));
     for (i = 0; i < n_roots; i++) {
@@ -1349,18 +1367,28 @@ schedule_nodes(struct planner *p, const struct uop *const *roots,
         p->s.nodes[at].forced = p->s.nodes[at].u->op != UOP_BUFFER;
     }
     for (at = 0; at < p->s.n_nodes; at++) {
-        p->s.nodes[at].forced |= p->s.nodes[at].u->op == UOP_EXCHANGE ||
-                                 p->s.nodes[at].u->op == UOP_SCAN ||
-                                 p->s.nodes[at].u->op == UOP_CALL ||
-                                 p->s.nodes[at].u->op == UOP_PART;
-        if (p->s.nodes[at].u->op == UOP_CALL)
+        switch (p->s.nodes[at].u->op) {
+        case UOP_EXCHANGE:
+        case UOP_SCAN:
+            p->s.nodes[at].forced = apart = true;
+            break;
+        case UOP_CALL:
+            p->s.nodes[at].forced = true;
             store_before_call(p, at);
-        if (p->s.nodes[at].u->op == UOP_CONTIGUOUS) {
+            break;
+        case UOP_PART:
+            p->s.nodes[at].forced = true;
+            break;
+        case UOP_CONTIGUOUS:
             i = base_of(p, at);
             p->s.nodes[i].forced = p->s.nodes[i].u->op != UOP_BUFFER;
+            break;
+        default:
+            break;
         }
     }
-    store_before_exchange(p);
+    if (apart)
+        store_before_exchange(p);
     for (at = 0; at < p->s.n_nodes; at++)
         estimate(p, at);
     for (at = p->s.n_nodes; at-- > 0 && !p->failed && !p->s.k->failed;)
@@ -1368,7 +1396,7 @@ schedule_nodes(struct planner *p, const struct uop *const *roots,
     if (p->failed)
         return sched_no_memory(p);
     BELL_TRY(uop_graph_status(p->s.k));
-    note_chains(p);
+    BELL_TRY(note_roots(p));
     note_flat(p);
     BELL_TRY(number_buffers(p, *local, roots, n_roots, plan));
     attends = arena_calloc(&p->s.scratch, p->n_kernels + 1, sizeof(*attends));
