@@ -219,7 +219,7 @@ rw_apply(struct uop_graph *g, struct rw_set *set, const struct uop *u,
     for (i = set->first[u->op]; i < end; i++) {
         const struct rw_row *row = &set->rows[i];
         const struct uop *r;
-        if (!may_match(row->need[0], first) || !may_match(row->need[1], second))
+        if (!may_match(row->need[1], second) || !may_match(row->need[0], first))
             continue;
         r = apply_row(g, set, row, u);
         if (!r || r == u)

@@ -1,8 +1,11 @@
-/* Shared by schedule.c (what is stored), sched_index.c (movement ops as index
- * arithmetic) and sched_kernel.c (building kernels).
+/* Shared by schedule.c (what is stored), sched_items.c (the plan of it),
+ * sched_index.c (movement ops as index arithmetic) and sched_kernel.c (building
+ * kernels).
  */
 #ifndef BELL_LOWER_SCHEDULE_SCHED_INTERNAL_H
 #define BELL_LOWER_SCHEDULE_SCHED_INTERNAL_H
+
+#include <assert.h>
 
 #include "base/map.h"
 #include "lower/schedule/schedule.h"
@@ -81,6 +84,7 @@ struct sched_root {
     uint32_t n_chain;
     uint32_t kept[2]; /* nodes that the kernel stores, too */
     uint32_t n_kept;
+    bool attends; /* it is attention */
 };
 
 /* Everything of one sched_build. */
@@ -92,10 +96,33 @@ struct sched {
     struct sched_node *nodes;
     uint32_t n_nodes;
     struct sched_root *roots; /* by sched_node.kernel, in the scratch arena */
-    uint32_t *srcs;           /* local numbers of all nodes' sources */
-    uint64_t *masks; /* by uop id in k: RANGE ids below 64 it depends on */
+    uint32_t n_roots;
+    bool not_attention; /* a kernel that was to be it */
+    bool keeps;         /* a kernel stores more than its node */
+    uint32_t *srcs;     /* local numbers of all nodes' sources */
+    uint64_t *masks;    /* by uop id in k: RANGE ids below 64 it depends on */
     size_t cap_masks, n_masks;
 };
+
+/* Local number of source i of a node. */
+static inline uint32_t
+sched_source(const struct sched *s, uint32_t node, uint32_t i)
+{
+    assert(node < s->n_nodes);
+    return s->srcs[s->nodes[node].src_base + i];
+}
+
+/* The node whose row-major elements are those of `at`. */
+uint32_t sched_base_of(const struct sched *s, uint32_t at);
+
+bell_status sched_no_memory(const struct sched *s);
+
+/* The plan of what is stored: s->nodes and s->roots are decided. local[] has the
+ * local numbers by id (lower/schedule/sched_items.c). */
+BELL_MUST_CHECK bell_status sched_items(struct sched *s, const uint32_t *local,
+                                        const struct uop *const *roots,
+                                        uint32_t n_roots,
+                                        struct sched_plan *plan);
 
 /* The size, an index of s->k: a CONST, but for those that vary. */
 const struct uop *sched_size(struct sched *s, int64_t d);

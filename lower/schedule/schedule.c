@@ -24,7 +24,6 @@
 #define COST_LONG   500.0    /* of what no two users compute each */
 #define COST_SHARED 1000.0   /* of each work-item: less than a launch takes */
 #define SMALL_WORK  400000.0 /* not worth a second core */
-#define MUCH_MEMORY (UINT64_C(64) << 20) /* bytes: launches may. guess */
 #define MAX_READS   6 /* different reads of one value that is not stored */
 
 /* One reduction in one kernel: what is read inside it. */
@@ -65,8 +64,6 @@ struct planner {
     struct kernel *kernels;
     size_t n_kernels, cap_kernels;
     bool failed;
-    bool not_attention; /* a kernel that was to be it */
-    bool keeps;         /* a kernel stores more than its node */
 };
 
 double
@@ -157,13 +154,6 @@ merge_leaves(struct planner *p, const struct sched_set *a,
     return set;
 }
 
-static uint32_t
-source_at(const struct planner *p, uint32_t node, uint32_t i)
-{
-    assert(node < p->s.n_nodes);
-    return p->s.srcs[p->s.nodes[node].src_base + i];
-}
-
 /* Elements read from memory for one element of the node that is made of the
  * leaves. */
 static double
@@ -196,14 +186,14 @@ force_below(struct planner *p, uint32_t at)
 
     while (uop_has(p->s.nodes[below].u, UOP_FLAG_MOVE) &&
            p->s.nodes[below].u->op != UOP_PAD) {
-        src = source_at(p, below, 0);
+        src = sched_source(&p->s, below, 0);
         if (p->s.nodes[src].numel > p->s.nodes[below].numel)
             break;
         below = src;
     }
     p->s.nodes[below].forced = true;
     p->s.nodes[below].leaves = one_leaf(p, below);
-    for (;; at = source_at(p, at, 0)) {
+    for (;; at = sched_source(&p->s, at, 0)) {
         struct sched_node *node = &p->s.nodes[at];
         node->leaves = node->seen = p->s.nodes[below].leaves;
         node->cost = node->seen_cost = 0;
@@ -226,7 +216,7 @@ join_sources(struct planner *p, uint32_t node)
         all = NULL;
         worst = SCHED_NONE;
         for (i = 0; i < nd->u->n_src; i++) {
-            struct sched_node *src = &p->s.nodes[source_at(p, node, i)];
+            struct sched_node *src = &p->s.nodes[sched_source(&p->s, node, i)];
             all = merge_leaves(p, all, src->seen);
             if (all && all->n > SCHED_MAX_LEAVES)
                 break;
@@ -234,7 +224,7 @@ join_sources(struct planner *p, uint32_t node)
         if (!all || all->n <= SCHED_MAX_LEAVES || p->failed)
             return all;
         for (i = 0; i < nd->u->n_src; i++) {
-            uint32_t at = source_at(p, node, i);
+            uint32_t at = sched_source(&p->s, node, i);
             struct sched_node *src = &p->s.nodes[at];
             if (src->seen && src->seen->n > 1 &&
                 (worst == SCHED_NONE ||
@@ -251,7 +241,7 @@ join_sources(struct planner *p, uint32_t node)
 static bool
 is_contraction(const struct planner *p, uint32_t at)
 {
-    const struct sched_node *src = &p->s.nodes[source_at(p, at, 0)];
+    const struct sched_node *src = &p->s.nodes[sched_source(&p->s, at, 0)];
     double total = 0;
     uint32_t i;
 
@@ -277,7 +267,7 @@ find_product(struct planner *p, uint32_t at)
         return;
     node->reduces = u->op == UOP_REDUCE_AXIS;
     for (i = 0; i < u->n_src; i++) {
-        const struct sched_node *src = &p->s.nodes[source_at(p, at, i)];
+        const struct sched_node *src = &p->s.nodes[sched_source(&p->s, at, i)];
         node->reduces |= src->reduces;
         if (src->product == SCHED_NONE) {
             same &= !src->reduces;
@@ -305,7 +295,7 @@ find_origin(struct planner *p, uint32_t at)
 
     node->origin_cost = 0;
     for (i = 0; i < node->u->n_src && alone; i++) {
-        const struct sched_node *src = &p->s.nodes[source_at(p, at, i)];
+        const struct sched_node *src = &p->s.nodes[sched_source(&p->s, at, i)];
         if (!src->leaves || src->leaves->n == 0)
             continue;
         alone = src->origin != SCHED_NONE &&
@@ -343,10 +333,10 @@ estimate(struct planner *p, uint32_t at)
     }
     node->leaves = join_sources(p, at);
     for (i = 0; i < u->n_src; i++) {
-        src = &p->s.nodes[source_at(p, at, i)];
+        src = &p->s.nodes[sched_source(&p->s, at, i)];
         cost = src->seen_cost > cost ? src->seen_cost : cost;
     }
-    src = u->n_src ? &p->s.nodes[source_at(p, at, 0)] : NULL;
+    src = u->n_src ? &p->s.nodes[sched_source(&p->s, at, 0)] : NULL;
     if (u->op == UOP_EXPAND && node->numel > src->numel)
         cost *= src->numel / node->numel;
     if (u->op == UOP_REDUCE_AXIS && node->numel > 0)
@@ -491,7 +481,7 @@ reduce_obstacle(struct planner *p, uint32_t at, const struct read *read,
     struct kernel *kernel = &p->kernels[read->kernel];
     uint64_t out = mask & kernel->out_mask;
     double work = times * node->cost;
-    double length = p->s.nodes[source_at(p, at, 0)].numel / node->numel;
+    double length = p->s.nodes[sched_source(&p->s, at, 0)].numel / node->numel;
     bool contraction = is_contraction(p, at);
 
     if (kernel->attends)
@@ -636,7 +626,7 @@ decide_stores(struct planner *p, uint32_t at)
     if (in_product && all_times > node->numel && is_narrowed(node->u))
         return "a factor of fewer bytes";
     if (beside_product && is_narrowed(node->u) &&
-        is_contraction(p, source_at(p, at, 0)))
+        is_contraction(p, sched_source(&p->s, at, 0)))
         return "a second contraction, in fewer bytes";
     if (node->u->op != UOP_REDUCE_AXIS)
         return fused > stored && (in_product ||
@@ -667,7 +657,7 @@ read_reduce(struct planner *p, uint32_t at, uint32_t r)
     struct read read = p->reads[r];
     struct kernel *kernel = &p->kernels[read.kernel];
     const struct sched_node *node = &p->s.nodes[at];
-    const struct uop_dims *from = p->s.nodes[source_at(p, at, 0)].shape;
+    const struct uop_dims *from = p->s.nodes[sched_source(&p->s, at, 0)].shape;
     struct sched_idx *idx = sched_idx_new(&p->s, from->n);
     struct context *context;
     bool inside;
@@ -703,8 +693,8 @@ read_reduce(struct planner *p, uint32_t at, uint32_t r)
     }
     context->times = times * range_product(kernel, context->mask);
     kernel->has_contraction |= is_contraction(p, at);
-    add_read(p, source_at(p, at, 0), read.kernel, (uint32_t)p->n_contexts++,
-             idx, read.valid);
+    add_read(p, sched_source(&p->s, at, 0), read.kernel,
+             (uint32_t)p->n_contexts++, idx, read.valid);
 }
 
 /* A stand-in for the index that a GATHER loads: only what it depends on
@@ -730,9 +720,9 @@ read_gather(struct planner *p, uint32_t at, uint32_t r)
     }
     memcpy(idx->e, read.idx->e, idx->n * sizeof(idx->e[0]));
     idx->e[p->s.nodes[at].u->arg.i] = unknown_index(p, at, read.idx);
-    add_read(p, source_at(p, at, 0), read.kernel, read.context, idx,
+    add_read(p, sched_source(&p->s, at, 0), read.kernel, read.context, idx,
              read.valid);
-    add_read(p, source_at(p, at, 1), read.kernel, read.context, read.idx,
+    add_read(p, sched_source(&p->s, at, 1), read.kernel, read.context, read.idx,
              read.valid);
 }
 
@@ -761,7 +751,7 @@ pass_reads(struct planner *p, uint32_t at)
             const struct uop *valid = p->reads[r].valid;
             const struct sched_idx *idx =
                 sched_idx_source(&p->s, node->u, i, p->reads[r].idx, &valid);
-            add_read(p, source_at(p, at, i), p->reads[r].kernel,
+            add_read(p, sched_source(&p->s, at, i), p->reads[r].kernel,
                      p->reads[r].context, idx, valid);
         }
     }
@@ -769,26 +759,15 @@ pass_reads(struct planner *p, uint32_t at)
 
 /* --- stored values --- */
 
-/* The BUFFER that an ASSIGN writes to. */
-static uint32_t
-assigned_leaf(const struct planner *p, uint32_t at)
+uint32_t
+sched_base_of(const struct sched *s, uint32_t at)
 {
-    do
-        at = source_at(p, at, 0);
-    while (p->s.nodes[at].u->op != UOP_BUFFER);
-    return at;
-}
-
-/* The node whose row-major elements are those of `at`. */
-static uint32_t
-base_of(const struct planner *p, uint32_t at)
-{
-    const struct uop *u = p->s.nodes[at].u;
+    const struct uop *u = s->nodes[at].u;
 
     while (u->op == UOP_RESHAPE || u->op == UOP_CONTIGUOUS ||
            u->op == UOP_DETACH) {
-        at = source_at(p, at, 0);
-        u = p->s.nodes[at].u;
+        at = sched_source(s, at, 0);
+        u = s->nodes[at].u;
     }
     return at;
 }
@@ -845,17 +824,17 @@ keep_node(struct planner *p, uint32_t at)
             continue;
         if (mine != SCHED_NONE || p->reads[r].valid ||
             kernel->n_kept == ARRAY_LEN(kernel->kept)) {
-            p->not_attention = true;
+            p->s.not_attention = true;
             return;
         }
         kernel->kept[kernel->n_kept++] = at;
         mine = r;
     }
-    p->not_attention |= mine == SCHED_NONE;
+    p->s.not_attention |= mine == SCHED_NONE;
     if (mine != SCHED_NONE)
         p->reads[mine].next = SCHED_NONE;
     node->first_req = mine;
-    node->stored = p->keeps = true;
+    node->stored = p->s.keeps = true;
 }
 
 static void
@@ -883,11 +862,11 @@ visit(struct planner *p, uint32_t at)
         pass_reads(p, at);
 }
 
-static bell_status
-sched_no_memory(const struct planner *p)
+bell_status
+sched_no_memory(const struct sched *s)
 {
     return bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling %u nodes",
-                     p->s.n_nodes);
+                     s->n_nodes);
 }
 
 /* After the decisions: what each kernel wants outermost, by axis, and what it
@@ -900,12 +879,14 @@ note_roots(struct planner *p)
     p->s.roots =
         arena_calloc(&p->s.scratch, p->n_kernels + 1, sizeof(*p->s.roots));
     if (!p->s.roots)
-        return sched_no_memory(p);
+        return sched_no_memory(&p->s);
+    p->s.n_roots = (uint32_t)p->n_kernels;
     for (k = 0; k < p->n_kernels; k++) {
         const struct kernel *kernel = &p->kernels[k];
         const struct uop_dims *shape = p->s.nodes[kernel->node].shape;
         struct sched_root *root = &p->s.roots[k];
         uint32_t c, i, id;
+        root->attends = kernel->attends;
         root->n_kept = kernel->n_kept;
         memcpy(root->kept, kernel->kept, sizeof(root->kept));
         root->n_chain = kernel->n_chain;
@@ -930,20 +911,22 @@ note_flat(struct planner *p)
     for (at = 0; at < p->s.n_nodes; at++) {
         struct sched_node *node = &p->s.nodes[at];
         const struct uop *u = node->u;
-        bool ok =
-            u->op == UOP_RESHAPE || u->op == UOP_CONTIGUOUS ||
-            u->op == UOP_DETACH || u->op == UOP_CAST || u->op == UOP_BITCAST ||
-            u->n_src == 0 || uop_has(u, UOP_FLAG_ALU) ||
-            (u->op == UOP_EXPAND && p->s.nodes[source_at(p, at, 0)].numel == 1);
+        bool ok = u->op == UOP_RESHAPE || u->op == UOP_CONTIGUOUS ||
+                  u->op == UOP_DETACH || u->op == UOP_CAST ||
+                  u->op == UOP_BITCAST || u->n_src == 0 ||
+                  uop_has(u, UOP_FLAG_ALU) ||
+                  (u->op == UOP_EXPAND &&
+                   p->s.nodes[sched_source(&p->s, at, 0)].numel == 1);
         for (i = 0; ok && i < u->n_src; i++) {
-            const struct sched_node *src = &p->s.nodes[source_at(p, at, i)];
+            const struct sched_node *src =
+                &p->s.nodes[sched_source(&p->s, at, i)];
             ok = src->flat_ok || src->stored;
         }
         node->flat_ok = ok;
     }
 }
 
-/* --- setting up and handing over --- */
+/* --- setting up --- */
 
 static bell_status
 load_graph(struct planner *p, const struct uop *const *roots, uint32_t n_roots,
@@ -970,7 +953,7 @@ load_graph(struct planner *p, const struct uop *const *roots, uint32_t n_roots,
     if (!local || !p->s.nodes || !p->s.srcs) {
         host_free(list);
         host_free(roles);
-        return sched_no_memory(p);
+        return sched_no_memory(&p->s);
     }
     p->s.n_nodes = (uint32_t)n;
     n_srcs = 0;
@@ -1003,323 +986,6 @@ load_graph(struct planner *p, const struct uop *const *roots, uint32_t n_roots,
     return BELL_OK;
 }
 
-static bell_status
-number_buffers(struct planner *p, const uint32_t *local,
-               const struct uop *const *roots, uint32_t n_roots,
-               struct sched_plan *plan)
-{
-    uint32_t at, n = 0, i, *root_bufs;
-
-    for (at = 0; at < p->s.n_nodes; at++)
-        n += p->s.nodes[at].u->op == UOP_BUFFER ||
-             (p->s.nodes[at].stored && p->s.nodes[at].u->op != UOP_ASSIGN);
-    plan->n_bufs = n;
-    for (at = 0; at < p->s.n_nodes; at++) /* and results that nobody reads */
-        n += p->s.nodes[at].u->op == UOP_CALL
-                 ? p->s.nodes[at].u->arg.dims->n / 2
-                 : 0;
-    plan->bufs = arena_calloc(&p->s.k->arena, n, sizeof(*plan->bufs));
-    root_bufs = arena_calloc(&p->s.k->arena, n_roots, sizeof(*root_bufs));
-    plan->items =
-        arena_calloc(&p->s.k->arena, p->n_kernels, sizeof(*plan->items));
-    if (!plan->bufs || !root_bufs || !plan->items)
-        return sched_no_memory(p);
-    n = 0;
-    for (i = 0; i < 2; i++) {
-        for (at = 0; at < p->s.n_nodes; at++) {
-            struct sched_node *node = &p->s.nodes[at];
-            bool leaf = node->u->op == UOP_BUFFER;
-            if ((i == 0) != leaf || (!leaf && !node->stored))
-                continue;
-            if (node->u->op == UOP_ASSIGN) {
-                node->buf = p->s.nodes[assigned_leaf(p, at)].buf;
-                continue;
-            }
-            plan->bufs[n].n_elems = (uint64_t)node->numel;
-            if (p->s.target->sizes)
-                sched_count(p->s.target->sizes, node->shape,
-                            plan->bufs[n].by_size);
-            plan->bufs[n].dtype = node->u->dtype;
-            plan->bufs[n].leaf = leaf ? (int32_t)node->u->arg.dims->d[0] : -1;
-            plan->bufs[n].root = -1;
-            plan->n_leaves += leaf;
-            node->buf = n++;
-        }
-    }
-    for (i = 0; i < n_roots; i++) {
-        uint32_t buf = p->s.nodes[base_of(p, local[roots[i]->id])].buf;
-        root_bufs[i] = buf;
-        if (plan->bufs[buf].root < 0)
-            plan->bufs[buf].root = (int32_t)i;
-    }
-    plan->n_roots = n_roots;
-    plan->root_bufs = root_bufs;
-    return BELL_OK;
-}
-
-static void
-log_kernel(const struct sched_item *item)
-{
-    char text[1800];
-    uint32_t i;
-
-    if (sched_is_given(item))
-        LOG(LOG_SCHED, "kernel: number %d of those given, %u arguments",
-            (int)item->sink->src[0]->arg.i, item->n_bufs);
-    for (i = 0; LOG_ON(LOG_SCHED) && i < item->sink->n_src; i++) {
-        const struct uop *store = item->sink->src[i];
-        if (sched_is_given(item))
-            break;
-        LOG(LOG_SCHED, "%s p%d[%s] = %s",
-            i ? "    and" : "kernel:", (int)store->src[0]->arg.i,
-            uop_expr_str(store->src[1], text, 400),
-            uop_expr_str(store->src[2], text + 400, 1400));
-    }
-}
-
-/* Is what is stored of attention a kernel that lowering knows? */
-static bell_status
-check_attention(struct planner *p, uint32_t at, const struct uop *sink,
-                bool *out_attends)
-{
-    uint32_t kernel = p->s.nodes[at].kernel;
-    bool is = false;
-
-    *out_attends = kernel != SCHED_NONE && p->kernels[kernel].attends;
-    if (!*out_attends)
-        return BELL_OK;
-    BELL_TRY(lower_is_attention(p->s.k, sink, p->s.target->attends, &is));
-    if (!is)
-        LOG(LOG_SCHED, "attention of a kind that is no kernel");
-    p->not_attention |= !is;
-    return BELL_OK;
-}
-
-/* Puts kernels behind those that make what they read: what is kept is made
- * later than where its node stands. */
-static bell_status
-order_items(struct planner *p, struct sched_plan *plan, bool *attends)
-{
-    uint32_t n = plan->n_items, *writer, *stack, n_stack = 0, i, k, at,
-             done = 0;
-    struct sched_item *items;
-    bool *was, *is_done;
-
-    writer = arena_alloc(&p->s.scratch, plan->n_bufs * sizeof(*writer));
-    stack = arena_alloc(&p->s.scratch, (n + 1) * sizeof(*stack));
-    items = arena_copy(&p->s.scratch, plan->items, n * sizeof(*items));
-    was = arena_copy(&p->s.scratch, attends, n * sizeof(*was));
-    is_done = arena_calloc(&p->s.scratch, n + 1, sizeof(*is_done));
-    if (!writer || !stack || !items || !was || !is_done)
-        return sched_no_memory(p);
-    memset(writer, 0xff, plan->n_bufs * sizeof(*writer));
-    for (i = 0; i < n; i++) {
-        for (k = 0; k < items[i].n_outs; k++)
-            writer[items[i].bufs[k]] = i;
-    }
-    for (i = 0; i < n; i++) {
-        for (stack[n_stack++] = i; n_stack;) {
-            at = stack[n_stack - 1];
-            for (k = items[at].n_outs; k < items[at].n_bufs; k++) {
-                uint32_t first = writer[items[at].bufs[k]];
-                if (first != SCHED_NONE && !is_done[first])
-                    break;
-            }
-            if (!is_done[at] && k < items[at].n_bufs) {
-                assert(n_stack < n); /* no kernel is its own source */
-                stack[n_stack++] = writer[items[at].bufs[k]];
-                continue;
-            }
-            n_stack--;
-            if (is_done[at])
-                continue;
-            is_done[at] = true;
-            attends[done] = was[at];
-            plan->items[done++] = items[at];
-        }
-    }
-    return BELL_OK;
-}
-
-/* Most plans have none: then no kernel is gone through for them. */
-static bool
-has_vars(const struct uop_graph *k)
-{
-    size_t i;
-
-    for (i = 0; i < k->n_nodes && k->nodes[i]->op != UOP_VAR; i++)
-        ;
-    return i < k->n_nodes;
-}
-
-/* Gives the kernel's VARs the slots behind its buffers, by first use. */
-static bell_status
-number_vars(struct planner *p, struct sched_item *item)
-{
-    const struct uop *from[SCHED_MAX_PARAMS], *to[SCHED_MAX_PARAMS], **list;
-    uint32_t vars[SCHED_MAX_PARAMS], n = 0;
-    size_t n_list, i;
-
-    BELL_TRY(uop_toposort(p->s.k, &item->sink, 1, &list, &n_list));
-    for (i = 0; i < n_list; i++) {
-        const struct uop *u = list[i];
-        union uop_arg slot = {.i = item->n_bufs + n};
-        if (u->op != UOP_VAR)
-            continue;
-        if (slot.i >= SCHED_MAX_PARAMS) {
-            host_free(list);
-            return bell_fail(BELL_E_UNSUPPORTED,
-                             "a kernel has more than %u arguments",
-                             SCHED_MAX_PARAMS);
-        }
-        from[n] = u;
-        to[n] = uop_new(p->s.k, u->op, u->dtype, 1, slot, u->src, u->n_src);
-        vars[n++] = (uint32_t)(u->arg.i - SCHED_VAR_SLOT);
-    }
-    host_free(list);
-    item->n_vars = n;
-    if (n == 0)
-        return BELL_OK;
-    item->vars = arena_copy(&p->s.k->arena, vars, n * sizeof(vars[0]));
-    if (!item->vars)
-        return sched_no_memory(p);
-    return uop_substitute(p->s.k, &item->sink, 1, from, to, n);
-}
-
-/* What kernels of one launch make is alive at once: where that takes half as
- * much memory again as one after the other would, and MUCH_MEMORY more, fewer
- * share one. */
-static bell_status
-pack_items(struct planner *p, struct sched_plan *plan)
-{
-    struct sched_plan alone = *plan, fewer;
-    uint64_t most, least, limit, now;
-
-    BELL_TRY(sched_pack(&p->s, plan, UINT64_MAX));
-    BELL_TRY(sched_order(&p->s, plan, &most));
-    if (most <= MUCH_MEMORY)
-        return BELL_OK;
-    BELL_TRY(sched_order(&p->s, &alone, &least));
-    limit = least + (least / 2 > MUCH_MEMORY ? least / 2 : MUCH_MEMORY);
-    if (most <= limit)
-        return BELL_OK;
-    fewer = alone;
-    BELL_TRY(sched_pack(&p->s, &fewer, limit));
-    BELL_TRY(sched_order(&p->s, &fewer, &now));
-    LOG(LOG_SCHED, "%u launches of %llu bytes, not %u of %llu", fewer.n_items,
-        (unsigned long long)now, plan->n_items, (unsigned long long)most);
-    if (now < most)
-        *plan = fewer;
-    return BELL_OK;
-}
-
-/* The buffer of a CALL's result `number`. */
-static uint32_t
-buffer_of_result(struct planner *p, struct sched_plan *plan, uint32_t at,
-                 uint32_t number)
-{
-    const struct uop_dims *arg = p->s.nodes[at].u->arg.dims;
-    struct sched_buf *buf;
-    uint32_t part;
-
-    if (number == 0)
-        return p->s.nodes[at].buf;
-    for (part = p->s.nodes[at].part; part != SCHED_NONE;
-         part = p->s.nodes[part].part) {
-        if (p->s.nodes[part].u->arg.i == number)
-            return p->s.nodes[part].buf;
-    }
-    buf = &plan->bufs[plan->n_bufs];
-    buf->dtype = (enum uop_dtype)arg->d[1 + 2 * number];
-    buf->n_elems = (uint64_t)arg->d[2 + 2 * number];
-    buf->by_size[0] = arg->d[2 + 2 * number];
-    buf->leaf = buf->root = -1;
-    return plan->n_bufs++;
-}
-
-/* A kernel that was given: its results, then its inputs. */
-static bell_status
-build_given(struct planner *p, struct sched_plan *plan, uint32_t at,
-            struct sched_item *item, uint32_t *bufs)
-{
-    const struct uop *u = p->s.nodes[at].u, *params[SCHED_MAX_PARAMS], *given;
-    uint32_t n_out = u->arg.dims->n / 2, n = 0, i;
-    union uop_arg arg = {.i = 0};
-
-    if (n_out + u->n_src > SCHED_MAX_PARAMS)
-        return bell_fail(BELL_E_UNSUPPORTED,
-                         "a kernel has more than %u arguments",
-                         SCHED_MAX_PARAMS);
-    for (i = 0; i < n_out; i++)
-        bufs[n++] = buffer_of_result(p, plan, at, i);
-    for (i = 0; i < u->n_src; i++)
-        bufs[n++] = p->s.nodes[base_of(p, source_at(p, at, i))].buf;
-    for (i = 0; i < n; i++) {
-        arg.i = i;
-        params[i] = uop_new(p->s.k, UOP_PARAM, plan->bufs[bufs[i]].dtype, 1,
-                            arg, NULL, 0);
-    }
-    arg.i = u->arg.dims->d[0];
-    given = uop_new(p->s.k, UOP_GIVEN, UOP_VOID, 1, arg, params, n);
-    arg.i = 0;
-    item->sink = uop_new(p->s.k, UOP_SINK, UOP_VOID, 1, arg, &given, 1);
-    item->n_outs = n_out;
-    item->n_bufs = n;
-    return uop_graph_status(p->s.k);
-}
-
-static bell_status
-build_item(struct planner *p, struct sched_plan *plan, uint32_t at,
-           struct sched_item *item, uint32_t *bufs)
-{
-    if (p->s.nodes[at].u->op == UOP_CALL)
-        return build_given(p, plan, at, item, bufs);
-    BELL_TRY(sched_kernel(&p->s, at, &item->sink, bufs, &item->n_bufs));
-    item->n_outs = 1 + p->s.roots[p->s.nodes[at].kernel].n_kept;
-    return BELL_OK;
-}
-
-static bell_status
-build_items(struct planner *p, struct sched_plan *plan, bool *attends)
-{
-    uint32_t bufs[SCHED_MAX_PARAMS], at, i;
-    uint64_t bytes;
-    bool any_var;
-
-    for (at = 0; at < p->s.n_nodes; at++) {
-        struct sched_item *item = &plan->items[plan->n_items];
-        if (!p->s.nodes[at].stored || p->s.nodes[at].numel == 0 ||
-            p->s.nodes[at].attend == SCHED_ATTEND_KEPT ||
-            p->s.nodes[at].u->op == UOP_PART)
-            continue;
-        BELL_TRY(build_item(p, plan, at, item, bufs));
-        BELL_TRY(uop_validate_pass(p->s.k, &item->sink, 1, UOP_STAGE_K,
-                                   "scheduling"));
-        BELL_TRY(check_attention(p, at, item->sink, &attends[plan->n_items]));
-        plan->n_attends += attends[plan->n_items];
-        /* nothing else is stored by its kernel either */
-        attends[plan->n_items] |= p->s.nodes[at].u->op == UOP_SCAN;
-        item->bufs =
-            arena_copy(&p->s.k->arena, bufs, item->n_bufs * sizeof(bufs[0]));
-        if (!item->bufs)
-            return sched_no_memory(p);
-        plan->n_items++;
-    }
-    if (p->keeps)
-        BELL_TRY(order_items(p, plan, attends));
-    BELL_TRY(sched_join(&p->s, plan, attends));
-    any_var = has_vars(p->s.k);
-    for (i = 0; i < plan->n_items; i++) {
-        if (any_var)
-            BELL_TRY(number_vars(p, &plan->items[i]));
-        BELL_TRY(uop_validate_pass(p->s.k, &plan->items[i].sink, 1, UOP_STAGE_K,
-                                   "joining kernels"));
-        log_kernel(&plan->items[i]);
-    }
-    return p->s.target->packs_for ? pack_items(p, plan)
-                                  : sched_order(&p->s, plan, &bytes);
-}
-
 /* A CALL reads memory, row-major. */
 static void
 store_before_call(struct planner *p, uint32_t at)
@@ -1327,7 +993,7 @@ store_before_call(struct planner *p, uint32_t at)
     uint32_t i, src;
 
     for (i = 0; i < p->s.nodes[at].u->n_src; i++) {
-        src = base_of(p, source_at(p, at, i));
+        src = sched_base_of(&p->s, sched_source(&p->s, at, i));
         p->s.nodes[src].forced = p->s.nodes[src].u->op != UOP_BUFFER;
     }
 }
@@ -1345,9 +1011,9 @@ store_before_exchange(struct planner *p)
 
         node->reduces = u->op == UOP_REDUCE_AXIS;
         for (i = 0; i < u->n_src; i++)
-            node->reduces |= p->s.nodes[source_at(p, at, i)].reduces;
+            node->reduces |= p->s.nodes[sched_source(&p->s, at, i)].reduces;
         if ((u->op == UOP_EXCHANGE || u->op == UOP_SCAN) && node->reduces) {
-            i = base_of(p, source_at(p, at, 0));
+            i = sched_base_of(&p->s, sched_source(&p->s, at, 0));
             p->s.nodes[i].forced = p->s.nodes[i].u->op != UOP_BUFFER;
         }
         node->reduces &= !node->forced;
@@ -1359,11 +1025,11 @@ schedule_nodes(struct planner *p, const struct uop *const *roots,
                uint32_t n_roots, uint32_t **local, struct sched_plan *plan)
 {
     uint32_t i, at;
-    bool *attends, apart = false;
+    bool apart = false;
 
     BELL_TRY(load_graph(p, roots, n_roots, local));
     for (i = 0; i < n_roots; i++) {
-        at = base_of(p, (*local)[roots[i]->id]);
+        at = sched_base_of(&p->s, (*local)[roots[i]->id]);
         p->s.nodes[at].forced = p->s.nodes[at].u->op != UOP_BUFFER;
     }
     for (at = 0; at < p->s.n_nodes; at++) {
@@ -1380,7 +1046,7 @@ schedule_nodes(struct planner *p, const struct uop *const *roots,
             p->s.nodes[at].forced = true;
             break;
         case UOP_CONTIGUOUS:
-            i = base_of(p, at);
+            i = sched_base_of(&p->s, at);
             p->s.nodes[i].forced = p->s.nodes[i].u->op != UOP_BUFFER;
             break;
         default:
@@ -1394,13 +1060,11 @@ schedule_nodes(struct planner *p, const struct uop *const *roots,
     for (at = p->s.n_nodes; at-- > 0 && !p->failed && !p->s.k->failed;)
         visit(p, at);
     if (p->failed)
-        return sched_no_memory(p);
+        return sched_no_memory(&p->s);
     BELL_TRY(uop_graph_status(p->s.k));
     BELL_TRY(note_roots(p));
     note_flat(p);
-    BELL_TRY(number_buffers(p, *local, roots, n_roots, plan));
-    attends = arena_calloc(&p->s.scratch, p->n_kernels + 1, sizeof(*attends));
-    return attends ? build_items(p, plan, attends) : sched_no_memory(p);
+    return sched_items(&p->s, *local, roots, n_roots, plan);
 }
 
 static void
@@ -1469,7 +1133,7 @@ sched_build(struct uop_graph *g, const struct uop *const *roots,
         arena_init(&p.s.scratch);
         plan = (struct sched_plan){0};
         status = build_plan(&p, split, n_roots, &plan);
-        again = status == BELL_OK && p.not_attention;
+        again = status == BELL_OK && p.s.not_attention;
         fini_planner(&p);
         /* without few queries, then without gradients, then not at all */
         if (plain.attends & LOWER_ATTENDS_FEW)
