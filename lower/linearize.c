@@ -19,14 +19,18 @@
 /* struct linear.marks, of what is done before a loop */
 #define MARK_STAYS 1 /* in any case */
 #define MARK_LOADS 2 /* where LOADs are, too: of all that stays also */
+/* of what is done behind the loop and has no place yet */
+#define MARK_LEFT 4
 
 /* A loop, or (number n_loops) the whole program. */
 struct loop {
     const struct uop *range, *end;
-    uint64_t around;  /* loops whose RANGE it depends on */
-    uint32_t depth;   /* 1 is outermost */
-    uint32_t n_items; /* nodes of its body, inner loops as their ENDs */
-    uint32_t n_early; /* of these up to the last inner loop */
+    uint64_t around;    /* loops whose RANGE it depends on */
+    uint32_t depth;     /* 1 is outermost */
+    uint32_t n_items;   /* nodes of its body, inner loops as their ENDs */
+    uint32_t n_early;   /* of these up to the last inner loop */
+    uint32_t end_early; /* place behind these */
+    uint32_t n_waiting; /* registers of LOADs of these that could wait */
     const struct uop **items;
 };
 
@@ -38,7 +42,7 @@ struct linear {
     uint64_t *deps;      /* by place, owned: loops it is in */
     uint64_t stored;     /* PARAMs below 64 that are */
     uint8_t *body;       /* by place, owned: the loop whose item it is */
-    uint8_t *marks;      /* by place, owned: for one pass at a time */
+    uint8_t *marks;      /* by place, owned: of MARK_ */
     struct loop loops[LINEARIZE_MAX_LOOPS + 1];
     uint32_t n_loops;
 };
@@ -226,66 +230,78 @@ can_wait(const struct linear *l, const struct uop *u)
     }
 }
 
-/* Marks what is done up to the last loop in the body: all that cannot wait, and
- * what it is made of. Returns the mark of what that is: with all LOADs where
- * those that could wait are few registers, else without these. */
-static uint8_t
-mark_early(struct linear *l, uint32_t body)
-{
-    uint64_t bit = body < l->n_loops ? (uint64_t)1 << body : 0;
-    const struct loop *loop = &l->loops[body];
-    uint32_t i = place(l, loop->items[loop->n_early - 1]) + 1, j, n = 0;
-    uint32_t first = bit ? place(l, loop->range) : 0;
-
-    memset(l->marks + first, 0, i - first);
-    while (i-- > first) {
-        const struct uop *u = l->nodes[i];
-        uint8_t mark = l->marks[i];
-        if ((l->deps[i] & bit) != bit || u->op == UOP_SINK)
-            continue;
-        if (!(mark & MARK_STAYS) && (l->body[i] != body || !can_wait(l, u)))
-            mark = MARK_STAYS | MARK_LOADS;
-        if (u->op == UOP_LOAD) {
-            n += mark & MARK_STAYS ? 0 : registers(u);
-            mark |= MARK_LOADS;
-        }
-        l->marks[i] = mark;
-        for (j = 0; j < u->n_src && mark; j++)
-            l->marks[place(l, u->src[j])] |= mark;
-    }
-    return n <= EARLY_REGS ? MARK_LOADS : MARK_STAYS;
-}
-
 static bool
 is_other_effect(const struct uop *u)
 {
     return uop_has(u, UOP_FLAG_EFFECT) && u->op != UOP_STORE;
 }
 
+/* How much of each body is done up to its last loop: effects behind that, such
+ * as waits, are so, too. */
+static void
+find_early(struct linear *l)
+{
+    uint32_t i, n, k;
+
+    for (k = 0; k <= l->n_loops; k++) {
+        struct loop *loop = &l->loops[k];
+        i = loop->n_items;
+        while (i > 0 && !is_other_effect(loop->items[i - 1]))
+            i--;
+        for (n = i; n > 0 && loop->items[n - 1]->op != UOP_END; n--)
+            ;
+        loop->n_early = n ? i : 0;
+        loop->end_early = n ? place(l, loop->items[i - 1]) + 1 : 0;
+    }
+}
+
+/* Marks what has to be done up to the last loop of its body: all that cannot
+ * wait or is needed in a loop of the body, and what it is made of. */
+static void
+mark_early(struct linear *l)
+{
+    size_t i;
+    uint32_t j;
+
+    for (i = l->n_nodes; i-- > 0;) {
+        const struct uop *u = l->nodes[i];
+        struct loop *loop = &l->loops[l->body[i]];
+        uint8_t mark = l->marks[i];
+
+        if (i < loop->end_early && u->op != UOP_SINK) {
+            if (!(mark & MARK_STAYS) && !can_wait(l, u))
+                mark = MARK_STAYS | MARK_LOADS;
+            if (u->op == UOP_LOAD && !(mark & MARK_STAYS))
+                loop->n_waiting += registers(u);
+            if (u->op == UOP_LOAD)
+                mark |= MARK_LOADS;
+            l->marks[i] = mark;
+        }
+        for (j = 0; j < u->n_src; j++) {
+            uint32_t src = place(l, u->src[j]);
+            if (l->body[src] == l->body[i])
+                l->marks[src] |= mark;
+            else if (l->loops[l->body[src]].depth < loop->depth)
+                l->marks[src] |= MARK_STAYS | MARK_LOADS;
+        }
+    }
+}
+
 /* Puts what the last loop of the body, and all before it, can do without behind
  * it, so that it takes no registers meanwhile. What is loaded may come early,
  * where it is little. */
 static bell_status
-put_late(struct linear *l, uint32_t body)
+put_late(struct linear *l, struct loop *loop)
 {
-    struct loop *loop = &l->loops[body];
+    uint8_t early = loop->n_waiting <= EARLY_REGS ? MARK_LOADS : MARK_STAYS;
     const struct uop **late;
-    uint32_t i, n, n_late = 0;
-    uint8_t early;
+    uint32_t i, n = 0, n_late = 0;
 
-    /* and effects behind it, such as waits */
-    for (i = loop->n_items; i > 0 && !is_other_effect(loop->items[i - 1]); i--)
-        ;
-    for (n = i; n > 0 && loop->items[n - 1]->op != UOP_END; n--)
-        ;
-    loop->n_early = n ? i : 0;
-    if (!n)
+    if (!loop->n_early)
         return BELL_OK;
-    n = 0;
-    late = arena_alloc(&l->g->arena, i * sizeof(*late));
+    late = arena_alloc(&l->g->arena, loop->n_early * sizeof(*late));
     if (!late)
         return bell_fail(BELL_E_NO_MEMORY, "ordering %zu nodes", l->n_nodes);
-    early = mark_early(l, body);
     for (i = 0; i < loop->n_early; i++) {
         if (l->marks[place(l, loop->items[i])] & early)
             loop->items[n++] = loop->items[i];
@@ -325,7 +341,7 @@ compare_ids(const void *a, const void *b)
     return ((*x)->id > (*y)->id) - ((*x)->id < (*y)->id);
 }
 
-/* Moves `u` and what it is made of, where that is marked, to out[n..]. Returns
+/* Moves `u` and what it is made of, where that is left, to out[n..]. Returns
  * the new n. */
 static uint32_t
 take_marked(struct linear *l, const struct uop *u, const struct uop **out,
@@ -334,13 +350,13 @@ take_marked(struct linear *l, const struct uop *u, const struct uop **out,
     uint32_t i = n, j;
 
     out[n++] = u;
-    l->marks[place(l, u)] = 0;
+    l->marks[place(l, u)] &= (uint8_t)~MARK_LEFT;
     for (; i < n; i++) {
         for (j = 0; j < out[i]->n_src; j++) {
             const struct uop *src = out[i]->src[j];
-            if (!l->marks[place(l, src)])
+            if (!(l->marks[place(l, src)] & MARK_LEFT))
                 continue;
-            l->marks[place(l, src)] = 0;
+            l->marks[place(l, src)] &= (uint8_t)~MARK_LEFT;
             out[n++] = src;
         }
     }
@@ -361,12 +377,11 @@ store_by_turns(struct linear *l, struct loop *loop)
                       (loop->n_items - loop->n_early) * sizeof(*out));
     if (!out)
         return bell_fail(BELL_E_NO_MEMORY, "ordering %zu nodes", l->n_nodes);
-    memset(l->marks, 0, l->n_nodes);
     for (i = loop->n_early; i < loop->n_items; i++)
-        l->marks[place(l, loop->items[i])] = 1;
+        l->marks[place(l, loop->items[i])] |= MARK_LEFT;
     for (i = loop->n_early; i < loop->n_items; i++) {
         const struct uop *u = loop->items[i];
-        if (u->op != UOP_STORE || !l->marks[place(l, u)])
+        if (u->op != UOP_STORE || !(l->marks[place(l, u)] & MARK_LEFT))
             continue;
         n = take_marked(l, u, out, n);
         elems += u->src[2]->lanes;
@@ -379,8 +394,11 @@ store_by_turns(struct linear *l, struct loop *loop)
     qsort(out + begin, n - begin, sizeof(*out), compare_ids);
     begin = n;
     for (i = loop->n_early; i < loop->n_items; i++) { /* what nobody stores */
-        if (l->marks[place(l, loop->items[i])])
-            out[n++] = loop->items[i];
+        uint8_t *mark = &l->marks[place(l, loop->items[i])];
+        if (!(*mark & MARK_LEFT))
+            continue;
+        *mark &= (uint8_t)~MARK_LEFT;
+        out[n++] = loop->items[i];
     }
     assert(n == loop->n_items - loop->n_early);
     memcpy(loop->items + loop->n_early, out, n * sizeof(*out));
@@ -399,8 +417,10 @@ order_items(struct linear *l)
         if (memory && memory->op == UOP_PARAM && memory->arg.i < 64)
             l->stored |= (uint64_t)1 << memory->arg.i;
     }
+    find_early(l);
+    mark_early(l);
     for (i = 0; i <= l->n_loops; i++) {
-        BELL_TRY(put_late(l, i));
+        BELL_TRY(put_late(l, &l->loops[i]));
         BELL_TRY(store_by_turns(l, &l->loops[i]));
     }
     return BELL_OK;
