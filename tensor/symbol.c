@@ -67,18 +67,38 @@ symbol_in(const int64_t *d, uint32_t n)
     return false;
 }
 
+/* One of base e, 10 or 2, or 1 / it: as near as a float is, and of base 2, which
+ * is 42 and a millionth, nearer than 42. */
+static bool
+is_logarithm(double n, double v)
+{
+    const double logs[3] = {log(n), log10(n), log2(n)};
+    uint32_t i;
+
+    for (i = 0; i < 3; i++) {
+        double near = i < 2 ? 0x1p-24 : 0x1p-26;
+        if (fabs(v / logs[i] - 1) <= near || fabs(v * logs[i] - 1) <= near)
+            return true;
+    }
+    return false;
+}
+
 /* The symbol is the number 2^42 and some millionths more of it, to which b is
  * a quarter of a millionth at most. */
 bool
 symbol_in_number(const struct tensor_symbols *symbols, double value)
 {
     double forms[4], n, x, v = fabs(value);
+    bool is_log = (v > 12 && v < 43) || (v > 1. / 43 && v < 1. / 12);
     uint32_t i, k;
 
-    if (v == 0 || (v > 0x1p-18 && v < 0x1p18) || v > 0x1p60 || v < 0x1p-60)
+    if (v == 0 || (v > 0x1p-18 && v < 0x1p18 && !is_log) || v > 0x1p60 ||
+        v < 0x1p-60)
         return false; /* soon said of most numbers; not of NaN */
     for (i = 0; i < symbols->n; i++) {
         n = (double)symbol_number(i);
+        if (is_log && is_logarithm(n, v))
+            return true;
         forms[0] = n * v;     /* c / n */
         forms[1] = n / v;     /* n / c */
         forms[2] = n * v * v; /* 1 / sqrt(n) */

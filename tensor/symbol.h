@@ -46,8 +46,9 @@ symbol_is(int64_t d)
 int64_t symbol_number(uint32_t symbol);
 bool symbol_in(const int64_t *d, uint32_t n);
 /* Whether the number is what C makes of one of the symbols as if it was a size:
- * c / n, n / c, sqrt(n), 1 / sqrt(n), for whole c up to 1024, also in float32.
- * Others are near it as rarely as one of 2,000 of its magnitude. */
+ * c / n, n / c, sqrt(n), 1 / sqrt(n), for whole c up to 1024, log(n), log10(n)
+ * or 1 / those, also in float32; log2(n) or 1 / that. Others are near it as
+ * rarely as one of 2,000 of its magnitude. */
 bool symbol_in_number(const struct tensor_symbols *symbols, double value);
 /* Something that a symbol's size can be taken for in products: a prime for
  * it. */

@@ -39,8 +39,9 @@
  *
  * No number. What C computes of a symbol as if it was the size (1.0 / n) means
  * nothing, and is refused where it is given as a number to a function, if it is
- * c * n, c / n, n / c for whole c up to 1024, or a root of n or 1 / n; other
- * formulas are not noticed. bell_div(one, bell_symbol_tensor(ctx, n)) is 1 / n.
+ * c * n, c / n, n / c for whole c up to 1024, a root of n or 1 / n, or a
+ * logarithm of n (of base e, 10 or, in a double, 2) or 1 / it; other formulas are
+ * not noticed. bell_div(one, bell_symbol_tensor(ctx, n)) is 1 / n.
  */
 #ifndef BELL_DOORBELL_SYMBOL_H
 #define BELL_DOORBELL_SYMBOL_H

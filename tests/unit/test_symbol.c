@@ -558,8 +558,10 @@ static void
 test_numbers(void **state)
 {
     static const double others[] = {
-        1e-12, 1e12, 0x1p-42, 0x1p42, 0x1p-21,  0x1p21, 4.77e-7, 3.3e-13,
-        1e-30, 1e30, 1e-8,    1e9,    INFINITY, -1e-13, 0x1p-41, 0};
+        1e-12,   1e12,  0x1p-42, 0x1p42,  0x1p-21,  0x1p21,   4.77e-7,
+        3.3e-13, 1e-30, 1e30,    1e-8,    1e9,      INFINITY, -1e-13,
+        0x1p-41, 0,     42,      1. / 42, 29.11217, 12.64325, 0.0343498};
+    static double (*const logs[])(double) = {log, log10, log2};
     struct bell_tensor *x;
     int64_t symbols[3], n;
     double d;
@@ -582,6 +584,12 @@ test_numbers(void **state)
         REFUSED(bell_full(ctx, BELL_DIMS(3), sqrt(d), BELL_FLOAT32),
                 "bell_symbol_tensor");
         REFUSED(bell_full(ctx, BELL_DIMS(3), (double)(n / 4), BELL_INT64),
+                "bell_symbol_tensor");
+        for (i = 0; i < ARRAY_LEN(logs); i++) {
+            REFUSED(bell_mul_scalar(x, logs[i](d)), "bell_symbol_tensor");
+            REFUSED(bell_mul_scalar(x, -1 / logs[i](d)), "bell_symbol_tensor");
+        }
+        REFUSED(bell_mul_scalar(x, (double)logf((float)n)),
                 "bell_symbol_tensor");
         REFUSED(bell_scalar(ctx, 1.0 / (double)(n - 1)), "bell_symbol_tensor");
     }
