@@ -258,6 +258,7 @@ struct hcq_device {
                               * where the backend's
                               * timestamps go */
     _Atomic uint64_t last_wait_ns; /* how long the host's last wait took */
+    _Atomic uint64_t wait_calm_ns; /* its hcq_spinner's calm_ns at its end */
 
     pthread_mutex_t clock_lock;
     struct hcq_clock_pair first_clock, last_clock; /* comparisons */
@@ -369,6 +370,23 @@ BELL_MUST_CHECK bell_status hcq_check_process(const struct hcq_device *dev);
  * to whoever else is ready to run. That may be the very thread that is waited
  * for, where threads outnumber cores. */
 void hcq_spin(uint64_t spun_ns);
+
+/* Spinning of a thread that also finds out whether others want its CPU, the one
+ * it waits for among them: sched_yield then takes as long as they run, and is
+ * called at once the next time. Else it is called now and then only, for
+ * meanwhile nothing is seen. Zeros at first; kept from wait to wait. */
+struct hcq_spinner {
+    uint64_t calm_ns;  /* from one sched_yield to the next */
+    uint64_t yield_ns; /* when the next is due */
+};
+
+static inline void
+hcq_spinner_begin(struct hcq_spinner *spinner, uint64_t now_ns)
+{
+    spinner->yield_ns = now_ns + spinner->calm_ns;
+}
+/* What was waited for was not there at now_ns. */
+void hcq_spinner_turn(struct hcq_spinner *spinner, uint64_t now_ns);
 
 /* What a queue's ring takes: as asked for, or 1 MiB. BELL_E_INVALID unless that
  * is a power of two of at least 4 KiB and at most max_bytes. */

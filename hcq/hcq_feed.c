@@ -434,15 +434,16 @@ static void
 await_work(struct hcq_feed *feed)
 {
     uint64_t read = atomic_load_explicit(&feed->read, memory_order_relaxed);
-    uint64_t start_ns = time_now_ns(), spun_ns = 0;
+    uint64_t start_ns = time_now_ns(), now_ns = start_ns;
     uint32_t bell;
 
-    while (spun_ns < feed->base.dev->spin_ns) {
+    hcq_spinner_begin(&feed->spinner, start_ns);
+    while (now_ns - start_ns < feed->base.dev->spin_ns) {
         if (atomic_load_explicit(&feed->write, memory_order_acquire) != read ||
             hcq_feed_must_stop(feed))
             return;
-        hcq_spin(spun_ns);
-        spun_ns = time_now_ns() - start_ns;
+        hcq_spinner_turn(&feed->spinner, now_ns);
+        now_ns = time_now_ns();
     }
     bell = atomic_load(&feed->doorbell);
     atomic_store(&feed->sleeping, 1);

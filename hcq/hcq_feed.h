@@ -57,6 +57,7 @@ struct hcq_feed {
     bool has_membarrier;                     /* see submit_words */
     uint64_t scratch[HCQ_FEED_PACKET_WORDS]; /* a packet that wraps; thread */
     struct hcq_feed_now now;
+    struct hcq_spinner spinner; /* the thread's, when there is nothing to do */
 
     _Alignas(64) _Atomic uint64_t write;    /* words ever written; host */
     _Alignas(64) uint64_t read_seen;        /* host's last look at `read` */

@@ -20,6 +20,7 @@
 #include <cmocka.h>
 
 #include "base/log.h"
+#include "base/thread.h"
 #include "hcq/cpu/cpu_object.h"
 #include "hcq/hcq_packet.h"
 
@@ -337,6 +338,50 @@ test_asks_early(void **state)
     hcq_device_close(dev);
 }
 
+static _Atomic uint64_t yield_ns; /* how long one takes at least */
+static _Atomic unsigned n_yields;
+
+int __wrap_sched_yield(void);
+
+int
+__wrap_sched_yield(void)
+{
+    uint64_t start = time_now_ns();
+
+    n_yields++;
+    while (time_now_ns() - start < yield_ns)
+        continue;
+    return 0;
+}
+
+/* A thread that waits yields at every look while that lets others run, else now
+ * and then. */
+static void
+test_spinner(void **state)
+{
+    struct hcq_spinner spinner = {0};
+    unsigned i, n;
+
+    (void)state;
+    yield_ns = 5000;
+    n_yields = 0;
+    hcq_spinner_begin(&spinner, time_now_ns());
+    for (i = 1; i <= 3; i++) {
+        hcq_spinner_turn(&spinner, time_now_ns());
+        assert_int_equal(n_yields, i);
+        assert_int_equal(spinner.calm_ns, 0);
+    }
+    yield_ns = 0;
+    for (i = 0; i < 10000 && !spinner.calm_ns; i++)
+        hcq_spinner_turn(&spinner, time_now_ns());
+    assert_true(spinner.calm_ns > 0);
+    n = n_yields;
+    hcq_spinner_turn(&spinner, spinner.yield_ns - 1);
+    assert_int_equal(n_yields, n);
+    hcq_spinner_turn(&spinner, spinner.yield_ns);
+    assert_int_equal(n_yields, n + 1);
+}
+
 /* ---- the loader ------------------------------------------------------------ */
 
 /* No page of the process is writable and executable. */
@@ -565,6 +610,7 @@ main(void)
         cmocka_unit_test(test_spin_time),
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_asks_early),
+        cmocka_unit_test(test_spinner),
         cmocka_unit_test(test_write_xor_execute),
         cmocka_unit_test(test_hostile_sections),
         cmocka_unit_test(test_bad_words),
