@@ -481,7 +481,8 @@ static void
 in_turn(struct cts *t)
 {
     enum {
-        N = 64 * KIB / 4
+        N = 64 * KIB / 4,
+        TURNS = CTS_TIMES(40)
     };
     struct hcq_program *prog = cts_program(t, CTS_ADD_ONE);
     struct hcq_buffer *a = cts_ints(t, N, 0), *b = cts_ints(t, N, 0);
@@ -494,7 +495,7 @@ in_turn(struct cts *t)
     add_one(graph, prog, all_of(other, 0), all_of(other, 0), 1);
     OK(hcq_graph_end(graph));
     CHECK(info_of(graph).n_copies == 1, "the copy is not on its queue");
-    for (i = 0; i < 40; i++) {
+    for (i = 0; i < TURNS; i++) {
         cs = cts_begin(t->queue);
         cts_exec(cs, prog, 1, ARGS(a->va, b->va, N));
         OK(hcq_cs_submit(cs, NULL));
@@ -503,8 +504,9 @@ in_turn(struct cts *t)
     cs = cts_begin(t->queue);
     cts_exec(cs, prog, 1, ARGS(a->va, b->va, N));
     cts_finish(t->queue, cs);
-    CHECK(cts_int(a, 0) == 41 && cts_int(a, N - 1) == 41, "%d", cts_int(a, 0));
-    CHECK(cts_int(other, 0) == 40, "%d", cts_int(other, 0));
+    CHECK(cts_int(a, 0) == TURNS + 1 && cts_int(a, N - 1) == TURNS + 1, "%d",
+          cts_int(a, 0));
+    CHECK(cts_int(other, 0) == TURNS, "%d", cts_int(other, 0));
     hcq_graph_destroy(graph);
 }
 

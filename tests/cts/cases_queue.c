@@ -323,9 +323,10 @@ ring_backpressure(struct cts *t)
     struct hcq_program *prog = cts_program(t, CTS_WORK);
     struct hcq_buffer *buf = cts_buffer(t, 64);
     struct hcq_signal *sig = cts_signal(t, 0);
+    const uint64_t n = CTS_TIMES(2000);
     uint64_t i;
 
-    for (i = 1; i <= 2000; i++) {
+    for (i = 1; i <= n; i++) {
         struct hcq_cs *cs = cts_begin(queue);
 
         cts_exec(cs, prog, 1, ARGS(buf->va, 2000));
@@ -333,7 +334,7 @@ ring_backpressure(struct cts *t)
         OK(hcq_cs_submit(cs, NULL));
     }
     OK(hcq_queue_wait(queue, LONG_NS));
-    CHECK(hcq_signal_value(sig) == 2000, "value");
+    CHECK(hcq_signal_value(sig) == n, "value");
     hcq_queue_destroy(queue);
 }
 

@@ -407,7 +407,7 @@ comes_and_goes(struct cts *t)
         {"programs", program_goes},
         {"streams", stream_goes},
     };
-    const int n_rounds = 40;
+    const int n_rounds = CTS_TIMES(40);
     struct held before, after;
     size_t i;
     int n;
@@ -548,7 +548,7 @@ static void
 launch_costs(struct cts *t)
 {
     enum {
-        N = 4000
+        N = CTS_TIMES(4000)
     };
     static uint64_t ns[3][N];
     struct hcq_program *prog = cts_program(t, CTS_NOP);

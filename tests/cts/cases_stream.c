@@ -50,14 +50,15 @@ long_stream(struct cts *t)
     struct hcq_program *prog = cts_program(t, CTS_ADD_ONE);
     struct hcq_buffer *a = cts_ints(t, 1, 0);
     struct hcq_stream *stream = new_stream(t->queue, "long");
+    const int n = CTS_TIMES(50000);
     int i;
 
-    for (i = 0; i < 50000; i++)
+    for (i = 0; i < n; i++)
         cts_exec(hcq_stream_cs(stream), prog, 1, ARGS(a->va, a->va, 1));
     OK(hcq_stream_end(stream));
     run(stream);
     run(stream);
-    CHECK(cts_int(a, 0) == 100000, "%d", cts_int(a, 0));
+    CHECK(cts_int(a, 0) == 2 * n, "%d", cts_int(a, 0));
 }
 
 /* Launches in a row, each of whose groups reads what another group of the one

@@ -35,6 +35,11 @@
 #define CTS_ASAN 0
 #endif
 
+/* Everything takes ten times as long with sanitizers, and the release build
+ * does all: how often, of `n` times, and every which of a row. */
+#define CTS_TIMES(n) (CTS_ASAN || CTS_TSAN ? (n) / 5 : (n))
+#define CTS_EVERY(n) (CTS_ASAN || CTS_TSAN ? (n) : 1)
+
 #ifndef CTS_HAVE_SIM /* built with simulated kernels that can be asked */
 #define CTS_HAVE_SIM 0
 #endif

@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "tests/unit/sanitized.h"
 
 const char *const amdgpu_chips[AMDGPU_N_CHIPS] = {"gfx942", "gfx1100", "gfx90a",
                                                   "gfx1030", "gfx1201"};
@@ -231,7 +232,7 @@ const struct backend backend_amdgpu = {
     .n_first = 2,
     .n_targets = AMDGPU_N_CHIPS,
     .is_gpu = true,
-    .thin = 10,
+    .thin = IS_SANITIZED ? 20 : 10,
     .has_alu = has_alu,
     .has_cast = has_cast,
     .lower_target = lower_target,

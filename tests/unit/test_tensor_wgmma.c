@@ -17,6 +17,7 @@
 
 #include "base/bits.h"
 #include "doorbell/ops.h"
+#include "tests/unit/sanitized.h"
 
 struct row {
     int64_t batch, m, n, k;
@@ -197,6 +198,8 @@ test_products(void **state)
             assert_int_equal(bell_context_set_math(ctx, BELL_MATH_TF32),
                              BELL_OK);
         for (i = *first; i < ARRAY_LEN(rows); i++) {
+            if (IS_SANITIZED && (i + d) % 3 != 0)
+                continue;
             if (dtypes[d].rows >> i & 1)
                 multiply(ctx, &rows[i], d);
         }
