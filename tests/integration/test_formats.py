@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What NumPy, PyTorch and safetensors wrote, read by `doorbell eval`, and the
-other way round: the files of tests/integration/formats, and where the packages
-are installed, new ones.
+"""What NumPy, PyTorch, safetensors and gguf wrote, read by `doorbell eval`, and
+the other way round: the files of tests/integration/formats, and where the
+packages are installed, new ones.
 
 usage: test_formats.py DOORBELL FORMATS_FOLDER
 """
@@ -222,6 +222,67 @@ def check_damage(tap, folder):
         tap.check(f'damaged {name}', complaints)
 
 
+def check_numpy(tap, folder):
+    """What check_outputs made, read by NumPy and safetensors; a file of the
+    latter."""
+    import numpy as np
+
+    def check(what, got):
+        x = np.array(X, np.float32).reshape(2, 3, 4)
+        want = {'0': x.reshape(-1), '1': x + x[0, 0]}
+        tap.check(what, [f'{k}: {v}' for k, v in got.items()
+                         if v.dtype != np.float32 or
+                         not np.array_equal(v, want.get(k))] +
+                  ([] if len(got) == 2 else [f'{list(got)}']))
+        return want
+    with np.load(f'{folder}/several.npz') as npz:
+        want = check('NumPy reads .npz', dict(npz))
+    from safetensors import numpy as st
+    check('safetensors reads .safetensors',
+          st.load_file(f'{folder}/several.safetensors'))
+    st.save_file(dict(want, i=np.array([[3, -1]])), f'{folder}/st.safetensors')
+    check_file(tap, "safetensors' .safetensors", f'{folder}/st.safetensors',
+               {'0': ((24,), X), 'i': ((1, 2), [3, -1]),
+                '1': ((2, 3, 4), want['1'].reshape(-1).tolist())})
+
+
+def check_gguf(tap, folder):
+    """Tensors that the gguf package wrote are what it says they are."""
+    import gguf
+    import numpy as np
+    rng, path, want = np.random.default_rng(3), f'{folder}/all.gguf', {}
+    writer = gguf.GGUFWriter(path, 'llama')
+    for name in ('F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q4_K Q5_K '
+                 'Q6_K').split():
+        kind = gguf.GGMLQuantizationType[name]
+        x = rng.standard_normal((3, 512)).astype(np.float32)
+        if name.endswith('K'):  # which it reads only
+            _, size = gguf.GGML_QUANT_SIZES[kind]
+            data = rng.integers(0, 256, (6, size), np.uint8)
+            scale = rng.standard_normal((6, 2)).astype(np.float16).view(np.uint8)
+            if name == 'Q6_K':
+                data[:, -2:] = scale[:, :2]
+            else:
+                data[:, :4] = scale
+            data = data.reshape(3, 2 * size)
+        else:
+            data = gguf.quants.quantize(x, kind)
+        want[name] = gguf.quants.dequantize(data, kind)
+        writer.add_tensor(name, data, raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    for name, values in want.items():
+        out = f'{folder}/{name}.npy'
+        complaints = expect(run('eval', 'w + 0', '--in', f'w={path}:{name}',
+                                '--out', out, '--device', 'CPU'), 0)
+        if not complaints and not np.array_equal(
+                np.load(out).astype(np.float32), values):
+            complaints = [f'{np.load(out)}\n{values}']
+        tap.check(f"gguf's {name}", complaints)
+
+
 def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as folder:
@@ -236,6 +297,11 @@ def main():
             check_folder(tap, folder, "today's")
         except subprocess.CalledProcessError:
             print('# without new files: NumPy or PyTorch is not installed')
+        for check in check_numpy, check_gguf:
+            try:
+                check(tap, folder)
+            except ImportError as absent:
+                print(f'# not the whole of {check.__name__}: {absent}')
     tap.finish()
 
 
