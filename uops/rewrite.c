@@ -184,26 +184,41 @@ apply_row(struct uop_graph *g, const struct rw_set *set,
     return make_to(&mk, row->to, u);
 }
 
-/* What rows that need something of source i may need. */
+/* What rows may ask of source i. */
 struct glance {
     uint8_t op, or_const; /* RW_NEED_ANY: nothing more */
+    uint8_t classes;      /* bits of those of its dtype */
 };
 
 static struct glance
 glance_at(const struct uop *u, uint32_t i)
 {
     const struct uop *src = i < u->n_src ? u->src[i] : NULL;
+    struct glance glance = {RW_NEED_ANY, RW_NEED_ANY, 0};
+    const struct uop_dtype_info *info;
 
-    return (struct glance){src ? src->op : RW_NEED_ANY,
-                           src && uop_scalar_const(src) ? RW_NEED_CONST
-                                                        : RW_NEED_ANY};
+    if (!src)
+        return glance;
+    glance.op = src->op;
+    if (uop_scalar_const(src))
+        glance.or_const = RW_NEED_CONST;
+    info = &uop_dtype_infos[src->dtype];
+    glance.classes =
+        (uint8_t)(info->is_int << RW_CLASS_INT |
+                  (info->is_int && info->is_signed) << RW_CLASS_SINT |
+                  (src->dtype == UOP_BOOL) << RW_CLASS_BOOL |
+                  info->is_float << RW_CLASS_FLOAT);
+    return glance;
 }
 
 /* Most rows fail here, before anything is bound. */
 static bool
-may_match(uint8_t need, struct glance src)
+may_match(const struct rw_row *row, unsigned i, const struct glance *src)
 {
-    return need == RW_NEED_ANY || need == src.op || need == src.or_const;
+    uint8_t need = row->need[i];
+
+    return (need == RW_NEED_ANY || need == src->op || need == src->or_const) &&
+           !(row->class[i] & ~src->classes);
 }
 
 const struct uop *
@@ -219,7 +234,8 @@ rw_apply(struct uop_graph *g, struct rw_set *set, const struct uop *u,
     for (i = set->first[u->op]; i < end; i++) {
         const struct rw_row *row = &set->rows[i];
         const struct uop *r;
-        if (!may_match(row->need[1], second) || !may_match(row->need[0], first))
+        if (row->n_src != u->n_src || !may_match(row, 1, &second) ||
+            !may_match(row, 0, &first))
             continue;
         r = apply_row(g, set, row, u);
         if (!r || r == u)

@@ -70,7 +70,9 @@ struct rw_pat {
 struct rw_row {
     uint16_t rule, pat, to;
     uint8_t n_vars, op;
-    uint8_t need[2]; /* op of src 0 and 1, RW_NEED_ANY or RW_NEED_CONST */
+    uint8_t n_src;
+    uint8_t need[2];  /* op of src 0 and 1, RW_NEED_ANY or RW_NEED_CONST */
+    uint8_t class[2]; /* that src 0 and 1 are to be of: a bit, or 0 */
 };
 
 /* A table of rules and its parsed form, filled on first use by any thread.

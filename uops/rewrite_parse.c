@@ -316,10 +316,27 @@ needed_op(const struct rw_set *set, const struct rw_pat *root, unsigned i)
     return is_const_pat(child) ? RW_NEED_CONST : RW_NEED_ANY;
 }
 
+/* The class that the pattern asks of source i, of those that a dtype has. */
+static uint8_t
+needed_class(const struct rw_set *set, const struct rw_pat *root, unsigned i)
+{
+    const struct rw_pat *child;
+    unsigned cls;
+
+    if (i >= root->n_child)
+        return 0;
+    child = &set->pats[root->child[i]];
+    cls = child->kind == RW_FLOAT ? RW_CLASS_FLOAT : child->cls;
+    if (cls == RW_CLASS_ALL || cls == RW_CLASS_CONST)
+        return 0;
+    return (uint8_t)(1u << cls);
+}
+
 static void
 add_row(struct parser *p, uint16_t rule, uint16_t pat, uint16_t to)
 {
     struct rw_row *row;
+    unsigned i;
 
     if (p->set->n_rows >= RW_MAX_ROWS) {
         fail_parse(p, "too many rows in the table");
@@ -331,8 +348,11 @@ add_row(struct parser *p, uint16_t rule, uint16_t pat, uint16_t to)
     row->to = to;
     row->n_vars = p->n_vars;
     row->op = p->set->pats[pat].op;
-    row->need[0] = needed_op(p->set, &p->set->pats[pat], 0);
-    row->need[1] = needed_op(p->set, &p->set->pats[pat], 1);
+    row->n_src = p->set->pats[pat].n_child;
+    for (i = 0; i < 2; i++) {
+        row->need[i] = needed_op(p->set, &p->set->pats[pat], i);
+        row->class[i] = needed_class(p->set, &p->set->pats[pat], i);
+    }
 }
 
 /* A rule becomes a row for each op of its root and for each order of its
