@@ -88,10 +88,13 @@ run_batch(struct qsim *gpu, struct qsim_batch *batch)
                               (uint32_t)(batch->ibs[i].size_bytes / 4), 0);
     }
     /* the kernel's own words behind it; a reset loses what was not written */
-    if (gpu->result.fault == QSIM_OK)
+    if (gpu->result.fault == QSIM_OK) {
         qsim_flush(batch->space);
-    else if (LOG_ON(LOG_PUSH | LOG_FAULT))
-        log_print(LOG_FAULT, "%s", gpu->result.text);
+    } else {
+        qsim_lose(batch->space);
+        if (LOG_ON(LOG_PUSH | LOG_FAULT))
+            log_print(LOG_FAULT, "%s", gpu->result.text);
+    }
     qsim_memory_unlock(gpu);
     gpu->batch = NULL;
     batch->ended = qsim_clock();
@@ -104,6 +107,7 @@ run_card(void *arg)
     struct qsim_batch *batch;
     struct qsim_result none = {0};
 
+    host_fail_spare_thread();
     pthread_mutex_lock(&gpu->lock);
     for (;;) {
         while (!gpu->first && !gpu->is_ending)

@@ -100,6 +100,8 @@ bool qsim_cached_read(struct qsim *gpu, uint64_t va, void *data,
                       uint32_t n_bytes);
 void qsim_flush(struct qsim_space *space);
 void qsim_invalidate(struct qsim_space *space);
+/* What a reset does: what was not flushed is nowhere. */
+void qsim_lose(struct qsim_space *space);
 
 /* ---- gpu_cp.c, gpu_launch.c ---- */
 

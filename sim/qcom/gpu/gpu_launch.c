@@ -24,7 +24,7 @@
 #define SP_MODE_CONTROL   0xab00u
 #define SP_PERFCTR_ENABLE 0xae0fu
 
-#define MAX_INSNS (1ull << 27) /* of waves, in a launch: more is a hang */
+#define MAX_INSNS (1ull << 25) /* of a work-group's waves: more is a hang */
 #define MAX_UNITS 8192u        /* of code */
 
 /* Ranges that streams may write: what the facts name. */

@@ -274,6 +274,12 @@ qsim_invalidate(struct qsim_space *space)
     }
 }
 
+void
+qsim_lose(struct qsim_space *space)
+{
+    forget(space, 0, UINT64_MAX);
+}
+
 static struct qsim_line_page *
 find_page(struct qsim *gpu, uint64_t va, bool is_write)
 {

@@ -93,7 +93,7 @@ struct shader_launch {
     uint32_t grid[3], local[3];
     bool needs_predication_gaps;  /* prede and predf must be followed by nops */
     bool ends_locked;             /* lock and unlock come before the end */
-    uint64_t max_insns;           /* of waves; 0: no limit */
+    uint64_t max_insns;           /* of a work-group's waves; 0: no limit */
     const _Atomic uint32_t *stop; /* may be NULL: ends when it is not 0 */
     uint64_t seed;                /* order of the waves */
     struct shader_memory memory;

@@ -178,6 +178,7 @@ struct shader_group {
     const struct shader_launch *launch;
     struct shader_report *report;
     uint32_t id[3], number, n_threads;
+    uint64_t insns_before; /* of the launch, when it began */
     uint32_t n_waves;
     struct shader_wave *waves; /* owned */
     uint8_t shared[32768];

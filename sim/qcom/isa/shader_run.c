@@ -509,9 +509,10 @@ is_out_of_time(struct shader_group *g)
         snprintf(g->report->text, sizeof(g->report->text), "it was stopped");
         return true;
     }
-    if (l->max_insns && g->report->n_insns > l->max_insns) {
-        (void)shader_fail(&g->waves[0], NULL, "%llu instructions and no end",
-                          (unsigned long long)g->report->n_insns);
+    if (l->max_insns && g->report->n_insns - g->insns_before > l->max_insns) {
+        (void)shader_fail(
+            &g->waves[0], NULL, "%llu instructions and no end",
+            (unsigned long long)(g->report->n_insns - g->insns_before));
         g->report->fault = SHADER_HUNG;
         return true;
     }
@@ -525,6 +526,7 @@ run_group(struct shader_group *g)
     bool ran;
 
     memset(g->shared, 0xa5, sizeof(g->shared));
+    g->insns_before = g->report->n_insns;
     for (i = 0; i < g->n_waves; i++)
         begin_wave(g, i);
     do {

@@ -81,6 +81,8 @@ struct qk_machine {
     size_t n_contexts, cap_contexts;
     uint32_t next_context;
     uint64_t n_submitted, n_done; /* batches */
+    struct qk_context *running;   /* whose batch the card has; NULL: none */
+    uint64_t running_since_ns;
     uint32_t n_faults;
     char fault_text[512];
 };
@@ -127,7 +129,8 @@ int qk_context_create(struct qk_machine *m, uint32_t id, uint32_t flags,
                       uint32_t owner, struct qk_context **out_context);
 struct qk_context *qk_find_context(struct qk_machine *m, uint32_t id,
                                    uint32_t owner);
-/* What it still has to do is dropped; waits for what runs. */
+/* What it still has to do is dropped; waits for what runs, which gets no more
+ * time than the kernel gives to a batch. */
 void qk_context_destroy(struct qk_machine *m, struct qk_context *context);
 /* Of a context with room: the batch has its streams and, at the end, what it may
  * touch; it becomes the machine's. Sets the timestamp. */

@@ -9,6 +9,9 @@
 #include "ioctl/qcom_uapi.h"
 #include "sim/qcom/kernel/qk.h"
 
+/* How often a destroyed context's batch is looked at. */
+#define DESTROY_LOOK_NS 10000000u
+
 uint64_t
 qk_now_ns(void)
 {
@@ -50,14 +53,39 @@ qk_find_context(struct qk_machine *m, uint32_t id, uint32_t owner)
     return NULL;
 }
 
+/* Sleeps until something ends, or the deadline is there: then false. */
+static bool
+sleep_until(struct qk_machine *m, uint64_t deadline_ns)
+{
+    struct timespec t;
+
+    if (deadline_ns == UINT64_MAX)
+        return pthread_cond_wait(&m->retired, &m->lock) == 0;
+    t.tv_sec = (time_t)(deadline_ns / 1000000000u);
+    t.tv_nsec = (long)(deadline_ns % 1000000000u);
+    return pthread_cond_timedwait(&m->retired, &m->lock, &t) != ETIMEDOUT;
+}
+
+/* src: hw/qcom/BRINGUP.md 1.7, 2 */
+static uint64_t
+batch_limit_ns(const struct qk_machine *m)
+{
+    return m->is_msm ? 500000000u : 2000000000u;
+}
+
 void
 qk_context_destroy(struct qk_machine *m, struct qk_context *c)
 {
+    uint64_t now;
     size_t i;
 
     c->is_gone = true;
-    while (c->n_queued)
-        pthread_cond_wait(&m->retired, &m->lock);
+    while (c->n_queued) {
+        now = qk_now_ns();
+        if (m->running == c && now - m->running_since_ns >= batch_limit_ns(m))
+            qsim_stop_running(m->gpu);
+        (void)sleep_until(m, now + DESTROY_LOOK_NS);
+    }
     for (i = 0; m->contexts[i] != c; i++) {
     }
     m->contexts[i] = m->contexts[--m->n_contexts];
@@ -86,6 +114,10 @@ begin_batch(void *user, struct qsim_batch *b)
 
     pthread_mutex_lock(&m->lock);
     runs = !c->is_gone && !c->is_invalid;
+    if (runs) {
+        m->running = c;
+        m->running_since_ns = qk_now_ns();
+    }
     if (runs && m->rd && b->n_ibs)
         qk_rd_submission(m->rd, m->bufs, m->n_bufs, b);
     pthread_mutex_unlock(&m->lock);
@@ -135,6 +167,7 @@ end_batch(void *user, struct qsim_batch *b, const struct qsim_result *result)
     struct qk_context *c = user;
 
     pthread_mutex_lock(&m->lock);
+    m->running = NULL;
     if (result->fault != QSIM_OK)
         keep_fault(m, c, batch, result);
     if (!c->is_invalid && !c->is_gone)
@@ -167,19 +200,6 @@ qk_submit(struct qk_machine *m, struct qk_context *c, struct qk_batch *batch,
     batch->b.user = c;
     c->n_queued++;
     qsim_submit(m->gpu, &batch->b);
-}
-
-/* Sleeps until something ends, or the deadline is there: then false. */
-static bool
-sleep_until(struct qk_machine *m, uint64_t deadline_ns)
-{
-    struct timespec t;
-
-    if (deadline_ns == UINT64_MAX)
-        return pthread_cond_wait(&m->retired, &m->lock) == 0;
-    t.tv_sec = (time_t)(deadline_ns / 1000000000u);
-    t.tv_nsec = (long)(deadline_ns % 1000000000u);
-    return pthread_cond_timedwait(&m->retired, &m->lock, &t) != ETIMEDOUT;
 }
 
 int
