@@ -234,6 +234,7 @@ static bell_status
 msm_begin(struct qcom_device *dev)
 {
     struct bell_error_hold hold;
+    bell_status status;
     uint32_t handle;
 
     dev->bos = host_calloc(1, sizeof(*dev->bos));
@@ -242,10 +243,13 @@ msm_begin(struct qcom_device *dev)
     pthread_mutex_init(&dev->bos->lock, NULL);
     bell_error_hold(&hold);
     dev->is_coherent = true;
-    if (new_handle(dev, 4096, &handle) == BELL_OK)
+    status = new_handle(dev, 4096, &handle);
+    if (status == BELL_OK)
         close_handle(dev, handle);
-    else
+    else if (bell_error_last()->sys_errno == EINVAL)
         dev->is_coherent = false;
+    else
+        return status;
     bell_error_release(&hold);
     return BELL_OK;
 }
