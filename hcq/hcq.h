@@ -151,7 +151,8 @@ void hcq_device_fault(struct hcq_device *dev, struct hcq_fault *out_fault);
 
 /* Brings a lost or hung device back: stops what runs, drops what is queued,
  * completes the timelines of its queues, clears the fault.
- * Buffers keep their contents, programs and bound streams stay usable; other
+ * Buffers keep their contents (what the work that was cut off had stored may be
+ * lost with a device's caches), programs and bound streams stay usable; other
  * signals keep their values. Waits in progress on other threads end with
  * BELL_E_DEVICE_LOST. */
 BELL_MUST_CHECK bell_status hcq_device_recover(struct hcq_device *dev);

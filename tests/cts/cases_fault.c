@@ -51,13 +51,36 @@ check_alive(struct cts *t)
     hcq_buffer_destroy(to);
 }
 
+/* A fault that nobody told the cause of, where this is so. */
+static bool
+is_untold(const struct cts *t, const struct hcq_fault *fault)
+{
+    return cts_may_lack(t->dev, CTS_LACK_CAUSES) && fault->va == 0 &&
+           (fault->kind == HCQ_FAULT_INSTRUCTION ||
+            fault->kind == HCQ_FAULT_STREAM);
+}
+
+static bool
+is_of_memory(const struct cts *t, const struct hcq_fault *fault)
+{
+    return fault->kind == HCQ_FAULT_MEMORY || is_untold(t, fault);
+}
+
 /* The address that a fault names. Cards name the page. */
 static bool
 is_at(const struct cts *t, const struct hcq_fault *fault, uint64_t va)
 {
     bool by_page = !(t->info.flags & HCQ_DEVICE_HOST_MEMORY);
 
-    return fault->va == va || (by_page && fault->va == (va & ~4095ull));
+    return fault->va == va || (by_page && fault->va == (va & ~4095ull)) ||
+           is_untold(t, fault);
+}
+
+/* Part of its report. */
+static const char *
+told_address(struct cts *t)
+{
+    return cts_may_lack(t->dev, CTS_LACK_CAUSES) ? "" : "at 0x";
 }
 
 /* The device is lost by `kind`; every call says so. */
@@ -69,7 +92,9 @@ check_lost(struct cts *t, enum hcq_fault_kind kind, const char *program)
     struct hcq_cs *cs;
 
     hcq_device_fault(t->dev, &fault);
-    CHECK(fault.kind == kind, "kind %d: %s", (int)fault.kind, fault.text);
+    CHECK(kind == HCQ_FAULT_MEMORY ? is_of_memory(t, &fault)
+                                   : fault.kind == kind,
+          "kind %d: %s", (int)fault.kind, fault.text);
     CHECK(strcmp(fault.program, program) == 0, "%s", fault.program);
     CHECK(strstr(fault.text, program), "%s", fault.text);
     FAILS(hcq_device_status(t->dev), BELL_E_DEVICE_LOST, program);
@@ -102,7 +127,8 @@ bad_address(struct cts *t)
         CHECK(is_at(t, &fault, bad_va(t) + (unsigned)i * 8), "0x%llx",
               (unsigned long long)fault.va);
         snprintf(text, sizeof(text), "at 0x%llx", (unsigned long long)fault.va);
-        CHECK(strstr(fault.text, text), "%s", fault.text);
+        CHECK(is_untold(t, &fault) || strstr(fault.text, text), "%s",
+              fault.text);
         CHECK(strcmp(fault.queue, hcq_queue_name(t->queue)) == 0, "%s",
               fault.queue);
         CHECK(fault.first_group == 0 && fault.last_group == 1, "groups");
@@ -164,6 +190,8 @@ bad_row(struct cts *t)
     struct hcq_stream *stream;
     struct hcq_fault fault;
     struct hcq_cs *cs;
+    bool keeps = !cts_may_lack(t->dev, CTS_LACK_STORES);
+    int32_t seen = 0, before;
     uint32_t va;
     int i;
 
@@ -188,14 +216,16 @@ bad_row(struct cts *t)
         /* Cards that do not tell where name the first. */
         FAILS(hcq_queue_wait(t->queue, LONG_NS), BELL_E_DEVICE_LOST, "cts_");
         hcq_device_fault(t->dev, &fault);
-        CHECK(fault.kind == HCQ_FAULT_MEMORY, "%s", fault.text);
+        CHECK(is_of_memory(t, &fault), "%s", fault.text);
         OK(hcq_device_recover(t->dev));
-        CHECK(cts_int(a, 0) == i + 1, "%d", cts_int(a, 0));
+        before = seen;
+        seen = cts_int(a, 0);
+        CHECK(seen == before + 1 || (!keeps && seen == before), "%d", seen);
     }
     OK(hcq_stream_patch(stream, va, buf->va));
     OK(hcq_stream_submit(stream, NULL));
     OK(hcq_stream_wait(stream, LONG_NS));
-    CHECK(cts_int(a, 0) == 6 + 2, "%d", cts_int(a, 0));
+    CHECK(cts_int(a, 0) == seen + 2, "%d", cts_int(a, 0));
     check_alive(t);
     hcq_stream_destroy(stream);
 }
@@ -233,8 +263,7 @@ bad_access(struct cts *t)
     struct hcq_program *poke = cts_program(t, CTS_POKE);
     struct hcq_program *add = cts_program(t, CTS_ADD_ONE);
     struct hcq_buffer *buf = cts_ints(t, 16, 5), *large;
-    /* AMD's cards, as their driver sets them up, take any alignment. */
-    int first = strcmp(t->info.backend, "AMD") == 0 ? 1 : 0, i;
+    int first = cts_may_lack(t->dev, CTS_LACK_ALIGNMENT) ? 1 : 0, i;
     uint64_t gone_va;
 
     if (t->info.flags & HCQ_DEVICE_HOST_MEMORY)
@@ -295,9 +324,10 @@ bad_command(struct cts *t)
         else
             hcq_cs_write(cs, bad_va(t), 1, i == 3 ? 32 : 64);
         OK(hcq_cs_submit(cs, NULL));
-        FAILS(hcq_queue_wait(t->copy, LONG_NS), BELL_E_DEVICE_LOST, "at 0x");
+        FAILS(hcq_queue_wait(t->copy, LONG_NS), BELL_E_DEVICE_LOST,
+              told_address(t));
         hcq_device_fault(t->dev, &fault);
-        CHECK(fault.kind == HCQ_FAULT_MEMORY, "kind %d", (int)fault.kind);
+        CHECK(is_of_memory(t, &fault), "kind %d", (int)fault.kind);
         CHECK(strstr(fault.text, names[i]) || t->info.backend[0] != 'C', "%s",
               fault.text);
         OK(hcq_device_recover(t->dev));
@@ -333,9 +363,11 @@ bad_large_copy(struct cts *t)
         else
             hcq_cs_copy(cs, va, buf->va, size);
         OK(hcq_cs_submit(cs, NULL));
-        FAILS(hcq_queue_wait(queue, LONG_NS), BELL_E_DEVICE_LOST, "at 0x");
+        FAILS(hcq_queue_wait(queue, LONG_NS), BELL_E_DEVICE_LOST,
+              told_address(t));
         hcq_device_fault(t->dev, &fault);
-        CHECK(fault.kind == HCQ_FAULT_MEMORY && fault.va - va < size,
+        CHECK(is_untold(t, &fault) ||
+                  (fault.kind == HCQ_FAULT_MEMORY && fault.va - va < size),
               "kind %d at 0x%llx", (int)fault.kind,
               (unsigned long long)fault.va);
         CHECK(strstr(fault.text, i % 3 == 2 ? "fill" : "copy"), "%s",
@@ -646,7 +678,10 @@ streams_survive(struct cts *t)
         hcq_signal_set(line, v);
         check_alive(t);
     }
-    CHECK(cts_int(buf, 63) == 40, "%d", cts_int(buf, 63));
+    /* What a faulting one stored before may be lost. */
+    i = cts_may_lack(t->dev, CTS_LACK_STORES) ? 20 : 40;
+    CHECK(cts_int(buf, 63) >= i && cts_int(buf, 63) <= 40, "%d",
+          cts_int(buf, 63));
 }
 
 const struct cts_case cts_fault_cases[] = {

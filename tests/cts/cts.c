@@ -1,6 +1,6 @@
 /* The conformance suite of hcq/hcq.h.
  *
- * usage: cts DEVICE [--filter TEXT] [--list]
+ * usage: cts DEVICE [--filter TEXT]... [--list]
  * One TAP line per case, then `N passed, N failed, N skipped`. Exit code 0,
  * 1 (something failed) or 77 (no such device, or all skipped).
  */
@@ -172,7 +172,9 @@ cts_may_lack(struct hcq_device *dev, enum cts_lack what)
 
     hcq_device_info(dev, &info);
     provider = find_provider(&info);
-    return !provider || (provider->lacks & what);
+    if (!provider || (provider->lacks & what))
+        return true;
+    return provider->also_lacks && (provider->also_lacks(&info) & what);
 }
 
 struct hcq_buffer *
@@ -311,19 +313,33 @@ find_device(struct cts *t)
     return true;
 }
 
+#define MAX_FILTERS 8
+
+/* Is it one of those asked for? All are, where none is named. */
+static bool
+is_wanted(const char *name, const char *const *filters, unsigned n)
+{
+    unsigned i;
+
+    for (i = 0; i < n && !strstr(name, filters[i]); i++) {
+    }
+    return n == 0 || i < n;
+}
+
 int
 main(int argc, char **argv)
 {
     struct cts t = {.device = NULL};
-    const char *filter = "";
-    unsigned counts[4] = {0}, n = 0;
+    const char *filters[MAX_FILTERS];
+    unsigned counts[4] = {0}, n = 0, n_filters = 0;
     bool list = false;
     size_t g;
     int i;
 
     for (i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--filter") == 0 && i + 1 < argc)
-            filter = argv[++i];
+        if (strcmp(argv[i], "--filter") == 0 && i + 1 < argc &&
+            n_filters < MAX_FILTERS)
+            filters[n_filters++] = argv[++i];
         else if (strcmp(argv[i], "--list") == 0)
             list = true;
         else if (argv[i][0] != '-' && !t.device)
@@ -332,7 +348,7 @@ main(int argc, char **argv)
             t.device = NULL, i = argc;
     }
     if (!t.device && !list) {
-        fprintf(stderr, "usage: cts DEVICE [--filter TEXT] [--list]\n");
+        fprintf(stderr, "usage: cts DEVICE [--filter TEXT]... [--list]\n");
         return 2;
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
@@ -344,7 +360,7 @@ main(int argc, char **argv)
         for (c = groups[g]; c->name; c++) {
             uint64_t start_ns = time_now_ns();
 
-            if (!strstr(c->name, filter))
+            if (!is_wanted(c->name, filters, n_filters))
                 continue;
             if (list) {
                 printf("%s\n", c->name);

@@ -52,16 +52,21 @@ struct cts_bad {
 /* What hcq.h leaves to a device, and this backend's do not do. All others'
  * cases must not find it missing. */
 enum cts_lack {
-    CTS_LACK_PINS = 1 << 0,     /* of the host's own memory, on some */
-    CTS_LACK_SIGNALS = 1 << 1,  /* of another opening, to be set */
-    CTS_LACK_TURNS = 1 << 2,    /* of a short kernel beside a long one */
-    CTS_SLOW_RESET = 1 << 3,    /* the kernel driver ends what hangs, late */
-    CTS_SIMPLE_OBJECTS = 1 << 4 /* with fewer than 8 ways to be bad */
+    CTS_LACK_PINS = 1 << 0,      /* of the host's own memory, on some */
+    CTS_LACK_SIGNALS = 1 << 1,   /* of another opening, to be set */
+    CTS_LACK_TURNS = 1 << 2,     /* of a short kernel beside a long one */
+    CTS_SLOW_RESET = 1 << 3,     /* the kernel driver ends what hangs, late */
+    CTS_SIMPLE_OBJECTS = 1 << 4, /* with fewer than 8 ways to be bad */
+    CTS_LACK_ALIGNMENT = 1 << 5, /* a misaligned access is no memory fault */
+    CTS_LACK_STORES = 1 << 6, /* of a submission that faults, before it did */
+    CTS_LACK_CAUSES = 1 << 7  /* of a fault, and its address */
 };
 
 struct cts_provider {
     const char *backend;
     unsigned lacks; /* enum cts_lack */
+    /* NULL, or what some of its devices do not do either. */
+    unsigned (*also_lacks)(const struct hcq_device_info *info);
     /* NULL, or called once: for which device the binaries are to be. False:
      * there can be none, and why. */
     bool (*setup)(const struct hcq_device_info *info, char *why, size_t size);

@@ -157,6 +157,7 @@ bad(unsigned idx, struct cts_bad *out)
 
 const struct cts_provider cts_amd_provider = {
     .backend = "AMD",
+    .lacks = CTS_LACK_ALIGNMENT, /* cards take any, as their driver has them */
     .setup = setup,
     .find = find,
     .n_variants = 1,

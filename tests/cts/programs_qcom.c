@@ -123,6 +123,24 @@ static const struct kernel kernels[CTS_KERNEL_COUNT] =
                 1,
                 0,
             },
+        [CTS_COUNT] =
+            {
+                "count",
+                "mov.u32u32 r1.x, c0.x\nmov.u32u32 r1.y, c0.y\n" R
+                "add.u r2.x, r0.x, 1\nadd.u r2.y, r1.x, 4\n"
+                "mov.u32u32 r3.x, 1\n" R "cmps.u.lt r2.z, r2.y, 4\n" R
+                "add.u r2.z, r1.y, r2.z\n" R
+                "atomic.g.add.untyped.1d.u32.1.g r3.z, r1.x, r2.x\n"
+                "atomic.g.add.untyped.1d.u32.1.g r3.w, r2.y, r3.x\n"
+                "(sy)(ss)nop\n"
+                "add.u r2.y, r1.x, 8\n" R "cmps.u.lt r2.z, r2.y, 8\n" R
+                "add.u r2.z, r1.y, r2.z\n" R
+                "atomic.g.max.untyped.1d.u32.1.g r3.z, r2.y, r3.w\n" DONE,
+                1,
+                0,
+                0,
+                0,
+            },
         [CTS_TRAP] = {"trap", ".word ffffffffffffffff\n" DONE, 0, 0, 1, 0},
         [CTS_REVERSE] =
             {
@@ -415,9 +433,20 @@ bad(unsigned idx, struct cts_bad *out)
     }
 }
 
+/* msm counts a queue's faults, and tells nothing of them. */
+static unsigned
+also_lacks(const struct hcq_device_info *info)
+{
+    return strstr(info->model, "(msm)") ? CTS_LACK_CAUSES : 0;
+}
+
+/* A reset loses what is in the chip's cache. What a misaligned access does is
+ * not known. */
 const struct cts_provider cts_qcom_provider = {
     .backend = "QCOM",
-    .lacks = CTS_LACK_PINS | CTS_LACK_SIGNALS | CTS_SLOW_RESET,
+    .lacks = CTS_LACK_PINS | CTS_LACK_SIGNALS | CTS_LACK_TURNS |
+             CTS_SLOW_RESET | CTS_LACK_ALIGNMENT | CTS_LACK_STORES,
+    .also_lacks = also_lacks,
     .setup = setup,
     .find = find,
     .n_variants = 1,
