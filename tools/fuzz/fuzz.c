@@ -27,7 +27,7 @@ struct fuzz_state {
     struct fuzz_program prog;
     struct fuzz_verdict verdict;
     uint64_t n_programs, n_grad_checks, n_mismatches, n_calls;
-    uint64_t n_compared, n_unstable;
+    uint64_t n_compared, n_unstable, n_refused;
     bool checked[FUZZ_MAX_OPS]; /* --grad: by op, whether a check said yes */
     bool lacks_f64;             /* the device */
     uint64_t start_ns;
@@ -79,6 +79,7 @@ run_check(struct fuzz_state *s, int64_t index, fuzz_check_fn *check)
     s->n_calls += s->prog.n_nodes;
     s->n_compared += s->verdict.n_compared;
     s->n_unstable += s->verdict.n_unstable;
+    s->n_refused += s->verdict.refused;
     if (s->verdict.failed)
         return report_failure(s, index, check);
     return BELL_OK;
@@ -232,6 +233,11 @@ print_summary(struct fuzz_state *s)
     if (!s->opts.json && s->opts.grad)
         printf("%" PRIu64 " of %" PRIu64 " differentiable calls checked\n",
                n_checked, n_all);
+    if (!s->opts.json && s->n_refused)
+        printf("%" PRIu64
+               " programs refused by a device without float64, which "
+               "they compute in\n",
+               s->n_refused);
     if (!s->opts.json) {
         printf("%" PRIu64 " programs (%" PRIu64 " of gradients), %" PRIu64
                " calls, %" PRIu64 " elements compared, %" PRIu64
@@ -249,6 +255,7 @@ print_summary(struct fuzz_state *s)
     json_uint(&json, "calls", s->n_calls);
     json_uint(&json, "elements_compared", s->n_compared - s->n_unstable);
     json_uint(&json, "elements_ill_conditioned", s->n_unstable);
+    json_uint(&json, "refused", s->n_refused);
     if (s->opts.grad) {
         json_uint(&json, "differentiable", n_all);
         json_uint(&json, "differentiable_checked", n_checked);

@@ -102,6 +102,7 @@ struct fuzz_program {
      * the first n_grads float leaves. */
     uint32_t n_grads;
     bool is_squared;
+    bool lacks_f64; /* made for a device without float64 */
     uint32_t n_nodes, n_roots;
     uint16_t roots[FUZZ_MAX_ROOTS];
     struct fuzz_node nodes[FUZZ_MAX_NODES];
@@ -198,11 +199,16 @@ BELL_MUST_CHECK bell_status fuzz_build(struct bell_context *ctx,
 struct fuzz_verdict {
     bool failed;
     bool invalid;   /* the API refuses the program: it says nothing */
+    bool refused;   /* the device does, which lacks float64; invalid as well */
     bool lost;      /* the device is dead: the context is of no more use */
     char what[400]; /* the first mismatch, or the failing call */
     uint32_t root;  /* number of the root with the mismatch */
     uint64_t n_compared, n_unstable; /* elements */
 };
+
+/* The library's last call of `prog` failed, `where`. */
+void fuzz_note_failure(struct fuzz_verdict *out,
+                       const struct fuzz_program *prog, const char *where);
 
 /* Appends d sum(root 0) / d leaf for the first prog->n_grads float leaves to
  * `roots`, which hold *n of at most FUZZ_MAX_OUT. */

@@ -460,6 +460,7 @@ fuzz_generate(struct bell_context *ctx, uint64_t seed, uint32_t max_ops,
 
     memset(out_prog, 0, sizeof(*out_prog));
     out_prog->seed = seed;
+    out_prog->lacks_f64 = lacks_f64;
     g.max_elems = grad ? 200 : fuzz_one_in(&g.rng, 25) ? 40000 : 3000;
     n_ops = only_op >= 0 ? 1 : 1 + (uint32_t)fuzz_below(&g.rng, max_ops);
     BELL_TRY(bell_scope_begin(ctx));

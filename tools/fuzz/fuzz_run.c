@@ -329,15 +329,18 @@ count_elements(struct job *job)
     }
 }
 
-static void
-library_failed(struct job *job, const char *call)
+/* Some functions compute in float64 what is none. */
+void
+fuzz_note_failure(struct fuzz_verdict *out, const struct fuzz_program *prog,
+                  const char *where)
 {
     bell_status status = bell_error_last()->status;
 
-    job->verdict->failed = true;
-    job->verdict->lost =
-        status == BELL_E_DEVICE_LOST || status == BELL_E_TIMEOUT;
-    snprintf(job->verdict->what, sizeof(job->verdict->what), "%s: %.350s", call,
+    out->refused = prog->lacks_f64 && status == BELL_E_UNSUPPORTED;
+    out->invalid = out->refused;
+    out->failed = !out->refused;
+    out->lost = status == BELL_E_DEVICE_LOST || status == BELL_E_TIMEOUT;
+    snprintf(out->what, sizeof(out->what), "%s: %.350s", where,
              bell_error_last()->message);
 }
 
@@ -465,14 +468,14 @@ run_job(struct job *job)
     BELL_TRY(widen_all(job, 1, N_NOISY, 1));
     if (job->replay) {
         if (replay_roots(job) != BELL_OK) {
-            library_failed(job, "bell_jit_call");
+            fuzz_note_failure(job->verdict, job->prog, "bell_jit_call");
             return BELL_OK;
         }
     } else {
         struct bell_tensor *whole = NULL;
         assign_root(job, &whole);
         if (bell_realize(job->roots, job->n_roots) != BELL_OK) {
-            library_failed(job, "bell_realize");
+            fuzz_note_failure(job->verdict, job->prog, "bell_realize");
             return BELL_OK;
         }
     }
@@ -482,7 +485,7 @@ run_job(struct job *job)
             break;
     }
     if (status != BELL_OK) {
-        library_failed(job, "bell_read");
+        fuzz_note_failure(job->verdict, job->prog, "bell_read");
         status = BELL_OK;
     } else {
         status = compare(job, got);

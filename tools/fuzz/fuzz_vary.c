@@ -247,17 +247,6 @@ compare(const struct result *got, const struct result *fresh, unsigned variant,
     }
 }
 
-static void
-note_failure(struct fuzz_verdict *out, const char *where)
-{
-    bell_status status = bell_error_last()->status;
-
-    out->failed = true;
-    out->lost = status == BELL_E_DEVICE_LOST || status == BELL_E_TIMEOUT;
-    snprintf(out->what, sizeof(out->what), "%s: %.350s", where,
-             bell_error_last()->message);
-}
-
 static BELL_MUST_CHECK bell_status
 run_variant(struct bell_context *ctx, const struct fuzz_program *prog,
             unsigned variant, struct fuzz_verdict *out)
@@ -268,9 +257,9 @@ run_variant(struct bell_context *ctx, const struct fuzz_program *prog,
 
     if (status == BELL_OK) {
         if (with_nodes(fresh, prog, read_roots, &want) != BELL_OK)
-            note_failure(out, "a fresh context");
+            fuzz_note_failure(out, prog, "a fresh context");
         else if (with_nodes(ctx, prog, read_roots, &got) != BELL_OK)
-            note_failure(out, "a context that has seen the others");
+            fuzz_note_failure(out, prog, "a context that has seen the others");
         else
             compare(&got, &want, variant, out);
     }
