@@ -135,18 +135,31 @@ tensor_device_set_math(struct bell_context *ctx, uint32_t math)
     return set_target(rt, &info, math);
 }
 
+/* How many waits a queue may stand still. A simulated card ends by itself what
+ * hangs, but may take minutes for a submission that does not. */
+static unsigned
+patience(struct hcq_device *dev)
+{
+    struct hcq_device_info info = {.struct_size = sizeof(info)};
+
+    hcq_device_info(dev, &info);
+    return info.flags & HCQ_DEVICE_SIMULATED ? 40 : 1;
+}
+
 /* Waits until all queued work is done, however long it takes as long as the
  * queue moves on. */
 bell_status
 rt_wait_for(struct hcq_signal *timeline, uint64_t value)
 {
-    uint64_t seen;
+    unsigned n_still = 0;
     bell_status status;
+    uint64_t seen;
 
     do {
         seen = hcq_signal_value(timeline);
         status = hcq_signal_wait(timeline, value, HCQ_TIMEOUT_NS);
-    } while (status == BELL_E_TIMEOUT && hcq_signal_value(timeline) != seen);
+        n_still = hcq_signal_value(timeline) == seen ? n_still + 1 : 0;
+    } while (status == BELL_E_TIMEOUT && n_still < patience(timeline->dev));
     return status;
 }
 
