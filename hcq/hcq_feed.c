@@ -358,6 +358,7 @@ run_call(struct hcq_feed *feed, const uint64_t *words, uint64_t n_words)
 {
     uint64_t at = 0;
 
+    feed->call_end = words + n_words;
     while (at < n_words) {
         const struct hcq_packet *packet = (const void *)(words + at);
 
@@ -367,7 +368,25 @@ run_call(struct hcq_feed *feed, const uint64_t *words, uint64_t n_words)
             return false;
         at += packet->head.n_dw / 2;
     }
+    feed->call_end = NULL;
     return true;
+}
+
+unsigned
+hcq_feed_next_op(const struct hcq_feed *feed, const struct hcq_packet *packet)
+{
+    const uint64_t *behind = (const uint64_t *)packet + packet->head.n_dw / 2;
+    uint64_t mask = feed->n_ring_words - 1;
+    uint64_t read = atomic_load_explicit(&feed->read, memory_order_relaxed);
+    const struct hcq_packet *at = (const void *)(feed->ring + (read & mask));
+
+    if (feed->call_end && behind < feed->call_end)
+        return ((const struct hcq_packet *)behind)->head.op;
+    read += at->head.n_dw / 2;
+    if (read == atomic_load_explicit(&feed->write, memory_order_acquire))
+        return 0;
+    at = (const void *)(feed->ring + (read & mask));
+    return at->head.op;
 }
 
 /* ---- the thread ---------------------------------------------------------------- */
@@ -398,6 +417,7 @@ drain(struct hcq_feed *feed)
     const struct hcq_feed_ops *ops = feed->ops;
     bool more = ops->finish != NULL;
 
+    feed->call_end = NULL; /* one may have been left */
     do {
         while (read != write) {
             const struct hcq_packet *packet;

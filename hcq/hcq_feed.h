@@ -56,6 +56,8 @@ struct hcq_feed {
     uint64_t n_ring_words;
     bool has_membarrier;                     /* see submit_words */
     uint64_t scratch[HCQ_FEED_PACKET_WORDS]; /* a packet that wraps; thread */
+    const uint64_t
+        *call_end; /* of the bound stream under way, or NULL; thread */
     struct hcq_feed_now now;
     struct hcq_spinner spinner; /* the thread's, when there is nothing to do */
 
@@ -95,6 +97,10 @@ void hcq_feed_fini(struct hcq_feed *feed);
 /* Runs packets until hcq_feed_quit. May be left by a jump out of `run`, and
  * begun again. */
 void hcq_feed_run(struct hcq_feed *feed);
+/* What comes behind the packet that is run (enum hcq_op); 0: nobody knows yet.
+ * The timeline's signal is behind each submission. */
+unsigned hcq_feed_next_op(const struct hcq_feed *feed,
+                          const struct hcq_packet *packet);
 /* Waits for a signal's value; false: the queue has to stop. */
 bool hcq_feed_wait(struct hcq_feed *feed, struct hcq_slot *slot,
                    uint64_t value);

@@ -19,7 +19,8 @@
  * The cl_command_queue is in order. A signal is memory of the host
  * (hcq/hcq_slot.h); the thread stores its value when the event of the command
  * before it is complete, and only looks for that when nothing else is to be
- * enqueued.
+ * enqueued. A command before another one has no event, and a queue keeps the
+ * times of its commands from its first timestamp on only: both cost.
  */
 #ifndef BELL_HCQ_CL_OCL_H
 #define BELL_HCQ_CL_OCL_H
@@ -161,6 +162,8 @@ struct ocl_queue {
 
     /* The thread's: */
     cl_event last; /* owned; of the last command that no signal has */
+    bool is_open;  /* the last command has no event */
+    bool profiles; /* its commands' times can be asked for */
     bool unflushed;
     const struct hcq_program_base *last_prog;
     struct ocl_pending pending[OCL_PENDING_MAX];

@@ -154,6 +154,16 @@ flush(struct ocl_queue *queue)
     return err == CL_SUCCESS || lose(queue, "clFlush", err, queue->last_prog);
 }
 
+/* The last command's event is this one. */
+static void
+take_over(struct ocl_queue *queue, cl_event event)
+{
+    if (queue->last)
+        device_of(queue)->api.clReleaseEvent(queue->last);
+    queue->last = event;
+    queue->is_open = false;
+}
+
 /* Everything that was enqueued is complete then. */
 static bool
 finish_all(struct ocl_queue *queue)
@@ -166,11 +176,10 @@ finish_all(struct ocl_queue *queue)
         if (!finish_oldest(queue))
             return false;
     }
-    if (!queue->last)
+    if (!queue->last && !queue->is_open)
         return true;
     err = OCL(&device_of(queue)->api, clFinish, queue->cl);
-    device_of(queue)->api.clReleaseEvent(queue->last);
-    queue->last = NULL;
+    take_over(queue, NULL);
     return err == CL_SUCCESS || lose(queue, "clFinish", err, queue->last_prog);
 }
 
@@ -198,16 +207,30 @@ push(struct ocl_queue *queue, cl_event event, struct hcq_slot *slot,
     return true;
 }
 
-/* A command was enqueued, with this event. */
+/* A command was enqueued, with this event, or without one. */
 static void
 note_command(struct ocl_queue *queue, cl_event event,
              const struct hcq_program_base *prog)
 {
-    if (queue->last)
-        device_of(queue)->api.clReleaseEvent(queue->last);
-    queue->last = event;
+    take_over(queue, event);
+    queue->is_open = !event;
     queue->last_prog = prog;
     queue->unflushed = true;
+}
+
+/* An event of its own, which ends behind all commands before. */
+static bool
+put_marker(struct ocl_queue *queue)
+{
+    cl_event event = NULL;
+    cl_int err = OCL(&device_of(queue)->api, clEnqueueMarkerWithWaitList,
+                     queue->cl, 0, NULL, &event);
+
+    if (err != CL_SUCCESS)
+        return lose(queue, "clEnqueueMarkerWithWaitList", err,
+                    queue->last_prog);
+    note_command(queue, event, queue->last_prog);
+    return true;
 }
 
 /* ---- memory that the host sees, of a device that is apart ---- */
@@ -296,31 +319,53 @@ run_poll(struct ocl_queue *queue, uint64_t va, uint32_t mask, uint32_t value)
 static bool
 run_signal(struct ocl_queue *queue, struct hcq_slot *slot, uint64_t value)
 {
-    cl_event event = queue->last;
+    cl_event event;
 
+    if (queue->is_open && !put_marker(queue))
+        return false;
+    event = queue->last;
     queue->last = NULL;
     return push(queue, event, slot, value, 0);
+}
+
+/* A queue that keeps the times of its commands in place of one that does not. */
+static bool
+begin_profile(struct ocl_queue *queue)
+{
+    struct ocl_device *dev = device_of(queue);
+    cl_command_queue cl;
+    cl_int err;
+
+    if (queue->profiles)
+        return true;
+    if (!finish_all(queue))
+        return false;
+    cl = OCL_NEW(&dev->api, &err, clCreateCommandQueue, dev->context,
+                 dev->found.id, CL_QUEUE_PROFILING_ENABLE);
+    if (err != CL_SUCCESS)
+        return lose(queue, "clCreateCommandQueue", err, NULL);
+    dev->api.clReleaseCommandQueue(queue->cl);
+    queue->cl = cl;
+    queue->profiles = true;
+    return true;
 }
 
 /* A marker of its own, whose end is behind that of all commands before. */
 static bool
 run_timestamp(struct ocl_queue *queue, struct hcq_slot *slot)
 {
-    struct ocl_api *api = &device_of(queue)->api;
-    uint64_t before_ns = time_now_ns();
-    cl_event event = NULL;
-    cl_int err;
+    uint64_t before_ns;
+    cl_event event;
 
-    if (!queue->last && queue->n_done == queue->n_pushed)
+    if (!begin_profile(queue))
+        return false;
+    before_ns = time_now_ns();
+    if (!queue->last && !queue->is_open && queue->n_done == queue->n_pushed)
         return push(queue, NULL, slot, 0, before_ns);
-    err = OCL(api, clEnqueueMarkerWithWaitList, queue->cl, 0, NULL, &event);
-    if (err != CL_SUCCESS)
-        return lose(queue, "clEnqueueMarkerWithWaitList", err,
-                    queue->last_prog);
-    if (queue->last)
-        api->clReleaseEvent(queue->last);
+    if (!put_marker(queue))
+        return false;
+    event = queue->last;
     queue->last = NULL;
-    queue->unflushed = true;
     return push(queue, event, slot, 0,
                 before_ns + (time_now_ns() - before_ns) / 2);
 }
@@ -474,7 +519,7 @@ is_first(struct ocl_buffer *const *bufs, uint32_t i)
 }
 
 static bool
-run_exec(struct ocl_queue *queue, const struct hcq_exec *exec)
+run_exec(struct ocl_queue *queue, const struct hcq_exec *exec, bool wants_event)
 {
     const struct hcq_program *pub = &exec->prog->pub;
     struct ocl_device *dev = device_of(queue);
@@ -511,7 +556,7 @@ run_exec(struct ocl_queue *queue, const struct hcq_exec *exec)
         global[i] = (size_t)exec->grid[i] * exec->local[i];
     }
     err = OCL(&dev->api, clEnqueueNDRangeKernel, queue->cl, k->kernel, 3, NULL,
-              global, local, 0, NULL, &event);
+              global, local, 0, NULL, wants_event ? &event : NULL);
     if (err != CL_SUCCESS)
         return lose(queue, "clEnqueueNDRangeKernel", err, exec->prog);
     note_command(queue, event, exec->prog);
@@ -534,6 +579,7 @@ run_packet(struct hcq_feed *feed, const struct hcq_packet *packet)
     /* not every packet has a word */
     uint64_t first = packet->head.n_dw > HCQ_HEAD_DW ? word[0] : 0;
     void *at = (void *)(uintptr_t)first;
+    unsigned next;
     uint32_t low;
 
     switch (op) {
@@ -548,7 +594,9 @@ run_packet(struct hcq_feed *feed, const struct hcq_packet *packet)
     case HCQ_OP_BARRIER: /* the queue is in order */
         return true;
     case HCQ_OP_EXEC:
-        return run_exec(queue, hcq_exec_of(packet));
+        next = hcq_feed_next_op(feed, packet);
+        return run_exec(queue, hcq_exec_of(packet),
+                        next == 0 || next == HCQ_OP_SIGNAL);
     case HCQ_OP_COPY:
         return run_copy(queue, first, word[1], word[2]);
     case HCQ_OP_FILL:
@@ -592,9 +640,7 @@ drop_pending(struct hcq_feed *feed)
             api->clReleaseEvent(p->event);
         p->event = NULL;
     }
-    if (queue->last)
-        api->clReleaseEvent(queue->last);
-    queue->last = NULL;
+    take_over(queue, NULL);
     queue->unflushed = false;
     queue->last_prog = NULL;
     atomic_store(&feed->now.prog, NULL);

@@ -73,7 +73,7 @@ ocl_queue_create(struct hcq_device *base_dev, const struct hcq_queue_desc *desc,
         goto fail_queue;
     }
     queue->cl = OCL_NEW(&dev->api, &err, clCreateCommandQueue, dev->context,
-                        dev->found.id, CL_QUEUE_PROFILING_ENABLE);
+                        dev->found.id, 0);
     if (err != CL_SUCCESS) {
         status = ocl_fail(base_dev->info.name, "clCreateCommandQueue", err);
         goto fail_place;
