@@ -432,7 +432,8 @@ random_node(struct uop_graph *g, const struct uop *const *pool, unsigned n,
         op = (enum uop_op)(next_random(rng) % UOP_OP_COUNT);
         dtype = (enum uop_dtype)(UOP_BOOL + next_random(rng) %
                                                 (UOP_DTYPE_COUNT - UOP_BOOL));
-    } while (!op_allowed(op, dtype) || !is_castable(dtype));
+    } while (!op_allowed(op, dtype) || !is_castable(dtype) ||
+             (uop_dtype_infos[dtype].is_float && backend->flushes));
     for (i = 0; i < uop_op_infos[op].min_src; i++)
         src[i] = cast_to(g, pool[next_random(rng) % n],
                          op == UOP_WHERE && i == 0 ? UOP_BOOL : dtype);
@@ -454,13 +455,18 @@ random_node(struct uop_graph *g, const struct uop *const *pool, unsigned n,
               src[0]->lanes, 0, uop_op_infos[op].min_src, src);
 }
 
+#define MAX_RANDOM_NODES 120u
+
 /* Nodes that are all used: the result is of what each of them gives. */
 static void
-check_random(uint64_t seed)
+check_random(uint64_t seed, unsigned n_nodes)
 {
-    static const enum uop_dtype ins[] = {UOP_F32, UOP_I32, UOP_F64, UOP_U8};
+    static const enum uop_dtype all[] = {UOP_F32, UOP_I32, UOP_F64, UOP_U8};
+    /* a subnormal number may be 0, which another op makes much of */
+    static const enum uop_dtype ints[] = {UOP_U64, UOP_I32, UOP_I16, UOP_U8};
+    const enum uop_dtype *ins = backend->flushes ? ints : all;
     struct uop_graph g;
-    const struct uop *pool[30], *range, *at, *value, *root;
+    const struct uop *pool[MAX_RANDOM_NODES], *range, *at, *value, *root;
     uint64_t rng = seed * 77 + 5;
     unsigned lanes = widths[seed % ARRAY_LEN(widths)], n = 0, i;
     struct p_buf bufs[5];
@@ -476,7 +482,7 @@ check_random(uint64_t seed)
             mk_load(&g, mk_param(&g, 1 + i, ins[i]), at, lanes, NULL, NULL);
     }
     pool[n++] = mk_splat(&g, range, lanes);
-    for (; n < ARRAY_LEN(pool); n++)
+    for (; n < n_nodes; n++)
         pool[n] = random_node(&g, pool, n, &rng);
     value = pool[4];
     for (i = 5; i < n; i++)
@@ -497,7 +503,21 @@ test_random(void **state)
 
     (void)state;
     for (seed = 0; seed < 240 / backend->thin; seed++)
-        check_random(seed);
+        check_random(seed, 30);
+}
+
+/* So many, and of more nodes, as far as they can be kept at once. */
+static void
+test_many(void **state)
+{
+    uint64_t n = *(const uint64_t *)*state, seed;
+
+    for (seed = 1000; seed < 1000 + n; seed++) {
+        unsigned most = 480 / widths[seed % ARRAY_LEN(widths)];
+
+        most = most < MAX_RANDOM_NODES ? most : MAX_RANDOM_NODES;
+        check_random(seed, 10 + (unsigned)(seed / 4 % (most - 9)));
+    }
 }
 
 /* -1, 0, 1 or 2, by the bytes of a buffer. */
@@ -652,4 +672,13 @@ ops_cases(void)
         cmocka_unit_test(test_dot),
     };
     return cmocka_run_group_tests_name("ops", tests, NULL, NULL);
+}
+
+int
+random_cases(uint64_t n)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_prestate(test_many, &n),
+    };
+    return cmocka_run_group_tests_name("random", tests, NULL, NULL);
 }

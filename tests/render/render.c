@@ -1,6 +1,7 @@
 /* The cases of this folder with one renderer.
  *
- * usage: render llvm-host | llvm-amdgpu | ptx | ir3 | cl
+ * usage: render llvm-host | llvm-amdgpu | ptx | ir3 | cl [PROGRAMS]
+ * PROGRAMS: so many random programs, and nothing else
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,6 +11,7 @@
 #include <cmocka.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/bits.h"
@@ -45,7 +47,7 @@ main(int argc, char **argv)
     size_t i;
 
     for (i = 0; i < ARRAY_LEN(backends); i++) {
-        if (argc == 2 && !strcmp(argv[1], backends[i]->name))
+        if ((argc == 2 || argc == 3) && !strcmp(argv[1], backends[i]->name))
             backend = backends[i];
     }
     if (!backend) {
@@ -59,6 +61,8 @@ main(int argc, char **argv)
         printf("%s\n", bell_error_last()->message);
         return 77;
     }
+    if (argc == 3)
+        return random_cases(strtoull(argv[2], NULL, 10)) > 0;
     n_failed += ops_cases();
     n_failed += memory_cases();
     n_failed += kernel_cases();

@@ -53,6 +53,8 @@ extern const struct backend *backend;
 
 /* Groups of cases; each returns how many failed. */
 int ops_cases(void);
+/* n random programs alone. */
+int random_cases(uint64_t n);
 int memory_cases(void);
 int kernel_cases(void);
 
