@@ -20,7 +20,7 @@ import uapigen  # noqa: E402  pylint: disable=wrong-import-position
 
 STEP = sys.argv[2]
 SPECS = [uapigen.Spec(os.path.join(SOURCE, 'ioctl', name))
-         for name in ('nv.uapi', 'amdkfd.uapi')]
+         for name in ('nv.uapi', 'amdkfd.uapi', 'kgsl.uapi', 'msm.uapi')]
 PROOFS = {name for spec in SPECS for name in spec.proofs}
 NUMBERS = {(kind, number): name for spec in SPECS
            for kind, rows in spec.calls.items() for number, _, name in rows}
