@@ -23,7 +23,7 @@ static void
 add_region(struct regions *r, const void *cpu, uint64_t va, uint64_t size_bytes,
            enum kio_region_kind kind)
 {
-    if (size_bytes && r->n < MAX_REGIONS)
+    if (r->n < MAX_REGIONS)
         r->list[r->n++] = (struct kio_region){cpu, va, size_bytes, kind};
 }
 

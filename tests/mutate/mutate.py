@@ -543,7 +543,8 @@ class Lines:
                 path = os.path.relpath(os.path.realpath(path), self.source)
                 ran = [n['line_number'] for n in file['lines']
                        if n['count'] or with_all]
-                if path.endswith('.c') and path.startswith(PARTS):
+                if path.endswith('.c') and path.startswith(PARTS) and \
+                        os.path.exists(os.path.join(self.source, path)):
                     lines[path] = sorted({*lines.get(path, ()), *ran})
         return lines
 
