@@ -1,0 +1,270 @@
+/* Memory of hcq/qcom on simulated chips: bytes that share a cache line with what
+ * the chip stored, words that are polled, memory of the host, signals of other
+ * devices, and what is refused.
+ */
+#include "tests/unit/expect.h"
+
+#include <stdlib.h>
+
+#include "base/bits.h"
+#include "hcq/hcq.h"
+
+#define SIZE_BYTES 8192u
+
+/* No wait of a test that passes takes so long. */
+#define LONG_NS (60ull * 1000000000)
+
+/* The first needs its cache lines moved. */
+static const char *const cards[] = {"QCOM@sim:a630", "QCOM@sim:a740",
+                                    "QCOM@sim:a740-msm"};
+
+struct rig {
+    struct hcq_device *dev;
+    struct hcq_queue *queue;
+};
+
+static struct rig
+open_rig(const char *card)
+{
+    struct rig r;
+
+    expect_ok(hcq_device_open(card, &r.dev));
+    expect_ok(hcq_queue_create(r.dev, HCQ_QUEUE_COMPUTE, &r.queue));
+    return r;
+}
+
+static void
+close_rig(struct rig *r)
+{
+    hcq_queue_destroy(r->queue);
+    hcq_device_close(r->dev);
+}
+
+static void
+finish(struct rig *r, struct hcq_cs *cs)
+{
+    expect_ok(hcq_cs_submit(cs, NULL));
+    expect_ok(hcq_queue_wait(r->queue, LONG_NS));
+}
+
+/* Writes and reads of odd ranges leave alone what the chip stored beside them,
+ * and what was written reaches the chip. */
+static void
+odd_ranges(const char *card, uint32_t flags)
+{
+    static const uint32_t ranges[][2] = {
+        /* offset, bytes */
+        {0, 1},    {61, 5},   {64, 64},        {127, 1}, {100, 200}, {128, 63},
+        {191, 66}, {4095, 2}, {0, SIZE_BYTES}, {65, 0},  {8191, 1}};
+    static uint8_t want[SIZE_BYTES], got[SIZE_BYTES + 1], data[SIZE_BYTES];
+    struct rig r = open_rig(card);
+    struct hcq_buffer *buf, *copy;
+    struct hcq_cs *cs;
+    uint32_t i, k;
+
+    expect_ok(hcq_buffer_create(r.dev, SIZE_BYTES, flags, &buf));
+    expect_ok(hcq_buffer_create(r.dev, SIZE_BYTES, flags, &copy));
+    for (i = 0; i < ARRAY_LEN(ranges); i++) {
+        const uint32_t at = ranges[i][0], n = ranges[i][1];
+
+        expect_ok(hcq_queue_begin(r.queue, &cs));
+        hcq_cs_fill(cs, buf->va, 0x01010101u * (i + 1), SIZE_BYTES);
+        finish(&r, cs);
+        memset(want, (int)i + 1, sizeof(want));
+        for (k = 0; k < n; k++)
+            want[at + k] = data[k] = (uint8_t)(0x80 + i + k);
+        expect_ok(hcq_buffer_write(buf, at, data, n));
+        memset(got, 0, sizeof(got));
+        expect_ok(hcq_buffer_read(buf, 0, got, SIZE_BYTES));
+        assert_memory_equal(got, want, SIZE_BYTES);
+        expect_ok(hcq_queue_begin(r.queue, &cs));
+        hcq_cs_copy(cs, copy->va, buf->va, SIZE_BYTES);
+        finish(&r, cs);
+        memset(got, 0xff, sizeof(got));
+        expect_ok(hcq_buffer_read(copy, at, got, n));
+        assert_memory_equal(got, data, n);
+        assert_int_equal(got[n], 0xff);
+        expect_ok(hcq_buffer_read(copy, 0, got, SIZE_BYTES));
+        assert_memory_equal(got, want, SIZE_BYTES);
+    }
+    hcq_buffer_destroy(copy);
+    hcq_buffer_destroy(buf);
+    close_rig(&r);
+}
+
+static void
+bytes(void **state)
+{
+    size_t c;
+
+    (void)state;
+    for (c = 0; c < ARRAY_LEN(cards); c++) {
+        odd_ranges(cards[c], 0);
+        odd_ranges(cards[c], HCQ_MEM_HOST_VISIBLE);
+    }
+}
+
+/* A queue that polls a word sees what another's work stores there. */
+static void
+polls(void **state)
+{
+    size_t c;
+
+    (void)state;
+    for (c = 0; c < ARRAY_LEN(cards); c++) {
+        struct rig r = open_rig(cards[c]);
+        struct hcq_queue *first = r.queue, *second;
+        struct hcq_buffer *buf;
+        struct hcq_signal *done;
+        struct hcq_cs *cs;
+        uint64_t value = 0;
+        uint32_t at;
+
+        expect_ok(hcq_queue_create(r.dev, HCQ_QUEUE_COMPUTE, &second));
+        expect_ok(hcq_buffer_create(r.dev, SIZE_BYTES, 0, &buf));
+        expect_ok(hcq_signal_create(r.dev, 0, &done));
+        expect_ok(hcq_queue_begin(first, &cs));
+        hcq_cs_fill(cs, buf->va, 3, SIZE_BYTES);
+        finish(&r, cs);
+        for (at = 60; at < SIZE_BYTES; at += 2716) {
+            expect_ok(hcq_queue_begin(first, &cs));
+            hcq_cs_poll(cs, buf->va + at, UINT32_MAX, 9);
+            hcq_cs_signal(cs, done, ++value);
+            expect_ok(hcq_cs_submit(cs, NULL));
+            expect_fails(hcq_signal_wait(done, value, 5000000), BELL_E_TIMEOUT,
+                         "");
+            expect_ok(hcq_queue_begin(second, &cs));
+            hcq_cs_write(cs, buf->va + at, 9, 32);
+            expect_ok(hcq_cs_submit(cs, NULL));
+            expect_ok(hcq_signal_wait(done, value, LONG_NS));
+            expect_ok(hcq_queue_wait(first, LONG_NS));
+            expect_ok(hcq_queue_wait(second, LONG_NS));
+        }
+        hcq_signal_destroy(done);
+        hcq_buffer_destroy(buf);
+        hcq_queue_destroy(second);
+        close_rig(&r);
+    }
+}
+
+/* Memory of the host at any place, where the chip sees the CPU's caches. */
+static void
+pins(void **state)
+{
+    static const uint32_t ranges[][2] = {{0, 4096},    {12, 1000}, {4090, 16},
+                                         {4096, 4096}, {8192, 0},  {1, 8191}};
+    struct rig r = open_rig("QCOM@sim:a740");
+    uint8_t *memory = aligned_alloc(4096, 12288);
+    struct hcq_buffer *buf, *pinned;
+    struct hcq_cs *cs;
+    uint32_t i, k;
+
+    (void)state;
+    assert_non_null(memory);
+    expect_ok(hcq_buffer_create(r.dev, 12288, 0, &buf));
+    for (i = 0; i < ARRAY_LEN(ranges); i++) {
+        const uint32_t at = ranges[i][0], n = ranges[i][1];
+
+        for (k = 0; k < 12288; k++)
+            memory[k] = (uint8_t)(k * 7 + i);
+        expect_ok(hcq_buffer_create_pinned(r.dev, memory + at, n, &pinned));
+        assert_ptr_equal(pinned->host, memory + at);
+        assert_int_equal(pinned->va % 4096, at % 4096);
+        expect_ok(hcq_queue_begin(r.queue, &cs));
+        hcq_cs_copy(cs, buf->va + at, pinned->va, n);
+        finish(&r, cs);
+        memset(memory + at, 0, n);
+        expect_ok(hcq_queue_begin(r.queue, &cs));
+        hcq_cs_copy(cs, pinned->va, buf->va + at, n);
+        finish(&r, cs);
+        for (k = 0; k < 12288; k++)
+            assert_int_equal(memory[k], (uint8_t)(k * 7 + i));
+        hcq_buffer_destroy(pinned);
+    }
+    hcq_buffer_destroy(buf);
+    close_rig(&r);
+    r = open_rig("QCOM@sim:a630");
+    expect_fails(hcq_buffer_create_pinned(r.dev, memory, 4096, &pinned),
+                 BELL_E_UNSUPPORTED, "pinned");
+    close_rig(&r);
+    r = open_rig("QCOM@sim:a740-msm");
+    expect_fails(hcq_buffer_create_pinned(r.dev, memory, 4096, &pinned),
+                 BELL_E_UNSUPPORTED, "msm has no call");
+    close_rig(&r);
+    free(memory);
+}
+
+/* A chip waits for another's signal by the host, and sets none of it. */
+static void
+signals_of_others(void **state)
+{
+    struct rig r = open_rig("QCOM@sim:a740"), other = open_rig("QCOM@sim:a740");
+    struct hcq_device *cpu;
+    struct hcq_signal *done, *sig, *foreign;
+    struct hcq_cs *cs;
+
+    (void)state;
+    expect_ok(hcq_device_open("CPU", &cpu));
+    expect_ok(hcq_signal_create(r.dev, 0, &done));
+    expect_ok(hcq_signal_create(other.dev, 0, &sig));
+    expect_ok(hcq_signal_create(cpu, 0, &foreign));
+    expect_ok(hcq_queue_begin(r.queue, &cs));
+    hcq_cs_wait(cs, sig, 5);
+    hcq_cs_signal(cs, done, 1);
+    expect_ok(hcq_cs_submit(cs, NULL));
+    expect_fails(hcq_signal_wait(done, 1, 30000000), BELL_E_TIMEOUT, "");
+    expect_ok(hcq_queue_begin(other.queue, &cs));
+    hcq_cs_signal(cs, sig, 5);
+    finish(&other, cs);
+    expect_ok(hcq_signal_wait(done, 1, LONG_NS));
+    expect_ok(hcq_queue_wait(r.queue, LONG_NS));
+    expect_ok(hcq_queue_begin(r.queue, &cs));
+    hcq_cs_signal(cs, sig, 6);
+    expect_fails(hcq_cs_submit(cs, NULL), BELL_E_UNSUPPORTED,
+                 "signal of another device's signal");
+    expect_ok(hcq_queue_begin(r.queue, &cs));
+    hcq_cs_timestamp(cs, sig);
+    expect_fails(hcq_cs_submit(cs, NULL), BELL_E_UNSUPPORTED,
+                 "timestamp of another device's signal");
+    expect_ok(hcq_queue_begin(r.queue, &cs));
+    hcq_cs_wait(cs, foreign, 1);
+    expect_fails(hcq_cs_submit(cs, NULL), BELL_E_UNSUPPORTED,
+                 "cannot use a signal of");
+    assert_int_equal(hcq_signal_value(sig), 5);
+    hcq_signal_destroy(foreign);
+    hcq_signal_destroy(sig);
+    hcq_signal_destroy(done);
+    hcq_device_close(cpu);
+    close_rig(&other);
+    close_rig(&r);
+}
+
+static void
+refused(void **state)
+{
+    struct rig r = open_rig("QCOM@sim:a740");
+    struct hcq_buffer *buf;
+    struct hcq_cs *cs;
+
+    (void)state;
+    expect_fails(hcq_buffer_create(r.dev, 1ull << 46, 0, &buf),
+                 BELL_E_NO_MEMORY, "70368744177664 bytes");
+    expect_ok(hcq_buffer_create(r.dev, SIZE_BYTES, 0, &buf));
+    expect_ok(hcq_queue_begin(r.queue, &cs));
+    hcq_cs_fill(cs, buf->va, 7, 64);
+    finish(&r, cs);
+    hcq_buffer_destroy(buf);
+    close_rig(&r);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bytes),   cmocka_unit_test(polls),
+        cmocka_unit_test(pins),    cmocka_unit_test(signals_of_others),
+        cmocka_unit_test(refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
