@@ -287,6 +287,43 @@ test_lost_once(void **state)
     assert_string_equal(dev.fault.text, "the first");
 }
 
+/* Which characters a name may have, and how many. */
+static void
+names_of_devices(void **state)
+{
+    static const char good[] = "09AZaz", bad[] = "/;@[`{";
+    struct hcq_device *dev;
+    char text[32];
+    size_t i;
+
+    (void)state;
+    for (i = 0; i + 1 < sizeof(good); i++) {
+        snprintf(text, sizeof(text), "X%cY", good[i]);
+        expect_fails(hcq_device_open(text, &dev), BELL_E_NO_DEVICE, "known: ");
+        if (i >= 2)
+            expect_fails(hcq_device_open(text + 1, &dev), BELL_E_NO_DEVICE,
+                         "known: ");
+    }
+    for (i = 0; i + 1 < sizeof(bad); i++) {
+        if (bad[i] == '@') /* ends the name */
+            continue;
+        snprintf(text, sizeof(text), "X%cY", bad[i]);
+        expect_fails(hcq_device_open(text, &dev), BELL_E_INVALID, "letters");
+        expect_fails(hcq_device_open(text + 1, &dev), BELL_E_INVALID,
+                     "letters");
+    }
+    expect_fails(hcq_device_open("ABCDEFGHIJKLMNO", &dev), BELL_E_NO_DEVICE,
+                 "known: ");
+    expect_fails(hcq_device_open("ABCDEFGHIJKLMNOP", &dev), BELL_E_INVALID,
+                 "too long");
+    expect_fails(hcq_device_open("CPU:/", &dev), BELL_E_INVALID, "no index");
+    expect_fails(hcq_device_open("CPU::", &dev), BELL_E_INVALID, "no index");
+    expect_fails(hcq_device_open("CPU:9/", &dev), BELL_E_INVALID,
+                 "not a number");
+    expect_fails(hcq_device_open("CPU:0910", &dev), BELL_E_NO_DEVICE,
+                 "CPU:910;");
+}
+
 int
 main(void)
 {
@@ -295,6 +332,7 @@ main(void)
         cmocka_unit_test(test_cards),
         cmocka_unit_test(test_ticks),
         cmocka_unit_test(test_lost_once),
+        cmocka_unit_test(names_of_devices),
         cmocka_unit_test(test_enumerate_keeps_error),
     };
 
