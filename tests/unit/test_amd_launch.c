@@ -610,6 +610,32 @@ refused(void **state)
     close_rig(&r);
 }
 
+/* A kernel that gets nothing, not even where its arguments are. */
+static void
+no_arguments(void **state)
+{
+    static const struct amd_kernel nothing = {
+        "nothing", 0, 0, 0,
+        "define amdgpu_kernel void @nothing() #0 {\n  ret void\n}\n"};
+    const uint32_t one[3] = {1, 1, 1}, local[3] = {64, 1, 1};
+    size_t c;
+
+    (void)state;
+    for (c = 0; c < ARRAY_LEN(cards); c++) {
+        struct rig r = open_rig(cards[c]);
+        struct hcq_program *prog = amd_kernel_load(r.dev, &nothing);
+        struct hcq_cs *cs;
+
+        expect_ok(hcq_queue_begin(r.queue, &cs));
+        hcq_cs_exec(cs, prog, NULL, 0, one, local);
+        hcq_cs_write(cs, r.out->va, 12345, 32);
+        expect_ok(hcq_cs_submit(cs, NULL));
+        expect_ok(hcq_queue_wait(r.queue, LONG_NS));
+        assert_int_equal((uint32_t)value_at(&r, 0), 12345);
+        close_rig(&r);
+    }
+}
+
 /* The words before the driver's own kernel say what the card, a debugger or a
  * tool may read there. src: hw/amd/CODEOBJ.md 3 */
 static void
@@ -644,6 +670,7 @@ main(void)
         cmocka_unit_test(patched_too_large),
         cmocka_unit_test(patched_transfers),
         cmocka_unit_test(patched_sizes),
+        cmocka_unit_test(no_arguments),
         cmocka_unit_test(move_descriptor),
         cmocka_unit_test(kernels),
         cmocka_unit_test(scratch_moves),

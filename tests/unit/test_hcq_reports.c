@@ -287,6 +287,83 @@ test_lost_once(void **state)
     assert_string_equal(dev.fault.text, "the first");
 }
 
+/* Each command in turn; the result is how many bytes from va on it touches. */
+static uint64_t
+emit_at_end(struct hcq_cs *cs, unsigned i, const struct hcq_signal *sig,
+            uint64_t va)
+{
+    switch (i) {
+    case 0:
+        hcq_cs_wait(cs, sig, 0);
+        return 8;
+    case 1:
+        hcq_cs_signal(cs, sig, 0);
+        return 8;
+    case 2:
+        hcq_cs_timestamp(cs, sig);
+        return 8 * (sig->dev->timestamp_word + 1);
+    case 3:
+        hcq_cs_poll(cs, va, UINT32_MAX, 0);
+        return 4;
+    case 4:
+        hcq_cs_write(cs, va, 0, 32);
+        return 4;
+    case 5:
+        hcq_cs_write(cs, va, 0, 64);
+        return 8;
+    case 6:
+        hcq_cs_fill(cs, va, 0, 12);
+        return 12;
+    case 7:
+        hcq_cs_copy(cs, va, va + 256, 99);
+        return 256 + 99;
+    default:
+        hcq_cs_copy(cs, va + 256, va, 99);
+        return 256 + 99;
+    }
+}
+
+/* A command's last byte is the last that a queue can address, or just not. */
+static void
+ends_of_addresses(void **state)
+{
+    struct hcq_device *dev;
+    struct hcq_queue *queue;
+    struct hcq_signal *sig;
+    struct hcq_buffer *buf;
+    struct hcq_cs *cs;
+    uint64_t end, bytes;
+    unsigned i;
+
+    (void)state;
+    expect_ok(hcq_device_open("CPU", &dev));
+    expect_ok(hcq_queue_create(dev, HCQ_QUEUE_COMPUTE, &queue));
+    expect_ok(hcq_signal_create(dev, 0, &sig));
+    expect_ok(hcq_buffer_create(dev, 4096, 0, &buf));
+    memset(buf->host, 0, 4096);
+    for (i = 0; i < 9; i++) {
+        end = i < 3 ? sig->va : buf->va;
+        expect_ok(hcq_queue_begin(queue, &cs));
+        bytes = emit_at_end(cs, i, sig, buf->va);
+        hcq_cs_discard(cs);
+        queue->sync_va_end = queue->copy_va_end = end + bytes;
+        expect_ok(hcq_queue_begin(queue, &cs));
+        emit_at_end(cs, i, sig, buf->va);
+        expect_ok(hcq_cs_submit(cs, NULL));
+        queue->sync_va_end = queue->copy_va_end = end + bytes - 1;
+        expect_ok(hcq_queue_begin(queue, &cs));
+        emit_at_end(cs, i, sig, buf->va);
+        expect_fails(hcq_cs_submit(cs, NULL), BELL_E_INVALID,
+                     "addresses less than");
+        queue->sync_va_end = queue->copy_va_end = UINT64_MAX;
+    }
+    expect_ok(hcq_queue_wait(queue, UINT64_MAX));
+    hcq_buffer_destroy(buf);
+    hcq_signal_destroy(sig);
+    hcq_queue_destroy(queue);
+    hcq_device_close(dev);
+}
+
 /* Which characters a name may have, and how many. */
 static void
 names_of_devices(void **state)
@@ -333,6 +410,7 @@ main(void)
         cmocka_unit_test(test_ticks),
         cmocka_unit_test(test_lost_once),
         cmocka_unit_test(names_of_devices),
+        cmocka_unit_test(ends_of_addresses),
         cmocka_unit_test(test_enumerate_keeps_error),
     };
 
