@@ -729,6 +729,31 @@ test_refusals(void **state)
     }
 }
 
+/* The largest image, and one of a byte more. */
+static void
+test_largest(void **state)
+{
+    struct amd_object o;
+    struct file f;
+
+    (void)state;
+    make(&f);
+    f.section[BSS].sh_size = INT32_MAX - 2000;
+    assert_int_equal(amd_object_open(&f, sizeof(f), "test", "kernel", &o),
+                     BELL_OK);
+    f.section[BSS].sh_size += INT32_MAX - o.image_bytes;
+    amd_object_close(&o);
+    assert_int_equal(amd_object_open(&f, sizeof(f), "test", "kernel", &o),
+                     BELL_OK);
+    assert_int_equal(o.image_bytes, INT32_MAX);
+    amd_object_close(&o);
+    f.section[BSS].sh_size++;
+    assert_int_equal(amd_object_open(&f, sizeof(f), "test", "kernel", &o),
+                     BELL_E_INVALID);
+    assert_non_null(
+        strstr(bell_error_last()->message, "images have at most 2147483647"));
+}
+
 static void
 test_prefixes(void **state)
 {
@@ -1063,6 +1088,7 @@ main(void)
         cmocka_unit_test(test_relocations),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_largest),
         cmocka_unit_test(test_prefixes),
         cmocka_unit_test(test_damage),
         cmocka_unit_test(test_out_of_memory),
