@@ -1239,6 +1239,43 @@ window_is_flushed(void **state)
     close_amd(dev);
 }
 
+/* Nodes that are all for others, in a list that has no end. */
+static int
+refuse_node(struct kio *kio, const char *path, void *buf, size_t cap)
+{
+    const char *node = strstr(path, "/nodes/");
+
+    (void)kio, (void)buf, (void)cap;
+    assert_non_null(node);
+    assert_true(strtoul(node + 7, NULL, 10) < 64);
+    return -EPERM;
+}
+
+static int
+no_node(struct kio *kio, const char *path, void *buf, size_t cap)
+{
+    (void)kio, (void)buf, (void)cap;
+    fail_msg("%s is read", path);
+    return -ENOENT;
+}
+
+static void
+lists_of_nodes(void **state)
+{
+    const struct kio_ops refusing = {.name = "nodes", .read_file = refuse_node};
+    const struct kio_ops none = {.name = "none", .read_file = no_node};
+    struct kio kio = {.ops = &refusing};
+    struct amd_topology list[2];
+    uint32_t n = 7;
+
+    (void)state;
+    assert_int_equal(amd_topology_list(&kio, list, 2, &n), BELL_E_PERMISSION);
+    assert_int_equal(n, 7);
+    kio.ops = &none;
+    assert_int_equal(amd_topology_list(&kio, list, 0, &n), BELL_OK);
+    assert_int_equal(n, 0);
+}
+
 int
 main(void)
 {
@@ -1269,6 +1306,7 @@ main(void)
         cmocka_unit_test(doorbells),
         cmocka_unit_test(aql_doorbells),
         cmocka_unit_test(copies),
+        cmocka_unit_test(lists_of_nodes),
         cmocka_unit_test(records_and_replays),
     };
 
