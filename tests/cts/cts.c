@@ -293,11 +293,17 @@ run_case(struct cts *t, const struct cts_case *c)
 static bool
 find_device(struct cts *t)
 {
+    bell_status status = hcq_device_open(t->device, &t->dev);
     char why[400];
 
-    if (hcq_device_open(t->device, &t->dev) != BELL_OK) {
+    if (status == BELL_E_NO_DEVICE || status == BELL_E_UNSUPPORTED ||
+        status == BELL_E_PERMISSION) {
         printf("1..0 # SKIP %s\n", bell_error_last()->message);
         return false;
+    }
+    if (status != BELL_OK) {
+        printf("not ok 1 - %s: %s\n", t->device, bell_error_last()->message);
+        exit(1);
     }
     t->info.struct_size = sizeof(t->info);
     hcq_device_info(t->dev, &t->info);

@@ -50,11 +50,15 @@ static struct hcq_device *
 open_cl(const char *name)
 {
     struct hcq_device *dev;
+    bell_status status;
 
-    if (hcq_device_open(name, &dev) != BELL_OK) {
+    status = hcq_device_open(name, &dev);
+    if (status == BELL_E_NO_DEVICE || status == BELL_E_UNSUPPORTED) {
         print_message("%s\n", bell_error_last()->message);
         skip();
     }
+    if (status != BELL_OK)
+        fail_msg("%s", bell_error_last()->message);
     return dev;
 }
 

@@ -203,11 +203,15 @@ open_counted(const char *name)
 {
     struct hcq_device *dev;
     struct ocl_api *api;
+    bell_status status;
 
-    if (hcq_device_open(name, &dev) != BELL_OK) {
+    status = hcq_device_open(name, &dev);
+    if (status == BELL_E_NO_DEVICE || status == BELL_E_UNSUPPORTED) {
         print_message("%s\n", bell_error_last()->message);
         skip();
     }
+    if (status != BELL_OK)
+        fail_msg("%s", bell_error_last()->message);
     api = &ocl_device(dev)->api;
     real = *api;
     n_events = n_mems = n_programs = n_kernels = 0;
