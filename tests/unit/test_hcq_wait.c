@@ -1,7 +1,9 @@
 /* hcq/hcq_signal.c: how a wait ends. The device is the CPU's with operations
  * of the test's own where that is what counts.
  */
+#include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -112,11 +114,33 @@ test_times_out(void **state)
     expect_fails(hcq_signal_wait(NULL, 4, 0), BELL_E_INVALID, "NULL");
 }
 
+/* Threads of the device block signals; whoever makes them does not. */
+static void
+signals_of_the_process(void **state)
+{
+    struct hcq_device *other;
+    struct hcq_queue *own;
+    sigset_t none, after;
+    int number;
+
+    (void)state;
+    sigemptyset(&none);
+    assert_int_equal(pthread_sigmask(SIG_SETMASK, &none, NULL), 0);
+    assert_int_equal(hcq_device_open("CPU", &other), BELL_OK);
+    assert_int_equal(hcq_queue_create(other, HCQ_QUEUE_COMPUTE, &own), BELL_OK);
+    assert_int_equal(pthread_sigmask(SIG_SETMASK, NULL, &after), 0);
+    for (number = 1; number < 32; number++)
+        assert_false(sigismember(&after, number));
+    hcq_queue_destroy(own);
+    hcq_device_close(other);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_times_out),
+        cmocka_unit_test(signals_of_the_process),
         cmocka_unit_test(test_looks),
     };
 
