@@ -456,6 +456,23 @@ make_exps(struct work *w, uint32_t tall, const struct uop *const old[2])
         w->new_sum[tall][i] = sum[i];
 }
 
+/* A part of E as an operand: rounded together where each is rounded. */
+static const struct uop *
+round_part(const struct work *w, const struct uop *const part[8])
+{
+    const struct uop *wide[8], *u;
+    uint32_t i;
+
+    for (i = 0; i < 8; i++) {
+        if (part[i]->op != UOP_CAST ||
+            part[i]->src[0]->dtype != part[0]->src[0]->dtype)
+            return lanes(w, part, 8);
+        wide[i] = part[i]->src[0];
+    }
+    u = lanes(w, wide, 8);
+    return uop_make(w->c.g, UOP_CAST, part[0]->dtype, 8, no_arg, &u, 1);
+}
+
 /* out[][] = out[][] * scale + E @ v */
 static void
 add_values(struct work *w, const struct uop *out[MAX_TALL][MAX_COLS])
@@ -468,7 +485,7 @@ add_values(struct work *w, const struct uop *out[MAX_TALL][MAX_COLS])
             for (i = 0; i < 8; i++)
                 part[i] = uop_cast(w->c.g, w->x[tall][2 * s + i / 4][i % 4],
                                    w->v.value->dtype);
-            p[tall][s] = lanes(w, part, 8);
+            p[tall][s] = round_part(w, part);
         }
         for (i = 0; i < 4; i++)
             part[i] = w->scale[tall][i / 2];

@@ -526,6 +526,10 @@ emit_one(struct ptx_emit *e, const struct uop *u)
     case UOP_ACC:
         return copy_value(e, u, u->src[0]);
     case UOP_ACC_GET:
+        if (ptx_is_in_place(e, u)) {
+            BELL_TRY(ptx_value_of(e, uop_memory(u->src[0]), &v));
+            return set_value(e, u, &v);
+        }
         return copy_value(e, u, uop_memory(u->src[0]));
     case UOP_ACC_SET:
         return set_acc(e, u);
@@ -583,6 +587,7 @@ emit_body(struct ptx_emit *e)
     e->is_arg_loaded = arena_calloc(&e->arena, n_args, 1);
     if (e->arena.failed)
         return ptx_no_memory(e);
+    BELL_TRY(ptx_find_uses(e));
     BELL_TRY(ptx_declare_locals(e));
     if (e->n_maps)
         ptx_begin_boxes(e);
@@ -647,11 +652,15 @@ init_maps(struct ptx_emit *e)
 {
     map_init(&e->index);
     map_init(&e->locals);
+    map_init(&e->in_place);
+    map_init(&e->split);
 }
 
 static void
 fini_maps(struct ptx_emit *e)
 {
+    map_fini(&e->split);
+    map_fini(&e->in_place);
     map_fini(&e->locals);
     map_fini(&e->index);
 }

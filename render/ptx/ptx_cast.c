@@ -198,6 +198,25 @@ ptx_cast_f8(struct ptx_emit *e, unsigned from, const struct ptx_opnd *lanes,
     }
 }
 
+void
+ptx_cast_pairs(struct ptx_emit *e, unsigned to, const struct ptx_opnd *lanes,
+               uint32_t n, struct ptx_opnd *out)
+{
+    struct ptx_opnd word;
+    uint32_t i, j;
+
+    for (i = 0; i < n; i += 2) {
+        word = ptx_reg(e, PTX_B32);
+        PTX_OP(e,
+               to == UOP_F16 ? "cvt.rn.f16x2.f32 %, %, %"
+                             : "cvt.rn.bf16x2.f32 %, %, %",
+               word, ptx_in_reg(e, lanes[i + 1]), ptx_in_reg(e, lanes[i]));
+        for (j = 0; j < 2; j++)
+            out[i + j] = (struct ptx_opnd){
+                .cls = PTX_B16, .part = (uint8_t)j, .word = word.reg + 1};
+    }
+}
+
 struct ptx_opnd
 ptx_cast(struct ptx_emit *e, unsigned from, unsigned to, struct ptx_opnd a)
 {

@@ -98,9 +98,10 @@ struct ptx_emit {
      * ended, the one that the next WGMMA awaits; is it thread 0? */
     struct ptx_opnd mbarriers, turn, awaited, is_first;
     bool is_box_awaited;
-    unsigned min_version;      /* of PTX, times ten, for what was used */
-    struct map locals;         /* LOCAL's id -> offset << 32 | register */
-    struct render_text header; /* .shared declarations, argument loads */
+    unsigned min_version;       /* of PTX, times ten, for what was used */
+    struct map locals;          /* LOCAL's id -> offset << 32 | register */
+    struct map in_place, split; /* ids, of ptx_uses.c */
+    struct render_text header;  /* .shared declarations, argument loads */
 };
 
 /* ---- text ---- */
@@ -134,6 +135,15 @@ BELL_MUST_CHECK bell_status ptx_no_memory(const struct ptx_emit *e);
 uint32_t ptx_loop_serial(const struct ptx_emit *e);
 bool ptx_loop_is_open(const struct ptx_emit *e, uint32_t serial);
 
+/* ---- what becomes of values (ptx_uses.c) ---- */
+
+/* For the ops in their order. */
+BELL_MUST_CHECK bell_status ptx_find_uses(struct ptx_emit *e);
+/* May an ACC_GET be the variable's own registers? */
+bool ptx_is_in_place(const struct ptx_emit *e, const struct uop *get);
+/* Is it a CAST of pairs to words of halves, whose lanes nobody reads? */
+bool ptx_is_packed(const struct ptx_emit *e, const struct uop *u);
+
 /* ---- parts ---- */
 
 /* Arithmetic, conversions, lanes (ptx_ops.c, ptx_cast.c). */
@@ -146,6 +156,10 @@ bool ptx_can_cast(unsigned from, unsigned to);
 void ptx_cast_f8(struct ptx_emit *e, unsigned from,
                  const struct ptx_opnd *lanes, uint32_t n,
                  struct ptx_opnd *out_lanes);
+/* From F32 to halves, two in a word; they have no other register. */
+void ptx_cast_pairs(struct ptx_emit *e, unsigned to,
+                    const struct ptx_opnd *lanes, uint32_t n,
+                    struct ptx_opnd *out_lanes);
 /* WMMA, whose sources are v[0..2] (ptx_mma.c). */
 BELL_MUST_CHECK bell_status ptx_emit_wmma(struct ptx_emit *e,
                                           const struct uop *u,

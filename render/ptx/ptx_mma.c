@@ -118,8 +118,12 @@ ptx_emit_wmma(struct ptx_emit *e, const struct uop *u,
         count = 0;
         if (i < 2)
             count = pack(e, u->src[i], &v[i], o + n);
-        for (; i == 2 && count < u->lanes; count++)
-            o[n + count] = ptx_in_reg(e, v[i].lanes[count]);
+        for (; i == 2 && count < u->lanes; count++) {
+            struct ptx_opnd c = v[i].lanes[count];
+            bool again = count && c.is_imm && v[i].lanes[count - 1].is_imm &&
+                         c.bits == v[i].lanes[count - 1].bits;
+            o[n + count] = again ? o[n + count - 1] : ptx_in_reg(e, c);
+        }
         n += count;
         at += (size_t)snprintf(fmt + at, sizeof(fmt) - at, ", ");
         at += put_list(fmt + at, sizeof(fmt) - at, count);

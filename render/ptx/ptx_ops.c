@@ -455,6 +455,10 @@ emit_cast(struct ptx_emit *e, const struct uop *u, const struct ptx_value *v,
 
     if (!ptx_can_cast(from, to))
         return ptx_refuse(e, u, "it should have been decomposed");
+    if (ptx_is_packed(e, u)) {
+        ptx_cast_pairs(e, to, v->lanes, u->lanes, out);
+        return BELL_OK;
+    }
     if (uop_dtype_is_f8(from) && !uop_dtype_is_f8(to)) {
         ptx_cast_f8(e, from, v->lanes, u->lanes, out);
         for (lane = 0; lane < u->lanes; lane++)

@@ -251,6 +251,61 @@ test_nested_loops(void **state)
     uop_graph_fini(&g);
 }
 
+/* Both lanes of `u`, exchanged. */
+static const struct uop *
+crossed(struct uop_graph *g, const struct uop *u)
+{
+    const struct uop *part[2] = {mk(g, UOP_LANE, u->dtype, 1, 1, 1, &u),
+                                 mk(g, UOP_LANE, u->dtype, 1, 0, 1, &u)};
+
+    return mk(g, UOP_LANES, u->dtype, 2, 0, 2, part);
+}
+
+/* What was read of a variable is as it was, also when that is set before it is
+ * used: two variables that are exchanged, and one that an inner loop adds to
+ * itself as it was outside. */
+static void
+test_read_before_set(void **state)
+{
+    struct uop_graph g;
+    const struct uop *i, *k, *a, *b, *total, *v, *w, *end[3], *roots[3];
+    struct p_buf bufs[3];
+    uint64_t rng = 12;
+    uint32_t n;
+
+    (void)state;
+    uop_graph_init(&g);
+    for (n = 0; n < 3; n++)
+        check_buf(&bufs[n], UOP_I32, 2, &rng);
+    v = uop_const_int(&g, UOP_I32, 1);
+    w = uop_const_int(&g, UOP_I32, 2);
+    v = mk(&g, UOP_LANES, UOP_I32, 2, 0, 2, (const struct uop *[]){v, w});
+    a = mk(&g, UOP_ACC, UOP_I32, 2, 0, 1, &v);
+    w = uop_alu2(&g, UOP_ADD, v, v);
+    b = mk(&g, UOP_ACC, UOP_I32, 2, 1, 1, &w);
+    v = uop_const_int(&g, UOP_I32, 7);
+    total = mk(&g, UOP_ACC, UOP_I32, 1, 2, 1, &v);
+    i = uop_range(&g, 0, UOP_AXIS_REDUCE, 3);
+    v = acc_get(&g, total, i);
+    k = uop_range(&g, 1, UOP_AXIS_REDUCE, 4);
+    w = uop_alu2(&g, UOP_ADD, acc_get(&g, total, k), v);
+    end[0] = mk_end(&g, k, acc_set(&g, total, w));
+    v = acc_get(&g, a, i);
+    w = acc_get(&g, b, i);
+    v = mk(&g, UOP_END, UOP_VOID, 1, 0, 4,
+           (const struct uop *[]){i, end[0], acc_set(&g, a, crossed(&g, w)),
+                                  acc_set(&g, b, crossed(&g, v))});
+    end[0] = acc_get(&g, a, v);
+    end[1] = acc_get(&g, b, v);
+    end[2] = acc_get(&g, total, v);
+    for (n = 0; n < 3; n++)
+        roots[n] = mk_store(&g, mk_param(&g, (int)n, UOP_I32), mk_int(&g, 0),
+                            end[n], NULL);
+    check_roots(&g, roots, 3, bufs, 3, false, false, "read before set");
+    check_bufs_free(bufs, 3);
+    uop_graph_fini(&g);
+}
+
 /* A vector variable over a loop whose extent comes from memory. */
 static void
 check_extent(int64_t n)
@@ -666,6 +721,7 @@ memory_cases(void)
         cmocka_unit_test(test_steps),
         cmocka_unit_test(test_offsets),
         cmocka_unit_test(test_nested_loops),
+        cmocka_unit_test(test_read_before_set),
         cmocka_unit_test(test_extent_from_memory),
         cmocka_unit_test(test_extent_at_run_time),
         cmocka_unit_test(test_order),
