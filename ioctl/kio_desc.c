@@ -496,7 +496,9 @@ add_value(struct text *text, const struct kio_field *field, const uint8_t *data)
         add_array(text, field, data);
     else if (field->kind == KIO_FIELD_INT || field->kind == KIO_FIELD_FD)
         desc_add(text, "%" PRId32, (int32_t)value);
-    else if (field->kind == KIO_FIELD_UINT && value < 0x10000)
+    else if ((field->kind == KIO_FIELD_UINT ||
+              field->kind == KIO_FIELD_CLOCK) &&
+             value < 0x10000)
         desc_add(text, "%" PRIu64, value);
     else
         desc_add(text, "0x%" PRIx64, value);
@@ -550,6 +552,8 @@ value_differs(const struct diff *diff, const struct kio_field *field,
               uint64_t a, uint64_t b)
 {
     if (field->kind == KIO_FIELD_STATUS && diff->flags & KIO_DIFF_REQUEST)
+        return false;
+    if (field->kind == KIO_FIELD_CLOCK && diff->flags)
         return false;
     if (field->kind == KIO_FIELD_PTR && diff->flags)
         return (a == 0) != (b == 0);

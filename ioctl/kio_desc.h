@@ -37,6 +37,7 @@ enum kio_field_kind {
     KIO_FIELD_HANDLE, /* names an object of the kernel driver */
     KIO_FIELD_STATUS, /* the vendor's result; 0 is success */
     KIO_FIELD_FD,
+    KIO_FIELD_CLOCK, /* what a clock said: differs from run to run */
     KIO_FIELD_PTR,   /* an address in this process: differs from run to run */
     KIO_FIELD_BYTES, /* a UUID comes first */
     KIO_FIELD_TEXT,
@@ -175,9 +176,11 @@ size_t kio_struct_format(const struct kio_struct *desc, const void *data,
 typedef void kio_diff_fn(void *user, const char *field, uint64_t a, uint64_t b);
 
 enum {
-    KIO_DIFF_REQUEST = 1u << 0, /* skip what only the kernel writes (status),
-                                   and compare pointers as null or not */
-    KIO_DIFF_ANSWER = 1u << 1,  /* compare pointers as null or not */
+    KIO_DIFF_REQUEST = 1u << 0, /* skip what only the kernel writes (status)
+                                   and clocks, and compare pointers as null or
+                                   not */
+    KIO_DIFF_ANSWER = 1u << 1,  /* skip clocks, and compare pointers as null or
+                                   not */
 };
 
 /* Calls `fn` for each field that differs; bytes no field covers are reported

@@ -21,7 +21,7 @@ import sys
 C_TYPES = {'u8': ('uint8_t', 1), 'char': ('char', 1), 'u16': ('uint16_t', 2),
            'u32': ('uint32_t', 4), 's32': ('int32_t', 4),
            'u64': ('uint64_t', 8), 'uuid': ('uint8_t', 1)}
-MARKS = ('handle', 'status', 'fd', 'ptr', 'hex', 'uuid')
+MARKS = ('handle', 'status', 'fd', 'clock', 'ptr', 'hex', 'uuid')
 SELECT = {'control': 'KIO_SELECT_CONTROL', 'class': 'KIO_SELECT_CLASS',
           'escape': 'KIO_SELECT_ESCAPE'}
 

@@ -84,11 +84,32 @@ def check_device(tap, device, folder):
     return path
 
 
+def check_diff(tap, device, folder):
+    """Two runs of one program are alike wherever their processes have their
+    memory; of two that differ, the packet is named that does."""
+    backend, form = device.split('@')
+    paths = [os.path.join(folder, name) for name in ('a', 'b', 'c')]
+    complaints = []
+    for path, rows in zip(paths, (4, 4, 8)):
+        complaints += expect(run(
+            'eval', f'relu(ones({rows}, 4) @ ones(4, 4))', '--device',
+            f'{backend}@record:{path}@{form}'), 0)
+    tap.check(f'{device}: two runs of a program', complaints + expect(
+        run('trace', 'diff', *paths[:2]), 0, out='0 differences\n'))
+    done = run('trace', 'diff', paths[0], paths[2])
+    tap.check(f'{device}: a launch of another size', expect(done, 1) + [
+        f'{done.stdout}' for _ in [0] if not re.search(
+            r"^ +(ring|push|descriptor)@0x\w+: \d+ of \d+ words; the first is "
+            r"word \d+: 0x\w+ \| 0x\w+\n +- .*4.*\n +\+ .*8.*\n  \^ \d+ \| "
+            r"\d+ doorbell", done.stdout, re.MULTILINE)])
+
+
 def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as folder:
         for device in sys.argv[3:]:
             path = check_device(tap, device, folder)
+            check_diff(tap, device, folder)
         name = f'{device.split("@")[0]}@replay:{path}'
         tap.check('selftest is for what computes', expect(
             run('selftest', name), 6, err='computes nothing'))

@@ -508,7 +508,7 @@ struct sample {
     uint64_t large;
     int32_t fd;
     uint32_t status;
-    uint64_t ptr;
+    uint64_t ptr, clock;
     uint32_t words[10];
     char text[8];
     uint8_t blob[20];
@@ -529,9 +529,10 @@ static const struct kio_field sample_fields[] = {
     ROW(small, 2, KIO_FIELD_UINT),      ROW(bytes, 1, KIO_FIELD_HEX),
     ROW(large, 8, KIO_FIELD_UINT),      ROW(fd, 4, KIO_FIELD_FD),
     ROW(status, 4, KIO_FIELD_STATUS),   ROW(ptr, 8, KIO_FIELD_PTR),
-    ROW(words, 4, KIO_FIELD_HEX),       ROW(text, 8, KIO_FIELD_TEXT),
-    ROW(blob, 20, KIO_FIELD_BYTES),     ROW(array, 12, KIO_FIELD_STRUCT),
-    ROW(array[0].a, 4, KIO_FIELD_UINT), ROW(array[0].b, 8, KIO_FIELD_UINT),
+    ROW(clock, 8, KIO_FIELD_CLOCK),     ROW(words, 4, KIO_FIELD_HEX),
+    ROW(text, 8, KIO_FIELD_TEXT),       ROW(blob, 20, KIO_FIELD_BYTES),
+    ROW(array, 12, KIO_FIELD_STRUCT),   ROW(array[0].a, 4, KIO_FIELD_UINT),
+    ROW(array[0].b, 8, KIO_FIELD_UINT),
 };
 
 static const struct kio_struct sample_desc = {
@@ -719,6 +720,8 @@ test_text(void **state)
     expect_text(&s, sizeof(s), "bytes=00ab large=0x10000");
     s = (struct sample){.ptr = 0x1234567890, .text = "eight!!!"};
     expect_text(&s, sizeof(s), "ptr=0x1234567890 text=\"eight!!!\"");
+    s = (struct sample){.clock = 4711};
+    expect_text(&s, sizeof(s), "clock=4711");
     s = (struct sample){.blob = {[15] = 15, [16] = 16}};
     expect_text(&s, sizeof(s), "blob=0000000000000000000000000000000f...");
     s = (struct sample){.words = {1, 2, [7] = 8, [8] = 9}};
@@ -782,8 +785,10 @@ test_differences(void **state)
     y = x;
     y.s.status = 6;
     y.s.ptr = 0x100000000;
+    y.s.clock = 7;
     expect_diff(&sample_desc, &x, &y, sizeof(x), 0,
-                "status:11111111,6 ptr:1111111111111111,100000000 ");
+                "status:11111111,6 ptr:1111111111111111,100000000 "
+                "clock:1111111111111111,7 ");
     expect_diff(&sample_desc, &x, &y, sizeof(x), KIO_DIFF_ANSWER,
                 "status:11111111,6 ");
     expect_diff(&sample_desc, &x, &y, sizeof(x), KIO_DIFF_REQUEST, "");
@@ -797,7 +802,7 @@ test_differences(void **state)
     y.more[3] = 3;
     expect_diff(&sample_desc, &x, &y, sizeof(x), 0,
                 "array[0].b:1111111111111111,1 array[2].a:11111111,2 "
-                "+0x8b:11,3 ");
+                "+0x93:11,3 ");
     expect_diff(&sample_desc, &x, &y, sizeof(x.s), 0,
                 "array[0].b:1111111111111111,1 array[2].a:11111111,2 ");
 }

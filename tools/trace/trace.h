@@ -4,14 +4,18 @@
 #ifndef BELL_TOOLS_TRACE_TRACE_H
 #define BELL_TOOLS_TRACE_TRACE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "tools/decode/decode_amd.h"
 #include "tools/decode/decode_nv.h"
 
+#define TRACE_LINE_BYTES 2048
+
 struct cas_reader;
 struct cas_record;
+struct kio_capture;
 
 int trace_record(int argc, char **argv);
 int trace_show(int argc, char **argv);
@@ -25,6 +29,13 @@ uint32_t trace_branch(const struct cas_reader *reader);
  * fit. */
 void trace_format(const struct cas_record *record, uint32_t branch, char *buf,
                   size_t buf_bytes);
+
+/* The recorded argument as a capture, borrowing the record's memory; after:
+ * as it was after the call. */
+void trace_capture(const struct cas_record *record, uint32_t branch, bool after,
+                   struct kio_capture *capture);
+/* "ring", of enum kio_region_kind; never NULL. */
+const char *trace_region_name(uint32_t kind);
 
 /* A queue of KFD's that was made, by its ring. */
 struct trace_queue {

@@ -1,4 +1,4 @@
-/* `doorbell trace show|diff|replay`: what is in cassettes. */
+/* `doorbell trace show|replay`: what is in cassettes. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,9 +15,6 @@
 #include "tools/json.h"
 #include "tools/tools.h"
 #include "tools/trace/trace.h"
-
-#define LINE_BYTES 2048
-#define RESYNC     32 /* records looked ahead after a difference */
 
 uint32_t
 trace_branch(const struct cas_reader *reader)
@@ -49,10 +46,9 @@ trace_branch(const struct cas_reader *reader)
 
 /* ---- one line --------------------------------------------------------- */
 
-/* The recorded argument as a capture, borrowing the record's memory. */
-static void
-capture_of(const struct cas_record *record, uint32_t branch, bool after,
-           struct kio_capture *capture)
+void
+trace_capture(const struct cas_record *record, uint32_t branch, bool after,
+              struct kio_capture *capture)
 {
     uint32_t i;
 
@@ -78,22 +74,27 @@ capture_of(const struct cas_record *record, uint32_t branch, bool after,
     kio_capture_describe(capture, (enum kio_dev)record->dev, branch);
 }
 
+const char *
+trace_region_name(uint32_t kind)
+{
+    static const char *const names[KIO_REGION_KIND_COUNT] = {
+        "data", "ring", "push", "descriptor", "control", "signal",
+    };
+
+    return kind < KIO_REGION_KIND_COUNT ? names[kind] : "?";
+}
+
 static void
 format_regions(const struct cas_record *record, char *buf, size_t buf_bytes)
 {
-    static const char *const kinds[KIO_REGION_KIND_COUNT] = {
-        "data", "ring", "push", "descriptor", "control", "signal",
-    };
     size_t len = 0;
     uint32_t i;
 
     buf[0] = '\0';
     for (i = 0; i < record->n_blobs && len < buf_bytes; i++) {
         const struct cas_blob *b = &record->blobs[i];
-        int n =
-            snprintf(buf + len, buf_bytes - len, " %s@0x%" PRIx64 "+%u",
-                     b->extra < KIO_REGION_KIND_COUNT ? kinds[b->extra] : "?",
-                     b->addr, b->size_bytes);
+        int n = snprintf(buf + len, buf_bytes - len, " %s@0x%" PRIx64 "+%u",
+                         trace_region_name(b->extra), b->addr, b->size_bytes);
         len += n > 0 ? (size_t)n : 0;
     }
 }
@@ -115,12 +116,12 @@ trace_format(const struct cas_record *record, uint32_t branch, char *buf,
 {
     const char *kind = cas_kind_name(record->kind);
     const uint64_t *a = record->args;
-    char text[LINE_BYTES];
+    char text[TRACE_LINE_BYTES];
     struct kio_capture capture;
 
     switch (record->kind) {
     case CAS_IOCTL:
-        capture_of(record, branch, true, &capture);
+        trace_capture(record, branch, true, &capture);
         (void)kio_capture_format(&capture, text, sizeof(text));
         snprintf(buf, buf_bytes, "%s %d %s 0x%" PRIx64 " = %" PRId64, kind,
                  record->fd, text, a[0], record->result);
@@ -191,7 +192,7 @@ static int
 show_json(const struct cas_reader *reader, uint32_t branch)
 {
     struct trace_decoder decoder;
-    char line[LINE_BYTES];
+    char line[TRACE_LINE_BYTES];
     struct json json;
     uint32_t i;
 
@@ -225,7 +226,7 @@ show_text(const struct cas_reader *reader, uint32_t branch, bool brief,
           bool words)
 {
     struct trace_decoder decoder;
-    char line[LINE_BYTES];
+    char line[TRACE_LINE_BYTES];
     uint32_t i;
 
     trace_decoder_init(&decoder, branch, print_decoded, NULL);
@@ -278,215 +279,6 @@ trace_show(int argc, char **argv)
         show_text(reader, branch, brief, words);
     cas_reader_close(reader);
     return json ? code : TOOL_OK;
-}
-
-/* ---- diff ------------------------------------------------------------- */
-
-struct diff {
-    struct json *json; /* an open array of lines, or NULL: stdout */
-    const struct cas_reader *a, *b;
-    uint32_t branch, i, k; /* where we are in a and b */
-    uint32_t n_found;
-};
-
-static void say(struct diff *diff, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static void
-say(struct diff *diff, const char *fmt, ...)
-{
-    char line[LINE_BYTES + 64];
-    va_list args;
-
-    va_start(args, fmt);
-    vsnprintf(line, sizeof(line), fmt, args);
-    va_end(args);
-    if (diff->json)
-        json_str(diff->json, NULL, line);
-    else
-        printf("%s\n", line);
-}
-
-/* Whether two records are the same call, whatever its arguments. */
-static bool
-same_call(const struct diff *diff, uint32_t i, uint32_t k)
-{
-    const struct cas_record *x = cas_reader_get(diff->a, i);
-    const struct cas_record *y = cas_reader_get(diff->b, k);
-    struct kio_capture p, q;
-
-    if (x->kind != y->kind || x->dev != y->dev)
-        return false;
-    if (x->kind == CAS_OPEN || x->kind == CAS_READ) {
-        const struct cas_blob *s = cas_find(x, CAS_PATH),
-                              *t = cas_find(y, CAS_PATH);
-        return s && t && s->size_bytes == t->size_bytes &&
-               memcmp(s->data, t->data, s->size_bytes) == 0;
-    }
-    if (x->kind != CAS_IOCTL)
-        return true;
-    if (x->args[0] != y->args[0])
-        return false;
-    capture_of(x, diff->branch, false, &p);
-    capture_of(y, diff->branch, false, &q);
-    /* A control or an allocation is its command or class too. */
-    return p.n_blobs < 2 || q.n_blobs < 2 || !p.blobs[1].name ||
-           !q.blobs[1].name || strcmp(p.blobs[1].name, q.blobs[1].name) == 0;
-}
-
-static void
-print_field(void *user, const char *field, uint64_t a, uint64_t b)
-{
-    struct diff *diff = user;
-
-    diff->n_found++;
-    say(diff, "      %s: 0x%" PRIx64 " | 0x%" PRIx64, field, a, b);
-}
-
-static void
-diff_arguments(struct diff *diff, const struct cas_record *x,
-               const struct cas_record *y)
-{
-    struct kio_capture p, q;
-    uint32_t i;
-
-    capture_of(x, diff->branch, true, &p);
-    capture_of(y, diff->branch, true, &q);
-    for (i = 0; i < p.n_blobs && i < q.n_blobs; i++) {
-        uint32_t n = p.blobs[i].size_bytes;
-        if (n != q.blobs[i].size_bytes)
-            print_field(diff, "bytes", n, q.blobs[i].size_bytes);
-        else
-            (void)kio_struct_diff(p.blobs[i].desc, p.blobs[i].data,
-                                  q.blobs[i].data, n, KIO_DIFF_ANSWER,
-                                  print_field, diff);
-    }
-    if (p.n_blobs != q.n_blobs)
-        print_field(diff, "parts", p.n_blobs, q.n_blobs);
-}
-
-static void
-diff_pair(struct diff *diff)
-{
-    const struct cas_record *x = cas_reader_get(diff->a, diff->i);
-    const struct cas_record *y = cas_reader_get(diff->b, diff->k);
-    char line[LINE_BYTES];
-    uint32_t before = diff->n_found;
-    bool address = x->kind == CAS_MMAP && x->result > 0 && y->result > 0;
-
-    if (x->result != y->result && !address && x->kind != CAS_OPEN)
-        print_field(diff, "result", (uint64_t)x->result, (uint64_t)y->result);
-    if (x->kind == CAS_IOCTL)
-        diff_arguments(diff, x, y);
-    else if (x->kind == CAS_MMAP && x->args[1] != y->args[1])
-        print_field(diff, "bytes", x->args[1], y->args[1]);
-    if (diff->n_found == before)
-        return;
-    trace_format(x, diff->branch, line, sizeof(line));
-    say(diff, "  ^ %u | %u %.160s", diff->i, diff->k, line);
-}
-
-static void
-print_only(struct diff *diff, const struct cas_reader *reader, uint32_t i,
-           char side)
-{
-    char line[LINE_BYTES];
-
-    trace_format(cas_reader_get(reader, i), diff->branch, line, sizeof(line));
-    say(diff, "%c %u %s", side, i, line);
-    diff->n_found++;
-}
-
-/* After a mismatch: prints what only one side has, up to the nearest pair
- * that matches again. */
-static void
-resync(struct diff *diff, uint32_t n_a, uint32_t n_b)
-{
-    uint32_t sum, s;
-
-    for (sum = 1; sum < 2 * RESYNC; sum++) {
-        for (s = 0; s <= sum; s++) {
-            uint32_t i = diff->i + s, k = diff->k + (sum - s);
-            if (i >= n_a || k >= n_b || !same_call(diff, i, k))
-                continue;
-            while (diff->i < i)
-                print_only(diff, diff->a, diff->i++, '-');
-            while (diff->k < k)
-                print_only(diff, diff->b, diff->k++, '+');
-            return;
-        }
-    }
-    print_only(diff, diff->a, diff->i++, '-');
-    print_only(diff, diff->b, diff->k++, '+');
-}
-
-static uint32_t
-diff_all(const struct cas_reader *a, const struct cas_reader *b,
-         struct json *json)
-{
-    struct diff diff = {
-        .json = json, .a = a, .b = b, .branch = trace_branch(a)};
-    uint32_t n_a = cas_reader_count(a), n_b = cas_reader_count(b);
-
-    while (diff.i < n_a && diff.k < n_b) {
-        if (!same_call(&diff, diff.i, diff.k)) {
-            resync(&diff, n_a, n_b);
-            continue;
-        }
-        diff_pair(&diff);
-        diff.i++;
-        diff.k++;
-    }
-    while (diff.i < n_a)
-        print_only(&diff, a, diff.i++, '-');
-    while (diff.k < n_b)
-        print_only(&diff, b, diff.k++, '+');
-    return diff.n_found;
-}
-
-int
-trace_diff(int argc, char **argv)
-{
-    const char *paths[2] = {NULL, NULL};
-    bool as_json = false;
-    const struct tool_opt opts[] = {
-        {"A", NULL, TOOL_OPT_STRING, &paths[0], 0, 0, "a cassette"},
-        {"B", NULL, TOOL_OPT_STRING, &paths[1], 0, 0, "another"},
-        {"--json", NULL, TOOL_OPT_FLAG, &as_json, 0, 0, "one document"},
-    };
-    struct cas_reader *a, *b;
-    struct json json;
-    bell_status status;
-    uint32_t n;
-    int code;
-
-    code = tool_parse("trace diff A B", opts, ARRAY_LEN(opts), argc, argv);
-    if (code != TOOL_GO_ON)
-        return code;
-    if (!paths[0] || !paths[1])
-        return tool_usage(as_json, "trace diff: which two cassettes?");
-    status = cas_reader_open(paths[0], &a);
-    if (status != BELL_OK)
-        return tool_fail(as_json, status);
-    status = cas_reader_open(paths[1], &b);
-    if (status != BELL_OK) {
-        cas_reader_close(a);
-        return tool_fail(as_json, status);
-    }
-    json_init(&json);
-    json_array(&json, "differences");
-    n = diff_all(a, b, as_json ? &json : NULL);
-    json_end(&json);
-    json_uint(&json, "n_differences", n);
-    cas_reader_close(a);
-    cas_reader_close(b);
-    if (as_json) {
-        code = tool_print_json(&json);
-        return code == TOOL_OK && n ? TOOL_FAILED : code;
-    }
-    json_fini(&json);
-    fprintf(stderr, "doorbell: %u difference%s\n", n, n == 1 ? "" : "s");
-    return n ? TOOL_FAILED : TOOL_OK;
 }
 
 /* ---- replay ----------------------------------------------------------- */
