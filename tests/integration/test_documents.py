@@ -137,6 +137,20 @@ def check_traces(tap, folder):
                  if r['text'] not in text]
         more += [f'text lacks {line}' for r in got['records']
                  for line in r['decoded'] if line not in text]
+        more += [f'text lacks {w}' for w in (
+            f'objects: {len(got["objects"])}\n',
+            f'mappings: {len(got["mappings"])}\n',
+            *(f'0x{o["id"]:x} {o["what"]}' for o in got['objects']),
+            *(f'0x{m["address"]:x}, {m["bytes"]} bytes'
+              for m in got['mappings'])) if w not in text]
+        more += [f'{thing} stayed' for thing in
+                 got['objects'] + got['mappings'] if thing['gone'] is None]
+        more += [f'no {w}' for w in ('HOPPER_CHANNEL_GPFIFO_A',
+                                     'HOPPER_COMPUTE_A', 'HOPPER_USERMODE_A')
+                 if w not in [o['what'] for o in got['objects']]]
+        more += ['no bytes were submitted' for _ in [0] if not any(
+            region['kind'] == 'push' and region['bytes']
+            for r in got['records'] for region in r['regions'])]
     tap.check('trace show', complaints + more)
     got, more = document('trace', 'trace', 'diff', *paths, code=1)
     if not more:

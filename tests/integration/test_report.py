@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""The pages of `doorbell bench --html` in a browser: no error, no plot without
-marks, nothing wider than the window; on a phone, a desk, in the dark, on paper.
+"""The pages of `doorbell bench --html` and `doorbell trace show --html` in a
+browser: no error, no plot without marks, nothing wider than the window; on a
+phone, a desk, in the dark, on paper.
 
 usage: test_report.py DOORBELL [--keep FOLDER]
 """
+import json
 import os
 import sys
 import tempfile
@@ -22,21 +24,37 @@ WIDTHS = '''[document.documentElement.scrollWidth, window.innerWidth,
     Math.max(...[...document.body.querySelectorAll(':not(.wide *)')].filter(
         n => !n.closest('svg') && !n.closest('script')).map(
         n => n.getBoundingClientRect().right))]'''
+STORIES = ('NV@sim:sm_90', 'AMD@sim:gfx1100')
 LOOKS = ((390, 844, False), (1400, 900, False), (390, 844, True),
          (1400, 900, True))
 
 
-def check_page(tap, program, name, path, wanted, keep):
+def plot_complaints(page, wanted):
+    plots = page.value(PLOTS)
+    titles = {p['title'] for p in plots}
+    return [f'{p}' for p in plots if p['marks'] < 1 or p['bad'] or
+            p['width'] < 200 or p['height'] < 40] + [
+        f'no plot "{w}"' for w in wanted - titles]
+
+
+def story_complaints(page, wanted):
+    """What is folded opens, what is searched is found, links lead there."""
+    complaints = []
+    for expression, want in wanted:
+        got = page.value(expression)
+        if got != want:
+            complaints.append(f'{expression}: {got}, not {want}')
+    return complaints
+
+
+def check_page(tap, program, name, path, check, wanted, keep):
     with browser.Browser(program) as page:
         for width, height, dark in LOOKS:
             page.complaints.clear()
             page.open(path, width, height, dark)
-            plots, widths = page.value(PLOTS), page.value(WIDTHS)
-            complaints = list(page.complaints) + [
-                f'{p}' for p in plots if p['marks'] < 1 or p['bad'] or
-                p['width'] < 200 or p['height'] < 40]
-            titles = {p['title'] for p in plots}
-            complaints += [f'no plot "{w}"' for w in wanted - titles]
+            complaints = check(page, wanted)
+            widths = page.value(WIDTHS)
+            complaints += list(page.complaints)
             if widths[0] > widths[1] or widths[2] > widths[1] + 1:
                 complaints.append(f'wider than the window: {widths}')
             tap.check(f'{name}, {width} wide{", dark" if dark else ""}',
@@ -50,6 +68,45 @@ def check_page(tap, program, name, path, wanted, keep):
         if keep:
             with open(os.path.join(keep, name + '.pdf'), 'wb') as file:
                 file.write(paper)
+
+
+def check_story(tap, program, device, folder, keep):
+    backend, form = device.split('@')
+    cassette, page = folder + '/story.cas', folder + '/story.html'
+    if run('devices', device).returncode != 0:
+        tap.skip(f'the story of {device}', 'it cannot be opened')
+        return
+    done = [run('eval', 'relu(ones(4, 4) @ ones(4, 4))', '--device',
+                f'{backend}@record:{cassette}@{form}'),
+            run('trace', 'show', cassette, '--html', page)]
+    shown = run('trace', 'show', cassette, '--json')
+    tap.check(f'the story of {device}', expect(done[0], 0) +
+              expect(done[1], 0) + expect(shown, 0))
+    story = json.loads(shown.stdout)
+    bell, packets = [(i, r['decoded']) for i, r in enumerate(story['records'])
+                     if r['decoded']][-1]
+    check_page(tap, program, form.split(':')[1], page, story_complaints, (
+        ("document.querySelectorAll('ol.records > li').length",
+         len(story['records'])),
+        ("[...document.querySelectorAll('h2')].map(n => n.textContent).join()",
+         'Calls,Objects,Mappings,Records'),
+        ("document.querySelectorAll('table')[1].tBodies[0].rows.length",
+         len(story['objects'])),
+        ("document.querySelectorAll('table')[2].tBodies[0].rows.length",
+         len(story['mappings'])),
+        (f"document.querySelector('#r{bell} details').open = true", True),
+        # the event that tells it comes later
+        (f"document.querySelector('#r{bell} details').dispatchEvent("
+         "new Event('toggle'))", True),
+        (f"document.querySelector('#r{bell} pre').textContent",
+         '\n'.join(packets)),
+        ("(() => { const find = document.querySelector('[type=search]');"
+         "find.value = 'no such words'; find.dispatchEvent(new Event('input'));"
+         "return document.querySelectorAll('ol.records > li').length; })()", 0),
+        (f"location.hash = '#r{bell}'; dispatchEvent(new Event('hashchange'));"
+         f"!!document.getElementById('r{bell}')", True),
+        (f"document.querySelector('#r{bell} details').open = true", True),
+    ), keep)
 
 
 def main():
@@ -67,14 +124,16 @@ def main():
                     'ops', '--quick', '--seconds', '0.01', '--html', page,
                     '--save', saved)]
         tap.check('a page', expect(done[0], 0))
-        check_page(tap, program, 'all', page, {
+        check_page(tap, program, 'all', page, plot_complaints, {
             'roofline', 'Copies by size', 'Memory by size', 'launch_wait'},
             keep)
         done = run('bench', 'CPU', 'launch', '--quick', '--seconds', '0.01',
                    '--html', page, '--against', saved)
         tap.check('a page of two runs', expect(done, 0))
-        check_page(tap, program, 'two', page, {'comparison', 'submit_wait'},
-                   keep)
+        check_page(tap, program, 'two', page, plot_complaints,
+                   {'comparison', 'submit_wait'}, keep)
+        for device in STORIES:
+            check_story(tap, program, device, folder, keep)
     tap.finish()
 
 

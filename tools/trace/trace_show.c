@@ -13,8 +13,11 @@
 #include "ioctl/kio_replay.h"
 #include "ioctl/nv_abi.h"
 #include "tools/json.h"
+#include "tools/page.h"
+#include "tools/story_html.h"
 #include "tools/tools.h"
 #include "tools/trace/trace.h"
+#include "tools/trace/trace_story.h"
 
 uint32_t
 trace_branch(const struct cas_reader *reader)
@@ -188,42 +191,99 @@ put_decoded(void *user, const char *line)
     json_str(user, NULL, line);
 }
 
-static int
-show_json(const struct cas_reader *reader, uint32_t branch)
+/* The names of a call, and of the command or class that it is about. */
+static void
+put_call(struct json *json, const struct cas_record *record, uint32_t branch)
 {
-    struct trace_decoder decoder;
-    char line[TRACE_LINE_BYTES];
-    struct json json;
-    uint32_t i;
+    const char *call = NULL, *about = NULL;
+    struct kio_capture capture;
 
-    trace_decoder_init(&decoder, branch, put_decoded, &json);
-    json_init(&json);
-    json_str(&json, "identity", cas_reader_identity(reader));
-    json_bool(&json, "truncated", cas_reader_truncated(reader));
-    json_array(&json, "records");
-    for (i = 0; i < cas_reader_count(reader); i++) {
-        const struct cas_record *r = cas_reader_get(reader, i);
-        trace_format(r, branch, line, sizeof(line));
-        json_object(&json, NULL);
-        json_str(&json, "kind", cas_kind_name(r->kind));
-        json_uint(&json, "time_ns", r->time_ns);
-        json_uint(&json, "pid", r->pid);
-        json_uint(&json, "tid", r->tid);
-        json_str(&json, "device", kio_dev_name((enum kio_dev)r->dev));
-        json_int(&json, "result", r->result);
-        json_str(&json, "text", line);
-        json_array(&json, "decoded");
-        trace_decode(&decoder, r);
-        json_end(&json);
-        json_end(&json);
+    if (record->kind == CAS_IOCTL) {
+        trace_capture(record, branch, false, &capture);
+        call = capture.call.name;
+        about = capture.n_blobs > 1 ? capture.blobs[1].name : NULL;
     }
-    json_end(&json);
-    return tool_print_json(&json);
+    json_str(json, "call", call);
+    json_str(json, "about", about);
 }
 
 static void
-show_text(const struct cas_reader *reader, uint32_t branch, bool brief,
-          bool words)
+put_regions(struct json *json, const struct cas_record *record)
+{
+    uint32_t i;
+
+    json_array(json, "regions");
+    for (i = 0; i < record->n_blobs; i++) {
+        const struct cas_blob *blob = &record->blobs[i];
+
+        if (blob->role != CAS_REGION)
+            continue;
+        json_object(json, NULL);
+        json_str(json, "kind", trace_region_name(blob->extra));
+        json_uint(json, "address", blob->addr);
+        json_uint(json, "bytes", blob->size_bytes);
+        json_end(json);
+    }
+    json_end(json);
+}
+
+static void
+put_record(struct json *json, struct trace_decoder *decoder,
+           const struct cas_record *r)
+{
+    char line[TRACE_LINE_BYTES];
+
+    trace_format(r, decoder->branch, line, sizeof(line));
+    json_object(json, NULL);
+    json_str(json, "kind", cas_kind_name(r->kind));
+    json_uint(json, "time_ns", r->time_ns);
+    json_uint(json, "pid", r->pid);
+    json_uint(json, "tid", r->tid);
+    json_str(json, "device", kio_dev_name((enum kio_dev)r->dev));
+    json_int(json, "result", r->result);
+    put_call(json, r, decoder->branch);
+    json_str(json, "text", line);
+    put_regions(json, r);
+    json_array(json, "decoded");
+    trace_decode(decoder, r);
+    json_end(json);
+    json_end(json);
+}
+
+/* The document, which the caller ends. */
+static void
+build_json(struct json *json, const struct cas_reader *reader,
+           const struct trace_story *story, uint32_t branch)
+{
+    struct trace_decoder decoder;
+    uint32_t i;
+
+    trace_decoder_init(&decoder, branch, put_decoded, json);
+    json_init(json);
+    json_str(json, "identity", cas_reader_identity(reader));
+    json_bool(json, "truncated", cas_reader_truncated(reader));
+    trace_story_put(story, json);
+    json_array(json, "records");
+    for (i = 0; i < cas_reader_count(reader); i++)
+        put_record(json, &decoder, cas_reader_get(reader, i));
+    json_end(json);
+}
+
+static bell_status
+write_page(const char *path, struct json *json)
+{
+    const char *text = json_text(json);
+    struct page_document document = {"@STORY@", text, 0};
+
+    if (!text)
+        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory", path);
+    document.n_bytes = strlen(text);
+    return page_write(path, story_html, &document, 1);
+}
+
+static void
+show_text(const struct cas_reader *reader, const struct trace_story *story,
+          uint32_t branch, bool brief, bool words)
 {
     struct trace_decoder decoder;
     char line[TRACE_LINE_BYTES];
@@ -244,41 +304,71 @@ show_text(const struct cas_reader *reader, uint32_t branch, bool brief,
         if (words)
             show_words(r);
     }
+    trace_story_print(story);
+}
+
+struct show_options {
+    const char *path, *html;
+    bool json, words, brief;
+};
+
+static int
+show(const struct cas_reader *reader, const struct show_options *options)
+{
+    uint32_t branch = trace_branch(reader);
+    struct trace_story story;
+    bell_status status;
+    struct json json;
+    int code = TOOL_OK;
+
+    status = trace_story_read(reader, branch, &story);
+    if (status != BELL_OK)
+        return tool_fail(options->json, status);
+    if (options->json || options->html)
+        build_json(&json, reader, &story, branch);
+    else
+        show_text(reader, &story, branch, options->brief, options->words);
+    trace_story_free(&story);
+    if (options->html)
+        status = write_page(options->html, &json);
+    if (status != BELL_OK)
+        code = tool_fail(options->json, status);
+    if (options->json && status == BELL_OK)
+        return tool_print_json(&json);
+    if (options->json || options->html)
+        json_fini(&json);
+    return code;
 }
 
 int
 trace_show(int argc, char **argv)
 {
-    const char *path = NULL;
-    bool json = false, words = false, brief = false;
+    struct show_options options = {NULL, NULL, false, false, false};
     const struct tool_opt opts[] = {
-        {"FILE", NULL, TOOL_OPT_STRING, &path, 0, 0, "the cassette"},
-        {"--brief", NULL, TOOL_OPT_FLAG, &brief, 0, 0,
+        {"FILE", NULL, TOOL_OPT_STRING, &options.path, 0, 0, "the cassette"},
+        {"--brief", NULL, TOOL_OPT_FLAG, &options.brief, 0, 0,
          "a line per record: submissions are not decoded"},
-        {"--words", NULL, TOOL_OPT_FLAG, &words, 0, 0,
+        {"--words", NULL, TOOL_OPT_FLAG, &options.words, 0, 0,
          "the submitted memory as words"},
-        {"--json", NULL, TOOL_OPT_FLAG, &json, 0, 0, "one document"},
+        {"--html", "FILE", TOOL_OPT_STRING, &options.html, 0, 0,
+         "a page that needs nothing else, in place of text"},
+        {"--json", NULL, TOOL_OPT_FLAG, &options.json, 0, 0, "one document"},
     };
     struct cas_reader *reader;
     bell_status status;
-    uint32_t branch;
     int code;
 
     code = tool_parse("trace show FILE", opts, ARRAY_LEN(opts), argc, argv);
     if (code != TOOL_GO_ON)
         return code;
-    if (!path)
-        return tool_usage(json, "trace show: which FILE?");
-    status = cas_reader_open(path, &reader);
+    if (!options.path)
+        return tool_usage(options.json, "trace show: which FILE?");
+    status = cas_reader_open(options.path, &reader);
     if (status != BELL_OK)
-        return tool_fail(json, status);
-    branch = trace_branch(reader);
-    if (json)
-        code = show_json(reader, branch);
-    else
-        show_text(reader, branch, brief, words);
+        return tool_fail(options.json, status);
+    code = show(reader, &options);
     cas_reader_close(reader);
-    return json ? code : TOOL_OK;
+    return code;
 }
 
 /* ---- replay ----------------------------------------------------------- */
