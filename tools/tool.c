@@ -178,6 +178,16 @@ tool_print_json(struct json *json)
     return code;
 }
 
+int
+tool_print_saved(const char *path)
+{
+    struct json json;
+
+    json_init(&json);
+    json_str(&json, "saved", path);
+    return tool_print_json(&json);
+}
+
 /* ---- options ---------------------------------------------------------- */
 
 struct parse {

@@ -185,5 +185,7 @@ void tool_progress(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* Prints the document on stdout and frees it. TOOL_OK, or a told failure. */
 int tool_print_json(struct json *json);
+/* The document of what wrote a file, and nothing else. */
+int tool_print_saved(const char *path);
 
 #endif

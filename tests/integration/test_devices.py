@@ -258,6 +258,12 @@ def check_here(tap, with_sim):
         done = run('devices', device, '--json')
         tap.check(f'devices {device} --json', expect(done, 0) +
                   schema_complaints('devices', done.stdout))
+    names = run('devices', '--names')
+    done = run('devices', '--names', '--json')
+    tap.check('devices --names', expect(names, 0) + expect(done, 0) +
+              schema_complaints('devices', done.stdout) + [
+        'text has others' for _ in [0]
+        if json.loads(done.stdout)['names'] != names.stdout.split()])
     done = run('doctor', '--json')
     tap.check('doctor --json', schema_complaints('doctor', done.stdout))
     findings = json.loads(run('doctor', '--json',

@@ -111,6 +111,10 @@ def check_others(tap, folder):
         tap.check(f'cache {what}', complaints)
     tap.check('cache that is off', document('cache', 'cache', 'show')[1])
     tap.check('eval --list', document('eval', 'eval', '--list')[1])
+    got, complaints = document('eval', 'eval', '1 + 1', '--save',
+                               os.path.join(folder, 'sum.bundle'))
+    tap.check('eval --save', complaints + [
+        f'{got}' for _ in [0] if got and not os.path.exists(got['saved'])])
     tap.check('selftest --list', document('selftest', 'selftest', 'CPU',
                                           '--list')[1])
     if '--sim' not in sys.argv:
@@ -168,22 +172,29 @@ def check_traces(tap, folder):
 
 
 def check_errors(tap):
-    """A device that is not plugged in, and one that nobody knows."""
+    """A device that is not plugged in, one that nobody knows, and one whose
+    node may not be opened."""
     takes_device = (('eval', '1', '--device'), ('kernel', '1', '--device'),
                     ('fuzz',), ('selftest',), ('bench',), ('burn',), ('top',),
                     ('devices',), ('demo', 'mnist', '--device'),
                     ('tune', '1', '--device'))
-    for device, part in (('NV:77', 'nv'), ('XY:0', "'XY'"),
-                         ('NV@sim:sm_7', 'sm_7'), ('CPU:9', 'CPU')):
+    devices = [('NV:77', 'nv', 3), ('XY:0', "'XY'", 3),
+               ('NV@sim:sm_7', 'sm_7', 3), ('CPU:9', 'CPU', 3)]
+    if '--sim' in sys.argv:
+        devices += [
+            ('NV@fault:open=EACCES@sim:sm_90', '/dev/nvidiactl', 4),
+            ('AMD@fault:open=EACCES@sim:gfx1100', '/dev/kfd', 4)]
+    for device, part, code in devices:
         complaints = []
         for args in takes_device:
             once = ('--once',) if args == ('top',) else ()
             done = run(*args, device, *once, '--json')
-            found = expect(done, 3) + schema_complaints('error', done.stdout)
+            found = expect(done, code) + schema_complaints('error',
+                                                           done.stdout)
             if not found:
                 error = json.loads(done.stdout)['error']
                 found += [f'{error}' for _ in [0]
-                          if error['exit_code'] != 3 or
+                          if error['exit_code'] != code or
                           part.lower() not in error['message'].lower()]
             complaints += [f'{args[0]}: {c}' for c in found]
         tap.check(f'{device}: its code and a sentence', complaints)

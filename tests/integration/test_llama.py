@@ -15,7 +15,8 @@ import subprocess
 import sys
 import tempfile
 
-from cli import Tap, data_dir, expect, expect_json_error, run
+from cli import (Tap, data_dir, expect, expect_json_error, run,
+                 schema_complaints)
 from gguf_write import gguf, gguf_list, gguf_meta, gguf_text, text
 
 SMALL = '--small' in sys.argv
@@ -219,7 +220,8 @@ def check_small(tap, files):
             done = files.demo('--prompt', text, '--steps', '12',
                               '--temperature', '0', '--json', '--device',
                               'CPU')
-            complaints = expect(done, 0)
+            complaints = expect(done, 0) + schema_complaints('demo',
+                                                             done.stdout)
             if not complaints:
                 got = json.loads(done.stdout)
                 if got['text'] != written(want[1:]):
@@ -486,6 +488,10 @@ def check_bundle(tap, files):
                       *[arg for device in devices
                         for arg in ('--target', device)])
     tap.check('a bundle is saved', expect(done, 0, err='saved'))
+    done = files.demo('--bundle', bundle + '.2', '--device', 'CPU', '--json')
+    tap.check('and told', expect(done, 0) + schema_complaints(
+        'demo', done.stdout) + [f'{done.stdout}' for _ in [0]
+                                if bundle + '.2' not in done.stdout])
     for device in devices:
         done = generate(bundle, device, 12, prompt)
         complaints = expect(done, 0)

@@ -12,7 +12,7 @@ import re
 import sys
 import tempfile
 
-from cli import Tap, expect, expect_json_error, run
+from cli import Tap, expect, expect_json_error, run, schema_complaints
 
 SMALL = '--small' in sys.argv
 DEVICES = ('NV@sim:sm_90', 'AMD@sim:gfx942') * ('--sim' in sys.argv)
@@ -82,7 +82,7 @@ def check_saved(tap, folder, text):
                  '--heads', '3', '--save', path, '--temperature', '0',
                  '--prompt', 'cats ', '--sample', '40', '--json',
                  '--device', 'CPU')
-    complaints = expect(done, 0)
+    complaints = expect(done, 0) + schema_complaints('demo', done.stdout)
     if complaints:
         tap.check('trained', complaints)
         return

@@ -409,6 +409,8 @@ run(const struct llama_options *options)
     bell_context_stats(ctx, &stats);
     if (status != BELL_OK) {
         code = tool_fail(options->json, status);
+    } else if (options->bundle && options->json) {
+        code = tool_print_saved(options->bundle);
     } else if (options->bundle) {
         fprintf(stderr, "%s: saved\n", options->bundle);
     } else if (options->json) {

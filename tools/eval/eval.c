@@ -739,7 +739,7 @@ run_expr(struct eval_run *run)
     if (status != BELL_OK)
         return tool_fail_input(run->opts.json, status);
     if (run->opts.save)
-        return TOOL_OK;
+        return run->opts.json ? tool_print_saved(run->opts.save) : TOOL_OK;
     if (has_names(run->opts.out))
         return finish_named(run);
     return run->n_outs > 1 ? finish_several(run) : finish(run, run->outs[0]);
