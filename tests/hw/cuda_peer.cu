@@ -451,7 +451,7 @@ main(int argc, char **argv)
     if (argc > 1)
         budget_s = atof(argv[1]);
     CHECK(cudaRuntimeGetVersion(&version));
-    printf("{\n  \"doorbell_bench\": 2,\n  \"device\": \"CUDA\",\n"
+    printf("{\n  \"doorbell_bench\": 3,\n  \"device\": \"CUDA\",\n"
            "  \"runtime\": %d,\n  \"simulated\": false,\n  \"rows\": [\n",
            version);
     to = bench_start(start);

@@ -19,11 +19,14 @@
 
 #define N_ROWS  12
 #define SAMPLES 200
+#define RUN_NS  1000.0
 
 struct model {
     uint64_t state;
     double busy;   /* the share of samples that something is in the way of */
     double slower; /* what everything takes by, the whole run along */
+    double handoff_ns;    /* of a run of those rows that are not alone */
+    double slow_handoffs; /* the share of them that takes 100 times as long */
 };
 
 static double
@@ -44,30 +47,60 @@ draw_factor(struct model *m)
     return factor * m->slower;
 }
 
-/* A run of N_ROWS rows, half of them rates; again: as bench measures those
- * that seemed worse. */
+/* The best of three, as bench_host_measure takes them. */
+static double
+draw_best(struct model *m)
+{
+    double least = draw_factor(m), a = draw_factor(m), b = draw_factor(m);
+
+    least = a < least ? a : least;
+    return b < least ? b : least;
+}
+
+/* A run of N_ROWS rows, half of them rates, every third of the host's thread
+ * alone; again: as bench measures those that seemed worse. */
 static void
 measure_rows(struct bench *b, struct model *m, double code_slower)
 {
     size_t i, k;
 
-    for (i = 0; i < BENCH_HOST_COUNT; i++) {
-        for (k = 0; k < 32; k++)
-            b->host_samples[i][b->n_host_samples + k] = 100 * draw_factor(m);
-    }
-    b->n_host_samples += 32;
     b->suite = "launch";
     for (i = 0; i < N_ROWS; i++) {
         bool is_rate = i % 2;
 
         bench_begin(b, is_rate ? BENCH_GB_S : BENCH_US, "a row", "row_%zu", i);
+        b->current.run_ns = RUN_NS;
+        if (i % 3 == 0)
+            bench_alone(b);
         for (k = 0; k < SAMPLES; k++) {
             double factor = draw_factor(m) * code_slower;
 
+            if (i % 3)
+                factor += m->handoff_ns / RUN_NS;
             bench_sample(b, (double)(i + 1) * (is_rate ? 1 / factor : factor));
+            if ((k + 1) % (SAMPLES / BENCH_BLOCKS) == 0) {
+                struct bench_host host = {.arithmetic_ns = 1e4 * draw_best(m),
+                                          .memory_ns = 1e5 * draw_best(m),
+                                          .stretch = 1};
+                bool is_slow = draw(m) < m->slow_handoffs;
+
+                host.handoff_ns = (is_slow ? 100 : 1) * m->handoff_ns;
+                bench_end_block(b, &host);
+            }
         }
         bench_end(b);
     }
+}
+
+static void
+write_host(FILE *file, const char *key, const struct bench_host *host)
+{
+    fprintf(file,
+            "\"%s\": {\"arithmetic_ns\": %.9g, \"memory_ns\": %.9g, "
+            "\"handoff_ns\": %.9g, \"handoff_q3_ns\": %.9g, "
+            "\"stretch\": %.9g}, ",
+            key, host->arithmetic_ns, host->memory_ns, host->handoff_ns,
+            host->handoff_q3_ns, host->stretch);
 }
 
 /* What --save writes of the run, as far as it is read. */
@@ -75,31 +108,28 @@ static void
 write_run(const struct bench *b, const char *path, bool has_host)
 {
     FILE *file = fopen(path, "w");
-    double widest = 0;
+    struct bench_host host;
     size_t i;
 
     assert_non_null(file);
-    fprintf(file, "{\"doorbell_bench\": %d,\"host_reference\": {",
-            BENCH_DOCUMENT_VERSION);
-    for (i = 0; has_host && i < BENCH_HOST_COUNT; i++) {
-        double ns, interval_percent;
-
-        ns = bench_host_ns(b, (enum bench_host)i, &interval_percent);
-        fprintf(file, "\"%s\": %.9g,", bench_host_names[i], ns);
-        widest = interval_percent > widest ? interval_percent : widest;
-    }
-    fprintf(file, "\"interval_percent\": %.9g},", widest);
+    fprintf(file, "{\"doorbell_bench\": %d, ", BENCH_DOCUMENT_VERSION);
+    bench_host_of_run(b, &host);
+    if (has_host)
+        write_host(file, "host_reference", &host);
     fprintf(file, "\"rows\": [");
     for (i = 0; i < b->n_rows; i++) {
         const struct bench_row *row = &b->rows[i];
         const char *unit = bench_unit_names[row->unit];
 
+        fprintf(file, "%s{", i ? "," : "");
+        if (has_host)
+            write_host(file, "host", &row->host);
         fprintf(file,
-                "%s{\"name\": \"%s\", \"median_%s\": %.9g, \"q1_%s\": %.9g,"
-                "\"q3_%s\": %.9g, \"best_%s\": %.9g, "
-                "\"interval_percent\": %.9g}",
-                i ? "," : "", row->name, unit, row->median, unit, row->q1, unit,
-                row->q3, unit, row->best, row->interval_percent);
+                "\"name\": \"%s\", \"median_%s\": %.9g, \"q1_%s\": %.9g,"
+                "\"q3_%s\": %.9g, \"best_%s\": %.9g, \"run_ns\": %.9g, "
+                "\"spread_percent\": %.9g}",
+                row->name, unit, row->median, unit, row->q1, unit, row->q3,
+                unit, row->best, row->run_ns, row->spread_percent);
     }
     fprintf(file, "]}");
     assert_int_equal(fclose(file), 0);
@@ -171,9 +201,9 @@ test_unchanged(void **state)
     for (i = 0; i < ARRAY_LEN(shares); i++) {
         for (k = 0; k < ARRAY_LEN(shares); k++) {
             for (seed = 0; seed < 25; seed++) {
-                struct model before = {seed * 2 + 1, shares[i], 1};
+                struct model before = {seed * 2 + 1, shares[i], 1, 0, 0};
                 struct model after = {seed * 2 + 1000, shares[k],
-                                      1 + 0.02 * (double)seed};
+                                      1 + 0.02 * (double)seed, 0, 0};
                 struct verdicts found = compare_runs(
                     before, after, 1, HCQ_DEVICE_HOST_MEMORY, true);
 
@@ -195,8 +225,8 @@ test_a_tenth_slower(void **state)
     (void)state;
     for (k = 0; k < 2; k++) {
         for (seed = 0; seed < 50; seed++) {
-            struct model before = {seed * 2 + 1, shares[k], 1};
-            struct model after = {seed * 2 + 1000, shares[k], 1};
+            struct model before = {seed * 2 + 1, shares[k], 1, 0, 0};
+            struct model after = {seed * 2 + 1000, shares[k], 1, 0, 0};
             struct verdicts found =
                 compare_runs(before, after, 1.1, HCQ_DEVICE_HOST_MEMORY, true);
 
@@ -214,7 +244,7 @@ test_a_tenth_slower(void **state)
 static void
 test_host(void **state)
 {
-    struct model before = {1, 0, 1}, after = {2, 0, 2};
+    struct model before = {1, 0, 1, 0, 0}, after = {2, 0, 2, 0, 0};
     struct verdicts found;
 
     (void)state;
@@ -229,6 +259,36 @@ test_host(void **state)
     assert_int_equal(found.n_worse, N_ROWS / 2);
 }
 
+/* Threads that wait for a processor to hand a word over: rows that do so say
+ * nothing, unless they are slower by more than that; and rows that do not are
+ * as they were, and tell a tenth. */
+static void
+test_handoff(void **state)
+{
+    const uint32_t flags = HCQ_DEVICE_HOST_MEMORY;
+    struct model before = {1, 0, 1, 100, 0}, after = {2, 0, 1, 100000, 0};
+    struct verdicts found;
+
+    (void)state;
+    found = compare_runs(before, after, 1, flags, true);
+    assert_int_equal(found.n_same, N_ROWS);
+    found = compare_runs(after, before, 1, flags, true);
+    assert_int_equal(found.n_same, N_ROWS);
+    found = compare_runs(before, after, 1.1, flags, true);
+    assert_int_equal(found.n_worse, N_ROWS / 3);
+    found = compare_runs(before, after, 1000, flags, true);
+    assert_int_equal(found.n_worse, N_ROWS);
+    before.handoff_ns = 300;
+    after.handoff_ns = 300;
+    found = compare_runs(before, after, 1.2, flags, true);
+    assert_int_equal(found.n_worse, N_ROWS);
+    /* this long, now that: twice as long says nothing, of those that are not
+     * alone */
+    after.slow_handoffs = 0.5;
+    found = compare_runs(before, after, 2, flags, true);
+    assert_int_equal(found.n_worse, N_ROWS / 3);
+}
+
 int
 main(void)
 {
@@ -236,6 +296,7 @@ main(void)
         cmocka_unit_test(test_unchanged),
         cmocka_unit_test(test_a_tenth_slower),
         cmocka_unit_test(test_host),
+        cmocka_unit_test(test_handoff),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

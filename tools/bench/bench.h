@@ -22,6 +22,8 @@
 #define BENCH_ROWS_MAX    256
 #define BENCH_SAMPLES_MAX 16384
 #define BENCH_BINS        32
+#define BENCH_BLOCKS      8  /* of a row's time, at least */
+#define BENCH_BLOCKS_MAX  64 /* that are looked at */
 #define BENCH_WAIT_NS     60000000000ull
 /* Half of the interval of a median that is narrow enough, in percent. */
 #define BENCH_NARROW_PERCENT 2.0
@@ -65,6 +67,17 @@ enum bench_verdict {
 
 extern const char *const bench_verdict_names[];
 
+/* What the host did beside a row. */
+struct bench_host {
+    double arithmetic_ns; /* the best of sums and shifts of eight numbers */
+    double memory_ns;     /* the best copy of 1 MiB that no cache has */
+    double handoff_ns;    /* a word to another thread and back: the best, */
+    double handoff_q3_ns; /* and three of four */
+    /* What time the row's threads took, ready to run or running, for 1 that
+     * they ran; 1 where runs are too short to be in the way of others. */
+    double stretch;
+};
+
 struct bench_row {
     char name[48];     /* "copy_d2d_1MiB" */
     const char *suite; /* static */
@@ -72,10 +85,14 @@ struct bench_row {
     enum bench_unit unit;
     double median, q1, q3;
     double p1, p99;
-    double best; /* of 20 runs the best: p5 of times, p95 of rates */
+    double best;             /* the best run of the second best block */
     double interval_percent; /* half of that of the median, at 95 % */
     bool is_noisy;           /* it did not become narrow */
     bool is_derived;         /* of other rows */
+    bool is_alone;           /* a run is this thread's own work alone */
+    double spread_percent;   /* how far apart the best of its blocks are */
+    double run_ns;           /* the shortest run, from one to the next */
+    struct bench_host host;
     uint64_t n_runs;
     double flops, bytes; /* of a run, where they are known; else 0 */
     enum bench_ceiling ceiling;
@@ -84,24 +101,13 @@ struct bench_row {
     double bin_lo, bin_hi;
     uint32_t bins[BENCH_BINS];
     bool has_old; /* --against */
-    double old, old_q1, old_q3, old_best, old_interval_percent;
+    double old, old_best, old_spread_percent, old_run_ns;
+    struct bench_host old_host; /* all 0: not told */
     unsigned
         n_again; /* times that it was measured again, because it was worse */
     enum bench_verdict verdict;
     char why_not[160]; /* not empty: not measured */
 };
-
-/* What the host is measured by beside the rows (bench_host.c). */
-enum bench_host {
-    BENCH_HOST_ARITHMETIC, /* multiplications that wait for each other */
-    BENCH_HOST_COPY,       /* memcpy of 1 MiB */
-    BENCH_HOST_HANDOFF,    /* a word to another thread and back */
-    BENCH_HOST_COUNT
-};
-
-extern const char *const bench_host_names[BENCH_HOST_COUNT];
-
-#define BENCH_HOST_SAMPLES_MAX 1024
 
 /* What a device and its host run at. */
 struct bench_state {
@@ -127,16 +133,21 @@ struct bench {
     const struct chip *chip;           /* NULL: no product that is known */
     double link_gb_s;                  /* 0: not known */
     struct bench_state before, after;
-    /* nanoseconds; all of them from all along the run */
-    double host_samples[BENCH_HOST_COUNT][BENCH_HOST_SAMPLES_MAX];
-    size_t n_host_samples;
+    unsigned char *host_memory; /* owned (bench_host.c); NULL: none yet */
+    size_t host_memory_at;
 
     const char *suite;        /* that runs */
     struct bench_row current; /* that is measured */
     double samples[BENCH_SAMPLES_MAX];
     size_t n_samples, n_next_look;
     uint64_t start_ns; /* of the row */
-    bool is_again;     /* only rows that seemed worse count */
+    /* its blocks: the best sample of each, and the host at its end */
+    double blocks[BENCH_BLOCKS_MAX], block_best;
+    struct bench_host block_hosts[BENCH_BLOCKS_MAX];
+    size_t n_blocks, n_in_block;
+    uint64_t block_ns, run_ns; /* when the block, and the run, began */
+    uint64_t delay_ns;         /* bench_host_delay_ns when the row began */
+    bool is_again;             /* only rows that seemed worse count */
     bool is_interrupted;
 
     struct bench_row rows[BENCH_ROWS_MAX];
@@ -182,9 +193,15 @@ void bench_work(struct bench *b, double flops, double bytes,
                 enum bench_ceiling ceiling);
 /* Percentiles are of interest: they are printed, and bins kept. */
 void bench_keep_bins(struct bench *b);
+/* A run is work of this thread alone: it waits for no other one, and neither
+ * the kernel nor memory that no cache has is a part of it. */
+void bench_alone(struct bench *b);
 /* Until there are `min` samples, the time is spent and the median is known. */
 bool bench_goes_on(struct bench *b, size_t min);
 void bench_sample(struct bench *b, double value);
+/* Ends a block of the row's samples, of which there are some eight: what the
+ * host did then. */
+void bench_end_block(struct bench *b, const struct bench_host *host);
 /* A sample of a run of the row's work, or of n_bytes or flops of it. */
 void bench_sample_ns(struct bench *b, double ns);
 void bench_end(struct bench *b);
@@ -196,9 +213,8 @@ void bench_derive(struct bench *b, enum bench_unit unit, const char *what,
                   double value, const char *name, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* Of n >= 1 values, which are sorted by it; half of the interval that the
- * median lies in is *out_interval_percent of it. */
-double bench_median(double *values, size_t n, double *out_interval_percent);
+/* Of n >= 1 values, which are sorted by it: the one at place p of 1. */
+double bench_quantile(double *values, size_t n, double p);
 
 /* The n-th root of a number that is not negative. */
 double bench_root(double x, size_t n);
@@ -211,11 +227,15 @@ void bench_find_ceilings(struct bench *b);
 
 /* ---- the host (bench_host.c) -------------------------------------------- */
 
-/* Takes a few samples of each; some 10 ms. */
-void bench_host_measure(struct bench *b);
-/* Their median, 0 where there are none, and half of its interval. */
-double bench_host_ns(const struct bench *b, enum bench_host what,
-                     double *out_interval_percent);
+/* What work that has nothing of ours in it takes now; some 1 ms. What could
+ * not be measured is 0. stretch is 1. */
+void bench_host_measure(struct bench *b, struct bench_host *out_host);
+/* How long this process's threads have been ready to run and did not; 0 where
+ * the kernel does not tell. */
+uint64_t bench_host_delay_ns(void);
+/* Of all rows the middle one; 0 where there is none. */
+void bench_host_of_run(const struct bench *b, struct bench_host *out_host);
+void bench_host_close(struct bench *b);
 
 /* ---- tensors (suite_ops.c) ---------------------------------------------- */
 
@@ -251,8 +271,8 @@ BELL_MUST_CHECK bell_status bench_run_job(struct bench *b,
 
 /* ---- documents (bench_document.c) ---------------------------------------- */
 
-/* 1 had no identity. */
-#define BENCH_DOCUMENT_VERSION 2
+/* 1 had no identity, 2 no host beside each row. */
+#define BENCH_DOCUMENT_VERSION 3
 
 struct json;
 /* The document of a run: what identifies it, and its rows. */
@@ -276,18 +296,17 @@ BELL_MUST_CHECK bell_status bench_saved_check(const struct bench_saved *saved,
                                               const struct bench *b,
                                               const char *math);
 /* Sets `old` and the verdict of each row that the saved run has. It is better
- * or worse where it is so by more than the threshold in its median and in its
- * best runs, and by more than the intervals of the medians and what the host
- * itself was faster or slower by (bench_host_ns), where the host has a part in
- * the row. */
+ * or worse where its best runs are so by more than the threshold, by more than
+ * those of either run scatter, and by more than what the host did beside the
+ * two rows explains (bench_host), where the host has a part in the row. */
 void bench_saved_compare(const struct bench_saved *saved, struct bench *b,
                          double threshold_percent);
-/* The time that the host takes now for what took 1 in the saved run, by the
- * work of bench_host_ns that it does worst; 1 where the saved run does not
+/* The time that the host takes now for what took 1 in the saved run: sums and
+ * shifts, and copies, whichever is slower; 1 where the saved run does not
  * tell. */
 double bench_saved_host_ratio(const struct bench_saved *saved,
                               const struct bench *b);
-/* How much better (more of a rate, less of a time) than `old`. */
+/* How much better (more of a rate, less of a time) the best runs are. */
 double bench_gain_percent(const struct bench_row *row);
 
 /* ---- the report (bench_html.c) ------------------------------------------ */

@@ -165,6 +165,18 @@ put_bins(struct json *json, const struct bench_row *row)
 }
 
 static void
+put_host(struct json *json, const char *key, const struct bench_host *host)
+{
+    json_object(json, key);
+    put_told(json, "arithmetic_ns", host->arithmetic_ns);
+    put_told(json, "memory_ns", host->memory_ns);
+    put_told(json, "handoff_ns", host->handoff_ns);
+    put_told(json, "handoff_q3_ns", host->handoff_q3_ns);
+    put_told(json, "stretch", host->stretch);
+    json_end(json);
+}
+
+static void
 put_measured(struct json *json, const struct bench_row *row)
 {
     const char *unit = bench_unit_names[row->unit];
@@ -179,6 +191,13 @@ put_measured(struct json *json, const struct bench_row *row)
     json_bool(json, "derived", row->is_derived);
     json_num(json, "interval_percent", row->interval_percent);
     json_bool(json, "noisy", row->is_noisy);
+    json_num(json, "spread_percent", row->spread_percent);
+    put_told(json, "run_ns", row->run_ns);
+    json_bool(json, "alone", row->is_alone);
+    if (row->is_derived)
+        json_null(json, "host");
+    else
+        put_host(json, "host", &row->host);
     put_told(json, "flops", row->flops);
     put_told(json, "bytes", row->bytes);
     put_told(json, "percent_of_theory",
@@ -210,6 +229,7 @@ put_row(struct json *json, const struct bench_row *row)
     put_measured(json, row);
     if (row->has_old) {
         put_number(json, "other", unit, row->old);
+        put_number(json, "other_best", unit, row->old_best);
         json_num(json, "gain_percent", bench_gain_percent(row));
         json_uint(json, "n_again", row->n_again);
         json_str(json, "verdict", bench_verdict_names[row->verdict]);
@@ -217,28 +237,11 @@ put_row(struct json *json, const struct bench_row *row)
     json_end(json);
 }
 
-/* The interval is the widest of them. */
-static void
-put_host(struct json *json, const struct bench *b)
-{
-    double widest = 0, interval_percent;
-    size_t i;
-
-    json_object(json, "host_reference");
-    for (i = 0; i < BENCH_HOST_COUNT; i++) {
-        put_told(json, bench_host_names[i],
-                 bench_host_ns(b, (enum bench_host)i, &interval_percent));
-        if (interval_percent > widest)
-            widest = interval_percent;
-    }
-    json_num(json, "interval_percent", widest);
-    json_end(json);
-}
-
 void
 bench_build_json(struct json *json, const struct bench *b)
 {
     const struct hcq_device_info *info = &b->info;
+    struct bench_host host;
     size_t i;
 
     json_init(json);
@@ -250,7 +253,8 @@ bench_build_json(struct json *json, const struct bench *b)
     json_bool(json, "simulated", (info->flags & HCQ_DEVICE_SIMULATED) != 0);
     json_bool(json, "quick", b->is_quick);
     put_identity(json, b);
-    put_host(json, b);
+    bench_host_of_run(b, &host);
+    put_host(json, "host_reference", &host);
     json_array(json, "rows");
     for (i = 0; i < b->n_rows; i++)
         put_row(json, &b->rows[i]);

@@ -1,49 +1,61 @@
-/* Bench: how fast the host itself is while a run is measured, by three pieces
- * of work that have nothing of ours in them. A busy host makes everything
- * slower; by how much, a comparison with a run at another time has to allow. */
+/* Bench: what the host does while a row is measured, by work that has nothing
+ * of ours in it. A busy host makes everything slower; by how much, a comparison
+ * with a run at another time has to allow.
+ */
+#include <dirent.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/thread.h"
 #include "tools/bench/bench.h"
 
-/* Each is some 0.1 ms where nothing else runs. */
-#define MULTIPLICATIONS 100000
-#define COPY_BYTES      (1u << 20)
-#define HANDOFFS        64
-#define TAKES           16 /* of each, at a time */
+/* Short pieces, so that of a few one is in nobody's way. */
+#define ROUNDS       3000 /* some 10 us */
+#define COPY_BYTES   (1u << 20)
+#define MEMORY_BYTES (64u << 20) /* more than caches have */
+#define HANDOFFS     16          /* or, where each waits for a processor, */
+#define HANDOFFS_NS  2000000     /* until so much time has passed */
+#define TAKES        3
 
-const char *const bench_host_names[BENCH_HOST_COUNT] = {
-    "arithmetic_ns", "copy_ns", "handoff_ns"};
-
+/* As wide as a processor computes: what shares one with others shows here. */
 static uint64_t
 time_arithmetic(void)
 {
-    uint64_t start_ns = time_now_ns();
-    volatile uint64_t kept;
-    uint64_t x = start_ns | 1;
-    size_t i;
+    uint64_t start_ns = time_now_ns(), x[8];
+    volatile uint64_t kept = 0;
+    size_t i, k;
 
-    for (i = 0; i < MULTIPLICATIONS; i++)
-        x = x * 6364136223846793005u + 1;
-    kept = x;
-    (void)kept;
+    for (k = 0; k < 8; k++)
+        x[k] = start_ns + k;
+    for (i = 0; i < ROUNDS; i++) {
+        for (k = 0; k < 8; k++) {
+            x[k] ^= x[k] << 13;
+            x[k] ^= x[k] >> 7;
+            x[k] += 0x9e3779b97f4a7c15u;
+        }
+    }
+    for (k = 0; k < 8; k++)
+        kept ^= x[k];
     return time_now_ns() - start_ns;
 }
 
+/* Each time of memory that was touched longest ago. */
 static uint64_t
-time_copy(unsigned char *from, unsigned char *to)
+time_copy(struct bench *b)
 {
+    unsigned char *from = b->host_memory + b->host_memory_at;
     uint64_t start_ns = time_now_ns();
     volatile unsigned char kept;
 
-    memcpy(to, from, COPY_BYTES);
-    kept = to[start_ns % COPY_BYTES];
+    memcpy(from + COPY_BYTES, from, COPY_BYTES);
+    kept = from[COPY_BYTES + start_ns % COPY_BYTES];
     (void)kept;
+    b->host_memory_at = (b->host_memory_at + 2 * COPY_BYTES) % MEMORY_BYTES;
     return time_now_ns() - start_ns;
 }
 
@@ -83,73 +95,116 @@ answer(void *argument)
     return NULL;
 }
 
-static uint64_t
-time_handoffs(struct handoff *h, uint32_t *word)
-{
-    uint64_t start_ns = time_now_ns();
-    size_t i;
-
-    for (i = 0; i < HANDOFFS; i++) {
-        atomic_store_explicit(&h->word, *word + 1, memory_order_release);
-        *word += 2;
-        wait_for(h, *word);
-    }
-    return time_now_ns() - start_ns;
-}
-
-static void
-take_handoffs(struct bench *b, size_t at)
+/* 0: no thread could be made. */
+static double
+time_handoffs(void)
 {
     struct handoff h;
     pthread_t thread;
+    uint64_t start_ns, ns = 0;
     uint32_t word = 0;
     size_t i;
 
     atomic_init(&h.word, 0);
     atomic_init(&h.is_over, false);
     if (pthread_create(&thread, NULL, answer, &h) != 0)
-        return; /* no thread: no sample, so no allowance */
-    for (i = 0; i < TAKES; i++)
-        b->host_samples[BENCH_HOST_HANDOFF][at + i] =
-            (double)time_handoffs(&h, &word) / HANDOFFS;
+        return 0;
+    start_ns = time_now_ns();
+    for (i = 0; i < HANDOFFS && ns < HANDOFFS_NS; i++) {
+        atomic_store_explicit(&h.word, word + 1, memory_order_release);
+        word += 2;
+        wait_for(&h, word);
+        ns = time_now_ns() - start_ns;
+    }
     atomic_store_explicit(&h.is_over, true, memory_order_relaxed);
     pthread_join(thread, NULL);
+    return (double)ns / (double)i;
+}
+
+/* ---- waiting for a processor ---- */
+
+/* src: proc(5), Documentation/scheduler/sched-stats.rst: the time that a
+ * thread ran, and the time that it waited on a run queue. */
+uint64_t
+bench_host_delay_ns(void)
+{
+    DIR *dir = opendir("/proc/self/task");
+    struct dirent *entry;
+    uint64_t sum = 0;
+
+    while (dir && (entry = readdir(dir)) != NULL) {
+        uint64_t ran, waited;
+        char path[300];
+        FILE *file;
+
+        snprintf(path, sizeof(path), "/proc/self/task/%s/schedstat",
+                 entry->d_name);
+        file = entry->d_name[0] == '.' ? NULL : fopen(path, "re");
+        if (!file)
+            continue;
+        if (fscanf(file, "%" SCNu64 " %" SCNu64, &ran, &waited) == 2)
+            sum += waited;
+        fclose(file);
+    }
+    if (dir)
+        closedir(dir);
+    return sum;
 }
 
 /* ---- what comes of it ---- */
 
-void
-bench_host_measure(struct bench *b)
+static void
+keep_least(double *least, uint64_t ns)
 {
-    unsigned char *memory;
-    size_t at = b->n_host_samples, i;
-
-    if (at + TAKES > BENCH_HOST_SAMPLES_MAX)
-        return;
-    memory = host_alloc((size_t)2 * COPY_BYTES);
-    if (!memory)
-        return;
-    memset(memory, 1, (size_t)2 * COPY_BYTES);
-    for (i = 0; i < TAKES; i++) {
-        b->host_samples[BENCH_HOST_ARITHMETIC][at + i] =
-            (double)time_arithmetic();
-        b->host_samples[BENCH_HOST_COPY][at + i] =
-            (double)time_copy(memory, memory + COPY_BYTES);
-    }
-    host_free(memory);
-    take_handoffs(b, at);
-    b->n_host_samples += TAKES;
+    if (*least == 0 || (double)ns < *least)
+        *least = (double)ns;
 }
 
-double
-bench_host_ns(const struct bench *b, enum bench_host what,
-              double *out_interval_percent)
+void
+bench_host_measure(struct bench *b, struct bench_host *out_host)
 {
-    double sorted[BENCH_HOST_SAMPLES_MAX];
+    size_t i;
 
-    *out_interval_percent = 0;
-    if (b->n_host_samples == 0)
-        return 0;
-    memcpy(sorted, b->host_samples[what], b->n_host_samples * sizeof(*sorted));
-    return bench_median(sorted, b->n_host_samples, out_interval_percent);
+    *out_host = (struct bench_host){.stretch = 1};
+    if (!b->host_memory) {
+        b->host_memory = host_alloc(MEMORY_BYTES);
+        if (b->host_memory)
+            memset(b->host_memory, 1, MEMORY_BYTES);
+    }
+    for (i = 0; i < TAKES; i++) {
+        keep_least(&out_host->arithmetic_ns, time_arithmetic());
+        if (b->host_memory)
+            keep_least(&out_host->memory_ns, time_copy(b));
+    }
+    out_host->handoff_ns = out_host->handoff_q3_ns = time_handoffs();
+}
+
+void
+bench_host_close(struct bench *b)
+{
+    host_free(b->host_memory);
+    b->host_memory = NULL;
+}
+
+void
+bench_host_of_run(const struct bench *b, struct bench_host *out_host)
+{
+    double values[5][BENCH_ROWS_MAX], middle[5] = {0};
+    size_t n = 0, i;
+
+    for (i = 0; i < b->n_rows; i++) {
+        const struct bench_row *row = &b->rows[i];
+
+        if (row->why_not[0] || row->is_derived || !(row->host.stretch > 0))
+            continue;
+        values[0][n] = row->host.arithmetic_ns;
+        values[1][n] = row->host.memory_ns;
+        values[2][n] = row->host.handoff_ns;
+        values[3][n] = row->host.handoff_q3_ns;
+        values[4][n++] = row->host.stretch;
+    }
+    for (i = 0; n && i < 5; i++)
+        middle[i] = bench_quantile(values[i], n, 0.5);
+    *out_host = (struct bench_host){middle[0], middle[1], middle[2], middle[3],
+                                    middle[4]};
 }

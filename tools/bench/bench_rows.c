@@ -62,11 +62,63 @@ find_interval(const double *sorted, size_t n)
 }
 
 double
-bench_median(double *values, size_t n, double *out_interval_percent)
+bench_quantile(double *values, size_t n, double p)
 {
     qsort(values, n, sizeof(*values), compare_doubles);
-    *out_interval_percent = find_interval(values, n);
-    return quantile(values, n, 0.5);
+    return quantile(values, n, p);
+}
+
+/* What the row can do, and how well that is known: its blocks come at other
+ * moments of the host, and the best run of one may be luck; between those of
+ * the second best and of the next quarter of the blocks are some percent. */
+static void
+find_best(struct bench *b, struct bench_row *row, const double *sorted)
+{
+    bool is_rate = bench_is_rate(row->unit);
+    size_t n = b->n_blocks, k = n > 3 ? 1 : 0, apart = n > 7 ? n / 4 : 1;
+    double next;
+
+    if (n < 2) {
+        row->best = sorted[is_rate ? row->n_runs - 1 : 0];
+        row->spread_percent =
+            row->n_runs > 1 ? 100 * (sorted[row->n_runs - 1] / sorted[0] - 1)
+                            : HUGE_VAL;
+        return;
+    }
+    qsort(b->blocks, n, sizeof(*b->blocks), compare_doubles);
+    row->best = b->blocks[is_rate ? n - 1 - k : k];
+    next = b->blocks[is_rate ? n - 1 - k - apart : k + apart];
+    row->spread_percent =
+        100 * (is_rate ? row->best / next - 1 : next / row->best - 1);
+}
+
+/* Runs that come less often than this each begin on a processor that others
+ * had, and may lose it. */
+#define PERIOD_NS 500e3
+
+static void
+find_host(struct bench *b, struct bench_host *host)
+{
+    double wall_ns = (double)(time_now_ns() - b->start_ns);
+    double delay_ns = (double)(bench_host_delay_ns() - b->delay_ns);
+    double values[3][BENCH_BLOCKS_MAX];
+    size_t i;
+
+    for (i = 0; i < b->n_blocks; i++) {
+        values[0][i] = b->block_hosts[i].arithmetic_ns;
+        values[1][i] = b->block_hosts[i].memory_ns;
+        values[2][i] = b->block_hosts[i].handoff_ns;
+    }
+    *host = (struct bench_host){.stretch = 1};
+    if (b->n_blocks) {
+        host->arithmetic_ns = bench_quantile(values[0], b->n_blocks, 0);
+        host->memory_ns = bench_quantile(values[1], b->n_blocks, 0);
+        host->handoff_ns = bench_quantile(values[2], b->n_blocks, 0);
+        host->handoff_q3_ns = bench_quantile(values[2], b->n_blocks, 0.75);
+    }
+    if (wall_ns / (double)b->n_samples > PERIOD_NS && delay_ns > 0)
+        host->stretch =
+            delay_ns < 0.95 * wall_ns ? wall_ns / (wall_ns - delay_ns) : 20;
 }
 
 /* From the best run to three times the median or the 99th percentile. */
@@ -88,8 +140,11 @@ fill_bins(struct bench_row *row, const double *sorted, size_t n)
 }
 
 static void
-fill_row(struct bench_row *row, double *values, size_t n)
+fill_row(struct bench *b, struct bench_row *row)
 {
+    double *values = b->samples;
+    size_t n = b->n_samples;
+
     qsort(values, n, sizeof(*values), compare_doubles);
     row->n_runs = n;
     row->p1 = quantile(values, n, 0.01);
@@ -97,11 +152,12 @@ fill_row(struct bench_row *row, double *values, size_t n)
     row->median = quantile(values, n, 0.5);
     row->q3 = quantile(values, n, 0.75);
     row->p99 = quantile(values, n, 0.99);
-    row->best = quantile(values, n, bench_is_rate(row->unit) ? 0.95 : 0.05);
     row->interval_percent = find_interval(values, n);
     row->is_noisy = !(row->interval_percent <= BENCH_NARROW_PERCENT);
     if (row->has_bins)
         fill_bins(row, values, n);
+    find_best(b, row, values);
+    find_host(b, &row->host);
 }
 
 double
@@ -155,6 +211,9 @@ begin_row(struct bench *b, enum bench_unit unit, const char *what)
     b->current.ceiling = BENCH_CEILING_NONE;
     b->n_samples = 0;
     b->n_next_look = 16;
+    b->n_blocks = b->n_in_block = 0;
+    b->block_ns = b->run_ns = 0;
+    b->delay_ns = bench_host_delay_ns();
     b->start_ns = time_now_ns();
 }
 
@@ -197,35 +256,89 @@ bench_keep_bins(struct bench *b)
     b->current.has_bins = true;
 }
 
-bool
-bench_goes_on(struct bench *b, size_t min)
+void
+bench_alone(struct bench *b)
+{
+    b->current.is_alone = true;
+}
+
+void
+bench_end_block(struct bench *b, const struct bench_host *host)
+{
+    if (b->n_in_block && b->n_blocks < BENCH_BLOCKS_MAX) {
+        b->blocks[b->n_blocks] = b->block_best;
+        b->block_hosts[b->n_blocks++] = *host;
+    }
+    b->n_in_block = 0;
+    b->block_ns = time_now_ns();
+}
+
+/* The least that a block takes, many times what measuring the host does. */
+#define BLOCK_NS 2.5e6
+
+/* Between two runs: how long the one took, and whether its block is over. */
+static void
+pass_run(struct bench *b, bool is_last)
+{
+    uint64_t now_ns = time_now_ns();
+    double ns = (double)(now_ns - b->run_ns);
+    struct bench_host host;
+
+    if (b->run_ns && (b->current.run_ns == 0 || ns < b->current.run_ns))
+        b->current.run_ns = ns;
+    b->run_ns = now_ns;
+    if (!is_last && (double)(now_ns - b->block_ns) <
+                        fmax(b->budget_s * 1e9 / BENCH_BLOCKS, BLOCK_NS))
+        return;
+    bench_host_measure(b, &host);
+    bench_end_block(b, &host);
+    b->run_ns = b->block_ns;
+}
+
+static bool
+is_enough(struct bench *b, size_t min)
 {
     double spent_s = (double)(time_now_ns() - b->start_ns) / 1e9;
 
     if (b->n_samples >= BENCH_SAMPLES_MAX)
-        return false;
+        return true;
     if (!is_wanted(b))
-        return b->n_samples < 1;
+        return b->n_samples >= 1;
     if (spent_s > 0.02 && b->n_samples > 0 && bench_is_over(b))
-        return false;
+        return true;
     if (b->n_samples < min || spent_s < b->budget_s)
-        return true;
-    if (spent_s >= 4 * b->budget_s)
         return false;
-    if (b->n_samples < b->n_next_look)
+    if (spent_s >= 4 * b->budget_s)
         return true;
+    if (b->n_samples < b->n_next_look)
+        return false;
     b->n_next_look = b->n_samples + b->n_samples / 4;
     qsort(b->samples, b->n_samples, sizeof(*b->samples), compare_doubles);
-    return find_interval(b->samples, b->n_samples) > BENCH_NARROW_PERCENT;
+    return find_interval(b->samples, b->n_samples) <= BENCH_NARROW_PERCENT;
+}
+
+bool
+bench_goes_on(struct bench *b, size_t min)
+{
+    bool is_last = is_enough(b, min);
+
+    if (!b->is_again || is_wanted(b))
+        pass_run(b, is_last);
+    return !is_last;
 }
 
 void
 bench_sample(struct bench *b, double value)
 {
+    bool is_rate = bench_is_rate(b->current.unit);
+
+    value = is_rate ? value / b->slow_down : value * b->slow_down;
+    if (!b->n_in_block ||
+        (is_rate ? value > b->block_best : value < b->block_best))
+        b->block_best = value;
+    b->n_in_block++;
     if (b->n_samples < BENCH_SAMPLES_MAX)
-        b->samples[b->n_samples++] = bench_is_rate(b->current.unit)
-                                         ? value / b->slow_down
-                                         : value * b->slow_down;
+        b->samples[b->n_samples++] = value;
 }
 
 void
@@ -260,15 +373,15 @@ keep_row(struct bench *b)
     if (!row || !is_wanted(b))
         return;
     before = *row;
-    if (bench_is_rate(row->unit) ? b->current.median > row->median
-                                 : b->current.median < row->median)
+    if (bench_is_rate(row->unit) ? b->current.best > row->best
+                                 : b->current.best < row->best)
         *row = b->current;
     row->has_old = true;
     row->old = before.old;
-    row->old_q1 = before.old_q1;
-    row->old_q3 = before.old_q3;
     row->old_best = before.old_best;
-    row->old_interval_percent = before.old_interval_percent;
+    row->old_spread_percent = before.old_spread_percent;
+    row->old_run_ns = before.old_run_ns;
+    row->old_host = before.old_host;
     row->verdict = before.verdict;
     row->n_again = before.n_again + 1;
 }
@@ -278,7 +391,7 @@ bench_end(struct bench *b)
 {
     if (b->n_samples == 0)
         return;
-    fill_row(&b->current, b->samples, b->n_samples);
+    fill_row(b, &b->current);
     keep_row(b);
 }
 

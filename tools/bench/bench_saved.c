@@ -26,38 +26,67 @@ find_ratio(const struct bench_row *row, double now, double old)
 double
 bench_gain_percent(const struct bench_row *row)
 {
-    return (find_ratio(row, row->median, row->old) - 1) * 100;
+    return (find_ratio(row, row->best, row->old_best) - 1) * 100;
 }
 
-/* What the host's speed has become, and how well that is known. */
-struct host_change {
-    double ratio; /* the time that it takes now for what took 1 */
-    double interval_percent;
-};
-
-/* A host that is busy makes runs slower, never faster: what got slower for
- * another reason is slower in its best runs, too. */
-static void
-judge(struct bench_row *row, double threshold_percent,
-      const struct host_change *host)
+/* 1 where one of them is not known. */
+static double
+find_slowdown(double now, double old)
 {
-    double median = find_ratio(row, row->median, row->old);
-    double best = find_ratio(row, row->best, row->old_best);
-    double low = median < best ? median : best;
-    double high = median > best ? median : best;
-    /* the intervals of the medians */
-    double noise = (row->interval_percent + row->old_interval_percent +
-                    host->interval_percent) /
-                   100;
-    double faster = host->ratio < 1 ? host->ratio : 1;
-    double slower = host->ratio > 1 ? host->ratio : 1;
+    return now > old && old > 0 ? now / old : 1;
+}
 
+/* What an unchanged build's best runs may take now for what they took 1 then,
+ * by what the host did beside both. Work of this thread alone needs some runs
+ * that nothing came between, and there are such on a busy host. All else may
+ * wait for memory and for processors that others use. And where handing a word
+ * over takes now this long, now that, as it does where the other thread has to
+ * be woken or waits for a processor, the best runs may have had the one in this
+ * run and the other in that. */
+static double
+find_allowance(bool is_alone, const struct bench_host *now,
+               const struct bench_host *old, double run_ns)
+{
+    double memory = find_slowdown(now->memory_ns, old->memory_ns);
+    double factor = find_slowdown(now->arithmetic_ns, old->arithmetic_ns);
+    double quick =
+        now->handoff_ns < old->handoff_ns ? now->handoff_ns : old->handoff_ns;
+    double slow = now->handoff_q3_ns > old->handoff_q3_ns ? now->handoff_q3_ns
+                                                          : old->handoff_q3_ns;
+
+    if (!(now->stretch > 0) || !(old->stretch > 0))
+        return 1; /* not told */
+    if (is_alone)
+        return factor;
+    if (memory > factor)
+        factor = memory;
+    factor *= find_slowdown(now->stretch, old->stretch);
+    if (slow > quick && run_ns > 0)
+        factor += (slow - quick) / run_ns;
+    return factor;
+}
+
+/* A host that is busy makes runs slower, never faster: so the best runs are
+ * what tells most of the code. */
+static void
+judge(struct bench_row *row, double threshold_percent, bool is_of_host)
+{
+    double gain = find_ratio(row, row->best, row->old_best);
+    double noise = (row->spread_percent + row->old_spread_percent) / 100;
+    double threshold = threshold_percent / 100;
+    double slower = 1, faster = 1;
+
+    if (is_of_host) {
+        slower = find_allowance(row->is_alone, &row->host, &row->old_host,
+                                row->old_run_ns);
+        faster = find_allowance(row->is_alone, &row->old_host, &row->host,
+                                row->run_ns);
+    }
+    threshold = noise > threshold ? noise : threshold;
     row->verdict = BENCH_SAME;
-    if (low * faster > 1 + threshold_percent / 100 &&
-        median * faster > 1 + noise)
+    if (gain > faster * (1 + threshold))
         row->verdict = BENCH_BETTER;
-    if (high * slower < 1 - threshold_percent / 100 &&
-        median * slower * (1 + noise) < 1)
+    if (gain * slower * (1 + threshold) < 1)
         row->verdict = BENCH_WORSE;
 }
 
@@ -181,37 +210,31 @@ number_or_0(const cJSON *object, const char *key)
     return cJSON_IsNumber(item) ? item->valuedouble : 0;
 }
 
-/* Of the work that it does worst. */
-static struct host_change
-find_host_change(const struct bench_saved *saved, const struct bench *b)
+static void
+take_host(const cJSON *object, struct bench_host *host)
 {
-    const cJSON *host =
-        cJSON_GetObjectItemCaseSensitive(saved->root, "host_reference");
-    const struct host_change none = {1, 0};
-    struct host_change worst = {0, 0};
-    size_t i;
-
-    for (i = 0; i < BENCH_HOST_COUNT; i++) {
-        double old_ns = number_or_0(host, bench_host_names[i]);
-        double interval_percent, ratio;
-
-        if (!(old_ns > 0) || b->n_host_samples == 0)
-            return none;
-        ratio =
-            bench_host_ns(b, (enum bench_host)i, &interval_percent) / old_ns;
-        if (ratio > worst.ratio) {
-            worst.ratio = ratio;
-            worst.interval_percent = interval_percent;
-        }
-    }
-    worst.interval_percent += number_or_0(host, "interval_percent");
-    return worst;
+    host->arithmetic_ns = number_or_0(object, "arithmetic_ns");
+    host->memory_ns = number_or_0(object, "memory_ns");
+    host->handoff_ns = number_or_0(object, "handoff_ns");
+    host->handoff_q3_ns = number_or_0(object, "handoff_q3_ns");
+    host->stretch = number_or_0(object, "stretch");
 }
 
 double
 bench_saved_host_ratio(const struct bench_saved *saved, const struct bench *b)
 {
-    return find_host_change(saved, b).ratio;
+    double arithmetic, memory;
+    struct bench_host now, old;
+
+    bench_host_of_run(b, &now);
+    take_host(cJSON_GetObjectItemCaseSensitive(saved->root, "host_reference"),
+              &old);
+    if (!(now.arithmetic_ns > 0) || !(old.arithmetic_ns > 0) ||
+        !(now.memory_ns > 0) || !(old.memory_ns > 0))
+        return 1;
+    arithmetic = now.arithmetic_ns / old.arithmetic_ns;
+    memory = now.memory_ns / old.memory_ns;
+    return arithmetic > memory ? arithmetic : memory;
 }
 
 /* Whether the host's speed is part of what the row says: everywhere but in
@@ -225,9 +248,10 @@ is_of_host(const struct bench *b, const struct bench_row *row)
 
 static void
 compare_row(const cJSON *rows, struct bench_row *row, double threshold_percent,
-            const struct host_change *host)
+            bool is_of_host)
 {
     const cJSON *other;
+    double q1, q3;
 
     if (row->why_not[0] || row->is_derived)
         return;
@@ -239,16 +263,21 @@ compare_row(const cJSON *rows, struct bench_row *row, double threshold_percent,
         if (!name || strcmp(name, row->name) != 0)
             continue;
         row->has_old = take_number(other, "median", row->unit, &row->old) &&
-                       take_number(other, "q1", row->unit, &row->old_q1) &&
-                       take_number(other, "q3", row->unit, &row->old_q3);
+                       take_number(other, "q1", row->unit, &q1) &&
+                       take_number(other, "q3", row->unit, &q3);
         if (!row->has_old)
             continue;
-        /* what an earlier version, or a peer, does not say */
+        /* what a peer does not say */
         if (!take_number(other, "best", row->unit, &row->old_best))
-            row->old_best =
-                bench_is_rate(row->unit) ? row->old_q3 : row->old_q1;
-        row->old_interval_percent = number_or_0(other, "interval_percent");
-        judge(row, threshold_percent, host);
+            row->old_best = bench_is_rate(row->unit) ? q3 : q1;
+        row->old_spread_percent =
+            number_or_0(other, cJSON_HasObjectItem(other, "spread_percent")
+                                   ? "spread_percent"
+                                   : "interval_percent");
+        row->old_run_ns = number_or_0(other, "run_ns");
+        take_host(cJSON_GetObjectItemCaseSensitive(other, "host"),
+                  &row->old_host);
+        judge(row, threshold_percent, is_of_host);
     }
 }
 
@@ -257,12 +286,11 @@ bench_saved_compare(const struct bench_saved *saved, struct bench *b,
                     double threshold_percent)
 {
     const cJSON *rows = cJSON_GetObjectItemCaseSensitive(saved->root, "rows");
-    const struct host_change host = find_host_change(saved, b), none = {1, 0};
     size_t i;
 
     for (i = 0; i < b->n_rows; i++)
         compare_row(rows, &b->rows[i], threshold_percent,
-                    is_of_host(b, &b->rows[i]) ? &host : &none);
+                    is_of_host(b, &b->rows[i]));
 }
 
 #else
