@@ -161,10 +161,11 @@ print_end(const struct bench *b, const struct bench_options *options,
             printf("most of %s: %.1f %s (%s)\n", names[k], top->median,
                    bench_unit_texts[top->unit], top->name);
     }
-    if (isfinite(b->after.temperature_c) || b->after.clock_mhz)
-        printf("device: %" PRIu32 " MHz before, %" PRIu32 " MHz after; "
-               "%.0f C before, %.0f C after\n",
-               b->before.clock_mhz, b->after.clock_mhz, b->before.temperature_c,
+    if (b->after.clock_mhz)
+        printf("device: %" PRIu32 " MHz before, %" PRIu32 " MHz after\n",
+               b->before.clock_mhz, b->after.clock_mhz);
+    if (isfinite(b->before.temperature_c) && isfinite(b->after.temperature_c))
+        printf("device: %.0f C before, %.0f C after\n", b->before.temperature_c,
                b->after.temperature_c);
     for (i = 0; options->against && i < b->n_rows; i++) {
         const struct bench_row *row = &b->rows[i];
