@@ -336,19 +336,14 @@ run_packet(struct hcq_feed *feed, const struct hcq_packet *packet)
     unsigned op = packet->head.op;
 
     atomic_store_explicit(&now->op, op, memory_order_relaxed);
-    switch (op) {
-    case HCQ_OP_CALL:
+    if (op == HCQ_OP_CALL)
         return run_call(feed, (const uint64_t *)(uintptr_t)word[0], word[1]);
-    case HCQ_OP_POLL:
-        atomic_store_explicit(&now->c, word[2], memory_order_relaxed);
-        /* fall through */
-    case HCQ_OP_WAIT:
+    if (op == HCQ_OP_WAIT || op == HCQ_OP_POLL) {
         atomic_store_explicit(&now->a, word[0], memory_order_relaxed);
         atomic_store_explicit(&now->b, word[1], memory_order_relaxed);
-        break;
-    default:
-        break;
     }
+    if (op == HCQ_OP_POLL)
+        atomic_store_explicit(&now->c, word[2], memory_order_relaxed);
     return feed->ops->run(feed, packet);
 }
 
@@ -414,37 +409,31 @@ drain(struct hcq_feed *feed)
 {
     uint64_t read = atomic_load_explicit(&feed->read, memory_order_relaxed);
     uint64_t write = atomic_load_explicit(&feed->write, memory_order_acquire);
-    const struct hcq_feed_ops *ops = feed->ops;
-    bool more = ops->finish != NULL;
+    bool more = feed->ops->finish != NULL;
 
     feed->call_end = NULL; /* one may have been left */
-    do {
-        while (read != write) {
-            const struct hcq_packet *packet;
-            uint32_t n_dw;
+    while (read != write || more) {
+        const struct hcq_packet *packet;
 
-            if (hcq_feed_must_stop(feed))
+        if (hcq_feed_must_stop(feed))
+            return false;
+        if (read == write) {
+            if (!feed->ops->finish(feed, &more))
                 return false;
+        } else {
             packet = get_packet(feed, read);
-            n_dw = packet->head.n_dw;
-            if (n_dw > 2 * HCQ_FEED_PACKET_WORDS ||
+            if (packet->head.n_dw > 2 * HCQ_FEED_PACKET_WORDS ||
                 !hcq_packet_ok(packet, 2 * (write - read)))
                 return hcq_feed_lose_stream(feed, packet);
             if (!run_packet(feed, packet))
                 return false;
-            read += n_dw / 2;
+            read += packet->head.n_dw / 2;
             atomic_store_explicit(&feed->read, read, memory_order_release);
-            more = ops->finish != NULL;
-            if (read == write)
-                write =
-                    atomic_load_explicit(&feed->write, memory_order_acquire);
+            more = feed->ops->finish != NULL;
         }
-        if (more) {
-            if (hcq_feed_must_stop(feed) || !ops->finish(feed, &more))
-                return false;
+        if (read == write)
             write = atomic_load_explicit(&feed->write, memory_order_acquire);
-        }
-    } while (read != write || more);
+    }
     atomic_store_explicit(&feed->now.op, 0, memory_order_relaxed);
     return !hcq_feed_must_stop(feed);
 }
