@@ -477,7 +477,7 @@ test_no_memory(void **state)
         assert_int_equal(end_context(state), 0);
         assert_int_equal(set_up(state), 0);
     }
-    assert_true(nth > 10);
+    assert_true(nth > 5);
 }
 
 /* ---- the table -------------------------------------------------------- */
