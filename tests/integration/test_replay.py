@@ -109,7 +109,10 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for device in sys.argv[3:]:
             path = check_device(tap, device, folder)
-            check_diff(tap, device, folder)
+            # Adreno's calls are of two threads, in no order; nor are clocks
+            # told apart that msm tells by GET_PARAM
+            if not device.startswith('QCOM'):
+                check_diff(tap, device, folder)
         name = f'{device.split("@")[0]}@replay:{path}'
         tap.check('selftest is for what computes', expect(
             run('selftest', name), 6, err='computes nothing'))
