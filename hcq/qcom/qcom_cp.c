@@ -254,6 +254,13 @@ constant_mode(uint32_t n_vec4)
     return n_vec4 <= 128 ? 0 : n_vec4 <= 192 ? 1 : n_vec4 <= 256 ? 2 : 3;
 }
 
+/* In KiB, less one, and at least 1. */
+static uint32_t
+shared_size(const struct qcom_program *prog)
+{
+    return prog->shared_bytes > 1024 ? (prog->shared_bytes - 1) / 1024 : 1;
+}
+
 static uint32_t
 n_units(const struct qcom_program *prog)
 {
@@ -263,8 +270,6 @@ n_units(const struct qcom_program *prog)
 static void
 put_code(struct qcom_push *push, const struct qcom_program *prog)
 {
-    uint32_t depth = prog->branch_depth < 64 ? prog->branch_depth : 64;
-    uint32_t kib = prog->shared_bytes ? (prog->shared_bytes - 1) / 1024 : 0;
     uint64_t code_va = prog->base.pub.code_va;
     uint32_t pair[2],
         memory[7] = {0, (uint32_t)code_va, (uint32_t)(code_va >> 32)};
@@ -277,13 +282,13 @@ put_code(struct qcom_push *push, const struct qcom_program *prog)
     pair[0] = qcom_pack_cp_sp_cs_ctrl_reg0(
         cp, (struct qcom_cp_sp_cs_ctrl_reg0){
                 .fullregfootprint = prog->n_full_vec4,
-                .branchstack = (depth + 1) / 2,
+                .branchstack = (prog->branch_depth + 1) / 2,
                 .threadsize = thread_size(prog),
                 .mergedregs = true,
             });
     pair[1] = qcom_pack_cp_sp_cs_ctrl_reg1(
         cp, (struct qcom_cp_sp_cs_ctrl_reg1){
-                .shared_size = kib ? kib : 1,
+                .shared_size = shared_size(prog),
                 .constantrammode = constant_mode(prog->n_const_vec4),
             });
     put_registers(push, QCOM_CP_SP_CS_CTRL_REG0, pair, 2);
@@ -326,12 +331,11 @@ put_ids(struct qcom_push *push, const struct qcom_program *prog)
     }
     put_registers(push, QCOM_CP_HLSQ_CS_CNTL_0, ids, 2);
     if (push->engine->chip->has_lpac) {
-        uint32_t kib = prog->shared_bytes ? (prog->shared_bytes - 1) / 1024 : 0;
         put_register(
             push, QCOM_CP_HLSQ_CS_CTRL_REG1,
             qcom_pack_cp_hlsq_cs_ctrl_reg1(
                 cp, (struct qcom_cp_hlsq_cs_ctrl_reg1){
-                        .shared_size = kib ? kib : 1,
+                        .shared_size = shared_size(prog),
                         .constantrammode = constant_mode(prog->n_const_vec4),
                     }));
         put_registers(push, QCOM_CP_SP_CS_CNTL_0, ids, 2);

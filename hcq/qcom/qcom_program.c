@@ -8,8 +8,8 @@
 
 #define CODE_ALIGN     128u
 #define INSTR_BYTES    8u
-#define FIBER_ALIGN    512u /* of private memory of a thread */
-#define SP_ALIGN       4096u
+#define FIBER_MIN      512u /* of private memory of a thread */
+#define FIBER_MAX      65536u
 #define MAX_DEPTH      64u
 #define OBJECT_MAGIC   0x33726941u
 #define OBJECT_VERSION 1u
@@ -112,24 +112,26 @@ set_group(struct qcom_program *prog, const struct qcom_device *dev,
                      4 * object->n_full_vec4, prog->base.max_local_total);
 }
 
-/* src: BRINGUP.md 5.3 */
+/* A power of two, for which the chip has 8 bits, in 512 bytes. What all threads
+ * of a processor have is then whole pages, and has its 18 bits. src: BRINGUP.md
+ * 5.3 */
 static bell_status
 set_private(struct qcom_program *prog, struct qcom_device *dev,
             const struct object *object)
 {
-    uint64_t fiber = align_up(object->private_bytes, FIBER_ALIGN), sp;
+    uint64_t fiber = FIBER_MIN, sp;
 
     if (!object->private_bytes)
         return BELL_OK;
-    while (!is_pow2(fiber))
-        fiber = align_up(fiber + 1, FIBER_ALIGN);
-    sp = align_up(fiber * dev->chip->fibers_per_sp, SP_ALIGN);
-    if (fiber >> 9 > 255 || sp >> 12 > 0x3ffff)
+    while (fiber < object->private_bytes)
+        fiber *= 2;
+    if (fiber > FIBER_MAX)
         return bell_fail(BELL_E_UNSUPPORTED,
                          "program '%s': %u bytes of private memory of each "
                          "thread are more than %s can have",
                          prog->base.pub.name, object->private_bytes,
                          dev->base.info.name);
+    sp = fiber * dev->chip->fibers_per_sp;
     BELL_TRY(qcom_mem_alloc(dev, sp * dev->chip->n_sp, QCOM_MEM_DEVICE,
                             &prog->scratch));
     prog->fiber_bytes = (uint32_t)fiber;
