@@ -533,7 +533,7 @@ create_signal_event(struct amd_process *process)
         return status;
     bell_error_hold(&hold);
     status = create_event(process, KFD_EVENT_SIGNAL, 0, &process->signal_event);
-    if (status == BELL_OK || bell_error_last()->sys_errno == EINVAL)
+    if (bell_error_last()->sys_errno == EINVAL)
         bell_error_release(&hold);
     return status;
 }

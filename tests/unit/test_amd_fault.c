@@ -5,6 +5,7 @@
  * After a failed operation the simulated kernel holds exactly what it held
  * before; after a failed opening there is nothing.
  */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -80,6 +81,55 @@ opening_fails(void **state)
         assert_true(n_bad > 0);
     }
     hcq_device_close(open_amd("AMD@sim:gfx1100"));
+}
+
+/* The signal's event is asked for with the page and, where that is refused,
+ * without; where both are, the first refusal says why. Its number is one that
+ * packets have room for, other events' may be any. */
+static void
+events_fail(void **state)
+{
+#define EVENT "AMDKFD_IOC_CREATE_EVENT"
+    static const struct {
+        const char *plan;
+        bell_status want;
+        int sys_errno;
+        const char *part;
+    } rows[] = {
+        /* this kernel has seen no page, and refuses the second, too */
+        {EVENT ":1=EINVAL", BELL_E_KERNEL, EINVAL, "for call 1"},
+        {EVENT ":1=EINVAL," EVENT ":2=EINVAL", BELL_E_KERNEL, EINVAL,
+         "kfd: Invalid argument (as planned for call 1)"},
+        {EVENT ":2=EIO", BELL_E_KERNEL, EIO, "for call 2) (event_type=8"},
+        {EVENT ":1=EINVAL," EVENT ":2=EIO", BELL_E_KERNEL, EIO, "for call 2"},
+        {EVENT ":1=EIO", BELL_E_KERNEL, EIO, "for call 1"},
+        {EVENT ":1=reply=6:4095", BELL_OK, 0, ""},
+        {EVENT ":1=reply=6:4096", BELL_E_KERNEL, 0,
+         "signal event 4096 of 4096"},
+        {EVENT ":2=reply=6:4096", BELL_OK, 0, ""},
+    };
+#undef EVENT
+    struct hcq_device *dev;
+    char name[160];
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        bell_status status;
+
+        snprintf(name, sizeof(name), "AMD@fault:%s@sim:gfx1100", rows[i].plan);
+        status = hcq_device_open(name, &dev);
+        if (status != rows[i].want)
+            fail_msg("%s: %s", rows[i].plan, bell_error_last()->message);
+        if (status == BELL_OK) {
+            hcq_device_close(dev);
+        } else {
+            if (!strstr(bell_error_last()->message, rows[i].part))
+                fail_msg("%s: %s", rows[i].plan, bell_error_last()->message);
+            assert_int_equal(bell_error_last()->sys_errno, rows[i].sys_errno);
+        }
+        expect_kept();
+    }
 }
 
 /* A process of its own ends with the opening; this program's keeps what there
@@ -1106,6 +1156,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(opening_fails),
+        cmocka_unit_test(events_fail),
         cmocka_unit_test(opening_has_no_memory),
         cmocka_unit_test(second_opening_fails),
         cmocka_unit_test(opens_again),
