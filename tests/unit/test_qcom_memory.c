@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "base/bits.h"
-#include "hcq/hcq.h"
+#include "hcq/qcom/qcom.h"
 
 #define SIZE_BYTES 8192u
 
@@ -239,6 +239,71 @@ signals_of_others(void **state)
     close_rig(&r);
 }
 
+/* Whose memory a range is in, at the borders of all there is, as one look at each
+ * tells it. */
+static void
+places_of_memory(void **state)
+{
+    static const uint64_t sizes[] = {0,
+                                     1,
+                                     2,
+                                     4096,
+                                     SIZE_BYTES - 1,
+                                     SIZE_BYTES,
+                                     SIZE_BYTES + 1,
+                                     3 * SIZE_BYTES,
+                                     UINT64_MAX - 1,
+                                     UINT64_MAX};
+    static const int64_t steps[] = {-4097, -4096, -2, -1, 0, 1, 2, 4096, 4097};
+    struct rig r = open_rig("QCOM@sim:a740");
+    struct qcom_device *dev = qcom_device_of(r.dev);
+    struct hcq_buffer *bufs[5];
+    unsigned n_found = 0, n_none = 0;
+    size_t b, s, k;
+
+    (void)state;
+    for (b = 0; b < ARRAY_LEN(bufs); b++)
+        expect_ok(hcq_buffer_create(r.dev, SIZE_BYTES << b % 2, 0, &bufs[b]));
+    /* one goes, others close up */
+    hcq_buffer_destroy(bufs[2]);
+    bufs[2] = NULL;
+    hcq_memory_trim(r.dev);
+    for (b = 0; b < 2 * ARRAY_LEN(bufs); b++) {
+        const struct hcq_buffer *buf = bufs[b / 2];
+
+        for (s = 0; buf && s < ARRAY_LEN(steps) * ARRAY_LEN(sizes); s++) {
+            uint64_t size = sizes[s / ARRAY_LEN(steps)];
+            uint64_t va = buf->va + (b % 2 ? buf->size_bytes : 0) +
+                          (uint64_t)steps[s % ARRAY_LEN(steps)];
+            const struct qcom_mem *want = NULL;
+            struct qcom_mem got;
+            uint8_t *cpu;
+
+            for (k = 0; k < dev->n_maps; k++) {
+                const struct qcom_mem *mem = dev->maps[k].mem;
+
+                /* where two touch, the higher */
+                if (va >= mem->va && va <= mem->va + mem->size_bytes &&
+                    size <= mem->va + mem->size_bytes - va)
+                    want = mem;
+            }
+            if (qcom_mem_find(dev, va, size, &got, &cpu)) {
+                assert_non_null(want);
+                assert_int_equal(got.va, want->va);
+                assert_ptr_equal(cpu, (uint8_t *)want->cpu + (va - want->va));
+                n_found++;
+            } else {
+                assert_null(want);
+                n_none++;
+            }
+        }
+    }
+    assert_true(n_found > 50 && n_none > 50);
+    for (b = 0; b < ARRAY_LEN(bufs); b++)
+        hcq_buffer_destroy(bufs[b]);
+    close_rig(&r);
+}
+
 static void
 refused(void **state)
 {
@@ -261,8 +326,11 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bytes),   cmocka_unit_test(polls),
-        cmocka_unit_test(pins),    cmocka_unit_test(signals_of_others),
+        cmocka_unit_test(bytes),
+        cmocka_unit_test(polls),
+        cmocka_unit_test(pins),
+        cmocka_unit_test(signals_of_others),
+        cmocka_unit_test(places_of_memory),
         cmocka_unit_test(refused),
     };
 
