@@ -100,7 +100,7 @@ read_blocks(struct cas_reader *reader, const uint8_t *data, size_t size_bytes,
     if (!is_sound)
         return malformed(reader, "a bad block", at);
     reader->truncated = !is_whole;
-    reader->raw = host_alloc(total + 1);
+    reader->raw = host_alloc(total);
     if (!reader->raw)
         return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory", reader->name);
     for (at = first; reader->raw_bytes < total;

@@ -19,6 +19,7 @@
 
 #include <cmocka.h>
 
+#include "base/alloc.h"
 #include "base/bits.h"
 #include "base/map.h"
 #include "ioctl/amdkfd_uapi.h"
@@ -495,6 +496,88 @@ test_too_much(void **state)
     assert_int_equal(cas_reader_parse("bomb", data, sizeof(data), &reader),
                      BELL_E_IO);
     assert_non_null(strstr(bell_error_last()->message, "more than 512 MiB"));
+}
+
+/* As many as there may be, and none that unpacks: that is said. */
+static void
+test_just_enough(void **state)
+{
+    struct cas_file_head file = {.version = CAS_VERSION};
+    struct cas_block_head block = {.magic = CAS_BLOCK_MAGIC,
+                                   .raw_bytes = CAS_BLOCK_BYTES_MAX};
+    uint8_t data[sizeof(file) + 8 * sizeof(block)];
+    struct cas_reader *reader;
+    uint32_t i;
+
+    (void)state;
+    memcpy(file.magic, CAS_MAGIC, sizeof(file.magic));
+    memcpy(data, &file, sizeof(file));
+    for (i = 0; i < 8; i++)
+        memcpy(data + sizeof(file) + i * sizeof(block), &block, sizeof(block));
+    assert_int_not_equal(cas_reader_parse("full", data, sizeof(data), &reader),
+                         BELL_OK);
+    assert_null(strstr(bell_error_last()->message, "more than 512 MiB"));
+}
+
+/* A sound file with one word of its heads changed; and all allocations. */
+static void
+test_heads(void **state)
+{
+    struct {
+        struct cas_file_head file;
+        struct cas_block_head block;
+        struct cas_record_head record;
+        struct cas_block_head end;
+    } good, made;
+    static const struct {
+        size_t at;
+        uint32_t value;
+        const char *why;
+    } rows[] = {
+        {0, 0x12345678, "no header"},
+        {4, 0x12345678, "no header"},
+        {offsetof(struct cas_file_head, version), CAS_VERSION + 1, "version"},
+        {16, CAS_BLOCK_MAGIC + 1, "a bad block"},
+        {20, CAS_BLOCK_BYTES_MAX + 1, "a bad block"},
+        {24, sizeof(struct cas_record_head) + 1, "a bad block"},
+        {28, 0x12345678, "a block with a wrong hash"},
+    };
+    struct cas_reader *reader;
+    bell_status status = BELL_E_NO_MEMORY;
+    uint64_t n;
+    size_t i;
+
+    (void)state;
+    assert_int_equal(sizeof(good.file), 16);
+    memset(&good, 0, sizeof(good));
+    memcpy(good.file.magic, CAS_MAGIC, sizeof(good.file.magic));
+    good.file.version = CAS_VERSION;
+    good.record.size_bytes = sizeof(good.record);
+    good.record.kind = CAS_NOTE;
+    good.block.magic = good.end.magic = CAS_BLOCK_MAGIC;
+    good.block.raw_bytes = good.block.stored_bytes = sizeof(good.record);
+    good.block.hash =
+        (uint32_t)hash_bytes(&good.record, sizeof(good.record), 0);
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        made = good;
+        memcpy((uint8_t *)&made + rows[i].at, &rows[i].value, 4);
+        assert_int_not_equal(
+            cas_reader_parse("heads", (void *)&made, sizeof(made), &reader),
+            BELL_OK);
+        if (!strstr(bell_error_last()->message, rows[i].why))
+            fail_msg("'%s' lacks '%s'", bell_error_last()->message,
+                     rows[i].why);
+    }
+    for (n = 1; status != BELL_OK; n++) {
+        host_fail_after(n, 1);
+        status =
+            cas_reader_parse("heads", (void *)&good, sizeof(good), &reader);
+        host_fail_after(0, 0);
+        assert_true(status == BELL_OK || status == BELL_E_NO_MEMORY);
+    }
+    assert_true(n > 4);
+    assert_false(cas_reader_truncated(reader));
+    cas_reader_close(reader);
 }
 
 /* ---- what a reader takes ------------------------------------------------ */
@@ -984,6 +1067,8 @@ main(void)
         cmocka_unit_test_setup_teardown(test_part_past_record, make_path,
                                         remove_path),
         cmocka_unit_test(test_too_much),
+        cmocka_unit_test(test_just_enough),
+        cmocka_unit_test(test_heads),
         cmocka_unit_test(test_record_limits),
         cmocka_unit_test(test_every_end),
         cmocka_unit_test_setup_teardown(test_all_fields, make_path,
