@@ -147,6 +147,27 @@ can_keep(const struct team *team, double vectors, int64_t lanes,
     return elements <= MAX_KEPT && elements * row_nodes(team) <= MAX_KEPT_NODES;
 }
 
+/* LOADs that a step of a shared reduction has under way, but those of what all
+ * rows load; 1 at least. A thread with two keeps memory as busy as two threads
+ * with one. */
+static double
+step_loads(const struct team *team)
+{
+    const struct kernel *k = team->gpu->k;
+    uint64_t groups, rows = team->gpu->rows;
+    double most = 1, n;
+    uint32_t i;
+
+    for (groups = team->shared; groups; groups &= groups - 1) {
+        uint64_t bound = k->groups[__builtin_ctzll(groups)].bound;
+        for (n = 0, i = 0; i < k->n_nodes; i++)
+            n += k->nodes[i]->op == UOP_LOAD && k->deps[i] & bound &&
+                 (!rows || k->deps[i] & rows);
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
 /* A row for neighbouring threads. */
 static void
 size_by_steps(struct team *team, double longest, int64_t lanes)
@@ -154,6 +175,7 @@ size_by_steps(struct team *team, double longest, int64_t lanes)
     const struct opt_gpu *gpu = team->gpu;
     int64_t most = largest_group(team), least, usual = most;
     double vectors = longest / (double)lanes;
+    double at_once = gpu->n_rows * step_loads(team);
 
     if (gpu->n_columns > longest)
         vectors = gpu->n_columns / (double)lanes;
@@ -166,7 +188,7 @@ size_by_steps(struct team *team, double longest, int64_t lanes)
     least = opt_gpu_pow2(vectors, team->gpu->k->target->warp_lanes);
     team->threads = team->threads < least ? least : team->threads;
     while (team->threads < most && (double)team->threads < vectors &&
-           gpu->n_rows * (double)team->threads < gpu->want)
+           at_once * (double)team->threads < gpu->want)
         team->threads *= 2;
     team->threads = team->threads > most ? most : team->threads;
     team->keeps = can_keep(team, vectors, lanes, team->threads);

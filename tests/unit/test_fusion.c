@@ -29,8 +29,8 @@ static const struct device {
     uint32_t without; /* products of the block's gradients that have none */
 } devices[] = {
     {"NV@null:h100", {"wgmma.mma_async", "mma.sync"}, 1, 7, 26, 12, 1, 9, 4},
-    {"AMD@null:mi300x", {"llvm.amdgcn.mfma."}, 1, 7, 25, 12, 1, 10, 4},
-    {"AMD@null:rx7900xtx", {"llvm.amdgcn.wmma."}, 1, 7, 25, 12, 1, 10, 4},
+    {"AMD@null:mi300x", {"llvm.amdgcn.mfma."}, 1, 7, 25, 12, 1, 9, 4},
+    {"AMD@null:rx7900xtx", {"llvm.amdgcn.wmma."}, 1, 7, 25, 12, 1, 9, 4},
 };
 
 static const struct device *device;
