@@ -34,6 +34,7 @@
 #include "ioctl/kio.h"
 #include "ioctl/kio_capture.h"
 #include "ioctl/kio_interface.h"
+#include "ioctl/qcom_uapi.h"
 #include "tests/cts/programs.h"
 
 #define HERE       0x6e0000000000ull /* where mappings begin */
@@ -48,7 +49,7 @@
 
 static struct {
     pthread_mutex_t lock;
-    bool is_brief, is_always_brief, is_quiet, is_short, is_lying;
+    bool is_brief, is_always_brief, is_quiet, is_short, is_lying, is_adreno;
     char last[LINE_BYTES]; /* again and again the same is one line */
     uint64_t sum;          /* of the lines since the call that failed */
     unsigned n_calls, fail_at;
@@ -140,12 +141,13 @@ sum_of(const uint8_t *data, size_t size_bytes)
     return sum;
 }
 
-/* What depends on time: how often it is asked. */
+/* What depends on time: how often it is asked, or until when it waits. */
 static bool
 is_left_out(const char *name)
 {
     return strstr(name, "WAIT_EVENTS") || strstr(name, "CLOCK_COUNTERS") ||
-           strstr(name, "GET_ENGINE_EXCEPTION");
+           strstr(name, "GET_ENGINE_EXCEPTION") ||
+           strstr(name, "SUBMITQUEUE_QUERY") || strstr(name, "WAIT_FENCE");
 }
 
 /* What the call's argument leads to last: the command, the class. */
@@ -157,6 +159,18 @@ name_of(const struct kio_capture *capture)
     while (i > 0 && !capture->blobs[i - 1].name)
         i--;
     return i ? capture->blobs[i - 1].name : capture->call.name;
+}
+
+static bool
+is_passed_over(const struct kio_capture *capture)
+{
+    const char *name = name_of(capture);
+    uint32_t type;
+
+    if (strcmp(name, "IOCTL_KGSL_DEVICE_GETPROPERTY") != 0)
+        return is_left_out(name);
+    memcpy(&type, capture->blobs[0].data, sizeof(type));
+    return type == KGSL_PROP_GPU_RESET_STAT;
 }
 
 static void
@@ -380,7 +394,7 @@ life_ioctl(struct kio *kio, int fd, unsigned long request, void *arg)
     pthread_mutex_lock(&life.lock);
     kio_capture_view(&capture, (enum kio_dev)own->devs[fd], kio->branch,
                      request, arg);
-    if (!is_left_out(name_of(&capture))) {
+    if (!is_passed_over(&capture)) {
         put_ioctl(fd, &capture);
         fails = fails_now(name_of(&capture));
         is_told = life.is_lying && life.n_calls == life.lie_at;
@@ -463,11 +477,14 @@ life_read_file(struct kio *kio, const char *path, void *buf, size_t cap)
 static void
 life_doorbell(struct kio *kio, const struct kio_bell *bell)
 {
-    uint32_t i;
+    uint32_t i, n_sent = 0;
 
     (void)kio;
-    if (!bell->value_bytes || !bell->value)
-        return; /* its end: how far the card is */
+    for (i = 0; i < bell->n_regions; i++)
+        n_sent += is_sent(&bell->regions[i]);
+    /* its end: how far the card is */
+    if (life.is_adreno ? !n_sent : !bell->value_bytes || !bell->value)
+        return;
     pthread_mutex_lock(&life.lock);
     for (i = 0; i < bell->n_regions && !life.is_brief; i++) {
         if (is_sent(&bell->regions[i]))
@@ -548,7 +565,7 @@ struct user {
     struct hcq_queue *queue, *copy;
     struct hcq_buffer *card, *host, *large, *pinned;
     struct hcq_signal *sig, *gate;
-    struct hcq_program *add, *stack, *dynamic, *items, *poke;
+    struct hcq_program *add, *stack, *shared, *items, *poke;
     uint32_t mask; /* of a poll */
 };
 
@@ -606,10 +623,12 @@ transfer(struct user *u, struct hcq_queue *queue)
     hcq_cs_copy(cs, u->large->va + 5, u->large->va + (9 << 20), 5 << 20);
     hcq_cs_fill(cs, u->large->va, 0x55, 9 << 20);
     BELL_TRY(end(queue, cs));
-    BELL_TRY(begin(queue, "pinned memory", &cs));
-    hcq_cs_copy(cs, u->pinned->va, from, 100);
-    hcq_cs_copy(cs, to, u->pinned->va + 1, 100);
-    BELL_TRY(end(queue, cs));
+    if (u->pinned) {
+        BELL_TRY(begin(queue, "pinned memory", &cs));
+        hcq_cs_copy(cs, u->pinned->va, from, 100);
+        hcq_cs_copy(cs, to, u->pinned->va + 1, 100);
+        BELL_TRY(end(queue, cs));
+    }
     BELL_TRY(begin(queue, "stores", &cs));
     hcq_cs_write(cs, to, 0x1122334455667788, 64);
     hcq_cs_write(cs, to + 12, 0x99aabbcc, 32);
@@ -636,15 +655,21 @@ launch(struct user *u)
 {
     const uint64_t add[] = {u->card->va, u->host->va, 3};
     const uint32_t grid[3] = {5, 2, 3}, wide[3] = {64, 1, 1};
+    const uint32_t wider[3] = {128, 1, 1};
     const uint32_t deep[3] = {4, 2, 3};
     struct hcq_cs *cs;
 
     BELL_TRY(begin(u->queue, "a launch", &cs));
     hcq_cs_exec(cs, u->add, add, 3, one, one);
     BELL_TRY(end(u->queue, cs));
-    BELL_TRY(
-        load(u, CTS_DYNAMIC, "cts_dynamic", 1, 0, 64, 64 << 10, &u->dynamic));
-    BELL_TRY(load(u, CTS_ITEMS, "cts_items", 1, 0, 0, 0, &u->items));
+    if (life.is_adreno) {
+        BELL_TRY(load(u, CTS_REVERSE, "cts_reverse", 2, 0, 128, 0, &u->shared));
+        BELL_TRY(load(u, CTS_COUNT, "cts_count", 1, 0, 0, 0, &u->items));
+    } else {
+        BELL_TRY(load(u, CTS_DYNAMIC, "cts_dynamic", 1, 0, 64, 64 << 10,
+                      &u->shared));
+        BELL_TRY(load(u, CTS_ITEMS, "cts_items", 1, 0, 0, 0, &u->items));
+    }
     BELL_TRY(begin(u->queue, "a launch in three axes", &cs));
     hcq_cs_exec(cs, u->items, add, 1, grid, deep);
     BELL_TRY(end(u->queue, cs));
@@ -652,7 +677,10 @@ launch(struct user *u)
     hcq_cs_exec(cs, u->add, add, 3, grid, one);
     hcq_cs_exec(cs, u->add, add, 3, one, one);
     hcq_cs_barrier(cs);
-    hcq_cs_exec(cs, u->dynamic, add, 1, grid, wide);
+    if (life.is_adreno)
+        hcq_cs_exec(cs, u->shared, add, 2, grid, wider);
+    else
+        hcq_cs_exec(cs, u->shared, add, 1, grid, wide);
     hcq_cs_fill(cs, u->card->va, 1, 64);
     hcq_cs_exec(cs, u->add, add, 3, one, one);
     hcq_cs_signal(cs, u->sig, 9);
@@ -814,9 +842,12 @@ static bell_status
 live(struct user *u)
 {
     struct hcq_device_info info = {.struct_size = sizeof(info)};
+    bell_status status;
     void *memory;
 
     hcq_device_info(u->dev, &info);
+    if (life.is_adreno) /* the host's */
+        info.memory_bytes = info.max_buffer_bytes = 0;
     say("-- %s, %s, %s: %" PRIu32 " units, groups of %" PRIu32 " to %" PRIu32
         " x %" PRIu32 " x %" PRIu32 ", %" PRIu32 " bytes shared, %" PRIu64
         " of memory, %" PRIu64 " a buffer, flags 0x%x, %" PRIu64 " Hz",
@@ -828,6 +859,8 @@ live(struct user *u)
     u->mask = info.flags & HCQ_DEVICE_POLL_MASKS ? 0xff00 : UINT32_MAX;
     BELL_TRY(hcq_queue_create(u->dev, HCQ_QUEUE_COMPUTE, &u->queue));
     BELL_TRY(hcq_queue_create(u->dev, HCQ_QUEUE_COPY, &u->copy));
+    if (life.is_lying && life.is_adreno)
+        return load(u, CTS_COUNT, "cts_count", 1, 0, 0, 0, &u->items);
     if (life.is_lying) /* who knows what the card would do */
         return load(u, CTS_STACK, "cts_stack", 1, 0, 1, 0, &u->stack);
     say("-- memory");
@@ -840,8 +873,12 @@ live(struct user *u)
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     if (memory != (void *)PINNED)
         abort();
-    BELL_TRY(hcq_buffer_create_pinned(u->dev, (uint8_t *)memory + 100, 8000,
-                                      &u->pinned));
+    status = hcq_buffer_create_pinned(u->dev, (uint8_t *)memory + 100, 8000,
+                                      &u->pinned);
+    if (status == BELL_E_UNSUPPORTED)
+        bell_error_clear();
+    else if (status != BELL_OK)
+        return status;
     BELL_TRY(hcq_signal_create(u->dev, 0, &u->sig));
     BELL_TRY(hcq_signal_create(u->dev, 0, &u->gate));
     if (!life.is_short) {
@@ -859,7 +896,8 @@ live(struct user *u)
         BELL_TRY(wrap(u, HCQ_QUEUE_COMPUTE));
         BELL_TRY(wrap(u, HCQ_QUEUE_COPY));
     }
-    BELL_TRY(grow(u));
+    if (!life.is_adreno)
+        BELL_TRY(grow(u));
     BELL_TRY(lose(u));
     say("-- the end");
     hcq_buffer_destroy(u->pinned);
@@ -874,7 +912,8 @@ live(struct user *u)
 static bell_status
 run(const char *name)
 {
-    struct user u = {.provider = strncmp(name, "AMD", 3) == 0
+    struct user u = {.provider = life.is_adreno ? &cts_qcom_provider
+                                 : strncmp(name, "AMD", 3) == 0
                                      ? &cts_amd_provider
                                      : &cts_nv_provider};
     struct hcq_device_info info = {.struct_size = sizeof(info)};
@@ -1116,6 +1155,7 @@ main(int argc, char **argv)
     bell_status status;
 
     setvbuf(stdout, NULL, _IOFBF, 1 << 16);
+    life.is_adreno = strncmp(name, "QCOM", 4) == 0;
     life.is_always_brief = argc == 3 && strcmp(argv[1], "--brief") == 0;
     life.is_brief = life.is_always_brief;
     if (argc > 2 && !life.is_brief) {
