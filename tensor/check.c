@@ -28,25 +28,61 @@ tensor_check_init(struct bell_context *ctx)
     return BELL_OK;
 }
 
+/* Least and greatest of n > 0 elements from data, which need not be aligned.
+ * RANGE_LANES stand beside each other: a fixed number, which the compiler
+ * makes vectors of; the last of them begin early enough to be whole. */
+#define RANGE_LANES 64
+#define RANGE_OF(NAME, TYPE)                                                   \
+    static void NAME(const uint8_t *data, uint64_t n, int64_t *out_low,        \
+                     int64_t *out_high)                                        \
+    {                                                                          \
+        TYPE low[RANGE_LANES], high[RANGE_LANES], v[RANGE_LANES];              \
+        uint64_t lanes = n < RANGE_LANES ? n : RANGE_LANES, i, at;             \
+        int k;                                                                 \
+                                                                               \
+        for (k = 0; k < RANGE_LANES; k++) {                                    \
+            memcpy(&v[k], data + (uint64_t)k % lanes * sizeof(TYPE),           \
+                   sizeof(TYPE));                                              \
+            low[k] = high[k] = v[k];                                           \
+        }                                                                      \
+        for (i = RANGE_LANES; i < n; i += RANGE_LANES) {                       \
+            at = i + RANGE_LANES <= n ? i : n - RANGE_LANES;                   \
+            memcpy(v, data + at * sizeof(TYPE), sizeof(v));                    \
+            for (k = 0; k < RANGE_LANES; k++) {                                \
+                low[k] = v[k] < low[k] ? v[k] : low[k];                        \
+                high[k] = v[k] > high[k] ? v[k] : high[k];                     \
+            }                                                                  \
+        }                                                                      \
+        *out_low = low[0];                                                     \
+        *out_high = high[0];                                                   \
+        for (k = 1; k < RANGE_LANES; k++) {                                    \
+            *out_low = low[k] < *out_low ? low[k] : *out_low;                  \
+            *out_high = high[k] > *out_high ? high[k] : *out_high;             \
+        }                                                                      \
+    }
+RANGE_OF(range_of_i8, int8_t)
+RANGE_OF(range_of_u8, uint8_t)
+RANGE_OF(range_of_i16, int16_t)
+RANGE_OF(range_of_u16, uint16_t)
+RANGE_OF(range_of_i32, int32_t)
+RANGE_OF(range_of_u32, uint32_t)
+RANGE_OF(range_of_i64, int64_t)
+
 void
 tensor_note_range(struct tensor_buffer *buf, const void *data)
 {
-    size_t size = uop_dtype_infos[buf->dtype].size_bytes;
-    const uint8_t *raw = data;
-    int64_t low = INT64_MAX, high = INT64_MIN, v;
-    uint64_t i, bits = 0;
+    static void (*const range_of[UOP_DTYPE_COUNT])(const uint8_t *, uint64_t,
+                                                   int64_t *, int64_t *) = {
+        [UOP_I8] = range_of_i8,   [UOP_U8] = range_of_u8,
+        [UOP_I16] = range_of_i16, [UOP_U16] = range_of_u16,
+        [UOP_I32] = range_of_i32, [UOP_U32] = range_of_u32,
+        [UOP_I64] = range_of_i64,
+    };
 
-    if (!uop_dtype_infos[buf->dtype].is_int || buf->dtype == UOP_U64 ||
-        buf->n_elems == 0 || buf->n_elems > RANGE_ELEMS)
+    if (!range_of[buf->dtype] || buf->n_elems == 0 ||
+        buf->n_elems > RANGE_ELEMS)
         return;
-    for (i = 0; i < buf->n_elems; i++) {
-        memcpy(&bits, raw + i * size, size);
-        v = uop_wrap_int(buf->dtype, (int64_t)bits);
-        low = v < low ? v : low;
-        high = v > high ? v : high;
-    }
-    buf->low = low;
-    buf->high = high;
+    range_of[buf->dtype](data, buf->n_elems, &buf->low, &buf->high);
     buf->has_range = true;
 }
 

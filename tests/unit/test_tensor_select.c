@@ -680,6 +680,39 @@ test_out_of_range(void **state)
     ctx = before;
 }
 
+/* The one index that is out of range is found wherever it stands, among any
+ * number of any type. */
+static void
+test_range_of_many(void **state)
+{
+    static const int64_t counts[] = {1, 2, 63, 64, 65, 127, 128, 129, 300};
+    struct bell_tensor *x = bell_arange(ctx, 0, 100, 1, BELL_FLOAT32);
+    const int64_t wrong[] = {100, -101};
+    static const char *const errors[] = {
+        "bell_take: index 100 along axis 0 of size 100",
+        "bell_take: index -101 along axis 0 of size 100"};
+    uint8_t data[300 * 8];
+    enum bell_dtype dtype;
+    size_t c, at, size, k;
+
+    (void)state;
+    for (dtype = BELL_INT8; dtype <= BELL_INT64; dtype++) {
+        size = bell_dtype_size(dtype);
+        for (c = 0; c < sizeof(counts) / sizeof(*counts); c++)
+            for (at = 0; at < 3; at++)
+                for (k = 0; k < 2; k++) {
+                    if (k == 1 && (dtype - BELL_INT8) % 2 == 1)
+                        continue; /* has no sign */
+                    memset(data, 0, sizeof(data));
+                    memcpy(data + (uint64_t)(counts[c] - 1) * at / 2 * size,
+                           &wrong[k], size);
+                    EXPECT_ERROR(bell_take(x, bell_from_data(ctx, &counts[c], 1,
+                                                             dtype, data)),
+                                 errors[k]);
+                }
+    }
+}
+
 /* Reductions with many loops are sorted: they are not part of the kernels that
  * exchange. */
 static void
@@ -900,6 +933,7 @@ main(void)
         TEST(test_products),
         TEST(test_losses),
         TEST(test_out_of_range),
+        TEST(test_range_of_many),
         TEST(test_few_places),
         TEST(test_found),
         TEST(test_found_quantiles),
