@@ -28,8 +28,7 @@ first_room(FILE *stream)
 {
     struct stat st;
 
-    if (fstat(fileno(stream), &st) != 0 || !S_ISREG(st.st_mode) ||
-        st.st_size < 0)
+    if (fstat(fileno(stream), &st) != 0 || !S_ISREG(st.st_mode))
         return READ_STEP;
     return (size_t)st.st_size + 1;
 }

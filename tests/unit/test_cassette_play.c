@@ -467,7 +467,7 @@ test_compares_answers(void **state)
     const struct cas_blob blobs[] = {ARG(CAS_ARG_IN, ask),
                                      ARG(CAS_ARG_OUT, got)};
     struct cas_record record = an_ioctl(GET_VERSION, blobs, 2);
-    const struct cas_blob cut = {
+    struct cas_blob cut = {
         .role = CAS_ARG_IN, .size_bytes = 7, .data = (const uint8_t *)&ask};
 
     (void)state;
@@ -482,6 +482,9 @@ test_compares_answers(void **state)
     record.n_blobs = 1;
     expect_play(&record, 1, "",
                 "0: ioctl bytes of the argument: recorded 0x7, now 0x8\n");
+    cut.extra = 1; /* of a part alone */
+    expect_play(&record, 1, "",
+                "0: ioctl bytes of the argument: recorded 0x0, now 0x8\n");
     /* nobody knew that it has an argument, or which call it is */
     record.n_blobs = 0;
     expect_play(&record, 1, "version of -1\n", "");

@@ -2,6 +2,7 @@
  * allocates nothing, takes no lock and calls nobody; patches of every kind
  * against a model; what reports say; what is refused.
  */
+#include <elf.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -723,6 +724,40 @@ text_for_real_cards(void **state)
     close_rig(&r);
 }
 
+/* A function that others precede in its section. */
+static void
+entry_behind_others(void **state)
+{
+    struct rig r = open_rig("NV@sim:sm_90");
+    struct hcq_program_desc desc;
+    struct render_binary b = pack_shape(&desc, (uint32_t[3]){0, 0, 0});
+    uint8_t *file = (uint8_t *)(uintptr_t)b.data;
+    const Elf64_Ehdr *head = b.data;
+    const Elf64_Shdr *s = (const void *)(file + head->e_shoff);
+    struct hcq_program *prog;
+    uint64_t offset;
+    Elf64_Sym *sym;
+
+    (void)state;
+    while (s->sh_type != SHT_SYMTAB)
+        s++;
+    sym = (void *)(file + s->sh_offset);
+    while (ELF64_ST_TYPE(sym->st_info) != STT_FUNC)
+        sym++;
+    for (offset = 0; offset <= 32; offset += 16) {
+        const struct nv_program *own;
+
+        sym->st_value = offset;
+        expect_ok(hcq_program_create(r.dev, &desc, &prog));
+        own = HCQ_CONTAINER(HCQ_CONTAINER(prog, struct hcq_program_base, pub),
+                            const struct nv_program, base);
+        assert_int_equal(prog->code_va, own->code.va + offset);
+        hcq_program_destroy(prog);
+    }
+    render_binary_fini(&b);
+    close_rig(&r);
+}
+
 static void
 sizes_of_blocks(void **state)
 {
@@ -1213,6 +1248,7 @@ main(void)
         cmocka_unit_test(shared_memory_of_an_sm),
         cmocka_unit_test(places_of_parameters),
         cmocka_unit_test(text_for_real_cards),
+        cmocka_unit_test(entry_behind_others),
         cmocka_unit_test(sizes_of_blocks),
         cmocka_unit_test(other_chip),
         cmocka_unit_test(long_stream),
