@@ -43,7 +43,7 @@
 #define ALIGN      0x200000u
 #define LINE_BYTES 8192
 #define CALLS_MAX  2000u
-#define LONG_NS    (20ull * 1000000000)
+#define LONG_NS    (100ull * 1000000000)
 
 /* ---- what is written ------------------------------------------------------------ */
 
@@ -141,6 +141,29 @@ sum_of(const uint8_t *data, size_t size_bytes)
     return sum;
 }
 
+/* Adreno's without what lies between the fields of structs: it may be anything. */
+static uint64_t
+sum_of_blob(const struct kio_blob *blob)
+{
+    static uint8_t copy[1 << 16];
+    const struct kio_struct *desc = blob->desc;
+    uint32_t at, i;
+
+    if (!life.is_adreno || !desc || blob->size_bytes > sizeof(copy))
+        return sum_of(blob->data, blob->size_bytes);
+    memset(copy, 0, blob->size_bytes);
+    for (at = 0; at < blob->size_bytes; at += desc->size_bytes) {
+        for (i = 0; i < desc->n_fields; i++) {
+            const struct kio_field *f = &desc->fields[i];
+
+            if (at + f->offset_bytes + f->size_bytes <= blob->size_bytes)
+                memcpy(copy + at + f->offset_bytes,
+                       blob->data + at + f->offset_bytes, f->size_bytes);
+        }
+    }
+    return sum_of(copy, blob->size_bytes);
+}
+
 /* What depends on time: how often it is asked, or until when it waits. */
 static bool
 is_left_out(const char *name)
@@ -161,16 +184,21 @@ name_of(const struct kio_capture *capture)
     return i ? capture->blobs[i - 1].name : capture->call.name;
 }
 
+/* The same of KGSL's: faults are asked for while one waits, and who submits for
+ * another waits for what is recorded, for a moment. */
 static bool
 is_passed_over(const struct kio_capture *capture)
 {
     const char *name = name_of(capture);
-    uint32_t type;
+    const struct kio_blob *args = &capture->blobs[0];
 
-    if (strcmp(name, "IOCTL_KGSL_DEVICE_GETPROPERTY") != 0)
-        return is_left_out(name);
-    memcpy(&type, capture->blobs[0].data, sizeof(type));
-    return type == KGSL_PROP_GPU_RESET_STAT;
+    if (strcmp(name, "IOCTL_KGSL_DEVICE_GETPROPERTY") == 0)
+        return kio_struct_get(args->desc, args->data, args->size_bytes,
+                              "type") == KGSL_PROP_GPU_RESET_STAT;
+    if (strcmp(name, "IOCTL_KGSL_DEVICE_WAITTIMESTAMP_CTXTID") == 0)
+        return kio_struct_get(args->desc, args->data, args->size_bytes,
+                              "timeout") < 1000;
+    return is_left_out(name);
 }
 
 static void
@@ -181,8 +209,7 @@ put_ioctl(int fd, const struct kio_capture *capture)
     uint32_t i;
 
     for (i = 0; i < capture->n_blobs; i++)
-        sum = hash_mix(
-            sum ^ sum_of(capture->blobs[i].data, capture->blobs[i].size_bytes));
+        sum = hash_mix(sum ^ sum_of_blob(&capture->blobs[i]));
     at += sprintf(at, "ioctl %d ", fd);
     if (life.is_brief)
         at += snprintf(at, LINE_BYTES / 2, "%s", name_of(capture));
