@@ -574,22 +574,45 @@ schedule_plan(struct tensor_runtime *rt, struct rt_plan *plan)
 }
 
 /* With arguments the kernels must be the same but for them: `like` is a plan
- * of the structure with constants, or NULL. */
+ * of the structure. */
 static bell_status
 schedule_like(struct tensor_runtime *rt, struct rt_plan *plan,
               const struct rt_plan *like)
 {
     bell_status status = schedule_plan(rt, plan);
 
-    if (!like ||
-        (status == BELL_OK && plan->sched.n_items == like->sched.n_items &&
-         plan->sched.n_attends == like->sched.n_attends))
-        return status;
+    if (status == BELL_OK && plan->sched.n_items == like->sched.n_items &&
+        plan->sched.n_attends == like->sched.n_attends)
+        return BELL_OK;
     if (status != BELL_OK && status != BELL_E_UNSUPPORTED)
         return status;
     bell_error_clear();
     rt_vary_fix(plan);
     return schedule_plan(rt, plan);
+}
+
+/* With constants, and then with what is an argument at once, unless that makes
+ * other kernels. */
+static bell_status
+schedule_first(struct tensor_runtime *rt, struct rt_plan *plan)
+{
+    struct sched_plan constant;
+    bell_status status;
+
+    BELL_TRY(schedule_plan(rt, plan));
+    constant = plan->sched;
+    if (!rt_vary_guess(rt, plan))
+        return BELL_OK;
+    status = schedule_plan(rt, plan);
+    if (status == BELL_OK && plan->sched.n_items == constant.n_items &&
+        plan->sched.n_attends == constant.n_attends)
+        return BELL_OK;
+    if (status != BELL_OK && status != BELL_E_UNSUPPORTED)
+        return status;
+    bell_error_clear();
+    memset(plan->steps, 0, plan->n_values);
+    plan->sched = constant;
+    return BELL_OK;
 }
 
 /* Of what takes most memory. */
@@ -626,14 +649,19 @@ finish_plan(struct tensor_runtime *rt, struct rt_plan *plan, uint64_t start)
     return compile_plan(rt, plan);
 }
 
+/* `stays`: no other values are expected. */
 static bell_status
-make_plan(struct tensor_runtime *rt, struct rt_plan *plan)
+make_plan(struct tensor_runtime *rt, struct rt_plan *plan, bool stays)
 {
     uint64_t start = time_now_ns();
 
     BELL_TRY(rt_vary_choose(rt, plan->next, plan));
-    BELL_TRY(schedule_like(
-        rt, plan, plan->next == RT_NO_PLAN ? NULL : &rt->plans[plan->next]));
+    if (plan->next != RT_NO_PLAN)
+        BELL_TRY(schedule_like(rt, plan, &rt->plans[plan->next]));
+    else if (stays)
+        BELL_TRY(schedule_plan(rt, plan));
+    else
+        BELL_TRY(schedule_first(rt, plan));
     return finish_plan(rt, plan, start);
 }
 
@@ -686,10 +714,11 @@ keep_plan(struct tensor_runtime *rt, const struct rt_plan *plan,
     return BELL_OK;
 }
 
-/* A new plan: for any size if that is wanted and can be, else for this one. */
+/* A new plan: for any size if that can be, else for this one. `stays`: what is
+ * captured has the sizes and numbers that it has now. */
 static bell_status
 add_plan(struct tensor_runtime *rt, const struct uop *sink, uint32_t next,
-         bool any_size)
+         bool stays)
 {
     struct rt_plan plan = {.sink = sink, .next = next, .symbol = -1};
     struct rt_sized sized = {0};
@@ -697,7 +726,7 @@ add_plan(struct tensor_runtime *rt, const struct uop *sink, uint32_t next,
     bell_status status = rt_form_of(&rt->graphs, sink, &rt->values, &form);
 
     plan.ops_hash = form.hash;
-    if (status == BELL_OK && next == RT_NO_PLAN && any_size &&
+    if (status == BELL_OK && next == RT_NO_PLAN && !stays &&
         !rt->values.n_codes) {
         status = make_sized(rt, &form, &plan, &sized);
         if (status == BELL_E_UNSUPPORTED) {
@@ -714,7 +743,7 @@ add_plan(struct tensor_runtime *rt, const struct uop *sink, uint32_t next,
         }
     }
     if (status == BELL_OK && !plan.any_size)
-        status = make_plan(rt, &plan);
+        status = make_plan(rt, &plan, stays);
     if (status == BELL_OK)
         status = keep_plan(rt, &plan, &sized);
     if (status != BELL_OK)
@@ -726,7 +755,7 @@ add_plan(struct tensor_runtime *rt, const struct uop *sink, uint32_t next,
 
 /* The plan of the graph under `sink` and its values, found or made. */
 static bell_status
-get_plan(struct tensor_runtime *rt, const struct uop *sink, bool any_size,
+get_plan(struct tensor_runtime *rt, const struct uop *sink, bool stays,
          uint32_t *out_plan)
 {
     uint64_t *found = map_get(&rt->plan_of, rt_key(rt, sink));
@@ -743,7 +772,7 @@ get_plan(struct tensor_runtime *rt, const struct uop *sink, bool any_size,
         plan->size = (int64_t)rt->values.list[rt->values.n - 1].bits;
         return rt_sizes_place(plan);
     }
-    BELL_TRY(add_plan(rt, sink, next, any_size));
+    BELL_TRY(add_plan(rt, sink, next, stays));
     *out_plan = (uint32_t)rt->n_plans - 1;
     rt_vary_explain(rt, *out_plan);
     return BELL_OK;
@@ -812,7 +841,7 @@ plan_graph(struct rt_run *run, uint32_t *out_plan)
     }
     rt->stats.lookup_ns += time_now_ns() - start;
     return *out_plan == RT_NO_PLAN
-               ? get_plan(rt, sink, !run->ctx->trace, out_plan)
+               ? get_plan(rt, sink, run->ctx->trace != NULL, out_plan)
                : BELL_OK;
 }
 

@@ -11,7 +11,8 @@
 #include "tensor/runtime/runtime.h"
 
 /* guess: all of these, from what compiling and looking up cost here. */
-#define MIN_EXAMPLES 2     /* plans of other sizes before one is for any, */
+#define MIN_EXAMPLES 1     /* plans of other sizes before one is for any, */
+#define MIN_ROUNDED  2     /* where its sums have an order of their own, */
 #define MORE         6     /* where kernels for one size are worth more */
 #define MAX_SIZED    6     /* plans for any size of one form */
 #define MOST         16384 /* that a size may be */
@@ -482,8 +483,28 @@ read_graph(struct reader *r, struct uop_graph *g, const struct uop **roots)
     return uop_graph_status(g);
 }
 
-/* The plan's values, from those looked up: numbers that differ from those of
- * `old` are arguments. False where one of them may not be. */
+/* Does the order in which something adds up show? *out_rounds says it. */
+static bell_status
+find_rounding(const struct uop *sink, bool *out_rounds)
+{
+    const struct uop **list;
+    size_t n, i;
+
+    BELL_TRY(uop_canonical_order(sink, &list, &n));
+    *out_rounds = false;
+    for (i = 0; i < n; i++) {
+        const struct uop *u = list[i];
+
+        *out_rounds |=
+            u->op == UOP_SCAN || (u->op == UOP_REDUCE_AXIS && uop_is_float(u) &&
+                                  uop_reduce_op(u) != UOP_MAX);
+    }
+    host_free(list);
+    return BELL_OK;
+}
+
+/* The plan's values, from those looked up: numbers that are arguments of `old`
+ * or differ from its are arguments. False where one of them may not be. */
 static bool
 choose_numbers(const struct tensor_runtime *rt, const struct rt_form *was,
                const struct rt_form *is, const struct rt_plan *old,
@@ -495,7 +516,8 @@ choose_numbers(const struct tensor_runtime *rt, const struct rt_form *was,
         const struct rt_value *v = &rt->values.list[is->numbers[i]];
 
         plan->values[i] = *v;
-        if (v->bits == old->values[was->numbers[i]].bits)
+        if (v->bits == old->values[was->numbers[i]].bits &&
+            !old->steps[was->numbers[i]])
             continue;
         if (!rt_vary_may(v))
             return false;
@@ -603,9 +625,12 @@ rt_sizes_build(struct tensor_runtime *rt, const struct rt_form *form,
     struct rt_form was = {0}, is = {0};
     bell_status status = BELL_OK;
     int64_t now = 0;
+    bool rounds;
 
     memset(out, 0, sizeof(*out));
-    if (n_examples < MIN_EXAMPLES || n_sized >= MAX_SIZED)
+    BELL_TRY(find_rounding(plan->sink, &rounds));
+    if (n_examples < (rounds ? MIN_ROUNDED : MIN_EXAMPLES) ||
+        n_sized >= MAX_SIZED)
         return BELL_OK;
     values.list = old->values;
     values.n = old->n_values;

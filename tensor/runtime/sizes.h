@@ -1,12 +1,12 @@
 /* Plans for any size: a graph that comes again and again with other sizes.
  *
  * The form of a graph is its structure without sizes, offsets and numbers.
- * When a form comes for the third time (the seventh, if its kernels have much
- * to do) with sizes that no plan is for, and all
- * that differs from an earlier one is a * n + b of one size n, a plan is made
- * in which n is an argument of the kernels, up to a bound. What it makes is
- * what constants make, but for sums of floats: the order in which they add up
- * is the plan's, not that which a kernel for one size would have.
+ * When a form comes for the second time (the third, if it adds floats up; the
+ * seventh, if its kernels have much to do) with sizes that no plan is for, and
+ * all that differs from an earlier one is a * n + b of one size n, a plan is
+ * made in which n is an argument of the kernels, up to a bound. What it makes
+ * is what constants make, but for sums of floats: the order in which they add
+ * up is the plan's, not that which a kernel for one size would have.
  *
  * The graph of such a plan has numbers for what varies which nothing else in
  * it has (struct sched_sizes); scheduling turns them into index arithmetic.

@@ -22,6 +22,10 @@
 /* log2 of the elements that the widest access takes: 16 bytes of 1 each. */
 #define MAX_STEP 4
 
+/* Nodes of a graph in which arguments are guessed: what takes longest in a
+ * greater one is not its numbers' work. */
+#define MAX_GUESSED 24
+
 /* Numbers that are tried for a symbol's value, on either side of its bound. */
 #define MAX_TRIES 24
 
@@ -343,6 +347,123 @@ rt_vary_fix(struct rt_plan *plan)
     for (i = 0; i < plan->n_values; i++)
         plan->steps[i] = plan->values[i].code != 0;
     plan->keeps_constants = true;
+}
+
+/* ---- what is an argument at once ---- */
+
+/* Is `of` a product with `u`, or a sum, and the rest no number, too? */
+static bool
+is_term(const struct uop *u, const struct uop *of)
+{
+    if (of->op != UOP_MUL && of->op != UOP_ADD && of->op != UOP_SUB)
+        return false;
+    return (of->src[0] == u) != (of->src[1] == u) &&
+           peel(of->src[of->src[0] == u])->op != UOP_VAR;
+}
+
+/* Is arithmetic with the number done, whichever it is? */
+static bool
+is_plain_number(const struct rt_value *v, enum uop_op op)
+{
+    double x;
+
+    if (v->dtype == UOP_VOID || !uop_dtype_infos[v->dtype].is_float ||
+        !rt_vary_may(v))
+        return false;
+    memcpy(&x, &v->bits, sizeof(x));
+    return op == UOP_MUL ? fabs(x) != 1 : x != 0;
+}
+
+/* Is the number that node `at` of the list is, moved or not, only a factor or
+ * a term? A node's users are behind it. */
+static bool
+is_only_term(const struct tensor_runtime *rt, const struct uop *const *list,
+             size_t n, size_t at)
+{
+    const struct rt_value *v = &rt->values.list[list[at]->arg.i];
+    uint64_t moved = (uint64_t)1 << at;
+    size_t i, k;
+    uint32_t s;
+
+    for (k = at; k < n; k++) {
+        for (i = k + 1; moved >> k & 1 && i < n; i++) {
+            for (s = 0; s < list[i]->n_src && list[i]->src[s] != list[k]; s++)
+                continue;
+            if (s == list[i]->n_src)
+                continue;
+            if (uop_has(list[i], UOP_FLAG_MOVE) && list[i]->op != UOP_PAD)
+                moved |= (uint64_t)1 << i;
+            else if (!is_term(list[k], list[i]) ||
+                     !is_plain_number(v, list[i]->op))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* The value that says where rows of a tensor with data begin, if that is all
+ * that is taken of it: 1 + its number; or 0. */
+static int64_t
+find_rows(const struct uop_graph *g, const struct uop *const *list, size_t n,
+          size_t at)
+{
+    const struct uop *u = list[at];
+    uint32_t rank, s;
+    size_t i, n_uses = 0;
+
+    if (u->op != UOP_SHRINK || u->src[0]->op != UOP_BUFFER)
+        return 0;
+    rank = uop_shape(g, u)->n;
+    if (u->arg.dims->n != 4 * rank)
+        return 0;
+    for (i = 0; i < n; i++) {
+        for (s = 0; s < list[i]->n_src; s++)
+            n_uses += list[i]->src[s] == u->src[0];
+    }
+    for (s = 1; s < rank; s++) {
+        if (u->arg.dims->d[2 * (rank + s)])
+            return 0;
+    }
+    return n_uses == 1 ? u->arg.dims->d[2 * rank] : 0;
+}
+
+/* Behind rows that begin the tensor others of as many may follow. */
+static uint8_t
+guess_step(const struct tensor_runtime *rt, const struct uop *u, int64_t value)
+{
+    struct rt_value v = rt->values.list[value];
+
+    if (u->op == UOP_SHRINK && !v.bits && !has_exact_steps(rt))
+        v.bits = (uint64_t)(u->arg.dims->d[1] - u->arg.dims->d[0]);
+    return (uint8_t)step_of(&v);
+}
+
+bool
+rt_vary_guess(const struct tensor_runtime *rt, struct rt_plan *plan)
+{
+    const struct uop **list;
+    bool is_any = false;
+    int64_t value;
+    size_t n, i;
+
+    assert(plan->next == RT_NO_PLAN);
+    if (!plan->n_values || rt->values.n_codes)
+        return false;
+    if (uop_canonical_order(plan->sink, &list, &n) != BELL_OK) {
+        bell_error_clear();
+        return false;
+    }
+    for (i = 0; i < n && n <= MAX_GUESSED; i++) {
+        value = find_rows(&rt->graphs, list, n, i);
+        if (list[i]->op == UOP_VAR && is_only_term(rt, list, n, i))
+            value = 1 + list[i]->arg.i;
+        if (!value)
+            continue;
+        plan->steps[value - 1] = guess_step(rt, list[i], value - 1);
+        is_any = true;
+    }
+    host_free(list);
+    return is_any;
 }
 
 uint64_t

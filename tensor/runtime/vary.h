@@ -2,10 +2,11 @@
  * and where its slices begin and its paddings end.
  *
  * A graph is known by its structure, in which each of these is a VAR. The
- * first plan of a structure has all of them as constants, so that a program
- * that runs once is as fast as can be. A structure that comes again with other
- * values gets a plan in which those that changed are arguments of its kernels.
- * Results are the same to the bit.
+ * first plan of a structure has them as constants, so that a program that runs
+ * once is as fast as can be; but for a few in small graphs, which cost kernels
+ * nothing (rt_vary_guess). A structure that comes again with other values gets
+ * a plan in which those that changed are arguments of its kernels. Results are
+ * the same to the bit.
  *
  * Stays a constant, whatever it is: an exponent, which decides how a power is
  * made; a bool; a number that arithmetic knows (vary.c lists them).
@@ -80,6 +81,11 @@ BELL_MUST_CHECK bell_status rt_vary_choose(struct tensor_runtime *rt,
 
 /* Makes all of them constants. */
 void rt_vary_fix(struct rt_plan *plan);
+
+/* Makes arguments of those of a structure's first plan, all of them constants,
+ * that a loop is likely to change and that kernels are as good with. False:
+ * there is none. */
+bool rt_vary_guess(const struct tensor_runtime *rt, struct rt_plan *plan);
 
 /* Makes the plan's graph in `g`, which is empty, with only those as VARs that
  * are arguments of the plan; roots[] has room for those of plan->sink. */

@@ -236,7 +236,8 @@ test_steps(void **state)
                 bell_context_stats(ctx, &after);
                 expect_same(devices[d], steps[s].name, runs[r].n, got, want,
                             size, steps[s].error);
-                if (after.n_plans - before.n_plans != (r == 0))
+                /* none where the plain numbers' plan has arguments */
+                if (after.n_plans - before.n_plans > (r == 0))
                     fail_msg("%s, %s: run %d made %d plans", devices[d],
                              steps[s].name, (int)r,
                              (int)(after.n_plans - before.n_plans));
