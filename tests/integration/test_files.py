@@ -172,6 +172,10 @@ def check_blocks(tap, files, device):
                 complaints.append(f'{len(wrong)} of {len(got)} differ: number '
                                   f'{wrong[:3]}')
         tap.check(f'{kind} on {device}', complaints)
+    both = [run('eval', 'w', '--in', f'w{sign}{path}:Q4_0 one', '--device',
+                device) for sign in '=@']
+    tap.check(f'w=FILE:NAME and w@FILE:NAME are one on {device}',
+              expect(both[1], 0, out=both[0].stdout))
     done = run('eval', 'sum(w, 1)', '--in', f'w={path}:Q4_K one', '--device',
                device, '--json')
     tap.check(f'computing with blocks on {device}', expect(done, 0))

@@ -298,18 +298,25 @@ input_item(const struct eval_run *run, size_t i)
                            : run->opts.weight.items[i - in->n_items];
 }
 
-/* Checks "name=FILE" of all of them before anything is read. */
+/* FILE of "name=FILE" or "name@FILE". */
+static const char *
+input_path(const char *item)
+{
+    return item + strcspn(item, "=@") + 1;
+}
+
+/* Checks them all before anything is read. */
 static int
 check_inputs(struct eval_run *run)
 {
     size_t i, k;
 
     for (i = 0; i < count_inputs(run); i++) {
-        const char *item = input_item(run, i), *equals = strchr(item, '=');
-        size_t len = equals ? (size_t)(equals - item) : 0;
-        if (!equals || !is_name(item, len) || !equals[1])
+        const char *item = input_item(run, i);
+        size_t len = strcspn(item, "=@");
+        if (!is_name(item, len) || !item[len] || !item[len + 1])
             return tool_usage(run->opts.json,
-                              "eval: --%s '%s' is not name=FILE.npy",
+                              "eval: --%s '%s' is not name=FILE or name@FILE",
                               i < run->opts.in.n_items ? "in" : "weight", item);
         memcpy(run->names[i], item, len);
         run->names[i][len] = 0;
@@ -378,7 +385,7 @@ load_tensor(struct eval_run *run, const char *path, const char *colon,
 static BELL_MUST_CHECK bell_status
 load_input(struct eval_run *run, size_t i)
 {
-    const char *path = strchr(input_item(run, i), '=') + 1;
+    const char *path = input_path(input_item(run, i));
 
     run->inputs[i].name = run->names[i];
     BELL_TRY(load_tensor(run, path, find_name(path), &run->inputs[i].tensor));
@@ -795,7 +802,8 @@ verb_eval(int argc, char **argv)
         "  doorbell eval 'softmax(x @ w.T, axis=-1)[:, 2:5]' --in x=x.npy \\\n"
         "      --in w=w.npy --out y.npy\n\n"
         "FILE is also IDX or CIFAR-10, or model.gguf:NAME, a tensor of such a "
-        "file, or of a\n.safetensors, its .index.json, .npz or .pth.";
+        "file, or of a\n.safetensors, its .index.json, .npz or .pth; name@FILE "
+        "is name=FILE.";
     struct eval_run *run = host_calloc(1, sizeof(*run));
     bell_status status;
     size_t n_skip;
