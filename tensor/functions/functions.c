@@ -122,6 +122,14 @@ bell_function_aliases(const struct bell_function *function, char *buf,
     return (size_t)snprintf(buf, size_bytes, "%s", text);
 }
 
+const char *
+fn_calls(const struct bell_function *function)
+{
+    const struct fn_row *row = find_row(function->name);
+
+    return row ? row->to.name : NULL;
+}
+
 bool
 bell_function_c(const struct bell_function *function,
                 struct bell_function_c *out)

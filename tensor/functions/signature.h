@@ -143,6 +143,9 @@ struct bell_tensor *fn_apply(const struct fn_signature *f,
                              struct bell_context *ctx,
                              const struct fn_arg *const *a);
 
+/* The API's function behind one of the table; NULL: it is more than that. */
+const char *fn_calls(const struct bell_function *function);
+
 /* An axis as the API takes it; far out of range where the number is. */
 int fn_axis(const struct fn_arg *arg);
 

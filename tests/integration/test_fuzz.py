@@ -38,6 +38,23 @@ def check_runs(tap, programs):
         f'{results}'])
 
 
+def check_each(tap, few):
+    """Every function of the table, alone: odd sizes, empty ones, broadcast."""
+    done = run('fuzz', 'CPU', '--each', '--json',
+               *(('--programs', '40', '--index', '180') if few else ()))
+    complaints = expect(done, 0)
+    if not complaints:
+        result = json.loads(done.stdout)
+        calls = 40 if few else 271
+        if result['mismatches'] != 0 or result['programs'] < calls or \
+                result['odd'] < 0.85 * calls or \
+                result['empty'] < 0.85 * calls or result['broadcast'] < 1:
+            complaints.append(f'{result}')
+        if 'fewer than three' in done.stderr:
+            complaints.append(done.stderr)
+    tap.check('every function, with shapes of every kind', complaints)
+
+
 def check_simulated(tap, few):
     """Programs on simulated cards agree with the reference."""
     for device, programs, seed in (('NV@sim:sm_90', 300, 1),
@@ -98,6 +115,7 @@ def main():
     tap = Tap()
     args = sys.argv[2:]
     check_runs(tap, 40 if '--few' in args else 300)
+    check_each(tap, '--few' in args)
     check_refusals(tap)
     if '--sim' in args:
         check_simulated(tap, '--few' in args)

@@ -18,7 +18,7 @@
 struct fuzz_options {
     const char *device;
     int64_t programs, seed, max_ops, index;
-    bool json, grad, vary, jit, print;
+    bool json, grad, vary, jit, each, print;
 };
 
 struct fuzz_state {
@@ -30,6 +30,9 @@ struct fuzz_state {
     uint64_t n_compared, n_unstable, n_refused;
     bool checked[FUZZ_MAX_OPS]; /* --grad: by op, whether a check said yes */
     bool lacks_f64;             /* the device */
+    /* --each: calls with each kind of shapes; those with fewer than three */
+    uint64_t n_shaped[FUZZ_SHAPES_COUNT], n_few;
+    char few[200]; /* of their names */
     uint64_t start_ns;
     char first_what[400]; /* of the first mismatch */
     int64_t first_index;
@@ -59,6 +62,7 @@ report_failure(struct fuzz_state *s, int64_t index, fuzz_check_fn *check)
              s->opts.grad   ? " --grad"
              : s->opts.vary ? " --vary"
              : s->opts.jit  ? " --jit"
+             : s->opts.each ? " --each"
                             : "",
              s->verdict.what);
     return fuzz_print_c(s->opts.json ? stderr : stdout, s->ctx, &s->prog,
@@ -110,13 +114,14 @@ run_program(struct fuzz_state *s, int64_t index)
     bool attend = index % (4 * GRAD_EVERY) == 4 * GRAD_EVERY - GRAD_EVERY / 2;
 
     check_grad = check_grad && !s->lacks_f64;
-    BELL_TRY(fuzz_generate(
-        s->ctx, seed,
-        check_grad ? 5
-        : attend   ? 1
-                   : (uint32_t)s->opts.max_ops,
-        check_grad, s->lacks_f64,
-        attend ? find_op("bell_scaled_dot_product_attention") : -1, &s->prog));
+    BELL_TRY(fuzz_generate(s->ctx, seed,
+                           check_grad ? 5
+                           : attend   ? 1
+                                      : (uint32_t)s->opts.max_ops,
+                           check_grad, s->lacks_f64,
+                           attend ? find_op("bell_scaled_dot_product_attention")
+                                  : -1,
+                           FUZZ_SHAPES_ANY, &s->prog));
     if (s->prog.n_roots == 0)
         return BELL_OK;
     if (check_grad) {
@@ -143,7 +148,8 @@ run_grad_program(struct fuzz_state *s, int64_t index)
     skip %= op;
     for (op = 0; !fuzz_op_at(op)->differentiable || skip-- > 0; op++)
         ;
-    BELL_TRY(fuzz_generate(s->ctx, seed, 1, true, false, (int)op, &s->prog));
+    BELL_TRY(fuzz_generate(s->ctx, seed, 1, true, false, (int)op,
+                           FUZZ_SHAPES_ANY, &s->prog));
     if (s->prog.n_roots == 0)
         return BELL_OK;
     s->n_grad_checks++;
@@ -158,14 +164,57 @@ run_grad_program(struct fuzz_state *s, int64_t index)
 static BELL_MUST_CHECK bell_status
 run_again_program(struct fuzz_state *s, int64_t index, fuzz_check_fn *check)
 {
-    BELL_TRY(fuzz_generate(
-        s->ctx, hash_add((uint64_t)s->opts.seed, (uint64_t)index),
-        (uint32_t)s->opts.max_ops, false, s->lacks_f64, -1, &s->prog));
+    BELL_TRY(fuzz_generate(s->ctx,
+                           hash_add((uint64_t)s->opts.seed, (uint64_t)index),
+                           (uint32_t)s->opts.max_ops, false, s->lacks_f64, -1,
+                           FUZZ_SHAPES_ANY, &s->prog));
     if (s->prog.n_roots == 0)
         return BELL_OK;
     if (index % GRAD_EVERY == GRAD_EVERY / 2)
         s->prog.n_grads = 2;
     return run_check(s, index, check);
+}
+
+/* Program `index` of a run with --each: the call of that number with odd sizes,
+ * with empty ones, with shapes that broadcast and with any, where there are
+ * such; and the gradients by its operands. */
+static BELL_MUST_CHECK bell_status
+run_each_program(struct fuzz_state *s, int64_t index)
+{
+    static const enum fuzz_shapes kinds[] = {FUZZ_SHAPES_ODD, FUZZ_SHAPES_EMPTY,
+                                             FUZZ_SHAPES_SPREAD,
+                                             FUZZ_SHAPES_ANY};
+    int op = 1 + (int)(index % (int64_t)(fuzz_op_count() - 1));
+    uint64_t seed = hash_add((uint64_t)s->opts.seed, (uint64_t)index);
+    uint64_t seen[ARRAY_LEN(kinds)];
+    uint32_t n_seen = 0, k;
+    bool refused = false;
+
+    for (k = 0; k < ARRAY_LEN(kinds) && n_seen < 3; k++) {
+        enum fuzz_shapes shapes = kinds[k];
+        BELL_TRY(fuzz_make_one(s->ctx, hash_add(seed, k), op, s->lacks_f64,
+                               seen, n_seen, &shapes, &s->prog));
+        if (s->prog.n_roots == 0)
+            continue;
+        s->prog.n_grads = fuzz_op_at((size_t)op)->differentiable ? 3 : 0;
+        BELL_TRY(run_check(s, index, fuzz_run));
+        if (s->verdict.failed)
+            return BELL_OK;
+        refused |= s->verdict.refused;
+        if (s->verdict.invalid || s->opts.print)
+            continue;
+        seen[n_seen++] = fuzz_hash_shapes(&s->prog);
+        s->n_shaped[shapes]++;
+    }
+    if (n_seen < 3 && !refused && !s->opts.print) {
+        size_t n = strlen(s->few);
+        snprintf(s->few + n, sizeof(s->few) - n, "%s%s", n ? ", " : "",
+                 fuzz_op_at((size_t)op)->spec
+                     ? fuzz_op_at((size_t)op)->spec
+                     : fuzz_op_at((size_t)op)->to.name);
+        s->n_few++;
+    }
+    return BELL_OK;
 }
 
 /* Does the device compute in float64? */
@@ -200,7 +249,8 @@ run_programs(struct fuzz_state *s)
                  : s->opts.vary
                      ? run_again_program(s, first + i, fuzz_check_vary)
                  : s->opts.jit ? run_again_program(s, first + i, fuzz_check_jit)
-                               : run_program(s, first + i));
+                 : s->opts.each ? run_each_program(s, first + i)
+                                : run_program(s, first + i));
         s->n_programs++;
     }
     tool_progress(NULL);
@@ -220,6 +270,37 @@ count_checked(const struct fuzz_state *s, uint64_t *out_n, uint64_t *out_all)
     }
 }
 
+/* --each: functions of the table that no op calls; those without a reason. */
+static uint64_t
+print_left_out(const struct fuzz_state *s)
+{
+    uint64_t n_missing = 0, n_left = 0;
+    FILE *out = s->opts.json ? stderr : stdout;
+    const char *reason;
+    size_t i;
+
+    for (i = 0; i < bell_function_count(); i++) {
+        const struct bell_function *f = bell_function_at(i);
+        if (fuzz_covers(f, &reason))
+            continue;
+        n_left += reason != NULL;
+        n_missing += !reason;
+        fprintf(out, "%s is left out: %s\n", f->name,
+                reason ? reason : "nothing calls it");
+    }
+    if (!s->opts.json)
+        printf("%zu functions, %" PRIu64 " left out, %" PRIu64
+               " missing; calls: %" PRIu64 " of odd sizes, %" PRIu64
+               " of empty tensors, %" PRIu64 " that broadcast, %" PRIu64
+               " more\n",
+               bell_function_count(), n_left, n_missing,
+               s->n_shaped[FUZZ_SHAPES_ODD], s->n_shaped[FUZZ_SHAPES_EMPTY],
+               s->n_shaped[FUZZ_SHAPES_SPREAD], s->n_shaped[FUZZ_SHAPES_ANY]);
+    if (s->n_few)
+        fprintf(out, "with fewer than three shapes: %s\n", s->few);
+    return n_missing + s->n_few;
+}
+
 static int
 print_summary(struct fuzz_state *s)
 {
@@ -228,6 +309,8 @@ print_summary(struct fuzz_state *s)
     uint64_t n_checked, n_all;
     struct json json;
 
+    if (s->opts.each && print_left_out(s) > 0)
+        code = TOOL_FAILED;
     count_checked(s, &n_checked, &n_all);
 
     if (!s->opts.json && s->opts.grad)
@@ -260,6 +343,11 @@ print_summary(struct fuzz_state *s)
         json_uint(&json, "differentiable", n_all);
         json_uint(&json, "differentiable_checked", n_checked);
     }
+    if (s->opts.each) {
+        json_uint(&json, "odd", s->n_shaped[FUZZ_SHAPES_ODD]);
+        json_uint(&json, "empty", s->n_shaped[FUZZ_SHAPES_EMPTY]);
+        json_uint(&json, "broadcast", s->n_shaped[FUZZ_SHAPES_SPREAD]);
+    }
     json_num(&json, "time_s", seconds);
     json_uint(&json, "mismatches", s->n_mismatches);
     if (s->n_mismatches) {
@@ -287,13 +375,12 @@ verb_fuzz(int argc, char **argv)
     if (!s)
         return tool_fail_text(tool_asks_for_json(argc, argv), BELL_E_NO_MEMORY,
                               "out of memory");
-    s->opts = (struct fuzz_options){
-        .programs = 100, .seed = 1, .max_ops = 12, .index = -1};
+    s->opts = (struct fuzz_options){.seed = 1, .max_ops = 12, .index = -1};
     const struct tool_opt opts[] = {
         {"DEVICE", NULL, TOOL_OPT_STRING, &s->opts.device, 0, 0,
          "where to run, CPU for example"},
         {"--programs", "N", TOOL_OPT_INT, &s->opts.programs, 1, 1000000000,
-         "how many; 100"},
+         "how many; 100, with --each as many as there are calls"},
         {"--seed", "S", TOOL_OPT_INT, &s->opts.seed, INT64_MIN, INT64_MAX,
          "of all of them; 1"},
         {"--index", "I", TOOL_OPT_INT, &s->opts.index, 0, INT64_MAX / 2,
@@ -308,19 +395,27 @@ verb_fuzz(int argc, char **argv)
          "gives what it gives alone, to the bit"},
         {"--jit", NULL, TOOL_OPT_FLAG, &s->opts.jit, 0, 0,
          "each program captured, and run three times with other data"},
+        {"--each", NULL, TOOL_OPT_FLAG, &s->opts.each, 0, 0,
+         "each call in turn, alone, with odd sizes, empty ones and shapes that "
+         "broadcast, and its gradients; fails where a function is left out"},
         {"--print", NULL, TOOL_OPT_FLAG, &s->opts.print, 0, 0,
          "with --index: print that program as C, run nothing"},
         {"--json", NULL, TOOL_OPT_FLAG, &s->opts.json, 0, 0,
          "one JSON document on stdout; failing programs on stderr"},
     };
     code = tool_parse(about, opts, ARRAY_LEN(opts), argc, argv);
-    if (code == TOOL_GO_ON && s->opts.grad + s->opts.vary + s->opts.jit > 1)
-        code = tool_usage(s->opts.json, "fuzz: --grad, --vary or --jit");
+    if (code == TOOL_GO_ON &&
+        s->opts.grad + s->opts.vary + s->opts.jit + s->opts.each > 1)
+        code =
+            tool_usage(s->opts.json, "fuzz: --grad, --vary, --jit or --each");
     if (code == TOOL_GO_ON && s->opts.print && s->opts.index < 0)
         code = tool_usage(s->opts.json, "fuzz: --print needs --index");
     if (code == TOOL_GO_ON) {
         if (s->opts.print)
             s->opts.programs = 1;
+        if (s->opts.programs == 0)
+            s->opts.programs =
+                s->opts.each ? (int64_t)fuzz_op_count() - 1 : 100;
         s->start_ns = time_now_ns();
         status = run_programs(s);
         code = status != BELL_OK ? tool_fail(s->opts.json, status)

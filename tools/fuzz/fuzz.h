@@ -24,7 +24,7 @@
 #include <stdio.h>
 
 #include "base/map.h"
-#include "doorbell/tensor.h"
+#include "doorbell/functions.h"
 #include "reference/reference.h"
 #include "tensor/functions/signature.h"
 
@@ -134,6 +134,7 @@ struct fuzz_op {
     enum fuzz_data data; /* of leaves made for it; NORMAL: any */
     const char *helper;  /* its text, if it is none of the API's functions */
     bool seeded;         /* bell_manual_seed(i[0]) comes first */
+    const char *spec;    /* what it calls by name (fuzz_ops_named.c), or NULL */
 };
 
 /* Tables of ops, one per source file; the first row of the first is the
@@ -143,7 +144,7 @@ struct fuzz_op_table {
     size_t n_rows;
 };
 extern const struct fuzz_op_table fuzz_ops_elementwise, fuzz_ops_shape,
-    fuzz_ops_nn, fuzz_ops_small;
+    fuzz_ops_nn, fuzz_ops_small, fuzz_ops_named;
 
 /* The formula that an einsum node's i[0] stands for. */
 const char *fuzz_einsum_formula(int64_t row);
@@ -167,13 +168,23 @@ struct bell_tensor *fuzz_call(struct bell_context *ctx,
 size_t fuzz_op_count(void);
 const struct fuzz_op *fuzz_op_at(size_t i);
 
+/* Which sizes and shapes a program's leaves are to have, as far as its calls
+ * allow: any; odd sizes; sizes that are 0; shapes that broadcast. */
+enum fuzz_shapes {
+    FUZZ_SHAPES_ANY,
+    FUZZ_SHAPES_ODD,
+    FUZZ_SHAPES_EMPTY,
+    FUZZ_SHAPES_SPREAD,
+    FUZZ_SHAPES_COUNT
+};
+
 /* A random program of at most max_ops calls, of float64 and differentiable
  * ops alone if `grad`, with float32 in place of float64 if `lacks_f64`; with
  * `only_op` each call is that one. */
 BELL_MUST_CHECK bell_status fuzz_generate(struct bell_context *ctx,
                                           uint64_t seed, uint32_t max_ops,
                                           bool grad, bool lacks_f64,
-                                          int only_op,
+                                          int only_op, enum fuzz_shapes shapes,
                                           struct fuzz_program *out_prog);
 
 bool fuzz_any(struct bell_tensor *t);
@@ -254,6 +265,21 @@ BELL_MUST_CHECK bell_status fuzz_shrink(struct bell_context **ctx,
                                         fuzz_check_fn *check,
                                         struct fuzz_program *prog,
                                         struct fuzz_verdict *verdict);
+
+/* A program of one call of `op` with such shapes, or (*out_shapes) with others
+ * where it has none such or the API refuses them; no calls where there is none
+ * at all whose leaves have other shapes than the n_seen that `seen` hashes. */
+BELL_MUST_CHECK bell_status fuzz_make_one(struct bell_context *ctx,
+                                          uint64_t seed, int op, bool lacks_f64,
+                                          const uint64_t *seen, uint32_t n_seen,
+                                          enum fuzz_shapes *shapes,
+                                          struct fuzz_program *out_prog);
+/* A hash of its leaves' shapes and, where it has none, of its numbers. */
+uint64_t fuzz_hash_shapes(const struct fuzz_program *prog);
+
+/* Whether a call of the function is among the ops. If not, why it is not to
+ * be; NULL: it is missing. */
+bool fuzz_covers(const struct bell_function *function, const char **out_reason);
 
 /* Replaces *ctx (which may be NULL) by a fresh context on the device. */
 BELL_MUST_CHECK bell_status fuzz_fresh_context(struct bell_context **ctx,

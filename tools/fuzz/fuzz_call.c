@@ -102,7 +102,7 @@ fuzz_args(const struct fuzz_node *n, struct fuzz_args *out)
             a->items = out->items;
             a->n = take_items(n, out->items);
         } else if (letters[k] == 'e') {
-            a->str = fuzz_einsum_formula(n->i[0]);
+            a->str = op->spec ? op->spec : fuzz_einsum_formula(n->i[0]);
         }
         a->conv = &out->conv;
         a->pool = &out->pool;

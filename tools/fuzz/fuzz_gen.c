@@ -7,7 +7,8 @@
 #include "base/bits.h"
 
 static const struct fuzz_op_table *const tables[] = {
-    &fuzz_ops_elementwise, &fuzz_ops_shape, &fuzz_ops_nn, &fuzz_ops_small};
+    &fuzz_ops_elementwise, &fuzz_ops_shape, &fuzz_ops_nn, &fuzz_ops_small,
+    &fuzz_ops_named};
 
 size_t
 fuzz_op_count(void)
@@ -97,6 +98,10 @@ fuzz_random_size(struct fuzz_gen *g)
     static const int64_t sizes[] = {1, 2,  2,  3,  3,  4,  5,  7, 8,
                                     9, 13, 15, 16, 17, 31, 32, 33};
 
+    if (g->shapes == FUZZ_SHAPES_ODD)
+        return 3 + 2 * (int64_t)fuzz_below(&g->rng, g->grad ? 3 : 9);
+    if (g->shapes == FUZZ_SHAPES_EMPTY && fuzz_one_in(&g->rng, 2))
+        return 0;
     if (fuzz_one_in(&g->rng, 60) && !g->grad)
         return 0;
     if (g->grad)
@@ -262,7 +267,7 @@ fuzz_pick_like(struct fuzz_gen *g, int x, bool (*fits)(struct bell_tensor *t),
     enum bell_dtype dtype = bell_dtype_of(like);
     int64_t shape[8];
 
-    for (tries = 0; tries < 4; tries++) {
+    for (tries = 0; tries < 4 && g->shapes != FUZZ_SHAPES_SPREAD; tries++) {
         uint32_t k = (uint32_t)fuzz_below(&g->rng, g->prog->n_nodes);
         struct bell_tensor *t = g->tensors[k];
         if (fits(t) && bell_ndim(t) == rank && data == FUZZ_DATA_NORMAL &&
@@ -273,7 +278,10 @@ fuzz_pick_like(struct fuzz_gen *g, int x, bool (*fits)(struct bell_tensor *t),
     drop =
         fuzz_one_in(&g->rng, 3) ? (uint32_t)fuzz_below(&g->rng, rank + 1) : 0;
     for (i = drop; i < rank; i++)
-        shape[i - drop] = fuzz_one_in(&g->rng, 5) ? 1 : bell_shape(like)[i];
+        shape[i - drop] =
+            fuzz_one_in(&g->rng, g->shapes == FUZZ_SHAPES_SPREAD ? 2 : 5)
+                ? 1
+                : bell_shape(like)[i];
     if (!fits(like) || (fits == fuzz_any && fuzz_one_in(&g->rng, 6)) ||
         (fits == fuzz_is_number && fuzz_one_in(&g->rng, 8)))
         dtype = fits == fuzz_is_bool    ? BELL_BOOL
@@ -448,14 +456,15 @@ choose_roots(struct fuzz_gen *g)
 
 bell_status
 fuzz_generate(struct bell_context *ctx, uint64_t seed, uint32_t max_ops,
-              bool grad, bool lacks_f64, int only_op,
+              bool grad, bool lacks_f64, int only_op, enum fuzz_shapes shapes,
               struct fuzz_program *out_prog)
 {
     struct fuzz_gen g = {.rng = {seed},
                          .prog = out_prog,
                          .ctx = ctx,
                          .grad = grad,
-                         .lacks_f64 = lacks_f64};
+                         .lacks_f64 = lacks_f64,
+                         .shapes = shapes};
     uint32_t n_ops, done = 0, tries;
 
     memset(out_prog, 0, sizeof(*out_prog));

@@ -16,6 +16,7 @@ struct fuzz_gen {
     uint64_t max_elems;
     bool grad; /* float64 and differentiable ops only */
     bool lacks_f64;
+    enum fuzz_shapes shapes;
 };
 
 /* A function that is in the program and, as NAME_text, in what it prints. */

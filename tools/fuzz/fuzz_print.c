@@ -232,15 +232,15 @@ print_leaf_data(FILE *out, const struct fuzz_program *prog, uint32_t k)
 static void
 print_helpers(FILE *out, const struct fuzz_program *prog)
 {
-    bool printed[FUZZ_MAX_OPS] = {false};
     const char *c;
-    uint32_t i;
+    uint32_t i, k;
 
     for (i = 0; i < prog->n_nodes; i++) {
         c = fuzz_op_at(prog->nodes[i].op)->helper;
-        if (!c || printed[prog->nodes[i].op])
+        for (k = 0; c && fuzz_op_at(prog->nodes[k].op)->helper != c; k++)
+            ;
+        if (!c || k < i) /* several ops share one */
             continue;
-        printed[prog->nodes[i].op] = true;
         fprintf(out, "\n");
         for (; *c; c++) {
             fputc(*c, out);
@@ -392,8 +392,10 @@ fuzz_print_c(FILE *out, struct bell_context *ctx,
         return bell_scope_end(ctx) == BELL_OK ? status : status;
     fprintf(out,
             "/* %s\n * cc -Iinclude this.c -ldoorbell -lm */\n"
-            "#include <math.h>\n#include <stdio.h>\n#include <stdlib.h>\n\n"
+            "#include <math.h>\n#include <stdio.h>\n#include <stdlib.h>\n"
+            "#include <string.h>\n\n"
             "#include \"doorbell/fft.h\"\n"
+            "#include \"doorbell/functions.h\"\n"
             "#include \"doorbell/linalg.h\"\n"
             "#include \"doorbell/tensor.h\"\n\n",
             title);

@@ -44,6 +44,7 @@ bell_status
 fuzz_build(struct bell_context *ctx, const struct fuzz_program *prog,
            struct bell_tensor **out)
 {
+    bool refused = false;
     uint32_t i;
 
     for (i = 0; i < prog->n_nodes; i++) {
@@ -51,8 +52,11 @@ fuzz_build(struct bell_context *ctx, const struct fuzz_program *prog,
                                         : build_leaf(ctx, prog, i);
         if (!out[i])
             return bell_fail(BELL_E_NO_MEMORY, "leaf t%u", i);
+        refused |= bell_is_error(out[i]);
     }
-    return bell_context_status(ctx);
+    BELL_TRY(bell_context_status(ctx));
+    /* a call by name has told of its failure already */
+    return refused ? bell_fail(BELL_BAD_VALUE, "a call is refused") : BELL_OK;
 }
 
 bell_status

@@ -135,7 +135,8 @@ random_in(struct selftest *st, struct random_run *run)
         seed = hash_add(hash_mix(st->run + 1), run->n_programs);
         if (run->n_programs++ % PROGRAMS_PER_OPENING == 0)
             ST_OK(fresh_context(st, run));
-        ST_OK(fuzz_generate(run->ctx, seed, 12, false, false, -1, &run->prog));
+        ST_OK(fuzz_generate(run->ctx, seed, 12, false, false, -1,
+                            FUZZ_SHAPES_ANY, &run->prog));
         if (run->prog.n_roots == 0)
             continue;
         selftest_sent(st, "random program %" PRIu64 " (seed 0x%" PRIx64 ")",
