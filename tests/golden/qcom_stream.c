@@ -1,5 +1,5 @@
 /* The words of a launch, its fence and its time on Adreno: every stream of the
- * facts, and its text. */
+ * facts, and its text; and what the table of chips says, against the facts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -128,12 +128,114 @@ test_text(void **state)
     }
 }
 
+/* ---- the table of chips ----------------------------------------------------------- */
+
+/* src: hw/qcom/BRINGUP.md 3 */
+static const struct {
+    const char *name;
+    uint32_t first_id, last_id; /* those around them are of nobody */
+    uint32_t n_sp, fibers_per_sp, file_vec4, cache_units;
+    bool has_lpac, sets_aaf2;
+} facts[] = {
+    {"a630", 0x06030000, 0x060300ff, 2, 2048, 96, 64, false, false},
+    {"a640", 0x06040000, 0x060400ff, 2, 8192, 96, 64, false, false},
+    {"a650", 0x06050000, 0x060500ff, 3, 4096, 64, 127, false, false},
+    {"a660", 0x06060000, 0x060600ff, 3, 4096, 64, 127, true, false},
+    {"a690", 0x06090000, 0x060900ff, 8, 4096, 64, 127, true, true},
+    {"a730", 0x07030001, 0x07030001, 4, 4096, 96, 127, false, false},
+    {"a740", 0x43050a01, 0x43050a01, 6, 4096, 96, 127, false, false},
+    {"a750", 0x43051401, 0x43051401, 6, 4096, 96, 127, false, false},
+};
+
+#define NOT_SET UINT64_MAX
+
+/* What a submission begins with, by register and chip. */
+static const struct {
+    uint32_t reg;
+    uint64_t values[ARRAY_LEN(facts)];
+} statics[] = {
+    {0xae03,
+     {0x1430, 0x420, 0x1400, 0x1400, 0x1400, 0x1440, 0x10001400, 0x10000400}},
+    {0xae00,
+     {0, 0, 0x1000000, 0x1000000, 0x1200000, 0x10000000, 0x10000000,
+      0x10000000}},
+    {0xb600,
+     {0x108000, 0x8000, 0x1008000, 0x5008000, 0x4c00000, 0x1000000, 0x11100000,
+      0x11100000}},
+    {0xbe04, {0x80000, 0, 0, 0, 0, NOT_SET, NOT_SET, NOT_SET}},
+    {0x0e12, {0x10000001, 1, 1, 1, 1, 0x3200000, 0, 0x40000000}},
+    {0x0e19, {4, 4, 4, 0x84, 0x84, 0x84, 0x84, 0}},
+    {0xae04, {0, 0, 0, 0, 0, 0, 0, 0}},
+    {0xae0f, {0x3f, 0x3f, 0x3f, 0x3f, 0x3f, 0x3f, 0x3f, 0x3f}},
+    {0xb605, {0x44, 0x44, 0x44, 0x44, 0x44, NOT_SET, NOT_SET, NOT_SET}},
+    {0xbe00, {0x80, 0x80, 0x80, 0x80, 0x80, NOT_SET, NOT_SET, NOT_SET}},
+    {0xbe01, {0, 0, 0, 0, 0, NOT_SET, NOT_SET, NOT_SET}},
+    {0xbb11, {0, 0, 0, 0, 0, NOT_SET, NOT_SET, NOT_SET}},
+    {0xaaf2,
+     {NOT_SET, NOT_SET, NOT_SET, NOT_SET, 0xc00000, NOT_SET, NOT_SET, NOT_SET}},
+};
+
+/* What the words write to a register last. */
+static uint64_t
+written(const uint32_t *words, uint32_t n, uint32_t reg)
+{
+    uint64_t value = NOT_SET;
+    uint32_t i, k, n_dw;
+
+    for (i = 0; i < n; i += 1 + n_dw) {
+        uint32_t first = words[i] >> 8 & 0x3ffff;
+        bool is_write = words[i] >> 28 == 4;
+
+        n_dw = words[i] & (is_write ? 0x7f : 0x3fff);
+        for (k = 0; is_write && k < n_dw; k++) {
+            if (first + k == reg)
+                value = words[i + 1 + k];
+        }
+    }
+    assert_int_equal(i, n);
+    return value;
+}
+
+static void
+test_chips(void **state)
+{
+    struct qcom_engine engine;
+    size_t c, s;
+
+    (void)state;
+    for (c = 0; c < ARRAY_LEN(facts); c++) {
+        const struct qcom_chip *chip = qcom_chip_find(facts[c].first_id);
+
+        assert_non_null(chip);
+        assert_string_equal(chip->name, facts[c].name);
+        assert_ptr_equal(qcom_chip_find(facts[c].last_id), chip);
+        assert_null(qcom_chip_find(facts[c].first_id - 1));
+        assert_null(qcom_chip_find(facts[c].last_id + 1));
+        assert_int_equal(chip->n_sp, facts[c].n_sp);
+        assert_int_equal(chip->fibers_per_sp, facts[c].fibers_per_sp);
+        assert_int_equal(chip->file_vec4, facts[c].file_vec4);
+        assert_int_equal(chip->cache_units, facts[c].cache_units);
+        assert_int_equal(chip->has_lpac, facts[c].has_lpac);
+        assert_int_equal(chip->sets_aaf2, facts[c].sets_aaf2);
+        qcom_engine_init(&engine, chip);
+        for (s = 0; s < ARRAY_LEN(statics); s++) {
+            uint64_t got =
+                written(engine.begin, engine.n_begin, statics[s].reg);
+
+            if (got != statics[s].values[c])
+                fail_msg("%s: register %x: %llx", chip->name, statics[s].reg,
+                         (unsigned long long)got);
+        }
+    }
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_streams),
         cmocka_unit_test(test_text),
+        cmocka_unit_test(test_chips),
     };
 
     return cmocka_run_group_tests_name("qcom_stream", tests, NULL, NULL);

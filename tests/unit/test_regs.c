@@ -308,6 +308,7 @@ static const struct regs_field two[] = {
     FIELD("across", 28, 8, .kind = REGS_UINT),
     FIELD("z", 60, 4, .kind = REGS_UINT)};
 static const struct regs_field bind[] = {
+    FIELD("others", 16, 16, .kind = REGS_UINT),
     FIELD("id", 0, 16, .kind = REGS_HEX, .role = REGS_ROLE_BIND)};
 static const struct regs_field no_const[] = {
     FIELD("x", 0, 32, .kind = REGS_UINT)};
