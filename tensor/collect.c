@@ -23,7 +23,7 @@
 #include "tensor/node.h"
 #include "tensor/trace.h"
 
-#define MIN_NODES ((size_t)64 << 10)
+#define MIN_NODES ((size_t)8 << 10)
 #define MIN_BYTES ((size_t)1 << 20)
 
 /* ---- buffers ---- */

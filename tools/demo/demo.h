@@ -9,11 +9,11 @@
 #include "doorbell/nn.h"
 #include "tools/demo/digits.h"
 
-/* Grey images of DIGITS_SIDE squared bytes, the n_train first for training,
- * then n_test for testing. Owned: demo_data_fini. */
+/* Grey images of DIGITS_SIDE squared bytes and their labels (0..9): n_train for
+ * training, n_test for testing. Owned: demo_data_fini. */
 struct demo_data {
-    uint8_t *images;
-    uint8_t *labels; /* 0..9 */
+    uint8_t *images, *labels;
+    uint8_t *test_images, *test_labels;
     size_t n_train, n_test;
 };
 
@@ -26,6 +26,8 @@ BELL_MUST_CHECK bell_status demo_data_load(const char *dir,
 BELL_MUST_CHECK bell_status demo_data_draw(uint64_t seed,
                                            struct demo_data *out_data);
 void demo_data_fini(struct demo_data *data);
+/* Gives up what is for training: most of the memory. */
+void demo_data_end_training(struct demo_data *data);
 
 /* Copies images order[0..n) with their labels, each moved by up to max_shift
  * pixels in both directions. */
@@ -54,7 +56,7 @@ const struct demo_model *demo_model_find(const char *name);
 struct demo_run {
     /* set by the caller */
     const struct demo_model *model;
-    const struct demo_data *data;
+    struct demo_data *data; /* when testing begins, without the training's */
     int64_t epochs, batch;
     int64_t n_steps; /* in all, instead of epochs; 0: epochs decide */
     uint64_t seed;

@@ -18,9 +18,12 @@ alloc_data(size_t n, struct demo_data *out_data)
 {
     struct demo_data data = {.n_train = n - N_TEST, .n_test = N_TEST};
 
-    data.images = host_calloc(n, DIGITS_PIXELS);
-    data.labels = host_calloc(n, 1);
-    if (!data.images || !data.labels) {
+    data.images = host_calloc(data.n_train, DIGITS_PIXELS);
+    data.labels = host_calloc(data.n_train, 1);
+    data.test_images = host_calloc(N_TEST, DIGITS_PIXELS);
+    data.test_labels = host_calloc(N_TEST, 1);
+    if (!data.images || !data.labels || !data.test_images ||
+        !data.test_labels) {
         demo_data_fini(&data);
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for %zu images", n);
     }
@@ -29,10 +32,19 @@ alloc_data(size_t n, struct demo_data *out_data)
 }
 
 void
-demo_data_fini(struct demo_data *data)
+demo_data_end_training(struct demo_data *data)
 {
     host_free(data->images);
     host_free(data->labels);
+    data->images = data->labels = NULL;
+}
+
+void
+demo_data_fini(struct demo_data *data)
+{
+    demo_data_end_training(data);
+    host_free(data->test_images);
+    host_free(data->test_labels);
     memset(data, 0, sizeof(*data));
 }
 
@@ -44,9 +56,8 @@ demo_data_draw(uint64_t seed, struct demo_data *out_data)
 
     BELL_TRY(alloc_data(N_DRAWN_TRAIN + N_TEST, out_data));
     digits_draw(train_seed, N_DRAWN_TRAIN, out_data->images, out_data->labels);
-    digits_draw(test_seed, N_TEST,
-                out_data->images + N_DRAWN_TRAIN * DIGITS_PIXELS,
-                out_data->labels + N_DRAWN_TRAIN);
+    digits_draw(test_seed, N_TEST, out_data->test_images,
+                out_data->test_labels);
     return BELL_OK;
 }
 
@@ -101,7 +112,9 @@ bell_status
 demo_data_load(const char *dir, struct demo_data *out_data)
 {
     struct host_array images, labels;
+    const uint8_t *pixels, *classes;
     bell_status status;
+    size_t n;
 
     BELL_TRY(read_array(dir, "t10k-images-idx3-ubyte", &images));
     status = read_array(dir, "t10k-labels-idx1-ubyte", &labels);
@@ -113,8 +126,14 @@ demo_data_load(const char *dir, struct demo_data *out_data)
     status = alloc_data((size_t)images.shape[0], out_data);
     if (status != BELL_OK)
         goto fail_labels;
-    memcpy(out_data->images, images.data, images.size_bytes);
-    memcpy(out_data->labels, labels.data, labels.size_bytes);
+    n = out_data->n_train;
+    pixels = images.data;
+    classes = labels.data;
+    memcpy(out_data->images, pixels, n * DIGITS_PIXELS);
+    memcpy(out_data->labels, classes, n);
+    memcpy(out_data->test_images, pixels + n * DIGITS_PIXELS,
+           N_TEST * DIGITS_PIXELS);
+    memcpy(out_data->test_labels, classes + n, N_TEST);
 fail_labels:
     host_array_fini(&labels);
 fail_images:

@@ -255,10 +255,8 @@ count_right(struct train *train, int64_t *out_n)
     int64_t n = (int64_t)data->n_test;
     struct bell_tensor *x, *y, *guess;
 
-    x = upload_images(train->ctx, data->images + data->n_train * DIGITS_PIXELS,
-                      n);
-    y = bell_from_data(train->ctx, BELL_DIMS(n), BELL_UINT8,
-                       data->labels + data->n_train);
+    x = upload_images(train->ctx, data->test_images, n);
+    y = bell_from_data(train->ctx, BELL_DIMS(n), BELL_UINT8, data->test_labels);
     guess = bell_argmax(train->run->model->forward(&train->net, x), 1, false);
     return bell_item_i64(bell_sum(bell_eq(guess, y), BELL_NO_DIMS, false),
                          out_n);
@@ -299,6 +297,7 @@ train_and_test(struct train *train)
     shuffle(train);
     BELL_TRY(make_net(train));
     BELL_TRY(run_steps(train));
+    demo_data_end_training(train->run->data);
     return test_params(train);
 }
 
