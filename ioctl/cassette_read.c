@@ -273,7 +273,7 @@ read_member(const char *path, uint8_t **out_data, size_t *out_bytes)
         return bell_fail_errno(BELL_E_IO, errno, "cannot open %s: %s", path,
                                strerror(errno));
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
-        data = host_alloc((size_t)st.st_size + 1);
+        data = host_alloc((size_t)st.st_size);
     while (data && n < (size_t)st.st_size) {
         ssize_t r = read(fd, data + n, (size_t)st.st_size - n);
         if (r < 0 && errno == EINTR)

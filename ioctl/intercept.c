@@ -53,7 +53,7 @@ untrapped(int fd)
 {
     int other = (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 0);
 
-    if (other >= 0 && kio_trap_has(other)) {
+    if (kio_trap_has(other)) {
         syscall(SYS_close, other);
         errno = EMFILE;
         return -1;

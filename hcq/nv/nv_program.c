@@ -194,7 +194,7 @@ nv_code_upload(struct nv_program *prog, struct nv_device *dev,
     status =
         cubin->places ? nv_cubin_link(cubin, prog->code.va, image) : BELL_OK;
     if (status == BELL_OK && !(dev->base.info.flags & HCQ_DEVICE_SIMULATED) &&
-        cubin->image_bytes - cubin->entry_offset >= 8 &&
+        cubin->places && /* then more than these bytes follow */
         memcmp(image + cubin->entry_offset, "BELL PTX", 8) == 0)
         status = bell_fail(BELL_E_INVALID,
                            "program '%s' is PTX for a simulated card; %s is "

@@ -305,7 +305,6 @@ give_window_back(struct nv_device *dev, struct mem_range *window)
     pthread_mutex_lock(&control->lock);
     mem_va_free(dev->control->uvm->windows, window);
     pthread_mutex_unlock(&control->lock);
-    *window = (struct mem_range){0};
 }
 
 static bell_status

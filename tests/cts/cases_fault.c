@@ -106,6 +106,24 @@ check_lost(struct cts *t, enum hcq_fault_kind kind, const char *program)
     return fault;
 }
 
+/* Where the report's text names groups, they are those of its numbers. */
+static void
+check_groups_told(const struct hcq_fault *fault)
+{
+    const char *told = strstr(fault->text, ", work-group");
+    char want[96];
+
+    if (fault->last_group - fault->first_group == 1)
+        snprintf(want, sizeof(want), ", work-group %llu (",
+                 (unsigned long long)fault->first_group);
+    else
+        snprintf(want, sizeof(want), ", work-groups %llu to %llu (",
+                 (unsigned long long)fault->first_group,
+                 (unsigned long long)fault->last_group - 1);
+    CHECK(!told || strncmp(told, want, strlen(want)) == 0, "%s, not %s",
+          fault->text, want);
+}
+
 static void
 bad_address(struct cts *t)
 {
@@ -132,6 +150,7 @@ bad_address(struct cts *t)
         CHECK(strcmp(fault.queue, hcq_queue_name(t->queue)) == 0, "%s",
               fault.queue);
         CHECK(fault.first_group == 0 && fault.last_group == 1, "groups");
+        check_groups_told(&fault);
         OK(hcq_device_recover(t->dev));
         /* What came after the fault was dropped; memory is as it was. */
         CHECK(hcq_signal_value(sig) == 0, "went on after the fault");
@@ -251,6 +270,7 @@ bad_group(struct cts *t)
         CHECK(fault.first_group <= groups[i] && groups[i] < fault.last_group,
               "[%llu, %llu)", (unsigned long long)fault.first_group,
               (unsigned long long)fault.last_group);
+        check_groups_told(&fault);
         OK(hcq_device_recover(t->dev));
         check_alive(t);
     }

@@ -387,6 +387,7 @@ main(void)
 {
     int fd;
 
+    close(STDIN_FILENO); /* a number like others */
     check_files();
     fd = open("/dev/kfd", O_RDWR | O_CLOEXEC);
     check(fd >= 0, "open");

@@ -37,6 +37,15 @@ def check_program(tap):
         f'{len(lines)} lines'] * (len(lines) < 25))
     for line in lines:
         tap.check(line.split('ok ', 1)[1], [line] * line.startswith('not'))
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, 'program.cas')
+        done = sim('AMD@sim:gfx1100', DOORBELL, 'trace', 'record', '-o', path,
+                   '--', PROGRAM)
+    recorded = [line for line in done.stdout.splitlines()
+                if line.startswith(('ok ', 'not ok '))]
+    tap.check('and the same where it is recorded', expect(done, 0) + [
+        line for line in recorded if line not in lines] + [
+            f'{len(recorded)} lines'] * (len(recorded) != len(lines)))
 
 
 def check_python(tap):

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -26,6 +27,17 @@ expect_fails(bell_status status, bell_status want, const char *part)
     assert_int_equal(status, want);
     if (!strstr(bell_error_last()->message, part))
         fail_msg("\"%s\" is not in \"%s\"", part, bell_error_last()->message);
+}
+
+/* The number that the next file gets: another one where a file was left open.
+ */
+static inline int
+next_fd(void)
+{
+    int fd = dup(STDOUT_FILENO);
+
+    close(fd);
+    return fd;
 }
 
 #endif

@@ -30,8 +30,10 @@
 #include "ioctl/kio_replay.h"
 #include "ioctl/nv_abi.h"
 #include "ioctl/nv_uapi.h"
+#include "tests/unit/expect.h"
 
 static char cassette_path[64];
+static int first_fd;        /* that a test found free */
 static char last_text[256]; /* of a difference */
 
 static int
@@ -40,6 +42,7 @@ make_path(void **state)
     int fd;
 
     (void)state;
+    first_fd = next_fd();
     snprintf(cassette_path, sizeof(cassette_path), "/tmp/kio-test-XXXXXX");
     last_text[0] = '\0';
     fd = mkstemp(cassette_path);
@@ -51,6 +54,7 @@ remove_path(void **state)
 {
     (void)state;
     unlink(cassette_path);
+    assert_int_equal(next_fd(), first_fd);
     return 0;
 }
 

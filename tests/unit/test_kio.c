@@ -28,6 +28,7 @@
 #include "ioctl/kio_replay.h"
 #include "ioctl/nv_abi.h"
 #include "ioctl/nv_uapi.h"
+#include "tests/unit/expect.h"
 
 /* ---- a toy kernel ----------------------------------------------------- */
 
@@ -299,6 +300,7 @@ do_work(struct kio *kio, struct work *work)
 static const struct work usual = {.first_class = NV01_ROOT_CLIENT, .index = 12};
 
 static char cassette_path[64];
+static int first_fd; /* that a test found free */
 
 static int
 make_path(void **state)
@@ -306,6 +308,7 @@ make_path(void **state)
     int fd;
 
     (void)state;
+    first_fd = next_fd();
     snprintf(cassette_path, sizeof(cassette_path), "/tmp/kio-test-XXXXXX");
     fd = mkstemp(cassette_path);
     if (fd < 0)
@@ -319,6 +322,7 @@ remove_path(void **state)
 {
     (void)state;
     unlink(cassette_path);
+    assert_int_equal(next_fd(), first_fd);
     return 0;
 }
 

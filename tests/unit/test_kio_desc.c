@@ -635,6 +635,7 @@ test_capture_lengths(void **state)
         struct kio_capture capture;
         int again;
 
+        memset(&capture, 0xff, sizeof(capture)); /* whatever was there */
         kio_capture_init(&capture);
         for (again = 0; again < 2; again++) { /* into the same memory */
             assert_int_equal(

@@ -29,6 +29,7 @@
 #define WATCHED     4096u /* bytes of a place, at most */
 
 static char path[64];
+static int first_fd; /* that a test found free */
 
 static int
 make_path(void **state)
@@ -36,6 +37,7 @@ make_path(void **state)
     int fd;
 
     (void)state;
+    first_fd = next_fd();
     snprintf(path, sizeof(path), "/tmp/kio-record-XXXXXX");
     fd = mkstemp(path);
     if (fd < 0)
@@ -49,6 +51,7 @@ remove_path(void **state)
 {
     (void)state;
     unlink(path);
+    assert_int_equal(next_fd(), first_fd);
     return 0;
 }
 

@@ -311,6 +311,20 @@ map(struct kio *kio, void *wish, size_t pages, int flags)
     return addr;
 }
 
+/* What is no call is passed by, though none is made. */
+static void
+test_no_calls(void **state)
+{
+    const struct cas_record records[] = {{.kind = CAS_START, .fd = -1},
+                                         {.kind = CAS_NOTE, .fd = -1},
+                                         {.kind = CAS_EXIT, .fd = -1}};
+    uint32_t n;
+
+    (void)state;
+    for (n = 0; n <= ARRAY_LEN(records); n++)
+        expect_end(replay_of(records, n));
+}
+
 /* What the device wrote is there before the call that follows it, where the
  * mapping lies, and nowhere beside it. */
 static void
@@ -654,9 +668,10 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_open_close), cmocka_unit_test(test_reads),
         cmocka_unit_test(test_polls),      cmocka_unit_test(test_kfd_waits),
-        cmocka_unit_test(test_updates),    cmocka_unit_test(test_maps),
-        cmocka_unit_test(test_pieces),     cmocka_unit_test(test_answers),
-        cmocka_unit_test(test_pointers),   cmocka_unit_test(test_doorbells),
+        cmocka_unit_test(test_no_calls),   cmocka_unit_test(test_updates),
+        cmocka_unit_test(test_maps),       cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_answers),    cmocka_unit_test(test_pointers),
+        cmocka_unit_test(test_doorbells),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -49,6 +49,7 @@ test_ring_random(void **state)
     struct mem_ring ring;
 
     (void)state;
+    memset(&ring, 0xff, sizeof(ring)); /* whatever was there */
     assert_int_equal(mem_ring_init(&ring, RING_BYTES, 8), BELL_OK);
     for (step = 0; step < 50000; step++) {
         uint64_t size = next_random(&seed) % 200 + 1, offset;

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "base/bits.h"
 #include "base/map.h"
 #include "base/thread.h"
 #include "mem/mem_va.h"
@@ -254,6 +255,30 @@ test_fixed(void **state)
     mem_va_destroy(va);
 }
 
+/* Granules of a byte: alignment is asked of addresses, wherever a block begins.
+ */
+static void
+test_bytes(void **state)
+{
+    static const struct {
+        uint64_t size, align, addr;
+    } rows[] = {{1, 1, 3}, {2, 2, 4}, {5, 16, 16}, {3, 8, 8}, {1, 0, 6}};
+    struct mem_range out;
+    struct mem_va *va;
+    size_t i;
+
+    (void)state;
+    assert_int_equal(mem_va_create(3, 100, 1, &va), BELL_OK);
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        assert_int_equal(mem_va_alloc(va, rows[i].size, rows[i].align, &out),
+                         BELL_OK);
+        assert_int_equal(out.addr, rows[i].addr);
+        assert_int_equal(out.size_bytes, rows[i].size);
+    }
+    assert_true(mem_va_check(va));
+    mem_va_destroy(va);
+}
+
 /* The space of a 57-bit card, and the largest there is. */
 static void
 test_large(void **state)
@@ -373,6 +398,7 @@ main(void)
         cmocka_unit_test(test_random),
         cmocka_unit_test(test_merges_whole),
         cmocka_unit_test(test_fixed),
+        cmocka_unit_test(test_bytes),
         cmocka_unit_test(test_large),
         cmocka_unit_test(test_refuses),
         cmocka_unit_test(test_memory_failures),

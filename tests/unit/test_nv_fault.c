@@ -570,6 +570,63 @@ names_codes(void **state)
     hcq_device_close(dev);
 }
 
+/* What each word of what the driver tells of an MMU fault becomes. */
+static void
+names_mmu_faults(void **state)
+{
+#define CHANNEL(word, value)                                                   \
+    "NV906F_CTRL_CMD_GET_MMU_FAULT_INFO=reply=" #word ":" #value
+#define DEBUGGER(word, value)                                                  \
+    "NV83DE_CTRL_CMD_DEBUG_READ_MMU_FAULT_INFO=reply=" #word ":" #value
+    /* behind the 8 words of NV_ESC_RM_CONTROL's own */
+    static const struct {
+        const char *rule, *text;
+        uint64_t va;
+    } rows[] = {
+        {"poll:1000000=EIO", "memory fault at 0x0 on ", 0},
+        {CHANNEL(8, 1), "memory fault at 0x100000000 on ", 1ull << 32},
+        {CHANNEL(9, 4660), "memory fault at 0x1234 on ", 0x1234},
+        {CHANNEL(11, 25185), "memory fault at 0x0 (ab) on ", 0},
+        {CHANNEL(12, 25185), "memory fault at 0x0 on ", 0},
+        {CHANNEL(20, 64), "memory fault at 0x0 at 0x40 on ", 0},
+        {CHANNEL(21, 1), "memory fault at 0x0 at 0x100000000 on ", 0},
+        {CHANNEL(22, 64), "memory fault at 0x0 on ", 0},
+        {DEBUGGER(24, 1), "memory fault at 0x0 (read) on ", 0},
+        {DEBUGGER(11, 1), "memory fault at 0x0 on ", 0}, /* of no fault */
+        /* the debugger's address is the one that is taken */
+        {CHANNEL(9, 4660) "," DEBUGGER(24, 2), "memory fault at 0x0 (read) on ",
+         0},
+        {"NV906F_CTRL_CMD_GET_MMU_FAULT_INFO=status=0x56", "memory fault on ",
+         0},
+        {"NV906F_CTRL_CMD_GET_MMU_FAULT_INFO=status=0x56," DEBUGGER(24, 1),
+         "memory fault at 0x0 (read) on ", 0},
+        {CHANNEL(9, 4660) ",NV83DE_CTRL_CMD_DEBUG_READ_MMU_FAULT_INFO="
+                          "status=0x56",
+         "memory fault at 0x1234 on ", 0x1234},
+    };
+#undef CHANNEL
+#undef DEBUGGER
+    struct hcq_device *dev = open_nv("NV@fault:poll:1000000=EIO@sim:sm_90");
+    struct kio *kio = nv_device_of(dev)->kio;
+    struct hcq_queue *queue;
+    struct hcq_fault fault;
+    size_t i;
+
+    (void)state;
+    assert_int_equal(sizeof(struct nv_os54), 8 * 4);
+    expect_ok(hcq_queue_create(dev, HCQ_QUEUE_COMPUTE, &queue));
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        expect_ok(kio_fault_set(kio, rows[i].rule));
+        notify(queue, 31);
+        nv_fault_check(dev);
+        hcq_device_fault(dev, &fault);
+        assert_int_equal(fault.va, rows[i].va);
+        expect_fault(dev, HCQ_FAULT_MEMORY, rows[i].text, "code 31");
+    }
+    hcq_queue_destroy(queue);
+    hcq_device_close(dev);
+}
+
 /* What warps say of themselves, whichever SM they are on, with the address if
  * it is told. */
 static void
@@ -702,6 +759,7 @@ main(void)
         cmocka_unit_test(hangs),
         cmocka_unit_test(resets),
         cmocka_unit_test(names_codes),
+        cmocka_unit_test(names_mmu_faults),
         cmocka_unit_test(names_warp_errors),
         cmocka_unit_test(copy_by_a_kernel),
         cmocka_unit_test(recovery_fails),

@@ -394,6 +394,26 @@ clocks_agree(void **state)
     close_nv(dev);
 }
 
+/* A clock that stands still is looked at for a while; its value is told. */
+static void
+clock_stands_still(void **state)
+{
+    static const uint32_t still[2] = {5, 1};
+    struct nv_device *dev = open_nv("NV@sim:sm_90");
+    const volatile uint32_t *own = dev->gpu_time;
+    uint64_t start_ns = time_now_ns();
+    struct hcq_clock_pair pair;
+
+    (void)state;
+    dev->gpu_time = still;
+    expect_ok(dev->base.ops->compare_clocks(&dev->base, &pair));
+    dev->gpu_time = own;
+    assert_true(pair.ticks == ((uint64_t)1 << 32 | 5));
+    assert_true(pair.host_ns >= start_ns && pair.host_ns <= time_now_ns());
+    assert_true(time_now_ns() - start_ns >= 100000000);
+    close_nv(dev);
+}
+
 /* ---- memory --------------------------------------------------------------------- */
 
 static void
@@ -648,6 +668,34 @@ copy_engines_told_of(void **state)
     close_nv(dev);
 }
 
+/* Their numbers in the driver's calls, which go on elsewhere from the tenth on:
+ * no simulated card has these. */
+static void
+copy_engines_by_number(void **state)
+{
+    static const struct {
+        uint8_t idx;
+        const char *type;
+    } rows[] = {{9, "engineType=0x12)"},
+                {10, "engineType=0x34)"},
+                {19, "engineType=0x3d)"}};
+    struct nv_device *dev = open_nv("NV@sim:sm_90");
+    struct nv_control *control = dev->control;
+    uint8_t own = control->copy_engines[0];
+    struct nv_channel channel;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        control->copy_engines[0] = rows[i].idx;
+        atomic_store(&control->n_copy_channels, 0);
+        expect_fails(nv_channel_init(dev, true, 64, &channel), BELL_E_KERNEL,
+                     rows[i].type);
+    }
+    control->copy_engines[0] = own;
+    close_nv(dev);
+}
+
 static bool
 is_mapped(struct nv_device *dev, const struct hcq_buffer *buf)
 {
@@ -734,6 +782,8 @@ not_mapped_through_a_small_window(void **state)
     expect_ok(hcq_buffer_read(buf, 4, &got, 4));
     assert_int_equal(got, 99);
     assert_false(is_mapped(dev, buf));
+    assert_string_equal(dev->control->staging->name,
+                        "NV:0@sim:sm_90,bar1=256/staging");
     hcq_buffer_destroy(buf);
     close_nv(dev);
 }
@@ -998,6 +1048,50 @@ same_addresses(void **state)
     free(pages);
 }
 
+/* Pages have their addresses on the card but where those mean something else
+ * to a kernel: in the windows of shared and local memory, to the byte. */
+static void
+addresses_in_windows(void **state)
+{
+    enum {
+        N = 65536
+    };
+    static const struct {
+        uint64_t at;
+        bool same;
+    } rows[] = {
+        {NV_LOCAL_WINDOW - N, true},
+        {NV_LOCAL_WINDOW - N + 4096, false},
+        {NV_LOCAL_WINDOW, false},
+        {NV_SHARED_WINDOW, false},
+        {NV_SHARED_WINDOW + (4ull << 30) - 4096, false},
+        {NV_SHARED_WINDOW + (4ull << 30), true},
+    };
+    struct hcq_device *dev = NULL;
+    size_t i;
+
+    (void)state;
+    setenv("BELL_NV_VM", "uvm", 1);
+    for (i = 0; i < ARRAY_LEN(rows) &&
+                hcq_device_open("NV@sim:sm_90", &dev) == BELL_OK;
+         i++) {
+        void *want = (void *)(uintptr_t)rows[i].at;
+        void *pages = mmap(want, N, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        struct hcq_buffer *pinned;
+
+        assert_true(pages != MAP_FAILED);
+        if (pages == want) { /* nobody else has it */
+            expect_ok(hcq_buffer_create_pinned(dev, pages, N, &pinned));
+            assert_int_equal(pinned->va == rows[i].at, rows[i].same);
+            hcq_buffer_destroy(pinned);
+        }
+        munmap(pages, N);
+        close_nv(nv_device_of(dev));
+    }
+    unsetenv("BELL_NV_VM");
+}
+
 int
 main(void)
 {
@@ -1011,6 +1105,7 @@ main(void)
         cmocka_unit_test(refuses_names),
         cmocka_unit_test(doorbells),
         cmocka_unit_test(clocks_agree),
+        cmocka_unit_test(clock_stands_still),
         cmocka_unit_test(kinds_and_sizes),
         cmocka_unit_test(alignments),
         cmocka_unit_test(out_of_memory),
@@ -1018,6 +1113,7 @@ main(void)
         cmocka_unit_test(without_a_window),
         cmocka_unit_test(copy_engines_in_turns),
         cmocka_unit_test(copy_engines_told_of),
+        cmocka_unit_test(copy_engines_by_number),
         cmocka_unit_test(addresses_end),
         cmocka_unit_test(mapped_when_it_pays),
         cmocka_unit_test(not_mapped_through_a_small_window),
@@ -1029,6 +1125,7 @@ main(void)
         cmocka_unit_test(copies),
         cmocka_unit_test(through_uvm),
         cmocka_unit_test(same_addresses),
+        cmocka_unit_test(addresses_in_windows),
     };
 
     unsetenv("BELL_NV_BRANCH");

@@ -196,6 +196,47 @@ tells_every_entry(void **state)
     unlink(path);
 }
 
+/* What is recorded is waited for, for a while: most of it is done when the
+ * call returns, however the end of a submission is told. */
+static void
+waits_for_what_it_tells(void **state)
+{
+    enum {
+        N = 50
+    };
+    static const enum hcq_queue_kind kinds[] = {HCQ_QUEUE_COPY,
+                                                HCQ_QUEUE_COMPUTE};
+    char path[64], record[128];
+    size_t k;
+
+    (void)state;
+    snprintf(path, sizeof(path), "/tmp/bell-settle-%ld.cas", (long)getpid());
+    snprintf(record, sizeof(record), "NV@record:%s@sim:sm_90", path);
+    for (k = 0; k < 2; k++) {
+        struct hcq_device *dev;
+        struct hcq_queue *queue;
+        struct hcq_signal *sig;
+        struct hcq_cs *cs;
+        unsigned i, n_done = 0;
+
+        assert_int_equal(hcq_device_open(record, &dev), BELL_OK);
+        assert_int_equal(hcq_queue_create(dev, kinds[k], &queue), BELL_OK);
+        assert_int_equal(hcq_signal_create(dev, 0, &sig), BELL_OK);
+        for (i = 1; i <= N; i++) {
+            assert_int_equal(hcq_queue_begin(queue, &cs), BELL_OK);
+            hcq_cs_signal(cs, sig, i);
+            assert_int_equal(hcq_cs_submit(cs, NULL), BELL_OK);
+            n_done += hcq_signal_value(sig) == i;
+            assert_int_equal(hcq_queue_wait(queue, LONG_NS), BELL_OK);
+        }
+        assert_true(n_done > N / 2);
+        hcq_signal_destroy(sig);
+        hcq_queue_destroy(queue);
+        hcq_device_close(dev);
+    }
+    unlink(path);
+}
+
 static void
 records_and_replays(void **state)
 {
@@ -250,6 +291,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tells_every_entry),
+        cmocka_unit_test(waits_for_what_it_tells),
         cmocka_unit_test(records_and_replays),
         cmocka_unit_test(records_chains),
     };
