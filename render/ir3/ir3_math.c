@@ -580,6 +580,9 @@ root(struct ir3_emit *e, struct ir3_opnd a)
     r = rest(e, x, s, s);
     inverse = ir3_op1(e, IR3_RCP, ir3_op2(e, IR3_ADD_F, s, s));
     s = ir3_op2(e, IR3_ADD_F, s, ir3_op2(e, IR3_MUL_F, r, inverse));
+    /* x is below 4, so its root is at most the float before 2: below 2 units
+     * are half as large, so that one too many there would not be seen */
+    s = ir3_op2(e, IR3_MIN_F, s, imm(0x3fffffff));
     /* (s + half a unit)^2 = s^2 + s units and a quarter of one's square, of
      * which the rest is a multiple */
     r = rest(e, x, s, s);

@@ -158,6 +158,37 @@ test_extreme_with_constant(void **state)
     }
 }
 
+/* Of the floats before powers of 4, and of the largest: the root is the float
+ * before a power of 2, where units change. */
+static void
+test_root_below_power(void **state)
+{
+    const struct uop *range, *root;
+    struct uop_graph g;
+    struct p_buf bufs[2];
+    union uop_arg value;
+    int i;
+
+    (void)state;
+    if (!op_allowed(UOP_SQRT, UOP_F32))
+        return;
+    uop_graph_init(&g);
+    check_buf(&bufs[0], UOP_F32, N, NULL);
+    check_buf(&bufs[1], UOP_F32, N, NULL);
+    for (i = 0; i < N; i++) {
+        value.f = (double)nextafterf(ldexpf(1, 128 - 2 * (i % 124)), 0);
+        p_set(&bufs[1], (size_t)i, value);
+    }
+    range = uop_range(&g, 0, UOP_AXIS_LOOP, N);
+    root = mk_load(&g, mk_param(&g, 1, UOP_F32), range, 1, NULL, NULL);
+    root = mk(&g, UOP_SQRT, UOP_F32, 1, 0, 1, &root);
+    root = mk_store(&g, mk_param(&g, 0, UOP_F32), range, root, NULL);
+    root = mk_end(&g, range, root);
+    check_roots(&g, &root, 1, bufs, 2, false, false, "root below a power");
+    check_bufs_free(bufs, 2);
+    uop_graph_fini(&g);
+}
+
 /* ---- conversions ---- */
 
 static void
@@ -432,8 +463,7 @@ random_node(struct uop_graph *g, const struct uop *const *pool, unsigned n,
         op = (enum uop_op)(next_random(rng) % UOP_OP_COUNT);
         dtype = (enum uop_dtype)(UOP_BOOL + next_random(rng) %
                                                 (UOP_DTYPE_COUNT - UOP_BOOL));
-    } while (!op_allowed(op, dtype) || !is_castable(dtype) ||
-             (uop_dtype_infos[dtype].is_float && backend->flushes));
+    } while (!op_allowed(op, dtype) || !is_castable(dtype));
     for (i = 0; i < uop_op_infos[op].min_src; i++)
         src[i] = cast_to(g, pool[next_random(rng) % n],
                          op == UOP_WHERE && i == 0 ? UOP_BOOL : dtype);
@@ -462,9 +492,8 @@ static void
 check_random(uint64_t seed, unsigned n_nodes)
 {
     static const enum uop_dtype all[] = {UOP_F32, UOP_I32, UOP_F64, UOP_U8};
-    /* a subnormal number may be 0, which another op makes much of */
-    static const enum uop_dtype ints[] = {UOP_U64, UOP_I32, UOP_I16, UOP_U8};
-    const enum uop_dtype *ins = backend->flushes ? ints : all;
+    static const enum uop_dtype some[] = {UOP_F32, UOP_I32, UOP_I64, UOP_U8};
+    const enum uop_dtype *ins = backend->lacks_f64 ? some : all;
     struct uop_graph g;
     const struct uop *pool[MAX_RANDOM_NODES], *range, *at, *value, *root;
     uint64_t rng = seed * 77 + 5;
@@ -661,6 +690,7 @@ ops_cases(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_alu),
         cmocka_unit_test(test_extreme_with_constant),
+        cmocka_unit_test(test_root_below_power),
         cmocka_unit_test(test_cast),
         cmocka_unit_test(test_bitcast),
         cmocka_unit_test(test_constants),

@@ -160,7 +160,8 @@ check_program(const struct backend *b, const struct lower_program *p,
     if (!check_can(b, p))
         return;
     check_bufs_copy(ref, bufs, n_bufs);
-    if (p_run(p, ref, n_bufs, err, sizeof(err)) != 0)
+    if ((b->flushes ? p_run_flushing : p_run)(p, ref, n_bufs, err,
+                                              sizeof(err)) != 0)
         fail_msg("%s: %s", what, err);
     for (c = 0; c < n_chips; c++) {
         check_bufs_copy(mine, bufs, n_bufs);

@@ -161,6 +161,7 @@ struct interp {
     char *err;
     size_t err_bytes;
     int failed;
+    bool flushes; /* see p_run_flushing */
 };
 
 static void
@@ -174,6 +175,14 @@ fail(struct interp *in, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(in->err, in->err_bytes, fmt, args);
     va_end(args);
+}
+
+static void
+flush(const struct interp *in, enum uop_dtype dtype, lane_value *x)
+{
+    if (in->flushes && dtype == UOP_F32 &&
+        fpclassify((float)x->f) == FP_SUBNORMAL)
+        x->f = copysign(0, x->f);
 }
 
 static lane_value
@@ -192,6 +201,7 @@ eval_op(struct interp *in, const struct uop *u, const lane_value *x)
     if (u->n_src > 3 || !uop_const_eval(u->op, u->dtype, src, u->n_src, &out))
         fail(in, "cannot evaluate %s of node %u", uop_op_infos[u->op].name,
              u->id);
+    flush(in, u->dtype, &out);
     return out;
 }
 
@@ -209,6 +219,7 @@ eval_pair(struct interp *in, enum uop_op op, enum uop_dtype dtype, lane_value a,
     y.arg = b;
     if (!uop_const_eval(op, dtype, src, 2, &out))
         fail(in, "cannot reduce with %s", uop_op_infos[op].name);
+    flush(in, dtype, &out);
     return out;
 }
 
@@ -921,11 +932,10 @@ free_state(struct p_state *s)
     free(s->values);
 }
 
-int
-p_run(const struct lower_program *program, const struct p_buf *bufs,
-      size_t n_bufs, char *err, size_t err_bytes)
+static int
+run_program(const struct lower_program *program, struct interp in)
 {
-    struct p_state s = {{bufs, n_bufs, err, err_bytes, 0}, program};
+    struct p_state s = {in, program};
     uint32_t i, n = program->n_ops + 1, max_id = 0;
 
     for (i = 0; i < program->n_ops; i++) {
@@ -954,6 +964,22 @@ p_run(const struct lower_program *program, const struct p_buf *bufs,
     }
     free_state(&s);
     return s.in.failed ? -1 : 0;
+}
+
+int
+p_run(const struct lower_program *program, const struct p_buf *bufs,
+      size_t n_bufs, char *err, size_t err_bytes)
+{
+    return run_program(program,
+                       (struct interp){bufs, n_bufs, err, err_bytes, 0, false});
+}
+
+int
+p_run_flushing(const struct lower_program *program, const struct p_buf *bufs,
+               size_t n_bufs, char *err, size_t err_bytes)
+{
+    return run_program(program,
+                       (struct interp){bufs, n_bufs, err, err_bytes, 0, true});
 }
 
 /* ---- kernels ---- */
@@ -1146,7 +1172,8 @@ int
 k_run(const struct uop *sink, const struct p_buf *bufs, size_t n_bufs,
       char *err, size_t err_bytes)
 {
-    struct k_state s = {{bufs, n_bufs, err, err_bytes, 0}, {0}, NULL, NULL};
+    struct k_state s = {
+        {bufs, n_bufs, err, err_bytes, 0, false}, {0}, NULL, NULL};
     struct p_buf *to = malloc((n_bufs + 1) * sizeof(*to));
     size_t bytes;
     uint32_t i;

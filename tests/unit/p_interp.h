@@ -21,6 +21,11 @@ struct p_buf {
  * is written, memory that two threads touch without a barrier in between. */
 int p_run(const struct lower_program *program, const struct p_buf *bufs,
           size_t n_bufs, char *err, size_t err_bytes);
+/* The same where what is computed in float32 and is subnormal is 0, of its
+ * sign. */
+int p_run_flushing(const struct lower_program *program,
+                   const struct p_buf *bufs, size_t n_bufs, char *err,
+                   size_t err_bytes);
 
 /* Runs a kernel straight from its definition. 0 or -1 as above. */
 int k_run(const struct uop *sink, const struct p_buf *bufs, size_t n_bufs,
