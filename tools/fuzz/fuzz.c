@@ -217,28 +217,13 @@ run_each_program(struct fuzz_state *s, int64_t index)
     return BELL_OK;
 }
 
-/* Does the device compute in float64? */
-static BELL_MUST_CHECK bell_status
-ask_for_f64(struct fuzz_state *s)
-{
-    struct bell_tensor *sum;
-    double one = 1;
-    bell_status status;
-
-    BELL_TRY(fuzz_fresh_context(&s->ctx, s->opts.device));
-    sum = bell_from_data(s->ctx, BELL_DIMS(1), BELL_FLOAT64, &one);
-    sum = bell_add(sum, sum);
-    status = bell_realize(&sum, 1);
-    s->lacks_f64 = status == BELL_E_UNSUPPORTED;
-    return s->lacks_f64 ? BELL_OK : status;
-}
-
 static BELL_MUST_CHECK bell_status
 run_programs(struct fuzz_state *s)
 {
     int64_t first = s->opts.index >= 0 ? s->opts.index : 0, i;
 
-    BELL_TRY(ask_for_f64(s));
+    BELL_TRY(fuzz_fresh_context(&s->ctx, s->opts.device));
+    BELL_TRY(fuzz_ask_f64(s->ctx, &s->lacks_f64));
     for (i = 0; i < s->opts.programs; i++) {
         if (i % PROGRAMS_PER_CONTEXT == 0)
             BELL_TRY(fuzz_fresh_context(&s->ctx, s->opts.device));

@@ -168,6 +168,10 @@ struct bell_tensor *fuzz_call(struct bell_context *ctx,
 size_t fuzz_op_count(void);
 const struct fuzz_op *fuzz_op_at(size_t i);
 
+/* Does the context's device compute in float64? */
+BELL_MUST_CHECK bell_status fuzz_ask_f64(struct bell_context *ctx,
+                                         bool *out_lacks_f64);
+
 /* Which sizes and shapes a program's leaves are to have, as far as its calls
  * allow: any; odd sizes; sizes that are 0; shapes that broadcast. */
 enum fuzz_shapes {

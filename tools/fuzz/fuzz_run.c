@@ -333,6 +333,22 @@ count_elements(struct job *job)
     }
 }
 
+bell_status
+fuzz_ask_f64(struct bell_context *ctx, bool *out_lacks_f64)
+{
+    struct bell_tensor *sum;
+    double one = 1;
+    bell_status status;
+
+    sum = bell_from_data(ctx, BELL_DIMS(1), BELL_FLOAT64, &one);
+    sum = bell_add(sum, sum);
+    status = bell_realize(&sum, 1);
+    if (status != BELL_OK && status != BELL_E_UNSUPPORTED)
+        return status;
+    *out_lacks_f64 = status != BELL_OK;
+    return BELL_OK;
+}
+
 /* Some functions compute in float64 what is none. */
 void
 fuzz_note_failure(struct fuzz_verdict *out, const struct fuzz_program *prog,
