@@ -136,7 +136,8 @@ find_fix(const struct machine *machine, const char *name, bell_status status,
          char *out, size_t out_bytes)
 {
     static const char *const nodes[] = {"/dev/nvidiactl", "/dev/nvidia0",
-                                        "/dev/kfd", "/dev/dri/renderD128"};
+                                        "/dev/kfd", "/dev/kgsl-3d0",
+                                        "/dev/dri/renderD128"};
     const struct machine_gpu *gpu = NULL;
     char backend[8];
     size_t i;
@@ -414,6 +415,15 @@ check_amd(struct findings *findings)
 static void
 check_opencl(struct findings *findings)
 {
+#if BELL_HAVE_CL
+    bool has_gpu = access("/dev/dri/renderD128", F_OK) == 0;
+    const char *install =
+        has_gpu ? "apt-get install ocl-icd-libopencl1 mesa-opencl-icd"
+                : "apt-get install ocl-icd-libopencl1 pocl-opencl-icd";
+#else
+    const char *install =
+        "apt-get install opencl-c-headers, then configure and build again";
+#endif
     struct hcq_device_info info = {.struct_size = sizeof(info)};
     bell_status status = BELL_OK;
     struct hcq_device *dev;
@@ -429,21 +439,42 @@ check_opencl(struct findings *findings)
                 info.model, info.arch);
             hcq_device_close(dev);
         } else if (status != BELL_E_NO_DEVICE || idx == 0) {
-            add(findings, "OpenCL", VERDICT_NOTE, NULL, "%s",
+            add(findings, "OpenCL", VERDICT_NOTE,
+                status == BELL_E_UNSUPPORTED ? NULL : install, "%s",
                 bell_error_last()->message);
         }
     }
 }
 
-/* Hardware that other backends will drive: said plainly, not guessed at. */
+/* Adreno: whether the way to it is open, and, on this machine, what our driver
+ * makes of the chip. */
 static void
-check_hardware(struct findings *findings)
+check_adreno(struct findings *findings, const char *root)
 {
-    static const char node[] = "/dev/kgsl-3d0";
+    struct hcq_device_info info = {.struct_size = sizeof(info)};
+    struct hcq_device *dev;
+    struct machine_gpu gpu;
+    bool lacks;
 
-    if (access(node, F_OK) == 0)
-        add(findings, "Adreno GPU", VERDICT_NOTE, NULL,
-            "%s is there; this version has no driver for it", node);
+    if (!machine_adreno(root ? root : "", &gpu))
+        return;
+    if (gpu.why_not[0]) {
+        add(findings, "Adreno GPU", VERDICT_PROBLEM, gpu.fix, "%s",
+            gpu.why_not);
+    } else if (root) {
+        add(findings, "Adreno GPU", VERDICT_OK, NULL, "%s, kernel driver %s",
+            gpu.nodes[0].path, gpu.driver);
+    } else if (hcq_device_open("QCOM:0", &dev) == BELL_OK) {
+        hcq_device_info(dev, &info);
+        add(findings, "Adreno GPU", VERDICT_OK, NULL, "%s: %s (%s), %s",
+            info.name, info.model, info.arch, gpu.nodes[0].path);
+        hcq_device_close(dev);
+    } else {
+        lacks = bell_error_last()->status == BELL_E_UNSUPPORTED;
+        add(findings, "Adreno GPU", VERDICT_PROBLEM,
+            lacks ? NULL : "`doorbell selftest QCOM` says which step fails",
+            "%s: %s", gpu.nodes[0].path, bell_error_last()->message);
+    }
 }
 
 /* A remedy is told with the first that needs it. */
@@ -514,7 +545,7 @@ check_here(struct findings *findings, struct machine *machine)
     if (!find_blocked(machine, "AMD"))
         check_amd(findings);
     check_opencl(findings);
-    check_hardware(findings);
+    check_adreno(findings, NULL);
 }
 
 int
@@ -542,10 +573,12 @@ verb_doctor(int argc, char **argv)
     status = machine_read(root ? root : "", &machine);
     if (status != BELL_OK)
         return tool_fail(json, status);
-    if (root)
+    if (root) {
         check_gpus(&findings, &machine);
-    else
+        check_adreno(&findings, root);
+    } else {
         check_here(&findings, &machine);
+    }
     machine_free(&machine);
     return print_findings(&findings, json);
 }

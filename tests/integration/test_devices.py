@@ -225,6 +225,48 @@ def check_permission(tap, folder):
         'mode 660' not in gpu['why_not'] or 'usermod -aG' not in gpu['fix']])
 
 
+def adreno(tap, name, machine, want, fix=None):
+    """What doctor says of the Adreno alone; `want` is a part of it."""
+    done = run('doctor', '--root', machine.root, '--json')
+    complaints = expect(done, 1 if fix else 0)
+    complaints += schema_complaints('doctor', done.stdout)
+    found = [f for f in json.loads(done.stdout)['findings']
+             if f['what'] == 'Adreno GPU']
+    if [(f['verdict'], f['fix']) for f in found] != [
+            ('problem' if fix else 'ok', fix)] or want not in found[0]['detail']:
+        complaints.append(f'{found}')
+    tap.check(name, complaints)
+
+
+def check_adreno(tap, folder):
+    machine = Machine(folder)
+    machine.file('/dev/kgsl-3d0', '', 0o666)
+    adreno(tap, "Adreno by the vendor's kernel", machine,
+           '/dev/kgsl-3d0, kernel driver kgsl')
+    machine = Machine(folder)
+    machine.file('/sys/class/kgsl/kgsl-3d0/dev')
+    machine.file('/.dockerenv')
+    adreno(tap, 'the same in a container without its node', machine,
+           '/dev/kgsl-3d0 is missing',
+           'start this container with --device=/dev/kgsl-3d0')
+    machine = Machine(folder)
+    machine.file('/sys/class/drm/renderD128/device/uevent', 'DRIVER=i915\n')
+    machine.file('/sys/class/drm/renderD129/device/uevent',
+                 'DRIVER=msm_dpu\nOF_NAME=display\n')
+    machine.file('/dev/dri/renderD129', '', 0o666)
+    adreno(tap, 'Adreno by msm', machine,
+           '/dev/dri/renderD129, kernel driver msm')
+    machine = Machine(folder)
+    machine.file('/sys/bus/platform/devices/1d84000.ufs/uevent',
+                 'OF_COMPATIBLE_0=qcom,ufshc\n')
+    tap.check('another chip of the same maker', expect(
+        run('doctor', '--root', machine.root), 0, out='PCI shows none'))
+    machine.file('/sys/bus/platform/devices/5000000.gpu/uevent',
+                 'OF_NAME=gpu\nOF_COMPATIBLE_0=qcom,adreno-630.2\n')
+    adreno(tap, 'Adreno without a kernel driver', machine,
+           'no kernel driver holds it', 'modprobe msm')
+
+
 def check_junk(tap, folder):
     """Files that hold anything: an answer, and no crash."""
     chance = random.Random(16)
@@ -279,6 +321,7 @@ def main():
         check_nvidia(tap, folder)
         check_amd(tap, folder)
         check_others(tap, folder)
+        check_adreno(tap, folder)
         check_permission(tap, folder)
         check_junk(tap, folder)
     check_here(tap, '--sim' in sys.argv)

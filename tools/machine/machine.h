@@ -62,6 +62,10 @@ BELL_MUST_CHECK bell_status machine_read(const char *root,
                                          struct machine *out_machine);
 void machine_free(struct machine *machine);
 
+/* The Adreno of the machine below `root`, which PCI does not show: false where
+ * there is none. Sets driver ("kgsl", "msm"), nodes, why_not and fix, no more. */
+bool machine_adreno(const char *root, struct machine_gpu *out);
+
 /* A file's text, cut where it is longer; "" and false where it cannot be read. */
 bool machine_text(const char *path, char *out, size_t out_bytes);
 

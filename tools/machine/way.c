@@ -392,3 +392,89 @@ machine_look_at_ways(const char *root, struct machine *machine)
                   gpu->vendor);
     }
 }
+
+/* ---- Adreno, which is on no PCI ------------------------------------------ */
+
+/* Has a line of the text, behind `key`, that beginning? */
+static bool
+has_line(const char *text, const char *key, const char *value)
+{
+    const char *line = text, *found;
+
+    for (; line && *line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        found = strchr(line, '=');
+        if (strncmp(line, key, strlen(key)) == 0 && found &&
+            strncmp(found + 1, value, strlen(value)) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* msm's render node, as the kernel lists it. */
+static bool
+find_msm(const char *root, char *out_path, size_t out_bytes)
+{
+    char path[PATH_MAX], text[1024];
+    unsigned node;
+
+    for (node = 128; node < 192; node++) {
+        snprintf(path, sizeof(path), "%s/sys/class/drm/renderD%u/device/uevent",
+                 root, node);
+        if (!machine_text(path, text, sizeof(text)))
+            return false;
+        if (has_line(text, "DRIVER", "msm")) {
+            snprintf(out_path, out_bytes, "/dev/dri/renderD%u", node);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Is the chip among what the machine's device tree lists? */
+static bool
+is_in_tree(const char *root)
+{
+    static const char folder[] = "/sys/bus/platform/devices";
+    char path[PATH_MAX], text[1024];
+    const struct dirent *entry;
+    bool found = false;
+    DIR *dir;
+
+    snprintf(path, sizeof(path), "%s%s", root, folder);
+    dir = opendir(path);
+    while (dir && !found && (entry = readdir(dir)) != NULL) {
+        snprintf(path, sizeof(path), "%s%s/%s/uevent", root, folder,
+                 entry->d_name);
+        found = machine_text(path, text, sizeof(text)) &&
+                has_line(text, "OF_COMPATIBLE_", "qcom,adreno");
+    }
+    if (dir)
+        closedir(dir);
+    return found;
+}
+
+bool
+machine_adreno(const char *root, struct machine_gpu *out)
+{
+    static const char kgsl[] = "/dev/kgsl-3d0";
+    char path[PATH_MAX], whole[PATH_MAX];
+
+    *out = (struct machine_gpu){.backend = "QCOM", .number = 0};
+    snprintf(path, sizeof(path), "%s%s", root, kgsl);
+    snprintf(whole, sizeof(whole), "%s/sys/class/kgsl/kgsl-3d0", root);
+    if (access(path, F_OK) == 0 || access(whole, F_OK) == 0) {
+        snprintf(out->driver, sizeof(out->driver), "kgsl");
+        add_node(root, out, kgsl);
+        check_nodes(root, out, NULL);
+    } else if (find_msm(root, path, sizeof(path))) {
+        snprintf(out->driver, sizeof(out->driver), "msm");
+        add_node(root, out, path);
+        check_nodes(root, out, NULL);
+    } else if (is_in_tree(root)) {
+        block(out, "modprobe msm", "no kernel driver holds it; msm would");
+    } else {
+        return false;
+    }
+    return true;
+}
