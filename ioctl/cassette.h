@@ -136,6 +136,10 @@ const struct cas_record *cas_reader_get(const struct cas_reader *reader,
 /* The first blob with this role, or NULL. */
 const struct cas_blob *cas_find(const struct cas_record *record, uint16_t role);
 
+/* Whether it is a call that only asks whether something has happened, or waits
+ * for it: a program makes as many of those as it has time for. */
+bool cas_is_wait(const struct cas_record *record);
+
 /* "ioctl"; never NULL. */
 const char *cas_kind_name(uint32_t kind);
 

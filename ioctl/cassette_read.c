@@ -10,6 +10,7 @@
 #include "base/map.h"
 #include "ioctl/cassette.h"
 #include "ioctl/cassette_format.h"
+#include "ioctl/kio_desc.h"
 
 #if BELL_HAVE_ZLIB
 #include <zlib.h>
@@ -352,6 +353,19 @@ cas_find(const struct cas_record *record, uint16_t role)
             return &record->blobs[i];
     }
     return NULL;
+}
+
+bool
+cas_is_wait(const struct cas_record *record)
+{
+    struct kio_call_desc call;
+
+    if (record->kind != CAS_IOCTL)
+        return record->kind == CAS_POLL;
+    /* which calls wait is the same on each branch */
+    kio_describe((enum kio_dev)record->dev, 0, (unsigned long)record->args[0],
+                 &call);
+    return call.waits;
 }
 
 const char *

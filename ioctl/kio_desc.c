@@ -132,6 +132,7 @@ describe_nv(uint32_t branch, unsigned long request, struct kio_call_desc *out)
         return;
     out->known = true;
     out->name = row->name;
+    out->waits = row->waits;
     out->args = struct_of(row->struct_id, branch);
 }
 
@@ -148,6 +149,7 @@ describe_uvm(uint32_t branch, unsigned long request, struct kio_call_desc *out)
         return;
     out->known = true;
     out->name = row->name;
+    out->waits = row->waits;
     out->args = struct_of(row->struct_id, branch);
     out->size_bytes = out->args ? out->args->size_bytes : 0;
 }
@@ -160,6 +162,7 @@ take_row(const struct kio_number *row, const struct kio_structs *structs,
         return;
     out->known = true;
     out->name = row->name;
+    out->waits = row->waits;
     out->args = kio_struct_of(structs, row->struct_id, 0);
 }
 

@@ -110,7 +110,8 @@ struct kio_structs {
 /* One numbered thing: a call, a command, a class. */
 struct kio_number {
     uint32_t number;
-    int32_t struct_id; /* -1: none */
+    int16_t struct_id; /* -1: none */
+    bool waits;
     const char *name;
 };
 
@@ -120,6 +121,8 @@ struct kio_call_desc {
     const struct kio_struct *args; /* NULL when not described */
     uint32_t size_bytes;           /* of the argument; 0 when there is none */
     bool known;
+    bool waits; /* asks whether something has happened, or until it has, and
+                   does nothing else: how often depends on time */
 };
 
 /* A struct as it is on a branch; NULL where there is none, or none described. */

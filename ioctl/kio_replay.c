@@ -13,7 +13,6 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
-#include "ioctl/amdkfd_uapi.h"
 #include "ioctl/cassette.h"
 #include "ioctl/kio.h"
 #include "ioctl/kio_capture.h"
@@ -119,15 +118,11 @@ apply_updates(struct replay_kio *replay)
 static void
 skip_waits(struct replay_kio *replay, enum cas_kind kind, uint64_t request)
 {
-    const uint32_t wait_nr = AMDKFD_IOC_WAIT_EVENTS;
-
     while (replay->next < cas_reader_count(replay->reader)) {
         const struct cas_record *r =
             cas_reader_get(replay->reader, replay->next);
-        bool is_wait = r->kind == CAS_POLL ||
-                       (r->kind == CAS_IOCTL && r->dev == KIO_DEV_KFD &&
-                        (r->args[0] & 0xff) == wait_nr);
-        if (!is_wait ||
+
+        if (!cas_is_wait(r) ||
             (r->kind == kind && (kind != CAS_IOCTL || r->args[0] == request)))
             return;
         replay->next++;

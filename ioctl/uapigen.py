@@ -49,6 +49,7 @@ class Spec:
         self.path, self.line_no = path, 0
         self.branches, self.structs, self.calls = [], [], {}
         self.proofs = {}  # name: (sources, programs)
+        self.waits = set()  # names of calls
         with open(path, encoding='utf-8') as file:
             for self.line_no, line in enumerate(file, 1):
                 words = line.split('#')[0].split()
@@ -73,9 +74,11 @@ class Spec:
             self.structs.append({'name': words[1], 'c_name': words[2],
                                  'size': size, 'fields': [
                                      [] for _ in self.branches]})
-        elif len(words) == 4:
+        elif len(words) == 4 or words[4:] == ['waits']:
             self.calls.setdefault(words[0], []).append(
                 (int(words[1], 0), words[2], words[3]))
+            if words[4:]:
+                self.waits.add(words[3])
         else:
             self.fail('neither a field, a struct nor a number')
 
@@ -255,6 +258,7 @@ def pointer(spec, fields, field):
 
 def rows(spec, prefix, issued):
     wanted = spec.issued() if issued else spec.ids
+    assert len(spec.ids) < 1 << 15  # a struct kio_number's struct_id
     assert len(spec.branches) <= 16  # bits of a struct kio_layouts
     out = [f'/* Made from {os.path.basename(spec.path)} by uapigen.py. */',
            '#include "ioctl/kio_desc.h"',
@@ -298,7 +302,8 @@ def rows(spec, prefix, issued):
         out += ['', f'const struct kio_number {prefix}_{kind}_rows[] = {{']
         for number, c_name, name in sorted(calls):
             ident = '-1' if c_name == '-' else str(spec.ids[c_name])
-            out.append(f'    {{{number:#x}u, {ident}, "{name}"}},')
+            waits = 'true' if name in spec.waits else 'false'
+            out.append(f'    {{{number:#x}u, {ident}, {waits}, "{name}"}},')
         out += ['};', f'const uint32_t {prefix}_n_{kind}_rows = {len(calls)};']
     return out
 

@@ -16,7 +16,7 @@ PROGRAM = sys.argv[2]
 
 def make_nodes(folder):
     os.mkdir(os.path.join(folder, 'dev'))
-    for name in ('nvidiactl', 'nvidia0'):
+    for name in ('kfd', 'nvidiactl', 'nvidia0'):
         with open(os.path.join(folder, 'dev', name), 'wb') as file:
             file.truncate(0x10000)
 
@@ -58,6 +58,29 @@ def check_handle(tap, folder):
         done, 0, out='True') + missing(
             texts(path)[1], ('NV_ESC_REGISTER_FD', ''),
             ('mmap', '12288 bytes')))
+
+
+# A slow machine's program waits more often.
+WAITING = '''
+import fcntl, os, sys
+fd = os.open(os.environ['BELL_RECORD_PREFIX'] + '/dev/kfd', os.O_RDWR)
+for request in [0xc0184b0c] * int(sys.argv[1]) + [0x80084b01]:
+    try:
+        fcntl.ioctl(fd, request, bytearray(24))
+    except OSError:
+        pass
+'''
+
+
+def check_waits(tap, folder):
+    few, done = record(folder, 'few', sys.executable, '-c', WAITING, '1')
+    many, again = record(folder, 'many', sys.executable, '-c', WAITING, '40')
+    waits = [sum('AMDKFD_IOC_WAIT_EVENTS' in line for line in texts(path)[1])
+             for path in (few, many)]
+    tap.check('how often a program waits is no difference',
+              expect(done, 0) + expect(again, 0) + expect(
+                  run('trace', 'diff', few, many), 0, out='0 differences\n') +
+              [f'{waits} waits' for _ in [0] if waits != [1, 40]])
 
 
 def check_whole(tap, folder):
@@ -115,6 +138,7 @@ def main():
         tap.check('one that dies keeps what it did', expect(done, 1) + missing(
             texts(path)[1], ('sample', 'push@0x200001000+16')))
         check_handle(tap, folder)
+        check_waits(tap, folder)
         path, done = record(folder, 'close', PROGRAM, '--close')
         tap.check('one that closes all files', expect(done, 0) + missing(
             texts(path)[1], ('open', '/dev/nvidiactl')))

@@ -1,6 +1,6 @@
 /* `doorbell trace diff`: how two cassettes differ, in their calls and in what
- * was submitted. Clocks differ from run to run, and so does where a process has
- * its memory: neither is a difference.
+ * was submitted. Clocks differ from run to run, and so do how often a process
+ * waits and where it has its memory: none of it is a difference.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -24,7 +24,7 @@ struct place {
     uint64_t a, b, size_bytes;
 };
 
-/* A cassette, without what trims memory. */
+/* A cassette, without what differs from run to run. */
 struct side {
     const struct cas_reader *reader;
     uint32_t *kept; /* owned; which records */
@@ -88,6 +88,14 @@ is_trim(const struct map *mappings, const struct cas_record *record)
     return record->kind == CAS_MUNMAP && (!bytes || record->args[1] < *bytes);
 }
 
+/* Whether how many there are, and between which others, depends on how fast
+ * things went: calls that wait, and what a recorder saw the device write. */
+static bool
+is_of_time(const struct cas_record *record)
+{
+    return cas_is_wait(record) || record->kind == CAS_UPDATE;
+}
+
 static bell_status
 fill_side(struct side *side, const struct cas_reader *reader)
 {
@@ -103,7 +111,7 @@ fill_side(struct side *side, const struct cas_reader *reader)
     for (i = 0; i < n && status == BELL_OK; i++) {
         const struct cas_record *record = cas_reader_get(reader, i);
 
-        if (!is_trim(&mappings, record))
+        if (!is_trim(&mappings, record) && !is_of_time(record))
             side->kept[side->n++] = i;
         if (record->kind == CAS_MMAP && record->result > 0 &&
             map_put(&mappings,
