@@ -3,13 +3,17 @@
  * takes longer; an unchanged build is not worse for that, and one that takes
  * longer by itself is. */
 #include <math.h>
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -238,6 +242,80 @@ test_a_tenth_slower(void **state)
     }
 }
 
+/* ---- turns ---- */
+
+struct spin {
+    pthread_t thread;
+    _Atomic(bool) *is_over;
+};
+
+static void *
+run_spin(void *argument)
+{
+    struct spin *spin = argument;
+
+    while (!atomic_load(spin->is_over))
+        continue;
+    return NULL;
+}
+
+/* What a row says of so many threads that share a processor. */
+static double
+stretch_of(size_t n)
+{
+    struct bench *b = new_bench(HCQ_DEVICE_HOST_MEMORY);
+    const struct timespec some = {0, 600000000};
+    _Atomic(bool) is_over;
+    struct spin spins[48];
+    double stretch;
+    size_t i;
+
+    assert_true(n <= ARRAY_LEN(spins));
+    atomic_init(&is_over, false);
+    for (i = 0; i < n; i++) {
+        spins[i].is_over = &is_over;
+        assert_int_equal(
+            pthread_create(&spins[i].thread, NULL, run_spin, &spins[i]), 0);
+    }
+    bench_begin(b, BENCH_US, "a row", "row");
+    assert_int_equal(nanosleep(&some, NULL), 0);
+    bench_sample(b, 1);
+    bench_end(b);
+    stretch = b->rows[0].host.stretch;
+    atomic_store(&is_over, true);
+    for (i = 0; i < n; i++)
+        pthread_join(spins[i].thread, NULL);
+    free(b);
+    return stretch;
+}
+
+/* A processor has one second of each, and each waits for it: of n threads, n
+ * seconds for one, or more where others want it, too. Less what those have
+ * waited since they last ran, which the kernel has not counted yet. */
+static void
+test_turns(void **state)
+{
+    cpu_set_t before, one;
+    struct bench_turns turns;
+    double many;
+    int cpu = 0;
+
+    (void)state;
+    bench_host_turns(&turns);
+    if (!turns.ran_ns)
+        skip(); /* this kernel does not tell */
+    assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
+    while (!CPU_ISSET(cpu, &before))
+        cpu++;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+    many = stretch_of(48);
+    assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
+    if (many < 25)
+        fail_msg("%g of 48 threads", many);
+}
+
 /* A host of half the speed: nothing of the CPU's is worse, but a saved run that
  * does not tell what its host ran at allows nothing. Of a card's rows, times
  * have a part of the host in them, rates have none. */
@@ -293,9 +371,8 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_unchanged),
-        cmocka_unit_test(test_a_tenth_slower),
-        cmocka_unit_test(test_host),
+        cmocka_unit_test(test_unchanged), cmocka_unit_test(test_a_tenth_slower),
+        cmocka_unit_test(test_turns),     cmocka_unit_test(test_host),
         cmocka_unit_test(test_handoff),
     };
 

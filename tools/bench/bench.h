@@ -78,6 +78,11 @@ struct bench_host {
     double stretch;
 };
 
+/* For how long threads ran, and were ready to run and did not. */
+struct bench_turns {
+    uint64_t ran_ns, waited_ns;
+};
+
 struct bench_row {
     char name[48];     /* "copy_d2d_1MiB" */
     const char *suite; /* static */
@@ -146,7 +151,7 @@ struct bench {
     struct bench_host block_hosts[BENCH_BLOCKS_MAX];
     size_t n_blocks, n_in_block;
     uint64_t block_ns, run_ns; /* when the block, and the run, began */
-    uint64_t delay_ns;         /* bench_host_delay_ns when the row began */
+    struct bench_turns turns;  /* when the row began */
     bool is_again;             /* only rows that seemed worse count */
     bool is_interrupted;
 
@@ -230,9 +235,9 @@ void bench_find_ceilings(struct bench *b);
 /* What work that has nothing of ours in it takes now; some 1 ms. What could
  * not be measured is 0. stretch is 1. */
 void bench_host_measure(struct bench *b, struct bench_host *out_host);
-/* How long this process's threads have been ready to run and did not; 0 where
- * the kernel does not tell. */
-uint64_t bench_host_delay_ns(void);
+/* Of all threads of this process together, since each began; 0 where the kernel
+ * does not tell. */
+void bench_host_turns(struct bench_turns *out_turns);
 /* Of all rows the middle one; 0 where there is none. */
 void bench_host_of_run(const struct bench *b, struct bench_host *out_host);
 void bench_host_close(struct bench *b);

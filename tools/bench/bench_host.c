@@ -125,13 +125,13 @@ time_handoffs(void)
 
 /* src: proc(5), Documentation/scheduler/sched-stats.rst: the time that a
  * thread ran, and the time that it waited on a run queue. */
-uint64_t
-bench_host_delay_ns(void)
+void
+bench_host_turns(struct bench_turns *out_turns)
 {
     DIR *dir = opendir("/proc/self/task");
     struct dirent *entry;
-    uint64_t sum = 0;
 
+    *out_turns = (struct bench_turns){0, 0};
     while (dir && (entry = readdir(dir)) != NULL) {
         uint64_t ran, waited;
         char path[300];
@@ -142,13 +142,14 @@ bench_host_delay_ns(void)
         file = entry->d_name[0] == '.' ? NULL : fopen(path, "re");
         if (!file)
             continue;
-        if (fscanf(file, "%" SCNu64 " %" SCNu64, &ran, &waited) == 2)
-            sum += waited;
+        if (fscanf(file, "%" SCNu64 " %" SCNu64, &ran, &waited) == 2) {
+            out_turns->ran_ns += ran;
+            out_turns->waited_ns += waited;
+        }
         fclose(file);
     }
     if (dir)
         closedir(dir);
-    return sum;
 }
 
 /* ---- what comes of it ---- */

@@ -100,8 +100,8 @@ static void
 find_host(struct bench *b, struct bench_host *host)
 {
     double wall_ns = (double)(time_now_ns() - b->start_ns);
-    double delay_ns = (double)(bench_host_delay_ns() - b->delay_ns);
     double values[3][BENCH_BLOCKS_MAX];
+    struct bench_turns turns;
     size_t i;
 
     for (i = 0; i < b->n_blocks; i++) {
@@ -116,9 +116,12 @@ find_host(struct bench *b, struct bench_host *host)
         host->handoff_ns = bench_quantile(values[2], b->n_blocks, 0);
         host->handoff_q3_ns = bench_quantile(values[2], b->n_blocks, 0.75);
     }
-    if (wall_ns / (double)b->n_samples > PERIOD_NS && delay_ns > 0)
-        host->stretch =
-            delay_ns < 0.95 * wall_ns ? wall_ns / (wall_ns - delay_ns) : 20;
+    bench_host_turns(&turns);
+    /* a thread that has ended meanwhile takes its times away */
+    if (wall_ns / (double)b->n_samples > PERIOD_NS &&
+        turns.ran_ns > b->turns.ran_ns && turns.waited_ns > b->turns.waited_ns)
+        host->stretch += (double)(turns.waited_ns - b->turns.waited_ns) /
+                         (double)(turns.ran_ns - b->turns.ran_ns);
 }
 
 /* From the best run to three times the median or the 99th percentile. */
@@ -213,7 +216,7 @@ begin_row(struct bench *b, enum bench_unit unit, const char *what)
     b->n_next_look = 16;
     b->n_blocks = b->n_in_block = 0;
     b->block_ns = b->run_ns = 0;
-    b->delay_ns = bench_host_delay_ns();
+    bench_host_turns(&b->turns);
     b->start_ns = time_now_ns();
 }
 
