@@ -173,6 +173,44 @@ def check_interrupt(tap):
         'interrupted' not in rest or 'gemm' in rest])
 
 
+# Rows of 64 x 64 elements: the expression, and whether stores count, too.
+COUNTED = {
+    'add': ('x + y', True), 'softmax': ('softmax(x, -1)', True),
+    'layer_norm': ('layer_norm(x, [64])', True),
+    'sum_rows': ('sum(x, [1])', False), 'sum_columns': ('sum(x, [0])', False),
+    'max': ('max(x)', False), 'transpose': ('contiguous(t(x))', True),
+    'gemm_f32_64': ('x @ y', None),
+}
+
+
+def check_counted(tap, device):
+    """The operations and bytes that rates are made of: as a simulated card
+    counts the loads and stores of the same kernel, as the compiler counts its
+    operations, where the row does not count an exponential as one."""
+    done = run('bench', device, 'ops', 'gemm', '--json', *QUICK)
+    rows = {row['name']: row for row in document_of(done).get('rows', [])}
+    complaints = expect(done, 0)
+    for name, (expression, has_stores) in COUNTED.items():
+        shown = run('kernel', expression, '--in', 'x=64x64',
+                    *(['--in', 'y=64x64'] if 'y' in expression.split() else []),
+                    '--device', device, '--stats', '--json')
+        kernels = document_of(shown).get('kernels', [{}])
+        row, kernel = rows.get(name, {}), kernels[0]
+        counted = kernel.get('loaded_bytes', 0) + (
+            kernel.get('stored_bytes', 0) if has_stores else 0)
+        if has_stores is None:  # what is loaded twice is no part of a rate
+            counted = kernel.get('n_bytes')
+        if len(kernels) != 1 or row.get('bytes') != counted:
+            complaints.append(f'{name}: {row.get("bytes")} bytes, counted '
+                              f'{counted} in {len(kernels)} kernels')
+        if name not in ('softmax', 'layer_norm') and \
+                (row.get('flops') or 0) != kernel.get('n_flops'):
+            complaints.append(f'{name}: {row.get("flops")} operations, '
+                              f'{kernel.get("n_flops")} in the kernel')
+    tap.check(f'bytes and operations on {device} are those of kernel --stats',
+              complaints)
+
+
 def main():
     tap = Tap()
     listed = run('bench', '--list')
@@ -201,6 +239,11 @@ def main():
                     done.stdout] * (('gemm_tf32_64' in done.stdout) != there))
     else:
         tap.skip(f'bench on {SIMULATED}', 'it cannot be opened')
+    for device in SIMULATED, 'AMD@sim:gfx1100':
+        if run('devices', device).returncode == 0:
+            check_counted(tap, device)
+        else:
+            tap.skip(f'what is counted on {device}', 'it cannot be opened')
     tap.finish()
 
 
