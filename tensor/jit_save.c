@@ -131,31 +131,50 @@ handle_value(struct save *s, const struct jit_used *u, uint32_t *out_number)
     return BELL_OK;
 }
 
+/* A symbol that one of the sizes is of; NULL: none is. */
+static const struct tensor_symbol *
+find_symbol(const struct bell_jit *jit, const struct jit_type *type)
+{
+    struct symbol_size size;
+    uint32_t i;
+
+    for (i = 0; i < type->n; i++) {
+        if (symbol_is(type->d[i]) && symbol_parse(type->d[i], &size))
+            return &jit->ctx->symbols.list[size.symbol];
+    }
+    return NULL;
+}
+
 /* What is kept between runs has a size of its own. */
 static bell_status
 check_sizes(const struct bell_jit *jit)
 {
+    const struct tensor_symbol *symbol;
     uint32_t i;
 
     for (i = 0; i < jit->desc.n_in; i++) {
-        if (symbol_in(jit->inputs[i].d, jit->inputs[i].n))
+        symbol = find_symbol(jit, &jit->inputs[i]);
+        if (symbol)
             return bell_fail(BELL_E_UNSUPPORTED,
-                             "input %u has the size of a symbol: a bundle's "
-                             "inputs, outputs and tensors do not vary",
-                             i);
+                             "input %u has a size of the symbol '%s': a "
+                             "bundle's inputs, outputs and tensors do not vary",
+                             i, symbol->name);
     }
     for (i = 0; i < jit->desc.n_out; i++) {
-        if (symbol_in(jit->outputs[i].type.d, jit->outputs[i].type.n))
+        symbol = find_symbol(jit, &jit->outputs[i].type);
+        if (symbol)
             return bell_fail(BELL_E_UNSUPPORTED,
-                             "output %u has the size of a symbol: a bundle's "
-                             "inputs, outputs and tensors do not vary",
-                             i);
+                             "output %u has a size of the symbol '%s': a "
+                             "bundle's inputs, outputs and tensors do not vary",
+                             i, symbol->name);
     }
     for (i = 0; i < jit->n_used; i++) {
-        if (symbol_in(jit->used[i].type.d, jit->used[i].type.n))
+        symbol = find_symbol(jit, &jit->used[i].type);
+        if (symbol)
             return bell_fail(BELL_E_UNSUPPORTED,
-                             "a tensor that it uses has the size of a symbol: "
-                             "a bundle's do not vary");
+                             "a tensor that it uses has a size of the symbol "
+                             "'%s': a bundle's do not vary",
+                             symbol->name);
     }
     return BELL_OK;
 }

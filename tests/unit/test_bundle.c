@@ -648,7 +648,7 @@ test_symbols_refused(void **state)
     of.user = &grows;
     expect_ok(bell_jit_create(ctx, &of, &jit));
     expect_error(bell_jit_save(jit, &in, &desc, temp_path()),
-                 BELL_E_UNSUPPORTED, "output 0 has the size of a symbol");
+                 BELL_E_UNSUPPORTED, "output 0 has a size of the symbol 'n'");
     bell_jit_destroy(jit);
     of.fn = slide;
     expect_ok(bell_jit_create(ctx, &of, &jit));
