@@ -473,7 +473,6 @@ park(struct hcq_feed *feed)
         feed->ops->drop(feed);
     pthread_mutex_lock(&feed->lock);
     feed->parked = true;
-    pthread_cond_broadcast(&feed->cond);
     while (hcq_feed_must_stop(feed) && !feed->quit)
         pthread_cond_wait(&feed->cond, &feed->lock);
     feed->parked = false;
