@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/thread.h"
 #include "hcq/cl/ocl.h"
 
 #define LONG_NS HCQ_TIMEOUT_NS
@@ -38,6 +39,17 @@ static struct ocl_api real;
 /* what there is of each, and how often some were called */
 static _Atomic int n_events, n_mems, n_programs, n_kernels, n_queues;
 static _Atomic int n_args, n_maps, n_unmaps, n_fills, n_copies, n_flushes;
+static _Atomic int n_finishes;
+
+/* What is told of a marker's times, and when the marker was enqueued. */
+static struct {
+    bool is_faked;
+    cl_int error; /* of when it ended */
+    uint64_t queued, end;
+    uint64_t begun_ns, done_ns;
+} times;
+
+#define NAP_NS 20000000u
 
 static cl_int
 noted(cl_int err, cl_event *event)
@@ -83,8 +95,36 @@ static cl_int
 on_marker(cl_command_queue queue, cl_uint n, const cl_event *list,
           cl_event *event)
 {
-    return noted(real.clEnqueueMarkerWithWaitList(queue, n, list, event),
-                 event);
+    cl_int err;
+
+    times.begun_ns = time_now_ns();
+    if (times.is_faked)
+        hcq_nap(NAP_NS);
+    err = noted(real.clEnqueueMarkerWithWaitList(queue, n, list, event), event);
+    times.done_ns = time_now_ns();
+    return err;
+}
+
+static cl_int
+on_times(cl_event event, cl_profiling_info what, size_t room, void *value,
+         size_t *n)
+{
+    uint64_t told = what == CL_PROFILING_COMMAND_END ? times.end : times.queued;
+
+    if (!times.is_faked)
+        return real.clGetEventProfilingInfo(event, what, room, value, n);
+    assert_int_equal(room, sizeof(told));
+    memcpy(value, &told, sizeof(told));
+    if (what == CL_PROFILING_COMMAND_END)
+        times.end = times.queued; /* the next ends at once */
+    return what == CL_PROFILING_COMMAND_END ? times.error : CL_SUCCESS;
+}
+
+static cl_int
+on_finish(cl_command_queue queue)
+{
+    n_finishes++;
+    return real.clFinish(queue);
 }
 
 static void *
@@ -233,6 +273,8 @@ open_counted(const char *name)
     api->clCreateCommandQueue = on_queue;
     api->clReleaseCommandQueue = on_release_queue;
     api->clFlush = on_flush;
+    api->clFinish = on_finish;
+    api->clGetEventProfilingInfo = on_times;
     return dev;
 }
 
@@ -287,7 +329,8 @@ static void
 begin(struct rig *r)
 {
     OK(hcq_queue_begin(r->queue, &r->cs));
-    n_args = n_maps = n_unmaps = n_fills = n_copies = 0;
+    n_args = n_maps = n_unmaps = n_fills = n_copies = n_flushes = n_finishes =
+        0;
 }
 
 static void
@@ -500,14 +543,237 @@ test_reports(void **state)
     close_counted(r.dev);
 }
 
+/* Nothing is asked of OpenCL for no bytes, wherever, nor for a signal that is
+ * there. */
+static void
+test_nothing(void **state)
+{
+    struct hcq_stream *stream;
+    struct hcq_signal *sig;
+    struct rig r;
+
+    (void)state;
+    set_up(&r, true);
+    OK(hcq_signal_create(r.dev, 7, &sig));
+    OK(hcq_stream_create(r.queue, "nothing", &stream));
+    r.cs = hcq_stream_cs(stream);
+    hcq_cs_copy(r.cs, r.seen->va, r.buf->va, 0);
+    hcq_cs_copy(r.cs, 0x1234, 0x5678, 0);
+    hcq_cs_fill(r.cs, r.seen->va, 1, 0);
+    hcq_cs_fill(r.cs, 0x1234, 1, 0);
+    OK(hcq_stream_end(stream));
+    n_maps = n_unmaps = n_fills = n_copies = n_flushes = n_finishes = 0;
+    OK(hcq_stream_submit(stream, NULL));
+    OK(hcq_stream_wait(stream, LONG_NS));
+    hcq_stream_destroy(stream);
+    assert_int_equal(n_copies + n_fills + n_maps + n_unmaps, 0);
+    assert_int_equal(n_flushes + n_finishes, 0);
+    begin(&r);
+    hcq_cs_fill(r.cs, r.seen->va, 1, 4);
+    hcq_cs_wait(r.cs, sig, 7);
+    hcq_cs_wait(r.cs, sig, 6);
+    hcq_cs_barrier(r.cs);
+    hcq_cs_fill(r.cs, r.seen->va, 1, 4);
+    finish(&r);
+    assert_int_equal(n_fills, 2);
+    assert_int_equal(n_finishes, 0);
+    hcq_signal_destroy(sig);
+    close_counted(r.dev);
+}
+
+/* Which addresses are in a buffer, at its borders and those of its number. */
+static void
+test_places(void **state)
+{
+    static const uint64_t edges[] = {0, 1, 2, 63, 64, 65, 127, 128};
+    struct ocl_device *dev;
+    struct ocl_buffer *buf;
+    uint64_t va, at;
+    struct rig r;
+    size_t i, k;
+
+    (void)state;
+    set_up(&r, false);
+    dev = ocl_device(r.dev);
+    va = r.seen->va;
+    for (i = 0; i < ARRAY_LEN(edges); i++) {
+        for (k = 0; k < ARRAY_LEN(edges); k++) {
+            buf = ocl_lookup(dev, va + edges[i], edges[k], &at);
+            assert_int_equal(buf != NULL, edges[i] + edges[k] <= 64);
+            if (buf) {
+                assert_ptr_equal(buf->host, r.seen->host);
+                assert_int_equal(at, edges[i]);
+            }
+        }
+        assert_null(ocl_lookup(dev, va + edges[i], UINT64_MAX, &at));
+        assert_null(ocl_lookup(dev, va + edges[i], UINT64_MAX - 62, &at));
+    }
+    assert_null(ocl_lookup(dev, va - 1, 0, &at));
+    assert_null(ocl_lookup(dev, va & ~OCL_VA_BIT, 1, &at));
+    assert_null(ocl_lookup(dev, va | 1ull << 63, 1, &at));
+    assert_null(ocl_lookup(dev, OCL_VA_BIT | 9ull << OCL_OFFSET_BITS, 0, &at));
+    assert_null(ocl_lookup(dev, 2 * OCL_VA_BIT - 1, 0, &at));
+    close_counted(r.dev);
+}
+
+enum access {
+    COPY_TO,
+    COPY_FROM,
+    FILL,
+    STORE_32,
+    STORE_64,
+    POLL,
+    N_ACCESSES
+};
+
+static void
+put_access(struct rig *r, enum access access, uint64_t va, uint64_t n)
+{
+    switch (access) {
+    case COPY_TO:
+        hcq_cs_copy(r->cs, va, r->seen->va, n);
+        break;
+    case COPY_FROM:
+        hcq_cs_copy(r->cs, r->seen->va, va, n);
+        break;
+    case FILL:
+        hcq_cs_fill(r->cs, va, 0, n);
+        break;
+    case STORE_32:
+        hcq_cs_write(r->cs, va, 0, 32);
+        break;
+    case STORE_64:
+        hcq_cs_write(r->cs, va, 0, 64);
+        break;
+    case POLL:
+    case N_ACCESSES:
+    default:
+        hcq_cs_poll(r->cs, va, UINT32_MAX, 0);
+        break;
+    }
+}
+
+/* Every command that names memory, where it just ends in a buffer and behind
+ * it. */
+static void
+test_ranges(void **state)
+{
+    static const struct {
+        const char *name;
+        uint64_t n;
+    } rows[N_ACCESSES] = {{"copy", 12},   {"copy", 12},   {"fill", 12},
+                          {"write32", 4}, {"write64", 8}, {"poll", 4}};
+    struct hcq_fault fault;
+    char want[128];
+    struct rig r;
+    unsigned i;
+
+    (void)state;
+    set_up(&r, false);
+    for (i = 0; i < N_ACCESSES; i++) {
+        uint64_t last = r.buf->va + 64 - rows[i].n;
+
+        begin(&r);
+        put_access(&r, (enum access)i, last, rows[i].n);
+        finish(&r);
+        last += i == STORE_64 ? 8 : i < FILL ? 1 : 4;
+        begin(&r);
+        put_access(&r, (enum access)i, last, rows[i].n);
+        OK(hcq_cs_submit(r.cs, NULL));
+        assert_int_equal(hcq_queue_wait(r.queue, LONG_NS), BELL_E_DEVICE_LOST);
+        hcq_device_fault(r.dev, &fault);
+        assert_int_equal(fault.kind, HCQ_FAULT_MEMORY);
+        assert_true(fault.va == last && fault.last_group == 0);
+        assert_string_equal(fault.queue, "CL:0/compute0");
+        assert_string_equal(fault.program, rows[i].name);
+        snprintf(want, sizeof(want),
+                 "command '%s' on CL:0/compute0: no buffer has %u bytes at "
+                 "0x%llx",
+                 rows[i].name, (unsigned)rows[i].n, (unsigned long long)last);
+        assert_string_equal(fault.text, want);
+        OK(hcq_device_recover(r.dev));
+    }
+    close_counted(r.dev);
+}
+
+/* A timestamp of a marker that ends so long after it was enqueued; its limits. */
+static uint64_t
+timestamp(struct rig *r, struct hcq_signal *sig, uint64_t after_ns,
+          cl_int error, uint64_t *out_before, uint64_t *out_after)
+{
+    times.is_faked = true;
+    times.error = error;
+    times.queued = 1000;
+    times.end = times.queued + after_ns;
+    begin(r);
+    hcq_cs_fill(r->cs, r->seen->va, 1, 4);
+    hcq_cs_timestamp(r->cs, sig);
+    *out_before = time_now_ns();
+    finish(r);
+    *out_after = time_now_ns();
+    times.is_faked = false;
+    return hcq_signal_timestamp(sig);
+}
+
+/* The marker's end is as long after it was enqueued as OpenCL says, which is in
+ * the middle of that call; never later than now, nor before the last. */
+static void
+test_times(void **state)
+{
+    uint64_t at, last = 0, before, after;
+    struct hcq_signal *sig, *second;
+    bool is_middle = false;
+    struct rig r;
+    int i;
+
+    (void)state;
+    set_up(&r, false);
+    OK(hcq_signal_create(r.dev, 0, &sig));
+    (void)timestamp(&r, sig, 0, CL_SUCCESS, &before, &after); /* profiles now */
+    for (i = 0; i < 50 && !is_middle; i++) { /* unless it is held up */
+        at = timestamp(&r, sig, 0, CL_SUCCESS, &before, &after);
+        assert_true(at >= before && at <= after && at >= last);
+        is_middle =
+            at > times.begun_ns + NAP_NS / 4 && at < times.done_ns - NAP_NS / 4;
+        last = at;
+    }
+    assert_true(is_middle);
+    /* so much later */
+    at = timestamp(&r, sig, NAP_NS / 4, CL_SUCCESS, &before, &after);
+    assert_true(at >= times.begun_ns + NAP_NS / 2 + NAP_NS / 4);
+    /* later than now, and nothing told: now */
+    at = timestamp(&r, sig, 1ull << 60, CL_SUCCESS, &before, &after);
+    assert_true(at >= times.done_ns && at <= after);
+    at =
+        timestamp(&r, sig, 0, CL_PROFILING_INFO_NOT_AVAILABLE, &before, &after);
+    assert_true(at >= times.done_ns && at <= after);
+    at = timestamp(&r, sig, UINT64_MAX, CL_SUCCESS, &before, &after);
+    assert_true(at >= times.done_ns && at <= after);
+    /* two in one submission, the second of which is told to be before */
+    OK(hcq_signal_create(r.dev, 0, &second));
+    times.is_faked = true;
+    times.end = 1ull << 60;
+    begin(&r);
+    hcq_cs_fill(r.cs, r.seen->va, 1, 4);
+    hcq_cs_timestamp(r.cs, sig);
+    hcq_cs_timestamp(r.cs, second);
+    finish(&r);
+    assert_true(hcq_signal_timestamp(sig) >= times.done_ns);
+    assert_true(hcq_signal_timestamp(second) == hcq_signal_timestamp(sig));
+    hcq_signal_destroy(second);
+    times.is_faked = false;
+    hcq_signal_destroy(sig);
+    close_counted(r.dev);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_launches),
-        cmocka_unit_test(test_transfers),
-        cmocka_unit_test(test_many_signals),
-        cmocka_unit_test(test_reports),
+        cmocka_unit_test(test_launches),     cmocka_unit_test(test_transfers),
+        cmocka_unit_test(test_many_signals), cmocka_unit_test(test_reports),
+        cmocka_unit_test(test_nothing),      cmocka_unit_test(test_places),
+        cmocka_unit_test(test_ranges),       cmocka_unit_test(test_times),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
