@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +13,7 @@
 static _Atomic uint64_t n_allocs;
 static _Atomic uint64_t fail_at; /* absolute allocation number; 0: never */
 static _Atomic int fail_once;
-static _Thread_local int is_spared;
+static _Thread_local bool is_spared;
 
 __attribute__((constructor)) static void
 read_fail_env(void)
@@ -38,29 +39,29 @@ host_alloc_count(void)
 void
 host_fail_spare_thread(void)
 {
-    is_spared = 1;
+    is_spared = true;
 }
 
-static int
+static bool
 may_alloc(void)
 {
     uint64_t number, limit;
 
     if (is_spared)
-        return 1;
+        return true;
     number = atomic_fetch_add_explicit(&n_allocs, 1, memory_order_relaxed) + 1;
     limit = atomic_load_explicit(&fail_at, memory_order_relaxed);
     if (limit == 0 || number < limit)
-        return 1;
+        return true;
     return atomic_load(&fail_once) && number != limit;
 }
 
 #else
 /* What ships has nothing that makes it fail. */
-static int
+static bool
 may_alloc(void)
 {
-    return 1;
+    return true;
 }
 #endif
 

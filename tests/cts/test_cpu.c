@@ -520,6 +520,49 @@ test_bad_words(void **state)
     hcq_device_close(dev);
 }
 
+/* A bad address is a fault in every command that has one. */
+static void
+test_bad_addresses(void **state)
+{
+    static const char *const names[] = {"poll", "copy",    "copy",
+                                        "fill", "write32", "write64"};
+    struct hcq_device *dev = open_device();
+    struct hcq_buffer *buf;
+    struct hcq_queue *queue;
+    struct hcq_fault fault;
+    struct hcq_cs *cs;
+    size_t i;
+    void *bad = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint64_t va = (uintptr_t)bad;
+
+    (void)state;
+    assert_int_equal(hcq_queue_create(dev, HCQ_QUEUE_COMPUTE, &queue), BELL_OK);
+    assert_int_equal(hcq_buffer_create(dev, 64, HCQ_MEM_DEVICE, &buf), BELL_OK);
+    for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        assert_int_equal(hcq_queue_begin(queue, &cs), BELL_OK);
+        if (i == 0)
+            hcq_cs_poll(cs, va, 1, 1);
+        else if (i == 1)
+            hcq_cs_copy(cs, va, buf->va, 16);
+        else if (i == 2)
+            hcq_cs_copy(cs, buf->va, va, 16);
+        else if (i == 3)
+            hcq_cs_fill(cs, va, 7, 16);
+        else
+            hcq_cs_write(cs, va, 7, i == 4 ? 32 : 64);
+        assert_int_equal(hcq_cs_submit(cs, NULL), BELL_OK);
+        assert_int_equal(hcq_queue_wait(queue, HCQ_TIMEOUT_NS),
+                         BELL_E_DEVICE_LOST);
+        hcq_device_fault(dev, &fault);
+        assert_int_equal(fault.kind, HCQ_FAULT_MEMORY);
+        assert_true(fault.va == va);
+        assert_string_equal(fault.program, names[i]);
+        assert_int_equal(hcq_device_recover(dev), BELL_OK);
+    }
+    munmap(bad, 4096);
+    hcq_device_close(dev);
+}
+
 static void
 keep_text(void *user, const char *line)
 {
@@ -614,6 +657,7 @@ main(void)
         cmocka_unit_test(test_write_xor_execute),
         cmocka_unit_test(test_hostile_sections),
         cmocka_unit_test(test_bad_words),
+        cmocka_unit_test(test_bad_addresses),
         cmocka_unit_test(test_words),
     };
 

@@ -91,6 +91,11 @@ test_overflow(void **state)
     arena_init(&arena);
     for (i = 3; i <= 67; i += 4) /* rounded up, and with a block's head */
         assert_null(arena_alloc(&arena, SIZE_MAX - i));
+    assert_true(arena.failed);
+    arena_fini(&arena);
+    assert_null(arena_alloc(&arena, SIZE_MAX)); /* not as a rounded size */
+    assert_true(arena.failed);
+    arena_fini(&arena);
     assert_null(arena_calloc(&arena, SIZE_MAX / 2, 3));
     assert_true(arena.failed);
     arena_fini(&arena);

@@ -102,6 +102,22 @@ test_parts(void **state)
     assert_int_equal(count_fds(), n_fds);
 }
 
+/* A program without standard input, where a file may get number 0. */
+static void
+test_number_zero(void **state)
+{
+    const struct file_part part = {"zero", 4};
+    int own = dup(STDIN_FILENO);
+
+    (void)state;
+    close(STDIN_FILENO);
+    expect_ok(file_write(path, &part, 1));
+    expect_content("zero", 4);
+    assert_int_equal(next_fd(), STDIN_FILENO);
+    assert_int_equal(dup2(own, STDIN_FILENO), STDIN_FILENO);
+    close(own);
+}
+
 /* What was there stays, nothing else is left, and every file is closed. */
 static void
 test_failures(void **state)
@@ -278,9 +294,10 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parts),     cmocka_unit_test(test_failures),
-        cmocka_unit_test(test_pipe),      cmocka_unit_test(test_writable),
-        cmocka_unit_test(test_new_files), cmocka_unit_test(test_once),
+        cmocka_unit_test(test_parts),       cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_number_zero), cmocka_unit_test(test_pipe),
+        cmocka_unit_test(test_writable),    cmocka_unit_test(test_new_files),
+        cmocka_unit_test(test_once),
     };
 
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

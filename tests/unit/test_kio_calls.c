@@ -184,6 +184,31 @@ test_interrupted(void **state)
     }
 }
 
+/* A program without standard input, where a file may get number 0. */
+static void
+test_number_zero(void **state)
+{
+    int own = dup(STDIN_FILENO);
+    struct kio *kio;
+    char text[32];
+    size_t n;
+
+    (void)state;
+    close(STDIN_FILENO);
+    expect_ok(write_cassette(0));
+    expect_cassette();
+    unlink(path);
+    expect_ok(write_cassette(CAS_WRITE_EACH));
+    expect_cassette();
+    expect_ok(kio_sys_create(&kio));
+    expect_ok(kio_read_file(kio, text_path, text, sizeof(text), &n));
+    assert_string_equal(text, "some words");
+    kio_destroy(kio);
+    assert_int_equal(next_fd(), STDIN_FILENO);
+    assert_int_equal(dup2(own, STDIN_FILENO), STDIN_FILENO);
+    close(own);
+}
+
 /* A writer's calls, each of which fails once. */
 static void
 test_failing_writes(void **state)
@@ -269,6 +294,8 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_interrupted, make_paths,
+                                        remove_paths),
+        cmocka_unit_test_setup_teardown(test_number_zero, make_paths,
                                         remove_paths),
         cmocka_unit_test_setup_teardown(test_failing_writes, make_paths,
                                         remove_paths),

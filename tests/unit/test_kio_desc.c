@@ -767,6 +767,7 @@ test_differences(void **state)
         struct sample s;
         uint8_t more[4];
     } x, y;
+    struct kio_struct cut = sample_desc;
 
     (void)state;
     memset(&x, 0x11, sizeof(x));
@@ -782,6 +783,11 @@ test_differences(void **state)
     expect_diff(&sample_desc, &x, &y, 3, 0, "small:1111,3 ");
     expect_diff(&sample_desc, &x, &y, 4, 0, "small:1111,3 bytes[1]:11,4 ");
     expect_diff(NULL, &x, &y, 4, 0, "+0x0:11,3 +0x1:11,0 +0x3:11,4 ");
+    cut.n_fields = 1; /* nor is what lies behind the last field */
+    expect_diff(&cut, &x, &y, sizeof(x.s), 0, "small:1111,3 ");
+    y.more[0] = 6;
+    expect_diff(&cut, &x, &y, sizeof(x), 0, "small:1111,3 +0x90:11,6 ");
+    expect_diff(&cut, &x, &y, 4, 0, "small:1111,3 ");
 
     y = x;
     y.s.status = 6;

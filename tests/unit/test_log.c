@@ -325,6 +325,31 @@ test_thread_count(void **state)
 }
 
 static void
+test_thread_check(void **state)
+{
+    static const char *const good[] = {"1", "9", "01", "1024"};
+    static const char *const bad[] = {
+        "", "0", "1025", "-1", " 1", "1x", "x", "99999999999999999999"};
+    size_t i;
+
+    (void)state;
+    unsetenv("BELL_THREADS");
+    assert_int_equal(thread_check(), BELL_OK);
+    for (i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        setenv("BELL_THREADS", good[i], 1);
+        assert_int_equal(thread_check(), BELL_OK);
+        assert_int_equal(thread_cpu_count(), strtoul(good[i], NULL, 10));
+    }
+    for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        setenv("BELL_THREADS", bad[i], 1);
+        assert_int_equal(thread_check(), BELL_E_INVALID);
+        assert_non_null(strstr(bell_error_last()->message, "', not 1 to 1024"));
+        assert_true(thread_cpu_count() <= CPU_SETSIZE);
+    }
+    unsetenv("BELL_THREADS");
+}
+
+static void
 test_time_grows(void **state)
 {
     uint64_t then = time_now_ns(), now = then;
@@ -373,6 +398,7 @@ main(void)
         cmocka_unit_test(test_nearest),
         cmocka_unit_test(test_nearest_order),
         cmocka_unit_test(test_thread_count),
+        cmocka_unit_test(test_thread_check),
         cmocka_unit_test(test_time_grows),
         cmocka_unit_test(test_bits),
     };

@@ -627,6 +627,45 @@ test_slab_random(void **state)
     assert_int_equal(driver.n_backings, 0);
 }
 
+/* Pieces whose bitmap ends before, at and behind the end of a word: each is
+ * filled before the next one is asked for, and has room once it has one free.
+ */
+static void
+test_slab_words(void **state)
+{
+    static const uint32_t sizes[] = {1, 2, 63, 64, 65, 66, 127, 128, 129};
+    static struct mem_slot slots[3 * 129];
+    uint32_t i, k;
+
+    (void)state;
+    for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        struct driver driver = {0};
+        uint32_t n = sizes[i];
+        struct mem_slab *slab;
+
+        assert_int_equal(
+            mem_slab_create(8, 8ull * n, &slab_ops, &driver, &slab), BELL_OK);
+        for (k = 0; k < 3 * n; k++) {
+            assert_int_equal(mem_slab_alloc(slab, &slots[k]), BELL_OK);
+            assert_int_equal(mem_slab_pieces(slab), k / n + 1);
+            assert_true(slots[k].offset_bytes < 8ull * n);
+        }
+        for (k = 0; k < 3 * n; k++) { /* the only one that is free */
+            struct mem_slot again;
+
+            mem_slab_free(slab, &slots[k]);
+            assert_int_equal(mem_slab_alloc(slab, &again), BELL_OK);
+            assert_ptr_equal(again.piece, slots[k].piece);
+            assert_int_equal(again.offset_bytes, slots[k].offset_bytes);
+            slots[k] = again;
+        }
+        for (k = 0; k < 3 * n; k++)
+            mem_slab_free(slab, &slots[k]);
+        mem_slab_destroy(slab);
+        assert_int_equal(driver.n_backings, 0);
+    }
+}
+
 static void
 test_slab_failures(void **state)
 {
@@ -664,6 +703,7 @@ main(void)
         cmocka_unit_test(test_pool_borders),
         cmocka_unit_test(test_pool_failures),
         cmocka_unit_test(test_slab_random),
+        cmocka_unit_test(test_slab_words),
         cmocka_unit_test(test_slab_failures),
     };
 

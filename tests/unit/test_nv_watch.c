@@ -111,6 +111,8 @@ static void
 records_chains(void **state)
 {
     char path[64], record[128], replay[96];
+    struct cas_reader *reader;
+    uint32_t i, k, n = 0;
 
     (void)state;
     snprintf(path, sizeof(path), "/tmp/bell-chain-%ld.cas", (long)getpid());
@@ -122,6 +124,16 @@ records_chains(void **state)
         fail_msg("%s", bell_error_last()->message);
     if (run_row(record, 3, 3) != BELL_OK || run_row(replay, 3, 3) != BELL_OK)
         fail_msg("%s", bell_error_last()->message);
+    /* each descriptor of the row, and no more */
+    assert_int_equal(cas_reader_open(path, &reader), BELL_OK);
+    for (i = 0; i < cas_reader_count(reader); i++) {
+        const struct cas_record *r = cas_reader_get(reader, i);
+
+        for (k = 0; r->kind == CAS_DOORBELL && k < r->n_blobs; k++)
+            n += r->blobs[k].extra == KIO_REGION_DESCRIPTOR;
+    }
+    cas_reader_close(reader);
+    assert_int_equal(n, 3);
     assert_int_equal(run_row(replay, 3, 4), BELL_E_DEVICE_LOST);
     assert_non_null(strstr(bell_error_last()->message, "recorded 0x"));
     unlink(path);

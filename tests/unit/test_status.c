@@ -208,6 +208,10 @@ test_names_and_exit_codes(void **state)
         assert_int_equal(bell_fail((bell_status)i, "why"), i);
         assert_int_equal(bell_error_last()->reason, expected[i].reason);
     }
+    for (i = 1; i < BELL_REASON_COUNT; i++) { /* a reason that is given */
+        assert_int_equal(bell_fail(BELL_WHY(BELL_E_IO, i), "why"), BELL_E_IO);
+        assert_int_equal(bell_error_last()->reason, i);
+    }
     assert_int_equal(bell_status_exit_code((bell_status)1000), 1);
     assert_string_equal(bell_status_name((bell_status)-1), "unknown status");
     assert_string_equal(bell_status_name((bell_status)BELL_STATUS_COUNT),
