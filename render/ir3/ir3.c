@@ -665,6 +665,8 @@ compile(const struct lower_program *program, enum ir3_gen gen, bool is_narrow,
     if (status == BELL_OK)
         status = ir3_alloc(&e);
     if (status == BELL_OK)
+        status = ir3_schedule(&e);
+    if (status == BELL_OK)
         status = ir3_finish(&e, &words, &n);
     if (status == BELL_OK)
         status = make_object(&e, words, n, out_binary);
@@ -703,6 +705,29 @@ render_ir3_usage(const struct lower_program *program, enum ir3_gen gen,
     return BELL_OK;
 }
 
+void
+render_ir3_count(const struct ir3_object *object, uint32_t *out_n_instrs,
+                 uint32_t *out_n_idle)
+{
+    uint32_t n_instrs = 0, n_idle = 0, i;
+    struct ir3_instr in = {.op = IR3_NOP};
+    uint64_t word, unused;
+
+    for (i = 0; i < object->n_instrs && in.op != IR3_END; i++) {
+        memcpy(&word, (const char *)(object + 1) + 8 * i, 8);
+        if (!ir3_decode((enum ir3_gen)object->gen, word, &in, &unused))
+            continue;
+        if (in.op == IR3_NOP)
+            n_idle += 1 + in.f[IR3_F_REPEAT];
+        else
+            n_instrs++;
+        if (ir3_op_has(in.op, IR3_F_SRC1_R) && ir3_op_has(in.op, IR3_F_SRC2_R))
+            n_idle += in.f[IR3_F_SRC1_R] + 2 * in.f[IR3_F_SRC2_R];
+    }
+    *out_n_instrs = n_instrs;
+    *out_n_idle = n_idle;
+}
+
 bell_status
 render_ir3_text(const struct lower_program *program, enum ir3_gen gen,
                 char **out_text)
@@ -712,11 +737,12 @@ render_ir3_text(const struct lower_program *program, enum ir3_gen gen,
     struct ir3_instr instr;
     uint64_t word, unused;
     size_t room, at = 0;
-    uint32_t i;
+    uint32_t i, n_instrs, n_idle;
     char *text;
 
     BELL_TRY(render_ir3(program, gen, &binary));
     head = binary.data;
+    render_ir3_count(head, &n_instrs, &n_idle);
     room = 256 + (size_t)head->n_instrs * (IR3_TEXT_MAX + 8);
     text = host_alloc(room);
     if (!text) {
@@ -726,9 +752,10 @@ render_ir3_text(const struct lower_program *program, enum ir3_gen gen,
     }
     at += (size_t)snprintf(
         text, room,
-        "// %.80s: %u registers, %u constants, %u bytes local, %u private\n",
+        "// %.80s: %u registers, %u constants, %u bytes local, %u private; "
+        "%u instructions, %u cycles of nop\n",
         program->name, 4 * head->n_full_vec4, 4 * head->n_const_vec4,
-        head->shared_bytes, head->private_bytes);
+        head->shared_bytes, head->private_bytes, n_instrs, n_idle);
     for (i = 0; i < head->n_instrs; i++) {
         char line[IR3_TEXT_MAX];
         memcpy(&word, (const char *)binary.data + sizeof(*head) + 8 * i, 8);

@@ -49,7 +49,12 @@ BELL_MUST_CHECK bell_status
 render_ir3_usage(const struct lower_program *program, enum ir3_gen gen,
                  struct render_usage *out_usage);
 
-/* The same as text, an instruction a line; host_free it. */
+/* How many instructions an object has until its end, and in how many cycles of
+ * these a thread does nothing, because of nops: of each once, loops or not. */
+void render_ir3_count(const struct ir3_object *object, uint32_t *out_n_instrs,
+                      uint32_t *out_n_idle);
+
+/* A program as text, an instruction a line; host_free it. */
 BELL_MUST_CHECK bell_status render_ir3_text(const struct lower_program *program,
                                             enum ir3_gen gen, char **out_text);
 

@@ -16,6 +16,7 @@
 #define N_REGS      192u
 #define N_HALF_REGS 96u /* whole ones that halves lie in */
 #define WAVE        64u
+#define FREE_REGS   32u   /* 16 waves fit with so many, of each chip */
 #define N_SPILLS    8u    /* at a time */
 #define MAX_SLOTS   1000u /* of 4 bytes: what an instruction reaches */
 
@@ -93,6 +94,9 @@ struct scan {
     uint32_t owner[N_REGS]; /* virtual register; 0: free */
     uint32_t *order, n;     /* by where they begin */
     uint32_t *active, n_active;
+    bool rotates;
+    uint32_t high; /* behind the last that was used, or costs nothing */
+    uint32_t next; /* behind the newest */
 };
 
 /* A work-group's waves are on a unit at once, else those that wait for the others
@@ -152,7 +156,9 @@ is_free(const struct scan *s, uint32_t at, uint32_t n, uint32_t limit)
     return true;
 }
 
-/* Where it fits, or N_REGS. */
+/* Where it fits, or N_REGS. Single ones go round through those that were in use
+ * before: a register that was just free can be set only behind who read it, so
+ * that order is left to be chosen (ir3_schedule.c). */
 static uint32_t
 find_free(const struct scan *s, const struct ir3_vreg *v)
 {
@@ -163,6 +169,10 @@ find_free(const struct scan *s, const struct ir3_vreg *v)
     if (v->hint && s->e->vregs[v->hint - 1].reg >= 0 && !v->is_half &&
         !s->e->vregs[v->hint - 1].is_half) {
         at = (uint32_t)s->e->vregs[v->hint - 1].reg;
+        if (is_free(s, at, n, limit))
+            return at;
+    }
+    for (at = s->next; s->rotates && n == 1 && at < s->high; at++) {
         if (is_free(s, at, n, limit))
             return at;
     }
@@ -183,6 +193,9 @@ take(struct scan *s, uint32_t number, uint32_t at)
     for (k = 0; k < width(v); k++)
         s->owner[at + k] = number;
     s->active[s->n_active++] = number;
+    if (s->high < at + width(v))
+        s->high = at + width(v);
+    s->next = at + width(v);
 }
 
 static bool
@@ -228,13 +241,15 @@ by_first(const void *a, const void *b, void *user)
     return x < y ? -1 : x > y;
 }
 
-/* *out_done is false where some were marked to be spilled. */
+/* *out_done is false where there was not room for all; if not `rotates`, some were
+ * marked to be spilled then. */
 static bell_status
-scan_all(struct ir3_emit *e, bool *out_done)
+scan_all(struct ir3_emit *e, bool rotates, bool *out_done)
 {
-    struct scan s = {.e = e, .limit = register_limit(e)};
+    struct scan s = {.e = e, .limit = register_limit(e), .rotates = rotates};
     uint32_t i, at;
 
+    s.high = s.limit < FREE_REGS ? s.limit : FREE_REGS;
     s.order = arena_alloc(&e->arena, e->n_vregs * sizeof(*s.order));
     s.active = arena_alloc(&e->arena, e->n_vregs * sizeof(*s.active));
     if (!s.order || !s.active)
@@ -255,7 +270,7 @@ scan_all(struct ir3_emit *e, bool *out_done)
             continue;
         }
         *out_done = false;
-        if (choose_spills(&s, s.order[i]))
+        if (rotates || choose_spills(&s, s.order[i]))
             return BELL_OK;
         return bell_fail(BELL_E_COMPILE,
                          "%s: more values at once than registers and private "
@@ -340,14 +355,15 @@ spill(struct ir3_emit *e)
 bell_status
 ir3_alloc(struct ir3_emit *e)
 {
-    bool done = false;
+    bool rotates = true, done = false;
 
     while (!done) {
         find_lives(e);
         BELL_TRY(extend_lives(e));
-        BELL_TRY(scan_all(e, &done));
-        if (!done)
+        BELL_TRY(scan_all(e, rotates, &done));
+        if (!done && !rotates)
             BELL_TRY(spill(e));
+        rotates = false; /* holes cost room */
     }
     return BELL_OK;
 }

@@ -1,8 +1,8 @@
 /* Shared by the files that compile for Adreno.
  *
  * ir3.c walks the program, ir3_math.c and ir3_mem.c append instructions on
- * virtual registers, ir3_alloc.c gives these registers of the chip, ir3_finish.c
- * adds what the chip does not wait for by itself.
+ * virtual registers, ir3_alloc.c gives these registers of the chip, ir3_schedule.c
+ * orders them, ir3_finish.c adds what the chip does not wait for by itself.
  *
  * Every node's value is a list of pairs of operands, one pair a lane. How a
  * dtype lies in registers of 32 bits:
@@ -188,12 +188,41 @@ BELL_MUST_CHECK bell_status ir3_refuse(const struct ir3_emit *e,
 BELL_MUST_CHECK bell_status ir3_order(struct ir3_emit *e,
                                       const struct uop *const **ops);
 
-/* ---- registers, waits (ir3_alloc.c, ir3_finish.c) ---- */
+/* ---- registers, order, waits (ir3_alloc.c, ir3_schedule.c, ir3_finish.c) ---- */
 
 BELL_MUST_CHECK bell_status ir3_alloc(struct ir3_emit *e);
+/* Instructions with registers, in an order in which they wait less. */
+BELL_MUST_CHECK bell_status ir3_schedule(struct ir3_emit *e);
 /* The instructions' words, in e->arena; a multiple of 16 of them. */
 BELL_MUST_CHECK bell_status ir3_finish(struct ir3_emit *e, uint64_t **out_words,
                                        uint32_t *out_n);
+
+/* Registers by halves, two to a whole one; then p0. */
+#define IR3_PLACES 388u
+
+/* What an instruction reads or writes: n places from `at`. */
+struct ir3_span {
+    uint32_t at, n;
+    bool is_half;
+};
+
+/* Cycles between an ALU instruction and one that reads its result: of the ALU,
+ * another one; more of them where their widths differ. */
+struct ir3_latency {
+    int alu, other, width;
+};
+const struct ir3_latency *ir3_latency_of(enum ir3_gen gen);
+
+/* n registers from the operand's on; none where it is no register of the
+ * thread's. */
+struct ir3_span ir3_span_of(const struct ir3_emit *e, struct ir3_opnd o,
+                            unsigned n);
+/* Neighbours that a source is: of an address two, of what is stored all. */
+unsigned ir3_source_width(const struct ir3_insn *in, unsigned i);
+bool ir3_is_alu(enum ir3_op op);
+bool ir3_is_sfu(enum ir3_op op);
+bool ir3_is_load(enum ir3_op op);
+bool ir3_is_store(enum ir3_op op);
 
 static inline bool
 ir3_is_64(unsigned dtype)

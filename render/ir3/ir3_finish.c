@@ -17,19 +17,14 @@
 #include "base/bits.h"
 
 /* Halves of registers, two to a whole one; then p0. */
-#define N_HALVES 384u
-#define P0       N_HALVES
-#define N_PLACES (N_HALVES + 4)
+#define P0       384u
+#define N_PLACES IR3_PLACES
 
-/* Cycles between. */
-struct latency {
-    int alu, other, width; /* to ALU; to others; more where widths differ */
-};
-static const struct latency a6xx = {3, 6, 3}, a7xx = {2, 5, 3};
+static const struct ir3_latency a6xx = {3, 6, 3}, a7xx = {2, 5, 3};
 
 struct finish {
     struct ir3_emit *e;
-    const struct latency *latency;
+    const struct ir3_latency *latency;
     uint64_t *words; /* in the arena */
     uint32_t n, cap;
     struct ir3_instr last; /* the word before, where `folds` */
@@ -42,11 +37,11 @@ struct finish {
     uint32_t *fix, n_fix; /* words of branches, and their labels */
 };
 
-/* What an instruction reads or writes: n halves from `at`. */
-struct span {
-    uint32_t at, n;
-    bool is_half;
-};
+const struct ir3_latency *
+ir3_latency_of(enum ir3_gen gen)
+{
+    return gen == IR3_GEN_A6XX ? &a6xx : &a7xx;
+}
 
 static void
 put_word(struct finish *f, const struct ir3_instr *in)
@@ -131,12 +126,10 @@ reg_of(const struct ir3_emit *e, struct ir3_opnd o)
     return o.kind == IR3_FIXED ? o.v : (uint32_t)e->vregs[o.v].reg + o.comp;
 }
 
-/* n registers from the operand's on; none where it is no register of the
- * thread's. */
-static struct span
-span_of(const struct ir3_emit *e, struct ir3_opnd o, unsigned n)
+struct ir3_span
+ir3_span_of(const struct ir3_emit *e, struct ir3_opnd o, unsigned n)
 {
-    struct span s = {0, 0, false};
+    struct ir3_span s = {0, 0, false};
     uint32_t reg;
 
     if (o.kind != IR3_REG && o.kind != IR3_FIXED)
@@ -144,7 +137,7 @@ span_of(const struct ir3_emit *e, struct ir3_opnd o, unsigned n)
     reg = reg_of(e, o);
     if (o.kind == IR3_FIXED) {
         if (reg >= IR3_REG_P0 && reg < IR3_REG_NONE)
-            s = (struct span){P0 + reg - IR3_REG_P0, 1, false};
+            s = (struct ir3_span){P0 + reg - IR3_REG_P0, 1, false};
         return s; /* shared registers are set before it begins */
     }
     s.is_half = e->vregs[o.v].is_half;
@@ -153,26 +146,26 @@ span_of(const struct ir3_emit *e, struct ir3_opnd o, unsigned n)
     return s;
 }
 
-static bool
-is_alu(enum ir3_op op)
+bool
+ir3_is_alu(enum ir3_op op)
 {
     return op >= IR3_MOV_GPR && op < IR3_RCP;
 }
 
-static bool
-is_sfu_op(enum ir3_op op)
+bool
+ir3_is_sfu(enum ir3_op op)
 {
     return op >= IR3_RCP && op <= IR3_HEXP2;
 }
 
-static bool
-is_load(enum ir3_op op)
+bool
+ir3_is_load(enum ir3_op op)
 {
     return op == IR3_LDG || op == IR3_LDL || op == IR3_LDP;
 }
 
-static bool
-is_store(enum ir3_op op)
+bool
+ir3_is_store(enum ir3_op op)
 {
     return op == IR3_STG || op == IR3_STL || op == IR3_STP;
 }
@@ -204,7 +197,7 @@ encode_memory(const struct ir3_emit *e, const struct ir3_insn *in,
     out->f[IR3_F_SIZE] = in->n;
     out->f[IR3_F_OFF] = (uint32_t)in->off & 0x1fff;
     out->f[IR3_F_SRC1] = reg_of(e, in->src[0]);
-    if (is_load(in->op))
+    if (ir3_is_load(in->op))
         out->f[IR3_F_DST] = reg_of(e, in->dst);
     else
         out->f[IR3_F_SRC3] = reg_of(e, in->src[1]);
@@ -215,7 +208,7 @@ encode(const struct ir3_emit *e, const struct ir3_insn *in,
        struct ir3_instr *out)
 {
     *out = (struct ir3_instr){.op = in->op};
-    if (is_load(in->op) || is_store(in->op)) {
+    if (ir3_is_load(in->op) || ir3_is_store(in->op)) {
         encode_memory(e, in, out);
         return;
     }
@@ -262,15 +255,15 @@ struct needs {
 };
 
 static void
-need_read(const struct finish *f, const struct ir3_insn *in, struct span s,
+need_read(const struct finish *f, const struct ir3_insn *in, struct ir3_span s,
           struct needs *needs)
 {
     uint32_t i;
     int64_t at;
 
     for (i = s.at; i < s.at + s.n; i++) {
-        int cycles = is_alu(in->op) ? f->latency->alu : f->latency->other;
-        if (is_alu(in->op) && f->was_half[i] != s.is_half)
+        int cycles = ir3_is_alu(in->op) ? f->latency->alu : f->latency->other;
+        if (ir3_is_alu(in->op) && f->was_half[i] != s.is_half)
             cycles += f->latency->width;
         if (i >= P0)
             cycles = f->latency->other;
@@ -283,7 +276,7 @@ need_read(const struct finish *f, const struct ir3_insn *in, struct span s,
 }
 
 static void
-need_write(const struct finish *f, struct span s, struct needs *needs)
+need_write(const struct finish *f, struct ir3_span s, struct needs *needs)
 {
     uint32_t i;
 
@@ -294,7 +287,7 @@ need_write(const struct finish *f, struct span s, struct needs *needs)
 }
 
 static void
-mark(bool *of, struct span s)
+mark(bool *of, struct ir3_span s)
 {
     uint32_t i;
 
@@ -302,30 +295,30 @@ mark(bool *of, struct span s)
         of[i] = true;
 }
 
-/* Neighbours that a source is: of an address two, of what is stored all. */
-static unsigned
-source_width(const struct ir3_insn *in, unsigned i)
+unsigned
+ir3_source_width(const struct ir3_insn *in, unsigned i)
 {
-    if (i == 1 && is_store(in->op))
+    if (i == 1 && ir3_is_store(in->op))
         return in->n;
     return i == 0 && (in->op == IR3_LDG || in->op == IR3_STG) ? 2 : 1;
 }
 
 static void
-note_result(struct finish *f, const struct ir3_insn *in, struct span dst)
+note_result(struct finish *f, const struct ir3_insn *in, struct ir3_span dst)
 {
     uint32_t i;
     unsigned k;
 
     for (k = 0; k < ARRAY_LEN(in->src); k++) {
-        if (!is_alu(in->op) && in->op != IR3_BR)
-            mark(f->war, span_of(f->e, in->src[k], source_width(in, k)));
+        if (!ir3_is_alu(in->op) && in->op != IR3_BR)
+            mark(f->war,
+                 ir3_span_of(f->e, in->src[k], ir3_source_width(in, k)));
     }
-    if (is_sfu_op(in->op) || in->op == IR3_LDL)
+    if (ir3_is_sfu(in->op) || in->op == IR3_LDL)
         mark(f->ss, dst);
-    else if (is_load(in->op))
+    else if (ir3_is_load(in->op))
         mark(f->sy, dst);
-    if (!is_alu(in->op))
+    if (!ir3_is_alu(in->op))
         return;
     for (i = dst.at; i < dst.at + dst.n; i++) {
         f->done[i] = f->now - 1;
@@ -346,7 +339,8 @@ moves_nothing(const struct ir3_emit *e, const struct ir3_insn *in)
 static void
 finish_insn(struct finish *f, const struct ir3_insn *in)
 {
-    struct span dst = span_of(f->e, in->dst, is_load(in->op) ? in->n : 1);
+    struct ir3_span dst =
+        ir3_span_of(f->e, in->dst, ir3_is_load(in->op) ? in->n : 1);
     struct needs needs = {false, false, 0};
     struct ir3_instr out;
     unsigned i;
@@ -354,11 +348,11 @@ finish_insn(struct finish *f, const struct ir3_insn *in)
     if (moves_nothing(f->e, in))
         return;
     for (i = 0; i < ARRAY_LEN(in->src); i++)
-        need_read(f, in, span_of(f->e, in->src[i], source_width(in, i)),
+        need_read(f, in, ir3_span_of(f->e, in->src[i], ir3_source_width(in, i)),
                   &needs);
     need_write(f, dst, &needs);
     if (in->op == IR3_BR) {
-        need_read(f, in, (struct span){P0, 1, false}, &needs);
+        need_read(f, in, (struct ir3_span){P0, 1, false}, &needs);
         if (f->drained > needs.at)
             needs.at = f->drained;
     }
@@ -381,7 +375,7 @@ finish_insn(struct finish *f, const struct ir3_insn *in)
     if (needs.sy)
         clear_sy(f);
     note_result(f, in, dst);
-    f->folds = is_alu(in->op) && ir3_op_has(in->op, IR3_F_SRC2_R) &&
+    f->folds = ir3_is_alu(in->op) && ir3_op_has(in->op, IR3_F_SRC2_R) &&
                ir3_op_has(in->op, IR3_F_SRC1_R);
 }
 
@@ -454,8 +448,7 @@ fix_branches(struct finish *f)
 bell_status
 ir3_finish(struct ir3_emit *e, uint64_t **out_words, uint32_t *out_n)
 {
-    struct finish f = {.e = e,
-                       .latency = e->gen == IR3_GEN_A6XX ? &a6xx : &a7xx};
+    struct finish f = {.e = e, .latency = ir3_latency_of(e->gen)};
     uint32_t i;
 
     for (i = 0; i < N_PLACES; i++)
