@@ -61,10 +61,9 @@ add_descriptors(struct regions *r, uint64_t va)
                 nv_get_qmd_launch_release0_addr(gen, words),
                 nv_get_qmd_launch_release0_payload(gen, words),
             };
-        va = 0;
-        if (nv_get_qmd_launch_dependent_qmd_enable(gen, words, 0))
-            va = (uint64_t)nv_get_qmd_launch_dependent_qmd0_pointer(gen, words)
-                 << 8;
+        /* 0 where none follows (nv_qmd.c) */
+        va = (uint64_t)nv_get_qmd_launch_dependent_qmd0_pointer(gen, words)
+             << 8;
     }
 }
 

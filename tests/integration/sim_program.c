@@ -382,12 +382,30 @@ check_fork(int fd)
     check(version_of(fd, false) == 117, "which its parent does not notice");
 }
 
+/* Calls of a program before the library that is in their way has begun. */
+static bool works_early;
+
+static void
+call_early(void)
+{
+    int fd = open("/dev/null", O_RDWR), word;
+    void *p = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    works_early = fd >= 0 && ioctl(fd, 0x5401, &word) < 0 && errno == ENOTTY &&
+                  p != MAP_FAILED && munmap(p, 4096) == 0 && close(fd) == 0 &&
+                  close(fd) < 0 && errno == EBADF;
+}
+
+__attribute__((section(".preinit_array"),
+               used)) static void (*const first_of_all)(void) = call_early;
+
 int
 main(void)
 {
     int fd;
 
     close(STDIN_FILENO); /* a number like others */
+    check(works_early, "calls before there is a library");
     check_files();
     fd = open("/dev/kfd", O_RDWR | O_CLOEXEC);
     check(fd >= 0, "open");

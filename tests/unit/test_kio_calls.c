@@ -184,6 +184,23 @@ test_interrupted(void **state)
     }
 }
 
+/* A file that is written from record to record keeps out of the low numbers,
+ * which a program may count on. */
+static void
+test_numbers(void **state)
+{
+    struct cas_writer *writer;
+
+    (void)state;
+    expect_ok(cas_writer_create(path, 0, "", &writer));
+    assert_int_equal(cas_writer_fd(writer), first_fd);
+    cas_writer_drop(writer);
+    expect_ok(cas_writer_create(path, CAS_WRITE_EACH, "", &writer));
+    assert_true(cas_writer_fd(writer) >= 800);
+    assert_int_equal(next_fd(), first_fd);
+    cas_writer_drop(writer);
+}
+
 /* A program without standard input, where a file may get number 0. */
 static void
 test_number_zero(void **state)
@@ -295,6 +312,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_interrupted, make_paths,
                                         remove_paths),
+        cmocka_unit_test_setup_teardown(test_numbers, make_paths, remove_paths),
         cmocka_unit_test_setup_teardown(test_number_zero, make_paths,
                                         remove_paths),
         cmocka_unit_test_setup_teardown(test_failing_writes, make_paths,

@@ -1230,6 +1230,41 @@ words_of_commands(void **state)
     }
 }
 
+/* A time that is stored has waited for the kernels before it, a barrier too:
+ * behind either nothing more is waited for. */
+static void
+waits_once(void **state)
+{
+    static const char *const orders[] = {"eb", "bt", "tb", "ebt", "etb"};
+    struct rig r = open_shape_rig("NV@sim:sm_90");
+    uint32_t n[ARRAY_LEN(orders)];
+    struct hcq_signal *sig;
+    struct hcq_cs *cs;
+    const char *c;
+    size_t i;
+
+    (void)state;
+    expect_ok(hcq_signal_create(r.dev, 0, &sig));
+    for (i = 0; i < ARRAY_LEN(orders); i++) {
+        expect_ok(hcq_queue_begin(r.queue, &cs));
+        for (c = orders[i]; *c; c++) {
+            if (*c == 'e')
+                exec_shape(cs, &r, 1, 2, 8);
+            else if (*c == 'b')
+                hcq_cs_barrier(cs);
+            else
+                hcq_cs_timestamp(cs, sig);
+        }
+        expect_ok(hcq_cs_submit(cs, NULL));
+        expect_ok(hcq_queue_wait(r.queue, LONG_NS));
+        n[i] = last_words(r.queue);
+    }
+    assert_int_equal(n[1], n[2]);
+    assert_int_equal(n[3], n[4] + NV_IDLE_DW);
+    hcq_signal_destroy(sig);
+    close_rig(&r);
+}
+
 int
 main(void)
 {
@@ -1257,6 +1292,7 @@ main(void)
         cmocka_unit_test(patched_addresses),
         cmocka_unit_test(descriptors),
         cmocka_unit_test(words_of_commands),
+        cmocka_unit_test(waits_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
