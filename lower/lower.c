@@ -10,6 +10,7 @@
 #include "lower/branch.h"
 #include "lower/expand/attend.h"
 #include "lower/expand/expand.h"
+#include "lower/expand/order.h"
 #include "lower/expand/scan.h"
 #include "lower/index.h"
 #include "lower/linearize.h"
@@ -168,8 +169,10 @@ lower_passes(struct kernel *k, struct lower_program *p)
     bool attends = kinds && attend_find(k, kinds, &attend);
     struct scan scan;
     bool scans = !attends && !k->target->no_opts && scan_find(k, &scan);
+    struct order order;
+    bool orders = !attends && !scans && order_find(k, &order);
 
-    if (!attends && !scans) {
+    if (!attends && !scans && !orders) {
         BELL_TRY(kernel_bound_ranges(k));
         BELL_TRY(kernel_canonical(k));
     }
@@ -189,6 +192,8 @@ lower_passes(struct kernel *k, struct lower_program *p)
         target.is_approx |= p->is_approx;
     } else if (scans) {
         BELL_TRY(expand_scan(k, &scan, &root, p));
+    } else if (orders) {
+        BELL_TRY(expand_order(k, &order, &root, p));
     } else {
         if (!k->target->no_opts)
             BELL_TRY(k->target->is_gpu ? opt_gpu_rules(k) : opt_rules(k));

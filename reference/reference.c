@@ -464,15 +464,19 @@ eval_exchange(const struct ref_run *run, const struct uop *u,
          * distance 1, as often as there are elements */
         span = u->arg.i ? size / 2 : 1;
         for (j = 0; span && j < (size_t)size; j++) {
+            bool any = false;
             for (i = 0; i + span < size; i++) {
                 int64_t *a = &first[i * step], *b = &first[(i + span) * step];
                 bool swap = is_unsigned ? (uint64_t)*b < (uint64_t)*a : *b < *a;
                 if (u->arg.i && i & span)
                     continue;
+                any |= swap;
                 low = *a;
                 *a = swap ? *b : *a;
                 *b = swap ? low : *b;
             }
+            if (!u->arg.i && !any)
+                break;
             span = u->arg.i ? span / 2 : 1;
         }
     }

@@ -5,11 +5,15 @@
  * exchanged when, and an exchange is a minimum and a maximum. Elements of 64
  * bits are sorted twice, by their low half and by their high one.
  *
- * Keys lie as [n][rows], so that rows are neighbours. They are sorted by
- * Batcher's bitonic network: blocks of one row, of S keys each, are in order;
- * two of them, one upside down, are put in order as one of 2 S. A kernel does
- * up to EXCHANGE_BITS stages of that (UOP_EXCHANGE). Upside down: every second
- * block has its keys' complements in ascending order.
+ * They are sorted by Batcher's bitonic network: blocks of one row, of S keys
+ * each, are in order; two of them, one upside down, are put in order as one of
+ * 2 S. Upside down: every second block has its keys' complements in ascending
+ * order.
+ *
+ * A kernel has 2^EXCHANGE_BITS keys in registers and does as many stages of that
+ * (UOP_EXCHANGE); then keys lie as [n][rows], so that rows are neighbours. On a
+ * GPU it has more in memory that threads share, if they are neighbours: then
+ * keys lie as [rows][n].
  */
 #include <assert.h>
 #include <string.h>
@@ -17,8 +21,9 @@
 #include "tensor/elementwise.h"
 #include "tensor/node.h"
 #include "tensor/select.h"
+#include "tensor/tensor_internal.h"
 
-#define EXCHANGE_BITS 4
+#define EXCHANGE_BITS 4 /* what any device has at hand */
 #define KEY_BITS      32
 
 /* 0 and ~0 by turns, along axis `axis` of `rank`. */
@@ -32,12 +37,14 @@ turns(struct bell_context *ctx, uint32_t rank, uint32_t axis, int64_t n)
     return tn_neg(ctx, odd);
 }
 
-/* An axis of keys of a row that is 2^k long, as nodes of [n][rows] have it. */
+/* An axis of keys of a row that is 2^k long, as nodes of [outer][n][rows] have
+ * it. */
 struct keys {
     struct bell_context *ctx;
     const struct uop *u; /* of n keys a row */
-    int64_t n, rows;
+    int64_t n, rows, outer;
     uint32_t block_log2; /* what is in order */
+    uint32_t tile_log2;  /* neighbours that a kernel has at hand */
 };
 
 /* Exchanges over `n_bits` bits of places in a row, from bit `low` on. */
@@ -45,7 +52,7 @@ static void
 exchange(struct keys *k, uint32_t low, uint32_t n_bits, bool bitonic)
 {
     int64_t inner = ((int64_t)1 << low) * k->rows, size = (int64_t)1 << n_bits;
-    int64_t d[3] = {k->n * k->rows / (inner * size), size, inner};
+    int64_t d[3] = {k->outer * k->n * k->rows / (inner * size), size, inner};
 
     k->u = tn_exchange(k->ctx, tn_reshape(k->ctx, k->u, d, 3), bitonic);
 }
@@ -57,7 +64,9 @@ clean(struct keys *k)
     uint32_t left = k->block_log2, n;
 
     while (left > 0) {
-        n = left % EXCHANGE_BITS ? left % EXCHANGE_BITS : EXCHANGE_BITS;
+        n = left > k->tile_log2 ? left - k->tile_log2 : left;
+        if (n > EXCHANGE_BITS && left > k->tile_log2)
+            n = n % EXCHANGE_BITS ? n % EXCHANGE_BITS : EXCHANGE_BITS;
         left -= n;
         exchange(k, left, n, true);
     }
@@ -68,21 +77,39 @@ static void
 merge(struct keys *k, bool halve)
 {
     int64_t size = (int64_t)1 << k->block_log2, n_pairs = k->n / (2 * size);
-    const int64_t d[4] = {n_pairs, 2, size, k->rows};
+    const int64_t d[5] = {k->outer, n_pairs, 2, size, k->rows};
     struct bell_context *ctx = k->ctx;
     const struct uop *u;
 
-    u = tn_reshape(ctx, k->u, d, 4);
-    u = tn_xor(ctx, u, turns(ctx, 4, 1, 2));
+    u = tn_reshape(ctx, k->u, d, 5);
+    u = tn_xor(ctx, u, turns(ctx, 5, 2, 2));
     if (halve) {
-        u = tn_min(ctx, tn_shrink_axis(ctx, u, 1, 0, 1),
-                   tn_shrink_axis(ctx, u, 1, 1, 2));
+        u = tn_min(ctx, tn_shrink_axis(ctx, u, 2, 0, 1),
+                   tn_shrink_axis(ctx, u, 2, 1, 2));
         k->n /= 2;
     } else {
         k->block_log2++;
     }
-    k->u = tn_xor(ctx, u, turns(ctx, 4, 0, n_pairs));
+    k->u = tn_xor(ctx, u, turns(ctx, 5, 1, n_pairs));
     clean(k);
+}
+
+/* While a kernel has four times as many keys at hand: of these the first `count`
+ * (or some more), which those of the row are among. */
+static void
+drop_keys(struct keys *k, int64_t count)
+{
+    int64_t tile = (int64_t)1 << k->tile_log2, kept = 1;
+
+    while (kept < count)
+        kept *= 2;
+    while (k->n > tile && 4 * kept <= tile && !tn_bad(k->u)) {
+        const int64_t d[4] = {k->outer, k->n / tile, tile, k->rows};
+        exchange(k, 0, k->tile_log2, false);
+        k->u =
+            tn_shrink_axis(k->ctx, tn_reshape(k->ctx, k->u, d, 4), 2, 0, kept);
+        k->n = k->n / tile * kept;
+    }
 }
 
 /* The first `count` (or more) of each row's keys, in order. */
@@ -91,15 +118,17 @@ sort_keys(struct keys *k, int64_t count)
 {
     uint32_t first = 0;
 
-    while (first < EXCHANGE_BITS && (int64_t)1 << first < k->n)
+    drop_keys(k, count);
+    while (first < k->tile_log2 && (int64_t)1 << first < k->n)
         first++;
     if (first == 0)
         return;
     k->block_log2 = first;
     {
-        const int64_t d[3] = {k->n >> first, (int64_t)1 << first, k->rows};
-        k->u = tn_xor(k->ctx, tn_reshape(k->ctx, k->u, d, 3),
-                      turns(k->ctx, 3, 0, d[0]));
+        const int64_t d[4] = {k->outer, k->n >> first, (int64_t)1 << first,
+                              k->rows};
+        k->u = tn_xor(k->ctx, tn_reshape(k->ctx, k->u, d, 4),
+                      turns(k->ctx, 4, 1, d[1]));
     }
     exchange(k, 0, first, false);
     while ((int64_t)1 << k->block_log2 < k->n && !tn_bad(k->u))
@@ -112,7 +141,14 @@ static const struct uop *
 order_words(struct bell_context *ctx, const struct uop *u, int64_t count)
 {
     int64_t n = tn_size(ctx, u, 0), least;
-    struct keys k = {.ctx = ctx, .n = 1, .rows = tn_size(ctx, u, 1)};
+    uint32_t bits = tensor_device_sort_bits(ctx);
+    bool shares = bits > EXCHANGE_BITS && n > 1 << EXCHANGE_BITS;
+    int64_t rows = tn_size(ctx, u, 1);
+    struct keys k = {.ctx = ctx,
+                     .n = 1,
+                     .rows = shares ? 1 : rows,
+                     .outer = shares ? rows : 1,
+                     .tile_log2 = shares ? bits : EXCHANGE_BITS};
     const struct uop *place;
 
     while (k.n < n)
@@ -125,8 +161,14 @@ order_words(struct bell_context *ctx, const struct uop *u, int64_t count)
         u = tn_where(ctx, tn_lt(ctx, place, tn_int(ctx, UOP_I64, n)), u,
                      tn_int(ctx, UOP_I64, INT64_MAX - (least - 1)));
     k.u = tn_add(ctx, u, place);
+    if (shares)
+        k.u = tn_move_axis(ctx, k.u, 0, 1);
     sort_keys(&k, count);
-    u = tn_reshape(ctx, k.u, (const int64_t[]){k.n, k.rows}, 2);
+    if (shares)
+        u = tn_move_axis(
+            ctx, tn_reshape(ctx, k.u, (const int64_t[]){rows, k.n}, 2), 0, 1);
+    else
+        u = tn_reshape(ctx, k.u, (const int64_t[]){k.n, rows}, 2);
     u = tn_shrink_axis(ctx, u, 0, 0, count);
     u = tn_and(ctx, u, tn_int(ctx, UOP_I64, least - 1));
     return tn_wrap(ctx, UOP_CONTIGUOUS, u);

@@ -347,6 +347,11 @@ uop_memory(const struct uop *u)
         u = u->src[0];
     return u;
 }
+/* The most keys of an EXCHANGE; of more than UOP_MOST_IN_REGISTERS a kernel
+ * is an ORDER. */
+#define UOP_MOST_EXCHANGED    4096
+#define UOP_MOST_IN_REGISTERS 16
+
 static inline bool
 uop_is_memory(const struct uop *u)
 {

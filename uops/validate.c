@@ -124,7 +124,7 @@ set_of(const struct check *c, const struct uop *u)
     return c->free_set + c->place[u->id] * c->n_words;
 }
 
-/* The ranges that u depends on and no REDUCE under it binds. */
+/* The ranges that u depends on and no REDUCE or ORDER under it binds. */
 static void
 collect_free(const struct check *c, const struct uop *u)
 {
@@ -145,6 +145,10 @@ collect_free(const struct check *c, const struct uop *u)
         if (u->src[i]->op != UOP_RANGE)
             continue;
         k = range_number(c, u->src[i]);
+        set[k / 64] &= ~((uint64_t)1 << (k % 64));
+    }
+    if (u->op == UOP_ORDER && u->src[1]->op == UOP_RANGE) {
+        k = range_number(c, u->src[1]);
         set[k / 64] &= ~((uint64_t)1 << (k % 64));
     }
 }

@@ -345,9 +345,9 @@ check_exchange(const struct uop_graph *g, const struct uop *u)
     BELL_TRY(check_like(u, 0, SAME_DTYPE));
     BELL_TRY(check_shapes(g, u));
     if (!uop_dtype_infos[u->dtype].is_int || shape->n != 3 || shape->d[1] < 2 ||
-        shape->d[1] > 16 || shape->d[1] & (shape->d[1] - 1) || u->arg.i < 0 ||
-        u->arg.i > 1)
-        return uop_bad(u, "integers along 2, 4, 8 or 16, and arg 0 or 1");
+        shape->d[1] > UOP_MOST_EXCHANGED || shape->d[1] & (shape->d[1] - 1) ||
+        u->arg.i < 0 || u->arg.i > 1)
+        return uop_bad(u, "integers along 2, 4, .. 4096, and arg 0 or 1");
     return BELL_OK;
 }
 
@@ -514,6 +514,24 @@ check_reduce(const struct uop *u)
     if (!is_reduction(u->arg.i))
         return uop_bad(u, "arg is no reduction");
     return check_ranges_from(u, 1);
+}
+
+static bell_status
+check_order_op(const struct uop *u)
+{
+    const struct uop *size;
+
+    BELL_TRY(check_value(u));
+    BELL_TRY(check_like(u, 0, SAME_DTYPE | SAME_LANES));
+    BELL_TRY(check_ranges_from(u, 1));
+    size = u->src[1]->src[0];
+    if (!uop_dtype_infos[u->dtype].is_int || u->lanes != 1 ||
+        size != u->src[2]->src[0] || size->op != UOP_CONST ||
+        size->arg.i <= UOP_MOST_IN_REGISTERS ||
+        size->arg.i > UOP_MOST_EXCHANGED || size->arg.i & (size->arg.i - 1) ||
+        u->arg.i < 0 || u->arg.i > 1)
+        return uop_bad(u, "integers by RANGEs of 32, 64, .. 4096, arg 0 or 1");
+    return BELL_OK;
 }
 
 static bell_status
@@ -711,6 +729,8 @@ check_kernel_op(const struct uop *u)
         return check_range(u);
     case UOP_REDUCE:
         return check_reduce(u);
+    case UOP_ORDER:
+        return check_order_op(u);
     case UOP_INDEX:
         return check_index_op(u);
     case UOP_LOAD:

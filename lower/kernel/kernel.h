@@ -56,7 +56,7 @@ struct kernel {
     const struct uop *ranges[KERNEL_MAX_RANGES]; /* by id: nest order */
     int64_t sizes[KERNEL_MAX_RANGES];            /* -1: not a constant */
     uint32_t n_ranges;
-    uint64_t reduce_ranges; /* those that a REDUCE binds */
+    uint64_t reduce_ranges; /* those that a REDUCE or an ORDER binds */
 
     uint64_t *deps;   /* by place: ranges that the value varies with */
     uint32_t *levels; /* by place: longest chain of REDUCEs below */

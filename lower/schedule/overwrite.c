@@ -146,7 +146,7 @@ may_overwrite(struct look *l, const struct uop *sink, uint32_t out, uint32_t in)
     for (i = l->n; store && i-- > 0;) {
         const struct uop *u = l->list[i];
         mark_sources(l, u, store);
-        if (u->op == UOP_REDUCE)
+        if (u->op == UOP_REDUCE || u->op == UOP_ORDER)
             return false;
         if (u->op == UOP_LOAD && is_slot(u->src[0], out))
             return false;

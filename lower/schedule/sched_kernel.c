@@ -539,6 +539,38 @@ exchange_values(struct uop_graph *k, const struct uop **v, uint32_t n,
     }
 }
 
+/* Of more keys than a thread has registers for: lower/expand/order.h. */
+static const struct uop *
+build_order(struct builder *b)
+{
+    struct uop_graph *k = b->s->k;
+    const struct sched_node *node = &b->s->nodes[b->root];
+    uint32_t src = b->s->srcs[node->src_base], ids[3] = {0}, i, at;
+    const struct uop *value[3], *put[3], *store;
+    struct sched_idx *to, *from;
+    union uop_arg none = {.bits = 0};
+
+    put[0] = param(b, param_slot(b, node->buf), node->u->dtype);
+    for (i = 0; i < 3; i++)
+        ids[i] = node->shape->d[i] == 1 ? 0 : b->n_ranges++;
+    to = sched_idx_ranges(b->s, node->shape, ids, UOP_AXIS_LOOP);
+    from = sched_idx_ranges(b->s, node->shape, ids, UOP_AXIS_LOOP);
+    if (!to || !from)
+        return NULL;
+    from->e[1] =
+        uop_range(k, b->n_ranges++, UOP_AXIS_REDUCE, node->shape->d[1]);
+    at = get_frame(b, src, from, NULL);
+    if (!compute(b, at))
+        return NULL;
+    value[0] = b->frames[at].value;
+    value[1] = from->e[1];
+    value[2] = to->e[1];
+    put[1] = sched_idx_linear(b->s, to, node->shape);
+    put[2] = uop_new(k, UOP_ORDER, node->u->dtype, 1, node->u->arg, value, 3);
+    store = uop_new(k, UOP_STORE, UOP_VOID, 1, none, put, 3);
+    return uop_new(k, UOP_SINK, UOP_VOID, 1, none, &store, 1);
+}
+
 /* A kernel of EXCHANGE has all that are exchanged at hand. */
 static const struct uop *
 build_exchange(struct builder *b)
@@ -547,11 +579,14 @@ build_exchange(struct builder *b)
     const struct sched_node *node = &b->s->nodes[b->root];
     uint32_t src = b->s->srcs[node->src_base], ids[3] = {0}, i, at, of, step;
     uint32_t n = (uint32_t)node->shape->d[1];
-    const struct uop *v[16], *stores[16], *put[3];
-    struct sched_idx *idx[16];
+    const struct uop *v[UOP_MOST_IN_REGISTERS], *stores[UOP_MOST_IN_REGISTERS],
+        *put[3];
+    struct sched_idx *idx[UOP_MOST_IN_REGISTERS];
     union uop_arg none = {.bits = 0};
 
-    assert(node->shape->n == 3 && n <= 16);
+    assert(node->shape->n == 3);
+    if (n > UOP_MOST_IN_REGISTERS)
+        return build_order(b);
     put[0] = param(b, param_slot(b, node->buf), node->u->dtype);
     for (i = 0; i < 3; i += 2)
         ids[i] = node->shape->d[i] == 1 ? 0 : b->n_ranges++;

@@ -110,6 +110,19 @@ tensor_device_open(struct bell_context *ctx, const char *name)
     return BELL_OK;
 }
 
+uint32_t
+tensor_device_sort_bits(const struct bell_context *ctx)
+{
+    const struct lower_target *t = &ctx->runtime->target.lower;
+    uint32_t n = UOP_MOST_EXCHANGED;
+
+    while (n > UOP_MOST_IN_REGISTERS &&
+           (!t->is_gpu || n * sizeof(int64_t) > t->max_shared_bytes ||
+            n / UOP_MOST_IN_REGISTERS > t->max_threads))
+        n /= 2;
+    return (uint32_t)__builtin_ctz(n);
+}
+
 /* What of all allowances would change a kernel: asked for with all of them
  * set. */
 uint32_t

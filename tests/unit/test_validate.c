@@ -105,6 +105,14 @@ test_arithmetic(void **state)
     check_rows(prelude, rows, ARRAY_LEN(rows), UOP_STAGE_K);
 }
 
+/* A store of integers in order: RANGEs of two sizes, the arg, the place. */
+#define ORDER(from, to, arg, place)                                            \
+    "%20 = const.i64 " from "\n%30 = const.i64 " to                            \
+    "\n%21 = range.i64 #2:loop %30\n%22 = range.i64 #3:reduce %20\n"           \
+    "%23 = param.i64 #2\n%24 = load.i64 %23, %22\n"                            \
+    "%25 = order.i64 #" arg " %24, %22, " place                                \
+    "\n%26 = store.void %23, %21, %25\n%27 = sink.void %26\nroots %27"
+
 static void
 test_kernels(void **state)
 {
@@ -127,6 +135,12 @@ test_kernels(void **state)
          "RANGE 1 of a reduction is not bound"},
         {"%9 = reduce.f32 #add %7, %0\nroots %9", "source 1 is no RANGE"},
         {"%9 = reduce.f32 #sub %7, %2\nroots %9", "arg is no reduction"},
+        {ORDER("64", "64", "1", "%21"), NULL},
+        {ORDER("64", "64", "2", "%21"), "arg 0 or 1"},
+        {ORDER("48", "48", "0", "%21"), "integers by RANGEs of 32"},
+        {ORDER("16", "16", "0", "%21"), "integers by RANGEs of 32"},
+        {ORDER("64", "32", "0", "%21"), "integers by RANGEs of 32"},
+        {ORDER("64", "64", "0", "%20"), "source 2 is no RANGE"},
         {"%9 = reduce.f64 #add %7, %2\nroots %9", "source 0 is f32"},
         {"%9 = range.i64 #0:loop %1\nroots %1, %9", "has this id"},
         {"%9 = range.i32 #3:loop %0\nroots %9", "one lane of its extent"},
@@ -211,7 +225,7 @@ test_tensors(void **state)
          NULL},
         {"%8 = iota.i64 #40 : [40]\n%9 = reshape.i64 [4, 5, 2] %8 : [4, 5, 2]\n"
          "%10 = exchange.i64 #1 %9 : [4, 5, 2]\nroots %10",
-         "along 2, 4, 8 or 16"},
+         "along 2, 4, .. 4096"},
         {"%9 = contiguous.f32 %0 : [4, 6]\nroots %9", NULL},
         {"%9 = contiguous.f32 %0 : [6, 4]\nroots %9", "another shape"},
         {"%9 = iota.i64 #5 : [5]\nroots %9", NULL},
