@@ -95,6 +95,8 @@ note_node(const struct joiner *j, struct part *part, const struct uop *u)
             part->loads[part->n_loads++] = u;
         else
             part->fixed = true;
+    } else if (u->op == UOP_ORDER) {
+        part->fixed = true; /* lower/expand/order.h */
     }
 }
 

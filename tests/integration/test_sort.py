@@ -59,6 +59,7 @@ def wanted(rows):
         'argsort(x)': sum(up, []),
         'argsort(x, -1, True)': sum(down, []),
         'argsort(x, 0)': [at[i] for i in range(len(rows)) for at in across],
+        'argsort(x) & 255': [i & 255 for i in sum(up, [])],
         'topk(x, 17)[1]': sum((at[:17] for at in down), []),
         'topk(x, 1, -1, False)[1]': [at[0] for at in up],
     }
