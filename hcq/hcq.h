@@ -53,6 +53,7 @@ enum hcq_device_flag {
     HCQ_DEVICE_SIMULATED = 1u << 1,   /* no hardware behind it */
     HCQ_DEVICE_POLL_MASKS = 1u << 2,  /* polls may look at some bits alone */
     HCQ_DEVICE_NULL = 1u << 3, /* runs nothing: reading buffers is refused */
+    HCQ_DEVICE_HOST_CPU = 1u << 4, /* this machine's processors run kernels */
 };
 
 /* One line of an enumeration. Plain data. */

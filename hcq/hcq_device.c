@@ -403,7 +403,7 @@ hcq_device_init(struct hcq_device *dev)
     /* A nap ends 50 us later than asked for, and a simulated card needs the
      * core itself. observed: H100, 2026-11-22: napping, waits of 355 us for a
      * kernel of 266 us */
-    if (!(dev->info.flags & (HCQ_DEVICE_SIMULATED | HCQ_DEVICE_HOST_MEMORY)))
+    if (!(dev->info.flags & (HCQ_DEVICE_SIMULATED | HCQ_DEVICE_HOST_CPU)))
         dev->spin_ns *= CARD_SPINS;
     if (dev->ops->compare_clocks)
         BELL_TRY(dev->ops->compare_clocks(dev, &dev->first_clock));

@@ -10,10 +10,8 @@
 #include "hcq/cl/ocl.h"
 #include "ioctl/kio.h"
 
-/* Waits of the host spin ten times as long (hcq_device_init). Where the device
- * is the host's processor, that takes from the device. */
-#define SPIN_NS      50000u
-#define SPIN_HOST_NS 2000u
+/* Where the device is the host's processor, who spins takes from it. */
+#define SPIN_HOST_NS 20000u
 
 #define HOST_ALIGN 4096u
 

@@ -208,6 +208,8 @@ ocl_fill_info(struct ocl_device *dev)
     cl_int err;
     int i;
 
+    if (dev->found.is_host)
+        info->flags |= HCQ_DEVICE_HOST_CPU;
     BELL_TRY(fill_arch(dev));
     BELL_TRY(
         ocl_text(api, id, CL_DEVICE_NAME, info->model, sizeof(info->model)));

@@ -91,7 +91,8 @@ cpu_fill_info(struct hcq_device_info *info)
 
     memset(info, 0, sizeof(*info));
     info->struct_size = sizeof(*info);
-    info->flags = HCQ_DEVICE_HOST_MEMORY | HCQ_DEVICE_POLL_MASKS;
+    info->flags =
+        HCQ_DEVICE_HOST_MEMORY | HCQ_DEVICE_HOST_CPU | HCQ_DEVICE_POLL_MASKS;
     snprintf(info->name, sizeof(info->name), "CPU:0");
     snprintf(info->backend, sizeof(info->backend), "CPU");
     snprintf(info->arch, sizeof(info->arch), "%s", find_arch());

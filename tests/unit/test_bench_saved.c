@@ -208,8 +208,8 @@ test_unchanged(void **state)
                 struct model before = {seed * 2 + 1, shares[i], 1, 0, 0};
                 struct model after = {seed * 2 + 1000, shares[k],
                                       1 + 0.02 * (double)seed, 0, 0};
-                struct verdicts found = compare_runs(
-                    before, after, 1, HCQ_DEVICE_HOST_MEMORY, true);
+                struct verdicts found =
+                    compare_runs(before, after, 1, HCQ_DEVICE_HOST_CPU, true);
 
                 if (found.n_worse)
                     fail_msg("%.1f, then %.1f, seed %zu: %zu rows are worse",
@@ -232,11 +232,11 @@ test_a_tenth_slower(void **state)
             struct model before = {seed * 2 + 1, shares[k], 1, 0, 0};
             struct model after = {seed * 2 + 1000, shares[k], 1, 0, 0};
             struct verdicts found =
-                compare_runs(before, after, 1.1, HCQ_DEVICE_HOST_MEMORY, true);
+                compare_runs(before, after, 1.1, HCQ_DEVICE_HOST_CPU, true);
 
             assert_int_equal(found.n_worse, N_ROWS);
-            found = compare_runs(before, after, 1 / 1.1, HCQ_DEVICE_HOST_MEMORY,
-                                 true);
+            found =
+                compare_runs(before, after, 1 / 1.1, HCQ_DEVICE_HOST_CPU, true);
             assert_int_equal(found.n_better, N_ROWS);
         }
     }
@@ -263,7 +263,7 @@ run_spin(void *argument)
 static double
 stretch_of(size_t n)
 {
-    struct bench *b = new_bench(HCQ_DEVICE_HOST_MEMORY);
+    struct bench *b = new_bench(HCQ_DEVICE_HOST_CPU);
     const struct timespec some = {0, 600000000};
     _Atomic(bool) is_over;
     struct spin spins[48];
@@ -326,11 +326,11 @@ test_host(void **state)
     struct verdicts found;
 
     (void)state;
-    found = compare_runs(before, after, 1, HCQ_DEVICE_HOST_MEMORY, true);
+    found = compare_runs(before, after, 1, HCQ_DEVICE_HOST_CPU, true);
     assert_int_equal(found.n_same, N_ROWS);
-    found = compare_runs(after, before, 1, HCQ_DEVICE_HOST_MEMORY, true);
+    found = compare_runs(after, before, 1, HCQ_DEVICE_HOST_CPU, true);
     assert_int_equal(found.n_same, N_ROWS);
-    found = compare_runs(before, after, 1, HCQ_DEVICE_HOST_MEMORY, false);
+    found = compare_runs(before, after, 1, HCQ_DEVICE_HOST_CPU, false);
     assert_int_equal(found.n_worse, N_ROWS);
     found = compare_runs(before, after, 1, 0, true);
     assert_int_equal(found.n_same, N_ROWS / 2);
@@ -343,7 +343,7 @@ test_host(void **state)
 static void
 test_handoff(void **state)
 {
-    const uint32_t flags = HCQ_DEVICE_HOST_MEMORY;
+    const uint32_t flags = HCQ_DEVICE_HOST_CPU;
     struct model before = {1, 0, 1, 100, 0}, after = {2, 0, 1, 100000, 0};
     struct verdicts found;
 

@@ -278,7 +278,7 @@ read_state(struct bench *b, const struct machine_gpu *gpu,
     if (gpu) {
         machine_sense_gpu("", gpu, &sensors);
         state->temperature_c = sensors.temperature_c;
-    } else if (b->info.flags & HCQ_DEVICE_HOST_MEMORY) {
+    } else if (b->info.flags & HCQ_DEVICE_HOST_CPU) {
         state->temperature_c = state->cpu_c;
     }
 }
@@ -383,7 +383,7 @@ run_suites(struct bench *b, const struct bench_options *options,
 static const struct machine_gpu *
 find_gpu(const struct bench *b, struct machine *machine)
 {
-    if (b->info.flags & (HCQ_DEVICE_SIMULATED | HCQ_DEVICE_HOST_MEMORY) ||
+    if (b->info.flags & (HCQ_DEVICE_SIMULATED | HCQ_DEVICE_HOST_CPU) ||
         machine_read("", machine) != BELL_OK)
         return NULL;
     machine_number_nv(machine);

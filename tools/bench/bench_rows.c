@@ -241,8 +241,7 @@ bench_work(struct bench *b, double flops, double bytes,
     row->flops = flops;
     row->bytes = bytes;
     /* a CPU has no link to itself */
-    if (ceiling == BENCH_CEILING_LINK &&
-        (b->info.flags & HCQ_DEVICE_HOST_MEMORY))
+    if (ceiling == BENCH_CEILING_LINK && (b->info.flags & HCQ_DEVICE_HOST_CPU))
         ceiling = BENCH_CEILING_NONE;
     row->ceiling = ceiling;
     if (ceiling == BENCH_CEILING_LINK)

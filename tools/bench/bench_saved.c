@@ -242,7 +242,7 @@ bench_saved_host_ratio(const struct bench_saved *saved, const struct bench *b)
 static bool
 is_of_host(const struct bench *b, const struct bench_row *row)
 {
-    return (b->info.flags & (HCQ_DEVICE_SIMULATED | HCQ_DEVICE_HOST_MEMORY)) ||
+    return (b->info.flags & (HCQ_DEVICE_SIMULATED | HCQ_DEVICE_HOST_CPU)) ||
            !bench_is_rate(row->unit) || row->ceiling == BENCH_CEILING_LINK;
 }
 

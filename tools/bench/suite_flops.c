@@ -133,9 +133,9 @@ bench_flops(struct bench *b)
         {BELL_FLOAT64, BENCH_CEILING_F64, "peak_matrix_f64"},
         {BELL_FLOAT16, BENCH_CEILING_F16, "peak_matrix_f16"},
     };
-    const int64_t n = b->is_small                              ? 64
-                      : b->info.flags & HCQ_DEVICE_HOST_MEMORY ? 512
-                                                               : 4096;
+    const int64_t n = b->is_small                           ? 64
+                      : b->info.flags & HCQ_DEVICE_HOST_CPU ? 512
+                                                            : 4096;
     const int64_t shape[2] = {n, n};
     size_t i;
 
@@ -237,7 +237,7 @@ bench_gemm(struct bench *b)
         {BELL_FLOAT8_E4M3FN, BELL_MATH_EXACT, "e4m3", BENCH_CEILING_8},
     };
     static const struct shape small = {64, 64, 64};
-    bool is_host = (b->info.flags & HCQ_DEVICE_HOST_MEMORY) != 0;
+    bool is_host = (b->info.flags & HCQ_DEVICE_HOST_CPU) != 0;
     /* A CPU has no tensor cores to wait for, and only converts the 8-bit
      * floats, the last kind. */
     size_t n_kinds = ARRAY_LEN(kinds) - is_host, i, k;

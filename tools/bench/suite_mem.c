@@ -178,9 +178,9 @@ time_chase(struct bench *b, struct hcq_program *chase, struct hcq_buffer *buf,
            const uint64_t *words, uint64_t n_bytes)
 {
     /* enough that the launch is below a percent of it */
-    uint64_t n_steps = b->is_small                              ? 256
-                       : b->info.flags & HCQ_DEVICE_HOST_MEMORY ? 1u << 18
-                                                                : 1u << 14;
+    uint64_t n_steps = b->is_small                           ? 256
+                       : b->info.flags & HCQ_DEVICE_HOST_CPU ? 1u << 18
+                                                             : 1u << 14;
     uint64_t end = 0;
 
     BELL_TRY(hcq_buffer_write(buf, 0, words, n_bytes));

@@ -159,7 +159,7 @@ table_rows(struct bench *b)
 static bell_status
 attention_row(struct bench *b)
 {
-    bool is_host = (b->info.flags & HCQ_DEVICE_HOST_MEMORY) != 0;
+    bool is_host = (b->info.flags & HCQ_DEVICE_HOST_CPU) != 0;
     const int64_t heads = b->is_small ? 1 : is_host ? 4 : 32;
     const int64_t length = b->is_small ? 32 : is_host ? 512 : 4096;
     const int64_t width = b->is_small ? 16 : 64;

@@ -287,7 +287,7 @@ static bell_status
 make_chunks(struct burn *b, const struct burn_options *options)
 {
     bool is_simulated = (b->info.flags & HCQ_DEVICE_SIMULATED) != 0;
-    bool is_host = (b->info.flags & HCQ_DEVICE_HOST_MEMORY) != 0;
+    bool is_host = (b->info.flags & HCQ_DEVICE_HOST_CPU) != 0;
     uint64_t bytes = is_simulated ? 1u << 20
                      : is_host    ? 64u << 20
                                   : b->info.memory_bytes / 10 * 8;
@@ -349,7 +349,7 @@ make_all(struct burn *b, const struct burn_options *options)
     BELL_TRY(hcq_device_open(options->device, &b->dev));
     b->info.struct_size = sizeof(b->info);
     hcq_device_info(b->dev, &b->info);
-    is_host = (b->info.flags & HCQ_DEVICE_HOST_MEMORY) != 0;
+    is_host = (b->info.flags & HCQ_DEVICE_HOST_CPU) != 0;
     BELL_TRY(hcq_queue_create(b->dev, HCQ_QUEUE_COMPUTE, &b->compute));
     BELL_TRY(hcq_queue_create(b->dev, HCQ_QUEUE_COPY, &b->copy));
     /* first, while there is memory */
@@ -387,7 +387,7 @@ sense(struct burn *b, int which)
 
     if (b->gpu)
         machine_sense_gpu("", b->gpu, &sensors);
-    else if (b->info.flags & HCQ_DEVICE_HOST_MEMORY)
+    else if (b->info.flags & HCQ_DEVICE_HOST_CPU)
         machine_sense_cpu("", &sensors);
     now = sensors.temperature_c;
     if (!isfinite(b->temperature_c[0]) || now < b->temperature_c[0])
