@@ -269,6 +269,7 @@ read_member(const char *path, uint8_t **out_data, size_t *out_bytes)
     struct stat st;
     uint8_t *data = NULL;
     size_t n = 0;
+    ssize_t r = 0;
 
     if (fd < 0)
         return bell_fail_errno(BELL_E_IO, errno, "cannot open %s: %s", path,
@@ -276,12 +277,19 @@ read_member(const char *path, uint8_t **out_data, size_t *out_bytes)
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
         data = host_alloc((size_t)st.st_size);
     while (data && n < (size_t)st.st_size) {
-        ssize_t r = read(fd, data + n, (size_t)st.st_size - n);
+        r = read(fd, data + n, (size_t)st.st_size - n);
         if (r < 0 && errno == EINTR)
             continue;
         if (r <= 0)
             break;
         n += (size_t)r;
+    }
+    if (r < 0) {
+        bell_status status = bell_fail_errno(
+            BELL_E_IO, errno, "cannot read %s: %s", path, strerror(errno));
+        close(fd);
+        host_free(data);
+        return status;
     }
     close(fd);
     if (!data)

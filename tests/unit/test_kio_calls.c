@@ -258,17 +258,22 @@ test_failing_writes(void **state)
     }
 }
 
-/* What cannot be read is missing. */
+/* A failure is told; where the file ends early, what is missing. */
 static void
 test_failing_reads(void **state)
 {
     struct cas_reader *reader = NULL;
+    uint64_t nth;
 
     (void)state;
     expect_ok(write_cassette(0));
-    set_calls(false, 0, -1);
-    expect_fails(cas_reader_open(path, &reader), BELL_E_IO, "no header");
-    set_calls(true, 2, -1);
+    for (nth = 0; nth < 40; nth += 2) {
+        set_calls(true, nth, -1);
+        expect_fails(cas_reader_open(path, &reader), BELL_E_IO,
+                     "Input/output error");
+        assert_int_equal(bell_error_last()->sys_errno, EIO);
+    }
+    set_calls(false, 0, 0);
     expect_fails(cas_reader_open(path, &reader), BELL_E_IO, "no header");
     usual_calls();
     assert_null(reader);
