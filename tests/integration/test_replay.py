@@ -73,6 +73,11 @@ def check_device(tap, device, folder):
                not in shown.stdout] +
               [f'{shown.stdout.count(" doorbell 0x")} doorbells' for c in [0]
                if shown.stdout.count(' doorbell 0x') < 5])
+    if backend == 'QCOM':
+        words = run('trace', 'show', path).stdout
+        tap.check(f'{device}: packets are read as Adreno\'s', [
+            w for w in ('EXEC_CS', 'EVENT_WRITE') if w not in words] + [
+            w for w in ('ILLEGAL', 'NONINCR') if w in words])
     tap.check(f'{device}: every call has a proof', unproved(path))
     tap.check(f'{device}: trace replay', expect(
         run('trace', 'replay', path), 0, out=' 0 differences'))
@@ -111,8 +116,8 @@ def check_diff(tap, device, folder):
                                     r'pipe=16 param=5 ', line)]
         return expect(done, 0, out='0 differences\n')
 
-    # Adreno's packets are words here
-    packet = '' if backend == 'QCOM' else r' +- .*4.*\n +\+ .*8.*\n'
+    packet = (r' +- +HLSQ_CS_NDRANGE_0.*\n +\+ +HLSQ_CS_NDRANGE_0.*\n'
+              if backend == 'QCOM' else r' +- .*4.*\n +\+ .*8.*\n')
 
     def another_size(done):
         return expect(done, 1) + [

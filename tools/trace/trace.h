@@ -52,6 +52,7 @@ struct trace_decoder {
     unsigned n_unknown; /* words without a name, so far */
     struct decode_nv nv;
     struct decode_amd amd; /* chip: NULL until one is seen */
+    uint32_t adreno_id;    /* of the chip; 0 until one is seen */
     struct trace_queue queues[TRACE_QUEUES];
     uint32_t n_queues;
 };

@@ -6,11 +6,18 @@
 #include "base/alloc.h"
 #include "ioctl/cassette.h"
 #include "ioctl/kio.h"
+#include "render/ir3/ir3_isa.h"
+#include "tools/decode/decode_ir3.h"
 #include "tools/trace/trace.h"
 
 /* Of CREATE_QUEUE; others are of copy engines. src: BRINGUP.md 5 */
 #define KFD_QUEUE_TYPE_PM4 0u
 #define KFD_QUEUE_TYPE_AQL 2u
+
+/* Of GETPROPERTY, where in the answer, and of GET_PARAM. src: BRINGUP.md 1, 2 */
+#define KGSL_PROP_DEVICE_INFO 1u
+#define KGSL_CHIP_ID_BYTE     4u
+#define MSM_PARAM_CHIP_ID     3u
 
 void
 trace_decoder_init(struct trace_decoder *d, uint32_t branch, regs_line_fn *line,
@@ -159,7 +166,50 @@ decode_amd_region(struct trace_decoder *d, const struct trace_queue *queue,
     return decode_amd_sdma(&d->amd, words, n_dw);
 }
 
-/* ---- both ---- */
+/* ---- Adreno ---- */
+
+/* What the kernel answers names the chip. src: BRINGUP.md 1, 2 */
+static void
+learn_adreno(struct trace_decoder *d, const struct cas_record *record)
+{
+    const struct cas_blob *in = cas_find(record, CAS_ARG_IN);
+    const struct cas_blob *out = cas_find(record, CAS_ARG_OUT);
+    struct kio_call_desc call;
+    uint64_t at, what;
+    uint32_t i;
+
+    kio_describe((enum kio_dev)record->dev, d->branch,
+                 (unsigned long)record->args[0], &call);
+    if (!in || !out || !call.args || record->result < 0)
+        return;
+    if (strcmp(call.name, "DRM_IOCTL_MSM_GET_PARAM") == 0) {
+        what = kio_struct_get(call.args, in->data, in->size_bytes, "param");
+        if (what == MSM_PARAM_CHIP_ID)
+            d->adreno_id = (uint32_t)kio_struct_get(call.args, out->data,
+                                                    out->size_bytes, "value");
+    }
+    if (strcmp(call.name, "IOCTL_KGSL_DEVICE_GETPROPERTY") != 0)
+        return;
+    what = kio_struct_get(call.args, in->data, in->size_bytes, "type");
+    at = kio_struct_get(call.args, in->data, in->size_bytes, "value");
+    for (i = 0; i < record->n_blobs; i++) {
+        const struct cas_blob *blob = &record->blobs[i];
+
+        if (what == KGSL_PROP_DEVICE_INFO && blob->role == CAS_ARG_OUT &&
+            blob->addr == at && blob->size_bytes >= KGSL_CHIP_ID_BYTE + 4)
+            memcpy(&d->adreno_id, blob->data + KGSL_CHIP_ID_BYTE, 4);
+    }
+}
+
+static unsigned
+decode_adreno_region(struct trace_decoder *d, const uint32_t *words,
+                     uint32_t n_dw)
+{
+    return decode_pkt7(d->adreno_id >> 24 == 6 ? IR3_GEN_A6XX : IR3_GEN_A7XX,
+                       words, n_dw, d->amd.line, d->amd.user);
+}
+
+/* ---- all ---- */
 
 static void
 decode_region(struct trace_decoder *d, const struct trace_queue *queue,
@@ -178,7 +228,8 @@ decode_region(struct trace_decoder *d, const struct trace_queue *queue,
     }
     memcpy(words, blob->data, 4u * (size_t)n_dw);
     d->n_unknown += queue ? decode_amd_region(d, queue, blob, words, n_dw)
-                          : decode_nv_region(d, blob, words, n_dw);
+                    : d->adreno_id ? decode_adreno_region(d, words, n_dw)
+                                   : decode_nv_region(d, blob, words, n_dw);
     host_free(words);
 }
 
@@ -194,6 +245,9 @@ trace_decode(struct trace_decoder *d, const struct cas_record *record)
         learn_class(d, record);
     if (record->kind == CAS_IOCTL && record->dev == KIO_DEV_KFD)
         learn_queue(d, record);
+    if (record->kind == CAS_IOCTL &&
+        (record->dev == KIO_DEV_KGSL || record->dev == KIO_DEV_DRM))
+        learn_adreno(d, record);
     if (record->kind != CAS_DOORBELL && record->kind != CAS_SAMPLE)
         return;
     queue = trace_queue_of(d, record);
