@@ -453,6 +453,9 @@ read_node(struct reader *r, struct uop_graph *g, const struct uop *u,
         arg.dims = uop_dims(g, arg.dims->d, arg.dims->n);
     }
     r->is_refused |= op == UOP_ASSIGN || op == UOP_CALL;
+    /* its network is one of so many keys */
+    r->is_refused |=
+        op == UOP_EXCHANGE && r->sized->places[r->first[u->id] + 1].a != 0;
     return g->failed
                ? &uop_failed
                : uop_new_shaped(g, op, u->dtype, arg, src, u->n_src, shape);
