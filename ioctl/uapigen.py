@@ -157,6 +157,14 @@ class Spec:
                 for first, last, _ in found]
 
 
+def hole(field, after, pad, out):
+    """Names the bytes before the next field, so that an initializer, which
+    leaves padding as the stack has it, makes them 0: the kernel sees them."""
+    end = field.offset + field.size
+    if after and '.' not in after.name and after.offset > end:
+        out.append(f'{pad}uint8_t hole_{end}[{after.offset - end}];')
+
+
 def members(fields, prefix, indent, out):
     """C members of the fields whose names start with prefix, in order."""
     pad = '    ' * indent
@@ -186,6 +194,8 @@ def members(fields, prefix, indent, out):
             count = f'[{field.count}]' if field.count else ''
             out.append(f'{pad}{C_TYPES[field.kind][0]} {rest}{count};')
             i += 1
+            if indent == 1:
+                hole(field, fields[i] if i < len(fields) else None, pad, out)
 
 
 def header(spec, prefix):

@@ -383,8 +383,9 @@ static uint32_t
 reset_stat(struct rig *r)
 {
     uint32_t value = r->context;
-    struct kgsl_device_getproperty p = {KGSL_PROP_GPU_RESET_STAT,
-                                        (uintptr_t)&value, sizeof(value)};
+    struct kgsl_device_getproperty p = {.type = KGSL_PROP_GPU_RESET_STAT,
+                                        .value = (uintptr_t)&value,
+                                        .sizebytes = sizeof(value)};
 
     CALL(r, IOCTL_KGSL_DEVICE_GETPROPERTY, &p);
     return value;
@@ -498,7 +499,8 @@ test_refusals(void **state)
 {
     struct kgsl_drawctxt_create create = {0x10, 0};
     struct kgsl_gpuobj_alloc alloc = {0};
-    struct kgsl_device_getproperty p = {0x77, (uintptr_t)&create, 4};
+    struct kgsl_device_getproperty p = {
+        .type = 0x77, .value = (uintptr_t)&create, .sizebytes = 4};
     struct kgsl_device_waittimestamp_ctxtid w = {77, 0, 1};
     struct kgsl_command_object ib = {.flags = KGSL_CMDLIST_IB};
     struct kgsl_gpu_command c = {.cmdlist = (uintptr_t)&ib, .numcmds = 1};
@@ -520,8 +522,9 @@ test_refusals(void **state)
     w.timestamp = 1;
     REFUSED(&r, EINVAL, IOCTL_KGSL_DEVICE_WAITTIMESTAMP_CTXTID, &w);
     REFUSED(&r, EINVAL, IOCTL_KGSL_GPUOBJ_FREE, &free_);
-    p = (struct kgsl_device_getproperty){KGSL_PROP_PWR_CONSTRAINT,
-                                         (uintptr_t)&constraint, 20};
+    p = (struct kgsl_device_getproperty){.type = KGSL_PROP_PWR_CONSTRAINT,
+                                         .value = (uintptr_t)&constraint,
+                                         .sizebytes = 20};
     constraint.context_id = r.context;
     REFUSED(&r, EINVAL, IOCTL_KGSL_SETPROPERTY, &p);
     p.sizebytes = 24;

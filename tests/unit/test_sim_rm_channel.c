@@ -674,8 +674,10 @@ static uint32_t
 info(const struct rig *rig, uint32_t command, uint32_t index)
 {
     struct nv_index_data pair = {.index = index};
-    struct nv2080_gr_get_info gr = {1, (uintptr_t)&pair, {0, 0}};
-    struct nv2080_fb_get_info fb = {1, (uintptr_t)&pair};
+    struct nv2080_gr_get_info gr = {.grInfoListSize = 1,
+                                    .grInfoList = (uintptr_t)&pair};
+    struct nv2080_fb_get_info fb = {.fbInfoListSize = 1,
+                                    .fbInfoList = (uintptr_t)&pair};
     bool is_gr = command == NV2080_CTRL_CMD_GR_GET_INFO;
 
     assert_int_equal(
@@ -695,7 +697,7 @@ test_answers(void **state)
     struct nv2080_timer_get_gpu_cpu_time_correlation_info times = {
         .cpuClkId = 3, .sampleCount = 4};
     struct nv2080_gpu_get_gid_info gid = {.flags = 2, .length = 16};
-    struct nv2080_gr_get_info bad = {1, 64, {0, 0}};
+    struct nv2080_gr_get_info bad = {.grInfoListSize = 1, .grInfoList = 64};
     const struct nvgpu_chip *chip = nvgpu_chip_find("sm_90", 0);
     struct rig rig;
     uint32_t kib;
