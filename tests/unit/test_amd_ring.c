@@ -25,8 +25,8 @@
 #include "sanitized.h"
 
 /* Of the words that a submission may begin at. */
-#define STEP      (IS_SANITIZED ? 13 : 1)
-#define LONG_STEP (IS_SANITIZED ? 29 : 9)
+#define STEP      (IS_SANITIZED ? 37 : 1)
+#define LONG_STEP (IS_SANITIZED ? 97 : 9)
 
 /* ---- submissions of so many slots --------------------------------------------- */
 
