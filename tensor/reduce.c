@@ -487,7 +487,9 @@ tn_softmax(struct bell_context *ctx, const struct uop *u, uint32_t axis)
     enum uop_dtype dtype = u->dtype;
     const struct uop *e;
 
-    assert(tn_bad(u) || (tn_is_float(u) && axis < tn_rank(ctx, u)));
+    if (tn_bad(u)) /* which has no axis */
+        return u;
+    assert(tn_is_float(u) && axis < tn_rank(ctx, u));
     rule.a = u = tn_widen(ctx, u);
     e = tn_exp(ctx, shift_by_max(ctx, u, 1u << axis));
     /* one division a row */
@@ -503,7 +505,9 @@ tn_log_softmax(struct bell_context *ctx, const struct uop *u, uint32_t axis)
     enum uop_dtype dtype = u->dtype;
     const struct uop *shifted, *sum;
 
-    assert(tn_bad(u) || (tn_is_float(u) && axis < tn_rank(ctx, u)));
+    if (tn_bad(u))
+        return u;
+    assert(tn_is_float(u) && axis < tn_rank(ctx, u));
     shifted = shift_by_max(ctx, tn_widen(ctx, u), 1u << axis);
     sum = tn_sum(ctx, tn_exp(ctx, shifted), 1u << axis);
     return tn_cast(ctx, tn_sub(ctx, shifted, tn_log(ctx, sum)), dtype);
