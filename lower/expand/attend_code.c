@@ -97,20 +97,13 @@ attend_special(const struct attend_code *w, int64_t which, int64_t extent)
 }
 
 bell_status
-attend_map_groups(struct attend_code *w, int64_t tiles, struct lower_program *p,
-                  const struct uop **out_tile)
+attend_grid(const struct attend_code *w, int64_t all, struct lower_program *p,
+            const struct uop **out_group)
 {
-    const struct kernel *k = w->e->k;
-    const struct uop *left, *tile;
-    int64_t most = k->target->is_gpu ? k->target->max_grid[0] : UINT32_MAX;
-    int64_t all = tiles;
-    uint64_t set;
+    const struct lower_target *t = w->e->k->target;
+    int64_t most = t->is_gpu ? t->max_grid[0] : UINT32_MAX;
     uint32_t i;
 
-    for (set = w->a->batch; set; set &= set - 1) {
-        if (__builtin_mul_overflow(all, k->sizes[__builtin_ctzll(set)], &all))
-            all = INT64_MAX;
-    }
     if (all > most)
         return bell_fail(BELL_E_UNSUPPORTED,
                          "a grid of more than %lld work-groups",
@@ -118,7 +111,24 @@ attend_map_groups(struct attend_code *w, int64_t tiles, struct lower_program *p,
     for (i = 0; i < 3; i++)
         p->grid[i] = p->local[i] = 1;
     p->grid[0] = (uint32_t)all;
-    left = attend_special(w, 0, all);
+    *out_group = attend_special(w, 0, all);
+    return BELL_OK;
+}
+
+bell_status
+attend_map_groups(struct attend_code *w, int64_t tiles, struct lower_program *p,
+                  const struct uop **out_tile)
+{
+    const struct kernel *k = w->e->k;
+    const struct uop *left, *tile;
+    int64_t all = tiles;
+    uint64_t set;
+
+    for (set = w->a->batch; set; set &= set - 1) {
+        if (__builtin_mul_overflow(all, k->sizes[__builtin_ctzll(set)], &all))
+            all = INT64_MAX;
+    }
+    BELL_TRY(attend_grid(w, all, p, &left));
     tile = op2(w, UOP_FLOORMOD, left, tiles);
     tile = uop_alu2(w->g, UOP_SUB, num(w, tiles - 1), tile);
     left = op2(w, UOP_FLOORDIV, left, tiles);

@@ -112,6 +112,11 @@ const struct uop *attend_safe(const struct attend_code *w,
 /* A coordinate. */
 const struct uop *attend_special(const struct attend_code *w, int64_t which,
                                  int64_t extent);
+/* `all` work-groups of one thread in one dimension, and which of them this is.
+ * BELL_E_UNSUPPORTED: the target has not so many. */
+BELL_MUST_CHECK bell_status attend_grid(const struct attend_code *w,
+                                        int64_t all, struct lower_program *p,
+                                        const struct uop **out_group);
 
 /* ---- memory and variables ---- */
 

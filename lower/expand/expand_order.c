@@ -60,10 +60,9 @@ static bell_status
 map_rows(struct work *w, struct lower_program *p)
 {
     const struct kernel *k = w->c.e->k;
-    int64_t most = k->target->is_gpu ? k->target->max_grid[0] : UINT32_MAX;
     int64_t all = 1, n[KERNEL_MAX_RANGES];
     const struct uop *left, *at;
-    uint32_t r, i, first = KERNEL_MAX_RANGES;
+    uint32_t r, first = KERNEL_MAX_RANGES;
 
     for (r = k->n_ranges; r-- > 0;) {
         if (r == w->o->at || r == w->o->from)
@@ -81,14 +80,7 @@ map_rows(struct work *w, struct lower_program *p)
             __builtin_mul_overflow(all, n[r], &all))
             all = INT64_MAX;
     }
-    if (all > most)
-        return bell_fail(BELL_E_UNSUPPORTED,
-                         "a grid of more than %lld work-groups",
-                         (long long)most);
-    for (i = 0; i < 3; i++)
-        p->grid[i] = p->local[i] = 1;
-    p->grid[0] = (uint32_t)all;
-    left = attend_special(&w->c, 0, all);
+    BELL_TRY(attend_grid(&w->c, all, p, &left));
     for (r = k->n_ranges; r-- > 0 && first < KERNEL_MAX_RANGES;) {
         if (r == w->o->at || r == w->o->from)
             continue;

@@ -151,10 +151,9 @@ map_groups(struct work *w, struct lower_program *p, bool overlap)
     const struct kernel *k = w->c.e->k;
     uint64_t out = ~(((uint64_t)1 << w->s->at) | ((uint64_t)1 << w->s->from)),
              set;
-    int64_t most = k->target->is_gpu ? k->target->max_grid[0] : UINT32_MAX;
     int64_t all = 1, n[KERNEL_MAX_RANGES];
     const struct uop *left, *at;
-    uint32_t r, i;
+    uint32_t r;
 
     out &= k->n_ranges < 64 ? ((uint64_t)1 << k->n_ranges) - 1 : UINT64_MAX;
     for (set = out; set; set &= set - 1) {
@@ -165,14 +164,7 @@ map_groups(struct work *w, struct lower_program *p, bool overlap)
         if (__builtin_mul_overflow(all, n[r], &all))
             all = INT64_MAX;
     }
-    if (all > most)
-        return bell_fail(BELL_E_UNSUPPORTED,
-                         "a grid of more than %lld work-groups",
-                         (long long)most);
-    for (i = 0; i < 3; i++)
-        p->grid[i] = p->local[i] = 1;
-    p->grid[0] = (uint32_t)all;
-    left = attend_special(&w->c, 0, all);
+    BELL_TRY(attend_grid(&w->c, all, p, &left));
     for (set = out; set;) {
         r = 63u - (uint32_t)__builtin_clzll(set);
         set &= ~((uint64_t)1 << r);
