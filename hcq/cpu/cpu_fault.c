@@ -30,7 +30,6 @@ static struct {
  * of its own from the little that programs leave there for what they load.
  * What is at a place is read by its own thread alone. */
 static struct cpu_place places[CPU_MAX_WORKERS];
-static atomic_size_t n_places; /* that were ever taken: the first ones */
 
 #define PLACE_FREE  0u
 #define PLACE_TAKEN 1u /* by a worker that has no thread, or none any more */
@@ -56,7 +55,7 @@ cpu_watch_forks(void)
 bell_status
 cpu_fault_take_place(struct cpu_worker *worker)
 {
-    size_t i, n;
+    size_t i;
 
     for (i = 0; i < CPU_MAX_WORKERS; i++) {
         uintptr_t expected = PLACE_FREE;
@@ -64,9 +63,6 @@ cpu_fault_take_place(struct cpu_worker *worker)
                                             PLACE_TAKEN))
             continue;
         worker->place = &places[i];
-        n = atomic_load(&n_places);
-        while (n <= i && !atomic_compare_exchange_weak(&n_places, &n, i + 1))
-            ;
         return BELL_OK;
     }
     return bell_fail(BELL_E_UNSUPPORTED,
@@ -98,9 +94,9 @@ static struct cpu_worker *
 find_worker(void)
 {
     uintptr_t self = (uintptr_t)pthread_self();
-    size_t i, n = atomic_load(&n_places);
+    size_t i;
 
-    for (i = 0; i < n; i++) {
+    for (i = 0; i < CPU_MAX_WORKERS; i++) {
         if (atomic_load(&places[i].thread) == self)
             return places[i].worker;
     }

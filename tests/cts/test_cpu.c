@@ -1,9 +1,11 @@
 /* The CPU device from inside: signal handlers of the process, the loader's
- * memory protection, commands that cannot be decoded.
+ * memory protection, commands that cannot be decoded, calls that fail.
  */
 #include <dirent.h>
 #include <elf.h>
+#include <errno.h>
 #include <linux/membarrier.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -645,6 +647,141 @@ test_words(void **state)
     hcq_device_close(dev);
 }
 
+/* ---- calls that the system refuses ----------------------------------------- */
+
+static unsigned n_calls, failing; /* of those below; the one that fails, or 0 */
+static size_t mapped_bytes;
+
+/* Whether the system makes this call. */
+static bool
+is_made(void)
+{
+    if (++n_calls != failing)
+        return true;
+    errno = ENOMEM;
+    return false;
+}
+
+void *__real_mmap64(void *addr, size_t n, int prot, int flags, int fd,
+                    off_t at);
+void *__wrap_mmap64(void *addr, size_t n, int prot, int flags, int fd,
+                    off_t at);
+int __real_munmap(void *addr, size_t n);
+int __wrap_munmap(void *addr, size_t n);
+int __real_mprotect(void *addr, size_t n, int prot);
+int __wrap_mprotect(void *addr, size_t n, int prot);
+int __real_pthread_attr_setstacksize(pthread_attr_t *attr, size_t n);
+int __wrap_pthread_attr_setstacksize(pthread_attr_t *attr, size_t n);
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
+                          void *(*body)(void *), void *arg);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
+                          void *(*body)(void *), void *arg);
+
+void *
+__wrap_mmap64(void *addr, size_t n, int prot, int flags, int fd, off_t at)
+{
+    void *p = MAP_FAILED;
+
+    if (is_made())
+        p = __real_mmap64(addr, n, prot, flags, fd, at);
+    if (p != MAP_FAILED)
+        mapped_bytes += n;
+    return p;
+}
+
+int
+__wrap_munmap(void *addr, size_t n)
+{
+    int result = __real_munmap(addr, n);
+
+    if (result == 0)
+        mapped_bytes -= n;
+    return result;
+}
+
+int
+__wrap_mprotect(void *addr, size_t n, int prot)
+{
+    return is_made() ? __real_mprotect(addr, n, prot) : -1;
+}
+
+int
+__wrap_pthread_attr_setstacksize(pthread_attr_t *attr, size_t n)
+{
+    return is_made() ? __real_pthread_attr_setstacksize(attr, n) : ENOMEM;
+}
+
+int
+__wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
+                      void *(*body)(void *), void *arg)
+{
+    return is_made() ? __real_pthread_create(thread, attr, body, arg) : ENOMEM;
+}
+
+/* A device's life. */
+static bell_status
+live(void)
+{
+    const struct hcq_program_desc desc = {
+        .struct_size = sizeof(desc),
+        .name = "k",
+        .entry = "sections",
+        .binary = object,
+        .binary_size_bytes = object_bytes,
+    };
+    struct hcq_device *dev;
+    struct hcq_queue *queue;
+    struct hcq_program *prog;
+    struct hcq_buffer *buf;
+    bell_status status;
+
+    BELL_TRY(hcq_device_open("CPU", &dev));
+    status = hcq_queue_create(dev, HCQ_QUEUE_COMPUTE, &queue);
+    if (status == BELL_OK)
+        status = hcq_program_create(dev, &desc, &prog);
+    if (status == BELL_OK)
+        status = hcq_buffer_create(dev, 5000001, 0, &buf);
+    hcq_device_close(dev);
+    return status;
+}
+
+static void
+test_refused_calls(void **state)
+{
+    unsigned n_threads, n, i, n_refused_code = 0;
+    size_t bytes;
+
+    (void)state;
+    setenv("BELL_THREADS", "3", 1);
+    assert_int_equal(live(), BELL_OK);
+    n_threads = count_threads();
+    bytes = mapped_bytes;
+    n_calls = 0;
+    assert_int_equal(live(), BELL_OK);
+    n = n_calls;
+    assert_int_equal(n, 11); /* a mark, three threads, a program, a buffer */
+    for (i = 1; i <= n; i++) {
+        bell_status status;
+
+        n_calls = 0;
+        failing = i;
+        status = live();
+        if (status == BELL_E_KERNEL) {
+            n_refused_code++;
+            assert_non_null(strstr(bell_error_last()->message,
+                                   "refused executable memory"));
+        } else {
+            assert_int_equal(status, BELL_E_NO_MEMORY);
+            assert_non_null(strstr(bell_error_last()->message, "memory"));
+        }
+        failing = 0;
+        assert_int_equal(count_threads(), n_threads);
+        assert_int_equal(mapped_bytes, bytes);
+    }
+    assert_int_equal(n_refused_code, 2);
+    unsetenv("BELL_THREADS");
+}
+
 int
 main(void)
 {
@@ -662,6 +799,7 @@ main(void)
         cmocka_unit_test(test_bad_words),
         cmocka_unit_test(test_bad_addresses),
         cmocka_unit_test(test_words),
+        cmocka_unit_test(test_refused_calls),
     };
 
     return cmocka_run_group_tests_name("cpu", tests, read_object, NULL);

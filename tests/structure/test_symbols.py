@@ -39,7 +39,6 @@ MUTABLE = {
     'cache_call': 'one call of sqlite3 at a time, and none in the child of one',
     'fault_state': 'signal handlers belong to the process',
     'places': 'where a signal handler finds the worker of its thread',
-    'n_places': 'where a signal handler finds the worker of its thread',
     'bar_watch': 'signal handlers belong to the process',
     'registry': 'simulated machines: all openings of a name share one',
     'registry_lock': 'simulated machines: all openings of a name share one',
