@@ -632,8 +632,7 @@ hcq_device_synchronize(struct hcq_device *dev, uint64_t timeout_ns)
     }
     pthread_mutex_unlock(&dev->lock);
     BELL_TRY(status);
-    BELL_TRY(hcq_device_status(dev));
-    return BELL_OK;
+    return hcq_device_status(dev);
 }
 
 bell_status

@@ -364,6 +364,35 @@ test_names(void **state)
     amd_object_close(&o);
 }
 
+/* More kernels than a message has room for. */
+static void
+test_many_names(void **state)
+{
+    static struct {
+        struct file f;
+        Elf64_Sym symbols[40];
+    } m;
+    char want[256];
+    struct amd_object o;
+    size_t i;
+
+    (void)state;
+    make(&m.f);
+    put_symbol(&m.f, S_OUTSIDE, "kernel.kd", STT_OBJECT, RODATA, 0, 64);
+    for (i = 0; i < ARRAY_LEN(m.symbols); i++)
+        m.symbols[i] = m.f.symbol[S_OUTSIDE];
+    m.f.section[SYMBOLS].sh_offset = sizeof(m.f);
+    m.f.section[SYMBOLS].sh_size = sizeof(m.symbols);
+    assert_int_equal(amd_object_open(&m, sizeof(m), "test", NULL, &o),
+                     BELL_E_INVALID);
+    snprintf(want, sizeof(want), "%s",
+             "program 'test': 40 kernels, and none is chosen: ");
+    for (i = 0; i < 19; i++)
+        strcat(want, "kernel, ");
+    strcat(want, "kernel,"); /* 159 letters of names */
+    assert_string_equal(bell_error_last()->message, want);
+}
+
 /* ---- what is refused ----------------------------------------------------------- */
 
 static void
@@ -1087,6 +1116,7 @@ main(void)
         cmocka_unit_test(test_code_end),
         cmocka_unit_test(test_relocations),
         cmocka_unit_test(test_names),
+        cmocka_unit_test(test_many_names),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_largest),
         cmocka_unit_test(test_prefixes),

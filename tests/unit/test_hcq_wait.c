@@ -94,8 +94,17 @@ test_looks(void **state)
     expect_ok(hcq_signal_wait(sig, 3, 0));
     expect_fails(hcq_signal_wait(sig, 4, 0), BELL_E_DEVICE_LOST,
                  "found by look 2");
+    /* nor is there a queue to wait for */
+    expect_fails(hcq_device_synchronize(dev, 0), BELL_E_DEVICE_LOST,
+                 "found by look 2");
+    expect_ok(hcq_device_recover(dev));
+    n_looks = 0;
+    lost_at = 1;
+    expect_fails(hcq_device_synchronize(dev, 0), BELL_E_DEVICE_LOST,
+                 "found by look 1");
     dev->ops = real;
     expect_ok(hcq_device_recover(dev));
+    expect_ok(hcq_device_synchronize(dev, 0));
 }
 
 static void
