@@ -66,7 +66,7 @@ SAME = re.compile(r'(\w+) \+ \(\w+ - \1\) / \[2 -> 3\]|'
                   r'^\w+ \w+\[[^\[\]]+ / \[8 -> 7\]\];')
 # The value is the first of the two; the second is a guess at it.
 HINT = re.compile(r'__builtin_expect\(.*,\s+$', re.S)
-ROOM = re.compile(r'^(?:\w+ )+\**\w+\[\[(\d+)\w* -> (\d+)\w*\]\]')
+ROOM = re.compile(r'^(?:\w+ )+(?:\**\w+(?:\[\w+\])*, )*\**\w+\[\[(\d+)\w* -> (\d+)\w*\]\]')
 # The smaller or larger of two: of two that are the same, either.
 BORDERS = {('<', '<='), ('<=', '<'), ('>', '>='), ('>=', '>')}
 NAME = r'([\w.\[\]]+(?:->[\w.\[\]]+)*)'
@@ -85,6 +85,8 @@ BUILDS = {
     # as written: an optimized program's lines are not all told apart
     'lines': ('--buildtype=debug',),
 }
+# A folder keeps what was the default when it was made.
+ALL_DRIVERS = '-Ddrivers=cpu,nv,amd,qcom'
 COUNTING = {'CC': os.path.join(os.path.dirname(os.path.abspath(__file__)),
                                'count_lines.sh')}
 # The tests of the driver half, by the build that they run in.
@@ -97,7 +99,7 @@ TESTS = {
         r'qcom_(?!shader)\w+|sim_qcom|cts QCOM.*|'
         r'decode|fault_loop|c(l|pu)\W.*|cpu_object|cts CPU|nv kernels|'
         # AMD's cassettes, damaged, map gigabytes by pages: minutes
-        r'life of (NV|AMD, (?!cassette)).*|'
+        r'life of (NV|QCOM|AMD, (?!cassette)).*|'
         r'fuzz_(nv_cubin|amd_object|bundle|decode|cassette|kernel_\w+)'),
     'release': re.compile(
         # sanitizers keep the addresses that UVM takes
@@ -423,7 +425,7 @@ def configure(source):
         build = os.path.join(source, 'build', name)
         env = {**os.environ, **(COUNTING if name == 'lines' else {})}
         done = run(os.path.join(source, 'tools/configure.sh'), build,
-                   '-Dtests=enabled', *options, env=env)
+                   '-Dtests=enabled', ALL_DRIVERS, *options, env=env)
         if done.returncode != 0:
             print(done.stdout[-4000:])
             return None
