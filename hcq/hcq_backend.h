@@ -212,6 +212,9 @@ struct hcq_device_ops {
     /* Wakes host threads and queues that sleep on the signal. NULL: they look
      * for themselves. */
     void (*signal_wake)(struct hcq_signal *sig);
+    /* The host waits for the value: does a part of what it waits for. `sleeps`:
+     * it goes to sleep next. NULL: there is nothing that the host could do. */
+    void (*signal_help)(struct hcq_signal *sig, uint64_t value, bool sleeps);
     /* Sleeps until the value is not `seen`, or max_ns passed, or a wake. */
     void (*signal_sleep)(struct hcq_signal *sig, uint64_t seen,
                          uint64_t max_ns);

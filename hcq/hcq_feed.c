@@ -25,6 +25,13 @@ ring_doorbell(struct hcq_feed *feed)
     hcq_futex_wake(&feed->doorbell, 1);
 }
 
+void
+hcq_feed_wake(struct hcq_feed *feed)
+{
+    if (atomic_load(&feed->sleeping) != HCQ_FEED_AWAKE)
+        ring_doorbell(feed);
+}
+
 static bell_status
 wait_for_words(struct hcq_feed *feed, uint64_t n_words)
 {
@@ -68,15 +75,23 @@ put_ring_words(struct hcq_feed *feed, uint64_t write, const void *packets,
     memcpy(feed->ring, words + n, (size_t)(n_words - n) * 8);
 }
 
+static bool run_packet(struct hcq_feed *feed, const struct hcq_packet *packet);
+
+static struct hcq_packet
+last_packet(const struct hcq_feed *feed, uint64_t value)
+{
+    return (struct hcq_packet){
+        .head = {.op = HCQ_OP_SIGNAL, .n_dw = 2 * SIGNAL_WORDS},
+        .word = {feed->base.timeline->va, value},
+    };
+}
+
 /* Submits packets followed by the timeline's signal. */
 static bell_status
 submit_words(struct hcq_feed *feed, const void *packets, uint64_t n_words,
              uint64_t value)
 {
-    const struct hcq_packet finish = {
-        .head = {.op = HCQ_OP_SIGNAL, .n_dw = 2 * SIGNAL_WORDS},
-        .word = {feed->base.timeline->va, value},
-    };
+    const struct hcq_packet finish = last_packet(feed, value);
     uint64_t write = atomic_load_explicit(&feed->write, memory_order_relaxed);
     uint32_t sleeping;
 
@@ -104,12 +119,72 @@ submit_words(struct hcq_feed *feed, const void *packets, uint64_t n_words,
     return BELL_OK;
 }
 
+/* Runs packets, up to one that may have to wait; false: *out_n_run words ran,
+ * and the rest is the thread's. True: all ran, the timeline's signal as well,
+ * or the device was lost. */
+static bool
+run_packets(struct hcq_feed *feed, const uint64_t *words, uint64_t n_words,
+            uint64_t value, uint64_t *out_n_run)
+{
+    const struct hcq_packet finish = last_packet(feed, value);
+    const struct hcq_packet *packet;
+    uint64_t at = 0;
+
+    feed->call_end = words + n_words;
+    while (at < n_words) {
+        packet = (const void *)(words + at);
+        if (!hcq_packet_ok(packet, 2 * (n_words - at)))
+            return !hcq_feed_lose_stream(feed, packet);
+        *out_n_run = at;
+        if (!feed->ops->is_short(feed, packet))
+            return false;
+        if (!run_packet(feed, packet))
+            return true;
+        at += packet->head.n_dw / 2;
+    }
+    *out_n_run = at;
+    if (!feed->ops->is_short(feed, &finish))
+        return false;
+    (void)run_packet(feed, &finish);
+    return true;
+}
+
+/* On the submitter's thread, if the ring is empty: the thread has no packets
+ * then, and gets none. */
+static bool
+run_here(struct hcq_feed *feed, const uint64_t *words, uint64_t n_words,
+         uint64_t value, uint64_t *out_n_run)
+{
+    bool all = false;
+
+    if (atomic_load_explicit(&feed->read, memory_order_acquire) !=
+        atomic_load_explicit(&feed->write, memory_order_relaxed))
+        return false;
+    /* Either we see that the queue stops, or the thread sees us before it
+     * parks. */
+    atomic_store(&feed->here, 1);
+    if (!atomic_load(&feed->stop) && !atomic_load(&feed->base.dev->lost)) {
+        all = run_packets(feed, words, n_words, value, out_n_run);
+        feed->call_end = NULL;
+        feed->ops->end_here(feed);
+    }
+    atomic_store(&feed->here, 0);
+    atomic_fetch_add(&feed->n_here, 1);
+    if (atomic_load(&feed->sleeping) == HCQ_FEED_SLEEPS)
+        ring_doorbell(feed);
+    return all;
+}
+
 bell_status
 hcq_feed_submit(struct hcq_queue *queue, uint64_t value)
 {
-    const struct hcq_cs *cs = &queue->cs;
+    struct hcq_feed *feed = hcq_feed(queue);
+    const uint64_t *words = (const void *)queue->cs.words;
+    uint64_t n_words = queue->cs.n_dw / 2, n_run = 0;
 
-    BELL_TRY(submit_words(hcq_feed(queue), cs->words, cs->n_dw / 2, value));
+    if (feed->runs_here && run_here(feed, words, n_words, value, &n_run))
+        return BELL_OK;
+    BELL_TRY(submit_words(feed, words + n_run, n_words - n_run, value));
     return BELL_OK;
 }
 
@@ -129,13 +204,18 @@ hcq_feed_stream_unbind(struct hcq_stream *stream)
 bell_status
 hcq_feed_stream_submit(struct hcq_stream *stream, uint64_t value)
 {
-    const struct hcq_packet call = {
+    struct hcq_feed *feed = hcq_feed(stream->queue);
+    const uint64_t *words = (const void *)stream->cs.words;
+    uint64_t n_words = stream->cs.n_dw / 2, n_run = 0;
+    struct hcq_packet call = {
         .head = {.op = HCQ_OP_CALL, .n_dw = HCQ_HEAD_DW + 4},
-        .word = {(uintptr_t)stream->cs.words, stream->cs.n_dw / 2},
     };
 
-    BELL_TRY(submit_words(hcq_feed(stream->queue), &call, call.head.n_dw / 2,
-                          value));
+    if (feed->runs_here && run_here(feed, words, n_words, value, &n_run))
+        return BELL_OK;
+    call.word[0] = (uintptr_t)(words + n_run);
+    call.word[1] = n_words - n_run;
+    BELL_TRY(submit_words(feed, &call, call.head.n_dw / 2, value));
     return BELL_OK;
 }
 
@@ -377,6 +457,8 @@ hcq_feed_next_op(const struct hcq_feed *feed, const struct hcq_packet *packet)
 
     if (feed->call_end && behind < feed->call_end)
         return ((const struct hcq_packet *)behind)->head.op;
+    if (atomic_load_explicit(&feed->here, memory_order_relaxed))
+        return HCQ_OP_SIGNAL;
     read += at->head.n_dw / 2;
     if (read == atomic_load_explicit(&feed->write, memory_order_acquire))
         return 0;
@@ -411,7 +493,7 @@ drain(struct hcq_feed *feed)
     uint64_t write = atomic_load_explicit(&feed->write, memory_order_acquire);
     bool more = feed->ops->finish != NULL;
 
-    feed->call_end = NULL; /* one may have been left */
+    feed->n_here_seen = atomic_load(&feed->n_here);
     while (read != write || more) {
         const struct hcq_packet *packet;
 
@@ -421,6 +503,7 @@ drain(struct hcq_feed *feed)
             if (!feed->ops->finish(feed, &more))
                 return false;
         } else {
+            feed->call_end = NULL; /* one may have been left */
             packet = get_packet(feed, read);
             if (packet->head.n_dw > 2 * HCQ_FEED_PACKET_WORDS ||
                 !hcq_packet_ok(packet, 2 * (write - read)))
@@ -438,29 +521,47 @@ drain(struct hcq_feed *feed)
     return !hcq_feed_must_stop(feed);
 }
 
-/* Spins, then sleeps, until there is something to do. */
+/* Sleeps until the ring's words are more than were read, or a wake. */
+static void
+sleep_as(struct hcq_feed *feed, enum hcq_feed_sleep how, uint64_t max_ns)
+{
+    uint64_t read = atomic_load_explicit(&feed->read, memory_order_relaxed);
+    uint32_t bell = atomic_load(&feed->doorbell);
+
+    atomic_store(&feed->sleeping, how);
+    if (feed->has_membarrier) /* for submit_words */
+        syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+    if (atomic_load(&feed->write) == read && !hcq_feed_must_stop(feed) &&
+        (how == HCQ_FEED_NAPS ||
+         atomic_load(&feed->n_here) == feed->n_here_seen))
+        hcq_futex_wait(&feed->doorbell, bell, max_ns);
+    atomic_store(&feed->sleeping, HCQ_FEED_AWAKE);
+}
+
+void
+hcq_feed_nap(struct hcq_feed *feed, uint64_t max_ns)
+{
+    sleep_as(feed, HCQ_FEED_NAPS, max_ns);
+}
+
+/* Spins, then sleeps, until there is something to do. What the submitter runs
+ * himself is not what one has to spin for. */
 static void
 await_work(struct hcq_feed *feed)
 {
     uint64_t read = atomic_load_explicit(&feed->read, memory_order_relaxed);
     uint64_t start_ns = time_now_ns(), now_ns = start_ns;
-    uint32_t bell;
+    uint64_t spin_ns = feed->runs_here ? 0 : feed->base.dev->spin_ns;
 
     hcq_spinner_begin(&feed->spinner, start_ns);
-    while (now_ns - start_ns < feed->base.dev->spin_ns) {
+    while (now_ns - start_ns < spin_ns) {
         if (atomic_load_explicit(&feed->write, memory_order_acquire) != read ||
             hcq_feed_must_stop(feed))
             return;
         hcq_spinner_turn(&feed->spinner, now_ns);
         now_ns = time_now_ns();
     }
-    bell = atomic_load(&feed->doorbell);
-    atomic_store(&feed->sleeping, 1);
-    if (feed->has_membarrier) /* for submit_words */
-        syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
-    if (atomic_load(&feed->write) == read && !hcq_feed_must_stop(feed))
-        hcq_futex_wait(&feed->doorbell, bell, UINT64_MAX);
-    atomic_store(&feed->sleeping, 0);
+    sleep_as(feed, HCQ_FEED_SLEEPS, UINT64_MAX);
 }
 
 /* Stays here while the queue is stopped or the device lost; false: quit. */
@@ -469,6 +570,8 @@ park(struct hcq_feed *feed)
 {
     bool quit;
 
+    while (atomic_load(&feed->here))
+        hcq_spin(UINT64_MAX);
     if (feed->ops->drop)
         feed->ops->drop(feed);
     pthread_mutex_lock(&feed->lock);

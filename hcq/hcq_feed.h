@@ -7,6 +7,11 @@
  * overwritten. Both count words for ever; an offset is the count modulo the
  * ring's size. Signals are slots (hcq_slot.h), a signal's address is its
  * slot's.
+ *
+ * Where `runs_here` is set and the ring is empty, who submits runs the packets
+ * himself, up to one that may have to wait: it and what follows go through the
+ * ring. So either the thread has packets or the submitter has, and what they
+ * work on needs no lock; `here` keeps the thread from parking meanwhile.
  */
 #ifndef BELL_HCQ_HCQ_FEED_H
 #define BELL_HCQ_HCQ_FEED_H
@@ -19,11 +24,17 @@
 
 struct hcq_feed;
 
-/* All but `evict` and `progress` are called by the queue's thread. */
+/* All but `evict` and `progress` are called by the queue's thread, and those
+ * said to be by the submitter as well. */
 struct hcq_feed_ops {
     /* Runs a packet, no CALL. False: the queue does not go on, since it has to
-     * stop or the device is lost. */
+     * stop or the device is lost. The submitter, too. */
     bool (*run)(struct hcq_feed *feed, const struct hcq_packet *packet);
+    /* The submitter: whether the packet, no CALL, waits for nothing now; and
+     * what to do behind the last that it runs. NULL where runs_here is never
+     * set. */
+    bool (*is_short)(struct hcq_feed *feed, const struct hcq_packet *packet);
+    void (*end_here)(struct hcq_feed *feed);
     /* The ring is empty: a part of what packets left to do. False as above;
      * *out_more: there may be more. NULL: they leave nothing. */
     bool (*finish)(struct hcq_feed *feed, bool *out_more);
@@ -37,6 +48,14 @@ struct hcq_feed_ops {
     void (*progress)(struct hcq_feed *feed, char *text, size_t size_bytes);
     uint64_t stop_limit_ns; /* a stop that takes longer has failed */
     const char *stop_note;  /* what its message ends in */
+};
+
+/* How the thread sleeps: until something is in the ring, for a while; or until
+ * there is something at all. */
+enum hcq_feed_sleep {
+    HCQ_FEED_AWAKE,
+    HCQ_FEED_NAPS,
+    HCQ_FEED_SLEEPS
 };
 
 /* What the thread does now, for reports. Relaxed atomics. */
@@ -55,16 +74,20 @@ struct hcq_feed {
     uint64_t *ring; /* owned */
     uint64_t n_ring_words;
     bool has_membarrier;                     /* see submit_words */
+    bool runs_here;                          /* the backend's; see above */
     uint64_t scratch[HCQ_FEED_PACKET_WORDS]; /* a packet that wraps; thread */
-    const uint64_t
-        *call_end; /* of the bound stream under way, or NULL; thread */
+    const uint64_t *call_end; /* of the bound stream, or of what the submitter
+                               * runs; NULL; who runs packets */
+    uint64_t n_here_seen;     /* thread */
     struct hcq_feed_now now;
     struct hcq_spinner spinner; /* the thread's, when there is nothing to do */
 
     _Alignas(64) _Atomic uint64_t write;    /* words ever written; host */
+    _Atomic uint64_t n_here;                /* submissions run here; host */
+    _Atomic uint32_t here;                  /* one is run; host */
     _Alignas(64) uint64_t read_seen;        /* host's last look at `read` */
     _Alignas(64) _Atomic uint64_t read;     /* words ever consumed */
-    _Alignas(64) _Atomic uint32_t sleeping; /* the thread sleeps */
+    _Alignas(64) _Atomic uint32_t sleeping; /* enum hcq_feed_sleep */
     _Atomic uint32_t doorbell;              /* futex: bumped to wake */
     _Atomic uint32_t stop;                  /* park at the next command */
     pthread_mutex_t lock;                   /* parked, quit */
@@ -104,6 +127,8 @@ unsigned hcq_feed_next_op(const struct hcq_feed *feed,
 /* Waits for a signal's value; false: the queue has to stop. */
 bool hcq_feed_wait(struct hcq_feed *feed, struct hcq_slot *slot,
                    uint64_t value);
+/* Sleeps at most max_ns, until there is something in the ring, or a wake. */
+void hcq_feed_nap(struct hcq_feed *feed, uint64_t max_ns);
 /* A packet that cannot be decoded: the device is lost. Returns false. */
 bool hcq_feed_lose_stream(struct hcq_feed *feed,
                           const struct hcq_packet *packet);
@@ -117,6 +142,9 @@ hcq_feed_must_stop(struct hcq_feed *feed)
 }
 
 /* ---- any thread ---- */
+
+/* Wakes the thread if it naps or sleeps. */
+void hcq_feed_wake(struct hcq_feed *feed);
 
 /* Stops the queue and tells the thread to end; false: it did not park. */
 bool hcq_feed_quit(struct hcq_feed *feed);

@@ -225,6 +225,8 @@ wait_slowly(struct hcq_signal *sig, uint64_t value, uint64_t timeout_ns)
         waited_ns = time_now_ns() - start_ns;
         if (waited_ns >= timeout_ns && timeout_ns != HCQ_WAIT_FOREVER)
             return report_timeout(sig, value, seen, waited_ns);
+        if (dev->ops->signal_help)
+            dev->ops->signal_help(sig, value, waited_ns >= spin_ns);
         if (waited_ns < spin_ns) {
             hcq_spinner_turn(&spinner, start_ns + waited_ns);
             continue;

@@ -6,12 +6,16 @@
 
 #include "hcq/hcq_backend.h"
 
+struct hcq_feed;
+
 /* A signal's memory; 64 bytes, so that signals share no cache line. A signal's
  * `va` is its slot's address. */
 struct hcq_slot {
     _Alignas(64) uint64_t value;
     uint64_t timestamp;
     uint32_t n_waiters; /* threads that sleep on the value */
+    /* Of a timeline whose queue has to be told that somebody waits; NULL. */
+    struct hcq_feed *feed;
 };
 
 /* Sleeps while the value is `seen`, at most max_ns. */

@@ -16,10 +16,14 @@
  *
  * Queues: packets go through a ring to a thread, which makes OpenCL's calls: a
  * launch costs the caller what it costs on the CPU, however long OpenCL takes.
+ * Where the device is the host's own processor, a thread more takes time from
+ * the kernels: there who submits makes the calls himself (hcq_feed.h), who waits
+ * looks after the events while he spins, and the thread only naps between looks
+ * at them until somebody sleeps.
+ *
  * The cl_command_queue is in order. A signal is memory of the host
- * (hcq/hcq_slot.h); the thread stores its value when the event of the command
- * before it is complete, and only looks for that when nothing else is to be
- * enqueued. A command before another one has no event, and a queue keeps the
+ * (hcq/hcq_slot.h); its value is stored when the event of the command before it
+ * is complete. A command before another one has no event, and a queue keeps the
  * times of its commands from its first timestamp on only: both cost.
  */
 #ifndef BELL_HCQ_CL_OCL_H
@@ -31,8 +35,8 @@
 #include "hcq/hcq_feed.h"
 
 #define OCL_BACKEND     "CL"
-#define OCL_QUEUES_MAX  32u  /* of a device */
-#define OCL_PENDING_MAX 256u /* signals that wait for events; power of two */
+#define OCL_QUEUES_MAX  32u   /* of a device */
+#define OCL_PENDING_MAX 1024u /* signals that wait for events; power of two */
 
 /* ---- addresses ---- */
 
@@ -160,21 +164,39 @@ struct ocl_queue {
     unsigned slot;       /* of the device */
     cl_command_queue cl; /* owned */
 
-    /* The thread's: */
+    /* Of who runs packets: the thread or the submitter (hcq_feed.h). */
     cl_event last; /* owned; of the last command that no signal has */
     bool is_open;  /* the last command has no event */
     bool profiles; /* its commands' times can be asked for */
-    bool unflushed;
     const struct hcq_program_base *last_prog;
+    _Atomic bool unflushed; /* any */
+
+    /* What waits for events: who runs packets adds to it, who has `finishing`
+     * takes from it. */
     struct ocl_pending pending[OCL_PENDING_MAX];
-    uint32_t n_pushed, n_done; /* of pending; for ever */
-    uint64_t last_time_ns;     /* of a timestamp */
+    _Atomic uint32_t n_pushed, n_done; /* for ever */
+    _Atomic uint32_t finishing;        /* somebody has it */
+    uint64_t last_time_ns;             /* of a timestamp */
+    _Atomic uint64_t wanted; /* the least value of the timeline that somebody
+                              * sleeps for; UINT64_MAX: nobody does */
+    /* The thread's: up to which it waits for events in any case, since they are
+     * of packets that it ran; when it found nothing pending first, and after
+     * how many. */
+    uint32_t prompt_to;
+    uint64_t calm_ns;
+    uint32_t calm_at;
 };
 
 static inline struct ocl_queue *
 ocl_queue(struct hcq_queue *queue)
 {
     return HCQ_CONTAINER(queue, struct ocl_queue, feed.base);
+}
+
+static inline struct hcq_slot *
+ocl_slot(const struct hcq_signal *sig)
+{
+    return (struct hcq_slot *)(uintptr_t)sig->va;
 }
 
 /* What packets do (ocl_feed.c). */
@@ -184,5 +206,8 @@ BELL_MUST_CHECK bell_status ocl_queue_create(struct hcq_device *dev,
                                              const struct hcq_queue_desc *desc,
                                              struct hcq_queue **out_queue);
 void ocl_queue_destroy(struct hcq_queue *queue);
+
+/* hcq_device_ops (ocl_feed.c). */
+void ocl_signal_help(struct hcq_signal *sig, uint64_t value, bool sleeps);
 
 #endif

@@ -418,6 +418,7 @@ static const struct hcq_device_ops ocl_ops = {
     .signal_alloc = hcq_slot_alloc,
     .signal_free = hcq_slot_free,
     .signal_wake = hcq_slot_signal_wake,
+    .signal_help = ocl_signal_help,
     .signal_sleep = hcq_slot_signal_sleep,
     .signal_map = hcq_slot_map,
     .program_create = ocl_program_create,

@@ -3,7 +3,8 @@
  *
  * Commands are enqueued as they come; what waits for their end (`pending`) is
  * looked after when there is nothing to enqueue, when a command cannot be
- * enqueued before, and now and then. An error of OpenCL loses the device.
+ * enqueued before, when somebody waits, and now and then. An error of OpenCL
+ * loses the device.
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +14,11 @@
 
 #define LOOK_EVERY    16u /* signals between looks at the oldest */
 #define STOP_LIMIT_NS 2000000000ull
+/* Of a thread whose queue's submitter does the work: between looks at what is
+ * pending, and how long it stays awake so when nothing is. Waking it costs a
+ * launch some microseconds. */
+#define NAP_NS  100000ull
+#define CALM_NS 2000000ull
 
 static struct ocl_device *
 device_of(struct ocl_queue *queue)
@@ -93,53 +99,126 @@ end_of(struct ocl_queue *queue, const struct ocl_pending *p)
     return at_ns;
 }
 
-/* The oldest one: waits for its event and does what it is for. */
 static bool
-finish_oldest(struct ocl_queue *queue)
+try_hold(struct ocl_queue *queue)
 {
-    struct ocl_pending *p = &queue->pending[queue->n_done % OCL_PENDING_MAX];
-    struct ocl_api *api = &device_of(queue)->api;
-    cl_int err = CL_SUCCESS, state = CL_COMPLETE;
-
-    if (p->event) {
-        atomic_store_explicit(&queue->feed.now.prog, p->prog,
-                              memory_order_relaxed);
-        err = OCL(api, clWaitForEvents, 1, &p->event);
-        if (err == CL_SUCCESS ||
-            err == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)
-            err = OCL(api, clGetEventInfo, p->event,
-                      CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(state), &state,
-                      NULL);
-        if (err == CL_SUCCESS && state < 0)
-            err = state;
-        if (err != CL_SUCCESS)
-            return lose(queue, "clWaitForEvents", err, p->prog);
-    }
-    if (!p->host_ns)
-        publish(p);
-    else
-        __atomic_store_n(&p->slot->timestamp,
-                         p->event ? end_of(queue, p) : time_now_ns(),
-                         __ATOMIC_RELEASE);
-    if (p->event)
-        api->clReleaseEvent(p->event);
-    p->event = NULL;
-    queue->n_done++;
-    return true;
+    return !atomic_exchange(&queue->finishing, 1);
 }
 
-static bool
-is_oldest_done(struct ocl_queue *queue)
+/* Who has it for long is the thread alone. */
+static void
+hold(struct ocl_queue *queue)
 {
-    const struct ocl_pending *p =
-        &queue->pending[queue->n_done % OCL_PENDING_MAX];
-    cl_int state = CL_QUEUED;
+    while (!try_hold(queue))
+        hcq_spin(UINT64_MAX);
+}
 
-    return !p->event ||
-           OCL(&device_of(queue)->api, clGetEventInfo, p->event,
-               CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(state), &state,
-               NULL) != CL_SUCCESS ||
-           state <= CL_COMPLETE;
+static void
+let_go(struct ocl_queue *queue)
+{
+    atomic_store(&queue->finishing, 0);
+}
+
+static uint32_t
+n_pending(struct ocl_queue *queue)
+{
+    return atomic_load(&queue->n_pushed) - atomic_load(&queue->n_done);
+}
+
+/* Whether what it waits for is complete, or failed. */
+static cl_int
+look_at(struct ocl_queue *queue, const struct ocl_pending *p, cl_int *out_state)
+{
+    *out_state = CL_COMPLETE; /* without an event: when those before it are */
+    return p->event ? OCL(&device_of(queue)->api, clGetEventInfo, p->event,
+                          CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(*out_state),
+                          out_state, NULL)
+                    : CL_SUCCESS;
+}
+
+/* In their order. */
+static void
+publish_both(struct ocl_pending *passed, const struct ocl_pending *p)
+{
+    if (passed->slot)
+        publish(passed);
+    passed->slot = NULL;
+    publish(p);
+}
+
+/* The oldest ones that are complete, held: does what they are for. Of a
+ * timeline only the last value is stored, others would be seen by nobody. */
+static bool
+finish_done(struct ocl_queue *queue)
+{
+    struct hcq_slot *timeline = ocl_slot(queue->feed.base.timeline);
+    struct ocl_pending passed = {.slot = NULL};
+    uint32_t n_done = atomic_load(&queue->n_done);
+    cl_int err = CL_SUCCESS, state;
+    bool ok = true;
+
+    while (ok && n_done != atomic_load(&queue->n_pushed)) {
+        struct ocl_pending *p = &queue->pending[n_done % OCL_PENDING_MAX];
+
+        err = look_at(queue, p, &state);
+        if (err == CL_SUCCESS && state > CL_COMPLETE)
+            break;
+        if (err == CL_SUCCESS && state < 0)
+            err = state;
+        if (err != CL_SUCCESS) {
+            ok = lose(queue, "clWaitForEvents", err, p->prog);
+            break;
+        }
+        if (p->host_ns)
+            __atomic_store_n(&p->slot->timestamp,
+                             p->event ? end_of(queue, p) : time_now_ns(),
+                             __ATOMIC_RELEASE);
+        else if (p->slot == timeline)
+            passed = *p;
+        else
+            publish_both(&passed, p);
+        if (p->event)
+            device_of(queue)->api.clReleaseEvent(p->event);
+        p->event = NULL;
+        n_done++;
+    }
+    if (passed.slot)
+        publish(&passed);
+    /* only now: who finds nothing pending stores a value at once (push) */
+    atomic_store(&queue->n_done, n_done);
+    return ok;
+}
+
+/* Waits for the event of the first that stores so much into the timeline, or the
+ * last, if none does, and for 0 of the oldest; held. Those before it are
+ * complete then. */
+static bool
+wait_for(struct ocl_queue *queue, uint64_t value)
+{
+    struct hcq_slot *timeline = ocl_slot(queue->feed.base.timeline);
+    uint32_t i = atomic_load(&queue->n_done);
+    uint32_t end = atomic_load(&queue->n_pushed);
+    const struct ocl_pending *p = NULL;
+    cl_event event = NULL;
+    cl_int err;
+
+    for (; i != end; i++) {
+        p = &queue->pending[i % OCL_PENDING_MAX];
+        event = p->event ? p->event : event;
+        if (event && value == 0)
+            break;
+        if (p->slot == timeline && !p->host_ns && p->value >= value)
+            break;
+    }
+    if (!event)
+        return finish_done(queue);
+    p = &queue->pending[atomic_load(&queue->n_done) % OCL_PENDING_MAX];
+    atomic_store_explicit(&queue->feed.now.prog, p->prog, memory_order_relaxed);
+    err = OCL(&device_of(queue)->api, clWaitForEvents, 1, &event);
+    if (err != CL_SUCCESS &&
+        err != CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)
+        return lose(queue, "clWaitForEvents", err, p->prog);
+    return finish_done(queue);
 }
 
 static bool
@@ -147,9 +226,8 @@ flush(struct ocl_queue *queue)
 {
     cl_int err;
 
-    if (!queue->unflushed)
+    if (!atomic_exchange(&queue->unflushed, false))
         return true;
-    queue->unflushed = false;
     err = OCL(&device_of(queue)->api, clFlush, queue->cl);
     return err == CL_SUCCESS || lose(queue, "clFlush", err, queue->last_prog);
 }
@@ -168,14 +246,15 @@ take_over(struct ocl_queue *queue, cl_event event)
 static bool
 finish_all(struct ocl_queue *queue)
 {
+    bool ok = flush(queue);
     cl_int err;
 
-    if (!flush(queue))
+    hold(queue);
+    while (ok && n_pending(queue))
+        ok = wait_for(queue, UINT64_MAX);
+    let_go(queue);
+    if (!ok)
         return false;
-    while (queue->n_done != queue->n_pushed) {
-        if (!finish_oldest(queue))
-            return false;
-    }
     if (!queue->last && !queue->is_open)
         return true;
     err = OCL(&device_of(queue)->api, clFinish, queue->cl);
@@ -189,22 +268,29 @@ push(struct ocl_queue *queue, cl_event event, struct hcq_slot *slot,
      uint64_t value, uint64_t host_ns)
 {
     struct ocl_pending p = {event, slot, value, host_ns, queue->last_prog};
+    uint32_t n_pushed = atomic_load(&queue->n_pushed);
+    bool ok = true;
 
-    if (!event && queue->n_done == queue->n_pushed) {
+    if (!event && !n_pending(queue)) {
         if (host_ns)
             __atomic_store_n(&slot->timestamp, time_now_ns(), __ATOMIC_RELEASE);
         else
             publish(&p);
         return true;
     }
-    queue->pending[queue->n_pushed++ % OCL_PENDING_MAX] = p;
-    while (queue->n_pushed - queue->n_done == OCL_PENDING_MAX ||
-           (queue->n_pushed % LOOK_EVERY == 0 &&
-            queue->n_pushed != queue->n_done && is_oldest_done(queue))) {
-        if (!flush(queue) || !finish_oldest(queue))
-            return false;
+    queue->pending[n_pushed % OCL_PENDING_MAX] = p;
+    atomic_store(&queue->n_pushed, ++n_pushed);
+    if (!atomic_load_explicit(&queue->feed.here, memory_order_relaxed))
+        queue->prompt_to = n_pushed;
+    if (n_pending(queue) == OCL_PENDING_MAX) {
+        hold(queue);
+        ok = flush(queue) && wait_for(queue, 0);
+        let_go(queue);
+    } else if (n_pushed % LOOK_EVERY == 0 && try_hold(queue)) {
+        ok = finish_done(queue);
+        let_go(queue);
     }
-    return true;
+    return ok;
 }
 
 /* A command was enqueued, with this event, or without one. */
@@ -215,7 +301,7 @@ note_command(struct ocl_queue *queue, cl_event event,
     take_over(queue, event);
     queue->is_open = !event;
     queue->last_prog = prog;
-    queue->unflushed = true;
+    atomic_store(&queue->unflushed, true);
 }
 
 /* An event of its own, which ends behind all commands before. */
@@ -272,6 +358,56 @@ give_to_host(struct ocl_queue *queue, const struct ocl_buffer *buf,
     return true;
 }
 
+/* ---- who waits ---- */
+
+/* The thread of the timeline's queue waits for events, not naps. */
+static void
+want(struct hcq_slot *slot, uint64_t value)
+{
+    struct ocl_queue *queue = slot->feed ? ocl_queue(&slot->feed->base) : NULL;
+    uint64_t wanted;
+
+    if (!queue)
+        return;
+    wanted = atomic_load(&queue->wanted);
+    while (value < wanted &&
+           !atomic_compare_exchange_weak(&queue->wanted, &wanted, value)) {
+    }
+    hcq_feed_wake(&queue->feed);
+}
+
+/* What a report says; held. */
+static void
+tell_now(struct ocl_queue *queue)
+{
+    const struct ocl_pending *p =
+        &queue->pending[atomic_load(&queue->n_done) % OCL_PENDING_MAX];
+    bool busy = n_pending(queue) != 0;
+
+    atomic_store_explicit(&queue->feed.now.prog, busy ? p->prog : NULL,
+                          memory_order_relaxed);
+    atomic_store_explicit(&queue->feed.now.op, busy ? HCQ_OP_EXEC : 0,
+                          memory_order_relaxed);
+}
+
+void
+ocl_signal_help(struct hcq_signal *sig, uint64_t value, bool sleeps)
+{
+    struct hcq_feed *feed = ocl_slot(sig)->feed;
+    struct ocl_queue *queue;
+
+    if (!feed || hcq_feed_must_stop(feed))
+        return;
+    queue = ocl_queue(&feed->base);
+    if (sleeps) {
+        want(ocl_slot(sig), value);
+    } else if (n_pending(queue) && try_hold(queue)) {
+        (void)finish_done(queue); /* a failure loses the device */
+        tell_now(queue);
+        let_go(queue);
+    }
+}
+
 /* ---- commands ---- */
 
 static bool
@@ -279,6 +415,7 @@ run_wait(struct ocl_queue *queue, struct hcq_slot *slot, uint64_t value)
 {
     if (__atomic_load_n(&slot->value, __ATOMIC_ACQUIRE) >= value)
         return true;
+    want(slot, value);
     return finish_all(queue) && hcq_feed_wait(&queue->feed, slot, value);
 }
 
@@ -360,7 +497,7 @@ run_timestamp(struct ocl_queue *queue, struct hcq_slot *slot)
     if (!begin_profile(queue))
         return false;
     before_ns = time_now_ns();
-    if (!queue->last && !queue->is_open && queue->n_done == queue->n_pushed)
+    if (!queue->last && !queue->is_open && !n_pending(queue))
         return push(queue, NULL, slot, 0, before_ns);
     if (!put_marker(queue))
         return false;
@@ -612,16 +749,100 @@ run_packet(struct hcq_feed *feed, const struct hcq_packet *packet)
     }
 }
 
-/* Ends the oldest that is pending. */
+/* What waits for nothing, and is not one signal too many. Signals but the
+ * timeline's are for others, whom the thread serves at once. */
+static bool
+is_short(struct hcq_feed *feed, const struct hcq_packet *packet)
+{
+    struct ocl_queue *queue = ocl_queue(&feed->base);
+    /* not every packet has a word */
+    uint64_t va = packet->head.n_dw > HCQ_HEAD_DW ? packet->word[0] : 0;
+    const struct hcq_slot *slot = (const void *)(uintptr_t)va;
+
+    switch ((enum hcq_op)packet->head.op) {
+    case HCQ_OP_WAIT:
+        return __atomic_load_n(&slot->value, __ATOMIC_ACQUIRE) >=
+               packet->word[1];
+    case HCQ_OP_SIGNAL:
+        return slot->feed == feed && n_pending(queue) < OCL_PENDING_MAX - 1;
+    case HCQ_OP_BARRIER:
+    case HCQ_OP_EXEC:
+    case HCQ_OP_COPY:
+    case HCQ_OP_FILL:
+    case HCQ_OP_WRITE32:
+    case HCQ_OP_WRITE64:
+        return true;
+    case HCQ_OP_POLL:
+    case HCQ_OP_TIMESTAMP:
+    case HCQ_OP_CALL:
+    case HCQ_OP_COUNT:
+    default:
+        return false;
+    }
+}
+
+/* Behind what a submitter ran. */
+static void
+end_here(struct hcq_feed *feed)
+{
+    struct ocl_queue *queue = ocl_queue(&feed->base);
+    bool busy = n_pending(queue) != 0;
+
+    (void)flush(queue); /* a failure loses the device */
+    atomic_store_explicit(&feed->now.prog, busy ? queue->last_prog : NULL,
+                          memory_order_relaxed);
+    atomic_store_explicit(&feed->now.op, busy ? HCQ_OP_EXEC : 0,
+                          memory_order_relaxed);
+}
+
+/* Nothing is pending: the thread stays awake for a while. */
+static bool
+calm_down(struct ocl_queue *queue)
+{
+    uint32_t n = atomic_load(&queue->n_done);
+    uint64_t now_ns = time_now_ns();
+
+    if (queue->calm_at != n || !queue->calm_ns) {
+        queue->calm_at = n;
+        queue->calm_ns = now_ns;
+    }
+    if (now_ns - queue->calm_ns >= CALM_NS) {
+        queue->calm_ns = 0;
+        return false;
+    }
+    hcq_feed_nap(&queue->feed, NAP_NS);
+    return true;
+}
+
+/* Ends a part of what is pending. Where the submitter does the work, only what
+ * is complete, but for somebody who sleeps. */
 static bool
 finish_part(struct hcq_feed *feed, bool *out_more)
 {
     struct ocl_queue *queue = ocl_queue(&feed->base);
+    uint64_t wanted = 0;
+    bool ok;
 
-    *out_more = queue->n_done != queue->n_pushed;
-    if (*out_more)
-        atomic_store_explicit(&feed->now.op, HCQ_OP_EXEC, memory_order_relaxed);
-    return flush(queue) && (!*out_more || finish_oldest(queue));
+    if (!flush(queue))
+        return false;
+    *out_more = n_pending(queue) != 0;
+    if (!*out_more) {
+        atomic_store(&queue->wanted, UINT64_MAX);
+        atomic_store_explicit(&feed->now.op, 0, memory_order_relaxed);
+        *out_more = feed->runs_here && calm_down(queue);
+        return true;
+    }
+    if (feed->runs_here &&
+        (int32_t)(queue->prompt_to - atomic_load(&queue->n_done)) <= 0)
+        wanted = atomic_exchange(&queue->wanted, UINT64_MAX);
+    hold(queue);
+    tell_now(queue);
+    ok = wanted == UINT64_MAX ? finish_done(queue) : wait_for(queue, wanted);
+    let_go(queue);
+    if (ok && wanted == UINT64_MAX && atomic_load(&queue->wanted) == wanted &&
+        n_pending(queue))
+        hcq_feed_nap(feed, NAP_NS);
+    return ok;
 }
 
 /* What was enqueued is done, and nobody is told: the queue was stopped. */
@@ -631,17 +852,20 @@ drop_pending(struct hcq_feed *feed)
     struct ocl_queue *queue = ocl_queue(&feed->base);
     struct ocl_api *api = &device_of(queue)->api;
 
+    hold(queue);
     (void)api->clFinish(queue->cl);
-    while (queue->n_done != queue->n_pushed) {
+    while (n_pending(queue)) {
         struct ocl_pending *p =
-            &queue->pending[queue->n_done++ % OCL_PENDING_MAX];
+            &queue->pending[atomic_load(&queue->n_done) % OCL_PENDING_MAX];
 
         if (p->event)
             api->clReleaseEvent(p->event);
         p->event = NULL;
+        atomic_fetch_add(&queue->n_done, 1);
     }
+    let_go(queue);
     take_over(queue, NULL);
-    queue->unflushed = false;
+    atomic_store(&queue->unflushed, false);
     queue->last_prog = NULL;
     atomic_store(&feed->now.prog, NULL);
     atomic_store(&feed->now.op, 0);
@@ -656,6 +880,8 @@ tell_progress(struct hcq_feed *feed, char *text, size_t size_bytes)
 
 const struct hcq_feed_ops ocl_feed_ops = {
     .run = run_packet,
+    .is_short = is_short,
+    .end_here = end_here,
     .finish = finish_part,
     .drop = drop_pending,
     .progress = tell_progress,

@@ -78,9 +78,13 @@ ocl_queue_create(struct hcq_device *base_dev, const struct hcq_queue_desc *desc,
         status = ocl_fail(base_dev->info.name, "clCreateCommandQueue", err);
         goto fail_place;
     }
+    atomic_init(&queue->wanted, UINT64_MAX);
     status = hcq_feed_init(&queue->feed, base_dev, desc, &ocl_feed_ops);
     if (status != BELL_OK)
         goto fail_cl;
+    queue->feed.runs_here = dev->found.is_host && !dev->is_apart;
+    if (queue->feed.runs_here)
+        ocl_slot(queue->feed.base.timeline)->feed = &queue->feed;
     status = start_thread(queue);
     if (status != BELL_OK)
         goto fail_feed;

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -59,11 +60,19 @@ noted(cl_int err, cl_event *event)
     return err;
 }
 
+/* Launches by the thread that submits, and by others. */
+static pthread_t submitter;
+static _Atomic int n_own, n_others;
+
 static cl_int
 on_launch(cl_command_queue queue, cl_kernel kernel, cl_uint n_dims,
           const size_t *offset, const size_t *global, const size_t *local,
           cl_uint n, const cl_event *list, cl_event *event)
 {
+    if (pthread_equal(pthread_self(), submitter))
+        n_own++;
+    else
+        n_others++;
     return noted(real.clEnqueueNDRangeKernel(queue, kernel, n_dims, offset,
                                              global, local, n, list, event),
                  event);
@@ -254,6 +263,8 @@ open_counted(const char *name)
         fail_msg("%s", bell_error_last()->message);
     api = &ocl_device(dev)->api;
     real = *api;
+    submitter = pthread_self();
+    n_own = n_others = 0;
     n_events = n_mems = n_programs = n_kernels = 0;
     n_queues = 1; /* of reads and writes */
     api->clEnqueueNDRangeKernel = on_launch;
@@ -492,6 +503,125 @@ test_many_signals(void **state)
         last = hcq_signal_timestamp(time[0]);
     }
     assert_true(hcq_signal_timestamp(time[1]) <= hcq_signal_timestamp(time[0]));
+    close_counted(r.dev);
+}
+
+/* Nobody waits: the value comes all the same. */
+static void
+watch(const struct hcq_signal *sig, uint64_t value)
+{
+    uint64_t start_ns = time_now_ns();
+
+    while (hcq_signal_value(sig) < value) {
+        if (time_now_ns() - start_ns > LONG_NS)
+            fail_msg("%llu, not %llu",
+                     (unsigned long long)hcq_signal_value(sig),
+                     (unsigned long long)value);
+        hcq_nap(50000);
+    }
+}
+
+static void
+add_to(struct rig *r, uint64_t y, uint64_t x)
+{
+    static const uint32_t grid[3] = {2, 1, 1}, local[3] = {4, 1, 1};
+
+    hcq_cs_exec(r->cs, r->prog, (const uint64_t[]){y, x, 8}, 3, grid, local);
+}
+
+/* Who makes OpenCL's calls: on the host's processor who submits, up to what may
+ * have to wait; else the queue's thread. */
+static void
+test_who_calls(void **state)
+{
+    struct hcq_stream *stream;
+    struct hcq_signal *sig;
+    uint64_t value;
+    struct rig r;
+
+    (void)state;
+    set_up(&r, false);
+    OK(hcq_buffer_write(r.buf, 0, (const int32_t[8]){0}, 32));
+    OK(hcq_signal_create(r.dev, 0, &sig));
+    begin(&r);
+    add_to(&r, r.seen->va, r.buf->va);
+    OK(hcq_cs_submit(r.cs, &value));
+    assert_int_equal(n_own, 1);
+    watch(hcq_queue_timeline(r.queue), value);
+    assert_int_equal(n_flushes, 1);
+
+    /* the second launch waits, and so does what is submitted behind it */
+    begin(&r);
+    add_to(&r, r.seen->va, r.buf->va);
+    hcq_cs_wait(r.cs, sig, 1);
+    add_to(&r, r.seen->va, r.buf->va);
+    OK(hcq_cs_submit(r.cs, NULL));
+    begin(&r);
+    add_to(&r, r.buf->va, r.seen->va);
+    hcq_cs_signal(r.cs, sig, 2);
+    OK(hcq_cs_submit(r.cs, &value));
+    assert_int_equal(n_own, 2);
+    assert_int_equal(n_others, 0);
+    hcq_signal_set(sig, 1);
+    watch(sig, 2);
+    watch(hcq_queue_timeline(r.queue), value);
+    assert_int_equal(n_own, 2);
+    assert_int_equal(n_others, 2);
+
+    /* what is satisfied is no wait; a signal of one's own is the thread's */
+    begin(&r);
+    hcq_cs_wait(r.cs, sig, 2);
+    add_to(&r, r.seen->va, r.buf->va);
+    hcq_cs_signal(r.cs, sig, 3);
+    add_to(&r, r.seen->va, r.buf->va);
+    OK(hcq_cs_submit(r.cs, &value));
+    watch(hcq_queue_timeline(r.queue), value);
+    assert_int_equal(hcq_signal_value(sig), 3);
+    assert_int_equal(n_own, 3);
+    assert_int_equal(n_others, 3);
+
+    OK(hcq_stream_create(r.queue, "twice", &stream));
+    r.cs = hcq_stream_cs(stream);
+    add_to(&r, r.seen->va, r.buf->va);
+    add_to(&r, r.seen->va, r.buf->va);
+    OK(hcq_stream_end(stream));
+    OK(hcq_stream_submit(stream, &value));
+    assert_int_equal(n_own, 5);
+    OK(hcq_queue_wait(r.queue, LONG_NS));
+    assert_int_equal(((int32_t *)r.seen->host)[0], 3);
+    hcq_stream_destroy(stream);
+    close_counted(r.dev);
+
+    set_up(&r, true);
+    begin(&r);
+    add_to(&r, r.buf->va, r.buf->va);
+    finish(&r);
+    assert_int_equal(n_own, 0);
+    assert_int_equal(n_others, 1);
+    close_counted(r.dev);
+}
+
+/* More submissions than may wait for events, of which nobody waits for one: all
+ * run, in order. */
+static void
+test_many_submissions(void **state)
+{
+    struct rig r;
+    uint32_t i;
+
+    (void)state;
+    set_up(&r, false);
+    OK(hcq_buffer_write(r.buf, 0, (const int32_t[8]){0}, 32));
+    for (i = 0; i < OCL_PENDING_MAX + 300; i++) {
+        begin(&r);
+        add_to(&r, i % 2 ? r.buf->va : r.seen->va,
+               i % 2 ? r.seen->va : r.buf->va);
+        OK(hcq_cs_submit(r.cs, NULL));
+    }
+    OK(hcq_queue_wait(r.queue, LONG_NS));
+    assert_int_equal(n_own + n_others, i);
+    /* seen = buf + 1, buf = seen + 1, from the first word of either, 0 */
+    assert_int_equal(((int32_t *)r.seen->host)[0], i - 1);
     close_counted(r.dev);
 }
 
@@ -770,10 +900,16 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_launches),     cmocka_unit_test(test_transfers),
-        cmocka_unit_test(test_many_signals), cmocka_unit_test(test_reports),
-        cmocka_unit_test(test_nothing),      cmocka_unit_test(test_places),
-        cmocka_unit_test(test_ranges),       cmocka_unit_test(test_times),
+        cmocka_unit_test(test_launches),
+        cmocka_unit_test(test_transfers),
+        cmocka_unit_test(test_who_calls),
+        cmocka_unit_test(test_many_submissions),
+        cmocka_unit_test(test_many_signals),
+        cmocka_unit_test(test_reports),
+        cmocka_unit_test(test_nothing),
+        cmocka_unit_test(test_places),
+        cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_times),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
