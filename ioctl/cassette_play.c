@@ -279,7 +279,7 @@ fill_gaps(const struct kio_capture *layouts, uint32_t n, uint8_t *const *at,
         for (f = 0; f < outer->desc->n_fields; f++) {
             const struct kio_field *field = &outer->desc->fields[f];
             uint64_t addr = (uintptr_t)block->data + block->size_bytes, bytes;
-            if (!field->ptr ||
+            if (!kio_field_leads(field) ||
                 field->offset_bytes != blob->field_offset_bytes ||
                 (kio_pointee_of(outer->desc, field)->select !=
                      KIO_SELECT_NONE &&
@@ -358,7 +358,7 @@ translate(struct play *play, const struct kio_struct *desc, uint8_t *data,
             uint64_t *now = map_get(&play->given, value);
             memcpy(at + k, now ? now : &value, field->each_bytes);
         }
-        if (n == 8 && field->ptr &&
+        if (n == 8 && kio_field_leads(field) &&
             kio_pointee_of(desc, field)->select == KIO_SELECT_PINNED) {
             const struct kio_field *limit =
                 &desc->fields[kio_pointee_of(desc, field)->length_field];

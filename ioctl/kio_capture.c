@@ -85,7 +85,7 @@ find_pointee(const struct kio_capture *capture, uint32_t parent,
                             .field_offset_bytes = field->offset_bytes};
 
     assert(parent < capture->n_blobs);
-    if (!field->ptr || field->offset_bytes + 8u > outer->size_bytes)
+    if (!kio_field_leads(field) || field->offset_bytes + 8u > outer->size_bytes)
         return false;
     memcpy(&blob.addr, outer->data + field->offset_bytes, 8);
     if (!blob.addr)
@@ -236,7 +236,8 @@ kio_capture_describe(struct kio_capture *capture, enum kio_dev dev,
         outer = &capture->blobs[blob->parent];
         for (f = 0; outer->desc && f < outer->desc->n_fields; f++) {
             const struct kio_field *field = &outer->desc->fields[f];
-            if (field->ptr && field->offset_bytes == blob->field_offset_bytes)
+            if (kio_field_leads(field) &&
+                field->offset_bytes == blob->field_offset_bytes)
                 blob->desc = kio_pointee_struct(dev, branch, outer->desc, field,
                                                 outer->data, outer->size_bytes,
                                                 &blob->name);

@@ -499,8 +499,8 @@ add_value(struct text *text, const struct kio_field *field, const uint8_t *data)
         add_array(text, field, data);
     else if (field->kind == KIO_FIELD_INT || field->kind == KIO_FIELD_FD)
         desc_add(text, "%" PRId32, (int32_t)value);
-    else if ((field->kind == KIO_FIELD_UINT ||
-              field->kind == KIO_FIELD_CLOCK) &&
+    else if ((field->kind == KIO_FIELD_UINT || field->kind == KIO_FIELD_CLOCK ||
+              field->kind == KIO_FIELD_SAMPLE) &&
              value < 0x10000)
         desc_add(text, "%" PRIu64, value);
     else
@@ -550,13 +550,30 @@ struct diff {
     void *user;
 };
 
+/* Of a field that is a clock now and then: whether the one before it, in the
+ * element `at` bytes further on, says so of both. */
+static bool
+is_sample(const struct diff *diff, const struct kio_field *field, uint32_t at)
+{
+    const struct kio_field *by = field - 1;
+    uint32_t offset = by->offset_bytes + at;
+
+    return desc_load(diff->a, diff->size_bytes, offset, by->each_bytes) ==
+               field->ptr &&
+           desc_load(diff->b, diff->size_bytes, offset, by->each_bytes) ==
+               field->ptr;
+}
+
 static bool
 value_differs(const struct diff *diff, const struct kio_field *field,
-              uint64_t a, uint64_t b)
+              uint32_t at, uint64_t a, uint64_t b)
 {
     if (field->kind == KIO_FIELD_STATUS && diff->flags & KIO_DIFF_REQUEST)
         return false;
     if (field->kind == KIO_FIELD_CLOCK && diff->flags)
+        return false;
+    if (field->kind == KIO_FIELD_SAMPLE && diff->flags &&
+        is_sample(diff, field, at))
         return false;
     if (field->kind == KIO_FIELD_PTR && diff->flags)
         return (a == 0) != (b == 0);
@@ -576,7 +593,7 @@ diff_field(struct diff *diff, const struct kio_field *field, uint32_t at,
         uint32_t offset = field->offset_bytes + at + i * each;
         uint64_t a = desc_load(diff->a, diff->size_bytes, offset, each);
         uint64_t b = desc_load(diff->b, diff->size_bytes, offset, each);
-        if (!value_differs(diff, field, a, b))
+        if (!value_differs(diff, field, at, a, b))
             continue;
         diff->n_found++;
         if (n > 1)

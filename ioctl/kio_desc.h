@@ -37,9 +37,11 @@ enum kio_field_kind {
     KIO_FIELD_HANDLE, /* names an object of the kernel driver */
     KIO_FIELD_STATUS, /* the vendor's result; 0 is success */
     KIO_FIELD_FD,
-    KIO_FIELD_CLOCK, /* what a clock said: differs from run to run */
-    KIO_FIELD_PTR,   /* an address in this process: differs from run to run */
-    KIO_FIELD_BYTES, /* a UUID comes first */
+    KIO_FIELD_CLOCK,  /* what a clock said: differs from run to run */
+    KIO_FIELD_SAMPLE, /* the same, where the field before it has the value `ptr`;
+                       * else a number */
+    KIO_FIELD_PTR,    /* an address in this process: differs from run to run */
+    KIO_FIELD_BYTES,  /* a UUID comes first */
     KIO_FIELD_TEXT,
     KIO_FIELD_STRUCT, /* array of structs; the fields of its first element
                          follow as NAME[0].x */
@@ -72,8 +74,8 @@ struct kio_field {
     uint16_t size_bytes; /* all elements */
     uint16_t each_bytes; /* one element */
     uint8_t kind;        /* enum kio_field_kind */
-    uint8_t ptr;         /* 1 + number of the struct's pointee; 0: none can be
-                          * followed */
+    uint8_t ptr; /* 1 + number of the struct's pointee; 0: none can be followed
+                  * (kio_field_leads) */
 };
 
 /* Fields in order of offset. */
@@ -85,11 +87,17 @@ struct kio_struct {
     const struct kio_pointee *pointees; /* NULL: there are none */
 };
 
+static inline bool
+kio_field_leads(const struct kio_field *field)
+{
+    return field->ptr && field->kind != KIO_FIELD_SAMPLE;
+}
+
 /* Of a field that can be followed. */
 static inline const struct kio_pointee *
 kio_pointee_of(const struct kio_struct *desc, const struct kio_field *field)
 {
-    assert(field->ptr);
+    assert(kio_field_leads(field));
     return &desc->pointees[field->ptr - 1];
 }
 

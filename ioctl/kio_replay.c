@@ -275,7 +275,7 @@ is_passed(const struct kio_struct *desc, const struct kio_field *field,
 {
     static const uint8_t none[8];
 
-    return field->ptr &&
+    return kio_field_leads(field) &&
            (kio_pointee_of(desc, field)->select != KIO_SELECT_PINNED ||
             memcmp(data, none, sizeof(none)) != 0);
 }

@@ -232,6 +232,8 @@ def header(spec, prefix):
 
 
 def field_kind(field):
+    if 'clock_if' in field.marks:
+        return 'KIO_FIELD_SAMPLE'
     if 'uuid' in field.marks:
         return 'KIO_FIELD_BYTES'
     for mark in MARKS:
@@ -285,7 +287,8 @@ def rows(spec, prefix, issued):
             for field in fields:
                 assert field.offset + field.size < 1 << 16, field.name
                 kind = field_kind(field)
-                ptr = 0
+                ptr = int(field.marks.get('clock_if', 0))
+                assert lines or not ptr, field.name
                 if 'ptr' in field.marks and len(field.marks) > 1:
                     pointees.append(f'    {pointer(spec, fields, field)},')
                     ptr = len(pointees)

@@ -17,9 +17,11 @@
 #include "ioctl/kio.h"
 #include "ioctl/kio_capture.h"
 #include "ioctl/kio_desc.h"
+#include "ioctl/msm_uapi.h"
 #include "ioctl/nv_abi.h"
 #include "ioctl/nv_tables.h"
 #include "ioctl/nv_uapi.h"
+#include "ioctl/qcom_uapi.h"
 
 /* ---- branches --------------------------------------------------------- */
 
@@ -760,6 +762,28 @@ expect_diff(const struct kio_struct *desc, const void *a, const void *b,
     assert_int_equal(found, n);
 }
 
+/* msm's GET_PARAM gives many things in one field: it is a clock where the
+ * parameter is one, of both; to somebody who asks for everything, a number. */
+static void
+test_clock_by_another(void **state)
+{
+    struct kio_call_desc call;
+    struct drm_msm_param a = {.param = MSM_PARAM_TIMESTAMP, .value = 5}, b = a;
+
+    (void)state;
+    kio_describe(KIO_DEV_DRM, 0, DRM_IOCTL_MSM_GET_PARAM, &call);
+    assert_non_null(call.args);
+    b.value = 7;
+    expect_diff(call.args, &a, &b, sizeof(a), KIO_DIFF_ANSWER, "");
+    expect_diff(call.args, &a, &b, sizeof(a), KIO_DIFF_REQUEST, "");
+    expect_diff(call.args, &a, &b, sizeof(a), 0, "value:5,7 ");
+    b.param = MSM_PARAM_FAULTS;
+    expect_diff(call.args, &a, &b, sizeof(a), KIO_DIFF_ANSWER,
+                "param:5,9 value:5,7 ");
+    a.param = MSM_PARAM_FAULTS;
+    expect_diff(call.args, &a, &b, sizeof(a), KIO_DIFF_ANSWER, "value:5,7 ");
+}
+
 static void
 test_differences(void **state)
 {
@@ -1071,6 +1095,7 @@ main(void)
         cmocka_unit_test(test_follow),
         cmocka_unit_test(test_text),
         cmocka_unit_test(test_differences),
+        cmocka_unit_test(test_clock_by_another),
         cmocka_unit_test(test_facts),
     };
 
