@@ -261,9 +261,10 @@ const struct uop *tn_exchange(struct bell_context *ctx, const struct uop *u,
                               bool bitonic);
 /* The most elements of an axis that may be ordered. */
 #define TN_MAX_ORDERED ((int64_t)1 << 32)
-/* The places of the elements of u, of one axis, in ascending order, I64
- * (sort.c). */
-const struct uop *tn_order(struct bell_context *ctx, const struct uop *u);
+/* The places of the elements of u, of one axis, I64, in the order of u's high
+ * bits: those that the number of its elements leaves. Of 64 random bits each:
+ * a random order (sort.c). */
+const struct uop *tn_shuffle(struct bell_context *ctx, const struct uop *u);
 /* Windows of an axis: its place is taken by the windows' number, and the
  * window's `size` elements are a new axis just after it:
  * out[.., w, k, ..] = x[.., w * step + k * dilation, ..]. n windows. */

@@ -290,12 +290,11 @@ bell_randint(struct bell_context *ctx, int64_t low, int64_t high,
     return tensor_new(ctx, __func__, u);
 }
 
-/* The rank of each of n random 64-bit numbers among them; equal ones in the
- * order of their places. */
+/* The places of n random 64-bit numbers in their order. */
 struct bell_tensor *
 bell_randperm(struct bell_context *ctx, int64_t n)
 {
-    const struct uop *words[2], *key, *order;
+    const struct uop *words[2], *key;
 
     if (!tensor_context_check(__func__, ctx))
         return NULL;
@@ -308,9 +307,7 @@ bell_randperm(struct bell_context *ctx, int64_t n)
     key = tn_alu2(ctx, UOP_SHL, tn_cast(ctx, words[0], UOP_U64),
                   tn_int(ctx, UOP_U64, 32));
     key = tn_or(ctx, key, tn_cast(ctx, words[1], UOP_U64));
-    key = tn_wrap(ctx, UOP_CONTIGUOUS, key);
-    order = tn_cast(ctx, tn_order(ctx, key), n < INT32_MAX ? UOP_I32 : UOP_I64);
-    return tensor_new(ctx, __func__, tn_order(ctx, order));
+    return tensor_new(ctx, __func__, tn_shuffle(ctx, key));
 }
 
 /* ---- sampling ---- */

@@ -135,12 +135,13 @@ sort_keys(struct keys *k, int64_t count)
         merge(k, (int64_t)1 << k->block_log2 >= count);
 }
 
-/* The places along axis 0 of the first `count` in order of u[n][rows], I64 of
- * the values of I32. */
+/* The places along axis 0 of the first `count` in order of u[n][rows], I64 whose
+ * low place_bits bits are 0; n is at most 2^place_bits. */
 static const struct uop *
-order_words(struct bell_context *ctx, const struct uop *u, int64_t count)
+order_keys(struct bell_context *ctx, const struct uop *u, uint32_t place_bits,
+           int64_t count)
 {
-    int64_t n = tn_size(ctx, u, 0), least;
+    int64_t n = tn_size(ctx, u, 0), least = (int64_t)1 << place_bits;
     uint32_t bits = tensor_device_sort_bits(ctx);
     bool shares = bits > EXCHANGE_BITS && n > 1 << EXCHANGE_BITS;
     int64_t rows = tn_size(ctx, u, 1);
@@ -153,9 +154,8 @@ order_words(struct bell_context *ctx, const struct uop *u, int64_t count)
 
     while (k.n < n)
         k.n *= 2;
+    assert(n <= least || tn_bad(u));
     place = tn_iota(ctx, 2, 0, k.n, UOP_I64);
-    least = (int64_t)1 << KEY_BITS;
-    u = tn_mul(ctx, u, tn_int(ctx, UOP_I64, least));
     u = tn_pad_axis(ctx, u, 0, 0, k.n - n);
     if (k.n > n)
         u = tn_where(ctx, tn_lt(ctx, place, tn_int(ctx, UOP_I64, n)), u,
@@ -172,6 +172,14 @@ order_words(struct bell_context *ctx, const struct uop *u, int64_t count)
     u = tn_shrink_axis(ctx, u, 0, 0, count);
     u = tn_and(ctx, u, tn_int(ctx, UOP_I64, least - 1));
     return tn_wrap(ctx, UOP_CONTIGUOUS, u);
+}
+
+/* The same of the values of I32 in I64. */
+static const struct uop *
+order_words(struct bell_context *ctx, const struct uop *u, int64_t count)
+{
+    u = tn_mul(ctx, u, tn_int(ctx, UOP_I64, (int64_t)1 << KEY_BITS));
+    return order_keys(ctx, u, KEY_BITS, count);
 }
 
 /* Integers as wide as u's elements, signed, in their order: NaNs are equal and
@@ -246,13 +254,18 @@ order_indices(struct bell_context *ctx, const struct uop *u, bool descending,
 }
 
 const struct uop *
-tn_order(struct bell_context *ctx, const struct uop *u)
+tn_shuffle(struct bell_context *ctx, const struct uop *u)
 {
     int64_t n = tn_numel(ctx, u), column[2] = {n, 1};
+    uint32_t bits = 0;
 
     if (n == 0)
         return tn_full(ctx, tn_int(ctx, UOP_I64, 0), &n, 1);
-    u = order_indices(ctx, tn_reshape(ctx, u, column, 2), false, n);
+    while ((int64_t)1 << bits < n)
+        bits++;
+    u = tn_and(ctx, tn_bitcast(ctx, u, UOP_I64),
+               tn_int(ctx, UOP_I64, -((int64_t)1 << bits)));
+    u = order_keys(ctx, tn_reshape(ctx, u, column, 2), bits, n);
     return tn_reshape(ctx, u, &n, 1);
 }
 

@@ -409,7 +409,9 @@ BELL_API struct bell_tensor *bell_normal(struct bell_context *ctx,
 BELL_API struct bell_tensor *bell_rand_like(struct bell_tensor *x);
 /* bell_randn of x's shape and dtype. */
 BELL_API struct bell_tensor *bell_randn_like(struct bell_tensor *x);
-/* A random order of 0..n-1, int64; n is at most 2^32. */
+/* A random order of 0..n-1, int64; n is at most 2^32. One sort by random numbers
+ * of 64 - log2(n) bits: two that are equal keep their order (a pair in every
+ * 32nd order of 2^20). */
 BELL_API struct bell_tensor *bell_randperm(struct bell_context *ctx, int64_t n);
 /* Uniform in [-1, 1) / sqrt(number of elements). */
 BELL_API struct bell_tensor *bell_scaled_uniform(struct bell_context *ctx,

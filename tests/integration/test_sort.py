@@ -96,12 +96,27 @@ def check_counts(tap, device):
                    device, '--stats')
         tap.check(f'{shape} in {count} kernels',
                   expect(done, 0, out=f': {count} kernels'))
+    done = run('kernel', 'randperm(1048576)', '--device', device, '--stats')
+    tap.check('a random order takes one sort',
+              expect(done, 0, out=': 22 kernels'))
+
+
+def check_shuffles(tap, devices):
+    for device in devices:
+        complaints = []
+        for n in (1, 2, 33, 4096, 4500):
+            done = run('eval', f'max(abs(sort(randperm({n}))[0] - arange({n})))',
+                       '--device', device)
+            if done.stdout.strip() != '0':
+                complaints.append(f'of {n}: {done.stdout} {done.stderr}')
+        tap.check(f'random orders on {device}', complaints)
 
 
 def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as folder:
         check_orders(tap, folder, sys.argv[2:])
+    check_shuffles(tap, sys.argv[2:])
     check_counts(tap, 'NV@null:h100')
     tap.finish()
 

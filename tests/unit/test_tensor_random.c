@@ -218,6 +218,22 @@ test_randperm(void **state)
     EXPECT(bell_randperm(ctx, 1), 0);
 }
 
+/* Each order of three comes as often as another: 480 draws, six orders. */
+static void
+test_randperm_fair(void **state)
+{
+    size_t counts[9] = {0}, i;
+
+    (void)state;
+    for (i = 0; i < 480; i++) {
+        double *p = draw(bell_randperm(ctx, 3), 3);
+        counts[3 * (size_t)p[0] + (size_t)p[1]]++;
+        free(p);
+    }
+    for (i = 0; i < 9; i++)
+        assert_in_range(counts[i], i % 4 ? 50 : 0, i % 4 ? 115 : 0);
+}
+
 static void
 test_dropout(void **state)
 {
@@ -279,9 +295,9 @@ main(void)
 #define TEST(name)                                                             \
     cmocka_unit_test_setup_teardown(name, make_context, end_context)
     const struct CMUnitTest tests[] = {
-        TEST(test_vectors),  TEST(test_bits),     TEST(test_moments),
-        TEST(test_again),    TEST(test_randperm), TEST(test_dropout),
-        TEST(test_messages),
+        TEST(test_vectors), TEST(test_bits),     TEST(test_moments),
+        TEST(test_again),   TEST(test_randperm), TEST(test_randperm_fair),
+        TEST(test_dropout), TEST(test_messages),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
