@@ -301,6 +301,63 @@ count_threads(void)
     return n - 2; /* . and .. */
 }
 
+/* The signals that a thread blocks, one bit each; false: another's thread. */
+static bool
+blocked_by(const char *task, const char *thread_name, uint64_t *out_signals)
+{
+    char path[300], line[256];
+    bool is_it = false, is_known = false;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/self/task/%s/status", task);
+    file = fopen(path, "r");
+    while (file && fgets(line, sizeof(line), file)) {
+        if (strncmp(line, "Name:", 5) == 0)
+            is_it = strstr(line, thread_name) != NULL;
+        if (strncmp(line, "SigBlk:", 7) == 0) {
+            *out_signals = strtoull(line + 7, NULL, 16);
+            is_known = true;
+        }
+    }
+    if (file)
+        fclose(file);
+    return is_it && is_known;
+}
+
+/* Helpers take no signals but those of their own faults. */
+static void
+test_blocked_signals(void **state)
+{
+    static const int own[] = {SIGSEGV, SIGBUS,  SIGFPE,  SIGILL,
+                              SIGTRAP, SIGABRT, SIGKILL, SIGSTOP};
+    struct hcq_device *dev;
+    struct dirent *entry;
+    uint64_t want = UINT64_MAX, got;
+    unsigned n = 0, i;
+    DIR *tasks;
+
+    (void)state;
+    for (i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+        want &= ~(1ull << (own[i] - 1));
+    want &= ~(3ull << 31); /* the C library's own */
+    setenv("BELL_THREADS", "3", 1);
+    dev = open_device();
+    while (n < 2) { /* they name themselves when they begin */
+        n = 0;
+        tasks = opendir("/proc/self/task");
+        assert_non_null(tasks);
+        while ((entry = readdir(tasks)) != NULL) {
+            if (!blocked_by(entry->d_name, "bell-helper", &got))
+                continue;
+            assert_int_equal(got & ~(3ull << 31), want);
+            n++;
+        }
+        closedir(tasks);
+    }
+    hcq_device_close(dev);
+    unsetenv("BELL_THREADS");
+}
+
 static unsigned n_when_asked; /* threads, at the first question; or 0 */
 
 long __real_syscall(long number, ...);
@@ -568,6 +625,35 @@ test_bad_addresses(void **state)
     hcq_device_close(dev);
 }
 
+/* Memory of a file that has no such bytes. */
+static void
+test_bus_error(void **state)
+{
+    struct hcq_device *dev = open_device();
+    FILE *file = tmpfile();
+    struct hcq_queue *queue;
+    struct hcq_fault fault;
+    struct hcq_cs *cs;
+    char *page;
+
+    (void)state;
+    assert_non_null(file);
+    page =
+        mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(file), 0);
+    assert_ptr_not_equal(page, MAP_FAILED);
+    assert_int_equal(hcq_queue_create(dev, HCQ_QUEUE_COMPUTE, &queue), BELL_OK);
+    assert_int_equal(hcq_queue_begin(queue, &cs), BELL_OK);
+    hcq_cs_fill(cs, (uintptr_t)page + 8, 7, 16);
+    assert_int_equal(hcq_cs_submit(cs, NULL), BELL_OK);
+    assert_int_equal(hcq_queue_wait(queue, HCQ_TIMEOUT_NS), BELL_E_DEVICE_LOST);
+    hcq_device_fault(dev, &fault);
+    assert_true(fault.va == (uintptr_t)page + 8);
+    assert_non_null(strstr(fault.text, "bus error"));
+    munmap(page, 4096);
+    fclose(file);
+    hcq_device_close(dev);
+}
+
 static void
 keep_text(void *user, const char *line)
 {
@@ -792,12 +878,14 @@ main(void)
         cmocka_unit_test(test_plain_handler),
         cmocka_unit_test(test_spin_time),
         cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_blocked_signals),
         cmocka_unit_test(test_asks_early),
         cmocka_unit_test(test_spinner),
         cmocka_unit_test(test_write_xor_execute),
         cmocka_unit_test(test_hostile_sections),
         cmocka_unit_test(test_bad_words),
         cmocka_unit_test(test_bad_addresses),
+        cmocka_unit_test(test_bus_error),
         cmocka_unit_test(test_words),
         cmocka_unit_test(test_refused_calls),
     };
