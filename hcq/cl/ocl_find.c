@@ -61,7 +61,7 @@ add_devices(struct ocl_api *api, cl_platform_id platform,
         return BELL_OK;
     if (err != CL_SUCCESS)
         return ocl_fail(OCL_BACKEND, "clGetDeviceIDs", err);
-    for (i = 0; i < n_ids && i < OCL_FOUND_MAX && *n < OCL_FOUND_MAX; i++) {
+    for (i = 0; i < n_ids && *n < OCL_FOUND_MAX; i++) {
         BELL_TRY(ocl_number(api, ids[i], CL_DEVICE_TYPE, &type));
         list[(*n)++] = (struct ocl_found){platform, ids[i],
                                           (type & CL_DEVICE_TYPE_CPU) != 0};

@@ -84,7 +84,8 @@ nv_compare_clocks(struct hcq_device *base, struct hcq_clock_pair *out_pair)
         }
         last = card;
         lag = (int64_t)(after - card);
-        if (n++ == 0 || lag < best_lag) {
+        n++;
+        if (lag < best_lag) {
             next_lag = best_lag;
             best_lag = lag;
             out_pair->ticks = card;

@@ -226,7 +226,7 @@ static bell_status
 qcom_enumerate(unsigned idx, struct hcq_device_desc *out)
 {
     const struct qcom_chip *chip;
-    uint32_t chip_id = 0;
+    uint32_t chip_id;
     struct kio *kio;
     bell_status status;
 

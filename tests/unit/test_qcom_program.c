@@ -95,6 +95,73 @@ destroy(struct qcom_program *prog)
 
 static const uint32_t any[3];
 
+/* ---- what an object says of itself ------------------------------------------ */
+
+static bell_status
+create_of(struct qcom_device *dev, const struct object *object, size_t n,
+          uint32_t n_bufs, uint32_t n_vals)
+{
+    const struct hcq_program_desc desc = {
+        .struct_size = sizeof(desc),
+        .name = "limits",
+        .binary = object,
+        .binary_size_bytes = n,
+        .n_bufs = n_bufs,
+        .n_vals = n_vals,
+    };
+    struct hcq_program *prog;
+
+    BELL_TRY(hcq_program_create(&dev->base, &desc, &prog));
+    hcq_program_destroy(prog);
+    return BELL_OK;
+}
+
+static void
+heads(void **state)
+{
+    struct qcom_device *dev = open_qcom();
+    struct object object = {.head = plain(dev)};
+    const size_t head = sizeof(object.head), n = head + 16 * 8;
+    static const size_t fields[] = {offsetof(struct ir3_object, magic),
+                                    offsetof(struct ir3_object, version)};
+    size_t i;
+
+    (void)state;
+    object.head.n_params = 2;
+    object.head.n_vars = 3;
+    expect_ok(create_of(dev, &object, n, 2, 3));
+    expect_ok(create_of(dev, &object, n, 4, 1));
+    expect_fails(create_of(dev, &object, n, 2, 2), BELL_E_INVALID,
+                 "the kernel takes 2 + 3 arguments, 2 + 2 are described");
+    expect_fails(create_of(dev, &object, n, 3, 3), BELL_E_INVALID,
+                 "the kernel takes 2 + 3 arguments, 3 + 3 are described");
+    expect_fails(create_of(dev, &object, head - 1, 2, 3), BELL_E_INVALID,
+                 "too short");
+    expect_fails(create_of(dev, &object, head, 2, 3), BELL_E_INVALID,
+                 "cut off");
+    expect_fails(create_of(dev, &object, n - 1, 2, 3), BELL_E_INVALID,
+                 "cut off");
+    expect_fails(create_of(dev, &object, n + 1, 2, 3), BELL_E_INVALID,
+                 "cut off");
+    object.head.n_instrs = 0;
+    expect_fails(create_of(dev, &object, head, 2, 3), BELL_E_INVALID,
+                 "cut off");
+    object.head.n_instrs = 16;
+    object.head.gen++;
+    expect_fails(create_of(dev, &object, n, 2, 3), BELL_E_INVALID,
+                 "another generation than ");
+    object.head.gen--;
+    for (i = 0; i < ARRAY_LEN(fields); i++) {
+        uint8_t *at = (uint8_t *)&object + fields[i];
+
+        ++*at;
+        expect_fails(create_of(dev, &object, n, 2, 3), BELL_E_INVALID,
+                     "no object of Adreno, or of another version");
+        --*at;
+    }
+    hcq_device_close(&dev->base);
+}
+
 /* ---- what there is of everything -------------------------------------------- */
 
 /* `at` is where in an object the number is that the chip has `most` of; -1: no
@@ -500,10 +567,11 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(limits),         cmocka_unit_test(arguments),
-        cmocka_unit_test(groups),         cmocka_unit_test(sizes_of_groups),
-        cmocka_unit_test(private_memory), cmocka_unit_test(registers),
-        cmocka_unit_test(long_code),      cmocka_unit_test(memory_of_code),
+        cmocka_unit_test(heads),           cmocka_unit_test(limits),
+        cmocka_unit_test(arguments),       cmocka_unit_test(groups),
+        cmocka_unit_test(sizes_of_groups), cmocka_unit_test(private_memory),
+        cmocka_unit_test(registers),       cmocka_unit_test(long_code),
+        cmocka_unit_test(memory_of_code),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
