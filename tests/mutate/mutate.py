@@ -63,6 +63,7 @@ KEPT = re.compile(r'(thread_|signal_|s)fence\(|flush_writes\(|relax\(|\bmadvise|
 SAME = re.compile(r'(\w+) \+ \(\w+ - \1\) / \[2 -> 3\]|'
                   r'(base|flags|MAP_\w+), -\[1 -> [02]\],|'
                   r'host_calloc\((\[1 -> [02]\]|[^,\[\]]* \+ \[1 -> 2\],)|'
+                  r'host_grow\([^\[\]]* \+ \[1 -> 2\],|'
                   r'^\w+ \w+\[[^\[\]]+ / \[8 -> 7\]\];')
 # The value is the first of the two; the second is a guess at it.
 HINT = re.compile(r'__builtin_expect\(.*,\s+$', re.S)
