@@ -1,8 +1,11 @@
-/* Reductions of much to little, split in two.
+/* Reductions of much to little, split in two, and sums of several products.
  *
  * A reduction of at least SPLIT_MIN_WORK elements to fewer values than keep
  * the workers busy becomes one over parts of an axis, stored, and one over the
  * parts.
+ *
+ * A large sum of a*b + c*d, such as the gradient of what several layers are
+ * made of, becomes the sum of a*b and that of c*d: each is a product.
  */
 #include "lower/schedule/sched_internal.h"
 
@@ -19,6 +22,8 @@
 #define SHARE_MOST_STEPS 8  /* for each of a work-group: as long as a launch */
 #define SHARE_ACROSS     16 /* work-items of a reduction across memory */
 #define MAX_LOOKED_AT    32 /* nodes below a reduction */
+#define MOST_PRODUCTS    16 /* in one sum */
+#define PRODUCT_WORK     (1 << 26) /* of each: worth another kernel */
 
 bool
 sched_too_few(const struct sched_target *target, double n_outputs,
@@ -201,6 +206,69 @@ split_reduce(struct uop_graph *g, const struct uop *u, const struct uop *src,
                           : u;
 }
 
+/* Fills terms[] with the large products that the sum is of; how many, or 0
+ * where it is of something else, too. */
+static uint32_t
+find_products(struct uop_graph *g, const struct uop *sum,
+              const struct uop *terms[MOST_PRODUCTS])
+{
+    const struct uop *stack[MOST_PRODUCTS], *u;
+    uint32_t n_stack = 0, n = 0;
+
+    if (uop_reduce_op(sum) != UOP_ADD ||
+        numel_of(uop_shape(g, sum->src[0])) < PRODUCT_WORK)
+        return 0;
+    for (stack[n_stack++] = sum->src[0]; n_stack;) {
+        u = stack[--n_stack];
+        if (u->op == UOP_ADD && n + n_stack + 2 <= MOST_PRODUCTS) {
+            stack[n_stack++] = u->src[1];
+            stack[n_stack++] = u->src[0];
+        } else if (u->op == UOP_MUL && is_product(g, u)) {
+            terms[n++] = u;
+        } else {
+            return 0;
+        }
+    }
+    return n;
+}
+
+/* The REDUCE_AXIS with its factors turned, in halves or as it is. */
+static const struct uop *
+prepare_reduce(struct uop_graph *g, const struct uop *u,
+               const struct sched_target *target)
+{
+    if (target->turns_words || target->turns_rows || target->pads_halves)
+        u = sched_turn(g, u, target);
+    if (u->op == UOP_REDUCE_AXIS && !g->failed)
+        u = split_reduce(g, u, u->src[0], target);
+    return u;
+}
+
+/* The same for a REDUCE_AXIS of one product or another body, or for each of
+ * several products. */
+static const struct uop *
+prepare_sum(struct uop_graph *g, const struct uop *u,
+            const struct sched_target *target)
+{
+    const struct uop *terms[MOST_PRODUCTS], *src[2] = {NULL, NULL};
+    uint32_t i, n = find_products(g, u, terms);
+
+    if (n < 2)
+        return prepare_reduce(g, u, target);
+    for (i = 0; i < n && !g->failed; i++) {
+        src[1] = uop_new_shaped(g, u->op, u->dtype, u->arg, &terms[i], 1,
+                                uop_shape(g, u));
+        if (!g->failed)
+            src[1] = prepare_reduce(g, src[1], target);
+        if (i > 0 && !g->failed)
+            src[1] =
+                uop_new_shaped(g, UOP_ADD, u->dtype, (union uop_arg){.bits = 0},
+                               src, 2, uop_shape(g, u));
+        src[0] = src[1];
+    }
+    return src[0];
+}
+
 bell_status
 sched_split(struct uop_graph *g, const struct uop **roots, uint32_t n_roots,
             const struct sched_target *target, const uint8_t *roles)
@@ -208,7 +276,6 @@ sched_split(struct uop_graph *g, const struct uop **roots, uint32_t n_roots,
     const struct uop **list, **to;
     size_t n, n_pairs = 0, i, n_before = g->n_nodes;
     uint32_t j;
-    bool free;
 
     BELL_TRY(uop_toposort(g, roots, n_roots, &list, &n));
     to = host_calloc(n_before, sizeof(*to));
@@ -235,12 +302,8 @@ sched_split(struct uop_graph *g, const struct uop **roots, uint32_t n_roots,
             n_pairs += moved != u;
             continue;
         }
-        free = moved->op == UOP_REDUCE_AXIS && !(roles && roles[i]);
-        if (free && !g->failed &&
-            (target->turns_words || target->turns_rows || target->pads_halves))
-            moved = sched_turn(g, moved, target);
-        if (free && moved->op == UOP_REDUCE_AXIS && !g->failed)
-            moved = split_reduce(g, moved, moved->src[0], target);
+        if (moved->op == UOP_REDUCE_AXIS && !(roles && roles[i]) && !g->failed)
+            moved = prepare_sum(g, moved, target);
         n_pairs += moved != u;
         to[u->id] = moved;
         if (g->failed)
