@@ -62,6 +62,9 @@ struct work {
     uint32_t states;      /* rows of a thread in a tile */
     uint32_t tall, waves; /* tiles of rows of a warp; warps */
     bool early;           /* the next tile is loaded before it is needed */
+    bool
+        nan_is_all; /* a NaN among a row's scores makes L one, and so all of the
+                      * row, whatever M is then and W of it */
     int64_t p_stride;
     struct side q, k, v, q2, k2;   /* k2.value NULL: there is none */
     const struct uop *c16, *part;  /* thread % 16, / 16, of its warp */
@@ -545,6 +548,16 @@ join_row(const struct work *w, enum uop_op op, const struct uop *u)
     return u;
 }
 
+/* The greater one. AMD's chips need four instructions where a NaN has to be
+ * the greatest, and two where one may be left out. */
+static const struct uop *
+greater(const struct work *w, const struct uop *a, const struct uop *b)
+{
+    if (!w->nan_is_all)
+        return uop_alu2(w->c.g, UOP_MAX, a, b);
+    return uop_alu3(w->c.g, UOP_WHERE, uop_alu2(w->c.g, UOP_CMPLT, a, b), b, a);
+}
+
 /* The maxima so far, E, and the sums of what the thread has of it. */
 static void
 make_exps(struct work *w, uint32_t tall)
@@ -555,22 +568,50 @@ make_exps(struct work *w, uint32_t tall)
     for (i = 0; i < w->states; i++) {
         const struct uop *old = attend_get(&w->c, w->max[tall][i], w->range),
                          *sum = attend_get(&w->c, w->sum[tall][i], w->range),
-                         *max = w->x[tall][0][i], **x;
+                         *max = w->x[tall][0][i], *exps = NULL, **x;
         for (n = 1; n < all; n++)
-            max = uop_alu2(w->c.g, UOP_MAX, max,
-                           w->x[tall][n / each][i + n % each]);
-        max = uop_alu2(w->c.g, UOP_MAX, old, join_row(w, UOP_MAX, max));
+            max = greater(w, max, w->x[tall][n / each][i + n % each]);
+        max = greater(w, old, join_row(w, UOP_MAX, max));
         w->new_max[tall][i] = max;
         max = attend_safe(&w->c, max);
         w->scale[tall][i] = attend_exp(&w->c, old, max);
         sum = uop_alu2(w->c.g, UOP_MUL, sum, w->scale[tall][i]);
         for (n = 0; n < all; n++) {
-            x = &w->x[tall][n / each][i + n % each];
-            *x = attend_exp(&w->c, *x, max);
-            sum = uop_alu2(w->c.g, UOP_ADD, sum, *x);
+            x = &w->x[tall][n / each][i];
+            if (n % each == 0) /* side by side: CDNA has two at a time */
+                exps =
+                    attend_exp(&w->c, lanes(w, x, each),
+                               expand_broadcast(w->c.e, max, (uint16_t)each));
+            x[n % each] = lane(w, exps, n % each);
+            sum = uop_alu2(w->c.g, UOP_ADD, sum, x[n % each]);
         }
         w->new_sum[tall][i] = sum;
     }
+}
+
+static const struct uop *
+as_bits(const struct work *w, const struct uop *u, enum uop_dtype dtype)
+{
+    return uop_make(w->c.g, UOP_BITCAST, dtype, u->lanes, no_arg, &u, 1);
+}
+
+static const struct uop *
+bits_op(const struct work *w, enum uop_op op, const struct uop *bits, int64_t b)
+{
+    return uop_alu2(w->c.g, op, bits, uop_const_int(w->c.g, UOP_U32, b));
+}
+
+/* To the nearest bfloat, ties to even, of what is no NaN: most of one is one,
+ * too, but any number may come of it. */
+static const struct uop *
+round_to_bf16(const struct work *w, const struct uop *x)
+{
+    const struct uop *bits = as_bits(w, x, UOP_U32), *odd;
+
+    odd = bits_op(w, UOP_AND, bits_op(w, UOP_SHR, bits, 16), 1);
+    bits = add(&w->c, odd, bits_op(w, UOP_ADD, bits, 0x7fff));
+    bits = bits_op(w, UOP_SHR, bits, 16);
+    return as_bits(w, as_type(w, bits, UOP_U16), UOP_BF16);
 }
 
 /* E, rounded as it is to be. */
@@ -584,6 +625,9 @@ round_exp(struct work *w, const struct uop *x)
         return x;
     if (w->dtype != UOP_F32) /* as it is before it is widened */
         weight = weight->src[0];
+    if (w->nan_is_all && weight->dtype == UOP_BF16 &&
+        !w->c.e->k->target->has_bf16)
+        return round_to_bf16(w, x);
     attend_let(&w->c, w->c.a->exp, x);
     return attend_value(&w->c, weight, n_pairs);
 }
@@ -950,6 +994,29 @@ choose_tile(struct work *w, uint32_t tall, int64_t most)
     return false;
 }
 
+/* Is M used for E alone, and is all that is stored divided by L? */
+static bool
+is_divided(const struct work *w)
+{
+    const struct kernel *k = w->c.e->k;
+    const struct attend *a = w->c.a;
+    bool divided = false;
+    uint32_t i, j;
+
+    if (a->is_back || a->kept[0] || a->kept[1])
+        return false;
+    for (i = 0; i < k->n_nodes; i++) {
+        const struct uop *u = k->nodes[i];
+        for (j = 0; j < u->n_src; j++) {
+            if (u->src[j] == a->max && u != a->diff)
+                return false;
+            divided |= u->src[j] == a->sum &&
+                       (u->op == UOP_RECIP || (u->op == UOP_FDIV && j == 1));
+        }
+    }
+    return divided;
+}
+
 static void
 choose_form(struct work *w)
 {
@@ -967,6 +1034,7 @@ choose_form(struct work *w)
     if (!w->matrix)
         return;
     w->across = t->matrix_layout != UOP_WMMA_RDNA3;
+    w->nan_is_all = is_divided(w);
     w->shape =
         (struct uop_wmma){t->matrix_layout, 16, 16, t->matrix_k[w->dtype]};
     w->own = uop_wmma_lanes(w->shape, UOP_WMMA_C);

@@ -428,18 +428,21 @@ def stats_of(expr, inputs, device, *args):
 
 def check_attention(tap):
     """What limits attention: of heads for all units, a part of the groups."""
-    for device, heads in (('NV@sim:h100', 33), ('AMD@sim:mi300x', 80),
-                          ('AMD@sim:rx7900xtx', 48)):
-        shape = f'1x{heads}x512x128:bfloat16'
+    for device, heads, size, least in (('NV@sim:h100', 33, 128, 0.55),
+                                       ('AMD@sim:mi300x', 80, 128, 0.62),
+                                       ('AMD@sim:mi300x', 80, 64, 0.49),
+                                       ('AMD@sim:rx7900xtx', 48, 128, 0.55)):
+        shape = f'1x{heads}x512x{size}:bfloat16'
         stats, complaints = stats_of(
             'scaled_dot_product_attention(q, k, v)',
             [f'{name}={shape}' for name in 'qkv'], device, '--groups', '1')
         if stats:
             k, = stats['kernels']
             part = k['terms_us']['matrices'] / k['predicted_us']
-            if part < 0.55:
+            if part < least:
                 complaints.append(f'{part:.2f} of the matrix rate: {k}')
-        tap.check(f'kernel --stats of attention on {device}', complaints)
+        tap.check(f'kernel --stats of attention on {device}, heads of {size}',
+                  complaints)
 
 
 def check_stats(tap):

@@ -484,12 +484,54 @@ test_gradients(void **state)
     bell_context_destroy(ctx);
 }
 
+/* A NaN in a query, whatever its bits, makes its row of the results NaN and no
+ * other; one in a key all rows of its head. */
+static void
+test_nan(void **state)
+{
+    enum {
+        N = 32,
+        KEYS = 64,
+        D = 64
+    };
+    static const uint16_t nans[] = {0xffff, 0x7fff, 0x7fc0, 0xff81};
+    static uint16_t q[2 * N * D], k[2 * KEYS * D], v[2 * KEYS * D];
+    struct bell_tensor *y;
+    double *got;
+    size_t i;
+
+    (void)state;
+    expect_ok(bell_context_create(NULL, &ctx));
+    for (i = 0; i < ARRAY_LEN(k); i++)
+        k[i] = v[i] = (uint16_t)(0x3f00 | i % 61 | (i % 3 ? 0 : 0x8000));
+    for (i = 0; i < ARRAY_LEN(q); i++)
+        q[i] = (uint16_t)(0x3e80 | i % 59);
+    for (i = 0; i < ARRAY_LEN(nans); i++)
+        q[(5 * i + 3) * D + 7 * i] = nans[i];
+    k[(KEYS + 40) * D + 9] = 0xffff;
+    y = bell_scaled_dot_product_attention(
+        bell_from_data(ctx, BELL_DIMS(2, N, D), BELL_BFLOAT16, q),
+        bell_from_data(ctx, BELL_DIMS(2, KEYS, D), BELL_BFLOAT16, k),
+        bell_from_data(ctx, BELL_DIMS(2, KEYS, D), BELL_BFLOAT16, v), NULL, 0,
+        false, 0);
+    got = read_all(y);
+    for (i = 0; i < 2 * N * D; i++) {
+        size_t row = i / D;
+        bool is_nan = row >= N || (row % 5 == 3 && row / 5 < ARRAY_LEN(nans));
+        if (isnan(got[i]) != is_nan)
+            fail_msg("row %d, column %d: %g", (int)row, (int)(i % D), got[i]);
+    }
+    free(got);
+    bell_context_destroy(ctx);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_values),
         cmocka_unit_test(test_gradients),
+        cmocka_unit_test(test_nan),
     };
 
     return cmocka_run_group_tests_name("attention", tests, NULL, NULL);
