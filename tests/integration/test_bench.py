@@ -39,7 +39,7 @@ def row_complaints(row):
     if order != sorted(order) or order[0] <= 0:
         return [f'{row}: out of order']
     bins = row.get('histogram', {'counts': [row['n_runs']]})['counts']
-    if sum(bins) != row['n_runs']:
+    if not min(row['n_runs'], 8192) <= sum(bins) <= row['n_runs']:
         return [f'{row}: {sum(bins)} in the histogram']
     return [] if row['n_runs'] > 0 else [f'{row["name"]}: no runs']
 
@@ -75,7 +75,7 @@ def check_saved(tap, folder):
     rows = [r for r in document_of(again).get('rows', []) if 'n_runs' in r]
     tap.check('against a saved run', expect(done, 0) + expect(again, 0) + [
         f'{r["name"]} has no verdict' for r in rows
-        if r.get('verdict') not in ('same', 'better', 'worse')] + [
+        if r.get('verdict') not in ('same', 'better', 'worse', 'not comparable')] + [
         c for c in ['no rows'] if not rows])
     with open(path, encoding='utf-8') as file:
         saved = json.load(file)
@@ -96,7 +96,7 @@ def check_saved(tap, folder):
         if not ns])
     # by more than the noise of a host whose threads wait for a time slice to
     # hand a word over now and then: thousands of times the usual
-    for factor, verdict, code in ((1e12, 'better', 0), (1e-12, 'worse', 1)):
+    for factor, verdict, code in ((1e18, 'better', 0), (1e-18, 'worse', 1)):
         save_scaled(saved, factor, path)
         done = run('bench', 'CPU', '--only', 'launch', '--against', path,
                    '--threshold', '10', '--json', *QUICK)

@@ -20,6 +20,19 @@ PLOTS = '''[...document.querySelectorAll('svg')].map(svg => ({
         a => /NaN|Infinity|undefined/.test(a.value))).length,
     width: svg.getBoundingClientRect().width,
     height: svg.getBoundingClientRect().height}))'''
+# Words that stick out of their plot, or lie on each other; the numbers of the
+# roofline stand close.
+CROWDED = '''[...document.querySelectorAll('svg')].flatMap(svg => {
+    const room = svg.getBoundingClientRect();
+    const texts = [...svg.querySelectorAll('text')].map(
+        n => [n.textContent, n.getBoundingClientRect()]);
+    const meet = (a, b) => a.left + 1 < b.right && b.left + 1 < a.right &&
+        a.top + 3 < b.bottom && b.top + 3 < a.bottom;
+    return texts.filter(([, r]) => r.left < room.left - 1 ||
+        r.right > room.right + 1).map(([t]) => t + ' is cut').concat(
+        texts.flatMap(([t, r], i) => texts.slice(i + 1).filter(
+            ([, o]) => meet(r, o)).map(([u]) => t + ' lies on ' + u)));
+})'''
 WIDTHS = '''[document.documentElement.scrollWidth, window.innerWidth,
     Math.max(...[...document.body.querySelectorAll(':not(.wide *)')].filter(
         n => !n.closest('svg') && !n.closest('script')).map(
@@ -34,7 +47,7 @@ def plot_complaints(page, wanted):
     titles = {p['title'] for p in plots}
     return [f'{p}' for p in plots if p['marks'] < 1 or p['bad'] or
             p['width'] < 200 or p['height'] < 40] + [
-        f'no plot "{w}"' for w in wanted - titles]
+        f'no plot "{w}"' for w in wanted - titles] + page.value(CROWDED)
 
 
 def story_complaints(page, wanted):

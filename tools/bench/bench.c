@@ -131,10 +131,25 @@ print_row(const struct bench *b, const struct bench_row *row)
     fflush(stdout);
 }
 
+static void
+print_verdict(const struct bench *b, const struct bench_options *options,
+              const struct bench_saved *saved, const size_t *n_of)
+{
+    size_t n_told = n_of[BENCH_WORSE] + n_of[BENCH_BETTER] + n_of[BENCH_SAME];
+
+    printf("%zu of %zu rows that can be compared are worse than in %s\n",
+           n_of[BENCH_WORSE], n_told, options->against);
+    if (n_of[BENCH_UNTOLD])
+        printf("%zu rows cannot: one of the runs had a host too busy, or "
+               "scatters too much; the host takes %.2f times as long as "
+               "then\n",
+               n_of[BENCH_UNTOLD], bench_saved_host_ratio(saved, b));
+}
+
 /* What the others are to be measured by, and what has been compared. */
 static void
 print_end(const struct bench *b, const struct bench_options *options,
-          const struct bench_saved *saved, size_t n_worse)
+          const struct bench_saved *saved, const size_t *n_of)
 {
     static const char *const names[BENCH_CEILING_COUNT] = {
         [BENCH_CEILING_F32] = "float32",
@@ -170,7 +185,8 @@ print_end(const struct bench *b, const struct bench_options *options,
     for (i = 0; options->against && i < b->n_rows; i++) {
         const struct bench_row *row = &b->rows[i];
 
-        if (!row->has_old || row->verdict == BENCH_SAME)
+        if (!row->has_old || row->verdict == BENCH_SAME ||
+            row->verdict == BENCH_UNTOLD)
             continue;
         printf("%-22s best %10.3f %-7s other %.3f: %+.1f %%, %s", row->name,
                row->best, bench_unit_texts[row->unit], row->old_best,
@@ -180,10 +196,7 @@ print_end(const struct bench *b, const struct bench_options *options,
         printf("\n");
     }
     if (saved)
-        printf("%zu of %zu rows are worse than in %s; the host takes %.2f "
-               "times as long as then\n",
-               n_worse, b->n_rows, options->against,
-               bench_saved_host_ratio(saved, b));
+        print_verdict(b, options, saved, n_of);
     if (b->is_interrupted)
         printf("interrupted: this is what there was\n");
 }
@@ -241,11 +254,17 @@ report(struct bench *b, const struct bench_options *options,
     int code = TOOL_OK, printed = TOOL_OK;
     bell_status status;
     struct json json;
-    size_t i, n_worse = 0;
+    size_t n_of[BENCH_VERDICT_COUNT] = {0}, i;
+    bool is_told;
 
-    for (i = 0; i < b->n_rows; i++)
-        n_worse += b->rows[i].has_old && b->rows[i].verdict == BENCH_WORSE;
-    if ((options->threshold_percent > 0 && n_worse > 0) || b->is_interrupted)
+    for (i = 0; i < b->n_rows; i++) {
+        if (b->rows[i].has_old)
+            n_of[b->rows[i].verdict]++;
+    }
+    is_told = n_of[BENCH_SAME] + n_of[BENCH_BETTER] > 0;
+    /* a comparison in which nothing could be compared has not been passed */
+    if ((options->threshold_percent > 0 && (n_of[BENCH_WORSE] || !is_told)) ||
+        b->is_interrupted)
         code = TOOL_FAILED;
     status = keep(b, options);
     if (status != BELL_OK)
@@ -256,7 +275,7 @@ report(struct bench *b, const struct bench_options *options,
     } else if (options->csv) {
         printed = print_csv(b);
     } else {
-        print_end(b, options, saved, n_worse);
+        print_end(b, options, saved, n_of);
     }
     return code == TOOL_OK ? printed : code;
 }
@@ -305,38 +324,20 @@ run_suite(struct bench *b, const struct bench_suite *suite)
 }
 
 static bool
-has_worse(const struct bench *b, const char *suite)
+has_open(const struct bench *b, const char *suite)
 {
     size_t i;
 
     for (i = 0; i < b->n_rows; i++) {
-        if (b->rows[i].verdict == BENCH_WORSE &&
-            strcmp(b->rows[i].suite, suite) == 0)
+        if (bench_is_open(&b->rows[i]) && strcmp(b->rows[i].suite, suite) == 0)
             return true;
     }
     return false;
 }
 
-/* The suite with the stack that much further down. Code that takes some
- * nanoseconds takes a third more where its words on the stack and in a queue
- * have addresses that are alike in their low 12 bits, which each process has or
- * has not. */
-static bell_status __attribute__((noinline))
-run_suite_lower(struct bench *b, const struct bench_suite *suite,
-                unsigned depth)
-{
-    char room[752];
-
-    __asm__ volatile("" : : "r"(room) : "memory");
-    BELL_TRY(depth ? run_suite_lower(b, suite, depth - 1)
-                   : run_suite(b, suite));
-    __asm__ volatile("" : : "r"(room) : "memory"); /* it is there until now */
-    return BELL_OK;
-}
-
-/* What seems worse is measured up to four times more: what is worse stays so,
- * what a busy moment made so does not, nor what the places did that things got
- * in memory: the device is opened anew. */
+/* What seems worse, and what may yet be told, is measured up to four times
+ * more: what is worse stays so, what a busy moment made so does not, nor what
+ * the places did that things got in memory: the device is opened anew. */
 static bell_status
 measure_again(struct bench *b, const struct bench_saved *saved,
               double threshold_percent)
@@ -347,10 +348,10 @@ measure_again(struct bench *b, const struct bench_saved *saved,
     b->is_again = true;
     for (round = 0; round < 4; round++) {
         for (i = 0; i < bench_n_suites && !bench_is_over(b); i++) {
-            if (!has_worse(b, bench_suites[i].name))
+            if (!has_open(b, bench_suites[i].name))
                 continue;
             bench_close(b);
-            BELL_TRY(run_suite_lower(b, &bench_suites[i], round + 1));
+            BELL_TRY(run_suite(b, &bench_suites[i]));
         }
         bench_saved_compare(saved, b, threshold_percent);
     }

@@ -62,10 +62,12 @@ enum bench_ceiling {
 enum bench_verdict {
     BENCH_SAME,
     BENCH_BETTER,
-    BENCH_WORSE
+    BENCH_WORSE,
+    BENCH_UNTOLD, /* what the hosts did hides what is asked for */
+    BENCH_VERDICT_COUNT
 };
 
-extern const char *const bench_verdict_names[];
+extern const char *const bench_verdict_names[BENCH_VERDICT_COUNT];
 
 /* What the host did beside a row. */
 struct bench_host {
@@ -81,6 +83,13 @@ struct bench_host {
 /* For how long threads ran, and were ready to run and did not. */
 struct bench_turns {
     uint64_t ran_ns, waited_ns;
+};
+
+/* A part of a row's time: its best sample, and the host then. */
+struct bench_block {
+    double best;
+    double key; /* less: it says more of the code */
+    struct bench_host host;
 };
 
 struct bench_row {
@@ -108,8 +117,7 @@ struct bench_row {
     bool has_old; /* --against */
     double old, old_best, old_spread_percent, old_run_ns;
     struct bench_host old_host; /* all 0: not told */
-    unsigned
-        n_again; /* times that it was measured again, because it was worse */
+    unsigned n_again;           /* times that it was measured again */
     enum bench_verdict verdict;
     char why_not[160]; /* not empty: not measured */
 };
@@ -144,15 +152,17 @@ struct bench {
     const char *suite;        /* that runs */
     struct bench_row current; /* that is measured */
     double samples[BENCH_SAMPLES_MAX];
-    size_t n_samples, n_next_look;
+    size_t n_samples;
+    uint64_t n_runs,
+        n_next_look; /* of which every n_apart-th is kept as a sample */
+    unsigned n_apart;
     uint64_t start_ns; /* of the row */
-    /* its blocks: the best sample of each, and the host at its end */
-    double blocks[BENCH_BLOCKS_MAX], block_best;
-    struct bench_host block_hosts[BENCH_BLOCKS_MAX];
+    struct bench_block blocks[BENCH_BLOCKS_MAX], block;
     size_t n_blocks, n_in_block;
+    double least_sums_ns;      /* of all rows until now */
     uint64_t block_ns, run_ns; /* when the block, and the run, began */
     struct bench_turns turns;  /* when the row began */
-    bool is_again;             /* only rows that seemed worse count */
+    bool is_again;             /* only rows that are open count */
     bool is_interrupted;
 
     struct bench_row rows[BENCH_ROWS_MAX];
@@ -209,6 +219,15 @@ void bench_sample(struct bench *b, double value);
 void bench_end_block(struct bench *b, const struct bench_host *host);
 /* A sample of a run of the row's work, or of n_bytes or flops of it. */
 void bench_sample_ns(struct bench *b, double ns);
+/* The same of a row that is this thread's own work alone: what sums took beside
+ * it (bench_host_sums), the longer of before and after. */
+void bench_sample_beside(struct bench *b, double ns, double sums_ns);
+/* What measuring it again may settle: it seems worse, or cannot be told and is
+ * this thread's own work, which has moments that nothing is in its way. */
+bool bench_is_open(const struct bench_row *row);
+/* Whether the row that has begun is measured: on the first way through the
+ * suites all are, then those that are open. */
+bool bench_is_wanted(struct bench *b);
 void bench_end(struct bench *b);
 /* A row that this device has not. */
 void bench_lacks(struct bench *b, enum bench_unit unit, const char *what,
@@ -235,6 +254,12 @@ void bench_find_ceilings(struct bench *b);
 /* What work that has nothing of ours in it takes now; some 1 ms. What could
  * not be measured is 0. stretch is 1. */
 void bench_host_measure(struct bench *b, struct bench_host *out_host);
+/* How long sums and shifts take now; some 10 us. */
+double bench_host_sums(void);
+/* Keeps the lesser of the two that are not 0. */
+void bench_keep_least(double *least, double ns);
+/* Whether nothing was in the way: sums took the least that they can. */
+bool bench_is_clear(const struct bench_host *host, double least_ns);
 /* Of all threads of this process together, since each began; 0 where the kernel
  * does not tell. */
 void bench_host_turns(struct bench_turns *out_turns);
@@ -303,7 +328,9 @@ BELL_MUST_CHECK bell_status bench_saved_check(const struct bench_saved *saved,
 /* Sets `old` and the verdict of each row that the saved run has. It is better
  * or worse where its best runs are so by more than the threshold, by more than
  * those of either run scatter, and by more than what the host did beside the
- * two rows explains (bench_host), where the host has a part in the row. */
+ * two rows explains (bench_host), where the host has a part in the row. Where
+ * that explains as much as twice the threshold, it cannot be told, unless it is
+ * so by more than the square of what is explained. */
 void bench_saved_compare(const struct bench_saved *saved, struct bench *b,
                          double threshold_percent);
 /* The time that the host takes now for what took 1 in the saved run: sums and

@@ -23,8 +23,8 @@
 #define TAKES        3
 
 /* As wide as a processor computes: what shares one with others shows here. */
-static uint64_t
-time_arithmetic(void)
+double
+bench_host_sums(void)
 {
     uint64_t start_ns = time_now_ns(), x[8];
     volatile uint64_t kept = 0;
@@ -41,11 +41,11 @@ time_arithmetic(void)
     }
     for (k = 0; k < 8; k++)
         kept ^= x[k];
-    return time_now_ns() - start_ns;
+    return (double)(time_now_ns() - start_ns);
 }
 
 /* Each time of memory that was touched longest ago. */
-static uint64_t
+static double
 time_copy(struct bench *b)
 {
     unsigned char *from = b->host_memory + b->host_memory_at;
@@ -56,7 +56,7 @@ time_copy(struct bench *b)
     kept = from[COPY_BYTES + start_ns % COPY_BYTES];
     (void)kept;
     b->host_memory_at = (b->host_memory_at + 2 * COPY_BYTES) % MEMORY_BYTES;
-    return time_now_ns() - start_ns;
+    return (double)(time_now_ns() - start_ns);
 }
 
 /* ---- a word that goes to another thread and back ---- */
@@ -154,11 +154,17 @@ bench_host_turns(struct bench_turns *out_turns)
 
 /* ---- what comes of it ---- */
 
-static void
-keep_least(double *least, uint64_t ns)
+void
+bench_keep_least(double *least, double ns)
 {
-    if (*least == 0 || (double)ns < *least)
-        *least = (double)ns;
+    if (ns > 0 && (*least == 0 || ns < *least))
+        *least = ns;
+}
+
+bool
+bench_is_clear(const struct bench_host *host, double least_ns)
+{
+    return host->arithmetic_ns <= 1.02 * least_ns;
 }
 
 void
@@ -173,9 +179,9 @@ bench_host_measure(struct bench *b, struct bench_host *out_host)
             memset(b->host_memory, 1, MEMORY_BYTES);
     }
     for (i = 0; i < TAKES; i++) {
-        keep_least(&out_host->arithmetic_ns, time_arithmetic());
+        bench_keep_least(&out_host->arithmetic_ns, bench_host_sums());
         if (b->host_memory)
-            keep_least(&out_host->memory_ns, time_copy(b));
+            bench_keep_least(&out_host->memory_ns, time_copy(b));
     }
     out_host->handoff_ns = out_host->handoff_q3_ns = time_handoffs();
 }

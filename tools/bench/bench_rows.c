@@ -68,28 +68,46 @@ bench_quantile(double *values, size_t n, double p)
     return quantile(values, n, p);
 }
 
+static int
+compare_blocks(const void *a, const void *b)
+{
+    const struct bench_block *x = a, *y = b;
+
+    return (x->key > y->key) - (x->key < y->key);
+}
+
+/* Of so many blocks, the best first, the one that is looked at. */
+static size_t
+find_middling(size_t n_blocks)
+{
+    return n_blocks > 3 ? 1 : 0;
+}
+
 /* What the row can do, and how well that is known: its blocks come at other
  * moments of the host, and the best run of one may be luck; between those of
- * the second best and of the next quarter of the blocks are some percent. */
+ * the second best and of the next quarter of the blocks are some percent. Work
+ * of this thread alone takes the same wherever nothing is in its way, as the
+ * sums beside it tell: the next block is enough. */
 static void
 find_best(struct bench *b, struct bench_row *row, const double *sorted)
 {
     bool is_rate = bench_is_rate(row->unit);
-    size_t n = b->n_blocks, k = n > 3 ? 1 : 0, apart = n > 7 ? n / 4 : 1;
+    size_t n = b->n_blocks, k = find_middling(n), n_samples = b->n_samples;
+    size_t apart = n > 7 && !row->is_alone ? n / 4 : 1;
     double next;
 
     if (n < 2) {
-        row->best = sorted[is_rate ? row->n_runs - 1 : 0];
+        row->best = sorted[is_rate ? n_samples - 1 : 0];
         row->spread_percent =
-            row->n_runs > 1 ? 100 * (sorted[row->n_runs - 1] / sorted[0] - 1)
-                            : HUGE_VAL;
+            n_samples > 1 ? 100 * (sorted[n_samples - 1] / sorted[0] - 1)
+                          : HUGE_VAL;
         return;
     }
-    qsort(b->blocks, n, sizeof(*b->blocks), compare_doubles);
-    row->best = b->blocks[is_rate ? n - 1 - k : k];
-    next = b->blocks[is_rate ? n - 1 - k - apart : k + apart];
+    qsort(b->blocks, n, sizeof(*b->blocks), compare_blocks);
+    row->best = b->blocks[k].best;
+    next = b->blocks[k + apart].best;
     row->spread_percent =
-        100 * (is_rate ? row->best / next - 1 : next / row->best - 1);
+        100 * fabs(is_rate ? row->best / next - 1 : next / row->best - 1);
 }
 
 /* Runs that come less often than this each begin on a processor that others
@@ -97,7 +115,7 @@ find_best(struct bench *b, struct bench_row *row, const double *sorted)
 #define PERIOD_NS 500e3
 
 static void
-find_host(struct bench *b, struct bench_host *host)
+find_host(struct bench *b, const struct bench_row *row, struct bench_host *host)
 {
     double wall_ns = (double)(time_now_ns() - b->start_ns);
     double values[3][BENCH_BLOCKS_MAX];
@@ -105,20 +123,22 @@ find_host(struct bench *b, struct bench_host *host)
     size_t i;
 
     for (i = 0; i < b->n_blocks; i++) {
-        values[0][i] = b->block_hosts[i].arithmetic_ns;
-        values[1][i] = b->block_hosts[i].memory_ns;
-        values[2][i] = b->block_hosts[i].handoff_ns;
+        values[0][i] = b->blocks[i].host.arithmetic_ns;
+        values[1][i] = b->blocks[i].host.memory_ns;
+        values[2][i] = b->blocks[i].host.handoff_ns;
     }
     *host = (struct bench_host){.stretch = 1};
     if (b->n_blocks) {
-        host->arithmetic_ns = bench_quantile(values[0], b->n_blocks, 0);
+        host->arithmetic_ns = row->is_alone
+                                  ? values[0][find_middling(b->n_blocks)]
+                                  : bench_quantile(values[0], b->n_blocks, 0);
         host->memory_ns = bench_quantile(values[1], b->n_blocks, 0);
         host->handoff_ns = bench_quantile(values[2], b->n_blocks, 0);
         host->handoff_q3_ns = bench_quantile(values[2], b->n_blocks, 0.75);
     }
     bench_host_turns(&turns);
     /* a thread that has ended meanwhile takes its times away */
-    if (wall_ns / (double)b->n_samples > PERIOD_NS &&
+    if (wall_ns / (double)b->n_runs > PERIOD_NS &&
         turns.ran_ns > b->turns.ran_ns && turns.waited_ns > b->turns.waited_ns)
         host->stretch += (double)(turns.waited_ns - b->turns.waited_ns) /
                          (double)(turns.ran_ns - b->turns.ran_ns);
@@ -149,7 +169,7 @@ fill_row(struct bench *b, struct bench_row *row)
     size_t n = b->n_samples;
 
     qsort(values, n, sizeof(*values), compare_doubles);
-    row->n_runs = n;
+    row->n_runs = b->n_runs;
     row->p1 = quantile(values, n, 0.01);
     row->q1 = quantile(values, n, 0.25);
     row->median = quantile(values, n, 0.5);
@@ -160,7 +180,7 @@ fill_row(struct bench *b, struct bench_row *row)
     if (row->has_bins)
         fill_bins(row, values, n);
     find_best(b, row, values);
-    find_host(b, &row->host);
+    find_host(b, row, &row->host);
 }
 
 double
@@ -194,14 +214,19 @@ find_row(struct bench *b, const char *name)
     return NULL;
 }
 
-/* Whether the row is to be measured, now that only those that seemed worse
- * are. */
-static bool
-is_wanted(struct bench *b)
+bool
+bench_is_open(const struct bench_row *row)
+{
+    return row->has_old && (row->verdict == BENCH_WORSE ||
+                            (row->verdict == BENCH_UNTOLD && row->is_alone));
+}
+
+bool
+bench_is_wanted(struct bench *b)
 {
     const struct bench_row *row = find_row(b, b->current.name);
 
-    return !b->is_again || (row && row->has_old && row->verdict == BENCH_WORSE);
+    return !b->is_again || (row && bench_is_open(row));
 }
 
 static void
@@ -212,7 +237,8 @@ begin_row(struct bench *b, enum bench_unit unit, const char *what)
     b->current.unit = unit;
     b->current.what = what;
     b->current.ceiling = BENCH_CEILING_NONE;
-    b->n_samples = 0;
+    b->n_samples = b->n_runs = 0;
+    b->n_apart = 1;
     b->n_next_look = 16;
     b->n_blocks = b->n_in_block = 0;
     b->block_ns = b->run_ns = 0;
@@ -268,8 +294,13 @@ void
 bench_end_block(struct bench *b, const struct bench_host *host)
 {
     if (b->n_in_block && b->n_blocks < BENCH_BLOCKS_MAX) {
-        b->blocks[b->n_blocks] = b->block_best;
-        b->block_hosts[b->n_blocks++] = *host;
+        double sums_ns = b->block.host.arithmetic_ns;
+
+        b->block.host = *host;
+        if (sums_ns > 0) /* those beside the best sample */
+            b->block.host.arithmetic_ns = sums_ns;
+        b->blocks[b->n_blocks++] = b->block;
+        bench_keep_least(&b->least_sums_ns, b->block.host.arithmetic_ns);
     }
     b->n_in_block = 0;
     b->block_ns = time_now_ns();
@@ -297,24 +328,36 @@ pass_run(struct bench *b, bool is_last)
     b->run_ns = b->block_ns;
 }
 
+/* Of work of this thread alone, three blocks that nothing was in the way of
+ * tell all. */
+static bool
+has_clear_blocks(const struct bench *b)
+{
+    size_t n = 0, i;
+
+    for (i = 0; i < b->n_blocks; i++)
+        n += bench_is_clear(&b->blocks[i].host, b->least_sums_ns);
+    return n >= 3;
+}
+
 static bool
 is_enough(struct bench *b, size_t min)
 {
     double spent_s = (double)(time_now_ns() - b->start_ns) / 1e9;
 
-    if (b->n_samples >= BENCH_SAMPLES_MAX)
-        return true;
-    if (!is_wanted(b))
+    if (!bench_is_wanted(b))
         return b->n_samples >= 1;
     if (spent_s > 0.02 && b->n_samples > 0 && bench_is_over(b))
         return true;
-    if (b->n_samples < min || spent_s < b->budget_s)
+    if (b->n_runs < min || spent_s < b->budget_s)
         return false;
+    if (b->current.is_alone)
+        return has_clear_blocks(b) || spent_s >= 8 * b->budget_s;
     if (spent_s >= 4 * b->budget_s)
         return true;
-    if (b->n_samples < b->n_next_look)
+    if (b->n_runs < b->n_next_look)
         return false;
-    b->n_next_look = b->n_samples + b->n_samples / 4;
+    b->n_next_look = b->n_runs + b->n_runs / 4;
     qsort(b->samples, b->n_samples, sizeof(*b->samples), compare_doubles);
     return find_interval(b->samples, b->n_samples) <= BENCH_NARROW_PERCENT;
 }
@@ -324,38 +367,90 @@ bench_goes_on(struct bench *b, size_t min)
 {
     bool is_last = is_enough(b, min);
 
-    if (!b->is_again || is_wanted(b))
+    if (bench_is_wanted(b))
         pass_run(b, is_last);
     return !is_last;
+}
+
+/* All of the row's time is sampled, however short a run is: where there is no
+ * more room, every second sample goes, and of those to come as many. */
+static void
+keep_sample(struct bench *b, double value)
+{
+    size_t i;
+
+    if (b->n_runs++ % b->n_apart)
+        return;
+    if (b->n_samples == BENCH_SAMPLES_MAX) {
+        qsort(b->samples, b->n_samples, sizeof(*b->samples), compare_doubles);
+        b->n_samples /= 2;
+        for (i = 0; i < b->n_samples; i++)
+            b->samples[i] = b->samples[2 * i];
+        b->n_apart *= 2;
+    }
+    b->samples[b->n_samples++] = value;
+}
+
+/* sums_ns: 0 where none were made beside it. */
+static void
+take_sample(struct bench *b, double value, double sums_ns)
+{
+    bool is_rate = bench_is_rate(b->current.unit);
+    double key;
+
+    value = is_rate ? value / b->slow_down : value * b->slow_down;
+    key = is_rate ? 1 / value : value;
+    if (sums_ns > 0)
+        key *= sums_ns;
+    if (!b->n_in_block || key < b->block.key)
+        b->block = (struct bench_block){
+            value, key, {.arithmetic_ns = sums_ns, .stretch = 1}};
+    b->n_in_block++;
+    keep_sample(b, value);
 }
 
 void
 bench_sample(struct bench *b, double value)
 {
-    bool is_rate = bench_is_rate(b->current.unit);
-
-    value = is_rate ? value / b->slow_down : value * b->slow_down;
-    if (!b->n_in_block ||
-        (is_rate ? value > b->block_best : value < b->block_best))
-        b->block_best = value;
-    b->n_in_block++;
-    if (b->n_samples < BENCH_SAMPLES_MAX)
-        b->samples[b->n_samples++] = value;
+    take_sample(b, value, 0);
 }
 
-void
-bench_sample_ns(struct bench *b, double ns)
+static double
+find_value(const struct bench *b, double ns)
 {
     static const double scales[BENCH_UNIT_COUNT] = {
         [BENCH_US] = 1e-3, [BENCH_NS] = 1, [BENCH_MS] = 1e-6};
     const struct bench_row *row = &b->current;
 
     if (row->unit == BENCH_GB_S)
-        bench_sample(b, row->bytes / ns);
-    else if (row->unit == BENCH_GFLOPS)
-        bench_sample(b, row->flops / ns);
-    else
-        bench_sample(b, ns * scales[row->unit]);
+        return row->bytes / ns;
+    if (row->unit == BENCH_GFLOPS)
+        return row->flops / ns;
+    return ns * scales[row->unit];
+}
+
+void
+bench_sample_ns(struct bench *b, double ns)
+{
+    take_sample(b, find_value(b, ns), 0);
+}
+
+void
+bench_sample_beside(struct bench *b, double ns, double sums_ns)
+{
+    take_sample(b, find_value(b, ns), sums_ns);
+}
+
+/* What says more of the code: what had less in its way. */
+static bool
+is_better(const struct bench_row *a, const struct bench_row *b)
+{
+    double gain =
+        bench_is_rate(a->unit) ? a->best / b->best : b->best / a->best;
+
+    if (a->is_alone && a->host.arithmetic_ns > 0)
+        gain *= b->host.arithmetic_ns / a->host.arithmetic_ns;
+    return gain > 1;
 }
 
 /* Keeps the row; of one that was measured again, the better figures. */
@@ -372,11 +467,10 @@ keep_row(struct bench *b)
             b->told(b, &b->rows[b->n_rows - 1]);
         return;
     }
-    if (!row || !is_wanted(b))
+    if (!row || !bench_is_wanted(b))
         return;
     before = *row;
-    if (bench_is_rate(row->unit) ? b->current.best > row->best
-                                 : b->current.best < row->best)
+    if (is_better(&b->current, row))
         *row = b->current;
     row->has_old = true;
     row->old = before.old;

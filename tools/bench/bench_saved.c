@@ -14,7 +14,12 @@
 
 /* ---- verdicts ---- */
 
-const char *const bench_verdict_names[] = {"same", "better", "worse"};
+const char *const bench_verdict_names[BENCH_VERDICT_COUNT] = {
+    [BENCH_SAME] = "same",
+    [BENCH_BETTER] = "better",
+    [BENCH_WORSE] = "worse",
+    [BENCH_UNTOLD] = "not comparable",
+};
 
 /* More than 1: better. */
 static double
@@ -36,16 +41,37 @@ find_slowdown(double now, double old)
     return now > old && old > 0 ? now / old : 1;
 }
 
-/* What an unchanged build's best runs may take now for what they took 1 then,
- * by what the host did beside both. Work of this thread alone needs some runs
- * that nothing came between, and there are such on a busy host. All else may
- * wait for memory and for processors that others use. And where handing a word
- * over takes now this long, now that, as it does where the other thread has to
- * be woken or waits for a processor, the best runs may have had the one in this
- * run and the other in that. */
+/* Two runs that are compared, and the least that sums took anywhere in them:
+ * how fast the host was. */
+struct comparison {
+    double threshold; /* 0.05: 5 % */
+    double least_ns, old_least_ns;
+};
+
+/* What work of this thread alone may take now for what it took 1 then. It needs
+ * some runs that nothing was in the way of, and there are such on a busy host:
+ * those where the sums beside them took the least, too. Where there were none,
+ * another thread of the core may have had half of it. */
 static double
-find_allowance(bool is_alone, const struct bench_host *now,
-               const struct bench_host *old, double run_ns)
+find_alone(const struct comparison *c, const struct bench_row *row, bool is_now)
+{
+    double speed = is_now ? find_slowdown(c->least_ns, c->old_least_ns)
+                          : find_slowdown(c->old_least_ns, c->least_ns);
+    bool is_clear = bench_is_clear(&row->host, c->least_ns) &&
+                    bench_is_clear(&row->old_host, c->old_least_ns);
+
+    return is_clear ? speed : 2 * speed;
+}
+
+/* What any other row's best runs of an unchanged build may take now for what
+ * they took 1 then, by what the host did beside both. They may wait for memory
+ * and for processors that others use. And where handing a word over takes now
+ * this long, now that, as it does where the other thread has to be woken or
+ * waits for a processor, the best runs may have had the one in this run and the
+ * other in that. */
+static double
+find_allowance(const struct bench_host *now, const struct bench_host *old,
+               double run_ns)
 {
     double memory = find_slowdown(now->memory_ns, old->memory_ns);
     double factor = find_slowdown(now->arithmetic_ns, old->arithmetic_ns);
@@ -54,10 +80,6 @@ find_allowance(bool is_alone, const struct bench_host *now,
     double slow = now->handoff_q3_ns > old->handoff_q3_ns ? now->handoff_q3_ns
                                                           : old->handoff_q3_ns;
 
-    if (!(now->stretch > 0) || !(old->stretch > 0))
-        return 1; /* not told */
-    if (is_alone)
-        return factor;
     if (memory > factor)
         factor = memory;
     factor *= find_slowdown(now->stretch, old->stretch);
@@ -69,24 +91,32 @@ find_allowance(bool is_alone, const struct bench_host *now,
 /* A host that is busy makes runs slower, never faster: so the best runs are
  * what tells most of the code. */
 static void
-judge(struct bench_row *row, double threshold_percent, bool is_of_host)
+judge(const struct comparison *c, struct bench_row *row, bool is_of_host)
 {
     double gain = find_ratio(row, row->best, row->old_best);
     double noise = (row->spread_percent + row->old_spread_percent) / 100;
-    double threshold = threshold_percent / 100;
-    double slower = 1, faster = 1;
+    double threshold = c->threshold, slower = 1, faster = 1, margin;
+    bool is_told = row->host.stretch > 0 && row->old_host.stretch > 0;
+    bool is_blurred;
 
-    if (is_of_host) {
-        slower = find_allowance(row->is_alone, &row->host, &row->old_host,
-                                row->old_run_ns);
-        faster = find_allowance(row->is_alone, &row->old_host, &row->host,
-                                row->run_ns);
+    if (is_of_host && is_told && row->is_alone) {
+        slower = find_alone(c, row, true);
+        faster = find_alone(c, row, false);
+    } else if (is_of_host && is_told) {
+        slower = find_allowance(&row->host, &row->old_host, row->old_run_ns);
+        faster = find_allowance(&row->old_host, &row->host, row->run_ns);
     }
-    threshold = noise > threshold ? noise : threshold;
-    row->verdict = BENCH_SAME;
-    if (gain > faster * (1 + threshold))
+    margin = 1 + (noise > threshold ? noise : threshold);
+    is_blurred = (slower > faster ? slower : faster) * margin >
+                 (1 + threshold) * (1 + threshold);
+    if (is_blurred) { /* what is measured beside a row is no more than like it */
+        slower *= slower;
+        faster *= faster;
+    }
+    row->verdict = is_blurred ? BENCH_UNTOLD : BENCH_SAME;
+    if (gain > faster * margin)
         row->verdict = BENCH_BETTER;
-    if (gain * slower * (1 + threshold) < 1)
+    if (gain * slower * margin < 1)
         row->verdict = BENCH_WORSE;
 }
 
@@ -247,8 +277,8 @@ is_of_host(const struct bench *b, const struct bench_row *row)
 }
 
 static void
-compare_row(const cJSON *rows, struct bench_row *row, double threshold_percent,
-            bool is_of_host)
+compare_row(const struct comparison *c, const cJSON *rows,
+            struct bench_row *row, bool is_of_host)
 {
     const cJSON *other;
     double q1, q3;
@@ -277,7 +307,7 @@ compare_row(const cJSON *rows, struct bench_row *row, double threshold_percent,
         row->old_run_ns = number_or_0(other, "run_ns");
         take_host(cJSON_GetObjectItemCaseSensitive(other, "host"),
                   &row->old_host);
-        judge(row, threshold_percent, is_of_host);
+        judge(c, row, is_of_host);
     }
 }
 
@@ -286,11 +316,20 @@ bench_saved_compare(const struct bench_saved *saved, struct bench *b,
                     double threshold_percent)
 {
     const cJSON *rows = cJSON_GetObjectItemCaseSensitive(saved->root, "rows");
+    struct comparison c = {.threshold = threshold_percent / 100};
+    struct bench_host host;
+    const cJSON *other;
     size_t i;
 
     for (i = 0; i < b->n_rows; i++)
-        compare_row(rows, &b->rows[i], threshold_percent,
-                    is_of_host(b, &b->rows[i]));
+        bench_keep_least(&c.least_ns, b->rows[i].host.arithmetic_ns);
+    cJSON_ArrayForEach(other, rows)
+    {
+        take_host(cJSON_GetObjectItemCaseSensitive(other, "host"), &host);
+        bench_keep_least(&c.old_least_ns, host.arithmetic_ns);
+    }
+    for (i = 0; i < b->n_rows; i++)
+        compare_row(&c, rows, &b->rows[i], is_of_host(b, &b->rows[i]));
 }
 
 #else

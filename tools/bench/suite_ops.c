@@ -78,6 +78,8 @@ bench_run_job(struct bench *b, const struct bench_job *job)
     uint32_t math;
 
     bench_work(b, job->flops, job->bytes, job->ceiling);
+    if (!bench_is_wanted(b))
+        return BELL_OK;
     BELL_TRY(tool_open_context(b->device, b->math, &run.ctx));
     b->allowed = math = bell_context_math(run.ctx);
     status = bell_context_set_math(run.ctx, math | job->math);
