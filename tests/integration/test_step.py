@@ -8,6 +8,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import struct
 import subprocess
 import sys
@@ -176,6 +177,26 @@ def check_hand(tap, folder):
         by_script.stdout for _ in [0] if by_script.stdout != out])
 
 
+def check_page(tap):
+    """The session in docs/step.md: its kernel, and what its lines begin with;
+    registers and line numbers are the compiler's."""
+    page = os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                        '../../docs/step.md')
+    with open(page, encoding='utf-8') as file:
+        lines = file.read().split('```\n')[1].splitlines()
+    args = shlex.split(lines[0])[3:]
+    prompt = '(step) '
+    done = step([l[len(prompt):] for l in lines if l.startswith(prompt)], *args)
+    want = [l for l in lines[1:] if not l.startswith(prompt)]
+    got = done.stdout.splitlines()
+
+    def begin(line):
+        return re.match(r'kernel: \w+|\s*(\w+|%)', line)[0]
+    tap.check('the page\'s session', expect(done, 0) + [
+        f'{got}, on the page {want}' for _ in [0]
+        if [begin(l) for l in got] != [begin(l) for l in want]])
+
+
 def check_mistakes(tap):
     tap.check('a device that is none', expect(
         run('step', 'CPU', 'x', '--in', 'x=4'), 6, err='no simulated card'))
@@ -208,6 +229,7 @@ def main():
             check_semaphores(tap, device)
             check_replay(tap, device, recorded, folder)
         check_hand(tap, folder)
+    check_page(tap)
     check_mistakes(tap)
     tap.finish()
 
