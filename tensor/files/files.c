@@ -475,7 +475,8 @@ arrange(struct bell_context *ctx, const struct file_tensor *tensor,
 {
     const struct bell_file_entry *entry = &tensor->entry;
     struct host_array array = {.dtype = entry->dtype, .ndim = entry->ndim};
-    int64_t strides[BELL_MAX_RANK], stride = 1;
+    int64_t strides[BELL_MAX_RANK];
+    uint64_t stride = 1; /* of what is empty it may go over */
     struct bell_tensor *t;
     uint8_t *data;
     uint32_t i;
@@ -483,8 +484,8 @@ arrange(struct bell_context *ctx, const struct file_tensor *tensor,
 
     array.n_elems = 1;
     for (i = entry->ndim; i-- > 0;) {
-        strides[i] = tensor->is_strided ? tensor->strides[i] : stride;
-        stride *= entry->shape[i];
+        strides[i] = tensor->is_strided ? tensor->strides[i] : (int64_t)stride;
+        stride *= (uint64_t)entry->shape[i];
         array.shape[i] =
             strides[i] || entry->shape[i] == 0 ? entry->shape[i] : 1;
         array.n_elems *= (uint64_t)array.shape[i];
