@@ -7,6 +7,7 @@ import base64
 import json
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 
@@ -22,7 +23,8 @@ class Browser:
     """Closes with the `with` that it is made in."""
 
     def __init__(self, program):
-        self.profile = tempfile.TemporaryDirectory()
+        self.profile = tempfile.TemporaryDirectory(
+            ignore_cleanup_errors=True)
         there, self.to = os.pipe()
         self.back, here = os.pipe()
         self.process = subprocess.Popen(  # pylint: disable=consider-using-with
@@ -32,7 +34,7 @@ class Browser:
              '--remote-debugging-pipe', '--hide-scrollbars',
              f'--user-data-dir={self.profile.name}', 'about:blank'],
             pass_fds=(there, here), stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL)
+            stderr=subprocess.DEVNULL, start_new_session=True)
         os.close(there)
         os.close(here)
         self.buffer = b''
@@ -51,7 +53,8 @@ class Browser:
     def __exit__(self, *_):
         os.close(self.to)
         os.close(self.back)
-        self.process.kill()
+        # its children write to the profile, too
+        os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
         self.profile.cleanup()
 
