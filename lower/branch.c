@@ -45,7 +45,7 @@ struct branches {
     uint32_t n_groups;
     const struct uop **out;
     uint32_t n_out;
-    const struct uop **last; /* by home: ENDIF made, which tells IFs apart */
+    const struct uop *last; /* END or ENDIF in the list: it tells IFs apart */
     int64_t n_accs;
 };
 
@@ -233,7 +233,7 @@ static void
 put_group(struct branches *b, uint32_t number, const struct uop **buf)
 {
     const struct group *group = &b->groups[number];
-    const struct uop *acc[MAX_SHARED], *src[MAX_SHARED + 1], *begin, **last;
+    const struct uop *acc[MAX_SHARED], *src[MAX_SHARED + 1], *begin;
     uint32_t n = group->n, i;
 
     for (i = 0; i < n; i++) {
@@ -242,9 +242,8 @@ put_group(struct branches *b, uint32_t number, const struct uop **buf)
         acc[i] = put_new(b, UOP_ACC, u, FIRST_ACC + b->n_accs++, &second, 1);
     }
     src[0] = b->any[b->ops[group->where[0]]->src[0]->id];
-    last = &b->last[b->home[group->where[0]]];
-    src[1] = *last;
-    begin = put_new(b, UOP_IF, NULL, 0, src, *last ? 2 : 1);
+    src[1] = b->last;
+    begin = put_new(b, UOP_IF, NULL, 0, src, b->last ? 2 : 1);
     for (i = 0; i <= group->where[0]; i++) {
         if (b->group_of[i] == number)
             put_same(b, b->ops[i], buf);
@@ -254,10 +253,10 @@ put_group(struct branches *b, uint32_t number, const struct uop **buf)
         src[1 + i] = put_new(b, UOP_ACC_SET, NULL, 0, set, 2);
     }
     src[0] = begin;
-    *last = put_new(b, UOP_ENDIF, NULL, 0, src, n + 1);
+    b->last = put_new(b, UOP_ENDIF, NULL, 0, src, n + 1);
     for (i = 0; i < n; i++) {
         const struct uop *u = b->ops[group->where[i]];
-        const struct uop *get[2] = {acc[i], *last};
+        const struct uop *get[2] = {acc[i], b->last};
         b->to[u->id] = put_new(b, UOP_ACC_GET, u, 0, get, 2);
     }
 }
@@ -284,6 +283,8 @@ put_all(struct branches *b)
             put_group(b, group, buf);
         if (b->is_condition[i])
             put_any(b, b->ops[i]);
+        if (b->ops[i]->op == UOP_END)
+            b->last = b->to[b->ops[i]->id];
     }
     return uop_graph_status(b->g);
 }
@@ -317,7 +318,6 @@ lower_branch(struct uop_graph *g, const struct uop *const *ops, uint32_t n_ops,
     b.groups = arena_alloc(a, n_ops / MIN_COST * sizeof(*b.groups) +
                                   sizeof(*b.groups));
     b.is_condition = arena_calloc(a, n_ops, sizeof(*b.is_condition));
-    b.last = arena_calloc(a, n_ops + 1, sizeof(const struct uop *));
     b.to = arena_alloc(a, g->n_nodes * sizeof(const struct uop *));
     b.any = arena_alloc(a, g->n_nodes * sizeof(const struct uop *));
     if (a->failed)

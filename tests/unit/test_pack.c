@@ -175,6 +175,20 @@ reductions(struct bell_tensor **out)
     return 9;
 }
 
+/* One condition for branches in several loops: rows' maxima, their sums, what
+ * is stored. */
+static uint32_t
+conditions(struct bell_tensor **out)
+{
+    struct bell_tensor *x = GIVEN(BELL_FLOAT16, 31, 2, 1);
+    struct bell_tensor *is_turned = GIVEN(BELL_BOOL, 1, 1, 1);
+    struct bell_tensor *turned = bell_roll(bell_cast(x, BELL_UINT32), 5, -2);
+
+    out[0] = bell_softmax(bell_where(is_turned, turned, x), 0);
+    out[1] = bell_add_scalar(x, 1);
+    return 2;
+}
+
 /* Products with and without matrix instructions, in packs of their own. */
 static uint32_t
 products(struct bell_tensor **out)
@@ -228,6 +242,7 @@ packs(void **state)
     compare(dtypes, 5);
     compare(sizes, 2);
     compare(reductions, 3);
+    compare(conditions, 1);
     compare(products, 1);
     compare(chains, 4);
     compare(many, MAX_OUT - 4);
