@@ -158,8 +158,10 @@ ref_noisy_reduce(const struct ref_noise *noise, uint64_t salt, enum uop_op op,
                  size_t n, bool fine)
 {
     double eps = ldexp(1.0, -fraction_bits(dtype)), scale;
-    /* large elements that cancel may take the others with them */
-    bool lost = op == UOP_ADD && noise->seed & 1 && fabs(total) < mass * eps;
+    double error = noise->ulps * eps * mass * (1 + log2((double)n)); /* sums' */
+    /* Large elements that cancel may take the others with them; what is left
+     * of rounding may be 0 elsewhere, which dividing by it tells. */
+    bool lost = op == UOP_ADD && noise->seed & 1 && fabs(total) < error;
 
     if (op == UOP_ADD && total == 0 && mass == 0)
         return draw(noise, salt) > 0 ? -0.0 : 0.0;
@@ -172,7 +174,7 @@ ref_noisy_reduce(const struct ref_noise *noise, uint64_t salt, enum uop_op op,
     scale = op == UOP_ADD ? mass : exp2(mass);
     if (fine && scale * 256 * eps < 1 && (op == UOP_ADD || dust == 0))
         return total;
-    scale =
-        op == UOP_ADD ? mass * (1 + log2((double)n)) : fabs(total) * (double)n;
-    return lost ? 0 : total + draw(noise, salt) * noise->ulps * eps * scale;
+    if (op == UOP_MUL)
+        error = noise->ulps * eps * fabs(total) * (double)n;
+    return lost ? 0 : total + draw(noise, salt) * error;
 }
