@@ -632,7 +632,8 @@ hcq_device_synchronize(struct hcq_device *dev, uint64_t timeout_ns)
     }
     pthread_mutex_unlock(&dev->lock);
     BELL_TRY(status);
-    return hcq_device_status(dev);
+    BELL_TRY(hcq_device_status(dev)); /* not returned: errors name this call */
+    return BELL_OK;
 }
 
 bell_status

@@ -85,8 +85,7 @@ greatest(enum uop_dtype dtype)
 }
 
 /* Whether finite operands gave an infinity because the result is too large. A
- * device that rounds later need not meet it: some, or (every third noise) none,
- * since of many that are added up in both signs the sum is NaN else. */
+ * device that rounds later need not meet it. */
 static bool
 overflowed(enum uop_op op, double x, double y, double value)
 {
@@ -105,6 +104,8 @@ ref_noisy_alu(const struct ref_noise *noise, uint64_t salt, enum uop_op op,
 {
     double ulp, size = fabs(value);
 
+    /* Some stay one, or, in every third noise, none: a sum of many in both
+     * signs would be NaN each time. */
     if (overflowed(op, x, y, value))
         return noise->seed % 3 && draw(noise, salt) > 0
                    ? value

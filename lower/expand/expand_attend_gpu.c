@@ -62,9 +62,9 @@ struct work {
     uint32_t states;      /* rows of a thread in a tile */
     uint32_t tall, waves; /* tiles of rows of a warp; warps */
     bool early;           /* the next tile is loaded before it is needed */
-    bool
-        nan_is_all; /* a NaN among a row's scores makes L one, and so all of the
-                      * row, whatever M is then and W of it */
+    /* A NaN among a row's scores makes L one, and so all of the row, whatever M
+     * is then and W of it. */
+    bool nan_is_all;
     int64_t p_stride;
     struct side q, k, v, q2, k2;   /* k2.value NULL: there is none */
     const struct uop *c16, *part;  /* thread % 16, / 16, of its warp */

@@ -23,7 +23,7 @@
 #define SHARE_ACROSS     16 /* work-items of a reduction across memory */
 #define MAX_LOOKED_AT    32 /* nodes below a reduction */
 #define MOST_PRODUCTS    16 /* in one sum */
-#define PRODUCT_WORK     (1 << 26) /* of each: worth another kernel */
+#define PRODUCT_WORK     (1 << 26) /* of each: worth another kernel. guess */
 
 bool
 sched_too_few(const struct sched_target *target, double n_outputs,

@@ -67,10 +67,6 @@ time_waits(struct bench *b, uint64_t to, const char *what, const char *name)
 
 /* ---- rate ---------------------------------------------------------------- */
 
-/* A batch of submissions, of which the first WARM are not timed: the caches
- * hold what others left in them. The device stands still until `go` has the
- * value, its thread asleep where it is one, and takes nothing away from the
- * host. */
 struct batch {
     struct bench *b;
     uint64_t to;
@@ -80,6 +76,10 @@ struct batch {
     double ns, sums_ns; /* of a submission; of sums beside them */
 };
 
+/* A batch of submissions, of which the first WARM are not timed: the caches
+ * hold what others left in them. The device stands still until `go` has the
+ * value, its thread asleep where it is one, and takes nothing away from the
+ * host. */
 static bell_status
 make_batch(struct batch *batch)
 {
@@ -112,8 +112,9 @@ make_batch(struct batch *batch)
 }
 
 /* With the stack that much further down. Code that takes some nanoseconds takes
- * a third more where its words on the stack and in a queue have addresses that
- * are alike in their low 12 bits, which each process would have or not. */
+ * a third more (measured) where its words on the stack and in a queue have
+ * addresses that are alike in their low 12 bits, which each process would have
+ * or not: Intel's optimization manual calls it 4K aliasing. */
 static bell_status __attribute__((noinline))
 make_batch_lower(struct batch *batch, uint64_t depth)
 {
