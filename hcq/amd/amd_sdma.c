@@ -151,6 +151,7 @@ amd_sdma_size(const uint32_t *words)
         [1] = AMD_SDMA_COPY_LINEAR_DW,
         [2] = AMD_SDMA_WRITE_LINEAR_DW + 1,
         [5] = AMD_SDMA_FENCE_DW,
+        [6] = AMD_SDMA_TRAP_DW,
         [8] = AMD_SDMA_POLL_REGMEM_DW,
         [11] = AMD_SDMA_CONST_FILL_DW,
         [13] = AMD_SDMA_TIMESTAMP_GLOBAL_DW,

@@ -599,8 +599,10 @@ test_sdma_ring(void **state)
     static const uint32_t copy[] = {1, 0xff, 0, 1, 0, 2, 0};
     static const uint32_t stream[] = {1, 0xff, 0, 3, 0, 4, 0, 5, 6,
                                       0, 7,    1, 7, 0, 8, 0, 9, 0};
+    static const uint32_t wake[] = {5, 1, 2, 3, 6, 7};
     const uint32_t n = ARRAY_LEN(slots);
     struct amd_push push = start(110000, 1, AMD_RING_SDMA);
+    uint32_t left;
 
     (void)state;
     push.slot_mask = n - 1;
@@ -630,6 +632,18 @@ test_sdma_ring(void **state)
     put(&push, HCQ_OP_COPY, 0, DST, SRC, 0x1000, 0);
     amd_push_end(&push);
     assert_int_equal(push.slot, n + 11);
+    push.slots = slots;
+    for (left = 1; left < 6; left++) { /* what wakes: a fence and a trap */
+        const uint32_t n_first = left < 4 ? 0 : 4;
+
+        push.slot = n - left;
+        amd_push_slots(&push, wake, 6);
+        assert_int_equal(push.slot, n + 6 - n_first);
+        expect_words("fence", slots + n - left, n_first, wake, n_first);
+        expect_words("left", slots + n - left + n_first, left - n_first,
+                     (const uint32_t[]){0, 0, 0, 0}, left - n_first);
+        expect_words("trap", slots, 6 - n_first, wake + n_first, 6 - n_first);
+    }
 }
 
 /* A launch between two buffers. src: BRINGUP.md 6, pm4.csv */

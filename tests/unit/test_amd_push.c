@@ -32,6 +32,7 @@ sdma_packet_sizes(void **state)
         {{2, 0, 0, 0}, 5},    /* WRITE_LINEAR of one word, */
         {{2, 0, 0, 3}, 8},    /* of four */
         {{5}, 4},             /* FENCE */
+        {{6}, 2},             /* TRAP */
         {{8}, 6},             /* POLL_REGMEM */
         {{11 | 2u << 30}, 5}, /* CONST_FILL of words */
         {{13 | 2u << 8}, 3},  /* TIMESTAMP_GLOBAL */
