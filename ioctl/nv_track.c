@@ -156,15 +156,12 @@ take_channel(struct nv_track *track, uint64_t name, const struct kio_blob *args,
 static void
 take_alloc(struct nv_track *track, const struct kio_capture *out)
 {
-    const struct kio_blob *call = &out->blobs[0], *args = NULL;
+    const struct kio_blob *call = &out->blobs[0];
+    const struct kio_blob *args = out->n_blobs > 1 ? &out->blobs[1] : NULL;
     uint64_t client = track_field(call, "hRoot");
-    uint32_t i;
 
-    for (i = 1; i < out->n_blobs; i++) {
-        if (out->blobs[i].parent == 0 && out->blobs[i].desc && !args)
-            args = &out->blobs[i];
-    }
-    if (args && (track_field(call, "hClass") & 0xff) == CHANNEL_SUFFIX &&
+    if (args && args->desc &&
+        (track_field(call, "hClass") & 0xff) == CHANNEL_SUFFIX &&
         kio_struct_field(args->desc, "gpFifoOffset"))
         take_channel(track,
                      track_name_of(client, track_field(call, "hObjectNew")),

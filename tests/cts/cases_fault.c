@@ -426,13 +426,15 @@ read_only(struct cts *t)
 static void
 illegal_instruction(struct cts *t)
 {
+    struct hcq_program *trap = cts_load_as(t, t->dev, CTS_TRAP, 0, "k");
     struct hcq_cs *cs = cts_begin(t->queue);
 
-    cts_exec(cs, cts_program(t, CTS_TRAP), 1, 0, NULL);
+    cts_exec(cs, trap, 1, 0, NULL);
     OK(hcq_cs_submit(cs, NULL));
-    FAILS(hcq_queue_wait(t->queue, LONG_NS), BELL_E_DEVICE_LOST, "cts_trap");
-    check_lost(t, HCQ_FAULT_INSTRUCTION, "cts_trap");
+    FAILS(hcq_queue_wait(t->queue, LONG_NS), BELL_E_DEVICE_LOST, "'k'");
+    check_lost(t, HCQ_FAULT_INSTRUCTION, "k");
     OK(hcq_device_recover(t->dev));
+    hcq_program_destroy(trap);
     check_alive(t);
 }
 

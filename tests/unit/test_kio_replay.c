@@ -185,6 +185,10 @@ test_reads(void **state)
     assert_int_equal(kio->ops->read_file(kio, "/x", got, 8), 0);
     assert_memory_equal(got, "--------", 8);
     expect_end(kio);
+    record.n_blobs = 1; /* of an empty file */
+    kio = replay_of(&record, 1);
+    assert_int_equal(kio->ops->read_file(kio, "/x", got, 8), 0);
+    expect_end(kio);
 }
 
 /* ---- waits and what the device wrote ---------------------------------------- */

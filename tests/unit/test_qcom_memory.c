@@ -1,6 +1,6 @@
 /* Memory of hcq/qcom on simulated chips: bytes that share a cache line with what
  * the chip stored, words that are polled, memory of the host, signals of other
- * devices, and what is refused.
+ * devices, how much may be under way, and what is refused.
  */
 #include "tests/unit/expect.h"
 
@@ -304,6 +304,50 @@ places_of_memory(void **state)
     close_rig(&r);
 }
 
+/* Bound streams of a hundred waits each: no more of them are under way than
+ * the queue has pieces for, and none overtakes another. */
+static void
+pieces(void **state)
+{
+    const struct hcq_queue_desc desc = {.struct_size = sizeof(desc),
+                                        .kind = HCQ_QUEUE_COMPUTE,
+                                        .submit_timeout_ns = 20000000};
+    struct rig r = open_rig("QCOM@sim:a740");
+    /* before the waits, from each wait on, the signal */
+    const uint32_t n_each = 1 + 100 + 1;
+    uint32_t n = 0, i, got[2];
+    struct hcq_stream *stream;
+    struct hcq_queue *queue;
+    struct hcq_buffer *buf;
+    struct hcq_signal *go;
+    bell_status status;
+
+    (void)state;
+    expect_ok(hcq_queue_create_with(r.dev, &desc, &queue));
+    expect_ok(hcq_signal_create(r.dev, 0, &go));
+    expect_ok(hcq_buffer_create(r.dev, SIZE_BYTES, 0, &buf));
+    expect_ok(hcq_stream_create(queue, "waits", &stream));
+    for (i = 0; i < 100; i++)
+        hcq_cs_wait(hcq_stream_cs(stream), go, 1);
+    hcq_cs_fill(hcq_stream_cs(stream), buf->va, 0x77777777, 8);
+    expect_ok(hcq_stream_end(stream));
+    while ((status = hcq_stream_submit(stream, NULL)) == BELL_OK)
+        n++;
+    expect_fails(status, BELL_E_TIMEOUT, "no room for");
+    assert_int_equal(n, QCOM_FEED_PIECES / n_each);
+    hcq_signal_set(go, 1);
+    expect_ok(hcq_queue_wait(queue, LONG_NS));
+    expect_ok(hcq_stream_submit(stream, NULL));
+    expect_ok(hcq_stream_wait(stream, LONG_NS));
+    expect_ok(hcq_buffer_read(buf, 0, got, sizeof(got)));
+    assert_int_equal(got[1], 0x77777777);
+    hcq_stream_destroy(stream);
+    hcq_buffer_destroy(buf);
+    hcq_signal_destroy(go);
+    hcq_queue_destroy(queue);
+    close_rig(&r);
+}
+
 static void
 refused(void **state)
 {
@@ -331,6 +375,7 @@ main(void)
         cmocka_unit_test(pins),
         cmocka_unit_test(signals_of_others),
         cmocka_unit_test(places_of_memory),
+        cmocka_unit_test(pieces),
         cmocka_unit_test(refused),
     };
 
