@@ -22,6 +22,40 @@ bool thread_allow_tiles(void);
 /* Monotonic time in nanoseconds; the clock of every host timestamp. */
 uint64_t time_now_ns(void);
 
+/* How the calling thread's float arithmetic is done becomes the default: to
+ * nearest, subnormals are numbers, nothing traps. Returns what it was, for
+ * thread_set_floats; where we know of no such state, 0. */
+static inline uint64_t
+thread_default_floats(void)
+{
+#if defined(__x86_64__)
+    uint64_t old = __builtin_ia32_stmxcsr();
+
+    __builtin_ia32_ldmxcsr(0x1f80);
+    return old;
+#elif defined(__aarch64__)
+    uint64_t old;
+
+    __asm__ volatile("mrs %0, fpcr" : "=r"(old));
+    __asm__ volatile("msr fpcr, xzr");
+    return old;
+#else
+    return 0;
+#endif
+}
+
+static inline void
+thread_set_floats(uint64_t old)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_ldmxcsr((unsigned)old);
+#elif defined(__aarch64__)
+    __asm__ volatile("msr fpcr, %0" : : "r"(old));
+#else
+    (void)old;
+#endif
+}
+
 /* One step of a spin loop: tells the core that we wait. */
 static inline void
 thread_relax(void)

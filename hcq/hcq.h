@@ -275,6 +275,11 @@ struct hcq_program_desc {
     uint32_t n_vals;       /* the words after them: int64 values */
     uint32_t local[3];     /* fixed work-group size; 0,0,0: any */
     uint32_t shared_bytes; /* shared memory of a work-group */
+    /* Operations on numbers that a work-group takes at most, with no arrays on
+     * the stack; 0: not known. The CPU runs a launch that takes less than a
+     * thread takes to begin with it where it is submitted; a bad address is
+     * reported as ever, if that thread does not block its signal. */
+    uint32_t max_steps;
 };
 
 /* Fields are for reading only. */

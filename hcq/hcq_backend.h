@@ -84,6 +84,7 @@ struct hcq_program_base {
     struct hcq_program pub;
     struct hcq_link link;     /* dev->programs */
     uint32_t max_local_total; /* of a group: the device's, or less */
+    uint32_t max_steps;       /* of a group; 0: not known */
     /* What a launch becomes, fresh and in a bound stream: a card's driver says */
     struct hcq_extent extent, bound;
 };

@@ -150,13 +150,17 @@ run_packets(struct hcq_feed *feed, const uint64_t *words, uint64_t n_words,
 }
 
 /* On the submitter's thread, if the ring is empty: the thread has no packets
- * then, and gets none. */
+ * then, and gets none. The first packet is looked at before `read`, which the
+ * thread writes. */
 static bool
 run_here(struct hcq_feed *feed, const uint64_t *words, uint64_t n_words,
          uint64_t value, uint64_t *out_n_run)
 {
     bool all = false;
 
+    if (n_words && hcq_packet_ok((const void *)words, 2 * n_words) &&
+        !feed->ops->is_short(feed, (const void *)words))
+        return false;
     if (atomic_load_explicit(&feed->read, memory_order_acquire) !=
         atomic_load_explicit(&feed->write, memory_order_relaxed))
         return false;
@@ -164,14 +168,18 @@ run_here(struct hcq_feed *feed, const uint64_t *words, uint64_t n_words,
      * parks. */
     atomic_store(&feed->here, 1);
     if (!atomic_load(&feed->stop) && !atomic_load(&feed->base.dev->lost)) {
+        if (feed->ops->begin_here)
+            feed->ops->begin_here(feed);
         all = run_packets(feed, words, n_words, value, out_n_run);
         feed->call_end = NULL;
         feed->ops->end_here(feed);
     }
     atomic_store(&feed->here, 0);
-    atomic_fetch_add(&feed->n_here, 1);
-    if (atomic_load(&feed->sleeping) == HCQ_FEED_SLEEPS)
-        ring_doorbell(feed);
+    if (feed->ops->finish) { /* what is left to do is the thread's */
+        atomic_fetch_add(&feed->n_here, 1);
+        if (atomic_load(&feed->sleeping) == HCQ_FEED_SLEEPS)
+            ring_doorbell(feed);
+    }
     return all;
 }
 
@@ -544,14 +552,15 @@ hcq_feed_nap(struct hcq_feed *feed, uint64_t max_ns)
     sleep_as(feed, HCQ_FEED_NAPS, max_ns);
 }
 
-/* Spins, then sleeps, until there is something to do. What the submitter runs
- * himself is not what one has to spin for. */
+/* Spins, then sleeps, until there is something to do. To look after what the
+ * submitter ran himself one is woken, and has not to spin. */
 static void
 await_work(struct hcq_feed *feed)
 {
     uint64_t read = atomic_load_explicit(&feed->read, memory_order_relaxed);
     uint64_t start_ns = time_now_ns(), now_ns = start_ns;
-    uint64_t spin_ns = feed->runs_here ? 0 : feed->base.dev->spin_ns;
+    uint64_t spin_ns =
+        feed->runs_here && feed->ops->finish ? 0 : feed->base.dev->spin_ns;
 
     hcq_spinner_begin(&feed->spinner, start_ns);
     while (now_ns - start_ns < spin_ns) {

@@ -9,9 +9,10 @@
  * slot's.
  *
  * Where `runs_here` is set and the ring is empty, who submits runs the packets
- * himself, up to one that may have to wait: it and what follows go through the
- * ring. So either the thread has packets or the submitter has, and what they
- * work on needs no lock; `here` keeps the thread from parking meanwhile.
+ * himself, up to one that may have to wait or takes long: it and what follows
+ * go through the ring. So either the thread has packets or the submitter has,
+ * and what they work on needs no lock; `here` keeps the thread from parking
+ * meanwhile.
  */
 #ifndef BELL_HCQ_HCQ_FEED_H
 #define BELL_HCQ_HCQ_FEED_H
@@ -30,13 +31,15 @@ struct hcq_feed_ops {
     /* Runs a packet, no CALL. False: the queue does not go on, since it has to
      * stop or the device is lost. The submitter, too. */
     bool (*run)(struct hcq_feed *feed, const struct hcq_packet *packet);
-    /* The submitter: whether the packet, no CALL, waits for nothing now; and
-     * what to do behind the last that it runs. NULL where runs_here is never
-     * set. */
+    /* The submitter: whether the packet, no CALL, waits for nothing now and is
+     * done soon; and what to do before the first that it runs (NULL: nothing),
+     * and behind the last. NULL where runs_here is never set. */
     bool (*is_short)(struct hcq_feed *feed, const struct hcq_packet *packet);
+    void (*begin_here)(struct hcq_feed *feed);
     void (*end_here)(struct hcq_feed *feed);
-    /* The ring is empty: a part of what packets left to do. False as above;
-     * *out_more: there may be more. NULL: they leave nothing. */
+    /* The ring is empty: a part of what packets left to do, the submitter's
+     * too. False as above; *out_more: there may be more. NULL: they leave
+     * nothing. */
     bool (*finish)(struct hcq_feed *feed, bool *out_more);
     /* The queue parks, what packets left to do is dropped. NULL: as above. */
     void (*drop)(struct hcq_feed *feed);

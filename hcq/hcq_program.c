@@ -59,6 +59,7 @@ hcq_program_init(struct hcq_program_base *prog, struct hcq_device *dev,
     memcpy(prog->pub.local, desc->local, sizeof(prog->pub.local));
     prog->pub.shared_bytes = desc->shared_bytes;
     prog->max_local_total = dev->info.max_local_total;
+    prog->max_steps = desc->max_steps;
     hcq_link_init(&prog->link);
 }
 

@@ -62,6 +62,7 @@ cpu_fault_take_place(struct cpu_worker *worker)
         if (!atomic_compare_exchange_strong(&places[i].thread, &expected,
                                             PLACE_TAKEN))
             continue;
+        places[i].worker = worker;
         worker->place = &places[i];
         return BELL_OK;
     }
@@ -79,14 +80,16 @@ cpu_fault_leave_place(struct cpu_worker *worker)
 void
 cpu_fault_bind(struct cpu_worker *worker)
 {
-    worker->place->worker = worker;
-    atomic_store(&worker->place->thread, (uintptr_t)pthread_self());
+    /* only this thread's handler looks for it */
+    atomic_store_explicit(&worker->place->thread, (uintptr_t)pthread_self(),
+                          memory_order_release);
 }
 
 void
 cpu_fault_unbind(struct cpu_worker *worker)
 {
-    atomic_store(&worker->place->thread, PLACE_TAKEN);
+    atomic_store_explicit(&worker->place->thread, PLACE_TAKEN,
+                          memory_order_release);
 }
 
 /* The calling thread's worker, or NULL. */
@@ -161,6 +164,7 @@ on_fault(int sig, siginfo_t *info, void *context)
         chain(sig, info, context);
         return;
     }
+    worker->mask = ((const ucontext_t *)context)->uc_sigmask;
     job = atomic_load_explicit(&worker->job, memory_order_relaxed);
     va = (uint64_t)(uintptr_t)info->si_addr;
     pc = get_pc(context);

@@ -65,7 +65,7 @@ struct cpu_job {
     struct cpu_trap trap;
 };
 
-#define CPU_MAX_WORKERS 1024 /* of a process */
+#define CPU_MAX_WORKERS 2048 /* of a process */
 
 /* Where the signal handler finds a worker (cpu_fault.c). */
 struct cpu_place {
@@ -73,15 +73,16 @@ struct cpu_place {
     struct cpu_worker *worker;
 };
 
-/* A thread that runs kernels: a queue's consumer or a helper. Owned by its
- * queue or device; touched by its own thread, but for the atomics. */
+/* A thread that runs kernels: a queue's consumer, who submits to it, or a
+ * helper. Owned by its queue or device; touched by its own thread, but for the
+ * atomics. */
 struct cpu_worker {
     pthread_t thread;
     struct cpu_place *place; /* cpu_fault.c's */
     struct cpu_device *dev;
     void *alt_stack;                 /* owned; for the signal handler */
     stack_t old_stack;               /* what the thread had before */
-    sigset_t mask;                   /* the thread\'s */
+    sigset_t mask;                   /* the thread's, at its last fault */
     sigjmp_buf *leave;               /* where a fault goes */
     volatile sig_atomic_t in_kernel; /* touches device memory */
     volatile uint64_t first, last;   /* work-groups being run */
@@ -105,7 +106,8 @@ void cpu_worker_leave(struct cpu_worker *worker);
 void cpu_worker_fini(struct cpu_worker *worker);
 
 /* Runs the job described by fn, args, grid, prog over all groups, on the
- * queue's consumer and, when there is more than one group, the helpers. */
+ * queue's consumer and, when there is more than one group, the helpers; what
+ * its submitter runs, on the calling thread alone. */
 enum cpu_leave cpu_run_job(struct cpu_queue *queue, cpu_kernel_fn *fn,
                            const uint64_t *args, const uint32_t grid[3],
                            uint64_t total, struct cpu_program *prog);
@@ -117,7 +119,8 @@ void cpu_helpers_stop(struct cpu_device *dev);
 void cpu_fault_acquire(void);
 void cpu_fault_release(void);
 /* Where the handler finds a worker: a place is taken before its thread begins,
- * and given back when that has ended. Between, the thread binds its worker. */
+ * and given back when that has ended. Between, the thread binds its worker, and
+ * a submitter binds the queue's for as long as it runs packets. */
 BELL_MUST_CHECK bell_status cpu_fault_take_place(struct cpu_worker *worker);
 void cpu_fault_leave_place(struct cpu_worker *worker);
 void cpu_fault_bind(struct cpu_worker *worker);
@@ -128,6 +131,10 @@ void cpu_fault_unbind(struct cpu_worker *worker);
 struct cpu_queue {
     struct hcq_feed feed;
     struct cpu_worker worker; /* the consumer: the queue's thread */
+    struct cpu_worker here;   /* who submits, while he runs packets */
+    uint64_t here_floats;     /* his thread_default_floats */
+    uint32_t here_steps;      /* of the submission: run by him */
+    struct cpu_worker *now;   /* of the two; who runs packets */
     struct cpu_job *job;      /* the device's slot */
     unsigned slot;
 };

@@ -81,7 +81,7 @@ cpu_worker_enter(struct cpu_worker *worker, const char *thread_name)
 
     pthread_setname_np(pthread_self(), thread_name);
     sigaltstack(&stack, &worker->old_stack);
-    pthread_sigmask(SIG_SETMASK, NULL, &worker->mask);
+    (void)thread_default_floats();
     cpu_fault_bind(worker);
 }
 
@@ -221,8 +221,8 @@ cpu_run_job(struct cpu_queue *queue, cpu_kernel_fn *fn, const uint64_t *args,
     atomic_store_explicit(&job->trapped, 0, memory_order_relaxed);
     atomic_store_explicit(&job->total, total, memory_order_relaxed);
     atomic_store_explicit(&job->next, 0, memory_order_relaxed);
-    if (total == 1 || dev->n_helpers == 0) {
-        left = run_chunks(&queue->worker, job);
+    if (total == 1 || dev->n_helpers == 0 || queue->now == &queue->here) {
+        left = run_chunks(queue->now, job);
     } else {
         atomic_store_explicit(&job->gate, GATE_OPEN, memory_order_release);
         atomic_fetch_or(&dev->open_jobs, bit);
@@ -233,7 +233,7 @@ cpu_run_job(struct cpu_queue *queue, cpu_kernel_fn *fn, const uint64_t *args,
                 n_chunks - 1 < dev->n_helpers ? n_chunks - 1 : dev->n_helpers;
             hcq_futex_wake(&dev->job_seq, (int)n_wanted);
         }
-        left = run_chunks(&queue->worker, job);
+        left = run_chunks(queue->now, job);
         close_job(dev, job, bit);
     }
     if (atomic_load_explicit(&job->trapped, memory_order_relaxed))

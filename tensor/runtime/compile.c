@@ -62,6 +62,22 @@ check_grid(const struct lower_program *p, const struct rt_target *target)
                      max[1], max[2]);
 }
 
+/* hcq_program_desc.max_steps: what has no loop takes each op once. */
+static uint32_t
+count_steps(const struct lower_program *program)
+{
+    uint32_t n = 0, i;
+
+    for (i = 0; i < program->n_ops; i++) {
+        if (program->ops[i]->op == UOP_RANGE ||
+            program->ops[i]->op == UOP_LOCAL ||
+            program->ops[i]->op == UOP_TILES)
+            return 0;
+        n += program->ops[i]->lanes;
+    }
+    return n;
+}
+
 /* Lowers and compiles the kernel under `sink`, a node of `g`. */
 static bell_status
 compile_sink(struct uop_graph *g, const struct uop *sink, struct rt_job *job)
@@ -100,6 +116,7 @@ compile_sink(struct uop_graph *g, const struct uop *sink, struct rt_job *job)
         job->facts.n_vars = program.n_vars;
         memcpy(job->facts.grid, program.grid, sizeof(program.grid));
         memcpy(job->facts.local, program.local, sizeof(program.local));
+        job->facts.max_steps = count_steps(&program);
         job->facts.n_flops = program.n_flops;
         job->facts.n_bytes = program.n_bytes;
     }
@@ -191,6 +208,7 @@ rt_create_program(struct tensor_runtime *rt, const struct rt_job *job,
         .shared_bytes = job->binary.shared_bytes,
         .n_bufs = job->facts.n_params,
         .n_vals = job->facts.n_vars,
+        .max_steps = job->facts.max_steps,
     };
 
     memcpy(desc.local, job->binary.local, sizeof(desc.local));

@@ -95,6 +95,8 @@ BELL_MUST_CHECK bell_status rt_target_init(const struct hcq_device_info *info,
  * is. */
 struct rt_facts {
     uint32_t n_params, n_vars, grid[3], local[3];
+    uint32_t max_steps; /* hcq_program_desc's */
+    uint32_t unused;    /* 0 */
     double n_flops, n_bytes;
 };
 

@@ -90,6 +90,24 @@ KERNEL(divide)
     PTR(int32_t, 0)[0] = a / b;
 }
 
+/* Where the stack is of the thread that runs a group. */
+KERNEL(where)
+{
+    (void)grid;
+    for (; first < last; first++)
+        PTR(uintptr_t, 0)[first] = (uintptr_t)__builtin_frame_address(0);
+}
+
+KERNEL(quotient)
+{
+    volatile double a, b;
+
+    (void)grid, (void)first, (void)last;
+    a = *PTR(double, 1);
+    b = *PTR(double, 2);
+    *PTR(double, 0) = a / b;
+}
+
 KERNEL(trap)
 {
     (void)args, (void)grid, (void)first, (void)last;

@@ -20,6 +20,9 @@
 #include "cache/cache.h"
 #include "doorbell/stats.h"
 #include "doorbell/tensor.h"
+#include "hcq/hcq_backend.h"
+#include "tensor/runtime/runtime.h"
+#include "tensor/tensor_internal.h"
 
 static char folder[64];
 static unsigned n_said;
@@ -107,6 +110,41 @@ test_found(void **state)
         assert_int_equal(stats.n_kernels_compiled, 0);
         assert_int_equal(stats.compile_wall_ns, 0);
     }
+}
+
+/* The most steps of a group of the only kernel of an addition to n elements. */
+static uint32_t
+steps_of_sum(int n)
+{
+    static const float x[100000];
+    struct bell_context *ctx;
+    struct bell_tensor *sum;
+    uint32_t steps;
+
+    assert_int_equal(bell_context_create("CPU", &ctx), BELL_OK);
+    sum = bell_add(bell_from_data(ctx, BELL_DIMS(n), BELL_FLOAT32, x),
+                   bell_full(ctx, BELL_DIMS(n), 2, BELL_FLOAT32));
+    assert_int_equal(bell_realize1(sum), BELL_OK);
+    assert_int_equal(ctx->runtime->n_kernels, 1);
+    steps = HCQ_CONTAINER(ctx->runtime->kernel_list[0].program,
+                          struct hcq_program_base, pub)
+                ->max_steps;
+    bell_context_destroy(ctx);
+    return steps;
+}
+
+/* A kernel without a loop says how many steps it takes, found too. */
+static void
+test_steps(void **state)
+{
+    uint32_t steps;
+
+    (void)state;
+    steps = steps_of_sum(1);
+    assert_true(steps >= 4 && steps < 256);
+    assert_int_equal(steps_of_sum(1), steps);
+    assert_int_equal(steps_of_sum(100000), 0);
+    assert_int_equal(steps_of_sum(100000), 0);
 }
 
 /* Puts another value under each key, with a sum that fits; returns how many. */
@@ -268,6 +306,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_found, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_steps, setup, teardown),
         cmocka_unit_test_setup_teardown(test_spoilt, setup, teardown),
         cmocka_unit_test_setup_teardown(test_fork, setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),
