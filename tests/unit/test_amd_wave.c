@@ -16,6 +16,7 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "base/map.h"
+#include "ioctl/sim_count.h"
 
 #define N 256 /* elements of most kernels: four groups of 64 */
 
@@ -1017,11 +1018,44 @@ test_out_of_memory(void **state)
     stop(&m);
 }
 
+/* Of rows of two units of 16 bytes, lanes of different rows and units are served
+ * together by CDNA, which takes 0-3 with 20-23; taken eight by eight, as all
+ * lanes write and RDNA's read, two of a row's unit meet in a bank. */
+static void
+test_wide_reads(void **state)
+{
+    struct sim_counts c;
+    struct machine m;
+    uint32_t place[64], lane, *got;
+    uint64_t out, in;
+    int gen;
+
+    (void)state;
+    for (lane = 0; lane < 64; lane++)
+        place[lane] = lane % 16 * 2 + lane / 16 % 2;
+    for (gen = 0; gen < ISA_GEN_COUNT; gen++) {
+        start(&m, (enum isa_gen)gen, "kernels");
+        out = memory_put(&m.memory, NULL, sizeof(place));
+        in = memory_put(&m.memory, place, sizeof(place));
+        sim_count_begin(0);
+        RUN(&m, "wide", 1, out, in);
+        sim_count_take(&c);
+        sim_count_end();
+        got = memory_at(&m.memory, out);
+        for (lane = 0; lane < 64; lane++)
+            assert_int_equal(got[lane], place[lane]);
+        assert_int_equal(c.least_wavefronts, 8 + 8);
+        assert_int_equal(c.n_wavefronts, 8 + (isa_is_gfx9(m.gen) ? 8 : 16));
+        stop(&m);
+    }
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kernels),
+        cmocka_unit_test(test_wide_reads),
         cmocka_unit_test(test_matrices),
         cmocka_unit_test(test_faults),
         cmocka_unit_test(test_scratch_range),

@@ -79,17 +79,35 @@ class_of_insn(const struct isa_insn *in)
     return SIM_INSN_OTHER;
 }
 
+/* Eight lanes of a wave of 64 read 16 bytes each at a time, and not those that
+ * follow each other: 0-3 with 20-23, 4-7 with 16-19, and so on; all else goes
+ * by consecutive lanes. src: AMD's members of the projects, for gfx942: Triton,
+ * pull request 11365 (2026-08); shark-ai, amdgpu_kernel_optimization_guide.md
+ * (2025-08). lead: gfx90a, and RDNA, whose lanes we take to be consecutive */
+static uint32_t
+lane_of_read(uint32_t i)
+{
+    return i >> 5 << 5 | ((i >> 2 & 1) ^ (i >> 3 & 1)) << 2 |
+           (i >> 2 & 1) << 4 | (i >> 4 & 1) << 3 | (i & 3);
+}
+
 /* Two elements of a lane are two accesses. */
 static void
-count_lds(struct wave_counts *c, const struct isa_insn *in)
+count_lds(struct wave *w, const struct isa_insn *in)
 {
-    uint32_t each = in->mem_flags & ISA_MEM_TWO ? 2 : 1, part, i;
+    struct wave_counts *c = w->group->counts;
+    uint32_t each = in->mem_flags & ISA_MEM_TWO ? 2 : 1, part, i, lane;
+    uint32_t n = c->n_lds / each;
+    bool apart = isa_is_gfx9(w->group->gen) && in->op == ISA_M_LOAD &&
+                 in->bytes == 16 && n == WAVE_LANES_MAX;
     uint64_t at[WAVE_LANES_MAX];
 
     for (part = 0; part < each; part++) {
-        for (i = 0; i < c->n_lds / each; i++)
-            at[i] = c->lds[i * each + part];
-        sim_count_shared(&c->sum, at, c->n_lds / each, in->bytes);
+        for (i = 0; i < n; i++) {
+            lane = apart ? lane_of_read(i) : i;
+            at[i] = c->lds[lane * each + part];
+        }
+        sim_count_shared(&c->sum, at, n, in->bytes);
     }
 }
 
@@ -104,7 +122,7 @@ wave_count_insn(struct wave *w, const struct isa_insn *in)
         sim_count_global(&c->sum, c->global, c->n_global, in->bytes,
                          in->op != ISA_M_LOAD);
     if (c->n_lds)
-        count_lds(c, in);
+        count_lds(w, in);
     c->n_global = c->n_lds = 0;
     /* lanes part where a comparison becomes EXEC, and a branch goes round what
      * none of them does */

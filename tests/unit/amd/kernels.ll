@@ -449,3 +449,24 @@ define amdgpu_kernel void @generic(ptr addrspace(1) %out, ptr addrspace(1) %in) 
   store i32 %new, ptr addrspace(1) %to
   ret void
 }
+
+; 16 bytes of LDS from a place that each lane is told
+@wide_words = internal addrspace(3) global [64 x <4 x i32>] undef, align 16
+
+define amdgpu_kernel void @wide(ptr addrspace(1) %out, ptr addrspace(1) %in) #0 {
+  %id = call i32 @llvm.amdgcn.workitem.id.x()
+  %i = zext i32 %id to i64
+  %from = getelementptr i32, ptr addrspace(1) %in, i64 %i
+  %place = load i32, ptr addrspace(1) %from
+  %own = getelementptr [64 x <4 x i32>], ptr addrspace(3) @wide_words, i32 0, i32 %id
+  %v = insertelement <4 x i32> zeroinitializer, i32 %id, i32 0
+  store volatile <4 x i32> %v, ptr addrspace(3) %own, align 16
+  fence syncscope("workgroup") seq_cst
+  call void @llvm.amdgcn.s.barrier()
+  %lds = getelementptr [64 x <4 x i32>], ptr addrspace(3) @wide_words, i32 0, i32 %place
+  %w = load volatile <4 x i32>, ptr addrspace(3) %lds, align 16
+  %first = extractelement <4 x i32> %w, i32 0
+  %to = getelementptr i32, ptr addrspace(1) %out, i64 %i
+  store i32 %first, ptr addrspace(1) %to
+  ret void
+}
