@@ -13,6 +13,12 @@
  * with their operands exchanged: of the scores, thread 16 p + c has keys of
  * query c, and of the results columns of it. What it has of E is then what it
  * has to have as an operand, and of maxima and sums it has one for a tile.
+ *
+ * LOCAL memory is read and written 16 bytes at a time, a unit. A thread's unit
+ * is all that it has of an operand in several steps: which elements a step takes
+ * is for us to say, as long as both operands take the same. Of rows as long as a
+ * power of two, units change places by the number of the row, so that threads
+ * that read the same unit of 8 rows, or write it, are served by different banks.
  */
 #include <string.h>
 
@@ -44,11 +50,15 @@ struct side {
     int64_t stride;           /* in LOCAL memory, from key to key; turned: from
                            * column to column */
     bool turned;              /* neighbours are keys */
+    bool mixed;               /* units of a row change places */
     const struct uop *memory; /* NULL: it is not there */
     /* what the thread copies: values and where they go */
     const struct uop *chunk[MAX_COPY], *key[MAX_COPY], *at[MAX_COPY],
-        *gate[MAX_COPY];
+        *gate[MAX_COPY], *first[MAX_COPY];
     uint32_t n_chunks;
+    /* Of what is turned, a thread's chunks are n_chunks of `keys` each, of
+     * neighbours in a row of the array. */
+    uint32_t keys;
     const struct uop *frag[MAX_TALL][MAX_STEPS]; /* of q and q2, where kept */
 };
 
@@ -238,6 +248,117 @@ product(const struct work *w, const struct uop *const *a, const struct uop *b,
     return acc;
 }
 
+/* Elements of 16 bytes. */
+static uint32_t
+chunk_size(const struct work *w)
+{
+    return 16 / uop_dtype_infos[w->dtype].size_bytes;
+}
+
+/* Steps of a product that a unit of the side's rows is for. */
+static uint32_t
+unit_steps(const struct work *w, const struct side *s)
+{
+    return s->mixed && !s->turned ? chunk_size(w) / part_size(w) : 1;
+}
+
+/* Tiles of 16 keys of which a thread's E is for one unit of v. */
+static uint32_t
+unit_tiles(const struct work *w)
+{
+    return w->across && w->c.tile % 32 == 0 && w->own < chunk_size(w) ? 2 : 1;
+}
+
+/* Row `row` + row0, which have no bits in common, has its unit `unit` + unit0,
+ * likewise, where, from element `first` of it on? The units of 8 rows that
+ * follow each other differ in their banks and, of what is turned, of rows that
+ * are 8 apart: so these are written. */
+static const struct uop *
+mixed_place(const struct work *w, const struct side *s, const struct uop *row,
+            uint32_t row0, const struct uop *unit, uint32_t unit0,
+            const struct uop *first)
+{
+    uint32_t size = chunk_size(w), n = (uint32_t)s->stride / size;
+    uint32_t rows = n % 8 == 0 ? 1 : s->turned ? 8 / n : 2; /* of all banks */
+    uint32_t line = s->turned ? rows : 1; /* whose units change places */
+    uint32_t mask = s->turned ? 7 : 8 / rows - 1, mix0 = row0 / rows;
+    /* of few columns, neighbours write several units */
+    uint32_t apart = s->wide / size == 4 ? 2 : s->wide / size == 2 ? 4 : 1;
+    const struct uop *mix = op2(&w->c, UOP_FLOORDIV, row, rows);
+
+    mix = op2(&w->c, UOP_FLOORMOD, mix, 8 / rows);
+    mix0 %= 8 / rows;
+    if (s->turned) {
+        const struct uop *far = op2(&w->c, UOP_FLOORDIV, row, 8);
+        far = op2(&w->c, UOP_FLOORMOD, op2(&w->c, UOP_MUL, far, apart), 8);
+        mix = uop_alu2(w->c.g, UOP_XOR, mix, far);
+        mix0 ^= row0 / 8 * apart;
+        unit = step(&w->c, unit, op2(&w->c, UOP_FLOORMOD, row, line), n);
+        unit0 += row0 % line * n;
+    }
+    unit = uop_alu2(w->c.g, UOP_XOR, unit, mix);
+    if ((unit0 ^ mix0) & mask)
+        unit = op2(&w->c, UOP_XOR, unit, (unit0 ^ mix0) & mask);
+    unit = step(&w->c, first, unit, size);
+    unit = step(&w->c, unit, op2(&w->c, UOP_FLOORDIV, row, line),
+                line * s->stride);
+    return op2(&w->c, UOP_ADD, unit,
+               row0 / line * line * s->stride +
+                   (int64_t)(unit0 & ~mask) * size);
+}
+
+/* The same where units keep their places: rows are one unit longer, and one is
+ * left out behind every 8. */
+static const struct uop *
+unit_place(const struct work *w, const struct side *s, const struct uop *row,
+           uint32_t row0, const struct uop *unit, uint32_t unit0,
+           const struct uop *first)
+{
+    uint32_t size = chunk_size(w);
+    const struct uop *at;
+
+    if (s->mixed)
+        return mixed_place(w, s, row, row0, unit, unit0, first);
+    at = step(&w->c, step(&w->c, first, unit, size), row, s->stride);
+    at = step(&w->c, at, op2(&w->c, UOP_FLOORDIV, row, 8), size);
+    return op2(&w->c, UOP_ADD, at,
+               row0 * s->stride + (row0 / 8 + unit0) * (int64_t)size);
+}
+
+/* n elements each of `from`, which has more. */
+static void
+take_apart(const struct work *w, const struct uop *from, uint32_t n,
+           const struct uop **out)
+{
+    const struct uop *part[16];
+    uint32_t i, j;
+
+    for (i = 0; i < from->lanes / n; i++) {
+        for (j = 0; j < n; j++)
+            part[j] = lane(w, from, i * n + j);
+        out[i] = lanes(w, part, n);
+    }
+}
+
+/* The parts of steps unit_steps * s and on, of a row or key of LOCAL memory. */
+static void
+load_parts(const struct work *w, const struct side *side, const struct uop *row,
+           uint32_t row0, uint32_t s, const struct uop **out)
+{
+    uint32_t all = w->parts * part_size(w) * unit_steps(w, side);
+    const struct uop *at;
+
+    if (!side->mixed) {
+        at = step(&w->c, part_begin(w, s), op2(&w->c, UOP_ADD, row, row0),
+                  side->stride);
+        out[0] = load(w, side->memory, at, part_size(w));
+        return;
+    }
+    at = unit_place(w, side, row, row0, w->part, s * all / chunk_size(w),
+                    num(&w->c, 0));
+    take_apart(w, load(w, side->memory, at, chunk_size(w)), part_size(w), out);
+}
+
 /* A's parts, of `memory` with rows of queries, from element `at` on. */
 static void
 load_rows(const struct work *w, const struct uop *memory, int64_t stride,
@@ -253,12 +374,6 @@ load_rows(const struct work *w, const struct uop *memory, int64_t stride,
 }
 
 /* ---- copies ---- */
-
-static uint32_t
-chunk_size(const struct work *w)
-{
-    return 16 / uop_dtype_infos[w->dtype].size_bytes;
-}
 
 /* May chunks be loaded as they lie? */
 static bool
@@ -317,45 +432,109 @@ struct tile {
     const struct uop *first, *gate;
 };
 
-/* Chunks of the tile that each thread copies. */
+/* Keys of a unit of v that a thread turns together, at most: as many as leave
+ * something to do for every thread, and the same for all of RDNA 3, which has
+ * no registers for more. observed: LLVM 19, heads of 96 were spilled */
+static uint32_t
+turned_keys(const struct work *w, const struct side *s, int64_t rows)
+{
+    int64_t n = chunk_size(w), chunks = rows * s->wide / n;
+    int64_t threads = count_threads(w);
+
+    while (n > 1 &&
+           (chunks < n * threads || (!w->across && chunks % threads == 0 &&
+                                     chunks % (n * threads) != 0)))
+        n /= 2;
+    return (uint32_t)n;
+}
+
+/* What each thread copies of the tile: chunks, or those of `keys` keys. */
 static int64_t
 count_chunks(const struct work *w, const struct side *s, int64_t rows)
 {
     int64_t all = rows * s->wide / chunk_size(w), threads = count_threads(w);
 
+    if (s->turned)
+        all /= turned_keys(w, s, rows);
     return (all + threads - 1) / threads;
 }
 
-/* Loads the thread's chunks from `begin` on, `count` of them. */
+/* The key of the tile that lies in place i of unit `unit` of v's rows. */
+static const struct uop *
+key_at(const struct work *w, const struct uop *unit, const struct uop *i)
+{
+    uint32_t n = unit_tiles(w), own = w->own;
+    const struct uop *tile, *part;
+
+    if (n == 1)
+        return step(&w->c, i, unit, chunk_size(w));
+    tile = op2(&w->c, UOP_FLOORDIV, unit, w->parts);
+    part = op2(&w->c, UOP_FLOORMOD, unit, w->parts);
+    part = step(&w->c, op2(&w->c, UOP_FLOORMOD, i, own), part, own);
+    part = step(&w->c, part, op2(&w->c, UOP_FLOORDIV, i, own), 16);
+    return step(&w->c, part, tile, 16 * n);
+}
+
+/* Loads what is the thread's from `begin` on, `count` of them. */
 static void
 load_chunks(struct work *w, struct side *s, const struct tile *t,
             const struct uop *begin, int64_t count)
 {
-    uint32_t size = chunk_size(w), threads = count_threads(w);
-    int64_t each = s->wide / size, all = t->rows * each, i;
-    const struct uop *work, *key, *at, *some = NULL;
+    uint32_t size = chunk_size(w), threads = count_threads(w), j;
+    uint32_t keys = s->turned ? turned_keys(w, s, t->rows) : 1;
+    int64_t each = s->wide / size, all = t->rows * each / keys, row = each, i;
+    const struct uop *work, *key, *at, *unit, *first, *some = NULL;
 
+    if (s->turned && each & (each - 1))
+        row = t->rows / size;
     for (i = 0; i < count; i++) {
         work = op2(&w->c, UOP_MUL, op2(&w->c, UOP_ADD, begin, i), threads);
         work = add(&w->c, work, w->c.e->tid);
-        if (s->turned) { /* neighbours are stored side by side */
-            key = op2(&w->c, UOP_FLOORMOD, work, t->rows);
-            at = op2(&w->c, UOP_FLOORDIV, work, t->rows);
-        } else {
-            key = op2(&w->c, UOP_FLOORDIV, work, each);
-            at = op2(&w->c, UOP_FLOORMOD, work, each);
-        }
-        at = op2(&w->c, UOP_MUL, at, size);
         if (begin->op != UOP_CONST ? all % (count * threads) != 0
                                    : (i + 1) * threads > all)
             some = op2(&w->c, UOP_CMPLT, work, all);
-        s->key[i] = key;
+        /* parts of a unit are written by neighbours */
+        first = op2(&w->c, UOP_FLOORMOD, work, size / keys);
+        if (s->turned)
+            work = op2(&w->c, UOP_FLOORDIV, work, size / keys);
+        first = op2(&w->c, UOP_MUL, first, keys);
+        unit = op2(&w->c, UOP_FLOORDIV, work, row);
+        at = op2(&w->c, UOP_FLOORMOD, work, row);
+        if (row != each) { /* powers of two are cheaper to take apart */
+            const struct uop *turn = unit;
+            unit = at;
+            at = turn;
+        }
+        at = op2(&w->c, UOP_MUL, at, size);
         s->at[i] = at;
         s->gate[i] = some;
-        s->chunk[i] = load_chunk(w, s, t->r, add(&w->c, t->first, key), t->n,
-                                 t->rows, at, both(w, t->gate, some), size);
+        s->key[i] = unit;
+        s->first[i] = first;
+        for (j = 0; j < keys; j++) {
+            key = unit;
+            if (s->turned)
+                key = key_at(w, unit, op2(&w->c, UOP_ADD, first, j));
+            s->chunk[i * keys + j] =
+                load_chunk(w, s, t->r, add(&w->c, t->first, key), t->n, t->rows,
+                           at, both(w, t->gate, some), size);
+        }
     }
+    s->keys = keys;
     s->n_chunks = (uint32_t)count;
+}
+
+/* Where chunk i goes, or what of it is in column j. */
+static const struct uop *
+chunk_place(const struct work *w, const struct side *s, uint32_t i, uint32_t j)
+{
+    const struct uop *unit;
+
+    if (s->turned)
+        return unit_place(w, s, s->at[i], j, s->key[i], 0, s->first[i]);
+    if (!s->mixed)
+        return step(&w->c, s->at[i], s->key[i], s->stride);
+    unit = op2(&w->c, UOP_FLOORDIV, s->at[i], chunk_size(w));
+    return unit_place(w, s, s->key[i], 0, unit, 0, num(&w->c, 0));
 }
 
 /* Stores it; effects to out[]. */
@@ -363,17 +542,18 @@ static uint32_t
 store_chunks(const struct work *w, const struct side *s,
              const struct uop *memory, const struct uop **out)
 {
-    const struct uop *src[4] = {memory};
-    uint32_t i, j, n = 0, size = chunk_size(w);
+    const struct uop *src[4] = {memory}, *part[16];
+    uint32_t i, j, l, n = 0, size = chunk_size(w);
 
     for (i = 0; i < s->n_chunks; i++) {
         src[3] = s->gate[i];
         for (j = 0; j < (s->turned ? size : 1); j++) {
-            src[1] = s->turned
-                         ? step(&w->c, s->key[i],
-                                op2(&w->c, UOP_ADD, s->at[i], j), s->stride)
-                         : step(&w->c, s->at[i], s->key[i], s->stride);
-            src[2] = s->turned ? lane(w, s->chunk[i], j) : s->chunk[i];
+            src[1] = chunk_place(w, s, i, j);
+            src[2] = s->chunk[i];
+            for (l = 0; s->turned && l < s->keys; l++)
+                part[l] = lane(w, s->chunk[i * s->keys + l], j);
+            if (s->turned)
+                src[2] = lanes(w, part, s->keys);
             out[n++] = uop_make(w->c.g, UOP_STORE, UOP_VOID, 1, no_arg, src,
                                 src[3] ? 4 : 3);
         }
@@ -397,11 +577,14 @@ static const struct uop *
 copy_tile(struct work *w, struct side *s, const struct tile *t,
           const struct uop *memory)
 {
-    int64_t n = count_chunks(w, s, t->rows), some = n < BATCH ? n : BATCH;
-    const struct uop *range = loop(w, (n + some - 1) / some),
-                     *src[1 + BATCH * 16] = {range};
+    int64_t n = count_chunks(w, s, t->rows), some = BATCH;
+    const struct uop *range, *src[1 + BATCH * 16];
     uint32_t count;
 
+    if (s->turned)
+        some /= turned_keys(w, s, t->rows);
+    some = some < 1 ? 1 : some > n ? n : some;
+    src[0] = range = loop(w, (n + some - 1) / some);
     load_chunks(w, s, t, op2(&w->c, UOP_MUL, range, some), some);
     count = store_chunks(w, s, memory, src + 1);
     return uop_new(w->c.g, UOP_END, UOP_VOID, 1, no_arg, src, count + 1);
@@ -411,15 +594,20 @@ copy_tile(struct work *w, struct side *s, const struct tile *t,
 static void
 load_queries(struct work *w, struct side *q)
 {
-    uint32_t tall, s;
-    const struct uop *row;
+    uint32_t tall, s, n = unit_steps(w, q);
+    const struct uop *row, *at, *chunk;
 
     for (tall = 0; tall < w->tall; tall++) {
-        row = operand_row(w, tall);
-        for (s = 0; s < q->wide / w->shape.k; s++)
-            q->frag[tall][s] =
-                load_chunk(w, q, w->c.a->row, row_at(w, row), w->c.n_rows,
-                           group_rows(w), part_begin(w, s), NULL, part_size(w));
+        row = row_at(w, operand_row(w, tall));
+        for (s = 0; s < q->wide / w->shape.k; s += n) {
+            at = op2(&w->c, UOP_MUL, w->part, n * part_size(w));
+            at = op2(&w->c, UOP_ADD, at, (int64_t)s * w->shape.k);
+            if (w->shape.layout == UOP_WMMA_RDNA3)
+                at = part_begin(w, s);
+            chunk = load_chunk(w, q, w->c.a->row, row, w->c.n_rows,
+                               group_rows(w), at, NULL, n * part_size(w));
+            take_apart(w, chunk, part_size(w), &q->frag[tall][s]);
+        }
     }
 }
 
@@ -448,27 +636,47 @@ end_loop(struct work *w, const struct uop *range, const struct uop **acc,
         acc[i] = attend_get(&w->c, acc[i], done);
 }
 
-/* Step s of the scores, added to acc[]; `at` is where it begins. */
+/* Step s of the scores, added to acc[], or the steps of unit s. */
 static void
 add_scores(struct work *w, const struct side *q, const struct side *k,
-           const struct uop *at, uint32_t s, const struct uop *const *from,
-           const struct uop **to)
+           uint32_t s, const struct uop **acc)
 {
-    const struct uop *a[MAX_TALL][MAX_OWN], *b, *key;
-    uint32_t tall, n, tiles = (uint32_t)(w->c.tile / 16);
+    const struct uop *a[MAX_TALL][MAX_OWN], *b[MAX_OWN];
+    uint32_t tall, n, i, each = unit_steps(w, k),
+                         tiles = (uint32_t)(w->c.tile / 16);
 
     for (tall = 0; tall < w->tall; tall++) {
         if (q->memory)
-            load_rows(w, q->memory, q->stride, tall, at, a[tall]);
-        else
-            a[tall][0] = q->frag[tall][s];
+            load_parts(w, q, operand_row(w, tall), 0, s, a[tall]);
+        for (i = 0; !q->memory && i < each; i++)
+            a[tall][i] = q->frag[tall][s * each + i];
     }
     for (n = 0; n < tiles; n++) {
+        load_parts(w, k, w->c16, 16 * n, s, b);
+        for (i = 0; i < each; i++) {
+            for (tall = 0; tall < w->tall; tall++) {
+                const struct uop **to = &acc[tall * tiles + n];
+                *to = product(w, &a[tall][i], b[i], *to);
+            }
+        }
+    }
+}
+
+/* The same without matrix instructions, of STEPS elements from `at` on. */
+static void
+add_steps(struct work *w, const struct side *q, const struct side *k,
+          const struct uop *at, const struct uop **acc)
+{
+    const struct uop *a[MAX_OWN], *b, *key;
+    uint32_t tall, n, tiles = (uint32_t)(w->c.tile / 16);
+
+    for (n = 0; n < tiles; n++) {
         key = op2(&w->c, UOP_ADD, w->c16, 16 * n);
-        b = load(w, k->memory, step(&w->c, at, key, k->stride), part_size(w));
-        for (tall = 0; tall < w->tall; tall++)
-            to[tall * tiles + n] =
-                product(w, a[tall], b, from[tall * tiles + n]);
+        b = load(w, k->memory, step(&w->c, at, key, k->stride), STEPS);
+        for (tall = 0; tall < w->tall; tall++) {
+            load_rows(w, q->memory, q->stride, tall, at, a);
+            acc[tall * tiles + n] = product(w, a, b, acc[tall * tiles + n]);
+        }
     }
 }
 
@@ -484,13 +692,13 @@ make_scores(struct work *w, const struct side *q, const struct side *k,
         acc[i] =
             w->matrix ? zeros(w) : attend_acc(&w->c, zeros(w), &w->range, 1);
     if (w->matrix) {
-        for (i = 0; i < q->wide / w->shape.k; i++)
-            add_scores(w, q, k, part_begin(w, i), i, acc, acc);
+        for (i = 0; i < q->wide / w->shape.k / unit_steps(w, k); i++)
+            add_scores(w, q, k, i, acc);
     } else {
         range = loop(w, q->wide / STEPS);
         for (i = 0; i < all; i++)
             value[i] = attend_get(&w->c, acc[i], range);
-        add_scores(w, q, k, op2(&w->c, UOP_MUL, range, STEPS), 0, value, value);
+        add_steps(w, q, k, op2(&w->c, UOP_MUL, range, STEPS), value);
         end_loop(w, range, acc, value, all);
     }
     for (i = 0; i < all; i++)
@@ -653,60 +861,78 @@ store_exps(struct work *w, const struct uop **effects)
     return count;
 }
 
-/* Step s of E @ v. */
-static void
-add_step(struct work *w, const struct uop *at, const struct uop *const *from,
-         const struct uop **to)
+/* v's part for a step from key `at` of the tile on, n units or STEPS keys, of
+ * columns 16 * tile + c16. */
+static const struct uop *
+load_values(const struct work *w, uint32_t tile, const struct uop *at,
+            uint32_t at0)
 {
-    const struct uop *a[MAX_TALL][MAX_OWN], *b, *col, *part[STEPS];
-    uint32_t tall, n, i, tiles = (uint32_t)(w->v.wide / 16);
+    uint32_t size = chunk_size(w), n = part_size(w), i, j;
+    const struct uop *part[16], *u, *col;
+
+    if (!w->v.turned) {
+        col = op2(&w->c, UOP_ADD, w->c16, 16 * tile);
+        for (i = 0; i < n; i++)
+            part[i] = load(
+                w, w->v.memory,
+                step(&w->c, col, op2(&w->c, UOP_ADD, at, i), w->v.stride), 1);
+        return lanes(w, part, n);
+    }
+    if (w->across)
+        n = w->own * unit_tiles(w);
+    u = op2(&w->c, UOP_MUL, at, n);
+    for (i = 0; i < n; i += size) {
+        uint32_t some = n < size ? n : size;
+        const struct uop *first = op2(&w->c, UOP_FLOORMOD, u, size);
+        col = unit_place(w, &w->v, w->c16, 16 * tile,
+                         op2(&w->c, UOP_FLOORDIV, u, size), (at0 + i) / size,
+                         first);
+        col = load(w, w->v.memory, col, some);
+        for (j = 0; j < some; j++)
+            part[i + j] = lane(w, col, j);
+    }
+    return lanes(w, part, n);
+}
+
+/* Step s of E @ v, or STEPS keys from `at` on. */
+static void
+add_step(struct work *w, uint32_t s, const struct uop *at,
+         const struct uop **out)
+{
+    const struct uop *a[MAX_TALL][MAX_OWN], *b;
+    uint32_t tall, n, tiles = (uint32_t)(w->v.wide / 16);
 
     for (tall = 0; tall < w->tall; tall++)
         load_rows(w, w->p, w->p_stride, tall, at, a[tall]);
     for (n = 0; n < tiles; n++) {
-        col = op2(&w->c, UOP_ADD, w->c16, 16 * n);
-        if (w->v.turned) {
-            b = load(w, w->v.memory, step(&w->c, at, col, w->v.stride),
-                     part_size(w));
-        } else {
-            for (i = 0; i < part_size(w); i++)
-                part[i] = load(
-                    w, w->v.memory,
-                    step(&w->c, col, op2(&w->c, UOP_ADD, at, i), w->v.stride),
-                    1);
-            b = lanes(w, part, part_size(w));
-        }
+        b = load_values(w, n, w->matrix ? num(&w->c, 0) : at, s * w->shape.k);
         for (tall = 0; tall < w->tall; tall++)
-            to[tall * tiles + n] =
-                product(w, a[tall], b, from[tall * tiles + n]);
+            out[tall * tiles + n] =
+                product(w, a[tall], b, out[tall * tiles + n]);
     }
 }
 
-/* The same of 16 keys where E is in registers, of as many steps as that
- * takes. */
+/* The same of tiles of 16 keys from `first` on that a thread's unit of v is
+ * for, where E is in registers, of as many steps as that takes. */
 static void
-add_keys(struct work *w, uint32_t keys, const struct uop **out)
+add_keys(struct work *w, uint32_t first, const struct uop **out)
 {
-    const struct uop *e[MAX_TALL][MAX_OWN], *v, *a[MAX_OWN], *at, *col;
+    const struct uop *e[MAX_TALL][MAX_OWN], *v[MAX_OWN], *a[2 * MAX_OWN];
     uint32_t tiles = (uint32_t)(w->v.wide / 16), size = part_size(w), tall, n,
-             i, j;
+             i, j, all = unit_tiles(w) * w->own;
 
     for (tall = 0; tall < w->tall; tall++) {
-        for (i = 0; i < w->own; i++)
-            a[i] = round_exp(w, w->x[tall][keys][i]);
-        for (i = 0; i < w->own / size; i++)
+        for (i = 0; i < all; i++)
+            a[i] = round_exp(w, w->x[tall][first + i / w->own][i % w->own]);
+        for (i = 0; i < all / size; i++)
             e[tall][i] = lanes(w, a + i * size, size);
     }
     for (n = 0; n < tiles; n++) {
-        col = op2(&w->c, UOP_ADD, w->c16, 16 * n);
-        at = step(&w->c, own_column(w, keys, 0), col, w->v.stride);
-        v = load(w, w->v.memory, at, w->own);
-        for (i = 0; i < w->own / size; i++) {
-            for (j = 0; j < size; j++)
-                a[j] = lane(w, v, i * size + j);
+        take_apart(w, load_values(w, n, w->part, 16 * first), size, v);
+        for (j = 0; j < all / size; j++) {
             for (tall = 0; tall < w->tall; tall++) {
                 const struct uop **to = &out[tall * tiles + n];
-                *to = product(w, &e[tall][i], lanes(w, a, size), *to);
+                *to = product(w, &e[tall][j], v[j], *to);
             }
         }
     }
@@ -726,10 +952,10 @@ add_values(struct work *w, const struct uop **out)
         if (!w->c.a->is_back)
             out[i] = uop_alu2(w->c.g, UOP_MUL, out[i], lanes(w, part, w->own));
     }
-    for (i = 0; w->across && i < w->c.tile / 16; i++)
+    for (i = 0; w->across && i < w->c.tile / 16; i += unit_tiles(w))
         add_keys(w, i, out);
     for (i = 0; w->matrix && !w->across && i < w->c.tile / w->shape.k; i++)
-        add_step(w, part_begin(w, i), out, out);
+        add_step(w, i, part_begin(w, i), out);
     if (w->matrix)
         return;
     for (i = 0; i < all; i++)
@@ -737,7 +963,7 @@ add_values(struct work *w, const struct uop **out)
     range = loop(w, w->c.tile / STEPS);
     for (i = 0; i < all; i++)
         value[i] = attend_get(&w->c, out[i], range);
-    add_step(w, op2(&w->c, UOP_MUL, range, STEPS), value, value);
+    add_step(w, 0, op2(&w->c, UOP_MUL, range, STEPS), value);
     end_loop(w, range, out, value, all);
 }
 
@@ -919,10 +1145,39 @@ make_stores(struct work *w, const struct uop *end, const struct uop **out_sink)
 
 /* ---- sizes ---- */
 
+/* Are units of rows of n elements to change places? v's are written so that
+ * they have to; others are where a thread has units. */
+static bool
+is_mixed(const struct work *w, int64_t n)
+{
+    return w->across && n / chunk_size(w) % 4 == 0;
+}
+
+/* Between rows whose units keep their places, as much as a thread reads at
+ * once: neighbours lie in different banks. */
 static int64_t
 padded(const struct work *w, int64_t n)
 {
-    return n + chunk_size(w); /* neighbours lie in different banks */
+    uint32_t unit = chunk_size(w), part = part_size(w);
+
+    return is_mixed(w, n) ? n : n + (part < unit ? part : unit);
+}
+
+static int64_t
+values_stride(const struct work *w)
+{
+    if (!w->v.turned)
+        return padded(w, w->v.wide);
+    return w->across ? w->c.tile : w->c.tile + chunk_size(w);
+}
+
+static int64_t
+padded_values(const struct work *w)
+{
+    if (!w->v.turned)
+        return w->c.tile * padded(w, w->v.wide);
+    return w->v.wide * values_stride(w) +
+           (w->across ? 0 : w->v.wide / 8 * chunk_size(w));
 }
 
 /* Words of q that a thread would keep. */
@@ -949,8 +1204,7 @@ fits_memory(const struct work *w)
 
     n += w->c.tile * padded(w, w->k.wide);
     n += w->k2.value ? w->c.tile * padded(w, w->k2.wide) : 0;
-    n += w->v.turned ? w->v.wide * padded(w, w->c.tile)
-                     : w->c.tile * padded(w, w->v.wide);
+    n += padded_values(w);
     if (!keeps_queries(w))
         n += group_rows(w) *
              (padded(w, w->q.wide) + (w->k2.value ? padded(w, w->k2.wide) : 0));
@@ -1097,18 +1351,21 @@ static void
 make_memory(struct work *w)
 {
     w->k.stride = w->q.stride = padded(w, w->k.wide);
-    w->v.stride = padded(w, w->v.turned ? w->c.tile : w->v.wide);
+    w->k.mixed = w->q.mixed = is_mixed(w, w->k.wide);
+    w->v.stride = values_stride(w);
+    w->v.mixed = w->across;
     w->p_stride = padded(w, w->c.tile);
     if (!keeps_queries(w))
         w->q.memory = local(w, group_rows(w) * w->q.stride);
     w->k.memory = local(w, w->c.tile * w->k.stride);
     if (w->k2.value) {
         w->k2.stride = w->q2.stride = padded(w, w->k2.wide);
+        w->k2.mixed = w->q2.mixed = is_mixed(w, w->k2.wide);
         if (w->q.memory)
             w->q2.memory = local(w, group_rows(w) * w->q2.stride);
         w->k2.memory = local(w, w->c.tile * w->k2.stride);
     }
-    w->v.memory = local(w, (w->v.turned ? w->v.wide : w->c.tile) * w->v.stride);
+    w->v.memory = local(w, padded_values(w));
     if (!w->across)
         w->p = local(w, group_rows(w) * w->p_stride);
 }
