@@ -222,6 +222,8 @@ can_wait(const struct linear *l, const struct uop *u)
     case UOP_LANE:
     case UOP_RAMP:
     case UOP_LANES_REDUCE:
+    case UOP_LANES_REPEAT:
+    case UOP_BYTE_DOT:
         return true;
     case UOP_INDEX:
         return uop_memory(u)->op == UOP_PARAM;

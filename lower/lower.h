@@ -33,7 +33,8 @@
  *     and it fits, else I64.
  *   - Only these remain for the host: CONST PARAM VAR SPECIAL RANGE END ACC
  *     ACC_GET ACC_SET IF ENDIF LOCAL AFTER INDEX LOAD STORE BROADCAST LANES
- *     LANE RAMP LANES_REDUCE CAST BITCAST NEG SQRT TRUNC ADD SUB MUL FDIV IDIV IMOD MAX MIN SHL SHR AND OR
+ *     LANE RAMP LANES_REDUCE LANES_REPEAT BYTE_DOT CAST BITCAST NEG SQRT TRUNC
+ *     ADD SUB MUL FDIV IDIV IMOD MAX MIN SHL SHR AND OR
  *     XOR CMPLT CMPEQ CMPNE WHERE MULACC. The rest is decomposed
  *     (lower/decompose/decompose.c): EXP2 LOG2 SIN POW RECIP FLOORDIV FLOORMOD;
  *     arithmetic on floats of 8 and 16 bits is done in F32 and rounded after
@@ -61,6 +62,7 @@ struct lower_target {
                                        * of A and B: of a register, or of 4
                                        * bytes where vectors do it; 0: it does
                                        * not multiply those */
+    bool has_byte_dots;  /* BYTE_DOT is one instruction, of vector_bytes */
     bool has_fma;        /* MULACC on F32 and F64 is one instruction */
     bool joins_bits;     /* (x & y) | z is one instruction, of vectors too */
     bool lacks_f64;      /* there is no F64: integers are not divided in it */

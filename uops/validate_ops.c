@@ -671,6 +671,33 @@ check_lane_of(const struct uop *u)
 }
 
 static bell_status
+check_lanes_repeat(const struct uop *u)
+{
+    BELL_TRY(check_value(u));
+    BELL_TRY(check_like(u, 0, SAME_DTYPE));
+    if (u->arg.i < 1 || u->arg.i * u->src[0]->lanes != u->lanes)
+        return uop_bad(u, "source 0 has %u lanes", u->src[0]->lanes);
+    return BELL_OK;
+}
+
+static bell_status
+check_byte_dot(const struct uop *u)
+{
+    uint32_t i;
+
+    BELL_TRY(check_value(u));
+    BELL_TRY(check_like(u, 0, SAME_DTYPE | SAME_LANES));
+    BELL_TRY(check_dtype(u, 0, UOP_I32));
+    BELL_TRY(check_dtype(u, 1, UOP_U8));
+    BELL_TRY(check_dtype(u, 2, UOP_I8));
+    for (i = 1; i < 3; i++) {
+        if (u->src[i]->lanes != 4u * u->lanes)
+            return uop_bad(u, "source %u has %u lanes", i, u->src[i]->lanes);
+    }
+    return BELL_OK;
+}
+
+static bell_status
 check_shuffle(const struct uop *u)
 {
     BELL_TRY(check_value(u));
@@ -788,6 +815,10 @@ check_vector_op(const struct uop *u)
     case UOP_LANE:
     case UOP_LANES_REDUCE:
         return check_lane_of(u);
+    case UOP_LANES_REPEAT:
+        return check_lanes_repeat(u);
+    case UOP_BYTE_DOT:
+        return check_byte_dot(u);
     case UOP_SHUFFLE:
         return check_shuffle(u);
     case UOP_WMMA:

@@ -169,7 +169,8 @@ need_sources(struct expand *e, const struct uop *u,
     uint32_t i;
 
     if (inst->stage || inst->pack ||
-        (u->op == UOP_REDUCE && (e->k->matrix.on || e->k->tiled)))
+        (u->op == UOP_REDUCE &&
+         (e->k->matrix.on || e->k->tiled || e->k->digits)))
         return; /* its sources are those of the copy */
     if (need & NEED_VECTOR && is_ramp(e, u, inst)) {
         inst_of(e, u)->need |= NEED_SCALAR;

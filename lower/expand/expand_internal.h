@@ -243,6 +243,11 @@ const struct uop *expand_packed_value(struct expand *e,
 BELL_MUST_CHECK bell_status expand_tiles(struct expand *e,
                                          const struct kernel_group *group);
 
+/* The sums of kernel.digits: their factors in digits, and the products of those
+ * with bytes (expand_digits.c). */
+BELL_MUST_CHECK bell_status expand_digits(struct expand *e,
+                                          const struct kernel_group *group);
+
 /* Closes loops of e->base[] around the effects in src[1..n], those of the sum
  * outside. Returns how many effects are there then. */
 uint32_t expand_close_filling(struct expand *e, uint64_t loops,
@@ -260,6 +265,11 @@ BELL_MUST_CHECK bell_status expand_apart(struct expand *e, const struct uop *u,
                                          struct expand_inst **out_before);
 
 /* ---- reductions and stores (expand_loops.c) ---- */
+
+/* RANGE nodes of the loops in `set`, outermost first, put after src[n]; returns
+ * how many are there then. */
+uint32_t expand_add_loops(const struct expand *e, uint64_t set,
+                          const struct uop **src, uint32_t n);
 
 /* Joins n values pairwise, in place. */
 const struct uop *expand_join_values(struct expand *e, enum uop_op op,

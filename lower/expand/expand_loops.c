@@ -41,10 +41,9 @@ accumulate(struct expand *e, enum uop_op op, const struct uop *acc,
     return uop_alu2(e->g, op, acc, x);
 }
 
-/* RANGE nodes of the loops in `set`, outermost first, put after src[n]. */
-static uint32_t
-add_loops(const struct expand *e, uint64_t set, const struct uop **src,
-          uint32_t n)
+uint32_t
+expand_add_loops(const struct expand *e, uint64_t set, const struct uop **src,
+                 uint32_t n)
 {
     for (set &= e->loops; set; set &= set - 1)
         src[n++] = e->base[__builtin_ctzll(set)];
@@ -61,7 +60,7 @@ make_acc(struct expand *e, const struct reduce *r, uint64_t context)
     src[0] =
         expand_broadcast(e, kernel_identity(e->g, r->op, r->dtype), r->lanes);
     return uop_new(e->g, UOP_ACC, r->dtype, r->lanes, arg, src,
-                   add_loops(e, context, src, 1));
+                   expand_add_loops(e, context, src, 1));
 }
 
 static const struct uop *
@@ -214,7 +213,8 @@ make_body(struct expand *e, const struct kernel_group *group, struct reduce *r,
           const struct uop **effects, uint32_t n_effects)
 {
     const struct uop *loops[KERNEL_MAX_RANGES];
-    uint32_t copy, i, at = 0, n_loops = add_loops(e, group->bound, loops, 0);
+    uint32_t copy, i, at = 0,
+                      n_loops = expand_add_loops(e, group->bound, loops, 0);
 
     for (copy = 0; copy < r->inst->n_copies; copy++) {
         for (i = 0; i < r->n_parallel; i++, at++) {
@@ -344,6 +344,8 @@ expand_group(struct expand *e, const struct kernel_group *group)
         return expand_matrix_group(e, group);
     if (k->tiled)
         return expand_tiles(e, group);
+    if (k->digits)
+        return expand_digits(e, group);
     reduces = arena_alloc(&k->mem, group->n_members * sizeof(*reduces));
     if (!reduces)
         return expand_no_memory(e);

@@ -77,7 +77,8 @@ struct kernel {
      * that which varies with the VECTOR, with `packs_rows` the other too. */
     uint64_t packed;
     bool packs_rows;
-    bool tiled; /* the product is one of TILES */
+    bool tiled;  /* the product is one of TILES */
+    bool digits; /* sums are made as kernel_find_digits says of them */
     struct kernel_matrix matrix;
     /* What became of the ranges that kernel_bound_ranges saw: where a value is
      * the size or more, nothing is done. Size NULL: it is always done. */
@@ -181,6 +182,31 @@ uint32_t kernel_range_no(const struct kernel *k, const struct uop *range);
 
 /* Bits of the RANGEs that a REDUCE binds. */
 uint64_t kernel_bound(const struct kernel *k, const struct uop *reduce);
+
+#define KERNEL_DIGITS_LANES   16 /* bytes of a block */
+#define KERNEL_DIGITS_BLOCKS  4  /* that a vector of bytes holds */
+#define KERNEL_DIGITS_FACTORS 3
+#define KERNEL_DIGITS_CHAIN   6
+
+/* A sum of factors[..] * scale * (bits + bias): the factors are the same for all
+ * outputs, there is one scale for each block, the bits are those of a byte. */
+struct kernel_digits {
+    int32_t block, lane;     /* ranges of the sum: blocks, and bytes of one */
+    int32_t part;            /* range over parts of the same bytes, or -1 */
+    const struct uop *bytes; /* the LOAD */
+    /* What is made of it: each op of the one behind it in the list. */
+    const struct uop *chain[KERNEL_DIGITS_CHAIN];
+    uint32_t n_chain;
+    int64_t bias;
+    const struct uop *scale, *factors[KERNEL_DIGITS_FACTORS];
+    uint32_t n_factors;
+};
+
+/* Is the REDUCE, a member of the group, such a sum? The integers are so small
+ * then that a word's products with numbers of 24 bits add up to 32 bits. */
+bool kernel_find_digits(const struct kernel *k,
+                        const struct kernel_group *group,
+                        const struct uop *reduce, struct kernel_digits *d);
 
 /* First value of an accumulator of ALU op `op`: x op identity == x. */
 const struct uop *kernel_identity(struct uop_graph *g, enum uop_op op,

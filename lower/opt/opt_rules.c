@@ -285,6 +285,10 @@ apply_choice(struct kernel *k, struct opt_choice *choice)
     opt_plan_init(&plan, k);
     for (r = 0; r < k->n_ranges; r++)
         split_range(&plan, choice, r, &loops[r]);
+    if (choice->digits)
+        (void)opt_split(&plan, loops[choice->row], choice->n_rows,
+                        UOP_AXIS_UPCAST, OPT_OUTER, NULL, &loops[choice->row]);
+    k->digits = choice->digits;
     cycles = opt_model_total(&m, choice->lanes);
     bytes = data_bytes(k) / BYTES_A_CYCLE;
     cycles = bytes > cycles ? bytes : cycles;
@@ -327,7 +331,7 @@ opt_rules(struct kernel *k)
     if (k->made)
         k->made->is_in_place = !plan.may_overlap;
     choice.overlap = plan.may_overlap;
-    choice.product.on = false;
+    choice.product.on = choice.digits = false;
     for (r = 0; r < KERNEL_MAX_RANGES; r++)
         reset_choice(&choice, r);
     if (opt_is_told(k)) {
@@ -342,6 +346,8 @@ opt_rules(struct kernel *k)
     if (!opt_is_without(k, OPT_FORM_PRODUCT))
         opt_choose_product(&m, &choice);
     if (!choice.product.on)
+        opt_choose_digits(&m, &choice);
+    if (!choice.product.on && !choice.digits)
         BELL_TRY(choose_vectors(&m, &choice));
     return apply_choice(k, &choice);
 }

@@ -26,6 +26,9 @@ struct opt_choice {
     int64_t unroll[KERNEL_MAX_RANGES]; /* UNROLL of a reduction; 1: none */
     bool overlap;                      /* output tiles may overlap */
     struct opt_product product;
+    bool digits;    /* as in struct kernel */
+    uint32_t row;   /* then: range of what lies in memory row by row */
+    int64_t n_rows; /* of it at a time, far apart */
 };
 
 /* Chooses register tiles: copies of output ranges that share loads, several
@@ -37,6 +40,10 @@ BELL_MUST_CHECK bell_status opt_choose_copies(struct opt_model *m,
 
 /* Is the kernel one large product? Then chooses for it (opt_product.c). */
 void opt_choose_product(const struct opt_model *m, struct opt_choice *choice);
+
+/* Are the kernel's sums all those of kernel_find_digits, and long? Then chooses
+ * for them (opt_digits.c). */
+void opt_choose_digits(const struct opt_model *m, struct opt_choice *choice);
 
 /* May the product have that tile, of `most` registers: as rows, columns and
  * packed operands were chosen? */

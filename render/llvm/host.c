@@ -182,6 +182,7 @@ static const struct llvm_dialect host_dialect = {
     .special = find_group,
     .local = make_local,
     .tiles = llvm_host_tiles,
+    .byte_dot = llvm_host_byte_dot,
 };
 
 /* ---- the code generator ---- */

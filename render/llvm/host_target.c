@@ -134,7 +134,8 @@ find_words(struct lower_target *t)
 {
     unsigned a, b, c, d;
 
-    if (__builtin_cpu_supports("avx512vnni"))
+    t->has_byte_dots = __builtin_cpu_supports("avx512vnni");
+    if (t->has_byte_dots)
         t->tiles_k[UOP_I8] = t->tiles_k[UOP_U8] = 4;
     if (__get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & EAX_AVX512_BF16))
         t->tiles_k[UOP_BF16] = 2;

@@ -1,5 +1,6 @@
 /* UOP_TILES on the host: by tile registers (AMX), or by vectors whose words are
- * multiplied and added as 2 or 4 neighbours (AVX512-BF16, AVX512-VNNI).
+ * multiplied and added as 2 or 4 neighbours (AVX512-BF16, AVX512-VNNI); and one
+ * such instruction, UOP_BYTE_DOT.
  */
 #include "lower/lower.h"
 #include "render/llvm/llvm_internal.h"
@@ -345,4 +346,18 @@ llvm_host_tiles(struct llvm_emit *e, const struct uop *u,
         emit_vectors(e, u, at);
     else
         emit_registers(e, u, at);
+}
+
+LLVMValueRef
+llvm_host_byte_dot(struct llvm_emit *e, const struct uop *u, LLVMValueRef *v)
+{
+    const struct lower_target *target = e->target;
+    LLVMTypeRef type = e->ll->VectorType(e->t_i32, u->lanes);
+    uint32_t i;
+
+    if (!target->has_byte_dots || u->lanes != LANES)
+        return NULL;
+    for (i = 1; i < 3; i++)
+        v[i] = e->ll->BuildCast(e->b, LLVMBitCast, v[i], type, "");
+    return llvm_intrinsic(e, "llvm.x86.avx512.vpdpbusd.512", NULL, 0, v, 3);
 }

@@ -48,6 +48,9 @@ struct llvm_dialect {
     /* A TILES at these addresses: results, A, B. NULL: there is none. */
     void (*tiles)(struct llvm_emit *e, const struct uop *u,
                   const LLVMValueRef *at);
+    /* A BYTE_DOT of these values; NULL: there is none. */
+    LLVMValueRef (*byte_dot)(struct llvm_emit *e, const struct uop *u,
+                             LLVMValueRef *v);
     /* A WMMA of these values; NULL: there is no such instruction. */
     LLVMValueRef (*matrix)(struct llvm_emit *e, const struct uop *u,
                            LLVMValueRef *v);
@@ -245,5 +248,7 @@ BELL_MUST_CHECK bell_status llvm_refuse(const struct llvm_emit *e,
  * begin. */
 void llvm_host_tiles(struct llvm_emit *e, const struct uop *u,
                      const LLVMValueRef *at);
+LLVMValueRef llvm_host_byte_dot(struct llvm_emit *e, const struct uop *u,
+                                LLVMValueRef *v);
 
 #endif

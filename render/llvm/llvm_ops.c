@@ -454,6 +454,31 @@ emit_bitcast(struct llvm_emit *e, const struct uop *u, LLVMValueRef a,
 }
 
 static bell_status
+emit_lanes_repeat(struct llvm_emit *e, const struct uop *u, LLVMValueRef a,
+                  LLVMValueRef *out_value)
+{
+    LLVMValueRef lane[MAX_LANES];
+    uint32_t i;
+
+    if (u->lanes > MAX_LANES)
+        return llvm_refuse(e, u, "too many lanes");
+    for (i = 0; i < u->lanes; i++)
+        lane[i] = llvm_i32(e, i / (uint32_t)u->arg.i);
+    *out_value =
+        e->ll->BuildShuffleVector(e->b, a, e->ll->GetPoison(e->ll->TypeOf(a)),
+                                  e->ll->ConstVector(lane, u->lanes), "");
+    return BELL_OK;
+}
+
+static bell_status
+emit_byte_dot(struct llvm_emit *e, const struct uop *u, LLVMValueRef *v,
+              LLVMValueRef *out_value)
+{
+    *out_value = e->dialect->byte_dot ? e->dialect->byte_dot(e, u, v) : NULL;
+    return *out_value ? BELL_OK : llvm_refuse(e, u, "there is no such thing");
+}
+
+static bell_status
 emit_lanes(struct llvm_emit *e, const struct uop *u, LLVMValueRef *out_value)
 {
     LLVMValueRef v = e->ll->GetPoison(llvm_type(e, u->dtype, u->lanes));
@@ -581,6 +606,10 @@ llvm_emit_op(struct llvm_emit *e, const struct uop *u, LLVMValueRef *out_value)
         return BELL_OK;
     case UOP_LANES_REDUCE:
         return emit_lanes_reduce(e, u, v[0], out_value);
+    case UOP_LANES_REPEAT:
+        return emit_lanes_repeat(e, u, v[0], out_value);
+    case UOP_BYTE_DOT:
+        return emit_byte_dot(e, u, v, out_value);
     case UOP_CAST:
         return emit_cast(e, u, v[0], out_value);
     case UOP_BITCAST:

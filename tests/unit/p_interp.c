@@ -612,6 +612,17 @@ do_lane_op(struct p_state *s, const struct uop *u, lane_value *out)
     case UOP_LANE:
         out[0] = x[u->arg.i];
         break;
+    case UOP_LANES_REPEAT:
+        for (i = 0; i < u->lanes; i++)
+            out[i] = x[i / (uint32_t)u->arg.i];
+        break;
+    case UOP_BYTE_DOT:
+        for (i = 0; i < 4u * u->lanes; i++) {
+            int64_t sum = i % 4 ? out[i / 4].i : x[i / 4].i;
+            sum += value_of(s, u->src[1])[i].i * value_of(s, u->src[2])[i].i;
+            out[i / 4].i = (int32_t)(uint32_t)sum;
+        }
+        break;
     default: /* LANES_REDUCE */
         out[0] = x[0];
         for (i = 1; i < u->src[0]->lanes; i++)
@@ -694,6 +705,8 @@ step(struct p_state *s, uint32_t at)
     case UOP_LANES:
     case UOP_LANE:
     case UOP_LANES_REDUCE:
+    case UOP_LANES_REPEAT:
+    case UOP_BYTE_DOT:
         do_lane_op(s, u, out);
         break;
     default:

@@ -133,6 +133,38 @@ lower_case(struct lk *k, const char *name, const int64_t *d,
     assert_int_equal(lower_kernel(&k->g, k->sink, target, p), BELL_OK);
 }
 
+/* Sums by products of bytes, four rows at a time and with rows that are no whole
+ * number of these: 24 products, and 6 that fill an array. Few rows, whose sums
+ * are not worth it, and no room for the arrays. */
+static void
+test_byte_dots(void **state)
+{
+    static const struct {
+        int64_t d[3];
+        uint32_t max_packed_bytes, want;
+    } cases[] = {
+        {{67, 32, 0}, 1 << 20, 30}, {{128, 36, 0}, 5000, 30},
+        {{40, 64, 0}, 1 << 20, 0},  {{67, 34, 0}, 1 << 20, 0},
+        {{67, 32, 0}, 4000, 0},
+    };
+    struct lower_target target = wide;
+    const struct lower_target *const targets[] = {&target};
+    struct lower_program p;
+    struct lk k;
+    size_t i;
+
+    (void)state;
+    target.has_byte_dots = true;
+    for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        target.max_packed_bytes = cases[i].max_packed_bytes;
+        lower_case(&k, "blocks", cases[i].d, &target, &p);
+        assert_int_equal(count_ops(&p, UOP_BYTE_DOT), cases[i].want);
+        lk_fini(&k);
+        if (!IS_SANITIZED || i < 2)
+            check_kernel(lk_find("blocks"), cases[i].d, targets, 1);
+    }
+}
+
 /* Depth of the loop that each ACC stands in, in program order. */
 static void
 acc_depths(const struct lower_program *p, int *depths, int max)
@@ -370,20 +402,25 @@ test_sizes_as_arguments(void **state)
 static void
 test_out_of_memory(void **state)
 {
-    static const char *const names[] = {"matmul-nn", "softmax-shared", "conv"};
-    static const int64_t d[3] = {4, 33, 9};
+    static const char *const names[] = {"matmul-nn", "softmax-shared", "conv",
+                                        "blocks"};
+    static const int64_t d[][3] = {
+        {4, 33, 9}, {4, 33, 9}, {4, 33, 9}, {64, 32, 0}};
+    struct lower_target target = wide;
     size_t i;
 
     (void)state;
-    for (i = 0; i < 3; i++) {
+    target.has_byte_dots = true;
+    target.max_packed_bytes = 1 << 14;
+    for (i = 0; i < 4; i++) {
         bell_status status = BELL_E_NO_MEMORY;
         uint64_t nth;
         for (nth = 1; status != BELL_OK; nth++) {
             struct lower_program p;
             struct lk k;
-            lk_init(&k, lk_find(names[i]), d, 1);
+            lk_init(&k, lk_find(names[i]), d[i], 1);
             host_fail_after(nth, 1);
-            status = lower_kernel(&k.g, k.sink, &wide, &p);
+            status = lower_kernel(&k.g, k.sink, &target, &p);
             host_fail_after(0, 0);
             lk_fini(&k);
             assert_true(status == BELL_OK || status == BELL_E_NO_MEMORY);
@@ -469,6 +506,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_results),
         cmocka_unit_test(test_packed_products),
+        cmocka_unit_test(test_byte_dots),
         cmocka_unit_test(test_hoisted),
         cmocka_unit_test(test_branches),
         cmocka_unit_test(test_shared_loop),

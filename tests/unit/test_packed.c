@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -218,6 +219,127 @@ test_requires_grad(void **state)
     bell_jit_destroy(jit);
 }
 
+/* ---- many rows, of which the CPU makes sums by products of bytes ---- */
+
+#define MANY (ROWS + 29)
+
+/* Weights in blocks like a file's: 4 bits, and a scale of 2^-4 to 2^3. */
+struct blocks {
+    uint8_t bytes[MANY][COLUMNS / 2];
+    float scale[MANY][COLUMNS / 32];
+    double weight[MANY][COLUMNS];
+};
+
+static void
+fill_blocks(struct blocks *b)
+{
+    uint32_t seed = 3, i, j;
+
+    for (i = 0; i < MANY; i++) {
+        for (j = 0; j < COLUMNS / 2; j++) {
+            double *w = &b->weight[i][j / 16 * 32 + j % 16];
+            seed = seed * 1664525u + 1013904223u;
+            b->bytes[i][j] = (uint8_t)(seed >> 24);
+            if (j % 16 == 0)
+                b->scale[i][j / 16] = ldexpf(1, (int)(seed >> 20 & 7) - 4);
+            w[0] = (double)b->scale[i][j / 16] * ((b->bytes[i][j] & 15) - 8);
+            w[16] = (double)b->scale[i][j / 16] * ((b->bytes[i][j] >> 4) - 8);
+        }
+    }
+}
+
+/* y = weights x */
+static void
+multiply_blocks(struct fixture *f, const struct blocks *b, const float *x,
+                float *y)
+{
+    int64_t n = (int64_t)MANY * COLUMNS / 32;
+    struct bell_context *ctx = f->ctx;
+    struct bell_tensor *q, *shift, *w, *in;
+
+    assert_int_equal(bell_scope_begin(ctx), BELL_OK);
+    q = bell_from_data(ctx, BELL_DIMS(n, 1, 16), BELL_UINT8, b->bytes);
+    shift = bell_mul(bell_arange(ctx, 0, 2, 1, BELL_INT32),
+                     bell_scalar_int(ctx, 4));
+    q = bell_rshift(bell_cast(q, BELL_INT32),
+                    bell_reshape(shift, BELL_DIMS(2, 1)));
+    q = bell_sub(bell_bitwise_and(q, bell_scalar_int(ctx, 15)),
+                 bell_scalar_int(ctx, 8));
+    w = bell_from_data(ctx, BELL_DIMS(n, 1, 1), BELL_FLOAT32, b->scale);
+    w = bell_mul(w, bell_cast(q, BELL_FLOAT32));
+    w = bell_reshape(w, BELL_DIMS(MANY, COLUMNS));
+    in = bell_from_data(ctx, BELL_DIMS(1, COLUMNS), BELL_FLOAT32, x);
+    if (bell_read(bell_linear(in, w, NULL), y, MANY * sizeof(*y)) != BELL_OK)
+        fail_msg("%s", bell_error_last()->message);
+    assert_int_equal(bell_scope_end(ctx), BELL_OK);
+}
+
+/* As far off as the rounding of the sum and of the activations allows, among the
+ * least numbers of F32 some of these. */
+static void
+expect_sums(const struct blocks *b, const float *x, const float *y)
+{
+    int i, j;
+
+    for (i = 0; i < MANY; i++) {
+        double want = 0, terms = 0, digits = 0, most = 0, weights = 0;
+        for (j = 0; j < COLUMNS; j++) {
+            most = j % 32 ? fmax(most, fabs(x[j])) : fabs(x[j]);
+            weights = (j % 32 ? weights : 0) + fabs(b->weight[i][j]);
+            want += b->weight[i][j] * x[j];
+            terms += fabs(b->weight[i][j] * x[j]);
+            digits += j % 32 == 31 ? most * weights : 0;
+        }
+        if (!(fabs(y[i] - want) <=
+              0x1p-20 * terms + 0x1p-23 * digits + 0x1p-140))
+            fail_msg("row %d: %.9g, not %.9g", i, (double)y[i], want);
+    }
+}
+
+static float
+any_float(uint32_t *seed)
+{
+    *seed = *seed * 1664525u + 1013904223u;
+    return (float)(*seed >> 8) * 0x1p-23f - 1;
+}
+
+static void
+test_many_rows(void **state)
+{
+    static const float scales[] = {1, 0x1p100f, 0x1p-100f, 0x1p-140f, 0};
+    static struct blocks b;
+    struct fixture *f = *state;
+    float x[COLUMNS], y[MANY];
+    uint32_t seed = 1;
+    size_t s;
+    int i;
+
+    fill_blocks(&b);
+    for (s = 0; s < sizeof(scales) / sizeof(scales[0]); s++) {
+        for (i = 0; i < COLUMNS; i++)
+            x[i] = scales[s] * any_float(&seed);
+        multiply_blocks(f, &b, x, y);
+        expect_sums(&b, x, y);
+    }
+    for (i = 0; i < COLUMNS; i++) /* far from each other, blocks of zeros */
+        x[i] = i / 32 % 3 ? ldexpf(any_float(&seed), i * 7 % 60 - 30) : 0;
+    multiply_blocks(f, &b, x, y);
+    expect_sums(&b, x, y);
+    for (i = 0; i < COLUMNS; i++) /* the ends of the digits */
+        x[i] = ldexpf(1 - 0x1p-24f * (float)(i % 3), 12 + i % 2) *
+               (float)(i % 4 < 2 ? 1 : -1);
+    multiply_blocks(f, &b, x, y);
+    expect_sums(&b, x, y);
+    for (s = 0; s < 2; s++) { /* one is none */
+        for (i = 0; i < COLUMNS; i++)
+            x[i] = 1;
+        x[77] = s ? NAN : INFINITY;
+        multiply_blocks(f, &b, x, y);
+        for (i = 0; i < MANY; i++)
+            assert_false(isfinite(y[i]));
+    }
+}
+
 int
 main(void)
 {
@@ -226,6 +348,7 @@ main(void)
         cmocka_unit_test_setup_teardown(test_assigned, setup, teardown),
         cmocka_unit_test_setup_teardown(test_realized_inside, setup, teardown),
         cmocka_unit_test_setup_teardown(test_requires_grad, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_many_rows, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -86,6 +86,8 @@ test_arithmetic(void **state)
         {"%9 = lane.f32x2 #0 %4\nroots %9", "has 2 lanes"},
         {"%9 = lanes_reduce.f32 #max %4\nroots %9", NULL},
         {"%9 = lanes_reduce.f32 #sub %4\nroots %9", "arg is no reduction"},
+        {"%9 = lanes_repeat.f32x8 #2 %4\nroots %9",
+         "must not occur in stage K"},
         {"%9 = ramp.i64x4\nroots %9", NULL},
         {"%9 = ramp.f32x4\nroots %9", "is an integer"},
         {"%9 = const.f32x2 1\nroots %9", "has 2 lanes"},
