@@ -36,6 +36,10 @@ struct expand_stage {
     const struct uop *memory; /* the array, behind the copy's BARRIER */
     const struct uop *half;   /* where in it the present tile begins */
     int64_t box_stride;       /* elements from row to row; 0: no BOXes */
+    /* Behind `line` elements of rows of steps there are `line_pad` others, and
+     * behind `block` elements, 0: none, `block_pad`. line 0: neither. */
+    int64_t line, line_pad, block, block_pad;
+    int32_t piece; /* range of what a thread reads at once, or -1: a part */
     uint32_t n_dims;
     struct {
         uint32_t range;
@@ -215,6 +219,13 @@ BELL_MUST_CHECK bell_status expand_add_boxes(struct expand *e,
                                              const struct uop *gate,
                                              const struct uop *half,
                                              struct expand_stores *stores);
+
+/* Place in LOCAL memory, in a tile with lines, of what is `step` elements into
+ * the row that begins at element `rows`. */
+const struct uop *expand_line_index(struct expand *e,
+                                    const struct expand_stage *s,
+                                    const struct uop *rows,
+                                    const struct uop *step);
 
 /* The END of the loop over tiles, whose body has the effects. */
 const struct uop *expand_end_tile(struct expand *e, const struct uop *range,

@@ -25,9 +25,10 @@ struct matrix {
     uint32_t half, row, col, pair, step; /* ranges; UINT32_MAX: none */
     uint32_t n_half, n_pair;             /* their sizes; 1 where none */
     const struct expand_inst *a, *b;     /* staged LOADs */
-    const struct uop **parts[2];         /* made ones of A and B, by copy */
-    uint64_t tiles;  /* copied output ranges but half and pair */
-    uint64_t pieces; /* copied reduction ranges but step */
+    uint32_t piece; /* range of parts that are read at once; or UINT32_MAX */
+    const struct uop **parts[2]; /* made ones of A and B, by copy */
+    uint64_t tiles;              /* copied output ranges but half and pair */
+    uint64_t pieces;             /* copied reduction ranges but step */
     const struct uop *loops[KERNEL_MAX_RANGES];
     uint32_t n_loops;
 };
@@ -110,6 +111,10 @@ begin_matrix(struct expand *e, const struct kernel_group *group,
         m->b = swap;
     }
     m->dtype = e->stages[m->a->stage - 1].dtype;
+    m->piece = UINT32_MAX;
+    if (e->stages[m->a->stage - 1].piece >= 0 &&
+        e->stages[m->a->stage - 1].piece == e->stages[m->b->stage - 1].piece)
+        m->piece = (uint32_t)e->stages[m->a->stage - 1].piece;
     m->tiles = kernel_deps(k, m->node) & e->copied;
     if (m->half != UINT32_MAX)
         m->tiles &= ~((uint64_t)1 << m->half);
@@ -211,6 +216,28 @@ stride_of(const struct expand_stage *s, uint32_t r)
     return 0;
 }
 
+/* Elements of 16 bytes. */
+static uint32_t
+unit_size(const struct matrix *m)
+{
+    return MAX_BYTES / uop_dtype_infos[m->dtype].size_bytes;
+}
+
+/* Parts of several pieces, of 16 bytes: which steps a piece takes is for us to
+ * say, as long as both operands take the same. Where they begin, in the step's
+ * range and the piece's. */
+static const struct uop *
+unit_value(const struct matrix *m, uint32_t r)
+{
+    struct expand *e = m->e;
+    uint32_t each = unit_size(m);
+    uint32_t n = each / uop_wmma_lanes(m->shape, UOP_WMMA_A);
+
+    if (r == m->step)
+        return uop_alu2(e->g, UOP_MUL, e->base[m->col], expand_num(e, each));
+    return expand_num(e, e->digit[r] / n * n);
+}
+
 /* Place in LOCAL memory of element i of the part. Column g of B counts as one
  * where pairs lie next to each other. */
 static const struct uop *
@@ -218,7 +245,8 @@ part_index(const struct matrix *m, const struct expand_stage *s,
            enum uop_wmma_operand operand, uint32_t i)
 {
     struct expand *e = m->e;
-    const struct uop *index = s->half, *v;
+    const struct uop *index = s->half, *v,
+                     *at[2] = {expand_num(e, 0), expand_num(e, 0)};
     bool whole = m->shape.layout == UOP_WMMA_NV && operand == UOP_WMMA_B &&
                  m->pair != UINT32_MAX &&
                  stride_of(s, m->col) == 2 * stride_of(s, m->pair);
@@ -230,9 +258,19 @@ part_index(const struct matrix *m, const struct expand_stage *s,
             continue;
         v = whole && r == m->pair ? e->base[m->row]
                                   : range_value(m, operand, i, r);
+        if (m->piece != UINT32_MAX && (r == m->step || r == m->piece))
+            v = unit_value(m, r);
         v = uop_alu2(e->g, UOP_MUL, v, expand_num(e, s->dims[j].stride));
-        index = uop_alu2(e->g, UOP_ADD, index, v);
+        if (s->line) {
+            const struct uop **to = &at[e->k->reduce_ranges >> r & 1];
+            *to = uop_alu2(e->g, UOP_ADD, *to, v);
+        } else {
+            index = uop_alu2(e->g, UOP_ADD, index, v);
+        }
     }
+    if (s->line)
+        index = uop_alu2(e->g, UOP_ADD, index,
+                         expand_line_index(e, s, at[0], at[1]));
     return index;
 }
 
@@ -334,6 +372,19 @@ load_part(const struct matrix *m, enum uop_wmma_operand operand)
     loaded = load_rows(m, s, operand);
     if (loaded)
         return loaded;
+    if (m->piece != UINT32_MAX) {
+        uint32_t each = unit_size(m), first = e->digit[m->piece] * n % each;
+        src[1] = part_index(m, s, operand, 0);
+        loaded =
+            uop_make(e->g, UOP_LOAD, dtype, (uint16_t)each, no_arg, src, 2);
+        for (i = 0; i < n; i++) {
+            union uop_arg lane = {.i = first + i};
+            parts[i] = uop_make(e->g, UOP_LANE, dtype, 1, lane, &loaded, 1);
+        }
+        return n == 1 ? parts[0]
+                      : uop_make(e->g, UOP_LANES, dtype, (uint16_t)n, no_arg,
+                                 parts, n);
+    }
     for (i = 0; i < n; i += pack) {
         src[1] = part_index(m, s, operand, i);
         loaded =

@@ -38,11 +38,10 @@
 #define ACCESS_BYTES 16
 #define WORD_BYTES   4
 #define BANKS_BYTES  128 /* of all banks' words; guess: as the model counts */
-#define SKEW_BYTES   32
-#define MAX_BUFFERS  6  /* tiles of an operand at once */
-#define MAX_DEEP     4  /* likewise, of products that wait for memory */
-#define MAX_HELD     32 /* registers for what waits to be stored */
-#define MAX_DEPTH    16 /* of an index's arithmetic that is looked at */
+#define MAX_BUFFERS  6   /* tiles of an operand at once */
+#define MAX_DEEP     4   /* likewise, of products that wait for memory */
+#define MAX_HELD     32  /* registers for what waits to be stored */
+#define MAX_DEPTH    16  /* of an index's arithmetic that is looked at */
 
 static const union uop_arg no_arg = {.bits = 0};
 
@@ -89,30 +88,6 @@ is_operand(const struct expand *e, uint32_t pos)
     return true;
 }
 
-/* Of what AMD's threads turn, neighbours store columns of one value of `pair`
- * at a time, and read columns of all: those of a value lie together, and begin
- * at other banks than the last one's. Says whether it is so. */
-static bool
-put_pair_first(const struct expand *e, struct expand_stage *s)
-{
-    const struct kernel *k = e->k;
-    uint32_t i, n, range;
-
-    if (!k->matrix.on || k->matrix.shape.layout == UOP_WMMA_NV ||
-        k->reduce_ranges >> s->range & 1)
-        return false;
-    for (n = 0; n < s->n_dims; n++) {
-        range = s->dims[n].range;
-        if (uop_range_id(k->ranges[range]) == k->matrix.pair)
-            break;
-    }
-    for (i = n; i > 0 && n < s->n_dims; i--)
-        s->dims[i] = s->dims[i - 1];
-    if (n < s->n_dims)
-        s->dims[0].range = range;
-    return n < s->n_dims;
-}
-
 /* Fills dims, the fastest last, and the strides. `pad` elements lie between
  * rows of the fast direction, against conflicts of banks. Returns the size. */
 static int64_t
@@ -122,9 +97,8 @@ lay_out_tile(const struct expand *e, struct expand_stage *s, bool reduce_fast,
     const struct kernel *k = e->k;
     uint64_t parts[2] = {s->ranges & k->reduce_ranges,
                          s->ranges & ~k->reduce_ranges};
-    int64_t stride = 1, size = uop_dtype_infos[s->dtype].size_bytes;
+    int64_t stride = 1;
     uint32_t i, n, n_slow = 0;
-    bool pairs;
 
     s->n_dims = 0;
     for (i = 0; i < 2; i++) {
@@ -134,16 +108,108 @@ lay_out_tile(const struct expand *e, struct expand_stage *s, bool reduce_fast,
         if (i == 0)
             n_slow = s->n_dims;
     }
-    pairs = put_pair_first(e, s);
     for (n = s->n_dims; n-- > 0;) {
         if (n + 1 == n_slow && n_slow < s->n_dims)
             stride += pad;
-        while (pairs && n == 0 && stride * size % BANKS_BYTES != SKEW_BYTES)
-            stride += size < WORD_BYTES ? WORD_BYTES / size : 1;
         s->dims[n].stride = stride;
         stride *= k->sizes[s->dims[n].range];
     }
     return stride;
+}
+
+/* The range of this id goes to the end of the dims, if it is one. */
+static void
+put_last(const struct expand *e, struct expand_stage *s, uint32_t id)
+{
+    uint32_t i, range = 0;
+    bool found = false;
+
+    for (i = 0; i < s->n_dims; i++) {
+        if (found)
+            s->dims[i - 1].range = s->dims[i].range;
+        if (uop_range_id(e->k->ranges[s->dims[i].range]) == id) {
+            found = true;
+            range = s->dims[i].range;
+        }
+    }
+    if (found)
+        s->dims[s->n_dims - 1].range = range;
+}
+
+/* The range of pieces of steps, of at least n, that lie next to each other, so
+ * that a thread can read its parts of n at once; -1: there is none. */
+static int32_t
+piece_range(const struct expand *e, const struct expand_stage *s, uint32_t n)
+{
+    const struct kernel *k = e->k;
+    uint32_t step, piece;
+
+    if (s->n_dims < 2)
+        return -1;
+    step = s->dims[s->n_dims - 1].range;
+    piece = s->dims[s->n_dims - 2].range;
+    return uop_range_id(k->ranges[step]) == k->matrix.step &&
+                   k->reduce_ranges >> piece & e->copied >> piece & 1 &&
+                   k->sizes[piece] >= n
+               ? (int32_t)piece
+               : -1;
+}
+
+/* AMD's products: rows of steps. Threads read 16 bytes each of rows that follow
+ * each other, in CDNA's way: those of the first four rows are read with the next
+ * ones of the other four. They store whole rows, or 16 bytes or less of rows 8
+ * apart, or 2 and 16. None of these meet in a bank where there is room for one
+ * more, or two, behind as many rows as fill all banks and, of what is turned,
+ * behind 8 or 16 rows. Says whether the operand can lie so. */
+static bool
+lay_out_lines(const struct expand *e, struct expand_stage *s)
+{
+    const struct kernel *k = e->k;
+    const struct kernel_matrix *m = &k->matrix;
+    int64_t size = uop_dtype_infos[s->dtype].size_bytes, stride = 1, row;
+    int64_t each = ACCESS_BYTES / size, of_banks = BANKS_BYTES / size;
+    uint64_t steps = s->ranges & k->reduce_ranges, set;
+    uint32_t part = uop_wmma_lanes(m->shape, UOP_WMMA_A), n;
+    bool together = uop_wmma_rows_together(m->shape, s->dtype), of_b = false;
+
+    for (set = s->ranges & ~steps; set; set &= set - 1) {
+        uint32_t r = (uint32_t)__builtin_ctzll(set);
+        s->dims[s->n_dims++].range = r;
+        of_b |= uop_range_id(k->ranges[r]) == m->col;
+    }
+    put_last(e, s, m->row);
+    put_last(e, s, together ? m->col : m->pair);
+    put_last(e, s, together ? m->pair : m->col);
+    for (set = steps, row = 1; set; set &= set - 1) {
+        uint32_t r = (uint32_t)__builtin_ctzll(set);
+        s->dims[s->n_dims++].range = r;
+        row *= k->sizes[r];
+    }
+    if (part < each)
+        s->piece = piece_range(e, s, (uint32_t)each / part);
+    if (row < each || (part < each && s->piece < 0)) {
+        s->piece = -1;
+        return false;
+    }
+    for (n = s->n_dims; n-- > 0;) {
+        s->dims[n].stride = stride;
+        stride *= k->sizes[s->dims[n].range];
+    }
+    s->line = row > of_banks ? row : of_banks;
+    s->line_pad = s->piece < 0 ? each : 2 * each;
+    if (!(k->reduce_ranges >> s->range & 1)) {
+        int64_t far = of_b && !together ? 2 : 1, n_blocks;
+        s->block = row * 8 * far;
+        n_blocks = stride / s->block;
+        s->block_pad = each; /* of few, threads store the next 16 bytes, too */
+        while (n_blocks && n_blocks * far < 8) {
+            n_blocks *= 2;
+            s->block_pad *= 2;
+        }
+    }
+    s->size = stride + (stride / s->line + 1) * s->line_pad;
+    s->size += s->block ? (stride / s->block + 1) * s->block_pad : 0;
+    return true;
 }
 
 /* What one value of the range adds to the number of an output or step: the
@@ -199,8 +265,9 @@ struct copy {
     uint32_t taken[KERNEL_MAX_RANGES]; /* log2 of what one access covers */
     uint32_t lanes;                    /* of an access */
     uint32_t rows;                     /* so many accesses are turned */
-    uint32_t n_log2;                   /* of elements, over lanes and rows */
-    uint32_t tid_log2;                 /* of threads */
+    uint32_t first;    /* log2 of the threads that store neighbouring steps */
+    uint32_t n_log2;   /* of elements, over lanes and rows */
+    uint32_t tid_log2; /* of threads */
     const struct uop *value[KERNEL_MAX_RANGES]; /* by range */
 };
 
@@ -347,6 +414,23 @@ choose_rows(const struct expand *e, struct copy *c)
     return lanes;
 }
 
+/* What is turned for AMD's products is less than 16 bytes of a row of steps:
+ * neighbours have the rest of these, then other rows. */
+static void
+share_units(const struct expand *e, struct copy *c)
+{
+    const struct expand_stage *s = c->stage;
+    uint32_t last = s->n_dims - 1, i, n;
+
+    for (i = 0; i < last && c->order[i] != last; i++)
+        ;
+    if (!s->block || i == 0 || c->lanes == 1) /* gathers have enough to do */
+        return;
+    n = ACCESS_BYTES / uop_dtype_infos[s->dtype].size_bytes / c->rows;
+    c->first = log2_size(e, s->dims[last].range) - c->taken[i];
+    c->first = log2_floor(n) < c->first ? log2_floor(n) : c->first;
+}
+
 static void
 plan_copy(const struct expand *e, const struct expand_stage *s, uint32_t range,
           struct copy *c)
@@ -363,6 +447,7 @@ plan_copy(const struct expand *e, const struct expand_stage *s, uint32_t range,
     choose_lanes(e, c, choose_rows(e, c));
     assert(c->n_log2 >= log2_floor(c->lanes) + log2_floor(c->rows));
     c->n_log2 -= log2_floor(c->lanes) + log2_floor(c->rows);
+    share_units(e, c);
 }
 
 /* Bits [low, low + n) of step << tid_log2 | tid. */
@@ -388,16 +473,23 @@ static void
 set_values(struct expand *e, struct copy *c, uint32_t step)
 {
     const struct expand_stage *s = c->stage;
-    uint32_t i, low = 0;
+    uint32_t i, low = c->first;
 
     for (i = 0; i < e->k->n_ranges; i++)
         c->value[i] = e->base[i];
     for (i = 0; i < s->n_dims; i++) {
-        uint32_t r = s->dims[c->order[i]].range;
-        uint32_t n = log2_size(e, r) - c->taken[i];
+        uint32_t r = s->dims[c->order[i]].range, first = 0, n;
+        if (c->order[i] == s->n_dims - 1)
+            first = c->first;
+        n = log2_size(e, r) - c->taken[i] - first;
         c->value[r] =
             expand_op_num(e, UOP_MUL, number_field(e, c, step, low, n),
-                          (int64_t)1 << c->taken[i]);
+                          (int64_t)1 << (c->taken[i] + first));
+        if (first)
+            c->value[r] = uop_alu2(
+                e->g, UOP_ADD, c->value[r],
+                expand_op_num(e, UOP_MUL, number_field(e, c, step, 0, first),
+                              (int64_t)1 << c->taken[i]));
         low += n;
     }
 }
@@ -424,6 +516,21 @@ expand_wgmma_index(struct expand *e, const struct expand_stage *s,
     return uop_alu2(e->g, UOP_ADD, expand_op_num(e, UOP_MUL, row, n), part);
 }
 
+const struct uop *
+expand_line_index(struct expand *e, const struct expand_stage *s,
+                  const struct uop *rows, const struct uop *step)
+{
+    const struct uop *n = expand_op_num(e, UOP_FLOORDIV, rows, s->line);
+    const struct uop *at = uop_alu2(e->g, UOP_ADD, rows, step);
+
+    at = uop_alu2(e->g, UOP_ADD, at, expand_op_num(e, UOP_MUL, n, s->line_pad));
+    if (!s->block)
+        return at;
+    n = expand_op_num(e, UOP_FLOORDIV, rows, s->block);
+    return uop_alu2(e->g, UOP_ADD, at,
+                    expand_op_num(e, UOP_MUL, n, s->block_pad));
+}
+
 /* Element of the LOCAL array for the present values, or those of the lane. */
 static const struct uop *
 array_index(struct expand *e, const struct copy *c, uint32_t lane)
@@ -442,6 +549,17 @@ array_index(struct expand *e, const struct copy *c, uint32_t lane)
     }
     if (e->k->matrix.wgmma)
         return expand_wgmma_index(e, s, count[0], count[1]);
+    if (s->line)
+        count[e->k->reduce_ranges >> s->dims[c->order[0]].range & 1] = index;
+    for (i = 0; i < s->n_dims && s->line; i++) {
+        uint32_t r = s->dims[i].range;
+        const struct uop **to = &count[e->k->reduce_ranges >> r & 1];
+        *to =
+            uop_alu2(e->g, UOP_ADD, *to,
+                     expand_op_num(e, UOP_MUL, c->value[r], s->dims[i].stride));
+    }
+    if (s->line)
+        return expand_line_index(e, s, count[0], count[1]);
     for (i = 0; i < s->n_dims; i++)
         index = uop_alu2(e->g, UOP_ADD, index,
                          expand_op_num(e, UOP_MUL, c->value[s->dims[i].range],
@@ -718,8 +836,14 @@ place_operand(struct expand *e, struct expand_stage *s)
         pad = uop_wmma_lanes(e->k->matrix.shape, UOP_WMMA_A);
         pad = pad < each && pad * 2 >= each ? pad : each;
     }
+    s->piece = -1;
     if (e->k->matrix.wgmma)
         return lay_out_wgmma(e, s);
+    if (matrix && e->k->matrix.shape.layout != UOP_WMMA_NV &&
+        lay_out_lines(e, s)) {
+        s->size = (int64_t)align_up((uint64_t)s->size, (uint64_t)each);
+        return BELL_OK;
+    }
     /* mma.sync's operands are read as well across the steps (ldmatrix), but
      * not bytes */
     turned = matrix && (along || each == ACCESS_BYTES ||

@@ -93,11 +93,63 @@ test_attention(void **state)
     }
 }
 
+static void
+check_product(enum bell_dtype dtype, int64_t n_rows, bool turn_x, bool turn_w)
+{
+    struct bell_tensor *x, *w;
+    int64_t n = n_rows < 16 ? 4096 : 2048, k = n_rows < 16 ? 4096 : 512;
+
+    x = turn_x ? input(BELL_DIMS(k, n_rows), dtype)
+               : input(BELL_DIMS(n_rows, k), dtype);
+    w = turn_w ? input(BELL_DIMS(n, k), dtype) : input(BELL_DIMS(k, n), dtype);
+    expect_few(turn_x   ? "x.T @ w"
+               : turn_w ? "x @ w.T"
+                        : "x @ w",
+               bell_matmul(turn_x ? bell_t(x) : x, turn_w ? bell_t(w) : w));
+}
+
+static void
+check_conv(int64_t channels, int64_t size, int64_t window, int64_t stride)
+{
+    struct bell_conv_options options = {.stride = {stride, stride},
+                                        .padding = {window / 2, window / 2}};
+    struct bell_tensor *x, *w;
+
+    x = input(BELL_DIMS(8, channels, size, size), BELL_BFLOAT16);
+    w = input(BELL_DIMS(64, channels, window, window), BELL_BFLOAT16);
+    expect_few("conv2d", bell_conv2d(x, w, NULL, &options));
+}
+
+static void
+test_products(void **state)
+{
+    (void)state;
+    expect_ok(bell_context_create("AMD@sim:mi300x", &ctx));
+    check_product(BELL_BFLOAT16, 2048, false, false);
+    check_product(BELL_BFLOAT16, 2048, false, true);
+    check_product(BELL_BFLOAT16, 2048, true, false);
+    check_product(BELL_BFLOAT16, 8, false, false);
+    check_product(BELL_FLOAT32, 2048, false, false);
+    check_product(BELL_INT8, 2048, false, true);
+    check_conv(64, 56, 1, 1);
+    check_conv(3, 64, 7, 2);
+    bell_context_destroy(ctx);
+    expect_ok(bell_context_create("AMD@sim:rx7900xtx", &ctx));
+    check_product(BELL_BFLOAT16, 2048, false, false);
+    check_product(BELL_BFLOAT16, 2048, false, true);
+    check_product(BELL_BFLOAT16, 2048, true, false);
+    check_product(BELL_BFLOAT16, 8, false, true);
+    check_conv(64, 56, 3, 1);
+    check_conv(3, 64, 7, 2);
+    bell_context_destroy(ctx);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_products),
     };
 
     return cmocka_run_group_tests_name("wavefronts", tests, NULL, NULL);
