@@ -8,6 +8,7 @@
 
 #define GROUP_CYCLES    30000.0 /* least work of a work-group */
 #define GROUPS_A_THREAD 16      /* work-groups of a large kernel */
+#define DIGITS_GROUPS   2       /* the same where each makes digits first */
 #define MAX_ORDERED     5       /* loops whose orders are all tried */
 
 /* Output ranges around everything that is worth counting. */
@@ -52,10 +53,10 @@ near_divisor(int64_t n, int64_t want)
 /* Spreads the outer loops, in nest order, over work-groups. */
 static void
 choose_grid(struct opt_plan *plan, const uint32_t *axes, uint32_t n_axes,
-            double cycles)
+            uint32_t groups_a_thread, double cycles)
 {
     double most = cycles / GROUP_CYCLES,
-           cap = plan->k->target->n_threads * (double)GROUPS_A_THREAD;
+           cap = plan->k->target->n_threads * (double)groups_a_thread;
     int64_t left = (int64_t)(most < cap ? most : cap);
     uint32_t i;
 
@@ -254,6 +255,7 @@ opt_choose_loops(struct opt_plan *plan, const struct opt_model *m,
     BELL_TRY(choose_order(&o));
     for (i = 0; i < o.n; i++)
         plan->axes[o.axes[i]].rank = (int32_t)i - MAX_ORDERED;
-    choose_grid(plan, o.axes, o.n, cycles);
+    choose_grid(plan, o.axes, o.n,
+                choice->digits ? DIGITS_GROUPS : GROUPS_A_THREAD, cycles);
     return BELL_OK;
 }

@@ -291,7 +291,7 @@ apply_choice(struct kernel *k, struct opt_choice *choice)
     k->digits = choice->digits;
     cycles = opt_model_total(&m, choice->lanes);
     bytes = data_bytes(k) / BYTES_A_CYCLE;
-    cycles = bytes > cycles ? bytes : cycles;
+    cycles = bytes > cycles || choice->digits ? bytes : cycles;
     if (choice->product.on)
         opt_choose_panels(&plan, choice, loops);
     else

@@ -164,6 +164,27 @@ test_tile_registers(void **state)
     }
 }
 
+/* Sums by products of bytes: of four rows at a time, each from another quarter of
+ * all, in few work-groups, since each writes the vector in digits first. */
+static void
+test_byte_dots(void **state)
+{
+    const int64_t d[3] = {4096, 64, 0};
+    struct lower_target target = wide;
+    struct fixture f;
+
+    (void)state;
+    target.has_byte_dots = true;
+    target.max_packed_bytes = 2 << 20;
+    lk_build(&f.k, lk_find("blocks"), d);
+    assert_int_equal(lower_kernel(&f.k.g, f.k.sink, &target, &f.p), BELL_OK);
+    assert_int_equal(count(&f, UOP_BYTE_DOT, 16), 4 * 6 + 6);
+    assert_int_equal(count(&f, UOP_ACC, 16), 4);
+    assert_int_equal(count_gathers(&f), 0);
+    assert_in_range(n_groups(&f), 2, 4);
+    end(&f);
+}
+
 static void
 test_matmul_of_ten_columns(void **state)
 {
@@ -389,6 +410,7 @@ main(void)
         cmocka_unit_test(test_matmul),
         cmocka_unit_test(test_packed_matmul),
         cmocka_unit_test(test_tile_registers),
+        cmocka_unit_test(test_byte_dots),
         cmocka_unit_test(test_matmul_of_ten_columns),
         cmocka_unit_test(test_tiny_is_left_alone),
         cmocka_unit_test(test_small_has_one_group),
