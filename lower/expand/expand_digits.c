@@ -78,16 +78,22 @@ store_to(struct expand *e, const struct uop *memory, const struct uop *index,
     return uop_new(e->g, UOP_STORE, UOP_VOID, 1, no_arg, src, 3);
 }
 
-/* `memory`, as it is after the loop `range`, whose effects are src[1..n]. */
+/* The end of the loop `range`, whose effects are src[1..n]. */
 static const struct uop *
-filled(struct expand *e, const struct uop *memory, const struct uop *range,
-       const struct uop **src, uint32_t n)
+end_of(struct expand *e, const struct uop *range, const struct uop **src,
+       uint32_t n)
 {
-    const struct uop *after[2] = {memory};
-
     src[0] = range;
-    after[1] = uop_new(e->g, UOP_END, UOP_VOID, 1, no_arg, src, n + 1);
-    return uop_new(e->g, UOP_AFTER, memory->dtype, 1, no_arg, after, 2);
+    return uop_new(e->g, UOP_END, UOP_VOID, 1, no_arg, src, n + 1);
+}
+
+/* `memory`, as it is behind `end`. */
+static const struct uop *
+behind(struct expand *e, const struct uop *memory, const struct uop *end)
+{
+    const struct uop *src[2] = {memory, end};
+
+    return uop_new(e->g, UOP_AFTER, memory->dtype, 1, no_arg, src, 2);
 }
 
 /* ---- floats in digits ---- */
@@ -197,7 +203,7 @@ static bell_status
 fill_digits(struct expand *e, struct digits *d, uint32_t number)
 {
     int64_t n_blocks = e->k->sizes[d->of.block], part, digit;
-    const struct uop *src[2 + MAX_PARTS * N_DIGITS], *after[2], *x[MAX_PARTS],
+    const struct uop *src[2 + MAX_PARTS * N_DIGITS], *end, *x[MAX_PARTS],
         *factors[2], *scale, *block, *vector, *place,
         *base = e->base[d->of.block];
     uint32_t n = 0;
@@ -227,10 +233,9 @@ fill_digits(struct expand *e, struct digits *d, uint32_t number)
     src[++n] =
         store_to(e, d->scale, expand_op_num(e, UOP_MUL, block, LANES / 4),
                  expand_broadcast(e, scale, LANES / 4));
-    d->bytes = filled(e, d->bytes, block, src, n);
-    after[0] = d->scale;
-    after[1] = d->bytes->src[1];
-    d->scale = uop_new(e->g, UOP_AFTER, UOP_F32, 1, no_arg, after, 2);
+    end = end_of(e, block, src, n);
+    d->bytes = behind(e, d->bytes, end);
+    d->scale = behind(e, d->scale, end);
     return uop_graph_status(e->g);
 }
 
@@ -274,7 +279,7 @@ fill_first(struct expand *e, struct digits *d, uint32_t number)
     sum = uop_alu2(e->g, UOP_MUL, sum, uop_const_like(e->g, sum, d->of.bias));
     src[1] =
         store_to(e, d->first, expand_op_num(e, UOP_MUL, vector, LANES), sum);
-    d->first = filled(e, d->first, vector, src, 1);
+    d->first = behind(e, d->first, end_of(e, vector, src, 1));
 }
 
 static bell_status
@@ -458,8 +463,7 @@ expand_digits(struct expand *e, const struct kernel_group *group)
     vector = expand_filling_loop(e, number, k->sizes[d[0].of.block] / BLOCKS);
     for (i = 0; i < n; i++)
         BELL_TRY(make_body(e, group, &m[i], vector, src + 1, &n_effects));
-    src[0] = vector;
-    end = uop_new(e->g, UOP_END, UOP_VOID, 1, no_arg, src, n_effects + 1);
+    end = end_of(e, vector, src, n_effects);
     for (i = 0; i < n; i++)
         finish_sums(e, &m[i], end);
     return uop_graph_status(e->g);
