@@ -37,7 +37,7 @@
 #define MAX_COPY   64  /* chunks of k or v that a thread copies */
 #define Q_REGS     64  /* words of q that a thread keeps */
 #define Q_AND_OUT  128 /* the same and results; */
-#define AND_MASKED 95  /* where scores are more than scaled */
+#define AND_MASKED 95  /* where scores are more than scaled, not CDNA's */
 #define OTHER_REGS 46  /* addresses and the like */
 
 static const union uop_arg no_arg = {.bits = 0};
@@ -1191,9 +1191,12 @@ q_regs(const struct work *w)
 static bool
 keeps_queries(const struct work *w)
 {
+    bool few = w->c.a->seen != w->c.scaled &&
+               (w->c.a->is_back || w->shape.layout != UOP_WMMA_CDNA);
+
     return w->matrix && q_regs(w) <= Q_REGS &&
            q_regs(w) + w->tall * w->v.wide / 16 * w->own <=
-               (w->c.a->seen == w->c.scaled ? Q_AND_OUT : AND_MASKED);
+               (few ? AND_MASKED : Q_AND_OUT);
 }
 
 static bool

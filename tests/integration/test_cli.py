@@ -443,6 +443,16 @@ def check_attention(tap):
                 complaints.append(f'{part:.2f} of the matrix rate: {k}')
         tap.check(f'kernel --stats of attention on {device}, heads of {size}',
                   complaints)
+    # queries stay in registers: tiles of 32 keys and values are all of LDS
+    stats, complaints = stats_of(
+        'scaled_dot_product_attention(q, k, v, is_causal=True)',
+        [f'{name}=1x80x512x128:bfloat16' for name in 'qkv'], 'AMD@sim:mi300x',
+        '--groups', '1')
+    if stats:
+        k, = stats['kernels']
+        if k['shared_bytes'] > 2 * 32 * 128 * 2:
+            complaints.append(f'{k}')
+    tap.check('kernel --stats of causal attention on mi300x', complaints)
 
 
 def check_stats(tap):
