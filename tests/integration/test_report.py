@@ -18,6 +18,8 @@ PLOTS = '''[...document.querySelectorAll('svg')].map(svg => ({
     marks: svg.querySelectorAll('.mark').length,
     bad: [...svg.querySelectorAll('*')].filter(node => [...node.attributes].some(
         a => /NaN|Infinity|undefined/.test(a.value))).length,
+    rows: new Set([...svg.querySelectorAll('text.faint')].map(
+        n => n.getAttribute('y'))).size,
     width: svg.getBoundingClientRect().width,
     height: svg.getBoundingClientRect().height}))'''
 # Words that stick out of their plot, or lie on each other; the numbers of the
@@ -46,8 +48,13 @@ def plot_complaints(page, wanted):
     plots = page.value(PLOTS)
     titles = {p['title'] for p in plots}
     return [f'{p}' for p in plots if p['marks'] < 1 or p['bad'] or
-            p['width'] < 200 or p['height'] < 40] + [
-        f'no plot "{w}"' for w in wanted - titles] + page.value(CROWDED)
+            p['width'] < 200 or p['height'] < 40 or p['rows'] < 3] + [
+        f'no plot "{w}"' for w in wanted - titles] + page.value(CROWDED) + [
+        f'{low} to {high}: {got}' for low, high in (
+            (0.21, 0.49), (0.11, 9.9), (9, 11), (2, 500), (1.1e-3, 1.2e-3))
+        for got in [page.value(
+            f'ticks({{log: true, range: [{low}, {high}]}}, 8)')]
+        if not 2 <= len(got) <= 9 or got[0] < low or got[-1] > high * 1.01]
 
 
 def story_complaints(page, wanted):
