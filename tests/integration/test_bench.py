@@ -239,6 +239,14 @@ def main():
                     done.stdout] * (('gemm_tf32_64' in done.stdout) != there))
     else:
         tap.skip(f'bench on {SIMULATED}', 'it cannot be opened')
+    # one with a copy engine of its own kind, one that lacks much
+    for device, suites in (('AMD@sim:gfx1100', ('copy', 'mem')),
+                           ('QCOM@sim:a740-msm', ('copy', 'mem', 'flops'))):
+        if run('devices', device).returncode != 0:
+            tap.skip(f'bench on {device}', 'it cannot be opened')
+            continue
+        for suite in suites:
+            check_suite(tap, device, suite)
     for device in SIMULATED, 'AMD@sim:gfx1100':
         if run('devices', device).returncode == 0:
             check_counted(tap, device)

@@ -232,6 +232,10 @@ void bench_end(struct bench *b);
 /* A row that this device has not. */
 void bench_lacks(struct bench *b, enum bench_unit unit, const char *what,
                  const char *name, const char *why);
+/* What measuring the row that has begun came to: if the device lacks what it
+ * takes, the row says so, and the others go on. */
+BELL_MUST_CHECK bell_status bench_unless_lacking(struct bench *b,
+                                                 bell_status status);
 /* A row that follows from others: no runs of its own. */
 void bench_derive(struct bench *b, enum bench_unit unit, const char *what,
                   double value, const char *name, ...)

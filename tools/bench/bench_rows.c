@@ -503,6 +503,19 @@ bench_lacks(struct bench *b, enum bench_unit unit, const char *what,
         keep_row(b);
 }
 
+bell_status
+bench_unless_lacking(struct bench *b, bell_status status)
+{
+    if (status != BELL_E_UNSUPPORTED)
+        return status;
+    snprintf(b->current.why_not, sizeof(b->current.why_not), "%.*s",
+             (int)sizeof(b->current.why_not) - 1, bell_error_last()->message);
+    bell_error_clear();
+    if (!b->is_again)
+        keep_row(b);
+    return BELL_OK;
+}
+
 void
 bench_derive(struct bench *b, enum bench_unit unit, const char *what,
              double value, const char *name, ...)

@@ -26,8 +26,9 @@ name_size(uint64_t n_bytes, char out[16])
 
 /* What copies go between. */
 struct places {
-    struct hcq_buffer *one, *other, *pinned, *back; /* of one size */
-    uint32_t *host, *host_back;                     /* pinned's and back's */
+    struct hcq_buffer *one, *other;   /* of one size */
+    struct hcq_buffer *pinned, *back; /* the same; NULL where nothing can be */
+    uint32_t *host, *host_back;       /* pinned's and back's */
     uint64_t max_bytes;
 };
 
@@ -78,6 +79,17 @@ copy_once(struct hcq_queue *queue, uint64_t dst_va, uint64_t src_va,
     return hcq_signal_wait(hcq_queue_timeline(queue), value, BENCH_WAIT_NS);
 }
 
+static bell_status
+check_pinned(struct bench *b, struct places *p, uint64_t n_bytes, uint32_t seed)
+{
+    write_pattern(p->host, n_bytes, seed);
+    memset(p->host_back, 0, n_bytes);
+    BELL_TRY(copy_once(b->copy, p->one->va, p->pinned->va, n_bytes));
+    BELL_TRY(copy_once(b->compute, p->other->va, p->one->va, n_bytes));
+    BELL_TRY(copy_once(b->copy, p->back->va, p->other->va, n_bytes));
+    return check_pattern(p->host_back, n_bytes, seed, "copies");
+}
+
 /* A pattern to the device, from one buffer to the other and back, by both
  * kinds of queues: as the copies that were timed. */
 static bell_status
@@ -85,12 +97,8 @@ check_copies(struct bench *b, struct places *p, uint64_t n_bytes)
 {
     uint32_t seed = (uint32_t)time_now_ns();
 
-    write_pattern(p->host, n_bytes, seed);
-    memset(p->host_back, 0, n_bytes);
-    BELL_TRY(copy_once(b->copy, p->one->va, p->pinned->va, n_bytes));
-    BELL_TRY(copy_once(b->compute, p->other->va, p->one->va, n_bytes));
-    BELL_TRY(copy_once(b->copy, p->back->va, p->other->va, n_bytes));
-    BELL_TRY(check_pattern(p->host_back, n_bytes, seed, "copies"));
+    if (p->pinned)
+        BELL_TRY(check_pinned(b, p, n_bytes, seed));
     write_pattern(p->host, n_bytes, ~seed);
     BELL_TRY(hcq_buffer_write(p->one, 0, p->host, n_bytes));
     BELL_TRY(copy_once(b->copy, p->other->va, p->one->va, n_bytes));
@@ -189,13 +197,15 @@ copy_rows(struct bench *b, struct places *p, uint64_t n_bytes)
     BELL_TRY(time_copies(b, b->copy, p->other->va, p->one->va, n_bytes,
                          "device to device by the copy engine",
                          "copy_d2d_engine"));
-    BELL_TRY(time_copies(b, b->copy, p->one->va, p->pinned->va, n_bytes,
-                         "pinned host memory to device", "copy_h2d"));
-    BELL_TRY(time_copies(b, b->copy, p->back->va, p->one->va, n_bytes,
-                         "device to pinned host memory", "copy_d2h"));
+    if (p->pinned) {
+        BELL_TRY(time_copies(b, b->copy, p->one->va, p->pinned->va, n_bytes,
+                             "pinned host memory to device", "copy_h2d"));
+        BELL_TRY(time_copies(b, b->copy, p->back->va, p->one->va, n_bytes,
+                             "device to pinned host memory", "copy_d2h"));
+        BELL_TRY(time_both_ways(b, p, n_bytes));
+    }
     BELL_TRY(time_access(b, p->one, p->host, n_bytes, true));
     BELL_TRY(time_access(b, p->one, p->host_back, n_bytes, false));
-    BELL_TRY(time_both_ways(b, p, n_bytes));
     return check_copies(b, p, n_bytes);
 }
 
@@ -225,6 +235,23 @@ find_largest(const struct bench *b)
 }
 
 static bell_status
+make_pinned(struct bench *b, struct places *p)
+{
+    bell_status status =
+        hcq_buffer_create_pinned(b->dev, p->host, p->max_bytes, &p->pinned);
+
+    if (status == BELL_OK)
+        return hcq_buffer_create_pinned(b->dev, p->host_back, p->max_bytes,
+                                        &p->back);
+    if (status != BELL_E_UNSUPPORTED)
+        return status;
+    bench_lacks(b, BENCH_GB_S, "pinned host memory to device and back",
+                "copy_pinned", bell_error_last()->message);
+    bell_error_clear();
+    return BELL_OK;
+}
+
+static bell_status
 make_places(struct bench *b, struct places *p)
 {
     p->host = host_aligned(4096, p->max_bytes);
@@ -236,10 +263,7 @@ make_places(struct bench *b, struct places *p)
     memset(p->host_back, 1, p->max_bytes);
     BELL_TRY(hcq_buffer_create(b->dev, p->max_bytes, 0, &p->one));
     BELL_TRY(hcq_buffer_create(b->dev, p->max_bytes, 0, &p->other));
-    BELL_TRY(
-        hcq_buffer_create_pinned(b->dev, p->host, p->max_bytes, &p->pinned));
-    return hcq_buffer_create_pinned(b->dev, p->host_back, p->max_bytes,
-                                    &p->back);
+    return make_pinned(b, p);
 }
 
 /* ---- between devices ----------------------------------------------------- */

@@ -87,7 +87,7 @@ bench_run_job(struct bench *b, const struct bench_job *job)
         (!job->math || (job->math & ~math & bell_context_device_math(run.ctx))))
         status = time_runs(b, &run);
     bell_context_destroy(run.ctx);
-    return status;
+    return bench_unless_lacking(b, status);
 }
 
 /* ---- the operations ------------------------------------------------------ */
