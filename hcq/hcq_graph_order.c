@@ -198,8 +198,8 @@ find_places(struct order *o)
     uint32_t q, i;
     size_t n;
 
-    o->places = host_calloc(graph->n_args + 1, sizeof(*o->places));
-    o->is_known = host_calloc(graph->n_commands + 1, sizeof(*o->is_known));
+    o->places = host_calloc(graph->n_args, sizeof(*o->places));
+    o->is_known = host_calloc(graph->n_commands, sizeof(*o->is_known));
     if (!o->places || !o->is_known)
         return false;
     place_by_address(o, NULL);
