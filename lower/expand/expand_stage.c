@@ -398,9 +398,10 @@ choose_rows(const struct expand *e, struct copy *c)
     if (c->order[0] == last || n < WORD_BYTES || size > 2 ||
         (size == 2 && (!matrix->on || matrix->shape.layout == UOP_WMMA_NV)))
         return most;
-    while (size == 2 && lanes * 2 <= most &&
-           lanes * 2 <= e->k->sizes[s->dims[c->order[0]].range])
+    choose_lanes(e, c, most);
+    while (size == 2 && lanes * 2 <= c->lanes)
         lanes *= 2;
+    memset(c->taken, 0, sizeof(c->taken));
     c->rows = WORD_BYTES / size;
     while (lanes > 1 && 1u << c->n_log2 < (lanes * c->rows) << c->tid_log2)
         lanes /= 2;

@@ -1,6 +1,7 @@
 /* How often shared memory is asked for, beside the least that the bytes take
- * were no bank asked for two words at once: of kernels for chips of the size
- * that real ones have, a few of whose work-groups are run. */
+ * were no bank asked for two words at once, and whether loads are of 16 bytes:
+ * of kernels for chips of the size that real ones have, a few of whose
+ * work-groups are run. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,6 +18,7 @@
 
 static struct bell_context *ctx;
 static uint32_t n_checked; /* kernels that use shared memory */
+static uint32_t n_lanes;   /* whose loads are of 16 bytes each; 0: not asked */
 
 static struct bell_tensor *
 input(const int64_t *shape, uint32_t ndim, enum bell_dtype dtype)
@@ -40,6 +42,10 @@ check_kernel(void *user, size_t number)
                   (double)c.n_wavefronts,
                   (double)c.n_wavefronts / (double)c.least_wavefronts);
     n_checked++;
+    if (n_lanes && c.n_insns[SIM_INSN_MATRIX] &&
+        c.loaded_bytes < (uint64_t)16 * n_lanes * c.n_loads)
+        fail_msg("%s: %.1f bytes a load", (const char *)user,
+                 (double)c.loaded_bytes / (double)c.n_loads / n_lanes);
     if (10 * c.n_wavefronts > 11 * c.least_wavefronts)
         fail_msg("%s: %llu wavefronts, at least %llu", (const char *)user,
                  (unsigned long long)c.n_wavefronts,
@@ -120,24 +126,32 @@ check_conv(int64_t channels, int64_t size, int64_t window, int64_t stride)
     expect_few("conv2d", bell_conv2d(x, w, NULL, &options));
 }
 
+/* Products as they are written, and turned; a convolution that is one. */
+static void
+check_wide(uint32_t lanes)
+{
+    n_lanes = lanes;
+    check_product(BELL_BFLOAT16, 2048, false, false);
+    check_product(BELL_BFLOAT16, 2048, false, true);
+    check_product(BELL_BFLOAT16, 2048, true, false);
+    check_conv(64, 56, 1, 1);
+    n_lanes = 0;
+}
+
 static void
 test_products(void **state)
 {
     (void)state;
     expect_ok(bell_context_create("AMD@sim:mi300x", &ctx));
-    check_product(BELL_BFLOAT16, 2048, false, false);
-    check_product(BELL_BFLOAT16, 2048, false, true);
-    check_product(BELL_BFLOAT16, 2048, true, false);
+    check_wide(64);
     check_product(BELL_BFLOAT16, 8, false, false);
+    check_product(BELL_BFLOAT16, 16, false, false);
     check_product(BELL_FLOAT32, 2048, false, false);
     check_product(BELL_INT8, 2048, false, true);
-    check_conv(64, 56, 1, 1);
     check_conv(3, 64, 7, 2);
     bell_context_destroy(ctx);
     expect_ok(bell_context_create("AMD@sim:rx7900xtx", &ctx));
-    check_product(BELL_BFLOAT16, 2048, false, false);
-    check_product(BELL_BFLOAT16, 2048, false, true);
-    check_product(BELL_BFLOAT16, 2048, true, false);
+    check_wide(32);
     check_product(BELL_BFLOAT16, 8, false, true);
     check_conv(64, 56, 3, 1);
     check_conv(3, 64, 7, 2);
