@@ -139,10 +139,11 @@ add_to_graph(struct rt_tape *tape, struct hcq_graph *graph,
     for (i = 0; i < launch->n_args; i++) {
         const struct rt_arg *arg = &tape->args[launch->first + i];
         uint32_t access = HCQ_ACCESS_READ;
+        /* the program's buffers are those that are left of the kernel's */
         if (arg->is_written)
             access |= HCQ_ACCESS_WRITE; /* some read it first */
         args[i] = (struct hcq_graph_arg){
-            .access = i < k->program->n_bufs ? access : HCQ_ACCESS_NONE,
+            .access = arg->size_bytes ? access : HCQ_ACCESS_NONE,
             .slot = arg->slot == RT_SLOT_NONE ? HCQ_SLOT_NONE
                                               : tape->slots[arg->slot].number,
             .value = arg->value,
