@@ -1,5 +1,6 @@
-/* Bench: the device's memory: bandwidth by kind of access and by size, latency
- * by a chase of pointers, fills, and the making of host memory. */
+/* Bench: the device's memory: bandwidth by kind of access and by size, that
+ * which threads of a group share, latency by a chase of pointers, fills, and
+ * the making of host memory. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -252,6 +253,88 @@ latency_rows(struct bench *b)
     return status;
 }
 
+/* ---- shared memory -------------------------------------------------------- */
+
+#define READS_THREADS 256u
+
+static bell_status
+check_reads(struct hcq_buffer *buf, uint64_t n_rounds)
+{
+    uint32_t sums[READS_THREADS], thread;
+    uint64_t i;
+
+    BELL_TRY(hcq_buffer_read(buf, buf->size_bytes - sizeof(sums), sums,
+                             sizeof(sums)));
+    for (thread = 0; thread < READS_THREADS; thread++) {
+        uint32_t want = 0;
+
+        for (i = 0; i < 4 * n_rounds; i++)
+            want += 16 * (uint32_t)((thread + i) % READS_THREADS) + 6;
+        if (sums[thread] != want)
+            return bell_fail(BELL_E_INTERNAL,
+                             "shared memory: thread %u read a sum of %u, not "
+                             "of %u",
+                             thread, sums[thread], want);
+    }
+    return BELL_OK;
+}
+
+/* The row has begun; buf: a word for each thread. */
+static bell_status
+time_reads(struct bench *b, struct hcq_program *reads, struct hcq_buffer *buf,
+           uint64_t n_rounds)
+{
+    const uint64_t args[2] = {buf->va, n_rounds};
+    const uint32_t local[3] = {READS_THREADS, 1, 1};
+    const uint32_t grid[3] = {(uint32_t)(buf->size_bytes / (4 * READS_THREADS)),
+                              1, 1};
+    bool warm = false;
+
+    while (bench_goes_on(b, 5)) {
+        uint64_t start = time_now_ns();
+        struct hcq_cs *cs;
+
+        BELL_TRY(hcq_queue_begin(b->compute, &cs));
+        hcq_cs_exec(cs, reads, args, 2, grid, local);
+        BELL_TRY(hcq_cs_submit(cs, NULL));
+        BELL_TRY(hcq_queue_wait(b->compute, BENCH_WAIT_NS));
+        if (warm)
+            bench_sample_ns(b, ns_since(start));
+        warm = true;
+    }
+    BELL_TRY(check_reads(buf, n_rounds));
+    bench_end(b);
+    return BELL_OK;
+}
+
+static bell_status
+shared_row(struct bench *b)
+{
+    static const char what[] = "shared memory of groups (bytes read)";
+    const uint64_t n_rounds = b->is_small ? 16 : 1 << 14;
+    const uint64_t n_threads =
+        (uint64_t)b->info.n_units * (b->is_small ? 1 : 8) * READS_THREADS;
+    struct hcq_program *reads;
+    struct hcq_buffer *buf = NULL;
+    bell_status status;
+
+    BELL_TRY(bench_load(b, SELFTEST_READS, &reads));
+    if (!reads) {
+        bench_lacks(b, BENCH_GB_S, what, "mem_shared",
+                    "there is no kernel by hand for it");
+        return BELL_OK;
+    }
+    bench_begin(b, BENCH_GB_S, what, "mem_shared");
+    bench_work(b, 0, 64.0 * (double)n_rounds * (double)n_threads,
+               BENCH_CEILING_NONE);
+    status = hcq_buffer_create(b->dev, 4 * n_threads, 0, &buf);
+    if (status == BELL_OK)
+        status = time_reads(b, reads, buf, n_rounds);
+    hcq_buffer_destroy(buf);
+    hcq_program_destroy(reads);
+    return status;
+}
+
 /* ---- bandwidth ----------------------------------------------------------- */
 
 static struct bell_tensor *
@@ -375,6 +458,7 @@ bench_mem(struct bench *b)
 {
     BELL_TRY(bandwidth_rows(b));
     BELL_TRY(size_rows(b));
+    BELL_TRY(shared_row(b));
     BELL_TRY(latency_rows(b));
     BELL_TRY(fill_row(b));
     return bench_is_over(b) ? BELL_OK : bench_host_memory(b);

@@ -64,6 +64,9 @@ enum selftest_kernel {
     SELFTEST_CHASE, /* p1 times x = the u64 at p0 + x, from 0; u64 p0[1] = x */
     SELFTEST_FMA,   /* p1 rounds of float32 multiply-adds; f32 p0[linear
                      * thread] = something of them (selftest_fma_flops) */
+    SELFTEST_READS, /* blocks of 256: word i of shared memory is i; p1 rounds of
+                     * 4 reads of 16 bytes, each 16 further; u32 p0[linear
+                     * thread] = the sum of the words. Not for the CPU. */
     SELFTEST_KERNEL_COUNT
 };
 

@@ -70,6 +70,12 @@ struct kernel {
     "store i32 %" name ", " PTR "%to_" name "\n"
 
 /* A chain of multiply-adds, "a": %ca0 is phi of its start and %ca2. */
+#define READ(from, to)                                                         \
+    "%i" from " = and i32 %k" from ", 255\n"                                   \
+    "%f" from " = getelementptr <4 x i32>, " LDS "@pool, i32 %i" from "\n"     \
+    "%x" from " = load <4 x i32>, " LDS "%f" from ", align 16\n"               \
+    "%s" to " = add <4 x i32> %s" from ", %x" from "\n"                        \
+    "%k" to " = add i32 %k" from ", 1\n"
 #define FMA_PHI(c, start)                                                      \
     "%c" c "0 = phi float [ " start ", %0 ], [ %c" c "2, %round ]\n"
 #define FMA(c, from, to)                                                       \
@@ -273,6 +279,33 @@ static const struct kernel kernels[SELFTEST_KERNEL_COUNT] = {
         "%s = fadd float %s5, %s6\n"
         "%to = getelementptr float, " PTR "%p0, i64 %at64\n"
         "store float %s, " PTR "%to\nret void\n", true},
+    [SELFTEST_READS] = {"st_reads", 1, 1,
+        "@pool = internal addrspace(3) global [1024 x i32] undef, align 16\n",
+        PTR "%p0, i64 %p1",
+        NUMBERS "%v0 = shl i32 %in, 2\n%v1 = add i32 %v0, 1\n"
+        "%v2 = add i32 %v0, 2\n%v3 = add i32 %v0, 3\n"
+        "%w0 = insertelement <4 x i32> undef, i32 %v0, i32 0\n"
+        "%w1 = insertelement <4 x i32> %w0, i32 %v1, i32 1\n"
+        "%w2 = insertelement <4 x i32> %w1, i32 %v2, i32 2\n"
+        "%w3 = insertelement <4 x i32> %w2, i32 %v3, i32 3\n"
+        "%mine = getelementptr <4 x i32>, " LDS "@pool, i32 %in\n"
+        "store <4 x i32> %w3, " LDS "%mine, align 16\n" BARRIER
+        "br label %round\n"
+        "round:\n%left = phi i64 [ %p1, %0 ], [ %left_next, %round ]\n"
+        "%k0 = phi i32 [ %in, %0 ], [ %k4, %round ]\n"
+        "%s0 = phi <4 x i32> [ zeroinitializer, %0 ], [ %s4, %round ]\n"
+        READ("0", "1") READ("1", "2") READ("2", "3") READ("3", "4")
+        "%left_next = sub i64 %left, 1\n"
+        "%more = icmp ne i64 %left_next, 0\n"
+        "br i1 %more, label %round, label %end\n"
+        "end:\n%e0 = extractelement <4 x i32> %s4, i32 0\n"
+        "%e1 = extractelement <4 x i32> %s4, i32 1\n"
+        "%e2 = extractelement <4 x i32> %s4, i32 2\n"
+        "%e3 = extractelement <4 x i32> %s4, i32 3\n"
+        "%a = add i32 %e0, %e1\n%b = add i32 %e2, %e3\n"
+        "%s = add i32 %a, %b\n"
+        "%to = getelementptr i32, " PTR "%p0, i64 %at64\n"
+        "store i32 %s, " PTR "%to\nret void\n", true},
 };
 
 /* clang-format on */

@@ -43,6 +43,12 @@ struct kernel {
     "mov.u32 %r20, " name "; st.global.u32 [%rd2+" at "], %r20;\n"
 
 #define FMA(r) "fma.rn.f32 " r ", " r ", %r22, %r23;\n"
+#define READ                                                                   \
+    "and.b32 %r21, %r21, 4080; add.u32 %r22, %r20, %r21;\n"                    \
+    "ld.shared.v4.u32 {%r23, %r24, %r25, %r26}, [%r22];\n"                     \
+    "add.u32 %r23, %r23, %r24; add.u32 %r25, %r25, %r26;\n"                    \
+    "add.u32 %r23, %r23, %r25; add.u32 %r28, %r28, %r23;\n"                    \
+    "add.u32 %r21, %r21, 16;\n"
 #define FMA_8                                                                  \
     FMA("%r14") FMA("%r15") FMA("%r16") FMA("%r17") FMA("%r18") FMA("%r19")    \
     FMA("%r20") FMA("%r21")
@@ -203,6 +209,19 @@ static const struct kernel kernels[SELFTEST_KERNEL_COUNT] = {
         "add.rn.f32 %r14, %r14, %r18;\n"
         "mul.wide.u32 %rd2, %r13, 4; add.u64 %rd2, %rd0, %rd2;\n"
         "st.global.f32 [%rd2], %r14;\n", 0, 0, 0, false},
+    [SELFTEST_READS] = {"st_reads", 1, 1, "",
+        ".shared .align 16 .b8 pool[4096];\n"
+        LOAD_PARAMS NUMBERS
+        "mov.u32 %r20, pool; shl.b32 %r21, %r10, 4;\n"
+        "add.u32 %r22, %r20, %r21; shl.b32 %r23, %r10, 2;\n"
+        "add.u32 %r24, %r23, 1; add.u32 %r25, %r23, 2;\n"
+        "add.u32 %r26, %r23, 3;\n"
+        "st.shared.v4.u32 [%r22], {%r23, %r24, %r25, %r26};\n"
+        "bar.sync 0; cvt.u32.u64 %r27, %rd1; mov.u32 %r28, 0;\n"
+        "$round: " READ READ READ READ
+        "sub.u32 %r27, %r27, 1; setp.ne.u32 %p0, %r27, 0; @%p0 bra $round;\n"
+        "mul.wide.u32 %rd2, %r13, 4; add.u64 %rd2, %rd0, %rd2;\n"
+        "st.global.u32 [%rd2], %r28;\n", 4096, 0, 1, false},
 };
 
 /* clang-format on */
