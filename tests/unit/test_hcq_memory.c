@@ -701,27 +701,30 @@ processor(void **state)
 }
 #endif
 
-/* A process has so many threads of CPU devices, and no more; one that ended
- * makes place for another. */
+/* A process has room for so many threads that run kernels of CPU devices, a
+ * queue's submitter among them, and for no more; one that ended makes place for
+ * another. */
 static void
 threads(void **state)
 {
-    struct hcq_device *all;
+    struct hcq_device *half, *other_half;
     struct hcq_queue *queue, *other;
     int i;
 
     (void)state;
     setenv("BELL_THREADS", "1024", 1);
-    expect_ok(hcq_device_open("CPU", &all));
+    expect_ok(hcq_device_open("CPU", &half));
+    expect_ok(hcq_device_open("CPU", &other_half));
     unsetenv("BELL_THREADS");
-    for (i = 0; i < 3; i++) {
-        expect_ok(hcq_queue_create(all, HCQ_QUEUE_COMPUTE, &queue));
-        refused(hcq_queue_create(all, HCQ_QUEUE_COMPUTE, &other),
+    for (i = 0; i < 3; i++) { /* 1,023 helpers each, and two */
+        expect_ok(hcq_queue_create(half, HCQ_QUEUE_COMPUTE, &queue));
+        refused(hcq_queue_create(other_half, HCQ_QUEUE_COMPUTE, &other),
                 BELL_E_UNSUPPORTED,
-                "CPU:0: more than 1024 threads of CPU devices");
+                "CPU:0: more than 2048 threads of CPU devices");
         hcq_queue_destroy(queue);
     }
-    hcq_device_close(all);
+    hcq_device_close(other_half);
+    hcq_device_close(half);
 }
 
 #define TEST(name)                                                             \
