@@ -149,6 +149,18 @@ run_packets(struct hcq_feed *feed, const uint64_t *words, uint64_t n_words,
     return true;
 }
 
+/* Most launches, without a call. */
+static inline bool
+begins_long(const struct hcq_feed *feed, const uint64_t *words,
+            uint64_t n_words)
+{
+    const struct hcq_packet *packet = (const void *)words;
+
+    return feed->ops->knows_steps && 2 * n_words >= HCQ_EXEC_DW &&
+           packet->head.op == HCQ_OP_EXEC &&
+           !hcq_exec_of(packet)->prog->max_steps;
+}
+
 /* On the submitter's thread, if the ring is empty: the thread has no packets
  * then, and gets none. The first packet is looked at before `read`, which the
  * thread writes. */
@@ -190,7 +202,8 @@ hcq_feed_submit(struct hcq_queue *queue, uint64_t value)
     const uint64_t *words = (const void *)queue->cs.words;
     uint64_t n_words = queue->cs.n_dw / 2, n_run = 0;
 
-    if (feed->runs_here && run_here(feed, words, n_words, value, &n_run))
+    if (feed->runs_here && !begins_long(feed, words, n_words) &&
+        run_here(feed, words, n_words, value, &n_run))
         return BELL_OK;
     BELL_TRY(submit_words(feed, words + n_run, n_words - n_run, value));
     return BELL_OK;
@@ -219,7 +232,8 @@ hcq_feed_stream_submit(struct hcq_stream *stream, uint64_t value)
         .head = {.op = HCQ_OP_CALL, .n_dw = HCQ_HEAD_DW + 4},
     };
 
-    if (feed->runs_here && run_here(feed, words, n_words, value, &n_run))
+    if (feed->runs_here && !begins_long(feed, words, n_words) &&
+        run_here(feed, words, n_words, value, &n_run))
         return BELL_OK;
     call.word[0] = (uintptr_t)(words + n_run);
     call.word[1] = n_words - n_run;

@@ -35,6 +35,7 @@ struct hcq_feed_ops {
      * done soon; and what to do before the first that it runs (NULL: nothing),
      * and behind the last. NULL where runs_here is never set. */
     bool (*is_short)(struct hcq_feed *feed, const struct hcq_packet *packet);
+    bool knows_steps; /* a launch whose program's steps are 0 is not short */
     void (*begin_here)(struct hcq_feed *feed);
     void (*end_here)(struct hcq_feed *feed);
     /* The ring is empty: a part of what packets left to do, the submitter's

@@ -361,6 +361,7 @@ tell_progress(struct hcq_feed *feed, char *text, size_t size_bytes)
 static const struct hcq_feed_ops feed_ops = {
     .run = run_packet,
     .is_short = is_short,
+    .knows_steps = true,
     .begin_here = begin_here,
     .end_here = end_here,
     .evict = revoke_code,
