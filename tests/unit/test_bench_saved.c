@@ -282,12 +282,13 @@ run_spin(void *argument)
     return NULL;
 }
 
-/* What a row says of so many threads that share a processor. */
+/* What a row of so many milliseconds says of n threads that share a
+ * processor. */
 static double
-stretch_of(size_t n)
+stretch_of(size_t n, long ms)
 {
     struct bench *b = new_bench(HCQ_DEVICE_HOST_CPU);
-    const struct timespec some = {0, 600000000};
+    const struct timespec some = {ms / 1000, ms % 1000 * 1000000};
     _Atomic(bool) is_over;
     struct spin spins[48];
     double stretch;
@@ -314,14 +315,16 @@ stretch_of(size_t n)
 
 /* A processor has one second of each, and each waits for it: of n threads, n
  * seconds for one, or more where others want it, too. Less what those have
- * waited since they last ran, which the kernel has not counted yet. */
+ * waited since they last ran, which the kernel has not counted yet: the longer
+ * the row, the less that is of it, whatever else wants the processor. */
 static void
 test_turns(void **state)
 {
     cpu_set_t before, one;
     struct bench_turns turns;
-    double many;
+    double many = 0;
     int cpu = 0;
+    long ms;
 
     (void)state;
     bench_host_turns(&turns);
@@ -333,7 +336,8 @@ test_turns(void **state)
     CPU_ZERO(&one);
     CPU_SET(cpu, &one);
     assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
-    many = stretch_of(48);
+    for (ms = 600; ms < 20000 && many < 25; ms *= 4)
+        many = stretch_of(48, ms);
     assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
     if (many < 25)
         fail_msg("%g of 48 threads", many);
