@@ -24,7 +24,8 @@ uint64_t time_now_ns(void);
 
 /* How the calling thread's float arithmetic is done becomes the default: to
  * nearest, subnormals are numbers, nothing traps. Returns what it was, for
- * thread_set_floats; where we know of no such state, 0. */
+ * thread_set_floats; where we know of no such state, 0. src: System V ABI for
+ * x86-64, 3.2.1 (MXCSR); Arm's FPCR */
 static inline uint64_t
 thread_default_floats(void)
 {

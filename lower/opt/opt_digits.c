@@ -6,29 +6,12 @@
  */
 #include "lower/opt/opt_rules.h"
 
-#include <assert.h>
-
 #include "base/log.h"
 
-#define MIN_ROWS     64   /* a block's digits take as long as those of some */
-#define MIN_BLOCKS   2048 /* in all rows */
-#define STREAMS      4    /* of bytes, at a time */
+#define MIN_ROWS     64   /* a block's digits take as long as some; guess */
+#define MIN_BLOCKS   2048 /* in all rows; guess */
+#define STREAMS      4    /* of bytes, at a time; guess */
 #define DIGITS_BYTES 128  /* in LOCAL memory, of a block */
-
-/* The largest output range that the bytes vary with, or -1. */
-static int
-find_row(const struct kernel *k, const struct kernel_digits *d)
-{
-    uint64_t set = kernel_deps(k, d->bytes) & ~k->reduce_ranges;
-    int best = -1;
-
-    for (; set; set &= set - 1) {
-        int r = __builtin_ctzll(set);
-        if (best < 0 || k->sizes[r] > k->sizes[best])
-            best = r;
-    }
-    return best;
-}
 
 void
 opt_choose_digits(const struct opt_model *m, struct opt_choice *choice)
@@ -50,7 +33,7 @@ opt_choose_digits(const struct opt_model *m, struct opt_choice *choice)
         if (d.block != first.block || d.lane != first.lane)
             return;
     }
-    row = find_row(k, &d);
+    row = opt_largest_range(k, kernel_deps(k, d.bytes) & ~k->reduce_ranges);
     if (row < 0 || k->sizes[row] < MIN_ROWS ||
         (double)k->sizes[d.block] * group->n_members * DIGITS_BYTES >
             k->target->max_packed_bytes)

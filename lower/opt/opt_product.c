@@ -77,12 +77,9 @@ find_operands(const struct kernel *k, uint32_t column, struct operands *out)
     return false;
 }
 
-/* The largest output range that the rows vary with and the columns do not, or
- * -1. */
-static int
-find_row(const struct kernel *k, const struct operands *p)
+int
+opt_largest_range(const struct kernel *k, uint64_t set)
 {
-    uint64_t set = p->row_deps & ~p->column_deps;
     int best = -1;
 
     for (; set; set &= set - 1) {
@@ -179,7 +176,7 @@ opt_choose_product(const struct opt_model *m, struct opt_choice *choice)
 
     if (!target->max_packed_bytes || !choice->overlap || k->n_groups != 1 ||
         column < 0 || !find_operands(k, (uint32_t)column, &p) ||
-        (row = find_row(k, &p)) < 0)
+        (row = opt_largest_range(k, p.row_deps & ~p.column_deps)) < 0)
         return;
     inner = 63u - (uint32_t)__builtin_clzll(k->groups[0].bound);
     lanes = target->vector_bytes / uop_dtype_infos[p.columns->dtype].size_bytes;

@@ -41,6 +41,9 @@ BELL_MUST_CHECK bell_status opt_choose_copies(struct opt_model *m,
 /* Is the kernel one large product? Then chooses for it (opt_product.c). */
 void opt_choose_product(const struct opt_model *m, struct opt_choice *choice);
 
+/* The largest range of the set, or -1. */
+int opt_largest_range(const struct kernel *k, uint64_t set);
+
 /* Are the kernel's sums all those of kernel_find_digits, and long? Then chooses
  * for them (opt_digits.c). */
 void opt_choose_digits(const struct opt_model *m, struct opt_choice *choice);
