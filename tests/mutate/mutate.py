@@ -133,6 +133,8 @@ TOKEN = re.compile(
     r'(?P<word>[A-Za-z_]\w*)|(?P<number>0x[0-9a-fA-F]+|\d+)(?P<suffix>[uUlL]*)|'
     r'(?P<op><<=|>>=|<<|>>|<=|>=|==|!=|&&|\|\||\+\+|--|\+=|-=|\|=|&=|->|'
     r'[-+*/%&|^<>=!?:;,(){}\[\].~])|(?P<other>.)', re.S | re.M)
+# What a statement begins behind: no braces of initializers.
+END = re.compile(r'(?:[;}]|(?<!= )(?<!\))\{)\n')
 CALL = re.compile(r'^(    +)(?:\(void\))?\w+\([^;{}]*\);$', re.M)
 
 
@@ -555,8 +557,9 @@ class Lines:
         """The tests that run the place's statement. Of tables, of what only a
         process runs that ends without telling, and of files that have changed
         since: those that run anything of the file."""
-        blank = max(text.rfind(c, 0, place.place[0]) for c in ';{}')
-        first = text.count('\n', 0, blank) + 1
+        first = 1
+        for end in END.finditer(text, 0, place.place[0]):
+            first = text.count('\n', 0, end.start()) + 1
         lines = set(range(first, place.line + 1))
         lines &= set(self.code.get(place.path, ()))
 
