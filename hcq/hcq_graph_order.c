@@ -22,9 +22,8 @@
 
 #include "base/alloc.h"
 
-#define SPACE_HOST (HCQ_SLOT_NONE - 1) /* memory of the host; */
-#define SPACE_DEV  (HCQ_SLOT_NONE - 2) /* of a device, this or one below */
-#define MAX_HOMES  32                  /* devices whose memory is used */
+#define SPACE_DEV (HCQ_SLOT_NONE - 1) /* of a home, this or one below */
+#define MAX_HOMES 33                  /* devices, and the host, NULL */
 
 /* A transfer of fewer bytes is not worth the signals. guess */
 #define MIN_COPY_BYTES 16384
@@ -101,7 +100,7 @@ find_home(const struct hcq_home *homes, size_t n, uint64_t va,
     return &homes[first - 1];
 }
 
-/* The space of a home; HCQ_SLOT_NONE: there are too many. */
+/* The space of a home's memory; HCQ_SLOT_NONE: there are too many. */
 static uint32_t
 space_of(struct order *o, const struct hcq_device *dev)
 {
@@ -109,8 +108,6 @@ space_of(struct order *o, const struct hcq_device *dev)
 
     for (i = 0; i < o->n_homes && o->homes[i] != dev; i++)
         continue;
-    if (!dev)
-        return SPACE_HOST;
     if (i == MAX_HOMES)
         return HCQ_SLOT_NONE;
     if (i == o->n_homes)

@@ -32,6 +32,13 @@ static struct hcq_device *devs[N_DEVS];
 static struct hcq_queue *queues[N_DEVS][2];
 static struct hcq_program progs[N_DEVS];
 
+/* Memory of a device that is known: its own, and pages of the host, half of
+ * which the other device has as well. */
+#define N_HOMES    2u
+#define HOME_BYTES 65536u
+static struct hcq_buffer *homes[N_DEVS][N_HOMES]; /* NULL: none is known */
+static uint8_t *pages;
+
 /* Bit i: command i. */
 typedef uint64_t set;
 
@@ -49,25 +56,72 @@ struct model {
     uint32_t n_waits;
 };
 
-static int
-open_devices(void **state)
+static void
+open_named(const char *name)
 {
     uint32_t i;
 
-    (void)state;
     for (i = 0; i < N_DEVS; i++) {
-        expect_ok(hcq_device_open("CPU", &devs[i]));
+        expect_ok(hcq_device_open(name, &devs[i]));
         expect_ok(hcq_queue_create(devs[i], HCQ_QUEUE_COMPUTE, &queues[i][0]));
         expect_ok(hcq_queue_create(devs[i], HCQ_QUEUE_COPY, &queues[i][1]));
         progs[i].dev = devs[i];
     }
+}
+
+static int
+open_devices(void **state)
+{
+    (void)state;
+    open_named("CPU");
+    return 0;
+}
+
+/* Small builds have none. */
+static bool
+has_null_devices(void)
+{
+    struct hcq_device *dev;
+
+    if (hcq_device_open("NV@null:h100", &dev) != BELL_OK)
+        return false;
+    hcq_device_close(dev);
+    return true;
+}
+
+/* Whose own memory the host does not see. */
+static int
+open_with_homes(void **state)
+{
+    uint32_t i;
+
+    (void)state;
+    open_named("NV@null:h100");
+    pages = aligned_alloc(4096, 2 * HOME_BYTES);
+    assert_non_null(pages);
+    for (i = 0; i < N_DEVS; i++) {
+        expect_ok(hcq_buffer_create(devs[i], HOME_BYTES, 0, &homes[i][0]));
+        expect_ok(hcq_buffer_create_pinned(devs[i], pages + i * HOME_BYTES / 2,
+                                           HOME_BYTES, &homes[i][1]));
+    }
+    assert_null(homes[0][0]->host);
+    assert_true(homes[0][0]->va == homes[1][0]->va);
     return 0;
 }
 
 static int
 close_devices(void **state)
 {
+    uint32_t i, k;
+
     (void)state;
+    for (i = 0; i < N_DEVS; i++) {
+        for (k = 0; k < N_HOMES; k++)
+            hcq_buffer_destroy(homes[i][k]);
+        memset(homes[i], 0, sizeof(homes[i]));
+    }
+    free(pages);
+    pages = NULL;
     hcq_device_close(devs[0]);
     hcq_device_close(devs[1]);
     return 0;
@@ -94,8 +148,10 @@ draw_memory(uint32_t *x, uint32_t dev, uint64_t min_bytes)
     } while (from > to || places[to] - places[from] < min_bytes);
     arg.value = places[from];
     arg.size_bytes = places[to] - places[from];
-    if (draw(x, 3) == 0)
+    if (draw(x, homes[dev][0] ? 9 : 3) == 0)
         arg.slot = 2 * dev + draw(x, 2);
+    else if (homes[dev][0])
+        arg.value += homes[dev][draw(x, N_HOMES)]->va - (draw(x, 400) == 0);
     else
         arg.value += 1u << 20;
     return arg;
@@ -145,6 +201,9 @@ build(uint32_t *x)
     struct hcq_graph *graph;
     char name[16];
 
+    if (homes[0][0] && draw(x, 4) == 0)
+        desc.flags = HCQ_GRAPH_TRUSTED;
+
     for (i = 0; i < n_devs; i++) {
         list[desc.n_queues++] = queues[i][0];
         if (kinds == 0 || (kinds == 1 && i == 0))
@@ -169,6 +228,44 @@ build(uint32_t *x)
 
 /* ---- the model ---- */
 
+/* The home of fixed memory, by number; N_HOMES: of none. */
+static uint32_t
+home_of(uint32_t dev, const struct hcq_graph_arg *arg)
+{
+    uint32_t h;
+
+    for (h = 0; h < N_HOMES && homes[dev][h]; h++) {
+        if (arg->value >= homes[dev][h]->va &&
+            arg->value + arg->size_bytes <= homes[dev][h]->va + HOME_BYTES)
+            return h;
+    }
+    return N_HOMES;
+}
+
+/* Whether all fixed memory of the device's commands is known, or all memory of
+ * this command. */
+static bool
+is_known(const struct hcq_graph *graph, const struct graph_command *command)
+{
+    uint32_t dev = command->dev == devs[1], i, k;
+
+    for (i = 0; i < graph->n_commands; i++) {
+        const struct graph_command *c = &graph->commands[i];
+        for (k = 0; k < c->n_args && c->dev == command->dev; k++) {
+            const struct hcq_graph_arg *arg = &graph->args[c->first_arg + k];
+            if (arg->access && arg->slot != HCQ_SLOT_NONE && c == command &&
+                !(graph->flags & HCQ_GRAPH_TRUSTED))
+                return false;
+            if (arg->access && arg->size_bytes && arg->slot == HCQ_SLOT_NONE &&
+                home_of(dev, arg) == N_HOMES)
+                return false;
+        }
+    }
+    return true;
+}
+
+/* Addresses are those of one memory if they are of one device's, or of slots,
+ * which are one device's, or of pages of the host that are known. */
 static bool
 conflict(const struct hcq_graph *graph, const struct graph_command *x,
          const struct graph_command *y)
@@ -179,6 +276,10 @@ conflict(const struct hcq_graph *graph, const struct graph_command *x,
         const struct hcq_graph_arg *a = &graph->args[x->first_arg + i];
         for (k = 0; k < y->n_args; k++) {
             const struct hcq_graph_arg *b = &graph->args[y->first_arg + k];
+            if (x->dev != y->dev && a->slot == HCQ_SLOT_NONE &&
+                (home_of(x->dev == devs[1], a) != 1 ||
+                 home_of(y->dev == devs[1], b) != 1))
+                continue;
             if (a->access && b->access && a->size_bytes && b->size_bytes &&
                 a->slot == b->slot &&
                 ((a->access | b->access) & HCQ_ACCESS_WRITE) &&
@@ -276,6 +377,7 @@ static void
 make_model(const struct hcq_graph *graph, struct model *m)
 {
     const struct graph_command *c = graph->commands;
+    bool known[N_MAX];
     uint32_t i, k;
 
     memset(m, 0, sizeof(*m));
@@ -289,8 +391,10 @@ make_model(const struct hcq_graph *graph, struct model *m)
                      has_kernel_beside(graph, i);
         m->queue[i] =
             queue_at(m, c[i].dev, moves ? HCQ_QUEUE_COPY : HCQ_QUEUE_COMPUTE);
+        known[i] = is_known(graph, &c[i]);
         for (k = 0; k < i; k++) {
-            if (c[k].dev != c[i].dev || conflict(graph, &c[k], &c[i]))
+            if ((c[k].dev != c[i].dev && !(known[k] && known[i])) ||
+                conflict(graph, &c[k], &c[i]))
                 m->needs[i] |= 1ull << k;
         }
     }
@@ -386,8 +490,11 @@ test_random_graphs(void **state)
         make_model(graph, &m);
         expect_ok(hcq_graph_order(graph));
         check_waits(graph, &m);
-        check_ranges(graph, graph->written, graph->n_written, HCQ_ACCESS_WRITE);
-        check_ranges(graph, graph->read, graph->n_read, HCQ_ACCESS_READ);
+        if (!homes[0][0]) {
+            check_ranges(graph, graph->written, graph->n_written,
+                         HCQ_ACCESS_WRITE);
+            check_ranges(graph, graph->read, graph->n_read, HCQ_ACCESS_READ);
+        }
         for (k = 0; k < m.n; k++)
             n_moved += m.queues[m.queue[k]]->kind == HCQ_QUEUE_COPY;
         n_waits += m.n_waits;
@@ -444,6 +551,14 @@ main(void)
         cmocka_unit_test(test_random_graphs),
         cmocka_unit_test(test_users),
     };
+    const struct CMUnitTest with_homes[] = {
+        cmocka_unit_test(test_random_graphs),
+    };
 
-    return cmocka_run_group_tests(tests, open_devices, close_devices);
+    int n_failed = cmocka_run_group_tests(tests, open_devices, close_devices);
+
+    if (has_null_devices())
+        n_failed +=
+            cmocka_run_group_tests(with_homes, open_with_homes, close_devices);
+    return n_failed;
 }
