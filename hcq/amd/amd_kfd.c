@@ -822,7 +822,6 @@ process_create(const char *interface, struct amd_process **out_process)
     pthread_mutex_init(&process->left_lock, NULL);
     pthread_mutex_init(&process->lock, NULL);
     process->signal_age = 1; /* of a new event */
-    process->kfd.fd = -1;
     for (i = 0; i < AMD_MAX_CARDS; i++)
         process->cards[i].drm.fd = -1;
     process->interface = host_strdup(interface);

@@ -373,7 +373,7 @@ ocl_device_open(struct hcq_device *base, unsigned idx, const char *interface)
 {
     struct ocl_device *dev = ocl_device(base);
     struct ocl_found found[OCL_FOUND_MAX];
-    cl_context_properties props[3] = {CL_CONTEXT_PLATFORM, 0, 0};
+    cl_context_properties props[3] = {CL_CONTEXT_PLATFORM};
     uint32_t n = 0;
     cl_int err;
 

@@ -495,12 +495,28 @@ test_info(void **state)
          NULL,
          {1u << 20, 65536, 1ull << 40}},
     };
+    static const struct fake_reply flat[] = {
+        {CL_DEVICE_MAX_WORK_ITEM_SIZES, 16, NULL, {100, 50}},
+    };
+    static const struct fake_reply line[] = {
+        {CL_DEVICE_MAX_WORK_ITEM_SIZES, 8, NULL, {100}},
+    };
     struct ocl_device dev = {.api = fake_api(), .found.id = DEVICE(0)};
     size_t i;
 
     (void)state;
     expect_info(&dev, "cl12 A card '-cl-std=CL1.2': 7, 2147483647 65535 65535, "
                       "256 128 64 256, 32768 1073741824 4294967296, 64 "
+                      "1000000000");
+    /* what has less than three dimensions has one item in the others */
+    fake.n_changed = 1;
+    fake.changed = flat;
+    expect_info(&dev, "cl12 A card '-cl-std=CL1.2': 7, 2147483647 65535 65535, "
+                      "100 50 1 256, 32768 1073741824 4294967296, 64 "
+                      "1000000000");
+    fake.changed = line;
+    expect_info(&dev, "cl12 A card '-cl-std=CL1.2': 7, 2147483647 65535 65535, "
+                      "100 1 1 256, 32768 1073741824 4294967296, 64 "
                       "1000000000");
     fake.changed = small;
     fake.n_changed = ARRAY_LEN(small);
