@@ -287,6 +287,43 @@ test_threads(void **state)
     unsetenv("BELL_THREADS");
 }
 
+/* Groups that wait for each other: each has a thread of its own. */
+static void
+test_helpers(void **state)
+{
+    const struct hcq_program_desc desc = {
+        .struct_size = sizeof(desc),
+        .name = "meet",
+        .n_bufs = 1,
+        .binary = object,
+        .binary_size_bytes = object_bytes,
+    };
+    const uint32_t grid[3] = {3, 1, 1};
+    struct hcq_program *prog;
+    struct hcq_device *dev;
+    struct hcq_queue *queue;
+    struct hcq_buffer *buf;
+    struct hcq_cs *cs;
+    unsigned i;
+
+    (void)state;
+    setenv("BELL_THREADS", "3", 1);
+    dev = open_device();
+    assert_int_equal(hcq_queue_create(dev, HCQ_QUEUE_COMPUTE, &queue), BELL_OK);
+    assert_int_equal(hcq_program_create(dev, &desc, &prog), BELL_OK);
+    assert_int_equal(hcq_buffer_create(dev, 4, HCQ_MEM_DEVICE, &buf), BELL_OK);
+    for (i = 0; i < 20; i++) {
+        *(uint32_t *)buf->host = 0;
+        assert_int_equal(hcq_queue_begin(queue, &cs), BELL_OK);
+        hcq_cs_exec(cs, prog, &buf->va, 1, grid, NULL);
+        assert_int_equal(hcq_cs_submit(cs, NULL), BELL_OK);
+        assert_int_equal(hcq_queue_wait(queue, HCQ_TIMEOUT_NS), BELL_OK);
+        assert_int_equal(*(uint32_t *)buf->host, 3);
+    }
+    hcq_device_close(dev);
+    unsetenv("BELL_THREADS");
+}
+
 /* Threads of this process. */
 static unsigned
 count_threads(void)
@@ -901,6 +938,7 @@ main(void)
         cmocka_unit_test(test_plain_handler),
         cmocka_unit_test(test_spin_time),
         cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_helpers),
         cmocka_unit_test(test_blocked_signals),
         cmocka_unit_test(test_asks_early),
         cmocka_unit_test(test_spinner),

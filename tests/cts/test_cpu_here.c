@@ -275,6 +275,86 @@ test_order(void **state)
     hcq_device_close(rig.dev);
 }
 
+/* ---- the ring -------------------------------------------------------------- */
+
+/* A submission is as large as its ring, but for the signal of its end. */
+static void
+test_ring_sizes(void **state)
+{
+    static const struct {
+        uint32_t asked, bytes; /* 0: the default */
+    } rows[] = {{4096, 4096}, {8192, 8192}, {0, 256u << 10}};
+    struct rig rig;
+    size_t i;
+
+    (void)state;
+    begin(&rig);
+    for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const struct hcq_queue_desc desc = {.struct_size = sizeof(desc),
+                                            .kind = HCQ_QUEUE_COMPUTE,
+                                            .ring_size_bytes = rows[i].asked};
+        uint32_t n_words = rows[i].bytes / 8 - 3, more, k;
+        struct hcq_queue *queue;
+        struct hcq_cs *cs;
+
+        assert_int_equal(hcq_queue_create_with(rig.dev, &desc, &queue),
+                         BELL_OK);
+        for (more = 0; more < 2; more++) {
+            assert_int_equal(hcq_queue_begin(queue, &cs), BELL_OK);
+            for (k = 0; k < n_words + more; k++)
+                hcq_cs_barrier(cs);
+            assert_int_equal(hcq_cs_submit(cs, NULL),
+                             more ? BELL_E_INVALID : BELL_OK);
+            assert_int_equal(hcq_queue_wait(queue, HCQ_TIMEOUT_NS), BELL_OK);
+        }
+        hcq_queue_destroy(queue);
+    }
+    hcq_device_close(rig.dev);
+}
+
+/* Commands of every size, many times around a small ring: each is done, where
+ * it lies over the end as well, in order. */
+static void
+test_around_the_ring(void **state)
+{
+    const struct hcq_queue_desc desc = {.struct_size = sizeof(desc),
+                                        .kind = HCQ_QUEUE_COMPUTE,
+                                        .ring_size_bytes = 4096};
+    struct hcq_program *prog;
+    struct hcq_queue *queue;
+    struct rig rig;
+    struct hcq_cs *cs;
+    uint32_t x = 1;
+    unsigned i, k;
+
+    (void)state;
+    begin(&rig);
+    prog = load(&rig, "add_one", 3, 0);
+    assert_int_equal(hcq_queue_create_with(rig.dev, &desc, &queue), BELL_OK);
+    for (i = 1; i <= 1000; i++) {
+        const uint64_t args[] = {rig.buf->va, rig.buf->va, 1};
+
+        assert_int_equal(hcq_queue_begin(queue, &cs), BELL_OK);
+        x = x * 1664525u + 1013904223u;
+        for (k = 0; k < x >> 27; k++) {
+            hcq_cs_barrier(cs);
+            hcq_cs_write(cs, rig.buf->va + 8 * k + 8, i, 64);
+        }
+        hcq_cs_exec(cs, prog, args, 3, (const uint32_t[]){1, 1, 1}, NULL);
+        hcq_cs_copy(cs, rig.buf->va + 8 * k + 8, rig.buf->va, 8);
+        submit(cs);
+        if (i % 50 == 0) {
+            assert_int_equal(hcq_queue_wait(queue, HCQ_TIMEOUT_NS), BELL_OK);
+            assert_int_equal(rig.words[0], i);
+            assert_int_equal(rig.words[k + 1], i);
+            while (k-- > 0)
+                assert_int_equal(rig.words[k + 1], i);
+        }
+    }
+    hcq_queue_destroy(queue);
+    hcq_device_close(rig.dev);
+}
+
 /* ---- calls of the system --------------------------------------------------- */
 
 static pthread_t counted; /* whose calls are; set by main */
@@ -527,10 +607,16 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_which),    cmocka_unit_test(test_several),
-        cmocka_unit_test(test_others),   cmocka_unit_test(test_order),
-        cmocka_unit_test(test_sleeping), cmocka_unit_test(test_floats),
-        cmocka_unit_test(test_faults),   cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_which),
+        cmocka_unit_test(test_several),
+        cmocka_unit_test(test_others),
+        cmocka_unit_test(test_order),
+        cmocka_unit_test(test_ring_sizes),
+        cmocka_unit_test(test_around_the_ring),
+        cmocka_unit_test(test_sleeping),
+        cmocka_unit_test(test_floats),
+        cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_threads),
         cmocka_unit_test(test_places),
     };
 

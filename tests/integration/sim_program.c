@@ -21,6 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "ioctl/intercept.h"
 #include "ioctl/kfd_uapi.h"
 
 /* <sys/ioctl.h> is for ioctl/ alone. */
@@ -219,8 +220,25 @@ extern int __openat64_2(int dir, const char *path, int flags);
 extern int open64(const char *path, int flags, ...);
 extern int openat64(int dir, const char *path, int flags, ...);
 
+/* As many files as the library traps calls on, from the first on, and one more,
+ * which has a number like others. */
 static void
-check_ways_to_open(void)
+check_number_of_files(int first)
+{
+    int fds[KIO_TRAP_FDS], i, n = 0, n_below = 0;
+
+    for (i = 0; i < KIO_TRAP_FDS; i++) {
+        fds[i] = open("/dev/kfd", O_RDWR | O_CLOEXEC);
+        n += version_of(fds[i], fds[i] > first) == 117;
+        n_below += fds[i] < first;
+    }
+    check(n == KIO_TRAP_FDS && n_below == 1, "many files");
+    for (i = 0; i < KIO_TRAP_FDS; i++)
+        close(fds[i]);
+}
+
+static void
+check_ways_to_open(int first)
 {
     const char *folder = getenv("TMPDIR");
     char path[4096];
@@ -240,6 +258,7 @@ check_ways_to_open(void)
     check(n == 7, "every way to open a node");
     for (i = 0; i < 7; i++)
         close(fds[i]);
+    check_number_of_files(first);
     fd = __openat_2(dev, "null", O_WRONLY);
     check(fd >= 0 && write(fd, "x", 1) == 1 &&
               (fcntl(fd, F_GETFL) & O_ACCMODE) == O_WRONLY,
@@ -413,7 +432,7 @@ main(void)
     check_numbers(fd);
     check_signals(fd);
     check_more_signals(fd);
-    check_ways_to_open();
+    check_ways_to_open(fd);
     check_past_library(fd);
     check_memory(fd);
     check_runtime(fd);

@@ -736,7 +736,9 @@ reads_by_engine(void **state)
     static const char *const without[] = {
         "AMD@fault:AMDKFD_IOC_CREATE_QUEUE=EINVAL@sim:gfx1100",
         "AMD@fault:AMDKFD_IOC_CREATE_QUEUE=ENOMEM@sim:gfx942"};
+    const struct hcq_signal *signal;
     struct hcq_buffer *buf;
+    uint64_t staging_va;
     uint32_t i;
 
     (void)state;
@@ -745,8 +747,12 @@ reads_by_engine(void **state)
 
         expect_ok(hcq_buffer_create(&dev->base, 2 * MIB, 0, &buf));
         check_reads(dev, buf, true);
+        signal = dev->control->reader.signal;
+        staging_va = dev->control->reader.staging.va;
         expect_ok(hcq_device_recover(&dev->base)); /* the queue goes */
         check_reads(dev, buf, true);
+        assert_ptr_equal(dev->control->reader.signal, signal);
+        assert_true(dev->control->reader.staging.va == staging_va);
         hcq_buffer_destroy(buf);
         close_amd(dev);
         dev = open_amd(without[i]);

@@ -501,8 +501,10 @@ test_follows_pointers(void **state)
     uint32_t ids[8] = {21, 22, 23, 24, 25, 26, 27, 28};
     struct amdkfd_map_memory map = {
         .handle = 9, .device_ids_array_ptr = 0x1234, .n_devices = 8};
-    struct cas_blob blobs[] = {ARG(CAS_ARG_IN, map), ARG(CAS_ARG_IN, ids)};
+    struct cas_blob blobs[] = {ARG(CAS_ARG_IN, map), ARG(CAS_ARG_IN, ids),
+                               ARG(CAS_ARG_IN, ids)};
     const struct cas_record record = an_ioctl(MAP_MEMORY, blobs, 2);
+    const struct cas_record beside = an_ioctl(MAP_MEMORY, blobs, 3);
 
     (void)state;
     answer = 0;
@@ -510,6 +512,10 @@ test_follows_pointers(void **state)
     blobs[1].field_offset_bytes =
         offsetof(struct amdkfd_map_memory, device_ids_array_ptr);
     expect_play(&record, 1, "map of -1: 0x9, 8: 21 22 23 24 25 26 27 28\n", "");
+    /* a pointer's place that goes beyond its part: what is behind stays */
+    blobs[2].extra = 2;
+    blobs[2].field_offset_bytes = sizeof(map) - 7;
+    expect_play(&beside, 1, "map of -1: 0x9, 8: 21 22 23 24 25 26 27 28\n", "");
     /* not there, short, or said to be of a place that is none */
     blobs[1].size_bytes = 8;
     expect_play(&record, 1, "",

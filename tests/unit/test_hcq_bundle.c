@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,6 +22,7 @@
 #include "hcq/hcq_backend.h"
 #include "hcq/hcq_bundle.h"
 #include "hcq/hcq_bundle_file.h"
+#include "hcq/hcq_slot.h"
 #include "tests/unit/expect.h"
 
 #define FILE_BYTES (16u * BUNDLE_PAGE)
@@ -316,6 +318,41 @@ test_values(void **state)
     assert_true(hcq_signal_value(hcq_queue_timeline(hcq_bundle_queue(b))) == 1);
     hcq_bundle_close(b);
     free(big);
+    free(f.data);
+}
+
+static void *
+set_later(void *user)
+{
+    hcq_nap(20000000);
+    hcq_signal_set(user, 1);
+    return NULL;
+}
+
+/* An input is not changed under a run that has not read it yet. */
+static void
+test_write_waits(void **state)
+{
+    struct file f = make_file();
+    struct hcq_bundle *b = open_file(&f);
+    uint32_t x[8] = {1, 2, 3, 4, 5, 6, 7, 8}, y[8] = {0};
+    struct hcq_signal *go;
+    pthread_t thread;
+    struct hcq_cs *cs;
+
+    (void)state;
+    expect_ok(hcq_signal_create(dev, 0, &go));
+    expect_ok(hcq_bundle_write(b, IN, x, 32));
+    expect_ok(hcq_queue_begin(hcq_bundle_queue(b), &cs));
+    hcq_cs_wait(cs, go, 1);
+    expect_ok(hcq_cs_submit(cs, NULL));
+    expect_ok(hcq_bundle_run(b, NULL));
+    assert_int_equal(pthread_create(&thread, NULL, set_later, go), 0);
+    expect_ok(hcq_bundle_write(b, IN, y, 32));
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    expect_bytes(b, AGAIN, x, 32);
+    hcq_signal_destroy(go);
+    hcq_bundle_close(b);
     free(f.data);
 }
 
@@ -826,6 +863,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_it_says),
         cmocka_unit_test(test_values),
+        cmocka_unit_test(test_write_waits),
         cmocka_unit_test(test_bound),
         cmocka_unit_test(test_submissions),
         cmocka_unit_test(test_dtypes),

@@ -811,6 +811,38 @@ pinned_twice(void **state)
     free(pages);
 }
 
+/* Stacks of kernels grow by steps; on a card that is lost they stay. */
+static void
+stacks(void **state)
+{
+    const struct hcq_fault fault = {.kind = HCQ_FAULT_MEMORY};
+    struct nv_device *dev = open_nv("NV@sim:sm_90");
+    struct hcq_queue *queue;
+    uint32_t epoch;
+    uint64_t va;
+
+    (void)state;
+    expect_ok(hcq_queue_create(&dev->base, HCQ_QUEUE_COMPUTE, &queue));
+    expect_ok(nv_local_grow(dev, 1001));
+    assert_int_equal(dev->local.thread_bytes, 1024);
+    epoch = dev->local.epoch;
+    va = dev->local.mem.va;
+    expect_ok(nv_local_grow(dev, 1024));
+    assert_int_equal(dev->local.epoch, epoch);
+    hcq_device_set_lost(&dev->base, &fault);
+    assert_int_equal(nv_local_grow(dev, 1025), BELL_E_DEVICE_LOST);
+    assert_int_equal(dev->local.thread_bytes, 1024);
+    assert_int_equal(dev->local.epoch, epoch);
+    assert_true(dev->local.mem.va == va);
+    expect_ok(hcq_device_recover(&dev->base));
+    expect_ok(nv_local_grow(dev, 1025));
+    assert_int_equal(dev->local.thread_bytes, 1056);
+    assert_int_not_equal(dev->local.epoch, epoch);
+    assert_true(dev->local.mem.va != va);
+    hcq_queue_destroy(queue);
+    close_nv(dev);
+}
+
 /* ---- signals ------------------------------------------------------------------------- */
 
 static void
@@ -912,6 +944,10 @@ copies_of_peer(struct nv_device *a, struct nv_device *b, uint32_t flags)
         /* Its address tells whether a kernel may be the faster one. */
         assert_int_equal(peer->va - b->card_va < b->card_va_end - b->card_va,
                          !(flags & HCQ_MEM_HOST_VISIBLE));
+        /* Host memory is the CPU's where it is, whoever's address is used. */
+        assert_ptr_equal(nv_memory_cpu(b, peer->va + 5, 1, NV_CPU_HOST),
+                         flags & HCQ_MEM_HOST_VISIBLE ? (uint8_t *)buf->host + 5
+                                                      : NULL);
         for (kind = 0; kind < HCQ_QUEUE_KIND_COUNT; kind++) {
             expect_ok(hcq_queue_create(&b->base, kind, &queue));
             copy_of_peer(queue, buf, peer, flags + kind);
@@ -951,6 +987,79 @@ buffers_between_cards(void **state)
     assert_true(after.memory_bytes < before.memory_bytes + 16 * MIB);
     hcq_device_close(&b->base);
     close_nv(a);
+}
+
+/* What another card may be given: bytes of the owner's memory, up to the last,
+ * and neither pages of the host nor what is another's already. */
+static void
+what_is_shared(void **state)
+{
+    struct nv_device *a = open_nv("NV:0@sim:sm_90*2");
+    struct nv_device *b = open_nv("NV:1@sim:sm_90*2");
+    uint8_t *pages = malloc(MIB);
+    struct hcq_buffer *pinned;
+    const struct nv_backing *of;
+    struct nv_mem mem = {0};
+    uint64_t end, va, again;
+
+    (void)state;
+    expect_ok(nv_mem_alloc(a, 5 * MIB, 4096, NV_MEM_SYSTEM, &mem));
+    of = nv_backing_find(a->control, mem.va, 1);
+    end = of->va + of->size_bytes;
+    expect_ok(nv_memory_share(b, a, end - 1, &va));
+    assert_ptr_equal(nv_memory_cpu(b, va, 1, NV_CPU_HOST),
+                     (uint8_t *)of->cpu + (of->size_bytes - 1));
+    expect_fails(nv_memory_share(b, a, end, &again), BELL_E_INVALID,
+                 "has nothing at");
+    expect_ok(nv_memory_share(b, a, mem.va, &again));
+    assert_true(va - again == end - 1 - mem.va);
+    expect_fails(nv_memory_share(a, b, va, &again), BELL_E_UNSUPPORTED,
+                 "is pinned or another's");
+    nv_memory_unshare(b, va);
+    assert_non_null(nv_memory_cpu(b, va, 1, NV_CPU_HOST));
+    nv_memory_unshare(b, va);
+    assert_null(nv_memory_cpu(b, va, 1, NV_CPU_HOST));
+    expect_ok(hcq_buffer_create_pinned(&a->base, pages, MIB, &pinned));
+    expect_fails(nv_memory_share(b, a, pinned->va, &va), BELL_E_UNSUPPORTED,
+                 "is pinned or another's");
+    expect_fails(nv_memory_share(b, a, 4096, &va), BELL_E_INVALID,
+                 "has nothing at 0x1000");
+    hcq_buffer_destroy(pinned);
+    nv_mem_free(a, &mem);
+    hcq_device_close(&b->base);
+    close_nv(a);
+    free(pages);
+}
+
+/* A card reaches memory of two others; what it takes to reach a card is made
+ * once, or not at all. */
+static void
+three_cards(void)
+{
+    struct nv_device *owners[2] = {open_nv("NV:0@sim:sm_90*3"),
+                                   open_nv("NV:1@sim:sm_90*3")};
+    struct nv_device *c = open_nv("NV:2@fault:poll:1000000=EIO@sim:sm_90*3");
+    struct nv_mem mem[4];
+    uint64_t va[4];
+    uint32_t i;
+
+    for (i = 0; i < 4; i++)
+        expect_ok(
+            nv_mem_alloc(owners[i % 2], 5 * MIB, 4096, NV_MEM_VIDEO, &mem[i]));
+    expect_ok(kio_fault_set(c->kio, "UVM_ENABLE_PEER_ACCESS:1=status=0x1a"));
+    expect_fails(nv_memory_share(c, owners[0], mem[0].va, &va[0]),
+                 BELL_E_NO_MEMORY, "UVM_ENABLE_PEER_ACCESS");
+    expect_ok(kio_fault_set(c->kio, "poll:1000000=EIO"));
+    for (i = 0; i < 4; i++)
+        expect_ok(nv_memory_share(c, owners[i % 2], mem[i].va, &va[i]));
+    assert_int_equal(c->control->n_peers, 2);
+    for (i = 0; i < 4; i++)
+        nv_memory_unshare(c, va[i]);
+    hcq_device_close(&c->base);
+    for (i = 0; i < 4; i++)
+        nv_mem_free(owners[i % 2], &mem[i]);
+    hcq_device_close(&owners[1]->base);
+    close_nv(owners[0]);
 }
 
 /* ---- queues ------------------------------------------------------------------------------ */
@@ -1022,6 +1131,8 @@ through_uvm(void **state)
     many_signals(state);
     signals_between_cards(state);
     buffers_between_cards(state);
+    what_is_shared(state);
+    three_cards();
     copies(state);
     unsetenv("BELL_NV_VM");
 }
@@ -1119,9 +1230,11 @@ main(void)
         cmocka_unit_test(not_mapped_through_a_small_window),
         cmocka_unit_test(pinned_twice),
         cmocka_unit_test(addresses_refused),
+        cmocka_unit_test(stacks),
         cmocka_unit_test(many_signals),
         cmocka_unit_test(signals_between_cards),
         cmocka_unit_test(buffers_between_cards),
+        cmocka_unit_test(what_is_shared),
         cmocka_unit_test(copies),
         cmocka_unit_test(through_uvm),
         cmocka_unit_test(same_addresses),

@@ -304,18 +304,18 @@ places_of_memory(void **state)
     close_rig(&r);
 }
 
-/* Bound streams of a hundred waits each: no more of them are under way than
- * the queue has pieces for, and none overtakes another. */
+/* Bound streams of waits: no more of them are under way than the queue has
+ * pieces for, which they fill to the last or would by one too many, and none
+ * overtakes another. */
 static void
 pieces(void **state)
 {
     const struct hcq_queue_desc desc = {.struct_size = sizeof(desc),
                                         .kind = HCQ_QUEUE_COMPUTE,
                                         .submit_timeout_ns = 20000000};
+    static const uint32_t n_waits[] = {100, 126, 111};
     struct rig r = open_rig("QCOM@sim:a740");
-    /* before the waits, from each wait on, the signal */
-    const uint32_t n_each = 1 + 100 + 1;
-    uint32_t n = 0, i, got[2];
+    uint32_t k, n, i, got[2];
     struct hcq_stream *stream;
     struct hcq_queue *queue;
     struct hcq_buffer *buf;
@@ -326,23 +326,68 @@ pieces(void **state)
     expect_ok(hcq_queue_create_with(r.dev, &desc, &queue));
     expect_ok(hcq_signal_create(r.dev, 0, &go));
     expect_ok(hcq_buffer_create(r.dev, SIZE_BYTES, 0, &buf));
+    for (k = 0; k < ARRAY_LEN(n_waits); k++) {
+        expect_ok(hcq_stream_create(queue, "waits", &stream));
+        for (i = 0; i < n_waits[k]; i++)
+            hcq_cs_wait(hcq_stream_cs(stream), go, k + 1);
+        hcq_cs_fill(hcq_stream_cs(stream), buf->va, 0x77777777 + k, 8);
+        expect_ok(hcq_stream_end(stream));
+        n = 0;
+        while ((status = hcq_stream_submit(stream, NULL)) == BELL_OK)
+            n++;
+        expect_fails(status, BELL_E_TIMEOUT, "no room for");
+        /* before the waits, from each wait on, the signal */
+        assert_int_equal(n, QCOM_FEED_PIECES / (1 + n_waits[k] + 1));
+        hcq_signal_set(go, k + 1);
+        expect_ok(hcq_queue_wait(queue, LONG_NS));
+        expect_ok(hcq_stream_submit(stream, NULL));
+        expect_ok(hcq_stream_wait(stream, LONG_NS));
+        expect_ok(hcq_buffer_read(buf, 0, got, sizeof(got)));
+        assert_int_equal(got[1], 0x77777777 + k);
+        hcq_stream_destroy(stream);
+    }
+    hcq_buffer_destroy(buf);
+    hcq_signal_destroy(go);
+    hcq_queue_destroy(queue);
+    close_rig(&r);
+}
+
+/* The last pieces are a fresh submission's, if it takes no more of them. */
+static void
+last_pieces(void **state)
+{
+    const struct hcq_queue_desc desc = {.struct_size = sizeof(desc),
+                                        .kind = HCQ_QUEUE_COMPUTE,
+                                        .submit_timeout_ns = 20000000};
+    struct rig r = open_rig("QCOM@sim:a740");
+    struct hcq_stream *stream;
+    struct hcq_queue *queue;
+    struct hcq_signal *go;
+    struct hcq_cs *cs;
+    uint32_t i, k;
+
+    (void)state;
+    expect_ok(hcq_queue_create_with(r.dev, &desc, &queue));
+    expect_ok(hcq_signal_create(r.dev, 0, &go));
     expect_ok(hcq_stream_create(queue, "waits", &stream));
-    for (i = 0; i < 100; i++)
+    for (i = 0; i < 126; i++)
         hcq_cs_wait(hcq_stream_cs(stream), go, 1);
-    hcq_cs_fill(hcq_stream_cs(stream), buf->va, 0x77777777, 8);
     expect_ok(hcq_stream_end(stream));
-    while ((status = hcq_stream_submit(stream, NULL)) == BELL_OK)
-        n++;
-    expect_fails(status, BELL_E_TIMEOUT, "no room for");
-    assert_int_equal(n, QCOM_FEED_PIECES / n_each);
+    for (i = 0; i < QCOM_FEED_PIECES / 128 - 1; i++)
+        expect_ok(hcq_stream_submit(stream, NULL));
+    for (k = 128; k >= 127; k--) { /* waits, and what is before them */
+        expect_ok(hcq_queue_begin(queue, &cs));
+        for (i = 0; i < k; i++)
+            hcq_cs_wait(cs, go, 1);
+        if (k == 128)
+            expect_fails(hcq_cs_submit(cs, NULL), BELL_E_TIMEOUT,
+                         "and 129 waits in a ring of");
+        else
+            expect_ok(hcq_cs_submit(cs, NULL));
+    }
     hcq_signal_set(go, 1);
     expect_ok(hcq_queue_wait(queue, LONG_NS));
-    expect_ok(hcq_stream_submit(stream, NULL));
-    expect_ok(hcq_stream_wait(stream, LONG_NS));
-    expect_ok(hcq_buffer_read(buf, 0, got, sizeof(got)));
-    assert_int_equal(got[1], 0x77777777);
     hcq_stream_destroy(stream);
-    hcq_buffer_destroy(buf);
     hcq_signal_destroy(go);
     hcq_queue_destroy(queue);
     close_rig(&r);
@@ -376,6 +421,7 @@ main(void)
         cmocka_unit_test(signals_of_others),
         cmocka_unit_test(places_of_memory),
         cmocka_unit_test(pieces),
+        cmocka_unit_test(last_pieces),
         cmocka_unit_test(refused),
     };
 
