@@ -586,6 +586,26 @@ schedule_plan(struct tensor_runtime *rt, struct rt_plan *plan)
     return status;
 }
 
+/* The same number of kernels, and of such as are attention? */
+static bool
+is_like(const struct sched_plan *a, const struct sched_plan *b)
+{
+    return a->n_items == b->n_items && a->n_attends == b->n_attends;
+}
+
+/* What a plan cannot be made for is no failure: *status is BELL_OK then. */
+static bool
+is_made(bell_status *status)
+{
+    bool made = *status == BELL_OK;
+
+    if (*status == BELL_E_UNSUPPORTED) {
+        bell_error_clear();
+        *status = BELL_OK;
+    }
+    return made;
+}
+
 /* With arguments the kernels must be the same but for them: `like` is a plan
  * of the structure. */
 static bell_status
@@ -594,20 +614,57 @@ schedule_like(struct tensor_runtime *rt, struct rt_plan *plan,
 {
     bell_status status = schedule_plan(rt, plan);
 
-    if (status == BELL_OK && plan->sched.n_items == like->sched.n_items &&
-        plan->sched.n_attends == like->sched.n_attends)
+    if (is_made(&status) && is_like(&plan->sched, &like->sched))
         return BELL_OK;
-    if (status != BELL_OK && status != BELL_E_UNSUPPORTED)
+    if (status != BELL_OK)
         return status;
-    bell_error_clear();
     rt_vary_fix(plan);
     return schedule_plan(rt, plan);
+}
+
+/* Makes of the plan one for any number of rows, if its kernels are as many:
+ * plan->any_size says it. */
+static bell_status
+schedule_rows(struct tensor_runtime *rt, struct rt_plan *plan,
+              const struct sched_plan *like, struct rt_sized *sized)
+{
+    struct sched_target target = rt->sched_target;
+    const struct uop **roots =
+        host_alloc(plan->sink->n_src * sizeof(*roots) + 1);
+    struct rt_plan rows = *plan;
+    struct uop_graph g;
+    bell_status status;
+
+    if (!roots)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling");
+    rows.values = NULL;
+    rows.steps = NULL;
+    for_any_size(&target, &sized->sizes);
+    uop_graph_init(&g);
+    status = rt_sizes_guess(rt, plan, &rows, &g, roots, sized);
+    if (status == BELL_OK && rows.any_size)
+        status = schedule_graph(rt, &g, roots, &target, &rows);
+    uop_graph_fini(&g);
+    host_free(roots);
+    if (is_made(&status) && rows.any_size && is_like(&rows.sched, like)) {
+        status = rt_sizes_take(rt, &rows);
+        if (status == BELL_OK) {
+            free_plan(plan);
+            *plan = rows;
+            return BELL_OK;
+        }
+    }
+    free_plan(&rows);
+    rt_sized_fini(sized);
+    *sized = (struct rt_sized){0};
+    return status;
 }
 
 /* With constants, and then with what is an argument at once, unless that makes
  * other kernels. */
 static bell_status
-schedule_first(struct tensor_runtime *rt, struct rt_plan *plan)
+schedule_first(struct tensor_runtime *rt, struct rt_plan *plan,
+               struct rt_sized *sized)
 {
     struct sched_plan constant;
     bell_status status;
@@ -616,16 +673,15 @@ schedule_first(struct tensor_runtime *rt, struct rt_plan *plan)
     constant = plan->sched;
     if (!rt_vary_guess(rt, plan))
         return BELL_OK;
-    status = schedule_plan(rt, plan);
-    if (status == BELL_OK && plan->sched.n_items == constant.n_items &&
-        plan->sched.n_attends == constant.n_attends)
+    BELL_TRY(schedule_rows(rt, plan, &constant, sized));
+    if (plan->any_size)
         return BELL_OK;
-    if (status != BELL_OK && status != BELL_E_UNSUPPORTED)
-        return status;
-    bell_error_clear();
+    status = schedule_plan(rt, plan);
+    if (is_made(&status) && is_like(&plan->sched, &constant))
+        return BELL_OK;
     memset(plan->steps, 0, plan->n_values);
     plan->sched = constant;
-    return BELL_OK;
+    return status;
 }
 
 /* Of what takes most memory. */
@@ -664,7 +720,8 @@ finish_plan(struct tensor_runtime *rt, struct rt_plan *plan, uint64_t start)
 
 /* `stays`: no other values are expected. */
 static bell_status
-make_plan(struct tensor_runtime *rt, struct rt_plan *plan, bool stays)
+make_plan(struct tensor_runtime *rt, struct rt_plan *plan, bool stays,
+          struct rt_sized *sized)
 {
     uint64_t start = time_now_ns();
 
@@ -674,7 +731,7 @@ make_plan(struct tensor_runtime *rt, struct rt_plan *plan, bool stays)
     else if (stays)
         BELL_TRY(schedule_plan(rt, plan));
     else
-        BELL_TRY(schedule_first(rt, plan));
+        BELL_TRY(schedule_first(rt, plan, sized));
     return finish_plan(rt, plan, start);
 }
 
@@ -749,6 +806,8 @@ add_plan(struct tensor_runtime *rt, const struct uop *sink, uint32_t next,
         }
         if (!plan.any_size) {
             free_plan(&plan);
+            rt_sized_fini(&sized);
+            sized = (struct rt_sized){0};
             plan = (struct rt_plan){.sink = sink,
                                     .next = next,
                                     .symbol = -1,
@@ -756,7 +815,7 @@ add_plan(struct tensor_runtime *rt, const struct uop *sink, uint32_t next,
         }
     }
     if (status == BELL_OK && !plan.any_size)
-        status = make_plan(rt, &plan, stays);
+        status = make_plan(rt, &plan, stays, &sized);
     if (status == BELL_OK)
         status = keep_plan(rt, &plan, &sized);
     if (status != BELL_OK)

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "tensor/node.h"
+#include "tensor/runtime/rows.h"
 #include "tensor/runtime/runtime.h"
 
 /* guess: all of these, from what compiling and looking up cost here. */
@@ -21,6 +22,7 @@
 #define GROWTH       8 /* times what it is, at most */
 #define MAX_TRIES    16
 #define SMALL_WORK   4e6 /* elements computed: what is too much costs little */
+#define FIRST_WORK   5e5 /* and where nothing says that the size will change */
 #define MAX_WASTE    2.2 /* times the work, else */
 
 /* ---- forms ---- */
@@ -171,26 +173,58 @@ key_of(const struct tensor_runtime *rt, const struct rt_form *form)
 
 /* ---- finding one ---- */
 
-/* The n of the plan that gives these sizes; -1: none does. */
+/* The n of the plan that gives these sizes, and the offsets, by number; -1:
+ * none does. */
 static int64_t
-find_size(const struct rt_sized *sized, const struct rt_form *form)
+find_size(const struct rt_sized *sized, const struct rt_form *form,
+          int64_t offsets[RT_MAX_OFFSETS])
 {
     int64_t n = -1;
     size_t i;
 
     for (i = 0; i < form->n_sizes; i++) {
-        const struct sched_size *at = &sized->places[i];
+        const struct rt_extent *at = &sized->places[i];
 
-        if (at->a == 1 && at->b == 0 && n < 0)
+        if (at->a == 1 && at->b == 0 && !at->offset && n < 0)
             n = form->sizes[i];
+        if (at->a == 0 && at->offset)
+            offsets[at->offset - 1] = form->sizes[i] - at->b;
     }
     for (i = 0; i < form->n_sizes; i++) {
-        const struct sched_size *at = &sized->places[i];
+        const struct rt_extent *at = &sized->places[i];
+        int64_t by = at->offset ? offsets[at->offset - 1] : 0;
 
-        if (form->sizes[i] != at->a * n + at->b)
+        if (form->sizes[i] != at->a * n + at->b + by)
             return -1;
     }
     return n >= sized->sizes.min && n <= sized->sizes.max ? n : -1;
+}
+
+/* The offset as a value of the plan. */
+static struct rt_value
+offset_value(const struct rt_plan *plan, const struct rt_sized *sized,
+             uint32_t number, int64_t offset)
+{
+    struct rt_value v = plan->values[sized->form.n_numbers + 1 + number];
+
+    v.bits = (uint64_t)offset;
+    return v;
+}
+
+static bool
+fits_offsets(const struct tensor_runtime *rt, const struct rt_plan *plan,
+             const struct rt_sized *sized, const int64_t *offsets)
+{
+    size_t first = sized->form.n_numbers + 1;
+    uint32_t i;
+
+    for (i = 0; i < sized->n_offsets; i++) {
+        struct rt_value v = offset_value(plan, sized, i, offsets[i]);
+
+        if (!rt_vary_takes(rt, &v, plan->steps[first + i]))
+            return false;
+    }
+    return true;
 }
 
 /* Are the numbers those of the plan, but for its arguments? */
@@ -209,22 +243,28 @@ fits_numbers(const struct tensor_runtime *rt, const struct rt_plan *plan,
     return true;
 }
 
-/* The values that were looked up become the numbers among them, and n. */
+/* The values that were looked up become the numbers among them, n, and the
+ * offsets. */
 static bool
-take_numbers(struct tensor_runtime *rt, const struct rt_form *form, int64_t n)
+take_values(struct tensor_runtime *rt, const struct rt_sized *sized,
+            const struct rt_form *form, int64_t n, const int64_t *offsets)
 {
     struct rt_values *values = &rt->values;
-    size_t i;
+    size_t i, k;
 
-    if (host_grow((void **)&values->list, &values->cap, form->n_numbers + 1,
+    if (host_grow((void **)&values->list, &values->cap,
+                  form->n_numbers + 1 + sized->n_offsets,
                   sizeof(*values->list)) != 0)
         return false;
     for (i = 0; i < form->n_numbers; i++) {
         assert(form->numbers[i] >= i); /* by first use */
         values->list[i] = values->list[form->numbers[i]];
     }
-    values->list[i] = (struct rt_value){.bits = (uint64_t)n, .dtype = UOP_VOID};
-    values->n = form->n_numbers + 1;
+    values->list[i++] = (struct rt_value){.bits = (uint64_t)n};
+    for (k = 0; k < sized->n_offsets; k++)
+        values->list[i++] = offset_value(&rt->plans[sized->plan], sized,
+                                         (uint32_t)k, offsets[k]);
+    values->n = i;
     return true;
 }
 
@@ -239,14 +279,15 @@ rt_sizes_find(struct tensor_runtime *rt, const struct rt_form *form,
     for (i = 0; i < rt->n_sized; i++) {
         const struct rt_sized *sized = &rt->sized[i];
         struct rt_plan *plan = &rt->plans[sized->plan];
-        int64_t n;
+        int64_t n, offsets[RT_MAX_OFFSETS];
 
         if (sized->key != key || !same_form(&sized->form, form))
             continue;
-        n = find_size(sized, form);
-        if (n < 0 || !fits_numbers(rt, plan, form))
+        n = find_size(sized, form, offsets);
+        if (n < 0 || !fits_numbers(rt, plan, form) ||
+            !fits_offsets(rt, plan, sized, offsets))
             continue;
-        if (!take_numbers(rt, form, n))
+        if (!take_values(rt, sized, form, n, offsets))
             return bell_fail(BELL_E_NO_MEMORY, "out of memory for values");
         plan->size = n;
         *out_plan = sized->plan;
@@ -285,7 +326,7 @@ find_example(const struct tensor_runtime *rt, const struct rt_form *form,
  * a * n + b. */
 static bool
 fit_sizes(const struct rt_form *was, const struct rt_form *is,
-          struct sched_size *places, int64_t *out_n)
+          struct rt_extent *places, int64_t *out_n)
 {
     int64_t v1 = 0, v2 = 0;
     size_t i;
@@ -296,7 +337,7 @@ fit_sizes(const struct rt_form *was, const struct rt_form *is,
     }
     for (i = 0; i < is->n_sizes && v1 != v2; i++) {
         int64_t x1 = was->sizes[i], x2 = is->sizes[i];
-        struct sched_size *at = &places[i];
+        struct rt_extent *at = &places[i];
 
         at->a = (x2 - x1) / (v2 - v1);
         at->b = x1 - at->a * v1;
@@ -310,17 +351,17 @@ fit_sizes(const struct rt_form *was, const struct rt_form *is,
 /* Adds what varies to those of the graph, with its number at n; false: there
  * are too many, or another has that number, or it is none of a size. */
 static bool
-add_sizes(const struct rt_form *form, const struct sched_size *places,
-          int64_t n, struct sched_sizes *sizes)
+add_sizes(const struct rt_form *form, const struct rt_extent *places, int64_t n,
+          struct sched_sizes *sizes)
 {
     uint32_t k;
     size_t i;
 
     sizes->n = 0;
     for (i = 0; i < form->n_sizes; i++) {
-        struct sched_size at = places[i];
+        struct sched_size at = {places[i].a * n + places[i].b, places[i].a,
+                                places[i].b};
 
-        at.d = at.a * n + at.b;
         for (k = 0; k < sizes->n && sizes->list[k].d != at.d; k++)
             ;
         if (!at.a)
@@ -367,7 +408,7 @@ limit(struct reader *r, int64_t a, int64_t b, int64_t c, int64_t d)
 static int64_t
 next_size(struct reader *r)
 {
-    const struct sched_size *at = &r->sized->places[r->at++];
+    const struct rt_extent *at = &r->sized->places[r->at++];
 
     limit(r, -at->a, -at->b, 0, -2); /* at least 2 */
     return at->a * r->n + at->b;
@@ -376,10 +417,10 @@ next_size(struct reader *r)
 static const struct uop_dims *
 next_dims(struct reader *r, struct uop_graph *g, uint32_t n)
 {
-    int64_t d[2 * TN_MAX_RANK];
+    int64_t d[TN_MAX_RANK];
     uint32_t i;
 
-    assert(n <= 2 * TN_MAX_RANK);
+    assert(n <= TN_MAX_RANK);
     for (i = 0; i < n; i++)
         d[i] = next_size(r);
     return uop_dims(g, d, n);
@@ -389,12 +430,36 @@ next_dims(struct reader *r, struct uop_graph *g, uint32_t n)
 static void
 limit_slice(struct reader *r, const struct uop *u, uint32_t n)
 {
-    const struct sched_size *from = &r->sized->places[r->first[u->src[0]->id]];
-    const struct sched_size *ends = &r->sized->places[r->at];
+    const struct rt_extent *from = &r->sized->places[r->first[u->src[0]->id]];
+    const struct rt_extent *ends = &r->sized->places[r->at];
     uint32_t i;
 
     for (i = 0; i < n; i++)
         limit(r, ends[2 * i + 1].a, ends[2 * i + 1].b, from[i].a, from[i].b);
+}
+
+/* Begins and ends, and which offsets are added to them. */
+static const struct uop_dims *
+next_move(struct reader *r, struct uop_graph *g, uint32_t rank)
+{
+    const struct rt_extent *places = &r->sized->places[r->at];
+    size_t first = r->sized->form.n_numbers + 1;
+    int64_t d[4 * TN_MAX_RANK] = {0};
+    bool varies = false;
+    uint32_t i;
+
+    for (i = 0; i < 2 * rank; i++)
+        d[i] = next_size(r);
+    for (i = 0; i < rank; i++) {
+        size_t value = first + places[2 * i].offset - 1;
+
+        if (!places[2 * i].offset)
+            continue;
+        d[2 * (rank + i)] = 1 + (int64_t)value;
+        d[2 * (rank + i) + 1] = (int64_t)1 << (r->plan->steps[value] - 1);
+        varies = true;
+    }
+    return uop_dims(g, d, varies ? 4 * rank : 2 * rank);
 }
 
 static double
@@ -438,7 +503,7 @@ read_node(struct reader *r, struct uop_graph *g, const struct uop *u,
     } else if (op == UOP_PAD || op == UOP_SHRINK) {
         if (op == UOP_SHRINK)
             limit_slice(r, u, n);
-        arg.dims = next_dims(r, g, 2 * n);
+        arg.dims = next_move(r, g, n);
     } else if (op == UOP_IOTA) {
         arg.i = shape->d[0];
     } else if (op == UOP_RESHAPE || op == UOP_EXPAND) {
@@ -578,6 +643,23 @@ choose_bound(struct rt_sized *out, int64_t most)
     return 0;
 }
 
+/* The same, from `least` on. */
+static int64_t
+choose_beyond(struct rt_sized *out, int64_t least)
+{
+    int64_t n = least;
+    uint32_t tries = 0;
+
+    while (++n < 2 * MOST && tries < MAX_TRIES) {
+        if (prime_below(n) != n)
+            continue;
+        tries++;
+        if (add_sizes(&out->form, out->places, n, &out->sizes))
+            return n;
+    }
+    return 0;
+}
+
 /* Builds the graph at the greatest bound at which it does not cost much more
  * than it does now. */
 static bell_status
@@ -656,11 +738,133 @@ rt_sizes_build(struct tensor_runtime *rt, const struct rt_form *form,
     rt_form_fini(&was);
     if (status != BELL_OK || !out->sizes.n)
         return status;
-    if (!take_numbers(rt, form, now))
-        return bell_fail(BELL_E_NO_MEMORY, "out of memory for values");
-    plan->values[form->n_numbers] = rt->values.list[form->n_numbers];
+    plan->values[form->n_numbers] = (struct rt_value){.bits = (uint64_t)now};
     plan->any_size = true;
     plan->size = now;
+    return rt_sizes_take(rt, plan);
+}
+
+bell_status
+rt_sizes_take(struct tensor_runtime *rt, const struct rt_plan *plan)
+{
+    struct rt_values *values = &rt->values;
+
+    if (host_grow((void **)&values->list, &values->cap, plan->n_values,
+                  sizeof(*values->list)) != 0)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for values");
+    memcpy(values->list, plan->values, plan->n_values * sizeof(*values->list));
+    values->n = plan->n_values;
+    return BELL_OK;
+}
+
+/* ---- at once ---- */
+
+static bool
+is_first(const struct tensor_runtime *rt, const struct rt_sized *sized)
+{
+    size_t i;
+
+    for (i = 0; i < rt->n_sized; i++) {
+        if (rt->sized[i].key == sized->key &&
+            same_form(&rt->sized[i].form, &sized->form))
+            return false;
+    }
+    return true;
+}
+
+/* Is a number of the plan, which has it as it is, likely one of its size? */
+static bool
+has_size_as_number(const struct rt_plan *plan, size_t n_numbers, int64_t size)
+{
+    size_t i;
+
+    for (i = 0; i < n_numbers; i++) {
+        const struct rt_value *v = &plan->values[i];
+        int64_t above = (int64_t)v->bits - size;
+
+        if (!plan->steps[i] && rt_vary_may(v) &&
+            !uop_dtype_infos[v->dtype].is_float && above >= -1 && above <= 1)
+            return true;
+    }
+    return false;
+}
+
+/* Sizes have a number that is more than the bound, so that all up to it are
+ * told from it; also where that is all rows of a tensor. */
+static bell_status
+build_first(struct reader *r, struct rt_sized *out, int64_t now,
+            struct uop_graph *g, const struct uop **roots)
+{
+    int64_t bound, most;
+
+    r->n = now;
+    r->most = ALWAYS;
+    BELL_TRY(read_graph(r, g, roots));
+    most = r->most;
+    for (bound = ALWAYS; bound >= LEAST && !r->is_refused; bound /= 2) {
+        out->sizes.max = bound < most ? bound : most;
+        r->n = choose_beyond(out, out->sizes.max);
+        if (r->n == 0 || out->sizes.max < now)
+            break;
+        uop_graph_fini(g);
+        uop_graph_init(g);
+        r->at = r->nth = 0;
+        r->work = 0;
+        BELL_TRY(read_graph(r, g, roots));
+        if (r->work > FIRST_WORK)
+            continue;
+        out->sizes.min = 1;
+        out->sizes.is_beyond = true;
+        if (!r->is_refused)
+            return BELL_OK;
+    }
+    out->sizes.n = 0;
+    return BELL_OK;
+}
+
+bell_status
+rt_sizes_guess(struct tensor_runtime *rt, const struct rt_plan *first,
+               struct rt_plan *plan, struct uop_graph *g,
+               const struct uop **roots, struct rt_sized *out)
+{
+    struct reader r = {.rt = rt, .plan = plan, .sized = out};
+    uint32_t offsets[RT_MAX_OFFSETS];
+    int64_t now;
+    bool rounds;
+    size_t n, i;
+
+    memset(out, 0, sizeof(*out));
+    BELL_TRY(find_rounding(first->sink, &rounds));
+    if (rounds)
+        return BELL_OK;
+    BELL_TRY(rt_form_of(&rt->graphs, first->sink, &rt->values, &out->form));
+    n = out->form.n_numbers;
+    out->key = key_of(rt, &out->form);
+    out->places = host_calloc(out->form.n_sizes + 1, sizeof(*out->places));
+    plan->values = host_calloc(n + 1 + RT_MAX_OFFSETS, sizeof(*plan->values));
+    plan->steps = host_calloc(n + 1 + RT_MAX_OFFSETS, sizeof(*plan->steps));
+    if (!out->places || !plan->values || !plan->steps)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory making a plan");
+    BELL_TRY(
+        rt_rows_find(rt, first, out->places, offsets, &out->n_offsets, &now));
+    if (!out->n_offsets)
+        return BELL_OK;
+    plan->n_values = (uint32_t)n + 1 + out->n_offsets;
+    for (i = 0; i < n; i++) {
+        plan->values[i] = first->values[out->form.numbers[i]];
+        plan->steps[i] = first->steps[out->form.numbers[i]];
+    }
+    plan->values[n] = (struct rt_value){.bits = (uint64_t)now};
+    plan->steps[n] = 1;
+    for (i = 0; i < out->n_offsets; i++) {
+        plan->values[n + 1 + i] = first->values[offsets[i]];
+        plan->steps[n + 1 + i] = first->steps[offsets[i]];
+    }
+    out->sizes.var = (int64_t)n;
+    plan->size = now;
+    if (is_first(rt, out) && !has_size_as_number(plan, n, now))
+        BELL_TRY(build_first(&r, out, now, g, roots));
+    plan->any_size = out->sizes.n != 0;
     return BELL_OK;
 }
 

@@ -4,9 +4,11 @@
  * When a form comes for the second time (the third, if it adds floats up; the
  * seventh, if its kernels have much to do) with sizes that no plan is for, and
  * all that differs from an earlier one is a * n + b of one size n, a plan is
- * made in which n is an argument of the kernels, up to a bound. What it makes
- * is what constants make, but for sums of floats: the order in which they add
- * up is the plan's, not that which a kernel for one size would have.
+ * made in which n is an argument of the kernels, up to a bound. A small graph
+ * that takes the first few rows of a tensor has such a plan at once, if it adds
+ * no floats up (rows.h). What it makes is what constants make, but for sums of
+ * floats: the order in which they add up is the plan's, not that which a kernel
+ * for one size would have.
  *
  * The graph of such a plan has numbers for what varies which nothing else in
  * it has (struct sched_sizes); scheduling turns them into index arithmetic.
@@ -32,13 +34,23 @@ struct rt_form {
     uint64_t hash;
 };
 
-/* A plan for any size. Its values are the numbers of the graph, then n. */
+/* What a size of the form is: a * n + b, and the value of an offset. */
+struct rt_extent {
+    int64_t a, b;
+    uint32_t offset; /* 1 + its number; 0: none */
+};
+
+#define RT_MAX_OFFSETS 8
+
+/* A plan for any size. Its values are the numbers of the graph, then n, then
+ * the offsets. */
 struct rt_sized {
     uint32_t plan; /* its number */
     uint64_t key;  /* of form and math */
     struct rt_form form;
-    struct sched_size *places; /* by size of the form: a, b; a is 0: b alone */
+    struct rt_extent *places; /* by size of the form */
     struct sched_sizes sizes;
+    uint32_t n_offsets;
 };
 
 /* The form of the graph under `sink`, of `g`, whose values are these. Owned:
@@ -62,6 +74,19 @@ BELL_MUST_CHECK bell_status rt_sizes_find(struct tensor_runtime *rt,
 BELL_MUST_CHECK bell_status rt_sizes_build(
     struct tensor_runtime *rt, const struct rt_form *form, struct rt_plan *plan,
     struct uop_graph *g, const struct uop **roots, struct rt_sized *out);
+
+/* The same for a graph that comes for the first time, if it is small and takes
+ * rows of tensors: how many they are is the size, where they begin are offsets.
+ * `first` is its plan with what rt_vary_guess found. */
+BELL_MUST_CHECK bell_status rt_sizes_guess(struct tensor_runtime *rt,
+                                           const struct rt_plan *first,
+                                           struct rt_plan *plan,
+                                           struct uop_graph *g,
+                                           const struct uop **roots,
+                                           struct rt_sized *out);
+/* The values that were looked up become those that the plan was made with. */
+BELL_MUST_CHECK bell_status rt_sizes_take(struct tensor_runtime *rt,
+                                          const struct rt_plan *plan);
 void rt_sized_fini(struct rt_sized *sized);
 
 /* Gives the plan's buffers the size that was looked up, and a place in scratch

@@ -22,10 +22,6 @@
 /* log2 of the elements that the widest access takes: 16 bytes of 1 each. */
 #define MAX_STEP 4
 
-/* Nodes of a graph in which arguments are guessed: what takes longest in a
- * greater one is not its numbers' work. */
-#define MAX_GUESSED 24
-
 /* Numbers that are tried for a symbol's value, on either side of its bound. */
 #define MAX_TRIES 24
 
@@ -241,10 +237,9 @@ has_exact_steps(const struct tensor_runtime *rt)
     return has_wgmma(rt) && rt->values.has_product;
 }
 
-/* May value v of the graph be an argument that is divided so? */
-static bool
-takes_step(const struct tensor_runtime *rt, const struct rt_value *v,
-           uint32_t step)
+bool
+rt_vary_takes(const struct tensor_runtime *rt, const struct rt_value *v,
+              uint32_t step)
 {
     if (!rt_vary_may(v))
         return false;
@@ -257,7 +252,7 @@ fits_value(const struct tensor_runtime *rt, const struct rt_plan *plan,
 {
     const struct rt_value *v = &rt->values.list[i];
 
-    return plan->steps[i] ? takes_step(rt, v, plan->steps[i])
+    return plan->steps[i] ? rt_vary_takes(rt, v, plan->steps[i])
                           : v->bits == plan->values[i].bits && !v->code;
 }
 
@@ -453,7 +448,7 @@ rt_vary_guess(const struct tensor_runtime *rt, struct rt_plan *plan)
         bell_error_clear();
         return false;
     }
-    for (i = 0; i < n && n <= MAX_GUESSED; i++) {
+    for (i = 0; i < n && n <= RT_MAX_GUESSED; i++) {
         value = find_rows(&rt->graphs, list, n, i);
         if (list[i]->op == UOP_VAR && is_only_term(rt, list, n, i))
             value = 1 + list[i]->arg.i;
@@ -795,8 +790,12 @@ explain_sizes(struct tensor_runtime *rt, uint32_t number,
     if (other != RT_NO_PLAN)
         u = find_difference(rt, list, n, &rt->plans[other]);
     if (!u) {
-        LOG(LOG_PLAN, "plan %u, %u kernels: a new graph of %zu nodes", number,
-            plan->sched.n_items, n);
+        shape[0] = 0;
+        if (plan->any_size)
+            snprintf(shape, sizeof(shape), ", for up to %" PRId64 " rows",
+                     rt->sized[rt->n_sized - 1].sizes.max);
+        LOG(LOG_PLAN, "plan %u, %u kernels: a new graph of %zu nodes%s", number,
+            plan->sched.n_items, n, shape);
         return;
     }
     print_shape(&rt->graphs, u, shape, sizeof(shape));

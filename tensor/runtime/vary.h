@@ -26,6 +26,10 @@ struct tensor_runtime;
 struct tensor_symbols;
 struct uop_dims;
 
+/* Nodes of a graph in which arguments are guessed: what takes longest in a
+ * greater one is not its numbers' work. */
+#define RT_MAX_GUESSED 24
+
 /* One of them, as it is in one graph. */
 struct rt_value {
     uint64_t bits;    /* of the number; or an offset, in elements */
@@ -72,6 +76,11 @@ bool rt_vary_fits(const struct tensor_runtime *rt, const struct rt_plan *plan);
 
 /* May the number be an argument, from what it is and is used for? */
 bool rt_vary_may(const struct rt_value *v);
+
+/* May value v of the graph be an argument that is divided so (as in
+ * rt_plan.steps)? */
+bool rt_vary_takes(const struct tensor_runtime *rt, const struct rt_value *v,
+                   uint32_t step);
 
 /* Fills in which values are to be arguments of a new plan that follows those
  * from number `first` on (RT_NO_PLAN: none), for the values looked up. */

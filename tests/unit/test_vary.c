@@ -315,8 +315,47 @@ learned(struct bell_tensor *x, int i)
     return bell_mul_scalar(dw, 0.01);
 }
 
-/* Sizes that recur are arguments: the second plan is for any, where nothing
- * is rounded in an order; else the third. */
+/* From one row on. */
+static struct bell_tensor *
+widest(struct bell_tensor *x, int i)
+{
+    x = bell_mul_scalar(bell_narrow(x, 0, 0, 1 + i), 0.3);
+    return bell_sub(x, bell_max(x, BELL_DIMS(1), true));
+}
+
+/* More than a sequence is likely to begin with, and not from the first on. */
+static struct bell_tensor *
+from_eight(struct bell_tensor *x, int i)
+{
+    return bell_neg(bell_narrow(x, 0, 0, 8 + i));
+}
+
+static struct bell_tensor *
+from_behind(struct bell_tensor *x, int i)
+{
+    return bell_neg(bell_narrow(x, 0, 40 - i, 2 + i));
+}
+
+/* Other rows, and more of them. */
+static struct bell_tensor *
+anywhere_grown(struct bell_tensor *x, int i)
+{
+    x = bell_narrow(x, 0, 5 * i, 3 + i);
+    return bell_mul_scalar(bell_max(x, BELL_DIMS(1), true), i + 0.5);
+}
+
+/* Of two tensors. */
+static struct bell_tensor *
+both_grown(struct bell_tensor *x, int i)
+{
+    struct bell_tensor *y = matrix(bell_context_of(x));
+
+    y = bell_relu(bell_narrow(y, 0, 4 * i, 2 + i));
+    return bell_minimum(bell_narrow(x, 0, 2 * i, 2 + i), bell_add(y, y));
+}
+
+/* Sizes that recur are arguments: the first plan is for any number of rows,
+ * where nothing is rounded along them; else the second or third. */
 static void
 check_sizes(const char *device)
 {
@@ -326,11 +365,21 @@ check_sizes(const char *device)
         uint64_t most;
         double error; /* of sums, which add up in an order of their own */
     } loops[] = {
-        {"growing", growing, 2, 0},     {"appended", appended, 3, 0},
-        {"rows", rows_normed, 6, 1e-5}, {"heads", heads, 2, 0},
-        {"greatest", greatest, 2, 0},   {"whole numbers", whole_numbers, 2, 0},
-        {"means", means, 3, 1e-5},      {"attention", attended, 10, 1e-5},
-        {"masked", masked, 6, 1e-5},    {"gradient", learned, 9, 1e-4},
+        {"growing", growing, 1, 0},
+        {"appended", appended, 3, 0},
+        {"widest", widest, 1, 0},
+        {"from eight", from_eight, 2, 0},
+        {"from behind", from_behind, 2, 0},
+        {"rows and more", anywhere_grown, 1, 0},
+        {"of two", both_grown, 1, 0},
+        {"rows", rows_normed, 6, 1e-5},
+        {"heads", heads, 2, 0},
+        {"greatest", greatest, 2, 0},
+        {"whole numbers", whole_numbers, 2, 0},
+        {"means", means, 3, 1e-5},
+        {"attention", attended, 10, 1e-5},
+        {"masked", masked, 6, 1e-5},
+        {"gradient", learned, 9, 1e-4},
     };
     size_t k;
 
@@ -647,9 +696,13 @@ test_told(void **state)
     assert_null(strstr(said, "plan 2"));
     for (i = 0; i < 4; i++)
         assert_int_equal(bell_realize1(growing(x, i)), BELL_OK);
-    assert_non_null(strstr(said, "as plan 2, but of any size up to 79, an "
+    assert_non_null(strstr(said, "plan 2, 1 kernels: a new graph of "));
+    assert_non_null(strstr(said, ", for up to 80 rows"));
+    for (i = 0; i < 4; i++)
+        assert_int_equal(bell_realize1(heads(x, i)), BELL_OK);
+    assert_non_null(strstr(said, "as plan 3, but of any size up to 79, an "
                                  "argument now: bell_narrow"));
-    assert_null(strstr(said, "plan 4"));
+    assert_null(strstr(said, "plan 5"));
     log_mask = mask & ~(uint32_t)LOG_PLAN;
     said[0] = 0;
     for (i = 2; i < 50; i++)
