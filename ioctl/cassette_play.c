@@ -32,6 +32,7 @@ struct play {
     char field[64]; /* of the last difference, without an index */
     uint32_t index;
     struct map fds;       /* recorded file -> the one of now */
+    struct map devs;      /* file of now -> enum kio_dev */
     struct map given;     /* likewise handles and addresses */
     struct map names;     /* hash of 16 recorded bytes, a UUID -> its words */
     struct piece *pieces; /* owned */
@@ -78,6 +79,17 @@ fd_now(const struct play *play, int32_t recorded)
     return fd ? (int)(int64_t)*fd : -1;
 }
 
+/* What the record's file is now: whoever answers lays its arguments out so.
+ * None knows one that was not opened: no argument of it is followed. */
+static enum kio_dev
+dev_now(const struct play *play)
+{
+    uint64_t *dev =
+        map_get(&play->devs, (uint64_t)fd_now(play, play->record->fd));
+
+    return (enum kio_dev)(dev ? *dev : play->record->dev);
+}
+
 static bell_status
 play_no_memory(void)
 {
@@ -99,12 +111,16 @@ static bell_status
 play_open(struct play *play)
 {
     char *path = play_text(cas_find(play->record, CAS_PATH));
+    enum kio_dev dev;
     int fd;
 
     if (!path)
         return play_no_memory();
     fd = play->kio->ops->open(play->kio, path, (int)play->record->args[0]);
+    dev = kio_dev_of_path(path);
     host_free(path);
+    if (fd >= 0 && map_put(&play->devs, (uint64_t)fd, dev) < 0)
+        return play_no_memory();
     if ((fd < 0) != (play->record->result < 0))
         differs(play, "result", (uint64_t)play->record->result, (uint64_t)fd);
     if (fd < 0 || play->record->result < 0)
@@ -512,6 +528,10 @@ play_ioctl(struct play *play)
     uint8_t *data;
     bell_status status;
 
+    if (r->dev != (uint32_t)dev_now(play)) {
+        differs(play, "kind of file", r->dev, dev_now(play));
+        return BELL_OK;
+    }
     kio_describe((enum kio_dev)r->dev, play->kio->branch,
                  (unsigned long)r->args[0], &call);
     if (n && (!in[0] || in[0]->size_bytes < call.size_bytes)) {
@@ -719,6 +739,7 @@ cas_play(const struct cas_reader *reader, struct kio *kio, cas_play_fn *fn,
 
     assert(reader && kio && fn);
     map_init(&play.fds);
+    map_init(&play.devs);
     map_init(&play.given);
     map_init(&play.names);
     for (play.index = 0; play.index < n && status == BELL_OK; play.index++) {
@@ -726,6 +747,7 @@ cas_play(const struct cas_reader *reader, struct kio *kio, cas_play_fn *fn,
         status = play_record(&play);
     }
     map_fini(&play.fds);
+    map_fini(&play.devs);
     map_fini(&play.given);
     map_fini(&play.names);
     host_free(play.uuids);

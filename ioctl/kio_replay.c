@@ -37,6 +37,7 @@ struct replay_kio {
     uint32_t next;      /* record that comes next */
     struct moved *maps; /* owned */
     size_t n_maps, cap_maps;
+    struct map devs;     /* fd -> enum kio_dev, of what was opened last */
     char why[WHY_BYTES]; /* the first difference; "" while there is none */
     atomic_bool differs; /* `why` stays as it is; read without the lock */
 };
@@ -210,6 +211,9 @@ replay_open(struct kio *kio, const char *path, int flags)
     if (r) {
         check_path(replay, r, path);
         replay_check_value(replay, "open flags", r->args[0], (uint64_t)flags);
+        if (r->result >= 0 && map_put(&replay->devs, (uint64_t)r->result,
+                                      kio_dev_of_path(path)) < 0)
+            fail(replay, "out of memory");
     }
     return served(replay, r ? (int)r->result : -EPROTO);
 }
@@ -304,6 +308,18 @@ replay_answer(const struct kio_capture *now, const struct cas_record *record)
     }
 }
 
+/* The caller's layout of an argument is its file's, whatever a record says. */
+static void
+check_dev(struct replay_kio *replay, const struct cas_record *record, int fd)
+{
+    const uint64_t *dev = map_get(&replay->devs, (uint64_t)fd);
+    enum kio_dev now = dev ? (enum kio_dev) * dev : KIO_DEV_OTHER;
+
+    if (record->dev != (uint32_t)now)
+        fail(replay, "ioctl on %s, now on %s",
+             kio_dev_name((enum kio_dev)record->dev), kio_dev_name(now));
+}
+
 static int
 replay_ioctl(struct kio *kio, int fd, unsigned long request, void *arg)
 {
@@ -319,6 +335,7 @@ replay_ioctl(struct kio *kio, int fd, unsigned long request, void *arg)
         replay_check_value(replay, "ioctl on file", (uint64_t)r->fd,
                            (uint64_t)fd);
         replay_check_value(replay, "ioctl request", r->args[0], request);
+        check_dev(replay, r, fd);
     }
     if (r && !replay->why[0]) {
         if (kio_capture_call(&now, (enum kio_dev)r->dev, kio->branch, request,
@@ -551,6 +568,7 @@ replay_destroy(struct kio *kio)
     for (i = 0; i < replay->n_maps; i++)
         munmap(replay->maps[i].now, replay->maps[i].size_bytes);
     host_free(replay->maps);
+    map_fini(&replay->devs);
     cas_reader_close(replay->reader);
     pthread_mutex_destroy(&replay->lock);
     host_free(replay);
@@ -587,6 +605,7 @@ kio_replay_create(const char *path, struct kio **out_kio)
     replay->kio = (struct kio){.ops = &replay_ops, .branch = NV_BRANCH_NEWEST};
     replay->kio.is_simulated =
         cas_identity_is_simulated(cas_reader_identity(replay->reader));
+    map_init(&replay->devs);
     pthread_mutex_init(&replay->lock, NULL);
     *out_kio = &replay->kio;
     return BELL_OK;

@@ -71,6 +71,21 @@ write_records(const struct cas_record *records, uint32_t n)
     assert_int_equal(cas_writer_close(writer), BELL_OK);
 }
 
+/* A call on file 5, behind its opening as nvidiactl. */
+static void
+write_call(const struct cas_record *record)
+{
+    const struct cas_blob path = {.role = CAS_PATH,
+                                  .size_bytes = 14,
+                                  .data = (const uint8_t *)"/dev/nvidiactl"};
+    struct cas_record records[2] = {
+        {.kind = CAS_OPEN, .fd = 5, .result = 5, .n_blobs = 1, .blobs = &path},
+        *record};
+
+    records[1].fd = 5;
+    write_records(records, 2);
+}
+
 static void
 keep_text(void *user, uint32_t record, const char *text)
 {
@@ -110,7 +125,6 @@ write_command(uint32_t command, uint64_t pointer, uint32_t params_bytes,
                                  .data = (const uint8_t *)&control}};
     struct cas_record record = {
         .kind = CAS_IOCTL,
-        .fd = -1,
         .dev = KIO_DEV_NV_CTL,
         .args = {nv_request(NV_ESC_RM_CONTROL, sizeof(control))},
         .n_blobs = n_parts + 1,
@@ -118,7 +132,7 @@ write_command(uint32_t command, uint64_t pointer, uint32_t params_bytes,
 
     if (n_parts)
         memcpy(blobs + 1, parts, n_parts * sizeof(*parts));
-    write_records(&record, 1);
+    write_call(&record);
 }
 
 static void
@@ -244,7 +258,6 @@ test_unsized_gap(void **state)
                                   .data = (const uint8_t *)&alloc};
     const struct cas_record record = {
         .kind = CAS_IOCTL,
-        .fd = -1,
         .dev = KIO_DEV_NV_CTL,
         .args = {nv_request(NV_ESC_RM_ALLOC, sizeof(alloc))},
         .n_blobs = 1,
@@ -252,11 +265,11 @@ test_unsized_gap(void **state)
     bell_status finish;
 
     (void)state;
-    write_records(&record, 1);
+    write_call(&record);
     assert_int_equal(play(&finish), 0);
     assert_int_equal(finish, BELL_OK);
     alloc.paramsSize = sizeof(struct nv_channel_alloc);
-    write_records(&record, 1);
+    write_call(&record);
     assert_int_equal(play(&finish), 1);
     assert_non_null(strstr(last_text, "pAllocParms points to more"));
 }

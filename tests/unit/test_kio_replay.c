@@ -48,6 +48,23 @@ replay_of(const struct cas_record *records, uint32_t n)
     return kio;
 }
 
+/* The same behind the opening of KFD as file 7. */
+static struct kio *
+replay_opened(const struct cas_record *records, uint32_t n)
+{
+    const struct cas_blob path = {
+        .role = CAS_PATH, .size_bytes = 8, .data = (const uint8_t *)"/dev/kfd"};
+    struct cas_record all[8] = {
+        {.kind = CAS_OPEN, .fd = 7, .result = 7, .n_blobs = 1, .blobs = &path}};
+    struct kio *kio;
+
+    assert_true(n < 8);
+    memcpy(all + 1, records, n * sizeof(*records));
+    kio = replay_of(all, n + 1);
+    assert_int_equal(kio->ops->open(kio, "/dev/kfd", 0), 7);
+    return kio;
+}
+
 /* From here on everything fails with this. */
 static void
 expect_broken(struct kio *kio, const char *why)
@@ -263,27 +280,27 @@ test_kfd_waits(void **state)
     struct kio *kio;
 
     (void)state;
-    kio = replay_of(records, 3);
+    kio = replay_opened(records, 3);
     assert_int_equal(kio->ops->ioctl(kio, 7, WAIT_EVENTS, &wait), 2);
     assert_int_equal(kio->ops->ioctl(kio, 7, GET_VERSION, &version), 2);
     expect_end(kio);
-    kio = replay_of(records, 3);
+    kio = replay_opened(records, 3);
     assert_int_equal(kio->ops->ioctl(kio, 7, GET_VERSION, &version), 2);
     expect_end(kio);
-    kio = replay_of(records, 5);
+    kio = replay_opened(records, 5);
     assert_int_equal(kio->ops->ioctl(kio, 7, GET_VERSION, &version), 2);
     assert_int_equal(kio->ops->close(kio, 7), -EPROTO); /* no wait of KFD's */
-    expect_broken(kio, "call 3 of the cassette: recorded ioctl, now close");
-    kio = replay_of(records, 1);
+    expect_broken(kio, "call 4 of the cassette: recorded ioctl, now close");
+    kio = replay_opened(records, 1);
     expect_end(kio);
-    kio = replay_of(records + 2, 1);
+    kio = replay_opened(records + 2, 1);
     assert_int_equal(kio->ops->ioctl(kio, 8, GET_VERSION, &version), -EPROTO);
-    expect_broken(kio, "call 0 of the cassette: ioctl on file: recorded 0x7, "
+    expect_broken(kio, "call 1 of the cassette: ioctl on file: recorded 0x7, "
                        "now 0x8");
-    kio = replay_of(records + 2, 1);
+    kio = replay_opened(records + 2, 1);
     assert_int_equal(kio->ops->ioctl(kio, 7, GET_VERSION + 1, &version),
                      -EPROTO);
-    expect_broken(kio, "call 0 of the cassette: ioctl request: recorded "
+    expect_broken(kio, "call 1 of the cassette: ioctl request: recorded "
                        "0x80084b01, now 0x80084b02");
 }
 
@@ -527,38 +544,38 @@ test_answers(void **state)
 
     (void)state;
     memset(&now, 0, sizeof(now));
-    kio = replay_of(&record, 1);
+    kio = replay_opened(&record, 1);
     assert_int_equal(kio->ops->ioctl(kio, 7, GET_VERSION, &now), 2);
     assert_memory_equal(&now, &told, sizeof(now));
     expect_end(kio);
     now = (struct amdkfd_get_version){0, 6};
-    kio = replay_of(&record, 1);
+    kio = replay_opened(&record, 1);
     assert_int_equal(kio->ops->ioctl(kio, 7, GET_VERSION, &now), -EPROTO);
     assert_int_equal(now.minor_version, 6);
-    expect_broken(kio, "call 0 of the cassette: AMDKFD_IOC_GET_VERSION: "
+    expect_broken(kio, "call 1 of the cassette: AMDKFD_IOC_GET_VERSION: "
                        "minor_version: recorded 0x0, now 0x6;");
     /* an answer of another length is none of this call's */
     blobs[1] = (struct cas_blob)ARG(CAS_ARG_OUT, longer);
     memset(&now, 0, sizeof(now));
-    kio = replay_of(&record, 1);
+    kio = replay_opened(&record, 1);
     assert_int_equal(kio->ops->ioctl(kio, 7, GET_VERSION, &now), 2);
     assert_int_equal(now.major_version, 0);
     expect_end(kio);
     blobs[0] = (struct cas_blob)ARG(CAS_ARG_IN, longer);
-    kio = replay_of(&record, 1);
+    kio = replay_opened(&record, 1);
     assert_int_equal(kio->ops->ioctl(kio, 7, GET_VERSION, &now), -EPROTO);
-    expect_broken(kio, "call 0 of the cassette: AMDKFD_IOC_GET_VERSION: "
+    expect_broken(kio, "call 1 of the cassette: AMDKFD_IOC_GET_VERSION: "
                        "recorded 12 bytes, now 8");
     /* an answer alone: the argument was there */
     blobs[1] = (struct cas_blob)ARG(CAS_ARG_OUT, told);
     record.blobs = blobs + 1;
     record.n_blobs = 1;
-    kio = replay_of(&record, 1);
+    kio = replay_opened(&record, 1);
     assert_int_equal(kio->ops->ioctl(kio, 7, GET_VERSION, &now), -EPROTO);
-    expect_broken(kio, "call 0 of the cassette: AMDKFD_IOC_GET_VERSION: "
+    expect_broken(kio, "call 1 of the cassette: AMDKFD_IOC_GET_VERSION: "
                        "recorded 0 bytes, now 8");
     record.n_blobs = 0; /* nobody knew that there is one */
-    kio = replay_of(&record, 1);
+    kio = replay_opened(&record, 1);
     assert_int_equal(kio->ops->ioctl(kio, 7, GET_VERSION, &now), 2);
     expect_end(kio);
 }
@@ -585,22 +602,41 @@ test_pointers(void **state)
     now = was;
     now.device_ids_array_ptr = (uintptr_t)ids_now;
     memcpy(ids_now, ids, sizeof(ids));
-    kio = replay_of(&record, 1);
+    kio = replay_opened(&record, 1);
     assert_int_equal(kio->ops->ioctl(kio, 7, request, &now), 2);
     assert_int_equal(now.n_success, 2);
     assert_int_equal(now.device_ids_array_ptr, (uintptr_t)ids_now);
     assert_memory_equal(ids_now, ids_told, sizeof(ids));
     expect_end(kio);
     now.n_success = 0; /* ids_now are others by now */
-    kio = replay_of(&record, 1);
+    kio = replay_opened(&record, 1);
     assert_int_equal(kio->ops->ioctl(kio, 7, request, &now), -EPROTO);
     assert_non_null(strstr(kio_broken(kio), "recorded 0x15, now 0x1f;"));
     kio_destroy(kio);
     record.n_blobs = 1; /* it was not followed then */
     now.n_success = 0;
-    kio = replay_of(&record, 1);
+    kio = replay_opened(&record, 1);
     assert_int_equal(kio->ops->ioctl(kio, 7, request, &now), 2);
     expect_end(kio);
+}
+
+/* A call that was recorded on another kind of file has another layout. */
+static void
+test_kinds_of_files(void **state)
+{
+    struct amdkfd_get_version now = {0};
+    struct cas_record record = an_ioctl(KIO_DEV_NV_CTL, GET_VERSION, NULL, 0);
+    struct kio *kio;
+
+    (void)state;
+    kio = replay_opened(&record, 1);
+    assert_int_equal(kio->ops->ioctl(kio, 7, GET_VERSION, &now), -EPROTO);
+    expect_broken(kio, "call 1 of the cassette: ioctl on nvidiactl, now on "
+                       "kfd");
+    kio = replay_of(&record, 1);
+    assert_int_equal(kio->ops->ioctl(kio, 7, GET_VERSION, &now), -EPROTO);
+    expect_broken(kio, "call 0 of the cassette: ioctl on nvidiactl, now on "
+                       "file");
 }
 
 /* ---- doorbells ---------------------------------------------------------------- */
@@ -670,12 +706,12 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_open_close), cmocka_unit_test(test_reads),
-        cmocka_unit_test(test_polls),      cmocka_unit_test(test_kfd_waits),
-        cmocka_unit_test(test_no_calls),   cmocka_unit_test(test_updates),
-        cmocka_unit_test(test_maps),       cmocka_unit_test(test_pieces),
-        cmocka_unit_test(test_answers),    cmocka_unit_test(test_pointers),
-        cmocka_unit_test(test_doorbells),
+        cmocka_unit_test(test_open_close),     cmocka_unit_test(test_reads),
+        cmocka_unit_test(test_polls),          cmocka_unit_test(test_kfd_waits),
+        cmocka_unit_test(test_no_calls),       cmocka_unit_test(test_updates),
+        cmocka_unit_test(test_maps),           cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_answers),        cmocka_unit_test(test_pointers),
+        cmocka_unit_test(test_kinds_of_files), cmocka_unit_test(test_doorbells),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
