@@ -464,7 +464,7 @@ read_kernel_note(struct reader *r)
 {
     struct amd_object *o = r->o;
     struct amd_object_descriptor d;
-    struct window w = {(uint8_t *)&d, 0, sizeof(d)};
+    struct window w = {.bytes = (uint8_t *)&d, .size_bytes = sizeof(d)};
     Elf64_Shdr s;
     Elf64_Sym sym;
 

@@ -51,17 +51,6 @@ compare_clocks(struct hcq_device *base, struct hcq_clock_pair *out_pair)
 
 /* ---- what it is ------------------------------------------------------------------------ */
 
-/* Half of the host's memory, which is the chip's as well; no call tells. */
-static uint64_t
-memory_bytes(void)
-{
-    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-
-    if (pages <= 0 || page <= 0)
-        return 1ull << 30;
-    return (uint64_t)pages * (uint64_t)page / 2;
-}
-
 static void
 fill_info(struct qcom_device *dev)
 {
@@ -77,7 +66,9 @@ fill_info(struct qcom_device *dev)
     info->max_local[0] = info->max_local[1] = info->max_local[2] = MAX_LOCAL;
     info->max_local_total = MAX_LOCAL;
     info->max_shared_bytes = SHARED_BYTES;
-    info->memory_bytes = memory_bytes();
+    /* Half of the host's memory, which is the chip's as well; no call tells. */
+    info->memory_bytes =
+        (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2;
     info->max_buffer_bytes =
         info->memory_bytes < largest ? info->memory_bytes : largest;
     info->timestamp_hz = COUNTER_HZ;

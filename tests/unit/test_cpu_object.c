@@ -458,6 +458,47 @@ test_relocations(void **state)
     }
 }
 
+/* The second relocation counts as the first does: for whether the object has to
+ * lie below 2 GiB, and for how many slots are behind the constants, here of a
+ * page but for one slot. They are the text's first bytes. */
+static void
+test_several(void **state)
+{
+    static const uint32_t pairs[][2] = {
+        {R_X86_64_PC32, R_X86_64_32},
+        {R_X86_64_PC32, R_X86_64_32S},
+        {R_X86_64_GOTPCREL, R_X86_64_GOTPCRELX},
+    };
+    struct cpu_object loaded;
+    const uint8_t *map;
+    Elf64_Rela rela[2];
+    size_t i, k;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(pairs); i++) {
+        bool is_got = pairs[i][0] == R_X86_64_GOTPCREL;
+
+        begin();
+        for (k = 0; k < 2; k++)
+            rela[k] = (Elf64_Rela){.r_offset = 48 + 8 * k,
+                                   .r_info = THING(pairs[i][k])};
+        memcpy(object.text, rela, sizeof(rela));
+        object.sections[RELA].sh_offset = offsetof(struct object, text);
+        object.sections[RELA].sh_size = sizeof(rela);
+        object.sections[RODATA].sh_type = SHT_NOBITS;
+        object.sections[RODATA].sh_size = 4096 - 8;
+        load_ok(&loaded);
+        map = loaded.map;
+        assert_int_equal(loaded.map_bytes, is_got ? 16384 : 12288);
+        map += loaded.map_bytes - 4096;
+        assert_memory_equal(map, object.data, 16);
+        for (k = 0; k < 2 && is_got; k++)
+            assert_int_equal(load_word(map - 4096 - 8 + 8 * k, 8),
+                             (uintptr_t)map + 8);
+        cpu_object_unload(&loaded);
+    }
+}
+
 /* Numbers that are no addresses: what fits in 32 bits, with a sign and without.
  */
 static void
@@ -539,7 +580,7 @@ main(void)
         cmocka_unit_test(test_every_byte), cmocka_unit_test(test_borders),
         cmocka_unit_test(test_whole),      cmocka_unit_test(test_names),
         cmocka_unit_test(test_layout),     cmocka_unit_test(test_relocations),
-        cmocka_unit_test(test_absolute),
+        cmocka_unit_test(test_absolute),   cmocka_unit_test(test_several),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -32,9 +32,10 @@ static struct hcq_device *devs[N_DEVS];
 static struct hcq_queue *queues[N_DEVS][2];
 static struct hcq_program progs[N_DEVS];
 
-/* Memory of a device that is known: its own, and pages of the host, half of
- * which the other device has as well. */
-#define N_HOMES    2u
+/* Memory of a device that is known: its own in four places, and pages of the
+ * host, half of which the other device has as well. */
+#define N_HOMES    5u
+#define HOME_HOST  2u /* the one that is the host's */
 #define HOME_BYTES 65536u
 static struct hcq_buffer *homes[N_DEVS][N_HOMES]; /* NULL: none is known */
 static uint8_t *pages;
@@ -93,19 +94,24 @@ has_null_devices(void)
 static int
 open_with_homes(void **state)
 {
-    uint32_t i;
+    uint32_t i, k;
 
     (void)state;
     open_named("NV@null:h100");
     pages = aligned_alloc(4096, 2 * HOME_BYTES);
     assert_non_null(pages);
     for (i = 0; i < N_DEVS; i++) {
-        expect_ok(hcq_buffer_create(devs[i], HOME_BYTES, 0, &homes[i][0]));
         expect_ok(hcq_buffer_create_pinned(devs[i], pages + i * HOME_BYTES / 2,
-                                           HOME_BYTES, &homes[i][1]));
+                                           HOME_BYTES, &homes[i][HOME_HOST]));
+        for (k = 0; k < N_HOMES; k++) {
+            if (k != HOME_HOST)
+                expect_ok(
+                    hcq_buffer_create(devs[i], HOME_BYTES, 0, &homes[i][k]));
+        }
     }
     assert_null(homes[0][0]->host);
     assert_true(homes[0][0]->va == homes[1][0]->va);
+    assert_true(homes[0][1]->va >= homes[0][0]->va + HOME_BYTES);
     return 0;
 }
 
@@ -151,7 +157,8 @@ draw_memory(uint32_t *x, uint32_t dev, uint64_t min_bytes)
     if (draw(x, homes[dev][0] ? 9 : 3) == 0)
         arg.slot = 2 * dev + draw(x, 2);
     else if (homes[dev][0])
-        arg.value += homes[dev][draw(x, N_HOMES)]->va - (draw(x, 400) == 0);
+        arg.value += homes[dev][draw(x, 2) ? HOME_HOST : draw(x, N_HOMES)]->va +
+                     (draw(x, 128) == 0) - (draw(x, 256) == 0);
     else
         arg.value += 1u << 20;
     return arg;
@@ -277,8 +284,8 @@ conflict(const struct hcq_graph *graph, const struct graph_command *x,
         for (k = 0; k < y->n_args; k++) {
             const struct hcq_graph_arg *b = &graph->args[y->first_arg + k];
             if (x->dev != y->dev && a->slot == HCQ_SLOT_NONE &&
-                (home_of(x->dev == devs[1], a) != 1 ||
-                 home_of(y->dev == devs[1], b) != 1))
+                (home_of(x->dev == devs[1], a) != HOME_HOST ||
+                 home_of(y->dev == devs[1], b) != HOME_HOST))
                 continue;
             if (a->access && b->access && a->size_bytes && b->size_bytes &&
                 a->slot == b->slot &&
