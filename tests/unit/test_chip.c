@@ -52,7 +52,14 @@ test_table(void **state)
 static void
 test_of_device(void **state)
 {
+    const struct chip *chip;
+    size_t i;
+
     (void)state;
+    for (i = 0; (chip = chip_at(i)) != NULL; i++)
+        assert_ptr_equal(chip_of_device("NV:0", chip->board), chip);
+    assert_ptr_equal(chip_of_device("NV:0@nullify", chip_at(0)->board),
+                     chip_at(0));
     assert_string_equal(chip_of_device("NV:0@sim:h100,branch=580", "")->name,
                         "h100");
     assert_string_equal(chip_of_device("NV:0@sim:h200*2", "")->name, "h200");
@@ -441,6 +448,8 @@ test_list(void **state)
     assert_string_equal(text,
                         "gfx90a, gfx942, gfx1030, gfx1100, gfx1201, mi210, "
                         "mi300x, mi325x, rx6900xt, rx7900xtx, rx9070xt");
+    chip_list("NV", text, 20);
+    assert_string_equal(text, "sm_80, sm_86, sm_89");
     chip_list("none", text, sizeof(text));
     assert_string_equal(text, "");
 }

@@ -8,6 +8,7 @@
 
 #include "base/bits.h"
 #include "hcq/qcom/qcom.h"
+#include "ioctl/kio_fault.h"
 
 #define SIZE_BYTES 8192u
 
@@ -393,6 +394,39 @@ last_pieces(void **state)
     close_rig(&r);
 }
 
+/* Looking for faults leaves the thread's error as it is, found or not, and
+ * where the kernel does not answer. */
+static void
+errors_stay(void **state)
+{
+    static const char *const names[] = {
+        "QCOM@fault:poll:1000000=EIO@sim:a740",
+        "QCOM@fault:poll:1000000=EIO@sim:a740-msm"};
+    static const char *const plans[] = {
+        "poll:1000000=EIO",
+        "IOCTL_KGSL_DEVICE_GETPROPERTY:1+=EIO,DRM_IOCTL_MSM_SUBMITQUEUE_QUERY:1"
+        "+=EIO"};
+    size_t i, k;
+
+    (void)state;
+    for (i = 0; i < 2 * ARRAY_LEN(names); i++) {
+        struct rig r = open_rig(names[i / 2]);
+        struct qcom_device *dev = qcom_device_of(r.dev);
+        struct qcom_fault_record record = {0};
+
+        expect_ok(kio_fault_set(dev->kio, plans[i % 2]));
+        for (k = 0; k < 3; k++) {
+            expect_fails(bell_fail(BELL_E_IO, "before %zu", k), BELL_E_IO, "");
+            assert_false(dev->kernel->faulted(
+                dev, &qcom_queue_of(r.queue)->feed.context, &record));
+            assert_int_equal(bell_error_last()->status, BELL_E_IO);
+            assert_int_equal(bell_error_last()->message[7], '0' + k);
+        }
+        expect_ok(kio_fault_set(dev->kio, plans[0]));
+        close_rig(&r);
+    }
+}
+
 static void
 refused(void **state)
 {
@@ -422,6 +456,7 @@ main(void)
         cmocka_unit_test(places_of_memory),
         cmocka_unit_test(pieces),
         cmocka_unit_test(last_pieces),
+        cmocka_unit_test(errors_stay),
         cmocka_unit_test(refused),
     };
 
