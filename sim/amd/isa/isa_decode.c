@@ -440,14 +440,16 @@ decode_vop3p(struct decoder *d)
 
 /* src: ISA-SUBSET.md 3.1, and LLVM 19's assembler for those not in the
  * corpus. */
+#define DUAL_DOT2ACC 0xc /* not of gfx1201 */
 static const uint16_t dual_ops[0x13] = {
-    [0x0] = ISA_V_FMAC_F32,     [0x1] = ISA_V_FMAAK_F32,
-    [0x2] = ISA_V_FMAMK_F32,    [0x3] = ISA_V_MUL_F32,
-    [0x4] = ISA_V_ADD_F32,      [0x5] = ISA_V_SUB_F32,
-    [0x6] = ISA_V_SUBREV_F32,   [0x8] = ISA_V_MOV_B32,
-    [0x9] = ISA_V_CNDMASK_B32,  [0xa] = ISA_V_MAX_F32,
-    [0xb] = ISA_V_MIN_F32,      [0x10] = ISA_V_ADD_NC_U32,
-    [0x11] = ISA_V_LSHLREV_B32, [0x12] = ISA_V_AND_B32,
+    [0x0] = ISA_V_FMAC_F32,    [0x1] = ISA_V_FMAAK_F32,
+    [0x2] = ISA_V_FMAMK_F32,   [0x3] = ISA_V_MUL_F32,
+    [0x4] = ISA_V_ADD_F32,     [0x5] = ISA_V_SUB_F32,
+    [0x6] = ISA_V_SUBREV_F32,  [0x8] = ISA_V_MOV_B32,
+    [0x9] = ISA_V_CNDMASK_B32, [0xa] = ISA_V_MAX_F32,
+    [0xb] = ISA_V_MIN_F32,     [DUAL_DOT2ACC] = ISA_V_DOT2ACC_F32_F16,
+    [0x10] = ISA_V_ADD_NC_U32, [0x11] = ISA_V_LSHLREV_B32,
+    [0x12] = ISA_V_AND_B32,
 };
 
 static bool
@@ -463,7 +465,8 @@ decode_vopd(struct decoder *d)
         return false;
     x = enc_field(d, 25, 22);
     y = enc_field(d, 21, 17);
-    if (y >= ARRAY_LEN(dual_ops) || !dual_ops[x] || !dual_ops[y])
+    if (y >= ARRAY_LEN(dual_ops) || !dual_ops[x] || !dual_ops[y] ||
+        (d->gen == ISA_GFX12 && (x == DUAL_DOT2ACC || y == DUAL_DOT2ACC)))
         return refuse_insn(d, "unknown dual opcode");
     in->op = dual_ops[x];
     in->op_y = dual_ops[y];

@@ -211,6 +211,23 @@ read_operand_word(struct valu *x, unsigned i)
     return true;
 }
 
+/* A constant is the low half. */
+static bool
+read_halves(struct valu *x, unsigned i)
+{
+    struct source *s = &x->src[i];
+    double constant;
+    uint32_t l;
+
+    assert(i < 3);
+    if (!wave_float_constant(x->in->src[i], &constant))
+        return read_operand_word(x, i);
+    for (l = 0; l < x->w->group->n_lanes; l++)
+        s->buf[l] = wave_double_to_half(constant);
+    s->p = s->buf;
+    return true;
+}
+
 /* abs, then neg, on the sign bit; denormals flushed where the mode says. */
 static void
 modify(struct valu *x, unsigned i, enum kind kind)
@@ -267,6 +284,10 @@ wave_read_source(struct valu *x, unsigned i, enum kind kind)
     case KIND_B16:
     case KIND_F16:
         if (!read_half(x, i))
+            return false;
+        break;
+    case KIND_P16:
+        if (!read_halves(x, i))
             return false;
         break;
     case KIND_B64:

@@ -14,6 +14,7 @@ enum kind {
     KIND_F16,
     KIND_B64,
     KIND_F64,
+    KIND_P16,
     KIND_OLD32,
     KIND_OLD64,
     KIND_OLD16,

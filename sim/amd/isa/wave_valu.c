@@ -304,6 +304,27 @@ two_floats(uint32_t a, struct wave_fp8 format)
            (uint64_t)wave_u32(wave_fp8_to_float(a >> 8 & 0xff, format)) << 32;
 }
 
+static float
+dot_halves(uint32_t a, uint32_t b, float sum)
+{
+    return (float)((double)wave_half_to_float(a & 0xffff) *
+                       (double)wave_half_to_float(b & 0xffff) +
+                   (double)wave_half_to_float(a >> 16) *
+                       (double)wave_half_to_float(b >> 16) +
+                   (double)sum);
+}
+
+static uint32_t
+dot_bytes(uint32_t a, uint32_t b)
+{
+    uint32_t sum = 0;
+    int i;
+
+    for (i = 0; i < 32; i += 8)
+        sum += (uint32_t)((int8_t)(a >> i) * (int8_t)(b >> i));
+    return sum;
+}
+
 /* ---- operations by table ---- */
 
 #define T_X     int
@@ -311,6 +332,7 @@ two_floats(uint32_t a, struct wave_fp8 format)
 #define T_F32   float
 #define T_B16   uint32_t
 #define T_F16   double
+#define T_P16   uint32_t
 #define T_B64   uint64_t
 #define T_F64   double
 #define T_OLD32 float
@@ -324,6 +346,7 @@ two_floats(uint32_t a, struct wave_fp8 format)
 #define LOAD_F32(s)   wave_f32(x->src[s].p[l])
 #define LOAD_B16(s)   x->src[s].p[l]
 #define LOAD_F16(s)   (double)wave_half_to_float(x->src[s].p[l])
+#define LOAD_P16(s)   x->src[s].p[l]
 #define LOAD_B64(s)   x->src[s].q[l]
 #define LOAD_F64(s)   wave_f64(x->src[s].q[l])
 #define LOAD_OLD32(s) wave_f32(x->src[s].p[l])
