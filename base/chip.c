@@ -11,7 +11,8 @@
  * and RX 9070 XT. h100's units, memory, L2: observed: H100 SXM5 80 GB,
  * 2026-11-22. h200's L2: observed: H200, 2026-10-28, as the vendor's runtime
  * has it. lead: what of the others no card of ours has told, which is
- * everything; guess: L2 of B200 and sm_100's rates.
+ * everything; guess: L2 of B200 and sm_100's rates, L40S's float16, bfloat16
+ * and int32 as Ada's others have them, CDNA's float16 as its pairs of float32.
  *
  * Adreno, src: Mesa 25.0's table of chips (hw/qcom/BRINGUP.md 3): SPs, four
  * registers of a pair of waves, local memory. Rates are not known.
@@ -85,47 +86,50 @@ static const struct chip_arch archs[] = {
 /* guess: what an H100 has for each SM, and RDNA's arrays give */
 #define UNKNOWN_L2(n_units) ((n_units) * 38)
 
-/* F32, F64, then matrices: F16, TF32, F32, F64, 8 bits */
-#define H100_RATES {66.9, 33.5, 989.4, 494.7, 0, 66.9, 1978.9}
-#define MI300X_RATES {163.4, 81.7, 1307.4, 653.7, 163.4, 163.4, 2614.9}
+/* F32, F64, then matrices: F16, TF32, F32, F64, 8 bits; then vectors again:
+ * F16, BF16, I32 */
+#define H100_RATES {66.9, 33.5, 989.4, 494.7, 0, 66.9, 1978.9, 133.8, 133.8, 33.5}
+#define MI300X_RATES {163.4, 81.7, 1307.4, 653.7, 163.4, 163.4, 2614.9, 163.4, 0, 0}
 
 static const struct chip products[] = {
     {"a100", "sm_80", "NVIDIA A100-SXM4-80GB", 0x20b2, 108, 1410,
      80 * GIB, 40 * MIB, 5120, 2039,
-     {19.5, 9.7, 311.9, 156.0, 0, 19.5, 623.7}},
+     {19.5, 9.7, 311.9, 156.0, 0, 19.5, 623.7, 78.0, 39.0, 19.5}},
     {"rtx3090", "sm_86", "NVIDIA GeForce RTX 3090", 0x2204, 82, 1695,
      24 * GIB, 6 * MIB, UNKNOWN_L2(82), 936,
-     {35.6, 0.56, 71.0, 35.6, 0, 0, 284.0}},
+     {35.6, 0.56, 71.0, 35.6, 0, 0, 284.0, 35.6, 35.6, 17.8}},
     {"rtx4090", "sm_89", "NVIDIA GeForce RTX 4090", 0x2684, 128, 2520,
      24 * GIB, 72 * MIB, UNKNOWN_L2(128), 1008,
-     {82.6, 1.3, 165.2, 82.6, 0, 0, 660.6}},
+     {82.6, 1.3, 165.2, 82.6, 0, 0, 660.6, 82.6, 82.6, 41.3}},
     {"l40s", "sm_89", "NVIDIA L40S", 0x26b9, 142, 2520,
      48 * GIB, 96 * MIB, UNKNOWN_L2(142), 864,
-     {91.6, 1.4, 362.1, 183.0, 0, 0, 733.0}},
+     {91.6, 1.4, 362.1, 183.0, 0, 0, 733.0, 91.6, 91.6, 45.8}},
     {"h100", "sm_90", "NVIDIA H100 80GB HBM3", 0x2330, 132, 1980,
      (uint64_t)0x4fa5c00 << 10, 50 * MIB, 5120, 3352, H100_RATES},
     {"h200", "sm_90", "NVIDIA H200", 0x2335, 132, 1980,
      141 * GIB, 60 * MIB, 5120, 4800, H100_RATES},
     {"b200", "sm_100", "NVIDIA B200", 0x2901, 148, 1965,
      180 * GIB, 126 * MIB, 5120, 8000,
-     {74.5, 37.2, 2250, 1125, 0, 37.2, 4500}},
+     {74.5, 37.2, 2250, 1125, 0, 37.2, 4500, 148.9, 148.9, 37.2}},
     {"rtx5090", "sm_120", "NVIDIA GeForce RTX 5090", 0x2b85, 170, 2407,
      32 * GIB, 96 * MIB, UNKNOWN_L2(170), 1792,
-     {104.8, 1.6, 209.5, 104.8, 0, 0, 838.0}},
+     {104.8, 1.6, 209.5, 104.8, 0, 0, 838.0, 104.8, 104.8, 104.8}},
     {"mi210", "gfx90a", "AMD Instinct MI210", 0x740f, 104, 1700,
-     64 * GIB, 8 * MIB, 4096, 1638, {22.6, 22.6, 181.0, 0, 45.3, 45.3, 181.0}},
+     64 * GIB, 8 * MIB, 4096, 1638,
+     {22.6, 22.6, 181.0, 0, 45.3, 45.3, 181.0, 45.3, 0, 0}},
     {"mi300x", "gfx942", "AMD Instinct MI300X", 0x74a1, 304, 2100,
      192 * GIB, 32 * MIB, 16384, 5325, MI300X_RATES},
     {"mi325x", "gfx942", "AMD Instinct MI325X", 0x74a5, 304, 2100,
      256 * GIB, 32 * MIB, 16384, 6000, MI300X_RATES},
     {"rx6900xt", "gfx1030", "AMD Radeon RX 6900 XT", 0x73bf, 80, 2250,
-     16 * GIB, 4 * MIB, UNKNOWN_L2(80), 512, {23.0, 1.4, 0, 0, 0, 0, 0}},
+     16 * GIB, 4 * MIB, UNKNOWN_L2(80), 512,
+     {23.0, 1.4, 0, 0, 0, 0, 0, 46.1, 0, 0}},
     {"rx7900xtx", "gfx1100", "AMD Radeon RX 7900 XTX", 0x744c, 96, 2500,
      24 * GIB, 6 * MIB, UNKNOWN_L2(96), 960,
-     {61.4, 1.9, 122.8, 0, 0, 0, 122.8}},
+     {61.4, 1.9, 122.8, 0, 0, 0, 122.8, 122.8, 0, 0}},
     {"rx9070xt", "gfx1201", "AMD Radeon RX 9070 XT", 0x7550, 64, 2970,
      16 * GIB, 8 * MIB, UNKNOWN_L2(64), 640,
-     {48.7, 0.76, 194.6, 0, 0, 0, 389.2}},
+     {48.7, 0.76, 194.6, 0, 0, 0, 389.2, 97.3, 0, 0}},
 };
 /* clang-format on */
 

@@ -28,7 +28,8 @@ struct chip_arch {
     uint32_t n_issue;               /* instructions of warps, per clock */
 };
 
-/* Peak rates in 1e12 operations a second; 0: it has no such unit. */
+/* Peak rates in 1e12 operations a second; 0: it has no such unit, or, of
+ * CHIP_I32, nobody tells. */
 enum chip_rate {
     CHIP_F32,        /* of vectors, fused multiply-add as two */
     CHIP_F64,        /* likewise */
@@ -37,6 +38,9 @@ enum chip_rate {
     CHIP_MATRIX_F32,
     CHIP_MATRIX_F64,
     CHIP_MATRIX_8, /* 8-bit floats and integers */
+    CHIP_F16,      /* of vectors, multiply-add as two; likewise the next */
+    CHIP_BF16,
+    CHIP_I32,
     CHIP_RATE_COUNT
 };
 

@@ -142,7 +142,8 @@ put_product(struct json *json, const struct hcq_device_info *info)
     static const char *const rates[CHIP_RATE_COUNT] = {
         "f32_tflops",         "f64_tflops",        "matrix_f16_tflops",
         "matrix_tf32_tflops", "matrix_f32_tflops", "matrix_f64_tflops",
-        "matrix_8bit_tflops",
+        "matrix_8bit_tflops", "f16_tflops",        "bf16_tflops",
+        "i32_tflops",
     };
     const struct chip *chip = chip_of_device(info->name, info->model);
     size_t i;
@@ -159,6 +160,8 @@ put_product(struct json *json, const struct hcq_device_info *info)
     for (i = 0; i < CHIP_RATE_COUNT; i++) {
         if (chip->rate[i] > 0)
             json_num(json, rates[i], chip->rate[i]);
+        else if (i == CHIP_I32)
+            json_null(json, rates[i]);
         else
             json_str(json, rates[i], "unsupported");
     }
