@@ -44,13 +44,46 @@ def row_complaints(row):
     return [] if row['n_runs'] > 0 else [f'{row["name"]}: no runs']
 
 
+# Of the rows of registers, those that a device has an instruction for; what
+# comes out is looked at by bench itself.
+KINDS = ('fma_f32', 'fma_f32x2', 'fma_f64', 'fma_f16', 'fma_bf16', 'mad_i32',
+         'dot_i8', 'dot_f16', 'dot_bf16')
+HAS = {
+    'NV@sim:sm_90': {'fma_f32', 'fma_f64', 'fma_f16', 'fma_bf16', 'mad_i32',
+                     'dot_i8'},
+    'AMD@sim:gfx1100': {'fma_f32', 'fma_f64', 'fma_f16', 'mad_i32', 'dot_i8',
+                        'dot_f16', 'dot_bf16'},
+    'AMD@sim:gfx90a': {'fma_f32', 'fma_f32x2', 'fma_f64', 'fma_f16', 'mad_i32',
+                       'dot_i8', 'dot_f16'},
+    'QCOM@sim:a740-msm': set(),
+}
+
+
+def peak_complaints(device, rows):
+    """Every kind has a row, with a figure where there is an instruction; what
+    processors have differs."""
+    rows = {row['name']: row for row in rows}
+    missing = [f'no {name}' for name in KINDS if name not in rows]
+    measured = {name for name in KINDS if 'n_runs' in rows.get(name, {})}
+    if device not in HAS:
+        common = {'mad_i32'} if device == 'CL:0' else {'mad_i32', 'fma_f32',
+                                                       'fma_f64'}
+        return missing + [f'no figure for {name}'
+                          for name in common - measured]
+    return missing + [f'measured: {sorted(measured)}' for _ in [0]
+                      if measured != HAS[device]] + [
+        f'{name}: {rows[name]["flops"]} operations' for name in measured
+        if not rows[name]['flops'] or rows[name]['bytes']]
+
+
 def check_suite(tap, device, suite):
     done = run('bench', device, suite, '--json', *QUICK)
     rows = document_of(done).get('rows', [])
     tap.check(f'{suite} on {device}', expect(done, 0) +
               schema_complaints('bench', done.stdout) + [
         c for row in rows for c in row_complaints(row)] + [
-        c for c in ['no rows'] if not rows])
+        c for c in ['no rows'] if not rows] + (
+            peak_complaints(device, rows) if suite == 'flops' else []))
 
 
 def save_scaled(saved, factor, path):
@@ -240,7 +273,9 @@ def main():
     else:
         tap.skip(f'bench on {SIMULATED}', 'it cannot be opened')
     # one with a copy engine of its own kind, one that lacks much
-    for device, suites in (('AMD@sim:gfx1100', ('copy', 'mem')),
+    for device, suites in (('AMD@sim:gfx1100', ('copy', 'mem', 'flops')),
+                           ('AMD@sim:gfx90a', ('flops',)),
+                           ('CL:0', ('flops',)),
                            ('QCOM@sim:a740-msm', ('copy', 'mem', 'flops'))):
         if run('devices', device).returncode != 0:
             tap.skip(f'bench on {device}', 'it cannot be opened')

@@ -1,86 +1,146 @@
-/* Bench: the most operations a second: multiply-adds of vectors, products of
- * matrices by dtype, and operations for each byte of memory. */
+/* Bench: the most operations a second: multiply-adds and dot products of
+ * registers, products of matrices by dtype, and operations for each byte of
+ * memory. */
 #include <stdio.h>
+#include <string.h>
 
+#include "base/alloc.h"
 #include "base/bits.h"
 #include "base/thread.h"
 #include "doorbell/ops.h"
 #include "doorbell/tensor.h"
 #include "tools/bench/bench.h"
+#include "tools/chain/chain.h"
 
-/* ---- by hand ------------------------------------------------------------- */
+/* ---- of registers -------------------------------------------------------- */
 
+/* All results of a launch, which the buffer held none of before. */
 static bell_status
-time_fma(struct bench *b, struct hcq_program *fma, struct hcq_buffer *buf,
-         uint32_t n_groups, uint32_t n_threads)
+check_chain(const struct chain *chain, struct hcq_buffer *buf,
+            uint64_t n_rounds)
 {
-    const uint64_t n_rounds = b->is_small ? 2 : 16384;
-    const uint64_t args[2] = {buf->va, n_rounds};
-    const uint32_t grid[3] = {n_groups, 1, 1}, local[3] = {n_threads, 1, 1};
-    double flops = (double)n_groups * n_threads * (double)n_rounds *
-                   selftest_fma_flops(&b->info);
+    uint64_t want[CHAIN_RESULTS], n = buf->size_bytes / chain->result_bytes, i;
+    uint8_t *results = host_alloc(buf->size_bytes);
+    bell_status status;
+
+    if (!results)
+        return bell_fail(BELL_E_NO_MEMORY, "no memory for results");
+    status = hcq_buffer_read(buf, 0, results, buf->size_bytes);
+    for (i = 0; i < CHAIN_RESULTS; i++)
+        want[i] = chain_result(chain, (uint32_t)i, n_rounds);
+    for (i = 0; status == BELL_OK && i < n; i++) {
+        uint64_t thread = i % chain->n_threads, got = 0;
+
+        memcpy(&got, results + i * chain->result_bytes, chain->result_bytes);
+        if (got != want[thread % CHAIN_RESULTS])
+            status =
+                bell_fail(BELL_E_INTERNAL,
+                          "%s: thread %llu of group %llu stored %llx, not "
+                          "%llx",
+                          chain->name, (unsigned long long)thread,
+                          (unsigned long long)(i / chain->n_threads),
+                          (unsigned long long)got,
+                          (unsigned long long)want[thread % CHAIN_RESULTS]);
+    }
+    host_free(results);
+    return status;
+}
+
+/* The row has begun. */
+static bell_status
+time_chain(struct bench *b, const struct chain *chain, struct hcq_buffer *buf,
+           uint64_t n_rounds, uint32_t n_groups)
+{
     bool warm = false;
 
-    bench_begin(b, BENCH_GFLOPS, "multiply-adds of registers, float32",
-                "fma_f32");
-    bench_work(b, flops, 0, BENCH_CEILING_F32);
     while (bench_goes_on(b, 5)) {
         uint64_t start = time_now_ns();
         struct hcq_cs *cs;
 
         BELL_TRY(hcq_queue_begin(b->compute, &cs));
-        hcq_cs_exec(cs, fma, args, 2, grid, local);
+        if (!warm)
+            hcq_cs_fill(cs, buf->va, 0xffffffff, buf->size_bytes);
+        chain_launch(chain, cs, buf->va, n_rounds, n_groups);
         BELL_TRY(hcq_cs_submit(cs, NULL));
         BELL_TRY(hcq_queue_wait(b->compute, BENCH_WAIT_NS));
         if (warm)
             bench_sample_ns(b, (double)(time_now_ns() - start));
+        else
+            BELL_TRY(check_chain(chain, buf, n_rounds));
         warm = true;
     }
+    BELL_TRY(check_chain(chain, buf, n_rounds));
     bench_end(b);
     return BELL_OK;
 }
 
 static bell_status
-fma_row(struct bench *b)
+chain_row(struct bench *b, enum chain_kind kind, enum bench_ceiling ceiling)
 {
-    bool is_host = (b->info.flags & HCQ_DEVICE_HOST_MEMORY) != 0;
-    uint32_t n_threads = is_host ? 1 : 256;
-    uint32_t n_groups = b->info.n_units * (b->is_small ? 1 : 32);
-    struct hcq_program *fma;
+    /* some milliseconds; cards made for pictures have a 64th of the rate for
+     * float64 */
+    const uint64_t n_rounds = b->is_small             ? 2
+                              : kind == CHAIN_FMA_F64 ? 4096
+                                                      : 16384;
+    const uint32_t n_groups = b->info.n_units * (b->is_small ? 1 : 32);
     struct hcq_buffer *buf;
+    struct chain chain;
     bell_status status;
 
-    BELL_TRY(bench_load(b, SELFTEST_FMA, &fma));
-    if (!fma) {
-        bench_lacks(b, BENCH_GFLOPS, "multiply-adds of registers, float32",
-                    "fma_f32", "there is no kernel by hand for it");
+    bench_begin(b, BENCH_GFLOPS, chain_texts[kind], "%s", chain_names[kind]);
+    if (!bench_is_wanted(b))
         return BELL_OK;
-    }
-    status = hcq_buffer_create(b->dev, 4ull * n_groups * n_threads, 0, &buf);
+    status = chain_load(b->dev, kind, &chain);
+    if (status != BELL_OK)
+        return bench_unless_lacking(b, status);
+    bench_work(b, chain.ops * (double)n_rounds * n_groups * chain.n_threads, 0,
+               ceiling);
+    status = hcq_buffer_create(
+        b->dev, (uint64_t)n_groups * chain.n_threads * chain.result_bytes, 0,
+        &buf);
     if (status == BELL_OK) {
-        status = time_fma(b, fma, buf, n_groups, n_threads);
+        b->start_ns = time_now_ns(); /* compiling is no part of it */
+        status = time_chain(b, &chain, buf, n_rounds, n_groups);
         hcq_buffer_destroy(buf);
     }
-    hcq_program_destroy(fma);
+    hcq_program_destroy(chain.prog);
     return status;
+}
+
+static bell_status
+chain_rows(struct bench *b)
+{
+    static const enum bench_ceiling ceilings[CHAIN_KIND_COUNT] = {
+        [CHAIN_FMA_F32] = BENCH_CEILING_F32,
+        [CHAIN_FMA_F32X2] = BENCH_CEILING_NONE,
+        [CHAIN_FMA_F64] = BENCH_CEILING_VECTOR_F64,
+        [CHAIN_FMA_F16] = BENCH_CEILING_VECTOR_F16,
+        [CHAIN_FMA_BF16] = BENCH_CEILING_VECTOR_BF16,
+        [CHAIN_MAD_I32] = BENCH_CEILING_I32,
+        [CHAIN_DOT_I8] = BENCH_CEILING_NONE,
+        [CHAIN_DOT_F16] = BENCH_CEILING_NONE,
+        [CHAIN_DOT_BF16] = BENCH_CEILING_NONE,
+    };
+    int kind;
+
+    for (kind = 0; kind < CHAIN_KIND_COUNT && !bench_is_over(b); kind++)
+        BELL_TRY(chain_row(b, (enum chain_kind)kind, ceilings[kind]));
+    return BELL_OK;
 }
 
 /* ---- operations for each byte -------------------------------------------- */
 
-struct chain {
-    unsigned n; /* multiplications and additions, one each, of an element */
-};
-
+/* *user multiplications and additions, one each, of an element. */
 static struct bell_tensor *
 make_chain(struct bell_context *ctx, struct bell_tensor *const *in,
            const void *user)
 {
-    const struct chain *chain = user;
+    const unsigned *n = user;
     struct bell_tensor *x = in[0];
     unsigned i;
 
     (void)ctx;
-    for (i = 0; i < chain->n; i++)
+    for (i = 0; i < *n; i++)
         x = bell_add(bell_mul(x, in[0]), in[0]);
     return x;
 }
@@ -93,19 +153,18 @@ intensity_rows(struct bench *b)
     size_t i;
 
     for (i = 0; i < ARRAY_LEN(lengths) && !bench_is_over(b); i++) {
-        const struct chain chain = {lengths[i]};
         const struct bench_job job = {
             .make = make_chain,
-            .user = &chain,
+            .user = &lengths[i],
             .in = {{&n, 1, BELL_FLOAT32, 0.5}},
-            .flops = 2.0 * chain.n * (double)n,
+            .flops = 2.0 * lengths[i] * (double)n,
             .bytes = 8.0 * (double)n,
             .ceiling = BENCH_CEILING_F32,
         };
 
         bench_begin(b, BENCH_GFLOPS,
                     "float32 elements read, computed with, written",
-                    "intensity_%g", 2.0 * chain.n / 8);
+                    "intensity_%g", 2.0 * lengths[i] / 8);
         BELL_TRY(bench_run_job(b, &job));
     }
     return BELL_OK;
@@ -122,39 +181,53 @@ make_matmul(struct bell_context *ctx, struct bell_tensor *const *in,
     return bell_matmul(in[0], in[1]);
 }
 
-bell_status
-bench_flops(struct bench *b)
+static bell_status
+matrix_rows(struct bench *b)
 {
     static const struct {
         enum bell_dtype dtype;
+        uint32_t math;
+        double scale;
         enum bench_ceiling ceiling;
         const char *name;
     } kinds[] = {
-        {BELL_FLOAT64, BENCH_CEILING_F64, "peak_matrix_f64"},
-        {BELL_FLOAT16, BENCH_CEILING_F16, "peak_matrix_f16"},
+        {BELL_FLOAT64, BELL_MATH_EXACT, 1, BENCH_CEILING_F64, "f64"},
+        {BELL_FLOAT32, BELL_MATH_TF32, 1, BENCH_CEILING_TF32, "tf32"},
+        {BELL_FLOAT16, BELL_MATH_EXACT, 1, BENCH_CEILING_F16, "f16"},
+        {BELL_BFLOAT16, BELL_MATH_EXACT, 1, BENCH_CEILING_F16, "bf16"},
+        {BELL_INT8, BELL_MATH_EXACT, 100, BENCH_CEILING_8, "i8"},
+        /* a CPU only converts them */
+        {BELL_FLOAT8_E4M3FN, BELL_MATH_EXACT, 1, BENCH_CEILING_8, "e4m3"},
     };
-    const int64_t n = b->is_small                           ? 64
-                      : b->info.flags & HCQ_DEVICE_HOST_CPU ? 512
-                                                            : 4096;
+    bool is_host = (b->info.flags & HCQ_DEVICE_HOST_CPU) != 0;
+    const int64_t n = b->is_small ? 64 : is_host ? 512 : 4096;
     const int64_t shape[2] = {n, n};
-    size_t i;
+    size_t n_kinds = ARRAY_LEN(kinds) - is_host, i;
 
-    BELL_TRY(fma_row(b));
-    for (i = 0; i < ARRAY_LEN(kinds) && !bench_is_over(b); i++) {
+    for (i = 0; i < n_kinds && !bench_is_over(b); i++) {
         const struct bench_job job = {
             .make = make_matmul,
-            .in = {{shape, 2, kinds[i].dtype, 1},
-                   {shape, 2, kinds[i].dtype, 1}},
+            .in = {{shape, 2, kinds[i].dtype, kinds[i].scale},
+                   {shape, 2, kinds[i].dtype, kinds[i].scale}},
+            .math = kinds[i].math,
             .flops = 2.0 * (double)(n * n * n),
             .bytes =
                 3.0 * (double)(n * n) * (double)bell_dtype_size(kinds[i].dtype),
             .ceiling = kinds[i].ceiling,
         };
 
-        bench_begin(b, BENCH_GFLOPS, "a large matrix product", "%s",
+        bench_begin(b, BENCH_GFLOPS, "a large matrix product", "peak_matrix_%s",
                     kinds[i].name);
         BELL_TRY(bench_run_job(b, &job));
     }
+    return BELL_OK;
+}
+
+bell_status
+bench_flops(struct bench *b)
+{
+    BELL_TRY(chain_rows(b));
+    BELL_TRY(matrix_rows(b));
     return bench_is_over(b) ? BELL_OK : intensity_rows(b);
 }
 

@@ -17,16 +17,15 @@
 #include "doorbell/ops.h"
 #include "doorbell/tensor.h"
 #include "hcq/hcq.h"
+#include "tools/chain/chain.h"
 #include "tools/json.h"
 #include "tools/machine/print.h"
 #include "tools/machine/sensors.h"
-#include "tools/selftest/selftest.h"
 #include "tools/tools.h"
 
 #define WAIT_NS    60000000000ull
 #define PLACES_MAX 16 /* errors that are told one by one */
 #define CHUNKS_MAX 256
-#define GROUP_SIZE 256u
 #define FILL       0xcbcbcbcbu
 #define MIB        (1024.0 * 1024)
 
@@ -50,14 +49,14 @@ struct burn {
     struct hcq_device *dev;
     struct hcq_device_info info;
     struct hcq_queue *compute, *copy;
-    struct hcq_program *fma; /* NULL: none for it */
+    struct chain fma; /* its prog is NULL: none for it */
     struct hcq_buffer *chunks[CHUNKS_MAX], *out;
     size_t n_chunks;
     uint64_t chunk_bytes;
     uint32_t *host; /* a chunk */
-    uint32_t n_groups, n_threads;
+    uint32_t n_groups;
     uint64_t n_rounds_fma;
-    float *want_fma; /* of the threads of a group */
+    uint32_t want_fma[CHAIN_RESULTS];
     struct bell_context *ctx;
     struct bell_tensor *x, *y, *first; /* matrices, and their first product */
     int64_t n;                         /* of the matrices */
@@ -144,9 +143,9 @@ burn_memory(struct burn *b)
 /* Reads `out` and compares it with what the threads of a group are to store;
  * NULL: with what it was filled with. */
 static bell_status
-check_out(struct burn *b, const float *want)
+check_out(struct burn *b, const uint32_t *want)
 {
-    uint64_t n = (uint64_t)b->n_groups * b->n_threads, i;
+    uint64_t n = (uint64_t)b->n_groups * b->fma.n_threads, i;
 
     BELL_TRY(hcq_buffer_read(b->out, 0, b->host, n * 4));
     for (i = 0; i < n; i++) {
@@ -156,10 +155,10 @@ check_out(struct burn *b, const float *want)
                               .want = FILL,
                               .got = b->host[i],
                               .round = b->n_rounds,
-                              .unit_group = (unsigned)(i / b->n_threads)};
+                              .unit_group = (unsigned)(i / b->fma.n_threads)};
 
         if (want)
-            memcpy(&place.want, &want[i % b->n_threads], 4);
+            place.want = want[i % b->fma.n_threads % CHAIN_RESULTS];
         if (place.want != place.got)
             note(b, &place);
     }
@@ -172,10 +171,7 @@ check_out(struct burn *b, const float *want)
 static bell_status
 burn_fma(struct burn *b)
 {
-    const uint64_t args[2] = {b->out->va, b->n_rounds_fma};
-    const uint32_t grid[3] = {b->n_groups, 1, 1},
-                   local[3] = {b->n_threads, 1, 1};
-    uint64_t n = (uint64_t)b->n_groups * b->n_threads;
+    uint64_t n = (uint64_t)b->n_groups * b->fma.n_threads;
     struct hcq_cs *cs;
 
     BELL_TRY(hcq_queue_begin(b->compute, &cs));
@@ -184,11 +180,10 @@ burn_fma(struct burn *b)
     BELL_TRY(hcq_queue_wait(b->compute, WAIT_NS));
     BELL_TRY(check_out(b, NULL));
     BELL_TRY(hcq_queue_begin(b->compute, &cs));
-    hcq_cs_exec(cs, b->fma, args, 2, grid, local);
+    chain_launch(&b->fma, cs, b->out->va, b->n_rounds_fma, b->n_groups);
     BELL_TRY(hcq_cs_submit(cs, NULL));
     BELL_TRY(hcq_queue_wait(b->compute, WAIT_NS));
-    b->flops +=
-        (double)n * (double)b->n_rounds_fma * selftest_fma_flops(&b->info);
+    b->flops += (double)n * (double)b->n_rounds_fma * b->fma.ops;
     return check_out(b, b->want_fma);
 }
 
@@ -276,14 +271,6 @@ make_matrices(struct burn *b, enum bell_dtype dtype)
 /* ---- the device ---------------------------------------------------------- */
 
 static bell_status
-load_fma(struct burn *b)
-{
-    bell_status status = selftest_program_create(b->dev, SELFTEST_FMA, &b->fma);
-
-    return status == BELL_E_UNSUPPORTED ? BELL_OK : status;
-}
-
-static bell_status
 make_chunks(struct burn *b, const struct burn_options *options)
 {
     bool is_simulated = (b->info.flags & HCQ_DEVICE_SIMULATED) != 0;
@@ -321,23 +308,19 @@ static bell_status
 make_fma(struct burn *b)
 {
     bool is_simulated = (b->info.flags & HCQ_DEVICE_SIMULATED) != 0;
-    bool is_host = (b->info.flags & HCQ_DEVICE_HOST_MEMORY) != 0;
+    bell_status status = chain_load(b->dev, CHAIN_FMA_F32, &b->fma);
     uint32_t i;
 
-    BELL_TRY(load_fma(b));
-    if (!b->fma)
+    if (status == BELL_E_UNSUPPORTED)
         return BELL_OK;
-    b->n_threads = is_host ? 1 : GROUP_SIZE;
+    BELL_TRY(status);
     b->n_groups = b->info.n_units * (is_simulated ? 1 : 16);
-    while ((uint64_t)b->n_groups * b->n_threads * 4 > b->chunk_bytes)
+    while ((uint64_t)b->n_groups * b->fma.n_threads * 4 > b->chunk_bytes)
         b->n_groups /= 2;
     b->n_rounds_fma = is_simulated ? 2 : 1u << 16;
-    b->want_fma = host_alloc(b->n_threads * sizeof(float));
-    if (!b->want_fma)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for results");
-    for (i = 0; i < b->n_threads; i++)
-        b->want_fma[i] = selftest_fma_result(&b->info, i, b->n_rounds_fma);
-    return hcq_buffer_create(b->dev, 4ull * b->n_groups * b->n_threads, 0,
+    for (i = 0; i < CHAIN_RESULTS; i++)
+        b->want_fma[i] = (uint32_t)chain_result(&b->fma, i, b->n_rounds_fma);
+    return hcq_buffer_create(b->dev, 4ull * b->n_groups * b->fma.n_threads, 0,
                              &b->out);
 }
 
@@ -369,11 +352,10 @@ free_all(struct burn *b)
     hcq_buffer_destroy(b->out);
     for (i = 0; i < b->n_chunks; i++)
         hcq_buffer_destroy(b->chunks[i]);
-    hcq_program_destroy(b->fma);
+    hcq_program_destroy(b->fma.prog);
     hcq_queue_destroy(b->copy);
     hcq_queue_destroy(b->compute);
     hcq_device_close(b->dev);
-    host_free(b->want_fma);
     host_free(b->host);
 }
 
@@ -406,7 +388,7 @@ run_rounds(struct burn *b)
 
     do {
         BELL_TRY(burn_memory(b));
-        if (b->fma)
+        if (b->fma.prog)
             BELL_TRY(burn_fma(b));
         BELL_TRY(burn_matrix(b));
         b->n_rounds++;
@@ -466,7 +448,7 @@ print_verdict(const struct burn *b, double seconds)
            b->n_rounds, seconds, (double)b->n_checked_bytes / MIB,
            b->flops / seconds / 1e9,
            (double)(b->n_chunks * b->chunk_bytes) / MIB,
-           b->fma ? "" : "; no kernel by hand for it: no multiply-adds");
+           b->fma.prog ? "" : "; no kernel by hand for it: no multiply-adds");
     if (b->clock_mhz[0] && b->clock_mhz[1])
         printf("%" PRIu32 " MHz before, %" PRIu32 " MHz at the end\n",
                b->clock_mhz[0], b->clock_mhz[1]);

@@ -62,8 +62,6 @@ enum selftest_kernel {
     /* What the bench measures; these and SELFTEST_STORE also for the CPU: */
     SELFTEST_COUNT, /* u64 p0[0] += p1 */
     SELFTEST_CHASE, /* p1 times x = the u64 at p0 + x, from 0; u64 p0[1] = x */
-    SELFTEST_FMA,   /* p1 rounds of float32 multiply-adds; f32 p0[linear
-                     * thread] = something of them (selftest_fma_flops) */
     SELFTEST_READS, /* blocks of 256: word i of shared memory is i; p1 rounds of
                      * 4 reads of 16 bytes, each 16 further; u32 p0[linear
                      * thread] = the sum of the words. Not for the CPU. */
@@ -228,13 +226,6 @@ BELL_MUST_CHECK bell_status selftest_llvm_binary(
 BELL_MUST_CHECK bell_status selftest_host_binary(
     const struct hcq_device_info *info, enum selftest_kernel kernel,
     struct selftest_binary *out_binary);
-
-/* Operations of one round of SELFTEST_FMA in a thread, a multiply-add as two. */
-double selftest_fma_flops(const struct hcq_device_info *info);
-
-/* What SELFTEST_FMA stores for that thread of a group, to the bit. */
-float selftest_fma_result(const struct hcq_device_info *info, uint32_t thread,
-                          uint64_t n_rounds);
 
 /* One thread that stores a number: what has to work again after a fault. */
 enum selftest_verdict selftest_check_alive(struct selftest *st);

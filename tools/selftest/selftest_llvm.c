@@ -69,22 +69,13 @@ struct kernel {
     "%to_" name " = getelementptr i32, " PTR "%row, i32 " k "\n"               \
     "store i32 %" name ", " PTR "%to_" name "\n"
 
-/* A chain of multiply-adds, "a": %ca0 is phi of its start and %ca2. */
+/* 16 bytes of shared memory, added to the sums. */
 #define READ(from, to)                                                         \
     "%i" from " = and i32 %k" from ", 255\n"                                   \
     "%f" from " = getelementptr <4 x i32>, " LDS "@pool, i32 %i" from "\n"     \
     "%x" from " = load <4 x i32>, " LDS "%f" from ", align 16\n"               \
     "%s" to " = add <4 x i32> %s" from ", %x" from "\n"                        \
     "%k" to " = add i32 %k" from ", 1\n"
-#define FMA_PHI(c, start)                                                      \
-    "%c" c "0 = phi float [ " start ", %0 ], [ %c" c "2, %round ]\n"
-#define FMA(c, from, to)                                                       \
-    "%c" c to " = call float @llvm.fma.f32(float %c" c from                    \
-    ", float 0x3FEFFFE000000000, float 0.5)\n"
-#define FMA_8(from, to)                                                        \
-    FMA("a", from, to) FMA("b", from, to) FMA("c", from, to)                   \
-    FMA("d", from, to) FMA("e", from, to) FMA("f", from, to)                   \
-    FMA("g", from, to) FMA("h", from, to)
 
 static const struct kernel kernels[SELFTEST_KERNEL_COUNT] = {
     [SELFTEST_STORE] = {"st_store", 1, 1, "", PTR "%p0, i64 %p1",
@@ -260,25 +251,6 @@ static const struct kernel kernels[SELFTEST_KERNEL_COUNT] = {
         "br i1 %more, label %step, label %end\n"
         "end:\n%to = getelementptr i64, " PTR "%p0, i64 1\n"
         "store i64 %x_next, " PTR "%to\nret void\n", false},
-    /* Eight chains, twice round. */
-    [SELFTEST_FMA] = {"st_fma", 1, 1,
-        "declare float @llvm.fma.f32(float, float, float)\n",
-        PTR "%p0, i64 %p1",
-        NUMBERS "%f = uitofp i32 %in to float\nbr label %round\n"
-        "round:\n%left = phi i64 [ %p1, %0 ], [ %left_next, %round ]\n"
-        FMA_PHI("a", "%f") FMA_PHI("b", "1.0") FMA_PHI("c", "2.0")
-        FMA_PHI("d", "3.0") FMA_PHI("e", "%f") FMA_PHI("f", "1.0")
-        FMA_PHI("g", "2.0") FMA_PHI("h", "3.0")
-        FMA_8("0", "1") FMA_8("1", "2")
-        "%left_next = sub i64 %left, 1\n"
-        "%more = icmp ne i64 %left_next, 0\n"
-        "br i1 %more, label %round, label %end\n"
-        "end:\n%s1 = fadd float %ca2, %cb2\n%s2 = fadd float %cc2, %cd2\n"
-        "%s3 = fadd float %ce2, %cf2\n%s4 = fadd float %cg2, %ch2\n"
-        "%s5 = fadd float %s1, %s2\n%s6 = fadd float %s3, %s4\n"
-        "%s = fadd float %s5, %s6\n"
-        "%to = getelementptr float, " PTR "%p0, i64 %at64\n"
-        "store float %s, " PTR "%to\nret void\n", true},
     [SELFTEST_READS] = {"st_reads", 1, 1,
         "@pool = internal addrspace(3) global [1024 x i32] undef, align 16\n",
         PTR "%p0, i64 %p1",

@@ -42,16 +42,12 @@ struct kernel {
 #define STORE_SPECIAL(name, at)                                                \
     "mov.u32 %r20, " name "; st.global.u32 [%rd2+" at "], %r20;\n"
 
-#define FMA(r) "fma.rn.f32 " r ", " r ", %r22, %r23;\n"
 #define READ                                                                   \
     "and.b32 %r21, %r21, 4080; add.u32 %r22, %r20, %r21;\n"                    \
     "ld.shared.v4.u32 {%r23, %r24, %r25, %r26}, [%r22];\n"                     \
     "add.u32 %r23, %r23, %r24; add.u32 %r25, %r25, %r26;\n"                    \
     "add.u32 %r23, %r23, %r25; add.u32 %r28, %r28, %r23;\n"                    \
     "add.u32 %r21, %r21, 16;\n"
-#define FMA_8                                                                  \
-    FMA("%r14") FMA("%r15") FMA("%r16") FMA("%r17") FMA("%r18") FMA("%r19")    \
-    FMA("%r20") FMA("%r21")
 
 static const struct kernel kernels[SELFTEST_KERNEL_COUNT] = {
     [SELFTEST_STORE] = {"st_store", 1, 1, "",
@@ -193,22 +189,6 @@ static const struct kernel kernels[SELFTEST_KERNEL_COUNT] = {
         "$step: add.u64 %rd3, %rd0, %rd2; ld.global.u64 %rd2, [%rd3];\n"
         "sub.u64 %rd1, %rd1, 1; setp.ne.u64 %p0, %rd1, 0; @%p0 bra $step;\n"
         "st.global.u64 [%rd0+8], %rd2;\n", 0, 0, 0, false},
-    /* Eight chains, four times round. */
-    [SELFTEST_FMA] = {"st_fma", 1, 1, "",
-        LOAD_PARAMS NUMBERS
-        "cvt.rn.f32.u32 %r14, %r10; mov.b32 %r15, 0x3f800000;\n"
-        "mov.b32 %r16, 0x40000000; mov.b32 %r17, 0x40400000;\n"
-        "mov.b32 %r18, %r14; mov.b32 %r19, %r15; mov.b32 %r20, %r16;\n"
-        "mov.b32 %r21, %r17; mov.b32 %r22, 0x3f7fff00;\n"
-        "mov.b32 %r23, 0x3f000000; cvt.u32.u64 %r24, %rd1;\n"
-        "$round: " FMA_8 FMA_8 FMA_8 FMA_8
-        "sub.u32 %r24, %r24, 1; setp.ne.u32 %p0, %r24, 0; @%p0 bra $round;\n"
-        "add.rn.f32 %r14, %r14, %r15; add.rn.f32 %r16, %r16, %r17;\n"
-        "add.rn.f32 %r18, %r18, %r19; add.rn.f32 %r20, %r20, %r21;\n"
-        "add.rn.f32 %r14, %r14, %r16; add.rn.f32 %r18, %r18, %r20;\n"
-        "add.rn.f32 %r14, %r14, %r18;\n"
-        "mul.wide.u32 %rd2, %r13, 4; add.u64 %rd2, %rd0, %rd2;\n"
-        "st.global.f32 [%rd2], %r14;\n", 0, 0, 0, false},
     [SELFTEST_READS] = {"st_reads", 1, 1, "",
         ".shared .align 16 .b8 pool[4096];\n"
         LOAD_PARAMS NUMBERS
