@@ -220,7 +220,6 @@ fault_meet(struct fault_kio *fault, enum call_kind kind,
 {
     uint64_t sleep_ns = 0;
     bool hit = false;
-    uint64_t number = 0;
     uint32_t i;
 
     assert(fault->n_rules <= RULES_MAX);
@@ -232,15 +231,14 @@ fault_meet(struct fault_kio *fault, enum call_kind kind,
               has_name(capture, rule->name)))
             continue;
         rule->seen++;
-        if (rule->seen != rule->nth &&
-            !(rule->every_later && rule->seen > rule->nth))
+        if (rule->every_later ? rule->seen < rule->nth
+                              : rule->seen != rule->nth)
             continue;
         fault->n_hits++;
         if (rule->action == ACTION_DELAY) {
             sleep_ns += rule->value;
         } else if (!hit) {
             *out = *rule;
-            number = rule->seen;
             hit = true;
         }
     }
@@ -253,10 +251,10 @@ fault_meet(struct fault_kio *fault, enum call_kind kind,
     if (hit && out->action == ACTION_ERRNO)
         snprintf(last_hit.text, sizeof(last_hit.text),
                  "%s (as planned for call %llu)", strerror((int)out->value),
-                 (unsigned long long)number);
+                 (unsigned long long)out->seen);
     else if (hit)
         snprintf(last_hit.text, sizeof(last_hit.text),
-                 "as planned for call %llu", (unsigned long long)number);
+                 "as planned for call %llu", (unsigned long long)out->seen);
     return hit;
 }
 
@@ -383,7 +381,7 @@ fault_ioctl(struct kio *kio, int fd, unsigned long request, void *arg)
 {
     struct fault_kio *fault = (struct fault_kio *)kio;
     struct kio_capture capture;
-    struct rule rule = {0};
+    struct rule rule;
     uint64_t *dev;
     enum kio_dev of = KIO_DEV_OTHER;
     int result;
@@ -449,7 +447,7 @@ fault_poll(struct kio *kio, int fd, short events, int timeout_ms,
 static int
 fault_read_file(struct kio *kio, const char *path, void *buf, size_t cap)
 {
-    struct rule rule = {0};
+    struct rule rule;
     bool hit = fault_meet((struct fault_kio *)kio, CALL_READ, NULL, &rule);
     uint64_t word = 0;
     int n;
@@ -468,8 +466,7 @@ fault_read_file(struct kio *kio, const char *path, void *buf, size_t cap)
 static void
 fault_doorbell(struct kio *kio, const struct kio_bell *bell)
 {
-    if (kio->below->ops->doorbell)
-        kio->below->ops->doorbell(kio->below, bell);
+    kio->below->ops->doorbell(kio->below, bell);
 }
 
 /* ---- life ------------------------------------------------------------- */

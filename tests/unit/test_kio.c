@@ -1252,6 +1252,11 @@ test_bad_plans(void **state)
         "ioctl=reply=3;5",
         "ioctl=status=",
         "ioctl=status=0x5g",
+        "ioctl=statusx=5",
+        "ioctl=truncatex=5",
+        "ioctl=randomx=5",
+        "ioctl=replyx=5:1",
+        "ioctl=delayx=5ms",
         "=EIO",
     };
     static const char *const good[] = {

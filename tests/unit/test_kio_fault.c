@@ -38,6 +38,7 @@ enum {
 static struct {
     struct kio kio;
     unsigned n[N_KINDS]; /* calls that arrived */
+    int n_read;          /* bytes of files */
     bool is_gone;
 } below;
 
@@ -114,9 +115,9 @@ below_read_file(struct kio *kio, const char *path, void *buf, size_t cap)
     (void)kio;
     (void)path;
     assert_int_equal(cap, 40);
-    memset(buf, 0x11, 30);
+    memset(buf, 0x11, (size_t)below.n_read);
     below.n[READ]++;
-    return below.is_gone ? -ENOENT : 30;
+    return below.is_gone ? -ENOENT : below.n_read;
 }
 
 static void
@@ -148,6 +149,7 @@ create(const char *plan)
 
     memset(&below, 0, sizeof(below));
     below.kio.ops = &below_ops;
+    below.n_read = 30;
     expect_ok(kio_fault_create(&below.kio, plan, &kio));
     return kio;
 }
@@ -369,6 +371,37 @@ test_reads(void **state)
     kio_destroy(kio);
 }
 
+/* Of a file's last word no more is written than there is. */
+static void
+test_short_reads(void **state)
+{
+    static const uint8_t lie[4] = {4, 3, 2, 1};
+    struct kio *kio = create("read:1+=reply=1:0x01020304");
+    int n;
+
+    (void)state;
+    for (n = 0; n <= 9; n++) {
+        uint8_t got[40] = {0}, want[40] = {0};
+
+        below.n_read = n;
+        memset(want, 0x11, (size_t)n);
+        if (n > 4)
+            memcpy(want + 4, lie, n < 8 ? (size_t)n - 4 : 4);
+        assert_int_equal(kio->ops->read_file(kio, "/x", got, 40), n);
+        assert_memory_equal(got, want, sizeof(got));
+    }
+    expect_ok(kio_fault_set(kio, "read:1+=reply=0:0x01020304"));
+    for (n = 0; n <= 5; n++) {
+        uint8_t got[40] = {0};
+
+        below.n_read = n;
+        assert_int_equal(kio->ops->read_file(kio, "/x", got, 40), n);
+        assert_memory_equal(got, lie, n < 4 ? (size_t)n : 4);
+        assert_int_equal(got[n], 0);
+    }
+    kio_destroy(kio);
+}
+
 /* A plan in the place of another has nothing of it. */
 static void
 test_another_plan(void **state)
@@ -387,6 +420,10 @@ test_another_plan(void **state)
     assert_int_equal(kio->ops->read_file(kio, "/x", got, 40), -EIO);
     assert_int_equal(kio->ops->read_file(kio, "/x", got, 40), 30);
     assert_int_equal(kio_fault_hits(kio), 1);
+    expect_ok(kio_fault_set(kio, "read:1+=EIO"));
+    expect_ok(kio_fault_set(kio, "read=EIO"));
+    assert_int_equal(kio->ops->read_file(kio, "/x", got, 40), -EIO);
+    assert_int_equal(kio->ops->read_file(kio, "/x", got, 40), 30);
     kio_destroy(kio);
 }
 
@@ -403,6 +440,7 @@ test_replies(void **state)
         {"ioctl=truncate=0", 3, {10, 11, 12, 13, 14, 15, 16, 17}, 1},
         {"ioctl=truncate=3", 3, {11, 12, 13, 13, 14, 15, 16, 17}, 1},
         {"ioctl=truncate=8", 3, {11, 12, 13, 14, 15, 16, 17, 18}, 1},
+        {"ioctl=truncate=9", 3, {11, 12, 13, 14, 15, 16, 17, 18}, 1},
         {"ioctl=reply=0:0x04030201", 3, {1, 2, 3, 4, 15, 16, 17, 18}, 1},
         {"ioctl=reply=1:0x04030201", 3, {11, 12, 13, 14, 1, 2, 3, 4}, 1},
         {"ioctl=reply=2:0x04030201", 3, {11, 12, 13, 14, 15, 16, 17, 18}, 1},
@@ -446,13 +484,13 @@ test_commands(void **state)
     unsigned long request = nv_request(NV_ESC_RM_CONTROL, sizeof(control));
     struct nv_os54 before = control;
     struct kio *kio =
-        create("NV0080_CTRL_CMD_GPU_GET_NUM_SUBDEVICES=status=0x51,"
+        create("NV0080_CTRL_CMD_GPU_GET_NUM_SUBDEVICES=status=0x51525354,"
                "NV_ESC_RM_CONTROL:2=reply=8:77,ioctl:3=reply=7:78");
 
     (void)state;
     assert_int_equal(kio->ops->open(kio, "/dev/nvidiactl", O_RDWR), 7);
     assert_int_equal(kio->ops->ioctl(kio, 7, request, &control), 0);
-    before.status = 0x51;
+    before.status = 0x51525354;
     assert_memory_equal(&control, &before, sizeof(control));
     assert_int_equal(below.n[IOCTL], 0);
     assert_string_equal(kio->ops->explain(kio), "as planned for call 1");
@@ -473,6 +511,7 @@ test_random(void **state)
     struct kio *kio = create("read:1+=random=5");
     unsigned n_changed = 0, n_zero = 0, n_ones = 0, call_number;
     uint32_t first[2][10];
+    uint64_t all = 0;
 
     (void)state;
     for (call_number = 0; call_number < 2000; call_number++) {
@@ -489,7 +528,9 @@ test_random(void **state)
         assert_int_equal(words[8], 0);
         if (call_number < 2)
             memcpy(first[call_number], words, sizeof(words));
+        all = hash_bytes(words, sizeof(words), all);
     }
+    assert_true(all == 0xbe0b46504bb3d25e);
     /* 14000 words */
     assert_true(n_changed > 1600 && n_changed < 1900);
     assert_true(n_ones > n_changed / 5 && n_ones < n_changed / 3);
@@ -522,7 +563,7 @@ test_delays(void **state)
         uint64_t ns;
         int result;
     } rows[] = {
-        {"read=delay=3000us", 3000000, 30},
+        {"read=delay=300000us", 300000000, 30},
         {"read=delay=20ms", 20000000, 30},
         {"read=delay=1s", 1000000000, 30},
         {"read=delay=999ms,read=delay=30ms,read=ENOENT", 1029000000, -ENOENT},
@@ -545,12 +586,12 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_errors),       cmocka_unit_test(test_kinds),
-        cmocka_unit_test(test_several),      cmocka_unit_test(test_plans),
-        cmocka_unit_test(test_doorbells),    cmocka_unit_test(test_reads),
-        cmocka_unit_test(test_another_plan), cmocka_unit_test(test_replies),
-        cmocka_unit_test(test_commands),     cmocka_unit_test(test_random),
-        cmocka_unit_test(test_delays),
+        cmocka_unit_test(test_errors),      cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_several),     cmocka_unit_test(test_plans),
+        cmocka_unit_test(test_doorbells),   cmocka_unit_test(test_reads),
+        cmocka_unit_test(test_short_reads), cmocka_unit_test(test_another_plan),
+        cmocka_unit_test(test_replies),     cmocka_unit_test(test_commands),
+        cmocka_unit_test(test_random),      cmocka_unit_test(test_delays),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
