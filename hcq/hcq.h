@@ -222,7 +222,8 @@ BELL_MUST_CHECK bell_status hcq_buffer_read(struct hcq_buffer *buf,
                                             uint64_t offset_bytes, void *data,
                                             uint64_t size_bytes);
 
-/* Bytes in live buffers, and bytes kept for reuse. */
+/* Bytes in live buffers, and bytes kept for reuse: both together at most twice
+ * what was ever live at once (or 4 MiB, if that is more). */
 void hcq_memory_usage(struct hcq_device *dev, uint64_t *out_live_bytes,
                       uint64_t *out_cached_bytes);
 

@@ -276,6 +276,7 @@ struct hcq_device {
     _Atomic uint64_t epoch; /* recoveries */
 
     uint64_t live_bytes, cached_bytes, cache_limit_bytes;
+    uint64_t peak_bytes; /* of live_bytes */
     struct hcq_buffer_node *cache[HCQ_CACHE_CLASSES];
 };
 

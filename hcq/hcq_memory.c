@@ -4,6 +4,10 @@
  * handed out again to the next request of that class: on the training path
  * an allocation is two list operations under an uncontended lock. Classes
  * are eighths of powers of two, so at most 1/8 is wasted.
+ *
+ * Sizes that never come again, as those of a sequence that grows, would fill it:
+ * what is freed is given back as soon as it takes, with what is in use, twice
+ * the most that ever was.
  */
 #include "hcq/hcq_backend.h"
 
@@ -14,6 +18,7 @@
 #include "base/log.h"
 
 #define MIN_SIZE_BYTES 64u
+#define SMALL_BYTES    (4ull << 20) /* guess: nobody misses so much */
 #define POISON_BYTE    0xcb
 
 /* A buffer with its backing. Owned by the user while live (dev->buffers),
@@ -103,6 +108,21 @@ free_cache(struct hcq_device *dev)
     }
 }
 
+/* What buffers may take, freed ones too, where they are to be `live_bytes`
+ * without those. */
+static uint64_t
+most_bytes(struct hcq_device *dev, uint64_t live_bytes)
+{
+    uint64_t most;
+
+    pthread_mutex_lock(&dev->lock);
+    most = 2 * (live_bytes > dev->peak_bytes ? live_bytes : dev->peak_bytes);
+    pthread_mutex_unlock(&dev->lock);
+    if (most < SMALL_BYTES)
+        most = SMALL_BYTES;
+    return most < dev->info.memory_bytes ? most : dev->info.memory_bytes;
+}
+
 static bell_status
 alloc_node(struct hcq_device *dev, uint64_t size_bytes, uint64_t class_bytes,
            uint32_t flags, struct hcq_buffer_node **out_node)
@@ -112,7 +132,8 @@ alloc_node(struct hcq_device *dev, uint64_t size_bytes, uint64_t class_bytes,
     uint64_t live_bytes, cached_bytes;
 
     hcq_memory_usage(dev, &live_bytes, &cached_bytes);
-    if (live_bytes + cached_bytes + class_bytes > dev->info.memory_bytes) {
+    if (live_bytes + cached_bytes + class_bytes >
+        most_bytes(dev, live_bytes + class_bytes)) {
         hcq_memory_trim(dev);
         if (live_bytes + class_bytes > dev->info.memory_bytes)
             return bell_fail(
@@ -184,6 +205,8 @@ hcq_buffer_create(struct hcq_device *dev, uint64_t size_bytes, uint32_t flags,
     pthread_mutex_lock(&dev->lock);
     hcq_link_add(&dev->buffers, &node->link);
     dev->live_bytes += node->mem.size_bytes;
+    if (dev->live_bytes > dev->peak_bytes)
+        dev->peak_bytes = dev->live_bytes;
     pthread_mutex_unlock(&dev->lock);
     *out_buf = &node->pub;
     return BELL_OK;

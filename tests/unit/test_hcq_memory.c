@@ -180,6 +180,55 @@ kept_bytes(void **state)
     hcq_buffer_destroy(NULL);
 }
 
+/* What is kept takes, with what is in use, twice the most that ever was in use;
+ * where something new would be more, all that is kept goes back. */
+static void
+never_again(void **state)
+{
+    struct hcq_buffer *bufs[3];
+    uint64_t live, cached, n;
+    size_t i;
+
+    (void)state;
+    dev->info.memory_bytes = 1024 * MIB;
+    for (i = 0; i < 3; i++)
+        bufs[i] = create(MIB);
+    for (i = 0; i < 3; i++)
+        hcq_buffer_destroy(bufs[i]);
+    hcq_buffer_destroy(create(2 * MIB));
+    hcq_buffer_destroy(create(MIB * 7 / 8));
+    hcq_buffer_destroy(create(MIB / 8));
+    check_usage(0, 6 * MIB);
+    hcq_buffer_destroy(create(MIB)); /* nothing new */
+    check_usage(0, 6 * MIB);
+    hcq_buffer_destroy(create(64));
+    check_usage(0, 64);
+    bufs[0] = create(5 * MIB); /* more than there ever was */
+    check_usage(5 * MIB, 64);
+    hcq_buffer_destroy(bufs[0]);
+    for (n = 4096; n <= 3 * MIB; n += 4096) {
+        hcq_buffer_destroy(create(n));
+        hcq_memory_usage(dev, &live, &cached);
+        assert_in_range(live + cached, n, 10 * MIB);
+    }
+}
+
+/* Little is kept, however little is in use. */
+static void
+never_again_small(void **state)
+{
+    uint64_t n;
+
+    (void)state;
+    dev->info.memory_bytes = 1024 * MIB;
+    for (n = 9; n <= 12; n++)
+        hcq_buffer_destroy(create(MIB * n / 16));
+    hcq_buffer_destroy(create(MIB * 22 / 16));
+    check_usage(0, 4 * MIB);
+    hcq_buffer_destroy(create(64));
+    check_usage(0, 64);
+}
+
 /* ---- budgets --------------------------------------------------------------- */
 
 /* What is kept gives way to what is asked for; what is in use does not. */
@@ -738,6 +787,8 @@ main(void)
         TEST(classes),
         TEST(taken_once),
         TEST(kept_bytes),
+        TEST(never_again),
+        TEST(never_again_small),
         TEST(budget),
         TEST(budget_random),
         TEST(no_memory),
