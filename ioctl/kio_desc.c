@@ -313,8 +313,7 @@ kio_pointee_struct(enum kio_dev dev, uint32_t branch,
     }
     if (!row)
         return NULL;
-    if (out_name)
-        *out_name = row->name;
+    *out_name = row->name;
     return struct_of(row->struct_id, branch);
 }
 

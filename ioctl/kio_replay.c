@@ -337,7 +337,7 @@ replay_ioctl(struct kio *kio, int fd, unsigned long request, void *arg)
         replay_check_value(replay, "ioctl request", r->args[0], request);
         check_dev(replay, r, fd);
     }
-    if (r && !replay->why[0]) {
+    if (!replay->why[0]) { /* so there is a record */
         if (kio_capture_call(&now, (enum kio_dev)r->dev, kio->branch, request,
                              arg, NULL, NULL) != BELL_OK)
             fail(replay, "out of memory");
@@ -431,7 +431,7 @@ replay_mmap(struct kio *kio, void **addr, size_t size_bytes, int prot,
                            (uint64_t)(unsigned)prot << 32 | (unsigned)flags);
         replay_check_value(replay, "mmap offset", r->args[3], offset);
     }
-    if (r && !replay->why[0]) {
+    if (!replay->why[0]) { /* so there is a record */
         /* A failure's result is a small negative number, an address is not. */
         if (r->result < 0 && r->result > -4096)
             result = (int)r->result;

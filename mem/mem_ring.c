@@ -28,7 +28,6 @@ void
 mem_ring_fini(struct mem_ring *ring)
 {
     host_free(ring->fences);
-    memset(ring, 0, sizeof(*ring));
 }
 
 void

@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "base/thread.h"
 #include "hcq/cpu/cpu_internal.h"
 
 #define FEW        256u /* steps of a submission */
@@ -309,6 +310,68 @@ test_ring_sizes(void **state)
         }
         hcq_queue_destroy(queue);
     }
+    hcq_device_close(rig.dev);
+}
+
+/* What the thread has not come to stays in the ring, up to its last word; what
+ * does not fit is refused when its time is over, and not before. */
+static void
+test_full_ring(void **state)
+{
+    static const struct {
+        uint32_t n_barriers, n_fit;
+    } rows[] = {
+        /* 512 words, of which 6 are the wait's */
+        {20, 22}, {8, 46}, {10, 38}, {503, 1}, {504, 0}, {0, 168},
+    };
+    const struct hcq_queue_desc desc = {.struct_size = sizeof(desc),
+                                        .kind = HCQ_QUEUE_COMPUTE,
+                                        .ring_size_bytes = 4096,
+                                        .submit_timeout_ns = 20000000};
+    struct hcq_queue *queue;
+    struct hcq_signal *go;
+    struct rig rig;
+    size_t i;
+
+    (void)state;
+    begin(&rig);
+    assert_int_equal(hcq_signal_create(rig.dev, 0, &go), BELL_OK);
+    assert_int_equal(hcq_queue_create_with(rig.dev, &desc, &queue), BELL_OK);
+    for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        uint32_t n = 0, k;
+        bell_status status;
+        struct hcq_cs *cs;
+        const char *text;
+        uint64_t start_ns, ns;
+        double ms = 0;
+
+        assert_int_equal(hcq_queue_begin(queue, &cs), BELL_OK);
+        hcq_cs_wait(cs, go, i + 1);
+        submit(cs);
+        for (;;) {
+            assert_int_equal(hcq_queue_begin(queue, &cs), BELL_OK);
+            for (k = 0; k < rows[i].n_barriers; k++)
+                hcq_cs_barrier(cs);
+            start_ns = time_now_ns();
+            status = hcq_cs_submit(cs, NULL);
+            ns = time_now_ns() - start_ns;
+            if (status != BELL_OK)
+                break;
+            n++;
+        }
+        assert_int_equal(status, BELL_E_TIMEOUT);
+        assert_int_equal(n, rows[i].n_fit);
+        assert_true(ns >= desc.submit_timeout_ns);
+        text = strstr(bell_error_last()->message, " in the ring of 512 after ");
+        assert_non_null(text);
+        assert_int_equal(sscanf(text, " in the ring of 512 after %lf ms", &ms),
+                         1);
+        assert_true(ms >= 20 && ms <= (double)ns / 1e6 + 0.1);
+        hcq_signal_set(go, i + 1);
+        assert_int_equal(hcq_queue_wait(queue, HCQ_TIMEOUT_NS), BELL_OK);
+    }
+    hcq_queue_destroy(queue);
+    hcq_signal_destroy(go);
     hcq_device_close(rig.dev);
 }
 
@@ -612,6 +675,7 @@ main(void)
         cmocka_unit_test(test_others),
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_ring_sizes),
+        cmocka_unit_test(test_full_ring),
         cmocka_unit_test(test_around_the_ring),
         cmocka_unit_test(test_sleeping),
         cmocka_unit_test(test_floats),

@@ -208,6 +208,9 @@ test_convert(void **state)
     value = kio_struct_get(nv_struct(0, NV_S_NV_OS46), &wire, sizeof(wire),
                            "dmaOffset");
     assert_int_equal(value, 0x200000000);
+    assert_int_equal(kio_struct_get(nv_struct(0, NV_S_NV_OS46), &wire,
+                                    sizeof(wire), "dmaOffsets"),
+                     0);
     assert_false(kio_struct_put(nv_struct(0, NV_S_NV_OS46), &wire, sizeof(wire),
                                 "flags2", 1));
     assert_true(kio_struct_put(nv_struct(0, NV_S_NV_OS46), &wire, sizeof(wire),
@@ -497,8 +500,30 @@ test_convert_arrays(void **state)
     memset(got, 0xcc, sizeof(got));
     kio_struct_convert(&from, bytes, &to, got);
     assert_memory_equal(got, want, sizeof(want));
-    kio_struct_convert(&to, want, &to, got);
-    assert_memory_equal(got, want, sizeof(want));
+    kio_struct_convert(&to, bytes, &to, got); /* with what no field has */
+    assert_memory_equal(got, bytes, sizeof(bytes));
+}
+
+/* Arguments of an allocation that says no size have their struct's. */
+static void
+test_sizes_of_pointees(void **state)
+{
+    const struct kio_struct *alloc = nv_struct(NV_BRANCH_NEWEST, NV_S_NV_OS64);
+    const struct kio_struct *inner =
+        nv_struct(NV_BRANCH_NEWEST, NV_S_NV0000_ALLOC);
+    const struct kio_field *field = kio_struct_field(alloc, "pAllocParms");
+    struct nv_os64 data = {0};
+
+    (void)state;
+    assert_true(inner->size_bytes > 1);
+    assert_int_equal(
+        kio_pointee_bytes(alloc, field, &data, sizeof(data), inner),
+        inner->size_bytes);
+    assert_int_equal(kio_pointee_bytes(alloc, field, &data, sizeof(data), NULL),
+                     0);
+    data.paramsSize = 1;
+    assert_int_equal(
+        kio_pointee_bytes(alloc, field, &data, sizeof(data), inner), 1);
 }
 
 /* ---- text and differences --------------------------------------------- */
@@ -1083,6 +1108,7 @@ main(void)
         cmocka_unit_test(test_forced),
         cmocka_unit_test(test_breaks),
         cmocka_unit_test(test_convert),
+        cmocka_unit_test(test_sizes_of_pointees),
         cmocka_unit_test(test_device_names),
         cmocka_unit_test(test_every_end),
         cmocka_unit_test(test_capture_lengths),
