@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "render/ir3/ir3.h"
 #include "sim/qcom/isa/shader.h"
+#include "tests/unit/sanitized.h"
 
 static const char *const chips[] = {"a6xx", "a7xx"};
 static const enum ir3_gen gens[] = {IR3_GEN_A6XX, IR3_GEN_A7XX};
@@ -180,7 +181,7 @@ const struct backend backend_ir3 = {
     .lacks_f64 = true,
     .flushes = true,
     .max_shared_bytes = 32768,
-    .thin = 4,
+    .thin = IS_SANITIZED ? 16 : 4,
     .has_alu = has_alu,
     .has_cast = has_cast,
     .lower_target = lower_target,

@@ -501,7 +501,7 @@ taken_late(void **state)
 static void
 wakes_behind(struct rig *r, struct load load, bool in_turn)
 {
-    uint32_t i, n = 200;
+    uint32_t i, n = IS_SANITIZED ? 60 : 200;
 
     rig_reset_counters(r);
     for (i = 0; i < n; i++) {

@@ -1,5 +1,6 @@
 /* Combining by index, masks, extremes with places, order statistics, counts,
  * sampling, distances against plain loops and PyTorch's values. */
+#include "tests/unit/sanitized.h"
 #include "tests/unit/tensor_host.h"
 
 #include <stdio.h>
@@ -864,7 +865,8 @@ test_found(void **state)
     uint32_t d, kind;
 
     (void)state;
-    for (d = 0; d < ARRAY_LEN(dtypes); d += is_slow_device() ? 3 : 1) {
+    for (d = 0; d < ARRAY_LEN(dtypes);
+         d += is_slow_device() ? 3 + 2 * IS_SANITIZED : 1) {
         for (kind = 0; kind < 4; kind += d < 3 ? 1 : 3) {
             print_message("%s %u\n", bell_dtype_name(dtypes[d]), kind);
             check_found(make_disorder(dtypes[d], n, kind), kind == 1   ? 1
