@@ -722,6 +722,54 @@ keep_text(void *user, const char *line)
     snprintf(text + strlen(text), 4096 - strlen(text), "%s\n", line);
 }
 
+/* A kernel that does not end is stopped by taking its code away: no fault of
+ * its own. */
+static void
+test_eviction(void **state)
+{
+    const struct hcq_program_desc desc = {
+        .struct_size = sizeof(desc),
+        .name = "spin",
+        .n_bufs = 1,
+        .binary = object,
+        .binary_size_bytes = object_bytes,
+    };
+    const uint32_t grid[3] = {4, 1, 1};
+    struct hcq_program *prog;
+    struct hcq_device *dev;
+    struct hcq_queue *queue;
+    struct hcq_buffer *buf;
+    struct hcq_cs *cs;
+    char text[4096] = "";
+    unsigned i;
+
+    (void)state;
+    setenv("BELL_THREADS", "2", 1);
+    dev = open_device();
+    assert_int_equal(hcq_queue_create(dev, HCQ_QUEUE_COMPUTE, &queue), BELL_OK);
+    assert_int_equal(hcq_program_create(dev, &desc, &prog), BELL_OK);
+    assert_int_equal(hcq_buffer_create(dev, 4, HCQ_MEM_DEVICE, &buf), BELL_OK);
+    log_set_writer(keep_text, text);
+    for (i = 0; i < 3; i++) {
+        *(volatile uint32_t *)buf->host = i == 2;
+        assert_int_equal(hcq_queue_begin(queue, &cs), BELL_OK);
+        hcq_cs_exec(cs, prog, &buf->va, 1, grid, NULL);
+        assert_int_equal(hcq_cs_submit(cs, NULL), BELL_OK);
+        if (i == 2)
+            break;
+        assert_int_equal(hcq_queue_wait(queue, 10000000), BELL_E_TIMEOUT);
+        log_mask = LOG_SYNC;
+        assert_int_equal(hcq_device_recover(dev), BELL_OK);
+        log_mask = 0;
+    }
+    assert_int_equal(hcq_queue_wait(queue, HCQ_TIMEOUT_NS), BELL_OK);
+    log_set_writer(NULL, NULL);
+    assert_non_null(strstr(text, " recovered\n"));
+    assert_null(strstr(text, " lost: "));
+    hcq_device_close(dev);
+    unsetenv("BELL_THREADS");
+}
+
 /* The words of each command, as BELL_DEBUG=push shows them: the header's size
  * is where the next one begins. */
 static void
@@ -947,6 +995,7 @@ main(void)
         cmocka_unit_test(test_bad_words),
         cmocka_unit_test(test_bad_addresses),
         cmocka_unit_test(test_bus_error),
+        cmocka_unit_test(test_eviction),
         cmocka_unit_test(test_words),
         cmocka_unit_test(test_refused_calls),
     };
