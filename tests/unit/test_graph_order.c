@@ -17,7 +17,7 @@
 #include "hcq/hcq_graph_internal.h"
 #include "tests/unit/expect.h"
 
-#define N_DEVS   2u
+#define N_DEVS   3u
 #define N_MAX    48u
 #define N_ROUNDS 3000u
 #define WORTH_IT 16384u /* bytes that a copy queue takes */
@@ -33,7 +33,7 @@ static struct hcq_queue *queues[N_DEVS][2];
 static struct hcq_program progs[N_DEVS];
 
 /* Memory of a device that is known: its own in four places, and pages of the
- * host, half of which the other device has as well. */
+ * host, half of which the next device has as well. */
 #define N_HOMES    5u
 #define HOME_HOST  2u /* the one that is the host's */
 #define HOME_BYTES 65536u
@@ -57,13 +57,24 @@ struct model {
     uint32_t n_waits;
 };
 
+/* The order of ranges. */
+static int
+by_address(const void *a, const void *b)
+{
+    const struct hcq_device *const *x = a, *const *y = b;
+
+    return *x < *y ? -1 : *x > *y;
+}
+
 static void
 open_named(const char *name)
 {
     uint32_t i;
 
-    for (i = 0; i < N_DEVS; i++) {
+    for (i = 0; i < N_DEVS; i++)
         expect_ok(hcq_device_open(name, &devs[i]));
+    qsort(devs, N_DEVS, sizeof(devs[0]), by_address);
+    for (i = 0; i < N_DEVS; i++) {
         expect_ok(hcq_queue_create(devs[i], HCQ_QUEUE_COMPUTE, &queues[i][0]));
         expect_ok(hcq_queue_create(devs[i], HCQ_QUEUE_COPY, &queues[i][1]));
         progs[i].dev = devs[i];
@@ -98,7 +109,7 @@ open_with_homes(void **state)
 
     (void)state;
     open_named("NV@null:h100");
-    pages = aligned_alloc(4096, 2 * HOME_BYTES);
+    pages = aligned_alloc(4096, (N_DEVS + 1) * HOME_BYTES / 2);
     assert_non_null(pages);
     for (i = 0; i < N_DEVS; i++) {
         expect_ok(hcq_buffer_create_pinned(devs[i], pages + i * HOME_BYTES / 2,
@@ -128,8 +139,8 @@ close_devices(void **state)
     }
     free(pages);
     pages = NULL;
-    hcq_device_close(devs[0]);
-    hcq_device_close(devs[1]);
+    for (i = 0; i < N_DEVS; i++)
+        hcq_device_close(devs[i]);
     return 0;
 }
 
@@ -235,6 +246,16 @@ build(uint32_t *x)
 
 /* ---- the model ---- */
 
+static uint32_t
+number_of(const struct hcq_device *dev)
+{
+    uint32_t i = 0;
+
+    while (devs[i] != dev)
+        i++;
+    return i;
+}
+
 /* The home of fixed memory, by number; N_HOMES: of none. */
 static uint32_t
 home_of(uint32_t dev, const struct hcq_graph_arg *arg)
@@ -254,7 +275,7 @@ home_of(uint32_t dev, const struct hcq_graph_arg *arg)
 static bool
 is_known(const struct hcq_graph *graph, const struct graph_command *command)
 {
-    uint32_t dev = command->dev == devs[1], i, k;
+    uint32_t dev = number_of(command->dev), i, k;
 
     for (i = 0; i < graph->n_commands; i++) {
         const struct graph_command *c = &graph->commands[i];
@@ -284,8 +305,8 @@ conflict(const struct hcq_graph *graph, const struct graph_command *x,
         for (k = 0; k < y->n_args; k++) {
             const struct hcq_graph_arg *b = &graph->args[y->first_arg + k];
             if (x->dev != y->dev && a->slot == HCQ_SLOT_NONE &&
-                (home_of(x->dev == devs[1], a) != HOME_HOST ||
-                 home_of(y->dev == devs[1], b) != HOME_HOST))
+                (home_of(number_of(x->dev), a) != HOME_HOST ||
+                 home_of(number_of(y->dev), b) != HOME_HOST))
                 continue;
             if (a->access && b->access && a->size_bytes && b->size_bytes &&
                 a->slot == b->slot &&
@@ -467,7 +488,7 @@ check_ranges(const struct hcq_graph *graph, const struct graph_range *ranges,
     uint32_t d;
 
     for (d = 0; d < N_DEVS; d++) {
-        const struct hcq_device *dev = devs[d ^ (devs[1] < devs[0])];
+        const struct hcq_device *dev = devs[d];
         bool inside = false;
         for (i = 0; i <= N_PLACES; i++) {
             uint64_t at = (1u << 20) + places[i % N_PLACES];
