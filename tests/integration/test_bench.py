@@ -55,7 +55,7 @@ HAS = {
                         'dot_f16', 'dot_bf16'},
     'AMD@sim:gfx90a': {'fma_f32', 'fma_f32x2', 'fma_f64', 'fma_f16', 'mad_i32',
                        'dot_i8', 'dot_f16'},
-    'QCOM@sim:a740-msm': set(),
+    'QCOM@sim:a740-msm': {'fma_f32', 'fma_f16', 'mad_i32'},
 }
 
 

@@ -33,7 +33,7 @@ MAY_INCLUDE = {
 # --ir` compiles what somebody wrote; Adreno's shaders are printed; arrays are read and written by `doorbell
 # run`, which is built without the tensors.
 ALSO = {
-    'tools': {'reference/reference.h', 'render/ir3/ir3_isa.h', 'render/llvm/amdgpu.h',
+    'tools': {'reference/reference.h', 'render/ir3/ir3.h', 'render/ir3/ir3_isa.h', 'render/llvm/amdgpu.h',
               'render/ptx/nv_container.h', 'render/render.h',
               'tensor/files/array.h', 'tensor/files/idx.h',
               'tensor/files/npy.h', 'tensor/functions/signature.h', 'tensor/runtime/ir.h',

@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "render/ir3/ir3.h"
 #include "render/ptx/nv_container.h"
 #include "sim/amd/isa/isa.h"
 #include "tools/chain/chain.h"
@@ -230,6 +231,56 @@ test_amd(void **state)
     }
 }
 
+static void
+test_ir3(void **state)
+{
+    static const struct {
+        enum chain_kind kind;
+        enum ir3_op op;
+        uint32_t n; /* for each time that a chain is added to */
+    } rows[] = {
+        {CHAIN_FMA_F32, IR3_MAD_F32, 1},
+        {CHAIN_FMA_F16, IR3_MAD_F16, 2},
+        {CHAIN_MAD_I32, IR3_MULL_U, 1},
+        {CHAIN_MAD_I32, IR3_MADSH_M16, 2},
+    };
+    static const struct {
+        const char *arch;
+        enum ir3_gen gen;
+    } archs[] = {{"a630", IR3_GEN_A6XX}, {"a740", IR3_GEN_A7XX}};
+    size_t i, k, size;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(rows) * ARRAY_LEN(archs); i++) {
+        struct hcq_device_info info = info_of("QCOM", archs[i % 2].arch, 0);
+        uint32_t count = 0;
+        struct chain chain;
+        uint64_t *words;
+        void *data;
+
+        assert_int_equal(
+            chain_binary(&info, rows[i / 2].kind, &chain, &data, &size),
+            BELL_OK);
+        words = (uint64_t *)((struct ir3_object *)data + 1);
+        for (k = 0; k < ((struct ir3_object *)data)->n_instrs; k++) {
+            struct ir3_instr instr;
+            uint64_t unused;
+
+            assert_true(
+                ir3_decode(archs[i % 2].gen, words[k], &instr, &unused));
+            count += instr.op == rows[i / 2].op;
+        }
+        assert_int_equal(count, rows[i / 2].n * chain.n_insns);
+        host_free(data);
+        assert_int_equal(
+            chain_binary(&info, CHAIN_FMA_F64, &chain, &data, &size),
+            BELL_E_UNSUPPORTED);
+        assert_int_equal(
+            chain_binary(&info, CHAIN_DOT_I8, &chain, &data, &size),
+            BELL_E_UNSUPPORTED);
+    }
+}
+
 /* ---- others ---- */
 
 static void
@@ -250,7 +301,7 @@ test_cl(void **state)
                      BELL_E_UNSUPPORTED);
     assert_int_equal(chain_binary(&info, CHAIN_DOT_I8, &chain, &data, &size),
                      BELL_E_UNSUPPORTED);
-    info = info_of("QCOM", "a740", 0);
+    info = info_of("NONE", "none", 0);
     assert_int_equal(chain_binary(&info, CHAIN_FMA_F32, &chain, &data, &size),
                      BELL_E_UNSUPPORTED);
 }
@@ -399,10 +450,10 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ptx),       cmocka_unit_test(test_ptxas),
-        cmocka_unit_test(test_amd),       cmocka_unit_test(test_cl),
-        cmocka_unit_test(test_host),      cmocka_unit_test(test_results),
-        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_ptx),     cmocka_unit_test(test_ptxas),
+        cmocka_unit_test(test_amd),     cmocka_unit_test(test_ir3),
+        cmocka_unit_test(test_cl),      cmocka_unit_test(test_host),
+        cmocka_unit_test(test_results), cmocka_unit_test(test_no_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

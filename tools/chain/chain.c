@@ -19,8 +19,8 @@ const char *const chain_texts[CHAIN_KIND_COUNT] = {
     "multiply-adds of registers, float32",
     "multiply-adds of pairs of float32",
     "multiply-adds of registers, float64",
-    "multiply-adds of pairs of float16",
-    "multiply-adds of pairs of bfloat16",
+    "multiply-adds of registers, float16",
+    "multiply-adds of registers, bfloat16",
     "multiply-adds of registers, int32",
     "dot products of 4 int8 into int32",
     "dot products of 2 float16 into float32",
@@ -264,10 +264,9 @@ chain_binary(const struct hcq_device_info *info, enum chain_kind kind,
                             struct chain *chain, struct chain_text *text,
                             struct render_binary *out);
     } makers[] = {
-        {"NV", chain_make_ptx},
-        {"AMD", chain_make_amd},
-        {"CPU", chain_make_host},
-        {"CL", chain_make_cl},
+        {"NV", chain_make_ptx},   {"AMD", chain_make_amd},
+        {"CPU", chain_make_host}, {"CL", chain_make_cl},
+        {"QCOM", chain_make_ir3},
     };
     const struct chain_form *form = &chain_forms[kind];
     struct chain chain = {.kind = kind,

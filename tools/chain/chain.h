@@ -33,7 +33,7 @@ struct chain {
     char name[32];            /* the kernel's */
     uint32_t n_threads;       /* of a group */
     uint32_t result_bytes;    /* of a thread: 4 or 8 */
-    uint32_t n_insns;         /* of a round */
+    uint32_t n_insns;         /* of a round: times that a chain is added to */
     uint32_t n_lanes;         /* of an instruction, within a thread */
     uint32_t n_chains;        /* of a thread */
     double ops;               /* of a round in a thread: a product added is 2 */

@@ -74,4 +74,9 @@ BELL_MUST_CHECK bell_status chain_make_cl(const struct hcq_device_info *info,
                                           struct chain_text *text,
                                           struct render_binary *out);
 
+BELL_MUST_CHECK bell_status chain_make_ir3(const struct hcq_device_info *info,
+                                           struct chain *chain,
+                                           struct chain_text *text,
+                                           struct render_binary *out);
+
 #endif
