@@ -301,6 +301,14 @@ tensor_device_is_inherited(const struct bell_context *ctx)
     return rt && rt->dev && hcq_device_is_inherited(rt->dev);
 }
 
+void
+tensor_keep_sizes(struct bell_context *ctx)
+{
+    struct tensor_runtime *rt = ctx->runtime;
+
+    rt->keeps_sizes = true;
+}
+
 struct hcq_device *
 tensor_device(const struct bell_context *ctx)
 {
@@ -673,7 +681,8 @@ schedule_first(struct tensor_runtime *rt, struct rt_plan *plan,
     constant = plan->sched;
     if (!rt_vary_guess(rt, plan))
         return BELL_OK;
-    BELL_TRY(schedule_rows(rt, plan, &constant, sized));
+    if (!rt->keeps_sizes)
+        BELL_TRY(schedule_rows(rt, plan, &constant, sized));
     if (plan->any_size)
         return BELL_OK;
     status = schedule_plan(rt, plan);

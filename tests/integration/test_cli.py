@@ -159,6 +159,10 @@ def check_kernel(tap):
     tap.check('kernel --json', complaints)
     tap.check('kernel', expect(run('kernel', 'x * 2', '--in', 'x=3:int8'), 0,
                                out='us a run'))
+    done = run('kernel', 'x[0:2] * 2', '--in', 'x=256x8', '--json')
+    tap.check('kernel: of the rows that are taken', expect(done, 0) + (
+        [] if done.returncode or json.loads(done.stdout)['n_bytes'] == 128
+        else [done.stdout]))
     tap.check('kernel --emit llvm', expect(
         run('kernel', 'x * 2', '--in', 'x=9', '--emit', 'llvm', '--device',
             'CPU'), 0, out='define void @'))
