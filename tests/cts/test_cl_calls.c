@@ -40,7 +40,8 @@ static struct ocl_api real;
 /* what there is of each, and how often some were called */
 static _Atomic int n_events, n_mems, n_programs, n_kernels, n_queues;
 static _Atomic int n_args, n_maps, n_unmaps, n_fills, n_copies, n_flushes;
-static _Atomic int n_finishes;
+static _Atomic int n_finishes, n_made; /* queues */
+static _Atomic cl_int finish_error;
 
 /* What is told of a marker's times, and when the marker was enqueued. */
 static struct {
@@ -133,7 +134,7 @@ static cl_int
 on_finish(cl_command_queue queue)
 {
     n_finishes++;
-    return real.clFinish(queue);
+    return finish_error ? finish_error : real.clFinish(queue);
 }
 
 static void *
@@ -230,6 +231,7 @@ on_queue(cl_context context, cl_device_id id, cl_command_queue_properties what,
     cl_command_queue queue = real.clCreateCommandQueue(context, id, what, err);
 
     n_queues += *err == CL_SUCCESS;
+    n_made++;
     return queue;
 }
 
@@ -896,6 +898,38 @@ test_times(void **state)
     close_counted(r.dev);
 }
 
+/* A queue that keeps times takes the place of one whose work is done: after one
+ * that cannot be waited for none is made. */
+static void
+test_times_fail(void **state)
+{
+    struct hcq_signal *sig;
+    struct rig r;
+    int made;
+
+    (void)state;
+    set_up(&r, false);
+    OK(hcq_signal_create(r.dev, 0, &sig));
+    made = n_made;
+    finish_error = CL_OUT_OF_RESOURCES;
+    begin(&r);
+    hcq_cs_fill(r.cs, r.buf->va, 1, 64);
+    hcq_cs_timestamp(r.cs, sig);
+    OK(hcq_cs_submit(r.cs, NULL));
+    assert_int_equal(hcq_queue_wait(r.queue, LONG_NS), BELL_E_DEVICE_LOST);
+    finish_error = CL_SUCCESS;
+    assert_non_null(strstr(bell_error_last()->message, "clFinish"));
+    OK(hcq_device_recover(r.dev));
+    assert_int_equal(n_made, made);
+    begin(&r);
+    hcq_cs_fill(r.cs, r.buf->va, 1, 64);
+    hcq_cs_timestamp(r.cs, sig);
+    finish(&r);
+    assert_int_equal(n_made, made + 1);
+    hcq_signal_destroy(sig);
+    close_counted(r.dev);
+}
+
 int
 main(void)
 {
@@ -910,6 +944,7 @@ main(void)
         cmocka_unit_test(test_places),
         cmocka_unit_test(test_ranges),
         cmocka_unit_test(test_times),
+        cmocka_unit_test(test_times_fail),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
