@@ -693,6 +693,53 @@ host_access(void **state)
     free(pages);
 }
 
+/* Each buffer's bytes, from its first to its last, are its own, pinned or not,
+ * in whatever order others come and go. */
+static void
+buffers_in_any_order(void **state)
+{
+    enum {
+        N = 6
+    };
+    static const uint8_t order[N] = {2, 0, 5, 1, 4, 3};
+    struct amd_device *dev = open_amd("AMD@sim:gfx1100");
+    uint8_t *pages = aligned_alloc(4096, 2 * N * 4096), got[2];
+    struct hcq_buffer *pinned[N], *own[N];
+    uint32_t i, k;
+
+    (void)state;
+    assert_non_null(pages);
+    for (i = 0; i < N; i++) {
+        expect_ok(hcq_buffer_create_pinned(&dev->base, pages + (size_t)i * 8192,
+                                           4096, &pinned[i]));
+        expect_ok(hcq_buffer_create(&dev->base, MIB, 0, &own[i]));
+    }
+    for (i = 0; i < N; i++) {
+        for (k = i; k < N; k++) {
+            uint8_t first = (uint8_t)(16 * i + k), last = (uint8_t)~first;
+            uint8_t *page = pages + (size_t)order[k] * 8192;
+
+            expect_ok(hcq_buffer_write(pinned[order[k]], 0, &first, 1));
+            expect_ok(hcq_buffer_write(pinned[order[k]], 4095, &last, 1));
+            assert_true(page[0] == first && page[4095] == last);
+            expect_ok(hcq_buffer_write(own[order[k]], 0, &first, 1));
+            expect_ok(hcq_buffer_write(own[order[k]], MIB - 1, &last, 1));
+        }
+        for (k = i; k < N; k++) {
+            expect_ok(hcq_buffer_read(own[order[k]], 0, got, 1));
+            expect_ok(hcq_buffer_read(own[order[k]], MIB - 1, got + 1, 1));
+            assert_int_equal(got[0], 16 * i + k);
+            assert_int_equal(got[1], (uint8_t)~got[0]);
+        }
+        hcq_buffer_destroy(pinned[order[i]]);
+        hcq_buffer_destroy(own[order[i]]);
+        hcq_memory_trim(&dev->base);
+    }
+    assert_null(dev->process->pinned);
+    close_amd(dev);
+    free(pages);
+}
+
 /* How many pieces a copy engine has brought. */
 static uint64_t
 pieces_read(const struct amd_device *dev)
@@ -1302,6 +1349,7 @@ main(void)
         cmocka_unit_test(kinds_and_sizes),
         cmocka_unit_test(out_of_memory),
         cmocka_unit_test(host_access),
+        cmocka_unit_test(buffers_in_any_order),
         cmocka_unit_test(reads_by_engine),
         cmocka_unit_test(reads_after_a_fault),
         cmocka_unit_test(pinned_twice),
