@@ -279,7 +279,8 @@ find_borders(struct order *o)
             by_place(&o->borders[i], &o->borders[o->n_borders - 1]) != 0)
             o->borders[o->n_borders++] = o->borders[i];
     }
-    for (o->n_pieces = 1; o->n_pieces < o->n_borders + 1;)
+    /* each border begins one, but for the last */
+    for (o->n_pieces = 1; o->n_pieces < o->n_borders;)
         o->n_pieces *= 2;
     return true;
 }
