@@ -2,10 +2,11 @@
  * else is in its way. Each thread has a few accumulators in registers, chains,
  * to which the instruction adds the same products again and again.
  *
- * Made by hand, below the compiler: of PTX, of LLVM's IR (AMD's cards, the CPU)
- * or OpenCL C. What a round does not know before it runs (factors are arguments
- * of the launch, accumulators begin with the thread's number) no compiler can
- * take out of it. What comes out is known to the bit. Plain data; any thread.
+ * Made by hand, below the compiler: of PTX, of LLVM's IR (AMD's cards, the CPU),
+ * OpenCL C or the text of Adreno's assembler. What a round does not know before
+ * it runs (factors are arguments of the launch, accumulators begin with the
+ * thread's number) no compiler can take out of it. What comes out is known to
+ * the bit. Plain data; any thread.
  */
 #ifndef BELL_TOOLS_CHAIN_CHAIN_H
 #define BELL_TOOLS_CHAIN_CHAIN_H
@@ -18,7 +19,7 @@ enum chain_kind {
     CHAIN_FMA_F32,   /* c = a b + c, rounded once */
     CHAIN_FMA_F32X2, /* two of them by one instruction */
     CHAIN_FMA_F64,
-    CHAIN_FMA_F16,  /* two by one instruction */
+    CHAIN_FMA_F16,  /* pairs, of most by one instruction */
     CHAIN_FMA_BF16, /* likewise */
     CHAIN_MAD_I32,  /* c = c a + b, the low 32 bits */
     CHAIN_DOT_I8,   /* c += four products of bytes, in 32 bits */
