@@ -10,6 +10,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/bits.h"
 #include "base/log.h"
 #include "doorbell/nn.h"
@@ -765,6 +766,34 @@ test_shrinking(void **state)
     bell_context_destroy(ctx);
 }
 
+/* The first plan for any number of rows without memory at each place: it is
+ * made the next time, or another one instead. */
+static void
+test_no_memory(void **state)
+{
+    struct bell_context *ctx;
+    struct bell_tensor *x, *y;
+    bell_status status;
+    unsigned nth, n_good = 0;
+
+    (void)state;
+    for (nth = 1; n_good < 40; nth++) {
+        assert_int_equal(bell_context_create("NV@null:sm_90", &ctx), BELL_OK);
+        x = matrix(ctx);
+        y = growing(x, 1);
+        host_fail_after(nth, 1);
+        status = bell_realize1(y);
+        host_fail_after(0, 0);
+        n_good = status == BELL_OK ? n_good + 1 : 0;
+        if (status != BELL_OK)
+            assert_int_equal(status, BELL_E_NO_MEMORY);
+        assert_int_equal(bell_realize1(growing(x, 1)), BELL_OK);
+        assert_int_equal(bell_realize1(growing(x, 2)), BELL_OK);
+        assert_in_range(((struct tensor_runtime *)ctx->runtime)->n_plans, 1, 2);
+        bell_context_destroy(ctx);
+    }
+}
+
 int
 main(void)
 {
@@ -773,7 +802,7 @@ main(void)
         cmocka_unit_test(test_train),     cmocka_unit_test(test_memory),
         cmocka_unit_test(test_sizes),     cmocka_unit_test(test_lengths),
         cmocka_unit_test(test_kept),      cmocka_unit_test(test_told),
-        cmocka_unit_test(test_shrinking),
+        cmocka_unit_test(test_shrinking), cmocka_unit_test(test_no_memory),
     };
 
     return cmocka_run_group_tests_name("vary", tests, NULL, NULL);
