@@ -380,7 +380,10 @@ time_replays(struct rig *r, struct hcq_graph *graph, int n_rounds)
     return sum_up(ns, (size_t)n_rounds);
 }
 
-/* What a changed slot adds: its setting, the look at overlaps, its patch. */
+/* What a changed slot adds: its setting, the look at overlaps, its patch. The
+ * thread of a simulated card has read what is patched: where it ran on another
+ * processor each store fetches a line from that one's cache, which takes longer
+ * than all of this. `taskset -c 0` puts both on one. */
 static struct result
 time_slots(struct rig *r, struct hcq_graph *graph)
 {
