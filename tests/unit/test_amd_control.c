@@ -1199,6 +1199,44 @@ copies(void **state)
     }
 }
 
+/* How large a copy engine's copy may become: as many packets as were laid out,
+ * and sixteen at least. */
+static void
+patched_sizes(void **state)
+{
+    static const struct {
+        uint64_t size, max;
+    } rows[] = {
+        {16, 16ull * 0x3ff000},
+        {16ull * 0x3ff000, 16ull * 0x3ff000},
+        {16ull * 0x3ff000 + 1, 17ull * 0x3ff000},
+    };
+    struct amd_device *dev = open_amd("AMD@sim:gfx1100");
+    struct hcq_stream *stream;
+    struct hcq_queue *queue;
+    struct hcq_buffer *buf;
+    uint32_t size;
+    size_t i;
+
+    (void)state;
+    expect_ok(hcq_buffer_create(&dev->base, MIB, 0, &buf));
+    expect_ok(hcq_queue_create(&dev->base, HCQ_QUEUE_COPY, &queue));
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        expect_ok(hcq_stream_create(queue, "large", &stream));
+        size = hcq_stream_patch_point(stream, "size");
+        hcq_cs_copy(hcq_stream_cs(stream), buf->va, buf->va, rows[i].size);
+        hcq_cs_patch(hcq_stream_cs(stream), HCQ_FIELD_SIZE, size, 0);
+        expect_ok(hcq_stream_end(stream));
+        expect_ok(hcq_stream_patch(stream, size, rows[i].max));
+        assert_int_equal(hcq_stream_patch(stream, size, rows[i].max + 1),
+                         BELL_E_INVALID);
+        hcq_stream_destroy(stream);
+    }
+    hcq_queue_destroy(queue);
+    hcq_buffer_destroy(buf);
+    close_amd(dev);
+}
+
 /* ---- recordings ----------------------------------------------------------------- */
 
 #define RECORDED_BYTES 8192u
@@ -1361,6 +1399,7 @@ main(void)
         cmocka_unit_test(aql_doorbells),
         cmocka_unit_test(copies),
         cmocka_unit_test(lists_of_nodes),
+        cmocka_unit_test(patched_sizes),
         cmocka_unit_test(records_and_replays),
     };
 
