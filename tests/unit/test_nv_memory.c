@@ -1062,6 +1062,29 @@ three_cards(void)
     close_nv(owners[0]);
 }
 
+/* A channel that UVM does not take has no addresses. */
+static void
+channels_refused(void)
+{
+    struct nv_device *dev = open_nv("NV@fault:poll:1000000=EIO@sim:sm_90");
+    struct hcq_queue *queue;
+    uint64_t window = 0;
+    int i;
+
+    for (i = 0; i < 3; i++) {
+        expect_ok(hcq_queue_create(&dev->base, HCQ_QUEUE_COPY, &queue));
+        if (i)
+            assert_true(nv_queue_of(queue)->channel.window.addr == window);
+        window = nv_queue_of(queue)->channel.window.addr;
+        hcq_queue_destroy(queue);
+        expect_ok(kio_fault_set(dev->kio, "UVM_REGISTER_CHANNEL=EIO"));
+        expect_fails(hcq_queue_create(&dev->base, HCQ_QUEUE_COPY, &queue),
+                     BELL_E_KERNEL, "UVM_REGISTER_CHANNEL");
+        expect_ok(kio_fault_set(dev->kio, "poll:1000000=EIO"));
+    }
+    close_nv(dev);
+}
+
 /* ---- queues ------------------------------------------------------------------------------ */
 
 static void
@@ -1133,6 +1156,7 @@ through_uvm(void **state)
     buffers_between_cards(state);
     what_is_shared(state);
     three_cards();
+    channels_refused();
     copies(state);
     unsetenv("BELL_NV_VM");
 }
