@@ -435,6 +435,10 @@ test_kinds_of_files(void **state)
     records[1].dev = KIO_DEV_NV_CTL;
     expect_play(records, 2, "open /dev/kfd 2\n",
                 "1: ioctl kind of file: recorded 0x1, now 0x4\n");
+    answer = 0; /* a file of that number, too */
+    expect_play(records, 2, "open /dev/kfd 2\n",
+                "1: ioctl kind of file: recorded 0x1, now 0x4\n");
+    answer = 5;
     records[1].fd = 8; /* nobody has opened it */
     expect_play(records, 2, "open /dev/kfd 2\nvm of -1: 7 3\n", "");
 }
