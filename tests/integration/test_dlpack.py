@@ -80,7 +80,7 @@ def kinds_of(x):
 
 
 def can_give(x):
-    """Whether the library gives such elements at all: older ones no bool."""
+    """Whether the library gives bool: older ones do not."""
     try:
         x.__dlpack__()
     except (BufferError, RuntimeError, TypeError):
@@ -96,7 +96,7 @@ def main():
     for dtype in ('float16', 'float32', 'float64', 'int8', 'uint8', 'int16',
                   'uint16', 'int32', 'uint32', 'int64', 'uint64', 'bool'):
         a = np.abs(whole).astype(dtype)
-        if not can_give(a):
+        if dtype == 'bool' and not can_give(a):
             tap.skip(f'NumPy {dtype}', 'not of this NumPy')
             continue
         complaints = []
@@ -113,7 +113,7 @@ def main():
                   torch.int8, torch.uint8, torch.int32, torch.int64,
                   torch.bool):
         a = torch.from_numpy(whole).to(dtype)
-        if not can_give(a):
+        if dtype == torch.bool and not can_give(a):
             tap.skip(f'PyTorch {dtype}', 'not of this PyTorch')
             continue
         complaints = []

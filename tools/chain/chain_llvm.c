@@ -217,26 +217,17 @@ chain_make_amd(const struct hcq_device_info *info, struct chain *chain,
 #define EDX_AVX512_FP16 (1u << 23)
 #define EAX_AVX_VNNI    (1u << 4) /* of subleaf 1 */
 
+/* One of these bits of a subleaf of leaf 7. */
 static bool
-has_avx512_fp16(void)
+has_feature(unsigned subleaf, unsigned in_eax, unsigned in_edx)
 {
 #if defined(__x86_64__)
     unsigned a, b, c, d;
 
-    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & EDX_AVX512_FP16);
+    return __get_cpuid_count(7, subleaf, &a, &b, &c, &d) &&
+           ((a & in_eax) | (d & in_edx)) != 0;
 #else
-    return false;
-#endif
-}
-
-static bool
-has_avx_vnni(void)
-{
-#if defined(__x86_64__)
-    unsigned a, b, c, d;
-
-    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & EAX_AVX_VNNI);
-#else
+    (void)subleaf, (void)in_eax, (void)in_edx;
     return false;
 #endif
 }
@@ -297,7 +288,7 @@ find_host_insn(const struct lower_target *target, struct chain *chain,
         host_fma(h, chain, "double", "f64", *bytes / 8, target->has_fma);
         return true;
     case CHAIN_FMA_F16:
-        if (*bytes < 64 || !has_avx512_fp16())
+        if (*bytes < 64 || !has_feature(0, 0, EDX_AVX512_FP16))
             return false;
         host_fma(h, chain, "half", "f16", *bytes / 2, true);
         return true;
@@ -310,7 +301,7 @@ find_host_insn(const struct lower_target *target, struct chain *chain,
         if (target->has_byte_dots)
             host_call(h, "<16 x i32>", "<16 x i32>",
                       "llvm.x86.avx512.vpdpbusd.512");
-        else if (has_avx_vnni())
+        else if (*bytes >= 32 && has_feature(1, EAX_AVX_VNNI, 0))
             host_call(h, "<8 x i32>", "<8 x i32>",
                       "llvm.x86.avx512.vpdpbusd.256");
         else
@@ -318,7 +309,7 @@ find_host_insn(const struct lower_target *target, struct chain *chain,
         *bytes = target->has_byte_dots ? 64 : 32;
         return true;
     case CHAIN_DOT_BF16:
-        /* processors with tiles of bfloat16 have this, too */
+        /* steps of a word are these; who has tiles of bfloat16 has them, too */
         if (*bytes < 64 || !target->tiles_k[UOP_BF16])
             return false;
         host_call(h, "<16 x float>", "<32 x bfloat>",
