@@ -555,7 +555,7 @@ choose_store_copies(struct opt_model *m, struct opt_choice *choice,
     if (strided == UINT32_MAX)
         copy_range(m, choice, r, 4, MAX_STORE_LOOP);
     else if (!(inside >> strided & 1))
-        copy_range(m, choice, strided, 8, 2 * MAX_STORE_LOOP);
+        copy_range(m, choice, strided, 16, 3 * MAX_STORE_LOOP);
 }
 
 /* ---- all ---- */

@@ -197,8 +197,8 @@ llvm_value_of(struct llvm_emit *e, const struct uop *u, LLVMValueRef *out_value)
     return BELL_OK;
 }
 
-static bell_status
-set_value(struct llvm_emit *e, const struct uop *u, LLVMValueRef v)
+bell_status
+llvm_set_value(struct llvm_emit *e, const struct uop *u, LLVMValueRef v)
 {
     e->values[e->n_values] =
         (struct llvm_value){.v = v, .loop = llvm_loop_serial(e)};
@@ -411,7 +411,7 @@ begin_loop(struct llvm_emit *e, const struct uop *u)
         e->ll->PositionBuilderAtEnd(e->b, body);
     }
     e->n_loops++;
-    return set_value(e, u, loop->index);
+    return llvm_set_value(e, u, loop->index);
 }
 
 static bell_status
@@ -521,7 +521,7 @@ get_acc(struct llvm_emit *e, const struct uop *u)
     if (e->accs[acc].of_matrix && u->src[u->n_src - 1]->op == UOP_END &&
         e->dialect->pin)
         v = e->dialect->pin(e, v); /* behind the loop that sets it */
-    return set_value(e, u, v);
+    return llvm_set_value(e, u, v);
 }
 
 static bell_status
@@ -556,7 +556,7 @@ emit_special(struct llvm_emit *e, const struct uop *u)
         return llvm_refuse(e, u, "there is no such coordinate");
     if (u->dtype == UOP_I64 && e->ll->TypeOf(v) != e->t_i64)
         v = e->ll->BuildCast(e->b, LLVMZExt, v, e->t_i64, "");
-    return set_value(e, u, v);
+    return llvm_set_value(e, u, v);
 }
 
 static bell_status
@@ -600,6 +600,8 @@ emit_one(struct llvm_emit *e, const struct uop *u)
     case UOP_STORE:
         return llvm_emit_store(e, u);
     case UOP_LOAD:
+        if (map_get(&e->index, u->id)) /* with one before it */
+            return BELL_OK;
         BELL_TRY(llvm_emit_load(e, u, &v));
         break;
     case UOP_INDEX:
@@ -611,7 +613,7 @@ emit_one(struct llvm_emit *e, const struct uop *u)
             v = e->dialect->pin(e, v);
         break;
     }
-    return set_value(e, u, v);
+    return llvm_set_value(e, u, v);
 }
 
 /* ---- the function ---- */
@@ -653,10 +655,8 @@ llvm_enum_attr(struct llvm_emit *e, LLVMAttributeIndex where, const char *name,
 bell_status
 llvm_emit_ops(struct llvm_emit *e)
 {
-    uint32_t i;
-
-    for (i = 0; i < e->prog->n_ops; i++)
-        BELL_TRY(emit_one(e, e->ops[i]));
+    for (e->at = 0; e->at < e->prog->n_ops; e->at++)
+        BELL_TRY(emit_one(e, e->ops[e->at]));
     return BELL_OK;
 }
 

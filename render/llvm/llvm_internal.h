@@ -102,6 +102,7 @@ struct llvm_emit {
     const void *target; /* the dialect's own */
     const struct lower_program *prog;
     const struct uop *const *ops; /* prog's, in the order that we use */
+    uint32_t at;                  /* place of the op that is being emitted */
     const struct llvm_machine *machine;
     uint32_t vector_bytes;
 
@@ -178,6 +179,10 @@ BELL_MUST_CHECK bell_status llvm_value_of(struct llvm_emit *e,
                                           const struct uop *u,
                                           LLVMValueRef *out_value);
 
+/* What an op became. */
+BELL_MUST_CHECK bell_status llvm_set_value(struct llvm_emit *e,
+                                           const struct uop *u, LLVMValueRef v);
+
 /* The value, of which LLVM no longer knows what it is: nothing is done, to the
  * kind of register that the constraint "=KIND,0" tells. Where it `stays`, it is
  * done even where nobody uses it, at this place. */
@@ -210,6 +215,19 @@ BELL_MUST_CHECK bell_status llvm_emit_tiles(struct llvm_emit *e,
                                             const struct uop *u);
 BELL_MUST_CHECK bell_status llvm_emit_store(struct llvm_emit *e,
                                             const struct uop *u);
+
+/* The most LOADs that llvm_turn_loads makes of wide ones. */
+#define LLVM_MAX_TURNED 16
+
+/* LOADs of far lanes that lie side by side: columns of a block whose rows are
+ * wide loads (llvm_turn.c). Fills loads[] with u and those behind it that are
+ * such, the first in memory first; 0: none. */
+uint32_t llvm_find_columns(const struct llvm_emit *e, const struct uop *u,
+                           const struct uop **loads);
+/* rows[0..lanes-1] of n elements each, a power of two of 4 at least, become
+ * columns[0..n-1] of so many lanes. */
+void llvm_turn(struct llvm_emit *e, LLVMValueRef *rows, uint32_t lanes,
+               uint32_t n, LLVMValueRef *columns);
 
 /* Builds the function in e->mod (llvm_emit.c), whose ops llvm_emit_ops
  * writes. */

@@ -460,14 +460,45 @@ load_lanes(struct llvm_emit *e, const struct access *a, LLVMValueRef other)
     return v;
 }
 
+/* Loads the rows of a block of which u is one column; the other columns get
+ * their values, too. */
+static bell_status
+load_columns(struct llvm_emit *e, const struct uop *u,
+             const struct uop *const *loads, uint32_t n, LLVMValueRef *out_v)
+{
+    LLVMValueRef rows[MAX_LANES], columns[LLVM_MAX_TURNED];
+    struct access a;
+    uint32_t i;
+
+    BELL_TRY(open_access(e, loads[0], u->lanes, u->dtype, NULL, &a));
+    a.type = llvm_mem_type(e, u->dtype, n);
+    for (i = 0; i < u->lanes; i++)
+        rows[i] =
+            load_at(e, &a, a.type, lane_address(e, &a, i), elem_bytes(&a));
+    a.type = llvm_mem_type(e, u->dtype, u->lanes);
+    llvm_turn(e, rows, u->lanes, n, columns);
+    for (i = 0; i < n; i++) {
+        LLVMValueRef v = from_memory(e, &a, columns[i]);
+        if (loads[i] == u)
+            *out_v = v;
+        else
+            BELL_TRY(llvm_set_value(e, loads[i], v));
+    }
+    return BELL_OK;
+}
+
 bell_status
 llvm_emit_load(struct llvm_emit *e, const struct uop *u,
                LLVMValueRef *out_value)
 {
     const struct uop *gate = u->n_src > 3 ? u->src[3] : NULL;
+    const struct uop *columns[LLVM_MAX_TURNED];
     LLVMValueRef other = NULL, v;
     struct access a;
+    uint32_t n = llvm_find_columns(e, u, columns);
 
+    if (n)
+        return load_columns(e, u, columns, n, out_value);
     if (u->n_src == 3)
         return llvm_refuse(e, u, "a value for a gate, and no gate");
     BELL_TRY(open_access(e, u, u->lanes, u->dtype, gate, &a));

@@ -349,7 +349,15 @@ test_transpose(void **state)
         if (u->op == UOP_STORE)
             assert_int_equal(u->src[1]->lanes, 1);
     }
-    assert_int_equal(count(&f, UOP_STORE, 0), 8);
+    assert_int_equal(count(&f, UOP_STORE, 0), 16);
+    end(&f);
+    begin(&f, "transpose", 4096, 4096, 0); /* 256 rows at a time */
+    for (i = 0; i < f.p.n_ops; i++) {
+        const struct uop *u = f.p.ops[i];
+        if (u->op == UOP_RANGE && u->src[0]->op == UOP_CONST)
+            assert_in_range(u->src[0]->arg.i, 1, 256);
+    }
+    assert_int_equal(n_groups(&f) % 16, 0);
     end(&f);
 }
 

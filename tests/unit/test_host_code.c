@@ -1,0 +1,225 @@
+/* What the host's machine code is made of, counted in the assembler's text, and
+ * what it computes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "host_run.h"
+#include "lower_kernels.h"
+
+/* ---- counting ---- */
+
+/* The kernel's text for an architecture level. */
+static char *
+text_of(const char *level, const char *name, int64_t d0, int64_t d1, int64_t d2)
+{
+    const int64_t d[3] = {d0, d1, d2};
+    struct lower_target target;
+    struct lower_program p;
+    struct lk k;
+    char *text;
+
+    assert_int_equal(render_host_level(level, 2, &target), BELL_OK);
+    lk_build(&k, lk_find(name), d);
+    assert_int_equal(lower_kernel(&k.g, k.sink, &target, &p), BELL_OK);
+    assert_int_equal(render_host_asm(&p, &target, &text), BELL_OK);
+    lk_fini(&k);
+    return text;
+}
+
+/* Instructions whose names begin so. */
+static uint32_t
+count(const char *text, const char *name)
+{
+    char line[64];
+    uint32_t n = 0;
+
+    snprintf(line, sizeof(line), "\t%s", name);
+    for (; (text = strstr(text, line)) != NULL; text++)
+        n++;
+    return n;
+}
+
+/* A block is loaded in rows: no element goes on its own. */
+static void
+check_turned(const char *level, uint32_t doublings)
+{
+    char *text = text_of(level, "transpose", 1024, 1024, 0);
+    uint32_t shuffles;
+
+    assert_int_equal(count(text, "vinsertps") + count(text, "vpinsr") +
+                         count(text, "vmovss") + count(text, "vpgather"),
+                     0);
+    shuffles = count(text, "vunpck") + count(text, "vperm") +
+               count(text, "vinsert") + count(text, "vshuf");
+    /* of each of 16 columns: one for each doubling of the vector's lanes */
+    assert_int_equal(shuffles, 16 * doublings);
+    host_free(text);
+}
+
+static void
+test_turned(void **state)
+{
+    (void)state;
+    check_turned("x86-64-v3", 3);
+    check_turned("x86-64-v4", 4);
+}
+
+/* ---- running ---- */
+
+#define MOST 600
+#define STEP 21
+
+/* Stores of columns that are loaded in some order. */
+struct columns {
+    enum uop_dtype dtype;
+    unsigned lanes, n;
+    unsigned at[16]; /* columns, as they are loaded */
+    bool over;       /* stored where they are loaded from */
+};
+
+/* `first` + STEP * lane */
+static const struct uop *
+far_lanes(struct uop_graph *g, int64_t first, unsigned lanes)
+{
+    const struct uop *src[2] = {mk(g, UOP_RAMP, UOP_I64, lanes, 0, 0, NULL),
+                                mk_splat(g, mk_int(g, STEP), lanes)};
+
+    src[1] = mk(g, UOP_MUL, UOP_I64, lanes, 0, 2, src);
+    src[0] = mk_splat(g, mk_int(g, first), lanes);
+    return mk(g, UOP_ADD, UOP_I64, lanes, 0, 2, src);
+}
+
+static void
+check_columns(const struct columns *c)
+{
+    uint32_t bytes = uop_dtype_infos[c->dtype].size_bytes, i, j;
+    uint8_t *from = guarded_alloc(MOST * bytes),
+            *to = guarded_alloc(16 * 16 * bytes), want[16 * 16 * 8];
+    void *bufs[2] = {c->over ? from : to, from};
+    const struct uop *roots[32], *load;
+    uint64_t seed = 3;
+    struct lower_target target;
+    struct lower_program p;
+    struct host_code code;
+    struct uop_graph g;
+    uint32_t n = 0;
+
+    for (i = 0; i < MOST * bytes; i++)
+        from[i] = (uint8_t)next_random(&seed);
+    uop_graph_init(&g);
+    for (i = 0; i < c->n; i++) {
+        load = mk_load(&g, mk_param(&g, c->over ? 0 : 1, c->dtype),
+                       far_lanes(&g, c->at[i], c->lanes), c->lanes, NULL, NULL);
+        if (c->over)
+            roots[n++] = load; /* before the first STORE */
+        else
+            roots[n++] = mk_store(&g, mk_param(&g, 0, c->dtype),
+                                  mk_int(&g, i * c->lanes), load, NULL);
+    }
+    for (i = 0; i < c->n && c->over; i++)
+        roots[n++] = mk_store(&g, mk_param(&g, 0, c->dtype),
+                              mk_int(&g, i * c->lanes), roots[i], NULL);
+    for (i = 0; i < c->n; i++) {
+        for (j = 0; j < c->lanes; j++)
+            memcpy(want + (i * c->lanes + j) * bytes,
+                   from + (c->at[i] + j * STEP) * bytes, bytes);
+    }
+    program_of(&g, roots, n, &p);
+    assert_int_equal(render_host_target(&target), BELL_OK);
+    host_compile(&p, &target, &code);
+    host_call(&code, &p, bufs);
+    assert_memory_equal(bufs[0], want, (size_t)c->n * c->lanes * bytes);
+    host_release(&code);
+    program_free(&p);
+    uop_graph_fini(&g);
+    guarded_free(from, MOST * bytes);
+    guarded_free(to, 16 * 16 * bytes);
+}
+
+static void
+test_columns(void **state)
+{
+    static const enum uop_dtype dtypes[] = {UOP_F32, UOP_F64, UOP_I32,
+                                            UOP_I64, UOP_U16, UOP_U8};
+    struct columns c;
+    uint64_t seed = 1;
+    uint32_t i, j, k;
+
+    (void)state;
+    for (i = 0; i < 240; i++) {
+        c.dtype = dtypes[i % 6];
+        c.lanes = 4u << i / 6 % 3;
+        c.n = 1 + (uint32_t)next_random(&seed) % 16;
+        c.over = next_random(&seed) % 4 == 0;
+        c.at[0] = (uint32_t)next_random(&seed) % 8;
+        for (j = 1; j < c.n; j++) /* some are missing, none twice */
+            c.at[j] = c.at[j - 1] + 1 + (next_random(&seed) % 16 == 0);
+        for (j = c.n; j-- > 1 && i % 2;) {
+            unsigned swap = c.at[j];
+            k = (uint32_t)next_random(&seed) % (j + 1);
+            c.at[j] = c.at[k];
+            c.at[k] = swap;
+        }
+        check_columns(&c);
+    }
+}
+
+/* What is stored between two LOADs of the same memory is what the second
+ * reads. */
+static void
+test_columns_between_stores(void **state)
+{
+    const struct uop *roots[16], *memory, *first;
+    int32_t mem[MOST], want[MOST], i, j;
+    void *bufs[1] = {mem};
+    struct lower_target target;
+    struct lower_program p;
+    struct host_code code;
+    struct uop_graph g;
+
+    (void)state;
+    for (i = 0; i < MOST; i++)
+        mem[i] = want[i] = i * 7;
+    uop_graph_init(&g);
+    memory = mk_param(&g, 0, UOP_I32);
+    for (i = 0; i < 8; i++) { /* column i goes to column i + 1 */
+        const struct uop *load, *src[3] = {memory};
+        if (i)
+            src[1] = roots[i - 1];
+        load =
+            mk_load(&g, i ? mk(&g, UOP_AFTER, UOP_I32, 1, 0, 2, src) : memory,
+                    far_lanes(&g, i, 8), 8, NULL, NULL);
+        roots[i] = mk_store(&g, memory, far_lanes(&g, i + 1, 8), load, NULL);
+        for (j = 0; j < 8; j++)
+            want[i + 1 + j * STEP] = want[i + j * STEP];
+    }
+    first = roots[7];
+    program_of(&g, &first, 1, &p);
+    assert_int_equal(render_host_target(&target), BELL_OK);
+    host_compile(&p, &target, &code);
+    host_call(&code, &p, bufs);
+    assert_memory_equal(mem, want, sizeof(mem));
+    host_release(&code);
+    program_free(&p);
+    uop_graph_fini(&g);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_turned),
+        cmocka_unit_test(test_columns),
+        cmocka_unit_test(test_columns_between_stores),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
