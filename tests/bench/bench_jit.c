@@ -166,12 +166,38 @@ time_call(struct bell_context *ctx, struct bell_jit *jit,
     return status == BELL_OK && end == BELL_OK ? (double)n_ns : -1;
 }
 
-/* What one more input costs that is elsewhere than in the call before: two sets
- * of inputs, each given twice. */
+/* Inputs of two places; of each turn's three calls the first has one input
+ * elsewhere than the call before, the second the others, the third none. */
+static bool
+time_turns(struct bell_context *ctx, struct bell_jit *jit,
+           struct bell_tensor *in[2][N_IN], double *const times[3])
+{
+    struct bell_tensor *now[N_IN];
+    int i, k;
+
+    memcpy(now, in[1], sizeof(now));
+    for (i = -N_WARM; i < N_TURNS; i++) {
+        now[0] = in[i & 1][0];
+        for (k = 0; k < 3; k++) {
+            double ns = time_call(ctx, jit, now);
+            if (ns < 0)
+                return false;
+            times[k][i < 0 ? 0 : i] = ns;
+            memcpy(now, in[i & 1], sizeof(now));
+        }
+    }
+    return true;
+}
+
 static void
 time_inputs(struct bench *bench, struct bell_context *ctx)
 {
-    static double changed[N_TURNS], same[N_TURNS], each[N_TURNS];
+    static const char *const names[] = {
+        "call of 32 inputs, one of another place",
+        "call of 32 inputs, 31 of another place",
+        "call of 32 inputs, the same"};
+    static double one[N_TURNS], others[N_TURNS], none[N_TURNS];
+    double *const times[] = {one, others, none};
     struct bell_jit_desc desc = {sizeof(desc), "add_all", add_all,
                                  NULL,         N_IN,      1};
     struct bell_tensor *in[2][N_IN];
@@ -184,22 +210,17 @@ time_inputs(struct bench *bench, struct bell_context *ctx)
             in[i][k] = bell_full(ctx, BELL_DIMS(2), k, BELL_FLOAT32);
         failed = bell_realize(in[i], N_IN) != BELL_OK;
     }
-    for (i = -2 * N_WARM; i < N_TURNS && !failed; i++) {
-        int at = i < 0 ? 0 : i;
-        changed[at] = time_call(ctx, jit, in[i & 1]);
-        same[at] = time_call(ctx, jit, in[i & 1]);
-        each[at] = (changed[at] - same[at]) / N_IN;
-        failed = changed[at] < 0 || same[at] < 0;
-    }
-    if (failed) {
+    if (failed || !time_turns(ctx, jit, in, times)) {
         fprintf(stderr, "inputs: %s\n", bell_error_last()->message);
         bench->n_failed++;
     } else {
-        put_time(bench, "call of 32 inputs, the same", bell_context_device(ctx),
-                 bench_median(same, N_TURNS) / 1e3);
-        put_time(bench, "call of 32 inputs, each of another place",
-                 bell_context_device(ctx),
-                 bench_median(changed, N_TURNS) / 1e3);
+        static double each[N_TURNS];
+
+        for (i = 0; i < N_TURNS; i++)
+            each[i] = (others[i] - one[i]) / (N_IN - 2);
+        for (i = 0; i < 3; i++)
+            put_time(bench, names[i], bell_context_device(ctx),
+                     bench_median(times[i], N_TURNS) / 1e3);
         put_time(bench, "one more input of another place",
                  bell_context_device(ctx), bench_median(each, N_TURNS) / 1e3);
     }
