@@ -144,6 +144,35 @@ divide_by_shift(const struct dec *d, const struct division *v)
     return dec_opi(d, UOP_SHR, v->x, (int64_t)log2_floor((uint64_t)c));
 }
 
+/* Of 0 to x's maximum, by a constant: a product of 32 bits and a shift, where
+ * they are exact. With m = ceil(2^s / c) and e = m c - 2^s, floor(x m / 2^s) is
+ * the quotient as long as x e < 2^s. ptxas 13.0 divides by 3 in floats. NULL
+ * for others. */
+static const struct uop *
+divide_by_product(const struct dec *d, const struct division *v)
+{
+    uint64_t max = (uint64_t)uop_bounds(d->g, v->x).max, m = 0;
+    const struct uop *x, *q;
+    uint32_t s;
+    int64_t c;
+
+    if (!d->target->is_gpu || !v->same_sign || v->x->lanes > 1 ||
+        !dec_const_int(v->y, &c) || max > UINT16_MAX || c > UINT16_MAX)
+        return NULL;
+    for (s = 1; s < 32; s++) {
+        m = (((uint64_t)1 << s) + (uint64_t)c - 1) / (uint64_t)c;
+        if (max * (m * (uint64_t)c - ((uint64_t)1 << s)) < (uint64_t)1 << s)
+            break;
+    }
+    if (s == 32 || max * m > UINT32_MAX)
+        return NULL;
+    x = dec_cast(d, v->x, UOP_U32);
+    q = dec_opi(d, UOP_SHR, dec_opi(d, UOP_MUL, x, (int64_t)m), s);
+    if (v->mod)
+        q = dec_op2(d, UOP_SUB, x, dec_opi(d, UOP_MUL, q, c));
+    return dec_cast(d, q, v->x->dtype);
+}
+
 static struct division
 look_at(const struct dec *d, enum uop_op op, const struct uop *x,
         const struct uop *y)
@@ -170,12 +199,14 @@ dec_div(const struct dec *d, enum uop_op op, const struct uop *x,
         const struct uop *y)
 {
     struct division v = look_at(d, op, x, y);
-    const struct uop *shifted = divide_by_shift(d, &v), *one, *r;
+    const struct uop *plain = divide_by_shift(d, &v), *one, *r;
     const struct uop *zero = zero_of(d, x), *is_0 = NULL, *is_m1 = NULL;
 
     assert(x->dtype == y->dtype && x->lanes == y->lanes);
-    if (shifted)
-        return shifted;
+    if (!plain)
+        plain = divide_by_product(d, &v);
+    if (plain)
+        return plain;
     if (v.same_sign)
         return divide_unsigned(d, &v);
     one = dec_int(d, y, y->dtype, 1);

@@ -37,11 +37,12 @@
 
 #define ACCESS_BYTES 16
 #define WORD_BYTES   4
-#define BANKS_BYTES  128 /* of all banks' words; guess: as the model counts */
-#define MAX_BUFFERS  6   /* tiles of an operand at once */
-#define MAX_DEEP     4   /* likewise, of products that wait for memory */
-#define MAX_HELD     32  /* registers for what waits to be stored */
-#define MAX_DEPTH    16  /* of an index's arithmetic that is looked at */
+#define BANKS_BYTES  128   /* of all banks' words; guess: as the model counts */
+#define MAX_BUFFERS  6     /* tiles of an operand at once */
+#define MAX_DEEP     4     /* likewise, of products that wait for memory */
+#define SUMS_A_UNIT  32768 /* of products, in a unit's registers */
+#define MAX_HELD     32    /* registers for what waits to be stored */
+#define MAX_DEPTH    16    /* of an index's arithmetic that is looked at */
 
 static const union uop_arg no_arg = {.bits = 0};
 
@@ -910,19 +911,34 @@ find_tile_loop(const struct expand *e)
     return loops && !(loops & (loops - 1)) ? __builtin_ctzll(loops) : -1;
 }
 
-/* How many tiles of `bytes` there are at once. WGMMAs still read the tile
- * before this one; where four leave room for another work-group, there are no
- * more. */
+/* Work-groups of a product that the registers of a unit have room for, by its
+ * tile: half of them are sums. */
+static uint64_t
+groups_a_unit(const struct expand *e)
+{
+    const struct kernel *k = e->k;
+    uint64_t set = (e->threads | e->copied | e->vectors) & ~k->reduce_ranges;
+    double sums = kernel_count(k, set);
+
+    return sums >= SUMS_A_UNIT ? 1 : (uint64_t)(SUMS_A_UNIT / sums);
+}
+
+/* How many tiles of `bytes` there are at once: of products, as many as leave
+ * room for other work-groups. WGMMAs still read the tile before this one; where
+ * four leave room for another work-group, there are no more. */
 static void
 choose_buffers(struct expand *e, uint64_t bytes)
 {
     const struct lower_target *t = e->k->target;
+    uint64_t n = e->tile_loop >= 0 && bytes * 2 <= t->max_shared_bytes ? 2 : 1;
 
-    e->n_buffers =
-        e->tile_loop >= 0 && bytes * 2 <= t->max_shared_bytes ? 2 : 1;
-    if (e->n_buffers > 1 && e->k->matrix.deep && t->copy_bytes)
-        e->n_buffers = (uint32_t)(t->max_shared_bytes / bytes);
-    e->n_buffers = e->n_buffers < MAX_DEEP ? e->n_buffers : MAX_DEEP;
+    if (e->tile_loop >= 0 && e->k->matrix.on && t->copy_bytes) {
+        uint64_t most = e->k->matrix.deep
+                            ? t->max_shared_bytes / bytes
+                            : t->max_stage_bytes / bytes / groups_a_unit(e);
+        n = most > n ? most : n;
+    }
+    e->n_buffers = n < MAX_DEEP ? (uint32_t)n : MAX_DEEP;
     e->ahead = e->n_buffers - 1;
     if (!e->k->matrix.wgmma)
         return;
@@ -1146,7 +1162,7 @@ expand_copy_stages(struct expand *e)
 
     if (!e->n_stages)
         return BELL_OK;
-    if (e->k->matrix.wgmma)
+    if (e->k->matrix.on && t->max_stage_bytes)
         most = t->max_stage_bytes;
     barrier = start_barrier(e);
     for (i = 0; i < e->n_stages; i++) {

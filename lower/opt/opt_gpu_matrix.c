@@ -11,6 +11,7 @@
 #include "base/log.h"
 
 #define STAGE_BYTES  24576u /* of LOCAL memory for operands */
+#define COPY_BYTES   30720u /* likewise, where a launch gives more of it */
 #define PAD_BYTES    16     /* a row in LOCAL memory has more */
 #define MAX_ACCS     128    /* of a thread, of a shape that is told */
 #define PART_BYTES   16     /* that one access copies */
@@ -32,9 +33,10 @@ struct shape {
 
 /* Of instructions of 16 rows. */
 static const struct shape shapes16[] = {
-    {2, 4, 4, 4, 1.0},  {2, 2, 4, 4, 0.9},  {2, 2, 2, 4, 0.7},
-    {2, 2, 1, 4, 0.5},  {1, 4, 1, 2, 0.4},  {4, 1, 1, 1, 0.4},
-    {2, 2, 1, 2, 0.35}, {1, 2, 1, 1, 0.15},
+    {2, 4, 4, 8, 1.2},  {2, 2, 4, 8, 1.1}, {2, 4, 4, 4, 1.0},
+    {2, 2, 4, 4, 0.9},  {2, 2, 2, 4, 0.7}, {2, 2, 1, 4, 0.5},
+    {1, 4, 1, 2, 0.4},  {4, 1, 1, 1, 0.4}, {2, 2, 1, 2, 0.35},
+    {1, 2, 1, 1, 0.15},
 };
 
 /* Of WGMMAs: a warp has all columns. observed: H100, 2026-11-22, where the first
@@ -172,6 +174,13 @@ static int64_t
 tile_width(const struct matrix *m, const struct shape *s)
 {
     return (int64_t)(s->wide_warps * s->wide * m->wmma.n);
+}
+
+static uint32_t
+sums_a_thread(const struct matrix *m, const struct shape *s)
+{
+    return s->tall * s->wide * m->wmma.m * m->wmma.n /
+           uop_wmma_threads(m->wmma);
 }
 
 static double
@@ -379,7 +388,7 @@ take_shape(struct matrix *m, const int32_t *n)
     m->shape = s;
     m->pieces = n[4];
     return s->tall_warps * s->wide_warps * threads <= t->max_threads &&
-           s->tall * s->wide * m->wmma.m * m->wmma.n / threads <= MAX_ACCS &&
+           sums_a_thread(m, s) <= MAX_ACCS &&
            bytes_of_pieces(m, s, m->pieces) <= t->max_shared_bytes;
 }
 
@@ -387,8 +396,11 @@ static bool
 choose_shape(struct matrix *m)
 {
     const struct lower_target *t = m->gpu->k->target;
-    uint64_t most =
-        t->max_shared_bytes < STAGE_BYTES ? t->max_shared_bytes : STAGE_BYTES;
+    uint64_t most = t->copy_bytes && t->max_stage_bytes ? COPY_BYTES
+                    : t->max_shared_bytes < STAGE_BYTES ? t->max_shared_bytes
+                                                        : STAGE_BYTES;
+    bool is_short =
+        m->wmma.layout == UOP_WMMA_NV && (!t->copy_bytes || has_functions(m));
     int32_t told[LOWER_ACTION_ARGS];
     double least = 0, cost;
     uint32_t i;
@@ -399,7 +411,8 @@ choose_shape(struct matrix *m)
         const struct shape *s = &m->shapes[i];
         if (s->tall_warps * s->wide_warps * uop_wmma_threads(m->wmma) >
                 t->max_threads ||
-            bytes_of_pieces(m, s, 1) > most)
+            bytes_of_pieces(m, s, 1) > most ||
+            (is_short && sums_a_thread(m, s) > MAX_ACCS / 2))
             continue;
         cost = shape_cost(m, s);
         if (m->shape && cost >= least)

@@ -58,6 +58,7 @@ render_ptx_lower_target(const struct ptx_target *target,
         .copy_bytes = target->arg_align_bytes < 4    ? 0
                       : target->arg_align_bytes < 16 ? target->arg_align_bytes
                                                      : 16,
+        .max_stage_bytes = ptx_shared_bytes(target),
     };
 
     if (!render_ptx_version(target))
@@ -77,7 +78,6 @@ render_ptx_lower_target(const struct ptx_target *target,
             t.wgmma_k[UOP_F8E4M3] = t.wgmma_k[UOP_F8E5M2] = 32;
             t.wgmma_k[UOP_F32] = 8;
         }
-        t.max_stage_bytes = 227 * 1024;
         t.has_boxes = target->arg_align_bytes >= 16;
     }
     *out_target = t;

@@ -199,8 +199,9 @@ test_matrix_instructions(void **state)
 
     (void)state;
     begin(&f, "matmul-f16", 4096, 4096, 4096);
-    assert_int_equal(count(&f, UOP_WMMA, 0), 4 * 4 * 2);
-    assert_int_equal(f.p.grid[0] * f.p.grid[1], 32 * 32);
+    assert_int_equal(count(&f, UOP_WMMA, 0), 4 * 8 * 2);
+    assert_int_equal(f.p.grid[0] * f.p.grid[1], 32 * 16);
+    assert_int_equal(count(&f, UOP_COMMIT, 0), 4); /* three tiles ahead */
     end(&f);
     begin(&f, "matmul-bf16", 100, 70, 50);
     assert_true(count(&f, UOP_WMMA, 0) > 0);
@@ -209,8 +210,9 @@ test_matrix_instructions(void **state)
     assert_true(count(&f, UOP_WMMA, 0) > 0);
     end(&f);
     begin(&f, "matmul-i8", 4096, 4096, 4096);
-    assert_int_equal(count(&f, UOP_WMMA, 0), 4 * 4 * 2);
-    assert_int_equal(f.p.grid[0] * f.p.grid[1], 32 * 32);
+    assert_int_equal(count(&f, UOP_WMMA, 0), 4 * 8 * 2);
+    assert_int_equal(f.p.grid[0] * f.p.grid[1], 32 * 16);
+    assert_int_equal(count(&f, UOP_COMMIT, 0), 4); /* three tiles ahead */
     end(&f);
     begin(&f, "matmul-u8", 100, 70, 50);
     assert_true(count(&f, UOP_WMMA, 0) > 0);
