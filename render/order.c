@@ -7,6 +7,11 @@
  *
  * Values that come from register variables stay: behind the loop their
  * sources would have to be kept instead.
+ *
+ * Programs list all LOADs of a body before what is done with them, too. Where a
+ * code generator keeps about the order that it finds, as LLVM does for
+ * processors, it keeps all of them in registers, or on the stack: there each
+ * goes to its first use.
  */
 #include "render/render_internal.h"
 
@@ -28,6 +33,8 @@ struct order {
     uint32_t *first_use;  /* place before which the value is needed */
     uint32_t *target;     /* where the op goes: before that place */
     uint32_t *next_store; /* by slot: nearest STORE behind the present place */
+    uint32_t local_slot;  /* stands for all LOCAL memory */
+    bool is_late;         /* LOADs go to their first use in a body, too */
     bool *is_fixed;       /* comes from a register variable, or has effects */
 };
 
@@ -61,7 +68,8 @@ look_forward(struct order *o)
             loop = o->home[loop - 1];
         o->home[i] = loop;
         o->n_loops[i] = n_loops;
-        for (j = 0; j < u->n_src && !fixed; j++) {
+        /* the place of a LOAD is no value: STOREs tell where it may go */
+        for (j = o->is_late && u->op == UOP_LOAD; j < u->n_src && !fixed; j++) {
             const uint64_t *src = map_get(&o->place, u->src[j]->id);
             /* a loop's index is no variable; it only cannot move itself */
             fixed = src && o->is_fixed[*src] && u->src[j]->op != UOP_RANGE;
@@ -76,23 +84,33 @@ look_forward(struct order *o)
     return true;
 }
 
+/* The slot of memory, or NOWHERE. */
+static uint32_t
+slot_of(const struct order *o, const struct uop *place)
+{
+    const struct uop *memory = uop_memory(place);
+
+    if (memory->op == UOP_PARAM)
+        return (uint32_t)memory->arg.i;
+    return memory->op == UOP_LOCAL && o->is_late ? o->local_slot : NOWHERE;
+}
+
 /* The op goes to its first use, if a loop lies between and no STORE to the
  * memory that it reads. */
 static uint32_t
 choose_target(const struct order *o, uint32_t i)
 {
-    const struct uop *u = o->ops[i], *param;
-    uint32_t use = o->first_use[i];
+    const struct uop *u = o->ops[i];
+    bool late = o->is_late && (u->op == UOP_LOAD || u->op == UOP_BROADCAST);
+    uint32_t use = o->first_use[i], slot;
 
     if (o->is_fixed[i] || use == NOWHERE || use <= i ||
-        o->n_loops[use] == o->n_loops[i])
+        (o->n_loops[use] == o->n_loops[i] && !late))
         return i;
     if (u->op != UOP_LOAD)
         return use;
-    param = uop_memory(u->src[0]);
-    if (param->op != UOP_PARAM || o->next_store[param->arg.i] < use)
-        return i;
-    return use;
+    slot = slot_of(o, u->src[0]);
+    return slot == NOWHERE || o->next_store[slot] < use ? i : use;
 }
 
 /* Fills target, from the last op to the first, so that users come first. */
@@ -104,8 +122,10 @@ look_back(struct order *o)
     for (i = o->n; i-- > 0;) {
         const struct uop *u = o->ops[i];
         o->target[i] = choose_target(o, i);
-        if (u->op == UOP_STORE && uop_memory(u->src[0])->op == UOP_PARAM)
-            o->next_store[uop_memory(u->src[0])->arg.i] = i;
+        if (u->op == UOP_TILES)
+            o->next_store[o->local_slot] = i;
+        else if (u->op == UOP_STORE && slot_of(o, u->src[0]) != NOWHERE)
+            o->next_store[slot_of(o, u->src[0])] = i;
         for (j = 0; j < u->n_src; j++) {
             const uint64_t *src = map_get(&o->place, u->src[j]->id);
             uint32_t use;
@@ -157,11 +177,14 @@ alloc_order(struct order *o, struct arena *arena, uint32_t n_slots)
     return true;
 }
 
-bell_status
-render_order(const struct lower_program *program, struct arena *arena,
-             const struct uop *const **out_ops)
+static bell_status
+order_ops(const struct lower_program *program, bool is_late,
+          struct arena *arena, const struct uop *const **out_ops)
 {
-    struct order o = {.ops = program->ops, .n = program->n_ops};
+    struct order o = {.ops = program->ops,
+                      .n = program->n_ops,
+                      .local_slot = program->n_params,
+                      .is_late = is_late};
     const struct uop **ops = arena_alloc(arena, (o.n + 1) * sizeof(*ops));
     bool ok;
 
@@ -177,4 +200,18 @@ render_order(const struct lower_program *program, struct arena *arena,
         return bell_fail(BELL_E_NO_MEMORY, "ordering %s", program->name);
     *out_ops = ops;
     return BELL_OK;
+}
+
+bell_status
+render_order(const struct lower_program *program, struct arena *arena,
+             const struct uop *const **out_ops)
+{
+    return order_ops(program, false, arena, out_ops);
+}
+
+bell_status
+render_order_late(const struct lower_program *program, struct arena *arena,
+                  const struct uop *const **out_ops)
+{
+    return order_ops(program, true, arena, out_ops);
 }

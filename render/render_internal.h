@@ -19,6 +19,10 @@ const struct uop *render_bad_slot(const struct lower_program *program);
 BELL_MUST_CHECK bell_status render_order(const struct lower_program *program,
                                          struct arena *arena,
                                          const struct uop *const **out_ops);
+/* The same; in a body, too, what is loaded is loaded before its first use. */
+BELL_MUST_CHECK bell_status
+render_order_late(const struct lower_program *program, struct arena *arena,
+                  const struct uop *const **out_ops);
 
 /* LANES_REDUCE: which lane takes which, at `step` of lanes - 1. On every target,
  * with p the greatest power of two in `lanes`, lane i of the lower half of p

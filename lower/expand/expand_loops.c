@@ -175,6 +175,36 @@ add_copies(struct expand *e, const struct reduce *r, const struct uop *first)
     return first ? accumulate(e, UOP_ADD, first, sum) : sum;
 }
 
+/* Are the copies of all accumulators added step by step? A row of a product and
+ * its columns are then needed one after the other, not those of all steps at
+ * once, for which there are no registers. */
+static bool
+goes_by_steps(const struct expand *e, const struct reduce *r)
+{
+    return r->unrolled && !e->k->target->is_gpu &&
+           !factors_of(e, r->node->src[0]).has_int; /* no shared_factor */
+}
+
+/* Adds the unrolled copies of the body to value[], one for each accumulator. */
+static void
+add_steps(struct expand *e, const struct reduce *r, const struct uop **value)
+{
+    uint32_t step, copy, i, n = expand_count(e, r->unrolled);
+
+    for (step = 0; step < n; step++) {
+        for (copy = 0; copy < r->inst->n_copies; copy++) {
+            for (i = 0; i < r->n_parallel; i++) {
+                const struct uop **to = &value[copy * r->n_parallel + i], *term;
+                expand_set_digits(e, r->inst->copied, copy);
+                expand_set_digits(e, r->parallel, i);
+                expand_set_digits(e, r->unrolled, step);
+                term = expand_value(e, r->node->src[0], r->lanes);
+                *to = *to ? accumulate(e, r->op, *to, term) : term;
+            }
+        }
+    }
+}
+
 static bell_status
 begin_reduce(struct expand *e, const struct kernel_group *group,
              const struct uop *u, struct reduce *r)
@@ -207,31 +237,50 @@ begin_reduce(struct expand *e, const struct kernel_group *group,
     return r->accs && r->terms ? BELL_OK : expand_no_memory(e);
 }
 
-/* The loop body of one REDUCE: its ACC_SETs go to effects[]. */
-static uint32_t
-make_body(struct expand *e, const struct kernel_group *group, struct reduce *r,
-          const struct uop **effects, uint32_t n_effects)
+/* What an accumulator is after the body; without a loop it is that. */
+static void
+set_acc(struct expand *e, struct reduce *r, uint32_t at,
+        const struct uop *value, bool loops, const struct uop **effect)
 {
-    const struct uop *loops[KERNEL_MAX_RANGES];
-    uint32_t copy, i, at = 0,
-                      n_loops = expand_add_loops(e, group->bound, loops, 0);
+    const struct uop *set[2] = {r->accs[at], value};
 
-    for (copy = 0; copy < r->inst->n_copies; copy++) {
-        for (i = 0; i < r->n_parallel; i++, at++) {
-            const struct uop *set[2];
-            expand_set_digits(e, r->inst->copied, copy);
-            expand_set_digits(e, r->parallel, i);
-            if (!n_loops) {
-                r->accs[at] = add_copies(e, r, NULL);
-                continue;
-            }
-            r->accs[at] = set[0] = make_acc(e, r, group->context);
-            set[1] = add_copies(e, r, get_acc(e, set[0], loops, n_loops));
-            effects[n_effects++] =
-                uop_new(e->g, UOP_ACC_SET, UOP_VOID, 1, no_arg, set, 2);
+    if (loops)
+        *effect = uop_new(e->g, UOP_ACC_SET, UOP_VOID, 1, no_arg, set, 2);
+    else
+        r->accs[at] = value;
+}
+
+/* The loop body of one REDUCE: its ACC_SETs, if any, go to effects[]. */
+static bell_status
+make_body(struct expand *e, const struct kernel_group *group, struct reduce *r,
+          const struct uop **effects)
+{
+    const struct uop *loops[KERNEL_MAX_RANGES], **value;
+    uint32_t n = r->inst->n_copies * r->n_parallel, at,
+             n_loops = expand_add_loops(e, group->bound, loops, 0);
+    bool by_steps = goes_by_steps(e, r);
+
+    value = arena_calloc(&e->k->mem, n, sizeof(*value));
+    if (!value)
+        return expand_no_memory(e);
+    for (at = 0; at < n; at++) {
+        expand_set_digits(e, r->inst->copied, at / r->n_parallel);
+        expand_set_digits(e, r->parallel, at % r->n_parallel);
+        if (n_loops) {
+            r->accs[at] = make_acc(e, r, group->context);
+            value[at] = get_acc(e, r->accs[at], loops, n_loops);
         }
+        if (by_steps)
+            continue;
+        value[at] = add_copies(e, r, value[at]);
+        set_acc(e, r, at, value[at], n_loops, &effects[at]);
     }
-    return n_effects;
+    if (!by_steps)
+        return BELL_OK;
+    add_steps(e, r, value);
+    for (at = 0; at < n; at++)
+        set_acc(e, r, at, value[at], n_loops, &effects[at]);
+    return BELL_OK;
 }
 
 static const struct uop *
@@ -356,8 +405,11 @@ expand_group(struct expand *e, const struct kernel_group *group)
     src = arena_alloc(&k->mem, (max + 1) * sizeof(*src));
     if (!src)
         return expand_no_memory(e);
-    for (i = 0; i < group->n_members; i++)
-        n = make_body(e, group, &reduces[i], src + 1, n);
+    for (i = 0; i < group->n_members; i++) {
+        BELL_TRY(make_body(e, group, &reduces[i], src + 1 + n));
+        if (group->bound & e->loops)
+            n += reduces[i].inst->n_copies * reduces[i].n_parallel;
+    }
     end = expand_close_loops(e, group->bound, src, n);
     for (i = 0; i < group->n_members; i++)
         finish_reduce(e, group, &reduces[i], end);

@@ -671,7 +671,8 @@ choose_order(struct llvm_emit *e)
         if (e->ops[i]->op == UOP_BARRIER)
             return BELL_OK;
     }
-    return render_order(e->prog, &e->arena, &e->ops);
+    return e->dialect->is_gpu ? render_order(e->prog, &e->arena, &e->ops)
+                              : render_order_late(e->prog, &e->arena, &e->ops);
 }
 
 bell_status

@@ -406,6 +406,49 @@ test_order(void **state)
     check_order(true);
 }
 
+/* out[i] = in[i] + in[i + 4] for i = 0..3, all LOADs first. In late order each
+ * is behind the STORE before; where out is in, all stay. */
+static void
+check_late_order(bool aliased)
+{
+    struct uop_graph g;
+    const struct uop *load[8], *roots[12], *out, *in;
+    const struct uop *const *ops;
+    struct lower_program p;
+    struct arena arena;
+    uint32_t i, n_stores = 0;
+
+    uop_graph_init(&g);
+    out = mk_param(&g, 0, UOP_I32);
+    in = aliased ? out : mk_param(&g, 1, UOP_I32);
+    for (i = 0; i < 8; i++)
+        roots[i] = load[i] = mk_load(&g, in, mk_int(&g, i), 1, NULL, NULL);
+    for (i = 0; i < 4; i++)
+        roots[8 + i] =
+            mk_store(&g, out, mk_int(&g, i),
+                     uop_alu2(&g, UOP_ADD, load[i], load[i + 4]), NULL);
+    program_of(&g, roots, 12, &p);
+    arena_init(&arena);
+    assert_int_equal(render_order_late(&p, &arena, &ops), BELL_OK);
+    for (i = 0; i < p.n_ops; i++) {
+        if (ops[i]->op == UOP_LOAD)
+            assert_int_equal(n_stores,
+                             aliased ? 0 : (uint32_t)ops[i]->src[1]->arg.i % 4);
+        n_stores += ops[i]->op == UOP_STORE;
+    }
+    program_free(&p);
+    arena_fini(&arena);
+    uop_graph_fini(&g);
+}
+
+static void
+test_late_order(void **state)
+{
+    (void)state;
+    check_late_order(false);
+    check_late_order(true);
+}
+
 /* ---- grid and arguments ---- */
 
 /* out[z][y][x] = x + 10 y + 100 z + var. */
@@ -725,6 +768,7 @@ memory_cases(void)
         cmocka_unit_test(test_extent_from_memory),
         cmocka_unit_test(test_extent_at_run_time),
         cmocka_unit_test(test_order),
+        cmocka_unit_test(test_late_order),
         cmocka_unit_test(test_grid),
         cmocka_unit_test(test_shared_memory),
         cmocka_unit_test(test_out_of_memory),

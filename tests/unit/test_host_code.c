@@ -72,6 +72,57 @@ test_turned(void **state)
     check_turned("x86-64-v4", 4);
 }
 
+/* The loop with most multiply-adds. Takes `text` to pieces. */
+static const char *
+inner_loop(char *text)
+{
+    char *best = text, *block, *end;
+    uint32_t most = 0;
+
+    for (block = text; block; block = text) {
+        text = strstr(block, "\n.LBB");
+        if (text)
+            *text++ = '\0';
+        if (count(block, "vfmadd") <= most)
+            continue;
+        most = count(block, "vfmadd");
+        best = block;
+    }
+    end = strstr(best, "\n\tj"); /* what is behind the loop */
+    if (end)
+        *end = '\0';
+    return best;
+}
+
+/* A step of a product is its multiply-adds, and a load of each row and of each
+ * vector of columns: nothing is kept on the stack. */
+static void
+check_product(const char *level, const char *name, uint32_t rows)
+{
+    char *text = text_of(level, name, 512, 512, 512);
+    const char *loop = inner_loop(text);
+
+    assert_int_equal(count(loop, "vfmadd"), 4 * 2 * rows);
+    assert_int_equal(count(loop, "vbroadcastss"), 4 * rows);
+    assert_int_equal(count(loop, "vmov"), 4 * 2);
+    assert_null(strstr(loop, "(%rsp)"));
+    host_free(text);
+}
+
+static void
+test_products(void **state)
+{
+    static const char *const names[] = {"matmul-nn", "matmul-nt", "matmul-tn",
+                                        "matmul-tt"};
+    uint32_t i;
+
+    (void)state;
+    for (i = 0; i < 4; i++) {
+        check_product("x86-64-v4", names[i], 12);
+        check_product("x86-64-v3", names[i], 6);
+    }
+}
+
 /* ---- running ---- */
 
 #define MOST 600
@@ -217,6 +268,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_turned),
+        cmocka_unit_test(test_products),
         cmocka_unit_test(test_columns),
         cmocka_unit_test(test_columns_between_stores),
     };
