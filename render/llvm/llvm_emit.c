@@ -374,15 +374,33 @@ llvm_add_incoming(struct llvm_emit *e, LLVMValueRef phi, LLVMValueRef v,
     e->ll->AddIncoming(phi, &v, &from, 1);
 }
 
+static LLVMValueRef
+is_more(struct llvm_emit *e, const struct llvm_loop *loop, LLVMValueRef index)
+{
+    return e->ll->BuildICmp(e->b, loop->counted ? LLVMIntULT : LLVMIntSLT,
+                            index, loop->extent, "");
+}
+
+static LLVMValueRef
+acc_phi(struct llvm_emit *e, const struct llvm_carry *carry)
+{
+    const struct uop *acc = e->accs[carry->acc].u;
+
+    return e->ll->BuildPhi(e->b, llvm_type(e, acc->dtype, acc->lanes), "");
+}
+
+/* Loops are tested at their ends: what leaves one is then what the last turn
+ * made, and needs no registers beside those of the next turn. */
 static bell_status
 begin_loop(struct llvm_emit *e, const struct uop *u)
 {
     struct llvm_loop *loop = &e->loops[e->n_loops];
-    LLVMBasicBlockRef before = e->ll->GetInsertBlock(e->b), body;
+    LLVMValueRef none = e->ll->ConstNull(llvm_type(e, u->dtype, 1));
     uint32_t i;
 
     memset(loop, 0, sizeof(*loop));
     loop->range = u;
+    loop->before = e->ll->GetInsertBlock(e->b);
     loop->serial = ++e->next_serial;
     loop->carry_begin = e->carry_begin[loop->serial];
     loop->carry_end = e->carry_begin[loop->serial + 1];
@@ -390,25 +408,20 @@ begin_loop(struct llvm_emit *e, const struct uop *u)
     loop->counted = u->src[0]->op == UOP_CONST && u->src[0]->arg.i > 0;
     loop->head = llvm_new_block(e);
     loop->exit = llvm_new_block(e);
-    e->ll->BuildBr(e->b, loop->head);
+    if (loop->counted)
+        e->ll->BuildBr(e->b, loop->head);
+    else
+        e->ll->BuildCondBr(e->b, is_more(e, loop, none), loop->head,
+                           loop->exit);
     e->ll->PositionBuilderAtEnd(e->b, loop->head);
     loop->index = e->ll->BuildPhi(e->b, llvm_type(e, u->dtype, 1), "");
-    llvm_add_incoming(e, loop->index,
-                      e->ll->ConstNull(e->ll->TypeOf(loop->index)), before);
+    llvm_add_incoming(e, loop->index, none, loop->before);
     for (i = loop->carry_begin; i < loop->carry_end; i++) {
-        struct llvm_acc *acc = &e->accs[e->carries[i].acc];
-        LLVMValueRef phi = e->ll->BuildPhi(
-            e->b, llvm_type(e, acc->u->dtype, acc->u->lanes), "");
-        llvm_add_incoming(e, phi, acc->value, before);
-        e->carries[i].phi = phi;
-        acc->value = phi;
-    }
-    if (!loop->counted) {
-        LLVMValueRef more =
-            e->ll->BuildICmp(e->b, LLVMIntSLT, loop->index, loop->extent, "");
-        body = llvm_new_block(e);
-        e->ll->BuildCondBr(e->b, more, body, loop->exit);
-        e->ll->PositionBuilderAtEnd(e->b, body);
+        struct llvm_carry *carry = &e->carries[i];
+        carry->before = e->accs[carry->acc].value;
+        carry->phi = acc_phi(e, carry);
+        llvm_add_incoming(e, carry->phi, carry->before, loop->before);
+        e->accs[carry->acc].value = carry->phi;
     }
     e->n_loops++;
     return llvm_set_value(e, u, loop->index);
@@ -419,7 +432,7 @@ end_loop(struct llvm_emit *e, const struct uop *u)
 {
     struct llvm_loop *loop = &e->loops[e->n_loops ? e->n_loops - 1 : 0];
     LLVMBasicBlockRef latch = e->ll->GetInsertBlock(e->b);
-    LLVMValueRef next;
+    LLVMValueRef next, last;
     uint32_t i;
 
     if (e->n_loops == 0 || loop->range != u->src[0])
@@ -429,20 +442,19 @@ end_loop(struct llvm_emit *e, const struct uop *u)
                              e->ll->ConstInt(e->ll->TypeOf(loop->index), 1, 0),
                              "");
     llvm_add_incoming(e, loop->index, next, latch);
-    for (i = loop->carry_begin; i < loop->carry_end; i++) {
-        struct llvm_acc *acc = &e->accs[e->carries[i].acc];
-        llvm_add_incoming(e, e->carries[i].phi, acc->value, latch);
-        if (!loop->counted) /* it leaves from the head */
-            acc->value = e->carries[i].phi;
-    }
-    if (loop->counted) {
-        LLVMValueRef more =
-            e->ll->BuildICmp(e->b, LLVMIntULT, next, loop->extent, "");
-        e->ll->BuildCondBr(e->b, more, loop->head, loop->exit);
-    } else {
-        e->ll->BuildBr(e->b, loop->head);
-    }
+    e->ll->BuildCondBr(e->b, is_more(e, loop, next), loop->head, loop->exit);
     e->ll->PositionBuilderAtEnd(e->b, loop->exit);
+    for (i = loop->carry_begin; i < loop->carry_end; i++) {
+        struct llvm_carry *carry = &e->carries[i];
+        last = e->accs[carry->acc].value;
+        llvm_add_incoming(e, carry->phi, last, latch);
+        if (loop->counted)
+            continue;
+        e->accs[carry->acc].value = acc_phi(e, carry);
+        llvm_add_incoming(e, e->accs[carry->acc].value, carry->before,
+                          loop->before);
+        llvm_add_incoming(e, e->accs[carry->acc].value, last, latch);
+    }
     e->n_loops--;
     return BELL_OK;
 }
@@ -464,8 +476,8 @@ begin_if(struct llvm_emit *e, const struct uop *u)
     loop->carry_begin = e->carry_begin[loop->serial];
     loop->carry_end = e->carry_begin[loop->serial + 1];
     for (i = loop->carry_begin; i < loop->carry_end; i++)
-        e->carries[i].phi = e->accs[e->carries[i].acc].value;
-    loop->head = e->ll->GetInsertBlock(e->b);
+        e->carries[i].before = e->accs[e->carries[i].acc].value;
+    loop->before = e->ll->GetInsertBlock(e->b);
     body = llvm_new_block(e);
     loop->exit = llvm_new_block(e);
     e->ll->BuildCondBr(e->b, cond, body, loop->exit);
@@ -490,7 +502,7 @@ end_if(struct llvm_emit *e, const struct uop *u)
         struct llvm_acc *acc = &e->accs[e->carries[i].acc];
         LLVMValueRef phi = e->ll->BuildPhi(e->b, e->ll->TypeOf(acc->value), "");
         llvm_add_incoming(e, phi, acc->value, from);
-        llvm_add_incoming(e, phi, e->carries[i].phi, loop->head);
+        llvm_add_incoming(e, phi, e->carries[i].before, loop->before);
         acc->value = phi;
     }
     e->n_loops--;

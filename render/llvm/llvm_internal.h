@@ -77,19 +77,19 @@ struct llvm_acc {
     bool of_matrix;     /* a WMMA sets it */
 };
 
-/* A variable that a loop sets, and its phi there; of conditional code: its
- * value before. */
+/* A variable that a loop sets, its phi there, and its value before. */
 struct llvm_carry {
     uint32_t loop, acc;
-    LLVMValueRef phi;
+    LLVMValueRef phi; /* conditional code has none */
+    LLVMValueRef before;
 };
 
 /* A loop, or conditional code; those that are open form a stack. */
 struct llvm_loop {
     const struct uop *range; /* RANGE or IF */
     uint32_t serial;
-    bool counted; /* runs at least once, tested at its end */
-    LLVMBasicBlockRef head, exit;
+    bool counted; /* runs at least once */
+    LLVMBasicBlockRef before, head, exit;
     LLVMValueRef index, extent;
     uint32_t carry_begin, carry_end; /* part of llvm_emit.carries */
 };
