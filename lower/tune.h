@@ -19,6 +19,8 @@ enum lower_action_kind {
     /* A CPU's loops, and what they are cut into. */
     LOWER_LOOPS,
     LOWER_PRODUCT, /* of packed operands; 0: columns, 1: rows too, 2: TILES */
+    LOWER_FOLD,    /* two ranges of outputs that become one, the second counting
+                    * faster; later actions, and folds, have the numbers then */
     LOWER_VECTOR,  /* range, lanes */
     LOWER_UPCAST,  /* range, copies in registers */
     LOWER_UNROLL,  /* range of a reduction, steps */

@@ -150,6 +150,12 @@ BELL_MUST_CHECK bell_status kernel_unflatten(struct kernel *k);
  * pair becomes one range of size(a)*size(b) values. */
 BELL_MUST_CHECK bell_status kernel_merge(struct kernel *k);
 
+/* Makes one of two output ranges of constant sizes, whatever their indices: a
+ * becomes its quotient, b, which counts faster, its remainder. Numbers above a
+ * become one less. */
+BELL_MUST_CHECK bell_status kernel_fold(struct kernel *k, uint32_t a,
+                                        uint32_t b);
+
 /* Lets reductions that need not wait for each other, and run over ranges of
  * the same sizes in the same loops, share theirs: values that both load are
  * loaded once. */

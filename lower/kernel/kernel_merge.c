@@ -120,6 +120,27 @@ kernel_merge(struct kernel *k)
     return BELL_OK;
 }
 
+/* ---- folding ---- */
+
+bell_status
+kernel_fold(struct kernel *k, uint32_t a, uint32_t b)
+{
+    struct kernel_remap map[KERNEL_MAX_RANGES];
+    const struct uop *joined, *by = uop_const_int(k->g, UOP_I64, k->sizes[b]);
+
+    assert(a != b && a < k->n_ranges && b < k->n_ranges);
+    assert(k->sizes[a] > 0 && k->sizes[b] > 0);
+    assert(!((k->reduce_ranges >> a | k->reduce_ranges >> b) & 1));
+    joined = uop_range(k->g, uop_range_id(k->ranges[b]),
+                       uop_range_axis(k->ranges[b]), k->sizes[a] * k->sizes[b]);
+    keep_ranges(k, map);
+    map[a].value = uop_alu2(k->g, UOP_FLOORDIV, joined, by);
+    map[a].n_bound = 0;
+    map[b].value = uop_alu2(k->g, UOP_FLOORMOD, joined, by);
+    map[b].bound = &joined;
+    return kernel_remap_ranges(k, map);
+}
+
 /* ---- unflattening ---- */
 
 /* A division or remainder of a whole range by a constant that divides its

@@ -24,6 +24,7 @@
 #define LOAD_COST       0.5 /* of columns, over the work of a row */
 #define MAX_OVERLAP     104 /* percent computed of what is wanted */
 #define ROW_TILES       8   /* of rows, packed together */
+#define GATHERED        2.0 /* cycles to pack an element that lies anywhere */
 
 /* What the kernel multiplies. */
 struct operands {
@@ -163,13 +164,130 @@ tile_rows(const struct lower_target *target, int64_t n)
     return best;
 }
 
+/* Values computed over values wanted, of n columns. */
+static double
+column_waste(int64_t n, int64_t lanes)
+{
+    int64_t wide = n >= 2 * lanes ? 2 * lanes : lanes;
+
+    return (double)((n + wide - 1) / wide * wide) / (double)n;
+}
+
+/* Is a product of n columns by range `row` large enough, and does what is
+ * packed fit? */
+static bool
+is_large(const struct kernel *k, const struct operands *p, int64_t n,
+         uint32_t row, bool packs_rows, int64_t rows)
+{
+    int64_t lanes =
+        k->target->vector_bytes / uop_dtype_infos[p->columns->dtype].size_bytes;
+    int64_t wide = n >= 2 * lanes ? 2 * lanes : lanes;
+    double depth = kernel_count(k, k->groups[0].bound);
+    uint64_t all = k->groups[0].bound | p->column_deps | p->row_deps;
+
+    return n >= lanes && lanes >= 2 && k->sizes[row] >= MIN_REUSE * rows &&
+           depth >= MIN_DEPTH && kernel_count(k, all) >= MIN_FLOPS &&
+           panel_bytes(k, wide + (packs_rows ? rows : 0)) <=
+               k->target->max_packed_bytes;
+}
+
+/* Where columns are counted by several ranges, the innermost of which leaves
+ * vectors empty, and there are so many rows that columns may be packed one by
+ * one: all those ranges. Else 0. */
+static uint64_t
+columns_to_fold(const struct kernel *k, bool overlap)
+{
+    const struct lower_target *target = k->target;
+    struct operands p = {.columns = NULL};
+    int column = stored_range(k), row;
+    int64_t lanes, n = 1;
+    double work;
+    uint64_t columns, set;
+
+    if (!target->max_packed_bytes || !overlap || k->n_groups != 1 ||
+        column < 0 || !find_operands(k, (uint32_t)column, &p) ||
+        (row = opt_largest_range(k, p.row_deps & ~p.column_deps)) < 0)
+        return 0;
+    columns = p.column_deps & ~p.row_deps;
+    for (set = columns; set; set &= set - 1) {
+        if (__builtin_mul_overflow(n, k->sizes[__builtin_ctzll(set)], &n) ||
+            k->sizes[__builtin_ctzll(set)] < 0)
+            return 0;
+    }
+    if (!is_large(k, &p, n, (uint32_t)row, true,
+                  tile_rows(target, k->sizes[row])))
+        return 0;
+    lanes = target->vector_bytes / uop_dtype_infos[p.columns->dtype].size_bytes;
+    work = (double)k->sizes[row] / (double)lanes; /* of a column, a step */
+    if (k->sizes[column] >= lanes &&
+        work * column_waste(k->sizes[column], lanes) <=
+            work * column_waste(n, lanes) + GATHERED)
+        return 0;
+    return columns & (columns - 1) ? columns : 0;
+}
+
+static bell_status
+fold(struct kernel *k, struct opt_choice *choice, uint32_t a, uint32_t b)
+{
+    LOG(LOG_OPT, "ranges %u and %u (%lld, %lld) become one", a, b,
+        (long long)k->sizes[a], (long long)k->sizes[b]);
+    BELL_TRY(kernel_fold(k, a, b));
+    choice->folds[choice->n_folds].a = a;
+    choice->folds[choice->n_folds++].b = b;
+    choice->folded = (int32_t)(b > a ? b - 1 : b);
+    return BELL_OK;
+}
+
+static bell_status
+fold_as_told(struct kernel *k, struct opt_choice *choice)
+{
+    uint32_t i;
+
+    for (i = 0; i < k->told->n_actions; i++) {
+        int32_t a = k->told->actions[i].n[0], b = k->told->actions[i].n[1];
+        int64_t size, n = k->n_ranges;
+        if (k->told->actions[i].kind != LOWER_FOLD)
+            continue;
+        if (a < 0 || b < 0 || a >= n || b >= n || a == b ||
+            choice->n_folds == OPT_MAX_FOLDS || k->sizes[a] < 0 ||
+            k->sizes[b] < 0 ||
+            (k->reduce_ranges >> a | k->reduce_ranges >> b) & 1 ||
+            __builtin_mul_overflow(k->sizes[a], k->sizes[b], &size))
+            return bell_fail(BELL_E_INVALID, "ranges %d and %d: not one", a, b);
+        BELL_TRY(fold(k, choice, (uint32_t)a, (uint32_t)b));
+    }
+    return BELL_OK;
+}
+
+bell_status
+opt_choose_folds(struct kernel *k, struct opt_choice *choice)
+{
+    uint64_t set = 0;
+
+    choice->n_folds = 0;
+    choice->folded = -1;
+    if (opt_is_told(k))
+        return fold_as_told(k, choice);
+    if (!opt_is_without(k, OPT_FORM_PRODUCT))
+        set = columns_to_fold(k, choice->overlap);
+    if (__builtin_popcountll(set) > OPT_MAX_FOLDS + 1)
+        return BELL_OK;
+    while (set & (set - 1)) { /* the two outermost; numbers fall by one */
+        uint64_t rest = set & (set - 1);
+        BELL_TRY(fold(k, choice, (uint32_t)__builtin_ctzll(set),
+                      (uint32_t)__builtin_ctzll(rest)));
+        set = rest >> 1;
+    }
+    return BELL_OK;
+}
+
 void
 opt_choose_product(const struct opt_model *m, struct opt_choice *choice)
 {
     const struct kernel *k = m->k;
     const struct lower_target *target = k->target;
     struct operands p = {.columns = NULL};
-    int column = stored_range(k), row;
+    int column = choice->folded < 0 ? stored_range(k) : choice->folded, row;
     int64_t lanes, vectors, rows, n;
     uint32_t inner;
     bool packs_rows, tiled;
@@ -186,12 +304,7 @@ opt_choose_product(const struct opt_model *m, struct opt_choice *choice)
     packs_rows =
         !tiled && (p.rows->op != UOP_LOAD || !goes_along(k, &p, inner));
     rows = tiled ? TILE : tile_rows(target, k->sizes[row]);
-    if (n < lanes || lanes < 2 || k->sizes[row] < MIN_REUSE * rows ||
-        kernel_count(k, k->groups[0].bound) < MIN_DEPTH ||
-        kernel_count(k, k->groups[0].bound | p.column_deps | p.row_deps) <
-            MIN_FLOPS ||
-        panel_bytes(k, vectors * lanes + (packs_rows ? rows : 0)) >
-            target->max_packed_bytes)
+    if (!is_large(k, &p, n, (uint32_t)row, packs_rows, rows))
         return;
     choice->product = (struct opt_product){true, packs_rows, tiled,
                                            (uint32_t)column, (uint32_t)row};

@@ -325,13 +325,14 @@ opt_rules(struct kernel *k)
     BELL_TRY(kernel_unflatten(k));
     BELL_TRY(kernel_merge(k));
     BELL_TRY(kernel_fuse(k));
-    BELL_TRY(opt_model_init(&m, k));
     opt_plan_init(&plan, k);
+    choice.overlap = plan.may_overlap;
+    choice.product.on = choice.digits = false;
+    BELL_TRY(opt_choose_folds(k, &choice));
+    BELL_TRY(opt_model_init(&m, k));
     opt_made_of(k, &m);
     if (k->made)
         k->made->is_in_place = !plan.may_overlap;
-    choice.overlap = plan.may_overlap;
-    choice.product.on = choice.digits = false;
     for (r = 0; r < KERNEL_MAX_RANGES; r++)
         reset_choice(&choice, r);
     if (opt_is_told(k)) {

@@ -11,6 +11,8 @@
 /* Price of all unrolled instructions, at most: machine code time counts. */
 #define OPT_MAX_CODE 256.0
 
+#define OPT_MAX_FOLDS 4
+
 /* A product of two operands, one of them in vectors. */
 struct opt_product {
     bool on, packs_rows, tiled; /* as in struct kernel */
@@ -25,6 +27,11 @@ struct opt_choice {
     int64_t copies[KERNEL_MAX_RANGES]; /* UPCAST; 1: none */
     int64_t unroll[KERNEL_MAX_RANGES]; /* UNROLL of a reduction; 1: none */
     bool overlap;                      /* output tiles may overlap */
+    struct {
+        uint32_t a, b;
+    } folds[OPT_MAX_FOLDS]; /* ranges that became one, as kernel_fold says */
+    uint32_t n_folds;
+    int32_t folded; /* the range that the last of them made, or -1 */
     struct opt_product product;
     bool digits;    /* as in struct kernel */
     uint32_t row;   /* then: range of what lies in memory row by row */
@@ -37,6 +44,11 @@ struct opt_choice {
 BELL_MUST_CHECK bell_status opt_choose_copies(struct opt_model *m,
                                               struct opt_choice *choice,
                                               double *out_cycles);
+
+/* Makes one range of some, as told or where a product's columns then fill its
+ * vectors. The choice has no numbers of ranges yet. */
+BELL_MUST_CHECK bell_status opt_choose_folds(struct kernel *k,
+                                             struct opt_choice *choice);
 
 /* Is the kernel one large product? Then chooses for it (opt_product.c). */
 void opt_choose_product(const struct opt_model *m, struct opt_choice *choice);

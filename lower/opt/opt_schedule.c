@@ -12,14 +12,14 @@ static const struct {
     uint32_t n_args;
 } words[LOWER_ACTION_COUNT] = {
     [LOWER_WITHOUT] = {"without", 1}, [LOWER_LOOPS] = {"loops", 0},
-    [LOWER_PRODUCT] = {"product", 1}, [LOWER_VECTOR] = {"vector", 2},
-    [LOWER_UPCAST] = {"upcast", 2},   [LOWER_UNROLL] = {"unroll", 2},
-    [LOWER_ORDER] = {"order", 2},     [LOWER_GRID] = {"grid", 2},
-    [LOWER_PANELS] = {"panels", 1},   [LOWER_PARTS] = {"parts", 1},
-    [LOWER_HEIGHT] = {"height", 1},   [LOWER_MATRIX] = {"matrix", 5},
-    [LOWER_WGMMA] = {"wgmma", 5},     [LOWER_TILE] = {"tile", 5},
-    [LOWER_TEAM] = {"team", 4},       [LOWER_ACROSS] = {"across", 2},
-    [LOWER_ROWS] = {"rows", 2},
+    [LOWER_PRODUCT] = {"product", 1}, [LOWER_FOLD] = {"fold", 2},
+    [LOWER_VECTOR] = {"vector", 2},   [LOWER_UPCAST] = {"upcast", 2},
+    [LOWER_UNROLL] = {"unroll", 2},   [LOWER_ORDER] = {"order", 2},
+    [LOWER_GRID] = {"grid", 2},       [LOWER_PANELS] = {"panels", 1},
+    [LOWER_PARTS] = {"parts", 1},     [LOWER_HEIGHT] = {"height", 1},
+    [LOWER_MATRIX] = {"matrix", 5},   [LOWER_WGMMA] = {"wgmma", 5},
+    [LOWER_TILE] = {"tile", 5},       [LOWER_TEAM] = {"team", 4},
+    [LOWER_ACROSS] = {"across", 2},   [LOWER_ROWS] = {"rows", 2},
 };
 
 void

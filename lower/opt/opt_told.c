@@ -174,6 +174,9 @@ opt_made_choice(const struct kernel *k, const struct opt_choice *choice)
         opt_made(k, LOWER_PRODUCT, p->tiled ? 2 : p->packs_rows, 0, 0, 0, 0);
     else
         opt_made(k, LOWER_LOOPS, 0, 0, 0, 0, 0);
+    for (r = 0; r < choice->n_folds; r++)
+        opt_made(k, LOWER_FOLD, choice->folds[r].a, choice->folds[r].b, 0, 0,
+                 0);
     if (k->made) {
         k->made->row = p->on ? p->row : UINT32_MAX;
         k->made->column = p->on ? p->column : UINT32_MAX;

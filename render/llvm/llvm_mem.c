@@ -9,7 +9,9 @@
  * address is replaced, of a load by that of a constant that holds the wanted
  * value, of a store by that of a scratch variable. A gate of many lanes on a
  * wide access becomes the processor's masked access. GPUs branch around what
- * a gate forbids: that is a change of the mask of active threads there.
+ * a gate forbids: that is a change of the mask of active threads there. Lanes
+ * that lie anywhere, each with a gate, are gathered where there are masks for
+ * it: lane by lane LLVM would make a branch of every one.
  */
 #include "render/llvm/llvm_internal.h"
 
@@ -487,6 +489,31 @@ load_columns(struct llvm_emit *e, const struct uop *u,
     return BELL_OK;
 }
 
+/* From AVX-512 on that is one instruction, or two. */
+static bool
+can_gather(const struct llvm_emit *e, const struct access *a)
+{
+    return !e->dialect->is_gpu && e->vector_bytes >= 64 && a->gate_lanes > 1 &&
+           a->dtype != UOP_BOOL && elem_bytes(a) >= 4;
+}
+
+static LLVMValueRef
+load_gathered(struct llvm_emit *e, const struct access *a, LLVMValueRef other)
+{
+    LLVMTypeRef types[2] = {a->type, e->ll->VectorType(e->t_ptr, a->lanes)};
+    LLVMValueRef args[4] = {NULL, llvm_i32(e, elem_bytes(a)), a->gate, other};
+    LLVMValueRef steps[MAX_LANES], indices = a->indices;
+    uint32_t i;
+
+    for (i = 0; i < a->lanes && !indices; i++)
+        steps[i] = llvm_i64(e, a->offset + a->step * (int64_t)i);
+    if (!indices)
+        indices = e->ll->ConstVector(steps, a->lanes);
+    args[0] = e->ll->BuildGEP2(e->b, a->elem, a->base, &indices, 1, "");
+    return set_alias(
+        e, a, llvm_intrinsic(e, "llvm.masked.gather", types, 2, args, 4));
+}
+
 bell_status
 llvm_emit_load(struct llvm_emit *e, const struct uop *u,
                LLVMValueRef *out_value)
@@ -516,6 +543,8 @@ llvm_emit_load(struct llvm_emit *e, const struct uop *u,
             a.lanes);
     else if (!a.indices && !gate && a.step > 1 && a.step <= MAX_WIDE_STEPS)
         v = load_stepped(e, &a);
+    else if (can_gather(e, &a))
+        v = load_gathered(e, &a, other);
     else
         v = load_lanes(e, &a, other);
     if (!v)

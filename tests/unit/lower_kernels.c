@@ -568,6 +568,32 @@ build_conv_wide(struct lk *k, const int64_t *d)
     build_conv_to(k, d, 17);
 }
 
+/* Three images, of 5 channels, to 8 * d0: columns are many only if those of all
+ * rows and images are taken together. */
+static void
+build_conv_many(struct lk *k, const int64_t *d)
+{
+    int64_t c = 5, h = d[1], w = d[2], n_out = 8 * d[0];
+    node out = param(k, UOP_F32, 3 * n_out * h * w),
+         a = param(k, UOP_F32, 3 * c * h * w),
+         f = param(k, UOP_F32, n_out * c * 9), i = loop(k, 3),
+         o = loop(k, n_out), y = loop(k, h), x = loop(k, w), ci = red(k, c),
+         t = red(k, 9), py, px, gate, in, wt;
+
+    py = add(k, y, uop_alu2(&k->g, UOP_FLOORDIV, t, num(k, 3)));
+    px = add(k, x, uop_alu2(&k->g, UOP_FLOORMOD, t, num(k, 3)));
+    py = add(k, py, num(k, -1));
+    px = add(k, px, num(k, -1));
+    gate = uop_alu2(&k->g, UOP_AND, within(k, py, 0, h), within(k, px, 0, w));
+    in = load_if(k, a, at2(k, at2(k, at2(k, i, c, ci), h, py), w, px), gate);
+    wt = load(k, f, at2(k, at2(k, o, c, ci), 9, t));
+    k->tolerance = 1e-5;
+    sink(k,
+         store(k, out, at2(k, at2(k, at2(k, i, n_out, o), h, y), w, x),
+               reduce(k, UOP_ADD, mul(k, in, wt), ci, t)),
+         NULL);
+}
+
 /* rows of a table by loaded number, gated */
 static void
 build_gather(struct lk *k, const int64_t *d)
@@ -836,6 +862,7 @@ const size_t lk_n_cases = sizeof(lk_cases) / sizeof(lk_cases[0]);
 static const struct lk_case slow_cases[] = {
     {"matmul-ocp8", build_matmul_ocp8, 3},
     {"matmul-fnuz8", build_matmul_fnuz8, 3},
+    {"conv-many", build_conv_many, 3},
 };
 
 /* ---- buffers ---- */

@@ -263,13 +263,79 @@ test_columns_between_stores(void **state)
     uop_graph_fini(&g);
 }
 
+/* What the rules make of the kernel computes what it is. */
+static void
+check_kernel(const char *name, const int64_t *d,
+             const struct lower_target *target)
+{
+    struct p_buf want[LK_MAX_BUFS], got[LK_MAX_BUFS];
+    char err[BELL_ERROR_MESSAGE] = "";
+    void *bufs[LK_MAX_BUFS];
+    struct lower_program p;
+    struct host_code code;
+    struct lk k;
+    size_t i;
+
+    lk_init(&k, lk_find(name), d, 5);
+    lk_copy_bufs(&k, want);
+    lk_copy_bufs(&k, got);
+    assert_int_equal(k_run(k.sink, want, k.n_bufs, err, sizeof(err)), 0);
+    assert_int_equal(lower_kernel(&k.g, k.sink, target, &p), BELL_OK);
+    host_compile(&p, target, &code);
+    for (i = 0; i < k.n_bufs; i++)
+        bufs[i] = got[i].data;
+    host_call(&code, &p, bufs);
+    if (lk_compare(&k, want, got, err, sizeof(err)))
+        fail_msg("%s: %s", name, err);
+    host_release(&code);
+    lk_free_copy(&k, want);
+    lk_free_copy(&k, got);
+    lk_fini(&k);
+}
+
+static void
+test_small_images(void **state)
+{
+    static const int64_t dims[][3] = {{25, 7, 7}, {30, 6, 9}, {60, 3, 11}};
+    struct lower_target target;
+    uint32_t i;
+
+    (void)state;
+    assert_int_equal(render_host_target(&target), BELL_OK);
+    for (i = 0; i < 3; i++) {
+        check_kernel("conv-many", dims[i], &target);
+        if (target.vector_bytes < 64)
+            continue;
+        target.vector_bytes = 32;
+        target.n_vector_regs = 16;
+        check_kernel("conv-many", dims[i], &target);
+        target.vector_bytes = 64;
+        target.n_vector_regs = 32;
+    }
+}
+
+/* Their pixels are gathered, without a branch for each. */
+static void
+test_gathers(void **state)
+{
+    char *text = text_of("x86-64-v4", "conv-many", 64, 7, 7);
+    uint32_t n_jumps = count(text, "j");
+
+    (void)state;
+    assert_true(count(text, "vgather") >= 4);
+    assert_in_range(n_jumps, 1, 24); /* loops */
+    host_free(text);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_turned),
         cmocka_unit_test(test_products),
+        cmocka_unit_test(test_gathers),
         cmocka_unit_test(test_columns),
+        cmocka_unit_test(test_small_images),
         cmocka_unit_test(test_columns_between_stores),
     };
 

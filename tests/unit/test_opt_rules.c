@@ -380,6 +380,29 @@ test_convolution(void **state)
     end(&f);
 }
 
+/* Rows of 7 fill no vector; those of three images together do: they are columns
+ * of a product, packed one by one. Rows of 56 stay as they are. */
+static void
+test_small_images(void **state)
+{
+    const int64_t small[3] = {64, 7, 7}, large[3] = {8, 56, 56};
+    struct lower_target target = wide;
+    struct fixture f;
+
+    (void)state;
+    target.max_packed_bytes = 2 << 20;
+    lk_build(&f.k, lk_find("conv-many"), small);
+    assert_int_equal(lower_kernel(&f.k.g, f.k.sink, &target, &f.p), BELL_OK);
+    assert_int_equal(count(&f, UOP_LOCAL, 0), 1);
+    assert_int_equal(count(&f, UOP_ACC, 16), 24);
+    assert_int_equal(f.p.shared_bytes, 5 * 9 * 32 * sizeof(float));
+    end(&f);
+    lk_build(&f.k, lk_find("conv-many"), large);
+    assert_int_equal(lower_kernel(&f.k.g, f.k.sink, &target, &f.p), BELL_OK);
+    assert_int_equal(count_gathers(&f), 0);
+    end(&f);
+}
+
 static void
 test_bytes_fill_vectors(void **state)
 {
@@ -430,6 +453,7 @@ main(void)
         cmocka_unit_test(test_column_reduction),
         cmocka_unit_test(test_transpose),
         cmocka_unit_test(test_convolution),
+        cmocka_unit_test(test_small_images),
         cmocka_unit_test(test_bytes_fill_vectors),
         cmocka_unit_test(test_code_size),
     };

@@ -142,6 +142,61 @@ test_rules_are_schedules(void **state)
     assert_true(n > 100); /* few are too small to have a choice */
 }
 
+/* Ranges of outputs that are joined: by the rules, and as told. */
+static void
+test_folds(void **state)
+{
+    static const char *const bad[] = {
+        "loops; fold 0 0", "loops; fold 0 4", "loops; fold 9 0",
+        "loops; fold 0 2; fold 2 3",
+        "loops; fold 0 1; fold 0 1; fold 0 1; fold 0 1"};
+    static const char *const good[] = {
+        "loops; fold 0 1", "loops; fold 2 0; vector 1 4",
+        "loops; fold 3 1; fold 0 2; upcast 1 3", "loops; fold 0 3; grid 2 4"};
+    const int64_t d[3] = {64, 7, 7}, few[3] = {1, 4, 3};
+    const struct lk_case *c = lk_find("conv-many");
+    char text[LOWER_SCHEDULE_TEXT], err[BELL_ERROR_MESSAGE] = "";
+    struct p_buf want[LK_MAX_BUFS], got[LK_MAX_BUFS];
+    struct lower_schedule schedule;
+    struct lower_made made;
+    struct lower_program p;
+    struct lk k;
+    size_t i;
+
+    (void)state;
+    assert_int_equal(check_round_trip(c, d, &targets[0]), 1);
+    lk_build(&k, c, d);
+    assert_int_equal(
+        lower_kernel_by(&k.g, k.sink, &targets[0], NULL, &made, &p), BELL_OK);
+    lower_schedule_print(&made.schedule, text);
+    assert_non_null(strstr(text, "product 0; fold 0 2; fold 1 2; "));
+    assert_int_equal(made.n_ranges, 2 + 2);
+    lk_fini(&k);
+    for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        lk_build(&k, c, d);
+        assert_int_equal(lower_schedule_parse(bad[i], &schedule), BELL_OK);
+        assert_int_equal(
+            lower_kernel_by(&k.g, k.sink, &targets[0], &schedule, NULL, &p),
+            BELL_E_INVALID);
+        lk_fini(&k);
+    }
+    for (i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        lk_init(&k, c, few, i);
+        lk_copy_bufs(&k, want);
+        lk_copy_bufs(&k, got);
+        assert_int_equal(k_run(k.sink, want, k.n_bufs, err, sizeof(err)), 0);
+        assert_int_equal(lower_schedule_parse(good[i], &schedule), BELL_OK);
+        if (lower_kernel_by(&k.g, k.sink, &targets[0], &schedule, NULL, &p) !=
+                BELL_OK ||
+            p_run(&p, got, k.n_bufs, err, sizeof(err)) ||
+            lk_compare(&k, want, got, err, sizeof(err)))
+            fail_msg("%s: %s%s", good[i], err, bell_error_last()->message);
+        lk_free_copy(&k, want);
+        lk_free_copy(&k, got);
+        lk_fini(&k);
+    }
+}
+
 /* ---- others ---- */
 
 /* Steps to a random neighbour; one that is none stays where it is. */
@@ -329,6 +384,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rules_are_schedules),
+        cmocka_unit_test(test_folds),
         cmocka_unit_test(test_random_schedules),
         cmocka_unit_test(test_bad_text),
         cmocka_unit_test(test_not_of_this_kernel),
