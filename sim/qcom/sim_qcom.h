@@ -1,12 +1,12 @@
 /* A simulated machine with an Adreno behind struct kio: one card and the kernel
  * driver for it, KGSL or msm.
  *
- * SPEC is CHIP[-msm][,rd=FILE]: "a630", "a740", "a740-msm". rd: every submission
+ * SPEC is CHIP[-msm][,rd=FILE]: "a630", "a740", "a750", "a740-msm". rd: every submission
  * is appended to FILE as freedreno's tools read it (.rd): chip, buffers,
  * streams. Each form is a machine of its own, and one process at it.
  *
- * KGSL's a630 has memory that is not coherent with the CPU's caches, a740's is
- * if it is asked for: what the CPU wrote to cached memory that is not coherent
+ * KGSL's a630 and a750 have memory that is not coherent with the CPU's caches,
+ * a740's is if it is asked for: what the CPU wrote to cached memory that is not coherent
  * is seen after a clean, what the card wrote after an invalidation, never
  * before.
  *

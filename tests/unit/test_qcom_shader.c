@@ -12,6 +12,7 @@
 
 #include "base/bits.h"
 #include "ir3_kernels.h"
+#include "qcom_shaders.h"
 #include "sim/qcom/isa/shader.h"
 
 #define N_ELEMS 32768u
@@ -211,6 +212,95 @@ test_hazards(void **state)
     }
 }
 
+/* c[i] = 2 a[i] + b[i], whose arguments are at the end of the first slot. */
+static enum shader_fault
+run_ubo(const uint64_t *words, struct shader_report *report)
+{
+    const uint64_t n = N_ELEMS - 64, at = 4 * n;
+    const uint64_t args[4] = {1ull << 32, 2ull << 32, 3ull << 32,
+                              64ull << 32 | 0x40000000};
+    const struct shader_ubo ubo = {1ull << 32 | at, 2};
+    struct shader_launch l = {
+        .lanes = 64,
+        .n_full_vec4 = 4,
+        .n_waves_max = 16,
+        .branch_depth = 2,
+        .shared_bytes = 1024,
+        .ubos = &ubo,
+        .n_ubos = 1,
+        .local_id = 0,
+        .group_id = 192,
+        .group_size = SHADER_NO_REG,
+        .group_offset = SHADER_NO_REG,
+        .linear_id = SHADER_NO_REG,
+        .grid = {1, 1, 1},
+        .local = {64, 1, 1},
+        .ends_locked = true,
+        .memory = {memory_at, NULL},
+    };
+    struct shader_code *code;
+    enum shader_fault fault;
+
+    memset(report, 0, sizeof(*report));
+    memcpy(&slots_data[0][n], args, sizeof(args));
+    if (shader_code_create(SHADER_A7XX, words, ARRAY_LEN(qcom_shader_ubo),
+                           &code) != BELL_OK)
+        return SHADER_BAD;
+    l.code = code;
+    fault = shader_run(&l, report);
+    shader_code_destroy(code);
+    return fault;
+}
+
+static void
+test_ubo(void **state)
+{
+    static const struct {
+        uint32_t at;
+        uint64_t bits; /* that are changed */
+        const char *text;
+    } rows[] = {
+        {6, 1ull << 60, "is read without (sy)"},
+        /* the first nop becomes a mov to r2.x */
+        {3, 0x0000010000000000 ^ 0x204cc00800000000, "is overwritten before"},
+        {0, 3u << 9, "words of two constants"},
+        {0, 1ull << 41, "there is no buffer 1"},
+        {1, 3u << 24, "constant 2 of the 2 in buffer 0"},
+        {0, 1u << 23,
+         "constant 2 of the 2"}, /* a thread's place is which constant */
+        {0, 1u << 6, "threads differ in the slot"}, /* .. or which buffer */
+        {0, 1u << 11, ""},                          /* .u */
+        {0, 1u << 8, ""},                           /* bindless */
+        {0, 3u << 6, ""},                           /* of no mode */
+    };
+    uint64_t words[ARRAY_LEN(qcom_shader_ubo)];
+    struct shader_report report;
+    uint32_t i;
+    float f;
+
+    (void)state;
+    for (i = 0; i < 64; i++) {
+        f = (float)i;
+        memcpy(&slots_data[0][i], &f, 4);
+        f = (float)(i * i);
+        memcpy(&slots_data[1][i], &f, 4);
+    }
+    if (run_ubo(qcom_shader_ubo, &report) != SHADER_OK)
+        fail_msg("%s", report.text);
+    for (i = 0; i < 64; i++) {
+        memcpy(&f, &slots_data[2][i], 4);
+        assert_true(f == (float)(2 * i + i * i));
+    }
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        memcpy(words, qcom_shader_ubo, sizeof(words));
+        words[rows[i].at] ^= rows[i].bits;
+        if (run_ubo(words, &report) != SHADER_BAD ||
+            !strstr(report.text, rows[i].text) ||
+            (!rows[i].text[0] && report.text[0]))
+            fail_msg("%u: %s", i, report.text);
+    }
+}
+
 /* Words that are changed at random: no crash, an end. */
 static void
 test_noise(void **state)
@@ -235,9 +325,8 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kernels),
-        cmocka_unit_test(test_results),
-        cmocka_unit_test(test_hazards),
+        cmocka_unit_test(test_kernels), cmocka_unit_test(test_results),
+        cmocka_unit_test(test_hazards), cmocka_unit_test(test_ubo),
         cmocka_unit_test(test_noise),
     };
 

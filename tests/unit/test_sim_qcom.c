@@ -44,7 +44,7 @@ enum part {
 struct rig {
     struct kio *kio;
     struct kio_file file;
-    bool is_msm, is_a7;
+    bool is_msm, is_a7, is_a750;
     uint32_t context, timestamp;
     struct {
         uint32_t id;
@@ -116,6 +116,41 @@ new_context(struct rig *r)
     r->context = r->is_msm ? queue.id : create.drawctxt_id;
 }
 
+/* What the constants of a launch are in the golden stream: LOAD_STATE6 of two
+ * units, direct. */
+#define CONSTANTS_DW 12u
+#define UBO_OFFSET   1024u /* in the memory of the words */
+
+static uint32_t *
+find_word(struct rig *r, uint32_t value)
+{
+    uint32_t *words = r->parts[WORDS].cpu, i;
+
+    for (i = 0; i < r->n_words && words[i] != value; i++) {
+    }
+    assert_true(i < r->n_words);
+    return words + i;
+}
+
+/* The same constants in memory, behind a descriptor; the rest is a NOP. */
+static void
+move_constants(struct rig *r)
+{
+    uint64_t va = r->parts[WORDS].va + UBO_OFFSET;
+    uint32_t *words = find_word(r, 0x7034000b);
+    const uint32_t ubo[CONSTANTS_DW] = {0x70348005,
+                                        0x00748000,
+                                        0,
+                                        0,
+                                        (uint32_t)va,
+                                        (uint32_t)(va >> 32) | 2u << 17,
+                                        0x70108005,
+                                        0};
+
+    memcpy((uint8_t *)r->parts[WORDS].cpu + UBO_OFFSET, words + 4, 32);
+    memcpy(words, ubo, sizeof(ubo));
+}
+
 /* The golden stream with the addresses that memory has here. */
 static void
 write_stream(struct rig *r)
@@ -137,6 +172,8 @@ write_stream(struct rig *r)
             to[i + 1] = (uint32_t)(va >> 32);
         }
     }
+    if (r->is_a750)
+        move_constants(r);
 }
 
 static void
@@ -160,7 +197,8 @@ open_rig(struct rig *r, const char *spec, uint64_t flags)
 
     memset(r, 0, sizeof(*r));
     r->is_msm = strstr(spec, "-msm") != NULL;
-    r->is_a7 = strstr(spec, "a740") != NULL;
+    r->is_a750 = strstr(spec, "a750") != NULL;
+    r->is_a7 = strstr(spec, "a740") || r->is_a750;
     assert_int_equal(kio_sim_create("QCOM", spec, &r->kio), BELL_OK);
     if (kio_open(r->kio, r->is_msm ? "/dev/dri/renderD128" : "/dev/kgsl-3d0",
                  O_RDWR, &r->file) != BELL_OK)
@@ -169,7 +207,10 @@ open_rig(struct rig *r, const char *spec, uint64_t flags)
     for (i = 0; i < N_PARTS; i++)
         add_part(r, (enum part)i, i == CODE || i == FENCE ? PAGE : 4 * PAGE,
                  flags);
-    memcpy(r->parts[CODE].cpu, r->is_a7 ? qcom_shader_a7xx : qcom_shader_a6xx,
+    memcpy(r->parts[CODE].cpu,
+           r->is_a750 ? qcom_shader_ubo
+           : r->is_a7 ? qcom_shader_a7xx
+                      : qcom_shader_a6xx,
            sizeof(qcom_shader_a6xx));
     fill(r);
     write_stream(r);
@@ -266,7 +307,8 @@ check(struct rig *r, float scale)
     assert_true(c[N] == 0);
 }
 
-static const char *const specs[] = {"a630", "a740", "a630-msm", "a740-msm"};
+static const char *const specs[] = {"a630",     "a740", "a630-msm",
+                                    "a740-msm", "a750", "a750-msm"};
 
 static void
 test_streams(void **state)
@@ -290,34 +332,27 @@ test_streams(void **state)
     }
 }
 
-/* Words of the stream that hold a value. */
-static uint32_t *
-find_word(struct rig *r, uint32_t value)
-{
-    uint32_t *words = r->parts[WORDS].cpu, i;
-
-    for (i = 0; i < r->n_words && words[i] != value; i++) {
-    }
-    assert_true(i < r->n_words);
-    return words + i;
-}
-
 /* What the card has read once it reads again from its cache, until it is
  * told. */
 static void
 test_stale(void **state)
 {
+    static const char *const kgsl[] = {"a630", "a740", "a750"};
     struct rig r;
     float *a;
     size_t i;
 
     (void)state;
-    for (i = 0; i < 2; i++) {
+    for (i = 0; i < ARRAY_LEN(kgsl); i++) {
         uint32_t head, *invalidate;
-        open_rig(&r, specs[i], 0);
+        float scale = 3, *kept;
+        open_rig(&r, kgsl[i], 0);
         run(&r);
         a = r.parts[A].cpu;
         a[5] = 100;
+        /* an argument in memory is what was read, too */
+        kept = (void *)((uint8_t *)r.parts[WORDS].cpu + UBO_OFFSET + 24);
+        *kept = scale;
         /* EVENT_WRITE of an invalidation becomes a NOP */
         invalidate = find_word(&r, r.is_a7 ? 51 : 49) - 1;
         head = *invalidate;
@@ -326,7 +361,7 @@ test_stale(void **state)
         assert_true(((float *)r.parts[C].cpu)[5] == 2 * 5 + 15);
         *invalidate = head;
         run(&r);
-        check(&r, 2);
+        check(&r, r.is_a750 ? scale : 2);
         close_rig(&r);
     }
 }
@@ -375,6 +410,50 @@ test_not_coherent(void **state)
     CALL(&r, IOCTL_KGSL_GPUOBJ_INFO, &info);
     assert_true(info.flags & KGSL_MEMFLAGS_IOCOHERENT);
     run(&r);
+    check(&r, 2);
+    close_rig(&r);
+}
+
+/* Constants of a750: none comes with a launch; buffers of them are what their
+ * descriptors say, and read by way of the cache. */
+static void
+test_ubos(void **state)
+{
+    static const struct {
+        const char *what;
+        uint32_t at, bits; /* of the packet's words, that are changed */
+        const char *text;
+    } rows[] = {
+        {"constants", 1, 0x00c0c000, "constants come from memory"},
+        {"themselves from memory", 1, 0x20000, "not known here"},
+        {"two of them", 1, 0x00c00000, "a wrong count of descriptors"},
+        {"number 1", 1, 1, "there is no buffer 0 of constants"},
+        {"number 16", 1, 16, "more buffers of constants"},
+        {"an address as well", 2, 64, "a wrong count of descriptors"},
+        {"of one unit", 5, 3u << 17, "constant 1 of the 1 in buffer 0"},
+        {"in the middle of a line", 4, 16, "an address not aligned"},
+        {"elsewhere", 4, 0x10000000, "not mapped"},
+    };
+    struct rig r;
+    uint32_t *words;
+    char text[512];
+    size_t i;
+
+    (void)state;
+    open_rig(&r, "a750", 0);
+    words = find_word(&r, 0x70348005);
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        words[rows[i].at] ^= rows[i].bits;
+        assert_int_equal(submit(&r), 0);
+        assert_int_equal(await(&r), -EPROTO);
+        sim_qcom_fault_text(r.kio, text, sizeof(text));
+        if (!strstr(text, rows[i].text))
+            fail_msg("%s: %s", rows[i].what, text);
+        words[rows[i].at] ^= rows[i].bits;
+        new_context(&r);
+    }
+    assert_int_equal(submit(&r), 0);
+    assert_int_equal(await(&r), 0);
     check(&r, 2);
     close_rig(&r);
 }
@@ -680,7 +759,7 @@ test_noise_calls(void **state)
 
     (void)state;
     srand(3);
-    for (k = 1; k < ARRAY_LEN(specs); k += 2) {
+    for (k = 1; k < 4; k += 2) {
         open_rig(&r, specs[k], 0);
         for (round = 0; round < 20000; round++) {
             uint64_t arg[16] = {0};
@@ -777,6 +856,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_streams),
         cmocka_unit_test(test_stale),
+        cmocka_unit_test(test_ubos),
         cmocka_unit_test(test_not_coherent),
         cmocka_unit_test(test_page_fault),
         cmocka_unit_test(test_hang),

@@ -24,6 +24,11 @@ static const struct qsim_chip chips[] = {
      .chip_id = 0x43050a01, .gpu_id = 0, .n_sps = 6, .n_vec4 = 96,
      .sp_threads = 4096, .n_icache = 127, .n_consts = 512,
      .is_coherent = true, .gmem_bytes = 3u << 20, .max_hz = 680000000},
+    {.name = "a750", .model = "Adreno750v2", .gen = SHADER_A7XX,
+     .chip_id = 0x43051401, .gpu_id = 0, .n_sps = 6, .n_vec4 = 96,
+     .sp_threads = 4096, .n_icache = 127, .n_consts = 512,
+     .lacks_loads = true, .is_coherent = false, .gmem_bytes = 3u << 20,
+     .max_hz = 770000000},
 };
 /* clang-format on */
 

@@ -12,7 +12,9 @@
  * shaders read stays in the cache until it is invalidated, what they wrote until
  * it is flushed; the command processor works on memory itself.
  *
- * Not here: textures, descriptors, drawing, preemption.
+ * Not here: textures, descriptors but those of buffers of constants, drawing,
+ * preemption; the small cache that `ldc` has before the shared one: what
+ * invalidates this one drops that too.
  *
  * Threads: any.
  */
@@ -37,7 +39,8 @@ struct qsim_chip {
     uint32_t sp_threads; /* places for private memory */
     uint32_t n_icache;   /* units of 128 bytes */
     uint32_t n_consts;   /* four words each */
-    bool is_coherent;    /* memory can be, with the CPU's caches */
+    bool lacks_loads; /* of constants, with a launch: they come from memory */
+    bool is_coherent; /* memory can be, with the CPU's caches */
     uint64_t gmem_bytes, max_hz;
 };
 

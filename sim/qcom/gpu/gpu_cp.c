@@ -104,6 +104,7 @@ write_register(struct qsim *gpu, uint32_t reg, uint32_t value)
         s->has_state = true;
         s->code_va = 0;
         memset(s->consts_set, 0, sizeof(s->consts_set));
+        memset(s->ubos, 0, sizeof(s->ubos));
     }
     return true;
 }
@@ -401,6 +402,9 @@ load_constants(struct qsim *gpu, const struct packet *pk, uint32_t dst,
     struct qsim_state *s = gpu->state;
     uint32_t i;
 
+    /* src: hw/qcom/BRINGUP.md 5.5: nobody is known to do it */
+    if (gpu->chip->lacks_loads)
+        return bad_packet(gpu, pk, "this chip's constants come from memory");
     if (n == 0 || dst + n > gpu->chip->n_consts)
         return bad_packet(gpu, pk, "constants beyond the file");
     if (is_direct) {
@@ -419,6 +423,28 @@ load_constants(struct qsim *gpu, const struct packet *pk, uint32_t dst,
     return true;
 }
 
+/* Buffers of constants: an address of 49 bits, 15 bits of a count of 16 bytes.
+ * 64 are what Vulkan's driver for these chips asks of an offset. */
+static bool
+load_ubos(struct qsim *gpu, const struct packet *pk, uint32_t dst, uint32_t n)
+{
+    uint32_t i;
+
+    if (n == 0 || dst + n > QSIM_N_UBOS)
+        return bad_packet(gpu, pk, "more buffers of constants than are known");
+    if (pk->n != 3 + 2 * n || pk->p[1] || pk->p[2])
+        return bad_packet(gpu, pk, "a wrong count of descriptors");
+    for (i = 0; i < n; i++) {
+        uint64_t ubo = pair(pk->p + 3 + 2 * i), va = ubo << 15 >> 15;
+
+        if (!is_aligned(gpu, pk, va, 64))
+            return false;
+        gpu->state->ubos[dst + i] =
+            (struct shader_ubo){va, (uint32_t)(ubo >> 49)};
+    }
+    return true;
+}
+
 static bool
 load_state(struct qsim *gpu, const struct packet *pk)
 {
@@ -431,12 +457,15 @@ load_state(struct qsim *gpu, const struct packet *pk)
     type = dw >> 14 & 3;
     src = dw >> 16 & 3;
     n = dw >> 22;
-    if ((dw >> 18 & 15) != 0xd || (src != 0 && src != 2) || type > 1)
+    if ((dw >> 18 & 15) != 0xd || (src != 0 && src != 2) || type > 2 ||
+        (type == 2 && src != 0))
         return bad_packet(gpu, pk, "state that is not known here");
     if (!s->has_state)
         return bad_packet(gpu, pk, "the state of shaders was not invalidated");
     if (type == 1)
         return load_constants(gpu, pk, dw & 0x3fff, n, src == 0);
+    if (type == 2)
+        return load_ubos(gpu, pk, dw & 0x3fff, n);
     if (src != 2 || !needs_words(gpu, pk, 3))
         return bad_packet(gpu, pk, "code is loaded from memory");
     if (!is_aligned(gpu, pk, pair(pk->p + 1), 128))

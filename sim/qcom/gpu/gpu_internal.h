@@ -15,6 +15,7 @@
 #define QSIM_MAX_PAGES  4096u /* of the cache */
 #define QSIM_N_BUCKETS  1024u
 #define QSIM_MAX_CONSTS 512u
+#define QSIM_N_UBOS     16u
 #define QSIM_N_CODES    64u
 
 /* A page of the cache: lines that are valid, bytes that are dirty. */
@@ -44,6 +45,7 @@ struct qsim_state {
     uint8_t written[QSIM_N_REGS / 8];
     uint32_t consts[QSIM_MAX_CONSTS * 4];
     uint64_t consts_set[QSIM_MAX_CONSTS / 64];
+    struct shader_ubo ubos[QSIM_N_UBOS];
     uint64_t code_va; /* that was loaded ahead; 0: none */
     uint32_t code_units;
     bool has_state; /* invalidated since the batch began */

@@ -242,6 +242,8 @@ read_program(struct qsim *gpu, struct shader_launch *l)
         return wrong(gpu, "more constants than CONSTANTRAMMODE has");
     l->consts = s->consts;
     l->consts_set = s->consts_set;
+    l->ubos = s->ubos;
+    l->n_ubos = QSIM_N_UBOS;
     l->demotes = needed(gpu, SP_MODE_CONTROL) & 1;
     if (needed(gpu, SP_MODE_CONTROL) & ~7u)
         return wrong(gpu, "SP_MODE_CONTROL");

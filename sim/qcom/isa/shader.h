@@ -63,6 +63,12 @@ struct shader_slot {
     uint32_t n_elems, elem_bytes;
 };
 
+/* Constants in memory, 16 bytes each; none: there is no such buffer. */
+struct shader_ubo {
+    uint64_t va;
+    uint32_t n_vec4;
+};
+
 #define SHADER_NO_REG    252u /* of a launch's registers: it has none */
 #define SHADER_MAX_LOCAL 1024u
 
@@ -86,6 +92,8 @@ struct shader_launch {
     const uint64_t *consts_set;
     uint32_t n_consts;
     bool demotes; /* a half of a constant is converted */
+    const struct shader_ubo *ubos;
+    uint32_t n_ubos;
     const struct shader_slot *slots;
     uint32_t n_slots;
     /* Registers that are set: three numbers each; the last is one. */

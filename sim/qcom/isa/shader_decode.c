@@ -270,6 +270,23 @@ decode_memory(enum shader_gen gen, uint64_t w, struct shader_insn *in)
         else if (in->op == SHADER_LDIB_B)
             in->src[2].kind = SHADER_NO_OPERAND;
         break;
+    case SHADER_AS_LDC:
+        in->type = SHADER_U32;
+        in->dst_half = false;
+        in->n = (uint8_t)(bits_of(w, 13, 12) + 1);
+        in->comp1 = (uint8_t)bits_of(w, 10, 9);
+        in->slot_mode = (uint8_t)bits_of(w, 7, 6);
+        in->slot = bits_of(w, 48, 41);
+        in->src[0] = register_of(bits_of(w, 31, 24), false);
+        if (bits_of(w, 23, 23))
+            in->src[0] = (struct shader_operand){.kind = SHADER_IMM,
+                                                 .v = bits_of(w, 31, 24)};
+        in->dst = bits_of(w, 39, 32);
+        /* to a shared register, and without a number of its own */
+        if (bits_of(w, 11, 11) || bits_of(w, 8, 8) || bits_of(w, 3, 1) ||
+            in->slot_mode == 3)
+            return false;
+        break;
     case SHADER_AS_INFO:
         in->n = 1;
         in->dst = bits_of(w, 39, 32);
@@ -349,6 +366,7 @@ shader_decode(enum shader_gen gen, uint64_t word, struct shader_insn *in)
     case SHADER_AS_STL:
     case SHADER_AS_ATOMIC_AT:
     case SHADER_AS_BY_SLOT:
+    case SHADER_AS_LDC:
     case SHADER_AS_INFO:
         if (!decode_memory(gen, word, in))
             return false;

@@ -26,6 +26,7 @@ enum shader_layout {
     SHADER_AS_STL,
     SHADER_AS_ATOMIC_AT,
     SHADER_AS_BY_SLOT,
+    SHADER_AS_LDC,
     SHADER_AS_INFO,
     SHADER_AS_SYNC,
     SHADER_AS_OTHER /* none that is run */

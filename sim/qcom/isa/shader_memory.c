@@ -274,27 +274,37 @@ narrow_address(struct shader_wave *w, const struct shader_insn *in,
     return true;
 }
 
+/* Of a descriptor, which may be in a register. */
+static bool
+slot_number(struct shader_wave *w, const struct shader_insn *in, uint32_t *out)
+{
+    uint32_t slots[SHADER_MAX_LANES], i;
+    bool has = false;
+
+    *out = in->slot;
+    if (!in->slot_mode)
+        return true;
+    if (!shader_get(w, in, in->slot, false, slots))
+        return false;
+    for (i = 0; i < w->n_lanes; i++) {
+        if (!shader_lane_on(&w->active, i))
+            continue;
+        if (has && slots[i] != *out)
+            return shader_fail(w, in, "threads differ in the slot");
+        *out = slots[i];
+        has = true;
+    }
+    return true;
+}
+
 static const struct shader_slot *
 slot_of(struct shader_wave *w, const struct shader_insn *in)
 {
     const struct shader_launch *l = w->group->launch;
-    uint32_t slots[SHADER_MAX_LANES], slot = in->slot, i;
-    bool has = false;
+    uint32_t slot;
 
-    if (in->slot_mode) {
-        if (!shader_get(w, in, in->slot, false, slots))
-            return NULL;
-        for (i = 0; i < w->n_lanes; i++) {
-            if (!shader_lane_on(&w->active, i))
-                continue;
-            if (has && slots[i] != slot) {
-                (void)shader_fail(w, in, "threads differ in the slot");
-                return NULL;
-            }
-            slot = slots[i];
-            has = true;
-        }
-    }
+    if (!slot_number(w, in, &slot))
+        return NULL;
     if (slot >= l->n_slots || !l->slots[slot].n_elems) {
         (void)shader_fail(w, in, "slot %u is empty", slot);
         return NULL;
@@ -322,6 +332,30 @@ slot_address(struct shader_wave *w, const struct shader_insn *in, uint64_t *at)
     return true;
 }
 
+/* Words of a buffer of constants: some of 16 bytes, by their number. Whether
+ * what lies beyond its end is 0 is not known. */
+static bool
+ubo_address(struct shader_wave *w, const struct shader_insn *in, uint64_t *at)
+{
+    const struct shader_launch *l = w->group->launch;
+    uint32_t index[SHADER_MAX_LANES], slot, i;
+
+    if (!slot_number(w, in, &slot) ||
+        !shader_source(w, in, &in->src[0], 0, index))
+        return false;
+    if (slot >= l->n_ubos || !l->ubos[slot].n_vec4)
+        return shader_fail(w, in, "there is no buffer %u of constants", slot);
+    if (in->comp1 + in->n > 4)
+        return shader_fail(w, in, "words of two constants");
+    for (i = 0; i < w->n_lanes; i++) {
+        if (shader_lane_on(&w->active, i) && index[i] >= l->ubos[slot].n_vec4)
+            return shader_fail(w, in, "constant %u of the %u in buffer %u",
+                               index[i], l->ubos[slot].n_vec4, slot);
+        at[i] = l->ubos[slot].va + 16ull * index[i] + 4u * in->comp1;
+    }
+    return true;
+}
+
 static bool
 addresses(struct shader_wave *w, const struct shader_insn *in, uint64_t *at)
 {
@@ -342,6 +376,8 @@ addresses(struct shader_wave *w, const struct shader_insn *in, uint64_t *at)
         return indexed_address(w, in, at);
     case SHADER_AS_BY_SLOT:
         return slot_address(w, in, at);
+    case SHADER_AS_LDC:
+        return ubo_address(w, in, at);
     case SHADER_AS_ATOMIC_AT:
         if (in->word >> 52 & 1)
             return wide_address(w, in, at);
@@ -480,7 +516,7 @@ shader_memory(struct shader_wave *w, const struct shader_insn *in)
     }
     if (is_local ? !access_shared(w, in, &p) : !access_global(w, in, &p))
         return false;
-    if (w->group->counts)
+    if (w->group->counts && in->op != SHADER_LDC)
         count_access(w, in, &p);
     for (c = 0; !is_store(in) && c < in->n; c++) {
         if (!shader_put(w, in, in->dst + c, in->dst_half, p.data[c]))

@@ -349,6 +349,8 @@ class_of(const struct shader_insn *in)
     case 4:
         return SIM_INSN_SPECIAL;
     default:
+        if (in->op == SHADER_LDC) /* constants are no instruction elsewhere */
+            return SIM_INSN_OTHER;
         if (in->op == SHADER_LDP || in->op == SHADER_STP)
             return SIM_INSN_LOCAL;
         return in->op == SHADER_LDL || in->op == SHADER_STL ||
