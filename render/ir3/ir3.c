@@ -52,8 +52,10 @@ leaf(struct ir3_emit *e, const struct uop *u, const struct ir3_lane **out)
     if (u->op == UOP_CONST) {
         *v = constant(u);
     } else {
-        v->lo = (struct ir3_opnd){.kind = IR3_CONST, .v = 2 * slot};
-        v->hi = (struct ir3_opnd){.kind = IR3_CONST, .v = 2 * slot + 1};
+        v->lo = ir3_arg_word(e, slot, 0);
+        v->hi = u->op == UOP_VAR && !ir3_is_64(u->dtype)
+                    ? ir3_imm_opnd(0)
+                    : ir3_arg_word(e, slot, 1);
     }
     *out = v;
     return BELL_OK;
@@ -564,6 +566,38 @@ emit_one(struct ir3_emit *e, const struct uop *u)
     }
 }
 
+/* All that the program has are loaded before it begins: they are under way at the
+ * same time then. */
+static bell_status
+load_arguments(struct ir3_emit *e)
+{
+    const struct lower_program *p = e->prog;
+    uint32_t i, slot;
+    unsigned n;
+
+    if (e->gen != IR3_GEN_A7XX_3)
+        return BELL_OK;
+    e->args =
+        arena_calloc(&e->arena, p->n_params + p->n_vars + 1, sizeof(*e->args));
+    if (!e->args)
+        return no_memory(e);
+    for (i = 0; i < p->n_ops; i++) {
+        const struct uop *u = p->ops[i];
+        slot = (uint32_t)u->arg.i;
+        if ((u->op != UOP_PARAM && u->op != UOP_VAR) ||
+            e->args[slot].kind != IR3_NONE)
+            continue;
+        n = u->op == UOP_PARAM || ir3_is_64(u->dtype) ? 2 : 1;
+        e->args[slot] = ir3_vreg_new(e, n, false);
+        if (e->failed)
+            return no_memory(e);
+        e->vregs[e->args[slot].v].is_arg = true;
+        e->vregs[e->args[slot].v].slot = 2 * slot;
+        ir3_load_args(e, e->args[slot], 2 * slot, n);
+    }
+    return BELL_OK;
+}
+
 static bell_status
 emit_body(struct ir3_emit *e)
 {
@@ -590,6 +624,7 @@ emit_body(struct ir3_emit *e)
     if (!e->values || !e->loops || e->failed)
         return no_memory(e);
     e->vregs[e->tid.v].reg = 0;
+    BELL_TRY(load_arguments(e));
     BELL_TRY(ir3_place_locals(e));
     BELL_TRY(find_sums(e, ops));
     BELL_TRY(ir3_order(e, &ops));
@@ -617,7 +652,8 @@ make_object(struct ir3_emit *e, const uint64_t *words, uint32_t n,
         .gen = e->gen,
         .n_instrs = n,
         .n_full_vec4 = 1,
-        .n_const_vec4 = (uint32_t)align_up(p->n_params + p->n_vars, 2) / 2,
+        .n_const_vec4 =
+            e->args ? 0 : (uint32_t)align_up(p->n_params + p->n_vars, 2) / 2,
         .branch_depth = e->max_depth,
         .shared_bytes = e->shared_bytes,
         .private_bytes = e->private_bytes,
@@ -775,7 +811,9 @@ render_ir3_gen(const char *chip, enum ir3_gen *out_gen)
     if (chip[0] != 'a' || strlen(chip) != 4 ||
         (chip[1] != '6' && chip[1] != '7'))
         return false;
-    *out_gen = chip[1] == '6' ? IR3_GEN_A6XX : IR3_GEN_A7XX;
+    *out_gen = chip[1] == '6'              ? IR3_GEN_A6XX
+               : strcmp(chip, "a750") == 0 ? IR3_GEN_A7XX_3
+                                           : IR3_GEN_A7XX;
     return true;
 }
 
@@ -795,5 +833,7 @@ render_ir3_lower_target(enum ir3_gen gen, struct lower_target *out_target)
         .max_grid = {65535, 65535, 65535},
     };
     snprintf(out_target->name, sizeof(out_target->name), "ir3-%s",
-             gen == IR3_GEN_A6XX ? "a6xx" : "a7xx");
+             gen == IR3_GEN_A6XX   ? "a6xx"
+             : gen == IR3_GEN_A7XX ? "a7xx"
+                                   : "a7xx-3");
 }

@@ -3,8 +3,9 @@
  *
  * An object is a struct ir3_object with its instructions. The kernel finds in
  * its constants c0.x.. the addresses of its PARAMs, then its VARs, as pairs of
- * 32 bits, the low one first; the thread's place in r0.xyz; the work-group's in
- * r48.xyz. The same program and target give the same bytes. Thread safe.
+ * 32 bits, the low one first (of the third 7xx in memory: its buffer 0 of
+ * constants); the thread's place in r0.xyz; the work-group's in r48.xyz. The same
+ * program and target give the same bytes. Thread safe.
  *
  * Float32 is rounded to nearest and subnormal numbers are 0, as the chips have
  * it; there is no float64.
@@ -25,11 +26,11 @@ struct ir3_object {
     uint32_t gen;              /* enum ir3_gen */
     uint32_t n_instrs;         /* a multiple of 16 */
     uint32_t n_full_vec4;      /* registers, four to one */
-    uint32_t n_const_vec4;     /* constants */
+    uint32_t n_const_vec4;     /* constants; 0: arguments are in memory */
     uint32_t branch_depth;     /* joins that may be outstanding at once */
     uint32_t shared_bytes;     /* of a work-group */
     uint32_t private_bytes;    /* of a thread */
-    uint32_t n_params, n_vars; /* two constants each */
+    uint32_t n_params, n_vars; /* two words each */
     uint32_t local[3];         /* threads of a work-group */
 };
 

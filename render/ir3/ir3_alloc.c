@@ -1,6 +1,6 @@
 /* Registers of the chip for virtual ones: in the order in which they begin to
  * live, the first that is free. What finds none sends those that live longest to
- * private memory, and all begins anew.
+ * private memory, or arguments back to where they came from, and all begins anew.
  *
  * A register lives from the first place where it is set to the last where it is
  * used, and to the end of a loop that it was there before. Loops are branches
@@ -203,11 +203,19 @@ can_spill(const struct ir3_emit *e, uint32_t number)
 {
     const struct ir3_vreg *v = &e->vregs[number];
 
-    return v->n == 1 && !v->is_half && !v->is_scratch && !v->is_spilled &&
-           v->last - v->first > 8;
+    return (v->n == 1 || v->is_arg) && !v->is_half && !v->is_scratch &&
+           !v->is_spilled && v->last - v->first > 8;
 }
 
-/* Marks those that live longest from here on. */
+/* Arguments, which nobody has to store, before others; then those that live
+ * longest. */
+static bool
+spills_before(const struct ir3_vreg *v, const struct ir3_vreg *other)
+{
+    return v->is_arg != other->is_arg ? v->is_arg : v->last > other->last;
+}
+
+/* Marks some of those that live from here on. */
 static bool
 choose_spills(struct scan *s, uint32_t number)
 {
@@ -218,12 +226,15 @@ choose_spills(struct scan *s, uint32_t number)
         best = can_spill(e, number) ? number : 0;
         for (i = 0; i < s->n_active; i++) {
             if (can_spill(e, s->active[i]) &&
-                (!best || e->vregs[s->active[i]].last > e->vregs[best].last))
+                (!best ||
+                 spills_before(&e->vregs[s->active[i]], &e->vregs[best])))
                 best = s->active[i];
         }
         if (!best)
             break;
         e->vregs[best].is_spilled = true;
+        if (e->vregs[best].is_arg)
+            continue;
         e->vregs[best].slot = e->private_bytes / 4;
         e->private_bytes += 4;
     }
@@ -299,12 +310,30 @@ add_spill(struct ir3_emit *e, enum ir3_op op, struct ir3_opnd value,
 }
 
 static struct ir3_opnd
-scratch(struct ir3_emit *e)
+scratch(struct ir3_emit *e, unsigned n)
 {
-    struct ir3_opnd r = ir3_vreg_new(e, 1, false);
+    struct ir3_opnd r = ir3_vreg_new(e, n, false);
 
     if (!e->failed)
         e->vregs[r.v].is_scratch = true;
+    return r;
+}
+
+/* `o`, which is spilled, in a register of its own: as many neighbours as the
+ * source is. */
+static struct ir3_opnd
+fetch(struct ir3_emit *e, struct ir3_opnd o, unsigned n)
+{
+    uint32_t slot = e->vregs[o.v].slot;
+    bool is_arg = e->vregs[o.v].is_arg;
+    struct ir3_opnd r = scratch(e, is_arg ? n : 1);
+
+    if (is_arg)
+        ir3_load_args(e, r, slot + o.comp, n);
+    else
+        add_spill(e, IR3_LDP, r, slot);
+    r.neg = o.neg;
+    r.abs = o.abs;
     return r;
 }
 
@@ -314,12 +343,12 @@ spill(struct ir3_emit *e)
 {
     const struct ir3_insn *old = e->insns;
     uint32_t n_old = e->n_insns, i, j;
-    bool is_first = e->zero.kind == IR3_NONE;
+    bool is_first = e->private_bytes && e->zero.kind == IR3_NONE;
 
     e->insns = NULL;
     e->n_insns = e->cap_insns = 0;
     if (is_first) {
-        e->zero = scratch(e);
+        e->zero = scratch(e, 1);
         ir3_move(e, e->zero, ir3_imm_opnd(0));
     }
     for (i = 0; i < n_old && !e->failed; i++) {
@@ -327,19 +356,15 @@ spill(struct ir3_emit *e)
         uint32_t slot = 0;
         bool stores = false;
         for (j = 0; j < ARRAY_LEN(in.src); j++) {
-            struct ir3_opnd *o = &in.src[j], r;
-            if (o->kind != IR3_REG || !e->vregs[o->v].is_spilled)
-                continue;
-            r = scratch(e);
-            r.neg = o->neg;
-            r.abs = o->abs;
-            add_spill(e, IR3_LDP, (struct ir3_opnd){.kind = IR3_REG, .v = r.v},
-                      e->vregs[o->v].slot);
-            *o = r;
+            struct ir3_opnd *o = &in.src[j];
+            if (o->kind == IR3_REG && e->vregs[o->v].is_spilled)
+                *o = fetch(e, *o, ir3_source_width(&in, j));
         }
         if (in.dst.kind == IR3_REG && e->vregs[in.dst.v].is_spilled) {
+            if (e->vregs[in.dst.v].is_arg)
+                continue; /* it is loaded where it is used */
             slot = e->vregs[in.dst.v].slot;
-            in.dst = scratch(e);
+            in.dst = scratch(e, 1);
             stores = true;
         }
         *ir3_add(e, in.op) = in;

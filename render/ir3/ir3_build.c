@@ -50,6 +50,14 @@ ir3_imm_opnd(uint32_t value)
     return (struct ir3_opnd){.kind = IR3_IMM, .v = value};
 }
 
+struct ir3_opnd
+ir3_arg_word(const struct ir3_emit *e, uint32_t slot, unsigned word)
+{
+    if (e->args)
+        return ir3_part(e->args[slot], word);
+    return (struct ir3_opnd){.kind = IR3_CONST, .v = 2 * slot + word};
+}
+
 struct ir3_insn *
 ir3_add(struct ir3_emit *e, enum ir3_op op)
 {
@@ -61,6 +69,17 @@ ir3_add(struct ir3_emit *e, enum ir3_op op)
     e->insns = insns;
     insns[e->n_insns] = (struct ir3_insn){.op = op};
     return &insns[e->n_insns++];
+}
+
+void
+ir3_load_args(struct ir3_emit *e, struct ir3_opnd to, uint32_t word, unsigned n)
+{
+    struct ir3_insn *in = ir3_add(e, IR3_LDC);
+
+    in->type = IR3_TYPE_U32;
+    in->n = (uint8_t)n;
+    in->off = (int32_t)word;
+    in->dst = to;
 }
 
 uint32_t

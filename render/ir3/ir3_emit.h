@@ -45,10 +45,11 @@ struct ir3_lane {
 struct ir3_vreg {
     uint8_t n;
     bool is_half, is_spilled, is_scratch; /* scratch: made to spill others */
+    bool is_arg;   /* words of an argument: what is spilled is loaded anew */
     int32_t reg;   /* number of the chip's first, of its width; -1: none yet */
     uint32_t hint; /* virtual register + 1 that it would do well to share */
     uint32_t first, last; /* places where it lives */
-    uint32_t slot;        /* where it is spilled */
+    uint32_t slot;        /* where it is spilled, or the argument is: words */
 };
 
 /* An instruction, or where a branch goes to: op is IR3_OP_COUNT then. */
@@ -58,7 +59,8 @@ struct ir3_insn {
     uint8_t cond, n;        /* n: components of memory */
     bool is_half;           /* sources of categories 2 and 4 */
     bool sat, round_even, is_not;
-    int32_t off;        /* bytes of memory; value of a mov; a branch's label */
+    int32_t off; /* bytes of memory; word of an LDC; value of a mov; a branch's
+                  * label */
     uint32_t predicate; /* component of p0 that a branch goes by */
     struct ir3_opnd dst, src[3];
 };
@@ -95,8 +97,9 @@ struct ir3_emit {
     struct map locals; /* LOCAL's id -> byte offset */
     uint32_t shared_bytes, private_bytes;
     struct ir3_opnd tid, zero; /* thread's place, three; 0 for addresses */
-    uint32_t n_const;          /* constants that are used */
-    struct ir3_insn nothing;   /* written to when memory is out, never read */
+    struct ir3_opnd *args;   /* those in memory, by slot; NULL: in constants */
+    uint32_t n_const;        /* constants that are used */
+    struct ir3_insn nothing; /* written to when memory is out, never read */
     bool is_narrow; /* element by element: what is single can be spilled */
     bool failed;
 };
@@ -107,6 +110,12 @@ struct ir3_opnd ir3_vreg_new(struct ir3_emit *e, unsigned n, bool is_half);
 /* Component i of a register. */
 struct ir3_opnd ir3_part(struct ir3_opnd o, unsigned i);
 struct ir3_opnd ir3_imm_opnd(uint32_t value);
+/* A word of an argument: its low one, or its high one. */
+struct ir3_opnd ir3_arg_word(const struct ir3_emit *e, uint32_t slot,
+                             unsigned word);
+/* Loads n words of arguments that lie in memory. */
+void ir3_load_args(struct ir3_emit *e, struct ir3_opnd to, uint32_t word,
+                   unsigned n);
 struct ir3_insn *ir3_add(struct ir3_emit *e, enum ir3_op op);
 uint32_t ir3_label(struct ir3_emit *e);
 void ir3_place(struct ir3_emit *e, uint32_t label);

@@ -161,7 +161,7 @@ ir3_is_sfu(enum ir3_op op)
 bool
 ir3_is_load(enum ir3_op op)
 {
-    return op == IR3_LDG || op == IR3_LDL || op == IR3_LDP;
+    return op == IR3_LDG || op == IR3_LDL || op == IR3_LDP || op == IR3_LDC;
 }
 
 bool
@@ -193,6 +193,14 @@ static void
 encode_memory(const struct ir3_emit *e, const struct ir3_insn *in,
               struct ir3_instr *out)
 {
+    if (in->op == IR3_LDC) { /* 16 bytes by their number, and a word of these */
+        out->f[IR3_F_DST] = reg_of(e, in->dst);
+        out->f[IR3_F_N] = in->n - 1u;
+        out->f[IR3_F_SRC1] = (uint32_t)in->off / 4;
+        out->f[IR3_F_COMP] = (uint32_t)in->off % 4;
+        out->f[IR3_F_IS_IMM] = 1;
+        return;
+    }
     out->f[IR3_F_TYPE] = in->type;
     out->f[IR3_F_SIZE] = in->n;
     out->f[IR3_F_OFF] = (uint32_t)in->off & 0x1fff;
@@ -412,7 +420,7 @@ finish_end(struct finish *f)
     struct ir3_instr in = {.op = IR3_LOCK};
 
     drain(f);
-    if (f->e->gen == IR3_GEN_A7XX) {
+    if (f->e->gen != IR3_GEN_A6XX) {
         in.f[IR3_F_SY] = in.f[IR3_F_SS] = in.f[IR3_F_JP] = 1;
         put_word(f, &in);
         in = (struct ir3_instr){.op = IR3_UNLOCK};

@@ -309,9 +309,9 @@ static const struct ir3_place alias_places[] = {
     {IR3_F_IMM, 0, 32},       {IR3_F_SCOPE, 49, 1},
 };
 
-#define BOTH      (IR3_GEN_A6XX | IR3_GEN_A7XX)
+#define BOTH      (A6 | A7)
 #define A6        IR3_GEN_A6XX
-#define A7        IR3_GEN_A7XX
+#define A7        (IR3_GEN_A7XX | IR3_GEN_A7XX_3)
 #define PLACES(p) p, ARRAY_LEN(p)
 
 /* clang-format off */

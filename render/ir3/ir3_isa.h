@@ -19,10 +19,12 @@
 
 #include "base/status.h"
 
-/* Which generation's instructions. */
+/* Which generation's instructions. The third of the 7xx (a750) has those of the
+ * others; its code differs, for constants do not come with launches there. */
 enum ir3_gen {
     IR3_GEN_A6XX = 1u << 0,
     IR3_GEN_A7XX = 1u << 1,
+    IR3_GEN_A7XX_3 = 1u << 2,
 };
 
 enum ir3_op {

@@ -44,7 +44,7 @@ ir3_place_locals(struct ir3_emit *e)
 /* Where an access goes: an address in registers and bytes beside it. */
 struct place {
     bool is_local;
-    struct ir3_opnd base; /* of a PARAM a pair; NONE: constant `param` */
+    struct ir3_opnd base; /* of a PARAM a pair; NONE: argument `param` */
     uint32_t param;
     int64_t offset;
     uint32_t elem_bytes;
@@ -63,10 +63,11 @@ base_register(struct ir3_emit *e, struct place *at)
         at->offset = 0;
         return at->base;
     }
+    if (e->args)
+        return e->args[at->param];
     pair = ir3_vreg_new(e, 2, false);
-    ir3_move(e, pair, (struct ir3_opnd){.kind = IR3_CONST, .v = 2 * at->param});
-    ir3_move(e, ir3_part(pair, 1),
-             (struct ir3_opnd){.kind = IR3_CONST, .v = 2 * at->param + 1});
+    ir3_move(e, pair, ir3_arg_word(e, at->param, 0));
+    ir3_move(e, ir3_part(pair, 1), ir3_arg_word(e, at->param, 1));
     return pair;
 }
 
@@ -86,8 +87,8 @@ displace(struct ir3_emit *e, struct place *at, unsigned dtype,
                    : ir3_op2(e, IR3_ADD_U, x.lo, at->base);
     }
     if (at->base.kind == IR3_NONE) {
-        base.lo = (struct ir3_opnd){.kind = IR3_CONST, .v = 2 * at->param};
-        base.hi = (struct ir3_opnd){.kind = IR3_CONST, .v = 2 * at->param + 1};
+        base.lo = ir3_arg_word(e, at->param, 0);
+        base.hi = ir3_arg_word(e, at->param, 1);
     } else {
         base.lo = at->base;
         base.hi = ir3_part(at->base, 1);

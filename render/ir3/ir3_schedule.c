@@ -146,7 +146,8 @@ result_cycles(const struct schedule *s, const struct ir3_insn *from,
     if (ir3_is_sfu(from->op))
         return SFU_CYCLES;
     if (ir3_is_load(from->op))
-        return from->op == IR3_LDG ? GLOBAL_CYCLES : LOCAL_CYCLES;
+        return from->op == IR3_LDG || from->op == IR3_LDC ? GLOBAL_CYCLES
+                                                          : LOCAL_CYCLES;
     if (!ir3_is_alu(to->op))
         return s->other + 1;
     return s->alu + 1;
@@ -201,6 +202,8 @@ note_memory(struct schedule *s, uint32_t number, enum ir3_op op)
 {
     uint32_t place = IR3_PLACES + space_of(op), k;
 
+    if (op == IR3_LDC) /* nothing stores there */
+        return;
     add_edge(s, s->writer[place], number, 1);
     if (ir3_is_load(op)) {
         add_reader(s, place, number);

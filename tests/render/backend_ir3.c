@@ -13,12 +13,13 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "hcq/hcq.h"
 #include "render/ir3/ir3.h"
 #include "sim/qcom/isa/shader.h"
 #include "tests/unit/sanitized.h"
 
-static const char *const chips[] = {"a6xx", "a7xx"};
-static const enum ir3_gen gens[] = {IR3_GEN_A6XX, IR3_GEN_A7XX};
+static const char *const chips[] = {"a6xx", "a7xx", "a7xx-3"};
+static const enum ir3_gen gens[] = {IR3_GEN_A6XX, IR3_GEN_A7XX, IR3_GEN_A7XX_3};
 static unsigned n_kept;
 
 static bool
@@ -52,21 +53,26 @@ render(const struct lower_program *p, unsigned chip, struct render_binary *out)
 }
 
 #define PRIVATE_VA 0x7f00000000ull
+#define ARGS_VA    0x7e00000000ull
 
 struct memory {
     const struct p_buf *bufs;
     uint32_t n_bufs;
     char *private_;
     uint64_t private_bytes;
+    uint64_t args[HCQ_ARGS_MAX];
 };
 
 static void *
 at(void *user, uint64_t va, uint32_t n_bytes, enum shader_access access)
 {
-    const struct memory *m = user;
+    struct memory *m = user;
     uint64_t i = (va >> 32) - 1, offset = (uint32_t)va, size;
 
-    (void)access;
+    if (va >= ARGS_VA && va < PRIVATE_VA)
+        return va + n_bytes - ARGS_VA > sizeof(m->args) || access != SHADER_LOAD
+                   ? NULL
+                   : (char *)m->args + (va - ARGS_VA);
     if (va >= PRIVATE_VA)
         return va + n_bytes - PRIVATE_VA > m->private_bytes
                    ? NULL
@@ -79,10 +85,11 @@ at(void *user, uint64_t va, uint32_t n_bytes, enum shader_access access)
 
 /* What a driver would tell the card of the object. */
 static void
-launch_of(const struct ir3_object *o, const uint64_t *args, struct memory *m,
-          struct shader_launch *l)
+launch_of(const struct ir3_object *o, struct memory *m, struct shader_launch *l)
 {
-    uint32_t n_vec4 = o->gen == IR3_GEN_A6XX ? 64 : 96, n = 1024;
+    static struct shader_ubo ubo;
+    bool is_a6xx = o->gen == IR3_GEN_A6XX;
+    uint32_t n_vec4 = is_a6xx ? 64 : 96, n = 1024;
 
     *l = (struct shader_launch){
         .lanes = 64,
@@ -94,16 +101,16 @@ launch_of(const struct ir3_object *o, const uint64_t *args, struct memory *m,
         .private_bytes = (o->private_bytes + 511) / 512 * 512,
         .n_sps = 2,
         .sp_threads = n,
-        .consts = (const uint32_t *)args,
-        .n_consts = 2 * (o->n_params + o->n_vars),
+        .consts = (const uint32_t *)m->args,
+        .n_consts = 4 * o->n_const_vec4,
         .demotes = true,
         .local_id = 0,
         .group_id = 192,
         .group_size = SHADER_NO_REG,
         .group_offset = SHADER_NO_REG,
         .linear_id = SHADER_NO_REG,
-        .needs_predication_gaps = o->gen == IR3_GEN_A7XX,
-        .ends_locked = o->gen == IR3_GEN_A7XX,
+        .needs_predication_gaps = !is_a6xx,
+        .ends_locked = !is_a6xx,
         .max_insns = 100000000,
         .seed = 1,
         .memory = {at, m},
@@ -111,14 +118,18 @@ launch_of(const struct ir3_object *o, const uint64_t *args, struct memory *m,
     memcpy(l->local, o->local, sizeof(l->local));
     l->private_sp_bytes = l->private_bytes * n;
     m->private_bytes = (uint64_t)l->private_sp_bytes * l->n_sps;
+    if (o->gen == IR3_GEN_A7XX_3) {
+        ubo = (struct shader_ubo){ARGS_VA, (o->n_params + o->n_vars + 1) / 2};
+        l->ubos = &ubo;
+        l->n_ubos = 1;
+    }
 }
 
 static void
 run(const struct lower_program *p, unsigned chip, const struct p_buf *bufs,
     uint32_t n_bufs, const int64_t *vars, const char *what)
 {
-    struct memory m = {bufs, n_bufs, NULL, 0};
-    uint64_t args[CHECK_MAX_BUFS + 8];
+    struct memory m = {.bufs = bufs, .n_bufs = n_bufs};
     struct shader_report report;
     struct shader_launch l;
     struct shader_code *code;
@@ -128,18 +139,19 @@ run(const struct lower_program *p, unsigned chip, const struct p_buf *bufs,
     char *text;
 
     for (i = 0; i < p->n_params; i++)
-        args[i] = (uint64_t)(i + 1) << 32;
+        m.args[i] = (uint64_t)(i + 1) << 32;
     for (i = 0; i < p->n_vars; i++)
-        args[p->n_params + i] = (uint64_t)vars[i];
+        m.args[p->n_params + i] = (uint64_t)vars[i];
     if (render_ir3(p, gens[chip], &binary) != BELL_OK)
         fail_msg("%s: %s", what, bell_error_last()->message);
     o = binary.data;
-    launch_of(o, args, &m, &l);
+    launch_of(o, &m, &l);
     memcpy(l.grid, p->grid, sizeof(l.grid));
     m.private_ = host_alloc(m.private_bytes + 1);
     assert_non_null(m.private_);
-    if (shader_code_create((enum shader_gen)o->gen, (const uint64_t *)(o + 1),
-                           o->n_instrs, &code) != BELL_OK)
+    if (shader_code_create(o->gen == IR3_GEN_A6XX ? SHADER_A6XX : SHADER_A7XX,
+                           (const uint64_t *)(o + 1), o->n_instrs,
+                           &code) != BELL_OK)
         fail_msg("%s: %s", what, bell_error_last()->message);
     l.code = code;
     if (shader_run(&l, &report) != SHADER_OK) {
@@ -174,9 +186,9 @@ finish(void)
 const struct backend backend_ir3 = {
     .name = "ir3",
     .chips = chips,
-    .n_chips = 2,
+    .n_chips = 3,
     .n_first = 1,
-    .n_targets = 2,
+    .n_targets = 3,
     .is_gpu = true,
     .lacks_f64 = true,
     .flushes = true,

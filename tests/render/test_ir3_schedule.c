@@ -14,7 +14,7 @@
 #define N     8
 #define STEPS 12
 
-static const enum ir3_gen gens[] = {IR3_GEN_A6XX, IR3_GEN_A7XX};
+static const enum ir3_gen gens[] = {IR3_GEN_A6XX, IR3_GEN_A7XX, IR3_GEN_A7XX_3};
 
 /* A program with `n` chains of sums and products, one behind the other, whose
  * results are added; how many cycles of nop it has, in hundredths of its instructions. */

@@ -247,30 +247,33 @@ test_ir3(void **state)
     static const struct {
         const char *arch;
         enum ir3_gen gen;
-    } archs[] = {{"a630", IR3_GEN_A6XX}, {"a740", IR3_GEN_A7XX}};
+    } archs[] = {{"a630", IR3_GEN_A6XX},
+                 {"a740", IR3_GEN_A7XX},
+                 {"a750", IR3_GEN_A7XX_3}};
     size_t i, k, size;
 
     (void)state;
     for (i = 0; i < ARRAY_LEN(rows) * ARRAY_LEN(archs); i++) {
-        struct hcq_device_info info = info_of("QCOM", archs[i % 2].arch, 0);
+        struct hcq_device_info info =
+            info_of("QCOM", archs[i % ARRAY_LEN(archs)].arch, 0);
         uint32_t count = 0;
         struct chain chain;
         uint64_t *words;
         void *data;
 
-        assert_int_equal(
-            chain_binary(&info, rows[i / 2].kind, &chain, &data, &size),
-            BELL_OK);
+        assert_int_equal(chain_binary(&info, rows[i / ARRAY_LEN(archs)].kind,
+                                      &chain, &data, &size),
+                         BELL_OK);
         words = (uint64_t *)((struct ir3_object *)data + 1);
         for (k = 0; k < ((struct ir3_object *)data)->n_instrs; k++) {
             struct ir3_instr instr;
             uint64_t unused;
 
-            assert_true(
-                ir3_decode(archs[i % 2].gen, words[k], &instr, &unused));
-            count += instr.op == rows[i / 2].op;
+            assert_true(ir3_decode(archs[i % ARRAY_LEN(archs)].gen, words[k],
+                                   &instr, &unused));
+            count += instr.op == rows[i / ARRAY_LEN(archs)].op;
         }
-        assert_int_equal(count, rows[i / 2].n * chain.n_insns);
+        assert_int_equal(count, rows[i / ARRAY_LEN(archs)].n * chain.n_insns);
         host_free(data);
         assert_int_equal(
             chain_binary(&info, CHAIN_FMA_F64, &chain, &data, &size),

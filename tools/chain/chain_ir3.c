@@ -58,6 +58,23 @@ putf(struct code *c, bool waits, const char *fmt, ...)
     put(c, text, waits);
 }
 
+/* Arguments to r8.x on: two words of each, four. */
+static void
+put_args(struct code *c)
+{
+    bool is_loaded = c->gen == IR3_GEN_A7XX_3;
+
+    put(c,
+        is_loaded ? "ldc.offset0.4.imm r8.x, 0, 0"
+                  : "(rpt3)mov.u32u32 r8.x, (r)c0.x",
+        false);
+    put(c,
+        is_loaded ? "ldc.offset0.4.imm r9.x, 1, 0"
+                  : "(rpt3)mov.u32u32 r9.x, (r)c1.x",
+        false);
+    put(c, "(sy)nop", true);
+}
+
 /* r1.y: the thread's share of words, which is the same in b as in what chains
  * begin with; r0.w: its number in the grid; a in r2.x, b in r2.y, rounds in
  * r2.z; chains in r4.x on. */
@@ -71,6 +88,7 @@ put_start(struct code *c, const struct chain *chain)
     uint32_t i;
 
     assert(form->b_thread == form->first_thread);
+    put_args(c);
     put(c, "mov.u32u32 r0.w, r48.x", true);
     put(c, "shl.b r0.w, r0.w, 8", false); /* groups of 256 */
     putf(c, true, "and.b r1.x, r0.x, %u", CHAIN_RESULTS - 1);
@@ -80,9 +98,9 @@ put_start(struct code *c, const struct chain *chain)
         put(c, "shl.b r1.x, r1.y, 16", true);
         put(c, "or.b r1.y, r1.y, r1.x", false);
     }
-    put(c, "mov.u32u32 r2.x, c1.x", false);
-    put(c, "mov.u32u32 r2.z, c0.z", false);
-    put(c, "mov.u32u32 r2.y, c1.z", true);
+    put(c, "mov.u32u32 r2.x, r9.x", false);
+    put(c, "mov.u32u32 r2.z, r8.z", false);
+    put(c, "mov.u32u32 r2.y, r9.z", true);
     put(c, "add.u r2.y, r2.y, r1.y", false);
     for (i = 0; i < N_CHAINS; i++)
         putf(c, i + 1 == N_CHAINS, "mov.u32u32 r%u.%c, %u", 4 + i / 4,
@@ -162,16 +180,16 @@ put_end(struct code *c)
     for (i = 1; i < N_CHAINS; i++)
         putf(c, true, "add.u r4.x, r4.x, r%u.%c", 4 + i / 4, "xyzw"[i % 4]);
     put(c, "shl.b r1.x, r0.w, 2", false);
-    put(c, "add.u r1.w, 0, c0.y", true);
-    put(c, "add.u r2.x, r1.x, c0.x", true);
+    put(c, "add.u r1.w, 0, r8.y", true);
+    put(c, "add.u r2.x, r1.x, r8.x", true);
     put(c, "cmps.u.lt r1.y, r2.x, r1.x", true);
     put(c, "add.u r2.y, r1.w, r1.y", true);
     put(c, "stg.u32 g[r2.x], r4.x, 1", false);
-    if (c->gen == IR3_GEN_A7XX) {
+    if (c->gen != IR3_GEN_A6XX) {
         put(c, "(sy)(ss)lock", false);
         put(c, "unlock", false);
     }
-    put(c, c->gen == IR3_GEN_A7XX ? "end" : "(sy)(ss)end", false);
+    put(c, c->gen != IR3_GEN_A6XX ? "end" : "(sy)(ss)end", false);
     end = c->n;
     do /* the chip fetches ahead */
         put(c, "nop", false);
@@ -215,8 +233,8 @@ chain_make_ir3(const struct hcq_device_info *info, struct chain *chain,
         .version = IR3_OBJECT_VERSION,
         .gen = gen,
         .n_instrs = code->n,
-        .n_full_vec4 = 8,
-        .n_const_vec4 = 2,
+        .n_full_vec4 = 10,
+        .n_const_vec4 = gen == IR3_GEN_A7XX_3 ? 0 : 2,
         .branch_depth = 1,
         .n_params = 1,
         .n_vars = 3,
