@@ -37,6 +37,7 @@ static const char *const simulated[] = {
     "AMD@sim:gfx1030",  "AMD@sim:gfx1100",   "AMD@sim:gfx1201",
     "AMD@sim:mi210",    "AMD@sim:mi300x",    "AMD@sim:mi325x",
     "AMD@sim:rx6900xt", "AMD@sim:rx7900xtx", "AMD@sim:rx9070xt",
+    "QCOM@sim:a630",    "QCOM@sim:a740",     "QCOM@sim:a750",
 };
 
 static bool
@@ -314,7 +315,9 @@ add_simulated(struct entry **entries, size_t *n)
 
         memset(entry, 0, sizeof(*entry));
         if (read_one(simulated[i], entry) != BELL_OK) {
-            entry->desc.backend = simulated[i][0] == 'N' ? "NV" : "AMD";
+            entry->desc.backend = simulated[i][0] == 'N'   ? "NV"
+                                  : simulated[i][0] == 'A' ? "AMD"
+                                                           : "QCOM";
             snprintf(entry->desc.name, sizeof(entry->desc.name), "%s",
                      simulated[i]);
             snprintf(entry->desc.why_not, sizeof(entry->desc.why_not), "%.*s",

@@ -37,7 +37,8 @@ struct qcom_gen {
     uint32_t invalidate_all; /* value of: */
     uint32_t invalidate_reg, constlen_reg, range_reg, groups_reg;
     uint32_t max_const_vec4;
-    uint32_t code_gen;             /* of objects: enum ir3_gen */
+    bool args_in_memory; /* behind a descriptor: no constants with launches */
+    uint32_t code_gen;   /* of objects: enum ir3_gen */
     uint64_t end[QCOM_END_INSTRS]; /* what ends code that has branches */
     uint32_t n_end;
 };
@@ -51,7 +52,6 @@ struct qcom_chip {
     uint32_t file_vec4;   /* registers of a pair of waves */
     uint32_t cache_units; /* of instructions, in 128 bytes */
     bool has_lpac, sets_aaf2;
-    bool wants_ubo; /* constants do not come with launches: no code of ours */
     /* values of static registers */
     uint32_t sp_dbg_eco, tpl1_dbg_eco, sp_chicken, hlsq_dbg_eco, uche_0e12,
         uche_client_pf;
@@ -87,12 +87,15 @@ void qcom_mem_free(struct qcom_device *dev, struct qcom_mem *mem);
 /* ---- programs (qcom_program.c, qcom_cp.c) ---- */
 
 /* Words of a launch, and where in them lies what differs from one to the next;
- * 0: it is not there. Constant once made. */
+ * 0: it is not there. Arguments that shaders read from memory lie among them as
+ * well, at the first place from args_at on that has the alignment. Constant once
+ * made. */
 struct qcom_launch {
     uint32_t n_dw;
     uint32_t range_at, exec_at, args_at; /* of data */
     uint32_t tile_at, last_at;           /* 7xx */
-    uint32_t *words;                     /* owned */
+    uint32_t ubo_at; /* packet that loads their descriptor */
+    uint32_t *words; /* owned */
 };
 
 struct qcom_program {
@@ -118,9 +121,10 @@ struct qcom_engine {
     uint32_t n_begin, begin[QCOM_BEGIN_DW]; /* words before a submission's */
 };
 
-/* Where words go. */
+/* Where words go: to `at`, in `mem`. */
 struct qcom_push {
     const struct qcom_engine *engine;
+    const struct qcom_mem *mem;
     uint32_t *at;
 };
 
@@ -130,6 +134,8 @@ void qcom_engine_init(struct qcom_engine *engine, const struct qcom_chip *chip);
 BELL_MUST_CHECK bell_status qcom_launch_make(const struct qcom_chip *chip,
                                              struct qcom_program *prog,
                                              uint32_t n_args);
+/* Arguments of a launch whose words are these, of memory of the chip. */
+uint32_t *qcom_launch_args(const struct qcom_launch *launch, uint32_t *words);
 /* How many threads of such a program a work-group can have; in waves of 128,
  * or 64. */
 uint32_t qcom_launch_threads(const struct qcom_chip *chip, uint32_t n_full_vec4,
@@ -360,9 +366,8 @@ struct qcom_gate qcom_gate_of(struct qcom_device *dev,
 struct qcom_build {
     struct qcom_push push;
     struct qcom_device *dev;
-    const struct qcom_mem *mem; /* where they lie */
-    uint32_t *start;            /* of the open piece */
-    struct qcom_gate gate;      /* its */
+    uint32_t *start;       /* of the open piece */
+    struct qcom_gate gate; /* its */
     /* Where pieces go: an array, or a queue's feed. */
     struct qcom_piece *pieces;
     struct qcom_feed *feed;

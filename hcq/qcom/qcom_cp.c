@@ -27,6 +27,8 @@
 #define DIMENSIONS     3u
 #define TS_WORDS       2u
 #define REG_VALUES_MAX 8u
+/* src: BRINGUP.md 5.5; what Vulkan's driver asks of buffers of constants */
+#define ARGS_ALIGN 64u
 
 /* The bit that makes their number odd. */
 static uint32_t
@@ -376,6 +378,17 @@ leave(struct qcom_push *push, const uint32_t *start, uint32_t first, uint32_t n)
     return at;
 }
 
+/* Arguments among words that the command processor skips, and their descriptor. */
+static void
+put_args(struct qcom_push *push, struct qcom_launch *launch,
+         const uint32_t *start, uint32_t n_vec4)
+{
+    launch->args_at = (uint32_t)(push->at - start) + 1;
+    qcom_put_nothing(push, 1 + ARGS_ALIGN / 4 - 1 + 4 * n_vec4);
+    launch->ubo_at = (uint32_t)(push->at - start);
+    qcom_put_nothing(push, QCOM_CP_LOAD_STATE6_UBO_DW);
+}
+
 static void
 put_constants(struct qcom_push *push, struct qcom_launch *launch,
               const uint32_t *start, uint32_t n_args)
@@ -384,6 +397,10 @@ put_constants(struct qcom_push *push, struct qcom_launch *launch,
 
     if (!n_vec4)
         return;
+    if (push->engine->chip->gen->args_in_memory) {
+        put_args(push, launch, start, n_vec4);
+        return;
+    }
     put_load(push, QCOM_CP_STATE_TYPE_CONSTANTS, QCOM_CP_STATE_SRC_DIRECT, 0,
              n_vec4, 4 * n_vec4);
     launch->args_at = (uint32_t)(push->at - start);
@@ -452,7 +469,7 @@ put_template(struct qcom_push *push, const struct qcom_program *prog,
         put_acquire(push);
 }
 
-#define TEMPLATE_DW 112u
+#define TEMPLATE_DW 128u
 
 bell_status
 qcom_launch_make(const struct qcom_chip *chip, struct qcom_program *prog,
@@ -490,6 +507,31 @@ tile_height(uint32_t local_y)
                               : 17;
 }
 
+uint32_t *
+qcom_launch_args(const struct qcom_launch *launch, uint32_t *words)
+{
+    uint32_t *at = words + launch->args_at;
+
+    /* memory of the chip is mapped by whole pages */
+    return launch->ubo_at ? at + (0 - (uintptr_t)at) % ARGS_ALIGN / 4 : at;
+}
+
+static void
+set_ubo(const struct qcom_push *push, const struct qcom_launch *launch,
+        uint32_t *words, const uint32_t *args, uint32_t n_args)
+{
+    const struct qcom_mem *mem = push->mem;
+
+    qcom_pack_cp_load_state6_ubo(
+        cp_of(push),
+        (struct qcom_cp_load_state6_ubo){
+            .base = mem->va + (uint64_t)((const uint8_t *)args -
+                                         (const uint8_t *)mem->cpu),
+            .size = (n_args + 1) / 2,
+        },
+        words + launch->ubo_at);
+}
+
 void
 qcom_put_exec(struct qcom_push *push, const struct hcq_exec *exec)
 {
@@ -498,13 +540,15 @@ qcom_put_exec(struct qcom_push *push, const struct hcq_exec *exec)
     const struct qcom_launch *launch = &prog->launch;
     const uint32_t *local = exec->local;
     uint32_t *words = push->at, *range = words + launch->range_at, i;
+    uint32_t *args = qcom_launch_args(launch, words);
     uint32_t last =
         (local[0] - 1) << 2 | (local[1] - 1) << 12 | (local[2] - 1) << 22;
 
     put_words(push, launch->words, launch->n_dw);
     if (launch->args_at)
-        memcpy(words + launch->args_at, exec->args,
-               (size_t)hcq_exec_args(exec) * 8);
+        memcpy(args, exec->args, (size_t)hcq_exec_args(exec) * 8);
+    if (launch->ubo_at)
+        set_ubo(push, launch, words, args, hcq_exec_args(exec));
     range[0] = DIMENSIONS | last;
     for (i = 0; i < 3; i++) {
         range[1 + 2 * i] = exec->grid[i] * local[i];

@@ -136,13 +136,8 @@ check_chip(const struct qcom_chip *chip, uint32_t chip_id)
     if (!chip)
         return bell_fail(BELL_E_UNSUPPORTED,
                          "chip 0x%08x is not known; known: a630, a640, a650, "
-                         "a660, a690, a730, a740",
+                         "a660, a690, a730, a740, a750",
                          chip_id);
-    if (chip->wants_ubo)
-        return bell_fail(BELL_E_UNSUPPORTED,
-                         "%s takes arguments of launches from memory alone, "
-                         "and code that reads them there is not made yet",
-                         chip->name);
     return BELL_OK;
 }
 

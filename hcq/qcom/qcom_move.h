@@ -19,9 +19,9 @@ enum {
 /* The kernel's instructions, and how many of them there are. */
 uint32_t qcom_move_code(const struct qcom_gen *gen, unsigned kind,
                         uint64_t out_words[QCOM_MOVE_INSTRS]);
-/* A zeroed program over its code. */
+/* A zeroed program over its code, of any kind. */
 BELL_MUST_CHECK bell_status qcom_move_make(const struct qcom_chip *chip,
-                                           unsigned kind, uint64_t code_va,
+                                           uint64_t code_va,
                                            struct qcom_program *prog);
 
 /* Most words of a copy or fill, and the most bytes that so many serve. */

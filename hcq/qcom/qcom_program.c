@@ -65,7 +65,7 @@ read_object(const struct qcom_device *dev, const struct hcq_program_desc *desc,
                          desc->name, out->n_params, out->n_vars, desc->n_bufs,
                          desc->n_vals);
     if (out->n_const_vec4 > gen->max_const_vec4)
-        return refuse(desc, "more constants than the chip has");
+        return refuse(desc, "more constants than launches on the chip have");
     if (out->n_full_vec4 > 48 || out->branch_depth > MAX_DEPTH)
         return refuse(desc, "more registers or branches than the chip has");
     return BELL_OK;
@@ -253,8 +253,7 @@ qcom_moves_load(struct qcom_device *dev)
 
         (void)qcom_move_code(dev->chip->gen, kind, words);
         memcpy((uint8_t *)dev->move_code.cpu + kind * bytes, words, bytes);
-        BELL_TRY(qcom_move_make(dev->chip, kind,
-                                dev->move_code.va + kind * bytes,
+        BELL_TRY(qcom_move_make(dev->chip, dev->move_code.va + kind * bytes,
                                 &dev->moves[kind]));
     }
     return BELL_OK;

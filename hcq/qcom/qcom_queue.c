@@ -42,9 +42,9 @@ close_piece(struct qcom_build *build)
         .gate = build->gate,
         .ib =
             {
-                .mem = build->mem,
+                .mem = build->push.mem,
                 .offset_bytes = (uint64_t)((uint8_t *)build->start -
-                                           (uint8_t *)build->mem->cpu),
+                                           (uint8_t *)build->push.mem->cpu),
                 .n_dw = (uint32_t)(build->push.at - build->start),
             },
     };
@@ -170,9 +170,8 @@ qcom_queue_submit(struct hcq_queue *base, uint64_t value)
     const struct hcq_cs *cs = &base->cs;
     const struct hcq_packet *packet;
     struct qcom_build build = {
-        .push = {.engine = &queue->engine},
+        .push = {.engine = &queue->engine, .mem = &queue->push},
         .dev = qcom_device_of(base->dev),
-        .mem = &queue->push,
         .feed = &queue->feed,
     };
     uint64_t offset, data_at;

@@ -31,9 +31,9 @@ start_build(struct hcq_stream *base)
 
     return (struct qcom_build){
         .push = {.engine = &qcom_queue_of(base->queue)->engine,
+                 .mem = &stream->mem,
                  .at = stream->mem.cpu},
         .dev = qcom_device_of(base->queue->dev),
-        .mem = &stream->mem,
         .pieces = stream->pieces,
     };
 }
@@ -129,11 +129,12 @@ find_arguments(struct hcq_stream *base)
             hcq_packet_at(base->cs.words, spot->packet_dw);
 
         if (packet->head.op == HCQ_OP_EXEC && word >= HCQ_EXEC_DW)
-            place->card = words + spot->word_dw +
-                          HCQ_CONTAINER(hcq_exec_of(packet)->prog,
-                                        const struct qcom_program, base)
-                              ->launch.args_at +
-                          (word - HCQ_EXEC_DW);
+            place->card =
+                qcom_launch_args(&HCQ_CONTAINER(hcq_exec_of(packet)->prog,
+                                                const struct qcom_program, base)
+                                      ->launch,
+                                 words + spot->word_dw) +
+                (word - HCQ_EXEC_DW);
     }
 }
 
@@ -191,9 +192,8 @@ qcom_stream_submit(struct hcq_stream *base, uint64_t value)
         .n_slots = stream->n_pieces + 1,
     };
     struct qcom_build build = {
-        .push = {.engine = &queue->engine},
+        .push = {.engine = &queue->engine, .mem = &queue->push},
         .dev = qcom_device_of(base->queue->dev),
-        .mem = &queue->push,
         .feed = &queue->feed,
         .n_pieces = stream->n_pieces,
     };

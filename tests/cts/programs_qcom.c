@@ -23,7 +23,7 @@ struct kernel {
 
 /* Instructions wait by themselves for nothing: each result is waited for in
  * full. "@name" is where "name:" stands; what comes before an end on the 7xx
- * is added. */
+ * is added, and what loads constants that are in memory. */
 #define R    "(rpt5)nop\n"
 #define DONE "(sy)(ss)(jp)nop\nend\n"
 /* 32 bits of a product, of registers that are not `d`. */
@@ -286,6 +286,33 @@ struct object {
     uint64_t code[MAX_INSTRS];
 };
 
+/* The same text where constants are in memory: each is loaded before it is used,
+ * to a register that nothing else has. */
+static void
+load_constants(const char *from, struct text *to)
+{
+    const char *end, *at;
+    unsigned vec4;
+    char line[128], comp;
+
+    for (; (end = strchr(from, '\n')) != NULL; from = end + 1) {
+        snprintf(line, sizeof(line), "%.*s", (int)(end - from), from);
+        for (at = strstr(line, ", c"); at; at = strstr(at + 1, ", c")) {
+            if (sscanf(at, ", c%u.%c", &vec4, &comp) == 2)
+                break;
+        }
+        if (!at) {
+            add(to, "%s\n", line);
+            continue;
+        }
+        add(to,
+            "(sy)(ss)(jp)nop\nldc.offset%u.1.imm r4.x, %u, 0\n"
+            "(sy)" R "%.*s, r4.x%s\n",
+            (unsigned)(strchr("xyzw", comp) - "xyzw"), vec4, (int)(at - line),
+            line, at + strcspn(at + 2, ",") + 2);
+    }
+}
+
 static size_t
 build(const struct kernel *kernel, const char *text, struct object *out)
 {
@@ -301,7 +328,7 @@ build(const struct kernel *kernel, const char *text, struct object *out)
         snprintf(line, sizeof(line), "%.*s", (int)(end - text), text);
         if (n + 8 > MAX_INSTRS)
             abort();
-        if (gen == IR3_GEN_A7XX && strcmp(line, "end") == 0) {
+        if (gen != IR3_GEN_A6XX && strcmp(line, "end") == 0) {
             assemble("(sy)(ss)lock", n, NULL, 0, &out->code[n]);
             assemble("unlock", n + 1, NULL, 0, &out->code[n + 1]);
             n += 2;
@@ -314,9 +341,10 @@ build(const struct kernel *kernel, const char *text, struct object *out)
         .version = IR3_OBJECT_VERSION,
         .gen = gen,
         .n_instrs = (uint32_t)align_up(n + 4, 16),
-        .n_full_vec4 = 4,
-        .n_const_vec4 =
-            (uint32_t)align_up((kernel->n_params + kernel->n_vars + 1) / 2, 4),
+        .n_full_vec4 = gen == IR3_GEN_A7XX_3 ? 5 : 4,
+        .n_const_vec4 = gen == IR3_GEN_A7XX_3
+                            ? 0
+                            : (kernel->n_params + kernel->n_vars + 7) / 8 * 4,
         .branch_depth = 2,
         .shared_bytes = kernel->shared_bytes,
         .n_params = kernel->n_params,
@@ -341,7 +369,8 @@ setup(const struct hcq_device_info *info, char *why, size_t size)
 static bool
 find(enum cts_kernel kernel, unsigned variant, struct hcq_program_desc *desc)
 {
-    static struct text text;
+    static struct text text, with_loads;
+    const char *bytes = text.bytes;
 
     (void)variant;
     if (!kernels[kernel].name)
@@ -355,7 +384,12 @@ find(enum cts_kernel kernel, unsigned variant, struct hcq_program_desc *desc)
         objects[kernel] = malloc(sizeof(struct object));
         if (!objects[kernel])
             abort();
-        sizes[kernel] = build(&kernels[kernel], text.bytes, objects[kernel]);
+        if (gen == IR3_GEN_A7XX_3) {
+            with_loads.n = 0;
+            load_constants(text.bytes, &with_loads);
+            bytes = with_loads.bytes;
+        }
+        sizes[kernel] = build(&kernels[kernel], bytes, objects[kernel]);
     }
     desc->binary = objects[kernel];
     desc->binary_size_bytes = sizes[kernel];
@@ -405,7 +439,7 @@ bad(unsigned idx, struct cts_bad *out)
         return true;
     case 5:
         out->what = "another generation";
-        copy.head.gen ^= IR3_GEN_A6XX | IR3_GEN_A7XX;
+        copy.head.gen = gen == IR3_GEN_A7XX ? IR3_GEN_A7XX_3 : IR3_GEN_A7XX;
         out->expect = "generation";
         return true;
     case 6:

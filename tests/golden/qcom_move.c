@@ -25,12 +25,38 @@ static const char *const names[QCOM_MOVE_COUNT] = {
     [QCOM_MOVE_FILL16] = "fill16",
     [QCOM_MOVE_FILL1] = "fill1",
 };
-static const uint32_t chips[] = {0x06030001, 0x43050a01};
+static const uint32_t chips[] = {0x06030001, 0x43050a01, 0x43051401};
+
+/* The words are those of the text; how many there are. */
+static uint32_t
+check_text(const struct qcom_gen *gen, const char *name, const uint64_t *words)
+{
+    char path[512], line[128];
+    uint32_t i = 0;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s/%s.s", folder, name);
+    file = fopen(path, "r");
+    assert_non_null(file);
+    for (; fgets(line, sizeof(line), file); i++) {
+        struct ir3_instr instr;
+        uint64_t word;
+
+        line[strcspn(line, "\n")] = '\0';
+        assert_int_equal(ir3_parse((enum ir3_gen)gen->code_gen, line, &instr),
+                         BELL_OK);
+        word = ir3_encode(&instr);
+        if (word != words[i])
+            fail_msg("%s: %s: %llx is not %llx", path, line,
+                     (unsigned long long)words[i], (unsigned long long)word);
+    }
+    fclose(file);
+    return i;
+}
 
 static void
 test_words(void **state)
 {
-    char path[512], line[128];
     uint64_t words[QCOM_MOVE_INSTRS];
     size_t c;
     unsigned kind;
@@ -40,27 +66,12 @@ test_words(void **state)
         const struct qcom_gen *gen = qcom_chip_find(chips[c])->gen;
 
         for (kind = 0; kind < QCOM_MOVE_COUNT; kind++) {
-            uint32_t n = qcom_move_code(gen, kind, words), i = 0;
-            FILE *file;
+            uint32_t n = qcom_move_code(gen, kind, words), i;
 
-            snprintf(path, sizeof(path), "%s/%s.s", folder, names[kind]);
-            file = fopen(path, "r");
-            assert_non_null(file);
-            for (; fgets(line, sizeof(line), file); i++) {
-                struct ir3_instr instr;
-                uint64_t word;
-
-                line[strcspn(line, "\n")] = '\0';
-                assert_int_equal(
-                    ir3_parse((enum ir3_gen)gen->code_gen, line, &instr),
-                    BELL_OK);
-                word = ir3_encode(&instr);
-                if (word != words[i])
-                    fail_msg("%s: %s: %llx is not %llx", path, line,
-                             (unsigned long long)words[i],
-                             (unsigned long long)word);
-            }
-            fclose(file);
+            i = check_text(
+                gen, gen->args_in_memory ? "args_memory" : "args_constants",
+                words);
+            i += check_text(gen, names[kind], words + i);
             assert_int_equal(i + gen->n_end, n);
         }
     }
@@ -68,12 +79,14 @@ test_words(void **state)
 
 /* ---- running them -------------------------------------------------------------- */
 
-#define DST 0x1ffffff00ull /* its end lies beyond 4 GiB more */
-#define SRC 0x3fffffe80ull
-#define N   4096u
+#define ARGS 0x5000000c0ull
+#define DST  0x1ffffff00ull /* its end lies beyond 4 GiB more */
+#define SRC  0x3fffffe80ull
+#define N    4096u
 
 struct memory {
     uint8_t dst[N], src[N];
+    uint64_t args[4];
 };
 
 static void *
@@ -85,6 +98,9 @@ memory_at(void *user, uint64_t va, uint32_t n_bytes, enum shader_access access)
         return memory->dst + (va - DST);
     if (access == SHADER_LOAD && va >= SRC && va + n_bytes <= SRC + N)
         return memory->src + (va - SRC);
+    if (access == SHADER_LOAD && va >= ARGS &&
+        va + n_bytes <= ARGS + sizeof(memory->args))
+        return (uint8_t *)memory->args + (va - ARGS);
     return NULL;
 }
 
@@ -93,7 +109,9 @@ run(uint32_t chip, unsigned kind, uint64_t dst, uint64_t src, uint32_t n,
     struct memory *memory)
 {
     const struct qcom_gen *gen = qcom_chip_find(chip)->gen;
-    const uint64_t args[3] = {dst, src, n};
+    const uint64_t args[4] = {dst, src, n};
+    const struct shader_ubo ubo = {ARGS, 2};
+    bool is_a6xx = gen->code_gen == IR3_GEN_A6XX;
     uint64_t words[QCOM_MOVE_INSTRS] = {0};
     struct shader_launch l = {
         .lanes = 64,
@@ -102,7 +120,9 @@ run(uint32_t chip, unsigned kind, uint64_t dst, uint64_t src, uint32_t n,
         .branch_depth = 2,
         .shared_bytes = 1024,
         .consts = (const uint32_t *)args,
-        .n_consts = 6,
+        .n_consts = gen->args_in_memory ? 0 : 6,
+        .ubos = &ubo,
+        .n_ubos = gen->args_in_memory,
         .local_id = 0,
         .group_id = 192,
         .group_size = SHADER_NO_REG,
@@ -110,16 +130,17 @@ run(uint32_t chip, unsigned kind, uint64_t dst, uint64_t src, uint32_t n,
         .linear_id = SHADER_NO_REG,
         .grid = {(n + 255) / 256, 1, 1},
         .local = {256, 1, 1},
-        .needs_predication_gaps = gen->code_gen == IR3_GEN_A7XX,
-        .ends_locked = gen->code_gen == IR3_GEN_A7XX,
+        .needs_predication_gaps = !is_a6xx,
+        .ends_locked = !is_a6xx,
         .memory = {memory_at, memory},
     };
     struct shader_report report;
     struct shader_code *code;
 
+    memcpy(memory->args, args, sizeof(args));
     (void)qcom_move_code(gen, kind, words);
-    assert_int_equal(shader_code_create((enum shader_gen)gen->code_gen, words,
-                                        QCOM_MOVE_INSTRS, &code),
+    assert_int_equal(shader_code_create(is_a6xx ? SHADER_A6XX : SHADER_A7XX,
+                                        words, QCOM_MOVE_INSTRS, &code),
                      BELL_OK);
     l.code = code;
     if (shader_run(&l, &report) != SHADER_OK)
@@ -149,18 +170,18 @@ test_runs(void **state)
             want = memory;
             memcpy(want.dst + 5, want.src + 10, n);
             run(chips[c], QCOM_MOVE_COPY1, DST + 5, SRC + 10, n, &memory);
-            assert_memory_equal(&memory, &want, sizeof(want));
+            assert_memory_equal(&memory, &want, offsetof(struct memory, args));
             memcpy(want.dst + 4, want.src + 24, 16 * (size_t)units);
             run(chips[c], QCOM_MOVE_COPY16, DST + 4, SRC + 24, units, &memory);
-            assert_memory_equal(&memory, &want, sizeof(want));
+            assert_memory_equal(&memory, &want, offsetof(struct memory, args));
             for (i = 0; i < 16 * (size_t)units; i++)
                 want.dst[8 + i] = pattern[i % 4];
             run(chips[c], QCOM_MOVE_FILL16, DST + 8, word, units, &memory);
-            assert_memory_equal(&memory, &want, sizeof(want));
+            assert_memory_equal(&memory, &want, offsetof(struct memory, args));
             for (i = 0; i < n; i++)
                 want.dst[64 + i] = (uint8_t)~pattern[i % 4];
             run(chips[c], QCOM_MOVE_FILL1, DST + 64, ~word, n, &memory);
-            assert_memory_equal(&memory, &want, sizeof(want));
+            assert_memory_equal(&memory, &want, offsetof(struct memory, args));
         }
     }
 }

@@ -32,38 +32,53 @@ static const struct {
 };
 
 #define FENCE_VA 0x100300000ull
+#define WORDS_VA 0x100200000ull
 
+static const uint64_t args[] = {0x100400000, 0x100500000, 0x100600000,
+                                1000ull << 32 | 0x40000000};
+
+/* The launch, with n_args of these; prog->launch.words is the caller's. */
+static void
+put_launch(struct qcom_push *push, struct qcom_program *prog, uint32_t n_args)
+{
+    const struct qcom_chip *chip = push->engine->chip;
+    uint64_t room[HCQ_EXEC_DW / 2 + ARRAY_LEN(args)] = {0};
+    struct hcq_exec *exec = (struct hcq_exec *)(void *)room;
+
+    *prog = (struct qcom_program){
+        .base.pub.code_va = 0x100100000,
+        .n_instrs = 32,
+        .n_full_vec4 = 4,
+        .n_const_vec4 = chip->gen->args_in_memory ? 0 : 8,
+        .branch_depth = 1,
+    };
+    assert_int_equal(qcom_launch_make(chip, prog, n_args), BELL_OK);
+    *exec = (struct hcq_exec){
+        .head = {.op = HCQ_OP_EXEC,
+                 .n_dw = (uint16_t)(HCQ_EXEC_DW + 2 * n_args)},
+        .prog = &prog->base,
+        .grid = {16, 1, 1},
+        .local = {64, 1, 1},
+    };
+    memcpy(exec->args, args, n_args * sizeof(args[0]));
+    qcom_put_exec(push, exec);
+}
+
+/* Into memory that begins at the address of its first word, as a page does. */
 static uint32_t
 build(const char *name, uint32_t id, uint32_t *words)
 {
     const struct qcom_chip *chip = qcom_chip_find(id);
-    struct qcom_program prog = {
-        .base.pub.code_va = 0x100100000,
-        .n_instrs = 32,
-        .n_full_vec4 = 4,
-        .n_const_vec4 = 8,
-        .branch_depth = 1,
-    };
-    const uint64_t args[] = {0x100400000, 0x100500000, 0x100600000,
-                             1000ull << 32 | 0x40000000};
-    uint64_t room[HCQ_EXEC_DW / 2 + ARRAY_LEN(args)] = {0};
-    struct hcq_exec *exec = (struct hcq_exec *)(void *)room;
+    const struct qcom_mem mem = {.va = WORDS_VA, .cpu = words};
+    struct qcom_program prog;
     struct qcom_engine engine;
-    struct qcom_push push = {.engine = &engine, .at = words};
+    struct qcom_push push = {.engine = &engine, .mem = &mem, .at = words};
 
     assert_non_null(chip);
     assert_string_equal(chip->name, name);
     qcom_engine_init(&engine, chip);
-    assert_int_equal(qcom_launch_make(chip, &prog, ARRAY_LEN(args)), BELL_OK);
-    *exec = (struct hcq_exec){
-        .head = {.op = HCQ_OP_EXEC, .n_dw = sizeof(room) / 4},
-        .prog = &prog.base,
-        .grid = {16, 1, 1},
-        .local = {64, 1, 1},
-    };
-    memcpy(exec->args, args, sizeof(args));
     qcom_put_begin(&push);
-    qcom_put_exec(&push, exec);
+    put_launch(&push, &prog, ARRAY_LEN(args));
     if (chip->gen->writes_64) /* what makes the next launch see it */
         push.at -= QCOM_CP_EVENT_WRITE_DW + 1;
     engine.idle_va = FENCE_VA;
@@ -102,6 +117,100 @@ look(void *user, const char *line)
     if (strlen(text) + strlen(line) + 2 < 16384)
         strcat(strcat(text, line), "\n");
 }
+
+/* ---- arguments in memory ---------------------------------------------------------- */
+
+#define A750           0x43051401u
+#define LOAD_CONSTANTS 0x7034000bu /* of two units */
+#define LOAD_UBO       0x70348005u
+#define OP_NOP         0x10u
+
+static uint32_t
+packet_dw(uint32_t head)
+{
+    return 1 + (head >> 28 == 4 ? head & 0x7f : head & 0x3fff);
+}
+
+/* No stream of the facts is a750's: it is a740's, packet by packet, but for what
+ * brings the arguments. */
+static void
+test_order(void **state)
+{
+    static char text[16384];
+    static _Alignas(64) uint32_t words[256];
+    uint32_t n = build("a750", A750, words), i, k;
+    struct regs_stream stream = {
+        .common = &qcom_cp_unit,
+        .common_gen = qcom_chip_find(A750)->gen->cp,
+        .line = look,
+        .user = text,
+    };
+
+    (void)state;
+    for (i = k = 0; i < ARRAY_LEN(a740_words); i += packet_dw(a740_words[i])) {
+        if (a740_words[i] == LOAD_CONSTANTS) {
+            assert_int_equal(words[k] >> 16 & 0x7f, OP_NOP);
+            k += packet_dw(words[k]);
+            assert_int_equal(words[k], LOAD_UBO);
+        } else {
+            assert_int_equal(words[k], a740_words[i]);
+        }
+        k += packet_dw(words[k]);
+    }
+    assert_int_equal(k, n);
+    text[0] = '\0';
+    assert_int_equal(regs_decode_stream(&stream, words, n), 0);
+    assert_non_null(strstr(text, "LOAD_STATE6_UBO DST_OFF=0 BASE=0x1002001"));
+    assert_null(strstr(text, "CONSTANTS"));
+}
+
+/* Wherever the words begin, the arguments are at a line's beginning, in words that
+ * are skipped, and the descriptor says so. src: hw/qcom/BRINGUP.md 5.5 */
+static void
+check_args(uint32_t first, uint32_t n_args)
+{
+    static _Alignas(64) uint32_t words[256];
+    const struct qcom_mem mem = {.va = WORDS_VA, .cpu = words};
+    uint32_t nop, load, size = (n_args + 1) / 2;
+    struct qcom_engine engine;
+    struct qcom_program prog;
+    struct qcom_push push = {
+        .engine = &engine, .mem = &mem, .at = words + first};
+    uint64_t ubo, at;
+
+    qcom_engine_init(&engine, qcom_chip_find(A750));
+    put_launch(&push, &prog, n_args);
+    for (nop = first; (words[nop] >> 16 & 0x7f) != OP_NOP;)
+        nop += packet_dw(words[nop]);
+    load = nop + packet_dw(words[nop]);
+    assert_int_equal(words[load], LOAD_UBO);
+    assert_int_equal(words[load + 1], 1u << 22 | 0xdu << 18 | 2u << 14);
+    assert_int_equal(words[load + 2] | words[load + 3], 0);
+    ubo = words[load + 4] | (uint64_t)words[load + 5] << 32;
+    assert_int_equal(ubo >> 49, size);
+    at = (ubo & ((1ull << 49) - 1)) - WORDS_VA;
+    assert_int_equal(at % 64, 0);
+    assert_true(at / 4 > nop && at / 4 + 4 * size <= load);
+    assert_memory_equal(words + at / 4, args, n_args * sizeof(args[0]));
+    assert_ptr_equal(words + at / 4,
+                     qcom_launch_args(&prog.launch, words + first));
+    assert_int_equal(push.at - words - first, prog.launch.n_dw);
+    host_free(prog.launch.words);
+}
+
+static void
+test_args(void **state)
+{
+    uint32_t first, n;
+
+    (void)state;
+    for (first = 0; first < 33; first++) {
+        for (n = 1; n <= ARRAY_LEN(args); n++)
+            check_args(first, n);
+    }
+}
+
+/* ---- text ------------------------------------------------------------------------- */
 
 /* Every word has a name. */
 static void
@@ -233,8 +342,8 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_streams),
-        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_streams), cmocka_unit_test(test_order),
+        cmocka_unit_test(test_args),    cmocka_unit_test(test_text),
         cmocka_unit_test(test_chips),
     };
 

@@ -15,6 +15,7 @@
 #define A630 0x06030000u
 #define A650 0x06050000u
 #define A740 0x43050a01u
+#define A750 0x43051401u
 
 #define INSTRS_MAX 2048u
 
@@ -177,6 +178,7 @@ limits(void **state)
     } rows[] = {
         {A630, offsetof(struct ir3_object, n_const_vec4), 256, "constants"},
         {A740, offsetof(struct ir3_object, n_const_vec4), 512, "constants"},
+        {A750, offsetof(struct ir3_object, n_const_vec4), 0, "constants"},
         {A630, offsetof(struct ir3_object, n_full_vec4), 48, "registers"},
         {A740, offsetof(struct ir3_object, n_full_vec4), 48, "registers"},
         {A630, offsetof(struct ir3_object, branch_depth), 64, "branches"},

@@ -22,7 +22,7 @@
 /* No wait of a test that passes takes so long. */
 #define LONG_NS (60ull * 1000000000)
 
-static const char *const chips[] = {"a630", "a740", "a740-msm"};
+static const char *const chips[] = {"a630", "a740", "a740-msm", "a750"};
 
 /* Copies, fresh and bound, each waited for. The result is the first failure;
  * out: the words that the last copy leaves. */

@@ -8,21 +8,21 @@ add.u r0.w, r0.w, r1.x
 shl.b r0.w, r0.w, 8
 (rpt5)nop
 add.u r0.x, r0.w, r0.x
-(rpt5)nop
-cmps.u.ge p0.x, r0.x, c1.x
+(sy)(rpt5)nop
+cmps.u.ge p0.x, r0.x, r3.z
 (rpt5)nop
 br p0.x, #15
 mov.u32u32 r0.y, r0.x
 (rpt5)nop
-add.u r0.z, r0.y, c0.z
-add.u r2.x, r0.y, c0.x
+add.u r0.z, r0.y, r3.x
+add.u r2.x, r0.y, r2.z
 (rpt5)nop
 cmps.u.lt r0.w, r0.z, r0.y
 cmps.u.lt r2.y, r2.x, r0.y
 (rpt5)nop
-add.u r0.w, r0.w, c0.w
-add.u r2.y, r2.y, c0.y
+add.u r0.w, r0.w, r3.y
+add.u r2.y, r2.y, r2.w
 (rpt5)nop
-ldg.u8 hr6.x, g[r0.z], 1
+ldg.u8 hr2.x, g[r0.z], 1
 (sy)(rpt5)nop
-stg.u8 g[r2.x], hr6.x, 1
+stg.u8 g[r2.x], hr2.x, 1

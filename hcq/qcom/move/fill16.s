@@ -8,20 +8,20 @@ add.u r0.w, r0.w, r1.x
 shl.b r0.w, r0.w, 8
 (rpt5)nop
 add.u r0.x, r0.w, r0.x
-(rpt5)nop
-cmps.u.ge p0.x, r0.x, c1.x
+(sy)(rpt5)nop
+cmps.u.ge p0.x, r0.x, r3.z
 (rpt5)nop
 br p0.x, #14
 shl.b r0.y, r0.x, 4
 (rpt5)nop
-add.u r2.x, r0.y, c0.x
+add.u r2.x, r0.y, r2.z
 (rpt5)nop
 cmps.u.lt r2.y, r2.x, r0.y
 (rpt5)nop
-add.u r2.y, r2.y, c0.y
-mov.u32u32 r1.x, c0.z
-mov.u32u32 r1.y, c0.z
-mov.u32u32 r1.z, c0.z
-mov.u32u32 r1.w, c0.z
+add.u r2.y, r2.y, r2.w
+mov.u32u32 r1.x, r3.x
+mov.u32u32 r1.y, r3.x
+mov.u32u32 r1.z, r3.x
+mov.u32u32 r1.w, r3.x
 (rpt5)nop
 stg.u32 g[r2.x], r1.x, 4
