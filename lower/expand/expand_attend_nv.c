@@ -250,6 +250,24 @@ load_chunk(struct work *w, const struct side *s, const struct uop *key,
     return lanes(w, part, CHUNK);
 }
 
+/* The row that a thread copies a chunk of, of those that all threads copy
+ * together. Eight threads, which LOCAL memory serves at once, have 8 / each rows
+ * of a chunk more than `each`: where those are so far apart that their banks
+ * differ. */
+static const struct uop *
+row_to_copy(const struct work *w, int64_t each)
+{
+    const struct uop *row = op2(&w->c, UOP_FLOORDIV, w->c.e->tid, each), *part;
+    int64_t n = 8 / each;
+
+    if (n < 2)
+        return row;
+    part = step(
+        &w->c, op2(&w->c, UOP_FLOORMOD, op2(&w->c, UOP_FLOORDIV, row, n), each),
+        op2(&w->c, UOP_FLOORMOD, row, n), each);
+    return step(&w->c, part, op2(&w->c, UOP_FLOORDIV, row, 8), 8);
+}
+
 /* Copies tile `tile`, the which-th, where `gate` holds; effects to out[]. */
 static uint32_t
 copy_tile(struct work *w, const struct side *s, const struct uop *tile,
@@ -267,8 +285,8 @@ copy_tile(struct work *w, const struct side *s, const struct uop *tile,
     for (i = 0; i * THREADS < all; i++) {
         work = op2(&w->c, UOP_ADD, tid, i * THREADS);
         if (THREADS % each == 0) {
-            row = op2(&w->c, UOP_ADD, op2(&w->c, UOP_FLOORDIV, tid, each),
-                      i * (THREADS / each));
+            row =
+                op2(&w->c, UOP_ADD, row_to_copy(w, each), i * (THREADS / each));
             at = op2(&w->c, UOP_FLOORMOD, tid, each);
         } else {
             row = op2(&w->c, UOP_FLOORDIV, work, each);
