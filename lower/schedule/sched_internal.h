@@ -179,6 +179,11 @@ double sched_numel(const struct uop_dims *dims);
 const struct uop *sched_turn(struct uop_graph *g, const struct uop *u,
                              const struct sched_target *target);
 
+/* The REDUCE_AXIS, or where it is a large convolution one of image and filters
+ * that are stored channels last first (lower/schedule/sched_channels.c). */
+const struct uop *sched_channels(struct uop_graph *g, const struct uop *u,
+                                 const struct sched_target *target);
+
 /* Splits reductions of much to little in two, so that the first half runs in
  * parallel, but for those of attention (sched_attend_roles), and turns factors
  * where the target wants that; replaces roots in place

@@ -239,6 +239,8 @@ prepare_reduce(struct uop_graph *g, const struct uop *u,
 {
     if (target->turns_words || target->turns_rows || target->pads_halves)
         u = sched_turn(g, u, target);
+    if (target->channel_uses > 0 && !g->failed)
+        u = sched_channels(g, u, target);
     if (u->op == UOP_REDUCE_AXIS && !g->failed)
         u = split_reduce(g, u, u->src[0], target);
     return u;

@@ -25,6 +25,18 @@
 
 /* ---- the device ---- */
 
+/* Where convolutions are worth copies with their channels last: by the model,
+ * where what they load would go through registers, word by word. */
+static double
+channel_uses(const struct lower_target *t)
+{
+    if (!t->is_gpu || !t->matrix_k[UOP_BF16])
+        return 0;
+    return t->matrix_layout == UOP_WMMA_CDNA ? 256
+           : t->matrix_layout == UOP_WMMA_NV ? 1024
+                                             : 4096;
+}
+
 /* What kernels are made for. */
 static bell_status
 set_target(struct tensor_runtime *rt, const struct hcq_device_info *info,
@@ -41,6 +53,7 @@ set_target(struct tensor_runtime *rt, const struct hcq_device_info *info,
     rt->sched_target.turns_words = rt->target.lower.wgmma_k[UOP_F32] > 0;
     rt->sched_target.pads_halves =
         rt->target.lower.is_gpu && rt->target.lower.matrix_k[UOP_BF16] > 0;
+    rt->sched_target.channel_uses = channel_uses(&rt->target.lower);
     rt->sched_target.turns_rows = rt->target.lower.max_packed_bytes > 0;
     return BELL_OK;
 }

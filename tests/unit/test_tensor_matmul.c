@@ -1,6 +1,7 @@
 /* Matrix products of every float dtype against float64, on the device that
  * BELL_DEVICE names: sizes that fill tiles and odd ones, either operand
- * transposed, batches; those of 8-bit integers, and a sum of several, exactly. */
+ * transposed, batches; those of 8-bit integers, and a sum of several, exactly.
+ * And convolutions of halves. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -325,6 +326,103 @@ test_sum_of_products(void **state)
     bell_context_destroy(ctx);
 }
 
+/* Of a convolution: images, channels, filters, a side of the image, of the
+ * window, its stride and the padding. */
+static const struct conv {
+    int64_t n, c, o, side, window, stride, pad;
+} convs[] = {
+    {4, 32, 64, 9, 3, 1, 1},  /* AMD copies it channels last */
+    {16, 8, 128, 9, 3, 1, 1}, /* so does NVIDIA */
+    {8, 16, 256, 12, 5, 2, 2}, {2, 24, 40, 7, 3, 1, 0},
+    {3, 12, 33, 8, 3, 2, 1}, /* channels are no multiple of 8 */
+};
+
+static double
+sum_of(const struct conv *c, const double *x, const double *w, int64_t row,
+       int64_t col, double *out_size)
+{
+    double sum = 0;
+    int64_t i, y, z;
+
+    *out_size = 0;
+    for (i = 0; i < c->c; i++) {
+        for (y = 0; y < c->window; y++) {
+            for (z = 0; z < c->window; z++) {
+                int64_t r = row * c->stride + y - c->pad,
+                        l = col * c->stride + z - c->pad;
+                double p;
+                if (r < 0 || r >= c->side || l < 0 || l >= c->side)
+                    continue;
+                p = x[(i * c->side + r) * c->side + l] *
+                    w[(i * c->window + y) * c->window + z];
+                sum += p;
+                *out_size += fabs(p);
+            }
+        }
+    }
+    return sum;
+}
+
+/* All results of the first and the last filter. */
+static void
+check_conv(struct bell_context *ctx, const struct conv *c,
+           enum bell_dtype dtype, double result)
+{
+    struct bell_conv_options options = {.stride = {c->stride, c->stride},
+                                        .padding = {c->pad, c->pad}};
+    int64_t side = (c->side + 2 * c->pad - c->window) / c->stride + 1, n, f, i;
+    double *x, *w, *got, size, want, bound;
+    struct bell_tensor *a, *b, *y;
+
+    assert_int_equal(bell_scope_begin(ctx), BELL_OK);
+    a = make(ctx, dtype, c->n, c->c, c->side * c->side, &x);
+    b = make(ctx, dtype, c->o, c->c, c->window * c->window, &w);
+    a = bell_contiguous(
+        bell_reshape(a, BELL_DIMS(c->n, c->c, c->side, c->side)));
+    b = bell_contiguous(
+        bell_reshape(b, BELL_DIMS(c->o, c->c, c->window, c->window)));
+    y = bell_conv2d(a, b, NULL, &options);
+    got = malloc((size_t)(c->n * c->o * side * side) * sizeof(*got));
+    assert_non_null(got);
+    if (bell_read_f64(y, got, (size_t)(c->n * c->o * side * side)) != BELL_OK)
+        fail_msg("%s", bell_error_last()->message);
+    for (n = 0; n < c->n; n++) {
+        for (f = 0; f < c->o; f += c->o - 1) {
+            for (i = 0; i < side * side; i++) {
+                double is = got[(n * c->o + f) * side * side + i];
+                want = sum_of(c, x + n * c->c * c->side * c->side,
+                              w + f * c->c * c->window * c->window, i / side,
+                              i % side, &size);
+                bound = 0x1p-18 * size + result * fabs(want) + 0x1p-25;
+                if (!(fabs(is - want) <= bound))
+                    fail_msg("conv %d: [%d, %d, %d] is %.9g, not %.9g",
+                             (int)(c - convs), (int)n, (int)f, (int)i, is,
+                             want);
+            }
+        }
+    }
+    free(x);
+    free(w);
+    free(got);
+    assert_int_equal(bell_scope_end(ctx), BELL_OK);
+}
+
+static void
+test_convolutions(void **state)
+{
+    struct bell_context *ctx;
+    size_t i;
+
+    (void)state;
+    if (bell_context_create(NULL, &ctx) != BELL_OK)
+        fail_msg("%s", bell_error_last()->message);
+    for (i = 0; i < sizeof(convs) / sizeof(convs[0]); i++) {
+        check_conv(ctx, &convs[i], BELL_BFLOAT16, 0x1p-8);
+        check_conv(ctx, &convs[i], BELL_FLOAT16, 0x1p-11);
+    }
+    bell_context_destroy(ctx);
+}
+
 int
 main(void)
 {
@@ -332,6 +430,7 @@ main(void)
         cmocka_unit_test(test_products),
         cmocka_unit_test(test_integers),
         cmocka_unit_test(test_sum_of_products),
+        cmocka_unit_test(test_convolutions),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -149,6 +149,7 @@ test_products(void **state)
     check_product(BELL_FLOAT32, 2048, false, false);
     check_product(BELL_INT8, 2048, false, true);
     check_conv(3, 64, 7, 2);
+    check_conv(64, 28, 3, 1); /* copied channels last */
     bell_context_destroy(ctx);
     expect_ok(bell_context_create("AMD@sim:rx7900xtx", &ctx));
     check_wide(32);

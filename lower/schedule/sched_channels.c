@@ -1,0 +1,121 @@
+/* Convolutions by matrix instructions, channels last.
+ *
+ * Of images with their channels first, neighbours in memory are pixels, and
+ * windows begin at any of them: what a product takes of them is loaded one by
+ * one, each behind a test of the borders. Where an image and the filters are
+ * stored channels last first, 16 bytes are 8 channels of a pixel, and one test
+ * does for them. Two more kernels are soon worth it: by the model, a 3 x 3
+ * convolution of 512 channels takes 16 us for 43 on an MI300X, copies among
+ * them, one of 64 channels 15 for 22.
+ */
+#include "lower/schedule/sched_internal.h"
+
+#include <string.h>
+
+#define RANK       4 /* of images and filters: the second axis are channels */
+#define BODY_RANK  8 /* of the product, as a convolution makes it: */
+#define BODY_GROUP 1 /* groups; the last axes are channels and the window */
+#define CHANNELS   5
+#define PART       8 /* channels that are loaded together: 16 bytes */
+
+/* The image or the filters that the factor is made of by moves and widening
+ * alone, before all of these that their shape allows; NULL where there are
+ * none. */
+static const struct uop *
+find_image(struct uop_graph *g, const struct uop *u, int64_t channels)
+{
+    const struct uop *image = NULL;
+
+    for (;; u = u->src[0]) {
+        const struct uop_dims *dims = uop_shape(g, u);
+        if (dims->n == RANK && dims->d[1] == channels &&
+            dims->d[2] * dims->d[3] > 1)
+            image = u;
+        if (!uop_has(u, UOP_FLAG_MOVE) && u->op != UOP_CAST)
+            return image;
+    }
+}
+
+/* Is it of halves, used so often that a copy is worth it, and not such a copy
+ * already? */
+static bool
+is_worth(struct uop_graph *g, const struct uop *image, double n_products,
+         const struct sched_target *target)
+{
+    return (image->dtype == UOP_F16 || image->dtype == UOP_BF16) &&
+           image->op != UOP_PERMUTE &&
+           n_products >=
+               target->channel_uses * sched_numel(uop_shape(g, image));
+}
+
+static const struct uop *
+permute(struct uop_graph *g, const struct uop *u, const int64_t *order)
+{
+    const struct uop_dims *from = uop_shape(g, u), *to;
+    union uop_arg arg = {.dims = uop_dims(g, order, RANK)};
+    int64_t d[RANK];
+    uint32_t i;
+
+    for (i = 0; i < RANK; i++)
+        d[i] = from->d[order[i]];
+    to = uop_dims(g, d, RANK);
+    if (!arg.dims || !to)
+        return &uop_failed;
+    return uop_new_shaped(g, UOP_PERMUTE, u->dtype, arg, &u, 1, to);
+}
+
+/* The same image, as it is read from a copy with its channels last. */
+static const struct uop *
+copy_image(struct uop_graph *g, const struct uop *u)
+{
+    static const int64_t last[RANK] = {0, 2, 3, 1}, second[RANK] = {0, 3, 1, 2};
+    const union uop_arg no_arg = {.bits = 0};
+
+    u = permute(g, u, last);
+    if (!g->failed)
+        u = uop_new_shaped(g, UOP_CONTIGUOUS, u->dtype, no_arg, &u, 1,
+                           uop_shape(g, u));
+    return g->failed ? &uop_failed : permute(g, u, second);
+}
+
+/* The factor, made of `to` in place of `from`. */
+static const struct uop *
+remake(struct uop_graph *g, const struct uop *u, const struct uop *from,
+       const struct uop *to)
+{
+    const struct uop *src;
+
+    if (u == from)
+        return to;
+    src = remake(g, u->src[0], from, to);
+    return g->failed ? &uop_failed
+                     : uop_new_shaped(g, u->op, u->dtype, u->arg, &src, 1,
+                                      uop_shape(g, u));
+}
+
+const struct uop *
+sched_channels(struct uop_graph *g, const struct uop *u,
+               const struct sched_target *target)
+{
+    const struct uop *body = u->src[0], *src[2], *image[2];
+    const struct uop_dims *dims = uop_shape(g, body);
+    uint32_t i;
+
+    if (body->op != UOP_MUL || body->dtype != UOP_F32 ||
+        uop_reduce_op(u) != UOP_ADD || dims->n != BODY_RANK ||
+        uop_reduce_axes(u) != 7u << CHANNELS || dims->d[BODY_GROUP] != 1 ||
+        dims->d[CHANNELS] % PART)
+        return u;
+    for (i = 0; i < 2; i++) {
+        image[i] = find_image(g, body->src[i], dims->d[CHANNELS]);
+        if (!image[i] || !is_worth(g, image[i], sched_numel(dims), target))
+            return u;
+    }
+    for (i = 0; i < 2 && !g->failed; i++)
+        src[i] = remake(g, body->src[i], image[i], copy_image(g, image[i]));
+    if (g->failed)
+        return &uop_failed;
+    body = uop_new_shaped(g, UOP_MUL, UOP_F32, body->arg, src, 2, dims);
+    return uop_new_shaped(g, u->op, u->dtype, u->arg, &body, 1,
+                          uop_shape(g, u));
+}
