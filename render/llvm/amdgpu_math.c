@@ -169,8 +169,7 @@ amdgpu_approximate(struct llvm_emit *e, const struct uop *u, LLVMValueRef *v)
         one = constant(e, 1, u->lanes);
         return allow_error(e, e->ll->BuildBinOp(e->b, LLVMFDiv, one, v[0], ""));
     case UOP_FDIV:
-        return allow_error(e,
-                           e->ll->BuildBinOp(e->b, LLVMFDiv, v[0], v[1], ""));
+        return llvm_divide(e, u, v[0], v[1], allow_error);
     default:
         return NULL;
     }

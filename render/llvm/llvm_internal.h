@@ -183,6 +183,16 @@ BELL_MUST_CHECK bell_status llvm_value_of(struct llvm_emit *e,
 BELL_MUST_CHECK bell_status llvm_set_value(struct llvm_emit *e,
                                            const struct uop *u, LLVMValueRef v);
 
+/* The quotient of floats; mark (or NULL) is done to each instruction of it.
+ * Lane by lane where lanes of both may be known to be 0.
+ * observed: LLVM 19.1 takes lanes of a vector's quotient for 0 where it knows
+ * both operands to be 0 there, and so leaves the NaN that they are where a
+ * constant mask makes 0 of it: x86-64 and AMDGPU, R of a 1 x 2 matrix. */
+LLVMValueRef llvm_divide(struct llvm_emit *e, const struct uop *u,
+                         LLVMValueRef a, LLVMValueRef b,
+                         LLVMValueRef (*mark)(struct llvm_emit *e,
+                                              LLVMValueRef v));
+
 /* The value, of which LLVM no longer knows what it is: nothing is done, to the
  * kind of register that the constraint "=KIND,0" tells. Where it `stays`, it is
  * done even where nobody uses it, at this place. */

@@ -225,6 +225,58 @@ compare_as_numbers(struct llvm_emit *e, unsigned op, uint32_t lanes,
                             "");
 }
 
+/* May LLVM know lanes of it to be 0? */
+static bool
+has_zero_lanes(const struct uop *u)
+{
+    uint32_t i;
+
+    switch ((unsigned)u->op) {
+    case UOP_CONST:
+        return u->arg.f == 0;
+    case UOP_LOAD:
+        return u->n_src > 2; /* behind a gate */
+    case UOP_WHERE:
+        return has_zero_lanes(u->src[1]) || has_zero_lanes(u->src[2]);
+    case UOP_LANES:
+        for (i = 0; i < u->n_src; i++) {
+            if (has_zero_lanes(u->src[i]))
+                return true;
+        }
+        return false;
+    case UOP_ADD:
+    case UOP_SUB:
+    case UOP_MUL:
+    case UOP_FDIV:
+        return has_zero_lanes(u->src[0]) && has_zero_lanes(u->src[1]);
+    default:
+        return false;
+    }
+}
+
+LLVMValueRef
+llvm_divide(struct llvm_emit *e, const struct uop *u, LLVMValueRef a,
+            LLVMValueRef b,
+            LLVMValueRef (*mark)(struct llvm_emit *e, LLVMValueRef v))
+{
+    LLVMValueRef v, lane[2], out;
+    uint32_t i;
+
+    if (u->lanes == 1 || (!e->dialect->is_gpu && !has_zero_lanes(u))) {
+        v = e->ll->BuildBinOp(e->b, LLVMFDiv, a, b, "");
+        return mark ? mark(e, v) : v;
+    }
+    out = e->ll->GetPoison(e->ll->TypeOf(a));
+    for (i = 0; i < u->lanes; i++) {
+        lane[0] = e->ll->BuildExtractElement(e->b, a, llvm_i32(e, i), "");
+        lane[1] = e->ll->BuildExtractElement(e->b, b, llvm_i32(e, i), "");
+        v = e->ll->BuildBinOp(e->b, LLVMFDiv, lane[0], lane[1], "");
+        v = mark ? mark(e, v) : v;
+        out = e->ll->BuildInsertElement(e->b, out, v, llvm_i32(e, i), "");
+    }
+    return out;
+}
+
 /* A binary op on operands of `dtype`; NULL where a program has no such op. */
 static LLVMValueRef
 combine(struct llvm_emit *e, unsigned op, unsigned dtype, LLVMValueRef a,
@@ -240,8 +292,6 @@ combine(struct llvm_emit *e, unsigned op, unsigned dtype, LLVMValueRef a,
         return binop(e, flt ? LLVMFSub : LLVMSub, a, b);
     case UOP_MUL:
         return binop(e, boolean ? LLVMAnd : flt ? LLVMFMul : LLVMMul, a, b);
-    case UOP_FDIV:
-        return binop(e, LLVMFDiv, a, b);
     case UOP_IDIV:
         return binop(e, sgn ? LLVMSDiv : LLVMUDiv, a, b);
     case UOP_IMOD:
@@ -286,6 +336,8 @@ emit_binary(struct llvm_emit *e, const struct uop *u, LLVMValueRef a,
     else if (e->dialect->is_gpu && dtype == UOP_BOOL &&
              is_inversion(u->op, a, b, e->ll))
         *out_value = compare_as_numbers(e, u->op, u->lanes, a, b);
+    else if (u->op == UOP_FDIV)
+        *out_value = llvm_divide(e, u, a, b, NULL);
     else
         *out_value = combine(e, u->op, dtype, a, b);
     if (!*out_value)

@@ -362,6 +362,40 @@ test_lanes(void **state)
     uop_graph_fini(&g);
 }
 
+/* 0 / 0 in lanes that a constant mask makes 0. */
+static void
+test_lanes_masked(void **state)
+{
+    struct uop_graph g;
+    const struct uop *zero, *first, *side[2], *mask[4], *src[3], *lane[4], *v;
+    struct p_buf bufs[3];
+    uint64_t rng = 9;
+    unsigned i, k;
+
+    (void)state;
+    uop_graph_init(&g);
+    for (k = 0; k < 3; k++)
+        check_buf(&bufs[k], UOP_F32, 4, &rng);
+    zero = uop_const_float(&g, UOP_F32, 0);
+    for (k = 0; k < 2; k++) {
+        first = mk_load(&g, mk_param(&g, 1 + (int)k, UOP_F32), mk_int(&g, 0), 1,
+                        NULL, NULL);
+        for (i = 0; i < 4; i++)
+            lane[i] = i ? zero : first;
+        side[k] = mk(&g, UOP_LANES, UOP_F32, 4, 0, 4, lane);
+    }
+    for (i = 0; i < 4; i++)
+        mask[i] = uop_const_int(&g, UOP_BOOL, i == 0);
+    src[0] = mk(&g, UOP_LANES, UOP_BOOL, 4, 0, 4, mask);
+    src[1] = mk(&g, UOP_FDIV, UOP_F32, 4, 0, 2, side);
+    src[2] = mk_splat(&g, zero, 4);
+    v = mk(&g, UOP_WHERE, UOP_F32, 4, 0, 3, src);
+    v = mk_store(&g, mk_param(&g, 0, UOP_F32), mk_int(&g, 0), v, NULL);
+    check_roots(&g, &v, 1, bufs, 3, false, true, "0 / 0 behind a mask");
+    check_bufs_free(bufs, 3);
+    uop_graph_fini(&g);
+}
+
 /* The order that LANES_REDUCE promises, in plain C. */
 static float
 sum_as_documented(const float *x, unsigned n)
@@ -695,6 +729,7 @@ ops_cases(void)
         cmocka_unit_test(test_bitcast),
         cmocka_unit_test(test_constants),
         cmocka_unit_test(test_lanes),
+        cmocka_unit_test(test_lanes_masked),
         cmocka_unit_test(test_lanes_reduce_order),
         cmocka_unit_test(test_half_product),
         cmocka_unit_test(test_random),
