@@ -434,19 +434,20 @@ test_turned_factor(void **state)
 }
 
 /* On a CPU, which packs columns but not rows, only rows that lie across the sum
- * of many columns are. */
+ * of many columns are, and rows of whole pages move apart. */
 static void
 test_turned_rows(void **state)
 {
     static const struct {
         bool x, w;
-        int64_t columns;
+        int64_t columns, steps;
         uint64_t kernels;
     } cases[] = {
-        {true, false, 2048, 2},
-        {true, true, 2048, 2},
-        {false, true, 2048, 1},
-        {true, false, 512, 1},
+        {true, false, 2048, 1000, 2}, {true, true, 2048, 1000, 2},
+        {false, true, 2048, 1000, 1}, {true, false, 512, 1000, 2},
+        {true, false, 256, 1000, 1},  {false, false, 2048, 1024, 2},
+        {false, true, 2048, 1024, 2}, {false, false, 512, 1024, 1},
+        {true, false, 2048, 1024, 3}, {false, false, 2048, 512, 1},
     };
     struct bell_tensor *x, *w;
     uint64_t before;
@@ -455,11 +456,11 @@ test_turned_rows(void **state)
     (void)state;
     expect_ok(bell_context_create("CPU@null:x86-64-v4", &ctx));
     for (i = 0; i < ARRAY_LEN(cases); i++) {
-        x = bell_empty(ctx, BELL_DIMS(1024, 1024), BELL_FLOAT32);
-        w = cases[i].w ? bell_empty(ctx, BELL_DIMS(cases[i].columns, 1024),
-                                    BELL_FLOAT32)
-                       : bell_empty(ctx, BELL_DIMS(1024, cases[i].columns),
-                                    BELL_FLOAT32);
+        int64_t n = cases[i].columns, k = cases[i].steps;
+        x = cases[i].x ? bell_empty(ctx, BELL_DIMS(k, 1000), BELL_FLOAT32)
+                       : bell_empty(ctx, BELL_DIMS(1000, k), BELL_FLOAT32);
+        w = cases[i].w ? bell_empty(ctx, BELL_DIMS(n, k), BELL_FLOAT32)
+                       : bell_empty(ctx, BELL_DIMS(k, n), BELL_FLOAT32);
         expect_ok(bell_realize1(x));
         expect_ok(bell_realize1(w));
         x = bell_matmul(cases[i].x ? bell_transpose(x, 0, 1) : x,

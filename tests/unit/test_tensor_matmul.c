@@ -275,6 +275,28 @@ test_products(void **state)
     bell_context_destroy(ctx);
 }
 
+/* Rows of whole pages, which a CPU moves apart, turns, or both. */
+static void
+test_far_rows(void **state)
+{
+    static const struct row far[] = {{1, 37, 1024, 1024, false, false},
+                                     {1, 128, 1024, 1024, true, false},
+                                     {2, 20, 1100, 1024, false, true}};
+    struct bell_context *ctx;
+    size_t i;
+
+    (void)state;
+    if (bell_context_create(NULL, &ctx) != BELL_OK)
+        fail_msg("%s", bell_error_last()->message);
+    if (strncmp(bell_context_device(ctx), "CPU", 3) != 0) {
+        bell_context_destroy(ctx);
+        skip();
+    }
+    for (i = 0; i < ARRAY_LEN(far); i++)
+        multiply(ctx, &far[i], 2); /* float32 */
+    bell_context_destroy(ctx);
+}
+
 /* A large sum of a*b + c*d, which is taken apart: of whole numbers, exactly,
  * with a row of each that lies across the sum. */
 static void
@@ -429,6 +451,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_products),
         cmocka_unit_test(test_integers),
+        cmocka_unit_test(test_far_rows),
         cmocka_unit_test(test_sum_of_products),
         cmocka_unit_test(test_convolutions),
     };
