@@ -250,22 +250,57 @@ load_chunk(struct work *w, const struct side *s, const struct uop *key,
     return lanes(w, part, CHUNK);
 }
 
-/* The row that a thread copies a chunk of, of those that all threads copy
- * together. Eight threads, which LOCAL memory serves at once, have 8 / each rows
- * of a chunk more than `each`: where those are so far apart that their banks
- * differ. */
+/* The row of `width` chunks of which a thread copies one, of those rows that all
+ * threads copy together. Eight threads, which LOCAL memory serves at once, have
+ * 8 / width rows: where those are so far apart that their banks differ, as rows
+ * are an odd number of chunks from each other. */
 static const struct uop *
-row_to_copy(const struct work *w, int64_t each)
+row_to_copy(const struct work *w, int64_t width)
 {
-    const struct uop *row = op2(&w->c, UOP_FLOORDIV, w->c.e->tid, each), *part;
-    int64_t n = 8 / each;
+    const struct uop *row = op2(&w->c, UOP_FLOORDIV, w->c.e->tid, width), *part;
+    int64_t n = 8 / width;
 
     if (n < 2)
         return row;
-    part = step(
-        &w->c, op2(&w->c, UOP_FLOORMOD, op2(&w->c, UOP_FLOORDIV, row, n), each),
-        op2(&w->c, UOP_FLOORMOD, row, n), each);
+    part =
+        step(&w->c,
+             op2(&w->c, UOP_FLOORMOD, op2(&w->c, UOP_FLOORDIV, row, n), width),
+             op2(&w->c, UOP_FLOORMOD, row, n), width);
     return step(&w->c, part, op2(&w->c, UOP_FLOORDIV, row, 8), 8);
+}
+
+/* The row and the chunk in it that a thread copies as its i-th, of rows of so
+ * many: of all rows first what eight threads take of one row, then four of each
+ * row, and so on, as long as all threads have as many. */
+static const struct uop *
+chunk_to_copy(const struct work *w, int64_t each, int64_t i,
+              const struct uop **out_at)
+{
+    int64_t from = 0, width = each, before = i * THREADS, part;
+    const struct uop *tid = w->c.e->tid, *row;
+
+    for (part = 8; part > 1; part /= 2) {
+        int64_t some = part == 8 ? width - width % 8 : width & part;
+        if (some == 0 || w->c.tile * some % THREADS)
+            continue;
+        if (before < w->c.tile * some) {
+            width = some;
+            break;
+        }
+        before -= w->c.tile * some;
+        from += some;
+        width -= some;
+    }
+    if (THREADS % width == 0) {
+        row = op2(&w->c, UOP_ADD, row_to_copy(w, width), before / width);
+        *out_at = op2(&w->c, UOP_FLOORMOD, tid, width);
+    } else {
+        tid = op2(&w->c, UOP_ADD, tid, before);
+        row = op2(&w->c, UOP_FLOORDIV, tid, width);
+        *out_at = op2(&w->c, UOP_FLOORMOD, tid, width);
+    }
+    *out_at = op2(&w->c, UOP_ADD, *out_at, from);
+    return row;
 }
 
 /* Copies tile `tile`, the which-th, where `gate` holds; effects to out[]. */
@@ -284,14 +319,7 @@ copy_tile(struct work *w, const struct side *s, const struct uop *tile,
                w->c.tile * s->stride);
     for (i = 0; i * THREADS < all; i++) {
         work = op2(&w->c, UOP_ADD, tid, i * THREADS);
-        if (THREADS % each == 0) {
-            row =
-                op2(&w->c, UOP_ADD, row_to_copy(w, each), i * (THREADS / each));
-            at = op2(&w->c, UOP_FLOORMOD, tid, each);
-        } else {
-            row = op2(&w->c, UOP_FLOORDIV, work, each);
-            at = op2(&w->c, UOP_FLOORMOD, work, each);
-        }
+        row = chunk_to_copy(w, each, i, &at);
         at = op2(&w->c, UOP_MUL, at, CHUNK);
         key = step(&w->c, row, tile, w->c.tile);
         ok = inside(w, key, w->c.n_keys, w->c.tile);

@@ -95,6 +95,10 @@ test_attention(void **state)
             check_attention(BELL_BFLOAT16, 32);
             check_attention(BELL_BFLOAT16, 96);
         }
+        if (i == 3) {
+            check_attention(BELL_BFLOAT16, 48);
+            check_attention(BELL_BFLOAT16, 80);
+        }
         bell_context_destroy(ctx);
     }
 }
