@@ -401,6 +401,22 @@ mark_packed(struct opt_plan *plan, const struct opt_product *p,
     plan->k->tiled = p->tiled;
 }
 
+/* Of so many parts or up to twice as many, the fewest with which all threads
+ * have about the same to do, if there are: each part packs columns anew. */
+static int64_t
+even_parts(int64_t n_groups, int64_t parts, int64_t most, int64_t n_threads)
+{
+    int64_t n;
+
+    assert(n_groups > 0 && n_threads > 0);
+    for (n = parts; n <= 2 * parts && n <= most; n++) {
+        int64_t rounds = (n_groups * n + n_threads - 1) / n_threads;
+        if (rounds * n_threads * 100 <= n_groups * n * MAX_OVERLAP)
+            return n;
+    }
+    return parts;
+}
+
 void
 opt_choose_panels(struct opt_plan *plan, const struct opt_choice *choice,
                   const uint32_t *loops)
@@ -453,6 +469,9 @@ opt_choose_panels(struct opt_plan *plan, const struct opt_choice *choice,
         if (parts * MIN_REUSE > plan->axes[row].size)
             parts = plan->axes[row].size / MIN_REUSE;
     }
+    if (want > 1 && is_loop(plan, row))
+        parts = even_parts(n_groups, parts, plan->axes[row].size / MIN_REUSE,
+                           k->target->n_threads);
     if (opt_told(k, LOWER_PARTS, told) && want > 1 && is_loop(plan, row) &&
         told[0] >= 1 && told[0] <= plan->axes[row].size)
         parts = told[0];

@@ -15,6 +15,8 @@
  */
 #include "render/llvm/llvm_internal.h"
 
+#include <assert.h>
+
 #include "base/alloc.h"
 
 #define MAX_LANES      256
@@ -497,21 +499,75 @@ can_gather(const struct llvm_emit *e, const struct access *a)
            a->dtype != UOP_BOOL && elem_bytes(a) >= 4;
 }
 
+/* Do the lanes lie side by side now? An i1. */
+static LLVMValueRef
+are_adjacent(struct llvm_emit *e, const struct access *a, LLVMValueRef first)
+{
+    LLVMTypeRef bits = e->ll->IntTypeInContext(e->ctx, a->lanes);
+    LLVMValueRef steps[MAX_LANES], v;
+    uint32_t i;
+
+    for (i = 0; i < a->lanes; i++)
+        steps[i] = llvm_i64(e, i);
+    v = e->ll->BuildBinOp(e->b, LLVMAdd, llvm_splat(e, first, a->lanes),
+                          e->ll->ConstVector(steps, a->lanes), "");
+    v = e->ll->BuildICmp(e->b, LLVMIntEQ, a->indices, v, "");
+    v = e->ll->BuildCast(e->b, LLVMBitCast, v, bits, "");
+    return e->ll->BuildICmp(e->b, LLVMIntEQ, v,
+                            e->ll->ConstInt(bits, UINT64_MAX, 1), "");
+}
+
+static LLVMValueRef
+gather(struct llvm_emit *e, const struct access *a, LLVMValueRef indices,
+       LLVMValueRef other)
+{
+    LLVMTypeRef types[2] = {a->type, e->ll->VectorType(e->t_ptr, a->lanes)};
+    LLVMValueRef args[4] = {
+        e->ll->BuildGEP2(e->b, a->elem, a->base, &indices, 1, ""),
+        llvm_i32(e, elem_bytes(a)), a->gate, other};
+
+    return set_alias(
+        e, a, llvm_intrinsic(e, "llvm.masked.gather", types, 2, args, 4));
+}
+
+/* Lanes anywhere, each with a gate. A gather takes about as long as its lanes
+ * one by one: where they lie side by side after all, as most of an image's
+ * pixels, they are one masked load. */
 static LLVMValueRef
 load_gathered(struct llvm_emit *e, const struct access *a, LLVMValueRef other)
 {
-    LLVMTypeRef types[2] = {a->type, e->ll->VectorType(e->t_ptr, a->lanes)};
-    LLVMValueRef args[4] = {NULL, llvm_i32(e, elem_bytes(a)), a->gate, other};
-    LLVMValueRef steps[MAX_LANES], indices = a->indices;
+    LLVMTypeRef types[2] = {a->type, e->t_ptr};
+    LLVMBasicBlockRef wide, apart, join;
+    LLVMValueRef steps[MAX_LANES], args[4], first, v[2], phi;
     uint32_t i;
 
-    for (i = 0; i < a->lanes && !indices; i++)
-        steps[i] = llvm_i64(e, a->offset + a->step * (int64_t)i);
-    if (!indices)
-        indices = e->ll->ConstVector(steps, a->lanes);
-    args[0] = e->ll->BuildGEP2(e->b, a->elem, a->base, &indices, 1, "");
-    return set_alias(
-        e, a, llvm_intrinsic(e, "llvm.masked.gather", types, 2, args, 4));
+    if (!a->indices) {
+        for (i = 0; i < a->lanes; i++)
+            steps[i] = llvm_i64(e, a->offset + a->step * (int64_t)i);
+        return gather(e, a, e->ll->ConstVector(steps, a->lanes), other);
+    }
+    first = lane_of(e, a->indices, 0);
+    assert(e->ll->TypeOf(first) == e->t_i64);
+    wide = llvm_new_block(e);
+    apart = llvm_new_block(e);
+    join = llvm_new_block(e);
+    e->ll->BuildCondBr(e->b, are_adjacent(e, a, first), wide, apart);
+    e->ll->PositionBuilderAtEnd(e->b, wide);
+    args[0] = e->ll->BuildGEP2(e->b, a->elem, a->base, &first, 1, "");
+    args[1] = llvm_i32(e, elem_bytes(a));
+    args[2] = a->gate;
+    args[3] = other;
+    v[0] = set_alias(e, a,
+                     llvm_intrinsic(e, "llvm.masked.load", types, 2, args, 4));
+    e->ll->BuildBr(e->b, join);
+    e->ll->PositionBuilderAtEnd(e->b, apart);
+    v[1] = gather(e, a, a->indices, other);
+    e->ll->BuildBr(e->b, join);
+    e->ll->PositionBuilderAtEnd(e->b, join);
+    phi = e->ll->BuildPhi(e->b, a->type, "");
+    llvm_add_incoming(e, phi, v[0], wide);
+    llvm_add_incoming(e, phi, v[1], apart);
+    return phi;
 }
 
 bell_status

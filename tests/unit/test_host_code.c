@@ -314,7 +314,8 @@ test_small_images(void **state)
     }
 }
 
-/* Their pixels are gathered, without a branch for each. */
+/* Their pixels are loaded side by side or gathered, without a branch for
+ * each. */
 static void
 test_gathers(void **state)
 {
@@ -323,7 +324,8 @@ test_gathers(void **state)
 
     (void)state;
     assert_true(count(text, "vgather") >= 4);
-    assert_in_range(n_jumps, 1, 24); /* loops */
+    assert_non_null(strstr(text, "{z}"));
+    assert_in_range(n_jumps, 1, 24); /* loops, and of each vector */
     host_free(text);
 }
 

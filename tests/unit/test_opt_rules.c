@@ -386,6 +386,7 @@ static void
 test_small_images(void **state)
 {
     const int64_t small[3] = {64, 7, 7}, large[3] = {8, 56, 56};
+    const int64_t odd[3] = {64, 9, 10}; /* 9 panels, for two threads */
     struct lower_target target = wide;
     struct fixture f;
 
@@ -396,6 +397,10 @@ test_small_images(void **state)
     assert_int_equal(count(&f, UOP_LOCAL, 0), 1);
     assert_int_equal(count(&f, UOP_ACC, 16), 24);
     assert_int_equal(f.p.shared_bytes, 5 * 9 * 32 * sizeof(float));
+    end(&f);
+    lk_build(&f.k, lk_find("conv-many"), odd);
+    assert_int_equal(lower_kernel(&f.k.g, f.k.sink, &target, &f.p), BELL_OK);
+    assert_int_equal(n_groups(&f), 18);
     end(&f);
     lk_build(&f.k, lk_find("conv-many"), large);
     assert_int_equal(lower_kernel(&f.k.g, f.k.sink, &target, &f.p), BELL_OK);
