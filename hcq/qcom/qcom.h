@@ -312,7 +312,11 @@ struct qcom_piece {
 
 /* Pieces on their way to the kernel, in order. A thread of the feed's own looks
  * at the gates that the queue's thread found closed. Pieces are the slots of
- * the queue's ring: there is room for those under way. */
+ * the queue's ring: there is room for those under way.
+ *
+ * The queue's thread does not wait for the feed's: where that has the lock, it
+ * leaves the pieces to it. The feed's thread sleeps only where it has said so and
+ * then found nothing. */
 #define QCOM_FEED_PIECES 16384u
 struct qcom_feed {
     struct qcom_device *dev;
@@ -322,9 +326,11 @@ struct qcom_feed {
     bool has_thread;
     pthread_mutex_t lock; /* what follows */
     pthread_cond_t more;
-    uint64_t put, get; /* those between are waiting */
-    uint32_t stamp;    /* of the last submission */
+    uint64_t get;   /* those from here to put are waiting */
+    uint32_t stamp; /* of the last submission */
     bool quits;
+    _Atomic uint64_t put;  /* the queue's thread's, with or without the lock */
+    _Atomic bool is_awake; /* the feed's thread, or it is not there yet */
 };
 
 BELL_MUST_CHECK bell_status qcom_feed_init(struct qcom_feed *feed,

@@ -4,6 +4,7 @@
  */
 #include "tests/unit/expect.h"
 
+#include <sched.h>
 #include <stdlib.h>
 
 #include "base/bits.h"
@@ -427,6 +428,47 @@ errors_stay(void **state)
     }
 }
 
+/* What is submitted behind what waits is left to the thread that looks at that:
+ * while it has the lock, nobody waits for it. */
+static void
+left_to_the_feed(void **state)
+{
+    size_t c;
+
+    (void)state;
+    for (c = 0; c < ARRAY_LEN(cards); c++) {
+        struct rig r = open_rig(cards[c]);
+        struct qcom_feed *feed = &qcom_queue_of(r.queue)->feed;
+        struct hcq_signal *go;
+        struct hcq_buffer *buf;
+        struct hcq_cs *cs;
+        uint32_t value, i;
+
+        expect_ok(hcq_buffer_create(r.dev, SIZE_BYTES, 0, &buf));
+        expect_ok(hcq_signal_create(r.dev, 0, &go));
+        expect_ok(hcq_queue_begin(r.queue, &cs));
+        hcq_cs_wait(cs, go, 1);
+        hcq_cs_fill(cs, buf->va, 1, 4);
+        expect_ok(hcq_cs_submit(cs, NULL));
+        while (!feed->is_awake)
+            sched_yield();
+        pthread_mutex_lock(&feed->lock);
+        for (i = 2; i < 5; i++) {
+            expect_ok(hcq_queue_begin(r.queue, &cs));
+            hcq_cs_fill(cs, buf->va, i, 4);
+            expect_ok(hcq_cs_submit(cs, NULL));
+        }
+        pthread_mutex_unlock(&feed->lock);
+        hcq_signal_set(go, 1);
+        expect_ok(hcq_queue_wait(r.queue, LONG_NS));
+        expect_ok(hcq_buffer_read(buf, 0, &value, sizeof(value)));
+        assert_int_equal(value, 4);
+        hcq_signal_destroy(go);
+        hcq_buffer_destroy(buf);
+        close_rig(&r);
+    }
+}
+
 static void
 refused(void **state)
 {
@@ -457,6 +499,7 @@ main(void)
         cmocka_unit_test(pieces),
         cmocka_unit_test(last_pieces),
         cmocka_unit_test(errors_stay),
+        cmocka_unit_test(left_to_the_feed),
         cmocka_unit_test(refused),
     };
 
