@@ -1007,7 +1007,13 @@ make_loop(struct work *w, const struct uop **out_end)
     }
     w->now = add(&w->c, w->first, w->range);
     next = op2(&w->c, UOP_ADD, w->range, 1);
-    t.gate = uop_alu2(w->c.g, UOP_CMPLT, next, tiles);
+    /* The last one again is cheaper than a branch for each load; RDNA has no
+     * registers for those that then come early. observed: LLVM 19, heads of 128
+     * were spilled on gfx1100 */
+    if (w->early && w->shape.layout == UOP_WMMA_CDNA)
+        next = uop_alu2(w->c.g, UOP_MIN, next, op2(&w->c, UOP_SUB, tiles, 1));
+    else
+        t.gate = uop_alu2(w->c.g, UOP_CMPLT, next, tiles);
     next = add(&w->c, w->first, next);
     t.first = op2(&w->c, UOP_MUL, next, w->c.tile);
     for (i = 2; w->early && i < 5; i++) {
