@@ -28,4 +28,4 @@ for program in bench_ops bench_compiler bench_jit; do
     files+=("$dir/bench/$program.json")
 done
 python3 tests/bench/table.py "${files[@]}"
-python3 tests/bench/peers.py "$dir" || [ $? -eq 77 ]
+python3 tests/bench/peers.py "$dir" "$@" || [ $? -eq 77 ]
