@@ -16,7 +16,8 @@
 #define BODY_RANK  8 /* of the product, as a convolution makes it: */
 #define BODY_GROUP 1 /* groups; the last axes are channels and the window */
 #define CHANNELS   5
-#define PART       8 /* channels that are loaded together: 16 bytes */
+#define OWN_USES   256 /* of each element of what is computed for it */
+#define PART       8   /* channels that are loaded together: 16 bytes */
 
 /* The image or the filters that the factor is made of by moves and widening
  * alone, before all of these that their shape allows; NULL where there are
@@ -37,15 +38,24 @@ find_image(struct uop_graph *g, const struct uop *u, int64_t channels)
 }
 
 /* Is it of halves, used so often that a copy is worth it, and not such a copy
- * already? */
+ * already? What is computed for this alone would be stored anyway. */
 static bool
-is_worth(struct uop_graph *g, const struct uop *image, double n_products,
-         const struct sched_target *target)
+is_worth(struct uop_graph *g, const struct uop *image, bool is_own,
+         double n_products, const struct sched_target *target)
 {
+    double uses = is_own ? OWN_USES : target->channel_uses;
+
     return (image->dtype == UOP_F16 || image->dtype == UOP_BF16) &&
            image->op != UOP_PERMUTE &&
-           n_products >=
-               target->channel_uses * sched_numel(uop_shape(g, image));
+           n_products >= uses * sched_numel(uop_shape(g, image));
+}
+
+/* Is it computed, and for one user? */
+static bool
+is_own(const struct uop *image, const uint32_t *n_users)
+{
+    return image && image->n_src && !uop_has(image, UOP_FLAG_MOVE) &&
+           n_users[image->id] == 1;
 }
 
 static const struct uop *
@@ -94,10 +104,10 @@ remake(struct uop_graph *g, const struct uop *u, const struct uop *from,
 }
 
 const struct uop *
-sched_channels(struct uop_graph *g, const struct uop *u,
-               const struct sched_target *target)
+sched_channels(struct uop_graph *g, const struct uop *u, const struct uop *old,
+               const uint32_t *n_users, const struct sched_target *target)
 {
-    const struct uop *body = u->src[0], *src[2], *image[2];
+    const struct uop *body = u->src[0], *src[2], *image[2], *before;
     const struct uop_dims *dims = uop_shape(g, body);
     uint32_t i;
 
@@ -108,7 +118,11 @@ sched_channels(struct uop_graph *g, const struct uop *u,
         return u;
     for (i = 0; i < 2; i++) {
         image[i] = find_image(g, body->src[i], dims->d[CHANNELS]);
-        if (!image[i] || !is_worth(g, image[i], sched_numel(dims), target))
+        before = old->src[0]->op == UOP_MUL
+                     ? find_image(g, old->src[0]->src[i], dims->d[CHANNELS])
+                     : NULL;
+        if (!image[i] || !is_worth(g, image[i], is_own(before, n_users),
+                                   sched_numel(dims), target))
             return u;
     }
     for (i = 0; i < 2 && !g->failed; i++)

@@ -180,8 +180,10 @@ const struct uop *sched_turn(struct uop_graph *g, const struct uop *u,
                              const struct sched_target *target);
 
 /* The REDUCE_AXIS, or where it is a large convolution one of image and filters
- * that are stored channels last first (lower/schedule/sched_channels.c). */
+ * that are stored channels last first (lower/schedule/sched_channels.c). It was
+ * made of `old`, whose nodes have so many users, by id. */
 const struct uop *sched_channels(struct uop_graph *g, const struct uop *u,
+                                 const struct uop *old, const uint32_t *n_users,
                                  const struct sched_target *target);
 
 /* Splits reductions of much to little in two, so that the first half runs in

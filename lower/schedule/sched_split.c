@@ -234,13 +234,13 @@ find_products(struct uop_graph *g, const struct uop *sum,
 
 /* The REDUCE_AXIS with its factors turned, in halves or as it is. */
 static const struct uop *
-prepare_reduce(struct uop_graph *g, const struct uop *u,
-               const struct sched_target *target)
+prepare_reduce(struct uop_graph *g, const struct uop *u, const struct uop *old,
+               const uint32_t *n_users, const struct sched_target *target)
 {
     if (target->turns_words || target->turns_rows || target->pads_halves)
         u = sched_turn(g, u, target);
     if (target->channel_uses > 0 && !g->failed)
-        u = sched_channels(g, u, target);
+        u = sched_channels(g, u, old, n_users, target);
     if (u->op == UOP_REDUCE_AXIS && !g->failed)
         u = split_reduce(g, u, u->src[0], target);
     return u;
@@ -249,19 +249,19 @@ prepare_reduce(struct uop_graph *g, const struct uop *u,
 /* The same for a REDUCE_AXIS of one product or another body, or for each of
  * several products. */
 static const struct uop *
-prepare_sum(struct uop_graph *g, const struct uop *u,
-            const struct sched_target *target)
+prepare_sum(struct uop_graph *g, const struct uop *u, const struct uop *old,
+            const uint32_t *n_users, const struct sched_target *target)
 {
     const struct uop *terms[MOST_PRODUCTS], *src[2] = {NULL, NULL};
     uint32_t i, n = find_products(g, u, terms);
 
     if (n < 2)
-        return prepare_reduce(g, u, target);
+        return prepare_reduce(g, u, old, n_users, target);
     for (i = 0; i < n && !g->failed; i++) {
         src[1] = uop_new_shaped(g, u->op, u->dtype, u->arg, &terms[i], 1,
                                 uop_shape(g, u));
         if (!g->failed)
-            src[1] = prepare_reduce(g, src[1], target);
+            src[1] = prepare_reduce(g, src[1], old, n_users, target);
         if (i > 0 && !g->failed)
             src[1] =
                 uop_new_shaped(g, UOP_ADD, u->dtype, (union uop_arg){.bits = 0},
@@ -277,15 +277,24 @@ sched_split(struct uop_graph *g, const struct uop **roots, uint32_t n_roots,
 {
     const struct uop **list, **to;
     size_t n, n_pairs = 0, i, n_before = g->n_nodes;
-    uint32_t j;
+    uint32_t *n_users, j;
 
     BELL_TRY(uop_toposort(g, roots, n_roots, &list, &n));
     to = host_calloc(n_before, sizeof(*to));
-    if (!to) {
+    n_users = host_calloc(n_before, sizeof(*n_users));
+    if (!to || !n_users) {
+        host_free(n_users);
+        host_free(to);
         host_free(list);
         return bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling %zu nodes",
                          n);
     }
+    for (i = 0; i < n; i++) {
+        for (j = 0; j < list[i]->n_src; j++)
+            n_users[list[i]->src[j]->id]++;
+    }
+    for (j = 0; j < n_roots; j++)
+        n_users[roots[j]->id]++;
     for (i = 0; i < n; i++) {
         const struct uop *u = list[i], *moved = u;
         bool changed = false;
@@ -305,7 +314,7 @@ sched_split(struct uop_graph *g, const struct uop **roots, uint32_t n_roots,
             continue;
         }
         if (moved->op == UOP_REDUCE_AXIS && !(roles && roles[i]) && !g->failed)
-            moved = prepare_sum(g, moved, target);
+            moved = prepare_sum(g, moved, u, n_users, target);
         n_pairs += moved != u;
         to[u->id] = moved;
         if (g->failed)
@@ -313,6 +322,7 @@ sched_split(struct uop_graph *g, const struct uop **roots, uint32_t n_roots,
     }
     for (j = 0; j < n_roots && n_pairs && !g->failed; j++)
         roots[j] = to[roots[j]->id];
+    host_free(n_users);
     host_free(to);
     host_free(list);
     return uop_graph_status(g);
