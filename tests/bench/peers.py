@@ -288,6 +288,9 @@ def main():
                  'OPENBLAS_NUM_THREADS', 'OMP_NUM_THREADS', 'BELL_DEBUG',
                  'BELL_MATH', 'BELL_FAIL_ALLOC'):
         os.environ.pop(name, None)
+    # A side's idle threads would spin through the other's turn.
+    os.environ.update(OMP_WAIT_POLICY='PASSIVE', GOMP_SPINCOUNT='0',
+                      KMP_BLOCKTIME='0')
     os.environ['BELL_THREADS'] = str(options.threads)
     try:
         import torch  # pylint: disable=import-outside-toplevel
