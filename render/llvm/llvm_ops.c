@@ -459,27 +459,24 @@ emit_cast(struct llvm_emit *e, const struct uop *u, LLVMValueRef a,
     return BELL_OK;
 }
 
-/* x where u is x with the sign's bit cleared; else NULL. */
+/* The bits of x where u is x with the sign's bit cleared; else NULL. */
 static const struct uop *
 find_fabs(const struct uop *u)
 {
     const struct uop *bits = u->src[0], *mask;
     int64_t all = u->dtype == UOP_F64 ? INT64_MAX : INT32_MAX;
 
-    if ((u->dtype != UOP_F32 && u->dtype != UOP_F64) || bits->op != UOP_AND ||
-        bits->src[0]->op != UOP_BITCAST ||
-        bits->src[0]->src[0]->dtype != u->dtype)
+    if ((u->dtype != UOP_F32 && u->dtype != UOP_F64) || bits->op != UOP_AND)
         return NULL;
     mask = bits->src[1];
     if (mask->op == UOP_BROADCAST)
         mask = mask->src[0];
-    return mask->op == UOP_CONST && mask->arg.i == all ? bits->src[0]->src[0]
-                                                       : NULL;
+    return mask->op == UOP_CONST && mask->arg.i == all ? bits->src[0] : NULL;
 }
 
 /* Said as what it is, an absolute value is right. observed: LLVM 19.1.7's
- * AMDGPU back end loses the sign of -|x| for some lanes where x is a choice of
- * two constants and |x| operations on its bits. */
+ * AMDGPU back end loses the sign of -|x| for some lanes where x, or what its bits
+ * are made of, is a choice of two constants and |x| operations on its bits. */
 static bell_status
 emit_bitcast(struct llvm_emit *e, const struct uop *u, LLVMValueRef a,
              LLVMValueRef *out_value)
@@ -490,6 +487,7 @@ emit_bitcast(struct llvm_emit *e, const struct uop *u, LLVMValueRef a,
 
     if (x) {
         BELL_TRY(llvm_value_of(e, x, &a));
+        a = e->ll->BuildCast(e->b, LLVMBitCast, a, type, "");
         *out_value = unary_intrinsic(e, "llvm.fabs", a);
         return BELL_OK;
     }

@@ -707,6 +707,23 @@ test_order(void **state)
     bell_context_destroy(ctx);
 }
 
+/* Of bfloats that are one of two constants, whose sign -|x| has to keep. */
+static void
+test_choices(void **state)
+{
+    struct bell_context *ctx = open_context();
+    double got[24];
+    int i;
+
+    (void)state;
+    if (bell_read_f64(bell_silu(bell_eye(ctx, 6, 4, BELL_BFLOAT16)), got, 24) !=
+        BELL_OK)
+        fail_msg("%s", bell_error_last()->message);
+    for (i = 0; i < 24; i++)
+        assert_true(got[i] == (i / 4 == i % 4 ? 0.73046875 : 0));
+    bell_context_destroy(ctx);
+}
+
 int
 main(void)
 {
@@ -722,6 +739,7 @@ main(void)
         cmocka_unit_test(test_alternating),
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_choices),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
