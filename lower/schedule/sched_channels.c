@@ -10,8 +10,6 @@
  */
 #include "lower/schedule/sched_internal.h"
 
-#include <string.h>
-
 #define RANK       4 /* of images and filters: the second axis are channels */
 #define BODY_RANK  8 /* of the product, as a convolution makes it: */
 #define BODY_GROUP 1 /* groups; the last axes are channels and the window */

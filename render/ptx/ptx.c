@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "base/chip.h"
 #include "render/render_internal.h"
 #include "uops/wmma.h"
 
@@ -26,6 +27,7 @@ render_ptx_lower_target(const struct ptx_target *target,
                         struct lower_target *out_target)
 {
     unsigned features = ptx_features(target);
+    const struct chip_arch *arch;
     struct lower_target t = {
         .vector_bytes = 16,
         .n_vector_regs = 32, /* 16 bytes each: half of a thread's registers */
@@ -58,11 +60,13 @@ render_ptx_lower_target(const struct ptx_target *target,
         .copy_bytes = target->arg_align_bytes < 4    ? 0
                       : target->arg_align_bytes < 16 ? target->arg_align_bytes
                                                      : 16,
-        .max_stage_bytes = ptx_shared_bytes(target),
     };
 
     if (!render_ptx_version(target))
         return unknown_target(target);
+    snprintf(t.name, sizeof(t.name), "sm_%u", target->sm);
+    arch = chip_arch_find(t.name);
+    t.max_stage_bytes = arch ? arch->group_shared_bytes : 0;
     snprintf(t.name, sizeof(t.name), "sm_%u%s%s%s", target->sm,
              target->is_arch_specific ? "a" : "", target->tf32 ? "-tf32" : "",
              target->approx ? "-approx" : "");

@@ -64,8 +64,6 @@ enum ptx_feature {
 
 /* Their mask; 0 where the chip is not known. */
 unsigned ptx_features(const struct ptx_target *target);
-/* Shared memory of a work-group, at most. */
-uint32_t ptx_shared_bytes(const struct ptx_target *target);
 
 #define PTX_MAX_MAPS       4
 #define PTX_MAP_WORDS      32

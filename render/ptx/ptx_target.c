@@ -9,21 +9,19 @@
 #define FROM_90 (FROM_89 | PTX_HAS_BF16_MATH | PTX_HAS_F64_ROWS)
 
 /* The lowest PTX version that knows a chip, and what it has. src: hw/nv/PTX.md
- * section 1; of shared memory: CUDA C++ Programming Guide, compute
- * capabilities; of 8-bit floats: of sm_89, SageAttention2 (arXiv 2411.10958); of
+ * section 1; of 8-bit floats: of sm_89, SageAttention2 (arXiv 2411.10958); of
  * the others, what ptxas 13.0 makes of them: HMMA and F2FP, or QMMA. */
 static const struct chip {
     uint16_t sm;
     uint8_t version, arch_specific_version; /* times ten; 0: no such target */
     uint8_t features, arch_specific;        /* PTX_HAS_: always, beyond that */
-    uint8_t shared_kib;                     /* of a work-group */
 } chips[] = {
-    {80, 70, 0, 0, 0, 163},
-    {86, 71, 0, 0, 0, 99},
-    {89, 78, 0, FROM_89, 0, 99},
-    {90, 78, 80, FROM_90 | PTX_HAS_F8_SUMS, PTX_HAS_WGMMA, 227},
-    {100, 86, 86, FROM_90 | PTX_HAS_F8_SUMS, 0, 227},
-    {120, 87, 87, FROM_90, 0, 99},
+    {80, 70, 0, 0, 0},
+    {86, 71, 0, 0, 0},
+    {89, 78, 0, FROM_89, 0},
+    {90, 78, 80, FROM_90 | PTX_HAS_F8_SUMS, PTX_HAS_WGMMA},
+    {100, 86, 86, FROM_90 | PTX_HAS_F8_SUMS, 0},
+    {120, 87, 87, FROM_90, 0},
 };
 
 static const struct chip *
@@ -66,14 +64,6 @@ render_ptx_version(const struct ptx_target *target)
         return 0;
     return target->is_arch_specific ? chip->arch_specific_version
                                     : chip->version;
-}
-
-uint32_t
-ptx_shared_bytes(const struct ptx_target *target)
-{
-    const struct chip *chip = find_chip(target->sm);
-
-    return chip ? chip->shared_kib * 1024u : 0;
 }
 
 unsigned

@@ -10,6 +10,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -647,6 +648,58 @@ test_guards_left_out(void **state)
     }
 }
 
+/* On a GPU small numbers are divided by constants without a division. */
+static void
+check_gpu_division(enum uop_op op, int64_t n, int64_t c)
+{
+    struct lower_target gpu = targets[0];
+    struct uop_graph g;
+    struct lower_program p;
+    struct host_code code;
+    const struct uop *r, *root;
+    int64_t *out = malloc((size_t)n * sizeof(*out)), i;
+    void *ptrs[1] = {out};
+    uint32_t k;
+
+    assert_non_null(out);
+    gpu.is_gpu = true;
+    uop_graph_init(&g);
+    r = uop_range(&g, 0, UOP_AXIS_LOOP, n);
+    root = mk_store(&g, mk_param(&g, 0, UOP_I64), r,
+                    uop_alu2(&g, op, r, mk_int(&g, c)), NULL);
+    root = mk_end(&g, r, root);
+    assert_int_equal(lower_decompose(&g, &root, 1, &gpu), BELL_OK);
+    program_of(&g, &root, 1, &p);
+    for (k = 0; k < p.n_ops; k++)
+        assert_true(p.ops[k]->op != UOP_IDIV && p.ops[k]->op != UOP_IMOD);
+    host_compile(&p, &targets[0], &code);
+    host_call(&code, &p, ptrs);
+    for (i = 0; i < n; i++) {
+        if (out[i] != (op == UOP_FLOORDIV ? i / c : i % c))
+            fail_msg("%s of %lld and %lld is %lld", uop_op_infos[op].name,
+                     (long long)i, (long long)c, (long long)out[i]);
+    }
+    free(out);
+    host_release(&code);
+    program_free(&p);
+    uop_graph_fini(&g);
+}
+
+static void
+test_gpu_divisions(void **state)
+{
+    static const int64_t rows[][2] = {{130, 3},   {4096, 3},    {4097, 5},
+                                      {1000, 7},  {3136, 56},   {1000, 641},
+                                      {200, 199}, {16000, 127}, {30000, 3}};
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        check_gpu_division(UOP_FLOORDIV, rows[i][0], rows[i][1]);
+        check_gpu_division(UOP_FLOORMOD, rows[i][0], rows[i][1]);
+    }
+}
+
 /* ---- the pass ---- */
 
 /* Small floats are joined in F32 and rounded once. */
@@ -725,6 +778,7 @@ main(void)
         cmocka_unit_test(test_masked_cast),
         cmocka_unit_test(test_bounds),
         cmocka_unit_test(test_guards_left_out),
+        cmocka_unit_test(test_gpu_divisions),
         cmocka_unit_test(test_lanes_reduce_small),
         cmocka_unit_test(test_deep_and_out_of_memory),
     };

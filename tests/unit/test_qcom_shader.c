@@ -32,6 +32,22 @@ memory_at(void *user, uint64_t va, uint32_t n_bytes, enum shader_access access)
 }
 
 static enum shader_fault
+run_code(enum shader_gen gen, const uint64_t *words, uint32_t n,
+         struct shader_launch *l, struct shader_report *report)
+{
+    struct shader_code *code;
+    enum shader_fault fault;
+
+    memset(report, 0, sizeof(*report));
+    if (shader_code_create(gen, words, n, &code) != BELL_OK)
+        return SHADER_BAD;
+    l->code = code;
+    fault = shader_run(l, report);
+    shader_code_destroy(code);
+    return fault;
+}
+
+static enum shader_fault
 run_words(const struct ir3_kernel *k, const uint64_t *words,
           struct shader_report *report)
 {
@@ -65,23 +81,13 @@ run_words(const struct ir3_kernel *k, const uint64_t *words,
         .max_insns = 1000000,
         .memory = {memory_at, NULL},
     };
-    struct shader_code *code;
-    enum shader_fault fault;
 
     if (!strcmp(k->name, "reduce_sin"))
         l.local[0] = 256;
     if (!strcmp(k->name, "matmul_lds"))
         l.local[0] = l.local[1] = 16;
     memcpy(consts + 16, k->consts, sizeof(k->consts));
-    if (shader_code_create((enum shader_gen)k->gen, words, k->n, &code) !=
-        BELL_OK) {
-        report->text[0] = '\0';
-        return SHADER_BAD;
-    }
-    l.code = code;
-    fault = shader_run(&l, report);
-    shader_code_destroy(code);
-    return fault;
+    return run_code((enum shader_gen)k->gen, words, k->n, &l, report);
 }
 
 /* Loops of 8, numbers from 1 on, floats from 1 on. */
@@ -238,18 +244,9 @@ run_ubo(const uint64_t *words, struct shader_report *report)
         .ends_locked = true,
         .memory = {memory_at, NULL},
     };
-    struct shader_code *code;
-    enum shader_fault fault;
 
-    memset(report, 0, sizeof(*report));
     memcpy(&slots_data[0][n], args, sizeof(args));
-    if (shader_code_create(SHADER_A7XX, words, ARRAY_LEN(qcom_shader_ubo),
-                           &code) != BELL_OK)
-        return SHADER_BAD;
-    l.code = code;
-    fault = shader_run(&l, report);
-    shader_code_destroy(code);
-    return fault;
+    return run_code(SHADER_A7XX, words, ARRAY_LEN(qcom_shader_ubo), &l, report);
 }
 
 static void
