@@ -4,8 +4,10 @@
  * Null devices run nothing: what is left is the host's part.
  *
  * usage: bench_jit [bench options]
+ * BELL_DEVICE: one device more, a card for example.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/thread.h"
@@ -297,6 +299,8 @@ main(int argc, char **argv)
     bench_device(&bench, "CPU", true);
     bench_device(&bench, "NV@null:sm_90", false);
     bench_device(&bench, "AMD@null:gfx1100", false);
+    if (getenv("BELL_DEVICE"))
+        bench_device(&bench, getenv("BELL_DEVICE"), true);
     bench_inputs(&bench, "NV@sim:sm_90");
     bench_inputs(&bench, "AMD@sim:gfx1100");
     bench_inputs(&bench, "AMD@sim:gfx942");

@@ -13,11 +13,13 @@ import argparse
 import ctypes
 import os
 import statistics
+import struct
 import sys
 import time
 
-DTYPES = {'int8': 2, 'int32': 6, 'float16': 10, 'bfloat16': 11, 'float32': 12}
-NONE, INT, DTYPE, STR, TENSOR, LIST = 0, 2, 4, 5, 6, 7
+DTYPES = {'int8': 2, 'int32': 6, 'float16': 10, 'bfloat16': 11, 'float32': 12,
+          'float8_e4m3fn': 14}
+NONE, BOOL, INT, FLOAT, DTYPE, TENSOR, LIST = 0, 1, 2, 3, 4, 6, 7
 
 
 class Value(ctypes.Structure):
@@ -41,13 +43,13 @@ class Call(ctypes.Structure):
 class Doorbell:
     """The table of functions (include/doorbell/functions.h) by ctypes."""
 
-    def __init__(self, build_dir):
+    def __init__(self, build_dir, device='CPU'):
         self.lib = ctypes.CDLL(os.path.join(build_dir, 'libdoorbell.so'))
         for name in ('bell_from_data', 'bell_function_find',
                      'bell_error_last', 'bell_keep_forever'):
             getattr(self.lib, name).restype = ctypes.c_void_p
         self.ctx = ctypes.c_void_p()
-        self.check(self.lib.bell_context_create(b'CPU',
+        self.check(self.lib.bell_context_create(device.encode(),
                                                 ctypes.byref(self.ctx)))
         self.fence = self.tensor(bytes(4), (1,), 'float32')
 
@@ -67,8 +69,12 @@ class Doorbell:
     def value(self, x, held):
         if isinstance(x, ctypes.c_void_p):
             return Value(TENSOR, 0, x.value)
+        if isinstance(x, bool):
+            return Value(BOOL, 0, x)
         if isinstance(x, int):
             return Value(INT, 0, x)
+        if isinstance(x, float):
+            return Value(FLOAT, 0, struct.unpack('Q', struct.pack('d', x))[0])
         if isinstance(x, str):
             return Value(DTYPE, 0, DTYPES[x])
         items = (Value * len(x))(*(self.value(item, held) for item in x))
