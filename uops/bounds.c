@@ -299,9 +299,45 @@ bounds_cast(const struct uop_graph *g, const struct uop *u)
     return fit(dtype, a.min, a.max);
 }
 
+/* Is the node op(x, constant)? *out_c is the constant then. */
+static bool
+is_op_const(const struct uop *u, enum uop_op op, int64_t *out_c)
+{
+    if (u->op != op || u->src[1]->op != UOP_CONST)
+        return false;
+    *out_c = u->src[1]->arg.i;
+    return true;
+}
+
+/* x - (x * m >> s) * c, x in `x`: the remainder of x by c where the product and
+ * the shift divide (lower/decompose/decompose_int.c), which is so where e = m c
+ * - 2^s >= 0 and x e < 2^s. */
+static bool
+is_remainder(const struct uop *u, struct uop_bounds x, int64_t *out_c)
+{
+    const struct uop *q = u->src[1];
+    int64_t m, s, e, most;
+
+    if (u->op != UOP_SUB || !is_op_const(q, UOP_MUL, out_c) || *out_c < 1)
+        return false;
+    q = q->src[0];
+    if (!is_op_const(q, UOP_SHR, &s) || s < 0 || s > 31 ||
+        !is_op_const(q->src[0], UOP_MUL, &m) || m < 1 ||
+        q->src[0]->src[0] != u->src[0] || x.min < 0 ||
+        __builtin_mul_overflow(x.max, m, &most) ||
+        most > dtype_bounds[u->dtype].max ||
+        __builtin_mul_overflow(m, *out_c, &e))
+        return false;
+    e -= INT64_C(1) << s;
+    return e >= 0 && !__builtin_mul_overflow(x.max, e, &most) &&
+           most < INT64_C(1) << s;
+}
+
 static struct uop_bounds
 bounds_binary(const struct uop_graph *g, const struct uop *u)
 {
+    int64_t c;
+
     enum uop_dtype dtype = u->dtype;
     struct uop_bounds a = uop_bounds(g, u->src[0]);
     struct uop_bounds b = uop_bounds(g, u->src[1]), r;
@@ -331,6 +367,8 @@ bounds_binary(const struct uop_graph *g, const struct uop *u)
     case UOP_ADD:
         return bounds_add(dtype, a, b);
     case UOP_SUB:
+        if (is_remainder(u, a, &c))
+            return (struct uop_bounds){0, c - 1};
         return bounds_sub(dtype, a, b);
     case UOP_MUL:
         return bounds_mul(dtype, a, b);

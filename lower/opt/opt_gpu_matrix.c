@@ -294,7 +294,6 @@ fits_wgmma(const struct matrix *m, enum uop_dtype dtype)
         u = u->op == UOP_CAST ? u->src[0] : u;
         if (!(uop_wmma_mixes(dtype, u->dtype) ||
               (bytes == 2 && uop_dtype_is_f8(u->dtype))) ||
-            u->n_src > 2 ||
             !(is_in_parts(k, u, m->product.group->bound, part, steps) ||
               (bytes == 2 && is_in_parts(k, u, sides, part, part)) ||
               (bytes == 4 && is_in_parts(k, u, sides, 1, 8))))

@@ -239,6 +239,11 @@ test_bounds(void **state)
     check_bounds("(FLOORDIV r0:16 (ADD r1:4 1))", 0, 15);
     check_bounds("(FLOORDIV r0:16 r1:4)", INT64_MIN, INT64_MAX);
     check_bounds("(SHR r0:16 1)", 0, 7);
+    /* r0 % 6, and what is none: 42 / 256 is below 1 / 6, 44 / 256 is too much
+     * for 64 of 6 */
+    check_bounds("(SUB r0:40 (MUL (SHR (MUL r0:40 43) 8) 6))", 0, 5);
+    check_bounds("(SUB r0:40 (MUL (SHR (MUL r0:40 42) 8) 6))", -36, 39);
+    check_bounds("(SUB r0:65 (MUL (SHR (MUL r0:65 44) 8) 6))", -66, 64);
     check_bounds("(SHL r0:16 2)", 0, 60);
     check_bounds("(AND r0:16 5)", 0, 5);
     check_bounds("(OR r0:16 5)", 5, 15);

@@ -349,29 +349,40 @@ test_sum_of_products(void **state)
 }
 
 /* Of a convolution: images, channels, filters, a side of the image, of the
- * window, its stride and the padding. */
+ * window, its stride, the padding and the dilation, 0: 1. */
 static const struct conv {
-    int64_t n, c, o, side, window, stride, pad;
+    int64_t n, c, o, side, window, stride, pad, dilation;
 } convs[] = {
     {4, 32, 64, 9, 3, 1, 1},  /* AMD copies it channels last */
     {16, 8, 128, 9, 3, 1, 1}, /* so does NVIDIA */
-    {8, 16, 256, 12, 5, 2, 2}, {2, 24, 40, 7, 3, 1, 0},
+    {8, 16, 256, 12, 5, 2, 2},
+    {2, 24, 40, 7, 3, 1, 0},
     {3, 12, 33, 8, 3, 2, 1}, /* channels are no multiple of 8 */
+    /* of sm_90's wgmma: with pixels, filters and steps beside its tiles, windows
+     * beyond borders and between pixels, one image, pixels alone */
+    {3, 32, 136, 11, 3, 1, 1, 1},
+    {1, 48, 200, 17, 3, 1, 2, 1},
+    {5, 16, 256, 13, 5, 2, 2, 1},
+    {2, 64, 96, 15, 3, 1, 2, 2},
+    {4, 80, 130, 10, 3, 3, 0, 1},
+    {3, 144, 72, 11, 1, 1, 0, 1},
+    {2, 160, 64, 12, 1, 2, 0, 1},
+    {2, 136, 40, 9, 1, 1, 1, 1},
 };
 
 static double
 sum_of(const struct conv *c, const double *x, const double *w, int64_t row,
        int64_t col, double *out_size)
 {
+    int64_t apart = c->dilation ? c->dilation : 1, i, y, z;
     double sum = 0;
-    int64_t i, y, z;
 
     *out_size = 0;
     for (i = 0; i < c->c; i++) {
         for (y = 0; y < c->window; y++) {
             for (z = 0; z < c->window; z++) {
-                int64_t r = row * c->stride + y - c->pad,
-                        l = col * c->stride + z - c->pad;
+                int64_t r = row * c->stride + y * apart - c->pad,
+                        l = col * c->stride + z * apart - c->pad;
                 double p;
                 if (r < 0 || r >= c->side || l < 0 || l >= c->side)
                     continue;
@@ -392,8 +403,10 @@ check_conv(struct bell_context *ctx, const struct conv *c,
            enum bell_dtype dtype, double result, bool computed)
 {
     struct bell_conv_options options = {.stride = {c->stride, c->stride},
-                                        .padding = {c->pad, c->pad}};
-    int64_t side = (c->side + 2 * c->pad - c->window) / c->stride + 1, n, f, i;
+                                        .padding = {c->pad, c->pad},
+                                        .dilation = {c->dilation, c->dilation}};
+    int64_t wide = (c->window - 1) * (c->dilation ? c->dilation : 1) + 1;
+    int64_t side = (c->side + 2 * c->pad - wide) / c->stride + 1, n, f, i;
     double *x, *w, *got, size, want, bound;
     struct bell_tensor *a, *b, *y;
 
