@@ -7,15 +7,26 @@
  * does for them. Two more kernels are soon worth it: by the model, a 3 x 3
  * convolution of 512 channels takes 16 us for 43 on an MI300X, copies among
  * them, one of 64 channels 15 for 22.
+ *
+ * WGMMA multiplies channels that are last alone: it is five times as fast as
+ * what else there is on its cards. There a copy is worth it where it takes no
+ * longer than what products gain: at 64 TFLOP/s for 300, and 4 bytes of memory
+ * moved for each element at 2.9 TB/s, 50 products pay for an element.
+ * observed: H100, 2026-11-27.
  */
 #include "lower/schedule/sched_internal.h"
 
-#define RANK       4 /* of images and filters: the second axis are channels */
-#define BODY_RANK  8 /* of the product, as a convolution makes it: */
-#define BODY_GROUP 1 /* groups; the last axes are channels and the window */
-#define CHANNELS   5
-#define OWN_USES   256 /* of each element of what is computed for it */
-#define PART       8   /* channels that are loaded together: 16 bytes */
+#define RANK           4 /* of images and filters: the second axis are channels */
+#define BODY_RANK      8 /* of the product, as a convolution makes it: */
+#define BODY_GROUP     1 /* groups; the last axes are channels and the window */
+#define CHANNELS       5
+#define BODY_FILTERS   2
+#define OWN_USES       256 /* of each element of what is computed for it */
+#define PART           8   /* channels that are loaded together: 16 bytes */
+#define WGMMA_USES     64 /* of each element, where that does them: what it takes */
+#define WGMMA_CHANNELS 16
+#define WGMMA_STEPS    128
+#define WGMMA_FILTERS  32
 
 /* The image or the filters that the factor is made of by moves and widening
  * alone, before all of these that their shape allows; NULL where there are
@@ -35,17 +46,32 @@ find_image(struct uop_graph *g, const struct uop *u, int64_t channels)
     }
 }
 
+/* Does WGMMA multiply such a convolution (lower/opt/opt_gpu_matrix.c)? */
+static bool
+is_for_wgmma(const struct uop_dims *body, const struct sched_target *target)
+{
+    const int64_t *d = body->d;
+
+    return target->channel_products > 0 && d[CHANNELS] % WGMMA_CHANNELS == 0 &&
+           d[BODY_FILTERS] > WGMMA_FILTERS &&
+           d[CHANNELS] * d[CHANNELS + 1] * d[CHANNELS + 2] > WGMMA_STEPS;
+}
+
 /* Is it of halves, used so often that a copy is worth it, and not such a copy
  * already? What is computed for this alone would be stored anyway. */
 static bool
 is_worth(struct uop_graph *g, const struct uop *image, bool is_own,
-         double n_products, const struct sched_target *target)
+         const struct uop_dims *body, const struct sched_target *target)
 {
     double uses = is_own ? OWN_USES : target->channel_uses;
+    double n = sched_numel(uop_shape(g, image)), n_products = sched_numel(body);
 
-    return (image->dtype == UOP_F16 || image->dtype == UOP_BF16) &&
-           image->op != UOP_PERMUTE &&
-           n_products >= uses * sched_numel(uop_shape(g, image));
+    if ((image->dtype != UOP_F16 && image->dtype != UOP_BF16) ||
+        image->op == UOP_PERMUTE)
+        return false;
+    return n_products >= uses * n ||
+           (is_for_wgmma(body, target) &&
+            n_products >= WGMMA_USES * n + target->channel_products);
 }
 
 /* Is it computed, and for one user? */
@@ -119,8 +145,8 @@ sched_channels(struct uop_graph *g, const struct uop *u, const struct uop *old,
         before = old->src[0]->op == UOP_MUL
                      ? find_image(g, old->src[0]->src[i], dims->d[CHANNELS])
                      : NULL;
-        if (!image[i] || !is_worth(g, image[i], is_own(before, n_users),
-                                   sched_numel(dims), target))
+        if (!image[i] ||
+            !is_worth(g, image[i], is_own(before, n_users), dims, target))
             return u;
     }
     for (i = 0; i < 2 && !g->failed; i++)

@@ -68,6 +68,8 @@ struct sched_target {
     bool pads_halves;    /* rows of factors are to be multiples of 16 bytes */
     double channel_uses; /* of each element of an image or filter, from which
                           * on it is stored channels last first; 0: never */
+    double channel_products; /* of a convolution, that are worth a kernel where
+                              * WGMMA does them; 0: there is none */
     /* what kernels are lowered for where independent ones share launches;
      * NULL: each has its own */
     const struct lower_target *packs_for;
