@@ -925,7 +925,8 @@ groups_a_unit(const struct expand *e)
 
 /* How many tiles of `bytes` there are at once: of products, as many as leave
  * room for other work-groups. WGMMAs still read the tile before this one; where
- * four leave room for another work-group, there are no more. */
+ * four leave room for another work-group, there are no more. All tiles of short
+ * sums are under way at once. */
 static void
 choose_buffers(struct expand *e, uint64_t bytes)
 {
@@ -948,6 +949,8 @@ choose_buffers(struct expand *e, uint64_t bytes)
                        : e->n_buffers > MAX_BUFFERS    ? MAX_BUFFERS
                                                        : e->n_buffers;
     e->ahead = e->n_buffers - 2;
+    if (e->k->sizes[e->tile_loop] <= (int64_t)e->n_buffers)
+        e->ahead = e->n_buffers = (uint32_t)e->k->sizes[e->tile_loop];
 }
 
 static bell_status
@@ -1009,6 +1012,13 @@ next_turn(struct expand *e)
     return next;
 }
 
+/* Is it known that there is no such tile? */
+static bool
+is_never(const struct uop *gate)
+{
+    return gate->op == UOP_CONST && !gate->arg.i;
+}
+
 /* The next tile's LOADs of what is converted or turned stand before the BARRIER
  * on which the matrix instructions wait, so that these hide them: adds them to
  * its sources. ptxas, left to itself, puts some behind them. observed: H100,
@@ -1021,7 +1031,7 @@ load_next(struct expand *e, const struct uop ***src, uint32_t *n)
     uint32_t i, step, steps, r;
     struct copy c;
 
-    for (i = 0; i < e->n_stages; i++) {
+    for (i = 0; i < e->n_stages && !is_never(next.gate); i++) {
         const struct expand_stage *s = &e->stages[i];
         steps = plan_steps(e, s, &c, &gate);
         if (c.rows == 1 && s->dtype == s->load->dtype)
@@ -1130,8 +1140,11 @@ copy_next(struct expand *e)
     uint32_t i, n = 0;
     bool waits;
 
-    for (i = 0; i < e->n_stages; i++)
-        BELL_TRY(copy_operand(e, &e->stages[i], &next, &e->next));
+    /* a BOX that is never copied still counts turns */
+    for (i = 0; i < e->n_stages; i++) {
+        if (e->stages[i].box_stride || !is_never(next.gate))
+            BELL_TRY(copy_operand(e, &e->stages[i], &next, &e->next));
+    }
     waits = !e->k->target->copy_bytes && count_held(&e->next) <= MAX_HELD;
     for (i = 0; i < e->next.n; i++) {
         struct expand_store *store = &e->next.v[i];
