@@ -70,6 +70,9 @@ struct lower_target {
     bool has_bf16;       /* the same of BF16 */
     bool has_f8;         /* CAST from F8E4M3 and F8E5M2 is native */
     bool is_approx;      /* EXP2, LOG2, SIN and RECIP on F32 may remain */
+    bool rounds_approx;  /* EXP2 and RECIP on F32 may remain where all that is
+                          * made of them is rounded to halves; RECIP of normal
+                          * numbers whose inverses are normal, too */
     bool is_tf32;        /* WMMA is less exact: on F32 as TF32, or the like */
     uint32_t small_math; /* F16 and BF16, a bit each: ADD SUB MUL MAX MIN NEG
                           * and comparisons may remain */

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 
+#include "base/bits.h"
 #include "tensor/gradient.h"
 
 /* ---- conversions ---- */
@@ -247,6 +248,54 @@ TENSOR_UNARY(bell_mish, TENSOR_FLOAT, take_mish)
 
 /* ---- with parameters ---- */
 
+/* x Phi(x), Phi being the distribution of normal numbers. */
+static const struct uop *
+gelu_exact(struct bell_context *ctx, const struct uop *x)
+{
+    const struct uop *y = tn_mul_c(ctx, x, 0.70710678118654752440);
+
+    y = tn_add_c(ctx, tn_erf(ctx, y), 1);
+    return tn_mul(ctx, tn_mul_c(ctx, x, 0.5), y);
+}
+
+/* The same for results that are rounded to halves: max(x, 0) - a Phi(-a) with
+ * a = |x| and Phi(-a) = 2^-L(a), L a polynomial up to where nothing is left of
+ * a Phi(-a): relative 2^-14.5 where x > -2, 2^-11 below (float16: 2^-18, 2^-15),
+ * where 1 + erf(x) would cancel. The exponential is scaled by 2^24, so that it
+ * is a normal number. */
+static const struct uop *
+gelu_rounded(struct bell_context *ctx, const struct uop *x, bool is_f16)
+{
+    static const double f16[] = {-1.4433022216216016e-06, 5.453559612700745e-05,
+                                 -0.0008818900085970065,  0.00834821874076459,
+                                 -0.05370441064485163,    -0.4586488511058269,
+                                 -1.1512039046453946,     23.000002854935932};
+    static const double bf16[] = {
+        3.2229842568155225e-08, -2.0162956940073323e-06, 5.4007857279374875e-05,
+        -0.0008188025856203752, 0.007894800905691703,    -0.052403059806621057,
+        -0.46024459769221027,   -1.1505026295949214,     22.999951355724093};
+    const struct uop *a = tn_abs(ctx, x), *e;
+
+    assert(tn_bad(x) || x->dtype == UOP_F32);
+    a = tn_min(ctx, a, tn_num(ctx, x, is_f16 ? 5.75 : 13.6));
+    e = is_f16 ? tn_poly(ctx, a, f16, ARRAY_LEN(f16))
+               : tn_poly(ctx, a, bf16, ARRAY_LEN(bf16));
+    e = tn_exp2(ctx, tn_max(ctx, e, tn_num(ctx, x, -126)));
+    return tn_madd(ctx, a, tn_mul_c(ctx, e, -0x1p-24),
+                   tn_max(ctx, x, tn_num(ctx, x, -0.0)));
+}
+
+/* Phi(x) + x Phi'(x) */
+static const struct uop *
+gelu_slope(struct bell_context *ctx, const struct uop *x)
+{
+    const struct uop *y = tn_mul_c(ctx, x, 0.70710678118654752440), *e;
+
+    e = tn_exp(ctx, tn_neg(ctx, tn_mul(ctx, y, y)));
+    y = tn_mul_c(ctx, tn_add_c(ctx, tn_erf(ctx, y), 1), 0.5);
+    return tn_madd(ctx, tn_mul_c(ctx, x, 0.39894228040143267794), e, y);
+}
+
 struct bell_tensor *
 bell_gelu(struct bell_tensor *x, bool tanh_form)
 {
@@ -258,9 +307,10 @@ bell_gelu(struct bell_tensor *x, bool tanh_form)
         return out;
     if (tanh_form)
         return tensor_result(__func__, &ops, gelu_tanh(ops.ctx, ops.u[0]));
-    u = tn_mul_c(ops.ctx, ops.u[0], 0.70710678118654752440);
-    u = tn_add_c(ops.ctx, tn_erf(ops.ctx, u), 1);
-    u = tn_mul(ops.ctx, tn_mul_c(ops.ctx, ops.u[0], 0.5), u);
+    if (!uop_dtype_is_small(ops.dtype))
+        return tensor_result(__func__, &ops, gelu_exact(ops.ctx, ops.u[0]));
+    u = gelu_rounded(ops.ctx, ops.u[0], ops.dtype == UOP_F16);
+    u = tensor_slope(ops.ctx, u, ops.u[0], gelu_slope(ops.ctx, ops.u[0]));
     return tensor_result(__func__, &ops, u);
 }
 

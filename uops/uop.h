@@ -251,6 +251,14 @@ uint64_t uop_float_bits(enum uop_dtype dtype, double value);
 double uop_float_value(enum uop_dtype dtype, uint64_t bits);
 int64_t uop_wrap_int(enum uop_dtype dtype, int64_t value);
 
+/* Between what a float's values lie, but for NaN and for what rounding adds:
+ * without bounds where the ops that made it do not tell soon. */
+struct uop_float_range {
+    double min, max;
+};
+
+struct uop_float_range uop_float_range(const struct uop *u);
+
 /* Bounds of a dtype's values (U64: 0..INT64_MAX, floats: all of int64). */
 struct uop_bounds uop_dtype_bounds(enum uop_dtype dtype);
 

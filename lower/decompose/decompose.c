@@ -109,6 +109,8 @@ is_native_small(const struct dec *d, const struct uop *u)
 static bool
 is_native_approx(const struct dec *d, const struct uop *u)
 {
+    if (map_get(d->kept, u->id))
+        return true;
     return d->target->is_approx && u->dtype == UOP_F32 &&
            (u->op == UOP_EXP2 || u->op == UOP_LOG2 || u->op == UOP_SIN ||
             u->op == UOP_COS || u->op == UOP_RECIP);
@@ -292,10 +294,13 @@ decompose_var(const struct dec *d, const struct uop *u)
 /* After the first round everything has been seen, so that guards are not put
  * around guarded ops again. */
 static const struct uop *
-decompose_one(const struct dec *d, const struct uop *u, bool first)
+decompose_one(const struct dec *d, const struct uop *u, bool first,
+              bool is_rounded)
 {
-    if (!first && !must_go(d, u))
-        return u;
+    const struct uop *r = is_rounded ? dec_approximate(d, u) : NULL;
+
+    if (r || (!first && !must_go(d, u)))
+        return r ? r : u;
     if (u->op == UOP_VAR)
         return decompose_var(d, u);
     if (u->op == UOP_CAST)
@@ -327,10 +332,11 @@ rebuild(const struct dec *d, const struct uop *u, const struct uop *const *to,
 }
 
 /* *out_left: whether something that must go has stayed or been made, under the
- * roots or not. */
+ * roots or not. rounded: by id, of the first round; else NULL. */
 static bell_status
 run_round(const struct dec *d, const struct uop **roots, size_t n_roots,
-          const struct uop *const *list, size_t n, bool first, bool *out_left)
+          const struct uop *const *list, size_t n, const uint8_t *rounded,
+          bool *out_left)
 {
     size_t n_before = d->g->n_nodes, i;
     const struct uop **to, **buf;
@@ -345,7 +351,8 @@ run_round(const struct dec *d, const struct uop **roots, size_t n_roots,
     if (to && buf) {
         for (i = 0; i < n; i++) {
             const struct uop *u = list[i];
-            to[u->id] = decompose_one(d, rebuild(d, u, to, buf), first);
+            to[u->id] = decompose_one(d, rebuild(d, u, to, buf), rounded,
+                                      rounded && rounded[u->id]);
             *out_left |= to[u->id] == u && must_go(d, u);
         }
         for (i = n_before; i < d->g->n_nodes && !*out_left; i++)
@@ -374,25 +381,27 @@ find_left(const struct dec *d, const struct uop *const *list, size_t n)
     return false;
 }
 
-bell_status
-lower_decompose(struct uop_graph *g, const struct uop **roots, size_t n_roots,
-                const struct lower_target *target)
+static bell_status
+run_rounds(const struct dec *d, const struct uop **roots, size_t n_roots)
 {
-    struct dec d = {g, target};
+    uint8_t *rounded = NULL;
     const struct uop **list;
     bell_status status;
     size_t n, round;
     bool left;
 
-    assert(n_roots > 0 && target);
-    BELL_TRY(uop_toposort(g, roots, n_roots, &list, &n));
+    BELL_TRY(uop_toposort(d->g, roots, n_roots, &list, &n));
     for (round = 0; round < MAX_ROUNDS; round++) {
-        status = run_round(&d, roots, n_roots, list, n, round == 0, &left);
+        status = round ? BELL_OK : dec_find_rounded(list, n, &rounded);
+        if (status == BELL_OK)
+            status = run_round(d, roots, n_roots, list, n, rounded, &left);
+        host_free(rounded);
+        rounded = NULL;
         host_free(list);
         if (status != BELL_OK || !left)
             return status;
-        BELL_TRY(uop_toposort(g, roots, n_roots, &list, &n));
-        if (!find_left(&d, list, n)) {
+        BELL_TRY(uop_toposort(d->g, roots, n_roots, &list, &n));
+        if (!find_left(d, list, n)) {
             host_free(list);
             return BELL_OK;
         }
@@ -400,4 +409,19 @@ lower_decompose(struct uop_graph *g, const struct uop **roots, size_t n_roots,
     host_free(list);
     return bell_fail(BELL_E_INTERNAL,
                      "decomposed ops come back after %d rounds", MAX_ROUNDS);
+}
+
+bell_status
+lower_decompose(struct uop_graph *g, const struct uop **roots, size_t n_roots,
+                const struct lower_target *target)
+{
+    struct map kept;
+    struct dec d = {g, target, &kept};
+    bell_status status;
+
+    assert(n_roots > 0 && target);
+    map_init(&kept);
+    status = run_rounds(&d, roots, n_roots);
+    map_fini(&kept);
+    return status;
 }

@@ -5,11 +5,13 @@
 #ifndef BELL_LOWER_DECOMPOSE_DECOMPOSE_INTERNAL_H
 #define BELL_LOWER_DECOMPOSE_DECOMPOSE_INTERNAL_H
 
+#include "base/map.h"
 #include "lower/lower.h"
 
 struct dec {
     struct uop_graph *g;
     const struct lower_target *target;
+    struct map *kept; /* ids of EXP2s and RECIPs that remain */
 };
 
 /* ---- what asserts ask; out of memory, nodes have no dtype ---- */
@@ -25,6 +27,18 @@ dec_is_wide_float(const struct dec *d, const struct uop *x)
 {
     return dec_is(d, x, UOP_F32) || x->dtype == UOP_F64;
 }
+
+/* ---- what is rounded to halves (decompose_rounded.c) ---- */
+
+/* *out_rounded: by id, up to the last node's of the list, which has sources
+ * first: does everything that is made of the F32 end in a CAST to halves,
+ * without any op that enlarges relative errors much? Owned by the caller, with
+ * host_free. */
+BELL_MUST_CHECK bell_status dec_find_rounded(const struct uop *const *list,
+                                             size_t n, uint8_t **out_rounded);
+/* u, an op whose result is rounded, on its final sources, by approximate
+ * instructions; NULL where it is none of those. */
+const struct uop *dec_approximate(const struct dec *d, const struct uop *u);
 
 /* ---- node shorthands (decompose.c) ---- */
 

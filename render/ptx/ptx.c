@@ -39,6 +39,7 @@ render_ptx_lower_target(const struct ptx_target *target,
         .has_bf16 = true,
         .has_f8 = features & PTX_HAS_F8,
         .is_approx = target->approx,
+        .rounds_approx = true,
         .is_tf32 = target->tf32,
         .small_math =
             1u << UOP_F16 | (features & PTX_HAS_BF16_MATH ? 1u << UOP_BF16 : 0),

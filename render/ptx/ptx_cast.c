@@ -147,6 +147,13 @@ float_to_int(struct ptx_emit *e, unsigned from, unsigned to, struct ptx_opnd a)
     return size < 4 ? clamp(e, to, a) : a;
 }
 
+/* The register that an element is known to be part of. */
+static struct ptx_opnd
+word_of(struct ptx_opnd part)
+{
+    return (struct ptx_opnd){.cls = PTX_B32, .reg = part.word - 1};
+}
+
 /* From a small float: to F32. */
 static struct ptx_opnd
 from_small(struct ptx_emit *e, unsigned from, struct ptx_opnd a)
@@ -155,8 +162,15 @@ from_small(struct ptx_emit *e, unsigned from, struct ptx_opnd a)
 
     if (from == UOP_F16)
         return convert(e, "cvt.f32.f16", PTX_F32, a);
-    wide = convert(e, "cvt.u32.u16", PTX_B32, a);
-    PTX_OP(e, "shl.b32 %, %, 16", wide, wide);
+    wide = ptx_reg(e, PTX_B32);
+    if (a.word && a.part)
+        PTX_OP(e, "and.b32 %, %, 0xffff0000", wide, word_of(a));
+    else if (a.word)
+        PTX_OP(e, "shl.b32 %, %, 16", wide, word_of(a));
+    else {
+        PTX_OP(e, "cvt.u32.u16 %, %", wide, ptx_in_reg(e, a));
+        PTX_OP(e, "shl.b32 %, %, 16", wide, wide);
+    }
     r = ptx_reg(e, PTX_F32);
     PTX_OP(e, "mov.b32 %, %", r, wide);
     return r;

@@ -12,6 +12,10 @@
 #include "base/bits.h"
 #include "render/render_internal.h"
 
+/* Their inverses are normal numbers, too. */
+#define LEAST_DIVISOR 0x1p-125
+#define MOST_DIVISOR  0x1p125
+
 static bool
 is_float(unsigned dtype)
 {
@@ -331,42 +335,62 @@ approx_sin_or_cos(struct ptx_emit *e, unsigned op, struct ptx_opnd x)
                PTX_F32, r);
 }
 
-static struct ptx_opnd
-approximate(struct ptx_emit *e, unsigned op, struct ptx_opnd x)
+/* Do subnormal numbers not count, or are there none? Then these are one
+ * instruction. */
+static bool
+may_flush(const struct ptx_emit *e, const struct uop *u)
 {
-    switch (op) {
+    struct uop_float_range range = uop_float_range(u->src[0]);
+
+    if (u->op == UOP_EXP2)
+        return e->prog->is_approx || range.min >= -126;
+    return range.min >= LEAST_DIVISOR && range.max <= MOST_DIVISOR;
+}
+
+static struct ptx_opnd
+approximate(struct ptx_emit *e, const struct uop *u, struct ptx_opnd x)
+{
+    switch (u->op) {
     case UOP_EXP2:
-        return one(e, /* one instruction where subnormals do not count */
-                   e->prog->is_approx ? "ex2.approx.ftz.f32 %, %"
-                                      : "ex2.approx.f32 %, %",
+        return one(e,
+                   may_flush(e, u) ? "ex2.approx.ftz.f32 %, %"
+                                   : "ex2.approx.f32 %, %",
                    PTX_F32, x);
     case UOP_LOG2:
         return one(e, "lg2.approx.f32 %, %", PTX_F32, x);
     case UOP_RECIP:
-        return one(e, "rcp.approx.f32 %, %", PTX_F32, x);
+        return one(e,
+                   may_flush(e, u) ? "rcp.approx.ftz.f32 %, %"
+                                   : "rcp.approx.f32 %, %",
+                   PTX_F32, x);
     default:
-        return approx_sin_or_cos(e, op, x);
+        return approx_sin_or_cos(e, u->op, x);
     }
 }
 
+/* EXP2s and RECIPs of exact math are there only where they may be inexact. */
 static bool
 is_approximate(const struct ptx_emit *e, unsigned op, unsigned dtype)
 {
-    return (e->target->approx || e->prog->is_approx) && dtype == UOP_F32 &&
-           (op == UOP_EXP2 || op == UOP_LOG2 || op == UOP_RECIP ||
-            op == UOP_SIN || op == UOP_COS);
+    if (dtype != UOP_F32)
+        return false;
+    return op == UOP_EXP2 || op == UOP_RECIP ||
+           ((e->target->approx || e->prog->is_approx) &&
+            (op == UOP_LOG2 || op == UOP_SIN || op == UOP_COS));
 }
 
 static struct ptx_opnd
-unary(struct ptx_emit *e, unsigned op, unsigned dtype, struct ptx_opnd a)
+unary(struct ptx_emit *e, const struct uop *u, unsigned dtype,
+      struct ptx_opnd a)
 {
+    unsigned op = u->op;
     bool wide = dtype == UOP_F64;
     enum ptx_class cls = ptx_class_of(dtype);
 
     if (op == UOP_NEG)
         return negate(e, dtype, a);
     if (is_approximate(e, op, dtype))
-        return approximate(e, op, a);
+        return approximate(e, u, a);
     if (op == UOP_TRUNC)
         return one(e, wide ? "cvt.rzi.f64.f64 %, %" : "cvt.rzi.f32.f32 %, %",
                    cls, a);
@@ -416,7 +440,7 @@ emit_lane(struct ptx_emit *e, const struct uop *u, unsigned dtype,
     case UOP_RECIP:
     case UOP_SIN:
     case UOP_COS:
-        return unary(e, u->op, dtype, x[0]);
+        return unary(e, u, dtype, x[0]);
     default:
         return binary(e, u->op, dtype, x[0], x[1]);
     }

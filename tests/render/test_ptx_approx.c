@@ -131,7 +131,8 @@ expect_exact(const struct ptx_target *target, const struct lower_target *lower)
     }
 }
 
-/* An exact target takes none of them, and lowering leaves none. */
+/* An exact target takes none of them but what is left in results of halves,
+ * and lowering leaves none. */
 static void
 test_exact(void **state)
 {
@@ -147,7 +148,8 @@ test_exact(void **state)
         const struct uop *root;
         struct uop_graph g;
         char *text;
-        if (rows[i].op == UOP_SQRT)
+        if (rows[i].op == UOP_SQRT || rows[i].op == UOP_EXP2 ||
+            rows[i].op == UOP_RECIP)
             continue;
         uop_graph_init(&g);
         make_program(&g, rows[i].op, &root, &p, NULL);
@@ -173,6 +175,66 @@ test_tf32(void **state)
     expect_exact(&target, &lower);
 }
 
+/* 1 / (1 + 2^x), or that of -|x|, rounded to bfloats; whole: stored as F32,
+ * too. */
+static const struct uop *
+make_rounded(struct uop_graph *g, bool is_cut, bool is_whole)
+{
+    const struct uop *range = uop_range(g, 0, UOP_AXIS_LOOP, N), *x, *y,
+                     *one = uop_const_float(g, UOP_F32, 1), *stores[2];
+
+    x = mk_load(g, mk_param(g, 2, UOP_F32), range, 1, NULL, NULL);
+    y = uop_alu2(g, UOP_MAX, x, uop_alu1(g, UOP_NEG, x));
+    x = is_cut ? uop_alu1(g, UOP_NEG, y) : x;
+    y = uop_alu2(g, UOP_ADD, one, uop_alu1(g, UOP_EXP2, x));
+    y = uop_alu2(g, UOP_FDIV, one, y);
+    stores[0] = mk_store(g, mk_param(g, 0, UOP_BF16), range,
+                         uop_cast(g, y, UOP_BF16), NULL);
+    stores[1] =
+        mk_store(g, mk_param(g, 1, UOP_F32), range, is_whole ? y : one, NULL);
+    y = mk(g, UOP_END, UOP_VOID, 1, 0, 3,
+           (const struct uop *[]){range, stores[0], stores[1]});
+    return y;
+}
+
+/* Without asking, exponentials of results that are rounded to halves, and
+ * inverses where they are normal numbers. */
+static void
+test_rounded(void **state)
+{
+    static const struct {
+        bool is_cut, is_whole;
+        const char *exp2, *recip; /* NULL: neither */
+    } forms[] = {
+        {true, false, "ex2.approx.f32", "rcp.approx.ftz.f32"},
+        {false, false, "ex2.approx.f32", "div.rn.f32"},
+        {true, true, NULL, "div.rn.f32"},
+    };
+    struct ptx_target target = {.sm = 90};
+    struct lower_target lower;
+    size_t i;
+
+    (void)state;
+    assert_int_equal(render_ptx_lower_target(&target, &lower), BELL_OK);
+    for (i = 0; i < ARRAY_LEN(forms); i++) {
+        struct lower_program p;
+        const struct uop *root;
+        struct uop_graph g;
+        char *text;
+        uop_graph_init(&g);
+        root = make_rounded(&g, forms[i].is_cut, forms[i].is_whole);
+        assert_int_equal(lower_decompose(&g, &root, 1, &lower), BELL_OK);
+        gpu_program_of(&g, &root, 1, &p);
+        assert_int_equal(render_ptx(&p, &target, &text), BELL_OK);
+        assert_true((strstr(text, "ex2") != NULL) == (forms[i].exp2 != NULL));
+        assert_true(!forms[i].exp2 || strstr(text, forms[i].exp2));
+        assert_non_null(strstr(text, forms[i].recip));
+        host_free(text);
+        program_free(&p);
+        uop_graph_fini(&g);
+    }
+}
+
 static void
 test_assembler(void **state)
 {
@@ -184,9 +246,8 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_approximations),
-        cmocka_unit_test(test_exact),
-        cmocka_unit_test(test_tf32),
+        cmocka_unit_test(test_approximations), cmocka_unit_test(test_exact),
+        cmocka_unit_test(test_tf32),           cmocka_unit_test(test_rounded),
         cmocka_unit_test(test_assembler),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -223,6 +223,46 @@ check_bounds(const char *text, int64_t lo, int64_t hi)
 }
 
 static void
+check_float_range(const char *text, double lo, double hi)
+{
+    struct uop_float_range r;
+    struct uop_graph g;
+
+    uop_graph_init(&g);
+    r = uop_float_range(sexp_build(&g, text, true));
+    if (r.min != lo || r.max != hi)
+        fail_msg("%s: %g..%g, not %g..%g", text, r.min, r.max, lo, hi);
+    uop_graph_fini(&g);
+}
+
+static void
+test_float_range(void **state)
+{
+    (void)state;
+    check_float_range("a:f32", -INFINITY, INFINITY);
+    check_float_range("r0:16", -INFINITY, INFINITY);
+    check_float_range("2.5:f32", 2.5, 2.5);
+    check_float_range("(BROADCAST.4 2.5:f32)", 2.5, 2.5);
+    check_float_range("(EXP2 a:f32)", 0, INFINITY);
+    check_float_range("(MIN a:f32 3.0:f32)", -INFINITY, 3);
+    check_float_range("(MAX (MIN a:f32 3.0:f32) -2.0:f32)", -2, 3);
+    check_float_range("(EXP2 (MAX (MIN a:f32 3.0:f32) -2.0:f32))", 0.25, 8);
+    check_float_range("(MAX a:f32 (NEG a:f32))", 0, INFINITY);
+    check_float_range("(ADD 1.0:f32 (EXP2 (NEG (MAX a:f32 (NEG a:f32)))))", 1,
+                      2);
+    check_float_range("(SUB 1.0:f32 (MIN (EXP2 a:f32) 4.0:f32))", -3, 1);
+    check_float_range("(MUL (MAX a:f32 0.0:f32) -2.0:f32)", -INFINITY, 0);
+    check_float_range("(MUL (EXP2 a:f32) (EXP2 b:f32))", -INFINITY, INFINITY);
+    check_float_range("(MULACC (MIN (EXP2 a:f32) 2.0:f32) 3.0:f32 1.0:f32)", 1,
+                      7);
+    check_float_range("(WHERE c:bool 1.0:f32 -4.0:f32)", -4, 1);
+    check_float_range("(BITCAST.f32 (AND (BITCAST.u32 a:f32) 2147483647:u32))",
+                      0, INFINITY);
+    check_float_range("(BITCAST.f32 (AND (BITCAST.u32 a:f32) 2147483646:u32))",
+                      -INFINITY, INFINITY);
+}
+
+static void
 test_bounds(void **state)
 {
     (void)state;
@@ -318,6 +358,7 @@ main(void)
         cmocka_unit_test(test_substitute),
         cmocka_unit_test(test_deep),
         cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_float_range),
         cmocka_unit_test(test_no_memory),
     };
 

@@ -542,34 +542,36 @@ test_halves(void **state)
         struct bell_tensor *(*f)(struct bell_tensor *x);
         double (*want)(double x);
         double low, high; /* arguments outside are not compared */
+        double steps;     /* at most so far off; 0: 0.51 */
     } rows[] = {
-        {"exp", bell_exp, exp, -1e9, 1e9},
-        {"exp2", bell_exp2, exp2, -1e9, 1e9},
-        {"expm1", bell_expm1, expm1, -1e9, 1e9},
-        {"log", bell_log, log, 0, 1e9},
-        {"log2", bell_log2, log2, 0, 1e9},
-        {"log10", bell_log10, log10, 0, 1e9},
-        {"log1p", bell_log1p, log1p, -1, 1e9},
-        {"sin", bell_sin, sin, -70000, 70000},
-        {"cos", bell_cos, cos, -70000, 70000},
-        {"tan", bell_tan, tan, -70000, 70000},
-        {"asin", bell_asin, asin, -1, 1},
-        {"acos", bell_acos, acos, -1, 1},
-        {"atan", bell_atan, atan, -1e9, 1e9},
-        {"sinh", bell_sinh, sinh, -1e9, 1e9},
-        {"cosh", bell_cosh, cosh, -1e9, 1e9},
-        {"tanh", bell_tanh, tanh, -1e9, 1e9},
-        {"asinh", bell_asinh, asinh, -1e9, 1e9},
-        {"acosh", bell_acosh, acosh, 1, 1e9},
-        {"atanh", bell_atanh, atanh, -1, 1},
-        {"erf", bell_erf, erf, -1e9, 1e9},
-        {"sigmoid", bell_sigmoid, d_sigmoid, -1e9, 1e9},
-        {"logsigmoid", bell_logsigmoid, d_log_sigmoid, -1e9, 1e9},
-        {"silu", bell_silu, d_silu, -1e9, 1e9},
-        {"gelu", gelu, d_gelu, -2, 1e9}, /* below, 1 + erf cancels */
-        {"sqrt", bell_sqrt, sqrt, 0, 1e9},
-        {"rsqrt", bell_rsqrt, d_rsqrt, 0, 1e9},
-        {"reciprocal", bell_reciprocal, d_recip, -1e9, 1e9},
+        {"exp", bell_exp, exp, -1e9, 1e9, 0},
+        {"exp2", bell_exp2, exp2, -1e9, 1e9, 0},
+        {"expm1", bell_expm1, expm1, -1e9, 1e9, 0},
+        {"log", bell_log, log, 0, 1e9, 0},
+        {"log2", bell_log2, log2, 0, 1e9, 0},
+        {"log10", bell_log10, log10, 0, 1e9, 0},
+        {"log1p", bell_log1p, log1p, -1, 1e9, 0},
+        {"sin", bell_sin, sin, -70000, 70000, 0},
+        {"cos", bell_cos, cos, -70000, 70000, 0},
+        {"tan", bell_tan, tan, -70000, 70000, 0},
+        {"asin", bell_asin, asin, -1, 1, 0},
+        {"acos", bell_acos, acos, -1, 1, 0},
+        {"atan", bell_atan, atan, -1e9, 1e9, 0},
+        {"sinh", bell_sinh, sinh, -1e9, 1e9, 0},
+        {"cosh", bell_cosh, cosh, -1e9, 1e9, 0},
+        {"tanh", bell_tanh, tanh, -1e9, 1e9, 0},
+        {"asinh", bell_asinh, asinh, -1e9, 1e9, 0},
+        {"acosh", bell_acosh, acosh, 1, 1e9, 0},
+        {"atanh", bell_atanh, atanh, -1, 1, 0},
+        {"erf", bell_erf, erf, -1e9, 1e9, 0},
+        {"sigmoid", bell_sigmoid, d_sigmoid, -1e9, 1e9, 0},
+        {"logsigmoid", bell_logsigmoid, d_log_sigmoid, -1e9, 1e9, 0},
+        {"silu", bell_silu, d_silu, -1e9, 1e9, 0},
+        {"gelu", gelu, d_gelu, -2, 1e9, 0},
+        {"gelu", gelu, d_gelu, -1e9, -2, 0.61},
+        {"sqrt", bell_sqrt, sqrt, 0, 1e9, 0},
+        {"rsqrt", bell_rsqrt, d_rsqrt, 0, 1e9, 0},
+        {"reciprocal", bell_reciprocal, d_recip, -1e9, 1e9, 0},
     };
     static const enum bell_dtype dtypes[] = {BELL_FLOAT16, BELL_BFLOAT16};
     static uint16_t codes[65536];
@@ -611,7 +613,7 @@ test_halves(void **state)
                     worst_at = x[i];
                 }
             }
-            if (!(worst <= 0.51))
+            if (!(worst <= (rows[k].steps > 0 ? rows[k].steps : 0.51)))
                 fail_msg("%s of %s %a: off by %g of a step", rows[k].name,
                          bell_dtype_name(dtypes[d]), worst_at, worst);
         }
