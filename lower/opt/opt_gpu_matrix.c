@@ -295,7 +295,7 @@ fits_wgmma(const struct matrix *m, enum uop_dtype dtype)
         if (!(uop_wmma_mixes(dtype, u->dtype) ||
               (bytes == 2 && uop_dtype_is_f8(u->dtype))) ||
             !(is_in_parts(k, u, m->product.group->bound, part, steps) ||
-              (bytes == 2 && is_in_parts(k, u, sides, part, part)) ||
+              (bytes == 2 && is_in_parts(k, u, sides, part / 2, part / 2)) ||
               (bytes == 4 && is_in_parts(k, u, sides, 1, 8))))
             return false;
     }

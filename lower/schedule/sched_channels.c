@@ -19,8 +19,9 @@
 #define RANK           4 /* of images and filters: the second axis are channels */
 #define BODY_RANK      8 /* of the product, as a convolution makes it: */
 #define BODY_GROUP     1 /* groups; the last axes are channels and the window */
-#define CHANNELS       5
 #define BODY_FILTERS   2
+#define BODY_Y         3 /* rows, then columns */
+#define CHANNELS       5
 #define OWN_USES       256 /* of each element of what is computed for it */
 #define PART           8   /* channels that are loaded together: 16 bytes */
 #define WGMMA_USES     64 /* of each element, where that does them: what it takes */
@@ -57,6 +58,25 @@ is_for_wgmma(const struct uop_dims *body, const struct sched_target *target)
            d[CHANNELS] * d[CHANNELS + 1] * d[CHANNELS + 2] > WGMMA_STEPS;
 }
 
+/* Has the window one place? Then filters lie along their channels anyway. */
+static bool
+is_pixels(const struct uop_dims *body)
+{
+    return body->d[CHANNELS + 1] * body->d[CHANNELS + 2] == 1;
+}
+
+/* Are pixels of such a product side by side in the image, in whole parts? Then
+ * WGMMA takes them as they are. */
+static bool
+lies_in_parts(struct uop_graph *g, const struct uop *image,
+              const struct uop_dims *body)
+{
+    const int64_t *d = uop_shape(g, image)->d;
+    int64_t n = d[2] * d[3];
+
+    return n % (PART / 2) == 0 && n == body->d[BODY_Y] * body->d[BODY_Y + 1];
+}
+
 /* Is it of halves, used so often that a copy is worth it, and not such a copy
  * already? What is computed for this alone would be stored anyway. */
 static bool
@@ -64,14 +84,15 @@ is_worth(struct uop_graph *g, const struct uop *image, bool is_own,
          const struct uop_dims *body, const struct sched_target *target)
 {
     double uses = is_own ? OWN_USES : target->channel_uses;
+    bool wgmma = is_for_wgmma(body, target);
     double n = sched_numel(uop_shape(g, image)), n_products = sched_numel(body);
 
     if ((image->dtype != UOP_F16 && image->dtype != UOP_BF16) ||
-        image->op == UOP_PERMUTE)
+        image->op == UOP_PERMUTE ||
+        (is_pixels(body) && (!wgmma || lies_in_parts(g, image, body))))
         return false;
     return n_products >= uses * n ||
-           (is_for_wgmma(body, target) &&
-            n_products >= WGMMA_USES * n + target->channel_products);
+           (wgmma && n_products >= WGMMA_USES * n + target->channel_products);
 }
 
 /* Is it computed, and for one user? */
@@ -137,20 +158,24 @@ sched_channels(struct uop_graph *g, const struct uop *u, const struct uop *old,
 
     if (body->op != UOP_MUL || body->dtype != UOP_F32 ||
         uop_reduce_op(u) != UOP_ADD || dims->n != BODY_RANK ||
-        uop_reduce_axes(u) != 7u << CHANNELS || dims->d[BODY_GROUP] != 1 ||
-        dims->d[CHANNELS] % PART)
+        dims->d[BODY_GROUP] != 1 || dims->d[CHANNELS] % PART ||
+        uop_reduce_axes(u) != (is_pixels(dims) ? 1u : 7u) << CHANNELS)
         return u;
     for (i = 0; i < 2; i++) {
         image[i] = find_image(g, body->src[i], dims->d[CHANNELS]);
         before = old->src[0]->op == UOP_MUL
                      ? find_image(g, old->src[0]->src[i], dims->d[CHANNELS])
                      : NULL;
-        if (!image[i] ||
-            !is_worth(g, image[i], is_own(before, n_users), dims, target))
+        if (image[i]
+                ? !is_worth(g, image[i], is_own(before, n_users), dims, target)
+                : !is_pixels(dims))
             return u;
     }
-    for (i = 0; i < 2 && !g->failed; i++)
-        src[i] = remake(g, body->src[i], image[i], copy_image(g, image[i]));
+    for (i = 0; i < 2 && !g->failed; i++) {
+        src[i] = body->src[i];
+        if (image[i])
+            src[i] = remake(g, src[i], image[i], copy_image(g, image[i]));
+    }
     if (g->failed)
         return &uop_failed;
     body = uop_new_shaped(g, UOP_MUL, UOP_F32, body->arg, src, 2, dims);
