@@ -8,6 +8,7 @@
 #include "lower/opt/opt_gpu.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/bits.h"
@@ -73,6 +74,44 @@ group_cost(const struct kernel *k, const struct kernel_group *group)
     return cost * kernel_count(k, group->bound);
 }
 
+/* About what one value of those that vary with the ranges costs, in nodes, less
+ * the group's. */
+static double
+own_cost(const struct kernel *k, const struct kernel_group *group,
+         uint64_t ranges)
+{
+    double cost = 0;
+    uint32_t i;
+
+    for (i = 0; i < k->n_nodes; i++) {
+        if (k->deps[i] & ranges && !(k->deps[i] & group->bound))
+            cost += kernel_count(k, k->deps[i] & k->reduce_ranges);
+    }
+    return cost;
+}
+
+/* Is the group's reduction done in less time by a thread for each of its
+ * results, that of all columns, or by any thread that wants it? Reductions that
+ * threads share are not repeated. */
+static bool
+is_repeated(const struct opt_gpu *gpu, const struct kernel_group *group,
+            uint64_t all)
+{
+    const struct kernel *k = gpu->k;
+    double cost = group_cost(k, group), own, n_rows, n_all, apart, repeated;
+
+    if (cost <= MAX_REPEATED)
+        return true;
+    if (kernel_count(k, group->bound) >= GPU_MIN_COLUMNS)
+        return false;
+    own = own_cost(k, group, all & ~group->context);
+    n_rows = kernel_count(k, all & group->context);
+    n_all = kernel_count(k, all);
+    apart = (cost + own * n_all / n_rows) * fmax(1, n_rows / gpu->want);
+    repeated = (cost + own) * fmax(1, n_all / gpu->want);
+    return repeated < apart;
+}
+
 /* Finds rows and columns. False where nothing may be parallel. */
 static bool
 find_rows(struct opt_gpu *gpu)
@@ -90,16 +129,16 @@ find_rows(struct opt_gpu *gpu)
         return false;
     parallel = constant_ranges(k) & ~k->reduce_ranges;
     gpu->rows = all & parallel;
+    gpu->want = (double)k->target->n_units * GPU_UNIT_THREADS;
     for (i = 0; i < k->n_groups; i++) {
         const struct kernel_group *group = &k->groups[i];
         if (!(group->context & k->reduce_ranges) &&
-            group_cost(k, group) > MAX_REPEATED)
+            !is_repeated(gpu, group, all & parallel))
             gpu->rows &= group->context;
     }
     gpu->columns = all & parallel & ~gpu->rows;
     gpu->n_rows = kernel_count(k, gpu->rows);
     gpu->n_columns = kernel_count(k, gpu->columns);
-    gpu->want = (double)k->target->n_units * GPU_UNIT_THREADS;
     return safe && (gpu->rows || gpu->columns || k->reduce_ranges);
 }
 

@@ -12,6 +12,7 @@
 #include "lower/opt/opt_told.h"
 
 #define GPU_MAX_LANES    8
+#define GPU_MIN_COLUMNS  12   /* steps of a row's reduction worth sharing */
 #define GPU_UNIT_THREADS 1024 /* keep a processor and its memory busy */
 
 /* A kernel under examination. */

@@ -14,7 +14,6 @@
 #include "base/log.h"
 
 #define MIN_SHARED      32   /* steps of a reduction worth sharing */
-#define MIN_COLUMNS     12   /* the same, where columns are shared too */
 #define STEPS_A_THREAD  4    /* vectors that a thread reduces, about */
 #define MAX_STEPS       8    /* the same, before a row gets more threads */
 #define USUAL_TEAM      512  /* threads of a row */
@@ -68,7 +67,8 @@ static double
 find_shared(struct team *team)
 {
     const struct kernel *k = team->gpu->k;
-    double longest = 0, least = team->gpu->columns ? MIN_COLUMNS : MIN_SHARED;
+    double longest = 0,
+           least = team->gpu->columns ? GPU_MIN_COLUMNS : MIN_SHARED;
     uint32_t i;
 
     for (i = 0; i < k->n_groups && i < 64; i++) {

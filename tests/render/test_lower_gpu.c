@@ -169,6 +169,22 @@ test_rows(void **state)
     }
 }
 
+/* Few short rows: a thread for each element reduces the row anew, rather than
+ * one for each row all that is in it. Many rows keep threads busy as they are. */
+static void
+test_short_rows(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    begin(&f, "softmax", 64, 10, 0);
+    assert_int_equal(f.p.grid[0] * f.p.local[0], 640);
+    end(&f);
+    begin(&f, "softmax", 1 << 20, 10, 0);
+    assert_int_equal(f.p.grid[0] * f.p.local[0], 1 << 20);
+    end(&f);
+}
+
 static void
 test_tiles(void **state)
 {
@@ -587,6 +603,7 @@ main(void)
         cmocka_unit_test(test_transpose),
         cmocka_unit_test(test_reductions),
         cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_short_rows),
         cmocka_unit_test(test_tiles),
         cmocka_unit_test(test_matrix_instructions),
         cmocka_unit_test(test_copies),
