@@ -35,6 +35,7 @@ enum lower_action_kind {
     LOWER_WGMMA,  /* the same */
     LOWER_TILE,   /* height, width; of a thread; steps in LOCAL memory */
     LOWER_TEAM,   /* threads of a row, rows, lanes of rows, 1: keeps its part */
+    LOWER_TURN,   /* lanes stored, values across */
     LOWER_ACROSS, /* lanes, threads */
     LOWER_ROWS,   /* lanes, threads */
     LOWER_ACTION_COUNT

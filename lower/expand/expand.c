@@ -10,6 +10,8 @@
 #include <string.h>
 
 #define MAX_INSTANCES (1u << 20)
+#define MAX_BYTES     16 /* of an access */
+#define MAX_LANES     16
 
 static const union uop_arg no_arg = {.bits = 0};
 
@@ -153,6 +155,37 @@ is_contiguous(const struct expand *e, const struct uop *u,
            kernel_coef(e->k, u->src[1], (uint32_t)inst->vec) == 1;
 }
 
+/* The copied range along which a LOAD that jumps from lane to lane lies in
+ * memory, so that 16 bytes or less are loaded at once and exchanged; -1. */
+static int32_t
+turned_range(const struct expand *e, const struct uop *u,
+             const struct expand_inst *inst)
+{
+    const struct kernel *k = e->k;
+    uint64_t set = inst->copied;
+    uint32_t most, i;
+    int64_t coef;
+
+    if (u->op != UOP_LOAD || inst->vec < 0 || inst->stage || inst->pack ||
+        !k->target->is_gpu)
+        return -1;
+    coef = kernel_coef(k, u->src[1], (uint32_t)inst->vec);
+    if (coef == KERNEL_NONAFFINE || coef == 0 || coef == 1)
+        return -1;
+    most = MAX_BYTES / uop_dtype_infos[u->dtype].size_bytes;
+    for (; set; set &= set - 1) {
+        uint32_t r = (uint32_t)__builtin_ctzll(set);
+        uint64_t both = (uint64_t)1 << r | (uint64_t)1 << inst->vec;
+        bool fits = kernel_coef(k, u->src[1], r) == 1 && k->sizes[r] > 1 &&
+                    k->sizes[r] <= most && !(k->sizes[r] & (k->sizes[r] - 1));
+        for (i = 2; i < u->n_src && fits; i++)
+            fits = !(kernel_deps(k, u->src[i]) & both);
+        if (fits)
+            return (int32_t)r;
+    }
+    return -1;
+}
+
 static void
 need_all(struct expand *e, const struct uop *u)
 {
@@ -185,7 +218,8 @@ need_sources(struct expand *e, const struct uop *u,
             continue;
         }
         if (need & NEED_VECTOR &&
-            !(access && i == 1 && is_contiguous(e, u, inst)) &&
+            !(access && i == 1 &&
+              (is_contiguous(e, u, inst) || turned_range(e, u, inst) >= 0)) &&
             !is_ramp_compare(e, u, inst))
             need_all(e, u->src[i]);
         else if (need & NEED_VECTOR)
@@ -427,11 +461,45 @@ add_gate(struct expand *e, const struct uop *store, const struct uop *gate)
     return uop_make(e->g, UOP_STORE, UOP_VOID, 1, store->arg, src, 4);
 }
 
+/* The vectors of a LOAD at digit[], and of all values of range r: loaded along
+ * r for each lane, then exchanged. */
+static void
+make_turned(struct expand *e, const struct uop *u, struct expand_inst *inst,
+            uint32_t r)
+{
+    const struct uop *src[4], *row[MAX_LANES], *part[MAX_LANES], *first;
+    uint16_t n = (uint16_t)e->k->sizes[r], lane;
+    int64_t step = kernel_coef(e->k, u->src[1], (uint32_t)inst->vec);
+    uint32_t i;
+
+    assert(inst->lanes <= MAX_LANES && n <= MAX_LANES);
+    src[0] = scalar_value(e, u->src[0]);
+    first = scalar_value(e, u->src[1]);
+    if (u->n_src > 2)
+        src[2] = expand_value(e, u->src[2], n);
+    if (u->n_src > 3)
+        src[3] = natural_value(e, u->src[3]);
+    for (lane = 0; lane < inst->lanes; lane++) {
+        src[1] = expand_op_num(e, UOP_ADD, first, step * lane);
+        row[lane] = make_like(e, u, n, src);
+    }
+    for (i = 0; i < n; i++) {
+        for (lane = 0; lane < inst->lanes; lane++)
+            part[lane] = uop_make(e->g, UOP_LANE, u->dtype, 1,
+                                  (union uop_arg){.i = i}, &row[lane], 1);
+        e->digit[r] = i;
+        inst->vector[expand_copy(e, inst)] = uop_make(
+            e->g, UOP_LANES, u->dtype, inst->lanes, no_arg, part, inst->lanes);
+    }
+    e->digit[r] = 0;
+}
+
 static bell_status
 make_instances(struct expand *e, const struct uop *u, struct expand_inst *inst,
                const struct uop **src)
 {
     const struct uop *gate = NULL;
+    int32_t turned = turned_range(e, u, inst);
     uint32_t copy;
 
     if (u->op == UOP_STORE)
@@ -445,6 +513,11 @@ make_instances(struct expand *e, const struct uop *u, struct expand_inst *inst,
     for (copy = 0; copy < inst->n_copies; copy++) {
         const struct uop *made;
         expand_set_digits(e, inst->copied, copy);
+        if (turned >= 0) {
+            if (!e->digit[turned])
+                make_turned(e, u, inst, (uint32_t)turned);
+            continue;
+        }
         made = inst->vec >= 0 ? make_vector(e, u, inst, src)
                               : make_scalar(e, u, inst, src);
         if (u->op != UOP_STORE) {

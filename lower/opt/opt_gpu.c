@@ -515,7 +515,8 @@ bell_status
 opt_gpu_rules(struct kernel *k)
 {
     static bool (*const rules[])(struct opt_gpu *) = {
-        opt_gpu_matrix, opt_gpu_tile, opt_gpu_reduce, plan_across, plan_rows};
+        opt_gpu_matrix, opt_gpu_tile, opt_gpu_reduce,
+        opt_gpu_turn,   plan_across,  plan_rows};
     struct opt_gpu gpu = {.k = k};
     size_t i;
 

@@ -78,6 +78,9 @@ bool opt_gpu_matrix(struct opt_gpu *gpu);
 /* The same for reductions that threads share (opt_gpu_reduce.c). */
 bool opt_gpu_reduce(struct opt_gpu *gpu);
 
+/* Copies that turn what they load (opt_gpu_turn.c). */
+bool opt_gpu_turn(struct opt_gpu *gpu);
+
 /* Threads of a work-group where nothing says otherwise; at most this many. */
 int64_t opt_gpu_threads(const struct lower_target *target, int64_t most);
 

@@ -314,7 +314,7 @@ uint32_t
 lower_alternatives(const struct lower_target *target,
                    struct lower_schedule *list, uint32_t cap)
 {
-    uint32_t most = target->is_gpu ? 15 : 1, forms, n = 0;
+    uint32_t most = target->is_gpu ? 31 : 1, forms, n = 0;
 
     for (forms = 1; forms <= most && n < cap; forms = forms * 2 + 1) {
         list[n].n_actions = 1;

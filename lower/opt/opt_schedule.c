@@ -19,7 +19,8 @@ static const struct {
     [LOWER_PARTS] = {"parts", 1},     [LOWER_HEIGHT] = {"height", 1},
     [LOWER_MATRIX] = {"matrix", 5},   [LOWER_WGMMA] = {"wgmma", 5},
     [LOWER_TILE] = {"tile", 5},       [LOWER_TEAM] = {"team", 4},
-    [LOWER_ACROSS] = {"across", 2},   [LOWER_ROWS] = {"rows", 2},
+    [LOWER_TURN] = {"turn", 2},       [LOWER_ACROSS] = {"across", 2},
+    [LOWER_ROWS] = {"rows", 2},
 };
 
 void

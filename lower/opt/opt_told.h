@@ -16,7 +16,8 @@ enum opt_form {
     OPT_FORM_MATRIX = 1,
     OPT_FORM_TILE = 2,
     OPT_FORM_TEAM = 4,
-    OPT_FORM_ACROSS = 8,
+    OPT_FORM_TURN = 8,
+    OPT_FORM_ACROSS = 16,
 };
 
 /* Is the kernel to be lowered by a schedule, rather than as the rules choose? */

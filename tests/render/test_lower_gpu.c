@@ -89,7 +89,8 @@ test_elementwise(void **state)
     end(&f);
 }
 
-/* Stored along the threads, loaded in whole sectors. */
+/* Loaded and stored in parts of 16 bytes, which each thread exchanges; of sizes
+ * that are odd, stored along the threads. */
 static void
 test_transpose(void **state)
 {
@@ -97,8 +98,13 @@ test_transpose(void **state)
 
     (void)state;
     begin(&f, "transpose", 4096, 4096, 0);
-    assert_int_equal(count(&f, UOP_LOAD, 8), 1);
-    assert_int_equal(f.p.grid[0], 4096 * 4096 / 8 / 256);
+    assert_int_equal(count(&f, UOP_LOAD, 0), 4);
+    assert_int_equal(count(&f, UOP_LOAD, 4), 4);
+    assert_int_equal(count(&f, UOP_STORE, 0), 4);
+    assert_int_equal(f.p.grid[0], 4096 * 4096 / 16 / 256);
+    end(&f);
+    begin(&f, "transpose", 4097, 4099, 0);
+    assert_int_equal(count(&f, UOP_STORE, 0), 1);
     end(&f);
 }
 
