@@ -201,6 +201,7 @@ lower_passes(struct kernel *k, struct lower_program *p)
             k->made->schedule.n_actions = 0; /* more than it can say */
         log_stage(k, p, "optimised", &k->sink, 1);
         BELL_TRY(expand_kernel(k, &root, p));
+        p->want_regs = k->want_regs;
     }
     /* what decomposing takes out, POW, is of kernels only */
     BELL_TRY(uop_validate_pass(k->g, &root, 1,

@@ -121,8 +121,12 @@ struct lower_program {
     uint32_t local[3];     /* threads of a work-group; 1 where unused */
     uint32_t shared_bytes; /* of all LOCALs, each rounded up to 16 */
     uint32_t n_params, n_vars;
-    bool is_approx;   /* as of a target that is: what is left is meant so */
-    const char *name; /* C identifier: what it does and its sizes */
+    bool is_approx; /* as of a target that is: what is left is meant so */
+    /* Registers of a thread that are well spent: on what is loaded at once,
+     * which an assembler that saves registers would load one by one. 0: as it
+     * likes. */
+    uint32_t want_regs;
+    const char *name;        /* C identifier: what it does and its sizes */
     double n_flops, n_bytes; /* estimates for one launch */
 };
 

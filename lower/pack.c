@@ -529,6 +529,7 @@ pack_parts(struct packer *p, const struct lower_program *parts, uint32_t n,
     out->grid[1] = out->grid[2] = out->local[1] = out->local[2] = 1;
     out->shared_bytes = (uint32_t)local_bytes(&p->form);
     out->is_approx = parts[0].is_approx;
+    out->want_regs = 0;
     out->name = arena_printf(&p->g->arena, "%s_and_%u", parts[0].name, n - 1);
     return out->ops && out->name
                ? BELL_OK

@@ -13,12 +13,13 @@
 #include "base/log.h"
 #include "lower/expand/attend_code.h"
 
-#define WARP      32u /* threads that exchange */
-#define MAX_PARTS 8   /* chunks of a query or a value that a thread has */
-#define MAX_TOTAL 128 /* words of queries and results that it has */
-#define MAX_CHUNK 8   /* elements */
-#define UNROLL    4   /* keys of a thread at a time */
-#define THREADS   256
+#define WARP       32u /* threads that exchange */
+#define MAX_PARTS  8   /* chunks of a query or a value that a thread has */
+#define MAX_TOTAL  128 /* words of queries and results that it has */
+#define MAX_CHUNK  8   /* elements */
+#define UNROLL     4   /* keys of a thread at a time */
+#define THREADS    256
+#define OTHER_REGS 24 /* of a thread, but queries, results and what is loaded */
 
 static const union uop_arg no_arg = {.bits = 0};
 
@@ -97,6 +98,14 @@ choose_sizes(struct work *w)
             (int64_t)(w->threads / 2 / w->share * w->unroll) >= w->c.n_keys))
         w->threads /= 2;
     w->c.tile = (int64_t)w->threads / w->share * w->unroll;
+}
+
+/* Registers for all that a step loads. */
+static uint32_t
+count_regs(const struct work *w)
+{
+    return (w->rows * w->chunk + w->unroll * 4) * (w->n_in + w->n_out) +
+           OTHER_REGS;
 }
 
 /* ---- short forms ---- */
@@ -282,7 +291,7 @@ static const struct uop *
 make_loop(struct work *w)
 {
     const struct attend *a = w->c.a;
-    const struct uop *x[UNROLL][ATTEND_FEW_ROWS], *own[UNROLL], *ok,
+    const struct uop *x[UNROLL][ATTEND_FEW_ROWS], *own[UNROLL], *ok[UNROLL],
         *value[UNROLL][MAX_PARTS], *scale, *acc, *first, *tiles,
         *src[1 + ATTEND_FEW_ROWS * (2 + MAX_PARTS)];
     union uop_arg arg = {.i = uop_range_arg(a->key, UOP_AXIS_REDUCE)};
@@ -292,15 +301,16 @@ make_loop(struct work *w)
                                num(&w->c, w->c.n_rows - 1), &first);
     w->range = uop_new(w->c.g, UOP_RANGE, UOP_I64, 1, arg, &tiles, 1);
     src[n++] = w->range;
-    for (u = 0; u < w->unroll; u++) {
-        own[u] = own_key(w, u, add(&w->c, first, w->range), &ok);
-        see_key(w, own[u], ok, x[u]);
+    for (u = 0; u < w->unroll; u++) { /* under way while keys are seen */
+        own[u] = own_key(w, u, add(&w->c, first, w->range), &ok[u]);
         for (i = 0; i < w->n_out; i++) {
             attend_let_range(&w->c, a->key, own[u]);
             value[u][i] = load_part(w, a->v, a->col, i);
             w->c.n_pairs = n_pairs;
         }
     }
+    for (u = 0; u < w->unroll; u++)
+        see_key(w, own[u], ok[u], x[u]);
     for (row = 0; row < w->rows; row++) {
         const struct uop *p[UNROLL];
         for (u = 0; u < w->unroll; u++)
@@ -443,6 +453,7 @@ expand_attend_few(struct kernel *k, const struct attend *a,
         (int)w->c.tile);
     BELL_TRY(attend_map_groups(&w->c, 1, program, &tile));
     program->local[0] = w->threads;
+    program->want_regs = count_regs(w);
     e.tid = attend_special(&w->c, 4, w->threads);
     w->part = op2(&w->c, UOP_FLOORMOD, e.tid, w->share);
     w->lane = op2(&w->c, UOP_FLOORMOD, e.tid, WARP);

@@ -69,6 +69,7 @@ struct kernel {
      * number that counts them. Kept when the sink is replaced. */
     uint8_t thread_shift[KERNEL_MAX_RANGES];
     uint32_t n_threads; /* of a work-group; a power of two */
+    uint32_t want_regs; /* of lower_program */
     /* Reduction ranges, by id as bits: those of a tile whose operands are
      * brought to LOCAL memory first. */
     uint64_t staged;

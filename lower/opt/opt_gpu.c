@@ -535,6 +535,7 @@ opt_gpu_rules(struct kernel *k)
     opt_made_of(k, NULL);
     for (i = 0; i < ARRAY_LEN(rules); i++) {
         opt_unmake(k);
+        k->want_regs = 0;
         opt_plan_init(&gpu.plan, k);
         if (rules[i](&gpu))
             break;

@@ -28,6 +28,7 @@
 #define MAX_KEPT        32   /* elements of a row that a thread can keep */
 #define MAX_KEPT_NODES  4096.0 /* nodes of a kernel that keeps rows */
 #define MIN_LOADS       8      /* vectors under way at once, if they can be */
+#define OTHER_REGS      24     /* of a thread, but what it loads and sums */
 #define MAX_LOADS_BODY  512.0  /* nodes of a body unrolled for that */
 
 /* How a row's reductions are shared. */
@@ -256,9 +257,28 @@ body_loads(const struct kernel *k, const struct kernel_group *group)
     return n;
 }
 
+/* Registers for vectors that are loaded at once, sums of their products, and
+ * what else a thread needs. */
+static void
+want_regs(const struct team *team, const struct kernel_group *group,
+          int64_t lanes, int64_t steps)
+{
+    struct kernel *k = team->gpu->k;
+    uint32_t i, words = 0, n;
+
+    for (i = 0; i < k->n_nodes; i++) {
+        const struct uop *u = k->nodes[i];
+        if (u->op == UOP_LOAD && k->deps[i] & group->bound)
+            words += (uint32_t)lanes * uop_dtype_infos[u->dtype].size_bytes / 4;
+    }
+    n = words * (uint32_t)steps + (uint32_t)lanes + OTHER_REGS;
+    k->want_regs = n > k->want_regs ? n : k->want_regs;
+}
+
 /* Cuts what is left of a reduction into a loop of unrolled steps. */
 static bool
-unroll(struct opt_plan *plan, uint32_t axis, double nodes, double loads)
+unroll(struct opt_plan *plan, uint32_t axis, double nodes, double loads,
+       int64_t *out_steps)
 {
     int64_t n = plan->axes[axis].size, by = 1;
 
@@ -267,6 +287,7 @@ unroll(struct opt_plan *plan, uint32_t axis, double nodes, double loads)
            nodes * 2 * (double)by <=
                ((double)by * loads < MIN_LOADS ? MAX_LOADS_BODY : MAX_BODY))
         by *= 2;
+    *out_steps = n < by ? n : by;
     if (by == 1)
         return true;
     if (n <= by)
@@ -285,6 +306,7 @@ plan_group(struct team *team, const struct kernel_group *group, uint32_t shift)
     int64_t lanes = team->side_by_side ? opt_gpu_lanes(k, fast) : 1;
     uint64_t set = group->bound;
     uint32_t flat, tid, rest;
+    int64_t steps;
 
     while (lanes > 1 && k->sizes[fast] / lanes < 2)
         lanes /= 2;
@@ -300,9 +322,13 @@ plan_group(struct team *team, const struct kernel_group *group, uint32_t shift)
         return false;
     if (team->keeps)
         return opt_retype(plan, rest, UOP_AXIS_UNROLL);
-    return unroll(plan, rest,
-                  body_nodes(k, group) * (double)(lanes * team->row_lanes),
-                  body_loads(k, group));
+    if (!unroll(plan, rest,
+                body_nodes(k, group) * (double)(lanes * team->row_lanes),
+                body_loads(k, group), &steps))
+        return false;
+    if (team->side_by_side && body_loads(k, group) > 1)
+        want_regs(team, group, lanes, steps);
+    return true;
 }
 
 /* Are the STOREs and REDUCEs that depend on range a those that depend on b? */

@@ -13,6 +13,9 @@
 #include "render/render_internal.h"
 #include "uops/wmma.h"
 
+#define SM_REGS   65536u /* of all chips since sm_50 */
+#define SM_GROUPS 16u    /* that fit, if they are small; more on some chips */
+
 static bell_status
 unknown_target(const struct ptx_target *target)
 {
@@ -604,6 +607,17 @@ emit_body(struct ptx_emit *e)
     return BELL_OK;
 }
 
+/* So many work-groups are to fit an SM that a thread may have the registers
+ * that are wanted. Without a number ptxas saves registers, and loads late. */
+static unsigned
+groups_for(const struct lower_program *p)
+{
+    unsigned threads = p->local[0] * p->local[1] * p->local[2];
+    unsigned n = SM_REGS / (threads * p->want_regs);
+
+    return n == 0 ? 1 : n > SM_GROUPS ? SM_GROUPS : n;
+}
+
 static void
 put_head(const struct ptx_emit *e, struct render_text *t)
 {
@@ -624,8 +638,11 @@ put_head(const struct ptx_emit *e, struct render_text *t)
     render_put(t, "(");
     for (i = 0; i < p->n_params + p->n_vars; i++)
         render_put(t, "%s\n\t.param .u64 p%u", i ? "," : "", i);
-    render_put(t, "\n)\n.reqntid %u, %u, %u\n{\n", p->local[0], p->local[1],
+    render_put(t, "\n)\n.reqntid %u, %u, %u\n", p->local[0], p->local[1],
                p->local[2]);
+    if (p->want_regs)
+        render_put(t, ".minnctapersm %u\n", groups_for(p));
+    render_put(t, "{\n");
     for (i = 0; i < PTX_CLASS_COUNT; i++) {
         if (e->n_regs[i])
             render_put(t, "\t.reg .%s %%%s<%u>;\n", class_names[i].type,

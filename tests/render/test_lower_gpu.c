@@ -175,6 +175,24 @@ test_rows(void **state)
     }
 }
 
+/* Two streams of vectors: a thread has registers for all that a step loads. */
+static void
+test_wanted_registers(void **state)
+{
+    struct fixture f;
+    uint32_t n;
+
+    (void)state;
+    begin(&f, "matmul-nt", 1, 16384, 4096);
+    n = (uint32_t)count_buffer_loads(&f);
+    assert_int_equal(n, 8);
+    assert_in_range(f.p.want_regs, 4 * n + 4, 4 * n + 32);
+    end(&f);
+    begin(&f, "sum-rows", 4096, 4096, 0);
+    assert_int_equal(f.p.want_regs, 0);
+    end(&f);
+}
+
 /* Few short rows: a thread for each element reduces the row anew, rather than
  * one for each row all that is in it. Many rows keep threads busy as they are. */
 static void
@@ -610,6 +628,7 @@ main(void)
         cmocka_unit_test(test_reductions),
         cmocka_unit_test(test_rows),
         cmocka_unit_test(test_short_rows),
+        cmocka_unit_test(test_wanted_registers),
         cmocka_unit_test(test_tiles),
         cmocka_unit_test(test_matrix_instructions),
         cmocka_unit_test(test_copies),

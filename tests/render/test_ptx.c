@@ -178,6 +178,44 @@ make_sum(struct uop_graph *g, struct lower_program *out)
     gpu_program_of(g, &root, 1, out);
 }
 
+/* Registers that are wanted are asked for as work-groups of an SM: so few that
+ * each thread may have them, and no more than any chip has. */
+static void
+test_wanted_registers(void **state)
+{
+    static const struct {
+        uint32_t threads, want;
+        const char *groups; /* NULL: nothing is said */
+    } rows[] = {
+        {256, 0, NULL},
+        {256, 64, ".minnctapersm 4\n"},
+        {256, 65, ".minnctapersm 3\n"},
+        {1024, 72, ".minnctapersm 1\n"},
+        {32, 40, ".minnctapersm 16\n"},
+    };
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        struct lower_program p;
+        struct uop_graph g;
+        char *text;
+        uop_graph_init(&g);
+        make_sum(&g, &p);
+        p.local[0] = rows[i].threads;
+        p.want_regs = rows[i].want;
+        assert_int_equal(render_ptx(&p, &ptx_check_target, &text), BELL_OK);
+        if (rows[i].groups)
+            assert_non_null(strstr(text, rows[i].groups));
+        else
+            assert_null(strstr(text, "minnctapersm"));
+        ptx_check_keep(&p, true);
+        host_free(text);
+        program_free(&p);
+        uop_graph_fini(&g);
+    }
+}
+
 /* No target but the known ones. */
 static void
 test_targets(void **state)
@@ -243,6 +281,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_vector_forms),
+        cmocka_unit_test(test_wanted_registers),
         cmocka_unit_test(test_targets),
         cmocka_unit_test(test_ptxas_errors),
         cmocka_unit_test(test_assembler),
