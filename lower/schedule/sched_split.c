@@ -14,10 +14,17 @@
 
 #include "base/alloc.h"
 
-#define SPLIT_MIN_WORK   65536
-#define SPLIT_MAX_PARTS  1024
-#define SPLIT_MIN_PART   256
-#define PRODUCT_PARTS    64 /* times workers, over outputs: two tiles each */
+#define SPLIT_MIN_WORK  65536
+#define SPLIT_MAX_PARTS 1024
+#define SPLIT_MIN_PART  256
+#define PRODUCT_PARTS   64 /* times workers, over outputs: two tiles each */
+/* Of words, by a GPU without matrix instructions for them: where there are fewer
+ * tiles than processors, parts make six of each, which are long enough to pay
+ * for being added. observed: H100, 2026-11-27: 98 tiles, one a processor, make
+ * 21 TFLOP/s, two at a time 45 */
+#define WORDS_TILE       16384 /* outputs */
+#define WORDS_PARTS      6
+#define WORDS_STEPS      256
 #define SHARE_MIN_STEPS  4  /* elements worth another work-item */
 #define SHARE_MOST_STEPS 8  /* for each of a work-group: as long as a launch */
 #define SHARE_ACROSS     16 /* work-items of a reduction across memory */
@@ -166,6 +173,37 @@ is_product(struct uop_graph *g, const struct uop *src)
     return total * 2 < n;
 }
 
+/* Is it a product of words that no matrix instruction multiplies? */
+static bool
+is_of_words(const struct uop *body, const struct sched_target *target)
+{
+    uint32_t i;
+
+    if (!target->n_word_units || body->op != UOP_MUL || body->dtype != UOP_F32)
+        return false;
+    for (i = 0; i < 2; i++) {
+        const struct uop *u = body->src[i];
+        while (uop_has(u, UOP_FLAG_MOVE))
+            u = u->src[0];
+        if (u->op == UOP_CAST && u->src[0]->dtype != UOP_F32)
+            return false;
+    }
+    return true;
+}
+
+/* The most parts that such a product is worth; 1: none. */
+static int64_t
+parts_of_words(const struct sched_target *target, int64_t outputs,
+               int64_t steps)
+{
+    int64_t units = WORDS_TILE * (int64_t)target->n_word_units;
+    int64_t most = WORDS_PARTS * units / outputs;
+
+    if (outputs >= units)
+        return 1;
+    return most < steps / WORDS_STEPS ? most : steps / WORDS_STEPS;
+}
+
 static const struct uop *
 split_reduce(struct uop_graph *g, const struct uop *u, const struct uop *src,
              const struct sched_target *target)
@@ -184,12 +222,17 @@ split_reduce(struct uop_graph *g, const struct uop *u, const struct uop *src,
         last--;
     length = product ? 1 : (double)work / (double)outputs;
     side_by_side = axes >> (last - 1) & 1;
-    if (!sched_too_few(target, (double)outputs, length, side_by_side) ||
-        (!product && side_by_side && target->n_shared > 1 &&
-         length < (double)target->n_shared * SHARE_MOST_STEPS))
-        return u;
-    if (product) /* each part has its own tiles */
-        most = PRODUCT_PARTS * (int64_t)target->n_parallel / outputs;
+    if (sched_too_few(target, (double)outputs, length, side_by_side)) {
+        if (!product && side_by_side && target->n_shared > 1 &&
+            length < (double)target->n_shared * SHARE_MOST_STEPS)
+            return u;
+        if (product) /* each part has its own tiles */
+            most = PRODUCT_PARTS * (int64_t)target->n_parallel / outputs;
+    } else {
+        if (!product || !is_of_words(src, target))
+            return u;
+        most = parts_of_words(target, outputs, work / outputs);
+    }
     /* the outermost axis that gives enough parts, else the best */
     for (i = from->n; i-- > 0;) {
         if (axes >> i & 1) {

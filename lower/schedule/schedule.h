@@ -61,12 +61,14 @@ struct sched_sizes {
 struct sched_target {
     const struct sched_sizes *sizes; /* of the graph that vary, or NULL */
     uint32_t n_parallel;             /* work-items that run at once */
-    uint32_t n_shared;   /* that may share one reduction; 0 or 1: they don't */
-    uint32_t attends;    /* attention that is one kernel: lower_attends */
-    bool turns_words;    /* F32 factors are to lie along the sum */
-    bool turns_rows;     /* those that the last axis does not vary with are */
-    bool pads_halves;    /* rows of factors are to be multiples of 16 bytes */
-    double channel_uses; /* of each element of an image or filter, from which
+    uint32_t n_shared; /* that may share one reduction; 0 or 1: they don't */
+    uint32_t attends;  /* attention that is one kernel: lower_attends */
+    uint32_t n_word_units; /* processors of a GPU that multiplies F32 by no
+                            * matrix instruction; else 0 */
+    bool turns_words;      /* F32 factors are to lie along the sum */
+    bool turns_rows;       /* those that the last axis does not vary with are */
+    bool pads_halves;      /* rows of factors are to be multiples of 16 bytes */
+    double channel_uses;   /* of each element of an image or filter, from which
                           * on it is stored channels last first; 0: never */
     double channel_products; /* of a convolution, that are worth a kernel where
                               * WGMMA does them; 0: there is none */

@@ -60,6 +60,10 @@ set_target(struct tensor_runtime *rt, const struct hcq_device_info *info,
         rt->target.lower.is_gpu && !rt->target.lower.no_packs
             ? &rt->target.lower
             : NULL;
+    rt->sched_target.n_word_units =
+        rt->target.lower.is_gpu && !rt->target.lower.matrix_k[UOP_F32]
+            ? rt->target.lower.n_units
+            : 0;
     rt->sched_target.turns_words = rt->target.lower.wgmma_k[UOP_F32] > 0;
     rt->sched_target.pads_halves =
         rt->target.lower.is_gpu && rt->target.lower.matrix_k[UOP_BF16] > 0;

@@ -433,6 +433,35 @@ test_turned_factor(void **state)
     bell_context_destroy(ctx);
 }
 
+/* float32, exactly: fewer tiles than a GPU has processors are parts of the sum,
+ * which are added, where it is long enough. */
+static void
+test_parts_of_words(void **state)
+{
+    static const struct {
+        int64_t m, n, k;
+        uint64_t kernels;
+    } cases[] = {
+        {1024, 1024, 1024, 2}, {1024, 1024, 256, 1}, {2048, 2048, 2048, 1}};
+    struct bell_tensor *x, *w;
+    uint64_t before;
+    size_t i;
+
+    (void)state;
+    set_up(&devices[0]);
+    for (i = 0; i < ARRAY_LEN(cases); i++) {
+        x = bell_empty(ctx, BELL_DIMS(cases[i].m, cases[i].k), BELL_FLOAT32);
+        w = bell_empty(ctx, BELL_DIMS(cases[i].k, cases[i].n), BELL_FLOAT32);
+        expect_ok(bell_realize1(x));
+        expect_ok(bell_realize1(w));
+        x = bell_matmul(x, w);
+        before = n_planned();
+        expect_ok(bell_compile(&x, 1));
+        assert_int_equal(n_planned() - before, cases[i].kernels);
+    }
+    bell_context_destroy(ctx);
+}
+
 /* On a CPU, which packs columns but not rows, only rows that lie across the sum
  * of many columns are, and rows of whole pages move apart. */
 static void
@@ -677,6 +706,7 @@ main(void)
         cmocka_unit_test(test_rounded_factor),
         cmocka_unit_test(test_odd_rows),
         cmocka_unit_test(test_turned_factor),
+        cmocka_unit_test(test_parts_of_words),
         cmocka_unit_test(test_turned_rows),
         cmocka_unit_test(test_block),
         cmocka_unit_test(test_token),
