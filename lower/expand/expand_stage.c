@@ -37,9 +37,10 @@
 
 #define ACCESS_BYTES 16
 #define WORD_BYTES   4
-#define BANKS_BYTES  128   /* of all banks' words; guess: as the model counts */
-#define MAX_BUFFERS  6     /* tiles of an operand at once */
-#define MAX_DEEP     4     /* likewise, of products that wait for memory */
+#define BANKS_BYTES  128 /* of all banks' words; guess: as the model counts */
+#define MAX_BUFFERS  6   /* tiles of an operand at once */
+#define MAX_ALONE    8   /* likewise, of a work-group with a unit of its own */
+#define MAX_DEEP     4   /* likewise, of products that wait for memory */
 #define SUMS_A_UNIT  32768 /* of products, in a unit's registers */
 #define MAX_HELD     32    /* registers for what waits to be stored */
 #define MAX_DEPTH    16    /* of an index's arithmetic that is looked at */
@@ -925,13 +926,15 @@ groups_a_unit(const struct expand *e)
 
 /* How many tiles of `bytes` there are at once: of products, as many as leave
  * room for other work-groups. WGMMAs still read the tile before this one; where
- * four leave room for another work-group, there are no more. All tiles of short
- * sums are under way at once. */
+ * four leave room for another work-group that there is, there are no more. All
+ * tiles of short sums are under way at once. */
 static void
 choose_buffers(struct expand *e, uint64_t bytes)
 {
     const struct lower_target *t = e->k->target;
     uint64_t n = e->tile_loop >= 0 && bytes * 2 <= t->max_shared_bytes ? 2 : 1;
+    uint32_t all = (uint32_t)(t->max_stage_bytes / bytes);
+    bool alone = kernel_count(e->k, e->globals) <= (double)t->n_units;
 
     if (e->tile_loop >= 0 && e->k->matrix.on && t->copy_bytes) {
         uint64_t most = e->k->matrix.deep
@@ -943,11 +946,8 @@ choose_buffers(struct expand *e, uint64_t bytes)
     e->ahead = e->n_buffers - 1;
     if (!e->k->matrix.wgmma)
         return;
-    e->n_buffers = (uint32_t)(t->max_stage_bytes / bytes);
-    if (e->n_buffers > 4)
-        e->n_buffers = bytes * 8 <= t->max_stage_bytes ? 4
-                       : e->n_buffers > MAX_BUFFERS    ? MAX_BUFFERS
-                                                       : e->n_buffers;
+    e->n_buffers = alone ? MAX_ALONE : all >= 8 ? 4 : MAX_BUFFERS;
+    e->n_buffers = all < e->n_buffers ? all : e->n_buffers;
     e->ahead = e->n_buffers - 2;
     if (e->k->sizes[e->tile_loop] <= (int64_t)e->n_buffers)
         e->ahead = e->n_buffers = (uint32_t)e->k->sizes[e->tile_loop];
