@@ -40,6 +40,10 @@ BELL_MUST_CHECK bell_status dec_find_rounded(const struct uop *const *list,
  * instructions; NULL where it is none of those. */
 const struct uop *dec_approximate(const struct dec *d, const struct uop *u);
 
+/* sin or cos of an F32 to relative 2^-19 (decompose_sin.c). */
+const struct uop *dec_sin_rounded(const struct dec *d, enum uop_op op,
+                                  const struct uop *x);
+
 /* ---- node shorthands (decompose.c) ---- */
 
 /* Constants of a dtype with the lanes of `like`. */

@@ -1,6 +1,6 @@
 /* Functions whose results are rounded to halves: exponentials and inverses by
  * approximate instructions, which are off by relative 2^-22, far less than
- * what rounding takes away.
+ * what rounding takes away, and shorter polynomials.
  */
 #include "lower/decompose/decompose_internal.h"
 
@@ -99,11 +99,15 @@ dec_approximate(const struct dec *d, const struct uop *u)
 {
     const struct uop *r;
 
-    if (!d->target->rounds_approx || u->dtype != UOP_F32)
+    if (!d->target->rounds_approx || d->target->is_approx ||
+        u->dtype != UOP_F32)
         return NULL;
     switch (u->op) {
     case UOP_EXP2:
         return keep(d, u);
+    case UOP_SIN:
+    case UOP_COS:
+        return dec_sin_rounded(d, (enum uop_op)u->op, u->src[0]);
     case UOP_RECIP:
         return invert(d, u->src[0]);
     case UOP_FDIV:

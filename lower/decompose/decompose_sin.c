@@ -346,3 +346,88 @@ dec_sin_or_cos(const struct dec *d, enum uop_op op, const struct uop *x)
         d, dec_op2(d, UOP_CMPLT, size, dec_float(d, x, dtype, INFINITY)), y,
         dec_float(d, x, dtype, NAN));
 }
+
+/* ---- results that are rounded to halves ---- */
+
+/* (sin r / r - 1) / r^2 in r^2, |r| <= pi/2; 2^-19.8 */
+static const double sin_rounded[3] = {-0x1.555112p-3, 0x1.107126p-7,
+                                      -0x1.84dae8p-13};
+
+#define ONE_OVER_PI 0x1.45f306dc9c883p-2
+#define LAST_NEAR   0x1.fffffep12 /* as above */
+
+/* x = k pi + r, |r| <= pi/2, k's lowest bit counting; of cos, k is from 1/2
+ * on. */
+static struct reduced
+reduce_near_half_turns(const struct dec *d, enum uop_op op, const struct uop *x)
+{
+    double half = op == UOP_COS ? 0.5 : 0;
+    const struct uop *magic = dec_float(d, x, UOP_F32, 0x1.8p23), *t, *k, *r;
+    const struct uop *turns = dec_float(d, x, UOP_F32, ONE_OVER_PI);
+
+    if (op == UOP_COS)
+        t = dec_add(d, dec_madd(d, x, turns, dec_float(d, x, UOP_F32, half)),
+                    magic);
+    else
+        t = dec_madd(d, x, turns, magic);
+    k = dec_sub(d, t, magic);
+    if (op == UOP_COS)
+        k = dec_opf(d, UOP_SUB, k, half);
+    k = dec_op1(d, UOP_NEG, k);
+    r = dec_madd(d, k, dec_float(d, x, UOP_F32, 0x1.921fb6p+1), x);
+    r = dec_madd(d, k, dec_float(d, x, UOP_F32, -0x1.777a5cp-24), r);
+    return (struct reduced){r, dec_bits(d, t, UOP_U32)};
+}
+
+/* The same far from 0, from quarter turns of |x|; NaN of what is infinite. */
+static struct reduced
+reduce_far_half_turns(const struct dec *d, enum uop_op op, const struct uop *x,
+                      const struct uop *size)
+{
+    struct reduced a = reduce_large_f32(d, size);
+    const struct uop *zero = dec_float(d, x, UOP_F32, 0), *below, *r;
+
+    if (op == UOP_COS)
+        a.k = dec_opi(d, UOP_ADD, a.k, 1);
+    below = dec_op2(d, UOP_CMPLT, a.r, zero);
+    r = dec_where(d, below, dec_float(d, x, UOP_F32, HALF_PI),
+                  dec_float(d, x, UOP_F32, -HALF_PI));
+    r = dec_add(d, a.r, r);
+    r = dec_where(d,
+                  dec_op2(d, UOP_CMPEQ, dec_opi(d, UOP_AND, a.k, 1),
+                          dec_int(d, x, UOP_U32, 0)),
+                  a.r, r);
+    below = dec_where(d, below, dec_int(d, x, UOP_U32, 0),
+                      dec_int(d, x, UOP_U32, 1));
+    a.k = dec_add(d, a.k, dec_op2(d, UOP_AND, a.k, below));
+    a.k = dec_opi(d, UOP_SHR, a.k, 1);
+    if (op == UOP_SIN)
+        r = dec_where(d, dec_op2(d, UOP_CMPLT, x, zero), dec_op1(d, UOP_NEG, r),
+                      r);
+    a.r = dec_where(
+        d, dec_op2(d, UOP_CMPLT, size, dec_float(d, x, UOP_F32, INFINITY)), r,
+        dec_float(d, x, UOP_F32, NAN));
+    return a;
+}
+
+const struct uop *
+dec_sin_rounded(const struct dec *d, enum uop_op op, const struct uop *x)
+{
+    struct reduced a = reduce_near_half_turns(d, op, x), far;
+    const struct uop *size, *great, *z, *y;
+
+    assert(op == UOP_SIN || op == UOP_COS);
+    assert(dec_is(d, x, UOP_F32) && d->target->has_fma);
+    size = dec_opi(d, UOP_AND, dec_bits(d, x, UOP_U32), INT32_MAX);
+    size = dec_bits(d, size, UOP_F32);
+    far = reduce_far_half_turns(d, op, x, size);
+    great = dec_op2(d, UOP_CMPLT, dec_float(d, x, UOP_F32, LAST_NEAR), size);
+    a.r = dec_where(d, great, far.r, a.r);
+    a.k = dec_where(d, great, far.k, a.k);
+    z = dec_mul(d, a.r, a.r);
+    y = dec_poly(d, z, UOP_F32, sin_rounded, 3);
+    y = dec_madd(d, z, y, dec_float(d, x, UOP_F32, 1));
+    y = dec_bits(d, dec_mul(d, a.r, y), UOP_U32);
+    return dec_bits(d, dec_op2(d, UOP_XOR, y, dec_opi(d, UOP_SHL, a.k, 31)),
+                    UOP_F32);
+}
