@@ -6,6 +6,7 @@
 
 #include <assert.h>
 
+#include "base/bits.h"
 #include "base/log.h"
 
 #define MIN_SIDE       16  /* of a tile */
@@ -148,10 +149,54 @@ choose_shape(struct tile *t)
 
 /* ---- the plan ---- */
 
+/* Bits of the thread number that an axis of threads has, the lowest of it
+ * first. */
+struct places {
+    uint32_t n;
+    struct {
+        uint32_t shift, bits;
+    } part[3];
+};
+
+/* Where threads of a width and a height count. A warp's are 8 along the width
+ * and 4 along the height, so that it reads the fewest different bytes, two of
+ * the height next to each other: the pairs and eights of lanes whose 16 bytes
+ * are read together want few, too. src: S. Gray, maxas, "SGEMM" (the same
+ * arrangement, for LDS.128); no card was asked. */
+static void
+place_threads(const struct tile *t, struct places *width, struct places *height)
+{
+    const struct shape *s = t->shape;
+    uint32_t w = log2_floor((uint64_t)(s->width / s->wide));
+    uint32_t h = log2_floor((uint64_t)(s->height / s->tall));
+
+    *width = (struct places){1, {{0, w}}};
+    *height = (struct places){1, {{w, h}}};
+    if (w < 3 || h < 2 || t->gpu->k->target->matrix_layout != UOP_WMMA_NV)
+        return;
+    *width = (struct places){2, {{1, 3}, {5, w - 3}}};
+    *height = (struct places){3, {{0, 1}, {4, 1}, {w + 2, h - 2}}};
+}
+
+/* The axis becomes threads at these places. */
+static bool
+thread_axis(struct opt_plan *plan, uint32_t axis, const struct places *at)
+{
+    uint32_t i, part;
+
+    for (i = 0; i + 1 < at->n && at->part[i + 1].bits; i++) {
+        if (!opt_split(plan, axis, (int64_t)1 << at->part[i].bits,
+                       UOP_AXIS_LOOP, OPT_INNER, &part, &axis) ||
+            !opt_thread(plan, part, at->part[i].shift))
+            return false;
+    }
+    return opt_thread(plan, axis, at->part[i].shift);
+}
+
 /* Cuts a side into work-groups, two pieces, threads and four values each. */
 static bool
 plan_side(struct opt_plan *plan, uint64_t set, int64_t tile, int64_t own,
-          enum uop_axis type, uint32_t shift)
+          enum uop_axis type, const struct places *at)
 {
     uint32_t fast = opt_gpu_fast_range(plan->k, set, 0, NULL), flat, tid;
 
@@ -159,7 +204,7 @@ plan_side(struct opt_plan *plan, uint64_t set, int64_t tile, int64_t own,
     if (!opt_gpu_fold_pieces(plan, set, fast, 4, type, NULL, &flat) ||
         !opt_split(plan, flat, tile / own, UOP_AXIS_LOOP, OPT_INNER, &tid,
                    &flat) ||
-        !opt_thread(plan, tid, shift))
+        !thread_axis(plan, tid, at))
         return false;
     if (own > 4 && !opt_split(plan, flat, own / 4, UOP_AXIS_UPCAST, OPT_INNER,
                               NULL, &flat))
@@ -198,15 +243,15 @@ plan_tile(struct tile *t)
 {
     struct opt_plan *plan = &t->gpu->plan;
     const struct shape *s = t->shape;
-    uint32_t shift =
-        (uint32_t)__builtin_ctzll((unsigned long long)(s->width / s->wide));
+    struct places width, height;
     uint32_t fast, flat;
 
+    place_threads(t, &width, &height);
     plan->zeros = t->product.sums_products;
     if (!plan_side(plan, t->product.width, s->width, s->wide, UOP_AXIS_VECTOR,
-                   0) ||
+                   &width) ||
         !plan_side(plan, t->product.height, s->height, s->tall, UOP_AXIS_UPCAST,
-                   shift) ||
+                   &height) ||
         !plan_steps(t))
         return false;
     if (!t->product.batch)
