@@ -165,13 +165,13 @@ order_keys(struct bell_context *ctx, const struct uop *u, uint32_t place_bits,
         k.u = tn_move_axis(ctx, k.u, 0, 1);
     sort_keys(&k, count);
     if (shares)
-        u = tn_move_axis(
-            ctx, tn_reshape(ctx, k.u, (const int64_t[]){rows, k.n}, 2), 0, 1);
+        u = tn_reshape(ctx, k.u, (const int64_t[]){rows, k.n}, 2);
     else
         u = tn_reshape(ctx, k.u, (const int64_t[]){k.n, rows}, 2);
-    u = tn_shrink_axis(ctx, u, 0, 0, count);
+    u = tn_shrink_axis(ctx, u, shares, 0, count);
     u = tn_and(ctx, u, tn_int(ctx, UOP_I64, least - 1));
-    return tn_wrap(ctx, UOP_CONTIGUOUS, u);
+    return shares ? tn_move_axis(ctx, u, 0, 1) /* of keys that are stored */
+                  : tn_wrap(ctx, UOP_CONTIGUOUS, u);
 }
 
 /* The same of the values of I32 in I64. */

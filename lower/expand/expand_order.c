@@ -7,24 +7,30 @@
  * of 2^b keys in order. Where every second block is to descend, its keys'
  * complements ascend.
  *
- * GPU: places in LOCAL memory have their lowest bits exchanged by those above,
- * so that whichever bits a thread's places differ in, neighbouring threads use
- * different banks. Host: each round is a loop over what threads would do.
+ * GPU: in LOCAL memory an element is left out behind every EACH, so that
+ * whichever bits a thread's places differ in, neighbouring threads use
+ * different banks, and elements of a thread lie at constant distances. Where
+ * that leaves room for fewer work-groups, or keys of 4 bytes would meet, places
+ * have their lowest bits exchanged by those above. Host: each round is a loop over what
+ * threads would do.
  */
 #include "base/log.h"
 #include "lower/expand/attend_code.h"
 #include "lower/expand/order.h"
 
-#define EACH_LOG2 4
-#define EACH      (1u << EACH_LOG2)
-#define THREADS   128 /* of a work-group, where rows are short */
+#define EACH_LOG2   4
+#define EACH        (1u << EACH_LOG2)
+#define THREADS     128 /* of a work-group, where rows are short */
+#define MANY_GROUPS 2   /* of a unit: no matter whether there is one more */
+#define KEY_REGS    80  /* of a thread: two for each key, and as many again */
 
 static const union uop_arg no_arg = {.bits = 0};
 
 struct work {
     struct attend_code c;
     const struct order *o;
-    bool is_gpu;
+    bool is_gpu, is_spaced;
+    uint32_t row_elements;  /* of w->keys */
     uint32_t bits, threads; /* of a place in a row; of a row */
     uint32_t rows;          /* of a work-group */
     const struct uop *thread, *row;
@@ -131,28 +137,38 @@ end_round(struct work *w, const struct uop *const *stores)
 
 /* ---- places ---- */
 
-/* Key `i` of those of a thread which differ in the bits from `low` on. */
+/* The first of a thread's places that differ in the bits from `low` on. */
 static const struct uop *
-place_of(const struct work *w, uint32_t low, uint32_t i)
+first_place(const struct work *w, uint32_t low)
 {
     const struct uop *high = op2(&w->c, UOP_FLOORDIV, w->thread, 1 << low);
 
-    high = step(&w->c, op2(&w->c, UOP_FLOORMOD, w->thread, 1 << low), high,
+    return step(&w->c, op2(&w->c, UOP_FLOORMOD, w->thread, 1 << low), high,
                 (int64_t)EACH << low);
-    return op2(&w->c, UOP_ADD, high, (int64_t)i << low);
 }
 
-/* The element of w->keys for it. */
+/* The element of w->keys for a place. */
 static const struct uop *
 element_of(const struct work *w, const struct uop *place)
 {
     const struct uop *above = op2(&w->c, UOP_FLOORDIV, place, EACH);
 
-    if (w->is_gpu)
+    if (w->is_spaced)
+        place = uop_alu2(w->c.g, UOP_ADD, place, above);
+    else if (w->is_gpu)
         place = uop_alu2(w->c.g, UOP_XOR, place,
                          op2(&w->c, UOP_FLOORMOD, above, EACH));
-    return w->rows == 1 ? place
-                        : step(&w->c, place, w->row, (int64_t)1 << w->bits);
+    return w->rows == 1 ? place : step(&w->c, place, w->row, w->row_elements);
+}
+
+/* The element for a place that is greater by `bits`, of which the first
+ * element's has none. */
+static const struct uop *
+element_beyond(const struct work *w, const struct uop *first, uint32_t bits)
+{
+    if (w->is_gpu && !w->is_spaced)
+        return op2(&w->c, UOP_XOR, first, bits ^ bits / EACH % EACH);
+    return op2(&w->c, UOP_ADD, first, w->is_spaced ? bits + bits / EACH : bits);
 }
 
 static const struct uop *
@@ -215,12 +231,13 @@ static const struct uop *
 run_round(struct work *w, const struct uop *memory, uint32_t block_log2,
           uint32_t low, uint32_t count, bool sorts)
 {
-    const struct uop *v[EACH], *element[EACH], *stores[EACH];
+    const struct uop *v[EACH], *element[EACH], *stores[EACH], *first;
     uint32_t i, span, b;
 
     begin_round(w);
+    first = element_of(w, first_place(w, low));
     for (i = 0; i < EACH; i++) {
-        element[i] = element_of(w, place_of(w, low, i));
+        element[i] = element_beyond(w, first, i << low);
         v[i] = load_key(w, memory, element[i]);
     }
     turn_keys(w, v, block_log2);
@@ -234,25 +251,27 @@ run_round(struct work *w, const struct uop *memory, uint32_t block_log2,
     return end_round(w, stores);
 }
 
-/* Place `i` of this thread where neighbouring threads have neighbours. */
+/* Place `i` of this thread where neighbouring threads have neighbours; its
+ * element. */
 static const struct uop *
-spread_place(const struct work *w, uint32_t i)
+spread_place(const struct work *w, uint32_t i, const struct uop **out_element)
 {
+    *out_element = element_beyond(w, element_of(w, w->thread), i * w->threads);
     return op2(&w->c, UOP_ADD, w->thread, (int64_t)i * w->threads);
 }
 
 static const struct uop *
 load_keys(struct work *w)
 {
-    const struct uop *stores[EACH], *place;
+    const struct uop *stores[EACH], *place, *element;
     uint32_t i, n_pairs = w->c.n_pairs;
 
     begin_round(w);
     for (i = 0; i < EACH; i++) {
-        place = spread_place(w, i);
+        place = spread_place(w, i, &element);
         attend_let_range(&w->c, w->o->from, place);
-        stores[i] = store_key(w, element_of(w, place),
-                              attend_value(&w->c, w->o->value, n_pairs));
+        stores[i] =
+            store_key(w, element, attend_value(&w->c, w->o->value, n_pairs));
     }
     return end_round(w, stores);
 }
@@ -260,17 +279,17 @@ load_keys(struct work *w)
 static const struct uop *
 store_keys(struct work *w, const struct uop *memory)
 {
-    const struct uop *stores[1 + EACH], *src[4], *place;
+    const struct uop *stores[1 + EACH], *src[4], *place, *element;
     uint32_t i, n_pairs = w->c.n_pairs;
 
     begin_round(w);
     stores[0] = w->range;
     for (i = 0; i < EACH; i++) {
-        place = spread_place(w, i);
+        place = spread_place(w, i, &element);
         attend_let_range(&w->c, w->o->at, place);
         src[0] = w->o->store->src[0];
         src[1] = attend_value(&w->c, w->o->store->src[1], n_pairs);
-        src[2] = load_key(w, memory, element_of(w, place));
+        src[2] = load_key(w, memory, element);
         src[3] = w->gate;
         stores[1 + i] = uop_make(w->c.g, UOP_STORE, UOP_VOID, 1, no_arg, src,
                                  w->gate ? 4 : 3);
@@ -282,6 +301,22 @@ store_keys(struct work *w, const struct uop *memory)
 }
 
 /* ---- the kernel ---- */
+
+/* Whether elements are left out, and so the size of a row. */
+static void
+space_keys(struct work *w, int64_t n, uint32_t bytes)
+{
+    const struct lower_target *t = w->c.e->k->target;
+    int64_t all = n * w->rows * bytes, spaced = all + all / EACH;
+    int64_t unit = t->max_stage_bytes > t->max_shared_bytes
+                       ? t->max_stage_bytes
+                       : t->max_shared_bytes;
+
+    w->is_spaced =
+        w->is_gpu && bytes == 8 && spaced <= t->max_shared_bytes &&
+        (unit / spaced >= MANY_GROUPS || unit / spaced == unit / all);
+    w->row_elements = (uint32_t)(w->is_spaced ? n + n / EACH : n);
+}
 
 static bell_status
 choose_sizes(struct work *w, struct lower_program *p)
@@ -310,10 +345,14 @@ choose_sizes(struct work *w, struct lower_program *p)
         w->thread = op2(&w->c, UOP_FLOORMOD, tid, w->threads);
         w->row = op2(&w->c, UOP_FLOORDIV, tid, w->threads);
     }
+    space_keys(w, n, bytes);
     BELL_TRY(map_rows(w, p));
     if (w->is_gpu)
         p->local[0] = w->threads * w->rows;
-    w->keys = expand_local(w->c.e, w->o->value->dtype, (uint64_t)n * w->rows);
+    if (w->is_spaced)
+        p->want_regs = KEY_REGS;
+    w->keys = expand_local(w->c.e, w->o->value->dtype,
+                           (uint64_t)w->row_elements * w->rows);
     LOG(LOG_OPT, "order: %u rows of %u threads", w->rows, w->threads);
     return BELL_OK;
 }
