@@ -77,7 +77,7 @@ lies_in_parts(struct uop_graph *g, const struct uop *image,
     return n % (PART / 2) == 0 && n == body->d[BODY_Y] * body->d[BODY_Y + 1];
 }
 
-/* Is it of halves, used so often that a copy is worth it, and not such a copy
+/* Is it of halves, or of words that WGMMA multiplies, used so often that a copy is worth it, and not such a copy
  * already? What is computed for this alone would be stored anyway. */
 static bool
 is_worth(struct uop_graph *g, const struct uop *image, bool is_own,
@@ -87,8 +87,12 @@ is_worth(struct uop_graph *g, const struct uop *image, bool is_own,
     bool wgmma = is_for_wgmma(body, target);
     double n = sched_numel(uop_shape(g, image)), n_products = sched_numel(body);
 
+    if (image->op == UOP_PERMUTE)
+        return false;
+    if (image->dtype == UOP_F32) /* twice as many bytes, half as fast */
+        return wgmma && target->turns_words &&
+               n_products >= 2 * WGMMA_USES * n + target->channel_products;
     if ((image->dtype != UOP_F16 && image->dtype != UOP_BF16) ||
-        image->op == UOP_PERMUTE ||
         (is_pixels(body) && (!wgmma || lies_in_parts(g, image, body))))
         return false;
     return n_products >= uses * n ||

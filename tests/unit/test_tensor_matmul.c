@@ -431,7 +431,8 @@ check_conv(struct bell_context *ctx, const struct conv *c,
                               w + f * c->c * c->window * c->window, i / side,
                               i % side, &size);
                 want = computed ? -want : want;
-                bound = 0x1p-18 * size + result * fabs(want) + 0x1p-25;
+                bound = (dtype == BELL_FLOAT32 ? 0x1p-9 : 0x1p-18) * size +
+                        result * fabs(want) + 0x1p-25;
                 if (!(fabs(is - want) <= bound))
                     fail_msg("conv %d: [%d, %d, %d] is %.9g, not %.9g",
                              (int)(c - convs), (int)n, (int)f, (int)i, is,
@@ -458,6 +459,10 @@ test_convolutions(void **state)
         check_conv(ctx, &convs[i], BELL_BFLOAT16, 0x1p-8, false);
         check_conv(ctx, &convs[i], BELL_FLOAT16, 0x1p-11, i == 0);
     }
+    if (bell_context_set_math(ctx, BELL_MATH_TF32) != BELL_OK)
+        fail_msg("%s", bell_error_last()->message);
+    for (i = 0; i < sizeof(convs) / sizeof(convs[0]); i++)
+        check_conv(ctx, &convs[i], BELL_FLOAT32, 0x1p-23, false);
     bell_context_destroy(ctx);
 }
 
