@@ -253,7 +253,7 @@ begins_in_parts(const struct kernel *k, const struct uop *u, int64_t part)
 }
 
 /* Does the LOAD take whole parts of `part` elements along one of the ranges,
- * and that range fill tiles of `tile`? */
+ * behind one gate, and that range fill tiles of `tile`? */
 static bool
 is_in_parts(const struct kernel *k, const struct uop *load, uint64_t along,
             int64_t part, int64_t tile)
@@ -267,7 +267,7 @@ is_in_parts(const struct kernel *k, const struct uop *load, uint64_t along,
     for (r = 0; r < k->n_ranges; r++) {
         int64_t coef = kernel_coef(k, index, r);
         if (coef == 1 && along >> r & 1 && k->sizes[r] % tile == 0 && !found)
-            found = true;
+            found = load->n_src < 4 || !(kernel_deps(k, load->src[3]) >> r & 1);
         else if (coef == KERNEL_NONAFFINE || coef % part)
             return false;
     }
