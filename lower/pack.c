@@ -22,10 +22,10 @@
 static bool
 needs_its_threads(const struct uop *u)
 {
-    return u->op == UOP_LOCAL || u->op == UOP_BARRIER || u->op == UOP_SHUFFLE ||
-           u->op == UOP_QUAD_TURN || u->op == UOP_WMMA ||
-           u->op == UOP_WMMA_ROWS || u->op == UOP_WGMMA || u->op == UOP_COPY ||
-           u->op == UOP_BOX || u->op == UOP_COMMIT;
+    return u->op == UOP_LOCAL || u->op == UOP_BARRIER || u->op == UOP_TURN ||
+           u->op == UOP_SHUFFLE || u->op == UOP_QUAD_TURN ||
+           u->op == UOP_WMMA || u->op == UOP_WMMA_ROWS || uop_is_wgmma(u) ||
+           u->op == UOP_COPY || u->op == UOP_BOX || u->op == UOP_COMMIT;
 }
 
 /* Makes room for n_elems in the nth LOCAL of that dtype, from 0. Its number of
@@ -118,8 +118,8 @@ lower_form_of(const struct lower_program *p, const struct lower_target *target,
     for (i = 0; i < p->n_ops; i++) {
         const struct uop *u = p->ops[i];
         form.is_bound |= needs_its_threads(u);
-        form.has_matrix |= u->op == UOP_WMMA || u->op == UOP_WGMMA;
-        form.has_wgmma |= u->op == UOP_WGMMA;
+        form.has_matrix |= u->op == UOP_WMMA || uop_is_wgmma(u);
+        form.has_wgmma |= uop_is_wgmma(u);
         if (u->op == UOP_LOCAL && make_room(&form, u->dtype, nth[u->dtype]++,
                                             n_elems_of(u)) == LOWER_FORM_LOCALS)
             return false;

@@ -627,14 +627,19 @@ check_wgmma(const struct uop *u)
     if (!is_acc(u->src[0]) || u->src[0]->dtype != UOP_F32 ||
         u->src[0]->lanes != w.n / 2)
         return uop_bad(u, "source 0 is no ACC of %u f32", w.n / 2);
-    for (i = 1; i < 5; i += 2) {
+    for (i = u->op == UOP_WGMMA ? 1 : 2; i < u->n_src; i += 2) {
         if (!uop_is_memory(u->src[i]) ||
             !uop_wmma_mixes(u->src[1]->dtype, u->src[i]->dtype))
             return uop_bad(u, "source %u is no memory of that dtype", i);
         BELL_TRY(check_index(u, i + 1));
     }
+    /* 64 x k of 128 threads */
+    if (u->op == UOP_WGMMA_HELD &&
+        (u->src[1]->lanes != w.pieces * w.k / 2 || bytes != 2 || w.a_turned))
+        return uop_bad(u, "source 1 is no A of %u x %u steps", w.pieces, w.k);
     if (w.n < 8 || w.n > 256 || w.n % 8 || w.k * bytes != 32 ||
-        w.pieces * w.k * bytes != UOP_WGMMA_ROW_BYTES)
+        (w.pieces * w.k * bytes != UOP_WGMMA_ROW_BYTES &&
+         !(u->op == UOP_WGMMA_HELD && w.b_turned)))
         return uop_bad(u, "no shape has %u columns and %u x %u steps", w.n,
                        w.pieces, w.k);
     return bytes == 2 || !(w.a_turned || w.b_turned)
@@ -719,8 +724,9 @@ check_barrier(const struct uop *u)
 
     for (i = 0; i < u->n_src; i++) {
         if (!uop_has(u->src[i], UOP_FLAG_EFFECT) &&
-            u->src[i]->op != UOP_RANGE && u->src[i]->op != UOP_LOAD)
-            return uop_bad(u, "source %u is no effect, no RANGE and no LOAD",
+            u->src[i]->op != UOP_RANGE && u->src[i]->op != UOP_LOAD &&
+            u->src[i]->op != UOP_ACC_GET)
+            return uop_bad(u, "source %u is no effect, RANGE, LOAD or ACC_GET",
                            i);
     }
     return BELL_OK;
@@ -783,6 +789,8 @@ check_kernel_op(const struct uop *u)
     case UOP_LOCAL:
         return check_value(u);
     case UOP_BARRIER:
+    case UOP_TURN:
+    case UOP_TURN_END:
     case UOP_COMMIT:
     case UOP_WGMMA_WAIT:
         if (u->arg.i < 0)
@@ -834,6 +842,7 @@ check_vector_op(const struct uop *u)
     case UOP_TILES:
         return check_tiles(u);
     case UOP_WGMMA:
+    case UOP_WGMMA_HELD:
         return check_wgmma(u);
     case UOP_RAMP:
         if (!uop_dtype_infos[u->dtype].is_int)

@@ -188,31 +188,44 @@ uop_wmma_place(struct uop_wmma w, enum uop_dtype dtype,
  *   not turned: a row for each output, with all steps
  *   turned: a row for each step, with as many outputs as fill 128 bytes; those
  *           of all steps of the tile before those of the next outputs
+ * A that threads hold is, for each instruction's steps, what a thread of the
+ * warp has of A of a WMMA of 16 rows and as many steps.
  * src: PTX ISA, wgmma: matrix descriptors and canonical layouts. */
 struct uop_wgmma {
     uint32_t n;              /* columns, of all B: a multiple of 8 <= 256 */
     uint32_t k, pieces;      /* steps of an instruction, so many of them */
     bool a_turned, b_turned; /* steps are rows */
+    bool sets; /* the ACC is the product: nothing is added to it */
 };
 
 #define UOP_WGMMA_ROW_BYTES 128u
 #define UOP_WGMMA_ALIGN     1024u /* of LOCAL memory */
 #define UOP_BOX_ROWS        256   /* that a BOX has at most */
 
+static inline bool
+uop_is_wgmma(const struct uop *u)
+{
+    return u->op == UOP_WGMMA || u->op == UOP_WGMMA_HELD;
+}
+
 static inline int64_t
 uop_wgmma_arg(struct uop_wgmma w)
 {
     return (int64_t)(w.n | w.k << 16 | w.pieces << 24) |
-           (int64_t)w.a_turned << 32 | (int64_t)w.b_turned << 33;
+           (int64_t)w.a_turned << 32 | (int64_t)w.b_turned << 33 |
+           (int64_t)w.sets << 34;
 }
 static inline struct uop_wgmma
 uop_wgmma_shape(int64_t arg)
 {
     uint64_t a = (uint64_t)arg;
 
-    return (struct uop_wgmma){(uint32_t)(a & 0xffff), (uint32_t)(a >> 16 & 255),
-                              (uint32_t)(a >> 24 & 255), a >> 32 & 1,
-                              a >> 33 & 1};
+    return (struct uop_wgmma){(uint32_t)(a & 0xffff),
+                              (uint32_t)(a >> 16 & 255),
+                              (uint32_t)(a >> 24 & 255),
+                              a >> 32 & 1,
+                              a >> 33 & 1,
+                              a >> 34 & 1};
 }
 
 #endif

@@ -8,113 +8,60 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "lower/expand/attend_code.h"
+#include "lower/expand/attend_nv.h"
 
-#define WARPS     4
-#define THREADS   (WARPS * 32)
+#define MMA_WARPS 4
 #define CHUNK     8 /* elements that one access copies: 16 bytes */
-#define MAX_TALL  2
-#define MAX_STEPS 16 /* of q: 256 elements */
-#define MAX_TILE  64 /* keys */
-#define MAX_TILES (MAX_TILE / 8)
-#define MAX_COLS  32 /* tiles of v's columns */
 
 static const union uop_arg no_arg = {.bits = 0};
 
 static const struct uop_wmma mma = {UOP_WMMA_NV, 16, 8, 16};
-
-/* k, v or k2. */
-struct side {
-    const struct uop *value; /* what lies there */
-    uint32_t range;          /* along which neighbours lie: c or the columns */
-    int64_t n, wide;         /* its size; with zeros, a multiple of 16 */
-    int64_t stride;          /* of a key in LOCAL memory */
-    const struct uop *memory, *half; /* the array; where the tile begins */
-    const struct side *same;         /* which lies there already, or NULL */
-};
-
-/* q or q2: the parts of a warp's rows. */
-struct rows {
-    const struct uop *value;
-    uint32_t range;
-    const struct uop *part[MAX_TALL][MAX_STEPS];
-};
-
-struct work {
-    struct attend_code c;
-    uint32_t tall;                         /* tiles of 16 rows of a warp */
-    struct side k, v, k2;                  /* k2.value NULL: there is none */
-    const struct uop *g4, *t4;             /* thread / 4, % 4, of its warp */
-    const struct uop *row0;                /* first row of the warp */
-    const struct uop *begin, *last;        /* rows of the work-group */
-    const struct uop *range, *first, *now; /* loop over tiles; the first tile,
-                                            * the present one */
-    struct rows q, q2;
-    /* by tile of rows, and half of it */
-    const struct uop *max[MAX_TALL][2], *sum[MAX_TALL][2];
-    const struct uop *out[MAX_TALL][MAX_COLS];
-    /* of the present tile of keys */
-    const struct uop *score[MAX_TALL][MAX_TILES], *score2[MAX_TALL][MAX_TILES];
-    const struct uop *x[MAX_TALL][MAX_TILES][4];
-    const struct uop *new_max[MAX_TALL][2], *safe[MAX_TALL][2];
-    const struct uop *scale[MAX_TALL][2], *new_sum[MAX_TALL][2];
-};
-
-/* ---- short forms ---- */
-
-static const struct uop *
-lane(const struct work *w, const struct uop *u, uint32_t i)
-{
-    union uop_arg arg = {.i = i};
-
-    return uop_make(w->c.g, UOP_LANE, u->dtype, 1, arg, &u, 1);
-}
-
-static const struct uop *
-lanes(const struct work *w, const struct uop *const *u, uint16_t n)
-{
-    return uop_make(w->c.g, UOP_LANES, u[0]->dtype, n, no_arg, u, n);
-}
 
 /* ---- the kernel's expressions at places ---- */
 
 /* The number, which may be past n values by less than a multiple of `tile`,
  * as one of them. */
 static const struct uop *
-clamp(const struct work *w, const struct uop *u, int64_t n, int64_t tile)
+clamp(const struct attend_nv *w, const struct uop *u, int64_t n, int64_t tile)
 {
     return n % tile ? op2(&w->c, UOP_MIN, u, n - 1) : u;
 }
 
 /* Is it one of them? NULL: always. */
 static const struct uop *
-inside(const struct work *w, const struct uop *u, int64_t n, int64_t tile)
+inside(const struct attend_nv *w, const struct uop *u, int64_t n, int64_t tile)
 {
     return n % tile ? op2(&w->c, UOP_CMPLT, u, n) : NULL;
 }
 
 static const struct uop *
-both(const struct work *w, const struct uop *a, const struct uop *b)
+both(const struct attend_nv *w, const struct uop *a, const struct uop *b)
 {
     return a && b ? uop_alu2(w->c.g, UOP_AND, a, b) : a ? a : b;
 }
 
 static int64_t
-rows_of_group(const struct work *w)
+n_threads(const struct attend_nv *w)
 {
-    return (int64_t)w->tall * 16 * WARPS;
+    return (int64_t)w->warps * 32;
+}
+
+static int64_t
+rows_of_group(const struct attend_nv *w)
+{
+    return (int64_t)w->tall * 16 * w->warps;
 }
 
 /* Row of element i of a thread's part of 16 x 8 results. */
 static const struct uop *
-row_of(const struct work *w, uint32_t tall, uint32_t half)
+row_of(const struct attend_nv *w, uint32_t tall, uint32_t half)
 {
     return add(&w->c, add(&w->c, w->row0, w->g4),
                num(&w->c, 16 * tall + 8 * half));
 }
 
 static const struct uop *
-row_inside(const struct work *w, const struct uop *row)
+row_inside(const struct attend_nv *w, const struct uop *row)
 {
     return clamp(w, row, w->c.n_rows, rows_of_group(w));
 }
@@ -122,15 +69,15 @@ row_inside(const struct work *w, const struct uop *row)
 /* ---- who does what ---- */
 
 /* Work-groups: tiles of rows, and the batch. */
-static bell_status
-map_groups(struct work *w, struct lower_program *p)
+bell_status
+attend_nv_map_groups(struct attend_nv *w, struct lower_program *p)
 {
     int64_t n = rows_of_group(w);
     const struct uop *tile, *warp;
 
     BELL_TRY(attend_map_groups(&w->c, (w->c.n_rows + n - 1) / n, p, &tile));
-    p->local[0] = THREADS;
-    w->c.e->tid = attend_special(&w->c, 4, THREADS);
+    p->local[0] = (uint32_t)n_threads(w);
+    w->c.e->tid = attend_special(&w->c, 4, n_threads(w));
     warp = op2(&w->c, UOP_FLOORDIV, w->c.e->tid, 32);
     w->g4 =
         op2(&w->c, UOP_FLOORMOD, op2(&w->c, UOP_FLOORDIV, w->c.e->tid, 4), 8);
@@ -147,8 +94,9 @@ map_groups(struct work *w, struct lower_program *p)
 
 /* Elements `at` and at + 1 of the row; zeros past the end. */
 static void
-load_pair(struct work *w, const struct rows *rows, const struct side *s,
-          const struct uop *row, const struct uop *at, const struct uop **out)
+load_pair(struct attend_nv *w, const struct attend_nv_rows *rows,
+          const struct attend_nv_side *s, const struct uop *row,
+          const struct uop *at, const struct uop **out)
 {
     const struct kernel *k = w->c.e->k;
     const struct uop *q = rows->value, *gate = inside(w, at, s->n, s->wide);
@@ -164,7 +112,7 @@ load_pair(struct work *w, const struct rows *rows, const struct side *s,
         src[1] = attend_value(&w->c, q->src[1], n);
         u = uop_make(w->c.g, UOP_LOAD, q->dtype, 2, no_arg, src, gate ? 4 : 2);
         for (i = 0; i < 2; i++)
-            out[i] = lane(w, u, i);
+            out[i] = attend_nv_lane(w, u, i);
         return;
     }
     for (i = 0; i < 2; i++) {
@@ -178,8 +126,9 @@ load_pair(struct work *w, const struct rows *rows, const struct side *s,
     }
 }
 
-static void
-load_queries(struct work *w, struct rows *rows, const struct side *side)
+void
+attend_nv_load_queries(struct attend_nv *w, struct attend_nv_rows *rows,
+                       const struct attend_nv_side *side)
 {
     const struct uop *part[8], *at;
     uint32_t tall, s, r;
@@ -191,16 +140,16 @@ load_queries(struct work *w, struct rows *rows, const struct side *side)
                 load_pair(w, rows, side, row_inside(w, row_of(w, tall, r % 2)),
                           at, part + 2 * r);
             }
-            rows->part[tall][s] = lanes(w, part, 8);
+            rows->part[tall][s] = attend_nv_lanes(w, part, 8);
         }
     }
 }
 
 /* ---- k and v in LOCAL memory ---- */
 
-static void
-init_side(struct work *w, struct side *s, const struct uop *value,
-          uint32_t range)
+void
+attend_nv_init_side(struct attend_nv *w, struct attend_nv_side *s,
+                    const struct uop *value, uint32_t range)
 {
     s->value = value;
     s->range = range;
@@ -210,8 +159,8 @@ init_side(struct work *w, struct side *s, const struct uop *value,
 }
 
 /* May a COPY take chunks as they lie? */
-static bool
-is_copied(const struct work *w, const struct side *s)
+bool
+attend_nv_is_copied(const struct attend_nv *w, const struct attend_nv_side *s)
 {
     const struct uop *u = s->value, *index, *zero = num(&w->c, 0);
     uint64_t divisor;
@@ -230,8 +179,8 @@ is_copied(const struct work *w, const struct side *s)
 
 /* Key `key` from element `at` on, one by one. */
 static const struct uop *
-load_chunk(struct work *w, const struct side *s, const struct uop *key,
-           const struct uop *at, const struct uop *gate)
+load_chunk(struct attend_nv *w, const struct attend_nv_side *s,
+           const struct uop *key, const struct uop *at, const struct uop *gate)
 {
     const struct uop *part[CHUNK], *zero, *ok, *u;
     uint32_t n = w->c.n_pairs, i;
@@ -247,7 +196,7 @@ load_chunk(struct work *w, const struct side *s, const struct uop *key,
         if (ok)
             part[i] = uop_alu3(w->c.g, UOP_WHERE, ok, part[i], zero);
     }
-    return lanes(w, part, CHUNK);
+    return attend_nv_lanes(w, part, CHUNK);
 }
 
 /* The row of `width` chunks of which a thread copies one, of those rows that all
@@ -255,7 +204,7 @@ load_chunk(struct work *w, const struct side *s, const struct uop *key,
  * 8 / width rows: where those are so far apart that their banks differ, as rows
  * are an odd number of chunks from each other. */
 static const struct uop *
-row_to_copy(const struct work *w, int64_t width)
+row_to_copy(const struct attend_nv *w, int64_t width)
 {
     const struct uop *row = op2(&w->c, UOP_FLOORDIV, w->c.e->tid, width), *part;
     int64_t n = 8 / width;
@@ -273,15 +222,15 @@ row_to_copy(const struct work *w, int64_t width)
  * many: of all rows first what eight threads take of one row, then four of each
  * row, and so on, as long as all threads have as many. */
 static const struct uop *
-chunk_to_copy(const struct work *w, int64_t each, int64_t i,
+chunk_to_copy(const struct attend_nv *w, int64_t each, int64_t i,
               const struct uop **out_at)
 {
-    int64_t from = 0, width = each, before = i * THREADS, part;
+    int64_t from = 0, width = each, before = i * n_threads(w), part;
     const struct uop *tid = w->c.e->tid, *row;
 
     for (part = 8; part > 1; part /= 2) {
         int64_t some = part == 8 ? width - width % 8 : width & part;
-        if (some == 0 || w->c.tile * some % THREADS)
+        if (some == 0 || w->c.tile * some % n_threads(w))
             continue;
         if (before < w->c.tile * some) {
             width = some;
@@ -291,7 +240,7 @@ chunk_to_copy(const struct work *w, int64_t each, int64_t i,
         from += some;
         width -= some;
     }
-    if (THREADS % width == 0) {
+    if (n_threads(w) % width == 0) {
         row = op2(&w->c, UOP_ADD, row_to_copy(w, width), before / width);
         *out_at = op2(&w->c, UOP_FLOORMOD, tid, width);
     } else {
@@ -305,28 +254,28 @@ chunk_to_copy(const struct work *w, int64_t each, int64_t i,
 
 /* Copies tile `tile`, the which-th, where `gate` holds; effects to out[]. */
 static uint32_t
-copy_tile(struct work *w, const struct side *s, const struct uop *tile,
-          const struct uop *which, const struct uop *gate,
-          const struct uop **out)
+copy_tile(struct attend_nv *w, const struct attend_nv_side *s,
+          const struct uop *tile, const struct uop *which,
+          const struct uop *gate, const struct uop **out)
 {
     int64_t each = s->wide / CHUNK, all = w->c.tile * each, i;
     const struct uop *tid = w->c.e->tid, *zero = num(&w->c, 0);
     const struct uop *half, *work, *row, *at, *key, *ok, *src[6];
-    bool copied = is_copied(w, s);
+    bool copied = attend_nv_is_copied(w, s);
     uint32_t n = 0, n_pairs = w->c.n_pairs;
 
     half = op2(&w->c, UOP_MUL, op2(&w->c, UOP_FLOORMOD, which, 2),
                w->c.tile * s->stride);
-    for (i = 0; i * THREADS < all; i++) {
-        work = op2(&w->c, UOP_ADD, tid, i * THREADS);
+    for (i = 0; i * n_threads(w) < all; i++) {
+        work = op2(&w->c, UOP_ADD, tid, i * n_threads(w));
         row = chunk_to_copy(w, each, i, &at);
         at = op2(&w->c, UOP_MUL, at, CHUNK);
         key = step(&w->c, row, tile, w->c.tile);
         ok = inside(w, key, w->c.n_keys, w->c.tile);
         src[0] = s->memory;
         src[1] = add(&w->c, step(&w->c, half, row, s->stride), at);
-        src[5] =
-            (i + 1) * THREADS > all ? op2(&w->c, UOP_CMPLT, work, all) : NULL;
+        src[5] = (i + 1) * n_threads(w) > all ? op2(&w->c, UOP_CMPLT, work, all)
+                                              : NULL;
         src[5] = both(w, gate, src[5]);
         if (copied) {
             src[4] =
@@ -355,8 +304,8 @@ copy_tile(struct work *w, const struct side *s, const struct uop *tile,
 /* Two operands of 16 keys or elements by 8 each, from key `key` and element
  * `at` of the tile on. Of v a key is a step: it is read turned. */
 static void
-load_operands(const struct work *w, const struct side *s, bool turned,
-              int64_t key, int64_t at, const struct uop *out[2])
+load_operands(const struct attend_nv *w, const struct attend_nv_side *s,
+              bool turned, int64_t key, int64_t at, const struct uop *out[2])
 {
     const struct uop *reg, *row, *src[2], *part[4], *u;
     uint32_t i, j;
@@ -375,15 +324,15 @@ load_operands(const struct work *w, const struct side *s, bool turned,
                  (union uop_arg){.i = turned}, src, 2);
     for (i = 0; i < 2; i++) {
         for (j = 0; j < 4; j++)
-            part[j] = lane(w, u, 4 * i + j);
-        out[i] = lanes(w, part, 4);
+            part[j] = attend_nv_lane(w, u, 4 * i + j);
+        out[i] = attend_nv_lanes(w, part, 4);
     }
 }
 
 /* ---- a tile of keys ---- */
 
 static const struct uop *
-product(const struct work *w, const struct uop *a, const struct uop *b,
+product(const struct attend_nv *w, const struct uop *a, const struct uop *b,
         const struct uop *sum)
 {
     const struct uop *src[3] = {a, b, sum};
@@ -393,8 +342,9 @@ product(const struct work *w, const struct uop *a, const struct uop *b,
 }
 
 static void
-make_scores(const struct work *w, const struct rows *rows, const struct side *k,
-            const struct uop *score[MAX_TALL][MAX_TILES])
+make_scores(const struct attend_nv *w, const struct attend_nv_rows *rows,
+            const struct attend_nv_side *k,
+            const struct uop *score[ATTEND_NV_TALL][ATTEND_NV_TILES])
 {
     const struct uop *zero = uop_const_float(w->c.g, UOP_F32, 0), *b[2];
     uint32_t n, s, i, tall;
@@ -415,8 +365,8 @@ make_scores(const struct work *w, const struct rows *rows, const struct side *k,
 }
 
 /* What the function of the scores gives; past the last key -inf, of W 0. */
-static void
-see_scores(struct work *w, uint32_t tall)
+void
+attend_nv_see_scores(struct attend_nv *w, uint32_t tall)
 {
     const struct attend *a = w->c.a;
     const struct uop *key, *ok, *x, *none = low(&w->c), *seen = a->seen;
@@ -433,9 +383,10 @@ see_scores(struct work *w, uint32_t tall)
             key = step(&w->c, key, w->t4, 2);
             ok = inside(w, key, w->c.n_keys, w->c.tile);
             attend_let(&w->c, w->c.factor ? w->c.scaled : a->score,
-                       lane(w, w->score[tall][n], i));
+                       attend_nv_lane(w, w->score[tall][n], i));
             if (a->score2)
-                attend_let(&w->c, a->score2, lane(w, w->score2[tall][n], i));
+                attend_let(&w->c, a->score2,
+                           attend_nv_lane(w, w->score2[tall][n], i));
             attend_let_range(&w->c, a->row,
                              row_inside(w, row_of(w, tall, i / 2)));
             attend_let_range(&w->c, a->key,
@@ -450,7 +401,7 @@ see_scores(struct work *w, uint32_t tall)
 
 /* Of the four threads that have a row. */
 static const struct uop *
-join_row(const struct work *w, enum uop_op op, const struct uop *u)
+join_row(const struct attend_nv *w, enum uop_op op, const struct uop *u)
 {
     uint32_t bit;
 
@@ -464,18 +415,22 @@ join_row(const struct work *w, enum uop_op op, const struct uop *u)
 
 /* The maximum of a half's rows so far, and what that makes of what was added up
  * with the one before. A maximum of -inf is not subtracted: nothing was seen. */
-static void
-raise_max(struct work *w, uint32_t tall, uint32_t half, const struct uop *old)
+void
+attend_nv_raise_max(struct attend_nv *w, uint32_t tall, uint32_t half,
+                    const struct uop *old)
 {
-    const struct uop *max = NULL, *x;
+    const struct uop *part[4] = {NULL}, *max, *x; /* side by side */
     uint32_t n, i;
 
     for (n = 0; n < w->c.tile / 8; n++) {
-        for (i = 2 * half; i < 2 * half + 2; i++) {
-            x = w->x[tall][n][i];
-            max = max ? uop_alu2(w->c.g, UOP_MAX, max, x) : x;
+        for (i = 0; i < 2; i++) {
+            const struct uop **to = &part[2 * (n % 2) + i];
+            x = w->x[tall][n][2 * half + i];
+            *to = *to ? uop_alu2(w->c.g, UOP_MAX, *to, x) : x;
         }
     }
+    for (max = part[0], i = 1; i < 4 && part[i]; i++)
+        max = uop_alu2(w->c.g, UOP_MAX, max, part[i]);
     max = uop_alu2(w->c.g, UOP_MAX, old, join_row(w, UOP_MAX, max));
     w->new_max[tall][half] = max;
     w->safe[tall][half] = attend_safe(&w->c, max);
@@ -483,8 +438,9 @@ raise_max(struct work *w, uint32_t tall, uint32_t half, const struct uop *old)
 }
 
 /* The scores become E, and are added up by each thread. */
-static void
-make_exps(struct work *w, uint32_t tall, const struct uop *const old[2])
+void
+attend_nv_make_exps(struct attend_nv *w, uint32_t tall,
+                    const struct uop *const old[2])
 {
     const struct uop *sum[2], *x;
     uint32_t n, i;
@@ -504,7 +460,7 @@ make_exps(struct work *w, uint32_t tall, const struct uop *const old[2])
 
 /* A part of E as an operand: rounded together where each is rounded. */
 static const struct uop *
-round_part(const struct work *w, const struct uop *const part[8])
+round_part(const struct attend_nv *w, const struct uop *const part[8])
 {
     const struct uop *wide[8], *u;
     uint32_t i;
@@ -512,18 +468,19 @@ round_part(const struct work *w, const struct uop *const part[8])
     for (i = 0; i < 8; i++) {
         if (part[i]->op != UOP_CAST ||
             part[i]->src[0]->dtype != part[0]->src[0]->dtype)
-            return lanes(w, part, 8);
+            return attend_nv_lanes(w, part, 8);
         wide[i] = part[i]->src[0];
     }
-    u = lanes(w, wide, 8);
+    u = attend_nv_lanes(w, wide, 8);
     return uop_make(w->c.g, UOP_CAST, part[0]->dtype, 8, no_arg, &u, 1);
 }
 
 /* out[][] = out[][] * scale + E @ v */
 static void
-add_values(struct work *w, const struct uop *out[MAX_TALL][MAX_COLS])
+add_values(struct attend_nv *w,
+           const struct uop *out[ATTEND_NV_TALL][ATTEND_NV_COLS])
 {
-    const struct uop *p[MAX_TALL][MAX_TILE / 16], *part[8], *b[2];
+    const struct uop *p[ATTEND_NV_TALL][ATTEND_NV_TILE / 16], *part[8], *b[2];
     uint32_t tall, s, n, i;
 
     for (tall = 0; tall < w->tall; tall++) {
@@ -536,8 +493,8 @@ add_values(struct work *w, const struct uop *out[MAX_TALL][MAX_COLS])
         for (i = 0; i < 4; i++)
             part[i] = w->scale[tall][i / 2];
         for (n = 0; n < w->v.wide / 8 && !w->c.a->is_back; n++)
-            out[tall][n] =
-                uop_alu2(w->c.g, UOP_MUL, out[tall][n], lanes(w, part, 4));
+            out[tall][n] = uop_alu2(w->c.g, UOP_MUL, out[tall][n],
+                                    attend_nv_lanes(w, part, 4));
     }
     for (s = 0; s < w->c.tile / 16; s++) {
         for (n = 0; n < w->v.wide / 8; n += 2) {
@@ -554,7 +511,7 @@ add_values(struct work *w, const struct uop *out[MAX_TALL][MAX_COLS])
 /* ---- the loop ---- */
 
 static void
-make_accs(struct work *w)
+make_accs(struct attend_nv *w)
 {
     const struct uop *zero = uop_const_float(w->c.g, UOP_F32, 0);
     uint32_t tall, i;
@@ -572,22 +529,23 @@ make_accs(struct work *w)
 
 /* Work on a tile: ACC_SETs to effects[]. */
 static uint32_t
-make_tile(struct work *w, const struct uop **effects)
+make_tile(struct attend_nv *w, const struct uop **effects)
 {
-    const struct uop *out[MAX_TALL][MAX_COLS], *sum[2];
+    const struct uop *out[ATTEND_NV_TALL][ATTEND_NV_COLS], *sum[2];
     uint32_t tall, i, n = 0;
 
     make_scores(w, &w->q, &w->k, w->score);
     if (w->k2.value)
         make_scores(w, &w->q2, &w->k2, w->score2);
     for (tall = 0; tall < w->tall; tall++) {
-        see_scores(w, tall);
+        attend_nv_see_scores(w, tall);
         for (i = 0; i < 2 && !w->c.a->is_back; i++) {
-            raise_max(w, tall, i, attend_get(&w->c, w->max[tall][i], w->range));
+            attend_nv_raise_max(w, tall, i,
+                                attend_get(&w->c, w->max[tall][i], w->range));
             sum[i] = attend_get(&w->c, w->sum[tall][i], w->range);
         }
         if (!w->c.a->is_back)
-            make_exps(w, tall, sum);
+            attend_nv_make_exps(w, tall, sum);
         for (i = 0; i < w->v.wide / 8; i++)
             out[tall][i] = attend_get(&w->c, w->out[tall][i], w->range);
     }
@@ -607,13 +565,13 @@ make_tile(struct work *w, const struct uop **effects)
 
 /* The first tiles, then the loop over tiles; its END. */
 static bell_status
-make_loop(struct work *w, const struct uop **out_end)
+make_loop(struct attend_nv *w, const struct uop **out_end)
 {
     int64_t wide = w->k.wide + w->v.wide + w->k2.wide;
-    size_t most = 2 * (size_t)(w->c.tile * wide / CHUNK / THREADS + 3) +
-                  MAX_TALL * (MAX_COLS + 4) + 2;
+    size_t most = 2 * (size_t)(w->c.tile * wide / CHUNK / n_threads(w) + 3) +
+                  ATTEND_NV_TALL * (ATTEND_NV_COLS + 4) + 2;
     const struct uop *tiles, *next, *gate, *barrier, **src;
-    struct side *sides[3] = {&w->k, &w->k2, &w->v};
+    struct attend_nv_side *sides[3] = {&w->k, &w->k2, &w->v};
     union uop_arg arg = {.i = uop_range_arg(w->c.a->key, UOP_AXIS_REDUCE)};
     uint32_t n = 0, i;
 
@@ -622,7 +580,7 @@ make_loop(struct work *w, const struct uop **out_end)
     if (!src)
         return bell_fail(BELL_E_NO_MEMORY, "expansion of attention");
     for (i = 0; i < 3; i++) {
-        struct side *s = sides[i];
+        struct attend_nv_side *s = sides[i];
         if (!s->value || s->same)
             continue;
         s->memory = expand_local(w->c.e, s->value->dtype,
@@ -636,7 +594,7 @@ make_loop(struct work *w, const struct uop **out_end)
     next = op2(&w->c, UOP_ADD, w->range, 1);
     gate = uop_alu2(w->c.g, UOP_CMPLT, next, tiles);
     for (i = 0, n = 1; i < 3; i++) {
-        struct side *s = sides[i];
+        struct attend_nv_side *s = sides[i];
         if (!s->value)
             continue;
         s->half = op2(&w->c, UOP_MUL, op2(&w->c, UOP_FLOORMOD, w->range, 2),
@@ -659,7 +617,7 @@ make_loop(struct work *w, const struct uop **out_end)
 
 /* Results 2 half and 2 half + 1 of a thread's part, from column `at` on. */
 static uint32_t
-store_pair(struct work *w, const struct uop *row, const struct uop *at,
+store_pair(struct attend_nv *w, const struct uop *row, const struct uop *at,
            const struct uop *const out[2], const struct uop *sum,
            const struct uop *max, const struct uop **effects)
 {
@@ -687,7 +645,7 @@ store_pair(struct work *w, const struct uop *row, const struct uop *at,
         attend_let_range(&w->c, w->c.a->col,
                          clamp(w, col[i], w->v.n, w->v.wide));
         src[1] = attend_value(&w->c, store->src[1], n_pairs);
-        src[2] = pair ? lanes(w, part, 2) : part[i];
+        src[2] = pair ? attend_nv_lanes(w, part, 2) : part[i];
         src[3] = both(w, is_row, inside(w, col[i], w->v.n, w->v.wide));
         effects[n++] = uop_make(w->c.g, UOP_STORE, UOP_VOID, 1, no_arg, src,
                                 src[3] ? 4 : 3);
@@ -695,10 +653,21 @@ store_pair(struct work *w, const struct uop *row, const struct uop *at,
     return n;
 }
 
-static bell_status
-make_stores(struct work *w, const struct uop *end, const struct uop **out_sink)
+static const struct uop *
+get_out(const struct attend_nv *w, uint32_t tall, uint32_t col,
+        const struct uop *end)
 {
-    const struct uop *src[MAX_TALL * (MAX_COLS + 1) * 4], *part[2];
+    return attend_get(&w->c, w->out[tall][col], end);
+}
+
+bell_status
+attend_nv_make_stores(struct attend_nv *w, const struct uop *end,
+                      const struct uop *(*get)(const struct attend_nv *w,
+                                               uint32_t tall, uint32_t col,
+                                               const struct uop *end),
+                      const struct uop **out_sink)
+{
+    const struct uop *src[ATTEND_NV_TALL * (ATTEND_NV_COLS + 1) * 4], *part[2];
     const struct uop *sum[2] = {NULL}, *max[2] = {NULL}, *row;
     uint32_t tall, c, i, n = 0;
 
@@ -715,10 +684,10 @@ make_stores(struct work *w, const struct uop *end, const struct uop **out_sink)
                 src + n);
         }
         for (c = 0; c < w->v.wide / 8; c++) {
-            const struct uop *out = attend_get(&w->c, w->out[tall][c], end);
+            const struct uop *out = get(w, tall, c, end);
             for (i = 0; i < 2; i++) {
-                part[0] = lane(w, out, 2 * i);
-                part[1] = lane(w, out, 2 * i + 1);
+                part[0] = attend_nv_lane(w, out, 2 * i);
+                part[1] = attend_nv_lane(w, out, 2 * i + 1);
                 n += store_pair(w, row_of(w, tall, i),
                                 step(&w->c, num(&w->c, 8 * c), w->t4, 2), part,
                                 sum[i], max[i], src + n);
@@ -733,11 +702,11 @@ make_stores(struct work *w, const struct uop *end, const struct uop **out_sink)
  * rows each access to k and v is used more; but there have to be work-groups
  * for all units. observed: H100, 2026-11-23 */
 static void
-choose_sizes(struct work *w)
+choose_sizes(struct attend_nv *w)
 {
     const struct kernel *k = w->c.e->k;
     const struct lower_target *t = k->target;
-    double groups = (double)w->c.n_rows / (16 * WARPS * MAX_TALL);
+    double groups = (double)w->c.n_rows / (16 * w->warps * ATTEND_NV_TALL);
     int64_t wide = w->k.wide + w->v.wide, stride = w->k.stride;
     int64_t most =
         t->max_stage_bytes ? t->max_stage_bytes / 2 : t->max_shared_bytes;
@@ -746,11 +715,11 @@ choose_sizes(struct work *w)
     for (set = w->c.a->batch; set; set &= set - 1)
         groups *= (double)k->sizes[__builtin_ctzll(set)];
     stride += (w->v.same ? 0 : w->v.stride) + w->k2.stride;
-    w->tall = wide <= 256 && !w->c.a->is_back && w->c.n_rows > 16 * WARPS &&
+    w->tall = wide <= 256 && !w->c.a->is_back && w->c.n_rows > 16 * w->warps &&
                       groups >= t->n_units
-                  ? MAX_TALL
+                  ? ATTEND_NV_TALL
                   : 1;
-    w->c.tile = w->tall == MAX_TALL && wide <= 128 ? 64 : 32;
+    w->c.tile = w->tall == ATTEND_NV_TALL && wide <= 128 ? 64 : 32;
     while (w->c.tile > 16 &&
            (2 * w->c.tile * stride * 2 > most || w->c.tile / 2 >= w->c.n_keys))
         w->c.tile /= 2;
@@ -761,17 +730,22 @@ expand_attend_nv(struct kernel *k, const struct attend *a,
                  const struct uop **out_sink, struct lower_program *program)
 {
     struct expand e = {.k = k, .g = k->g, .tile_loop = -1};
-    struct work w = {.c = {.e = &e, .g = k->g, .a = a}};
+    struct attend_nv w = {.c = {.e = &e, .g = k->g, .a = a},
+                          .warps = MMA_WARPS};
     const struct uop *end = NULL;
+    bool fits;
 
+    BELL_TRY(expand_attend_wgmma(k, a, out_sink, program, &fits));
+    if (fits)
+        return BELL_OK;
     w.c.n_rows = k->sizes[a->row];
     w.c.n_keys = k->sizes[a->key];
-    init_side(&w, &w.k, a->k, a->in);
-    init_side(&w, &w.v, a->v, a->col);
-    w.q = (struct rows){.value = a->q, .range = a->in};
+    attend_nv_init_side(&w, &w.k, a->k, a->in);
+    attend_nv_init_side(&w, &w.v, a->v, a->col);
+    w.q = (struct attend_nv_rows){.value = a->q, .range = a->in};
     if (a->score2) {
-        init_side(&w, &w.k2, a->k2, a->in2);
-        w.q2 = (struct rows){.value = a->q2, .range = a->in2};
+        attend_nv_init_side(&w, &w.k2, a->k2, a->in2);
+        w.q2 = (struct attend_nv_rows){.value = a->q2, .range = a->in2};
     }
     if (attend_is_same(&w.c, a->v, a->col, a->k, a->in))
         w.v.same = &w.k;
@@ -781,14 +755,14 @@ expand_attend_nv(struct kernel *k, const struct attend *a,
     if (!a->is_back)
         attend_find_factor(&w.c);
     LOG(LOG_OPT, "attention: %d rows by %d keys at a time",
-        16 * WARPS * (int)w.tall, (int)w.c.tile);
-    BELL_TRY(map_groups(&w, program));
-    load_queries(&w, &w.q, &w.k);
+        16 * MMA_WARPS * (int)w.tall, (int)w.c.tile);
+    BELL_TRY(attend_nv_map_groups(&w, program));
+    attend_nv_load_queries(&w, &w.q, &w.k);
     if (a->score2)
-        load_queries(&w, &w.q2, &w.k2);
+        attend_nv_load_queries(&w, &w.q2, &w.k2);
     make_accs(&w);
     BELL_TRY(make_loop(&w, &end));
-    BELL_TRY(make_stores(&w, end, out_sink));
+    BELL_TRY(attend_nv_make_stores(&w, end, get_out, out_sink));
     program->shared_bytes = e.shared_bytes;
     return BELL_OK;
 }

@@ -642,7 +642,9 @@ render_nv_container_program(const struct lower_program *program,
     desc.text = text;
     desc.n_regs = estimate_regs(text, n_threads);
     for (i = 0; i < program->n_ops; i++) {
-        if (program->ops[i]->op == UOP_BARRIER)
+        if (program->ops[i]->op == UOP_TURN)
+            desc.n_barriers = 1 + PTX_MAX_GROUPS;
+        else if (program->ops[i]->op == UOP_BARRIER && !desc.n_barriers)
             desc.n_barriers = 1;
     }
     memcpy(desc.reqntid, program->local, sizeof(desc.reqntid));

@@ -511,6 +511,14 @@ emit_one(struct ptx_emit *e, const struct uop *u)
     case UOP_BARRIER:
         emit_barrier(e, u);
         return BELL_OK;
+    case UOP_TURN:
+        ptx_take_turn(e);
+        if (e->n_maps)
+            ptx_note_boxes(e, u);
+        return BELL_OK;
+    case UOP_TURN_END:
+        ptx_end_turn(e);
+        return BELL_OK;
     case UOP_COPY:
         return ptx_emit_copy(e, u);
     case UOP_WMMA_ROWS:
@@ -525,6 +533,7 @@ emit_one(struct ptx_emit *e, const struct uop *u)
             ptx_commit_boxes(e);
         return BELL_OK;
     case UOP_WGMMA:
+    case UOP_WGMMA_HELD:
         ptx_await_boxes(e);
         return ptx_emit_wgmma(e, u);
     case UOP_WGMMA_WAIT:
@@ -565,7 +574,8 @@ choose_order(struct ptx_emit *e)
     for (i = 0; i < e->prog->n_ops; i++) {
         e->has_copies |= e->ops[i]->op == UOP_COPY;
         e->has_commits |= e->ops[i]->op == UOP_COMMIT;
-        e->has_wgmma |= e->ops[i]->op == UOP_WGMMA;
+        e->has_wgmma |= uop_is_wgmma(e->ops[i]);
+        e->has_turns |= e->ops[i]->op == UOP_TURN;
         e->is_shared_stored |= e->ops[i]->op == UOP_STORE &&
                                uop_memory(e->ops[i]->src[0])->op == UOP_LOCAL;
     }
@@ -599,11 +609,15 @@ emit_body(struct ptx_emit *e)
     BELL_TRY(ptx_declare_locals(e));
     if (e->n_maps)
         ptx_begin_boxes(e);
+    if (e->has_turns)
+        ptx_begin_turns(e);
     for (i = 0; i < p->n_ops; i++)
         BELL_TRY(emit_one(e, e->ops[i]));
     if (e->n_loops)
         return bell_fail(BELL_E_INTERNAL, "%s: %u loops are not closed",
                          p->name, e->n_loops);
+    if (e->has_turns)
+        ptx_close_turns(e);
     return BELL_OK;
 }
 

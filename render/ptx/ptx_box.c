@@ -211,6 +211,8 @@ ptx_emit_box(struct ptx_emit *e, const struct uop *u)
         return ptx_refuse(e, u, "it may begin anywhere");
     BELL_TRY(ptx_value_of(e, u->src[5], &v));
     gate = ptx_in_reg(e, v.lanes[0]);
+    /* ptxas makes loops of it, which other warps need not go through */
+    render_put(&e->body, "\t@!%%p%u bra $nobox%u;\n", gate.reg, e->n_boxes);
     at = ptx_reg(e, PTX_B32);
     PTX_OP(e, "add.s32 %, %, %", at, to.base,
            ptx_imm(PTX_B32, (uint64_t)to.first * size));
@@ -220,13 +222,13 @@ ptx_emit_box(struct ptx_emit *e, const struct uop *u)
     map = ptx_reg(e, PTX_B64);
     render_put(&e->body, "\tmov.u64 %%rd%u, map%u;\n", map.reg, find_map(e, u));
     mbarrier = mbarrier_of(e, e->turn);
-    PTX_OP(e, "@% mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%], %", gate,
-           mbarrier,
+    PTX_OP(e, "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%], %", mbarrier,
            ptx_imm(PTX_B32, (uint64_t)u->arg.i * UOP_WGMMA_ROW_BYTES));
     PTX_OP(e,
-           "@% cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier"
+           "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier"
            "::complete_tx::bytes [%], [%, {0, 0, %, %}], [%]",
-           gate, at, map, field(e, address, Z_LOG2, W_LOG2 - Z_LOG2),
+           at, map, field(e, address, Z_LOG2, W_LOG2 - Z_LOG2),
            field(e, address, W_LOG2, 32), mbarrier);
+    render_put(&e->body, "$nobox%u:\n", e->n_boxes++);
     return BELL_OK;
 }

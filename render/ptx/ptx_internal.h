@@ -74,6 +74,8 @@ struct ptx_map {
     uint32_t words[PTX_MAP_WORDS];
 };
 
+#define PTX_MAX_GROUPS 8 /* of 128 threads, in a work-group */
+
 struct ptx_emit {
     const struct lower_program *prog;
     const struct ptx_target *target;
@@ -90,14 +92,16 @@ struct ptx_emit {
     struct ptx_opnd *args; /* by slot */
     bool *is_arg_loaded;
     uint32_t n_dynamic_bytes;
-    bool has_copies, has_commits, has_wgmma;
+    bool has_copies, has_commits, has_wgmma, has_turns;
     bool is_shared_stored; /* by threads: there is a STORE to a LOCAL */
     const struct ptx_map *maps;
-    uint32_t n_maps, n_box_waits;
+    uint32_t n_maps, n_boxes, n_box_waits;
     /* Of BOXes (ptx_box.c): where the mbarriers lie, turns that COMMITs have
      * ended, the one that the next WGMMA awaits; is it thread 0? */
     struct ptx_opnd mbarriers, turn, awaited, is_first;
     bool is_box_awaited;
+    /* Of TURNs (ptx_turn.c): is the thread of that group? */
+    struct ptx_opnd of_group[PTX_MAX_GROUPS];
     unsigned min_version;       /* of PTX, times ten, for what was used */
     struct map locals;          /* LOCAL's id -> offset << 32 | register */
     struct map in_place, split; /* ids, of ptx_uses.c */
@@ -223,6 +227,12 @@ void ptx_begin_boxes(struct ptx_emit *e);
 void ptx_commit_boxes(struct ptx_emit *e);
 void ptx_note_boxes(struct ptx_emit *e, const struct uop *barrier);
 void ptx_await_boxes(struct ptx_emit *e);
+/* TURNs (ptx_turn.c): where the kernel begins, at a TURN, at a TURN_END, where
+ * the kernel ends. */
+void ptx_begin_turns(struct ptx_emit *e);
+void ptx_take_turn(struct ptx_emit *e);
+void ptx_end_turn(struct ptx_emit *e);
+void ptx_close_turns(struct ptx_emit *e);
 /* WMMA_ROWS (ptx_mma.c). */
 BELL_MUST_CHECK bell_status ptx_emit_rows(struct ptx_emit *e,
                                           const struct uop *u,

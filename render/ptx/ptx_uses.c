@@ -58,7 +58,8 @@ note_sources(struct uses *s, const struct uop *u, uint32_t at)
 
     for (i = 0; i < u->n_src; i++) {
         const struct uop *src = u->src[i];
-        if (is_packable(src) && (u->op != UOP_WMMA || i == 2))
+        if (is_packable(src) && !(u->op == UOP_WMMA && i < 2) &&
+            u->op != UOP_WGMMA_HELD)
             put(s, &s->e->split, src, 1);
         if (!may_share(src) && src->op != UOP_ACC_GET)
             continue;

@@ -1,4 +1,5 @@
-/* WGMMA: wgmma.mma_async of four warps, with both operands in LOCAL memory.
+/* WGMMA: wgmma.mma_async of four warps, with both operands in LOCAL memory, or
+ * A in registers.
  *
  * An ACC's registers are the instruction's, so nothing moves between the
  * steps. Every WGMMA is a group of its own for wgmma.wait_group. src: PTX ISA,
@@ -13,6 +14,7 @@
 
 #define SWIZZLE_128B (UINT32_C(1) << 30) /* of a descriptor's upper half */
 #define ATOM_BYTES   1024u               /* 8 rows of 128 bytes */
+#define MAX_WORDS    32                  /* of A that a thread holds */
 
 static const struct {
     const char *name;
@@ -58,51 +60,86 @@ put_descriptor(struct ptx_emit *e, const struct uop *u, uint32_t i, bool turned,
     return BELL_OK;
 }
 
+/* An instruction; A is a descriptor, or four registers. */
 static void
 put_one(struct ptx_emit *e, const struct uop *u, const struct ptx_value *acc,
-        struct ptx_opnd a, struct ptx_opnd b, struct ptx_opnd yes)
+        const struct ptx_opnd *a, struct ptx_opnd b, struct ptx_opnd adds)
 {
     struct uop_wgmma w = uop_wgmma_shape(u->arg.i);
+    bool held = u->op == UOP_WGMMA_HELD;
     uint32_t i;
 
     render_put(&e->body, "\twgmma.mma_async.sync.aligned.m64n%uk%u.f32.%s.%s {",
                w.n, w.k, types[u->src[1]->dtype].name,
-               types[u->src[3]->dtype].name);
+               types[u->src[held ? 2 : 3]->dtype].name);
     for (i = 0; i < w.n / 2; i++)
         render_put(&e->body, i ? ", %%f%u" : "%%f%u", acc->lanes[i].reg);
-    render_put(&e->body, "}, %%rd%u, %%rd%u, %%p%u, 1, 1", a.reg, b.reg,
-               yes.reg);
+    if (held)
+        render_put(&e->body, "}, {%%r%u, %%r%u, %%r%u, %%r%u}", a[0].reg,
+                   a[1].reg, a[2].reg, a[3].reg);
+    else
+        render_put(&e->body, "}, %%rd%u", a[0].reg);
+    render_put(&e->body, ", %%rd%u, %%p%u, 1, 1", b.reg, adds.reg);
+    if (types[u->src[1]->dtype].is_half && !held)
+        render_put(&e->body, ", %d", w.a_turned);
     if (types[u->src[1]->dtype].is_half)
-        render_put(&e->body, ", %d, %d", w.a_turned, w.b_turned);
+        render_put(&e->body, ", %d", w.b_turned);
     render_put(&e->body, ";\n");
+}
+
+/* The descriptor, or what is `by` further on. */
+static struct ptx_opnd
+advance(struct ptx_emit *e, struct ptx_opnd descriptor, uint32_t by)
+{
+    struct ptx_opnd next;
+
+    if (!by)
+        return descriptor;
+    next = ptx_reg(e, PTX_B64);
+    PTX_OP(e, "add.s64 %, %, %", next, descriptor, ptx_imm(PTX_B64, by));
+    return next;
+}
+
+/* The words of A that threads hold, before the fence. */
+static bell_status
+pack_held(struct ptx_emit *e, const struct uop *u, struct ptx_opnd *out)
+{
+    struct ptx_value v;
+    uint32_t i;
+
+    BELL_TRY(ptx_value_of(e, u->src[1], &v));
+    for (i = 0; i < u->src[1]->lanes; i += 2)
+        out[i / 2] = ptx_in_reg(e, ptx_pack(e, v.lanes + i, 2));
+    return BELL_OK;
 }
 
 bell_status
 ptx_emit_wgmma(struct ptx_emit *e, const struct uop *u)
 {
     struct uop_wgmma w = uop_wgmma_shape(u->arg.i);
-    struct ptx_opnd at[2], yes, next[2];
-    uint32_t step[2], i, j;
+    bool held = u->op == UOP_WGMMA_HELD;
+    struct ptx_opnd words[MAX_WORDS], at[2], yes, no, a;
+    enum uop_dtype b_dtype = u->src[held ? 2 : 3]->dtype;
+    uint32_t step[2] = {0}, i;
     struct ptx_value acc;
 
     if (!(e->features & PTX_HAS_WGMMA) || !types[u->src[1]->dtype].name ||
-        !types[u->src[3]->dtype].name)
+        !types[b_dtype].name || (held && u->src[1]->lanes > 2 * MAX_WORDS))
         return ptx_refuse(e, u, "no such matrix instruction");
     BELL_TRY(ptx_value_of(e, u->src[0], &acc));
-    BELL_TRY(put_descriptor(e, u, 1, w.a_turned, &at[0], &step[0]));
-    BELL_TRY(put_descriptor(e, u, 3, w.b_turned, &at[1], &step[1]));
-    yes = ptx_in_reg(e, ptx_imm(PTX_PRED, 1));
+    if (held)
+        BELL_TRY(pack_held(e, u, words));
+    else
+        BELL_TRY(put_descriptor(e, u, 1, w.a_turned, &at[0], &step[0]));
+    BELL_TRY(put_descriptor(e, u, held ? 2 : 3, w.b_turned, &at[1], &step[1]));
+    yes = no = ptx_in_reg(e, ptx_imm(PTX_PRED, 1));
+    if (w.sets)
+        no = ptx_in_reg(e, ptx_imm(PTX_PRED, 0));
     render_put(&e->body, "\twgmma.fence.sync.aligned;\n");
     for (i = 0; i < w.pieces; i++) {
-        for (j = 0; j < 2; j++) {
-            next[j] = at[j];
-            if (i == 0)
-                continue;
-            next[j] = ptx_reg(e, PTX_B64);
-            PTX_OP(e, "add.s64 %, %, %", next[j], at[j],
-                   ptx_imm(PTX_B64, (uint64_t)i * step[j]));
-        }
-        put_one(e, u, &acc, next[0], next[1], yes);
+        a = held ? words[0] : advance(e, at[0], i * step[0]);
+        put_one(e, u, &acc, held ? words + 4 * i : &a,
+                advance(e, at[1], i * step[1]), i ? yes : no);
     }
     render_put(&e->body, "\twgmma.commit_group.sync.aligned;\n");
     return BELL_OK;

@@ -38,6 +38,7 @@ struct px_copy {
 struct px_wgmma {
     const struct px_insn *in;
     uint64_t descriptor[2];
+    px_row held[4]; /* A, where threads hold it */
     uint32_t group; /* commits before it */
 };
 

@@ -452,8 +452,9 @@ take_flag(struct px_parse *p, bool flag, uint64_t *out)
     return flag || *out ? BELL_OK : px_error(p, "only a scale of 1 is known");
 }
 
-/* {d}, a-desc, b-desc, scale-d, 1, 1{, trans-a, trans-b}. src[0..2];
- * target: columns; offset: bits of the trans. */
+/* {d}, a-desc, b-desc, scale-d, 1, 1{, trans-a, trans-b}; or {a} in place of
+ * a-desc, without trans-a. src[0..2], or src[1..2] and, behind {d}, {a};
+ * target: columns; offset: bits of the trans, and PX_WGMMA_HELD. */
 static bell_status
 take_wgmma(struct px_parse *p, struct px_insn *in)
 {
@@ -463,12 +464,18 @@ take_wgmma(struct px_parse *p, struct px_insn *in)
     BELL_TRY(px_take_vector(p, in, in->target / 2, PX_F32, false, false));
     for (i = 0; i < 3; i++) {
         BELL_TRY(px_expect(p, ','));
+        if (i == 0 && px_at_punct(p, '{')) {
+            BELL_TRY(px_take_vector(p, in, 4, PX_B32, false, true));
+            in->offset |= PX_WGMMA_HELD;
+            continue;
+        }
         BELL_TRY(
             px_take_source(p, i < 2 ? PX_B64 : PX_PRED, false, &in->src[i]));
     }
     for (i = 0; i < 2; i++)
         BELL_TRY(take_flag(p, false, &flag));
-    for (i = 0; i < 2 && (in->type == PX_F16 || in->type == PX_BF16); i++) {
+    for (i = in->offset & PX_WGMMA_HELD ? 1 : 0;
+         i < 2 && (in->type == PX_F16 || in->type == PX_BF16); i++) {
         BELL_TRY(take_flag(p, true, &flag));
         in->offset |= (int64_t)flag << i;
     }

@@ -285,6 +285,9 @@ typedef void (*px_rows_fn)(void *dst, const void *a, const void *b,
 /* A comparison on all 32 lanes. */
 typedef uint32_t (*px_test_fn)(const void *a, const void *b);
 
+/* Of wgmma, in offset: threads hold A. */
+#define PX_WGMMA_HELD 4
+
 /* An instruction. */
 struct px_insn {
     uint8_t op;                /* enum px_op */

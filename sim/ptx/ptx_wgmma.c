@@ -3,8 +3,8 @@
  * Warpgroup Level Matrix Instructions; what it leaves open, from an H100.
  *
  * What it computes is known at once. Until wgmma.wait_group its accumulators
- * are not to be touched and what it reads is not to be written: both are
- * errors here. It reads by the async proxy, so what threads have written, also
+ * are not to be touched and what it reads, registers too, is not to be written:
+ * both are errors here. It reads by the async proxy, so what threads have written, also
  * by cp.async, needs a fence.proxy.async first. Each batch needs a
  * wgmma.fence. Only descriptors with swizzles of 128 bytes are known. */
 #include "sim/ptx/ptx_exec.h"
@@ -19,6 +19,7 @@
 #define GROUP_WARPS 4
 #define CHUNK       16 /* bytes that swizzles keep together */
 #define MAX_COLUMNS 256
+#define HELD_WORDS  4 /* of A, of 2-byte elements, in a thread */
 
 /* An operand in shared memory. */
 struct operand {
@@ -148,19 +149,63 @@ end_read(struct px_run *r, struct px_warp *w, const struct px_insn *in,
     return true;
 }
 
+static bool
+is_held(const struct px_insn *in)
+{
+    return in->offset & PX_WGMMA_HELD;
+}
+
+/* The registers of A that threads hold. */
+static const struct px_ref *
+held_refs(const struct px_run *r, const struct px_insn *in)
+{
+    return px_operands(r, in) + in->target / 2;
+}
+
+/* A that threads hold: that all of it is there. Nothing of it lies in shared
+ * memory. */
+static bool
+take_held(struct px_run *r, const struct px_warp *w, const struct px_insn *in,
+          struct operand *out)
+{
+    const struct px_ref *refs = held_refs(r, in);
+    uint32_t i;
+
+    for (i = 0; i < HELD_WORDS; i++) {
+        if (!px_read(r, w, in, refs[i], PX_FULL))
+            return false;
+    }
+    *out = (struct operand){.type = in->type, .k = 32 / type_bytes(in->type)};
+    return true;
+}
+
 /* A's 16 rows of this warp, and B. */
 static bool
 wgmma_operands(struct px_run *r, const struct px_warp *w,
                const struct px_insn *in, struct operand o[2])
 {
-    if (!take_descriptor(r, w, in, 0, &o[0]) ||
-        !take_descriptor(r, w, in, 1, &o[1]))
+    if (is_held(in) ? !take_held(r, w, in, &o[0])
+                    : !take_descriptor(r, w, in, 0, &o[0]))
         return false;
-    o[0].first = w->number % GROUP_WARPS * 16;
-    o[0].n = 16;
+    if (!take_descriptor(r, w, in, 1, &o[1]))
+        return false;
+    if (!is_held(in)) {
+        o[0].first = w->number % GROUP_WARPS * 16;
+        o[0].n = 16;
+    }
     o[1].first = 0;
     o[1].n = in->target;
     return true;
+}
+
+/* Of row i and that step, as mma.sync has its A of 2-byte elements. */
+static double
+held_element(const struct px_insn *in, const px_row *held, uint32_t i,
+             uint32_t step)
+{
+    uint32_t word = held[i / 8 + 2 * (step / 8)][i % 8 * 4 + step % 8 / 2];
+
+    return px_decode(in->type, word >> 16 * (step % 2) & 0xffff);
 }
 
 static double
@@ -212,7 +257,7 @@ take_acc(struct px_run *r, struct px_warp *w, const struct px_insn *in,
 
 static void
 multiply_wgmma(struct px_run *r, struct px_warp *w, const struct px_insn *in,
-               const struct operand o[2], bool adds)
+               const struct operand o[2], const px_row *held, bool adds)
 {
     const struct px_ref *refs = px_operands(r, in);
     double a[16][PX_MAX_K], b[PX_MAX_K][8], c[16][8];
@@ -222,7 +267,8 @@ multiply_wgmma(struct px_run *r, struct px_warp *w, const struct px_insn *in,
     memset(a, 0, sizeof(a));
     for (i = 0; i < 16; i++) {
         for (k = 0; k < o[0].k; k++)
-            a[i][k] = wgmma_element(r, &o[0], o[0].first + i, k);
+            a[i][k] = is_held(in) ? held_element(in, held, i, k)
+                                  : wgmma_element(r, &o[0], o[0].first + i, k);
     }
     for (j = 0; j < in->target; j += 8) {
         for (k = 0; k < o[1].k; k++) {
@@ -270,17 +316,19 @@ do_wgmma(struct px_run *r, struct px_warp *w, const struct px_insn *in)
     const uint32_t *p = px_read(r, w, in, in->src[2], PX_FULL);
     struct px_wgmma *entry;
     struct operand o[2];
+    bool adds;
     uint32_t i;
 
     assert(in->op == PX_WGMMA);
     if (!p || !wgmma_operands(r, w, in, o) || !is_in_step(r, w, in, o))
         return;
+    adds = *p & 1;
     if (!w->is_wgmma_fenced) {
         bad_wgmma(r, w, in, SIM_PTX_RACE, 0, "there was no wgmma.fence");
         return;
     }
     for (i = 0; i < in->target / 2; i++) {
-        if (!take_acc(r, w, in, refs[i]))
+        if ((adds || w->under_way[refs[i].row]) && !take_acc(r, w, in, refs[i]))
             return;
     }
     if (!for_chunks(r, w, in, &o[0], begin_read) ||
@@ -294,13 +342,16 @@ do_wgmma(struct px_run *r, struct px_warp *w, const struct px_insn *in)
     entry = &w->wgmmas[w->n_wgmmas++];
     entry->in = in;
     entry->group = w->n_wgmma_commits;
-    for (i = 0; i < 2; i++) {
+    for (i = is_held(in) ? 1 : 0; i < 2; i++) {
         const uint64_t *d = px_read(r, w, in, in->src[i], PX_FULL);
         entry->descriptor[i] = d ? d[0] : 0;
     }
+    for (i = 0; i < HELD_WORDS && is_held(in); i++)
+        memcpy(entry->held[i], px_read(r, w, in, held_refs(r, in)[i], PX_FULL),
+               sizeof(entry->held[i]));
     if (r->counts)
         px_count_matrix(r->counts, o[0].type, 2.0 * 16 * in->target * o[0].k);
-    multiply_wgmma(r, w, in, o, *p & 1);
+    multiply_wgmma(r, w, in, o, (const px_row *)entry->held, adds);
     put_under_way(r, w, in);
 }
 
@@ -314,7 +365,14 @@ finish_wgmma(struct px_run *r, struct px_warp *w, const struct px_wgmma *entry)
     struct operand o[2];
     uint32_t i;
 
-    for (i = 0; i < 2; i++) {
+    for (i = 0; i < HELD_WORDS && is_held(entry->in); i++) {
+        const uint32_t *now =
+            px_read(r, w, entry->in, held_refs(r, entry->in)[i], PX_FULL);
+        if (now && memcmp(now, entry->held[i], sizeof(px_row)))
+            return bad_wgmma(r, w, entry->in, SIM_PTX_RACE, 0,
+                             "A was written before wgmma.wait_group");
+    }
+    for (i = is_held(entry->in) ? 1 : 0; i < 2; i++) {
         uint64_t d = entry->descriptor[i];
         o[i].at = (uint32_t)(d & 0x3fff) * CHUNK;
         o[i].lead = (uint32_t)(d >> 16 & 0x3fff) * CHUNK;

@@ -482,10 +482,10 @@ find_matrix(const struct lower_program *p, const struct lower_target *target,
     for (i = 0; i < p->n_ops && !out->has_matrix; i++) {
         const struct uop *u = p->ops[i];
 
-        out->has_matrix = u->op == UOP_WMMA || u->op == UOP_WGMMA;
+        out->has_matrix = u->op == UOP_WMMA || uop_is_wgmma(u);
         if (out->has_matrix)
             out->matrix_rate =
-                rate_of(u->src[u->op == UOP_WGMMA]->dtype, target->is_tf32);
+                rate_of(u->src[uop_is_wgmma(u)]->dtype, target->is_tf32);
     }
 }
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Products and what is done with them, on NVIDIA's chips: nothing is spilled,
-and there is little beside the matrix instructions.
+"""Products and what is done with them, and attention, on NVIDIA's chips: nothing
+is spilled, there is little beside the matrix instructions, and those of Hopper
+do not wait for each other.
 
 usage: test_spills.py DOORBELL
 
@@ -76,6 +77,33 @@ def loop_complaints(chip, most):
     return [] if n_all <= most * n else [f'{n_all} instructions, {n} of matrices']
 
 
+# Attention by wgmma: heads of so many elements, and what is seen.
+ATTENTION = ((64, ''), (128, ''), (64, ', is_causal=True'),
+             (128, ', is_causal=True'), (64, ', m'), (128, ', m'))
+
+
+def attention_complaints(size, seen):
+    """ptxas has all wgmma wait for the one before where it does not see that
+    their registers are left alone."""
+    shapes = [f'--in={name}=1x8x2048x{size}:bfloat16' for name in 'qkv']
+    what = (f'scaled_dot_product_attention(q, k, v{seen})', *shapes,
+            *(['--in=m=2048x2048:bfloat16'] if 'm' == seen[-1:] else []),
+            '--device', 'NV@null:h100')
+    stats = run('kernel', *what, '--stats', '--json')
+    done = run('kernel', *what, '--emit', 'sass')
+    if stats.returncode or done.returncode:
+        return [(stats.stderr + done.stderr).strip()]
+    complaints = [f'{k["spill_bytes"]} bytes spilled'
+                  for k in json.loads(stats.stdout)['kernels']
+                  if k['spill_bytes']]
+    opcodes, _ = instructions_of(done.stdout)
+    n_waits = sum('WARPGROUP.DEPBAR' in o for o in opcodes)
+    n = sum(o.startswith('HGMMA') for o in opcodes)
+    if not n or n_waits > 3:
+        complaints.append(f'{n_waits} waits for {n} matrix instructions')
+    return complaints
+
+
 def main():
     tap = Tap()
     if not shutil.which('ptxas'):
@@ -90,6 +118,12 @@ def main():
         name = f'instructions of a product on {chip}'
         if shutil.which('ptxas') and shutil.which('nvdisasm'):
             tap.check(name, loop_complaints(chip, 2.4))
+        else:
+            tap.skip(name, 'no ptxas or no nvdisasm')
+    for size, seen in ATTENTION:
+        name = f'attention on h100, heads of {size}{seen}'
+        if shutil.which('ptxas') and shutil.which('nvdisasm'):
+            tap.check(name, attention_complaints(size, seen))
         else:
             tap.skip(name, 'no ptxas or no nvdisasm')
     return tap.finish()

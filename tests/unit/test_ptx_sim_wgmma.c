@@ -1,5 +1,5 @@
-/* The PTX interpreter: wgmma, whose operands lie in shared memory, against
- * plain sums; and what it does not let pass: accumulators and shared memory
+/* The PTX interpreter: wgmma, whose operands lie in shared memory, or A in
+ * registers, against plain sums; and what it does not let pass: accumulators and shared memory
  * that it is still busy with, what is written without a fence. Layouts by
  * whole products: test_tensor_wgmma. */
 #include <setjmp.h>
@@ -18,11 +18,13 @@
 #define A_BYTES 8192u /* 64 rows of 64 halves, and 8 of B behind them */
 #define TILE    (A_BYTES + 1024u)
 #define THREADS 128u
+#define HELD    (TILE + THREADS * 16u) /* what threads hold of A, 64 bytes each */
 
 /* Parts of the kernel that a row may replace. */
 struct row {
     const char *target, *proxy_fence, *fence, *between, *wait, *b;
     enum sim_ptx_fault fault;
+    bool held; /* threads have A in registers */
 };
 
 #define GOOD                                                                   \
@@ -51,6 +53,15 @@ static const struct row rows[] = {
     {"sm_90a", "fence.proxy.async;", "wgmma.fence.sync.aligned;", "",
      "wgmma.wait_group.sync.aligned 0;", "add.s64 %rd6, %rd6, 8;",
      SIM_PTX_MISALIGNED},
+    {GOOD, SIM_PTX_OK, true},
+    {"sm_90a", "fence.proxy.async;", "wgmma.fence.sync.aligned;",
+     "not.b32 %r22, %r22;", "wgmma.wait_group.sync.aligned 0;", "",
+     SIM_PTX_RACE, true},
+    {"sm_90a", "fence.proxy.async;", "wgmma.fence.sync.aligned;",
+     "mov.f32 %f1, 0f00000000;", "wgmma.wait_group.sync.aligned 0;", "",
+     SIM_PTX_RACE, true},
+    {"sm_90a", "fence.proxy.async;", "", "", "wgmma.wait_group.sync.aligned 0;",
+     "", SIM_PTX_RACE, true},
 };
 
 static void
@@ -72,6 +83,14 @@ write_kernel(const struct row *r, char *text, size_t size)
                                "ld.global.b64 %%rd3, [%%rd4+%d];"
                                "st.shared.b64 [%%r2+%d], %%rd3;\n",
                                i * 1024, i * 1024);
+    at += (size_t)snprintf(text + at, size - at,
+                           "mad.wide.u32 %%rd4, %%r1, 64, %%rd1;\n");
+    for (i = 0; i < 4; i++)
+        at += (size_t)snprintf(
+            text + at, size - at,
+            "ld.global.v4.b32 {%%r%d, %%r%d, %%r%d, %%r%d}, [%%rd4+%u];\n",
+            16 + 4 * i, 17 + 4 * i, 18 + 4 * i, 19 + 4 * i,
+            HELD + 16 * (unsigned)i);
     at += (size_t)snprintf(
         text + at, size - at,
         "%s bar.sync 0;\n"
@@ -81,7 +100,14 @@ write_kernel(const struct row *r, char *text, size_t size)
         "mov.f32 %%f0, 0f00000000; mov.f32 %%f1, %%f0; mov.f32 %%f2, %%f0;\n"
         "mov.f32 %%f3, %%f0; setp.eq.u32 %%p1, %%r6, %%r6; %s\n",
         r->proxy_fence, A_BYTES / 16, r->b, r->fence);
-    for (i = 0; i < 4; i++)
+    for (i = 0; i < 4 && r->held; i++)
+        at += (size_t)snprintf(
+            text + at, size - at,
+            "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 "
+            "{%%f0, %%f1, %%f2, %%f3}, {%%r%d, %%r%d, %%r%d, %%r%d}, %%rd6, "
+            "%%p1, 1, 1, 0;\nadd.s64 %%rd6, %%rd6, 2;\n",
+            16 + 4 * i, 17 + 4 * i, 18 + 4 * i, 19 + 4 * i);
+    for (i = 0; i < 4 && !r->held; i++)
         at += (size_t)snprintf(
             text + at, size - at,
             "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 "
@@ -124,10 +150,28 @@ fill(uint8_t *data)
     }
 }
 
+/* As mma.sync has them: of 4 steps of 16 four words each. */
+static void
+fill_held(uint8_t *data)
+{
+    uint32_t t, word, i;
+
+    for (t = 0; t < THREADS; t++) {
+        for (word = 0; word < 16; word++) {
+            for (i = 0; i < 2; i++) {
+                uint32_t row = t / 32 * 16 + t % 32 / 4 + word % 2 * 8;
+                uint32_t k = word / 4 * 16 + word % 4 / 2 * 8 + t % 4 * 2 + i;
+                uint16_t v = half_bits(value(row, k));
+                memcpy(data + HELD + t * 64 + word * 4 + i * 2, &v, 2);
+            }
+        }
+    }
+}
+
 static void
 test_wgmma(void **state)
 {
-    static uint8_t data[TILE + THREADS * 16];
+    static uint8_t data[HELD + THREADS * 64];
     static char text[8192];
     struct sim_ptx_report report;
     size_t i;
@@ -143,6 +187,7 @@ test_wgmma(void **state)
         uint32_t t, j, k;
 
         fill(data);
+        fill_held(data);
         write_kernel(&rows[i], text, sizeof(text));
         ptx_run_keep(text);
         if (ptx_run(&run, &report) != rows[i].fault)

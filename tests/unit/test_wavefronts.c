@@ -82,7 +82,7 @@ static void
 test_attention(void **state)
 {
     static const char *const devices[] = {"AMD@sim:mi300x", "AMD@sim:rx7900xtx",
-                                          "AMD@sim:gfx1201", "NV@sim:h100"};
+                                          "AMD@sim:gfx1201", "NV@sim:a100"};
     uint32_t i;
 
     (void)state;

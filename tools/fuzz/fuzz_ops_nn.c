@@ -118,7 +118,7 @@ fuzz_einsum_formula(int64_t row)
 }
 
 /* q[b, l, e], k[b, s, e], v[b, s, f], mask or causal. At times so large that it
- * is one kernel. */
+ * is one kernel, or one that goes by whole tiles of keys. */
 static bool
 gen_attention(struct fuzz_gen *g, struct fuzz_node *n)
 {
@@ -129,15 +129,32 @@ gen_attention(struct fuzz_gen *g, struct fuzz_node *n)
             s = large ? between(g, 16, 70) : between(g, 1, 9),
             e = between(g, 1, large ? 20 : 8),
             f = large ? between(g, 2, 20) : 3;
-    const int64_t q[] = {b, l, e}, k[] = {b, s, e}, v[] = {b, s, f},
-                  mask[] = {l, s};
 
+    int64_t q[3], k[3], v[3], mask[2];
+    uint64_t max_elems = g->max_elems;
+    bool taken;
+
+    if (large && fuzz_one_in(&g->rng, 3)) {
+        b = 1;
+        l = between(g, 65, 90);
+        s = 64 * between(g, 2, 4);
+        e = 64 * between(g, 1, 2);
+        f = 64 * between(g, 1, 2);
+        g->max_elems = 256 * 128; /* of k */
+    }
+    q[0] = k[0] = v[0] = b;
+    q[1] = mask[0] = l;
+    k[1] = v[1] = mask[1] = s;
+    q[2] = k[2] = e;
+    v[2] = f;
     n->i[0] = between(g, 0, 2);
-    return take(n, fuzz_leaf(g, dtype, q, 3, FUZZ_DATA_COARSE, 0)) &&
-           take(n, fuzz_leaf(g, dtype, k, 3, FUZZ_DATA_COARSE, 0)) &&
-           take(n, fuzz_leaf(g, dtype, v, 3, FUZZ_DATA_COARSE, 0)) &&
-           (n->i[0] != 2 ||
-            take(n, fuzz_leaf(g, dtype, mask, 2, FUZZ_DATA_UNIT, 0)));
+    taken = take(n, fuzz_leaf(g, dtype, q, 3, FUZZ_DATA_COARSE, 0)) &&
+            take(n, fuzz_leaf(g, dtype, k, 3, FUZZ_DATA_COARSE, 0)) &&
+            take(n, fuzz_leaf(g, dtype, v, 3, FUZZ_DATA_COARSE, 0)) &&
+            (n->i[0] != 2 ||
+             take(n, fuzz_leaf(g, dtype, mask, 2, FUZZ_DATA_UNIT, 0)));
+    g->max_elems = max_elems;
+    return taken;
 }
 
 /* ---- convolution and pooling ------------------------------------------ */
