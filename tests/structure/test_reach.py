@@ -36,7 +36,8 @@ HOOKS = {
 # Folders whose functions others call by name: they stand in for libc's.
 INTERPOSED = ('sim/preload/', 'tools/recorder/')
 COMMENT = re.compile(r'/\*.*?\*/|//[^\n]*', re.DOTALL)
-DEFINITION = re.compile(r'^(?P<type>[^\s#/}].*)\n(?P<name>\w+)\(',
+# Behind a type; what ends with a parenthesis is a macro's use.
+DEFINITION = re.compile(r'^(?P<type>[^\s#/}].*[^)\n])\n(?P<name>\w+)\(',
                         re.MULTILINE)
 WORD = re.compile(r'\w+')
 # A prototype begins a line in a header; what is indented is a body.
