@@ -36,7 +36,7 @@ class Row:
     ours, PyTorch's, what it costs, and what it may be off."""
 
     def __init__(self, name, inputs, ours, theirs, flops=0, n_bytes=0,
-                 reference=None, math_bits=0, n_max=400):
+                 reference=None, math_bits=0, n_max=1000):
         self.name, self.inputs = name, inputs
         self.ours, self.theirs = ours, theirs
         self.flops, self.n_bytes = flops, n_bytes
@@ -296,9 +296,12 @@ class Peer:
 
         run_ours(2)
         run_theirs(2)
-        once = [self.time_of(run, 1) for run in (run_ours, run_theirs)]
-        n = [max(1, min(row.n_max, int(self.options.seconds * 1e6 / 5 / t)))
-             for t in once]
+        # the card's change from one program to the other is a part of each
+        n = []
+        for run in (run_ours, run_theirs):
+            t = self.time_of(run, 20)
+            n.append(max(10, min(row.n_max,
+                                 int(self.options.seconds * 1e6 / 5 / t))))
         singles, times = ([], []), ([], [])
         for _ in range(5):
             for i, run in enumerate((run_ours, run_theirs)):
