@@ -55,9 +55,9 @@ struct hcq_place {
     uint32_t patch; /* id */
     uint32_t dw;    /* offset in the stream */
     uint32_t n_dw;  /* 1 or 2, low word first */
+    uint32_t align; /* a power of two; the value is a multiple */
     int64_t addend;
     uint64_t min, max; /* allowed values */
-    uint64_t align;    /* a power of two; the value is a multiple */
     void *card; /* bound: where the card reads these 8 bytes as they are, an
                  * argument of a launch; NULL: packet_repack */
 };
@@ -113,8 +113,12 @@ struct hcq_queue {
 };
 
 struct hcq_patch {
-    char name[HCQ_NAME_MAX];
     uint32_t first, n_places; /* in stream->places, once ended */
+};
+
+/* Kept apart from what is named, which is gone through at launches. */
+struct hcq_name {
+    char text[HCQ_NAME_MAX];
 };
 
 enum hcq_stream_state {
@@ -141,7 +145,8 @@ struct hcq_stream {
     uint64_t last_value; /* the queue's timeline at the last submission */
     struct hcq_cs cs;
     struct hcq_patch *patches; /* owned */
-    size_t n_patches, cap_patches;
+    struct hcq_name *names;    /* owned: theirs */
+    size_t n_patches, cap_patches, cap_names;
     struct map patch_of; /* hash of a name -> the first patch that has it */
     struct hcq_place *places; /* owned; sorted by patch once ended */
     size_t n_places, cap_places;

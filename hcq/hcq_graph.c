@@ -91,6 +91,7 @@ hcq_graph_destroy(struct hcq_graph *graph)
         hcq_graph_unbind(graph);
     map_fini(&graph->slot_of);
     host_free(graph->slots);
+    host_free(graph->names);
     host_free(graph->commands);
     host_free(graph->args);
     host_free(graph->patches);
@@ -111,7 +112,7 @@ hcq_graph_find_slot(const struct hcq_graph *graph, const char *name)
 
     /* others behind it have the same hash, or are of other names */
     for (i = first ? (uint32_t)*first : UINT32_MAX; i < graph->n_slots; i++) {
-        if (strcmp(graph->slots[i].name, name) == 0)
+        if (strcmp(graph->names[i].text, name) == 0)
             return i;
     }
     return HCQ_SLOT_NONE;
@@ -125,7 +126,7 @@ hcq_graph_slot(struct hcq_graph *graph, const char *name, uint64_t size_bytes)
 
     if (!graph_takes_commands(graph))
         return HCQ_SLOT_NONE;
-    if (!name || !name[0] || strlen(name) >= sizeof(slot->name) ||
+    if (!name || !name[0] || strlen(name) >= sizeof(graph->names->text) ||
         hcq_graph_find_slot(graph, name) != HCQ_SLOT_NONE) {
         fail(graph, bell_fail(BELL_BAD_NAME,
                               "graph '%s': slot '%.70s': the name is empty, "
@@ -136,6 +137,8 @@ hcq_graph_slot(struct hcq_graph *graph, const char *name, uint64_t size_bytes)
     hash = hash_bytes(name, strlen(name), 0);
     if (host_grow((void **)&graph->slots, &graph->cap_slots, graph->n_slots + 1,
                   sizeof(*graph->slots)) != 0 ||
+        host_grow((void **)&graph->names, &graph->cap_names, graph->n_slots + 1,
+                  sizeof(*graph->names)) != 0 ||
         (!map_get(&graph->slot_of, hash) &&
          map_put(&graph->slot_of, hash, graph->n_slots) != 0)) {
         fail(graph,
@@ -145,7 +148,7 @@ hcq_graph_slot(struct hcq_graph *graph, const char *name, uint64_t size_bytes)
     }
     slot = &graph->slots[graph->n_slots];
     memset(slot, 0, sizeof(*slot));
-    snprintf(slot->name, sizeof(slot->name), "%s", name);
+    memcpy(graph->names[graph->n_slots].text, name, strlen(name) + 1);
     slot->size_bytes = size_bytes;
     slot->max = UINT64_MAX - size_bytes;
     return (uint32_t)graph->n_slots++;
@@ -380,7 +383,7 @@ hcq_graph_patch(struct hcq_graph *graph, unsigned field, uint32_t slot,
         fail(graph, bell_fail(BELL_BAD_SIZE,
                               "graph '%s': patch of a size by slot '%s': %lld "
                               "bytes and more, which the arguments do not have",
-                              graph->name, graph->slots[slot].name,
+                              graph->name, graph->names[slot].text,
                               (long long)addend));
         return;
     }

@@ -58,7 +58,6 @@ struct graph_slot {
     bool is_set;
     bool is_written;
     uint8_t lists; /* bits: on which it stands */
-    char name[HCQ_NAME_MAX];
 };
 
 /* Fixed memory that is used, sorted, none overlapping another. */
@@ -91,7 +90,8 @@ struct hcq_graph {
     bool is_used[HCQ_GRAPH_QUEUES_MAX]; /* the first always */
 
     struct graph_slot *slots; /* owned, as all these */
-    size_t n_slots, cap_slots;
+    struct hcq_name *names;   /* theirs */
+    size_t n_slots, cap_slots, cap_names;
     struct map slot_of; /* hash of a name -> the first slot that has it */
     struct graph_command *commands;
     size_t n_commands, cap_commands;

@@ -653,8 +653,9 @@ find_users(struct hcq_graph *graph)
                 return bell_fail(BELL_BAD_VALUE,
                                  "graph '%s': slot '%s' is used on %s and %s: "
                                  "an address is one device's",
-                                 graph->name, slot->name, slot->dev->info.name,
-                                 command->dev->info.name);
+                                 graph->name,
+                                 graph->names[slot - graph->slots].text,
+                                 slot->dev->info.name, command->dev->info.name);
             slot->dev = command->dev;
             if (arg->access & HCQ_ACCESS_WRITE)
                 slot->is_written = true;

@@ -37,7 +37,7 @@ patch_of(const struct hcq_graph *graph, struct graph_copy *copy, uint32_t queue,
 
     if (*patch == HCQ_PATCH_NONE)
         *patch = hcq_stream_patch_point(copy->streams[queue],
-                                        graph->slots[slot].name);
+                                        graph->names[slot].text);
     return *patch;
 }
 
@@ -328,7 +328,7 @@ refuse_set(const struct hcq_graph *graph, uint32_t slot, uint64_t value)
         BELL_BAD_VALUE,
         "graph '%s': slot '%s' = %llu: at most %llu, or it goes "
         "beyond %s",
-        graph->name, graph->slots[slot].name, (unsigned long long)value,
+        graph->name, graph->names[slot].text, (unsigned long long)value,
         (unsigned long long)graph->slots[slot].max,
         graph->slots[slot].size_bytes ? "all addresses" : "what is copied");
 }
@@ -440,8 +440,9 @@ refuse_slots(const struct hcq_graph *graph, const struct graph_slot *slot,
         BELL_BAD_VALUE,
         "graph '%s': slot '%s' at 0x%llx, of %llu bytes, and slot '%s' at "
         "0x%llx overlap, and one is written",
-        graph->name, slot->name, (unsigned long long)slot->value,
-        (unsigned long long)slot->size_bytes, other->name,
+        graph->name, graph->names[slot - graph->slots].text,
+        (unsigned long long)slot->value, (unsigned long long)slot->size_bytes,
+        graph->names[other - graph->slots].text,
         (unsigned long long)other->value);
 }
 
@@ -511,7 +512,8 @@ check_fixed(const struct hcq_graph *graph, const struct graph_slot *slot)
             BELL_BAD_VALUE,
             "graph '%s': slot '%s' at 0x%llx, of %llu bytes, overlaps "
             "0x%llx to 0x%llx, which the graph uses too, and one is written",
-            graph->name, slot->name, (unsigned long long)slot->value,
+            graph->name, graph->names[slot - graph->slots].text,
+            (unsigned long long)slot->value,
             (unsigned long long)slot->size_bytes,
             (unsigned long long)range->begin, (unsigned long long)range->end);
     return BELL_OK;

@@ -45,6 +45,7 @@ hcq_stream_destroy(struct hcq_stream *stream)
     hcq_link_remove(&stream->link);
     map_fini(&stream->patch_of);
     host_free(stream->patches);
+    host_free(stream->names);
     host_free(stream->places);
     host_free(stream->cs.words);
     host_free(stream);
@@ -66,7 +67,7 @@ hcq_stream_find_patch(const struct hcq_stream *stream, const char *name)
     /* others behind it have the same hash, or are of other names */
     for (i = first ? (uint32_t)*first : UINT32_MAX; i < stream->n_patches;
          i++) {
-        if (strcmp(stream->patches[i].name, name) == 0)
+        if (strcmp(stream->names[i].text, name) == 0)
             return i;
     }
     return HCQ_PATCH_NONE;
@@ -75,14 +76,15 @@ hcq_stream_find_patch(const struct hcq_stream *stream, const char *name)
 uint32_t
 hcq_stream_patch_point(struct hcq_stream *stream, const char *name)
 {
-    void *patches = stream->patches;
-    struct hcq_patch *patch;
+    void *patches = stream->patches, *names = stream->names;
+    size_t n = stream->n_patches + 1;
     uint64_t hash;
+    int failed;
 
     if (stream->cs.status != BELL_OK)
         return HCQ_PATCH_NONE;
     if (stream->state != HCQ_STREAM_BUILDING || !name || !name[0] ||
-        strlen(name) >= sizeof(patch->name) ||
+        strlen(name) >= sizeof(stream->names->text) ||
         hcq_stream_find_patch(stream, name) != HCQ_PATCH_NONE) {
         hcq_cs_fail(&stream->cs,
                     bell_fail(BELL_BAD_NAME,
@@ -93,21 +95,24 @@ hcq_stream_patch_point(struct hcq_stream *stream, const char *name)
         return HCQ_PATCH_NONE;
     }
     hash = hash_bytes(name, strlen(name), 0);
-    if (host_grow(&patches, &stream->cap_patches, stream->n_patches + 1,
-                  sizeof(*patch)) != 0 ||
-        (!map_get(&stream->patch_of, hash) &&
-         map_put(&stream->patch_of, hash, stream->n_patches) != 0)) {
-        stream->patches = patches;
+    failed =
+        host_grow(&patches, &stream->cap_patches, n, sizeof(*stream->patches));
+    stream->patches = patches;
+    if (!failed)
+        failed =
+            host_grow(&names, &stream->cap_names, n, sizeof(*stream->names));
+    stream->names = names;
+    if (!failed && !map_get(&stream->patch_of, hash))
+        failed = map_put(&stream->patch_of, hash, stream->n_patches);
+    if (failed) {
         hcq_cs_fail(&stream->cs,
                     bell_fail(BELL_E_NO_MEMORY,
                               "stream '%s': no memory for patch point",
                               stream->name));
         return HCQ_PATCH_NONE;
     }
-    stream->patches = patches;
-    patch = &stream->patches[stream->n_patches];
-    memset(patch, 0, sizeof(*patch));
-    snprintf(patch->name, sizeof(patch->name), "%s", name);
+    stream->patches[stream->n_patches] = (struct hcq_patch){0, 0};
+    memcpy(stream->names[stream->n_patches].text, name, strlen(name) + 1);
     return (uint32_t)stream->n_patches++;
 }
 
@@ -135,11 +140,11 @@ hcq_cs_patch(struct hcq_cs *cs, unsigned field, uint32_t patch, int64_t addend)
         return;
     }
     if (!cs->has_last || !hcq_packet_locate(cs, field, &place)) {
-        hcq_cs_fail(cs, bell_fail(BELL_BAD_VALUE,
-                                  "stream '%s': patch '%s': the last command "
-                                  "has no field %u",
-                                  stream->name, stream->patches[patch].name,
-                                  field));
+        hcq_cs_fail(cs,
+                    bell_fail(BELL_BAD_VALUE,
+                              "stream '%s': patch '%s': the last command "
+                              "has no field %u",
+                              stream->name, stream->names[patch].text, field));
         return;
     }
     places = stream->places;
@@ -147,7 +152,7 @@ hcq_cs_patch(struct hcq_cs *cs, unsigned field, uint32_t patch, int64_t addend)
                   sizeof(place)) != 0) {
         hcq_cs_fail(cs, bell_fail(BELL_E_NO_MEMORY,
                                   "stream '%s': no memory for patch '%s'",
-                                  stream->name, stream->patches[patch].name));
+                                  stream->name, stream->names[patch].text));
         return;
     }
     stream->places = places;
@@ -238,7 +243,7 @@ hcq_stream_put(struct hcq_stream *stream, uint32_t id, uint64_t value)
             return bell_fail(BELL_BAD_VALUE,
                              "stream '%s': patch '%s' = %llu%+lld at byte %u "
                              "must be %llu to %llu, a multiple of %llu",
-                             stream->name, patch->name,
+                             stream->name, stream->names[id].text,
                              (unsigned long long)value,
                              (long long)place[i].addend, place[i].dw * 4,
                              (unsigned long long)place[i].min,
@@ -280,6 +285,6 @@ hcq_stream_patch(struct hcq_stream *stream, uint32_t id, uint64_t value)
                          "stream '%s' is in flight on %s: '%s' cannot be "
                          "patched",
                          stream->name, stream->queue->name,
-                         stream->patches[id].name);
+                         stream->names[id].text);
     return hcq_stream_put(stream, id, value);
 }

@@ -154,7 +154,7 @@ test_create(void **state)
 static void
 test_slots(void **state)
 {
-    char name[sizeof(((struct graph_slot *)NULL)->name) + 1];
+    char name[HCQ_NAME_MAX + 1];
     const char *const bad[] = {NULL, "", "memory", "word", name};
     struct hcq_graph *graph;
     size_t i;
