@@ -643,7 +643,7 @@ render_nv_container_program(const struct lower_program *program,
     desc.n_regs = estimate_regs(text, n_threads);
     for (i = 0; i < program->n_ops; i++) {
         if (program->ops[i]->op == UOP_TURN)
-            desc.n_barriers = 1 + PTX_MAX_GROUPS;
+            desc.n_barriers = ptx_n_barriers(program);
         else if (program->ops[i]->op == UOP_BARRIER && !desc.n_barriers)
             desc.n_barriers = 1;
     }

@@ -233,6 +233,8 @@ void ptx_begin_turns(struct ptx_emit *e);
 void ptx_take_turn(struct ptx_emit *e);
 void ptx_end_turn(struct ptx_emit *e);
 void ptx_close_turns(struct ptx_emit *e);
+/* Of a program with TURNs. */
+uint32_t ptx_n_barriers(const struct lower_program *p);
 /* WMMA_ROWS (ptx_mma.c). */
 BELL_MUST_CHECK bell_status ptx_emit_rows(struct ptx_emit *e,
                                           const struct uop *u,

@@ -13,6 +13,12 @@ n_groups(const struct ptx_emit *e)
     return e->prog->local[0] / GROUP_THREADS;
 }
 
+uint32_t
+ptx_n_barriers(const struct lower_program *p)
+{
+    return FIRST_BARRIER + p->local[0] / GROUP_THREADS;
+}
+
 /* `how` at the barrier of that group, by the threads of `who`. */
 static void
 meet(struct ptx_emit *e, uint32_t who, const char *how, uint32_t group)

@@ -244,6 +244,12 @@ test_tensors(void **state)
 #define COPY(dtype, bytes, sources)                                            \
     "%9 = local." dtype " #0:64\n%11 = const.bool 1\n%10 = copy.void #" bytes  \
     " " sources "\nroots %10"
+/* A of so many lanes, 16 steps an instruction. */
+#define HELD(lanes, arg)                                                       \
+    "%30 = broadcast.f32x32 %3\n%9 = acc.f32x32 #9 %30\n"                      \
+    "%31 = const.bf16 0\n%32 = broadcast.bf16x" lanes " %31\n"                 \
+    "%33 = local.bf16 #1:4096\n%10 = wgmma_held.void #" arg                    \
+    " %9, %32, %33, %0\nroots %10"
 #define ROWS(dtype, lanes, turned)                                             \
     "%9 = local." dtype " #0:64\n%10 = wmma_rows." dtype "x" lanes " #" turned \
     " %9, %0\nroots %10"
@@ -299,6 +305,12 @@ test_programs(void **state)
         {ROWS("u8", "16", "1"), "of 2-byte elements"},
         {ROWS("f16", "6", "0"), "no 1, 2 or 4 registers"},
         {ROWS("f32", "4", "0"), "no 1, 2 or 4 registers"},
+        {HELD("32", "68157504"), NULL}, /* 64 columns, 4 times */
+        {HELD("16", "68157504"), "source 1 is no A of 4 x 16 steps"},
+        {HELD("16", "34603072"), "no shape has 64 columns and 2 x 16 steps"},
+        {HELD("16", "8624537664"), NULL}, /* B is turned */
+        {"%9 = turn.void #1 %7\n%10 = turn_end.void %9\nroots %10", NULL},
+        {"%9 = turn.void #1 %3\nroots %9", "source 0 is no effect"},
         {"%9 = if.void %3\nroots %9", "source 0 is f32, not bool"},
         {"%9 = endif.void %7\nroots %9", "source 0 is no IF"},
         {"%9 = reduce.f32 #add %3, %1\nroots %9", "must not occur in stage P"},
