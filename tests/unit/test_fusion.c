@@ -442,7 +442,7 @@ test_parts_of_words(void **state)
         int64_t m, n, k;
         uint64_t kernels;
     } cases[] = {
-        {1024, 1024, 1024, 2}, {1024, 1024, 256, 1}, {2048, 2048, 2048, 1}};
+        {1024, 1024, 4096, 2}, {1024, 1024, 2048, 1}, {2048, 2048, 4096, 1}};
     struct bell_tensor *x, *w;
     uint64_t before;
     size_t i;
