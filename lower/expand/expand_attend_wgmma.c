@@ -22,13 +22,14 @@
 
 #define GROUP_WARPS 4
 #define GROUP_ROWS  64
-#define GROUPS      2  /* of a work-group */
+#define MAX_GROUPS  2  /* of a work-group */
 #define MIN_TILE    64 /* keys */
 #define MAX_TILE    128
 #define MIN_AHEAD   3   /* tiles of k, and of v, that are there or come */
+#define WIDE        128 /* elements of a query and a value together */
 #define ROW         64  /* elements in a row of 128 bytes */
 #define STEPS       16  /* of an instruction */
-#define MAX_WIDTH   128 /* elements of a query, of a value: registers */
+#define MAX_WIDTH   256 /* elements of a query, of a value */
 #define MAX_EFFECTS 24
 
 static const union uop_arg no_arg = {.bits = 0};
@@ -46,6 +47,12 @@ struct state {
 
 /* ---- sizes ---- */
 
+static uint32_t
+n_groups(const struct state *s)
+{
+    return s->w.warps / GROUP_WARPS;
+}
+
 /* Bytes of LOCAL memory. */
 static int64_t
 n_bytes(const struct state *s)
@@ -53,7 +60,7 @@ n_bytes(const struct state *s)
     const struct attend_nv *w = &s->w;
 
     return 2 * (s->ahead * w->c.tile * (w->k.n + w->v.n) +
-                GROUPS * GROUP_ROWS * w->k.n);
+                (int64_t)n_groups(s) * GROUP_ROWS * w->k.n);
 }
 
 /* Tiles of wide heads have 128 keys: fewer turns. Of narrow ones two work-groups
@@ -62,14 +69,17 @@ n_bytes(const struct state *s)
 static void
 choose_sizes(struct state *s)
 {
-    const struct lower_target *t = s->w.c.e->k->target;
+    int64_t most = s->w.c.e->k->target->max_stage_bytes;
 
     s->ahead = MIN_AHEAD;
-    s->w.c.tile = s->w.k.n + s->w.v.n > MAX_WIDTH ? MAX_TILE : MIN_TILE;
+    s->w.warps = MAX_GROUPS * GROUP_WARPS;
+    s->w.c.tile = s->w.k.n + s->w.v.n > WIDE ? MAX_TILE : MIN_TILE;
     while (s->w.c.tile > MIN_TILE &&
            (s->w.c.n_keys % s->w.c.tile || s->w.c.n_keys == s->w.c.tile ||
-            n_bytes(s) + UOP_WGMMA_ALIGN > t->max_stage_bytes))
+            n_bytes(s) + UOP_WGMMA_ALIGN > most))
         s->w.c.tile /= 2;
+    if (n_bytes(s) + UOP_WGMMA_ALIGN > most)
+        s->w.warps = GROUP_WARPS;
 }
 
 /* Do whole tiles of it lie as rows of whole 16 bytes? */
@@ -99,16 +109,18 @@ queries_are_boxed(const struct attend_nv *w)
 }
 
 static bool
-fits(const struct attend_nv *w)
+fits(const struct state *s)
 {
-    const struct kernel *k = w->c.e->k;
-    const struct lower_target *t = k->target;
+    const struct attend_nv *w = &s->w;
+    const struct lower_target *t = w->c.e->k->target;
 
     return t->has_boxes && t->wgmma_k[w->v.value->dtype] == STEPS &&
            w->k.value->dtype == w->v.value->dtype && !w->c.a->is_back &&
            !w->c.a->score2 && w->c.n_rows > ROW &&
            w->c.n_keys % w->c.tile == 0 && w->c.n_keys > w->c.tile &&
-           is_boxed(w, &w->k) && is_boxed(w, &w->v);
+           n_bytes(s) + UOP_WGMMA_ALIGN <= t->max_stage_bytes &&
+           is_boxed(w, &w->k) && is_boxed(w, &w->v) &&
+           (w->k.n < MAX_WIDTH || queries_are_boxed(w)); /* registers */
 }
 
 /* ---- copies ---- */
@@ -426,10 +438,12 @@ make_turn(struct state *s, const struct uop **out)
 
     turn = op2(&w->c, UOP_ADD, w->range, 1);
     w->now = add(&w->c, w->first, turn);
-    src[0] = barrier(s, UOP_TURN, s->ahead - 3, src, 1);
+    src[0] = barrier(s, n_groups(s) > 1 ? UOP_TURN : UOP_BARRIER, s->ahead - 3,
+                     src, 1);
     made = begin_results(s, w->range, attend_get(&w->c, s->exps, w->range));
     made = begin_scores(s, turn, made);
-    made = uop_new(w->c.g, UOP_TURN_END, UOP_VOID, 1, no_arg, &made, 1);
+    if (n_groups(s) > 1)
+        made = uop_new(w->c.g, UOP_TURN_END, UOP_VOID, 1, no_arg, &made, 1);
     src[0] = copy_turn(s, op2(&w->c, UOP_ADD, turn, s->ahead - 2), made);
     made = wait(s, 0, src, 1);
     take_scores(s, made);
@@ -493,9 +507,7 @@ expand_attend_wgmma(struct kernel *k, const struct attend *a,
                     bool *out_fits)
 {
     struct expand e = {.k = k, .g = k->g, .tile_loop = -1};
-    struct state s = {.w = {.c = {.e = &e, .g = k->g, .a = a},
-                            .warps = GROUPS * GROUP_WARPS,
-                            .tall = 1}};
+    struct state s = {.w = {.c = {.e = &e, .g = k->g, .a = a}, .tall = 1}};
     struct attend_nv *w = &s.w;
     const struct uop *end = NULL;
 
@@ -505,7 +517,7 @@ expand_attend_wgmma(struct kernel *k, const struct attend *a,
     attend_nv_init_side(w, &w->v, a->v, a->col);
     w->q = (struct attend_nv_rows){.value = a->q, .range = a->in};
     choose_sizes(&s);
-    *out_fits = fits(w);
+    *out_fits = fits(&s);
     if (!*out_fits)
         return BELL_OK;
     attend_find_factor(&w->c);

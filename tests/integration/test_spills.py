@@ -78,8 +78,8 @@ def loop_complaints(chip, most):
 
 
 # Attention by wgmma: heads of so many elements, and what is seen.
-ATTENTION = ((64, ''), (128, ''), (64, ', is_causal=True'),
-             (128, ', is_causal=True'), (64, ', m'), (128, ', m'))
+ATTENTION = [(size, seen) for size in (64, 128, 192, 256)
+             for seen in ('', ', is_causal=True', ', m')]
 
 
 def attention_complaints(size, seen):

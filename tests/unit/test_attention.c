@@ -282,6 +282,9 @@ test_values(void **state)
         {GROUPED, BELL_BFLOAT16, 4, 128, 128, 64, 64, 1},
         {PROJECTED, BELL_BFLOAT16, 2, 192, 192, 64, 64, 1},
         {BY_HAND, BELL_FLOAT16, 1, 130, 128, 128, 64, 1},
+        {CAUSAL, BELL_BFLOAT16, 1, 192, 192, 256, 256, 1},
+        {ADDED, BELL_FLOAT16, 1, 100, 256, 192, 256, 1},
+        {PLAIN, BELL_BFLOAT16, 1, 130, 128, 256, 64, 1}, /* by mma.sync */
         {PLAIN, BELL_FLOAT32, 2, 128, 128, 64, 64, 1},
         {CAUSAL, BELL_FLOAT32, 2, 130, 100, 64, 80, 1},
         {ADDED, BELL_FLOAT32, 2, 33, 1000, 16, 7, 1},
