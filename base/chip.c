@@ -18,7 +18,7 @@
  * registers of a pair of waves, local memory. Rates are not known.
  *
  * Bytes of L2 a clock, src: A100's white paper (guess: H100, H200, B200 have as
- * much; 5.5 to 7 TB/s are measured of an H100's 10), CDNA 2's and 3's white
+ * much; 5.5 to 7.4 TB/s are measured of an H100's 10), CDNA 2's and 3's white
  * papers (128 a channel of 16 or 32 in each die).
  */
 #include "base/chip.h"
