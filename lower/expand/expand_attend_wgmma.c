@@ -7,7 +7,7 @@
  *   scores of tile 0, exponentials
  *   turn j of the others:
  *           TURN: begin the results with v of j - 1 and the scores of j
- *           copy k of j - 2 + ahead, v of the one before that
+ *           copy k of j - 2 + AHEAD, v of the one before that
  *           wait; maxima, exponentials; scale the results
  *   results with v of the last tile
  *
@@ -25,7 +25,7 @@
 #define MAX_GROUPS  2  /* of a work-group */
 #define MIN_TILE    64 /* keys */
 #define MAX_TILE    128
-#define MIN_AHEAD   3   /* tiles of k, and of v, that are there or come */
+#define AHEAD       3   /* tiles of k, and of v, that are there or come */
 #define WIDE        128 /* elements of a query and a value together */
 #define ROW         64  /* elements in a row of 128 bytes */
 #define STEPS       16  /* of an instruction */
@@ -42,7 +42,6 @@ struct state {
     const struct uop *memory[2];               /* k's, v's */
     const struct uop *queries; /* LOCAL; NULL: threads hold them */
     bool has_queries;          /* they have come */
-    uint32_t ahead;            /* tiles of each that are there or come */
 };
 
 /* ---- sizes ---- */
@@ -59,7 +58,7 @@ n_bytes(const struct state *s)
 {
     const struct attend_nv *w = &s->w;
 
-    return 2 * (s->ahead * w->c.tile * (w->k.n + w->v.n) +
+    return 2 * (AHEAD * w->c.tile * (w->k.n + w->v.n) +
                 (int64_t)n_groups(s) * GROUP_ROWS * w->k.n);
 }
 
@@ -71,7 +70,6 @@ choose_sizes(struct state *s)
 {
     int64_t most = s->w.c.e->k->target->max_stage_bytes;
 
-    s->ahead = MIN_AHEAD;
     s->w.warps = MAX_GROUPS * GROUP_WARPS;
     s->w.c.tile = s->w.k.n + s->w.v.n > WIDE ? MAX_TILE : MIN_TILE;
     while (s->w.c.tile > MIN_TILE &&
@@ -136,8 +134,8 @@ copy_tile(struct state *s, const struct attend_nv_side *side,
     const struct uop *src[6], *slot, *origin;
     int64_t at;
 
-    slot = op2(c, UOP_MUL, op2(c, UOP_FLOORMOD, which, s->ahead),
-               c->tile * side->n);
+    slot =
+        op2(c, UOP_MUL, op2(c, UOP_FLOORMOD, which, AHEAD), c->tile * side->n);
     src[0] = side->memory;
     src[2] = side->value->src[0];
     src[4] = num(c, kernel_coef(c->e->k, side->value->src[1], c->a->key));
@@ -256,7 +254,7 @@ begin_scores(struct state *s, const struct uop *which, const struct uop *before)
     const struct uop *slot, *src[5] = {s->scores}, *group;
     int64_t at;
 
-    slot = op2(&w->c, UOP_MUL, op2(&w->c, UOP_FLOORMOD, which, s->ahead),
+    slot = op2(&w->c, UOP_MUL, op2(&w->c, UOP_FLOORMOD, which, AHEAD),
                w->c.tile * w->k.n);
     group = op2(&w->c, UOP_MUL,
                 op2(&w->c, UOP_FLOORDIV, w->c.e->tid, 32 * GROUP_WARPS),
@@ -289,18 +287,16 @@ begin_results(struct state *s, const struct uop *which, const struct uop *e)
                               .b_turned = true};
     const struct uop *slot;
 
-    slot = op2(&w->c, UOP_MUL, op2(&w->c, UOP_FLOORMOD, which, s->ahead),
+    slot = op2(&w->c, UOP_MUL, op2(&w->c, UOP_FLOORMOD, which, AHEAD),
                w->c.tile * w->v.n);
     return held_product(s, s->results, e, w->v.memory, slot, shape);
 }
 
-/* Waits for all but the last n begun since `after`. */
+/* Waits for what was begun, behind `after`. */
 static const struct uop *
-wait(const struct state *s, int64_t n, const struct uop *const *after,
-     uint32_t n_after)
+wait(const struct state *s, const struct uop *after)
 {
-    return uop_new(s->w.c.g, UOP_WGMMA_WAIT, UOP_VOID, 1,
-                   (union uop_arg){.i = n}, after, n_after);
+    return uop_new(s->w.c.g, UOP_WGMMA_WAIT, UOP_VOID, 1, no_arg, &after, 1);
 }
 
 /* ---- the loop ---- */
@@ -384,13 +380,13 @@ copy_first(struct state *s)
     uint32_t i;
 
     w->k.memory = s->memory[0] = expand_local(
-        w->c.e, w->k.value->dtype, (uint64_t)(s->ahead * w->c.tile * w->k.n));
+        w->c.e, w->k.value->dtype, (uint64_t)(AHEAD * w->c.tile * w->k.n));
     w->v.memory = s->memory[1] = expand_local(
-        w->c.e, w->v.value->dtype, (uint64_t)(s->ahead * w->c.tile * w->v.n));
+        w->c.e, w->v.value->dtype, (uint64_t)(AHEAD * w->c.tile * w->v.n));
     if (queries_are_boxed(w))
         s->queries = expand_local(w->c.e, w->q.value->dtype,
                                   (uint64_t)(16 * w->warps * w->k.n));
-    for (i = 0; i + 1 < s->ahead; i++)
+    for (i = 0; i + 1 < AHEAD; i++)
         commit = copy_turn(s, num(&w->c, i), commit);
     return commit;
 }
@@ -413,9 +409,9 @@ make_first(struct state *s)
     s->results = attend_acc(
         &w->c, expand_broadcast(w->c.e, zero, (uint16_t)(w->v.n / 2)), NULL, 0);
     effect = copy_first(s);
-    barrier(s, UOP_BARRIER, s->ahead - 2, &effect, 1);
+    barrier(s, UOP_BARRIER, AHEAD - 2, &effect, 1);
     effect = begin_scores(s, num(&w->c, 0), NULL);
-    effect = wait(s, 0, &effect, 1);
+    effect = wait(s, effect);
     take_scores(s, effect);
     w->now = w->first;
     exps = make_exps(s, max, sum);
@@ -438,14 +434,14 @@ make_turn(struct state *s, const struct uop **out)
 
     turn = op2(&w->c, UOP_ADD, w->range, 1);
     w->now = add(&w->c, w->first, turn);
-    src[0] = barrier(s, n_groups(s) > 1 ? UOP_TURN : UOP_BARRIER, s->ahead - 3,
-                     src, 1);
+    src[0] =
+        barrier(s, n_groups(s) > 1 ? UOP_TURN : UOP_BARRIER, AHEAD - 3, src, 1);
     made = begin_results(s, w->range, attend_get(&w->c, s->exps, w->range));
     made = begin_scores(s, turn, made);
     if (n_groups(s) > 1)
         made = uop_new(w->c.g, UOP_TURN_END, UOP_VOID, 1, no_arg, &made, 1);
-    src[0] = copy_turn(s, op2(&w->c, UOP_ADD, turn, s->ahead - 2), made);
-    made = wait(s, 0, src, 1);
+    src[0] = copy_turn(s, op2(&w->c, UOP_ADD, turn, AHEAD - 2), made);
+    made = wait(s, src[0]);
     take_scores(s, made);
     for (i = 0; i < 2; i++) {
         max[i] = attend_get(&w->c, w->max[0][i], w->range);
@@ -479,9 +475,9 @@ make_loop(struct state *s, const struct uop **out_end)
     n = 1 + make_turn(s, src + 1);
     assert(n <= MAX_EFFECTS);
     src[0] = uop_new(w->c.g, UOP_END, UOP_VOID, 1, no_arg, src, n);
-    barrier(s, UOP_BARRIER, s->ahead - 3, src, 1);
+    barrier(s, UOP_BARRIER, AHEAD - 3, src, 1);
     src[0] = begin_results(s, others, attend_get(&w->c, s->exps, src[0]));
-    *out_end = wait(s, 0, src, 1);
+    *out_end = wait(s, src[0]);
     return uop_graph_status(w->c.g);
 }
 
