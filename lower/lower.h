@@ -92,12 +92,11 @@ struct lower_target {
     enum uop_wmma_layout matrix_layout; /* what a thread has of them */
     bool has_wmma_rows;                 /* WMMA_ROWS */
     uint8_t wgmma_k[UOP_DTYPE_COUNT]; /* WGMMA's, of an instruction; 0: none */
-    uint32_t
-        max_stage_bytes; /* LOCAL memory for tiles of products and attention,
-                               * which is taken when a kernel is launched */
-    uint32_t copy_bytes; /* the most that a COPY takes; 0: there is none */
-    bool no_packs;       /* a kernel is a launch: no BARRIER stands in an IF */
-    bool has_boxes;      /* BOX */
+    uint32_t max_stage_bytes; /* LOCAL memory for tiles of products and of
+                               * attention, taken when a kernel is launched */
+    uint32_t copy_bytes;      /* the most that a COPY takes; 0: there is none */
+    bool no_packs;  /* a kernel is a launch: no BARRIER stands in an IF */
+    bool has_boxes; /* BOX */
 };
 
 /* Which attention is one kernel there (lower/expand/attend.h)? By what its

@@ -5,6 +5,11 @@
 
 #define MAX_DEPTH 6 /* of ops that are looked at */
 
+/* The inverses of F32s between these are normal numbers, as they are, also
+ * where what made them was rounded: F32's are from 2^-126 to 2^128. */
+#define LEAST_DIVISOR 0x1p-125
+#define MOST_DIVISOR  0x1p125
+
 static const struct uop_float_range anything = {-INFINITY, INFINITY};
 
 static struct uop_float_range range_of(const struct uop *u, unsigned depth);
@@ -54,20 +59,6 @@ is_absolute(const struct uop *u)
 
     return (a->op == UOP_NEG && a->src[0] == b) ||
            (b->op == UOP_NEG && b->src[0] == a);
-}
-
-/* Are the bits those of an integer without its sign? */
-static bool
-lacks_sign(const struct uop *u)
-{
-    const struct uop *mask;
-
-    if (u->dtype != UOP_F32 || u->src[0]->op != UOP_AND)
-        return false;
-    mask = u->src[0]->src[1];
-    if (mask->op == UOP_BROADCAST)
-        mask = mask->src[0];
-    return mask->op == UOP_CONST && mask->arg.i == INT32_MAX;
 }
 
 static struct uop_float_range
@@ -124,7 +115,8 @@ range_of(const struct uop *u, unsigned depth)
         a = range_of(u->src[0], depth - 1);
         return (struct uop_float_range){exp2(a.min), exp2(a.max)};
     case UOP_BITCAST:
-        return lacks_sign(u) ? (struct uop_float_range){0, INFINITY} : anything;
+        return uop_abs_bits(u) ? (struct uop_float_range){0, INFINITY}
+                               : anything;
     default:
         return anything;
     }
@@ -134,4 +126,28 @@ struct uop_float_range
 uop_float_range(const struct uop *u)
 {
     return uop_is_float(u) ? range_of(u, MAX_DEPTH) : anything;
+}
+
+bool
+uop_has_normal_inverse(const struct uop *u)
+{
+    struct uop_float_range range = uop_float_range(u);
+
+    return range.min >= LEAST_DIVISOR && range.max <= MOST_DIVISOR;
+}
+
+const struct uop *
+uop_abs_bits(const struct uop *u)
+{
+    const struct uop *bits, *mask;
+    int64_t all = u->dtype == UOP_F64 ? INT64_MAX : INT32_MAX;
+
+    if (u->op != UOP_BITCAST || (u->dtype != UOP_F32 && u->dtype != UOP_F64) ||
+        u->src[0]->op != UOP_AND)
+        return NULL;
+    bits = u->src[0];
+    mask = bits->src[1];
+    if (mask->op == UOP_BROADCAST)
+        mask = mask->src[0];
+    return mask->op == UOP_CONST && mask->arg.i == all ? bits->src[0] : NULL;
 }

@@ -258,6 +258,10 @@ struct uop_float_range {
 };
 
 struct uop_float_range uop_float_range(const struct uop *u);
+/* Are F32 u and its inverse surely normal numbers? */
+bool uop_has_normal_inverse(const struct uop *u);
+/* Of a BITCAST that clears a float's sign: the bits with the sign; else NULL. */
+const struct uop *uop_abs_bits(const struct uop *u);
 
 /* Bounds of a dtype's values (U64: 0..INT64_MAX, floats: all of int64). */
 struct uop_bounds uop_dtype_bounds(enum uop_dtype dtype);

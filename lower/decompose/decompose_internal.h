@@ -32,7 +32,8 @@ dec_is_wide_float(const struct dec *d, const struct uop *x)
 
 /* *out_rounded: by id, up to the last node's of the list, which has sources
  * first: does everything that is made of the F32 end in a CAST to halves,
- * without any op that enlarges relative errors much? Owned by the caller, with
+ * by sums, products, quotients and choices alone? A sum that cancels then shows
+ * some four times what F32's rounding would leave. Owned by the caller, with
  * host_free. */
 BELL_MUST_CHECK bell_status dec_find_rounded(const struct uop *const *list,
                                              size_t n, uint8_t **out_rounded);

@@ -8,11 +8,6 @@
 
 #include "base/alloc.h"
 
-/* Numbers whose inverses are normal numbers, as they are: the instruction
- * takes others for 0. */
-#define LEAST_DIVISOR 0x1p-125
-#define MOST_DIVISOR  0x1p125
-
 static bool
 is_half(unsigned dtype)
 {
@@ -86,9 +81,7 @@ keep(const struct dec *d, const struct uop *u)
 static const struct uop *
 invert(const struct dec *d, const struct uop *u)
 {
-    struct uop_float_range range = uop_float_range(u);
-
-    if (range.min < LEAST_DIVISOR || range.max > MOST_DIVISOR)
+    if (!uop_has_normal_inverse(u)) /* the instruction takes others for 0 */
         return NULL;
     u = dec_op1(d, UOP_RECIP, u);
     return u->op == UOP_RECIP ? keep(d, u) : u;

@@ -168,7 +168,7 @@ copy_queries(struct state *s, const struct uop **out)
     src[2] = w->q.value->src[0];
     src[4] = num(c, kernel_coef(c->e->k, w->q.value->src[1], c->a->row));
     src[5] = op2(c, UOP_CMPLT, c->e->tid, 1);
-    for (group = 0; group < w->warps / GROUP_WARPS; group++) {
+    for (group = 0; group < n_groups(s); group++) {
         attend_let_range(c, c->a->row,
                          op2(c, UOP_MIN,
                              op2(c, UOP_ADD, w->begin, group * GROUP_ROWS),
@@ -301,19 +301,28 @@ wait(const struct state *s, const struct uop *after)
 
 /* ---- the loop ---- */
 
+/* What a thread has of 8 columns. */
+static const struct uop *
+columns(const struct attend_nv *w, const struct uop *all, uint32_t n)
+{
+    const struct uop *part[4];
+    uint32_t i;
+
+    for (i = 0; i < 4; i++)
+        part[i] = attend_nv_lane(w, all, 4 * n + i);
+    return attend_nv_lanes(w, part, 4);
+}
+
 /* The scores of a tile, which are made by then: as they are, to w->score. */
 static void
 take_scores(struct state *s, const struct uop *when)
 {
     struct attend_nv *w = &s->w;
-    const struct uop *all = attend_get(&w->c, s->scores, when), *part[4];
-    uint32_t n, i;
+    const struct uop *all = attend_get(&w->c, s->scores, when);
+    uint32_t n;
 
-    for (n = 0; n < w->c.tile / 8; n++) {
-        for (i = 0; i < 4; i++)
-            part[i] = attend_nv_lane(w, all, 4 * n + i);
-        w->score[0][n] = attend_nv_lanes(w, part, 4);
-    }
+    for (n = 0; n < w->c.tile / 8; n++)
+        w->score[0][n] = columns(w, all, n);
 }
 
 /* What they make, from the maxima and sums so far on; the exponentials,
@@ -487,14 +496,10 @@ static const struct uop *
 get_results(const struct attend_nv *w, uint32_t tall, uint32_t col,
             const struct uop *end)
 {
-    const struct state *s = (const struct state *)w;
-    const struct uop *all = attend_get(&w->c, s->results, end), *part[4];
-    uint32_t i;
+    const struct state *s = (const struct state *)w; /* whose first it is */
 
     (void)tall;
-    for (i = 0; i < 4; i++)
-        part[i] = attend_nv_lane(w, all, 4 * col + i);
-    return attend_nv_lanes(w, part, 4);
+    return columns(w, attend_get(&w->c, s->results, end), col);
 }
 
 bell_status

@@ -11,8 +11,8 @@
  * whichever bits a thread's places differ in, neighbouring threads use
  * different banks, and elements of a thread lie at constant distances. Where
  * that leaves room for fewer work-groups, or keys of 4 bytes would meet, places
- * have their lowest bits exchanged by those above. Host: each round is a loop over what
- * threads would do.
+ * have their lowest bits exchanged by those above. Host: each round is a loop
+ * over what threads would do.
  */
 #include "base/log.h"
 #include "lower/expand/attend_code.h"

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "lower/opt/opt_told.h"
 #include "lower/tune.h"
 
 #define MAX_UNROLL 16
@@ -314,7 +315,8 @@ uint32_t
 lower_alternatives(const struct lower_target *target,
                    struct lower_schedule *list, uint32_t cap)
 {
-    uint32_t most = target->is_gpu ? 31 : 1, forms, n = 0;
+    uint32_t most = target->is_gpu ? OPT_FORMS_GPU : OPT_FORMS_CPU, forms,
+             n = 0;
 
     for (forms = 1; forms <= most && n < cap; forms = forms * 2 + 1) {
         list[n].n_actions = 1;

@@ -18,6 +18,8 @@ enum opt_form {
     OPT_FORM_TEAM = 4,
     OPT_FORM_TURN = 8,
     OPT_FORM_ACROSS = 16,
+    OPT_FORMS_CPU = OPT_FORM_PRODUCT, /* all of them */
+    OPT_FORMS_GPU = 2 * OPT_FORM_ACROSS - 1,
 };
 
 /* Is the kernel to be lowered by a schedule, rather than as the rules choose? */

@@ -459,21 +459,6 @@ emit_cast(struct llvm_emit *e, const struct uop *u, LLVMValueRef a,
     return BELL_OK;
 }
 
-/* The bits of x where u is x with the sign's bit cleared; else NULL. */
-static const struct uop *
-find_fabs(const struct uop *u)
-{
-    const struct uop *bits = u->src[0], *mask;
-    int64_t all = u->dtype == UOP_F64 ? INT64_MAX : INT32_MAX;
-
-    if ((u->dtype != UOP_F32 && u->dtype != UOP_F64) || bits->op != UOP_AND)
-        return NULL;
-    mask = bits->src[1];
-    if (mask->op == UOP_BROADCAST)
-        mask = mask->src[0];
-    return mask->op == UOP_CONST && mask->arg.i == all ? bits->src[0] : NULL;
-}
-
 /* Said as what it is, an absolute value is right. observed: LLVM 19.1.7's
  * AMDGPU back end loses the sign of -|x| for some lanes where x, or what its bits
  * are made of, is a choice of two constants and |x| operations on its bits. */
@@ -483,7 +468,7 @@ emit_bitcast(struct llvm_emit *e, const struct uop *u, LLVMValueRef a,
 {
     unsigned from = u->src[0]->dtype, to = u->dtype;
     LLVMTypeRef type = llvm_type(e, to, u->lanes);
-    const struct uop *x = find_fabs(u);
+    const struct uop *x = uop_abs_bits(u);
 
     if (x) {
         BELL_TRY(llvm_value_of(e, x, &a));

@@ -13,6 +13,7 @@
 #include "render/render_internal.h"
 #include "uops/wmma.h"
 
+/* src: CUDA C++ Programming Guide, compute capabilities */
 #define SM_REGS   65536u /* of all chips since sm_50 */
 #define SM_GROUPS 16u    /* that fit, if they are small; more on some chips */
 

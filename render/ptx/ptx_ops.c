@@ -12,10 +12,6 @@
 #include "base/bits.h"
 #include "render/render_internal.h"
 
-/* Their inverses are normal numbers, too. */
-#define LEAST_DIVISOR 0x1p-125
-#define MOST_DIVISOR  0x1p125
-
 static bool
 is_float(unsigned dtype)
 {
@@ -340,11 +336,9 @@ approx_sin_or_cos(struct ptx_emit *e, unsigned op, struct ptx_opnd x)
 static bool
 may_flush(const struct ptx_emit *e, const struct uop *u)
 {
-    struct uop_float_range range = uop_float_range(u->src[0]);
-
     if (u->op == UOP_EXP2)
-        return e->prog->is_approx || range.min >= -126;
-    return range.min >= LEAST_DIVISOR && range.max <= MOST_DIVISOR;
+        return e->prog->is_approx || uop_float_range(u->src[0]).min >= -126;
+    return uop_has_normal_inverse(u->src[0]);
 }
 
 static struct ptx_opnd

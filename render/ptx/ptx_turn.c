@@ -2,6 +2,8 @@
  * at its own, at which the one before it arrives. Who is first finds that the
  * last has arrived, and awaits it once more in the end, when nobody else does.
  * src: PTX ISA, bar.sync and bar.arrive. */
+#include <assert.h>
+
 #include "render/ptx/ptx_internal.h"
 
 #define GROUP_THREADS 128
@@ -33,6 +35,9 @@ ptx_begin_turns(struct ptx_emit *e)
     struct ptx_opnd group = ptx_reg(e, PTX_B32);
     uint32_t i;
 
+    assert(n_groups(e) > 0 && n_groups(e) <= PTX_MAX_GROUPS &&
+           e->prog->local[0] % GROUP_THREADS == 0 && e->prog->local[1] == 1 &&
+           e->prog->local[2] == 1);
     PTX_OP(e, "mov.u32 %, %%tid.x", group);
     PTX_OP(e, "div.u32 %, %, %", group, group, ptx_imm(PTX_B32, GROUP_THREADS));
     for (i = 0; i < n_groups(e); i++) {

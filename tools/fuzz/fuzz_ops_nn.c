@@ -129,7 +129,6 @@ gen_attention(struct fuzz_gen *g, struct fuzz_node *n)
             s = large ? between(g, 16, 70) : between(g, 1, 9),
             e = between(g, 1, large ? 20 : 8),
             f = large ? between(g, 2, 20) : 3;
-
     int64_t q[3], k[3], v[3], mask[2];
     uint64_t max_elems = g->max_elems;
     bool taken;
