@@ -172,6 +172,8 @@ lower_passes(struct kernel *k, struct lower_program *p)
     struct order order;
     bool orders = !attends && !scans && order_find(k, &order);
 
+    if (attends)
+        BELL_TRY(attend_group(k, kinds, &attend));
     if (!attends && !scans && !orders) {
         BELL_TRY(kernel_bound_ranges(k));
         BELL_TRY(kernel_canonical(k));

@@ -229,7 +229,9 @@ find_ranges(const struct kernel *k, uint32_t kinds, struct attend *a)
     if (!largest(k, q & out & ~key & ~v, &a->row))
         a->row = ATTEND_NO_ROW;
     rows = a->row == ATTEND_NO_ROW ? 0 : (uint64_t)1 << a->row;
-    a->is_few = !rows || k->sizes[a->row] < MIN_ROWS;
+    a->is_few |= !rows || k->sizes[a->row] < MIN_ROWS;
+    if (a->is_few)
+        rows = a->few_rows = q & out & ~key & ~v;
     if (a->is_few && (a->is_back || !(kinds & LOWER_ATTENDS_FEW)))
         return false;
     a->batch = out & ~columns & ~rows;
@@ -269,10 +271,11 @@ find_kept(const struct kernel *k, struct attend *a)
     return true;
 }
 
-bool
-attend_find(const struct kernel *k, uint32_t kinds, struct attend *out)
+/* attend_find; `is_few`: rows are few whatever their ranges. */
+static bool
+find(const struct kernel *k, uint32_t kinds, bool is_few, struct attend *out)
 {
-    struct attend a = {.store = NULL};
+    struct attend a = {.is_few = is_few};
 
     if (k->sink->n_src > (kinds & LOWER_ATTENDS_BACK ? 3 : 1))
         return false;
@@ -282,6 +285,53 @@ attend_find(const struct kernel *k, uint32_t kinds, struct attend *out)
         return false;
     *out = a;
     return true;
+}
+
+bool
+attend_find(const struct kernel *k, uint32_t kinds, struct attend *out)
+{
+    return find(k, kinds, false, out);
+}
+
+/* By what a node divides an output range of the batch that k or v has, or what
+ * remainder it takes; *out_range is its number. 0: it does not. */
+static int64_t
+divides(const struct kernel *k, const struct attend *a, const struct uop *u,
+        uint32_t *out_range)
+{
+    uint64_t set = a->batch & (kernel_deps(k, a->k) | kernel_deps(k, a->v));
+    uint32_t r;
+
+    if ((u->op != UOP_FLOORDIV && u->op != UOP_FLOORMOD) ||
+        u->src[0]->op != UOP_RANGE || u->src[1]->op != UOP_CONST)
+        return 0;
+    r = *out_range = kernel_range_no(k, u->src[0]);
+    return set >> r & 1 && u->src[1]->arg.i > 1 &&
+                   k->sizes[r] > u->src[1]->arg.i &&
+                   k->sizes[r] % u->src[1]->arg.i == 0
+               ? u->src[1]->arg.i
+               : 0;
+}
+
+bell_status
+attend_group(struct kernel *k, uint32_t kinds, struct attend *a)
+{
+    const struct uop *was;
+    uint32_t i, r = 0;
+    int64_t by;
+
+    for (i = 0; a->is_few && i < k->n_nodes; i++) {
+        by = divides(k, a, k->nodes[i], &r);
+        if (!by || k->n_ranges + 1 >= KERNEL_MAX_RANGES)
+            continue;
+        was = k->sink;
+        BELL_TRY(kernel_split(k, r, by));
+        if (find(k, kinds, true, a))
+            i = 0;
+        else
+            BELL_TRY(kernel_set_sink(k, was));
+    }
+    return BELL_OK;
 }
 
 /* Is it E, or 1 / L, which is read? */

@@ -26,7 +26,7 @@
 #include "lower/kernel/kernel.h"
 
 #define ATTEND_NO_ROW   UINT32_MAX
-#define ATTEND_FEW_ROWS 8
+#define ATTEND_FEW_ROWS 8 /* of a work-group */
 #define ATTEND_FEW_KEYS 32
 
 /* A kernel that is attention. Numbers are of ranges. */
@@ -37,8 +37,11 @@ struct attend {
     const struct uop *weight;                  /* E, rounded */
     const struct uop *q, *k, *v;               /* before they are widened */
     uint32_t row, key, in, col;                /* i, j, c, columns of v */
-    bool is_few;    /* rows: at most ATTEND_FEW_ROWS, or one and no range */
-    uint64_t batch; /* other output ranges */
+    /* Not MIN_ROWS in `row`, which may be NO_ROW: rows are then those of all
+     * ranges that k and v have not, the last counting fastest. */
+    bool is_few;
+    uint64_t few_rows;         /* these ranges */
+    uint64_t batch;            /* other output ranges */
     const struct uop *kept[2]; /* STOREs of L and M; NULL: there is none */
     /* A gradient: max, sum, exp and diff are NULL, seen is W. */
     bool is_back;
@@ -49,6 +52,12 @@ struct attend {
 /* Is it, of such sizes that expand_attend makes it for targets that attend to
  * these kinds (lower_attends)? */
 bool attend_find(const struct kernel *k, uint32_t kinds, struct attend *out);
+
+/* Takes output ranges apart of which k and v see a part only, as heads do that
+ * share keys, so that few rows are those of all that share; *a is what is found
+ * then. Nothing where rows are not few. */
+BELL_MUST_CHECK bell_status attend_group(struct kernel *k, uint32_t kinds,
+                                         struct attend *a);
 
 /* May functions be approximate? If E is rounded to halves and there is no other
  * but 1 / L, which is correct to a unit in the last place. */

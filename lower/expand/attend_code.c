@@ -34,6 +34,30 @@ attend_value(struct attend_code *w, const struct uop *u, uint32_t n)
     return w->g->failed ? &uop_failed : u;
 }
 
+/* One number of several ranges, the last of which counts fastest. */
+static void
+let_ranges(struct attend_code *w, uint64_t set, const struct uop *all)
+{
+    const struct kernel *k = w->e->k;
+
+    while (set) {
+        uint32_t r = 63u - (uint32_t)__builtin_clzll(set);
+        set &= ~((uint64_t)1 << r);
+        attend_let_range(w, r,
+                         set ? op2(w, UOP_FLOORMOD, all, k->sizes[r]) : all);
+        all = op2(w, UOP_FLOORDIV, all, k->sizes[r]);
+    }
+}
+
+void
+attend_let_row(struct attend_code *w, const struct uop *row)
+{
+    if (w->a->is_few)
+        let_ranges(w, w->a->few_rows, row);
+    else
+        attend_let_range(w, w->a->row, row);
+}
+
 /* attend_lanes, a value after the other. */
 static const struct uop *
 single_lanes(struct attend_code *w, const struct uop *u, uint32_t r,
@@ -131,14 +155,7 @@ attend_map_groups(struct attend_code *w, int64_t tiles, struct lower_program *p,
     BELL_TRY(attend_grid(w, all, p, &left));
     tile = op2(w, UOP_FLOORMOD, left, tiles);
     tile = uop_alu2(w->g, UOP_SUB, num(w, tiles - 1), tile);
-    left = op2(w, UOP_FLOORDIV, left, tiles);
-    for (set = w->a->batch; set;) {
-        uint32_t r = 63u - (uint32_t)__builtin_clzll(set);
-        set &= ~((uint64_t)1 << r);
-        attend_let_range(w, r,
-                         set ? op2(w, UOP_FLOORMOD, left, k->sizes[r]) : left);
-        left = op2(w, UOP_FLOORDIV, left, k->sizes[r]);
-    }
+    let_ranges(w, w->a->batch, op2(w, UOP_FLOORDIV, left, tiles));
     *out_tile = tile;
     return BELL_OK;
 }
@@ -222,8 +239,7 @@ attend_store_kept(struct attend_code *w, const struct uop *row,
         store = w->a->kept[i];
         if (!store)
             continue;
-        if (w->a->row != ATTEND_NO_ROW)
-            attend_let_range(w, w->a->row, row);
+        attend_let_row(w, row);
         src[0] = store->src[0];
         src[1] = attend_value(w, store->src[1], n_pairs);
         if (i == 1)

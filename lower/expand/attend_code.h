@@ -92,6 +92,9 @@ uint32_t attend_store_kept(struct attend_code *w, const struct uop *row,
 /* Finds w->scaled and w->factor: the maximum is then used for nothing else. */
 void attend_find_factor(struct attend_code *w);
 
+/* Row `row` is let: its range, or those of few rows. */
+void attend_let_row(struct attend_code *w, const struct uop *row);
+
 /* A work-group for each of so many tiles of rows, for each of the batch, whose
  * ranges are let; *out_tile is the tile. Where rows see the keys up to their
  * own, those with the most begin. */

@@ -25,7 +25,8 @@ static const union uop_arg no_arg = {.bits = 0};
 
 struct work {
     struct attend_code c;
-    uint32_t rows, share, chunk, unroll;
+    uint32_t rows, share, chunk, unroll; /* rows: of a work-group */
+    const struct uop *row0;              /* the first */
     uint32_t n_in, n_out; /* chunks of a thread, of q and k and of v */
     uint32_t threads;
     const struct uop *part;                          /* thread % share */
@@ -46,7 +47,7 @@ chunk_of(const struct uop *u)
 
 /* Threads that have a key; 0 where its elements cannot be shared out so. */
 static uint32_t
-find_share(const struct kernel *k, const struct attend *a, uint32_t rows)
+find_share(const struct kernel *k, const struct attend *a)
 {
     int64_t in = k->sizes[a->in], out = k->sizes[a->col];
     uint32_t share, chunk = chunk_of(a->k);
@@ -55,7 +56,7 @@ find_share(const struct kernel *k, const struct attend *a, uint32_t rows)
         int64_t each = (int64_t)share * chunk;
         if (in % each == 0 && out % each == 0)
             return (in > out ? in : out) / each <= MAX_PARTS &&
-                           rows * (in + out) / share <= MAX_TOTAL
+                           (in + out) / share <= MAX_TOTAL
                        ? share
                        : 0;
     }
@@ -65,10 +66,8 @@ find_share(const struct kernel *k, const struct attend *a, uint32_t rows)
 bool
 attend_few_fits(const struct kernel *k, const struct attend *a)
 {
-    int64_t rows = a->row == ATTEND_NO_ROW ? 1 : k->sizes[a->row];
-
-    return rows <= ATTEND_FEW_ROWS && k->sizes[a->key] >= ATTEND_FEW_KEYS &&
-           a->k->dtype == a->v->dtype && find_share(k, a, (uint32_t)rows) != 0;
+    return k->sizes[a->key] >= ATTEND_FEW_KEYS && a->k->dtype == a->v->dtype &&
+           find_share(k, a) != 0;
 }
 
 /* Words of LOCAL memory for results, maxima and sums. */
@@ -83,12 +82,17 @@ choose_sizes(struct work *w)
 {
     const struct kernel *k = w->c.e->k;
     const struct attend *a = w->c.a;
+    int64_t most = ATTEND_FEW_ROWS;
 
-    w->rows = (uint32_t)w->c.n_rows;
     w->chunk = chunk_of(a->k);
-    w->share = find_share(k, a, w->rows);
+    w->share = find_share(k, a);
     w->n_in = (uint32_t)k->sizes[a->in] / w->share / w->chunk;
     w->n_out = (uint32_t)k->sizes[a->col] / w->share / w->chunk;
+    while (most * (w->n_in + w->n_out) * w->chunk > MAX_TOTAL)
+        most--;
+    /* of tiles that are as many, those that differ least */
+    most = (w->c.n_rows + most - 1) / most;
+    w->rows = (uint32_t)((w->c.n_rows + most - 1) / most);
     w->unroll = w->rows * (w->n_in + w->n_out) * w->chunk <= MAX_TOTAL / 2
                     ? UNROLL
                     : UNROLL / 2;
@@ -162,11 +166,13 @@ join(const struct work *w, enum uop_op op, const struct uop *u, uint32_t from,
     return u;
 }
 
-static void
-let_row(struct work *w, const struct uop *row)
+/* Number `row` of the work-group's rows, or the last that there is. */
+static const struct uop *
+own_row(const struct work *w, const struct uop *row)
 {
-    if (w->c.a->row != ATTEND_NO_ROW)
-        attend_let_range(&w->c, w->c.a->row, row);
+    row = add(&w->c, w->row0, row);
+    return w->c.n_rows % w->rows ? op2(&w->c, UOP_MIN, row, w->c.n_rows - 1)
+                                 : row;
 }
 
 static const struct uop *
@@ -200,7 +206,7 @@ load_queries(struct work *w)
 
     for (row = 0; row < w->rows; row++) {
         for (i = 0; i < w->n_in; i++) {
-            let_row(w, num(&w->c, row));
+            attend_let_row(&w->c, own_row(w, num(&w->c, row)));
             w->q[row][i] = load_part(w, w->c.a->q, w->c.a->in, i);
             w->c.n_pairs = n_pairs;
         }
@@ -252,7 +258,7 @@ see_key(struct work *w, const struct uop *key, const struct uop *ok,
         s = join(w, UOP_ADD, s, 0, log2_floor(w->share));
         attend_let(&w->c, w->c.factor ? w->c.scaled : a->score, s);
         attend_let_range(&w->c, a->key, key);
-        let_row(w, num(&w->c, row));
+        attend_let_row(&w->c, own_row(w, num(&w->c, row)));
         x[row] = attend_value(&w->c, a->seen, n_pairs);
         if (ok)
             x[row] = uop_alu3(w->c.g, UOP_WHERE, ok, x[row], low(&w->c));
@@ -292,17 +298,16 @@ make_loop(struct work *w)
 {
     const struct attend *a = w->c.a;
     const struct uop *x[UNROLL][ATTEND_FEW_ROWS], *own[UNROLL], *ok[UNROLL],
-        *value[UNROLL][MAX_PARTS], *scale, *acc, *first, *tiles,
+        *value[UNROLL][MAX_PARTS], *scale, *acc, *tiles,
         *src[1 + ATTEND_FEW_ROWS * (2 + MAX_PARTS)];
     union uop_arg arg = {.i = uop_range_arg(a->key, UOP_AXIS_REDUCE)};
     uint32_t u, row, i, n = 0, n_pairs = w->c.n_pairs;
 
-    tiles = attend_count_tiles(&w->c, num(&w->c, 0),
-                               num(&w->c, w->c.n_rows - 1), &first);
+    tiles = num(&w->c, (w->c.n_keys + w->c.tile - 1) / w->c.tile);
     w->range = uop_new(w->c.g, UOP_RANGE, UOP_I64, 1, arg, &tiles, 1);
     src[n++] = w->range;
     for (u = 0; u < w->unroll; u++) { /* under way while keys are seen */
-        own[u] = own_key(w, u, add(&w->c, first, w->range), &ok[u]);
+        own[u] = own_key(w, u, w->range, &ok[u]);
         for (i = 0; i < w->n_out; i++) {
             attend_let_range(&w->c, a->key, own[u]);
             value[u][i] = load_part(w, a->v, a->col, i);
@@ -401,6 +406,10 @@ make_stores(struct work *w, const struct uop *memory)
     if (gate)
         at = op2(&w->c, UOP_MIN, at, all - 1);
     row = op2(&w->c, UOP_FLOORDIV, at, cols);
+    if (w->c.n_rows % w->rows) {
+        f = op2(&w->c, UOP_CMPLT, add(&w->c, w->row0, row), w->c.n_rows);
+        gate = gate ? uop_alu2(w->c.g, UOP_AND, gate, f) : f;
+    }
     col = op2(&w->c, UOP_FLOORMOD, at, cols);
     max = load(w, memory, row);
     for (i = 1; i < warps; i++)
@@ -415,11 +424,12 @@ make_stores(struct work *w, const struct uop *memory)
         at = step(&w->c, op2(&w->c, UOP_ADD, col, 2 * states), at, cols);
         out = uop_alu3(w->c.g, UOP_MULACC, f, load(w, memory, at), out);
     }
+    row = own_row(w, row);
     for (i = 1; i < 3; i++) {
         attend_let(&w->c, a->out, out);
         attend_let(&w->c, a->sum, sum);
         attend_let(&w->c, a->max, max);
-        let_row(w, row);
+        attend_let_row(&w->c, row);
         attend_let_range(&w->c, a->col, col);
         args[i] = attend_value(&w->c, a->store->src[i], n_pairs);
     }
@@ -441,17 +451,22 @@ expand_attend_few(struct kernel *k, const struct attend *a,
     struct work *w = arena_calloc(&k->mem, 1, sizeof(*w));
     const struct uop *memory, *tile, *done;
     uint32_t row, i;
+    uint64_t set;
 
     if (!w)
         return bell_fail(BELL_E_NO_MEMORY, "expansion of attention");
     w->c = (struct attend_code){.e = &e, .g = k->g, .a = a};
-    w->c.n_rows = a->row == ATTEND_NO_ROW ? 1 : k->sizes[a->row];
+    w->c.n_rows = 1;
+    for (set = a->few_rows; set; set &= set - 1)
+        w->c.n_rows *= k->sizes[__builtin_ctzll(set)];
     w->c.n_keys = k->sizes[a->key];
     choose_sizes(w);
     attend_find_factor(&w->c);
     LOG(LOG_OPT, "attention: %u rows by %d keys at a time", w->rows,
         (int)w->c.tile);
-    BELL_TRY(attend_map_groups(&w->c, 1, program, &tile));
+    BELL_TRY(attend_map_groups(&w->c, (w->c.n_rows + w->rows - 1) / w->rows,
+                               program, &tile));
+    w->row0 = op2(&w->c, UOP_MUL, tile, w->rows);
     program->local[0] = w->threads;
     program->want_regs = count_regs(w);
     e.tid = attend_special(&w->c, 4, w->threads);

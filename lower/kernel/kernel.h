@@ -143,6 +143,11 @@ bool kernel_is_canonical(const struct kernel *k);
 BELL_MUST_CHECK bell_status kernel_peel(struct kernel *k, uint32_t r,
                                         int64_t n_main, int64_t n_padded);
 
+/* Range r, of a constant size, becomes two: r / by, and in its place in the nest
+ * inside that, r % by. `by` divides the size. Numbers above r become one more. */
+BELL_MUST_CHECK bell_status kernel_split(struct kernel *k, uint32_t r,
+                                         int64_t by);
+
 /* Takes ranges apart that are only seen divided by a constant: r / c and r % c
  * become two ranges. The inverse of kernel_merge, where indices want it. */
 BELL_MUST_CHECK bell_status kernel_unflatten(struct kernel *k);

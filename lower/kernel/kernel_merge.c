@@ -165,10 +165,8 @@ splits_range(const struct kernel *k, const struct uop *u, uint32_t *out_range)
     return by;
 }
 
-/* Range r becomes two: r / by, and in its place in the nest inside that,
- * r % by. */
-static bell_status
-split_in_two(struct kernel *k, uint32_t r, int64_t by)
+bell_status
+kernel_split(struct kernel *k, uint32_t r, int64_t by)
 {
     struct kernel_remap map[KERNEL_MAX_RANGES];
     const struct uop *to[KERNEL_MAX_RANGES], *halves[2], *value;
@@ -209,7 +207,7 @@ kernel_unflatten(struct kernel *k)
         by = splits_range(k, k->nodes[i], &r);
         if (!by)
             continue;
-        BELL_TRY(split_in_two(k, r, by));
+        BELL_TRY(kernel_split(k, r, by));
         i = 0;
     }
     return BELL_OK;

@@ -566,8 +566,29 @@ struct parts {
     int64_t n, length;
     uint32_t axis;                  /* of the product, the keys */
     const struct uop_dims *scores;  /* E's, cut */
-    const struct uop_dims *product; /* its own, cut */
+    const struct uop_dims *product; /* its own, cut: the parts, then the axes
+                                     * it has, of which the keys are fewer */
 };
+
+/* What has the product's shape, cut. The parts are in front: what is stored of
+ * each lies together. */
+static const struct uop *
+cut_product(struct sched *s, const struct parts *p, const struct uop *u)
+{
+    int64_t d[SCHED_MAX_RANK], order[SCHED_MAX_RANK];
+    union uop_arg arg;
+    uint32_t i;
+
+    for (i = 0; i < p->product->n; i++) {
+        order[i] = i == 0 ? p->axis : i <= p->axis ? i - 1 : i;
+        d[order[i]] = p->product->d[i];
+    }
+    u = reshape(s, u, d, p->product->n);
+    arg.dims = uop_dims(s->g, order, p->product->n);
+    if (!arg.dims)
+        return &uop_failed;
+    return uop_new_shaped(s->g, UOP_PERMUTE, u->dtype, arg, &u, 1, p->product);
+}
 
 /* A value of each part of each row, or one of each score, as the product is
  * that is cut. */
@@ -585,7 +606,7 @@ carry(struct sched *s, const struct parts *p, const struct uop *u, bool cast)
         if (cast || c->op != UOP_CAST)
             u = shaped(s, c, c->op, cast ? c->dtype : UOP_F32, c->arg, u, NULL);
     }
-    return reshape(s, u, p->product->d, p->product->n);
+    return cut_product(s, p, u);
 }
 
 /* The same, once for each part. */
@@ -609,17 +630,19 @@ carry_once(struct sched *s, const struct parts *p, const struct uop *u)
                           uop_dims(s->g, d, p->product->n));
 }
 
+/* The axis is cut into parts, which become axis `at`, in front of it. */
 static const struct uop_dims *
 cut_axis(struct sched *s, const struct uop_dims *dims, uint32_t axis,
-         int64_t parts)
+         uint32_t at, int64_t parts)
 {
     int64_t d[SCHED_MAX_RANK + 1];
     uint32_t i;
 
+    assert(at <= axis);
     for (i = 0; i <= dims->n; i++)
-        d[i] = dims->d[i > axis ? i - 1 : i];
-    d[axis] = parts;
-    d[axis + 1] = dims->d[axis] / parts;
+        d[i] = dims->d[i > at ? i - 1 : i];
+    d[at] = parts;
+    d[axis + 1] /= parts;
     return uop_dims(s->g, d, dims->n + 1);
 }
 
@@ -670,8 +693,8 @@ attend_parts(struct sched *s, const struct match *m,
     struct parts p = {.m = m, .n = n, .axis = axis};
     uint32_t back;
 
-    p.scores = cut_axis(s, whole, whole->n - 1, n);
-    p.product = cut_axis(s, uop_shape(s->g, product), axis, n);
+    p.scores = cut_axis(s, whole, whole->n - 1, whole->n - 1, n);
+    p.product = cut_axis(s, uop_shape(s->g, product), axis, 0, n);
     if (!p.scores || !p.product)
         return &uop_failed;
     p.length = p.scores->d[p.scores->n - 1];
@@ -682,7 +705,7 @@ attend_parts(struct sched *s, const struct match *m,
     exp = make_exp(s, m, x, resize(s, UOP_EXPAND, max, 0, p.length));
     sum = resize(s, UOP_ADD, exp, 0, 1);
     v = to[l->place[product->src[1 - m->side]->id]];
-    v = reshape(s, v, p.product->d, p.product->n);
+    v = cut_product(s, &p, v);
     x = carry(s, &p, exp, true);
     out = alu(s, UOP_MUL, m->side ? v : x, m->side ? x : v);
     back = p.product->n - 2 - axis;
@@ -695,7 +718,7 @@ attend_parts(struct sched *s, const struct match *m,
     share = alu(s, UOP_MUL, share, alu(s, UOP_RECIP, all, NULL));
     out = alu(s, UOP_MUL, if_any(s, out, carry_once(s, &p, sum)),
               carry_once(s, &p, share));
-    out = resize(s, UOP_ADD, out, back + 1, 1);
+    out = resize(s, UOP_ADD, out, p.product->n - 1, 1);
     return reshape(s, out, uop_shape(s->g, m->out)->d,
                    uop_shape(s->g, m->out)->n);
 }

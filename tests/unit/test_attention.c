@@ -20,7 +20,8 @@ enum how {
     MASKED,    /* one of truth values, that hides whole rows */
     BY_HAND,   /* softmax(q @ k.T * s + m) @ v */
     PROJECTED, /* heads are parts of a row, and of the result's */
-    GROUPED,   /* two heads of q for one of k and v */
+    GROUPED,   /* two heads of q, or shape.group, for one of k and v */
+    FOLDED,    /* the same, where these heads are an axis of their own */
     BIASED,    /* a residual is added */
     BROADCAST, /* one k and v for all */
     LATE,      /* a token's: the first third is seen, and ends in its own */
@@ -33,7 +34,17 @@ struct shape {
     enum bell_dtype dtype;
     int64_t heads, n, m, d, dv;
     uint64_t kernels;
+    int64_t group; /* heads that share k and v; 0: as `how` says */
 };
+
+static int64_t
+heads_of_keys(const struct shape *s)
+{
+    return s->group              ? s->heads / s->group
+           : s->how == GROUPED   ? s->heads / 2
+           : s->how == BROADCAST ? 1
+                                 : s->heads;
+}
 
 static double *
 read_all(struct bell_tensor *t)
@@ -65,12 +76,17 @@ heads(struct bell_tensor *x, int64_t n, int64_t n_heads, int64_t d)
                         (int64_t[]){1, 0, 2}, 3);
 }
 
+/* Each head so often as heads of q share it. */
 static struct bell_tensor *
-doubled(struct bell_tensor *x, int64_t n_heads, int64_t n, int64_t d)
+repeated(const struct shape *s, struct bell_tensor *x, int64_t n, int64_t d)
 {
-    x = bell_expand(bell_reshape(x, BELL_DIMS(n_heads, 1, n, d)),
-                    BELL_DIMS(n_heads, 2, n, d));
-    return bell_reshape(x, BELL_DIMS(2 * n_heads, n, d));
+    int64_t few = heads_of_keys(s), each = s->heads / few;
+
+    x = bell_reshape(x, BELL_DIMS(few, 1, n, d));
+    if (s->how == FOLDED)
+        return x;
+    x = bell_expand(x, BELL_DIMS(few, each, n, d));
+    return bell_reshape(x, BELL_DIMS(s->heads, n, d));
 }
 
 /* out[dv] of one query. */
@@ -135,9 +151,7 @@ struct tensors {
 static void
 make(const struct shape *s, struct tensors *t)
 {
-    int64_t few = s->how == GROUPED     ? s->heads / 2
-                  : s->how == BROADCAST ? 1
-                                        : s->heads;
+    int64_t few = heads_of_keys(s);
     struct bell_tensor *q, *k, *v;
 
     q = t->q = input(s, s->heads, s->n, s->d);
@@ -170,10 +184,12 @@ make(const struct shape *s, struct tensors *t)
         k = heads(k, s->m, s->heads, s->d);
         v = heads(v, s->m, s->heads, s->dv);
     }
-    if (s->how == GROUPED) {
-        k = doubled(k, few, s->m, s->d);
-        v = doubled(v, few, s->m, s->dv);
+    if (s->group || s->how == GROUPED) {
+        k = repeated(s, k, s->m, s->d);
+        v = repeated(s, v, s->m, s->dv);
     }
+    if (s->how == FOLDED)
+        q = bell_reshape(q, BELL_DIMS(few, s->heads / few, s->n, s->d));
     if (s->how == BY_HAND) {
         t->out = bell_matmul(q, bell_transpose(k, 1, 2));
         t->out = bell_mul(t->out, bell_scalar(ctx, 1 / sqrt((double)s->d)));
@@ -189,6 +205,8 @@ make(const struct shape *s, struct tensors *t)
     if (s->how == PROJECTED)
         t->out = bell_reshape(bell_permute(t->out, (int64_t[]){1, 0, 2}, 3),
                               BELL_DIMS(s->n, s->heads * s->dv));
+    if (s->how == FOLDED)
+        t->out = bell_reshape(t->out, BELL_DIMS(s->heads, s->n, s->dv));
     if (s->how == BIASED)
         t->out = bell_add(t->out, t->residual);
 }
@@ -202,10 +220,7 @@ check(const struct shape *s, const struct tensors *t)
     double eps = s->dtype == BELL_BFLOAT16  ? 1.0 / 64
                  : s->dtype == BELL_FLOAT16 ? 1.0 / 512
                                             : 4e-6;
-    int64_t h, i, c,
-        few = s->how == GROUPED     ? s->heads / 2
-              : s->how == BROADCAST ? 1
-                                    : s->heads;
+    int64_t h, i, c, few = heads_of_keys(s);
     int64_t qrow = s->how == PROJECTED ? s->heads * s->d : s->d;
 
     want = malloc((size_t)s->dv * sizeof(*want));
@@ -306,7 +321,29 @@ test_values(void **state)
         {BIASED, BELL_FLOAT32, 2, 6, 300, 256, 256, 2},
         {LATE, BELL_BFLOAT16, 2, 4, 768, 128, 128, 2},
         {LATE, BELL_FLOAT32, 4, 1, 45, 8, 8, 1},
-        {PLAIN, BELL_BFLOAT16, 2, 9, 64, 64, 64, UINT64_MAX},
+        {PLAIN, BELL_BFLOAT16, 2, 9, 64, 64, 64, 1}, /* twice five */
+        {PLAIN, BELL_FLOAT16, 1, 15, 47, 96, 80, 1},
+        /* heads that share keys: rows of one work-group */
+        {GROUPED, BELL_BFLOAT16, 8, 1, 256, 128, 128, 2, 4},
+        {GROUPED, BELL_FLOAT16, 12, 1, 75, 64, 64, 1, 3},
+        {GROUPED, BELL_FLOAT32, 10, 1, 130, 16, 8, 1, 5},
+        {GROUPED, BELL_BFLOAT16, 14, 1, 64, 128, 64, 1, 7},
+        {GROUPED, BELL_BFLOAT16, 16, 1, 300, 128, 128, 2, 8},
+        {GROUPED, BELL_BFLOAT16, 22, 1, 70, 64, 64, 1, 11},
+        {GROUPED, BELL_FLOAT32, 17, 1, 64, 32, 32, 1, 17},
+        {GROUPED, BELL_FLOAT16, 8, 3, 96, 64, 128, 1, 4},
+        {GROUPED, BELL_FLOAT32, 6, 2, 1000, 64, 64, 2, 3},
+        {CAUSAL, BELL_BFLOAT16, 4, 5, 33, 64, 64, 1, 2},
+        {ADDED, BELL_FLOAT16, 8, 1, 512, 64, 64, 2, 4},
+        {MASKED, BELL_BFLOAT16, 4, 6, 129, 64, 64, 1, 2},
+        {LATE, BELL_BFLOAT16, 8, 1, 768, 128, 128, 2, 4},
+        {LATE, BELL_FLOAT32, 6, 2, 99, 24, 16, 1, 3},
+        {BY_HAND, BELL_FLOAT16, 6, 1, 512, 32, 64, 2, 3},
+        {BIASED, BELL_BFLOAT16, 9, 1, 96, 96, 96, 1, 3},
+        {BROADCAST, BELL_BFLOAT16, 6, 2, 256, 64, 64, 2},
+        {FOLDED, BELL_BFLOAT16, 8, 1, 256, 128, 128, 2, 4},
+        {FOLDED, BELL_FLOAT16, 12, 3, 75, 64, 64, 1, 6},
+        {FOLDED, BELL_FLOAT32, 20, 1, 200, 32, 32, 1, 10},
         {PLAIN, BELL_FLOAT32, 2, 4, 64, 6, 64, UINT64_MAX},
         {PLAIN, BELL_FLOAT32, 2, 4, 16, 64, 64, UINT64_MAX},
         /* too wide */
@@ -325,8 +362,13 @@ test_values(void **state)
 #endif
     for (i = 0; i < ARRAY_LEN(shapes); i++) {
         struct bell_stats before, after;
+        struct bell_tensor *place;
         struct tensors t;
         make(&shapes[i], &t);
+        place = bell_full(ctx, bell_shape(t.out), bell_ndim(t.out), NAN,
+                          shapes[i].dtype);
+        expect_ok(bell_realize1(place));
+        t.out = bell_assign(place, t.out);
         bell_context_stats(ctx, &before);
         expect_ok(bell_realize1(t.out));
         bell_context_stats(ctx, &after);
@@ -417,10 +459,7 @@ check_gradients(const struct shape *s, const struct tensors *t,
     double *q = read_all(t->q), *k = read_all(t->k), *v = read_all(t->v),
            *mask = read_all(t->mask), *gg = read_all(g), *got[3], *want[3];
     static const char *const names[] = {"dq", "dk", "dv"};
-    int64_t group = s->how == GROUPED     ? 2
-                    : s->how == BROADCAST ? s->heads
-                                          : 1,
-            h, i;
+    int64_t group = s->heads / heads_of_keys(s), h, i;
 
     for (i = 0; i < 3; i++) {
         got[i] = read_all(grads[i]);

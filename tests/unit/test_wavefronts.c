@@ -1,6 +1,6 @@
 /* How often shared memory is asked for, beside the least that the bytes take
- * were no bank asked for two words at once, and whether loads are of 16 bytes:
- * of kernels for chips of the size that real ones have, a few of whose
+ * were no bank asked for two words at once, whether loads are of 16 bytes, and
+ * whether what heads share is loaded once: of kernels for chips of the size that real ones have, a few of whose
  * work-groups are run. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -103,6 +103,107 @@ test_attention(void **state)
     }
 }
 
+/* ---- heads that share keys ---- */
+
+static double n_loaded; /* bytes, by all work-groups */
+
+static void
+add_loaded(void *user, size_t number)
+{
+    struct sim_counts c;
+
+    (void)user;
+    (void)number;
+    sim_count_take(&c);
+    n_loaded +=
+        (double)c.loaded_bytes * (double)c.n_groups / (double)c.n_groups_run;
+}
+
+/* How a user may write it. */
+enum way {
+    REPEATED, /* repeat_interleave of k and v */
+    BY_HAND,  /* softmax(q @ k.T * s) @ v of expanded ones */
+    FOLDED,   /* q's heads as two axes */
+    WAYS
+};
+
+static struct bell_tensor *
+attend_shared(enum way way, struct bell_tensor *const x[3], int64_t group)
+{
+    const int64_t *q = bell_shape(x[0]), *k = bell_shape(x[1]);
+    struct bell_tensor *y[3] = {x[0], x[1], x[2]};
+    int64_t i;
+
+    if (way == FOLDED)
+        y[0] = bell_reshape(x[0], BELL_DIMS(k[1], group, q[2], q[3]));
+    for (i = 1; i < 3; i++) {
+        if (way == REPEATED) {
+            y[i] = bell_repeat_interleave(x[i], group, 1);
+            continue;
+        }
+        y[i] = bell_reshape(x[i], BELL_DIMS(k[1], 1, k[2], k[3]));
+        if (way == FOLDED)
+            continue;
+        y[i] = bell_expand(y[i], BELL_DIMS(k[1], group, k[2], k[3]));
+        y[i] = bell_reshape(y[i], BELL_DIMS(1, q[1], k[2], k[3]));
+    }
+    if (way != BY_HAND)
+        return bell_scaled_dot_product_attention(y[0], y[1], y[2], NULL, 0,
+                                                 false, 0);
+    y[0] = bell_matmul(y[0], bell_transpose(y[1], 2, 3));
+    y[0] = bell_softmax(bell_mul(y[0], bell_scalar(ctx, 0.125)), -1);
+    return bell_matmul(y[0], y[2]);
+}
+
+/* k and v of all heads are loaded about once; beside them a work-group loads
+ * its queries, and results of parts are joined. */
+static void
+check_shared(const char *device, int64_t heads, int64_t group, int64_t queries,
+             int64_t keys, int64_t size)
+{
+    struct bell_tensor *x[3];
+    double least;
+    int way;
+
+    expect_ok(bell_context_create(device, &ctx));
+    x[0] = input(BELL_DIMS(1, heads, queries, size), BELL_BFLOAT16);
+    x[1] = input(BELL_DIMS(1, heads / group, keys, size), BELL_BFLOAT16);
+    x[2] = input(BELL_DIMS(1, heads / group, keys, size), BELL_BFLOAT16);
+    least = 2 * 2 * (double)(heads / group * keys * size);
+    for (way = 0; way < WAYS; way++) {
+        struct bell_tensor *y = attend_shared((enum way)way, x, group);
+        n_loaded = 0;
+        expect_ok(tensor_watch_kernels(ctx, add_loaded, NULL));
+        sim_count_begin(4);
+        expect_ok(bell_realize1(y));
+        sim_count_end();
+        expect_ok(tensor_watch_kernels(ctx, NULL, NULL));
+        print_message("%s, %d heads, %d share keys, way %d: %.2f of the least "
+                      "bytes\n",
+                      device, (int)heads, (int)group, way, n_loaded / least);
+        if (n_loaded > 1.75 * least)
+            fail_msg("%.4g bytes loaded, keys and values are %.4g", n_loaded,
+                     least);
+    }
+    bell_context_destroy(ctx);
+}
+
+static void
+test_shared_keys(void **state)
+{
+    static const char *const devices[] = {"NV@sim:h100", "AMD@sim:mi300x"};
+    uint32_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(devices); i++) {
+        check_shared(devices[i], 32, 4, 1, 8192, 128);
+        check_shared(devices[i], 64, 8, 1, 32768, 64);
+        check_shared(devices[i], 24, 3, 2, 4096, 128);
+    }
+}
+
+/* ---- products ---- */
+
 static void
 check_product(enum bell_dtype dtype, int64_t n_rows, bool turn_x, bool turn_w)
 {
@@ -168,6 +269,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_shared_keys),
         cmocka_unit_test(test_products),
     };
 
