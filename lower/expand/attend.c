@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "lower/expand/attend_few.h"
+
 #define MIN_ROWS   16 /* of queries, for a matrix instruction */
 #define MIN_KEYS   16
 #define MAX_WIDE   256   /* elements of a query, of a value */
@@ -35,6 +37,8 @@ expand_attend(struct kernel *k, const struct attend *a,
 
     if (!t->is_gpu)
         return expand_attend_host(k, a, out_sink, program);
+    if (a->is_few && attend_few_fits_nv(k, a))
+        return expand_attend_few_nv(k, a, out_sink, program);
     if (a->is_few)
         return expand_attend_few(k, a, out_sink, program);
     if (a->v->dtype != UOP_F32 && t->has_wmma_rows &&
@@ -229,9 +233,11 @@ find_ranges(const struct kernel *k, uint32_t kinds, struct attend *a)
     if (!largest(k, q & out & ~key & ~v, &a->row))
         a->row = ATTEND_NO_ROW;
     rows = a->row == ATTEND_NO_ROW ? 0 : (uint64_t)1 << a->row;
-    a->is_few |= !rows || k->sizes[a->row] < MIN_ROWS;
+    a->few_rows = q & out & ~key & ~v;
+    a->is_few |= !rows || k->sizes[a->row] < MIN_ROWS ||
+                 (!a->is_back && attend_few_is_whole(k, a));
     if (a->is_few)
-        rows = a->few_rows = q & out & ~key & ~v;
+        rows = a->few_rows;
     if (a->is_few && (a->is_back || !(kinds & LOWER_ATTENDS_FEW)))
         return false;
     a->batch = out & ~columns & ~rows;

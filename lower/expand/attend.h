@@ -37,10 +37,11 @@ struct attend {
     const struct uop *weight;                  /* E, rounded */
     const struct uop *q, *k, *v;               /* before they are widened */
     uint32_t row, key, in, col;                /* i, j, c, columns of v */
-    /* Not MIN_ROWS in `row`, which may be NO_ROW: rows are then those of all
-     * ranges that k and v have not, the last counting fastest. */
+    /* Not MIN_ROWS in `row`, which may be NO_ROW, or no more than a form for few
+     * takes at once: rows are then those of few_rows, the ranges that k and v
+     * have not, of which the last counts fastest. */
     bool is_few;
-    uint64_t few_rows;         /* these ranges */
+    uint64_t few_rows;
     uint64_t batch;            /* other output ranges */
     const struct uop *kept[2]; /* STOREs of L and M; NULL: there is none */
     /* A gradient: max, sum, exp and diff are NULL, seen is W. */

@@ -538,7 +538,7 @@ count_parts(const struct sched *s, const struct match *m)
 
     assert(m->n_chain <= MAX_DEPTH);
     rows = from->n > 1 ? from->d[from->n - 2] : 1;
-    if (!(s->target->attends & LOWER_ATTENDS_FEW) || rows >= MIN_ROWS ||
+    if (!(s->target->attends & LOWER_ATTENDS_FEW) || rows > MIN_ROWS ||
         from->n + 1 > SCHED_MAX_RANK ||
         uop_shape(s->g, m->out)->n + 1 > SCHED_MAX_RANK ||
         sched_dims_vary(s->target, from) ||

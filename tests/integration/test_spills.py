@@ -104,6 +104,26 @@ def attention_complaints(size, seen):
     return complaints
 
 
+# Heads that share keys, of a token that is decoded: of q, of k, elements.
+FEW = ((32, 8, 128), (64, 8, 128), (64, 4, 128), (32, 4, 64), (32, 32, 128),
+       (6, 2, 96), (8, 2, 256))
+
+
+def few_complaints(chip, dtype, heads, kv, size):
+    shapes = [f'--in=q=1x{heads}x1x{size}:{dtype}',
+              *(f'--in={name}=1x{kv}x8192x{size}:{dtype}' for name in 'kv')]
+    each = heads // kv
+    done = run('kernel', 'scaled_dot_product_attention(q, '
+               f'repeat_interleave(k, {each}, 1), '
+               f'repeat_interleave(v, {each}, 1))', *shapes,
+               '--device', f'NV@null:{chip}', '--stats', '--json')
+    if done.returncode:
+        return [done.stderr.strip()]
+    return [f'{k["name"]}: {k["n_registers"]} registers, '
+            f'{k["spill_bytes"]} bytes spilled'
+            for k in json.loads(done.stdout)['kernels'] if k['spill_bytes']]
+
+
 def main():
     tap = Tap()
     if not shutil.which('ptxas'):
@@ -114,6 +134,10 @@ def main():
                 for name, expression in USES.items():
                     tap.check(f'{name} of {dtype} on {chip}', complaints_of(
                         expression, dtype, math, chip))
+            for shape in FEW:
+                for dtype in ('bfloat16', 'float32'):
+                    tap.check(f'decoding with {shape} of {dtype} on {chip}',
+                              few_complaints(chip, dtype, *shape))
     for chip in ('a100', 'rtx4090'):
         name = f'instructions of a product on {chip}'
         if shutil.which('ptxas') and shutil.which('nvdisasm'):
