@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/bits.h"
 #include "base/map.h"
 #include "base/thread.h"
 #include "ioctl/cassette.h"
@@ -18,6 +19,14 @@
 
 #define WATCH_MAX          64
 #define WATCH_REGION_BYTES 4096 /* of a signal region that is looked at */
+
+/* Mappings without a wish lie from somewhere in here on: what replays them
+ * wants the same addresses, and no process has libraries, heaps or stacks
+ * there. src: Linux 6.12, arch_pick_mmap_layout; compiler-rt, asan_mapping.h,
+ * asan_allocator.h */
+#define BAND_START 0x200000000000ull
+#define BAND_BYTES 0x100000000000ull
+#define PAGE_BYTES 4096u
 
 /* Memory that the device writes, and how it looked last. */
 struct watch {
@@ -34,7 +43,8 @@ struct record_kio {
     struct map devs;           /* fd -> enum kio_dev */
     struct watch *watches;     /* owned: WATCH_MAX of them */
     uint32_t n_watches;
-    bool has_opened; /* a device node: there is something to record */
+    uint64_t next_mapping; /* the address that is wished for it */
+    bool has_opened;       /* a device node: there is something to record */
     bool failed;
     struct bell_error error; /* the first failure to record */
 };
@@ -212,6 +222,19 @@ forget_watches_locked(struct record_kio *rec, uintptr_t addr, size_t size_bytes)
     }
 }
 
+/* A wish for who has none. Where it cannot be met, the system chooses. */
+static void *
+wish_address(struct record_kio *rec, size_t size_bytes)
+{
+    uint64_t at;
+
+    pthread_mutex_lock(&rec->lock);
+    at = rec->next_mapping;
+    rec->next_mapping += align_up(size_bytes, PAGE_BYTES);
+    pthread_mutex_unlock(&rec->lock);
+    return (void *)(uintptr_t)at;
+}
+
 static int
 record_mmap(struct kio *kio, void **addr, size_t size_bytes, int prot,
             int flags, int fd, uint64_t offset)
@@ -231,6 +254,8 @@ record_mmap(struct kio *kio, void **addr, size_t size_bytes, int prot,
         look_locked(rec);
         forget_watches_locked(rec, (uintptr_t)*addr, size_bytes);
         pthread_mutex_unlock(&rec->lock);
+    } else if (!*addr) {
+        *addr = wish_address(rec, size_bytes);
     }
     result = kio->below->ops->mmap(kio->below, addr, size_bytes, prot, flags,
                                    fd, offset);
@@ -454,6 +479,8 @@ kio_record_create(struct kio *below, const char *path, struct kio **out_kio)
         .ops = &record_ops, .below = below, .branch = below->branch};
     pthread_mutex_init(&rec->lock, NULL);
     map_init(&rec->devs);
+    rec->next_mapping = BAND_START + hash_mix(time_now_ns()) %
+                                         (BAND_BYTES / PAGE_BYTES) * PAGE_BYTES;
     *out_kio = &rec->kio;
     return BELL_OK;
 }

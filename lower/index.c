@@ -3,11 +3,14 @@
  *
  * Up to here indices are I64. Where the target wants narrow ones, an I64 that
  * is known to fit is made as an I32 if all I64 that it is made of are so too;
- * what needs it in 64 bits gets a CAST of it.
+ * what needs it in 64 bits gets a CAST of it. Elsewhere vectors alone are made
+ * so: a vector has twice as many of them.
  *
  * An access to element x + c is made one to element c of INDEX(memory, x), so
  * that all accesses that differ by constants have one address, which is in the
- * program once. INDEX also says what is known of x.
+ * program once. INDEX also says what is known of x. Of lanes that lie anywhere,
+ * x is what they share: what is left does not change as loops go on, so that
+ * what there is to know of it is known before them.
  */
 #include "lower/index.h"
 
@@ -19,6 +22,8 @@
 /* Constants up to here, times 8, are offsets in any instruction. */
 #define MAX_OFFSET (INT64_C(1) << 27)
 #define MAX_ALIGN  (UINT32_C(1) << 16)
+
+#define MAX_SUM_DEPTH 8 /* of an index of lanes */
 
 struct indexer {
     struct uop_graph *g;
@@ -107,8 +112,10 @@ can_narrow(const struct indexer *x, const struct uop *u)
     struct uop_bounds b;
     uint32_t i;
 
-    if (!x->narrow || (u->dtype == UOP_I64 && !fits(x, u)))
+    if ((!x->narrow && u->lanes == 1) || (u->dtype == UOP_I64 && !fits(x, u)))
         return false;
+    if (u->op == UOP_BROADCAST && !x->narrow)
+        return u->dtype == UOP_I64;
     for (i = 0; i < u->n_src; i++) {
         if (u->src[i]->dtype == UOP_I64 && !is_narrow(x, u->src[i]))
             return false;
@@ -136,6 +143,17 @@ can_narrow(const struct indexer *x, const struct uop *u)
     default:
         return uop_has(u, UOP_FLAG_ALU);
     }
+}
+
+/* In 32 bits, of a scalar in 64. */
+static const struct uop *
+narrow_scalar(struct indexer *x, const struct uop *u)
+{
+    union uop_arg none = {.bits = 0};
+
+    if (u->op == UOP_CONST)
+        return uop_const_int(x->g, UOP_I32, u->arg.i);
+    return uop_new(x->g, UOP_CAST, UOP_I32, 1, none, &u, 1);
 }
 
 /* A source in 64 bits. */
@@ -187,19 +205,17 @@ split_sum(const struct indexer *x, const struct uop *memory,
     return c->arg.i;
 }
 
-/* INDEX(memory, base) under the AFTERs of `u`. */
+/* INDEX(memory, base) under the AFTERs of `u`; `base` is rebuilt. */
 static const struct uop *
-displace_index(struct indexer *x, const struct uop *u, const struct uop *base)
+displace_index(struct indexer *x, const struct uop *u, const struct uop *base,
+               uint64_t align)
 {
-    const struct uop *memory = x->to[u->id], *src[2] = {memory, NULL}, **after;
+    const struct uop *memory = x->to[u->id], *src[2] = {memory, base}, **after;
     struct uop_bounds b;
-    uint64_t align;
 
     if (u->op != UOP_AFTER) {
         b = uop_bounds(x->g, base);
-        align = x->align[base->id];
         align = align && align < MAX_ALIGN ? align : MAX_ALIGN;
-        src[1] = x->to[base->id];
         return uop_new(
             x->g, UOP_INDEX, u->dtype, 1,
             (union uop_arg){
@@ -211,9 +227,73 @@ displace_index(struct indexer *x, const struct uop *u, const struct uop *base)
         arena_copy(&x->g->arena, memory->src, memory->n_src * sizeof(*after));
     if (!after || !memory->n_src)
         return &uop_failed;
-    after[0] = displace_index(x, u->src[0], base);
+    after[0] = displace_index(x, u->src[0], base, align);
     return uop_new(x->g, UOP_AFTER, u->dtype, 1, memory->arg, after,
                    memory->n_src);
+}
+
+/* An index of many lanes, rebuilt: what they share, and what is each one's, or
+ * NULL. */
+struct lanes_sum {
+    const struct uop *shared, *own;
+};
+
+static const struct uop *
+add_own(struct indexer *x, const struct uop *a, const struct uop *b)
+{
+    union uop_arg none = {.bits = 0};
+    const struct uop *src[2] = {a, b};
+    enum uop_dtype dtype = UOP_I32;
+    struct uop_bounds p, q;
+    uint32_t i;
+
+    if (!a || !b)
+        return a ? a : b;
+    p = uop_bounds(x->g, a);
+    q = uop_bounds(x->g, b);
+    if (a->dtype != UOP_I32 || b->dtype != UOP_I32 ||
+        p.min + q.min < INT32_MIN || p.max + q.max > INT32_MAX)
+        dtype = UOP_I64;
+    for (i = 0; i < 2; i++) {
+        if (src[i]->dtype != dtype)
+            src[i] = uop_new(x->g, UOP_CAST, dtype, a->lanes, none, &src[i], 1);
+    }
+    return uop_new(x->g, UOP_ADD, dtype, a->lanes, none, src, 2);
+}
+
+static struct lanes_sum
+split_lanes(struct indexer *x, const struct uop *u, uint32_t depth)
+{
+    struct lanes_sum sum = {.own = x->to[u->id]}, a, b;
+
+    if (u->op == UOP_BROADCAST) {
+        sum.shared = x->to[u->src[0]->id];
+        sum.own = NULL;
+    } else if (u->op == UOP_ADD && depth < MAX_SUM_DEPTH) {
+        a = split_lanes(x, u->src[0], depth + 1);
+        b = split_lanes(x, u->src[1], depth + 1);
+        if (!a.shared && !b.shared)
+            return sum;
+        sum.own = add_own(x, a.own, b.own);
+        sum.shared = a.shared && b.shared
+                         ? uop_alu2(x->g, UOP_ADD, a.shared, b.shared)
+                     : a.shared ? a.shared
+                                : b.shared;
+    }
+    return sum;
+}
+
+/* Memory src[0], and its index src[1], of lanes that lie anywhere. */
+static void
+rebuild_gather(struct indexer *x, const struct uop *const *old,
+               const struct uop **src)
+{
+    struct lanes_sum sum = split_lanes(x, old[1], 0);
+
+    if (!sum.shared || !sum.own)
+        return;
+    src[0] = displace_index(x, old[0], sum.shared, 1);
+    src[1] = sum.own;
 }
 
 /* Memory src[0], and its index src[1]. */
@@ -232,12 +312,15 @@ rebuild_pair(struct indexer *x, const struct uop *const *old,
     src[0] = x->to[old[0]->id];
     src[1] = x->to[index->id];
     if (index->lanes > 1 && (first->op != UOP_BROADCAST ||
-                             (rest && !uop_index_steps(rest, &c, &step))))
+                             (rest && !uop_index_steps(rest, &c, &step)))) {
+        if (!x->narrow)
+            rebuild_gather(x, old, src);
         return;
+    }
     memory = uop_memory(old[0]);
     c = split_sum(x, memory, index->lanes > 1 ? first->src[0] : index, &base);
     if (base)
-        src[0] = displace_index(x, old[0], base);
+        src[0] = displace_index(x, old[0], x->to[base->id], x->align[base->id]);
     if (rest) {
         rest = x->to[rest->id];
         dtype = rest->dtype;
@@ -303,6 +386,8 @@ rebuild_index(struct indexer *x, const struct uop *u)
         } else {
             src[i] = narrow || is_loop(u, i) ? x->to[u->src[i]->id]
                                              : widen_index(x, u->src[i]);
+            if (narrow && u->op == UOP_BROADCAST && src[i]->dtype == UOP_I64)
+                src[i] = narrow_scalar(x, src[i]);
         }
         changed |= src[i] != u->src[i];
     }

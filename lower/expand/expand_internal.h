@@ -260,8 +260,8 @@ BELL_MUST_CHECK bell_status expand_digits(struct expand *e,
                                           const struct kernel_group *group);
 
 /* Closes loops of e->base[] around the effects in src[1..n], those of the sum
- * outside. Returns how many effects are there then. */
-uint32_t expand_close_filling(struct expand *e, uint64_t loops,
+ * inside or outside. Returns how many effects are there then. */
+uint32_t expand_close_filling(struct expand *e, uint64_t loops, bool sum_inside,
                               const struct uop **src, uint32_t n);
 
 /* A loop as long as `size` that fills an array; `number` tells those of a

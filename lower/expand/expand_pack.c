@@ -14,6 +14,7 @@
 #include "lower/expand/expand_internal.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const union uop_arg no_arg = {.bits = 0};
@@ -116,11 +117,11 @@ expand_filling_loop(struct expand *e, uint32_t number, int64_t size)
 }
 
 uint32_t
-expand_close_filling(struct expand *e, uint64_t loops, const struct uop **src,
-                     uint32_t n)
+expand_close_filling(struct expand *e, uint64_t loops, bool sum_inside,
+                     const struct uop **src, uint32_t n)
 {
-    uint64_t order[2] = {loops & ~e->k->reduce_ranges,
-                         loops & e->k->reduce_ranges};
+    uint64_t sum = loops & e->k->reduce_ranges, others = loops & ~sum;
+    uint64_t order[2] = {sum_inside ? sum : others, sum_inside ? others : sum};
     uint32_t i;
 
     for (i = 0; i < 2; i++) {
@@ -133,6 +134,30 @@ expand_close_filling(struct expand *e, uint64_t loops, const struct uop **src,
         }
     }
     return n;
+}
+
+/* The least step in memory of a loop, in elements; INT64_MAX: unknown. */
+static int64_t
+least_step(const struct kernel *k, const struct uop *load, uint64_t loops)
+{
+    int64_t least = INT64_MAX, step;
+
+    for (; loops; loops &= loops - 1) {
+        step = kernel_coef(k, load->src[1], (uint32_t)__builtin_ctzll(loops));
+        if (step != KERNEL_NONAFFINE && step && llabs(step) < least)
+            least = llabs(step);
+    }
+    return least;
+}
+
+/* Does what is packed lie along the sum? */
+static bool
+lies_along_sum(const struct kernel *k, const struct uop *u, uint64_t loops)
+{
+    while (u->op == UOP_CAST)
+        u = u->src[0];
+    return u->op == UOP_LOAD && least_step(k, u, loops & k->reduce_ranges) <
+                                    least_step(k, u, loops & ~k->reduce_ranges);
 }
 
 static bell_status
@@ -164,7 +189,8 @@ fill_pack(struct expand *e, uint32_t number)
         store[2] = expand_value(e, p->value, inst->lanes);
         src[1 + copy] = uop_new(e->g, UOP_STORE, UOP_VOID, 1, no_arg, store, 3);
     }
-    n = expand_close_filling(e, loops, src, inst->n_copies);
+    n = expand_close_filling(e, loops, lies_along_sum(k, p->value, loops), src,
+                             inst->n_copies);
     src[0] = p->memory;
     e->inst = before;
     memcpy(e->base, base, sizeof(base));

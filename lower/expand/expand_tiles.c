@@ -123,7 +123,8 @@ pack_columns(struct expand *e, const struct tiles *t,
             half[i]};
         src[1 + i] = uop_new(e->g, UOP_STORE, UOP_VOID, 1, no_arg, store, 3);
     }
-    n = expand_close_filling(e, t->loops | (uint64_t)1 << t->step, src, 2);
+    n = expand_close_filling(e, t->loops | (uint64_t)1 << t->step, false, src,
+                             2);
     memcpy(e->base, base, sizeof(base));
     src[0] = memory;
     *out_memory = uop_new(e->g, UOP_AFTER, UOP_U32, 1, no_arg, src, n + 1);

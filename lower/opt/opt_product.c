@@ -24,7 +24,7 @@
 #define LOAD_COST       0.5 /* of columns, over the work of a row */
 #define MAX_OVERLAP     104 /* percent computed of what is wanted */
 #define ROW_TILES       8   /* of rows, packed together */
-#define GATHERED        2.0 /* cycles to pack an element that lies anywhere */
+#define GATHERED        0.5 /* cycles to pack an element that lies anywhere */
 
 /* What the kernel multiplies. */
 struct operands {

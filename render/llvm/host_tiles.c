@@ -131,6 +131,7 @@ emit_registers(struct llvm_emit *e, const struct uop *u, const LLVMValueRef *at)
 #define BLOCK      8  /* rows of sums in registers */
 #define LANES      16 /* words of a vector: a half of the columns */
 #define N_BLOCKS   (2 * TILE_ROWS / BLOCK)
+#define CHAINS     4 /* of sums that do not wait for each other, a column */
 #define TURN_SIGNS 0x80808080 /* bytes less, or more, by 128 */
 
 struct dot {
@@ -255,23 +256,31 @@ static void
 first_sums(const struct dot *d, LLVMValueRef *out)
 {
     struct llvm_emit *e = d->e;
-    LLVMValueRef phi[2], next[2], column[2],
+    LLVMValueRef phi[2 * CHAINS], next[2 * CHAINS], column[2],
         one = llvm_splat(e, llvm_i32(e, 0x01010101), LANES),
         scale = llvm_splat(e, llvm_i32(e, d->dtype == UOP_U8 ? 128u : -128u),
                            LANES);
+    uint32_t n = d->k_bytes % (CHAINS * BYTES) == 0 ? 2 * CHAINS : 2, i;
     struct dot_loop l;
-    uint32_t i;
 
     out[0] = out[1] = e->ll->ConstNull(d->type);
     if (d->dtype == UOP_BF16)
         return;
     l = open_loop(e);
-    for (i = 0; i < 2; i++)
-        phi[i] = open_variable(e, &l, d->type, out[i]);
-    load_columns(d, l.n, column);
-    for (i = 0; i < 2; i++)
-        next[i] = add_words(d, phi[i], one, column[i]);
-    close_loop(e, &l, BYTES, d->k_bytes, phi, next, 2);
+    for (i = 0; i < n; i++)
+        phi[i] = open_variable(e, &l, d->type, out[0]);
+    for (i = 0; i < n; i++) {
+        if (i % 2 == 0)
+            load_columns(d,
+                         e->ll->BuildBinOp(e->b, LLVMAdd, l.n,
+                                           llvm_i64(e, i / 2 * BYTES), ""),
+                         column);
+        next[i] = add_words(d, phi[i], one, column[i % 2]);
+    }
+    close_loop(e, &l, n / 2 * BYTES, d->k_bytes, phi, next, n);
+    for (i = 2; i < n; i++)
+        next[i % 2] =
+            e->ll->BuildBinOp(e->b, LLVMAdd, next[i % 2], next[i], "");
     for (i = 0; i < 2; i++)
         out[i] = e->ll->BuildBinOp(e->b, LLVMMul, next[i], scale, "");
 }

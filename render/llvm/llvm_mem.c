@@ -504,11 +504,12 @@ static LLVMValueRef
 are_adjacent(struct llvm_emit *e, const struct access *a, LLVMValueRef first)
 {
     LLVMTypeRef bits = e->ll->IntTypeInContext(e->ctx, a->lanes);
+    LLVMTypeRef type = e->ll->TypeOf(first);
     LLVMValueRef steps[MAX_LANES], v;
     uint32_t i;
 
     for (i = 0; i < a->lanes; i++)
-        steps[i] = llvm_i64(e, i);
+        steps[i] = e->ll->ConstInt(type, i, 0);
     v = e->ll->BuildBinOp(e->b, LLVMAdd, llvm_splat(e, first, a->lanes),
                           e->ll->ConstVector(steps, a->lanes), "");
     v = e->ll->BuildICmp(e->b, LLVMIntEQ, a->indices, v, "");
@@ -547,7 +548,6 @@ load_gathered(struct llvm_emit *e, const struct access *a, LLVMValueRef other)
         return gather(e, a, e->ll->ConstVector(steps, a->lanes), other);
     }
     first = lane_of(e, a->indices, 0);
-    assert(e->ll->TypeOf(first) == e->t_i64);
     wide = llvm_new_block(e);
     apart = llvm_new_block(e);
     join = llvm_new_block(e);

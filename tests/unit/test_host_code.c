@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "host_run.h"
+#include "lower/tune.h"
 #include "lower_kernels.h"
 
 /* ---- counting ---- */
@@ -315,7 +316,7 @@ test_small_images(void **state)
 }
 
 /* Their pixels are loaded side by side or gathered, without a branch for
- * each. */
+ * each; where they lie is words, not pairs of them. */
 static void
 test_gathers(void **state)
 {
@@ -323,16 +324,45 @@ test_gathers(void **state)
     uint32_t n_jumps = count(text, "j");
 
     (void)state;
-    assert_true(count(text, "vgather") >= 4);
+    assert_true(count(text, "vgatherd") >= 4);
     assert_non_null(strstr(text, "{z}"));
+    assert_int_equal(count(text, "vgatherq") + count(text, "vpcmpgtq") +
+                         count(text, "vpmovzxdq") + count(text, "vpmovsxdq"),
+                     0);
     assert_in_range(n_jumps, 1, 24); /* loops, and of each vector */
     host_free(text);
+}
+
+/* Rows of pixels that would leave vectors empty are one range with the images
+ * and columns, if not many channels' work makes up for the packing. */
+static void
+test_rows_of_pixels(void **state)
+{
+    static const int64_t dims[][3] = {{8, 4, 56}, {8, 4, 64}};
+    struct lower_target target;
+    struct lower_program p;
+    struct lower_made made;
+    struct lk k;
+    uint32_t i, j, n_folds;
+
+    (void)state;
+    assert_int_equal(render_host_level("x86-64-v4", 1, &target), BELL_OK);
+    for (i = 0; i < 2; i++) {
+        lk_build(&k, lk_find("conv-many"), dims[i]);
+        assert_int_equal(
+            lower_kernel_by(&k.g, k.sink, &target, NULL, &made, &p), BELL_OK);
+        for (n_folds = 0, j = 0; j < made.schedule.n_actions; j++)
+            n_folds += made.schedule.actions[j].kind == LOWER_FOLD;
+        assert_int_equal(n_folds, i == 0 ? 2 : 0);
+        lk_fini(&k);
+    }
 }
 
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rows_of_pixels),
         cmocka_unit_test(test_turned),
         cmocka_unit_test(test_products),
         cmocka_unit_test(test_gathers),
