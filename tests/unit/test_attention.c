@@ -361,7 +361,7 @@ test_values(void **state)
         {LATE, BELL_FLOAT16, 1, 16, 300, 96, 128, 2},
         {FOLDED, BELL_FLOAT16, 32, 1, 512, 64, 64, 2, 16},
         {FOLDED, BELL_FLOAT32, 32, 1, 512, 64, 64, 2, 16},
-        {PLAIN, BELL_BFLOAT16, 2, 16, 21, 64, 64, 1},
+        {PROJECTED, BELL_FLOAT16, 2, 16, 21, 64, 64, 1},
         {PLAIN, BELL_FLOAT32, 2, 4, 64, 6, 64, UINT64_MAX},
         {PLAIN, BELL_FLOAT32, 2, 4, 16, 64, 64, UINT64_MAX},
         /* too wide */
