@@ -16,12 +16,15 @@
 #include "lower/opt/opt_told.h"
 
 #define MIN_FLOPS       1e6
-#define MIN_DEPTH       16  /* steps of the sum */
-#define MIN_REUSE       4   /* tiles that read a panel */
-#define MAX_UNROLL      4   /* steps */
-#define GROUPS_A_THREAD 4   /* work-groups: few, as each packs */
-#define TILE            32  /* rows and columns that TILES makes */
-#define LOAD_COST       0.5 /* of columns, over the work of a row */
+#define MIN_DEPTH       16   /* steps of the sum */
+#define MIN_REUSE       4    /* tiles that read a panel */
+#define MAX_UNROLL      4    /* steps */
+#define GROUPS_A_THREAD 4    /* work-groups: few, as each packs */
+#define TILE            32   /* rows and columns that TILES makes */
+#define LOAD_COST       0.5  /* of columns, over the work of a row */
+#define WORTH_IT        0.97 /* of the values, for tiles of many vectors */
+#define MAX_VECTORS     6
+#define MIN_ROWS        4
 #define MAX_OVERLAP     104 /* percent computed of what is wanted */
 #define ROW_TILES       8   /* of rows, packed together */
 #define GATHERED        0.5 /* cycles to pack an element that lies anywhere */
@@ -144,33 +147,80 @@ fits_tiles(const struct kernel *k, const struct operands *p, uint32_t row,
            kernel_coef(k, p->rows->src[0]->src[1], row) > 0;
 }
 
+/* A tile of registers. */
+struct tile {
+    int64_t rows, vectors;
+};
+
+/* Values computed over values wanted, of n in tiles. */
+static double
+waste(int64_t n, int64_t tile)
+{
+    return (double)((n + tile - 1) / tile * tile) / (double)n;
+}
+
+static double
+row_cost(int64_t n, int64_t rows)
+{
+    return waste(n, rows) + LOAD_COST / (double)rows;
+}
+
 /* Rows of a tile of registers: many share the loads of columns, and few are to
  * be computed twice. */
 static int64_t
-tile_rows(const struct lower_target *target, int64_t n)
+tile_rows(int64_t n, int64_t most)
 {
-    int64_t rows = target->n_vector_regs < 32 ? 6 : 12, best = rows;
-    int64_t least = rows / 2; /* leaves four registers */
-    double cost, lowest = 0;
+    int64_t rows, best = most;
 
-    for (; rows > least; rows--) {
-        cost = (double)((n + rows - 1) / rows * rows) / (double)n +
-               LOAD_COST / (double)rows;
-        if (lowest > 0 && cost >= lowest)
-            continue;
-        lowest = cost;
-        best = rows;
+    for (rows = most; rows > most / 2; rows--) {
+        if (row_cost(n, rows) < row_cost(n, best))
+            best = rows;
     }
     return best;
+}
+
+/* The most rows of so many vectors: registers are left for a step's columns and
+ * a row. With one sum more LLVM keeps some on the stack. observed: LLVM 19 */
+static int64_t
+most_rows(const struct lower_target *target, int64_t vectors)
+{
+    int64_t most = target->n_vector_regs < 32 ? 6 : 12;
+
+    if (vectors > 2)
+        most = (target->n_vector_regs < 32 ? 12 : 25) / vectors;
+    return most;
+}
+
+/* Tiles are two vectors wide, if others don't compute much less. */
+static struct tile
+choose_tile(const struct kernel *k, int64_t n_rows, int64_t n, int64_t lanes)
+{
+    struct tile tile = {.vectors = n >= 2 * lanes ? 2 : 1}, other;
+    double values, least;
+
+    tile.rows = tile_rows(n_rows, most_rows(k->target, tile.vectors));
+    least =
+        WORTH_IT * waste(n_rows, tile.rows) * waste(n, tile.vectors * lanes);
+    for (other.vectors = 3; other.vectors <= MAX_VECTORS; other.vectors++) {
+        other.rows = most_rows(k->target, other.vectors);
+        if (other.rows < MIN_ROWS || n < other.vectors * lanes ||
+            panel_bytes(k, other.vectors * lanes) > k->target->max_packed_bytes)
+            break;
+        other.rows = tile_rows(n_rows, other.rows);
+        values = waste(n_rows, other.rows) * waste(n, other.vectors * lanes);
+        if (values >= least)
+            continue;
+        least = values;
+        tile = other;
+    }
+    return tile;
 }
 
 /* Values computed over values wanted, of n columns. */
 static double
 column_waste(int64_t n, int64_t lanes)
 {
-    int64_t wide = n >= 2 * lanes ? 2 * lanes : lanes;
-
-    return (double)((n + wide - 1) / wide * wide) / (double)n;
+    return waste(n, n >= 2 * lanes ? 2 * lanes : lanes);
 }
 
 /* Is a product of n columns by range `row` large enough, and does what is
@@ -215,7 +265,7 @@ columns_to_fold(const struct kernel *k, bool overlap)
             return 0;
     }
     if (!is_large(k, &p, n, (uint32_t)row, true,
-                  tile_rows(target, k->sizes[row])))
+                  tile_rows(k->sizes[row], most_rows(target, 2))))
         return 0;
     lanes = target->vector_bytes / uop_dtype_infos[p.columns->dtype].size_bytes;
     work = (double)k->sizes[row] / (double)lanes; /* of a column, a step */
@@ -288,7 +338,8 @@ opt_choose_product(const struct opt_model *m, struct opt_choice *choice)
     const struct lower_target *target = k->target;
     struct operands p = {.columns = NULL};
     int column = choice->folded < 0 ? stored_range(k) : choice->folded, row;
-    int64_t lanes, vectors, rows, n;
+    struct tile tile = {TILE, 2};
+    int64_t lanes, n;
     uint32_t inner;
     bool packs_rows, tiled;
 
@@ -299,23 +350,23 @@ opt_choose_product(const struct opt_model *m, struct opt_choice *choice)
     inner = 63u - (uint32_t)__builtin_clzll(k->groups[0].bound);
     lanes = target->vector_bytes / uop_dtype_infos[p.columns->dtype].size_bytes;
     n = k->sizes[column];
-    vectors = n >= 2 * lanes ? 2 : 1;
     tiled = fits_tiles(k, &p, (uint32_t)row, (uint32_t)column, inner);
     packs_rows =
         !tiled && (p.rows->op != UOP_LOAD || !goes_along(k, &p, inner));
-    rows = tiled ? TILE : tile_rows(target, k->sizes[row]);
-    if (!is_large(k, &p, n, (uint32_t)row, packs_rows, rows))
+    if (!tiled)
+        tile = choose_tile(k, k->sizes[row], n, lanes);
+    if (!is_large(k, &p, n, (uint32_t)row, packs_rows, tile.rows))
         return;
     choice->product = (struct opt_product){true, packs_rows, tiled,
                                            (uint32_t)column, (uint32_t)row};
     choice->lanes[column] = lanes;
-    choice->copies[column] = vectors;
-    choice->copies[row] = rows;
+    choice->copies[column] = tile.vectors;
+    choice->copies[row] = tile.rows;
     for (n = tiled ? 1 : MAX_UNROLL; k->sizes[inner] % n; n--)
         ;
     choice->unroll[inner] = n;
     LOG(LOG_OPT, "product: %lld x %lld by range %u x %u, packed%s",
-        (long long)rows, (long long)(vectors * lanes), (unsigned)row,
+        (long long)tile.rows, (long long)(tile.vectors * lanes), (unsigned)row,
         (unsigned)column,
         tiled        ? ", in tiles"
         : packs_rows ? ", rows too"
