@@ -185,22 +185,85 @@ flush(const struct interp *in, enum uop_dtype dtype, lane_value *x)
         x->f = copysign(0, x->f);
 }
 
+static void
+set_const(struct uop *u, enum uop_dtype dtype, lane_value value)
+{
+    u->op = UOP_CONST;
+    u->dtype = (uint8_t)dtype;
+    u->lanes = 1;
+    u->n_src = 0;
+    u->arg = value;
+}
+
+/* What most programs consist of: sums and products that are numbers. */
+static bool
+eval_float(enum uop_op op, enum uop_dtype dtype, const lane_value *x,
+           lane_value *out)
+{
+    double r;
+
+    if (op == UOP_ADD)
+        r = x[0].f + x[1].f;
+    else if (op == UOP_MUL)
+        r = x[0].f * x[1].f;
+    else if (op == UOP_MULACC && dtype == UOP_F32)
+        r = (double)fmaf((float)x[0].f, (float)x[1].f, (float)x[2].f);
+    else
+        return false;
+    out->f = dtype == UOP_F32 ? (double)(float)r : r;
+    return !isnan(r);
+}
+
+static bool
+eval_int(enum uop_op op, enum uop_dtype dtype, const lane_value *x,
+         lane_value *out)
+{
+    uint64_t r;
+
+    if (op == UOP_ADD)
+        r = x[0].bits + x[1].bits;
+    else if (op == UOP_MUL)
+        r = x[0].bits * x[1].bits;
+    else if (op == UOP_MULACC)
+        r = x[0].bits * x[1].bits + x[2].bits;
+    else
+        return false;
+    out->i = dtype == UOP_I32 ? (int32_t)(uint32_t)r : (int64_t)r;
+    return true;
+}
+
+/* False where uop_const_eval is to be asked; x: three of them. */
+static bool
+eval_common(enum uop_op op, enum uop_dtype dtype, const lane_value *x,
+            lane_value *out)
+{
+    if (op == UOP_WHERE) {
+        *out = x[0].i ? x[1] : x[2];
+        return true;
+    }
+    if (dtype == UOP_F32 || dtype == UOP_F64)
+        return eval_float(op, dtype, x, out);
+    return (dtype == UOP_I32 || dtype == UOP_I64) &&
+           eval_int(op, dtype, x, out);
+}
+
 static lane_value
 eval_op(struct interp *in, const struct uop *u, const lane_value *x)
 {
-    struct uop a = {.op = UOP_CONST, .lanes = 1}, b = a, c = a;
+    struct uop a, b, c;
     struct uop *consts[3] = {&a, &b, &c};
     const struct uop *src[3] = {&a, &b, &c};
     lane_value out = {.bits = 0};
     uint32_t i;
 
-    for (i = 0; i < u->n_src && i < 3; i++) {
-        consts[i]->dtype = u->src[i]->dtype;
-        consts[i]->arg = x[i];
+    if (!eval_common(u->op, u->dtype, x, &out)) {
+        for (i = 0; i < u->n_src && i < 3; i++)
+            set_const(consts[i], u->src[i]->dtype, x[i]);
+        if (u->n_src > 3 ||
+            !uop_const_eval(u->op, u->dtype, src, u->n_src, &out))
+            fail(in, "cannot evaluate %s of node %u", uop_op_infos[u->op].name,
+                 u->id);
     }
-    if (u->n_src > 3 || !uop_const_eval(u->op, u->dtype, src, u->n_src, &out))
-        fail(in, "cannot evaluate %s of node %u", uop_op_infos[u->op].name,
-             u->id);
     flush(in, u->dtype, &out);
     return out;
 }
@@ -210,14 +273,14 @@ static lane_value
 eval_pair(struct interp *in, enum uop_op op, enum uop_dtype dtype, lane_value a,
           lane_value b)
 {
-    struct uop x = {.op = UOP_CONST, .lanes = 1}, y = x;
+    lane_value both[3] = {a, b}, out = {.bits = 0};
+    struct uop x, y;
     const struct uop *src[2] = {&x, &y};
-    lane_value out = {.bits = 0};
 
-    x.dtype = y.dtype = (uint8_t)dtype;
-    x.arg = a;
-    y.arg = b;
-    if (!uop_const_eval(op, dtype, src, 2, &out))
+    set_const(&x, dtype, a);
+    set_const(&y, dtype, b);
+    if (!eval_common(op, dtype, both, &out) &&
+        !uop_const_eval(op, dtype, src, 2, &out))
         fail(in, "cannot reduce with %s", uop_op_infos[op].name);
     flush(in, dtype, &out);
     return out;
@@ -259,12 +322,13 @@ struct touch {
 struct p_state {
     struct interp in;
     const struct lower_program *p;
-    uint32_t *place;  /* of a node in the list, by id */
-    uint32_t *home;   /* what a node is in: place of a RANGE or IF, + 1 */
-    uint32_t *parent; /* the same of a RANGE or IF: what is around it */
-    uint32_t *match;  /* END of a RANGE, ENDIF of an IF, and back */
-    uint32_t *first;  /* by place: its first lane among a thread's values */
-    uint32_t n_lanes; /* of all nodes */
+    uint32_t *place;     /* of a node in the list, by id */
+    uint32_t *home;      /* what a node is in: place of a RANGE or IF, + 1 */
+    uint32_t *parent;    /* the same of a RANGE or IF: what is around it */
+    uint32_t *match;     /* END of a RANGE, ENDIF of an IF, and back */
+    uint32_t *first;     /* by place: its first lane among a thread's values */
+    uint32_t (*from)[3]; /* by place: the same of its first sources */
+    uint32_t n_lanes;    /* of all nodes */
     uint32_t n_threads;
     lane_value *values;    /* n_lanes of each thread of the work-group */
     lane_value *mine;      /* the running thread's */
@@ -304,12 +368,12 @@ check_sources(struct p_state *s, uint32_t at, uint32_t open)
     }
 }
 
-/* Fills place, home, parent and match. */
+/* Fills place, from, home, parent and match. */
 static void
 check_order(struct p_state *s)
 {
     const struct lower_program *p = s->p;
-    uint32_t i, open = 0;
+    uint32_t i, j, open = 0;
 
     for (i = 0; i < p->n_ops && !s->in.failed; i++) {
         const struct uop *u = p->ops[i];
@@ -317,6 +381,8 @@ check_order(struct p_state *s)
             fail(&s->in, "node %u is listed twice", u->id);
         check_sources(s, i, open);
         s->place[u->id] = i + 1;
+        for (j = 0; j < u->n_src && j < 3 && !s->in.failed; j++)
+            s->from[i][j] = s->first[s->place[u->src[j]->id] - 1];
         if (u->op == UOP_RANGE || u->op == UOP_IF) {
             s->parent[i] = open;
             open = i + 1;
@@ -567,8 +633,10 @@ do_copy(struct p_state *s, const struct uop *u)
 }
 
 static void
-do_lanewise(struct p_state *s, const struct uop *u, lane_value *out)
+do_lanewise(struct p_state *s, uint32_t at, lane_value *out)
 {
+    const struct uop *u = s->p->ops[at];
+    const uint32_t *from = s->from[at];
     lane_value x[3];
     uint32_t lane, i;
 
@@ -579,7 +647,7 @@ do_lanewise(struct p_state *s, const struct uop *u, lane_value *out)
     }
     for (lane = 0; lane < u->lanes; lane++) {
         for (i = 0; i < u->n_src && i < 3; i++)
-            x[i] = value_of(s, u->src[i])[lane];
+            x[i] = s->mine[from[i] + lane];
         out[lane] = eval_op(&s->in, u, x);
     }
 }
@@ -710,7 +778,7 @@ step(struct p_state *s, uint32_t at)
         do_lane_op(s, u, out);
         break;
     default:
-        do_lanewise(s, u, out);
+        do_lanewise(s, at, out);
         break;
     }
     return at + 1;
@@ -939,6 +1007,7 @@ free_state(struct p_state *s)
     free(s->parent);
     free(s->match);
     free(s->first);
+    free(s->from);
     free(s->locals);
     free(s->shadow);
     free(s->at);
@@ -961,14 +1030,15 @@ run_program(const struct lower_program *program, struct interp in)
     s.parent = calloc(n, sizeof(*s.parent));
     s.match = calloc(n, sizeof(*s.match));
     s.first = calloc(n, sizeof(*s.first));
+    s.from = calloc(n, sizeof(*s.from));
     s.locals = calloc(n, sizeof(*s.locals));
     s.shadow = calloc(n, sizeof(*s.shadow));
     s.at = calloc(s.n_threads, sizeof(*s.at));
     if (s.first)
         count_lanes(&s);
     s.values = calloc((size_t)s.n_threads * s.n_lanes + 1, sizeof(*s.values));
-    if (!s.place || !s.home || !s.parent || !s.match || !s.first || !s.locals ||
-        !s.shadow || !s.at || !s.values) {
+    if (!s.place || !s.home || !s.parent || !s.match || !s.first || !s.from ||
+        !s.locals || !s.shadow || !s.at || !s.values) {
         fail(&s.in, "out of memory");
     } else {
         check_order(&s);
