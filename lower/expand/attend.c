@@ -39,6 +39,8 @@ expand_attend(struct kernel *k, const struct attend *a,
         return expand_attend_host(k, a, out_sink, program);
     if (a->is_few && attend_few_fits_nv(k, a))
         return expand_attend_few_nv(k, a, out_sink, program);
+    if (a->is_few && attend_few_fits_amd(k, a))
+        return expand_attend_few_amd(k, a, out_sink, program);
     if (a->is_few)
         return expand_attend_few(k, a, out_sink, program);
     if (a->v->dtype != UOP_F32 && t->has_wmma_rows &&
@@ -213,6 +215,17 @@ largest(const struct kernel *k, uint64_t set, uint32_t *out)
     return set != 0;
 }
 
+/* May all rows be those of one work-group, by matrix instructions? A kernel that
+ * has no target yet: no. */
+static bool
+is_one_tile(const struct kernel *k, const struct attend *a)
+{
+    return k->target && k->target->is_gpu && !a->is_back &&
+           attend_few_fits(k, a) &&
+           attend_few_count(k, a) <= ATTEND_FEW_MATRIX &&
+           (attend_few_fits_nv(k, a) || attend_few_fits_amd(k, a));
+}
+
 static bool
 find_ranges(const struct kernel *k, uint32_t kinds, struct attend *a)
 {
@@ -234,8 +247,7 @@ find_ranges(const struct kernel *k, uint32_t kinds, struct attend *a)
         a->row = ATTEND_NO_ROW;
     rows = a->row == ATTEND_NO_ROW ? 0 : (uint64_t)1 << a->row;
     a->few_rows = q & out & ~key & ~v;
-    a->is_few |= !rows || k->sizes[a->row] < MIN_ROWS ||
-                 (!a->is_back && attend_few_is_whole(k, a));
+    a->is_few |= !rows || k->sizes[a->row] < MIN_ROWS || is_one_tile(k, a);
     if (a->is_few)
         rows = a->few_rows;
     if (a->is_few && (a->is_back || !(kinds & LOWER_ATTENDS_FEW)))

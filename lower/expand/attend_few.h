@@ -7,15 +7,14 @@
 
 #include "lower/expand/attend_code.h"
 
-#define ATTEND_FEW_WARP 32u /* threads that exchange */
-
 struct attend_few {
     struct attend_code c;
     uint32_t rows, threads;  /* of a work-group */
+    uint32_t wave;           /* threads of it that exchange */
     uint32_t cols;           /* of v */
     const struct uop *row0;  /* the first row */
-    const struct uop *lane;  /* thread % ATTEND_FEW_WARP */
-    const struct uop *warp;  /* thread / ATTEND_FEW_WARP */
+    const struct uop *lane;  /* thread % wave */
+    const struct uop *warp;  /* thread / wave */
     const struct uop *state; /* LOCAL memory: attend_few_place */
 };
 
@@ -53,14 +52,19 @@ const struct uop *attend_few_out(const struct attend_few *f,
 const struct uop *attend_few_stores(struct attend_few *f,
                                     const struct uop *barrier);
 
-/* ---- by mma.sync (expand_attend_few_nv.c) ---- */
+/* ---- by matrix instructions (expand_attend_few_nv.c, _amd.c) ---- */
+
+#define ATTEND_FEW_MATRIX 16 /* rows of a work-group, at most */
 
 bool attend_few_fits_nv(const struct kernel *k, const struct attend *a);
-/* And are all rows one tile? A kernel that has no target yet: no. */
-bool attend_few_is_whole(const struct kernel *k, const struct attend *a);
 BELL_MUST_CHECK bell_status expand_attend_few_nv(struct kernel *k,
                                                  const struct attend *a,
                                                  const struct uop **out_sink,
                                                  struct lower_program *program);
+
+bool attend_few_fits_amd(const struct kernel *k, const struct attend *a);
+BELL_MUST_CHECK bell_status expand_attend_few_amd(
+    struct kernel *k, const struct attend *a, const struct uop **out_sink,
+    struct lower_program *program);
 
 #endif

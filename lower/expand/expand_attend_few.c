@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "lower/expand/attend_few.h"
 
-#define WARP       ATTEND_FEW_WARP
+#define WARP       32u /* threads that exchange */
 #define MAX_PARTS  8   /* chunks of a query or a value that a thread has */
 #define MAX_TOTAL  128 /* words of queries and results that it has */
 #define MAX_CHUNK  8   /* elements */
@@ -85,6 +85,7 @@ choose_sizes(struct work *w)
     w->unroll = w->f.rows * (w->n_in + w->n_out) * w->chunk <= MAX_TOTAL / 2
                     ? UNROLL
                     : UNROLL / 2;
+    w->f.wave = WARP;
     w->f.threads = THREADS;
     while (
         w->f.threads > 2 * WARP &&
@@ -396,8 +397,8 @@ attend_few_map_groups(struct attend_few *f, struct lower_program *p)
     p->local[0] = f->threads;
     f->row0 = op2(&f->c, UOP_MUL, tile, f->rows);
     f->c.e->tid = attend_special(&f->c, 4, f->threads);
-    f->lane = op2(&f->c, UOP_FLOORMOD, f->c.e->tid, WARP);
-    f->warp = op2(&f->c, UOP_FLOORDIV, f->c.e->tid, WARP);
+    f->lane = op2(&f->c, UOP_FLOORMOD, f->c.e->tid, f->wave);
+    f->warp = op2(&f->c, UOP_FLOORDIV, f->c.e->tid, f->wave);
     f->state = expand_local(f->c.e, UOP_F32, attend_few_words(f));
     return BELL_OK;
 }
@@ -420,7 +421,7 @@ row_words(const struct attend_few *f)
 uint32_t
 attend_few_states(const struct attend_few *f)
 {
-    return (f->threads / WARP * f->rows + PIECE - 1) / PIECE * PIECE;
+    return (f->threads / f->wave * f->rows + PIECE - 1) / PIECE * PIECE;
 }
 
 uint32_t
@@ -467,7 +468,7 @@ join_states(struct attend_few *f, const struct uop *memory,
             const struct uop *row, const struct uop *col,
             const struct uop *out[3])
 {
-    uint32_t warps = f->threads / WARP, states = attend_few_states(f), i;
+    uint32_t warps = f->threads / f->wave, states = attend_few_states(f), i;
     const struct uop *max = NULL, *sum, *value, *at, *e;
 
     for (i = 0; i < warps; i++) {

@@ -11,8 +11,7 @@
 #include "lower/expand/attend_few.h"
 
 #define MMA_WARPS  4
-#define MIN_ROWS   3 /* fewer: expand_attend_few.c */
-#define MAX_ROWS   16
+#define MIN_ROWS   3   /* fewer: expand_attend_few.c */
 #define MAX_WIDE   128 /* elements of a query, of a value */
 #define BLOCK      32  /* elements of k of which a thread has CHUNK */
 #define CHUNK      8   /* elements that one access loads */
@@ -54,13 +53,6 @@ attend_few_fits_nv(const struct kernel *k, const struct attend *a)
            k->sizes[a->col] % BLOCK == 0;
 }
 
-bool
-attend_few_is_whole(const struct kernel *k, const struct attend *a)
-{
-    return k->target && attend_few_count(k, a) <= MAX_ROWS &&
-           attend_few_fits(k, a) && attend_few_fits_nv(k, a);
-}
-
 static void
 choose_sizes(struct work *w)
 {
@@ -69,12 +61,13 @@ choose_sizes(struct work *w)
 
     w->in = (uint32_t)k->sizes[w->f.c.a->in];
     w->chunk = w->f.cols % 64 == 0 ? CHUNK : CHUNK / 2;
-    w->f.rows = attend_few_rows(&w->f, MAX_ROWS);
+    w->f.rows = attend_few_rows(&w->f, ATTEND_FEW_MATRIX);
     w->halves = w->f.rows > 8 ? 2 : 1;
     w->keys = w->in + w->f.cols <= MAX_WIDE ? MAX_KEYS : MAX_KEYS / 2;
     while (warps > 1 && warps / 2 * w->keys >= w->f.c.n_keys)
         warps /= 2;
-    w->f.threads = warps * ATTEND_FEW_WARP;
+    w->f.wave = 32;
+    w->f.threads = warps * w->f.wave;
     w->f.c.tile = (int64_t)warps * w->keys;
 }
 
