@@ -17,7 +17,7 @@
 
 #define MIN_FLOPS       1e6
 #define MIN_DEPTH       16   /* steps of the sum */
-#define MIN_REUSE       4    /* tiles that read a panel */
+#define MIN_REUSE       4    /* tiles that read a panel; one of TILES will do */
 #define MAX_UNROLL      4    /* steps */
 #define GROUPS_A_THREAD 4    /* work-groups: few, as each packs */
 #define TILE            32   /* rows and columns that TILES makes */
@@ -223,11 +223,11 @@ column_waste(int64_t n, int64_t lanes)
     return waste(n, n >= 2 * lanes ? 2 * lanes : lanes);
 }
 
-/* Is a product of n columns by range `row` large enough, and does what is
- * packed fit? */
+/* Is a product of n columns by range `row`, of at least so many tiles of rows,
+ * large enough, and does what is packed fit? */
 static bool
 is_large(const struct kernel *k, const struct operands *p, int64_t n,
-         uint32_t row, bool packs_rows, int64_t rows)
+         uint32_t row, bool packs_rows, int64_t tiles, int64_t rows)
 {
     int64_t lanes =
         k->target->vector_bytes / uop_dtype_infos[p->columns->dtype].size_bytes;
@@ -235,7 +235,7 @@ is_large(const struct kernel *k, const struct operands *p, int64_t n,
     double depth = kernel_count(k, k->groups[0].bound);
     uint64_t all = k->groups[0].bound | p->column_deps | p->row_deps;
 
-    return n >= lanes && lanes >= 2 && k->sizes[row] >= MIN_REUSE * rows &&
+    return n >= lanes && lanes >= 2 && k->sizes[row] >= tiles * rows &&
            depth >= MIN_DEPTH && kernel_count(k, all) >= MIN_FLOPS &&
            panel_bytes(k, wide + (packs_rows ? rows : 0)) <=
                k->target->max_packed_bytes;
@@ -264,7 +264,7 @@ columns_to_fold(const struct kernel *k, bool overlap)
             k->sizes[__builtin_ctzll(set)] < 0)
             return 0;
     }
-    if (!is_large(k, &p, n, (uint32_t)row, true,
+    if (!is_large(k, &p, n, (uint32_t)row, true, MIN_REUSE,
                   tile_rows(k->sizes[row], most_rows(target, 2))))
         return 0;
     lanes = target->vector_bytes / uop_dtype_infos[p.columns->dtype].size_bytes;
@@ -355,7 +355,8 @@ opt_choose_product(const struct opt_model *m, struct opt_choice *choice)
         !tiled && (p.rows->op != UOP_LOAD || !goes_along(k, &p, inner));
     if (!tiled)
         tile = choose_tile(k, k->sizes[row], n, lanes);
-    if (!is_large(k, &p, n, (uint32_t)row, packs_rows, tile.rows))
+    if (!is_large(k, &p, n, (uint32_t)row, packs_rows, tiled ? 1 : MIN_REUSE,
+                  tile.rows))
         return;
     choice->product = (struct opt_product){true, packs_rows, tiled,
                                            (uint32_t)column, (uint32_t)row};
@@ -519,6 +520,7 @@ opt_choose_panels(struct opt_plan *plan, const struct opt_choice *choice,
         parts = (want + n_groups - 1) / n_groups;
         if (parts * MIN_REUSE > plan->axes[row].size)
             parts = plan->axes[row].size / MIN_REUSE;
+        parts = parts > 1 ? parts : 1;
     }
     if (want > 1 && is_loop(plan, row))
         parts = even_parts(n_groups, parts, plan->axes[row].size / MIN_REUSE,
