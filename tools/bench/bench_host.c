@@ -18,6 +18,7 @@
 #define ROUNDS       3000 /* some 10 us */
 #define COPY_BYTES   (1u << 20)
 #define MEMORY_BYTES (64u << 20) /* more than caches have */
+#define QUICK_BYTES  (8u << 20)  /* with --quick, which is not about figures */
 #define HANDOFFS     16          /* or, where each waits for a processor, */
 #define HANDOFFS_NS  2000000     /* until so much time has passed */
 #define TAKES        3
@@ -44,6 +45,12 @@ bench_host_sums(void)
     return (double)(time_now_ns() - start_ns);
 }
 
+static size_t
+memory_bytes(const struct bench *b)
+{
+    return b->is_quick ? QUICK_BYTES : MEMORY_BYTES;
+}
+
 /* Each time of memory that was touched longest ago. */
 static double
 time_copy(struct bench *b)
@@ -55,7 +62,7 @@ time_copy(struct bench *b)
     memcpy(from + COPY_BYTES, from, COPY_BYTES);
     kept = from[COPY_BYTES + start_ns % COPY_BYTES];
     (void)kept;
-    b->host_memory_at = (b->host_memory_at + 2 * COPY_BYTES) % MEMORY_BYTES;
+    b->host_memory_at = (b->host_memory_at + 2 * COPY_BYTES) % memory_bytes(b);
     return (double)(time_now_ns() - start_ns);
 }
 
@@ -174,9 +181,9 @@ bench_host_measure(struct bench *b, struct bench_host *out_host)
 
     *out_host = (struct bench_host){.stretch = 1};
     if (!b->host_memory) {
-        b->host_memory = host_alloc(MEMORY_BYTES);
+        b->host_memory = host_alloc(memory_bytes(b));
         if (b->host_memory)
-            memset(b->host_memory, 1, MEMORY_BYTES);
+            memset(b->host_memory, 1, memory_bytes(b));
     }
     for (i = 0; i < TAKES; i++) {
         bench_keep_least(&out_host->arithmetic_ns, bench_host_sums());
