@@ -12,6 +12,8 @@
 #define N_NOISY       3  /* evaluations with noise, always */
 #define N_NOISY_AGAIN 64 /* more of them before a mismatch counts */
 #define N_REPLAYS     3  /* of a program that is captured */
+#define LOST                                                                   \
+    16 /* times what it is that noise changes an element: it is noise */
 
 /* ---- building --------------------------------------------------------- */
 
@@ -173,6 +175,16 @@ same_class(double a, double b)
     return (isinf(a) || isinf(b)) ? a == b : true;
 }
 
+/* Does noise of some units in the last place make anything of an element? A
+ * tangent of a great number, which is as likely to be beyond all that was seen. */
+static bool
+is_lost(const struct bounds *b, size_t k)
+{
+    double spread = b->high[k] - b->low[k];
+
+    return spread > 1 && spread > LOST * fabs(b->want.f[k]);
+}
+
 static void
 widen(struct bounds *b, const struct ref_array *noisy)
 {
@@ -188,6 +200,8 @@ widen(struct bounds *b, const struct ref_array *noisy)
         } else if (noisy->f[k] > b->high[k]) {
             b->high[k] = noisy->f[k];
         }
+        if (is_float_root(b))
+            b->unstable[k] |= is_lost(b, k);
     }
 }
 
