@@ -770,7 +770,8 @@ rewrite(struct sched *s, struct list *l, const struct uop **roots,
                         : u;
         if (find_match(s, u, &m) && m.inverse &&
             mark_inner(s, l, &m, u, roots, n_roots, &back)) {
-            int64_t parts = count_parts(s, &m);
+            /* whose scores gradients make again are no parts of these */
+            int64_t parts = back ? 1 : count_parts(s, &m);
             to[i] = parts > 1 ? attend_parts(s, &m, to, l, parts)
                               : divide_behind(s, &m, to, l);
             for (k = i; k < l->n; k++)

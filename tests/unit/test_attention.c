@@ -522,6 +522,9 @@ test_gradients(void **state)
         {BROADCAST, BELL_FLOAT32, 3, 33, 17, 40, 48, 7},
         {BROADCAST, BELL_BFLOAT16, 2, 33, 17, 16, 16, 7},
         {PLAIN, BELL_FLOAT16, 1, 32, 32, 160, 32, UINT64_MAX}, /* too wide */
+        /* few queries, of which a part of the keys would be hidden from all */
+        {CAUSAL, BELL_FLOAT32, 2, 3, 512, 64, 64, UINT64_MAX},
+        {GROUPED, BELL_BFLOAT16, 4, 1, 512, 64, 64, UINT64_MAX},
     };
     bool fuses;
     size_t i;

@@ -181,7 +181,7 @@ check_shared(const char *device, int64_t heads, int64_t group, int64_t queries,
         print_message("%s, %d heads, %d share keys, way %d: %.2f of the least "
                       "bytes\n",
                       device, (int)heads, (int)group, way, n_loaded / least);
-        if (n_loaded > 1.75 * least)
+        if (n_loaded > 1.5 * least)
             fail_msg("%.4g bytes loaded, keys and values are %.4g", n_loaded,
                      least);
     }
