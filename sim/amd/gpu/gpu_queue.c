@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <time.h>
 
 #include "base/alloc.h"
@@ -418,6 +419,8 @@ queue_main(void *arg)
     uint64_t bell;
 
     host_fail_spare_thread();
+    /* naps of the length that was asked for */
+    (void)prctl(PR_SET_TIMERSLACK, 1000ul, 0, 0, 0);
     while (wait_for_ring(q, &bell) && wait_while_evicted(q))
         run_queue(q, bell);
     sim_walk_enter(&q->walk);
