@@ -451,7 +451,8 @@ life_mmap(struct kio *kio, void **addr, size_t size_bytes, int prot, int flags,
         (unsigned)flags);
     pthread_mutex_lock(&life.lock);
     fails = fails_now("mmap");
-    if (!*addr) {
+    if (!*addr || !(flags & (MAP_FIXED | MAP_FIXED_NOREPLACE))) {
+        /* nothing, or a wish: a recorder's are random */
         *addr = (void *)(uintptr_t)life.next;
         life.next += align_up(size_bytes, ALIGN) + ALIGN;
     }
