@@ -16,6 +16,9 @@ struct attend_few {
     const struct uop *lane;  /* thread % wave */
     const struct uop *warp;  /* thread / wave */
     const struct uop *state; /* LOCAL memory: attend_few_place */
+    /* Of the forms by matrix instructions, whose warps have keys of their own. */
+    uint32_t keys;           /* of a warp in a step */
+    const struct uop *range; /* the loop of steps */
 };
 
 /* Rows of one k and v. */
@@ -36,6 +39,22 @@ BELL_MUST_CHECK bell_status attend_few_map_groups(struct attend_few *f,
 /* Number `row` of the work-group's rows, or the last that there is. */
 const struct uop *attend_few_row(const struct attend_few *f,
                                  const struct uop *row);
+
+/* The key that is `at` behind the warp's first of this step, or the last that
+ * there is. */
+const struct uop *attend_few_key(const struct attend_few *f,
+                                 const struct uop *at);
+
+/* The function of the score of that key and the row that is let; the lowest
+ * number where there is no such key. */
+const struct uop *attend_few_seen(struct attend_few *f, const struct uop *score,
+                                  const struct uop *at, uint32_t n_pairs);
+
+/* Lane i of a vector; a vector of n. */
+const struct uop *attend_few_lane(const struct attend_few *f,
+                                  const struct uop *u, uint32_t i);
+const struct uop *attend_few_lanes(const struct attend_few *f,
+                                   const struct uop *const *u, uint32_t n);
 
 /* Words of LOCAL memory that warps join in. */
 uint32_t attend_few_words(const struct attend_few *f);

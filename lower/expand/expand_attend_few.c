@@ -106,14 +106,6 @@ count_regs(const struct work *w)
 /* ---- short forms ---- */
 
 static const struct uop *
-lane_of(const struct work *w, const struct uop *u, uint32_t i)
-{
-    union uop_arg arg = {.i = i};
-
-    return uop_make(w->f.c.g, UOP_LANE, u->dtype, 1, arg, &u, 1);
-}
-
-static const struct uop *
 wide(const struct work *w, const struct uop *u)
 {
     return u->lanes == 1 ? expand_broadcast(w->f.c.e, u, (uint16_t)w->chunk)
@@ -224,8 +216,9 @@ see_key(struct work *w, const struct uop *key, const struct uop *ok,
         s = uop_const_float(w->f.c.g, UOP_F32, 0);
         for (i = 0; i < w->n_in; i++) {
             for (j = 0; j < w->chunk; j++)
-                s = uop_alu3(w->f.c.g, UOP_MULACC, lane_of(w, w->q[row][i], j),
-                             lane_of(w, part[i], j), s);
+                s = uop_alu3(w->f.c.g, UOP_MULACC,
+                             attend_few_lane(&w->f, w->q[row][i], j),
+                             attend_few_lane(&w->f, part[i], j), s);
         }
         s = join(w, UOP_ADD, s, 0, log2_floor(w->share));
         attend_let(&w->f.c, w->f.c.factor ? w->f.c.scaled : a->score, s);
@@ -339,7 +332,8 @@ join_warps(struct work *w, const struct uop *end)
             const struct uop *out = attend_get(&w->f.c, w->out[row][i], end);
             out = uop_alu2(w->f.c.g, UOP_MUL, out, wide(w, f));
             for (j = 0; j < w->chunk; j++)
-                part[j] = join(w, UOP_ADD, lane_of(w, out, j), from, to);
+                part[j] =
+                    join(w, UOP_ADD, attend_few_lane(&w->f, out, j), from, to);
             at = op2(&w->f.c, UOP_ADD, w->part, (int64_t)i * w->share);
             at = step(&w->f.c, attend_few_out(&w->f, place), at, w->chunk);
             for (j = 0; j < w->chunk; j += PIECE) {
@@ -409,6 +403,58 @@ attend_few_row(const struct attend_few *f, const struct uop *row)
     row = add(&f->c, f->row0, row);
     return f->c.n_rows % f->rows ? op2(&f->c, UOP_MIN, row, f->c.n_rows - 1)
                                  : row;
+}
+
+static const struct uop *
+key_at(const struct attend_few *f, const struct uop *at)
+{
+    at = step(&f->c, at, f->warp, f->keys);
+    return step(&f->c, at, f->range, f->c.tile);
+}
+
+static bool
+is_ragged(const struct attend_few *f)
+{
+    return f->c.n_keys % f->c.tile != 0;
+}
+
+const struct uop *
+attend_few_key(const struct attend_few *f, const struct uop *at)
+{
+    const struct uop *key = key_at(f, at);
+
+    return is_ragged(f) ? op2(&f->c, UOP_MIN, key, f->c.n_keys - 1) : key;
+}
+
+const struct uop *
+attend_few_seen(struct attend_few *f, const struct uop *score,
+                const struct uop *at, uint32_t n_pairs)
+{
+    const struct uop *x;
+
+    attend_let(&f->c, f->c.factor ? f->c.scaled : f->c.a->score, score);
+    attend_let_range(&f->c, f->c.a->key, attend_few_key(f, at));
+    x = attend_value(&f->c, f->c.a->seen, n_pairs);
+    if (is_ragged(f))
+        x = uop_alu3(f->c.g, UOP_WHERE,
+                     op2(&f->c, UOP_CMPLT, key_at(f, at), f->c.n_keys), x,
+                     low(&f->c));
+    return x;
+}
+
+const struct uop *
+attend_few_lane(const struct attend_few *f, const struct uop *u, uint32_t i)
+{
+    union uop_arg arg = {.i = i};
+
+    return uop_make(f->c.g, UOP_LANE, u->dtype, 1, arg, &u, 1);
+}
+
+const struct uop *
+attend_few_lanes(const struct attend_few *f, const struct uop *const *u,
+                 uint32_t n)
+{
+    return uop_make(f->c.g, UOP_LANES, u[0]->dtype, (uint16_t)n, no_arg, u, n);
 }
 
 /* Rows lie in different banks. */

@@ -26,7 +26,6 @@ struct work {
     uint32_t in, keys;   /* elements of a query; tiles of a wave's keys */
     uint32_t chunk;      /* columns of v that a thread loads together */
     const struct uop *c16, *part; /* lane % 16, / 16 */
-    const struct uop *range;      /* the loop over keys */
     const struct uop *q[MAX_TILES];
     const struct uop *max, *sum, *out[MAX_TILES]; /* ACCs */
     /* of the present keys */
@@ -81,25 +80,11 @@ choose_sizes(struct work *w)
     while (waves > 1 && waves / 2 * w->keys * 16 >= w->f.c.n_keys)
         waves /= 2;
     w->f.threads = waves * w->f.wave;
-    w->f.c.tile = (int64_t)waves * w->keys * 16;
+    w->f.keys = w->keys * 16;
+    w->f.c.tile = (int64_t)waves * w->f.keys;
 }
 
 /* ---- short forms ---- */
-
-static const struct uop *
-lane_of(const struct work *w, const struct uop *u, uint32_t i)
-{
-    union uop_arg arg = {.i = i};
-
-    return uop_make(w->f.c.g, UOP_LANE, u->dtype, 1, arg, &u, 1);
-}
-
-static const struct uop *
-lanes(const struct work *w, const struct uop *const *u, uint32_t n)
-{
-    return uop_make(w->f.c.g, UOP_LANES, u[0]->dtype, (uint16_t)n, no_arg, u,
-                    n);
-}
 
 static const struct uop *
 wide(const struct work *w, const struct uop *u)
@@ -161,8 +146,8 @@ take_step(const struct work *w, const struct uop *const *blocks, uint32_t s)
     if (w->own == CHUNK)
         return u;
     for (i = 0; i < w->own; i++)
-        part[i] = lane_of(w, u, s * w->own % CHUNK + i);
-    return lanes(w, part, w->own);
+        part[i] = attend_few_lane(&w->f, u, s * w->own % CHUNK + i);
+    return attend_few_lanes(&w->f, part, w->own);
 }
 
 static uint32_t
@@ -187,29 +172,6 @@ load_queries(struct work *w)
         w->q[i] = take_step(w, block, i);
 }
 
-/* The key that is `at` behind the wave's first of this step. */
-static const struct uop *
-key_at(const struct work *w, const struct uop *at)
-{
-    at = step(&w->f.c, at, w->f.warp, w->keys * 16);
-    return step(&w->f.c, at, w->range, w->f.c.tile);
-}
-
-static bool
-is_ragged(const struct work *w)
-{
-    return w->f.c.n_keys % w->f.c.tile != 0;
-}
-
-/* The same as one of those that there are. */
-static const struct uop *
-key_inside(const struct work *w, const struct uop *at)
-{
-    const struct uop *key = key_at(w, at);
-
-    return is_ragged(w) ? op2(&w->f.c, UOP_MIN, key, w->f.c.n_keys - 1) : key;
-}
-
 /* Key number i of those of tile n that the thread has the scores of. */
 static const struct uop *
 scored_key(const struct work *w, uint32_t n, uint32_t i)
@@ -225,7 +187,7 @@ load_keys(struct work *w)
     const struct uop *at;
 
     for (n = 0; n < w->keys; n++) {
-        at = key_inside(w, op2(&w->f.c, UOP_ADD, w->c16, 16 * n));
+        at = attend_few_key(&w->f, op2(&w->f.c, UOP_ADD, w->c16, 16 * n));
         for (b = 0; b < count_blocks(w); b++) {
             attend_let_range(&w->f.c, a->key, at);
             w->k[n][b] =
@@ -237,7 +199,7 @@ load_keys(struct work *w)
         for (i = 0; i < w->own; i++) {
             for (b = 0; b < w->f.cols / (16 * w->chunk); b++) {
                 attend_let_range(&w->f.c, a->key,
-                                 key_inside(w, scored_key(w, n, i)));
+                                 attend_few_key(&w->f, scored_key(w, n, i)));
                 at = step(&w->f.c, num(&w->f.c, b * 16 * w->chunk), w->c16,
                           w->chunk);
                 w->v[n][i][b] =
@@ -254,8 +216,7 @@ load_keys(struct work *w)
 static void
 make_scores(struct work *w)
 {
-    const struct attend *a = w->f.c.a;
-    const struct uop *sum, *at, *x;
+    const struct uop *sum, *at;
     uint32_t n, s, i, n_pairs = w->f.c.n_pairs;
 
     for (n = 0; n < w->keys; n++) {
@@ -264,17 +225,9 @@ make_scores(struct work *w)
             sum = product(w, take_step(w, w->k[n], s), w->q[s], sum);
         for (i = 0; i < w->own; i++) {
             at = scored_key(w, n, i);
-            attend_let(&w->f.c, w->f.c.factor ? w->f.c.scaled : a->score,
-                       lane_of(w, sum, i));
             attend_let_row(&w->f.c, own_row(w));
-            attend_let_range(&w->f.c, a->key, key_inside(w, at));
-            x = attend_value(&w->f.c, a->seen, n_pairs);
-            if (is_ragged(w))
-                x = uop_alu3(
-                    w->f.c.g, UOP_WHERE,
-                    op2(&w->f.c, UOP_CMPLT, key_at(w, at), w->f.c.n_keys), x,
-                    low(&w->f.c));
-            w->x[n][i] = x;
+            w->x[n][i] = attend_few_seen(&w->f, attend_few_lane(&w->f, sum, i),
+                                         at, n_pairs);
         }
     }
 }
@@ -283,7 +236,7 @@ make_scores(struct work *w)
 static void
 make_exps(struct work *w, const struct uop **effects)
 {
-    const struct uop *old = attend_get(&w->f.c, w->max, w->range), *safe,
+    const struct uop *old = attend_get(&w->f.c, w->max, w->f.range), *safe,
                      *max = w->x[0][0], *sum;
     uint32_t n, i;
 
@@ -294,7 +247,7 @@ make_exps(struct work *w, const struct uop **effects)
     max = uop_alu2(w->f.c.g, UOP_MAX, old, join_row(w, UOP_MAX, max));
     safe = attend_safe(&w->f.c, max);
     w->scale = attend_exp(&w->f.c, old, safe);
-    sum = uop_alu2(w->f.c.g, UOP_MUL, attend_get(&w->f.c, w->sum, w->range),
+    sum = uop_alu2(w->f.c.g, UOP_MUL, attend_get(&w->f.c, w->sum, w->f.range),
                    w->scale);
     for (n = 0; n < w->keys; n++) {
         for (i = 0; i < w->own; i++) {
@@ -310,15 +263,16 @@ make_exps(struct work *w, const struct uop **effects)
 static const struct uop *
 add_values(const struct work *w, const struct uop *const *p, uint32_t t)
 {
-    const struct uop *acc = attend_get(&w->f.c, w->out[t], w->range),
+    const struct uop *acc = attend_get(&w->f.c, w->out[t], w->f.range),
                      *part[MAX_OWN];
     uint32_t n, i;
 
     acc = uop_alu2(w->f.c.g, UOP_MUL, acc, wide(w, w->scale));
     for (n = 0; n < w->keys; n++) {
         for (i = 0; i < w->own; i++)
-            part[i] = lane_of(w, w->v[n][i][t / w->chunk], t % w->chunk);
-        acc = product(w, lanes(w, part, w->own), p[n], acc);
+            part[i] =
+                attend_few_lane(&w->f, w->v[n][i][t / w->chunk], t % w->chunk);
+        acc = product(w, attend_few_lanes(&w->f, part, w->own), p[n], acc);
     }
     return acc;
 }
@@ -332,13 +286,13 @@ make_loop(struct work *w)
     uint32_t i, n = 3;
 
     tiles = num(&w->f.c, (w->f.c.n_keys + w->f.c.tile - 1) / w->f.c.tile);
-    w->range = uop_new(w->f.c.g, UOP_RANGE, UOP_I64, 1, arg, &tiles, 1);
-    src[0] = w->range;
+    w->f.range = uop_new(w->f.c.g, UOP_RANGE, UOP_I64, 1, arg, &tiles, 1);
+    src[0] = w->f.range;
     load_keys(w);
     make_scores(w);
     make_exps(w, src + 1);
     for (i = 0; i < w->keys; i++) {
-        p[i] = lanes(w, w->x[i], w->own);
+        p[i] = attend_few_lanes(&w->f, w->x[i], w->own);
         p[i] = uop_make(w->f.c.g, UOP_CAST, w->f.c.a->v->dtype,
                         (uint16_t)w->own, no_arg, &p[i], 1);
     }
@@ -370,13 +324,13 @@ put_states(const struct work *w, const struct uop *end)
     for (t = 0; t < w->f.cols / 16; t += piece) {
         for (i = 0; i < w->own; i++) {
             for (j = 0; j < piece; j++)
-                part[j] =
-                    lane_of(w, attend_get(&w->f.c, w->out[t + j], end), i);
+                part[j] = attend_few_lane(
+                    &w->f, attend_get(&w->f.c, w->out[t + j], end), i);
             at =
                 op2(&w->f.c, UOP_ADD, attend_few_out(&w->f, place),
                     t / w->chunk * w->chunk * 16 + w->chunk * i + t % w->chunk);
             src[1] = step(&w->f.c, at, w->part, w->chunk * w->own);
-            src[2] = lanes(w, part, piece);
+            src[2] = attend_few_lanes(&w->f, part, piece);
             effects[n++] =
                 uop_make(w->f.c.g, UOP_STORE, UOP_VOID, 1, no_arg, src, 4);
         }

@@ -28,10 +28,9 @@ static const struct uop_wmma mma = {UOP_WMMA_NV, 16, 8, 16};
 struct work {
     struct attend_few f;
     uint32_t halves;           /* tiles of 8 rows */
-    uint32_t in, keys;         /* elements of a query; keys of a warp */
+    uint32_t in;               /* elements of a query */
     uint32_t chunk;            /* columns of v that a thread loads together */
     const struct uop *g8, *t4; /* lane / 4, % 4 */
-    const struct uop *range;   /* the loop over keys */
     const struct uop *q[MAX_STEPS];
     const struct uop *max[2], *sum[2], *out[MAX_TILES]; /* ACCs */
     /* of the present keys */
@@ -63,12 +62,12 @@ choose_sizes(struct work *w)
     w->chunk = w->f.cols % 64 == 0 ? CHUNK : CHUNK / 2;
     w->f.rows = attend_few_rows(&w->f, ATTEND_FEW_MATRIX);
     w->halves = w->f.rows > 8 ? 2 : 1;
-    w->keys = w->in + w->f.cols <= MAX_WIDE ? MAX_KEYS : MAX_KEYS / 2;
-    while (warps > 1 && warps / 2 * w->keys >= w->f.c.n_keys)
+    w->f.keys = w->in + w->f.cols <= MAX_WIDE ? MAX_KEYS : MAX_KEYS / 2;
+    while (warps > 1 && warps / 2 * w->f.keys >= w->f.c.n_keys)
         warps /= 2;
     w->f.wave = 32;
     w->f.threads = warps * w->f.wave;
-    w->f.c.tile = (int64_t)warps * w->keys;
+    w->f.c.tile = (int64_t)warps * w->f.keys;
 }
 
 /* Registers for q, results, and all that a step loads. */
@@ -76,24 +75,10 @@ static uint32_t
 count_regs(const struct work *w)
 {
     return w->halves * w->in / 8 + w->f.cols / 2 +
-           w->keys * (w->in + w->f.cols) / 64 + OTHER_REGS;
+           w->f.keys * (w->in + w->f.cols) / 64 + OTHER_REGS;
 }
 
 /* ---- short forms ---- */
-
-static const struct uop *
-lane_of(const struct work *w, const struct uop *u, uint32_t i)
-{
-    union uop_arg arg = {.i = i};
-
-    return uop_make(w->f.c.g, UOP_LANE, u->dtype, 1, arg, &u, 1);
-}
-
-static const struct uop *
-lanes(const struct work *w, const struct uop *const *u, uint16_t n)
-{
-    return uop_make(w->f.c.g, UOP_LANES, u[0]->dtype, n, no_arg, u, n);
-}
 
 static const struct uop *
 product(const struct work *w, const struct uop *a, const struct uop *b,
@@ -155,34 +140,12 @@ load_queries(struct work *w)
         }
         /* two elements of a row, of the one 8 further, two more of each */
         for (i = 0; i < 8; i++)
-            part[i] = u[i / 2 % 2] ? lane_of(w, u[i / 2 % 2],
-                                             s % 2 * 4 + i / 4 * 2 + i % 2)
-                                   : zero;
-        w->q[s] = lanes(w, part, 8);
+            part[i] = u[i / 2 % 2]
+                          ? attend_few_lane(&w->f, u[i / 2 % 2],
+                                            s % 2 * 4 + i / 4 * 2 + i % 2)
+                          : zero;
+        w->q[s] = attend_few_lanes(&w->f, part, 8);
     }
-}
-
-/* The key that is `at` behind the warp's first of this step. */
-static const struct uop *
-key_at(const struct work *w, const struct uop *at)
-{
-    at = step(&w->f.c, at, w->f.warp, w->keys);
-    return step(&w->f.c, at, w->range, w->f.c.tile);
-}
-
-static bool
-is_ragged(const struct work *w)
-{
-    return w->f.c.n_keys % w->f.c.tile != 0;
-}
-
-/* The same as one of those that there are. */
-static const struct uop *
-key_inside(const struct work *w, const struct uop *at)
-{
-    const struct uop *key = key_at(w, at);
-
-    return is_ragged(w) ? op2(&w->f.c, UOP_MIN, key, w->f.c.n_keys - 1) : key;
 }
 
 /* What the thread has of the step's keys: of k those of its row of a tile of 8,
@@ -194,19 +157,19 @@ load_keys(struct work *w)
     uint32_t i, b, n_pairs = w->f.c.n_pairs;
     const struct uop *at;
 
-    for (i = 0; i < w->keys / 8; i++) {
+    for (i = 0; i < w->f.keys / 8; i++) {
         for (b = 0; b < w->in / BLOCK; b++) {
             at = op2(&w->f.c, UOP_ADD, w->g8, 8 * i);
-            attend_let_range(&w->f.c, a->key, key_inside(w, at));
+            attend_let_range(&w->f.c, a->key, attend_few_key(&w->f, at));
             at = step(&w->f.c, num(&w->f.c, b * BLOCK), w->t4, CHUNK);
             w->k[i][b] = attend_lanes(&w->f.c, a->k, a->in, at, CHUNK);
             w->f.c.n_pairs = n_pairs;
         }
     }
-    for (i = 0; i < w->keys / 4; i++) {
+    for (i = 0; i < w->f.keys / 4; i++) {
         for (b = 0; b < w->f.cols / w->chunk / 8; b++) {
             at = step(&w->f.c, num(&w->f.c, i / 2 * 8 + i % 2), w->t4, 2);
-            attend_let_range(&w->f.c, a->key, key_inside(w, at));
+            attend_let_range(&w->f.c, a->key, attend_few_key(&w->f, at));
             at = step(&w->f.c, num(&w->f.c, b * w->chunk * 8), w->g8, w->chunk);
             w->v[i][b] =
                 attend_lanes(&w->f.c, a->v, a->col, at, (uint16_t)w->chunk);
@@ -221,31 +184,22 @@ load_keys(struct work *w)
 static void
 make_scores(struct work *w)
 {
-    const struct attend *a = w->f.c.a;
     const struct uop *zero = uop_const_float(w->f.c.g, UOP_F32, 0), *sum, *b[4],
-                     *at, *x;
+                     *at;
     uint32_t n, s, i, n_pairs = w->f.c.n_pairs;
 
-    for (n = 0; n < w->keys / 8; n++) {
+    for (n = 0; n < w->f.keys / 8; n++) {
         sum = expand_broadcast(w->f.c.e, zero, 4);
         for (s = 0; s < w->in / 16; s++) {
             for (i = 0; i < 4; i++)
-                b[i] = lane_of(w, w->k[n][s / 2], s % 2 * 4 + i);
-            sum = product(w, w->q[s], lanes(w, b, 4), sum);
+                b[i] = attend_few_lane(&w->f, w->k[n][s / 2], s % 2 * 4 + i);
+            sum = product(w, w->q[s], attend_few_lanes(&w->f, b, 4), sum);
         }
         for (i = 0; i < 2 * w->halves; i++) {
             at = step(&w->f.c, num(&w->f.c, 8 * n + i % 2), w->t4, 2);
-            attend_let(&w->f.c, w->f.c.factor ? w->f.c.scaled : a->score,
-                       lane_of(w, sum, i));
             attend_let_row(&w->f.c, row_inside(w, i / 2));
-            attend_let_range(&w->f.c, a->key, key_inside(w, at));
-            x = attend_value(&w->f.c, a->seen, n_pairs);
-            if (is_ragged(w))
-                x = uop_alu3(
-                    w->f.c.g, UOP_WHERE,
-                    op2(&w->f.c, UOP_CMPLT, key_at(w, at), w->f.c.n_keys), x,
-                    low(&w->f.c));
-            w->x[n][i] = x;
+            w->x[n][i] = attend_few_seen(&w->f, attend_few_lane(&w->f, sum, i),
+                                         at, n_pairs);
         }
     }
 }
@@ -258,18 +212,18 @@ make_exps(struct work *w, const struct uop **effects)
     uint32_t half, n, i, n_effects = 0;
 
     for (half = 0; half < w->halves; half++) {
-        old = attend_get(&w->f.c, w->max[half], w->range);
+        old = attend_get(&w->f.c, w->max[half], w->f.range);
         max = w->x[0][2 * half];
-        for (i = 1; i < w->keys / 4; i++)
+        for (i = 1; i < w->f.keys / 4; i++)
             max =
                 uop_alu2(w->f.c.g, UOP_MAX, max, w->x[i / 2][2 * half + i % 2]);
         max = uop_alu2(w->f.c.g, UOP_MAX, old, join_row(w, UOP_MAX, max));
         safe = attend_safe(&w->f.c, max);
         w->scale[half] = attend_exp(&w->f.c, old, safe);
         sum = uop_alu2(w->f.c.g, UOP_MUL,
-                       attend_get(&w->f.c, w->sum[half], w->range),
+                       attend_get(&w->f.c, w->sum[half], w->f.range),
                        w->scale[half]);
-        for (n = 0; n < w->keys / 8; n++) {
+        for (n = 0; n < w->f.keys / 8; n++) {
             for (i = 2 * half; i < 2 * half + 2; i++) {
                 x = attend_exp(&w->f.c, w->x[n][i], safe);
                 sum = uop_alu2(w->f.c.g, UOP_ADD, sum, x);
@@ -292,7 +246,7 @@ round_part(const struct work *w, uint32_t s)
 
     for (i = 0; i < 8; i++)
         part[i] = i % 4 < 2 * w->halves ? w->x[2 * s + i / 4][i % 4] : zero;
-    u = lanes(w, part, 8);
+    u = attend_few_lanes(&w->f, part, 8);
     return uop_make(w->f.c.g, UOP_CAST, w->f.c.a->v->dtype, 8, no_arg, &u, 1);
 }
 
@@ -300,19 +254,21 @@ round_part(const struct work *w, uint32_t s)
 static const struct uop *
 add_values(const struct work *w, const struct uop *const *p, uint32_t n)
 {
-    const struct uop *acc = attend_get(&w->f.c, w->out[n], w->range), *part[4];
+    const struct uop *acc = attend_get(&w->f.c, w->out[n], w->f.range),
+                     *part[4];
     uint32_t s, i;
 
     for (i = 0; i < 4; i++) {
-        part[i] = lane_of(w, acc, i);
+        part[i] = attend_few_lane(&w->f, acc, i);
         if (i < 2 * w->halves)
             part[i] = uop_alu2(w->f.c.g, UOP_MUL, part[i], w->scale[i / 2]);
     }
-    acc = lanes(w, part, 4);
-    for (s = 0; s < w->keys / 16; s++) {
+    acc = attend_few_lanes(&w->f, part, 4);
+    for (s = 0; s < w->f.keys / 16; s++) {
         for (i = 0; i < 4; i++)
-            part[i] = lane_of(w, w->v[4 * s + i][n / w->chunk], n % w->chunk);
-        acc = product(w, p[s], lanes(w, part, 4), acc);
+            part[i] = attend_few_lane(&w->f, w->v[4 * s + i][n / w->chunk],
+                                      n % w->chunk);
+        acc = product(w, p[s], attend_few_lanes(&w->f, part, 4), acc);
     }
     return acc;
 }
@@ -326,12 +282,12 @@ make_loop(struct work *w)
     uint32_t i, n = 0;
 
     tiles = num(&w->f.c, (w->f.c.n_keys + w->f.c.tile - 1) / w->f.c.tile);
-    w->range = uop_new(w->f.c.g, UOP_RANGE, UOP_I64, 1, arg, &tiles, 1);
-    src[n++] = w->range;
+    w->f.range = uop_new(w->f.c.g, UOP_RANGE, UOP_I64, 1, arg, &tiles, 1);
+    src[n++] = w->f.range;
     load_keys(w);
     make_scores(w);
     n += make_exps(w, src + n);
-    for (i = 0; i < w->keys / 16; i++)
+    for (i = 0; i < w->f.keys / 16; i++)
         p[i] = round_part(w, i);
     for (i = 0; i < w->f.cols / 8; i++)
         src[n++] = attend_set(&w->f.c, w->out[i], add_values(w, p, i));
@@ -353,12 +309,12 @@ put_columns(const struct work *w, uint32_t half, const struct uop *const *out,
     for (i = 0; i < w->f.cols / 8; i += PIECE) {
         for (side = 0; side < 2; side++) {
             for (j = 0; j < PIECE; j++)
-                part[j] = lane_of(w, out[i + j], 2 * half + side);
+                part[j] = attend_few_lane(&w->f, out[i + j], 2 * half + side);
             src[1] = op2(&w->f.c, UOP_ADD, attend_few_out(&w->f, place),
                          i / w->chunk * w->chunk * 8 + w->chunk * side +
                              i % w->chunk);
             src[1] = step(&w->f.c, src[1], w->t4, 2 * w->chunk);
-            src[2] = lanes(w, part, PIECE);
+            src[2] = attend_few_lanes(&w->f, part, PIECE);
             effects[n++] =
                 uop_make(w->f.c.g, UOP_STORE, UOP_VOID, 1, no_arg, src, 4);
         }

@@ -23,11 +23,11 @@
 #define TILE            32   /* rows and columns that TILES makes */
 #define LOAD_COST       0.5  /* of columns, over the work of a row */
 #define WORTH_IT        0.97 /* of the values, for tiles of many vectors */
-#define MAX_VECTORS     6
-#define MIN_ROWS        4
-#define MAX_OVERLAP     104 /* percent computed of what is wanted */
-#define ROW_TILES       8   /* of rows, packed together */
-#define GATHERED        0.5 /* cycles to pack an element that lies anywhere */
+#define MAX_VECTORS     6    /* of a tile's width */
+#define MIN_ROWS        4    /* of such a tile */
+#define MAX_OVERLAP     104  /* percent computed of what is wanted */
+#define ROW_TILES       8    /* of rows, packed together */
+#define GATHERED        0.5 /* cycles to pack an element that lies anywhere; Zen 4 */
 
 /* What the kernel multiplies. */
 struct operands {

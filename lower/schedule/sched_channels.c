@@ -78,7 +78,8 @@ lies_in_parts(struct uop_graph *g, const struct uop *image,
 }
 
 /* Is it of halves, or of words that WGMMA multiplies, used so often that a copy
- * is worth it, and not such a copy already? What is computed for this alone would be stored anyway. */
+ * is worth it, and not such a copy already? What is computed for this alone
+ * would be stored anyway. */
 static bool
 is_worth(struct uop_graph *g, const struct uop *image, bool is_own,
          const struct uop_dims *body, const struct sched_target *target)
