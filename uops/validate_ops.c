@@ -637,8 +637,8 @@ check_wgmma(const struct uop *u)
     if (u->op == UOP_WGMMA_HELD &&
         (u->src[1]->lanes != w.pieces * w.k / 2 || bytes != 2 || w.a_turned))
         return uop_bad(u, "source 1 is no A of %u x %u steps", w.pieces, w.k);
-    if (w.n < 8 || w.n > 256 || w.n % 8 || w.k * bytes != 32 ||
-        (w.pieces * w.k * bytes != UOP_WGMMA_ROW_BYTES &&
+    if (w.n < 8 || w.n > 256 || w.n % 8 || w.k * bytes != 32 || w.pieces < 1 ||
+        (w.pieces * w.k * bytes > UOP_WGMMA_ROW_BYTES &&
          !(u->op == UOP_WGMMA_HELD && w.b_turned)))
         return uop_bad(u, "no shape has %u columns and %u x %u steps", w.n,
                        w.pieces, w.k);

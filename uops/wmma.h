@@ -188,6 +188,7 @@ uop_wmma_place(struct uop_wmma w, enum uop_dtype dtype,
  *   not turned: a row for each output, with all steps
  *   turned: a row for each step, with as many outputs as fill 128 bytes; those
  *           of all steps of the tile before those of the next outputs
+ * Fewer steps, or outputs beyond a multiple of that, are the rows' first.
  * A that threads hold is, for each instruction's steps, what a thread of the
  * warp has of A of a WMMA of 16 rows and as many steps.
  * src: PTX ISA, wgmma: matrix descriptors and canonical layouts. */

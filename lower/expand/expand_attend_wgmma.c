@@ -14,6 +14,11 @@
  * So a group makes exponentials while the matrix units work for the other. Where
  * the first begins a turn, the second has waited for tile j - 2 of k and j - 3 of
  * v, and copies may take their place.
+ *
+ * What a head has beyond a multiple of 64 elements lies in LOCAL memory as a row
+ * of its own, the last, so that all are copied alike and nothing beside the head
+ * is read: elements come from the first of that rest on, around the end, and the
+ * last row has some again that nobody uses. Of 80: 16 to 79, then 0 to 63.
  */
 #include <string.h>
 
@@ -52,14 +57,37 @@ n_groups(const struct state *s)
     return s->w.warps / GROUP_WARPS;
 }
 
+/* Elements in LOCAL memory of a key, a value or a query of n. */
+static int64_t
+n_there(int64_t n)
+{
+    return (n + ROW - 1) / ROW * ROW;
+}
+
+/* Which element of a head of n lies at `at` there. */
+static int64_t
+element_at(int64_t n, int64_t at)
+{
+    return (at + n % ROW) % n;
+}
+
+/* Columns of the results' matrix instructions. Those beyond v's are not looked
+ * at: n_there(w->v.n) is whole rows. guess: as an atom of 64 columns need not be
+ * used as a whole, it takes no more than those that there are. */
+static uint32_t
+n_columns(const struct attend_nv *w)
+{
+    return (uint32_t)w->v.n;
+}
+
 /* Bytes of LOCAL memory. */
 static int64_t
 n_bytes(const struct state *s)
 {
     const struct attend_nv *w = &s->w;
 
-    return 2 * (AHEAD * w->c.tile * (w->k.n + w->v.n) +
-                (int64_t)n_groups(s) * GROUP_ROWS * w->k.n);
+    return 2 * (AHEAD * w->c.tile * (n_there(w->k.n) + n_there(w->v.n)) +
+                (int64_t)n_groups(s) * GROUP_ROWS * n_there(w->k.n));
 }
 
 /* Tiles of wide heads have 128 keys: fewer turns. Of narrow ones two work-groups
@@ -86,7 +114,7 @@ is_boxed(const struct attend_nv *w, const struct attend_nv_side *s)
 {
     int64_t stride;
 
-    if (s->n % ROW || s->n > MAX_WIDTH || !attend_nv_is_copied(w, s))
+    if (s->n < ROW || s->n > MAX_WIDTH || !attend_nv_is_copied(w, s))
         return false;
     stride = kernel_coef(w->c.e->k, s->value->src[1], w->c.a->key);
     return stride >= ROW && stride % 8 == 0;
@@ -117,7 +145,7 @@ fits(const struct state *s)
            !w->c.a->score2 && w->c.n_rows > ROW &&
            w->c.n_keys % w->c.tile == 0 && w->c.n_keys > w->c.tile &&
            n_bytes(s) + UOP_WGMMA_ALIGN <= t->max_stage_bytes &&
-           is_boxed(w, &w->k) && is_boxed(w, &w->v) &&
+           w->k.n % STEPS == 0 && is_boxed(w, &w->k) && is_boxed(w, &w->v) &&
            (w->k.n < MAX_WIDTH || queries_are_boxed(w)); /* registers */
 }
 
@@ -134,8 +162,8 @@ copy_tile(struct state *s, const struct attend_nv_side *side,
     const struct uop *src[6], *slot, *origin;
     int64_t at;
 
-    slot =
-        op2(c, UOP_MUL, op2(c, UOP_FLOORMOD, which, AHEAD), c->tile * side->n);
+    slot = op2(c, UOP_MUL, op2(c, UOP_FLOORMOD, which, AHEAD),
+               c->tile * n_there(side->n));
     src[0] = side->memory;
     src[2] = side->value->src[0];
     src[4] = num(c, kernel_coef(c->e->k, side->value->src[1], c->a->key));
@@ -147,7 +175,7 @@ copy_tile(struct state *s, const struct attend_nv_side *side,
     origin = attend_value(c, side->value->src[1], n_pairs);
     for (at = 0; at < side->n; at += ROW) {
         src[1] = op2(c, UOP_ADD, slot, at * c->tile);
-        src[3] = op2(c, UOP_ADD, origin, at);
+        src[3] = op2(c, UOP_ADD, origin, element_at(side->n, at));
         out[n++] = uop_new(c->g, UOP_BOX, UOP_VOID, 1,
                            (union uop_arg){.i = c->tile}, src, 6);
     }
@@ -176,8 +204,8 @@ copy_queries(struct state *s, const struct uop **out)
         attend_let_range(c, w->q.range, num(c, 0));
         origin = attend_value(c, w->q.value->src[1], n_pairs);
         for (at = 0; at < w->k.n; at += ROW) {
-            src[1] = num(c, (group * w->k.n + at) * GROUP_ROWS);
-            src[3] = op2(c, UOP_ADD, origin, at);
+            src[1] = num(c, (group * n_there(w->k.n) + at) * GROUP_ROWS);
+            src[3] = op2(c, UOP_ADD, origin, element_at(w->k.n, at));
             out[n++] = uop_new(c->g, UOP_BOX, UOP_VOID, 1,
                                (union uop_arg){.i = GROUP_ROWS}, src, 6);
         }
@@ -231,16 +259,19 @@ held_product(const struct state *s, const struct uop *acc,
                    (union uop_arg){.i = uop_wgmma_arg(shape)}, src, 4);
 }
 
-/* A ROW of elements of the queries, from element `at` on, that threads hold. */
+/* The queries' elements of so many STEPS, those that lie from `at` on, that
+ * threads hold. */
 static const struct uop *
-held_queries(const struct attend_nv *w, int64_t at)
+held_queries(const struct attend_nv *w, int64_t at, uint32_t pieces)
 {
     const struct uop *part[ROW / 2];
     uint32_t i;
 
-    for (i = 0; i < ROW / 2; i++)
-        part[i] = attend_nv_lane(w, w->q.part[0][at / STEPS + i / 8], i % 8);
-    return attend_nv_lanes(w, part, ROW / 2);
+    for (i = 0; i < 8 * pieces; i++)
+        part[i] = attend_nv_lane(
+            w, w->q.part[0][element_at(w->k.n, at + i / 8 * STEPS) / STEPS],
+            i % 8);
+    return attend_nv_lanes(w, part, (uint16_t)(8 * pieces));
 }
 
 /* Begins the scores of a tile of k, the which-th, behind `before`; the last
@@ -249,23 +280,25 @@ static const struct uop *
 begin_scores(struct state *s, const struct uop *which, const struct uop *before)
 {
     struct attend_nv *w = &s->w;
-    struct uop_wgmma shape = {
-        .n = (uint32_t)w->c.tile, .k = STEPS, .pieces = ROW / STEPS};
+    struct uop_wgmma shape = {.n = (uint32_t)w->c.tile, .k = STEPS};
     const struct uop *slot, *src[5] = {s->scores}, *group;
     int64_t at;
 
     slot = op2(&w->c, UOP_MUL, op2(&w->c, UOP_FLOORMOD, which, AHEAD),
-               w->c.tile * w->k.n);
+               w->c.tile * n_there(w->k.n));
     group = op2(&w->c, UOP_MUL,
                 op2(&w->c, UOP_FLOORDIV, w->c.e->tid, 32 * GROUP_WARPS),
-                GROUP_ROWS * w->k.n);
+                GROUP_ROWS * n_there(w->k.n));
     for (at = 0; at < w->k.n; at += ROW) {
         shape.sets = at == 0;
+        shape.pieces =
+            (uint32_t)(w->k.n - at < ROW ? w->k.n - at : ROW) / STEPS;
         src[3] = behind(s, w->k.memory, before);
         src[4] = op2(&w->c, UOP_ADD, slot, at * w->c.tile);
         if (!s->queries) {
-            before = held_product(s, s->scores, held_queries(w, at), src[3],
-                                  src[4], shape);
+            before =
+                held_product(s, s->scores, held_queries(w, at, shape.pieces),
+                             src[3], src[4], shape);
             continue;
         }
         src[1] = s->queries;
@@ -281,14 +314,14 @@ static const struct uop *
 begin_results(struct state *s, const struct uop *which, const struct uop *e)
 {
     struct attend_nv *w = &s->w;
-    struct uop_wgmma shape = {.n = (uint32_t)w->v.n,
+    struct uop_wgmma shape = {.n = n_columns(w),
                               .k = STEPS,
                               .pieces = (uint32_t)w->c.tile / STEPS,
                               .b_turned = true};
     const struct uop *slot;
 
     slot = op2(&w->c, UOP_MUL, op2(&w->c, UOP_FLOORMOD, which, AHEAD),
-               w->c.tile * w->v.n);
+               w->c.tile * n_there(w->v.n));
     return held_product(s, s->results, e, w->v.memory, slot, shape);
 }
 
@@ -388,13 +421,16 @@ copy_first(struct state *s)
     const struct uop *commit = NULL;
     uint32_t i;
 
-    w->k.memory = s->memory[0] = expand_local(
-        w->c.e, w->k.value->dtype, (uint64_t)(AHEAD * w->c.tile * w->k.n));
-    w->v.memory = s->memory[1] = expand_local(
-        w->c.e, w->v.value->dtype, (uint64_t)(AHEAD * w->c.tile * w->v.n));
+    w->k.memory = s->memory[0] =
+        expand_local(w->c.e, w->k.value->dtype,
+                     (uint64_t)(AHEAD * w->c.tile * n_there(w->k.n)));
+    w->v.memory = s->memory[1] =
+        expand_local(w->c.e, w->v.value->dtype,
+                     (uint64_t)(AHEAD * w->c.tile * n_there(w->v.n)));
     if (queries_are_boxed(w))
-        s->queries = expand_local(w->c.e, w->q.value->dtype,
-                                  (uint64_t)(16 * w->warps * w->k.n));
+        s->queries =
+            expand_local(w->c.e, w->q.value->dtype,
+                         (uint64_t)(16 * w->warps) * (uint64_t)n_there(w->k.n));
     for (i = 0; i + 1 < AHEAD; i++)
         commit = copy_turn(s, num(&w->c, i), commit);
     return commit;
@@ -416,7 +452,8 @@ make_first(struct state *s)
         &w->c, expand_broadcast(w->c.e, zero, (uint16_t)(w->c.tile / 2)), NULL,
         0);
     s->results = attend_acc(
-        &w->c, expand_broadcast(w->c.e, zero, (uint16_t)(w->v.n / 2)), NULL, 0);
+        &w->c, expand_broadcast(w->c.e, zero, (uint16_t)(n_columns(w) / 2)),
+        NULL, 0);
     effect = copy_first(s);
     barrier(s, UOP_BARRIER, AHEAD - 2, &effect, 1);
     effect = begin_scores(s, num(&w->c, 0), NULL);
@@ -497,9 +534,10 @@ get_results(const struct attend_nv *w, uint32_t tall, uint32_t col,
             const struct uop *end)
 {
     const struct state *s = (const struct state *)w; /* whose first it is */
+    int64_t n = w->v.n, at = (8 * col + n - n % ROW) % n;
 
     (void)tall;
-    return columns(w, attend_get(&w->c, s->results, end), col);
+    return columns(w, attend_get(&w->c, s->results, end), (uint32_t)at / 8);
 }
 
 bell_status
@@ -516,6 +554,7 @@ expand_attend_wgmma(struct kernel *k, const struct attend *a,
     w->c.n_keys = k->sizes[a->key];
     attend_nv_init_side(w, &w->k, a->k, a->in);
     attend_nv_init_side(w, &w->v, a->v, a->col);
+    w->v.wide = w->v.n;
     w->q = (struct attend_nv_rows){.value = a->q, .range = a->in};
     choose_sizes(&s);
     *out_fits = fits(&s);

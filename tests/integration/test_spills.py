@@ -77,17 +77,20 @@ def loop_complaints(chip, most):
     return [] if n_all <= most * n else [f'{n_all} instructions, {n} of matrices']
 
 
-# Attention by wgmma: heads of so many elements, and what is seen.
-ATTENTION = [(size, seen) for size in (64, 128, 192, 256)
-             for seen in ('', ', is_causal=True', ', m')]
+# Attention by wgmma: heads of so many elements, what is seen, and queries: if
+# these are no multiple of 64, threads hold them.
+ATTENTION = [(size, seen, rows) for size in (64, 80, 96, 128, 160, 192, 256)
+             for seen in ('', ', is_causal=True', ', m')
+             for rows in (2048, 2000) if rows == 2048 or size in (80, 128)]
 
 
-def attention_complaints(size, seen):
+def attention_complaints(size, seen, rows):
     """ptxas has all wgmma wait for the one before where it does not see that
     their registers are left alone."""
-    shapes = [f'--in={name}=1x8x2048x{size}:bfloat16' for name in 'qkv']
+    shapes = [f'--in={name}=1x8x{rows if name == "q" else 2048}x{size}:bfloat16'
+              for name in 'qkv']
     what = (f'scaled_dot_product_attention(q, k, v{seen})', *shapes,
-            *(['--in=m=2048x2048:bfloat16'] if 'm' == seen[-1:] else []),
+            *([f'--in=m={rows}x2048:bfloat16'] if 'm' == seen[-1:] else []),
             '--device', 'NV@null:h100')
     stats = run('kernel', *what, '--stats', '--json')
     done = run('kernel', *what, '--emit', 'sass')
@@ -144,10 +147,10 @@ def main():
             tap.check(name, loop_complaints(chip, 2.4))
         else:
             tap.skip(name, 'no ptxas or no nvdisasm')
-    for size, seen in ATTENTION:
-        name = f'attention on h100, heads of {size}{seen}'
+    for size, seen, rows in ATTENTION:
+        name = f'attention on h100, {rows} rows of heads of {size}{seen}'
         if shutil.which('ptxas') and shutil.which('nvdisasm'):
-            tap.check(name, attention_complaints(size, seen))
+            tap.check(name, attention_complaints(size, seen, rows))
         else:
             tap.skip(name, 'no ptxas or no nvdisasm')
     return tap.finish()

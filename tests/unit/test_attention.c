@@ -300,6 +300,17 @@ test_values(void **state)
         {CAUSAL, BELL_BFLOAT16, 1, 192, 192, 256, 256, 1},
         {ADDED, BELL_FLOAT16, 1, 100, 256, 192, 256, 1},
         {PLAIN, BELL_BFLOAT16, 1, 130, 128, 256, 64, 1}, /* by mma.sync */
+        /* the same, no multiples of 64 wide */
+        {PLAIN, BELL_BFLOAT16, 2, 128, 256, 80, 80, 1},
+        {CAUSAL, BELL_FLOAT16, 1, 192, 192, 96, 80, 1},
+        {CAUSAL, BELL_BFLOAT16, 1, 131, 384, 112, 96, 1},
+        {ADDED, BELL_BFLOAT16, 1, 200, 192, 80, 72, 1},
+        {MASKED, BELL_FLOAT16, 1, 65, 256, 160, 136, 1},
+        {GROUPED, BELL_BFLOAT16, 4, 128, 128, 96, 112, 1},
+        {PROJECTED, BELL_BFLOAT16, 2, 192, 192, 80, 80, 1},
+        {BY_HAND, BELL_FLOAT16, 1, 130, 128, 64, 96, 1},
+        {BIASED, BELL_BFLOAT16, 1, 128, 192, 176, 64, 1},
+        {CAUSAL, BELL_BFLOAT16, 1, 192, 128, 208, 240, 1},
         {PLAIN, BELL_FLOAT32, 2, 128, 128, 64, 64, 1},
         {CAUSAL, BELL_FLOAT32, 2, 130, 100, 64, 80, 1},
         {ADDED, BELL_FLOAT32, 2, 33, 1000, 16, 7, 1},
@@ -557,43 +568,53 @@ test_gradients(void **state)
 }
 
 /* A NaN in a query, whatever its bits, makes its row of the results NaN and no
- * other; one in a key all rows of its head. */
+ * other; one in a key all rows of its head, but not the head before it, behind
+ * whose last key and value the first of this one's lie. */
+static void
+check_nan(int64_t n, int64_t keys, int64_t d)
+{
+    static const uint16_t nans[] = {0xffff, 0x7fff, 0x7fc0, 0xff81};
+    static uint16_t q[2 * 128 * 80], k[ARRAY_LEN(q)], v[ARRAY_LEN(q)];
+    struct bell_tensor *y;
+    double *got;
+    int64_t i;
+
+    assert_true(2 * n * d <= (int64_t)ARRAY_LEN(q) &&
+                2 * keys * d <= (int64_t)ARRAY_LEN(k));
+    for (i = 0; i < 2 * keys * d; i++)
+        k[i] = v[i] = (uint16_t)(0x3f00 | i % 61 | (i % 3 ? 0 : 0x8000));
+    for (i = 0; i < 2 * n * d; i++)
+        q[i] = (uint16_t)(0x3e80 | i % 59);
+    for (i = 0; i < (int64_t)ARRAY_LEN(nans); i++)
+        q[(5 * i + 3) * d + 7 * i] = nans[i];
+    k[(keys + 40) * d + 9] = 0xffff;
+    for (i = 0; i < d; i++)
+        k[keys * d + i] = v[keys * d + i] = 0x7fc0;
+    y = bell_scaled_dot_product_attention(
+        bell_from_data(ctx, BELL_DIMS(2, n, d), BELL_BFLOAT16, q),
+        bell_from_data(ctx, BELL_DIMS(2, keys, d), BELL_BFLOAT16, k),
+        bell_from_data(ctx, BELL_DIMS(2, keys, d), BELL_BFLOAT16, v), NULL, 0,
+        false, 0);
+    got = read_all(y);
+    for (i = 0; i < 2 * n * d; i++) {
+        int64_t row = i / d;
+        bool is_nan =
+            row >= n || (row % 5 == 3 && row / 5 < (int64_t)ARRAY_LEN(nans));
+        if (isnan(got[i]) != is_nan)
+            fail_msg("of %d elements: row %d, column %d: %g", (int)d, (int)row,
+                     (int)(i % d), got[i]);
+    }
+    free(got);
+}
+
 static void
 test_nan(void **state)
 {
-    enum {
-        N = 32,
-        KEYS = 64,
-        D = 64
-    };
-    static const uint16_t nans[] = {0xffff, 0x7fff, 0x7fc0, 0xff81};
-    static uint16_t q[2 * N * D], k[2 * KEYS * D], v[2 * KEYS * D];
-    struct bell_tensor *y;
-    double *got;
-    size_t i;
-
     (void)state;
     expect_ok(bell_context_create(NULL, &ctx));
-    for (i = 0; i < ARRAY_LEN(k); i++)
-        k[i] = v[i] = (uint16_t)(0x3f00 | i % 61 | (i % 3 ? 0 : 0x8000));
-    for (i = 0; i < ARRAY_LEN(q); i++)
-        q[i] = (uint16_t)(0x3e80 | i % 59);
-    for (i = 0; i < ARRAY_LEN(nans); i++)
-        q[(5 * i + 3) * D + 7 * i] = nans[i];
-    k[(KEYS + 40) * D + 9] = 0xffff;
-    y = bell_scaled_dot_product_attention(
-        bell_from_data(ctx, BELL_DIMS(2, N, D), BELL_BFLOAT16, q),
-        bell_from_data(ctx, BELL_DIMS(2, KEYS, D), BELL_BFLOAT16, k),
-        bell_from_data(ctx, BELL_DIMS(2, KEYS, D), BELL_BFLOAT16, v), NULL, 0,
-        false, 0);
-    got = read_all(y);
-    for (i = 0; i < 2 * N * D; i++) {
-        size_t row = i / D;
-        bool is_nan = row >= N || (row % 5 == 3 && row / 5 < ARRAY_LEN(nans));
-        if (isnan(got[i]) != is_nan)
-            fail_msg("row %d, column %d: %g", (int)row, (int)(i % D), got[i]);
-    }
-    free(got);
+    check_nan(32, 64, 64);
+    check_nan(128, 128, 80);
+    check_nan(128, 128, 72);
     bell_context_destroy(ctx);
 }
 

@@ -307,7 +307,9 @@ test_programs(void **state)
         {ROWS("f32", "4", "0"), "no 1, 2 or 4 registers"},
         {HELD("32", "68157504"), NULL}, /* 64 columns, 4 times */
         {HELD("16", "68157504"), "source 1 is no A of 4 x 16 steps"},
-        {HELD("16", "34603072"), "no shape has 64 columns and 2 x 16 steps"},
+        {HELD("16", "34603072"), NULL}, /* twice */
+        {HELD("64", "135266368"), "no shape has 64 columns and 8 x 16 steps"},
+        {HELD("64", "8725200960"), NULL}, /* B is turned */
         {HELD("16", "8624537664"), NULL}, /* B is turned */
         {"%9 = turn.void #1 %7\n%10 = turn_end.void %9\nroots %10", NULL},
         {"%9 = turn.void #1 %3\nroots %9", "source 0 is no effect"},
