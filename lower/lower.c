@@ -18,6 +18,8 @@
 #include "lower/pack.h"
 #include "uops/validate.h"
 
+#define LINE_BYTES 64 /* of a cache */
+
 /* ---- estimates and name ---- */
 
 static double
@@ -51,9 +53,10 @@ struct touched {
 /* Elements of each buffer that are loaded, and that are stored: as many as
  * indices differ, each counted once, but no more than lie between the least and
  * the greatest. So what several LOADs, or places of a window, read is counted
- * as it comes from memory. */
+ * as it comes from memory. Which of the first 64 buffers are stored, and larger
+ * than the caches, goes to *out_large. */
 static double
-count_bytes(const struct kernel *k)
+count_bytes(const struct kernel *k, uint64_t *out_large)
 {
     struct touched slots[2][LOWER_MAX_SLOTS] = {0}, *t;
     double n = 0;
@@ -82,7 +85,31 @@ count_bytes(const struct kernel *k)
             (t->n < all ? t->n : all) * uop_dtype_infos[p->dtype].size_bytes;
         n += t->bytes;
     }
+    for (*out_large = 0, i = 0; i < 64; i++) {
+        if (slots[1][i].bytes > (double)k->target->l3_bytes)
+            *out_large |= (uint64_t)1 << i;
+    }
     return n;
+}
+
+/* PARAMs below 64 that more is done with than storing there. */
+static uint64_t
+find_loaded(const struct lower_program *p)
+{
+    uint64_t set = 0;
+    uint32_t i, j;
+
+    for (i = 0; i < p->n_ops; i++) {
+        const struct uop *u = p->ops[i];
+        for (j = u->op == UOP_STORE; j < u->n_src; j++) {
+            const struct uop *memory = u->src[j];
+            if (u->op != UOP_INDEX && u->op != UOP_AFTER &&
+                uop_is_memory(memory) && uop_memory(memory)->op == UOP_PARAM &&
+                uop_memory(memory)->arg.i < 64)
+                set |= (uint64_t)1 << uop_memory(memory)->arg.i;
+        }
+    }
+    return set;
 }
 
 /* r_ or E_ (with and without reduction), then the sizes of all ranges. */
@@ -171,6 +198,7 @@ lower_passes(struct kernel *k, struct lower_program *p)
     bool scans = !attends && !k->target->no_opts && scan_find(k, &scan);
     struct order order;
     bool orders = !attends && !scans && order_find(k, &order);
+    uint64_t large;
 
     if (attends)
         BELL_TRY(attend_group(k, kinds, &attend));
@@ -180,7 +208,7 @@ lower_passes(struct kernel *k, struct lower_program *p)
     }
     count_params(k, p);
     p->n_flops = count_flops(k, scans ? &scan : NULL);
-    p->n_bytes = count_bytes(k);
+    p->n_bytes = count_bytes(k, &large);
     p->name = make_name(k);
     if (!p->name)
         return bell_fail(BELL_E_NO_MEMORY, "naming a kernel");
@@ -215,6 +243,8 @@ lower_passes(struct kernel *k, struct lower_program *p)
     BELL_TRY(uop_validate_pass(k->g, &root, 1, UOP_STAGE_P, "indexing"));
     BELL_TRY(linearize(k->g, root, &p->ops, &p->n_ops));
     BELL_TRY(lower_branch(k->g, p->ops, p->n_ops, &p->ops, &p->n_ops));
+    if (k->target->l3_bytes && k->target->arg_align_bytes >= LINE_BYTES)
+        p->streamed = large & ~find_loaded(p);
     log_stage(k, p, "program", p->ops, p->n_ops);
     return uop_validate_pass(k->g, p->ops, p->n_ops, UOP_STAGE_P,
                              "linearizing");

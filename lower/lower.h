@@ -56,6 +56,9 @@ struct lower_target {
     uint32_t n_vector_regs; /* architectural vector registers */
     uint32_t n_threads;     /* work-groups that run at once */
     uint32_t l1_bytes, l2_bytes;
+    uint64_t l3_bytes;         /* of all threads together; 0: nobody tells */
+    uint32_t arg_align_bytes;  /* what the host's PARAMs are aligned to, a power
+                               * of two; 0: elements */
     uint32_t max_packed_bytes; /* LOCAL memory of a work-group, on the stack of
                                 * the thread that runs it; 0: none */
     uint8_t tiles_k[UOP_DTYPE_COUNT]; /* steps that TILES goes by, by the dtype
@@ -120,7 +123,9 @@ struct lower_program {
     uint32_t local[3];     /* threads of a work-group; 1 where unused */
     uint32_t shared_bytes; /* of all LOCALs, each rounded up to 16 */
     uint32_t n_params, n_vars;
-    bool is_approx; /* as of a target that is: what is left is meant so */
+    uint64_t streamed; /* PARAMs below 64, a bit each, aligned to 64 bytes, that
+                        * are stored, never loaded, and larger than caches */
+    bool is_approx;    /* as of a target that is: what is left is meant so */
     /* Registers of a thread that are well spent: on what is loaded at once,
      * which an assembler that saves registers would load one by one. 0: as it
      * likes. */

@@ -116,6 +116,8 @@ emit_groups(struct llvm_emit *e)
     e->ll->PositionBuilderAtEnd(e->b, exit);
     if (e->has_tiles)
         llvm_intrinsic(e, "llvm.x86.tilerelease", NULL, 0, NULL, 0);
+    if (e->has_streams)
+        llvm_intrinsic(e, "llvm.x86.sse.sfence", NULL, 0, NULL, 0);
     e->ll->BuildRetVoid(e->b);
 
     e->ll->PositionBuilderAtEnd(e->b, e->entry);
@@ -175,6 +177,21 @@ make_local(struct llvm_emit *e, const struct uop *u)
                                                                      : NULL;
 }
 
+/* Past the caches, which would read the line first, only to drop what is there
+ * before anybody asks for it. src: Intel 64 and IA-32 Software Developer's
+ * Manual, MOVNTPS: aligned, and ordered by SFENCE alone. */
+static void
+stream(struct llvm_emit *e, LLVMValueRef store)
+{
+    LLVMMetadataRef one = e->ll->ValueAsMetadata(llvm_i32(e, 1));
+
+    e->ll->SetMetadata(store,
+                       e->ll->GetMDKindIDInContext(e->ctx, "nontemporal", 11),
+                       e->ll->MetadataAsValue(
+                           e->ctx, e->ll->MDNodeInContext2(e->ctx, &one, 1)));
+    e->has_streams = true;
+}
+
 static const struct llvm_dialect host_dialect = {
     .name = "the host",
     .emit = emit_host,
@@ -183,6 +200,9 @@ static const struct llvm_dialect host_dialect = {
     .local = make_local,
     .tiles = llvm_host_tiles,
     .byte_dot = llvm_host_byte_dot,
+#if defined(__x86_64__)
+    .stream = stream,
+#endif
 };
 
 /* ---- the code generator ---- */

@@ -58,10 +58,30 @@ guess_caches(struct lower_target *t)
     t->max_packed_bytes = 2u << 20; /* hcq/cpu has larger stacks */
 }
 
+/* Processors of "00000000,0000ff0f". */
+static uint32_t
+count_cpus(const char *mask)
+{
+    uint32_t n = 0;
+
+    for (; *mask; mask++) {
+        char digit[2] = {*mask, 0};
+        n += (uint32_t)__builtin_popcount((unsigned)strtoul(digit, NULL, 16));
+    }
+    return n;
+}
+
+/* Of so many processors each, as many as the threads have. */
+static uint64_t
+all_caches(uint64_t size_bytes, uint32_t n_cpus, uint32_t n_threads)
+{
+    return n_cpus ? size_bytes * ((n_threads + n_cpus - 1) / n_cpus) : 0;
+}
+
 static void
 find_caches(struct lower_target *t)
 {
-    char level[16], type[32], size[32];
+    char level[16], type[32], size[32], cpus[2048];
     unsigned i;
 
     guess_caches(t);
@@ -76,6 +96,10 @@ find_caches(struct lower_target *t)
             t->l1_bytes = parse_size(size);
         else if (level[0] == '2')
             t->l2_bytes = parse_size(size);
+        else if (level[0] == '3' &&
+                 read_cache_file(i, "shared_cpu_map", cpus, sizeof(cpus)))
+            t->l3_bytes =
+                all_caches(parse_size(size), count_cpus(cpus), t->n_threads);
     }
 }
 
@@ -212,8 +236,8 @@ render_host_target(struct lower_target *out_target)
 
     memset(&t, 0, sizeof(t));
     find_cpu(&t);
-    find_caches(&t);
     t.n_threads = thread_cpu_count();
+    find_caches(&t);
     *out_target = t;
     return BELL_OK;
 }

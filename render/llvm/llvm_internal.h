@@ -51,6 +51,9 @@ struct llvm_dialect {
     /* A BYTE_DOT of these values; NULL: there is none. */
     LLVMValueRef (*byte_dot)(struct llvm_emit *e, const struct uop *u,
                              LLVMValueRef *v);
+    /* The STORE of a whole line is to go past the caches; NULL: all go through
+     * them. */
+    void (*stream)(struct llvm_emit *e, LLVMValueRef store);
     /* A WMMA of these values; NULL: there is no such instruction. */
     LLVMValueRef (*matrix)(struct llvm_emit *e, const struct uop *u,
                            LLVMValueRef *v);
@@ -137,6 +140,7 @@ struct llvm_emit {
     LLVMValueRef *scopes;     /* !alias.scope list of a slot; or NULL */
     LLVMValueRef *noalias;    /* !noalias list of a slot */
     unsigned md_scope, md_noalias;
+    bool has_streams;        /* stores past the caches, to be fenced */
     LLVMValueRef group[3];   /* coordinates, set where used */
     LLVMBasicBlockRef entry; /* open until the end: variables go there */
     struct map consts;       /* constant -> memory that holds it */

@@ -21,6 +21,7 @@
 
 #define MAX_LANES      256
 #define MAX_WIDE_STEPS 4 /* loads that make up a strided one */
+#define LINE_BYTES     64
 
 /* An access, taken apart. */
 struct access {
@@ -611,14 +612,14 @@ llvm_emit_load(struct llvm_emit *e, const struct uop *u,
 
 /* ---- stores ---- */
 
-static void
+static LLVMValueRef
 store_at(struct llvm_emit *e, const struct access *a, LLVMValueRef ptr,
          unsigned align, LLVMValueRef value)
 {
     LLVMValueRef inst = e->ll->BuildStore(e->b, value, ptr);
 
     e->ll->SetAlignment(inst, align);
-    set_alias(e, a, inst);
+    return set_alias(e, a, inst);
 }
 
 /* Where the gate holds: by a branch on a GPU, else through the address. */
@@ -642,8 +643,25 @@ store_gated(struct llvm_emit *e, const struct access *a, LLVMValueRef ptr,
     e->ll->PositionBuilderAtEnd(e->b, join);
 }
 
+/* Is the STORE of one whole line of what no cache is to hold? */
+static bool
+is_streamed(const struct llvm_emit *e, const struct uop *u,
+            const struct access *a)
+{
+    const struct uop *memory = uop_memory(u->src[0]);
+    const struct uop *at = uop_index_of(u->src[0]);
+    int64_t n = LINE_BYTES / elem_bytes(a), first, step;
+
+    return e->dialect->stream && memory->op == UOP_PARAM &&
+           memory->arg.i < 64 && (e->prog->streamed >> memory->arg.i & 1) &&
+           a->lanes == n && !a->gate &&
+           uop_index_steps(u->src[1], &first, &step) && step == 1 &&
+           first % n == 0 && (!at || uop_index_align(at) % n == 0);
+}
+
 static void
-store_wide(struct llvm_emit *e, const struct access *a, LLVMValueRef value)
+store_wide(struct llvm_emit *e, const struct uop *u, const struct access *a,
+           LLVMValueRef value)
 {
     LLVMTypeRef types[2] = {a->type, e->t_ptr};
     unsigned align = align_of(a, wide_begin(a));
@@ -657,7 +675,9 @@ store_wide(struct llvm_emit *e, const struct access *a, LLVMValueRef value)
                   llvm_intrinsic(e, "llvm.masked.store", types, 2, args, 4));
         return;
     }
-    if (a->gate)
+    if (is_streamed(e, u, a))
+        e->dialect->stream(e, store_at(e, a, ptr, LINE_BYTES, value));
+    else if (a->gate)
         store_gated(e, a, ptr, align, a->gate, value);
     else
         store_at(e, a, ptr, align, value);
@@ -697,7 +717,7 @@ llvm_emit_store(struct llvm_emit *e, const struct uop *u)
         v = llvm_splat(e, v, lanes);
     v = to_memory(e, &a, v);
     if (is_wide(&a) && !must_part(e, &a))
-        store_wide(e, &a, v);
+        store_wide(e, u, &a, v);
     else
         store_lanes(e, &a, v);
     return BELL_OK;

@@ -10,6 +10,9 @@
 #include "base/env.h"
 #include "render/ptx/nv_container.h"
 
+/* Buffers start at 64-byte boundaries, and values in scratch memory too. */
+#define ARG_ALIGN_BYTES 64
+
 /* ---- the CPU: objects by LLVM ---- */
 
 static bell_status
@@ -19,9 +22,11 @@ init_host(const struct hcq_device_info *info, uint32_t math,
     (void)math; /* exact functions cost least */
     target->tool = RT_TOOL_LLVM;
     target->n_parallel = info->n_units;
-    if (info->flags & HCQ_DEVICE_NULL)
-        return render_host_level(info->arch, info->n_units, &target->lower);
-    return render_host_target(&target->lower);
+    BELL_TRY(info->flags & HCQ_DEVICE_NULL
+                 ? render_host_level(info->arch, info->n_units, &target->lower)
+                 : render_host_target(&target->lower));
+    target->lower.arg_align_bytes = ARG_ALIGN_BYTES;
+    return BELL_OK;
 }
 
 static bell_status
@@ -51,9 +56,6 @@ assemble_host(const struct rt_target *target,
  * warps. */
 #define NV_ITEMS_PER_SM 128
 
-/* Buffers start at 64-byte boundaries, and values in scratch memory too. */
-#define NV_ARG_ALIGN_BYTES 64
-
 /* What lowering may use of this very card. */
 static void
 limit_gpu(const struct hcq_device_info *info, struct lower_target *lower)
@@ -81,7 +83,7 @@ init_nv(const struct hcq_device_info *info, uint32_t math,
         return bell_fail(BELL_E_UNSUPPORTED,
                          "%s: no compiler for '%s', which is not sm_NN",
                          info->name, info->arch);
-    target->ptx.arg_align_bytes = NV_ARG_ALIGN_BYTES;
+    target->ptx.arg_align_bytes = ARG_ALIGN_BYTES;
     target->ptx.tf32 = (math & BELL_MATH_TF32) != 0;
     target->ptx.approx = (math & BELL_MATH_APPROX) != 0;
     target->is_simulated = (info->flags & HCQ_DEVICE_SIMULATED) != 0;
@@ -156,16 +158,13 @@ measure_nv(const struct rt_target *target, const struct lower_program *program,
  * of 64. */
 #define AMD_ITEMS_PER_CU 256
 
-/* As NV_ARG_ALIGN_BYTES. */
-#define AMD_ARG_ALIGN_BYTES 64
-
 static bell_status
 init_amd(const struct hcq_device_info *info, uint32_t math,
          struct rt_target *target)
 {
     snprintf(target->amdgpu.gfx, sizeof(target->amdgpu.gfx), "%.15s",
              info->arch);
-    target->amdgpu.arg_align_bytes = AMD_ARG_ALIGN_BYTES;
+    target->amdgpu.arg_align_bytes = ARG_ALIGN_BYTES;
     target->amdgpu.tf32 = (math & BELL_MATH_TF32) != 0;
     target->amdgpu.approx = (math & BELL_MATH_APPROX) != 0;
     target->is_simulated = (info->flags & HCQ_DEVICE_SIMULATED) != 0;

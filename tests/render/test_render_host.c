@@ -178,6 +178,8 @@ test_target(void **state)
     assert_true(target.n_vector_regs == 16 || target.n_vector_regs == 32);
     assert_true(target.n_threads >= 1);
     assert_true(target.l1_bytes >= 8192 && target.l2_bytes >= target.l1_bytes);
+    assert_true(!target.l3_bytes || target.l3_bytes >= target.l2_bytes);
+    assert_int_equal(target.arg_align_bytes, 0); /* the caller's to say */
 }
 
 /* ---- robustness ---- */

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/bits.h"
 #include "host_run.h"
 #include "lower/tune.h"
 #include "lower_kernels.h"
@@ -288,9 +289,19 @@ check_kernel(const char *name, const int64_t *d,
     assert_int_equal(k_run(k.sink, want, k.n_bufs, err, sizeof(err)), 0);
     assert_int_equal(lower_kernel(&k.g, k.sink, target, &p), BELL_OK);
     host_compile(&p, target, &code);
-    for (i = 0; i < k.n_bufs; i++)
-        bufs[i] = got[i].data;
+    for (i = 0; i < k.n_bufs; i++) { /* as arguments are aligned */
+        size_t size = got[i].n_elems * uop_dtype_infos[got[i].dtype].size_bytes;
+        bufs[i] = host_aligned(64, size);
+        assert_non_null(bufs[i]);
+        memcpy(bufs[i], got[i].data, size);
+    }
     host_call(&code, &p, bufs);
+    for (i = 0; i < k.n_bufs; i++) {
+        size_t size = got[i].n_elems * uop_dtype_infos[got[i].dtype].size_bytes;
+        if (k.is_output[i])
+            memcpy(got[i].data, bufs[i], size);
+        host_free(bufs[i]);
+    }
     if (lk_compare(&k, want, got, err, sizeof(err)))
         fail_msg("%s: %s", name, err);
     host_release(&code);
@@ -363,6 +374,76 @@ test_rows_of_pixels(void **state)
     }
 }
 
+/* ---- past the caches ---- */
+
+/* The kernel's text where caches hold l3_bytes. */
+static char *
+streaming_text(const char *name, int64_t d0, int64_t d1, uint32_t align_bytes,
+               uint64_t l3_bytes)
+{
+    const int64_t d[3] = {d0, d1, 1};
+    struct lower_target target;
+    struct lower_program p;
+    struct lk k;
+    char *text;
+
+    assert_int_equal(render_host_level("x86-64-v4", 2, &target), BELL_OK);
+    target.arg_align_bytes = align_bytes;
+    target.l3_bytes = l3_bytes;
+    lk_build(&k, lk_find(name), d);
+    assert_int_equal(lower_kernel(&k.g, k.sink, &target, &p), BELL_OK);
+    assert_int_equal(render_host_asm(&p, &target, &text), BELL_OK);
+    lk_fini(&k);
+    return text;
+}
+
+static void
+check_streams(const char *name, int64_t d0, int64_t d1, uint32_t align_bytes,
+              uint64_t l3_bytes, bool want)
+{
+    char *text = streaming_text(name, d0, d1, align_bytes, l3_bytes);
+
+    assert_int_equal(count(text, "vmovntp") > 0, want);
+    assert_int_equal(count(text, "sfence"), want);
+    if (want)
+        assert_int_equal(count(text, "movnti"), 0);
+    host_free(text);
+}
+
+/* Whole lines of what is larger than the caches, and never read, where it is
+ * known to be aligned. */
+static void
+test_streams(void **state)
+{
+    (void)state;
+    check_streams("add", 64, 64, 64, 16383, true);
+    check_streams("layernorm", 64, 64, 64, 16383, true);
+    check_streams("transpose", 1024, 1024, 64, 1 << 20, true);
+    check_streams("add", 64, 64, 64, 16384, false);
+    check_streams("add", 64, 64, 64, 0, false);
+    check_streams("add", 64, 64, 16, 16383, false);
+    check_streams("layernorm", 64, 67, 64, 16383, false);
+    check_streams("add-over", 64, 64, 64, 1, false);
+}
+
+/* All kernels as if nothing were in caches. */
+static void
+test_streamed_results(void **state)
+{
+    static const int64_t dims[][3] = {{16, 64, 8}, {5, 130, 3}};
+    struct lower_target target;
+    size_t c, i;
+
+    (void)state;
+    assert_int_equal(render_host_target(&target), BELL_OK);
+    target.arg_align_bytes = 64;
+    target.l3_bytes = 1;
+    for (c = 0; c < lk_n_cases; c++) {
+        for (i = 0; i < ARRAY_LEN(dims); i++)
+            check_kernel(lk_cases[c].name, dims[i], &target);
+    }
+}
+
 int
 main(void)
 {
@@ -374,6 +455,8 @@ main(void)
         cmocka_unit_test(test_columns),
         cmocka_unit_test(test_small_images),
         cmocka_unit_test(test_columns_between_stores),
+        cmocka_unit_test(test_streams),
+        cmocka_unit_test(test_streamed_results),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
