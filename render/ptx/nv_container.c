@@ -611,6 +611,29 @@ estimate_regs(const char *text, uint64_t n_threads)
     return (uint32_t)(n < most ? n : most);
 }
 
+/* The maps of its BOXes as variables, in the arena. */
+static bell_status
+add_maps(struct nv_container_desc *desc, const struct lower_program *program,
+         struct arena *arena)
+{
+    struct nv_container_var *vars;
+    struct ptx_map *maps;
+    uint32_t i;
+
+    BELL_TRY(ptx_box_maps(program, arena, &maps, &desc->n_vars));
+    vars = arena_calloc(arena, desc->n_vars + 1, sizeof(*vars));
+    for (i = 0; vars && i < desc->n_vars; i++) {
+        vars[i] = (struct nv_container_var){arena_printf(arena, "map%u", i),
+                                            sizeof(maps[i]), sizeof(maps[i]),
+                                            &maps[i], false};
+    }
+    desc->vars = vars;
+    return arena->failed ? bell_fail(BELL_E_NO_MEMORY,
+                                     "%s: no memory for %u maps of BOXes",
+                                     program->name, desc->n_vars)
+                         : BELL_OK;
+}
+
 bell_status
 render_nv_container_program(const struct lower_program *program,
                             const struct ptx_target *target,
@@ -625,22 +648,11 @@ render_nv_container_program(const struct lower_program *program,
         .shared_bytes = render_ptx_static_bytes(program),
         .has_dynamic = render_ptx_dynamic_bytes(program) > 0,
     };
-    static const char *const names[PTX_MAX_MAPS] = {"map0", "map1", "map2",
-                                                    "map3"};
-    struct nv_container_var vars[PTX_MAX_MAPS];
-    struct ptx_map maps[PTX_MAX_MAPS];
+    struct arena arena;
     bell_status status;
-    char *text;
+    char *text = NULL;
     uint32_t i;
 
-    BELL_TRY(ptx_box_maps(program, maps, &desc.n_vars));
-    for (i = 0; i < desc.n_vars; i++)
-        vars[i] = (struct nv_container_var){names[i], sizeof(maps[i]),
-                                            sizeof(maps[i]), &maps[i], false};
-    desc.vars = vars;
-    BELL_TRY(render_ptx(program, target, &text));
-    desc.text = text;
-    desc.n_regs = estimate_regs(text, n_threads);
     for (i = 0; i < program->n_ops; i++) {
         if (program->ops[i]->op == UOP_TURN)
             desc.n_barriers = ptx_n_barriers(program);
@@ -648,8 +660,17 @@ render_nv_container_program(const struct lower_program *program,
             desc.n_barriers = 1;
     }
     memcpy(desc.reqntid, program->local, sizeof(desc.reqntid));
-    status = render_nv_container(&desc, out_binary);
+    arena_init(&arena);
+    status = add_maps(&desc, program, &arena);
+    if (status == BELL_OK)
+        status = render_ptx(program, target, &text);
+    if (status == BELL_OK) {
+        desc.text = text;
+        desc.n_regs = estimate_regs(text, n_threads);
+        status = render_nv_container(&desc, out_binary);
+    }
     host_free(text);
+    arena_fini(&arena);
     return status;
 }
 

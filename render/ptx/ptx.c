@@ -708,16 +708,17 @@ render_ptx(const struct lower_program *program, const struct ptx_target *target,
 {
     struct ptx_emit e = {
         .prog = program, .target = target, .features = ptx_features(target)};
-    struct ptx_map maps[PTX_MAX_MAPS];
+    struct ptx_map *maps = NULL;
     bell_status status;
 
     if (!render_ptx_version(target))
         return unknown_target(target);
-    BELL_TRY(ptx_box_maps(program, maps, &e.n_maps));
-    e.maps = maps;
     arena_init(&e.arena);
     init_maps(&e);
-    status = emit_body(&e);
+    status = ptx_box_maps(program, &e.arena, &maps, &e.n_maps);
+    e.maps = maps;
+    if (status == BELL_OK)
+        status = emit_body(&e);
     if (status == BELL_OK)
         status = finish(&e, out_text);
     host_free(e.header.data);

@@ -55,23 +55,24 @@ make_map(const struct uop *u, struct ptx_map *out)
 }
 
 bell_status
-ptx_box_maps(const struct lower_program *p, struct ptx_map *maps,
-             uint32_t *out_n)
+ptx_box_maps(const struct lower_program *p, struct arena *arena,
+             struct ptx_map **out_maps, uint32_t *out_n)
 {
-    struct ptx_map map;
-    uint32_t i, j, n = 0;
+    struct ptx_map *maps, map;
+    uint32_t i, j, most = 0, n = 0;
 
+    for (i = 0; i < p->n_ops; i++)
+        most += p->ops[i]->op == UOP_BOX;
+    *out_maps = maps = arena_calloc(arena, most + 1, sizeof(*maps));
+    if (!maps)
+        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for %u BOXes",
+                         p->name, most);
     for (i = 0; i < p->n_ops; i++) {
         if (p->ops[i]->op != UOP_BOX)
             continue;
         make_map(p->ops[i], &map);
         for (j = 0; j < n && memcmp(&maps[j], &map, sizeof(map)); j++)
             ;
-        if (j == PTX_MAX_MAPS)
-            return bell_fail(BELL_E_UNSUPPORTED,
-                             "%s: BOXes of more matrices "
-                             "than %d",
-                             p->name, PTX_MAX_MAPS);
         if (j == n)
             maps[n++] = map;
     }

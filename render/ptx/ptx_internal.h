@@ -65,7 +65,6 @@ enum ptx_feature {
 /* Their mask; 0 where the chip is not known. */
 unsigned ptx_features(const struct ptx_target *target);
 
-#define PTX_MAX_MAPS       4
 #define PTX_MAP_WORDS      32
 #define PTX_MBARRIER_BYTES 64u /* in shared memory, behind all LOCALs */
 
@@ -216,9 +215,12 @@ BELL_MUST_CHECK bell_status ptx_declare_locals(struct ptx_emit *e);
 /* A COPY (ptx_copy.c). */
 BELL_MUST_CHECK bell_status ptx_emit_copy(struct ptx_emit *e,
                                           const struct uop *u);
-/* BOXes (ptx_box.c). The maps that a program has; variables of the module. */
+/* BOXes (ptx_box.c). The maps that a program has, in the arena; variables of the
+ * module, map0, map1 and so on. */
 BELL_MUST_CHECK bell_status ptx_box_maps(const struct lower_program *p,
-                                         struct ptx_map *maps, uint32_t *out_n);
+                                         struct arena *arena,
+                                         struct ptx_map **out_maps,
+                                         uint32_t *out_n);
 void ptx_put_maps(const struct ptx_emit *e, struct render_text *t);
 BELL_MUST_CHECK bell_status ptx_emit_box(struct ptx_emit *e,
                                          const struct uop *u);

@@ -535,6 +535,27 @@ test_block(void **state)
     }
 }
 
+/* A layer and its gradients in one go: products that may share a launch, of more
+ * matrices that are copied by the card than any one has. */
+static void
+test_layer(void **state)
+{
+    struct bell_tensor *out[4], *given[3];
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(devices); i++) {
+        set_up(&devices[i]);
+        given[0] = INPUT(8192, 1024);
+        given[1] = INPUT(4096, 1024);
+        given[2] = INPUT(4096);
+        out[3] = bell_linear(given[0], given[1], given[2]);
+        expect_ok(bell_vjp(out[3], INPUT(8192, 4096), given, 3, out));
+        check_products("a layer's gradients", out, 4, 1, 0);
+        bell_context_destroy(ctx);
+    }
+}
+
 /* ---- a token ---- */
 
 enum {
@@ -709,6 +730,7 @@ main(void)
         cmocka_unit_test(test_parts_of_words),
         cmocka_unit_test(test_turned_rows),
         cmocka_unit_test(test_block),
+        cmocka_unit_test(test_layer),
         cmocka_unit_test(test_token),
         cmocka_unit_test(test_mlp_step),
         cmocka_unit_test(test_adam),
