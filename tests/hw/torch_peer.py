@@ -235,7 +235,7 @@ class Jit:
     def __init__(self, bell, make, inputs):
         def fn(_ctx, _user, given, out):
             args = (ctypes.c_void_p(given[i]) for i in range(len(inputs)))
-            out[0] = make(bell, *args).value
+            out[0] = bell.record(lambda r: make(r, *args)).play()
             return 0
         self.bell, self.handle = bell, ctypes.c_void_p()
         self.fn = JIT_FUNCTION(fn)
@@ -323,7 +323,8 @@ class Peer:
             x.double() for x in theirs.values())) \
             if got.is_floating_point() else got
         bell.check(bell.lib.bell_scope_begin(bell.ctx))
-        mine = self.read(row.ours(bell, *ours.values()), got)
+        record = bell.record(lambda r: row.ours(r, *ours.values()))
+        mine = self.read(ctypes.c_void_p(record.play()), got)
         bell.check(bell.lib.bell_scope_end(bell.ctx))
         exact = exact.double()
         size = sum(float(x.double().norm()) for x in theirs.values())
