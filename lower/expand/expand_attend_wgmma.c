@@ -31,6 +31,7 @@
 #define MIN_TILE    64 /* keys */
 #define MAX_TILE    128
 #define AHEAD       3   /* tiles of k, and of v, that are there or come */
+#define MOST_HELD   128 /* elements of queries that threads hold by choice */
 #define WIDE        128 /* elements of a query and a value together */
 #define ROW         64  /* elements in a row of 128 bytes */
 #define STEPS       16  /* of an instruction */
@@ -45,7 +46,8 @@ struct state {
     const struct uop *scores, *exps, *results; /* ACCs */
     const struct uop *tiles;                   /* how many there are */
     const struct uop *memory[2];               /* k's, v's */
-    const struct uop *queries; /* LOCAL; NULL: threads hold them */
+    int64_t n_held;            /* elements of queries that threads hold */
+    const struct uop *queries; /* LOCAL: the others; NULL: there are none */
     bool has_queries;          /* they have come */
 };
 
@@ -80,6 +82,13 @@ n_columns(const struct attend_nv *w)
     return (uint32_t)w->v.n;
 }
 
+/* Elements of a query that lie in LOCAL memory: the last ones. */
+static int64_t
+n_boxed(const struct state *s)
+{
+    return n_there(s->w.k.n) - s->n_held;
+}
+
 /* Bytes of LOCAL memory. */
 static int64_t
 n_bytes(const struct state *s)
@@ -87,25 +96,13 @@ n_bytes(const struct state *s)
     const struct attend_nv *w = &s->w;
 
     return 2 * (AHEAD * w->c.tile * (n_there(w->k.n) + n_there(w->v.n)) +
-                (int64_t)n_groups(s) * GROUP_ROWS * n_there(w->k.n));
+                (int64_t)n_groups(s) * GROUP_ROWS * n_boxed(s));
 }
 
-/* Tiles of wide heads have 128 keys: fewer turns. Of narrow ones two work-groups
- * with tiles of 64 fit a unit. observed: H100, 2026-11-27, bfloat16: 32 heads of
- * 4096 x 128 460 us, 560 by 64 keys; 64 of 2048 x 64 176 us by these, else 202 */
-static void
-choose_sizes(struct state *s)
+static bool
+has_room(const struct state *s)
 {
-    int64_t most = s->w.c.e->k->target->max_stage_bytes;
-
-    s->w.warps = MAX_GROUPS * GROUP_WARPS;
-    s->w.c.tile = s->w.k.n + s->w.v.n > WIDE ? MAX_TILE : MIN_TILE;
-    while (s->w.c.tile > MIN_TILE &&
-           (s->w.c.n_keys % s->w.c.tile || s->w.c.n_keys == s->w.c.tile ||
-            n_bytes(s) + UOP_WGMMA_ALIGN > most))
-        s->w.c.tile /= 2;
-    if (n_bytes(s) + UOP_WGMMA_ALIGN > most)
-        s->w.warps = GROUP_WARPS;
+    return n_bytes(s) + UOP_WGMMA_ALIGN <= s->w.c.e->k->target->max_stage_bytes;
 }
 
 /* Do whole tiles of it lie as rows of whole 16 bytes? */
@@ -134,6 +131,30 @@ queries_are_boxed(const struct attend_nv *w)
     return stride >= ROW && stride % 8 == 0;
 }
 
+/* Tiles of wide heads have 128 keys: fewer turns. Of narrow ones two work-groups
+ * with tiles of 64 fit a unit. observed: H100, 2026-11-27, bfloat16: 32 heads of
+ * 4096 x 128 460 us, 560 by 64 keys; 64 of 2048 x 64 176 us by these, else 202.
+ * Two groups that share tiles are worth more than queries in LOCAL memory. */
+static void
+choose_sizes(struct state *s)
+{
+    bool boxed = queries_are_boxed(&s->w);
+
+    s->w.warps = MAX_GROUPS * GROUP_WARPS;
+    s->n_held = boxed ? 0 : n_there(s->w.k.n);
+    s->w.c.tile = s->w.k.n + s->w.v.n > WIDE ? MAX_TILE : MIN_TILE;
+    while (s->w.c.tile > MIN_TILE &&
+           (s->w.c.n_keys % s->w.c.tile || s->w.c.n_keys == s->w.c.tile ||
+            !has_room(s)))
+        s->w.c.tile /= 2;
+    while (!has_room(s) && s->n_held < MOST_HELD && n_boxed(s) > 0)
+        s->n_held += ROW;
+    if (has_room(s))
+        return;
+    s->w.warps = GROUP_WARPS;
+    s->n_held = boxed ? 0 : n_there(s->w.k.n);
+}
+
 static bool
 fits(const struct state *s)
 {
@@ -144,9 +165,9 @@ fits(const struct state *s)
            w->k.value->dtype == w->v.value->dtype && !w->c.a->is_back &&
            !w->c.a->score2 && w->c.n_rows > ROW &&
            w->c.n_keys % w->c.tile == 0 && w->c.n_keys > w->c.tile &&
-           n_bytes(s) + UOP_WGMMA_ALIGN <= t->max_stage_bytes &&
-           w->k.n % STEPS == 0 && is_boxed(w, &w->k) && is_boxed(w, &w->v) &&
-           (w->k.n < MAX_WIDTH || queries_are_boxed(w)); /* registers */
+           has_room(s) && w->k.n % STEPS == 0 && is_boxed(w, &w->k) &&
+           is_boxed(w, &w->v) &&
+           (w->k.n < MAX_WIDTH || s->n_held < MAX_WIDTH); /* registers */
 }
 
 /* ---- copies ---- */
@@ -182,7 +203,8 @@ copy_tile(struct state *s, const struct attend_nv_side *side,
     return n;
 }
 
-/* The BOXes of the work-group's queries; effects to out[]. */
+/* The BOXes of what LOCAL memory has of the work-group's queries; effects to
+ * out[]. */
 static uint32_t
 copy_queries(struct state *s, const struct uop **out)
 {
@@ -203,8 +225,8 @@ copy_queries(struct state *s, const struct uop **out)
                              c->n_rows - GROUP_ROWS));
         attend_let_range(c, w->q.range, num(c, 0));
         origin = attend_value(c, w->q.value->src[1], n_pairs);
-        for (at = 0; at < w->k.n; at += ROW) {
-            src[1] = num(c, (group * n_there(w->k.n) + at) * GROUP_ROWS);
+        for (at = s->n_held; at < w->k.n; at += ROW) {
+            src[1] = num(c, (group * n_boxed(s) + at - s->n_held) * GROUP_ROWS);
             src[3] = op2(c, UOP_ADD, origin, element_at(w->k.n, at));
             out[n++] = uop_new(c->g, UOP_BOX, UOP_VOID, 1,
                                (union uop_arg){.i = GROUP_ROWS}, src, 6);
@@ -288,21 +310,21 @@ begin_scores(struct state *s, const struct uop *which, const struct uop *before)
                w->c.tile * n_there(w->k.n));
     group = op2(&w->c, UOP_MUL,
                 op2(&w->c, UOP_FLOORDIV, w->c.e->tid, 32 * GROUP_WARPS),
-                GROUP_ROWS * n_there(w->k.n));
+                GROUP_ROWS * n_boxed(s));
     for (at = 0; at < w->k.n; at += ROW) {
         shape.sets = at == 0;
         shape.pieces =
             (uint32_t)(w->k.n - at < ROW ? w->k.n - at : ROW) / STEPS;
         src[3] = behind(s, w->k.memory, before);
         src[4] = op2(&w->c, UOP_ADD, slot, at * w->c.tile);
-        if (!s->queries) {
+        if (at < s->n_held) {
             before =
                 held_product(s, s->scores, held_queries(w, at, shape.pieces),
                              src[3], src[4], shape);
             continue;
         }
         src[1] = s->queries;
-        src[2] = op2(&w->c, UOP_ADD, group, at * GROUP_ROWS);
+        src[2] = op2(&w->c, UOP_ADD, group, (at - s->n_held) * GROUP_ROWS);
         before = uop_new(w->c.g, UOP_WGMMA, UOP_VOID, 1,
                          (union uop_arg){.i = uop_wgmma_arg(shape)}, src, 5);
     }
@@ -427,10 +449,10 @@ copy_first(struct state *s)
     w->v.memory = s->memory[1] =
         expand_local(w->c.e, w->v.value->dtype,
                      (uint64_t)(AHEAD * w->c.tile * n_there(w->v.n)));
-    if (queries_are_boxed(w))
+    if (n_boxed(s))
         s->queries =
             expand_local(w->c.e, w->q.value->dtype,
-                         (uint64_t)(16 * w->warps) * (uint64_t)n_there(w->k.n));
+                         (uint64_t)(16 * w->warps) * (uint64_t)n_boxed(s));
     for (i = 0; i + 1 < AHEAD; i++)
         commit = copy_turn(s, num(&w->c, i), commit);
     return commit;
@@ -564,7 +586,7 @@ expand_attend_wgmma(struct kernel *k, const struct attend *a,
     LOG(LOG_OPT, "attention: %d rows by %d keys at a time, WGMMA",
         16 * (int)w->warps, (int)w->c.tile);
     BELL_TRY(attend_nv_map_groups(w, program));
-    if (!queries_are_boxed(w))
+    if (s.n_held)
         attend_nv_load_queries(w, &w->q, &w->k);
     s.tiles = attend_count_tiles(&w->c, w->begin, w->last, &w->first);
     BELL_TRY(make_loop(&s, &end));

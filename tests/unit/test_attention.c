@@ -311,6 +311,9 @@ test_values(void **state)
         {BY_HAND, BELL_FLOAT16, 1, 130, 128, 64, 96, 1},
         {BIASED, BELL_BFLOAT16, 1, 128, 192, 176, 64, 1},
         {CAUSAL, BELL_BFLOAT16, 1, 192, 128, 208, 240, 1},
+        /* queries that threads hold a part of */
+        {PLAIN, BELL_FLOAT16, 2, 128, 320, 256, 256, 1},
+        {MASKED, BELL_BFLOAT16, 1, 256, 192, 224, 256, 1},
         {PLAIN, BELL_FLOAT32, 2, 128, 128, 64, 64, 1},
         {CAUSAL, BELL_FLOAT32, 2, 130, 100, 64, 80, 1},
         {ADDED, BELL_FLOAT32, 2, 33, 1000, 16, 7, 1},
