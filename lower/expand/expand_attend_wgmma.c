@@ -7,7 +7,7 @@
  *   scores of tile 0, exponentials
  *   turn j of the others:
  *           TURN: begin the results with v of j - 1 and the scores of j
- *           copy k of j - 2 + AHEAD, v of the one before that
+ *           copy k of j - 2 + ahead, v of the one before that
  *           wait; maxima, exponentials; scale the results
  *   results with v of the last tile
  *
@@ -27,10 +27,13 @@
 
 #define GROUP_WARPS 4
 #define GROUP_ROWS  64
-#define MAX_GROUPS  2  /* of a work-group */
-#define MIN_TILE    64 /* keys */
-#define MAX_TILE    128
+#define GROUPS      2   /* of a work-group */
+#define MAX_TILE    128 /* keys */
+#define MIN_TILE    64  /* where there is room */
+#define LEAST_TILE  32
 #define AHEAD       3   /* tiles of k, and of v, that are there or come */
+#define LEAST_AHEAD 5   /* of the least tiles */
+#define MAX_WORDS   232 /* of queries, scores, weights and results in a thread */
 #define MOST_HELD   128 /* elements of queries that threads hold by choice */
 #define WIDE        128 /* elements of a query and a value together */
 #define ROW         64  /* elements in a row of 128 bytes */
@@ -46,18 +49,13 @@ struct state {
     const struct uop *scores, *exps, *results; /* ACCs */
     const struct uop *tiles;                   /* how many there are */
     const struct uop *memory[2];               /* k's, v's */
+    int64_t ahead;                             /* AHEAD or LEAST_AHEAD */
     int64_t n_held;            /* elements of queries that threads hold */
     const struct uop *queries; /* LOCAL: the others; NULL: there are none */
     bool has_queries;          /* they have come */
 };
 
 /* ---- sizes ---- */
-
-static uint32_t
-n_groups(const struct state *s)
-{
-    return s->w.warps / GROUP_WARPS;
-}
 
 /* Elements in LOCAL memory of a key, a value or a query of n. */
 static int64_t
@@ -95,14 +93,21 @@ n_bytes(const struct state *s)
 {
     const struct attend_nv *w = &s->w;
 
-    return 2 * (AHEAD * w->c.tile * (n_there(w->k.n) + n_there(w->v.n)) +
-                (int64_t)n_groups(s) * GROUP_ROWS * n_boxed(s));
+    return 2 * (s->ahead * w->c.tile * (n_there(w->k.n) + n_there(w->v.n)) +
+                GROUPS * GROUP_ROWS * n_boxed(s));
 }
 
 static bool
 has_room(const struct state *s)
 {
     return n_bytes(s) + UOP_WGMMA_ALIGN <= s->w.c.e->k->target->max_stage_bytes;
+}
+
+static bool
+has_registers(const struct state *s)
+{
+    return s->n_held / 4 + n_columns(&s->w) / 2 + s->w.c.tile * 3 / 4 <=
+           MAX_WORDS;
 }
 
 /* Do whole tiles of it lie as rows of whole 16 bytes? */
@@ -134,14 +139,16 @@ queries_are_boxed(const struct attend_nv *w)
 /* Tiles of wide heads have 128 keys: fewer turns. Of narrow ones two work-groups
  * with tiles of 64 fit a unit. observed: H100, 2026-11-27, bfloat16: 32 heads of
  * 4096 x 128 460 us, 560 by 64 keys; 64 of 2048 x 64 176 us by these, else 202.
- * Two groups that share tiles are worth more than queries in LOCAL memory. */
+ * Threads hold some of queries for which LOCAL memory has no room. guess: that is
+ * better than tiles of 32 keys. */
 static void
 choose_sizes(struct state *s)
 {
-    bool boxed = queries_are_boxed(&s->w);
+    int64_t least_held = queries_are_boxed(&s->w) ? 0 : n_there(s->w.k.n);
 
-    s->w.warps = MAX_GROUPS * GROUP_WARPS;
-    s->n_held = boxed ? 0 : n_there(s->w.k.n);
+    s->w.warps = GROUPS * GROUP_WARPS;
+    s->ahead = AHEAD;
+    s->n_held = least_held;
     s->w.c.tile = s->w.k.n + s->w.v.n > WIDE ? MAX_TILE : MIN_TILE;
     while (s->w.c.tile > MIN_TILE &&
            (s->w.c.n_keys % s->w.c.tile || s->w.c.n_keys == s->w.c.tile ||
@@ -149,10 +156,11 @@ choose_sizes(struct state *s)
         s->w.c.tile /= 2;
     while (!has_room(s) && s->n_held < MOST_HELD && n_boxed(s) > 0)
         s->n_held += ROW;
-    if (has_room(s))
+    if (has_room(s) && has_registers(s))
         return;
-    s->w.warps = GROUP_WARPS;
-    s->n_held = boxed ? 0 : n_there(s->w.k.n);
+    s->n_held = least_held;
+    s->w.c.tile = LEAST_TILE;
+    s->ahead = LEAST_AHEAD;
 }
 
 static bool
@@ -166,8 +174,7 @@ fits(const struct state *s)
            !w->c.a->score2 && w->c.n_rows > ROW &&
            w->c.n_keys % w->c.tile == 0 && w->c.n_keys > w->c.tile &&
            has_room(s) && w->k.n % STEPS == 0 && is_boxed(w, &w->k) &&
-           is_boxed(w, &w->v) &&
-           (w->k.n < MAX_WIDTH || s->n_held < MAX_WIDTH); /* registers */
+           is_boxed(w, &w->v);
 }
 
 /* ---- copies ---- */
@@ -183,7 +190,7 @@ copy_tile(struct state *s, const struct attend_nv_side *side,
     const struct uop *src[6], *slot, *origin;
     int64_t at;
 
-    slot = op2(c, UOP_MUL, op2(c, UOP_FLOORMOD, which, AHEAD),
+    slot = op2(c, UOP_MUL, op2(c, UOP_FLOORMOD, which, s->ahead),
                c->tile * n_there(side->n));
     src[0] = side->memory;
     src[2] = side->value->src[0];
@@ -218,7 +225,7 @@ copy_queries(struct state *s, const struct uop **out)
     src[2] = w->q.value->src[0];
     src[4] = num(c, kernel_coef(c->e->k, w->q.value->src[1], c->a->row));
     src[5] = op2(c, UOP_CMPLT, c->e->tid, 1);
-    for (group = 0; group < n_groups(s); group++) {
+    for (group = 0; group < GROUPS; group++) {
         attend_let_range(c, c->a->row,
                          op2(c, UOP_MIN,
                              op2(c, UOP_ADD, w->begin, group * GROUP_ROWS),
@@ -306,7 +313,7 @@ begin_scores(struct state *s, const struct uop *which, const struct uop *before)
     const struct uop *slot, *src[5] = {s->scores}, *group;
     int64_t at;
 
-    slot = op2(&w->c, UOP_MUL, op2(&w->c, UOP_FLOORMOD, which, AHEAD),
+    slot = op2(&w->c, UOP_MUL, op2(&w->c, UOP_FLOORMOD, which, s->ahead),
                w->c.tile * n_there(w->k.n));
     group = op2(&w->c, UOP_MUL,
                 op2(&w->c, UOP_FLOORDIV, w->c.e->tid, 32 * GROUP_WARPS),
@@ -342,7 +349,7 @@ begin_results(struct state *s, const struct uop *which, const struct uop *e)
                               .b_turned = true};
     const struct uop *slot;
 
-    slot = op2(&w->c, UOP_MUL, op2(&w->c, UOP_FLOORMOD, which, AHEAD),
+    slot = op2(&w->c, UOP_MUL, op2(&w->c, UOP_FLOORMOD, which, s->ahead),
                w->c.tile * n_there(w->v.n));
     return held_product(s, s->results, e, w->v.memory, slot, shape);
 }
@@ -445,15 +452,15 @@ copy_first(struct state *s)
 
     w->k.memory = s->memory[0] =
         expand_local(w->c.e, w->k.value->dtype,
-                     (uint64_t)(AHEAD * w->c.tile * n_there(w->k.n)));
+                     (uint64_t)(s->ahead * w->c.tile * n_there(w->k.n)));
     w->v.memory = s->memory[1] =
         expand_local(w->c.e, w->v.value->dtype,
-                     (uint64_t)(AHEAD * w->c.tile * n_there(w->v.n)));
+                     (uint64_t)(s->ahead * w->c.tile * n_there(w->v.n)));
     if (n_boxed(s))
         s->queries =
             expand_local(w->c.e, w->q.value->dtype,
                          (uint64_t)(16 * w->warps) * (uint64_t)n_boxed(s));
-    for (i = 0; i + 1 < AHEAD; i++)
+    for (i = 0; i + 1 < s->ahead; i++)
         commit = copy_turn(s, num(&w->c, i), commit);
     return commit;
 }
@@ -477,7 +484,7 @@ make_first(struct state *s)
         &w->c, expand_broadcast(w->c.e, zero, (uint16_t)(n_columns(w) / 2)),
         NULL, 0);
     effect = copy_first(s);
-    barrier(s, UOP_BARRIER, AHEAD - 2, &effect, 1);
+    barrier(s, UOP_BARRIER, s->ahead - 2, &effect, 1);
     effect = begin_scores(s, num(&w->c, 0), NULL);
     effect = wait(s, effect);
     take_scores(s, effect);
@@ -502,13 +509,11 @@ make_turn(struct state *s, const struct uop **out)
 
     turn = op2(&w->c, UOP_ADD, w->range, 1);
     w->now = add(&w->c, w->first, turn);
-    src[0] =
-        barrier(s, n_groups(s) > 1 ? UOP_TURN : UOP_BARRIER, AHEAD - 3, src, 1);
+    src[0] = barrier(s, UOP_TURN, s->ahead - 3, src, 1);
     made = begin_results(s, w->range, attend_get(&w->c, s->exps, w->range));
     made = begin_scores(s, turn, made);
-    if (n_groups(s) > 1)
-        made = uop_new(w->c.g, UOP_TURN_END, UOP_VOID, 1, no_arg, &made, 1);
-    src[0] = copy_turn(s, op2(&w->c, UOP_ADD, turn, AHEAD - 2), made);
+    made = uop_new(w->c.g, UOP_TURN_END, UOP_VOID, 1, no_arg, &made, 1);
+    src[0] = copy_turn(s, op2(&w->c, UOP_ADD, turn, s->ahead - 2), made);
     made = wait(s, src[0]);
     take_scores(s, made);
     for (i = 0; i < 2; i++) {
@@ -543,7 +548,7 @@ make_loop(struct state *s, const struct uop **out_end)
     n = 1 + make_turn(s, src + 1);
     assert(n <= MAX_EFFECTS);
     src[0] = uop_new(w->c.g, UOP_END, UOP_VOID, 1, no_arg, src, n);
-    barrier(s, UOP_BARRIER, AHEAD - 3, src, 1);
+    barrier(s, UOP_BARRIER, s->ahead - 3, src, 1);
     src[0] = begin_results(s, others, attend_get(&w->c, s->exps, src[0]));
     *out_end = wait(s, src[0]);
     return uop_graph_status(w->c.g);

@@ -81,7 +81,7 @@ def loop_complaints(chip, most):
 # these are no multiple of 64, threads hold them.
 ATTENTION = [(size, seen, rows) for size in (64, 80, 96, 128, 160, 192, 240, 256)
              for seen in ('', ', is_causal=True', ', m')
-             for rows in (2048, 2000) if rows == 2048 or size in (80, 128, 240)]
+             for rows in (2048, 2000) if rows == 2048 or size in (80, 128, 240, 256)]
 
 
 def attention_complaints(size, seen, rows):

@@ -299,7 +299,7 @@ test_values(void **state)
         {BY_HAND, BELL_FLOAT16, 1, 130, 128, 128, 64, 1},
         {CAUSAL, BELL_BFLOAT16, 1, 192, 192, 256, 256, 1},
         {ADDED, BELL_FLOAT16, 1, 100, 256, 192, 256, 1},
-        {PLAIN, BELL_BFLOAT16, 1, 130, 128, 256, 64, 1}, /* by mma.sync */
+        {PLAIN, BELL_BFLOAT16, 1, 130, 128, 256, 64, 1},
         /* the same, no multiples of 64 wide */
         {PLAIN, BELL_BFLOAT16, 2, 128, 256, 80, 80, 1},
         {CAUSAL, BELL_FLOAT16, 1, 192, 192, 96, 80, 1},
@@ -314,6 +314,7 @@ test_values(void **state)
         /* queries that threads hold a part of */
         {PLAIN, BELL_FLOAT16, 2, 128, 320, 256, 256, 1},
         {MASKED, BELL_BFLOAT16, 1, 256, 192, 224, 256, 1},
+        {CAUSAL, BELL_BFLOAT16, 1, 195, 288, 256, 256, 1}, /* all of them */
         {PLAIN, BELL_FLOAT32, 2, 128, 128, 64, 64, 1},
         {CAUSAL, BELL_FLOAT32, 2, 130, 100, 64, 80, 1},
         {ADDED, BELL_FLOAT32, 2, 33, 1000, 16, 7, 1},
