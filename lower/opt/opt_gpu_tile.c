@@ -16,19 +16,27 @@
 #define MAX_TOLD_STEPS 64
 #define WIDE_BYTES     16     /* what a thread reads at once */
 #define STAGE_BYTES    24576u /* of LOCAL memory for operands */
+#define WARP_THREADS   32
+#define MANY_WARPS     16 /* of a unit: more make it no faster */
 
 /* A shape of tile: its sides, and each thread's part of them. A thread has
  * `parts` pieces of 4 along a side of 4 or 8. */
 struct shape {
     int64_t height, width;
     int64_t tall, wide;
-    double speed; /* relative, of many such tiles */
+    double speed;  /* relative, of many such tiles */
+    int64_t steps; /* in LOCAL memory; 0: as many as suit */
 };
 
+/* observed: H100, 2026-11-28: a convolution of 256 x 14 x 14, float32, takes 193
+ * us in tiles of 64 x 64 by threads of 4 x 8 and 32 steps, three to a unit, 242 in
+ * tiles of 128 x 128; for NVIDIA's only */
 static const struct shape shapes[] = {
-    {128, 128, 8, 8, 1.0}, {128, 64, 8, 4, 0.85}, {64, 128, 4, 8, 0.85},
-    {64, 64, 4, 4, 0.7},   {32, 64, 4, 4, 0.55},  {64, 32, 4, 4, 0.55},
-    {32, 32, 4, 4, 0.4},   {16, 64, 4, 4, 0.35},  {64, 16, 4, 4, 0.35},
+    {128, 128, 8, 8, 1.0}, {128, 64, 8, 4, 0.85},
+    {64, 128, 4, 8, 0.85}, {64, 64, 4, 8, 0.85, MAX_STEPS * 2},
+    {64, 64, 4, 4, 0.7},   {32, 64, 4, 4, 0.55},
+    {64, 32, 4, 4, 0.55},  {32, 32, 4, 4, 0.4},
+    {16, 64, 4, 4, 0.35},  {64, 16, 4, 4, 0.35},
     {16, 16, 4, 4, 0.15},
 };
 
@@ -42,17 +50,33 @@ struct tile {
 
 /* ---- which shape ---- */
 
+/* How fast a unit is with so many warps beside one with all that it wants: few
+ * leave it waiting for LOCAL memory. observed: H100, 2026-11-28: a tile of 128 x
+ * 128 alone on each unit, 8 warps, 0.86; guess: the others */
+static double
+speed_of_warps(double n)
+{
+    if (n >= MANY_WARPS)
+        return 1;
+    return n >= 8 ? 0.86 + (n - 8) * 0.14 / (MANY_WARPS - 8)
+                  : 0.65 + (n - 4) * 0.21 / 4;
+}
+
 /* Time with tiles of this shape, in units of a fast product of one element. */
 static double
 shape_cost(const struct tile *t, const struct shape *s)
 {
+    const struct lower_target *target = t->gpu->k->target;
+    int64_t threads = s->height / s->tall * (s->width / s->wide);
     double tiles = opt_gpu_tiles(t->product.n_height, s->height) *
                    opt_gpu_tiles(t->product.n_width, s->width) *
                    t->product.n_batch;
-    double units = t->gpu->k->target->n_units;
+    double speed = s->speed;
 
-    tiles = opt_gpu_tiles(tiles / units, 1);
-    return tiles * (double)(s->height * s->width) / s->speed;
+    tiles = opt_gpu_tiles(tiles / target->n_units, 1);
+    if (target->matrix_layout == UOP_WMMA_NV)
+        speed *= speed_of_warps(tiles * (double)threads / WARP_THREADS);
+    return tiles * (double)(s->height * s->width) / speed;
 }
 
 static uint64_t
@@ -91,6 +115,8 @@ steps_at_once(const struct tile *t)
 
     if (t->told_steps)
         return t->told_steps;
+    if (t->shape->steps)
+        return t->shape->steps;
     while (n < MAX_STEPS && (double)n < t->product.n_steps &&
            bytes_of_steps(t, t->shape, n * 2) <= stage_bytes(t))
         n *= 2;
@@ -131,9 +157,12 @@ choose_shape(struct tile *t)
 
     for (i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
         const struct shape *s = &shapes[i];
+        int64_t steps = s->steps ? s->steps : wide_steps(t);
         if (s->tall * s->wide * t->product.group->n_members > MAX_ACCS ||
             s->height / s->tall * (s->width / s->wide) > most ||
-            bytes_of_steps(t, s, wide_steps(t)) > stage_bytes(t) ||
+            bytes_of_steps(t, s, steps) > stage_bytes(t) ||
+            (double)s->steps > t->product.n_steps ||
+            (s->steps && t->gpu->k->target->matrix_layout != UOP_WMMA_NV) ||
             (t->product.n_height * 2 <= (double)s->height &&
              s->height > MIN_SIDE) ||
             (t->product.n_width * 2 <= (double)s->width && s->width > MIN_SIDE))
