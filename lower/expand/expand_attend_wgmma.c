@@ -71,13 +71,13 @@ element_at(int64_t n, int64_t at)
     return (at + n % ROW) % n;
 }
 
-/* Columns of the results' matrix instructions. Those beyond v's are not looked
- * at: n_there(w->v.n) is whole rows. guess: as an atom of 64 columns need not be
- * used as a whole, it takes no more than those that there are. */
+/* Columns of the results' matrix instructions: whole atoms of 64, though those
+ * beyond v's are not looked at. Of a part of an atom, which the instruction set
+ * does not forbid, no card has been asked. */
 static uint32_t
 n_columns(const struct attend_nv *w)
 {
-    return (uint32_t)w->v.n;
+    return (uint32_t)n_there(w->v.n);
 }
 
 /* Elements of a query that lie in LOCAL memory: the last ones. */
