@@ -203,7 +203,7 @@ need_sources(struct expand *e, const struct uop *u,
 
     if (inst->stage || inst->pack ||
         (u->op == UOP_REDUCE &&
-         (e->k->matrix.on || e->k->tiled || e->k->digits)))
+         (e->k->matrix.on || e->k->tiled || e->k->digits || e->k->by_rows)))
         return; /* its sources are those of the copy */
     if (need & NEED_VECTOR && is_ramp(e, u, inst)) {
         inst_of(e, u)->need |= NEED_SCALAR;

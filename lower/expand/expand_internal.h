@@ -259,6 +259,10 @@ BELL_MUST_CHECK bell_status expand_tiles(struct expand *e,
 BELL_MUST_CHECK bell_status expand_digits(struct expand *e,
                                           const struct kernel_group *group);
 
+/* The sum of kernel.by_rows (expand_rows.c). */
+BELL_MUST_CHECK bell_status expand_rows(struct expand *e,
+                                        const struct kernel_group *group);
+
 /* Closes loops of e->base[] around the effects in src[1..n], those of the sum
  * inside or outside. Returns how many effects are there then. */
 uint32_t expand_close_filling(struct expand *e, uint64_t loops, bool sum_inside,
@@ -281,6 +285,10 @@ BELL_MUST_CHECK bell_status expand_apart(struct expand *e, const struct uop *u,
  * how many are there then. */
 uint32_t expand_add_loops(const struct expand *e, uint64_t set,
                           const struct uop **src, uint32_t n);
+
+/* op(acc, x), a multiply-add where that is one instruction. */
+const struct uop *expand_accumulate(struct expand *e, enum uop_op op,
+                                    const struct uop *acc, const struct uop *x);
 
 /* Joins n values pairwise, in place. */
 const struct uop *expand_join_values(struct expand *e, enum uop_op op,

@@ -28,10 +28,9 @@ expand_no_memory(const struct expand *e)
     return bell_fail(BELL_E_NO_MEMORY, "expansion of %u nodes", e->k->n_nodes);
 }
 
-/* op(acc, x), a multiply-add where that is one instruction. */
-static const struct uop *
-accumulate(struct expand *e, enum uop_op op, const struct uop *acc,
-           const struct uop *x)
+const struct uop *
+expand_accumulate(struct expand *e, enum uop_op op, const struct uop *acc,
+                  const struct uop *x)
 {
     bool fused = e->k->target->has_fma && op == UOP_ADD && x->op == UOP_MUL &&
                  (x->dtype == UOP_F32 || x->dtype == UOP_F64);
@@ -161,18 +160,19 @@ add_copies(struct expand *e, const struct reduce *r, const struct uop *first)
         e->k->target->has_fma)
         shared = shared_factor(e, r->terms, n);
     for (i = 0; i < n && !shared; i++)
-        first = first ? accumulate(e, r->op, first, r->terms[i]) : r->terms[i];
+        first = first ? expand_accumulate(e, r->op, first, r->terms[i])
+                      : r->terms[i];
     for (i = 0; i < n && shared; i++) {
         struct factors of = factors_of(e, r->terms[i]);
         (void)drop_factor(&of, shared);
         for (j = 1; j < of.n; j++)
             of.f[0] = uop_alu2(e->g, UOP_MUL, of.f[0], of.f[j]);
-        sum = sum ? accumulate(e, UOP_ADD, sum, of.f[0]) : of.f[0];
+        sum = sum ? expand_accumulate(e, UOP_ADD, sum, of.f[0]) : of.f[0];
     }
     if (!shared)
         return first;
     sum = uop_alu2(e->g, UOP_MUL, shared, sum);
-    return first ? accumulate(e, UOP_ADD, first, sum) : sum;
+    return first ? expand_accumulate(e, UOP_ADD, first, sum) : sum;
 }
 
 /* Are the copies of all accumulators added step by step? A row of a product and
@@ -199,7 +199,7 @@ add_steps(struct expand *e, const struct reduce *r, const struct uop **value)
                 expand_set_digits(e, r->parallel, i);
                 expand_set_digits(e, r->unrolled, step);
                 term = expand_value(e, r->node->src[0], r->lanes);
-                *to = *to ? accumulate(e, r->op, *to, term) : term;
+                *to = *to ? expand_accumulate(e, r->op, *to, term) : term;
             }
         }
     }
@@ -395,6 +395,8 @@ expand_group(struct expand *e, const struct kernel_group *group)
         return expand_tiles(e, group);
     if (k->digits)
         return expand_digits(e, group);
+    if (k->by_rows)
+        return expand_rows(e, group);
     reduces = arena_alloc(&k->mem, group->n_members * sizeof(*reduces));
     if (!reduces)
         return expand_no_memory(e);

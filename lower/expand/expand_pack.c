@@ -67,7 +67,7 @@ expand_find_packs(struct expand *e)
     const struct kernel *k = e->k;
     uint32_t i, j;
 
-    if (!k->packed || k->tiled)
+    if (!k->packed || k->tiled || k->by_rows)
         return;
     for (i = 0; i < k->n_groups; i++) {
         const struct uop *mul = k->groups[i].members[0]->src[0];

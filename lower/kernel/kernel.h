@@ -80,6 +80,9 @@ struct kernel {
     bool packs_rows;
     bool tiled;  /* the product is one of TILES */
     bool digits; /* sums are made as kernel_find_digits says of them */
+    /* The one sum goes over the rows of a matrix as they lie, those of its
+     * columns, which the one range in `packed` counts, in LOCAL memory. */
+    bool by_rows;
     struct kernel_matrix matrix;
     /* What became of the ranges that kernel_bound_ranges saw: where a value is
      * the size or more, nothing is done. Size NULL: it is always done. */

@@ -296,10 +296,14 @@ apply_choice(struct kernel *k, struct opt_choice *choice)
         opt_choose_panels(&plan, choice, loops);
     else
         BELL_TRY(opt_tell_loops(&plan, loops, &told));
+    if (!choice->product.on && !choice->digits && !told)
+        told = opt_choose_rows(&plan, choice, loops);
     if (!choice->product.on && !told)
         BELL_TRY(opt_choose_loops(&plan, &m, choice, loops, cycles));
     if (!choice->product.on)
         opt_made_loops(&plan, loops);
+    if (!choice->product.on && !choice->digits)
+        opt_mark_rows(&plan, choice);
     if (opt_is_told(k) &&
         (!opt_vectors_fit(&plan) || opt_expanded_nodes(&plan) > MAX_TOLD_NODES))
         return bell_fail(BELL_E_INVALID, "vectors that conflict, or %.0f nodes",

@@ -60,6 +60,18 @@ int opt_largest_range(const struct kernel *k, uint64_t set);
  * for them (opt_digits.c). */
 void opt_choose_digits(const struct opt_model *m, struct opt_choice *choice);
 
+/* Does the kernel's one sum go over the rows of a large matrix, whose columns
+ * are in vectors? Their range, or -1 (opt_rows.c). */
+int opt_find_rows(const struct kernel *k, const struct opt_choice *choice);
+/* Then: copies of columns and rows. */
+void opt_tile_rows(const struct kernel *k, uint32_t column,
+                   struct opt_choice *choice);
+/* The same as opt_choose_loops for such a sum; false: it is none. */
+bool opt_choose_rows(struct opt_plan *plan, const struct opt_choice *choice,
+                     const uint32_t *loops);
+/* With all loops chosen: its sums lie in LOCAL memory, if they fit there. */
+void opt_mark_rows(struct opt_plan *plan, const struct opt_choice *choice);
+
 /* May the product have that tile, of `most` registers: as rows, columns and
  * packed operands were chosen? */
 bool opt_product_fits(const struct kernel *k, const struct opt_choice *choice,

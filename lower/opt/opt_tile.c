@@ -652,13 +652,18 @@ tile_group(struct tile *t, struct opt_choice *choice, bool *tiled)
     const struct kernel *k = t->m->k;
     double cycles;
     uint32_t i;
+    int column;
 
     if (has_inner_group(k, t->group))
         return 0;
-    find_dims(t);
+    column = opt_find_rows(k, choice);
+    if (column < 0)
+        find_dims(t);
     add_nodes(t);
     search_tile(t);
     cycles = tile_cycles(t);
+    if (column >= 0)
+        opt_tile_rows(k, (uint32_t)column, choice);
     for (i = 0; i < k->n_nodes; i++)
         tiled[i] |= t->in_body[i];
     for (i = 0; i < t->n_dims; i++) {
@@ -667,7 +672,8 @@ tile_group(struct tile *t, struct opt_choice *choice, bool *tiled)
             LOG(LOG_OPT, "range %u: %lld copies, %.2f cycles a result",
                 t->dims[i].range, (long long)t->dims[i].copies, tile_cost(t));
     }
-    choose_unroll(t, choice);
+    if (column < 0)
+        choose_unroll(t, choice);
     return cycles;
 }
 

@@ -252,6 +252,13 @@ class Bench:
                 else:
                     self.compare(name, 'torch', make, lambda: x @ y)
 
+        name = 'matmul f32 1x4096 4096x4096'
+        if self.wants(name):
+            x, y = self.rand(1, 4096), self.rand(4096, 4096)
+            a, b = self.upload(x), self.upload(y)
+            self.compare(name, 'torch', lambda bell: bell.call('matmul', a, b),
+                         lambda: x @ y)
+
     def convolutions(self):
         torch = self.torch
         for name, shape, kernel, named in (
@@ -306,6 +313,8 @@ class Bench:
                  lambda x, y: torch.cumsum(x, 1, out=y)),
                 ('sum', big, lambda b, x: b.call('sum', x),
                  lambda x, y: torch.sum(x)),
+                ('sum of columns', big, lambda b, x: b.call('sum', x, 0),
+                 lambda x, y: torch.sum(x, 0)),
                 ('softmax', big, lambda b, x: b.call('softmax', x, 1),
                  lambda x, y: aten._softmax.out(x, 1, False, out=y)),
                 ('layer_norm', big,

@@ -125,6 +125,57 @@ count_ops(const struct lower_program *p, enum uop_op op)
     return n;
 }
 
+/* Sums over the rows of matrices, which are larger than the caches: whole rows,
+ * of as many work-groups as there are threads, or as the first cache wants. */
+static void
+test_rows(void **state)
+{
+    static const struct {
+        const char *name;
+        int64_t d[3];
+        bool whole;
+    } cases[] = {
+        {"max-cols", {64, 600}, true},
+        {"max-cols", {67, 523}, true},
+        {"max-cols", {40, 9000}, true},
+        {"max-cols", {64, 64}, false},
+        {"matmul-nn", {1, 600, 64}, true},
+        {"matmul-f64", {1, 300, 72}, true},
+        {"matmul-i32", {1, 523, 66}, true},
+        {"matmul-f16", {1, 600, 33}, true},
+        {"matmul-residual", {1, 600, 40}, true},
+        {"matmul-batch", {3, 600, 64}, false},
+        {"matmul-nn", {2, 600, 64}, false},
+        {"matmul-nn", {1, 600, 16}, false},
+    };
+    struct lower_target one = wide, few = narrow, many = wide;
+    const struct lower_target *const targets[] = {&one, &few, &many};
+    struct lower_program p;
+    struct lk k;
+    size_t c, t;
+
+    (void)state;
+    one.n_threads = 1;
+    many.n_threads = 64;
+    one.max_packed_bytes = few.max_packed_bytes = 1 << 20;
+    many.max_packed_bytes = 1 << 20;
+    few.has_f16 = true;
+    one.l2_bytes = few.l2_bytes = many.l2_bytes = 32768;
+    for (c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
+        check_kernel(lk_find(cases[c].name), cases[c].d, targets, 3);
+        for (t = 0; t < 3; t++) {
+            lk_build(&k, lk_find(cases[c].name), cases[c].d);
+            assert_int_equal(lower_kernel(&k.g, k.sink, targets[t], &p),
+                             BELL_OK);
+            if (count_ops(&p, UOP_LOCAL) != cases[c].whole)
+                fail_msg("%s, number %zu on %s: whole rows are %sread",
+                         cases[c].name, c, targets[t]->name,
+                         cases[c].whole ? "not " : "");
+            lk_fini(&k);
+        }
+    }
+}
+
 static void
 lower_case(struct lk *k, const char *name, const int64_t *d,
            const struct lower_target *target, struct lower_program *p)
@@ -506,6 +557,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_results),
         cmocka_unit_test(test_packed_products),
+        cmocka_unit_test(test_rows),
         cmocka_unit_test(test_byte_dots),
         cmocka_unit_test(test_hoisted),
         cmocka_unit_test(test_branches),

@@ -142,6 +142,31 @@ test_rules_are_schedules(void **state)
     assert_true(n > 100); /* few are too small to have a choice */
 }
 
+/* The kernel by that schedule is what it is. */
+static void
+check_told(const struct lk_case *c, const int64_t *d,
+           const struct lower_target *target, const char *text)
+{
+    struct p_buf want[LK_MAX_BUFS], got[LK_MAX_BUFS];
+    char err[BELL_ERROR_MESSAGE] = "";
+    struct lower_schedule schedule;
+    struct lower_program p;
+    struct lk k;
+
+    lk_init(&k, c, d, 1);
+    lk_copy_bufs(&k, want);
+    lk_copy_bufs(&k, got);
+    assert_int_equal(k_run(k.sink, want, k.n_bufs, err, sizeof(err)), 0);
+    assert_int_equal(lower_schedule_parse(text, &schedule), BELL_OK);
+    if (lower_kernel_by(&k.g, k.sink, target, &schedule, NULL, &p) != BELL_OK ||
+        p_run(&p, got, k.n_bufs, err, sizeof(err)) ||
+        lk_compare(&k, want, got, err, sizeof(err)))
+        fail_msg("%s: %s%s", text, err, bell_error_last()->message);
+    lk_free_copy(&k, want);
+    lk_free_copy(&k, got);
+    lk_fini(&k);
+}
+
 /* Ranges of outputs that are joined: by the rules, and as told. */
 static void
 test_folds(void **state)
@@ -155,8 +180,7 @@ test_folds(void **state)
         "loops; fold 3 1; fold 0 2; upcast 1 3", "loops; fold 0 3; grid 2 4"};
     const int64_t d[3] = {64, 7, 7}, few[3] = {1, 4, 3};
     const struct lk_case *c = lk_find("conv-many");
-    char text[LOWER_SCHEDULE_TEXT], err[BELL_ERROR_MESSAGE] = "";
-    struct p_buf want[LK_MAX_BUFS], got[LK_MAX_BUFS];
+    char text[LOWER_SCHEDULE_TEXT];
     struct lower_schedule schedule;
     struct lower_made made;
     struct lower_program p;
@@ -180,21 +204,32 @@ test_folds(void **state)
             BELL_E_INVALID);
         lk_fini(&k);
     }
-    for (i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
-        lk_init(&k, c, few, i);
-        lk_copy_bufs(&k, want);
-        lk_copy_bufs(&k, got);
-        assert_int_equal(k_run(k.sink, want, k.n_bufs, err, sizeof(err)), 0);
-        assert_int_equal(lower_schedule_parse(good[i], &schedule), BELL_OK);
-        if (lower_kernel_by(&k.g, k.sink, &targets[0], &schedule, NULL, &p) !=
-                BELL_OK ||
-            p_run(&p, got, k.n_bufs, err, sizeof(err)) ||
-            lk_compare(&k, want, got, err, sizeof(err)))
-            fail_msg("%s: %s%s", good[i], err, bell_error_last()->message);
-        lk_free_copy(&k, want);
-        lk_free_copy(&k, got);
-        lk_fini(&k);
-    }
+    for (i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+        check_told(c, few, &targets[0], good[i]);
+}
+
+/* Sums of whole rows, and of as many as the loop over them has. */
+static void
+test_rows(void **state)
+{
+    static const char *const told[] = {
+        "loops; vector 0 16; upcast 0 2; unroll 1 64",
+        "loops; vector 0 16; upcast 0 16",
+        "loops; vector 0 8; upcast 0 4; unroll 1 2; grid 0 3",
+        "loops; vector 0 16; upcast 0 3; unroll 1 16; order 0 0",
+        "loops; vector 0 16; unroll 1 4; grid 0 38",
+    };
+    const int64_t d[3] = {64, 600};
+    struct lower_target target = targets[0];
+    size_t i;
+
+    (void)state;
+    target.l2_bytes = 1 << 15;
+    target.max_packed_bytes = 1 << 16;
+    for (target.n_threads = 1; target.n_threads <= 64; target.n_threads *= 4)
+        assert_int_equal(check_round_trip(lk_find("max-cols"), d, &target), 1);
+    for (i = 0; i < sizeof(told) / sizeof(told[0]); i++)
+        check_told(lk_find("max-cols"), d, &target, told[i]);
 }
 
 /* ---- others ---- */
@@ -385,6 +420,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rules_are_schedules),
         cmocka_unit_test(test_folds),
+        cmocka_unit_test(test_rows),
         cmocka_unit_test(test_random_schedules),
         cmocka_unit_test(test_bad_text),
         cmocka_unit_test(test_not_of_this_kernel),
