@@ -14,8 +14,9 @@
 #include "uops/wmma.h"
 
 /* src: CUDA C++ Programming Guide, compute capabilities */
-#define SM_REGS   65536u /* of all chips since sm_50 */
-#define SM_GROUPS 16u    /* that fit, if they are small; more on some chips */
+#define SM_REGS       65536u /* of all chips since sm_50 */
+#define SM_GROUPS     16u /* that fit, if they are small; more on some chips */
+#define LEAST_THREADS 1024u /* of an SM, at once: sm_75 */
 
 static bell_status
 unknown_target(const struct ptx_target *target)
@@ -26,12 +27,22 @@ unknown_target(const struct ptx_target *target)
                      target->sm, target->is_arch_specific ? "a" : "");
 }
 
+/* NULL: an SM that we have no figures of. */
+static const struct chip_arch *
+arch_of(const struct ptx_target *target)
+{
+    char name[16];
+
+    snprintf(name, sizeof(name), "sm_%u", target->sm);
+    return chip_arch_find(name);
+}
+
 bell_status
 render_ptx_lower_target(const struct ptx_target *target,
                         struct lower_target *out_target)
 {
     unsigned features = ptx_features(target);
-    const struct chip_arch *arch;
+    const struct chip_arch *arch = arch_of(target);
     struct lower_target t = {
         .vector_bytes = 16,
         .n_vector_regs = 32, /* 16 bytes each: half of a thread's registers */
@@ -69,8 +80,6 @@ render_ptx_lower_target(const struct ptx_target *target,
 
     if (!render_ptx_version(target))
         return unknown_target(target);
-    snprintf(t.name, sizeof(t.name), "sm_%u", target->sm);
-    arch = chip_arch_find(t.name);
     t.max_stage_bytes = arch ? arch->group_shared_bytes : 0;
     snprintf(t.name, sizeof(t.name), "sm_%u%s%s%s", target->sm,
              target->is_arch_specific ? "a" : "", target->tf32 ? "-tf32" : "",
@@ -623,14 +632,21 @@ emit_body(struct ptx_emit *e)
 }
 
 /* So many work-groups are to fit an SM that a thread may have the registers
- * that are wanted. Without a number ptxas saves registers, and loads late. */
+ * that are wanted. Without a number, or with more threads than there are at once,
+ * ptxas saves registers, and loads late. */
 static unsigned
-groups_for(const struct lower_program *p)
+groups_for(const struct ptx_emit *e)
 {
+    const struct lower_program *p = e->prog;
     unsigned threads = p->local[0] * p->local[1] * p->local[2];
     unsigned n = SM_REGS / (threads * p->want_regs);
+    const struct chip_arch *arch = arch_of(e->target);
+    unsigned most =
+        (arch ? arch->max_warps * arch->warp_lanes : LEAST_THREADS) / threads;
 
-    return n == 0 ? 1 : n > SM_GROUPS ? SM_GROUPS : n;
+    most = most < SM_GROUPS ? most : SM_GROUPS;
+    n = n < most ? n : most;
+    return n ? n : 1;
 }
 
 static void
@@ -656,7 +672,7 @@ put_head(const struct ptx_emit *e, struct render_text *t)
     render_put(t, "\n)\n.reqntid %u, %u, %u\n", p->local[0], p->local[1],
                p->local[2]);
     if (p->want_regs)
-        render_put(t, ".minnctapersm %u\n", groups_for(p));
+        render_put(t, ".minnctapersm %u\n", groups_for(e));
     render_put(t, "{\n");
     for (i = 0; i < PTX_CLASS_COUNT; i++) {
         if (e->n_regs[i])

@@ -192,6 +192,7 @@ test_wanted_registers(void **state)
         {256, 65, ".minnctapersm 3\n"},
         {1024, 72, ".minnctapersm 1\n"},
         {32, 40, ".minnctapersm 16\n"},
+        {1024, 16, ".minnctapersm 2\n"}, /* 2048 threads of an SM */
     };
     size_t i;
 
