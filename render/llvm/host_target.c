@@ -198,7 +198,7 @@ find_cpu(struct lower_target *t)
     if (__builtin_cpu_supports("avx512f") &&
         __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl")) {
+        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("bmi2")) {
         t->vector_bytes = 64;
         t->n_vector_regs = 32;
     }

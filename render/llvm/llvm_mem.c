@@ -22,6 +22,8 @@
 #define MAX_LANES      256
 #define MAX_WIDE_STEPS 4 /* loads that make up a strided one */
 #define LINE_BYTES     64
+#define MAX_TERMS      4  /* of an index: 2 to the power of it */
+#define PAIRED         16 /* lanes whose every second element is looked for */
 
 /* An access, taken apart. */
 struct access {
@@ -500,23 +502,75 @@ can_gather(const struct llvm_emit *e, const struct access *a)
            a->dtype != UOP_BOOL && elem_bytes(a) >= 4;
 }
 
-/* Do the lanes lie side by side now? An i1. */
+/* Which lanes lie as if each were `step` elements behind the one before it and
+ * lane number `lane` where it is; *out_first is where lane 0 then lies. */
 static LLVMValueRef
-are_adjacent(struct llvm_emit *e, const struct access *a, LLVMValueRef first)
+in_line(struct llvm_emit *e, const struct access *a, unsigned lane,
+        unsigned step, LLVMValueRef *out_first)
 {
-    LLVMTypeRef bits = e->ll->IntTypeInContext(e->ctx, a->lanes);
+    LLVMValueRef first = lane_of(e, a->indices, lane), steps[MAX_LANES], v;
     LLVMTypeRef type = e->ll->TypeOf(first);
-    LLVMValueRef steps[MAX_LANES], v;
     uint32_t i;
 
     for (i = 0; i < a->lanes; i++)
-        steps[i] = e->ll->ConstInt(type, i, 0);
+        steps[i] = e->ll->ConstInt(type, (uint64_t)i * step, 0);
+    if (lane)
+        first = e->ll->BuildBinOp(e->b, LLVMSub, first, steps[lane], "");
     v = e->ll->BuildBinOp(e->b, LLVMAdd, llvm_splat(e, first, a->lanes),
                           e->ll->ConstVector(steps, a->lanes), "");
-    v = e->ll->BuildICmp(e->b, LLVMIntEQ, a->indices, v, "");
-    v = e->ll->BuildCast(e->b, LLVMBitCast, v, bits, "");
-    return e->ll->BuildICmp(e->b, LLVMIntEQ, v,
+    *out_first = e->ll->BuildGEP2(e->b, a->elem, a->base, &first, 1, "");
+    return e->ll->BuildICmp(e->b, LLVMIntEQ, a->indices, v, "");
+}
+
+/* Does all of a mask hold? An i1. */
+static LLVMValueRef
+all_hold(struct llvm_emit *e, LLVMValueRef mask, unsigned lanes)
+{
+    LLVMTypeRef bits = e->ll->IntTypeInContext(e->ctx, lanes);
+
+    return e->ll->BuildICmp(e->b, LLVMIntEQ,
+                            e->ll->BuildCast(e->b, LLVMBitCast, mask, bits, ""),
                             e->ll->ConstInt(bits, UINT64_MAX, 1), "");
+}
+
+static LLVMValueRef
+load_masked(struct llvm_emit *e, const struct access *a, LLVMValueRef ptr,
+            LLVMValueRef mask, LLVMValueRef other)
+{
+    LLVMTypeRef types[2] = {a->type, e->t_ptr};
+    LLVMValueRef args[4] = {ptr, llvm_i32(e, elem_bytes(a)), mask, other};
+
+    return set_alias(e, a,
+                     llvm_intrinsic(e, "llvm.masked.load", types, 2, args, 4));
+}
+
+/* Every second element from ptr on, where the mask of PAIRED lanes holds: two
+ * masked loads of all, whose masks have each bit apart from the next. */
+static LLVMValueRef
+load_second(struct llvm_emit *e, const struct access *a, LLVMValueRef ptr,
+            LLVMValueRef mask, LLVMValueRef other)
+{
+    LLVMTypeRef bits = e->ll->IntTypeInContext(e->ctx, PAIRED);
+    LLVMTypeRef type = e->ll->TypeOf(mask);
+    LLVMValueRef args[2], v[2], at = llvm_i64(e, PAIRED);
+    uint32_t pick[PAIRED], i;
+
+    args[0] = e->ll->BuildCast(e->b, LLVMBitCast, mask, bits, "");
+    args[0] = e->ll->BuildCast(e->b, LLVMZExt, args[0], e->t_i32, "");
+    args[1] = llvm_i32(e, 0x55555555);
+    args[0] = llvm_intrinsic(e, "llvm.x86.bmi.pdep.32", NULL, 0, args, 2);
+    for (i = 0; i < 2; i++) {
+        v[i] = e->ll->BuildCast(e->b, LLVMTrunc, args[0], bits, "");
+        v[i] = e->ll->BuildCast(e->b, LLVMBitCast, v[i], type, "");
+        v[i] = load_masked(e, a, ptr, v[i], e->ll->ConstNull(a->type));
+        ptr = e->ll->BuildGEP2(e->b, a->elem, ptr, &at, 1, "");
+        args[0] =
+            e->ll->BuildBinOp(e->b, LLVMLShr, args[0], llvm_i32(e, PAIRED), "");
+    }
+    for (i = 0; i < PAIRED; i++)
+        pick[i] = 2 * i;
+    return e->ll->BuildSelect(e->b, mask, shuffle(e, v[0], v[1], pick, PAIRED),
+                              other, "");
 }
 
 static LLVMValueRef
@@ -532,15 +586,67 @@ gather(struct llvm_emit *e, const struct access *a, LLVMValueRef indices,
         e, a, llvm_intrinsic(e, "llvm.masked.gather", types, 2, args, 4));
 }
 
+/* Is one term of the index, a vector, twice something? */
+static bool
+counts_by_two(const struct uop *u, uint32_t depth)
+{
+    const struct uop *factor;
+
+    if (u->op == UOP_CAST)
+        return counts_by_two(u->src[0], depth);
+    if (u->op == UOP_ADD && depth < MAX_TERMS)
+        return counts_by_two(u->src[0], depth + 1) ||
+               counts_by_two(u->src[1], depth + 1);
+    if (u->op != UOP_MUL || u->src[1]->op != UOP_BROADCAST)
+        return false;
+    factor = u->src[1]->src[0];
+    return factor->op == UOP_CONST && factor->arg.i == 2;
+}
+
+/* Lanes that lie in two runs of every second element, as where a convolution
+ * by steps of 2 goes on in another row, or else anywhere. */
+static LLVMValueRef
+load_apart(struct llvm_emit *e, const struct uop *u, const struct access *a,
+           LLVMValueRef other)
+{
+    LLVMBasicBlockRef runs, apart, join;
+    LLVMValueRef first[2], in[2], v[2], phi, all;
+
+    if (a->lanes != PAIRED || !counts_by_two(u->src[1], 0))
+        return gather(e, a, a->indices, other);
+    in[0] = in_line(e, a, 0, 2, &first[0]);
+    in[1] = in_line(e, a, PAIRED - 1, 2, &first[1]);
+    all = e->ll->BuildBinOp(e->b, LLVMOr, in[0], in[1], "");
+    runs = llvm_new_block(e);
+    apart = llvm_new_block(e);
+    join = llvm_new_block(e);
+    e->ll->BuildCondBr(e->b, all_hold(e, all, PAIRED), runs, apart);
+    e->ll->PositionBuilderAtEnd(e->b, runs);
+    in[1] = e->ll->BuildSelect(
+        e->b, in[0], e->ll->ConstNull(e->ll->TypeOf(in[0])), a->gate, "");
+    in[0] = e->ll->BuildBinOp(e->b, LLVMAnd, in[0], a->gate, "");
+    v[0] = load_second(e, a, first[0], in[0], other);
+    v[0] = load_second(e, a, first[1], in[1], v[0]);
+    e->ll->BuildBr(e->b, join);
+    e->ll->PositionBuilderAtEnd(e->b, apart);
+    v[1] = gather(e, a, a->indices, other);
+    e->ll->BuildBr(e->b, join);
+    e->ll->PositionBuilderAtEnd(e->b, join);
+    phi = e->ll->BuildPhi(e->b, a->type, "");
+    llvm_add_incoming(e, phi, v[0], runs);
+    llvm_add_incoming(e, phi, v[1], apart);
+    return phi;
+}
+
 /* Lanes anywhere, each with a gate. A gather takes about as long as its lanes
  * one by one: where they lie side by side after all, as most of an image's
  * pixels, they are one masked load. */
 static LLVMValueRef
-load_gathered(struct llvm_emit *e, const struct access *a, LLVMValueRef other)
+load_gathered(struct llvm_emit *e, const struct uop *u, const struct access *a,
+              LLVMValueRef other)
 {
-    LLVMTypeRef types[2] = {a->type, e->t_ptr};
     LLVMBasicBlockRef wide, apart, join;
-    LLVMValueRef steps[MAX_LANES], args[4], first, v[2], phi;
+    LLVMValueRef steps[MAX_LANES], first, v[2], phi, all;
     uint32_t i;
 
     if (!a->indices) {
@@ -548,21 +654,17 @@ load_gathered(struct llvm_emit *e, const struct access *a, LLVMValueRef other)
             steps[i] = llvm_i64(e, a->offset + a->step * (int64_t)i);
         return gather(e, a, e->ll->ConstVector(steps, a->lanes), other);
     }
-    first = lane_of(e, a->indices, 0);
+    all = in_line(e, a, 0, 1, &first);
     wide = llvm_new_block(e);
     apart = llvm_new_block(e);
     join = llvm_new_block(e);
-    e->ll->BuildCondBr(e->b, are_adjacent(e, a, first), wide, apart);
+    e->ll->BuildCondBr(e->b, all_hold(e, all, a->lanes), wide, apart);
     e->ll->PositionBuilderAtEnd(e->b, wide);
-    args[0] = e->ll->BuildGEP2(e->b, a->elem, a->base, &first, 1, "");
-    args[1] = llvm_i32(e, elem_bytes(a));
-    args[2] = a->gate;
-    args[3] = other;
-    v[0] = set_alias(e, a,
-                     llvm_intrinsic(e, "llvm.masked.load", types, 2, args, 4));
+    v[0] = load_masked(e, a, first, a->gate, other);
     e->ll->BuildBr(e->b, join);
     e->ll->PositionBuilderAtEnd(e->b, apart);
-    v[1] = gather(e, a, a->indices, other);
+    v[1] = load_apart(e, u, a, other);
+    apart = e->ll->GetInsertBlock(e->b);
     e->ll->BuildBr(e->b, join);
     e->ll->PositionBuilderAtEnd(e->b, join);
     phi = e->ll->BuildPhi(e->b, a->type, "");
@@ -601,7 +703,7 @@ llvm_emit_load(struct llvm_emit *e, const struct uop *u,
     else if (!a.indices && !gate && a.step > 1 && a.step <= MAX_WIDE_STEPS)
         v = load_stepped(e, &a);
     else if (can_gather(e, &a))
-        v = load_gathered(e, &a, other);
+        v = load_gathered(e, u, &a, other);
     else
         v = load_lanes(e, &a, other);
     if (!v)

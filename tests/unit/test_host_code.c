@@ -374,6 +374,90 @@ test_rows_of_pixels(void **state)
     }
 }
 
+/* 16 lanes, two of which are 2 elements apart in most cases, in up to two runs;
+ * what lies outside of memory, whose end faults, has no gate. */
+struct lanes {
+    int32_t half[16], more[16], gate[16]; /* element 2 * half + more */
+};
+
+#define N_FROM 100
+
+static void
+pick_lanes(struct lanes *l, uint64_t *seed)
+{
+    int32_t first = (int32_t)(next_random(seed) % (N_FROM + 40)) - 40;
+    int32_t last = (int32_t)(next_random(seed) % (N_FROM + 40));
+    int32_t split = (int32_t)(next_random(seed) % 17), at, i;
+    int kind = (int)(next_random(seed) % 8);
+
+    for (i = 0; i < 16; i++) {
+        at = i < split ? first + 2 * i : last - 2 * (15 - i);
+        if (kind == 0 && i == 7)
+            at++;
+        if (kind == 1)
+            at = first + i;
+        if (kind == 2)
+            at = (int32_t)(next_random(seed) % N_FROM);
+        l->more[i] = (int32_t)(next_random(seed) % 9) * 2 + (at & 1);
+        l->half[i] = (at - l->more[i]) / 2;
+        l->gate[i] = at >= 0 && at < N_FROM && next_random(seed) % 8 > 0;
+    }
+}
+
+static const struct uop *
+load_lanes(struct uop_graph *g, int64_t slot)
+{
+    return mk_load(g, mk_param(g, slot, UOP_I32), mk_int(g, 0), 16, NULL, NULL);
+}
+
+static void
+test_second_elements(void **state)
+{
+    const struct uop *src[2], *gate, *other, *root;
+    float *from = guarded_alloc(N_FROM * sizeof(*from)), out[16];
+    struct lower_target target;
+    struct lower_program p;
+    struct host_code code;
+    struct uop_graph g;
+    struct lanes l;
+    void *bufs[5] = {out, from, l.half, l.more, l.gate};
+    uint64_t seed = 1;
+    int32_t i, j;
+
+    (void)state;
+    for (i = 0; i < N_FROM; i++)
+        from[i] = (float)i;
+    uop_graph_init(&g);
+    src[0] = load_lanes(&g, 2);
+    src[1] = mk_splat(&g, uop_const_int(&g, UOP_I32, 2), 16);
+    src[0] = mk(&g, UOP_MUL, UOP_I32, 16, 0, 2, src);
+    src[1] = load_lanes(&g, 3);
+    root = mk(&g, UOP_ADD, UOP_I32, 16, 0, 2, src);
+    src[0] = mk_splat(&g, uop_const_int(&g, UOP_I32, 0), 16);
+    src[1] = load_lanes(&g, 4);
+    gate = mk(&g, UOP_CMPLT, UOP_BOOL, 16, 0, 2, src);
+    other = mk_splat(&g, uop_const_float(&g, UOP_F32, -1), 16);
+    root = mk_load(&g, mk_param(&g, 1, UOP_F32), root, 16, other, gate);
+    root = mk_store(&g, mk_param(&g, 0, UOP_F32), mk_int(&g, 0), root, NULL);
+    program_of(&g, &root, 1, &p);
+    assert_int_equal(render_host_target(&target), BELL_OK);
+    host_compile(&p, &target, &code);
+    for (i = 0; i < 4000; i++) {
+        pick_lanes(&l, &seed);
+        host_call(&code, &p, bufs);
+        for (j = 0; j < 16; j++) {
+            int32_t at = 2 * l.half[j] + l.more[j];
+            if (out[j] != (l.gate[j] ? from[at] : -1.0f))
+                fail_msg("case %d, lane %d of element %d: %g", i, j, at,
+                         (double)out[j]);
+        }
+    }
+    host_release(&code);
+    program_free(&p);
+    uop_graph_fini(&g);
+    guarded_free(from, N_FROM * sizeof(*from));
+}
+
 /* ---- past the caches ---- */
 
 /* The kernel's text where caches hold l3_bytes. */
@@ -455,6 +539,7 @@ main(void)
         cmocka_unit_test(test_columns),
         cmocka_unit_test(test_small_images),
         cmocka_unit_test(test_columns_between_stores),
+        cmocka_unit_test(test_second_elements),
         cmocka_unit_test(test_streams),
         cmocka_unit_test(test_streamed_results),
     };
