@@ -34,6 +34,7 @@
 #define AHEAD       3   /* tiles of k, and of v, that are there or come */
 #define LEAST_AHEAD 5   /* of the least tiles */
 #define MAX_WORDS   232 /* of queries, scores, weights and results in a thread */
+#define LEAST_HELD  0 /* elements of queries that threads hold anyhow. guess */
 #define MOST_HELD   128 /* elements of queries that threads hold by choice */
 #define WIDE        128 /* elements of a query and a value together */
 #define ROW         64  /* elements in a row of 128 bytes */
@@ -144,8 +145,10 @@ queries_are_boxed(const struct attend_nv *w)
 static void
 choose_sizes(struct state *s)
 {
-    int64_t least_held = queries_are_boxed(&s->w) ? 0 : n_there(s->w.k.n);
+    int64_t all = n_there(s->w.k.n), least_held = all;
 
+    if (queries_are_boxed(&s->w))
+        least_held = LEAST_HELD < all ? LEAST_HELD : all;
     s->w.warps = GROUPS * GROUP_WARPS;
     s->ahead = AHEAD;
     s->n_held = least_held;
