@@ -340,7 +340,8 @@ attend_after(const struct attend_code *w, const struct uop *memory,
 
     assert(n < 4);
     memcpy(src + 1, effects, n * sizeof(*effects));
-    return uop_new(w->g, UOP_AFTER, memory->dtype, 1, no_arg, src, n + 1);
+    return uop_new(w->g, UOP_AFTER, memory->dtype, memory->lanes, no_arg, src,
+                   n + 1);
 }
 
 const struct uop *

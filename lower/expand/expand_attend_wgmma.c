@@ -11,6 +11,9 @@
  *           wait; maxima, exponentials; scale the results
  *   results with v of the last tile
  *
+ * Where rows see the keys up to their own, tiles that all rows see wholly are a
+ * loop before the others'.
+ *
  * So a group makes exponentials while the matrix units work for the other. Where
  * the first begins a turn, the second has waited for tile j - 2 of k and j - 3 of
  * v, and copies may take their place.
@@ -22,6 +25,7 @@
  */
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/log.h"
 #include "lower/expand/attend_nv.h"
 
@@ -501,19 +505,19 @@ make_first(struct state *s)
     return effect;
 }
 
-/* A turn; effects to out[]. */
+/* The turn behind tile `before`; effects to out[]. */
 static uint32_t
-make_turn(struct state *s, const struct uop **out)
+make_turn(struct state *s, const struct uop *before, const struct uop **out)
 {
     struct attend_nv *w = &s->w;
     const struct uop *max[2], *sum[2], *src[1] = {w->range}, *turn, *exps,
                                        *made;
     uint32_t i, n = 0;
 
-    turn = op2(&w->c, UOP_ADD, w->range, 1);
+    turn = op2(&w->c, UOP_ADD, before, 1);
     w->now = add(&w->c, w->first, turn);
     src[0] = barrier(s, UOP_TURN, s->ahead - 3, src, 1);
-    made = begin_results(s, w->range, attend_get(&w->c, s->exps, w->range));
+    made = begin_results(s, before, attend_get(&w->c, s->exps, w->range));
     made = begin_scores(s, turn, made);
     made = uop_new(w->c.g, UOP_TURN_END, UOP_VOID, 1, no_arg, &made, 1);
     src[0] = copy_turn(s, op2(&w->c, UOP_ADD, turn, s->ahead - 2), made);
@@ -533,27 +537,82 @@ make_turn(struct state *s, const struct uop **out)
     return n;
 }
 
-/* The first tile, the loop over the others, and the results with the last; what
+/* The loop over `n` turns behind tile `before`; its END. */
+static const struct uop *
+make_turns(struct state *s, const struct uop *before, const struct uop *n)
+{
+    struct attend_nv *w = &s->w;
+    union uop_arg arg = {.i = uop_range_arg(w->c.a->key, UOP_AXIS_REDUCE)};
+    const struct uop *src[MAX_EFFECTS];
+    uint32_t n_src;
+
+    w->range = src[0] = uop_new(w->c.g, UOP_RANGE, UOP_I64, 1, arg, &n, 1);
+    n_src = 1 + make_turn(s, add(&w->c, before, w->range), src + 1);
+    assert(n_src <= MAX_EFFECTS);
+    return uop_new(w->c.g, UOP_END, UOP_VOID, 1, no_arg, src, n_src);
+}
+
+/* All that there is, behind `effect`. */
+static void
+go_behind(struct state *s, const struct uop *effect)
+{
+    struct attend_nv *w = &s->w;
+    const struct uop **accs[] = {&s->scores,    &s->exps,      &s->results,
+                                 &w->max[0][0], &w->max[0][1], &w->sum[0][0],
+                                 &w->sum[0][1], &s->memory[0], &s->memory[1]};
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(accs); i++)
+        *accs[i] = attend_after(&w->c, *accs[i], &effect, 1);
+}
+
+/* How many tiles the first row of the work-group sees all of, and what x is of
+ * these, where that is known: what is hidden are the keys behind a row's own. */
+static const struct uop *
+find_whole(const struct state *s, const struct uop **out_seen)
+{
+    const struct attend_code *c = &s->w.c;
+    const struct kernel *k = c->e->k;
+    const struct uop *x = c->a->seen, *cond = x->src[0];
+
+    if (x->op != UOP_WHERE || x->src[1] != low(c) || cond->op != UOP_CMPLT ||
+        cond->src[0] != k->ranges[c->a->row] ||
+        cond->src[1] != k->ranges[c->a->key])
+        return NULL;
+    *out_seen = x->src[2];
+    return uop_alu2(
+        c->g, UOP_MIN, s->tiles,
+        op2(c, UOP_FLOORDIV, op2(c, UOP_ADD, s->w.begin, 1), c->tile));
+}
+
+/* The first tile, the loops over the others, and the results with the last; what
  * is behind it. */
 static bell_status
 make_loop(struct state *s, const struct uop **out_end)
 {
     struct attend_nv *w = &s->w;
-    union uop_arg arg = {.i = uop_range_arg(w->c.a->key, UOP_AXIS_REDUCE)};
-    const struct uop *src[MAX_EFFECTS], *others;
-    uint32_t n, i;
+    const struct attend *a = w->c.a;
+    struct attend plain = *a;
+    const struct uop *effect, *others, *whole;
+    uint32_t i;
 
-    src[0] = make_first(s);
+    effect = make_first(s);
     for (i = 0; i < 2; i++)
-        s->memory[i] = attend_after(&w->c, s->memory[i], src, 1);
+        s->memory[i] = attend_after(&w->c, s->memory[i], &effect, 1);
     others = op2(&w->c, UOP_ADD, s->tiles, -1);
-    w->range = src[0] = uop_new(w->c.g, UOP_RANGE, UOP_I64, 1, arg, &others, 1);
-    n = 1 + make_turn(s, src + 1);
-    assert(n <= MAX_EFFECTS);
-    src[0] = uop_new(w->c.g, UOP_END, UOP_VOID, 1, no_arg, src, n);
-    barrier(s, UOP_BARRIER, s->ahead - 3, src, 1);
-    src[0] = begin_results(s, others, attend_get(&w->c, s->exps, src[0]));
-    *out_end = wait(s, src[0]);
+    whole = find_whole(s, &plain.seen);
+    if (whole) {
+        whole = op2(&w->c, UOP_ADD, op2(&w->c, UOP_MAX, whole, 1), -1);
+        w->c.a = &plain;
+        go_behind(s, make_turns(s, num(&w->c, 0), whole));
+        w->c.a = a;
+    } else {
+        whole = num(&w->c, 0);
+    }
+    effect = make_turns(s, whole, uop_alu2(w->c.g, UOP_SUB, others, whole));
+    barrier(s, UOP_BARRIER, s->ahead - 3, &effect, 1);
+    effect = begin_results(s, others, attend_get(&w->c, s->exps, effect));
+    *out_end = wait(s, effect);
     return uop_graph_status(w->c.g);
 }
 

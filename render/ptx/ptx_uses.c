@@ -7,14 +7,14 @@
  */
 #include "render/ptx/ptx_internal.h"
 
-#define MIXED UINT32_MAX /* loops: of several */
-
 /* What is known of the ops behind the present one. */
 struct uses {
     struct ptx_emit *e;
     /* By id: the last op that reads it, or what may be in the same registers;
-     * the first op that sets an ACC << 32 | the loop that all are in. */
+     * the first op that sets an ACC << 32 | the loop that it is in. A loop that
+     * sets it is, for what is outside, one op where it begins. */
     struct map last, sets;
+    uint32_t *accs, n_accs; /* ids of those with `sets` */
     bool failed;
 };
 
@@ -70,16 +70,26 @@ note_sources(struct uses *s, const struct uop *u, uint32_t at)
 }
 
 static void
-note_set(struct uses *s, const struct uop *acc, uint32_t at, uint32_t loop)
+note_set(struct uses *s, uint32_t acc, uint32_t at, uint32_t loop)
 {
-    const uint64_t *old = map_get(&s->sets, acc->id);
-
-    if (old && (uint32_t)*old != loop)
-        loop = MIXED;
-    put(s, &s->sets, acc, (uint64_t)at << 32 | loop);
+    if (!map_get(&s->sets, acc))
+        s->accs[s->n_accs++] = acc;
+    s->failed |= map_put(&s->sets, acc, (uint64_t)at << 32 | loop) < 0;
 }
 
-/* All that sets it later is in the same loop, behind what reads it. */
+/* The loop begins, which is in loop `outer`. */
+static void
+leave_loop(struct uses *s, uint32_t at, uint32_t loop, uint32_t outer)
+{
+    uint32_t i;
+
+    for (i = 0; i < s->n_accs && !s->failed; i++) {
+        if ((uint32_t)*map_get(&s->sets, s->accs[i]) == loop)
+            note_set(s, s->accs[i], at, outer);
+    }
+}
+
+/* What sets it next is in the same loop, behind what reads it. */
 static void
 note_get(struct uses *s, const struct uop *u, uint32_t loop)
 {
@@ -97,7 +107,8 @@ ptx_find_uses(struct ptx_emit *e)
     uint32_t at, i, n_loops = 0, *loops;
 
     loops = arena_alloc(&e->arena, (e->prog->n_ops + 1) * sizeof(*loops));
-    if (!loops)
+    s.accs = arena_alloc(&e->arena, (e->prog->n_ops + 1) * sizeof(*s.accs));
+    if (!loops || !s.accs)
         return ptx_no_memory(e);
     map_init(&s.last);
     map_init(&s.sets);
@@ -106,14 +117,14 @@ ptx_find_uses(struct ptx_emit *e)
         const struct uop *u = e->ops[at];
         if (u->op == UOP_END)
             loops[++n_loops] = at + 1;
-        else if (u->op == UOP_RANGE && n_loops)
-            n_loops--;
+        else if (u->op == UOP_RANGE && n_loops && n_loops--)
+            leave_loop(&s, at, loops[n_loops + 1], loops[n_loops]);
         else if (u->op == UOP_ACC_GET)
             note_get(&s, u, loops[n_loops]);
         for (i = 0; i < u->n_src && u->op != UOP_ACC_GET; i++) {
             const struct uop *acc = uop_memory(u->src[i]);
             if (acc->op == UOP_ACC)
-                note_set(&s, acc, at, loops[n_loops]);
+                note_set(&s, acc->id, at, loops[n_loops]);
         }
         note_sources(&s, u, at);
     }

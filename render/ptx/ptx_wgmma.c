@@ -126,7 +126,7 @@ ptx_emit_wgmma(struct ptx_emit *e, const struct uop *u)
     if (!(e->features & PTX_HAS_WGMMA) || !types[u->src[1]->dtype].name ||
         !types[b_dtype].name || (held && u->src[1]->lanes > 2 * MAX_WORDS))
         return ptx_refuse(e, u, "no such matrix instruction");
-    BELL_TRY(ptx_value_of(e, u->src[0], &acc));
+    BELL_TRY(ptx_value_of(e, uop_memory(u->src[0]), &acc));
     if (held)
         BELL_TRY(pack_held(e, u, words));
     else
