@@ -9,9 +9,12 @@
 #include "base/bits.h"
 #include "doorbell/jit.h"
 
-#define N_NOISY       3  /* evaluations with noise, always */
-#define N_NOISY_AGAIN 64 /* more of them before a mismatch counts */
-#define N_REPLAYS     3  /* of a program that is captured */
+#define N_NOISY 3 /* evaluations with noise, always */
+/* More of them before a mismatch counts. Of a sum whose products overflow in both
+ * signs nine in ten are NaN, as that without noise is: a device that fuses them
+ * has an infinity. */
+#define N_NOISY_AGAIN 256
+#define N_REPLAYS     3 /* of a program that is captured */
 #define LOST                                                                   \
     16 /* times what it is that noise changes an element: it is noise */
 
