@@ -115,12 +115,14 @@ ptx_find_uses(struct ptx_emit *e)
     loops[0] = 0;
     for (at = e->prog->n_ops; at-- > 0;) {
         const struct uop *u = e->ops[at];
-        if (u->op == UOP_END)
+        if (u->op == UOP_END) {
             loops[++n_loops] = at + 1;
-        else if (u->op == UOP_RANGE && n_loops && n_loops--)
+        } else if (u->op == UOP_RANGE && n_loops) {
+            n_loops--;
             leave_loop(&s, at, loops[n_loops + 1], loops[n_loops]);
-        else if (u->op == UOP_ACC_GET)
+        } else if (u->op == UOP_ACC_GET) {
             note_get(&s, u, loops[n_loops]);
+        }
         for (i = 0; i < u->n_src && u->op != UOP_ACC_GET; i++) {
             const struct uop *acc = uop_memory(u->src[i]);
             if (acc->op == UOP_ACC)
