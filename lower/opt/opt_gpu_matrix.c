@@ -20,13 +20,13 @@
 #define GROUP_TILES  16     /* below each other that run at a time */
 /* observed: H100, 2026-11-23: 8 rows by 4096 x 16384 take 63 us for 72; larger
  * tiles gain nothing */
-#define DEEP_SIDE 32 /* of a tile: such products wait for memory */
+#define DEEP_SIDE  32 /* of a tile: such products wait for memory */
+#define DEEP_TURNS 8  /* of LOCAL memory, for several to be under way */
+#define MIN_SIDE   2  /* of outputs, where the other has a tile's */
 /* observed: H100, 2026-11-28: a convolution of 512 x 7 x 7, whose images threads
  * copy, 16 bytes behind a gate at a time, takes 30.7 us in tiles of 64 x 128 by
  * four warps, 27.3 in tiles of 128 x 64 by eight */
-#define GATHERED   0.82
-#define DEEP_TURNS 8 /* of LOCAL memory, for several to be under way */
-#define MIN_SIDE   2 /* of outputs, where the other has a tile's */
+#define GATHERED 0.82 /* of their speed: four warps that copy so */
 
 /* Warps of a work-group, and tiles of one instruction of a warp. */
 struct shape {
