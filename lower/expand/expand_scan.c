@@ -398,7 +398,8 @@ store_part(struct work *w, const struct uop *at, const struct uop *const *sums,
     const struct uop *place, *gate = NULL, *v, *lies[MAX_EACH];
     uint32_t i;
 
-    if (whole && !w->across && w->each > 1) {
+    if (whole && w->each > 1 &&
+        kernel_coef(k, w->s->store->src[1], w->s->at) == 1) {
         if (gated)
             gate = uop_alu2(w->c.g, UOP_CMPLT, at, w->size);
         for (i = 0; i < w->each; i++)

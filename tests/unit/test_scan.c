@@ -183,6 +183,42 @@ test_of_what(void **state)
     free(x0);
 }
 
+/* Runs that are stored apart: column 1 of 3, as they are and turned about. */
+static void
+test_apart(void **state)
+{
+    static const int64_t runs[][2] = {{1, 4},   {1, 64}, {1, 67}, {1, 5000},
+                                      {2, 128}, {3, 30}, {40, 8}};
+    size_t i;
+    int turned;
+
+    (void)state;
+    for (i = 0; i < 2 * ARRAY_LEN(runs); i++) {
+        int64_t a = runs[i / 2][0], n = runs[i / 2][1], at, j;
+        struct bell_tensor *x, *y, *all;
+        double *want, *part;
+
+        turned = i % 2;
+        expect_ok(bell_scope_begin(ctx));
+        x = numbers(a, n, 1, BELL_FLOAT32);
+        part = read_all(x);
+        sum_up(part, a, n, 1, false);
+        all = numbers(a, n, 3, BELL_FLOAT32);
+        want = read_all(all);
+        for (at = 0; at < a * n; at++) {
+            j = turned ? at / n * n + n - 1 - at % n : at;
+            want[3 * j + 1] = part[at];
+        }
+        y = bell_cumsum(x, 1);
+        y = turned ? bell_flip(y, BELL_DIMS(1)) : y;
+        all = bell_assign_slice(all, BELL_DIMS(0, 0, 1), y);
+        expect_sums("apart", all, want, (size_t)(3 * a * n), 1e-6);
+        free(part);
+        free(want);
+        expect_ok(bell_scope_end(ctx));
+    }
+}
+
 /* The gradient of running sums is running sums from behind, in a kernel too. */
 static void
 test_gradient(void **state)
@@ -236,9 +272,8 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values),
-        cmocka_unit_test(test_of_what),
-        cmocka_unit_test(test_gradient),
+        cmocka_unit_test(test_values), cmocka_unit_test(test_of_what),
+        cmocka_unit_test(test_apart),  cmocka_unit_test(test_gradient),
         cmocka_unit_test(test_symbol),
     };
     int failed;
