@@ -601,8 +601,10 @@ make_loop(struct state *s, const struct uop **out_end)
         s->memory[i] = attend_after(&w->c, s->memory[i], &effect, 1);
     others = op2(&w->c, UOP_ADD, s->tiles, -1);
     whole = find_whole(s, &plain.seen);
-    if (whole) {
+    if (whole)
         whole = op2(&w->c, UOP_ADD, op2(&w->c, UOP_MAX, whole, 1), -1);
+    /* one work-group's rows begin with the first, which sees one key */
+    if (whole && uop_bounds(w->c.g, whole).max > 0) {
         w->c.a = &plain;
         go_behind(s, make_turns(s, num(&w->c, 0), whole));
         w->c.a = a;

@@ -315,6 +315,8 @@ test_values(void **state)
         {PLAIN, BELL_FLOAT16, 2, 128, 320, 256, 256, 1},
         {MASKED, BELL_BFLOAT16, 1, 256, 192, 224, 256, 1},
         {CAUSAL, BELL_BFLOAT16, 1, 195, 288, 256, 256, 1}, /* all of them */
+        {CAUSAL, BELL_BFLOAT16, 1, 66, 256, 64, 128, 1}, /* all rows at once */
+        {CAUSAL, BELL_FLOAT16, 2, 128, 512, 80, 80, 1},
         {PLAIN, BELL_FLOAT32, 2, 128, 128, 64, 64, 1},
         {CAUSAL, BELL_FLOAT32, 2, 130, 100, 64, 80, 1},
         {ADDED, BELL_FLOAT32, 2, 33, 1000, 16, 7, 1},
