@@ -271,6 +271,7 @@ prepare_insts(struct expand *e)
     BELL_TRY(begin_insts(e));
     BELL_TRY(expand_find_stages(e));
     expand_find_packs(e);
+    expand_find_window(e);
     for (i = k->n_nodes; i-- > 0;)
         need_sources(e, k->nodes[i], &e->inst[i]);
     return BELL_OK;
@@ -312,7 +313,7 @@ make_scalar(struct expand *e, const struct uop *u,
     uint32_t i;
 
     if (inst->pack)
-        return expand_packed_value(e, inst);
+        return expand_packed_value(e, inst, inst->lanes);
     if (inst->stage) {
         union uop_arg lane = {.i = 0};
         const struct uop *all = expand_staged_value(e, inst);
@@ -326,6 +327,8 @@ make_scalar(struct expand *e, const struct uop *u,
             return uop_const_int(e->g, UOP_I64, e->digit[r]);
         return e->base[r];
     }
+    if (u->op == UOP_CMPLT && expand_holds(e, u))
+        return uop_const_int(e->g, UOP_BOOL, 1);
     for (i = 0; i < u->n_src; i++)
         src[i] = scalar_value(e, u->src[i]);
     return make_like(e, u, 1, src);
@@ -390,7 +393,7 @@ make_vector(struct expand *e, const struct uop *u,
     uint32_t i;
 
     if (inst->pack)
-        return expand_packed_value(e, inst);
+        return expand_packed_value(e, inst, inst->lanes);
     if (inst->stage)
         return expand_staged_value(e, inst);
     if (u->op == UOP_LOAD || u->op == UOP_STORE)

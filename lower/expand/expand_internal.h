@@ -88,8 +88,19 @@ struct expand {
     const struct uop *commit;         /* of the next tile's STOREs, or NULL */
     struct expand_stores first, next; /* of the first tile, of the next */
     const struct uop *base[KERNEL_MAX_RANGES]; /* first value of each range */
-    uint32_t digit[KERNEL_MAX_RANGES];         /* copy being made, by range */
-    struct expand_inst *inst;                  /* by place in k->nodes */
+    /* A range of the sum of which values from `begin` on are looked at, n of
+     * them: elsewhere the operand with that number in packs, from 1, is 0
+     * (expand_window.c). */
+    struct expand_window {
+        bool on;
+        uint32_t range, pack;
+        const struct uop *begin, *n;
+        const struct uop *loop; /* the RANGE that base[range] is made of */
+        struct kernel_condition conditions[4]; /* which hold there */
+        uint32_t n_conditions;
+    } window;
+    uint32_t digit[KERNEL_MAX_RANGES]; /* copy being made, by range */
+    struct expand_inst *inst;          /* by place in k->nodes */
     uint32_t n_accs, n_locals, shared_bytes;
     const struct uop *tid; /* the thread's number; NULL without threads */
     uint64_t barrier_ends; /* loops whose bodies end with a BARRIER */
@@ -245,9 +256,16 @@ void expand_find_packs(struct expand *e);
 /* Makes the loops that fill their arrays. */
 BELL_MUST_CHECK bell_status expand_fill_packs(struct expand *e);
 
-/* The operand of inst->pack, at digit[]. */
+/* The operand of inst->pack, at digit[]: `lanes` that lie side by side. */
 const struct uop *expand_packed_value(struct expand *e,
-                                      const struct expand_inst *inst);
+                                      const struct expand_inst *inst,
+                                      uint16_t lanes);
+
+/* A product whose tile is some halves of a vector wide (expand_halves.c). */
+bool expand_has_halves(const struct expand *e,
+                       const struct kernel_group *group);
+BELL_MUST_CHECK bell_status expand_halves(struct expand *e,
+                                          const struct kernel_group *group);
 
 /* The product of kernel.tiled: its operands' packing, the TILES, and what it
  * made (expand_tiles.c). */
@@ -273,6 +291,35 @@ uint32_t expand_close_filling(struct expand *e, uint64_t loops, bool sum_inside,
 const struct uop *expand_filling_loop(struct expand *e, uint32_t number,
                                       int64_t size);
 
+/* Finds the window, and begins it; behind expand_find_packs. */
+void expand_find_window(struct expand *e);
+/* Lets the window's range be counted by a RANGE with that arg. */
+void expand_begin_window(struct expand *e, union uop_arg arg);
+
+/* Is this a condition that holds in the window? */
+static inline bool
+expand_holds(const struct expand *e, const struct uop *u)
+{
+    uint32_t i;
+
+    for (i = 0; e->window.on && i < e->window.n_conditions; i++) {
+        if (e->window.conditions[i].node == u)
+            return true;
+    }
+    return false;
+}
+
+/* The RANGE of a loop. */
+static inline const struct uop *
+expand_loop(const struct expand *e, uint32_t r)
+{
+    return e->window.on && e->window.range == r ? e->window.loop : e->base[r];
+}
+
+/* Adds what lies outside of the window to the group's sums. */
+BELL_MUST_CHECK bell_status
+expand_add_outside(struct expand *e, const struct kernel_group *group);
+
 /* Makes all that `u`, which is in no loop of a reduction, is made of once
  * more, with the present base[]: e->inst are these instances then, and
  * *out_before those there were. */
@@ -285,6 +332,14 @@ BELL_MUST_CHECK bell_status expand_apart(struct expand *e, const struct uop *u,
  * how many are there then. */
 uint32_t expand_add_loops(const struct expand *e, uint64_t set,
                           const struct uop **src, uint32_t n);
+
+/* An accumulator of the REDUCE, for each value of the ranges `context`. */
+const struct uop *expand_make_acc(struct expand *e, const struct uop *reduce,
+                                  uint16_t lanes, uint64_t context);
+/* What it is behind these. */
+const struct uop *expand_get_acc(struct expand *e, const struct uop *acc,
+                                 const struct uop *const *after,
+                                 uint32_t n_after);
 
 /* op(acc, x), a multiply-add where that is one instruction. */
 const struct uop *expand_accumulate(struct expand *e, enum uop_op op,

@@ -45,26 +45,27 @@ expand_add_loops(const struct expand *e, uint64_t set, const struct uop **src,
                  uint32_t n)
 {
     for (set &= e->loops; set; set &= set - 1)
-        src[n++] = e->base[__builtin_ctzll(set)];
+        src[n++] = expand_loop(e, (uint32_t)__builtin_ctzll(set));
     return n;
 }
 
-static const struct uop *
-make_acc(struct expand *e, const struct reduce *r, uint64_t context)
+const struct uop *
+expand_make_acc(struct expand *e, const struct uop *reduce, uint16_t lanes,
+                uint64_t context)
 {
     const struct uop *src[1 + KERNEL_MAX_RANGES];
     union uop_arg arg = {.i = e->n_accs++};
 
-    assert(r->lanes > 0);
-    src[0] =
-        expand_broadcast(e, kernel_identity(e->g, r->op, r->dtype), r->lanes);
-    return uop_new(e->g, UOP_ACC, r->dtype, r->lanes, arg, src,
+    assert(lanes > 0);
+    src[0] = kernel_identity(e->g, (enum uop_op)reduce->arg.i, reduce->dtype);
+    src[0] = expand_broadcast(e, src[0], lanes);
+    return uop_new(e->g, UOP_ACC, reduce->dtype, lanes, arg, src,
                    expand_add_loops(e, context, src, 1));
 }
 
-static const struct uop *
-get_acc(struct expand *e, const struct uop *acc, const struct uop *const *after,
-        uint32_t n_after)
+const struct uop *
+expand_get_acc(struct expand *e, const struct uop *acc,
+               const struct uop *const *after, uint32_t n_after)
 {
     const struct uop *src[1 + KERNEL_MAX_RANGES];
 
@@ -267,8 +268,8 @@ make_body(struct expand *e, const struct kernel_group *group, struct reduce *r,
         expand_set_digits(e, r->inst->copied, at / r->n_parallel);
         expand_set_digits(e, r->parallel, at % r->n_parallel);
         if (n_loops) {
-            r->accs[at] = make_acc(e, r, group->context);
-            value[at] = get_acc(e, r->accs[at], loops, n_loops);
+            r->accs[at] = expand_make_acc(e, r->node, r->lanes, group->context);
+            value[at] = expand_get_acc(e, r->accs[at], loops, n_loops);
         }
         if (by_steps)
             continue;
@@ -287,7 +288,7 @@ static const struct uop *
 make_end(struct expand *e, uint32_t range, const struct uop **src,
          uint32_t n_effects)
 {
-    src[0] = e->base[range];
+    src[0] = expand_loop(e, range);
     return uop_new(e->g, UOP_END, UOP_VOID, 1, no_arg, src, n_effects + 1);
 }
 
@@ -341,7 +342,7 @@ finish_reduce(struct expand *e, const struct kernel_group *group,
     for (copy = 0; copy < inst->n_copies; copy++) {
         const struct uop **x = r->accs + (size_t)copy * r->n_parallel, *value;
         for (i = 0; end && i < r->n_parallel; i++)
-            x[i] = get_acc(e, x[i], &end, 1);
+            x[i] = expand_get_acc(e, x[i], &end, 1);
         value = expand_join_values(e, r->op, x, r->n_parallel);
         if (group->bound & e->vectors)
             value =
@@ -397,6 +398,10 @@ expand_group(struct expand *e, const struct kernel_group *group)
         return expand_digits(e, group);
     if (k->by_rows)
         return expand_rows(e, group);
+    if (expand_has_halves(e, group)) {
+        BELL_TRY(expand_halves(e, group));
+        return expand_add_outside(e, group);
+    }
     reduces = arena_alloc(&k->mem, group->n_members * sizeof(*reduces));
     if (!reduces)
         return expand_no_memory(e);
@@ -416,7 +421,7 @@ expand_group(struct expand *e, const struct kernel_group *group)
     for (i = 0; i < group->n_members; i++)
         finish_reduce(e, group, &reduces[i], end);
     BELL_TRY(join_threads(e, group, reduces));
-    return uop_graph_status(e->g);
+    return expand_add_outside(e, group);
 }
 
 /* ---- stores ---- */

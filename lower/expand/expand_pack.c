@@ -97,13 +97,13 @@ packed_index(struct expand *e, const struct expand_pack *p)
 }
 
 const struct uop *
-expand_packed_value(struct expand *e, const struct expand_inst *inst)
+expand_packed_value(struct expand *e, const struct expand_inst *inst,
+                    uint16_t lanes)
 {
     const struct expand_pack *p = &e->packs[inst->pack - 1];
     const struct uop *src[2] = {p->memory, packed_index(e, p)};
 
-    return uop_make(e->g, UOP_LOAD, p->value->dtype, inst->lanes, no_arg, src,
-                    2);
+    return uop_make(e->g, UOP_LOAD, p->value->dtype, lanes, no_arg, src, 2);
 }
 
 const struct uop *
@@ -128,7 +128,7 @@ expand_close_filling(struct expand *e, uint64_t loops, bool sum_inside,
         while (order[i]) {
             uint32_t r = 63u - (uint32_t)__builtin_clzll(order[i]);
             order[i] &= ~((uint64_t)1 << r);
-            src[0] = e->base[r];
+            src[0] = expand_loop(e, r);
             src[1] = uop_new(e->g, UOP_END, UOP_VOID, 1, no_arg, src, n + 1);
             n = 1;
         }
@@ -167,15 +167,19 @@ fill_pack(struct expand *e, uint32_t number)
     struct expand_pack *p = &e->packs[number];
     struct expand_inst *before, *inst;
     const struct uop *base[KERNEL_MAX_RANGES], **src;
+    struct expand_window window = e->window;
     uint64_t loops = p->ranges & e->loops, set;
     uint32_t copy, n;
 
     assert(number < e->n_packs);
     memcpy(base, e->base, sizeof(base));
+    e->window.on &= e->window.pack == number + 1;
     for (set = loops; set; set &= set - 1) {
         uint32_t r = (uint32_t)__builtin_ctzll(set);
         e->base[r] =
             expand_filling_loop(e, number * KERNEL_MAX_RANGES + r, k->sizes[r]);
+        if (e->window.on && e->window.range == r)
+            expand_begin_window(e, e->base[r]->arg);
     }
     BELL_TRY(expand_apart(e, p->value, &before));
     inst = &e->inst[kernel_pos(k, p->value)];
@@ -194,6 +198,7 @@ fill_pack(struct expand *e, uint32_t number)
     src[0] = p->memory;
     e->inst = before;
     memcpy(e->base, base, sizeof(base));
+    e->window = window;
     p->memory =
         uop_new(e->g, UOP_AFTER, p->memory->dtype, 1, no_arg, src, n + 1);
     return uop_graph_status(e->g);

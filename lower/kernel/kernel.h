@@ -198,6 +198,26 @@ uint32_t kernel_range_no(const struct kernel *k, const struct uop *range);
 /* Bits of the RANGEs that a REDUCE binds. */
 uint64_t kernel_bound(const struct kernel *k, const struct uop *reduce);
 
+/* What holds in a window, of values of its two ranges:
+ * range * (that one's) + at * (that one's) + first > 0 */
+struct kernel_condition {
+    const struct uop *node; /* the CMPLT */
+    int64_t range, at, first;
+};
+
+/* Values of a range of the sum where an operand may be other than 0. */
+struct kernel_window {
+    uint32_t range, at; /* ranges: of the sum, of the outputs */
+    double outside;     /* the part of all values of both that lies outside */
+    struct kernel_condition conditions[4];
+    uint32_t n; /* of conditions, all of which hold inside */
+};
+
+/* The window of operand u by one of these output ranges that leaves most out.
+ * false: there is none that is worth it (kernel_window.c). */
+bool kernel_find_window(const struct kernel *k, const struct uop *u,
+                        uint64_t outputs, struct kernel_window *out);
+
 #define KERNEL_DIGITS_LANES   16 /* bytes of a block */
 #define KERNEL_DIGITS_BLOCKS  4  /* that a vector of bytes holds */
 #define KERNEL_DIGITS_FACTORS 3

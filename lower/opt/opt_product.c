@@ -25,9 +25,13 @@
 #define WORTH_IT        0.97 /* of the values, for tiles of many vectors */
 #define MAX_VECTORS     6    /* of a tile's width */
 #define MIN_ROWS        4    /* of such a tile */
+#define MIN_HALF        4    /* lanes of half a vector */
 #define MAX_OVERLAP     104  /* percent computed of what is wanted */
 #define ROW_TILES       8    /* of rows, packed together */
-#define GATHERED        0.5 /* cycles to pack an element that lies anywhere; Zen 4 */
+#define ROW_SUM         1.0  /* of a row alone, over the work of a vector */
+/* Cycles to pack an element that lies anywhere, and in short rows; Zen 4. */
+#define GATHERED       0.5
+#define GATHERED_APART 1.5
 
 /* What the kernel multiplies. */
 struct operands {
@@ -147,9 +151,9 @@ fits_tiles(const struct kernel *k, const struct operands *p, uint32_t row,
            kernel_coef(k, p->rows->src[0]->src[1], row) > 0;
 }
 
-/* A tile of registers. */
+/* A tile of registers, in vectors of so many lanes. */
 struct tile {
-    int64_t rows, vectors;
+    int64_t rows, vectors, lanes;
 };
 
 /* Values computed over values wanted, of n in tiles. */
@@ -191,27 +195,35 @@ most_rows(const struct lower_target *target, int64_t vectors)
     return most;
 }
 
-/* Tiles are two vectors wide, if others don't compute much less. */
+/* Tiles are two vectors wide, if others don't compute much less: of more
+ * vectors, and, where those have many lanes, of an odd number of halves. */
 static struct tile
 choose_tile(const struct kernel *k, int64_t n_rows, int64_t n, int64_t lanes)
 {
-    struct tile tile = {.vectors = n >= 2 * lanes ? 2 : 1}, other;
+    struct tile tile = {.vectors = n >= 2 * lanes ? 2 : 1, .lanes = lanes};
+    int64_t halves, wide, rows;
     double values, least;
 
     tile.rows = tile_rows(n_rows, most_rows(k->target, tile.vectors));
     least =
         WORTH_IT * waste(n_rows, tile.rows) * waste(n, tile.vectors * lanes);
-    for (other.vectors = 3; other.vectors <= MAX_VECTORS; other.vectors++) {
-        other.rows = most_rows(k->target, other.vectors);
-        if (other.rows < MIN_ROWS || n < other.vectors * lanes ||
-            panel_bytes(k, other.vectors * lanes) > k->target->max_packed_bytes)
+    for (halves = 3; halves <= 2 * MAX_VECTORS; halves++) {
+        bool odd = halves % 2;
+        rows = most_rows(k->target, (halves + 1) / 2);
+        wide = halves * lanes / 2;
+        if (rows < MIN_ROWS || n < wide ||
+            panel_bytes(k, wide) > k->target->max_packed_bytes)
             break;
-        other.rows = tile_rows(n_rows, other.rows);
-        values = waste(n_rows, other.rows) * waste(n, other.vectors * lanes);
+        if (odd && lanes < 2 * MIN_HALF)
+            continue;
+        rows = tile_rows(n_rows, rows);
+        values = waste(n_rows, rows) * waste(n, wide);
         if (values >= least)
             continue;
         least = values;
-        tile = other;
+        tile.rows = rows;
+        tile.vectors = odd ? halves : halves / 2;
+        tile.lanes = odd ? lanes / 2 : lanes;
     }
     return tile;
 }
@@ -241,29 +253,78 @@ is_large(const struct kernel *k, const struct operands *p, int64_t n,
                k->target->max_packed_bytes;
 }
 
+/* The product of the sizes of some ranges; 0: there is none, or too large a
+ * one. */
+static int64_t
+count_columns(const struct kernel *k, uint64_t set)
+{
+    int64_t n = 1;
+
+    for (; set; set &= set - 1) {
+        int64_t size = k->sizes[__builtin_ctzll(set)];
+        if (size < 0 || __builtin_mul_overflow(n, size, &n))
+            return 0;
+    }
+    return n;
+}
+
+/* Cycles of a column and a step of the sum, packed for `cycles` and multiplied
+ * by all rows but for a part `outside` of a window, where a row's values are
+ * added up for all columns of a tile. */
+static double
+column_cycles(const struct kernel *k, int64_t n_rows, int64_t n, int64_t lanes,
+              double cycles, double outside)
+{
+    struct tile tile = choose_tile(k, n_rows, n, lanes);
+    int64_t wide = tile.vectors * tile.lanes;
+    double work = (double)n_rows / (double)lanes * waste(n_rows, tile.rows) *
+                  waste(n, wide);
+
+    return (cycles + work) * (1 - outside) +
+           work * outside * ROW_SUM * (double)lanes / (double)wide;
+}
+
+/* Without the range that has a window, where the other columns then take less:
+ * they leave out what lies outside. */
+static uint64_t
+columns_in_window(const struct kernel *k, const struct operands *p,
+                  uint32_t column, uint32_t row, int64_t lanes,
+                  uint64_t columns)
+{
+    struct kernel_window w;
+    uint64_t rest = columns & ~((uint64_t)1 << column);
+    int64_t n = count_columns(k, columns), rows = k->sizes[row];
+    double cycles = column_cycles(k, rows, n, lanes, GATHERED, 0);
+
+    if (!kernel_find_window(k, p->columns, rest, &w))
+        return columns;
+    rest = columns & ~((uint64_t)1 << w.at);
+    n = count_columns(k, rest);
+    if (n < lanes || column_cycles(k, rows, n, lanes, GATHERED_APART,
+                                   w.outside) > WORTH_IT * cycles)
+        return columns;
+    return rest;
+}
+
 /* Where columns are counted by several ranges, the innermost of which leaves
  * vectors empty, and there are so many rows that columns may be packed one by
- * one: all those ranges. Else 0. */
+ * one: all those ranges, but one that has a window. Else 0. */
 static uint64_t
 columns_to_fold(const struct kernel *k, bool overlap)
 {
     const struct lower_target *target = k->target;
     struct operands p = {.columns = NULL};
     int column = stored_range(k), row;
-    int64_t lanes, n = 1;
+    int64_t lanes, n;
     double work;
-    uint64_t columns, set;
+    uint64_t columns;
 
     if (!target->max_packed_bytes || !overlap || k->n_groups != 1 ||
         column < 0 || !find_operands(k, (uint32_t)column, &p) ||
         (row = opt_largest_range(k, p.row_deps & ~p.column_deps)) < 0)
         return 0;
     columns = p.column_deps & ~p.row_deps;
-    for (set = columns; set; set &= set - 1) {
-        if (__builtin_mul_overflow(n, k->sizes[__builtin_ctzll(set)], &n) ||
-            k->sizes[__builtin_ctzll(set)] < 0)
-            return 0;
-    }
+    n = count_columns(k, columns);
     if (!is_large(k, &p, n, (uint32_t)row, true, MIN_REUSE,
                   tile_rows(k->sizes[row], most_rows(target, 2))))
         return 0;
@@ -273,6 +334,8 @@ columns_to_fold(const struct kernel *k, bool overlap)
         work * column_waste(k->sizes[column], lanes) <=
             work * column_waste(n, lanes) + GATHERED)
         return 0;
+    columns = columns_in_window(k, &p, (uint32_t)column, (uint32_t)row, lanes,
+                                columns);
     return columns & (columns - 1) ? columns : 0;
 }
 
@@ -338,8 +401,8 @@ opt_choose_product(const struct opt_model *m, struct opt_choice *choice)
     const struct lower_target *target = k->target;
     struct operands p = {.columns = NULL};
     int column = choice->folded < 0 ? stored_range(k) : choice->folded, row;
-    struct tile tile = {TILE, 2};
-    int64_t lanes, n;
+    struct tile tile = {.rows = TILE, .vectors = 2};
+    int64_t n;
     uint32_t inner;
     bool packs_rows, tiled;
 
@@ -348,27 +411,28 @@ opt_choose_product(const struct opt_model *m, struct opt_choice *choice)
         (row = opt_largest_range(k, p.row_deps & ~p.column_deps)) < 0)
         return;
     inner = 63u - (uint32_t)__builtin_clzll(k->groups[0].bound);
-    lanes = target->vector_bytes / uop_dtype_infos[p.columns->dtype].size_bytes;
+    tile.lanes =
+        target->vector_bytes / uop_dtype_infos[p.columns->dtype].size_bytes;
     n = k->sizes[column];
     tiled = fits_tiles(k, &p, (uint32_t)row, (uint32_t)column, inner);
     packs_rows =
         !tiled && (p.rows->op != UOP_LOAD || !goes_along(k, &p, inner));
     if (!tiled)
-        tile = choose_tile(k, k->sizes[row], n, lanes);
+        tile = choose_tile(k, k->sizes[row], n, tile.lanes);
     if (!is_large(k, &p, n, (uint32_t)row, packs_rows, tiled ? 1 : MIN_REUSE,
                   tile.rows))
         return;
     choice->product = (struct opt_product){true, packs_rows, tiled,
                                            (uint32_t)column, (uint32_t)row};
-    choice->lanes[column] = lanes;
+    choice->lanes[column] = tile.lanes;
     choice->copies[column] = tile.vectors;
     choice->copies[row] = tile.rows;
     for (n = tiled ? 1 : MAX_UNROLL; k->sizes[inner] % n; n--)
         ;
     choice->unroll[inner] = n;
     LOG(LOG_OPT, "product: %lld x %lld by range %u x %u, packed%s",
-        (long long)tile.rows, (long long)(tile.vectors * lanes), (unsigned)row,
-        (unsigned)column,
+        (long long)tile.rows, (long long)(tile.vectors * tile.lanes),
+        (unsigned)row, (unsigned)column,
         tiled        ? ", in tiles"
         : packs_rows ? ", rows too"
                      : "");
@@ -379,11 +443,14 @@ opt_product_fits(const struct kernel *k, const struct opt_choice *choice,
                  int64_t most)
 {
     const struct opt_product *p = &choice->product;
-    int64_t rows = choice->copies[p->row], vectors = choice->copies[p->column];
-    int64_t wide = vectors * choice->lanes[p->column];
+    int64_t rows = choice->copies[p->row];
+    int64_t wide = choice->copies[p->column] * choice->lanes[p->column];
+    int64_t lanes = k->target->vector_bytes /
+                    uop_dtype_infos[k->groups[0].members[0]->dtype].size_bytes;
 
     return rows <= k->sizes[p->row] && wide <= k->sizes[p->column] &&
-           (p->tiled ? rows == TILE && wide == TILE : rows * vectors <= most) &&
+           (p->tiled ? rows == TILE && wide == TILE
+                     : rows * ((wide + lanes - 1) / lanes) <= most) &&
            panel_bytes(k, wide + (p->packs_rows ? rows : 0)) <=
                k->target->max_packed_bytes;
 }

@@ -369,6 +369,15 @@ static const struct conv {
     {5, 160, 520, 12, 1, 2, 0, 1},
     {3, 144, 328, 9, 1, 1, 1, 1},
     {2, 176, 72, 14, 1, 1, 0, 1},
+    /* of a CPU's windows: rows of the filter that see the border alone, or that
+     * all do; tiles of whole vectors and of halves */
+    {8, 8, 512, 7, 3, 1, 1, 1},
+    {8, 4, 512, 9, 5, 1, 2, 1},
+    {8, 8, 320, 9, 3, 2, 1, 1},
+    {8, 8, 512, 7, 3, 1, 2, 2},
+    {4, 8, 256, 6, 5, 1, 4, 1},
+    {8, 8, 128, 5, 3, 1, 4, 1},
+    {16, 4, 512, 8, 3, 1, 1, 1},
 };
 
 static double
@@ -466,6 +475,66 @@ test_convolutions(void **state)
     bell_context_destroy(ctx);
 }
 
+/* Zeros around an image times what is infinite or no number are no number. */
+static void
+test_infinite_filters(void **state)
+{
+    enum {
+        N = 8,
+        C = 8,
+        O = 512,
+        S = 7,
+        W = 3
+    };
+    static const struct {
+        int o, c, y, x;
+        double is;
+    } put[] = {{0, 3, 0, 1, INFINITY},    {1, 7, 2, 1, -INFINITY},
+               {6, 0, 0, 0, NAN},         {171, 5, 1, 2, INFINITY},
+               {319, 7, 2, 2, -INFINITY}, {319, 0, 0, 0, INFINITY}};
+    struct bell_conv_options options = {.padding = {1, 1}};
+    double *x, *w, *got = malloc(N * O * S * S * sizeof(*got));
+    struct bell_context *ctx;
+    struct bell_tensor *a, *b;
+    int i, f, n, at;
+
+    (void)state;
+    assert_non_null(got);
+    if (bell_context_create(NULL, &ctx) != BELL_OK)
+        fail_msg("%s", bell_error_last()->message);
+    a = make(ctx, BELL_FLOAT32, N, C, S * S, &x);
+    (void)make(ctx, BELL_FLOAT32, O, C, W * W, &w);
+    for (i = 0; i < (int)(sizeof(put) / sizeof(put[0])); i++)
+        w[((put[i].o * C + put[i].c) * W + put[i].y) * W + put[i].x] =
+            put[i].is;
+    b = bell_from_data(ctx, BELL_DIMS(O, C, W, W), BELL_FLOAT64, w);
+    b = bell_cast(b, BELL_FLOAT32);
+    a = bell_contiguous(bell_reshape(a, BELL_DIMS(N, C, S, S)));
+    a = bell_conv2d(a, bell_contiguous(b), NULL, &options);
+    if (bell_read_f64(a, got, N * O * S * S) != BELL_OK)
+        fail_msg("%s", bell_error_last()->message);
+    for (i = 0; i < N * O * S * S; i++) {
+        double sum = 0;
+        f = i / (S * S) % O;
+        n = i / (S * S * O);
+        for (at = 0; at < C * W * W; at++) {
+            int r = i / S % S + at / W % W - 1, l = i % S + at % W - 1;
+            bool inside = r >= 0 && r < S && l >= 0 && l < S;
+            sum += (inside ? x[((n * C + at / (W * W)) * S + r) * S + l] : 0) *
+                   w[f * C * W * W + at];
+        }
+        if (isnan(sum)   ? !isnan(got[i])
+            : isinf(sum) ? got[i] != sum
+                         : !(fabs(got[i] - sum) <= 1e-3))
+            fail_msg("[%d, %d, %d] is %g, not %g", n, f, i % (S * S), got[i],
+                     sum);
+    }
+    free(x);
+    free(w);
+    free(got);
+    bell_context_destroy(ctx);
+}
+
 int
 main(void)
 {
@@ -475,6 +544,7 @@ main(void)
         cmocka_unit_test(test_far_rows),
         cmocka_unit_test(test_sum_of_products),
         cmocka_unit_test(test_convolutions),
+        cmocka_unit_test(test_infinite_filters),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
