@@ -131,6 +131,7 @@ sum_outside(struct expand *e, const struct kernel_group *group,
     uint32_t n_steps = expand_count(e, unrolled), n, i;
 
     set_loops_outside(e, loops);
+    e->window.n_conditions = 0; /* they hold inside */
     BELL_TRY(expand_apart(e, rows, &before));
     copied = e->inst[kernel_pos(e->k, rows)].copied & ~group->bound;
     n = expand_count(e, copied);
