@@ -152,8 +152,7 @@ out:
     " !EnqueueFillBuffer !EnqueueFillBuffer !EnqueueFillBuffer"                \
     " !EnqueueFillBuffer"
 #define FINISHED                                                               \
-    " !EnqueueMarkerWithWaitList !Flush !WaitForEvents !WaitForEvents"         \
-    " EnqueueReadBuffer"
+    " !EnqueueMarkerWithWaitList !Flush !WaitForEvents EnqueueReadBuffer"
 #define CALLS                                                                  \
     OPENED " CreateBuffer CreateBuffer CreateBuffer" LOADED KERNEL             \
            " *EnqueueNDRangeKernel *SetKernelArg *SetKernelArg"                \
@@ -170,9 +169,11 @@ out:
     " !EnqueueMapBuffer !EnqueueUnmapMemObject" FILLED                         \
     " !EnqueueMapBuffer !EnqueueFillBuffer" FINISHED
 
+/* Waits in a row are one: a busy machine has more of them. */
 static void
 note_call(char *calls, size_t size, const char *message)
 {
+    static const char wait[] = " !WaitForEvents";
     const char *end = strstr(message, ": CL_OUT"), *at = end;
     size_t n = strlen(calls);
 
@@ -186,6 +187,9 @@ note_call(char *calls, size_t size, const char *message)
              : strstr(message, "is lost: a command")  ? "!"
                                                       : "",
              (int)(end - at - 2), at + 2);
+    if (n >= strlen(wait) && strcmp(calls + n, wait) == 0 &&
+        strncmp(calls + n - strlen(wait), wait, strlen(wait)) == 0)
+        calls[n] = '\0';
 }
 
 /* Call 1, 2, 3, ... of OpenCL fails: an error that names it, or none where it
