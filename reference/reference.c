@@ -240,6 +240,8 @@ struct fold {
     double comp;       /* Neumaier's: what additions lost */
     double mass, dust; /* for noise, see ref_noisy_reduce */
     bool coarse;       /* an element was no multiple of 2^-8 */
+    bool plus, minus;  /* one was infinite, of that sign */
+    bool zero, nan;
 };
 
 static void
@@ -248,6 +250,10 @@ fold_float(enum uop_op op, double *acc, struct fold *fold, double x)
     double sum = *acc + x, size = isfinite(x) ? fabs(x) : 0;
 
     fold->coarse |= size * 256 != floor(size * 256);
+    fold->plus |= x == INFINITY;
+    fold->minus |= x == -INFINITY;
+    fold->zero |= x == 0;
+    fold->nan |= isnan(x);
     if (op != UOP_ADD) {
         if (size > 1)
             fold->mass += log2(size);
@@ -269,11 +275,14 @@ finish_fold(const struct ref_run *run, const struct uop *u, enum uop_op op,
 {
     enum uop_dtype dtype = u->dtype;
     double value = op == UOP_ADD ? acc + fold->comp : acc; /* -0 stays -0 */
+    bool nan = fold->nan ||
+               (op == UOP_ADD ? fold->plus && fold->minus
+                              : (fold->plus || fold->minus) && fold->zero);
 
     if (run->noise)
-        value =
-            ref_noisy_reduce(run->noise, (uint64_t)u->id << 32 ^ k, op, dtype,
-                             value, fold->mass, fold->dust, n, !fold->coarse);
+        value = ref_noisy_reduce(run->noise, (uint64_t)u->id << 32 ^ k, op,
+                                 dtype, value, fold->mass, fold->dust, n,
+                                 !fold->coarse, nan);
     return uop_round_float(dtype, value);
 }
 

@@ -159,7 +159,7 @@ depends_on_order(enum uop_op op, enum uop_dtype dtype, double mass, double dust)
 double
 ref_noisy_reduce(const struct ref_noise *noise, uint64_t salt, enum uop_op op,
                  enum uop_dtype dtype, double total, double mass, double dust,
-                 size_t n, bool fine)
+                 size_t n, bool fine, bool nan)
 {
     double eps = ldexp(1.0, -fraction_bits(dtype)), scale;
     double error = noise->ulps * eps * mass * (1 + log2((double)n)); /* sums' */
@@ -172,7 +172,9 @@ ref_noisy_reduce(const struct ref_noise *noise, uint64_t salt, enum uop_op op,
     if (n <= 1 || (op != UOP_ADD && op != UOP_MUL))
         return total;
     if (depends_on_order(op, dtype, mass, dust))
-        return draw(noise, salt) > 0 ? NAN : lost ? 0 : total;
+        return draw(noise, salt) > 0 ? (isnan(total) && !nan ? 0 : NAN)
+               : lost                ? 0
+                                     : total;
     if (!isfinite(total))
         return total;
     scale = op == UOP_ADD ? mass : exp2(mass);
