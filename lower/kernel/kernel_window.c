@@ -69,6 +69,13 @@ value_at_zero(const struct uop *u, uint32_t depth, int64_t *out)
                               : !__builtin_mul_overflow(a, b, out);
 }
 
+/* Do sums of some multiples, by numbers below MAX_SIZE, not overflow? */
+static bool
+is_small(int64_t x)
+{
+    return x > -((int64_t)1 << 40) && x < (int64_t)1 << 40;
+}
+
 /* The comparison as a condition of a window of these outputs; false: it is
  * none. */
 static bool
@@ -91,7 +98,9 @@ read_condition(const struct kernel *k, const struct uop *less, uint64_t outputs,
     for (i = 0; i < 2; i++) {
         coef[i][0] = kernel_coef(k, less->src[i], *out_range);
         coef[i][1] = kernel_coef(k, less->src[i], *out_at);
-        if (coef[i][0] == KERNEL_NONAFFINE || coef[i][1] == KERNEL_NONAFFINE)
+        if (coef[i][0] == KERNEL_NONAFFINE || coef[i][1] == KERNEL_NONAFFINE ||
+            !is_small(coef[i][0]) || !is_small(coef[i][1]) ||
+            !is_small(first[i]))
             return false;
     }
     out->node = less;
