@@ -20,12 +20,6 @@ struct halves {
     uint32_t range;                 /* that counts the halves of a tile */
 };
 
-static bell_status
-no_memory(const struct expand *e)
-{
-    return bell_fail(BELL_E_NO_MEMORY, "expansion of %u nodes", e->k->n_nodes);
-}
-
 /* Are sums of the group such a product's? */
 static bool
 find_halves(const struct expand *e, const struct kernel_group *group,
@@ -56,14 +50,6 @@ find_halves(const struct expand *e, const struct kernel_group *group,
         return out->inst->vec == inst->vec && out->inst->copied & copies;
     }
     return false;
-}
-
-bool
-expand_has_halves(const struct expand *e, const struct kernel_group *group)
-{
-    struct halves h;
-
-    return find_halves(e, group, &h);
 }
 
 /* Lanes of the sums of which digit[] stands at the first half; 0: it stands at
@@ -146,7 +132,7 @@ end_sums(struct expand *e, const struct kernel_group *group,
 
     src = arena_alloc(&e->k->mem, (h->inst->n_copies + 1) * sizeof(*src));
     if (!src)
-        return no_memory(e);
+        return expand_no_memory(e);
     for (copy = 0; copy < h->inst->n_copies; copy++) {
         const struct uop *set[2] = {s->acc[copy], s->sum[copy]};
         if (set[0])
@@ -181,21 +167,22 @@ take_half(struct expand *e, const struct halves *h, const struct sums *s)
 }
 
 bell_status
-expand_halves(struct expand *e, const struct kernel_group *group)
+expand_halves(struct expand *e, const struct kernel_group *group,
+              bool *out_done)
 {
     struct halves h;
     struct sums s;
     uint64_t unrolled = group->bound & e->copied;
     uint32_t i, n;
-    bool found = find_halves(e, group, &h);
 
-    assert(found);
-    (void)found;
+    *out_done = find_halves(e, group, &h);
+    if (!*out_done)
+        return BELL_OK;
     n = h.inst->n_copies;
     s.acc = arena_calloc(&e->k->mem, n, sizeof(*s.acc));
     s.sum = arena_calloc(&e->k->mem, n, sizeof(*s.sum));
     if (!s.acc || !s.sum)
-        return no_memory(e);
+        return expand_no_memory(e);
     begin_sums(e, group, &h, &s);
     for (i = 0; i < expand_count(e, unrolled); i++) {
         expand_set_digits(e, unrolled, i);

@@ -88,16 +88,14 @@ struct expand {
     const struct uop *commit;         /* of the next tile's STOREs, or NULL */
     struct expand_stores first, next; /* of the first tile, of the next */
     const struct uop *base[KERNEL_MAX_RANGES]; /* first value of each range */
-    /* A range of the sum of which values from `begin` on are looked at, n of
-     * them: elsewhere the operand with that number in packs, from 1, is 0
-     * (expand_window.c). */
+    /* Of a range of the sum the values from `begin` on, n of them: elsewhere
+     * the operand with number `pack`, from 1, is 0 (expand_window.c). */
     struct expand_window {
         bool on;
-        uint32_t range, pack;
+        struct kernel_window of;
+        uint32_t pack;
         const struct uop *begin, *n;
-        const struct uop *loop; /* the RANGE that base[range] is made of */
-        struct kernel_condition conditions[4]; /* which hold there */
-        uint32_t n_conditions;
+        const struct uop *loop; /* the RANGE that base[of.range] is made of */
     } window;
     uint32_t digit[KERNEL_MAX_RANGES]; /* copy being made, by range */
     struct expand_inst *inst;          /* by place in k->nodes */
@@ -261,11 +259,11 @@ const struct uop *expand_packed_value(struct expand *e,
                                       const struct expand_inst *inst,
                                       uint16_t lanes);
 
-/* A product whose tile is some halves of a vector wide (expand_halves.c). */
-bool expand_has_halves(const struct expand *e,
-                       const struct kernel_group *group);
+/* The same as expand_group, if the group's sums are of a product whose tile is
+ * some halves of a vector wide; *out_done tells (expand_halves.c). */
 BELL_MUST_CHECK bell_status expand_halves(struct expand *e,
-                                          const struct kernel_group *group);
+                                          const struct kernel_group *group,
+                                          bool *out_done);
 
 /* The product of kernel.tiled: its operands' packing, the TILES, and what it
  * made (expand_tiles.c). */
@@ -302,8 +300,8 @@ expand_holds(const struct expand *e, const struct uop *u)
 {
     uint32_t i;
 
-    for (i = 0; e->window.on && i < e->window.n_conditions; i++) {
-        if (e->window.conditions[i].node == u)
+    for (i = 0; e->window.on && i < e->window.of.n; i++) {
+        if (e->window.of.conditions[i].node == u)
             return true;
     }
     return false;
@@ -313,7 +311,8 @@ expand_holds(const struct expand *e, const struct uop *u)
 static inline const struct uop *
 expand_loop(const struct expand *e, uint32_t r)
 {
-    return e->window.on && e->window.range == r ? e->window.loop : e->base[r];
+    return e->window.on && e->window.of.range == r ? e->window.loop
+                                                   : e->base[r];
 }
 
 /* Adds what lies outside of the window to the group's sums. */
@@ -332,6 +331,8 @@ BELL_MUST_CHECK bell_status expand_apart(struct expand *e, const struct uop *u,
  * how many are there then. */
 uint32_t expand_add_loops(const struct expand *e, uint64_t set,
                           const struct uop **src, uint32_t n);
+
+BELL_MUST_CHECK bell_status expand_no_memory(const struct expand *e);
 
 /* An accumulator of the REDUCE, for each value of the ranges `context`. */
 const struct uop *expand_make_acc(struct expand *e, const struct uop *reduce,

@@ -22,7 +22,7 @@ struct reduce {
     const struct uop **terms; /* room for those of one, unrolled */
 };
 
-static bell_status
+bell_status
 expand_no_memory(const struct expand *e)
 {
     return bell_fail(BELL_E_NO_MEMORY, "expansion of %u nodes", e->k->n_nodes);
@@ -388,6 +388,7 @@ expand_group(struct expand *e, const struct kernel_group *group)
     const struct uop **src, *end;
     uint32_t i, n = 0;
     size_t max = 1;
+    bool done;
 
     assert(group->n_members > 0 && group->bound);
     if (k->matrix.on)
@@ -398,10 +399,9 @@ expand_group(struct expand *e, const struct kernel_group *group)
         return expand_digits(e, group);
     if (k->by_rows)
         return expand_rows(e, group);
-    if (expand_has_halves(e, group)) {
-        BELL_TRY(expand_halves(e, group));
+    BELL_TRY(expand_halves(e, group, &done));
+    if (done)
         return expand_add_outside(e, group);
-    }
     reduces = arena_alloc(&k->mem, group->n_members * sizeof(*reduces));
     if (!reduces)
         return expand_no_memory(e);

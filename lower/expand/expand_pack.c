@@ -178,7 +178,7 @@ fill_pack(struct expand *e, uint32_t number)
         uint32_t r = (uint32_t)__builtin_ctzll(set);
         e->base[r] =
             expand_filling_loop(e, number * KERNEL_MAX_RANGES + r, k->sizes[r]);
-        if (e->window.on && e->window.range == r)
+        if (e->window.on && e->window.of.range == r)
             expand_begin_window(e, e->base[r]->arg);
     }
     BELL_TRY(expand_apart(e, p->value, &before));

@@ -70,30 +70,27 @@ expand_begin_window(struct expand *e, union uop_arg arg)
 
     assert(w->on);
     w->loop = uop_new(e->g, UOP_RANGE, UOP_I64, 1, arg, &w->n, 1);
-    e->base[w->range] = uop_alu2(e->g, UOP_ADD, w->begin, w->loop);
+    e->base[w->of.range] = uop_alu2(e->g, UOP_ADD, w->begin, w->loop);
 }
 
 void
 expand_find_window(struct expand *e)
 {
     const struct kernel *k = e->k;
-    struct kernel_window w;
+    struct expand_window *w = &e->window;
     const struct uop *factors[2], *end;
     uint64_t outputs = (e->globals | e->loops) & ~k->reduce_ranges & ~k->packed;
     int at;
 
     if (!e->n_packs || (at = packed_factor(e, factors)) < 0 ||
-        !kernel_find_window(k, factors[at], outputs, &w) ||
-        !(e->loops >> w.range & 1))
+        !kernel_find_window(k, factors[at], outputs, &w->of) ||
+        !(e->loops >> w->of.range & 1))
         return;
-    find_ends(e, &w, &e->window.begin, &end);
-    e->window.n = uop_alu2(e->g, UOP_SUB, end, e->window.begin);
-    e->window.range = w.range;
-    e->window.pack = e->inst[kernel_pos(k, factors[at])].pack;
-    memcpy(e->window.conditions, w.conditions, sizeof(w.conditions));
-    e->window.n_conditions = w.n;
-    e->window.on = true;
-    expand_begin_window(e, k->ranges[w.range]->arg);
+    find_ends(e, &w->of, &w->begin, &end);
+    w->n = uop_alu2(e->g, UOP_SUB, end, w->begin);
+    w->pack = e->inst[kernel_pos(k, factors[at])].pack;
+    w->on = true;
+    expand_begin_window(e, k->ranges[w->of.range]->arg);
 }
 
 /* Loops over all ranges of the sum, of the window's over what is outside. */
@@ -108,12 +105,12 @@ set_loops_outside(struct expand *e, uint64_t loops)
         e->base[r] = expand_filling_loop(e, e->n_packs * KERNEL_MAX_RANGES + r,
                                          e->k->sizes[r]);
     }
-    n = uop_alu2(e->g, UOP_SUB, expand_num(e, e->k->sizes[w->range]), w->n);
+    n = uop_alu2(e->g, UOP_SUB, expand_num(e, e->k->sizes[w->of.range]), w->n);
     w->loop =
-        uop_new(e->g, UOP_RANGE, UOP_I64, 1, e->base[w->range]->arg, &n, 1);
+        uop_new(e->g, UOP_RANGE, UOP_I64, 1, e->base[w->of.range]->arg, &n, 1);
     before = uop_alu2(e->g, UOP_CMPLT, w->loop, w->begin);
-    e->base[w->range] = uop_alu3(e->g, UOP_WHERE, before, w->loop,
-                                 uop_alu2(e->g, UOP_ADD, w->loop, w->n));
+    e->base[w->of.range] = uop_alu3(e->g, UOP_WHERE, before, w->loop,
+                                    uop_alu2(e->g, UOP_ADD, w->loop, w->n));
 }
 
 /* The sums of the rows' values outside, times 0: of each copy of theirs, to
@@ -126,12 +123,12 @@ sum_outside(struct expand *e, const struct kernel_group *group,
     const struct uop *reduce = group->members[0], **acc, **sums, **src;
     uint64_t unrolled = group->bound & e->copied,
              loops = group->bound & e->loops,
-             window = (uint64_t)1 << e->window.range, copied;
+             window = (uint64_t)1 << e->window.of.range, copied;
     struct expand_inst *before;
     uint32_t n_steps = expand_count(e, unrolled), n, i;
 
     set_loops_outside(e, loops);
-    e->window.n_conditions = 0; /* they hold inside */
+    e->window.of.n = 0; /* they hold inside */
     BELL_TRY(expand_apart(e, rows, &before));
     copied = e->inst[kernel_pos(e->k, rows)].copied & ~group->bound;
     n = expand_count(e, copied);
@@ -139,8 +136,7 @@ sum_outside(struct expand *e, const struct kernel_group *group,
     src = arena_alloc(&e->k->mem, ((size_t)n * n_steps + 1) * sizeof(*src));
     sums = arena_alloc(&e->k->mem, n * sizeof(*sums));
     if (!acc || !src || !sums)
-        return bell_fail(BELL_E_NO_MEMORY, "expansion of %u nodes",
-                         e->k->n_nodes);
+        return expand_no_memory(e);
     for (i = 0; i < n * n_steps; i++) {
         const struct uop *set[2], *at[KERNEL_MAX_RANGES];
         uint32_t n_at = expand_add_loops(e, loops, at, 0);

@@ -8,7 +8,7 @@
 
 #include "base/bits.h"
 
-#define MIN_OUTSIDE 0.03 /* that is worth it */
+#define MIN_OUTSIDE 0.03 /* that is worth it. guess */
 #define MAX_DEPTH   16
 #define MAX_ALL     16   /* conditions of a load */
 #define MAX_SIZE    4096 /* of what is counted */

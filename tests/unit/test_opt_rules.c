@@ -36,6 +36,18 @@ begin(struct fixture *f, const char *name, int64_t d0, int64_t d1, int64_t d2)
         fail_msg("%s", bell_error_last()->message);
 }
 
+/* Where products' operands may be packed. */
+static void
+begin_packed(struct fixture *f, const char *name, const int64_t *d)
+{
+    struct lower_target target = wide;
+
+    target.max_packed_bytes = 2 << 20;
+    lk_build(&f->k, lk_find(name), d);
+    if (lower_kernel(&f->k.g, f->k.sink, &target, &f->p) != BELL_OK)
+        fail_msg("%s", bell_error_last()->message);
+}
+
 static void
 end(struct fixture *f)
 {
@@ -107,16 +119,12 @@ test_packed_matmul(void **state)
     static const char *const names[] = {"matmul-nn", "matmul-nt", "matmul-tn",
                                         "matmul-tt"};
     const int64_t d[3] = {1024, 1024, 1024};
-    struct lower_target target = wide;
     uint32_t i;
 
     (void)state;
-    target.max_packed_bytes = 2 << 20;
     for (i = 0; i < 4; i++) {
         struct fixture f;
-        lk_build(&f.k, lk_find(names[i]), d);
-        assert_int_equal(lower_kernel(&f.k.g, f.k.sink, &target, &f.p),
-                         BELL_OK);
+        begin_packed(&f, names[i], d);
         assert_int_equal(count(&f, UOP_LOCAL, 0), i < 2 ? 1 : 2);
         assert_int_equal(count(&f, UOP_ACC, 16), 24);
         assert_int_equal(count(&f, UOP_MULACC, 16), 4 * 24);
@@ -131,13 +139,10 @@ static void
 test_halves(void **state)
 {
     const int64_t d[3] = {512, 392, 1152};
-    struct lower_target target = wide;
     struct fixture f;
 
     (void)state;
-    target.max_packed_bytes = 2 << 20;
-    lk_build(&f.k, lk_find("matmul-nn"), d);
-    assert_int_equal(lower_kernel(&f.k.g, f.k.sink, &target, &f.p), BELL_OK);
+    begin_packed(&f, "matmul-nn", d);
     assert_int_equal(count(&f, UOP_ACC, 16), 6 * 3);
     assert_int_equal(count(&f, UOP_ACC, 8), 6);
     assert_int_equal(count(&f, UOP_MULACC, 16), 4 * 6 * 3);
@@ -165,17 +170,13 @@ static void
 test_windows(void **state)
 {
     const int64_t few[3] = {64, 4, 16}, many[3] = {64, 64, 16};
-    struct lower_target target = wide;
     struct fixture f;
 
     (void)state;
-    target.max_packed_bytes = 2 << 20;
-    lk_build(&f.k, lk_find("conv-many"), few);
-    assert_int_equal(lower_kernel(&f.k.g, f.k.sink, &target, &f.p), BELL_OK);
+    begin_packed(&f, "conv-many", few);
     assert_int_equal(count_windows(&f), 3);
     end(&f);
-    lk_build(&f.k, lk_find("conv-many"), many);
-    assert_int_equal(lower_kernel(&f.k.g, f.k.sink, &target, &f.p), BELL_OK);
+    begin_packed(&f, "conv-many", many);
     assert_int_equal(count_windows(&f), 0);
     end(&f);
 }
@@ -443,23 +444,18 @@ test_small_images(void **state)
 {
     const int64_t small[3] = {64, 7, 7}, large[3] = {8, 56, 56};
     const int64_t odd[3] = {64, 9, 10}; /* 7 panels, for two threads */
-    struct lower_target target = wide;
     struct fixture f;
 
     (void)state;
-    target.max_packed_bytes = 2 << 20;
-    lk_build(&f.k, lk_find("conv-many"), small);
-    assert_int_equal(lower_kernel(&f.k.g, f.k.sink, &target, &f.p), BELL_OK);
+    begin_packed(&f, "conv-many", small);
     assert_int_equal(count(&f, UOP_LOCAL, 0), 1);
     assert_int_equal(count(&f, UOP_ACC, 16), 24);
     assert_int_equal(f.p.shared_bytes, 5 * 9 * 32 * sizeof(float));
     end(&f);
-    lk_build(&f.k, lk_find("conv-many"), odd);
-    assert_int_equal(lower_kernel(&f.k.g, f.k.sink, &target, &f.p), BELL_OK);
+    begin_packed(&f, "conv-many", odd);
     assert_int_equal(n_groups(&f), 14);
     end(&f);
-    lk_build(&f.k, lk_find("conv-many"), large);
-    assert_int_equal(lower_kernel(&f.k.g, f.k.sink, &target, &f.p), BELL_OK);
+    begin_packed(&f, "conv-many", large);
     assert_int_equal(count_gathers(&f), 0);
     end(&f);
 }

@@ -369,8 +369,8 @@ static const struct conv {
     {5, 160, 520, 12, 1, 2, 0, 1},
     {3, 144, 328, 9, 1, 1, 1, 1},
     {2, 176, 72, 14, 1, 1, 0, 1},
-    /* of a CPU's windows: rows of the filter that see the border alone, or that
-     * all do; tiles of whole vectors and of halves */
+    /* of a CPU's windows: rows of the filter that see the border alone, outputs
+     * of which all rows do; tiles of whole vectors and of halves */
     {8, 8, 512, 7, 3, 1, 1, 1},
     {8, 4, 512, 9, 5, 1, 2, 1},
     {8, 8, 320, 9, 3, 2, 1, 1},
