@@ -46,6 +46,9 @@ struct hcq_stream;
 #define HCQ_ARGS_MAX     128 /* argument words of one exec */
 #define HCQ_TIMEOUT_NS   (30ull * 1000000000ull) /* a sensible default */
 #define HCQ_WAIT_FOREVER UINT64_MAX              /* as a timeout: no limit */
+/* As a timeout: for as long as the device moves, and no longer than its limit
+ * without movement (hcq_device_set_timeout). */
+#define HCQ_WAIT_WHILE_MOVING (UINT64_MAX - 1)
 
 /* ---- devices ---------------------------------------------------------- */
 
@@ -140,6 +143,14 @@ const char *hcq_device_name(const struct hcq_device *dev);
  * kernel's driver has looked. BELL_E_UNSUPPORTED: it does not tell. */
 BELL_MUST_CHECK bell_status hcq_device_clock_mhz(struct hcq_device *dev,
                                                  uint32_t *out_mhz);
+
+/* Sets how long waits of HCQ_WAIT_WHILE_MOVING let the device stand still;
+ * HCQ_WAIT_FOREVER: for ever. A device moves when a submission of any of its
+ * queues is done and, on the CPU, when a work-group begins. A launch whose
+ * program says how long its work-groups take (hcq_program_desc.group_ns) may
+ * take that long in addition. Without this call the limit is $BELL_TIMEOUT
+ * seconds, else 30 s, of a simulated device 20 minutes. Any thread. */
+void hcq_device_set_timeout(struct hcq_device *dev, uint64_t still_ns);
 
 /* Waits until all work submitted to every queue so far is done. */
 BELL_MUST_CHECK bell_status hcq_device_synchronize(struct hcq_device *dev,
@@ -281,6 +292,9 @@ struct hcq_program_desc {
      * thread takes to begin with it where it is submitted; a bad address is
      * reported as ever, if that thread does not block its signal. */
     uint32_t max_steps;
+    /* How long one work-group takes on a slow device; 0: not known, or short.
+     * Waits of HCQ_WAIT_WHILE_MOVING allow a launch that long. */
+    uint64_t group_ns;
 };
 
 /* Fields are for reading only. */
@@ -315,7 +329,8 @@ struct hcq_queue_desc {
     uint32_t struct_size;
     enum hcq_queue_kind kind;
     uint32_t ring_size_bytes;   /* a power of two; 0: the device's default */
-    uint64_t submit_timeout_ns; /* for room in the ring; 0: HCQ_TIMEOUT_NS */
+    uint64_t submit_timeout_ns; /* for room in the ring; 0:
+                                 * HCQ_WAIT_WHILE_MOVING */
 };
 
 /* Commands of one queue take effect in order: each sees what those before it
@@ -328,8 +343,8 @@ BELL_MUST_CHECK bell_status hcq_queue_create(struct hcq_device *dev,
 BELL_MUST_CHECK bell_status
 hcq_queue_create_with(struct hcq_device *dev, const struct hcq_queue_desc *desc,
                       struct hcq_queue **out_queue);
-/* Waits for its work (HCQ_TIMEOUT_NS at most, then drops it). NULL is
- * allowed. Its streams are destroyed before it. */
+/* Waits for its work while the device moves (HCQ_WAIT_WHILE_MOVING), then drops
+ * what is left. NULL is allowed. Its streams are destroyed before it. */
 void hcq_queue_destroy(struct hcq_queue *queue);
 
 /* "CPU:0/compute0". Owned by the queue. */

@@ -42,6 +42,7 @@ struct hcq_cs {
     uint32_t last_dw;        /* where the last command starts */
     bool has_last;           /* a command was emitted */
     bool open;               /* takes commands */
+    uint64_t expect_ns;      /* its launches may take, by their group_ns */
     bell_status status;      /* first error */
     struct bell_error error; /* its record, when status is not BELL_OK */
     uint64_t sink[HCQ_CS_PACKET_DW / 2]; /* where words go after an error */
@@ -85,6 +86,7 @@ struct hcq_program_base {
     struct hcq_link link;     /* dev->programs */
     uint32_t max_local_total; /* of a group: the device's, or less */
     uint32_t max_steps;       /* of a group; 0: not known */
+    uint64_t group_ns;        /* of a group; 0: not known */
     /* What a launch becomes, fresh and in a bound stream: a card's driver says */
     struct hcq_extent extent, bound;
 };
@@ -104,6 +106,8 @@ struct hcq_queue {
     struct hcq_signal *timeline; /* owned */
     uint64_t n_submitted;        /* host thread of the queue */
     uint64_t submit_timeout_ns;
+    /* The longest expect_ns of what was submitted since the queue was idle. */
+    _Atomic uint64_t expect_ns;
     struct hcq_cs cs;      /* the fresh stream */
     uint32_t *packets;     /* owned: where fresh streams lie */
     struct hcq_ring *ring; /* a card's (hcq_ring.h); else NULL */
@@ -185,6 +189,9 @@ struct hcq_device_ops {
     void (*resume)(struct hcq_device *dev);
     /* What each busy queue does, as one line; for reports. Any thread. */
     void (*describe)(struct hcq_device *dev, char *text, size_t size_bytes);
+    /* A number that changes while a command makes progress. Any thread; the
+     * device's lock is held. NULL: a command is done or it is not. */
+    uint64_t (*progress)(struct hcq_device *dev);
     /* Both clocks at one moment. NULL: a tick is one of the host's ns. */
     bell_status (*compare_clocks)(struct hcq_device *dev,
                                   struct hcq_clock_pair *out_pair);
@@ -263,6 +270,9 @@ struct hcq_device {
     struct hcq_device_info info;
     bool waits_forever; /* no limit holds: somebody steps through the card */
     uint64_t spin_ns;   /* how long an idle thread spins before it sleeps */
+    _Atomic uint64_t still_limit_ns; /* hcq_device_set_timeout */
+    /* What hcq_stillness saw when a wait last gave up; 0: none did. */
+    _Atomic uint64_t still_reported;
     uint32_t timestamp_word; /* of a signal's memory, in 64-bit words: 1, or
                               * where the backend's
                               * timestamps go */
@@ -447,6 +457,32 @@ BELL_MUST_CHECK bell_status hcq_stream_submit_part(struct hcq_stream *stream,
 
 /* Raises BELL_E_TIMEOUT with what is wanted, seen and going on. */
 bell_status hcq_timeout_report(struct hcq_device *dev, const char *what);
+
+/* How long devices have stood still, for waits of HCQ_WAIT_WHILE_MOVING. All
+ * zeros before the first look. */
+struct hcq_stillness {
+    uint64_t seen;      /* their progress at the last look */
+    uint64_t since_ns;  /* when it last changed; 0: no look yet */
+    uint64_t looked_ns; /* hcq_wait_is_over's: of the wait, at its last look */
+};
+
+/* Looks at the device; true: it has stood still for longer than its limit and
+ * what its launches may take. It may be called still at the first look, if it
+ * was when a wait gave up and has not moved since. `salt`: what is waited for.
+ * *out_left_ns (may be NULL): how long it may stay so. */
+bool hcq_stands_still(struct hcq_device *dev, uint64_t salt,
+                      struct hcq_stillness *still, uint64_t *out_left_ns);
+/* Whether a wait of `timeout_ns` that has lasted for waited_ns is over; looks at
+ * the device now and then if that is HCQ_WAIT_WHILE_MOVING. */
+bool hcq_wait_is_over(struct hcq_device *dev, uint64_t timeout_ns,
+                      uint64_t waited_ns, struct hcq_stillness *still);
+/* The same of the devices of several queues: all of them stand still. */
+bool hcq_all_stand_still(struct hcq_queue *const *queues, uint32_t n_queues,
+                         struct hcq_stillness *still);
+/* Says so, for the report: "nothing moved for 30.0 s (...)". */
+void hcq_stillness_text(struct hcq_device *dev,
+                        const struct hcq_stillness *still, char *text,
+                        size_t size_bytes);
 
 /* Ends a wait: BELL_E_DEVICE_LOST with the fault. */
 bell_status hcq_lost_report(struct hcq_device *dev);

@@ -382,7 +382,7 @@ hcq_bundle_write(struct hcq_bundle *b, uint32_t number, const void *data,
     slot = &b->slots[number];
     if (slot->value.kind == HCQ_BUNDLE_SYMBOL)
         return set_symbol(slot, data);
-    BELL_TRY(hcq_bundle_wait(b, HCQ_TIMEOUT_NS));
+    BELL_TRY(hcq_bundle_wait(b, HCQ_WAIT_WHILE_MOVING));
     BELL_TRY(hcq_buffer_write(slot->own, 0, data, size_bytes));
     slot->va = slot->own->va;
     slot->bound = NULL;
@@ -398,7 +398,7 @@ hcq_bundle_read(struct hcq_bundle *b, uint32_t number, void *data,
 
     BELL_TRY(
         check_value(b, number, "read", ~(1u << HCQ_BUNDLE_SYMBOL), size_bytes));
-    BELL_TRY(hcq_bundle_wait(b, HCQ_TIMEOUT_NS));
+    BELL_TRY(hcq_bundle_wait(b, HCQ_WAIT_WHILE_MOVING));
     slot = &b->slots[number];
     if (slot->value.kind == HCQ_BUNDLE_WEIGHT)
         return hcq_buffer_read(b->weights, slot->va - b->weights->va, data,

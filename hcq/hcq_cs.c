@@ -13,6 +13,8 @@
 #define RING_DEFAULT_BYTES (1u << 20)
 #define RING_MIN_BYTES     4096u
 
+#define MOST_EXPECTED_NS 1000000000000000000ull /* 32 years */
+
 static const char *const kind_names[HCQ_QUEUE_KIND_COUNT] = {
     [HCQ_QUEUE_COMPUTE] = "compute",
     [HCQ_QUEUE_COPY] = "copy",
@@ -314,6 +316,17 @@ check_local(const struct hcq_cs *cs, const struct hcq_program *prog,
     return BELL_OK;
 }
 
+/* As many work-groups at once as there are units. */
+static void
+expect_launch(struct hcq_cs *cs, uint64_t group_ns, const uint32_t grid[3])
+{
+    uint64_t n_groups = (uint64_t)grid[0] * grid[1] * grid[2];
+    uint64_t turns = (n_groups - 1) / cs->queue->dev->info.n_units + 1;
+    double ns = (double)cs->expect_ns + (double)turns * (double)group_ns;
+
+    cs->expect_ns = ns < 1e18 ? (uint64_t)ns : MOST_EXPECTED_NS;
+}
+
 void
 hcq_cs_exec(struct hcq_cs *cs, const struct hcq_program *prog,
             const uint64_t *args, uint32_t n_args, const uint32_t grid[3],
@@ -352,6 +365,8 @@ hcq_cs_exec(struct hcq_cs *cs, const struct hcq_program *prog,
         HCQ_PUT(exec->args[i], args[i]);
     if (cs->queue->ring && !cs->stream)
         count(cs, cs->queue->ring, &base->extent);
+    if (__builtin_expect(base->group_ns != 0, 0))
+        expect_launch(cs, base->group_ns, grid);
 }
 
 void
@@ -446,8 +461,8 @@ hcq_queue_init(struct hcq_queue *queue, struct hcq_device *dev,
 
     queue->dev = dev;
     queue->kind = desc->kind;
-    queue->submit_timeout_ns =
-        desc->submit_timeout_ns ? desc->submit_timeout_ns : HCQ_TIMEOUT_NS;
+    queue->submit_timeout_ns = desc->submit_timeout_ns ? desc->submit_timeout_ns
+                                                       : HCQ_WAIT_WHILE_MOVING;
     hcq_link_init(&queue->link);
     hcq_link_init(&queue->streams);
     hcq_link_init(&queue->bound);
@@ -538,7 +553,7 @@ hcq_queue_destroy(struct hcq_queue *queue)
         return;
     dev = queue->dev;
     bell_error_hold(&hold);
-    if (hcq_queue_wait(queue, HCQ_TIMEOUT_NS) != BELL_OK)
+    if (hcq_queue_wait(queue, HCQ_WAIT_WHILE_MOVING) != BELL_OK)
         LOG(LOG_SYNC, "%s destroyed with work left: %s", queue->name,
             bell_error_last()->message);
     bell_error_release(&hold);
@@ -608,6 +623,7 @@ hcq_queue_begin(struct hcq_queue *queue, struct hcq_cs **out_cs)
         atomic_thread_fence(memory_order_release);
     }
     cs->n_dw = 0;
+    cs->expect_ns = 0;
     cs->has_last = false;
     cs->status = BELL_OK;
     cs->open = true;
@@ -658,6 +674,19 @@ log_packets(const struct hcq_cs *cs)
     }
 }
 
+/* What waits look at before the submission is under way. */
+static void
+expect_submission(struct hcq_queue *queue, uint64_t expect_ns)
+{
+    uint64_t longest =
+        atomic_load_explicit(&queue->expect_ns, memory_order_relaxed);
+
+    if (hcq_signal_value(queue->timeline) >= queue->n_submitted ||
+        expect_ns > longest)
+        atomic_store_explicit(&queue->expect_ns, expect_ns,
+                              memory_order_relaxed);
+}
+
 static inline __attribute__((always_inline)) bell_status
 submit_cs(struct hcq_cs *cs, bool may_wait, uint64_t *out_value)
 {
@@ -668,6 +697,11 @@ submit_cs(struct hcq_cs *cs, bool may_wait, uint64_t *out_value)
     BELL_TRY(check_usable(queue->dev));
     if (LOG_ON(LOG_PUSH))
         log_packets(cs);
+    if (__builtin_expect(
+            cs->expect_ns |
+                atomic_load_explicit(&queue->expect_ns, memory_order_relaxed),
+            0))
+        expect_submission(queue, cs->expect_ns);
     if (cs->stream)
         BELL_TRY(ops->stream_submit(cs->stream, value));
     else
@@ -678,7 +712,7 @@ submit_cs(struct hcq_cs *cs, bool may_wait, uint64_t *out_value)
     if (out_value)
         *out_value = value;
     if (may_wait && LOG_ON(LOG_SYNC))
-        BELL_TRY(hcq_queue_wait(queue, HCQ_TIMEOUT_NS));
+        BELL_TRY(hcq_queue_wait(queue, HCQ_WAIT_WHILE_MOVING));
     return BELL_OK;
 }
 

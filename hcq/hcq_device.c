@@ -22,6 +22,11 @@
 #define CARD_SPIN_NS 50000u
 #define CARD_SPINS   10
 
+/* A simulated device ends by itself what hangs, but takes minutes for what a
+ * real one does in milliseconds. */
+#define SIM_TIMEOUT_NS (40 * HCQ_TIMEOUT_NS)
+#define TIMEOUT_MAX_S  1e9
+
 /* In order of preference for the default device. */
 static const struct hcq_backend *const backends[] = {
 #if BELL_HAVE_NV
@@ -392,9 +397,39 @@ hcq_card_open(const struct hcq_card_driver *driver, unsigned idx,
     return BELL_OK;
 }
 
+/* BELL_TIMEOUT: seconds; off or 0: no limit. */
+static bell_status
+read_timeout(const struct hcq_device_info *info, uint64_t *out_ns)
+{
+    const char *text = env_get("BELL_TIMEOUT");
+    double seconds;
+    char *end;
+
+    *out_ns =
+        info->flags & HCQ_DEVICE_SIMULATED ? SIM_TIMEOUT_NS : HCQ_TIMEOUT_NS;
+    if (!text || !*text)
+        return BELL_OK;
+    if (strcmp(text, "off") == 0) {
+        *out_ns = HCQ_WAIT_FOREVER;
+        return BELL_OK;
+    }
+    seconds = strtod(text, &end);
+    if (end == text || *end || !(seconds >= 0 && seconds <= TIMEOUT_MAX_S))
+        return bell_fail(BELL_BAD_VALUE,
+                         "BELL_TIMEOUT is '%.40s'; expected seconds from 0 to "
+                         "%g, or off",
+                         text, TIMEOUT_MAX_S);
+    *out_ns = seconds > 0 ? (uint64_t)(seconds * 1e9) : HCQ_WAIT_FOREVER;
+    return BELL_OK;
+}
+
 bell_status
 hcq_device_init(struct hcq_device *dev)
 {
+    uint64_t still_ns;
+
+    BELL_TRY(read_timeout(&dev->info, &still_ns));
+    hcq_device_set_timeout(dev, still_ns);
     hcq_link_init(&dev->buffers);
     hcq_link_init(&dev->signals);
     hcq_link_init(&dev->programs);

@@ -37,6 +37,7 @@ wait_for_words(struct hcq_feed *feed, uint64_t n_words)
 {
     uint64_t write = atomic_load_explicit(&feed->write, memory_order_relaxed);
     uint64_t start_ns = time_now_ns(), waited_ns;
+    struct hcq_stillness still = {0};
     char what[160];
 
     for (;;) {
@@ -47,7 +48,8 @@ wait_for_words(struct hcq_feed *feed, uint64_t n_words)
         if (hcq_device_is_lost(feed->base.dev))
             return hcq_lost_report(feed->base.dev);
         waited_ns = time_now_ns() - start_ns;
-        if (waited_ns >= feed->base.submit_timeout_ns)
+        if (hcq_wait_is_over(feed->base.dev, feed->base.submit_timeout_ns,
+                             waited_ns, &still))
             break;
         if (waited_ns > feed->base.dev->spin_ns)
             hcq_nap(50000);
@@ -388,6 +390,18 @@ hcq_feed_describe(struct hcq_device *dev, char *text, size_t size_bytes)
                                size_bytes - used);
     }
     pthread_mutex_unlock(&dev->lock);
+}
+
+uint64_t
+hcq_feed_progress(struct hcq_device *dev)
+{
+    struct hcq_queue *queue = NULL;
+    uint64_t n_words = 0;
+
+    while ((queue = hcq_next_queue(dev, queue)) != NULL)
+        n_words +=
+            atomic_load_explicit(&hcq_feed(queue)->read, memory_order_relaxed);
+    return n_words;
 }
 
 /* ---- packets ------------------------------------------------------------------ */

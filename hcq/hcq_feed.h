@@ -163,5 +163,7 @@ BELL_MUST_CHECK bell_status hcq_feed_stream_submit(struct hcq_stream *stream,
 BELL_MUST_CHECK bell_status hcq_feed_stop(struct hcq_device *dev);
 void hcq_feed_resume(struct hcq_device *dev);
 void hcq_feed_describe(struct hcq_device *dev, char *text, size_t size_bytes);
+/* Packets that its queues have consumed. */
+uint64_t hcq_feed_progress(struct hcq_device *dev);
 
 #endif

@@ -102,8 +102,8 @@ struct hcq_graph_desc {
 
 BELL_MUST_CHECK bell_status hcq_graph_create(const struct hcq_graph_desc *desc,
                                              struct hcq_graph **out_graph);
-/* Waits (HCQ_TIMEOUT_NS at most, then its streams go with their queues) for what
- * was submitted. NULL is allowed. */
+/* Waits for what was submitted while its devices move (HCQ_WAIT_WHILE_MOVING),
+ * then its streams go with their queues. NULL is allowed. */
 void hcq_graph_destroy(struct hcq_graph *graph);
 
 /* A slot for memory of that size, or, of size 0, for a word. On failure

@@ -251,6 +251,7 @@ wait_graph_copy(struct hcq_graph *graph, struct graph_copy *copy,
                 uint64_t timeout_ns)
 {
     uint64_t start_ns, waited_ns, slice_ns;
+    struct hcq_stillness still = {0};
     struct hcq_stream *stream;
     bell_status status;
 
@@ -264,6 +265,9 @@ wait_graph_copy(struct hcq_graph *graph, struct graph_copy *copy,
         slice_ns = waited_ns < timeout_ns ? timeout_ns - waited_ns : 0;
         if (slice_ns > LOOK_EVERY_NS)
             slice_ns = LOOK_EVERY_NS;
+        if (timeout_ns == HCQ_WAIT_WHILE_MOVING &&
+            hcq_all_stand_still(graph->queues, graph->n_queues, &still))
+            slice_ns = 0;
         status = hcq_stream_wait(stream, slice_ns);
         if (status == BELL_OK)
             continue;
@@ -290,7 +294,7 @@ free_copy(struct hcq_graph *graph, struct graph_copy *copy)
 
     bell_error_hold(&hold);
     if (copy->streams[0])
-        status = wait_graph_copy(graph, copy, HCQ_TIMEOUT_NS);
+        status = wait_graph_copy(graph, copy, HCQ_WAIT_WHILE_MOVING);
     bell_error_release(&hold);
     for (q = 0; q < graph->n_queues; q++) {
         if (status != BELL_E_TIMEOUT) {
@@ -631,7 +635,7 @@ submit_parts(struct hcq_graph *graph, struct graph_copy *copy, uint64_t *value)
         return bell_error_last()->status;
     }
     if (LOG_ON(LOG_SYNC))
-        BELL_TRY(wait_graph_copy(graph, copy, HCQ_TIMEOUT_NS));
+        BELL_TRY(wait_graph_copy(graph, copy, HCQ_WAIT_WHILE_MOVING));
     return BELL_OK;
 }
 

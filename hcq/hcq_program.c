@@ -60,6 +60,7 @@ hcq_program_init(struct hcq_program_base *prog, struct hcq_device *dev,
     prog->pub.shared_bytes = desc->shared_bytes;
     prog->max_local_total = dev->info.max_local_total;
     prog->max_steps = desc->max_steps;
+    prog->group_ns = desc->group_ns;
     hcq_link_init(&prog->link);
 }
 

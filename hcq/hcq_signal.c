@@ -13,6 +13,9 @@
  * value that moved by a multiple of 2^32 while a 32-bit futex looked). */
 #define SLEEP_SLICE_NS 100000000ull
 
+/* Progress is looked at no more often: that takes a lock. */
+#define PROGRESS_EVERY_NS 10000000ull
+
 /* A launch and its completion take about 0.5 us when nobody has to share. */
 #define YIELD_AFTER_NS 1000u
 
@@ -116,16 +119,141 @@ hcq_timeout_report(struct hcq_device *dev, const char *what)
 
 static bell_status
 report_timeout(struct hcq_signal *sig, uint64_t want, uint64_t seen,
-               uint64_t waited_ns)
+               uint64_t waited_ns, const struct hcq_stillness *still)
 {
-    char what[128];
+    char what[256];
+    int n;
 
-    snprintf(what, sizeof(what),
-             "signal 0x%llx is %llu, waited %.1f ms for %llu",
-             (unsigned long long)sig->va, (unsigned long long)seen,
-             (double)waited_ns / 1e6, (unsigned long long)want);
+    n = snprintf(what, sizeof(what),
+                 "signal 0x%llx is %llu, waited %.1f ms for %llu",
+                 (unsigned long long)sig->va, (unsigned long long)seen,
+                 (double)waited_ns / 1e6, (unsigned long long)want);
+    if (still->since_ns && n > 0 && (size_t)n < sizeof(what) - 2) {
+        what[n++] = ';';
+        what[n++] = ' ';
+        hcq_stillness_text(sig->dev, still, what + n, sizeof(what) - (size_t)n);
+    }
     return hcq_timeout_report(sig->dev, what);
 }
+
+/* ---- movement ---- */
+
+/* Changes whenever a device does something; what it may take until then. */
+static uint64_t
+read_progress(struct hcq_device *dev, uint64_t salt, uint64_t *out_limit_ns)
+{
+    uint64_t progress = hash_mix(salt + 1), expect_ns = 0, limit_ns, ns;
+    struct hcq_queue *queue;
+
+    pthread_mutex_lock(&dev->lock);
+    for (queue = hcq_next_queue(dev, NULL); queue;
+         queue = hcq_next_queue(dev, queue)) {
+        progress = hash_add(progress, hcq_signal_value(queue->timeline));
+        ns = atomic_load_explicit(&queue->expect_ns, memory_order_relaxed);
+        if (ns > expect_ns)
+            expect_ns = ns;
+    }
+    if (dev->ops->progress)
+        progress = hash_add(progress, dev->ops->progress(dev));
+    pthread_mutex_unlock(&dev->lock);
+    limit_ns = atomic_load_explicit(&dev->still_limit_ns, memory_order_relaxed);
+    *out_limit_ns = limit_ns < HCQ_WAIT_FOREVER - expect_ns
+                        ? limit_ns + expect_ns
+                        : HCQ_WAIT_FOREVER;
+    return progress ? progress : 1;
+}
+
+/* Notes a look; true: still for longer than that. */
+static bool
+note_progress(struct hcq_stillness *still, uint64_t progress, uint64_t limit_ns,
+              uint64_t *out_left_ns)
+{
+    uint64_t now_ns = time_now_ns(), still_ns;
+
+    if (!still->since_ns || still->seen != progress) {
+        still->seen = progress;
+        still->since_ns = now_ns;
+    }
+    still_ns = now_ns - still->since_ns;
+    *out_left_ns = still_ns < limit_ns ? limit_ns - still_ns : 0;
+    return limit_ns != HCQ_WAIT_FOREVER && still_ns >= limit_ns;
+}
+
+bool
+hcq_stands_still(struct hcq_device *dev, uint64_t salt,
+                 struct hcq_stillness *still, uint64_t *out_left_ns)
+{
+    bool first = !still->since_ns;
+    uint64_t limit_ns, progress = read_progress(dev, salt, &limit_ns), left_ns;
+    bool over = note_progress(still, progress, limit_ns, &left_ns);
+
+    if (first && limit_ns != HCQ_WAIT_FOREVER &&
+        progress ==
+            atomic_load_explicit(&dev->still_reported, memory_order_relaxed))
+        over = true;
+    if (over)
+        atomic_store_explicit(&dev->still_reported, progress,
+                              memory_order_relaxed);
+    if (out_left_ns)
+        *out_left_ns = left_ns;
+    return over;
+}
+
+bool
+hcq_wait_is_over(struct hcq_device *dev, uint64_t timeout_ns,
+                 uint64_t waited_ns, struct hcq_stillness *still)
+{
+    if (timeout_ns != HCQ_WAIT_WHILE_MOVING)
+        return waited_ns >= timeout_ns;
+    if (waited_ns - still->looked_ns < PROGRESS_EVERY_NS)
+        return false;
+    still->looked_ns = waited_ns;
+    return hcq_stands_still(dev, 0, still, NULL);
+}
+
+bool
+hcq_all_stand_still(struct hcq_queue *const *queues, uint32_t n_queues,
+                    struct hcq_stillness *still)
+{
+    uint64_t all = 0, limit_ns = 0, ns, left_ns;
+    uint32_t i;
+
+    for (i = 0; i < n_queues; i++) {
+        all = hash_add(all, read_progress(queues[i]->dev, 0, &ns));
+        if (ns > limit_ns)
+            limit_ns = ns;
+    }
+    return note_progress(still, all, limit_ns, &left_ns);
+}
+
+void
+hcq_stillness_text(struct hcq_device *dev, const struct hcq_stillness *still,
+                   char *text, size_t size_bytes)
+{
+    double limit = (double)atomic_load_explicit(&dev->still_limit_ns,
+                                                memory_order_relaxed) /
+                   1e9;
+    double still_s = (double)(time_now_ns() - still->since_ns) / 1e9;
+
+    if (still_s < limit)
+        snprintf(text, size_bytes,
+                 "nothing moved since the report of that (the limit, "
+                 "BELL_TIMEOUT, is %g s)",
+                 limit);
+    else
+        snprintf(text, size_bytes,
+                 "nothing moved for %.3g s (the limit, BELL_TIMEOUT, is %g s)",
+                 still_s, limit);
+}
+
+void
+hcq_device_set_timeout(struct hcq_device *dev, uint64_t still_ns)
+{
+    atomic_store_explicit(&dev->still_limit_ns, still_ns, memory_order_relaxed);
+    atomic_store_explicit(&dev->still_reported, 0, memory_order_relaxed);
+}
+
+/* ---- waiting ---- */
 
 void
 hcq_spin(uint64_t spun_ns)
@@ -203,6 +331,8 @@ wait_slowly(struct hcq_signal *sig, uint64_t value, uint64_t timeout_ns)
         .calm_ns =
             atomic_load_explicit(&dev->wait_calm_ns, memory_order_relaxed),
     };
+    struct hcq_stillness still = {0};
+    uint64_t looked_ns = 0;
 
     hcq_spinner_begin(&spinner, start_ns);
     if (dev->waits_forever && timeout_ns)
@@ -223,16 +353,21 @@ wait_slowly(struct hcq_signal *sig, uint64_t value, uint64_t timeout_ns)
         if (hcq_device_is_lost(dev) || atomic_load(&dev->epoch) != epoch)
             return hcq_lost_report(dev);
         waited_ns = time_now_ns() - start_ns;
-        if (waited_ns >= timeout_ns && timeout_ns != HCQ_WAIT_FOREVER)
-            return report_timeout(sig, value, seen, waited_ns);
+        if (waited_ns >= timeout_ns)
+            return report_timeout(sig, value, seen, waited_ns, &still);
         if (dev->ops->signal_help)
             dev->ops->signal_help(sig, value, waited_ns >= spin_ns);
         if (waited_ns < spin_ns) {
             hcq_spinner_turn(&spinner, start_ns + waited_ns);
             continue;
         }
-        left_ns = timeout_ns == HCQ_WAIT_FOREVER ? SLEEP_SLICE_NS
-                                                 : timeout_ns - waited_ns;
+        left_ns = timeout_ns - waited_ns;
+        if (timeout_ns == HCQ_WAIT_WHILE_MOVING &&
+            (!still.since_ns || waited_ns - looked_ns >= PROGRESS_EVERY_NS)) {
+            looked_ns = waited_ns;
+            if (hcq_stands_still(dev, sig->va, &still, &left_ns))
+                return report_timeout(sig, value, seen, waited_ns, &still);
+        }
         dev->ops->signal_sleep(
             sig, seen, left_ns < SLEEP_SLICE_NS ? left_ns : SLEEP_SLICE_NS);
         if (dev->ops->check)

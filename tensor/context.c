@@ -646,6 +646,21 @@ bell_context_status(struct bell_context *ctx)
     return tensor_report(ctx);
 }
 
+#define TIMEOUT_MAX_S 1e9
+
+bell_status
+bell_context_set_timeout(struct bell_context *ctx, double seconds)
+{
+    BELL_TRY(tensor_context_usable(__func__, ctx));
+    if (!(seconds >= 0 && seconds <= TIMEOUT_MAX_S))
+        return bell_fail(BELL_BAD_VALUE,
+                         "bell_context_set_timeout: %g seconds; expected 0 to "
+                         "%g",
+                         seconds, TIMEOUT_MAX_S);
+    tensor_device_set_timeout(ctx, seconds);
+    return BELL_OK;
+}
+
 struct bell_tensor *
 bell_error_tensor(struct bell_context *ctx)
 {

@@ -69,6 +69,7 @@ wait_for_slots(struct amd_queue *queue, uint64_t n)
     struct hcq_device *dev = queue->base.dev;
     uint64_t enough = (n + 1) * queue_units(queue); /* one stays free */
     uint64_t start_ns, spun_ns = 0, look_ns = 0;
+    struct hcq_stillness still = {0};
 
     assert(n < queue->n_slots);
     if (amd_channel_room(&queue->channel) >= enough)
@@ -85,7 +86,8 @@ wait_for_slots(struct amd_queue *queue, uint64_t n)
         amd_check_faults(amd_device_of(dev));
         if (hcq_device_is_lost(dev))
             return hcq_lost_report(dev);
-        if (spun_ns > queue->base.submit_timeout_ns)
+        if (hcq_wait_is_over(dev, queue->base.submit_timeout_ns, spun_ns,
+                             &still))
             return hcq_timeout_report(
                 dev, "no room in a ring: the card takes nothing");
     }

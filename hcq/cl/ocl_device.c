@@ -407,6 +407,7 @@ static const struct hcq_device_ops ocl_ops = {
     .stop = hcq_feed_stop,
     .resume = hcq_feed_resume,
     .describe = hcq_feed_describe,
+    .progress = hcq_feed_progress,
     .mem_alloc = ocl_mem_alloc,
     .mem_free = ocl_mem_free,
     .mem_pin = ocl_mem_pin,

@@ -337,11 +337,19 @@ cpu_open(unsigned idx, const char *interface, struct hcq_device **out_dev)
     return BELL_OK;
 }
 
+/* Packets consumed and work-groups begun. */
+static uint64_t
+cpu_progress(struct hcq_device *dev)
+{
+    return hash_add(hcq_feed_progress(dev), cpu_count_begun(cpu_device(dev)));
+}
+
 static const struct hcq_device_ops cpu_ops = {
     .close = cpu_close,
     .stop = hcq_feed_stop,
     .resume = hcq_feed_resume,
     .describe = hcq_feed_describe,
+    .progress = cpu_progress,
     .mem_alloc = cpu_mem_alloc,
     .mem_free = cpu_mem_free,
     .mem_pin = cpu_mem_pin,

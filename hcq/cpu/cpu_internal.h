@@ -112,6 +112,9 @@ enum cpu_leave cpu_run_job(struct cpu_queue *queue, cpu_kernel_fn *fn,
                            const uint64_t *args, const uint32_t grid[3],
                            uint64_t total, struct cpu_program *prog);
 
+/* A number that changes whenever work-groups are begun. */
+uint64_t cpu_count_begun(const struct cpu_device *dev);
+
 bell_status cpu_helpers_start(struct cpu_device *dev);
 void cpu_helpers_stop(struct cpu_device *dev);
 

@@ -25,6 +25,10 @@
 
 #define HELPER_SLEEP_MAX_NS 10000000ull
 
+/* Work-groups are begun at least so often, as far as their program says how long
+ * one takes: a wait takes a device that begins none for hung. */
+#define CHUNK_MAX_NS 1000000000ull
+
 /* ---- threads --------------------------------------------------------------- */
 
 bell_status
@@ -216,6 +220,9 @@ cpu_run_job(struct cpu_queue *queue, cpu_kernel_fn *fn, const uint64_t *args,
     memcpy(job->grid, grid, sizeof(job->grid));
     job->prog = prog;
     job->chunk = total / ((uint64_t)(dev->n_helpers + 1) * CHUNKS_PER_UNIT);
+    if (prog && prog->base.group_ns &&
+        job->chunk > CHUNK_MAX_NS / prog->base.group_ns)
+        job->chunk = CHUNK_MAX_NS / prog->base.group_ns;
     if (job->chunk == 0)
         job->chunk = 1;
     atomic_store_explicit(&job->trapped, 0, memory_order_relaxed);
@@ -242,6 +249,18 @@ cpu_run_job(struct cpu_queue *queue, cpu_kernel_fn *fn, const uint64_t *args,
     if (atomic_load_explicit(&queue->feed.stop, memory_order_relaxed))
         return CPU_LEAVE_STOPPED;
     return left;
+}
+
+uint64_t
+cpu_count_begun(const struct cpu_device *dev)
+{
+    uint64_t begun = 0;
+    unsigned i;
+
+    for (i = 0; i < CPU_QUEUES_MAX; i++)
+        begun = hash_add(begun, atomic_load_explicit(&dev->jobs[i].next,
+                                                     memory_order_relaxed));
+    return begun;
 }
 
 /* ---- helpers ------------------------------------------------------------------- */

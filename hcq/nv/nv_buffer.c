@@ -32,7 +32,7 @@
 #define STAGING_HALF  (STAGING_BYTES / 2)
 /* What the host reads from here on passes by the CPU's cache. */
 #define STREAM_BYTES (8u << 20)
-#define COPY_WAIT_NS HCQ_TIMEOUT_NS
+#define COPY_WAIT_NS HCQ_WAIT_WHILE_MOVING
 #define BUFFER_ALIGN 256u
 
 /* ---- buffers -------------------------------------------------------------- */

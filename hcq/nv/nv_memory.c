@@ -602,7 +602,7 @@ grow_local(struct nv_device *dev, uint32_t thread_bytes)
                           0x20000, NV_MEM_VIDEO, &local.mem));
     /* What is about to be submitted may still name the memory of before: it
      * stays until the next change. What was replaced then is idle now. */
-    status = hcq_device_synchronize(&dev->base, HCQ_TIMEOUT_NS);
+    status = hcq_device_synchronize(&dev->base, HCQ_WAIT_WHILE_MOVING);
     if (status != BELL_OK) {
         nv_mem_free(dev, &local.mem);
         return status;

@@ -194,6 +194,16 @@ BELL_API uint32_t bell_context_device_math(const struct bell_context *ctx);
 BELL_API BELL_MUST_CHECK bell_status bell_math_parse(const char *words,
                                                      uint32_t *out_math);
 
+/* Sets for how many seconds the device may stand still while a call waits for it;
+ * 0: for ever. At first it is what BELL_TIMEOUT says, else 30, on a simulated
+ * device 1200. A device moves when a submission is done and, on the CPU, when a
+ * work-group begins; a kernel that is known to take long gets that time in
+ * addition. Then the call fails with BELL_E_TIMEOUT, which says what the device
+ * was doing; later calls fail at once until it moves again, or this is called.
+ * BELL_E_INVALID: seconds is negative, NaN or above 1e9. */
+BELL_API BELL_MUST_CHECK bell_status
+bell_context_set_timeout(struct bell_context *ctx, double seconds);
+
 /* Counts for tests, tools and tuning. Plain data. */
 struct bell_context_info {
     size_t n_tensors;     /* handles that live */

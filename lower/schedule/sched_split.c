@@ -17,6 +17,11 @@
 #define SPLIT_MIN_WORK  65536
 #define SPLIT_MAX_PARTS 1024
 #define SPLIT_MIN_PART  256
+/* There are more parts than SPLIT_MAX_PARTS where they would be longer than
+ * this: a processor takes seconds for a work-group of such parts, and only one
+ * that begins shows that the device is not hung. */
+#define SPLIT_LONG_PART (1ll << 26)
+#define SPLIT_MAX_LONG  65536
 #define PRODUCT_PARTS   64 /* times workers, over outputs: two tiles each */
 /* Of words, by a GPU without matrix instructions for them: where there are fewer
  * tiles than processors, parts make six of each, which are long enough to pay
@@ -66,8 +71,7 @@ choose_parts(int64_t n, int64_t inner, int64_t most)
     int64_t parts;
 
     assert(n > 0 && inner > 0);
-    for (parts = most < SPLIT_MAX_PARTS ? most : SPLIT_MAX_PARTS; parts > 1;
-         parts--) {
+    for (parts = most; parts > 1; parts--) {
         if (n % parts == 0 && n / parts * inner >= SPLIT_MIN_PART)
             return parts;
     }
@@ -204,13 +208,24 @@ parts_of_words(const struct sched_target *target, int64_t outputs,
     return most < steps / WORDS_STEPS ? most : steps / WORDS_STEPS;
 }
 
+/* Of a reduction of so many elements to one. */
+static int64_t
+most_parts(int64_t length)
+{
+    int64_t parts = length / SPLIT_LONG_PART;
+
+    return parts < SPLIT_MAX_PARTS  ? SPLIT_MAX_PARTS
+           : parts < SPLIT_MAX_LONG ? parts
+                                    : SPLIT_MAX_LONG;
+}
+
 static const struct uop *
 split_reduce(struct uop_graph *g, const struct uop *u, const struct uop *src,
              const struct sched_target *target)
 {
     const struct uop_dims *from = uop_shape(g, src), *to = uop_shape(g, u);
     int64_t work = numel_of(from), outputs = numel_of(to), inner = 1;
-    int64_t parts, best_parts = 1, most = SPLIT_MAX_PARTS;
+    int64_t parts, best_parts = 1, most = SPLIT_MAX_LONG, limit, wanted;
     bool product = is_product(g, src);
     uint32_t i, best = 0, axes = uop_reduce_axes(u), last = from->n;
     bool side_by_side;
@@ -233,12 +248,16 @@ split_reduce(struct uop_graph *g, const struct uop *u, const struct uop *src,
             return u;
         most = parts_of_words(target, outputs, work / outputs);
     }
+    limit = most_parts(work / outputs);
+    most = most < limit ? most : limit;
+    wanted = work / outputs / SPLIT_LONG_PART;
+    if (wanted < 16 * (int64_t)target->n_parallel)
+        wanted = 16 * (int64_t)target->n_parallel;
     /* the outermost axis that gives enough parts, else the best */
     for (i = from->n; i-- > 0;) {
         if (axes >> i & 1) {
             parts = choose_parts(from->d[i], inner, most);
-            if (parts > best_parts ||
-                (parts >= 16 * (int64_t)target->n_parallel)) {
+            if (parts > best_parts || parts >= wanted) {
                 best_parts = parts;
                 best = i;
             }

@@ -176,39 +176,20 @@ tensor_device_set_math(struct bell_context *ctx, uint32_t math)
     return set_target(rt, &info, math);
 }
 
-/* How many waits a queue may stand still. A simulated card ends by itself what
- * hangs, but may take minutes for a submission that does not. */
-static unsigned
-patience(struct hcq_device *dev)
+void
+tensor_device_set_timeout(struct bell_context *ctx, double seconds)
 {
-    struct hcq_device_info info = {.struct_size = sizeof(info)};
-
-    hcq_device_info(dev, &info);
-    return info.flags & HCQ_DEVICE_SIMULATED ? 40 : 1;
-}
-
-/* Waits until all queued work is done, however long it takes as long as the
- * queue moves on. */
-bell_status
-rt_wait_for(struct hcq_signal *timeline, uint64_t value)
-{
-    unsigned n_still = 0;
-    bell_status status;
-    uint64_t seen;
-
-    do {
-        seen = hcq_signal_value(timeline);
-        status = hcq_signal_wait(timeline, value, HCQ_TIMEOUT_NS);
-        n_still = hcq_signal_value(timeline) == seen ? n_still + 1 : 0;
-    } while (status == BELL_E_TIMEOUT && n_still < patience(timeline->dev));
-    return status;
+    hcq_device_set_timeout(ctx->runtime->dev, seconds > 0
+                                                  ? (uint64_t)(seconds * 1e9)
+                                                  : HCQ_WAIT_FOREVER);
 }
 
 bell_status
 rt_wait(struct tensor_runtime *rt, uint64_t value)
 {
     assert(value <= rt->last_value);
-    return rt_wait_for(hcq_queue_timeline(rt->queue), value);
+    return hcq_signal_wait(hcq_queue_timeline(rt->queue), value,
+                           HCQ_WAIT_WHILE_MOVING);
 }
 
 /* Kernels under way are waited for, so that what the watcher counts are its

@@ -74,12 +74,9 @@ void rt_keep_binaries(struct tensor_runtime *rt);
 /* Waits for pending work. */
 void rt_close(struct tensor_runtime *rt);
 
-/* Waits for that value of the queue, however long it takes as long as the
- * queue moves on. */
+/* Waits for that value of the queue, however long it takes, while the device
+ * moves. */
 BELL_MUST_CHECK bell_status rt_wait(struct tensor_runtime *rt, uint64_t value);
-/* The same of any queue's timeline. */
-BELL_MUST_CHECK bell_status rt_wait_for(struct hcq_signal *timeline,
-                                        uint64_t value);
 /* Memory for what queued work writes first: others wait until the queue is
  * done with *out_busy_until. */
 BELL_MUST_CHECK bell_status rt_memory_create(struct tensor_runtime *rt,

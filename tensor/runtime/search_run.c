@@ -218,7 +218,8 @@ rt_bench_poison(struct rt_bench *b)
             hcq_cs_fill(cs, b->bufs[i]->va, POISON, n_bytes);
     }
     BELL_TRY(hcq_cs_submit(cs, &value));
-    return hcq_signal_wait(hcq_queue_timeline(b->queue), value, HCQ_TIMEOUT_NS);
+    return hcq_signal_wait(hcq_queue_timeline(b->queue), value,
+                           HCQ_WAIT_WHILE_MOVING);
 }
 
 bell_status

@@ -117,5 +117,6 @@ rt_stage_is_done(const struct rt_stage *stage, uint64_t value)
 bell_status
 rt_stage_wait(struct rt_stage *stage, uint64_t value)
 {
-    return rt_wait_for(hcq_queue_timeline(stage->queue), value);
+    return hcq_signal_wait(hcq_queue_timeline(stage->queue), value,
+                           HCQ_WAIT_WHILE_MOVING);
 }

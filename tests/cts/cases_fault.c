@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <time.h>
 
 /* Commands, unlike kernels, are code that the sanitizer knows. */
 #define NO_COMMAND_FAULTS                                                      \
@@ -494,6 +495,75 @@ hang(struct cts *t)
     }
 }
 
+static void *
+release_later(void *flag)
+{
+    struct timespec nap = {.tv_nsec = 100 * MS_NS};
+
+    nanosleep(&nap, NULL);
+    __atomic_store_n((int32_t *)flag, 1, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+/* Waits for as long as the device moves. A kernel that does not end is reported
+ * after the limit, and at once from then on, also when its queue is destroyed;
+ * one whose program says that it takes long is waited for. */
+static void
+hang_stands_still(struct cts *t)
+{
+    struct hcq_program *spin = cts_program(t, CTS_SPIN), *slow;
+    struct hcq_buffer *flag;
+    struct hcq_queue *queue;
+    pthread_t thread;
+    struct hcq_cs *cs;
+
+    OK(hcq_buffer_create(t->dev, 64, HCQ_MEM_HOST_VISIBLE, &flag));
+    *(volatile int32_t *)flag->host = 0;
+    OK(hcq_queue_create(t->dev, HCQ_QUEUE_COMPUTE, &queue));
+    hcq_device_set_timeout(t->dev, 50 * MS_NS);
+    cs = cts_begin(queue);
+    cts_exec(cs, spin, 2, ARGS(flag->va));
+    OK(hcq_cs_submit(cs, NULL));
+    FAILS(hcq_queue_wait(queue, HCQ_WAIT_WHILE_MOVING), BELL_E_TIMEOUT,
+          "nothing moved for");
+    FAILS(hcq_queue_wait(queue, HCQ_WAIT_WHILE_MOVING), BELL_E_TIMEOUT,
+          "nothing moved since");
+    FAILS(hcq_queue_wait(queue, HCQ_WAIT_WHILE_MOVING), BELL_E_TIMEOUT,
+          "BELL_TIMEOUT");
+    OK(hcq_device_status(t->dev)); /* slow is not lost */
+    if (cts_may_lack(t->dev,
+                     CTS_SLOW_RESET)) { /* nor sees what the host does */
+        OK(hcq_device_recover(t->dev));
+        hcq_queue_destroy(queue);
+        check_alive(t);
+        return;
+    }
+    __atomic_store_n((int32_t *)flag->host, 1, __ATOMIC_RELEASE);
+    OK(hcq_queue_wait(queue, LONG_NS));
+    OK(hcq_queue_wait(queue, HCQ_WAIT_WHILE_MOVING));
+    /* A launch that may take an hour is none that hangs. */
+    slow = cts_load_slow(t, CTS_SPIN, 3600 * SECOND_NS);
+    __atomic_store_n((int32_t *)flag->host, 0, __ATOMIC_RELEASE);
+    cs = cts_begin(queue);
+    cts_exec(cs, slow, 1, ARGS(flag->va));
+    OK(hcq_cs_submit(cs, NULL));
+    CHECK(pthread_create(&thread, NULL, release_later, flag->host) == 0,
+          "no thread");
+    OK(hcq_queue_wait(queue, HCQ_WAIT_WHILE_MOVING));
+    pthread_join(thread, NULL);
+    /* What was long is over: the next is called hung again. */
+    __atomic_store_n((int32_t *)flag->host, 0, __ATOMIC_RELEASE);
+    cs = cts_begin(queue);
+    cts_exec(cs, spin, 2, ARGS(flag->va));
+    OK(hcq_cs_submit(cs, NULL));
+    FAILS(hcq_queue_wait(queue, HCQ_WAIT_WHILE_MOVING), BELL_E_TIMEOUT,
+          "nothing moved for");
+    OK(hcq_device_recover(t->dev));
+    hcq_queue_destroy(queue);
+    hcq_program_destroy(slow);
+    check_alive(t);
+}
+
 /* One queue hangs in a kernel that another one uses at the same time. */
 static void
 hang_beside_work(struct cts *t)
@@ -720,6 +790,7 @@ const struct cts_case cts_fault_cases[] = {
     {"fault streams and timelines survive", streams_survive},
     {"fault waiters learn of it", waiters_learn},
     {"hang in a kernel", hang},
+    {"hang is no movement", hang_stands_still},
     {"hang beside work in the same kernel", hang_beside_work},
     {"turns beside a long kernel", turns_beside_work},
     {"hang in wait and poll", hang_in_command},

@@ -88,9 +88,9 @@ cts_expect(const char *file, int line, const char *expr, bell_status got,
         cts_fail(file, line, "%s: no '%s' in: %s", expr, part, message);
 }
 
-struct hcq_program *
-cts_load_as(struct cts *t, struct hcq_device *dev, enum cts_kernel kernel,
-            unsigned variant, const char *name)
+static struct hcq_program *
+load(struct cts *t, struct hcq_device *dev, enum cts_kernel kernel,
+     unsigned variant, const char *name, uint64_t group_ns)
 {
     static const struct {
         const char *name;
@@ -122,6 +122,7 @@ cts_load_as(struct cts *t, struct hcq_device *dev, enum cts_kernel kernel,
         .n_vals = rows[kernel].n_vals,
         .local = {1, 1, 1},
         .shared_bytes = rows[kernel].shared_bytes,
+        .group_ns = group_ns,
     };
     struct hcq_program *prog;
 
@@ -143,7 +144,20 @@ struct hcq_program *
 cts_load(struct cts *t, struct hcq_device *dev, enum cts_kernel kernel,
          unsigned variant)
 {
-    return cts_load_as(t, dev, kernel, variant, NULL);
+    return load(t, dev, kernel, variant, NULL, 0);
+}
+
+struct hcq_program *
+cts_load_as(struct cts *t, struct hcq_device *dev, enum cts_kernel kernel,
+            unsigned variant, const char *name)
+{
+    return load(t, dev, kernel, variant, name, 0);
+}
+
+struct hcq_program *
+cts_load_slow(struct cts *t, enum cts_kernel kernel, uint64_t group_ns)
+{
+    return load(t, t->dev, kernel, 0, NULL, group_ns);
 }
 
 struct hcq_program *

@@ -112,6 +112,9 @@ struct hcq_program *cts_load(struct cts *t, struct hcq_device *dev,
 struct hcq_program *cts_load_as(struct cts *t, struct hcq_device *dev,
                                 enum cts_kernel kernel, unsigned variant,
                                 const char *name);
+/* Whose work-groups are said to take so long. */
+struct hcq_program *cts_load_slow(struct cts *t, enum cts_kernel kernel,
+                                  uint64_t group_ns);
 struct hcq_program *cts_program(struct cts *t, enum cts_kernel kernel);
 
 struct hcq_buffer *cts_buffer(struct cts *t, uint64_t size_bytes);

@@ -49,6 +49,13 @@ tensor_device_is_inherited(const struct bell_context *c)
     return false;
 }
 
+void
+tensor_device_set_timeout(struct bell_context *c, double seconds)
+{
+    (void)c;
+    (void)seconds;
+}
+
 bell_status
 tensor_device_set_math(struct bell_context *c, uint32_t math)
 {

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -657,6 +658,60 @@ test_no_memory(void **state)
     bell_context_destroy(ctx);
 }
 
+/* A kernel that does not end is reported after the limit, and at once to later
+ * calls; its context can be destroyed. */
+static void
+test_hung(void **state)
+{
+    static const char host[] =
+        "define void @hung(ptr %args, ptr %grid, i64 %first, i64 %last) {\n"
+        "  %flag = alloca i32\n  store volatile i32 0, ptr %flag\n"
+        "  br label %again\nagain:\n"
+        "  %v = load volatile i32, ptr %flag\n"
+        "  %z = icmp eq i32 %v, 0\n"
+        "  br i1 %z, label %again, label %done\ndone:\n  ret void\n}\n";
+    static const char ptx[] = ".version 7.8\n.target sm_80\n.address_size 64\n"
+                              ".visible .entry hung(.param .u64 p0)\n"
+                              "{\nagain:\n    bra again;\n}\n";
+    static const struct bell_kernel_code both[] = {
+        {"CPU", BELL_KERNEL_LLVM, host, 0, {1, 0, 0}, {0, 0, 0}, 0},
+        {"NV", BELL_KERNEL_PTX, ptx, 0, {1, 0, 0}, {1, 1, 1}, 0},
+    };
+    static const struct bell_kernel_desc hung = {
+        .struct_size = sizeof(hung),
+        .name = "hung",
+        .codes = both,
+        .n_codes = ARRAY_LEN(both),
+        .results = results,
+        .n_out = 1,
+    };
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < 2; i++) {
+        struct bell_context *ctx = open_context(devices[i]);
+        struct bell_tensor *out[1], *ones;
+        const char *text;
+        float got[N];
+
+        expect_error(bell_context_set_timeout(ctx, -1), BELL_E_INVALID,
+                     "-1 seconds");
+        expect_error(bell_context_set_timeout(ctx, (double)NAN), BELL_E_INVALID,
+                     "expected 0 to");
+        expect_ok(bell_context_set_timeout(ctx, 0.05));
+        ones = bell_ones(ctx, shape, 2, BELL_FLOAT32);
+        bell_custom_kernel(ctx, &hung, NULL, 0, out);
+        assert_int_equal(bell_read(out[0], got, sizeof(got)), BELL_E_TIMEOUT);
+        text = bell_error_last()->message;
+        if (!strstr(text, "nothing moved for") ||
+            !strstr(text, "BELL_TIMEOUT") || !strstr(text, "hung"))
+            fail_msg("%s", text);
+        expect_error(bell_read(ones, got, sizeof(got)), BELL_E_TIMEOUT,
+                     "nothing moved since");
+        bell_context_destroy(ctx);
+    }
+}
+
 int
 main(void)
 {
@@ -665,6 +720,7 @@ main(void)
         cmocka_unit_test(test_jit),       cmocka_unit_test(test_bundle),
         cmocka_unit_test(test_gradients), cmocka_unit_test(test_c),
         cmocka_unit_test(test_refused),   cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_hung),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,7 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -123,6 +125,115 @@ test_times_out(void **state)
     expect_fails(hcq_signal_wait(NULL, 4, 0), BELL_E_INVALID, "NULL");
 }
 
+static uint64_t moved; /* the device's progress, and how fast it changes */
+static uint64_t step;
+
+static uint64_t
+tell_moved(struct hcq_device *device)
+{
+    assert_ptr_equal(device, dev);
+    return moved;
+}
+
+static void
+sleep_shortly(struct hcq_signal *signal, uint64_t seen, uint64_t max_ns)
+{
+    struct timespec nap = {.tv_nsec = 1000000};
+
+    assert_true(hcq_signal_value(signal) == seen && max_ns > 0);
+    nanosleep(&nap, NULL);
+    moved += step;
+    if (++n_sleeps == 100)
+        hcq_signal_set(signal, 9);
+}
+
+/* A device that moves is waited for, however long it takes; one that stands
+ * still is reported after its limit, and at once from then on until it moves or
+ * gets another limit. */
+static void
+test_while_moving(void **state)
+{
+    const struct hcq_device_ops *real = dev->ops;
+    struct hcq_device_ops ops = *real;
+    const char *for_limit = "nothing moved for";
+    const char *since = "nothing moved since the report of that";
+
+    (void)state;
+    ops.signal_sleep = sleep_shortly;
+    ops.progress = tell_moved;
+    dev->ops = &ops;
+    hcq_device_set_timeout(dev, 20 * MS);
+    hcq_signal_set(sig, 3);
+    step = 1;
+    n_sleeps = 0;
+    expect_ok(hcq_signal_wait(sig, 9, HCQ_WAIT_WHILE_MOVING)); /* 100 ms */
+    assert_int_equal(n_sleeps, 100);
+    hcq_signal_set(sig, 3);
+    step = 0;
+    n_sleeps = 1000;
+    expect_fails(hcq_signal_wait(sig, 9, HCQ_WAIT_WHILE_MOVING), BELL_E_TIMEOUT,
+                 for_limit);
+    assert_non_null(strstr(bell_error_last()->message, "BELL_TIMEOUT"));
+    assert_non_null(strstr(bell_error_last()->message, "0.02 s"));
+    n_sleeps = 1000;
+    expect_fails(hcq_signal_wait(sig, 9, HCQ_WAIT_WHILE_MOVING), BELL_E_TIMEOUT,
+                 since);
+    moved++;
+    expect_fails(hcq_signal_wait(sig, 9, HCQ_WAIT_WHILE_MOVING), BELL_E_TIMEOUT,
+                 for_limit);
+    expect_fails(hcq_signal_wait(sig, 9, HCQ_WAIT_WHILE_MOVING), BELL_E_TIMEOUT,
+                 since);
+    hcq_device_set_timeout(dev, 30 * MS);
+    expect_fails(hcq_signal_wait(sig, 9, HCQ_WAIT_WHILE_MOVING), BELL_E_TIMEOUT,
+                 for_limit);
+    /* other limits hold as they are given, and none is none */
+    expect_fails(hcq_signal_wait(sig, 9, 0), BELL_E_TIMEOUT, "for 9");
+    hcq_device_set_timeout(dev, HCQ_WAIT_FOREVER);
+    n_sleeps = 0;
+    expect_ok(hcq_signal_wait(sig, 9, HCQ_WAIT_WHILE_MOVING));
+    dev->ops = real;
+    hcq_device_set_timeout(dev, HCQ_TIMEOUT_NS);
+}
+
+/* BELL_TIMEOUT is the limit that a device is opened with. */
+static void
+test_environment(void **state)
+{
+    static const struct {
+        const char *text;
+        uint64_t want_ns; /* 0: refused */
+    } rows[] = {
+        {"0.25", 250 * MS},
+        {"7", 7000 * MS},
+        {"1e9", 1000000000000000000ull},
+        {"0", HCQ_WAIT_FOREVER},
+        {"off", HCQ_WAIT_FOREVER},
+        {"", HCQ_TIMEOUT_NS},
+        {"-1", 0},
+        {"nan", 0},
+        {"inf", 0},
+        {"2e9", 0},
+        {"3 s", 0},
+        {"on", 0},
+    };
+    struct hcq_device *other;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        setenv("BELL_TIMEOUT", rows[i].text, 1);
+        if (!rows[i].want_ns) {
+            expect_fails(hcq_device_open("CPU", &other), BELL_E_INVALID,
+                         "BELL_TIMEOUT is '");
+            continue;
+        }
+        expect_ok(hcq_device_open("CPU", &other));
+        assert_true(atomic_load(&other->still_limit_ns) == rows[i].want_ns);
+        hcq_device_close(other);
+    }
+    unsetenv("BELL_TIMEOUT");
+}
+
 /* Threads of the device block signals; whoever makes them does not. */
 static void
 signals_of_the_process(void **state)
@@ -148,6 +259,8 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_while_moving),
+        cmocka_unit_test(test_environment),
         cmocka_unit_test(test_times_out),
         cmocka_unit_test(signals_of_the_process),
         cmocka_unit_test(test_looks),

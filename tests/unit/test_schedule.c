@@ -779,6 +779,28 @@ test_big_sum_is_split(void **state)
     teardown(&w);
 }
 
+/* Parts that a processor would take longer than seconds for are more parts. */
+static void
+test_huge_sum_is_split(void **state)
+{
+    const int sizes[] = {1 << 30, 400000000, 1000000};
+    struct world w;
+    const struct uop *x, *y;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(sizes); i++) {
+        int64_t n = 1024ll * sizes[i];
+        setup(&w);
+        x = leaf(&w.g, 0, UOP_F32, dims_of(&w.g, 2, 1024, sizes[i]));
+        y = reduce(&w.g, UOP_ADD, x, 3);
+        assert_int_equal(schedule(&w, &y, 1), 2);
+        assert_true(n / (int64_t)w.plan.bufs[1].n_elems <= 1 << 27);
+        assert_in_range(w.plan.bufs[1].n_elems, 64, 65536);
+        teardown(&w);
+    }
+}
+
 /* On 132 processors whose threads share reductions a work-group a row is
  * enough; few rows that are long are cut, and so are products of few results. */
 static void
@@ -915,6 +937,7 @@ main(void)
         cmocka_unit_test(test_equal_kernels_are_one_node),
         cmocka_unit_test(test_roots_that_are_leaves),
         cmocka_unit_test(test_big_sum_is_split),
+        cmocka_unit_test(test_huge_sum_is_split),
         cmocka_unit_test(test_random),
         cmocka_unit_test(test_too_many_leaves),
         cmocka_unit_test(test_order_minds_memory),

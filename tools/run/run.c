@@ -367,7 +367,7 @@ run_bundle(struct run *run)
         double us;
 
         BELL_TRY(hcq_bundle_run(run->bundle, NULL));
-        BELL_TRY(hcq_bundle_wait(run->bundle, HCQ_TIMEOUT_NS));
+        BELL_TRY(hcq_bundle_wait(run->bundle, HCQ_WAIT_WHILE_MOVING));
         us = (double)(time_now_ns() - start) * 1e-3;
         if (i == 0)
             run->first_us = run->best_us = us;
