@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -195,14 +196,18 @@ json_uint(struct json *json, const char *key, uint64_t value)
 void
 json_num(struct json *json, const char *key, double value)
 {
-    char text[40];
+    char text[40] = "null";
+    int digits;
 
-    if (isfinite(value))
-        snprintf(text, sizeof(text), "%.10g", value);
-    else
-        snprintf(text, sizeof(text), "null");
+    /* The fewest digits that read back as the same number: 17 always do. */
+    for (digits = isfinite(value) ? 10 : 18; digits <= 17; digits++) {
+        snprintf(text, sizeof(text), "%.*g", digits, value);
+        if (strtod(text, NULL) == value)
+            break;
+    }
     begin_member(json, key);
-    put_text(json, text);
+    /* "-0" would be an integer, which has no such zero. */
+    put_text(json, value == 0 && signbit(value) ? "-0.0" : text);
 }
 
 void

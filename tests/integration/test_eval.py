@@ -843,6 +843,13 @@ def check_failures(tap, folder):
     tap.check('--json tells what is no number', expect(done, 0) + [
         c for c in [done.stdout] if not done.returncode and
         json.loads(c)['values'][:3] != ['nan', 'inf', '-inf']])
+    numbers = ['0.1', '123456789012.5', '1e23', '1.7976931348623157e308',
+               '2.2250738585072014e-308', '5e-324', '-0.0']
+    done = run('eval', f'tensor([{",".join(numbers)}],dtype=float64)', '--json')
+    tap.check('--json keeps every bit of a number', expect(done, 0) or [
+        f'{got!r} is not {want}' for want, got in
+        zip(numbers, json.loads(done.stdout)['values'], strict=True)
+        if repr(got) != repr(float(want))])
     tap.check('--json tells failures', expect_json_error(
         run('eval', 'sofmax(1)', '--json'), 1, 'column 1: '))
     for args, code, part in (
