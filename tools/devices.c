@@ -19,6 +19,7 @@ struct entry {
     struct hcq_device_desc desc;
     struct hcq_device_info info;
     uint32_t clock_mhz; /* now; 0: it does not tell */
+    bool is_asleep;     /* and so was not opened */
     struct machine_engines engines;
 };
 
@@ -93,14 +94,27 @@ read_info(const char *name, struct entry *entry)
     return BELL_OK;
 }
 
-/* Opens what should open; a refusal is a finding, not a failure. */
+/* Opens what should open and does not sleep; a refusal is a finding, not a
+ * failure. */
 static void
-read_infos(struct entry *entries, size_t n)
+read_infos(struct entry *entries, size_t n, struct machine *machine)
 {
     size_t i;
 
     for (i = 0; i < n; i++) {
         struct hcq_device_desc *desc = &entries[i].desc;
+        const struct machine_gpu *gpu =
+            machine_find(machine, desc->backend, desc->name);
+
+        if (desc->usable && gpu && gpu->is_asleep) {
+            entries[i].is_asleep = true;
+            desc->usable = false;
+            snprintf(desc->why_not, sizeof(desc->why_not),
+                     "asleep, and not woken to be asked; whoever names it "
+                     "wakes it: doorbell devices %s",
+                     desc->name);
+            continue;
+        }
         if (!desc->usable || read_info(desc->name, &entries[i]) == BELL_OK)
             continue;
         desc->usable = false;
@@ -339,7 +353,8 @@ join(struct machine *machine, const struct entry *entries, size_t n)
         struct machine_gpu *gpu = machine_find(machine, entries[i].desc.backend,
                                                entries[i].desc.name);
 
-        if (gpu && !entries[i].desc.usable && !gpu->why_not[0])
+        if (gpu && !entries[i].desc.usable && !entries[i].is_asleep &&
+            !gpu->why_not[0])
             snprintf(gpu->why_not, sizeof(gpu->why_not), "%s",
                      entries[i].desc.why_not);
     }
@@ -356,12 +371,11 @@ print_all(const struct devices_options *options)
 
     if (!options->root)
         status = list_devices(&entries, &n);
-    if (status == BELL_OK) {
-        read_infos(entries, n);
+    if (status == BELL_OK)
         status = machine_read(options->root ? options->root : "", &machine);
-    }
     if (status == BELL_OK && !options->root) {
         machine_number_nv(&machine);
+        read_infos(entries, n, &machine);
         join(&machine, entries, n);
     }
     if (status == BELL_OK && options->all)

@@ -160,6 +160,50 @@ def check_nvidia(tap, folder):
          'no kernel driver', 'modprobe nvidia')
 
 
+def check_containers(tap, folder):
+    """Each kind by each of its marks, and how it is given a card's node."""
+    kinds = (
+        ('podman', '/run/.containerenv', '', '--device=/dev/nvidia3'),
+        ('another of OCI', '/proc/1/environ', 'A=b\0container=oci\0',
+         '--device=/dev/nvidia3'),
+        ('Kubernetes', '/var/run/secrets/kubernetes.io/serviceaccount/token',
+         'x', 'nvidia.com/gpu: 1'),
+        ('Kubernetes by its cgroup', '/proc/1/cgroup',
+         '0::/kubepods/burstable/pod1/2\n', 'nvidia.com/gpu: 1'),
+        ('LXC', '/proc/1/environ', 'container=lxc\0', 'lxc config device add'),
+        ('LXD', '/dev/lxd/sock', '', 'source=/dev/nvidia3'),
+        ('Apptainer', '/.singularity.d/runscript', '', 'apptainer run --nv'),
+        ('nspawn', '/run/systemd/container', 'systemd-nspawn\n',
+         '--bind=/dev/nvidia3'),
+    )
+    for name, path, text, fix in kinds:
+        machine = Machine(folder).nvidia(minor=3, nodes=False)
+        machine.file('/dev/nvidiactl', '', 0o666)
+        machine.file(path, text)
+        look(tap, f'a missing node in {name}', machine, {},
+             '/dev/nvidia3 is missing', fix)
+    # a pod whose engine left its own mark
+    machine = Machine(folder).nvidia(minor=3, nodes=False)
+    machine.file('/dev/nvidiactl', '', 0o666)
+    machine.file('/.dockerenv')
+    machine.file('/proc/1/cgroup', '0::/kubepods/pod1\n')
+    look(tap, 'a pod of Docker', machine, {}, '/dev/nvidia3 is missing',
+         'nvidia.com/gpu: 1')
+
+
+def check_asleep(tap, folder):
+    """What would wake a card that sleeps is not read."""
+    machine = Machine(folder).nvidia()
+    card = '/sys/bus/pci/devices/0000:41:00.0'
+    machine.file(f'{card}/power/runtime_status', 'suspended\n')
+    look(tap, 'a card that sleeps', machine, {
+        'asleep': True, 'link_gt_s': None, 'link_lanes': None,
+        'link_max_gt_s': 32, 'link_max_lanes': 16, 'usable': True})
+    machine.file(f'{card}/power/runtime_status', 'active\n')
+    look(tap, 'a card that is awake', machine,
+         {'asleep': False, 'link_gt_s': 16, 'usable': True})
+
+
 def check_amd(tap, folder):
     look(tap, 'an RX 7900', Machine(folder).amd(), {
         'vendor_id': '1002', 'driver': 'amdgpu', 'device': 'AMD:0',
@@ -319,6 +363,8 @@ def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as folder:
         check_nvidia(tap, folder)
+        check_containers(tap, folder)
+        check_asleep(tap, folder)
         check_amd(tap, folder)
         check_others(tap, folder)
         check_adreno(tap, folder)

@@ -114,6 +114,22 @@ def check_amd(tap, folder):
         if d['name'] != 'AMD:0'])
 
 
+def check_asleep(tap, folder):
+    """A card that sleeps is not asked for what it would have to wake for."""
+    machine = amd_machine(folder)
+    machine.file(PCI + '/power/runtime_status', 'suspended\n')
+    done = run('top', '--once', '--json', '--root', machine.root)
+    got = device_of(done, 'AMD:0')
+    tap.check('a card that sleeps', expect(done, 0) +
+              schema_complaints('top', done.stdout) +
+              [f'{key} is {got.get(key)!r}' for key in (
+                  'busy_percent', 'memory_bytes', 'clock_mhz', 'power_w',
+                  'temperature_c') if got.get(key) is not None] +
+              [f'{got}' for _ in [0] if got.get('asleep') is not True] +
+              expect(run('top', '--once', '--root', machine.root), 0,
+                     out='(asleep)'))
+
+
 def check_nvidia(tap, folder):
     machine = Machine(folder).nvidia(minor=2)
     add_process(machine, 17, 'infer', [('/dev/nvidiactl', ''),
@@ -248,6 +264,7 @@ def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as folder:
         check_amd(tap, folder)
+        check_asleep(tap, folder)
         check_nvidia(tap, folder)
         check_metrics(tap, folder)
     check_here(tap, '--sim' in sys.argv)

@@ -105,6 +105,29 @@ machine_driver_version(const char *root, const char *driver, char *out,
 
 /* ---- one GPU ------------------------------------------------------------- */
 
+/* src: the kernel's Documentation/ABI/testing/sysfs-devices-power */
+bool
+machine_is_asleep(const char *root, const char *address)
+{
+    char path[PATH_MAX], text[32];
+
+    snprintf(path, sizeof(path), "%.2000s" PCI "/%.64s/power/runtime_status",
+             root, address);
+    machine_text(path, text, sizeof(text));
+    return strncmp(text, "suspend", 7) == 0; /* suspended, suspending */
+}
+
+bool
+machine_may_sleep(const char *root, const char *address)
+{
+    char path[PATH_MAX], text[32];
+
+    snprintf(path, sizeof(path), "%.2000s" PCI "/%.64s/power/control", root,
+             address);
+    machine_text(path, text, sizeof(text));
+    return strncmp(text, "auto", 4) == 0;
+}
+
 /* Lines "START END FLAGS". src: the kernel's include/linux/ioport.h. */
 static void
 read_bars(const char *root, struct machine_gpu *gpu)
@@ -187,9 +210,14 @@ read_gpu(const char *root, struct machine_gpu *gpu)
     gpu->sub_device = read_number(root, gpu, "subsystem_device");
     gpu->revision = read_number(root, gpu, "revision");
     read_bars(root, gpu);
-    gpu->link_gt_s = read_speed(root, gpu, "current_link_speed");
+    /* src: the kernel's drivers/pci/pci-sysfs.c: what the link does now is read
+     * from the card, which has to be awake for that; its limits are known */
+    gpu->is_asleep = machine_is_asleep(root, gpu->address);
+    if (!gpu->is_asleep)
+        gpu->link_gt_s = read_speed(root, gpu, "current_link_speed");
     gpu->link_max_gt_s = read_speed(root, gpu, "max_link_speed");
-    gpu->link_width = read_width(root, gpu, "current_link_width");
+    if (!gpu->is_asleep)
+        gpu->link_width = read_width(root, gpu, "current_link_width");
     gpu->link_max_width = read_width(root, gpu, "max_link_width");
     gpu->numa_node = read_own(root, gpu, "numa_node", text, sizeof(text))
                          ? strtol(text, NULL, 10)

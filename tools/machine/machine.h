@@ -34,11 +34,12 @@ struct machine_node {
 
 struct machine_gpu {
     char address[16]; /* "0000:01:00.0" */
+    bool is_asleep;   /* suspended at run time: reading more would wake it */
     uint32_t vendor, device, sub_vendor, sub_device, class_code, revision;
     char vendor_name[64], device_name[96], sub_name[96]; /* "": not known */
     struct machine_bar bars[MACHINE_BARS_MAX];
     size_t n_bars;
-    double link_gt_s, link_max_gt_s;     /* of a lane; 0: not told */
+    double link_gt_s, link_max_gt_s;     /* of a lane; 0: not told, or asleep */
     uint32_t link_width, link_max_width; /* lanes; 0: not told */
     int64_t numa_node, iommu_group;      /* -1: none, or not told */
     char driver[32], driver_version[64]; /* of the kernel; "": none */
@@ -65,6 +66,11 @@ void machine_free(struct machine *machine);
 /* The Adreno of the machine below `root`, which PCI does not show: false where
  * there is none. Sets driver ("kgsl", "msm"), nodes, why_not and fix, no more. */
 bool machine_adreno(const char *root, struct machine_gpu *out);
+
+/* Whether the GPU of that PCI address is suspended now. Asking does not wake it. */
+bool machine_is_asleep(const char *root, const char *address);
+/* Whether the kernel suspends it when nobody has it open. */
+bool machine_may_sleep(const char *root, const char *address);
 
 /* A file's text, cut where it is longer; "" and false where it cannot be read. */
 bool machine_text(const char *path, char *out, size_t out_bytes);

@@ -58,6 +58,9 @@ machine_print_gpu(const struct machine_gpu *gpu)
            gpu->address, gpu->vendor_name[0] ? gpu->vendor_name : "GPU",
            gpu->device_name, gpu->vendor, gpu->device, gpu->sub_vendor,
            gpu->sub_device, gpu->revision);
+    if (gpu->is_asleep)
+        printf("             asleep (runtime power management); it is not "
+               "woken to be asked\n");
     print_link(gpu);
     for (i = 0; i < gpu->n_bars; i++) {
         const struct machine_bar *bar = &gpu->bars[i];
@@ -165,6 +168,7 @@ machine_put_gpu(struct json *json, const struct machine_gpu *gpu)
     put_text(json, "model", gpu->device_name);
     put_text(json, "subsystem", gpu->sub_name);
     put_bars(json, gpu);
+    json_bool(json, "asleep", gpu->is_asleep);
     put_told(json, "link_gt_s", gpu->link_gt_s > 0, gpu->link_gt_s);
     put_told(json, "link_lanes", gpu->link_width > 0, gpu->link_width);
     put_told(json, "link_max_gt_s", gpu->link_max_gt_s > 0, gpu->link_max_gt_s);

@@ -91,20 +91,116 @@ add_node(const char *root, struct machine_gpu *gpu, const char *path)
         look_at_node(root, path, &gpu->nodes[gpu->n_nodes++]);
 }
 
-/* A container has the nodes that it was given when it was started. */
+/* ---- containers ---- */
+
+/* Kinds of containers, by how each is given a GPU. A container has the nodes that
+ * it was given when it was started. */
+enum container {
+    CONTAINER_NONE,
+    CONTAINER_DOCKER, /* or podman, and what else runs OCI images */
+    CONTAINER_KUBERNETES,
+    CONTAINER_LXC,
+    CONTAINER_APPTAINER,
+    CONTAINER_NSPAWN,
+    CONTAINER_COUNT
+};
+
+/* What tells of a kind: a file that is there, or a file with a text in it. Those
+ * first that are of one kind alone: a pod may be Docker's as well.
+ * src: systemd's Container Interface (/run/systemd/container, and the variable
+ * "container" of process 1); Kubernetes, Accessing the API from a Pod, and its
+ * cgroups "kubepods"; Apptainer's user guide, Metadata (/.singularity.d);
+ * LXD, /dev/lxd; Docker and podman, their marks. */
+static const struct {
+    enum container kind;
+    const char *path, *text; /* text NULL: that it is there */
+} container_marks[] = {
+    {CONTAINER_KUBERNETES, "/var/run/secrets/kubernetes.io", NULL},
+    {CONTAINER_KUBERNETES, "/proc/1/cgroup", "kubepods"},
+    {CONTAINER_APPTAINER, "/.singularity.d", NULL},
+    {CONTAINER_LXC, "/dev/lxd/sock", NULL},
+    {CONTAINER_LXC, "/run/systemd/container", "lxc"},
+    {CONTAINER_LXC, "/proc/1/environ", "container=lxc"},
+    {CONTAINER_LXC, "/proc/1/cgroup", "/lxc"},
+    {CONTAINER_NSPAWN, "/run/systemd/container", "systemd-nspawn"},
+    {CONTAINER_NSPAWN, "/proc/1/environ", "container=systemd-nspawn"},
+    {CONTAINER_DOCKER, "/.dockerenv", NULL},
+    {CONTAINER_DOCKER, "/run/.containerenv", NULL},
+    {CONTAINER_DOCKER, "/run/systemd/container", ""},
+    {CONTAINER_DOCKER, "/proc/1/environ", "container="},
+    {CONTAINER_DOCKER, "/proc/1/cgroup", "/docker"},
+    {CONTAINER_DOCKER, "/proc/1/cgroup", "containerd"},
+};
+
+/* Whether the file has the text. It may hold zeros (environ): they end a line. */
 static bool
-is_container(const char *root)
+file_has(const char *path, const char *text)
 {
-    static const char *const marks[] = {"/.dockerenv", "/run/.containerenv"};
+    FILE *file = fopen(path, "re");
+    char whole[16384];
+    size_t n;
+
+    if (!file)
+        return false;
+    n = fread(whole, 1, sizeof(whole), file);
+    fclose(file);
+    return memmem(whole, n, text, strlen(text)) != NULL;
+}
+
+static enum container
+find_container(const char *root)
+{
     char path[PATH_MAX];
     size_t i;
 
-    for (i = 0; i < ARRAY_LEN(marks); i++) {
-        snprintf(path, sizeof(path), "%s%s", root, marks[i]);
-        if (access(path, F_OK) == 0)
-            return true;
+    for (i = 0; i < ARRAY_LEN(container_marks); i++) {
+        snprintf(path, sizeof(path), "%.2000s%s", root,
+                 container_marks[i].path);
+        if (container_marks[i].text ? file_has(path, container_marks[i].text)
+                                    : access(path, F_OK) == 0)
+            return container_marks[i].kind;
     }
-    return false;
+    /* A pod's and Apptainer's environment, where their files are hidden. */
+    if (!root[0] && env_get("KUBERNETES_SERVICE_HOST"))
+        return CONTAINER_KUBERNETES;
+    if (!root[0] && env_get("APPTAINER_CONTAINER"))
+        return CONTAINER_APPTAINER;
+    return CONTAINER_NONE;
+}
+
+/* How a container of that kind is given a node of the backend's. */
+static void
+fix_container(enum container kind, const struct machine_gpu *gpu,
+              const char *node, char *out, size_t out_bytes)
+{
+    bool nv = gpu->backend && strcmp(gpu->backend, "NV") == 0;
+    bool amd = gpu->backend && strcmp(gpu->backend, "AMD") == 0;
+
+    if (kind == CONTAINER_KUBERNETES && (nv || amd))
+        snprintf(out, out_bytes,
+                 "add resources.limits \"%s.com/gpu: 1\" to the pod; its node "
+                 "needs the device plugin of %s",
+                 nv ? "nvidia" : "amd", nv ? "NVIDIA" : "AMD");
+    else if (kind == CONTAINER_KUBERNETES)
+        snprintf(out, out_bytes, "have a device plugin give the pod %s", node);
+    else if (kind == CONTAINER_APPTAINER && (nv || amd))
+        snprintf(out, out_bytes, "start this container with apptainer run %s",
+                 nv ? "--nv" : "--rocm");
+    else if (kind == CONTAINER_APPTAINER)
+        snprintf(out, out_bytes,
+                 "start this container with apptainer run --bind %s", node);
+    else if (kind == CONTAINER_LXC)
+        snprintf(out, out_bytes,
+                 "on the host: lxc config device add CONTAINER %s unix-char "
+                 "source=%s path=%s",
+                 strrchr(node, '/') + 1, node, node);
+    else if (kind == CONTAINER_NSPAWN)
+        snprintf(out, out_bytes,
+                 "start this container with --bind=%s and "
+                 "--property=DeviceAllow=%s",
+                 node, node);
+    else
+        snprintf(out, out_bytes, "start this container with --device=%s", node);
 }
 
 /* Tells of nodes that are not there, or not for this user; `make` makes those
@@ -112,6 +208,7 @@ is_container(const char *root)
 static void
 check_nodes(const char *root, struct machine_gpu *gpu, const char *make)
 {
+    enum container container = find_container(root);
     char fix[256];
     size_t i;
 
@@ -119,10 +216,8 @@ check_nodes(const char *root, struct machine_gpu *gpu, const char *make)
         const struct machine_node *node = &gpu->nodes[i];
 
         if (!node->is_there) {
-            snprintf(fix, sizeof(fix), "start this container with --device=%s",
-                     node->path);
-            block(gpu, is_container(root) ? fix : make, "%s is missing",
-                  node->path);
+            fix_container(container, gpu, node->path, fix, sizeof(fix));
+            block(gpu, container ? fix : make, "%s is missing", node->path);
             return;
         }
         if (!node->may_open) {

@@ -146,6 +146,10 @@ read_gpu(struct top *top, struct top_device *dev, double passed_s)
     struct machine_sensors sensors;
     struct machine_load load;
 
+    /* Sensors are read from the card, which is not woken for that. */
+    dev->is_asleep = machine_is_asleep(top->root, dev->gpu->address);
+    if (dev->is_asleep)
+        return;
     machine_sense_gpu(top->root, dev->gpu, &sensors);
     machine_load_gpu(top->root, dev->gpu, &load);
     dev->temperature_c = sensors.temperature_c;
@@ -268,11 +272,15 @@ add_processor(struct top *top)
                  (int)strcspn(at + 2, "\n"), at + 2);
 }
 
-/* A client of the kernel's driver alone: no context, no memory of the card. */
+/* A client of the kernel's driver alone: no context, no memory of the card. It
+ * keeps the card awake, so one that may sleep has it only if it was named. */
 static void
-open_nv(struct top *top, struct top_device *dev)
+open_nv(struct top *top, struct top_device *dev, bool is_named)
 {
     if (top->root[0] || dev->gpu->why_not[0] || dev->gpu->number < 0)
+        return;
+    if (dev->gpu->is_asleep ||
+        (!is_named && machine_may_sleep(top->root, dev->gpu->address)))
         return;
     if (!top->kio && kio_sys_create(&top->kio) != BELL_OK)
         return;
@@ -283,7 +291,7 @@ open_nv(struct top *top, struct top_device *dev)
 }
 
 static void
-add_gpu(struct top *top, const struct machine_gpu *gpu)
+add_gpu(struct top *top, const struct machine_gpu *gpu, bool is_named)
 {
     struct top_device *dev = add_device(top, gpu->address);
 
@@ -295,7 +303,7 @@ add_gpu(struct top *top, const struct machine_gpu *gpu)
              gpu->vendor_name[0] && gpu->device_name[0] ? " " : "",
              gpu->device_name);
     if (gpu->backend && strcmp(gpu->backend, "NV") == 0)
-        open_nv(top, dev);
+        open_nv(top, dev, is_named);
 }
 
 static bell_status
@@ -337,7 +345,7 @@ add_named(struct top *top, const char *name)
         if (strcmp(name, gpu->address) == 0 ||
             (gpu->backend &&
              gpu == machine_find(&top->machine, gpu->backend, whole))) {
-            add_gpu(top, gpu);
+            add_gpu(top, gpu, true);
             return BELL_OK;
         }
     }
@@ -365,7 +373,7 @@ top_init(struct top *top, const char *name, const char *root)
         return add_named(top, name);
     add_processor(top);
     for (i = 0; i < top->machine.n_gpus; i++)
-        add_gpu(top, &top->machine.gpus[i]);
+        add_gpu(top, &top->machine.gpus[i], false);
     return BELL_OK;
 }
 

@@ -50,6 +50,7 @@ struct top_device {
     char model[176];
     const struct machine_gpu *gpu; /* NULL: none of PCI's */
     bool simulated;
+    bool is_asleep; /* at the last reading; then nothing else is known */
     double memory_bytes, memory_used_bytes;
     double busy_percent, memory_busy_percent;
     double clock_mhz, memory_clock_mhz;

@@ -63,7 +63,8 @@ print_device(const struct top *top, size_t device)
     print_cell(9, " MHz", dev->memory_clock_mhz, 0);
     print_cell(6, " C", dev->temperature_c, 0);
     print_cell(8, " W", dev->power_w, 1);
-    printf("\n    %s%s\n", dev->model, dev->simulated ? " (simulated)" : "");
+    printf("\n    %s%s%s\n", dev->model, dev->simulated ? " (simulated)" : "",
+           dev->is_asleep ? " (asleep)" : "");
     for (i = 0; dev->gpu && i < dev->n_engines; i++) {
         printf("%s%s", i ? ", " : "    engines: ", dev->engines[i].name);
         if (isfinite(dev->engines[i].busy_percent))
@@ -123,6 +124,7 @@ put_device(struct json *json, const struct top *top, size_t device)
     json_object(json, NULL);
     json_str(json, "name", dev->name);
     json_str(json, "model", dev->model[0] ? dev->model : NULL);
+    json_bool(json, "asleep", dev->is_asleep);
     json_bool(json, "simulated", dev->simulated);
     json_str(json, "address", dev->gpu ? dev->gpu->address : NULL);
     json_num(json, "busy_percent", dev->busy_percent);
