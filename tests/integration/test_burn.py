@@ -45,6 +45,31 @@ def check_flip(tap, device, every):
     tap.check(f'burn {name}', complaints)
 
 
+def check_several(tap):
+    """A backend without an index is all of its devices."""
+    done = run('burn', 'NV@sim:sm_90*2', '--seconds', '0.1', '--json')
+    complaints = expect(done, 0) + schema_complaints('burn', done.stdout)
+    if not complaints:
+        document = json.loads(done.stdout)
+        names = [d['device'] for d in document['devices']]
+        if names != ['NV:0@sim:sm_90*2', 'NV:1@sim:sm_90*2'] or (
+                document['verdict'] != 'passed'):
+            complaints.append(f'{document}')
+    tap.check('all cards of a backend', complaints)
+    text = run('burn', 'NV@sim:sm_90*2', '--seconds', '0.1')
+    tap.check('the same as text', expect(text, 0, out='passed: 2 of 2 devices') +
+              expect(text, 0, out='NV:1@sim:sm_90*2: '))
+    one = run('burn', 'NV:1@sim:sm_90*2', '--seconds', '0.1', '--json')
+    tap.check('one of them', expect(one, 0) + [
+        f'{one.stdout}' for _ in [0] if one.returncode == 0 and
+        json.loads(one.stdout)['device'] != 'NV:1@sim:sm_90*2'])
+    bad = run('burn', 'NV@sim:sm_90*2,flip=7', '--seconds', '3', '--json')
+    tap.check('a bit of one of several', expect(bad, 1) +
+              schema_complaints('burn', bad.stdout) +
+              [bad.stdout for _ in [0] if bad.returncode == 1 and
+               not json.loads(bad.stdout)['n_failed']])
+
+
 def main():
     tap = Tap()
     check_good(tap, 'CPU')
@@ -66,6 +91,7 @@ def main():
         f'{process.returncode}: {out}' for _ in [0]
         if process.returncode != 0 or 'passed' not in out])
     if '--sim' in sys.argv:
+        check_several(tap)
         for device in GOOD:
             check_good(tap, device)
             for every in EVERY:

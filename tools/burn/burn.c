@@ -7,6 +7,7 @@
  * have the same bits each time. */
 #include <inttypes.h>
 #include <math.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,6 +30,9 @@
 #define FILL       0xcbcbcbcbu
 #define MIB        (1024.0 * 1024)
 
+#define DEVICES_MAX       32
+#define DEVICE_NAME_BYTES 256
+
 /* An error, where it is. */
 struct place {
     const char *work; /* static: "memory" */
@@ -45,7 +49,15 @@ struct burn_options {
     bool json;
 };
 
+/* One device's; its thread's alone while that runs. */
 struct burn {
+    const struct burn_options *options;
+    const char *device; /* NULL: the default */
+    pthread_t thread;
+    bool has_thread, shows_progress;
+    double seconds;          /* that it ran */
+    bell_status status;      /* BELL_OK: it ran to its end */
+    struct bell_error error; /* else why not */
     struct hcq_device *dev;
     struct hcq_device_info info;
     struct hcq_queue *compute, *copy;
@@ -329,14 +341,14 @@ make_all(struct burn *b, const struct burn_options *options)
 {
     bool is_host;
 
-    BELL_TRY(hcq_device_open(options->device, &b->dev));
+    BELL_TRY(hcq_device_open(b->device, &b->dev));
     b->info.struct_size = sizeof(b->info);
     hcq_device_info(b->dev, &b->info);
     is_host = (b->info.flags & HCQ_DEVICE_HOST_CPU) != 0;
     BELL_TRY(hcq_queue_create(b->dev, HCQ_QUEUE_COMPUTE, &b->compute));
     BELL_TRY(hcq_queue_create(b->dev, HCQ_QUEUE_COPY, &b->copy));
     /* first, while there is memory */
-    BELL_TRY(tool_open_context(options->device, "exact", &b->ctx));
+    BELL_TRY(tool_open_context(b->device, "exact", &b->ctx));
     b->n = b->info.flags & HCQ_DEVICE_SIMULATED ? 64 : is_host ? 256 : 4096;
     BELL_TRY(make_matrices(b, is_host ? BELL_FLOAT32 : BELL_FLOAT16));
     BELL_TRY(make_chunks(b, options));
@@ -393,12 +405,13 @@ run_rounds(struct burn *b)
         BELL_TRY(burn_matrix(b));
         b->n_rounds++;
         sense(b, -1);
-        tool_progress("%.0f s left, round %" PRIu64 ", %" PRIu64 " errors",
-                      (double)(b->end_ns > time_now_ns()
-                                   ? b->end_ns - time_now_ns()
-                                   : 0) /
-                          1e9,
-                      b->n_rounds, b->n_errors);
+        if (b->shows_progress)
+            tool_progress("%.0f s left, round %" PRIu64 ", %" PRIu64 " errors",
+                          (double)(b->end_ns > time_now_ns()
+                                       ? b->end_ns - time_now_ns()
+                                       : 0) /
+                              1e9,
+                          b->n_rounds, b->n_errors);
         if (sigpending(&pending) == 0 && sigismember(&pending, SIGINT) == 1)
             break;
     } while (time_now_ns() < b->end_ns);
@@ -500,43 +513,43 @@ put_place(struct json *json, const struct burn *b, const struct place *place)
     json_end(json);
 }
 
-static int
-print_json(const struct burn *b, double seconds)
+/* The members of a device's document, in the object that is open. */
+static void
+put_burn(struct json *json, const struct burn *b)
 {
-    struct json json;
     size_t i;
 
-    json_init(&json);
-    json_str(&json, "device", b->info.name);
-    json_str(&json, "model", b->info.model);
-    json_str(&json, "arch", b->info.arch);
-    json_bool(&json, "simulated", (b->info.flags & HCQ_DEVICE_SIMULATED) != 0);
-    json_num(&json, "time_s", seconds);
-    json_uint(&json, "n_rounds", b->n_rounds);
-    json_uint(&json, "memory_bytes", b->n_chunks * b->chunk_bytes);
-    json_uint(&json, "compared_bytes", b->n_checked_bytes);
-    json_num(&json, "rate_gflops", b->flops / seconds / 1e9);
-    put_told(&json, "clock_before_mhz", b->clock_mhz[0]);
-    put_told(&json, "clock_after_mhz", b->clock_mhz[1]);
-    put_told(&json, "temperature_min_c", b->temperature_c[0]);
-    put_told(&json, "temperature_max_c", b->temperature_c[1]);
-    json_uint(&json, "n_errors", b->n_errors);
-    json_array(&json, "errors"); /* the first of them */
+    json_str(json, "device", b->info.name);
+    json_str(json, "model", b->info.model);
+    json_str(json, "arch", b->info.arch);
+    json_bool(json, "simulated", (b->info.flags & HCQ_DEVICE_SIMULATED) != 0);
+    json_num(json, "time_s", b->seconds);
+    json_uint(json, "n_rounds", b->n_rounds);
+    json_uint(json, "memory_bytes", b->n_chunks * b->chunk_bytes);
+    json_uint(json, "compared_bytes", b->n_checked_bytes);
+    json_num(json, "rate_gflops", b->flops / b->seconds / 1e9);
+    put_told(json, "clock_before_mhz", b->clock_mhz[0]);
+    put_told(json, "clock_after_mhz", b->clock_mhz[1]);
+    put_told(json, "temperature_min_c", b->temperature_c[0]);
+    put_told(json, "temperature_max_c", b->temperature_c[1]);
+    json_uint(json, "n_errors", b->n_errors);
+    json_array(json, "errors"); /* the first of them */
     for (i = 0; i < b->n_places; i++)
-        put_place(&json, b, &b->places[i]);
-    json_end(&json);
-    json_str(&json, "verdict", b->n_errors ? "failed" : "passed");
-    return tool_print_json(&json);
+        put_place(json, b, &b->places[i]);
+    json_end(json);
+    json_str(json, "verdict", b->n_errors ? "failed" : "passed");
 }
 
-static int
-run_burn(struct burn *b, const struct burn_options *options)
+/* ---- one device, or all of a backend -------------------------------------- */
+
+/* Burns one device; a thread of its own where there are several. */
+static void *
+burn_one(void *arg)
 {
+    struct burn *b = arg;
     struct machine machine = {NULL, 0};
+    bell_status status = make_all(b, b->options);
     uint64_t start;
-    bell_status status = make_all(b, options);
-    double seconds;
-    int code = TOOL_OK;
 
     if (status == BELL_OK && !(b->info.flags & HCQ_DEVICE_SIMULATED) &&
         machine_read("", &machine) == BELL_OK) {
@@ -546,24 +559,136 @@ run_burn(struct burn *b, const struct burn_options *options)
     if (status == BELL_OK) {
         sense(b, 0);
         start = time_now_ns();
-        b->end_ns = start + (uint64_t)(options->seconds * 1e9);
+        b->end_ns = start + (uint64_t)(b->options->seconds * 1e9);
         status = run_rounds(b);
-        seconds = (double)(time_now_ns() - start) / 1e9;
-        tool_progress(NULL);
+        b->seconds = (double)(time_now_ns() - start) / 1e9;
+        if (b->shows_progress)
+            tool_progress(NULL);
     }
-    if (status == BELL_OK) {
+    if (status == BELL_OK)
         sense(b, 1);
-        if (options->json)
-            code = print_json(b, seconds);
-        else
-            print_verdict(b, seconds);
-        if (code == TOOL_OK && b->n_errors)
-            code = TOOL_FAILED;
-    } else {
-        code = tool_fail(options->json, status);
-    }
+    else
+        b->error = *bell_error_last();
+    b->status = status;
+    b->gpu = NULL;
     machine_free(&machine);
+    return NULL;
+}
+
+/* All at once; one whose thread cannot begin is burnt after the others. */
+static void
+burn_all(struct burn *list, size_t n)
+{
+    size_t i;
+
+    for (i = 1; i < n; i++)
+        list[i].has_thread =
+            pthread_create(&list[i].thread, NULL, burn_one, &list[i]) == 0;
+    list[0].shows_progress = true;
+    burn_one(&list[0]);
+    for (i = 1; i < n; i++) {
+        if (list[i].has_thread)
+            pthread_join(list[i].thread, NULL);
+        else
+            burn_one(&list[i]);
+    }
+}
+
+/* One verdict each, and one in all. */
+static int
+tell_all(const struct burn *list, size_t n, bool as_json)
+{
+    uint64_t n_errors = 0;
+    int code = TOOL_OK;
+    struct json json;
+    size_t i, n_failed = 0;
+
+    json_init(&json);
+    if (n > 1)
+        json_array(&json, "devices");
+    for (i = 0; i < n; i++) {
+        const struct burn *b = &list[i];
+
+        n_errors += b->n_errors;
+        n_failed += b->status != BELL_OK || b->n_errors;
+        if (n > 1)
+            json_object(&json, NULL);
+        if (b->status != BELL_OK) {
+            bell_error_set(&b->error);
+            code = tool_fail(false, b->status);
+            json_str(&json, "device", b->device);
+            json_str(&json, "error", b->error.message);
+            json_str(&json, "verdict", "failed");
+        } else {
+            put_burn(&json, b);
+            if (!as_json)
+                print_verdict(b, b->seconds);
+        }
+        if (n > 1)
+            json_end(&json);
+    }
+    if (n > 1) {
+        json_end(&json);
+        json_uint(&json, "n_devices", n);
+        json_uint(&json, "n_failed", n_failed);
+        json_str(&json, "verdict", n_failed ? "failed" : "passed");
+        if (!as_json)
+            printf("%s: %zu of %zu devices, %" PRIu64 " errors\n",
+                   n_failed ? "FAILED" : "passed", n - n_failed, n, n_errors);
+    }
+    if (code == TOOL_OK && n_failed)
+        code = TOOL_FAILED;
+    if (as_json) {
+        int printed = tool_print_json(&json);
+
+        return code == TOOL_OK ? printed : code;
+    }
+    json_fini(&json);
     return code;
+}
+
+/* A backend without an index is all of its devices that can be used. */
+static bell_status
+list_names(const char *device, char (*names)[DEVICE_NAME_BYTES], size_t *out_n)
+{
+    struct hcq_device_desc descs[DEVICES_MAX];
+    size_t n_backend = device ? strcspn(device, ":@") : 0, n = 0, i;
+    const char *interface = device ? device + n_backend : "";
+    struct hcq_device *dev;
+    bell_status status = BELL_OK;
+
+    *out_n = 1;
+    snprintf(names[0], DEVICE_NAME_BYTES, "%s", device ? device : "");
+    if (!device || *interface == ':' || strlen(device) >= DEVICE_NAME_BYTES - 8)
+        return BELL_OK;
+    if (*interface == '@') {
+        for (i = 0; i < DEVICES_MAX && status == BELL_OK; i++) {
+            snprintf(names[n], DEVICE_NAME_BYTES, "%.*s:%zu%s", (int)n_backend,
+                     device, i, interface);
+            status = hcq_device_open(names[n], &dev);
+            if (status == BELL_OK) {
+                hcq_device_close(dev);
+                n++;
+            }
+        }
+    } else {
+        BELL_TRY(hcq_device_enumerate(descs, DEVICES_MAX, out_n));
+        for (i = 0; i < *out_n && i < DEVICES_MAX; i++) {
+            if (strcmp(descs[i].backend, device) != 0)
+                continue;
+            if (descs[i].usable)
+                snprintf(names[n++], DEVICE_NAME_BYTES, "%.*s",
+                         HCQ_NAME_MAX - 1, descs[i].name);
+            else
+                fprintf(stderr, "doorbell: %s is not tested: %s\n",
+                        descs[i].name, descs[i].why_not);
+        }
+    }
+    /* One, or none: what was asked for says which, or why not. */
+    *out_n = n > 1 ? n : 1;
+    if (n <= 1)
+        snprintf(names[0], DEVICE_NAME_BYTES, "%s", device);
+    return BELL_OK;
 }
 
 int
@@ -572,15 +697,19 @@ verb_burn(int argc, char **argv)
     struct burn_options options = {.seconds = 60};
     const struct tool_opt opts[] = {
         {"DEVICE", NULL, TOOL_OPT_STRING, &options.device, 0, 0,
-         "default: $BELL_DEVICE, or the first that works"},
+         "a backend without an index (NV, AMD@sim:gfx942*2): all of its "
+         "devices at once; default: $BELL_DEVICE, or the first that works"},
         TOOL_NUMBER_OPT("--seconds", "S", &options.seconds, 0, 1000000,
                         "how long (default: 60); the last round is finished"),
         {"--memory", "MIB", TOOL_OPT_INT, &options.memory_mib, 1, 1 << 24,
          "so much of it (default: eight tenths of a card's)"},
         TOOL_JSON_OPT(&options.json),
     };
-    struct burn *b;
+    char names[DEVICES_MAX][DEVICE_NAME_BYTES];
+    struct burn *list;
     sigset_t interrupt;
+    bell_status status;
+    size_t n, i;
     int code;
 
     code = tool_parse("burn [DEVICE] [--seconds S] [--json]\n\n"
@@ -590,16 +719,30 @@ verb_burn(int argc, char **argv)
                       opts, ARRAY_LEN(opts), argc, argv);
     if (code != TOOL_GO_ON)
         return code;
-    b = host_calloc(1, sizeof(*b));
-    if (!b)
-        return tool_fail_text(options.json, BELL_E_NO_MEMORY, "out of memory");
-    b->temperature_c[0] = b->temperature_c[1] = NAN;
     /* Ctrl-C ends it with the verdict of what there was */
     sigemptyset(&interrupt);
     sigaddset(&interrupt, SIGINT);
     pthread_sigmask(SIG_BLOCK, &interrupt, NULL);
-    code = run_burn(b, &options);
-    free_all(b);
-    host_free(b);
+    status = list_names(options.device, names, &n);
+    if (status != BELL_OK)
+        return tool_fail(options.json, status);
+    list = host_calloc(n, sizeof(*list));
+    if (!list)
+        return tool_fail_text(options.json, BELL_E_NO_MEMORY, "out of memory");
+    for (i = 0; i < n; i++) {
+        list[i].options = &options;
+        list[i].device = options.device ? names[i] : NULL;
+        list[i].temperature_c[0] = list[i].temperature_c[1] = NAN;
+    }
+    burn_all(list, n);
+    if (n == 1 && list[0].status != BELL_OK) {
+        bell_error_set(&list[0].error);
+        code = tool_fail(options.json, list[0].status);
+    } else {
+        code = tell_all(list, n, options.json);
+    }
+    for (i = 0; i < n; i++)
+        free_all(&list[i]);
+    host_free(list);
     return code;
 }
