@@ -1,4 +1,5 @@
-/* Inputs of an expression that a tool makes up: --in name=2x3:float32. */
+/* Inputs of an expression, in all verbs: --in name=2x3:float32 is made up,
+ * --in name=FILE[:TENSOR] is read. */
 #ifndef BELL_TOOLS_INPUTS_H
 #define BELL_TOOLS_INPUTS_H
 
@@ -9,8 +10,18 @@
 
 #define TOOL_INPUT_NAME 32
 
-/* Random values (floats in [0, 1), integers 0..9), or any where nothing is to
- * run. `name` has TOOL_INPUT_NAME bytes, which *out_input points to. */
+/* Whether the text is a shape: "2x3", "2x3:float32", ":int8" of rank 0. A file of such a name is
+ * "./2x3". */
+bool tool_is_shape(const char *text);
+
+/* Of a shape, random values (floats in [0, 1), integers 0..9), or any where
+ * nothing is to run; else what the file has. */
+BELL_MUST_CHECK bell_status tool_read_input(struct bell_context *ctx,
+                                            const char *text, bool has_values,
+                                            struct bell_tensor **out_tensor);
+
+/* The same of "name=..." `name` has TOOL_INPUT_NAME bytes, which *out_input
+ * points to. */
 BELL_MUST_CHECK bell_status tool_make_input(struct bell_context *ctx,
                                             const char *spec, bool has_values,
                                             char *name,

@@ -533,7 +533,7 @@ verb_kernel(int argc, char **argv)
         {"EXPR", NULL, TOOL_OPT_STRING, &options.expr, 0, 0,
          "as for `doorbell eval`"},
         {"--in", "name=2x3:float32", TOOL_OPT_LIST, &options.in, 0, 0,
-         "an input's shape and dtype; its values are random"},
+         "an input's shape and dtype, with random values; or name=FILE"},
         {"--ir", "FILE", TOOL_OPT_STRING, &options.ir, 0, 0,
          "kernels in place of EXPR: what --emit ir prints; they are compiled, "
          "not run"},

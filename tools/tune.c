@@ -304,7 +304,7 @@ verb_tune(int argc, char **argv)
         {"EXPR", NULL, TOOL_OPT_STRING, &options.expr, 0, 0,
          "as for `doorbell eval`; or a bundle's file, saved with --tunable"},
         {"--in", "name=2x3:float32", TOOL_OPT_LIST, &options.in, 0, 0,
-         "an input's shape and dtype"},
+         "an input's shape and dtype, with random values; or name=FILE"},
         TOOL_NUMBER_OPT("--seconds", "S", &options.seconds, 0, 3600,
                         "to search for each kernel (default: 5)"),
         {"--beam", "N", TOOL_OPT_INT, &options.beam, 1, TENSOR_TUNE_MAX,

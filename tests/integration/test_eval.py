@@ -850,6 +850,14 @@ def check_failures(tap, folder):
         f'{got!r} is not {want}' for want, got in
         zip(numbers, json.loads(done.stdout)['values'], strict=True)
         if repr(got) != repr(float(want))])
+    for verb, options in (('eval', ()), ('kernel', ('--runs', '1')),
+                          ('tune', ('--seconds', '0.01'))):
+        done = run(verb, 'x + 1', '--device', 'CPU', '--in',
+                   f'x={folder}/x.npy', *options)
+        tap.check(f'{verb} --in of a file', expect(done, 0))
+        done = run(verb, 'x + 1', '--device', 'CPU', '--in', 'x=2x3:float16',
+                   *options)
+        tap.check(f'{verb} --in of a shape', expect(done, 0))
     tap.check('--json tells failures', expect_json_error(
         run('eval', 'sofmax(1)', '--json'), 1, 'column 1: '))
     for args, code, part in (

@@ -127,7 +127,7 @@ def check_mistakes(tap):
         'column 4'))
     tap.check('a bad input', expect_json_error(
         run('tune', 'x', '--in', 'x=3y', '--json', '--device', 'CPU'), 1,
-        'not name='))
+        'neither a shape'))
     tap.check('a bad beam', expect_json_error(
         run('tune', 'x', '--beam', '65', '--json'), 2, '1..64'))
     tap.check('bad seconds', expect_json_error(

@@ -13,6 +13,7 @@
 #include "doorbell/tensor.h"
 #include "tools/eval/eval_expr.h"
 #include "tools/eval/eval_print.h"
+#include "tools/inputs.h"
 #include "tools/json.h"
 #include "tensor/files/npy.h"
 #include "tools/tools.h"
@@ -329,66 +330,13 @@ check_inputs(struct eval_run *run)
     return TOOL_GO_ON;
 }
 
-/* Where FILE:NAME has its colon, behind an ending of files of several tensors;
- * NULL: it is a file of one. */
-static const char *
-find_name(const char *path)
-{
-    static const char *const ends[] = {
-        ".gguf:", ".safetensors:", ".json:", ".npz:", ".pth:", ".pt:", ".bin:"};
-    const char *found;
-    size_t i;
-
-    for (i = 0; i < ARRAY_LEN(ends); i++) {
-        found = strstr(path, ends[i]);
-        if (found)
-            return found + strlen(ends[i]) - 1;
-    }
-    return NULL;
-}
-
-/* The file's path ends before `colon`, where there is one. */
-static BELL_MUST_CHECK bell_status
-open_input(const char *path, const char *colon, struct bell_file **out_file)
-{
-    char *copy = host_strdup(path);
-    bell_status status;
-
-    if (!copy)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for a path");
-    if (colon)
-        copy[colon - path] = '\0';
-    status = bell_file_open(copy, out_file);
-    host_free(copy);
-    return status;
-}
-
-static BELL_MUST_CHECK bell_status
-load_tensor(struct eval_run *run, const char *path, const char *colon,
-            struct bell_tensor **out_tensor)
-{
-    struct bell_file *file;
-    uint32_t n;
-
-    BELL_TRY(open_input(path, colon, &file));
-    n = bell_file_count(file);
-    if (!colon && n != 1) {
-        bell_file_close(file);
-        return bell_fail(BELL_E_INVALID, "%s: has %u tensors; write FILE:NAME",
-                         path, n);
-    }
-    *out_tensor = bell_file_tensor(run->ctx, file, colon ? colon + 1 : NULL);
-    bell_file_close(file);
-    return bell_context_status(run->ctx);
-}
-
 static BELL_MUST_CHECK bell_status
 load_input(struct eval_run *run, size_t i)
 {
     const char *path = input_path(input_item(run, i));
 
     run->inputs[i].name = run->names[i];
-    BELL_TRY(load_tensor(run, path, find_name(path), &run->inputs[i].tensor));
+    BELL_TRY(tool_read_input(run->ctx, path, true, &run->inputs[i].tensor));
     run->n_inputs = i + 1;
     return BELL_OK;
 }
@@ -816,7 +764,8 @@ verb_eval(int argc, char **argv)
         {"EXPR", NULL, TOOL_OPT_STRING, &run->opts.expr, 0, 0,
          "numbers, operators, functions, [indexing]"},
         {"--in", "name=FILE", TOOL_OPT_LIST, &run->opts.in, 0, 0,
-         "an input; may be given many times"},
+         "an input; or name=2x3:float32, random values of that shape; may be "
+         "given many times"},
         {"--out", "FILE", TOOL_OPT_STRING, &run->opts.out, 0, 0,
          "write the result there instead of printing it; .npz or "
          ".safetensors where there are several"},

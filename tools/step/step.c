@@ -507,7 +507,7 @@ verb_step(int argc, char **argv)
         {"EXPR", NULL, TOOL_OPT_STRING, &options.expr, 0, 0,
          "what it computes, as for `doorbell eval`"},
         {"--in", "name=2x3:float32", TOOL_OPT_LIST, &options.in, 0, 0,
-         "an input's shape and dtype; its values are random"},
+         "an input's shape and dtype, with random values; or name=FILE"},
         {"--replay", "FILE", TOOL_OPT_STRING, &options.replay, 0, 0,
          "a cassette's submissions, in place of a card and EXPR"},
         {"--script", "FILE", TOOL_OPT_STRING, &options.script, 0, 0,
