@@ -89,27 +89,36 @@ file_read(const char *path, struct file_bytes *out_file)
     return status;
 }
 
+/* Into the stream, which stays open, and out of its buffer. */
 static BELL_MUST_CHECK bell_status
 write_parts(const char *path, FILE *stream, const struct file_part *parts,
             size_t n_parts)
 {
-    bool ok = stream != NULL;
+    bool ok = true;
     size_t i;
 
-    if (!stream)
-        return bell_fail_file(path, "cannot create");
     for (i = 0; ok && i < n_parts; i++)
         ok = parts[i].size_bytes == 0 ||
              fwrite(parts[i].data, 1, parts[i].size_bytes, stream) ==
                  parts[i].size_bytes;
-    if (!ok) {
-        bell_status status = bell_fail_file(path, "cannot write");
-        fclose(stream);
-        return status;
-    }
-    if (fclose(stream) != 0)
+    if (!ok || fflush(stream) != 0)
         return bell_fail_file(path, "cannot write");
     return BELL_OK;
+}
+
+/* To what is there and is not a regular file. */
+static BELL_MUST_CHECK bell_status
+write_to(const char *path, const struct file_part *parts, size_t n_parts)
+{
+    FILE *stream = fopen(path, "wb");
+    bell_status status;
+
+    if (!stream)
+        return bell_fail_file(path, "cannot create");
+    status = write_parts(path, stream, parts, n_parts);
+    if (fclose(stream) != 0 && status == BELL_OK)
+        status = bell_fail_file(path, "cannot write");
+    return status;
 }
 
 bell_status
@@ -118,15 +127,22 @@ file_write(const char *path, const struct file_part *parts, size_t n_parts)
     struct new_file file;
     bell_status status;
     struct stat st;
+    FILE *stream;
 
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
-        return write_parts(path, fopen(path, "wb"), parts, n_parts);
+        return write_to(path, parts, n_parts);
     BELL_TRY(new_file_create(path, &file));
-    status = write_parts(path, fdopen(file.fd, "wb"), parts, n_parts);
+    stream = fdopen(file.fd, "wb");
+    status = stream ? write_parts(path, stream, parts, n_parts)
+                    : bell_fail_file(path, "cannot create");
     if (status == BELL_OK)
         status = new_file_keep(&file);
     if (status != BELL_OK)
         new_file_drop(&file);
+    if (stream)
+        fclose(stream);
+    else
+        close(file.fd);
     return status;
 }
 

@@ -1,6 +1,9 @@
 /* A file that is written beside its name and gets it when it is worth it: what
  * was there before stays until then, no link is followed, and nobody's file is
- * opened by guessing the name. */
+ * opened by guessing the name.
+ *
+ * A process that is killed leaves its file; the next new_file_create of that
+ * path by the same user removes it. Those of processes that live stay. */
 #ifndef BELL_BASE_NEW_FILE_H
 #define BELL_BASE_NEW_FILE_H
 
@@ -8,9 +11,9 @@
 
 #define NEW_FILE_PATH_MAX 4096
 
-/* Owned by its maker, who closes fd; then kept or dropped, once. */
+/* Owned by its maker: kept or dropped, once; after that its maker closes fd. */
 struct new_file {
-    int fd; /* open for reading and writing */
+    int fd; /* open for reading and writing; locked (flock) */
     char path[NEW_FILE_PATH_MAX], temp[NEW_FILE_PATH_MAX];
 };
 

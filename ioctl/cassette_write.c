@@ -102,9 +102,9 @@ flush_lines(struct cas_writer *writer)
 void
 cas_writer_drop(struct cas_writer *writer)
 {
-    close(writer->fd);
     if (!writer->is_named)
         new_file_drop(&writer->file);
+    close(writer->fd);
     host_free(writer->buf);
     host_free(writer->packed);
     host_free(writer);
@@ -159,7 +159,7 @@ cas_writer_create(const char *path, uint32_t flags, const char *identity,
     }
     writer->fd = writer->file.fd;
     if (flags & CAS_WRITE_EACH)
-        writer->fd = move_high(writer->fd);
+        writer->fd = writer->file.fd = move_high(writer->fd);
     memcpy(head.magic, CAS_MAGIC, sizeof(head.magic));
     head.identity_bytes = (uint32_t)strlen(identity);
     status = write_all(writer->fd, &head, sizeof(head));

@@ -563,11 +563,11 @@ write_file(struct file *f, const char *path)
     f->fd = file.fd;
     f->path = file.path;
     status = fill_file(f);
-    close(file.fd);
     if (status == BELL_OK)
         status = new_file_keep(&file);
     if (status != BELL_OK)
         new_file_drop(&file);
+    close(file.fd);
     return status;
 }
 

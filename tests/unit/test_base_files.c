@@ -219,16 +219,16 @@ test_new_files(void **state)
     assert_int_equal(write(b.fd, "b", 1), 1);
     assert_int_equal(pread(a.fd, name, 1, 0), 1); /* open for both */
     assert_int_equal(name[0], 'a');
-    close(a.fd);
-    close(b.fd);
     expect_content("old", 3);
     assert_int_equal(count_files(), 3);
     new_file_drop(&a);
+    close(a.fd);
     expect_content("old", 3);
     expect_ok(new_file_keep(&b));
     expect_content("b", 1);
     assert_int_equal(count_files(), 1);
     expect_fails(new_file_keep(&b), BELL_E_IO, "cannot rename to it");
+    close(b.fd);
     expect_fails(new_file_create(folder, &a), BELL_E_IO, "is no file");
     expect_fails(new_file_create("/proc/no/x", &a), BELL_E_IO, "cannot create");
     /* names up to what leaves room for the ending */
