@@ -3,6 +3,7 @@
 
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -62,6 +63,15 @@ thread_check(void)
         return bell_fail(BELL_E_INVALID, "BELL_THREADS is '%.40s', not 1 to %d",
                          text, THREADS_MAX);
     return BELL_OK;
+}
+
+bell_status
+thread_fail(const char *what, int error)
+{
+    return bell_fail_errno(BELL_E_NO_MEMORY, error,
+                           "%s: cannot start a thread: %s (out of memory, or "
+                           "too many threads: see ulimit -v and -u)",
+                           what, strerror(error));
 }
 
 uint64_t

@@ -19,6 +19,10 @@ BELL_MUST_CHECK bell_status thread_check(void);
  * are none or it does not. */
 bool thread_allow_tiles(void);
 
+/* What pthread_create (of a thread for `what`) returned: BELL_E_NO_MEMORY. The
+ * C library tells a lack of memory and too many threads by the same number. */
+bell_status thread_fail(const char *what, int error);
+
 /* Monotonic time in nanoseconds; the clock of every host timestamp. */
 uint64_t time_now_ns(void);
 

@@ -178,11 +178,12 @@ hcq_buffer_create(struct hcq_device *dev, uint64_t size_bytes, uint32_t flags,
         return bell_fail(BELL_BAD_VALUE, "%s: unknown buffer flags 0x%x",
                          dev->info.name, flags);
     if (size_bytes > dev->info.max_buffer_bytes)
-        return bell_fail(BELL_E_NO_MEMORY,
-                         "%s: a buffer of %llu bytes is more than the %llu "
-                         "that one may have",
-                         dev->info.name, (unsigned long long)size_bytes,
-                         (unsigned long long)dev->info.max_buffer_bytes);
+        return bell_fail(
+            BELL_E_NO_MEMORY,
+            "%s: out of memory: a buffer of %llu bytes is more than the %llu "
+            "that one may have",
+            dev->info.name, (unsigned long long)size_bytes,
+            (unsigned long long)dev->info.max_buffer_bytes);
     class_idx = find_class(size_bytes, &class_bytes);
     pthread_mutex_lock(&dev->lock);
     node = take_cached(dev, class_idx, flags);

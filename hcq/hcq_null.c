@@ -54,7 +54,8 @@ null_mem_alloc(struct hcq_device *base, uint64_t size_bytes, uint32_t flags,
     if (atomic_fetch_add(&dev->used_bytes, bytes) + bytes >
         base->info.memory_bytes) {
         atomic_fetch_sub(&dev->used_bytes, bytes);
-        return bell_fail(BELL_E_NO_MEMORY, "%s: no room for %llu bytes",
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "%s: out of memory: no room for %llu bytes",
                          base->info.name, (unsigned long long)size_bytes);
     }
     *out = (struct hcq_backing){

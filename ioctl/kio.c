@@ -499,7 +499,9 @@ kio_read_file(struct kio *kio, const char *path, char *buf, size_t cap,
         return bell_fail_errno(n == -EACCES || n == -EPERM ? BELL_E_PERMISSION
                                : n == -ENOMEM              ? BELL_E_NO_MEMORY
                                                            : BELL_E_IO,
-                               -n, "read %s: %s", path, failure_text(kio, -n));
+                               -n, "read %s: %s%s", path,
+                               n == -ENOMEM ? "out of memory: " : "",
+                               failure_text(kio, -n));
     }
     if ((size_t)n >= cap)
         return bell_fail(BELL_E_IO, "read %s: longer than %zu bytes", path,

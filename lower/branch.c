@@ -274,7 +274,8 @@ put_all(struct branches *b)
                          (b->n_ops + b->n_groups * (3 * MAX_SHARED + 3)) *
                              sizeof(const struct uop *));
     if (!buf || !b->out)
-        return bell_fail(BELL_E_NO_MEMORY, "branches of %u ops", b->n_ops);
+        return bell_fail(BELL_E_NO_MEMORY, "branches of %u ops: out of memory",
+                         b->n_ops);
     for (i = 0; i < b->n_ops; i++) {
         uint32_t group = b->group_of[i];
         if (group == NO_GROUP)
@@ -321,7 +322,8 @@ lower_branch(struct uop_graph *g, const struct uop *const *ops, uint32_t n_ops,
     b.to = arena_alloc(a, g->n_nodes * sizeof(const struct uop *));
     b.any = arena_alloc(a, g->n_nodes * sizeof(const struct uop *));
     if (a->failed)
-        return bell_fail(BELL_E_NO_MEMORY, "branches of %u ops", n_ops);
+        return bell_fail(BELL_E_NO_MEMORY, "branches of %u ops: out of memory",
+                         n_ops);
     look_forward(&b);
     find_groups(&b);
     if (!b.n_groups)

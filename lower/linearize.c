@@ -170,8 +170,8 @@ fill_items(struct linear *l)
         loop->items = arena_alloc(&l->g->arena,
                                   (loop->n_items + 1) * sizeof(*loop->items));
         if (!loop->items)
-            return bell_fail(BELL_E_NO_MEMORY, "ordering %zu nodes",
-                             l->n_nodes);
+            return bell_fail(BELL_E_NO_MEMORY,
+                             "ordering %zu nodes: out of memory", l->n_nodes);
         loop->n_items = 0;
     }
     for (i = 0; i < l->n_nodes; i++) {
@@ -303,7 +303,8 @@ put_late(struct linear *l, struct loop *loop)
         return BELL_OK;
     late = arena_alloc(&l->g->arena, loop->n_early * sizeof(*late));
     if (!late)
-        return bell_fail(BELL_E_NO_MEMORY, "ordering %zu nodes", l->n_nodes);
+        return bell_fail(BELL_E_NO_MEMORY, "ordering %zu nodes: out of memory",
+                         l->n_nodes);
     for (i = 0; i < loop->n_early; i++) {
         if (l->marks[place(l, loop->items[i])] & early)
             loop->items[n++] = loop->items[i];
@@ -378,7 +379,8 @@ store_by_turns(struct linear *l, struct loop *loop)
     out = arena_alloc(&l->g->arena,
                       (loop->n_items - loop->n_early) * sizeof(*out));
     if (!out)
-        return bell_fail(BELL_E_NO_MEMORY, "ordering %zu nodes", l->n_nodes);
+        return bell_fail(BELL_E_NO_MEMORY, "ordering %zu nodes: out of memory",
+                         l->n_nodes);
     for (i = loop->n_early; i < loop->n_items; i++)
         l->marks[place(l, loop->items[i])] |= MARK_LEFT;
     for (i = loop->n_early; i < loop->n_items; i++) {
@@ -474,7 +476,8 @@ linearize_sorted(struct linear *l, const struct uop ***out_ops,
     BELL_TRY(order_items(l));
     ops = arena_alloc(&l->g->arena, l->n_nodes * sizeof(*ops));
     if (!ops)
-        return bell_fail(BELL_E_NO_MEMORY, "ordering %zu nodes", l->n_nodes);
+        return bell_fail(BELL_E_NO_MEMORY, "ordering %zu nodes: out of memory",
+                         l->n_nodes);
     *out_n_ops = flatten(l, ops);
     *out_ops = ops;
     return BELL_OK;
@@ -494,7 +497,8 @@ linearize(struct uop_graph *g, const struct uop *sink,
     l.body = host_alloc(l.n_nodes);
     l.marks = host_calloc(l.n_nodes, 1);
     if (!l.pos_of_id || !l.deps || !l.body || !l.marks)
-        status = bell_fail(BELL_E_NO_MEMORY, "ordering %zu nodes", l.n_nodes);
+        status = bell_fail(BELL_E_NO_MEMORY,
+                           "ordering %zu nodes: out of memory", l.n_nodes);
     else
         status = linearize_sorted(&l, out_ops, out_n_ops);
     host_free(l.marks);

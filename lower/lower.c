@@ -211,7 +211,7 @@ lower_passes(struct kernel *k, struct lower_program *p)
     p->n_bytes = count_bytes(k, &large);
     p->name = make_name(k);
     if (!p->name)
-        return bell_fail(BELL_E_NO_MEMORY, "naming a kernel");
+        return bell_fail(BELL_E_NO_MEMORY, "naming a kernel: out of memory");
     log_nodes(k, LOG_UOPS, p->name, &k->sink, 1);
     log_nodes(k, LOG_IR, p->name, &k->sink, 1);
     log_nodes(k, LOG_DOT, p->name, &k->sink, 1);
@@ -359,8 +359,8 @@ lower_kernels(struct uop_graph *g, const struct uop *sink,
     uint32_t i;
 
     if (!parts || !own)
-        status =
-            bell_fail(BELL_E_NO_MEMORY, "lowering %u kernels", sink->n_src);
+        status = bell_fail(BELL_E_NO_MEMORY,
+                           "lowering %u kernels: out of memory", sink->n_src);
     for (i = 0; i < sink->n_src && status == BELL_OK; i++) {
         uop_graph_init(&own[i]);
         status = uop_graph_copy(sink->src[i], &own[i], &part);

@@ -454,7 +454,8 @@ list_parts(struct packer *p, uint32_t n)
     owner = host_calloc(p->g->n_nodes, sizeof(*owner));
     if (!owner || p->failed) {
         host_free(owner);
-        return bell_fail(BELL_E_NO_MEMORY, "packing %u programs", n);
+        return bell_fail(BELL_E_NO_MEMORY, "packing %u programs: out of memory",
+                         n);
     }
     for (i = 0; i < n; i++) {
         note_owner(&p->bodies[i], 2 * i, owner);
@@ -488,7 +489,8 @@ make_locals(struct packer *p)
         struct uop_local *local = arena_alloc(&p->g->arena, sizeof(*local));
         union uop_arg arg = {.data = local};
         if (!local)
-            return bell_fail(BELL_E_NO_MEMORY, "packing programs");
+            return bell_fail(BELL_E_NO_MEMORY,
+                             "packing programs: out of memory");
         local->id = i;
         local->n_elems = p->form.locals[i].n_elems;
         p->locals[i] =
@@ -533,7 +535,8 @@ pack_parts(struct packer *p, const struct lower_program *parts, uint32_t n,
     out->name = arena_printf(&p->g->arena, "%s_and_%u", parts[0].name, n - 1);
     return out->ops && out->name
                ? BELL_OK
-               : bell_fail(BELL_E_NO_MEMORY, "packing %u programs", n);
+               : bell_fail(BELL_E_NO_MEMORY,
+                           "packing %u programs: out of memory", n);
 }
 
 /* So many ids at least as any part has. */
@@ -576,7 +579,8 @@ lower_pack(struct uop_graph *g, const struct lower_program *parts, uint32_t n,
     if (p.to && p.bodies && p.heads && p.begin)
         status = pack_parts(&p, parts, n, &out);
     else
-        status = bell_fail(BELL_E_NO_MEMORY, "packing %u programs", n);
+        status = bell_fail(BELL_E_NO_MEMORY,
+                           "packing %u programs: out of memory", n);
     for (i = 0; i < n; i++) {
         if (p.bodies)
             host_free(p.bodies[i].list);

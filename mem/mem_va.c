@@ -317,7 +317,7 @@ mem_va_alloc(struct mem_va *va, uint64_t size_bytes, uint64_t align_bytes,
         if (i == NONE || !fits_aligned(va, i, size, align_bytes, &addr))
             return bell_fail(
                 BELL_E_NO_MEMORY,
-                "no free range of %llu bytes aligned to %llu: "
+                "out of memory: no free range of %llu bytes aligned to %llu: "
                 "%llu bytes are free in %u pieces",
                 (unsigned long long)size_bytes, (unsigned long long)align_bytes,
                 (unsigned long long)(va->free_granules << va->granule_log2),

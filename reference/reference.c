@@ -345,7 +345,8 @@ eval_reduce(const struct ref_run *run, const struct uop *u,
     start_reduce(u, out);
     folds = host_calloc(out->n + 1, sizeof(*folds));
     if (!folds)
-        return bell_fail(BELL_E_NO_MEMORY, "reference reduction");
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "reference reduction: out of memory");
     for (k = 0; k < x.n; k++, walk_next(&w)) {
         if (is_float)
             fold_float(op, &out->f[w.pos], &folds[w.pos], x.f[k]);
@@ -754,7 +755,8 @@ eval_node(struct ref_run *run, const struct uop *u)
     BELL_TRY(count_elems(run->g, u, &out.n));
     out.data = host_alloc((out.n + 1) * sizeof(*out.i));
     if (!out.data)
-        return bell_fail(BELL_E_NO_MEMORY, "reference value of %zu elements",
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "reference value of %zu elements: out of memory",
                          out.n);
     run->data[u->id] = out.data;
     BELL_TRY(eval_into(run, u, &out));
@@ -799,7 +801,7 @@ take_root(struct ref_run *run, const struct uop *u, struct ref_array *out)
     } else {
         array.data = host_alloc((array.n + 1) * sizeof(*array.i));
         if (!array.data)
-            return bell_fail(BELL_E_NO_MEMORY, "reference root");
+            return bell_fail(BELL_E_NO_MEMORY, "reference root: out of memory");
         memcpy(array.data, run->data[u->id], array.n * sizeof(*array.i));
     }
     *out = array;
@@ -846,7 +848,7 @@ ref_eval(const struct uop_graph *g, const struct uop *const *roots, size_t n,
     else
         status = bell_fail(BELL_E_NO_MEMORY,
                            "reference evaluation of %zu "
-                           "nodes",
+                           "nodes: out of memory",
                            g->n_nodes);
     for (id = 0; run.data && id < g->n_nodes; id++)
         host_free(run.data[id]);

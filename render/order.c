@@ -197,7 +197,8 @@ order_ops(const struct lower_program *program, bool is_late,
     }
     map_fini(&o.place);
     if (!ok)
-        return bell_fail(BELL_E_NO_MEMORY, "ordering %s", program->name);
+        return bell_fail(BELL_E_NO_MEMORY, "ordering %s: out of memory",
+                         program->name);
     *out_ops = ops;
     return BELL_OK;
 }

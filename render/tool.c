@@ -117,7 +117,8 @@ tool_read_output(const struct tool_run *r, const char *what,
     b.size_bytes = (size_t)st.st_size;
     b.data = host_alloc(b.size_bytes);
     if (!b.data)
-        status = bell_fail(BELL_E_NO_MEMORY, "reading a %s of %zu bytes", what,
+        status = bell_fail(BELL_E_NO_MEMORY,
+                           "reading a %s of %zu bytes: out of memory", what,
                            b.size_bytes);
     else if (fread(b.data, 1, b.size_bytes, file) != b.size_bytes)
         status = bell_fail(BELL_E_IO, "reading %s failed", r->output);
@@ -139,14 +140,16 @@ read_messages(const struct tool_run *r, struct render_binary *out)
     size_t n;
 
     if (!file || fstat(fileno(file), &st) != 0) {
+        bell_status status = bell_fail_file(r->messages, "cannot read");
         if (file)
             fclose(file);
-        return bell_fail(BELL_E_IO, "%s is gone", r->messages);
+        return status;
     }
     text = host_alloc((size_t)st.st_size + 1);
     if (!text) {
         fclose(file);
-        return bell_fail(BELL_E_NO_MEMORY, "reading %s", r->messages);
+        return bell_fail(BELL_E_NO_MEMORY, "reading %s: out of memory",
+                         r->messages);
     }
     n = fread(text, 1, (size_t)st.st_size, file);
     fclose(file);
@@ -166,7 +169,8 @@ spawn(char *const argv[], const struct tool_run *r, pid_t *out)
     int err = posix_spawn_file_actions_init(&files);
 
     if (err)
-        return bell_fail(BELL_E_NO_MEMORY, "starting %s", argv[0]);
+        return bell_fail(BELL_E_NO_MEMORY, "starting %s: out of memory",
+                         argv[0]);
     err = posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
     if (!err)
         err = posix_spawn_file_actions_addopen(

@@ -79,7 +79,8 @@ render_estimate_usage(const struct lower_program *p,
         host_free(at);
         host_free(last);
         host_free(ending);
-        return bell_fail(BELL_E_NO_MEMORY, "estimating %s", p->name);
+        return bell_fail(BELL_E_NO_MEMORY, "estimating %s: out of memory",
+                         p->name);
     }
     for (i = 0; i < p->n_ops; i++)
         at[p->ops[i]->id] = i;

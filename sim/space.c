@@ -45,7 +45,7 @@ sim_space_create(struct sim_space **out_space)
 
     if (!space || pthread_rwlock_init(&space->lock, NULL)) {
         host_free(space);
-        return bell_fail(BELL_E_NO_MEMORY, "address space");
+        return bell_fail(BELL_E_NO_MEMORY, "address space: out of memory");
     }
     *out_space = space;
     return BELL_OK;
@@ -174,7 +174,8 @@ space_fill(struct sim_space *space, uint64_t va, uint64_t host, uint64_t end,
         }
         if (!entry) {
             clear_range(space, start, va);
-            return bell_fail(BELL_E_NO_MEMORY, "page tables for 0x%llx",
+            return bell_fail(BELL_E_NO_MEMORY,
+                             "page tables for 0x%llx: out of memory",
                              (unsigned long long)va);
         }
         *entry = host | flags;
@@ -192,7 +193,7 @@ map_locked(struct sim_space *space, uint64_t va, uint64_t host,
     if (!space->root)
         space->root = host_calloc(N_ENTRIES, sizeof(*space->root));
     if (!space->root)
-        return bell_fail(BELL_E_NO_MEMORY, "page tables");
+        return bell_fail(BELL_E_NO_MEMORY, "page tables: out of memory");
     if (!is_range_free(space, va, va + size_bytes))
         return bell_fail(
             BELL_E_INVALID, "something is mapped in 0x%llx..0x%llx already",

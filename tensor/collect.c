@@ -38,7 +38,8 @@ create_buffer(struct bell_context *ctx, enum uop_dtype dtype, uint64_t n_elems,
 
     assert(dtype < UOP_DTYPE_COUNT && elem_bytes > 0);
     if (n_elems > (uint64_t)TN_MAX_NUMEL)
-        return bell_fail(BELL_E_NO_MEMORY, "a buffer of %llu elements",
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "a buffer of %llu elements: out of memory",
                          (unsigned long long)n_elems);
     buf = host_calloc(1, sizeof(*buf));
     if (!buf)

@@ -16,6 +16,7 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "base/once.h"
+#include "base/thread.h"
 #include "tensor/node.h"
 #include "tensor/runtime/stage.h"
 #include "tensor/tensor_internal.h"
@@ -202,15 +203,14 @@ static bell_status
 start_threads(struct bell_loader *loader)
 {
     uint32_t n = loader->desc.n_threads;
+    int error = 0;
 
-    while (loader->n_threads < n &&
-           pthread_create(&loader->threads[loader->n_threads], NULL, run_thread,
-                          loader) == 0)
-        loader->n_threads++;
-    return loader->n_threads > 0
-               ? BELL_OK
-               : bell_fail(BELL_E_NO_MEMORY, "'%s': no thread can be started",
-                           loader->name);
+    while (loader->n_threads < n && !error) {
+        error = pthread_create(&loader->threads[loader->n_threads], NULL,
+                               run_thread, loader);
+        loader->n_threads += !error;
+    }
+    return loader->n_threads > 0 ? BELL_OK : thread_fail(loader->name, error);
 }
 
 /* ---- life ---- */

@@ -20,7 +20,7 @@ read_leaf(void *user, const struct uop *buffer, struct ref_array *array)
                          buffer->id);
     bytes = host_alloc(buf->size_bytes + 1);
     if (!bytes)
-        return bell_fail(BELL_E_NO_MEMORY, "a leaf of %zu bytes",
+        return bell_fail(BELL_E_NO_MEMORY, "a leaf of %zu bytes: out of memory",
                          buf->size_bytes);
     status = tensor_buffer_read(buf, bytes, buf->size_bytes);
     if (status == BELL_OK)
@@ -41,7 +41,7 @@ ref_eval_tensors(struct bell_tensor *const *tensors, size_t n,
         return BELL_OK;
     roots = host_alloc(n * sizeof(*roots));
     if (!roots)
-        return bell_fail(BELL_E_NO_MEMORY, "%zu roots", n);
+        return bell_fail(BELL_E_NO_MEMORY, "%zu roots: out of memory", n);
     for (i = 0; i < n; i++) {
         status = tensor_usable("ref_eval_tensors", tensors[i]);
         if (status == BELL_OK &&

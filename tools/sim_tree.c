@@ -52,8 +52,7 @@ write_file(struct tree *tree, const char *path, mode_t mode, const char *text,
     fd =
         open(whole, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
     if ((fd < 0 || write(fd, text, n) != (ssize_t)n) && tree->status == BELL_OK)
-        tree->status =
-            bell_fail(BELL_E_IO, "cannot write %s: %s", whole, strerror(errno));
+        tree->status = bell_fail_file(whole, "cannot write");
     if (fd >= 0)
         close(fd);
 }

@@ -53,7 +53,7 @@ fail_here(const struct parser *p, bell_status status)
 static bell_status
 parse_no_memory(void)
 {
-    return bell_fail(BELL_E_NO_MEMORY, "parsing a graph");
+    return bell_fail(BELL_E_NO_MEMORY, "parsing a graph: out of memory");
 }
 
 static void

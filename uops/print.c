@@ -59,7 +59,7 @@ text_finish(struct text *t, char **out_text)
     text_add(t, "%s", "");
     if (t->failed) {
         host_free(t->buf);
-        return bell_fail(BELL_E_NO_MEMORY, "text of a graph");
+        return bell_fail(BELL_E_NO_MEMORY, "text of a graph: out of memory");
     }
     *out_text = t->buf;
     return BELL_OK;

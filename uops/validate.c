@@ -54,7 +54,7 @@ struct check {
 static bell_status
 validate_no_memory(void)
 {
-    return bell_fail(BELL_E_NO_MEMORY, "validating a graph");
+    return bell_fail(BELL_E_NO_MEMORY, "validating a graph: out of memory");
 }
 
 /* What the table of ops says of every node: the stage it may occur in and how

@@ -63,14 +63,16 @@ uop_toposort(const struct uop_graph *g, const struct uop *const *roots,
         set.high = roots[i]->id > set.high ? roots[i]->id : set.high;
     set.words = host_calloc(((size_t)set.high >> 6) + 1, sizeof(*set.words));
     if (!set.words)
-        return bell_fail(BELL_E_NO_MEMORY, "sort of %u nodes", set.high + 1);
+        return bell_fail(BELL_E_NO_MEMORY, "sort of %u nodes: out of memory",
+                         set.high + 1);
     for (i = 0; i < n_roots; i++)
         mark(&set, roots[i]->id);
     n = n_roots ? mark_reachable(g, &set) : 0;
     list = host_alloc(n * sizeof(*list));
     if (!list) {
         host_free(set.words);
-        return bell_fail(BELL_E_NO_MEMORY, "sort of %zu nodes", n);
+        return bell_fail(BELL_E_NO_MEMORY, "sort of %zu nodes: out of memory",
+                         n);
     }
     for (word = set.low >> 6; at < n; word++) {
         for (bits = set.words[word]; bits; bits &= bits - 1)
@@ -131,7 +133,8 @@ fail_memory:
     host_free(seen);
     host_free(stack);
     host_free(list);
-    return bell_fail(BELL_E_NO_MEMORY, "order of %u nodes", root->id + 1);
+    return bell_fail(BELL_E_NO_MEMORY, "order of %u nodes: out of memory",
+                     root->id + 1);
 }
 
 /* The node that `u` becomes when its sources do; `u` itself if none changes.
@@ -181,7 +184,8 @@ uop_substitute(struct uop_graph *g, const struct uop **roots, size_t n_roots,
     map = host_calloc(n_ids, sizeof(*map));
     buf = host_alloc(max_src * sizeof(*buf));
     if (!map || !buf) {
-        status = bell_fail(BELL_E_NO_MEMORY, "substitution in %zu nodes", n);
+        status = bell_fail(BELL_E_NO_MEMORY,
+                           "substitution in %zu nodes: out of memory", n);
     } else {
         for (i = 0; i < n_pairs; i++) {
             assert(from[i]->dtype == to[i]->dtype || to[i] == &uop_failed);

@@ -475,9 +475,10 @@ amd_memory_create(struct amd_process *process, uint32_t card,
     void *at;
 
     if (size_bytes > MAX_BYTES)
-        return bell_fail(BELL_E_NO_MEMORY,
-                         "more than the %llu bytes of a process's addresses",
-                         (unsigned long long)MAX_BYTES);
+        return bell_fail(
+            BELL_E_NO_MEMORY,
+            "out of memory: more than the %llu bytes of a process's addresses",
+            (unsigned long long)MAX_BYTES);
     amd_left_retry(process);
     BELL_TRY(reserve(process, mem.size_bytes, &at));
     mem.va = alloc.va = (uintptr_t)at;

@@ -66,8 +66,9 @@ ocl_api_load(struct ocl_api *out_api)
     lib = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!lib)
         return bell_fail(BELL_E_NO_DEVICE,
-                         "OpenCL's loader is not installed (libOpenCL.so.1 "
-                         "not found): install Debian's ocl-icd-libopencl1");
+                         "OpenCL's loader cannot be loaded: %s; Debian's "
+                         "package is ocl-icd-libopencl1",
+                         dlerror());
     memset(out_api, 0, sizeof(*out_api));
     for (i = 0; i < ARRAY_LEN(rows); i++) {
         sym = dlsym(lib, rows[i].name);
@@ -145,6 +146,7 @@ ocl_fail(const char *who, const char *call, cl_int error)
                   error == CL_INVALID_BUFFER_SIZE;
 
     return bell_fail(memory ? BELL_E_NO_MEMORY : BELL_E_KERNEL,
-                     "%s: %s: %s (%d)", who, call, ocl_error_name(error),
+                     "%s: %s: %s%s (%d)", who, call,
+                     memory ? "out of memory: " : "", ocl_error_name(error),
                      (int)error);
 }

@@ -196,7 +196,8 @@ ocl_mem_alloc(struct hcq_device *base, uint64_t size_bytes, uint32_t flags,
     if (flags & HCQ_MEM_HOST_VISIBLE) {
         host = host_aligned(HOST_ALIGN, (size_t)size_bytes);
         if (!host)
-            return bell_fail(BELL_E_NO_MEMORY, "%s: %llu bytes of memory",
+            return bell_fail(BELL_E_NO_MEMORY,
+                             "%s: out of memory for %llu bytes",
                              base->info.name, (unsigned long long)size_bytes);
     }
     status = create_buffer(dev, size_bytes, host, out);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/thread.h"
 #include "hcq/cl/ocl.h"
 
 #define THREAD_STACK (2u << 20) /* compilers may run on it */
@@ -49,8 +50,7 @@ start_thread(struct ocl_queue *queue)
     err = pthread_create(&queue->thread, &attr, thread_body, &queue->feed);
     pthread_attr_destroy(&attr);
     if (err != 0)
-        return bell_fail_errno(BELL_E_NO_MEMORY, err, "%s: no thread: %s",
-                               queue->feed.base.name, strerror(err));
+        return thread_fail(queue->feed.base.name, err);
     return BELL_OK;
 }
 

@@ -157,7 +157,7 @@ cpu_mem_alloc(struct hcq_device *dev, uint64_t size_bytes, uint32_t flags,
         ptr = host_aligned(64, (size_t)size_bytes);
     }
     if (!ptr)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: %llu bytes of memory",
+        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for %llu bytes",
                          dev->info.name, (unsigned long long)size_bytes);
     *out = (struct hcq_backing){
         .va = (uint64_t)(uintptr_t)ptr,

@@ -2,6 +2,7 @@
 #include "hcq/cpu/cpu_object.h"
 
 #include <elf.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -542,9 +543,10 @@ map_object(struct loader *ld)
     map = mmap(NULL, (size_t)ld->part_at[PART_COUNT], PROT_READ | PROT_WRITE,
                flags, -1, 0);
     if (map == MAP_FAILED)
-        return bell_fail(BELL_E_NO_MEMORY,
-                         "program '%s': no memory for %llu bytes of code",
-                         ld->name, (unsigned long long)ld->part_at[PART_COUNT]);
+        return bell_fail_errno(
+            BELL_E_NO_MEMORY, errno,
+            "program '%s': no memory for %llu bytes of code: %s", ld->name,
+            (unsigned long long)ld->part_at[PART_COUNT], strerror(errno));
     ld->map = map;
     for (i = 0; i < ld->n_sections; i++) {
         const struct section *sec = &ld->sections[i];

@@ -68,9 +68,7 @@ cpu_worker_init(struct cpu_worker *worker, struct cpu_device *dev,
         host_free(worker->alt_stack);
         worker->alt_stack = NULL;
         cpu_fault_leave_place(worker);
-        return bell_fail_errno(BELL_E_NO_MEMORY, rc,
-                               "%s: no memory for a thread: %s",
-                               dev->base.info.name, strerror(rc));
+        return thread_fail(dev->base.info.name, rc);
     }
     return BELL_OK;
 }

@@ -251,9 +251,7 @@ qcom_feed_init(struct qcom_feed *feed, struct qcom_device *dev)
     feed->is_awake = true;
     error = start_thread(feed);
     if (error)
-        return bell_fail_errno(BELL_E_NO_MEMORY, error,
-                               "%s: no thread for a queue: %s",
-                               dev->base.info.name, strerror(error));
+        return thread_fail(dev->base.info.name, error);
     feed->has_thread = true;
     return BELL_OK;
 }

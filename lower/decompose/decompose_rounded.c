@@ -53,7 +53,8 @@ dec_find_rounded(const struct uop *const *list, size_t n, uint8_t **out_rounded)
 
     made = host_calloc(n ? (size_t)list[n - 1]->id + 1 : 1, 1);
     if (!made)
-        return bell_fail(BELL_E_NO_MEMORY, "decomposing %zu nodes", n);
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "decomposing %zu nodes: out of memory", n);
     *out_rounded = made;
     while (n-- > 0) { /* what is made of it has been seen */
         const struct uop *u = list[n];

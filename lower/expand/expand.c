@@ -241,7 +241,8 @@ begin_insts(struct expand *e)
 
     e->inst = arena_calloc(&k->mem, k->n_nodes, sizeof(*e->inst));
     if (!e->inst)
-        return bell_fail(BELL_E_NO_MEMORY, "expansion of %u nodes", k->n_nodes);
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "expansion of %u nodes: out of memory", k->n_nodes);
     for (i = 0; i < k->n_nodes; i++) {
         struct expand_inst *inst = &e->inst[i];
         uint64_t vec = k->deps[i] & e->vectors;
@@ -292,8 +293,8 @@ alloc_insts(struct expand *e)
             inst->vector = arena_alloc(&e->k->mem, size);
     }
     if (e->k->mem.failed)
-        return bell_fail(BELL_E_NO_MEMORY, "expansion of %u nodes",
-                         e->k->n_nodes);
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "expansion of %u nodes: out of memory", e->k->n_nodes);
     return BELL_OK;
 }
 
@@ -553,7 +554,8 @@ expand_apart(struct expand *e, const struct uop *u,
     BELL_TRY(alloc_insts(e));
     src = arena_alloc(&k->mem, widest * sizeof(*src));
     if (!src)
-        return bell_fail(BELL_E_NO_MEMORY, "expansion of %u nodes", n);
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "expansion of %u nodes: out of memory", n);
     for (i = 0; i < n; i++) {
         if (e->inst[i].need)
             BELL_TRY(make_instances(e, k->nodes[i], &e->inst[i], src));
@@ -623,7 +625,8 @@ order_by_level(struct kernel *k, const uint32_t **out_order,
     start = arena_calloc(&k->mem, n_levels + 1, sizeof(*start));
     order = arena_alloc(&k->mem, k->n_nodes * sizeof(*order));
     if (!start || !order)
-        return bell_fail(BELL_E_NO_MEMORY, "expansion of %u nodes", k->n_nodes);
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "expansion of %u nodes: out of memory", k->n_nodes);
     for (i = 0; i < k->n_nodes; i++)
         start[k->levels[i] + 1]++;
     for (i = 0; i < n_levels; i++)
@@ -648,7 +651,8 @@ make_values(struct expand *e)
         widest = k->nodes[i]->n_src > widest ? k->nodes[i]->n_src : widest;
     src = arena_alloc(&k->mem, widest * sizeof(*src));
     if (!src)
-        return bell_fail(BELL_E_NO_MEMORY, "expansion of %u nodes", k->n_nodes);
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "expansion of %u nodes: out of memory", k->n_nodes);
     for (level = 0; level < n_levels; level++) {
         for (; group < k->n_groups && k->groups[group].level == level; group++)
             BELL_TRY(expand_group(e, &k->groups[group]));

@@ -349,7 +349,8 @@ expand_attend_few_amd(struct kernel *k, const struct attend *a,
     uint32_t i;
 
     if (!w)
-        return bell_fail(BELL_E_NO_MEMORY, "expansion of attention");
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "expansion of attention: out of memory");
     attend_few_init(&w->f, &e, a);
     choose_sizes(w);
     BELL_TRY(attend_few_map_groups(&w->f, program));

@@ -988,7 +988,8 @@ make_loop(struct work *w, const struct uop **out_end)
     src =
         arena_alloc(&w->c.e->k->mem, (4 * MAX_COPY * 8 + 4096) * sizeof(*src));
     if (!src)
-        return bell_fail(BELL_E_NO_MEMORY, "expansion of attention");
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "expansion of attention: out of memory");
     tiles = attend_count_tiles(&w->c, w->row0, w->last, &w->first);
     t.first = op2(&w->c, UOP_MUL, w->first, w->c.tile);
     for (i = 0; i < 5; i++) {
@@ -1424,7 +1425,8 @@ expand_attend_gpu(struct kernel *k, const struct attend *a,
     const struct uop *end = NULL;
 
     if (!w)
-        return bell_fail(BELL_E_NO_MEMORY, "expansion of attention");
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "expansion of attention: out of memory");
     w->c = (struct attend_code){.e = &e, .g = k->g, .a = a};
     w->c.n_rows = k->sizes[a->row];
     w->c.n_keys = k->sizes[a->key];

@@ -594,7 +594,8 @@ expand_attend_host(struct kernel *k, const struct attend *a,
     w.scalar = arena_calloc(&k->mem, k->n_nodes, sizeof(*w.scalar));
     w.vector = arena_calloc(&k->mem, k->n_nodes, sizeof(*w.vector));
     if (!w.scalar || !w.vector)
-        return bell_fail(BELL_E_NO_MEMORY, "expansion of attention");
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "expansion of attention: out of memory");
     choose_sizes(&w);
     attend_find_factor(&w.c);
     rows = (int64_t)w.lanes * w.n_vecs;

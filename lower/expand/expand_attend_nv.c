@@ -578,7 +578,8 @@ make_loop(struct attend_nv *w, const struct uop **out_end)
     tiles = attend_count_tiles(&w->c, w->begin, w->last, &w->first);
     src = arena_alloc(&w->c.e->k->mem, most * sizeof(*src));
     if (!src)
-        return bell_fail(BELL_E_NO_MEMORY, "expansion of attention");
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "expansion of attention: out of memory");
     for (i = 0; i < 3; i++) {
         struct attend_nv_side *s = sides[i];
         if (!s->value || s->same)

@@ -379,8 +379,8 @@ make_body(struct expand *e, const struct kernel_group *group, struct member *m,
 
     m->accs = arena_alloc(&e->k->mem, inst->n_copies * sizeof(*m->accs));
     if (!m->accs)
-        return bell_fail(BELL_E_NO_MEMORY, "expansion of %u nodes",
-                         e->k->n_nodes);
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "expansion of %u nodes: out of memory", e->k->n_nodes);
     e->base[of->block] = expand_op_num(e, UOP_MUL, vector, BLOCKS);
     BELL_TRY(expand_apart(e, of->n_chain ? of->chain[0] : of->bytes, &before));
     m->bits = e->inst;
@@ -444,7 +444,8 @@ expand_digits(struct expand *e, const struct kernel_group *group)
         max += e->inst[kernel_pos(k, group->members[i])].n_copies;
     src = arena_alloc(&k->mem, max * sizeof(*src));
     if (!d || !m || !src)
-        return bell_fail(BELL_E_NO_MEMORY, "expansion of %u nodes", k->n_nodes);
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "expansion of %u nodes: out of memory", k->n_nodes);
     for (i = 0; i < n; i++) {
         m[i].reduce = group->members[i];
         if (!kernel_find_digits(k, group, m[i].reduce, &d[i].of))

@@ -25,7 +25,8 @@ struct reduce {
 bell_status
 expand_no_memory(const struct expand *e)
 {
-    return bell_fail(BELL_E_NO_MEMORY, "expansion of %u nodes", e->k->n_nodes);
+    return bell_fail(BELL_E_NO_MEMORY, "expansion of %u nodes: out of memory",
+                     e->k->n_nodes);
 }
 
 const struct uop *

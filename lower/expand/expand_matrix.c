@@ -682,8 +682,8 @@ expand_matrix_group(struct expand *e, const struct kernel_group *group)
     accs = arena_alloc(&e->k->mem, n * sizeof(*accs));
     src = arena_alloc(&e->k->mem, (n + 1) * sizeof(*src));
     if (!accs || !src)
-        return bell_fail(BELL_E_NO_MEMORY, "expansion of %u nodes",
-                         e->k->n_nodes);
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "expansion of %u nodes: out of memory", e->k->n_nodes);
     for (i = 0; i < n; i++) {
         expand_set_digits(e, m.tiles, i);
         if (!m.n_loops) {

@@ -367,7 +367,8 @@ expand_order(struct kernel *k, const struct order *o,
     uint32_t b, left, count;
 
     if (!w)
-        return bell_fail(BELL_E_NO_MEMORY, "expansion of an order");
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "expansion of an order: out of memory");
     w->c = (struct attend_code){.e = &e, .g = k->g};
     w->o = o;
     BELL_TRY(choose_sizes(w, program));

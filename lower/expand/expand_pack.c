@@ -185,7 +185,8 @@ fill_pack(struct expand *e, uint32_t number)
     inst = &e->inst[kernel_pos(k, p->value)];
     src = arena_alloc(&k->mem, (inst->n_copies + 1) * sizeof(*src));
     if (!src)
-        return bell_fail(BELL_E_NO_MEMORY, "expansion of %u nodes", k->n_nodes);
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "expansion of %u nodes: out of memory", k->n_nodes);
     for (copy = 0; copy < inst->n_copies; copy++) {
         const struct uop *store[3] = {p->memory};
         expand_set_digits(e, inst->copied, copy);

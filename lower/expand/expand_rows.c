@@ -63,7 +63,8 @@ expand_rows(struct expand *e, const struct kernel_group *group)
     assert(inst->vec >= 0 && e->loops >> column & 1);
     src = arena_alloc(&k->mem, (inst->n_copies + 1) * sizeof(*src));
     if (!src)
-        return bell_fail(BELL_E_NO_MEMORY, "expansion of %u nodes", k->n_nodes);
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "expansion of %u nodes: out of memory", k->n_nodes);
     memory =
         expand_local(e, reduce->dtype,
                      (uint64_t)k->sizes[column] * inst->n_copies * inst->lanes);

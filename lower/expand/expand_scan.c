@@ -637,7 +637,8 @@ expand_scan(struct kernel *k, const struct scan *s, const struct uop **out_sink,
     struct work *w = arena_calloc(&k->mem, 1, sizeof(*w));
 
     if (!w)
-        return bell_fail(BELL_E_NO_MEMORY, "expansion of running sums");
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "expansion of running sums: out of memory");
     w->c = (struct attend_code){.e = &e, .g = k->g};
     w->s = s;
     w->size = k->ranges[s->at]->src[0];

@@ -964,7 +964,8 @@ find_operands(struct expand *e)
         n += is_operand(e, i);
     e->stages = arena_calloc(&k->mem, n + 1, sizeof(*e->stages));
     if (!e->stages)
-        return bell_fail(BELL_E_NO_MEMORY, "expansion of %u nodes", k->n_nodes);
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "expansion of %u nodes: out of memory", k->n_nodes);
     for (i = 0; i < k->n_nodes; i++) {
         struct expand_stage *s = &e->stages[e->n_stages];
         if (!is_operand(e, i))
@@ -982,7 +983,8 @@ find_operands(struct expand *e)
     e->first.v = arena_alloc(&k->mem, n_stores * sizeof(*e->first.v));
     e->next.v = arena_alloc(&k->mem, n_stores * sizeof(*e->next.v));
     if (n && (!e->first.v || !e->next.v))
-        return bell_fail(BELL_E_NO_MEMORY, "expansion of %u nodes", k->n_nodes);
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "expansion of %u nodes: out of memory", k->n_nodes);
     return BELL_OK;
 }
 
@@ -1039,7 +1041,8 @@ load_next(struct expand *e, const struct uop ***src, uint32_t *n)
         out = arena_alloc(&e->k->mem,
                           (*n + (size_t)steps * c.rows + 1) * sizeof(*out));
         if (!out)
-            return bell_fail(BELL_E_NO_MEMORY, "expansion of %u nodes",
+            return bell_fail(BELL_E_NO_MEMORY,
+                             "expansion of %u nodes: out of memory",
                              e->k->n_nodes);
         memcpy(out, before, *n * sizeof(*out));
         before = *src = out;
@@ -1063,8 +1066,8 @@ first_effects(struct expand *e, const struct uop ***out_src, uint32_t *out_n)
 
     src = arena_alloc(&e->k->mem, (n + 2) * sizeof(*src));
     if (!src)
-        return bell_fail(BELL_E_NO_MEMORY, "expansion of %u nodes",
-                         e->k->n_nodes);
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "expansion of %u nodes: out of memory", e->k->n_nodes);
     for (i = 0; i < n; i++)
         src[i] = make_store(e, &e->first.v[i], e->first.v[i].memory);
     if (e->ahead > 1) {
@@ -1155,8 +1158,8 @@ copy_next(struct expand *e)
         return BELL_OK;
     src = arena_alloc(&e->k->mem, (e->next.n + 1) * sizeof(*src));
     if (!src)
-        return bell_fail(BELL_E_NO_MEMORY, "expansion of %u nodes",
-                         e->k->n_nodes);
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "expansion of %u nodes: out of memory", e->k->n_nodes);
     src[n++] = e->base[e->tile_loop];
     for (i = 0; i < e->next.n; i++) {
         if (e->next.v[i].made)

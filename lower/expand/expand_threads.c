@@ -386,7 +386,8 @@ expand_join_parts(struct expand *e, uint64_t bound, uint64_t context,
     j.slot = arena_alloc(&k->mem, n_parts * sizeof(*j.slot));
     j.stores = arena_alloc(&k->mem, n_parts * sizeof(*j.stores));
     if (!j.slot || !j.stores)
-        return bell_fail(BELL_E_NO_MEMORY, "expansion of %u nodes", k->n_nodes);
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "expansion of %u nodes: out of memory", k->n_nodes);
     for (bound &= e->threads; bound; bound &= bound - 1) {
         uint32_t r = (uint32_t)__builtin_ctzll(bound);
         j.shift = k->thread_shift[uop_range_id(k->ranges[r])];

@@ -10,7 +10,8 @@
 static bell_status
 kernel_no_memory(const struct kernel *k)
 {
-    return bell_fail(BELL_E_NO_MEMORY, "analysis of a kernel of %u nodes",
+    return bell_fail(BELL_E_NO_MEMORY,
+                     "analysis of a kernel of %u nodes: out of memory",
                      k->n_nodes);
 }
 

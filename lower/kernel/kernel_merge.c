@@ -36,7 +36,8 @@ collect_uses(struct kernel *k, const struct uop ***out_uses, uint32_t *out_n)
         n_src += k->nodes[i]->n_src;
     uses = arena_alloc(&k->mem, (n_src + 1) * sizeof(*uses));
     if (!uses)
-        return bell_fail(BELL_E_NO_MEMORY, "merging ranges of %u nodes",
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "merging ranges of %u nodes: out of memory",
                          k->n_nodes);
     for (i = 0; i < k->n_nodes; i++) {
         const struct uop *u = k->nodes[i];

@@ -181,7 +181,8 @@ kernel_remap_ranges(struct kernel *k, const struct kernel_remap *map)
     to = arena_alloc(&k->mem, k->n_nodes * sizeof(*to));
     src = arena_alloc(&k->mem, widest_node(k) * sizeof(*src));
     if (!to || !src)
-        return bell_fail(BELL_E_NO_MEMORY, "rewrite of a kernel of %u nodes",
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "rewrite of a kernel of %u nodes: out of memory",
                          k->n_nodes);
     for (i = 0; i < k->n_nodes; i++) {
         const struct uop *u = k->nodes[i];
@@ -338,7 +339,8 @@ drop_empty_reduces(struct kernel *k)
     from = arena_alloc(&k->mem, k->n_nodes * sizeof(*from));
     to = arena_alloc(&k->mem, k->n_nodes * sizeof(*to));
     if (!from || !to)
-        return bell_fail(BELL_E_NO_MEMORY, "rewrite of a kernel of %u nodes",
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "rewrite of a kernel of %u nodes: out of memory",
                          k->n_nodes);
     for (i = 0; i < k->n_nodes; i++) {
         const struct uop *u = k->nodes[i];
@@ -389,7 +391,8 @@ rename_reduce(struct kernel *k, const struct uop *u, uint64_t shared,
     from = arena_alloc(&k->mem, (k->n_nodes + k->n_ranges) * sizeof(*from));
     to = arena_alloc(&k->mem, (k->n_nodes + k->n_ranges) * sizeof(*to));
     if (!from || !to)
-        return bell_fail(BELL_E_NO_MEMORY, "renaming %u ranges", k->n_ranges);
+        return bell_fail(BELL_E_NO_MEMORY, "renaming %u ranges: out of memory",
+                         k->n_ranges);
     for (i = 0; i < k->n_ranges; i++) {
         if (shared >> i & 1) {
             from[n] = k->ranges[i];
@@ -443,7 +446,8 @@ unshare_group(struct kernel *k, const struct kernel_group *group,
     assert(group->bound & shared);
     to = arena_alloc(&k->mem, group->n_members * sizeof(*to));
     if (!to)
-        return bell_fail(BELL_E_NO_MEMORY, "renaming %u ranges", k->n_ranges);
+        return bell_fail(BELL_E_NO_MEMORY, "renaming %u ranges: out of memory",
+                         k->n_ranges);
     for (i = 0; i < k->n_ranges; i++) {
         const struct uop *range = k->ranges[i];
         union uop_arg arg = {.i =
@@ -536,7 +540,8 @@ shift_bodies(struct kernel *k, struct peel *peel)
     peel->to = arena_alloc(&k->mem, k->n_nodes * sizeof(*peel->to));
     src = arena_alloc(&k->mem, widest_node(k) * sizeof(*src));
     if (!peel->to || !src)
-        return bell_fail(BELL_E_NO_MEMORY, "peeling %u nodes", k->n_nodes);
+        return bell_fail(BELL_E_NO_MEMORY, "peeling %u nodes: out of memory",
+                         k->n_nodes);
     for (i = 0; i < k->n_nodes; i++) {
         const struct uop *u = k->nodes[i];
         if (!(k->deps[i] >> peel->range & 1)) {
@@ -610,7 +615,8 @@ kernel_peel(struct kernel *k, uint32_t r, int64_t n_main, int64_t n_padded)
     from = arena_alloc(&k->mem, k->n_nodes * sizeof(*from));
     to = arena_alloc(&k->mem, k->n_nodes * sizeof(*to));
     if (!from || !to)
-        return bell_fail(BELL_E_NO_MEMORY, "peeling %u nodes", k->n_nodes);
+        return bell_fail(BELL_E_NO_MEMORY, "peeling %u nodes: out of memory",
+                         k->n_nodes);
     n_padded = n_padded > n_rest ? n_padded : n_rest;
     peel.n_rest = n_rest;
     peel.main_range =

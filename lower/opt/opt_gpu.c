@@ -172,7 +172,8 @@ gate_stores(struct opt_gpu *gpu)
 
     src = arena_alloc(&k->mem, (k->sink->n_src + 1) * sizeof(*src));
     if (!src)
-        return bell_fail(BELL_E_NO_MEMORY, "rules for %u nodes", k->n_nodes);
+        return bell_fail(BELL_E_NO_MEMORY, "rules for %u nodes: out of memory",
+                         k->n_nodes);
     for (i = 0; i < k->sink->n_src; i++) {
         uint64_t missing = gpu->rows & ~kernel_deps(k, k->sink->src[i]);
         src[i] = k->sink->src[i];

@@ -204,7 +204,8 @@ choose_order(struct order *o)
     o->streams = arena_alloc(&k->mem, k->n_nodes * sizeof(*o->streams));
     scratch = arena_alloc(&k->mem, 2 * k->n_nodes * sizeof(*scratch));
     if (!o->streams || !scratch)
-        return bell_fail(BELL_E_NO_MEMORY, "order of loops of %u nodes",
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "order of loops of %u nodes: out of memory",
                          k->n_nodes);
     for (i = 0; i < k->n_nodes; i++) {
         if (k->nodes[i]->op == UOP_LOAD || k->nodes[i]->op == UOP_STORE)

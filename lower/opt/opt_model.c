@@ -150,7 +150,8 @@ opt_model_init(struct opt_model *m, struct kernel *k)
     m->trips = arena_calloc(mem, k->n_nodes, sizeof(*m->trips));
     m->step = arena_calloc(mem, k->n_nodes, sizeof(*m->step));
     if (!m->is_value || !m->price || !m->code || !m->trips || !m->step)
-        return bell_fail(BELL_E_NO_MEMORY, "cost of %u nodes", k->n_nodes);
+        return bell_fail(BELL_E_NO_MEMORY, "cost of %u nodes: out of memory",
+                         k->n_nodes);
     mark_values(m);
     for (i = 0; i < k->n_nodes; i++) {
         const struct uop *u = k->nodes[i];

@@ -691,7 +691,8 @@ opt_choose_copies(struct opt_model *m, struct opt_choice *choice,
 
     t.loads = arena_alloc(&k->mem, (k->n_nodes + 1) * sizeof(*t.loads));
     if (!in_body || !tiled || !t.loads)
-        return bell_fail(BELL_E_NO_MEMORY, "tiles of %u nodes", k->n_nodes);
+        return bell_fail(BELL_E_NO_MEMORY, "tiles of %u nodes: out of memory",
+                         k->n_nodes);
     for (i = 0; i < k->n_groups; i++) { /* the most work chooses first */
         for (j = 0, at = 0, most = -1; j < k->n_groups; j++) {
             if (done >> (j & 63) & 1)

@@ -48,7 +48,8 @@ init_look(struct look *l, const struct uop_graph *k, const struct uop *sink)
     l->uses = host_calloc(l->n, sizeof(*l->uses));
     if (!l->pos || !l->loops || !l->uses) {
         fini_look(l);
-        return bell_fail(BELL_E_NO_MEMORY, "looking at a kernel of %zu nodes",
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "looking at a kernel of %zu nodes: out of memory",
                          l->n);
     }
     for (i = 0; i < l->n; i++) {

@@ -436,8 +436,8 @@ sched_join(struct sched *s, struct sched_plan *plan, const bool *fixed)
     if (j.parts && j.n_readers && j.writer)
         status = join_all(&j, fixed);
     else
-        status =
-            bell_fail(BELL_E_NO_MEMORY, "joining %u kernels", plan->n_items);
+        status = bell_fail(BELL_E_NO_MEMORY,
+                           "joining %u kernels: out of memory", plan->n_items);
     host_free(j.parts);
     host_free(j.n_readers);
     host_free(j.writer);

@@ -394,7 +394,8 @@ sched_pack(struct sched *s, struct sched_plan *plan, uint64_t limit_bytes)
         status = launch_all(&l);
     else
         status =
-            bell_fail(BELL_E_NO_MEMORY, "launching %u kernels", plan->n_items);
+            bell_fail(BELL_E_NO_MEMORY, "launching %u kernels: out of memory",
+                      plan->n_items);
     host_free(l.items);
     host_free(l.ready);
     host_free(l.n_touches);

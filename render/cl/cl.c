@@ -187,7 +187,8 @@ cl_op(struct cl_emit *e, const char *fmt, const struct cl_opnd *o)
 bell_status
 cl_no_memory(const struct cl_emit *e)
 {
-    return bell_fail(BELL_E_NO_MEMORY, "rendering %s", e->prog->name);
+    return bell_fail(BELL_E_NO_MEMORY, "rendering %s: out of memory",
+                     e->prog->name);
 }
 
 bell_status

@@ -16,7 +16,8 @@
 static bell_status
 no_memory(const struct ir3_emit *e)
 {
-    return bell_fail(BELL_E_NO_MEMORY, "rendering %s", e->prog->name);
+    return bell_fail(BELL_E_NO_MEMORY, "rendering %s: out of memory",
+                     e->prog->name);
 }
 
 bell_status

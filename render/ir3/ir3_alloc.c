@@ -67,7 +67,8 @@ extend_lives(struct ir3_emit *e)
     uint32_t i, k, top;
 
     if (!at)
-        return bell_fail(BELL_E_NO_MEMORY, "rendering %s", e->prog->name);
+        return bell_fail(BELL_E_NO_MEMORY, "rendering %s: out of memory",
+                         e->prog->name);
     for (i = 0; i < e->n_insns; i++) {
         if (e->insns[i].op == IR3_OP_COUNT)
             at[e->insns[i].off] = i;
@@ -264,7 +265,8 @@ scan_all(struct ir3_emit *e, bool rotates, bool *out_done)
     s.order = arena_alloc(&e->arena, e->n_vregs * sizeof(*s.order));
     s.active = arena_alloc(&e->arena, e->n_vregs * sizeof(*s.active));
     if (!s.order || !s.active)
-        return bell_fail(BELL_E_NO_MEMORY, "rendering %s", e->prog->name);
+        return bell_fail(BELL_E_NO_MEMORY, "rendering %s: out of memory",
+                         e->prog->name);
     for (i = 1; i < e->n_vregs; i++) {
         if (e->vregs[i].first != UINT32_MAX)
             s.order[s.n++] = i;
@@ -372,7 +374,8 @@ spill(struct ir3_emit *e)
             add_spill(e, IR3_STP, in.dst, slot);
     }
     if (e->failed)
-        return bell_fail(BELL_E_NO_MEMORY, "rendering %s", e->prog->name);
+        return bell_fail(BELL_E_NO_MEMORY, "rendering %s: out of memory",
+                         e->prog->name);
     /* those spilled are used no more */
     return BELL_OK;
 }

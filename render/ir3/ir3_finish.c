@@ -464,7 +464,8 @@ ir3_finish(struct ir3_emit *e, uint64_t **out_words, uint32_t *out_n)
     f.label_at = arena_calloc(&e->arena, e->n_labels + 1, sizeof(uint32_t));
     f.fix = arena_alloc(&e->arena, 2 * (e->n_insns + 1) * sizeof(*f.fix));
     if (!f.label_at || !f.fix)
-        return bell_fail(BELL_E_NO_MEMORY, "rendering %s", e->prog->name);
+        return bell_fail(BELL_E_NO_MEMORY, "rendering %s: out of memory",
+                         e->prog->name);
     for (i = 0; i < e->n_insns && !e->failed; i++) {
         const struct ir3_insn *in = &e->insns[i];
         if (in->op == IR3_OP_COUNT)
@@ -477,7 +478,8 @@ ir3_finish(struct ir3_emit *e, uint64_t **out_words, uint32_t *out_n)
     finish_end(&f);
     fix_branches(&f);
     if (e->failed)
-        return bell_fail(BELL_E_NO_MEMORY, "rendering %s", e->prog->name);
+        return bell_fail(BELL_E_NO_MEMORY, "rendering %s: out of memory",
+                         e->prog->name);
     *out_words = f.words;
     *out_n = f.n;
     return BELL_OK;

@@ -25,7 +25,8 @@ ir3_place_locals(struct ir3_emit *e)
         if (u->op != UOP_LOCAL)
             continue;
         if (map_put(&e->locals, u->id, offset) < 0)
-            return bell_fail(BELL_E_NO_MEMORY, "rendering %s", e->prog->name);
+            return bell_fail(BELL_E_NO_MEMORY, "rendering %s: out of memory",
+                             e->prog->name);
         offset += align_up((uint64_t)local->n_elems *
                                uop_dtype_infos[u->dtype].size_bytes,
                            16);

@@ -127,7 +127,8 @@ ir3_order(struct ir3_emit *e, const struct uop *const **ops)
         reorder(&r);
     map_fini(&r.place);
     if (!ok)
-        return bell_fail(BELL_E_NO_MEMORY, "rendering %s", e->prog->name);
+        return bell_fail(BELL_E_NO_MEMORY, "rendering %s: out of memory",
+                         e->prog->name);
     assert(r.n_out == n);
     *ops = r.out;
     return BELL_OK;

@@ -356,6 +356,7 @@ ir3_schedule(struct ir3_emit *e)
         sort(&s, &e->insns[i], n);
     }
     if (e->failed)
-        return bell_fail(BELL_E_NO_MEMORY, "rendering %s", e->prog->name);
+        return bell_fail(BELL_E_NO_MEMORY, "rendering %s: out of memory",
+                         e->prog->name);
     return BELL_OK;
 }

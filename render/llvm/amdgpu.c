@@ -105,7 +105,8 @@ make_kernel(struct llvm_emit *e)
     char text[32];
 
     if (!types)
-        return bell_fail(BELL_E_NO_MEMORY, "rendering %s", p->name);
+        return bell_fail(BELL_E_NO_MEMORY, "rendering %s: out of memory",
+                         p->name);
     for (i = 0; i < n; i++)
         types[i] = i < p->n_params ? e->t_ptr : e->t_i64;
     e->fn = e->ll->AddFunction(e->mod, p->name,
@@ -467,8 +468,8 @@ make_machine(struct llvm_job *job)
                                     LLVMCodeGenLevelDefault, LLVMRelocPIC,
                                     LLVMCodeModelDefault);
     if (!m->tm)
-        return bell_fail(BELL_E_NO_MEMORY, "a code generator for %s",
-                         target->gfx);
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "a code generator for %s: out of memory", target->gfx);
     job->e.machine = m;
     return BELL_OK;
 }

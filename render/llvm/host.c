@@ -51,7 +51,8 @@ make_scopes(struct llvm_emit *e)
     e->scopes = arena_calloc(&e->arena, n + 1, sizeof(*e->scopes));
     e->noalias = arena_calloc(&e->arena, n + 1, sizeof(*e->noalias));
     if (!scope || !e->scopes || !e->noalias)
-        return bell_fail(BELL_E_NO_MEMORY, "rendering %s", e->prog->name);
+        return bell_fail(BELL_E_NO_MEMORY, "rendering %s: out of memory",
+                         e->prog->name);
     e->md_scope = e->ll->GetMDKindIDInContext(e->ctx, "alias.scope", 11);
     e->md_noalias = e->ll->GetMDKindIDInContext(e->ctx, "noalias", 7);
     parts[0] = e->ll->MDStringInContext2(e->ctx, "args", 4);
@@ -244,13 +245,14 @@ machine_get(const struct llvm_api *ll, const struct llvm_machine **out_machine)
 
     pthread_once(&machine_once, make_machine_key);
     if (machine_key_error)
-        return bell_fail(BELL_E_NO_MEMORY, "no thread-specific key is left");
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "no thread-specific key is left: out of memory");
     *out_machine = pthread_getspecific(machine_key);
     if (*out_machine)
         return BELL_OK;
     m = host_calloc(1, sizeof(*m));
     if (!m)
-        return bell_fail(BELL_E_NO_MEMORY, "a code generator");
+        return bell_fail(BELL_E_NO_MEMORY, "a code generator: out of memory");
     m->triple = ll->GetDefaultTargetTriple();
     m->cpu = ll->GetHostCPUName();
     m->features = ll->GetHostCPUFeatures();
@@ -271,7 +273,8 @@ machine_get(const struct llvm_api *ll, const struct llvm_machine **out_machine)
                                     LLVMCodeGenLevelLess, LLVMRelocPIC,
                                     LLVMCodeModelSmall);
     if (!m->tm || pthread_setspecific(machine_key, m) != 0) {
-        status = bell_fail(BELL_E_NO_MEMORY, "a code generator for %s", m->cpu);
+        status = bell_fail(BELL_E_NO_MEMORY,
+                           "a code generator for %s: out of memory", m->cpu);
         goto fail_machine;
     }
     *out_machine = m;

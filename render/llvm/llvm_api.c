@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/bits.h"
 #include "base/process.h"
@@ -93,7 +94,7 @@ static pthread_once_t load_once = PTHREAD_ONCE_INIT;
 static pthread_once_t amdgpu_once = PTHREAD_ONCE_INIT;
 static struct llvm_api loaded;
 static void *library;
-static char load_error[256];   /* empty: loaded */
+static char load_error[320];   /* empty: loaded */
 static char amdgpu_error[256]; /* empty: initialised */
 
 /* Where the calling thread goes when LLVM gives up. */
@@ -111,6 +112,23 @@ catch_fatal(const char *reason)
     trap.armed = 0;
     snprintf(trap.message, sizeof(trap.message), "%s", reason);
     longjmp(trap.env, 1);
+}
+
+/* The linker's words do not name memory where that was short. */
+static void
+tell_load_error(const char *why)
+{
+    struct rlimit limit;
+    char limited[64] = "";
+
+    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+        snprintf(limited, sizeof(limited),
+                 " (memory is limited: ulimit -v %llu)",
+                 (unsigned long long)limit.rlim_cur / 1024);
+    snprintf(
+        load_error, sizeof(load_error),
+        "LLVM 19 cannot be loaded: %.120s%s; Debian's package is libllvm19",
+        why ? why : "?", limited);
 }
 
 static void *
@@ -132,10 +150,9 @@ open_library(void)
         void *lib = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
         if (lib)
             return lib;
+        if (i == 0)
+            tell_load_error(dlerror());
     }
-    snprintf(load_error, sizeof(load_error),
-             "LLVM 19 is not installed (libLLVM.so.19.1 not found): install "
-             "Debian's libllvm19");
     return NULL;
 }
 

@@ -17,7 +17,8 @@
 static bell_status
 out_of_memory(const struct llvm_emit *e)
 {
-    return bell_fail(BELL_E_NO_MEMORY, "rendering %s", e->prog->name);
+    return bell_fail(BELL_E_NO_MEMORY, "rendering %s: out of memory",
+                     e->prog->name);
 }
 
 bell_status

@@ -30,7 +30,8 @@ take_text(struct llvm_job *job)
 
     job->e.ll->DisposeMessage(text);
     if (!copy)
-        return bell_fail(BELL_E_NO_MEMORY, "LLVM IR of %s", job->e.prog->name);
+        return bell_fail(BELL_E_NO_MEMORY, "LLVM IR of %s: out of memory",
+                         job->e.prog->name);
     *job->out_text = copy;
     return BELL_OK;
 }
@@ -86,7 +87,8 @@ generate(struct llvm_job *job, LLVMCodeGenFileType type,
     }
     ll->DisposeMemoryBuffer(buffer);
     if (!binary.data)
-        return bell_fail(BELL_E_NO_MEMORY, "code of %s", job->e.prog->name);
+        return bell_fail(BELL_E_NO_MEMORY, "code of %s: out of memory",
+                         job->e.prog->name);
     if (job->diagnostic[0]) {
         host_free(binary.data);
         return bell_fail(BELL_E_COMPILE, "%s: LLVM: %s", job->e.prog->name,

@@ -113,9 +113,9 @@ find_memory(struct llvm_emit *e, const struct uop *u, LLVMValueRef *out_base)
     if (u->op != UOP_LOCAL)
         return llvm_refuse(e, u, "not memory of an argument");
     *out_base = e->dialect->local(e, u);
-    return *out_base
-               ? BELL_OK
-               : bell_fail(BELL_E_NO_MEMORY, "rendering %s", e->prog->name);
+    return *out_base ? BELL_OK
+                     : bell_fail(BELL_E_NO_MEMORY,
+                                 "rendering %s: out of memory", e->prog->name);
 }
 
 /* What is not negative becomes an offset in bytes without a sign, which is what
@@ -707,7 +707,8 @@ llvm_emit_load(struct llvm_emit *e, const struct uop *u,
     else
         v = load_lanes(e, &a, other);
     if (!v)
-        return bell_fail(BELL_E_NO_MEMORY, "rendering %s", e->prog->name);
+        return bell_fail(BELL_E_NO_MEMORY, "rendering %s: out of memory",
+                         e->prog->name);
     *out_value = from_memory(e, &a, v);
     return BELL_OK;
 }

@@ -542,7 +542,8 @@ emit_ramp(struct llvm_emit *e, const struct uop *u, LLVMValueRef *out_value)
     uint32_t i;
 
     if (!lane)
-        return bell_fail(BELL_E_NO_MEMORY, "rendering %s", e->prog->name);
+        return bell_fail(BELL_E_NO_MEMORY, "rendering %s: out of memory",
+                         e->prog->name);
     for (i = 0; i < u->lanes; i++)
         lane[i] = llvm_const(e, u->dtype, (union uop_arg){.i = i});
     *out_value = u->lanes > 1 ? e->ll->ConstVector(lane, u->lanes) : lane[0];

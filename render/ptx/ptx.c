@@ -158,7 +158,8 @@ ptx_op(struct ptx_emit *e, const char *fmt, const struct ptx_opnd *o)
 bell_status
 ptx_no_memory(const struct ptx_emit *e)
 {
-    return bell_fail(BELL_E_NO_MEMORY, "rendering %s", e->prog->name);
+    return bell_fail(BELL_E_NO_MEMORY, "rendering %s: out of memory",
+                     e->prog->name);
 }
 
 bell_status

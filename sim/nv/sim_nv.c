@@ -112,14 +112,15 @@ make_cards(struct rm_machine *machine)
         card->vidmem_fd = make_memory_file("simulated video memory");
         if (card->vidmem_fd < 0)
             return bell_fail_errno(BELL_E_NO_MEMORY, errno,
-                                   "simulated video memory: %s",
+                                   "no memory for simulated video memory: %s",
                                    strerror(errno));
         BELL_TRY(nvgpu_create(machine->chip, &card->gpu));
     }
     machine->sysmem_fd = make_memory_file("simulated system memory");
     if (machine->sysmem_fd < 0)
         return bell_fail_errno(BELL_E_NO_MEMORY, errno,
-                               "simulated system memory: %s", strerror(errno));
+                               "no memory for simulated system memory: %s",
+                               strerror(errno));
     return BELL_OK;
 }
 
@@ -179,7 +180,7 @@ nvsim_machine_create(const struct plan *plan, const char *spec,
         return bell_fail(BELL_E_NO_MEMORY, "no memory for a machine");
     if (pthread_mutex_init(&machine->lock, NULL) != 0) {
         host_free(machine);
-        return bell_fail(BELL_E_NO_MEMORY, "no lock for a machine");
+        return bell_fail(BELL_E_NO_MEMORY, "no memory for a machine's lock");
     }
     machine->confidential = plan->confidential;
     machine->own_chip = *plan->chip;

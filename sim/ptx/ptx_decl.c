@@ -50,7 +50,8 @@ note_declared(struct px_parse *p, const struct px_symbol *s)
 
     if (host_grow((void **)&k->declared, &k->cap_declared, k->n_declared + 1,
                   sizeof(*declared)) < 0)
-        return bell_fail(BELL_E_NO_MEMORY, "registers of %s", k->name);
+        return bell_fail(BELL_E_NO_MEMORY, "registers of %s: out of memory",
+                         k->name);
     declared = &k->declared[k->n_declared++];
     *declared = (struct px_declared){
         .at = s->at,

@@ -64,7 +64,8 @@ void
 px_exhausted(struct px_run *r)
 {
     r->failed = true;
-    r->status = bell_fail(BELL_E_NO_MEMORY, "running %s", r->kernel->name);
+    r->status = bell_fail(BELL_E_NO_MEMORY, "running %s: out of memory",
+                          r->kernel->name);
 }
 
 void
@@ -302,7 +303,8 @@ alloc_run(struct px_run *r)
     map_init(&r->nc);
     ok = ok && px_wgmma_alloc(r) && px_bulk_alloc(r);
     if (!ok)
-        return bell_fail(BELL_E_NO_MEMORY, "running %s: %u warps of %u rows",
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "running %s: %u warps of %u rows: out of memory",
                          k->name, r->n_warps, k->n_rows);
     fill_consts(r);
     return BELL_OK;

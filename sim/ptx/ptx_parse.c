@@ -24,7 +24,7 @@ px_error(const struct px_parse *p, const char *what)
 bell_status
 px_out_of_memory(void)
 {
-    return bell_fail(BELL_E_NO_MEMORY, "reading PTX");
+    return bell_fail(BELL_E_NO_MEMORY, "reading PTX: out of memory");
 }
 
 bool

@@ -90,7 +90,7 @@ map_range(struct form *form, struct template_map *args)
         range.host = mmap(NULL, args->size_bytes, PROT_READ | PROT_WRITE,
                           MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         if (range.host == MAP_FAILED)
-            return -ENOMEM;
+            return -errno;
         form->used_bytes += args->size_bytes;
     }
     range.va = find_gap(card, in_page + args->size_bytes, &at) + in_page;
@@ -148,6 +148,7 @@ new_queue(struct template_card *card, struct template_queue_args *args)
 {
     struct template_card_queue *queue = card->queues;
     uint32_t id = 0;
+    int error;
 
     if (!is_pow2(args->n_entries))
         return -EINVAL;
@@ -163,8 +164,9 @@ new_queue(struct template_card *card, struct template_queue_args *args)
         .n_entries = args->n_entries,
     };
     __atomic_store_n(&card->regs->doorbell[id], 0, __ATOMIC_RELAXED);
-    if (pthread_create(&queue->thread, NULL, template_card_body, queue) != 0)
-        return -ENOMEM;
+    error = pthread_create(&queue->thread, NULL, template_card_body, queue);
+    if (error)
+        return -error;
     queue->is_used = true;
     args->id = id;
     return 0;
@@ -350,8 +352,10 @@ sim_template_create(const char *spec, struct kio **out_kio)
     regs = mmap(NULL, TEMPLATE_PAGE_BYTES, PROT_READ | PROT_WRITE,
                 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (regs == MAP_FAILED) {
+        int error = errno;
         host_free(form);
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for registers");
+        return bell_fail_errno(BELL_E_NO_MEMORY, error,
+                               "no memory for registers: %s", strerror(error));
     }
     form->kio.ops = &ops;
     form->card.regs = regs;

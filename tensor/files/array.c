@@ -39,7 +39,8 @@ host_array_copy(struct host_array *array, const void *src, bool swap)
     uint8_t *data = host_alloc(array->size_bytes + 1);
 
     if (!data)
-        return bell_fail(BELL_E_NO_MEMORY, "an array of %zu bytes",
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "an array of %zu bytes: out of memory",
                          array->size_bytes);
     array->data = data;
     memcpy(data, src, array->size_bytes);

@@ -128,7 +128,8 @@ unpack_stream(z_stream *z, size_t n_bytes, struct unpacked *out)
     while (code != Z_STREAM_END) {
         size_t before = out->n;
         if (host_grow((void **)&out->data, &out->cap, out->n + 65536, 1) != 0)
-            return bell_fail(BELL_E_NO_MEMORY, "unpacking %zu bytes", n_bytes);
+            return bell_fail(BELL_E_NO_MEMORY,
+                             "unpacking %zu bytes: out of memory", n_bytes);
         z->next_out = out->data + out->n;
         z->avail_out = 65536;
         code = inflate(z, Z_NO_FLUSH);
@@ -163,7 +164,7 @@ idx_unpack(const uint8_t *bytes, size_t n_bytes, struct file_bytes *out_file)
         return bell_fail(BELL_E_UNSUPPORTED, "a gzip file of %zu bytes",
                          n_bytes);
     if (inflateInit2(&z, 15 + 16) != Z_OK)
-        return bell_fail(BELL_E_NO_MEMORY, "starting zlib");
+        return bell_fail(BELL_E_NO_MEMORY, "starting zlib: out of memory");
     z.next_in = (Bytef *)(uintptr_t)bytes;
     z.avail_in = (unsigned)n_bytes;
     status = unpack_stream(&z, n_bytes, &out);

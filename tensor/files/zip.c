@@ -402,7 +402,7 @@ zip_read(struct zip_member *member, void *dst, uint64_t n_bytes)
         return BELL_OK;
     }
     if (inflateInit2(&z, -15) != Z_OK)
-        return bell_fail(BELL_E_NO_MEMORY, "starting zlib");
+        return bell_fail(BELL_E_NO_MEMORY, "starting zlib: out of memory");
     status = inflate_member(&z, member, n_bytes ? dst : none, n_bytes);
     inflateEnd(&z);
     BELL_TRY(status);

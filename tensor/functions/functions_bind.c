@@ -197,7 +197,8 @@ join_positional(struct binding *b, uint32_t param, uint32_t *arg)
         n++;
     items = arena_alloc(b->args->arena, n * sizeof(*items) + 1);
     if (!items)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: %u arguments", b->name, n);
+        return bell_fail(BELL_E_NO_MEMORY, "%s: %u arguments: out of memory",
+                         b->name, n);
     for (i = 0; i < n; i++)
         items[i] = call->args[*arg + i].value;
     b->values[param] = bell_of_list(items, n);
@@ -379,7 +380,8 @@ convert_ints(struct binding *b, uint32_t k, struct fn_arg *arg)
     arg->n = is_list ? value->n_items : 1;
     ints = arena_alloc(b->args->arena, (arg->n + 1) * sizeof(*ints));
     if (!ints)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: %u ints", b->name, arg->n);
+        return bell_fail(BELL_E_NO_MEMORY, "%s: %u ints: out of memory",
+                         b->name, arg->n);
     for (i = 0; i < arg->n; i++) {
         const struct bell_value *item = is_list ? &value->items[i] : value;
         if (item->kind != BELL_VALUE_INT)
@@ -403,7 +405,8 @@ convert_tensors(struct binding *b, uint32_t k, struct fn_arg *arg)
     arg->n = value->n_items;
     arg->ts = ts = arena_alloc(b->args->arena, (arg->n + 1) * sizeof(*ts));
     if (!ts)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: %u tensors", b->name, arg->n);
+        return bell_fail(BELL_E_NO_MEMORY, "%s: %u tensors: out of memory",
+                         b->name, arg->n);
     for (i = 0; i < arg->n; i++) {
         ts[i] = to_tensor(b, &value->items[i]);
         if (!ts[i])
@@ -488,7 +491,8 @@ convert_all(struct binding *b)
             arg->str = arena_copy(b->args->arena, param->fallback_str,
                                   sizeof(param->fallback_str));
         if (param->kind == BELL_PARAM_STR && !arg->str)
-            return bell_fail(BELL_E_NO_MEMORY, "%s: a string", b->name);
+            return bell_fail(BELL_E_NO_MEMORY, "%s: a string: out of memory",
+                             b->name);
     }
     return BELL_OK;
 }

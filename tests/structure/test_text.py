@@ -108,6 +108,63 @@ def reason_complaints(path, text):
             yield f'{path}:{line}: refused without a reason (BELL_BAD_...)'
 
 
+def memory_complaints(path, text):
+    """A message of BELL_E_NO_MEMORY says so."""
+    for match in re.finditer(r'\w*fail\w*\(\s*([^;]*?BELL_E_NO_MEMORY[^;]*)\);',
+                             text):
+        words = ' '.join(re.findall(r'"((?:[^"\\]|\\.)*)"', match.group(1)))
+        if words and not re.search('(out of|no) +memory', words):
+            line = text.count('\n', 0, match.start()) + 1
+            yield f'{path}:{line}: "{words}" says nothing about memory'
+
+
+# What the system refuses for more than one reason, and how the reason is told.
+SYSTEM_CALL = re.compile(
+    r'(?<![\w.>])(dlopen|pthread_create|memfd_create|mmap|openat|open|mkdtemp|'
+    r'mkstemp|ftruncate|posix_fallocate|posix_spawn|fork|shm_open|eventfd)'
+    r'\((?!\))')
+TOLD = re.compile(r'errno|dlerror|strerror|thread_fail|fail_file|file_failed|'
+                  r'file_fail|return -?error')
+# Functions whose failure is no failure of their caller's, and who says it.
+UNTOLD = {
+    ('base/new_file.c', 'hash_boot'): 'works without',
+    ('base/new_file.c', 'sweep_one'): 'works without',
+    ('hcq/cpu/cpu_device.c', 'map_big'): 'mmap has one reason here: no memory',
+    ('ioctl/cassette_play.c', 'play_reserve'): 'the caller tells',
+    ('ioctl/cassette_write.c', 'own_command'): 'works without',
+    ('ioctl/cassette_write.c', 'write_first_line'): 'works without',
+    ('ioctl/kio_replay.c', 'map_memory'): 'mmap has one reason: no memory',
+    ('sim/nv/rm/rm_memory.c', 'map_aligned'): 'the caller tells errno',
+    ('sim/nv/rm/rm_memory.c', 'revoke_mappings'): 'works without',
+    ('sim/nv/sim_nv.c', 'make_memory_file'): 'the caller tells errno',
+    ('tensor/runtime/compile.c', 'run_pool'): 'works with fewer threads',
+    ('tensor/runtime/search.c', 'compile_batch'): 'works with fewer threads',
+    ('tools/bench/bench_host.c', 'time_handoffs'): 'measures nothing',
+    ('tools/burn/burn.c', 'burn_all'): 'burns one after the other',
+    ('tools/preload.c', 'tool_refuses_preload'): 'exec tells',
+}
+
+
+def functions(text):
+    """The name, first line and text of each function."""
+    for match in re.finditer(r'^(\w+)\([^;{}]*?\)\n{\n(.*?)^}', text,
+                             re.M | re.S):
+        yield (match.group(1), text.count('\n', 0, match.start()) + 1,
+               match.group(2))
+
+
+def call_complaints(path, text, seen):
+    """The reason of a system call's failure is not dropped."""
+    for name, line, body in functions(text):
+        calls = SYSTEM_CALL.findall(re.sub(r'"(?:[^"\\]|\\.)*"', '', body))
+        if not calls or TOLD.search(body):
+            continue
+        seen.add((path, name))
+        if (path, name) not in UNTOLD:
+            yield (f'{path}:{line}: {name} drops the reason why '
+                   f'{calls[0]} failed')
+
+
 def comment_complaints(root, path):
     """A source file begins by saying what it is."""
     if not re.match(r'\s*(/\*|//)', read(root, path)):
@@ -130,6 +187,16 @@ def main():
     tap.check('reasons of failures', [
         c for p in paths if p.endswith('.c') and not p.startswith('tests/')
         for c in reason_complaints(p, read(root, p))])
+    product = [p for p in paths
+               if p.endswith('.c') and not p.startswith(('tests/', 'examples/'))]
+    tap.check('out of memory', [
+        c for p in product for c in memory_complaints(p, read(root, p))])
+    seen = set()
+    told = [c for p in product
+            for c in call_complaints(p, read(root, p), seen)]
+    told += [f'{path}: {name} is excused without need'
+             for path, name in sorted(UNTOLD.keys() - seen)]
+    tap.check('reasons of system calls', told)
     tap.check('documents', list(document_complaints(root)))
     tap.finish()
 

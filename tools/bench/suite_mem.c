@@ -1,6 +1,7 @@
 /* Bench: the device's memory: bandwidth by kind of access and by size, that
  * which threads of a group share, latency by a chase of pointers, fills, and
  * the making of host memory. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -82,7 +83,8 @@ bench_host_memory(struct bench *b)
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
     if (memory == MAP_FAILED)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory to be pinned");
+        return bell_fail_errno(BELL_E_NO_MEMORY, errno,
+                               "no memory to be pinned: %s", strerror(errno));
     at = align_up((uintptr_t)memory, huge) + 3 * 4096;
     status = host_rows(b, (uint8_t *)at);
     munmap(memory, room);

@@ -89,7 +89,7 @@ loss_at(struct probe *p, double by, struct bell_tensor **out)
         p->nodes[i] = node->op != 0 ? fuzz_call(p->ctx, node, p->nodes)
                                     : moved_leaf(p, by);
         if (!p->nodes[i])
-            return bell_fail(BELL_E_NO_MEMORY, "leaf t%u", i);
+            return bell_fail(BELL_E_NO_MEMORY, "leaf t%u: out of memory", i);
     }
     *out = weighted_sum(p->ctx, p->nodes[p->prog->roots[0]], p->prog->seed);
     return bell_context_status(p->ctx);
@@ -211,7 +211,7 @@ fuzz_check_grad(struct bell_context *ctx, const struct fuzz_program *prog,
 
     memset(out, 0, sizeof(*out));
     if (!p)
-        return bell_fail(BELL_E_NO_MEMORY, "a gradient check");
+        return bell_fail(BELL_E_NO_MEMORY, "a gradient check: out of memory");
     p->ctx = ctx;
     p->prog = prog;
     status = bell_scope_begin(ctx);

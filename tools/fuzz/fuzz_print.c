@@ -211,7 +211,7 @@ print_leaf_data(FILE *out, const struct fuzz_program *prog, uint32_t k)
     if (!array.data || !bytes) {
         host_free(array.data);
         host_free(bytes);
-        return bell_fail(BELL_E_NO_MEMORY, "printing a leaf");
+        return bell_fail(BELL_E_NO_MEMORY, "printing a leaf: out of memory");
     }
     fuzz_fill(prog, k, &array);
     ref_to_bytes(&array, bytes);

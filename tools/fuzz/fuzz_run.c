@@ -56,7 +56,7 @@ fuzz_build(struct bell_context *ctx, const struct fuzz_program *prog,
         out[i] = prog->nodes[i].op != 0 ? fuzz_call(ctx, &prog->nodes[i], out)
                                         : build_leaf(ctx, prog, i);
         if (!out[i])
-            return bell_fail(BELL_E_NO_MEMORY, "leaf t%u", i);
+            return bell_fail(BELL_E_NO_MEMORY, "leaf t%u: out of memory", i);
         refused |= bell_is_error(out[i]);
     }
     BELL_TRY(bell_context_status(ctx));
@@ -162,7 +162,8 @@ init_bounds(struct job *job)
     for (i = 0; i < job->n_roots; i++) {
         struct bounds *b = &job->bounds[i];
         if (!b->unstable || !b->low || !b->high)
-            return bell_fail(BELL_E_NO_MEMORY, "bounds of root %u", i);
+            return bell_fail(BELL_E_NO_MEMORY,
+                             "bounds of root %u: out of memory", i);
         for (k = 0; is_float_root(b) && k < b->want.n; k++)
             b->low[k] = b->high[k] = b->want.f[k];
     }
@@ -540,7 +541,7 @@ run_in_scope(struct bell_context *ctx, const struct fuzz_program *prog,
     bell_status status, end;
 
     if (!job)
-        return bell_fail(BELL_E_NO_MEMORY, "a fuzz program");
+        return bell_fail(BELL_E_NO_MEMORY, "a fuzz program: out of memory");
     job->ctx = ctx;
     job->prog = prog;
     job->verdict = out;
@@ -590,7 +591,7 @@ fuzz_check_jit(struct bell_context *ctx, const struct fuzz_program *prog,
     if (!changed || !replay) {
         host_free(changed);
         host_free(replay);
-        return bell_fail(BELL_E_NO_MEMORY, "a fuzz program");
+        return bell_fail(BELL_E_NO_MEMORY, "a fuzz program: out of memory");
     }
     *changed = *prog;
     settle_program(changed);

@@ -88,7 +88,7 @@ make_leaf(struct shrink *s, uint32_t node)
 
     nodes = host_calloc(FUZZ_MAX_NODES, sizeof(struct bell_tensor *));
     if (!nodes)
-        return bell_fail(BELL_E_NO_MEMORY, "shrinking");
+        return bell_fail(BELL_E_NO_MEMORY, "shrinking: out of memory");
     status = bell_scope_begin(*s->ctx);
     if (status == BELL_OK) {
         status = fuzz_build(*s->ctx, &s->trial, nodes);
@@ -238,7 +238,7 @@ fuzz_shrink(struct bell_context **ctx, const char *device, fuzz_check_fn *check,
     bell_status status;
 
     if (!s)
-        return bell_fail(BELL_E_NO_MEMORY, "shrinking");
+        return bell_fail(BELL_E_NO_MEMORY, "shrinking: out of memory");
     s->ctx = ctx;
     s->device = device;
     s->check = check;

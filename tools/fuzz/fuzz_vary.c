@@ -73,7 +73,7 @@ read_roots(const struct fuzz_program *prog, struct bell_tensor **nodes,
         r->n_elems[i] = (size_t)bell_numel(roots[i]);
         r->bytes[i] = host_alloc(r->size_bytes[i] + 1);
         if (!r->bytes[i])
-            return bell_fail(BELL_E_NO_MEMORY, "root %u", i);
+            return bell_fail(BELL_E_NO_MEMORY, "root %u: out of memory", i);
         r->n++;
         BELL_TRY(bell_read(roots[i], r->bytes[i], r->size_bytes[i]));
     }
@@ -343,7 +343,7 @@ fuzz_check_vary(struct bell_context *ctx, const struct fuzz_program *prog,
 
     memset(out, 0, sizeof(*out));
     if (!changed)
-        return bell_fail(BELL_E_NO_MEMORY, "a fuzz program");
+        return bell_fail(BELL_E_NO_MEMORY, "a fuzz program: out of memory");
     out->invalid = with_nodes(ctx, prog, hash_shapes, &shapes) != BELL_OK;
     for (v = 0;
          v <= N_VARIANTS && !out->invalid && !out->failed && status == BELL_OK;

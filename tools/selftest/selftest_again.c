@@ -110,8 +110,11 @@ selftest_try_again(struct selftest *st, const struct selftest_step *step,
         step->flags & SELFTEST_ONCE)
         return;
     fd = mkstemp(path);
-    if (fd < 0)
+    if (fd < 0) {
+        (void)bell_fail_file(path, "cannot create");
+        add_line(out, bell_error_last()->message);
         return;
+    }
     close(fd);
     selftest_close_device(st);
     st->run = run ? run : 1; /* its notes are told already */

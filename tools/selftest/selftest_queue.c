@@ -1,4 +1,5 @@
 /* Selftest: the device, memory, queues and their commands; no kernels. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -497,7 +498,7 @@ large_pinned(struct selftest *st, const struct hcq_buffer *there,
     memory = mmap(NULL, room, PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
-        return selftest_fail(st, "no memory on the host");
+        return selftest_fail(st, "no memory on the host: %s", strerror(errno));
     at = (uint8_t *)(uintptr_t)align_up((uintptr_t)memory, HUGE_BYTES) +
          3 * PAGE_BYTES;
     selftest_sent(st, "%" PRIu64 " bytes of this process pinned, at %p",

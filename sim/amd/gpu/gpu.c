@@ -238,21 +238,24 @@ amdsim_create(const struct amdsim_chip *chip, struct amdsim **out_gpu)
 {
     struct amdsim *gpu = host_calloc(1, sizeof(*gpu));
     bell_status status;
+    int error;
 
     assert(chip->n_xcc > 0 && chip->n_xcc <= AMDSIM_MAX_XCC);
     if (!gpu || pthread_mutex_init(&gpu->lock, NULL) != 0) {
         host_free(gpu);
-        return bell_fail(BELL_E_NO_MEMORY, "simulated %s", chip->name);
+        return bell_fail(BELL_E_NO_MEMORY, "simulated %s: out of memory",
+                         chip->name);
     }
     pthread_cond_init(&gpu->wake, NULL);
     gpu->chip = chip;
     gpu->start_ns = time_now_ns();
     status = amd_code_create(chip->isa, &gpu->code);
-    if (status == BELL_OK &&
-        pthread_create(&gpu->watcher, NULL, watch_queues, gpu) != 0) {
-        amd_code_destroy(gpu->code);
-        status =
-            bell_fail(BELL_E_NO_MEMORY, "simulated %s: no thread", chip->name);
+    if (status == BELL_OK) {
+        error = pthread_create(&gpu->watcher, NULL, watch_queues, gpu);
+        if (error) {
+            amd_code_destroy(gpu->code);
+            status = thread_fail(chip->name, error);
+        }
     }
     if (status != BELL_OK) {
         pthread_cond_destroy(&gpu->wake);
@@ -302,7 +305,7 @@ amdsim_space_create(struct amdsim *gpu, struct amdsim_space **out_space)
     bell_status status;
 
     if (!space)
-        return bell_fail(BELL_E_NO_MEMORY, "address space");
+        return bell_fail(BELL_E_NO_MEMORY, "address space: out of memory");
     space->gpu = gpu;
     status = sim_space_create(&space->pages);
     if (status == BELL_OK && gpu->dump)

@@ -67,7 +67,7 @@ amdsim_cache_create(uint32_t gfx, struct amdsim_cache **out)
     uint32_t i;
 
     if (!cache)
-        return bell_fail(BELL_E_NO_MEMORY, "caches of a queue");
+        return bell_fail(BELL_E_NO_MEMORY, "caches of a queue: out of memory");
     cache->gfx = gfx;
     cache->l2_age = 1;
     for (i = 0; i < ARRAY_LEN(cache->cus); i++)

@@ -11,6 +11,7 @@
 
 #include "base/bits.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "sim/amd/gpu/dump.h"
 #include "sim/amd/gpu/gpu_internal.h"
 
@@ -439,7 +440,7 @@ add_gpu_queue(struct amdsim *gpu, struct amdsim_queue *q)
     pthread_mutex_lock(&gpu->lock);
     if (host_grow((void **)&gpu->queues, &gpu->cap_queues, gpu->n_queues + 1,
                   sizeof(*gpu->queues)) != 0)
-        status = bell_fail(BELL_E_NO_MEMORY, "queue");
+        status = bell_fail(BELL_E_NO_MEMORY, "queue: out of memory");
     else
         gpu->queues[gpu->n_queues++] = q;
     pthread_cond_signal(&gpu->wake);
@@ -497,6 +498,26 @@ set_dies(struct amdsim_queue *q)
     }
 }
 
+static BELL_MUST_CHECK bell_status
+start_thread(struct amdsim_queue *q)
+{
+    int error = pthread_mutex_init(&q->lock, NULL);
+
+    if (error)
+        goto fail;
+    error = pthread_cond_init(&q->wake, NULL);
+    if (error)
+        goto fail_lock;
+    error = pthread_create(&q->thread, NULL, queue_main, q);
+    if (!error)
+        return BELL_OK;
+    pthread_cond_destroy(&q->wake);
+fail_lock:
+    pthread_mutex_destroy(&q->lock);
+fail:
+    return thread_fail("queue", error);
+}
+
 bell_status
 amdsim_queue_create(struct amdsim *gpu, const struct amdsim_queue_desc *desc,
                     struct amdsim_queue **out_queue)
@@ -506,24 +527,26 @@ amdsim_queue_create(struct amdsim *gpu, const struct amdsim_queue_desc *desc,
 
     assert(desc->doorbell && is_pow2(desc->ring_bytes));
     if (!q)
-        return bell_fail(BELL_E_NO_MEMORY, "queue");
+        return bell_fail(BELL_E_NO_MEMORY, "queue: out of memory");
     q->gpu = gpu;
     q->desc = *desc;
     q->bell = __atomic_load_n(desc->doorbell, __ATOMIC_ACQUIRE);
     q->seed = amdsim_clock(gpu);
     set_dies(q);
     sim_walk_init(&q->walk, desc->space->pages);
-    if (gpu->dump && amd_dump_folder_create(gpu->dump, desc->space->dump_map,
-                                            &q->dump.folder) != BELL_OK)
-        goto no_memory;
-    if (create_caches(q) != BELL_OK)
-        goto no_memory;
-    if (pthread_mutex_init(&q->lock, NULL) != 0)
-        goto no_memory;
-    if (pthread_cond_init(&q->wake, NULL) != 0)
-        goto no_condition;
-    if (pthread_create(&q->thread, NULL, queue_main, q) != 0)
-        goto no_thread;
+    status = gpu->dump ? amd_dump_folder_create(
+                             gpu->dump, desc->space->dump_map, &q->dump.folder)
+                       : BELL_OK;
+    if (status == BELL_OK)
+        status = create_caches(q);
+    if (status == BELL_OK)
+        status = start_thread(q);
+    if (status != BELL_OK) {
+        amd_dump_folder_destroy(q->dump.folder);
+        destroy_caches(q);
+        host_free(q);
+        return status;
+    }
     status = add_gpu_queue(gpu, q);
     if (status != BELL_OK) {
         amdsim_queue_destroy(q);
@@ -531,16 +554,6 @@ amdsim_queue_create(struct amdsim *gpu, const struct amdsim_queue_desc *desc,
     }
     *out_queue = q;
     return BELL_OK;
-
-no_thread:
-    pthread_cond_destroy(&q->wake);
-no_condition:
-    pthread_mutex_destroy(&q->lock);
-no_memory:
-    amd_dump_folder_destroy(q->dump.folder);
-    destroy_caches(q);
-    host_free(q);
-    return bell_fail(BELL_E_NO_MEMORY, "queue");
 }
 
 void

@@ -86,9 +86,10 @@ make_doorbells(struct kfd_vm *vm)
         vm->doorbells = mmap(NULL, KFD_DOORBELL_BYTES, PROT_READ | PROT_WRITE,
                              MAP_SHARED, vm->doorbell_fd, 0);
     if (vm->doorbells == MAP_FAILED) {
+        int error = errno;
         vm->doorbells = NULL;
         close(vm->doorbell_fd);
-        return kfd_fail(ENOMEM, "no memory for doorbells");
+        return kfd_fail(error, "memory for doorbells: %s", strerror(error));
     }
     memset(vm->doorbells, 0xff, KFD_DOORBELL_BYTES);
     return 0;

@@ -118,14 +118,16 @@ back_with_file(struct kfd_buffer *buf)
     if (buf->fd < 0)
         return -errno;
     if (ftruncate(buf->fd, (off_t)buf->size_bytes) < 0) {
+        int error = errno;
         close(buf->fd);
-        return -ENOMEM;
+        return -error;
     }
     buf->host = mmap(NULL, buf->size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
                      buf->fd, 0);
     if (buf->host == MAP_FAILED) {
+        int error = errno;
         close(buf->fd);
-        return -ENOMEM;
+        return -error;
     }
     poison_buffer(buf);
     return 0;
@@ -141,8 +143,9 @@ back_with_doorbells(struct kfd_buffer *buf, int doorbell_fd)
     buf->host = mmap(NULL, buf->size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
                      buf->fd, 0);
     if (buf->host == MAP_FAILED) {
+        int error = errno;
         close(buf->fd);
-        return -ENOMEM;
+        return -error;
     }
     return 0;
 }

@@ -175,35 +175,49 @@ close_window(struct nvgpu *gpu)
         close(gpu->window_fd);
 }
 
+static bell_status
+lock_fail(int error)
+{
+    return bell_fail_errno(BELL_E_NO_MEMORY, error,
+                           "lock of a card: out of memory: %s",
+                           strerror(error));
+}
+
 bell_status
 nvgpu_create(const struct nvgpu_chip *chip, struct nvgpu **out_gpu)
 {
     struct nvgpu *gpu = host_calloc(1, sizeof(*gpu));
     bell_status status;
+    int error;
 
     assert(chip->n_sm_per_tpc > 0 && chip->n_classes > 0);
     if (!gpu)
-        return bell_fail(BELL_E_NO_MEMORY, "card %s", chip->name);
+        return bell_fail(BELL_E_NO_MEMORY, "card %s: out of memory",
+                         chip->name);
     gpu->chip = chip;
     gpu->next_channel_id = NVGPU_FIRST_CHANNEL;
     status = open_window(gpu);
     if (status != BELL_OK)
         goto fail_window;
-    if (pthread_mutex_init(&gpu->lock, NULL)) {
-        status = bell_fail(BELL_E_NO_MEMORY, "lock of a card");
+    error = pthread_mutex_init(&gpu->lock, NULL);
+    if (error) {
+        status = lock_fail(error);
         goto fail_window;
     }
-    if (pthread_mutex_init(&gpu->code_lock, NULL)) {
-        status = bell_fail(BELL_E_NO_MEMORY, "lock of a card");
+    error = pthread_mutex_init(&gpu->code_lock, NULL);
+    if (error) {
+        status = lock_fail(error);
         goto fail_lock;
     }
-    if (pthread_mutex_init(&gpu->turn_lock, NULL)) {
-        status = bell_fail(BELL_E_NO_MEMORY, "lock of a card");
+    error = pthread_mutex_init(&gpu->turn_lock, NULL);
+    if (error) {
+        status = lock_fail(error);
         goto fail_code_lock;
     }
     show_time(gpu);
-    if (pthread_create(&gpu->watcher, NULL, watch_channels, gpu)) {
-        status = bell_fail(BELL_E_NO_MEMORY, "thread of a card");
+    error = pthread_create(&gpu->watcher, NULL, watch_channels, gpu);
+    if (error) {
+        status = thread_fail(chip->name, error);
         goto fail_turn_lock;
     }
     *out_gpu = gpu;

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "base/log.h"
+#include "base/thread.h"
 
 #define USERD_GP_GET (0x88 / 4)
 #define USERD_GP_PUT (0x8c / 4)
@@ -467,8 +468,9 @@ add_channel(struct nvgpu *gpu, struct nvgpu_chan *chan)
     if (tries > MAX_CHANNEL ||
         host_grow((void **)&gpu->chans, &gpu->cap_chans, gpu->n_chans + 1,
                   sizeof(*gpu->chans))) {
-        status = bell_fail(BELL_E_NO_MEMORY, "one more channel than %zu",
-                           gpu->n_chans);
+        status =
+            bell_fail(BELL_E_NO_MEMORY,
+                      "one more channel than %zu: out of memory", gpu->n_chans);
     } else {
         chan->token = make_token(gpu, &chan->desc);
         gpu->next_channel_id = after(gpu->next_channel_id);
@@ -481,17 +483,21 @@ add_channel(struct nvgpu *gpu, struct nvgpu_chan *chan)
 static bell_status
 start_thread(struct nvgpu_chan *chan)
 {
-    if (pthread_mutex_init(&chan->lock, NULL))
+    int error = pthread_mutex_init(&chan->lock, NULL);
+
+    if (error)
         goto fail;
-    if (pthread_cond_init(&chan->wake, NULL))
+    error = pthread_cond_init(&chan->wake, NULL);
+    if (error)
         goto fail_lock;
-    if (pthread_create(&chan->thread, NULL, run_channel, chan) == 0)
+    error = pthread_create(&chan->thread, NULL, run_channel, chan);
+    if (!error)
         return BELL_OK;
     pthread_cond_destroy(&chan->wake);
 fail_lock:
     pthread_mutex_destroy(&chan->lock);
 fail:
-    return bell_fail(BELL_E_NO_MEMORY, "thread of a channel");
+    return thread_fail("channel", error);
 }
 
 bell_status
@@ -504,7 +510,7 @@ nvgpu_chan_create(struct nvgpu *gpu, const struct nvgpu_chan_desc *d,
     BELL_TRY(check_chan_desc(gpu, d));
     chan = host_calloc(1, sizeof(*chan));
     if (!chan)
-        return bell_fail(BELL_E_NO_MEMORY, "channel");
+        return bell_fail(BELL_E_NO_MEMORY, "channel: out of memory");
     chan->gpu = gpu;
     chan->desc = *d;
     chan->has_extended_base = d->gpfifo_class >= 0xc86f;

@@ -76,7 +76,7 @@ make_module(struct nvgpu *gpu, uint64_t hash, char *text, uint32_t bytes,
 
     assert(bytes > 0);
     if (!m) {
-        (void)bell_fail(BELL_E_NO_MEMORY, "module");
+        (void)bell_fail(BELL_E_NO_MEMORY, "module: out of memory");
         host_free(text);
         return NULL;
     }

@@ -14,7 +14,7 @@ nvgpu_space_create(struct nvgpu *gpu, struct nvgpu_space **out_space)
 
     (void)gpu;
     if (!space)
-        return bell_fail(BELL_E_NO_MEMORY, "address space");
+        return bell_fail(BELL_E_NO_MEMORY, "address space: out of memory");
     status = sim_space_create(&space->pages);
     if (status != BELL_OK) {
         host_free(space);

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "sim/qcom/gpu/gpu_internal.h"
 
 /* src: hw/qcom/BRINGUP.md 3. guess: clocks; that memory is coherent differs
@@ -142,6 +143,7 @@ bell_status
 qsim_create(const struct qsim_chip *chip, struct qsim **out_gpu)
 {
     struct qsim *gpu = host_calloc(1, sizeof(*gpu));
+    int error;
 
     if (gpu)
         gpu->state = host_calloc(1, sizeof(*gpu->state));
@@ -155,10 +157,11 @@ qsim_create(const struct qsim_chip *chip, struct qsim **out_gpu)
     pthread_mutex_init(&gpu->lock, NULL);
     pthread_mutex_init(&gpu->memory_lock, NULL);
     pthread_cond_init(&gpu->wakes, NULL);
-    if (pthread_create(&gpu->thread, NULL, run_card, gpu) != 0) {
+    error = pthread_create(&gpu->thread, NULL, run_card, gpu);
+    if (error) {
         host_free(gpu->state);
         host_free(gpu);
-        return bell_fail(BELL_E_NO_MEMORY, "no thread for a card");
+        return thread_fail(chip->name, error);
     }
     *out_gpu = gpu;
     return BELL_OK;

@@ -80,6 +80,17 @@ free_memory(struct qk_buf *buf)
     host_free(buf);
 }
 
+/* For system calls of this process that failed; takes the buffer. */
+static int
+memory_failed(struct qk_buf *buf, int error)
+{
+    uint64_t size_bytes = buf->size_bytes;
+
+    free_memory(buf);
+    return qk_fail(error, "memory of %llu bytes: %s",
+                   (unsigned long long)size_bytes, strerror(error));
+}
+
 /* The rest, when the CPU's side is there. Takes the buffer. */
 static int
 place(struct qk_machine *m, struct qk_buf *buf, uint64_t align,
@@ -91,10 +102,8 @@ place(struct qk_machine *m, struct qk_buf *buf, uint64_t align,
     if (has_two_sides)
         dev = mmap(NULL, buf->size_bytes, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (dev == MAP_FAILED) {
-        free_memory(buf);
-        return qk_fail(ENOMEM, "no memory for the card's side");
-    }
+    if (dev == MAP_FAILED)
+        return memory_failed(buf, errno);
     buf->dev = dev;
     if (buf->is_user && has_two_sides)
         memcpy(dev, buf->cpu, buf->size_bytes);
@@ -135,18 +144,12 @@ qk_alloc(struct qk_machine *m, uint64_t size_bytes, uint64_t align,
     buf->size_bytes = (size_bytes + QK_PAGE - 1) & ~(uint64_t)(QK_PAGE - 1);
     buf->is_read_only = is_read_only;
     buf->fd = memfd_create("simulated memory", MFD_CLOEXEC);
-    if (buf->fd < 0 || ftruncate(buf->fd, (off_t)buf->size_bytes) != 0) {
-        free_memory(buf);
-        return qk_fail(ENOMEM, "no memory of %llu bytes",
-                       (unsigned long long)size_bytes);
-    }
+    if (buf->fd < 0 || ftruncate(buf->fd, (off_t)buf->size_bytes) != 0)
+        return memory_failed(buf, errno);
     cpu = mmap(NULL, buf->size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
                buf->fd, 0);
-    if (cpu == MAP_FAILED) {
-        free_memory(buf);
-        return qk_fail(ENOMEM, "no memory of %llu bytes",
-                       (unsigned long long)size_bytes);
-    }
+    if (cpu == MAP_FAILED)
+        return memory_failed(buf, errno);
     buf->cpu = cpu;
     return place(m, buf, align, has_two_sides, out_buf);
 }

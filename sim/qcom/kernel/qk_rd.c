@@ -59,8 +59,10 @@ qk_rd_create(const char *path, uint32_t chip_id, struct qk_rd **out_rd)
         return bell_fail(BELL_E_NO_MEMORY, "no memory for a capture");
     rd->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (rd->fd < 0) {
+        int error = errno;
         host_free(rd);
-        return bell_fail(BELL_E_IO, "rd=%s: %s", path, strerror(errno));
+        return bell_fail_errno(BELL_E_IO, error, "rd=%s: %s", path,
+                               strerror(error));
     }
     section(rd, RD_CHIP_ID, &id, sizeof(id));
     section(rd, RD_CMD, "doorbell", 8);
