@@ -15,7 +15,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'structure'))
-from common import Tap  # noqa: E402
+from common import Tap, hardening_complaints  # noqa: E402
 
 LIMIT_BYTES = 400 * 1024  # with one card's driver
 # The C library's share of a static program is some 680 KiB.
@@ -97,6 +97,7 @@ def check_runner(tap, runner, bundle, drivers):
     tap.check(f'the runner: at most {limit // 1024} KiB',
               [f'{size} bytes'] if size > limit else [])
     tap.check('the runner is static', [f'needs {n}' for n in needed(runner)])
+    tap.check('the runner is hardened', hardening_complaints(runner, True))
     if 'cpu' not in drivers or os.uname().machine != 'x86_64':
         tap.skip('a bundle on the CPU', 'no x86-64 CPU driver')
         return

@@ -1,5 +1,8 @@
-"""What the structure tests share: the source files and TAP output."""
+"""What the structure tests share: the source files, what readelf says of a
+program, and TAP output."""
 import os
+import re
+import subprocess
 import sys
 
 MODULES = ('base', 'ioctl', 'mem', 'hcq', 'sim', 'uops', 'lower', 'render',
@@ -20,6 +23,32 @@ def sources(root, suffixes=('.c', '.h')):
 def read(root, path):
     with open(os.path.join(root, path), encoding='utf-8') as file:
         return file.read()
+
+
+def hardening_complaints(path, is_static=False):
+    """What an ELF program or library lacks of docs/errors.md, or claims."""
+
+    def show(*options):
+        return subprocess.run(['readelf', '-W', *options, path],
+                              capture_output=True, text=True,
+                              check=True).stdout
+
+    segments, dynamic = show('-l'), show('-d')
+    wanted = [
+        ('DYN' in show('-h'), 'lies at fixed addresses'),
+        (is_static == ('INTERP' not in segments) or '.so' in path,
+         'is not linked as it should be'),
+        ('GNU_RELRO' in segments, 'has no read-only relocations'),
+        (re.search(r'FLAGS_1.*NOW', dynamic), 'binds symbols when called'),
+        (re.search(r'GNU_STACK.* RW ', segments), 'has a stack with code'),
+        ('TEXTREL' not in dynamic, 'has relocations in its code'),
+        (is_static or '__stack_chk_fail' in show('--dyn-syms'),
+         'has no stack protectors'),
+        (not re.search(r'x86 feature:.*(IBT|SHSTK)', show('-n')),
+         'claims landing pads or shadow stacks'),
+    ]
+    return [f'{os.path.basename(path)} {text}'
+            for good, text in wanted if not good]
 
 
 class Tap:

@@ -2,17 +2,18 @@
 """What the built libraries show and hold.
 
 usage: test_symbols.py SOURCE_ROOT --shared LIB --driver ARCHIVE
-                       --archives ARCHIVE...
+                       --archives ARCHIVE... --hardened FILE...
 - the shared library exports bell_* and every function marked BELL_API, and
   nothing else
 - the driver half needs nothing of the compiler half, nor LLVM
+- programs and the library are hardened as docs/errors.md says
 - no part has mutable file-scope state beyond the list below
 """
 import argparse
 import re
 import subprocess
 
-from common import Tap, read, sources
+from common import Tap, hardening_complaints, read, sources
 
 # What may change at file scope, and why there is no better place.
 MUTABLE = {
@@ -121,6 +122,7 @@ def main():
     parser.add_argument('--shared')
     parser.add_argument('--driver')
     parser.add_argument('--archives', nargs='*', default=[])
+    parser.add_argument('--hardened', nargs='*', default=[])
     args = parser.parse_args()
     tap = Tap()
     if args.shared:
@@ -129,6 +131,9 @@ def main():
     if args.driver:
         check_driver(tap, args.driver)
     check_globals(tap, args.archives)
+    for path in args.hardened:
+        tap.check(f'{path.split("/")[-1]} is hardened',
+                  hardening_complaints(path))
     tap.finish()
 
 
