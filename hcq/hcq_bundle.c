@@ -7,16 +7,15 @@
 #include "hcq/hcq_bundle.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "base/regular_file.h"
 #include "hcq/hcq_bundle_file.h"
 
 #define PER_SUBMIT 32 /* commands: a doorbell costs more than a launch */
@@ -178,26 +177,24 @@ load(struct hcq_bundle *b, const void *data, uint64_t size_bytes)
 static bell_status
 map_bundle(struct hcq_bundle *b, const char *path)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    struct stat st;
+    struct regular_file file;
     void *map;
     int error;
 
-    if (fd < 0)
-        return bell_fail_errno(errno == EACCES ? BELL_E_PERMISSION : BELL_E_IO,
-                               errno, "%s: %s", path, strerror(errno));
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || !st.st_size) {
-        close(fd);
-        return bell_fail(BELL_E_IO, "%s: no regular file, or empty", path);
+    BELL_TRY(regular_file_open(path, &file));
+    if (!file.size_bytes) {
+        close(file.fd);
+        return bell_fail(BELL_E_IO, "%s: is empty", path);
     }
-    map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    map =
+        mmap(NULL, (size_t)file.size_bytes, PROT_READ, MAP_PRIVATE, file.fd, 0);
     error = errno;
-    close(fd);
+    close(file.fd);
     if (map == MAP_FAILED)
         return bell_fail_errno(BELL_E_IO, error, "%s: %s", path,
                                strerror(error));
     b->map = map;
-    b->map_bytes = (size_t)st.st_size;
+    b->map_bytes = (size_t)file.size_bytes;
     return BELL_OK;
 }
 

@@ -2,7 +2,6 @@
  * other programs. */
 #include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,10 +12,13 @@
 
 #include "base/env.h"
 #include "base/bits.h"
+#include "base/regular_file.h"
 #include "tools/tools.h"
 
 #define HIGHEST_FD 16384
 #define N_TRAPPED  256
+/* src: exec_binprm in fs/exec.c of Linux 6.1: ELOOP after that. */
+#define SCRIPTS_MAX 5
 
 bool
 tool_find_library(const char *name, const char *variable, const char *folder,
@@ -115,41 +117,66 @@ has_linker(int fd, const uint8_t *head, ssize_t n)
     return false;
 }
 
-bool
-tool_refuses_preload(const char *program, char *text, size_t text_bytes)
-{
-    char path[1024], interpreter[256];
-    uint8_t head[256] = {0};
-    struct stat st;
-    bool refuses = false;
-    ssize_t n;
+/* The first bytes of a program, which stays open. */
+struct program {
+    char path[1024];
     int fd;
+    uint8_t head[256];
+    ssize_t n;
+};
 
-    if (!find_program(program, path, sizeof(path)))
+/* False: cannot be read. */
+static bool
+open_program(const char *name, struct program *out)
+{
+    struct regular_file file;
+
+    if (!find_program(name, out->path, sizeof(out->path)) ||
+        regular_file_open(out->path, &file) != BELL_OK)
         return false;
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
+    memset(out->head, 0, sizeof(out->head));
+    out->fd = file.fd;
+    out->n = pread(file.fd, out->head, sizeof(out->head) - 1, 0);
+    return true;
+}
+
+static bool
+is_script(const struct program *p, char interpreter[256])
+{
+    return p->n > 2 && p->head[0] == '#' && p->head[1] == '!' &&
+           sscanf((const char *)p->head + 2, " %255s", interpreter) == 1;
+}
+
+/* A script's interpreter may be a script. Linux follows five, and so do we: a
+ * script that names itself ends here, and the kernel says what is wrong. */
+bool
+tool_refuses_preload(const char *name, char *text, size_t text_bytes)
+{
+    char interpreter[256];
+    struct program p;
+    bool refuses = true;
+    unsigned n_scripts = 0;
+    struct stat st;
+
+    if (!open_program(name, &p))
         return false;
-    n = pread(fd, head, sizeof(head) - 1, 0);
-    if (n > 2 && head[0] == '#' && head[1] == '!' &&
-        sscanf((const char *)head + 2, " %255s", interpreter) == 1 &&
-        strcmp(interpreter, program) != 0) {
-        close(fd);
-        return tool_refuses_preload(interpreter, text, text_bytes);
+    while (is_script(&p, interpreter)) {
+        close(p.fd);
+        if (++n_scripts > SCRIPTS_MAX || !open_program(interpreter, &p))
+            return false;
     }
-    if (fstat(fd, &st) == 0 && st.st_mode & (S_ISUID | S_ISGID)) {
+    if (fstat(p.fd, &st) == 0 && st.st_mode & (S_ISUID | S_ISGID))
         snprintf(text, text_bytes,
                  "%s runs with the rights of its owner: nothing can be "
                  "preloaded into it",
-                 path);
-        refuses = true;
-    } else if (!has_linker(fd, head, n)) {
+                 p.path);
+    else if (!has_linker(p.fd, p.head, p.n))
         snprintf(text, text_bytes,
                  "%s is a static program: nothing can be preloaded into it",
-                 path);
-        refuses = true;
-    }
-    close(fd);
+                 p.path);
+    else
+        refuses = false;
+    close(p.fd);
     return refuses;
 }
 

@@ -7,9 +7,11 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "base/regular_file.h"
 #include "base/thread.h"
 #include "doorbell/functions.h"
 #include "hcq/hcq_bundle_format.h"
@@ -267,12 +269,14 @@ static bool
 begins_as_bundle(const char *path)
 {
     char magic[sizeof(BUNDLE_MAGIC) - 1];
-    FILE *file = fopen(path, "rbe");
-    bool same = file && fread(magic, sizeof(magic), 1, file) == 1 &&
-                memcmp(magic, BUNDLE_MAGIC, sizeof(magic)) == 0;
+    struct regular_file file;
+    bool same;
 
-    if (file)
-        fclose(file);
+    if (regular_file_open(path, &file) != BELL_OK)
+        return false;
+    same = read(file.fd, magic, sizeof(magic)) == (ssize_t)sizeof(magic) &&
+           memcmp(magic, BUNDLE_MAGIC, sizeof(magic)) == 0;
+    close(file.fd);
     return same;
 }
 

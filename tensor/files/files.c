@@ -1,7 +1,6 @@
 /* Files of tensors: opening them, and what is in them by name. */
 #include "tensor/files/files.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -257,20 +256,16 @@ map_open(struct bell_file *file, int fd, size_t size_bytes)
 static BELL_MUST_CHECK bell_status
 map_file(struct bell_file *file)
 {
+    struct regular_file opened;
     bell_status status;
     struct stat st;
-    int fd;
 
     if (stat(file->path, &st) == 0 && !S_ISREG(st.st_mode)) {
         status = read_stream(file);
     } else {
-        fd = open(file->path, O_RDONLY | O_CLOEXEC);
-        if (fd < 0)
-            return bell_fail_file(file->path, "cannot open");
-        status = fstat(fd, &st) != 0
-                     ? bell_fail_file(file->path, "cannot look at")
-                     : map_open(file, fd, (size_t)st.st_size);
-        close(fd);
+        BELL_TRY(regular_file_open(file->path, &opened));
+        status = map_open(file, opened.fd, opened.size_bytes);
+        close(opened.fd);
     }
     if (status == BELL_OK && file->size_bytes < 5)
         return bell_fail(BELL_E_IO, "%s: is too short for a file of tensors",
@@ -359,6 +354,50 @@ file_is_open(const char *call, const struct bell_file *file)
     return false;
 }
 
+/* A file without content; NULL: out of memory. */
+static struct bell_file *
+create_file(const char *path)
+{
+    struct bell_file *file = once_alloc(sizeof(*file));
+
+    if (!file)
+        return NULL;
+    file->is_open = true;
+    map_init(&file->tensor_of);
+    map_init(&file->meta_of);
+    file->path = host_strdup(path);
+    if (file->path)
+        return file;
+    bell_file_close(file);
+    return NULL;
+}
+
+bell_status
+file_open_shard(const char *path, const struct regular_file *opened,
+                struct bell_file **out_shard)
+{
+    struct bell_file *shard = create_file(path);
+    bell_status status;
+
+    if (!shard)
+        status = bell_fail(BELL_E_NO_MEMORY, "%s: out of memory", path);
+    else
+        status = map_open(shard, opened->fd, opened->size_bytes);
+    close(opened->fd);
+    if (status == BELL_OK && !is_safetensors(shard))
+        status = bell_fail(BELL_E_IO, "%s: expected a safetensors file", path);
+    if (status == BELL_OK)
+        status = file_read_safetensors(shard);
+    if (status != BELL_OK) {
+        bell_file_close(shard);
+        return status;
+    }
+    shard->device = opened->device;
+    shard->inode = opened->inode;
+    *out_shard = shard;
+    return BELL_OK;
+}
+
 bell_status
 bell_file_open(const char *path, struct bell_file **out_file)
 {
@@ -369,16 +408,10 @@ bell_file_open(const char *path, struct bell_file **out_file)
         return bell_fail(BELL_BAD_MISSING, "bell_file_open: %s is NULL",
                          path ? "the result" : "the path");
     *out_file = NULL;
-    file = once_alloc(sizeof(*file));
+    file = create_file(path);
     if (!file)
         return bell_fail(BELL_E_NO_MEMORY, "bell_file_open: out of memory");
-    file->is_open = true;
-    map_init(&file->tensor_of);
-    map_init(&file->meta_of);
-    file->path = host_strdup(path);
-    status = file->path
-                 ? read_file(file)
-                 : bell_fail(BELL_E_NO_MEMORY, "bell_file_open: out of memory");
+    status = read_file(file);
     if (status != BELL_OK) {
         bell_file_close(file);
         bell_error_frame(__func__);

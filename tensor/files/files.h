@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/map.h"
+#include "base/regular_file.h"
 #include "base/status.h"
 #include "doorbell/files.h"
 #include "tensor/files/array.h"
@@ -91,6 +92,7 @@ struct bell_file {
     struct file_bytes unpacked;    /* of a compressed file */
     struct bell_file **shards;     /* owned: that an index names */
     size_t n_shards, cap_shards;
+    uint64_t device, inode; /* of a shard */
 };
 
 /* What the only tensor of a file is called that has no name for it. */
@@ -150,6 +152,12 @@ BELL_MUST_CHECK bell_status file_read_torch(struct bell_file *file,
                                             struct zip_member *pickle);
 /* A list of safetensors files, and which holds what. */
 BELL_MUST_CHECK bell_status file_read_index(struct bell_file *file);
+/* Opens a file that an index names: it is a regular file of safetensors, and
+ * no other format is looked for, so that it names no file itself. Takes the
+ * descriptor. Closed with bell_file_close. */
+BELL_MUST_CHECK bell_status file_open_shard(const char *path,
+                                            const struct regular_file *opened,
+                                            struct bell_file **out_shard);
 BELL_MUST_CHECK bell_status file_read_safetensors(struct bell_file *file);
 void file_free_safetensors(struct bell_file *file);
 

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #if BELL_HAVE_CJSON
 #include <cjson/cJSON.h>
@@ -197,47 +198,82 @@ file_free_safetensors(struct bell_file *file)
 
 /* ---- shards ---- */
 
-/* The file of that name beside the index, which is opened once. */
+/* The shards of an index that are open: hash of a name, or of a device and an
+ * inode -> number. */
+struct shard_maps {
+    struct map of_name, of_inode;
+};
+
+static uint64_t
+inode_key(const struct regular_file *opened)
+{
+    const uint64_t words[2] = {opened->device, opened->inode};
+
+    return hash_bytes(words, sizeof(words), 0);
+}
+
+/* The number of what another name has opened; file->n_shards: a new one. Takes
+ * the descriptor. */
 static BELL_MUST_CHECK bell_status
-find_shard(struct bell_file *file, struct map *shard_of, const char *name,
+open_shard(struct bell_file *file, struct shard_maps *maps, const char *path,
+           uint64_t *out_number)
+{
+    struct regular_file opened;
+    const uint64_t *found;
+
+    BELL_TRY(regular_file_open(path, &opened));
+    found = map_get(&maps->of_inode, inode_key(&opened));
+    if (found && file->shards[*found]->device == opened.device &&
+        file->shards[*found]->inode == opened.inode) {
+        close(opened.fd);
+        *out_number = *found;
+        return BELL_OK;
+    }
+    if (host_grow((void **)&file->shards, &file->cap_shards, file->n_shards + 1,
+                  sizeof(struct bell_file *)) != 0 ||
+        map_put(&maps->of_inode, inode_key(&opened), file->n_shards) != 0) {
+        close(opened.fd);
+        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a shard",
+                         file->path);
+    }
+    BELL_TRY(file_open_shard(path, &opened, &file->shards[file->n_shards]));
+    *out_number = file->n_shards++;
+    return BELL_OK;
+}
+
+/* The file of that name beside the index, which is opened once, by however
+ * many names. */
+static BELL_MUST_CHECK bell_status
+find_shard(struct bell_file *file, struct shard_maps *maps, const char *name,
            struct bell_file **out_shard)
 {
-    uint64_t key = hash_bytes(name, strlen(name), 0), *found;
+    uint64_t key = hash_bytes(name, strlen(name), 0), number;
+    const uint64_t *found = map_get(&maps->of_name, key);
     const char *slash = strrchr(file->path, '/');
     size_t n_folder = slash ? (size_t)(slash - file->path) + 1 : 0;
-    struct bell_file *shard;
     char path[4096];
     int n;
 
-    found = map_get(shard_of, key);
     if (found) {
         *out_shard = file->shards[*found];
         return BELL_OK;
     }
     n = snprintf(path, sizeof(path), "%.*s%s", (int)n_folder, file->path, name);
-    if (strchr(name, '/') || n >= (int)sizeof(path))
-        return bell_fail(BELL_E_IO, "%s: '%.80s' is no file beside it",
+    if (!*name || strchr(name, '/') || n >= (int)sizeof(path))
+        return bell_fail(BELL_E_IO,
+                         "%s: '%.80s' is not the name of a file "
+                         "beside it",
                          file->path, name);
-    BELL_TRY(bell_file_open(path, &shard));
-    if (shard->n_shards || !shard->document) {
-        bell_file_close(shard);
-        return bell_fail(BELL_E_IO, "%s: '%.80s' is no safetensors file",
-                         file->path, name);
-    }
-    if (host_grow((void **)&file->shards, &file->cap_shards, file->n_shards + 1,
-                  sizeof(struct bell_file *)) != 0 ||
-        map_put(shard_of, key, file->n_shards) != 0) {
-        bell_file_close(shard);
+    BELL_TRY(open_shard(file, maps, path, &number));
+    if (map_put(&maps->of_name, key, number) != 0)
         return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a shard",
                          file->path);
-    }
-    file->shards[file->n_shards++] = shard;
-    *out_shard = shard;
+    *out_shard = file->shards[number];
     return BELL_OK;
 }
 
 static BELL_MUST_CHECK bell_status
-read_weight(struct bell_file *file, struct map *shard_of, const cJSON *item)
+read_weight(struct bell_file *file, struct shard_maps *maps, const cJSON *item)
 {
     struct bell_file *shard;
     struct file_tensor tensor;
@@ -248,7 +284,7 @@ read_weight(struct bell_file *file, struct map *shard_of, const cJSON *item)
         return fail_entry(file, item->string, "its file has no name");
     BELL_TRY(
         file_check_name(file, item->valuestring, strlen(item->valuestring)));
-    BELL_TRY(find_shard(file, shard_of, item->valuestring, &shard));
+    BELL_TRY(find_shard(file, maps, item->valuestring, &shard));
     found = map_get(&shard->tensor_of,
                     hash_bytes(item->string, strlen(item->string), 0));
     if (!found || strcmp(shard->tensors[*found].entry.name, item->string) != 0)
@@ -267,7 +303,7 @@ file_read_index(struct bell_file *file)
 {
     const cJSON *weights, *item;
     bell_status status = BELL_OK;
-    struct map shard_of;
+    struct shard_maps maps;
 
     file->document =
         cJSON_ParseWithLength((const char *)file->data, file->size_bytes);
@@ -277,14 +313,16 @@ file_read_index(struct bell_file *file)
                          "%s: no index of safetensors: no JSON with a "
                          "weight_map",
                          file->path);
-    map_init(&shard_of);
+    map_init(&maps.of_name);
+    map_init(&maps.of_inode);
     cJSON_ArrayForEach(item, weights)
     {
-        status = read_weight(file, &shard_of, item);
+        status = read_weight(file, &maps, item);
         if (status != BELL_OK)
             break;
     }
-    map_fini(&shard_of);
+    map_fini(&maps.of_name);
+    map_fini(&maps.of_inode);
     return status;
 }
 

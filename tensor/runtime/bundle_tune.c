@@ -5,14 +5,12 @@
  * the rest of the file: it is parsed and checked, and has to fit what the
  * bundle's commands give the kernel.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/regular_file.h"
 #include "tensor/runtime/bundle.h"
 #include "tensor/runtime/run.h"
 #include "tensor/runtime/search.h"
@@ -295,24 +293,19 @@ tune_file(struct tuning *t, struct bell_context *ctx, const char *out_path,
 static bell_status
 map_file(const char *path, void **out_map, size_t *out_bytes)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
     bell_status status = BELL_OK;
-    struct stat st;
+    struct regular_file file;
 
-    if (fd < 0 || fstat(fd, &st) != 0) {
-        status =
-            bell_fail_errno(BELL_E_IO, errno, "%s: %s", path, strerror(errno));
-    } else if (!S_ISREG(st.st_mode) || st.st_size == 0) {
-        status = bell_fail(BELL_E_IO, "%s: not a bundle", path);
+    BELL_TRY(regular_file_open(path, &file));
+    if (file.size_bytes == 0) {
+        status = bell_fail(BELL_E_IO, "%s: is empty", path);
     } else {
-        *out_bytes = (size_t)st.st_size;
-        *out_map = mmap(NULL, *out_bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+        *out_bytes = (size_t)file.size_bytes;
+        *out_map = mmap(NULL, *out_bytes, PROT_READ, MAP_PRIVATE, file.fd, 0);
         if (*out_map == MAP_FAILED)
-            status = bell_fail_errno(BELL_E_IO, errno, "%s: mmap: %s", path,
-                                     strerror(errno));
+            status = bell_fail_file(path, "cannot map");
     }
-    if (fd >= 0)
-        close(fd);
+    close(file.fd);
     return status;
 }
 

@@ -130,14 +130,15 @@ def check_shards(tap, folder):
     check_file(tap, 'shards', index(both), {
         'a': ((2,), [1, 2]), 'b': ((1,), [3]), 'c': ((0,), [])})
     for what, weights, part in (
-            ('a shard elsewhere', {'a': '../m-1.safetensors'}, 'no file beside'),
+            ('a shard elsewhere', {'a': '../m-1.safetensors'},
+             'is not the name of a file beside it'),
             ('a shard that is not there', {'a': 'no'}, 'cannot open'),
-            ('itself', {'a': 'm.safetensors.index.json'}, ''),
+            ('itself', {'a': 'm.safetensors.index.json'},
+             'expected a safetensors file'),
             ('a tensor that the shard lacks', {'b': 'm-1.safetensors'},
              "lacks the tensor 'b'"),
             ('a number for a file', {'b': 1}, 'has no name')):
-        if what != 'itself':
-            refuses(tap, what, index(weights) + ':a', part)
+        refuses(tap, what, index(weights) + ':a', part)
     refuses(tap, 'JSON of something else', write(
         folder, 'o.json', b'{"a": 1}') + ':a', 'weight_map')
 

@@ -115,6 +115,13 @@ def check_ends(tap, folder):
     tap.check('no program', expect(done, 127, err='cannot run'))
     done = sim('AMD@sim:gfx1', 'true')
     tap.check('no such card', expect(done, 3, err='no simulated AMD machine'))
+    for name, other in (('one', 'two'), ('two', 'one')):
+        with open(os.path.join(folder, name), 'w', encoding='utf-8') as file:
+            file.write(f'#!{folder}/{other}\n')
+        os.chmod(os.path.join(folder, name), 0o700)
+    done = sim('AMD@sim:gfx1100', f'{folder}/one')
+    tap.check('scripts that interpret each other', expect(
+        done, 127, err='cannot run'))
     done = sim('AMD', 'true')
     tap.check('no simulated card', expect(done, 2, err='no simulated card'))
     done = run('sim', 'AMD@sim:gfx1100')

@@ -1117,7 +1117,7 @@ test_misuse(void **state)
     expect_error(hcq_bundle_open(dev, "/nonexistent/x", &bundle), BELL_E_IO,
                  "No such file");
     expect_error(hcq_bundle_open(dev, "/tmp", &bundle), BELL_E_IO,
-                 "no regular file");
+                 "expected a regular file");
     expect_ok(hcq_bundle_open_memory(dev, data, n, &bundle));
     expect_error(hcq_bundle_write(bundle, 0, x, 20), BELL_E_INVALID,
                  "'in0' has 24 bytes, 20 are");

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "doorbell/jit.h"
@@ -235,6 +236,12 @@ test_no_ir(void **state)
     assert_non_null(strstr(bell_error_last()->message, "--tunable"));
     bell_error_clear();
     free(data);
+    remove(from_path);
+    assert_int_equal(mkfifo(from_path, 0600), 0);
+    assert_int_equal(search(from_path, to_path, &n_new), BELL_E_IO);
+    assert_non_null(strstr(bell_error_last()->message, "got a FIFO"));
+    bell_error_clear();
+    remove(from_path);
 }
 
 static void

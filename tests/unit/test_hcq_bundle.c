@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -566,15 +567,18 @@ test_file(void **state)
     write_file(path, f.data, FILE_BYTES - 1);
     expect_fails(hcq_bundle_open(dev, path, &b), BELL_E_IO, path);
     write_file(path, "", 0);
-    expect_fails(hcq_bundle_open(dev, path, &b), BELL_E_IO,
-                 ": no regular file, or empty");
+    expect_fails(hcq_bundle_open(dev, path, &b), BELL_E_IO, ": is empty");
     assert_int_equal(bell_error_last()->sys_errno, 0);
     unlink(path);
     expect_fails(hcq_bundle_open(dev, path, &b), BELL_E_IO,
                  ": No such file or directory");
     assert_int_equal(bell_error_last()->sys_errno, ENOENT);
     expect_fails(hcq_bundle_open(dev, "/tmp", &b), BELL_E_IO,
-                 "/tmp: no regular file, or empty");
+                 "/tmp: expected a regular file, got a folder");
+    expect_ok(mkfifo(path, 0600) == 0 ? BELL_OK : BELL_E_IO);
+    expect_fails(hcq_bundle_open(dev, path, &b), BELL_E_IO,
+                 ": expected a regular file, got a FIFO");
+    unlink(path);
     assert_null(b);
     expect_fails(hcq_bundle_open(dev, NULL, &b), BELL_E_INVALID, "the file");
     expect_fails(hcq_bundle_open(dev, path, NULL), BELL_E_INVALID,
