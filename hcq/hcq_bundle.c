@@ -9,16 +9,20 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "base/env.h"
 #include "base/regular_file.h"
 #include "hcq/hcq_bundle_file.h"
 
 #define PER_SUBMIT 32 /* commands: a doorbell costs more than a launch */
+#define SIM_ITEMS  (1ull << 26) /* seconds, of small kernels */
+#define SIM_LANES  32u
 
 /* A value's memory. */
 struct slot {
@@ -155,6 +159,92 @@ load_values(struct hcq_bundle *b)
     return BELL_OK;
 }
 
+/* Work-items that a run may have on a simulated card. */
+static bell_status
+read_items_limit(uint64_t *out_limit)
+{
+    const char *text = env_get("BELL_SIM_ITEMS");
+    char *end;
+
+    *out_limit = SIM_ITEMS;
+    if (!text)
+        return BELL_OK;
+    errno = 0;
+    *out_limit = strtoull(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end || errno || !*out_limit)
+        return bell_fail(
+            BELL_BAD_VALUE,
+            "BELL_SIM_ITEMS=%.40s: must be a number of work-items, "
+            "1 or more",
+            text);
+    return BELL_OK;
+}
+
+/* Work-items of a launch, UINT64_MAX where they are more. A group has a whole
+ * number of SIM_LANES, which is what it takes to simulate. */
+static uint64_t
+count_items(const struct bundle_command *c, const struct bundle_kernel *k)
+{
+    uint64_t n = 1;
+    int i;
+
+    for (i = 0; i < 3; i++) {
+        if (k->local[i] && __builtin_mul_overflow(n, k->local[i], &n))
+            return UINT64_MAX;
+    }
+    if (n > UINT64_MAX - SIM_LANES)
+        return UINT64_MAX;
+    n = (n + SIM_LANES - 1) / SIM_LANES * SIM_LANES;
+    for (i = 0; i < 3; i++) {
+        if (__builtin_mul_overflow(n, c->grid[i], &n))
+            return UINT64_MAX;
+    }
+    return n;
+}
+
+/* The device takes each grid, and a simulated card all of them together: what a
+ * card does in a second would take it days. */
+static bell_status
+check_grids(const struct hcq_bundle *b, const struct hcq_device_info *info)
+{
+    const struct bundle_file *f = &b->file;
+    uint64_t limit = UINT64_MAX, n_items = 0;
+    uint32_t i;
+    int axis;
+
+    if (info->flags & HCQ_DEVICE_SIMULATED)
+        BELL_TRY(read_items_limit(&limit));
+    for (i = 0; i < b->target->n_commands; i++) {
+        const struct bundle_command *c =
+            &f->commands[b->target->first_command + i];
+        const struct bundle_kernel *k;
+
+        if (c->op != BUNDLE_EXEC)
+            continue;
+        k = &f->kernels[b->target->first_kernel + c->kernel];
+        for (axis = 0; axis < 3; axis++) {
+            if (c->grid[axis] > info->max_grid[axis])
+                return bell_fail(BELL_E_UNSUPPORTED,
+                                 "bundle: command %u: '%.40s' with a grid of "
+                                 "%ux%ux%u: %s takes at most %u on axis %d",
+                                 i, f->names + k->name, c->grid[0], c->grid[1],
+                                 c->grid[2], info->name, info->max_grid[axis],
+                                 axis);
+        }
+        if (__builtin_add_overflow(n_items, count_items(c, k), &n_items))
+            n_items = UINT64_MAX;
+        if (n_items > limit)
+            return bell_fail(
+                BELL_E_UNSUPPORTED,
+                "bundle: command %u: '%.40s' with a grid of %ux%ux%u: %llu "
+                "work-items in a run so far; %s takes %llu (BELL_SIM_ITEMS)",
+                i, f->names + k->name, c->grid[0], c->grid[1], c->grid[2],
+                (unsigned long long)n_items, info->name,
+                (unsigned long long)limit);
+    }
+    return BELL_OK;
+}
+
 /* Weights first: what is mapped, or read from the disk, is then in order. */
 static bell_status
 load(struct hcq_bundle *b, const void *data, uint64_t size_bytes)
@@ -166,6 +256,7 @@ load(struct hcq_bundle *b, const void *data, uint64_t size_bytes)
     hcq_device_info(b->dev, &info);
     BELL_TRY(bundle_choose_target(&b->file, &info, &target));
     b->target = &b->file.targets[target];
+    BELL_TRY(check_grids(b, &info));
     BELL_TRY(hcq_queue_create(b->dev, HCQ_QUEUE_COMPUTE, &b->queue));
     BELL_TRY(load_programs(b));
     BELL_TRY(load_weights(b));

@@ -59,8 +59,8 @@ struct hcq_bundle_info {
 
 /* Reads a file and loads what it has for the device. The file stays as it is
  * while the bundle is open. BELL_E_IO, malformed; BELL_E_UNSUPPORTED, of
- * another version or without kernels for this device (the message says which
- * it has); and as hcq_program_create and hcq_buffer_create. */
+ * another version, without kernels for this device (the message says which
+ * it has), or with a grid that it does not take; and as hcq_program_create and hcq_buffer_create. */
 BELL_MUST_CHECK bell_status hcq_bundle_open(struct hcq_device *dev,
                                             const char *path,
                                             struct hcq_bundle **out_bundle);
@@ -69,7 +69,8 @@ BELL_MUST_CHECK bell_status hcq_bundle_open(struct hcq_device *dev,
 BELL_MUST_CHECK bell_status
 hcq_bundle_open_memory(struct hcq_device *dev, const void *data,
                        uint64_t size_bytes, struct hcq_bundle **out_bundle);
-/* Waits for its work. NULL is allowed. */
+/* Waits for its work; after a wait that gave up, hcq_device_recover drops that
+ * work first. NULL is allowed. */
 void hcq_bundle_close(struct hcq_bundle *bundle);
 
 void hcq_bundle_get_info(const struct hcq_bundle *bundle,

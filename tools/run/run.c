@@ -20,7 +20,7 @@
 struct run_options {
     const char *bundle, *device;
     struct tool_list in, out;
-    int64_t times;
+    int64_t times, timeout_s;
     bool json;
 };
 
@@ -367,7 +367,10 @@ run_bundle(struct run *run)
         double us;
 
         BELL_TRY(hcq_bundle_run(run->bundle, NULL));
-        BELL_TRY(hcq_bundle_wait(run->bundle, HCQ_WAIT_WHILE_MOVING));
+        BELL_TRY(hcq_bundle_wait(
+            run->bundle, run->opts.timeout_s
+                             ? (uint64_t)run->opts.timeout_s * 1000000000u
+                             : HCQ_WAIT_WHILE_MOVING));
         us = (double)(time_now_ns() - start) * 1e-3;
         if (i == 0)
             run->first_us = run->best_us = us;
@@ -400,7 +403,7 @@ verb_run(int argc, char **argv)
         "a bundle, which needs no compiler:\n\n"
         "  doorbell run mnist.bundle --in x=x.npy --out y=y.npy\n\n"
         "A FILE that is not called .npy has the elements' bytes alone.";
-    struct run run = {.opts.times = 1};
+    struct run run = {.opts = {.times = 1}};
     struct run_options *o = &run.opts;
     const struct tool_opt opts[] = {
         {"BUNDLE", NULL, TOOL_OPT_STRING, &o->bundle, 0, 0, "the file"},
@@ -412,6 +415,9 @@ verb_run(int argc, char **argv)
          "where (default: $BELL_DEVICE, or the first that works)"},
         {"--times", "N", TOOL_OPT_INT, &o->times, 1, 1000000000,
          "so many runs, one after the other (default: 1)"},
+        {"--timeout", "SECONDS", TOOL_OPT_INT, &o->timeout_s, 1, 1000000,
+         "that a run may take (default: as long as the device moves, "
+         "$BELL_TIMEOUT)"},
         TOOL_JSON_OPT(&o->json),
     };
     bell_status status;
@@ -428,6 +434,10 @@ verb_run(int argc, char **argv)
         code = print_json(&run);
     else
         code = o->out.n_items && o->times == 1 ? TOOL_OK : print_text(&run);
+    /* what was given up is not waited for again */
+    if (status == BELL_E_TIMEOUT && run.dev &&
+        hcq_device_recover(run.dev) != BELL_OK)
+        bell_error_clear();
     hcq_bundle_close(run.bundle);
     hcq_device_close(run.dev);
     return code;
