@@ -141,7 +141,6 @@ UNTOLD = {
     ('tensor/runtime/search.c', 'compile_batch'): 'works with fewer threads',
     ('tools/bench/bench_host.c', 'time_handoffs'): 'measures nothing',
     ('tools/burn/burn.c', 'burn_all'): 'burns one after the other',
-    ('tools/preload.c', 'tool_refuses_preload'): 'exec tells',
 }
 
 
