@@ -8,6 +8,7 @@
 
 #include "base/env.h"
 #include "base/process.h"
+#include "base/text.h"
 
 uint32_t log_mask;
 
@@ -148,14 +149,15 @@ topic_name(enum log_topic topic)
 void
 log_print(enum log_topic topic, const char *fmt, ...)
 {
-    char line[2048];
+    char line[2048], raw[2048];
     int used;
     va_list args;
 
-    used = snprintf(line, sizeof(line), "%s: ", topic_name(topic));
+    used = snprintf(raw, sizeof(raw), "%s: ", topic_name(topic));
     va_start(args, fmt);
-    vsnprintf(line + used, sizeof(line) - (size_t)used, fmt, args);
+    vsnprintf(raw + used, sizeof(raw) - (size_t)used, fmt, args);
     va_end(args);
+    text_copy_shown(raw, "\n\t", line, sizeof(line));
     pthread_mutex_lock(&log_out.lock);
     if (log_out.write)
         log_out.write(log_out.user, line);

@@ -52,6 +52,7 @@ typedef void log_write_fn(void *user, const char *line);
 /* Sends lines to `write` instead of stderr; NULL restores stderr. */
 void log_set_writer(log_write_fn *write, void *user);
 
+/* Control characters but newlines and tabs are escaped (base/text.h). */
 void log_print(enum log_topic topic, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+
 static _Thread_local struct bell_error last_error;
 static _Thread_local uint32_t n_fails; /* so far */
 
@@ -56,6 +58,7 @@ set_record(const char *func, bell_status why, int error, const char *fmt,
            va_list args)
 {
     int saved_errno = errno;
+    char raw[BELL_ERROR_MESSAGE];
 
     last_error.status = (bell_status)(why & 0xff);
     last_error.reason = reason_of(why, last_error.status, error);
@@ -63,7 +66,8 @@ set_record(const char *func, bell_status why, int error, const char *fmt,
     last_error.n_frames = 0;
     last_error.n_suppressed = 0;
     n_fails++;
-    vsnprintf(last_error.message, sizeof(last_error.message), fmt, args);
+    vsnprintf(raw, sizeof(raw), fmt, args);
+    text_copy_shown(raw, "", last_error.message, sizeof(last_error.message));
     bell_error_frame(func);
     errno = saved_errno;
     return last_error.status;
@@ -114,21 +118,19 @@ bell_error_frame(const char *func)
 void
 bell_error_prefix(const char *fmt, ...)
 {
-    char prefix[BELL_ERROR_MESSAGE];
-    size_t prefix_len, room;
+    char raw[2 * BELL_ERROR_MESSAGE + 2];
+    size_t prefix_len;
     va_list args;
 
     va_start(args, fmt);
-    vsnprintf(prefix, sizeof(prefix), fmt, args);
+    vsnprintf(raw, BELL_ERROR_MESSAGE, fmt, args);
     va_end(args);
-    prefix_len = strlen(prefix);
+    prefix_len = strlen(raw);
     if (prefix_len + 3 > sizeof(last_error.message))
         return;
-    room = sizeof(last_error.message) - prefix_len - 3;
-    memmove(last_error.message + prefix_len + 2, last_error.message, room);
-    last_error.message[sizeof(last_error.message) - 1] = '\0';
-    memcpy(last_error.message, prefix, prefix_len);
-    memcpy(last_error.message + prefix_len, ": ", 2);
+    snprintf(raw + prefix_len, sizeof(raw) - prefix_len, ": %s",
+             last_error.message);
+    text_copy_shown(raw, "", last_error.message, sizeof(last_error.message));
 }
 
 bell_status

@@ -71,15 +71,17 @@ print_text(const struct cache *cache, const struct cache_summary *summary,
     uint32_t i;
 
     if (!cache->folder[0]) {
-        printf("off: %s\n", cache->why_off);
+        tool_printf("off: %s\n", cache->why_off);
         return;
     }
-    printf("%s%s: %" PRIu64 " values, %.2f MB of %.0f\n",
-           cleared ? "cleared " : "", cache->file, summary->n,
-           (double)summary->file_bytes / 1e6, (double)cache->max_bytes / 1e6);
+    tool_printf("%s%s: %" PRIu64 " values, %.2f MB of %.0f\n",
+                cleared ? "cleared " : "", cache->file, summary->n,
+                (double)summary->file_bytes / 1e6,
+                (double)cache->max_bytes / 1e6);
     for (i = 0; i < summary->n_kinds; i++)
-        printf("  %-44s %6" PRIu64 "  %.2f MB\n", summary->kinds[i].kind,
-               summary->kinds[i].n, (double)summary->kinds[i].n_bytes / 1e6);
+        tool_printf("  %-44s %6" PRIu64 "  %.2f MB\n", summary->kinds[i].kind,
+                    summary->kinds[i].n,
+                    (double)summary->kinds[i].n_bytes / 1e6);
 }
 
 int

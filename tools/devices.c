@@ -130,24 +130,25 @@ print_entry(const struct entry *entry)
     size_t i;
 
     if (!entry->desc.usable) {
-        printf("%-8s %s\n         not usable: %s\n", entry->desc.name,
-               entry->desc.description, entry->desc.why_not);
+        tool_printf("%-8s %s\n         not usable: %s\n", entry->desc.name,
+                    entry->desc.description, entry->desc.why_not);
         return;
     }
-    printf("%-8s %s\n", entry->desc.name, info->model);
-    printf("         %s, %" PRIu32 " unit%s, %.1f GiB", info->arch,
-           info->n_units, info->n_units == 1 ? "" : "s",
-           (double)info->memory_bytes / (double)(1u << 30));
+    tool_printf("%-8s %s\n", entry->desc.name, info->model);
+    tool_printf("         %s, %" PRIu32 " unit%s, %.1f GiB", info->arch,
+                info->n_units, info->n_units == 1 ? "" : "s",
+                (double)info->memory_bytes / (double)(1u << 30));
     if (entry->clock_mhz)
-        printf(", %" PRIu32 " MHz now", entry->clock_mhz);
+        tool_printf(", %" PRIu32 " MHz now", entry->clock_mhz);
     if (info->max_local_total > 1)
-        printf("\n         work-groups of %" PRIu32 " threads, %" PRIu32
-               " KiB shared memory",
-               info->max_local_total, info->max_shared_bytes >> 10);
+        tool_printf("\n         work-groups of %" PRIu32 " threads, %" PRIu32
+                    " KiB shared memory",
+                    info->max_local_total, info->max_shared_bytes >> 10);
     for (i = 0; i < entry->engines.n; i++)
-        printf("%s %s %s", i ? "," : "; engines:", entry->engines.list[i].what,
-               entry->engines.list[i].text);
-    printf("\n");
+        tool_printf("%s %s %s",
+                    i ? "," : "; engines:", entry->engines.list[i].what,
+                    entry->engines.list[i].text);
+    tool_printf("\n");
 }
 
 /* What the product is sold with; no member where none is known. */
@@ -243,10 +244,10 @@ print_simulated(void)
 
     if (!has_simulators())
         return;
-    printf("simulated, by name:");
+    tool_printf("simulated, by name:");
     for (i = 0; i < ARRAY_LEN(simulated); i++)
-        printf(" %s", simulated[i]);
-    printf("\n");
+        tool_printf(" %s", simulated[i]);
+    tool_printf("\n");
 }
 
 static void
@@ -399,9 +400,9 @@ print_names(bool as_json)
 
     if (!as_json) {
         for (i = 0; i < ARRAY_LEN(backends); i++)
-            printf("%s\n", backends[i]);
+            tool_printf("%s\n", backends[i]);
         for (i = 0; i < n; i++)
-            printf("%s\n", simulated[i]);
+            tool_printf("%s\n", simulated[i]);
         return TOOL_OK;
     }
     json_init(&json);

@@ -513,10 +513,10 @@ print_findings(const struct findings *findings, bool as_json)
             json_null(&json, "fix");
         json_end(&json);
         if (!as_json) {
-            printf("%-8s %-15s %s\n", verdict_names[finding->verdict],
-                   finding->what, finding->detail);
+            tool_printf("%-8s %-15s %s\n", verdict_names[finding->verdict],
+                        finding->what, finding->detail);
             if (finding->fix[0] && is_first_fix(findings, i))
-                printf("%-24s to fix: %s\n", "", finding->fix);
+                tool_printf("%-24s to fix: %s\n", "", finding->fix);
         }
     }
     json_end(&json);

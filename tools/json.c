@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 
 static void
 put(struct json *json, const char *text, size_t n_bytes)
@@ -32,27 +33,6 @@ put_text(struct json *json, const char *text)
     put(json, text, strlen(text));
 }
 
-/* Bytes of the UTF-8 character at `text`, which is not empty; *out_ok: it is
- * one. If not, those that begin one. src: RFC 3629, section 4. */
-static size_t
-character_bytes(const unsigned char *text, bool *out_ok)
-{
-    unsigned char c = text[0];
-    size_t n = c < 0x80 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4, i;
-    unsigned low = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80;
-    unsigned high = c == 0xed ? 0x9f : c == 0xf4 ? 0x8f : 0xbf;
-
-    *out_ok = c < 0x80 || (c >= 0xc2 && c <= 0xf4);
-    for (i = 1; *out_ok && i < n; i++) {
-        *out_ok = text[i] >= low && text[i] <= high;
-        low = 0x80;
-        high = 0xbf;
-        if (!*out_ok)
-            return i;
-    }
-    return *out_ok ? n : 1;
-}
-
 static void
 put_quoted(struct json *json, const char *text)
 {
@@ -63,12 +43,16 @@ put_quoted(struct json *json, const char *text)
     put_text(json, "\"");
     for (; *text; text += n) {
         unsigned char c = (unsigned char)*text;
-        n = character_bytes((const unsigned char *)text, &ok);
+        n = text_character(text, &ok);
         if (c == '"' || c == '\\') {
             snprintf(escape, sizeof(escape), "\\%c", c);
             put_text(json, escape);
-        } else if (c < 0x20) {
+        } else if (c < 0x20 || c == 0x7f) {
             snprintf(escape, sizeof(escape), "\\u%04x", c);
+            put_text(json, escape);
+        } else if (ok && c == 0xc2 && (unsigned char)text[1] < 0xa0) {
+            snprintf(escape, sizeof(escape), "\\u%04x",
+                     (unsigned char)text[1]); /* C1 */
             put_text(json, escape);
         } else {
             put(json, ok ? text : "\xef\xbf\xbd", ok ? n : 3);

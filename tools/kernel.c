@@ -159,7 +159,7 @@ write_trace(void *user, const char *line)
     if (emit && strncmp(line, emit->topic, strlen(emit->topic)) == 0) {
         line += strlen(emit->topic);
         if (!emit->comment) {
-            printf("%s\n", line);
+            tool_printf("%s\n", line);
             return;
         }
         if (line[0] != ' ')
@@ -168,13 +168,13 @@ write_trace(void *user, const char *line)
             return;
         run->n_printed++;
         if (line[0] != ' ')
-            printf("%s %s\n", emit->comment, line);
+            tool_printf("%s %s\n", emit->comment, line);
         else
-            printf("%s\n", line + 2);
+            tool_printf("%s\n", line + 2);
     } else if (run->trace)
         json_str(run->trace, NULL, line);
     else
-        printf("%s\n", line);
+        tool_printf("%s\n", line);
 }
 
 /* The run that compiles, traced. */
@@ -264,15 +264,15 @@ print_results(const struct kernel_run *run, double us)
 {
     const struct bell_stats *first = &run->first;
 
-    printf("%s: %" PRIu64 " kernels in %" PRIu64 " launches; scheduled in "
-           "%.0f us, lowered in %.0f us, machine code in %.1f ms\n",
-           bell_context_device(run->ctx), first->n_kernels_compiled,
-           first->n_launches, (double)first->schedule_ns / 1e3,
-           (double)first->lower_ns / 1e3, (double)first->compile_ns / 1e6);
-    printf("%.1f us a run (median of %" PRId64 "), %.2f GFLOP/s, "
-           "%.2f GB/s\n",
-           us, run->options->n_runs, run->n_flops / us / 1e3,
-           run->n_bytes / us / 1e3);
+    tool_printf("%s: %" PRIu64 " kernels in %" PRIu64 " launches; scheduled in "
+                "%.0f us, lowered in %.0f us, machine code in %.1f ms\n",
+                bell_context_device(run->ctx), first->n_kernels_compiled,
+                first->n_launches, (double)first->schedule_ns / 1e3,
+                (double)first->lower_ns / 1e3, (double)first->compile_ns / 1e6);
+    tool_printf("%.1f us a run (median of %" PRId64 "), %.2f GFLOP/s, "
+                "%.2f GB/s\n",
+                us, run->options->n_runs, run->n_flops / us / 1e3,
+                run->n_bytes / us / 1e3);
 }
 
 /* The language of that name, for that device (NULL: any). */
@@ -372,12 +372,13 @@ print_kernels(const struct kernel_run *run)
     for (i = 0; i < run->n_kernels; i++) {
         const struct tensor_ir *ir = &run->kernels[i];
         const uint32_t *grid = ir->grid, *local = ir->local;
-        printf("%s: %u x %u x %u work-groups of %u x %u x %u, %u parameters, "
-               "%" PRIu64 " bytes; lowered in %.0f us, machine code in "
-               "%.1f ms\n",
-               ir->name, grid[0], grid[1], grid[2], local[0], local[1],
-               local[2], ir->n_params + ir->n_vars, ir->binary_bytes,
-               (double)ir->lower_ns / 1e3, (double)ir->compile_ns / 1e6);
+        tool_printf(
+            "%s: %u x %u x %u work-groups of %u x %u x %u, %u parameters, "
+            "%" PRIu64 " bytes; lowered in %.0f us, machine code in "
+            "%.1f ms\n",
+            ir->name, grid[0], grid[1], grid[2], local[0], local[1], local[2],
+            ir->n_params + ir->n_vars, ir->binary_bytes,
+            (double)ir->lower_ns / 1e3, (double)ir->compile_ns / 1e6);
     }
 }
 

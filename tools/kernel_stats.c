@@ -201,31 +201,34 @@ print_counts(const struct launch *l)
     for (i = 0; i < SIM_INSN_COUNT; i++)
         total += (double)c->n_insns[i] * l->scale;
     if (l->scale > 1)
-        printf("  counted in %" PRIu64 " of %.0f work-groups\n",
-               c->n_groups_run, l->n_groups);
-    printf("  %.4g instructions of warps: ", total);
+        tool_printf("  counted in %" PRIu64 " of %.0f work-groups\n",
+                    c->n_groups_run, l->n_groups);
+    tool_printf("  %.4g instructions of warps: ", total);
     for (i = 0; i < SIM_INSN_COUNT; i++) {
         if (!c->n_insns[i])
             continue;
-        printf("%s%s %.1f %%", before, insn_names[i],
-               100 * ratio((double)c->n_insns[i] * l->scale, total));
+        tool_printf("%s%s %.1f %%", before, insn_names[i],
+                    100 * ratio((double)c->n_insns[i] * l->scale, total));
         before = ", ";
     }
-    printf("\n  memory: %.4g loads of %.1f bytes a sector of 32, %.1f sectors "
-           "each; %.4g stores of %.1f, %.1f each\n",
-           (double)c->n_loads * l->scale,
-           ratio((double)c->loaded_bytes, (double)c->load_sectors),
-           ratio((double)c->load_sectors, (double)c->n_loads),
-           (double)c->n_stores * l->scale,
-           ratio((double)c->stored_bytes, (double)c->store_sectors),
-           ratio((double)c->store_sectors, (double)c->n_stores));
+    tool_printf(
+        "\n  memory: %.4g loads of %.1f bytes a sector of 32, %.1f sectors "
+        "each; %.4g stores of %.1f, %.1f each\n",
+        (double)c->n_loads * l->scale,
+        ratio((double)c->loaded_bytes, (double)c->load_sectors),
+        ratio((double)c->load_sectors, (double)c->n_loads),
+        (double)c->n_stores * l->scale,
+        ratio((double)c->stored_bytes, (double)c->store_sectors),
+        ratio((double)c->store_sectors, (double)c->n_stores));
     if (c->n_wavefronts)
-        printf("  shared memory: %.4g wavefronts, %.2f of the least\n",
-               (double)c->n_wavefronts * l->scale,
-               ratio((double)c->n_wavefronts, (double)c->least_wavefronts));
-    printf("  %.0f barriers, %.4g branches, %.4g of them divergent\n",
-           (double)c->n_barriers * l->scale, (double)c->n_branches * l->scale,
-           (double)c->n_divergent * l->scale);
+        tool_printf(
+            "  shared memory: %.4g wavefronts, %.2f of the least\n",
+            (double)c->n_wavefronts * l->scale,
+            ratio((double)c->n_wavefronts, (double)c->least_wavefronts));
+    tool_printf("  %.0f barriers, %.4g branches, %.4g of them divergent\n",
+                (double)c->n_barriers * l->scale,
+                (double)c->n_branches * l->scale,
+                (double)c->n_divergent * l->scale);
 }
 
 static void
@@ -234,15 +237,16 @@ print_time(const struct launch *l)
     const char *before = "";
     int i;
 
-    printf("  at least %.3g us, by %s:", l->time.us,
-           chip_term_names[l->time.limit]);
+    tool_printf("  at least %.3g us, by %s:", l->time.us,
+                chip_term_names[l->time.limit]);
     for (i = 0; i < CHIP_TERM_COUNT; i++) {
         if (l->time.term_us[i] <= 0)
             continue;
-        printf("%s %s %.3g", before, chip_term_names[i], l->time.term_us[i]);
+        tool_printf("%s %s %.3g", before, chip_term_names[i],
+                    l->time.term_us[i]);
         before = ",";
     }
-    printf("\n");
+    tool_printf("\n");
 }
 
 static void
@@ -250,16 +254,17 @@ print_launch(const struct kernel_stats *stats, const struct launch *l)
 {
     const struct render_usage *u = &l->usage.usage;
 
-    printf("%s: %.0f work-groups of %u\n", l->ir.name, l->n_groups,
-           l->n_threads);
-    printf("  %.4g operations, %.4g bytes; %u registers%s, %u bytes spilled, "
-           "%u of shared memory\n",
-           l->ir.n_flops, l->ir.n_bytes, u->n_regs,
-           l->usage.is_estimated ? " (estimated)" : "", u->spill_bytes,
-           u->shared_bytes);
-    printf("  %u work-groups a unit, %u of %u warps, by %s\n",
-           l->occupancy.n_groups, l->occupancy.n_warps, stats->arch->max_warps,
-           l->occupancy.limit);
+    tool_printf("%s: %.0f work-groups of %u\n", l->ir.name, l->n_groups,
+                l->n_threads);
+    tool_printf(
+        "  %.4g operations, %.4g bytes; %u registers%s, %u bytes spilled, "
+        "%u of shared memory\n",
+        l->ir.n_flops, l->ir.n_bytes, u->n_regs,
+        l->usage.is_estimated ? " (estimated)" : "", u->spill_bytes,
+        u->shared_bytes);
+    tool_printf("  %u work-groups a unit, %u of %u warps, by %s\n",
+                l->occupancy.n_groups, l->occupancy.n_warps,
+                stats->arch->max_warps, l->occupancy.limit);
     if (l->counts.n_groups)
         print_counts(l);
     if (stats->chip)
@@ -277,12 +282,12 @@ kernel_stats_print(const struct kernel_stats *stats)
         us += stats->launches[i].time.us;
     }
     if (stats->chip)
-        printf("%s: %zu kernels, at least %.3g us\n",
-               bell_context_device(stats->ctx), stats->n_launches, us);
+        tool_printf("%s: %zu kernels, at least %.3g us\n",
+                    bell_context_device(stats->ctx), stats->n_launches, us);
     else
-        printf("%s: %zu kernels; no times, since %s is no product\n",
-               bell_context_device(stats->ctx), stats->n_launches,
-               stats->arch->name);
+        tool_printf("%s: %zu kernels; no times, since %s is no product\n",
+                    bell_context_device(stats->ctx), stats->n_launches,
+                    stats->arch->name);
 }
 
 /* ---- as JSON ---- */

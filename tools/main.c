@@ -104,7 +104,7 @@ print_version(bool as_json)
     struct json json;
 
     if (!as_json) {
-        printf("doorbell %s\n", BELL_VERSION);
+        tool_printf("doorbell %s\n", BELL_VERSION);
         return TOOL_OK;
     }
     json_init(&json);

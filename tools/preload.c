@@ -195,8 +195,7 @@ tool_run(char **argv, void (*prepare)(void *user), void *user)
     if (pid == 0) {
         prepare(user);
         execvp(argv[0], argv);
-        fprintf(stderr, "doorbell: cannot run %s: %s\n", argv[0],
-                strerror(errno));
+        tool_eprintf("doorbell: cannot run %s: %s\n", argv[0], strerror(errno));
         _exit(127);
     }
     while (waitpid(pid, &wait_status, 0) < 0) {

@@ -134,15 +134,15 @@ print_sums(const struct sums *sums)
     for (i = 0; i < sums->n; i++) {
         const struct sum *sum = &sums->list[i];
 
-        printf("%-28s %8llu x %12.1f us", sum->name, (unsigned long long)sum->n,
-               sum->us / (double)sum->n);
+        tool_printf("%-28s %8llu x %12.1f us", sum->name,
+                    (unsigned long long)sum->n, sum->us / (double)sum->n);
         if (strcmp(sum->kind, "kernel") == 0 && sum->us > 0)
-            printf("  %10.2f GFLOP/s %9.2f GB/s %5.1f %%",
-                   sum->flops / sum->us / 1e3, sum->bytes / sum->us / 1e3,
-                   100 * sum->us / all);
-        printf("\n");
+            tool_printf("  %10.2f GFLOP/s %9.2f GB/s %5.1f %%",
+                        sum->flops / sum->us / 1e3, sum->bytes / sum->us / 1e3,
+                        100 * sum->us / all);
+        tool_printf("\n");
     }
-    printf("kernels: %.3f ms\n", all / 1e3);
+    tool_printf("kernels: %.3f ms\n", all / 1e3);
 }
 
 static int

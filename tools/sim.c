@@ -81,8 +81,8 @@ static int
 exit_code(int wait_status)
 {
     if (WIFSIGNALED(wait_status)) {
-        fprintf(stderr, "doorbell: the program was ended by signal %d (%s)\n",
-                WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));
+        tool_eprintf("doorbell: the program was ended by signal %d (%s)\n",
+                     WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));
         return 128 + WTERMSIG(wait_status);
     }
     return WEXITSTATUS(wait_status);

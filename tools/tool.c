@@ -9,7 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/nearest.h"
+#include "base/text.h"
 #include "tools/json.h"
 
 /* ---- suggestions ------------------------------------------------------ */
@@ -69,10 +71,10 @@ static int
 tell_error(bool json, const struct bell_error *error, int exit_code)
 {
     tool_progress(NULL);
-    fprintf(stderr, "doorbell: %s\n", error->message);
+    tool_eprintf("doorbell: %s\n", error->message);
     if (error->n_suppressed)
-        fprintf(stderr, "doorbell: %u more calls failed while cleaning up\n",
-                error->n_suppressed);
+        tool_eprintf("doorbell: %u more calls failed while cleaning up\n",
+                     error->n_suppressed);
     if (json)
         print_error_json(error, exit_code);
     return exit_code;
@@ -136,6 +138,54 @@ tool_asks_for_json(int argc, char **argv)
     return false;
 }
 
+/* Text of any length; of what has no memory, the beginning. */
+static void
+print_shown(FILE *out, const char *fmt, va_list args)
+{
+    char room[1024], shown[TEXT_SHOWN_BYTES], *text = room;
+    const char *at;
+    va_list again;
+    size_t n;
+    int len;
+
+    va_copy(again, args);
+    len = vsnprintf(room, sizeof(room), fmt, args);
+    if (len >= (int)sizeof(room)) {
+        text = host_alloc((size_t)len + 1);
+        if (text)
+            vsnprintf(text, (size_t)len + 1, fmt, again);
+        else
+            text = room;
+    }
+    va_end(again);
+    for (at = text; *at;) {
+        at += text_show(at, "\n\t", shown, &n);
+        fwrite(shown, 1, n, out);
+    }
+    if (text != room)
+        host_free(text);
+}
+
+void
+tool_printf(const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    print_shown(stdout, fmt, args);
+    va_end(args);
+}
+
+void
+tool_eprintf(const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    print_shown(stderr, fmt, args);
+    va_end(args);
+}
+
 int
 tool_usage(bool json, const char *fmt, ...)
 {
@@ -158,7 +208,7 @@ tool_progress(const char *fmt, ...)
     fputs("\r\033[K", stderr);
     if (fmt) {
         va_start(args, fmt);
-        vfprintf(stderr, fmt, args);
+        print_shown(stderr, fmt, args);
         va_end(args);
     }
     fflush(stderr);
@@ -210,7 +260,7 @@ print_opt_help(const struct tool_opt *opt)
 
     snprintf(left, sizeof(left), "%s%s%s", opt->name, opt->value ? " " : "",
              opt->value ? opt->value : "");
-    printf("  %-20s %s\n", left, opt->help);
+    tool_printf("  %-20s %s\n", left, opt->help);
 }
 
 static int
@@ -218,10 +268,10 @@ print_verb_help(const struct parse *parse, const char *about)
 {
     size_t i;
 
-    printf("usage: doorbell %s\n\n", about);
+    tool_printf("usage: doorbell %s\n\n", about);
     for (i = 0; i < parse->n_opts; i++)
         print_opt_help(&parse->opts[i]);
-    printf("  %-20s %s\n", "-h", "this help");
+    tool_printf("  %-20s %s\n", "-h", "this help");
     return TOOL_OK;
 }
 

@@ -180,6 +180,12 @@ int tool_fail_text(bool json, bell_status status, const char *fmt, ...)
 /* Whether --json is among the arguments, up to a "--". */
 bool tool_asks_for_json(int argc, char **argv);
 
+/* To stdout, and to stderr. Nothing else in tools/ prints text: names in files,
+ * of processes and of devices may hold control characters, which are escaped
+ * here, all but newlines and tabs (base/text.h). */
+void tool_printf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void tool_eprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
 /* One line that overwrites itself, on a terminal only. NULL ends it. */
 void tool_progress(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 

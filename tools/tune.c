@@ -113,30 +113,32 @@ print_kernel(const struct tensor_tuned *t, bool is_bundle)
     const char *before = is_bundle ? "in the bundle" : "by the rules";
 
     if (t->why_not) {
-        printf("%s: not searched: %s\n", t->name, t->why_not);
+        tool_printf("%s: not searched: %s\n", t->name, t->why_not);
         return;
     }
     if (t->why_rules)
-        printf("%s: %.2f us %s: %s\n", t->name, t->rules_us, before,
-               t->why_rules);
+        tool_printf("%s: %.2f us %s: %s\n", t->name, t->rules_us, before,
+                    t->why_rules);
     else
-        printf("%s: %.2f us %s, %.2f us by another schedule: %.2fx\n", t->name,
-               t->rules_us, before, t->best_us, t->rules_us / t->best_us);
+        tool_printf("%s: %.2f us %s, %.2f us by another schedule: %.2fx\n",
+                    t->name, t->rules_us, before, t->best_us,
+                    t->rules_us / t->best_us);
     if (t->by == TENSOR_TUNE_COUNTED)
-        printf("  times are the model's of %s, by what the simulated card "
-               "counts\n",
-               t->chip);
+        tool_printf("  times are the model's of %s, by what the simulated card "
+                    "counts\n",
+                    t->chip);
     else if (t->by == TENSOR_TUNE_ESTIMATED)
-        printf("  times are the model's of %s, by what the compiler expects; "
-               "no result was compared\n",
-               t->chip);
-    printf("  rules: %s\n", t->rules);
+        tool_printf(
+            "  times are the model's of %s, by what the compiler expects; "
+            "no result was compared\n",
+            t->chip);
+    tool_printf("  rules: %s\n", t->rules);
     if (!t->why_rules)
-        printf("  best:  %s\n", t->best);
-    printf("  %u tried in %.1f s: %u the same, %u invalid, %u too large, "
-           "%u wrong, %u faulted, %u hung\n",
-           t->n_tried, t->seconds, t->n_same, t->n_invalid, t->n_large,
-           t->n_wrong, t->n_faulted, t->n_hung);
+        tool_printf("  best:  %s\n", t->best);
+    tool_printf("  %u tried in %.1f s: %u the same, %u invalid, %u too large, "
+                "%u wrong, %u faulted, %u hung\n",
+                t->n_tried, t->seconds, t->n_same, t->n_invalid, t->n_large,
+                t->n_wrong, t->n_faulted, t->n_hung);
 }
 
 static void
@@ -200,15 +202,17 @@ search(struct tune_run *run)
 static void
 print_sum(const struct tune_run *run)
 {
-    printf("%s: %u kernels, %u of them not searched, %u faster than %s%s\n",
-           bell_context_device(run->ctx), run->n_kernels, run->n_left,
-           run->n_better,
-           run->options->is_bundle ? "in the bundle" : "by the rules",
-           is_stopped ? "; stopped" : "");
+    tool_printf(
+        "%s: %u kernels, %u of them not searched, %u faster than %s%s\n",
+        bell_context_device(run->ctx), run->n_kernels, run->n_left,
+        run->n_better,
+        run->options->is_bundle ? "in the bundle" : "by the rules",
+        is_stopped ? "; stopped" : "");
     if (run->options->is_bundle)
-        printf("%s: written, with %u other kernels\n",
-               run->options->in_place ? run->options->expr : run->options->save,
-               run->n_new);
+        tool_printf("%s: written, with %u other kernels\n",
+                    run->options->in_place ? run->options->expr
+                                           : run->options->save,
+                    run->n_new);
 }
 
 static void

@@ -164,6 +164,22 @@ def call_complaints(path, text, seen):
                    f'{calls[0]} failed')
 
 
+# Whose text is all ours, or a model's, byte by byte.
+PRINTS = {'tools/tool.c', 'tools/demo/train_llama.c', 'tools/demo/llama.c',
+          'tools/top/top.c'}
+
+
+def print_complaints(path, text):
+    """Tools print through tool_printf and tool_eprintf, which escape."""
+    text = re.sub(r'"(?:[^"\\\n]|\\.)*"', '""', text)
+    for match in re.finditer(
+            r'(?<!\w)(v?printf\(|putchar\(|puts\(|perror\(|'
+            r'v?fprintf\(\s*std|f?put[cs]\([^;]*std|fwrite\([^;]*std)', text):
+        if path not in PRINTS:
+            line = text.count('\n', 0, match.start()) + 1
+            yield f'{path}:{line}: {match.group(1)} instead of tool_printf'
+
+
 def comment_complaints(root, path):
     """A source file begins by saying what it is."""
     if not re.match(r'\s*(/\*|//)', read(root, path)):
@@ -188,6 +204,9 @@ def main():
         for c in reason_complaints(p, read(root, p))])
     product = [p for p in paths
                if p.endswith('.c') and not p.startswith(('tests/', 'examples/'))]
+    tap.check('printing', [
+        c for p in product if p.startswith('tools/')
+        for c in print_complaints(p, read(root, p))])
     tap.check('out of memory', [
         c for p in product for c in memory_complaints(p, read(root, p))])
     seen = set()

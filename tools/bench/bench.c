@@ -94,10 +94,10 @@ bench_close(struct bench *b)
 static void
 print_head(const struct bench *b)
 {
-    printf("%s: %s, %s%s\n", b->info.name, b->info.model, b->info.arch,
-           b->info.flags & HCQ_DEVICE_SIMULATED
-               ? "; simulated: these figures are the simulator's"
-               : "");
+    tool_printf("%s: %s, %s%s\n", b->info.name, b->info.model, b->info.arch,
+                b->info.flags & HCQ_DEVICE_SIMULATED
+                    ? "; simulated: these figures are the simulator's"
+                    : "");
     fflush(stdout);
 }
 
@@ -109,25 +109,25 @@ print_row(const struct bench *b, const struct bench_row *row)
 
     (void)b;
     tool_progress(NULL);
-    printf("%-22s %-46s ", row->name, row->what);
+    tool_printf("%-22s %-46s ", row->name, row->what);
     if (row->why_not[0]) {
-        printf("unsupported: %s\n", row->why_not);
+        tool_printf("unsupported: %s\n", row->why_not);
         fflush(stdout);
         return;
     }
-    printf("%10.3f %-7s", row->median, unit);
+    tool_printf("%10.3f %-7s", row->median, unit);
     if (!row->is_derived)
-        printf("  %.3f .. %.3f, %" PRIu64 " runs", row->q1, row->q3,
-               row->n_runs);
+        tool_printf("  %.3f .. %.3f, %" PRIu64 " runs", row->q1, row->q3,
+                    row->n_runs);
     if (row->has_bins)
-        printf("; p1 %.3f, p99 %.3f", row->p1, row->p99);
+        tool_printf("; p1 %.3f, p99 %.3f", row->p1, row->p99);
     if (row->theory > 0)
-        printf("; %.0f %% of theory", 100 * row->median / row->theory);
+        tool_printf("; %.0f %% of theory", 100 * row->median / row->theory);
     if (row->is_noisy && isfinite(row->interval_percent))
-        printf("; noisy: +-%.1f %%", row->interval_percent);
+        tool_printf("; noisy: +-%.1f %%", row->interval_percent);
     else if (row->is_noisy)
-        printf("; too few runs to tell the noise");
-    printf("\n");
+        tool_printf("; too few runs to tell the noise");
+    tool_printf("\n");
     fflush(stdout);
 }
 
@@ -137,13 +137,13 @@ print_verdict(const struct bench *b, const struct bench_options *options,
 {
     size_t n_told = n_of[BENCH_WORSE] + n_of[BENCH_BETTER] + n_of[BENCH_SAME];
 
-    printf("%zu of %zu rows that can be compared are worse than in %s\n",
-           n_of[BENCH_WORSE], n_told, options->against);
+    tool_printf("%zu of %zu rows that can be compared are worse than in %s\n",
+                n_of[BENCH_WORSE], n_told, options->against);
     if (n_of[BENCH_UNTOLD])
-        printf("%zu rows cannot: one of the runs had a host too busy, or "
-               "scatters too much; the host takes %.2f times as long as "
-               "then\n",
-               n_of[BENCH_UNTOLD], bench_saved_host_ratio(saved, b));
+        tool_printf("%zu rows cannot: one of the runs had a host too busy, or "
+                    "scatters too much; the host takes %.2f times as long as "
+                    "then\n",
+                    n_of[BENCH_UNTOLD], bench_saved_host_ratio(saved, b));
 }
 
 /* What the others are to be measured by, and what has been compared. */
@@ -177,32 +177,33 @@ print_end(const struct bench *b, const struct bench_options *options,
                 top = row;
         }
         if (top && names[k])
-            printf("most of %s: %.1f %s (%s)\n", names[k], top->median,
-                   bench_unit_texts[top->unit], top->name);
+            tool_printf("most of %s: %.1f %s (%s)\n", names[k], top->median,
+                        bench_unit_texts[top->unit], top->name);
     }
     if (b->after.clock_mhz)
-        printf("device: %" PRIu32 " MHz before, %" PRIu32 " MHz after\n",
-               b->before.clock_mhz, b->after.clock_mhz);
+        tool_printf("device: %" PRIu32 " MHz before, %" PRIu32 " MHz after\n",
+                    b->before.clock_mhz, b->after.clock_mhz);
     if (isfinite(b->before.temperature_c) && isfinite(b->after.temperature_c))
-        printf("device: %.0f C before, %.0f C after\n", b->before.temperature_c,
-               b->after.temperature_c);
+        tool_printf("device: %.0f C before, %.0f C after\n",
+                    b->before.temperature_c, b->after.temperature_c);
     for (i = 0; options->against && i < b->n_rows; i++) {
         const struct bench_row *row = &b->rows[i];
 
         if (!row->has_old || row->verdict == BENCH_SAME ||
             row->verdict == BENCH_UNTOLD)
             continue;
-        printf("%-22s best %10.3f %-7s other %.3f: %+.1f %%, %s", row->name,
-               row->best, bench_unit_texts[row->unit], row->old_best,
-               bench_gain_percent(row), bench_verdict_names[row->verdict]);
+        tool_printf("%-22s best %10.3f %-7s other %.3f: %+.1f %%, %s",
+                    row->name, row->best, bench_unit_texts[row->unit],
+                    row->old_best, bench_gain_percent(row),
+                    bench_verdict_names[row->verdict]);
         if (row->n_again)
-            printf(" (measured %u times)", row->n_again + 1);
-        printf("\n");
+            tool_printf(" (measured %u times)", row->n_again + 1);
+        tool_printf("\n");
     }
     if (saved)
         print_verdict(b, options, saved, n_of);
     if (b->is_interrupted)
-        printf("interrupted: this is what there was\n");
+        tool_printf("interrupted: this is what there was\n");
 }
 
 /* ---- what is kept ---- */
@@ -245,7 +246,8 @@ print_csv(const struct bench *b)
     status = bench_build_csv(b, &text);
     if (status != BELL_OK)
         return tool_fail(false, status);
-    if (fputs(text, stdout) == EOF)
+    tool_printf("%s", text);
+    if (ferror(stdout))
         code = tool_fail_text(false, BELL_E_IO, "cannot write to stdout");
     host_free(text);
     return code;
@@ -478,7 +480,7 @@ list_suites(bool as_json)
         return tool_print_json(&json);
     }
     for (i = 0; i < bench_n_suites; i++)
-        printf("%-12s %s\n", bench_suites[i].name, bench_suites[i].what);
+        tool_printf("%-12s %s\n", bench_suites[i].name, bench_suites[i].what);
     return TOOL_OK;
 }
 

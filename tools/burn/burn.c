@@ -436,17 +436,17 @@ static void
 print_place(const struct burn *b, const struct place *place)
 {
     if (place->has_address)
-        printf("  %s, round %" PRIu64 ": address 0x%" PRIx64, place->work,
-               place->round, place->at);
+        tool_printf("  %s, round %" PRIu64 ": address 0x%" PRIx64, place->work,
+                    place->round, place->at);
     else
-        printf("  %s, round %" PRIu64 ": row %" PRIu64 ", column %" PRIu64,
-               place->work, place->round, place->at / (uint64_t)b->n,
-               place->at % (uint64_t)b->n);
-    printf(": bit %d: %08" PRIx64 ", not %08" PRIx64, first_bit(place),
-           place->got, place->want);
+        tool_printf("  %s, round %" PRIu64 ": row %" PRIu64 ", column %" PRIu64,
+                    place->work, place->round, place->at / (uint64_t)b->n,
+                    place->at % (uint64_t)b->n);
+    tool_printf(": bit %d: %08" PRIx64 ", not %08" PRIx64, first_bit(place),
+                place->got, place->want);
     if (strcmp(place->work, "multiply-add") == 0)
-        printf(" (work-group %u)", place->unit_group);
-    printf("\n");
+        tool_printf(" (work-group %u)", place->unit_group);
+    tool_printf("\n");
 }
 
 static void
@@ -454,25 +454,26 @@ print_verdict(const struct burn *b, double seconds)
 {
     size_t i;
 
-    printf("%s: %s, %s%s\n", b->info.name, b->info.model, b->info.arch,
-           b->info.flags & HCQ_DEVICE_SIMULATED ? "; simulated" : "");
-    printf("%" PRIu64 " rounds in %.1f s: %.1f MiB of results compared, %.1f "
-           "GFLOP/s, %.0f MiB of memory%s\n",
-           b->n_rounds, seconds, (double)b->n_checked_bytes / MIB,
-           b->flops / seconds / 1e9,
-           (double)(b->n_chunks * b->chunk_bytes) / MIB,
-           b->fma.prog ? "" : "; no kernel by hand for it: no multiply-adds");
+    tool_printf("%s: %s, %s%s\n", b->info.name, b->info.model, b->info.arch,
+                b->info.flags & HCQ_DEVICE_SIMULATED ? "; simulated" : "");
+    tool_printf(
+        "%" PRIu64 " rounds in %.1f s: %.1f MiB of results compared, %.1f "
+        "GFLOP/s, %.0f MiB of memory%s\n",
+        b->n_rounds, seconds, (double)b->n_checked_bytes / MIB,
+        b->flops / seconds / 1e9, (double)(b->n_chunks * b->chunk_bytes) / MIB,
+        b->fma.prog ? "" : "; no kernel by hand for it: no multiply-adds");
     if (b->clock_mhz[0] && b->clock_mhz[1])
-        printf("%" PRIu32 " MHz before, %" PRIu32 " MHz at the end\n",
-               b->clock_mhz[0], b->clock_mhz[1]);
+        tool_printf("%" PRIu32 " MHz before, %" PRIu32 " MHz at the end\n",
+                    b->clock_mhz[0], b->clock_mhz[1]);
     if (isfinite(b->temperature_c[1]))
-        printf("%.0f to %.0f C\n", b->temperature_c[0], b->temperature_c[1]);
+        tool_printf("%.0f to %.0f C\n", b->temperature_c[0],
+                    b->temperature_c[1]);
     for (i = 0; i < b->n_places; i++)
         print_place(b, &b->places[i]);
     if (b->n_errors > b->n_places)
-        printf("  and %" PRIu64 " more\n", b->n_errors - b->n_places);
-    printf("%s: %" PRIu64 " errors\n", b->n_errors ? "FAILED" : "passed",
-           b->n_errors);
+        tool_printf("  and %" PRIu64 " more\n", b->n_errors - b->n_places);
+    tool_printf("%s: %" PRIu64 " errors\n", b->n_errors ? "FAILED" : "passed",
+                b->n_errors);
 }
 
 static void
@@ -633,8 +634,9 @@ tell_all(const struct burn *list, size_t n, bool as_json)
         json_uint(&json, "n_failed", n_failed);
         json_str(&json, "verdict", n_failed ? "failed" : "passed");
         if (!as_json)
-            printf("%s: %zu of %zu devices, %" PRIu64 " errors\n",
-                   n_failed ? "FAILED" : "passed", n - n_failed, n, n_errors);
+            tool_printf("%s: %zu of %zu devices, %" PRIu64 " errors\n",
+                        n_failed ? "FAILED" : "passed", n - n_failed, n,
+                        n_errors);
     }
     if (code == TOOL_OK && n_failed)
         code = TOOL_FAILED;
@@ -680,8 +682,8 @@ list_names(const char *device, char (*names)[DEVICE_NAME_BYTES], size_t *out_n)
                 snprintf(names[n++], DEVICE_NAME_BYTES, "%.*s",
                          HCQ_NAME_MAX - 1, descs[i].name);
             else
-                fprintf(stderr, "doorbell: %s is not tested: %s\n",
-                        descs[i].name, descs[i].why_not);
+                tool_eprintf("doorbell: %s is not tested: %s\n", descs[i].name,
+                             descs[i].why_not);
         }
     }
     /* One, or none: what was asked for says which, or why not. */

@@ -46,7 +46,7 @@ put_line(void *user, const char *line)
     if (sink->json)
         json_str(sink->json, NULL, line);
     else
-        printf("%s\n", line);
+        tool_printf("%s\n", line);
 }
 
 static int
@@ -165,8 +165,8 @@ run_decode(const struct decode_options *options, const struct words *words)
     if (!options->json) {
         n_unknown = decode_words(&decoder, words);
         if (n_unknown)
-            fprintf(stderr, "doorbell: %u of %zu words could not be named\n",
-                    n_unknown, words->n);
+            tool_eprintf("doorbell: %u of %zu words could not be named\n",
+                         n_unknown, words->n);
         return n_unknown ? TOOL_FAILED : TOOL_OK;
     }
     json_init(&json);

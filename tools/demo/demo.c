@@ -32,27 +32,28 @@ print_text(const struct report *report)
     const struct demo_run *run = report->run;
     const struct bell_stats *stats = &report->stats;
 
-    printf("device   %s\n", report->device);
+    tool_printf("device   %s\n", report->device);
     if (strcmp(report->math, "exact") != 0)
-        printf("math     %s\n", report->math);
-    printf("data     %zu images to train on and %zu to test, %s (%.2f s)\n",
-           run->data->n_train, run->data->n_test,
-           report->options->data_dir ? "read" : "drawn here", report->data_s);
-    printf("model    %s: %s, %" PRId64 " parameters\n", run->model->name,
-           run->model->shape, run->n_parameters);
-    printf("compile  %" PRIu64 " kernels in %.0f ms, each once; %" PRIu64
-           " found on disk\n",
-           stats->n_kernels_compiled, (double)stats->compile_wall_ns / 1e6,
-           stats->n_kernels_found);
-    printf("train    %" PRId64 " steps of %" PRId64 " images in %.2f s: "
-           "%.0f ms the first, %.2f ms the others; loss %.4f\n",
-           run->n_steps_done, run->batch, run->train_s, run->first_step_ms,
-           run->step_ms, run->loss);
-    printf("test     %.1f %% right\n", 100 * run->test_accuracy);
-    printf("total    %.2f s\n", report->total_s);
+        tool_printf("math     %s\n", report->math);
+    tool_printf(
+        "data     %zu images to train on and %zu to test, %s (%.2f s)\n",
+        run->data->n_train, run->data->n_test,
+        report->options->data_dir ? "read" : "drawn here", report->data_s);
+    tool_printf("model    %s: %s, %" PRId64 " parameters\n", run->model->name,
+                run->model->shape, run->n_parameters);
+    tool_printf("compile  %" PRIu64 " kernels in %.0f ms, each once; %" PRIu64
+                " found on disk\n",
+                stats->n_kernels_compiled, (double)stats->compile_wall_ns / 1e6,
+                stats->n_kernels_found);
+    tool_printf("train    %" PRId64 " steps of %" PRId64 " images in %.2f s: "
+                "%.0f ms the first, %.2f ms the others; loss %.4f\n",
+                run->n_steps_done, run->batch, run->train_s, run->first_step_ms,
+                run->step_ms, run->loss);
+    tool_printf("test     %.1f %% right\n", 100 * run->test_accuracy);
+    tool_printf("total    %.2f s\n", report->total_s);
     if (!report->options->data_dir)
-        printf("With the original MNIST test files in a directory: "
-               "--data DIR\n");
+        tool_printf("With the original MNIST test files in a directory: "
+                    "--data DIR\n");
 }
 
 static int

@@ -412,7 +412,7 @@ run(const struct llama_options *options)
     } else if (options->bundle && options->json) {
         code = tool_print_saved(options->bundle);
     } else if (options->bundle) {
-        fprintf(stderr, "%s: saved\n", options->bundle);
+        tool_eprintf("%s: saved\n", options->bundle);
     } else if (options->json) {
         code = print_json(&talk, device, &stats);
     } else {

@@ -315,8 +315,8 @@ learn(struct training *t)
         if (i % TELL_EVERY == 0 || i == n) {
             BELL_TRY(bell_item_f64(loss, &t->loss));
             t->train_s = (double)(time_now_ns() - start) / 1e9;
-            fprintf(stderr, "step %" PRId64 ": %.3f nats a byte, %.1f ms\n", i,
-                    t->loss, 1e3 * t->train_s / (double)i);
+            tool_eprintf("step %" PRId64 ": %.3f nats a byte, %.1f ms\n", i,
+                         t->loss, 1e3 * t->train_s / (double)i);
         }
         bell_tensor_release(loss);
     }
@@ -520,12 +520,11 @@ run(const struct train_options *options)
     } else {
         putchar('\n');
         fflush(stdout);
-        fprintf(stderr,
-                "%s: %" PRId64 " parameters, %" PRId64
-                " steps in %.1f s; %.3f nats a byte on text that was held "
-                "back; %" PRId64 " bytes in %.1f s\n",
-                device, t.n_parameters, options->n_steps, t.train_s,
-                t.held_loss, options->n_sample, t.sample_s);
+        tool_eprintf("%s: %" PRId64 " parameters, %" PRId64
+                     " steps in %.1f s; %.3f nats a byte on text that was held "
+                     "back; %" PRId64 " bytes in %.1f s\n",
+                     device, t.n_parameters, options->n_steps, t.train_s,
+                     t.held_loss, options->n_sample, t.sample_s);
     }
     end_training(&t);
     file_bytes_fini(&file);

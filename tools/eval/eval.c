@@ -92,22 +92,23 @@ list_functions(bool markdown)
     size_t i;
 
     if (markdown)
-        printf("# Tensor functions\n\n"
-               "Printed by `doorbell eval --list --markdown` from the table "
-               "in `tensor/functions/`.\n"
-               "Names and meaning are PyTorch's; `axis` may be written for "
-               "`dim`, `keepdims` for `keepdim`.\n"
-               "A starred parameter takes its numbers or tensors singly or as "
-               "a list.\n");
+        tool_printf(
+            "# Tensor functions\n\n"
+            "Printed by `doorbell eval --list --markdown` from the table "
+            "in `tensor/functions/`.\n"
+            "Names and meaning are PyTorch's; `axis` may be written for "
+            "`dim`, `keepdims` for `keepdim`.\n"
+            "A starred parameter takes its numbers or tensors singly or as "
+            "a list.\n");
     for (i = 0; (f = bell_function_at(i)); i++) {
         if (strcmp(f->section, section) != 0) {
             section = f->section;
             if (markdown)
-                printf(
+                tool_printf(
                     "\n## %s\n\n| function | what it computes |\n|---|---|\n",
                     section);
             else
-                printf("%s%s\n", i ? "\n" : "", section);
+                tool_printf("%s%s\n", i ? "\n" : "", section);
         }
         print_row(stdout, f, markdown);
     }
@@ -235,16 +236,17 @@ static void
 show_place(const char *line, size_t len, const char *fault)
 {
     size_t at = (size_t)(fault - line), from = at > 80 ? at - 40 : 0, i;
+    char shown[128];
 
     while (from > 0 && ((unsigned char)line[from] & 0xc0) == 0x80)
         from--;
     if (len > from + 110)
         len = from + 110;
-    fprintf(stderr, from ? "  ..." : "  ");
+    tool_eprintf(from ? "  ..." : "  ");
     for (i = from; i < len; i++)
-        fputc(iscntrl((unsigned char)line[i]) ? ' ' : line[i], stderr);
-    fprintf(stderr, "\n%*s^\n",
-            count_chars(line + from, fault) + (from ? 5 : 2), "");
+        shown[i - from] = iscntrl((unsigned char)line[i]) ? ' ' : line[i];
+    tool_eprintf("%.*s\n%*s^\n", (int)(len - from), shown,
+                 count_chars(line + from, fault) + (from ? 5 : 2), "");
 }
 
 static int
@@ -468,9 +470,9 @@ finish(struct eval_run *run, struct bell_tensor *t)
             return tool_fail(run->opts.json, status);
         }
         if (dtype != array.dtype)
-            fprintf(stderr, "%s: %s has no .npy type; written as %s\n",
-                    run->opts.out, bell_dtype_name(dtype),
-                    bell_dtype_name(array.dtype));
+            tool_eprintf("%s: %s has no .npy type; written as %s\n",
+                         run->opts.out, bell_dtype_name(dtype),
+                         bell_dtype_name(array.dtype));
     }
     code = print_result(run, &array, dtype);
     host_array_fini(&array);

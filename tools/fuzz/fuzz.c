@@ -50,7 +50,7 @@ report_failure(struct fuzz_state *s, int64_t index, fuzz_check_fn *check)
         memcpy(s->first_what, s->verdict.what, sizeof(s->first_what));
         s->first_index = index;
     }
-    fprintf(stderr, "program %" PRId64 ": %s\n", index, s->verdict.what);
+    tool_eprintf("program %" PRId64 ": %s\n", index, s->verdict.what);
     if (s->verdict.lost)
         BELL_TRY(fuzz_fresh_context(&s->ctx, s->opts.device));
     BELL_TRY(
@@ -274,13 +274,13 @@ print_left_out(const struct fuzz_state *s)
                 reason ? reason : "nothing calls it");
     }
     if (!s->opts.json)
-        printf("%zu functions, %" PRIu64 " left out, %" PRIu64
-               " missing; calls: %" PRIu64 " of odd sizes, %" PRIu64
-               " of empty tensors, %" PRIu64 " that broadcast, %" PRIu64
-               " more\n",
-               bell_function_count(), n_left, n_missing,
-               s->n_shaped[FUZZ_SHAPES_ODD], s->n_shaped[FUZZ_SHAPES_EMPTY],
-               s->n_shaped[FUZZ_SHAPES_SPREAD], s->n_shaped[FUZZ_SHAPES_ANY]);
+        tool_printf(
+            "%zu functions, %" PRIu64 " left out, %" PRIu64
+            " missing; calls: %" PRIu64 " of odd sizes, %" PRIu64
+            " of empty tensors, %" PRIu64 " that broadcast, %" PRIu64 " more\n",
+            bell_function_count(), n_left, n_missing,
+            s->n_shaped[FUZZ_SHAPES_ODD], s->n_shaped[FUZZ_SHAPES_EMPTY],
+            s->n_shaped[FUZZ_SHAPES_SPREAD], s->n_shaped[FUZZ_SHAPES_ANY]);
     if (s->n_few)
         fprintf(out, "with fewer than three shapes: %s\n", s->few);
     return n_missing + s->n_few;
@@ -299,20 +299,20 @@ print_summary(struct fuzz_state *s)
     count_checked(s, &n_checked, &n_all);
 
     if (!s->opts.json && s->opts.grad)
-        printf("%" PRIu64 " of %" PRIu64 " differentiable calls checked\n",
-               n_checked, n_all);
+        tool_printf("%" PRIu64 " of %" PRIu64 " differentiable calls checked\n",
+                    n_checked, n_all);
     if (!s->opts.json && s->n_refused)
-        printf("%" PRIu64
-               " programs refused by a device without float64, which "
-               "they compute in\n",
-               s->n_refused);
+        tool_printf("%" PRIu64
+                    " programs refused by a device without float64, which "
+                    "they compute in\n",
+                    s->n_refused);
     if (!s->opts.json) {
-        printf("%" PRIu64 " programs (%" PRIu64 " of gradients), %" PRIu64
-               " calls, %" PRIu64 " elements compared, %" PRIu64
-               " too ill-conditioned, %.1f s: %" PRIu64 " mismatches\n",
-               s->n_programs, s->n_grad_checks, s->n_calls,
-               s->n_compared - s->n_unstable, s->n_unstable, seconds,
-               s->n_mismatches);
+        tool_printf("%" PRIu64 " programs (%" PRIu64 " of gradients), %" PRIu64
+                    " calls, %" PRIu64 " elements compared, %" PRIu64
+                    " too ill-conditioned, %.1f s: %" PRIu64 " mismatches\n",
+                    s->n_programs, s->n_grad_checks, s->n_calls,
+                    s->n_compared - s->n_unstable, s->n_unstable, seconds,
+                    s->n_mismatches);
         return code;
     }
     json_init(&json);

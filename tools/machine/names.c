@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "tools/tools.h"
+
 /* What it has to say, which pci_init would send to the terminal. */
 static void
 be_quiet(char *text, ...)
@@ -16,7 +18,7 @@ be_quiet(char *text, ...)
 /* Called where its memory is out, and may not return. */
 static void __attribute__((noreturn)) give_up(char *text, ...)
 {
-    fprintf(stderr, "doorbell: names of PCI devices: %s\n", text);
+    tool_eprintf("doorbell: names of PCI devices: %s\n", text);
     exit(1);
 }
 

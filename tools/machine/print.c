@@ -14,6 +14,7 @@
 #include "hcq/nv/nv_rm.h"
 #include "ioctl/kio.h"
 #include "tools/json.h"
+#include "tools/tools.h"
 
 /* ---- text ---------------------------------------------------------------- */
 
@@ -34,19 +35,19 @@ size_text(uint64_t n_bytes, char out[24])
 static void
 print_link(const struct machine_gpu *gpu)
 {
-    printf("             PCIe ");
+    tool_printf("             PCIe ");
     if (gpu->link_gt_s > 0 && gpu->link_width)
-        printf("%g GT/s x%" PRIu32, gpu->link_gt_s, gpu->link_width);
+        tool_printf("%g GT/s x%" PRIu32, gpu->link_gt_s, gpu->link_width);
     else
-        printf("link not told");
+        tool_printf("link not told");
     if (gpu->link_max_gt_s > 0 && gpu->link_max_width)
-        printf(" (at most %g GT/s x%" PRIu32 ")", gpu->link_max_gt_s,
-               gpu->link_max_width);
+        tool_printf(" (at most %g GT/s x%" PRIu32 ")", gpu->link_max_gt_s,
+                    gpu->link_max_width);
     if (gpu->numa_node >= 0)
-        printf(", NUMA node %" PRId64, gpu->numa_node);
+        tool_printf(", NUMA node %" PRId64, gpu->numa_node);
     if (gpu->iommu_group >= 0)
-        printf(", IOMMU group %" PRId64, gpu->iommu_group);
-    printf("\n");
+        tool_printf(", IOMMU group %" PRId64, gpu->iommu_group);
+    tool_printf("\n");
 }
 
 void
@@ -54,31 +55,31 @@ machine_print_gpu(const struct machine_gpu *gpu)
 {
     size_t i;
 
-    printf("%-12s %s %s (%04x:%04x, subsystem %04x:%04x, revision %02x)\n",
-           gpu->address, gpu->vendor_name[0] ? gpu->vendor_name : "GPU",
-           gpu->device_name, gpu->vendor, gpu->device, gpu->sub_vendor,
-           gpu->sub_device, gpu->revision);
+    tool_printf("%-12s %s %s (%04x:%04x, subsystem %04x:%04x, revision %02x)\n",
+                gpu->address, gpu->vendor_name[0] ? gpu->vendor_name : "GPU",
+                gpu->device_name, gpu->vendor, gpu->device, gpu->sub_vendor,
+                gpu->sub_device, gpu->revision);
     if (gpu->is_asleep)
-        printf("             asleep (runtime power management); it is not "
-               "woken to be asked\n");
+        tool_printf("             asleep (runtime power management); it is not "
+                    "woken to be asked\n");
     print_link(gpu);
     for (i = 0; i < gpu->n_bars; i++) {
         const struct machine_bar *bar = &gpu->bars[i];
         char size[24];
 
         size_text(bar->size_bytes, size);
-        printf("%s BAR %u %s%s", i ? "," : "            ", bar->index, size,
-               bar->is_io ? " of ports" : "");
+        tool_printf("%s BAR %u %s%s", i ? "," : "            ", bar->index,
+                    size, bar->is_io ? " of ports" : "");
     }
-    printf("%s             kernel driver: %s %s", gpu->n_bars ? "\n" : "",
-           gpu->driver[0] ? gpu->driver : "none", gpu->driver_version);
+    tool_printf("%s             kernel driver: %s %s", gpu->n_bars ? "\n" : "",
+                gpu->driver[0] ? gpu->driver : "none", gpu->driver_version);
     if (gpu->backend && gpu->number >= 0)
-        printf("; device %s:%" PRId64, gpu->backend, gpu->number);
-    printf("\n");
+        tool_printf("; device %s:%" PRId64, gpu->backend, gpu->number);
+    tool_printf("\n");
     if (gpu->why_not[0])
-        printf("             not usable: %s\n", gpu->why_not);
+        tool_printf("             not usable: %s\n", gpu->why_not);
     if (gpu->fix[0])
-        printf("             to fix: %s\n", gpu->fix);
+        tool_printf("             to fix: %s\n", gpu->fix);
 }
 
 /* ---- JSON ---------------------------------------------------------------- */

@@ -296,17 +296,17 @@ print_text(struct run *run)
         if (status != BELL_OK)
             return tool_fail(false, status);
         describe(v, text, sizeof(text));
-        printf("%s %s:", v->name, text);
+        tool_printf("%s %s:", v->name, text);
         for (k = 0; k < array.n_elems && k < SHOWN; k++) {
             print_element(&array, k, text, sizeof(text));
-            printf(" %s", text);
+            tool_printf(" %s", text);
         }
-        printf(array.n_elems > SHOWN ? " ...\n" : "\n");
+        tool_printf(array.n_elems > SHOWN ? " ...\n" : "\n");
         host_array_fini(&array);
     }
     if (run->opts.times > 1)
-        printf("%" PRId64 " runs: first %.1f us, best %.1f us\n",
-               run->opts.times, run->first_us, run->best_us);
+        tool_printf("%" PRId64 " runs: first %.1f us, best %.1f us\n",
+                    run->opts.times, run->first_us, run->best_us);
     return TOOL_OK;
 }
 

@@ -207,7 +207,7 @@ for_whom(const struct selftest_step *step)
 static void
 print_block(const char *label, const char *text)
 {
-    printf("       %-8s %s\n", label, text);
+    tool_printf("       %-8s %s\n", label, text);
 }
 
 static void
@@ -219,13 +219,13 @@ print_failure(const struct selftest *st, const struct selftest_step *step,
     print_block("sent", out->sent[0] ? out->sent : "the call that came back:");
     print_block("came", out->came);
     if (out->n_runs > 1)
-        printf("       %-8s %" PRIu64 " of %" PRIu64 " runs failed\n", "rate",
-               out->n_failed, out->n_runs);
+        tool_printf("       %-8s %" PRIu64 " of %" PRIu64 " runs failed\n",
+                    "rate", out->n_failed, out->n_runs);
     print_block("look at", look_at(st, step));
     if (out->again.told)
         print_block("again", out->again.text);
     for (i = 0; i < out->again.n_lines; i++)
-        printf("                %s\n", out->again.lines[i]);
+        tool_printf("                %s\n", out->again.lines[i]);
 }
 
 static void
@@ -236,14 +236,14 @@ print_step(const struct selftest *st, const struct selftest_step *step,
                                                               "skip"};
     size_t i;
 
-    printf("%3u %-16s %-6s %9.1f ms", number, step->name, words[out->verdict],
-           (double)out->total_ns / 1e6);
+    tool_printf("%3u %-16s %-6s %9.1f ms", number, step->name,
+                words[out->verdict], (double)out->total_ns / 1e6);
     if (out->n_runs > 1)
-        printf(" / %" PRIu64, out->n_runs);
-    printf("  %s\n",
-           out->verdict == SELFTEST_SKIPPED ? out->came : step->proves);
+        tool_printf(" / %" PRIu64, out->n_runs);
+    tool_printf("  %s\n",
+                out->verdict == SELFTEST_SKIPPED ? out->came : step->proves);
     for (i = 0; i < st->n_notes; i++)
-        printf("       %s\n", st->notes[i]);
+        tool_printf("       %s\n", st->notes[i]);
     if (out->verdict == SELFTEST_FAILED)
         print_failure(st, step, out);
     fflush(stdout);
@@ -405,7 +405,7 @@ list_steps(bool as_json)
         json_str(&json, "proves", step->proves);
         json_end(&json);
         if (!as_json)
-            printf("%-16s %-11s %s\n", step->name, who, step->proves);
+            tool_printf("%-16s %-11s %s\n", step->name, who, step->proves);
     }
     json_end(&json);
     if (as_json)
@@ -509,8 +509,8 @@ run_selftest(struct selftest *st, const struct selftest_options *options)
         printed = tool_print_json(&json);
     } else {
         json_fini(&json);
-        printf("%s: %u passed, %u failed, %u skipped\n", st->device,
-               tally.n_passed, tally.n_failed, tally.n_skipped);
+        tool_printf("%s: %u passed, %u failed, %u skipped\n", st->device,
+                    tally.n_passed, tally.n_failed, tally.n_skipped);
     }
     if (tally.n_failed)
         return TOOL_FAILED;

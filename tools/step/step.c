@@ -39,7 +39,7 @@ step_say(struct step *step, const char *fmt, ...)
     if (step->json)
         json_str(step->json, NULL, line);
     else
-        printf("%s\n", line);
+        tool_printf("%s\n", line);
 }
 
 static void
@@ -270,7 +270,7 @@ take_commands(struct step *step)
         const char *name;
 
         if (step->prompts)
-            fprintf(stderr, "(step) ");
+            tool_eprintf("(step) ");
         if (!fgets(line, sizeof(line), step->commands)) {
             step->has_quit = true;
             break;

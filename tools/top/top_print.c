@@ -36,7 +36,7 @@ print_cell(int width, const char *unit, double value, int digits)
         snprintf(text, sizeof(text), "%.*f%s", digits, value, unit);
     else
         snprintf(text, sizeof(text), "-");
-    printf(" %*s", width, text);
+    tool_printf(" %*s", width, text);
 }
 
 static void
@@ -55,7 +55,7 @@ print_device(const struct top *top, size_t device)
     const struct top_queue *queues = top->queues.items;
     size_t i, k;
 
-    printf("%-16s", dev->name);
+    tool_printf("%-16s", dev->name);
     print_cell(6, "%", dev->busy_percent, 0);
     print_size(11, dev->memory_used_bytes);
     print_size(11, dev->memory_bytes);
@@ -63,29 +63,31 @@ print_device(const struct top *top, size_t device)
     print_cell(9, " MHz", dev->memory_clock_mhz, 0);
     print_cell(6, " C", dev->temperature_c, 0);
     print_cell(8, " W", dev->power_w, 1);
-    printf("\n    %s%s%s\n", dev->model, dev->simulated ? " (simulated)" : "",
-           dev->is_asleep ? " (asleep)" : "");
+    tool_printf("\n    %s%s%s\n", dev->model,
+                dev->simulated ? " (simulated)" : "",
+                dev->is_asleep ? " (asleep)" : "");
     for (i = 0; dev->gpu && i < dev->n_engines; i++) {
-        printf("%s%s", i ? ", " : "    engines: ", dev->engines[i].name);
+        tool_printf("%s%s", i ? ", " : "    engines: ", dev->engines[i].name);
         if (isfinite(dev->engines[i].busy_percent))
-            printf(" %.0f%%", dev->engines[i].busy_percent);
+            tool_printf(" %.0f%%", dev->engines[i].busy_percent);
     }
     if (dev->gpu && dev->n_engines)
-        printf("\n");
+        tool_printf("\n");
     for (i = 0; i < top->processes.n; i++) {
         if (processes[i].device != device)
             continue;
-        printf("    %7" PRId64 " %-16s", processes[i].pid,
-               processes[i].command);
+        tool_printf("    %7" PRId64 " %-16s", processes[i].pid,
+                    processes[i].command);
         print_size(11, processes[i].memory_bytes);
         if (isfinite(processes[i].engine_s))
-            printf("  %.3f s busy", processes[i].engine_s);
-        printf("\n");
+            tool_printf("  %.3f s busy", processes[i].engine_s);
+        tool_printf("\n");
         for (k = 0; k < top->queues.n; k++) {
             if (queues[k].device == device && queues[k].pid == processes[i].pid)
-                printf("            queue %" PRIu32 ": %s, %" PRIu64 " KiB\n",
-                       queues[k].id, queue_name(queues[k].type),
-                       queues[k].size_bytes >> 10);
+                tool_printf("            queue %" PRIu32 ": %s, %" PRIu64
+                            " KiB\n",
+                            queues[k].id, queue_name(queues[k].type),
+                            queues[k].size_bytes >> 10);
         }
     }
 }
@@ -95,8 +97,8 @@ top_print(const struct top *top)
 {
     size_t i;
 
-    printf("%-16s %6s %11s %11s %9s %9s %6s %8s\n", "device", "busy", "used",
-           "memory", "clock", "memory's", "heat", "power");
+    tool_printf("%-16s %6s %11s %11s %9s %9s %6s %8s\n", "device", "busy",
+                "used", "memory", "clock", "memory's", "heat", "power");
     for (i = 0; i < top->n_devices; i++)
         print_device(top, i);
 }

@@ -199,13 +199,13 @@ static int
 tell_end(const char *program, int wait_status)
 {
     if (WIFSIGNALED(wait_status)) {
-        fprintf(stderr, "doorbell: %s was ended by signal %d\n", program,
-                WTERMSIG(wait_status));
+        tool_eprintf("doorbell: %s was ended by signal %d\n", program,
+                     WTERMSIG(wait_status));
         return TOOL_FAILED;
     }
     if (WEXITSTATUS(wait_status) != 0) {
-        fprintf(stderr, "doorbell: %s ended with %d\n", program,
-                WEXITSTATUS(wait_status));
+        tool_eprintf("doorbell: %s ended with %d\n", program,
+                     WEXITSTATUS(wait_status));
         return TOOL_FAILED;
     }
     return TOOL_OK;
@@ -290,7 +290,7 @@ trace_record(int argc, char **argv)
     rmdir(dir);
     if (status != BELL_OK)
         return tool_fail(recording.json, status);
-    fprintf(stderr, "doorbell: %s: %zu records\n", path, n_records);
+    tool_eprintf("doorbell: %s: %zu records\n", path, n_records);
     code = tell_end(argv[n + 1], wait_status);
     return recording.json ? print_recording(path, n_records, wait_status, code)
                           : code;

@@ -57,7 +57,7 @@ say(struct diff *diff, const char *fmt, ...)
     if (diff->json)
         json_str(diff->json, NULL, line);
     else
-        printf("%s\n", line);
+        tool_printf("%s\n", line);
 }
 
 static void
@@ -593,6 +593,6 @@ trace_diff(int argc, char **argv)
     json_fini(&json);
     if (status != BELL_OK)
         return tool_fail(as_json, status);
-    printf("%u differences\n", n);
+    tool_printf("%u differences\n", n);
     return n ? TOOL_FAILED : TOOL_OK;
 }

@@ -171,10 +171,11 @@ show_words(const struct cas_record *record)
             uint32_t word;
             memcpy(&word, b->data + k, 4);
             if (k % 32 == 0)
-                printf("%s    0x%010" PRIx64 ":", k ? "\n" : "", b->addr + k);
-            printf(" %08x", word);
+                tool_printf("%s    0x%010" PRIx64 ":", k ? "\n" : "",
+                            b->addr + k);
+            tool_printf(" %08x", word);
         }
-        printf("\n");
+        tool_printf("\n");
     }
 }
 
@@ -182,7 +183,7 @@ static void
 print_decoded(void *user, const char *line)
 {
     (void)user;
-    printf("      %s\n", line);
+    tool_printf("      %s\n", line);
 }
 
 static void
@@ -290,15 +291,16 @@ show_text(const struct cas_reader *reader, const struct trace_story *story,
     uint32_t i;
 
     trace_decoder_init(&decoder, branch, print_decoded, NULL);
-    printf("%s", cas_reader_identity(reader));
+    tool_printf("%s", cas_reader_identity(reader));
     if (cas_reader_truncated(reader))
-        printf("truncated=yes\n");
+        tool_printf("truncated=yes\n");
     for (i = 0; i < cas_reader_count(reader); i++) {
         const struct cas_record *r = cas_reader_get(reader, i);
         uint64_t first_ns = cas_reader_get(reader, 0)->time_ns;
         trace_format(r, branch, line, sizeof(line));
-        printf("%6u %12.6f %u/%u %s\n", i,
-               (double)(r->time_ns - first_ns) / 1e9, r->pid, r->tid, line);
+        tool_printf("%6u %12.6f %u/%u %s\n", i,
+                    (double)(r->time_ns - first_ns) / 1e9, r->pid, r->tid,
+                    line);
         if (!brief)
             trace_decode(&decoder, r);
         if (words)
@@ -379,7 +381,7 @@ print_difference(void *user, uint32_t record, const char *text)
     struct json *json = user;
 
     if (!json) {
-        printf("%6u %s\n", record, text);
+        tool_printf("%6u %s\n", record, text);
         return;
     }
     json_object(json, NULL);
@@ -447,7 +449,8 @@ trace_replay(int argc, char **argv)
     json_uint(&json, "n_differences", report.n_differ);
     cas_reader_close(reader);
     if (!as_json)
-        printf("%u calls, %u differences\n", report.n_calls, report.n_differ);
+        tool_printf("%u calls, %u differences\n", report.n_calls,
+                    report.n_differ);
     if (status != BELL_OK || !as_json)
         json_fini(&json);
     if (status != BELL_OK)

@@ -12,6 +12,7 @@
 #include "ioctl/cassette.h"
 #include "ioctl/kio_capture.h"
 #include "tools/json.h"
+#include "tools/tools.h"
 #include "tools/trace/trace.h"
 
 /* A call that makes an object, or lets one go: the fields that say which. NV's
@@ -338,10 +339,10 @@ trace_story_free(struct trace_story *story)
 static void
 print_life(uint32_t made, uint32_t gone)
 {
-    printf(", made by %" PRIu32, made);
+    tool_printf(", made by %" PRIu32, made);
     if (gone != TRACE_NEVER)
-        printf(", gone with %" PRIu32, gone);
-    printf("\n");
+        tool_printf(", gone with %" PRIu32, gone);
+    tool_printf("\n");
 }
 
 void
@@ -349,27 +350,27 @@ trace_story_print(const struct trace_story *story)
 {
     size_t i;
 
-    printf("objects: %zu\n", story->n_objects);
+    tool_printf("objects: %zu\n", story->n_objects);
     for (i = 0; i < story->n_objects; i++) {
         const struct trace_object *object = &story->objects[i];
 
-        printf("  0x%" PRIx64 " %s", object->id, object->what);
+        tool_printf("  0x%" PRIx64 " %s", object->id, object->what);
         if (object->parent)
-            printf(" of 0x%" PRIx64, object->parent);
+            tool_printf(" of 0x%" PRIx64, object->parent);
         if (object->bytes)
-            printf(", %" PRIu64 " bytes", object->bytes);
+            tool_printf(", %" PRIu64 " bytes", object->bytes);
         if (object->addr)
-            printf(" at 0x%" PRIx64, object->addr);
+            tool_printf(" at 0x%" PRIx64, object->addr);
         print_life(object->made, object->gone);
     }
-    printf("mappings: %zu\n", story->n_mappings);
+    tool_printf("mappings: %zu\n", story->n_mappings);
     for (i = 0; i < story->n_mappings; i++) {
         const struct trace_mapping *mapping = &story->mappings[i];
 
-        printf("  0x%" PRIx64 ", %" PRIu64 " bytes", mapping->addr,
-               mapping->bytes);
+        tool_printf("  0x%" PRIx64 ", %" PRIu64 " bytes", mapping->addr,
+                    mapping->bytes);
         if (mapping->path)
-            printf(" of %.*s", (int)mapping->path_bytes, mapping->path);
+            tool_printf(" of %.*s", (int)mapping->path_bytes, mapping->path);
         print_life(mapping->made, mapping->gone);
     }
 }
