@@ -224,9 +224,10 @@ tensor_find_reached(struct bell_context *ctx, uint8_t **out_mark)
 bell_status
 tensor_own_memory(const char *call, struct bell_tensor *t)
 {
-    bool shared;
+    bool shared = tensor_buffer_of(t)->n_kept > 0;
 
-    BELL_TRY(is_shared(t, buffer_node(t), &shared));
+    if (!shared)
+        BELL_TRY(is_shared(t, buffer_node(t), &shared));
     return shared ? copy_whole(call, t) : BELL_OK;
 }
 

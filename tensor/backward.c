@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "tensor/node.h"
+#include "tensor/trace.h"
 
 /* A constant has no node of its own: equal constants are one, and a gradient
  * by one would be one by all of them. */
@@ -14,6 +15,7 @@ check_target(const char *call, const struct bell_tensor *x,
              const struct bell_tensor *target, uint32_t i)
 {
     BELL_TRY(tensor_usable(call, target));
+    tensor_trace_touch(tensor_at(target));
     if (tensor_at(target)->ctx != tensor_at(x)->ctx)
         return bell_fail_at(call, BELL_BAD_CONTEXT,
                             "%s: target %u is of another context", call, i);
@@ -87,6 +89,8 @@ static bell_status
 check_loss(const char *call, const struct bell_tensor *loss)
 {
     BELL_TRY(tensor_usable(call, loss));
+    if (tensor_at(loss)->ctx->trace)
+        tensor_at(loss)->ctx->trace->asks_gradients = true;
     if (!uop_dtype_infos[tensor_at(loss)->dtype].is_float)
         return bell_fail_at(call, BELL_BAD_DTYPE,
                             "%s: the loss is %s, not a float dtype", call,
@@ -124,6 +128,8 @@ bell_vjp(struct bell_tensor *x, struct bell_tensor *v,
 {
     BELL_TRY(tensor_usable(__func__, x));
     BELL_TRY(tensor_usable(__func__, v));
+    if (tensor_at(x)->ctx->trace)
+        tensor_at(x)->ctx->trace->asks_gradients = true;
     if (tensor_at(x)->ctx != tensor_at(v)->ctx ||
         tensor_at(x)->shape != tensor_at(v)->shape ||
         tensor_at(x)->dtype != tensor_at(v)->dtype)

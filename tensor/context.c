@@ -14,6 +14,7 @@
 #include "base/once.h"
 #include "tensor/gradient.h"
 #include "tensor/node.h"
+#include "tensor/trace.h"
 
 #define SCOPE_OWNED UINT32_MAX /* of a gradient: owned by its tensor */
 
@@ -802,6 +803,8 @@ bell_zero_grad(struct bell_tensor *handle)
 {
     struct tensor *t = tensor_asked(__func__, handle);
 
+    if (t)
+        tensor_trace_touch(t);
     if (t && t->grad) {
         free_handle(tensor_at(t->grad), __func__);
         t->grad = NULL;
@@ -811,7 +814,9 @@ bell_zero_grad(struct bell_tensor *handle)
 struct bell_tensor *
 bell_grad(const struct bell_tensor *handle)
 {
-    const struct tensor *t = tensor_asked(__func__, handle);
+    struct tensor *t = tensor_asked(__func__, handle);
 
+    if (t)
+        tensor_trace_touch(t);
     return t ? t->grad : NULL;
 }

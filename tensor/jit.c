@@ -2,8 +2,10 @@
  *
  * Capturing. Every tensor that lives denotes a stand-in while the function
  * runs, and what it denoted before afterwards: so whatever the function uses
- * and changes is found, handle by handle. Realizes are noted (runtime/
- * capture.c). Nothing is collected meanwhile: nodes stay where they are.
+ * and changes is found, handle by handle. Inputs are handles of the function's
+ * own, with the marks and gradients of those that are given, which get what
+ * became of them at each call. Realizes are noted (runtime/capture.c). Nothing
+ * is collected meanwhile: nodes stay where they are.
  *
  * Replaying. Handles are looked at again for the memory that they denote by
  * now. New values of tensors and outputs have fresh memory each time, as any
@@ -30,29 +32,27 @@
 
 /* The dtype that a value of `t` has in memory. */
 static enum uop_dtype
-settled_dtype(const struct bell_tensor *t)
+settled_dtype(const struct tensor *t)
 {
-    if (!(tensor_at(t)->flags & TENSOR_WEAK))
-        return tensor_at(t)->dtype;
-    return uop_dtype_infos[tensor_at(t)->dtype].is_float ? UOP_F32 : UOP_I64;
+    if (!(t->flags & TENSOR_WEAK))
+        return t->dtype;
+    return uop_dtype_infos[t->dtype].is_float ? UOP_F32 : UOP_I64;
 }
 
 void
 tensor_jit_type(struct jit_type *type, const struct bell_tensor *t)
 {
     assert(tensor_at(t)->shape->n <= BELL_MAX_RANK);
-    type->dtype = settled_dtype(t);
+    type->dtype = settled_dtype(tensor_at(t));
     type->n = tensor_at(t)->shape->n;
     memcpy(type->d, tensor_at(t)->shape->d, type->n * sizeof(*type->d));
 }
 
 static bool
-has_type(const struct bell_tensor *t, const struct jit_type *type)
+has_type(const struct tensor *t, const struct jit_type *type)
 {
-    return settled_dtype(t) == type->dtype &&
-           tensor_at(t)->shape->n == type->n &&
-           memcmp(tensor_at(t)->shape->d, type->d,
-                  type->n * sizeof(*type->d)) == 0;
+    return settled_dtype(t) == type->dtype && t->shape->n == type->n &&
+           memcmp(t->shape->d, type->d, type->n * sizeof(*type->d)) == 0;
 }
 
 #define TYPE_STR(type)                                                         \
@@ -87,10 +87,10 @@ bell_jit_create(struct bell_context *ctx, const struct bell_jit_desc *desc,
                          "bell_jit_create: the function is NULL");
     jit = once_alloc(sizeof(*jit));
     if (jit) {
-        jit->inputs = host_calloc((size_t)d.n_in + 1, sizeof(*jit->inputs));
+        jit->inputs = host_calloc(2 * (size_t)d.n_in + 1, sizeof(*jit->inputs));
         jit->outputs = host_calloc((size_t)d.n_out + 1, sizeof(*jit->outputs));
         jit->given =
-            host_calloc((size_t)d.n_in + 1, sizeof(struct bell_tensor *));
+            host_calloc(2 * (size_t)d.n_in + 1, sizeof(struct bell_tensor *));
     }
     if (!jit || !jit->inputs || !jit->outputs || !jit->given) {
         if (jit) {
@@ -114,8 +114,10 @@ bell_jit_create(struct bell_context *ctx, const struct bell_jit_desc *desc,
 static void
 drop_value(struct jit_value *value)
 {
-    if (value->buf)
+    if (value->buf) {
+        value->buf->n_kept--;
         tensor_buffer_release(value->buf);
+    }
     *value = (struct jit_value){.role = TENSOR_MEMORY};
 }
 
@@ -131,15 +133,22 @@ tensor_jit_drop(struct bell_jit *jit)
     }
     for (i = 0; i < jit->n_used; i++)
         drop_value(&jit->used[i].after);
+    for (i = 0; i < jit->n_changes; i++) {
+        drop_value(&jit->changes[i].after);
+        drop_value(&jit->changes[i].grad);
+    }
     for (i = 0; i < jit->desc.n_out; i++)
         drop_value(&jit->outputs[i].value);
     host_free(jit->feeds);
     host_free(jit->used);
+    host_free(jit->changes);
     host_free(jit->made);
     jit->feeds = NULL;
     jit->used = NULL;
+    jit->changes = NULL;
     jit->made = NULL;
     jit->n_feeds = jit->n_used = jit->n_made = jit->n_written = 0;
+    jit->n_touched = jit->n_changes = 0;
     rt_capture_destroy(jit->capture);
     jit->capture = NULL;
 }
@@ -223,6 +232,7 @@ bell_jit_get_info(const struct bell_jit *jit, struct bell_jit_info *out_info)
 struct saved {
     struct bell_tensor *t;
     const struct uop *uop, *node; /* node: of the stand-in; or uop */
+    struct bell_tensor *grad;     /* or NULL */
     uint32_t flags;
     struct tensor_buffer *stand; /* a reference; NULL: a bell_scalar */
     uint32_t used;               /* number in jit->used */
@@ -236,11 +246,15 @@ struct capture {
     struct tensor_trace trace;
     struct saved *saved;
     size_t n_saved;
-    struct bell_tensor **in, **out; /* of the function */
+    struct bell_tensor **in, **out; /* of the function; also in: gradients of
+                                     * inputs */
     struct bell_tensor **list;      /* what is left to realize */
-    struct tensor_buffer **stands;  /* of inputs; references */
+    struct tensor_buffer **stands;  /* of `in`, references; NULL: another has
+                                     * that one */
+    const struct uop **nodes;       /* of stands */
     uint64_t n_handles, rng_calls;  /* the context's, before */
     uint32_t n_scopes, n_base_scopes;
+    uint32_t scope; /* of the function's inputs */
 };
 
 static bool
@@ -292,6 +306,7 @@ replace_handles(struct capture *c)
         *s = (struct saved){.t = handle_of(t),
                             .uop = t->uop,
                             .node = t->uop,
+                            .grad = t->grad,
                             .flags = t->flags};
         c->n_saved++;
         if (t->flags & (TENSOR_WEAK | TENSOR_PACKED))
@@ -338,25 +353,47 @@ restore_handles(struct capture *c, bool checks)
     return status;
 }
 
+/* A stand-in for input or gradient number i; *out: its node. */
+static bell_status
+make_input(struct capture *c, uint32_t i)
+{
+    const struct jit_type *type = &c->jit->inputs[i].type;
+    const struct uop_dims *shape = uop_dims(&c->ctx->graph, type->d, type->n);
+
+    if (!shape) {
+        c->ctx->graph.failed = false;
+        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory", c->jit->name);
+    }
+    return stand_in(c, shape, type->dtype, TENSOR_INPUT, i, &c->stands[i],
+                    &c->nodes[i]);
+}
+
+/* Two inputs that are one tensor are so for the function, too. */
 static bell_status
 make_inputs(struct capture *c)
 {
     struct bell_jit *jit = c->jit;
-    const struct uop *node;
     uint32_t i;
 
+    jit->is_merged = false;
     for (i = 0; i < jit->desc.n_in; i++) {
-        const struct jit_type *type = &jit->inputs[i];
-        const struct uop_dims *shape =
-            uop_dims(&c->ctx->graph, type->d, type->n);
-        if (!shape) {
-            c->ctx->graph.failed = false;
-            return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory", jit->name);
+        const struct jit_input *input = &jit->inputs[i];
+        if (input->first < i) {
+            c->in[i] = c->in[input->first];
+            jit->is_merged = true;
+            continue;
         }
-        BELL_TRY(stand_in(c, shape, type->dtype, TENSOR_INPUT, i, &c->stands[i],
-                          &node));
-        c->in[i] = tensor_new(c->ctx, "bell_jit_call", node);
+        BELL_TRY(make_input(c, i));
+        c->in[i] = tensor_new(c->ctx, "bell_jit_call", c->nodes[i]);
         BELL_TRY(tensor_report(c->ctx));
+        if (input->requires_grad)
+            tensor_at(c->in[i])->flags |= TENSOR_REQUIRES_GRAD;
+        if (!input->grad)
+            continue;
+        BELL_TRY(make_input(c, input->grad));
+        if (!tensor_set_grad(c->in[i], c->nodes[input->grad]))
+            return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory", jit->name);
+        c->in[input->grad] = tensor_at(c->in[i])->grad;
     }
     return BELL_OK;
 }
@@ -366,18 +403,20 @@ begin_capture(struct capture *c)
 {
     struct bell_context *ctx = c->ctx;
     const struct bell_jit_desc *desc = &c->jit->desc;
-    size_t room = ctx->n_tensors + desc->n_out + 1;
+    size_t n_args = (size_t)c->jit->n_args + 1;
+    size_t room = ctx->n_tensors + desc->n_out + 2 * (size_t)desc->n_in + 1;
 
     BELL_TRY(rt_capture_create(ctx, c->saves, &c->trace.capture));
-    c->in = host_calloc((size_t)desc->n_in + 1, sizeof(struct bell_tensor *));
+    c->in = host_calloc(n_args, sizeof(struct bell_tensor *));
     c->out = host_calloc((size_t)desc->n_out + 1, sizeof(struct bell_tensor *));
-    c->stands =
-        host_calloc((size_t)desc->n_in + 1, sizeof(struct tensor_buffer *));
+    c->stands = host_calloc(n_args, sizeof(struct tensor_buffer *));
+    c->nodes = host_calloc(n_args, sizeof(struct uop *));
     c->list = host_calloc(room, sizeof(struct bell_tensor *));
-    if (!c->in || !c->out || !c->stands || !c->list)
+    if (!c->in || !c->out || !c->stands || !c->nodes || !c->list)
         return bell_fail(BELL_E_NO_MEMORY, "bell_jit_call: out of memory");
     BELL_TRY(bell_scope_begin(ctx));
     ctx->n_base_scopes = ctx->n_scopes;
+    c->scope = ctx->n_scopes - 1;
     ctx->trace = &c->trace;
     BELL_TRY(replace_handles(c));
     return make_inputs(c);
@@ -416,8 +455,65 @@ run_function(struct bell_jit *jit, struct bell_tensor *const *in,
     return BELL_OK;
 }
 
-/* What the function has left to compute: outputs, and tensors that it
- * changed. */
+/* What the function has done to its inputs. */
+static bell_status
+find_changes(struct capture *c)
+{
+    struct bell_jit *jit = c->jit;
+    uint32_t i;
+
+    jit->changes =
+        host_calloc((size_t)jit->desc.n_in + 1, sizeof(*jit->changes));
+    if (!jit->changes)
+        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory", jit->name);
+    for (i = 0; i < jit->desc.n_in; i++) {
+        const struct jit_input *input = &jit->inputs[i];
+        const struct tensor *t = handle_find(c->in[i]);
+        struct jit_change *change = &jit->changes[jit->n_changes];
+        struct bell_tensor *had = input->grad ? c->in[input->grad] : NULL;
+        if (input->first < i)
+            continue;
+        if (!t || t->scope != c->scope)
+            return bell_fail(BELL_BAD_STATE,
+                             "bell_jit_call: '%s' %s input %u, which its "
+                             "caller owns; bell_alias makes a tensor of the "
+                             "function's own",
+                             jit->name, t ? "keeps" : "ends", i);
+        *change = (struct jit_change){
+            .input = i,
+            .is_replaced = t->uop != c->nodes[i],
+            .requires_grad = t->flags & TENSOR_REQUIRES_GRAD,
+            .drops_grad = had && t->grad != had,
+            .sets_grad =
+                t->grad && (t->grad != had ||
+                            tensor_at(had)->uop != c->nodes[input->grad])};
+        jit->n_changes += change->is_replaced || change->drops_grad ||
+                          change->sets_grad ||
+                          change->requires_grad != input->requires_grad;
+    }
+    return BELL_OK;
+}
+
+/* What inputs, and their gradients, denote behind a call; *out_list has room.
+ * Gives how many. */
+static size_t
+list_changes(const struct capture *c, struct bell_tensor **out_list)
+{
+    size_t n = 0;
+    uint32_t i;
+
+    for (i = 0; i < c->jit->n_changes; i++) {
+        const struct jit_change *change = &c->jit->changes[i];
+        struct bell_tensor *t = c->in[change->input];
+        if (change->is_replaced)
+            out_list[n++] = t;
+        if (change->sets_grad)
+            out_list[n++] = tensor_at(t)->grad;
+    }
+    return n;
+}
+
+/* What the function has left to compute: outputs, and what it changed. */
 static bell_status
 realize_rest(struct capture *c)
 {
@@ -425,6 +521,7 @@ realize_rest(struct capture *c)
 
     for (i = 0; i < c->jit->desc.n_out; i++)
         c->list[n++] = c->out[i];
+    n += list_changes(c, c->list + n);
     for (i = 0; i < c->n_saved; i++) {
         struct saved *s = &c->saved[i];
         if (!is_alive(s) || tensor_at(s->t)->uop == s->node)
@@ -452,16 +549,30 @@ is_changed(const struct saved *s)
     return is_alive(s) && s->stand && tensor_at(s->t)->uop != s->node;
 }
 
+/* Whether the function has dealt with the gradient of a tensor from outside,
+ * where it makes a difference that this is also an input. */
+static bool
+is_touched(const struct capture *c, const struct saved *s)
+{
+    const struct tensor *t = handle_find(s->t);
+
+    return c->jit->is_strict && t &&
+           (t->flags & TENSOR_TOUCHED || t->grad != s->grad ||
+            (t->flags ^ s->flags) & TENSOR_REQUIRES_GRAD);
+}
+
 /* What another value denotes is wanted, too. */
 static bell_status
 find_used(struct capture *c)
 {
     struct bell_jit *jit = c->jit;
     struct tensor_buffer *buf;
-    size_t i;
+    size_t n = list_changes(c, c->list), i;
 
     for (i = 0; i < jit->desc.n_out; i++)
         tensor_buffer_of(c->out[i])->is_used = true;
+    for (i = 0; i < n; i++)
+        tensor_buffer_of(c->list[i])->is_used = true;
     for (i = 0; i < c->n_saved; i++) {
         if (is_changed(&c->saved[i])) {
             buf = tensor_buffer_of(c->saved[i].t);
@@ -469,12 +580,15 @@ find_used(struct capture *c)
             jit->n_used++;
         }
     }
-    for (i = 0; i < c->n_saved; i++)
+    for (i = 0; i < c->n_saved; i++) {
         jit->n_used += c->saved[i].stand && c->saved[i].stand->is_used &&
                        !is_changed(&c->saved[i]);
-    jit->used = host_calloc((size_t)jit->n_used + 1, sizeof(*jit->used));
+        jit->n_touched += is_touched(c, &c->saved[i]);
+    }
+    jit->used = host_calloc((size_t)jit->n_used + jit->n_touched + 1,
+                            sizeof(*jit->used));
     if (!jit->used) {
-        jit->n_used = 0;
+        jit->n_used = jit->n_touched = 0;
         return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory", jit->name);
     }
     jit->n_used = 0;
@@ -484,7 +598,7 @@ find_used(struct capture *c)
         if (!s->stand || (!s->stand->is_used && !is_changed(s)))
             continue;
         s->used = jit->n_used++;
-        s->stand->slot = jit->desc.n_in + s->used;
+        s->stand->slot = jit->n_args + s->used;
         if (s->over)
             s->over->slot = s->stand->slot;
         u->t = s->t;
@@ -497,6 +611,11 @@ find_used(struct capture *c)
         memcpy(u->type.d, tn_shape(c->ctx, s->uop)->d,
                u->type.n * sizeof(*u->type.d));
     }
+    jit->n_touched = 0;
+    for (i = 0; i < c->n_saved; i++) {
+        if (is_touched(c, &c->saved[i]))
+            jit->used[jit->n_used + jit->n_touched++].t = c->saved[i].t;
+    }
     return BELL_OK;
 }
 
@@ -507,7 +626,7 @@ add_made(struct bell_jit *jit, size_t *cap, struct tensor_buffer *buf,
     if (host_grow((void **)&jit->made, cap, (size_t)jit->n_made + 1,
                   sizeof(*jit->made)) != 0)
         return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory", jit->name);
-    buf->slot = jit->desc.n_in + jit->n_used + jit->n_made;
+    buf->slot = jit->n_args + jit->n_used + jit->n_made;
     jit->made[jit->n_made] = (struct jit_made){.dtype = buf->dtype};
     tensor_jit_type(&jit->made[jit->n_made++].type, t);
     return BELL_OK;
@@ -522,12 +641,16 @@ static void
 count_denoted(struct capture *c, const struct denoted *d)
 {
     const struct tensor_buffer *buf;
-    size_t i, n = c->jit->desc.n_out;
+    size_t i, n = list_changes(c, c->list);
 
-    for (i = 0; i < n + c->n_saved; i++) {
-        if (i >= n && !is_changed(&c->saved[i - n]))
-            continue;
-        buf = tensor_buffer_of(i < n ? c->out[i] : c->saved[i - n].t);
+    for (i = 0; i < c->jit->desc.n_out; i++)
+        c->list[n++] = c->out[i];
+    for (i = 0; i < c->n_saved; i++) {
+        if (is_changed(&c->saved[i]))
+            c->list[n++] = c->saved[i].t;
+    }
+    for (i = 0; i < n; i++) {
+        buf = tensor_buffer_of(c->list[i]);
         if (buf->role == TENSOR_MADE)
             d->made[buf->number]++;
         if (buf->role == TENSOR_HANDLE)
@@ -585,10 +708,11 @@ find_value(struct capture *c, size_t *cap_made, const struct bell_tensor *t,
     if (buf->role == TENSOR_MADE) {
         if (buf->slot == NO_SLOT)
             BELL_TRY(add_made(jit, cap_made, buf, t));
-        out->number = buf->slot - jit->desc.n_in - jit->n_used;
+        out->number = buf->slot - jit->n_args - jit->n_used;
     }
     if (buf->role == TENSOR_MEMORY) {
         out->buf = buf;
+        buf->n_kept++;
         tensor_buffer_retain(buf);
     }
     if (buf->role == TENSOR_FEED || buf->role == TENSOR_GONE)
@@ -604,14 +728,16 @@ place_feeds(struct capture *c, uint32_t feed_slot)
     struct tensor_buffer *buf;
     uint32_t i;
 
-    for (i = 0; i < c->jit->desc.n_in; i++)
-        c->stands[i]->slot = i;
+    for (i = 0; i < c->jit->n_args; i++) {
+        if (c->stands[i])
+            c->stands[i]->slot = i;
+    }
     for (buf = c->ctx->buffers; buf; buf = buf->next) {
         if (buf->role != TENSOR_FEED)
             continue;
         buf->slot = feed_slot;
         buf->slot_bytes =
-            (uint64_t)(c->jit->desc.n_in + buf->number) * TENSOR_FEED_BYTES;
+            (uint64_t)(c->jit->n_args + buf->number) * TENSOR_FEED_BYTES;
     }
 }
 
@@ -622,9 +748,9 @@ count_feeds(const struct capture *c)
     size_t n = c->trace.n_feeds;
     uint32_t i;
 
-    for (i = 0; i < c->jit->desc.n_in; i++)
-        n += c->stands[i]->n_elems == 1;
-    return n ? c->jit->desc.n_in + c->trace.n_feeds : 0;
+    for (i = 0; i < c->jit->n_args; i++)
+        n += c->stands[i] && c->stands[i]->n_elems == 1;
+    return n ? c->jit->n_args + c->trace.n_feeds : 0;
 }
 
 static bell_status
@@ -634,6 +760,8 @@ end_capture(struct capture *c)
     size_t cap_made = 0, i;
     uint32_t feed_slot;
 
+    BELL_TRY(find_changes(c));
+    jit->is_strict = jit->n_changes > 0 || c->trace.asks_gradients;
     BELL_TRY(realize_rest(c));
     BELL_TRY(overwrite_state(c));
     BELL_TRY(find_used(c));
@@ -646,7 +774,18 @@ end_capture(struct capture *c)
         if (is_changed(s))
             BELL_TRY(find_value(c, &cap_made, s->t, &jit->used[s->used].after));
     }
-    feed_slot = jit->desc.n_in + jit->n_used + jit->n_made;
+    for (i = 0; i < jit->n_changes; i++) {
+        struct jit_change *change = &jit->changes[i];
+        const struct bell_tensor *t = c->in[change->input];
+        if (change->is_replaced)
+            BELL_TRY(find_value(c, &cap_made, t, &change->after));
+        if (!change->sets_grad)
+            continue;
+        t = tensor_at(t)->grad;
+        tensor_jit_type(&change->grad_type, t);
+        BELL_TRY(find_value(c, &cap_made, t, &change->grad));
+    }
+    feed_slot = jit->n_args + jit->n_used + jit->n_made;
     place_feeds(c, feed_slot);
     return rt_capture_end(c->trace.capture, feed_slot + 1, feed_slot,
                           count_feeds(c) * TENSOR_FEED_BYTES);
@@ -660,15 +799,21 @@ leave_capture(struct capture *c, bool checks)
     struct bell_context *ctx = c->ctx;
     struct tensor_buffer *buf;
     bell_status status = restore_handles(c, checks);
+    const struct tensor *t;
     uint32_t i;
 
     for (buf = ctx->buffers; buf; buf = buf->next) {
         if (buf->role != TENSOR_MEMORY)
             buf->role = TENSOR_GONE;
     }
-    for (i = 0; c->stands && i < c->jit->desc.n_in; i++) {
+    for (i = 0; c->stands && i < c->jit->n_args; i++) {
         if (c->stands[i])
             tensor_buffer_release(c->stands[i]);
+    }
+    for (i = 0; c->in && i < c->jit->desc.n_in; i++) {
+        t = handle_find(c->in[i]);
+        if (t && t->scope != c->scope)
+            bell_tensor_release(c->in[i]);
     }
     for (i = 0; i < c->n_saved; i++) {
         if (c->saved[i].stand)
@@ -685,6 +830,7 @@ leave_capture(struct capture *c, bool checks)
     host_free(c->in);
     host_free(c->out);
     host_free(c->stands);
+    host_free(c->nodes);
     host_free(c->list);
     return status;
 }
@@ -739,12 +885,34 @@ is_number(const struct bell_tensor *t)
     return u->op == UOP_CONST || (tn_peel(u) && tensor_numel(t) == 1);
 }
 
+/* Notes what inputs are, for a capture. */
+static void
+note_inputs(struct bell_jit *jit, struct bell_tensor *const *in)
+{
+    struct jit_input *input;
+    uint32_t i;
+
+    jit->n_args = jit->desc.n_in;
+    for (i = jit->desc.n_in; i-- > 0;)
+        tensor_at(in[i])->input = i;
+    for (i = 0; i < jit->desc.n_in; i++) {
+        const struct tensor *t = tensor_at(in[i]);
+        input = &jit->inputs[i];
+        tensor_jit_type(&input->type, in[i]);
+        input->first = t->input;
+        input->requires_grad = t->flags & TENSOR_REQUIRES_GRAD;
+        input->grad = t->grad && t->input == i ? jit->n_args++ : 0;
+        if (input->grad)
+            tensor_jit_type(&jit->inputs[input->grad].type, t->grad);
+    }
+}
+
 bell_status
 tensor_jit_check_inputs(const struct bell_jit *jit,
                         struct bell_tensor *const *in)
 {
     struct jit_type type;
-    uint32_t i, k;
+    uint32_t i;
 
     for (i = 0; i < jit->desc.n_in; i++) {
         BELL_TRY(tensor_usable("bell_jit_call", in[i]));
@@ -753,24 +921,52 @@ tensor_jit_check_inputs(const struct bell_jit *jit,
                              "bell_jit_call: input %u of '%s' is of another "
                              "context",
                              i, jit->name);
-        if (jit->n_captures && !has_type(in[i], &jit->inputs[i])) {
+        if (jit->n_captures &&
+            !has_type(tensor_at(in[i]), &jit->inputs[i].type)) {
             tensor_jit_type(&type, in[i]);
             return bell_fail(
-                type.dtype != jit->inputs[i].dtype ? BELL_BAD_DTYPE
-                                                   : BELL_BAD_SHAPE,
+                type.dtype != jit->inputs[i].type.dtype ? BELL_BAD_DTYPE
+                                                        : BELL_BAD_SHAPE,
                 "bell_jit_call: input %u of '%s' is %s %s; it was captured "
                 "with %s %s",
-                i, jit->name, TYPE_STR(&type), TYPE_STR(&jit->inputs[i]));
-        }
-        for (k = 0; k < jit->n_used; k++) {
-            const struct jit_used *u = &jit->used[k];
-            if (u->t == in[i] && (u->is_written || u->is_replaced))
-                return bell_fail(BELL_BAD_STATE,
-                                 "bell_jit_call: input %u of '%s', of shape "
-                                 "%s, is a tensor that the function changes",
-                                 i, jit->name, SHAPE_OF(in[i]));
+                i, jit->name, TYPE_STR(&type), TYPE_STR(&jit->inputs[i].type));
         }
     }
+    return BELL_OK;
+}
+
+/* Takes what a call is given, which may be listed where its outputs go.
+ * *out_fits: the function was captured for such. */
+static bell_status
+take_inputs(struct bell_jit *jit, struct bell_tensor *const *in, bool *out_fits)
+{
+    bool fits = true;
+    uint32_t i;
+
+    for (i = 0; i < jit->desc.n_in; i++) {
+        const struct jit_input *input = &jit->inputs[i];
+        const struct tensor *t = handle_find(in[i]);
+        if (!t || t->ctx != jit->ctx || t->flags & TENSOR_ERROR ||
+            (jit->n_captures && !has_type(t, &input->type)))
+            return tensor_jit_check_inputs(jit, in);
+        jit->given[i] = in[i];
+        fits &= !(t->flags & TENSOR_REQUIRES_GRAD) == !input->requires_grad;
+        if (!t->grad && !input->grad)
+            continue;
+        if (input->first == i)
+            fits &=
+                t->grad && input->grad &&
+                has_type(tensor_at(t->grad), &jit->inputs[input->grad].type);
+        if (input->grad)
+            jit->given[input->grad] = t->grad;
+    }
+    *out_fits = fits;
+    if (!fits || (!jit->is_merged && !jit->is_strict))
+        return BELL_OK;
+    for (i = jit->desc.n_in; i-- > 0;)
+        tensor_at(in[i])->input = i;
+    for (i = 0; i < jit->desc.n_in; i++)
+        *out_fits &= tensor_at(in[i])->input == jit->inputs[i].first;
     return BELL_OK;
 }
 
@@ -785,6 +981,49 @@ check_feeds(const struct bell_jit *jit)
                              "bell_jit_call: an optimiser that '%s' uses was "
                              "destroyed",
                              jit->name);
+    }
+    return BELL_OK;
+}
+
+/* The function's own tensors are not its inputs, where one of the two is
+ * changed. */
+static bell_status
+check_apart(const struct bell_jit *jit)
+{
+    uint32_t n = jit->n_used + jit->n_touched, i;
+
+    for (i = n ? jit->desc.n_in : 0; i-- > 0;)
+        tensor_at(jit->given[i])->input = i;
+    for (i = 0; i < n; i++) {
+        const struct jit_used *u = &jit->used[i];
+        const struct tensor *t = handle_find(u->t);
+        if (!t || t->input >= jit->desc.n_in || jit->given[t->input] != u->t ||
+            !(u->is_written || u->is_replaced || jit->is_strict))
+            continue;
+        return bell_fail(
+            BELL_BAD_STATE,
+            "bell_jit_call: input %u of '%s', of shape %s, is a tensor that "
+            "the function %s from outside, too; give another input, or "
+            "let the function have it as an input only",
+            t->input, jit->name, SHAPE_OF(u->t),
+            u->is_written || u->is_replaced ? "changes" : "uses");
+    }
+    return BELL_OK;
+}
+
+static bell_status
+check_changes(const struct bell_jit *jit)
+{
+    uint32_t i;
+
+    for (i = 0; i < jit->n_changes; i++) {
+        const struct bell_tensor *t = jit->given[jit->changes[i].input];
+        if (tensor_at(t)->flags & TENSOR_WEAK)
+            return bell_fail(BELL_BAD_STATE,
+                             "bell_jit_call: '%s' changes input %u, a "
+                             "bell_scalar, which stays what it is; bell_full "
+                             "makes a tensor of a number",
+                             jit->name, jit->changes[i].input);
     }
     return BELL_OK;
 }
@@ -804,7 +1043,7 @@ check_used(const struct bell_jit *jit)
                              "%s",
                              jit->name, TYPE_STR(&u->type),
                              handle_fate(u->t, fate, sizeof(fate)));
-        if (has_type(u->t, &u->type))
+        if (has_type(tensor_at(u->t), &u->type))
             continue;
         tensor_jit_type(&type, u->t);
         return bell_fail(type.dtype != u->type.dtype ? BELL_BAD_DTYPE
@@ -878,7 +1117,8 @@ own_written(struct bell_jit *jit)
         buf = tensor_buffer_of(u->t);
         node = tensor_at(u->t)->uop->n_src ? tensor_at(u->t)->uop->src[0]
                                            : tensor_at(u->t)->uop;
-        shared = buf->is_written || (reached && reached[node->id]);
+        shared =
+            buf->is_written || buf->n_kept || (reached && reached[node->id]);
         buf->number = 0;
         if (shared && status == BELL_OK)
             status = tensor_own_memory("bell_jit_call", u->t);
@@ -895,7 +1135,7 @@ set_memory(struct bell_jit *jit, struct bell_tensor *const *in)
     struct tensor_buffer *buf;
     uint32_t i;
 
-    for (i = 0; i < jit->desc.n_in; i++) {
+    for (i = 0; i < jit->n_args; i++) {
         if (is_number(in[i])) {
             rt_capture_set_feed(jit->capture, i, (size_t)i * TENSOR_FEED_BYTES);
             continue;
@@ -910,7 +1150,7 @@ set_memory(struct bell_jit *jit, struct bell_tensor *const *in)
     BELL_TRY(own_written(jit));
     for (i = 0; i < jit->n_used; i++) {
         if (jit->used[i].is_read)
-            rt_capture_set(jit->capture, jit->desc.n_in + i,
+            rt_capture_set(jit->capture, jit->n_args + i,
                            tensor_buffer_of(jit->used[i].t));
     }
     for (i = 0; i < jit->n_made; i++) {
@@ -919,8 +1159,7 @@ set_memory(struct bell_jit *jit, struct bell_tensor *const *in)
             jit->ctx, made->dtype,
             symbol_numel(&jit->ctx->symbols, made->type.d, made->type.n),
             &made->buf));
-        rt_capture_set(jit->capture, jit->desc.n_in + jit->n_used + i,
-                       made->buf);
+        rt_capture_set(jit->capture, jit->n_args + jit->n_used + i, made->buf);
     }
     return BELL_OK;
 }
@@ -951,6 +1190,76 @@ value_node(const struct bell_jit *jit, const struct jit_value *value,
     return tn_bad(u) ? u : tn_reshape(ctx, u, d, type->n);
 }
 
+static bell_status
+fail_nodes(struct bell_jit *jit)
+{
+    jit->ctx->graph.failed = false;
+    return bell_fail(BELL_E_NO_MEMORY,
+                     "bell_jit_call: out of memory for a node");
+}
+
+/* The nodes that inputs and their gradients will denote. An input without a
+ * gradient has the new one at once. */
+static bell_status
+make_changes(struct bell_jit *jit, struct bell_tensor *const *in)
+{
+    uint32_t i;
+
+    for (i = 0; i < jit->n_changes; i++) {
+        struct jit_change *c = &jit->changes[i];
+        const struct jit_input *input = &jit->inputs[c->input];
+        if (c->is_replaced)
+            c->node = value_node(jit, &c->after, &input->type, in);
+        if (c->sets_grad)
+            c->grad_node = value_node(jit, &c->grad, &c->grad_type, in);
+        if ((c->is_replaced && tn_bad(c->node)) ||
+            (c->sets_grad && tn_bad(c->grad_node)))
+            return fail_nodes(jit);
+    }
+    for (i = 0; i < jit->n_changes; i++) {
+        struct jit_change *c = &jit->changes[i];
+        if (!c->sets_grad || jit->inputs[c->input].grad)
+            continue;
+        if (!tensor_set_grad(in[c->input], c->grad_node))
+            return fail_nodes(jit);
+        c->is_early = true;
+    }
+    return BELL_OK;
+}
+
+/* Inputs and their gradients denote that; or, where the call has failed, what
+ * they did. */
+static bell_status
+end_changes(struct bell_jit *jit, struct bell_tensor *const *in,
+            bell_status status)
+{
+    uint32_t i;
+
+    for (i = 0; i < jit->n_changes; i++) {
+        struct jit_change *c = &jit->changes[i];
+        struct bell_tensor *t = in[c->input];
+        bool early = c->is_early;
+        c->is_early = false;
+        if (status != BELL_OK) {
+            if (early)
+                bell_zero_grad(t);
+            continue;
+        }
+        if (c->is_replaced) {
+            clear_assigned(t);
+            tensor_set_node(t, c->node);
+        }
+        if (c->drops_grad)
+            bell_zero_grad(t);
+        if (c->sets_grad && !early && !tensor_set_grad(t, c->grad_node))
+            status = fail_nodes(jit);
+        if (c->requires_grad != jit->inputs[c->input].requires_grad &&
+            bell_is_error(bell_requires_grad(t, c->requires_grad)))
+            status = tensor_report(jit->ctx);
+    }
+    return status;
+}
+
 /* The nodes that tensors and outputs will denote. */
 static bell_status
 make_nodes(struct bell_jit *jit, struct bell_tensor *const *in,
@@ -958,16 +1267,14 @@ make_nodes(struct bell_jit *jit, struct bell_tensor *const *in,
 {
     uint32_t i;
 
+    BELL_TRY(make_changes(jit, in));
     for (i = 0; i < jit->n_used; i++) {
         struct jit_used *u = &jit->used[i];
         if (!u->is_replaced)
             continue;
         u->node = value_node(jit, &u->after, &u->type, in);
-        if (tn_bad(u->node)) {
-            jit->ctx->graph.failed = false;
-            return bell_fail(BELL_E_NO_MEMORY,
-                             "bell_jit_call: out of memory for a node");
-        }
+        if (tn_bad(u->node))
+            return fail_nodes(jit);
     }
     for (i = 0; i < jit->desc.n_out; i++) {
         const struct jit_output *o = &jit->outputs[i];
@@ -1003,7 +1310,7 @@ feed(struct bell_jit *jit, struct bell_tensor *const *in, uint32_t *out_n)
 
     BELL_TRY(rt_capture_feed(jit->capture, &host));
     at = host;
-    for (i = 0; i < jit->desc.n_in; i++, at += TENSOR_FEED_BYTES) {
+    for (i = 0; i < jit->n_args; i++, at += TENSOR_FEED_BYTES) {
         if (is_number(in[i]))
             put_number(in[i], at);
     }
@@ -1065,6 +1372,7 @@ replay(struct bell_jit *jit, struct bell_tensor *const *in,
             tensor_set_node(u->t, u->node);
         }
     }
+    status = end_changes(jit, in, status);
     for (i = 0; i < jit->n_made; i++) {
         if (jit->made[i].buf)
             tensor_buffer_release(jit->made[i].buf);
@@ -1103,7 +1411,7 @@ bell_jit_call(struct bell_jit *jit, struct bell_tensor *const *in,
               struct bell_tensor **out)
 {
     struct bell_context *ctx;
-    uint32_t i;
+    bool fits = false;
 
     BELL_TRY(jit_usable(__func__, jit));
     if ((!in && jit->desc.n_in) || (!out && jit->desc.n_out))
@@ -1122,25 +1430,23 @@ bell_jit_call(struct bell_jit *jit, struct bell_tensor *const *in,
                          jit->name);
     BELL_TRY(tensor_report(ctx));
     BELL_TRY(rt_capture_status(ctx));
-    BELL_TRY(tensor_jit_check_inputs(jit, in));
-    /* the outputs may go where the inputs are listed */
-    if (jit->desc.n_in)
-        memcpy(jit->given, in, jit->desc.n_in * sizeof(*in));
+    BELL_TRY(take_inputs(jit, in, &fits));
     in = jit->given;
     /* Indices are checked where they have values. */
     if (ctx->trace || ctx->checks_index)
         return inline_call(jit, in, out);
     if (jit->capture &&
-        (ctx->math != jit->math || ctx->training != jit->training ||
+        (!fits || ctx->math != jit->math || ctx->training != jit->training ||
          ctx->n_unpacked != jit->n_unpacked))
         tensor_jit_drop(jit);
     if (!jit->capture) {
-        for (i = 0; i < jit->desc.n_in; i++)
-            tensor_jit_type(&jit->inputs[i], in[i]);
+        note_inputs(jit, in);
         BELL_TRY(tensor_jit_capture(jit, NULL, NULL));
-        BELL_TRY(tensor_jit_check_inputs(jit, in));
+        BELL_TRY(take_inputs(jit, in, &fits));
     }
     BELL_TRY(check_feeds(jit));
+    BELL_TRY(check_apart(jit));
+    BELL_TRY(check_changes(jit));
     BELL_TRY(check_used(jit));
     return replay(jit, in, out);
 }

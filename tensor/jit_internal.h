@@ -20,6 +20,28 @@ struct jit_value {
     struct tensor_buffer *buf; /* MEMORY: a reference */
 };
 
+/* An input, or the gradient that one has when it is given: those have numbers
+ * of their own, behind the inputs'. The function is captured for these. */
+struct jit_input {
+    struct jit_type type;
+    uint32_t first;     /* the first input that is the same tensor */
+    uint32_t grad;      /* number of its gradient; 0: it has none */
+    bool requires_grad; /* bell_requires_grad */
+};
+
+/* An input that the function changes. */
+struct jit_change {
+    uint32_t input;
+    bool is_replaced; /* denotes `after` behind a call */
+    bool requires_grad;
+    bool drops_grad; /* which it had */
+    bool sets_grad;  /* to `grad` */
+    bool is_early;   /* within a call: it has that already */
+    struct jit_type grad_type;
+    struct jit_value after, grad;
+    const struct uop *node, *grad_node; /* within a call */
+};
+
 /* A tensor from outside. */
 struct jit_used {
     struct bell_tensor *t;
@@ -52,18 +74,24 @@ struct bell_jit {
     bool is_running; /* the function */
     uint32_t n_captures;
 
-    struct jit_type *inputs;    /* as in the first call */
-    struct bell_tensor **given; /* owned: the inputs of a call */
+    struct jit_input *inputs;   /* as in the first call */
+    struct bell_tensor **given; /* owned: what a call is given, by number */
+    uint32_t n_args;            /* inputs and gradients of inputs */
     struct jit_output *outputs;
     /* from here on: of what was captured */
     struct rt_capture *capture; /* or NULL */
     uint32_t math;
     bool training;
     uint64_t n_unpacked; /* the context's */
+    /* Behind the n_used that are: n_touched that are asked about, where that
+     * makes a difference to an input that is the same tensor. */
     struct jit_used *used;
+    struct jit_change *changes; /* of inputs */
     struct jit_made *made;
     struct tensor_feed *feeds; /* references */
-    uint32_t n_used, n_written, n_made, n_feeds;
+    uint32_t n_used, n_touched, n_changes, n_written, n_made, n_feeds;
+    bool is_merged; /* two inputs were one tensor */
+    bool is_strict; /* which inputs are, and are used from outside, matters */
     uint64_t n_denoted; /* the context's, after the last call */
 };
 
@@ -75,7 +103,8 @@ BELL_MUST_CHECK bell_status tensor_jit_capture(struct bell_jit *jit,
                                                struct jit_feeds *feeds);
 /* Forgets it. */
 void tensor_jit_drop(struct bell_jit *jit);
-/* Whether inputs can be those of a call. */
+/* Whether inputs can be those of a call: usable, and of the types that there
+ * were. */
 BELL_MUST_CHECK bell_status tensor_jit_check_inputs(
     const struct bell_jit *jit, struct bell_tensor *const *in);
 /* The type of a value of `t`. */

@@ -26,7 +26,8 @@ struct save {
     struct bell_jit *jit;
     const struct bell_jit_save_desc *desc;
     struct rt_bundle *bundle;
-    uint64_t n_steps; /* whose rates it has; 0: all */
+    struct jit_input *inputs; /* owned: as they are saved */
+    uint64_t n_steps;         /* whose rates it has; 0: all */
     /* tensors from outside: those of all targets */
     struct bell_tensor **handles;
     uint32_t *numbers; /* of their values */
@@ -83,7 +84,7 @@ add_ends(struct save *s, const struct bell_jit *jit)
 
     for (i = 0; i < jit->desc.n_in; i++)
         BELL_TRY(add_named(s, BUNDLE_INPUT, s->desc->in_names, "in", i,
-                           &jit->inputs[i]));
+                           &jit->inputs[i].type));
     for (i = 0; i < jit->desc.n_out; i++)
         BELL_TRY(add_named(s, BUNDLE_OUTPUT, s->desc->out_names, "out", i,
                            &jit->outputs[i].type));
@@ -145,6 +146,25 @@ find_symbol(const struct bell_jit *jit, const struct jit_type *type)
     return NULL;
 }
 
+/* A bundle's inputs are only read, and have no gradients. */
+static bell_status
+check_unchanged(const struct save *s, const struct bell_jit *jit)
+{
+    const struct jit_change *change = jit->changes;
+    const char *const *names = s->desc->in_names;
+    char name[32];
+
+    if (jit->n_changes == 0)
+        return BELL_OK;
+    snprintf(name, sizeof(name), "in%u", change->input);
+    return bell_fail(
+        BELL_E_UNSUPPORTED,
+        "the function changes its input '%s', or that one's gradient, "
+        "which a bundle cannot: make it a tensor from outside, which is state "
+        "there, and the gradient an output (bell_gradient)",
+        names ? names[change->input] : name);
+}
+
 /* What is kept between runs has a size of its own. */
 static bell_status
 check_sizes(const struct bell_jit *jit)
@@ -153,7 +173,7 @@ check_sizes(const struct bell_jit *jit)
     uint32_t i;
 
     for (i = 0; i < jit->desc.n_in; i++) {
-        symbol = find_symbol(jit, &jit->inputs[i]);
+        symbol = find_symbol(jit, &jit->inputs[i].type);
         if (symbol)
             return bell_fail(BELL_E_UNSUPPORTED,
                              "input %u has a size of the symbol '%s': a "
@@ -354,6 +374,7 @@ place_results(struct save *s, struct target *t)
 static bell_status
 save_captured(struct save *s, struct target *t, bool is_first)
 {
+    BELL_TRY(check_unchanged(s, &t->jit));
     BELL_TRY(check_sizes(&t->jit));
     if (is_first)
         BELL_TRY(add_ends(s, &t->jit));
@@ -388,9 +409,13 @@ save_target(struct save *s, const char *name, bool is_first, bool *out_again)
     rt_keep_binaries(rt);
     t.jit.capture = NULL;
     t.jit.used = NULL;
+    t.jit.changes = NULL;
     t.jit.made = NULL;
     t.jit.feeds = NULL;
     t.jit.n_used = t.jit.n_made = t.jit.n_feeds = t.jit.n_written = 0;
+    t.jit.n_touched = t.jit.n_changes = 0;
+    t.jit.inputs = s->inputs;
+    t.jit.n_args = t.jit.desc.n_in;
     t.jit.outputs =
         host_calloc((size_t)t.jit.desc.n_out + 1, sizeof(*t.jit.outputs));
     status = t.jit.outputs
@@ -439,6 +464,24 @@ check_call(struct bell_jit *jit, struct bell_tensor *const *in,
     return tensor_jit_check_inputs(jit, in);
 }
 
+/* Each is a tensor of its own, without a gradient. */
+static bell_status
+note_inputs(struct save *s, struct bell_tensor *const *in)
+{
+    uint32_t n = s->jit->desc.n_in, i;
+
+    s->inputs = host_calloc((size_t)n + 1, sizeof(*s->inputs));
+    if (!s->inputs)
+        return bell_fail(BELL_E_NO_MEMORY, "bell_jit_save: out of memory");
+    for (i = 0; i < n; i++) {
+        s->inputs[i].first = i;
+        s->inputs[i].requires_grad =
+            tensor_at(in[i])->flags & TENSOR_REQUIRES_GRAD;
+        tensor_jit_type(&s->inputs[i].type, in[i]);
+    }
+    return BELL_OK;
+}
+
 bell_status
 bell_jit_save(struct bell_jit *jit, struct bell_tensor *const *in,
               const struct bell_jit_save_desc *desc, const char *path)
@@ -454,10 +497,8 @@ bell_jit_save(struct bell_jit *jit, struct bell_tensor *const *in,
         desc->is_tunable;
     if (desc->struct_size >= sizeof(*desc))
         s.n_steps = desc->n_steps;
-    for (i = 0; jit->n_captures == 0 && i < jit->desc.n_in; i++)
-        tensor_jit_type(&jit->inputs[i], in[i]);
-    BELL_TRY(rt_bundle_create(tunable, &s.bundle));
-    status = BELL_OK;
+    BELL_TRY(note_inputs(&s, in));
+    status = rt_bundle_create(tunable, &s.bundle);
     for (i = 0; status == BELL_OK && i < desc->n_targets; i++) {
         status = save_target(&s, desc->targets[i], i == 0, &again);
         if (status == BELL_OK && again)
@@ -466,6 +507,7 @@ bell_jit_save(struct bell_jit *jit, struct bell_tensor *const *in,
     if (status == BELL_OK)
         status = rt_bundle_write(s.bundle, path);
     rt_bundle_destroy(s.bundle);
+    host_free(s.inputs);
     host_free(s.handles);
     host_free(s.numbers);
     jit_feeds_destroy(s.feeds);

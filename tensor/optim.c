@@ -1140,7 +1140,10 @@ check_step(const struct bell_optimizer *opt, const char *call,
         return bell_fail_at(call, BELL_BAD_MISSING,
                             "%s: the list of tensors is NULL", call);
     for (i = 0; i < opt->n; i++) {
-        if (!handle_find(opt->params[i].t))
+        struct tensor *param = handle_find(opt->params[i].t);
+        if (param)
+            tensor_trace_touch(param);
+        else
             return bell_fail_at(
                 call, BELL_BAD_STATE, "%s: parameter %u %s", call, i,
                 handle_fate(opt->params[i].t, fate, sizeof(fate)));

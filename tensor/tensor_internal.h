@@ -61,6 +61,8 @@ struct tensor_buffer {
     uint32_t number;     /* of a stand-in */
     uint32_t slot;       /* of the tape: where the stand-in's memory is; */
     uint64_t slot_bytes; /* so many bytes behind that */
+    uint32_t n_kept;     /* jits that have the value for their calls: it is not
+                          * written to */
     bool is_used;        /* the stand-in, by a kernel */
     bool is_written;     /* in its memory */
     bool has_range;      /* the elements, integers, are in low..high: check.c */
@@ -87,10 +89,12 @@ enum tensor_flag {
     TENSOR_WEAK = 1u << 1,          /* a bell_scalar: gives way in promotion */
     TENSOR_REQUIRES_GRAD = 1u << 2, /* bell_backward fills grad */
     TENSOR_ASSIGNED = 1u << 3,      /* changed by bell_assign, not realized */
-    TENSOR_SPENT = 1u << 4,  /* a gradient that an optimiser's step has used */
-    TENSOR_PACKED = 1u << 5, /* as a file has it: computed where it is used, in
+    TENSOR_SPENT = 1u << 4,   /* a gradient that an optimiser's step has used */
+    TENSOR_PACKED = 1u << 5,  /* as a file has it: computed where it is used, in
                               * captured functions, too */
-    TENSOR_VARIES = 1u << 6, /* has a size of a symbol */
+    TENSOR_VARIES = 1u << 6,  /* has a size of a symbol */
+    TENSOR_TOUCHED = 1u << 7, /* a captured function has asked for or about its
+                               * gradient */
 };
 
 struct tensor_scope {

@@ -27,6 +27,7 @@ struct tensor_trace {
     struct tensor_feed *feeds;
     size_t n_feeds, cap_feeds;
     uint32_t n_made;            /* results so far */
+    bool asks_gradients;        /* a gradient was asked for */
     struct rt_capture *capture; /* what is noted; owned by jit.c */
     /* Where a function is saved: the node in place of a feed, NULL where the
      * context has failed; or NULL. */
@@ -46,6 +47,14 @@ const struct uop *tensor_feed_leaf(struct bell_context *ctx, const char *call,
 BELL_MUST_CHECK bell_status tensor_stand_in(
     struct bell_context *ctx, enum uop_dtype dtype, uint64_t n_elems,
     enum tensor_role role, uint32_t number, struct tensor_buffer **out_buf);
+
+/* A function that is captured has asked for, or about, the gradient of `t`. */
+static inline void
+tensor_trace_touch(struct tensor *t)
+{
+    if (t->ctx->trace)
+        t->flags |= TENSOR_TOUCHED;
+}
 
 /* ---- jit.c ---- */
 

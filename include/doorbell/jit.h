@@ -29,6 +29,15 @@
  * generator's place go on from call to call as without the jit, to the bit.
  * Changing a tensor between calls is allowed; its shape and dtype stay.
  *
+ * Inputs. The function may change them as any tensor: bell_assign,
+ * bell_assign_slice, bell_write, bell_requires_grad, bell_zero_grad, and
+ * gradients that bell_backward leaves in them. Each call does that to the
+ * tensors that it is given. One tensor may be given as several inputs, and an
+ * input as an output. An input that is also used from outside is refused where
+ * the function changes either or asks for gradients. Inputs are variables of
+ * their own: a gradient stays in them and does not go on to what they were made
+ * of. The function does not end its inputs, nor keep them (bell_keep).
+ *
  * Not found is what the function does beside tensors: host variables that it
  * changes, numbers that it computes with (a bell_scalar is what it was), data
  * that it makes tensors of. These are as they were when it was captured. What
@@ -40,8 +49,8 @@
  * nothing and may be left out. A jit that is called inside another's function
  * is a part of that. Gradients are those of the operations inside; a call from
  * outside has no history. Gradients that the function leaves in tensors
- * from outside are gone after an optimiser's step has used them; else the
- * function is refused (bell_gradient gives them as tensors).
+ * from outside, other than inputs, are gone after an optimiser's step has used
+ * them; else the function is refused (bell_gradient gives them as tensors).
  *
  * Memory. A jit holds the memory of values between its kernels from the first
  * call on. Each call's outputs are new tensors.
@@ -77,14 +86,28 @@ bell_jit_create(struct bell_context *ctx, const struct bell_jit_desc *desc,
 BELL_API void bell_jit_destroy(struct bell_jit *jit);
 
 /* The function of in[], with its effects on tensors; out[] are new tensors of
- * the innermost scope, and may be the same list as in[]. Queued; does not wait. The function itself is run by the
- * first call, and again by the first after bell_context_set_math or
- * bell_set_training made a difference. BELL_E_INVALID, and nothing changed: an
- * input of another shape, dtype or context than at the first call, or one that
- * the function changes itself; a tensor that it uses was ended, or has
- * another shape or dtype by now; its optimiser or its context was destroyed;
- * the call is inside the function itself. After another failure tensors that
- * the function writes parts of may have been written. */
+ * the innermost scope, and may be the same list as in[]. Queued; does not wait.
+ *
+ * The function itself is run by the first call, and again where it may do
+ * something else:
+ * - the first call after bell_context_set_math or bell_set_training made a
+ *   difference;
+ * - an input requires a gradient or has one, and did not before, or the other
+ *   way around;
+ * - inputs are one tensor that were two, or the other way around, where the
+ *   function changes inputs or asks for gradients.
+ *
+ * BELL_E_INVALID, and nothing changed:
+ * - an input of another shape, dtype or context than at the first call;
+ * - an input that the function also uses from outside, where it changes either
+ *   or asks for gradients;
+ * - the function ends or keeps an input, or changes a bell_scalar;
+ * - a tensor that it uses was ended, or has another shape or dtype by now;
+ * - its optimiser or its context was destroyed;
+ * - the call is inside the function itself.
+ *
+ * After another failure tensors that the function writes parts of may have been
+ * written. */
 BELL_API BELL_MUST_CHECK bell_status
 bell_jit_call(struct bell_jit *jit, struct bell_tensor *const *in,
               struct bell_tensor **out);
@@ -120,16 +143,17 @@ struct bell_jit_save_desc {
 /* Saves the function as a bundle, which libdoorbell-hcq alone runs
  * (hcq/hcq_bundle.h): its kernels, compiled for each target, and the tensors
  * that it uses as they are now: those that it changes as state, the others as
- * weights. `in` are inputs as for bell_jit_call, of which only shape and dtype
- * matter. Symbols (symbol.h) are the bundle's by name.
+ * weights. `in` are inputs as for bell_jit_call, of which only shape, dtype and
+ * whether they require a gradient matter. Symbols (symbol.h) are the bundle's by
+ * name.
  *
  * A training goes on in a bundle as it would have here: parameters and an
  * optimiser's tensors are state, its rates are a table, "rates0.0" for its first
  * group, of which the state "steps0" counts the rows, and the generator's words
  * are the state "random" (seed, then number of the next call, low words
- * first). BELL_E_UNSUPPORTED: rates change for ever and n_steps is 0; an input, an
- * output or a tensor from outside has a symbol's size; or a target's assembler
- * is not here. */
+ * first). BELL_E_UNSUPPORTED: the function changes an input, or leaves a gradient
+ * in it; rates change for ever and n_steps is 0; an input, an output or a tensor
+ * from outside has a symbol's size; or a target's assembler is not here. */
 BELL_API BELL_MUST_CHECK bell_status
 bell_jit_save(struct bell_jit *jit, struct bell_tensor *const *in,
               const struct bell_jit_save_desc *desc, const char *path);

@@ -121,8 +121,10 @@ rt_capture_destroy(struct rt_capture *cap)
     if (!cap)
         return;
     drop_notes(cap);
-    for (i = 0; i < cap->n_kept; i++)
+    for (i = 0; i < cap->n_kept; i++) {
+        cap->kept[i]->n_kept--;
         tensor_buffer_release(cap->kept[i]);
+    }
     host_free(cap->kept);
     host_free(cap->codes);
     rt_tape_destroy(cap->tape);
@@ -480,6 +482,7 @@ keep_buffer(struct rt_capture *cap, struct tensor_buffer *buf)
                   sizeof(struct tensor_buffer *)) != 0)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory capturing");
     tensor_buffer_retain(buf);
+    buf->n_kept++;
     cap->kept[cap->n_kept++] = buf;
     return BELL_OK;
 }
