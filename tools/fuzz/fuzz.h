@@ -251,8 +251,20 @@ BELL_MUST_CHECK bell_status fuzz_check_vary(struct bell_context *ctx,
                                             const struct fuzz_program *prog,
                                             struct fuzz_verdict *out);
 
+/* The first of n elements that differs, and what it is; NaN is equal to NaN.
+ * False: none does. */
+bool fuzz_find_difference(enum uop_dtype dtype, size_t n, const void *a,
+                          const void *b, size_t *out_at, double *out_a,
+                          double *out_b);
+
+/* Runs it with changes of its inputs in between, plainly and as a jit: the same
+ * to the bit (fuzz_inputs.c). Adds to the verdict. */
+BELL_MUST_CHECK bell_status fuzz_check_inputs(struct bell_context *ctx,
+                                              const struct fuzz_program *prog,
+                                              struct fuzz_verdict *out);
+
 /* Captures it (doorbell/jit.h) and runs it with other leaves twice more, each
- * time as fuzz_run does. */
+ * time as fuzz_run does; then fuzz_check_inputs. */
 BELL_MUST_CHECK bell_status fuzz_check_jit(struct bell_context *ctx,
                                            const struct fuzz_program *prog,
                                            struct fuzz_verdict *out);

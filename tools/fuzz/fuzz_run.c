@@ -607,6 +607,11 @@ fuzz_check_jit(struct bell_context *ctx, const struct fuzz_program *prog,
     end = bell_scope_end(ctx);
     if (status == BELL_OK && !out->failed && !out->invalid)
         status = end;
+    if (status == BELL_OK && !out->failed && !out->invalid) {
+        *changed = *prog;
+        settle_program(changed);
+        status = fuzz_check_inputs(ctx, changed, out);
+    }
     host_free(changed);
     host_free(replay);
     return status;

@@ -195,20 +195,19 @@ to_double(enum uop_dtype dtype, const double *x)
     return uop_dtype_infos[dtype].is_float ? *x : (double)n;
 }
 
-/* The first element that differs, and what it is; false: none. */
-static bool
-find_difference(const struct result *a, const struct result *b, uint32_t root,
-                size_t *out_at, double *out_a, double *out_b)
+bool
+fuzz_find_difference(enum uop_dtype dtype, size_t n, const void *a,
+                     const void *b, size_t *out_at, double *out_a,
+                     double *out_b)
 {
-    size_t each = a->n_elems[root] ? a->size_bytes[root] / a->n_elems[root] : 0;
-    const uint8_t *x = a->bytes[root], *y = b->bytes[root];
+    size_t each = uop_dtype_infos[dtype].size_bytes, k;
+    const uint8_t *x = a, *y = b;
     double vx, vy;
-    size_t k;
 
-    if (memcmp(x, y, a->size_bytes[root]) == 0)
+    if (memcmp(x, y, n * each) == 0)
         return false;
-    for (k = 0; k < a->n_elems[root]; k++, x += each, y += each) {
-        struct ref_array one = {.dtype = a->dtype[root], .n = 1};
+    for (k = 0; k < n; k++, x += each, y += each) {
+        struct ref_array one = {.dtype = dtype, .n = 1};
 
         if (memcmp(x, y, each) == 0)
             continue;
@@ -217,9 +216,9 @@ find_difference(const struct result *a, const struct result *b, uint32_t root,
         ref_from_bytes(&one, x);
         one.data = &vy;
         ref_from_bytes(&one, y);
-        *out_a = to_double(a->dtype[root], &vx);
-        *out_b = to_double(a->dtype[root], &vy);
-        if (!uop_dtype_infos[a->dtype[root]].is_float)
+        *out_a = to_double(dtype, &vx);
+        *out_b = to_double(dtype, &vy);
+        if (!uop_dtype_infos[dtype].is_float)
             return true;
         if (!isnan(vx) || !isnan(vy))
             return true;
@@ -237,7 +236,8 @@ compare(const struct result *got, const struct result *fresh, unsigned variant,
 
     for (i = 0; i < got->n && !out->failed; i++) {
         out->n_compared += got->n_elems[i];
-        if (!find_difference(got, fresh, i, &at, &x, &y))
+        if (!fuzz_find_difference(got->dtype[i], got->n_elems[i], got->bytes[i],
+                                  fresh->bytes[i], &at, &x, &y))
             continue;
         out->failed = true;
         out->root = i;
