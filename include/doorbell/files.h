@@ -83,6 +83,8 @@ BELL_API const void *bell_file_data(const struct bell_file *file,
  * kind (integers are numbers too). */
 BELL_API bool bell_file_int(const struct bell_file *file, const char *key,
                             int64_t *out_value);
+/* Key number i, in the order of the file; NULL: there are not that many. */
+BELL_API const char *bell_file_key(const struct bell_file *file, uint32_t i);
 /* A number. */
 BELL_API bool bell_file_float(const struct bell_file *file, const char *key,
                               double *out_value);

@@ -468,6 +468,14 @@ bell_file_at(const struct bell_file *file, uint32_t i)
                : NULL;
 }
 
+const char *
+bell_file_key(const struct bell_file *file, uint32_t i)
+{
+    return file_is_open(__func__, file) && i < file->n_metas
+               ? file->metas[i].key
+               : NULL;
+}
+
 const struct file_tensor *
 file_find_tensor(const struct bell_file *file, const char *name)
 {

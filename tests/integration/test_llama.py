@@ -251,8 +251,10 @@ def q8_0(row):
     return data, values
 
 
-def write_gguf(path, shape, model, kind, metas=None):
-    """The model, whose matrices become what they are in the file."""
+def write_gguf(path, shape, model, kind, metas=None, more=(), extra=(),
+               changed=None):
+    """The model, whose matrices become what they are in the file; more tensors
+    by name and size, extra metas, and others in place of those of a key."""
     dim, hidden, layers, heads, kv_heads, tokens, context = shape
     number = {'F32': 0, 'Q8_0': 8}[kind]
     tensors = []
@@ -303,8 +305,149 @@ def write_gguf(path, shape, model, kind, metas=None):
             gguf_meta('tokenizer.ggml.bos_token_id', 4, 'I', 1),
             gguf_meta('tokenizer.ggml.eos_token_id', 4, 'I', 2),
         ]
+    for key, meta in (changed or {}).items():
+        metas = [meta if m.startswith(text(key)) else m for m in metas]
+    for name, size in more:
+        tensors.append((name, 0, (size,), struct.pack('<f', 1) * size))
     with open(path, 'wb') as file:
-        file.write(gguf(tensors, metas))
+        file.write(gguf(tensors, metas + list(extra)))
+
+
+def uint(key, value):
+    return gguf_meta(key, 4, 'I', value)
+
+
+def real(key, value):
+    return gguf_meta(key, 6, 'f', value)
+
+
+def yes_no(key, value):
+    return gguf_meta(key, 7, '?', value)
+
+
+# Names of tensors that are not used, with their sizes.
+OTHER_TENSORS = [
+    ('rope_freqs.weight', 4), ('rope_factors_long.weight', 4),
+    ('blk.0.attn_output.bias', 32), ('blk.1.ffn_gate.bias', 64),
+    ('blk.0.ffn_down.bias', 32), ('blk.0.ffn_up.bias', 64),
+    ('output.bias', 23), ('blk.0.attn_q_norm.weight', 8),
+    ('blk.1.attn_k_norm.weight', 8), ('blk.0.attn_norm.bias', 32),
+    ('output_norm.bias', 32), ('blk.0.ffn_gate_inp.weight', 32),
+    ('blk.2.attn_norm.weight', 32), ('blk.00.attn_norm.weight', 32),
+    ('token_embd_norm.weight', 32), ('blk.0.attn_sub_norm.weight', 32)]
+# Keys that make another model, or other tokens.
+OTHER_KEYS = [
+    gguf_text('llama.rope.scaling.type', 'linear'),
+    gguf_text('llama.rope.scaling.type', 'yarn'),
+    real('llama.rope.scaling.factor', 8.0),
+    real('llama.rope.scaling.attn_factor', 1.5),
+    real('llama.rope.scale_linear', 4.0),
+    uint('llama.attention.sliding_window', 4096),
+    real('llama.attention.scale', 0.5), real('llama.logit_scale', 0.25),
+    real('llama.residual_scale', 0.5), real('llama.embedding_scale', 12.0),
+    real('llama.attention.clamp_kqv', 8.0),
+    real('llama.attention.max_alibi_bias', 8.0),
+    yes_no('llama.attention.causal', False), uint('llama.expert_count', 8),
+    uint('llama.expert_used_count', 2), uint('llama.vocab_size', 22),
+    uint('llama.attention.key_length', 16),
+    uint('llama.attention.value_length', 4),
+    yes_no('llama.use_parallel_residual', True),
+    real('llama.attention.layer_norm_epsilon', 1e-5),
+    gguf_text('llama.tensor_data_layout', 'another'),
+    gguf_text('llama.rope.freq_base', '1e4'),
+    uint('tokenizer.ggml.merges', 3),
+    gguf_list('llama.rope.dimension_sections', 4, [struct.pack('<I', 2)]),
+    yes_no('tokenizer.ggml.add_space_prefix', False),
+    yes_no('tokenizer.ggml.add_eos_token', True),
+    yes_no('tokenizer.ggml.add_sep_token', True),
+    yes_no('tokenizer.ggml.remove_extra_whitespaces', True),
+    gguf_list('tokenizer.ggml.precompiled_charsmap', 0, [b'a']),
+    uint('tokenizer.ggml.unknown_token_id', 3),
+    uint('tokenizer.ggml.eot_token_id', 23),
+    gguf_list('tokenizer.ggml.added_tokens', 8, [text('a')]),
+    uint('tokenizer.ggml.eom_token_id', 4)]
+# Keys that make no difference.
+PLAIN_KEYS = [
+    uint('llama.vocab_size', 23), uint('llama.attention.key_length', 8),
+    uint('llama.attention.value_length', 8), uint('llama.expert_count', 0),
+    uint('llama.rope.dimension_count', 8), real('llama.rope.freq_base', 1e4),
+    yes_no('llama.attention.causal', True), real('llama.logit_scale', 1.0),
+    gguf_text('llama.rope.scaling.type', 'none'),
+    real('llama.rope.scaling.factor', 0.0),
+    yes_no('llama.rope.scaling.finetuned', False),
+    uint('llama.rope.scaling.original_context_length', 16),
+    real('llama.attention.scale', 8 ** -0.5),
+    gguf_text('llama.tensor_data_layout', 'Meta AI original pth'),
+    uint('qwen2.attention.sliding_window', 5),
+    gguf_text('general.name', 'small'), uint('general.file_type', 0),
+    uint('general.quantization_version', 2),
+    gguf_text('tokenizer.chat_template', 'x'),
+    gguf_text('tokenizer.chat_template.tool_use', 'x'),
+    gguf_list('tokenizer.chat_templates', 8, [text('tool_use')]),
+    gguf_text('tokenizer.huggingface.json', '{}'),
+    uint('tokenizer.ggml.padding_token_id', 0),
+    uint('tokenizer.ggml.unknown_token_id', 0),
+    uint('tokenizer.ggml.seperator_token_id', 2),
+    yes_no('tokenizer.ggml.add_bos_token', True),
+    yes_no('tokenizer.ggml.add_eos_token', False),
+    yes_no('tokenizer.ggml.add_space_prefix', True),
+    yes_no('tokenizer.ggml.remove_extra_whitespaces', False)]
+
+
+def key_of(meta):
+    size, = struct.unpack_from('<Q', meta)
+    return meta[8:8 + size].decode()
+
+
+def check_unknown(tap, files):
+    """What a file has beyond what is used is refused by its name, or makes no
+    difference."""
+    tokenizer, files.tokenizer = files.tokenizer, None
+    shape = (32, 64, 2, 4, 2, 23, 16)
+    model = make_model(random.Random(8), shape, False)
+    args = ('--prompt', 'abc', '--steps', '8', '--temperature', '0', '--json')
+
+    write_gguf(files.model, shape, model, 'F32')
+    plain = files.demo(*args)
+    tap.check('a plain GGUF', expect(plain, 0))
+    write_gguf(files.model, shape, model, 'F32', extra=PLAIN_KEYS)
+    done = files.demo(*args)
+    complaints = expect(done, 0)
+    if not complaints and (json.loads(done.stdout)['text'] !=
+                           json.loads(plain.stdout)['text']):
+        complaints.append('another text')
+    tap.check('keys that make no difference', complaints)
+    for name, size in OTHER_TENSORS:
+        write_gguf(files.model, shape, model, 'F32', more=[(name, size)])
+        tap.check(f'refuses {name}', expect_json_error(
+            files.demo(*args), 6, f"'{name}'"))
+    for meta in OTHER_KEYS:
+        key = key_of(meta)
+        write_gguf(files.model, shape, model, 'F32', extra=[meta])
+        tap.check(f'refuses {key}', expect_json_error(
+            files.demo(*args), 1 if key.endswith('eot_token_id') else 6, key))
+    for key in ('llama.attention.head_count_kv', 'llama.rope.freq_base',
+                'tokenizer.ggml.bos_token_id'):
+        meta = gguf_list(key, 4, [struct.pack('<I', 2)] * 2)
+        write_gguf(files.model, shape, model, 'F32', changed={key: meta},
+                   extra=[meta] if 'rope' in key else ())
+        tap.check(f'refuses a list as {key}', expect_json_error(
+            files.demo(*args), 6, key))
+    kinds = 'tokenizer.ggml.token_type'
+    write_gguf(files.model, shape, model, 'F32', changed={
+        kinds: gguf_list(kinds, 5, [struct.pack('<i', 4 if p == 'abc' else 1)
+                                    for p in PIECES])})
+    tap.check('refuses a text with a user-defined token', expect_json_error(
+        files.demo(*args), 6, "'abc'"))
+    tap.check('takes one without', expect(
+        files.demo('--prompt', 'b', '--steps', '4', '--json'), 0))
+    model['norm'][3] = math.nan
+    write_gguf(files.model, shape, model, 'F32')
+    for heat in ('0', '1'):
+        tap.check(f'refuses logits that are NaN, {heat}', expect_json_error(
+            files.demo('--prompt', 'abc', '--steps', '8', '--temperature',
+                       heat, '--json'), 1, 'damaged'))
+    files.tokenizer = tokenizer
 
 
 def check_gguf(tap, files):
@@ -580,6 +723,7 @@ def main():
         write_tokenizer(files.tokenizer)
         check_small(tap, files)
         check_gguf(tap, files)
+        check_unknown(tap, files)
         check_tokens(tap, files)
         check_choice(tap, files)
         check_refusals(tap, files)

@@ -32,6 +32,7 @@ struct llama_piece {
     uint32_t n_bytes;
     float score;     /* of two neighbours the better joins first */
     bool is_control; /* no text: where one begins or ends */
+    bool is_added;   /* by the user: it is to be cut out of texts */
 };
 
 /* The pair of tokens, as a key. */
@@ -77,6 +78,9 @@ BELL_MUST_CHECK bell_status llama_vocab_load(const char *path, int64_t n,
 BELL_MUST_CHECK bell_status
 llama_vocab_from_gguf(const struct bell_file *file, const char *path, int64_t n,
                       struct llama_vocab *out_vocab);
+/* Of that: each key of the tokenizer is used or of no matter (llama_known.c). */
+BELL_MUST_CHECK bell_status llama_check_tokenizer_keys(
+    const struct bell_file *file, const char *path, bool is_bytes);
 void llama_vocab_fini(struct llama_vocab *vocab);
 
 /* For those that fill one in: room for n pieces; and, when these and `bytes` are
@@ -148,9 +152,15 @@ BELL_MUST_CHECK bell_status llama_load(struct bell_context *ctx,
                                        struct llama *model);
 /* Whether the file begins as GGUF does. */
 bool llama_is_gguf(const char *path);
-/* Parts of llama_load: sizes that can be; the weights of a GGUF file. */
+/* Parts of llama_load: sizes that can be; the keys of a GGUF file's family,
+ * each used or of no matter (llama_known.c); its weights. BELL_E_UNSUPPORTED: it
+ * has a key or a tensor that is not used. */
 BELL_MUST_CHECK bell_status llama_check_shape(const char *path,
                                               const struct llama_shape *shape);
+BELL_MUST_CHECK bell_status llama_check_keys(const struct bell_file *file,
+                                             const char *path,
+                                             const char *family,
+                                             const struct llama_shape *shape);
 BELL_MUST_CHECK bell_status llama_load_gguf(const struct bell_file *file,
                                             const char *path,
                                             struct llama *model);

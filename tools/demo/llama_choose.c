@@ -83,7 +83,21 @@ draw(struct llama_chooser *chooser)
     return (int32_t)by_rank[i];
 }
 
-/* The likeliest is found on the device: one number comes back. */
+/* The likeliest is found on the device: one number comes back, -1 where a logit
+ * is not finite. */
+static BELL_MUST_CHECK bell_status
+find_likeliest(struct bell_tensor *logits, int64_t *out_token)
+{
+    struct bell_tensor *likeliest = bell_argmax(logits, 0, false);
+    struct bell_tensor *is_good =
+        bell_all(bell_isfinite(logits), BELL_NO_DIMS, false);
+
+    return bell_item_i64(
+        bell_where(is_good, likeliest,
+                   bell_full_like(likeliest, -1, BELL_DEFAULT)),
+        out_token);
+}
+
 bell_status
 llama_choose(struct llama_chooser *chooser, struct bell_tensor *logits,
              int32_t *out_token)
@@ -92,9 +106,10 @@ llama_choose(struct llama_chooser *chooser, struct bell_tensor *logits,
     size_t i;
 
     if (chooser->temperature == 0) {
-        BELL_TRY(bell_item_i64(bell_argmax(logits, 0, false), &token));
+        BELL_TRY(find_likeliest(logits, &token));
         *out_token = (int32_t)token;
-        return BELL_OK;
+        if (token >= 0)
+            return BELL_OK;
     }
     BELL_TRY(bell_read(logits, chooser->logits,
                        chooser->n * sizeof(*chooser->logits)));

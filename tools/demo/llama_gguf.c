@@ -17,6 +17,7 @@
 /* Kinds of tokens. */
 #define TOKEN_NORMAL  1
 #define TOKEN_CONTROL 3
+#define TOKEN_ADDED   4
 
 /* A model's family. */
 static const struct {
@@ -110,6 +111,7 @@ read_shape(const struct bell_file *file, const char *path, struct llama *model)
     model->rope_base =
         get_float(file, family, "rope.freq_base", LLAMA_ROPE_BASE);
     BELL_TRY(llama_check_shape(path, s));
+    BELL_TRY(llama_check_keys(file, path, family, s));
     if (get_int(file, family, "rope.dimension_count", s->dim / s->n_heads) !=
         s->dim / s->n_heads)
         return bell_fail(BELL_E_UNSUPPORTED,
@@ -123,6 +125,7 @@ struct loader {
     const struct bell_file *file;
     const char *path;
     struct llama *model;
+    struct map taken; /* entries, by address */
     bell_status status;
 };
 
@@ -143,6 +146,10 @@ take(struct loader *l, const char *name, int64_t rows, int64_t columns,
                               entry ? "another shape than that of the tensor"
                                     : "no tensor",
                               name, (long long)rows, (long long)columns);
+        return NULL;
+    }
+    if (map_put(&l->taken, (uintptr_t)entry, 1) != 0) {
+        l->status = bell_fail(BELL_E_NO_MEMORY, "%s: out of memory", l->path);
         return NULL;
     }
     l->model->n_weight_bytes += (double)entry->size_bytes;
@@ -204,11 +211,29 @@ take_weights(struct loader *l)
     return bell_context_status(model->ctx);
 }
 
+/* A tensor that is not used would make another model. */
+static BELL_MUST_CHECK bell_status
+check_taken(struct loader *l)
+{
+    const struct bell_file_entry *entry;
+    uint32_t i;
+
+    for (i = 0; (entry = bell_file_at(l->file, i)); i++) {
+        if (!map_get(&l->taken, (uintptr_t)entry))
+            return bell_fail(BELL_E_UNSUPPORTED,
+                             "%s: the tensor '%.200s' is not supported: "
+                             "without it this would be another model",
+                             l->path, entry->name);
+    }
+    return BELL_OK;
+}
+
 bell_status
 llama_load_gguf(const struct bell_file *file, const char *path,
                 struct llama *model)
 {
     struct loader l = {.file = file, .path = path, .model = model};
+    bell_status status;
 
     BELL_TRY(read_shape(file, path, model));
     model->layers =
@@ -216,7 +241,12 @@ llama_load_gguf(const struct bell_file *file, const char *path,
     if (!model->layers)
         return bell_fail(BELL_E_NO_MEMORY, "no memory for %lld layers",
                          (long long)model->shape.n_layers);
-    return take_weights(&l);
+    map_init(&l.taken);
+    status = take_weights(&l);
+    if (status == BELL_OK)
+        status = check_taken(&l);
+    map_fini(&l.taken);
+    return status;
 }
 
 /* ---- vocabulary ---- */
@@ -287,6 +317,7 @@ copy_tokens(const struct bell_file *file, const char *path,
         (void)bell_file_list_int(file, "tokenizer.ggml.token_type", (uint64_t)i,
                                  &kind);
         piece->is_control = kind == TOKEN_CONTROL;
+        piece->is_added = kind == TOKEN_ADDED;
         piece->text = (const char *)vocab->bytes + at;
         if (!copy_text((char *)vocab->bytes + at, text, n, vocab->is_bytes,
                        kind != TOKEN_NORMAL, &piece->n_bytes))
@@ -420,14 +451,19 @@ find_form(const struct bell_file *file)
 }
 
 /* The token that the file has under that key; else as it was. */
-static void
-take_special(const struct bell_file *file, const char *key, int32_t n,
-             int32_t *token)
+static BELL_MUST_CHECK bell_status
+take_special(const struct bell_file *file, const char *path, const char *key,
+             int32_t n, int32_t *token)
 {
     int64_t value;
 
-    if (bell_file_int(file, key, &value) && value >= 0 && value < n)
-        *token = (int32_t)value;
+    if (!bell_file_int(file, key, &value))
+        return BELL_OK;
+    if (value < 0 || value >= n)
+        return bell_fail(BELL_E_IO, "%s: %s is %lld; there are %d tokens", path,
+                         key, (long long)value, n);
+    *token = (int32_t)value;
+    return BELL_OK;
 }
 
 static BELL_MUST_CHECK bell_status
@@ -439,12 +475,14 @@ take_vocab(const struct bell_file *file, const char *path,
     if (vocab->is_bytes)
         BELL_TRY(find_words(file, path, vocab));
     BELL_TRY(copy_tokens(file, path, vocab));
-    take_special(file, "tokenizer.ggml.eos_token_id", vocab->n, &vocab->end);
+    BELL_TRY(take_special(file, path, "tokenizer.ggml.eos_token_id", vocab->n,
+                          &vocab->end));
     if (vocab->is_bytes)
         vocab->begin = vocab->end;
-    take_special(file, "tokenizer.ggml.bos_token_id", vocab->n, &vocab->begin);
-    take_special(file, "tokenizer.ggml.eot_token_id", vocab->n,
-                 &vocab->end_turn);
+    BELL_TRY(take_special(file, path, "tokenizer.ggml.bos_token_id", vocab->n,
+                          &vocab->begin));
+    BELL_TRY(take_special(file, path, "tokenizer.ggml.eot_token_id", vocab->n,
+                          &vocab->end_turn));
     if (bell_file_int(file, "tokenizer.ggml.add_bos_token", &adds))
         vocab->adds_begin = adds != 0;
     vocab->form = find_form(file);
@@ -468,6 +506,7 @@ llama_vocab_from_gguf(const struct bell_file *file, const char *path, int64_t n,
                          "%s: a tokenizer of the kind '%.*s'; llama "
                          "(SentencePiece) and gpt2 (byte-level BPE) are known",
                          path, (int)(n_kind < 40 ? n_kind : 40), kind);
+    BELL_TRY(llama_check_tokenizer_keys(file, path, is_bytes));
     if (bell_file_list(file, TOKENS_KEY) != (uint64_t)n)
         return bell_fail(
             BELL_E_IO, "%s: %llu tokens have a text, not %lld", path,

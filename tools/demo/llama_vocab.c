@@ -508,6 +508,28 @@ find_tokens(struct joiner *joiner, const char *text, enum llama_turn turn)
 /* A form's text is shorter than that. */
 #define FORM_MAX_PARTS 128
 
+/* Tokens that were added by a user are to be cut out of texts before others
+ * are found, which we do not do. */
+static BELL_MUST_CHECK bell_status
+check_added(const struct llama_vocab *vocab, const char *text)
+{
+    size_t n = strlen(text);
+    int32_t i;
+
+    for (i = 0; i < vocab->n; i++) {
+        const struct llama_piece *piece = &vocab->pieces[i];
+        if (piece->is_added && piece->n_bytes &&
+            memmem(text, n, piece->text, piece->n_bytes))
+            return bell_fail(BELL_E_UNSUPPORTED,
+                             "the text has '%.*s', token %d, which the model's "
+                             "file says is user-defined: such tokens are not "
+                             "supported",
+                             (int)(piece->n_bytes < 80 ? piece->n_bytes : 80),
+                             piece->text, i);
+    }
+    return BELL_OK;
+}
+
 bell_status
 llama_encode(const struct llama_vocab *vocab, const char *text,
              enum llama_turn turn, int32_t **out_tokens, size_t *out_n)
@@ -526,7 +548,9 @@ llama_encode(const struct llama_vocab *vocab, const char *text,
                       strlen(text));
     } else {
         joiner->vocab = vocab;
-        status = find_tokens(joiner, text, turn);
+        status = check_added(vocab, text);
+        if (status == BELL_OK)
+            status = find_tokens(joiner, text, turn);
     }
     if (status == BELL_OK) {
         if (turn != LLAMA_TURN_NEXT &&
