@@ -142,7 +142,7 @@ compare_one(struct bell_tensor *plain, struct bell_tensor *jitted,
     double x, y;
 
     if (!bytes)
-        return bell_fail(BELL_E_NO_MEMORY, "%s %u", what, i);
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for %s %u", what, i);
     if (bell_read(plain, bytes, size) != BELL_OK ||
         bell_read(jitted, bytes + size, size) != BELL_OK)
         status = bell_error_last()->status;
@@ -232,7 +232,7 @@ fuzz_check_inputs(struct bell_context *ctx, const struct fuzz_program *prog,
     bell_status status;
 
     if (!c)
-        return bell_fail(BELL_E_NO_MEMORY, "a fuzz program");
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a fuzz program");
     c->prog = *prog;
     c->seed = prog->seed;
     status = bell_scope_begin(ctx);
