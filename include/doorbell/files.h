@@ -20,9 +20,10 @@
  * when their tensor is assigned or realized; that makes it float32.
  *
  * Threads: an open file is read by any number at a time.
- * A .pth is a pickle: nothing in it is ever called, and what is no tensor,
- * number, string or plain container is refused by its name. What torch.save has
- * made of {'model': net.state_dict()} holds "model.0.weight".
+ * A .pth is a pickle: nothing in it is ever called. What torch.save has made of
+ * {'model': net.state_dict()} holds "model.0.weight". What is not a tensor,
+ * number, string or plain container is listed as a tensor of BELL_DEFAULT.
+ * Names are UTF-8 without control characters.
  * src: docs/gguf.md of the ggml project, versions 2 and 3; the description of
  * safetensors in its README; numpy.lib.format's description of .npy.
  */
@@ -41,7 +42,8 @@ struct bell_file;
 /* A tensor of a file. Owned by the file. */
 struct bell_file_entry {
     const char *name;
-    const char *type;      /* as its format says it: "Q4_K", "BF16" */
+    const char *type;      /* as its format says it: "Q4_K", "BF16"; of one
+                            * that is not read also "torch.device" */
     enum bell_dtype dtype; /* of elements; BELL_FLOAT32 for blocks, and
                             * BELL_DEFAULT for what no tensor can be made of */
     uint32_t ndim;

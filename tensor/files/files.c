@@ -1,6 +1,7 @@
 /* Files of tensors: opening them, and what is in them by name. */
 #include "tensor/files/files.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -9,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/once.h"
+#include "base/utf8.h"
 #include "tensor/tensor_internal.h"
 
 /* ---- filling in ---- */
@@ -16,11 +18,14 @@
 bell_status
 file_check_name(const struct bell_file *file, const char *name, size_t n_bytes)
 {
-    size_t i;
+    size_t i, n;
 
-    for (i = 0; i < n_bytes; i++) {
-        if (name[i] < ' ' || name[i] > '~')
-            return bell_fail(BELL_E_IO, "%s: a name with byte 0x%02x",
+    for (i = 0; i < n_bytes; i += n) {
+        n = utf8_character(name + i, n_bytes - i);
+        if (n == 0)
+            return bell_fail(BELL_E_IO,
+                             "%s: a name with byte 0x%02x, which is a control "
+                             "character or not UTF-8",
                              file->path, (uint8_t)name[i]);
     }
     return BELL_OK;
@@ -130,6 +135,24 @@ check_tensor(const struct bell_file *file, const struct file_tensor *tensor)
     return BELL_OK;
 }
 
+bell_status
+file_name_type(const struct bell_file *file, struct file_tensor *tensor,
+               const char *fmt, ...)
+{
+    char text[96];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    tensor->type_name = host_strdup(text);
+    if (!tensor->type_name)
+        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for a type",
+                         file->path);
+    tensor->entry.type = tensor->type_name;
+    return BELL_OK;
+}
+
 /* Names of one hash are not told apart: the second is refused. */
 bell_status
 file_add_tensor(struct bell_file *file, struct file_tensor *tensor)
@@ -145,6 +168,7 @@ file_add_tensor(struct bell_file *file, struct file_tensor *tensor)
                            file->path, file->n_tensors);
     if (status != BELL_OK) {
         host_free(name);
+        host_free(tensor->type_name);
         return status;
     }
     tensor->data = tensor->base ? tensor->base + tensor->at : NULL;
@@ -428,8 +452,10 @@ bell_file_close(struct bell_file *file)
 
     if (!file || !file_is_open(__func__, file))
         return;
-    for (i = 0; i < file->n_tensors; i++)
+    for (i = 0; i < file->n_tensors; i++) {
         host_free((void *)(uintptr_t)file->tensors[i].entry.name);
+        host_free(file->tensors[i].type_name);
+    }
     for (i = 0; i < file->n_metas; i++) {
         host_free(file->metas[i].key);
         host_free(file->metas[i].value.places);
@@ -613,8 +639,9 @@ bell_file_tensor(struct bell_context *ctx, const struct bell_file *file,
     entry = &tensor->entry;
     if (tensor->info->type == FILE_UNKNOWN)
         return tensor_fail(ctx, __func__, BELL_E_UNSUPPORTED,
-                           "%s: tensor '%.80s' is of type %s", file->path, name,
-                           entry->type);
+                           "%s: tensor '%.80s' is of type %.80s, which is not "
+                           "supported",
+                           file->path, entry->name, entry->type);
     if (tensor->info->type == FILE_PLAIN)
         return tensor->member ? tensor_of_member(ctx, tensor)
                               : tensor_of_bytes(ctx, tensor, tensor->data);

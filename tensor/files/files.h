@@ -41,6 +41,7 @@ struct file_type_info {
 struct file_tensor {
     struct bell_file_entry entry;
     const struct file_type_info *info;
+    char *type_name;     /* owned: entry.type, where that is no constant */
     const uint8_t *base; /* NULL: what `member` unpacks to */
     uint64_t base_bytes, at;
     struct zip_member *member; /* NULL: of no archive */
@@ -102,12 +103,18 @@ struct bell_file {
 const struct file_type_info *file_plain_type(enum bell_dtype dtype);
 extern const struct file_type_info file_no_type;
 
-/* Names and keys go into messages: they are printable ASCII. BELL_E_IO. */
+/* Names and keys go into messages: they are UTF-8 without control characters.
+ * BELL_E_IO. */
 BELL_MUST_CHECK bell_status file_check_name(const struct bell_file *file,
                                             const char *name, size_t n_bytes);
 
-/* Adds a tensor whose name, shape and place are set; takes its name, which
- * is owned, also on failure. BELL_E_IO: the name is taken, the elements are not
+/* Sets how messages call the type of a tensor that cannot be read. */
+BELL_MUST_CHECK bell_status file_name_type(const struct bell_file *file,
+                                           struct file_tensor *tensor,
+                                           const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Adds a tensor whose name, shape and place are set; takes its name and
+ * type_name, which are owned, also on failure. BELL_E_IO: the name is taken, the elements are not
  * size_bytes, or lie beyond the file. */
 BELL_MUST_CHECK bell_status file_add_tensor(struct bell_file *file,
                                             struct file_tensor *tensor);

@@ -33,8 +33,18 @@ static const struct file_type_info gguf_types[] = {
     [28] = {"F64", BELL_FLOAT64, FILE_PLAIN, 1, 8},
     [30] = {"BF16", BELL_BFLOAT16, FILE_PLAIN, 1, 2},
 };
-static const struct file_type_info unknown = {"of another kind of blocks",
-                                              BELL_DEFAULT, FILE_UNKNOWN, 0, 0};
+/* Those that are not read, by the same number. */
+#define UNKNOWN(number, name)                                                  \
+    [number] = {name " (number " #number ")", BELL_DEFAULT, FILE_UNKNOWN, 0, 0}
+static const struct file_type_info unread_types[] = {
+    UNKNOWN(9, "Q8_1"),     UNKNOWN(10, "Q2_K"),    UNKNOWN(11, "Q3_K"),
+    UNKNOWN(15, "Q8_K"),    UNKNOWN(16, "IQ2_XXS"), UNKNOWN(17, "IQ2_XS"),
+    UNKNOWN(18, "IQ3_XXS"), UNKNOWN(19, "IQ1_S"),   UNKNOWN(20, "IQ4_NL"),
+    UNKNOWN(21, "IQ3_S"),   UNKNOWN(22, "IQ2_S"),   UNKNOWN(23, "IQ4_XS"),
+    UNKNOWN(29, "IQ1_M"),   UNKNOWN(34, "TQ1_0"),   UNKNOWN(35, "TQ2_0"),
+    UNKNOWN(39, "MXFP4"),
+};
+#undef UNKNOWN
 
 /* What is left of the file. */
 struct cursor {
@@ -267,10 +277,14 @@ take_entry(struct cursor *c, struct file_tensor *tensor)
     BELL_TRY(take_u64(c, &tensor->entry.size_bytes));
     tensor->info = type < ARRAY_LEN(gguf_types) && gguf_types[type].name
                        ? &gguf_types[type]
-                       : &unknown;
+                   : type < ARRAY_LEN(unread_types) && unread_types[type].name
+                       ? &unread_types[type]
+                       : &file_no_type;
     tensor->entry.type = tensor->info->name;
     tensor->entry.dtype = tensor->info->dtype;
-    return BELL_OK;
+    if (tensor->info != &file_no_type)
+        return BELL_OK;
+    return file_name_type(c->file, tensor, "number %u", type);
 }
 
 static BELL_MUST_CHECK bell_status
@@ -295,6 +309,7 @@ place_tensor(struct bell_file *file, struct file_tensor *tensor, uint64_t begin)
             file->path, tensor->entry.name, (unsigned long long)offset,
             (unsigned long long)begin, file->size_bytes);
         host_free((void *)(uintptr_t)tensor->entry.name);
+        host_free(tensor->type_name);
         return status;
     }
     tensor->base = file->data;
@@ -340,8 +355,10 @@ take_tensors(struct cursor *c, struct bell_file *file, uint64_t n)
         while (i < n && status == BELL_OK)
             status = place_tensor(file, &list[i++], begin);
     }
-    for (; i < n; i++)
+    for (; i < n; i++) {
         host_free((void *)(uintptr_t)list[i].entry.name);
+        host_free(list[i].type_name);
+    }
     host_free(list);
     return status;
 }

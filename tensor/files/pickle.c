@@ -117,6 +117,51 @@ push_kind(struct reader *r, enum pickle_kind kind)
     return push_value(r, &(struct pickle_value){.kind = kind});
 }
 
+/* An object of that name. */
+static struct pickle_value
+object_of(const char *module, size_t n_module, const char *name, size_t n_name)
+{
+    return (struct pickle_value){.kind = PICKLE_OBJECT,
+                                 .module = module,
+                                 .n_module = (uint32_t)n_module,
+                                 .name = name,
+                                 .n_name = (uint32_t)n_name};
+}
+
+/* One of Python's own. */
+static BELL_MUST_CHECK bell_status
+push_builtin(struct reader *r, const char *name)
+{
+    const struct pickle_value value =
+        object_of("builtins", 8, name, strlen(name));
+
+    return push_value(r, &value);
+}
+
+/* An object that goes by the name of another value. */
+static BELL_MUST_CHECK bell_status
+push_like(struct reader *r, uint32_t number)
+{
+    const struct pickle_value *v = &r->pickle->values[number];
+    const struct pickle_value value =
+        object_of(v->module, v->n_module, v->name, v->n_name);
+
+    return push_value(r, &value);
+}
+
+void
+pickle_print_name(const struct pickle_value *value, char *out,
+                  size_t size_bytes)
+{
+    char *c;
+
+    snprintf(out, size_bytes, "%.*s.%.*s",
+             value->n_module < 75 ? (int)value->n_module : 75, value->module,
+             value->n_name < 75 ? (int)value->n_name : 75, value->name);
+    for (c = out; *c; c++)
+        *c = *c < ' ' || *c > '~' ? '?' : *c;
+}
+
 /* Appends to a tuple, list or dictionary. */
 static BELL_MUST_CHECK bell_status
 append(struct reader *r, uint32_t to, uint32_t number)
@@ -179,6 +224,10 @@ fill(struct reader *r, size_t first, size_t n_below, enum pickle_kind kind)
     if (first < n_below + 1)
         return fail_at(r, "it takes from an empty stack");
     to = p->stack[first - n_below - 1];
+    if (p->values[to].kind == PICKLE_OBJECT) {
+        p->n_stack = first - n_below; /* items of what is not known */
+        return BELL_OK;
+    }
     if (p->values[to].kind != kind ||
         (kind == PICKLE_DICT && (p->n_stack - first) % 2))
         return fail_at(r, "items for what takes none of them");
@@ -294,7 +343,7 @@ make_tensor(struct reader *r, uint32_t args, bool typed)
 {
     const struct pickle *p = r->pickle;
     struct pickle_value tensor = {.kind = PICKLE_TENSOR};
-    const struct pickle_value *begin, *dtype = NULL;
+    const struct pickle_value *begin, *dtype, *named;
     uint32_t at;
 
     begin = item_of(p, args, 1, &at);
@@ -304,13 +353,19 @@ make_tensor(struct reader *r, uint32_t args, bool typed)
         !is_kind(item_of(p, args, 3, &tensor.strides), PICKLE_TUPLE))
         return fail_at(r, "a tensor is not made of a storage, a place, sizes "
                           "and strides");
+    named = &p->values[tensor.storage];
     if (typed) {
         dtype = item_of(p, args, 6, &at);
-        if (!is_kind(dtype, PICKLE_DTYPE))
+        if (!is_kind(dtype, PICKLE_DTYPE) && !is_kind(dtype, PICKLE_OBJECT))
             return fail_at(r, "a tensor without its dtype");
+        named = dtype;
     }
     tensor.i = begin->i;
-    tensor.dtype = dtype ? dtype->dtype : p->values[tensor.storage].dtype;
+    tensor.dtype = named->dtype;
+    tensor.module = named->module;
+    tensor.n_module = named->n_module;
+    tensor.name = named->name;
+    tensor.n_name = named->n_name;
     return push_value(r, &tensor);
 }
 
@@ -322,6 +377,8 @@ call(struct reader *r)
 
     BELL_TRY(pop(r, &args));
     BELL_TRY(pop(r, &function));
+    if (p->values[function].kind == PICKLE_OBJECT)
+        return push_like(r, function);
     if (p->values[function].kind != PICKLE_NAME ||
         p->values[args].kind != PICKLE_TUPLE)
         return fail_at(r, "a call of what cannot be called");
@@ -338,7 +395,8 @@ call(struct reader *r)
     case CALL_TYPED:
         return make_tensor(r, args, p->values[function].call == CALL_TYPED);
     case CALL_PARAMETER:
-        if (!is_kind(item_of(p, args, 0, &at), PICKLE_TENSOR))
+        if (!is_kind(item_of(p, args, 0, &at), PICKLE_TENSOR) &&
+            !is_kind(item_of(p, args, 0, &at), PICKLE_OBJECT))
             return fail_at(r, "a parameter of no tensor");
         return push(r, at);
     default:
@@ -352,7 +410,7 @@ push_name(struct reader *r, const char *module, size_t n_module,
           const char *name, size_t n_name)
 {
     struct pickle_value value = {.kind = PICKLE_NAME};
-    char whole[160], *c;
+    char whole[160];
     size_t i;
 
     snprintf(whole, sizeof(whole), "%.*s %.*s",
@@ -367,12 +425,8 @@ push_name(struct reader *r, const char *module, size_t n_module,
             return push_value(r, &value);
         }
     }
-    for (c = whole; *c; c++)
-        *c = *c == ' ' ? '.' : *c < ' ' || *c > '~' ? '?' : *c;
-    return bell_fail(BELL_E_UNSUPPORTED,
-                     "it asks for %s, and only tensors, numbers, strings and "
-                     "plain containers are read",
-                     whole);
+    value = object_of(module, n_module, name, n_name);
+    return push_value(r, &value);
 }
 
 /* ('storage', type, key, device, number of elements) */
@@ -388,10 +442,15 @@ make_storage(struct reader *r)
     type = item_of(p, tuple, 1, &at);
     key = item_of(p, tuple, 2, &at);
     n = item_of(p, tuple, 4, &at);
-    if (!is_kind(type, PICKLE_NAME) || type->call != CALL_STORAGE ||
+    if ((!is_kind(type, PICKLE_OBJECT) &&
+         (!is_kind(type, PICKLE_NAME) || type->call != CALL_STORAGE)) ||
         !is_kind(key, PICKLE_STR) || !is_kind(n, PICKLE_INT) || n->i < 0)
         return fail_at(r, "what is persistent is no storage");
     storage.dtype = type->dtype;
+    storage.module = type->module;
+    storage.n_module = type->n_module;
+    storage.name = type->name;
+    storage.n_name = type->n_name;
     storage.text = key->text;
     storage.n = key->n;
     storage.i = n->i;
@@ -455,18 +514,29 @@ take_text(struct reader *r, unsigned n_size)
     return push_value(r, &value);
 }
 
+/* Bytes, which are not read. */
 static BELL_MUST_CHECK bell_status
-take_long(struct reader *r)
+take_binary(struct reader *r, unsigned n_size)
+{
+    const uint8_t *bytes;
+    uint64_t n;
+
+    BELL_TRY(take_size(r, n_size, &n));
+    BELL_TRY(take_bytes(r, n, &bytes));
+    return push_builtin(r, "bytes");
+}
+
+static BELL_MUST_CHECK bell_status
+take_long(struct reader *r, unsigned n_size)
 {
     const uint8_t *bytes;
     uint64_t n, bits = 0;
     unsigned i;
 
-    BELL_TRY(take_size(r, 1, &n));
+    BELL_TRY(take_size(r, n_size, &n));
     BELL_TRY(take_bytes(r, n, &bytes));
-    if (n > 8)
-        return bell_fail(BELL_E_UNSUPPORTED, "a number of %llu bytes in it",
-                         (unsigned long long)n);
+    if (n > 8) /* more than int64 */
+        return push_builtin(r, "int");
     if (n > 0 && bytes[n - 1] & 0x80)
         bits = UINT64_MAX;
     for (i = 0; i < n; i++)
@@ -535,6 +605,36 @@ take_memo(struct reader *r, uint8_t op)
     return op == 'q' || op == 'r' ? memo_put(r, at) : memo_get(r, at);
 }
 
+/* An object that is made without a call: class, arguments, and named ones. */
+static BELL_MUST_CHECK bell_status
+take_new(struct reader *r, bool has_named)
+{
+    uint32_t class, args;
+
+    if (has_named)
+        BELL_TRY(pop(r, &args));
+    BELL_TRY(pop(r, &args));
+    BELL_TRY(pop(r, &class));
+    if (r->pickle->values[class].kind != PICKLE_OBJECT)
+        return fail_at(r, "an object of what is not a class");
+    return push_like(r, class);
+}
+
+/* A set: what is above a mark, put into one that is below it, or as one. */
+static BELL_MUST_CHECK bell_status
+take_set(struct reader *r, bool is_new)
+{
+    struct pickle *p = r->pickle;
+    size_t first;
+
+    BELL_TRY(find_mark(r, &first));
+    if (!is_new &&
+        (first < 2 || p->values[p->stack[first - 2]].kind != PICKLE_OBJECT))
+        return fail_at(r, "items for what takes none of them");
+    p->n_stack = first - 1;
+    return is_new ? push_builtin(r, "frozenset") : BELL_OK;
+}
+
 /* A state for an object: an OrderedDict's attributes, which nobody needs. */
 static BELL_MUST_CHECK bell_status
 take_state(struct reader *r)
@@ -544,7 +644,8 @@ take_state(struct reader *r)
 
     BELL_TRY(pop(r, &state));
     if (p->n_stack == 0 ||
-        p->values[p->stack[p->n_stack - 1]].kind != PICKLE_DICT)
+        (p->values[p->stack[p->n_stack - 1]].kind != PICKLE_DICT &&
+         p->values[p->stack[p->n_stack - 1]].kind != PICKLE_OBJECT))
         return fail_at(r, "a state for what has none");
     return BELL_OK;
 }
@@ -588,7 +689,23 @@ step(struct reader *r, uint8_t op)
     case 'M':
         return take_number(r, op);
     case 0x8a:
-        return take_long(r);
+    case 0x8b:
+        return take_long(r, op == 0x8a ? 1 : 4);
+    case 'C':
+        return take_binary(r, 1);
+    case 'B':
+        return take_binary(r, 4);
+    case 0x8e:
+    case 0x96:
+        return take_binary(r, 8);
+    case 0x81:
+    case 0x92:
+        return take_new(r, op == 0x92);
+    case 0x8f:
+        return push_builtin(r, "set");
+    case 0x90:
+    case 0x91:
+        return take_set(r, op == 0x91);
     case 'G':
         return take_float(r);
     case 'X':

@@ -1,6 +1,7 @@
 /* Python's pickles, as PyTorch's files have them: numbers, strings, tuples,
  * lists, dictionaries, storages and tensors. Nothing of a pickle is ever
- * called: a name stands for one of those, or the pickle is refused with it.
+ * called: a name stands for one of those, or for an object that is not known,
+ * of which the name is all that there is.
  *
  * src: the comments of CPython's Lib/pickletools.py; what torch.save writes.
  */
@@ -27,7 +28,8 @@ enum pickle_kind {
     PICKLE_NAME,    /* of what may be called */
     PICKLE_STORAGE, /* text: its key */
     PICKLE_TENSOR,
-    PICKLE_DTYPE
+    PICKLE_DTYPE,
+    PICKLE_OBJECT /* not known: of a type, or by a call, of its name */
 };
 
 /* What a value is, by number; 0 is None. */
@@ -39,6 +41,10 @@ struct pickle_value {
     double f;
     const char *text; /* in the pickle, n bytes */
     uint32_t n;
+    /* Of an object, of a storage or tensor whose dtype is BELL_DEFAULT: what it
+     * is called, in the pickle or constant. */
+    const char *module, *name;
+    uint32_t n_module, n_name;
     uint32_t first, last;    /* cells of a tuple, list or dictionary; 0: none */
     uint32_t storage;        /* of a tensor: a value */
     uint32_t shape, strides; /* of a tensor: tuples */
@@ -61,8 +67,12 @@ struct pickle {
     uint32_t root;
 };
 
-/* BELL_E_IO: damaged; BELL_E_UNSUPPORTED: names the first thing in it that is
- * none of the above. Texts stay in `bytes`. After a failure as well:
+/* Writes what an object, storage or tensor is called, "torch.complex64". */
+void pickle_print_name(const struct pickle_value *value, char *out,
+                       size_t size_bytes);
+
+/* BELL_E_IO: damaged; BELL_E_UNSUPPORTED: an operation that is not known.
+ * Texts stay in `bytes`. After a failure as well:
  * pickle_fini. */
 BELL_MUST_CHECK bell_status pickle_read(const uint8_t *bytes, size_t n_bytes,
                                         struct pickle *out_pickle);

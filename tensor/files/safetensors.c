@@ -1,11 +1,13 @@
 /* safetensors: eight bytes of length, a JSON object, the data.
  *
- * src: the Format section of the safetensors project's README.
+ * src: the Format section of the safetensors project's README: "No holes", and
+ * Metadata::validate of its safetensors/src/tensor.rs.
  */
 #include "tensor/files/files.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -49,9 +51,6 @@ file_safetensors_type(enum bell_dtype dtype)
 #if BELL_HAVE_CJSON
 
 #define HEADER_MAX_BYTES 100000000ull /* as the reference has it */
-
-static const struct file_type_info unknown = {"of a type that tensors lack",
-                                              BELL_DEFAULT, FILE_UNKNOWN, 0, 0};
 
 /* A number that is a size, exactly. */
 static bool
@@ -115,7 +114,7 @@ static BELL_MUST_CHECK bell_status
 read_entry(struct bell_file *file, const cJSON *item, uint64_t begin)
 {
     const char *type = cJSON_GetStringValue(cJSON_GetObjectItem(item, "dtype"));
-    struct file_tensor tensor = {.info = &unknown};
+    struct file_tensor tensor = {.info = &file_no_type};
     size_t i;
 
     if (!type)
@@ -129,7 +128,9 @@ read_entry(struct bell_file *file, const cJSON *item, uint64_t begin)
     BELL_TRY(read_place(file, item->string,
                         cJSON_GetObjectItem(item, "data_offsets"), begin,
                         &tensor));
-    tensor.entry.type = tensor.info->name;
+    /* one that is not known: the header has it, and stays */
+    BELL_TRY(file_check_name(file, type, strlen(type)));
+    tensor.entry.type = type;
     tensor.entry.dtype = tensor.info->dtype;
     tensor.entry.name = host_strdup(item->string);
     if (!tensor.entry.name)
@@ -162,6 +163,61 @@ read_texts(struct bell_file *file, const cJSON *texts)
     return BELL_OK;
 }
 
+/* Where a tensor lies. */
+struct extent {
+    uint64_t begin, end;
+    const char *name;
+};
+
+static int
+by_place(const void *a, const void *b)
+{
+    const struct extent *x = a, *y = b;
+
+    if (x->begin != y->begin)
+        return x->begin < y->begin ? -1 : 1;
+    return (x->end > y->end) - (x->end < y->end);
+}
+
+/* The tensors make up the data from `begin` on, without holes or overlaps. */
+static BELL_MUST_CHECK bell_status
+check_places(const struct bell_file *file, uint64_t begin)
+{
+    struct extent *list = host_calloc(file->n_tensors + 1, sizeof(*list));
+    bell_status status = BELL_OK;
+    uint64_t at = begin;
+    size_t i;
+
+    if (!list)
+        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for %zu tensors",
+                         file->path, file->n_tensors);
+    for (i = 0; i < file->n_tensors; i++) {
+        const struct file_tensor *t = &file->tensors[i];
+        list[i] =
+            (struct extent){t->at, t->at + t->entry.size_bytes, t->entry.name};
+    }
+    qsort(list, file->n_tensors, sizeof(*list), by_place);
+    for (i = 0; i < file->n_tensors && status == BELL_OK; i++) {
+        if (list[i].begin != at)
+            status = bell_fail(
+                BELL_E_IO,
+                "%s: tensor '%.80s' begins at byte %llu of the data, "
+                "expected %llu: tensors must neither overlap nor leave holes",
+                file->path, list[i].name,
+                (unsigned long long)(list[i].begin - begin),
+                (unsigned long long)(at - begin));
+        at = list[i].end;
+    }
+    if (status == BELL_OK && at != file->size_bytes)
+        status =
+            bell_fail(BELL_E_IO,
+                      "%s: %llu bytes behind the last tensor are no "
+                      "tensor's",
+                      file->path, (unsigned long long)(file->size_bytes - at));
+    host_free(list);
+    return status;
+}
+
 bell_status
 file_read_safetensors(struct bell_file *file)
 {
@@ -187,7 +243,7 @@ file_read_safetensors(struct bell_file *file)
         else
             BELL_TRY(read_entry(file, item, 8 + n));
     }
-    return BELL_OK;
+    return check_places(file, 8 + n);
 }
 
 void

@@ -86,6 +86,32 @@ is_row_major(const struct host_array *array, const int64_t *strides)
     return true;
 }
 
+/* What is not known is listed: it has a name and a type, and no elements. */
+static BELL_MUST_CHECK bell_status
+add_unknown(struct walk *w, const struct pickle_value *value)
+{
+    struct file_tensor tensor = {.info = &file_no_type,
+                                 .base = w->file->data,
+                                 .base_bytes = w->file->size_bytes};
+    char type[96];
+    bell_status status = BELL_OK;
+
+    if (value->kind == PICKLE_TENSOR)
+        BELL_TRY(take_sizes(w, value->shape, tensor.entry.shape,
+                            &tensor.entry.ndim));
+    pickle_print_name(value, type, sizeof(type));
+    tensor.entry.dtype = BELL_DEFAULT;
+    tensor.entry.name = host_strdup(w->name);
+    if (!tensor.entry.name)
+        status = bell_fail(BELL_E_NO_MEMORY, "out of memory for a name");
+    if (status == BELL_OK)
+        status = file_name_type(w->file, &tensor, "%s", type);
+    if (status == BELL_OK)
+        return file_add_tensor(w->file, &tensor);
+    host_free((void *)(uintptr_t)tensor.entry.name);
+    return status;
+}
+
 static BELL_MUST_CHECK bell_status
 add_tensor(struct walk *w, const struct pickle_value *value)
 {
@@ -154,7 +180,10 @@ visit(struct walk *w, const struct pickle_value *value)
 {
     switch ((int)value->kind) {
     case PICKLE_TENSOR:
-        return add_tensor(w, value);
+        return value->dtype == BELL_DEFAULT ? add_unknown(w, value)
+                                            : add_tensor(w, value);
+    case PICKLE_OBJECT:
+        return add_unknown(w, value);
     case PICKLE_BOOL:
     case PICKLE_INT:
     case PICKLE_FLOAT:
@@ -185,11 +214,8 @@ set_name(struct walk *w, const struct level *level,
         n = snprintf(at, room, "%s%" PRId64, point, key->i);
     else if (key->kind == PICKLE_STR && key->n < NAME_MAX_BYTES)
         n = snprintf(at, room, "%s%.*s", point, (int)key->n, key->text);
-    else
-        return bell_fail(BELL_E_UNSUPPORTED,
-                         "'%.80s': a key that is neither a short string nor "
-                         "an integer",
-                         w->name);
+    else /* neither a short string nor an integer */
+        n = snprintf(at, room, "%s?%" PRIu64, point, level->number);
     if (n < 0 || (size_t)n >= room)
         return bell_fail(BELL_E_UNSUPPORTED,
                          "'%.80s': a name of more than %u characters", w->name,
@@ -250,8 +276,14 @@ walk_over(struct walk *w)
     if (root->kind == PICKLE_TENSOR)
         w->n_name =
             (size_t)snprintf(w->name, sizeof(w->name), "%s", FILE_ONLY_NAME);
-    else if (root->kind != PICKLE_DICT && root->kind != PICKLE_LIST &&
-             root->kind != PICKLE_TUPLE)
+    else if (root->kind == PICKLE_OBJECT) {
+        pickle_print_name(root, w->name, sizeof(w->name));
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "it holds a %s; only tensors, numbers, strings and "
+                         "plain containers of them are read",
+                         w->name);
+    } else if (root->kind != PICKLE_DICT && root->kind != PICKLE_LIST &&
+               root->kind != PICKLE_TUPLE)
         return bell_fail(BELL_E_UNSUPPORTED,
                          "it holds neither a tensor nor a container");
     BELL_TRY(visit(w, root));

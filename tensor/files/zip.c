@@ -11,6 +11,7 @@
 #endif
 
 #include "base/alloc.h"
+#include "base/utf8.h"
 
 #define END_BYTES       22u
 #define CENTRAL_BYTES   46u
@@ -167,12 +168,15 @@ static BELL_MUST_CHECK bell_status
 check_member(const uint8_t *at, const struct zip_member *member)
 {
     uint32_t method = get16(at + 10);
-    const char *c;
+    size_t n_name = strlen(member->name), i, n;
 
-    for (c = member->name; *c; c++) {
-        if (*c < ' ' || *c > '~')
-            return bell_fail(BELL_E_IO, "a member's name with byte 0x%02x",
-                             (uint8_t)*c);
+    for (i = 0; i < n_name; i += n) {
+        n = utf8_character(member->name + i, n_name - i);
+        if (n == 0)
+            return bell_fail(BELL_E_IO,
+                             "a member's name with byte 0x%02x, which is a "
+                             "control character or not UTF-8",
+                             (uint8_t)member->name[i]);
     }
     if (get16(at + 8) & 1)
         return bell_fail(BELL_E_UNSUPPORTED, "member '%.80s' is encrypted",

@@ -4,12 +4,18 @@ and safetensors against plain Python, and damaged files.
 
 usage: test_files.py DOORBELL [--small] [--sim]
 """
+import argparse
+import collections
+import io
 import json
 import os
+import pickle
 import random
 import struct
 import sys
 import tempfile
+import types
+import zipfile
 
 from cli import Tap, expect, expect_json_error, run
 from gguf_write import gguf, gguf_meta, text
@@ -112,6 +118,66 @@ def safetensors(tensors, metas=None):
         data += content
     header = json.dumps(header).encode()
     return struct.pack('<Q', len(header)) + header + data
+
+
+class Tensor:
+    """A tensor of float32, or of another storage, as torch.save has it."""
+
+    def __init__(self, content, storage='FloatStorage'):
+        self.content, self.storage = content, storage
+
+
+class Call:
+    """An object that a call makes when the pickle is loaded."""
+
+    def __init__(self, module, name, args):
+        self.of, self.args = (module, name), args
+
+
+def torch_file(made, protocol=2):
+    """A .pth file, with stubs in place of torch."""
+    contents, stubs, out = [], {}, io.BytesIO()
+
+    def stub(module, name):
+        if (module, name) not in stubs:
+            stubs[module, name] = type(name, (), {'__module__': module})
+            for part in (module.split('.')[0], module):
+                sys.modules.setdefault(part, types.ModuleType(part))
+            if not hasattr(sys.modules[module], name):
+                setattr(sys.modules[module], name, stubs[module, name])
+            stubs[module, name] = getattr(sys.modules[module], name)
+        return stubs[module, name]
+
+    class Storage:
+        def __init__(self, tensor):
+            self.tensor = tensor
+
+    class Pickler(pickle.Pickler):
+        def persistent_id(self, obj):
+            if not isinstance(obj, Storage):
+                return None
+            contents.append(obj.tensor.content)
+            return ('storage', stub('torch', obj.tensor.storage),
+                    str(len(contents) - 1), 'cpu', 1)
+
+        def reducer_override(self, obj):
+            if isinstance(obj, Tensor):
+                return stub('torch._utils', '_rebuild_tensor_v2'), (
+                    Storage(obj), 0, (1,), (1,), False,
+                    collections.OrderedDict())
+            if isinstance(obj, Call):
+                return stub(*obj.of), obj.args
+            return NotImplemented
+
+    Pickler(out, protocol).dump(made)
+    whole = io.BytesIO()
+    with zipfile.ZipFile(whole, 'w') as archive:
+        archive.writestr('a/data.pkl', out.getvalue())
+        for i, content in enumerate(contents):
+            archive.writestr(f'a/data/{i}', content)
+    for module in ('torch', 'torch._utils'):
+        sys.modules.pop(module, None)
+    return whole.getvalue()
 
 
 def random_blocks(rng, kind, n):
@@ -288,6 +354,125 @@ def check_refusals(tap, files):
             bytes(20), 'header of', '.safetensors')
 
 
+NAMES = ('Gewicht.größe', '重み', 'w\U0001f600', 'naïve café')
+
+
+def check_names(tap, files):
+    """Names are UTF-8 without control characters."""
+    one = struct.pack('<f', 2.5)
+    for ending, content in (
+            ('.gguf', gguf([(name, 0, (1,), one) for name in NAMES],
+                           [gguf_meta('größe', 4, 'I', 3)])),
+            ('.safetensors', safetensors([(name, 'F32', [1], one)
+                                          for name in NAMES], {'größe': 'ß'})),
+            ('.pth', torch_file({name: Tensor(one) for name in NAMES}))):
+        path = files.write('names' + ending, content)
+        complaints = []
+        for name in NAMES:
+            complaints += files.read(path, name, 'CPU')[3]
+        tap.check(f'names of {ending}', complaints)
+    head = b"{'descr': '<f4', 'fortran_order': False, 'shape': (1,)}\n"
+    array = b'\x93NUMPY\1\0' + struct.pack('<H', len(head)) + head + one
+    for name, code in (('größe', 0), ('a\x1b[31m', 1)):
+        whole = io.BytesIO()
+        with zipfile.ZipFile(whole, 'w') as archive:
+            archive.writestr(name + '.npy', array)
+        path = files.write('names.npz', whole.getvalue())
+        tap.check(f'the name {name!r} in .npz', expect(
+            run('eval', 'w', '--in', f'w={path}:{name}'), code))
+    for bad in (b'\xc3', b'\xc3(', b'\xff', b'\xe2\x82', b'\xed\xa0\x80',
+                b'\xc0\x80', b'\xf4\x90\x80\x80', b'a\n', b'\x7f',
+                b'\xc2\x9b', b'\x80'):
+        name = struct.pack('<Q', len(bad)) + bad
+        content = gguf([('x', 0, (1,), one)]).replace(text('x'), name)
+        refuses(tap, files, f'a name of {bad}', content, 'byte 0x')
+
+
+# By number: src: ggml.h's enum ggml_type.
+UNREAD = {9: 'Q8_1', 10: 'Q2_K', 11: 'Q3_K', 15: 'Q8_K', 16: 'IQ2_XXS',
+          17: 'IQ2_XS', 18: 'IQ3_XXS', 19: 'IQ1_S', 20: 'IQ4_NL', 21: 'IQ3_S',
+          22: 'IQ2_S', 23: 'IQ4_XS', 29: 'IQ1_M', 34: 'TQ1_0', 35: 'TQ2_0',
+          39: 'MXFP4', 4: '', 31: '', 40: '', 99: '', 1 << 31: ''}
+
+
+def check_unread(tap, files):
+    """What is not known is listed by its type and refused; the rest is
+    read."""
+    one = struct.pack('<f', 2.5)
+
+    def check(what, path, unread):
+        tap.check(f'the rest of {what}', files.read(path, 'w', 'CPU')[3])
+        for name, kind in unread.items():
+            done = run('eval', 'w', '--in', f'w={path}:{name}', '--json')
+            tap.check(f'{what}: {name} is refused', expect_json_error(
+                done, 6, f"'{name}' is of type {kind}"))
+
+    tensors = [(f'q{number}', number, (256,), bytes(256)) for number in UNREAD]
+    check('a GGUF', files.write('kinds.gguf', gguf(
+        tensors + [('w', 0, (1,), one)])),
+          {f'q{number}': f'{kind} (number {number})' if kind
+           else f'number {number}' for number, kind in UNREAD.items()})
+    check('safetensors', files.write('kinds.safetensors', safetensors(
+        [('a', 'F8_E8M0', [3], bytes(3)), ('b', 'C64', [1], bytes(8)),
+         ('w', 'F32', [1], one)])), {'a': 'F8_E8M0', 'b': 'C64'})
+    for protocol in (2, 4, 5):
+        made = {
+            'w': Tensor(one), 'c': Tensor(bytes(8), 'ComplexFloatStorage'),
+            'deep': [{'set': {1, 2}, 'w': Tensor(one)}, frozenset([3])],
+            'sparse': Call('torch._utils', '_rebuild_sparse_tensor',
+                           ('layout', (Tensor(one), 3))),
+            'quantised': Call('torch._utils', '_rebuild_qtensor',
+                              (Tensor(one), (1, 0.5))),
+            'device': Call('torch', 'device', ('cpu',)),
+            'counter': collections.Counter('aab'), 'large': 1 << 80,
+            'bytes': b'abc', 'object': argparse.Namespace(a=1),
+            'call': Call('os', 'system', ('false',)),
+            (1, 2): Tensor(one), 'parameter': Call(
+                'torch._utils', '_rebuild_parameter',
+                (Tensor(bytes(8), 'ComplexFloatStorage'), True, None))}
+        path = files.write(f'kinds{protocol}.pth',
+                           torch_file(made, protocol))
+        check(f'a .pth of protocol {protocol}', path, {
+            'c': 'torch.ComplexFloatStorage', 'deep.0.set': '',
+            'deep.1': '', 'sparse': 'torch._utils._rebuild_sparse_tensor',
+            'quantised': 'torch._utils._rebuild_qtensor',
+            'device': 'torch.device', 'counter': 'collections.Counter',
+            'large': 'builtins.int', 'bytes': '',
+            'object': 'argparse.Namespace', 'call': '',
+            'parameter': 'torch.ComplexFloatStorage'})
+        for name in ('deep.0.w', '?11'):
+            tap.check(f'a .pth of protocol {protocol}: {name}',
+                      files.read(path, name, 'CPU')[3])
+    path = files.write('one.pth', torch_file({1, 2}))
+    tap.check('refuses a .pth of a set alone', expect_json_error(
+        run('eval', 'w', '--in', f'w={path}', '--json'), 6, 'it holds a'))
+
+
+def check_places(tap, files):
+    """The data of safetensors is its tensors', once, and nothing else."""
+    def content(*places, n_bytes=8):
+        header = json.dumps({f't{i}': {
+            'dtype': 'I8', 'shape': [last - first],
+            'data_offsets': [first, last]}
+            for i, (first, last) in enumerate(places)}).encode()
+        return struct.pack('<Q', len(header)) + header + bytes(n_bytes)
+
+    for places in ((0, 8),), ((4, 8), (0, 4)), ((0, 4), (4, 4), (4, 8)), \
+            ((0, 0), (0, 8), (8, 8)):
+        path = files.write('whole.safetensors', content(*places))
+        tap.check(f'tensors at {places}', files.read(path, 't0', 'CPU')[3])
+    for what, data in (
+            ('a hole', content((0, 3), (5, 8))),
+            ('an overlap', content((0, 5), (3, 8))),
+            ('one tensor twice', content((0, 8), (0, 8))),
+            ('a hole in front', content((2, 8))),
+            ('bytes behind', content((0, 7))),
+            ('bytes of no tensor', content())):
+        refuses(tap, files, what, data,
+                'are no tensor' if 'bytes' in what else 'expected',
+                '.safetensors', 't0')
+
+
 def check_damage(tap, files):
     """No file, however damaged, does more than be refused."""
     rng = random.Random(6)
@@ -326,6 +511,9 @@ def main():
             check_blocks(tap, files, 'AMD@sim:gfx1100')
         check_plain(tap, files)
         check_refusals(tap, files)
+        check_names(tap, files)
+        check_unread(tap, files)
+        check_places(tap, files)
         check_damage(tap, files)
     tap.finish()
 

@@ -90,9 +90,9 @@ def check_folder(tap, folder, whose):
     check_file(tap, f'{whose} .pt of a tensor', at('one.pt'),
                {'': TENSORS['half']})
     refuses(tap, f'{whose} module', at('module.pth'),
-            'asks for torch.nn.modules.linear.Linear')
-    refuses(tap, f'{whose} function', at('call.pth'),
-            'asks for', 'print')
+            'holds a torch.nn.modules.linear.Linear')
+    refuses(tap, f'{whose} function', at('call.pth:net'),
+            'of type', 'print')
     refuses(tap, f'{whose} object', at('stored.npz:object'), 'of type')
     refuses(tap, f'a name that {whose} lacks', at('net.pth:net.v'),
             "no tensor 'net.v'")
