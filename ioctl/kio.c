@@ -21,6 +21,7 @@
 #define RETRY_MAX       64
 #define RETRY_PAUSE_NS  200000 /* 13 ms in all before EAGAIN is an answer */
 #define BUSY_VENDOR_MAX 16
+#define GIVE_BACK_BYTES 256 /* of the largest such argument */
 
 /* ---- the real kernel -------------------------------------------------- */
 
@@ -405,11 +406,22 @@ kio_ioctl_give_back(const struct kio_file *file, unsigned long request,
                     void *arg)
 {
     struct bell_error_hold hold;
+    uint8_t question[GIVE_BACK_BYTES];
+    struct kio_call_desc call;
     bool given;
 
+    kio_describe(file->dev, file->kio->branch, request, &call);
+    assert(call.size_bytes <= sizeof(question));
+    if (arg && call.size_bytes <= sizeof(question))
+        memcpy(question, arg, call.size_bytes);
     bell_error_hold(&hold);
-    given = kio_ioctl(file, request, arg) == BELL_OK ||
-            kio_ioctl(file, request, arg) == BELL_OK;
+    given = kio_ioctl(file, request, arg) == BELL_OK;
+    /* asked anew: the refusal may have left something else there */
+    if (!given && call.size_bytes <= sizeof(question)) {
+        if (arg)
+            memcpy(arg, question, call.size_bytes);
+        given = kio_ioctl(file, request, arg) == BELL_OK;
+    }
     if (!given)
         LOG(LOG_IOCTL, "goes on: %s", bell_error_last()->message);
     bell_error_release(&hold);

@@ -316,19 +316,25 @@ read_report(struct qcom_device *dev, const struct qcom_context *context,
 {
     struct kgsl_pagefault_report page = {0};
     struct kgsl_fault fault = {.type = KGSL_FAULT_TYPE_PAGEFAULT};
-    struct kgsl_fault_report args = {
+    const struct kgsl_fault_report question = {
         .faultlist = (uintptr_t)&fault,
         .faultnents = 1,
         .faultsize = sizeof(fault),
         .context_id = context->id,
     };
+    struct kgsl_fault_report args = question;
 
     if (kio_ioctl(&dev->file, IOCTL_KGSL_GET_FAULT_REPORT, &args) != BELL_OK ||
         fault.type != KGSL_FAULT_TYPE_PAGEFAULT || fault.count == 0)
         return;
-    fault.fault = (uintptr_t)&page;
-    fault.count = 1;
-    fault.size = sizeof(page);
+    /* asked anew: none of it is what the kernel left there */
+    args = question;
+    fault = (struct kgsl_fault){
+        .fault = (uintptr_t)&page,
+        .type = KGSL_FAULT_TYPE_PAGEFAULT,
+        .count = 1,
+        .size = sizeof(page),
+    };
     if (kio_ioctl(&dev->file, IOCTL_KGSL_GET_FAULT_REPORT, &args) == BELL_OK)
         describe_page_fault(&page, record);
 }
