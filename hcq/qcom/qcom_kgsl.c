@@ -115,7 +115,13 @@ kgsl_mem_alloc(struct qcom_device *dev, enum qcom_mem_kind kind,
     BELL_TRY(kio_ioctl(&dev->file, IOCTL_KGSL_GPUOBJ_ALLOC, &args));
     mem->handle = args.id;
     mem->is_stale = kind == QCOM_MEM_DEVICE && !dev->is_coherent;
-    status = map_object(dev, args.mmapsize, mem);
+    if (args.mmapsize < mem->size_bytes)
+        status = bell_fail(BELL_E_KERNEL,
+                           "the kernel has %llu bytes for an object of %llu",
+                           (unsigned long long)args.mmapsize,
+                           (unsigned long long)mem->size_bytes);
+    else
+        status = map_object(dev, args.mmapsize, mem);
     if (status != BELL_OK)
         free_object(dev, args.id);
     return status;
