@@ -6,11 +6,10 @@
 #include <string.h>
 
 #include "hcq/amd/amd_object.h"
+#include "tests/fuzz/fuzz.h"
 
 /* Larger images are only opened. */
 #define IMAGE_MAX_BYTES (1u << 22)
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
 
 static void
 load(const struct amd_object *object)
@@ -31,6 +30,7 @@ load(const struct amd_object *object)
     if (amd_object_link(object, 0x7f0000100000, 0xbf9f0000, image) == BELL_OK) {
         if (memcmp(image + object->descriptor_offset, object->descriptor, 64))
             abort();
+        fuzz_accept();
     } else if (!bell_error_last()->message[0]) {
         abort();
     }

@@ -7,33 +7,8 @@
 #include <string.h>
 
 #include "hcq/hcq_bundle_file.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
-
-static void
-seal(uint8_t *data, size_t size_bytes)
-{
-    struct bundle_header *h = (void *)data;
-    struct bundle_header_2 *with_ir = (void *)data;
-    size_t header_bytes = sizeof(*h);
-    uint32_t i, n_sections = BUNDLE_SECTION_COUNT;
-
-    if (size_bytes < sizeof(*with_ir))
-        return;
-    h->file_bytes = size_bytes;
-    if (h->version >= BUNDLE_WITH_IR) {
-        n_sections++;
-        header_bytes = sizeof(*with_ir);
-    }
-    for (i = 0; i < n_sections; i++) {
-        struct bundle_section *s =
-            i == BUNDLE_IR ? &with_ir->ir : &h->sections[i];
-        if (s->offset <= size_bytes && s->size_bytes <= size_bytes - s->offset)
-            s->checksum = bundle_checksum(data + s->offset, s->size_bytes);
-    }
-    h->checksum = 0;
-    h->checksum = bundle_checksum(h, header_bytes);
-}
+#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/fuzz_seal.h"
 
 static void
 must_lie(const struct bundle_file *f, const void *at, uint64_t n)
@@ -112,11 +87,13 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
     if (!copy)
         return 0;
     memcpy(copy, data, size_bytes);
-    seal(copy, size_bytes);
-    if (bundle_file_open(copy, size_bytes, &f) == BELL_OK)
+    fuzz_seal(copy, size_bytes);
+    if (bundle_file_open(copy, size_bytes, &f) == BELL_OK) {
         look(&f);
-    else if (!bell_error_last()->message[0])
+        fuzz_accept();
+    } else if (!bell_error_last()->message[0]) {
         abort();
+    }
     free(copy);
     return 0;
 }

@@ -7,8 +7,7 @@
 #include "base/alloc.h"
 #include "tools/decode/decode_nv.h"
 #include "tools/words.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/fuzz/fuzz.h"
 
 static void
 count_line(void *user, const char *line)
@@ -51,6 +50,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     decode_all(&words);
+    fuzz_accept();
     host_free(words.w);
     return 0;
 }

@@ -1,15 +1,16 @@
 /* Runs a libFuzzer target without libFuzzer: on each file named, or, with
- * --runs N [--seed S], on N damaged variants of the seed inputs that follow.
- * Deterministic, for the test suite. */
+ * --runs N [--seed S], on N damaged variants of the seed inputs that follow,
+ * all of which the target has to accept. Deterministic, for the test suite. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/status.h"
+#include "tests/fuzz/fuzz.h"
+
 #define MAX_SEEDS 64
 #define MAX_BYTES (1u << 16)
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 struct input {
     uint8_t *data;
@@ -90,8 +91,16 @@ main(int argc, char **argv)
                  read_input(argv[arg], &seeds[n_seeds++]) != 0)
             return 2;
     }
-    for (i = 0; i < (uint64_t)n_seeds; i++)
+    for (i = 0; i < (uint64_t)n_seeds; i++) {
+        unsigned n_accepted = fuzz_n_accepted;
+
         LLVMFuzzerTestOneInput(seeds[i].data, seeds[i].size);
+        if (n_runs && fuzz_n_accepted == n_accepted) {
+            fprintf(stderr, "seed %d of %d is refused: %s\n", (int)i + 1,
+                    n_seeds, bell_error_last()->message);
+            return 1;
+        }
+    }
     for (i = 0; i < n_runs && n_seeds; i++) {
         const struct input *seed =
             &seeds[next_random(&state, (uint32_t)n_seeds)];

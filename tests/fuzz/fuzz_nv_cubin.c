@@ -6,8 +6,7 @@
 #include <string.h>
 
 #include "hcq/nv/nv_cubin.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
+#include "tests/fuzz/fuzz.h"
 
 static void
 load(const struct nv_cubin *cubin)
@@ -29,6 +28,7 @@ load(const struct nv_cubin *cubin)
             cubin->image_bytes)
             abort();
     }
+    fuzz_accept();
     free(image);
 }
 

@@ -7,12 +7,11 @@
 #include <string.h>
 
 #include "sim/ptx/ptx.h"
+#include "tests/fuzz/fuzz.h"
 
 #define BASE       0x100000000ull
 #define DATA_BYTES 4096u
 #define MAX_BYTES  (64u << 10) /* of variables, for the fuzzer's memory */
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
 
 struct memory {
     uint8_t *data, *globals;
@@ -68,6 +67,8 @@ run(const struct sim_ptx_module *module, uint32_t number)
         if ((status == BELL_OK) != (report.fault == SIM_PTX_OK) &&
             status != BELL_E_NO_MEMORY)
             abort();
+        if (status == BELL_OK)
+            fuzz_accept();
     }
     free(m.globals);
     free(m.data);

@@ -1,0 +1,13 @@
+/* Every tensor of a file: it can be read to its last byte, or is an
+ * error. */
+#ifndef BELL_TESTS_FUZZ_FUZZ_TENSORS_H
+#define BELL_TESTS_FUZZ_FUZZ_TENSORS_H
+
+#include <stdbool.h>
+
+struct bell_context;
+
+/* False: it is not opened; a message says why. */
+bool fuzz_tensors_check(struct bell_context *ctx, const char *path);
+
+#endif
