@@ -189,8 +189,8 @@ fail_graph(struct uop_graph *g)
     return &uop_failed;
 }
 
-/* Arrays by id grow together, before the node exists: a node in the table has
- * its shape and its bounds. */
+/* Arrays by id grow before the node exists: a node in the table has its
+ * shape and its bounds. */
 static bool
 grow_side_arrays(struct uop_graph *g)
 {
@@ -199,9 +199,28 @@ grow_side_arrays(struct uop_graph *g)
     return host_grow((void **)&g->nodes, &g->cap_nodes, need,
                      sizeof(*g->nodes)) == 0 &&
            host_grow((void **)&g->shapes, &g->cap_shapes, need,
-                     sizeof(*g->shapes)) == 0 &&
-           host_grow((void **)&g->bounds, &g->cap_bounds, need,
-                     sizeof(*g->bounds)) == 0;
+                     sizeof(*g->shapes)) == 0;
+}
+
+/* Only where there are some: a great graph of tensors has floats alone. */
+static bool
+note_bounds(struct uop_graph *g, const struct uop *u)
+{
+    struct uop_bounds b = uop_compute_bounds(g, u);
+
+    if (b.min == INT64_MIN && b.max == INT64_MAX && u->id >= g->n_bounds)
+        return true;
+    if (u->id >= g->cap_bounds &&
+        host_grow((void **)&g->bounds, &g->cap_bounds,
+                  u->id < FIRST_NODES ? FIRST_NODES : (size_t)u->id + 1,
+                  sizeof(*g->bounds)) != 0)
+        return false;
+    while (g->n_bounds < u->id)
+        g->bounds[g->n_bounds++] = UOP_ANY_BOUNDS;
+    g->bounds[u->id] = b;
+    if (g->n_bounds == u->id)
+        g->n_bounds++;
+    return true;
 }
 
 const struct uop *
@@ -248,8 +267,7 @@ uop_new(struct uop_graph *g, enum uop_op op, enum uop_dtype dtype,
     }
     if (g->is_closed)
         return fail_graph(g);
-    if ((g->n_nodes >= g->cap_nodes || g->n_nodes >= g->cap_shapes ||
-         g->n_nodes >= g->cap_bounds) &&
+    if ((g->n_nodes >= g->cap_nodes || g->n_nodes >= g->cap_shapes) &&
         !grow_side_arrays(g))
         return fail_graph(g);
     u = arena_alloc(&g->arena, sizeof(*u) + n_src * sizeof(*src));
@@ -264,9 +282,10 @@ uop_new(struct uop_graph *g, enum uop_op op, enum uop_dtype dtype,
     u->hash = hash;
     for (i = 0; i < n_src; i++)
         u->src[i] = src[i];
+    if (!note_bounds(g, u))
+        return fail_graph(g);
     g->nodes[u->id] = u;
     g->shapes[u->id] = NULL;
-    g->bounds[u->id] = uop_compute_bounds(g, u);
     g->table[at] = u;
     g->n_nodes++;
     return u;

@@ -131,6 +131,7 @@ struct uop {
 struct uop_bounds {
     int64_t min, max;
 };
+#define UOP_ANY_BOUNDS ((struct uop_bounds){INT64_MIN, INT64_MAX})
 
 struct uop_graph {
     bool is_closed; /* what is not in it cannot be made, which fails it */
@@ -141,7 +142,8 @@ struct uop_graph {
     size_t n_dims_table, n_dims;
     const struct uop **nodes;       /* by id */
     const struct uop_dims **shapes; /* by id; NULL where not stage T */
-    struct uop_bounds *bounds;      /* by id; full range where unknown */
+    struct uop_bounds *bounds;      /* by id below n_bounds; full range above */
+    size_t n_bounds;
     size_t cap_nodes, cap_shapes, cap_bounds;
     bool failed; /* sticky: out of memory; nodes are then &uop_failed */
 };
@@ -204,7 +206,7 @@ static inline struct uop_bounds
 uop_bounds(const struct uop_graph *g, const struct uop *u)
 {
     assert(g->failed || (u->id < g->n_nodes && g->nodes[u->id] == u));
-    return g->bounds[u->id];
+    return u->id < g->n_bounds ? g->bounds[u->id] : UOP_ANY_BOUNDS;
 }
 
 static inline bool

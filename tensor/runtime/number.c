@@ -13,6 +13,9 @@
 
 #include "base/alloc.h"
 
+/* The room for so many stays from run to run. */
+#define MANY_NODES 65536
+
 /* A buffer becomes its number and its shape. Which buffer it is, the run
  * remembers: the plan is for any of that shape. */
 static const struct uop *
@@ -144,6 +147,21 @@ copy_under(struct rt_run *run, const struct uop *root)
         depth--;
     }
     return rt->copies[root->id].to;
+}
+
+void
+rt_number_trim(struct tensor_runtime *rt)
+{
+    if (rt->cap_copies > MANY_NODES) {
+        host_free(rt->copies);
+        rt->copies = NULL;
+        rt->cap_copies = 0;
+    }
+    if (rt->cap_visits > MANY_NODES) {
+        host_free(rt->visits);
+        rt->visits = NULL;
+        rt->cap_visits = 0;
+    }
 }
 
 bell_status

@@ -832,6 +832,7 @@ add_plan(struct tensor_runtime *rt, const struct uop *sink, uint32_t next,
                                     .ops_hash = form.hash};
         }
     }
+    rt_form_fini(&form);
     if (status == BELL_OK && !plan.any_size)
         status = make_plan(rt, &plan, stays, &sized);
     if (status == BELL_OK)
@@ -839,7 +840,6 @@ add_plan(struct tensor_runtime *rt, const struct uop *sink, uint32_t next,
     if (status != BELL_OK)
         free_plan(&plan);
     rt_sized_fini(&sized);
-    rt_form_fini(&form);
     return status;
 }
 
@@ -862,6 +862,7 @@ get_plan(struct tensor_runtime *rt, const struct uop *sink, bool stays,
         plan->size = (int64_t)rt->values.list[rt->values.n - 1].bits;
         return rt_sizes_place(plan);
     }
+    rt_number_trim(rt);
     BELL_TRY(add_plan(rt, sink, next, stays));
     *out_plan = (uint32_t)rt->n_plans - 1;
     rt_vary_explain(rt, *out_plan);

@@ -29,6 +29,10 @@ struct rt_run {
 BELL_MUST_CHECK bell_status rt_number(struct rt_run *run,
                                       const struct uop **out_sink);
 
+/* Gives back the room that numbering took, where the graph was great: before a
+ * plan is made, which needs memory. */
+void rt_number_trim(struct tensor_runtime *rt);
+
 /* ---- replay.c ---- */
 
 /* Gives the plan's results memory and queues its kernels: of several, that ran

@@ -206,6 +206,37 @@ test_deep(void **state)
     uop_graph_fini(&g);
 }
 
+/* Bounds take memory where there are some, and are right among nodes that have
+ * none. */
+static void
+test_sparse_bounds(void **state)
+{
+    const struct uop *u, *n, *m;
+    struct uop_graph g;
+    uint32_t i;
+
+    (void)state;
+    uop_graph_init(&g);
+    u = uop_new(&g, UOP_PARAM, UOP_F32, 1, no_arg, NULL, 0);
+    for (i = 0; i < 1000; i++)
+        u = uop_new(&g, UOP_SIN, UOP_F32, 1, no_arg, &u, 1);
+    assert_int_equal(g.cap_bounds, 0);
+    n = uop_const_int(&g, UOP_I32, 7);
+    assert_true(uop_bounds(&g, n).min == 7 && uop_bounds(&g, n).max == 7);
+    for (i = 0; i < 1000; i++)
+        u = uop_new(&g, UOP_SIN, UOP_F32, 1, no_arg, &u, 1);
+    m = uop_const_int(&g, UOP_I32, 8);
+    assert_true(uop_bounds(&g, n).min == 7 && uop_bounds(&g, n).max == 7);
+    assert_true(uop_bounds(&g, m).min == 8 && uop_bounds(&g, m).max == 8);
+    for (i = 0; i < g.n_nodes; i++) {
+        u = g.nodes[i];
+        if (u->dtype == UOP_F32)
+            assert_true(uop_bounds(&g, u).min == INT64_MIN &&
+                        uop_bounds(&g, u).max == INT64_MAX);
+    }
+    uop_graph_fini(&g);
+}
+
 static void
 check_bounds(const char *text, int64_t lo, int64_t hi)
 {
@@ -358,6 +389,7 @@ main(void)
         cmocka_unit_test(test_substitute),
         cmocka_unit_test(test_deep),
         cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_sparse_bounds),
         cmocka_unit_test(test_float_range),
         cmocka_unit_test(test_no_memory),
     };
