@@ -43,6 +43,19 @@ ref_alu_known(enum uop_op op, enum uop_dtype dtype)
     return !(flags & UOP_FLAG_INT) || !is_float;
 }
 
+/* From the remainder, which is exact. */
+static double
+floor_quotient(double x, double y)
+{
+    double r = fmod(x, y), q = (x - r) / y;
+
+    if (y == 0)
+        return x / y;
+    if (r != 0 && (r < 0) != (y < 0))
+        q -= 1;
+    return q == 0 ? copysign(0, x / y) : round(q);
+}
+
 /* clang-format off */
 static double
 exact_float(enum uop_op op, double x, double y)
@@ -61,6 +74,8 @@ exact_float(enum uop_op op, double x, double y)
     case UOP_MUL:   return x * y;
     case UOP_FDIV:  return x / y;
     case UOP_POW:   return pow(x, y);
+    case UOP_FMOD:  return fmod(x, y);
+    case UOP_FFLOORDIV: return floor_quotient(x, y);
     case UOP_MAX:   return isnan(x) || isnan(y) ? NAN : x > y ? x : y;
     case UOP_MIN:   return isnan(x) || isnan(y) ? NAN : x < y ? x : y;
     default:        return NAN;

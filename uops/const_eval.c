@@ -87,6 +87,29 @@ float_max(double x, double y)
     return x > y ? x : y;
 }
 
+/* As devices compute it: the quotient that is rounded and cut, and the sign of
+ * what it leaves. */
+static double
+floor_quotient(enum uop_dtype dtype, double x, double y)
+{
+    double t, r;
+
+    if (isinf(x) && y != 0)
+        return (double)NAN;
+    if (dtype == UOP_F64) {
+        t = trunc(x / y);
+        r = fma(-t, y, x);
+    } else {
+        t = (double)truncf((float)x / (float)y);
+        r = (double)fmaf((float)-t, (float)y, (float)x);
+    }
+    if (isinf(y))
+        r = x;
+    if (y < 0 ? r > 0 : r < 0)
+        t = dtype == UOP_F64 ? t - 1 : (double)((float)t - 1);
+    return t;
+}
+
 /* In double precision, then rounded. For + - * / and sqrt of F32 that is the
  * exact result rounded (53 bits are enough for twice 24 and 2 more); of a
  * MULACC it is not, and that is fused, as devices do it. */
@@ -141,6 +164,12 @@ eval_float(enum uop_op op, enum uop_dtype dtype, const double *v, double *out)
         break;
     case UOP_POW:
         r = pow(v[0], v[1]);
+        break;
+    case UOP_FMOD:
+        r = fmod(v[0], v[1]);
+        break;
+    case UOP_FFLOORDIV:
+        r = floor_quotient(dtype, v[0], v[1]);
         break;
     case UOP_MULACC:
         if (dtype == UOP_F64)

@@ -128,6 +128,8 @@ must_go(const struct dec *d, const struct uop *u)
     case UOP_RECIP:
         return !is_native_approx(d, u);
     case UOP_POW:
+    case UOP_FMOD:
+    case UOP_FFLOORDIV:
     case UOP_FLOORDIV:
     case UOP_FLOORMOD:
         return true;
@@ -185,6 +187,10 @@ decompose_function(const struct dec *d, const struct uop *u)
         return dec_sin_or_cos(d, u->op, u->src[0]);
     case UOP_POW:
         return dec_pow(d, u->src[0], u->src[1]);
+    case UOP_FMOD:
+        return dec_fmod(d, u->src[0], u->src[1]);
+    case UOP_FFLOORDIV:
+        return dec_ffloordiv(d, u->src[0], u->src[1]);
     case UOP_RECIP:
         return dec_op2(d, UOP_FDIV, dec_float(d, u, u->dtype, 1), u->src[0]);
     case UOP_MULACC:

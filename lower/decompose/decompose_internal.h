@@ -141,6 +141,11 @@ const struct uop *dec_sin_or_cos(const struct dec *d, enum uop_op op,
                                  const struct uop *x);
 const struct uop *dec_pow(const struct dec *d, const struct uop *x,
                           const struct uop *y);
+/* FMOD, FFLOORDIV (decompose_mod.c). */
+const struct uop *dec_fmod(const struct dec *d, const struct uop *x,
+                           const struct uop *y);
+const struct uop *dec_ffloordiv(const struct dec *d, const struct uop *x,
+                                const struct uop *y);
 
 /* 2^(p + low) of F64s, |low| small against 1; p is not NaN where low is not
  * 0. With `terms` of the polynomial, 6 (for F32) or 11. */

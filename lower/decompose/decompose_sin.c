@@ -428,6 +428,11 @@ dec_sin_rounded(const struct dec *d, enum uop_op op, const struct uop *x)
     y = dec_poly(d, z, UOP_F32, sin_rounded, 3);
     y = dec_madd(d, z, y, dec_float(d, x, UOP_F32, 1));
     y = dec_bits(d, dec_mul(d, a.r, y), UOP_U32);
-    return dec_bits(d, dec_op2(d, UOP_XOR, y, dec_opi(d, UOP_SHL, a.k, 31)),
-                    UOP_F32);
+    y = dec_bits(d, dec_op2(d, UOP_XOR, y, dec_opi(d, UOP_SHL, a.k, 31)),
+                 UOP_F32);
+    if (op == UOP_COS)
+        return y;
+    /* the sign of a zero is lost where multiples of pi are taken away */
+    return dec_where(d, dec_op2(d, UOP_CMPEQ, x, dec_float(d, x, UOP_F32, 0)),
+                     x, y);
 }

@@ -30,6 +30,10 @@ op_price(const struct uop *u)
         return 40;
     case UOP_POW:
         return 80;
+    case UOP_FMOD:
+        return 150;
+    case UOP_FFLOORDIV:
+        return 15;
     case UOP_IDIV:
     case UOP_IMOD:
     case UOP_FLOORDIV:
@@ -54,7 +58,10 @@ op_code(const struct uop *u)
     case UOP_COS:
         return 60;
     case UOP_POW:
+    case UOP_FMOD:
         return 100;
+    case UOP_FFLOORDIV:
+        return 12;
     case UOP_IDIV:
     case UOP_IMOD:
     case UOP_FLOORDIV:

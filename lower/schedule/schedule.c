@@ -88,7 +88,10 @@ op_cost(const struct uop *u)
     case UOP_COS:
         return 25;
     case UOP_POW:
+    case UOP_FMOD:
         return 60;
+    case UOP_FFLOORDIV:
+        return 15;
     case UOP_SQRT:
     case UOP_FDIV:
     case UOP_RECIP:

@@ -225,22 +225,27 @@ compare_as_numbers(struct llvm_emit *e, unsigned op, uint32_t lanes,
                             "");
 }
 
-/* May LLVM know lanes of it to be 0? */
+/* May LLVM know lanes of it to be 0? *visits bounds the walk, in which shared
+ * nodes are met again; where it ends, they may. */
 static bool
-has_zero_lanes(const struct uop *u)
+has_zero_lanes(const struct uop *u, uint32_t *visits)
 {
     uint32_t i;
 
+    if (*visits == 0)
+        return true;
+    --*visits;
     switch ((unsigned)u->op) {
     case UOP_CONST:
         return u->arg.f == 0;
     case UOP_LOAD:
         return u->n_src > 2; /* behind a gate */
     case UOP_WHERE:
-        return has_zero_lanes(u->src[1]) || has_zero_lanes(u->src[2]);
+        return has_zero_lanes(u->src[1], visits) ||
+               has_zero_lanes(u->src[2], visits);
     case UOP_LANES:
         for (i = 0; i < u->n_src; i++) {
-            if (has_zero_lanes(u->src[i]))
+            if (has_zero_lanes(u->src[i], visits))
                 return true;
         }
         return false;
@@ -248,7 +253,8 @@ has_zero_lanes(const struct uop *u)
     case UOP_SUB:
     case UOP_MUL:
     case UOP_FDIV:
-        return has_zero_lanes(u->src[0]) && has_zero_lanes(u->src[1]);
+        return has_zero_lanes(u->src[0], visits) &&
+               has_zero_lanes(u->src[1], visits);
     default:
         return false;
     }
@@ -260,9 +266,9 @@ llvm_divide(struct llvm_emit *e, const struct uop *u, LLVMValueRef a,
             LLVMValueRef (*mark)(struct llvm_emit *e, LLVMValueRef v))
 {
     LLVMValueRef v, lane[2], out;
-    uint32_t i;
+    uint32_t i, visits = 512;
 
-    if (u->lanes == 1 || (!e->dialect->is_gpu && !has_zero_lanes(u))) {
+    if (u->lanes == 1 || (!e->dialect->is_gpu && !has_zero_lanes(u, &visits))) {
         v = e->ll->BuildBinOp(e->b, LLVMFDiv, a, b, "");
         return mark ? mark(e, v) : v;
     }

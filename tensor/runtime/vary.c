@@ -732,6 +732,10 @@ function_of(const struct uop *u)
         return "bell_custom_kernel";
     case UOP_POW:
         return "bell_pow";
+    case UOP_FMOD:
+        return "bell_fmod or bell_remainder";
+    case UOP_FFLOORDIV:
+        return "bell_floor_divide";
     default:
         return uop_op_infos[u->op].name;
     }

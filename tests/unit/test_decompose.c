@@ -68,6 +68,8 @@ check_form(const struct op_case *c, const struct lower_program *p)
         case UOP_SIN:
         case UOP_COS:
         case UOP_POW:
+        case UOP_FMOD:
+        case UOP_FFLOORDIV:
         case UOP_RECIP:
         case UOP_FLOORDIV:
         case UOP_FLOORMOD:
