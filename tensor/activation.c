@@ -76,7 +76,7 @@ bell_detach(struct bell_tensor *x)
 /* ---- rectifiers ---- */
 
 /* `u`, which is x limited to the bounds, with slope 1 strictly between them
- * and 0 outside. Asking u and not x where it is means that only u has to be
+ * and at NaN, and 0 outside. Asking u and not x where it is means that only u has to be
  * kept for the gradient. */
 static const struct uop *
 slope_between(struct bell_context *ctx, const struct uop *u,
@@ -88,9 +88,9 @@ slope_between(struct bell_context *ctx, const struct uop *u,
     assert(tn_bad(u) || tn_bad(x) || u->dtype == x->dtype);
     if (!tn_is_float(x))
         return u;
-    in = tn_lt(ctx, low, u);
+    in = tn_ne(ctx, u, low);
     if (high)
-        in = tn_and(ctx, in, tn_lt(ctx, u, high));
+        in = tn_and(ctx, in, tn_ne(ctx, u, high));
     return tensor_surrogate(ctx, u, tn_where(ctx, in, x, tn_num(ctx, x, 0)));
 }
 
@@ -172,7 +172,7 @@ tn_logsigmoid(struct bell_context *ctx, const struct uop *x)
     return tensor_slope(ctx, y, x, tn_sigmoid(ctx, tn_neg(ctx, x)));
 }
 
-/* max(bx, 0) + log1p(exp(-|bx|)), over beta. Its slope is the sigmoid, given
+/* max(x, 0) + log1p(exp(-|bx|)) / b: bx may overflow. Its slope is the sigmoid, given
  * as a rule so that the gradient has no such sums. */
 static const struct uop *
 soft_plus(struct bell_context *ctx, const struct uop *x, double beta)
@@ -180,9 +180,9 @@ soft_plus(struct bell_context *ctx, const struct uop *x, double beta)
     const struct uop *bx = tn_mul_c(ctx, x, beta), *y;
 
     assert(tn_bad(x) || tn_is_float(x));
-    y = tn_add(ctx, tn_max(ctx, bx, tn_num(ctx, x, 0)), soft_rest(ctx, bx));
-    return tensor_slope(ctx, tn_mul_c(ctx, y, 1 / beta), x,
-                        tn_sigmoid(ctx, bx));
+    y = tn_mul_c(ctx, soft_rest(ctx, bx), 1 / beta);
+    y = tn_add(ctx, tn_max(ctx, x, tn_num(ctx, x, 0)), y);
+    return tensor_slope(ctx, y, x, tn_sigmoid(ctx, bx));
 }
 
 static const struct uop *
@@ -214,7 +214,11 @@ gelu_tanh(struct bell_context *ctx, const struct uop *x)
 static const struct uop *
 soft_sign(struct bell_context *ctx, const struct uop *x)
 {
-    return tn_fdiv(ctx, x, tn_add_c(ctx, tn_abs(ctx, x), 1));
+    const struct uop *size = tn_add_c(ctx, tn_abs(ctx, x), 1), *slope;
+
+    slope = tn_recip(ctx, size);
+    return tensor_slope(ctx, tn_fdiv(ctx, x, size), x,
+                        tn_mul(ctx, slope, slope));
 }
 
 static const struct uop *
@@ -229,13 +233,13 @@ static const struct uop *
 exp_linear(struct bell_context *ctx, const struct uop *x, double alpha,
            double beta, double scale)
 {
-    const struct uop *zero = tn_num(ctx, x, 0), *below = tn_lt(ctx, x, zero),
+    const struct uop *zero = tn_num(ctx, x, 0), *above = tn_lt(ctx, zero, x),
                      *y;
 
     assert(tn_bad(x) || tn_is_float(x));
-    y = tn_where(ctx, below, x, zero);
+    y = tn_where(ctx, above, zero, x);
     y = tn_expm1(ctx, tn_mul_c(ctx, y, 1 / beta));
-    y = tn_where(ctx, below, tn_mul_c(ctx, y, alpha), x);
+    y = tn_where(ctx, above, x, tn_mul_c(ctx, y, alpha));
     return tn_mul_c(ctx, y, scale);
 }
 

@@ -97,6 +97,17 @@ tensor_operands(const char *call, struct bell_tensor *const *tensors,
     return true;
 }
 
+/* Halves are computed in F32 where there is more than one op: tensor_result
+ * rounds. */
+static void
+widen_operands(struct tensor_operands *ops, uint32_t n)
+{
+    uint32_t i;
+
+    for (i = 0; i < n; i++)
+        ops->u[i] = tn_widen(ops->ctx, ops->u[i]);
+}
+
 struct bell_tensor *
 tensor_result(const char *call, const struct tensor_operands *ops,
               const struct uop *u)
@@ -172,38 +183,76 @@ BINARY_OP(bell_sub, TENSOR_NO_BOOL, UOP_SUB)
 BINARY_OP(bell_mul, TENSOR_ANY, UOP_MUL)
 BINARY_OP(bell_div, TENSOR_FLOAT, UOP_FDIV)
 
+/* The sign is y's bit, also where y is -0; so it is for the gradient. */
+static const struct uop *
+copy_sign(struct bell_context *ctx, const struct uop *x, const struct uop *y)
+{
+    enum uop_dtype dtype = x->dtype;
+    size_t size = uop_dtype_infos[dtype].size_bytes;
+    enum uop_dtype bits_type = size == 8   ? UOP_U64
+                               : size == 4 ? UOP_U32
+                                           : UOP_U16;
+    int64_t sign = (int64_t)(1ull << (size * 8 - 1));
+    const struct uop *bits, *abs, *y_sign;
+
+    assert(tn_bad(x) || tn_is_float(x));
+    y_sign = tn_and(ctx, tn_bitcast(ctx, y, bits_type),
+                    tn_int(ctx, bits_type, sign));
+    bits = tn_or(ctx,
+                 tn_and(ctx, tn_bitcast(ctx, x, bits_type),
+                        tn_int(ctx, bits_type, ~sign)),
+                 y_sign);
+    abs = tn_abs(ctx, x);
+    return tensor_surrogate(
+        ctx, tn_bitcast(ctx, bits, dtype),
+        tn_where(ctx, tn_eq(ctx, y_sign, tn_int(ctx, bits_type, 0)), abs,
+                 tn_neg(ctx, abs)));
+}
+
 static const struct uop *
 floor_divide(struct bell_context *ctx, const struct uop *x, const struct uop *y)
 {
-    if (!tn_is_float(x))
-        return tn_alu2(ctx, UOP_FLOORDIV, x, y);
-    return tn_floor(ctx, tn_fdiv(ctx, x, y));
+    return tn_alu2(ctx, tn_is_float(x) ? UOP_FFLOORDIV : UOP_FLOORDIV, x, y);
 }
 
 TENSOR_BINARY(bell_floor_divide, TENSOR_NO_BOOL, floor_divide)
 
 /* Integers divide by an op of their own: through floats, those above 2^53
- * would be rounded. */
-static const struct uop *
-trunc_divide(struct bell_context *ctx, const struct uop *x, const struct uop *y)
+ * would be rounded. Of floats the quotient of magnitudes is rounded down. */
+const struct uop *
+tn_trunc_divide(struct bell_context *ctx, const struct uop *x,
+                const struct uop *y)
 {
     assert(tn_bad(x) || tn_bad(y) || x->dtype == y->dtype);
     if (!tn_is_float(x))
         return tn_alu2(ctx, UOP_IDIV, x, y);
-    return tn_trunc(ctx, tn_fdiv(ctx, x, y));
+    return copy_sign(
+        ctx, tn_alu2(ctx, UOP_FFLOORDIV, tn_abs(ctx, x), tn_abs(ctx, y)),
+        tn_fdiv(ctx, x, y));
 }
 
-TENSOR_BINARY(bell_trunc_divide, TENSOR_NO_BOOL, trunc_divide)
+TENSOR_BINARY(bell_trunc_divide, TENSOR_NO_BOOL, tn_trunc_divide)
 
-/* The sign is the divisor's, as Python's %. */
+/* The sign is the divisor's, as Python's %; that of a zero the dividend's, as
+ * in PyTorch. */
 static const struct uop *
 take_remainder(struct bell_context *ctx, const struct uop *x,
                const struct uop *y)
 {
+    const struct uop *r, *zero, *differs;
+    enum uop_dtype dtype = x->dtype;
+
     assert(tn_bad(x) || tn_bad(y) || x->dtype == y->dtype);
     if (!tn_is_float(x))
         return tn_alu2(ctx, UOP_FLOORMOD, x, y);
-    return tn_sub(ctx, x, tn_mul(ctx, y, floor_divide(ctx, x, y)));
+    x = tn_widen(ctx, x); /* the slope by y is a sum */
+    y = tn_widen(ctx, y);
+    r = tn_alu2(ctx, UOP_FMOD, x, y);
+    zero = tn_num(ctx, y, 0);
+    differs = tn_where(ctx, tn_lt(ctx, y, zero), tn_lt(ctx, zero, r),
+                       tn_lt(ctx, r, zero));
+    r = tn_where(ctx, differs, tn_add(ctx, r, y), r);
+    return tn_cast(ctx, r, dtype);
 }
 
 TENSOR_BINARY(bell_remainder, TENSOR_NO_BOOL, take_remainder)
@@ -213,9 +262,7 @@ static const struct uop *
 take_fmod(struct bell_context *ctx, const struct uop *x, const struct uop *y)
 {
     assert(tn_bad(x) || tn_bad(y) || x->dtype == y->dtype);
-    if (!tn_is_float(x))
-        return tn_alu2(ctx, UOP_IMOD, x, y);
-    return tn_sub(ctx, x, tn_mul(ctx, y, trunc_divide(ctx, x, y)));
+    return tn_alu2(ctx, tn_is_float(x) ? UOP_FMOD : UOP_IMOD, x, y);
 }
 
 TENSOR_BINARY(bell_fmod, TENSOR_NO_BOOL, take_fmod)
@@ -278,7 +325,9 @@ take_pow(struct bell_context *ctx, const struct uop *x, const struct uop *y)
             return pow_whole(ctx, x, (uint64_t)c->arg.i);
         return pow_ints(ctx, x, y);
     }
-    if (same && (c->arg.f == 1 || c->arg.f == 2 || c->arg.f == 3))
+    if (same && c->arg.f == 3) /* two products, rounded once */
+        return tn_cast(ctx, pow_whole(ctx, tn_widen(ctx, x), 3), x->dtype);
+    if (same && (c->arg.f == 1 || c->arg.f == 2))
         return pow_whole(ctx, x, (uint64_t)c->arg.f);
     if (same && c->arg.f == 0.5)
         return tn_sqrt(ctx, x);
@@ -293,69 +342,58 @@ BINARY_OP(bell_minimum, TENSOR_ANY, UOP_MIN)
 
 /* ---- functions of two variables ---- */
 
-/* The sign is y's bit, also where y is -0; so it is for the gradient. */
-static const struct uop *
-copy_sign(struct bell_context *ctx, const struct uop *x, const struct uop *y)
-{
-    enum uop_dtype dtype = x->dtype;
-    size_t size = uop_dtype_infos[dtype].size_bytes;
-    enum uop_dtype bits_type = size == 8   ? UOP_U64
-                               : size == 4 ? UOP_U32
-                                           : UOP_U16;
-    int64_t sign = (int64_t)(1ull << (size * 8 - 1));
-    const struct uop *bits, *abs, *y_sign;
-
-    assert(tn_bad(x) || tn_is_float(x));
-    y_sign = tn_and(ctx, tn_bitcast(ctx, y, bits_type),
-                    tn_int(ctx, bits_type, sign));
-    bits = tn_or(ctx,
-                 tn_and(ctx, tn_bitcast(ctx, x, bits_type),
-                        tn_int(ctx, bits_type, ~sign)),
-                 y_sign);
-    abs = tn_abs(ctx, x);
-    return tensor_surrogate(
-        ctx, tn_bitcast(ctx, bits, dtype),
-        tn_where(ctx, tn_eq(ctx, y_sign, tn_int(ctx, bits_type, 0)), abs,
-                 tn_neg(ctx, abs)));
-}
-
 TENSOR_BINARY(bell_copysign, TENSOR_FLOAT, copy_sign)
 
-/* |x| that is -x only below 0, so that its slope is that of the branch. */
+/* Whether x's sign bit is set. */
+static const struct uop *
+has_minus(struct bell_context *ctx, const struct uop *x)
+{
+    enum uop_dtype type = x->dtype == UOP_F64   ? UOP_I64
+                          : x->dtype == UOP_F32 ? UOP_I32
+                                                : UOP_I16;
+
+    assert(tn_bad(x) || tn_is_float(x));
+    return tn_lt(ctx, tn_bitcast(ctx, x, type), tn_int(ctx, type, 0));
+}
+
+/* |x| whose slope is that of the branch, at zeros too. */
 static const struct uop *
 abs_branch(struct bell_context *ctx, const struct uop *x)
 {
-    const struct uop *zero = tn_const(ctx, x->dtype, 0);
-
-    return tn_where(ctx, tn_lt(ctx, x, zero), tn_neg(ctx, x), x);
+    return tn_where(ctx, has_minus(ctx, x), tn_neg(ctx, x), x);
 }
 
 /* The angle of the smaller leg over the larger, which lies in [0, 1], then put
- * into its octant. Where both are infinite or 0 the ratio is said to be 1 or
- * 0. */
+ * into its octant. Where both are infinite the ratio is 1, where both are 0 it
+ * is 0, and both without a slope. */
 static const struct uop *
 take_atan2(struct bell_context *ctx, const struct uop *y, const struct uop *x)
 {
     enum uop_dtype dtype = x->dtype;
     const struct uop *zero = tn_const(ctx, dtype, 0);
+    const struct uop *one = tn_const(ctx, dtype, 1);
     const struct uop *ax = abs_branch(ctx, x), *ay = abs_branch(ctx, y);
-    const struct uop *steep = tn_lt(ctx, ax, ay), *low, *high, *ratio, *t;
+    const struct uop *steep = tn_lt(ctx, ax, ay), *low, *high, *none, *t;
 
     assert(tn_bad(x) || tn_is_float(x));
     low = tn_where(ctx, steep, ax, ay);
     high = tn_where(ctx, steep, ay, ax);
-    ratio = tn_where(
-        ctx, tn_eq(ctx, low, high),
-        tn_where(ctx, tn_eq(ctx, low, zero), zero, tn_fdiv(ctx, low, high)),
-        tn_fdiv(ctx, low, high));
-    t = tn_atan(ctx, ratio);
+    none = tn_eq(ctx, high, zero);
+    t = tn_fdiv(ctx, low, tn_where(ctx, none, one, high));
+    t = tn_where(ctx, none, tn_add(ctx, ax, ay), t); /* NaN of one of both */
+    t = tn_where(ctx,
+                 tn_and(ctx, tn_eq(ctx, ax, ay),
+                        tn_eq(ctx, ax, tn_const(ctx, dtype, (double)INFINITY))),
+                 one, t);
+    t = tn_atan(ctx, t);
     t = tn_where(ctx, steep,
                  tn_sub(ctx, tn_const(ctx, dtype, 1.5707963267948966192), t),
                  t);
-    t = tn_where(ctx, tn_lt(ctx, x, zero),
+    t = tn_where(ctx, has_minus(ctx, x),
                  tn_sub(ctx, tn_const(ctx, dtype, 3.1415926535897932385), t),
                  t);
-    return tn_where(ctx, tn_lt(ctx, y, zero), tn_neg(ctx, t), t);
+    t = tn_where(ctx, has_minus(ctx, y), tn_neg(ctx, t), t);
+    return tn_where(ctx, none, tn_wrap(ctx, UOP_DETACH, t), t);
 }
 
 TENSOR_BINARY(bell_atan2, TENSOR_FLOAT, take_atan2)
@@ -377,23 +415,24 @@ log_add_exp(struct bell_context *ctx, const struct uop *x, const struct uop *y)
 TENSOR_BINARY(bell_logaddexp, TENSOR_FLOAT, log_add_exp)
 
 /* The larger leg is taken out of the root, so that squares neither overflow
- * nor vanish; at 0 and infinity, where that divides by it, the larger leg is
- * the answer. */
+ * nor vanish; at 0, where that divides by it, the larger leg is the answer. An
+ * infinite leg is, even beside NaN. */
 static const struct uop *
 take_hypot(struct bell_context *ctx, const struct uop *x, const struct uop *y)
 {
     enum uop_dtype dtype = x->dtype;
     const struct uop *ax = tn_abs(ctx, x), *ay = tn_abs(ctx, y);
-    const struct uop *swap = tn_lt(ctx, ax, ay), *low, *high, *r, *plain;
+    const struct uop *inf = tn_const(ctx, dtype, (double)INFINITY);
+    const struct uop *high = tn_max(ctx, ax, ay), *low = tn_min(ctx, ax, ay);
+    const struct uop *r, *none, *endless;
 
     assert(tn_bad(x) || tn_is_float(x));
-    low = tn_where(ctx, swap, ax, ay);
-    high = tn_where(ctx, swap, ay, ax);
-    plain = tn_or(ctx, tn_eq(ctx, high, tn_const(ctx, dtype, 0)),
-                  tn_eq(ctx, high, tn_const(ctx, dtype, (double)INFINITY)));
-    r = tn_fdiv(ctx, low, tn_where(ctx, plain, tn_const(ctx, dtype, 1), high));
+    none = tn_eq(ctx, high, tn_const(ctx, dtype, 0));
+    endless = tn_or(ctx, tn_eq(ctx, ax, inf), tn_eq(ctx, ay, inf));
+    r = tn_or(ctx, none, endless);
+    r = tn_fdiv(ctx, low, tn_where(ctx, r, tn_const(ctx, dtype, 1), high));
     r = tn_mul(ctx, high, tn_sqrt(ctx, tn_add_c(ctx, tn_mul(ctx, r, r), 1)));
-    return tn_where(ctx, plain, high, r);
+    return tn_where(ctx, endless, inf, tn_where(ctx, none, high, r));
 }
 
 TENSOR_BINARY(bell_hypot, TENSOR_FLOAT, take_hypot)
@@ -589,15 +628,30 @@ bell_where(struct bell_tensor *cond, struct bell_tensor *x,
                                tn_cast(ctx, tensor_at(y)->uop, dtype)));
 }
 
-/* x within bounds; either may be NULL. NaN stays. */
+/* The greater or smaller of x and a bound, NaN if either is; its gradient goes
+ * to x where x is within. */
+static const struct uop *
+limit_by(struct bell_context *ctx, enum uop_op op, const struct uop *x,
+         const struct uop *bound)
+{
+    const struct uop *beyond =
+        op == UOP_MAX ? tn_lt(ctx, x, bound) : tn_lt(ctx, bound, x);
+    const struct uop *y = tn_where(ctx, beyond, bound, x);
+
+    if (!tn_is_float(x) || tn_peel(bound))
+        return y; /* no bound is NaN, or a constant that is */
+    return tensor_surrogate(ctx, tn_alu2(ctx, op, x, bound), y);
+}
+
+/* x within bounds; either may be NULL. */
 static const struct uop *
 clamp_node(struct bell_context *ctx, const struct uop *x, const struct uop *low,
            const struct uop *high)
 {
     if (low)
-        x = tn_where(ctx, tn_lt(ctx, x, low), low, x);
+        x = limit_by(ctx, UOP_MAX, x, low);
     if (high)
-        x = tn_where(ctx, tn_lt(ctx, high, x), high, x);
+        x = limit_by(ctx, UOP_MIN, x, high);
     return x;
 }
 
@@ -662,6 +716,22 @@ bell_lerp(struct bell_tensor *x, struct bell_tensor *end,
 }
 
 struct bell_tensor *
+tensor_add_scaled(const char *call, struct bell_tensor *x,
+                  struct bell_tensor *y, struct bell_tensor *factor, bool minus)
+{
+    struct bell_tensor *all[3] = {x, y, factor}, *out;
+    struct tensor_operands ops;
+    const struct uop *u;
+
+    if (!tensor_operands(call, all, 3, TENSOR_NO_BOOL, &ops, &out))
+        return out;
+    widen_operands(&ops, 3);
+    u = tn_mul(ops.ctx, ops.u[1], ops.u[2]);
+    u = minus ? tn_sub(ops.ctx, ops.u[0], u) : tn_add(ops.ctx, ops.u[0], u);
+    return tensor_result(call, &ops, u);
+}
+
+struct bell_tensor *
 bell_addcmul(struct bell_tensor *x, struct bell_tensor *a,
              struct bell_tensor *b, double value)
 {
@@ -671,6 +741,7 @@ bell_addcmul(struct bell_tensor *x, struct bell_tensor *a,
 
     if (!tensor_operands(__func__, all, 3, TENSOR_NO_BOOL, &ops, &out))
         return out;
+    widen_operands(&ops, 3);
     u = tn_mul_c(ops.ctx, tn_mul(ops.ctx, ops.u[1], ops.u[2]), value);
     return tensor_result(__func__, &ops, tn_add(ops.ctx, ops.u[0], u));
 }

@@ -57,6 +57,10 @@ struct bell_tensor *tensor_binary(const char *call, struct bell_tensor *x,
         return tensor_binary(__func__, x, y, kind, build);                     \
     }
 
+/* x + factor y, or less it, rounded once: for functions/. */
+struct bell_tensor *tensor_add_scaled(const char *call, struct bell_tensor *x,
+                                      struct bell_tensor *y,
+                                      struct bell_tensor *factor, bool minus);
 /* A weak scalar for a number given to a call on x. */
 struct bell_tensor *tensor_number(struct bell_tensor *x, double value);
 
@@ -72,6 +76,9 @@ const struct uop *tn_tanh(struct bell_context *ctx, const struct uop *x);
 const struct uop *tn_sigmoid(struct bell_context *ctx, const struct uop *x);
 const struct uop *tn_logsigmoid(struct bell_context *ctx, const struct uop *x);
 const struct uop *tn_isnan(struct bell_context *ctx, const struct uop *x);
+/* x / y rounded towards zero (elementwise.c). */
+const struct uop *tn_trunc_divide(struct bell_context *ctx, const struct uop *x,
+                                  const struct uop *y);
 const struct uop *tn_le(struct bell_context *ctx, const struct uop *x,
                         const struct uop *y);
 /* c[0] x^(n-1) + ... + c[n-1]. */

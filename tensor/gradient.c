@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "tensor/conv.h"
+#include "tensor/elementwise.h"
 #include "tensor/matmul.h"
 #include "tensor/node.h"
 #include "tensor/select.h"
@@ -134,7 +135,7 @@ find_edge(const struct backward *bw, const struct uop *u, uint32_t i,
         return *out_end ? NULL : i ? rule->b : rule->a;
     }
     if (i >= u->n_src || u->op == UOP_DETACH || u->op == UOP_BITCAST ||
-        u->op == UOP_TRUNC || !tn_is_float(u)) {
+        u->op == UOP_TRUNC || u->op == UOP_FFLOORDIV || !tn_is_float(u)) {
         *out_end = true;
         return NULL;
     }
@@ -271,9 +272,11 @@ binary_share(struct bell_context *ctx, const struct uop *u, uint32_t i,
         return i ? tn_neg(ctx, g) : g;
     case UOP_MUL:
         return tn_mul(ctx, g, other);
-    case UOP_FDIV:
-        g = tn_fdiv(ctx, g, b);
-        return i ? tn_neg(ctx, tn_mul(ctx, g, u)) : g;
+    case UOP_FDIV: /* u / b and not g / b: 0 is 0 though 1 / b is infinite */
+        return i ? tn_neg(ctx, tn_mul(ctx, g, tn_fdiv(ctx, u, b)))
+                 : tn_fdiv(ctx, g, b);
+    case UOP_FMOD:
+        return i ? tn_neg(ctx, tn_mul(ctx, g, tn_trunc_divide(ctx, a, b))) : g;
     case UOP_MAX:
         return pick_share(ctx, g, tn_lt(ctx, other, mine), tn_eq(ctx, a, b));
     case UOP_MIN:
@@ -404,9 +407,11 @@ reduce_share(struct bell_context *ctx, const struct uop *u, const struct uop *g)
     case UOP_MAX:
     case UOP_MIN:
         mask = tn_eq(ctx, x, u);
-        count = tn_where(ctx, mask, tn_num(ctx, x, 1), tn_num(ctx, x, 0));
+        g = tn_widen(ctx, g); /* more ties than halves can count */
+        count = tn_where(ctx, mask, tn_num(ctx, g, 1), tn_num(ctx, g, 0));
         count = tn_sum(ctx, count, uop_reduce_axes(u));
-        return tn_where(ctx, mask, tn_fdiv(ctx, g, count), tn_num(ctx, x, 0));
+        g = tn_cast(ctx, tn_fdiv(ctx, g, count), x->dtype);
+        return tn_where(ctx, mask, g, tn_num(ctx, x, 0));
     case UOP_MUL:
         return product_share(ctx, u, g);
     default:
@@ -584,6 +589,47 @@ find_gradient_share(struct bell_context *ctx, const struct uop *u, uint32_t i,
     return u->n_src == 1 ? unary_share(ctx, u, g) : binary_share(ctx, u, i, g);
 }
 
+/* Whether a share takes several roundings. */
+static bool
+is_inexact(const struct uop *u)
+{
+    switch ((int)u->op) {
+    case UOP_FDIV:
+    case UOP_POW:
+    case UOP_FMOD:
+    case UOP_RECIP:
+    case UOP_SQRT:
+    case UOP_EXP2:
+    case UOP_LOG2:
+    case UOP_SIN:
+    case UOP_COS:
+    case UOP_MULACC:
+        return true;
+    case UOP_REDUCE_AXIS:
+        return uop_reduce_op(u) == UOP_MUL;
+    default:
+        return false;
+    }
+}
+
+/* The same of an op on halves in float32, rounded at the end. */
+static const struct uop *
+find_wide_share(struct bell_context *ctx, const struct uop *u, uint32_t i,
+                const struct uop *g)
+{
+    const struct uop *src[3], *wide, *share;
+    uint32_t k;
+
+    if (!uop_dtype_is_small(u->dtype) || !is_inexact(u))
+        return find_gradient_share(ctx, u, i, g);
+    for (k = 0; k < u->n_src; k++)
+        src[k] = tn_cast(ctx, u->src[k], UOP_F32);
+    wide = uop_new_shaped(&ctx->graph, u->op, UOP_F32, u->arg, src, u->n_src,
+                          tn_shape(ctx, u));
+    share = find_gradient_share(ctx, wide, i, tn_cast(ctx, g, UOP_F32));
+    return share ? tn_cast(ctx, share, u->dtype) : NULL;
+}
+
 /* Users before sources: when a node's turn comes its adjoint is complete.
  * Adjoints are nodes as well, so that gradients have gradients. */
 static bool
@@ -630,7 +676,7 @@ walk_back(struct backward *bw)
                 return bell_fail(BELL_E_UNSUPPORTED,
                                  "a kernel of your own has no gradient; "
                                  "bell_custom gives it one");
-            share = find_gradient_share(ctx, u, i, g);
+            share = find_wide_share(ctx, u, i, g);
             if (!share)
                 return bell_fail(BELL_E_UNSUPPORTED, "%s has no gradient",
                                  uop_op_infos[u->op].name);

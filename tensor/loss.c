@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "tensor/elementwise.h"
+#include "tensor/gradient.h"
 #include "tensor/reduce.h"
 #include "tensor/select.h"
 
@@ -399,16 +400,20 @@ bell_kl_div(struct bell_tensor *x, struct bell_tensor *y, bool log_target,
     return finish_loss(__func__, ctx, u, NULL, reduction, ops.dtype);
 }
 
-/* log x, -100 below the least normal number (whose slope is not used). */
+/* log x, -100 below the least normal number; its slope is 1 / max(x, 1e-12), as
+ * PyTorch's, so that a saturated wrong answer learns. */
 static const struct uop *
 clamped_log(struct bell_context *ctx, const struct uop *x)
 {
     const struct uop *tiny =
         tn_lt(ctx, x, tn_num(ctx, x, x->dtype == UOP_F64 ? 4e-44 : 0x1p-126));
+    const struct uop *y;
 
     assert(tn_bad(x) || tn_is_float(x));
-    return tn_where(ctx, tiny, tn_num(ctx, x, -100),
-                    tn_log(ctx, tn_where(ctx, tiny, tn_num(ctx, x, 1), x)));
+    y = tn_where(ctx, tiny, tn_num(ctx, x, -100),
+                 tn_log(ctx, tn_where(ctx, tiny, tn_num(ctx, x, 1), x)));
+    return tensor_slope(ctx, y, x,
+                        tn_recip(ctx, tn_max(ctx, x, tn_num(ctx, x, 1e-12))));
 }
 
 struct bell_tensor *

@@ -497,7 +497,12 @@ bell_einsum(const char *formula, struct bell_tensor *const *tensors, uint32_t n)
 
 /* ---- attention ---- */
 
-/* Scores with what may not be seen set to -inf, or a float mask added. */
+/* What a masked score is: as good as -inf beside any that is seen, but a row of
+ * nothing else has a softmax. */
+#define UNSEEN -0x1p127
+
+/* Scores with what may not be seen set to UNSEEN, or a float mask added;
+ * causally to -inf, as each row sees its first key. */
 static const struct uop *
 mask_scores(struct bell_context *ctx, const struct uop *scores,
             const struct uop *mask, bool causal)
@@ -509,9 +514,14 @@ mask_scores(struct bell_context *ctx, const struct uop *scores,
     if (tn_bad(scores))
         return scores;
     if (mask && mask->dtype == UOP_BOOL)
-        return tn_where(ctx, mask, scores, low);
-    if (mask)
-        return tn_add(ctx, scores, tn_cast(ctx, mask, scores->dtype));
+        return tn_where(ctx, mask, scores,
+                        tn_const(ctx, scores->dtype, UNSEEN));
+    if (mask) {
+        mask = tn_cast(ctx, mask, scores->dtype);
+        mask = tn_where(ctx, tn_eq(ctx, mask, low),
+                        tn_const(ctx, scores->dtype, UNSEEN), mask);
+        return tn_add(ctx, scores, mask);
+    }
     if (!causal)
         return scores;
     later = tn_lt(
@@ -519,6 +529,23 @@ mask_scores(struct bell_context *ctx, const struct uop *scores,
         tn_iota(ctx, rank, rank - 2, tn_size(ctx, scores, rank - 2), UOP_I64),
         tn_iota(ctx, rank, rank - 1, tn_size(ctx, scores, rank - 1), UOP_I64));
     return tn_where(ctx, later, low, scores);
+}
+
+/* 0 in rows that see nothing. */
+static const struct uop *
+clear_unseen(struct bell_context *ctx, const struct uop *out,
+             const struct uop *mask)
+{
+    uint32_t rank = tn_rank(ctx, mask);
+    const struct uop *seen = mask;
+
+    if (tn_bad(out) || tn_bad(mask))
+        return &uop_failed;
+    if (mask->dtype != UOP_BOOL)
+        seen = tn_ne(ctx, mask, tn_const(ctx, mask->dtype, -(double)INFINITY));
+    if (rank)
+        seen = tn_reduce(ctx, UOP_ADD, seen, 1u << (rank - 1));
+    return tn_where(ctx, seen, out, tn_const(ctx, out->dtype, 0));
 }
 
 /* Heads may be shared: batch sizes broadcast between all three, of which each
@@ -601,6 +628,8 @@ bell_scaled_dot_product_attention(struct bell_tensor *q, struct bell_tensor *k,
         return ctx->error_tensor;
     /* as a product's factor they are what q, k and v are */
     scores = tn_widen(ctx, tn_cast(ctx, scores, dtype));
-    return tensor_new(ctx, __func__,
-                      tn_cast(ctx, tn_matmul(ctx, scores, uv), dtype));
+    scores = tn_cast(ctx, tn_matmul(ctx, scores, uv), dtype);
+    if (mask)
+        scores = clear_unseen(ctx, scores, tensor_wide_node(mask));
+    return tensor_new(ctx, __func__, scores);
 }

@@ -103,8 +103,7 @@ tn_float(struct bell_context *ctx, enum uop_dtype dtype, double value)
     return shape_const(ctx, uop_const_float(&ctx->graph, dtype, value));
 }
 
-/* Beyond 64 bits a number becomes the nearest end, and NaN becomes 0, where C
- * leaves the conversion undefined; smaller integers wrap. */
+/* As CAST converts: truncated, beyond the dtype its nearest end, NaN 0. */
 const struct uop *
 tn_const(struct bell_context *ctx, enum uop_dtype dtype, double value)
 {
@@ -112,18 +111,26 @@ tn_const(struct bell_context *ctx, enum uop_dtype dtype, double value)
         return fail_number(ctx);
     if (uop_dtype_infos[dtype].is_float)
         return tn_float(ctx, dtype, value);
-    if (isnan(value))
-        value = 0;
+    return tn_int(ctx, dtype, tn_saturate(dtype, value));
+}
+
+int64_t
+tn_saturate(enum uop_dtype dtype, double value)
+{
+    struct uop_bounds bounds = uop_dtype_bounds(dtype);
+
     if (dtype == UOP_BOOL)
-        return tn_int(ctx, dtype, value != 0);
-    if (dtype == UOP_U64 && value >= 0x1p63)
-        return tn_int(ctx, dtype,
-                      value >= 0x1p64 ? -1 : (int64_t)(uint64_t)value);
-    if (value >= 0x1p63)
-        return tn_int(ctx, dtype, INT64_MAX);
-    if (value < -0x1p63)
-        return tn_int(ctx, dtype, INT64_MIN);
-    return tn_int(ctx, dtype, (int64_t)value);
+        return value != 0;
+    if (isnan(value))
+        return 0;
+    if (dtype == UOP_U64)
+        return value >= 0x1p64   ? -1
+               : value >= 0x1p63 ? (int64_t)(uint64_t)value
+               : value <= 0      ? 0
+                                 : (int64_t)value;
+    if (value >= (double)bounds.max)
+        return bounds.max;
+    return value <= (double)bounds.min ? bounds.min : (int64_t)value;
 }
 
 const struct uop *

@@ -113,6 +113,8 @@ tn_widen(struct bell_context *ctx, const struct uop *a)
 }
 const struct uop *tn_bitcast(struct bell_context *ctx, const struct uop *a,
                              enum uop_dtype dtype);
+/* A number as an integer or bool of that dtype, as CAST converts floats. */
+int64_t tn_saturate(enum uop_dtype dtype, double value);
 /* CONTIGUOUS or DETACH. */
 const struct uop *tn_wrap(struct bell_context *ctx, enum uop_op op,
                           const struct uop *a);

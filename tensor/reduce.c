@@ -347,7 +347,12 @@ tn_var(struct bell_context *ctx, const struct uop *u, uint32_t axis_mask,
         return u;
     if (half)
         u = tn_cast(ctx, u, UOP_F32);
-    d = tn_sub(ctx, u, tn_mean(ctx, u, axis_mask));
+    /* a quotient: the mean of equal numbers is that number */
+    d = tn_mean(ctx, u, axis_mask);
+    if (!symbol_in(tn_shape(ctx, u)->d, tn_rank(ctx, u)))
+        d = tn_fdiv(ctx, tn_reduce(ctx, UOP_ADD, u, axis_mask),
+                    tn_const(ctx, u->dtype, n + correction));
+    d = tn_sub(ctx, u, d);
     d = tn_reduce(ctx, UOP_ADD, tn_mul(ctx, d, d), axis_mask);
     return tn_cast(ctx, tn_mul_c(ctx, d, 1 / (n > 0 ? n : 0)), dtype);
 }
@@ -363,36 +368,6 @@ bell_mean(struct bell_tensor *x, const int64_t *axes, uint32_t n_axes,
         return out;
     return end_reduction(__func__, &r, tn_mean(r.ctx, r.u, r.mask));
 }
-
-static struct bell_tensor *
-spread_call(const char *call, struct bell_tensor *x, const int64_t *axes,
-            uint32_t n_axes, bool keepdim, double correction, bool root)
-{
-    struct bell_tensor *out;
-    struct reduction r;
-    const struct uop *u;
-
-    if (!begin_reduction(call, x, axes, n_axes, keepdim, true, &r, &out))
-        return out;
-    u = tn_var(r.ctx, r.u, r.mask, correction);
-    return end_reduction(call, &r, root ? tn_sqrt(r.ctx, u) : u);
-}
-
-struct bell_tensor *
-bell_var(struct bell_tensor *x, const int64_t *axes, uint32_t n_axes,
-         bool keepdim, double correction)
-{
-    return spread_call(__func__, x, axes, n_axes, keepdim, correction, false);
-}
-
-struct bell_tensor *
-bell_std(struct bell_tensor *x, const int64_t *axes, uint32_t n_axes,
-         bool keepdim, double correction)
-{
-    return spread_call(__func__, x, axes, n_axes, keepdim, correction, true);
-}
-
-/* ---- norms ---- */
 
 /* sum^(1/p); at 0 its gradient is 0 instead of infinite. */
 static const struct uop *
@@ -412,14 +387,59 @@ root_of_sum(struct bell_context *ctx, const struct uop *sum, double p)
                  : tn_alu2(ctx, UOP_POW, sum, tn_num(ctx, sum, 1 / p));
 }
 
+/* u in a dtype in which the squares of all its numbers can be added: PyTorch's
+ * on a CPU. Float16's fit float32; devices without float64 have no more. */
+static const struct uop *
+sum_widely(struct bell_context *ctx, const struct uop *u)
+{
+    bool is_narrow = u->dtype == UOP_F16 || !tensor_device_has_f64(ctx);
+
+    return tn_cast(ctx, tn_widen(ctx, u),
+                   is_narrow && u->dtype != UOP_F64 ? UOP_F32 : UOP_F64);
+}
+
+static struct bell_tensor *
+spread_call(const char *call, struct bell_tensor *x, const int64_t *axes,
+            uint32_t n_axes, bool keepdim, double correction, bool root)
+{
+    struct bell_tensor *out;
+    struct reduction r;
+    const struct uop *u;
+
+    if (!begin_reduction(call, x, axes, n_axes, keepdim, true, &r, &out))
+        return out;
+    u = tn_var(r.ctx, sum_widely(r.ctx, r.u), r.mask, correction);
+    if (root)
+        u = root_of_sum(r.ctx, u, 2);
+    return end_reduction(call, &r, tn_cast(r.ctx, u, r.u->dtype));
+}
+
+struct bell_tensor *
+bell_var(struct bell_tensor *x, const int64_t *axes, uint32_t n_axes,
+         bool keepdim, double correction)
+{
+    return spread_call(__func__, x, axes, n_axes, keepdim, correction, false);
+}
+
+struct bell_tensor *
+bell_std(struct bell_tensor *x, const int64_t *axes, uint32_t n_axes,
+         bool keepdim, double correction)
+{
+    return spread_call(__func__, x, axes, n_axes, keepdim, correction, true);
+}
+
+/* ---- norms ---- */
+
 /* The common norms without pow. For p = 0 it is the count of what is not zero.
- * */
+ * Halves give float32. */
 const struct uop *
 tn_norm(struct bell_context *ctx, const struct uop *u, double p, uint32_t mask)
 {
-    const struct uop *a = tn_abs(ctx, u), *y;
+    const struct uop *a, *y;
 
     assert(tn_bad(u) || tn_is_float(u));
+    u = tn_widen(ctx, u);
+    a = tn_abs(ctx, u);
     if (p == 0) {
         y = tn_cast(ctx, tn_bool(ctx, u), u->dtype);
         return tn_sum(ctx, y, mask);
@@ -438,6 +458,7 @@ struct bell_tensor *
 bell_norm(struct bell_tensor *x, double p, const int64_t *axes, uint32_t n_axes,
           bool keepdim)
 {
+    const struct uop *norm;
     struct bell_tensor *out;
     struct reduction r;
 
@@ -446,7 +467,8 @@ bell_norm(struct bell_tensor *x, double p, const int64_t *axes, uint32_t n_axes,
     if (isnan(p) || (isinf(p) && tn_reduced_count(r.ctx, r.u, r.mask) == 0))
         return tensor_fail(r.ctx, __func__, BELL_BAD_VALUE,
                            "of order %g over shape %s", p, SHAPE_OF(x));
-    return end_reduction(__func__, &r, tn_norm(r.ctx, r.u, p, r.mask));
+    norm = tn_norm(r.ctx, r.u, p, r.mask);
+    return end_reduction(__func__, &r, tn_cast(r.ctx, norm, r.u->dtype));
 }
 
 struct bell_tensor *
@@ -463,8 +485,11 @@ bell_normalize(struct bell_tensor *x, double p, int axis, double eps)
         return tensor_fail(r.ctx, __func__, BELL_BAD_VALUE,
                            "of order %g over shape %s", p, SHAPE_OF(x));
     norm = tn_norm(r.ctx, r.u, p, r.mask);
-    norm = tn_max(r.ctx, norm, tn_const(r.ctx, r.u->dtype, eps));
-    return end_reduction(__func__, &r, tn_fdiv(r.ctx, r.u, norm));
+    if (tn_bad(norm))
+        return end_reduction(__func__, &r, norm);
+    norm = tn_max(r.ctx, norm, tn_const(r.ctx, norm->dtype, eps));
+    norm = tn_fdiv(r.ctx, tn_widen(r.ctx, r.u), norm);
+    return end_reduction(__func__, &r, tn_cast(r.ctx, norm, r.u->dtype));
 }
 
 /* ---- softmax ---- */

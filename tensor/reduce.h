@@ -19,7 +19,8 @@ const struct uop *tn_log_softmax(struct bell_context *ctx, const struct uop *u,
 /* log of the sum of exp; an infinite maximum is the result. */
 const struct uop *tn_logsumexp(struct bell_context *ctx, const struct uop *u,
                                uint32_t axis_mask);
-/* (sum |u|^p)^(1/p); p may be 0, INFINITY and -INFINITY. u is a float. */
+/* (sum |u|^p)^(1/p); p may be 0, INFINITY and -INFINITY. u is a float; float32
+ * of halves. */
 const struct uop *tn_norm(struct bell_context *ctx, const struct uop *u,
                           double p, uint32_t axis_mask);
 /* Number of elements that are reduced to one. */

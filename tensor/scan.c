@@ -331,6 +331,8 @@ scan_call(const char *call, struct bell_tensor *x, int axis, enum uop_op op)
     if ((op == UOP_ADD || op == UOP_MUL) && !uop_dtype_infos[dtype].is_float)
         dtype = UOP_I64;
     u = tn_cast(tensor_at(x)->ctx, u, dtype == UOP_BOOL ? UOP_U8 : dtype);
+    if (op == UOP_MUL) /* sums of halves are float32's anyway */
+        u = tn_widen(tensor_at(x)->ctx, u);
     u = tn_cast(tensor_at(x)->ctx,
                 tn_scan(tensor_at(x)->ctx, op, u, (uint32_t)at), dtype);
     return tensor_new(tensor_at(x)->ctx, call, like_scanned(x, u));

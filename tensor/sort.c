@@ -297,25 +297,37 @@ tn_order_axis(struct bell_context *ctx, const struct uop *u, uint32_t axis,
 
 static void
 sort_call(const char *call, struct bell_tensor *x, int axis, bool descending,
-          int64_t k, struct bell_tensor **out_values,
+          bool is_all, int64_t k, struct bell_tensor **out_values,
           struct bell_tensor **out_indices)
 {
     const struct uop *u, *order;
     struct bell_context *ctx;
     struct bell_tensor *error;
+    int64_t size = 1; /* a tensor without axes has one of that size */
+    bool has_axes = false;
     int at = -1;
 
     if (tensor_check(call, x, &error)) {
+        has_axes = tensor_at(x)->shape->n > 0;
         error = tensor_at(x)->ctx->error_tensor;
         at = tensor_axis(tensor_at(x)->ctx, call, axis, tensor_at(x)->shape->n);
-        if (at >= 0 && (tensor_at(x)->shape->n == 0 ||
-                        tensor_at(x)->shape->n == BELL_MAX_RANK ||
-                        k > tensor_at(x)->shape->d[at])) {
+        if (at >= 0 && has_axes)
+            size = tensor_at(x)->shape->d[at];
+        if (is_all)
+            k = size;
+        if (at >= 0 && (k < 0 || k > size)) {
             tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_VALUE,
-                        "%lld of axis %d of %s", (long long)k, at, SHAPE_OF(x));
+                        "k is %lld, not in 0..%lld, the size of axis %d of %s",
+                        (long long)k, (long long)size, at, SHAPE_OF(x));
             at = -1;
         }
-        if (at >= 0 && tensor_at(x)->shape->d[at] > TN_MAX_ORDERED) {
+        if (at >= 0 && tensor_at(x)->shape->n == BELL_MAX_RANK) {
+            tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_SHAPE,
+                        "%s has %d axes, one too many", SHAPE_OF(x),
+                        BELL_MAX_RANK);
+            at = -1;
+        }
+        if (at >= 0 && size > TN_MAX_ORDERED) {
             tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_SHAPE,
                         "axis %d of %s has more than 2^32 elements", at,
                         SHAPE_OF(x));
@@ -329,13 +341,17 @@ sort_call(const char *call, struct bell_tensor *x, int axis, bool descending,
     if (at < 0)
         return;
     ctx = tensor_at(x)->ctx;
-    if (k < 0)
-        k = tensor_at(x)->shape->d[at];
     u = tensor_node(x);
+    if (!has_axes)
+        u = tn_unsqueeze(ctx, u, 0);
     order = tn_order_axis(ctx, u, (uint32_t)at, descending, k);
+    u = tn_gather(ctx, u, (uint32_t)at, order);
+    if (!has_axes && k == 1) {
+        u = tn_squeeze(ctx, u, 1);
+        order = tn_squeeze(ctx, order, 1);
+    }
     if (out_values)
-        *out_values =
-            tensor_new(ctx, call, tn_gather(ctx, u, (uint32_t)at, order));
+        *out_values = tensor_new(ctx, call, u);
     if (out_indices)
         *out_indices = tensor_new(ctx, call, order);
 }
@@ -344,7 +360,7 @@ void
 bell_sort(struct bell_tensor *x, int axis, bool descending,
           struct bell_tensor **out_values, struct bell_tensor **out_indices)
 {
-    sort_call(__func__, x, axis, descending, -1, out_values, out_indices);
+    sort_call(__func__, x, axis, descending, true, 0, out_values, out_indices);
 }
 
 struct bell_tensor *
@@ -352,7 +368,7 @@ bell_argsort(struct bell_tensor *x, int axis, bool descending)
 {
     struct bell_tensor *indices;
 
-    sort_call(__func__, x, axis, descending, -1, NULL, &indices);
+    sort_call(__func__, x, axis, descending, true, 0, NULL, &indices);
     return indices;
 }
 
@@ -360,6 +376,5 @@ void
 bell_topk(struct bell_tensor *x, int64_t k, int axis, bool largest,
           struct bell_tensor **out_values, struct bell_tensor **out_indices)
 {
-    sort_call(__func__, x, axis, largest, k < 0 ? INT64_MAX : k, out_values,
-              out_indices);
+    sort_call(__func__, x, axis, largest, false, k, out_values, out_indices);
 }

@@ -176,6 +176,8 @@ BELL_MUST_CHECK bell_status tensor_device_open(struct bell_context *ctx,
 uint32_t tensor_device_math(const struct bell_context *ctx);
 /* How many of its keys, 2^n, a kernel that sorts has at hand on the device. */
 uint32_t tensor_device_sort_bits(const struct bell_context *ctx);
+/* Whether the device computes in float64. */
+bool tensor_device_has_f64(const struct bell_context *ctx);
 /* Kernels are those for `math` from now on. A failure changes nothing. */
 void tensor_device_set_timeout(struct bell_context *ctx, double seconds);
 BELL_MUST_CHECK bell_status tensor_device_set_math(struct bell_context *ctx,

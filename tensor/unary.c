@@ -173,6 +173,14 @@ is_finite(struct bell_context *ctx, const struct uop *x)
 
 /* ---- exponentials and logarithms ---- */
 
+/* y, an odd function's value at x: x itself at zeros, whose sign would be lost
+ * on the way. */
+static const struct uop *
+keep_zero(struct bell_context *ctx, const struct uop *x, const struct uop *y)
+{
+    return tn_where(ctx, tn_eq(ctx, x, tn_num(ctx, x, 0)), x, y);
+}
+
 static const struct uop *
 log_10(struct bell_context *ctx, const struct uop *x)
 {
@@ -228,7 +236,7 @@ tn_expm1(struct bell_context *ctx, const struct uop *x)
     y = tn_fdiv(ctx, tn_mul_c(ctx, t, 2), tn_sub(ctx, tn_num(ctx, x, 1), t));
     y = tn_where(ctx, tn_lt(ctx, tn_abs(ctx, x), tn_num(ctx, x, 0.5)), y,
                  tn_add_c(ctx, e, -1));
-    return tensor_slope(ctx, y, x, e);
+    return tensor_slope(ctx, keep_zero(ctx, x, y), x, e);
 }
 
 /* From e = exp(-2|x|), which cannot overflow. Near 0 the difference 1 - e
@@ -274,9 +282,9 @@ bell_tanh(struct bell_tensor *x)
     if (!tensor_operands(__func__, &x, 1, TENSOR_FLOAT, &ops, &out))
         return out;
     u = ops.u[0];
-    if (!uop_dtype_is_small(ops.dtype))
-        return tensor_result(__func__, &ops, tn_tanh(ops.ctx, u));
-    y = tanh_rounded(ops.ctx, u);
+    y = uop_dtype_is_small(ops.dtype) ? tanh_rounded(ops.ctx, u)
+                                      : tn_tanh(ops.ctx, u);
+    y = keep_zero(ops.ctx, u, y);
     y = tensor_slope(
         ops.ctx, y, u,
         tn_sub(ops.ctx, tn_num(ops.ctx, u, 1), square(ops.ctx, y)));
@@ -319,17 +327,15 @@ hyper_sine(struct bell_context *ctx, const struct uop *x)
                  tn_fdiv(ctx, m, tn_add_c(ctx, m, 1)), y);
     y = or_half_exp(ctx, x, tn_mul_c(ctx, tn_add(ctx, m, y), 0.5));
     y = tn_where(ctx, tn_lt(ctx, x, zero), tn_neg(ctx, y), y);
-    return tensor_slope(ctx, y, x, cosh_slope(ctx, x));
+    return tensor_slope(ctx, keep_zero(ctx, x, y), x, cosh_slope(ctx, x));
 }
 
+/* Its slope is the sine, which does not cancel near 0. */
 static const struct uop *
 hyper_cosine(struct bell_context *ctx, const struct uop *x)
 {
-    const struct uop *y = cosh_slope(ctx, x), *e = tn_exp(ctx, x);
-
     assert(tn_bad(x) || tn_is_float(x));
-    return tensor_slope(ctx, y, x,
-                        tn_mul_c(ctx, tn_sub(ctx, e, tn_recip(ctx, e)), 0.5));
+    return tensor_slope(ctx, cosh_slope(ctx, x), x, hyper_sine(ctx, x));
 }
 
 /* Where squares would overflow: log(x) + log(2). */
@@ -365,12 +371,12 @@ inverse_sinh(struct bell_context *ctx, const struct uop *x)
     y = tn_where(ctx, big, log_twice(ctx, tn_abs(ctx, x)), y);
     y = tn_where(ctx, tn_lt(ctx, x, tn_num(ctx, x, 0)), tn_neg(ctx, y), y);
     return tensor_slope(
-        ctx, y, x,
+        ctx, keep_zero(ctx, x, y), x,
         tn_where(ctx, big, tn_recip(ctx, tn_abs(ctx, x)), tn_recip(ctx, root)));
 }
 
-/* As the inverse of sinh, from t = x - 1, which is exact near 1. Below 1 a
- * root or a logarithm of what is negative makes it NaN. */
+/* As the inverse of sinh, from t = x - 1, which is exact near 1. Below 1 the
+ * root is NaN, and so are value and slope. */
 static const struct uop *
 inverse_cosh(struct bell_context *ctx, const struct uop *x)
 {
@@ -381,6 +387,8 @@ inverse_cosh(struct bell_context *ctx, const struct uop *x)
     big = tn_lt(ctx, large, x);
     t = tn_add_c(ctx, tn_min(ctx, x, large), -1);
     root = tn_sqrt(ctx, tn_add(ctx, tn_mul_c(ctx, t, 2), square(ctx, t)));
+    root = tn_where(ctx, tn_lt(ctx, x, tn_num(ctx, x, 1)),
+                    tn_num(ctx, x, (double)NAN), root);
     y = tn_log1p(ctx, tn_add(ctx, t, root));
     y = tn_where(ctx, big, log_twice(ctx, x), y);
     return tensor_slope(
@@ -398,7 +406,7 @@ inverse_tanh(struct bell_context *ctx, const struct uop *x)
     y = tn_mul_c(ctx, tn_log1p(ctx, y), 0.5);
     y = tn_where(ctx, tn_lt(ctx, x, tn_num(ctx, x, 0)), tn_neg(ctx, y), y);
     return tensor_slope(
-        ctx, y, x,
+        ctx, keep_zero(ctx, x, y), x,
         tn_recip(ctx, tn_mul(ctx, tn_sub(ctx, one, x), tn_add(ctx, one, x))));
 }
 
@@ -463,6 +471,14 @@ tn_atan(struct bell_context *ctx, const struct uop *x)
                         tn_recip(ctx, tn_add(ctx, one, square(ctx, x))));
 }
 
+static const struct uop *
+inverse_tangent(struct bell_context *ctx, const struct uop *x)
+{
+    return tensor_slope(
+        ctx, keep_zero(ctx, x, tn_atan(ctx, x)), x,
+        tn_recip(ctx, tn_add(ctx, tn_num(ctx, x, 1), square(ctx, x))));
+}
+
 /* sqrt((1 - x) (1 + x)). */
 static const struct uop *
 circle_root(struct bell_context *ctx, const struct uop *x)
@@ -481,7 +497,8 @@ inverse_sine(struct bell_context *ctx, const struct uop *x)
     const struct uop *root = circle_root(ctx, x), *y;
 
     y = tn_atan(ctx, tn_fdiv(ctx, x, tn_add_c(ctx, root, 1)));
-    return tensor_slope(ctx, tn_mul_c(ctx, y, 2), x, tn_recip(ctx, root));
+    y = keep_zero(ctx, x, tn_mul_c(ctx, y, 2));
+    return tensor_slope(ctx, y, x, tn_recip(ctx, root));
 }
 
 /* 2 atan(sqrt((1 - x) / (1 + x))), which keeps the digits near 1, where pi/2 -
@@ -631,7 +648,7 @@ TENSOR_UNARY(bell_cos, TENSOR_FLOAT, tn_cos)
 TENSOR_UNARY(bell_tan, TENSOR_FLOAT, tangent)
 TENSOR_UNARY(bell_asin, TENSOR_FLOAT, inverse_sine)
 TENSOR_UNARY(bell_acos, TENSOR_FLOAT, inverse_cosine)
-TENSOR_UNARY(bell_atan, TENSOR_FLOAT, tn_atan)
+TENSOR_UNARY(bell_atan, TENSOR_FLOAT, inverse_tangent)
 TENSOR_UNARY(bell_sinh, TENSOR_FLOAT, hyper_sine)
 TENSOR_UNARY(bell_cosh, TENSOR_FLOAT, hyper_cosine)
 TENSOR_UNARY(bell_asinh, TENSOR_FLOAT, inverse_sinh)

@@ -163,7 +163,8 @@ BELL_API size_t bell_function_aliases(const struct bell_function *function,
  *     f  double     b  bool           y  enum bell_dtype
  *     r  enum bell_reduction          e  a string
  * `params` has, for each letter but c, the number of the parameter it takes; a
- * parameter called dtype that none takes is what the first is cast to. */
+ * parameter called dtype that none takes is what the first is cast to, and the
+ * result. */
 struct bell_function_c {
     const char *name, *args, *params;
 };

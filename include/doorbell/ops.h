@@ -42,16 +42,17 @@ BELL_API struct bell_tensor *bell_mul(struct bell_tensor *x,
 /* True division; float. */
 BELL_API struct bell_tensor *bell_div(struct bell_tensor *x,
                                       struct bell_tensor *y);
-/* Quotient rounded down; of integers by 0 it is 0. */
+/* Quotient, exact, rounded down; of integers by 0 it is 0. */
 BELL_API struct bell_tensor *bell_floor_divide(struct bell_tensor *x,
                                                struct bell_tensor *y);
 /* Quotient rounded towards zero. */
 BELL_API struct bell_tensor *bell_trunc_divide(struct bell_tensor *x,
                                                struct bell_tensor *y);
-/* x - y * floor(x / y), the sign of y; as Python's %. */
+/* x - y * floor(x / y), exact, the sign of y; as Python's %, but that a zero has
+ * x's sign. */
 BELL_API struct bell_tensor *bell_remainder(struct bell_tensor *x,
                                             struct bell_tensor *y);
-/* x - y * trunc(x / y), the sign of x; as C's fmod. */
+/* x - y * trunc(x / y), exact, the sign of x; as C's fmod. */
 BELL_API struct bell_tensor *bell_fmod(struct bell_tensor *x,
                                        struct bell_tensor *y);
 /* x to the y. Integers stay integers: by squaring, at most 64 steps; a

@@ -220,6 +220,7 @@ fn_forward(struct fn_args *args)
                               .ints = &row->constant,
                               .n = 1};
     const struct fn_arg *a[FN_MAX_ARGS];
+    struct bell_tensor *out;
     uint32_t k;
 
     for (k = 0; code[k]; k++) {
@@ -231,7 +232,10 @@ fn_forward(struct fn_args *args)
     }
     for (k = 0; k < BELL_MAX_PARAMS && !strchr(code, 'y'); k++)
         args->a[0].t = fn_cast(args, args->a[0].t, k);
-    return fn_apply(&row->to, args->ctx, a);
+    out = fn_apply(&row->to, args->ctx, a);
+    for (k = 0; k < BELL_MAX_PARAMS && !strchr(code, 'y'); k++)
+        out = fn_cast(args, out, k);
+    return out;
 }
 
 static BELL_MUST_CHECK bell_status

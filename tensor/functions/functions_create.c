@@ -1,11 +1,10 @@
 /* The function table: tensors from nothing, from numbers, at random. */
 #include "tensor/functions/functions_internal.h"
 
-#include <math.h>
-
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "reference/reference.h"
+#include "tensor/node.h"
 #include "tensor/tensor_internal.h"
 
 #define A args->a
@@ -114,12 +113,9 @@ store_number(struct fn_args *args, const struct bell_value *v, struct nest *n)
     if (uop_dtype_infos[array->dtype].is_float)
         array->f[n->filled++] =
             uop_round_float(array->dtype, is_float ? v->f : (double)i);
-    else if (is_float && array->dtype != UOP_BOOL)
-        array->i[n->filled++] =
-            uop_wrap_int(array->dtype, fabs(v->f) < 0x1p63 ? (int64_t)v->f : 0);
     else
-        array->i[n->filled++] =
-            uop_wrap_int(array->dtype, is_float ? v->f != 0 : i);
+        array->i[n->filled++] = is_float ? tn_saturate(array->dtype, v->f)
+                                         : uop_wrap_int(array->dtype, i);
     return true;
 }
 

@@ -5,30 +5,35 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "tensor/elementwise.h"
 
-/* input + alpha * other */
+/* input +- alpha * other, rounded once. */
 static struct bell_tensor *
-scaled_other(struct fn_args *args)
+add_scaled(struct fn_args *args, bool minus)
 {
     const struct fn_arg *alpha = &args->a[2];
 
-    if (alpha->is_int && alpha->i == 1)
-        return args->a[1].t;
-    return bell_mul(args->a[1].t, alpha->is_int
-                                      ? bell_scalar_int(args->ctx, alpha->i)
-                                      : bell_scalar(args->ctx, alpha->f));
+    return tensor_add_scaled(args->row->fn.name, args->a[0].t, args->a[1].t,
+                             alpha->is_int
+                                 ? bell_scalar_int(args->ctx, alpha->i)
+                                 : bell_scalar(args->ctx, alpha->f),
+                             minus);
 }
 
 static struct bell_tensor *
 call_add(struct fn_args *args)
 {
-    return bell_add(args->a[0].t, scaled_other(args));
+    if (args->a[2].is_int && args->a[2].i == 1)
+        return bell_add(args->a[0].t, args->a[1].t);
+    return add_scaled(args, false);
 }
 
 static struct bell_tensor *
 call_sub(struct fn_args *args)
 {
-    return bell_sub(args->a[0].t, scaled_other(args));
+    if (args->a[2].is_int && args->a[2].i == 1)
+        return bell_sub(args->a[0].t, args->a[1].t);
+    return add_scaled(args, true);
 }
 
 static struct bell_tensor *

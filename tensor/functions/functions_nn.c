@@ -313,6 +313,17 @@ call_interpolate(struct fn_args *args)
                    A[3].str);
 }
 
+/* Halves as float32: they are rounded at the end of a function alone. */
+static struct bell_tensor *
+widened(struct bell_tensor *x)
+{
+    enum bell_dtype dtype = bell_dtype_of(x);
+
+    return dtype == BELL_FLOAT16 || dtype == BELL_BFLOAT16
+               ? bell_cast(x, BELL_FLOAT32)
+               : x;
+}
+
 /* input, running_mean, running_var, weight, bias, training, momentum, eps */
 static struct bell_tensor *
 call_batch_norm(struct fn_args *args)
@@ -322,12 +333,13 @@ call_batch_norm(struct fn_args *args)
     uint32_t n = 0, i;
 
     if (A[5].b) { /* the batch's own statistics: over all axes but 1 */
+        struct bell_tensor *wide = widened(x);
         for (i = 0; i < bell_ndim(x); i++) {
             if (i != 1)
                 axes[n++] = i;
         }
-        mean = bell_mean(x, axes, n, false);
-        var = bell_var(x, axes, n, false, 0);
+        mean = bell_mean(wide, axes, n, false);
+        var = bell_var(wide, axes, n, false, 0);
     }
     if (!mean || !var)
         return fn_fail(args, "running_mean and running_var are needed unless "
@@ -350,8 +362,9 @@ call_cross_entropy(struct fn_args *args)
     if (A[5].f != 0)
         return fn_fail(args, "weight together with label_smoothing is not "
                              "supported");
-    x = bell_log_softmax(x, bell_ndim(x) == 1 ? 0 : 1);
-    return bell_nll_loss(x, A[1].t, A[2].t, A[3].i, A[4].reduction);
+    x = bell_log_softmax(widened(x), bell_ndim(x) == 1 ? 0 : 1);
+    x = bell_nll_loss(x, A[1].t, A[2].t, A[3].i, A[4].reduction);
+    return bell_cast(x, bell_dtype_of(A[0].t));
 }
 
 #define X    "input: tensor"
@@ -386,7 +399,8 @@ static const struct fn_row rows[] = {
     {{"scaled_dot_product_attention",
       "query: tensor, key: tensor, value: tensor, attn_mask: tensor = None, "
       "dropout_p: float = 0, is_causal: bool = False, scale: float = None",
-      "softmax(query @ key.mT * scale + attn_mask) @ value", MAT},
+      "softmax(query @ key.mT * scale + attn_mask) @ value; 0 in rows that see "
+      "nothing", MAT},
      FN(ttttfbf, bell_scaled_dot_product_attention)},
 
     {{"conv1d", "input: tensor, weight: tensor, bias: tensor = None, "

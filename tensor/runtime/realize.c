@@ -151,6 +151,12 @@ tensor_device_sort_bits(const struct bell_context *ctx)
     return (uint32_t)__builtin_ctz(n);
 }
 
+bool
+tensor_device_has_f64(const struct bell_context *ctx)
+{
+    return !ctx->runtime->target.lower.lacks_f64;
+}
+
 /* What of all allowances would change a kernel: asked for with all of them
  * set. */
 uint32_t

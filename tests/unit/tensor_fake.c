@@ -28,6 +28,13 @@ tensor_device_open(struct bell_context *c, const char *name)
     return BELL_OK;
 }
 
+bool
+tensor_device_has_f64(const struct bell_context *c)
+{
+    (void)c;
+    return true;
+}
+
 uint32_t
 tensor_device_sort_bits(const struct bell_context *c)
 {

@@ -127,6 +127,28 @@ int_number(enum eval_op op, int64_t x, int64_t y, struct bell_value *out)
     return BELL_OK;
 }
 
+/* Exact; a zero has the divisor's sign. */
+static double
+float_remainder(double x, double y)
+{
+    double r = fmod(x, y);
+
+    if (r == 0)
+        return copysign(0, y);
+    return (r < 0) != (y < 0) ? r + y : r;
+}
+
+/* From what is left: x / y alone may round up to a whole number. */
+static double
+float_quotient(double x, double y)
+{
+    double r = fmod(x, y), q = (x - r) / y;
+
+    if (r != 0 && (r < 0) != (y < 0))
+        q -= 1;
+    return q == 0 ? copysign(0, x / y) : round(q);
+}
+
 static BELL_MUST_CHECK bell_status
 float_number(enum eval_op op, double x, double y, struct bell_value *out)
 {
@@ -148,12 +170,10 @@ float_number(enum eval_op op, double x, double y, struct bell_value *out)
         r = x / y;
         break;
     case EVAL_FLOORDIV:
-        r = floor(x / y);
+        r = float_quotient(x, y);
         break;
     case EVAL_MOD:
-        r = fmod(x, y);
-        if (r != 0 && (r < 0) != (y < 0))
-            r += y;
+        r = float_remainder(x, y);
         break;
     case EVAL_POW:
         r = pow(x, y);

@@ -7,6 +7,7 @@
 #include "base/bits.h"
 #include "base/thread.h"
 #include "tools/fuzz/fuzz.h"
+#include "tools/fuzz/oracle.h"
 #include "tools/json.h"
 #include "tools/tools.h"
 
@@ -16,7 +17,7 @@
 #define GRAD_EVERY 8
 
 struct fuzz_options {
-    const char *device;
+    const char *device, *function;
     int64_t programs, seed, max_ops, index;
     bool json, grad, vary, jit, each, print;
 };
@@ -33,6 +34,9 @@ struct fuzz_state {
     /* --each: calls with each kind of shapes; those with fewer than three */
     uint64_t n_shaped[FUZZ_SHAPES_COUNT], n_few;
     char few[200]; /* of their names */
+    struct oracle_run oracle;
+    /* --each: functions without a row of the oracle; those known to have none */
+    uint64_t n_undefined, n_unjudged;
     uint64_t start_ns;
     char first_what[400]; /* of the first mismatch */
     int64_t first_index;
@@ -217,6 +221,37 @@ run_each_program(struct fuzz_state *s, int64_t index)
     return BELL_OK;
 }
 
+/* --each: every function of the table, or the one asked for, by the oracle. */
+static BELL_MUST_CHECK bell_status
+run_oracle(struct fuzz_state *s)
+{
+    size_t i, n = bell_function_count();
+
+    s->oracle.quiet = s->opts.json;
+    s->oracle.lacks_f64 = s->lacks_f64;
+    for (i = 0; i < n; i++) {
+        const char *name = bell_function_at(i)->name;
+        bool is_listed;
+        const struct oracle_row *row = oracle_find(name, &is_listed);
+        if (s->opts.function && strcmp(s->opts.function, name) != 0)
+            continue;
+        tool_progress("function %zu of %zu, %s, %" PRIu64 " calls differ", i, n,
+                      name, s->oracle.report.n_differ);
+        if (!row && !is_listed) {
+            fprintf(stderr, "%s has no definition\n", name);
+            s->n_undefined++;
+        }
+        s->n_unjudged += is_listed;
+        if (!row)
+            continue;
+        BELL_TRY(fuzz_fresh_context(&s->ctx, s->opts.device));
+        s->oracle.ctx = s->ctx;
+        BELL_TRY(oracle_check(&s->oracle, row));
+    }
+    tool_progress(NULL);
+    return BELL_OK;
+}
+
 static BELL_MUST_CHECK bell_status
 run_programs(struct fuzz_state *s)
 {
@@ -224,6 +259,10 @@ run_programs(struct fuzz_state *s)
 
     BELL_TRY(fuzz_fresh_context(&s->ctx, s->opts.device));
     BELL_TRY(fuzz_ask_f64(s->ctx, &s->lacks_f64));
+    if (s->opts.each && !s->opts.print && s->opts.index < 0)
+        BELL_TRY(run_oracle(s));
+    if (s->opts.function)
+        return BELL_OK;
     for (i = 0; i < s->opts.programs; i++) {
         if (i % PROGRAMS_PER_CONTEXT == 0)
             BELL_TRY(fuzz_fresh_context(&s->ctx, s->opts.device));
@@ -290,10 +329,20 @@ static int
 print_summary(struct fuzz_state *s)
 {
     double seconds = (double)(time_now_ns() - s->start_ns) * 1e-9;
-    int code = s->n_mismatches ? TOOL_FAILED : TOOL_OK, printed;
+    const struct oracle_report *oracle = &s->oracle.report;
+    bool differs = s->n_mismatches || oracle->n_differ || s->n_undefined;
+    int code = differs ? TOOL_FAILED : TOOL_OK, printed;
     uint64_t n_checked, n_all;
     struct json json;
 
+    if (!s->opts.json && oracle->n_rows)
+        printf("%" PRIu64 " functions by their definitions, %" PRIu64
+               " more without one, %" PRIu64 " calls (%" PRIu64
+               " refused), %" PRIu64 " points: %" PRIu64 " calls differ\n",
+               oracle->n_rows, s->n_undefined + s->n_unjudged, oracle->n_calls,
+               oracle->n_refused, oracle->n_points, oracle->n_differ);
+    if (s->opts.function)
+        return code;
     if (s->opts.each && print_left_out(s) > 0)
         code = TOOL_FAILED;
     count_checked(s, &n_checked, &n_all);
@@ -332,6 +381,10 @@ print_summary(struct fuzz_state *s)
         json_uint(&json, "odd", s->n_shaped[FUZZ_SHAPES_ODD]);
         json_uint(&json, "empty", s->n_shaped[FUZZ_SHAPES_EMPTY]);
         json_uint(&json, "broadcast", s->n_shaped[FUZZ_SHAPES_SPREAD]);
+        json_uint(&json, "defined", oracle->n_rows);
+        json_uint(&json, "undefined", s->n_undefined + s->n_unjudged);
+        json_uint(&json, "points", oracle->n_points);
+        json_uint(&json, "calls_differ", oracle->n_differ);
     }
     json_num(&json, "time_s", seconds);
     json_uint(&json, "mismatches", s->n_mismatches);
@@ -383,6 +436,8 @@ verb_fuzz(int argc, char **argv)
         {"--each", NULL, TOOL_OPT_FLAG, &s->opts.each, 0, 0,
          "each call in turn, alone, with odd sizes, empty ones and shapes that "
          "broadcast, and its gradients; fails where a function is left out"},
+        {"--function", "NAME", TOOL_OPT_STRING, &s->opts.function, 0, 0,
+         "with --each: that function alone, by its definition"},
         {"--print", NULL, TOOL_OPT_FLAG, &s->opts.print, 0, 0,
          "with --index: print that program as C, run nothing"},
         {"--json", NULL, TOOL_OPT_FLAG, &s->opts.json, 0, 0,
