@@ -69,6 +69,8 @@ struct lower_target {
     bool has_fma;        /* MULACC on F32 and F64 is one instruction */
     bool joins_bits;     /* (x & y) | z is one instruction, of vectors too */
     bool lacks_f64;      /* there is no F64: integers are not divided in it */
+    bool flushes_f32;    /* ADD, SUB and MUL of F32 take subnormal numbers for
+                          * 0, and give 0 for them; all else is exact */
     bool has_f16;        /* CAST between F16 and F32 is native */
     bool has_bf16;       /* the same of BF16 */
     bool has_f8;         /* CAST from F8E4M3 and F8E5M2 is native */

@@ -214,10 +214,17 @@ split_log(const struct dec *d, const struct float_format *fmt,
 {
     double up = fmt->fraction_bits + 1;
     const struct uop *small = dec_opf(d, UOP_CMPLT, x, fmt->min_normal);
-    const struct uop *bits, *e, *m, *shift;
+    const struct uop *bits, *e, *m, *shift, *larger;
 
     assert(dec_is_wide_float(d, x));
-    x = dec_where(d, small, dec_opf(d, UOP_MUL, x, exp2(up)), x);
+    if (fmt->dtype == UOP_F32 && d->target->flushes_f32) {
+        /* a product would be 0; the bits are a whole number of units */
+        larger = uop_cast(d->g, dec_bits(d, x, fmt->as_int), UOP_F32);
+        up = fmt->fraction_bits - uop_dtype_infos[UOP_F32].min_exp;
+    } else {
+        larger = dec_opf(d, UOP_MUL, x, exp2(up));
+    }
+    x = dec_where(d, small, larger, x);
     shift = dec_where(d, small, dec_float(d, x, fmt->dtype, -up),
                       dec_float(d, x, fmt->dtype, 0));
     bits = dec_bits(d, x, fmt->as_int);

@@ -824,6 +824,7 @@ render_ir3_lower_target(enum ir3_gen gen, struct lower_target *out_target)
     *out_target = (struct lower_target){
         .vector_bytes = 16,
         .lacks_f64 = true,
+        .flushes_f32 = true,
         .is_gpu = true,
         .narrow_index = true,
         .warp_lanes = 64,

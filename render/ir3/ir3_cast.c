@@ -50,29 +50,22 @@ float_of_64(struct ir3_emit *e, bool is_signed, struct ir3_lane a)
     return ir3_op2(e, IR3_OR_B, f, ir3_op2(e, IR3_SHL_B, sign, imm(31)));
 }
 
-/* Of a float64's bits, to nearest; what is below the least normal number is
- * 0. */
+/* Of a float64's bits, to nearest. */
 static struct ir3_opnd
 float_of_f64(struct ir3_emit *e, struct ir3_lane a)
 {
-    struct ir3_opnd sign, size, rest, r, up, is_tie, is_nan;
+    struct ir3_opnd sign, size, rest, field, m, r, is_nan;
 
     sign = ir3_op2(e, IR3_AND_B, a.hi, imm(0x80000000));
     size = ir3_op2(e, IR3_AND_B, a.hi, imm(0x7fffffff));
-    rest = ir3_op2(e, IR3_AND_B, a.lo, imm(0x1fffffff));
-    /* the exponent less 896, 23 digits */
-    r = ir3_op2(e, IR3_SHL_B, ir3_op2(e, IR3_SUB_U, size, imm(896u << 20)),
-                imm(3));
-    r = ir3_op2(e, IR3_OR_B, r, ir3_op2(e, IR3_SHR_B, a.lo, imm(29)));
-    up = ir3_compare(e, IR3_CMPS_U, IR3_GT, rest, imm(0x10000000));
-    is_tie = ir3_compare(e, IR3_CMPS_U, IR3_EQ, rest, imm(0x10000000));
-    is_tie = ir3_op2(e, IR3_AND_B, is_tie, r);
-    r = ir3_op2(e, IR3_ADD_U, r, ir3_op2(e, IR3_OR_B, up, is_tie));
-    r = ir3_select(e, ir3_compare(e, IR3_CMPS_U, IR3_LT, size, imm(897u << 20)),
-                   imm(0), r);
-    r = ir3_select(e,
-                   ir3_compare(e, IR3_CMPS_U, IR3_GE, size, imm(1151u << 20)),
-                   imm(0x7f800000), r);
+    field = ir3_op2(e, IR3_SUB_U, ir3_op2(e, IR3_SHR_B, size, imm(20)),
+                    imm(896)); /* 1023 - 127 */
+    m = ir3_op2(e, IR3_AND_B, a.hi, imm(0xfffff));
+    m = ir3_op2(e, IR3_SHL_B, ir3_op2(e, IR3_OR_B, m, imm(0x100000)), imm(5));
+    m = ir3_op2(e, IR3_OR_B, m, ir3_op2(e, IR3_SHR_B, a.lo, imm(27)));
+    rest = ir3_op2(e, IR3_AND_B, a.lo, imm(0x7ffffff));
+    rest = ir3_compare(e, IR3_CMPS_U, IR3_NE, rest, imm(0));
+    r = ir3_round_float(e, ir3_op2(e, IR3_OR_B, m, rest), field);
     /* a NaN's digits may all be in the lower half */
     rest = ir3_compare(e, IR3_CMPS_U, IR3_NE, a.lo, imm(0));
     is_nan = ir3_compare(e, IR3_CMPS_U, IR3_GT,

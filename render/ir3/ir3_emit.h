@@ -149,7 +149,7 @@ void ir3_branch(struct ir3_emit *e, struct ir3_opnd cond, bool where_set,
 #define IR3_EQ 4u
 #define IR3_NE 5u
 
-/* ---- arithmetic (ir3_math.c, ir3_cast.c) ---- */
+/* ---- arithmetic (ir3_math.c, ir3_float.c, ir3_cast.c) ---- */
 
 /* `op` on data of `dtype`; `u` is for messages. */
 BELL_MUST_CHECK bell_status ir3_emit_alu(struct ir3_emit *e,
@@ -157,6 +157,15 @@ BELL_MUST_CHECK bell_status ir3_emit_alu(struct ir3_emit *e,
                                          unsigned dtype,
                                          const struct ir3_lane *src[3],
                                          struct ir3_lane *out);
+/* The same of float32. */
+BELL_MUST_CHECK bell_status ir3_emit_float(struct ir3_emit *e,
+                                           const struct uop *u, enum uop_op op,
+                                           const struct ir3_lane **src,
+                                           struct ir3_lane *out);
+/* The positive float nearest to m * 2^(field - 127 - 25), ties to even, of any
+ * size: m has 26 digits, of which the last is also set where more follow. */
+struct ir3_opnd ir3_round_float(struct ir3_emit *e, struct ir3_opnd m,
+                                struct ir3_opnd field);
 /* Cuts a result to a dtype of 8 or 16 bits. */
 struct ir3_opnd ir3_wrap(struct ir3_emit *e, unsigned dtype, struct ir3_opnd a);
 struct ir3_lane ir3_cast(struct ir3_emit *e, unsigned from, unsigned to,

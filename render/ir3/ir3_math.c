@@ -1,11 +1,7 @@
-/* Arithmetic of one lane.
+/* Arithmetic of one lane of integers (ir3_float.c has that of floats).
  *
  * The chips multiply 16 and 24 bits, and add, shift and compare 32. The rest is
- * made of that: products of 32 bits, all of 64 bits, quotients. Quotients and
- * roots of floats come from approximate ones, whose error is computed exactly
- * (the products by halves of their digits: T. J. Dekker, "A Floating-Point
- * Technique for Extending the Available Precision", 1971) and which are one
- * unit off at most then: the nearest of the neighbours is the result.
+ * made of that: products of 32 bits, all of 64 bits, quotients.
  */
 #include "render/ir3/ir3_emit.h"
 
@@ -17,13 +13,6 @@ static struct ir3_opnd
 imm(uint32_t value)
 {
     return ir3_imm_opnd(value);
-}
-
-static struct ir3_opnd
-neg(struct ir3_opnd a)
-{
-    a.neg = !a.neg;
-    return a;
 }
 
 /* ---- integers of 32 bits ---- */
@@ -439,227 +428,6 @@ emit_64(struct ir3_emit *e, const struct uop *u, enum uop_op op, bool is_signed,
     }
 }
 
-/* ---- floats ---- */
-
-/* a * b as the sum of two floats, exactly, where both are between 2^-60 and
- * 2^60: the rounded product and its error. */
-static struct ir3_opnd
-product_error(struct ir3_emit *e, struct ir3_opnd a, struct ir3_opnd b,
-              struct ir3_opnd product)
-{
-    struct ir3_opnd x[2] = {a, b}, hi[2], lo[2], t;
-    int i;
-
-    for (i = 0; i < 2; i++) {
-        t = ir3_op2(e, IR3_MUL_F, x[i], imm(0x45800800)); /* 2^12 + 1 */
-        hi[i] =
-            ir3_op2(e, IR3_ADD_F, t, neg(ir3_op2(e, IR3_ADD_F, t, neg(x[i]))));
-        lo[i] = ir3_op2(e, IR3_ADD_F, x[i], neg(hi[i]));
-    }
-    t = ir3_op2(e, IR3_ADD_F, ir3_op2(e, IR3_MUL_F, hi[0], hi[1]),
-                neg(product));
-    t = ir3_op2(e, IR3_ADD_F, t, ir3_op2(e, IR3_MUL_F, hi[0], lo[1]));
-    t = ir3_op2(e, IR3_ADD_F, t, ir3_op2(e, IR3_MUL_F, lo[0], hi[1]));
-    return ir3_op2(e, IR3_ADD_F, t, ir3_op2(e, IR3_MUL_F, lo[0], lo[1]));
-}
-
-/* c - a * b, exactly where it is a float: c and a * b are close. */
-static struct ir3_opnd
-rest(struct ir3_emit *e, struct ir3_opnd c, struct ir3_opnd a,
-     struct ir3_opnd b)
-{
-    struct ir3_opnd p = ir3_op2(e, IR3_MUL_F, a, b);
-    struct ir3_opnd error = product_error(e, a, b, p);
-
-    return ir3_op2(e, IR3_ADD_F, ir3_op2(e, IR3_ADD_F, c, neg(p)), neg(error));
-}
-
-/* Exponent field of a float, and the float with another one; 127 is 1. */
-static struct ir3_opnd
-exponent(struct ir3_emit *e, struct ir3_opnd a)
-{
-    struct ir3_opnd t = ir3_op2(e, IR3_SHL_B, a, imm(1));
-
-    return ir3_op2(e, IR3_SHR_B, t, imm(24));
-}
-
-static struct ir3_opnd
-with_exponent(struct ir3_emit *e, struct ir3_opnd a, struct ir3_opnd field)
-{
-    struct ir3_opnd rest_bits =
-        ir3_op2(e, IR3_AND_B, a, ir3_in_reg(e, imm(0x807fffff)));
-
-    return ir3_op2(e, IR3_OR_B, rest_bits,
-                   ir3_op2(e, IR3_SHL_B, field, imm(23)));
-}
-
-/* One if the exponent field is 0 or 255: zeros, infinities, NaNs. */
-static struct ir3_opnd
-is_odd(struct ir3_emit *e, struct ir3_opnd field)
-{
-    struct ir3_opnd t = ir3_op2(e, IR3_SUB_U, field, imm(1));
-
-    return ir3_compare(e, IR3_CMPS_U, IR3_GE, t, imm(254));
-}
-
-/* The float's neighbour away from 0 or towards it, where `by` is 1 or -1 ;
- * itself where it is 0. */
-static struct ir3_opnd
-step_float(struct ir3_emit *e, struct ir3_opnd a, struct ir3_opnd by)
-{
-    return ir3_op2(e, IR3_ADD_U, a, by);
-}
-
-/* a * 2^k, in two steps, as 2^k may be no float; k is from -300 to 300. */
-static struct ir3_opnd
-scale(struct ir3_emit *e, struct ir3_opnd a, struct ir3_opnd k)
-{
-    struct ir3_opnd half = ir3_op2(e, IR3_ASHR_B, k, imm(1)), other, f;
-
-    other = ir3_op2(e, IR3_SUB_U, k, half);
-    f = ir3_op2(e, IR3_SHL_B, ir3_op2(e, IR3_ADD_U, half, imm(127)), imm(23));
-    a = ir3_op2(e, IR3_MUL_F, a, f);
-    f = ir3_op2(e, IR3_SHL_B, ir3_op2(e, IR3_ADD_U, other, imm(127)), imm(23));
-    return ir3_op2(e, IR3_MUL_F, a, f);
-}
-
-static struct ir3_opnd
-divide_floats(struct ir3_emit *e, struct ir3_opnd a, struct ir3_opnd b)
-{
-    struct ir3_opnd a_field, b_field, x, y, recip, q, r, odd, simple, ulp, up,
-        down, size;
-
-    a = ir3_in_reg(e, a);
-    b = ir3_in_reg(e, b);
-    a_field = exponent(e, a);
-    b_field = exponent(e, b);
-    odd = ir3_op2(e, IR3_OR_B, is_odd(e, a_field), is_odd(e, b_field));
-    /* both in [1, 2), positive */
-    x = with_exponent(e, a, imm(127));
-    y = with_exponent(e, b, imm(127));
-    x.abs = y.abs = true;
-    x = ir3_op1(e, IR3_ABSNEG_F, x);
-    y = ir3_op1(e, IR3_ABSNEG_F, y);
-    recip = ir3_op1(e, IR3_RCP, y);
-    q = ir3_op2(e, IR3_MUL_F, x, recip);
-    r = rest(e, x, q, y);
-    q = ir3_op2(e, IR3_ADD_F, q, ir3_op2(e, IR3_MUL_F, r, recip));
-    /* at most one unit off: is the rest more than half a unit's? */
-    r = rest(e, x, q, y);
-    ulp = with_exponent(e, imm(0),
-                        ir3_op2(e, IR3_SUB_U, exponent(e, q), imm(24)));
-    size = ir3_op2(e, IR3_MUL_F, ulp, y); /* half a unit, as a rest */
-    up = ir3_compare(e, IR3_CMPS_F, IR3_GT, r, size);
-    down = ir3_compare(e, IR3_CMPS_F, IR3_LT, r, neg(size));
-    q = step_float(e, q, ir3_op2(e, IR3_SUB_U, up, down));
-    q = scale(e, q, ir3_op2(e, IR3_SUB_U, a_field, b_field));
-    /* the sign */
-    x = ir3_op2(e, IR3_XOR_B, a, b);
-    x = ir3_op2(e, IR3_AND_B, x, ir3_in_reg(e, imm(0x80000000)));
-    q = ir3_op2(e, IR3_OR_B, q, x);
-    simple = ir3_op2(e, IR3_MUL_F, a, ir3_op1(e, IR3_RCP, b));
-    return ir3_select(e, odd, simple, q);
-}
-
-static struct ir3_opnd
-root(struct ir3_emit *e, struct ir3_opnd a)
-{
-    struct ir3_opnd field, odd, even, x, s, r, inverse, unit, size, up, down, k;
-
-    a = ir3_in_reg(e, a);
-    field = exponent(e, a);
-    odd = ir3_op2(e, IR3_OR_B, is_odd(e, field),
-                  ir3_op2(e, IR3_SHR_B, a, imm(31)));
-    /* x in [1, 4), times a power of 4 */
-    even = ir3_op2(e, IR3_AND_B, field, imm(1)); /* 127 is odd */
-    even = ir3_op2(e, IR3_XOR_B, even, imm(1));
-    x = with_exponent(e, a, ir3_op2(e, IR3_ADD_U, even, imm(127)));
-    k = ir3_op2(e, IR3_SUB_U, field, ir3_op2(e, IR3_ADD_U, even, imm(127)));
-    k = ir3_op2(e, IR3_ASHR_B, k, imm(1));
-    s = ir3_op1(e, IR3_SQRT, x);
-    r = rest(e, x, s, s);
-    inverse = ir3_op1(e, IR3_RCP, ir3_op2(e, IR3_ADD_F, s, s));
-    s = ir3_op2(e, IR3_ADD_F, s, ir3_op2(e, IR3_MUL_F, r, inverse));
-    /* x is below 4, so its root is at most the float before 2: below 2 units
-     * are half as large, so that one too many there would not be seen */
-    s = ir3_op2(e, IR3_MIN_F, s, imm(0x3fffffff));
-    /* (s + half a unit)^2 = s^2 + s units and a quarter of one's square, of
-     * which the rest is a multiple */
-    r = rest(e, x, s, s);
-    unit = with_exponent(e, imm(0),
-                         ir3_op2(e, IR3_SUB_U, exponent(e, s), imm(23)));
-    size = ir3_op2(e, IR3_MUL_F, s, unit);
-    up = ir3_compare(e, IR3_CMPS_F, IR3_GT, r, size);
-    down = ir3_compare(e, IR3_CMPS_F, IR3_LE, r, neg(size));
-    s = step_float(e, s, ir3_op2(e, IR3_SUB_U, up, down));
-    s = scale(e, s, k);
-    return ir3_select(e, odd, ir3_op1(e, IR3_SQRT, a), s);
-}
-
-/* NaN if either is: the chip's own give the other one. */
-static struct ir3_opnd
-extreme(struct ir3_emit *e, enum ir3_op op, struct ir3_opnd a,
-        struct ir3_opnd b)
-{
-    struct ir3_opnd r, nan;
-
-    a = ir3_in_reg(e, a);
-    b = ir3_in_reg(e, b);
-    r = ir3_op2(e, op, a, b);
-    nan = ir3_compare(e, IR3_CMPS_F, IR3_NE, a, a);
-    r = ir3_select(e, nan, a, r);
-    nan = ir3_compare(e, IR3_CMPS_F, IR3_NE, b, b);
-    return ir3_select(e, nan, b, r);
-}
-
-static bell_status
-emit_float(struct ir3_emit *e, const struct uop *u, enum uop_op op,
-           const struct ir3_lane **src, struct ir3_lane *out)
-{
-    struct ir3_opnd a = src[0]->lo, b = src[1] ? src[1]->lo : a;
-
-    switch ((int)op) {
-    case UOP_ADD:
-        out->lo = ir3_op2(e, IR3_ADD_F, a, b);
-        return BELL_OK;
-    case UOP_SUB:
-        out->lo = ir3_op2(e, IR3_ADD_F, a, neg(ir3_in_reg(e, b)));
-        return BELL_OK;
-    case UOP_MUL:
-        out->lo = ir3_op2(e, IR3_MUL_F, a, b);
-        return BELL_OK;
-    case UOP_NEG: /* of the bits: NaNs and subnormal numbers too */
-        out->lo = ir3_op2(e, IR3_XOR_B, a, imm(0x80000000));
-        return BELL_OK;
-    case UOP_FDIV:
-        out->lo = divide_floats(e, a, b);
-        return BELL_OK;
-    case UOP_SQRT:
-        out->lo = root(e, a);
-        return BELL_OK;
-    case UOP_TRUNC:
-        out->lo = ir3_op1(e, IR3_TRUNC_F, a);
-        return BELL_OK;
-    case UOP_MAX:
-        out->lo = extreme(e, IR3_MAX_F, a, b);
-        return BELL_OK;
-    case UOP_MIN:
-        out->lo = extreme(e, IR3_MIN_F, a, b);
-        return BELL_OK;
-    case UOP_CMPLT:
-        out->lo = ir3_compare(e, IR3_CMPS_F, IR3_LT, a, b);
-        return BELL_OK;
-    case UOP_CMPEQ:
-        out->lo = ir3_compare(e, IR3_CMPS_F, IR3_EQ, a, b);
-        return BELL_OK;
-    case UOP_CMPNE:
-        out->lo = ir3_compare(e, IR3_CMPS_F, IR3_NE, a, b);
-        return BELL_OK;
-    default:
-        return ir3_refuse(e, u, "no such thing of floats");
-    }
-}
-
 /* ---- all ---- */
 
 static bell_status
@@ -743,7 +511,7 @@ ir3_emit_alu(struct ir3_emit *e, const struct uop *u, enum uop_op op,
         return BELL_OK;
     }
     if (dtype == UOP_F32)
-        return emit_float(e, u, op, src, out);
+        return ir3_emit_float(e, u, op, src, out);
     if (uop_dtype_infos[dtype].is_float)
         return ir3_refuse(e, u, "floats of this size are stored only");
     return emit_int(e, u, op, dtype, src, out);

@@ -145,7 +145,8 @@ check_extreme(enum uop_op op, double value, unsigned at_src, uint64_t *rng)
 static void
 test_extreme_with_constant(void **state)
 {
-    static const double consts[] = {0.0, 1.5, -INFINITY, NAN};
+    static const double consts[] = {0.0,  -0.0,     1.5,       -INFINITY, NAN,
+                                    -1.5, 0x1p-149, -0x1p-149, 0x1p-126};
     uint64_t rng = 5;
     unsigned i, at_src;
 
@@ -156,6 +157,136 @@ test_extreme_with_constant(void **state)
             check_extreme(UOP_MIN, consts[i], at_src, &rng);
         }
     }
+}
+
+/* ---- borders ---- */
+
+/* Where float32 changes its rules: the ends of the subnormal numbers, of the
+ * normal ones, and numbers whose quotients and roots lie there. */
+static const float borders[] = {0,
+                                -0.0f,
+                                0x1p-149f,
+                                -0x1p-149f,
+                                0x1.8p-148f,
+                                -0x1p-140f,
+                                0x1.fcp-134f,
+                                0x1p-127f,
+                                -0x1p-127f,
+                                0x1.fffffcp-127f,
+                                0x1p-126f,
+                                -0x1p-126f,
+                                0x1.8p-126f,
+                                0x1.fffffep-126f,
+                                0x1p-125f,
+                                -0x1.2p-102f,
+                                0x1p-64f,
+                                0x1p-24f,
+                                0.5f,
+                                1,
+                                -1,
+                                1.5f,
+                                -3,
+                                0x1.fffffep+0f,
+                                0x1.8p+22f,
+                                -0x1p+23f,
+                                0x1p+64f,
+                                0x1.4p+125f,
+                                -0x1.2p+127f,
+                                0x1.fffffep+127f,
+                                INFINITY,
+                                -INFINITY,
+                                NAN,
+                                0x1p-142f,
+                                0x1.555554p-128f};
+
+#define N_BORDERS ARRAY_LEN(borders)
+
+/* `value`: NULL, or a constant in place of the source `at_src`. */
+static void
+check_borders(enum uop_op op, const float *value, unsigned at_src)
+{
+    bool is_compare = uop_op_infos[op].flags & UOP_FLAG_CMP;
+    uint32_t n_src = uop_op_infos[op].min_src, i, k;
+    size_t n = n_src < 2 || value ? N_BORDERS : N_BORDERS * N_BORDERS;
+    const struct uop *src[2], *range, *root;
+    enum uop_dtype result = is_compare ? UOP_BOOL : UOP_F32;
+    struct uop_graph g;
+    struct p_buf bufs[3];
+    char what[64];
+
+    uop_graph_init(&g);
+    check_buf(&bufs[0], result, n, NULL);
+    range = uop_range(&g, 0, UOP_AXIS_LOOP, (int64_t)n);
+    for (i = 0; i < n_src; i++) {
+        check_buf(&bufs[1 + i], UOP_F32, n, NULL);
+        for (k = 0; k < n; k++) {
+            union uop_arg x = {
+                .f = (double)borders[i ? k / N_BORDERS : k % N_BORDERS]};
+            if (value)
+                x.f = (double)borders[k];
+            p_set(&bufs[1 + i], k, x);
+        }
+        src[i] = value && at_src == i
+                     ? uop_const_float(&g, UOP_F32, (double)*value)
+                     : mk_load(&g, mk_param(&g, 1 + i, UOP_F32), range, 1, NULL,
+                               NULL);
+    }
+    root = mk(&g, op, result, 1, 0, n_src, src);
+    root = mk_store(&g, mk_param(&g, 0, result), range, root, NULL);
+    root = mk_end(&g, range, root);
+    snprintf(what, sizeof(what), "borders of %s", uop_op_infos[op].name);
+    check_roots(&g, &root, 1, bufs, 1 + n_src, op == UOP_MAX || op == UOP_MIN,
+                false, what);
+    check_bufs_free(bufs, 1 + n_src);
+    uop_graph_fini(&g);
+}
+
+static void
+test_borders(void **state)
+{
+    unsigned op, i;
+
+    (void)state;
+    for (op = 0; op < UOP_OP_COUNT; op++) {
+        if (!op_allowed(op, UOP_F32) || uop_op_infos[op].min_src > 2)
+            continue;
+        check_borders(op, NULL, 0);
+        for (i = 0; i < 2 * N_BORDERS && uop_op_infos[op].min_src == 2; i++) {
+            if (i % (backend->thin > 1 ? 5 : 2) == 0)
+                check_borders(op, &borders[i / 2], i % 2);
+        }
+    }
+}
+
+/* Numbers of float64 that are no float32, around those. */
+static void
+test_cast_borders(void **state)
+{
+    static const double parts[] = {0.5, 0.75, 1, 1 + 0x1p-52, 1.25, 1.5, 1.75};
+    const struct uop *range, *root;
+    size_t n = N_BORDERS * ARRAY_LEN(parts), i;
+    struct uop_graph g;
+    struct p_buf bufs[2];
+    union uop_arg value;
+
+    (void)state;
+    if (!backend->has_cast(UOP_F64, UOP_F32))
+        return;
+    uop_graph_init(&g);
+    check_buf(&bufs[0], UOP_F32, n, NULL);
+    check_buf(&bufs[1], UOP_F64, n, NULL);
+    for (i = 0; i < n; i++) {
+        value.f = (double)borders[i % N_BORDERS] * parts[i / N_BORDERS];
+        p_set(&bufs[1], i, value);
+    }
+    range = uop_range(&g, 0, UOP_AXIS_LOOP, (int64_t)n);
+    root = mk_load(&g, mk_param(&g, 1, UOP_F64), range, 1, NULL, NULL);
+    root = mk(&g, UOP_CAST, UOP_F32, 1, 0, 1, &root);
+    root = mk_store(&g, mk_param(&g, 0, UOP_F32), range, root, NULL);
+    root = mk_end(&g, range, root);
+    check_roots(&g, &root, 1, bufs, 2, false, false, "borders of a cast");
+    check_bufs_free(bufs, 2);
+    uop_graph_fini(&g);
 }
 
 /* Of the floats before powers of 4, and of the largest: the root is the float
@@ -724,6 +855,8 @@ ops_cases(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_alu),
         cmocka_unit_test(test_extreme_with_constant),
+        cmocka_unit_test(test_borders),
+        cmocka_unit_test(test_cast_borders),
         cmocka_unit_test(test_root_below_power),
         cmocka_unit_test(test_cast),
         cmocka_unit_test(test_bitcast),

@@ -22,7 +22,7 @@ struct backend {
     unsigned n_chips, n_first, n_targets;
     bool is_gpu;
     bool lacks_f64;            /* cases leave out what has float64 */
-    bool flushes;              /* subnormal float32 numbers are 0 */
+    bool flushes;              /* as p_run_flushing has it */
     uint32_t max_shared_bytes; /* of a work-group; 0: as much as cases want */
     /* Looks whether the machine can run its programs; NULL: every one can. */
     bool (*open)(void);

@@ -177,12 +177,21 @@ fail(struct interp *in, const char *fmt, ...)
     va_end(args);
 }
 
-static void
-flush(const struct interp *in, enum uop_dtype dtype, lane_value *x)
+/* Is it arithmetic in which subnormal float32 numbers are 0? */
+static bool
+op_flushes(const struct interp *in, enum uop_op op, enum uop_dtype dtype)
 {
-    if (in->flushes && dtype == UOP_F32 &&
-        fpclassify((float)x->f) == FP_SUBNORMAL)
-        x->f = copysign(0, x->f);
+    return in->flushes && dtype == UOP_F32 &&
+           (op == UOP_ADD || op == UOP_SUB || op == UOP_MUL ||
+            op == UOP_MULACC);
+}
+
+static lane_value
+flushed(lane_value x)
+{
+    if (fpclassify((float)x.f) == FP_SUBNORMAL)
+        x.f = copysign(0, x.f);
+    return x;
 }
 
 static void
@@ -253,9 +262,13 @@ eval_op(struct interp *in, const struct uop *u, const lane_value *x)
     struct uop a, b, c;
     struct uop *consts[3] = {&a, &b, &c};
     const struct uop *src[3] = {&a, &b, &c};
-    lane_value out = {.bits = 0};
+    bool flushes = op_flushes(in, u->op, u->dtype);
+    lane_value out = {.bits = 0}, zeroed[3];
     uint32_t i;
 
+    for (i = 0; flushes && i < u->n_src; i++)
+        zeroed[i] = flushed(x[i]);
+    x = flushes ? zeroed : x;
     if (!eval_common(u->op, u->dtype, x, &out)) {
         for (i = 0; i < u->n_src && i < 3; i++)
             set_const(consts[i], u->src[i]->dtype, x[i]);
@@ -264,8 +277,7 @@ eval_op(struct interp *in, const struct uop *u, const lane_value *x)
             fail(in, "cannot evaluate %s of node %u", uop_op_infos[u->op].name,
                  u->id);
     }
-    flush(in, u->dtype, &out);
-    return out;
+    return flushes ? flushed(out) : out;
 }
 
 /* a `op` b, for reductions */
@@ -273,17 +285,18 @@ static lane_value
 eval_pair(struct interp *in, enum uop_op op, enum uop_dtype dtype, lane_value a,
           lane_value b)
 {
-    lane_value both[3] = {a, b}, out = {.bits = 0};
+    bool flushes = op_flushes(in, op, dtype);
+    lane_value both[3] = {flushes ? flushed(a) : a, flushes ? flushed(b) : b},
+               out = {.bits = 0};
     struct uop x, y;
     const struct uop *src[2] = {&x, &y};
 
-    set_const(&x, dtype, a);
-    set_const(&y, dtype, b);
+    set_const(&x, dtype, both[0]);
+    set_const(&y, dtype, both[1]);
     if (!eval_common(op, dtype, both, &out) &&
         !uop_const_eval(op, dtype, src, 2, &out))
         fail(in, "cannot reduce with %s", uop_op_infos[op].name);
-    flush(in, dtype, &out);
-    return out;
+    return flushes ? flushed(out) : out;
 }
 
 static const struct p_buf *

@@ -22,8 +22,8 @@ struct p_buf {
  * is written, memory that two threads touch without a barrier in between. */
 int p_run(const struct lower_program *program, const struct p_buf *bufs,
           size_t n_bufs, char *err, size_t err_bytes);
-/* The same where what is computed in float32 and is subnormal is 0, of its
- * sign. */
+/* The same where sums, differences and products of float32 take subnormal
+ * numbers for 0 of their sign, and have none among their results. */
 int p_run_flushing(const struct lower_program *program,
                    const struct p_buf *bufs, size_t n_bufs, char *err,
                    size_t err_bytes);

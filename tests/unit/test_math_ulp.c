@@ -17,6 +17,7 @@
 #include "base/bits.h"
 #include "base/map.h"
 #include "host_run.h"
+#include "p_interp.h"
 #include "sanitized.h"
 
 #define CHUNK 65536
@@ -37,6 +38,7 @@ setup(void **state)
     targets[1].has_fma = false;
     targets[2] = targets[1];
     targets[2].lacks_f64 = true;
+    targets[2].flushes_f32 = true; /* whether the processor does or not */
     return 0;
 }
 
@@ -264,6 +266,45 @@ test_f32(void **state)
         check_f32(ops[i], &targets[0], CHUNKS_F32, 2);
         check_f32(ops[i], &targets[1], CHUNKS_F32 / 8, 2);
         check_f32(ops[i], &targets[2], CHUNKS_F32 / 8, 2);
+    }
+}
+
+/* Where sums and products take subnormal numbers for 0: 0 where the result is
+ * subnormal, and else as exact as ever. */
+static void
+test_f32_flushing(void **state)
+{
+    static const enum uop_op ops[] = {UOP_EXP2, UOP_LOG2, UOP_SIN, UOP_COS,
+                                      UOP_POW};
+    static float data[3][CHUNK];
+    struct p_buf bufs[3];
+    char err[256];
+    unsigned i, k;
+
+    (void)state;
+    for (k = 0; k < 3; k++)
+        bufs[k] = (struct p_buf){UOP_F32, CHUNK, data[k]};
+    for (i = 0; i < CHUNK; i++) { /* every subnormal exponent */
+        uint32_t bits = (i & 1) << 31 | (i * 2654435761u >> 9) >> i / 2 % 25;
+        memcpy(&data[1][i], &bits, 4);
+        data[2][i] = i % 3 ? 0.25f : -0.125f;
+    }
+    for (k = 0; k < ARRAY_LEN(ops); k++) {
+        struct function f;
+        struct worst w = {0};
+        function_make(&f, ops[k], UOP_F32, &targets[2]);
+        if (p_run_flushing(&f.p, bufs, f.p.n_params, err, sizeof(err)) != 0)
+            fail_msg("%s", err);
+        for (i = 0; i < CHUNK; i++) {
+            double x = (double)data[1][i], y = (double)data[2][i];
+            double want =
+                ops[k] == UOP_POW ? pow(x, y) : f32_reference(ops[k], x);
+            if (fabs(want) < 0x1p-126 && data[0][i] == 0)
+                continue;
+            note(&w, ulps(data[0][i], want, 23, -126, 127), x, y);
+        }
+        report(&f, &targets[2], &w, CHUNK, 2);
+        function_free(&f);
     }
 }
 
@@ -504,9 +545,13 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_f32), cmocka_unit_test(test_f32_near_quarters),
-        cmocka_unit_test(test_f64), cmocka_unit_test(test_sin_huge),
-        cmocka_unit_test(test_pow), cmocka_unit_test(test_pow_specials),
+        cmocka_unit_test(test_f32),
+        cmocka_unit_test(test_f32_flushing),
+        cmocka_unit_test(test_f32_near_quarters),
+        cmocka_unit_test(test_f64),
+        cmocka_unit_test(test_sin_huge),
+        cmocka_unit_test(test_pow),
+        cmocka_unit_test(test_pow_specials),
     };
 
     return cmocka_run_group_tests(tests, setup, NULL);
