@@ -269,6 +269,17 @@ fold_float(enum uop_op op, double *acc, struct fold *fold, double x)
     *acc = sum;
 }
 
+/* Element `at` of a sum or product, as the device may take it. */
+static double
+fold_element(const struct ref_run *run, const struct uop *u, enum uop_op op,
+             size_t at, double x)
+{
+    if (!run->noise || (op != UOP_ADD && op != UOP_MUL))
+        return x;
+    return ref_noisy_flush(run->noise, (uint64_t)u->id << 32 ^ at,
+                           (enum uop_dtype)u->dtype, x);
+}
+
 static double
 finish_fold(const struct ref_run *run, const struct uop *u, enum uop_op op,
             size_t k, double acc, const struct fold *fold, size_t n)
@@ -349,7 +360,8 @@ eval_reduce(const struct ref_run *run, const struct uop *u,
                          "reference reduction: out of memory");
     for (k = 0; k < x.n; k++, walk_next(&w)) {
         if (is_float)
-            fold_float(op, &out->f[w.pos], &folds[w.pos], x.f[k]);
+            fold_float(op, &out->f[w.pos], &folds[w.pos],
+                       fold_element(run, u, op, k, x.f[k]));
         else
             out->i[w.pos] = ref_alu_int(op, x.dtype, out->i[w.pos], x.i[k]);
     }
@@ -435,7 +447,8 @@ eval_scan(const struct ref_run *run, const struct uop *u, struct ref_array *out)
              i += uop_scan_back(u) ? -1 : 1) {
             size_t at = k - place * step + i * step;
             if (is_float)
-                fold_float(UOP_ADD, &sum, &fold, x.f[at]);
+                fold_float(UOP_ADD, &sum, &fold,
+                           fold_element(run, u, UOP_ADD, at, x.f[at]));
             else
                 whole = ref_alu_int(UOP_ADD, u->dtype, whole, x.i[at]);
             if (i == place)
@@ -642,10 +655,16 @@ eval_mulacc(const struct ref_run *run, const struct uop *u,
         double x = src[0].f[k * step[0]], y = src[1].f[k * step[1]],
                z = src[2].f[k * step[2]];
         double value = uop_round_float(dtype, fma(x, y, z));
+        uint64_t salt = (uint64_t)u->id << 32 ^ k;
         out->f[k] = value;
-        if (run->noise) /* where the target has no such instruction */
-            out->f[k] = ref_noisy_alu(run->noise, (uint64_t)u->id << 32 ^ k,
-                                      UOP_ADD, dtype, x * y, z, value);
+        if (!run->noise)
+            continue;
+        /* where the target has no such instruction */
+        x = ref_noisy_flush(run->noise, salt ^ 4, dtype, x);
+        y = ref_noisy_flush(run->noise, salt ^ 5, dtype, y);
+        value = uop_round_float(dtype, fma(x, y, z));
+        out->f[k] =
+            ref_noisy_alu(run->noise, salt, UOP_ADD, dtype, x * y, z, value);
     }
     return BELL_OK;
 }

@@ -19,6 +19,7 @@
 #ifndef BELL_REFERENCE_REFERENCE_H
 #define BELL_REFERENCE_REFERENCE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -49,6 +50,10 @@ struct ref_array {
 struct ref_noise {
     uint64_t seed;
     double ulps;
+    /* The device may take subnormal float32 numbers for 0 in arithmetic, as
+     * struct lower_target's flag has it; bfloat16 is computed as float32. One
+     * seed of four, 1 among them, does so throughout, the others by chance. */
+    bool flushes_f32;
 };
 
 /* Fills the elements of a BUFFER leaf. `array` comes allocated, its dtype,
@@ -69,8 +74,9 @@ BELL_MUST_CHECK bell_status ref_eval(const struct uop_graph *g,
                                      struct ref_array *out);
 
 /* The same of tensors of one context, computing nothing on the device; leaves
- * are read back from it (tensor/reference_tensor.c, in the tensor library).
- * A shape in `out` is the graph's: valid until the context's next call. */
+ * are read back from it (tensor/reference_tensor.c, in the tensor library), and
+ * its rule for subnormal numbers takes the place of the noise's. A shape in
+ * `out` is the graph's: valid until the context's next call. */
 BELL_MUST_CHECK bell_status ref_eval_tensors(struct bell_tensor *const *tensors,
                                              size_t n,
                                              const struct ref_noise *noise,

@@ -19,6 +19,9 @@ int64_t ref_compare_int(enum uop_op op, enum uop_dtype dtype, int64_t x,
 double ref_noisy_alu(const struct ref_noise *noise, uint64_t salt,
                      enum uop_op op, enum uop_dtype dtype, double x, double y,
                      double value);
+/* x, or 0 of its sign if it is subnormal and the device may take it for 0. */
+double ref_noisy_flush(const struct ref_noise *noise, uint64_t salt,
+                       enum uop_dtype dtype, double x);
 /* `value`, rounded to `dtype`, where it may be rounded before it is divided. */
 double ref_noisy_round(const struct ref_noise *noise, uint64_t salt,
                        enum uop_dtype dtype, double value);

@@ -31,6 +31,37 @@ draw(const struct ref_noise *noise, uint64_t salt)
     return (double)(bits >> 11) * 0x1p-52 - 1.0;
 }
 
+double
+ref_noisy_flush(const struct ref_noise *noise, uint64_t salt,
+                enum uop_dtype dtype, double x)
+{
+    if (!noise->flushes_f32 || (dtype != UOP_F32 && dtype != UOP_BF16) ||
+        fabs(x) >= smallest_normal(dtype))
+        return x;
+    if (noise->seed % 4 == 1 || draw(noise, ~salt) > 0)
+        return copysign(0, x);
+    return x;
+}
+
+/* Does a device that takes subnormal numbers for 0 do so of the operands? A
+ * quotient by a power of two may be a product. */
+static bool
+flushes_operands(enum uop_op op, double y)
+{
+    int exponent;
+
+    return op == UOP_ADD || op == UOP_SUB || op == UOP_MUL ||
+           (op == UOP_FDIV && isfinite(y) && fabs(frexp(y, &exponent)) == 0.5);
+}
+
+/* And of the result? */
+static bool
+flushes_result(enum uop_op op, double y)
+{
+    return flushes_operands(op, y) || op == UOP_EXP2 || op == UOP_SIN ||
+           op == UOP_COS || op == UOP_POW;
+}
+
 /* Whether the op's exact result on x and y is `value` itself. */
 static bool
 is_exact(enum uop_op op, enum uop_dtype dtype, double x, double y, double value)
@@ -98,9 +129,9 @@ overflowed(enum uop_op op, double x, double y, double value)
     return op == UOP_EXP2 || (op == UOP_POW && x != 0 && isfinite(y));
 }
 
-double
-ref_noisy_alu(const struct ref_noise *noise, uint64_t salt, enum uop_op op,
-              enum uop_dtype dtype, double x, double y, double value)
+static double
+move_result(const struct ref_noise *noise, uint64_t salt, enum uop_op op,
+            enum uop_dtype dtype, double x, double y, double value)
 {
     double ulp, size = fabs(value);
 
@@ -119,6 +150,24 @@ ref_noisy_alu(const struct ref_noise *noise, uint64_t salt, enum uop_op op,
     ulp = ldexp(fmax(size, smallest_normal(dtype)), -fraction_bits(dtype));
     return uop_round_float(dtype, value + draw(noise, salt) * noise->ulps *
                                               ulps_of(op, value) * ulp);
+}
+
+double
+ref_noisy_alu(const struct ref_noise *noise, uint64_t salt, enum uop_op op,
+              enum uop_dtype dtype, double x, double y, double value)
+{
+    double a = x, b = y;
+
+    if (flushes_operands(op, y)) {
+        a = ref_noisy_flush(noise, salt ^ 1, dtype, x);
+        b = ref_noisy_flush(noise, salt ^ 2, dtype, y);
+    }
+    if (a != x || b != y)
+        value = ref_alu_float(op, dtype, a, b);
+    value = move_result(noise, salt, op, dtype, a, b, value);
+    return flushes_result(op, y)
+               ? ref_noisy_flush(noise, salt ^ 3, dtype, value)
+               : value;
 }
 
 double
@@ -156,17 +205,21 @@ depends_on_order(enum uop_op op, enum uop_dtype dtype, double mass, double dust)
     return mass > 0 && dust < log2(smallest_normal(dtype));
 }
 
-double
-ref_noisy_reduce(const struct ref_noise *noise, uint64_t salt, enum uop_op op,
-                 enum uop_dtype dtype, double total, double mass, double dust,
-                 size_t n, bool fine, bool nan)
+static double
+move_total(const struct ref_noise *noise, uint64_t salt, enum uop_op op,
+           enum uop_dtype dtype, double total, double mass, double dust,
+           size_t n, bool fine, bool nan)
 {
     double eps = ldexp(1.0, -fraction_bits(dtype)), scale;
     double error = noise->ulps * eps * mass * (1 + log2((double)n)); /* sums' */
+    bool lost;
+
+    /* partial sums that are subnormal */
+    if (noise->flushes_f32 && (dtype == UOP_F32 || dtype == UOP_BF16))
+        error += (double)n * smallest_normal(dtype);
     /* Large elements that cancel may take the others with them; what is left
      * of rounding may be 0 elsewhere, which dividing by it tells. */
-    bool lost = op == UOP_ADD && noise->seed & 1 && fabs(total) < error;
-
+    lost = op == UOP_ADD && noise->seed & 1 && fabs(total) < error;
     if (op == UOP_ADD && total == 0 && mass == 0)
         return draw(noise, salt) > 0 ? -0.0 : 0.0;
     if (n <= 1 || (op != UOP_ADD && op != UOP_MUL))
@@ -183,4 +236,15 @@ ref_noisy_reduce(const struct ref_noise *noise, uint64_t salt, enum uop_op op,
     if (op == UOP_MUL)
         error = noise->ulps * eps * fabs(total) * (double)n;
     return lost ? 0 : total + draw(noise, salt) * error;
+}
+
+double
+ref_noisy_reduce(const struct ref_noise *noise, uint64_t salt, enum uop_op op,
+                 enum uop_dtype dtype, double total, double mass, double dust,
+                 size_t n, bool fine, bool nan)
+{
+    total = move_total(noise, salt, op, dtype, total, mass, dust, n, fine, nan);
+    return op == UOP_ADD || op == UOP_MUL
+               ? ref_noisy_flush(noise, salt, dtype, total)
+               : total;
 }

@@ -3,6 +3,7 @@
 #include "reference/reference.h"
 
 #include "base/alloc.h"
+#include "tensor/runtime/runtime.h"
 #include "tensor/tensor_internal.h"
 
 static bell_status
@@ -33,6 +34,8 @@ bell_status
 ref_eval_tensors(struct bell_tensor *const *tensors, size_t n,
                  const struct ref_noise *noise, struct ref_array *out)
 {
+    const struct tensor_runtime *rt;
+    struct ref_noise by_device;
     const struct uop **roots;
     bell_status status;
     size_t i;
@@ -52,6 +55,12 @@ ref_eval_tensors(struct bell_tensor *const *tensors, size_t n,
             return status;
         }
         roots[i] = tensor_at(tensors[i])->uop;
+    }
+    rt = tensor_at(tensors[0])->ctx->runtime;
+    if (noise && rt) {
+        by_device = *noise;
+        by_device.flushes_f32 = rt->target.lower.flushes_f32;
+        noise = &by_device;
     }
     status = ref_eval(&tensor_at(tensors[0])->ctx->graph, roots, n, read_leaf,
                       NULL, noise, out);

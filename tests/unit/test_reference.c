@@ -732,9 +732,9 @@ test_errors(void **state)
 
 /* The least and the greatest of 40 noisy evaluations of element 0. */
 static void
-spread(const struct uop *u, double ulps, double *low, double *high)
+spread_by(struct ref_noise noise, const struct uop *u, double *low,
+          double *high)
 {
-    struct ref_noise noise = {.ulps = ulps};
     struct ref_array out;
 
     *low = INFINITY;
@@ -746,6 +746,47 @@ spread(const struct uop *u, double ulps, double *low, double *high)
         *high = out.f[0] > *high ? out.f[0] : *high;
         ref_array_fini(&out);
     }
+}
+
+static void
+spread(const struct uop *u, double ulps, double *low, double *high)
+{
+    spread_by((struct ref_noise){.ulps = ulps}, u, low, high);
+}
+
+/* Of a device that flushes, sums and products of subnormal numbers may be 0,
+ * and what else is done with them is exact. */
+static void
+test_noise_flushes(void **state)
+{
+    const float tiny = 0x1p-130f;
+    const struct uop *x, *y, *sums[3];
+    struct ref_noise flushing = {.flushes_f32 = true};
+    double low, high;
+    unsigned i;
+
+    (void)state;
+    x = F32S(DIMS(2), tiny, tiny);
+    y = F32S(DIMS(2), 0x1p+100, 0x1p+100);
+    sums[0] = op2(UOP_MUL, x, y);
+    sums[1] = op2(UOP_MUL, op2(UOP_ADD, x, x), y);
+    sums[2] = op2(UOP_MUL, reduce(UOP_ADD, x, DIMS(1), 1), F32S(DIMS(1), 1));
+    for (i = 0; i < 3; i++) {
+        spread_by(flushing, sums[i], &low, &high);
+        assert_true(low <= 0 && high > 0);
+        spread_by((struct ref_noise){.ulps = 0}, sums[i], &low, &high);
+        assert_true(low == high && low > 0);
+    }
+    spread_by(flushing, op2(UOP_MAX, x, op1(UOP_NEG, x)), &low, &high);
+    assert_true(low == (double)tiny && high == low);
+    spread_by(flushing, op2(UOP_FDIV, x, F32S(DIMS(2), 3, 3)), &low, &high);
+    assert_true(low > 0);
+    spread_by(flushing, op1(UOP_LOG2, x), &low, &high);
+    assert_true(low == -130 && high == -130);
+    /* of another dtype the same numbers are normal, or kept */
+    x = convert(UOP_CAST, UOP_F64, x);
+    spread_by(flushing, op2(UOP_ADD, x, x), &low, &high);
+    assert_true(low == 2 * (double)tiny && high == low);
 }
 
 static void
@@ -866,6 +907,7 @@ main(void)
         TEST(test_long_chain),
         TEST(test_errors),
         TEST(test_noise),
+        TEST(test_noise_flushes),
         TEST(test_no_memory),
         TEST(test_bytes),
     };
