@@ -3,9 +3,11 @@
 are C that compiles and says the same.
 
 usage: test_fuzz.py DOORBELL [--few] [--sim] [--compile COMMAND...]
+       test_fuzz.py DOORBELL --device DEVICE PROGRAMS SEED
 """
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -66,6 +68,15 @@ def check_each(tap, few):
               'a definition as it says', complaints)
 
 
+def check_device(tap, device, programs, seed):
+    done = run('fuzz', device, '--programs', str(programs), '--seed',
+               str(seed))
+    tap.check(f'{programs} programs on {device}', expect(
+        done, 0, out=f'{programs} programs (') + (
+            [] if done.stdout.rstrip().endswith(': 0 mismatches')
+            else [done.stdout]))
+
+
 def check_simulated(tap, few):
     """Programs on simulated cards agree with the reference."""
     for device, programs, seed in (('NV@sim:sm_90', 300, 1),
@@ -76,14 +87,42 @@ def check_simulated(tap, few):
                                    ('AMD@sim:gfx942', 60, 5),
                                    ('AMD@sim:gfx90a', 40, 6),
                                    ('AMD@sim:gfx1030', 40, 7),
-                                   ('AMD@sim:gfx1201', 40, 8)):
-        programs = 20 if few else programs
-        done = run('fuzz', device, '--programs', str(programs), '--seed',
-                   str(seed))
-        tap.check(f'{programs} programs on {device}', expect(
-            done, 0, out=f'{programs} programs (') + (
-                [] if done.stdout.rstrip().endswith(': 0 mismatches')
-                else [done.stdout]))
+                                   ('AMD@sim:gfx1201', 40, 8),
+                                   ('QCOM@sim:a740', 40, 10),
+                                   ('QCOM@sim:a750-msm', 40, 11)):
+        check_device(tap, device, 20 if few else programs, seed)
+
+
+FLOATS = {'float16': (10, 5), 'bfloat16': (7, 8), 'float32': (23, 8),
+          'float64': (52, 11)}  # bits of fraction, of exponent
+
+
+def check_leaves(tap):
+    """One leaf of floats in six has numbers at which arithmetic is fragile."""
+    n_all = 0
+    n_with = dict.fromkeys(('-0', 'subnormal', 'smallest', 'largest'), 0)
+    for index in range(100):
+        done = run('fuzz', 'CPU', '--print', '--seed', '4', '--index',
+                   str(index))
+        for dtype, words in re.findall(r' d\d+\[\] = \{ /\* (\w+) \*/(.*?)\}',
+                                       done.stdout, re.DOTALL):
+            if dtype not in FLOATS:
+                continue
+            fraction, exponent = FLOATS[dtype]
+            numbers = [int(word, 16) for word in re.findall(r'0x\w+', words)]
+            if len(numbers) < 40:
+                continue
+            sign = 1 << (fraction + exponent)
+            sizes = {number & (sign - 1) for number in numbers}
+            infinity = ((1 << exponent) - 1) << fraction
+            n_all += 1
+            n_with['-0'] += sign in numbers
+            n_with['subnormal'] += any(0 < size < 1 << fraction
+                                       for size in sizes)
+            n_with['smallest'] += 1 in sizes or 1 << fraction in sizes
+            n_with['largest'] += infinity - 1 in sizes
+    tap.check('leaves of zeros, subnormals and borders', [] if n_all and all(
+        n > n_all / 12 for n in n_with.values()) else [f'{n_with} of {n_all}'])
 
 
 def check_refusals(tap):
@@ -125,8 +164,13 @@ def check_programs_in_c(tap, compiler):
 def main():
     tap = Tap()
     args = sys.argv[2:]
+    if args[:1] == ['--device']:
+        check_device(tap, *args[1:])
+        tap.finish()
+        return
     check_runs(tap, 40 if '--few' in args else 300)
     check_each(tap, '--few' in args)
+    check_leaves(tap)
     check_refusals(tap)
     if '--sim' in args:
         check_simulated(tap, '--few' in args)

@@ -199,7 +199,7 @@ fuzz_leaf(struct fuzz_gen *g, enum bell_dtype dtype, const int64_t *shape,
     if (data == FUZZ_DATA_NORMAL && !g->grad) {
         if (fuzz_one_in(&g->rng, 3))
             data = FUZZ_DATA_COARSE;
-        else if (fuzz_one_in(&g->rng, 12))
+        else if (fuzz_one_in(&g->rng, 4))
             data = FUZZ_DATA_SPECIAL;
         else if (fuzz_one_in(&g->rng, 12))
             data = FUZZ_DATA_WIDE;
@@ -298,20 +298,46 @@ fuzz_pick_like(struct fuzz_gen *g, int x, bool (*fits)(struct bell_tensor *t),
 
 /* ---- data ------------------------------------------------------------- */
 
+/* Where a dtype's arithmetic changes its rules: zeros, the ends of the
+ * subnormal and of the normal numbers, and some whose products and quotients
+ * lie there. */
 static double
 special_float(struct fuzz_rng *rng, enum uop_dtype dtype)
 {
-    static const double specials[] = {
-        0,     -0.0,   INFINITY,     -INFINITY,
-        1,     -1,     0.5,          65504,
-        3e38,  -3e38,  1e-40,        6e-8,
-        1e300, 1e-310, 2147483648.0, -9223372036854775808.0,
-        255.5};
+    static const double others[] = {
+        1,     0.5,  65504, 255.5,        1e38,   3e38,  1e-38,
+        1e-40, 6e-8, 1e19,  2147483648.0, 0x1p63, 1e300, 1e-310};
+    const struct uop_dtype_info *f = &uop_dtype_infos[dtype];
+    double unit = ldexp(1, f->min_exp - f->fraction_bits), x;
+    double n_units = ldexp(1, f->fraction_bits);
 
-    (void)dtype;
-    if (fuzz_one_in(rng, 6))
-        return NAN;
-    return specials[fuzz_below(rng, ARRAY_LEN(specials))];
+    switch (fuzz_below(rng, 10)) {
+    case 0:
+        x = 0;
+        break;
+    case 1:
+        x = unit;
+        break;
+    case 2:
+        x = unit * (n_units - 1);
+        break;
+    case 3:
+        x = unit * floor(fuzz_uniform(rng, 1, n_units));
+        break;
+    case 4:
+        x = ldexp(1, f->min_exp);
+        break;
+    case 5:
+        x = f->greatest;
+        break;
+    case 6:
+        x = fuzz_one_in(rng, 2) ? INFINITY : NAN;
+        break;
+    default:
+        x = others[fuzz_below(rng, ARRAY_LEN(others))];
+        break;
+    }
+    return fuzz_one_in(rng, 2) ? -x : x;
 }
 
 static double
