@@ -238,7 +238,7 @@ run_oracle(struct fuzz_state *s)
         tool_progress("function %zu of %zu, %s, %" PRIu64 " calls differ", i, n,
                       name, s->oracle.report.n_differ);
         if (!row && !is_listed) {
-            fprintf(stderr, "%s has no definition\n", name);
+            tool_eprintf("%s has no definition\n", name);
             s->n_undefined++;
         }
         s->n_unjudged += is_listed;
@@ -336,11 +336,12 @@ print_summary(struct fuzz_state *s)
     struct json json;
 
     if (!s->opts.json && oracle->n_rows)
-        printf("%" PRIu64 " functions by their definitions, %" PRIu64
-               " more without one, %" PRIu64 " calls (%" PRIu64
-               " refused), %" PRIu64 " points: %" PRIu64 " calls differ\n",
-               oracle->n_rows, s->n_undefined + s->n_unjudged, oracle->n_calls,
-               oracle->n_refused, oracle->n_points, oracle->n_differ);
+        tool_printf("%" PRIu64 " functions by their definitions, %" PRIu64
+                    " more without one, %" PRIu64 " calls (%" PRIu64
+                    " refused), %" PRIu64 " points: %" PRIu64 " calls differ\n",
+                    oracle->n_rows, s->n_undefined + s->n_unjudged,
+                    oracle->n_calls, oracle->n_refused, oracle->n_points,
+                    oracle->n_differ);
     if (s->opts.function)
         return code;
     if (s->opts.each && print_left_out(s) > 0)
