@@ -185,11 +185,18 @@ test_sorting(void **state)
     bell_sort(bell_cast(I(V(1, 0, 1), 3), BELL_BOOL), 0, false, &v, NULL);
     EXPECT(v, 0, 1, 1);
     bell_topk(x, 4, 1, true, &v, &i);
-    EXPECT_ERROR(
-        i, "bell_topk: k is 4, not in 0..3, the size of axis 1 of (2, 3)");
+    EXPECT_ERROR(i, "bell_topk: k is 4, not in 0..3, the size of axis 1 of "
+                    "(2, 3)");
     bell_topk(x, -1, 1, true, &v, &i);
-    EXPECT_ERROR(
-        v, "bell_topk: k is -1, not in 0..3, the size of axis 1 of (2, 3)");
+    EXPECT_ERROR(v, "bell_topk: k is -1, not in 0..3, the size of axis 1 of "
+                    "(2, 3)");
+    x = bell_scalar(ctx, 3);
+    bell_sort(x, -1, false, &v, &i);
+    EXPECT(v, 3);
+    EXPECT(i, 0);
+    EXPECT(bell_argsort(x, 0, true), 0);
+    bell_topk(x, 1, -1, true, &v, NULL);
+    EXPECT(v, 3);
 }
 
 /* Sorts n values with NaN the greatest, stable, by insertion. */

@@ -229,6 +229,8 @@ run_oracle(struct fuzz_state *s)
 
     s->oracle.quiet = s->opts.json;
     s->oracle.lacks_f64 = s->lacks_f64;
+    s->oracle.ctx = s->ctx;
+    BELL_TRY(oracle_ask_flushes(&s->oracle));
     for (i = 0; i < n; i++) {
         const char *name = bell_function_at(i)->name;
         bool is_listed;

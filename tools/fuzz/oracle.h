@@ -217,9 +217,15 @@ const struct oracle_row *oracle_find(const char *name, bool *out_is_listed);
 struct oracle_run {
     struct bell_context *ctx;
     bool lacks_f64;
+    /* The device takes float32's subnormals for 0: what is of them, or one, is
+     * not compared. */
+    bool flushes;
     bool quiet; /* print nothing but differences, on stderr */
     struct oracle_report report;
 };
+
+/* Sets run->flushes. */
+BELL_MUST_CHECK bell_status oracle_ask_flushes(struct oracle_run *run);
 
 /* All calls of a row. Differences are printed and counted; the status is a
  * failure of the oracle itself or of a device that is lost. */
