@@ -36,7 +36,7 @@ ref_noisy_flush(const struct ref_noise *noise, uint64_t salt,
                 enum uop_dtype dtype, double x)
 {
     if (!noise->flushes_f32 || (dtype != UOP_F32 && dtype != UOP_BF16) ||
-        fabs(x) >= smallest_normal(dtype))
+        !(fabs(x) < smallest_normal(dtype)))
         return x;
     if (noise->seed % 4 == 1 || draw(noise, ~salt) > 0)
         return copysign(0, x);

@@ -783,6 +783,9 @@ test_noise_flushes(void **state)
     assert_true(low > 0);
     spread_by(flushing, op1(UOP_LOG2, x), &low, &high);
     assert_true(low == -130 && high == -130);
+    spread_by(flushing, op2(UOP_ADD, F32S(DIMS(1), NAN), F32S(DIMS(1), 1)),
+              &low, &high);
+    assert_true(low > high); /* always NaN, which neither bound takes */
     /* of another dtype the same numbers are normal, or kept */
     x = convert(UOP_CAST, UOP_F64, x);
     spread_by(flushing, op2(UOP_ADD, x, x), &low, &high);
