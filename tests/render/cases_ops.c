@@ -145,8 +145,7 @@ check_extreme(enum uop_op op, double value, unsigned at_src, uint64_t *rng)
 static void
 test_extreme_with_constant(void **state)
 {
-    static const double consts[] = {0.0,  -0.0,     1.5,       -INFINITY, NAN,
-                                    -1.5, 0x1p-149, -0x1p-149, 0x1p-126};
+    static const double consts[] = {0.0, 1.5, -INFINITY, NAN};
     uint64_t rng = 5;
     unsigned i, at_src;
 
@@ -244,7 +243,7 @@ check_borders(enum uop_op op, const float *value, unsigned at_src)
 static void
 test_borders(void **state)
 {
-    unsigned op, i;
+    unsigned op, i, step = backend->thin >= 16 ? 23 : backend->thin > 1 ? 5 : 2;
 
     (void)state;
     for (op = 0; op < UOP_OP_COUNT; op++) {
@@ -252,7 +251,7 @@ test_borders(void **state)
             continue;
         check_borders(op, NULL, 0);
         for (i = 0; i < 2 * N_BORDERS && uop_op_infos[op].min_src == 2; i++) {
-            if (i % (backend->thin > 1 ? 5 : 2) == 0)
+            if (i % step == 0 && !is_skipped())
                 check_borders(op, &borders[i / 2], i % 2);
         }
     }
