@@ -308,6 +308,63 @@ test_f32_flushing(void **state)
     }
 }
 
+static double
+quotient_down(double x, double y)
+{
+    double r = fmod(x, y), q = (x - r) / y; /* exact but where it is great */
+
+    if (isinf(x))
+        return (double)NAN;
+    return r != 0 && (r < 0) != (y < 0) ? q - 1 : q;
+}
+
+/* Remainders are exact there, and of the quotients those that a float holds
+ * with its neighbours. */
+static void
+test_remainders_flushing(void **state)
+{
+    static float data[3][CHUNK];
+    struct p_buf bufs[3];
+    char err[256];
+    uint64_t rng = 5;
+    unsigned i, k;
+
+    (void)state;
+    for (k = 0; k < 3; k++)
+        bufs[k] = (struct p_buf){UOP_F32, CHUNK, data[k]};
+    for (i = 0; i < CHUNK; i++) {
+        do
+            data[1][i] = any_f32(&rng);
+        while (isnan(data[1][i])); /* its bits are for others to test */
+        do
+            data[2][i] = any_f32(&rng);
+        while (isnan(data[2][i]));
+        if (i % 2) /* of about the same size */
+            data[2][i] = data[1][i] / (float)(1 + next_random(&rng) % 99);
+        if (i % 4 > 1) { /* subnormal, or nearly so */
+            data[1][i] = ldexpf(frexpf(data[1][i], &(int){0}), -126 - i % 20);
+            data[2][i] = ldexpf(frexpf(data[2][i], &(int){0}), -120 - i % 29);
+        }
+    }
+    for (k = 0; k < 2; k++) {
+        struct function f;
+        function_make(&f, k ? UOP_FFLOORDIV : UOP_FMOD, UOP_F32, &targets[2]);
+        if (p_run_flushing(&f.p, bufs, 3, err, sizeof(err)) != 0)
+            fail_msg("%s", err);
+        for (i = 0; i < CHUNK; i++) {
+            double x = (double)data[1][i], y = (double)data[2][i];
+            double want = k ? quotient_down(x, y) : fmod(x, y);
+            double got = (double)data[0][i];
+            if (k && !(fabs(want) < 0x1p24))
+                continue;
+            if (got != want && !(isnan(got) && isnan(want)))
+                fail_msg("%s of %a and %a is %a, not %a",
+                         uop_op_infos[f.op].name, x, y, got, want);
+        }
+        function_free(&f);
+    }
+}
+
 /* Floats next to multiples of pi/2, where little is left of them, and on both
  * sides of where the reductions change. */
 static void
@@ -547,6 +604,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_f32),
         cmocka_unit_test(test_f32_flushing),
+        cmocka_unit_test(test_remainders_flushing),
         cmocka_unit_test(test_f32_near_quarters),
         cmocka_unit_test(test_f64),
         cmocka_unit_test(test_sin_huge),
