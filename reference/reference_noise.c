@@ -194,15 +194,18 @@ ref_noisy_nan(const struct ref_noise *noise, enum uop_dtype dtype,
 }
 
 /* Whether the order of the elements decides if a partial result overflows, or
- * loses its digits below the smallest number while others are large. */
+ * loses its digits below the smallest number while others are large or
+ * infinite. */
 static bool
-depends_on_order(enum uop_op op, enum uop_dtype dtype, double mass, double dust)
+depends_on_order(enum uop_op op, enum uop_dtype dtype, double total,
+                 double mass, double dust)
 {
     if (op == UOP_ADD)
         return mass > greatest(dtype);
     if (mass >= log2(greatest(dtype)))
         return true;
-    return mass > 0 && dust < log2(smallest_normal(dtype));
+    return (mass > 0 || !isfinite(total)) &&
+           dust < log2(smallest_normal(dtype));
 }
 
 static double
@@ -224,7 +227,7 @@ move_total(const struct ref_noise *noise, uint64_t salt, enum uop_op op,
         return draw(noise, salt) > 0 ? -0.0 : 0.0;
     if (n <= 1 || (op != UOP_ADD && op != UOP_MUL))
         return total;
-    if (depends_on_order(op, dtype, mass, dust))
+    if (depends_on_order(op, dtype, total, mass, dust))
         return draw(noise, salt) > 0 ? (isnan(total) && !nan ? 0 : NAN)
                : lost                ? 0
                                      : total;

@@ -754,6 +754,23 @@ spread(const struct uop *u, double ulps, double *low, double *high)
     spread_by((struct ref_noise){.ulps = ulps}, u, low, high);
 }
 
+/* Is element 0 NaN in some of 40 noisy evaluations? */
+static bool
+any_nan(const struct uop *u)
+{
+    struct ref_noise noise = {.ulps = 1};
+    struct ref_array out;
+    bool any = false;
+
+    for (noise.seed = 0; noise.seed < 40; noise.seed++) {
+        assert_int_equal(ref_eval(&graph, &u, 1, fill_leaf, NULL, &noise, &out),
+                         BELL_OK);
+        any |= isnan(out.f[0]);
+        ref_array_fini(&out);
+    }
+    return any;
+}
+
 /* Of a device that flushes, sums and products of subnormal numbers may be 0,
  * and what else is done with them is exact. */
 static void
@@ -817,6 +834,12 @@ test_noise(void **state)
     y = reduce(UOP_ADD, F32S(DIMS(3), 1e7f + 1.5f, -1e7f, 0.1f), DIMS(1), 1);
     spread(y, 1, &low, &high);
     assert_true(high - low > 0.5);
+    /* a product whose first factors are below all numbers may be 0 when the
+     * infinity comes */
+    y = reduce(UOP_MUL, F32S(DIMS(3), 0.5f, 0x1p-126f, INFINITY), DIMS(1), 1);
+    assert_true(any_nan(y));
+    y = reduce(UOP_MUL, F32S(DIMS(3), 0.5f, 0.25f, INFINITY), DIMS(1), 1);
+    assert_false(any_nan(y));
     /* what overflows need not */
     spread(op2(UOP_MUL, F32S(DIMS(1), 3e38f), F32S(DIMS(1), 10)), 1, &low,
            &high);
