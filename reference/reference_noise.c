@@ -227,10 +227,12 @@ move_total(const struct ref_noise *noise, uint64_t salt, enum uop_op op,
         return draw(noise, salt) > 0 ? -0.0 : 0.0;
     if (n <= 1 || (op != UOP_ADD && op != UOP_MUL))
         return total;
+    /* in every third noise none is spoilt: of many in a row one always would */
     if (depends_on_order(op, dtype, total, mass, dust))
-        return draw(noise, salt) > 0 ? (isnan(total) && !nan ? 0 : NAN)
-               : lost                ? 0
-                                     : total;
+        return noise->seed % 3 && draw(noise, salt) > 0
+                   ? (isnan(total) && !nan ? 0 : NAN)
+               : lost ? 0
+                      : total;
     if (!isfinite(total))
         return total;
     scale = op == UOP_ADD ? mass : exp2(mass);

@@ -814,6 +814,8 @@ test_noise(void **state)
 {
     const struct uop *x = F32S(DIMS(2), 3, 7), *y;
     double low, high, third = (double)(1 / 3.0f);
+    float rows[24][3];
+    unsigned i;
 
     (void)state;
     /* exact results stay */
@@ -840,6 +842,13 @@ test_noise(void **state)
     assert_true(any_nan(y));
     y = reduce(UOP_MUL, F32S(DIMS(3), 0.5f, 0.25f, INFINITY), DIMS(1), 1);
     assert_false(any_nan(y));
+    /* of many sums that may be no number by their order, at times none is so */
+    for (i = 0; i < 24; i++)
+        memcpy(rows[i], (float[3]){3e38f, 3e38f, -3e38f}, sizeof(rows[i]));
+    y = reduce(UOP_ADD, leaf(UOP_F32, DIMS(24, 3), rows), DIMS(24, 1), 2);
+    assert_true(any_nan(y));
+    spread(reduce(UOP_MAX, y, DIMS(1, 1), 1), 1, &low, &high);
+    assert_true(high > 2e38);
     /* what overflows need not */
     spread(op2(UOP_MUL, F32S(DIMS(1), 3e38f), F32S(DIMS(1), 10)), 1, &low,
            &high);
