@@ -6,9 +6,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Bytes of the UTF-8 character at `text`, which is not empty; *out_ok: it is
- * one. If not, those that begin one. */
-size_t text_character(const char *text, bool *out_ok);
+/* Bytes of the UTF-8 character at `text`, which has n bytes, at least one, or
+ * ends with a zero; *out_ok: it is one. If not, those that begin one. */
+size_t text_character(const char *text, size_t n, bool *out_ok);
+/* The same of a name: 0 where it is not a character, or a control character. */
+size_t text_name_character(const char *text, size_t n);
 
 #define TEXT_SHOWN_BYTES 12
 

@@ -271,7 +271,7 @@ struct hcq_device {
     bool waits_forever; /* no limit holds: somebody steps through the card */
     uint64_t spin_ns;   /* how long an idle thread spins before it sleeps */
     _Atomic uint64_t still_limit_ns; /* hcq_device_set_timeout */
-    /* What hcq_stillness saw when a wait last gave up; 0: none did. */
+    /* hcq_stillness.seen when a wait last gave up; 0: none did. */
     _Atomic uint64_t still_reported;
     uint32_t timestamp_word; /* of a signal's memory, in 64-bit words: 1, or
                               * where the backend's
@@ -463,20 +463,19 @@ bell_status hcq_timeout_report(struct hcq_device *dev, const char *what);
 struct hcq_stillness {
     uint64_t seen;      /* their progress at the last look */
     uint64_t since_ns;  /* when it last changed; 0: no look yet */
-    uint64_t looked_ns; /* hcq_wait_is_over's: of the wait, at its last look */
+    uint64_t looked_ns; /* of the wait, at the last look */
 };
 
-/* Looks at the device; true: it has stood still for longer than its limit and
- * what its launches may take. It may be called still at the first look, if it
- * was when a wait gave up and has not moved since. `salt`: what is waited for.
- * *out_left_ns (may be NULL): how long it may stay so. */
-bool hcq_stands_still(struct hcq_device *dev, uint64_t salt,
+/* Whether a wait of `timeout_ns` that has lasted for waited_ns is over;
+ * *out_left_ns (may be NULL): how long it may last at most from here on. Under
+ * HCQ_WAIT_WHILE_MOVING the device is looked at now and then, under its lock. The
+ * wait is over when the device has stood still for longer than its limit and
+ * what its launches may take, or at the first look if it was still when a wait
+ * gave up and has not moved since. `salt`: what is waited for. */
+bool hcq_wait_is_over(struct hcq_device *dev, uint64_t salt,
+                      uint64_t timeout_ns, uint64_t waited_ns,
                       struct hcq_stillness *still, uint64_t *out_left_ns);
-/* Whether a wait of `timeout_ns` that has lasted for waited_ns is over; looks at
- * the device now and then if that is HCQ_WAIT_WHILE_MOVING. */
-bool hcq_wait_is_over(struct hcq_device *dev, uint64_t timeout_ns,
-                      uint64_t waited_ns, struct hcq_stillness *still);
-/* The same of the devices of several queues: all of them stand still. */
+/* Whether the devices of several queues have all stood still for that long. */
 bool hcq_all_stand_still(struct hcq_queue *const *queues, uint32_t n_queues,
                          struct hcq_stillness *still);
 /* Says so, for the report: "nothing moved for 30.0 s (...)". */

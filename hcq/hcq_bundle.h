@@ -60,7 +60,8 @@ struct hcq_bundle_info {
 /* Reads a file and loads what it has for the device. The file stays as it is
  * while the bundle is open. BELL_E_IO, malformed; BELL_E_UNSUPPORTED, of
  * another version, without kernels for this device (the message says which
- * it has), or with a grid that it does not take; and as hcq_program_create and hcq_buffer_create. */
+ * it has), or with a grid that it does not take; and as hcq_program_create and
+ * hcq_buffer_create. */
 BELL_MUST_CHECK bell_status hcq_bundle_open(struct hcq_device *dev,
                                             const char *path,
                                             struct hcq_bundle **out_bundle);

@@ -13,7 +13,7 @@
 #define RING_DEFAULT_BYTES (1u << 20)
 #define RING_MIN_BYTES     4096u
 
-#define MOST_EXPECTED_NS 1000000000000000000ull /* 32 years */
+#define MOST_EXPECTED_NS (UINT64_MAX / 16) /* 37 years */
 
 static const char *const kind_names[HCQ_QUEUE_KIND_COUNT] = {
     [HCQ_QUEUE_COMPUTE] = "compute",
@@ -324,7 +324,8 @@ expect_launch(struct hcq_cs *cs, uint64_t group_ns, const uint32_t grid[3])
     uint64_t turns = (n_groups - 1) / cs->queue->dev->info.n_units + 1;
     double ns = (double)cs->expect_ns + (double)turns * (double)group_ns;
 
-    cs->expect_ns = ns < 1e18 ? (uint64_t)ns : MOST_EXPECTED_NS;
+    cs->expect_ns =
+        ns < (double)MOST_EXPECTED_NS ? (uint64_t)ns : MOST_EXPECTED_NS;
 }
 
 void

@@ -23,7 +23,7 @@
 #define CARD_SPINS   10
 
 /* A simulated device ends by itself what hangs, but takes minutes for what a
- * real one does in milliseconds. */
+ * real one does in milliseconds. guess: */
 #define SIM_TIMEOUT_NS (40 * HCQ_TIMEOUT_NS)
 #define TIMEOUT_MAX_S  1e9
 

@@ -48,8 +48,8 @@ wait_for_words(struct hcq_feed *feed, uint64_t n_words)
         if (hcq_device_is_lost(feed->base.dev))
             return hcq_lost_report(feed->base.dev);
         waited_ns = time_now_ns() - start_ns;
-        if (hcq_wait_is_over(feed->base.dev, feed->base.submit_timeout_ns,
-                             waited_ns, &still))
+        if (hcq_wait_is_over(feed->base.dev, 0, feed->base.submit_timeout_ns,
+                             waited_ns, &still, NULL))
             break;
         if (waited_ns > feed->base.dev->spin_ns)
             hcq_nap(50000);

@@ -180,35 +180,29 @@ note_progress(struct hcq_stillness *still, uint64_t progress, uint64_t limit_ns,
 }
 
 bool
-hcq_stands_still(struct hcq_device *dev, uint64_t salt,
-                 struct hcq_stillness *still, uint64_t *out_left_ns)
+hcq_wait_is_over(struct hcq_device *dev, uint64_t salt, uint64_t timeout_ns,
+                 uint64_t waited_ns, struct hcq_stillness *still,
+                 uint64_t *out_left_ns)
 {
-    bool first = !still->since_ns;
-    uint64_t limit_ns, progress = read_progress(dev, salt, &limit_ns), left_ns;
-    bool over = note_progress(still, progress, limit_ns, &left_ns);
+    bool first = !still->since_ns, over = waited_ns >= timeout_ns;
+    uint64_t left_ns = over ? 0 : timeout_ns - waited_ns, limit_ns, progress;
 
-    if (first && limit_ns != HCQ_WAIT_FOREVER &&
-        progress ==
-            atomic_load_explicit(&dev->still_reported, memory_order_relaxed))
-        over = true;
-    if (over)
-        atomic_store_explicit(&dev->still_reported, progress,
-                              memory_order_relaxed);
+    if (timeout_ns == HCQ_WAIT_WHILE_MOVING &&
+        (first || waited_ns - still->looked_ns >= PROGRESS_EVERY_NS)) {
+        still->looked_ns = waited_ns;
+        progress = read_progress(dev, salt, &limit_ns);
+        over = note_progress(still, progress, limit_ns, &left_ns);
+        if (first && limit_ns != HCQ_WAIT_FOREVER &&
+            progress == atomic_load_explicit(&dev->still_reported,
+                                             memory_order_relaxed))
+            over = true;
+        if (over)
+            atomic_store_explicit(&dev->still_reported, progress,
+                                  memory_order_relaxed);
+    }
     if (out_left_ns)
         *out_left_ns = left_ns;
     return over;
-}
-
-bool
-hcq_wait_is_over(struct hcq_device *dev, uint64_t timeout_ns,
-                 uint64_t waited_ns, struct hcq_stillness *still)
-{
-    if (timeout_ns != HCQ_WAIT_WHILE_MOVING)
-        return waited_ns >= timeout_ns;
-    if (waited_ns - still->looked_ns < PROGRESS_EVERY_NS)
-        return false;
-    still->looked_ns = waited_ns;
-    return hcq_stands_still(dev, 0, still, NULL);
 }
 
 bool
@@ -332,7 +326,6 @@ wait_slowly(struct hcq_signal *sig, uint64_t value, uint64_t timeout_ns)
             atomic_load_explicit(&dev->wait_calm_ns, memory_order_relaxed),
     };
     struct hcq_stillness still = {0};
-    uint64_t looked_ns = 0;
 
     hcq_spinner_begin(&spinner, start_ns);
     if (dev->waits_forever && timeout_ns)
@@ -361,13 +354,9 @@ wait_slowly(struct hcq_signal *sig, uint64_t value, uint64_t timeout_ns)
             hcq_spinner_turn(&spinner, start_ns + waited_ns);
             continue;
         }
-        left_ns = timeout_ns - waited_ns;
-        if (timeout_ns == HCQ_WAIT_WHILE_MOVING &&
-            (!still.since_ns || waited_ns - looked_ns >= PROGRESS_EVERY_NS)) {
-            looked_ns = waited_ns;
-            if (hcq_stands_still(dev, sig->va, &still, &left_ns))
-                return report_timeout(sig, value, seen, waited_ns, &still);
-        }
+        if (hcq_wait_is_over(dev, sig->va, timeout_ns, waited_ns, &still,
+                             &left_ns))
+            return report_timeout(sig, value, seen, waited_ns, &still);
         dev->ops->signal_sleep(
             sig, seen, left_ns < SLEEP_SLICE_NS ? left_ns : SLEEP_SLICE_NS);
         if (dev->ops->check)

@@ -218,7 +218,7 @@ floor_divide(struct bell_context *ctx, const struct uop *x, const struct uop *y)
 TENSOR_BINARY(bell_floor_divide, TENSOR_NO_BOOL, floor_divide)
 
 /* Integers divide by an op of their own: through floats, those above 2^53
- * would be rounded. Of floats the quotient of magnitudes is rounded down. */
+ * would be rounded. For floats the quotient of magnitudes is rounded down. */
 const struct uop *
 tn_trunc_divide(struct bell_context *ctx, const struct uop *x,
                 const struct uop *y)

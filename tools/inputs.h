@@ -14,8 +14,8 @@
  * "./2x3". */
 bool tool_is_shape(const char *text);
 
-/* Of a shape, random values (floats in [0, 1), integers 0..9), or any where
- * nothing is to run; else what the file has. */
+/* For a shape: random values (floats in [0, 1), integers 0..9), or any where
+ * nothing is to run. Else what the file has. */
 BELL_MUST_CHECK bell_status tool_read_input(struct bell_context *ctx,
                                             const char *text, bool has_values,
                                             struct bell_tensor **out_tensor);

@@ -43,7 +43,7 @@ put_quoted(struct json *json, const char *text)
     put_text(json, "\"");
     for (; *text; text += n) {
         unsigned char c = (unsigned char)*text;
-        n = text_character(text, &ok);
+        n = text_character(text, SIZE_MAX, &ok);
         if (c == '"' || c == '\\') {
             snprintf(escape, sizeof(escape), "\\%c", c);
             put_text(json, escape);

@@ -86,8 +86,8 @@ wait_for_slots(struct amd_queue *queue, uint64_t n)
         amd_check_faults(amd_device_of(dev));
         if (hcq_device_is_lost(dev))
             return hcq_lost_report(dev);
-        if (hcq_wait_is_over(dev, queue->base.submit_timeout_ns, spun_ns,
-                             &still))
+        if (hcq_wait_is_over(dev, 0, queue->base.submit_timeout_ns, spun_ns,
+                             &still, NULL))
             return hcq_timeout_report(
                 dev, "no room in a ring: the card takes nothing");
     }

@@ -25,8 +25,8 @@
 
 #define HELPER_SLEEP_MAX_NS 10000000ull
 
-/* Work-groups are begun at least so often, as far as their program says how long
- * one takes: a wait takes a device that begins none for hung. */
+/* Work-groups are begun at least so often where their program says how long one
+ * takes: a wait takes a device that begins none for hung. guess: */
 #define CHUNK_MAX_NS 1000000000ull
 
 /* ---- threads --------------------------------------------------------------- */

@@ -194,8 +194,8 @@ BELL_API uint32_t bell_context_device_math(const struct bell_context *ctx);
 BELL_API BELL_MUST_CHECK bell_status bell_math_parse(const char *words,
                                                      uint32_t *out_math);
 
-/* Sets for how many seconds the device may stand still while a call waits for it;
- * 0: for ever. At first it is what BELL_TIMEOUT says, else 30, on a simulated
+/* Sets for how many seconds the device may stand still while a call waits for
+ * it; 0: for ever. At first it is what BELL_TIMEOUT says, else 30, on a simulated
  * device 1200. A device moves when a submission is done and, on the CPU, when a
  * work-group begins; a kernel that is known to take long gets that time in
  * addition. Then the call fails with BELL_E_TIMEOUT, which says what the device

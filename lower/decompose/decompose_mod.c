@@ -266,7 +266,7 @@ dec_ffloordiv(const struct dec *d, const struct uop *x, const struct uop *y)
                     dec_op2(d, UOP_CMPLT, zero, r),
                     dec_op2(d, UOP_CMPLT, r, zero));
     t = dec_where(d, low, dec_opf(d, UOP_ADD, t, -1), t);
-    /* of an infinity there is no whole quotient, but by 0 it is one */
+    /* an infinity has no whole quotient, but divided by 0 it is one itself */
     no = dec_op2(d, UOP_AND, dec_op2(d, UOP_CMPEQ, magnitude(d, x), inf),
                  dec_op2(d, UOP_CMPNE, y, zero));
     return dec_where(d, no, dec_float(d, x, x->dtype, (double)NAN), t);

@@ -19,7 +19,8 @@
 #define SPLIT_MIN_PART  256
 /* There are more parts than SPLIT_MAX_PARTS where they would be longer than
  * this: a processor takes seconds for a work-group of such parts, and only one
- * that begins shows that the device is not hung. */
+ * that begins shows that the device is not hung. observed: EPYC of Zen 3, 32
+ * parts of sin a work-group, 1.7 ns an element, 2026-11-29 */
 #define SPLIT_LONG_PART (1ll << 26)
 #define SPLIT_MAX_LONG  65536
 #define PRODUCT_PARTS   64 /* times workers, over outputs: two tiles each */
@@ -208,7 +209,7 @@ parts_of_words(const struct sched_target *target, int64_t outputs,
     return most < steps / WORDS_STEPS ? most : steps / WORDS_STEPS;
 }
 
-/* Of a reduction of so many elements to one. */
+/* The most parts for a reduction of so many elements to one. */
 static int64_t
 most_parts(int64_t length)
 {

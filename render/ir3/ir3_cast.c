@@ -50,7 +50,7 @@ float_of_64(struct ir3_emit *e, bool is_signed, struct ir3_lane a)
     return ir3_op2(e, IR3_OR_B, f, ir3_op2(e, IR3_SHL_B, sign, imm(31)));
 }
 
-/* Of a float64's bits, to nearest. */
+/* The float32 nearest to a float64, from its bits. */
 static struct ir3_opnd
 float_of_f64(struct ir3_emit *e, struct ir3_lane a)
 {

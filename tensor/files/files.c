@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/once.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "tensor/tensor_internal.h"
 
 /* ---- filling in ---- */
@@ -21,7 +21,7 @@ file_check_name(const struct bell_file *file, const char *name, size_t n_bytes)
     size_t i, n;
 
     for (i = 0; i < n_bytes; i += n) {
-        n = utf8_character(name + i, n_bytes - i);
+        n = text_name_character(name + i, n_bytes - i);
         if (n == 0)
             return bell_fail(BELL_E_IO,
                              "%s: a name with byte 0x%02x, which is a control "

@@ -41,8 +41,8 @@ struct pickle_value {
     double f;
     const char *text; /* in the pickle, n bytes */
     uint32_t n;
-    /* Of an object, of a storage or tensor whose dtype is BELL_DEFAULT: what it
-     * is called, in the pickle or constant. */
+    /* What an object is called, or a storage or tensor whose dtype is
+     * BELL_DEFAULT; in the pickle, or constant. */
     const char *module, *name;
     uint32_t n_module, n_name;
     uint32_t first, last;    /* cells of a tuple, list or dictionary; 0: none */

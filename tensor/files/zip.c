@@ -11,7 +11,7 @@
 #endif
 
 #include "base/alloc.h"
-#include "base/utf8.h"
+#include "base/text.h"
 
 #define END_BYTES       22u
 #define CENTRAL_BYTES   46u
@@ -171,7 +171,7 @@ check_member(const uint8_t *at, const struct zip_member *member)
     size_t n_name = strlen(member->name), i, n;
 
     for (i = 0; i < n_name; i += n) {
-        n = utf8_character(member->name + i, n_name - i);
+        n = text_name_character(member->name + i, n_name - i);
         if (n == 0)
             return bell_fail(BELL_E_IO,
                              "a member's name with byte 0x%02x, which is a "

@@ -21,11 +21,11 @@
 #include "tensor/runtime/search.h"
 #include "tensor/tensor_internal.h"
 
-/* Of one operation or byte: of a processor, and of one thread of a GPU, which
- * may wait for memory each time. guess: 10 to 1000 times what is seen */
+/* Time for one operation or byte: on a processor, and by one thread of a GPU,
+ * which may wait for memory each time. guess: 10 to 1000 times what is seen */
 #define CPU_NS        20.0
 #define GPU_THREAD_NS 500.0
-/* Launches of less than this are within any limit. */
+/* Launches of less than this are within any limit. guess: */
 #define LONG_NS 1e7
 
 struct pool {
@@ -217,9 +217,9 @@ guess_group_ns(struct tensor_runtime *rt, const struct rt_facts *facts)
 
     hcq_device_info(rt->dev, &info);
     ns *= (facts->n_flops + facts->n_bytes) / n_groups;
-    return ns * ceil(n_groups / info.n_units) < LONG_NS ? 0
-           : ns < 1e18                                  ? (uint64_t)ns
-                                                        : UINT64_MAX / 16;
+    if (ns * ceil(n_groups / info.n_units) < LONG_NS)
+        return 0;
+    return ns < 1e18 ? (uint64_t)ns : (uint64_t)1e18;
 }
 
 bell_status

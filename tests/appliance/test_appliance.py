@@ -18,8 +18,8 @@ sys.path.insert(0, os.path.join(HERE, '..', 'structure'))
 from common import Tap, hardening_complaints  # noqa: E402
 
 LIMIT_BYTES = 400 * 1024  # with one card's driver
-# The C library's share of a static program is some 680 KiB.
-RUNNER_BYTES = 1024 * 1024  # for CPU, NVIDIA and AMD
+# The C library's share is some 780 KiB, 17 of them for being loaded anywhere.
+RUNNER_BYTES = 1056 * 1024  # for CPU, NVIDIA and AMD
 ADRENO_BYTES = 64 * 1024    # beside them
 RUNNER_RSS_KIB = 8 * 1024
 # Made by the linker, or the loader's; no library's.

@@ -716,7 +716,8 @@ test_program_fails(void **state)
           "program 'prog': clCreateProgramWithBinary: CL_INVALID_VALUE (-30)");
     fake.create_error = CL_OUT_OF_HOST_MEMORY;
     fails(program_of(&dev, "x", 1, 0, &prog), BELL_E_NO_MEMORY,
-          "prog: clCreateProgramWithSource: CL_OUT_OF_HOST_MEMORY (-6)");
+          "prog: clCreateProgramWithSource: out of memory: "
+          "CL_OUT_OF_HOST_MEMORY (-6)");
     fake.create_error = CL_OUT_OF_RESOURCES;
     fails(program_of(&dev, "x", 1, 0, &prog), BELL_E_KERNEL, "(-5)");
     fake.create_error = 0;
@@ -740,7 +741,7 @@ test_program_fails(void **state)
           "prog: clBuildProgram: CL_OUT_OF_RESOURCES");
     fake.build_error = CL_OUT_OF_HOST_MEMORY;
     fails(program_of(&dev, "x", 1, 0, &prog), BELL_E_NO_MEMORY,
-          "prog: clBuildProgram: CL_OUT_OF_HOST_MEMORY");
+          "prog: clBuildProgram: out of memory: CL_OUT_OF_HOST_MEMORY");
     fake.build_error = 0;
 
     fake.kernel_error = CL_INVALID_KERNEL_NAME;
@@ -767,7 +768,7 @@ test_errors(void **state)
 {
     (void)state;
     fails(ocl_fail("who", "clWhat", CL_OUT_OF_HOST_MEMORY), BELL_E_NO_MEMORY,
-          "who: clWhat: CL_OUT_OF_HOST_MEMORY (-6)");
+          "who: clWhat: out of memory: CL_OUT_OF_HOST_MEMORY (-6)");
     fails(ocl_fail("who", "clWhat", CL_MEM_OBJECT_ALLOCATION_FAILURE),
           BELL_E_NO_MEMORY, "(-4)");
     fails(ocl_fail("who", "clWhat", CL_INVALID_BUFFER_SIZE), BELL_E_NO_MEMORY,

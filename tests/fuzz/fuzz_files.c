@@ -10,16 +10,6 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/fuzz_tensors.h"
 
-static void
-touch(const void *data, size_t size_bytes)
-{
-    volatile uint8_t sum = 0;
-    size_t k;
-
-    for (k = 0; k < size_bytes; k++)
-        sum = (uint8_t)(sum + ((const uint8_t *)data)[k]);
-}
-
 /* Sizes agree, and all of the data can be read. */
 static void
 check_array(struct host_array *array)
@@ -34,7 +24,7 @@ check_array(struct host_array *array)
     if (n != array->n_elems ||
         n * bell_dtype_size(array->dtype) != array->size_bytes)
         abort();
-    touch(array->data, array->size_bytes);
+    fuzz_touch(array->data, array->size_bytes);
     host_array_fini(array);
 }
 

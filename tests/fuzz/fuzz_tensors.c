@@ -9,8 +9,8 @@
 /* What one input may have in memory. */
 #define TENSOR_MAX (1u << 20)
 
-static void
-touch(const void *data, size_t size_bytes)
+void
+fuzz_touch(const void *data, size_t size_bytes)
 {
     volatile uint8_t sum = 0;
     size_t k;
@@ -30,7 +30,7 @@ check_tensor(struct bell_context *ctx, const struct bell_file *file,
     static uint8_t values[TENSOR_MAX];
 
     if (data)
-        touch(data, entry->size_bytes);
+        fuzz_touch(data, entry->size_bytes);
     if (entry->size_bytes > TENSOR_MAX)
         return;
     t = bell_file_tensor(ctx, file, entry->name);

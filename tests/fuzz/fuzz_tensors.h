@@ -4,8 +4,12 @@
 #define BELL_TESTS_FUZZ_FUZZ_TENSORS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 struct bell_context;
+
+/* Reads every byte. */
+void fuzz_touch(const void *data, size_t size_bytes);
 
 /* False: it is not opened; a message says why. */
 bool fuzz_tensors_check(struct bell_context *ctx, const char *path);

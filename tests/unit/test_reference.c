@@ -771,8 +771,8 @@ any_nan(const struct uop *u)
     return any;
 }
 
-/* Of a device that flushes, sums and products of subnormal numbers may be 0,
- * and what else is done with them is exact. */
+/* On a device that flushes, sums and products of subnormal numbers may be 0;
+ * every other operation on them is exact. */
 static void
 test_noise_flushes(void **state)
 {

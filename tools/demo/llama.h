@@ -78,7 +78,7 @@ BELL_MUST_CHECK bell_status llama_vocab_load(const char *path, int64_t n,
 BELL_MUST_CHECK bell_status
 llama_vocab_from_gguf(const struct bell_file *file, const char *path, int64_t n,
                       struct llama_vocab *out_vocab);
-/* Of that: each key of the tokenizer is used or of no matter (llama_known.c). */
+/* Each key of the tokenizer is used, or of no matter (llama_known.c). */
 BELL_MUST_CHECK bell_status llama_check_tokenizer_keys(
     const struct bell_file *file, const char *path, bool is_bytes);
 void llama_vocab_fini(struct llama_vocab *vocab);

@@ -68,15 +68,15 @@ enum bell_dtype oracle_promote(enum bell_dtype a, enum bell_dtype b);
 
 /* ---- values ----------------------------------------------------------- */
 
-/* Elements in row-major order. Of a call's arena. */
+/* Elements in row-major order, in a call's arena. */
 struct oracle_array {
     enum bell_dtype dtype;
     uint32_t rank;
     int64_t d[BELL_MAX_RANK];
     size_t n;
     long double *v;
-    /* Of a result: the magnitude that its rounding errors are relative to; of a
-     * sum the sum of magnitudes. NULL: each value's own. */
+    /* In a result: the magnitude that rounding errors are relative to; for a sum
+     * the sum of magnitudes. NULL: each value's own. */
     long double *scale;
 };
 
@@ -106,7 +106,7 @@ struct oracle {
     struct oracle_arg a[BELL_MAX_PARAMS];
     struct oracle_array *out[ORACLE_MAX_OUT];
     uint32_t n_out;
-    /* Of `back`: the adjoint of each float result, and the gradient of each
+    /* For `back`: the adjoint of each float result, and the gradient of each
      * parameter. */
     struct oracle_array *adjoint[ORACLE_MAX_OUT], *gradient[BELL_MAX_PARAMS];
 };

@@ -234,7 +234,7 @@ FUNCTION(f_xor, (x != 0) != (y != 0))
 
 /* ---- three tensors, and with numbers ---- */
 
-/* Of up to three tensors that broadcast. */
+/* A function of up to three tensors that broadcast. */
 typedef long double oracle_f3(const struct oracle *o, long double x,
                               long double y, long double z);
 

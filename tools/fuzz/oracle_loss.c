@@ -156,8 +156,8 @@ back_entropy(struct oracle *o)
 
 /* ---- over classes ---- */
 
-/* Of logits or logarithms x, classes on axis 1 (0 of one axis): the row's class
- * is drawn by target, or each class by its probability. */
+/* x has logits or logarithms, classes on axis 1 (on 0 if that is the only one).
+ * The target names a row's class, or has each class's probability. */
 static void
 define_classes(struct oracle *o, bool logits)
 {

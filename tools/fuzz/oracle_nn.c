@@ -148,8 +148,8 @@ define_linear(struct oracle *o)
     }
 }
 
-/* softmax(q k^T * scale + mask) v; a row that sees nothing is 0. Of three axes;
- * the mask of two. */
+/* softmax(q k^T * scale + mask) v; a row that sees nothing is 0. There are
+ * three axes; the mask has two. */
 static void
 define_attention(struct oracle *o)
 {
