@@ -81,7 +81,7 @@ SYSTEM_ONLY_IN = {
     'sqlite3.h': {'cache'},
     'sys/ioctl.h': {'ioctl'},
     'drm/': {'ioctl', 'hcq', 'sim'},
-    'linux/': {'ioctl', 'hcq', 'sim'},
+    'linux/': {'base', 'ioctl', 'hcq', 'sim'},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.MULTILINE)
 
