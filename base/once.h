@@ -9,11 +9,41 @@
 #ifndef BELL_BASE_ONCE_H
 #define BELL_BASE_ONCE_H
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+
+#define ONCE_PAGE_BYTES 4096u
+#define ONCE_KNOWN      64u
+
+/* Addresses that were asked for last, and their kinds in the bits below a page:
+ * what was an object stays one. */
+extern _Atomic uintptr_t once_known[ONCE_KNOWN];
+
+/* What is known of an object, also after its end. */
+struct once_mark {
+    uint32_t kind; /* its maker's number for its type: 1 to 4095 */
+    void *parent;  /* the object that it belongs to; or NULL */
+};
 
 /* Zeros; NULL when out of memory. */
-void *once_alloc(size_t size_bytes);
+void *once_alloc(size_t size_bytes, uint32_t kind, void *parent);
 /* Ends the object, of that size; NULL is allowed. */
 void once_end(void *object, size_t size_bytes);
+/* Of an address, which is not followed. The kind is 0 where no object began
+ * there. */
+struct once_mark once_find(const void *address);
+
+static inline bool
+once_is(const void *address, uint32_t kind)
+{
+    uintptr_t bits = (uintptr_t)address;
+
+    return atomic_load_explicit(
+               &once_known[bits / ONCE_PAGE_BYTES % ONCE_KNOWN],
+               memory_order_relaxed) == (bits | kind) ||
+           once_find(address).kind == kind;
+}
 
 #endif

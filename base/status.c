@@ -155,10 +155,10 @@ bell_error_release(const struct bell_error_hold *hold)
 }
 
 static const char *const reason_names[BELL_REASON_COUNT] = {
-    "none",    "argument", "shape",       "dtype",      "axis",     "index",
-    "value",   "size",     "name",        "missing",    "context",  "state",
-    "process", "memory",   "device",      "permission", "io",       "kernel",
-    "timeout", "lost",     "unsupported", "compile",    "internal",
+    "none",    "argument", "shape",  "dtype",       "axis",       "index",
+    "value",   "size",     "name",   "missing",     "context",    "state",
+    "process", "thread",   "memory", "device",      "permission", "io",
+    "kernel",  "timeout",  "lost",   "unsupported", "compile",    "internal",
 };
 
 const char *

@@ -34,6 +34,7 @@ bell_status bell_fail_errno_at(const char *func, bell_status why, int error,
 #define BELL_BAD_CONTEXT         BELL_WHY(BELL_E_INVALID, BELL_REASON_CONTEXT)
 #define BELL_BAD_STATE           BELL_WHY(BELL_E_INVALID, BELL_REASON_STATE)
 #define BELL_BAD_PROCESS         BELL_WHY(BELL_E_INVALID, BELL_REASON_PROCESS)
+#define BELL_BAD_THREAD          BELL_WHY(BELL_E_INVALID, BELL_REASON_THREAD)
 
 #define bell_fail(status, ...) bell_fail_at(__func__, status, __VA_ARGS__)
 #define bell_fail_errno(status, error, ...)                                    \

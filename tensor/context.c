@@ -72,8 +72,10 @@ add_handle_chunk(struct bell_context *ctx)
         return false;
     chunk->next = ctx->chunks;
     ctx->chunks = chunk;
-    for (i = 0; i < HANDLE_SLOTS; i++)
+    for (i = 0; i < HANDLE_SLOTS; i++) {
+        chunk->slots[i].ctx = ctx;
         add_free(ctx, &chunk->slots[i]);
+    }
     return true;
 }
 
@@ -88,7 +90,6 @@ alloc_handle(struct bell_context *ctx)
     ctx->free_slots = t->next;
     ctx->n_tensors++;
     handle_begin(t);
-    t->ctx = ctx;
     t->serial = ++ctx->n_handles;
     t->flags = 0;
     t->grad = NULL;
@@ -274,11 +275,18 @@ tensor_context_check(const char *call, const struct bell_context *ctx)
     return tensor_context_usable(call, ctx) == BELL_OK;
 }
 
+/* A call that mixes contexts up may fail in one that another thread uses: that
+ * one is not told. */
 static struct bell_tensor *
 keep_error(struct bell_context *ctx)
 {
-    if (ctx->error.status == BELL_OK)
+    const char *other;
+    struct try_lock_owner *owner = try_lock_take(&ctx->lock, __func__, &other);
+
+    if (!other && ctx->error.status == BELL_OK)
         ctx->error = *bell_error_last();
+    if (owner)
+        try_lock_leave(&ctx->lock, owner);
     return ctx->error_tensor;
 }
 
@@ -605,7 +613,7 @@ bell_context_create(const char *device_name, struct bell_context **out_ctx)
                          "bell_context_create: the result is NULL");
     *out_ctx = NULL;
     BELL_TRY(log_init());
-    ctx = once_alloc(sizeof(*ctx));
+    ctx = once_alloc(sizeof(*ctx), TENSOR_IS_CONTEXT, NULL);
     if (!ctx)
         return bell_fail(BELL_E_NO_MEMORY,
                          "bell_context_create: out of memory");

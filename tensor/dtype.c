@@ -306,12 +306,13 @@ bell_context_of(const struct bell_tensor *handle)
     return t ? t->ctx : NULL;
 }
 
+/* For any thread: what it looks at never changes. */
 bool
 bell_is_error(const struct bell_tensor *handle)
 {
     const struct tensor *t = handle_find(handle);
 
-    return !t || (t->flags & TENSOR_ERROR);
+    return !t || t->ctx->error_tensor == handle;
 }
 
 enum bell_dtype

@@ -23,21 +23,32 @@ generation(uintptr_t bits)
 
 /* ---- chunks ---- */
 
+/* Handles with generations up to this one are of owners before. The owner is
+ * known before that is: who reads a rank above the floor reads the owner. */
+static void
+set_floor(struct tensor_chunk *chunk, uintptr_t top)
+{
+    atomic_store_explicit(&chunk->floor, handle_rank(top | PLACE_MASK),
+                          memory_order_release);
+}
+
 static bool
 take_free(struct tensor_chunk *chunk, struct bell_context *ctx)
 {
-    struct bell_context *none = NULL;
+    bool is_free = true;
     uintptr_t top = 0;
     size_t i;
 
-    if (!chunk || !atomic_compare_exchange_strong(&chunk->ctx, &none, ctx))
+    if (!chunk ||
+        !atomic_compare_exchange_strong(&chunk->is_free, &is_free, false))
         return false;
     n_free_chunks--;
     for (i = 0; i < HANDLE_SLOTS; i++) {
         uintptr_t at = generation(chunk->slots[i].self);
         top = at > top ? at : top;
     }
-    chunk->floor = top;
+    chunk->ctx = ctx;
+    set_floor(chunk, top);
     return true;
 }
 
@@ -59,6 +70,7 @@ add_chunk(struct bell_context *ctx)
         chunk->slots[i].self =
             (uintptr_t)chunk->number << HANDLE_CHUNK_SHIFT | i << 1;
     chunk->ctx = ctx;
+    set_floor(chunk, 0);
     atomic_store_explicit(&handle_chunks[chunk->number], chunk,
                           memory_order_release);
     return chunk;
@@ -87,7 +99,8 @@ handle_drop_chunk(struct tensor_chunk *chunk, const char *call)
     }
     chunk->next = NULL;
     n_free_chunks++;
-    atomic_store_explicit(&chunk->ctx, NULL, memory_order_release);
+    atomic_store_explicit(&chunk->floor, UINTPTR_MAX, memory_order_relaxed);
+    atomic_store_explicit(&chunk->is_free, true, memory_order_release);
 }
 
 /* ---- slots ---- */
@@ -99,11 +112,11 @@ handle_begin(struct tensor *slot)
     uintptr_t bits = atomic_load_explicit(&slot->self, memory_order_relaxed);
     const struct tensor_chunk *chunk =
         handle_chunks[(bits & PLACE_MASK) >> HANDLE_CHUNK_SHIFT];
-    uintptr_t last = generation(bits);
+    uintptr_t last = generation(bits), floor = generation(chunk->floor << 1);
 
     assert(!(bits & 1));
-    if (last < chunk->floor)
-        last = chunk->floor;
+    if (last < floor)
+        last = floor;
     atomic_store_explicit(&slot->ended_by, NULL, memory_order_relaxed);
     atomic_store_explicit(&slot->self,
                           (last + GENERATION_ONE) | (bits & PLACE_MASK) | 1,
@@ -128,15 +141,9 @@ struct bell_context *
 handle_context(const struct bell_tensor *t)
 {
     uintptr_t bits = (uintptr_t)t;
-    const struct tensor_chunk *chunk =
-        handle_chunks[(bits & PLACE_MASK) >> HANDLE_CHUNK_SHIFT];
-    struct bell_context *ctx;
+    struct bell_context *ctx = handle_owner(t);
 
-    if (!(bits & 1) || !chunk)
-        return NULL;
-    ctx = atomic_load_explicit(&chunk->ctx, memory_order_acquire);
-    if (!ctx || generation(bits) <= chunk->floor ||
-        generation(bits) > generation(handle_slot(bits)->self))
+    if (!ctx || generation(bits) > generation(handle_slot(bits)->self))
         return NULL;
     return ctx;
 }
@@ -157,7 +164,7 @@ handle_fate(const struct bell_tensor *t, char *buf, size_t size_bytes)
         generation(bits) > generation(self))
         return "is no tensor";
     if (generation(bits) < generation(self) || !call)
-        return generation(bits) <= chunk->floor
+        return handle_rank(bits) <= chunk->floor
                    ? "is of a context that was destroyed"
                    : "was ended long ago";
     snprintf(buf, size_bytes, "was ended by %s", call);

@@ -49,12 +49,21 @@ struct tensor {
 };
 
 struct tensor_chunk {
-    struct bell_context *_Atomic ctx; /* its owner; or NULL */
-    _Atomic uintptr_t floor;   /* generations up to here are of owners before */
+    struct bell_context *_Atomic ctx; /* its last owner */
+    _Atomic uintptr_t floor; /* handle_rank of all handles up to this one: they
+                              * are of owners before */
+    _Atomic bool is_free;    /* it has no owner */
     struct tensor_chunk *next; /* of the owner's */
     uint32_t number;           /* in handle_chunks */
     struct tensor slots[HANDLE_SLOTS];
 };
+
+/* Orders the handles of a chunk by age, above all numbers that are none. */
+static inline uintptr_t
+handle_rank(uintptr_t bits)
+{
+    return bits >> 1 | bits << 63;
+}
 
 /* Filled from the front; what is in stays. */
 extern struct tensor_chunk *_Atomic handle_chunks[HANDLE_CHUNKS];
@@ -77,9 +86,34 @@ handle_find(const struct bell_tensor *t)
     struct tensor *slot = handle_slot((uintptr_t)t);
 
     if (!slot ||
-        atomic_load_explicit(&slot->self, memory_order_relaxed) != (uintptr_t)t)
+        atomic_load_explicit(&slot->self, memory_order_relaxed) !=
+            (uintptr_t)t ||
+        !((uintptr_t)t & 1))
         return NULL;
     return slot;
+}
+
+/* The context that a handle is, or was, of; NULL where that is gone or `t` is no
+ * handle. Unlike handle_context it believes generations that are yet to come.
+ */
+static inline struct bell_context *
+handle_owner(const struct bell_tensor *t)
+{
+    const struct tensor_chunk *chunk = atomic_load_explicit(
+        &handle_chunks[((uintptr_t)t >> HANDLE_CHUNK_SHIFT) &
+                       (HANDLE_CHUNKS - 1)],
+        memory_order_acquire);
+    struct bell_context *owner;
+
+    if (__builtin_expect(!chunk || handle_rank((uintptr_t)t) <=
+                                       atomic_load_explicit(
+                                           &chunk->floor, memory_order_acquire),
+                         0))
+        return NULL;
+    owner = atomic_load_explicit(&chunk->ctx, memory_order_relaxed);
+    if (!owner)
+        __builtin_unreachable(); /* set before the floor is */
+    return owner;
 }
 
 /* The tensor of a handle that lives: checked when the library was given it. */

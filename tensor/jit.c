@@ -85,7 +85,7 @@ bell_jit_create(struct bell_context *ctx, const struct bell_jit_desc *desc,
     if (!d.fn)
         return bell_fail(BELL_BAD_MISSING,
                          "bell_jit_create: the function is NULL");
-    jit = once_alloc(sizeof(*jit));
+    jit = once_alloc(sizeof(*jit), TENSOR_IS_JIT, ctx);
     if (jit) {
         jit->inputs = host_calloc(2 * (size_t)d.n_in + 1, sizeof(*jit->inputs));
         jit->outputs = host_calloc((size_t)d.n_out + 1, sizeof(*jit->outputs));

@@ -407,7 +407,7 @@ bell_loader_create(struct bell_context *ctx,
     *out_loader = NULL;
     BELL_TRY(tensor_context_usable(__func__, ctx));
     BELL_TRY(check_desc(desc));
-    loader = once_alloc(sizeof(*loader));
+    loader = once_alloc(sizeof(*loader), TENSOR_IS_LOADER, ctx);
     if (!loader)
         return bell_fail(BELL_E_NO_MEMORY, "bell_loader_create: out of memory");
     status = begin(loader, ctx, desc);

@@ -167,6 +167,29 @@ find_tensor(const struct bell_module_field *field, char *module)
     return (struct bell_tensor **)(void *)(module + field->offset);
 }
 
+struct bell_tensor *
+module_first_tensor(const struct bell_module_type *type, const void *module)
+{
+    struct bell_tensor *t = NULL;
+    uint32_t i, k, n;
+
+    for (i = 0; i < type->n_fields && !t; i++) {
+        const struct bell_module_field *field = &type->fields[i];
+        char *at = (char *)(uintptr_t)module;
+
+        if (field->kind == BELL_FIELD_PARAM ||
+            field->kind == BELL_FIELD_BUFFER) {
+            t = *find_tensor(field, at);
+        } else {
+            at = find_children(field, at, &n);
+            for (k = 0; k < n && !t; k++)
+                t = module_first_tensor(field->child,
+                                        at + k * field->child->size_bytes);
+        }
+    }
+    return t;
+}
+
 static bell_status walk_module(const struct bell_module_type *type,
                                char *module, const char *prefix,
                                struct bell_state *state);

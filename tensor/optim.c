@@ -235,15 +235,17 @@ create_optimizer(const struct bell_optimizer *kind,
                  struct bell_optimizer **out_opt)
 {
     struct bell_optimizer *opt;
+    struct bell_context *ctx;
     bell_status status;
 
     BELL_TRY(check_optim_params(kind, kind->call, params, n));
-    opt = once_alloc(sizeof(*opt));
+    ctx = tensor_at(params[0])->ctx;
+    opt = once_alloc(sizeof(*opt), TENSOR_IS_OPTIMIZER, ctx);
     if (!opt)
         return bell_fail_at(kind->call, BELL_E_NO_MEMORY, "%s: out of memory",
                             kind->call);
     *opt = *kind;
-    opt->ctx = tensor_at(params[0])->ctx;
+    opt->ctx = ctx;
     opt->refcount = 1;
     opt->is_live = true;
     status = add_group(opt, kind->call, params, n, settings);

@@ -17,6 +17,7 @@
 
 #include "base/map.h"
 #include "base/status.h"
+#include "base/try_lock.h"
 #include "doorbell/tensor.h"
 #include "tensor/given.h"
 #include "tensor/handle.h"
@@ -103,7 +104,17 @@ struct tensor_scope {
 
 /* ---- context ---- */
 
-/* At an address that is never used again (base/once.h). */
+/* The kinds of objects at addresses that are never used again (base/once.h);
+ * but for contexts and files, a context is their parent. */
+enum tensor_object {
+    TENSOR_IS_CONTEXT = 1,
+    TENSOR_IS_JIT,
+    TENSOR_IS_LOADER,
+    TENSOR_IS_OPTIMIZER,
+    TENSOR_IS_FILE,
+};
+
+/* All but the lock and the error tensor is for the thread that is inside. */
 struct bell_context {
     bool is_live;
     struct uop_graph graph;             /* stage T */
@@ -150,6 +161,7 @@ struct bell_context {
     struct tensor_trace *trace;  /* of the function that is captured, or NULL */
     struct tensor_runtime *runtime; /* owned; tensor/runtime/runtime.h */
     char device_name[64];           /* set by tensor_device_open */
+    struct try_lock lock;           /* taken by public calls: entry.h */
 };
 
 /* ---- tensor/math.c ---- */

@@ -40,7 +40,7 @@ typedef enum bell_status {
 } bell_status;
 
 /* What was wrong, finer than the status, for programs that turn failures into
- * errors of their language. BELL_E_INVALID comes with one of the first dozen;
+ * errors of their language. BELL_E_INVALID comes with one of those before MEMORY;
  * every other status has one of its own name, and BELL_E_KERNEL may say
  * BELL_REASON_LOST (the card is gone: ENODEV, ENXIO). */
 enum bell_reason {
@@ -57,6 +57,7 @@ enum bell_reason {
     BELL_REASON_CONTEXT,  /* objects of different contexts or devices */
     BELL_REASON_STATE,    /* not at this time: not begun, failed before */
     BELL_REASON_PROCESS,  /* inherited by a fork */
+    BELL_REASON_THREAD,   /* the context is in use by another thread */
     BELL_REASON_MEMORY,
     BELL_REASON_DEVICE, /* no such device */
     BELL_REASON_PERMISSION,

@@ -29,8 +29,13 @@
  * has none: it returns the dead tensor that it was given, with which later calls
  * fail for the same reason, or NULL where it was given none.
  *
- * Threads. A context and all that belongs to it is for one thread at a time;
- * different contexts are independent.
+ * Threads. A context and all that belongs to it is for one thread at a time,
+ * and may go from one thread to another between calls; different contexts are
+ * independent. A call that is made while another thread is inside a call of the
+ * same context fails (BELL_E_INVALID, reason thread), names both calls, and
+ * touches nothing of the context: its failure is in the calling thread's record
+ * alone. That is so for every call, always. Two calls that begin at the same
+ * time may both fail. bell_is_error and bell_context_of are for any thread.
  *
  * Processes. A context is for the process that made it. A child of fork may make
  * its own; with one that it inherited, the calls that compute, read or write

@@ -382,7 +382,7 @@ file_is_open(const char *call, const struct bell_file *file)
 static struct bell_file *
 create_file(const char *path)
 {
-    struct bell_file *file = once_alloc(sizeof(*file));
+    struct bell_file *file = once_alloc(sizeof(*file), TENSOR_IS_FILE, NULL);
 
     if (!file)
         return NULL;

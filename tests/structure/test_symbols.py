@@ -26,6 +26,7 @@ MUTABLE = {
     'n_handle_chunks': 'every handle of the process',
     'n_free_chunks': 'every handle of the process',
     'once_regions': 'addresses of objects, which are used once',
+    'once_known': 'addresses of objects, which are used once',
     'symbolic_set': 'rule patterns, parsed once',
     'loaded': "LLVM's functions, looked up once",
     'load_once': "LLVM's functions, looked up once",

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Calls of every public function that is given tensors or a context.
+"""Calls of every public function that is given an object of the library.
 
 usage: misuse_gen.py HEADER... > misuse_calls.h
 
@@ -12,6 +12,12 @@ import sys
 SKIP = {'bell_context_create': 'makes a context'}
 TENSOR = re.compile(r'^(const )?struct bell_tensor \*$')
 LIST = re.compile(r'^struct bell_tensor \*const \*$')
+# Opaque kinds of objects, in the order of misuse_kinds, and members of struct
+# misuse; then those that are the caller's own.
+KINDS = {'bell_context': 'ctx', 'bell_jit': 'jit', 'bell_loader': 'loader',
+         'bell_optimizer': 'optimizer', 'bell_file': 'file'}
+WHOLE = {'bell_state': 'state', 'bell_module_type': 'type'}
+COMMA = re.compile(r',\s*(?![^()]*\))')
 NUMBERS = {'bool': 'false', 'int': '0', 'double': '0.5', 'size_t': '8'}
 
 
@@ -25,12 +31,13 @@ def functions(text):
             r'BELL_API\b([^;{}]*?)\b(bell_\w+)\s*\(([^;]*?)\)\s*;', text, re.S):
         result = ' '.join(match[1].replace('BELL_MUST_CHECK', '').split())
         params = ' '.join(match[3].split())
-        if '(*' in params or '...' in params:
-            continue
-        yield result, match[2], [] if params == 'void' else params.split(', ')
+        yield result, match[2], \
+            [] if params == 'void' else COMMA.split(params)
 
 
 def kind(param):
+    if '(*' in param:
+        return 'function *'
     match = re.match(r'(.*?)(\w+)(\[\w*\])?$', param)
     kind = match[1].strip()
     return kind + ' *' if match[3] else kind
@@ -38,6 +45,11 @@ def kind(param):
 
 def is_tensor(kind):
     return TENSOR.match(kind) or LIST.match(kind)
+
+
+def object_of(kind):
+    match = re.match(r'(?:const )?struct (\w+) \*$', kind)
+    return match[1] if match else None
 
 
 def value(kind, tensors, pointers, whole):
@@ -54,8 +66,8 @@ def value(kind, tensors, pointers, whole):
     if LIST.match(kind):
         tensors.append(kind)
         text = f'misuse_list(m, {len(tensors) - 1})'
-    elif kind.endswith('struct bell_context *'):
-        return 'm->ctx'
+    elif object_of(kind) in KINDS:
+        return f'm->{KINDS[object_of(kind)]}'
     elif kind == 'const struct bell_index_item *':
         tensors.append(kind)
         text = f'misuse_items(m, {len(tensors) - 1})'
@@ -63,9 +75,15 @@ def value(kind, tensors, pointers, whole):
         text = '"x"'
     elif kind == 'const int64_t *':
         text = 'misuse_ones'
+    elif kind == 'function *':
+        return 'NULL'
+    elif object_of(kind) in WHOLE:
+        text = f'misuse_whole(m, {len(pointers)}, ' \
+            f'm->{WHOLE[object_of(kind)]})'
+    elif kind in ('void *', 'const void *'):
+        text = f'misuse_whole(m, {len(pointers)}, m->module)'
     else:
-        name = re.match(r'(?:const )?struct (\w+) \*$', kind)
-        if name and name[1] not in whole:
+        if object_of(kind) and object_of(kind) not in whole:
             return 'NULL'
         text = f'misuse_room(m, {len(pointers)})'
     pointers.append(kind)
@@ -80,7 +98,8 @@ def main():
         for result, name, params in functions(text):
             kinds = [kind(param) for param in params]
             if name in SKIP or not any(
-                    is_tensor(k) or 'bell_context *' in k for k in kinds):
+                    is_tensor(k) or object_of(k) in {*KINDS, *WHOLE}
+                    for k in kinds):
                 continue
             tensors, pointers = [], []
             call = ', '.join(
@@ -94,13 +113,15 @@ def main():
             else:
                 print(f'    (void)m;\n    (void){call};\n    return false;')
             print('}\n')
-            has_ctx = any('bell_context *' in k for k in kinds)
+            has_ctx = any(object_of(k) == 'bell_context' for k in kinds)
+            bits = sum(1 << i for i, k in enumerate(KINDS)
+                       if k in map(object_of, kinds))
             has_object = any(
                 re.match(r'(const )?struct (?!bell_tensor|bell_context'
                          r'|bell_index_item)\w+ \*$', k) for k in kinds)
             rows.append(f'    {{"{name}", call_{name}, {len(tensors)}, '
                         f'{len(pointers)}, {str(has_ctx).lower()}, '
-                        f'{str(has_object).lower()}}},')
+                        f'{str(has_object).lower()}, {bits}}},')
     print('static const struct misuse_call misuse_calls[] = {')
     print('\n'.join(rows))
     print('};')

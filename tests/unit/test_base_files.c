@@ -254,7 +254,7 @@ test_once(void **state)
     once_end(NULL, 10);
     for (i = 0; i < n; i++) {
         size_t size = sizes[i % 8];
-        at[i] = once_alloc(size);
+        at[i] = once_alloc(size, 1, NULL);
         assert_non_null(at[i]);
         assert_int_equal((uintptr_t)at[i] % 4096, 0);
         for (k = 0; k < size; k++)
@@ -275,17 +275,17 @@ test_once(void **state)
         once_end(at[i], size);
     }
     /* 64 pages come with one region: then there is room for 63 more */
-    once_end(once_alloc(65 * 4096), 65 * 4096);
-    once_end(once_alloc(1), 1);
+    once_end(once_alloc(65 * 4096, 1, NULL), 65 * 4096);
+    once_end(once_alloc(1, 1, NULL), 1);
     n = host_alloc_count();
     for (i = 0; i < 63; i++)
-        once_end(once_alloc(4096), 4096);
+        once_end(once_alloc(4096, 1, NULL), 4096);
     assert_int_equal(host_alloc_count(), n);
-    once_end(once_alloc(1), 1);
+    once_end(once_alloc(1, 1, NULL), 1);
     assert_int_equal(host_alloc_count(), n + 2);
     for (i = 1; i < 3; i++) {
         host_fail_after(i, 1);
-        assert_null(once_alloc(65 * 4096));
+        assert_null(once_alloc(65 * 4096, 1, NULL));
         host_fail_after(0, 0);
     }
 }

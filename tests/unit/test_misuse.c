@@ -13,86 +13,7 @@
 #include <threads.h>
 #include <unistd.h>
 
-#include "base/bits.h"
-#include "doorbell/custom.h"
-#include "doorbell/dlpack.h"
-#include "doorbell/fft.h"
-#include "doorbell/files.h"
-#include "doorbell/functions.h"
-#include "doorbell/jit.h"
-#include "doorbell/linalg.h"
-#include "doorbell/loader.h"
-#include "doorbell/module.h"
-#include "doorbell/nn.h"
-#include "doorbell/ops.h"
-#include "doorbell/stats.h"
-#include "doorbell/symbol.h"
-
-#define MAX_LIST  4
-#define ROOM      4096
-#define MAX_ROOMS 8
-
-/* What a call is given. */
-struct misuse {
-    struct bell_context *ctx;
-    struct bell_tensor *good, *bad;
-    uint32_t bad_tensor;   /* which tensor is the bad one; UINT32_MAX: all */
-    uint32_t null_pointer; /* which other pointer is NULL */
-    struct bell_tensor *lists[MAX_ROOMS][MAX_LIST];
-    struct bell_index_item items[MAX_LIST];
-    uint64_t rooms[MAX_ROOMS][ROOM / 8];
-};
-
-struct misuse_call {
-    const char *name;
-    bool (*make)(struct misuse *m); /* whether it returned a failure */
-    uint32_t n_tensors, n_pointers;
-    bool has_ctx, has_object; /* what else it is given is empty or NULL */
-};
-
-static const int64_t misuse_ones[16] = {1, 1, 1, 1, 1, 1, 1, 1,
-                                        1, 1, 1, 1, 1, 1, 1, 1};
-
-static struct bell_tensor *
-misuse_tensor(struct misuse *m, uint32_t i)
-{
-    return m->bad_tensor == UINT32_MAX || m->bad_tensor == i ? m->bad : m->good;
-}
-
-static void *
-misuse_list(struct misuse *m, uint32_t i)
-{
-    uint32_t k;
-
-    for (k = 0; k < MAX_LIST; k++)
-        m->lists[i][k] = misuse_tensor(m, i);
-    return m->lists[i];
-}
-
-static void *
-misuse_items(struct misuse *m, uint32_t i)
-{
-    uint32_t k;
-
-    for (k = 0; k < MAX_LIST; k++)
-        m->items[k] = bell_by(misuse_tensor(m, i));
-    return m->items;
-}
-
-static void *
-misuse_room(struct misuse *m, uint32_t i)
-{
-    memset(m->rooms[i], 0, sizeof(m->rooms[i]));
-    return m->rooms[i];
-}
-
-static void *
-misuse_pointer(const struct misuse *m, uint32_t i, const void *pointer)
-{
-    return m->null_pointer == i ? NULL : (void *)(uintptr_t)pointer;
-}
-
-#include "misuse_calls.h"
+#include "tests/unit/misuse.h"
 
 static void
 expect_ok(bell_status status)
@@ -224,6 +145,8 @@ test_destroyed_contexts(void **state)
     bell_context_destroy(m->ctx);
     for (i = 0; i < ARRAY_LEN(misuse_calls); i++) {
         const struct misuse_call *call = &misuse_calls[i];
+        if (!call->n_tensors && !call->has_ctx)
+            continue;
         n_bad += must_fail(call, m, NULL,
                            call->has_object ? ""
                            : call->has_ctx  ? "the context was destroyed"
@@ -245,7 +168,8 @@ test_null(void **state)
     (void)state;
     for (i = 0; i < ARRAY_LEN(misuse_calls); i++) {
         const struct misuse_call *call = &misuse_calls[i];
-        if (strcmp(call->name, "bell_context_destroy") == 0)
+        if (strcmp(call->name, "bell_context_destroy") == 0 ||
+            (!call->n_tensors && !call->has_ctx))
             continue;
         expect_ok(bell_scope_begin(ctx));
         for (k = 0; k < call->n_tensors; k++) {
@@ -266,6 +190,158 @@ test_null(void **state)
         }
         if (bell_scope_end(ctx) != BELL_OK)
             bell_error_clear();
+    }
+    bell_context_destroy(ctx);
+    free(m);
+    assert_int_equal(n_bad, 0);
+}
+
+/* ---- addresses that are nothing ---- */
+
+static bell_status
+same(struct bell_context *ctx, void *user, struct bell_tensor *const *in,
+     struct bell_tensor **out)
+{
+    (void)ctx;
+    (void)user;
+    out[0] = bell_neg(in[0]);
+    return BELL_OK;
+}
+
+static struct bell_file *
+open_file(void)
+{
+    static const char text[] = "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],"
+                               "\"data_offsets\":[0,4]}}";
+    uint64_t size = sizeof(text) - 1;
+    char path[] = "/tmp/misuse-XXXXXX";
+    int fd = mkstemp(path);
+    struct bell_file *file = NULL;
+
+    assert_true(fd >= 0 && write(fd, &size, 8) == 8 &&
+                write(fd, text, size) == (ssize_t)size &&
+                write(fd, "\0\0\0\0", 4) == 4);
+    close(fd);
+    (void)!bell_file_open(path, &file); /* NULL without a reader of JSON */
+    unlink(path);
+    return file;
+}
+
+/* One object of each kind, but for files where they cannot be read. */
+static void
+make_objects(struct misuse *m)
+{
+    static float items[4];
+    const struct bell_loader_field field = {.dtype = BELL_FLOAT32,
+                                            .data = items};
+    struct bell_loader_desc loader = {.struct_size = sizeof(loader),
+                                      .fields = &field,
+                                      .n_fields = 1,
+                                      .n_items = 4,
+                                      .n_batch = 2};
+    struct bell_jit_desc jit = {sizeof(jit), "same", same, NULL, 1, 1};
+    struct bell_sgd_options sgd = {.lr = 0.1};
+    struct bell_tensor *w = bell_keep_forever(bell_requires_grad(
+        bell_contiguous(bell_ones(m->ctx, BELL_DIMS(3), BELL_FLOAT32)), true));
+
+    expect_ok(bell_jit_create(m->ctx, &jit, &m->jit));
+    expect_ok(bell_loader_create(m->ctx, &loader, &m->loader));
+    expect_ok(bell_sgd_create(&w, 1, &sgd, &m->optimizer));
+    m->file = open_file();
+}
+
+static void **
+member(struct misuse *m, size_t kind)
+{
+    return (void **)(void *)((char *)m + misuse_kinds[kind].offset);
+}
+
+/* What is no object, or is one of another kind: a failure of each call that
+ * says so. NULL: no crash. */
+static void
+test_no_objects(void **state)
+{
+    struct misuse *m = make_misuse();
+    struct bell_context *ctx = m->ctx;
+    void *addresses[ARRAY_LEN(misuse_kinds) + 6], *kept;
+    size_t i, k, at, n;
+    char text[64];
+    int n_bad = 0;
+
+    (void)state;
+    make_objects(m);
+    for (k = 0; k < ARRAY_LEN(misuse_kinds); k++) {
+        kept = *member(m, k);
+        if (!kept)
+            continue; /* no reader of files */
+        n = 0;
+        addresses[n++] = (void *)0x77777777777;
+        addresses[n++] = (void *)1;
+        addresses[n++] = (void *)UINTPTR_MAX;
+        addresses[n++] = &n;
+        addresses[n++] = (char *)kept + 8;
+        addresses[n++] = (char *)kept + 64 * 4096;
+        for (at = 0; at < ARRAY_LEN(misuse_kinds); at++) {
+            if (at != k && *member(m, at))
+                addresses[n++] = *member(m, at);
+        }
+        snprintf(text, sizeof(text), ": the %s is not a", misuse_kinds[k].name);
+        for (i = 0; i < ARRAY_LEN(misuse_calls); i++) {
+            if (!(misuse_calls[i].kinds & 1u << k))
+                continue;
+            for (at = 0; at < n; at++) {
+                *member(m, k) = addresses[at];
+                n_bad += must_fail(&misuse_calls[i], m, NULL, text);
+            }
+            *member(m, k) = NULL;
+            n_bad += must_fail(&misuse_calls[i], m, NULL, NULL);
+            *member(m, k) = kept;
+            if (m->ctx == ctx)
+                (void)!bell_context_status(ctx);
+        }
+    }
+    bell_optimizer_destroy(m->optimizer);
+    bell_loader_destroy(m->loader);
+    bell_jit_destroy(m->jit);
+    bell_file_close(m->file);
+    bell_context_destroy(ctx);
+    for (k = 0; k < ARRAY_LEN(misuse_kinds); k++) {
+        for (i = 0; i < ARRAY_LEN(misuse_calls) && *member(m, k); i++) {
+            if (misuse_calls[i].kinds & 1u << k)
+                n_bad += must_fail(&misuse_calls[i], m, NULL, "");
+        }
+    }
+    free(m);
+    assert_int_equal(n_bad, 0);
+}
+
+/* Numbers that are no handles: those of slots that nobody has used, with the
+ * lowest bit and without it, and addresses. */
+static void
+test_no_tensors(void **state)
+{
+    struct misuse *m = make_misuse();
+    struct bell_context *ctx = m->ctx;
+    uintptr_t numbers[] = {
+        1,           2, 3, 0x1fe, 0x200, (uintptr_t)&numbers, 0x77777777777,
+        UINTPTR_MAX, 0, 0};
+    int n_bad = 0;
+    size_t i, at;
+
+    (void)state;
+    numbers[8] = (uintptr_t)bell_neg(m->good) & ~(uintptr_t)1;
+    m->bad = bell_neg(m->good);
+    bell_tensor_release(m->bad);
+    numbers[9] = (uintptr_t)m->bad & ~(uintptr_t)1;
+    m->bad_tensor = UINT32_MAX;
+    for (at = 0; at < ARRAY_LEN(numbers); at++) {
+        m->bad = (struct bell_tensor *)numbers[at];
+        for (i = 0; i < ARRAY_LEN(misuse_calls); i++) {
+            const struct misuse_call *call = &misuse_calls[i];
+            if (call->n_tensors && !call->kinds)
+                n_bad +=
+                    must_fail(call, m, ctx, call->has_object ? "" : "no t");
+        }
     }
     bell_context_destroy(ctx);
     free(m);
@@ -438,35 +514,26 @@ test_jits(void **state)
 static void
 test_files(void **state)
 {
-    static const char header[] =
-        "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}";
-    uint64_t size = sizeof(header) - 1;
-    struct bell_file *file = (struct bell_file *)&size;
-    char path[] = "/tmp/misuse-XXXXXX";
-    int fd = mkstemp(path);
+    struct bell_file *file = (struct bell_file *)&file;
     int64_t value;
 
     (void)state;
-    assert_true(fd >= 0 && write(fd, &size, 8) == 8 &&
-                write(fd, header, size) == (ssize_t)size &&
-                write(fd, "\0\0\0\0", 4) == 4);
-    close(fd);
     expect_failure(bell_file_open("/no/such/file", &file), "/no/such/file");
     assert_null(file);
     bell_file_close(NULL);
     assert_int_equal(bell_file_count(NULL), 0);
     expect_told("bell_file_count: the file is NULL");
-    if (bell_file_open(path, &file) == BELL_OK) {
-        assert_int_equal(bell_file_count(file), 1);
-        bell_file_close(file);
-        assert_null(bell_file_find(file, "a"));
-        expect_told("bell_file_find: the file was closed");
-        assert_false(bell_file_int(file, "a", &value));
-        expect_told("bell_file_int: the file was closed");
-        bell_file_close(file);
-        expect_told("bell_file_close: the file was closed");
-    }
-    unlink(path);
+    file = open_file();
+    if (!file)
+        return;
+    assert_int_equal(bell_file_count(file), 1);
+    bell_file_close(file);
+    assert_null(bell_file_find(file, "a"));
+    expect_told("bell_file_find: the file was closed");
+    assert_false(bell_file_int(file, "a", &value));
+    expect_told("bell_file_int: the file was closed");
+    bell_file_close(file);
+    expect_told("bell_file_close: the file was closed");
 }
 
 /* ---- threads ---- */
@@ -526,6 +593,8 @@ main(void)
         cmocka_unit_test(test_ended_tensors),
         cmocka_unit_test(test_destroyed_contexts),
         cmocka_unit_test(test_null),
+        cmocka_unit_test(test_no_objects),
+        cmocka_unit_test(test_no_tensors),
         cmocka_unit_test(test_contexts),
         cmocka_unit_test(test_keep_two_deep),
         cmocka_unit_test(test_optimisers),
