@@ -371,16 +371,13 @@ axes_of_items(const struct bell_index_item *items, uint32_t n)
     return used;
 }
 
-/* Whether the mask, item i of n, has the shape of x's axes from *out_axis on.
- */
-static bool
-mask_fits(const char *call, struct bell_tensor *x,
-          const struct bell_index_item *items, uint32_t n, uint32_t i,
-          uint32_t *out_axis)
+/* The axis of x that item i of n begins at. */
+static uint32_t
+axis_of_item(const struct bell_tensor *x, const struct bell_index_item *items,
+             uint32_t n, uint32_t i)
 {
-    struct bell_tensor *mask = items[i].tensor;
     uint32_t axis = axes_of_items(items, i), k;
-    bool after_ellipsis = false, fits;
+    bool after_ellipsis = false;
 
     for (k = 0; k < i; k++)
         after_ellipsis |= items[k].kind == BELL_INDEX_ELLIPSIS;
@@ -389,8 +386,21 @@ mask_fits(const char *call, struct bell_tensor *x,
         axis = k > tensor_at(x)->shape->n ? tensor_at(x)->shape->n
                                           : tensor_at(x)->shape->n - k;
     }
+    return axis;
+}
+
+/* Whether the mask, item i of n, has the shape of x's axes from *out_axis on.
+ */
+static bool
+mask_fits(const char *call, struct bell_tensor *x,
+          const struct bell_index_item *items, uint32_t n, uint32_t i,
+          uint32_t *out_axis)
+{
+    struct bell_tensor *mask = items[i].tensor;
+    uint32_t axis = axis_of_item(x, items, n, i), k;
+    bool fits;
+
     fits = tensor_at(mask)->ctx == tensor_at(x)->ctx &&
-           tensor_at(mask)->shape->n > 0 &&
            axis + tensor_at(mask)->shape->n <= tensor_at(x)->shape->n;
     for (k = 0; fits && k < tensor_at(mask)->shape->n; k++)
         fits = tensor_at(mask)->shape->d[k] == tensor_at(x)->shape->d[axis + k];
@@ -400,6 +410,84 @@ mask_fits(const char *call, struct bell_tensor *x,
                     SHAPE_OF(mask), axis, SHAPE_OF(x));
     *out_axis = axis;
     return fits;
+}
+
+/* Items without masks of shape (): such a mask is one of shape (1) for a new
+ * axis of size 1. */
+struct scalar_masks {
+    struct bell_tensor *x;
+    struct bell_index_item list[2 * BELL_MAX_RANK];
+    struct bell_tensor *made[4 * BELL_MAX_RANK];
+    uint32_t n_made;
+};
+
+static bool
+is_scalar_mask(const struct bell_index_item *item)
+{
+    return is_mask(item) && tensor_at(item->tensor)->shape->n == 0;
+}
+
+/* Whether there is one among items that can be counted. */
+static bool
+has_scalar_mask(const struct bell_index_item *items, uint32_t n)
+{
+    uint32_t i;
+
+    for (i = 0; items && i < n && n <= 2 * BELL_MAX_RANK; i++) {
+        if (is_scalar_mask(&items[i]))
+            return true;
+    }
+    return false;
+}
+
+static void
+expand_scalar_masks(struct bell_tensor *x, const struct bell_index_item *items,
+                    uint32_t n, struct scalar_masks *out)
+{
+    uint32_t i, axis;
+
+    out->x = x;
+    out->n_made = 0;
+    memcpy(out->list, items, n * sizeof(*items));
+    for (i = 0; i < n; i++) {
+        if (!is_scalar_mask(&items[i]))
+            continue;
+        axis = axis_of_item(out->x, out->list, n, i);
+        out->x = bell_unsqueeze(out->x, (int)axis);
+        out->made[out->n_made++] = out->x;
+        out->list[i] =
+            bell_by(bell_reshape(items[i].tensor, (int64_t[]){1}, 1));
+        out->made[out->n_made++] = out->list[i].tensor;
+    }
+}
+
+static void
+free_scalar_masks(struct scalar_masks *s)
+{
+    while (s->n_made)
+        bell_tensor_release(s->made[--s->n_made]);
+}
+
+/* No index has a size of a symbol: the result would have one. */
+static bool
+check_items(const char *call, struct bell_tensor *x,
+            const struct bell_index_item *items, uint32_t n)
+{
+    uint32_t i;
+
+    for (i = 0; items && i < n; i++) {
+        const struct tensor *t = items[i].kind == BELL_INDEX_TENSOR
+                                     ? handle_find(items[i].tensor)
+                                     : NULL;
+        if (t && t->ctx == tensor_at(x)->ctx && t->flags & TENSOR_VARIES) {
+            tensor_fail(t->ctx, call, BELL_BAD_SHAPE,
+                        "item %u: of shape %s; sizes of symbols are not for "
+                        "this function",
+                        i, SHAPE_OF(items[i].tensor));
+            return false;
+        }
+    }
+    return true;
 }
 
 /* The places of what is true in a mask, an item for each of its axes. */
@@ -473,7 +561,7 @@ begin_index(const char *call, struct bell_tensor *x,
     uint32_t i;
 
     *out = tensor_at(x)->ctx->error_tensor;
-    if (!count_masks(call, x, items, n, it))
+    if (!check_items(call, x, items, n) || !count_masks(call, x, items, n, it))
         return false;
     p->ctx = tensor_at(x)->ctx;
     if (!make_index_plan(p, call, x, it->list, it->n) ||
@@ -490,23 +578,40 @@ begin_index(const char *call, struct bell_tensor *x,
     return true;
 }
 
-struct bell_tensor *
-bell_index(struct bell_tensor *x, const struct bell_index_item *items,
-           uint32_t n)
+static struct bell_tensor *
+index_call(const char *call, struct bell_tensor *x,
+           const struct bell_index_item *items, uint32_t n)
 {
     struct index_plan plan = {0};
     struct index_items it = {0};
     struct bell_tensor *out;
 
-    if (!tensor_check(__func__, x, &out))
-        return out;
-    if (begin_index(__func__, x, items, n, &it, &plan, &out)) {
+    if (tensor_at(x)->flags & TENSOR_ERROR)
+        return x;
+    if (begin_index(call, x, items, n, &it, &plan, &out)) {
         apply_slices(&plan);
         if (plan.n_index)
             plan.u = apply_tensors(&plan);
-        out = tensor_new(tensor_at(x)->ctx, __func__, plan.u);
+        out = tensor_new(tensor_at(x)->ctx, call, plan.u);
     }
     free_items(&it);
+    return out;
+}
+
+struct bell_tensor *
+bell_index(struct bell_tensor *x, const struct bell_index_item *items,
+           uint32_t n)
+{
+    struct scalar_masks masks;
+    struct bell_tensor *out;
+
+    if (!tensor_check(__func__, x, &out))
+        return out;
+    if (!has_scalar_mask(items, n))
+        return index_call(__func__, x, items, n);
+    expand_scalar_masks(x, items, n, &masks);
+    out = index_call(__func__, masks.x, masks.list, n);
+    free_scalar_masks(&masks);
     return out;
 }
 
@@ -648,12 +753,25 @@ put_call(const char *call, struct bell_tensor *x,
     if (!tensor_check2(call, x, value, &out))
         return out;
     ctx = tensor_at(x)->ctx;
+    if (!check_items(call, x, items, n))
+        return ctx->error_tensor;
     if (n == 1 && items && is_mask(items) && tensor_numel(value) == 1 &&
         tensor_at(value)->shape->n <= 1) {
         if (!mask_fits(call, x, items, n, 0, &i))
             return ctx->error_tensor;
         v = tn_cast(ctx, tensor_at(value)->uop, tensor_node(x)->dtype);
         return tensor_new(ctx, call, put_mask(x, items->tensor, v, add));
+    }
+    if (has_scalar_mask(items, n)) {
+        struct scalar_masks masks;
+        struct bell_tensor *put;
+
+        expand_scalar_masks(x, items, n, &masks);
+        put = put_call(call, masks.x, masks.list, n, value, add);
+        free_scalar_masks(&masks);
+        out = bell_reshape(put, tensor_at(x)->shape->d, tensor_at(x)->shape->n);
+        bell_tensor_release(put);
+        return out;
     }
     if (begin_index(call, x, items, n, &it, &plan, &out)) {
         v = tn_cast(ctx, tensor_at(value)->uop, plan.u->dtype);

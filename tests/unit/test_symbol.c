@@ -478,7 +478,7 @@ static void
 test_errors(void **state)
 {
     struct bell_context *other;
-    struct bell_tensor *x, *y, *grad;
+    struct bell_tensor *x, *y, *grad, *index;
     int64_t n, m, i;
     float out[8];
 
@@ -520,6 +520,19 @@ test_errors(void **state)
             "bell_symbol_tensor");
     REFUSED(bell_index(x, BELL_ITEMS(bell_slice(0, n, 1))), "bell_narrow");
     y = bell_narrow(x, 0, 0, n);
+    index = bell_narrow(bell_zeros(ctx, BELL_DIMS(64), BELL_INT64), 0, 0, n);
+    REFUSED(bell_index(x, BELL_ITEMS(bell_by(index))),
+            "bell_index: item 0: of shape (n,); sizes of symbols");
+    REFUSED(bell_index(x, BELL_ITEMS(bell_whole(), bell_by(index))),
+            "bell_index: item 1: of shape (n,); sizes of symbols");
+    REFUSED(bell_index_put(x, BELL_ITEMS(bell_by(index)), bell_scalar(ctx, 1)),
+            "bell_index_put: item 0: of shape (n,); sizes of symbols");
+    index = bell_cast(index, BELL_BOOL);
+    REFUSED(bell_index(x, BELL_ITEMS(bell_by(index))),
+            "bell_index: item 0: of shape (n,); sizes of symbols");
+    REFUSED(
+        bell_index_put_add(x, BELL_ITEMS(bell_by(index)), bell_scalar(ctx, 1)),
+        "bell_index_put_add: item 0: of shape (n,); sizes of symbols");
     REFUSED(bell_var(y, BELL_DIMS(0), false, 1),
             "bell_var: of a tensor of shape (n, 16); sizes of symbols");
     REFUSED(bell_add(y, bell_narrow(x, 0, 0, 7)), "(n, 16) and (7, 16)");

@@ -242,6 +242,12 @@ test_scatter_gradients(void **state)
 #define BITS(values, ...)                                                      \
     bell_cast(ints_of((int64_t[])V values, BELL_DIMS(__VA_ARGS__)), BELL_BOOL)
 
+static struct bell_tensor *
+bit(bool value)
+{
+    return bell_full(ctx, BELL_NO_DIMS, value, BELL_BOOL);
+}
+
 static void
 test_index_put(void **state)
 {
@@ -295,6 +301,20 @@ test_masks(void **state)
         bell_vjp(bell_masked_select(x, m), T(V(7, 8, 9), 3), &x, 1, &grad),
         BELL_OK);
     EXPECT(grad, 7, 0, 0, 0, 8, 9);
+    /* shape (): a new axis of size 1 or 0 */
+    EXPECT_SHAPE(AT(x, bell_by(bit(1))), 1, 2, 3);
+    EXPECT(AT(x, bell_by(bit(1))), 1, 2, 3, 4, 5, 6);
+    EXPECT_SHAPE(AT(x, bell_by(bit(0))), 0, 2, 3);
+    EXPECT_SHAPE(AT(x, bell_whole(), bell_by(bit(1))), 2, 1, 3);
+    EXPECT_SHAPE(AT(x, bell_ellipsis(), bell_by(bit(0))), 2, 3, 0);
+    EXPECT(AT(x, bell_at(1), bell_by(bit(1)), bell_slice(1, 3, 1)), 5, 6);
+    EXPECT(AT(x, bell_by(bit(1)), bell_by(I(V(1, 0), 2))), 4, 5, 6, 1, 2, 3);
+    EXPECT_SHAPE(AT(bell_sum(x, BELL_NO_DIMS, false), bell_by(bit(1))), 1);
+    EXPECT(PUT(x, bell_scalar(ctx, 9), bell_by(bit(1))), 9, 9, 9, 9, 9, 9);
+    EXPECT(PUT(x, bell_scalar(ctx, 9), bell_by(bit(0))), 1, 2, 3, 4, 5, 6);
+    EXPECT(PUT(x, T(V(7, 8, 9), 3), bell_by(bit(1)), bell_at(1)), 1, 2, 3, 7, 8,
+           9);
+    EXPECT(ADD(x, T(V(1, 2, 3), 3), bell_by(bit(0))), 1, 2, 3, 4, 5, 6);
     EXPECT_ERROR(AT(x, bell_by(BITS((1, 0, 1), 3))),
                  "bell_index: item 0: a mask of shape (3,) for axis 0 of "
                  "(2, 3)");
