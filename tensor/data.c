@@ -10,7 +10,6 @@
 #include "tensor/trace.h"
 
 /* What kernels take a tensor's first element to be aligned to. */
-#define BLOB_ALIGN 64
 
 /* The graph takes its own reference with the node; the one from creating is
  * dropped in any case. */
@@ -118,6 +117,7 @@ bell_from_blob(struct bell_context *ctx, const int64_t *shape, uint32_t ndim,
     struct bell_tensor *t;
     enum uop_dtype type;
     const struct uop *u;
+    uint32_t align;
     int64_t n;
 
     if (!tensor_context_check(__func__, ctx))
@@ -128,10 +128,11 @@ bell_from_blob(struct bell_context *ctx, const int64_t *shape, uint32_t ndim,
     n = tn_product(shape, ndim);
     if (!data && n > 0)
         return tensor_fail(ctx, __func__, BELL_BAD_MISSING, "data is NULL");
-    if ((uintptr_t)data % BLOB_ALIGN)
+    align = tensor_device_blob_align(ctx, uop_dtype_infos[type].size_bytes);
+    if ((uintptr_t)data % align)
         return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
-                           "data at %p is not aligned to %d bytes", data,
-                           BLOB_ALIGN);
+                           "data at %p is not aligned to %u bytes", data,
+                           align);
     if (n == 0) {
         t = tensor_from_bytes(ctx, __func__, type, shape, ndim, NULL);
         if (release && !(tensor_at(t)->flags & TENSOR_ERROR))
@@ -141,6 +142,8 @@ bell_from_blob(struct bell_context *ctx, const int64_t *shape, uint32_t ndim,
     if (tensor_buffer_create_blob(ctx, type, (uint64_t)n, data, &buf) !=
         BELL_OK)
         return tensor_fail_last(ctx, __func__);
+    if ((uintptr_t)data % TENSOR_BLOB_ALIGN)
+        buf->n_kept++; /* for ever: never written in place */
     u = tensor_buffer_node(ctx, buf, uop_dims(&ctx->graph, shape, ndim));
     t = tensor_new(ctx, __func__, u);
     if (!(tensor_at(t)->flags & TENSOR_ERROR)) {

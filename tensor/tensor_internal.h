@@ -190,6 +190,10 @@ uint32_t tensor_device_math(const struct bell_context *ctx);
 uint32_t tensor_device_sort_bits(const struct bell_context *ctx);
 /* Whether the device computes in float64. */
 bool tensor_device_has_f64(const struct bell_context *ctx);
+/* What memory that is not the library's must be aligned to, in bytes. */
+uint32_t tensor_device_blob_align(const struct bell_context *ctx,
+                                  uint32_t elem_bytes);
+#define TENSOR_BLOB_ALIGN 64 /* of memory that kernels may store to */
 /* Kernels are those for `math` from now on. A failure changes nothing. */
 void tensor_device_set_timeout(struct bell_context *ctx, double seconds);
 BELL_MUST_CHECK bell_status tensor_device_set_math(struct bell_context *ctx,

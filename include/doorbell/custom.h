@@ -119,7 +119,8 @@ struct bell_kernel_result {
 
 /* A kernel: its arguments are the addresses of its results, then those of its
  * inputs, then `values`. All are row-major and do not overlap; a bool is a byte,
- * 0 or 1. Addresses are multiples of 64. */
+ * 0 or 1. Addresses are multiples of 64, but for bell_from_blob's as it was
+ * given them. */
 struct bell_kernel_desc {
     uint32_t struct_size; /* sizeof(struct bell_kernel_desc) */
     const char *name;     /* the function's, in all of the codes */

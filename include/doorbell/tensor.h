@@ -256,10 +256,11 @@ BELL_API struct bell_tensor *bell_from_data(struct bell_context *ctx,
                                             const void *data);
 
 /* A tensor whose elements are the caller's memory, not a copy: `data` is
- * aligned to 64 bytes, is of as many bytes as the tensor has, and holds the
- * elements in row-major order. On a card it is pinned, and each use reads it
- * over the bus. What is computed of the tensor later sees what the caller
- * writes there meanwhile; assigning to the tensor may write there. The memory
+ * of as many bytes as the tensor has and holds the elements in row-major order.
+ * On the CPU it is aligned to an element, elsewhere to 64 bytes. On a card it is
+ * pinned, and each use reads it over the bus. What is computed of the tensor
+ * later sees what the caller writes there meanwhile; assigning to the tensor may
+ * write there, but not where it is not aligned to 64 bytes. The memory
  * stays as it is until release(user) (or NULL) is called, by the thread that
  * uses the context and at the context's end at the latest: no tensor and no
  * queued work needs it any more. It calls nothing of the library. After a

@@ -157,6 +157,17 @@ tensor_device_has_f64(const struct bell_context *ctx)
     return !ctx->runtime->target.lower.lacks_f64;
 }
 
+/* The CPU's kernels load and compute wherever elements lie; those of cards, and
+ * all stores, are made for buffers. */
+uint32_t
+tensor_device_blob_align(const struct bell_context *ctx, uint32_t elem_bytes)
+{
+    struct hcq_device_info info = {.struct_size = sizeof(info)};
+
+    hcq_device_info(ctx->runtime->dev, &info);
+    return strcmp(info.backend, "CPU") == 0 ? elem_bytes : TENSOR_BLOB_ALIGN;
+}
+
 /* What of all allowances would change a kernel: asked for with all of them
  * set. */
 uint32_t

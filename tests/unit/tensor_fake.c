@@ -36,6 +36,13 @@ tensor_device_has_f64(const struct bell_context *c)
 }
 
 uint32_t
+tensor_device_blob_align(const struct bell_context *c, uint32_t elem_bytes)
+{
+    (void)c;
+    return elem_bytes;
+}
+
+uint32_t
 tensor_device_sort_bits(const struct bell_context *c)
 {
     (void)c;
