@@ -782,9 +782,11 @@ bell_keep_forever(struct bell_tensor *t)
 void
 bell_tensor_release(struct bell_tensor *handle)
 {
-    struct tensor *t = tensor_asked(__func__, handle);
+    struct tensor *t = handle_find(handle);
     struct bell_context *ctx;
 
+    if (!t && !handle_is_past(handle))
+        t = tensor_asked(__func__, handle);
     if (!t || (t->flags & TENSOR_ERROR) || t->scope == SCOPE_OWNED)
         return;
     ctx = t->ctx;

@@ -148,6 +148,17 @@ handle_context(const struct bell_tensor *t)
     return ctx;
 }
 
+bool
+handle_is_past(const struct bell_tensor *t)
+{
+    uintptr_t bits = (uintptr_t)t;
+    struct tensor *slot = handle_slot(bits);
+    uintptr_t self = slot ? slot->self : 0;
+
+    return bits & 1 && generation(bits) != 0 && self != bits &&
+           generation(bits) <= generation(self);
+}
+
 const char *
 handle_fate(const struct bell_tensor *t, char *buf, size_t size_bytes)
 {

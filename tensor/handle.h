@@ -151,6 +151,8 @@ bool handle_end(struct tensor *slot, const char *call);
 /* The context that a handle is, or was, of; NULL where that is gone or it never
  * was a handle. */
 struct bell_context *handle_context(const struct bell_tensor *t);
+/* Whether it is a handle that was ended, by a call or with its context. */
+bool handle_is_past(const struct bell_tensor *t);
 /* What became of a handle that does not live: "was ended by bell_scope_end". */
 const char *handle_fate(const struct bell_tensor *t, char *buf,
                         size_t size_bytes);

@@ -42,6 +42,11 @@
  * values fail (BELL_E_INVALID, saying so) and bell_context_destroy does nothing:
  * the child's copy goes with the child. The parent notices nothing of it.
  *
+ * A tensor that a call returns is a new handle, also where its value is an
+ * argument's. Only calls that change their argument, or move it, return it:
+ * bell_keep, bell_keep_forever, bell_requires_grad, bell_assign and
+ * bell_assign_slice.
+ *
  * Shapes are lists of int64_t sizes, outermost first, at most BELL_MAX_RANK
  * of them; a list of length 0 is a scalar. Sizes of 0 are allowed. Axes may be
  * negative: -1 is the last. In comments x[i,j] has axes i and j, and @ is the
@@ -154,8 +159,9 @@ BELL_API struct bell_tensor *bell_keep(struct bell_tensor *t);
 /* Moves `t` to the context's own scope: it lives until bell_tensor_release or
  * the end of the context. Returns `t`. */
 BELL_API struct bell_tensor *bell_keep_forever(struct bell_tensor *t);
-/* Ends `t` now. Values computed from it are not affected. NULL and the error
- * tensor are allowed; one that ended is a failure of the context. */
+/* Ends `t` now. Values computed from it are not affected. NULL, the error
+ * tensor, and a tensor that ended already are allowed, and nothing happens: a
+ * finalizer may come late. */
 BELL_API void bell_tensor_release(struct bell_tensor *t);
 /* Another handle, in the innermost scope, for the value `t` denotes now. */
 BELL_API struct bell_tensor *bell_alias(struct bell_tensor *t);

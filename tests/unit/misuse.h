@@ -33,6 +33,7 @@ struct misuse {
     const struct bell_module_type *type;
     void *module;
     struct bell_tensor *good, *bad;
+    struct bell_tensor *result; /* of the last call that returned a tensor */
     uint32_t bad_tensor;   /* which tensor is the bad one; UINT32_MAX: all */
     uint32_t null_pointer; /* which other pointer is NULL */
     struct bell_tensor *lists[MAX_ROOMS][MAX_LIST];
@@ -46,6 +47,7 @@ struct misuse_call {
     uint32_t n_tensors, n_pointers;
     bool has_ctx, has_object; /* what else it is given is empty or NULL */
     uint32_t kinds;           /* of objects that it is given: misuse_kinds */
+    bool gives_tensor;
 };
 
 /* A kind of object, and which member of struct misuse is one. */

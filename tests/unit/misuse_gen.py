@@ -106,10 +106,11 @@ def main():
                 value(k, tensors, pointers, whole) for k in kinds)
             call = f'{name}({call})'
             print(f'static bool\ncall_{name}(struct misuse *m)\n{{')
+            gives = TENSOR.match(result + ('' if result.endswith('*') else ' '))
             if result == 'bell_status':
                 print(f'    return {call} != BELL_OK;')
-            elif TENSOR.match(result + ('' if result.endswith('*') else ' ')):
-                print(f'    return bell_is_error({call});')
+            elif gives:
+                print(f'    return bell_is_error(m->result = {call});')
             else:
                 print(f'    (void)m;\n    (void){call};\n    return false;')
             print('}\n')
@@ -121,7 +122,8 @@ def main():
                          r'|bell_index_item)\w+ \*$', k) for k in kinds)
             rows.append(f'    {{"{name}", call_{name}, {len(tensors)}, '
                         f'{len(pointers)}, {str(has_ctx).lower()}, '
-                        f'{str(has_object).lower()}, {bits}}},')
+                        f'{str(has_object).lower()}, {bits}, '
+                        f'{str(bool(gives)).lower()}}},')
     print('static const struct misuse_call misuse_calls[] = {')
     print('\n'.join(rows))
     print('};')

@@ -47,11 +47,12 @@ expect_told(const char *text)
     expect_failure(bell_error_last()->status, text);
 }
 
-/* Calls that answer a question about an ended handle without an error. */
+/* Calls that an ended handle is no failure of. */
 static bool
 only_asks(const char *name)
 {
-    return strcmp(name, "bell_is_error") == 0;
+    return strcmp(name, "bell_is_error") == 0 ||
+           strcmp(name, "bell_tensor_release") == 0;
 }
 
 /* Frees what a call that did not fail has put into a list. */
@@ -348,6 +349,93 @@ test_no_tensors(void **state)
     assert_int_equal(n_bad, 0);
 }
 
+/* ---- results ---- */
+
+/* Calls that return their argument: they change it, or move it. */
+static bool
+returns_argument(const char *name)
+{
+    static const char *const names[] = {"bell_keep", "bell_keep_forever",
+                                        "bell_requires_grad", "bell_assign",
+                                        "bell_assign_slice"};
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(names); i++) {
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* A result is a handle of its own, also where its value is an argument's. */
+static void
+test_new_results(void **state)
+{
+    static const enum bell_dtype dtypes[] = {BELL_BOOL, BELL_INT64,
+                                             BELL_FLOAT32};
+    const int64_t shape[3] = {1, 1, 1};
+    struct misuse *m = make_misuse();
+    int n_bad = 0, n_right = 0;
+    uint32_t rank;
+    size_t i, d;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(misuse_calls); i++) {
+        const struct misuse_call *call = &misuse_calls[i];
+        if (!call->n_tensors || !call->gives_tensor)
+            continue;
+        for (rank = 0; rank < 3; rank++) {
+            for (d = 0; d < ARRAY_LEN(dtypes); d++) {
+                expect_ok(bell_scope_begin(m->ctx));
+                m->good = bell_full(m->ctx, shape, rank, 1, dtypes[d]);
+                m->result = NULL;
+                if (!call->make(m) && m->result) {
+                    n_right++;
+                    if (m->result == m->good && !returns_argument(call->name)) {
+                        fprintf(stderr, "%s returns its argument\n",
+                                call->name);
+                        n_bad++;
+                    }
+                }
+                (void)!bell_context_status(m->ctx);
+                (void)!bell_scope_end(m->ctx);
+            }
+        }
+    }
+    bell_context_destroy(m->ctx);
+    free(m);
+    assert_true(n_right > 500);
+    assert_int_equal(n_bad, 0);
+}
+
+/* A handle that ended is released again: nothing happens to its context. */
+static void
+test_release_again(void **state)
+{
+    struct bell_context *ctx = open_cpu();
+    struct bell_tensor *t, *scoped, *gone;
+
+    (void)state;
+    t = bell_ones(ctx, BELL_DIMS(3), BELL_FLOAT32);
+    gone = bell_neg(t);
+    expect_ok(bell_scope_begin(ctx));
+    scoped = bell_neg(t);
+    expect_ok(bell_scope_end(ctx));
+    bell_tensor_release(gone);
+    bell_error_clear();
+    bell_tensor_release(gone);
+    bell_tensor_release(scoped);
+    bell_tensor_release(NULL);
+    bell_tensor_release(bell_error_tensor(ctx));
+    assert_int_equal(bell_error_last()->status, BELL_OK);
+    expect_ok(bell_realize1(t));
+    bell_context_destroy(ctx);
+    bell_tensor_release(t);
+    assert_int_equal(bell_error_last()->status, BELL_OK);
+    bell_tensor_release((struct bell_tensor *)0x77777777777);
+    expect_told("bell_tensor_release: tensor argument 1 is no tensor");
+}
+
 /* ---- contexts, optimisers, jits ---- */
 
 static void
@@ -595,6 +683,8 @@ main(void)
         cmocka_unit_test(test_null),
         cmocka_unit_test(test_no_objects),
         cmocka_unit_test(test_no_tensors),
+        cmocka_unit_test(test_new_results),
+        cmocka_unit_test(test_release_again),
         cmocka_unit_test(test_contexts),
         cmocka_unit_test(test_keep_two_deep),
         cmocka_unit_test(test_optimisers),
