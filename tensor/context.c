@@ -542,6 +542,7 @@ init_context(struct bell_context *ctx)
     uint32_t i;
 
     uop_graph_init(&ctx->graph);
+    arena_init(&ctx->functions);
     map_init(&ctx->rule_of);
     ctx->scalar_dims = uop_dims(&ctx->graph, NULL, 0);
     ctx->failed_dims = host_calloc(1, sizeof(*ctx->failed_dims) +
@@ -592,6 +593,7 @@ free_context(struct bell_context *ctx)
         handle_drop_chunk(chunk, "bell_context_destroy");
     }
     uop_graph_fini(&ctx->graph);
+    arena_fini(&ctx->functions);
     map_fini(&ctx->rule_of);
     for (i = 0; i < ctx->n_rules; i++)
         tensor_custom_free(ctx->rules[i].custom);

@@ -15,6 +15,7 @@
 #ifndef BELL_TENSOR_TENSOR_INTERNAL_H
 #define BELL_TENSOR_TENSOR_INTERNAL_H
 
+#include "base/arena.h"
 #include "base/map.h"
 #include "base/status.h"
 #include "base/try_lock.h"
@@ -27,6 +28,7 @@
 /* ---- storage ---- */
 
 struct bell_jit;
+struct fn_params;
 struct hcq_buffer;
 struct tensor_runtime;
 struct tensor_trace;
@@ -155,10 +157,12 @@ struct bell_context {
     bool training, checks_index;
     uint32_t math; /* what is allowed: enum bell_math */
 
-    struct tensor_givens givens; /* kernels of the caller's */
-    struct bell_jit *jits;       /* a list */
-    struct bell_loader *loaders; /* likewise */
-    struct tensor_trace *trace;  /* of the function that is captured, or NULL */
+    struct arena functions; /* parsed parameters of the function table */
+    const struct fn_params **params_of; /* by row, in there; or NULL */
+    struct tensor_givens givens;        /* kernels of the caller's */
+    struct bell_jit *jits;              /* a list */
+    struct bell_loader *loaders;        /* likewise */
+    struct tensor_trace *trace; /* of the function that is captured, or NULL */
     struct tensor_runtime *runtime; /* owned; tensor/runtime/runtime.h */
     char device_name[64];           /* set by tensor_device_open */
     struct try_lock lock;           /* taken by public calls: entry.h */

@@ -74,6 +74,27 @@ has_alias(const struct fn_row *row, const char *name)
     return false;
 }
 
+/* The row that a function is the head of, and its number; NULL where it is none
+ * of the table's. The address is not followed. */
+static const struct fn_row *
+row_of(const struct bell_function *function, size_t *out_number)
+{
+    size_t first = 0, i;
+
+    for (i = 0; i < ARRAY_LEN(tables); i++) {
+        const struct fn_table *table = tables[i];
+        uintptr_t at = (uintptr_t)function - (uintptr_t)table->rows;
+
+        if (at < table->n_rows * sizeof(struct fn_row) &&
+            at % sizeof(struct fn_row) == 0) {
+            *out_number = first + at / sizeof(struct fn_row);
+            return &table->rows[at / sizeof(struct fn_row)];
+        }
+        first += table->n_rows;
+    }
+    return NULL;
+}
+
 static const struct fn_row *
 find_row(const char *name)
 {
@@ -116,7 +137,8 @@ size_t
 bell_function_aliases(const struct bell_function *function, char *buf,
                       size_t size_bytes)
 {
-    const struct fn_row *row = find_row(function->name);
+    size_t number;
+    const struct fn_row *row = row_of(function, &number);
     const char *text = row && row->aliases ? row->aliases : "";
 
     return (size_t)snprintf(buf, size_bytes, "%s", text);
@@ -125,7 +147,8 @@ bell_function_aliases(const struct bell_function *function, char *buf,
 const char *
 fn_calls(const struct bell_function *function)
 {
-    const struct fn_row *row = find_row(function->name);
+    size_t number;
+    const struct fn_row *row = row_of(function, &number);
 
     return row ? row->to.name : NULL;
 }
@@ -134,7 +157,8 @@ bool
 bell_function_c(const struct bell_function *function,
                 struct bell_function_c *out)
 {
-    const struct fn_row *row = find_row(function->name);
+    size_t number;
+    const struct fn_row *row = row_of(function, &number);
 
     if (!row || row->glue || (row->order && strchr(row->order, 'k')))
         return false;
@@ -214,28 +238,71 @@ fn_forward(struct fn_args *args)
 {
     const struct fn_row *row = args->row;
     const char *code = row->to.code + (row->to.code[0] == 'c');
-    struct fn_arg constant = {.given = true,
-                              .i = row->constant,
-                              .dtype = (enum bell_dtype)row->constant,
-                              .ints = &row->constant,
-                              .n = 1};
     const struct fn_arg *a[FN_MAX_ARGS];
+    struct fn_arg constant;
     struct bell_tensor *out;
     uint32_t k;
 
     for (k = 0; code[k]; k++) {
         char from = row->order ? row->order[k] : (char)('0' + k);
         struct fn_arg *arg = from == 'k' ? &constant : &args->a[from - '0'];
+
+        if (from == 'k')
+            constant = (struct fn_arg){.given = true,
+                                       .i = row->constant,
+                                       .dtype = (enum bell_dtype)row->constant,
+                                       .ints = &row->constant,
+                                       .n = 1};
         if (code[k] == 'r' && !fn_take_reduction(args, arg))
             return bell_error_tensor(args->ctx);
         a[k] = arg;
     }
-    for (k = 0; k < BELL_MAX_PARAMS && !strchr(code, 'y'); k++)
-        args->a[0].t = fn_cast(args, args->a[0].t, k);
+    if (args->params->cast < 0)
+        return fn_apply(&row->to, args->ctx, a);
+    args->a[0].t = fn_cast(args, args->a[0].t, (uint32_t)args->params->cast);
     out = fn_apply(&row->to, args->ctx, a);
-    for (k = 0; k < BELL_MAX_PARAMS && !strchr(code, 'y'); k++)
-        out = fn_cast(args, out, k);
-    return out;
+    return fn_cast(args, out, (uint32_t)args->params->cast);
+}
+
+/* Parsed once in a context; NULL when out of memory. */
+static const struct fn_params *
+params_of(struct bell_context *ctx, const struct fn_row *row, size_t number)
+{
+    struct fn_params *params;
+    uint32_t k;
+
+    if (!ctx->params_of)
+        ctx->params_of = arena_calloc(&ctx->functions, bell_function_count(),
+                                      sizeof(*ctx->params_of));
+    if (!ctx->params_of)
+        return NULL;
+    if (!ctx->params_of[number]) {
+        params = arena_alloc(&ctx->functions, sizeof(*params));
+        if (!params)
+            return NULL;
+        params->n = bell_function_params(&row->fn, params->list);
+        params->cast = -1;
+        for (k = 0; k < params->n; k++) {
+            if (params->list[k].kind == BELL_PARAM_DTYPE && row->to.code &&
+                !strchr(row->to.code, 'y'))
+                params->cast = (int32_t)k;
+        }
+        ctx->params_of[number] = params;
+    }
+    return ctx->params_of[number];
+}
+
+/* A result is a handle of its own, also where it is an argument's value. */
+static struct bell_tensor *
+make_new(const struct fn_args *args, struct bell_tensor *result)
+{
+    uint32_t k;
+
+    for (k = 0; k < args->params->n; k++) {
+        if (result && args->a[k].t == result)
+            return bell_alias(result);
+    }
+    return result;
 }
 
 static BELL_MUST_CHECK bell_status
@@ -244,8 +311,12 @@ call_row(struct fn_args *args)
     struct bell_call *call = args->call;
     struct bell_tensor *result;
     bell_status status;
+    uint32_t i;
 
     result = args->row->glue ? args->row->glue(args) : fn_forward(args);
+    for (i = 0; i < call->n_results; i++)
+        call->results[i] = make_new(args, call->results[i]);
+    result = make_new(args, result);
     if (!args->row->fn.returns_list && call->n_results == 0) {
         call->results[0] = result;
         call->n_results = 1;
@@ -259,9 +330,10 @@ call_row(struct fn_args *args)
 bell_status
 bell_function_call(struct bell_context *ctx, struct bell_call *call)
 {
-    struct fn_args args = {.ctx = ctx, .call = call};
-    struct arena arena;
+    struct fn_args args;
+    struct arena arena = {0}; /* few calls need it */
     bell_status status;
+    size_t number = 0;
 
     if (!call || !call->function)
         return bell_fail(BELL_BAD_MISSING, "bell_function_call: the %s is NULL",
@@ -269,15 +341,23 @@ bell_function_call(struct bell_context *ctx, struct bell_call *call)
     call->n_results = 0;
     call->bad_arg = -1;
     BELL_TRY(bell_context_status(ctx));
-    args.row = find_row(call->function->name);
+    args.row = row_of(call->function, &number);
     if (!args.row)
-        return bell_fail(BELL_BAD_NAME, "no function '%s'",
-                         call->function->name);
-    arena_init(&arena);
+        return bell_fail(BELL_BAD_NAME,
+                         "bell_function_call: the function is no row of the "
+                         "table");
+    args.params = params_of(ctx, args.row, number);
+    if (!args.params)
+        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory",
+                         args.row->fn.name);
+    args.ctx = ctx;
+    args.call = call;
     args.arena = &arena;
-    status = fn_bind(&args, args.row, call);
+    args.n_room = 0;
+    status = fn_bind(&args);
     if (status == BELL_OK)
         status = call_row(&args);
-    arena_fini(&arena);
+    if (arena.blocks)
+        arena_fini(&arena);
     return status;
 }

@@ -140,11 +140,22 @@ bell_function_params(const struct bell_function *function,
 
 /* ---- binding ---------------------------------------------------------- */
 
+void *
+fn_alloc(struct fn_args *args, size_t size_bytes)
+{
+    size_t at = args->n_room;
+
+    if (size_bytes > FN_ROOM - at)
+        return arena_alloc(args->arena, size_bytes);
+    args->n_room = align_up(at + size_bytes, 16);
+    return args->room + at;
+}
+
 /* Arguments being matched to parameters. */
 struct binding {
     struct fn_args *args;
     const char *name; /* of the function */
-    struct bell_param params[BELL_MAX_PARAMS];
+    const struct bell_param *params;
     uint32_t n_params;
     struct bell_value values[BELL_MAX_PARAMS];
     int32_t from[BELL_MAX_PARAMS]; /* number of the argument, or -1 */
@@ -195,7 +206,7 @@ join_positional(struct binding *b, uint32_t param, uint32_t *arg)
     while (*arg + n < call->n_args && !call->args[*arg + n].name &&
            may_join(b->params[param].kind, &call->args[*arg + n].value))
         n++;
-    items = arena_alloc(b->args->arena, n * sizeof(*items) + 1);
+    items = fn_alloc(b->args, n * sizeof(*items) + 1);
     if (!items)
         return bell_fail(BELL_E_NO_MEMORY, "%s: %u arguments: out of memory",
                          b->name, n);
@@ -378,7 +389,7 @@ convert_ints(struct binding *b, uint32_t k, struct fn_arg *arg)
 
     assert(k < b->n_params);
     arg->n = is_list ? value->n_items : 1;
-    ints = arena_alloc(b->args->arena, (arg->n + 1) * sizeof(*ints));
+    ints = fn_alloc(b->args, (arg->n + 1) * sizeof(*ints));
     if (!ints)
         return bell_fail(BELL_E_NO_MEMORY, "%s: %u ints: out of memory",
                          b->name, arg->n);
@@ -403,7 +414,7 @@ convert_tensors(struct binding *b, uint32_t k, struct fn_arg *arg)
     if (value->kind != BELL_VALUE_LIST)
         return refuse_value(b, k, value);
     arg->n = value->n_items;
-    arg->ts = ts = arena_alloc(b->args->arena, (arg->n + 1) * sizeof(*ts));
+    arg->ts = ts = fn_alloc(b->args, (arg->n + 1) * sizeof(*ts));
     if (!ts)
         return bell_fail(BELL_E_NO_MEMORY, "%s: %u tensors: out of memory",
                          b->name, arg->n);
@@ -487,28 +498,32 @@ convert_all(struct binding *b)
             continue;
         }
         BELL_TRY(convert_value(b, k, arg));
-        if (arg->str == param->fallback_str) /* outlives the binding */
-            arg->str = arena_copy(b->args->arena, param->fallback_str,
-                                  sizeof(param->fallback_str));
-        if (param->kind == BELL_PARAM_STR && !arg->str)
-            return bell_fail(BELL_E_NO_MEMORY, "%s: a string: out of memory",
-                             b->name);
     }
     return BELL_OK;
 }
 
 bell_status
-fn_bind(struct fn_args *args, const struct fn_row *row, struct bell_call *call)
+fn_bind(struct fn_args *args)
 {
-    struct binding b = {.args = args, .name = row->fn.name, .call = call};
+    struct binding b;
     uint32_t i, arg = 0;
 
-    call->bad_arg = -1;
-    b.n_params = bell_function_params(&row->fn, b.params);
-    for (i = 0; i < BELL_MAX_PARAMS; i++)
+    b.args = args;
+    b.name = args->row->fn.name;
+    b.call = args->call;
+    b.params = args->params->list;
+    b.n_params = args->params->n;
+    for (i = 0; i < b.n_params; i++) {
         b.from[i] = -1;
+        args->a[i] = (struct fn_arg){0};
+    }
+#ifndef NDEBUG
+    /* no bools: sanitizers tell of a function that looks at them */
+    memset(args->a + b.n_params, 0xff,
+           (BELL_MAX_PARAMS - b.n_params) * sizeof(args->a[0]));
+#endif
     BELL_TRY(bind_positional(&b, &arg));
-    for (; arg < call->n_args; arg++)
+    for (; arg < args->call->n_args; arg++)
         BELL_TRY(bind_keyword(&b, arg));
     return convert_all(&b);
 }

@@ -7,13 +7,26 @@
 
 struct fn_row;
 
+/* The parameters of a row, parsed. */
+struct fn_params {
+    uint32_t n;
+    int32_t cast; /* the dtype that fn_forward casts to; -1: none */
+    struct bell_param list[BELL_MAX_PARAMS];
+};
+
+/* Bytes of a call's lists that need no allocation. */
+#define FN_ROOM 512
+
 /* A call on its way. */
 struct fn_args {
     struct bell_context *ctx;
     const struct fn_row *row;
+    const struct fn_params *params; /* the context's */
     struct arena *arena;
     struct bell_call *call; /* for functions that return lists */
-    struct fn_arg a[BELL_MAX_PARAMS];
+    size_t n_room;          /* bytes of `room` that are used */
+    _Alignas(16) uint8_t room[FN_ROOM];
+    struct fn_arg a[BELL_MAX_PARAMS]; /* the first params->n */
 };
 
 /* Calls the API function. Returns the result, or the error tensor; a function
@@ -59,9 +72,10 @@ bool fn_is_exact(const struct fn_arg *arg);
 struct bell_tensor *fn_cast(struct fn_args *args, struct bell_tensor *x,
                             uint32_t k);
 
+/* Memory that lives as long as the call; NULL when out of memory. */
+void *fn_alloc(struct fn_args *args, size_t size_bytes);
+
 /* Binds call->args to the row's parameters. */
-BELL_MUST_CHECK bell_status fn_bind(struct fn_args *args,
-                                    const struct fn_row *row,
-                                    struct bell_call *call);
+BELL_MUST_CHECK bell_status fn_bind(struct fn_args *args);
 
 #endif
