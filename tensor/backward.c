@@ -222,13 +222,14 @@ bell_status
 bell_backward(struct bell_tensor *loss)
 {
     struct bell_tensor **list = NULL;
-    bell_status status;
+    bell_status status = BELL_OK;
     bool any = false;
     uint32_t n;
 
     BELL_TRY(check_loss(__func__, loss));
     BELL_TRY(find_marked(tensor_at(loss)->ctx, &list, &n));
-    status = fill_gradients(loss, list, n, &any);
+    if (n > 0)
+        status = fill_gradients(loss, list, n, &any);
     host_free(list);
     if (status == BELL_OK && !any)
         return bell_fail(BELL_BAD_STATE,
