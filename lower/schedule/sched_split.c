@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/bits.h"
 
 #define SPLIT_MIN_WORK  65536
 #define SPLIT_MAX_PARTS 1024
@@ -31,6 +32,7 @@
 #define WORDS_TILE       16384 /* outputs */
 #define WORDS_PARTS      6
 #define WORDS_STEPS      1536
+#define PACK_SHORTEST    8
 #define SHARE_MIN_STEPS  4  /* elements worth another work-item */
 #define SHARE_MOST_STEPS 8  /* for each of a work-group: as long as a launch */
 #define SHARE_ACROSS     16 /* work-items of a reduction across memory */
@@ -97,60 +99,76 @@ reshape(struct uop_graph *g, const struct uop *src, const int64_t *d,
     return shaped(g, UOP_RESHAPE, src->dtype, arg, src, d, n);
 }
 
-/* Axis `axis` comes first; d are its dims, then those of the result. */
+/* The axes of `first` come first; d are its dims, then those of the result. */
 static const struct uop *
-to_front(struct uop_graph *g, const struct uop *src, uint32_t axis, int64_t *d,
+to_front(struct uop_graph *g, const struct uop *src, uint32_t first, int64_t *d,
          uint32_t n)
 {
-    int64_t order[SCHED_MAX_RANK + 1], parts = d[axis];
+    int64_t order[SCHED_MAX_RANK + 1], old[SCHED_MAX_RANK + 1];
     union uop_arg arg;
-    uint32_t i;
+    uint32_t i, at = 0;
 
+    for (i = 0; i < n; i++) {
+        if (first >> i & 1)
+            order[at++] = i;
+    }
+    for (i = 0; i < n; i++) {
+        if (!(first >> i & 1))
+            order[at++] = i;
+    }
+    memcpy(old, d, n * sizeof(*d));
     for (i = 0; i < n; i++)
-        order[i] = i == 0 ? axis : i <= axis ? i - 1 : i;
-    memmove(d + 1, d, axis * sizeof(*d));
-    d[0] = parts;
+        d[i] = old[order[i]];
     arg.dims = uop_dims(g, order, n);
     if (!arg.dims)
         return &uop_failed;
     return shaped(g, UOP_PERMUTE, src->dtype, arg, src, d, n);
 }
 
-/* u = REDUCE_AXIS over src, whose axis `axis` is cut into `parts`. Those of a
- * product are stored one after the other: each is a product too. */
+/* How a reduction is done in parts: each has one element of the axes `whole`
+ * and one of `parts` parts of `axis`. */
+struct cut {
+    uint32_t whole, axis;
+    int64_t parts;
+};
+
+/* u = REDUCE_AXIS over src, in parts. Those of a product are stored one after
+ * the other: each is a product too. */
 static const struct uop *
-split_axis(struct uop_graph *g, const struct uop *u, const struct uop *src,
-           uint32_t axis, int64_t parts, bool is_product)
+split_axes(struct uop_graph *g, const struct uop *u, const struct uop *src,
+           const struct cut *c, bool is_product)
 {
     const struct uop_dims *from = uop_shape(g, src), *to = uop_shape(g, u);
     enum uop_dtype dtype = u->dtype;
     enum uop_op op = uop_reduce_op(u);
-    uint32_t axes = uop_reduce_axes(u), n = from->n + 1, i;
-    uint32_t low = axes & ((1u << axis) - 1), high = axes >> axis;
-    int64_t cut[SCHED_MAX_RANK + 1];
+    uint32_t all = uop_reduce_axes(u), n = from->n + 1, i;
+    uint32_t below = (1u << c->axis) - 1, parts = 1u << c->axis, axes;
+    int64_t d[SCHED_MAX_RANK + 1];
     union uop_arg arg = {.bits = 0};
 
-    assert(parts > 1);
+    assert(c->parts > 0 && c->axis < from->n);
     for (i = 0; i < n; i++)
-        cut[i] = from->d[i > axis ? i - 1 : i];
-    cut[axis] = parts;
-    cut[axis + 1] = from->d[axis] / parts;
-    src = reshape(g, src, cut, n);
-    /* all reduced axes but the parts */
-    axes = low | high << (axis + 1);
+        d[i] = from->d[i > c->axis ? i - 1 : i];
+    d[c->axis] = c->parts;
+    d[c->axis + 1] = from->d[c->axis] / c->parts;
+    src = reshape(g, src, d, n);
+    axes = all & ~c->whole;
+    axes = (axes & below) | (axes & ~below) << 1;
+    parts |= (c->whole & below) | (c->whole & ~below) << 1;
     for (i = 0; i < n; i++)
-        cut[i] = axes >> i & 1 ? 1 : cut[i];
+        d[i] = axes >> i & 1 ? 1 : d[i];
     arg.i = uop_reduce_arg(op, axes);
-    src = shaped(g, UOP_REDUCE_AXIS, dtype, arg, src, cut, n);
+    src = shaped(g, UOP_REDUCE_AXIS, dtype, arg, src, d, n);
     if (is_product) {
-        src = to_front(g, src, axis, cut, n);
-        axis = 0;
+        src = to_front(g, src, parts, d, n);
+        parts = (1u << __builtin_popcount(parts)) - 1;
     }
     arg.bits = 0;
-    src = shaped(g, UOP_CONTIGUOUS, dtype, arg, src, cut, n);
-    cut[axis] = 1;
-    arg.i = uop_reduce_arg(op, 1u << axis);
-    src = shaped(g, UOP_REDUCE_AXIS, dtype, arg, src, cut, n);
+    src = shaped(g, UOP_CONTIGUOUS, dtype, arg, src, d, n);
+    for (i = 0; i < n; i++)
+        d[i] = parts >> i & 1 ? 1 : d[i];
+    arg.i = uop_reduce_arg(op, parts);
+    src = shaped(g, UOP_REDUCE_AXIS, dtype, arg, src, d, n);
     return reshape(g, src, to->d, to->n);
 }
 
@@ -209,6 +227,43 @@ parts_of_words(const struct sched_target *target, int64_t outputs,
     return most < steps / WORDS_STEPS ? most : steps / WORDS_STEPS;
 }
 
+/* The fewest parts of an axis of n, each `inner` to an element, of at most so many
+ * steps; 0: its divisors leave none that is worth a kernel. */
+static int64_t
+parts_to_pack(int64_t n, int64_t inner, int64_t steps)
+{
+    int64_t parts = (int64_t)div_up((uint64_t)(n * inner), (uint64_t)steps);
+
+    for (; parts <= n && n / parts * inner >= steps / PACK_SHORTEST; parts++) {
+        if (n % parts == 0)
+            return parts;
+    }
+    return 0;
+}
+
+/* A product whose columns are too long to be packed, in parts. */
+static const struct uop *
+split_product(struct uop_graph *g, const struct uop *u, const struct uop *src,
+              int64_t steps)
+{
+    const struct uop_dims *from = uop_shape(g, src);
+    uint32_t axes = uop_reduce_axes(u), i = from->n;
+    struct cut c = {.parts = 0};
+    int64_t inner = 1;
+
+    if (numel_of(from) / numel_of(uop_shape(g, u)) <= steps)
+        return u;
+    while (inner <= steps && i > 0) {
+        c.axis = --i;
+        if (axes >> i & 1) {
+            c.parts = parts_to_pack(from->d[i], inner, steps);
+            inner *= from->d[i];
+        }
+    }
+    c.whole = axes & ((1u << c.axis) - 1);
+    return c.parts > 0 ? split_axes(g, u, src, &c, true) : u;
+}
+
 /* The most parts for a reduction of so many elements to one. */
 static int64_t
 most_parts(int64_t length)
@@ -226,9 +281,10 @@ split_reduce(struct uop_graph *g, const struct uop *u, const struct uop *src,
 {
     const struct uop_dims *from = uop_shape(g, src), *to = uop_shape(g, u);
     int64_t work = numel_of(from), outputs = numel_of(to), inner = 1;
-    int64_t parts, best_parts = 1, most = SPLIT_MAX_LONG, limit, wanted;
+    int64_t parts, most = SPLIT_MAX_LONG, limit, wanted;
     bool product = is_product(g, src);
-    uint32_t i, best = 0, axes = uop_reduce_axes(u), last = from->n;
+    struct cut best = {.parts = 1};
+    uint32_t i, axes = uop_reduce_axes(u), last = from->n;
     bool side_by_side;
     double length;
 
@@ -245,6 +301,10 @@ split_reduce(struct uop_graph *g, const struct uop *u, const struct uop *src,
         if (product) /* each part has its own tiles */
             most = PRODUCT_PARTS * (int64_t)target->n_parallel / outputs;
     } else {
+        if (product && target->product_bytes)
+            return split_product(g, u, src,
+                                 target->product_bytes /
+                                     uop_dtype_infos[u->dtype].size_bytes);
         if (!product || !is_of_words(src, target))
             return u;
         most = parts_of_words(target, outputs, work / outputs);
@@ -258,15 +318,14 @@ split_reduce(struct uop_graph *g, const struct uop *u, const struct uop *src,
     for (i = from->n; i-- > 0;) {
         if (axes >> i & 1) {
             parts = choose_parts(from->d[i], inner, most);
-            if (parts > best_parts || parts >= wanted) {
-                best_parts = parts;
-                best = i;
+            if (parts > best.parts || parts >= wanted) {
+                best.parts = parts;
+                best.axis = i;
             }
             inner *= from->d[i];
         }
     }
-    return best_parts > 1 ? split_axis(g, u, src, best, best_parts, product)
-                          : u;
+    return best.parts > 1 ? split_axes(g, u, src, &best, product) : u;
 }
 
 /* Fills terms[] with the large products that the sum is of; how many, or 0

@@ -68,7 +68,8 @@ struct sched_target {
     bool turns_words;      /* F32 factors are to lie along the sum */
     bool turns_rows;       /* those that the last axis does not vary with are */
     bool pads_halves;      /* rows of factors are to be multiples of 16 bytes */
-    double channel_uses;   /* of each element of an image or filter, from which
+    uint32_t product_bytes; /* of a column that a product packs; 0: any */
+    double channel_uses;    /* of each element of an image or filter, from which
                           * on it is stored channels last first; 0: never */
     double channel_products; /* of a convolution, that are worth a kernel where
                               * WGMMA does them; 0: there is none */

@@ -801,6 +801,46 @@ test_huge_sum_is_split(void **state)
     }
 }
 
+/* A sum that is too long to be packed is cut: outer axes wholly, and one by a
+ * divisor. */
+static void
+test_long_products_are_split(void **state)
+{
+    static const struct {
+        int k[3], parts; /* the sum's axes, outermost first */
+    } cases[] = {{{8, 64, 64}, 8},   {{3, 8, 512}, 3},  {{3, 70, 70}, 6},
+                 {{1, 1, 4096}, 1},  {{1, 1, 4098}, 2}, {{1, 1, 20011}, 1},
+                 {{20011, 1, 1}, 1}, {{2, 1, 9000}, 6}, {{100, 1, 1000}, 25},
+                 {{3, 5, 4096}, 15}};
+    const struct sched_target target = {.n_parallel = 2,
+                                        .product_bytes = 4 * 4096};
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(cases); i++) {
+        const int *k = cases[i].k;
+        const struct uop_dims *full;
+        const struct uop *x, *y;
+        struct world w;
+        setup(&w);
+        full = dims_of(&w.g, 5, 20, 30, k[0], k[1], k[2]);
+        x = leaf(&w.g, 0, UOP_F32, dims_of(&w.g, 4, 20, k[0], k[1], k[2]));
+        y = leaf(&w.g, 1, UOP_F32, dims_of(&w.g, 4, 30, k[0], k[1], k[2]));
+        x = expand(&w.g,
+                   reshape(&w.g, x, dims_of(&w.g, 5, 20, 1, k[0], k[1], k[2])),
+                   full);
+        y = expand(&w.g,
+                   reshape(&w.g, y, dims_of(&w.g, 5, 1, 30, k[0], k[1], k[2])),
+                   full);
+        y = reduce(&w.g, UOP_ADD, alu(&w.g, UOP_MUL, x, y), 7 << 2);
+        assert_int_equal(schedule_for(&w, &target, &y, 1),
+                         cases[i].parts > 1 ? 2 : 1);
+        if (cases[i].parts > 1)
+            assert_int_equal(w.plan.bufs[2].n_elems, 600 * cases[i].parts);
+        teardown(&w);
+    }
+}
+
 /* On 132 processors whose threads share reductions a work-group a row is
  * enough; few rows that are long are cut, and so are products of few results. */
 static void
@@ -938,6 +978,7 @@ main(void)
         cmocka_unit_test(test_roots_that_are_leaves),
         cmocka_unit_test(test_big_sum_is_split),
         cmocka_unit_test(test_huge_sum_is_split),
+        cmocka_unit_test(test_long_products_are_split),
         cmocka_unit_test(test_random),
         cmocka_unit_test(test_too_many_leaves),
         cmocka_unit_test(test_order_minds_memory),

@@ -535,6 +535,72 @@ test_infinite_filters(void **state)
     bell_context_destroy(ctx);
 }
 
+/* A filter's gradient sums over images and places, here of whole numbers: a CPU
+ * cuts images apart, and rows of them in two. */
+static void
+test_gradient_of_filters(void **state)
+{
+    enum {
+        N = 3,
+        C = 3,
+        O = 20,
+        S = 70,
+        W = 3
+    };
+    struct bell_conv_options options = {.padding = {1, 1}};
+    double *x, *g, *w, *got = malloc(O * C * W * W * sizeof(*got)), sum;
+    struct bell_tensor *a, *b, *y, *grad;
+    struct bell_context *ctx;
+    int o, c, at, n, i;
+
+    (void)state;
+    assert_non_null(got);
+    if (bell_context_create(NULL, &ctx) != BELL_OK)
+        fail_msg("%s", bell_error_last()->message);
+    if (strncmp(bell_context_device(ctx), "CPU", 3) != 0) {
+        bell_context_destroy(ctx);
+        free(got);
+        skip(); /* seconds, and cards do not cut it */
+    }
+    (void)make(ctx, BELL_FLOAT32, N, C, S * S, &x);
+    (void)make(ctx, BELL_FLOAT32, N, O, S * S, &g);
+    (void)make(ctx, BELL_FLOAT32, O, C, W * W, &w);
+    for (i = 0; i < N * C * S * S; i++)
+        x[i] = round(4 * x[i]);
+    for (i = 0; i < N * O * S * S; i++)
+        g[i] = round(4 * g[i]);
+    a = bell_cast(bell_from_data(ctx, BELL_DIMS(N, C, S, S), BELL_FLOAT64, x),
+                  BELL_FLOAT32);
+    y = bell_cast(bell_from_data(ctx, BELL_DIMS(N, O, S, S), BELL_FLOAT64, g),
+                  BELL_FLOAT32);
+    b = bell_cast(bell_from_data(ctx, BELL_DIMS(O, C, W, W), BELL_FLOAT64, w),
+                  BELL_FLOAT32);
+    if (bell_vjp(bell_conv2d(a, b, NULL, &options), y, &b, 1, &grad) !=
+            BELL_OK ||
+        bell_read_f64(grad, got, O * C * W * W) != BELL_OK)
+        fail_msg("%s", bell_error_last()->message);
+    for (o = 0; o < O; o++) {
+        for (c = 0; c < C; c++) {
+            for (at = 0; at < W * W; at++) {
+                for (sum = 0, n = 0; n < N; n++) {
+                    for (i = 0; i < S * S; i++) {
+                        int r = i / S + at / W - 1, l = i % S + at % W - 1;
+                        if (r >= 0 && r < S && l >= 0 && l < S)
+                            sum += x[((n * C + c) * S + r) * S + l] *
+                                   g[(n * O + o) * S * S + i];
+                    }
+                }
+                assert_true(got[(o * C + c) * W * W + at] == sum);
+            }
+        }
+    }
+    free(x);
+    free(g);
+    free(w);
+    free(got);
+    bell_context_destroy(ctx);
+}
+
 int
 main(void)
 {
@@ -545,6 +611,7 @@ main(void)
         cmocka_unit_test(test_sum_of_products),
         cmocka_unit_test(test_convolutions),
         cmocka_unit_test(test_infinite_filters),
+        cmocka_unit_test(test_gradient_of_filters),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
