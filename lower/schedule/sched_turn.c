@@ -11,6 +11,10 @@
  * first, with zeros behind each row. observed: H100, 2026-11-23: bfloat16
  * products of 4095 made 77 to 93 TFLOP/s, of 4096 786.
  *
+ * Likewise on a CPU with instructions for products of small numbers, which take
+ * so many steps of the sum at a time. observed: a CPU with AMX: bfloat16 products
+ * of 1000 were 6.8 times slower than of 1024.
+ *
  * A CPU packs the columns that a vector has anyway (lower/opt/opt_product.c),
  * but rows again for each few of them. Rows that lie pages apart are all in the
  * same few places of the first cache, which does not hold those of a tile: they
@@ -34,6 +38,9 @@
 #define LINE_BYTES  64
 #define PAD_USES    256 /* of each element; copies are then soon worth it */
 #define PAD_WORK    (1 << 28) /* products, in all */
+#define TILE_STEPS  64        /* the same three of a CPU's tiles. guess: */
+#define TILE_USES   64
+#define TILE_WORK   (1 << 22)
 
 /* Does the PERMUTE make the last axis, of so many, of one that lies otherwise
  * in memory? What was made words of less is multiplied as what it was. */
@@ -140,49 +147,69 @@ pad(struct uop_graph *g, const struct uop *u, const struct uop *narrow,
             uop_new_shaped(g, UOP_PAD, narrow->dtype, arg, &narrow, 1, shape);
     narrow = uop_new_shaped(g, UOP_CONTIGUOUS, narrow->dtype, no_arg, &narrow,
                             1, shape);
-    if (narrow->dtype != UOP_F32)
+    if (narrow->dtype != u->dtype)
         narrow =
-            uop_new_shaped(g, UOP_CAST, UOP_F32, no_arg, &narrow, 1, shape);
+            uop_new_shaped(g, UOP_CAST, u->dtype, no_arg, &narrow, 1, shape);
     arg.dims = whole;
-    return uop_new_shaped(g, UOP_EXPAND, UOP_F32, arg, &narrow, 1, whole);
+    return uop_new_shaped(g, UOP_EXPAND, u->dtype, arg, &narrow, 1, whole);
 }
 
-/* Fills to[] with factors whose rows are such that 16 bytes can be taken at a
- * time; false where they are, or that is worth nothing. */
+/* Elements of the factors that are taken at a time, and how many steps of the
+ * sum they are then to be; 0: any. */
+static int64_t
+part_of_row(const struct sched_target *target, enum uop_dtype dtype,
+            int64_t steps, int64_t *out_padded)
+{
+    int64_t size = uop_dtype_infos[dtype].size_bytes, part = 0;
+
+    *out_padded = steps;
+    if (target->tiles_k && target->tiles_k[dtype]) {
+        part = target->tiles_k[dtype];
+        *out_padded = (int64_t)align_up((uint64_t)steps, (uint64_t)part);
+    } else if (dtype == UOP_F32 ? target->turns_words
+                                : target->pads_halves &&
+                                      (dtype == UOP_F16 || dtype == UOP_BF16)) {
+        part = PART_BYTES / size;
+        if (steps % part)
+            *out_padded = (int64_t)align_up((uint64_t)steps,
+                                            (uint64_t)(ROW_BYTES / size));
+    }
+    return part;
+}
+
+/* Fills to[] with factors whose rows are such that parts of them can be taken at
+ * a time; false where they are, or that is worth nothing. */
 static bool
 pad_factors(struct uop_graph *g, const struct uop *body,
             const struct sched_target *target, const struct uop *to[2])
 {
     const struct uop_dims *dims = uop_shape(g, body);
-    int64_t steps = dims->d[dims->n - 1], padded = steps, part, pitch;
+    int64_t steps = dims->d[dims->n - 1], padded, part, pitch;
     double n = sched_numel(dims);
+    double uses = target->tiles_k ? TILE_USES : PAD_USES;
     const struct uop *narrow[2];
     bool moves[2];
     uint32_t i;
 
-    if (dims->n > SCHED_MAX_RANK || n < PAD_WORK)
+    if (dims->n > SCHED_MAX_RANK ||
+        steps < (target->tiles_k ? TILE_STEPS : MIN_STEPS) ||
+        n < (target->tiles_k ? TILE_WORK : PAD_WORK))
         return false;
     for (i = 0; i < 2; i++) {
         narrow[i] = narrow_factor(g, body->src[i]);
         if (!narrow[i] || uop_shape(g, narrow[i])->n != dims->n ||
             narrow[i]->dtype != (i ? narrow[0]->dtype : narrow[i]->dtype) ||
-            n < PAD_USES * sched_numel(uop_shape(g, narrow[i])))
+            n < uses * sched_numel(uop_shape(g, narrow[i])))
             return false;
     }
-    if (narrow[0]->dtype == UOP_F32
-            ? !target->turns_words
-            : !target->pads_halves ||
-                  (narrow[0]->dtype != UOP_F16 && narrow[0]->dtype != UOP_BF16))
+    part = part_of_row(target, narrow[0]->dtype, steps, &padded);
+    if (!part)
         return false;
-    part = PART_BYTES / uop_dtype_infos[narrow[0]->dtype].size_bytes;
-    if (steps % part)
-        padded = (int64_t)align_up((uint64_t)steps,
-                                   (uint64_t)(part * ROW_BYTES / PART_BYTES));
     for (i = 0; i < 2; i++) {
         pitch = row_pitch(g, narrow[i]);
         if (!pitch)
             return false;
-        moves[i] = padded != steps || pitch % part;
+        moves[i] = padded != steps || (!target->tiles_k && pitch % part);
         to[i] = body->src[i];
     }
     for (i = 0; i < 2; i++) {
@@ -241,19 +268,21 @@ sched_turn(struct uop_graph *g, const struct uop *u,
     double n = sched_numel(dims);
     uint32_t i;
 
-    if (body->op != UOP_MUL || body->dtype != UOP_F32 ||
+    if (body->op != UOP_MUL ||
+        (body->dtype != UOP_F32 && body->dtype != UOP_I32) ||
         uop_reduce_op(u) != UOP_ADD ||
-        uop_reduce_axes(u) != 1u << (dims->n - 1) || steps < MIN_STEPS)
+        uop_reduce_axes(u) != 1u << (dims->n - 1))
         return u;
     if (pad_factors(g, body, target, src)) {
         if (g->failed)
             return &uop_failed;
-        body = uop_new_shaped(g, UOP_MUL, UOP_F32, body->arg, src, 2,
+        body = uop_new_shaped(g, UOP_MUL, body->dtype, body->arg, src, 2,
                               uop_shape(g, src[0]));
         return uop_new_shaped(g, u->op, u->dtype, u->arg, &body, 1,
                               uop_shape(g, u));
     }
-    if (steps % STEP_WORDS || !(target->turns_words || target->turns_rows))
+    if (body->dtype != UOP_F32 || steps < MIN_STEPS || steps % STEP_WORDS ||
+        !(target->turns_words || target->turns_rows))
         return u;
     for (i = 0; i < 2; i++) {
         src[i] = body->src[i];

@@ -68,6 +68,9 @@ struct sched_target {
     bool turns_words;      /* F32 factors are to lie along the sum */
     bool turns_rows;       /* those that the last axis does not vary with are */
     bool pads_halves;      /* rows of factors are to be multiples of 16 bytes */
+    /* by the factors' dtype, what sums are to be multiples of on a CPU
+     * (lower_target.tiles_k); NULL: any */
+    const uint8_t *tiles_k;
     uint32_t product_bytes; /* of a column that a product packs; 0: any */
     double channel_uses;    /* of each element of an image or filter, from which
                           * on it is stored channels last first; 0: never */

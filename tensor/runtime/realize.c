@@ -75,6 +75,8 @@ set_target(struct tensor_runtime *rt, const struct hcq_device_info *info,
     rt->sched_target.channel_uses = channel_uses(&rt->target.lower);
     rt->sched_target.channel_products = channel_products(&rt->target.lower);
     rt->sched_target.turns_rows = rt->target.lower.max_packed_bytes > 0;
+    rt->sched_target.tiles_k =
+        rt->target.lower.is_gpu ? NULL : rt->target.lower.tiles_k;
     rt->sched_target.product_bytes =
         rt->sched_target.turns_rows ? rt->target.lower.l2_bytes / PACK_OF_L2
                                     : 0;

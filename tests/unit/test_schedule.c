@@ -841,6 +841,53 @@ test_long_products_are_split(void **state)
     }
 }
 
+/* Where tiles take so many steps of small numbers, rows that are no multiple of
+ * that get zeros first. */
+static void
+test_sums_for_tiles(void **state)
+{
+    static const struct {
+        enum uop_dtype from, to;
+        int m, k;
+        uint32_t n_kernels;
+    } cases[] = {
+        {UOP_BF16, UOP_F32, 100, 1000, 3}, {UOP_BF16, UOP_F32, 100, 1024, 1},
+        {UOP_BF16, UOP_F32, 20, 1000, 1},  {UOP_BF16, UOP_F32, 100, 40, 1},
+        {UOP_F16, UOP_F32, 100, 1000, 1},  {UOP_I8, UOP_I32, 100, 1000, 3},
+        {UOP_U8, UOP_I32, 100, 960, 1}};
+    static const uint8_t tiles_k[UOP_DTYPE_COUNT] = {
+        [UOP_BF16] = 32, [UOP_I8] = 64, [UOP_U8] = 64};
+    const struct sched_target target = {
+        .n_parallel = 2, .turns_rows = true, .tiles_k = tiles_k};
+    const union uop_arg none = {.bits = 0};
+    size_t i, at;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(cases); i++) {
+        int m = cases[i].m, k = cases[i].k;
+        const struct uop *x[2];
+        struct world w;
+        setup(&w);
+        for (at = 0; at < 2; at++) {
+            const struct uop_dims *d = dims_of(&w.g, 2, at ? 130 : m, k);
+            x[at] = leaf(&w.g, (int)at, cases[i].from, d);
+            d = dims_of(&w.g, 3, at ? 1 : m, at ? 130 : 1, k);
+            x[at] = reshape(&w.g, x[at], d);
+            x[at] =
+                uop_new_shaped(&w.g, UOP_CAST, cases[i].to, none, &x[at], 1, d);
+            x[at] = expand(&w.g, x[at], dims_of(&w.g, 3, m, 130, k));
+        }
+        x[0] = reduce(&w.g, UOP_ADD, alu(&w.g, UOP_MUL, x[0], x[1]), 4);
+        assert_int_equal(schedule_for(&w, &target, x, 1), cases[i].n_kernels);
+        if (cases[i].n_kernels > 1) {
+            int step = tiles_k[cases[i].from];
+            assert_int_equal(w.plan.bufs[2].n_elems + w.plan.bufs[3].n_elems,
+                             (m + 130) * ((k + step - 1) / step * step));
+        }
+        teardown(&w);
+    }
+}
+
 /* On 132 processors whose threads share reductions a work-group a row is
  * enough; few rows that are long are cut, and so are products of few results. */
 static void
@@ -979,6 +1026,7 @@ main(void)
         cmocka_unit_test(test_big_sum_is_split),
         cmocka_unit_test(test_huge_sum_is_split),
         cmocka_unit_test(test_long_products_are_split),
+        cmocka_unit_test(test_sums_for_tiles),
         cmocka_unit_test(test_random),
         cmocka_unit_test(test_too_many_leaves),
         cmocka_unit_test(test_order_minds_memory),
