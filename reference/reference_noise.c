@@ -208,6 +208,18 @@ depends_on_order(enum uop_op op, enum uop_dtype dtype, double total,
            dust < log2(smallest_normal(dtype));
 }
 
+/* What a total that depends on the order may be elsewhere: NaN for anything, or
+ * the product that no partial one exceeds. */
+static double
+spoil(const struct ref_noise *noise, uint64_t salt, enum uop_op op,
+      enum uop_dtype dtype, double total, double mass, double dust)
+{
+    if (op == UOP_MUL && isinf(total) && mass + dust < log2(greatest(dtype)) &&
+        draw(noise, salt ^ 4) > 0)
+        return copysign(exp2(mass + dust), total);
+    return NAN;
+}
+
 static double
 move_total(const struct ref_noise *noise, uint64_t salt, enum uop_op op,
            enum uop_dtype dtype, double total, double mass, double dust,
@@ -230,7 +242,9 @@ move_total(const struct ref_noise *noise, uint64_t salt, enum uop_op op,
     /* in every third noise none is spoilt: of many in a row one always would */
     if (depends_on_order(op, dtype, total, mass, dust))
         return noise->seed % 3 && draw(noise, salt) > 0
-                   ? (isnan(total) && !nan ? 0 : NAN)
+                   ? (isnan(total) && !nan
+                          ? 0
+                          : spoil(noise, salt, op, dtype, total, mass, dust))
                : lost ? 0
                       : total;
     if (!isfinite(total))

@@ -754,9 +754,9 @@ spread(const struct uop *u, double ulps, double *low, double *high)
     spread_by((struct ref_noise){.ulps = ulps}, u, low, high);
 }
 
-/* Is element 0 NaN in some of 40 noisy evaluations? */
+/* Is element 0 NaN, or a finite number, in some of 40 noisy evaluations? */
 static bool
-any_nan(const struct uop *u)
+any_of(const struct uop *u, bool finite)
 {
     struct ref_noise noise = {.ulps = 1};
     struct ref_array out;
@@ -765,7 +765,7 @@ any_nan(const struct uop *u)
     for (noise.seed = 0; noise.seed < 40; noise.seed++) {
         assert_int_equal(ref_eval(&graph, &u, 1, fill_leaf, NULL, &noise, &out),
                          BELL_OK);
-        any |= isnan(out.f[0]);
+        any |= finite ? isfinite(out.f[0]) : isnan(out.f[0]);
         ref_array_fini(&out);
     }
     return any;
@@ -839,14 +839,19 @@ test_noise(void **state)
     /* a product whose first factors are below all numbers may be 0 when the
      * infinity comes */
     y = reduce(UOP_MUL, F32S(DIMS(3), 0.5f, 0x1p-126f, INFINITY), DIMS(1), 1);
-    assert_true(any_nan(y));
+    assert_true(any_of(y, false));
     y = reduce(UOP_MUL, F32S(DIMS(3), 0.5f, 0.25f, INFINITY), DIMS(1), 1);
-    assert_false(any_nan(y));
+    assert_false(any_of(y, false));
+    /* a product that only overflows on its way need not */
+    y = reduce(UOP_MUL, F32S(DIMS(3), 3e38f, 1.25f, -0.125f), DIMS(1), 1);
+    assert_true(any_of(y, true));
+    y = reduce(UOP_MUL, F32S(DIMS(3), 3e38f, 1.25f, -1.0f), DIMS(1), 1);
+    assert_false(any_of(y, true));
     /* of many sums that may be no number by their order, at times none is so */
     for (i = 0; i < 24; i++)
         memcpy(rows[i], (float[3]){3e38f, 3e38f, -3e38f}, sizeof(rows[i]));
     y = reduce(UOP_ADD, leaf(UOP_F32, DIMS(24, 3), rows), DIMS(24, 1), 2);
-    assert_true(any_nan(y));
+    assert_true(any_of(y, false));
     spread(reduce(UOP_MAX, y, DIMS(1, 1), 1), 1, &low, &high);
     assert_true(high > 2e38);
     /* what overflows need not */
