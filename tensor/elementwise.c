@@ -336,7 +336,32 @@ take_pow(struct bell_context *ctx, const struct uop *x, const struct uop *y)
     return tn_alu2(ctx, UOP_POW, x, y);
 }
 
-TENSOR_BINARY(bell_pow, TENSOR_NO_BOOL, take_pow)
+/* Integers to a negative number: what is meant is a fraction, as good as always.
+ * A tensor of exponents says what it means. */
+static struct bell_tensor *
+pow_call(const char *call, struct bell_tensor *x, struct bell_tensor *y)
+{
+    const struct uop *c;
+    struct bell_tensor *out;
+
+    if (!tensor_takes2(call, x, y, &out))
+        return out;
+    c = tn_peel(tensor_at(y)->uop);
+    if (c && tensor_at(y)->flags & TENSOR_WEAK && !tn_is_float(c) &&
+        c->arg.i < 0 && !tn_is_float(tensor_at(x)->uop) &&
+        !(tensor_at(x)->flags & TENSOR_WEAK))
+        return tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_VALUE,
+                           "integers to the power of %lld: make them floats",
+                           (long long)c->arg.i);
+    return tensor_binary(call, x, y, TENSOR_NO_BOOL, take_pow);
+}
+
+struct bell_tensor *
+bell_pow(struct bell_tensor *x, struct bell_tensor *y)
+{
+    return pow_call(__func__, x, y);
+}
+
 BINARY_OP(bell_maximum, TENSOR_ANY, UOP_MAX)
 BINARY_OP(bell_minimum, TENSOR_ANY, UOP_MIN)
 
@@ -596,7 +621,19 @@ WITH_NUMBER(bell_add_scalar, TENSOR_ANY, tn_add)
 WITH_NUMBER(bell_sub_scalar, TENSOR_NO_BOOL, tn_sub)
 WITH_NUMBER(bell_mul_scalar, TENSOR_ANY, tn_mul)
 WITH_NUMBER(bell_div_scalar, TENSOR_FLOAT, tn_fdiv)
-WITH_NUMBER(bell_pow_scalar, TENSOR_NO_BOOL, take_pow)
+
+struct bell_tensor *
+bell_pow_scalar(struct bell_tensor *x, double y)
+{
+    struct bell_tensor *out, *number;
+
+    if (!tensor_takes(__func__, x, &out))
+        return out;
+    number = tensor_number(x, y);
+    out = pow_call(__func__, x, number);
+    bell_tensor_release(number);
+    return out;
+}
 
 /* ---- three operands ---- */
 

@@ -144,8 +144,8 @@ make_index_plan(struct index_plan *p, const char *call, struct bell_tensor *x,
         used += items[i].kind != BELL_INDEX_NEW_AXIS &&
                 items[i].kind != BELL_INDEX_ELLIPSIS;
     if (used > rank || n > 2 * BELL_MAX_RANK) {
-        tensor_fail(p->ctx, call, BELL_BAD_INDEX, "%u indices for %s", used,
-                    SHAPE_OF(x));
+        tensor_fail(p->ctx, call, BELL_BAD_INDEX, "too many indices: %u for %s",
+                    used, SHAPE_OF(x));
         return false;
     }
     for (i = 0; i <= n; i++) {
@@ -530,7 +530,8 @@ count_masks(const char *call, struct bell_tensor *x,
     if (n > 2 * BELL_MAX_RANK ||
         axes_of_items(items, n) > tensor_at(x)->shape->n) {
         tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_INDEX,
-                    "%u indices for %s", axes_of_items(items, n), SHAPE_OF(x));
+                    "too many indices: %u for %s", axes_of_items(items, n),
+                    SHAPE_OF(x));
         return false;
     }
     for (i = 0; i < n; i++) {

@@ -375,24 +375,24 @@ inverse_sinh(struct bell_context *ctx, const struct uop *x)
         tn_where(ctx, big, tn_recip(ctx, tn_abs(ctx, x)), tn_recip(ctx, root)));
 }
 
-/* As the inverse of sinh, from t = x - 1, which is exact near 1. Below 1 the
- * root is NaN, and so are value and slope. */
+/* As the inverse of sinh, from t = |x| - 1, which is exact near 1. Below 1 the
+ * value is NaN; the slope is what its formula gives, as PyTorch's. */
 static const struct uop *
 inverse_cosh(struct bell_context *ctx, const struct uop *x)
 {
     const struct uop *large = tn_num(ctx, x, find_large(x)), *big, *t, *root,
-                     *y;
+                     *y, *a = tn_abs(ctx, x);
 
     assert(tn_bad(x) || tn_is_float(x));
-    big = tn_lt(ctx, large, x);
-    t = tn_add_c(ctx, tn_min(ctx, x, large), -1);
+    big = tn_lt(ctx, large, a);
+    t = tn_add_c(ctx, tn_min(ctx, a, large), -1);
     root = tn_sqrt(ctx, tn_add(ctx, tn_mul_c(ctx, t, 2), square(ctx, t)));
-    root = tn_where(ctx, tn_lt(ctx, x, tn_num(ctx, x, 1)),
-                    tn_num(ctx, x, (double)NAN), root);
     y = tn_log1p(ctx, tn_add(ctx, t, root));
-    y = tn_where(ctx, big, log_twice(ctx, x), y);
+    y = tn_where(ctx, big, log_twice(ctx, a), y);
+    y = tn_where(ctx, tn_lt(ctx, x, tn_num(ctx, x, 1)),
+                 tn_num(ctx, x, (double)NAN), y);
     return tensor_slope(
-        ctx, y, x, tn_where(ctx, big, tn_recip(ctx, x), tn_recip(ctx, root)));
+        ctx, y, x, tn_where(ctx, big, tn_recip(ctx, a), tn_recip(ctx, root)));
 }
 
 /* log1p(2a / (1 - a)) / 2: exact for small a, infinite at 1, NaN beyond. */

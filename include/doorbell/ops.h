@@ -55,8 +55,9 @@ BELL_API struct bell_tensor *bell_remainder(struct bell_tensor *x,
 /* x - y * trunc(x / y), exact, the sign of x; as C's fmod. */
 BELL_API struct bell_tensor *bell_fmod(struct bell_tensor *x,
                                        struct bell_tensor *y);
-/* x to the y. Integers stay integers: by squaring, at most 64 steps; a
- * negative exponent gives 0 unless the base is 1 or -1. */
+/* x to the y. Integers stay integers: by squaring, at most 64 steps. A negative
+ * exponent in a tensor of integers gives 0 unless the base is 1 or -1; integers
+ * to a negative bell_scalar are BELL_E_INVALID. */
 BELL_API struct bell_tensor *bell_pow(struct bell_tensor *x,
                                       struct bell_tensor *y);
 /* The greater, the smaller; NaN if either is NaN. */

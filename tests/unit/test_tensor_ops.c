@@ -435,6 +435,10 @@ test_integers(void **state)
     EXPECT(bell_pow(a, b), 216, -243, 0, 1);
     EXPECT(bell_pow(I(V(-1, 1, 2, -1), 4), I(V(-3, -2, -1, -2), 4)), -1, 1, 0,
            1);
+    EXPECT_ERROR(bell_pow_scalar(a, -2), "bell_pow_scalar: integers to the "
+                                         "power of -2: make them floats");
+    EXPECT_ERROR(bell_pow(a, bell_scalar_int(ctx, -1)),
+                 "bell_pow: integers to the power of -1: make them floats");
     EXPECT(bell_pow_scalar(a, 3), 216, -27, 125, 1);
     EXPECT(bell_pow_scalar(a, 0), 1, 1, 1, 1);
     EXPECT(bell_abs(a), 6, 3, 5, 1);

@@ -319,7 +319,7 @@ test_masks(void **state)
                  "bell_index: item 0: a mask of shape (3,) for axis 0 of "
                  "(2, 3)");
     EXPECT_ERROR(AT(x, bell_by(m), bell_at(0)),
-                 "bell_index: 3 indices for (2, 3)");
+                 "bell_index: too many indices: 3 for (2, 3)");
     EXPECT_ERROR(bell_masked_select(x, x),
                  "bell_masked_select: a mask of float64 (2, 3) for (2, 3)");
 }

@@ -80,7 +80,7 @@ FUNCTION(d_acos, -1 / sqrtl((1 - x) * (1 + x)))
 FUNCTION(d_atan, 1 / (1 + x * x))
 FUNCTION(d_tanh, isnan(x) ? x : 1 / coshl(x) / coshl(x))
 FUNCTION(d_asinh, 1 / sqrtl(1 + x * x))
-FUNCTION(d_acosh, x >= 1 ? 1 / sqrtl((x - 1) * (x + 1)) : NOT_A)
+FUNCTION(d_acosh, fabsl(x) < 1 ? NOT_A : 1 / sqrtl(fabsl(x - 1) * fabsl(x + 1)))
 FUNCTION(d_atanh, 1 / (1 - x) / (1 + x))
 FUNCTION(d_erf, 2 / sqrtl(PI) * expl(-x * x))
 
