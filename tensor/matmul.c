@@ -548,23 +548,41 @@ clear_unseen(struct bell_context *ctx, const struct uop *out,
     return tn_where(ctx, seen, out, tn_const(ctx, out->dtype, 0));
 }
 
-/* Heads may be shared: batch sizes broadcast between all three, of which each
- * pair is asked for itself. */
-static bool
-check_attention(struct bell_tensor *q, struct bell_tensor *k,
-                struct bell_tensor *v)
+/* Heads, axis -3, of u for `heads` of the queries: each head of u serves as
+ * many of them, one after the other. A view, which is not stored. */
+static const struct uop *
+share_heads(struct bell_context *ctx, const struct uop *u, int64_t heads)
 {
-    uint32_t n = tensor_at(q)->shape->n;
+    int64_t d[TN_MAX_RANK], own;
+    uint32_t rank = tn_rank(ctx, u), axis = rank - 3;
 
-    return n >= 2 && tensor_at(k)->shape->n >= 2 &&
-           tensor_at(v)->shape->n >= 2 &&
-           tensor_at(q)->shape->d[n - 1] ==
-               tensor_at(k)->shape->d[tensor_at(k)->shape->n - 1] &&
-           tensor_at(k)->shape->d[tensor_at(k)->shape->n - 2] ==
-               tensor_at(v)->shape->d[tensor_at(v)->shape->n - 2] &&
-           batches_agree(tensor_at(q)->shape, tensor_at(k)->shape) &&
-           batches_agree(tensor_at(q)->shape, tensor_at(v)->shape) &&
-           batches_agree(tensor_at(k)->shape, tensor_at(v)->shape);
+    if (tn_bad(u) || rank < 3)
+        return u;
+    own = tn_size(ctx, u, axis);
+    if (own < 2 || own == heads || heads == 0 || symbol_is(own) ||
+        symbol_is(heads) || heads % own != 0)
+        return u;
+    u = tn_unsqueeze(ctx, u, axis + 1);
+    if (tn_bad(u))
+        return u;
+    memcpy(d, tn_shape(ctx, u)->d, (rank + 1) * sizeof(*d));
+    d[axis + 1] = heads / own;
+    return tn_merge_axes(ctx, tn_expand(ctx, u, d), axis, 2);
+}
+
+/* Heads are shared already: batch sizes broadcast between all three, of which
+ * each pair is asked for itself. */
+static bool
+check_attention(struct bell_context *ctx, const struct uop *q,
+                const struct uop *k, const struct uop *v)
+{
+    const struct uop_dims *qs = tn_shape(ctx, q), *ks = tn_shape(ctx, k);
+    const struct uop_dims *vs = tn_shape(ctx, v);
+
+    return qs->n >= 2 && ks->n >= 2 && vs->n >= 2 &&
+           qs->d[qs->n - 1] == ks->d[ks->n - 1] &&
+           ks->d[ks->n - 2] == vs->d[vs->n - 2] && batches_agree(qs, ks) &&
+           batches_agree(qs, vs) && batches_agree(ks, vs);
 }
 
 struct bell_tensor *
@@ -577,7 +595,7 @@ bell_scaled_dot_product_attention(struct bell_tensor *q, struct bell_tensor *k,
     const struct uop *uq, *uk, *uv, *scores, *rounded;
     const struct uop_dims *shapes[2];
     struct bell_context *ctx;
-    int64_t d[TN_MAX_RANK];
+    int64_t d[TN_MAX_RANK], heads;
     enum uop_dtype dtype;
     uint32_t rank;
 
@@ -585,7 +603,14 @@ bell_scaled_dot_product_attention(struct bell_tensor *q, struct bell_tensor *k,
         return out;
     ctx = tensor_at(q)->ctx;
     dtype = tensor_wide_dtype(tensor_result_dtype(all, 3, NULL));
-    if (!check_attention(q, k, v) || !uop_dtype_infos[dtype].is_float)
+    rank = tensor_at(q)->shape->n;
+    heads = rank < 3 ? 1 : tensor_at(q)->shape->d[rank - 3];
+    uq = tensor_node(q);
+    uk = share_heads(ctx, tensor_node(k), heads);
+    uv = share_heads(ctx, tensor_node(v), heads);
+    if (tn_bad(uk) || tn_bad(uv))
+        return tensor_new(ctx, __func__, &uop_failed);
+    if (!check_attention(ctx, uq, uk, uv) || !uop_dtype_infos[dtype].is_float)
         return tensor_fail(ctx, __func__,
                            uop_dtype_infos[dtype].is_float ? BELL_BAD_SHAPE
                                                            : BELL_BAD_DTYPE,
@@ -595,13 +620,11 @@ bell_scaled_dot_product_attention(struct bell_tensor *q, struct bell_tensor *k,
         return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
                            "dropout probability %g%s", dropout_p,
                            causal ? ", causal and a mask" : "");
-    uq = tn_widen(ctx, tn_cast(ctx, tensor_node(q), dtype));
-    uk = tn_widen(ctx, tn_cast(ctx, tensor_node(k), dtype));
-    uv = tn_widen(ctx, tn_cast(ctx, tensor_node(v), dtype));
+    uq = tn_widen(ctx, tn_cast(ctx, uq, dtype));
+    uk = tn_widen(ctx, tn_cast(ctx, uk, dtype));
+    uv = tn_widen(ctx, tn_cast(ctx, uv, dtype));
     if (scale == 0)
-        scale =
-            1 /
-            sqrt((double)tensor_at(q)->shape->d[tensor_at(q)->shape->n - 1]);
+        scale = 1 / sqrt((double)tensor_at(q)->shape->d[rank - 1]);
     rank = tensor_at(k)->shape->n;
     scores = tn_matmul(ctx, uq, tn_swap(ctx, uk, rank - 2, rank - 1));
     /* their adjoints are factors of what q and k are */

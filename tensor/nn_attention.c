@@ -90,18 +90,11 @@ attend(const struct bell_nn_attention *layer, struct bell_tensor *q,
        struct bell_tensor *k, struct bell_tensor *v, struct bell_tensor *mask,
        bool is_causal)
 {
-    struct bell_tensor *x;
-
-    if (layer->n_kv_heads != layer->n_heads) {
-        int64_t each = layer->n_heads / layer->n_kv_heads;
-
-        k = bell_repeat_interleave(k, each, 1);
-        v = bell_repeat_interleave(v, each, 1);
-    }
-    x = bell_scaled_dot_product_attention(
+    struct bell_tensor *x = bell_scaled_dot_product_attention(
         q, k, v, mask,
         bell_is_training(bell_context_of(q)) ? layer->dropout : 0, is_causal,
         0);
+
     x = bell_flatten(bell_transpose(x, 1, 2), 2, 3);
     return bell_nn_linear(&layer->wo, x);
 }

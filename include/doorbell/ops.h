@@ -404,7 +404,9 @@ BELL_API struct bell_tensor *bell_linear(struct bell_tensor *x,
                                          struct bell_tensor *bias);
 /* softmax(q @ k^T * scale + mask) @ v over the last two axes. mask: NULL, bool
  * (true: take part) or float, broadcast to [.., L, S]. causal: position i
- * sees j <= i; not with a mask. scale 0: 1 / sqrt(last size of q). */
+ * sees j <= i; not with a mask. scale 0: 1 / sqrt(last size of q). Axis -3
+ * are the heads: k and v may have fewer, if their number divides that of q;
+ * then each serves as many of q's, one after the other. */
 BELL_API struct bell_tensor *bell_scaled_dot_product_attention(
     struct bell_tensor *q, struct bell_tensor *k, struct bell_tensor *v,
     struct bell_tensor *mask, double dropout_p, bool causal, double scale);

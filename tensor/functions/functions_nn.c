@@ -36,6 +36,30 @@ call_addmm(struct fn_args *args)
     return bell_add(x, y);
 }
 
+static int64_t
+count_heads(const struct bell_tensor *t)
+{
+    return bell_ndim(t) < 3 ? 1 : bell_size(t, -3);
+}
+
+/* query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa */
+static struct bell_tensor *
+call_attention(struct fn_args *args)
+{
+    int64_t heads = count_heads(A[0].t), few;
+    uint32_t k;
+
+    for (k = 1; k < 3 && !A[7].b; k++) {
+        few = count_heads(A[k].t);
+        if (few > 1 && heads > 1 && few != heads)
+            return fn_fail(args,
+                           "query has %lld heads, not the %lld of key or "
+                           "value; enable_gqa lets these serve several",
+                           (long long)heads, (long long)few);
+    }
+    return fn_forward(args);
+}
+
 /* ---- convolution and pooling ------------------------------------------ */
 
 /* One number for all axes, or one each. */
@@ -398,10 +422,12 @@ static const struct fn_row rows[] = {
       "input @ weight.T + bias", MAT}, FN(ttt, bell_linear)},
     {{"scaled_dot_product_attention",
       "query: tensor, key: tensor, value: tensor, attn_mask: tensor = None, "
-      "dropout_p: float = 0, is_causal: bool = False, scale: float = None",
+      "dropout_p: float = 0, is_causal: bool = False, scale: float = None, "
+      "enable_gqa: bool = False",
       "softmax(query @ key.mT * scale + attn_mask) @ value; 0 in rows that see "
-      "nothing", MAT},
-     FN(ttttfbf, bell_scaled_dot_product_attention)},
+      "nothing; enable_gqa: a head of key and value serves several of query",
+      MAT}, FN(ttttfbf, bell_scaled_dot_product_attention),
+     .glue = call_attention},
 
     {{"conv1d", "input: tensor, weight: tensor, bias: tensor = None, "
       "stride: ints = 1, padding: ints = 0, dilation: ints = 1, "

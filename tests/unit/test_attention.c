@@ -21,6 +21,7 @@ enum how {
     BY_HAND,   /* softmax(q @ k.T * s + m) @ v */
     PROJECTED, /* heads are parts of a row, and of the result's */
     GROUPED,   /* two heads of q, or shape.group, for one of k and v */
+    SHARED,    /* the same by fewer heads of k and v */
     FOLDED,    /* the same, where these heads are an axis of their own */
     BIASED,    /* a residual is added */
     BROADCAST, /* one k and v for all */
@@ -42,6 +43,7 @@ heads_of_keys(const struct shape *s)
 {
     return s->group              ? s->heads / s->group
            : s->how == GROUPED   ? s->heads / 2
+           : s->how == SHARED    ? s->heads / 2
            : s->how == BROADCAST ? 1
                                  : s->heads;
 }
@@ -186,7 +188,7 @@ make(const struct shape *s, struct tensors *t)
         k = heads(k, s->m, s->heads, s->d);
         v = heads(v, s->m, s->heads, s->dv);
     }
-    if (s->group || s->how == GROUPED) {
+    if ((s->group && s->how != SHARED) || s->how == GROUPED) {
         k = repeated(s, k, s->m, s->d);
         v = repeated(s, v, s->m, s->dv);
     }
@@ -297,6 +299,9 @@ test_values(void **state)
         {ADDED, BELL_BFLOAT16, 2, 200, 192, 64, 64, 1},
         {MASKED, BELL_FLOAT16, 1, 65, 512, 128, 128, 1},
         {GROUPED, BELL_BFLOAT16, 4, 128, 128, 64, 64, 1},
+        {SHARED, BELL_BFLOAT16, 4, 128, 128, 64, 64, 1},
+        {SHARED, BELL_FLOAT32, 6, 80, 81, 20, 24, 1, 3},
+        {SHARED, BELL_BFLOAT16, 8, 1, 256, 128, 128, 2, 4},
         {PROJECTED, BELL_BFLOAT16, 2, 192, 192, 64, 64, 1},
         {BY_HAND, BELL_FLOAT16, 1, 130, 128, 128, 64, 1},
         {CAUSAL, BELL_BFLOAT16, 1, 192, 192, 256, 256, 1},
@@ -538,6 +543,7 @@ test_gradients(void **state)
         {ADDED, BELL_BFLOAT16, 1, 33, 50, 32, 48, 5},
         {BY_HAND, BELL_BFLOAT16, 2, 32, 48, 32, 16, 5},
         {GROUPED, BELL_FLOAT16, 4, 32, 32, 32, 32, 7},
+        {SHARED, BELL_FLOAT16, 4, 32, 32, 32, 32, 7},
         {PLAIN, BELL_FLOAT32, 1, 32, 32, 64, 64, 5},
         {CAUSAL, BELL_FLOAT32, 2, 40, 36, 36, 20, 5},
         {BROADCAST, BELL_FLOAT32, 3, 33, 17, 40, 48, 7},

@@ -149,7 +149,7 @@ define_linear(struct oracle *o)
 }
 
 /* softmax(q k^T * scale + mask) v; a row that sees nothing is 0. There are
- * three axes; the mask has two. */
+ * three axes; the mask has two. A head of k, one of v, serves several of q. */
 static void
 define_attention(struct oracle *o)
 {
@@ -165,6 +165,8 @@ define_attention(struct oracle *o)
 
     oracle_scales(o, out);
     for (b = 0; b < (size_t)q->d[0]; b++) {
+        size_t kb = b * (size_t)k->d[0] / (size_t)q->d[0];
+        size_t vb = b * (size_t)v->d[0] / (size_t)q->d[0];
         for (i = 0; i < n; i++) {
             long double most = -(long double)INFINITY, sum = 0;
             for (j = 0; j < m; j++) {
@@ -172,7 +174,7 @@ define_attention(struct oracle *o)
                 s[j] = 0;
                 for (c = 0; c < e; c++)
                     s[j] +=
-                        q->v[(b * n + i) * e + c] * k->v[(b * m + j) * e + c];
+                        q->v[(b * n + i) * e + c] * k->v[(kb * m + j) * e + c];
                 s[j] *= scale;
                 if (mask && mask->dtype == BELL_BOOL)
                     hidden = mask->v[i * m + j] == 0;
@@ -189,7 +191,7 @@ define_attention(struct oracle *o)
             for (c = 0; c < w; c++) {
                 size_t cell = (b * n + i) * w + c;
                 for (j = 0; j < m && sum > 0; j++) {
-                    long double x = s[j] / sum * v->v[(b * m + j) * w + c];
+                    long double x = s[j] / sum * v->v[(vb * m + j) * w + c];
                     out->v[cell] += x;
                     out->scale[cell] += fabsl(x);
                 }
@@ -346,7 +348,7 @@ static const struct oracle_row rows[] = {
     {"addmm", "@n:5,4 @n:5,7 @n:7,4; @n:4 @n:5,7 @n:7,4 f0.5 f-2; @n:1,4 @n:5,7 @n:7,4", FLOATS, .define = define_addmm, COMMON, .half = 0x1p-8},
     {"linear", "@n:5,7 @n:4,7; @n:2,5,7 @n:4,7 @n:4; @n:7 @n:4,7", FLOATS, .define = define_linear, COMMON, .half = 0x1p-8},
     /* halves: the weights are rounded to them, docs/math.md */
-    {"scaled_dot_product_attention", "@n:2,5,8 @n:2,7,8 @n:2,7,4; @n:2,5,8 @n:2,7,8 @n:2,7,4 @b:5,7; @n:1,9,8 @n:1,3,8 @n:1,3,4 @b:9,3; @n:2,5,8 @n:2,7,8 @n:2,7,4 @n:5,7; @n:2,5,8 @n:2,7,8 @n:2,7,4 is_causal=b1; @n:2,5,8 @n:2,7,8 @n:2,7,4 scale=f0.1; @c:1,16,16 @c:1,16,16 @n:1,16,16 @b:16,16", FLOATS, .define = define_attention, .ulps = 24, .half = 0x1p-6, .grad_ulps = 400, .slope_scale = 1, .flags = ORACLE_ZERO | ORACLE_GRAD},
+    {"scaled_dot_product_attention", "@n:2,5,8 @n:2,7,8 @n:2,7,4; @n:2,5,8 @n:2,7,8 @n:2,7,4 @b:5,7; @n:1,9,8 @n:1,3,8 @n:1,3,4 @b:9,3; @n:2,5,8 @n:2,7,8 @n:2,7,4 @n:5,7; @n:2,5,8 @n:2,7,8 @n:2,7,4 is_causal=b1; @n:2,5,8 @n:2,7,8 @n:2,7,4 scale=f0.1; @c:1,16,16 @c:1,16,16 @n:1,16,16 @b:16,16; @n:6,5,8 @n:2,7,8 @n:2,7,4 enable_gqa=b1; @n:4,3,8 @n:1,7,8 @n:2,7,4 @b:3,7 enable_gqa=b1", FLOATS, .define = define_attention, .ulps = 24, .half = 0x1p-6, .grad_ulps = 400, .slope_scale = 1, .flags = ORACLE_ZERO | ORACLE_GRAD},
     {"layer_norm", "@n:5,9 l9; @n:2,3,4 l3,4 @p:3,4 @n:3,4; @n:4,9 l9 @p:9; @e:2,4 l4", FLOATS, .define = define_layer_norm, NORMS, .flags = ORACLE_SCALED | ORACLE_ZERO},
     {"rms_norm", "@n:5,9 l9; @n:2,3,4 l3,4 @p:3,4; @n:4,9 l9 eps=f0.001", FLOATS, .define = define_layer_norm, NORMS, .flags = MANY},
     {"batch_norm", "@n:4,3,5 training=b1; @n:9,3 weight=@p:3 bias=@n:3 training=b1; @n:4,3,5 @n:3 @p:3; @n:4,3,2,2 @n:3 @p:3 @p:3 @n:3", FLOATS, .define = define_batch_norm, NORMS, .flags = MANY},
