@@ -273,11 +273,12 @@ tn_conv_back_w(struct bell_context *ctx, const struct uop *x,
 
 /* ---- calls ---- */
 
-/* Options with their defaults, for n axes. False after a failure. */
+/* Options with their defaults, for n axes; `end` is what is more behind the
+ * last element. False after a failure. */
 static bool
 read_options(const char *call, struct bell_context *ctx,
              const struct bell_conv_options *opt, uint32_t n,
-             struct conv_shape *s)
+             struct conv_shape *s, int64_t end[3])
 {
     const struct bell_conv_options none = {0};
     uint32_t i;
@@ -289,6 +290,7 @@ read_options(const char *call, struct bell_context *ctx,
         s->stride[i] = opt->stride[i] ? opt->stride[i] : 1;
         s->padding[i] = opt->padding[i];
         s->dilation[i] = opt->dilation[i] ? opt->dilation[i] : 1;
+        end[i] = opt->padding_end[i];
         if (s->stride[i] < 1 || s->dilation[i] < 1 || s->padding[i] < 0 ||
             s->stride[i] > 1 << 20 || s->dilation[i] > 1 << 20 ||
             s->padding[i] > 1 << 20) {
@@ -296,6 +298,12 @@ read_options(const char *call, struct bell_context *ctx,
                         "stride %lld, padding %lld, dilation %lld",
                         (long long)s->stride[i], (long long)s->padding[i],
                         (long long)s->dilation[i]);
+            return false;
+        }
+        if (end[i] < -s->padding[i] || end[i] > 1 << 20) {
+            tensor_fail(ctx, call, BELL_BAD_VALUE,
+                        "padding %lld and %lld more at the end",
+                        (long long)s->padding[i], (long long)end[i]);
             return false;
         }
     }
@@ -308,6 +316,8 @@ read_options(const char *call, struct bell_context *ctx,
 struct conv_operands {
     struct bell_context *ctx;
     const struct uop *x, *w, *bias;
+    const int64_t *d; /* x's sizes from that of the channels on */
+    bool is_single;   /* x was one image, without an axis for several */
 };
 
 static bool
@@ -323,7 +333,8 @@ take_conv_operands(const char *call, struct bell_tensor *x,
     if (!tensor_check_n(call, all, n, out))
         return false;
     ops->ctx = tensor_at(x)->ctx;
-    if (tensor_at(x)->shape->n != 2 + n_axes ||
+    ops->is_single = tensor_at(x)->shape->n == 1 + n_axes;
+    if ((tensor_at(x)->shape->n != 2 + n_axes && !ops->is_single) ||
         tensor_at(w)->shape->n != 2 + n_axes) {
         *out = tensor_fail(ops->ctx, call, BELL_BAD_SHAPE,
                            "x of shape %s, weight of shape %s; %u axes each "
@@ -331,6 +342,7 @@ take_conv_operands(const char *call, struct bell_tensor *x,
                            SHAPE_OF(x), SHAPE_OF(w), 2 + n_axes);
         return false;
     }
+    ops->d = tensor_at(x)->shape->d + !ops->is_single;
     if (tn_product(tensor_at(w)->shape->d, tensor_at(w)->shape->n) <= 0) {
         *out = tensor_fail(ops->ctx, call, BELL_BAD_SHAPE,
                            "a weight of shape %s", SHAPE_OF(w));
@@ -338,6 +350,8 @@ take_conv_operands(const char *call, struct bell_tensor *x,
     }
     dtype = tensor_wide_dtype(tensor_result_dtype(all, n, NULL));
     ops->x = tn_cast(ops->ctx, tensor_node(x), dtype);
+    if (ops->is_single)
+        ops->x = tn_unsqueeze(ops->ctx, ops->x, 0);
     ops->w = tn_cast(ops->ctx, tensor_node(w), dtype);
     ops->bias = bias ? tn_cast(ops->ctx, tensor_node(bias), dtype) : NULL;
     return true;
@@ -346,10 +360,11 @@ take_conv_operands(const char *call, struct bell_tensor *x,
 /* Whether the sizes fit; `channels` of x and `n_out` results are expected. */
 static bool
 check_conv_sizes(const char *call, struct bell_tensor *x, struct bell_tensor *w,
-                 struct bell_tensor *bias, const struct conv_shape *s,
-                 int64_t channels, int64_t n_out, bool groups_fit)
+                 struct bell_tensor *bias, const struct conv_operands *ops,
+                 const struct conv_shape *s, int64_t channels, int64_t n_out,
+                 bool groups_fit)
 {
-    if (tensor_at(x)->shape->d[1] != channels || s->groups < 1 || !groups_fit) {
+    if (ops->d[0] != channels || s->groups < 1 || !groups_fit) {
         tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_SHAPE,
                     "x of shape %s by a weight of shape %s in %lld groups",
                     SHAPE_OF(x), SHAPE_OF(w), (long long)s->groups);
@@ -365,15 +380,24 @@ check_conv_sizes(const char *call, struct bell_tensor *x, struct bell_tensor *w,
     return true;
 }
 
-static const struct uop *
-add_bias(struct bell_context *ctx, const struct uop *u, const struct uop *bias)
+/* The result: u and the bias, as many images as x. */
+static struct bell_tensor *
+finish_conv(const char *call, const struct conv_operands *ops,
+            const struct uop *u)
 {
+    const struct uop *bias = ops->bias;
+    struct bell_context *ctx = ops->ctx;
     int64_t d[4] = {1, 1, 1, 1};
 
-    if (!bias || tn_bad(bias) || tn_bad(u))
-        return bias && tn_bad(bias) ? bias : u;
-    d[0] = tn_size(ctx, bias, 0);
-    return tn_add(ctx, u, tn_reshape(ctx, bias, d, tn_rank(ctx, u) - 1));
+    if (bias && tn_bad(bias))
+        u = bias;
+    if (bias && !tn_bad(u)) {
+        d[0] = tn_size(ctx, bias, 0);
+        u = tn_add(ctx, u, tn_reshape(ctx, bias, d, tn_rank(ctx, u) - 1));
+    }
+    if (ops->is_single)
+        u = tn_squeeze(ctx, u, 1);
+    return tensor_new(ctx, call, u);
 }
 
 static struct bell_tensor *
@@ -384,30 +408,33 @@ conv_call(const char *call, struct bell_tensor *x, struct bell_tensor *w,
     struct conv_operands ops;
     struct bell_tensor *out;
     struct conv_shape s;
-    const struct uop *u;
+    int64_t end[3];
     uint32_t i;
 
     assert(n_axes >= 1 && n_axes <= 3);
     if (!take_conv_operands(call, x, w, bias, n_axes, &ops, &out))
         return out;
-    if (!read_options(call, ops.ctx, opt, n_axes, &s) ||
+    if (!read_options(call, ops.ctx, opt, n_axes, &s, end) ||
         !check_conv_sizes(
-            call, x, w, bias, &s, tensor_at(w)->shape->d[1] * s.groups,
+            call, x, w, bias, &ops, &s, tensor_at(w)->shape->d[1] * s.groups,
             tensor_at(w)->shape->d[0],
             s.groups > 0 && tensor_at(w)->shape->d[0] % s.groups == 0))
         return ops.ctx->error_tensor;
     for (i = 0; i < n_axes; i++) {
         int64_t reach = (tensor_at(w)->shape->d[2 + i] - 1) * s.dilation[i] + 1;
-        if (reach > tensor_at(x)->shape->d[2 + i] + 2 * s.padding[i])
+        if (reach > ops.d[1 + i] + 2 * s.padding[i] + end[i])
             return tensor_fail(ops.ctx, call, BELL_BAD_VALUE,
                                "a window of %lld elements of %lld, padding "
                                "%lld",
-                               (long long)reach,
-                               (long long)tensor_at(x)->shape->d[2 + i],
+                               (long long)reach, (long long)ops.d[1 + i],
                                (long long)s.padding[i]);
+        if (end[i] == 0)
+            continue;
+        ops.x = tn_pad_axis(ops.ctx, ops.x, 2 + i, s.padding[i],
+                            s.padding[i] + end[i]);
+        s.padding[i] = 0;
     }
-    u = add_bias(ops.ctx, tn_conv(ops.ctx, ops.x, ops.w, &s), ops.bias);
-    return tensor_new(ops.ctx, call, u);
+    return finish_conv(call, &ops, tn_conv(ops.ctx, ops.x, ops.w, &s));
 }
 
 static struct bell_tensor *
@@ -419,25 +446,24 @@ transpose_call(const char *call, struct bell_tensor *x,
     struct bell_tensor *out;
     struct conv_shape s;
     const struct uop *u;
-    int64_t size[3];
+    int64_t size[3], end[3];
     uint32_t i;
 
     if (!take_conv_operands(call, x, weight, bias, n_axes, &ops, &out))
         return out;
-    if (!read_options(call, ops.ctx, opt, n_axes, &s) ||
-        !check_conv_sizes(
-            call, x, weight, bias, &s, tensor_at(weight)->shape->d[0],
-            tensor_at(weight)->shape->d[1] * s.groups,
-            s.groups > 0 && tensor_at(x)->shape->d[1] % s.groups == 0))
+    if (!read_options(call, ops.ctx, opt, n_axes, &s, end) ||
+        !check_conv_sizes(call, x, weight, bias, &ops, &s,
+                          tensor_at(weight)->shape->d[0],
+                          tensor_at(weight)->shape->d[1] * s.groups,
+                          s.groups > 0 && ops.d[0] % s.groups == 0))
         return ops.ctx->error_tensor;
     for (i = 0; i < n_axes; i++) {
         int64_t extra = opt ? opt->output_padding[i] : 0;
-        size[i] = (tensor_at(x)->shape->d[2 + i] - 1) * s.stride[i] -
-                  2 * s.padding[i] +
+        size[i] = (ops.d[1 + i] - 1) * s.stride[i] - 2 * s.padding[i] - end[i] +
                   s.dilation[i] * (tensor_at(weight)->shape->d[2 + i] - 1) + 1 +
                   extra;
         if (extra < 0 || (extra >= s.stride[i] && extra >= s.dilation[i]) ||
-            tensor_at(x)->shape->d[2 + i] < 1 || size[i] < 0)
+            ops.d[1 + i] < 1 || size[i] < 0)
             return tensor_fail(ops.ctx, call, BELL_BAD_SHAPE,
                                "x of shape %s to a size of %lld, output "
                                "padding %lld",
@@ -445,7 +471,7 @@ transpose_call(const char *call, struct bell_tensor *x,
                                (long long)extra);
     }
     u = tn_conv_back_x(ops.ctx, ops.x, ops.w, &s, size);
-    return tensor_new(ops.ctx, call, add_bias(ops.ctx, u, ops.bias));
+    return finish_conv(call, &ops, u);
 }
 
 #define CONVOLUTION(name, call, n_axes)                                        \

@@ -620,40 +620,127 @@ class_in_range(const char *call, struct bell_tensor *x,
                               bell_size(x, axis), ignore_index);
 }
 
-struct bell_tensor *
-bell_cross_entropy(struct bell_tensor *logits, struct bell_tensor *target,
-                   double label_smoothing, int64_t ignore_index,
-                   enum bell_reduction reduction)
+/* Whether weight, if any, has a factor for each class of x. */
+static bool
+check_class_weight(const char *call, struct bell_tensor *x,
+                   struct bell_tensor *weight, int axis)
+{
+    if (loss_has_shape(weight, tensor_at(x)->shape->d + axis, 1))
+        return true;
+    tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_SHAPE,
+                "a weight of shape %s for %s", SHAPE_OF(weight), SHAPE_OF(x));
+    return false;
+}
+
+/* The factors of classes, in u's shape and dtype. */
+static const struct uop *
+spread_weight(struct bell_context *ctx, const struct bell_tensor *weight,
+              const struct uop *u, uint32_t axis)
+{
+    const struct uop *w = tensor_node(weight);
+    int64_t d[TN_MAX_RANK];
+    uint32_t rank, i;
+
+    if (tn_bad(u) || tn_bad(w))
+        return &uop_failed;
+    rank = tn_rank(ctx, u);
+    for (i = 0; i < rank; i++)
+        d[i] = 1;
+    d[axis] = tn_size(ctx, u, axis);
+    w = tn_reshape(ctx, tn_cast(ctx, w, u->dtype), d, rank);
+    return tn_bad(w) ? w : tn_expand(ctx, w, tn_shape(ctx, u)->d);
+}
+
+/* Against classes, each class' term with its factor; *count becomes the
+ * factors of the targets. */
+static const struct uop *
+weighted_class_loss(struct bell_context *ctx, const struct uop *x,
+                    uint32_t axis, const struct uop *target,
+                    const struct bell_tensor *weight, double smoothing,
+                    const struct uop **count)
+{
+    const struct uop *log_p = tn_log_softmax(ctx, x, axis), *u, *all, *zero;
+    const struct uop *w = spread_weight(ctx, weight, log_p, axis);
+    int64_t n;
+
+    if (tn_bad(log_p) || tn_bad(w))
+        return &uop_failed;
+    *count = pick_class(ctx, w, axis, target);
+    log_p = tn_mul(ctx, log_p, w);
+    u = tn_mul_c(ctx, pick_class(ctx, log_p, axis, target), 1 - smoothing);
+    if (smoothing != 0) {
+        n = tn_size(ctx, x, axis);
+        all = tn_squeeze(ctx, tn_sum(ctx, log_p, 1u << axis), 1u << axis);
+        u = tn_add(ctx, u, tn_mul_c(ctx, all, smoothing / (double)n));
+        zero = tn_int(ctx, UOP_I64, 0);
+        u = tn_where(ctx,
+                     tn_and(ctx, tn_not(ctx, tn_lt(ctx, target, zero)),
+                            tn_lt(ctx, target, tn_int(ctx, UOP_I64, n))),
+                     u, tn_num(ctx, u, 0));
+    }
+    return tn_neg(ctx, u);
+}
+
+static struct bell_tensor *
+cross_entropy(const char *call, struct bell_tensor *logits,
+              struct bell_tensor *target, struct bell_tensor *weight,
+              double label_smoothing, int64_t ignore_index,
+              enum bell_reduction reduction)
 {
     const struct uop *x, *u, *t, *count = NULL;
     struct bell_context *ctx;
     struct bell_tensor *out;
     int axis;
 
-    axis = class_axis(__func__, logits, target, true, reduction, &out);
+    if (weight && !tensor_check3(call, logits, target, weight, &out))
+        return out;
+    axis = class_axis(call, logits, target, true, reduction, &out);
     if (axis < 0)
         return out;
     ctx = tensor_at(logits)->ctx;
     if (!(label_smoothing >= 0 && label_smoothing <= 1))
-        return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
+        return tensor_fail(ctx, call, BELL_BAD_VALUE,
                            "label smoothing %g is not in 0..1",
                            label_smoothing);
-    if (!class_in_range(__func__, logits, target, axis, ignore_index))
+    if (!check_class_weight(call, logits, weight, axis) ||
+        !class_in_range(call, logits, target, axis, ignore_index))
         return ctx->error_tensor;
     x = tn_widen(ctx, tensor_node(logits));
     t = tensor_node(target);
     if (tn_bad(t))
-        return tensor_new(ctx, __func__, t);
+        return tensor_new(ctx, call, t);
     if (tn_is_float(t)) {
         x = tn_log_softmax(ctx, x, (uint32_t)axis);
+        if (weight)
+            x = tn_mul(ctx, x, spread_weight(ctx, weight, x, (uint32_t)axis));
         u = soft_loss(ctx, x, (uint32_t)axis, t, label_smoothing);
     } else {
         t = tn_cast(ctx, t, UOP_I64);
-        u = class_loss(ctx, x, (uint32_t)axis, t, label_smoothing);
+        u = weight ? weighted_class_loss(ctx, x, (uint32_t)axis, t, weight,
+                                         label_smoothing, &count)
+                   : class_loss(ctx, x, (uint32_t)axis, t, label_smoothing);
         u = drop_ignored(ctx, u, t, ignore_index, &count);
     }
-    return finish_loss(__func__, ctx, u, count, reduction,
-                       result_dtype(logits));
+    return finish_loss(call, ctx, u, count, reduction, result_dtype(logits));
+}
+
+struct bell_tensor *
+bell_cross_entropy(struct bell_tensor *logits, struct bell_tensor *target,
+                   double label_smoothing, int64_t ignore_index,
+                   enum bell_reduction reduction)
+{
+    return cross_entropy(__func__, logits, target, NULL, label_smoothing,
+                         ignore_index, reduction);
+}
+
+struct bell_tensor *
+bell_weighted_cross_entropy(struct bell_tensor *logits,
+                            struct bell_tensor *target,
+                            struct bell_tensor *weight, double label_smoothing,
+                            int64_t ignore_index, enum bell_reduction reduction)
+{
+    return cross_entropy(__func__, logits, target, weight, label_smoothing,
+                         ignore_index, reduction);
 }
 
 struct bell_tensor *
@@ -672,25 +759,14 @@ bell_nll_loss(struct bell_tensor *log_probs, struct bell_tensor *target,
     if (axis < 0)
         return out;
     ctx = tensor_at(log_probs)->ctx;
-    if (weight &&
-        !loss_has_shape(weight, tensor_at(log_probs)->shape->d + axis, 1))
-        return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
-                           "a weight of shape %s for %s", SHAPE_OF(weight),
-                           SHAPE_OF(log_probs));
-    if (!class_in_range(__func__, log_probs, target, axis, ignore_index))
+    if (!check_class_weight(__func__, log_probs, weight, axis) ||
+        !class_in_range(__func__, log_probs, target, axis, ignore_index))
         return ctx->error_tensor;
     u = tn_widen(ctx, tensor_node(log_probs));
     t = tn_cast(ctx, tensor_node(target), UOP_I64);
     if (weight && !tn_bad(u)) {
         /* Each row's factor is picked as its value is. */
-        int64_t d[TN_MAX_RANK];
-        uint32_t i;
-        for (i = 0; i < tensor_at(log_probs)->shape->n; i++)
-            d[i] = 1;
-        d[axis] = tensor_at(log_probs)->shape->d[axis];
-        w = tn_cast(ctx, tensor_node(weight), u->dtype);
-        w = tn_reshape(ctx, w, d, tensor_at(log_probs)->shape->n);
-        w = tn_expand(ctx, w, tensor_at(log_probs)->shape->d);
+        w = spread_weight(ctx, weight, u, (uint32_t)axis);
         count = pick_class(ctx, w, (uint32_t)axis, t);
         u = tn_mul(ctx, u, w);
     }

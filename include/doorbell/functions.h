@@ -22,6 +22,8 @@
  *     number    an int or a float, told apart
  *     ints      a list of ints; one int stands for a list of one
  *     ints*     the same; further positional ints extend the list
+ *     ints/str  ints or str
+ *     floats    a list of numbers; one number stands for a list of one
  *     dtype     a dtype
  *     data      numbers and bools in lists, nested to any depth
  * A parameter with "= None" may be absent or None. Wherever a parameter is
@@ -189,6 +191,8 @@ enum bell_param_kind {
     BELL_PARAM_INTS_SPREAD,
     BELL_PARAM_DTYPE,
     BELL_PARAM_DATA,
+    BELL_PARAM_INTS_OR_STR,
+    BELL_PARAM_FLOATS,
 };
 
 /* As in the text of parameters: "ints*". */

@@ -414,8 +414,8 @@ BELL_API struct bell_tensor *bell_scaled_dot_product_attention(
 /* ---- convolution and pooling ----
  *
  * Over the last 1, 2 or 3 axes, as the name says: x[n, c, l], x[n, c, h, w],
- * x[n, c, d, h, w]. Lists are in the order of these axes; of more numbers than
- * axes the first count. */
+ * x[n, c, d, h, w]; without n of one image, and so is the result. Lists are in
+ * the order of these axes; of more numbers than axes the first count. */
 
 struct bell_conv_options {
     int64_t stride[3];         /* 0 means 1 */
@@ -423,6 +423,8 @@ struct bell_conv_options {
     int64_t dilation[3];       /* 0 means 1 */
     int64_t groups;            /* 0 means 1 */
     int64_t output_padding[3]; /* conv_transpose only */
+    int64_t padding_end[3];    /* zeros behind the last element, more than
+                                * before the first; together at least 0 */
 };
 
 /* out[n, o, y, x] = bias[o] + sum over i, p, q of
@@ -444,8 +446,8 @@ BELL_API struct bell_tensor *bell_conv3d(struct bell_tensor *x,
                                          struct bell_tensor *bias,
                                          const struct bell_conv_options *opt);
 /* The gradient of the convolution as an operation: weight[in, out / groups,
- * k]; out size (h - 1) * stride - 2 padding + dilation (kh - 1) + 1 +
- * output_padding. */
+ * k]; out size (h - 1) * stride - 2 padding - padding_end + dilation (kh - 1) +
+ * 1 + output_padding. */
 BELL_API struct bell_tensor *
 bell_conv_transpose1d(struct bell_tensor *x, struct bell_tensor *weight,
                       struct bell_tensor *bias,
@@ -469,7 +471,8 @@ struct bell_pool_options {
     bool ceil_mode;      /* a last partial window counts too */
     bool exclude_pad;    /* of means: divide by the elements that exist */
 };
-/* The greatest of each window, x[.., l]. */
+/* The greatest of each window, x[.., l]; NaN if there is one. The gradient is
+ * shared equally among equal extremes. */
 BELL_API struct bell_tensor *
 bell_max_pool1d(struct bell_tensor *x, const struct bell_pool_options *opt);
 /* The same over two axes, x[.., h, w]. */
@@ -562,6 +565,13 @@ BELL_API struct bell_tensor *bell_cross_entropy(struct bell_tensor *logits,
                                                 double label_smoothing,
                                                 int64_t ignore_index,
                                                 enum bell_reduction reduction);
+/* The same with a factor for each class, weight[c], or NULL: of the log softmax
+ * before targets sum it; a mean over classes is over the sum of the targets'
+ * factors, one over probabilities over their number. */
+BELL_API struct bell_tensor *bell_weighted_cross_entropy(
+    struct bell_tensor *logits, struct bell_tensor *target,
+    struct bell_tensor *weight, double label_smoothing, int64_t ignore_index,
+    enum bell_reduction reduction);
 /* The same from log-probabilities, without smoothing. weight: factor of each
  * class, [c], or NULL; the mean is over the factors' sum. */
 BELL_API struct bell_tensor *bell_nll_loss(struct bell_tensor *log_probs,

@@ -52,6 +52,8 @@ bell_param_kind_name(enum bell_param_kind kind)
         [BELL_PARAM_INTS_SPREAD] = "ints*",
         [BELL_PARAM_DTYPE] = "dtype",
         [BELL_PARAM_DATA] = "data",
+        [BELL_PARAM_INTS_OR_STR] = "ints/str",
+        [BELL_PARAM_FLOATS] = "floats",
     };
 
     return (size_t)kind < ARRAY_LEN(names) ? names[kind] : NULL;
@@ -308,6 +310,8 @@ kind_wanted(enum bell_param_kind kind)
         [BELL_PARAM_INTS_SPREAD] = "ints or a list of them",
         [BELL_PARAM_DTYPE] = "a dtype",
         [BELL_PARAM_DATA] = "numbers in lists",
+        [BELL_PARAM_INTS_OR_STR] = "an int, a list of ints or a string",
+        [BELL_PARAM_FLOATS] = "a number or a list of numbers",
     };
 
     return names[kind];
@@ -404,6 +408,31 @@ convert_ints(struct binding *b, uint32_t k, struct fn_arg *arg)
 }
 
 static BELL_MUST_CHECK bell_status
+convert_floats(struct binding *b, uint32_t k, struct fn_arg *arg)
+{
+    const struct bell_value *value = &b->values[k];
+    bool is_list = value->kind == BELL_VALUE_LIST;
+    struct fn_arg number;
+    double *floats;
+    uint32_t i;
+
+    assert(k < b->n_params);
+    arg->n = is_list ? value->n_items : 1;
+    floats = fn_alloc(b->args, (arg->n + 1) * sizeof(*floats));
+    if (!floats)
+        return bell_fail(BELL_E_NO_MEMORY, "%s: %u numbers: out of memory",
+                         b->name, arg->n);
+    for (i = 0; i < arg->n; i++) {
+        const struct bell_value *item = is_list ? &value->items[i] : value;
+        if (!to_number(item, &number))
+            return refuse_value(b, k, item);
+        floats[i] = number.f;
+    }
+    arg->floats = floats;
+    return BELL_OK;
+}
+
+static BELL_MUST_CHECK bell_status
 convert_tensors(struct binding *b, uint32_t k, struct fn_arg *arg)
 {
     const struct bell_value *value = &b->values[k];
@@ -459,6 +488,14 @@ convert_value(struct binding *b, uint32_t k, struct fn_arg *arg)
         ok = value->kind == BELL_VALUE_BOOL;
         arg->b = ok && value->b;
         break;
+    case BELL_PARAM_INTS_OR_STR:
+        if (value->kind != BELL_VALUE_STR)
+            return convert_ints(b, k, arg);
+        arg->str = value->str;
+        ok = true;
+        break;
+    case BELL_PARAM_FLOATS:
+        return convert_floats(b, k, arg);
     case BELL_PARAM_STR:
         ok = value->kind == BELL_VALUE_STR;
         arg->str = ok ? value->str : NULL;

@@ -108,6 +108,46 @@ take_groups(struct fn_args *args, uint32_t k, struct bell_conv_options *opt)
     return false;
 }
 
+/* 'valid' is none; 'same' as much as keeps the sizes, an odd zero at the end;
+ * a list of two numbers for each axis is as pad's, the last axis first. */
+static bool
+take_padding(struct fn_args *args, uint32_t k, struct bell_conv_options *opt)
+{
+    uint32_t n_axes = (uint32_t)args->row->constant, i;
+    int64_t all;
+
+    if (!A[k].str && A[k].n == 2 * n_axes) {
+        for (i = 0; i < n_axes; i++) {
+            opt->padding[i] = A[k].ints[2 * (n_axes - 1 - i)];
+            opt->padding_end[i] =
+                A[k].ints[2 * (n_axes - 1 - i) + 1] - opt->padding[i];
+        }
+        return true;
+    }
+    if (!A[k].str)
+        return bind_axes(args, k, opt->padding);
+    if (strcmp(A[k].str, "valid") == 0)
+        return true;
+    if (strcmp(A[k].str, "same") != 0) {
+        fn_fail(args, "padding '%s' is not 'valid', 'same' or numbers",
+                A[k].str);
+        return false;
+    }
+    for (i = 0; i < n_axes; i++) {
+        if (opt->stride[i] != 1) {
+            fn_fail(args, "padding 'same' with a stride of %lld, not 1",
+                    (long long)opt->stride[i]);
+            return false;
+        }
+        if (bell_ndim(A[1].t) != n_axes + 2)
+            return true; /* an error of its own */
+        all = opt->dilation[i] * (bell_size(A[1].t, (int)i + 2) - 1);
+        opt->padding[i] = all / 2;
+        opt->padding_end[i] = all % 2;
+    }
+    return true;
+}
+
 /* input, weight, bias, stride, padding, dilation, groups; over row->constant
  * axes */
 static struct bell_tensor *
@@ -116,9 +156,8 @@ call_conv(struct fn_args *args)
     struct bell_conv_options opt = {.groups = 0};
 
     if (!take_positive(args, 3, "stride", opt.stride) ||
-        !bind_axes(args, 4, opt.padding) ||
         !take_positive(args, 5, "dilation", opt.dilation) ||
-        !take_groups(args, 6, &opt))
+        !take_padding(args, 4, &opt) || !take_groups(args, 6, &opt))
         return bell_error_tensor(args->ctx);
     A[3].conv = &opt;
     return fn_forward(args);
@@ -371,26 +410,6 @@ call_batch_norm(struct fn_args *args)
     return bell_batch_norm(x, mean, var, A[3].t, A[4].t, A[7].f);
 }
 
-/* ---- losses ----------------------------------------------------------- */
-
-/* input, target, weight, ignore_index, reduction, label_smoothing */
-static struct bell_tensor *
-call_cross_entropy(struct fn_args *args)
-{
-    struct bell_tensor *x = A[0].t;
-
-    if (!fn_take_reduction(args, &A[4]))
-        return bell_error_tensor(args->ctx);
-    if (!A[2].t)
-        return fn_forward(args);
-    if (A[5].f != 0)
-        return fn_fail(args, "weight together with label_smoothing is not "
-                             "supported");
-    x = bell_log_softmax(widened(x), bell_ndim(x) == 1 ? 0 : 1);
-    x = bell_nll_loss(x, A[1].t, A[2].t, A[3].i, A[4].reduction);
-    return bell_cast(x, bell_dtype_of(A[0].t));
-}
-
 #define X    "input: tensor"
 #define MAT  "Matrix products"
 #define POOL "Convolution and pooling"
@@ -430,15 +449,15 @@ static const struct fn_row rows[] = {
      .glue = call_attention},
 
     {{"conv1d", "input: tensor, weight: tensor, bias: tensor = None, "
-      "stride: ints = 1, padding: ints = 0, dilation: ints = 1, "
+      "stride: ints = 1, padding: ints/str = 0, dilation: ints = 1, "
       "groups: int = 1", "convolution of input[n, c, l]", POOL},
      FN(ttto, bell_conv1d), .constant = 1, .glue = call_conv},
     {{"conv2d", "input: tensor, weight: tensor, bias: tensor = None, "
-      "stride: ints = 1, padding: ints = 0, dilation: ints = 1, "
+      "stride: ints = 1, padding: ints/str = 0, dilation: ints = 1, "
       "groups: int = 1", "convolution of input[n, c, h, w]", POOL},
      FN(ttto, bell_conv2d), .constant = 2, .glue = call_conv},
     {{"conv3d", "input: tensor, weight: tensor, bias: tensor = None, "
-      "stride: ints = 1, padding: ints = 0, dilation: ints = 1, "
+      "stride: ints = 1, padding: ints/str = 0, dilation: ints = 1, "
       "groups: int = 1", "convolution of input[n, c, d, h, w]", POOL},
      FN(ttto, bell_conv3d), .constant = 3, .glue = call_conv},
     {{"conv_transpose1d",
@@ -571,8 +590,8 @@ static const struct fn_row rows[] = {
     {{"cross_entropy", "input: tensor, target: tensor, "
       "weight: tensor = None, ignore_index: int = -100, "
       "reduction: str = 'mean', label_smoothing: float = 0",
-      "-log softmax of the right class", LOSS}, FN(ttfir, bell_cross_entropy),
-     "01534", .glue = call_cross_entropy},
+      "-log softmax of the right class", LOSS}, 
+     FN(tttfir, bell_weighted_cross_entropy), "012534"},
     {{"nll_loss", "input: tensor, target: tensor, weight: tensor = None, "
       "ignore_index: int = -100, reduction: str = 'mean'",
       "-input at the right class; input is log-probabilities", LOSS},

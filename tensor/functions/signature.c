@@ -41,6 +41,7 @@ fn_apply(const struct fn_signature *f, struct bell_context *ctx,
     case FN_ttfir: return f->ttfir(T(0), T(1), F(2), I(3), R(4));
     case FN_ttfr: return f->ttfr(T(0), T(1), F(2), R(3));
     case FN_ttr: return f->ttr(T(0), T(1), R(2));
+    case FN_tttfir: return f->tttfir(T(0), T(1), T(2), F(3), I(4), R(5));
     case FN_tttir: return f->tttir(T(0), T(1), T(2), I(3), R(4));
     case FN_tttr: return f->tttr(T(0), T(1), T(2), R(3));
     case FN_ttto: return f->ttto(T(0), T(1), T(2), a[3]->conv);

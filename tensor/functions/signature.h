@@ -28,6 +28,7 @@ struct fn_arg {
     uint32_t n;            /* of a list; also n itself */
     struct bell_tensor *const *ts;
     const int64_t *ints;
+    const double *floats;
     const struct bell_index_item *items;
     const struct bell_conv_options *conv;
     const struct bell_pool_options *pool;
@@ -48,7 +49,7 @@ struct fn_signature {
     const char *code;
     enum {
         FN_t, FN_tt, FN_ttt, FN_tttf, FN_ttf, FN_ttffb, FN_ttfir, FN_ttfr,
-        FN_ttr, FN_tttir, FN_tttr, FN_ttto, FN_ttttfbf, FN_tttttf, FN_tnttf,
+        FN_ttr, FN_tttfir, FN_tttir, FN_tttr, FN_ttto, FN_ttttfbf, FN_tttttf, FN_tnttf,
         FN_tittf, FN_tf, FN_tff, FN_tfaf, FN_tflb, FN_tb, FN_ty, FN_tp, FN_tl,
         FN_tlb, FN_tlbf, FN_tlf, FN_ta, FN_taa, FN_tab, FN_tai, FN_taii, FN_tal,
         FN_tat, FN_tatt, FN_ti, FN_tia, FN_tiaa, FN_tiae, FN_tiab, FN_tx, FN_txt, FN_sa,
@@ -65,6 +66,7 @@ struct fn_signature {
         T (*ttfir)(T, T, double, int64_t, REDUC);
         T (*ttfr)(T, T, double, REDUC);
         T (*ttr)(T, T, REDUC);
+        T (*tttfir)(T, T, T, double, int64_t, REDUC);
         T (*tttir)(T, T, T, int64_t, REDUC);
         T (*tttr)(T, T, T, REDUC);
         T (*ttto)(T, T, T, const struct bell_conv_options *);

@@ -585,6 +585,18 @@ def nn_cases():
     case('scaled_dot_product_attention(t, t, t, is_causal=True)',
          attention(TT, TT, TT, True), 1e-5)
     case('conv2d(im, ker, v, groups=2)', conv2d(IM, KER, V, 1, 0, 1, 2), 1e-5)
+    case("conv1d(t, t[:, :, :2], padding='same')", Array.make(
+        (2, 2, 4), lambda n, o, a: sum(
+            TT[o, i, q] * TT[n, i, a + q] for i in range(3)
+            for q in range(2) if a + q < 4)), 1e-5)
+    case("conv1d(t[0], t[:, :, :2], padding='valid')", Array.make(
+        (2, 3), lambda o, a: sum(
+            TT[o, i, q] * TT[0, i, a + q] for i in range(3)
+            for q in range(2))), 1e-5)
+    case('conv1d(t, t[:, :, :2], padding=[2, 0])', Array.make(
+        (2, 2, 5), lambda n, o, a: sum(
+            TT[o, i, q] * TT[n, i, a + q - 2] for i in range(3)
+            for q in range(2) if a + q >= 2)), 1e-5)
     case('conv2d(im, ker, stride=2, padding=1, groups=2)',
          conv2d(IM, KER, None, 2, 1, 1, 2), 1e-5)
     case('conv1d(t, t[:, :, :2], padding=1, dilation=2)', Array.make(

@@ -118,6 +118,9 @@ value_for(const struct bell_param *param, uint32_t try, struct bell_tensor *x)
         return bell_of_list(&zero, try % 2);
     case BELL_PARAM_DTYPE:
         return bell_of_dtype(bell_dtype_of(x));
+    case BELL_PARAM_FLOATS:
+        return bell_of_float(try + 1);
+    case BELL_PARAM_INTS_OR_STR:
     case BELL_PARAM_STR:
     case BELL_PARAM_DATA:
         break;

@@ -449,14 +449,14 @@ check_conv(const struct conv_numbers *p)
 {
     int64_t g = p->opt.groups, ci = p->c / g, co = p->o / g, i, o, y, x, q, r,
             s;
-    int64_t oh =
-        (p->h + 2 * p->opt.padding[0] - p->opt.dilation[0] * (p->kh - 1) - 1) /
-            p->opt.stride[0] +
-        1;
-    int64_t ow =
-        (p->w + 2 * p->opt.padding[1] - p->opt.dilation[1] * (p->kw - 1) - 1) /
-            p->opt.stride[1] +
-        1;
+    int64_t oh = (p->h + 2 * p->opt.padding[0] + p->opt.padding_end[0] -
+                  p->opt.dilation[0] * (p->kh - 1) - 1) /
+                     p->opt.stride[0] +
+                 1;
+    int64_t ow = (p->w + 2 * p->opt.padding[1] + p->opt.padding_end[1] -
+                  p->opt.dilation[1] * (p->kw - 1) - 1) /
+                     p->opt.stride[1] +
+                 1;
     struct bell_tensor *tx = noise(-1, 1, BELL_DIMS(p->n, p->c, p->h, p->w));
     struct bell_tensor *tw = noise(-1, 1, BELL_DIMS(p->o, ci, p->kh, p->kw));
     struct bell_tensor *tb = noise(-1, 1, BELL_DIMS(p->o));
@@ -491,6 +491,12 @@ check_conv(const struct conv_numbers *p)
     EXPECT_SHAPE(bell_conv2d(tx, tw, tb, &p->opt), p->n, p->o, oh, ow);
     expect_all(__LINE__, bell_conv2d(tx, tw, tb, &p->opt), want,
                (size_t)(p->n * p->o * oh * ow));
+    /* one image without an axis for several */
+    EXPECT_SHAPE(bell_conv2d(bell_select(tx, 0, 0), tw, tb, &p->opt), p->o, oh,
+                 ow);
+    expect_all(__LINE__,
+               bell_conv2d(bell_select(tx, 0, p->n - 1), tw, tb, &p->opt),
+               want + (p->n - 1) * p->o * oh * ow, (size_t)(p->o * oh * ow));
     free(dx);
     free(dw);
     free(db);
@@ -509,8 +515,11 @@ test_conv2d(void **state)
         {1, 2, 6, 6, 2, 2, 2, {{2, 2}, {0, 0}, {1, 1}, 1, {0, 0}}},
         {1, 1, 28, 28, 2, 5, 5, {{2, 2}, {0, 0}, {1, 1}, 1, {0, 0}}},
         {1, 1, 4, 4, 1, 2, 2, {{3, 3}, {0, 0}, {2, 2}, 1, {0, 0}}},
+        {2, 2, 5, 4, 3, 2, 3, {{1, 2}, {0, 2}, {1, 1}, 1, {0, 0}, {1, -1}}},
+        {1, 4, 6, 5, 2, 4, 2, {{2, 1}, {1, 1}, {1, 3}, 2, {0, 0}, {2, -1}}},
     };
     static const struct bell_conv_options wide = {.stride = {-1, 1}};
+    static const struct bell_conv_options cut = {.padding_end = {0, -1}};
     struct bell_tensor *x = noise(0, 1, BELL_DIMS(1, 2, 4, 4));
     struct bell_tensor *w = noise(0, 1, BELL_DIMS(3, 2, 5, 5));
     size_t i;
@@ -533,6 +542,8 @@ test_conv2d(void **state)
                  "4 axes each are needed");
     EXPECT_ERROR(bell_conv2d(x, w, NULL, &wide),
                  "bell_conv2d: stride -1, padding 0, dilation 1");
+    EXPECT_ERROR(bell_conv2d(x, w, NULL, &cut),
+                 "bell_conv2d: padding 0 and -1 more at the end");
     EXPECT_ERROR(
         bell_conv2d(x, noise(0, 1, BELL_DIMS(3, 2, 1, 1)), T(V(1), 1), NULL),
         "bell_conv2d: a bias of shape (1,) for 3 results");
@@ -549,6 +560,7 @@ test_conv_transpose(void **state)
         {{1, 2}, {1, 1}, {2, 1}, 1, {0, 0}},
         {{3, 2}, {1, 2}, {2, 2}, 2, {0, 0}},
         {{4, 4}, {0, 0}, {1, 1}, 1, {0, 0}},
+        {{2, 1}, {1, 1}, {1, 2}, 2, {0, 0}, {-1, 2}},
     };
     struct bell_tensor *x, *y, *w, *back, *diff;
     size_t i;
@@ -563,7 +575,8 @@ test_conv_transpose(void **state)
         y = bell_sin(bell_mul_scalar(y, 3));
         for (k = 0; k < 2; k++) {
             int64_t back_size = (bell_size(y, 2 + (int)k) - 1) * opt.stride[k] -
-                                2 * opt.padding[k] + opt.dilation[k] * 2 + 1;
+                                2 * opt.padding[k] - opt.padding_end[k] +
+                                opt.dilation[k] * 2 + 1;
             opt.output_padding[k] = bell_size(x, 2 + (int)k) - back_size;
         }
         back = bell_conv_transpose2d(y, w, NULL, &opt);
@@ -756,6 +769,25 @@ test_class_losses(void **state)
     EXPECT(bell_nll_loss(lp, t, w, BELL_IGNORE_NONE, BELL_MEAN),
            (3 * a + b) / 4);
     EXPECT(bell_nll_loss(lp, t, w, 2, BELL_MEAN), b);
+    /* a factor for each class: 1, 2, 3 */
+    EXPECT(bell_weighted_cross_entropy(x, t, w, 0, BELL_IGNORE_NONE, BELL_EACH),
+           3 * a, b);
+    EXPECT(
+        bell_weighted_cross_entropy(x, t, w, 0.3, BELL_IGNORE_NONE, BELL_MEAN),
+        (0.7 * (3 * a + b) + 0.2 * (3 * a + 2 * c + b)) / 4);
+    EXPECT(bell_weighted_cross_entropy(x, t, w, 0.3, 0, BELL_MEAN),
+           (0.7 * 3 * a + 0.1 * (3 * a + 2 * c + b)) / 3);
+    EXPECT(bell_weighted_cross_entropy(x, hidden(I(V(5, -1), 2)), w, 0.3, 7,
+                                       BELL_EACH),
+           0, 0);
+    EXPECT(bell_weighted_cross_entropy(x, T(V(0, 0, 1, 0.5, 0.5, 0), 2, 3), w,
+                                       0.3, BELL_IGNORE_NONE, BELL_MEAN),
+           (0.7 * 3 * a + 0.7 * (b + 2 * c) / 2 + 0.2 * (3 * a + 2 * c + b)) /
+               2);
+    EXPECT_ERROR(
+        bell_weighted_cross_entropy(x, t, x, 0, BELL_IGNORE_NONE, BELL_MEAN),
+        "bell_weighted_cross_entropy: a weight of shape (2, 3) for "
+        "(2, 3)");
     /* images: classes are axis 1 */
     EXPECT(bell_cross_entropy(bell_unsqueeze(bell_t(x), 0), I(V(0, 1), 1, 2), 0,
                               BELL_IGNORE_NONE, BELL_EACH),
