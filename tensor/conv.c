@@ -613,6 +613,7 @@ avg_call(const char *call, struct bell_tensor *x,
          const struct bell_pool_options *opt, uint32_t n_axes)
 {
     const struct uop *u, *count;
+    enum uop_dtype dtype;
     struct bell_context *ctx;
     struct pool_shape s;
     struct bell_tensor *out;
@@ -628,13 +629,16 @@ avg_call(const char *call, struct bell_tensor *x,
     if (!tn_is_float(u))
         return tensor_fail(ctx, call, BELL_BAD_DTYPE,
                            "of %s, not a float dtype", DTYPE_OF(x));
+    dtype = u->dtype;
+    u = tn_widen(ctx, u); /* rounded once, after the division */
     mask = window_axes(&s, tensor_at(x)->shape->n);
     for (i = 0; i < n_axes; i++)
         partial = partial || s.after[i] > s.padding[i] ||
                   (opt->exclude_pad && s.padding[i] > 0);
     if (!partial) {
         u = tn_mean(ctx, pool_windows(ctx, u, &s, 0), mask);
-        return tensor_new(ctx, call, tn_squeeze(ctx, u, mask));
+        return tensor_new(ctx, call,
+                          tn_cast(ctx, tn_squeeze(ctx, u, mask), dtype));
     }
     /* Divided by the number of elements that count, window by window: with
      * ceil_mode the rows added beyond the padding never do. */
@@ -663,7 +667,7 @@ avg_call(const char *call, struct bell_tensor *x,
     }
     u = tn_sum(ctx, pool_windows(ctx, u, &s, 0), mask);
     u = tn_fdiv(ctx, u, tn_sum(ctx, count, mask));
-    return tensor_new(ctx, call, tn_squeeze(ctx, u, mask));
+    return tensor_new(ctx, call, tn_cast(ctx, tn_squeeze(ctx, u, mask), dtype));
 }
 
 #define POOLING(name, call, n_axes)                                            \
@@ -729,7 +733,7 @@ tn_overlap(struct bell_context *ctx, const struct uop *u, uint32_t axis,
     return tensor_rule_add(ctx, u, &rule);
 }
 
-/* One axis, of which n become. */
+/* One axis, of which n become; u is float32 or float64. */
 static const struct uop *
 adapt_axis(struct bell_context *ctx, const struct uop *u, uint32_t axis,
            int64_t n)
@@ -745,9 +749,9 @@ adapt_axis(struct bell_context *ctx, const struct uop *u, uint32_t axis,
     }
     find_part(ctx, tn_iota(ctx, tn_rank(ctx, u), axis, n, UOP_I64), size, n,
               &first, &end);
-    sum = tn_overlap(ctx, tn_widen(ctx, u), axis, n);
+    sum = tn_overlap(ctx, u, axis, n);
     count = tn_cast(ctx, tn_sub(ctx, end, first), sum->dtype);
-    return tn_cast(ctx, tn_fdiv(ctx, sum, count), u->dtype);
+    return tn_fdiv(ctx, sum, count);
 }
 
 struct bell_tensor *
@@ -756,6 +760,7 @@ bell_adaptive_avg_pool(struct bell_tensor *x, const int64_t *sizes, uint32_t n)
     struct bell_context *ctx;
     struct bell_tensor *out;
     const struct uop *u;
+    enum uop_dtype dtype;
     uint32_t rank, i;
 
     if (!tensor_check(__func__, x, &out))
@@ -769,6 +774,8 @@ bell_adaptive_avg_pool(struct bell_tensor *x, const int64_t *sizes, uint32_t n)
     if (n > rank || (n && !sizes) || rank == TN_MAX_RANK)
         return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
                            "x of shape %s to %u sizes", SHAPE_OF(x), n);
+    dtype = u->dtype;
+    u = tn_widen(ctx, u); /* rounded once, not at each axis */
     for (i = 0; i < n && !tn_bad(u); i++) {
         uint32_t axis = rank - n + i;
         int64_t size = tn_size(ctx, u, axis);
@@ -779,5 +786,5 @@ bell_adaptive_avg_pool(struct bell_tensor *x, const int64_t *sizes, uint32_t n)
         if (sizes[i] > 0)
             u = adapt_axis(ctx, u, axis, sizes[i]);
     }
-    return tensor_new(ctx, __func__, u);
+    return tensor_new(ctx, __func__, tn_bad(u) ? u : tn_cast(ctx, u, dtype));
 }
