@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "doorbell/vision.h"
 #include "tensor/gradient.h"
 #include "tensor/matmul.h"
 #include "tensor/reduce.h"
@@ -606,6 +607,106 @@ max_call(const char *call, struct bell_tensor *x,
     u = tn_squeeze(tensor_at(x)->ctx,
                    tn_reduce(tensor_at(x)->ctx, UOP_MAX, u, mask), mask);
     return tensor_new(tensor_at(x)->ctx, call, u);
+}
+
+/* Numbers, I64, of the elements of windows among those of the last axes; *in:
+ * whether they are elements, not the border's. */
+static const struct uop *
+number_windows(struct bell_context *ctx, const struct pool_shape *s,
+               const int64_t *size, uint32_t rank, const struct uop **in)
+{
+    const struct uop *number = NULL, *at, *fits,
+                     *zero = tn_int(ctx, UOP_I64, 0);
+    uint32_t axis, i;
+
+    *in = NULL;
+    for (i = 0; i < s->n_axes; i++) {
+        axis = rank - 2 * (s->n_axes - i);
+        at = tn_iota(ctx, rank, axis, s->n[i], UOP_I64);
+        at = tn_mul_c(ctx, at, (double)s->stride[i]);
+        at = tn_add_c(ctx, at, -(double)s->padding[i]);
+        at = tn_add(
+            ctx, at,
+            tn_mul_c(ctx, tn_iota(ctx, rank, axis + 1, s->kernel[i], UOP_I64),
+                     (double)s->dilation[i]));
+        fits = tn_and(ctx, tn_not(ctx, tn_lt(ctx, at, zero)),
+                      tn_lt(ctx, at, tn_int(ctx, UOP_I64, size[i])));
+        *in = *in ? tn_and(ctx, *in, fits) : fits;
+        number = number
+                     ? tn_add(ctx, tn_mul_c(ctx, number, (double)size[i]), at)
+                     : at;
+    }
+    return number;
+}
+
+/* The number of the first greatest element of each window u, of the last NaN
+ * if there is one; max keeps the window's axes. */
+static const struct uop *
+find_max(struct bell_context *ctx, const struct pool_shape *s,
+         const int64_t *size, const struct uop *u, const struct uop *max,
+         uint32_t mask)
+{
+    const struct uop *number, *in, *first, *last, *is_nan;
+    const struct uop *none = tn_int(ctx, UOP_I64, INT64_MAX);
+
+    if (tn_bad(u) || tn_bad(max))
+        return &uop_failed;
+    number = number_windows(ctx, s, size, tn_rank(ctx, u), &in);
+    first = tn_where(ctx, tn_and(ctx, in, tn_eq(ctx, u, max)), number, none);
+    first = tn_reduce(ctx, UOP_MIN, first, mask);
+    if (!tn_is_float(u))
+        return first;
+    is_nan = tn_ne(ctx, u, u);
+    last = tn_where(ctx, is_nan, number, tn_int(ctx, UOP_I64, -1));
+    last = tn_reduce(ctx, UOP_MAX, last, mask);
+    return tn_where(ctx, tn_ne(ctx, max, max), last, first);
+}
+
+void
+bell_max_pool_indices(struct bell_tensor *x, uint32_t n_axes,
+                      const struct bell_pool_options *opt,
+                      struct bell_tensor **out_values,
+                      struct bell_tensor **out_indices)
+{
+    const struct uop *u, *low, *max;
+    struct bell_tensor *error;
+    struct bell_context *ctx;
+    struct pool_shape s;
+    bool fits = false;
+    uint32_t mask;
+
+    if (tensor_check(__func__, x, &error)) {
+        ctx = tensor_at(x)->ctx;
+        error = ctx->error_tensor;
+        if (n_axes < 1 || n_axes > 3)
+            tensor_fail(ctx, __func__, BELL_BAD_VALUE, "%u axes, not 1 to 3",
+                        n_axes);
+        else if (tensor_at(x)->dtype == UOP_BOOL)
+            tensor_fail(ctx, __func__, BELL_BAD_DTYPE,
+                        "of bool; no meaning for it");
+        else
+            fits = read_pool(__func__, x, opt, n_axes, &s);
+    }
+    if (out_values)
+        *out_values = error;
+    if (out_indices)
+        *out_indices = error;
+    if (!fits)
+        return;
+    u = tensor_wide_node(x);
+    mask = window_axes(&s, tensor_at(x)->shape->n);
+    low = tn_neutral(ctx, UOP_MAX, u->dtype);
+    u = pool_windows(ctx, u, &s,
+                     tn_is_float(low) ? low->arg.f : (double)low->arg.i);
+    max = tn_reduce(ctx, UOP_MAX, u, mask);
+    if (out_values)
+        *out_values = tensor_new(ctx, __func__, tn_squeeze(ctx, max, mask));
+    if (out_indices) {
+        u = find_max(ctx, &s,
+                     tensor_at(x)->shape->d + tensor_at(x)->shape->n - n_axes,
+                     u, max, mask);
+        *out_indices = tensor_new(ctx, __func__, tn_squeeze(ctx, u, mask));
+    }
 }
 
 static struct bell_tensor *

@@ -68,6 +68,8 @@ struct bell_tensor *tensor_number(struct bell_tensor *x, double value);
 const struct uop *tn_abs(struct bell_context *ctx, const struct uop *x);
 const struct uop *tn_sign(struct bell_context *ctx, const struct uop *x);
 const struct uop *tn_floor(struct bell_context *ctx, const struct uop *x);
+/* To nearest, ties to even. */
+const struct uop *tn_round_even(struct bell_context *ctx, const struct uop *x);
 const struct uop *tn_expm1(struct bell_context *ctx, const struct uop *x);
 const struct uop *tn_log1p(struct bell_context *ctx, const struct uop *x);
 const struct uop *tn_erf(struct bell_context *ctx, const struct uop *x);

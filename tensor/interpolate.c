@@ -3,14 +3,17 @@
 #include <math.h>
 #include <string.h>
 
-#include "doorbell/ops.h"
+#include "doorbell/vision.h"
 #include "tensor/elementwise.h"
 #include "tensor/gradient.h"
+#include "tensor/matmul.h"
 #include "tensor/node.h"
 #include "tensor/tensor_internal.h"
+#include "tensor/vision.h"
 
-/* src: PyTorch's constant of Keys' cubic convolution */
-#define CUBIC (-0.75)
+/* src: PyTorch's constants of Keys' cubic convolution */
+#define CUBIC       (-0.75)
+#define CUBIC_ALIAS (-0.5)
 
 /* One axis of what is resized. */
 struct resize {
@@ -19,6 +22,7 @@ struct resize {
     int64_t size, n; /* before, after */
     enum bell_resize_mode mode;
     bool align;  /* the corners are the same points */
+    bool alias;  /* weights reach farther where the axis shrinks */
     double step; /* sources a result, where it was given; or 0 */
 };
 
@@ -113,20 +117,25 @@ linear(const struct resize *r, const struct uop *o, enum uop_dtype dtype,
     taps->weight[1] = share;
 }
 
-/* The weight of a neighbour at a distance of at most 1 (near), of 1 to 2. */
+/* Keys' kernel with constant a. */
 static const struct uop *
-cubic_weight(struct bell_context *ctx, const struct uop *x, bool near)
+keys(struct bell_context *ctx, const struct uop *x, double a, bool near)
 {
     const struct uop *w;
 
-    if (near) { /* ((A + 2) x - (A + 3)) x^2 + 1 */
-        w = tn_add_c(ctx, tn_mul_c(ctx, x, CUBIC + 2), -(CUBIC + 3));
+    if (near) { /* ((a + 2) x - (a + 3)) x^2 + 1 */
+        w = tn_add_c(ctx, tn_mul_c(ctx, x, a + 2), -(a + 3));
         return tn_add_c(ctx, tn_mul(ctx, tn_mul(ctx, w, x), x), 1);
     }
-    /* ((A x - 5 A) x + 8 A) x - 4 A */
-    w = tn_add_c(ctx, tn_mul_c(ctx, x, CUBIC), -5 * CUBIC);
-    w = tn_add_c(ctx, tn_mul(ctx, w, x), 8 * CUBIC);
-    return tn_add_c(ctx, tn_mul(ctx, w, x), -4 * CUBIC);
+    w = tn_add_c(ctx, tn_mul_c(ctx, x, a), -5 * a);
+    w = tn_add_c(ctx, tn_mul(ctx, w, x), 8 * a);
+    return tn_add_c(ctx, tn_mul(ctx, w, x), -4 * a);
+}
+
+const struct uop *
+tn_cubic_weight(struct bell_context *ctx, const struct uop *x, bool near)
+{
+    return keys(ctx, x, CUBIC, near);
 }
 
 static void
@@ -144,7 +153,7 @@ cubic(const struct resize *r, const struct uop *o, enum uop_dtype dtype,
         x = i < 1 ? tn_add_c(ctx, share, -i)
                   : tn_sub(ctx, tn_num(ctx, share, i), share);
         taps->index[i + 1] = clamp(ctx, tn_add_c(ctx, first, i), r->size);
-        taps->weight[i + 1] = cubic_weight(ctx, x, i == 0 || i == 1);
+        taps->weight[i + 1] = tn_cubic_weight(ctx, x, i == 0 || i == 1);
     }
 }
 
@@ -182,6 +191,94 @@ repeat_each(const struct resize *r, const struct uop *u, int64_t times)
     return tn_merge_axes(ctx, tn_expand(ctx, u, d), r->axis, 2);
 }
 
+/* The weight that source i has in result o, before all of a result's are made
+ * to sum to 1. Their shapes broadcast. */
+static const struct uop *
+alias_weight(const struct resize *r, const struct uop *o, const struct uop *i,
+             enum uop_dtype dtype)
+{
+    struct bell_context *ctx = r->ctx;
+    bool is_linear = r->mode == BELL_RESIZE_LINEAR;
+    double wide = fmax(step_of(r), 1), reach = (is_linear ? 1 : 2) * wide;
+    const struct uop *at, *x, *w, *one = tn_const(ctx, dtype, 1);
+    const struct uop *first, *end, *in;
+
+    at = tn_mul_c(ctx, tn_add_c(ctx, tn_cast(ctx, o, dtype), 0.5), step_of(r));
+    first =
+        tn_cast(ctx, tn_floor(ctx, tn_add_c(ctx, at, 0.5 - reach)), UOP_I64);
+    end = tn_cast(ctx, tn_floor(ctx, tn_add_c(ctx, at, 0.5 + reach)), UOP_I64);
+    in = tn_and(ctx, tn_le(ctx, first, i), tn_lt(ctx, i, end));
+    x = tn_sub(ctx, tn_add_c(ctx, tn_cast(ctx, i, dtype), 0.5), at);
+    x = tn_mul_c(ctx, tn_abs(ctx, x), 1 / wide);
+    if (is_linear) {
+        w = tn_max(ctx, tn_sub(ctx, one, x), tn_num(ctx, x, 0));
+    } else {
+        w = tn_where(ctx, tn_lt(ctx, x, tn_const(ctx, dtype, 2)),
+                     keys(ctx, x, CUBIC_ALIAS, false), tn_num(ctx, x, 0));
+        w = tn_where(ctx, tn_lt(ctx, x, one), keys(ctx, x, CUBIC_ALIAS, true),
+                     w);
+    }
+    return tn_where(ctx, in, w, tn_num(ctx, w, 0));
+}
+
+/* All results as products with a matrix of weights: what is differentiated. */
+static const struct uop *
+multiply_axis(const struct resize *r, const struct uop *u)
+{
+    struct bell_context *ctx = r->ctx;
+    const struct uop_dims *shape = tn_shape(ctx, u);
+    int64_t d[TN_MAX_RANK], outer = tn_product(shape->d, r->axis);
+    int64_t inner = tn_product(shape->d + r->axis + 1, r->rank - r->axis - 1);
+    const struct uop *w;
+
+    memcpy(d, shape->d, r->rank * sizeof(*d));
+    d[r->axis] = r->n;
+    w = alias_weight(r, tn_iota(ctx, 2, 0, r->n, UOP_I64),
+                     tn_iota(ctx, 2, 1, r->size, UOP_I64), u->dtype);
+    w = tn_fdiv(ctx, w, tn_sum(ctx, w, 1u << 1));
+    u = tn_reshape(ctx, u, (int64_t[]){outer, r->size, inner}, 3);
+    return tn_reshape(ctx, tn_matmul(ctx, w, u), d, r->rank);
+}
+
+/* The same from the sources that have a weight alone. */
+static const struct uop *
+alias_axis(const struct resize *r, const struct uop *u)
+{
+    struct bell_context *ctx = r->ctx;
+    double reach =
+        (r->mode == BELL_RESIZE_LINEAR ? 1 : 2) * fmax(step_of(r), 1);
+    const struct uop *o, *at, *i, *w, *in, *out;
+    int64_t d[TN_MAX_RANK], most = r->size;
+    uint32_t behind = 2u << r->axis;
+
+    if (2 * reach + 2 < (double)most)
+        most = (int64_t)ceil(2 * reach) + 1;
+    o = tn_iota(ctx, r->rank + 1, r->axis, r->n, UOP_I64);
+    at = tn_mul_c(ctx, tn_add_c(ctx, tn_cast(ctx, o, u->dtype), 0.5),
+                  step_of(r));
+    at = tn_floor(ctx, tn_add_c(ctx, at, 0.5 - reach));
+    i = tn_add(ctx,
+               tn_max(ctx, tn_cast(ctx, at, UOP_I64), tn_int(ctx, UOP_I64, 0)),
+               tn_iota(ctx, r->rank + 1, r->axis + 1, most, UOP_I64));
+    w = alias_weight(r, o, i, u->dtype);
+    in = tn_lt(ctx, i, tn_int(ctx, UOP_I64, r->size));
+    w = tn_where(ctx, in, w, tn_num(ctx, w, 0));
+    w = tn_fdiv(ctx, w, tn_sum(ctx, w, behind));
+    i = clamp(ctx, i, r->size);
+    if (tn_bad(i) || tn_bad(w) || tn_bad(u))
+        return &uop_failed;
+    memcpy(d, tn_shape(ctx, u)->d, r->rank * sizeof(*d));
+    d[r->axis] = r->n * most;
+    i = tn_expand(ctx, tn_merge_axes(ctx, i, r->axis, 2), d);
+    out =
+        tn_split_axis(ctx, tn_gather(ctx, u, r->axis, i), r->axis, r->n, most);
+    /* what has no weight is no part, even if it is infinite */
+    out = tn_where(ctx, tn_eq(ctx, w, tn_num(ctx, w, 0)), tn_num(ctx, w, 0),
+                   tn_mul(ctx, out, w));
+    out = tn_squeeze(ctx, tn_sum(ctx, out, behind), behind);
+    return tensor_surrogate(ctx, out, multiply_axis(r, u));
+}
+
 static const struct uop *
 resize_axis(const struct resize *r, const struct uop *u)
 {
@@ -195,6 +292,8 @@ resize_axis(const struct resize *r, const struct uop *u)
         return u;
     if (r->mode < BELL_RESIZE_LINEAR && r->step == 0 && r->n % r->size == 0)
         return repeat_each(r, u, r->n / r->size);
+    if (r->alias)
+        return alias_axis(r, u);
     find_taps(r, tn_iota(ctx, r->rank, r->axis, r->n, UOP_I64), u->dtype,
               &taps);
     for (t = 0; t < taps.n; t++) {
@@ -306,52 +405,104 @@ tn_resize_back(struct bell_context *ctx, const struct tensor_rule *rule,
     return tn_cast(ctx, share, g->dtype);
 }
 
-struct bell_tensor *
-bell_interpolate(struct bell_tensor *x, const int64_t *sizes, uint32_t n,
-                 enum bell_resize_mode mode, bool align_corners, double scale)
+/* u rounded to a uint8. */
+static const struct uop *
+to_bytes(struct bell_context *ctx, const struct uop *u)
 {
-    struct bell_context *ctx;
-    struct bell_tensor *out;
+    u = tn_max(ctx, tn_round_even(ctx, u), tn_num(ctx, u, 0));
+    return tn_cast(ctx, tn_min(ctx, u, tn_num(ctx, u, 255)), UOP_U8);
+}
+
+/* scale: of each of the n axes, or NULL. */
+static struct bell_tensor *
+resize(const char *call, struct bell_tensor *x, const int64_t *sizes,
+       uint32_t n, const struct resize *how, const double *scale)
+{
+    struct bell_context *ctx = how->ctx;
     const struct uop *u, *was;
-    struct resize r;
+    struct resize r = *how;
     uint32_t i;
 
-    if (!tensor_check(__func__, x, &out))
-        return out;
-    ctx = tensor_at(x)->ctx;
-    r = (struct resize){.ctx = ctx,
-                        .rank = tensor_at(x)->shape->n,
-                        .mode = mode,
-                        .align = align_corners,
-                        .step = scale != 0 ? 1 / scale : 0};
-    if (mode < BELL_RESIZE_NEAREST || mode > BELL_RESIZE_CUBIC ||
-        !(scale >= 0) || isinf(scale))
-        return tensor_fail(ctx, __func__, BELL_BAD_VALUE, "mode %d, scale %g",
-                           (int)mode, scale);
+    if (r.mode < BELL_RESIZE_NEAREST || r.mode > BELL_RESIZE_CUBIC)
+        return tensor_fail(ctx, call, BELL_BAD_VALUE, "mode %d", (int)r.mode);
     if (n > r.rank || (n && !sizes))
-        return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
+        return tensor_fail(ctx, call, BELL_BAD_SHAPE,
                            "x of shape %s to %u sizes", SHAPE_OF(x), n);
-    if (align_corners && mode < BELL_RESIZE_LINEAR)
-        return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
+    if (r.align && r.mode < BELL_RESIZE_LINEAR)
+        return tensor_fail(ctx, call, BELL_BAD_VALUE,
                            "corners of nearest elements cannot be aligned");
+    if (r.alias && r.mode < BELL_RESIZE_LINEAR)
+        return tensor_fail(ctx, call, BELL_BAD_VALUE,
+                           "nearest elements without an antialiased form");
     was = u = tensor_node(x);
-    if (mode >= BELL_RESIZE_LINEAR) {
-        if (!tn_is_float(u))
-            return tensor_fail(ctx, __func__, BELL_BAD_DTYPE,
-                               "of %s, not a float dtype", DTYPE_OF(x));
-        u = tn_widen(ctx, u);
+    if (r.mode >= BELL_RESIZE_LINEAR) {
+        if (!tn_is_float(u) && u->dtype != UOP_U8)
+            return tensor_fail(ctx, call, BELL_BAD_DTYPE,
+                               "of %s, not a float dtype or uint8",
+                               DTYPE_OF(x));
+        u = tn_is_float(u) ? tn_widen(ctx, u) : tn_cast(ctx, u, UOP_F32);
     }
     for (i = 0; i < n && !tn_bad(u); i++) {
+        double s = scale ? scale[i] : 0;
+        if (!(s >= 0) || isinf(s))
+            return tensor_fail(ctx, call, BELL_BAD_VALUE, "mode %d, scale %g",
+                               (int)r.mode, s);
+        r.step = s != 0 ? 1 / s : 0;
         r.axis = r.rank - n + i;
         r.size = tn_size(ctx, u, r.axis);
         r.n = sizes[i];
         if (r.n < 1 || r.n > 1 << 24 || r.size < 1)
-            return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
+            return tensor_fail(ctx, call, BELL_BAD_VALUE,
                                "axis %u of %s to a size of %lld", r.axis,
                                SHAPE_OF(x), (long long)r.n);
         u = resize_axis(&r, u);
     }
+    if (!tn_bad(u) && was->dtype == UOP_U8 && u->dtype != UOP_U8)
+        u = to_bytes(ctx, u);
     if (!tn_bad(u))
         u = tn_cast(ctx, u, was->dtype);
-    return tensor_new(ctx, __func__, u);
+    return tensor_new(ctx, call, u);
+}
+
+struct bell_tensor *
+bell_interpolate(struct bell_tensor *x, const int64_t *sizes, uint32_t n,
+                 enum bell_resize_mode mode, bool align_corners, double scale)
+{
+    double all[BELL_MAX_RANK];
+    struct bell_tensor *out;
+    struct resize how;
+    uint32_t i;
+
+    if (!tensor_check(__func__, x, &out))
+        return out;
+    how = (struct resize){.ctx = tensor_at(x)->ctx,
+                          .rank = tensor_at(x)->shape->n,
+                          .mode = mode,
+                          .align = align_corners};
+    for (i = 0; i < BELL_MAX_RANK; i++)
+        all[i] = scale;
+    return resize(__func__, x, sizes, n, &how, all);
+}
+
+struct bell_tensor *
+bell_resize(struct bell_tensor *x, const int64_t *sizes, uint32_t n,
+            const struct bell_resize_options *opt)
+{
+    struct bell_tensor *out;
+    struct resize how;
+
+    if (!tensor_check(__func__, x, &out))
+        return out;
+    if (!opt || opt->struct_size < sizeof(*opt))
+        return tensor_fail(tensor_at(x)->ctx, __func__, BELL_BAD_MISSING,
+                           "no options, or a struct_size that is too small");
+    if (n > 3)
+        return tensor_fail(tensor_at(x)->ctx, __func__, BELL_BAD_SHAPE,
+                           "%u axes; at most 3 are possible", n);
+    how = (struct resize){.ctx = tensor_at(x)->ctx,
+                          .rank = tensor_at(x)->shape->n,
+                          .mode = opt->mode,
+                          .align = opt->align_corners,
+                          .alias = opt->antialias};
+    return resize(__func__, x, sizes, n, &how, opt->scale);
 }

@@ -122,8 +122,8 @@ ceil_any(struct bell_context *ctx, const struct uop *x)
 
 /* To nearest, ties to even: away from zero where the fraction is more than a
  * half, or a half and the whole part odd. */
-static const struct uop *
-round_even(struct bell_context *ctx, const struct uop *x)
+const struct uop *
+tn_round_even(struct bell_context *ctx, const struct uop *x)
 {
     const struct uop *t, *frac, *half, *odd, *away;
 
@@ -631,7 +631,7 @@ TENSOR_UNARY(bell_logical_not, TENSOR_ANY, is_false)
 TENSOR_UNARY(bell_trunc, TENSOR_NO_BOOL, trunc_any)
 TENSOR_UNARY(bell_floor, TENSOR_NO_BOOL, tn_floor)
 TENSOR_UNARY(bell_ceil, TENSOR_NO_BOOL, ceil_any)
-TENSOR_UNARY(bell_round, TENSOR_NO_BOOL, round_even)
+TENSOR_UNARY(bell_round, TENSOR_NO_BOOL, tn_round_even)
 TENSOR_UNARY(bell_frac, TENSOR_NO_BOOL, fraction)
 TENSOR_UNARY(bell_isnan, TENSOR_ANY, tn_isnan)
 TENSOR_UNARY(bell_isinf, TENSOR_ANY, is_inf)

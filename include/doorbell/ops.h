@@ -472,7 +472,7 @@ struct bell_pool_options {
     bool exclude_pad;    /* of means: divide by the elements that exist */
 };
 /* The greatest of each window, x[.., l]; NaN if there is one. The gradient is
- * shared equally among equal extremes. */
+ * shared equally among equal extremes. Where they are: vision.h. */
 BELL_API struct bell_tensor *
 bell_max_pool1d(struct bell_tensor *x, const struct bell_pool_options *opt);
 /* The same over two axes, x[.., h, w]. */
@@ -505,7 +505,8 @@ enum bell_resize_mode {
 /* Resizes the last n axes to these sizes. Result i is taken at
  * (i + 0.5) * size / out - 0.5; with align_corners, which LINEAR and CUBIC
  * know, at i * (size - 1) / (out - 1). scale: out / size where that is to be
- * taken as another number than it is; else 0. Floats, but for NEAREST. */
+ * taken as another number than it is; else 0. Floats, but for NEAREST; uint8
+ * and more: bell_resize in vision.h. */
 BELL_API struct bell_tensor *bell_interpolate(struct bell_tensor *x,
                                               const int64_t *sizes, uint32_t n,
                                               enum bell_resize_mode mode,

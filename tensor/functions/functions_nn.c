@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "doorbell/vision.h"
 
 #define A args->a
 
@@ -193,9 +194,11 @@ bind_pool(struct fn_args *args, struct bell_pool_options *opt)
     return bind_axes(args, 3, opt->padding);
 }
 
+/* input, kernel_size, stride, padding, dilation, ceil_mode, return_indices */
 static struct bell_tensor *
 call_max_pool(struct fn_args *args)
 {
+    struct bell_call *call = args->call;
     struct bell_pool_options opt;
 
     if (!bind_pool(args, &opt) ||
@@ -203,7 +206,48 @@ call_max_pool(struct fn_args *args)
         return bell_error_tensor(args->ctx);
     opt.ceil_mode = A[5].b;
     A[1].pool = &opt;
-    return fn_forward(args);
+    if (!A[6].b)
+        return fn_forward(args);
+    call->n_results = 2;
+    bell_max_pool_indices(A[0].t, (uint32_t)args->row->constant, &opt,
+                          &call->results[0], &call->results[1]);
+    return NULL;
+}
+
+/* input, indices, kernel_size, stride, padding, output_size */
+static struct bell_tensor *
+call_max_unpool(struct fn_args *args)
+{
+    uint32_t n_axes = (uint32_t)args->row->constant, i;
+    int64_t kernel[3], stride[3], padding[3], sizes[3];
+    const int64_t *given = A[5].ints;
+
+    if (!take_positive(args, 2, "kernel_size", kernel) ||
+        !bind_axes(args, 4, padding))
+        return bell_error_tensor(args->ctx);
+    memcpy(stride, kernel, sizeof(stride));
+    if (A[3].given && A[3].n > 0 && !take_positive(args, 3, "stride", stride))
+        return bell_error_tensor(args->ctx);
+    if (bell_ndim(A[0].t) < n_axes)
+        return fn_fail(args, "input has %u axes; %u are needed",
+                       bell_ndim(A[0].t), n_axes);
+    if (A[5].given && A[5].n != n_axes && A[5].n != bell_ndim(A[0].t))
+        return fn_fail(args, "output_size has %u numbers, not %u", A[5].n,
+                       n_axes);
+    for (i = 0; i < n_axes; i++) {
+        int64_t size = bell_size(A[0].t, (int)i - (int)n_axes);
+        sizes[i] = (size - 1) * stride[i] - 2 * padding[i] + kernel[i];
+        if (!A[5].given)
+            continue;
+        size = given[A[5].n - n_axes + i];
+        if (size <= sizes[i] - stride[i] || size >= sizes[i] + stride[i])
+            return fn_fail(args,
+                           "output_size %lld is not between %lld and %lld",
+                           (long long)size, (long long)(sizes[i] - stride[i]),
+                           (long long)(sizes[i] + stride[i]));
+        sizes[i] = size;
+    }
+    return bell_max_unpool(A[0].t, A[1].t, sizes, n_axes);
 }
 
 static struct bell_tensor *
@@ -327,7 +371,39 @@ call_instance_norm(struct fn_args *args)
                            A[7].f);
 }
 
-/* input, size, scale_factor, mode, align_corners */
+/* The axes behind the first two as `size` or `scale_factor`, parameters 1 and 2,
+ * say; scale: what is to be taken for out / size. */
+static bool
+take_sizes(struct fn_args *args, uint32_t n, int64_t *sizes, double *scale)
+{
+    uint32_t given = A[1].given ? A[1].n : A[2].n, i;
+
+    if (A[1].given == A[2].given || (given != 1 && given != n)) {
+        fn_fail(args,
+                n == 1 ? "either size or scale_factor is due, one number"
+                       : "either size or scale_factor is due, one number or "
+                         "%u",
+                n);
+        return false;
+    }
+    for (i = 0; i < n; i++) {
+        double size = (double)bell_size(A[0].t, (int)i + 2);
+        if (A[1].given) {
+            sizes[i] = A[1].ints[given == 1 ? 0 : i];
+            continue;
+        }
+        scale[i] = A[2].floats[given == 1 ? 0 : i];
+        if (!(scale[i] > 0 && floor(size * scale[i]) < 0x1p31)) {
+            fn_fail(args, "scale_factor %g of a size of %g", scale[i], size);
+            return false;
+        }
+        sizes[i] = (int64_t)floor(size * scale[i]);
+    }
+    return true;
+}
+
+/* input, size, scale_factor, mode, align_corners, recompute_scale_factor,
+ * antialias */
 static struct bell_tensor *
 call_interpolate(struct fn_args *args)
 {
@@ -343,37 +419,85 @@ call_interpolate(struct fn_args *args)
         {"trilinear", 3, BELL_RESIZE_LINEAR},
         {"bicubic", 2, BELL_RESIZE_CUBIC},
     };
-    uint32_t rank = bell_ndim(A[0].t), n = rank > 2 ? rank - 2 : 0, i, k;
-    bool area = strcmp(A[3].str, "area") == 0;
+    struct bell_resize_options opt = {.struct_size = sizeof(opt)};
+    uint32_t rank = bell_ndim(A[0].t), n = rank > 2 ? rank - 2 : 0, k;
     int64_t sizes[BELL_MAX_RANK];
 
     if (n < 1 || n > 3)
         return fn_fail(args, "input has %u axes; 3 to 5 are possible", rank);
-    if (A[1].given == A[2].given || (A[1].given && A[1].n != 1 && A[1].n != n))
+    if (!take_sizes(args, n, sizes, opt.scale))
+        return bell_error_tensor(args->ctx);
+    if (A[5].b)
+        memset(opt.scale, 0, sizeof(opt.scale));
+    opt.align_corners = A[4].b;
+    opt.antialias = A[6].b;
+    if (opt.antialias && strcmp(A[3].str, "bilinear") != 0 &&
+        strcmp(A[3].str, "bicubic") != 0)
         return fn_fail(args,
-                       "either size, of one number or %u, or "
-                       "scale_factor is due",
-                       n);
-    for (i = 0; i < n; i++)
-        sizes[i] = A[1].given
-                       ? A[1].ints[A[1].n == 1 ? 0 : i]
-                       : (int64_t)floor((double)bell_size(A[0].t, (int)i + 2) *
-                                        A[2].f);
-    if (area)
+                       "antialias of mode '%s'; bilinear and bicubic are "
+                       "possible",
+                       A[3].str);
+    if (strcmp(A[3].str, "area") == 0)
         return bell_adaptive_avg_pool(A[0].t, sizes, n);
-    for (k = 0; k < sizeof(modes) / sizeof(modes[0]); k++) {
+    for (k = 0; k < ARRAY_LEN(modes); k++) {
         if (strcmp(A[3].str, modes[k].name) != 0)
             continue;
         if (modes[k].n_axes && modes[k].n_axes != n)
             return fn_fail(args, "mode '%s' of input of %u axes", A[3].str,
                            rank);
-        return bell_interpolate(A[0].t, sizes, n, modes[k].mode, A[4].b,
-                                A[1].given ? 0 : A[2].f);
+        opt.mode = modes[k].mode;
+        return bell_resize(A[0].t, sizes, n, &opt);
     }
     return fn_fail(args,
                    "mode '%s'; nearest, nearest-exact, linear, bilinear, "
                    "trilinear, bicubic and area are possible",
                    A[3].str);
+}
+
+/* input, grid, mode, padding_mode, align_corners */
+static struct bell_tensor *
+call_grid_sample(struct fn_args *args)
+{
+    static const char *const modes[] = {[BELL_RESIZE_NEAREST] = "nearest",
+                                        [BELL_RESIZE_LINEAR] = "bilinear",
+                                        [BELL_RESIZE_CUBIC] = "bicubic"};
+    static const char *const paddings[] = {[BELL_GRID_ZEROS] = "zeros",
+                                           [BELL_GRID_BORDER] = "border",
+                                           [BELL_GRID_REFLECT] = "reflection"};
+    uint32_t mode, padding;
+
+    for (mode = 0; mode < ARRAY_LEN(modes); mode++) {
+        if (modes[mode] && strcmp(A[2].str, modes[mode]) == 0)
+            break;
+    }
+    for (padding = 0; padding < ARRAY_LEN(paddings); padding++) {
+        if (strcmp(A[3].str, paddings[padding]) == 0)
+            break;
+    }
+    if (mode == ARRAY_LEN(modes))
+        return fn_fail(args,
+                       "mode '%s'; bilinear, nearest and bicubic are "
+                       "possible",
+                       A[2].str);
+    if (padding == ARRAY_LEN(paddings))
+        return fn_fail(args,
+                       "padding_mode '%s'; zeros, border and reflection "
+                       "are possible",
+                       A[3].str);
+    return bell_grid_sample(A[0].t, A[1].t, (enum bell_resize_mode)mode,
+                            (enum bell_grid_padding)padding, A[4].b);
+}
+
+/* input, boxes, output_size, spatial_scale, sampling_ratio, aligned */
+static struct bell_tensor *
+call_roi_align(struct fn_args *args)
+{
+    int64_t sizes[3];
+
+    if (!take_positive(args, 2, "output_size", sizes))
+        return bell_error_tensor(args->ctx);
+    return bell_roi_align(A[0].t, A[1].t, sizes, A[3].f,
+                          A[4].i > 0 ? A[4].i : 0, A[5].b);
 }
 
 /* Halves as float32: they are rounded at the end of a function alone. */
@@ -479,17 +603,32 @@ static const struct fn_row rows[] = {
      FN(ttto, bell_conv_transpose3d), .constant = 3,
      .glue = call_conv_transpose},
     {{"max_pool1d", "input: tensor, kernel_size: ints, stride: ints = None, "
-      "padding: ints = 0, dilation: ints = 1, ceil_mode: bool = False",
-      "greatest element of windows over the last axis", POOL},
+      "padding: ints = 0, dilation: ints = 1, ceil_mode: bool = False, "
+      "return_indices: bool = False",
+      "greatest element of windows over the last axis, and where it is", POOL},
      FN(tp, bell_max_pool1d), .constant = 1, .glue = call_max_pool},
     {{"max_pool2d", "input: tensor, kernel_size: ints, stride: ints = None, "
-      "padding: ints = 0, dilation: ints = 1, ceil_mode: bool = False",
-      "greatest element of windows over the last two axes", POOL},
+      "padding: ints = 0, dilation: ints = 1, ceil_mode: bool = False, "
+      "return_indices: bool = False",
+      "greatest element of windows over the last two axes, and where it is", POOL},
      FN(tp, bell_max_pool2d), .constant = 2, .glue = call_max_pool},
     {{"max_pool3d", "input: tensor, kernel_size: ints, stride: ints = None, "
-      "padding: ints = 0, dilation: ints = 1, ceil_mode: bool = False",
-      "greatest element of windows over the last three axes", POOL},
+      "padding: ints = 0, dilation: ints = 1, ceil_mode: bool = False, "
+      "return_indices: bool = False",
+      "greatest element of windows over the last three axes, and where it is", POOL},
      FN(tp, bell_max_pool3d), .constant = 3, .glue = call_max_pool},
+    {{"max_unpool1d", "input: tensor, indices: tensor, kernel_size: ints, "
+      "stride: ints = None, padding: ints = 0, output_size: ints = None",
+      "zeros but for input, where the indices of max_pool1d say", POOL},
+     .constant = 1, .glue = call_max_unpool},
+    {{"max_unpool2d", "input: tensor, indices: tensor, kernel_size: ints, "
+      "stride: ints = None, padding: ints = 0, output_size: ints = None",
+      "zeros but for input, where the indices of max_pool2d say", POOL},
+     .constant = 2, .glue = call_max_unpool},
+    {{"max_unpool3d", "input: tensor, indices: tensor, kernel_size: ints, "
+      "stride: ints = None, padding: ints = 0, output_size: ints = None",
+      "zeros but for input, where the indices of max_pool3d say", POOL},
+     .constant = 3, .glue = call_max_unpool},
     {{"avg_pool1d", "input: tensor, kernel_size: ints, stride: ints = None, "
       "padding: ints = 0, ceil_mode: bool = False, "
       "count_include_pad: bool = True", "mean of windows over the last axis", POOL},
@@ -516,11 +655,27 @@ static const struct fn_row rows[] = {
      .glue = call_adaptive_pool},
 
     {{"interpolate",
-      "input: tensor, size: ints = None, scale_factor: float = None, "
-      "mode: str = 'nearest', align_corners: bool = False",
+      "input: tensor, size: ints = None, scale_factor: floats = None, "
+      "mode: str = 'nearest', align_corners: bool = False, "
+      "recompute_scale_factor: bool = False, antialias: bool = False",
       "the axes behind the first two resized; mode: nearest, nearest-exact, "
       "linear, bilinear, trilinear, bicubic, area", POOL},
      .glue = call_interpolate},
+    {{"grid_sample",
+      "input: tensor, grid: tensor, mode: str = 'bilinear', "
+      "padding_mode: str = 'zeros', align_corners: bool = False",
+      "input at the points of grid, in -1..1; mode: bilinear, nearest, "
+      "bicubic; padding_mode: zeros, border, reflection", POOL},
+     .glue = call_grid_sample},
+    {{"roi_align",
+      "input: tensor, boxes: tensor, output_size: ints, "
+      "spatial_scale: float = 1, sampling_ratio: int = -1, "
+      "aligned: bool = False",
+      "means of equal parts of boxes[k, 5] (image, x1, y1, x2, y2)", POOL},
+     .constant = 2, .glue = call_roi_align},
+    {{"nms", "boxes: tensor, scores: tensor, iou_threshold: float",
+      "the boxes that none of a higher score overlaps by more; chosen on the "
+      "host", POOL}, FN(ttf, bell_nms)},
     {{"pixel_shuffle", "input: tensor, upscale_factor: int",
       "blocks of the last two axes out of channels", POOL},
      FN(ti, bell_pixel_shuffle)},
@@ -590,7 +745,7 @@ static const struct fn_row rows[] = {
     {{"cross_entropy", "input: tensor, target: tensor, "
       "weight: tensor = None, ignore_index: int = -100, "
       "reduction: str = 'mean', label_smoothing: float = 0",
-      "-log softmax of the right class", LOSS}, 
+      "-log softmax of the right class", LOSS},
      FN(tttfir, bell_weighted_cross_entropy), "012534"},
     {{"nll_loss", "input: tensor, target: tensor, weight: tensor = None, "
       "ignore_index: int = -100, reduction: str = 'mean'",

@@ -150,7 +150,7 @@ def main():
     tap.check('the table as JSON', expect(done, 0))
     table = json.loads(done.stdout)
     kinds = {'tensor', 'tensors', 'tensors*', 'int', 'float', 'number', 'bool',
-             'str', 'ints', 'ints*', 'dtype', 'data'}
+             'str', 'ints', 'ints*', 'ints/str', 'floats', 'dtype', 'data'}
     bad = []
     for f in table['functions']:
         names = [p['name'] for p in f['params']]

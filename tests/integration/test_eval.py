@@ -621,6 +621,30 @@ def nn_cases():
             TT[n, i, a // 4] * TT[o, i, a % 4] for i in range(3))), 1e-5)
     case('max_pool1d(t, 2)', Array.make((2, 3, 2), lambda n, c, a: max(
         TT[n, c, 2 * a], TT[n, c, 2 * a + 1])))
+    case('max_pool1d(t, 2, return_indices=True)[1]', Array.make(
+        (2, 3, 2), lambda n, c, a: 2 * a + (
+            TT[n, c, 2 * a + 1] > TT[n, c, 2 * a]), 'int64'))
+    case('max_unpool1d(t[:, :, :2], arange(2) * 2 + zeros_like(t[:, :, :2], '
+         'dtype=int64), 2)', Array.make((2, 3, 4), lambda n, c, a: (
+             TT[n, c, a // 2] if a % 2 == 0 else 0)))
+    case('max_unpool2d(im[:, :, :1, :2], arange(2) * 3 + zeros_like('
+         'im[:, :, :1, :2], dtype=int64), 2)', Array.make(
+             (2, 4, 2, 4), lambda n, c, a, b: IM[n, c, 0, (a * 4 + b) // 3]
+             if a * 4 + b in (0, 3) else 0))
+    case('max_unpool3d(im[:, :, :1, :2].unsqueeze(2), arange(2) * 3 + '
+         'zeros_like(im[:, :, :1, :2].unsqueeze(2), dtype=int64), (1, 2, 2))'
+         '.squeeze(2)', Array.make(
+             (2, 4, 2, 4), lambda n, c, a, b: IM[n, c, 0, (a * 4 + b) // 3]
+             if a * 4 + b in (0, 3) else 0))
+    case('grid_sample(im, zeros(2, 1, 1, 2), align_corners=True)', Array.make(
+        (2, 4, 1, 1), lambda n, c, a, b: (IM[n, c, 2, 2] + IM[n, c, 2, 3]) / 2),
+         1e-5)
+    case('roi_align(im, ones(1, 5), 1, sampling_ratio=1)', Array.make(
+        (1, 4, 1, 1), lambda n, c, a, b: (
+            IM[1, c, 1, 1] + IM[1, c, 1, 2] + IM[1, c, 2, 1] +
+            IM[1, c, 2, 2]) / 4), 1e-5)
+    case('nms(stack([zeros(3), zeros(3), arange(3) + 1.0, ones(3)], 1), '
+         'arange(3) + 0.5, 0.5)', Array.of([2, 0], 'int64'))
     case('avg_pool1d(t, 2)', Array.make((2, 3, 2), lambda n, c, a: (
         TT[n, c, 2 * a] + TT[n, c, 2 * a + 1]) / 2))
 

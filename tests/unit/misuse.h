@@ -17,6 +17,7 @@
 #include "doorbell/ops.h"
 #include "doorbell/stats.h"
 #include "doorbell/symbol.h"
+#include "doorbell/vision.h"
 
 #define MAX_LIST  4
 #define ROOM      4096

@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+#include "doorbell/vision.h"
+
 /* ---- finite differences ---- */
 
 #define MAX_INPUTS 4
@@ -629,6 +631,38 @@ CASE1(g_cubic, bell_interpolate(x, BELL_DIMS(5), BELL_RESIZE_CUBIC, true, 0))
 CASE1(g_nearest,
       bell_interpolate(x, BELL_DIMS(6, 3), BELL_RESIZE_NEAREST, false, 0))
 CASE1(g_adaptive, bell_adaptive_avg_pool(x, BELL_DIMS(2, 3)))
+
+static struct bell_tensor *
+g_alias(struct bell_tensor *const *in)
+{
+    static const struct bell_resize_options opt = {.struct_size = sizeof(opt),
+                                                   .mode = BELL_RESIZE_CUBIC,
+                                                   .antialias = true};
+
+    return bell_resize(in[0], BELL_DIMS(2, 5), &opt);
+}
+
+static struct bell_tensor *
+g_pool_indices(struct bell_tensor *const *in)
+{
+    static const struct bell_pool_options opt = {.kernel = {2, 3}};
+    struct bell_tensor *v, *at;
+
+    bell_max_pool_indices(in[0], 2, &opt, &v, &at);
+    return bell_max_unpool(bell_square(v), at, BELL_DIMS(4, 7));
+}
+
+CASE2(g_grid,
+      bell_grid_sample(x, y, BELL_RESIZE_LINEAR, BELL_GRID_REFLECT, false))
+CASE2(g_grid_cubic,
+      bell_grid_sample(x, y, BELL_RESIZE_CUBIC, BELL_GRID_ZEROS, true))
+CASE2(g_grid_deep,
+      bell_grid_sample(x, y, BELL_RESIZE_LINEAR, BELL_GRID_BORDER, false))
+CASE1(g_regions,
+      bell_roi_align(x, T(V(0, 0.3, 0.6, 3.1, 2.2, 1, -1, 0, 9, 4), 2, 5),
+                     (int64_t[]){2, 3}, 0.9, 0, true))
+CASE2(g_weighted, bell_weighted_cross_entropy(x, I(V(2, 0, 1, 1), 2, 2), y, 0.2,
+                                              0, BELL_MEAN))
 CASE1(g_reflect, bell_pad_with(x, BELL_DIMS(2, 1, -1, 1), BELL_PAD_REFLECT))
 CASE1(g_circular, bell_pad_with(x, BELL_DIMS(0, 3, 2, 0), BELL_PAD_CIRCULAR))
 CASE1(g_replicate, bell_pad_with(x, BELL_DIMS(2, 2, 0, 3), BELL_PAD_REPLICATE))
@@ -726,6 +760,25 @@ test_layers(void **state)
         {"interpolate exact far", g_exact_far, 1, {{-2, 2, {2, 4}, 2}}},
         {"interpolate scaled", g_scaled, 1, {{-2, 2, {2, 4}, 2}}},
         {"interpolate cubic", g_cubic, 1, {{-2, 2, {2, 4}, 2}}},
+        {"resize antialias", g_alias, 1, {{-2, 2, {5, 4}, 2}}},
+        {"max_unpool", g_pool_indices, 1, {{-2, 2, {2, 4, 7}, 3}}},
+        {"grid_sample",
+         g_grid,
+         2,
+         {{-2, 2, {2, 2, 3, 4}, 4}, {-1.4, 1.4, {2, 2, 3, 2}, 4}}},
+        {"grid_sample cubic",
+         g_grid_cubic,
+         2,
+         {{-2, 2, {1, 2, 3, 4}, 4}, {-1.4, 1.4, {1, 2, 3, 2}, 4}}},
+        {"grid_sample deep",
+         g_grid_deep,
+         2,
+         {{-2, 2, {1, 1, 2, 3, 4}, 5}, {-1.4, 1.4, {1, 1, 2, 2, 3}, 5}}},
+        {"roi_align", g_regions, 1, {{-2, 2, {2, 2, 4, 3}, 4}}},
+        {"weighted cross_entropy",
+         g_weighted,
+         2,
+         {{-2, 2, {2, 3, 2}, 3}, {0.5, 2, {3}, 1}}},
         {"interpolate nearest", g_nearest, 1, {{-2, 2, {3, 4}, 2}}},
         {"adaptive_avg_pool", g_adaptive, 1, {{-2, 2, {2, 5, 6}, 3}}},
         {"pad reflect", g_reflect, 1, {{-2, 2, {3, 4}, 2}}},

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "doorbell/vision.h"
+
 static double *
 read_all(struct bell_tensor *t)
 {
@@ -342,10 +344,154 @@ test_sizes(void **state)
                  "aligned");
     EXPECT_ERROR(bell_interpolate(I(V(1, 2), 2), BELL_DIMS(3),
                                   BELL_RESIZE_CUBIC, false, 0),
-                 "bell_interpolate: of int64, not a float dtype");
+                 "bell_interpolate: of int64, not a float dtype or uint8");
     EXPECT_ERROR(
         bell_interpolate(x, BELL_DIMS(3), BELL_RESIZE_LINEAR, false, -1),
         "bell_interpolate: mode 2, scale -1");
+}
+
+/* A scale for each axis, weights that reach farther, bytes. */
+static void
+test_resize(void **state)
+{
+    struct bell_resize_options opt = {.struct_size = sizeof(opt),
+                                      .mode = BELL_RESIZE_LINEAR,
+                                      .antialias = true};
+    struct bell_tensor *x = T(V(1, 2, 4, 8), 1, 4), *bytes;
+    double far = 1 / 1.75;
+
+    (void)state;
+    EXPECT(bell_resize(x, BELL_DIMS(2), &opt), (0.75 + 1.5 + 1) * far,
+           (0.5 + 3 + 6) * far);
+    /* what has no weight is no part */
+    EXPECT(bell_resize(T(V(1, 2, 4, INFINITY), 1, 4), BELL_DIMS(2), &opt),
+           (0.75 + 1.5 + 1) * far, INFINITY);
+    EXPECT(bell_resize(x, BELL_DIMS(8), &opt), 1, 1.25, 1.75, 2.5, 3.5, 5, 7,
+           8);
+    bytes = bell_cast(x, BELL_UINT8);
+    EXPECT(bell_resize(bytes, BELL_DIMS(2), &opt), 2, 5);
+    opt.antialias = false;
+    EXPECT(bell_resize(bytes, BELL_DIMS(8), &opt), 1, 1, 2, 2, 4, 5, 7, 8);
+    opt.mode = BELL_RESIZE_CUBIC; /* beyond both ends of a byte */
+    bytes = bell_cast(T(V(0, 0, 255, 255), 4), BELL_UINT8);
+    EXPECT(bell_resize(bytes, BELL_DIMS(8), &opt), 0, 0, 0, 58, 197, 255, 255,
+           255);
+    opt.mode = BELL_RESIZE_NEAREST;
+    opt.scale[0] = 0.6;
+    opt.scale[1] = 2.5;
+    EXPECT(bell_resize(T(V(1, 2, 3, 4, 5, 6, 7, 8, 9), 3, 3), BELL_DIMS(1, 7),
+                       &opt),
+           1, 1, 1, 2, 2, 3, 3);
+    opt.antialias = true;
+    EXPECT_ERROR(bell_resize(x, BELL_DIMS(3), &opt),
+                 "bell_resize: nearest elements without an antialiased form");
+    opt.struct_size = 4;
+    EXPECT_ERROR(bell_resize(x, BELL_DIMS(3), &opt),
+                 "bell_resize: no options, or a struct_size that is too small");
+}
+
+/* ---- where the greatest are ---- */
+
+static void
+test_indices(void **state)
+{
+    static const struct bell_pool_options two = {.kernel = {2, 2}};
+    static const struct bell_pool_options three = {
+        .kernel = {3}, .stride = {2}, .padding = {1}};
+    struct bell_tensor *v, *at;
+    double low = -INFINITY;
+
+    (void)state;
+    /* of equal ones the first, of NaN the last, no border */
+    bell_max_pool_indices(T(V(5, 5, 1, NAN, NAN, low, low, low, low), 1, 9), 1,
+                          &three, &v, &at);
+    EXPECT(v, 5, NAN, NAN, low, low);
+    EXPECT(at, 0, 3, 4, 5, 7);
+    bell_max_pool_indices(I(V(1, 2, 3, 4, 9, 8, 7, 6, 0, 0, 0, 1), 3, 4), 2,
+                          &two, &v, &at);
+    EXPECT(v, 9, 7);
+    EXPECT(at, 4, 6);
+    EXPECT(bell_max_unpool(v, at, BELL_DIMS(2, 4)), 0, 0, 0, 0, 9, 0, 7, 0);
+    bell_max_pool_indices(noise(-1, 1, BELL_DIMS(2, 3, 4)), 4, &two, &v, &at);
+    EXPECT_ERROR(v, "bell_max_pool_indices: 4 axes, not 1 to 3");
+    EXPECT_ERROR(bell_max_unpool(T(V(1, 2), 2), I(V(0, 4), 2), BELL_DIMS(4)),
+                 "bell_max_unpool: index 4 along axis 0 of size 4");
+    EXPECT_ERROR(bell_max_unpool(T(V(1, 2), 2), I(V(0), 1), BELL_DIMS(4)),
+                 "bell_max_unpool: x of shape (2,) with indices of shape (1,) "
+                 "to 1 sizes");
+    EXPECT(bell_max_unpool(T(V(1, 2, 3), 3), hidden(I(V(1, -1, 9), 3)),
+                           BELL_DIMS(4)),
+           0, 1, 0, 0);
+}
+
+/* ---- points and regions ---- */
+
+static void
+test_grid(void **state)
+{
+    struct bell_tensor *x = T(V(1, 2, 3, 4, 5, 6), 1, 1, 2, 3);
+    /* x, y: the centre; the left edge; outside */
+    struct bell_tensor *g = T(V(0, 0, -1, -0.5, 1.5, 0.5), 1, 1, 3, 2);
+    enum bell_resize_mode linear = BELL_RESIZE_LINEAR;
+
+    (void)state;
+    EXPECT(bell_grid_sample(x, g, linear, BELL_GRID_ZEROS, false), 3.5, 0.5, 0);
+    EXPECT(bell_grid_sample(x, g, linear, BELL_GRID_BORDER, false), 3.5, 1, 6);
+    EXPECT(bell_grid_sample(x, g, linear, BELL_GRID_REFLECT, false), 3.5, 1,
+           5.75);
+    EXPECT(bell_grid_sample(x, g, linear, BELL_GRID_REFLECT, true), 3.5, 1.75,
+           4.75);
+    EXPECT(bell_grid_sample(x, g, BELL_RESIZE_NEAREST, BELL_GRID_ZEROS, false),
+           2, 1, 0);
+    EXPECT(bell_grid_sample(bell_unsqueeze(x, 2), T(V(0, 0, 0), 1, 1, 1, 1, 3),
+                            linear, BELL_GRID_ZEROS, false),
+           3.5);
+    /* NaN counts as -1; what is infinitely far is outside */
+    EXPECT(bell_grid_sample(
+               x, T(V(NAN, NAN, INFINITY, 0, -INFINITY, 1), 1, 1, 3, 2), linear,
+               BELL_GRID_ZEROS, true),
+           1, 0, 0);
+    EXPECT(bell_grid_sample(T(V(1), 1, 1, 1, 1), g, linear, BELL_GRID_REFLECT,
+                            true),
+           1, 1, 1);
+    EXPECT_SHAPE(bell_grid_sample(
+                     x, bell_zeros(ctx, BELL_DIMS(1, 0, 3, 2), BELL_FLOAT64),
+                     BELL_RESIZE_CUBIC, BELL_GRID_ZEROS, false),
+                 1, 1, 0, 3);
+    EXPECT_ERROR(bell_grid_sample(x, x, linear, BELL_GRID_ZEROS, false),
+                 "bell_grid_sample: x of shape (1, 1, 2, 3) at a grid of shape "
+                 "(1, 1, 2, 3)");
+}
+
+static void
+test_regions(void **state)
+{
+    struct bell_tensor *x = T(V(0, 1, 2, 3, 4, 5, 6, 7, 8), 1, 1, 3, 3);
+    struct bell_tensor *box = T(V(0, 0, 0, 2, 2), 1, 5);
+    struct bell_tensor *boxes =
+        T(V(0, 0, 2, 2, 0, 0, 2, 1.5, 5, 5, 6, 6, 0, 1, 2, 3), 4, 4);
+
+    (void)state;
+    /* points in the middle of quarters; as many as there are elements */
+    EXPECT(bell_roi_align(x, box, (int64_t[]){2, 2}, 1, 1, false), 2, 3, 5, 6);
+    EXPECT(bell_roi_align(x, box, (int64_t[]){1, 1}, 1, 0, false), 4);
+    EXPECT(bell_roi_align(x, box, (int64_t[]){1, 1}, 1, 0, true), 2);
+    EXPECT(bell_roi_align(x, T(V(0, 9, 9, 11, 11), 1, 5), (int64_t[]){1, 1}, 1,
+                          2, false),
+           0);
+    EXPECT_ERROR(bell_roi_align(x, boxes, (int64_t[]){1, 1}, 1, 2, false),
+                 "bell_roi_align: x of shape (1, 1, 3, 3), boxes of shape (4, "
+                 "4), not [n, c, h, w] and [k, 5]");
+    /* overlaps with the first: 0.75, 0, 1 / 3 */
+    EXPECT(bell_nms(boxes, T(V(3, 2, 1, 3), 4), 0.5), 0, 3, 2);
+    EXPECT(bell_nms(boxes, T(V(3, 2, 1, 3), 4), 0.75), 0, 3, 1, 2);
+    EXPECT(bell_nms(boxes, T(V(1, 2, NAN, 0), 4), 0.1), 2, 1);
+    EXPECT_SHAPE(bell_nms(bell_zeros(ctx, BELL_DIMS(0, 4), BELL_FLOAT32),
+                          bell_zeros(ctx, BELL_DIMS(0), BELL_FLOAT32), 0.5),
+                 0);
+    EXPECT_ERROR(bell_nms(boxes, T(V(1), 1), 0.5),
+                 "bell_nms: boxes of shape (4, 4), scores of shape (1,), not "
+                 "[k, 4] and [k]");
 }
 
 int
@@ -355,7 +501,8 @@ main(void)
     cmocka_unit_test_setup_teardown(name, make_context, end_context)
     const struct CMUnitTest tests[] = {
         TEST(test_deep),    TEST(test_pools), TEST(test_adaptive),
-        TEST(test_borders), TEST(test_sizes),
+        TEST(test_borders), TEST(test_sizes), TEST(test_resize),
+        TEST(test_indices), TEST(test_grid),  TEST(test_regions),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

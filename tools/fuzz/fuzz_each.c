@@ -12,6 +12,7 @@ static const struct {
     const char *name, *reason;
 } left_out[] = {
     {"masked_select", "how many there are depends on values"},
+    {"nms", "how many there are depends on values"},
     {"nonzero", "how many there are depends on values"},
     {"unique", "how many there are depends on values"},
     {"unique_consecutive", "how many there are depends on values"},

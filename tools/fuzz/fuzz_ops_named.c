@@ -258,6 +258,65 @@ gen_randperm(struct fuzz_gen *g, struct fuzz_node *n)
     return true;
 }
 
+/* x[1, c, ..] of n axes and where its elements go: sizes are doubled. */
+static bool
+gen_unpool(struct fuzz_gen *g, struct fuzz_node *n, uint32_t axes)
+{
+    enum bell_dtype dtype = fuzz_random_float(g);
+    int64_t shape[5] = {1, 2}, area = 1;
+    uint32_t i;
+
+    for (i = 0; i < axes; i++) {
+        shape[2 + i] = between(g, 1, 3);
+        area *= 2 * shape[2 + i];
+    }
+    return take_floats(g, n, dtype, shape, 2 + axes) &&
+           take(n, fuzz_leaf(g, BELL_INT64, shape, 2 + axes, FUZZ_DATA_CLASS,
+                             area));
+}
+
+static bool
+gen_unpool1(struct fuzz_gen *g, struct fuzz_node *n)
+{
+    return gen_unpool(g, n, 1);
+}
+
+static bool
+gen_unpool2(struct fuzz_gen *g, struct fuzz_node *n)
+{
+    return gen_unpool(g, n, 2);
+}
+
+static bool
+gen_unpool3(struct fuzz_gen *g, struct fuzz_node *n)
+{
+    return gen_unpool(g, n, 3);
+}
+
+/* An image and points. */
+static bool
+gen_grid(struct fuzz_gen *g, struct fuzz_node *n)
+{
+    enum bell_dtype dtype = fuzz_random_float(g);
+    int64_t x[4] = {between(g, 1, 2), 2, between(g, 2, 5), between(g, 2, 5)};
+    int64_t grid[4] = {x[0], between(g, 1, 4), between(g, 1, 4), 2};
+
+    return take_floats(g, n, dtype, x, 4) &&
+           take(n, fuzz_leaf(g, dtype, grid, 4, FUZZ_DATA_UNIT, 0));
+}
+
+/* An image and boxes in its first element. */
+static bool
+gen_regions(struct fuzz_gen *g, struct fuzz_node *n)
+{
+    enum bell_dtype dtype = fuzz_random_float(g);
+    int64_t x[4] = {1, 2, between(g, 2, 5), between(g, 2, 5)};
+    int64_t boxes[2] = {between(g, 1, 3), 5};
+
+    return take_floats(g, n, dtype, x, 4) &&
+           take(n, fuzz_leaf(g, dtype, boxes, 2, FUZZ_DATA_UNIT, 0));
+}
+
 /* By name; the first operand's type and ranks, 0, 0: gen takes it. */
 #define NAMED(spec, gen, fits, low, high, diff)                                \
     {                                                                          \
@@ -303,6 +362,11 @@ static const struct fuzz_op rows[] = {
     NAMED("adaptive_avg_pool1d t i3", some, is_float, 2, 3, true),
     NAMED("adaptive_avg_pool2d t l2,3", some, is_float, 3, 4, true),
     NAMED("adaptive_avg_pool3d t i2", some, is_float, 4, 4, true),
+    NAMED("max_unpool1d t t i2", unpool1, any, 0, 0, false),
+    NAMED("max_unpool2d t t i2", unpool2, any, 0, 0, false),
+    NAMED("max_unpool3d t t i2", unpool3, any, 0, 0, false),
+    NAMED("grid_sample t t", grid, any, 0, 0, false),
+    NAMED("roi_align t t l2,3 f1 i2 b1", regions, any, 0, 0, false),
     NAMED("instance_norm t", some, is_float, 3, 4, true),
     NAMED("istft t i4 i2", istft, any, 0, 0, true),
     NAMED("full_like t f2.5", one, is_float, 0, 4, false),

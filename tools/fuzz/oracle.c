@@ -354,8 +354,8 @@ oracle_reduction(const struct oracle *o, uint32_t k)
 /* ---- rows ------------------------------------------------------------- */
 
 static const struct oracle_table *const tables[] = {
-    &oracle_unary, &oracle_binary, &oracle_reduce,
-    &oracle_nn,    &oracle_loss,   &oracle_create,
+    &oracle_unary, &oracle_binary, &oracle_reduce, &oracle_nn,
+    &oracle_loss,  &oracle_create, &oracle_conv,
 };
 
 /* Functions that have no definition yet: the reference alone judges them. */
@@ -366,7 +366,7 @@ static const char *const undefined[] = {
     "irfft", "stft", "istft", "reshape", "permute",
     "transpose", "t", "mT", "movedim", "expand",
     "squeeze", "unsqueeze", "flatten", "ravel", "unflatten",
-    "flip", "fliplr", "flipud", "roll", "pad",
+    "flip", "fliplr", "flipud", "roll",
     "repeat", "tile", "repeat_interleave", "tril", "triu",
     "diag", "diagonal", "trace", "rearrange", "unfold",
     "cat", "stack", "split", "chunk", "unbind",
@@ -378,11 +378,8 @@ static const char *const undefined[] = {
     "nanmedian", "mode", "kthvalue", "quantile", "nanquantile",
     "searchsorted", "bucketize", "histc", "bincount", "unique",
     "unique_consecutive", "nonzero", "masked_select", "logcumsumexp", "multinomial",
-    "cdist", "tensordot", "kron", "einsum", "conv1d",
-    "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
-    "max_pool1d", "max_pool2d", "max_pool3d", "avg_pool1d", "avg_pool2d",
-    "avg_pool3d", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "interpolate",
-    "pixel_shuffle", "pixel_unshuffle", "dropout", "rand", "randn",
+    "cdist", "tensordot", "kron", "einsum",
+    "dropout", "rand", "randn",
     "randint", "randperm", "rand_like", "randn_like", "uniform",
     "normal", "scaled_uniform", "glorot_uniform", "kaiming_uniform", "kaiming_normal",
 };

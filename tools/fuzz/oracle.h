@@ -154,7 +154,7 @@ struct oracle_table {
 };
 
 extern const struct oracle_table oracle_unary, oracle_binary, oracle_reduce,
-    oracle_nn, oracle_loss, oracle_create;
+    oracle_nn, oracle_loss, oracle_create, oracle_conv;
 
 /* ---- for definitions -------------------------------------------------- */
 
