@@ -907,10 +907,10 @@ static const struct oracle_row rows[] = {
     {"conv_transpose2d", "@n:2,2,3,4 @n:2,3,3,2; @n:1,4,3,2 @n:4,2,2,3 @n:4 l2,3 l1,0 l1,2 i2; @n:2,3,4 @n:2,3,2,2 @n:3 stride=i2 dilation=i2 output_padding=i1", FLOATS, .define = define_conv_transpose, CONVS, .flags = LINEAR},
     {"conv_transpose3d", "@n:1,2,2,3,2 @n:2,2,2,1,2 @n:2; @n:2,2,2,3 @n:2,1,2,2,1 stride=l1,2,1 padding=l1,0,0", FLOATS, .define = define_conv_transpose, CONVS, .flags = LINEAR},
 
-    /* ties, and windows of a border and -inf alone */
-    {"max_pool1d", "@n:2,9 i3; @n:2,3,9 i3 i2 i1; @n:2,9 i2 i1 i0 i3; @n:1,9 i2 return_indices=b1; @c:3,9 i3 i2 i1 return_indices=b1; @n:2,8 i3 i2 ceil_mode=b1 return_indices=b1; @q:9,12 i3 i2 i1 return_indices=b1; @n:0,9 i3", FLOATS "iC", .define = define_max_pool, .back = back_max_pool, .grad_ulps = 16},
-    {"max_pool2d", "@n:2,5,6 i2; @n:1,2,5,6 l3,2 i2 l1,0 return_indices=b1; @c:2,5,6 i3 i2 i1 return_indices=b1; @n:2,5,6 i2 i1 i0 l2,1 b1 b1; @q:2,6,6 i2 i1 return_indices=b1", FLOATS "i", .define = define_max_pool, .back = back_max_pool, .grad_ulps = 16},
-    {"max_pool3d", "@n:1,4,5,3 i2; @n:1,2,4,5,3 l2,3,1 i1 l1,1,0 return_indices=b1; @c:1,4,4,4 i2 return_indices=b1", FLOATS, .define = define_max_pool, .back = back_max_pool, .grad_ulps = 16},
+    /* ties, of which a zero has either sign; windows of a border */
+    {"max_pool1d", "@n:2,9 i3; @n:2,3,9 i3 i2 i1; @n:2,9 i2 i1 i0 i3; @n:1,9 i2 return_indices=b1; @c:3,9 i3 i2 i1 return_indices=b1; @n:2,8 i3 i2 ceil_mode=b1 return_indices=b1; @q:9,12 i3 i2 i1 return_indices=b1; @n:0,9 i3", FLOATS "iC", .define = define_max_pool, .back = back_max_pool, .grad_ulps = 16, .flags = ORACLE_ZERO},
+    {"max_pool2d", "@n:2,5,6 i2; @n:1,2,5,6 l3,2 i2 l1,0 return_indices=b1; @c:2,5,6 i3 i2 i1 return_indices=b1; @n:2,5,6 i2 i1 i0 l2,1 b1 b1; @q:2,6,6 i2 i1 return_indices=b1", FLOATS "i", .define = define_max_pool, .back = back_max_pool, .grad_ulps = 16, .flags = ORACLE_ZERO},
+    {"max_pool3d", "@n:1,4,5,3 i2; @n:1,2,4,5,3 l2,3,1 i1 l1,1,0 return_indices=b1; @c:1,4,4,4 i2 return_indices=b1", FLOATS, .define = define_max_pool, .back = back_max_pool, .grad_ulps = 16, .flags = ORACLE_ZERO},
     {"max_unpool1d", "@n:2,4 @s8:2,4 i2; @n:1,2,3 @s6:1,2,3 i3 i2 i1 l6; @n:2,4 @s9:2,4 i2 output_size=i9", FLOATS "i", .define = define_max_unpool, .grad_ulps = 2, .flags = ORACLE_SCALED | LINEAR},
     {"max_unpool2d", "@n:2,2,2 @s16:2,2,2 i2; @n:1,2,2,2 @s16:1,2,2,2 l2,3 i2; @n:2,2,2 @s20:2,2,2 i2 output_size=l5,4", FLOATS, .define = define_max_unpool, .grad_ulps = 2, .flags = LINEAR},
     {"max_unpool3d", "@n:1,2,2,2 @s64:1,2,2,2 i2; @n:1,1,2,2,2 @s64:1,1,2,2,2 i2 i2 i0 l1,1,4,4,4", FLOATS, .define = define_max_unpool, .grad_ulps = 2, .flags = LINEAR},
