@@ -848,14 +848,12 @@ bell_chunk(struct bell_tensor *x, uint32_t n, int axis,
         return 0;
     size = tensor_at(x)->shape->d[at];
     step = (int64_t)div_up((uint64_t)size, n);
-    for (begin = 0; begin < size || count == 0; begin += step) {
+    for (begin = 0; size ? begin < size : count < n; begin += step) {
         int64_t end = begin + step < size ? begin + step : size;
         out[count] = tensor_new(
             ctx, __func__, tn_shrink_axis(ctx, u, (uint32_t)at, begin, end));
         if (tensor_at(out[count++])->flags & TENSOR_ERROR)
             return 0;
-        if (step == 0)
-            break;
     }
     return count;
 }
@@ -1011,31 +1009,35 @@ bell_unfold(struct bell_tensor *x, int axis, int64_t size, int64_t step)
     struct bell_tensor *out;
     const struct uop *u;
     int64_t d[BELL_MAX_RANK], have, n;
+    uint32_t rank;
     int at;
 
     if (!take_tensor(__func__, x, &ctx, &u, &out))
         return out;
-    at = tensor_axis(ctx, __func__, axis, tensor_at(x)->shape->n);
+    rank = tensor_at(x)->shape->n;
+    at = tensor_axis(ctx, __func__, axis, rank);
     if (at < 0)
         return ctx->error_tensor;
-    have = tensor_at(x)->shape->n ? tensor_at(x)->shape->d[at] : 0;
+    have = rank ? tensor_at(x)->shape->d[at] : 1;
     if (size < 0 || step < 1 || size > have || step > TN_MAX_NUMEL ||
-        tensor_at(x)->shape->n == 0 || tensor_at(x)->shape->n == BELL_MAX_RANK)
+        rank == BELL_MAX_RANK)
         return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
                            "windows of %lld by %lld along axis %d of %s",
                            (long long)size, (long long)step, at, SHAPE_OF(x));
     n = (have - size) / step + 1;
     if (size == 0) { /* nothing, n times */
-        memcpy(d, tensor_at(x)->shape->d,
-               tensor_at(x)->shape->n * sizeof(d[0]));
+        memcpy(d, tensor_at(x)->shape->d, rank * sizeof(d[0]));
         d[at] = n;
-        d[tensor_at(x)->shape->n] = 0;
-        u = tn_full(ctx, tn_const(ctx, u->dtype, 0), d,
-                    tensor_at(x)->shape->n + 1);
+        d[rank] = 0;
+        u = tn_full(ctx, tn_const(ctx, u->dtype, 0), d, rank + 1);
         return tensor_new(ctx, __func__, u);
     }
+    if (rank == 0) {
+        d[0] = 1;
+        return tensor_new(ctx, __func__, tn_reshape(ctx, u, d, 1));
+    }
     u = tn_unfold(ctx, u, (uint32_t)at, n, size, step, 1);
-    u = tn_move_axis(ctx, u, (uint32_t)at + 1, tensor_at(x)->shape->n);
+    u = tn_move_axis(ctx, u, (uint32_t)at + 1, rank);
     return tensor_new(ctx, __func__, u);
 }
 
@@ -1056,14 +1058,16 @@ bell_meshgrid(struct bell_tensor *const *tensors, uint32_t n,
     }
     for (i = 0; i < n; i++) {
         ctx = tensor_at(tensors[i])->ctx;
-        if (tensor_at(tensors[i])->shape->n != 1 || n > BELL_MAX_RANK) {
+        if (tensor_at(tensors[i])->shape->n > 1 || n > BELL_MAX_RANK) {
             tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
                         "tensor %u of %u has shape %s", i, n,
                         SHAPE_OF(tensors[i]));
             fill_outputs(ctx->error_tensor, n, out);
             return;
         }
-        d[i] = tensor_at(tensors[i])->shape->d[0];
+        d[i] = tensor_at(tensors[i])->shape->n
+                   ? tensor_at(tensors[i])->shape->d[0]
+                   : 1;
     }
     for (i = 0; i < n; i++) {
         const struct uop *u = tensor_at(tensors[i])->uop;

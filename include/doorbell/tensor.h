@@ -526,8 +526,8 @@ BELL_API struct bell_tensor *bell_stack(struct bell_tensor *const *tensors,
 /* Parts of the given sizes along an axis, which they cover; out holds n. */
 BELL_API void bell_split(struct bell_tensor *x, const int64_t *sizes,
                          uint32_t n, int axis, struct bell_tensor **out);
-/* Parts of ceil(size / n), the last ones smaller; out holds n. Returns how
- * many parts there are (at most n); 0 after a failure, then out is all error
+/* Parts of ceil(size / n), the last ones smaller; n empty ones where size is
+ * 0; out holds n. Returns how many parts there are (at most n); 0 after a failure, then out is all error
  * tensors. */
 BELL_API uint32_t bell_chunk(struct bell_tensor *x, uint32_t n, int axis,
                              struct bell_tensor **out);
@@ -552,11 +552,12 @@ BELL_API struct bell_tensor *bell_diag(struct bell_tensor *x);
 BELL_API struct bell_tensor *
 bell_diagonal(struct bell_tensor *x, int64_t offset, int axis0, int axis1);
 /* Windows: out[.., w, .., k] = x[.., w * step + k, ..], k last; size may be 0,
- * which gives nothing, as often as there are places. */
+ * which gives nothing, as often as there are places. x of rank 0 is taken as
+ * one element, and the result has the axis of windows' elements alone. */
 BELL_API struct bell_tensor *bell_unfold(struct bell_tensor *x, int axis,
                                          int64_t size, int64_t step);
 /* out[n] has the shape (size of x0, size of x1, ...), varying along axis n
- * ("ij" order). Rank-1 inputs. out holds n. */
+ * ("ij" order). Inputs of rank 1, or 0: size 1. out holds n. */
 BELL_API void bell_meshgrid(struct bell_tensor *const *tensors, uint32_t n,
                             struct bell_tensor **out);
 /* The size of an axis in bell_rearrange's formula. */

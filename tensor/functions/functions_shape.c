@@ -245,7 +245,7 @@ static const struct fn_row rows[] = {
     {{"reshape", "input: tensor, shape: ints*",
       "the same elements in another shape; one size may be -1", SHAPE},
      FN(tl, bell_reshape), .aliases = "view"},
-    {{"permute", "input: tensor, dims: ints*",
+    {{"permute", "input: tensor, dims: ints* = None",
       "axis i of the result is axis dims[i] of input", SHAPE},
      FN(tl, bell_permute)},
     {{"transpose", "input: tensor, dim0: int, dim1: int", "two axes swapped",

@@ -63,7 +63,8 @@ test_shapes(void **state)
                  0, 2, 2, 2);
     bell_sort(x, 0, false, &parts[0], &parts[1]);
     EXPECT_SHAPE(parts[0], 0, 3);
-    assert_int_equal(bell_chunk(x, 2, 0, parts), 1);
+    assert_int_equal(bell_chunk(x, 2, 0, parts), 2);
+    EXPECT_SHAPE(parts[1], 0, 3);
     assert_int_equal(bell_realize1(bell_exp(x)), BELL_OK);
     assert_int_equal(bell_read(bell_mul(x, x), NULL, 0), BELL_OK);
 }

@@ -176,6 +176,9 @@ test_sizes(void **state)
     EXPECT(bell_unfold(COUNT(3), 0, 1, 2), 0, 2);
     EXPECT_SHAPE(bell_unfold(x, 1, 0, 2), 2, 2, 0);
     EXPECT_SHAPE(bell_unfold(COUNT(0), 0, 0, 1), 1, 0);
+    EXPECT(bell_unfold(bell_select(COUNT(3), 0, 2), 0, 1, 1), 2);
+    EXPECT_SHAPE(bell_unfold(bell_select(COUNT(3), 0, 2), -1, 1, 1), 1);
+    EXPECT_SHAPE(bell_unfold(bell_select(COUNT(3), 0, 2), 0, 0, 1), 0);
     EXPECT_ERROR(bell_unfold(x, 1, -1, 1),
                  "bell_unfold: windows of -1 by 1 along axis 1 of (2, 3)");
     EXPECT_ERROR(bell_expand(x, BELL_DIMS(4, 3)),
@@ -277,6 +280,9 @@ test_joining(void **state)
     bell_meshgrid(BELL_TENSORS(COUNT(2), COUNT(3)), grid);
     EXPECT(grid[0], 0, 0, 0, 1, 1, 1);
     EXPECT(grid[1], 0, 1, 2, 0, 1, 2);
+    bell_meshgrid(BELL_TENSORS(bell_scalar(ctx, 7), COUNT(2)), grid);
+    EXPECT(grid[0], 7, 7);
+    EXPECT_SHAPE(grid[1], 1, 2);
     EXPECT_ERROR(bell_cat(BELL_TENSORS(x, COUNT(3)), 0),
                  "bell_cat: (2, 2) and (3,) (tensor 1) along axis 0");
     EXPECT_ERROR(bell_stack(BELL_TENSORS(x, COUNT(3)), 0),

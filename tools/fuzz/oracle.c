@@ -355,7 +355,7 @@ oracle_reduction(const struct oracle *o, uint32_t k)
 
 static const struct oracle_table *const tables[] = {
     &oracle_unary, &oracle_binary, &oracle_reduce, &oracle_nn,
-    &oracle_loss,  &oracle_create, &oracle_conv,
+    &oracle_loss,  &oracle_create, &oracle_conv,   &oracle_shape,
 };
 
 /* Functions that have no definition yet: the reference alone judges them. */
@@ -363,25 +363,18 @@ static const struct oracle_table *const tables[] = {
 static const char *const undefined[] = {
     "cholesky", "solve", "solve_triangular", "inv", "det",
     "qr", "svd", "fft", "ifft", "rfft",
-    "irfft", "stft", "istft", "reshape", "permute",
-    "transpose", "t", "mT", "movedim", "expand",
-    "squeeze", "unsqueeze", "flatten", "ravel", "unflatten",
-    "flip", "fliplr", "flipud", "roll",
-    "repeat", "tile", "repeat_interleave", "tril", "triu",
-    "diag", "diagonal", "trace", "rearrange", "unfold",
-    "cat", "stack", "split", "chunk", "unbind",
-    "meshgrid", "select", "narrow", "gather", "index_select",
-    "take", "assign_slice", "masked_fill", "embedding", "one_hot",
-    "scatter", "scatter_add", "scatter_reduce", "index_add", "index_copy",
-    "index_put", "take_along_dim", "max", "min", "amax",
-    "amin", "aminmax", "cummax", "cummin", "median",
-    "nanmedian", "mode", "kthvalue", "quantile", "nanquantile",
-    "searchsorted", "bucketize", "histc", "bincount", "unique",
-    "unique_consecutive", "nonzero", "masked_select", "logcumsumexp", "multinomial",
-    "cdist", "tensordot", "kron", "einsum",
-    "dropout", "rand", "randn",
-    "randint", "randperm", "rand_like", "randn_like", "uniform",
-    "normal", "scaled_uniform", "glorot_uniform", "kaiming_uniform", "kaiming_normal",
+    "irfft", "stft", "istft", "select", "narrow",
+    "gather", "index_select", "take", "assign_slice", "masked_fill",
+    "embedding", "one_hot", "scatter", "scatter_add", "scatter_reduce",
+    "index_add", "index_copy", "index_put", "take_along_dim", "max",
+    "min", "amax", "amin", "aminmax", "cummax",
+    "cummin", "median", "nanmedian", "mode", "kthvalue",
+    "quantile", "nanquantile", "searchsorted", "bucketize", "histc",
+    "bincount", "unique", "unique_consecutive", "nonzero", "masked_select",
+    "logcumsumexp", "multinomial", "cdist", "tensordot", "kron",
+    "einsum", "dropout", "rand", "randn", "randint",
+    "randperm", "rand_like", "randn_like", "uniform", "normal",
+    "scaled_uniform", "glorot_uniform", "kaiming_uniform", "kaiming_normal",
 };
 /* clang-format on */
 

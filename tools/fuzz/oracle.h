@@ -78,6 +78,8 @@ struct oracle_array {
     /* In a result: the magnitude that rounding errors are relative to; for a sum
      * the sum of magnitudes. NULL: each value's own. */
     long double *scale;
+    /* Of a leaf, set by `back`: its gradient. */
+    struct oracle_array *gradient;
 };
 
 struct oracle_arg {
@@ -92,7 +94,15 @@ struct oracle_arg {
     struct oracle_arg *items;
 };
 
-#define ORACLE_MAX_OUT 8
+/* An int by a name that is none of the parameters', where a function takes
+ * such. */
+struct oracle_extra {
+    char name[16];
+    int64_t value;
+};
+
+#define ORACLE_MAX_OUT   8
+#define ORACLE_MAX_EXTRA 4
 /* A value that is not compared: where a slope does not exist. */
 #define ORACLE_ANY 0x1p16001L
 
@@ -104,10 +114,12 @@ struct oracle {
     struct arena *arena;
     enum bell_dtype dtype; /* the row's current one */
     struct oracle_arg a[BELL_MAX_PARAMS];
+    struct oracle_extra extra[ORACLE_MAX_EXTRA];
+    uint32_t n_extra;
     struct oracle_array *out[ORACLE_MAX_OUT];
     uint32_t n_out;
     /* For `back`: the adjoint of each float result, and the gradient of each
-     * parameter. */
+     * parameter (or in the tensor itself). */
     struct oracle_array *adjoint[ORACLE_MAX_OUT], *gradient[BELL_MAX_PARAMS];
 };
 
@@ -154,7 +166,7 @@ struct oracle_table {
 };
 
 extern const struct oracle_table oracle_unary, oracle_binary, oracle_reduce,
-    oracle_nn, oracle_loss, oracle_create, oracle_conv;
+    oracle_nn, oracle_loss, oracle_create, oracle_conv, oracle_shape;
 
 /* ---- for definitions -------------------------------------------------- */
 

@@ -191,7 +191,7 @@ struct job {
     struct bell_tensor *tensors[MAX_LEAVES];
     uint32_t n_leaves;
     struct bell_call call;
-    struct bell_arg args[BELL_MAX_PARAMS];
+    struct bell_arg args[BELL_MAX_PARAMS + ORACLE_MAX_EXTRA];
     uint32_t n_shown;
     bool failed;
 };
@@ -481,6 +481,20 @@ take_default(struct job *job, const struct bell_param *param,
                               sizeof(param->fallback_str));
 }
 
+/* "NAME=iN" of no parameter. */
+static bool
+take_extra(struct job *job, const char *name, size_t len, const char *value)
+{
+    struct oracle_extra *extra = &job->o.extra[job->o.n_extra];
+
+    if (job->o.n_extra == ORACLE_MAX_EXTRA || len >= sizeof(extra->name))
+        return false;
+    memcpy(extra->name, name, len);
+    extra->value = strtoll(value + 1, NULL, 10);
+    job->o.n_extra++;
+    return true;
+}
+
 /* Reads the case into o.a, and says which parameters were given. */
 static void
 parse_case(struct job *job, bool *given)
@@ -488,10 +502,14 @@ parse_case(struct job *job, bool *given)
     struct bell_param params[BELL_MAX_PARAMS];
     uint32_t n = bell_function_params(job->call.function, params), k, next = 0;
     const char *text = job->text, *end = text + job->text_len;
-    char word[96];
+    char word[96], name[96];
 
     while (next_word(&text, end, word, sizeof(word))) {
+        memcpy(name, word, sizeof(name));
         k = find_param(params, n, word, next);
+        if (k == n && strchr(name, '=') &&
+            take_extra(job, name, strcspn(name, "="), word))
+            continue;
         if (k >= n) {
             job->failed = true;
             return;
@@ -647,6 +665,11 @@ make_call(struct job *job, const bool *given)
         arg->name = params[k].name;
         arg->value = to_value(job, &job->o.a[k]);
         job->call.n_args++;
+    }
+    for (k = 0; k < job->o.n_extra; k++) {
+        struct bell_arg *arg = &job->args[job->call.n_args++];
+        arg->name = job->o.extra[k].name;
+        arg->value = bell_of_int(job->o.extra[k].value);
     }
     return bell_function_call(job->run->ctx, &job->call);
 }
@@ -952,6 +975,8 @@ right_gradient(struct job *job, uint32_t r, uint32_t i)
     uint32_t k;
     size_t n;
 
+    if (leaf->gradient)
+        return leaf->gradient;
     if (row->back) {
         for (k = 0; k < BELL_MAX_PARAMS; k++) {
             if (job->o.a[k].t == leaf)
