@@ -103,7 +103,7 @@ struct oracle_extra {
 
 #define ORACLE_MAX_OUT   8
 #define ORACLE_MAX_EXTRA 4
-/* A value that is not compared: where a slope does not exist. */
+/* A value that is not compared: a random one, a slope that does not exist. */
 #define ORACLE_ANY 0x1p16001L
 
 struct oracle_row;
@@ -116,7 +116,7 @@ struct oracle {
     struct oracle_arg a[BELL_MAX_PARAMS];
     struct oracle_extra extra[ORACLE_MAX_EXTRA];
     uint32_t n_extra;
-    struct oracle_array *out[ORACLE_MAX_OUT];
+    struct oracle_array *out[ORACLE_MAX_OUT], *got[ORACLE_MAX_OUT];
     uint32_t n_out;
     /* For `back`: the adjoint of each float result, and the gradient of each
      * parameter (or in the tensor itself). */
@@ -125,6 +125,8 @@ struct oracle {
 
 /* Fills in o->out. */
 typedef void oracle_define(struct oracle *o);
+/* What is wrong with o->got, the results of a device; NULL: nothing. */
+typedef const char *oracle_judge(struct oracle *o);
 
 typedef long double oracle_f1(long double x);
 typedef long double oracle_f2(long double x, long double y);
@@ -151,6 +153,9 @@ struct oracle_row {
     oracle_f2 *f2, *slope_x, *slope_y;
     oracle_i2 *i2;
     oracle_define *back;
+    /* Of random functions: they are called with a seed, with it again, and with
+     * another one. */
+    oracle_judge *judge;
     /* How far floats may be off, in units in the last place of float32 or
      * float64, which halves are computed in; 0: rounded to nearest. A half's
      * own rounding comes on top, and `half` times the value. */
@@ -166,7 +171,8 @@ struct oracle_table {
 };
 
 extern const struct oracle_table oracle_unary, oracle_binary, oracle_reduce,
-    oracle_nn, oracle_loss, oracle_create, oracle_conv, oracle_shape;
+    oracle_nn, oracle_loss, oracle_create, oracle_conv, oracle_shape,
+    oracle_fft, oracle_random;
 
 /* ---- for definitions -------------------------------------------------- */
 
