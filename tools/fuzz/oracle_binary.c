@@ -309,6 +309,110 @@ define_clamp(struct oracle *o)
     define_three(o, oracle_t(o, 0)->dtype, f_clamp)->scale = NULL;
 }
 
+/* The slopes of a function of three by x, y and z, at each place that it is
+ * broadcast to; adjoints are summed where an operand is. */
+typedef void oracle_slopes(const struct oracle *o, const long double *v,
+                           long double *slopes);
+
+static void
+back_three(struct oracle *o, oracle_slopes *fn)
+{
+    struct oracle_array *in[3] = {oracle_t(o, 0), oracle_t(o, 1),
+                                  oracle_t(o, 2)};
+    int64_t d[BELL_MAX_RANK], at[BELL_MAX_RANK] = {0};
+    uint32_t rank = oracle_broadcast(in, 3, d), i;
+    size_t k = 0, from[3];
+
+    for (i = 0; i < 3; i++) {
+        if (!in[i])
+            continue;
+        o->gradient[i] = oracle_like(o, in[i]->dtype, in[i]);
+        oracle_scales(o, o->gradient[i]);
+    }
+    if (o->adjoint[0]->n == 0)
+        return;
+    do {
+        long double v[3] = {0}, slopes[3] = {0};
+        for (i = 0; i < 3; i++) {
+            from[i] = in[i] ? oracle_spread(in[i], at, rank) : 0;
+            v[i] = in[i] ? in[i]->v[from[i]] : 0;
+        }
+        fn(o, v, slopes);
+        for (i = 0; i < 3; i++) {
+            long double *to = in[i] ? &o->gradient[i]->v[from[i]] : NULL;
+            if (!to)
+                continue;
+            if (slopes[i] == ORACLE_ANY || *to == ORACLE_ANY) {
+                *to = ORACLE_ANY;
+                continue;
+            }
+            *to += slopes[i] * o->adjoint[0]->v[k];
+            if (isfinite(slopes[i]))
+                o->gradient[i]->scale[from[i]] +=
+                    fabsl(slopes[i] * o->adjoint[0]->v[k]);
+        }
+        k++;
+    } while (oracle_next(at, d, rank));
+}
+
+/* To x within the bounds, both included, as to a NaN; else to the bound, of
+ * which the upper one is stronger. PyTorch's at a bound that is NaN depends on
+ * the form of the call: 1, a half or 0. */
+static void
+slopes_of_clamp(const struct oracle *o, const long double *v,
+                long double *slopes)
+{
+    bool low = o->a[1].given, high = o->a[2].given;
+
+    if ((low && isnan(v[1])) || (high && isnan(v[2]))) {
+        slopes[0] = slopes[1] = slopes[2] = ORACLE_ANY;
+        return;
+    }
+    slopes[0] = !(low && v[0] < v[1]) && !(high && v[0] > v[2]);
+    slopes[1] = low && v[0] < v[1] && (!high || v[1] <= v[2]);
+    slopes[2] = high && (v[0] > v[2] || (low && v[0] < v[1] && v[1] > v[2]));
+}
+
+static void
+back_clamp(struct oracle *o)
+{
+    back_three(o, slopes_of_clamp);
+}
+
+static void
+slopes_of_add(const struct oracle *o, const long double *v, long double *slopes)
+{
+    (void)v;
+    slopes[0] = 1;
+    slopes[1] = o->row->name[0] == 's' ? -o->a[2].f : o->a[2].f;
+}
+
+static void
+back_add(struct oracle *o)
+{
+    back_three(o, slopes_of_add);
+}
+
+/* Where it is rounded, a quotient is flat. */
+static void
+slopes_of_div(const struct oracle *o, const long double *v, long double *slopes)
+{
+    enum bell_dtype wide =
+        o->a[0].t->dtype == BELL_FLOAT64 ? BELL_FLOAT64 : BELL_FLOAT32;
+
+    if (o->a[2].given)
+        return;
+    /* the adjoint comes last, PyTorch's as well: after an overflow */
+    slopes[0] = oracle_round(wide, 1 / v[1]);
+    slopes[1] = oracle_round(wide, -v[0] / v[1] / v[1]);
+}
+
+static void
+back_div(struct oracle *o)
+{
+    back_three(o, slopes_of_div);
+}
+
 static long double
 f_lerp(const struct oracle *o, long double x, long double y, long double z)
 {
@@ -462,10 +566,10 @@ define_allclose(struct oracle *o)
 
 /* clang-format off */
 static const struct oracle_row rows[] = {
-    {"add", XY "; @n:9/h @n:9/h alpha=f0.0009765625; @w9:3/i @w9:3/i alpha=i-2", ALL, .define = define_add, .flags = ORACLE_SCALED},
-    {"sub", XY "; @n:9/w @n:9/w alpha=f0.0009765625", NUMBERS, .define = define_add, .flags = ORACLE_SCALED},
+    {"add", XY "; @n:9/h @n:9/h alpha=f0.0009765625; @w9:3/i @w9:3/i alpha=i-2", ALL, .define = define_add, .back = back_add, .grad_ulps = 2, .flags = ORACLE_SCALED},
+    {"sub", XY "; @n:9/w @n:9/w alpha=f0.0009765625", NUMBERS, .define = define_add, .back = back_add, .grad_ulps = 2, .flags = ORACLE_SCALED},
     {"mul", XY, ALL, PAIR(f_mul), .i2 = i_mul, .slope_x = f_second, .slope_y = f_first},
-    {"div", XY "; @X @Y s'floor'; @X @Y s'trunc'", FLOATS "ilCc", .define = define_div, .ulps = 0.9},
+    {"div", XY "; @X @Y s'floor'; @X @Y s'trunc'", FLOATS "ilCc", .define = define_div, .back = back_div, .ulps = 0.9, .grad_ulps = 3},
     {"true_divide", XY, FLOATS "i", .f2 = f_div, .slope_x = d_div_x, .slope_y = d_div_y, .grad_ulps = 3},
     {"floor_divide", XY, NUMBERS, PAIR(floor_quotient), .ulps = 0.9, .i2 = i_floor_divide, .slope_x = d_zero, .slope_y = d_zero},
     {"trunc_divide", XY, NUMBERS, PAIR(trunc_quotient), .ulps = 0.9, .i2 = i_trunc_divide, .slope_x = d_zero, .slope_y = d_zero},
@@ -495,7 +599,7 @@ static const struct oracle_row rows[] = {
     {"where", "@b:40 @q:40 @q:40; @b:3,1 @n:4 @n:3,4; @b: @n: @n:; @b:0 @n:0 @n:1", ALL, .define = define_where, .back = back_where},
     {"isclose", "@X @Y; @X @Y equal_nan=b1; @n:3 @n:3 f0.5 f0.1; @n:0 @n:0", "hwfdi", .define = define_isclose},
     {"allclose", "@n:3 @n:3; @e:3 @e:3; @q:9 @q:9; @n:0 @n:0; @e: @e:", "hwfd", .define = define_allclose},
-    {"clamp", "@U @V @W; @X @Y; @X max=@Y; @n:3,1 @n:1,4 @p:; @n:0 @n:0", NUMBERS, .define = define_clamp, .flags = ORACLE_ZERO},
+    {"clamp", "@U @V @W; @X @Y; @X max=@Y; @n:3,1 @n:1,4 @p:; @n:0 @n:0", NUMBERS, .define = define_clamp, .back = back_clamp, .flags = ORACLE_ZERO},
     {"lerp", XYZ, FLOATS, .define = define_lerp, .ulps = 3, .grad_ulps = 4, .flags = ORACLE_SCALED | ORACLE_GRAD},
     {"addcmul", XYZ "; @n:3 @n:3 @n:3 f-2.5", FLOATS, .define = define_addcmul, .ulps = 3, .grad_ulps = 4, .flags = ORACLE_GRAD},
     {"addcdiv", XYZ "; @n:3 @n:3 @p:3 f-2.5", FLOATS, .define = define_addcdiv, .ulps = 30, .grad_ulps = 30, .flags = ORACLE_GRAD},

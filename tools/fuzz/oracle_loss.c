@@ -129,6 +129,34 @@ DEFINE(define_kl, divergence, 2)
 DEFINE(define_entropy, entropy, 2)
 DEFINE(define_logits, entropy_of_logits, 2)
 
+/* Losses of the difference: their slope by it, 0 where it is 0, as PyTorch's;
+ * the target's is the opposite. */
+static void
+back_difference(struct oracle *o)
+{
+    const struct oracle_array *x = oracle_t(o, 0), *y = oracle_t(o, 1);
+    char how = oracle_reduction(o, 2), kind = o->row->name[0];
+    size_t i;
+
+    o->gradient[0] = oracle_like(o, x->dtype, x);
+    o->gradient[1] = oracle_like(o, x->dtype, x);
+    for (i = 0; i < x->n; i++) {
+        long double d = x->v[i] - y->v[i], slope = (d > 0) - (d < 0), bound;
+        bound = kind == 'l' ? 0 : oracle_num(o, 3);
+        if (fabsl(d) < bound)
+            slope = kind == 'h' ? d : d / bound;
+        else if (kind == 'h')
+            slope *= bound;
+        slope *= o->adjoint[0]->v[how == 'n' ? i : 0];
+        if (how == 'm')
+            slope /= (long double)x->n;
+        if (isnan(d))
+            slope = kind == 'l' ? ORACLE_ANY : (long double)NAN;
+        o->gradient[0]->v[i] = slope;
+        o->gradient[1]->v[i] = slope == ORACLE_ANY ? slope : -slope;
+    }
+}
+
 /* PyTorch's slope: (x - y) / max(x (1 - x), 1e-12). */
 static void
 back_entropy(struct oracle *o)
@@ -226,9 +254,9 @@ define_nll(struct oracle *o)
 /* clang-format off */
 static const struct oracle_row rows[] = {
     {"mse_loss", PAIRS "; @q:9 @n:9 s'none'", FLOATS, .define = define_mse, COMMON, .flags = MANY | ORACLE_GRAD},
-    {"l1_loss", PAIRS "; @q:9 @n:9 s'none'", FLOATS, .define = define_l1, COMMON, .flags = MANY},
-    {"huber_loss", PAIRS "; @n:9 @n:9 s'none' f0.3", FLOATS, .define = define_huber, COMMON, .flags = MANY},
-    {"smooth_l1_loss", PAIRS "; @n:9 @n:9 s'none' f0.3; @n:9 @n:9 beta=f0", FLOATS, .define = define_smooth, COMMON, .flags = MANY},
+    {"l1_loss", PAIRS "; @q:9 @n:9 s'none'", FLOATS, .define = define_l1, .back = back_difference, COMMON, .flags = MANY},
+    {"huber_loss", PAIRS "; @n:9 @n:9 s'none' f0.3", FLOATS, .define = define_huber, .back = back_difference, COMMON, .flags = MANY},
+    {"smooth_l1_loss", PAIRS "; @n:9 @n:9 s'none' f0.3; @n:9 @n:9 beta=f0", FLOATS, .define = define_smooth, .back = back_difference, COMMON, .flags = MANY},
     {"kl_div", "@n:5,7 @u:5,7; @n:5,7 @u:5,7 s'batchmean'; @n:9 @n:9 s'none' b1; @n:9 @c:9/?; @n: @u:", FLOATS, .define = define_kl, COMMON, .half = 0x1p-8, .flags = ORACLE_ZERO | ORACLE_GRAD},
     {"binary_cross_entropy", "@u:5,7 @u:5,7; @u:9 @u:9 s'sum'; @b:20/h @b:20/h s'none'; @b:20/f @b:20/f s'none'; @b:20/d @b:20/d s'none'; @u: @u:", FLOATS, .define = define_entropy, .back = back_entropy, COMMON, .flags = ORACLE_ZERO},
     {"binary_cross_entropy_with_logits", "@n:5,7 @u:5,7; @n:9 @u:9 s'sum'; @n:9 @u:9 s'none'; @n:9 @u:9 pos_weight=@p:; @n: @u:", FLOATS, .define = define_logits, COMMON, .scale = 0x1p-20, .slope_scale = 0.01, .flags = ORACLE_SCALED | ORACLE_ZERO | ORACLE_GRAD},

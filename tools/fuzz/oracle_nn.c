@@ -249,6 +249,88 @@ scale_and_shift(struct oracle_array *out, const struct oracle_array *weight,
     }
 }
 
+/* The gradients of groups of `size` numbers that lie together, of weight and
+ * bias in parameters w and w + 1. With y the normalised numbers, s their
+ * deviation and g the adjoint times weight: (g - mean g - y mean(g y)) / s. */
+static void
+back_groups(struct oracle *o, size_t size, size_t step, size_t channels,
+            long double eps, uint32_t w)
+{
+    struct oracle_array *x = oracle_t(o, 0), *weight = oracle_t(o, w), *g;
+    long double *y = arena_calloc(o->arena, 2 * size + 2, sizeof(*y)), n = size;
+    long double *by = y + size + 1, mean, square, most = 0;
+    size_t k, i, at;
+
+    g = o->gradient[0] = oracle_like(o, x->dtype, x);
+    oracle_scales(o, g);
+    for (i = w; i < w + 2; i++) {
+        if (!oracle_t(o, (uint32_t)i))
+            continue;
+        o->gradient[i] = oracle_like(o, x->dtype, oracle_t(o, (uint32_t)i));
+        oracle_scales(o, o->gradient[i]);
+    }
+    for (k = 0; k < x->n; k += size) {
+        long double sum = 0, with = 0;
+        for (i = 0, mean = 0; i < size; i++)
+            mean += x->v[k + i] / n;
+        for (i = 0, square = eps; i < size; i++)
+            square += (x->v[k + i] - mean) * (x->v[k + i] - mean) / n;
+        for (i = 0; i < size; i++) {
+            long double a = o->adjoint[0]->v[k + i];
+            at = (k + i) / step % channels;
+            y[i] = (x->v[k + i] - mean) / sqrtl(square);
+            by[i] = a * (weight ? weight->v[at] : 1);
+            sum += by[i] / n;
+            with += by[i] * y[i] / n;
+            if (weight) {
+                o->gradient[w]->v[at] += a * y[i];
+                o->gradient[w]->scale[at] += fabsl(a) * (fabsl(y[i]) + 1);
+            }
+            if (o->gradient[w + 1]) {
+                o->gradient[w + 1]->v[at] += a;
+                o->gradient[w + 1]->scale[at] += fabsl(a);
+            }
+        }
+        for (i = 0; i < size; i++) {
+            g->v[k + i] = (by[i] - sum - y[i] * with) / sqrtl(square);
+            most = fmaxl(most, fabsl(by[i]) / sqrtl(square));
+        }
+    }
+    for (k = 0; k < x->n; k++)
+        g->scale[k] = most;
+}
+
+static void
+back_layer_norm(struct oracle *o)
+{
+    uint32_t n, i;
+    const int64_t *sizes = oracle_ints(o, 1, &n);
+    size_t size = 1;
+
+    for (i = 0; i < n; i++)
+        size *= (size_t)sizes[i];
+    back_groups(o, size, 1, size, oracle_num(o, 4), 2);
+}
+
+static void
+back_group_norm(struct oracle *o)
+{
+    const struct oracle_array *x = oracle_t(o, 0);
+    size_t channels = (size_t)x->d[1], area = x->n / (size_t)x->d[0] / channels;
+
+    back_groups(o, channels / (size_t)oracle_int(o, 1) * area, area, channels,
+                oracle_num(o, 4), 2);
+}
+
+static void
+back_instance_norm(struct oracle *o)
+{
+    const struct oracle_array *x = oracle_t(o, 0);
+    size_t channels = (size_t)x->d[1], area = x->n / (size_t)x->d[0] / channels;
+
+    back_groups(o, area, area, channels, oracle_num(o, 7), 3);
+}
+
 static void
 define_layer_norm(struct oracle *o)
 {
@@ -349,11 +431,11 @@ static const struct oracle_row rows[] = {
     {"linear", "@n:5,7 @n:4,7; @n:2,5,7 @n:4,7 @n:4; @n:7 @n:4,7", FLOATS, .define = define_linear, COMMON, .half = 0x1p-8},
     /* halves: the weights are rounded to them, docs/math.md */
     {"scaled_dot_product_attention", "@n:2,5,8 @n:2,7,8 @n:2,7,4; @n:2,5,8 @n:2,7,8 @n:2,7,4 @b:5,7; @n:1,9,8 @n:1,3,8 @n:1,3,4 @b:9,3; @n:2,5,8 @n:2,7,8 @n:2,7,4 @n:5,7; @n:2,5,8 @n:2,7,8 @n:2,7,4 is_causal=b1; @n:2,5,8 @n:2,7,8 @n:2,7,4 scale=f0.1; @c:1,16,16 @c:1,16,16 @n:1,16,16 @b:16,16; @n:6,5,8 @n:2,7,8 @n:2,7,4 enable_gqa=b1; @n:4,3,8 @n:1,7,8 @n:2,7,4 @b:3,7 enable_gqa=b1", FLOATS, .define = define_attention, .ulps = 24, .half = 0x1p-6, .grad_ulps = 400, .slope_scale = 1, .flags = ORACLE_ZERO | ORACLE_GRAD},
-    {"layer_norm", "@n:5,9 l9; @n:2,3,4 l3,4 @p:3,4 @n:3,4; @n:4,9 l9 @p:9; @e:2,4 l4", FLOATS, .define = define_layer_norm, NORMS, .flags = ORACLE_SCALED | ORACLE_ZERO},
+    {"layer_norm", "@n:5,9 l9; @n:2,3,4 l3,4 @p:3,4 @n:3,4; @n:4,9 l9 @p:9; @e:2,4 l4", FLOATS, .define = define_layer_norm, .back = back_layer_norm, NORMS, .flags = ORACLE_SCALED | ORACLE_ZERO},
     {"rms_norm", "@n:5,9 l9; @n:2,3,4 l3,4 @p:3,4; @n:4,9 l9 eps=f0.001", FLOATS, .define = define_layer_norm, NORMS, .flags = MANY},
     {"batch_norm", "@n:4,3,5 training=b1; @n:9,3 weight=@p:3 bias=@n:3 training=b1; @n:4,3,5 @n:3 @p:3; @n:4,3,2,2 @n:3 @p:3 @p:3 @n:3", FLOATS, .define = define_batch_norm, NORMS, .flags = MANY},
-    {"group_norm", "@n:2,6,5 i3; @n:2,6,5 i2 @p:6 @n:6; @n:3,12 i2", FLOATS, .define = define_group_norm, NORMS, .flags = ORACLE_SCALED | ORACLE_ZERO},
-    {"instance_norm", "@n:2,3,9; @n:2,3,9 weight=@p:3 bias=@n:3", FLOATS, .define = define_instance_norm, NORMS, .flags = ORACLE_SCALED | ORACLE_ZERO},
+    {"group_norm", "@n:2,6,5 i3; @n:2,6,5 i2 @p:6 @n:6; @n:3,12 i2", FLOATS, .define = define_group_norm, .back = back_group_norm, NORMS, .flags = ORACLE_SCALED | ORACLE_ZERO},
+    {"instance_norm", "@n:2,3,9; @n:2,3,9 weight=@p:3 bias=@n:3", FLOATS, .define = define_instance_norm, .back = back_instance_norm, NORMS, .flags = ORACLE_SCALED | ORACLE_ZERO},
 };
 /* clang-format on */
 

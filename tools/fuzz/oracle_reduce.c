@@ -164,6 +164,19 @@ define_sum(struct oracle *o)
          product ? (f ? multiply : multiply_bits) : (f ? add_up : add_bits));
 }
 
+/* The adjoint of the sum that an element is in. */
+static void
+back_sum(struct oracle *o)
+{
+    struct oracle_array *x = oracle_t(o, 0);
+    uint32_t mask = oracle_axes(o, 1, x);
+    size_t k;
+
+    o->gradient[0] = oracle_like(o, x->dtype, x);
+    for (k = 0; k < x->n; k++)
+        o->gradient[0]->v[k] = o->adjoint[0]->v[cell_of(x, mask, k)];
+}
+
 static void
 define_mean(struct oracle *o)
 {
@@ -580,7 +593,7 @@ define_topk(struct oracle *o)
 
 /* clang-format off */
 static const struct oracle_row rows[] = {
-    {"sum", "@n:5,40; @n:3,4,5 dim=l0,2; @x; @n:4,7 l1 b1; @n:; @n:0,3 dim=l0; @n:9 dtype=yuint8; @n:3,9 dim=l1 dtype=yint16; @n:9 dtype=yfloat32; @e:1000; @q:8,5 dim=l1", ALL, .define = define_sum, .ulps = 12, .flags = MANY},
+    {"sum", "@n:5,40; @n:3,4,5 dim=l0,2; @x; @n:4,7 l1 b1; @n:; @n:0,3 dim=l0; @n:9 dtype=yuint8; @n:3,9 dim=l1 dtype=yint16; @n:9 dtype=yfloat32; @e:1000; @q:8,5 dim=l1", ALL, .define = define_sum, .back = back_sum, .ulps = 12, .flags = MANY},
     {"prod", "@n:5,4; @n:3,4,5 dim=l0,2; @n:4,7 l1 b1; @n:; @n:0,3 dim=l0; @n:9 dtype=yuint8; @n:3,9 dim=l1 dtype=yint16; @q:8,5 dim=l1; @c:9", ALL, .define = define_sum, .ulps = 12, .flags = ORACLE_ZERO | ORACLE_GRAD, .grad_ulps = 20},
     {"mean", "@n:5,40; @n:3,4,5 dim=l0,2; @n:4,7 l1 b1; @n:; @n:0; @e:1000; @q:8,5 dim=l1; @n:9 dtype=yfloat64", "hwf", .define = define_mean, .ulps = 12, .flags = MANY | ORACLE_GRAD, .grad_ulps = 2},
     {"any", "@q:8,5 dim=l1; @c:7; @n:; @n:0,3 dim=l0; @n:0", ALL, .define = define_truth},

@@ -181,6 +181,42 @@ define_gelu(struct oracle *o)
         out->scale[i] = isfinite(x->v[i]) ? fminl(fabsl(x->v[i]), 8) : 0;
 }
 
+/* Phi(x) + x phi(x), or of the form with tanh. */
+static long double
+slope_of_gelu(long double x, bool by_tanh)
+{
+    long double u, t, k = sqrtl(2 / acosl(-1));
+
+    if (isinf(x))
+        return x > 0;
+    if (!by_tanh)
+        return erfcl(-x / sqrtl(2)) / 2 + x * expl(-x * x / 2) * k / 2;
+    u = k * (x + 0.044715L * x * x * x);
+    t = tanhl(u);
+    return (1 + t) / 2 + (fabsl(u) > 50 ? 0
+                                        : x / 2 * (1 - t * t) * k *
+                                              (1 + 3 * 0.044715L * x * x));
+}
+
+static void
+back_gelu(struct oracle *o)
+{
+    struct oracle_array *x = oracle_t(o, 0);
+    bool by_tanh = o->a[1].str[0] == 't';
+    size_t i;
+
+    o->gradient[0] = oracle_like(o, x->dtype, x);
+    for (i = 0; i < x->n; i++) {
+        long double slope = slope_of_gelu(x->v[i], by_tanh);
+        /* PyTorch's, too, is infinity times 0: of infinities, and by tanh
+         * where the square overflows */
+        int most = !by_tanh ? 16000 : x->dtype == BELL_FLOAT64 ? 512 : 64;
+        o->gradient[0]->v[i] = fabsl(x->v[i]) >= ldexpl(1, most)
+                                   ? ORACLE_ANY
+                                   : slope * o->adjoint[0]->v[i];
+    }
+}
+
 static void
 define_hardtanh(struct oracle *o)
 {
@@ -223,6 +259,18 @@ static void
 define_to(struct oracle *o)
 {
     convert(o, o->a[1].dtype);
+}
+
+/* From float to float, the adjoint. */
+static void
+back_to(struct oracle *o)
+{
+    struct oracle_array *x = oracle_t(o, 0);
+    size_t i;
+
+    o->gradient[0] = oracle_like(o, x->dtype, x);
+    for (i = 0; i < x->n; i++)
+        o->gradient[0]->v[i] = o->adjoint[0]->v[i];
 }
 
 static void
@@ -273,7 +321,7 @@ define_float_bits(struct oracle *o)
 #define EXACT 0, 0, 0
 #define TO(name)                                                               \
     {                                                                          \
-        name, X, ALL_8, .define = define_named                                 \
+        name, X, ALL_8, .define = define_named, .back = back_to                \
     }
 
 /* clang-format off */
@@ -337,9 +385,9 @@ static const struct oracle_row rows[] = {
     {"hardswish", X, FLOATS, .f1 = f_hardswish, .slope = d_hardswish, .ulps = 3, .grad_ulps = 3, .slope_scale = 1, .flags = ORACLE_ZERO},
     {"hardtanh", "@x; @x f-2.5 f0.5; @n:", FLOATS, .define = define_hardtanh, .back = back_hardtanh},
     /* of large negative numbers 1 + erf cancels, relative to 1 */
-    {"gelu", "@x; @x s'tanh'; @n:", FLOATS, .define = define_gelu, .ulps = 4, .half = 0x1p-11},
+    {"gelu", "@x; @x s'tanh'; @n:", FLOATS, .define = define_gelu, .ulps = 4, .half = 0x1p-11, .back = back_gelu, .grad_ulps = 16, .slope_scale = 1},
 
-    {"to", "@x yfloat16; @x ybfloat16; @x yfloat32; @x yint8; @x yuint8; @x yint16; @x yuint16; @x yint32; @x yuint32; @x yint64; @x yuint64; @x ybool; @n:0 yint8", ALL_8, .define = define_to},
+    {"to", "@x yfloat16; @x ybfloat16; @x yfloat32; @x yint8; @x yuint8; @x yint16; @x yuint16; @x yint32; @x yuint32; @x yint64; @x yuint64; @x ybool; @n:0 yint8", ALL_8, .define = define_to, .back = back_to},
     TO("bool"), TO("int8"), TO("uint8"), TO("int16"), TO("uint16"),
     TO("int32"), TO("uint32"), TO("int64"), TO("uint64"), TO("float16"),
     TO("bfloat16"), TO("float32"), TO("float64"), TO("float8_e4m3fn"),
