@@ -523,6 +523,9 @@ tensor_usable(const char *call, const struct bell_tensor *t)
         return bell_fail_at(call, t ? BELL_BAD_STATE : BELL_BAD_MISSING,
                             "%s: the tensor %s", call,
                             handle_fate(t, buf, sizeof(buf)));
+    if (found->flags & TENSOR_ERROR &&
+        bell_error_last()->reason == BELL_REASON_THREAD)
+        return bell_error_last()->status; /* that call's, which says more */
     if (found->flags & TENSOR_ERROR)
         return bell_fail_at(call, BELL_BAD_STATE,
                             "%s: the tensor is the result of a call that "
@@ -639,8 +642,13 @@ bell_context_create(const char *device_name, struct bell_context **out_ctx)
 void
 bell_context_destroy(struct bell_context *ctx)
 {
-    if (ctx && tensor_context_check(__func__, ctx) &&
-        !tensor_device_is_inherited(ctx))
+    if (!ctx || !tensor_context_check(__func__, ctx) ||
+        tensor_device_is_inherited(ctx))
+        return;
+    if (ctx->trace)
+        (void)tensor_fail(ctx, __func__, BELL_BAD_STATE,
+                          "a jit's function is running");
+    else
         free_context(ctx);
 }
 

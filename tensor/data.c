@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "tensor/entry.h"
 #include "tensor/node.h"
 #include "tensor/trace.h"
 
@@ -154,32 +155,47 @@ bell_from_blob(struct bell_context *ctx, const int64_t *shape, uint32_t ndim,
     return t;
 }
 
-struct bell_tensor *
-bell_to(struct bell_tensor *t, struct bell_context *ctx)
+static struct bell_tensor *
+copy_to(struct bell_tensor *t, struct bell_context *ctx)
 {
+    static const char call[] = "bell_to";
     struct bell_tensor *out;
     void *values;
 
-    if (!tensor_context_check(__func__, ctx))
+    if (!tensor_context_check(call, ctx))
         return NULL;
-    if (tensor_usable(__func__, t) != BELL_OK)
+    if (tensor_usable(call, t) != BELL_OK)
         return tensor_fail_told(ctx);
     if (tensor_at(t)->ctx == ctx)
-        return tensor_new(ctx, __func__, tensor_node(t));
-    if (!tensor_check(__func__, t, &out))
+        return tensor_new(ctx, call, tensor_node(t));
+    if (!tensor_check(call, t, &out))
         return ctx->error_tensor;
     values = host_alloc(bell_nbytes(t) + 1);
     if (!values)
-        return tensor_fail(ctx, __func__, BELL_E_NO_MEMORY,
+        return tensor_fail(ctx, call, BELL_E_NO_MEMORY,
                            "out of memory for %llu bytes",
                            (unsigned long long)bell_nbytes(t));
     if (bell_read(t, values, bell_nbytes(t)) != BELL_OK)
-        out = tensor_fail_last(ctx, __func__);
+        out = tensor_fail_last(ctx, call);
     else
-        out = tensor_from_bytes(ctx, __func__, tensor_at(t)->dtype,
+        out = tensor_from_bytes(ctx, call, tensor_at(t)->dtype,
                                 tensor_at(t)->shape->d, tensor_at(t)->shape->n,
                                 values);
     host_free(values);
+    return out;
+}
+
+/* Its shell is inside the tensor's context; this one is entered, too. */
+struct bell_tensor *
+bell_to(struct bell_tensor *t, struct bell_context *ctx)
+{
+    struct try_lock_owner *owner;
+    struct bell_tensor *out;
+
+    if (!entry_take(__func__, ctx, &owner))
+        return entry_error(ctx);
+    out = copy_to(t, ctx);
+    entry_leave(ctx, owner);
     return out;
 }
 

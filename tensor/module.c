@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/status.h"
+#include "tensor/entry.h"
 #include "tensor/module.h"
 #include "tensor/tensor_internal.h"
 
@@ -92,6 +93,12 @@ bell_state_add_number(struct bell_state *state, const char *prefix,
 {
     struct bell_state_item item = {.kind = BELL_STATE_NUMBER, .number = number};
 
+    if (!state || !name || !number)
+        return bell_fail(BELL_BAD_MISSING,
+                         "bell_state_add_number: the %s is NULL",
+                         !state  ? "list"
+                         : !name ? "name"
+                                 : "number");
     return append_item(state, prefix, name, &item);
 }
 
@@ -118,11 +125,35 @@ is_below(const char *name, const char *prefix)
 }
 
 bell_status
+module_state_is_of(const char *call, const struct bell_state *state,
+                   const struct bell_context *ctx)
+{
+    uint32_t i;
+
+    if (!state)
+        return bell_fail_at(call, BELL_BAD_MISSING, "%s: the list is NULL",
+                            call);
+    for (i = 0; i < state->n; i++) {
+        const struct bell_context *owner =
+            state->items[i].tensor ? handle_owner(state->items[i].tensor)
+                                   : NULL;
+        if (owner && !ctx)
+            ctx = owner;
+        if (owner && owner != ctx)
+            return bell_fail_at(call, BELL_BAD_CONTEXT,
+                                "%s: '%s' is a tensor of another context", call,
+                                state->items[i].name);
+    }
+    return BELL_OK;
+}
+
+bell_status
 bell_state_requires_grad(const struct bell_state *state, const char *prefix,
                          bool on)
 {
     uint32_t i, n_found = 0;
 
+    BELL_TRY(module_state_is_of(__func__, state, NULL));
     for (i = 0; i < state->n; i++) {
         const struct bell_state_item *item = &state->items[i];
 
@@ -242,10 +273,16 @@ bell_status
 bell_module_state(const struct bell_module_type *type, const void *module,
                   const char *prefix, struct bell_state *state)
 {
-    uint32_t n_before = state->n;
-    bell_status status =
-        walk_module(type, (char *)(uintptr_t)module, prefix, state);
+    uint32_t n_before;
+    bell_status status;
 
+    if (!type || !module || !state)
+        return bell_fail(BELL_BAD_MISSING, "bell_module_state: the %s is NULL",
+                         !type     ? "type"
+                         : !module ? "module"
+                                   : "list");
+    n_before = state->n;
+    status = walk_module(type, (char *)(uintptr_t)module, prefix, state);
     if (status != BELL_OK)
         module_state_cut(state, n_before);
     return status;
@@ -262,8 +299,13 @@ bell_module_fini(const struct bell_module_type *type, void *module)
         if (field->kind == BELL_FIELD_PARAM ||
             field->kind == BELL_FIELD_BUFFER) {
             struct bell_tensor **t = find_tensor(field, module);
+            struct bell_context *ctx = handle_owner(*t);
+            struct try_lock_owner *owner;
 
+            if (!entry_take(__func__, ctx, &owner))
+                continue; /* of a context that another thread is inside */
             bell_tensor_release(*t);
+            entry_leave(ctx, owner);
             *t = NULL;
         } else {
             char *at = find_children(field, module, &n);

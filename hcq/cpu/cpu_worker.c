@@ -28,6 +28,8 @@
 /* Work-groups are begun at least so often where their program says how long one
  * takes: a wait takes a device that begins none for hung. guess: */
 #define CHUNK_MAX_NS 1000000000ull
+/* Where it does not say so: work-groups that are begun at once. guess: */
+#define CHUNK_MAX_UNKNOWN 64
 
 /* ---- threads --------------------------------------------------------------- */
 
@@ -221,6 +223,8 @@ cpu_run_job(struct cpu_queue *queue, cpu_kernel_fn *fn, const uint64_t *args,
     if (prog && prog->base.group_ns &&
         job->chunk > CHUNK_MAX_NS / prog->base.group_ns)
         job->chunk = CHUNK_MAX_NS / prog->base.group_ns;
+    if ((!prog || !prog->base.group_ns) && job->chunk > CHUNK_MAX_UNKNOWN)
+        job->chunk = CHUNK_MAX_UNKNOWN;
     if (job->chunk == 0)
         job->chunk = 1;
     atomic_store_explicit(&job->trapped, 0, memory_order_relaxed);

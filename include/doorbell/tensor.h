@@ -138,7 +138,8 @@ BELL_API enum bell_dtype bell_promote(enum bell_dtype a, enum bell_dtype b);
 BELL_API BELL_MUST_CHECK bell_status
 bell_context_create(const char *device_name, struct bell_context **out_ctx);
 /* Waits for pending work, releases every tensor of the context and closes
- * the device. NULL is allowed; a second time is a failure. */
+ * the device. NULL is allowed; a second time is a failure, and so is it from the
+ * function of a jit that is being captured. */
 BELL_API void bell_context_destroy(struct bell_context *ctx);
 /* Name of the open device, "CPU:0"; lives as long as the context. */
 BELL_API const char *bell_context_device(const struct bell_context *ctx);

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "tensor/files/files.h"
+#include "tensor/module.h"
 #include "tensor/tensor_internal.h"
 
 /* ---- what is there ---- */
@@ -263,8 +264,7 @@ bell_state_load(const struct bell_state *state, const struct bell_file *file,
     bell_status status;
     uint32_t i;
 
-    if (!state)
-        return bell_fail(BELL_BAD_MISSING, "bell_state_load: the list is NULL");
+    BELL_TRY(module_state_is_of(__func__, state, NULL));
     if (!file_is_open(__func__, file))
         return bell_error_last()->status;
     if (flags & ~(uint32_t)(BELL_LOAD_MISSING | BELL_LOAD_UNEXPECTED))
@@ -306,6 +306,7 @@ bell_checkpoint_save(const char *path, struct bell_context *ctx,
         return bell_fail(BELL_BAD_MISSING,
                          "bell_checkpoint_save: an argument is NULL");
     BELL_TRY(bell_context_status(ctx));
+    BELL_TRY(module_state_is_of(__func__, state, ctx));
     snprintf(number[0], sizeof(number[0]), "%" PRId64, step);
     snprintf(number[1], sizeof(number[1]), "%" PRIu64, ctx->seed);
     snprintf(number[2], sizeof(number[2]), "%" PRIu64, ctx->rng_calls);
@@ -358,6 +359,7 @@ bell_checkpoint_load(const char *path, struct bell_context *ctx,
         return bell_fail(BELL_BAD_MISSING,
                          "bell_checkpoint_load: an argument is NULL");
     BELL_TRY(bell_context_status(ctx));
+    BELL_TRY(module_state_is_of(__func__, state, ctx));
     BELL_TRY(bell_file_open(path, &file));
     status = restore(file, ctx, state, out_step);
     bell_file_close(file);

@@ -327,6 +327,38 @@ call_row(struct fn_args *args)
     return status;
 }
 
+static bool
+is_of_another(const struct bell_context *ctx, const struct bell_value *value)
+{
+    const struct bell_context *owner =
+        value->kind == BELL_VALUE_TENSOR && value->tensor
+            ? handle_owner(value->tensor)
+            : NULL;
+
+    return owner && owner != ctx;
+}
+
+/* A call is inside one context alone. */
+static bell_status
+check_contexts(const struct bell_context *ctx, struct bell_call *call)
+{
+    uint32_t i, k;
+
+    for (i = 0; i < call->n_args; i++) {
+        const struct bell_value *value = &call->args[i].value;
+        bool other = is_of_another(ctx, value);
+        for (k = 0; value->kind == BELL_VALUE_LIST && k < value->n_items; k++)
+            other |= is_of_another(ctx, &value->items[k]);
+        if (other) {
+            call->bad_arg = (int32_t)i;
+            return bell_fail(BELL_BAD_CONTEXT,
+                             "%s: argument %u is a tensor of another context",
+                             call->function->name, i);
+        }
+    }
+    return BELL_OK;
+}
+
 bell_status
 bell_function_call(struct bell_context *ctx, struct bell_call *call)
 {
@@ -341,6 +373,7 @@ bell_function_call(struct bell_context *ctx, struct bell_call *call)
     call->n_results = 0;
     call->bad_arg = -1;
     BELL_TRY(bell_context_status(ctx));
+    BELL_TRY(check_contexts(ctx, call));
     args.row = row_of(call->function, &number);
     if (!args.row)
         return bell_fail(BELL_BAD_NAME,

@@ -411,14 +411,130 @@ test_mixed(void **state)
     bell_context_destroy(ctx);
 }
 
+/* ---- two contexts ---- */
+
+struct visited {
+    struct bell_context *ctx;
+    _Atomic bool ends;
+    int n_bad;
+};
+
+static void *
+work_inside(void *arg)
+{
+    struct visited *v = arg;
+
+    while (!v->ends) {
+        double value = 0;
+        struct bell_tensor *t;
+        bell_status status;
+
+        bell_error_clear();
+        t = bell_full(v->ctx, BELL_DIMS(2), 3, BELL_FLOAT32);
+        status = bell_item_f64(bell_sum(t, BELL_NO_DIMS, false), &value);
+        v->n_bad += status == BELL_OK
+                        ? value != 6
+                        : bell_error_last()->reason != BELL_REASON_THREAD;
+    }
+    return NULL;
+}
+
+/* bell_to enters both contexts, or is refused. */
+static void
+test_visits(void **state)
+{
+    struct visited v = {.n_bad = 0};
+    struct bell_context *ctx;
+    struct bell_tensor *mine, *t;
+    pthread_t thread;
+    double value;
+    int i, n_right = 0;
+
+    (void)state;
+    expect_ok(bell_context_create("CPU", &ctx));
+    expect_ok(bell_context_create("CPU", &v.ctx));
+    mine = bell_contiguous(bell_ones(ctx, BELL_DIMS(3), BELL_FLOAT32));
+    expect_ok(bell_realize1(mine));
+    assert_int_equal(pthread_create(&thread, NULL, work_inside, &v), 0);
+    for (i = 0; i < 2000; i++) {
+        bell_error_clear();
+        t = bell_to(mine, v.ctx);
+        if (bell_is_error(t)) {
+            assert_true(is_refused());
+            sched_yield();
+            continue;
+        }
+        n_right++;
+        give_back(t);
+    }
+    v.ends = true;
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(v.n_bad, 0);
+    printf("%d of 2000 visits\n", n_right);
+    expect_ok(bell_context_status(v.ctx));
+    expect_ok(bell_item_f64(bell_sum(bell_to(mine, v.ctx), BELL_NO_DIMS, false),
+                            &value));
+    assert_true(value == 3);
+    bell_context_destroy(ctx);
+    bell_context_destroy(v.ctx);
+}
+
+static bell_status
+destroy_it(struct bell_context *ctx, void *user, struct bell_tensor *const *in,
+           struct bell_tensor **out)
+{
+    (void)user;
+    bell_context_destroy(ctx);
+    out[0] = bell_neg(in[0]);
+    return BELL_OK;
+}
+
+/* Calls that are inside one context take nothing of another, and a jit's
+ * function does not end its own. */
+static void
+test_strangers(void **state)
+{
+    const struct bell_jit_desc desc = {sizeof(desc), "ends", destroy_it,
+                                       NULL,         1,      1};
+    struct bell_context *ctx, *other;
+    struct bell_tensor *t[2], *out;
+    struct bell_state_item items[2] = {{"a", BELL_STATE_PARAM, NULL, NULL},
+                                       {"b", BELL_STATE_PARAM, NULL, NULL}};
+    struct bell_state list = {.items = items, .n = 2};
+    struct bell_arg args[1];
+    struct bell_call call = {.args = args, .n_args = 1};
+    struct bell_jit *jit;
+
+    (void)state;
+    expect_ok(bell_context_create("CPU", &ctx));
+    expect_ok(bell_context_create("CPU", &other));
+    items[0].tensor = t[0] = bell_ones(ctx, BELL_DIMS(2), BELL_FLOAT32);
+    items[1].tensor = t[1] = bell_ones(other, BELL_DIMS(2), BELL_FLOAT32);
+    args[0] = (struct bell_arg){NULL, bell_of_tensor(t[1])};
+    call.function = bell_function_find("neg");
+    expect_fails(bell_function_call(ctx, &call), BELL_E_INVALID,
+                 "neg: argument 0 is a tensor of another context");
+    expect_fails(bell_state_requires_grad(&list, NULL, true), BELL_E_INVALID,
+                 "'b' is a tensor of another context");
+    expect_fails(bell_checkpoint_save("/nowhere/x", ctx, &list, 1),
+                 BELL_E_INVALID, "'b' is a tensor of another context");
+    expect_fails(bell_state_add_number(&list, "", "n", NULL), BELL_E_INVALID,
+                 "the number is NULL");
+    assert_int_equal(list.n, 2);
+    expect_ok(bell_jit_create(ctx, &desc, &jit));
+    expect_fails(bell_jit_call(jit, t, &out), BELL_E_INVALID,
+                 "bell_context_destroy: a jit's function is running");
+    bell_context_destroy(ctx);
+    bell_context_destroy(other);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_call),
-        cmocka_unit_test(test_rivals),
-        cmocka_unit_test(test_relay),
-        cmocka_unit_test(test_mixed),
+        cmocka_unit_test(test_every_call), cmocka_unit_test(test_rivals),
+        cmocka_unit_test(test_relay),      cmocka_unit_test(test_mixed),
+        cmocka_unit_test(test_visits),     cmocka_unit_test(test_strangers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
