@@ -21,7 +21,7 @@
  * what was an object stays one. */
 extern _Atomic uintptr_t once_known[ONCE_KNOWN];
 
-/* What is known of an object, also after its end. */
+/* What the address of an object tells, before its end and after it. */
 struct once_mark {
     uint32_t kind; /* its maker's number for its type: 1 to 4095 */
     void *parent;  /* the object that it belongs to; or NULL */
@@ -31,8 +31,8 @@ struct once_mark {
 void *once_alloc(size_t size_bytes, uint32_t kind, void *parent);
 /* Ends the object, of that size; NULL is allowed. */
 void once_end(void *object, size_t size_bytes);
-/* Of an address, which is not followed. The kind is 0 where no object began
- * there. */
+/* Looks an address up; nothing is read there. The kind is 0 where no object
+ * began. */
 struct once_mark once_find(const void *address);
 
 static inline bool

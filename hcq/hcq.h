@@ -146,10 +146,11 @@ BELL_MUST_CHECK bell_status hcq_device_clock_mhz(struct hcq_device *dev,
 
 /* Sets how long waits of HCQ_WAIT_WHILE_MOVING let the device stand still;
  * HCQ_WAIT_FOREVER: for ever. A device moves when a submission of any of its
- * queues is done and, on the CPU, when a work-group begins. A launch whose
- * program says how long its work-groups take (hcq_program_desc.group_ns) may
- * take that long in addition. Without this call the limit is $BELL_TIMEOUT
- * seconds, else 30 s, of a simulated device 20 minutes. Any thread. */
+ * queues is done and, on the CPU, when work-groups begin: up to 64 at a time
+ * where the program does not say how long one takes. Where it does
+ * (hcq_program_desc.group_ns), a launch may take that long in addition. Without
+ * this call the limit is $BELL_TIMEOUT seconds, else 30 s, of a simulated device
+ * 20 minutes. Any thread. */
 void hcq_device_set_timeout(struct hcq_device *dev, uint64_t still_ns);
 
 /* Waits until all work submitted to every queue so far is done. */

@@ -208,8 +208,8 @@ depends_on_order(enum uop_op op, enum uop_dtype dtype, double total,
            dust < log2(smallest_normal(dtype));
 }
 
-/* What a total that depends on the order may be elsewhere: NaN for anything, or
- * the product that no partial one exceeds. */
+/* What another order may make of a total: NaN, which stands for any value, or the
+ * product as it is where no partial product overflows. */
 static double
 spoil(const struct ref_noise *noise, uint64_t salt, enum uop_op op,
       enum uop_dtype dtype, double total, double mass, double dust)

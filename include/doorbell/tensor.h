@@ -208,9 +208,9 @@ BELL_API BELL_MUST_CHECK bell_status bell_math_parse(const char *words,
 
 /* Sets for how many seconds the device may stand still while a call waits for
  * it; 0: for ever. At first it is what BELL_TIMEOUT says, else 30, on a simulated
- * device 1200. A device moves when a submission is done and, on the CPU, when a
- * work-group begins; a kernel that is known to take long gets that time in
- * addition. Then the call fails with BELL_E_TIMEOUT, which says what the device
+ * device 1200. A device moves when a submission is done and, on the CPU, when
+ * work-groups begin: of a custom kernel up to 64 at a time. A kernel that is
+ * known to take long gets that time in addition. Then the call fails with BELL_E_TIMEOUT, which says what the device
  * was doing; later calls fail at once until it moves again, or this is called.
  * BELL_E_INVALID: seconds is negative, NaN or above 1e9. */
 BELL_API BELL_MUST_CHECK bell_status

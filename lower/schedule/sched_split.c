@@ -32,7 +32,7 @@
 #define WORDS_TILE       16384 /* outputs */
 #define WORDS_PARTS      6
 #define WORDS_STEPS      1536
-#define PACK_SHORTEST    8
+#define PACK_SHORTEST    8  /* parts have at least 1/8 of what fits. guess: */
 #define SHARE_MIN_STEPS  4  /* elements worth another work-item */
 #define SHARE_MOST_STEPS 8  /* for each of a work-group: as long as a launch */
 #define SHARE_ACROSS     16 /* work-items of a reduction across memory */

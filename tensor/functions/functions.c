@@ -340,7 +340,8 @@ is_of_another(const struct bell_context *ctx, const struct bell_value *value)
 
 /* A call is inside one context alone. */
 static bell_status
-check_contexts(const struct bell_context *ctx, struct bell_call *call)
+check_contexts(const struct bell_context *ctx, const char *name,
+               struct bell_call *call)
 {
     uint32_t i, k;
 
@@ -353,7 +354,7 @@ check_contexts(const struct bell_context *ctx, struct bell_call *call)
             call->bad_arg = (int32_t)i;
             return bell_fail(BELL_BAD_CONTEXT,
                              "%s: argument %u is a tensor of another context",
-                             call->function->name, i);
+                             name, i);
         }
     }
     return BELL_OK;
@@ -373,12 +374,12 @@ bell_function_call(struct bell_context *ctx, struct bell_call *call)
     call->n_results = 0;
     call->bad_arg = -1;
     BELL_TRY(bell_context_status(ctx));
-    BELL_TRY(check_contexts(ctx, call));
     args.row = row_of(call->function, &number);
     if (!args.row)
         return bell_fail(BELL_BAD_NAME,
                          "bell_function_call: the function is no row of the "
                          "table");
+    BELL_TRY(check_contexts(ctx, args.row->fn.name, call));
     args.params = params_of(ctx, args.row, number);
     if (!args.params)
         return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory",
