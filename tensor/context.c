@@ -8,6 +8,7 @@
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
@@ -622,6 +623,7 @@ bell_context_create(const char *device_name, struct bell_context **out_ctx)
     if (!ctx)
         return bell_fail(BELL_E_NO_MEMORY,
                          "bell_context_create: out of memory");
+    ctx->pid = (int32_t)getpid();
     status = init_context(ctx);
     if (status == BELL_OK)
         status = tensor_math_init(ctx);

@@ -1,6 +1,9 @@
 /* Public calls that are refused at their entry. */
 #include "tensor/entry.h"
 
+#include <inttypes.h>
+#include <unistd.h>
+
 #include "tensor/module.h"
 
 struct bell_context *
@@ -54,7 +57,13 @@ entry_take(const char *call, struct bell_context *ctx,
     const char *other = NULL;
 
     *out_owner = ctx ? try_lock_take(&ctx->lock, call, &other) : NULL;
-    if (other)
+    /* A child of fork has the lock as it was, and not the thread. */
+    if (other && ctx->pid != (int32_t)getpid())
+        (void)bell_fail_at(call, BELL_BAD_PROCESS,
+                           "%s: the context was made by process %" PRId32
+                           ", before a fork: a child makes its own",
+                           call, ctx->pid);
+    else if (other)
         (void)bell_fail_at(call, BELL_BAD_THREAD,
                            "%s: the context is in use by another thread, in %s",
                            call, other);

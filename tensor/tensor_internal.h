@@ -119,6 +119,7 @@ enum tensor_object {
 /* All but the lock and the error tensor is for the thread that is inside. */
 struct bell_context {
     bool is_live;
+    int32_t pid;                        /* of the process that made it */
     struct uop_graph graph;             /* stage T */
     const struct uop_dims *scalar_dims; /* () in graph */
     struct uop_dims *failed_dims;       /* "shape" of uop_failed: see node.h */

@@ -1,5 +1,6 @@
 /* Contexts and fork: a child that uses its parent's context is told, whatever
  * it destroys; its own works; the parent reads right values afterwards. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -13,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "doorbell/custom.h"
 #include "doorbell/ops.h"
 #include "doorbell/tensor.h"
 #include "tests/unit/expect.h"
@@ -133,6 +135,114 @@ on_amd(void **state)
     fork_with("AMD@sim:gfx942");
 }
 
+/* A thread that is inside a context until `may_go`. */
+struct visitor {
+    struct bell_context *ctx;
+    int is_in[2], may_go[2];
+};
+
+static struct bell_tensor *
+wait_inside(struct bell_context *ctx, void *user, struct bell_tensor *const *in,
+            uint32_t n_in)
+{
+    struct visitor *v = user;
+    char byte = 0;
+
+    (void)ctx;
+    (void)n_in;
+    if (write(v->is_in[1], &byte, 1) != 1 || read(v->may_go[0], &byte, 1) != 1)
+        return NULL;
+    return bell_neg(in[0]);
+}
+
+static bell_status
+no_gradient(struct bell_context *ctx, void *user, struct bell_tensor *const *in,
+            uint32_t n_in, struct bell_tensor *out, struct bell_tensor *grad,
+            struct bell_tensor **out_grads)
+{
+    (void)ctx;
+    (void)user;
+    (void)in;
+    (void)n_in;
+    (void)out;
+    (void)grad;
+    (void)out_grads;
+    return BELL_OK;
+}
+
+static void *
+visit(void *arg)
+{
+    struct visitor *v = arg;
+    const struct bell_custom_desc desc = {.struct_size = sizeof(desc),
+                                          .name = "wait",
+                                          .forward = wait_inside,
+                                          .backward = no_gradient,
+                                          .user = v};
+    struct bell_tensor *x = bell_ones(v->ctx, BELL_DIMS(3), BELL_FLOAT32);
+    double value = 0;
+
+    x = bell_sum(bell_custom(&desc, &x, 1), BELL_NO_DIMS, false);
+    if (bell_item_f64(x, &value) != BELL_OK || value != -3)
+        return arg;
+    return NULL;
+}
+
+static int
+child_of_visited(struct bell_context *ctx, struct bell_tensor *kept)
+{
+    float data[3] = {1, 2, 3};
+    int bad;
+
+    bad = told(bell_read(kept, data, sizeof(data)));
+    bad += told(bell_realize1(bell_add(kept, kept)));
+    bell_tensor_release(kept);
+    bell_context_destroy(ctx);
+    return bad;
+}
+
+/* A thread that was inside at the fork is not in the child, where no call says
+ * that one is. */
+static void
+of_a_context_in_use(void **state)
+{
+    struct visitor v;
+    struct bell_tensor *kept;
+    pthread_t thread;
+    void *failed = NULL;
+    char byte = 0;
+    int status = 0;
+    pid_t child;
+
+    (void)state;
+    expect_ok(bell_context_create("CPU", &v.ctx));
+    kept = bell_full(v.ctx, BELL_DIMS(3), 7, BELL_FLOAT32);
+    expect_ok(bell_realize1(kept));
+    assert_int_equal(pipe(v.is_in) | pipe(v.may_go), 0);
+    assert_int_equal(pthread_create(&thread, NULL, visit, &v), 0);
+    assert_int_equal(read(v.is_in[0], &byte, 1), 1);
+    fflush(NULL);
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        alarm(120);
+        _exit(child_of_visited(v.ctx, kept));
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_int_equal(bell_realize1(kept), BELL_E_INVALID);
+    assert_int_equal(bell_error_last()->reason, BELL_REASON_THREAD);
+    assert_int_equal(write(v.may_go[1], &byte, 1), 1);
+    assert_int_equal(pthread_join(thread, &failed), 0);
+    assert_null(failed);
+    bell_context_destroy(v.ctx);
+    close(v.is_in[0]);
+    close(v.is_in[1]);
+    close(v.may_go[0]);
+    close(v.may_go[1]);
+}
+
 int
 main(void)
 {
@@ -140,6 +250,7 @@ main(void)
         cmocka_unit_test(on_cpu),
         cmocka_unit_test(on_nv),
         cmocka_unit_test(on_amd),
+        cmocka_unit_test(of_a_context_in_use),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
