@@ -537,26 +537,18 @@ tensor_usable(const char *call, const struct bell_tensor *t)
 
 /* ---- context ---- */
 
-/* failed_dims is a shape for nodes that were never made: sizes of 1, so that
- * code which computes with it divides by nothing. */
 static bell_status
 init_context(struct bell_context *ctx)
 {
     struct tensor *error;
-    uint32_t i;
 
     uop_graph_init(&ctx->graph);
     arena_init(&ctx->functions);
     map_init(&ctx->rule_of);
     ctx->scalar_dims = uop_dims(&ctx->graph, NULL, 0);
-    ctx->failed_dims = host_calloc(1, sizeof(*ctx->failed_dims) +
-                                          TN_MAX_RANK * sizeof(int64_t));
-    if (!ctx->scalar_dims || !ctx->failed_dims ||
-        host_grow((void **)&ctx->scopes, &ctx->cap_scopes, 1,
-                  sizeof(*ctx->scopes)) != 0)
+    if (!ctx->scalar_dims || host_grow((void **)&ctx->scopes, &ctx->cap_scopes,
+                                       1, sizeof(*ctx->scopes)) != 0)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for a context");
-    for (i = 0; i < TN_MAX_RANK; i++)
-        ctx->failed_dims->d[i] = 1;
     memset(&ctx->scopes[0], 0, sizeof(ctx->scopes[0]));
     ctx->n_scopes = ctx->n_base_scopes = 1;
     error = alloc_handle(ctx);
@@ -603,7 +595,6 @@ free_context(struct bell_context *ctx)
         tensor_custom_free(ctx->rules[i].custom);
     host_free(ctx->rules);
     tensor_givens_fini(&ctx->givens);
-    host_free(ctx->failed_dims);
     host_free(ctx->scopes);
     once_end(ctx, sizeof(*ctx));
 }

@@ -626,6 +626,8 @@ find_wide_share(struct bell_context *ctx, const struct uop *u, uint32_t i,
         src[k] = tn_cast(ctx, u->src[k], UOP_F32);
     wide = uop_new_shaped(&ctx->graph, u->op, UOP_F32, u->arg, src, u->n_src,
                           tn_shape(ctx, u));
+    if (tn_bad(wide))
+        return wide;
     share = find_gradient_share(ctx, wide, i, tn_cast(ctx, g, UOP_F32));
     return share ? tn_cast(ctx, share, u->dtype) : NULL;
 }

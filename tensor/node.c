@@ -90,6 +90,8 @@ shape_const(struct bell_context *ctx, const struct uop *u)
 const struct uop *
 tn_int(struct bell_context *ctx, enum uop_dtype dtype, int64_t value)
 {
+    if (dtype == UOP_VOID) /* that of uop_failed */
+        return &uop_failed;
     if (ctx->symbols.n && symbol_is(value))
         return fail_number(ctx);
     return shape_const(ctx, uop_const_int(&ctx->graph, dtype, value));
@@ -98,6 +100,8 @@ tn_int(struct bell_context *ctx, enum uop_dtype dtype, int64_t value)
 const struct uop *
 tn_float(struct bell_context *ctx, enum uop_dtype dtype, double value)
 {
+    if (dtype == UOP_VOID)
+        return &uop_failed;
     if (is_size(ctx, value))
         return fail_number(ctx);
     return shape_const(ctx, uop_const_float(&ctx->graph, dtype, value));

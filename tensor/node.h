@@ -7,7 +7,7 @@
  * reductions and padding of nothing) and never fail but by giving
  * uop_failed, which passes through: out of memory, or a shape with too many
  * elements or axes (ctx->node_error). tensor_new turns that into an error.
- * The shape of uop_failed is readable: no axes, but TN_MAX_RANK sizes of 1.
+ * The shape of uop_failed is readable: no axes, but sizes of 1.
  */
 #ifndef BELL_TENSOR_NODE_H
 #define BELL_TENSOR_NODE_H
@@ -38,7 +38,7 @@ tn_shape(const struct bell_context *ctx, const struct uop *u)
     const struct uop_dims *shape;
 
     if (tn_bad(u))
-        return ctx->failed_dims;
+        return u->arg.dims;
     shape = ctx->graph.shapes[u->id];
     return shape ? shape : ctx->scalar_dims;
 }

@@ -122,7 +122,6 @@ struct bell_context {
     int32_t pid;                        /* of the process that made it */
     struct uop_graph graph;             /* stage T */
     const struct uop_dims *scalar_dims; /* () in graph */
-    struct uop_dims *failed_dims;       /* "shape" of uop_failed: see node.h */
     struct bell_error node_error;       /* why node.c gave uop_failed */
     struct tensor_rule *rules;          /* gradients that differ: gradient.h */
     size_t n_rules, cap_rules;

@@ -15,7 +15,22 @@
 
 #define FIRST_NODES 64 /* that a graph has room for once it has one */
 
-const struct uop uop_failed = {.op = UOP_CONST, .dtype = UOP_VOID, .lanes = 1};
+#pragma GCC diagnostic push /* flexible arrays with initialisers */
+#pragma GCC diagnostic ignored "-Wpedantic"
+#define FOUR(x)    x, x, x, x
+#define SIXTEEN(x) FOUR(x), FOUR(x), FOUR(x), FOUR(x)
+static const struct uop_dims failed_dims = {.d = {SIXTEEN(1), SIXTEEN(1)}};
+const struct uop uop_failed = {
+    .op = UOP_CONST,
+    .dtype = UOP_VOID,
+    .lanes = 1,
+    .arg = {.dims = &failed_dims},
+    .src = {SIXTEEN(&uop_failed), SIXTEEN(&uop_failed), SIXTEEN(&uop_failed),
+            SIXTEEN(&uop_failed)},
+};
+#undef FOUR
+#undef SIXTEEN
+#pragma GCC diagnostic pop
 
 const struct uop_op_info uop_op_infos[UOP_OP_COUNT] = {
 #define T   UOP_FLAG_T

@@ -129,10 +129,12 @@ uop_make(struct uop_graph *g, enum uop_op op, enum uop_dtype dtype,
     const struct uop *swapped[2], *r;
     uint32_t i;
 
+    if (g->failed)
+        return &uop_failed;
     assert(
         n_src >= uop_op_infos[op].min_src &&
         (n_src <= uop_op_infos[op].max_src || uop_op_infos[op].max_src == 255));
-    if (n_src == 0 || n_src > MAX_RULE_SRC || g->failed)
+    if (n_src == 0 || n_src > MAX_RULE_SRC)
         return uop_new(g, op, dtype, lanes, arg, src, n_src);
     for (i = 0; i < n_src; i++) {
         if (src[i] == &uop_failed)

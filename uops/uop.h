@@ -149,7 +149,9 @@ struct uop_graph {
 };
 
 /* What a failed construction returns: a VOID CONST. Using it as a source is
- * allowed and gives it again; uop_graph.failed tells. Never NULL. */
+ * allowed and gives it again; uop_graph.failed tells. Never NULL. It has no
+ * sources, but 64 are there to be read, which are itself, and as `dims` a list of
+ * no sizes, of which 32 can be read as 1. */
 extern const struct uop uop_failed;
 
 /* Static facts of an opcode, from ops.def. */

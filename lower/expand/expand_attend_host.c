@@ -204,13 +204,6 @@ store(const struct work *w, const struct uop *memory, const struct uop *at,
     return uop_make(w->c.g, UOP_STORE, UOP_VOID, 1, no_arg, src, 3);
 }
 
-/* A source of an AFTER, which may have failed. */
-static const struct uop *
-source(const struct uop *u, uint32_t i)
-{
-    return i < u->n_src ? u->src[i] : &uop_failed;
-}
-
 static const struct uop *
 loop(struct work *w, const struct uop *extent)
 {
@@ -499,7 +492,7 @@ make_loop(struct work *w)
     }
     make_scores(w, most);
     n = make_exps(w, most, effects);
-    after[1] = source(w->p, 1); /* in the loop, so */
+    after[1] = w->p->src[1]; /* in the loop, so */
     w->o = attend_after(&w->c, w->o, after, 2);
     if (w->n_cols >= block)
         effects[n++] = add_values(w, 0, w->n_cols / block, block);
@@ -507,7 +500,7 @@ make_loop(struct work *w)
         effects[n++] = add_values(w, w->n_cols / block * block, 1,
                                   (uint32_t)(w->n_cols % block));
     done = end(w, w->tile, effects, n);
-    w->o = attend_after(&w->c, source(w->o, 0), &done, 1);
+    w->o = attend_after(&w->c, w->o->src[0], &done, 1);
     return done;
 }
 

@@ -19,7 +19,7 @@
 struct fuzz_options {
     const char *device, *function;
     int64_t programs, seed, max_ops, index;
-    bool json, grad, vary, jit, each, print;
+    bool json, grad, vary, jit, each, print, failing_memory;
 };
 
 struct fuzz_state {
@@ -248,7 +248,8 @@ run_oracle(struct fuzz_state *s)
             continue;
         BELL_TRY(fuzz_fresh_context(&s->ctx, s->opts.device));
         s->oracle.ctx = s->ctx;
-        BELL_TRY(oracle_check(&s->oracle, row));
+        BELL_TRY(s->opts.failing_memory ? oracle_check_memory(&s->oracle, row)
+                                        : oracle_check(&s->oracle, row));
     }
     tool_progress(NULL);
     return BELL_OK;
@@ -263,7 +264,7 @@ run_programs(struct fuzz_state *s)
     BELL_TRY(fuzz_ask_f64(s->ctx, &s->lacks_f64));
     if (s->opts.each && !s->opts.print && s->opts.index < 0)
         BELL_TRY(run_oracle(s));
-    if (s->opts.function)
+    if (s->opts.function || s->opts.failing_memory)
         return BELL_OK;
     for (i = 0; i < s->opts.programs; i++) {
         if (i % PROGRAMS_PER_CONTEXT == 0)
@@ -344,7 +345,7 @@ print_summary(struct fuzz_state *s)
                     oracle->n_rows, s->n_undefined + s->n_unjudged,
                     oracle->n_calls, oracle->n_refused, oracle->n_points,
                     oracle->n_differ);
-    if (s->opts.function)
+    if (s->opts.function || s->opts.failing_memory)
         return code;
     if (s->opts.each && print_left_out(s) > 0)
         code = TOOL_FAILED;
@@ -441,6 +442,9 @@ verb_fuzz(int argc, char **argv)
          "broadcast, and its gradients; fails where a function is left out"},
         {"--function", "NAME", TOOL_OPT_STRING, &s->opts.function, 0, 0,
          "with --each: that function alone, by its definition"},
+        {"--failing-memory", NULL, TOOL_OPT_FLAG, &s->opts.failing_memory, 0, 0,
+         "with --each: one call of each function and its gradients, while each "
+         "allocation in turn fails"},
         {"--print", NULL, TOOL_OPT_FLAG, &s->opts.print, 0, 0,
          "with --index: print that program as C, run nothing"},
         {"--json", NULL, TOOL_OPT_FLAG, &s->opts.json, 0, 0,
@@ -451,6 +455,8 @@ verb_fuzz(int argc, char **argv)
         s->opts.grad + s->opts.vary + s->opts.jit + s->opts.each > 1)
         code =
             tool_usage(s->opts.json, "fuzz: --grad, --vary, --jit or --each");
+    if (code == TOOL_GO_ON && s->opts.failing_memory && !s->opts.each)
+        code = tool_usage(s->opts.json, "fuzz: --failing-memory needs --each");
     if (code == TOOL_GO_ON && s->opts.print && s->opts.index < 0)
         code = tool_usage(s->opts.json, "fuzz: --print needs --index");
     if (code == TOOL_GO_ON) {

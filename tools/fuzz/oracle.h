@@ -249,5 +249,10 @@ BELL_MUST_CHECK bell_status oracle_ask_flushes(struct oracle_run *run);
  * failure of the oracle itself or of a device that is lost. */
 BELL_MUST_CHECK bell_status oracle_check(struct oracle_run *run,
                                          const struct oracle_row *row);
+/* The first call of a row and its gradients in contexts where one allocation
+ * after the other fails, alone or with all behind it. A failure for any other
+ * reason is told and counted. */
+BELL_MUST_CHECK bell_status oracle_check_memory(struct oracle_run *run,
+                                                const struct oracle_row *row);
 
 #endif

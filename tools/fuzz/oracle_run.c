@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/bits.h"
 #include "doorbell/ops.h"
 #include "tools/fuzz/fuzz.h"
@@ -1158,6 +1159,27 @@ run_job(struct job *job)
     return check_results(job);
 }
 
+/* NULL: out of memory. */
+static struct job *
+make_job(struct oracle_run *run, const struct oracle_row *row, const char *text,
+         size_t len, enum bell_dtype dtype, struct arena *arena)
+{
+    struct job *job = arena_calloc(arena, 1, sizeof(*job));
+
+    if (!job)
+        return NULL;
+    job->run = run;
+    job->row = row;
+    job->text = text;
+    job->text_len = len;
+    job->scale = 1;
+    job->o.row = row;
+    job->o.arena = arena;
+    job->o.dtype = dtype;
+    job->call.function = bell_function_find(row->name);
+    return job;
+}
+
 /* A failure of a call is a difference; of the device, the end. */
 static BELL_MUST_CHECK bell_status
 check_call(struct oracle_run *run, const struct oracle_row *row,
@@ -1169,20 +1191,12 @@ check_call(struct oracle_run *run, const struct oracle_row *row,
     bell_status status;
 
     arena_init(&arena);
-    job = arena_calloc(&arena, 1, sizeof(*job));
+    job = make_job(run, row, text, len, dtype, &arena);
     if (!job) {
         arena_fini(&arena);
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for a call");
     }
-    job->run = run;
-    job->row = row;
-    job->text = text;
-    job->text_len = len;
     job->scale = scale;
-    job->o.row = row;
-    job->o.arena = &arena;
-    job->o.dtype = dtype;
-    job->call.function = bell_function_find(row->name);
     status = bell_scope_begin(run->ctx);
     if (status == BELL_OK)
         status = run_job(job);
@@ -1239,6 +1253,92 @@ oracle_check(struct oracle_run *run, const struct oracle_row *row)
             for (i = 0; i < (wide ? 6u : scaled ? 4u : 1u); i++)
                 BELL_TRY(check_call(run, row, text, len, dtype, scales[i]));
             text += len;
+        }
+    }
+    return BELL_OK;
+}
+
+/* ---- without memory --------------------------------------------------- */
+
+/* After so many calls in a row that were right, no allocation is left to
+ * fail. */
+#define GOOD_ENOUGH 4
+
+/* The call and the gradients of its results, as far as there are such. */
+static BELL_MUST_CHECK bell_status
+make_graph(struct job *job, const bool *given)
+{
+    struct bell_tensor *grads[MAX_LEAVES], *targets[MAX_LEAVES];
+    uint32_t r, i, n = 0;
+
+    BELL_TRY(make_call(job, given));
+    if (!has_gradient(job->row))
+        return bell_context_status(job->run->ctx);
+    for (i = 0; i < job->n_leaves; i++) {
+        if (oracle_is_float(job->leaves[i]->dtype))
+            targets[n++] = job->tensors[i];
+    }
+    for (r = 0; n && r < job->call.n_results; r++) {
+        if (oracle_is_float(bell_dtype_of(job->call.results[r])))
+            BELL_TRY(
+                bell_vjp(job->call.results[r],
+                         bell_ones_like(job->call.results[r], BELL_DEFAULT),
+                         targets, n, grads));
+    }
+    return bell_context_status(job->run->ctx);
+}
+
+/* The case in a context of its own where allocation `nth` of the call fails,
+ * and with `once` that one alone; *out_failed says whether the call did. */
+static BELL_MUST_CHECK bell_status
+call_without_memory(struct oracle_run *run, const struct oracle_row *row,
+                    size_t len, uint64_t nth, bool once, bool *out_failed)
+{
+    struct oracle_run own = {.quiet = run->quiet};
+    bool given[BELL_MAX_PARAMS] = {false};
+    struct arena arena;
+    struct job *job;
+    bell_status status;
+
+    BELL_TRY(bell_context_create(bell_context_device(run->ctx), &own.ctx));
+    arena_init(&arena);
+    job = make_job(&own, row, row->cases, len, oracle_letter(row->dtypes[0]),
+                   &arena);
+    if (job)
+        parse_case(job, given);
+    status = job && !job->failed ? BELL_OK : BELL_E_NO_MEMORY;
+    if (status == BELL_OK) {
+        host_fail_after(nth, once);
+        status = make_graph(job, given);
+        host_fail_after(0, 0);
+        *out_failed = status != BELL_OK;
+        if (status != BELL_OK && status != BELL_E_NO_MEMORY)
+            tell(job, "without memory it fails: ", bell_error_last()->message);
+        run->report.n_calls++;
+        run->report.n_differ += job->n_shown > 0;
+        status = BELL_OK;
+    }
+    arena_fini(&arena);
+    bell_context_destroy(own.ctx);
+    return status;
+}
+
+bell_status
+oracle_check_memory(struct oracle_run *run, const struct oracle_row *row)
+{
+    size_t len = strcspn(row->cases, ";");
+    uint32_t once, n_good;
+    uint64_t nth;
+
+    run->report.n_rows++;
+    if (run->lacks_f64 && row->dtypes[0] == 'd')
+        return BELL_OK;
+    for (once = 0; once < 2; once++) {
+        for (nth = 1, n_good = 0; n_good < (once ? GOOD_ENOUGH : 1); nth++) {
+            bool failed = false;
+            BELL_TRY(
+                call_without_memory(run, row, len, nth, once != 0, &failed));
+            n_good = failed ? 0 : n_good + 1;
         }
     }
     return BELL_OK;
