@@ -68,6 +68,15 @@ def check_each(tap, few):
               'a definition as it says', complaints)
 
 
+def check_memory(tap):
+    """What a call says when an allocation of it fails."""
+    done = run('fuzz', 'CPU', '--each', '--failing-memory')
+    tap.check('every function while memory runs out', expect(
+        done, 0, out=': 0 calls differ'))
+    tap.check('--failing-memory alone', expect(
+        run('fuzz', 'CPU', '--failing-memory'), 2, err='needs --each'))
+
+
 def check_device(tap, device, programs, seed):
     done = run('fuzz', device, '--programs', str(programs), '--seed',
                str(seed))
@@ -170,6 +179,7 @@ def main():
         return
     check_runs(tap, 40 if '--few' in args else 300)
     check_each(tap, '--few' in args)
+    check_memory(tap)
     check_leaves(tap)
     check_refusals(tap)
     if '--sim' in args:
