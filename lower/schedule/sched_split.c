@@ -359,7 +359,7 @@ static const struct uop *
 prepare_reduce(struct uop_graph *g, const struct uop *u, const struct uop *old,
                const uint32_t *n_users, const struct sched_target *target)
 {
-    if (target->turns_words || target->turns_rows || target->pads_halves)
+    if (target->turns_words || target->turns_rows || target->matrix_k)
         u = sched_turn(g, u, target);
     if (target->channel_uses > 0 && !g->failed)
         u = sched_channels(g, u, old, n_users, target);

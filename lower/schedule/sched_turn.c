@@ -9,7 +9,9 @@
  * are no multiple of that, all of it would be loaded element by element, by each
  * tile that it is in: of large products such a factor is stored along the sum
  * first, with zeros behind each row. observed: H100, 2026-11-23: bfloat16
- * products of 4095 made 77 to 93 TFLOP/s, of 4096 786.
+ * products of 4095 made 77 to 93 TFLOP/s, of 4096 786. guess: from 2^24
+ * products on, where the model of H100, A100, MI300X and RX 7900 XTX says that
+ * both kernels take 0.15 to 0.6 of the time that one does.
  *
  * Likewise on a CPU with instructions for products of small numbers, which take
  * so many steps of the sum at a time. observed: a Xeon with AMX,
@@ -36,8 +38,9 @@
 #define ROW_BYTES   128  /* that rows are made multiples of: a tile's steps */
 #define PAGE_BYTES  4096 /* a cache's ways are no longer, or whole ones */
 #define LINE_BYTES  64
-#define PAD_USES    256 /* of each element; copies are then soon worth it */
-#define PAD_WORK    (1 << 28) /* products, in all */
+#define PAD_STEPS   128
+#define PAD_USES    128 /* of each element; copies are then soon worth it */
+#define PAD_WORK    (1 << 24) /* products, in all */
 #define TILE_STEPS  64        /* the same three of a CPU's tiles. guess: */
 #define TILE_USES   64
 #define TILE_WORK   (1 << 22)
@@ -84,6 +87,29 @@ static bool
 is_repeated(struct uop_graph *g, const struct uop *u, uint32_t axis)
 {
     return u->op == UOP_EXPAND && uop_shape(g, u->src[0])->d[axis] == 1;
+}
+
+#define MAX_MOVES 4 /* of a factor that was widened before them */
+
+/* The moves of what is no wider than it must be, or u as it is. */
+static const struct uop *
+move_before_cast(struct uop_graph *g, const struct uop *u)
+{
+    const struct uop *moves[MAX_MOVES], *base = u, *src;
+    uint32_t n = 0;
+
+    for (; base->op == UOP_PERMUTE || base->op == UOP_RESHAPE;
+         base = base->src[0]) {
+        if (n == MAX_MOVES)
+            return u;
+        moves[n++] = base;
+    }
+    if (base->op != UOP_CAST)
+        return u;
+    for (src = base->src[0]; n > 0; n--)
+        src = uop_new_shaped(g, moves[n - 1]->op, src->dtype, moves[n - 1]->arg,
+                             &src, 1, uop_shape(g, moves[n - 1]));
+    return src;
 }
 
 /* What of the factor is not repeated, before it was widened; NULL where that
@@ -166,9 +192,9 @@ part_of_row(const struct sched_target *target, enum uop_dtype dtype,
     if (target->tiles_k && target->tiles_k[dtype]) {
         part = target->tiles_k[dtype];
         *out_padded = (int64_t)align_up((uint64_t)steps, (uint64_t)part);
-    } else if (dtype == UOP_F32 ? target->turns_words
-                                : target->pads_halves &&
-                                      (dtype == UOP_F16 || dtype == UOP_BF16)) {
+    } else if (dtype == UOP_F32
+                   ? target->turns_words
+                   : size < 4 && target->matrix_k && target->matrix_k[dtype]) {
         part = PART_BYTES / size;
         if (steps % part)
             *out_padded = (int64_t)align_up((uint64_t)steps,
@@ -192,12 +218,14 @@ pad_factors(struct uop_graph *g, const struct uop *body,
     uint32_t i;
 
     if (dims->n > SCHED_MAX_RANK ||
-        steps < (target->tiles_k ? TILE_STEPS : MIN_STEPS) ||
+        steps < (target->tiles_k ? TILE_STEPS : PAD_STEPS) ||
         n < (target->tiles_k ? TILE_WORK : PAD_WORK))
         return false;
     for (i = 0; i < 2; i++) {
         narrow[i] = narrow_factor(g, body->src[i]);
-        if (!narrow[i] || uop_shape(g, narrow[i])->n != dims->n ||
+        if (narrow[i])
+            narrow[i] = move_before_cast(g, narrow[i]);
+        if (!narrow[i] || g->failed || uop_shape(g, narrow[i])->n != dims->n ||
             narrow[i]->dtype != (i ? narrow[0]->dtype : narrow[i]->dtype) ||
             n < uses * sched_numel(uop_shape(g, narrow[i])))
             return false;

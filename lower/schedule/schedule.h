@@ -67,7 +67,10 @@ struct sched_target {
                             * matrix instruction; else 0 */
     bool turns_words;      /* F32 factors are to lie along the sum */
     bool turns_rows;       /* those that the last axis does not vary with are */
-    bool pads_halves;      /* rows of factors are to be multiples of 16 bytes */
+    /* of a GPU: by dtype, steps of a matrix instruction, or 0
+     * (lower_target.matrix_k), for which rows of factors of less than 4 bytes an
+     * element are to be multiples of 16 bytes; or NULL */
+    const uint8_t *matrix_k;
     /* by the factors' dtype, what sums are to be multiples of on a CPU
      * (lower_target.tiles_k); NULL: any */
     const uint8_t *tiles_k;

@@ -18,7 +18,7 @@ import sys
 import time
 
 DTYPES = {'int8': 2, 'int32': 6, 'float16': 10, 'bfloat16': 11, 'float32': 12,
-          'float8_e4m3fn': 14}
+          'float64': 13, 'float8_e4m3fn': 14}
 NONE, BOOL, INT, FLOAT, DTYPE, TENSOR, LIST = 0, 1, 2, 3, 4, 6, 7
 
 
