@@ -392,6 +392,31 @@ uop_const_float(struct uop_graph *g, enum uop_dtype dtype, double value)
 }
 
 const struct uop *
+uop_identity(struct uop_graph *g, enum uop_op op, enum uop_dtype dtype)
+{
+    struct uop_bounds b = uop_dtype_bounds(dtype);
+    bool is_float = uop_dtype_infos[dtype].is_float;
+
+    switch ((int)op) {
+    case UOP_MUL:
+        return uop_const_int(g, dtype, 1);
+    case UOP_AND:
+        return uop_const_int(g, dtype, dtype == UOP_BOOL ? 1 : -1);
+    case UOP_MAX:
+        if (is_float)
+            return uop_const_float(g, dtype, -(double)__builtin_inff());
+        return uop_const_int(g, dtype, b.min);
+    case UOP_MIN:
+        if (is_float)
+            return uop_const_float(g, dtype, (double)__builtin_inff());
+        return uop_const_int(g, dtype, dtype == UOP_U64 ? -1 : b.max);
+    default:
+        assert(op == UOP_ADD || op == UOP_OR || op == UOP_XOR);
+        return uop_const_int(g, dtype, 0);
+    }
+}
+
+const struct uop *
 uop_const_like(struct uop_graph *g, const struct uop *like, int64_t i)
 {
     const struct uop *c = uop_const_int(g, like->dtype, i);

@@ -242,6 +242,9 @@ const struct uop *uop_const_int(struct uop_graph *g, enum uop_dtype dtype,
                                 int64_t value);
 const struct uop *uop_const_float(struct uop_graph *g, enum uop_dtype dtype,
                                   double value);
+/* The first value of a reduction by ALU op `op`: x op identity == x. */
+const struct uop *uop_identity(struct uop_graph *g, enum uop_op op,
+                               enum uop_dtype dtype);
 /* A constant of any dtype from a double or, where it is integer, from `i`. */
 const struct uop *uop_const_like(struct uop_graph *g, const struct uop *like,
                                  int64_t i);

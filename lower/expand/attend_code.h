@@ -53,7 +53,7 @@ step(const struct attend_code *w, const struct uop *a, const struct uop *b,
 static inline const struct uop *
 low(const struct attend_code *w)
 {
-    return kernel_identity(w->g, UOP_MAX, UOP_F32);
+    return uop_identity(w->g, UOP_MAX, UOP_F32);
 }
 
 /* ---- the kernel's expressions at places (attend_code.c) ---- */

@@ -58,7 +58,7 @@ expand_make_acc(struct expand *e, const struct uop *reduce, uint16_t lanes,
     union uop_arg arg = {.i = e->n_accs++};
 
     assert(lanes > 0);
-    src[0] = kernel_identity(e->g, (enum uop_op)reduce->arg.i, reduce->dtype);
+    src[0] = uop_identity(e->g, (enum uop_op)reduce->arg.i, reduce->dtype);
     src[0] = expand_broadcast(e, src[0], lanes);
     return uop_new(e->g, UOP_ACC, reduce->dtype, lanes, arg, src,
                    expand_add_loops(e, context, src, 1));

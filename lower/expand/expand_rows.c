@@ -36,8 +36,8 @@ add_rows(struct expand *e, const struct kernel_group *group,
     enum uop_op op = (enum uop_op)reduce->arg.i;
 
     src[1] = place_of(e, inst, e->base[column], copy);
-    src[2] = expand_broadcast(e, kernel_identity(e->g, op, reduce->dtype),
-                              inst->lanes);
+    src[2] =
+        expand_broadcast(e, uop_identity(e->g, op, reduce->dtype), inst->lanes);
     src[3] = uop_alu2(e->g, UOP_CMPLT, expand_num(e, 0), e->base[row]);
     src[2] =
         uop_make(e->g, UOP_LOAD, reduce->dtype, inst->lanes, no_arg, src, 4);

@@ -314,7 +314,7 @@ join_shares(struct join *j, const struct uop *barrier, uint32_t n_left)
         const struct uop *own = *j->parts[i].value, *sum = own, *src[4];
         src[0] = after_barrier(e, j->memory[own->dtype], barrier);
         src[2] = expand_broadcast(
-            e, kernel_identity(e->g, j->parts[i].op, own->dtype), own->lanes);
+            e, uop_identity(e->g, j->parts[i].op, own->dtype), own->lanes);
         src[3] = gate;
         for (step = n_left; step < n; step += n_left) {
             const struct uop *tid =

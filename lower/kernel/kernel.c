@@ -51,31 +51,6 @@ kernel_bound(const struct kernel *k, const struct uop *reduce)
     return bound;
 }
 
-const struct uop *
-kernel_identity(struct uop_graph *g, enum uop_op op, enum uop_dtype dtype)
-{
-    struct uop_bounds b = uop_dtype_bounds(dtype);
-    bool is_float = uop_dtype_infos[dtype].is_float;
-
-    switch ((int)op) {
-    case UOP_MUL:
-        return uop_const_int(g, dtype, 1);
-    case UOP_AND:
-        return uop_const_int(g, dtype, dtype == UOP_BOOL ? 1 : -1);
-    case UOP_MAX:
-        if (is_float)
-            return uop_const_float(g, dtype, -(double)__builtin_inff());
-        return uop_const_int(g, dtype, b.min);
-    case UOP_MIN:
-        if (is_float)
-            return uop_const_float(g, dtype, (double)__builtin_inff());
-        return uop_const_int(g, dtype, dtype == UOP_U64 ? -1 : b.max);
-    default:
-        assert(op == UOP_ADD || op == UOP_OR || op == UOP_XOR);
-        return uop_const_int(g, dtype, 0);
-    }
-}
-
 /* ---- collecting ---- */
 
 static bell_status

@@ -243,8 +243,4 @@ bool kernel_find_digits(const struct kernel *k,
                         const struct kernel_group *group,
                         const struct uop *reduce, struct kernel_digits *d);
 
-/* First value of an accumulator of ALU op `op`: x op identity == x. */
-const struct uop *kernel_identity(struct uop_graph *g, enum uop_op op,
-                                  enum uop_dtype dtype);
-
 #endif

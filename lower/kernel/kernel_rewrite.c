@@ -46,7 +46,7 @@ remap_reduce(struct kernel *k, const struct uop *u, const struct uop *body,
     }
     if (gate)
         body = uop_alu3(k->g, UOP_WHERE, gate, body,
-                        kernel_identity(k->g, u->arg.i, u->dtype));
+                        uop_identity(k->g, u->arg.i, u->dtype));
     src[0] = body;
     for (i = 1; i < u->n_src; i++) {
         const struct kernel_remap *to = &map[kernel_range_no(k, u->src[i])];
@@ -347,7 +347,7 @@ drop_empty_reduces(struct kernel *k)
         if (u->op != UOP_REDUCE || !reduces_nothing(k, u))
             continue;
         from[n] = u;
-        to[n++] = kernel_identity(k->g, u->arg.i, u->dtype);
+        to[n++] = uop_identity(k->g, u->arg.i, u->dtype);
     }
     if (!n)
         return BELL_OK;
@@ -581,7 +581,7 @@ peel_reduce(struct kernel *k, const struct uop *u, const struct peel *peel)
     src[1][0] = peel->to[kernel_pos(k, u->src[0])];
     if (peel->gate)
         src[1][0] = uop_alu3(k->g, UOP_WHERE, peel->gate, src[1][0],
-                             kernel_identity(k->g, op, dtype));
+                             uop_identity(k->g, op, dtype));
     for (i = 0; i < 2; i++)
         half[i] =
             uop_make(k->g, UOP_REDUCE, dtype, 1, u->arg, src[i], u->n_src);

@@ -24,6 +24,9 @@
  * parts of sin a work-group, 1.7 ns an element, 2026-11-29 */
 #define SPLIT_LONG_PART (1ll << 26)
 #define SPLIT_MAX_LONG  65536
+#define UNEVEN_PARTS    2  /* times more, where they are not equal. guess */
+#define UNEVEN_ALIGN    16 /* elements that such parts are multiples of, */
+#define UNEVEN_LONG     8  /* where they are so many times as long */
 #define PRODUCT_PARTS   64 /* times workers, over outputs: two tiles each */
 /* Of words, by a GPU without matrix instructions for them: where there are fewer
  * tiles than processors, parts make six of each, which are long enough to pay
@@ -86,6 +89,15 @@ shaped(struct uop_graph *g, enum uop_op op, enum uop_dtype dtype,
        union uop_arg arg, const struct uop *src, const int64_t *d, uint32_t n)
 {
     return uop_new_shaped(g, op, dtype, arg, &src, 1, uop_dims(g, d, n));
+}
+
+/* A CONST, which has no axes. */
+static const struct uop *
+scalar(struct uop_graph *g, const struct uop *u)
+{
+    if (u != &uop_failed)
+        g->shapes[u->id] = uop_dims(g, NULL, 0);
+    return u;
 }
 
 static const struct uop *
@@ -275,6 +287,68 @@ most_parts(int64_t length)
                                     : SPLIT_MAX_LONG;
 }
 
+/* src with so many elements more behind the end of an axis, which a reduction by
+ * `op` leaves as it is. */
+static const struct uop *
+pad_axis(struct uop_graph *g, const struct uop *src, uint32_t axis,
+         int64_t more, enum uop_op op)
+{
+    const struct uop_dims *from = uop_shape(g, src), *shape;
+    int64_t d[SCHED_MAX_RANK], grow[2 * SCHED_MAX_RANK] = {0};
+    const struct uop *identity = uop_identity(g, op, src->dtype), *in[3];
+    union uop_arg arg;
+    uint32_t i;
+
+    memcpy(d, from->d, from->n * sizeof(*d));
+    d[axis] += more;
+    grow[2 * axis + 1] = more;
+    shape = uop_dims(g, d, from->n);
+    arg.dims = uop_dims(g, grow, 2 * from->n);
+    if (!shape || !arg.dims)
+        return &uop_failed;
+    in[1] = uop_new_shaped(g, UOP_PAD, src->dtype, arg, &src, 1, shape);
+    if (identity->arg.bits == 0)
+        return in[1];
+    in[2] = scalar(g, identity);
+    in[0] = scalar(g, uop_const_int(g, UOP_BOOL, 1));
+    for (i = 0; i < from->n; i++)
+        d[i] = 1;
+    in[0] = reshape(g, in[0], d, from->n);
+    in[0] = shaped(g, UOP_EXPAND, UOP_BOOL, (union uop_arg){.dims = from},
+                   in[0], from->d, from->n);
+    in[0] = uop_new_shaped(g, UOP_PAD, UOP_BOOL, arg, in, 1, shape);
+    return uop_new_shaped(g, UOP_WHERE, src->dtype, (union uop_arg){.bits = 0},
+                          in, 3, shape);
+}
+
+/* Where the axes' divisors leave few parts: what is reduced, with an axis made
+ * longer, so that there are more. */
+static const struct uop *
+pad_to_parts(struct uop_graph *g, const struct uop *u, const struct uop *src,
+             int64_t most, struct cut *cut)
+{
+    const struct uop_dims *from = uop_shape(g, src);
+    uint32_t axes = uop_reduce_axes(u), i;
+    int64_t inner = 1, length = 0, parts, n;
+
+    for (i = from->n; i-- > 0; inner *= n) {
+        n = axes >> i & 1 ? from->d[i] : 1;
+        parts = n * inner / SPLIT_MIN_PART;
+        parts = parts < most ? parts : most;
+        if (parts <= UNEVEN_PARTS * cut->parts || n < 2 * parts)
+            continue;
+        length = (int64_t)div_up((uint64_t)n, (uint64_t)parts);
+        if (length > UNEVEN_LONG * UNEVEN_ALIGN)
+            length = (int64_t)align_up((uint64_t)length, UNEVEN_ALIGN);
+        cut->parts = (int64_t)div_up((uint64_t)n, (uint64_t)length);
+        cut->axis = i;
+    }
+    return length ? pad_axis(g, src, cut->axis,
+                             length * cut->parts - from->d[cut->axis],
+                             uop_reduce_op(u))
+                  : src;
+}
+
 static const struct uop *
 split_reduce(struct uop_graph *g, const struct uop *u, const struct uop *src,
              const struct sched_target *target)
@@ -325,6 +399,8 @@ split_reduce(struct uop_graph *g, const struct uop *u, const struct uop *src,
             inner *= from->d[i];
         }
     }
+    if (!product)
+        src = pad_to_parts(g, u, src, most, &best);
     return best.parts > 1 ? split_axes(g, u, src, &best, product) : u;
 }
 

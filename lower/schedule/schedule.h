@@ -71,6 +71,7 @@ struct sched_target {
      * (lower_target.matrix_k), for which rows of factors of less than 4 bytes an
      * element are to be multiples of 16 bytes; or NULL */
     const uint8_t *matrix_k;
+    bool copies; /* to LOCAL memory, of parts of a row that ends sooner */
     /* by the factors' dtype, what sums are to be multiples of on a CPU
      * (lower_target.tiles_k); NULL: any */
     const uint8_t *tiles_k;

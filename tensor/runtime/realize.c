@@ -72,6 +72,7 @@ set_target(struct tensor_runtime *rt, const struct hcq_device_info *info,
     rt->sched_target.turns_words = rt->target.lower.wgmma_k[UOP_F32] > 0;
     rt->sched_target.matrix_k =
         rt->target.lower.is_gpu ? rt->target.lower.matrix_k : NULL;
+    rt->sched_target.copies = rt->target.lower.copy_bytes > 0;
     rt->sched_target.channel_uses = channel_uses(&rt->target.lower);
     rt->sched_target.channel_products = channel_products(&rt->target.lower);
     rt->sched_target.turns_rows = rt->target.lower.max_packed_bytes > 0;

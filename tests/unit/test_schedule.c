@@ -780,6 +780,26 @@ test_big_sum_is_split(void **state)
 }
 
 /* Parts that a processor would take longer than seconds for are more parts. */
+/* Lengths without divisors are split, too, in parts that are not equal. */
+static void
+test_prime_sum_is_split(void **state)
+{
+    static const enum uop_op ops[] = {UOP_ADD, UOP_MUL, UOP_MAX, UOP_MIN};
+    struct world w;
+    const struct uop *x, *y;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(ops); i++) {
+        setup(&w);
+        x = leaf(&w.g, 0, UOP_F32, dims_of(&w.g, 1, 15485863));
+        y = reduce(&w.g, ops[i], x, 1);
+        assert_int_equal(schedule(&w, &y, 1), 2);
+        assert_in_range(w.plan.bufs[1].n_elems, 64, 1024);
+        teardown(&w);
+    }
+}
+
 static void
 test_huge_sum_is_split(void **state)
 {
@@ -1024,6 +1044,7 @@ main(void)
         cmocka_unit_test(test_equal_kernels_are_one_node),
         cmocka_unit_test(test_roots_that_are_leaves),
         cmocka_unit_test(test_big_sum_is_split),
+        cmocka_unit_test(test_prime_sum_is_split),
         cmocka_unit_test(test_huge_sum_is_split),
         cmocka_unit_test(test_long_products_are_split),
         cmocka_unit_test(test_sums_for_tiles),

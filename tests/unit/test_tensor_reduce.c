@@ -27,6 +27,47 @@ expect_all(int line, struct bell_tensor *t, const double *want, size_t n)
 
 /* ---- reductions ---- */
 
+#define PRIME 65537 /* long enough to be reduced in parts */
+
+static void
+test_prime_lengths(void **state)
+{
+    static const enum bell_dtype dtypes[] = {BELL_FLOAT32, BELL_INT32,
+                                             BELL_UINT8, BELL_FLOAT16};
+    double *values = malloc(PRIME * sizeof(*values));
+    struct bell_tensor *x, *three, *data;
+    size_t i;
+
+    (void)state;
+    assert_non_null(values);
+    for (i = 0; i < PRIME; i++)
+        values[i] = i < PRIME - 2 ? 3 : 5;
+    data = bell_from_data(ctx, BELL_DIMS(PRIME), BELL_FLOAT64, values);
+    for (i = 0; i < ARRAY_LEN(dtypes); i++) {
+        x = bell_cast(data, dtypes[i]);
+        three = bell_scalar(ctx, 3);
+        EXPECT(bell_min(x, BELL_NO_DIMS, false), 3);
+        EXPECT(bell_max(x, BELL_NO_DIMS, false), 5);
+        EXPECT(
+            bell_max(bell_neg(bell_cast(x, BELL_INT32)), BELL_NO_DIMS, false),
+            -3);
+        EXPECT(bell_sum(bell_cast(x, BELL_INT32), BELL_NO_DIMS, false),
+               3 * PRIME + 4);
+        EXPECT(bell_mean(bell_cast(x, BELL_FLOAT32), BELL_NO_DIMS, false),
+               (float)(3 + 4.0 / PRIME));
+        EXPECT(bell_all(bell_eq(x, three), BELL_NO_DIMS, false), 0);
+        EXPECT(bell_all(bell_ge(x, three), BELL_NO_DIMS, false), 1);
+        EXPECT(bell_any(bell_lt(x, three), BELL_NO_DIMS, false), 0);
+    }
+    x = bell_unsqueeze(bell_cast(data, BELL_FLOAT32), 1);
+    x = bell_mul(x, T(V(1, -2, 0), 3));
+    EXPECT(bell_sum(x, BELL_DIMS(0), false), 3 * PRIME + 4, -6 * PRIME - 8, 0);
+    EXPECT(bell_max(x, BELL_DIMS(0), false), 5, -6, 0);
+    EXPECT(bell_prod(bell_sub(x, T(V(4, -5, -1), 3)), BELL_DIMS(0), false), -1,
+           -25, 1);
+    free(values);
+}
+
 static void
 test_sums(void **state)
 {
@@ -811,11 +852,12 @@ main(void)
 #define TEST(name)                                                             \
     cmocka_unit_test_setup_teardown(name, make_context, end_context)
     const struct CMUnitTest tests[] = {
-        TEST(test_sums),   TEST(test_arg_extremes),   TEST(test_softmax),
-        TEST(test_scans),  TEST(test_sorting),        TEST(test_orders),
-        TEST(test_matmul), TEST(test_einsum),         TEST(test_attention),
-        TEST(test_conv2d), TEST(test_conv_transpose), TEST(test_pooling),
-        TEST(test_norms),  TEST(test_losses),         TEST(test_class_losses),
+        TEST(test_prime_lengths), TEST(test_sums),   TEST(test_arg_extremes),
+        TEST(test_softmax),       TEST(test_scans),  TEST(test_sorting),
+        TEST(test_orders),        TEST(test_matmul), TEST(test_einsum),
+        TEST(test_attention),     TEST(test_conv2d), TEST(test_conv_transpose),
+        TEST(test_pooling),       TEST(test_norms),  TEST(test_losses),
+        TEST(test_class_losses),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
