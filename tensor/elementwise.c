@@ -462,6 +462,73 @@ take_hypot(struct bell_context *ctx, const struct uop *x, const struct uop *y)
 
 TENSOR_BINARY(bell_hypot, TENSOR_FLOAT, take_hypot)
 
+/* The signed integers of the bits of a float dtype, and the least of them. */
+static enum uop_dtype
+bits_of_float(enum uop_dtype dtype, int64_t *out_least)
+{
+    size_t size = uop_dtype_infos[dtype].size_bytes;
+
+    assert(uop_dtype_infos[dtype].is_float && size > 1);
+    *out_least = size == 8 ? INT64_MIN : size == 4 ? INT32_MIN : INT16_MIN;
+    return size == 8 ? UOP_I64 : size == 4 ? UOP_I32 : UOP_I16;
+}
+
+/* From the bits of a float, as a signed integer, to its place in order, both
+ * zeros at 0; and back, but for the sign of zero. */
+static const struct uop *
+swap_order(struct bell_context *ctx, const struct uop *i, int64_t least)
+{
+    enum uop_dtype type = i->dtype;
+
+    return tn_where(ctx, tn_lt(ctx, i, tn_int(ctx, type, 0)),
+                    tn_sub(ctx, tn_int(ctx, type, least), i), i);
+}
+
+/* On integers alone: a device may flush subnormal numbers. A zero has x's
+ * sign. */
+static const struct uop *
+next_after(struct bell_context *ctx, const struct uop *x, const struct uop *y)
+{
+    const struct uop *from, *to, *step, *same, *bits, *zero, *next, *nan;
+    enum uop_dtype type;
+    int64_t least;
+
+    if (tn_bad(x) || tn_bad(y))
+        return &uop_failed;
+    type = bits_of_float(x->dtype, &least);
+    bits = tn_bitcast(ctx, x, type);
+    zero = tn_int(ctx, type, 0);
+    from = swap_order(ctx, bits, least);
+    to = swap_order(ctx, tn_bitcast(ctx, y, type), least);
+    nan = tn_or(ctx, tn_isnan(ctx, x), tn_isnan(ctx, y));
+    same = tn_and(ctx, tn_eq(ctx, from, to), tn_not(ctx, nan));
+    step = tn_where(ctx, tn_lt(ctx, from, to), tn_int(ctx, type, 1),
+                    tn_int(ctx, type, -1));
+    step = tn_add(ctx, from, step);
+    next = tn_where(ctx, tn_eq(ctx, step, zero),
+                    tn_and(ctx, bits, tn_int(ctx, type, least)),
+                    swap_order(ctx, step, least));
+    next = tn_where(ctx, same, y, tn_bitcast(ctx, next, x->dtype));
+    return tensor_surrogate(
+        ctx, tn_where(ctx, nan, tn_add(ctx, x, y), next),
+        tn_where(ctx, same, tn_wrap(ctx, UOP_DETACH, x), x));
+}
+
+struct bell_tensor *
+bell_nextafter(struct bell_tensor *x, struct bell_tensor *y)
+{
+    struct bell_tensor *both[2] = {x, y}, *out;
+    struct tensor_operands ops;
+    uint32_t i;
+
+    if (!tensor_operands(__func__, both, 2, TENSOR_FLOAT, &ops, &out))
+        return out;
+    for (i = 0; i < 2; i++) /* halves were widened, exactly */
+        ops.u[i] = tn_cast(ops.ctx, ops.u[i], ops.dtype);
+    return tensor_result(__func__, &ops,
+                         next_after(ops.ctx, ops.u[0], ops.u[1]));
+}
+
 /* ---- bits ---- */
 
 BINARY_OP(bell_bitwise_and, TENSOR_INT, UOP_AND)

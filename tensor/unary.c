@@ -163,6 +163,27 @@ is_inf(struct bell_context *ctx, const struct uop *x)
     return tn_eq(ctx, tn_abs(ctx, x), tn_num(ctx, x, (double)INFINITY));
 }
 
+/* Whether x is that infinity; integers are not. */
+static const struct uop *
+equals_infinity(struct bell_context *ctx, const struct uop *x, double infinity)
+{
+    if (!tn_is_float(x))
+        return tn_isnan(ctx, x);
+    return tn_eq(ctx, x, tn_num(ctx, x, infinity));
+}
+
+static const struct uop *
+is_posinf(struct bell_context *ctx, const struct uop *x)
+{
+    return equals_infinity(ctx, x, (double)INFINITY);
+}
+
+static const struct uop *
+is_neginf(struct bell_context *ctx, const struct uop *x)
+{
+    return equals_infinity(ctx, x, -(double)INFINITY);
+}
+
 static const struct uop *
 is_finite(struct bell_context *ctx, const struct uop *x)
 {
@@ -635,6 +656,8 @@ TENSOR_UNARY(bell_round, TENSOR_NO_BOOL, tn_round_even)
 TENSOR_UNARY(bell_frac, TENSOR_NO_BOOL, fraction)
 TENSOR_UNARY(bell_isnan, TENSOR_ANY, tn_isnan)
 TENSOR_UNARY(bell_isinf, TENSOR_ANY, is_inf)
+TENSOR_UNARY(bell_isposinf, TENSOR_ANY, is_posinf)
+TENSOR_UNARY(bell_isneginf, TENSOR_ANY, is_neginf)
 TENSOR_UNARY(bell_isfinite, TENSOR_ANY, is_finite)
 TENSOR_UNARY(bell_exp, TENSOR_FLOAT, tn_exp)
 TENSOR_UNARY(bell_exp2, TENSOR_FLOAT, tn_exp2)

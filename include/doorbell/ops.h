@@ -72,6 +72,10 @@ BELL_API struct bell_tensor *bell_atan2(struct bell_tensor *y,
 /* |x| with the sign of y; float. */
 BELL_API struct bell_tensor *bell_copysign(struct bell_tensor *x,
                                            struct bell_tensor *y);
+/* The number beside x on the way to y in their common float dtype; y where they
+ * are equal, NaN if either is NaN. The gradient goes to x, not where equal. */
+BELL_API struct bell_tensor *bell_nextafter(struct bell_tensor *x,
+                                            struct bell_tensor *y);
 /* log(exp(x) + exp(y)); float. */
 BELL_API struct bell_tensor *bell_logaddexp(struct bell_tensor *x,
                                             struct bell_tensor *y);
@@ -199,6 +203,10 @@ BELL_API struct bell_tensor *bell_frac(struct bell_tensor *x);
 BELL_API struct bell_tensor *bell_isnan(struct bell_tensor *x);
 /* Whether x is an infinity. */
 BELL_API struct bell_tensor *bell_isinf(struct bell_tensor *x);
+/* Whether x is the positive infinity. */
+BELL_API struct bell_tensor *bell_isposinf(struct bell_tensor *x);
+/* Whether x is the negative infinity. */
+BELL_API struct bell_tensor *bell_isneginf(struct bell_tensor *x);
 /* Whether x is neither NaN nor an infinity; true for integers. */
 BELL_API struct bell_tensor *bell_isfinite(struct bell_tensor *x);
 /* All float. Angles in radians. Results are good to a few units in the last

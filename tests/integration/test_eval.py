@@ -120,6 +120,8 @@ def unary_cases():
     case('logical_not(x)', X.map(lambda v: v == 0, BOOL))
     case('isnan(s)', S.map(math.isnan, BOOL))
     case('isinf(s)', S.map(math.isinf, BOOL))
+    case('isposinf(s)', S.map(lambda v: v == math.inf, BOOL))
+    case('isneginf(s)', S.map(lambda v: v == -math.inf, BOOL))
     case('isfinite(s)', S.map(math.isfinite, BOOL))
     case('leaky_relu(x, 0.5)', X.map(lambda v: v if v > 0 else v / 2))
     case('elu(x, alpha=0.5)',
@@ -174,6 +176,8 @@ def binary_cases():
     case('x + v', both(X, V, lambda a, b: a + b))
     case('x[:, :1] * v', both(Array((3, 1), X.flat[::4]), V,
                               lambda a, b: a * b))
+    case('nextafter(p, 4.) - p', P.map(
+        lambda v: 2.0 ** (math.frexp(v)[1] - 24)), 1e-9)
     case('where(b, x, y)', Array((3, 4), [
         a if c else d for c, a, d in zip(B.flat, X.flat, Y.flat)]))
     case('where(x > 0, 1, 0)', X.map(lambda v: int(v > 0), I64))

@@ -853,6 +853,8 @@ test_kinks(void **state)
     EXPECT(slope_of(bell_relu(x), x), 0, 0, 1);
     EXPECT(slope_of(bell_abs(x), x), -1, 0, 1);
     EXPECT(slope_of(bell_copysign(x, T(V(-0.0, 0.0, -0.0), 3)), x), 1, 0, -1);
+    EXPECT(slope_of(bell_nextafter(x, zero), x), 1, 0, 1);
+    EXPECT(slope_of(bell_nextafter(zero, x), x), 0, 0, 0);
     EXPECT(slope_of(bell_maximum(x, zero), x), 0, 0.5, 1);
     EXPECT(slope_of(bell_max(ties, BELL_NO_DIMS, false), ties), 1.0 / 3, 0,
            1.0 / 3, 1.0 / 3);

@@ -2,6 +2,8 @@
  * values, and on integers; promotion of dtypes; error messages. */
 #include "tests/unit/tensor_host.h"
 
+#include <float.h>
+
 /* ---- functions of one variable ---- */
 
 typedef struct bell_tensor *unary_fn(struct bell_tensor *x);
@@ -352,6 +354,10 @@ test_special(void **state)
     EXPECT(bell_round(x), -inf, -1, 0, 0, 1, inf, NAN);
     EXPECT(bell_isnan(x), 0, 0, 0, 0, 0, 0, 1);
     EXPECT(bell_isinf(x), 1, 0, 0, 0, 0, 1, 0);
+    EXPECT(bell_isposinf(x), 0, 0, 0, 0, 0, 1, 0);
+    EXPECT(bell_isneginf(x), 1, 0, 0, 0, 0, 0, 0);
+    EXPECT(bell_isposinf(I(V(7, -7), 2)), 0, 0);
+    EXPECT(bell_isneginf(I(V(7, -7), 2)), 0, 0);
     EXPECT(bell_isfinite(x), 0, 1, 1, 1, 1, 0, 0);
     EXPECT(bell_clip(x, -0.5, 2), -0.5, -0.5, 0, 0, 1, 2, NAN);
     EXPECT(bell_maximum(x, two), 2, 2, 2, 2, 2, inf, NAN);
@@ -377,6 +383,63 @@ test_special(void **state)
                           T(V(-INFINITY, 1000, 0), 3)),
            -INFINITY, 1000 + log(2), INFINITY);
     EXPECT(bell_copysign(T(V(1, -2, 3), 3), T(V(-0.0, 0.0, -1), 3)), -1, 2, -3);
+}
+
+/* To the bit, C's; a NaN is any. */
+static void
+test_nextafter(void **state)
+{
+    static const double xs[] = {0,         -0.0,       0x1p-149,  -0x1p-149,
+                                0x1p-1074, -0x1p-1074, 0x1p-126,  0x1p-1022,
+                                1,         -1,         2.5,       INFINITY,
+                                -INFINITY, NAN,        FLT_MAX,   -FLT_MAX,
+                                DBL_MAX,   -DBL_MAX,   0x1.8p100, -3};
+    enum {
+        N = ARRAY_LEN(xs)
+    };
+    static const uint16_t half[][3] = {
+        {0x0000, 0x3c00, 0x0001}, {0x8000, 0x3c00, 0x0001},
+        {0x8001, 0x3c00, 0x8000}, {0x0000, 0x8000, 0x8000},
+        {0x3c00, 0x0000, 0x3bff}, {0x7bff, 0x7c00, 0x7c00},
+        {0xfc00, 0x0000, 0xfbff}, {0x0400, 0x8000, 0x03ff},
+    };
+    static const uint16_t bf[][3] = {
+        {0x0000, 0x3f80, 0x0001}, {0x8001, 0x3f80, 0x8000},
+        {0x3f80, 0x0000, 0x3f7f}, {0x7f7f, 0x7f80, 0x7f80},
+        {0xff80, 0x0000, 0xff7f}, {0x0080, 0x8000, 0x007f},
+    };
+    double wide[N * N];
+    float single[N * N];
+    uint16_t got[ARRAY_LEN(half) * 3];
+    struct bell_tensor *x = tensor_of(xs, BELL_DIMS(N)), *y, *t;
+    size_t i, k;
+
+    (void)state;
+    y = bell_unsqueeze(x, 1);
+    assert_int_equal(bell_read(bell_nextafter(x, y), wide, sizeof(wide)),
+                     BELL_OK);
+    t = bell_nextafter(bell_cast(x, BELL_FLOAT32), bell_cast(y, BELL_FLOAT32));
+    assert_int_equal(bell_dtype_of(t), BELL_FLOAT32);
+    assert_int_equal(bell_read(t, single, sizeof(single)), BELL_OK);
+    for (i = 0; i < (size_t)N * N; i++) {
+        double d = nextafter(xs[i % N], xs[i / N]);
+        float f = nextafterf((float)xs[i % N], (float)xs[i / N]);
+        assert_true((isnan(d) && isnan(wide[i])) ||
+                    memcmp(&d, &wide[i], sizeof(d)) == 0);
+        assert_true((isnan(f) && isnan(single[i])) ||
+                    memcmp(&f, &single[i], sizeof(f)) == 0);
+    }
+    for (k = 0; k < 2; k++) {
+        size_t n = k ? ARRAY_LEN(bf) : ARRAY_LEN(half);
+        t = bell_from_data(ctx, BELL_DIMS((int64_t)n, 3), BELL_UINT16,
+                           k ? bf : half);
+        t = bell_bitcast(t, k ? BELL_BFLOAT16 : BELL_FLOAT16);
+        t = bell_nextafter(bell_select(t, 1, 0), bell_select(t, 1, 1));
+        assert_int_equal(bell_dtype_of(t), k ? BELL_BFLOAT16 : BELL_FLOAT16);
+        assert_int_equal(bell_read(t, got, n * sizeof(got[0])), BELL_OK);
+        for (i = 0; i < n; i++)
+            assert_int_equal(got[i], k ? bf[i][2] : half[i][2]);
+    }
 }
 
 static void
@@ -698,10 +761,11 @@ main(void)
 #define TEST(name)                                                             \
     cmocka_unit_test_setup_teardown(name, make_context, end_context)
     const struct CMUnitTest tests[] = {
-        TEST(test_unary),     TEST(test_special),      TEST(test_atan2),
-        TEST(test_division),  TEST(test_integers),     TEST(test_bools),
-        TEST(test_ternary),   TEST(test_casts),        TEST(test_8_bit_floats),
-        TEST(test_promotion), TEST(test_result_types), TEST(test_broadcast),
+        TEST(test_unary),        TEST(test_special),   TEST(test_atan2),
+        TEST(test_nextafter),    TEST(test_division),  TEST(test_integers),
+        TEST(test_bools),        TEST(test_ternary),   TEST(test_casts),
+        TEST(test_8_bit_floats), TEST(test_promotion), TEST(test_result_types),
+        TEST(test_broadcast),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -305,6 +305,8 @@ static const struct fuzz_op rows[] = {
     U(frac, is_float, true, NORMAL),
     U(isnan, any, false, SPECIAL),
     U(isinf, any, false, SPECIAL),
+    U(isposinf, any, false, SPECIAL),
+    U(isneginf, any, false, SPECIAL),
     U(isfinite, any, false, SPECIAL),
     U(exp, any, true, NORMAL),
     U(exp2, any, true, NORMAL),

@@ -413,6 +413,49 @@ back_div(struct oracle *o)
     back_three(o, slopes_of_div);
 }
 
+/* One unit from x; below a power of 2 units are half as long. */
+static long double
+f_nextafter(const struct oracle *o, long double x, long double y, long double z)
+{
+    enum bell_dtype dtype = oracle_t(o, 0)->dtype;
+    const struct oracle_dtype *t = oracle_dtype(dtype);
+    long double unit = oracle_ulp(dtype, x), r;
+    int e;
+
+    (void)z;
+    if (isnan(x) || isnan(y) || x == y)
+        return isnan(x) ? x : y;
+    if (isinf(x))
+        return copysignl(t->max, x);
+    if (x != 0 && (y > x) == (x < 0) && fabsl(frexpl(x, &e)) == 0.5L &&
+        fabsl(x) > ldexpl(1, t->min_exp))
+        unit /= 2;
+    r = y > x ? x + unit : x - unit;
+    if (fabsl(r) > t->max)
+        return copysignl((long double)INFINITY, r);
+    return r == 0 ? copysignl(0, x) : r;
+}
+
+static void
+define_nextafter(struct oracle *o)
+{
+    define_three(o, oracle_t(o, 0)->dtype, f_nextafter)->scale = NULL;
+}
+
+static void
+slopes_of_nextafter(const struct oracle *o, const long double *v,
+                    long double *slopes)
+{
+    (void)o;
+    slopes[0] = v[0] != v[1];
+}
+
+static void
+back_nextafter(struct oracle *o)
+{
+    back_three(o, slopes_of_nextafter);
+}
+
 static long double
 f_lerp(const struct oracle *o, long double x, long double y, long double z)
 {
@@ -582,6 +625,7 @@ static const struct oracle_row rows[] = {
     {"hypot", XY, FLOATS "i", .f2 = hypotl, .slope_x = d_hypot_x, .slope_y = d_hypot_y, .ulps = 3, .grad_ulps = 6},
     {"logaddexp", XY, FLOATS "i", .f2 = log_add_exp, .slope_x = d_logaddexp_x, .slope_y = d_logaddexp_y, .ulps = 4, .grad_ulps = 6, .scale = 0.5, .slope_scale = 0x1p-10},
     {"copysign", XY, FLOATS "i", .f2 = copysignl, .slope_x = d_copysign_x, .slope_y = d_zero},
+    {"nextafter", XY, FLOATS, .define = define_nextafter, .back = back_nextafter},
     {"bitwise_and", XY_INTS, INTS "?", PAIR(f_and), .i2 = i_and},
     {"bitwise_or", XY_INTS, INTS "?", PAIR(f_or), .i2 = i_or},
     {"bitwise_xor", XY_INTS, INTS "?", PAIR(f_xor), .i2 = i_xor},

@@ -37,6 +37,8 @@ FUNCTION(f_frac, x - truncl(x))
 FUNCTION(f_not, x == 0)
 FUNCTION(f_isnan, isnan(x) != 0)
 FUNCTION(f_isinf, isinf(x) != 0)
+FUNCTION(f_isposinf, isinf(x) && x > 0)
+FUNCTION(f_isneginf, isinf(x) && x < 0)
 FUNCTION(f_isfinite, isfinite(x) != 0)
 FUNCTION(f_same, x)
 
@@ -337,6 +339,8 @@ static const struct oracle_row rows[] = {
     {"bitwise_not", X, "csilCSIL?", .f1 = f_same, .i2 = i_not, .flags = ORACLE_SAME},
     {"isnan", X, ALL, .f1 = f_isnan, .i2 = i_zero, .flags = ORACLE_BOOL},
     {"isinf", X, ALL, .f1 = f_isinf, .i2 = i_zero, .flags = ORACLE_BOOL},
+    {"isposinf", X, ALL, .f1 = f_isposinf, .i2 = i_zero, .flags = ORACLE_BOOL},
+    {"isneginf", X, ALL, .f1 = f_isneginf, .i2 = i_zero, .flags = ORACLE_BOOL},
     {"isfinite", X, ALL, .f1 = f_isfinite, .i2 = i_one, .flags = ORACLE_BOOL},
     {"floor", X, NUMBERS, .f1 = floorl, .slope = d_zero, .i2 = i_same, .flags = ORACLE_SAME},
     {"ceil", X, NUMBERS, .f1 = ceill, .slope = d_zero, .i2 = i_same, .flags = ORACLE_SAME},
