@@ -25,6 +25,28 @@ end_choice(struct choice *c)
     bell_tensor_release(c->running);
 }
 
+/* How many of `chosen` (rank 1, not empty) are true up to each place, I32 or
+ * I64. */
+static const struct uop *
+running_count(struct bell_context *ctx, const struct uop *chosen)
+{
+    int64_t n = tn_bad(chosen) ? 1 : tn_numel(ctx, chosen);
+
+    chosen = tn_cast(ctx, chosen, n < INT32_MAX ? UOP_I32 : UOP_I64);
+    return tn_wrap(ctx, UOP_CONTIGUOUS, tn_scan(ctx, UOP_ADD, chosen, 0));
+}
+
+/* The first n places where `running` grows, I64; its size where it does not. */
+static const struct uop *
+places_where_it_grows(struct bell_context *ctx, const struct uop *running,
+                      int64_t n)
+{
+    const struct uop *k = tn_iota(ctx, 1, 0, n, UOP_I64);
+
+    k = tn_cast(ctx, tn_add(ctx, k, tn_int(ctx, UOP_I64, 1)), running->dtype);
+    return tn_wrap(ctx, UOP_CONTIGUOUS, tn_search(ctx, running, k, false));
+}
+
 /* Counts what is true in `chosen`, of rank 1, and realizes `also` (n_also
  * tensors) with it. False after a failure of `call`. A safe point. */
 static bool
@@ -46,8 +68,7 @@ choose(const char *call, struct bell_context *ctx, const struct uop *chosen,
     }
     if (!tn_bad(u)) {
         int64_t n = tn_numel(ctx, u);
-        u = tn_cast(ctx, u, n < INT32_MAX ? UOP_I32 : UOP_I64);
-        u = tn_wrap(ctx, UOP_CONTIGUOUS, tn_scan(ctx, UOP_ADD, u, 0));
+        u = running_count(ctx, u);
         chosen = n ? tn_shrink_axis(ctx, u, 0, n - 1, n) : u;
     }
     list[0] = c->running = tensor_new(ctx, call, u);
@@ -69,12 +90,7 @@ choose(const char *call, struct bell_context *ctx, const struct uop *chosen,
 static const struct uop *
 chosen_places(const struct choice *c)
 {
-    const struct uop *running = tensor_at(c->running)->uop, *k;
-    struct bell_context *ctx = c->ctx;
-
-    k = tn_iota(ctx, 1, 0, c->n, UOP_I64);
-    k = tn_cast(ctx, tn_add(ctx, k, tn_int(ctx, UOP_I64, 1)), running->dtype);
-    return tn_wrap(ctx, UOP_CONTIGUOUS, tn_search(ctx, running, k, false));
+    return places_where_it_grows(c->ctx, tensor_at(c->running)->uop, c->n);
 }
 
 static const struct uop *
@@ -102,14 +118,41 @@ tensor_find_true(const char *call, struct bell_tensor *mask)
     return places;
 }
 
+/* The indices of places[n] in x, a row each; `valid`: where a place is one, and
+ * what is in the other rows (NULL: all are). */
+static const struct uop *
+rows_of_places(struct bell_context *ctx, const struct uop *places,
+               const struct uop_dims *shape, const struct uop *valid,
+               const struct uop *fill)
+{
+    int64_t inner = (int64_t)tn_product(shape->d, shape->n), d[2];
+    const struct uop *rows, *column;
+    uint32_t k;
+
+    d[0] = tn_bad(places) ? 0 : tn_numel(ctx, places);
+    d[1] = shape->n;
+    rows = tn_full(ctx, fill, d, 2);
+    for (k = 0; k < shape->n && d[0] > 0 && inner > 0; k++) {
+        inner /= shape->d[k];
+        column = tn_alu2(ctx, UOP_IDIV, places, tn_int(ctx, UOP_I64, inner));
+        column =
+            tn_alu2(ctx, UOP_IMOD, column, tn_int(ctx, UOP_I64, shape->d[k]));
+        if (valid)
+            column = tn_where(ctx, valid, column, fill);
+        column = tn_unsqueeze(ctx, column, 1);
+        rows = tn_where(ctx,
+                        tn_eq(ctx, tn_iota(ctx, 2, 1, shape->n, UOP_I64),
+                              tn_int(ctx, UOP_I64, k)),
+                        column, rows);
+    }
+    return rows;
+}
+
 struct bell_tensor *
 bell_nonzero(struct bell_tensor *x)
 {
-    const struct uop *columns = NULL, *u, *column;
     struct bell_tensor *out, *places;
     struct bell_context *ctx;
-    int64_t inner, n, d[2];
-    uint32_t rank, k;
 
     if (!tensor_check(__func__, x, &out))
         return out;
@@ -117,65 +160,138 @@ bell_nonzero(struct bell_tensor *x)
     places = tensor_find_true(__func__, x);
     if (!places)
         return ctx->error_tensor;
-    u = tensor_at(places)->uop;
-    rank = tensor_at(x)->shape->n;
-    n = tn_bad(u) ? 0 : tn_numel(ctx, u);
-    d[0] = n;
-    d[1] = rank;
-    columns = tn_full(ctx, tn_int(ctx, UOP_I64, 0), d, 2);
-    inner = (int64_t)tensor_numel(x);
-    for (k = 0; k < rank && n > 0; k++) {
-        int64_t size = tensor_at(x)->shape->d[k];
-        inner /= size;
-        column = tn_alu2(ctx, UOP_IDIV, u, tn_int(ctx, UOP_I64, inner));
-        column = tn_alu2(ctx, UOP_IMOD, column, tn_int(ctx, UOP_I64, size));
-        column = tn_unsqueeze(ctx, column, 1);
-        column = tn_where(ctx,
-                          tn_eq(ctx, tn_iota(ctx, 2, 1, rank, UOP_I64),
-                                tn_int(ctx, UOP_I64, k)),
-                          column, columns);
-        columns = column;
-    }
-    out = tensor_new(ctx, __func__, columns);
+    out = tensor_new(ctx, __func__,
+                     rows_of_places(ctx, tensor_at(places)->uop,
+                                    tensor_at(x)->shape, NULL,
+                                    tn_int(ctx, UOP_I64, 0)));
     bell_tensor_release(places);
     return out;
+}
+
+/* The first `size` places of what is true in u, I64, and which of them there
+ * are; both NULL where u is empty. */
+struct sized {
+    const struct uop *places, *valid;
+};
+
+static struct sized
+find_sized(struct bell_context *ctx, const struct uop *u, int64_t size)
+{
+    const struct uop *running, *count;
+    struct sized s = {NULL, NULL};
+    int64_t n = tn_bad(u) ? 0 : tn_numel(ctx, u);
+
+    if (n == 0)
+        return s;
+    running = running_count(ctx, flat_node(ctx, tn_bool(ctx, u)));
+    if (tn_bad(running))
+        return s;
+    count = tn_cast(ctx, tn_shrink_axis(ctx, running, 0, n - 1, n), UOP_I64);
+    s.places = places_where_it_grows(ctx, running, size);
+    s.valid = tn_lt(ctx, tn_iota(ctx, 1, 0, size, UOP_I64), count);
+    return s;
+}
+
+struct bell_tensor *
+bell_nonzero_sized(struct bell_tensor *x, int64_t size, int64_t fill)
+{
+    struct bell_context *ctx;
+    struct bell_tensor *out;
+    struct sized s;
+    int64_t d[2] = {size, 0};
+
+    if (!tensor_check(__func__, x, &out))
+        return out;
+    ctx = tensor_at(x)->ctx;
+    if (size < 0)
+        return tensor_fail(ctx, __func__, BELL_BAD_SHAPE, "size %lld",
+                           (long long)size);
+    s = find_sized(ctx, tensor_node(x), size);
+    if (s.places)
+        return tensor_new(ctx, __func__,
+                          rows_of_places(ctx, s.places, tensor_at(x)->shape,
+                                         s.valid, tn_int(ctx, UOP_I64, fill)));
+    d[1] = tensor_at(x)->shape->n;
+    return tensor_new(ctx, __func__,
+                      tn_full(ctx, tn_int(ctx, UOP_I64, fill), d, 2));
+}
+
+/* x and a mask, broadcast; false after a failure of `call`. */
+static bool
+broadcast_mask(const char *call, struct bell_tensor *x,
+               struct bell_tensor *mask, const struct uop **out_x,
+               const struct uop **out_mask, struct bell_tensor **out)
+{
+    struct bell_context *ctx = tensor_at(x)->ctx;
+    const struct uop_dims *shapes[2];
+    int64_t d[TN_MAX_RANK];
+    uint32_t rank;
+
+    shapes[0] = tensor_at(x)->shape;
+    shapes[1] = tensor_at(mask)->shape;
+    if (tensor_at(mask)->dtype != UOP_BOOL ||
+        !tn_broadcast_shape(shapes, 2, d, &rank)) {
+        *out = tensor_fail(ctx, call,
+                           tensor_at(mask)->dtype != UOP_BOOL ? BELL_BAD_DTYPE
+                                                              : BELL_BAD_SHAPE,
+                           "a mask of %s %s for %s", DTYPE_OF(mask),
+                           SHAPE_OF(mask), SHAPE_OF(x));
+        return false;
+    }
+    *out_x = tn_broadcast(ctx, tensor_node(x), d, rank);
+    *out_mask = tn_broadcast(ctx, tensor_node(mask), d, rank);
+    return true;
 }
 
 struct bell_tensor *
 bell_masked_select(struct bell_tensor *x, struct bell_tensor *mask)
 {
     struct bell_tensor *out, *places, *wide;
-    const struct uop_dims *shapes[2];
+    const struct uop *u, *m;
     struct bell_context *ctx;
-    int64_t d[TN_MAX_RANK];
-    const struct uop *u;
-    uint32_t rank;
 
-    if (!tensor_check2(__func__, x, mask, &out))
+    if (!tensor_check2(__func__, x, mask, &out) ||
+        !broadcast_mask(__func__, x, mask, &u, &m, &out))
         return out;
     ctx = tensor_at(x)->ctx;
-    shapes[0] = tensor_at(x)->shape;
-    shapes[1] = tensor_at(mask)->shape;
-    if (tensor_at(mask)->dtype != UOP_BOOL ||
-        !tn_broadcast_shape(shapes, 2, d, &rank))
-        return tensor_fail(ctx, __func__,
-                           tensor_at(mask)->dtype != UOP_BOOL ? BELL_BAD_DTYPE
-                                                              : BELL_BAD_SHAPE,
-                           "a mask of %s %s for %s", DTYPE_OF(mask),
-                           SHAPE_OF(mask), SHAPE_OF(x));
-    wide = tensor_new(ctx, __func__,
-                      tn_broadcast(ctx, tensor_node(mask), d, rank));
+    wide = tensor_new(ctx, __func__, m);
     places = tensor_at(wide)->flags & TENSOR_ERROR
                  ? NULL
                  : tensor_find_true(__func__, wide);
     bell_tensor_release(wide);
     if (!places)
         return ctx->error_tensor;
-    u = flat_node(ctx, tn_broadcast(ctx, tensor_node(x), d, rank));
-    u = tn_gather(ctx, u, 0, tensor_at(places)->uop);
+    u = tn_gather(ctx, flat_node(ctx, u), 0, tensor_at(places)->uop);
     out = tensor_new(ctx, __func__, u);
     bell_tensor_release(places);
     return out;
+}
+
+struct bell_tensor *
+bell_masked_select_sized(struct bell_tensor *x, struct bell_tensor *mask,
+                         int64_t size, struct bell_tensor *fill)
+{
+    struct bell_tensor *all[3] = {x, mask, fill}, *out;
+    const struct uop *u, *m, *rest;
+    struct bell_context *ctx;
+    struct sized s;
+
+    if (!tensor_check_n(__func__, all, fill ? 3 : 2, &out) ||
+        !broadcast_mask(__func__, x, mask, &u, &m, &out))
+        return out;
+    ctx = tensor_at(x)->ctx;
+    if (size < 0 || (fill && tensor_numel(fill) != 1))
+        return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
+                           "size %lld, a fill value of shape %s",
+                           (long long)size, fill ? SHAPE_OF(fill) : "()");
+    rest = fill ? tn_reshape(ctx, tensor_node(fill), NULL, 0)
+                : tn_int(ctx, UOP_BOOL, 0);
+    rest = tn_broadcast(ctx, tn_cast(ctx, rest, u->dtype), &size, 1);
+    s = find_sized(ctx, m, size);
+    if (!s.places)
+        return tensor_new(ctx, __func__, tn_bad(u) || tn_bad(m) ? u : rest);
+    u = tn_gather(ctx, flat_node(ctx, u), 0, s.places);
+    return tensor_new(ctx, __func__, tn_where(ctx, s.valid, u, rest));
 }
 
 /* ---- what is different ---- */

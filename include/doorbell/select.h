@@ -48,6 +48,17 @@ BELL_API struct bell_tensor *bell_nonzero(struct bell_tensor *x);
  * order; rank 1. */
 BELL_API struct bell_tensor *bell_masked_select(struct bell_tensor *x,
                                                 struct bell_tensor *mask);
+/* bell_nonzero, its first `size` rows; where it has fewer, rows of `fill`: int64
+ * [size, rank]. Not on the host: captured functions may call it. */
+BELL_API struct bell_tensor *bell_nonzero_sized(struct bell_tensor *x,
+                                                int64_t size, int64_t fill);
+/* bell_masked_select, its first `size` elements; where it has fewer, `fill` as
+ * x's dtype (one element; NULL: 0). Not on the host. Gradients of x and of
+ * `fill`. */
+BELL_API struct bell_tensor *bell_masked_select_sized(struct bell_tensor *x,
+                                                      struct bell_tensor *mask,
+                                                      int64_t size,
+                                                      struct bell_tensor *fill);
 /* The different elements of x, ascending, rank 1; every NaN is one of its own.
  * out_inverse, of x's shape: where each element is among them; out_counts: how
  * often each occurs; int64, either may be NULL. */

@@ -312,6 +312,23 @@ call_unique_consecutive(struct fn_args *args)
     return give_unique(args, A[1].b, A[2].b, bell_unique_consecutive);
 }
 
+/* ---- by mask ---- */
+
+/* With a size that depends on values, or a given one. */
+static struct bell_tensor *
+call_nonzero(struct fn_args *args)
+{
+    return A[1].given ? bell_nonzero_sized(A[0].t, A[1].i, A[2].i)
+                      : bell_nonzero(A[0].t);
+}
+
+static struct bell_tensor *
+call_masked_select(struct fn_args *args)
+{
+    return A[2].given ? bell_masked_select_sized(A[0].t, A[1].t, A[2].i, A[3].t)
+                      : bell_masked_select(A[0].t, A[1].t);
+}
+
 /* ---- products, losses ------------------------------------------------- */
 
 /* dims: how many of the last axes with as many of the first, or two lists. */
@@ -454,11 +471,14 @@ static const struct fn_row rows[] = {
     {{"unique_consecutive", X ", return_inverse: bool = False, "
       "return_counts: bool = False", "the same of runs of equal elements",
       ORDER}, .glue = call_unique_consecutive},
-    {{"nonzero", X, "the places of what is not 0, a row each; counted on the "
-      "host", ORDER}, FN(t, bell_nonzero), .aliases = "argwhere"},
-    {{"masked_select", X ", mask: tensor",
-      "the elements where mask is true; counted on the host", ORDER},
-     FN(tt, bell_masked_select)},
+    {{"nonzero", X ", size: int = None, fill_value: int = 0",
+      "the places of what is not 0, a row each; counted on the host, or the "
+      "first size, of fill_value where there are fewer", ORDER},
+     .glue = call_nonzero, .aliases = "argwhere"},
+    {{"masked_select",
+      X ", mask: tensor, size: int = None, fill_value: tensor = 0",
+      "the elements where mask is true, likewise", ORDER},
+     .glue = call_masked_select},
     {{"logcumsumexp", X ", dim: int", "logarithm of running sums of exp", ORDER},
      FN(ta, bell_logcumsumexp)},
     {{"multinomial", X ", num_samples: int, replacement: bool = False",

@@ -462,6 +462,9 @@ def select_cases():
     case('nonzero(b)', Array.of([[k // 4, k % 4] for k in range(12)
                                  if B.flat[k]], I64))
     case('masked_select(x, b)', Array((4,), X.flat[::3]))
+    case('masked_select(x, b, size=5, fill_value=9)',
+         Array((5,), X.flat[::3] + [9]))
+    case('nonzero(b, size=2)', Array((2, 2), [0, 0, 0, 3], I64))
     case('x[b]', Array((4,), X.flat[::3]))
     case('x[:, v > 0]', Array.make((3, 3), lambda a, c: X[a, (0, 2, 3)[c]]))
     case('logcumsumexp(x, 1)', X.along(1, lambda v: [

@@ -496,6 +496,47 @@ test_aliases(void **state)
     }
 }
 
+/* What is above 2 of four numbers, and where. */
+static bell_status
+select_sized(struct bell_context *ctx, void *user,
+             struct bell_tensor *const *in, struct bell_tensor **out)
+{
+    struct bell_tensor *mask = bell_gt(in[0], bell_scalar(ctx, 2));
+
+    (void)user;
+    out[0] = bell_masked_select_sized(in[0], mask, 3, bell_scalar(ctx, -1));
+    out[1] = bell_cast(bell_nonzero_sized(mask, 3, 9), BELL_FLOAT32);
+    return BELL_OK;
+}
+
+/* Sizes are given: what is chosen changes from call to call. */
+static void
+test_sized(void **state)
+{
+    const float want[3][6] = {
+        {3, -1, -1, 3, 9, 9}, {3, 4, -1, 2, 3, 9}, {5, 6, 7, 0, 1, 2}};
+    struct bell_tensor *x, *out[2];
+    struct bell_context *ctx;
+    struct bell_jit *jit;
+    float got[6];
+    uint32_t k, i;
+
+    (void)state;
+    for (k = 0; k < ARRAY_LEN(devices); k++) {
+        ctx = open_device(devices[k]);
+        jit = make_jit(ctx, "sized", select_sized, NULL, 1, 2);
+        for (i = 0; i < 3; i++) {
+            x = vector(ctx, 4, i == 2 ? 5 : (float)i);
+            expect_ok(bell_jit_call(jit, &x, out));
+            expect_ok(bell_read(out[0], got, 3 * sizeof(*got)));
+            expect_ok(bell_read(out[1], got + 3, 3 * sizeof(*got)));
+            assert_memory_equal(got, want[i], sizeof(got));
+        }
+        bell_jit_destroy(jit);
+        bell_context_destroy(ctx);
+    }
+}
+
 static bell_status
 change(struct bell_context *ctx, void *user, struct bell_tensor *const *in,
        struct bell_tensor **out)
@@ -1126,6 +1167,7 @@ main(void)
         cmocka_unit_test(test_decoding),
         cmocka_unit_test(test_swap),
         cmocka_unit_test(test_aliases),
+        cmocka_unit_test(test_sized),
         cmocka_unit_test(test_in_place),
         cmocka_unit_test(test_nested),
         cmocka_unit_test(test_function_misuse),

@@ -324,6 +324,51 @@ test_masks(void **state)
                  "bell_masked_select: a mask of float64 (2, 3) for (2, 3)");
 }
 
+/* The first `size`, then a fill value. */
+static void
+test_sized(void **state)
+{
+    struct bell_tensor *x = T(V(1, 2, 3, 4, 5, 6), 2, 3), *fill, *of[2];
+    struct bell_tensor *m = BITS((1, 0, 0, 0, 1, 1), 2, 3), *none, *out;
+
+    (void)state;
+    none = bell_zeros(ctx, BELL_DIMS(2, 3), BELL_BOOL);
+    EXPECT(bell_nonzero_sized(m, 2, 7), 0, 0, 1, 1);
+    EXPECT(bell_nonzero_sized(m, 3, 7), 0, 0, 1, 1, 1, 2);
+    EXPECT(bell_nonzero_sized(m, 5, -1), 0, 0, 1, 1, 1, 2, -1, -1, -1, -1);
+    EXPECT_SHAPE(bell_nonzero_sized(m, 5, -1), 5, 2);
+    EXPECT(bell_nonzero_sized(none, 2, 9), 9, 9, 9, 9);
+    EXPECT_SHAPE(bell_nonzero_sized(m, 0, 9), 0, 2);
+    EXPECT_SHAPE(bell_nonzero_sized(bell_scalar(ctx, 2), 3, 0), 3, 0);
+    EXPECT(bell_nonzero_sized(T(V(0), 0), 2, 4), 4, 4);
+    EXPECT(bell_nonzero_sized(T(V(0, NAN, -0.0, 1e-300), 4), 3, -5), 1, 3, -5);
+    EXPECT(bell_masked_select_sized(x, m, 2, NULL), 1, 5);
+    EXPECT(bell_masked_select_sized(x, m, 5, NULL), 1, 5, 6, 0, 0);
+    EXPECT(bell_masked_select_sized(x, BITS((0, 1, 0), 3), 3, T(V(8), 1)), 2, 5,
+           8);
+    EXPECT(bell_masked_select_sized(x, none, 2, bell_scalar(ctx, -3)), -3, -3);
+    EXPECT_SHAPE(bell_masked_select_sized(x, m, 0, NULL), 0);
+    EXPECT(bell_masked_select_sized(T(V(0), 0), BITS((0), 1), 1,
+                                    bell_scalar(ctx, 6)),
+           6);
+    /* above 2^53, as x's integers */
+    out = bell_masked_select_sized(I(V(INT64_MAX, 1), 2), BITS((1, 0), 2), 2,
+                                   bell_scalar_int(ctx, INT64_MIN));
+    out = bell_eq(out, I(V(INT64_MAX, INT64_MIN), 2));
+    EXPECT(out, 1, 1);
+    of[0] = x;
+    of[1] = fill = T(V(0), 1);
+    assert_int_equal(bell_vjp(bell_masked_select_sized(x, m, 5, fill),
+                              T(V(7, 8, 9, 10, 11), 5), of, 2, of),
+                     BELL_OK);
+    EXPECT(of[0], 7, 0, 0, 0, 8, 9);
+    EXPECT(of[1], 21);
+    EXPECT_ERROR(bell_nonzero_sized(m, -1, 0), "bell_nonzero_sized: size -1");
+    EXPECT_ERROR(bell_masked_select_sized(x, m, 2, T(V(1, 2), 2)),
+                 "bell_masked_select_sized: size 2, a fill value of shape "
+                 "(2,)");
+}
+
 static void
 test_unique(void **state)
 {
@@ -946,6 +991,7 @@ main(void)
         TEST(test_scatter_gradients),
         TEST(test_index_put),
         TEST(test_masks),
+        TEST(test_sized),
         TEST(test_unique),
         TEST(test_extremes_at),
         TEST(test_logcumsumexp),

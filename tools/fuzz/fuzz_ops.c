@@ -258,6 +258,7 @@ static const struct fuzz_op rows[] = {
     B(minimum, any, 8, true, NORMAL),
     B(atan2, is_float, 3, true, NORMAL),
     B(copysign, is_float, 3, true, NORMAL),
+    B(nextafter, is_float, 3, false, NORMAL),
     B(logaddexp, is_float, 3, true, NORMAL),
     B(hypot, is_float, 3, true, NORMAL),
     B(bitwise_and, is_bits, 5, false, NORMAL),

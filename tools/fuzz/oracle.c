@@ -354,8 +354,9 @@ oracle_reduction(const struct oracle *o, uint32_t k)
 /* ---- rows ------------------------------------------------------------- */
 
 static const struct oracle_table *const tables[] = {
-    &oracle_unary,  &oracle_binary, &oracle_reduce, &oracle_nn,  &oracle_loss,
-    &oracle_create, &oracle_conv,   &oracle_shape,  &oracle_fft, &oracle_random,
+    &oracle_unary, &oracle_binary, &oracle_reduce, &oracle_nn,
+    &oracle_loss,  &oracle_create, &oracle_conv,   &oracle_shape,
+    &oracle_fft,   &oracle_random, &oracle_select,
 };
 
 /* Functions that have no definition yet: the reference alone judges them. */
@@ -369,7 +370,7 @@ static const char *const undefined[] = {
     "min", "amax", "amin", "aminmax", "cummax",
     "cummin", "median", "nanmedian", "mode", "kthvalue",
     "quantile", "nanquantile", "searchsorted", "bucketize", "histc",
-    "bincount", "unique", "unique_consecutive", "nonzero", "masked_select",
+    "bincount", "unique", "unique_consecutive",
     "logcumsumexp", "cdist", "tensordot", "kron", "einsum",
 };
 /* clang-format on */

@@ -172,7 +172,7 @@ struct oracle_table {
 
 extern const struct oracle_table oracle_unary, oracle_binary, oracle_reduce,
     oracle_nn, oracle_loss, oracle_create, oracle_conv, oracle_shape,
-    oracle_fft, oracle_random;
+    oracle_fft, oracle_random, oracle_select;
 
 /* ---- for definitions -------------------------------------------------- */
 
