@@ -885,6 +885,22 @@ check_index_node(const char *call, struct bell_tensor *x,
     return false;
 }
 
+/* Number of axes, of a scalar 1: here it counts as one element. */
+static uint32_t
+rank_of(const struct bell_tensor *t)
+{
+    return tensor_at(t)->shape->n ? tensor_at(t)->shape->n : 1;
+}
+
+/* A scalar as one element. */
+static const struct uop *
+as_vector(struct bell_context *ctx, const struct uop *u)
+{
+    const int64_t one = 1;
+
+    return tn_bad(u) || tn_rank(ctx, u) ? u : tn_reshape(ctx, u, &one, 1);
+}
+
 /* The axis, after a check that index fits into x but along it; -1 after a
  * failure. */
 static int
@@ -892,12 +908,12 @@ gather_axis_arg(const char *call, struct bell_tensor *x,
                 struct bell_tensor *index, int axis)
 {
     int at = tensor_axis(tensor_at(x)->ctx, call, axis, tensor_at(x)->shape->n);
-    bool bad = tensor_at(x)->shape->n != tensor_at(index)->shape->n;
+    bool bad = rank_of(x) != rank_of(index);
     uint32_t i;
 
     if (at < 0)
         return -1;
-    for (i = 0; !bad && i < tensor_at(x)->shape->n; i++)
+    for (i = 0; !bad && rank_of(x) > 1 && i < tensor_at(x)->shape->n; i++)
         bad = (int)i != at &&
               tensor_at(index)->shape->d[i] > tensor_at(x)->shape->d[i];
     if (bad) {
@@ -939,11 +955,11 @@ bell_gather(struct bell_tensor *x, int axis, struct bell_tensor *index)
     ctx = tensor_at(x)->ctx;
     u = tensor_node(x);
     i64 = tn_cast(ctx, tensor_node(index), UOP_I64);
-    if (tensor_at(x)->shape->n == 0) {
-        const int64_t one = 1;
-        u = tn_gather(ctx, tn_reshape(ctx, u, &one, 1), 0,
-                      tn_reshape(ctx, i64, &one, 1));
-        return tensor_new(ctx, __func__, tn_reshape(ctx, u, NULL, 0));
+    if (rank_of(x) == 1) {
+        u = tn_gather(ctx, as_vector(ctx, u), 0, as_vector(ctx, i64));
+        return tensor_new(ctx, __func__,
+                          tn_reshape(ctx, u, tensor_at(index)->shape->d,
+                                     tensor_at(index)->shape->n));
     }
     for (i = 0; i < tensor_at(x)->shape->n; i++) {
         bounds[2 * i] = 0;
@@ -957,7 +973,11 @@ bell_gather(struct bell_tensor *x, int axis, struct bell_tensor *index)
 struct bell_tensor *
 bell_index_select(struct bell_tensor *x, int axis, struct bell_tensor *index)
 {
+    struct bell_context *ctx;
     struct bell_tensor *out;
+    const struct uop *u;
+    bool is_scalar;
+    int64_t n;
     int at;
 
     if (!check_index_node(__func__, x, index, &out))
@@ -965,20 +985,19 @@ bell_index_select(struct bell_tensor *x, int axis, struct bell_tensor *index)
     at = tensor_axis(tensor_at(x)->ctx, __func__, axis, tensor_at(x)->shape->n);
     if (at < 0)
         return tensor_at(x)->ctx->error_tensor;
-    if (tensor_at(index)->shape->n > 1 || tensor_at(x)->shape->n == 0)
-        return tensor_fail(tensor_at(x)->ctx, __func__, BELL_BAD_SHAPE,
+    ctx = tensor_at(x)->ctx;
+    is_scalar = tensor_at(x)->shape->n == 0;
+    n = (int64_t)tensor_numel(index);
+    if (tensor_at(index)->shape->n > 1 || (is_scalar && n != 1))
+        return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
                            "an index of shape %s into %s", SHAPE_OF(index),
                            SHAPE_OF(x));
-    if (!index_in_range(__func__, index, at, bell_size(x, at)))
-        return tensor_at(x)->ctx->error_tensor;
-    return tensor_new(
-        tensor_at(x)->ctx, __func__,
-        gather_axis(
-            tensor_at(x)->ctx, tensor_node(x), (uint32_t)at,
-            tn_cast(tensor_at(x)->ctx,
-                    tn_reshape(tensor_at(x)->ctx, tensor_node(index),
-                               (int64_t[]){(int64_t)tensor_numel(index)}, 1),
-                    UOP_I64)));
+    if (!index_in_range(__func__, index, at, is_scalar ? 1 : bell_size(x, at)))
+        return ctx->error_tensor;
+    u = tn_cast(ctx, tn_reshape(ctx, tensor_node(index), &n, 1), UOP_I64);
+    u = gather_axis(ctx, as_vector(ctx, tensor_node(x)), (uint32_t)at, u);
+    return tensor_new(ctx, __func__,
+                      is_scalar ? tn_reshape(ctx, u, NULL, 0) : u);
 }
 
 struct bell_tensor *
@@ -1044,8 +1063,10 @@ covers(const struct bell_tensor *src, const struct bell_tensor *index)
 {
     uint32_t i;
 
-    if (tensor_at(src)->shape->n != tensor_at(index)->shape->n)
+    if (rank_of(src) != rank_of(index))
         return false;
+    if (rank_of(src) == 1)
+        return tensor_numel(src) >= tensor_numel(index);
     for (i = 0; i < tensor_at(index)->shape->n; i++) {
         if (tensor_at(src)->shape->d[i] < tensor_at(index)->shape->d[i])
             return false;
@@ -1056,7 +1077,7 @@ covers(const struct bell_tensor *src, const struct bell_tensor *index)
 /* A scatter on its way: u is x, wide, v and index what goes into it. */
 struct scatter {
     struct bell_context *ctx;
-    const struct uop_dims *shape; /* x's */
+    const struct uop_dims *shape; /* x's; a scalar's is [1] */
     uint32_t axis;
     const struct uop *u, *v, *index;
 };
@@ -1076,8 +1097,8 @@ begin_scatter(const char *call, struct bell_tensor *x, int axis,
     at = gather_axis_arg(call, x, index, axis);
     if (at < 0)
         return false;
-    rank = tensor_at(x)->shape->n;
-    if (rank == 0 || rank == BELL_MAX_RANK || !covers(src, index)) {
+    rank = rank_of(x);
+    if (rank == BELL_MAX_RANK || !covers(src, index)) {
         tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_SHAPE,
                     "%s by an index of shape %s from %s", SHAPE_OF(x),
                     SHAPE_OF(index), SHAPE_OF(src));
@@ -1089,17 +1110,23 @@ begin_scatter(const char *call, struct bell_tensor *x, int axis,
                     DTYPE_OF(src), DTYPE_OF(x));
         return false;
     }
-    if (!index_in_range(call, index, at, bell_size(x, at)))
-        return false;
     s->ctx = tensor_at(x)->ctx;
-    s->shape = tensor_at(x)->shape;
+    s->u = as_vector(s->ctx, tensor_node(x));
+    s->index = as_vector(s->ctx, tensor_node(index));
+    if (tn_bad(s->u) || tn_bad(s->index)) {
+        *out = tensor_new(s->ctx, call, &uop_failed);
+        return false;
+    }
+    s->shape = tn_shape(s->ctx, s->u);
+    if (!index_in_range(call, index, at, s->shape->d[at]))
+        return false;
     s->axis = (uint32_t)at;
-    s->u = tn_widen(s->ctx, tensor_node(x));
-    s->v = tn_cast(s->ctx, tensor_at(src)->uop, s->u->dtype);
+    s->u = tn_widen(s->ctx, s->u);
+    s->v = as_vector(s->ctx, tensor_at(src)->uop);
+    s->v = tn_cast(s->ctx, s->v, s->u->dtype);
     for (i = 0; i < rank && !tn_bad(s->v); i++)
-        s->v =
-            tn_shrink_axis(s->ctx, s->v, i, 0, tensor_at(index)->shape->d[i]);
-    s->index = tn_cast(s->ctx, tensor_node(index), UOP_I64);
+        s->v = tn_shrink_axis(s->ctx, s->v, i, 0, tn_size(s->ctx, s->index, i));
+    s->index = tn_cast(s->ctx, s->index, UOP_I64);
     return true;
 }
 
@@ -1218,6 +1245,7 @@ scatter_call(const char *call, struct bell_tensor *x, int axis,
         s.v = tn_cast(s.ctx, s.v, UOP_U8);
     }
     u = scatter_combined(&s, combine, include_self);
+    u = tn_reshape(s.ctx, u, tensor_at(x)->shape->d, tensor_at(x)->shape->n);
     return tensor_new(s.ctx, call, tn_cast(s.ctx, u, tensor_node(x)->dtype));
 }
 

@@ -671,10 +671,11 @@ BELL_API struct bell_tensor *bell_narrow(struct bell_tensor *x, int axis,
                                          int64_t begin, int64_t length);
 /* out[i..] = x[i.. with the axis at index[i..]]; index has x's rank and no
  * other axis longer than x's. Negative counts from the end; out of range
- * gives 0. */
+ * gives 0. Here and in the next ones, a scalar counts as one element: it goes
+ * with rank 1, and the result has the index's shape (scatter: x's). */
 BELL_API struct bell_tensor *bell_gather(struct bell_tensor *x, int axis,
                                          struct bell_tensor *index);
-/* x with `axis` indexed by a rank-1 tensor. */
+/* x with `axis` indexed by a tensor of rank 1 or 0; a scalar x stays one. */
 BELL_API struct bell_tensor *bell_index_select(struct bell_tensor *x, int axis,
                                                struct bell_tensor *index);
 /* The flattened x at index; of index's shape. */

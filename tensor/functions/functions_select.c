@@ -216,38 +216,57 @@ call_scatter_reduce(struct fn_args *args)
                                (enum bell_combine)way, A[5].b);
 }
 
-/* The rank-1 index of an axis, repeated along src's others. */
+/* The index of an axis, which has a number for each of src's places there,
+ * repeated along src's others. */
 static struct bell_tensor *
 spread_index(struct fn_args *args)
 {
     struct bell_tensor *index = A[2].t, *src = A[3].t;
-    int64_t d[BELL_MAX_RANK];
-    int axis = fn_axis(&A[1]);
+    int64_t d[BELL_MAX_RANK], n = (int64_t)bell_numel(index);
     uint32_t rank = bell_ndim(src), i;
+    int axis = fn_axis(&A[1]);
+    bool fits = bell_ndim(index) < 2;
 
     if (axis < 0)
-        axis += (int)rank;
-    if (bell_ndim(index) != 1 || axis < 0 || (uint32_t)axis >= rank)
+        axis += rank ? (int)rank : 1;
+    if (rank == 0)
+        fits = fits && axis == 0 && n == 1;
+    else
+        fits =
+            fits && axis >= 0 && axis < (int)rank && bell_shape(src)[axis] == n;
+    if (!fits)
         return fn_fail(args,
-                       "an index of %u axes, 1 is needed, for axis %d of "
-                       "a source of %u axes",
-                       bell_ndim(index), axis, rank);
+                       "%lld indices of %u axes for axis %d of a source of %u "
+                       "axes",
+                       (long long)n, bell_ndim(index), axis, rank);
     for (i = 0; i < rank; i++)
-        d[i] = (int)i == axis ? bell_size(index, 0) : 1;
+        d[i] = (int)i == axis ? n : 1;
     index = bell_reshape(index, d, rank);
     for (i = 0; i < rank; i++)
         d[i] = (int)i == axis ? -1 : bell_shape(src)[i];
     return bell_expand(index, d, rank);
 }
 
+/* What is added is not rounded before it is. */
 static struct bell_tensor *
 call_index_add(struct fn_args *args)
 {
-    struct bell_tensor *src = A[3].t;
+    enum bell_dtype dtype = bell_dtype_of(A[0].t);
+    struct bell_tensor *x = A[0].t, *src = A[3].t, *index, *alpha;
+    bool is_half = dtype == BELL_FLOAT16 || dtype == BELL_BFLOAT16;
 
-    if (A[4].f != 1)
-        src = bell_cast(bell_mul_scalar(src, A[4].f), bell_dtype_of(src));
-    return bell_scatter_add(A[0].t, fn_axis(&A[1]), spread_index(args), src);
+    if (A[4].f == 1)
+        return bell_scatter_add(x, fn_axis(&A[1]), spread_index(args), src);
+    index = spread_index(args);
+    alpha = A[4].is_int ? bell_scalar_int(args->ctx, A[4].i)
+                        : bell_scalar(args->ctx, A[4].f);
+    if (is_half && bell_dtype_of(src) == dtype) {
+        x = bell_cast(x, BELL_FLOAT32);
+        src = bell_cast(src, BELL_FLOAT32);
+    }
+    src = bell_cast(bell_mul(src, alpha), bell_dtype_of(src));
+    x = bell_scatter_add(x, fn_axis(&A[1]), index, src);
+    return bell_cast(x, dtype);
 }
 
 static struct bell_tensor *
@@ -270,13 +289,34 @@ call_index_put(struct fn_args *args)
                   : bell_index_put(A[0].t, items, A[1].n, A[2].t);
 }
 
-/* Without dim of the flattened input. */
+/* Without dim of the flattened input; else the other axes are broadcast. */
 static struct bell_tensor *
 call_take_along_dim(struct fn_args *args)
 {
+    struct bell_tensor *x = A[0].t, *index = A[1].t;
+    int64_t of_x[BELL_MAX_RANK], of_index[BELL_MAX_RANK];
+    uint32_t rank = bell_ndim(x), i;
+    int axis = fn_axis(&A[2]);
+
     if (!A[2].given)
-        return bell_take(A[0].t, bell_flatten(A[1].t, 0, -1));
-    return bell_gather(A[0].t, fn_axis(&A[2]), A[1].t);
+        return bell_take(x, bell_flatten(index, 0, -1));
+    if (axis < 0)
+        axis += (int)rank;
+    if (rank == 0 || bell_ndim(index) != rank || axis < 0 || axis >= (int)rank)
+        return bell_gather(x, fn_axis(&A[2]), index);
+    for (i = 0; i < rank; i++) {
+        int64_t n = bell_shape(x)[i], m = bell_shape(index)[i];
+        of_x[i] = n == 1 && (int)i != axis ? m : n;
+        of_index[i] = m == 1 && (int)i != axis ? n : m;
+    }
+    for (i = 0; i < rank; i++) {
+        if ((int)i != axis && of_x[i] != of_index[i])
+            return fn_fail(args,
+                           "sizes %lld and %lld of axis %u do not broadcast",
+                           (long long)of_x[i], (long long)of_index[i], i);
+    }
+    return bell_gather(bell_expand(x, of_x, rank), axis,
+                       bell_expand(index, of_index, rank));
 }
 
 /* ---- what is different ------------------------------------------------ */
