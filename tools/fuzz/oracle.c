@@ -363,15 +363,12 @@ static const struct oracle_table *const tables[] = {
 /* clang-format off */
 static const char *const undefined[] = {
     "cholesky", "solve", "solve_triangular", "inv", "det",
-    "qr", "svd", "select", "narrow",
-    "gather", "index_select", "take", "assign_slice", "masked_fill",
-    "embedding", "one_hot", "scatter", "scatter_add", "scatter_reduce",
-    "index_add", "index_copy", "index_put", "take_along_dim", "max",
-    "min", "amax", "amin", "aminmax", "cummax",
-    "cummin", "median", "nanmedian", "mode", "kthvalue",
-    "quantile", "nanquantile", "searchsorted", "bucketize", "histc",
-    "bincount", "unique", "unique_consecutive",
-    "logcumsumexp", "cdist", "tensordot", "kron", "einsum",
+    "qr", "svd", "max", "min", "amax",
+    "amin", "aminmax", "cummax", "cummin", "median",
+    "nanmedian", "mode", "kthvalue", "quantile", "nanquantile",
+    "searchsorted", "bucketize", "histc", "bincount", "unique",
+    "unique_consecutive", "logcumsumexp", "cdist", "tensordot", "kron",
+    "einsum",
 };
 /* clang-format on */
 
