@@ -234,11 +234,9 @@ flat_index(struct bell_context *ctx, const struct uop *const *index,
     return tn_where(ctx, ok, flat, tn_int(ctx, UOP_I64, total));
 }
 
-/* Gathers along axis `at` (of size `size`) of u by an index of any shape,
- * whose axes take the axis' place. */
-static const struct uop *
-gather_axis(struct bell_context *ctx, const struct uop *u, uint32_t at,
-            const struct uop *index)
+const struct uop *
+tn_gather_axis(struct bell_context *ctx, const struct uop *u, uint32_t at,
+               const struct uop *index)
 {
     const struct uop_dims *shape = tn_shape(ctx, index);
     int64_t d[TN_MAX_RANK], final[TN_MAX_RANK];
@@ -298,7 +296,7 @@ apply_tensors(struct index_plan *p)
         p->n_index == 1 ? index[0] : flat_index(ctx, index, sizes, p->n_index);
     p->u = tn_permute(ctx, p->u, order);
     p->u = tn_merge_axes(ctx, p->u, first, p->n_index);
-    return gather_axis(ctx, p->u, first, flat);
+    return tn_gather_axis(ctx, p->u, first, flat);
 }
 
 /* Checks that the tensor items broadcast; false with *out set. */
@@ -995,7 +993,7 @@ bell_index_select(struct bell_tensor *x, int axis, struct bell_tensor *index)
     if (!index_in_range(__func__, index, at, is_scalar ? 1 : bell_size(x, at)))
         return ctx->error_tensor;
     u = tn_cast(ctx, tn_reshape(ctx, tensor_node(index), &n, 1), UOP_I64);
-    u = gather_axis(ctx, as_vector(ctx, tensor_node(x)), (uint32_t)at, u);
+    u = tn_gather_axis(ctx, as_vector(ctx, tensor_node(x)), (uint32_t)at, u);
     return tensor_new(ctx, __func__,
                       is_scalar ? tn_reshape(ctx, u, NULL, 0) : u);
 }
@@ -1015,8 +1013,8 @@ bell_take(struct bell_tensor *x, struct bell_tensor *index)
     if (!index_in_range(__func__, index, 0, n))
         return ctx->error_tensor;
     u = tensor_node(x);
-    u = gather_axis(ctx, tn_reshape(ctx, u, &n, 1), 0,
-                    tn_cast(ctx, tensor_node(index), UOP_I64));
+    u = tn_gather_axis(ctx, tn_reshape(ctx, u, &n, 1), 0,
+                       tn_cast(ctx, tensor_node(index), UOP_I64));
     return tensor_new(ctx, __func__, u);
 }
 
@@ -1036,8 +1034,8 @@ bell_embedding(struct bell_tensor *x, struct bell_tensor *weight)
         return tensor_at(x)->ctx->error_tensor;
     return tensor_new(
         tensor_at(x)->ctx, __func__,
-        gather_axis(tensor_at(x)->ctx, tensor_at(weight)->uop, 0,
-                    tn_cast(tensor_at(x)->ctx, tensor_at(x)->uop, UOP_I64)));
+        tn_gather_axis(tensor_at(x)->ctx, tensor_at(weight)->uop, 0,
+                       tn_cast(tensor_at(x)->ctx, tensor_at(x)->uop, UOP_I64)));
 }
 
 /* ---- scatter ---- */

@@ -413,6 +413,102 @@ bell_unique_consecutive(struct bell_tensor *x, struct bell_tensor **out_values,
     unique_call(__func__, x, false, out_values, out_inverse, out_counts);
 }
 
+/* ---- counts of repetitions ---- */
+
+/* The last of `running` and the least of `counts`, read; false after a failure
+ * of `call`. A safe point. */
+static bool
+read_counts(const char *call, struct bell_context *ctx,
+            const struct uop *running, const struct uop *counts,
+            int64_t *out_total, int64_t *out_least)
+{
+    struct bell_tensor *both[2];
+    bell_status status;
+    int64_t n;
+
+    if (ctx->trace) {
+        tensor_fail(ctx, call, BELL_BAD_STATE,
+                    "in a function that is captured: the result's size depends "
+                    "on values");
+        return false;
+    }
+    n = tn_bad(running) ? 1 : tn_numel(ctx, running);
+    both[0] = tensor_new(ctx, call, tn_shrink_axis(ctx, running, 0, n - 1, n));
+    both[1] = tensor_new(ctx, call, tn_reduce(ctx, UOP_MIN, counts, 1));
+    status = tensor_realize_list(call, both, 2);
+    if (status == BELL_OK)
+        status = bell_item_i64(both[0], out_total);
+    if (status == BELL_OK)
+        status = bell_item_i64(both[1], out_least);
+    bell_tensor_release(both[0]);
+    bell_tensor_release(both[1]);
+    if (status != BELL_OK)
+        tensor_fail_last(ctx, call);
+    return status == BELL_OK;
+}
+
+/* u with each of axis at's places as often as counts[n] says. */
+static struct bell_tensor *
+repeat_places(const char *call, struct bell_context *ctx, const struct uop *u,
+              uint32_t at, const struct uop *counts, int64_t size)
+{
+    int64_t least = 0;
+    const struct uop *running;
+
+    running = tn_wrap(ctx, UOP_CONTIGUOUS, tn_scan(ctx, UOP_ADD, counts, 0));
+    if (size < 0 && !read_counts(call, ctx, running, counts, &size, &least))
+        return ctx->error_tensor;
+    if (least < 0 || size > TN_MAX_NUMEL)
+        return tensor_fail(ctx, call, BELL_BAD_VALUE,
+                           "a count of %lld, %lld in all", (long long)least,
+                           (long long)size);
+    if (tn_bad(running))
+        return tensor_new(ctx, call, running);
+    running = places_where_it_grows(ctx, running, size);
+    return tensor_new(ctx, call, tn_gather_axis(ctx, u, at, running));
+}
+
+struct bell_tensor *
+bell_repeat_interleave_by(struct bell_tensor *x, struct bell_tensor *counts,
+                          int axis, int64_t size)
+{
+    const struct uop *u, *c;
+    struct bell_context *ctx;
+    struct bell_tensor *out;
+    int64_t d[TN_MAX_RANK], n;
+    int at = 0;
+
+    if (!tensor_check2(__func__, x, counts, &out))
+        return out;
+    ctx = tensor_at(x)->ctx;
+    u = tensor_node(x);
+    if (axis == BELL_FLAT)
+        u = flat_node(ctx, u);
+    else
+        at = tensor_axis(ctx, __func__, axis, tensor_at(x)->shape->n);
+    if (at < 0 || tn_bad(u))
+        return tensor_new(ctx, __func__, at < 0 ? &uop_failed : u);
+    n = (int64_t)tensor_numel(counts);
+    if (!uop_dtype_infos[tensor_at(counts)->dtype].is_int)
+        return tensor_fail(ctx, __func__, BELL_BAD_DTYPE,
+                           "the counts are %s, not an integer dtype",
+                           DTYPE_OF(counts));
+    if (tensor_at(counts)->shape->n > 1 || tn_rank(ctx, u) == 0 ||
+        (n != 1 && n != tn_size(ctx, u, (uint32_t)at)))
+        return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
+                           "counts of shape %s for axis %d of %s",
+                           SHAPE_OF(counts), at, SHAPE_OF(x));
+    memcpy(d, tn_shape(ctx, u)->d, tn_rank(ctx, u) * sizeof(*d));
+    c = tn_cast(ctx, flat_node(ctx, tensor_node(counts)), UOP_I64);
+    c = tn_broadcast(ctx, c, &d[at], 1);
+    if (d[at] > 0)
+        return repeat_places(__func__, ctx, u, (uint32_t)at, c, size);
+    d[at] = size < 0 ? 0 : size;
+    return tensor_new(
+        ctx, __func__,
+        tn_full(ctx, tn_const(ctx, u->dtype, 0), d, tn_rank(ctx, u)));
+}
+
 /* ---- how often ---- */
 
 /* The least and greatest of x, which has elements, read; false after a failure

@@ -65,6 +65,11 @@ const struct uop *tn_scatter_back(struct bell_context *ctx,
                                   const struct tensor_rule *rule,
                                   const struct uop *g);
 
+/* Axis `at` of u by an I64 index of any shape, whose axes take its place
+ * (index.c). Out of range: 0. */
+const struct uop *tn_gather_axis(struct bell_context *ctx, const struct uop *u,
+                                 uint32_t at, const struct uop *index);
+
 /* ---- indices out of range (check.c) ---- */
 
 /* What tensor_check_range ignores where nothing is. */

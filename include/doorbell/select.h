@@ -59,6 +59,13 @@ BELL_API struct bell_tensor *bell_masked_select_sized(struct bell_tensor *x,
                                                       struct bell_tensor *mask,
                                                       int64_t size,
                                                       struct bell_tensor *fill);
+/* Each place of an axis (BELL_FLAT: each element) as often as `counts` says:
+ * integers, one for each place or one for all, none negative. `size`: how many
+ * that are; more of them are 0, fewer are the first. -1: counted, on the host.
+ * The gradient of each is summed. */
+BELL_API struct bell_tensor *
+bell_repeat_interleave_by(struct bell_tensor *x, struct bell_tensor *counts,
+                          int axis, int64_t size);
 /* The different elements of x, ascending, rank 1; every NaN is one of its own.
  * out_inverse, of x's shape: where each element is among them; out_counts: how
  * often each occurs; int64, either may be NULL. */

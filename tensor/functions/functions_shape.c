@@ -75,14 +75,19 @@ call_tile(struct fn_args *args)
     return bell_repeat(A[0].t, counts, rank);
 }
 
+/* A number or a tensor of counts. */
 static struct bell_tensor *
 call_repeat_interleave(struct fn_args *args)
 {
     struct bell_tensor *x = A[0].t;
 
+    if (A[1].v.kind != BELL_VALUE_INT || A[3].given)
+        return bell_repeat_interleave_by(
+            x, A[1].t, A[2].given ? fn_axis(&A[2]) : BELL_FLAT,
+            A[3].given ? A[3].i : -1);
     if (!A[2].given)
-        return bell_repeat_interleave(bell_flatten(x, 0, -1), A[1].i, 0);
-    return bell_repeat_interleave(x, A[1].i, fn_axis(&A[2]));
+        return bell_repeat_interleave(bell_flatten(x, 0, -1), A[1].v.i, 0);
+    return bell_repeat_interleave(x, A[1].v.i, fn_axis(&A[2]));
 }
 
 static struct bell_tensor *
@@ -290,8 +295,11 @@ static const struct fn_row rows[] = {
     {{"tile", "input: tensor, dims: ints*",
       "as repeat, but the last axes only if dims is short", SHAPE},
      .glue = call_tile},
-    {{"repeat_interleave", "input: tensor, repeats: int, dim: int = None",
-      "each element along an axis repeated; without dim as if flat", SHAPE},
+    {{"repeat_interleave", "input: tensor, repeats: tensor, dim: int = None, "
+      "output_size: int = None",
+      "each element along an axis repeated, as often as a number or a tensor "
+      "of counts says; without dim as if flat; counted on the host unless "
+      "output_size is given", SHAPE},
      .glue = call_repeat_interleave},
     {{"tril", "input: tensor, diagonal: int = 0",
      "0 above a diagonal of the last two axes", SHAPE}, FN(ti, bell_tril)},

@@ -249,6 +249,8 @@ def shape_cases():
     case('repeat(x, 2, 1, 2)',
          moved((2, 3, 8), lambda z, a, b: (a, b % 4)))
     case('tile(x, (2,))', moved((3, 8), lambda a, b: (a, b % 4)))
+    case('repeat_interleave(v, tensor([0, 2, 1, 0]))',
+         Array((3,), [V.flat[1], V.flat[1], V.flat[2]]))
     case('repeat_interleave(x, 2, dim=1)',
          moved((3, 8), lambda a, b: (a, b // 2)))
     case('tril(m, 1)', Array.make((4, 4), lambda a, b:

@@ -191,6 +191,8 @@ static const struct {
     {"roll x n1", "() 2.5"},
     {"repeat_interleave x n3 D", "refused"},
     {"repeat_interleave x n3", "(3) 2.5 2.5 2.5"},
+    {"repeat_interleave x I D", "refused"},
+    {"repeat_interleave x I", "(0)"},
     {"diagonal x n0 D D", "refused"},
     {"unfold x D n1 n1", "(1) 2.5"},
     {"cat ( x x ) D", "refused"},

@@ -369,6 +369,53 @@ test_sized(void **state)
                  "(2,)");
 }
 
+/* Each place as often as a tensor says. */
+static void
+test_repeated(void **state)
+{
+    struct bell_tensor *x = T(V(1, 2, 3, 4, 5, 6), 2, 3), *grad;
+    struct bell_tensor *counts = I(V(2, 0, 1), 3), *y;
+
+    (void)state;
+    EXPECT(bell_repeat_interleave_by(x, counts, 1, -1), 1, 1, 3, 4, 4, 6);
+    EXPECT(bell_repeat_interleave_by(x, I(V(0, 2), 2), -2, -1), 4, 5, 6, 4, 5,
+           6);
+    EXPECT(
+        bell_repeat_interleave_by(x, I(V(1, 0, 0, 3, 0, 1), 6), BELL_FLAT, -1),
+        1, 4, 4, 4, 6);
+    EXPECT(
+        bell_repeat_interleave_by(x, bell_cast(I(V(2), 1), BELL_INT8), 0, -1),
+        1, 2, 3, 1, 2, 3, 4, 5, 6, 4, 5, 6);
+    y = bell_scalar_int(ctx, 2);
+    EXPECT(bell_repeat_interleave_by(T(V(3, 4), 2), y, 0, -1), 3, 3, 4, 4);
+    EXPECT_SHAPE(bell_repeat_interleave_by(x, I(V(0, 0, 0), 3), 1, -1), 2, 0);
+    y = bell_repeat_interleave_by(bell_scalar(ctx, 7), I(V(2), 1), BELL_FLAT,
+                                  -1);
+    EXPECT(y, 7, 7);
+    /* of a given size, the counts hidden */
+    EXPECT(bell_repeat_interleave_by(x, hidden(counts), 1, 3), 1, 1, 3, 4, 4,
+           6);
+    EXPECT(bell_repeat_interleave_by(x, hidden(counts), 1, 4), 1, 1, 3, 0, 4, 4,
+           6, 0);
+    EXPECT(bell_repeat_interleave_by(x, hidden(counts), 1, 2), 1, 1, 4, 4);
+    EXPECT(bell_repeat_interleave_by(T(V(0), 0), I(V(0), 0), 0, 2), 0, 0);
+    y = bell_repeat_interleave_by(x, hidden(counts), 1, -1);
+    assert_int_equal(bell_vjp(y, T(V(1, 2, 3, 4, 5, 6), 2, 3), &x, 1, &grad),
+                     BELL_OK);
+    EXPECT(grad, 3, 0, 3, 9, 0, 6);
+    EXPECT_ERROR(bell_repeat_interleave_by(x, I(V(1, -1, 1), 3), 1, -1),
+                 "bell_repeat_interleave_by: a count of -1, 1 in all");
+    EXPECT_ERROR(bell_repeat_interleave_by(x, I(V(1, 1), 2), 1, -1),
+                 "bell_repeat_interleave_by: counts of shape (2,) for axis 1 "
+                 "of (2, 3)");
+    EXPECT_ERROR(bell_repeat_interleave_by(x, x, 1, -1),
+                 "bell_repeat_interleave_by: the counts are float64, not an "
+                 "integer dtype");
+    EXPECT_ERROR(bell_repeat_interleave_by(bell_scalar(ctx, 7), counts, 0, -1),
+                 "bell_repeat_interleave_by: counts of shape (3,) for axis 0 "
+                 "of ()");
+}
+
 static void
 test_unique(void **state)
 {
@@ -992,6 +1039,7 @@ main(void)
         TEST(test_index_put),
         TEST(test_masks),
         TEST(test_sized),
+        TEST(test_repeated),
         TEST(test_unique),
         TEST(test_extremes_at),
         TEST(test_logcumsumexp),

@@ -9,14 +9,15 @@
 
 /* ---- gradients ---- */
 
-/* Every tensor among the arguments. */
+/* Every tensor among the arguments, but for integers that say which elements of
+ * the first are meant. */
 static uint32_t
 list_leaves(const struct oracle *o, struct oracle_array **list)
 {
     uint32_t n = 0, k, i;
 
     for (k = 0; k < BELL_MAX_PARAMS; k++) {
-        if (o->a[k].t)
+        if (o->a[k].t && (k == 0 || oracle_is_float(o->a[k].t->dtype)))
             list[n++] = o->a[k].t;
         for (i = 0; i < o->a[k].n; i++) {
             if (o->a[k].items[i].t)
@@ -384,7 +385,8 @@ static void
 define_repeat_interleave(struct oracle *o)
 {
     const struct oracle_array *x = oracle_t(o, 0);
-    int64_t times = oracle_int(o, 1), d[BELL_MAX_RANK] = {0};
+    const struct oracle_array *counts = oracle_t(o, 1);
+    int64_t times = oracle_int(o, 1), d[BELL_MAX_RANK] = {0}, total = 0;
     uint32_t axis = o->a[2].given ? oracle_axis(o, 2, x) : 0;
     uint32_t rank = o->a[2].given ? x->rank : 1;
     size_t before = 1, along = x->n, behind = 1, k, row;
@@ -395,11 +397,22 @@ define_repeat_interleave(struct oracle *o)
         memcpy(d, x->d, sizeof(d));
         oracle_split(x, axis, &before, &along, &behind);
     }
-    d[axis] *= times;
+    for (k = 0; k < along; k++)
+        total += counts ? (int64_t)counts->v[counts->n == 1 ? 0 : k] : times;
+    d[axis] = o->a[3].given ? oracle_int(o, 3) : total;
     out = oracle_out(o, x->dtype, d, rank);
     for (k = 0; k < out->n; k++) {
-        row = k / behind; /* of before * along * times */
-        out->v[k] = x->v[row / (size_t)times * behind + k % behind];
+        int64_t place = (int64_t)(k / behind) % d[axis];
+        for (row = 0; row < along; row++) {
+            place -=
+                counts ? (int64_t)counts->v[counts->n == 1 ? 0 : row] : times;
+            if (place < 0)
+                break;
+        }
+        if (row == along) /* more than the counts come to */
+            continue;
+        row += k / behind / (size_t)d[axis] * along;
+        out->v[k] = x->v[row * behind + k % behind];
     }
 }
 
@@ -785,7 +798,7 @@ static const struct oracle_row rows[] = {
     {"roll", "@n:3,4 l1; @q:3,4 l-2 l1; @n:3,4 l1,-1 l0,1; @n:5 l7 l0; @n:5 l-13; @n:0,3 l1 l0; @n: l1; @n:3,4 l1,2 l1,1; @n:5 l0 l0", ALL, .define = define_roll, MOVED},
     {"repeat", "@n:3 l2; @q:3,4 l2,1; @n:3 l2,3; @n:3,4 l1,0; @n: l3; @n: l; @n:0,3 l2,2; @n:2,3 l2,1,2", ALL, .define = define_repeat, MOVED},
     {"tile", "@n:3 l2; @q:3,4 l2; @n:3 l2,3; @n: l3; @n:0,3 l2,2; @n:2,3,2 l2,1", ALL, .define = define_repeat, MOVED},
-    {"repeat_interleave", "@n:3 i2; @q:3,4 i2; @n:3,4 i3 i0; @n:3,4 i2 i-1; @n:2,3,2 i2 i1; @n: i3; @n:0,3 i2 i1; @n:3 i0; @n:3 i1 i0", ALL, .define = define_repeat_interleave, MOVED},
+    {"repeat_interleave", "@n:3 i2; @q:3,4 i2; @n:3,4 i3 i0; @n:3,4 i2 i-1; @n:2,3,2 i2 i1; @n: i3; @n:0,3 i2 i1; @n:3 i0; @n:3 i1 i0; @q:3,4 @i3:4 i1; @n:3,4 @i3:12; @n:3,4 @i3:3/i i-2; @n:2,3,2 @i4:3 i1 i9; @n:3,4 @i4: i0; @n:3 @i4:1 i0 i3; @n:3 @i1:3; @n: @i4:1; @n:0,3 @i3:0 i0; @n:0,3 @i3:3 i1; @n:0 @i3:0 i0 i2; @n:4 i2 i0 i8", ALL, .define = define_repeat_interleave, MOVED},
     {"tril", "@n:4,4; @q:3,5; @q:5,3 i1; @n:2,3,4 i-1; @n:3,3 i5; @n:3,3 i-5; @n:0,3; @n:2,0,3", ALL, .define = define_triangle, MOVED},
     {"triu", "@n:4,4; @q:3,5; @q:5,3 i1; @n:2,3,4 i-1; @n:3,3 i5; @n:3,3 i-5; @n:0,3; @n:2,0,3", ALL, .define = define_triangle, MOVED},
     {"diag", "@n:4; @q:4; @n:3,5; @q:5,3; @n:1; @n:0; @n:0,3", ALL, .define = define_diag, MOVED},
