@@ -487,11 +487,13 @@ bell_einsum(const char *formula, struct bell_tensor *const *tensors, uint32_t n)
     mask = (uint32_t)((1ull << e.n_axes) - 1) & ~((1u << e.n_out) - 1);
     for (i = 0; i < n; i++) {
         v = tn_cast(e.ctx, tensor_node(tensors[i]), dtype);
+        v = n > 2 ? tn_widen(e.ctx, v) : v; /* products are rounded once */
         v = arrange_operand(&e, v, letters[i]);
         if (i + 1 < n || !u)
             u = u ? tn_mul(e.ctx, u, v) : v;
     }
     u = n == 1 ? tn_sum(e.ctx, u, mask) : tn_sum_product(e.ctx, u, v, mask);
+    u = tn_cast(e.ctx, u, dtype);
     return tensor_new(e.ctx, __func__, tn_squeeze(e.ctx, u, mask));
 }
 

@@ -143,6 +143,7 @@ bell_kron(struct bell_tensor *x, struct bell_tensor *y)
     const struct uop *u[2];
     struct bell_context *ctx;
     struct bell_tensor *out;
+    enum uop_dtype dtype;
     uint32_t rank, i;
 
     if (!take_two(__func__, x, y, TENSOR_ANY, u, &out))
@@ -163,7 +164,9 @@ bell_kron(struct bell_tensor *x, struct bell_tensor *y)
     }
     if (!tensor_shape_arg(ctx, __func__, d, rank))
         return ctx->error_tensor;
-    u[0] = tn_mul(ctx, tn_reshape(ctx, u[0], a, 2 * rank),
-                  tn_reshape(ctx, u[1], b, 2 * rank));
-    return tensor_new(ctx, __func__, tn_reshape(ctx, u[0], d, rank));
+    dtype = u[0]->dtype; /* gradients are sums of products: rounded once */
+    u[0] = tn_mul(ctx, tn_reshape(ctx, tn_widen(ctx, u[0]), a, 2 * rank),
+                  tn_reshape(ctx, tn_widen(ctx, u[1]), b, 2 * rank));
+    u[0] = tn_cast(ctx, tn_reshape(ctx, u[0], d, rank), dtype);
+    return tensor_new(ctx, __func__, u[0]);
 }

@@ -25,6 +25,8 @@
  *     q      0, -0, infinities, NaN, 1 among numbers
  *     iN     integers 0..N-1              wN  integers -N..N-1
  *     b      bools                        a   0, 1, 2 ... ascending
+ *     m y    like n, the size added to the diagonals of the last two axes; y:
+ *            and symmetric
  *     sN     different ints 0..N-1 along the last axis
  * Dtypes: h w f d for float16, bfloat16, float32, float64; c s i l and C S I L
  * for int8 to int64 and uint8 to uint64; ? bool; 0 1 2 3 for 8-bit floats.
@@ -172,7 +174,7 @@ struct oracle_table {
 
 extern const struct oracle_table oracle_unary, oracle_binary, oracle_reduce,
     oracle_nn, oracle_loss, oracle_create, oracle_conv, oracle_shape,
-    oracle_fft, oracle_random, oracle_select;
+    oracle_fft, oracle_random, oracle_select, oracle_linalg;
 
 /* ---- for definitions -------------------------------------------------- */
 

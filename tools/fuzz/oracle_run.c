@@ -238,6 +238,26 @@ fill_special(struct job *job, struct oracle_array *t, char kind)
         t->v[i] = pool.v[i / step % pool.n];
 }
 
+/* Random numbers, with the size on the diagonals; symmetric if asked for. */
+static void
+fill_matrices(struct job *job, struct oracle_array *t, bool symmetric,
+              uint64_t state)
+{
+    size_t n = (size_t)t->d[t->rank - 1], i, row, column;
+
+    for (i = 0; i < t->n; i++) {
+        row = i / n % n;
+        column = i % n;
+        t->v[i] = draw(&state, -1, 1) + (row == column ? (long double)n : 0);
+        t->v[i] *= oracle_is_float(t->dtype) ? job->scale : 9;
+        if (!oracle_is_float(t->dtype))
+            t->v[i] = truncl(t->v[i]);
+        t->v[i] = oracle_round(t->dtype, t->v[i]);
+        if (symmetric && column < row)
+            t->v[i] = t->v[i - (row - column) * (n - 1)];
+    }
+}
+
 static void
 fill_random(struct job *job, struct oracle_array *t, char kind, int64_t bound)
 {
@@ -320,6 +340,8 @@ parse_leaf(struct job *job, const char *word, struct oracle_arg *arg)
     }
     if (strchr("xXYUVW", word[1]))
         fill_special(job, t, word[1]);
+    else if (strchr("my", word[1]))
+        fill_matrices(job, t, word[1] == 'y', 77 + hash_mix(t->n));
     else
         fill_random(job, t, word[1], bound);
     job->leaves[job->n_leaves++] = t;
@@ -987,6 +1009,8 @@ right_gradient(struct job *job, uint32_t r, uint32_t i)
         return NULL;
     }
     if (!row->slope && !of_two && !(row->flags & ORACLE_GRAD))
+        return NULL;
+    if (job->o.out[r]->n && job->o.out[r]->v[0] == ORACLE_ANY)
         return NULL;
     for (n = 0; row->flags & ORACLE_GRAD && n < leaf->n; n++) {
         if (!isfinite(leaf->v[n])) /* no differences there */
