@@ -16,6 +16,7 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "base/log.h"
+#include "base/map.h"
 #include "lower/lower.h"
 
 #define COST_LOAD   10.0     /* reading one element from memory */
@@ -36,6 +37,7 @@ struct context {
 /* One read of a node. */
 struct read {
     uint32_t kernel, context, next;
+    uint32_t same; /* the next one of the same node in the same kernel */
     const struct sched_idx *idx;
     const struct uop *valid;
 };
@@ -59,6 +61,7 @@ struct planner {
     struct sched s;
     struct read *reads;
     size_t n_reads, cap_reads;
+    struct map by_kernel; /* of a node and a kernel, to their last read */
     struct context *contexts;
     size_t n_contexts, cap_contexts;
     struct kernel *kernels;
@@ -381,8 +384,10 @@ add_read(struct planner *p, uint32_t node, uint32_t kernel, uint32_t context,
          const struct sched_idx *idx, const struct uop *valid)
 {
     struct sched_node *nd = &p->s.nodes[node];
+    uint64_t key = (uint64_t)node << 32 | kernel;
+    const uint64_t *found;
     struct read *read;
-    uint32_t at;
+    uint32_t first, at;
 
     assert(node < p->s.n_nodes);
     if (!idx || p->failed) {
@@ -391,16 +396,18 @@ add_read(struct planner *p, uint32_t node, uint32_t kernel, uint32_t context,
     }
     if (nd->u->n_src == 0 && nd->u->op != UOP_BUFFER)
         return;
-    for (at = nd->first_req; at != SCHED_NONE; at = p->reads[at].next) {
+    found = map_get(&p->by_kernel, key);
+    first = found ? (uint32_t)*found : SCHED_NONE;
+    for (at = first; at != SCHED_NONE; at = p->reads[at].same) {
         read = &p->reads[at];
-        if (read->kernel == kernel && read->valid == valid &&
-            sched_idx_same(read->idx, idx)) {
+        if (read->valid == valid && sched_idx_same(read->idx, idx)) {
             read->context = common_context(p, read->context, context);
             return;
         }
     }
     if (host_grow((void **)&p->reads, &p->cap_reads, p->n_reads + 1,
-                  sizeof(*p->reads)) != 0) {
+                  sizeof(*p->reads)) != 0 ||
+        map_put(&p->by_kernel, key, p->n_reads) != 0) {
         p->failed = true;
         return;
     }
@@ -410,6 +417,7 @@ add_read(struct planner *p, uint32_t node, uint32_t kernel, uint32_t context,
     read->idx = idx;
     read->valid = valid;
     read->next = nd->first_req;
+    read->same = first;
     nd->first_req = (uint32_t)p->n_reads++;
 }
 
@@ -1074,6 +1082,7 @@ static void
 fini_planner(struct planner *p)
 {
     arena_fini(&p->s.scratch);
+    map_fini(&p->by_kernel);
     host_free(p->s.nodes);
     host_free(p->s.srcs);
     host_free(p->s.masks);
@@ -1134,6 +1143,7 @@ sched_build(struct uop_graph *g, const struct uop *const *roots,
         struct planner p = {.s = {.g = g, .k = kernels, .target = target}};
         memcpy(split, roots, n_roots * sizeof(*split));
         arena_init(&p.s.scratch);
+        map_init(&p.by_kernel);
         plan = (struct sched_plan){0};
         status = build_plan(&p, split, n_roots, &plan);
         again = status == BELL_OK && p.s.not_attention;
