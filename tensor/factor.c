@@ -1,5 +1,5 @@
 /* Factors column by column: reflections, Cholesky, triangular systems. */
-#include "tensor/factor.h"
+#include "tensor/factor_internal.h"
 
 #include <assert.h>
 #include <math.h>
@@ -7,9 +7,7 @@
 #include "tensor/elementwise.h"
 #include "tensor/matmul.h"
 
-/* Columns that a kernel of tn_cholesky, or of tn_substitute, does: each thread
- * does again what they have in common. */
-#define CHOLESKY_COLUMNS   4
+/* Rows that a kernel of tn_substitute does. */
 #define SUBSTITUTE_COLUMNS 4
 
 /* ---- small things ---- */
@@ -45,9 +43,8 @@ is_at(struct bell_context *ctx, uint32_t axis, int64_t n, int64_t at)
                  tn_int(ctx, UOP_I64, at));
 }
 
-/* Where it is less than `end`. */
-static const struct uop *
-is_before(struct bell_context *ctx, uint32_t axis, int64_t n, int64_t end)
+const struct uop *
+tn_is_before(struct bell_context *ctx, uint32_t axis, int64_t n, int64_t end)
 {
     return tn_lt(ctx, tn_iota(ctx, 3, axis, n, UOP_I64),
                  tn_int(ctx, UOP_I64, end));
@@ -100,6 +97,9 @@ tn_scale(struct bell_context *ctx, const struct uop *a)
 struct reflecting {
     struct bell_context *ctx;
     int64_t n, p, rows, columns;
+    /* A column becomes the v of its reflection, 1 at the pivot, 0 where there is
+     * none; not what the reflection makes of it. */
+    bool keeps_v;
 };
 
 /* The first column behind the other n - 1; the others stay. */
@@ -115,6 +115,16 @@ turn_columns(const struct reflecting *f, const struct uop *s)
                     tn_int(ctx, UOP_I64, 0));
     next = tn_where(ctx, tn_lt(ctx, j, tn_int(ctx, UOP_I64, f->n)), next, j);
     return tn_gather(ctx, s, 1, tn_broadcast(ctx, next, d, 3));
+}
+
+/* Where columns are those that went before: with k finished, the last k of n. */
+static const struct uop *
+is_finished(const struct reflecting *f, const struct uop *k)
+{
+    struct bell_context *ctx = f->ctx;
+    const struct uop *j = tn_iota(ctx, 3, 1, f->columns, k->dtype);
+
+    return tn_lt(ctx, tn_num(ctx, k, (double)f->n - 1), tn_add(ctx, j, k));
 }
 
 /* One reflection: I - 2 v v^T / v^T v, v the first column from the pivot on, the
@@ -152,13 +162,43 @@ reflect_once(const struct reflecting *f, const struct uop *s)
     dot = tn_add(ctx, dot, tn_mul(ctx, less, top));
     v = tn_where(ctx, at, less, v);
     out = less_product(ctx, s, v, tn_mul(ctx, scale, dot));
-    x = tn_where(ctx, at, becomes, tn_where(ctx, below, zero, x));
+    if (f->keeps_v) {
+        x = tn_fdiv(ctx, v, tn_where(ctx, done, one, less));
+        x = tn_where(ctx, done, zero, x);
+        out = tn_where(ctx, is_finished(f, k), s, out);
+    } else {
+        x = tn_where(ctx, at, becomes, tn_where(ctx, below, zero, x));
+    }
     out = tn_where(ctx, is_at(ctx, 1, f->columns, 0), x, out);
     out = tn_where(ctx, is_at(ctx, 1, f->columns, f->columns - 2),
                    tn_add(ctx, s, one), out);
     out = tn_where(ctx, is_at(ctx, 1, f->columns, f->columns - 1),
                    tn_where(ctx, done, s, tn_neg(ctx, s)), out);
     return tn_wrap(ctx, UOP_CONTIGUOUS, turn_columns(f, out));
+}
+
+const struct uop *
+tn_reflect_block(struct bell_context *ctx, const struct uop *a,
+                 const struct uop **out_sign)
+{
+    struct reflecting f = {.ctx = ctx, .keeps_v = true};
+    const struct uop *s, *sign;
+    int64_t k;
+
+    f.n = tn_size(ctx, a, 2);
+    f.rows = tn_size(ctx, a, 1);
+    f.columns = f.n + 2;
+    s = tn_pad_axis(ctx, tn_swap(ctx, a, 1, 2), 1, 0, 2);
+    sign = is_at(ctx, 1, f.columns, f.columns - 1);
+    s = tn_where(ctx, sign, tn_num(ctx, a, 1), s);
+    s = tn_wrap(ctx, UOP_CONTIGUOUS, s);
+    for (k = 0; k < f.n && !tn_bad(s); k++)
+        s = reflect_once(&f, s);
+    if (tn_bad(s))
+        return s;
+    *out_sign = pick(ctx, s, f.columns - 1, 0);
+    s = tn_swap(ctx, tn_shrink_axis(ctx, s, 1, 0, f.n), 1, 2);
+    return tn_wrap(ctx, UOP_CONTIGUOUS, s);
 }
 
 struct tn_reflected
@@ -172,6 +212,8 @@ tn_reflect(struct bell_context *ctx, const struct uop *a, const struct uop *b)
     if (tn_bad(a) || tn_bad(b))
         return failed;
     f.n = tn_size(ctx, a, 2);
+    if (f.n > FACTOR_MAX_REFLECTED && f.n == tn_size(ctx, a, 1))
+        return tn_reflect_blocks(ctx, a, b);
     f.p = tn_size(ctx, b, 2);
     f.rows = tn_size(ctx, a, 1);
     f.columns = f.n + f.p + 2;
@@ -195,18 +237,38 @@ tn_reflect(struct bell_context *ctx, const struct uop *a, const struct uop *b)
     return out;
 }
 
+struct tn_factors
+tn_qr(struct bell_context *ctx, const struct uop *a)
+{
+    struct tn_factors failed = {&uop_failed, &uop_failed}, out;
+    struct tn_reflected made;
+
+    if (tn_bad(a))
+        return failed;
+    if (tn_size(ctx, a, 2) > FACTOR_MAX_REFLECTED)
+        return tn_qr_blocks(ctx, a);
+    made = tn_reflect(ctx, a, tn_unit_matrix(ctx, a, tn_size(ctx, a, 1)));
+    if (tn_bad(made.r))
+        return failed;
+    out.q = tn_shrink_axis(ctx, tn_swap(ctx, made.b, 1, 2), 2, 0,
+                           tn_size(ctx, a, 2));
+    out.r = made.r;
+    return out;
+}
+
 /* ---- Cholesky ---- */
 
 /* Columns from, from + 1, ...: finished, and taken off what is to their right. A
  * column's own numbers are functions of the 4 of its row and of the 4 x 4 at
  * the diagonal. */
-static const struct uop *
-cholesky_step(struct bell_context *ctx, const struct uop *t, int64_t from)
+const struct uop *
+tn_cholesky_step(struct bell_context *ctx, const struct uop *t, int64_t from)
 {
     const struct uop *factor[CHOLESKY_COLUMNS][CHOLESKY_COLUMNS];
     const struct uop *column[CHOLESKY_COLUMNS], *inverse[CHOLESKY_COLUMNS];
     const struct uop *out = t, *zero = zero_like(ctx, t);
-    int64_t n = tn_size(ctx, t, 1), count = n - from, a, b, c;
+    int64_t m = tn_size(ctx, t, 1), n = tn_size(ctx, t, 2);
+    int64_t count = n - from, a, b, c;
 
     if (count > CHOLESKY_COLUMNS)
         count = CHOLESKY_COLUMNS;
@@ -228,15 +290,17 @@ cholesky_step(struct bell_context *ctx, const struct uop *t, int64_t from)
             column[b] = less_product(ctx, column[b], column[c], factor[b][c]);
         column[b] = tn_mul(ctx, column[b], inverse[b]);
     }
-    for (b = 0; b < count; b++)
-        out = less_product(ctx, out, column[b], tn_swap(ctx, column[b], 1, 2));
+    for (b = 0; b < count; b++) {
+        const struct uop *top = tn_shrink_axis(ctx, column[b], 1, 0, n);
+        out = less_product(ctx, out, column[b], tn_swap(ctx, top, 1, 2));
+    }
     /* what is to the left was finished before */
-    out = tn_where(ctx, is_before(ctx, 2, n, from), t, out);
+    out = tn_where(ctx, tn_is_before(ctx, 2, n, from), t, out);
     for (b = 0; b < count; b++)
         out = tn_where(ctx, is_at(ctx, 2, n, from + b), column[b], out);
     if (from + count == n)
         out = tn_where(ctx,
-                       tn_lt(ctx, tn_iota(ctx, 3, 1, n, UOP_I64),
+                       tn_lt(ctx, tn_iota(ctx, 3, 1, m, UOP_I64),
                              tn_iota(ctx, 3, 2, n, UOP_I64)),
                        zero, out);
     return tn_wrap(ctx, UOP_CONTIGUOUS, out);
@@ -250,8 +314,10 @@ tn_cholesky(struct bell_context *ctx, const struct uop *a)
     if (tn_bad(a))
         return a;
     n = tn_size(ctx, a, 1);
+    if (n > FACTOR_MAX_TRIANGLE)
+        return tn_cholesky_blocks(ctx, a);
     for (from = 0; from < n && !tn_bad(a); from += CHOLESKY_COLUMNS)
-        a = cholesky_step(ctx, a, from);
+        a = tn_cholesky_step(ctx, a, from);
     return a;
 }
 
@@ -278,7 +344,7 @@ substitute_step(struct bell_context *ctx, const struct uop *t,
         for (b = 0; b < count; b++)
             out = less_product(ctx, out, pick(ctx, t, -1, from + b), x[b]);
     }
-    out = tn_where(ctx, is_before(ctx, 1, n, from), y, out);
+    out = tn_where(ctx, tn_is_before(ctx, 1, n, from), y, out);
     for (b = 0; b < count; b++)
         out = tn_where(ctx, is_at(ctx, 1, n, from + b), x[b], out);
     return tn_wrap(ctx, UOP_CONTIGUOUS, out);
@@ -293,6 +359,8 @@ tn_substitute(struct bell_context *ctx, const struct uop *t,
     if (tn_bad(t) || tn_bad(y))
         return &uop_failed;
     n = tn_size(ctx, t, 1);
+    if (n > FACTOR_MAX_TRIANGLE)
+        return tn_substitute_blocks(ctx, t, y);
     for (from = 0; from < n && !tn_bad(y); from += SUBSTITUTE_COLUMNS)
         y = substitute_step(ctx, t, y, from);
     return y;

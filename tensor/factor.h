@@ -1,4 +1,4 @@
-/* Factors of batches of small matrices, on nodes. Shared by the files of tensor/
+/* Factors of batches of matrices, on nodes. Shared by the files of tensor/
  * only. Nodes are (batch, rows, columns), of float32 or float64.
  *
  * What goes from column to column is one kernel for each, or for each few of
@@ -30,6 +30,12 @@ struct tn_reflected {
 };
 struct tn_reflected tn_reflect(struct bell_context *ctx, const struct uop *a,
                                const struct uop *b);
+
+/* a (m, n) = q (m, n) @ r (n, n), m >= n. */
+struct tn_factors {
+    const struct uop *q, *r;
+};
+struct tn_factors tn_qr(struct bell_context *ctx, const struct uop *a);
 
 /* L of a = L L^T, from a's lower triangle; zeros above. NaN from the first
  * column on that is not positive definite. */

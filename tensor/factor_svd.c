@@ -161,7 +161,7 @@ tn_svd(struct bell_context *ctx, const struct uop *a)
 {
     struct tn_singular failed = {&uop_failed, &uop_failed, &uop_failed}, out;
     const struct uop *scale, *s, *length, *us, *diagonal, *order;
-    struct tn_reflected made;
+    struct tn_factors made;
     int64_t m, n;
 
     if (tn_bad(a))
@@ -183,13 +183,12 @@ tn_svd(struct bell_context *ctx, const struct uop *a)
         return failed;
     us = tn_shrink_axis(ctx, s, 2, 0, m);
     out.v = tn_swap(ctx, tn_shrink_axis(ctx, s, 2, m, m + n), 1, 2);
-    made = tn_reflect(ctx, tn_swap(ctx, us, 1, 2), tn_unit_matrix(ctx, a, m));
+    made = tn_qr(ctx, tn_swap(ctx, us, 1, 2));
     if (tn_bad(made.r))
         return failed;
     diagonal = tn_unsqueeze(ctx, tn_diagonal(ctx, made.r, n), 1);
     out.s = tn_mul(ctx, tn_swap(ctx, length, 1, 2), scale);
-    out.u = tn_shrink_axis(ctx, tn_swap(ctx, made.b, 1, 2), 2, 0, n);
     out.u = tn_where(ctx, tn_lt(ctx, diagonal, tn_num(ctx, a, 0)),
-                     tn_neg(ctx, out.u), out.u);
+                     tn_neg(ctx, made.q), made.q);
     return out;
 }

@@ -288,8 +288,8 @@ bell_cholesky(struct bell_tensor *x, bool upper)
     const struct uop *u;
     struct matrices a;
 
-    if (!take_matrices(__func__, x, true, BELL_MAX_TRIANGLE, BELL_MAX_TRIANGLE,
-                       &a, &out))
+    if (!take_matrices(__func__, x, true, BELL_MAX_MATRIX, BELL_MAX_MATRIX, &a,
+                       &out))
         return out;
     if (a.empty)
         return give(__func__, &a, a.u, a.dtype);
@@ -398,7 +398,7 @@ bell_solve_triangular(struct bell_tensor *triangle, struct bell_tensor *b,
     const struct uop *u;
     struct matrices a, c;
 
-    if (!take_system(__func__, triangle, b, BELL_MAX_TRIANGLE, NULL, &a, &c,
+    if (!take_system(__func__, triangle, b, BELL_MAX_MATRIX, NULL, &a, &c,
                      &out))
         return out;
     ctx = a.ctx;
@@ -437,8 +437,7 @@ bell_solve(struct bell_tensor *x, struct bell_tensor *b)
     const struct uop *u;
     bool is_vector;
 
-    if (!take_system(__func__, x, b, BELL_MAX_REFLECTED, &is_vector, &a, &c,
-                     &out))
+    if (!take_system(__func__, x, b, BELL_MAX_MATRIX, &is_vector, &a, &c, &out))
         return out;
     u = c.empty ? c.u : solve(a.ctx, __func__, a.u, c.u);
     u = tn_reshape(a.ctx, u, c.d, c.rank);
@@ -454,8 +453,8 @@ bell_inv(struct bell_tensor *x)
     struct matrices a;
     const struct uop *u;
 
-    if (!take_matrices(__func__, x, true, BELL_MAX_REFLECTED,
-                       BELL_MAX_REFLECTED, &a, &out))
+    if (!take_matrices(__func__, x, true, BELL_MAX_MATRIX, BELL_MAX_MATRIX, &a,
+                       &out))
         return out;
     u = a.empty ? a.u
                 : solve(a.ctx, __func__, a.u, tn_unit_matrix(a.ctx, a.u, a.n));
@@ -471,8 +470,8 @@ bell_det(struct bell_tensor *x)
     struct matrices a;
     const struct uop *u;
 
-    if (!take_matrices(__func__, x, true, BELL_MAX_REFLECTED,
-                       BELL_MAX_REFLECTED, &a, &out))
+    if (!take_matrices(__func__, x, true, BELL_MAX_MATRIX, BELL_MAX_MATRIX, &a,
+                       &out))
         return out;
     ctx = a.ctx;
     if (a.empty) { /* of no rows: 1 */
@@ -494,15 +493,12 @@ static const struct uop *
 qr_rows(const struct matrices *a, const char *call, const struct uop *u)
 {
     struct bell_context *ctx = a->ctx;
-    struct tn_reflected made = tn_reflect(ctx, u, tn_unit_matrix(ctx, u, a->m));
+    struct tn_factors made = tn_qr(ctx, u);
     const struct uop *q;
-    int64_t n;
 
     if (tn_bad(made.r))
         return made.r;
-    n = tn_size(ctx, u, 2);
-    q = tn_shrink_axis(ctx, tn_swap(ctx, made.b, 1, 2), 2, 0, n);
-    q = tn_add(ctx, tn_pad_axis(ctx, q, 1, 0, n),
+    q = tn_add(ctx, tn_pad_axis(ctx, made.q, 1, 0, tn_size(ctx, u, 2)),
                tn_pad_axis(ctx, made.r, 1, a->m, 0));
     q = tn_wrap(ctx, UOP_CONTIGUOUS, q);
     return with_gradient(ctx, call, q, qr_back, u, NULL);
@@ -521,8 +517,8 @@ bell_qr(struct bell_tensor *x, struct bell_tensor **out_q,
 
     if (!tensor_has_room(__func__, x, room, ARRAY_LEN(room)))
         return;
-    if (!take_matrices(__func__, x, false, BELL_MAX_REFLECTED,
-                       BELL_MAX_MATRIX_ROW, &a, &out)) {
+    if (!take_matrices(__func__, x, false, BELL_MAX_MATRIX, BELL_MAX_MATRIX, &a,
+                       &out)) {
         *out_q = *out_r = out;
         return;
     }
@@ -580,8 +576,8 @@ bell_svd(struct bell_tensor *x, struct bell_tensor **out_u,
 
     if (!tensor_has_room(__func__, x, room, ARRAY_LEN(room)))
         return;
-    if (!take_matrices(__func__, x, false, BELL_MAX_SINGULAR,
-                       BELL_MAX_MATRIX_ROW, &a, &out)) {
+    if (!take_matrices(__func__, x, false, BELL_MAX_SINGULAR, BELL_MAX_MATRIX,
+                       &a, &out)) {
         *out_u = *out_s = *out_vh = out;
         return;
     }

@@ -559,11 +559,11 @@ take_list(const char *call, struct bell_tensor *const *tensors, uint32_t n,
     return list;
 }
 
-/* Joins along an axis: where position < end of part i take part i, each part
- * padded to its place. Pairwise, so that depth is log n. */
-static const struct uop *
-join_parts(struct bell_context *ctx, const struct uop **parts, uint32_t n,
-           uint32_t axis)
+/* Where position < end of part i take part i, each part padded to its place.
+ * Pairwise, so that depth is log n. */
+const struct uop *
+tn_join(struct bell_context *ctx, const struct uop **parts, uint32_t n,
+        uint32_t axis)
 {
     uint32_t i, kept;
 
@@ -648,7 +648,7 @@ tn_pad_mode(struct bell_context *ctx, const struct uop *u, uint32_t axis,
     part[n++] = u;
     if (after > 0)
         part[n++] = make_border(ctx, u, axis, after, true, mode);
-    return n > 1 ? join_parts(ctx, part, n, axis) : u;
+    return n > 1 ? tn_join(ctx, part, n, axis) : u;
 }
 
 struct bell_tensor *
@@ -722,9 +722,9 @@ bell_cat(struct bell_tensor *const *tensors, uint32_t n, int axis)
                     SHAPE_OF(tensors[i]), i, at);
         at = -1;
     }
-    out = at < 0 ? ctx->error_tensor
-                 : tensor_new(ctx, __func__,
-                              join_parts(ctx, list, n, (uint32_t)at));
+    out = at < 0
+              ? ctx->error_tensor
+              : tensor_new(ctx, __func__, tn_join(ctx, list, n, (uint32_t)at));
     host_free(list);
     return out;
 }
@@ -753,9 +753,9 @@ bell_stack(struct bell_tensor *const *tensors, uint32_t n, int axis)
             list[i] = tn_unsqueeze(ctx, list[i], (uint32_t)at);
         }
     }
-    out = at < 0 ? ctx->error_tensor
-                 : tensor_new(ctx, __func__,
-                              join_parts(ctx, list, n, (uint32_t)at));
+    out = at < 0
+              ? ctx->error_tensor
+              : tensor_new(ctx, __func__, tn_join(ctx, list, n, (uint32_t)at));
     host_free(list);
     return out;
 }
@@ -882,7 +882,7 @@ bell_roll(struct bell_tensor *x, int64_t shift, int axis)
         return tensor_new(ctx, __func__, u);
     parts[0] = tn_shrink_axis(ctx, u, (uint32_t)at, cut, size);
     parts[1] = tn_shrink_axis(ctx, u, (uint32_t)at, 0, cut);
-    return tensor_new(ctx, __func__, join_parts(ctx, parts, 2, (uint32_t)at));
+    return tensor_new(ctx, __func__, tn_join(ctx, parts, 2, (uint32_t)at));
 }
 
 /* Keeps x where column - row is at most (or, inverted, more than) k. */

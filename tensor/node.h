@@ -224,6 +224,10 @@ const struct uop *tn_pad_value(struct bell_context *ctx, const struct uop *u,
 const struct uop *tn_pad_mode(struct bell_context *ctx, const struct uop *u,
                               uint32_t axis, int64_t before, int64_t after,
                               enum bell_pad_mode mode);
+/* n parts (at least one), joined along an axis; the list is overwritten
+ * (movement.c). */
+const struct uop *tn_join(struct bell_context *ctx, const struct uop **parts,
+                          uint32_t n, uint32_t axis);
 /* The first n elements of the main diagonal of the last two axes. */
 const struct uop *tn_diagonal(struct bell_context *ctx, const struct uop *u,
                               int64_t n);

@@ -1,4 +1,4 @@
-/* Factors of small matrices, and what is solved with them.
+/* Factors of matrices, and what is solved with them.
  *
  * A matrix is the last two axes of a tensor; the axes before are a batch, and
  * of two tensors they broadcast. Halves are computed in float32, integers
@@ -19,11 +19,9 @@
 extern "C" {
 #endif
 
-/* Greatest numbers of rows and columns, of the lesser where there are two. */
-#define BELL_MAX_TRIANGLE   128  /* bell_cholesky, bell_solve_triangular */
-#define BELL_MAX_REFLECTED  64   /* bell_qr (the lesser), solve, inv, det */
-#define BELL_MAX_SINGULAR   32   /* bell_svd (the lesser) */
-#define BELL_MAX_MATRIX_ROW 1024 /* bell_qr, bell_svd: the greater */
+/* Greatest numbers of rows and columns. */
+#define BELL_MAX_MATRIX   1024
+#define BELL_MAX_SINGULAR 32 /* bell_svd: of the lesser of both */
 
 /* The lower triangular L (upper: its transpose) with L @ L^T = x, of x's lower
  * (upper) triangle; the other is not read. NaN from the first column on that
