@@ -69,7 +69,7 @@ axes_from(uint32_t first, uint32_t n)
 
 const struct uop *
 tn_conv(struct bell_context *ctx, const struct uop *x, const struct uop *w,
-        const struct conv_shape *s)
+        const struct conv_shape *s, bool wide)
 {
     struct tensor_rule rule = {.kind = TENSOR_RULE_CONV, .a = x, .b = w};
     const struct uop_dims *shape = tn_shape(ctx, w);
@@ -97,7 +97,8 @@ tn_conv(struct bell_context *ctx, const struct uop *x, const struct uop *w,
         d[2 + i] = 1;
     memcpy(d + 2 + axes, shape->d + 1, (1 + axes) * sizeof(*d));
     k = tn_reshape(ctx, w, d, 3 + 2 * axes);
-    u = tn_sum_product(ctx, u, k, summed);
+    u = wide ? tn_sum_product_wide(ctx, u, k, summed)
+             : tn_sum_product(ctx, u, k, summed);
     u = tn_squeeze(ctx, u, summed); /* n g o y x */
     u = tn_merge_axes(ctx, u, 1, 2);
     conv_to_rule(s, rule.p);
@@ -208,7 +209,7 @@ remove_stride(struct bell_context *ctx, const struct uop *y,
 const struct uop *
 tn_conv_back_x(struct bell_context *ctx, const struct uop *y,
                const struct uop *w, const struct conv_shape *shape,
-               const int64_t *want)
+               const int64_t *want, bool wide)
 {
     struct conv_shape s = *shape, plain = *shape;
     struct back_axis axes[3];
@@ -232,7 +233,7 @@ tn_conv_back_x(struct bell_context *ctx, const struct uop *y,
     }
     if (tn_bad(y))
         return y;
-    u = tn_conv(ctx, y, turn_weight(ctx, w, &s, axes), &plain);
+    u = tn_conv(ctx, y, turn_weight(ctx, w, &s, axes), &plain, wide);
     return join_phases(ctx, u, &s, axes, want);
 }
 
@@ -312,11 +313,12 @@ read_options(const char *call, struct bell_context *ctx,
     return true;
 }
 
-/* Operands of a convolution in their common dtype; false with *out set. x
- * channels are in_channels(w) * groups. */
+/* Operands of a convolution in their common dtype, the bias of halves in
+ * float32; false with *out set. x channels are in_channels(w) * groups. */
 struct conv_operands {
     struct bell_context *ctx;
     const struct uop *x, *w, *bias;
+    enum uop_dtype dtype;
     const int64_t *d; /* x's sizes from that of the channels on */
     bool is_single;   /* x was one image, without an axis for several */
 };
@@ -354,7 +356,11 @@ take_conv_operands(const char *call, struct bell_tensor *x,
     if (ops->is_single)
         ops->x = tn_unsqueeze(ops->ctx, ops->x, 0);
     ops->w = tn_cast(ops->ctx, tensor_node(w), dtype);
-    ops->bias = bias ? tn_cast(ops->ctx, tensor_node(bias), dtype) : NULL;
+    ops->bias = NULL;
+    if (bias)
+        ops->bias =
+            tn_widen(ops->ctx, tn_cast(ops->ctx, tensor_node(bias), dtype));
+    ops->dtype = dtype;
     return true;
 }
 
@@ -381,7 +387,8 @@ check_conv_sizes(const char *call, struct bell_tensor *x, struct bell_tensor *w,
     return true;
 }
 
-/* The result: u and the bias, as many images as x. */
+/* The result: u, wide where there is a bias, and the bias; as many images as
+ * x. */
 static struct bell_tensor *
 finish_conv(const char *call, const struct conv_operands *ops,
             const struct uop *u)
@@ -398,7 +405,7 @@ finish_conv(const char *call, const struct conv_operands *ops,
     }
     if (ops->is_single)
         u = tn_squeeze(ctx, u, 1);
-    return tensor_new(ctx, call, u);
+    return tensor_new(ctx, call, tn_cast(ctx, u, ops->dtype));
 }
 
 static struct bell_tensor *
@@ -435,7 +442,8 @@ conv_call(const char *call, struct bell_tensor *x, struct bell_tensor *w,
                             s.padding[i] + end[i]);
         s.padding[i] = 0;
     }
-    return finish_conv(call, &ops, tn_conv(ops.ctx, ops.x, ops.w, &s));
+    return finish_conv(call, &ops,
+                       tn_conv(ops.ctx, ops.x, ops.w, &s, bias != NULL));
 }
 
 static struct bell_tensor *
@@ -471,7 +479,7 @@ transpose_call(const char *call, struct bell_tensor *x,
                                SHAPE_OF(x), (long long)size[i],
                                (long long)extra);
     }
-    u = tn_conv_back_x(ops.ctx, ops.x, ops.w, &s, size);
+    u = tn_conv_back_x(ops.ctx, ops.x, ops.w, &s, size, bias != NULL);
     return finish_conv(call, &ops, u);
 }
 

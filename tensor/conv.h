@@ -14,15 +14,17 @@ struct conv_shape {
 
 /* Of two axes: out[n, g * O + o, y, x] = sum over i, p, q of
  *   x[n, g * I + i, y * stride + p * dilation - padding, ..] *
- *   w[g * O + o, i, p, q]. With a rule for its gradient. */
+ *   w[g * O + o, i, p, q]. With a rule for its gradient. `wide`: float32 of
+ * floats of 8 and 16 bits, for one that adds to it before it rounds. */
 const struct uop *tn_conv(struct bell_context *ctx, const struct uop *x,
-                          const struct uop *w, const struct conv_shape *s);
+                          const struct uop *w, const struct conv_shape *s,
+                          bool wide);
 /* The adjoint of tn_conv in x, for y of its result's shape; `want` are the
  * sizes of the axes of x. */
 const struct uop *tn_conv_back_x(struct bell_context *ctx, const struct uop *y,
                                  const struct uop *w,
                                  const struct conv_shape *s,
-                                 const int64_t *want);
+                                 const int64_t *want, bool wide);
 /* The adjoint in w, whose windows are of such sizes. */
 const struct uop *tn_conv_back_w(struct bell_context *ctx, const struct uop *x,
                                  const struct uop *y,

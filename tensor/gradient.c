@@ -558,9 +558,11 @@ apply_rule(struct backward *bw, const struct tensor_rule *rule,
         break;
     case TENSOR_RULE_CONV:
         conv_from_rule(rule->p, &s);
+        g = tn_cast(ctx, g, a->dtype); /* that of a result to be rounded */
         if (needs_gradient(bw, a))
-            add_adjoint(bw, a,
-                        tn_conv_back_x(ctx, g, b, &s, tn_shape(ctx, a)->d + 2));
+            add_adjoint(
+                bw, a,
+                tn_conv_back_x(ctx, g, b, &s, tn_shape(ctx, a)->d + 2, false));
         if (needs_gradient(bw, b))
             add_adjoint(bw, b,
                         tn_conv_back_w(ctx, a, g, &s, tn_shape(ctx, b)->d + 2));

@@ -375,21 +375,38 @@ bell_smooth_l1_loss(struct bell_tensor *x, struct bell_tensor *y, double beta,
 }
 
 /* y (log y - x), 0 where y is 0. */
+static struct bell_tensor *
+finish_divergence(const char *call, const struct tensor_operands *ops,
+                  const struct uop *u, enum bell_reduction reduction)
+{
+    struct bell_context *ctx = ops->ctx;
+    uint32_t mask = all_axes(ctx, u);
+    int64_t n;
+
+    if (reduction != BELL_BATCH_MEAN || tn_bad(u))
+        return finish_loss(call, ctx, u, NULL, reduction, ops->dtype);
+    n = tn_rank(ctx, u) ? tn_size(ctx, u, 0) : 1;
+    u = tn_squeeze(ctx, tn_sum(ctx, u, mask), mask);
+    u = tn_fdiv(ctx, u, tn_num(ctx, u, (double)n));
+    return tensor_new(ctx, call, tn_cast(ctx, u, ops->dtype));
+}
+
 struct bell_tensor *
 bell_kl_div(struct bell_tensor *x, struct bell_tensor *y, bool log_target,
             enum bell_reduction reduction)
 {
+    bool batch = reduction == BELL_BATCH_MEAN;
     const struct uop *u, *log_y, *zero, *none;
     struct tensor_operands ops;
     struct bell_tensor *out;
     struct bell_context *ctx;
 
-    if (!take_pair(__func__, x, y, reduction, &ops, &out))
+    if (!take_pair(__func__, x, y, batch ? BELL_SUM : reduction, &ops, &out))
         return out;
     ctx = ops.ctx;
     if (log_target) {
         u = tn_mul(ctx, tn_exp(ctx, ops.u[1]), tn_sub(ctx, ops.u[1], ops.u[0]));
-        return finish_loss(__func__, ctx, u, NULL, reduction, ops.dtype);
+        return finish_divergence(__func__, &ops, u, reduction);
     }
     zero = tn_num(ctx, ops.u[1], 0);
     none = tn_eq(ctx, ops.u[1], zero);
@@ -397,7 +414,7 @@ bell_kl_div(struct bell_tensor *x, struct bell_tensor *y, bool log_target,
         tn_log(ctx, tn_where(ctx, none, tn_num(ctx, ops.u[1], 1), ops.u[1]));
     u = tn_sub(ctx, tn_mul(ctx, ops.u[1], log_y),
                tn_mul(ctx, ops.u[1], ops.u[0]));
-    return finish_loss(__func__, ctx, u, NULL, reduction, ops.dtype);
+    return finish_divergence(__func__, &ops, u, reduction);
 }
 
 /* log x, -100 below the least normal number; its slope is 1 / max(x, 1e-12), as

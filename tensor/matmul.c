@@ -11,8 +11,8 @@
 #include "tensor/reduce.h"
 
 const struct uop *
-tn_sum_product(struct bell_context *ctx, const struct uop *a,
-               const struct uop *b, uint32_t axis_mask)
+tn_sum_product_wide(struct bell_context *ctx, const struct uop *a,
+                    const struct uop *b, uint32_t axis_mask)
 {
     enum uop_dtype dtype = a->dtype;
     enum uop_dtype sum = dtype;
@@ -25,7 +25,22 @@ tn_sum_product(struct bell_context *ctx, const struct uop *a,
     a = tn_cast(ctx, a, sum);
     b = tn_cast(ctx, b, sum);
     a = tn_reduce(ctx, UOP_ADD, tn_mul(ctx, a, b), axis_mask);
-    return tn_cast(ctx, a, dtype);
+    return uop_dtype_is_small(dtype) ? a : tn_cast(ctx, a, dtype);
+}
+
+const struct uop *
+tn_sum_product(struct bell_context *ctx, const struct uop *a,
+               const struct uop *b, uint32_t axis_mask)
+{
+    return tn_cast(ctx, tn_sum_product_wide(ctx, a, b, axis_mask), a->dtype);
+}
+
+/* A tensor's values as that dtype has them; floats of 8 and 16 bits are then
+ * float32. */
+static const struct uop *
+widened(struct bell_context *ctx, struct bell_tensor *t, enum uop_dtype dtype)
+{
+    return tn_widen(ctx, tn_cast(ctx, tensor_node(t), dtype));
 }
 
 /* Is it a softmax along its last axis, converted perhaps? */
@@ -41,8 +56,10 @@ is_softmax(const struct bell_context *ctx, const struct uop *u)
            rule->p[0] == tn_rank(ctx, u) - 1;
 }
 
-const struct uop *
-tn_matmul(struct bell_context *ctx, const struct uop *a, const struct uop *b)
+/* tn_matmul; `wide`: without the rounding of floats of 8 and 16 bits. */
+static const struct uop *
+multiply(struct bell_context *ctx, const struct uop *a, const struct uop *b,
+         bool wide)
 {
     struct tensor_rule rule = {.kind = TENSOR_RULE_ATTEND, .a = a, .b = b};
     bool attends;
@@ -58,9 +75,16 @@ tn_matmul(struct bell_context *ctx, const struct uop *a, const struct uop *b)
         return &uop_failed;
     rank =
         tn_rank(ctx, a) > tn_rank(ctx, b) ? tn_rank(ctx, a) : tn_rank(ctx, b);
-    a = tn_sum_product(ctx, a, b, 1u << (rank - 1));
+    a = wide ? tn_sum_product_wide(ctx, a, b, 1u << (rank - 1))
+             : tn_sum_product(ctx, a, b, 1u << (rank - 1));
     a = tn_squeeze(ctx, a, 1u << (rank - 1));
-    return attends ? tensor_rule_add(ctx, a, &rule) : a;
+    return attends && !wide ? tensor_rule_add(ctx, a, &rule) : a;
+}
+
+const struct uop *
+tn_matmul(struct bell_context *ctx, const struct uop *a, const struct uop *b)
+{
+    return multiply(ctx, a, b, false);
 }
 
 /* Whether the batch axes (all but the last two) of two shapes broadcast. */
@@ -167,6 +191,7 @@ bell_outer(struct bell_tensor *x, struct bell_tensor *y)
 {
     struct bell_tensor *both[2] = {x, y}, *out;
     struct bell_context *ctx;
+    const struct uop *a, *b;
     enum uop_dtype dtype;
 
     if (!tensor_check2(__func__, x, y, &out))
@@ -177,10 +202,11 @@ bell_outer(struct bell_tensor *x, struct bell_tensor *y)
                            "%s and %s; one axis each is needed", SHAPE_OF(x),
                            SHAPE_OF(y));
     dtype = tensor_wide_dtype(tensor_result_dtype(both, 2, NULL));
-    return tensor_new(
-        ctx, __func__,
-        tn_mul(ctx, tn_unsqueeze(ctx, tn_cast(ctx, tensor_node(x), dtype), 1),
-               tn_unsqueeze(ctx, tn_cast(ctx, tensor_node(y), dtype), 0)));
+    /* the gradients are sums of products: those are not rounded either */
+    a = widened(ctx, x, dtype);
+    b = widened(ctx, y, dtype);
+    a = tn_mul(ctx, tn_unsqueeze(ctx, a, 1), tn_unsqueeze(ctx, b, 0));
+    return tensor_new(ctx, __func__, tn_cast(ctx, a, dtype));
 }
 
 struct bell_tensor *
@@ -212,13 +238,66 @@ bell_linear(struct bell_tensor *x, struct bell_tensor *weight,
     u = tn_cast(ctx, tensor_node(x), dtype);
     if (tensor_at(x)->shape->n == 1)
         u = tn_unsqueeze(ctx, u, 0);
-    u = tn_matmul(ctx, u,
-                  tn_swap(ctx, tn_cast(ctx, tensor_node(weight), dtype), 0, 1));
+    u = multiply(ctx, u,
+                 tn_swap(ctx, tn_cast(ctx, tensor_node(weight), dtype), 0, 1),
+                 bias != NULL);
     if (tensor_at(x)->shape->n == 1)
         u = tn_squeeze(ctx, u, 1);
     if (bias)
-        u = tn_add(ctx, u, tn_cast(ctx, tensor_node(bias), dtype));
-    return tensor_new(ctx, __func__, u);
+        u = tn_add(ctx, u, widened(ctx, bias, dtype));
+    return tensor_new(ctx, __func__, tn_cast(ctx, u, dtype));
+}
+
+/* Can it be broadcast to (rows, columns)? */
+static bool
+expands_to(const struct uop_dims *shape, int64_t rows, int64_t columns)
+{
+    int64_t last = shape->n > 0 ? shape->d[shape->n - 1] : 1;
+    int64_t first = shape->n > 1 ? shape->d[shape->n - 2] : 1;
+
+    return shape->n <= 2 && (last == 1 || last == columns) &&
+           (first == 1 || first == rows);
+}
+
+struct bell_tensor *
+bell_addmm(struct bell_tensor *x, struct bell_tensor *a, struct bell_tensor *b,
+           double beta, double alpha)
+{
+    struct bell_tensor *all[3] = {x, a, b}, *out;
+    const struct uop_dims *left, *right;
+    struct bell_context *ctx;
+    enum uop_dtype dtype;
+    const struct uop *u, *v;
+
+    if (!tensor_takes_n(__func__, all, 3, &out))
+        return out;
+    ctx = tensor_at(x)->ctx;
+    left = tensor_at(a)->shape;
+    right = tensor_at(b)->shape;
+    if (left->n != 2 || right->n != 2 || left->d[1] != right->d[0])
+        return tensor_fail(ctx, __func__, BELL_BAD_SHAPE, "%s @ %s",
+                           SHAPE_OF(a), SHAPE_OF(b));
+    dtype = tensor_wide_dtype(tensor_result_dtype(all, 3, NULL));
+    if (!uop_dtype_infos[dtype].is_float &&
+        (beta != trunc(beta) || alpha != trunc(alpha)))
+        return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
+                           "beta %g and alpha %g of integers; both must be "
+                           "whole",
+                           beta, alpha);
+    if (!expands_to(tensor_at(x)->shape, left->d[0], right->d[1]))
+        return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
+                           "%s is not broadcast to (%lld, %lld)", SHAPE_OF(x),
+                           (long long)left->d[0], (long long)right->d[1]);
+    u = multiply(ctx, tn_cast(ctx, tensor_node(a), dtype),
+                 tn_cast(ctx, tensor_node(b), dtype), true);
+    if (alpha != 1)
+        u = tn_mul_c(ctx, u, alpha);
+    v = widened(ctx, x, dtype);
+    if (beta != 1)
+        v = tn_mul_c(ctx, v, beta);
+    if (beta != 0)
+        u = tn_add(ctx, u, v);
+    return tensor_new(ctx, __func__, tn_cast(ctx, u, dtype));
 }
 
 /* ---- einsum ---- */

@@ -410,6 +410,14 @@ BELL_API struct bell_tensor *bell_einsum(const char *formula,
 BELL_API struct bell_tensor *bell_linear(struct bell_tensor *x,
                                          struct bell_tensor *weight,
                                          struct bell_tensor *bias);
+/* beta * x + alpha * (a @ b) of matrices (m, k) and (k, n); x broadcasts to
+ * (m, n). With beta 0 x counts for nothing, NaN neither. float16 and bfloat16
+ * are rounded once, at the end; of integers, beta and alpha must be whole
+ * (BELL_BAD_VALUE). Gradients to all three. */
+BELL_API struct bell_tensor *bell_addmm(struct bell_tensor *x,
+                                        struct bell_tensor *a,
+                                        struct bell_tensor *b, double beta,
+                                        double alpha);
 /* softmax(q @ k^T * scale + mask) @ v over the last two axes. mask: NULL, bool
  * (true: take part) or float, broadcast to [.., L, S]. causal: position i
  * sees j <= i; not with a mask. scale 0: 1 / sqrt(last size of q). Axis -3
@@ -559,7 +567,8 @@ BELL_API struct bell_tensor *bell_group_norm(struct bell_tensor *x,
 enum bell_reduction {
     BELL_MEAN,
     BELL_SUM,
-    BELL_EACH
+    BELL_EACH,
+    BELL_BATCH_MEAN /* for bell_kl_div alone */
 };
 
 /* "Nothing is ignored" for ignore_index. */
@@ -607,7 +616,8 @@ BELL_API struct bell_tensor *bell_smooth_l1_loss(struct bell_tensor *x,
                                                  double beta,
                                                  enum bell_reduction reduction);
 /* y (log y - x) of log-probabilities x and probabilities y, 0 where y is 0;
- * log_target: y are logarithms too. The mean is over all elements. */
+ * log_target: y are logarithms too. The mean is over all elements;
+ * BELL_BATCH_MEAN divides the sum by the size of axis 0. */
 BELL_API struct bell_tensor *bell_kl_div(struct bell_tensor *x,
                                          struct bell_tensor *y, bool log_target,
                                          enum bell_reduction reduction);

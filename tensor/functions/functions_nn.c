@@ -24,19 +24,6 @@ call_ranked(struct fn_args *args)
     return fn_forward(args);
 }
 
-/* beta * input + alpha * (mat1 @ mat2) */
-static struct bell_tensor *
-call_addmm(struct fn_args *args)
-{
-    struct bell_tensor *x = A[0].t, *y = bell_matmul(A[1].t, A[2].t);
-
-    if (A[3].f != 1)
-        x = bell_mul_scalar(x, A[3].f);
-    if (A[4].f != 1)
-        y = bell_mul_scalar(y, A[4].f);
-    return bell_add(x, y);
-}
-
 static int64_t
 count_heads(const struct bell_tensor *t)
 {
@@ -558,7 +545,7 @@ static const struct fn_row rows[] = {
      .aliases = "ger"},
     {{"addmm", "input: tensor, mat1: tensor, mat2: tensor, beta: float = 1, "
       "alpha: float = 1", "beta * input + alpha * (mat1 @ mat2)", MAT},
-     .glue = call_addmm},
+     FN(tttff, bell_addmm)},
     {{"einsum", "equation: str, operands: tensors*",
       "sums of products by letters: '...ij,...jk->...ik'", MAT}, FN(es, bell_einsum)},
     {{"linear", "input: tensor, weight: tensor, bias: tensor = None",

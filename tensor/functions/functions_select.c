@@ -412,16 +412,11 @@ static struct bell_tensor *
 call_kl_div(struct fn_args *args)
 {
     bool batch = strcmp(A[2].str, "batchmean") == 0;
-    struct bell_tensor *sum;
-    int64_t n;
 
     if (!batch && !fn_take_reduction(args, &A[2]))
         return bell_error_tensor(args->ctx);
-    if (!batch)
-        return bell_kl_div(A[0].t, A[1].t, A[3].b, A[2].reduction);
-    sum = bell_kl_div(A[0].t, A[1].t, A[3].b, BELL_SUM);
-    n = bell_ndim(A[0].t) ? bell_size(A[0].t, 0) : 1;
-    return bell_div_scalar(sum, (double)n);
+    return bell_kl_div(A[0].t, A[1].t, A[3].b,
+                       batch ? BELL_BATCH_MEAN : A[2].reduction);
 }
 
 #define X       "input: tensor"

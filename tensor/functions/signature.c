@@ -36,6 +36,7 @@ fn_apply(const struct fn_signature *f, struct bell_context *ctx,
     case FN_tt: return f->tt(T(0), T(1));
     case FN_ttt: return f->ttt(T(0), T(1), T(2));
     case FN_tttf: return f->tttf(T(0), T(1), T(2), F(3));
+    case FN_tttff: return f->tttff(T(0), T(1), T(2), F(3), F(4));
     case FN_ttf: return f->ttf(T(0), T(1), F(2));
     case FN_ttffb: return f->ttffb(T(0), T(1), F(2), F(3), B(4));
     case FN_ttfir: return f->ttfir(T(0), T(1), F(2), I(3), R(4));

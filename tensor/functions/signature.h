@@ -48,7 +48,7 @@ struct fn_signature {
     const char *name; /* the function's; NULL: there is none */
     const char *code;
     enum {
-        FN_t, FN_tt, FN_ttt, FN_tttf, FN_ttf, FN_ttffb, FN_ttfir, FN_ttfr,
+        FN_t, FN_tt, FN_ttt, FN_tttf, FN_tttff, FN_ttf, FN_ttffb, FN_ttfir, FN_ttfr,
         FN_ttr, FN_tttfir, FN_tttir, FN_tttr, FN_ttto, FN_ttttfbf, FN_tttttf, FN_tnttf,
         FN_tittf, FN_tf, FN_tff, FN_tfaf, FN_tflb, FN_tb, FN_ty, FN_tp, FN_tl,
         FN_tlb, FN_tlbf, FN_tlf, FN_ta, FN_taa, FN_tab, FN_tai, FN_taii, FN_tal,
@@ -61,6 +61,7 @@ struct fn_signature {
         T (*tt)(T, T);
         T (*ttt)(T, T, T);
         T (*tttf)(T, T, T, double);
+        T (*tttff)(T, T, T, double, double);
         T (*ttf)(T, T, double);
         T (*ttffb)(T, T, double, double, bool);
         T (*ttfir)(T, T, double, int64_t, REDUC);

@@ -601,6 +601,107 @@ test_gradient_of_filters(void **state)
     bell_context_destroy(ctx);
 }
 
+/* ---- what is added to a product ---- */
+
+/* x holds b and 1, w ones and y 1. b + 1 lies between two numbers of the dtype;
+ * b + 2 is one. */
+static struct bell_tensor *
+add_linear(struct bell_tensor *x, struct bell_tensor *w, struct bell_tensor *y)
+{
+    return bell_linear(x, w, y);
+}
+
+static struct bell_tensor *
+add_addmm(struct bell_tensor *x, struct bell_tensor *w, struct bell_tensor *y)
+{
+    return bell_addmm(y, x, bell_transpose(w, 0, 1), 1, 1);
+}
+
+static struct bell_tensor *
+add_scaled(struct bell_tensor *x, struct bell_tensor *w, struct bell_tensor *y)
+{
+    w = bell_mul_scalar(bell_transpose(w, 0, 1), 4);
+    return bell_addmm(y, x, w, 1, 0.25);
+}
+
+static struct bell_tensor *
+add_conv(struct bell_tensor *x, struct bell_tensor *w, struct bell_tensor *y)
+{
+    return bell_conv1d(bell_unsqueeze(x, 0), bell_unsqueeze(w, 0), y, NULL);
+}
+
+/* Channels are summed; one source. */
+static struct bell_tensor *
+add_turned(struct bell_tensor *x, struct bell_tensor *w, struct bell_tensor *y)
+{
+    x = bell_reshape(x, BELL_DIMS(1, 2, 1));
+    w = bell_reshape(w, BELL_DIMS(2, 1, 1));
+    return bell_conv_transpose1d(x, w, y, NULL);
+}
+
+static void
+test_rounded_once(void **state)
+{
+    static struct bell_tensor *(*const calls[])(
+        struct bell_tensor *, struct bell_tensor *, struct bell_tensor *) = {
+        add_linear, add_addmm, add_scaled, add_conv, add_turned};
+    static const struct {
+        enum bell_dtype dtype;
+        double base;
+    } halves[] = {{BELL_FLOAT16, 2048}, {BELL_BFLOAT16, 256}};
+    struct bell_context *ctx;
+    size_t i, k;
+
+    (void)state;
+    assert_int_equal(bell_context_create(NULL, &ctx), BELL_OK);
+    for (k = 0; k < ARRAY_LEN(halves); k++) {
+        const double x[2] = {halves[k].base, 1}, ones[2] = {1, 1};
+        struct bell_tensor *t[3] = {
+            bell_from_data(ctx, BELL_DIMS(1, 2), BELL_FLOAT64, x),
+            bell_from_data(ctx, BELL_DIMS(1, 2), BELL_FLOAT64, ones),
+            bell_from_data(ctx, BELL_DIMS(1), BELL_FLOAT64, ones)};
+
+        for (i = 0; i < 3; i++)
+            t[i] = bell_cast(t[i], halves[k].dtype);
+        for (i = 0; i < ARRAY_LEN(calls); i++) {
+            struct bell_tensor *y = calls[i](t[0], t[1], t[2]);
+            double got = 0;
+
+            assert_int_equal(bell_dtype_of(y), halves[k].dtype);
+            assert_int_equal(bell_read_f64(y, &got, 1), BELL_OK);
+            if (got != halves[k].base + 2)
+                fail_msg("call %zu of dtype %d: %g", i, (int)halves[k].dtype,
+                         got);
+        }
+    }
+    bell_context_destroy(ctx);
+}
+
+static void
+test_addmm_refuses(void **state)
+{
+    struct bell_context *ctx;
+    struct bell_tensor *a, *b, *i;
+
+    (void)state;
+    assert_int_equal(bell_context_create(NULL, &ctx), BELL_OK);
+    a = bell_zeros(ctx, BELL_DIMS(2, 3), BELL_FLOAT32);
+    b = bell_zeros(ctx, BELL_DIMS(3, 4), BELL_FLOAT32);
+    i = bell_zeros(ctx, BELL_DIMS(2, 2), BELL_INT32);
+#define REFUSES(call, text)                                                    \
+    do {                                                                       \
+        assert_true(bell_is_error(call));                                      \
+        assert_string_equal(bell_error_last()->message, text);                 \
+    } while (0)
+    REFUSES(bell_addmm(b, a, b, 1, 1),
+            "bell_addmm: (3, 4) is not broadcast to (2, 4)");
+    REFUSES(bell_addmm(a, b, a, 1, 1), "bell_addmm: (3, 4) @ (2, 3)");
+    REFUSES(bell_addmm(i, i, i, 0.5, 1),
+            "bell_addmm: beta 0.5 and alpha 1 of integers; both must be whole");
+#undef REFUSES
+    bell_context_destroy(ctx);
+}
+
 int
 main(void)
 {
@@ -612,6 +713,8 @@ main(void)
         cmocka_unit_test(test_convolutions),
         cmocka_unit_test(test_infinite_filters),
         cmocka_unit_test(test_gradient_of_filters),
+        cmocka_unit_test(test_rounded_once),
+        cmocka_unit_test(test_addmm_refuses),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

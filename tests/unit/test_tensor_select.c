@@ -723,6 +723,7 @@ test_losses(void **state)
     EXPECT(bell_kl_div(x, p, false, BELL_EACH), 0, .5 * (log(.5) - 1),
            .25 * (log(.25) - 2), .25 * (log(.25) - 3));
     EXPECT(bell_kl_div(x, y, true, BELL_SUM), exp(1.5) * .5 - 2);
+    EXPECT(bell_kl_div(x, y, true, BELL_BATCH_MEAN), (exp(1.5) * .5 - 2) / 4);
     assert_int_equal(
         bell_gradient(bell_kl_div(x, p, false, BELL_SUM), &p, 1, &grad),
         BELL_OK);

@@ -257,7 +257,7 @@ static const struct oracle_row rows[] = {
     {"l1_loss", PAIRS "; @q:9 @n:9 s'none'", FLOATS, .define = define_l1, .back = back_difference, COMMON, .flags = MANY},
     {"huber_loss", PAIRS "; @n:9 @n:9 s'none' f0.3", FLOATS, .define = define_huber, .back = back_difference, COMMON, .flags = MANY},
     {"smooth_l1_loss", PAIRS "; @n:9 @n:9 s'none' f0.3; @n:9 @n:9 beta=f0", FLOATS, .define = define_smooth, .back = back_difference, COMMON, .flags = MANY},
-    {"kl_div", "@n:5,7 @u:5,7; @n:5,7 @u:5,7 s'batchmean'; @n:9 @n:9 s'none' b1; @n:9 @c:9/?; @n: @u:", FLOATS, .define = define_kl, COMMON, .half = 0x1p-8, .flags = ORACLE_ZERO | ORACLE_GRAD},
+    {"kl_div", "@n:5,7 @u:5,7; @n:5,7 @u:5,7 s'batchmean'; @n:9 @n:9 s'none' b1; @n:9 @c:9/?; @n: @u:", FLOATS, .define = define_kl, COMMON, .flags = ORACLE_ZERO | ORACLE_GRAD},
     {"binary_cross_entropy", "@u:5,7 @u:5,7; @u:9 @u:9 s'sum'; @b:20/h @b:20/h s'none'; @b:20/f @b:20/f s'none'; @b:20/d @b:20/d s'none'; @u: @u:", FLOATS, .define = define_entropy, .back = back_entropy, COMMON, .flags = ORACLE_ZERO},
     {"binary_cross_entropy_with_logits", "@n:5,7 @u:5,7; @n:9 @u:9 s'sum'; @n:9 @u:9 s'none'; @n:9 @u:9 pos_weight=@p:; @n: @u:", FLOATS, .define = define_logits, COMMON, .scale = 0x1p-20, .slope_scale = 0.01, .flags = ORACLE_SCALED | ORACLE_ZERO | ORACLE_GRAD},
     {"cross_entropy", "@n:5,7 @i7:5; @n:5,7 @i7:5 @p:7; @n:5,7,3 @i7:5,3 reduction=s'none'; @n:7 @i7:; @n:5,7 @u:5,7; @n:5,7 @i7:5 label_smoothing=f0.1; @n:5,7 @i7:5 ignore_index=i3 reduction=s'sum'", FLOATS, .define = define_cross_entropy, .ulps = 16, .scale = 1, .grad_ulps = 64, .slope_scale = 0.25, .flags = ORACLE_ZERO | ORACLE_GRAD},
