@@ -223,12 +223,18 @@ const struct uop *
 tn_trunc_divide(struct bell_context *ctx, const struct uop *x,
                 const struct uop *y)
 {
+    const struct uop *ax, *ay, *inf, *endless, *q;
+
     assert(tn_bad(x) || tn_bad(y) || x->dtype == y->dtype);
     if (!tn_is_float(x))
         return tn_alu2(ctx, UOP_IDIV, x, y);
-    return copy_sign(
-        ctx, tn_alu2(ctx, UOP_FFLOORDIV, tn_abs(ctx, x), tn_abs(ctx, y)),
-        tn_fdiv(ctx, x, y));
+    ax = tn_abs(ctx, x);
+    ay = tn_abs(ctx, y);
+    inf = tn_num(ctx, x, (double)INFINITY);
+    /* floor division has a NaN there: no remainder */
+    endless = tn_and(ctx, tn_eq(ctx, ax, inf), tn_lt(ctx, ay, inf));
+    q = tn_where(ctx, endless, inf, tn_alu2(ctx, UOP_FFLOORDIV, ax, ay));
+    return copy_sign(ctx, q, tn_fdiv(ctx, x, y));
 }
 
 TENSOR_BINARY(bell_trunc_divide, TENSOR_NO_BOOL, tn_trunc_divide)

@@ -314,28 +314,16 @@ call_layer_norm(struct fn_args *args)
     return fn_forward(args);
 }
 
-static double
-machine_eps(enum bell_dtype dtype)
-{
-    switch ((int)dtype) {
-    case BELL_FLOAT16:
-        return 0x1p-10;
-    case BELL_BFLOAT16:
-        return 0x1p-7;
-    case BELL_FLOAT64:
-        return 0x1p-52;
-    default:
-        return 0x1p-23;
-    }
-}
-
+/* Without eps: that of the dtype which the squares are summed in, as PyTorch. */
 static struct bell_tensor *
 call_rms_norm(struct fn_args *args)
 {
-    double eps = A[3].given ? A[3].f : machine_eps(bell_dtype_of(A[0].t));
+    double eps = bell_dtype_of(A[0].t) == BELL_FLOAT64 ? 0x1p-52 : 0x1p-23;
 
     if (!is_tail_shape(args))
         return bell_error_tensor(args->ctx);
+    if (A[3].given)
+        eps = A[3].f;
     if (A[1].n > 1 && !A[2].t)
         A[2].t = bell_ones(args->ctx, A[1].ints, A[1].n, bell_dtype_of(A[0].t));
     return bell_rms_norm(A[0].t, A[2].t, eps);

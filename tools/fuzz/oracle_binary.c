@@ -72,6 +72,8 @@ trunc_quotient(long double x, long double y)
 {
     long double r = fmodl(x, y), q;
 
+    if (isinf(x) && isfinite(y))
+        return x / y;
     if (y == 0 || isnan(r))
         return y == 0 ? x / y : r;
     q = (x - r) / y;
@@ -82,8 +84,8 @@ trunc_quotient(long double x, long double y)
 static long double
 d_fmod(long double x, long double y)
 {
-    return !isfinite(x) || !isfinite(y) || y == 0 ? ORACLE_ANY
-                                                  : -trunc_quotient(x, y);
+    return isnan(x) || !isfinite(y) || y == 0 ? ORACLE_ANY
+                                              : -trunc_quotient(x, y);
 }
 
 static long double

@@ -346,10 +346,6 @@ define_layer_norm(struct oracle *o)
                                                         : 0x1p-23L)
                           : oracle_num(o, 4);
 
-    if (rms && !o->a[3].given && x->dtype == BELL_FLOAT16)
-        eps = 0x1p-10L;
-    if (rms && !o->a[3].given && x->dtype == BELL_BFLOAT16)
-        eps = 0x1p-7L;
     for (i = 0; i < n; i++)
         size *= (size_t)sizes[i];
     for (k = 0; k < x->n; k += size)
