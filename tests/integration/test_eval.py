@@ -8,12 +8,16 @@ import json
 import math
 import os
 import re
+import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
 from arrays import (Array, both, differences, places, product, read_npy,
                     write_npy)
 from cli import HERE, Tap, expect, expect_json_error, run
+
+sys.path.insert(0, os.path.join(HERE, '..', '..', 'tools'))
+import compare_pytorch_table  # noqa: E402
 
 INF, NAN = math.inf, math.nan
 F32, F64, I32, I64, BOOL = 'float32', 'float64', 'int32', 'int64', 'bool'
@@ -948,6 +952,12 @@ def check_printing(tap, folder):
     tap.check('docs/functions.md is what --list --markdown prints', [
     ] if run('eval', '--list', '--markdown').stdout == kept else [
         'run: doorbell eval --list --markdown > docs/functions.md'])
+    with open(os.path.join(HERE, '..', '..', 'docs', 'pytorch.md'),
+              encoding='utf-8') as file:
+        kept = file.read()
+    tap.check('docs/pytorch.md is what the table of differences prints', [
+    ] if compare_pytorch_table.page() == kept else [
+        'run: python3 tools/compare_pytorch_table.py > docs/pytorch.md'])
 
 
 def main():

@@ -77,6 +77,38 @@ def check_memory(tap):
         run('fuzz', 'CPU', '--failing-memory'), 2, err='needs --each'))
 
 
+def check_dump(tap):
+    """The oracle's calls, for other programs that judge them."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, 'calls.jsonl')
+        complaints = expect(run('fuzz', 'CPU', '--each', '--function', 'div',
+                                '--dump', path), 0)
+        with open(path, encoding='utf-8') as file:
+            calls = [json.loads(line) for line in file]
+        trunc = [call for call in calls
+                 if call['args'].get('rounding_mode') == 'trunc' and
+                 call['leaves'][0]['dtype'] == 'float32']
+        if len(calls) < 40 or len(trunc) != 1:
+            complaints.append(f'{len(calls)} calls, {len(trunc)} of trunc')
+        else:
+            call, n = trunc[0], trunc[0]['leaves'][0]['shape'][0]
+            x, y = (t['bytes'] for t in call['leaves'])
+            # an infinity by 2: 0x7f800000 and 0x40000000, lowest byte first
+            k = [k for k in range(n) if x[8 * k:8 * k + 8] == '0000807f' and
+                 y[8 * k:8 * k + 8] == '00000040'][0]
+            if call['function'] != 'div' or \
+                    call['args']['input'] != {'leaf': 0} or \
+                    call['results'][0]['bytes'][8 * k:8 * k + 8] != \
+                    '0000807f' or call['gradients'][0]['of'] != [0, 1] or \
+                    call['gradients'][0]['values'][1]['shape'] != [n]:
+                complaints.append(str(call)[:1000])
+        tap.check('--dump', complaints)
+        tap.check('--dump to a folder', expect(
+            run('fuzz', 'CPU', '--each', '--dump', folder), 1, err=folder))
+    tap.check('--dump without --each', expect(
+        run('fuzz', 'CPU', '--dump', 'x'), 2, err='--each'))
+
+
 def check_device(tap, device, programs, seed):
     done = run('fuzz', device, '--programs', str(programs), '--seed',
                str(seed))
@@ -182,6 +214,7 @@ def main():
     check_memory(tap)
     check_leaves(tap)
     check_refusals(tap)
+    check_dump(tap)
     if '--sim' in args:
         check_simulated(tap, '--few' in args)
     else:

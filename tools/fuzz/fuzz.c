@@ -1,4 +1,5 @@
 /* `doorbell fuzz`: the verb. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +18,7 @@
 #define GRAD_EVERY 8
 
 struct fuzz_options {
-    const char *device, *function;
+    const char *device, *function, *dump;
     int64_t programs, seed, max_ops, index;
     bool json, grad, vary, jit, each, print, failing_memory;
 };
@@ -255,6 +256,25 @@ run_oracle(struct fuzz_state *s)
     return BELL_OK;
 }
 
+/* The same, into a file. */
+static BELL_MUST_CHECK bell_status
+dump_oracle(struct fuzz_state *s)
+{
+    const char *path = s->opts.dump;
+    bell_status status;
+    bool failed;
+
+    s->oracle.dump = fopen(path, "we");
+    if (!s->oracle.dump)
+        return bell_fail(BELL_E_IO, "%s: %s", path, strerror(errno));
+    status = run_oracle(s);
+    failed = ferror(s->oracle.dump) != 0;
+    failed |= fclose(s->oracle.dump) != 0;
+    if (status == BELL_OK && failed)
+        status = bell_fail(BELL_E_IO, "%s: cannot be written", path);
+    return status;
+}
+
 static BELL_MUST_CHECK bell_status
 run_programs(struct fuzz_state *s)
 {
@@ -263,8 +283,8 @@ run_programs(struct fuzz_state *s)
     BELL_TRY(fuzz_fresh_context(&s->ctx, s->opts.device));
     BELL_TRY(fuzz_ask_f64(s->ctx, &s->lacks_f64));
     if (s->opts.each && !s->opts.print && s->opts.index < 0)
-        BELL_TRY(run_oracle(s));
-    if (s->opts.function || s->opts.failing_memory)
+        BELL_TRY(s->opts.dump ? dump_oracle(s) : run_oracle(s));
+    if (s->opts.function || s->opts.failing_memory || s->opts.dump)
         return BELL_OK;
     for (i = 0; i < s->opts.programs; i++) {
         if (i % PROGRAMS_PER_CONTEXT == 0)
@@ -345,7 +365,7 @@ print_summary(struct fuzz_state *s)
                     oracle->n_rows, s->n_undefined + s->n_unjudged,
                     oracle->n_calls, oracle->n_refused, oracle->n_points,
                     oracle->n_differ);
-    if (s->opts.function || s->opts.failing_memory)
+    if (s->opts.function || s->opts.failing_memory || s->opts.dump)
         return code;
     if (s->opts.each && print_left_out(s) > 0)
         code = TOOL_FAILED;
@@ -445,6 +465,9 @@ verb_fuzz(int argc, char **argv)
         {"--failing-memory", NULL, TOOL_OPT_FLAG, &s->opts.failing_memory, 0, 0,
          "with --each: one call of each function and its gradients, while each "
          "allocation in turn fails"},
+        {"--dump", "FILE", TOOL_OPT_STRING, &s->opts.dump, 0, 0,
+         "with --each: write what is called by its definition, and what comes "
+         "out, there for other judges"},
         {"--print", NULL, TOOL_OPT_FLAG, &s->opts.print, 0, 0,
          "with --index: print that program as C, run nothing"},
         {"--json", NULL, TOOL_OPT_FLAG, &s->opts.json, 0, 0,
@@ -457,6 +480,8 @@ verb_fuzz(int argc, char **argv)
             tool_usage(s->opts.json, "fuzz: --grad, --vary, --jit or --each");
     if (code == TOOL_GO_ON && s->opts.failing_memory && !s->opts.each)
         code = tool_usage(s->opts.json, "fuzz: --failing-memory needs --each");
+    if (code == TOOL_GO_ON && s->opts.dump && !s->opts.each)
+        code = tool_usage(s->opts.json, "fuzz: --dump needs --each");
     if (code == TOOL_GO_ON && s->opts.print && s->opts.index < 0)
         code = tool_usage(s->opts.json, "fuzz: --print needs --index");
     if (code == TOOL_GO_ON) {

@@ -37,6 +37,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/arena.h"
 #include "doorbell/functions.h"
@@ -222,6 +223,36 @@ enum bell_dtype oracle_float(enum bell_dtype dtype);
 /* The reduction that a string asks for: 'm', 's' or 'n'. */
 char oracle_reduction(const struct oracle *o, uint32_t k);
 
+/* ---- calls for other judges ------------------------------------------- */
+
+#define ORACLE_MAX_LEAVES 12
+
+/* What a device gave as the gradient of leaves `of` by a result. */
+struct oracle_gradient {
+    uint32_t result, n;
+    uint32_t of[ORACLE_MAX_LEAVES];
+    struct oracle_array *adjoint, *values[ORACLE_MAX_LEAVES];
+};
+
+/* A call with what a device gave: o->got. */
+struct oracle_call {
+    const struct oracle *o;
+    const char *text; /* the case */
+    size_t text_len;
+    const struct bell_param *params;
+    const bool *given; /* by parameter; the others have their defaults */
+    uint32_t n_params;
+    struct oracle_array *leaves[ORACLE_MAX_LEAVES];
+    uint32_t n_leaves;
+    struct oracle_gradient gradients[ORACLE_MAX_OUT];
+    uint32_t n_gradients;
+};
+
+/* Elements in memory as the device has them. */
+void oracle_encode(const struct oracle_array *t, uint8_t *bytes);
+/* Appends a line; errors stay with the file. */
+void oracle_dump(FILE *f, const struct oracle_call *call);
+
 /* ---- running ---------------------------------------------------------- */
 
 struct oracle_report {
@@ -241,6 +272,7 @@ struct oracle_run {
      * not compared. */
     bool flushes;
     bool quiet; /* print nothing but differences, on stderr */
+    FILE *dump; /* calls are written there; NULL: nowhere */
     struct oracle_report report;
 };
 

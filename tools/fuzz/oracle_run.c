@@ -14,7 +14,7 @@
 #include "tools/fuzz/fuzz.h"
 #include "tools/tools.h"
 
-#define MAX_LEAVES  12
+#define MAX_LEAVES  ORACLE_MAX_LEAVES
 #define MAX_SHOWN   3 /* differences of a call */
 #define RANDOM_SEED 40
 
@@ -196,6 +196,8 @@ struct job {
     struct bell_arg args[BELL_MAX_PARAMS + ORACLE_MAX_EXTRA];
     uint32_t n_shown;
     bool failed;
+    struct oracle_gradient *gradients; /* for the dump; NULL: there is none */
+    uint32_t n_gradients;
 };
 
 static long double
@@ -553,8 +555,8 @@ parse_case(struct job *job, bool *given)
 
 /* ---- the device's side ------------------------------------------------ */
 
-static void
-encode(const struct oracle_array *t, uint8_t *bytes)
+void
+oracle_encode(const struct oracle_array *t, uint8_t *bytes)
 {
     const struct oracle_dtype *type = oracle_dtype(t->dtype);
     size_t i, size = type->size_bytes;
@@ -631,7 +633,7 @@ make_leaf(struct job *job, uint32_t i)
     if (!bytes)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for %zu numbers",
                          t->n);
-    encode(t, bytes);
+    oracle_encode(t, bytes);
     job->tensors[i] =
         bell_from_data(job->run->ctx, t->d, t->rank, t->dtype, bytes);
     return BELL_OK;
@@ -1055,7 +1057,7 @@ check_gradient(struct job *job, uint32_t r)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for a gradient");
     for (i = 0; i < w->n; i++)
         w->v[i] = weight_of(job->row, i);
-    encode(w, bytes);
+    oracle_encode(w, bytes);
     if (job->row->back) {
         for (i = 0; i < ORACLE_MAX_OUT; i++)
             job->o.adjoint[i] = i == r ? w : NULL;
@@ -1066,6 +1068,8 @@ check_gradient(struct job *job, uint32_t r)
         if (!oracle_is_float(job->leaves[i]->dtype))
             continue;
         want[n] = right_gradient(job, r, i);
+        if (job->gradients)
+            job->gradients[job->n_gradients].of[n] = i;
         if (want[n])
             targets[n++] = job->tensors[i];
     }
@@ -1085,6 +1089,13 @@ check_gradient(struct job *job, uint32_t r)
         BELL_TRY(read_array(job, grads[i], &got));
         snprintf(what, sizeof(what), "gradient %u", i);
         compare(job, what, want[i], got, &bound);
+        if (job->gradients)
+            job->gradients[job->n_gradients].values[i] = got;
+    }
+    if (job->gradients) {
+        job->gradients[job->n_gradients].result = r;
+        job->gradients[job->n_gradients].n = n;
+        job->gradients[job->n_gradients++].adjoint = w;
     }
     return BELL_OK;
 }
@@ -1159,11 +1170,41 @@ check_results(struct job *job)
     return job->row->judge && job->n_shown == 0 ? check_random(job) : BELL_OK;
 }
 
+/* The call as it came out, for other judges. */
+static BELL_MUST_CHECK bell_status
+dump_job(struct job *job, const bool *given)
+{
+    struct bell_param params[BELL_MAX_PARAMS];
+    struct oracle_call *call = arena_calloc(job->o.arena, 1, sizeof(*call));
+
+    if (!call)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a call");
+    call->o = &job->o;
+    call->text = job->text;
+    call->text_len = job->text_len;
+    call->n_params = bell_function_params(job->call.function, params);
+    call->params = params;
+    call->given = given;
+    call->n_leaves = job->n_leaves;
+    call->n_gradients = job->n_gradients;
+    memcpy(call->leaves, job->leaves, sizeof(call->leaves));
+    memcpy(call->gradients, job->gradients, sizeof(call->gradients));
+    oracle_dump(job->run->dump, call);
+    return BELL_OK;
+}
+
 static BELL_MUST_CHECK bell_status
 run_job(struct job *job)
 {
     bool given[BELL_MAX_PARAMS] = {false};
     uint32_t r;
+
+    if (job->run->dump) {
+        job->gradients =
+            arena_calloc(job->o.arena, ORACLE_MAX_OUT, sizeof(*job->gradients));
+        if (!job->gradients)
+            return bell_fail(BELL_E_NO_MEMORY, "out of memory for gradients");
+    }
 
     parse_case(job, given);
     if (job->failed)
@@ -1180,7 +1221,10 @@ run_job(struct job *job)
                 BELL_TRY(check_gradient(job, r));
         }
     }
-    return check_results(job);
+    BELL_TRY(check_results(job));
+    return job->run->dump && job->call.n_results == job->o.n_out
+               ? dump_job(job, given)
+               : BELL_OK;
 }
 
 /* NULL: out of memory. */
