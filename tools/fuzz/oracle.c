@@ -243,11 +243,15 @@ oracle_next(int64_t *at, const int64_t *d, uint32_t rank)
 size_t
 oracle_spread(const struct oracle_array *t, const int64_t *at, uint32_t rank)
 {
-    uint32_t skip = rank - t->rank, i;
-    size_t k = 0;
+    size_t k = 0, place;
+    uint32_t i;
 
-    for (i = 0; i < t->rank; i++)
-        k = k * (size_t)t->d[i] + (t->d[i] == 1 ? 0 : (size_t)at[skip + i]);
+    for (i = 0; i < t->rank; i++) {
+        place = i + rank < t->rank || t->d[i] == 1
+                    ? 0
+                    : (size_t)at[i + rank - t->rank];
+        k = k * (size_t)t->d[i] + place;
+    }
     return k;
 }
 

@@ -208,7 +208,7 @@ uint32_t oracle_axes(const struct oracle *o, uint32_t k,
  * when it is zeros again. */
 bool oracle_next(int64_t *at, const int64_t *d, uint32_t rank);
 /* The element of t at a place of something of `rank` axes that t is broadcast
- * to. */
+ * to; the first of an axis that something lacks. */
 size_t oracle_spread(const struct oracle_array *t, const int64_t *at,
                      uint32_t rank);
 /* The shape that arrays are broadcast to; NULLs are left out. */
