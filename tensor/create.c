@@ -133,6 +133,20 @@ last_step(double start, double step, int64_t n)
     return start + step * (double)(n ? n - 1 : 0);
 }
 
+/* start + i * step for i < n, in int64. */
+static const struct uop *
+make_int_steps(struct bell_context *ctx, int64_t start, int64_t step, int64_t n,
+               enum uop_dtype dtype)
+{
+    const struct uop *u = tn_iota(ctx, 1, 0, n, UOP_I64);
+
+    if (step != 1)
+        u = tn_mul(ctx, u, tn_int(ctx, UOP_I64, step));
+    if (start != 0)
+        u = tn_add(ctx, u, tn_int(ctx, UOP_I64, start));
+    return tn_cast(ctx, u, dtype);
+}
+
 /* start + i * step for i < n, in int64; or, where a number is not whole, in
  * float64 for wide dtypes and in float32 for others, and then rounded. */
 static const struct uop *
@@ -146,9 +160,9 @@ make_steps(struct bell_context *ctx, double start, double step, int64_t n,
 
     assert(n >= 0);
     if (whole)
-        wide = UOP_I64;
-    else if (dtype == UOP_F64 || (uop_dtype_infos[dtype].is_int &&
-                                  uop_dtype_infos[dtype].size_bytes >= 4))
+        return make_int_steps(ctx, (int64_t)start, (int64_t)step, n, dtype);
+    if (dtype == UOP_F64 || (uop_dtype_infos[dtype].is_int &&
+                             uop_dtype_infos[dtype].size_bytes >= 4))
         wide = UOP_F64;
     u = tn_iota(ctx, 1, 0, n, wide);
     if (step != 1)
@@ -187,6 +201,32 @@ bell_arange(struct bell_context *ctx, double start, double stop, double step,
                            uop_dtype_infos[type].name, start, stop);
     return tensor_new(ctx, __func__,
                       make_steps(ctx, start, step, (int64_t)n, type));
+}
+
+struct bell_tensor *
+bell_arange_int(struct bell_context *ctx, int64_t start, int64_t stop,
+                int64_t step, enum bell_dtype dtype)
+{
+    uint64_t n = 0, each = step < 0 ? 0 - (uint64_t)step : (uint64_t)step;
+    enum uop_dtype type;
+
+    if (!tensor_context_check(__func__, ctx))
+        return NULL;
+    type = tensor_dtype_arg(ctx, __func__, dtype, UOP_I64);
+    if (type == UOP_VOID)
+        return ctx->error_tensor;
+    if (step > 0 && start < stop)
+        n = ((uint64_t)stop - (uint64_t)start - 1) / each + 1;
+    if (step < 0 && start > stop)
+        n = ((uint64_t)start - (uint64_t)stop - 1) / each + 1;
+    if (type == UOP_BOOL || step == 0 || (start != stop && n == 0) ||
+        n > TN_MAX_NUMEL)
+        return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
+                           "%s from %lld to %lld by %lld",
+                           uop_dtype_infos[type].name, (long long)start,
+                           (long long)stop, (long long)step);
+    return tensor_new(ctx, __func__,
+                      make_int_steps(ctx, start, step, (int64_t)n, type));
 }
 
 struct bell_tensor *

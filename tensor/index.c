@@ -1269,30 +1269,62 @@ bell_scatter_reduce(struct bell_tensor *x, int axis, struct bell_tensor *index,
     return scatter_call(__func__, x, axis, index, src, combine, include_self);
 }
 
+/* Whether a mask broadcasts to x; false with *out set. */
+static bool
+check_mask(const char *call, struct bell_tensor *x, struct bell_tensor *mask,
+           struct bell_tensor **out)
+{
+    struct bell_context *ctx = tensor_at(x)->ctx;
+    const struct uop_dims *shapes[2];
+    int64_t d[TN_MAX_RANK];
+    uint32_t rank;
+
+    shapes[0] = tensor_at(x)->shape;
+    shapes[1] = tensor_at(mask)->shape;
+    if (tensor_at(mask)->dtype == UOP_BOOL &&
+        tn_broadcast_shape(shapes, 2, d, &rank) &&
+        uop_dims(&ctx->graph, d, rank) == tensor_at(x)->shape)
+        return true;
+    *out = tensor_fail(
+        ctx, call,
+        tensor_at(mask)->dtype != UOP_BOOL ? BELL_BAD_DTYPE : BELL_BAD_SHAPE,
+        "a mask of %s %s for %s", DTYPE_OF(mask), SHAPE_OF(mask), SHAPE_OF(x));
+    return false;
+}
+
 struct bell_tensor *
 bell_masked_fill(struct bell_tensor *x, struct bell_tensor *mask, double value)
 {
-    const struct uop_dims *shapes[2];
     struct bell_context *ctx;
     struct bell_tensor *out;
-    int64_t d[TN_MAX_RANK];
     const struct uop *u;
-    uint32_t rank;
 
-    if (!tensor_takes2(__func__, x, mask, &out))
+    if (!tensor_takes2(__func__, x, mask, &out) ||
+        !check_mask(__func__, x, mask, &out))
         return out;
     ctx = tensor_at(x)->ctx;
-    shapes[0] = tensor_at(x)->shape;
-    shapes[1] = tensor_at(mask)->shape;
-    if (tensor_at(mask)->dtype != UOP_BOOL ||
-        !tn_broadcast_shape(shapes, 2, d, &rank) ||
-        uop_dims(&ctx->graph, d, rank) != tensor_at(x)->shape)
-        return tensor_fail(ctx, __func__,
-                           tensor_at(mask)->dtype != UOP_BOOL ? BELL_BAD_DTYPE
-                                                              : BELL_BAD_SHAPE,
-                           "a mask of %s %s for %s", DTYPE_OF(mask),
-                           SHAPE_OF(mask), SHAPE_OF(x));
     u = tensor_node(x);
     u = tn_where(ctx, tensor_at(mask)->uop, tn_const(ctx, u->dtype, value), u);
+    return tensor_new(ctx, __func__, u);
+}
+
+struct bell_tensor *
+bell_masked_fill_by(struct bell_tensor *x, struct bell_tensor *mask,
+                    struct bell_tensor *value)
+{
+    struct bell_tensor *all[3] = {x, mask, value}, *out;
+    struct bell_context *ctx;
+    const struct uop *u, *c;
+
+    if (!tensor_takes_n(__func__, all, 3, &out) ||
+        !check_mask(__func__, x, mask, &out))
+        return out;
+    ctx = tensor_at(x)->ctx;
+    if (tensor_numel(value) != 1)
+        return tensor_fail(ctx, __func__, BELL_BAD_SHAPE, "a value of shape %s",
+                           SHAPE_OF(value));
+    u = tensor_node(x);
+    c = tn_cast(ctx, tn_reshape(ctx, tensor_node(value), NULL, 0), u->dtype);
+    u = tn_where(ctx, tensor_at(mask)->uop, c, u);
     return tensor_new(ctx, __func__, u);
 }

@@ -376,18 +376,25 @@ bell_expand(struct bell_tensor *x, const int64_t *shape, uint32_t ndim)
     return tensor_new(ctx, __func__, tn_broadcast(ctx, u, d, ndim));
 }
 
+/* c: of u's dtype and rank 0. */
+static const struct uop *
+pad_by(struct bell_context *ctx, const struct uop *u, const int64_t *pads,
+       const struct uop *c)
+{
+    const struct uop *inside = tn_int(ctx, UOP_BOOL, 1);
+    const struct uop_dims *shape = tn_shape(ctx, u);
+
+    if (tn_bad(c) || (c->op == UOP_CONST && c->arg.bits == 0))
+        return tn_pad(ctx, u, pads);
+    inside = tn_full(ctx, inside, shape->d, shape->n);
+    return tn_where(ctx, tn_pad(ctx, inside, pads), tn_pad(ctx, u, pads), c);
+}
+
 const struct uop *
 tn_pad_value(struct bell_context *ctx, const struct uop *u, const int64_t *pads,
              double value)
 {
-    const struct uop *c = tn_const(ctx, u->dtype, value);
-    const struct uop *inside = tn_int(ctx, UOP_BOOL, 1);
-    const struct uop_dims *shape = tn_shape(ctx, u);
-
-    if (tn_bad(c) || c->arg.bits == 0)
-        return tn_pad(ctx, u, pads);
-    inside = tn_full(ctx, inside, shape->d, shape->n);
-    return tn_where(ctx, tn_pad(ctx, inside, pads), tn_pad(ctx, u, pads), c);
+    return pad_by(ctx, u, pads, tn_const(ctx, u->dtype, value));
 }
 
 /* Pads of the last axes, the last first, as those of all, the first first;
@@ -440,6 +447,26 @@ bell_pad(struct bell_tensor *x, const int64_t *pads, uint32_t n_pads,
         !take_pads(__func__, x, pads, n_pads, all, &out))
         return out;
     return tensor_new(ctx, __func__, tn_pad_value(ctx, u, all, value));
+}
+
+struct bell_tensor *
+bell_pad_by(struct bell_tensor *x, const int64_t *pads, uint32_t n_pads,
+            struct bell_tensor *value)
+{
+    int64_t all[2 * BELL_MAX_RANK];
+    struct bell_context *ctx;
+    struct bell_tensor *out;
+    const struct uop *u, *c;
+
+    if (!take_any_by(__func__, x, pads, n_pads, &ctx, &u, &out) ||
+        !tensor_check2(__func__, x, value, &out) ||
+        !take_pads(__func__, x, pads, n_pads, all, &out))
+        return out;
+    if (tensor_numel(value) != 1)
+        return tensor_fail(ctx, __func__, BELL_BAD_SHAPE, "a value of shape %s",
+                           SHAPE_OF(value));
+    c = tn_cast(ctx, tn_reshape(ctx, tensor_node(value), NULL, 0), u->dtype);
+    return tensor_new(ctx, __func__, pad_by(ctx, u, all, c));
 }
 
 struct bell_tensor *

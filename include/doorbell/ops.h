@@ -131,7 +131,8 @@ BELL_API struct bell_tensor *bell_isclose(struct bell_tensor *x,
                                           double atol, bool equal_nan);
 
 /* With a number: as the calls above with bell_scalar (a whole number counts
- * as an integer where x is integer or bool). */
+ * as an integer where x is integer or bool). Integers above 2^53 that no double
+ * is go as bell_scalar_int, here and wherever a call takes a double. */
 BELL_API struct bell_tensor *bell_add_scalar(struct bell_tensor *x, double y);
 /* x - y. */
 BELL_API struct bell_tensor *bell_sub_scalar(struct bell_tensor *x, double y);

@@ -386,6 +386,11 @@ BELL_API struct bell_tensor *bell_empty_like(struct bell_tensor *x,
 BELL_API struct bell_tensor *bell_arange(struct bell_context *ctx, double start,
                                          double stop, double step,
                                          enum bell_dtype dtype);
+/* The same from integers, exact beyond 2^53; BELL_DEFAULT is int64. */
+BELL_API struct bell_tensor *bell_arange_int(struct bell_context *ctx,
+                                             int64_t start, int64_t stop,
+                                             int64_t step,
+                                             enum bell_dtype dtype);
 /* `steps` values from start to stop, both included. */
 BELL_API struct bell_tensor *bell_linspace(struct bell_context *ctx,
                                            double start, double stop,
@@ -488,6 +493,11 @@ BELL_API struct bell_tensor *bell_expand(struct bell_tensor *x,
 BELL_API struct bell_tensor *bell_pad(struct bell_tensor *x,
                                       const int64_t *pads, uint32_t n_pads,
                                       double value);
+/* The same with a value of one element, converted to x's dtype: exact where a
+ * double is not, integers above 2^53. */
+BELL_API struct bell_tensor *bell_pad_by(struct bell_tensor *x,
+                                         const int64_t *pads, uint32_t n_pads,
+                                         struct bell_tensor *value);
 /* What stands around, going outwards from the edge. */
 enum bell_pad_mode {
     BELL_PAD_REFLECT,   /* x[1], x[2], ..: the edge is not repeated */
@@ -698,6 +708,11 @@ BELL_API struct bell_tensor *bell_scatter_add(struct bell_tensor *x, int axis,
 /* mask ? value : x; mask is broadcast to x. */
 BELL_API struct bell_tensor *
 bell_masked_fill(struct bell_tensor *x, struct bell_tensor *mask, double value);
+/* The same with a value of one element, converted to x's dtype: exact where a
+ * double is not, integers above 2^53. Gradients of x and of value. */
+BELL_API struct bell_tensor *bell_masked_fill_by(struct bell_tensor *x,
+                                                 struct bell_tensor *mask,
+                                                 struct bell_tensor *value);
 
 #ifdef __cplusplus
 }

@@ -216,6 +216,13 @@ fn_cast(struct fn_args *args, struct bell_tensor *x, uint32_t k)
     return bell_cast(x, args->a[k].dtype);
 }
 
+struct bell_tensor *
+fn_scalar(const struct fn_args *args, const struct fn_arg *arg)
+{
+    return arg->is_int ? bell_scalar_int(args->ctx, arg->i)
+                       : bell_scalar(args->ctx, arg->f);
+}
+
 bool
 fn_take_reduction(struct fn_args *args, struct fn_arg *arg)
 {

@@ -53,14 +53,12 @@ call_arange(struct fn_args *args)
     bool one = !A[1].given;
     bool whole = A[0].is_int && (one || A[1].is_int) && A[2].is_int;
     enum bell_dtype dtype = A[3].dtype;
-    uint32_t k;
 
-    for (k = 0; k < 3; k++) {
-        if (!fn_is_exact(&A[k]))
-            return fn_fail(args, "%lld is no float64", (long long)A[k].i);
-    }
+    if (whole)
+        return bell_arange_int(args->ctx, one ? 0 : A[0].i,
+                               one ? A[0].i : A[1].i, A[2].i, dtype);
     if (dtype == BELL_DEFAULT)
-        dtype = whole ? BELL_INT64 : BELL_FLOAT32;
+        dtype = BELL_FLOAT32;
     return bell_arange(args->ctx, one ? 0 : A[0].f, one ? A[0].f : A[1].f,
                        A[2].f, dtype);
 }

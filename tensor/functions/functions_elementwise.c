@@ -11,13 +11,8 @@
 static struct bell_tensor *
 add_scaled(struct fn_args *args, bool minus)
 {
-    const struct fn_arg *alpha = &args->a[2];
-
     return tensor_add_scaled(args->row->fn.name, args->a[0].t, args->a[1].t,
-                             alpha->is_int
-                                 ? bell_scalar_int(args->ctx, alpha->i)
-                                 : bell_scalar(args->ctx, alpha->f),
-                             minus);
+                             fn_scalar(args, &args->a[2]), minus);
 }
 
 static struct bell_tensor *
@@ -57,6 +52,16 @@ call_clamp(struct fn_args *args)
     if (!args->a[1].given && !args->a[2].given)
         return fn_fail(args, "min or max must be given");
     return bell_clamp(args->a[0].t, args->a[1].t, args->a[2].t);
+}
+
+/* Integers above 2^53 multiply as they are. */
+static struct bell_tensor *
+call_addcmul(struct fn_args *args)
+{
+    if (fn_is_exact(&args->a[3]))
+        return fn_forward(args);
+    return bell_add(args->a[0].t, bell_mul(bell_mul(args->a[1].t, args->a[2].t),
+                                           fn_scalar(args, &args->a[3])));
 }
 
 static struct bell_tensor *
@@ -105,8 +110,9 @@ static const struct fn_row rows[] = {
     {{"lerp", "input: tensor, end: tensor, weight: tensor",
       "input + weight * (end - input)", AR}, FN(ttt, bell_lerp)},
     {{"addcmul",
-      "input: tensor, tensor1: tensor, tensor2: tensor, value: float = 1",
-      "input + value * tensor1 * tensor2", AR}, FN(tttf, bell_addcmul)},
+      "input: tensor, tensor1: tensor, tensor2: tensor, value: number = 1",
+      "input + value * tensor1 * tensor2", AR}, FN(tttf, bell_addcmul),
+     .glue = call_addcmul},
     {{"addcdiv",
       "input: tensor, tensor1: tensor, tensor2: tensor, value: float = 1",
       "input + value * tensor1 / tensor2", AR}, FN(tttf, bell_addcdiv)},

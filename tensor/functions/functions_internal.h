@@ -68,6 +68,9 @@ bool fn_take_reduction(struct fn_args *args, struct fn_arg *arg);
 /* Whether f is the number that was given: not so for most integers whose
  * magnitude is above 2^53. */
 bool fn_is_exact(const struct fn_arg *arg);
+/* The number as bell_scalar or bell_scalar_int: exact. */
+struct bell_tensor *fn_scalar(const struct fn_args *args,
+                              const struct fn_arg *arg);
 /* x cast to args[k]'s dtype where that is given. */
 struct bell_tensor *fn_cast(struct fn_args *args, struct bell_tensor *x,
                             uint32_t k);

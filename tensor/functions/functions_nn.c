@@ -24,6 +24,17 @@ call_ranked(struct fn_args *args)
     return fn_forward(args);
 }
 
+/* beta * input + alpha * (mat1 @ mat2), also by integers above 2^53. */
+static struct bell_tensor *
+call_addmm(struct fn_args *args)
+{
+    if (fn_is_exact(&A[3]) && fn_is_exact(&A[4]))
+        return fn_forward(args);
+    return bell_add(
+        bell_mul(A[0].t, fn_scalar(args, &A[3])),
+        bell_mul(bell_matmul(A[1].t, A[2].t), fn_scalar(args, &A[4])));
+}
+
 static int64_t
 count_heads(const struct bell_tensor *t)
 {
@@ -531,9 +542,9 @@ static const struct fn_row rows[] = {
     {{"outer", "input: tensor, vec2: tensor",
       "all products of elements of two vectors", MAT}, FN(tt, bell_outer),
      .aliases = "ger"},
-    {{"addmm", "input: tensor, mat1: tensor, mat2: tensor, beta: float = 1, "
-      "alpha: float = 1", "beta * input + alpha * (mat1 @ mat2)", MAT},
-     FN(tttff, bell_addmm)},
+    {{"addmm", "input: tensor, mat1: tensor, mat2: tensor, beta: number = 1, "
+      "alpha: number = 1", "beta * input + alpha * (mat1 @ mat2)", MAT},
+     FN(tttff, bell_addmm), .glue = call_addmm},
     {{"einsum", "equation: str, operands: tensors*",
       "sums of products by letters: '...ij,...jk->...ik'", MAT}, FN(es, bell_einsum)},
     {{"linear", "input: tensor, weight: tensor, bias: tensor = None",

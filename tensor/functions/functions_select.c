@@ -258,8 +258,7 @@ call_index_add(struct fn_args *args)
     if (A[4].f == 1)
         return bell_scatter_add(x, fn_axis(&A[1]), spread_index(args), src);
     index = spread_index(args);
-    alpha = A[4].is_int ? bell_scalar_int(args->ctx, A[4].i)
-                        : bell_scalar(args->ctx, A[4].f);
+    alpha = fn_scalar(args, &A[4]);
     if (is_half && bell_dtype_of(src) == dtype) {
         x = bell_cast(x, BELL_FLOAT32);
         src = bell_cast(src, BELL_FLOAT32);
@@ -444,7 +443,7 @@ static const struct fn_row rows[] = {
       INDEXED "src: tensor, reduce: str, include_self: bool = True",
       "input with src's elements combined where they go: 'sum', 'prod', 'mean', "
       "'amax', 'amin'", COMB}, .glue = call_scatter_reduce},
-    {{"index_add", INDEXED "source: tensor, alpha: float = 1",
+    {{"index_add", INDEXED "source: tensor, alpha: number = 1",
       "input with alpha * source added at the indices of an axis", COMB},
      .glue = call_index_add},
     {{"index_copy", INDEXED "source: tensor",

@@ -49,7 +49,9 @@ call_pad(struct fn_args *args)
                        "axes, at most %u",
                        A[1].n, 2 * rank);
     if (strcmp(A[2].str, "constant") == 0)
-        return bell_pad(A[0].t, A[1].ints, A[1].n, A[3].f);
+        return fn_is_exact(&A[3]) ? bell_pad(A[0].t, A[1].ints, A[1].n, A[3].f)
+                                  : bell_pad_by(A[0].t, A[1].ints, A[1].n,
+                                                fn_scalar(args, &A[3]));
     for (i = 0; i < ARRAY_LEN(modes); i++) {
         if (strcmp(A[2].str, modes[i]) == 0)
             return bell_pad_with(A[0].t, A[1].ints, A[1].n,
@@ -285,7 +287,7 @@ static const struct fn_row rows[] = {
       "shifted along axes, wrapping round; without dims as if flat", SHAPE},
      .glue = call_roll},
     {{"pad",
-      "input: tensor, pad: ints, mode: str = 'constant', value: float = 0",
+      "input: tensor, pad: ints, mode: str = 'constant', value: number = 0",
       "elements added around: before, after of the last axis, then of the "
       "one before it ...; negative ones cut. mode: constant, reflect, "
       "replicate, circular", SHAPE}, .glue = call_pad},
@@ -350,8 +352,8 @@ static const struct fn_row rows[] = {
     {{"assign_slice", "input: tensor, begin: ints, value: tensor",
       "input with the part that begins there replaced; has no gradient", INDEX},
      .glue = call_assign_slice},
-    {{"masked_fill", "input: tensor, mask: tensor, value: float",
-      "mask ? value : input", INDEX}, FN(ttf, bell_masked_fill)},
+    {{"masked_fill", "input: tensor, mask: tensor, value: tensor",
+      "mask ? value : input", INDEX}, FN(ttt, bell_masked_fill_by)},
     {{"embedding", "input: tensor, weight: tensor",
       "the rows of weight at each index of input", INDEX},
      FN(tt, bell_embedding)},

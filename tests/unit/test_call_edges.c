@@ -1,8 +1,10 @@
 /* Calls by name, written as text, at the ends of what arguments can be: tensors
- * of rank 0.
+ * of rank 0, integers that no double is.
  *
  * A call is a name and its arguments, separated by blanks: x y z b tensors of
- * rank 0, Y Z v q of floats, i I J of indices; D the axis; nN an int, fN a
+ * rank 0, Y Z v q of floats, i I J of indices; D the axis, or the integer, E
+ * and F the one after and before it; tensors of one element: k that integer, o
+ * 1, O 0, t true, T false, and u 1, m 0 of two axes; nN an int, fN a
  * float, bN a bool, 'S' a string, ( .. ) a list; NAME=ARG. A result is its shape
  * and its elements; results are separated by "; ". */
 #include "tests/unit/tensor_host.h"
@@ -18,7 +20,7 @@
 
 struct text_call {
     char text[160]; /* cut into words */
-    int64_t axis;   /* what D is */
+    int64_t number; /* what D is */
     struct bell_arg args[BELL_MAX_PARAMS];
     struct bell_value items[MAX_WORDS]; /* of lists */
     uint32_t n_items;
@@ -46,14 +48,20 @@ make_leaf(char letter)
         {'i', BELL_INT64, 0, 1, {0}},
         {'I', BELL_INT64, 1, 1, {0}},
         {'J', BELL_INT64, 1, 2, {0, 0}},
+        {'o', BELL_INT64, 1, 1, {1}},
+        {'O', BELL_INT64, 1, 1, {0}},
+        {'t', BELL_BOOL, 1, 1, {1}},
+        {'T', BELL_BOOL, 1, 1, {0}},
+        {'m', BELL_INT64, 2, 1, {0}},
+        {'u', BELL_INT64, 2, 1, {1}},
     };
     size_t i;
 
     for (i = 0; i < ARRAY_LEN(leaves); i++) {
         if (leaves[i].letter == letter)
-            return bell_cast(
-                tensor_of(leaves[i].v, &leaves[i].n, leaves[i].rank),
-                leaves[i].dtype);
+            return bell_cast(tensor_of(leaves[i].v, (int64_t[]){leaves[i].n, 1},
+                                       leaves[i].rank),
+                             leaves[i].dtype);
     }
     fail_msg("no tensor '%c'", letter);
     return NULL;
@@ -62,8 +70,8 @@ make_leaf(char letter)
 static struct bell_value
 make_value(const struct text_call *t, char *word)
 {
-    if (word[0] == 'D')
-        return bell_of_int(t->axis);
+    if (word[0] >= 'D' && word[0] <= 'F')
+        return bell_of_int(t->number + (word[0] == 'E') - (word[0] == 'F'));
     if (word[0] == 'n')
         return bell_of_int(strtoll(word + 1, NULL, 10));
     if (word[0] == 'f')
@@ -74,19 +82,21 @@ make_value(const struct text_call *t, char *word)
         word[strlen(word) - 1] = 0;
         return bell_of_str(word + 1);
     }
+    if (word[0] == 'k')
+        return bell_of_tensor(I(V(t->number), 1));
     return bell_of_tensor(make_leaf(word[0]));
 }
 
 /* Reads and calls. */
 static bell_status
-call_text(struct text_call *t, const char *text, int64_t axis)
+call_text(struct text_call *t, const char *text, int64_t number)
 {
     char *word, *rest, *equals;
 
     assert_true(strlen(text) < sizeof(t->text));
     memset(t, 0, sizeof(*t));
     memcpy(t->text, text, strlen(text) + 1);
-    t->axis = axis;
+    t->number = number;
     word = strtok_r(t->text, " ", &rest);
     t->call.function = bell_function_find(word);
     t->call.args = t->args;
@@ -350,14 +360,184 @@ test_all_axes(void **state)
     assert_int_equal(n_missing, 0);
 }
 
+/* ---- integers above 2^53 ---- */
+
+/* What the first element of the last result is: the integer itself, or the
+ * number given. */
+/* clang-format off */
+static const struct {
+    const char *call;
+    bool is_itself;
+    int64_t want;
+} wide[] = {
+    {"full ( n1 ) D", true},
+    {"full_like O D", true},
+    {"add O D", true},
+    {"add O o alpha=D", true},
+    {"sub k D", false, 0},
+    {"sub k o alpha=D", false, 0},
+    {"mul o D", true},
+    {"addcmul O o o value=D", true},
+    {"addmm m u u alpha=D", true},
+    {"addmm u m u beta=D", true},
+    {"floor_divide k D", false, 1},
+    {"remainder k D", false, 0},
+    {"fmod k D", false, 0},
+    {"pow D o", true},
+    {"bitwise_and k D", true},
+    {"bitwise_or O D", true},
+    {"bitwise_xor k D", false, 0},
+    {"maximum k D", true},
+    {"minimum k D", true},
+    {"clamp O D D", true},
+    {"clamp k min=D", true},
+    {"clamp k max=D", true},
+    {"eq k D", false, 1},
+    {"ne k D", false, 0},
+    {"lt k D", false, 0},
+    {"le k D", false, 1},
+    {"gt k D", false, 0},
+    {"ge k D", false, 1},
+    {"where t D O", true},
+    {"masked_fill O t D", true},
+    {"masked_select o T size=n1 fill_value=D", true},
+    {"nonzero O size=n1 fill_value=D", true},
+    {"pad O ( n1 n0 ) value=D", true},
+    {"index_add O n0 I o alpha=D", true},
+    {"index_put O ( I ) D", true},
+    {"scatter O n0 I D", true},
+    {"searchsorted k D", false, 0},
+    {"tensor D", true},
+    {"tensor ( D )", true},
+    {"randint D E ( n1 )", true},
+    {"arange D E", true},
+    {"arange D F n-1", true},
+};
+/* clang-format on */
+
+static const int64_t integers[] = {(1ll << 53) + 1, -(1ll << 53) - 1,
+                                   (1ll << 62) + 3, INT64_MAX, INT64_MIN};
+
+static void
+test_wide_integers(void **state)
+{
+    struct text_call t;
+    uint32_t k, i, n_bad = 0;
+    int64_t want, have[8];
+
+    (void)state;
+    for (k = 0; k < ARRAY_LEN(wide); k++) {
+        for (i = 0; i < ARRAY_LEN(integers); i++) {
+            struct bell_tensor *out;
+            if ((strstr(wide[k].call, " E") && integers[i] == INT64_MAX) ||
+                (strstr(wide[k].call, " F") && integers[i] == INT64_MIN))
+                continue;
+            assert_int_equal(bell_scope_begin(ctx), BELL_OK);
+            want = wide[k].is_itself ? integers[i] : wide[k].want;
+            if (call_text(&t, wide[k].call, integers[i]) != BELL_OK) {
+                print_message("%s, %lld: %s\n", wide[k].call,
+                              (long long)integers[i],
+                              bell_error_last()->message);
+                n_bad++;
+            } else {
+                out = t.call.results[t.call.n_results - 1];
+                assert_true(bell_numel(out) <= ARRAY_LEN(have));
+                assert_int_equal(bell_read_i64(out, have, bell_numel(out)),
+                                 BELL_OK);
+                if (have[0] != want) {
+                    print_message("%s, %lld: %lld\n", wide[k].call,
+                                  (long long)integers[i], (long long)have[0]);
+                    n_bad++;
+                }
+            }
+            assert_int_equal(bell_scope_end(ctx), BELL_OK);
+        }
+    }
+    assert_int_equal(n_bad, 0);
+}
+
+/* What takes a number is in the table; a parameter that is a float refuses an
+ * integer that is none. */
+static void
+test_all_numbers(void **state)
+{
+    struct bell_param params[BELL_MAX_PARAMS];
+    uint32_t n, k, n_missing = 0;
+    size_t i, len, row;
+
+    (void)state;
+    for (i = 0; i < bell_function_count(); i++) {
+        const struct bell_function *f = bell_function_at(i);
+        bool found = true;
+        n = bell_function_params(f, params);
+        for (k = 0; k < n; k++)
+            found = found && params[k].kind != BELL_PARAM_NUMBER;
+        len = strlen(f->name);
+        for (row = 0; row < ARRAY_LEN(wide) && !found; row++)
+            found = strncmp(wide[row].call, f->name, len) == 0 &&
+                    wide[row].call[len] == ' ';
+        if (!found) {
+            print_message("%s is not in the table\n", f->name);
+            n_missing++;
+        }
+    }
+    assert_int_equal(n_missing, 0);
+}
+
+/* In C, where a number is a double. */
+static void
+test_wide_in_c(void **state)
+{
+    struct bell_tensor *zero = I(V(0), 1), *v, *all[8];
+    struct bell_tensor *mask = bell_ones(ctx, BELL_DIMS(1), BELL_BOOL);
+    int64_t have;
+    size_t i, k;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(integers); i++) {
+        v = bell_scalar_int(ctx, integers[i]);
+        all[0] = bell_add(zero, v);
+        all[1] = bell_clamp(zero, v, v);
+        all[2] = bell_where(mask, v, zero);
+        all[3] = bell_full_int(ctx, BELL_DIMS(1), integers[i], BELL_INT64);
+        all[4] = bell_masked_fill_by(zero, mask, v);
+        all[5] =
+            bell_shrink(bell_pad_by(zero, BELL_DIMS(0, 1), v), BELL_DIMS(1, 2));
+        all[6] = bell_maximum(I(V(integers[i]), 1), v);
+        all[7] = integers[i] == INT64_MAX
+                     ? bell_arange_int(ctx, integers[i], integers[i] - 1, -1,
+                                       BELL_DEFAULT)
+                     : bell_arange_int(ctx, integers[i], integers[i] + 1, 1,
+                                       BELL_DEFAULT);
+        for (k = 0; k < ARRAY_LEN(all); k++) {
+            assert_int_equal(bell_item_i64(all[k], &have), BELL_OK);
+            assert_true(have == integers[i]);
+        }
+    }
+    EXPECT_SHAPE(
+        bell_arange_int(ctx, INT64_MIN, INT64_MAX, INT64_MAX, BELL_DEFAULT), 3);
+    EXPECT_SHAPE(
+        bell_arange_int(ctx, INT64_MAX, INT64_MIN, INT64_MIN, BELL_DEFAULT), 2);
+    EXPECT(bell_arange_int(ctx, 3, -4, -3, BELL_FLOAT64), 3, 0, -3);
+    EXPECT_SHAPE(bell_arange_int(ctx, 3, 3, 5, BELL_DEFAULT), 0);
+    EXPECT_ERROR(bell_arange_int(ctx, 3, 4, 0, BELL_DEFAULT),
+                 "bell_arange_int: int64 from 3 to 4 by 0");
+    EXPECT_ERROR(bell_arange_int(ctx, 4, 3, 1, BELL_DEFAULT),
+                 "bell_arange_int: int64 from 4 to 3 by 1");
+    EXPECT_ERROR(bell_masked_fill_by(zero, mask, T(V(1, 2), 2)),
+                 "bell_masked_fill_by: a value of shape (2,)");
+    EXPECT_ERROR(bell_pad_by(zero, BELL_DIMS(0, 1), T(V(1, 2), 2)),
+                 "bell_pad_by: a value of shape (2,)");
+}
+
 int
 main(void)
 {
 #define TEST(name)                                                             \
     cmocka_unit_test_setup_teardown(name, make_context, end_context)
     const struct CMUnitTest tests[] = {
-        TEST(test_rank_0),
-        TEST(test_all_axes),
+        TEST(test_rank_0),      TEST(test_all_axes),  TEST(test_wide_integers),
+        TEST(test_all_numbers), TEST(test_wide_in_c),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

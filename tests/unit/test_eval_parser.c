@@ -97,6 +97,9 @@ test_numbers(void **state)
     N("1_000_000", 1000000);
     N("0", 0);
     N("9223372036854775807", (double)INT64_MAX);
+    N("-9223372036854775808", (double)INT64_MIN);
+    N("-0x8000000000000000", (double)INT64_MIN);
+    N("-9223372036854775808 + 9223372036854775807", -1);
     F("1.5", 1.5);
     F(".5", 0.5);
     F("2.", 2);
@@ -317,6 +320,9 @@ test_syntax_errors(void **state)
     REFUSES("2j", 1, "not a number");
     REFUSES("007", 1, "does not begin with 0");
     REFUSES("9223372036854775808", 1, "64 bits");
+    REFUSES("-9223372036854775809", 2, "64 bits");
+    REFUSES("--9223372036854775808", 1, "64-bit");
+    REFUSES("-9223372036854775808 ** 1", 2, "64 bits");
     REFUSES("{1: 2}", 1, "expected a value, not '{'");
     REFUSES("x := 1", 3, "expected an operator");
     REFUSES("sum(*x)", 5, "'*' before an argument");

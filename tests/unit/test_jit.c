@@ -538,6 +538,45 @@ test_sized(void **state)
 }
 
 static bell_status
+add_both(struct bell_context *ctx, void *user, struct bell_tensor *const *in,
+         struct bell_tensor **out)
+{
+    (void)ctx;
+    (void)user;
+    out[0] = bell_add(in[0], in[1]);
+    return BELL_OK;
+}
+
+/* A number that is an input is no double on the way. */
+static void
+test_wide_integer(void **state)
+{
+    const int64_t numbers[] = {1, (1ll << 53) + 1, INT64_MIN, INT64_MAX}, z = 0;
+    struct bell_context *ctx;
+    struct bell_tensor *y;
+    struct bell_jit *jit;
+    int64_t have;
+    uint32_t k, i;
+
+    (void)state;
+    for (k = 0; k < ARRAY_LEN(devices); k++) {
+        ctx = open_device(devices[k]);
+        jit = make_jit(ctx, "wide", add_both, NULL, 2, 1);
+        for (i = 0; i < ARRAY_LEN(numbers); i++) {
+            expect_ok(bell_jit_call(
+                jit,
+                IN(bell_from_data(ctx, BELL_DIMS(1), BELL_INT64, &z),
+                   bell_scalar_int(ctx, numbers[i])),
+                &y));
+            expect_ok(bell_read(y, &have, sizeof(have)));
+            assert_true(have == numbers[i]);
+        }
+        bell_jit_destroy(jit);
+        bell_context_destroy(ctx);
+    }
+}
+
+static bell_status
 change(struct bell_context *ctx, void *user, struct bell_tensor *const *in,
        struct bell_tensor **out)
 {
@@ -1168,6 +1207,7 @@ main(void)
         cmocka_unit_test(test_swap),
         cmocka_unit_test(test_aliases),
         cmocka_unit_test(test_sized),
+        cmocka_unit_test(test_wide_integer),
         cmocka_unit_test(test_in_place),
         cmocka_unit_test(test_nested),
         cmocka_unit_test(test_function_misuse),

@@ -629,6 +629,8 @@ parse_atom(struct eval_parser *p, struct bell_value *out)
 
     switch (p->tok.kind) {
     case EVAL_TOKEN_INT:
+        if (p->tok.is_negated)
+            return eval_fail_at(p, p->tok.at, EVAL_TOO_WIDE);
         *out = bell_of_int(p->tok.value.i);
         return advance(p);
     case EVAL_TOKEN_FLOAT:
@@ -682,6 +684,18 @@ parse_power(struct eval_parser *p, struct bell_value *out)
     return eval_apply(p, EVAL_POW, at, out, &right);
 }
 
+/* -2^63, whose sign comes last where there is a power. */
+static BELL_MUST_CHECK bell_status
+parse_least(struct eval_parser *p, struct bell_value *out)
+{
+    size_t at = p->tok.at;
+
+    *out = bell_of_int(INT64_MIN);
+    BELL_TRY(advance(p));
+    return eval_is_op(&p->tok, "**") ? eval_fail_at(p, at, EVAL_TOO_WIDE)
+                                     : BELL_OK;
+}
+
 static bell_status
 parse_unary(struct eval_parser *p, struct bell_value *out)
 {
@@ -692,8 +706,12 @@ parse_unary(struct eval_parser *p, struct bell_value *out)
         eval_is_op(&p->tok, "~")) {
         char op = p->tok.op[0];
         BELL_TRY(advance(p));
-        BELL_TRY(parse_unary(p, out));
-        BELL_TRY(eval_apply_unary(p, op, at, out));
+        if (op == '-' && p->tok.kind == EVAL_TOKEN_INT && p->tok.is_negated) {
+            BELL_TRY(parse_least(p, out));
+        } else {
+            BELL_TRY(parse_unary(p, out));
+            BELL_TRY(eval_apply_unary(p, op, at, out));
+        }
     } else {
         BELL_TRY(parse_power(p, out));
     }

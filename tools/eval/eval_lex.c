@@ -57,16 +57,18 @@ copy_number(const char *p, char *buf, size_t size_bytes)
 static BELL_MUST_CHECK bell_status
 take_int(struct eval_token *token, const char *digits, int base)
 {
+    unsigned long long value;
     char *end;
 
     errno = 0;
-    token->value.i = strtoll(digits, &end, base);
+    value = strtoull(digits, &end, base);
     token->kind = EVAL_TOKEN_INT;
     if (end == digits || *end)
         return bell_fail(BELL_E_INVALID, "not a number");
-    if (errno == ERANGE)
-        return bell_fail(BELL_E_INVALID,
-                         "this integer does not fit in 64 bits");
+    if (errno == ERANGE || value > 1ull << 63)
+        return bell_fail(BELL_E_INVALID, EVAL_TOO_WIDE);
+    token->is_negated = value == 1ull << 63;
+    token->value.i = token->is_negated ? INT64_MIN : (int64_t)value;
     return BELL_OK;
 }
 

@@ -18,6 +18,7 @@ enum eval_token_kind {
 };
 
 #define EVAL_TEXT_MAX 128
+#define EVAL_TOO_WIDE "this integer does not fit in 64 bits"
 
 struct eval_token {
     enum eval_token_kind kind;
@@ -26,6 +27,7 @@ struct eval_token {
         int64_t i;
         double f;
     } value;
+    bool is_negated;          /* of INT: it is 2^63, which only '-' makes fit */
     char op[4];               /* "+", "**", "...", "<=" */
     char text[EVAL_TEXT_MAX]; /* of a NAME or STRING */
 };
