@@ -1324,7 +1324,8 @@ bell_masked_fill_by(struct bell_tensor *x, struct bell_tensor *mask,
         return tensor_fail(ctx, __func__, BELL_BAD_SHAPE, "a value of shape %s",
                            SHAPE_OF(value));
     u = tensor_node(x);
-    c = tn_cast(ctx, tn_reshape(ctx, tensor_node(value), NULL, 0), u->dtype);
+    c = tn_reshape(ctx, tensor_at(value)->uop, NULL, 0);
+    c = tn_cast(ctx, c, u->dtype);
     u = tn_where(ctx, tensor_at(mask)->uop, c, u);
     return tensor_new(ctx, __func__, u);
 }

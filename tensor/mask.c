@@ -284,7 +284,7 @@ bell_masked_select_sized(struct bell_tensor *x, struct bell_tensor *mask,
         return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
                            "size %lld, a fill value of shape %s",
                            (long long)size, fill ? SHAPE_OF(fill) : "()");
-    rest = fill ? tn_reshape(ctx, tensor_node(fill), NULL, 0)
+    rest = fill ? tn_reshape(ctx, tensor_at(fill)->uop, NULL, 0)
                 : tn_int(ctx, UOP_BOOL, 0);
     rest = tn_broadcast(ctx, tn_cast(ctx, rest, u->dtype), &size, 1);
     s = find_sized(ctx, m, size);

@@ -465,7 +465,8 @@ bell_pad_by(struct bell_tensor *x, const int64_t *pads, uint32_t n_pads,
     if (tensor_numel(value) != 1)
         return tensor_fail(ctx, __func__, BELL_BAD_SHAPE, "a value of shape %s",
                            SHAPE_OF(value));
-    c = tn_cast(ctx, tn_reshape(ctx, tensor_node(value), NULL, 0), u->dtype);
+    c = tn_reshape(ctx, tensor_at(value)->uop, NULL, 0);
+    c = tn_cast(ctx, c, u->dtype);
     return tensor_new(ctx, __func__, pad_by(ctx, u, all, c));
 }
 

@@ -335,7 +335,7 @@ quantile_call(const char *call, struct bell_tensor *x, struct bell_tensor *q,
     if (!tensor_check2(call, x, q, &out) ||
         !begin_along(call, x, axis, keepdim, &a, &out))
         return out;
-    shares = tensor_wide_node(q);
+    shares = tensor_at(q)->uop; /* a number is as exact as x */
     if (!tn_is_float(a.u) || tensor_at(q)->shape->n > 1 ||
         tensor_at(x)->shape->n == BELL_MAX_RANK || !tn_is_float(shares))
         return tensor_fail(a.ctx, call, BELL_BAD_VALUE,
@@ -396,8 +396,8 @@ bell_searchsorted(struct bell_tensor *sorted, struct bell_tensor *values,
     dtype = tensor_wide_dtype(tensor_result_dtype(both, 2, NULL));
     if (dtype == UOP_BOOL)
         dtype = UOP_U8;
-    a = tn_cast(ctx, tensor_node(sorted), dtype);
-    b = tn_cast(ctx, tensor_node(values), dtype);
+    a = tn_cast(ctx, tensor_at(sorted)->uop, dtype);
+    b = tn_cast(ctx, tensor_at(values)->uop, dtype);
     if (s->n == 1 && !tn_bad(b)) {
         int64_t n = tn_numel(ctx, b);
         b = tn_reshape(ctx, b, &n, 1);

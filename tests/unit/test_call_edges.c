@@ -1,5 +1,5 @@
 /* Calls by name, written as text, at the ends of what arguments can be: tensors
- * of rank 0, integers that no double is.
+ * of rank 0, integers that no double is, doubles that no float32 is.
  *
  * A call is a name and its arguments, separated by blanks: x y z b tensors of
  * rank 0, Y Z v q of floats, i I J of indices; D the axis, or the integer, E
@@ -530,6 +530,31 @@ test_wide_in_c(void **state)
                  "bell_pad_by: a value of shape (2,)");
 }
 
+/* A number beside float64 is as exact as a double. */
+static void
+test_doubles(void **state)
+{
+    struct bell_tensor *tenth = bell_scalar(ctx, 0.1), *zero = T(V(0), 1);
+    struct bell_tensor *mask = bell_ones(ctx, BELL_DIMS(1), BELL_BOOL), *t[8];
+    double have;
+    size_t i;
+
+    (void)state;
+    t[0] = bell_masked_fill_by(zero, mask, tenth);
+    t[1] = bell_pad_by(T(V(0), 0), BELL_DIMS(1, 0), tenth);
+    t[2] = bell_masked_select_sized(zero, bell_logical_not(mask), 1, tenth);
+    t[3] = bell_quantile(T(V(0, 1), 2), tenth, 0, false, BELL_LINEAR);
+    t[4] = bell_where(mask, tenth, zero);
+    t[5] = bell_index_put(zero, BELL_ITEMS(bell_at(0)), tenth);
+    t[6] = bell_clamp(zero, tenth, NULL);
+    t[7] = bell_add(zero, tenth);
+    for (i = 0; i < ARRAY_LEN(t); i++) {
+        assert_int_equal(bell_item_f64(t[i], &have), BELL_OK);
+        assert_true(have == 0.1);
+    }
+    EXPECT(bell_searchsorted(T(V(0.1), 1), tenth, false), 0);
+}
+
 int
 main(void)
 {
@@ -537,7 +562,7 @@ main(void)
     cmocka_unit_test_setup_teardown(name, make_context, end_context)
     const struct CMUnitTest tests[] = {
         TEST(test_rank_0),      TEST(test_all_axes),  TEST(test_wide_integers),
-        TEST(test_all_numbers), TEST(test_wide_in_c),
+        TEST(test_all_numbers), TEST(test_wide_in_c), TEST(test_doubles),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -231,11 +231,8 @@ take_along(struct taken *t, struct oracle *o, const struct oracle_array *x,
     size_taken(o, t);
     for (k = 0; k < t->n; k++) {
         memcpy(from, at, sizeof(from));
-        from[axis] = index_in(index->v[oracle_spread(index, at, t->rank)],
-                              size_of(x, axis));
-        t->from[k] = oracle_spread(x, from, t->rank);
-        if (size_of(x, axis) > 1 || x->n > 1)
-            t->from[k] = place_of(x, from);
+        from[axis] = index_in(index->v[k], size_of(x, axis));
+        t->from[k] = place_of(x, from);
         oracle_next(at, t->d, t->rank);
     }
 }
@@ -537,12 +534,17 @@ static void
 put_scatter(struct oracle *o, struct puts *p)
 {
     const struct oracle_array *x = oracle_t(o, 0), *index = oracle_t(o, 2);
-    const struct oracle_array *src = oracle_t(o, 3);
+    const struct oracle_array *src;
     uint32_t axis = oracle_axis(o, 1, x);
     int64_t at[BELL_MAX_RANK] = {0}, to[BELL_MAX_RANK];
     const char *name = o->row->name;
     size_t k;
 
+    if (!oracle_t(o, 3)) { /* a number */
+        o->a[3].t = oracle_new(o, BELL_FLOAT64, NULL, 0);
+        o->a[3].t->v[0] = o->a[3].f;
+    }
+    src = oracle_t(o, 3);
     size_puts(o, p, index->n);
     p->param = 3;
     p->way = strcmp(name, "scatter_add") == 0 ? SUM
@@ -709,7 +711,7 @@ back_masked_fill(struct oracle *o)
 /* clang-format off */
 static const struct oracle_row rows[] = {
     {"nonzero", "@q:9; @c:3,4; @c:2,3,5; @n:0; @n:2,0; @c:; @c:3,4 i3 i-1; @c:3,4 i20 i7; @q:9 i0; @n:0 i2; @c: i2; @c:0,3 i2 i9", ALL, .define = define_nonzero},
-    {"masked_select", "@x @b:1/?; @q:9 @b:9/?; @n:3,4 @b:4/?; @n:4 @b:3,4/?; @n:2,1,3 @b:5,1/?; @n: @b:/?; @n:0 @b:0/?; @q:9 @b:9/? i3; @n:3,4 @b:4/? i20 f2.5; @n:3,4 @b:3,1/? i20 @n:; @n:0 @b:0/? i2 @n:1; @n: @b:/? i0", ALL, .define = define_masked_select, .back = back_masked_select, .grad_ulps = 8},
+    {"masked_select", "@x @b:1/?; @q:9 @b:9/?; @n:3,4 @b:4/?; @n:4 @b:3,4/?; @n:2,1,3 @b:5,1/?; @n: @b:/?; @n:0 @b:0/?; @q:9 @b:9/? i3; @n:3,4 @b:4/? i20 f2.1; @n:3,4 @b:3,1/? i20 @n:; @n:0 @b:0/? i2 @n:1; @n: @b:/? i0", ALL, .define = define_masked_select, .back = back_masked_select, .grad_ulps = 8},
     {"select", "@q:9 i0 i-9; @n:3,4 i1 i-2; @n:3,4 i-2 i2; @n:2,3,4 i-1 i0; @n:2,0,3 i0 i1", SOME, TAKE(take_select)},
     {"narrow", "@q:9 i0 i3 i5; @n:3,4 i1 i1 i2; @n:3,4 i-2 i0 i3; @n:3,4 i1 i-3 i2; @n:5 i0 i5 i0; @n:0,3 i0 i0 i0", SOME, TAKE(take_narrow)},
     {"gather", "@q:9 i0 @w9:20; @n:3,4 i1 @w4:3,2; @n:3,4 i0 @w3:5,4/i; @n:3,4 i-2 @i3:1,2; @n:2,3,4 i1 @w3:2,2,4; @n:3,4 i1 @i4:3,0; @n:0,4 i1 @i4:0,2; @n: i0 @i1:; @n: i-1 @w1:3; @n:4 i0 @w4:", SOME, TAKE(take_gather)},
@@ -718,9 +720,9 @@ static const struct oracle_row rows[] = {
     {"take_along_dim", "@q:9 @w9:20; @n:3,4 @w12:5; @n:3,4 @w4:3,2 i1; @n:3,4 @i3:1,4 i0; @n:3,4 @i3:2,1 i0; @n:1,4 @i4:3,2 i-1; @n:3,4 @i4:3,0 i1; @n: @i1: i0; @n: @w1:3", SOME, TAKE(take_along_dim)},
     {"embedding", "@i5:3 @n:5,4; @i5:2,3/i @q:5,1; @i1: @n:1,3; @i5:0 @n:5,2; @i3:9 @n:3,0", "hwfd", TAKE(take_embedding)},
     {"one_hot", "@i5:7 i5; @i3:2,2/i i4; @i1: i1; @i5:0 i5; @i9:2/C i20; @i9:5/c i9", "l", .define = define_one_hot},
-    {"masked_fill", "@x @b:1 f0.5; @q:9 @b:9 i-3; @n:3,4 @b:4 f-2; @n:3,4 @b:3,1 i7; @n: @b: i0; @n:0 @b:1 i1", "hwfd", .define = define_masked_fill, .back = back_masked_fill},
+    {"masked_fill", "@x @b:1 f0.1; @q:9 @b:9 i-3; @n:3,4 @b:4 f-2; @n:3,4 @b:3,1 i7; @n: @b: i0; @n:0 @b:1 i1", "hwfd", .define = define_masked_fill, .back = back_masked_fill},
     {"assign_slice", "@q:9 l2 @q:5; @n:3,4 l1,2 @n:2,2; @n:3,4 l0,0 @n:3,4; @n:3,4 l3,1 @n:0,2; @n:0 l0 @n:0", SOME, .define = define_put_slice},
-    {"scatter", "@q:9 i0 @w9:20 @q:20; @n:3,4 i1 @w4:3,2 @n:3,3; @n:3,4 i0 @w3:5,4/i @n:6,4; @n:2,3,4 i-2 @w3:2,2,3 @n:2,2,4; @n:3,4 i0 @i3:2,4 f0.5; @n:3,4 i1 @i4:3,0 @n:3,0; @n: i0 @i1: @n:; @n: i-1 @w1:3 @n:3; @n:4 i0 @w4: @n:; @n:3,4 i1 @w4:3,3 @n:3,3 s'add'; @n:3,4 i0 @w3:2,3 @n:2,3 s'multiply'", SUMMED, PUT(put_scatter)},
+    {"scatter", "@q:9 i0 @w9:20 @q:20; @n:3,4 i1 @w4:3,2 @n:3,3; @n:3,4 i0 @w3:5,4/i @n:6,4; @n:2,3,4 i-2 @w3:2,2,3 @n:2,2,4; @n:3,4 i0 @i3:2,4 f0.1; @n:3,4 i1 @i4:3,0 @n:3,0; @n: i0 @i1: @n:; @n: i-1 @w1:3 @n:3; @n:4 i0 @w4: @n:; @n:3,4 i1 @w4:3,3 @n:3,3 s'add'; @n:3,4 i0 @w3:2,3 @n:2,3 s'multiply'", SUMMED, PUT(put_scatter)},
     {"scatter_add", "@n:9 i0 @w9:30 @n:30; @n:3,4 i1 @w4:3,2 @n:3,3; @n:3,4 i0 @w3:5,4/i @n:6,4; @n:2,3,4 i-2 @w3:2,2,3 @n:2,2,4; @n:3,4 i1 @i4:3,0 @n:3,0; @n: i0 @i1: @n:; @n: i0 @w1:3 @n:3; @n:4 i0 @w4: @n:", SUMMED, PUT(put_scatter)},
     {"scatter_reduce", "@n:3,4 i1 @w4:3,5 @n:3,5 s'sum'; @n:3,4 i1 @w4:3,5 @n:3,5 s'sum' b0; @c:3,4 i1 @w4:3,3 @c:3,3 s'prod'; @n:3,4 i0 @w3:4,4 @n:4,4 s'prod' b0; @n:3,4 i0 @w3:4,4 @n:4,4 s'mean'; @n:3,4 i0 @w3:4,4 @n:4,4 s'mean' b0; @c:3,4 i1 @w4:3,5 @c:3,5 s'amax'; @q:9 i0 @w9:20 @q:20 s'amax'; @q:9 i0 @w9:20 @q:20 s'amin' b0; @c:3,4 i-2 @w3:5,4 @c:5,4 s'amin'; @n:3,4 i1 @i4:3,0 @n:3,0 s'amax' b0; @n: i0 @i1: @n: s'mean'; @n: i0 @w1:3 @n:3 s'prod'", SUMMED, PUT(put_scatter)},
     {"index_add", "@n:3,4 i0 @w3:5 @n:5,4; @n:3,4 i-1 @w4:2/i @n:3,2 f-2.5; @n:9 i0 @w9:30 @n:30; @n:3,4 i1 @i4:0 @n:3,0; @n: i0 @i1:1 @n:; @n: i-1 @i1: @n:; @n:4 i0 @w4: @n:", "hwfd", PUT(put_rows)},
