@@ -738,31 +738,50 @@ bell_where(struct bell_tensor *cond, struct bell_tensor *x,
                                tn_cast(ctx, tensor_at(y)->uop, dtype)));
 }
 
-/* The greater or smaller of x and a bound, NaN if either is; its gradient goes
- * to x where x is within. */
+/* A side of a clamp: NULL where there is none. */
+struct limit {
+    const struct uop *u;
+    bool is_number;
+};
+
+/* The greater or smaller of x and a bound; NaN if either is. Where they are
+ * equal a tensor shares the gradient. */
 static const struct uop *
 limit_by(struct bell_context *ctx, enum uop_op op, const struct uop *x,
-         const struct uop *bound)
+         const struct limit *bound)
 {
-    const struct uop *beyond =
-        op == UOP_MAX ? tn_lt(ctx, x, bound) : tn_lt(ctx, bound, x);
-    const struct uop *y = tn_where(ctx, beyond, bound, x);
-
-    if (!tn_is_float(x) || tn_peel(bound))
-        return y; /* no bound is NaN, or a constant that is */
-    return tensor_surrogate(ctx, tn_alu2(ctx, op, x, bound), y);
+    if (tn_is_float(x) && !bound->is_number)
+        return tn_alu2(ctx, op, x, bound->u);
+    return tn_where(
+        ctx, op == UOP_MAX ? tn_lt(ctx, x, bound->u) : tn_lt(ctx, bound->u, x),
+        bound->u, x);
 }
 
-/* x within bounds; either may be NULL. */
+/* What x between numbers, or a number and a tensor, is differentiated as: as in
+ * PyTorch, a number has no slope where x equals it. */
 static const struct uop *
-clamp_node(struct bell_context *ctx, const struct uop *x, const struct uop *low,
-           const struct uop *high)
+clamp_surrogate(struct bell_context *ctx, const struct uop *x,
+                const struct limit *low, const struct limit *high)
 {
-    if (low)
-        x = limit_by(ctx, UOP_MAX, x, low);
-    if (high)
-        x = limit_by(ctx, UOP_MIN, x, high);
-    return x;
+    const struct uop *inside = NULL, *y = x, *more;
+
+    if (low->is_number)
+        inside = tn_lt(ctx, low->u, x);
+    else if (low->u)
+        y = tn_max(ctx, y, low->u);
+    if (high->is_number) {
+        more = tn_lt(ctx, x, high->u);
+        inside = inside ? tn_and(ctx, inside, more) : more;
+    } else if (high->u) {
+        y = tn_min(ctx, y, high->u);
+    }
+    return tn_where(ctx, inside, y, tn_num(ctx, x, 0));
+}
+
+static bool
+is_number(const struct bell_tensor *t)
+{
+    return t && tensor_at(t)->flags & TENSOR_WEAK;
 }
 
 struct bell_tensor *
@@ -770,8 +789,10 @@ bell_clamp(struct bell_tensor *x, struct bell_tensor *low,
            struct bell_tensor *high)
 {
     struct bell_tensor *list[3] = {x, low ? low : high, high}, *out;
+    struct limit from = {NULL, is_number(low)}, to = {NULL, is_number(high)};
     uint32_t n = low && high ? 3 : 2;
     struct tensor_operands ops;
+    const struct uop *u;
 
     if (!tensor_takes(__func__, x, &out))
         return out;
@@ -780,9 +801,17 @@ bell_clamp(struct bell_tensor *x, struct bell_tensor *low,
                            "neither bound is given");
     if (!tensor_operands(__func__, list, n, TENSOR_NO_BOOL, &ops, &out))
         return out;
-    return tensor_result(__func__, &ops,
-                         clamp_node(ops.ctx, ops.u[0], low ? ops.u[1] : NULL,
-                                    high ? ops.u[n - 1] : NULL));
+    u = ops.u[0];
+    from.u = low ? ops.u[1] : NULL;
+    to.u = high ? ops.u[n - 1] : NULL;
+    if (low)
+        u = limit_by(ops.ctx, UOP_MAX, u, &from);
+    if (high)
+        u = limit_by(ops.ctx, UOP_MIN, u, &to);
+    if (!tn_bad(u) && tn_is_float(u) && (from.is_number || to.is_number))
+        u = tensor_surrogate(ops.ctx, u,
+                             clamp_surrogate(ops.ctx, ops.u[0], &from, &to));
+    return tensor_result(__func__, &ops, u);
 }
 
 struct bell_tensor *

@@ -149,7 +149,9 @@ BELL_API struct bell_tensor *bell_pow_scalar(struct bell_tensor *x, double y);
 BELL_API struct bell_tensor *bell_where(struct bell_tensor *cond,
                                         struct bell_tensor *x,
                                         struct bell_tensor *y);
-/* min(max(x, low), high); NULL: no bound on that side (not both). */
+/* min(max(x, low), high); NULL: no bound on that side (not both). The gradient
+ * goes to x between the bounds; where x equals a bound that is a tensor both
+ * have half of it, where it is a number neither. */
 BELL_API struct bell_tensor *bell_clamp(struct bell_tensor *x,
                                         struct bell_tensor *low,
                                         struct bell_tensor *high);

@@ -853,6 +853,11 @@ test_kinks(void **state)
     EXPECT(slope_of(bell_relu(x), x), 0, 0, 1);
     EXPECT(slope_of(bell_abs(x), x), -1, 0, 1);
     EXPECT(slope_of(bell_copysign(x, T(V(-0.0, 0.0, -0.0), 3)), x), 1, 0, -1);
+    EXPECT(slope_of(bell_clip(x, -1, 1), x), 0, 1, 0);
+    EXPECT(slope_of(bell_clip(x, 0, INFINITY), x), 0, 0, 1);
+    EXPECT(slope_of(bell_clip(x, -INFINITY, 0), x), 1, 0, 0);
+    EXPECT(slope_of(bell_clamp(x, T(V(0, 0, 0), 3), NULL), x), 0, 0.5, 1);
+    EXPECT(slope_of(bell_clamp(x, T(V(-1), 1), T(V(0), 1)), x), 0.5, 0.5, 0);
     EXPECT(slope_of(bell_nextafter(x, zero), x), 1, 0, 1);
     EXPECT(slope_of(bell_nextafter(zero, x), x), 0, 0, 0);
     EXPECT(slope_of(bell_maximum(x, zero), x), 0, 0.5, 1);

@@ -291,6 +291,14 @@ back_where(struct oracle *o)
     }
 }
 
+/* An element of parameter k, or the number that it is, as the dtype has it. */
+static long double
+oracle_num_or(const struct oracle *o, uint32_t k, long double element)
+{
+    return oracle_t(o, k) ? element
+                          : oracle_round(oracle_t(o, 0)->dtype, o->a[k].f);
+}
+
 /* What is beyond the bounds is the bound, the upper one last; NaN anywhere
  * is NaN. */
 static long double
@@ -298,6 +306,8 @@ f_clamp(const struct oracle *o, long double x, long double y, long double z)
 {
     bool low = o->a[1].given, high = o->a[2].given;
 
+    y = oracle_num_or(o, 1, y);
+    z = oracle_num_or(o, 2, z);
     if (isnan(x) || (low && isnan(y)) || (high && isnan(z)))
         return NOT_A;
     if (low && x < y)
@@ -357,22 +367,34 @@ back_three(struct oracle *o, oracle_slopes *fn)
     } while (oracle_next(at, d, rank));
 }
 
-/* To x within the bounds, both included, as to a NaN; else to the bound, of
- * which the upper one is stronger. PyTorch's at a bound that is NaN depends on
- * the form of the call: 1, a half or 0. */
+/* To x between the bounds, to a bound beyond, of which the upper one is
+ * stronger. Where x equals a bound, a tensor has half, and beside a number there
+ * is no slope. PyTorch's at NaN beside tensors depends on the form of the call:
+ * 1, a half or 0. */
 static void
 slopes_of_clamp(const struct oracle *o, const long double *v,
                 long double *slopes)
 {
     bool low = o->a[1].given, high = o->a[2].given;
+    bool numbers = !oracle_t(o, 1) && !oracle_t(o, 2);
+    long double y = low ? oracle_num_or(o, 1, v[1]) : -(long double)INFINITY;
+    long double z = high ? oracle_num_or(o, 2, v[2]) : (long double)INFINITY;
 
-    if ((low && isnan(v[1])) || (high && isnan(v[2]))) {
+    if (numbers) {
+        slopes[0] = (!low || y < v[0]) && (!high || v[0] < z);
+        return;
+    }
+    if (isnan(v[0]) || isnan(y) || isnan(z) || (low && high && y == z)) {
         slopes[0] = slopes[1] = slopes[2] = ORACLE_ANY;
         return;
     }
-    slopes[0] = !(low && v[0] < v[1]) && !(high && v[0] > v[2]);
-    slopes[1] = low && v[0] < v[1] && (!high || v[1] <= v[2]);
-    slopes[2] = high && (v[0] > v[2] || (low && v[0] < v[1] && v[1] > v[2]));
+    slopes[0] = !(low && v[0] < y) && !(high && v[0] > z);
+    slopes[1] = low && v[0] < y && (!high || y <= z);
+    slopes[2] = high && (v[0] > z || (low && v[0] < y && y > z));
+    if (low && v[0] == y && slopes[0] != 0)
+        slopes[0] = slopes[1] = 0.5L;
+    if (high && v[0] == z && slopes[0] != 0)
+        slopes[0] = slopes[2] = 0.5L;
 }
 
 static void
@@ -645,7 +667,7 @@ static const struct oracle_row rows[] = {
     {"where", "@b:40 @q:40 @q:40; @b:3,1 @n:4 @n:3,4; @b: @n: @n:; @b:0 @n:0 @n:1", ALL, .define = define_where, .back = back_where},
     {"isclose", "@X @Y; @X @Y equal_nan=b1; @n:3 @n:3 f0.5 f0.1; @n:0 @n:0", "hwfdi", .define = define_isclose},
     {"allclose", "@n:3 @n:3; @e:3 @e:3; @q:9 @q:9; @n:0 @n:0; @e: @e:", "hwfd", .define = define_allclose},
-    {"clamp", "@U @V @W; @X @Y; @X max=@Y; @n:3,1 @n:1,4 @p:; @n:0 @n:0", NUMBERS, .define = define_clamp, .back = back_clamp, .flags = ORACLE_ZERO},
+    {"clamp", "@U @V @W; @X @Y; @X max=@Y; @x i-1 i3; @x min=i1; @x max=i3; @c:30 i-1 i1; @x i2 i2; @c:9 i1 i-1; @n:3,1 @n:1,4 @p:; @n:0 @n:0", NUMBERS, .define = define_clamp, .back = back_clamp, .flags = ORACLE_ZERO},
     {"lerp", XYZ, FLOATS, .define = define_lerp, .ulps = 3, .grad_ulps = 4, .flags = ORACLE_SCALED | ORACLE_GRAD},
     {"addcmul", XYZ "; @n:3 @n:3 @n:3 f-2.5", FLOATS, .define = define_addcmul, .ulps = 3, .grad_ulps = 4, .flags = ORACLE_GRAD},
     {"addcdiv", XYZ "; @n:3 @n:3 @p:3 f-2.5", FLOATS, .define = define_addcdiv, .ulps = 30, .grad_ulps = 30, .flags = ORACLE_GRAD},
