@@ -679,6 +679,19 @@ tn_pad_mode(struct bell_context *ctx, const struct uop *u, uint32_t axis,
     return n > 1 ? tn_join(ctx, part, n, axis) : u;
 }
 
+/* Cuts where pads[2] are negative. */
+static const struct uop *
+cut_axis(struct bell_context *ctx, const struct uop *u, uint32_t axis,
+         const int64_t *pads)
+{
+    int64_t before = pads[0] < 0 ? -pads[0] : 0;
+    int64_t after = pads[1] < 0 ? -pads[1] : 0;
+
+    if (tn_bad(u) || (before == 0 && after == 0))
+        return u;
+    return tn_shrink_axis(ctx, u, axis, before, tn_size(ctx, u, axis) - after);
+}
+
 struct bell_tensor *
 bell_pad_with(struct bell_tensor *x, const int64_t *pads, uint32_t n_pads,
               enum bell_pad_mode mode)
@@ -697,6 +710,10 @@ bell_pad_with(struct bell_tensor *x, const int64_t *pads, uint32_t n_pads,
         return tensor_fail(ctx, __func__, BELL_BAD_VALUE, "mode %d", (int)mode);
     for (i = 0; i < tensor_at(x)->shape->n; i++) {
         int64_t size = tensor_at(x)->shape->d[i];
+        if (mode == BELL_PAD_CIRCULAR) {
+            u = cut_axis(ctx, u, i, all + 2 * i);
+            size = tn_bad(u) ? size : tn_size(ctx, u, i);
+        }
         for (side = 0; side < 2; side++) {
             int64_t more = all[2 * i + side], most = size;
             if (mode != BELL_PAD_CIRCULAR)
@@ -713,15 +730,8 @@ bell_pad_with(struct bell_tensor *x, const int64_t *pads, uint32_t n_pads,
         before = all[2 * i] > 0 ? all[2 * i] : 0;
         after = all[2 * i + 1] > 0 ? all[2 * i + 1] : 0;
         u = tn_pad_mode(ctx, u, i, before, after, mode);
-        /* of what is cut there is a border on the other side, perhaps */
-        for (side = 0; side < 2; side++) {
-            int64_t less = -all[2 * i + side], now;
-            if (less <= 0 || tn_bad(u))
-                continue;
-            now = tn_size(ctx, u, i);
-            u = tn_shrink_axis(ctx, u, i, side ? 0 : less,
-                               side ? now - less : now);
-        }
+        if (mode != BELL_PAD_CIRCULAR) /* borders see what is cut */
+            u = cut_axis(ctx, u, i, all + 2 * i);
     }
     return tensor_new(ctx, __func__, u);
 }

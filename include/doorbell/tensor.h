@@ -505,7 +505,8 @@ enum bell_pad_mode {
     BELL_PAD_CIRCULAR,  /* x[n - 1], x[n - 2], .. */
 };
 /* Adds elements of x around, in the same order. At most n - 1 (REFLECT) or n
- * (CIRCULAR) of an axis of n; negative ones cut. */
+ * (CIRCULAR) of an axis of n; negative ones cut, CIRCULAR before it adds, the
+ * others behind. */
 BELL_API struct bell_tensor *bell_pad_with(struct bell_tensor *x,
                                            const int64_t *pads, uint32_t n_pads,
                                            enum bell_pad_mode mode);

@@ -213,9 +213,13 @@ test_adaptive(void **state)
 
 /* ---- borders ---- */
 
+/* Of an axis of n with pads[2]: what is cut does not go round. */
 static int64_t
-source(int64_t i, int64_t n, enum bell_pad_mode mode)
+source(int64_t i, int64_t n, const int64_t *pads, enum bell_pad_mode mode)
 {
+    int64_t first = pads[0] < 0 ? -pads[0] : 0;
+    int64_t left = n - first - (pads[1] < 0 ? -pads[1] : 0);
+
     switch (mode) {
     case BELL_PAD_REFLECT:
         i = i < 0 ? -i : i;
@@ -223,7 +227,7 @@ source(int64_t i, int64_t n, enum bell_pad_mode mode)
     case BELL_PAD_REPLICATE:
         return i < 0 ? 0 : i >= n ? n - 1 : i;
     case BELL_PAD_CIRCULAR:
-        return (i + n) % n;
+        return first + (i - first + left) % left;
     }
     return 0;
 }
@@ -232,7 +236,8 @@ static void
 test_borders(void **state)
 {
     static const int64_t pads[][4] = {
-        {0, 0, 0, 0}, {2, 1, 0, 0}, {1, 3, 2, 2}, {-1, 2, 1, -2}, {3, 3, 2, 0}};
+        {0, 0, 0, 0}, {2, 1, 0, 0},   {1, 3, 2, 2},   {-1, 2, 1, -2},
+        {3, 3, 2, 0}, {3, -1, -1, 2}, {-1, -1, 1, -1}};
     struct bell_tensor *x = noise(-1, 1, BELL_DIMS(3, 4));
     double *in = read_all(x), want[100];
     size_t i;
@@ -246,13 +251,17 @@ test_borders(void **state)
             size_t n = 0;
             for (y = -p[2]; y < 3 + p[3]; y++)
                 for (z = -p[0]; z < 4 + p[1]; z++)
-                    want[n++] = in[source(y, 3, (enum bell_pad_mode)mode) * 4 +
-                                   source(z, 4, (enum bell_pad_mode)mode)];
+                    want[n++] =
+                        in[source(y, 3, p + 2, (enum bell_pad_mode)mode) * 4 +
+                           source(z, 4, p, (enum bell_pad_mode)mode)];
             expect_values(__FILE__, __LINE__,
                           bell_pad_with(x, p, 4, (enum bell_pad_mode)mode),
                           want, n, 0);
         }
     free(in);
+    EXPECT_ERROR(bell_pad_with(x, BELL_DIMS(4, -1), BELL_PAD_CIRCULAR),
+                 "bell_pad_with: 4 elements before axis 1 of (3, 4); 3 are "
+                 "possible");
     EXPECT_ERROR(bell_pad_with(x, BELL_DIMS(0, 4), BELL_PAD_REFLECT),
                  "bell_pad_with: 4 elements after axis 1 of (3, 4); 3 are "
                  "possible");
@@ -414,8 +423,9 @@ test_indices(void **state)
     EXPECT(bell_max_unpool(v, at, BELL_DIMS(2, 4)), 0, 0, 0, 0, 9, 0, 7, 0);
     bell_max_pool_indices(noise(-1, 1, BELL_DIMS(2, 3, 4)), 4, &two, &v, &at);
     EXPECT_ERROR(v, "bell_max_pool_indices: 4 axes, not 1 to 3");
-    EXPECT_ERROR(bell_max_unpool(T(V(1, 2), 2), I(V(0, 4), 2), BELL_DIMS(4)),
-                 "bell_max_unpool: index 4 along axis 0 of size 4");
+    EXPECT_ERROR(
+        bell_max_unpool(T(V(1, 2), 2), I(V(0, 4), 2), BELL_DIMS(4)),
+        "bell_max_unpool: index 4 along axis 0 of size 4");
     EXPECT_ERROR(bell_max_unpool(T(V(1, 2), 2), I(V(0), 1), BELL_DIMS(4)),
                  "bell_max_unpool: x of shape (2,) with indices of shape (1,) "
                  "to 1 sizes");

@@ -437,17 +437,21 @@ define_max_unpool(struct oracle *o)
 
 /* ---- borders, blocks ---- */
 
-/* Where element k of a padded axis comes from, -1: from nowhere. */
+/* Where element k of a padded axis comes from, -1: from nowhere. pads[2]: what
+ * is cut on both sides goes round no more. */
 static int64_t
-find_source(int64_t k, int64_t size, char mode)
+find_source(int64_t k, int64_t size, char mode, const int64_t *pads)
 {
+    int64_t first = pads[0] < 0 ? -pads[0] : 0;
+    int64_t left = size - first - (pads[1] < 0 ? -pads[1] : 0);
+
+    if (mode == 'i')
+        return first + ((k - first) % left + left) % left;
     if (k >= 0 && k < size)
         return k;
     switch (mode) {
     case 'c': /* constant and circular differ in their next letter */
         return -1;
-    case 'i':
-        return (k % size + size) % size;
     case 'r':
         return k < 0 ? -k : 2 * (size - 1) - k;
     default: /* replicate */
@@ -481,8 +485,9 @@ define_pad(struct oracle *o)
         bool is_in = true;
         for (i = 0; i < x->rank; i++) {
             uint32_t pair = 2 * (x->rank - 1 - i);
-            from =
-                find_source(at[i] - (pair < n ? pads[pair] : 0), x->d[i], how);
+            const int64_t none[2] = {0, 0};
+            const int64_t *both = pair < n ? pads + pair : none;
+            from = find_source(at[i] - both[0], x->d[i], how, both);
             is_in &= from >= 0;
             k = k * (size_t)x->d[i] + (size_t)(from < 0 ? 0 : from);
         }
@@ -919,7 +924,7 @@ static const struct oracle_row rows[] = {
     {"adaptive_avg_pool2d", "@n:2,5,6 i2; @n:1,2,5,6 l3,6", FLOATS, .define = define_adaptive_pool, SUMS, .flags = LINEAR},
     {"adaptive_avg_pool3d", "@n:1,4,5,3 i2; @n:1,2,4,5,3 l4,1,2", FLOATS, .define = define_adaptive_pool, SUMS, .flags = LINEAR},
 
-    {"pad", "@n:5 l1,2; @n:2,4 l-1,2,3,0 value=f1.5; @n:2,4 l-1,-2; @n:2,5 l2,1 s'reflect'; @n:2,5 l3,1,1,0 s'replicate'; @n:2,5 l2,5 s'circular'; @n:2,5 l-1,3 s'circular'; @n:3,5 l2,-1,-1,1 s'reflect'; @n:0,3 l1,1; @q:9 l1,1", FLOATS "ci?", .define = define_pad, .grad_ulps = 16, .flags = LINEAR},
+    {"pad", "@n:5 l1,2; @n:2,4 l-1,2,3,0 value=f1.5; @n:2,4 l-1,-2; @n:2,5 l2,1 s'reflect'; @n:2,5 l3,1,1,0 s'replicate'; @n:2,5 l2,5 s'circular'; @n:2,5 l-1,3 s'circular'; @n:2,5 l3,-2 s'circular'; @n:2,5 l-1,-2 s'circular'; @n:2,5 l1,-3 s'replicate'; @n:2,5 l-3,1 s'reflect'; @n:3,5 l2,-1,-1,1 s'reflect'; @n:0,3 l1,1; @q:9 l1,1", FLOATS "ci?", .define = define_pad, .grad_ulps = 16, .flags = LINEAR},
     {"pixel_shuffle", "@n:2,8,3,2 i2; @n:9,1,2 i3; @n:4,0,2 i2", FLOATS "i", .define = define_shuffle, .grad_ulps = 2, .flags = LINEAR},
     {"pixel_unshuffle", "@n:2,2,6,4 i2; @n:1,3,6 i3", FLOATS "i", .define = define_shuffle, .grad_ulps = 2, .flags = LINEAR},
 
