@@ -163,8 +163,8 @@ tensor_check_range(const char *call, struct bell_tensor *index,
     }
     if ((least >= low || least == ignored) && (most < size || most == ignored))
         return true;
-    tensor_fail(ctx, call, BELL_BAD_INDEX, "%s %lld along axis %d of size %lld",
-                what,
+    tensor_fail(ctx, call, BELL_BAD_INDEX,
+                "%s %lld is out of bounds for axis %d of size %lld", what,
                 (long long)(least < low && least != ignored ? least : most),
                 axis, (long long)size);
     return false;

@@ -98,9 +98,10 @@ plan_item(struct index_plan *p, const char *call,
         resolve_slice(item, size, step);
     } else if (item->kind == BELL_INDEX_INT) {
         if (item->begin < -size || item->begin >= size) {
-            tensor_fail(p->ctx, call, BELL_BAD_INDEX,
-                        "item %u: index %lld of an axis of size %lld", i,
-                        (long long)item->begin, (long long)size);
+            tensor_fail(
+                p->ctx, call, BELL_BAD_INDEX,
+                "item %u: index %lld is out of bounds for an axis of size %lld",
+                i, (long long)item->begin, (long long)size);
             return false;
         }
         step->begin = item->begin < 0 ? item->begin + size : item->begin;
@@ -830,8 +831,8 @@ bell_narrow(struct bell_tensor *x, int axis, int64_t begin, int64_t length)
         symbol_print(symbols, length, text[0], sizeof(text[0]));
         symbol_print(symbols, begin, text[1], sizeof(text[1]));
         return tensor_fail(tensor_at(x)->ctx, __func__, BELL_BAD_INDEX,
-                           "%s from %s along axis %d of %s", text[0], text[1],
-                           at, SHAPE_OF(x));
+                           "%s from %s is out of bounds for axis %d of %s",
+                           text[0], text[1], at, SHAPE_OF(x));
     }
     return tensor_new(tensor_at(x)->ctx, __func__,
                       tn_shrink_axis(tensor_at(x)->ctx, tensor_node(x),
@@ -857,8 +858,8 @@ bell_select(struct bell_tensor *x, int axis, int64_t i)
     if (!symbol_is_slice(&tensor_at(x)->ctx->symbols, i, 1, size)) {
         symbol_print(&tensor_at(x)->ctx->symbols, i, text, sizeof(text));
         return tensor_fail(tensor_at(x)->ctx, __func__, BELL_BAD_INDEX,
-                           "index %s along axis %d of %s", text, at,
-                           SHAPE_OF(x));
+                           "index %s is out of bounds for axis %d of %s", text,
+                           at, SHAPE_OF(x));
     }
     u = tn_shrink_axis(tensor_at(x)->ctx, tensor_node(x), (uint32_t)at, i,
                        i + 1);

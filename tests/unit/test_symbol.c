@@ -503,11 +503,14 @@ test_errors(void **state)
     assert_int_equal(bell_symbol(ctx, "k", 0, BELL_MAX_SYMBOL + 1), -1);
     expect_unset(bell_context_status(ctx), "bounds 0 and");
 
-    REFUSED(bell_narrow(x, 0, 0, 3 * n), "3*n from 0 along axis 0");
-    REFUSED(bell_narrow(x, 0, 57, n), "n from 57 along axis 0 of (96, 16)");
-    REFUSED(bell_narrow(x, 0, 0, m), "m from 0 along");
-    REFUSED(bell_narrow(x, 0, n - 3, 2), "2 from n-3 along");
-    REFUSED(bell_select(x, 1, 2 * m), "index 2*m along axis 1 of (96, 16)");
+    REFUSED(bell_narrow(x, 0, 0, 3 * n),
+            "3*n from 0 is out of bounds for axis 0");
+    REFUSED(bell_narrow(x, 0, 57, n),
+            "n from 57 is out of bounds for axis 0 of (96, 16)");
+    REFUSED(bell_narrow(x, 0, 0, m), "m from 0 is out of bounds");
+    REFUSED(bell_narrow(x, 0, n - 3, 2), "2 from n-3 is out of bounds");
+    REFUSED(bell_select(x, 1, 2 * m),
+            "index 2*m is out of bounds for axis 1 of (96, 16)");
     REFUSED(bell_zeros(ctx, BELL_DIMS(m, 3), BELL_FLOAT32),
             "shape (m, 3): a size can be less than 1");
     REFUSED(bell_zeros(other == ctx ? NULL : ctx, BELL_DIMS(2 * n + m),

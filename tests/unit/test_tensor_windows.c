@@ -425,7 +425,7 @@ test_indices(void **state)
     EXPECT_ERROR(v, "bell_max_pool_indices: 4 axes, not 1 to 3");
     EXPECT_ERROR(
         bell_max_unpool(T(V(1, 2), 2), I(V(0, 4), 2), BELL_DIMS(4)),
-        "bell_max_unpool: index 4 along axis 0 of size 4");
+        "bell_max_unpool: index 4 is out of bounds for axis 0 of size 4");
     EXPECT_ERROR(bell_max_unpool(T(V(1, 2), 2), I(V(0), 1), BELL_DIMS(4)),
                  "bell_max_unpool: x of shape (2,) with indices of shape (1,) "
                  "to 1 sizes");
