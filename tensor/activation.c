@@ -154,6 +154,30 @@ tn_sigmoid(struct bell_context *ctx, const struct uop *x)
     return tensor_slope(ctx, y, x, tn_mul(ctx, y, tn_sub(ctx, one, y)));
 }
 
+/* x * sigmoid(u), also where the sigmoid alone would be subnormal; `v` is x
+ * times the slope of u. */
+static const struct uop *
+times_sigmoid(struct bell_context *ctx, const struct uop *x,
+              const struct uop *u, const struct uop *v)
+{
+    const struct uop *one = tn_num(ctx, u, 1), *below, *s, *rest, *y;
+    struct tn_scaled e = tn_scaled_exp(ctx, tn_neg(ctx, tn_abs(ctx, u)));
+
+    assert(tn_bad(x) || tn_is_float(x));
+    below = tn_lt(ctx, u, tn_num(ctx, u, 0));
+    e.scale = tn_where(ctx, below, e.scale, one);
+    /* 1 + e is 1 where e is scaled */
+    s = tn_where(ctx, below, e.value, one);
+    s = tn_fdiv(ctx, s, tn_add(ctx, one, e.value));
+    y = tn_mul(ctx, tn_mul(ctx, x, s), e.scale);
+    /* where v is great, s or the rest is 0; infinite, it would be NaN */
+    v = tn_max(ctx, tn_min(ctx, v, tn_num(ctx, v, 1e30)),
+               tn_num(ctx, v, -1e30));
+    rest = tn_sub(ctx, one, tn_mul(ctx, s, e.scale));
+    rest = tn_mul(ctx, s, tn_add(ctx, one, tn_mul(ctx, v, rest)));
+    return tensor_slope(ctx, y, x, tn_mul(ctx, rest, e.scale));
+}
+
 /* log(1 + exp(-|x|)), the part of softplus that is small. */
 static const struct uop *
 soft_rest(struct bell_context *ctx, const struct uop *x)
@@ -178,9 +202,11 @@ static const struct uop *
 soft_plus(struct bell_context *ctx, const struct uop *x, double beta)
 {
     const struct uop *bx = tn_mul_c(ctx, x, beta), *y;
+    struct tn_scaled e = tn_scaled_exp(ctx, tn_neg(ctx, tn_abs(ctx, bx)));
 
     assert(tn_bad(x) || tn_is_float(x));
-    y = tn_mul_c(ctx, soft_rest(ctx, bx), 1 / beta);
+    y = tn_mul_c(ctx, tn_log1p(ctx, e.value), 1 / beta);
+    y = tn_mul(ctx, y, e.scale);
     y = tn_add(ctx, tn_max(ctx, x, tn_num(ctx, x, 0)), y);
     return tensor_slope(ctx, y, x, tn_sigmoid(ctx, bx));
 }
@@ -188,27 +214,29 @@ soft_plus(struct bell_context *ctx, const struct uop *x, double beta)
 static const struct uop *
 take_silu(struct bell_context *ctx, const struct uop *x)
 {
-    assert(tn_bad(x) || tn_is_float(x));
-    return tn_mul(ctx, x, tn_sigmoid(ctx, x));
+    return times_sigmoid(ctx, x, x, x);
 }
 
 static const struct uop *
 quick_gelu(struct bell_context *ctx, const struct uop *x)
 {
-    assert(tn_bad(x) || tn_is_float(x));
-    return tn_mul(ctx, x, tn_sigmoid(ctx, tn_mul_c(ctx, x, 1.702)));
+    const struct uop *u = tn_mul_c(ctx, x, 1.702);
+
+    return times_sigmoid(ctx, x, u, u);
 }
 
 /* x (1 + tanh(u)) / 2 as x sigmoid(2u), in which nothing cancels. */
 static const struct uop *
 gelu_tanh(struct bell_context *ctx, const struct uop *x)
 {
-    const struct uop *cube = tn_mul(ctx, tn_mul(ctx, x, x), x), *u;
+    const struct uop *cube = tn_mul(ctx, tn_mul(ctx, x, x), x), *u, *v;
 
     assert(tn_bad(x) || tn_is_float(x));
     u = tn_add(ctx, x, tn_mul_c(ctx, cube, 0.044715));
     u = tn_mul_c(ctx, u, 2 * 0.79788456080286535588);
-    return tn_mul(ctx, x, tn_sigmoid(ctx, u));
+    v = tn_add(ctx, x, tn_mul_c(ctx, cube, 3 * 0.044715));
+    v = tn_mul_c(ctx, v, 2 * 0.79788456080286535588);
+    return times_sigmoid(ctx, x, u, v);
 }
 
 static const struct uop *
@@ -221,11 +249,25 @@ soft_sign(struct bell_context *ctx, const struct uop *x)
                         tn_mul(ctx, slope, slope));
 }
 
+/* x tanh(log(1 + e)) = x n / (n + 2) with e = exp(x), n = e (e + 2). The ratio
+ * is 1 from 40 on. */
 static const struct uop *
 take_mish(struct bell_context *ctx, const struct uop *x)
 {
+    const struct uop *end = tn_num(ctx, x, 40), *n, *w, *slope, *exact;
+    struct tn_scaled e = tn_scaled_exp(ctx, tn_min(ctx, x, end));
+
     assert(tn_bad(x) || tn_is_float(x));
-    return tn_mul(ctx, x, tn_tanh(ctx, soft_plus(ctx, x, 1)));
+    exact = tn_mul(ctx, e.value, e.scale);
+    n = tn_mul(ctx, e.value, tn_add_c(ctx, exact, 2));
+    w = tn_add_c(ctx, tn_mul(ctx, n, e.scale), 2);
+    /* 4 e (e + 1) / w^2, without the square */
+    slope = tn_mul(ctx, tn_fdiv(ctx, tn_mul_c(ctx, e.value, 4), w),
+                   tn_fdiv(ctx, tn_add_c(ctx, exact, 1), w));
+    slope = tn_where(ctx, tn_lt(ctx, x, end), slope, tn_num(ctx, x, 0));
+    n = tn_fdiv(ctx, n, w);
+    slope = tn_mul(ctx, tn_madd(ctx, x, slope, n), e.scale);
+    return tensor_slope(ctx, tn_mul(ctx, tn_mul(ctx, x, n), e.scale), x, slope);
 }
 
 /* scale * (x > 0 ? x : alpha * (exp(x / beta) - 1)). */

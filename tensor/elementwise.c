@@ -447,7 +447,8 @@ TENSOR_BINARY(bell_logaddexp, TENSOR_FLOAT, log_add_exp)
 
 /* The larger leg is taken out of the root, so that squares neither overflow
  * nor vanish; at 0, where that divides by it, the larger leg is the answer. An
- * infinite leg is, even beside NaN. */
+ * infinite leg is, even beside NaN. Legs of which an inverse may be subnormal
+ * are scaled for the quotient: its slopes are products with inverses. */
 static const struct uop *
 take_hypot(struct bell_context *ctx, const struct uop *x, const struct uop *y)
 {
@@ -455,13 +456,17 @@ take_hypot(struct bell_context *ctx, const struct uop *x, const struct uop *y)
     const struct uop *ax = tn_abs(ctx, x), *ay = tn_abs(ctx, y);
     const struct uop *inf = tn_const(ctx, dtype, (double)INFINITY);
     const struct uop *high = tn_max(ctx, ax, ay), *low = tn_min(ctx, ax, ay);
-    const struct uop *r, *none, *endless;
+    const struct uop *r, *none, *endless, *scale;
 
     assert(tn_bad(x) || tn_is_float(x));
     none = tn_eq(ctx, high, tn_const(ctx, dtype, 0));
     endless = tn_or(ctx, tn_eq(ctx, ax, inf), tn_eq(ctx, ay, inf));
     r = tn_or(ctx, none, endless);
-    r = tn_fdiv(ctx, low, tn_where(ctx, r, tn_const(ctx, dtype, 1), high));
+    scale = tn_where(ctx, tn_lt(ctx, tn_const(ctx, dtype, 0x1p64), high),
+                     tn_const(ctx, dtype, 0x1p-64), tn_const(ctx, dtype, 1));
+    r = tn_fdiv(
+        ctx, tn_mul(ctx, low, scale),
+        tn_where(ctx, r, tn_const(ctx, dtype, 1), tn_mul(ctx, high, scale)));
     r = tn_mul(ctx, high, tn_sqrt(ctx, tn_add_c(ctx, tn_mul(ctx, r, r), 1)));
     return tn_where(ctx, endless, inf, tn_where(ctx, none, high, r));
 }

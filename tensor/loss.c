@@ -405,7 +405,9 @@ bell_kl_div(struct bell_tensor *x, struct bell_tensor *y, bool log_target,
         return out;
     ctx = ops.ctx;
     if (log_target) {
-        u = tn_mul(ctx, tn_exp(ctx, ops.u[1]), tn_sub(ctx, ops.u[1], ops.u[0]));
+        struct tn_scaled e = tn_scaled_exp(ctx, ops.u[1]);
+        u = tn_mul(ctx, e.value, tn_sub(ctx, ops.u[1], ops.u[0]));
+        u = tn_mul(ctx, u, e.scale);
         return finish_divergence(__func__, &ops, u, reduction);
     }
     zero = tn_num(ctx, ops.u[1], 0);

@@ -447,6 +447,18 @@ tn_exp(struct bell_context *ctx, const struct uop *a)
     return tensor_slope(ctx, y, a, y);
 }
 
+struct tn_scaled
+tn_scaled_exp(struct bell_context *ctx, const struct uop *a)
+{
+    const struct uop *far = tn_lt(ctx, a, tn_num(ctx, a, -80));
+    struct tn_scaled e;
+
+    e.value = tn_exp(ctx, tn_where(ctx, far, tn_add_c(ctx, a, 40), a));
+    e.scale = tn_where(ctx, far, tn_num(ctx, a, 4.248354255291589e-18),
+                       tn_num(ctx, a, 1));
+    return e;
+}
+
 const struct uop *
 tn_log(struct bell_context *ctx, const struct uop *a)
 {

@@ -167,6 +167,13 @@ const struct uop *tn_mul_c(struct bell_context *ctx, const struct uop *a,
 const struct uop *tn_not(struct bell_context *ctx, const struct uop *a);
 /* 2^(a log2 e), ln a. */
 const struct uop *tn_exp(struct bell_context *ctx, const struct uop *a);
+/* exp(a) as value * scale. Of a below -80 the value is exp(a + 40), so that
+ * factors which bring the result back among normal numbers may come between:
+ * a subnormal exponential has few digits, and on some devices none. */
+struct tn_scaled {
+    const struct uop *value, *scale;
+};
+struct tn_scaled tn_scaled_exp(struct bell_context *ctx, const struct uop *a);
 const struct uop *tn_log(struct bell_context *ctx, const struct uop *a);
 
 /* ---- movement; pads and bounds are pairs, one per axis ---- */
