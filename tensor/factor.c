@@ -238,7 +238,7 @@ tn_reflect(struct bell_context *ctx, const struct uop *a, const struct uop *b)
 }
 
 struct tn_factors
-tn_qr(struct bell_context *ctx, const struct uop *a)
+tn_qr(struct bell_context *ctx, const struct uop *a, bool full)
 {
     struct tn_factors failed = {&uop_failed, &uop_failed}, out;
     struct tn_reflected made;
@@ -246,12 +246,13 @@ tn_qr(struct bell_context *ctx, const struct uop *a)
     if (tn_bad(a))
         return failed;
     if (tn_size(ctx, a, 2) > FACTOR_MAX_REFLECTED)
-        return tn_qr_blocks(ctx, a);
+        return tn_qr_blocks(ctx, a, full);
     made = tn_reflect(ctx, a, tn_unit_matrix(ctx, a, tn_size(ctx, a, 1)));
     if (tn_bad(made.r))
         return failed;
-    out.q = tn_shrink_axis(ctx, tn_swap(ctx, made.b, 1, 2), 2, 0,
-                           tn_size(ctx, a, 2));
+    out.q = tn_swap(ctx, made.b, 1, 2);
+    if (!full)
+        out.q = tn_shrink_axis(ctx, out.q, 2, 0, tn_size(ctx, a, 2));
     out.r = made.r;
     return out;
 }

@@ -31,11 +31,13 @@ struct tn_reflected {
 struct tn_reflected tn_reflect(struct bell_context *ctx, const struct uop *a,
                                const struct uop *b);
 
-/* a (m, n) = q (m, n) @ r (n, n), m >= n. */
+/* a (m, n) = q (m, n) @ r (n, n), m >= n; `full`: q (m, m), of which these are the
+ * first columns. */
 struct tn_factors {
     const struct uop *q, *r;
 };
-struct tn_factors tn_qr(struct bell_context *ctx, const struct uop *a);
+struct tn_factors tn_qr(struct bell_context *ctx, const struct uop *a,
+                        bool full);
 
 /* L of a = L L^T, from a's lower triangle; zeros above. NaN from the first
  * column on that is not positive definite. */
@@ -47,10 +49,18 @@ const struct uop *tn_substitute(struct bell_context *ctx, const struct uop *t,
                                 const struct uop *y);
 
 /* a (m, n) = u diag(s) v^T, m >= n: u (m, n), s (batch, 1, n) descending,
- * v (n, n). */
+ * v (n, n); `full`: u (m, m), of which these are the first columns. */
 struct tn_singular {
     const struct uop *u, *s, *v;
 };
-struct tn_singular tn_svd(struct bell_context *ctx, const struct uop *a);
+struct tn_singular tn_svd(struct bell_context *ctx, const struct uop *a,
+                          bool full);
+
+/* a = v diag(values) v^T, a symmetric: values (batch, 1, n) ascending,
+ * v (n, n) of orthonormal columns. */
+struct tn_eigen {
+    const struct uop *values, *v;
+};
+struct tn_eigen tn_eigh(struct bell_context *ctx, const struct uop *a);
 
 #endif

@@ -297,11 +297,11 @@ tn_reflect_blocks(struct bell_context *ctx, const struct uop *a,
 }
 
 struct tn_factors
-tn_qr_blocks(struct bell_context *ctx, const struct uop *a)
+tn_qr_blocks(struct bell_context *ctx, const struct uop *a, bool full)
 {
     struct tn_factors failed = {&uop_failed, &uop_failed}, out;
     const struct uop *scale = tn_scale(ctx, a), *rows, *sign, *q, *unit;
-    int64_t m = tn_size(ctx, a, 1), n = tn_size(ctx, a, 2), k;
+    int64_t m = tn_size(ctx, a, 1), n = tn_size(ctx, a, 2), k, width;
     const struct uop *none = tn_shrink_axis(ctx, a, 2, 0, 0);
     struct blocks b = {0};
 
@@ -312,19 +312,21 @@ tn_qr_blocks(struct bell_context *ctx, const struct uop *a)
     out.r = take_r(ctx, rows, n, scale);
     /* from the last block to the first: the unit matrix' columns before a
      * block's are theirs still */
-    unit = tn_is_diagonal(ctx, b.rows, b.columns, 0);
+    width = full ? b.rows : b.columns;
+    unit = tn_is_diagonal(ctx, b.rows, width, 0);
+    q = tn_unit_matrix(ctx, a, b.rows);
+    q = tn_shrink_axis(ctx, q, 2, 0, width);
     unit = tn_and(ctx, unit, tn_is_before(ctx, 1, b.rows, REFLECTED_BLOCK));
-    q = tn_full(ctx, tn_num(ctx, a, 0),
-                (const int64_t[]){tn_size(ctx, a, 0), b.rows, b.columns}, 3);
     for (k = b.count; k-- > 0 && !tn_bad(q);) {
         q = tn_pad_axis(ctx, q, 1, REFLECTED_BLOCK, 0);
         q = tn_pad_axis(ctx, q, 2, REFLECTED_BLOCK, 0);
         q = tn_shrink_axis(ctx, q, 1, 0, b.rows);
-        q = tn_shrink_axis(ctx, q, 2, 0, b.columns);
+        q = tn_shrink_axis(ctx, q, 2, 0, width);
         q = tn_where(ctx, unit, tn_num(ctx, a, 1), q);
         q = apply_block(ctx, &b, k, keep(ctx, q), false);
     }
     fini_blocks(&b);
-    out.q = tn_shrink_axis(ctx, tn_shrink_axis(ctx, q, 1, 0, m), 2, 0, n);
+    out.q = tn_shrink_axis(ctx, q, 1, 0, m);
+    out.q = tn_shrink_axis(ctx, out.q, 2, 0, full ? m : n);
     return out;
 }

@@ -37,6 +37,7 @@ const struct uop *tn_substitute_blocks(struct bell_context *ctx,
                                        const struct uop *y);
 struct tn_reflected tn_reflect_blocks(struct bell_context *ctx,
                                       const struct uop *a, const struct uop *b);
-struct tn_factors tn_qr_blocks(struct bell_context *ctx, const struct uop *a);
+struct tn_factors tn_qr_blocks(struct bell_context *ctx, const struct uop *a,
+                               bool full);
 
 #endif

@@ -7,8 +7,9 @@
  * bounded: the number of kernels grows with them. docs/linalg.md has both.
  *
  * Gradients follow, of any order, where the result is a function of the matrix:
- * of bell_qr with independent columns, of bell_svd with singular values that
- * differ. Elsewhere they are infinities and NaN.
+ * of bell_qr with independent columns, of the vectors of bell_svd and bell_eigh
+ * with values that differ; of the values alone always. Elsewhere they are
+ * infinities and NaN. Gradients of symmetric matrices are symmetric.
  */
 #ifndef BELL_DOORBELL_LINALG_H
 #define BELL_DOORBELL_LINALG_H
@@ -19,9 +20,8 @@
 extern "C" {
 #endif
 
-/* Greatest numbers of rows and columns. */
-#define BELL_MAX_MATRIX   1024
-#define BELL_MAX_SINGULAR 32 /* bell_svd: of the lesser of both */
+/* The greatest number of rows and of columns. */
+#define BELL_MAX_MATRIX 1024
 
 /* The lower triangular L (upper: its transpose) with L @ L^T = x, of x's lower
  * (upper) triangle; the other is not read. NaN from the first column on that
@@ -40,8 +40,14 @@ BELL_API struct bell_tensor *bell_solve(struct bell_tensor *x,
                                         struct bell_tensor *b);
 /* The inverse: bell_solve of the unit matrix. */
 BELL_API struct bell_tensor *bell_inv(struct bell_tensor *x);
-/* The determinant, one number for each matrix. */
+/* The determinant, one number for each matrix. Its gradient are the cofactors,
+ * also of a singular matrix; the gradient of those needs a regular one. */
 BELL_API struct bell_tensor *bell_det(struct bell_tensor *x);
+/* Its sign (1, -1, 0) and the logarithm of its magnitude: 0 and -infinity of a
+ * singular matrix. The logarithm's gradient is the transposed inverse; the sign
+ * has none. */
+BELL_API void bell_slogdet(struct bell_tensor *x, struct bell_tensor **out_sign,
+                           struct bell_tensor **out_log);
 
 /* x (m, n) = Q @ R, where k is the lesser of m and n: Q (m, k), of orthonormal
  * columns, and R (k, n), upper triangular, with LAPACK's signs. */
@@ -52,6 +58,34 @@ BELL_API void bell_qr(struct bell_tensor *x, struct bell_tensor **out_q,
  * both signs a column of U and its row of VH have is not said. */
 BELL_API void bell_svd(struct bell_tensor *x, struct bell_tensor **out_u,
                        struct bell_tensor **out_s, struct bell_tensor **out_vh);
+/* The same with square U (m, m) and VH (n, n). The columns and rows that are more
+ * have no gradient. */
+BELL_API void bell_svd_full(struct bell_tensor *x, struct bell_tensor **out_u,
+                            struct bell_tensor **out_s,
+                            struct bell_tensor **out_vh);
+/* The singular values alone, (k), falling. */
+BELL_API struct bell_tensor *bell_svdvals(struct bell_tensor *x);
+
+/* A symmetric x = V @ diag(values) @ V^T: values (n) ascending, V (n, n) of
+ * orthonormal columns, whose signs are not said. Of x's lower triangle, with
+ * `upper` of its upper one; the other is not read. */
+BELL_API void bell_eigh(struct bell_tensor *x, bool upper,
+                        struct bell_tensor **out_values,
+                        struct bell_tensor **out_v);
+/* The values alone. */
+BELL_API struct bell_tensor *bell_eigvalsh(struct bell_tensor *x, bool upper);
+
+/* The pseudo-inverse (n, m) of x (m, n). Singular values that are at most rtol
+ * times the greatest count as 0; with rtol < 0 rtol is the greater of m and n
+ * times the dtype's epsilon (of float32 for halves). `hermitian`: x is
+ * symmetric, of which the lower triangle is read, and eigenvalues take the place
+ * of singular values. The gradient is that of a constant rank. */
+BELL_API struct bell_tensor *bell_pinv(struct bell_tensor *x, double rtol,
+                                       bool hermitian);
+/* How many singular values are greater than rtol times the greatest, int64; rtol
+ * and `hermitian` as of bell_pinv. */
+BELL_API struct bell_tensor *bell_matrix_rank(struct bell_tensor *x,
+                                              double rtol, bool hermitian);
 
 #ifdef __cplusplus
 }

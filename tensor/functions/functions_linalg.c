@@ -1,4 +1,6 @@
 /* The function table: factors of matrices, Fourier transforms. */
+#include <string.h>
+
 #include "base/bits.h"
 #include "doorbell/fft.h"
 #include "doorbell/linalg.h"
@@ -17,10 +19,66 @@ call_qr(struct fn_args *args)
 static struct bell_tensor *
 call_svd(struct fn_args *args)
 {
-    bell_svd(A[0].t, &args->call->results[0], &args->call->results[1],
-             &args->call->results[2]);
+    (A[1].b ? bell_svd_full : bell_svd)(A[0].t, &args->call->results[0],
+                                        &args->call->results[1],
+                                        &args->call->results[2]);
     args->call->n_results = 3;
     return NULL;
+}
+
+static struct bell_tensor *
+call_slogdet(struct fn_args *args)
+{
+    bell_slogdet(A[0].t, &args->call->results[0], &args->call->results[1]);
+    args->call->n_results = 2;
+    return NULL;
+}
+
+/* Sets *upper to what parameter 1, 'L' or 'U', says; false after telling. */
+static bool
+take_triangle(struct fn_args *args, bool *upper)
+{
+    const char *text = A[1].str;
+
+    *upper = text[0] == 'U' || text[0] == 'u';
+    if (text[0] && !text[1] && strchr("ULul", text[0]))
+        return true;
+    fn_fail(args, "UPLO must be 'L' or 'U', got '%s'", text);
+    return false;
+}
+
+static struct bell_tensor *
+call_eigh(struct fn_args *args)
+{
+    bool upper;
+
+    if (!take_triangle(args, &upper))
+        return bell_error_tensor(args->ctx);
+    bell_eigh(A[0].t, upper, &args->call->results[0], &args->call->results[1]);
+    args->call->n_results = 2;
+    return NULL;
+}
+
+static struct bell_tensor *
+call_eigvalsh(struct fn_args *args)
+{
+    bool upper;
+
+    if (!take_triangle(args, &upper))
+        return bell_error_tensor(args->ctx);
+    return bell_eigvalsh(A[0].t, upper);
+}
+
+static struct bell_tensor *
+call_pinv(struct fn_args *args)
+{
+    return bell_pinv(A[0].t, A[1].given ? A[1].f : -1, A[2].b);
+}
+
+static struct bell_tensor *
+call_matrix_rank(struct fn_args *args)
+{
+    return bell_matrix_rank(A[0].t, A[1].given ? A[1].f : -1, A[2].b);
 }
 
 /* The options that both have, from parameter 1 on: n_fft, hop_length, win_length,
@@ -78,8 +136,21 @@ static const struct fn_row rows[] = {
     {{"det", X, "determinant", MATRIX}, FN(t, bell_det)},
     {{"qr", X, "orthonormal columns Q and upper triangular R with Q @ R = "
       "input; the reduced form", MATRIX, true}, .glue = call_qr},
-    {{"svd", X, "U, S and Vh of U @ diag(S) @ Vh = input, as torch.linalg.svd "
-      "without full_matrices", MATRIX, true}, .glue = call_svd},
+    {{"svd", X ", full_matrices: bool = False", "U, S and Vh of U @ diag(S) @ "
+      "Vh = input, as torch.linalg.svd", MATRIX, true}, .glue = call_svd},
+    {{"svdvals", X, "S alone", MATRIX}, FN(t, bell_svdvals)},
+    {{"eigh", X ", UPLO: str = 'L'", "ascending eigenvalues, and V of V @ "
+      "diag(values) @ V^T = input, which is symmetric; one triangle is read",
+      MATRIX, true}, .glue = call_eigh},
+    {{"eigvalsh", X ", UPLO: str = 'L'", "the eigenvalues alone", MATRIX},
+     .glue = call_eigvalsh},
+    {{"slogdet", X, "the determinant's sign, and the logarithm of its magnitude",
+      MATRIX, true}, .glue = call_slogdet},
+    {{"pinv", X ", rtol: float = None, hermitian: bool = False",
+      "pseudo-inverse", MATRIX}, .glue = call_pinv},
+    {{"matrix_rank", X ", rtol: float = None, hermitian: bool = False",
+      "how many singular values are above rtol times the greatest", MATRIX},
+     .glue = call_matrix_rank},
 
     {{"fft", FOURIER, "Fourier transform of pairs (real, imaginary): the last "
       "axis, which dim does not count", FFT}, FN(tiae, bell_fft)},

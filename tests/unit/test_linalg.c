@@ -468,6 +468,138 @@ test_svd(void **state)
     EXPECT_NEAR(s, 1e-14, 3, 2);
 }
 
+static void
+check_eigh(struct bell_tensor *x, double eps)
+{
+    int64_t n = bell_size(x, 1), i;
+    struct bell_tensor *values, *v, *nan = bell_full_like(x, NAN, BELL_DEFAULT);
+    double numbers[64], size;
+
+    bell_eigh(x, false, &values, &v);
+    EXPECT_SHAPE(values, 2, n);
+    EXPECT_SHAPE(v, 2, n, n);
+    size = most_of(values) + 1e-30;
+    EXPECT_CLOSE(
+        product(bell_mul(bell_cast(v, BELL_FLOAT64), bell_unsqueeze(values, 1)),
+                bell_t(v)),
+        x, eps * size);
+    EXPECT_CLOSE(product(bell_t(v), v), unit(n), eps);
+    get(values, numbers);
+    for (i = 1; i < 2 * n; i++)
+        assert_true(i % n == 0 || numbers[i] >= numbers[i - 1]);
+    /* one triangle is read */
+    EXPECT_CLOSE(
+        bell_eigvalsh(
+            bell_where(bell_tril(bell_ones_like(x, BELL_BOOL), 0), x, nan),
+            false),
+        values, 0);
+    EXPECT_CLOSE(
+        bell_eigvalsh(
+            bell_where(bell_triu(bell_ones_like(x, BELL_BOOL), 0), x, nan),
+            true),
+        values, 0);
+}
+
+/* More columns than are turned as they are, and tall. */
+static void
+test_large_turns(void **state)
+{
+    struct bell_tensor *x, *exact, *u, *s, *v;
+
+    (void)state;
+    if (is_interpreted() || IS_SANITIZED)
+        return;
+    exact = hard(0, 90, 66);
+    x = bell_cast(exact, BELL_FLOAT32);
+    bell_svd(x, &u, &s, &v);
+    EXPECT_CLOSE(product(bell_mul(u, bell_unsqueeze(s, 1)), v), x,
+                 64 * epsilon(BELL_FLOAT32));
+    EXPECT_CLOSE(product(bell_t(u), u), unit(66), 32 * epsilon(BELL_FLOAT32));
+    EXPECT_CLOSE(product(v, bell_t(v)), unit(66), 32 * epsilon(BELL_FLOAT32));
+    x = product(bell_t(exact), exact);
+    bell_eigh(bell_cast(x, BELL_FLOAT32), false, &s, &v);
+    EXPECT_CLOSE(s, bell_flip(bell_square(bell_svdvals(exact)), BELL_DIMS(1)),
+                 0.01);
+    EXPECT_CLOSE(product(bell_t(v), v), unit(66), 32 * epsilon(BELL_FLOAT32));
+}
+
+static void
+test_eigh(void **state)
+{
+    struct bell_tensor *values, *v, *x;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < 2 * KINDS * 3; i++) {
+        static const int64_t few[] = {1, 3, 8};
+        int64_t n = few[i / (2 * KINDS)];
+        enum bell_dtype dtype = dtypes[i % 2];
+
+        if (is_left_out((const int64_t[]){n, n}, i))
+            continue;
+        bell_scope_begin(ctx);
+        x = hard((int)(i / 2 % KINDS), n, n);
+        x = bell_cast(bell_add(x, bell_t(x)), dtype);
+        check_eigh(x, 16 * (double)n * epsilon(dtype));
+        assert_int_equal(bell_scope_end(ctx), BELL_OK);
+    }
+    /* numpy.linalg.eigh */
+    bell_eigh(T(V(2, 1, 1, 3), 2, 2), false, &values, &v);
+    EXPECT_NEAR(values, 1e-14, 1.381966011250105, 3.618033988749895);
+    EXPECT_NEAR(bell_abs(v), 1e-14, 0.8506508083520399, 0.5257311121191336,
+                0.5257311121191336, 0.8506508083520399);
+    EXPECT(bell_eigvalsh(T(V(3, 0, 0, -2, 1, 0, 0, 1), 2, 2, 2), false), -2, 3,
+           1, 1);
+    /* NaN and infinities spoil their own */
+    EXPECT(bell_eigvalsh(T(V(NAN, 0, 0, 1, 5, 0, 0, 1), 2, 2, 2), false), NAN,
+           NAN, 1, 5);
+    EXPECT(bell_eigvalsh(I(V(2, 0, 0, 1), 2, 2), true), 1, 2);
+}
+
+static void
+test_more_factors(void **state)
+{
+    struct bell_tensor *x, *u, *s, *v, *sign, *size;
+
+    (void)state;
+    /* numpy.linalg.slogdet */
+    bell_slogdet(
+        T(V(1, 2, 3, 4, 0, 1, 0, 0, 3, 0, 0, 2, NAN, 0, 0, 1), 4, 2, 2), &sign,
+        &size);
+    EXPECT_NEAR(sign, 1e-14, -1, 0, 1, NAN);
+    EXPECT_NEAR(size, 1e-14, 0.6931471805599455, -INFINITY, 1.791759469228055,
+                NAN);
+    bell_slogdet(bell_mul_scalar(unit(8), 1e-60), &sign, &size);
+    EXPECT(sign, 1);
+    EXPECT_NEAR(size, 1e-10, -8 * 60 * log(10));
+    /* numpy.linalg.pinv */
+    EXPECT_NEAR(bell_pinv(T(V(1, 2, 3, 4, 5, 6), 3, 2), -1, false), 1e-14,
+                -1.3333333333333333, -0.3333333333333333, 0.6666666666666667,
+                1.0833333333333333, 0.3333333333333333, -0.4166666666666667);
+    EXPECT_NEAR(bell_pinv(T(V(1, 1, 1, 1), 2, 2), -1, true), 1e-14, 0.25, 0.25,
+                0.25, 0.25);
+    EXPECT_NEAR(bell_pinv(T(V(4, 0, 0, 1), 2, 2), 0.3, false), 1e-14, 0.25, 0,
+                0, 0);
+    EXPECT(bell_pinv(T(V(0, 0, 0, 0), 2, 2), -1, false), 0, 0, 0, 0);
+    x = T(V(1, 2, 2, 4, 3, 0, 0, 3, 0, 0, 0, 0), 3, 2, 2);
+    EXPECT(bell_matrix_rank(x, -1, false), 1, 2, 0);
+    EXPECT(bell_matrix_rank(x, -1, true), 1, 2, 0);
+    EXPECT(bell_matrix_rank(T(V(4, 0, 0, 1), 2, 2), 0.25, false), 1);
+    EXPECT(bell_svdvals(T(V(3, 0, 0, -2), 2, 2)), 3, 2);
+    /* square factors, also of a matrix of rank 1 */
+    x = hard(3, 5, 2);
+    bell_svd_full(x, &u, &s, &v);
+    EXPECT_SHAPE(u, 2, 5, 5);
+    EXPECT_SHAPE(v, 2, 2, 2);
+    EXPECT_CLOSE(product(bell_t(u), u), unit(5), 1e-13);
+    EXPECT_CLOSE(
+        product(bell_mul(bell_narrow(u, 2, 0, 2), bell_unsqueeze(s, 1)), v), x,
+        1e-12);
+    bell_svd_full(bell_t(x), &u, &s, &v);
+    EXPECT_SHAPE(u, 2, 2, 2);
+    EXPECT_CLOSE(product(v, bell_t(v)), unit(5), 1e-13);
+}
+
 /* ---- gradients ---- */
 
 typedef struct bell_tensor *make_loss(struct bell_tensor *const *x);
@@ -567,6 +699,74 @@ check_gradient(make_loss *loss, struct bell_tensor *const *x, uint32_t n)
     }
 }
 
+/* Invariant to signs of vectors. */
+static struct bell_tensor *
+loss_eigh(struct bell_tensor *const *x)
+{
+    struct bell_tensor *a = bell_add(x[0], bell_t(x[0])), *values, *v;
+
+    bell_eigh(a, true, &values, &v);
+    return bell_add(weigh(values), weigh(bell_square(v)));
+}
+
+static struct bell_tensor *
+loss_slogdet(struct bell_tensor *const *x)
+{
+    struct bell_tensor *sign, *size;
+
+    bell_slogdet(x[0], &sign, &size);
+    return bell_add(weigh(size), weigh(sign));
+}
+
+static struct bell_tensor *
+loss_pinv(struct bell_tensor *const *x)
+{
+    return weigh(bell_pinv(x[0], -1, false));
+}
+
+static struct bell_tensor *
+loss_det(struct bell_tensor *const *x)
+{
+    return weigh(bell_det(x[0]));
+}
+
+/* Gradients where a formula divides by 0: of the values alone, and of a singular
+ * matrix' determinant, where PyTorch has them. */
+static void
+test_edge_gradients(void **state)
+{
+    struct bell_tensor *x = T(V(2, 0, 0, 2), 2, 2), *u, *s, *v, *g;
+
+    (void)state;
+    bell_svd(x, &u, &s, &v);
+    s = bell_sum(s, BELL_NO_DIMS, false);
+    assert_int_equal(bell_gradient(s, &x, 1, &g), BELL_OK);
+    EXPECT_NEAR(g, 1e-14, 1, 0, 0, 1);
+    s = bell_sum(bell_eigvalsh(x, false), BELL_NO_DIMS, false);
+    assert_int_equal(bell_gradient(s, &x, 1, &g), BELL_OK);
+    EXPECT_NEAR(g, 1e-14, 1, 0, 0, 1);
+    x = T(V(3, 0, 0, 0, 0, 0), 3, 2);
+    s = bell_sum(bell_square(bell_svdvals(x)), BELL_NO_DIMS, false);
+    assert_int_equal(bell_gradient(s, &x, 1, &g), BELL_OK);
+    EXPECT_NEAR(g, 1e-14, 6, 0, 0, 0, 0, 0);
+    /* cofactors: of rank 2, 1 and 0 */
+    x = T(V(1, 2, 3, 4, 5, 6, 7, 8, 9), 3, 3);
+    check_gradient(loss_det, &x, 1);
+    x = T(V(0, 1, 0, 0, 0, 1, 0, 0, 0), 3, 3);
+    check_gradient(loss_det, &x, 1);
+    x = T(V(1, 2, 2, 4, 0, 0, 0, 0, 3, 0, 0, 0), 3, 2, 2);
+    check_gradient(loss_det, &x, 1);
+    x = T(V(1, 2, 3, 2, 4, 6, 3, 6, 9), 3, 3);
+    check_gradient(loss_det, &x, 1);
+    x = T(V(0), 1, 1);
+    check_gradient(loss_det, &x, 1);
+    /* of constant rank 1: that of t x y^T by t */
+    x = T(V(2, 2, 2, 2), 2, 2);
+    s = bell_sum(bell_pinv(x, -1, false), BELL_NO_DIMS, false);
+    assert_int_equal(bell_gradient(s, &x, 1, &g), BELL_OK);
+    EXPECT_NEAR(bell_sum(g, BELL_NO_DIMS, false), 1e-13, -0.25);
+}
+
 static void
 test_gradients(void **state)
 {
@@ -581,12 +781,17 @@ test_gradients(void **state)
     check_gradient(loss_triangular, x, 2);
     check_gradient(loss_solve, x, 2);
     check_gradient(loss_inv, x, 1);
+    check_gradient(loss_eigh, x, 1);
+    check_gradient(loss_slogdet, x, 1);
+    check_gradient(loss_pinv, x, 1);
     check_gradient(loss_qr, x, 1);
     check_gradient(loss_svd, x, 1);
     x[0] = noise(-1, 1, BELL_DIMS(4, 2));
+    check_gradient(loss_pinv, x, 1);
     check_gradient(loss_qr, x, 1);
     check_gradient(loss_svd, x, 1);
     x[0] = noise(-1, 1, BELL_DIMS(2, 4));
+    check_gradient(loss_pinv, x, 1);
     check_gradient(loss_qr, x, 1);
     check_gradient(loss_svd, x, 1);
 }
@@ -616,7 +821,17 @@ test_empty(void **state)
     EXPECT_SHAPE(bell_inv(x), 3, 0, 0);
     EXPECT_SHAPE(bell_solve(x, bell_zeros(ctx, BELL_DIMS(0, 4), BELL_FLOAT64)),
                  3, 0, 4);
+    EXPECT_SHAPE(bell_eigvalsh(x, false), 3, 0);
+    EXPECT_SHAPE(bell_pinv(x, -1, true), 3, 0, 0);
+    EXPECT(bell_matrix_rank(x, -1, false), 0, 0, 0);
+    bell_slogdet(x, &a, &b);
+    EXPECT(a, 1, 1, 1);
+    EXPECT(b, 0, 0, 0);
     x = bell_zeros(ctx, BELL_DIMS(0, 3, 2), BELL_FLOAT64);
+    EXPECT_SHAPE(bell_pinv(x, -1, false), 0, 2, 3);
+    EXPECT_SHAPE(bell_matrix_rank(x, -1, false), 0);
+    bell_svd_full(x, &a, &b, &c);
+    EXPECT_SHAPE(a, 0, 3, 3);
     bell_qr(x, &a, &b);
     EXPECT_SHAPE(a, 0, 3, 2);
     EXPECT_SHAPE(b, 0, 2, 2);
@@ -652,9 +867,18 @@ test_refused(void **state)
     EXPECT_ERROR(q, "bell_qr: (1025, 3): matrices of up to 1024 x 1024 are "
                     "possible");
     assert_true(bell_is_error(r));
-    bell_svd(bell_zeros(ctx, BELL_DIMS(33, 40), BELL_FLOAT32), &q, &r, &s);
-    EXPECT_ERROR(q, "bell_svd: (33, 40): matrices of up to 1024 x 32 are "
+    bell_svd(bell_zeros(ctx, BELL_DIMS(33, 1025), BELL_FLOAT32), &q, &r, &s);
+    EXPECT_ERROR(q, "bell_svd: (33, 1025): matrices of up to 1024 x 1024 are "
                     "possible");
+    bell_eigh(x, false, &q, &r);
+    EXPECT_ERROR(q, "bell_eigh: (2, 3): the matrix is not square");
+    bell_slogdet(x, &q, &r);
+    EXPECT_ERROR(r, "bell_slogdet: (2, 3): the matrix is not square");
+    EXPECT_ERROR(bell_pinv(x, -1, true),
+                 "bell_pinv: (2, 3): the matrix is not square");
+    bell_eigh(x, false, NULL, &r);
+    assert_true(bell_is_error(r));
+    q = r = NULL;
     bell_svd(x, NULL, &r, &s);
     assert_true(bell_is_error(r) && bell_is_error(s));
     q = r = NULL;
@@ -681,7 +905,14 @@ main(void)
         cmocka_unit_test_setup_teardown(test_large_qr, make_context,
                                         end_context),
         cmocka_unit_test_setup_teardown(test_svd, make_context, end_context),
+        cmocka_unit_test_setup_teardown(test_large_turns, make_context,
+                                        end_context),
+        cmocka_unit_test_setup_teardown(test_eigh, make_context, end_context),
+        cmocka_unit_test_setup_teardown(test_more_factors, make_context,
+                                        end_context),
         cmocka_unit_test_setup_teardown(test_gradients, make_context,
+                                        end_context),
+        cmocka_unit_test_setup_teardown(test_edge_gradients, make_context,
                                         end_context),
         cmocka_unit_test_setup_teardown(test_twice, make_context, end_context),
         cmocka_unit_test_setup_teardown(test_empty, make_context, end_context),

@@ -379,10 +379,11 @@ define_svd(struct oracle *o)
 {
     const struct oracle_array *a = oracle_t(o, 0);
     int64_t m = rows_of(a), n = columns_of(a), k = m < n ? m : n;
+    bool full = oracle_flag(o, 1);
 
-    fill_any(out_matrices(o, a, m, k));
+    fill_any(out_matrices(o, a, m, full ? m : k));
     out_singular(o);
-    fill_any(out_matrices(o, a, k, n));
+    fill_any(out_matrices(o, a, full ? n : k, n));
 }
 
 /* Element (i, j) of matrix b. */
@@ -455,6 +456,211 @@ judge_svd(struct oracle *o)
         }
     }
     return NULL;
+}
+
+/* ---- eigenvalues ---- */
+
+/* Jacobi: rotations of rows and columns of the symmetric x (n, n), and of v's
+ * columns, until it is diagonal. */
+static void
+rotate_symmetric(long double *x, long double *v, int64_t n)
+{
+    int64_t sweep, p, q, i;
+
+    for (sweep = 0; sweep < 40; sweep++) {
+        for (p = 0; p < n; p++) {
+            for (q = p + 1; q < n; q++) {
+                long double t =
+                    atan2l(2 * x[p * n + q], x[q * n + q] - x[p * n + p]) / 2;
+                long double c = cosl(t), s = sinl(t), a, b;
+                if (x[p * n + q] == 0)
+                    continue;
+                for (i = 0; i < n; i++) {
+                    a = x[i * n + p];
+                    b = x[i * n + q];
+                    x[i * n + p] = c * a - s * b;
+                    x[i * n + q] = s * a + c * b;
+                }
+                for (i = 0; i < n; i++) {
+                    a = x[p * n + i];
+                    b = x[q * n + i];
+                    x[p * n + i] = c * a - s * b;
+                    x[q * n + i] = s * a + c * b;
+                    a = v[i * n + p];
+                    b = v[i * n + q];
+                    v[i * n + p] = c * a - s * b;
+                    v[i * n + q] = s * a + c * b;
+                }
+            }
+        }
+    }
+}
+
+/* The symmetric part of matrix b of a, diagonal after rotations, which v is. */
+static void
+diagonalize(const struct oracle_array *a, size_t b, long double *x,
+            long double *v)
+{
+    int64_t n = rows_of(a), i, j;
+
+    for (i = 0; i < n; i++) {
+        for (j = 0; j < n; j++) {
+            x[i * n + j] = (a->v[((int64_t)b * n + i) * n + j] +
+                            a->v[((int64_t)b * n + j) * n + i]) /
+                           2;
+            v[i * n + j] = i == j;
+        }
+    }
+    rotate_symmetric(x, v, n);
+}
+
+/* Ascending eigenvalues; of eigh the vectors too, which are judged. */
+static void
+define_eigen(struct oracle *o)
+{
+    const struct oracle_array *a = oracle_t(o, 0);
+    int64_t n = rows_of(a), i, k;
+    size_t each = (size_t)(n * n), b, count = batch_of(a).n;
+    struct oracle_array *out = out_matrices(o, a, -1, n);
+    long double *x = arena_calloc(o->arena, 2 * each + 1, 16);
+
+    for (b = 0; b < count; b++) {
+        long double *to = out->v + b * (size_t)n;
+        diagonalize(a, b, x, x + each);
+        for (k = 0; k < n; k++) {
+            for (i = k; i > 0 && to[i - 1] > x[k * n + k]; i--)
+                to[i] = to[i - 1];
+            to[i] = x[k * n + k];
+        }
+    }
+    scale_evenly(o, out, (size_t)n);
+    if (strcmp(o->row->name, "eigh") == 0)
+        fill_any(out_matrices(o, a, n, n));
+}
+
+static const char *
+judge_eigh(struct oracle *o)
+{
+    const struct oracle_array *a = oracle_t(o, 0), *v = o->got[1];
+    const long double *values = o->got[0]->v;
+    int64_t n = rows_of(a), i, j, k;
+    size_t b, count = batch_of(a).n;
+
+    if (!is_orthonormal(v, false))
+        return "V has columns that are not orthonormal";
+    for (b = 0; b < count; b++, values += n) {
+        long double most = fmaxl(fabsl(values[0]), fabsl(values[n - 1]));
+        for (i = 0; i < n; i++) {
+            for (j = 0; j < n; j++) {
+                long double sum = 0;
+                for (k = 0; k < n; k++)
+                    sum += element_of(v, b, i, k) * values[k] *
+                           element_of(v, b, j, k);
+                if (!(fabsl(sum - element_of(a, b, i, j)) <=
+                      allowance(v) * most + oracle_ulp(v->dtype, 0) * 8))
+                    return "V @ diag(values) @ V^T is not the input";
+            }
+        }
+    }
+    return NULL;
+}
+
+static void
+define_svdvals(struct oracle *o)
+{
+    out_singular(o);
+}
+
+static void
+define_slogdet(struct oracle *o)
+{
+    const struct oracle_array *a = oracle_t(o, 0);
+    int64_t n = rows_of(a);
+    size_t each = (size_t)(n * n), k, count = batch_of(a).n;
+    struct oracle_array *sign = out_matrices(o, a, -1, -1);
+    struct oracle_array *size = out_matrices(o, a, -1, -1);
+    long double *room = arena_calloc(o->arena, each + 1, 16), det;
+
+    for (k = 0; k < count; k++) {
+        memcpy(room, a->v + k * each, each * sizeof(*room));
+        det = eliminate(room, NULL, n, 0);
+        sign->v[k] = det > 0 ? 1 : det < 0 ? -1 : 0;
+        size->v[k] = logl(fabsl(det));
+    }
+    oracle_scales(o, size);
+    for (k = 0; k < count; k++)
+        size->scale[k] = fmaxl(fabsl(size->v[k]), 1);
+}
+
+/* How many of the eigenvalues of a^T a are above the square of what counts; of a
+ * symmetric a of its own. */
+static void
+define_rank(struct oracle *o)
+{
+    const struct oracle_array *a = oracle_t(o, 0);
+    int64_t m = rows_of(a), n = columns_of(a), k = m < n ? m : n, i;
+    size_t each = (size_t)(m * n), b, count = batch_of(a).n;
+    bool symmetric = oracle_flag(o, 2);
+    enum bell_dtype wide =
+        a->dtype == BELL_FLOAT64 ? BELL_FLOAT64 : BELL_FLOAT32;
+    long double rtol = o->a[1].given
+                           ? oracle_num(o, 1)
+                           : (long double)(m > n ? m : n) * oracle_ulp(wide, 1);
+    struct oracle_array *out = out_matrices(o, a, -1, -1);
+    long double *x = arena_calloc(o->arena, 2 * each + 1, 16), s[16] = {0};
+
+    out->dtype = BELL_INT64;
+    for (b = 0; b < count; b++) {
+        memset(s, 0, sizeof(s));
+        if (symmetric) {
+            diagonalize(a, b, x, x + each);
+            for (i = 0; i < n; i++)
+                s[i] = fabsl(x[i * n + i]);
+        } else {
+            for (i = 0; i < m * n; i++)
+                x[m < n ? i % n * m + i / n : i] = a->v[b * each + (size_t)i];
+            rotate_columns(x, m < n ? n : m, k, s);
+        }
+        for (x[0] = 0, i = 0; i < k; i++)
+            x[0] = fmaxl(x[0], s[i]);
+        for (i = 0; i < k; i++)
+            out->v[b] += s[i] > rtol * x[0];
+    }
+}
+
+/* Of full rank: (a^T a)^-1 a^T, or its transpose of the transpose. */
+static void
+define_pinv(struct oracle *o)
+{
+    const struct oracle_array *a = oracle_t(o, 0);
+    int64_t m = rows_of(a), n = columns_of(a), k = m < n ? m : n, i, j, p;
+    int64_t more = m < n ? n : m;
+    size_t each = (size_t)(m * n), b, count = batch_of(a).n;
+    struct oracle_array *out = out_matrices(o, a, n, m);
+    long double *x = arena_calloc(o->arena, each + 1, 16), *gram, *right;
+
+    gram = arena_calloc(o->arena, (size_t)(k * k) + 1, 16);
+    right = arena_calloc(o->arena, each + 1, 16);
+    for (b = 0; b < count; b++) {
+        for (i = 0; i < m * n; i++) { /* (more, k), and (k, more) */
+            int64_t row = m < n ? i % n : i / n, column = m < n ? i / n : i % n;
+            long double v = a->v[b * each + (size_t)i];
+            if (oracle_flag(o, 2))
+                v = (v + a->v[b * each + (size_t)(i % n * n + i / n)]) / 2;
+            x[row * k + column] = right[column * more + row] = v;
+        }
+        for (i = 0; i < k; i++) {
+            for (j = 0; j < k; j++) {
+                for (gram[i * k + j] = 0, p = 0; p < more; p++)
+                    gram[i * k + j] += x[p * k + i] * x[p * k + j];
+            }
+        }
+        eliminate(gram, right, k, more);
+        for (i = 0; i < m * n; i++) /* (n, m) */
+            out->v[b * each + (size_t)i] =
+                m < n ? right[i % m * more + i / m] : right[i];
+    }
+    scale_evenly(o, out, each);
 }
 
 /* ---- sums of products ---- */
@@ -689,12 +895,13 @@ define_cdist(struct oracle *o)
 
 /* ---- rows ---- */
 
-#define FLOATS "hwfd"
-#define FREE   ORACLE_SCALED | ORACLE_ZERO
-#define MANY   FREE | ORACLE_GRAD
-#define COMMON .ulps = 64, .grad_ulps = 512, .flags = MANY
-#define SUMS   .ulps = 16, .grad_ulps = 64, .flags = MANY
-#define EACH   "@m:1,1; @m:4,4; @m:5,5; @m:2,3,3; @m:0,0; @m:0,2,2"
+#define FLOATS    "hwfd"
+#define FREE      ORACLE_SCALED | ORACLE_ZERO
+#define MANY      FREE | ORACLE_GRAD
+#define COMMON    .ulps = 64, .grad_ulps = 512, .flags = MANY
+#define SUMS      .ulps = 16, .grad_ulps = 64, .flags = MANY
+#define EACH      "@m:1,1; @m:4,4; @m:5,5; @m:2,3,3; @m:9,9; @m:0,0; @m:0,2,2"
+#define SYMMETRIC "@y:1,1; @y:3,3; @y:2,4,4; @y:7,7; @y:0,0; @y:0,3,3"
 #define SHAPES                                                                 \
     "@n:1,1; @n:3,3; @n:4,2; @n:2,4; @n:2,3,3; @n:6,5; @n:3,0; @n:0,2,3"
 
@@ -706,7 +913,13 @@ static const struct oracle_row rows[] = {
     {"inv", EACH, FLOATS "i", .define = define_square, COMMON},
     {"det", EACH, FLOATS "i", .define = define_square, COMMON},
     {"qr", SHAPES, FLOATS, .define = define_qr, .ulps = 1024, .grad_ulps = 1 << 14, .flags = MANY},
-    {"svd", SHAPES, FLOATS "i", .define = define_svd, .judge = judge_svd, .ulps = 64, .grad_ulps = 1024, .flags = MANY},
+    {"svd", SHAPES "; @n:4,2 b1; @n:2,2,4 b1; @n:3,3 b1; @n:3,0 b1", FLOATS "i", .define = define_svd, .judge = judge_svd, .ulps = 64, .grad_ulps = 1024, .flags = MANY},
+    {"svdvals", SHAPES, FLOATS "i", .define = define_svdvals, .ulps = 64, .grad_ulps = 1024, .flags = MANY},
+    {"eigh", SYMMETRIC "; @y:4,4 s'U'", FLOATS "i", .define = define_eigen, .judge = judge_eigh, COMMON},
+    {"eigvalsh", SYMMETRIC "; @y:4,4 s'U'", FLOATS, .define = define_eigen, COMMON},
+    {"slogdet", EACH, FLOATS "i", .define = define_slogdet, COMMON},
+    {"pinv", "@m:3,3; @n:5,2; @n:2,5; @n:2,6,3; @n:0,2,3; @n:3,0; @y:4,4 hermitian=b1; @n:6,2 f1e-4", FLOATS "i", .define = define_pinv, .ulps = 1024, .grad_ulps = 1 << 14, .flags = MANY},
+    {"matrix_rank", "@n:4,4; @n:5,3; @n:2,2,6; @e:4,4; @m:5,5 f0.9; @n:6,6 f0.3; @y:5,5 hermitian=b1; @n:0,2,3; @n:3,0; @c:2,5,5 f0.01", FLOATS "i", .define = define_rank, .flags = FREE},
 
     {"tensordot", "@n:3,4 @n:4,5 i1; @n:2,3,4 @n:3,4,2; @n:3 @n:2 i0; @n:2,3,4 @n:4,5,2 ( l0,2 l2,0 ); @n:3,2 @n:2,4 ( l-1 l0 ); @n:0,3 @n:3,2 i1; @n:2,0 @n:0,3 i1; @n: @n:2 i0", FLOATS "il", .define = define_tensordot, SUMS},
     {"kron", "@n:2,3 @n:3,2; @n:3 @n:2,2; @n: @n:3; @n:2,1,2 @n:3; @n:0,2 @n:2", FLOATS "il", .define = define_kron, SUMS},
