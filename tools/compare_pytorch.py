@@ -26,7 +26,8 @@ CALLS = calls(torch)
 BOUNDS = {torch.float64: 1e-9, torch.float32: 2e-4, torch.float16: 2e-3,
           torch.bfloat16: 1.6e-2}
 HALVES = (torch.float16, torch.bfloat16)
-LACKS = ('not implemented for', 'not supported for', "doesn't support")
+LACKS = ('not implemented for', 'not supported for', "doesn't support",
+         'Promotion for uint')
 
 
 def to_torch(t):

@@ -44,6 +44,9 @@ WANTED = [
      'gradient', '',
      'Slopes of great arguments are exact. PyTorch computes them from the '
      'result or a square, which cancels or overflows.'),
+    ('clamp', 'gradient', '@U',
+     'Of bounds that are equal each has half of their gradient. PyTorch '
+     'gives it to the lower one, or to x where that is equal, too.'),
     ('hypot', 'gradient', '',
      'At (0, 0) and at infinities the slope is 0, or 1 by the infinite leg. '
      'PyTorch divides 0 by 0.'),
@@ -63,6 +66,36 @@ WANTED = [
     ('sort argsort topk', 'value', '',
      'Equal elements stay in their order. PyTorch promises none without '
      'stable=True.'),
+    ('kthvalue', 'value gradient', '@c | @q',
+     'The index of equal elements, which takes the gradient, is the first '
+     'of its place in a stable order. PyTorch promises none.'),
+    ('max min amax amin aminmax scatter_reduce quantile nanquantile',
+     'gradient', '@q',
+     'A NaN that makes the result NaN takes no gradient.'),
+    ('quantile nanquantile', 'refused', '',
+     'q beyond 0 and 1 counts as 0 or 1, and of no elements the result is '
+     'NaN.'),
+    ('bincount', 'dtype', '',
+     'Counts have the dtype of the weights.'),
+    ('repeat_interleave', 'shape gradient refused', ':0 | i9',
+     'output_size is the size of the result: what lacks is 0, what is too '
+     'much is left out.'),
+    ('one_hot', 'refused', 'int', 'Integers of all sizes are taken.'),
+    ('solve det inv svd', 'refused', 'int',
+     'Integers are taken, as float32.'),
+    ('einsum', 'dtype', 'int',
+     'Sums keep an integer dtype, of one operand, too.'),
+    ('scatter_add', 'gradient', '',
+     'src may be greater than index. PyTorch has no gradient then.'),
+    ('index_add take_along_dim', 'refused', '@n:',
+     'A scalar counts as one element.'),
+    ('svd', 'value gradient', '',
+     'Singular vectors may have the other sign.'),
+    ('index_put scatter index_copy', 'gradient', '@w | @i',
+     'Where an element is put several times, the value that stays takes '
+     'the gradient. PyTorch gives it to all.'),
+    ('nonzero masked_select', 'refused', ' i',
+     'A size may be given, for captured functions.'),
     ('argmax argmin topk', 'refused', 'bool', 'bool is taken.'),
     ('kl_div', 'refused', '/?', 'A target of bool is taken.'),
     ('fft ifft irfft', 'refused', 'int', 'Integers are taken, as float32.'),
@@ -156,6 +189,32 @@ def calls(torch):
     def batch_norm(x, running_mean=None, running_var=None, **rest):
         return F.batch_norm(x, running_mean, running_var, **rest)
 
+    def wrap(index, size):
+        index = index.long()
+        return torch.where(index < 0, index + size, index)
+
+    def extreme(name):
+        def call(x, dim=None, keepdim=False):
+            if isinstance(dim, int):
+                return getattr(torch, name)(x, dim, keepdim)
+            dim = tuple(range(x.dim())) if dim is None else dim
+            return getattr(torch, 'a' + name)(x, dim=dim, keepdim=keepdim)
+        return call
+
+    def aminmax(x, **rest):
+        return tuple(extreme(name)(x, **rest) if not isinstance(
+            rest.get('dim'), int) else getattr(torch, 'a' + name)(x, **rest)
+                     for name in ('min', 'max'))
+
+    def at_index(name):
+        def call(x, dim, index, *args, **rest):
+            size = x.shape[dim] if x.dim() else 1
+            function = getattr(torch.Tensor, name)
+            if isinstance(rest.get('src'), float):
+                rest['value'] = rest.pop('src')
+            return function(x, dim, wrap(index, size), *args, **rest)
+        return call
+
     def unpool(name):
         def call(x, indices, kernel_size, output_size=None, **rest):
             if isinstance(output_size, int):
@@ -184,7 +243,20 @@ def calls(torch):
         'trunc_divide': lambda x, other: torch.div(
             x, other, rounding_mode='trunc'),
         'softsign': F.softsign,
+        'max': extreme('max'), 'min': extreme('min'), 'aminmax': aminmax,
+        'cholesky': torch.linalg.cholesky, 'qr': torch.linalg.qr,
+        'solve': lambda A, B: torch.linalg.solve(A, B),
+        'svd': lambda x: torch.linalg.svd(x, full_matrices=False),
+        'einsum': lambda equation, operands: torch.einsum(equation,
+                                                          *operands),
+        'take_along_dim': lambda x, indices, dim=None: torch.take_along_dim(
+            x, wrap(indices, x.numel() if dim is None else x.shape[dim]),
+            dim),
+        'take': lambda x, index: torch.take(x, wrap(index, x.numel())),
     })
+    table.update({name: at_index(name) for name in (
+        'gather index_select scatter scatter_add scatter_reduce index_add '
+        'index_copy').split()})
     table.update({f'max_pool{n}d': pool(f'max_pool{n}d') for n in (1, 2, 3)})
     table.update({f'max_unpool{n}d': unpool(f'max_unpool{n}d')
                   for n in (1, 2, 3)})
