@@ -275,11 +275,13 @@ tn_conv_back_w(struct bell_context *ctx, const struct uop *x,
 
 /* ---- calls ---- */
 
+#define MAX_PADDING (1 << 20) /* and stride, dilation */
+
 /* Options with their defaults, for n axes; `end` is what is more behind the
- * last element. False after a failure. */
+ * last element. Padding below `least` is refused. False after a failure. */
 static bool
 read_options(const char *call, struct bell_context *ctx,
-             const struct bell_conv_options *opt, uint32_t n,
+             const struct bell_conv_options *opt, uint32_t n, int64_t least,
              struct conv_shape *s, int64_t end[3])
 {
     const struct bell_conv_options none = {0};
@@ -293,16 +295,16 @@ read_options(const char *call, struct bell_context *ctx,
         s->padding[i] = opt->padding[i];
         s->dilation[i] = opt->dilation[i] ? opt->dilation[i] : 1;
         end[i] = opt->padding_end[i];
-        if (s->stride[i] < 1 || s->dilation[i] < 1 || s->padding[i] < 0 ||
-            s->stride[i] > 1 << 20 || s->dilation[i] > 1 << 20 ||
-            s->padding[i] > 1 << 20) {
+        if (s->stride[i] < 1 || s->dilation[i] < 1 || s->padding[i] < least ||
+            s->stride[i] > MAX_PADDING || s->dilation[i] > MAX_PADDING ||
+            s->padding[i] > MAX_PADDING) {
             tensor_fail(ctx, call, BELL_BAD_VALUE,
                         "stride %lld, padding %lld, dilation %lld",
                         (long long)s->stride[i], (long long)s->padding[i],
                         (long long)s->dilation[i]);
             return false;
         }
-        if (end[i] < -s->padding[i] || end[i] > 1 << 20) {
+        if (end[i] < least - s->padding[i] || end[i] > MAX_PADDING) {
             tensor_fail(ctx, call, BELL_BAD_VALUE,
                         "padding %lld and %lld more at the end",
                         (long long)s->padding[i], (long long)end[i]);
@@ -311,6 +313,20 @@ read_options(const char *call, struct bell_context *ctx,
     }
     s->groups = opt->groups ? opt->groups : 1;
     return true;
+}
+
+/* Axis i with so many zeros before and after it, or fewer elements. */
+static const struct uop *
+pad_or_cut(struct bell_context *ctx, const struct uop *x, uint32_t i,
+           int64_t before, int64_t after)
+{
+    int64_t cut = before < 0 ? -before : 0;
+
+    if (before < 0 || after < 0)
+        x = tn_shrink_axis(ctx, x, i, cut,
+                           tn_size(ctx, x, i) + (after < 0 ? after : 0));
+    return tn_pad_axis(ctx, x, i, before > 0 ? before : 0,
+                       after > 0 ? after : 0);
 }
 
 /* Operands of a convolution in their common dtype, the bias of halves in
@@ -422,7 +438,7 @@ conv_call(const char *call, struct bell_tensor *x, struct bell_tensor *w,
     assert(n_axes >= 1 && n_axes <= 3);
     if (!take_conv_operands(call, x, w, bias, n_axes, &ops, &out))
         return out;
-    if (!read_options(call, ops.ctx, opt, n_axes, &s, end) ||
+    if (!read_options(call, ops.ctx, opt, n_axes, -MAX_PADDING, &s, end) ||
         !check_conv_sizes(
             call, x, w, bias, &ops, &s, tensor_at(w)->shape->d[1] * s.groups,
             tensor_at(w)->shape->d[0],
@@ -430,16 +446,18 @@ conv_call(const char *call, struct bell_tensor *x, struct bell_tensor *w,
         return ops.ctx->error_tensor;
     for (i = 0; i < n_axes; i++) {
         int64_t reach = (tensor_at(w)->shape->d[2 + i] - 1) * s.dilation[i] + 1;
-        if (reach > ops.d[1 + i] + 2 * s.padding[i] + end[i])
+        int64_t before = s.padding[i], after = s.padding[i] + end[i];
+        if (reach > ops.d[1 + i] + before + after || -before > ops.d[1 + i] ||
+            -after > ops.d[1 + i])
             return tensor_fail(ops.ctx, call, BELL_BAD_VALUE,
                                "a window of %lld elements of %lld, padding "
                                "%lld",
                                (long long)reach, (long long)ops.d[1 + i],
                                (long long)s.padding[i]);
-        if (end[i] == 0)
+        if (end[i] == 0 && before >= 0)
             continue;
-        ops.x = tn_pad_axis(ops.ctx, ops.x, 2 + i, s.padding[i],
-                            s.padding[i] + end[i]);
+        if (!tn_bad(ops.x))
+            ops.x = pad_or_cut(ops.ctx, ops.x, 2 + i, before, after);
         s.padding[i] = 0;
     }
     return finish_conv(call, &ops,
@@ -460,7 +478,7 @@ transpose_call(const char *call, struct bell_tensor *x,
 
     if (!take_conv_operands(call, x, weight, bias, n_axes, &ops, &out))
         return out;
-    if (!read_options(call, ops.ctx, opt, n_axes, &s, end) ||
+    if (!read_options(call, ops.ctx, opt, n_axes, 0, &s, end) ||
         !check_conv_sizes(call, x, weight, bias, &ops, &s,
                           tensor_at(weight)->shape->d[0],
                           tensor_at(weight)->shape->d[1] * s.groups,

@@ -438,7 +438,8 @@ BELL_API struct bell_tensor *bell_scaled_dot_product_attention(
 
 struct bell_conv_options {
     int64_t stride[3];         /* 0 means 1 */
-    int64_t padding[3];        /* zeros on both sides */
+    int64_t padding[3];        /* zeros on both sides; negative ones cut, but
+                                * not for conv_transpose */
     int64_t dilation[3];       /* 0 means 1 */
     int64_t groups;            /* 0 means 1 */
     int64_t output_padding[3]; /* conv_transpose only */

@@ -558,9 +558,12 @@ test_conv2d(void **state)
         {1, 1, 4, 4, 1, 2, 2, {{3, 3}, {0, 0}, {2, 2}, 1, {0, 0}}},
         {2, 2, 5, 4, 3, 2, 3, {{1, 2}, {0, 2}, {1, 1}, 1, {0, 0}, {1, -1}}},
         {1, 4, 6, 5, 2, 4, 2, {{2, 1}, {1, 1}, {1, 3}, 2, {0, 0}, {2, -1}}},
+        {1, 2, 6, 7, 2, 2, 3, {{1, 1}, {-1, -2}, {1, 1}, 1, {0, 0}}},
+        {1, 2, 6, 7, 2, 2, 3, {{2, 1}, {-2, 1}, {1, 1}, 1, {0, 0}, {3, -3}}},
     };
     static const struct bell_conv_options wide = {.stride = {-1, 1}};
-    static const struct bell_conv_options cut = {.padding_end = {0, -1}};
+    static const struct bell_conv_options cut = {.padding = {-5},
+                                                 .padding_end = {12}};
     struct bell_tensor *x = noise(0, 1, BELL_DIMS(1, 2, 4, 4));
     struct bell_tensor *w = noise(0, 1, BELL_DIMS(3, 2, 5, 5));
     size_t i;
@@ -584,7 +587,9 @@ test_conv2d(void **state)
     EXPECT_ERROR(bell_conv2d(x, w, NULL, &wide),
                  "bell_conv2d: stride -1, padding 0, dilation 1");
     EXPECT_ERROR(bell_conv2d(x, w, NULL, &cut),
-                 "bell_conv2d: padding 0 and -1 more at the end");
+                 "bell_conv2d: a window of 5 elements of 4, padding -5");
+    EXPECT_ERROR(bell_conv_transpose2d(x, w, NULL, &cut),
+                 "bell_conv_transpose2d: stride 1, padding -5, dilation 1");
     EXPECT_ERROR(
         bell_conv2d(x, noise(0, 1, BELL_DIMS(3, 2, 1, 1)), T(V(1), 1), NULL),
         "bell_conv2d: a bias of shape (1,) for 3 results");

@@ -904,7 +904,7 @@ define_nms(struct oracle *o)
 /* clang-format off */
 static const struct oracle_row rows[] = {
     {"conv1d", "@n:2,4,9 @n:3,4,3; @n:2,4,9 @n:6,2,3 @n:6 l2 l1 l2 i2; @n:4,9 @n:3,4,4 @n:3 padding=s'same'; @n:2,4,9 @n:3,4,4 dilation=i2 padding=s'same'; @n:2,4,9 @n:3,4,3 padding=l2,0 stride=i2; @n:0,4,9 @n:3,4,3 padding=s'valid'", FLOATS, .define = define_conv, SUMS, .flags = ORACLE_SCALED | LINEAR},
-    {"conv2d", "@n:2,2,5,4 @n:3,2,3,2; @n:1,4,5,6 @n:4,2,2,3 @n:4 l2,1 l1,0 l1,2 i2; @n:2,5,4 @n:3,2,2,3 @n:3 padding=s'same'; @n:1,2,5,4 @n:2,2,2,2 padding=l1,2,0,3; @n:2,2,0,4 @n:3,2,1,1 padding=i1", FLOATS, .define = define_conv, SUMS, .flags = LINEAR},
+    {"conv2d", "@n:2,2,5,4 @n:3,2,3,2; @n:1,4,5,6 @n:4,2,2,3 @n:4 l2,1 l1,0 l1,2 i2; @n:2,5,4 @n:3,2,2,3 @n:3 padding=s'same'; @n:1,2,5,4 @n:2,2,2,2 padding=l1,2,0,3; @n:2,2,0,4 @n:3,2,1,1 padding=i1; @n:1,2,6,7 @n:2,2,2,3 padding=i-1; @n:1,2,6,7 @n:2,2,2,3 padding=l-2,1,3,-1", FLOATS, .define = define_conv, SUMS, .flags = LINEAR},
     {"conv3d", "@n:1,2,4,3,5 @n:2,2,2,3,2 @n:2; @n:2,4,3,3 @n:2,1,2,1,2 stride=l2,1,1 padding=i1 groups=i2; @n:1,1,3,4,3 @n:1,1,2,2,3 padding=s'same' dilation=l1,2,1", FLOATS, .define = define_conv, SUMS, .flags = LINEAR},
     {"conv_transpose1d", "@n:2,4,5 @n:4,3,3; @n:2,4,5 @n:4,3,3 @n:6 i2 i1 i1 i2 i2; @n:4,5 @n:4,3,4 @n:3 stride=i3; @n:0,4,5 @n:4,3,3", FLOATS, .define = define_conv_transpose, SUMS, .flags = ORACLE_SCALED | LINEAR},
     {"conv_transpose2d", "@n:2,2,3,4 @n:2,3,3,2; @n:1,4,3,2 @n:4,2,2,3 @n:4 l2,3 l1,0 l1,2 i2; @n:2,3,4 @n:2,3,2,2 @n:3 stride=i2 dilation=i2 output_padding=i1", FLOATS, .define = define_conv_transpose, SUMS, .flags = LINEAR},
