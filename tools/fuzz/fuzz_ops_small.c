@@ -170,6 +170,31 @@ fuzz_singular_values(struct bell_tensor *x)
     bell_svd(x, &u, &s, &vh);
     return s;
 })
+
+HELPER(fuzz_eigenvalues,
+static struct bell_tensor *
+fuzz_eigenvalues(struct bell_tensor *x, bool upper)
+{
+    struct bell_tensor *values, *v;
+
+    bell_eigh(x, upper, &values, &v);
+    return bell_add(values, bell_eigvalsh(x, !upper));
+})
+
+HELPER(fuzz_regular,
+static struct bell_tensor *
+fuzz_regular(struct bell_tensor *x, bool hermitian)
+{
+    struct bell_tensor *sign, *size, *rank;
+
+    x = bell_add(x, bell_mul_scalar(bell_eye(bell_context_of(x),
+        bell_size(x, -1), bell_size(x, -1), bell_dtype_of(x)), 8.0));
+    bell_slogdet(x, &sign, &size);
+    rank = bell_matrix_rank(x, -1, hermitian);
+    size = bell_add(bell_add(size, sign), rank);
+    size = bell_unsqueeze(bell_unsqueeze(size, -1), -1);
+    return bell_add(size, bell_pinv(x, -1, hermitian));
+})
 /* clang-format on */
 
 /* ---- draws ------------------------------------------------------------ */
@@ -211,6 +236,9 @@ static const struct fuzz_op rows[] = {
     ROW(t, det, "0", square, 1, false),
     HELPED(t, r_of_qr, "0", any_matrix, NULL, 0, 0, 1, false),
     HELPED(t, singular_values, "0", any_matrix, NULL, 0, 0, 1, false),
+    ROW(t, svdvals, "0", any_matrix, 1, false),
+    HELPED(tb, eigenvalues, "0a", square, NULL, 0, 0, 1, false),
+    HELPED(tb, regular, "0a", square, NULL, 0, 0, 1, false),
     {FN(tib, bell_multinomial), "0bc", gen_multinomial, .weight = 1,
      .seeded = true},
 };
