@@ -625,6 +625,7 @@ define_logcumsumexp(struct oracle *o)
 }
 
 #define FLOATS  "hwfd"
+#define FEW     "hfdilC" /* where kernels take long to compile */
 #define NUMBERS "hwfdcilCL"
 #define ALL     NUMBERS "?"
 #define PICK(name)                                                             \
@@ -652,9 +653,9 @@ static const struct oracle_row rows[] = {
     {"aminmax", REDUCED "; @c:3,4 i1", ALL, PICK(aminmax)},
     {"cummax", "@q:20 i0; @c:3,4 i1; @c:2,5,3 i-2; @n: i0; @n:0,3 i1; @n:3,0 i1", ALL, PICK(running)},
     {"cummin", "@q:20 i0; @c:3,4 i1; @c:2,5,3 i-2; @n: i0; @n:0,3 i1; @n:3,0 i1", ALL, PICK(running)},
-    {"median", "@n:9; @n:3,4; @q:9; " WHERE, NUMBERS, PICK(median)},
-    {"nanmedian", "@n:9; @n:3,4; @q:9; " WHERE, NUMBERS, PICK(median)},
-    {"mode", "@q:9; @c:3,9 i0; @c:3,9; @c:2,9,2 i1 b1; @n:; @n: i0; @n:0,3", ALL, PICK(mode)},
+    {"median", "@n:9; @n:3,4; @q:9; " WHERE, FEW, PICK(median)},
+    {"nanmedian", "@n:9; @n:3,4; @q:9; " WHERE, FEW, PICK(median)},
+    {"mode", "@q:9; @c:3,9 i0; @c:3,9; @c:2,9,2 i1 b1; @n:; @n: i0; @n:0,3", FEW, PICK(mode)},
     {"kthvalue", "@q:9 i1; @q:9 i5; @q:9 i9; @c:3,9 i4 i1; @c:5,3 i2 i0 b1; @n: i1; @n: i1 i-1; @n:0,3 i2", NUMBERS, PICK(kth)},
     {"quantile", SHARES, FLOATS, .define = define_quantile, .back = back_quantile, .ulps = 2, .grad_ulps = 64, .flags = ORACLE_ZERO},
     {"nanquantile", SHARES, FLOATS, .define = define_quantile, .back = back_quantile, .ulps = 2, .grad_ulps = 64, .flags = ORACLE_ZERO},
@@ -662,7 +663,7 @@ static const struct oracle_row rows[] = {
     {"bucketize", "@w9:20 @a:9; @q:9 @a:9; @c:2,3 @a:9 b1; @e:3 @e:4; @e:3 @e:4 b1; @n: @a:5; @n:3 @n:0", NUMBERS, .define = define_search},
     {"histc", "@c:30 i5; @c:30 i4 f-2 f2; @n:40 i3 f-0.5 f0.7; @e:5 i2; @n:3,4 i1; @c:6 i3 f-1 f5", FLOATS, .define = define_histc},
     {"bincount", "@i9:30/l; @i9:30/i - i20; @i5:9/C; @i5:9 @n:9; @i5:9/c @c:9/i; @i1:3; @i3:0; @i3:0 - i4; @i3:4 @n:4 i7", FLOATS, .define = define_bincount, .ulps = 2},
-    {"unique", "@q:20; @c:3,4; @c:3,4 b1 b1 b1; @q:9 b1 b1; @n:9 return_counts=b1; @n:; @n:0; @n:0,3 b1 b1 b1; @e:5 b1 b0 b1", ALL, .define = define_unique, .flags = ORACLE_ZERO},
+    {"unique", "@q:20; @c:3,4; @c:3,4 b1 b1 b1; @q:9 b1 b1; @n:9 return_counts=b1; @n:; @n:0; @n:0,3 b1 b1 b1; @e:5 b1 b0 b1", FEW, .define = define_unique, .flags = ORACLE_ZERO},
     {"unique_consecutive", "@q:20; @c:3,4; @c:3,9 b1 b1; @q:9 b1; @n:; @n:0; @n:0,3 b1 b1; @e:5 b0 b1", ALL, .define = define_unique, .flags = ORACLE_ZERO},
     {"logcumsumexp", "@n:9 i0; @n:3,4 i1; @n:2,5,3 i-2; @n: i0; @n:0,3 i1", FLOATS, .define = define_logcumsumexp, .ulps = 8, .scale = 1, .grad_ulps = 16, .flags = ORACLE_SCALED | ORACLE_GRAD},
 };
