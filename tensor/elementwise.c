@@ -789,12 +789,38 @@ is_number(const struct bell_tensor *t)
     return t && tensor_at(t)->flags & TENSOR_WEAK;
 }
 
+/* A bound as the result's dtype has it: a whole number beyond that is its
+ * nearest end. */
+static struct limit
+take_limit(const struct tensor_operands *ops, struct bell_tensor *t, uint32_t i)
+{
+    struct limit limit = {NULL, is_number(t)};
+    struct uop_bounds ends = uop_dtype_bounds(ops->dtype);
+    const struct uop *c;
+    int64_t n;
+
+    if (!t)
+        return limit;
+    limit.u = ops->u[i];
+    c = tn_peel(tensor_at(t)->uop);
+    if (!limit.is_number || !c || c->dtype != UOP_I64 ||
+        !uop_dtype_infos[ops->dtype].is_int)
+        return limit;
+    n = c->arg.i;
+    if (ops->dtype == UOP_U64)
+        n = n < 0 ? 0 : n;
+    else
+        n = n < ends.min ? ends.min : n > ends.max ? ends.max : n;
+    limit.u = tn_int(ops->ctx, ops->dtype, n);
+    return limit;
+}
+
 struct bell_tensor *
 bell_clamp(struct bell_tensor *x, struct bell_tensor *low,
            struct bell_tensor *high)
 {
     struct bell_tensor *list[3] = {x, low ? low : high, high}, *out;
-    struct limit from = {NULL, is_number(low)}, to = {NULL, is_number(high)};
+    struct limit from, to;
     uint32_t n = low && high ? 3 : 2;
     struct tensor_operands ops;
     const struct uop *u;
@@ -807,8 +833,8 @@ bell_clamp(struct bell_tensor *x, struct bell_tensor *low,
     if (!tensor_operands(__func__, list, n, TENSOR_NO_BOOL, &ops, &out))
         return out;
     u = ops.u[0];
-    from.u = low ? ops.u[1] : NULL;
-    to.u = high ? ops.u[n - 1] : NULL;
+    from = take_limit(&ops, low, 1);
+    to = take_limit(&ops, high, n - 1);
     if (low)
         u = limit_by(ops.ctx, UOP_MAX, u, &from);
     if (high)

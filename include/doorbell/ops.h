@@ -151,7 +151,8 @@ BELL_API struct bell_tensor *bell_where(struct bell_tensor *cond,
                                         struct bell_tensor *y);
 /* min(max(x, low), high); NULL: no bound on that side (not both). The gradient
  * goes to x between the bounds; where x equals a bound that is a tensor both
- * have half of it, where it is a number neither. */
+ * have half of it, where it is a number neither. A whole number beyond x's integer
+ * dtype is no bound, or the nearest end. */
 BELL_API struct bell_tensor *bell_clamp(struct bell_tensor *x,
                                         struct bell_tensor *low,
                                         struct bell_tensor *high);

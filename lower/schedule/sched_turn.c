@@ -40,8 +40,7 @@
 #define ROW_BYTES   128  /* that rows are made multiples of: a tile's steps */
 #define PAGE_BYTES  4096 /* a cache's ways are no longer, or whole ones */
 #define LINE_BYTES  64
-#define PAD_STEPS   128
-#define PAD_USES    128 /* of each element; copies are then soon worth it */
+#define PAD_USES    256 /* of each element; copies are then soon worth it */
 #define PAD_WORK    (1 << 24) /* products, in all */
 #define TILE_STEPS  64        /* the same three of a CPU's tiles. guess: */
 #define TILE_USES   64
@@ -221,7 +220,7 @@ pad_factors(struct uop_graph *g, const struct uop *body,
     uint32_t i;
 
     if (dims->n > SCHED_MAX_RANK ||
-        steps < (target->tiles_k ? TILE_STEPS : PAD_STEPS) ||
+        steps < (target->tiles_k ? TILE_STEPS : MIN_STEPS) ||
         n < (target->tiles_k ? TILE_WORK : PAD_WORK))
         return false;
     for (i = 0; i < 2; i++) {

@@ -410,8 +410,9 @@ test_odd_rows(void **state)
         {4095, 4097, 4099, false, false, 2},
         {4096, 4096, 5025, false, false, 2}, /* y, too: zeros are behind */
         {5025, 4096, 1024, true, false, 2},
-        {4100, 1024, 1024, false, true, 1}, /* rows are as wanted */
-        {1024, 1024, 1032, false, false, 1},
+        {4100, 1024, 1024, false, true, 1},  /* rows are as wanted */
+        {1024, 1024, 1032, false, false, 0}, /* 2 where nothing copies */
+        {1024, 1024, 1040, false, false, 1},
         {200, 16383, 4095, false, true, 1}, /* each element is used by few */
         {1023, 1025, 255, false, true, 1},
     };
@@ -424,6 +425,9 @@ test_odd_rows(void **state)
         set_up(&devices[j]);
         for (i = 0; i < ARRAY_LEN(cases); i++) {
             int64_t m = cases[i].m, n = cases[i].n, k = cases[i].k;
+            uint64_t kernels = cases[i].kernels;
+            if (kernels == 0)
+                kernels = strncmp(device->name, "AMD", 3) == 0 ? 2 : 1;
             x = cases[i].turn_x ? bell_transpose(INPUT(k, m), 0, 1)
                                 : INPUT(m, k);
             y = cases[i].turn_y ? bell_transpose(INPUT(n, k), 0, 1)
@@ -432,11 +436,10 @@ test_odd_rows(void **state)
             before = n_planned();
             check_products("a product of odd rows", &x, 1, i == 0, 0);
             before = n_planned() - before; /* copies are one launch or two */
-            if (before < cases[i].kernels ||
-                before > (cases[i].kernels > 1 ? 3 : 1))
+            if (before < kernels || before > (kernels > 1 ? 3 : 1))
                 fail_msg("%d x %d x %d on %s: %d kernels, not %d", (int)m,
                          (int)n, (int)k, device->name, (int)before,
-                         (int)cases[i].kernels);
+                         (int)kernels);
         }
         bell_context_destroy(ctx);
     }
