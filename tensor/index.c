@@ -160,7 +160,8 @@ make_index_plan(struct index_plan *p, const char *call, struct bell_tensor *x,
             continue;
         }
         if (i < n && fill && seen) {
-            fail_item(p, call, i, "a second ellipsis");
+            fail_item(p, call, i,
+                      "a second one; an index has a single ellipsis at most");
             return false;
         }
         if (!fill) {

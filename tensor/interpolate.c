@@ -24,6 +24,7 @@ struct resize {
     bool align;  /* the corners are the same points */
     bool alias;  /* weights reach farther where the axis shrinks */
     double step; /* sources a result, where it was given; or 0 */
+    double unit; /* of uint8: whole weights are parts of it, else 0 */
 };
 
 /* The elements number `index`, with the rank of u and size 1 but on the axis,
@@ -62,6 +63,53 @@ step_of(const struct resize *r)
     if (r->align)
         return r->n > 1 ? (double)(r->size - 1) / (double)(r->n - 1) : 0;
     return r->step != 0 ? r->step : (double)r->size / (double)r->n;
+}
+
+/* A weight as a whole number of parts of a unit, from half a part on away from
+ * 0. */
+static const struct uop *
+whole_weight(const struct resize *r, const struct uop *w)
+{
+    struct bell_context *ctx = r->ctx;
+    const struct uop *size = tn_mul_c(ctx, tn_abs(ctx, w), r->unit);
+
+    size = tn_floor(ctx, tn_add_c(ctx, size, 0.5));
+    return tn_where(ctx, tn_lt(ctx, w, tn_num(ctx, w, 0)), tn_neg(ctx, size),
+                    size);
+}
+
+/* The share of an axis' first and second neighbour, where no step is given: of
+ * whole numbers, so that halves of a part are rounded up. */
+static void
+linear_whole(const struct resize *r, const struct uop *o, struct taps *taps)
+{
+    struct bell_context *ctx = r->ctx;
+    int64_t parts = r->align ? r->n > 1 ? r->n - 1 : 1 : 2 * r->n, t;
+    const struct uop *at, *first, *share[2], *whole, *zero;
+
+    whole = tn_int(ctx, UOP_I64, parts);
+    zero = tn_int(ctx, UOP_I64, 0);
+    if (r->align) {
+        at = r->n > 1 ? tn_mul(ctx, o, tn_int(ctx, UOP_I64, r->size - 1))
+                      : tn_mul(ctx, o, zero);
+    } else {
+        at = tn_mul(ctx, o, tn_int(ctx, UOP_I64, 2 * r->size));
+        at = tn_add(ctx, at, tn_int(ctx, UOP_I64, r->size - r->n));
+    }
+    at = tn_max(ctx, at, zero);
+    at = tn_min(ctx, at, tn_int(ctx, UOP_I64, (r->size - 1) * parts));
+    first = tn_alu2(ctx, UOP_IDIV, at, whole);
+    share[1] = tn_alu2(ctx, UOP_IMOD, at, whole);
+    share[0] = tn_sub(ctx, whole, share[1]);
+    taps->n = 2;
+    for (t = 0; t < 2; t++) {
+        at = tn_mul(ctx, share[t], tn_int(ctx, UOP_I64, 2 * (int64_t)r->unit));
+        at = tn_alu2(ctx, UOP_IDIV, tn_add(ctx, at, whole),
+                     tn_int(ctx, UOP_I64, 2 * parts));
+        taps->weight[t] = tn_cast(ctx, at, UOP_F32);
+        taps->index[t] =
+            clamp(ctx, tn_add(ctx, first, tn_int(ctx, UOP_I64, t)), r->size);
+    }
 }
 
 /* Number floor((o + half) * size / n): in integers where no step is given. */
@@ -161,6 +209,8 @@ static void
 find_taps(const struct resize *r, const struct uop *o, enum uop_dtype dtype,
           struct taps *taps)
 {
+    uint32_t t;
+
     *taps = (struct taps){0};
     switch (r->mode) {
     case BELL_RESIZE_NEAREST:
@@ -168,12 +218,18 @@ find_taps(const struct resize *r, const struct uop *o, enum uop_dtype dtype,
         nearest(r, o, r->mode == BELL_RESIZE_EXACT, taps);
         break;
     case BELL_RESIZE_LINEAR:
+        if (r->unit != 0 && r->step == 0) {
+            linear_whole(r, o, taps);
+            return;
+        }
         linear(r, o, dtype, taps);
         break;
     case BELL_RESIZE_CUBIC:
         cubic(r, o, dtype, taps);
         break;
     }
+    for (t = 0; r->unit != 0 && t < taps->n; t++)
+        taps->weight[t] = whole_weight(r, taps->weight[t]);
 }
 
 /* Each element so many times: its gradient is a sum. */
@@ -264,6 +320,8 @@ alias_axis(const struct resize *r, const struct uop *u)
     in = tn_lt(ctx, i, tn_int(ctx, UOP_I64, r->size));
     w = tn_where(ctx, in, w, tn_num(ctx, w, 0));
     w = tn_fdiv(ctx, w, tn_sum(ctx, w, behind));
+    if (r->unit != 0)
+        w = whole_weight(r, w);
     i = clamp(ctx, i, r->size);
     if (tn_bad(i) || tn_bad(w) || tn_bad(u))
         return &uop_failed;
@@ -276,6 +334,8 @@ alias_axis(const struct resize *r, const struct uop *u)
     out = tn_where(ctx, tn_eq(ctx, w, tn_num(ctx, w, 0)), tn_num(ctx, w, 0),
                    tn_mul(ctx, out, w));
     out = tn_squeeze(ctx, tn_sum(ctx, out, behind), behind);
+    if (r->unit != 0)
+        return out;
     return tensor_surrogate(ctx, out, multiply_axis(r, u));
 }
 
@@ -303,6 +363,8 @@ resize_axis(const struct resize *r, const struct uop *u)
         else
             out = taps.weight[t] ? tn_mul(ctx, part, taps.weight[t]) : part;
     }
+    if (r->unit != 0)
+        return out;
     rule.p[0] = r->axis;
     rule.p[1] = r->mode;
     rule.p[2] = r->align;
@@ -405,12 +467,77 @@ tn_resize_back(struct bell_context *ctx, const struct tensor_rule *rule,
     return tn_cast(ctx, share, g->dtype);
 }
 
-/* u rounded to a uint8. */
-static const struct uop *
-to_bytes(struct bell_context *ctx, const struct uop *u)
+/* ---- uint8 ---- */
+
+static double
+keys_number(double x, double a)
 {
-    u = tn_max(ctx, tn_round_even(ctx, u), tn_num(ctx, u, 0));
-    return tn_cast(ctx, tn_min(ctx, u, tn_num(ctx, u, 255)), UOP_U8);
+    return x <= 1  ? ((a + 2) * x - (a + 3)) * x * x + 1
+           : x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+                   : 0;
+}
+
+/* The greatest weight of result o. What lies beyond an end counts there, or with
+ * `alias` nowhere. */
+static double
+most_of_result(const struct resize *r, int64_t o)
+{
+    bool is_cubic = r->mode == BELL_RESIZE_CUBIC;
+    double wide = r->alias ? fmax(step_of(r), 1) : 1,
+           last = (double)r->size - 1;
+    double at = (double)o * step_of(r), reach = (is_cubic ? 2 : 1) * wide;
+    double sum = 0, most = 0, here = 0, i;
+
+    if (!r->align)
+        at += 0.5 * step_of(r) - 0.5;
+    if (!is_cubic && !r->alias)
+        at = fmin(fmax(at, 0), last);
+    for (i = floor(at - reach); i <= at + reach; i++) {
+        double x = fabs(i - at) / wide;
+        double w = is_cubic ? keys_number(x, r->alias ? CUBIC_ALIAS : CUBIC)
+                            : fmax(1 - x, 0);
+        if (r->alias && (i < 0 || i > last))
+            continue;
+        here = i <= 0 || i > last ? here + w : w;
+        most = fmax(most, here);
+        sum += w;
+    }
+    return most / sum;
+}
+
+/* src: PyTorch, of a CPU: weights are 16-bit numbers, parts of the greatest
+ * power of 2 that leaves the greatest weight room. */
+static double
+unit_of(const struct resize *r)
+{
+    double most = 0, unit = 1;
+    int64_t o;
+
+    for (o = 0; o < r->n; o++)
+        most = fmax(most, most_of_result(r, o));
+    while (unit < 0x1p22 && 0.5 + most * 2 * unit < 0x1p15)
+        unit *= 2;
+    return unit;
+}
+
+/* A sum of whole weights as a number of 0 to 255, halves rounded up. */
+static const struct uop *
+to_bytes(const struct resize *r, const struct uop *u)
+{
+    struct bell_context *ctx = r->ctx;
+
+    u = tn_mul_c(ctx, tn_add_c(ctx, u, 0.5 * r->unit), 1 / r->unit);
+    u = tn_max(ctx, tn_floor(ctx, u), tn_num(ctx, u, 0));
+    return tn_min(ctx, u, tn_num(ctx, u, 255));
+}
+
+static const struct uop *
+resize_bytes(struct resize *r, const struct uop *u)
+{
+    if (r->n == r->size && r->step == 0)
+        return u;
+    r->unit = unit_of(r);
+    return to_bytes(r, resize_axis(r, u));
 }
 
 /* scale: of each of the n axes, or NULL. */
@@ -421,7 +548,8 @@ resize(const char *call, struct bell_tensor *x, const int64_t *sizes,
     struct bell_context *ctx = how->ctx;
     const struct uop *u, *was;
     struct resize r = *how;
-    uint32_t i;
+    bool bytes;
+    uint32_t k;
 
     if (r.mode < BELL_RESIZE_NEAREST || r.mode > BELL_RESIZE_CUBIC)
         return tensor_fail(ctx, call, BELL_BAD_VALUE, "mode %d", (int)r.mode);
@@ -442,7 +570,9 @@ resize(const char *call, struct bell_tensor *x, const int64_t *sizes,
                                DTYPE_OF(x));
         u = tn_is_float(u) ? tn_widen(ctx, u) : tn_cast(ctx, u, UOP_F32);
     }
-    for (i = 0; i < n && !tn_bad(u); i++) {
+    bytes = was->dtype == UOP_U8 && u->dtype != UOP_U8;
+    for (k = 0; k < n && !tn_bad(u); k++) {
+        uint32_t i = bytes ? n - 1 - k : k;
         double s = scale ? scale[i] : 0;
         if (!(s >= 0) || isinf(s))
             return tensor_fail(ctx, call, BELL_BAD_VALUE, "mode %d, scale %g",
@@ -455,10 +585,8 @@ resize(const char *call, struct bell_tensor *x, const int64_t *sizes,
             return tensor_fail(ctx, call, BELL_BAD_VALUE,
                                "axis %u of %s to a size of %lld", r.axis,
                                SHAPE_OF(x), (long long)r.n);
-        u = resize_axis(&r, u);
+        u = bytes ? resize_bytes(&r, u) : resize_axis(&r, u);
     }
-    if (!tn_bad(u) && was->dtype == UOP_U8 && u->dtype != UOP_U8)
-        u = to_bytes(ctx, u);
     if (!tn_bad(u))
         u = tn_cast(ctx, u, was->dtype);
     return tensor_new(ctx, call, u);

@@ -116,8 +116,8 @@ WANTED = [
      'Equal elements of a window share its gradient. PyTorch gives it to '
      'the first.'),
     ('interpolate', 'value', '/C',
-     'uint8 is resized as float32 and rounded to nearest. PyTorch rounds '
-     'the weights: one more or less.'),
+     'uint8 with antialias or a scale: a weight may be rounded the other '
+     'way, which is one more or less.'),
     ('grid_sample', 'value', '@q',
      'NaN counts as -1 in every mode, as PyTorch documents. Points '
      'infinitely far away are outside.'),

@@ -332,7 +332,8 @@ test_slices(void **state)
     EXPECT_ERROR(AT(v, bell_at(0), bell_at(0)),
                  "bell_index: too many indices: 2 for (7,)");
     EXPECT_ERROR(AT(x, bell_ellipsis(), bell_ellipsis()),
-                 "bell_index: item 1: a second ellipsis");
+                 "bell_index: item 1: a second one; an index has a single "
+                 "ellipsis at most");
     EXPECT_ERROR(bell_select(v, 0, 7),
                  "bell_select: index 7 is out of bounds for axis 0 of (7,)");
     EXPECT_ERROR(bell_narrow(v, 0, 5, 3),

@@ -558,6 +558,7 @@ struct resizing {
     const char *mode;
     bool align, alias;
     long double scale; /* given, or 0 */
+    bool bytes;
 };
 
 /* The weight of each of `size` elements in result i of n. */
@@ -612,6 +613,28 @@ weigh_area(int64_t size, int64_t n, int64_t i, long double *weight)
         weight[k] = 1 / (long double)(end - first);
 }
 
+/* The same in parts of a power of 2, whole ones, of which the greatest of all
+ * results has 15 bits: as PyTorch's. */
+static void
+weigh_whole(const struct resizing *r, int64_t size, int64_t n, int64_t i,
+            long double *weight)
+{
+    long double most = 0, unit = 1;
+    int64_t o, k;
+
+    for (o = 0; o < n; o++) {
+        weigh(r, size, n, o, weight);
+        for (k = 0; k < size; k++)
+            most = fmaxl(most, weight[k]);
+    }
+    while (0.5L + most * unit * 2 < 32768)
+        unit *= 2;
+    weigh(r, size, n, i, weight);
+    for (k = 0; k < size; k++)
+        weight[k] =
+            copysignl(floorl(fabsl(weight[k]) * unit + 0.5L), weight[k]) / unit;
+}
+
 /* One axis of u by its weights. */
 static struct oracle_array *
 resize_axis(struct oracle *o, const struct oracle_array *u, uint32_t axis,
@@ -630,6 +653,8 @@ resize_axis(struct oracle *o, const struct oracle_array *u, uint32_t axis,
     for (i = 0; i < n; i++) {
         if (r->mode[0] == 'a')
             weigh_area(size, n, i, w);
+        else if (r->bytes)
+            weigh_whole(r, size, n, i, w);
         else
             weigh(r, size, n, i, w);
         for (a = 0; a < before; a++) {
@@ -654,30 +679,34 @@ resize_axis(struct oracle *o, const struct oracle_array *u, uint32_t axis,
 static void
 define_interpolate(struct oracle *o)
 {
-    struct resizing r = {o->a[3].str, oracle_flag(o, 4), oracle_flag(o, 6), 0};
+    struct resizing r = {o->a[3].str, oracle_flag(o, 4), oracle_flag(o, 6), 0,
+                         false};
     struct oracle_array *u = oracle_t(o, 0);
     const struct oracle_arg *factor = &o->a[2];
-    bool bytes = u->dtype == BELL_UINT8 && r.mode[0] != 'n';
-    uint32_t given, i;
+    uint32_t given, axis, i;
     const int64_t *sizes = oracle_ints(o, 1, &given);
     size_t k;
 
+    r.bytes = u->dtype == BELL_UINT8 && r.mode[0] != 'n' && r.mode[0] != 'a';
     for (i = 2; i < u->rank; i++) {
         int64_t n = 0;
+        /* of uint8 the last axis first, and each is rounded, halves up */
+        axis = r.bytes ? u->rank + 1 - i : i;
         r.scale = 0;
         if (given) {
-            n = sizes[given == 1 ? 0 : i - 2];
+            n = sizes[given == 1 ? 0 : axis - 2];
         } else {
-            r.scale = factor->kind == BELL_VALUE_LIST ? factor->items[i - 2].f
-                                                      : factor->f;
-            n = (int64_t)floorl((long double)u->d[i] * r.scale);
+            r.scale = factor->kind == BELL_VALUE_LIST
+                          ? factor->items[axis - 2].f
+                          : factor->f;
+            n = (int64_t)floorl((long double)u->d[axis] * r.scale);
         }
         if (oracle_flag(o, 5))
             r.scale = 0;
-        u = resize_axis(o, u, i, n, &r);
+        u = resize_axis(o, u, axis, n, &r);
+        for (k = 0; r.bytes && k < u->n; k++)
+            u->v[k] = fminl(fmaxl(floorl(u->v[k] + 0.5L), 0), 255);
     }
-    for (k = 0; bytes && k < u->n; k++)
-        u->v[k] = fminl(fmaxl(rintl(u->v[k]), 0), 255);
     o->out[o->n_out++] = u;
 }
 
