@@ -56,8 +56,9 @@ WANTED = [
      'Results near the least normal number are exact. PyTorch gives 0 '
      'below -88, or is off.'),
     ('gelu', 'value gradient', '',
-     'gelu of minus infinity is 0. Below -5 gelu and its slope are exact, '
-     'where 1 + erf of PyTorch cancels.'),
+     'gelu of minus infinity is 0. Below -5 gelu of float16 and bfloat16 '
+     'is exact, where 1 + erf of PyTorch cancels, as it does here in '
+     'float32.'),
     ('hardsigmoid', 'gradient', 'float64',
      'The slope is 1 / 6. PyTorch has that of float32.'),
     ('logaddexp', 'gradient', '',
@@ -89,7 +90,20 @@ WANTED = [
      'src may be greater than index. PyTorch has no gradient then.'),
     ('index_add take_along_dim', 'refused', '@n:',
      'A scalar counts as one element.'),
-    ('svd', 'value gradient', '',
+    ('clamp', 'refused', 'i300 | i-70000 | i-1',
+     'A whole number beyond an integer dtype is no bound, or the nearest '
+     'end. PyTorch refuses one that leaves no number.'),
+    ('conv2d', 'refused', 'padding=i-1',
+     'Negative padding cuts. PyTorch refuses it.'),
+    ('det', 'gradient', '@m:9,9',
+     'The gradient are cofactors, finite where the determinant overflows. '
+     'PyTorch multiplies the inverse by it.'),
+    ('pinv', 'gradient', 'hermitian',
+     'The gradient of a symmetric matrix is symmetric. PyTorch has that of '
+     'any matrix.'),
+    ('svd svdvals eigh eigvalsh slogdet pinv matrix_rank', 'refused dtype', 'int',
+     'Integers are taken, as float32.'),
+    ('svd eigh', 'value gradient', '',
      'Singular vectors may have the other sign.'),
     ('index_put scatter index_copy', 'gradient', '@w | @i',
      'Where an element is put several times, the value that stays takes '
@@ -115,9 +129,6 @@ WANTED = [
     ('max_pool1d max_pool2d max_pool3d', 'gradient', '@c | @q',
      'Equal elements of a window share its gradient. PyTorch gives it to '
      'the first.'),
-    ('interpolate', 'value', '/C',
-     'uint8 with antialias or a scale: a weight may be rounded the other '
-     'way, which is one more or less.'),
     ('grid_sample', 'value', '@q',
      'NaN counts as -1 in every mode, as PyTorch documents. Points '
      'infinitely far away are outside.'),
@@ -246,7 +257,9 @@ def calls(torch):
         'max': extreme('max'), 'min': extreme('min'), 'aminmax': aminmax,
         'cholesky': torch.linalg.cholesky, 'qr': torch.linalg.qr,
         'solve': lambda A, B: torch.linalg.solve(A, B),
-        'svd': lambda x: torch.linalg.svd(x, full_matrices=False),
+        'svd': lambda x, full_matrices=False: torch.linalg.svd(
+            x, full_matrices=full_matrices),
+        'matrix_rank': lambda x, **rest: torch.linalg.matrix_rank(x, **rest),
         'einsum': lambda equation, operands: torch.einsum(equation,
                                                           *operands),
         'take_along_dim': lambda x, indices, dim=None: torch.take_along_dim(
