@@ -350,6 +350,10 @@ put_expr(struct out *o, const struct uop *u, enum prec outer)
     }
     if (o->len + 1 >= o->size_bytes)
         return;
+    if (u == &uop_failed) { /* its value is not a number */
+        expr_put(o, "0");
+        return;
+    }
     if (u->op == UOP_CONST) {
         put_const(o, u, outer);
         return;

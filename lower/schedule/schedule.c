@@ -34,10 +34,12 @@ struct context {
     double times;    /* how often its body runs */
 };
 
+#define MANY_READS 16 /* of a node, that are found by a map */
+
 /* One read of a node. */
 struct read {
     uint32_t kernel, context, next;
-    uint32_t same; /* the next one of the same node in the same kernel */
+    uint32_t same; /* of by_kernel: the next one of the node in the kernel */
     const struct sched_idx *idx;
     const struct uop *valid;
 };
@@ -61,7 +63,8 @@ struct planner {
     struct sched s;
     struct read *reads;
     size_t n_reads, cap_reads;
-    struct map by_kernel; /* of a node and a kernel, to their last read */
+    struct map by_kernel; /* of a node that has MANY_READS and a kernel, to the
+                           * last read */
     struct context *contexts;
     size_t n_contexts, cap_contexts;
     struct kernel *kernels;
@@ -379,15 +382,55 @@ common_context(const struct planner *p, uint32_t a, uint32_t b)
     return a;
 }
 
+/* Puts a read in front of those of the same node in the same kernel. */
+static bool
+index_read(struct planner *p, uint32_t node, uint32_t at)
+{
+    uint64_t key = (uint64_t)node << 32 | p->reads[at].kernel;
+    const uint64_t *found = map_get(&p->by_kernel, key);
+
+    p->reads[at].same = found ? (uint32_t)*found : SCHED_NONE;
+    return map_put(&p->by_kernel, key, at) == 0;
+}
+
+/* The node's read by the kernel that is the same; or SCHED_NONE. *out_n: how many
+ * reads it has, up to MANY_READS. */
+static uint32_t
+find_read(const struct planner *p, uint32_t node, uint32_t kernel,
+          const struct sched_idx *idx, const struct uop *valid, uint32_t *out_n)
+{
+    uint64_t key = (uint64_t)node << 32 | kernel;
+    const uint64_t *found;
+    uint32_t at;
+
+    *out_n = 0;
+    for (at = p->s.nodes[node].first_req;
+         at != SCHED_NONE && *out_n < MANY_READS; at = p->reads[at].next) {
+        const struct read *read = &p->reads[at];
+        if (read->kernel == kernel && read->valid == valid &&
+            sched_idx_same(read->idx, idx))
+            return at;
+        (*out_n)++;
+    }
+    if (at == SCHED_NONE)
+        return at;
+    found = map_get(&p->by_kernel, key);
+    for (at = found ? (uint32_t)*found : SCHED_NONE; at != SCHED_NONE;
+         at = p->reads[at].same) {
+        const struct read *read = &p->reads[at];
+        if (read->valid == valid && sched_idx_same(read->idx, idx))
+            break;
+    }
+    return at;
+}
+
 static void
 add_read(struct planner *p, uint32_t node, uint32_t kernel, uint32_t context,
          const struct sched_idx *idx, const struct uop *valid)
 {
     struct sched_node *nd = &p->s.nodes[node];
-    uint64_t key = (uint64_t)node << 32 | kernel;
-    const uint64_t *found;
     struct read *read;
-    uint32_t first, at;
+    uint32_t n, at;
 
     assert(node < p->s.n_nodes);
     if (!idx || p->failed) {
@@ -396,18 +439,14 @@ add_read(struct planner *p, uint32_t node, uint32_t kernel, uint32_t context,
     }
     if (nd->u->n_src == 0 && nd->u->op != UOP_BUFFER)
         return;
-    found = map_get(&p->by_kernel, key);
-    first = found ? (uint32_t)*found : SCHED_NONE;
-    for (at = first; at != SCHED_NONE; at = p->reads[at].same) {
+    at = find_read(p, node, kernel, idx, valid, &n);
+    if (at != SCHED_NONE) {
         read = &p->reads[at];
-        if (read->valid == valid && sched_idx_same(read->idx, idx)) {
-            read->context = common_context(p, read->context, context);
-            return;
-        }
+        read->context = common_context(p, read->context, context);
+        return;
     }
     if (host_grow((void **)&p->reads, &p->cap_reads, p->n_reads + 1,
-                  sizeof(*p->reads)) != 0 ||
-        map_put(&p->by_kernel, key, p->n_reads) != 0) {
+                  sizeof(*p->reads)) != 0) {
         p->failed = true;
         return;
     }
@@ -417,8 +456,13 @@ add_read(struct planner *p, uint32_t node, uint32_t kernel, uint32_t context,
     read->idx = idx;
     read->valid = valid;
     read->next = nd->first_req;
-    read->same = first;
+    read->same = SCHED_NONE;
     nd->first_req = (uint32_t)p->n_reads++;
+    /* the first MANY_READS at once, then each */
+    for (at = nd->first_req;
+         n >= MANY_READS - 1 && at != SCHED_NONE && !p->failed;
+         at = n == MANY_READS ? SCHED_NONE : p->reads[at].next)
+        p->failed = !index_read(p, node, at);
 }
 
 static uint64_t

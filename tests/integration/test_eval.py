@@ -501,6 +501,12 @@ def select_cases():
     case('qr(tensor([[3., 1.], [4., 2.]]))[1]',
          Array((2, 2), [-5, -2.2, 0, 0.4]), 1e-5)
     case('svd(tensor([[3., 0.], [0., -4.], [0., 0.]]))[1]', Array((2,), [4, 3]), 1e-5)
+    case('svdvals(tensor([[3., 0., 0.], [0., -4., 0.]]))', Array((2,), [4, 3]), 1e-5)
+    case('eigh(tensor([[2., 0.], [5., 2.]]), "U")[0]', Array((2,), [2, 2]), 1e-5)
+    case('eigvalsh(tensor([[1., 9.], [2., 1.]]))', Array((2,), [-1, 3]), 1e-5)
+    case('slogdet(tensor([[0., -2.], [-3., 0.]]))[1]', Array((), [math.log(6)]), 1e-5)
+    case('pinv(tensor([[2., 0.], [0., 0.]]))', Array((2, 2), [0.5, 0, 0, 0]), 1e-5)
+    case('matrix_rank(tensor([[1., 2.], [2., 4.]]))', Array((), [1], 'int64'))
     case('cdist(x, y)', Array.make((3, 3), lambda a, c: math.hypot(
         *[X[a, k] - Y[c, k] for k in range(4)])), 1e-5)
     case('tensordot(x, y, [[0], [0]])', Array.make((4, 4), lambda a, c: sum(
