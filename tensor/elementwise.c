@@ -755,8 +755,12 @@ static const struct uop *
 limit_by(struct bell_context *ctx, enum uop_op op, const struct uop *x,
          const struct limit *bound)
 {
+    const struct uop *c = tn_peel(bound->u);
+
     if (tn_is_float(x) && !bound->is_number)
         return tn_alu2(ctx, op, x, bound->u);
+    if (tn_is_float(x) && c && isnan(c->arg.f))
+        return tn_add(ctx, x, bound->u);
     return tn_where(
         ctx, op == UOP_MAX ? tn_lt(ctx, x, bound->u) : tn_lt(ctx, bound->u, x),
         bound->u, x);

@@ -345,6 +345,19 @@ count_letters(const char *at)
     return n;
 }
 
+/* Is the letter of that size, or may it be, as one of both is 1? */
+static bool
+take_size(struct einsum *e, int letter, int64_t size)
+{
+    int64_t *known = &e->size[letter];
+
+    if (*known >= 0 && *known != 1 && size != 1 && size != *known)
+        return false;
+    if (*known < 0 || *known == 1)
+        *known = size;
+    return true;
+}
+
 /* The axes of t from `from` on that "..." stands for there, `n` of them. */
 static bool
 read_dots(struct einsum *e, const char *formula, const char *at,
@@ -356,11 +369,9 @@ read_dots(struct einsum *e, const char *formula, const char *at,
     for (i = 0; i < n; i++) {
         int c = (int)(EINSUM_LETTERS - n + i);
         int64_t size = tensor_at(t)->shape->d[from + i];
-        if (e->size[c] > 1 && size != 1 && size != e->size[c])
+        if (!take_size(e, c, size))
             return fail_formula(e->ctx, formula, at,
                                 "the axes do not broadcast with others");
-        if (e->size[c] < 0 || e->size[c] == 1)
-            e->size[c] = size;
         letters[i] = c;
     }
     return true;
@@ -371,8 +382,9 @@ static bool
 read_operand(struct einsum *e, const char *formula, const char **at,
              const struct bell_tensor *t, int letters[BELL_MAX_RANK])
 {
-    uint32_t k = 0, named = count_letters(*at);
+    uint32_t k = 0, named = count_letters(*at), i;
     bool dots = false;
+    int64_t size;
 
     for (;; (*at)++) {
         int c = letter_number(**at);
@@ -398,10 +410,14 @@ read_operand(struct einsum *e, const char *formula, const char **at,
         if (k == tensor_at(t)->shape->n)
             return fail_formula(e->ctx, formula, *at,
                                 "more letters than the operand has axes");
-        if (e->size[c] >= 0 && e->size[c] != tensor_at(t)->shape->d[k])
+        size = tensor_at(t)->shape->d[k];
+        for (i = 0;
+             i < k && (letters[i] != c || tensor_at(t)->shape->d[i] == size);
+             i++)
+            continue;
+        if (i < k || !take_size(e, c, size))
             return fail_formula(e->ctx, formula, *at,
                                 "the letter has another size before");
-        e->size[c] = tensor_at(t)->shape->d[k];
         e->times[c]++;
         letters[k++] = c;
     }
@@ -503,7 +519,7 @@ arrange_operand(struct einsum *e, const struct uop *u, int *letters)
         /* Axes i and j go to the end and become one there. */
         u = tn_move_axis(ctx, u, j, rank - 1);
         u = tn_move_axis(ctx, u, i, rank - 2);
-        u = tn_diagonal(ctx, u, e->size[letters[i]]);
+        u = tn_diagonal(ctx, u, tn_size(ctx, u, rank - 1));
         n = (uint32_t)letters[i];
         memmove(letters + j, letters + j + 1, (rank - 1 - j) * sizeof(int));
         memmove(letters + i, letters + i + 1, (rank - 2 - i) * sizeof(int));

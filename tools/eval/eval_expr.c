@@ -755,6 +755,11 @@ take_one(struct eval_parser *p, const struct bell_value *v,
             "(%s); take one of it with [0]",
             v->n_items, why);
     }
+    if (!t && v->kind == BELL_VALUE_TENSOR) { /* a call without a context */
+        char why[BELL_ERROR_MESSAGE];
+        snprintf(why, sizeof(why), "%s", bell_error_last()->message);
+        return eval_fail_at(p, 0, "%s", why);
+    }
     if (!t)
         return eval_fail_at(p, 0, "the expression is %s, not a tensor",
                             bell_value_kind_name(v));

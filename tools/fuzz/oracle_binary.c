@@ -680,7 +680,7 @@ static const struct oracle_row rows[] = {
     {"where", "@b:40 @q:40 @q:40; @b:3,1 @n:4 @n:3,4; @b: @n: @n:; @b:0 @n:0 @n:1", ALL, .define = define_where, .back = back_where},
     {"isclose", "@X @Y; @X @Y equal_nan=b1; @n:3 @n:3 f0.5 f0.1; @n:0 @n:0", "hwfdi", .define = define_isclose},
     {"allclose", "@n:3 @n:3; @e:3 @e:3; @q:9 @q:9; @n:0 @n:0; @e: @e:", "hwfd", .define = define_allclose},
-    {"clamp", "@U @V @W; @X @Y; @X max=@Y; @x i-1 i3; @x i-1000 i1000; @x i-70000 i-2; @x i300 i70000; @x min=i1; @x max=i3; @c:30 i-1 i1; @x i2 i2; @c:9 i1 i-1; @n:3,1 @n:1,4 @p:; @n:0 @n:0", NUMBERS, .define = define_clamp, .back = back_clamp, .flags = ORACLE_ZERO},
+    {"clamp", "@U @V @W; @X @Y; @X max=@Y; @x i-1 i3; @x i-1000 i1000; @x/h min=fnan; @x/f f0 fnan; @x i-70000 i-2; @x i300 i70000; @x min=i1; @x max=i3; @c:30 i-1 i1; @x i2 i2; @c:9 i1 i-1; @n:3,1 @n:1,4 @p:; @n:0 @n:0", NUMBERS, .define = define_clamp, .back = back_clamp, .flags = ORACLE_ZERO},
     {"lerp", XYZ, FLOATS, .define = define_lerp, .ulps = 3, .grad_ulps = 4, .flags = ORACLE_SCALED | ORACLE_GRAD},
     {"addcmul", XYZ "; @n:3 @n:3 @n:3 f-2.5", FLOATS, .define = define_addcmul, .ulps = 3, .grad_ulps = 4, .flags = ORACLE_GRAD},
     {"addcdiv", XYZ "; @n:3 @n:3 @p:3 f-2.5", FLOATS, .define = define_addcdiv, .ulps = 30, .grad_ulps = 30, .flags = ORACLE_GRAD},

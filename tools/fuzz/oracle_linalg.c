@@ -923,7 +923,7 @@ static const struct oracle_row rows[] = {
 
     {"tensordot", "@n:3,4 @n:4,5 i1; @n:2,3,4 @n:3,4,2; @n:3 @n:2 i0; @n:2,3,4 @n:4,5,2 ( l0,2 l2,0 ); @n:3,2 @n:2,4 ( l-1 l0 ); @n:0,3 @n:3,2 i1; @n:2,0 @n:0,3 i1; @n: @n:2 i0", FLOATS "il", .define = define_tensordot, SUMS},
     {"kron", "@n:2,3 @n:3,2; @n:3 @n:2,2; @n: @n:3; @n:2,1,2 @n:3; @n:0,2 @n:2", FLOATS "il", .define = define_kron, SUMS},
-    {"einsum", "s'ij,jk->ik' ( @n:3,4 @n:4,2 ); s'ij' ( @n:2,3 ); s'ji' ( @n:2,3 ); s'ii' ( @n:3,3 ); s'ii->i' ( @n:3,3 ); s'...ij,...jk->...ik' ( @n:2,1,2,3 @n:3,3,2 ); s'...ij->...' ( @n:2,2,3 ); s'i,j->ij' ( @n:2 @n:3 ); s'bij,bj,b->bi' ( @n:2,3,4 @n:2,4 @n:2 ); s'bA,ab' ( @n:2,3 @n:4,2 ); s'ij,jk' ( @n:2,0 @n:0,3 )", FLOATS "il", .define = define_einsum, SUMS},
+    {"einsum", "s'ij,jk->ik' ( @n:3,4 @n:4,2 ); s'ij' ( @n:2,3 ); s'ji' ( @n:2,3 ); s'ii' ( @n:3,3 ); s'ii->i' ( @n:3,3 ); s'...ij,...jk->...ik' ( @n:2,1,2,3 @n:3,3,2 ); s'...ij->...' ( @n:2,2,3 ); s'i,j->ij' ( @n:2 @n:3 ); s'bij,bj,b->bi' ( @n:2,3,4 @n:2,4 @n:2 ); s'bA,ab' ( @n:2,3 @n:4,2 ); s'ij,jk' ( @n:2,0 @n:0,3 ); s'ij,jk->ik' ( @n:3,1 @n:4,2 ); s'ii,i->i' ( @n:1,1 @n:3 ); s'i,i' ( @n:1 @n:0 )", FLOATS "il", .define = define_einsum, SUMS},
     {"cdist", "@n:3,4 @n:2,4; @n:2,3,4 @n:2,4 f1; @n:3,4 @n:1,4 f3; @n:3,4 @n:2,4 f0; @n:2,1,3,4 @n:3,2,4 finf; @n:3,4 @n:2,4 f1.5; @n:0,4 @n:2,4; @n:2,0 @n:3,0", FLOATS, .define = define_cdist, COMMON},
 };
 /* clang-format on */
