@@ -168,9 +168,11 @@ tn_iota(struct bell_context *ctx, uint32_t rank, uint32_t axis, int64_t n,
     const struct uop *u;
     uint32_t i;
 
-    assert(n >= 0 && axis < rank && rank <= TN_MAX_RANK);
-    if (!shape)
+    assert(n >= 0 && rank <= TN_MAX_RANK);
+    if (!shape || axis >= rank) { /* the rank of a node that failed */
+        assert(ctx->graph.failed || ctx->node_error.status != BELL_OK);
         return &uop_failed;
+    }
     if (n <= 1)
         u = tn_full(ctx, tn_int(ctx, UOP_I64, 0), &n, 1);
     else
