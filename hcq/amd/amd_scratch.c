@@ -15,9 +15,6 @@
 #include "base/log.h"
 #include "hcq/amd/amd_kfd.h"
 
-/* How long queues that read for themselves may take to become idle. */
-#define IDLE_NS 1000000000ull
-
 /* Memory that a queue will use; once it does, what it used before, which
  * launches may still hold. Owned by the device. */
 struct amd_old_scratch {
@@ -134,7 +131,8 @@ alloc_all(struct amd_device *dev, uint32_t lane_bytes,
 }
 
 /* AQL queues read where scratch is at every launch, from several places, so
- * nothing may be launching as it changes. Others carry it in their commands. */
+ * nothing may be launching as it changes: waits for their work while the device
+ * moves. Others carry it in their commands. */
 static bell_status
 wait_for_readers(struct amd_device *dev, uint32_t lane_bytes,
                  const struct amd_old_scratch *list)
@@ -143,7 +141,7 @@ wait_for_readers(struct amd_device *dev, uint32_t lane_bytes,
 
     for (; list && status == BELL_OK; list = list->next) {
         if (list->queue->channel.kind == AMD_RING_AQL)
-            status = hcq_queue_wait(&list->queue->base, IDLE_NS);
+            status = hcq_queue_wait(&list->queue->base, HCQ_WAIT_WHILE_MOVING);
     }
     if (status == BELL_E_TIMEOUT)
         bell_error_prefix("%s: scratch of %u bytes for each lane needs idle "

@@ -1023,8 +1023,18 @@ scratch_grows_under_work(void **state)
     expect_kept();
 }
 
-/* AQL queues have to be idle: if one is not, loading fails soon and says why,
- * and works when it is. */
+static void *
+set_later(void *sig)
+{
+    struct timespec nap = {.tv_sec = 1, .tv_nsec = 100000000};
+
+    nanosleep(&nap, NULL);
+    hcq_signal_set(sig, 1);
+    return NULL;
+}
+
+/* AQL queues have to be idle: loading waits until they are, or while the device
+ * moves; then it fails and says why. */
 static void
 scratch_of_aql(void **state)
 {
@@ -1035,6 +1045,7 @@ scratch_of_aql(void **state)
     struct hcq_signal *sig;
     struct hcq_device *dev;
     struct hcq_cs *cs;
+    pthread_t thread;
     uint64_t start_ns;
 
     (void)state;
@@ -1051,13 +1062,16 @@ scratch_of_aql(void **state)
     expect_ok(hcq_cs_submit(cs, NULL));
     sim_amd_usage(kio_of(dev), &before);
     start_ns = time_now_ns();
+    hcq_device_set_timeout(dev, 50000000);
     assert_int_equal(load_kernel(dev, "deeper", 1, &deeper), BELL_E_TIMEOUT);
     assert_true(time_now_ns() - start_ns < 10000000000ull);
     assert_non_null(strstr(bell_error_last()->message, "idle"));
     sim_amd_usage(kio_of(dev), &after);
     same_usage("scratch", 0, &before, &after);
-    hcq_signal_set(sig, 1);
+    hcq_device_set_timeout(dev, 60000000000ull);
+    assert_int_equal(pthread_create(&thread, NULL, set_later, sig), 0);
     expect_ok(load_kernel(dev, "deeper", 1, &deeper));
+    pthread_join(thread, NULL);
     check_deep(queue, deeper, buf);
     check_deep(queue, deep, buf);
     hcq_program_destroy(deep);
