@@ -94,7 +94,8 @@ static pthread_once_t load_once = PTHREAD_ONCE_INIT;
 static pthread_once_t amdgpu_once = PTHREAD_ONCE_INIT;
 static struct llvm_api loaded;
 static void *library;
-static char load_error[320];   /* empty: loaded */
+static char load_error[320]; /* empty: loaded */
+static bell_status load_status = BELL_E_UNSUPPORTED;
 static char amdgpu_error[256]; /* empty: initialised */
 
 /* Where the calling thread goes when LLVM gives up. */
@@ -114,21 +115,39 @@ catch_fatal(const char *reason)
     longjmp(trap.env, 1);
 }
 
+/* What the linker says where there is no memory for a file. src: the messages in
+ * glibc 2.36's ld.so */
+static bool
+is_of_memory(const char *why)
+{
+    return strstr(why, "failed to map segment") ||
+           strstr(why, "cannot map zero-fill") ||
+           strstr(why, "annot allocate") ||
+           strstr(why, "cannot create shared object descriptor");
+}
+
 /* The linker's words do not name memory where that was short. */
 static void
 tell_load_error(const char *why)
 {
     struct rlimit limit;
-    char limited[64] = "";
 
-    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
-        snprintf(limited, sizeof(limited),
-                 " (memory is limited: ulimit -v %llu)",
-                 (unsigned long long)limit.rlim_cur / 1024);
-    snprintf(
-        load_error, sizeof(load_error),
-        "LLVM 19 cannot be loaded: %.120s%s; Debian's package is libllvm19",
-        why ? why : "?", limited);
+    why = why ? why : "?";
+    load_status = is_of_memory(why) ? BELL_E_NO_MEMORY : BELL_E_UNSUPPORTED;
+    if (load_status == BELL_E_UNSUPPORTED)
+        snprintf(load_error, sizeof(load_error),
+                 "LLVM 19 cannot be loaded: %.120s; Debian's package is "
+                 "libllvm19",
+                 why);
+    else if (getrlimit(RLIMIT_AS, &limit) == 0 &&
+             limit.rlim_cur != RLIM_INFINITY)
+        snprintf(load_error, sizeof(load_error),
+                 "out of memory for LLVM 19, with a limit of %llu KiB "
+                 "(ulimit -v): %.120s",
+                 (unsigned long long)limit.rlim_cur / 1024, why);
+    else
+        snprintf(load_error, sizeof(load_error),
+                 "out of memory for LLVM 19: %.120s", why);
 }
 
 static void *
@@ -223,7 +242,7 @@ llvm_api_get(const struct llvm_api **out_api)
 {
     pthread_once(&load_once, load_library);
     if (load_error[0])
-        return bell_fail(BELL_E_UNSUPPORTED, "%s", load_error);
+        return bell_fail(load_status, "%s", load_error);
     *out_api = &loaded;
     return BELL_OK;
 }

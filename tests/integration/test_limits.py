@@ -49,7 +49,8 @@ def steps(device, limit, values, word):
         if 'loading shared libraries' in text or code == 127:
             continue
         n_refused += 1
-        if code < 0 or word not in text or 'not installed' in text:
+        if code < 0 or word not in text or 'not installed' in text or \
+                'package' in text:
             return [f'{value}: exit code {code}: {text}']
     return ['the most is not enough']
 
