@@ -218,6 +218,25 @@ check_places(const struct bell_file *file, uint64_t begin)
     return status;
 }
 
+/* Keeps the file's JSON. Strings with a NUL in them, which cJSON would cut
+ * short there, are refused: names of tensors and of files would be others. */
+static bell_status
+parse_document(struct bell_file *file, const uint8_t *text, size_t n)
+{
+    size_t i;
+
+    for (i = 0; i + 6 <= n; i++) {
+        if (text[i] != '\\')
+            continue;
+        if (memcmp(text + i, "\\u0000", 6) == 0)
+            return bell_fail(BELL_E_IO, "%s: a string with a NUL in it",
+                             file->path);
+        i++; /* what is escaped begins no escape */
+    }
+    file->document = cJSON_ParseWithLength((const char *)text, n);
+    return BELL_OK;
+}
+
 bell_status
 file_read_safetensors(struct bell_file *file)
 {
@@ -231,7 +250,7 @@ file_read_safetensors(struct bell_file *file)
                          "%llu are possible",
                          file->path, (unsigned long long)n, file->size_bytes,
                          HEADER_MAX_BYTES);
-    file->document = cJSON_ParseWithLength((const char *)file->data + 8, n);
+    BELL_TRY(parse_document(file, file->data + 8, n));
     if (!cJSON_IsObject((cJSON *)file->document))
         return bell_fail(BELL_E_IO, "%s: the header is no JSON object",
                          file->path);
@@ -361,8 +380,7 @@ file_read_index(struct bell_file *file)
     bell_status status = BELL_OK;
     struct shard_maps maps;
 
-    file->document =
-        cJSON_ParseWithLength((const char *)file->data, file->size_bytes);
+    BELL_TRY(parse_document(file, file->data, file->size_bytes));
     weights = cJSON_GetObjectItemCaseSensitive(file->document, "weight_map");
     if (!cJSON_IsObject(weights))
         return bell_fail(BELL_E_UNSUPPORTED,
