@@ -154,28 +154,27 @@ tn_sigmoid(struct bell_context *ctx, const struct uop *x)
     return tensor_slope(ctx, y, x, tn_mul(ctx, y, tn_sub(ctx, one, y)));
 }
 
-/* x * sigmoid(u), also where the sigmoid alone would be subnormal; `v` is x
- * times the slope of u. */
+/* x * sigmoid(u), also where the sigmoid alone would be subnormal: with the root
+ * of exp(-|u|), which is not, once before and once after x. `v` is x times the
+ * slope of u. */
 static const struct uop *
 times_sigmoid(struct bell_context *ctx, const struct uop *x,
               const struct uop *u, const struct uop *v)
 {
-    const struct uop *one = tn_num(ctx, u, 1), *below, *s, *rest, *y;
-    struct tn_scaled e = tn_scaled_exp(ctx, tn_neg(ctx, tn_abs(ctx, u)));
+    const struct uop *one = tn_num(ctx, u, 1), *root, *whole, *s, *rest, *y;
 
     assert(tn_bad(x) || tn_is_float(x));
-    below = tn_lt(ctx, u, tn_num(ctx, u, 0));
-    e.scale = tn_where(ctx, below, e.scale, one);
-    /* 1 + e is 1 where e is scaled */
-    s = tn_where(ctx, below, e.value, one);
-    s = tn_fdiv(ctx, s, tn_add(ctx, one, e.value));
-    y = tn_mul(ctx, tn_mul(ctx, x, s), e.scale);
+    root = tn_exp(ctx, tn_mul_c(ctx, tn_abs(ctx, u), -0.5));
+    whole = tn_add(ctx, one, tn_mul(ctx, root, root));
+    root = tn_where(ctx, tn_lt(ctx, u, tn_num(ctx, u, 0)), root, one);
+    s = tn_fdiv(ctx, root, whole);
+    y = tn_mul(ctx, tn_mul(ctx, x, s), root);
     /* where v is great, s or the rest is 0; infinite, it would be NaN */
     v = tn_max(ctx, tn_min(ctx, v, tn_num(ctx, v, 1e30)),
                tn_num(ctx, v, -1e30));
-    rest = tn_sub(ctx, one, tn_mul(ctx, s, e.scale));
+    rest = tn_sub(ctx, one, tn_mul(ctx, s, root));
     rest = tn_mul(ctx, s, tn_add(ctx, one, tn_mul(ctx, v, rest)));
-    return tensor_slope(ctx, y, x, tn_mul(ctx, rest, e.scale));
+    return tensor_slope(ctx, y, x, tn_mul(ctx, rest, root));
 }
 
 /* log(1 + exp(-|x|)), the part of softplus that is small. */
@@ -197,16 +196,22 @@ tn_logsigmoid(struct bell_context *ctx, const struct uop *x)
 }
 
 /* max(x, 0) + log1p(exp(-|bx|)) / b: bx may overflow. Its slope is the sigmoid, given
- * as a rule so that the gradient has no such sums. */
+ * as a rule so that the gradient has no such sums. Only a division by less than 1
+ * makes a normal number of a subnormal logarithm. */
 static const struct uop *
 soft_plus(struct bell_context *ctx, const struct uop *x, double beta)
 {
     const struct uop *bx = tn_mul_c(ctx, x, beta), *y;
-    struct tn_scaled e = tn_scaled_exp(ctx, tn_neg(ctx, tn_abs(ctx, bx)));
+    struct tn_scaled e;
 
     assert(tn_bad(x) || tn_is_float(x));
-    y = tn_mul_c(ctx, tn_log1p(ctx, e.value), 1 / beta);
-    y = tn_mul(ctx, y, e.scale);
+    if (beta < 1) {
+        e = tn_scaled_exp(ctx, tn_neg(ctx, tn_abs(ctx, bx)));
+        y = tn_mul_c(ctx, tn_log1p(ctx, e.value), 1 / beta);
+        y = tn_mul(ctx, y, e.scale);
+    } else {
+        y = tn_mul_c(ctx, soft_rest(ctx, bx), 1 / beta);
+    }
     y = tn_add(ctx, tn_max(ctx, x, tn_num(ctx, x, 0)), y);
     return tensor_slope(ctx, y, x, tn_sigmoid(ctx, bx));
 }
