@@ -177,23 +177,32 @@ reflect_once(const struct reflecting *f, const struct uop *s)
     return tn_wrap(ctx, UOP_CONTIGUOUS, turn_columns(f, out));
 }
 
+/* All reflections of a state whose last column is still to hold the sign. */
+static const struct uop *
+reflect_all(const struct reflecting *f, const struct uop *s)
+{
+    struct bell_context *ctx = f->ctx;
+    const struct uop *sign = is_at(ctx, 1, f->columns, f->columns - 1);
+    int64_t k;
+
+    s = tn_where(ctx, sign, tn_num(ctx, s, 1), s);
+    s = tn_wrap(ctx, UOP_CONTIGUOUS, s);
+    for (k = 0; k < f->n && !tn_bad(s); k++)
+        s = reflect_once(f, s);
+    return s;
+}
+
 const struct uop *
 tn_reflect_block(struct bell_context *ctx, const struct uop *a,
                  const struct uop **out_sign)
 {
     struct reflecting f = {.ctx = ctx, .keeps_v = true};
-    const struct uop *s, *sign;
-    int64_t k;
+    const struct uop *s;
 
     f.n = tn_size(ctx, a, 2);
     f.rows = tn_size(ctx, a, 1);
     f.columns = f.n + 2;
-    s = tn_pad_axis(ctx, tn_swap(ctx, a, 1, 2), 1, 0, 2);
-    sign = is_at(ctx, 1, f.columns, f.columns - 1);
-    s = tn_where(ctx, sign, tn_num(ctx, a, 1), s);
-    s = tn_wrap(ctx, UOP_CONTIGUOUS, s);
-    for (k = 0; k < f.n && !tn_bad(s); k++)
-        s = reflect_once(&f, s);
+    s = reflect_all(&f, tn_pad_axis(ctx, tn_swap(ctx, a, 1, 2), 1, 0, 2));
     if (tn_bad(s))
         return s;
     *out_sign = pick(ctx, s, f.columns - 1, 0);
@@ -206,8 +215,7 @@ tn_reflect(struct bell_context *ctx, const struct uop *a, const struct uop *b)
 {
     struct tn_reflected failed = {&uop_failed, &uop_failed, &uop_failed}, out;
     struct reflecting f = {.ctx = ctx};
-    const struct uop *scale, *s, *sign;
-    int64_t k;
+    const struct uop *scale, *s;
 
     if (tn_bad(a) || tn_bad(b))
         return failed;
@@ -223,11 +231,7 @@ tn_reflect(struct bell_context *ctx, const struct uop *a, const struct uop *b)
     s = tn_pad_axis(ctx, s, 1, 0, f.p + 2);
     if (f.p > 0)
         s = tn_add(ctx, s, tn_pad_axis(ctx, tn_swap(ctx, b, 1, 2), 1, f.n, 2));
-    sign = is_at(ctx, 1, f.columns, f.columns - 1);
-    s = tn_where(ctx, sign, tn_num(ctx, a, 1), s);
-    s = tn_wrap(ctx, UOP_CONTIGUOUS, s);
-    for (k = 0; k < f.n && !tn_bad(s); k++)
-        s = reflect_once(&f, s);
+    s = reflect_all(&f, s);
     if (tn_bad(s))
         return failed;
     out.r = tn_shrink_axis(ctx, tn_shrink_axis(ctx, s, 1, 0, f.n), 2, 0, f.n);

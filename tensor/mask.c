@@ -1,5 +1,5 @@
-/* Results whose size depends on values: what is true in a mask, what is
- * different, how often what occurs.
+/* Masks; and results whose size depends on values: what is true in a mask, what
+ * is different, how often what occurs.
  *
  * A running count of what is chosen is realized, and its last number read. The
  * k-th that is chosen is then the first place where the count is k, found by
@@ -216,6 +216,28 @@ bell_nonzero_sized(struct bell_tensor *x, int64_t size, int64_t fill)
                       tn_full(ctx, tn_int(ctx, UOP_I64, fill), d, 2));
 }
 
+/* The shape that x and a mask broadcast to, which is x's if it is to `stay` so;
+ * false after a failure of `call`. */
+static bool
+mask_shape(const char *call, struct bell_tensor *x, struct bell_tensor *mask,
+           bool stay, int64_t d[TN_MAX_RANK], uint32_t *out_rank,
+           struct bell_tensor **out)
+{
+    struct bell_context *ctx = tensor_at(x)->ctx;
+    const struct uop_dims *shapes[2];
+    bool is_mask = tensor_at(mask)->dtype == UOP_BOOL;
+
+    shapes[0] = tensor_at(x)->shape;
+    shapes[1] = tensor_at(mask)->shape;
+    if (is_mask && tn_broadcast_shape(shapes, 2, d, out_rank) &&
+        (!stay || uop_dims(&ctx->graph, d, *out_rank) == shapes[0]))
+        return true;
+    *out = tensor_fail(ctx, call, is_mask ? BELL_BAD_SHAPE : BELL_BAD_DTYPE,
+                       "a mask of %s %s for %s", DTYPE_OF(mask), SHAPE_OF(mask),
+                       SHAPE_OF(x));
+    return false;
+}
+
 /* x and a mask, broadcast; false after a failure of `call`. */
 static bool
 broadcast_mask(const char *call, struct bell_tensor *x,
@@ -223,21 +245,11 @@ broadcast_mask(const char *call, struct bell_tensor *x,
                const struct uop **out_mask, struct bell_tensor **out)
 {
     struct bell_context *ctx = tensor_at(x)->ctx;
-    const struct uop_dims *shapes[2];
     int64_t d[TN_MAX_RANK];
     uint32_t rank;
 
-    shapes[0] = tensor_at(x)->shape;
-    shapes[1] = tensor_at(mask)->shape;
-    if (tensor_at(mask)->dtype != UOP_BOOL ||
-        !tn_broadcast_shape(shapes, 2, d, &rank)) {
-        *out = tensor_fail(ctx, call,
-                           tensor_at(mask)->dtype != UOP_BOOL ? BELL_BAD_DTYPE
-                                                              : BELL_BAD_SHAPE,
-                           "a mask of %s %s for %s", DTYPE_OF(mask),
-                           SHAPE_OF(mask), SHAPE_OF(x));
+    if (!mask_shape(call, x, mask, false, d, &rank, out))
         return false;
-    }
     *out_x = tn_broadcast(ctx, tensor_node(x), d, rank);
     *out_mask = tn_broadcast(ctx, tensor_node(mask), d, rank);
     return true;
@@ -292,6 +304,48 @@ bell_masked_select_sized(struct bell_tensor *x, struct bell_tensor *mask,
         return tensor_new(ctx, __func__, tn_bad(u) || tn_bad(m) ? u : rest);
     u = tn_gather(ctx, flat_node(ctx, u), 0, s.places);
     return tensor_new(ctx, __func__, tn_where(ctx, s.valid, u, rest));
+}
+
+struct bell_tensor *
+bell_masked_fill(struct bell_tensor *x, struct bell_tensor *mask, double value)
+{
+    struct bell_context *ctx;
+    struct bell_tensor *out;
+    int64_t d[TN_MAX_RANK];
+    const struct uop *u;
+    uint32_t rank;
+
+    if (!tensor_takes2(__func__, x, mask, &out) ||
+        !mask_shape(__func__, x, mask, true, d, &rank, &out))
+        return out;
+    ctx = tensor_at(x)->ctx;
+    u = tensor_node(x);
+    u = tn_where(ctx, tensor_at(mask)->uop, tn_const(ctx, u->dtype, value), u);
+    return tensor_new(ctx, __func__, u);
+}
+
+struct bell_tensor *
+bell_masked_fill_by(struct bell_tensor *x, struct bell_tensor *mask,
+                    struct bell_tensor *value)
+{
+    struct bell_tensor *all[3] = {x, mask, value}, *out;
+    struct bell_context *ctx;
+    int64_t d[TN_MAX_RANK];
+    const struct uop *u, *c;
+    uint32_t rank;
+
+    if (!tensor_takes_n(__func__, all, 3, &out) ||
+        !mask_shape(__func__, x, mask, true, d, &rank, &out))
+        return out;
+    ctx = tensor_at(x)->ctx;
+    if (tensor_numel(value) != 1)
+        return tensor_fail(ctx, __func__, BELL_BAD_SHAPE, "a value of shape %s",
+                           SHAPE_OF(value));
+    u = tensor_node(x);
+    c = tn_reshape(ctx, tensor_at(value)->uop, NULL, 0);
+    c = tn_cast(ctx, c, u->dtype);
+    u = tn_where(ctx, tensor_at(mask)->uop, c, u);
+    return tensor_new(ctx, __func__, u);
 }
 
 /* ---- what is different ---- */
