@@ -445,30 +445,49 @@ log_add_exp(struct bell_context *ctx, const struct uop *x, const struct uop *y)
 
 TENSOR_BINARY(bell_logaddexp, TENSOR_FLOAT, log_add_exp)
 
-/* The larger leg is taken out of the root, so that squares neither overflow
- * nor vanish; at 0, where that divides by it, the larger leg is the answer. An
- * infinite leg is, even beside NaN. Legs of which an inverse may be subnormal
- * are scaled for the quotient: its slopes are products with inverses. */
+/* The hypotenuse of finite legs; `none`: 1 is in place of the divisor, as a leg
+ * is infinite. The larger leg is taken out of the root, so that squares neither
+ * overflow nor vanish; at 0, where that divides by it, the larger leg is the
+ * answer. Legs of which an inverse may be subnormal are scaled for the quotient:
+ * its slopes are products with inverses. */
+static const struct uop *
+finite_hypot(struct bell_context *ctx, const struct uop *x, const struct uop *y,
+             const struct uop *none)
+{
+    const struct uop *ax = tn_abs(ctx, x), *ay = tn_abs(ctx, y);
+    const struct uop *high = tn_max(ctx, ax, ay), *low = tn_min(ctx, ax, ay);
+    const struct uop *one = tn_num(ctx, x, 1), *zero = tn_num(ctx, x, 0);
+    const struct uop *is_zero = tn_eq(ctx, high, zero), *scale, *r;
+
+    scale = tn_where(ctx, tn_lt(ctx, tn_num(ctx, x, 0x1p64), high),
+                     tn_num(ctx, x, 0x1p-64), one);
+    r = tn_where(ctx, tn_or(ctx, is_zero, none), one, tn_mul(ctx, high, scale));
+    r = tn_fdiv(ctx, tn_mul(ctx, low, scale), r);
+    r = tn_mul(ctx, high, tn_sqrt(ctx, tn_add_c(ctx, tn_mul(ctx, r, r), 1)));
+    return tn_where(ctx, is_zero, high, r);
+}
+
+/* An infinite leg is the answer, even beside NaN, and has the slope: the other
+ * leg has none. */
 static const struct uop *
 take_hypot(struct bell_context *ctx, const struct uop *x, const struct uop *y)
 {
-    enum uop_dtype dtype = x->dtype;
     const struct uop *ax = tn_abs(ctx, x), *ay = tn_abs(ctx, y);
-    const struct uop *inf = tn_const(ctx, dtype, (double)INFINITY);
-    const struct uop *high = tn_max(ctx, ax, ay), *low = tn_min(ctx, ax, ay);
-    const struct uop *r, *none, *endless, *scale;
+    const struct uop *inf = tn_num(ctx, x, (double)INFINITY), *surrogate;
+    const struct uop *zero = tn_num(ctx, x, 0), *x_ends, *y_ends, *ends, *value;
 
     assert(tn_bad(x) || tn_is_float(x));
-    none = tn_eq(ctx, high, tn_const(ctx, dtype, 0));
-    endless = tn_or(ctx, tn_eq(ctx, ax, inf), tn_eq(ctx, ay, inf));
-    r = tn_or(ctx, none, endless);
-    scale = tn_where(ctx, tn_lt(ctx, tn_const(ctx, dtype, 0x1p64), high),
-                     tn_const(ctx, dtype, 0x1p-64), tn_const(ctx, dtype, 1));
-    r = tn_fdiv(
-        ctx, tn_mul(ctx, low, scale),
-        tn_where(ctx, r, tn_const(ctx, dtype, 1), tn_mul(ctx, high, scale)));
-    r = tn_mul(ctx, high, tn_sqrt(ctx, tn_add_c(ctx, tn_mul(ctx, r, r), 1)));
-    return tn_where(ctx, endless, inf, tn_where(ctx, none, high, r));
+    x_ends = tn_eq(ctx, ax, inf);
+    y_ends = tn_eq(ctx, ay, inf);
+    ends = tn_or(ctx, x_ends, y_ends);
+    value = tn_where(ctx, ends, inf, finite_hypot(ctx, x, y, ends));
+    surrogate =
+        finite_hypot(ctx, tn_where(ctx, ends, zero, x),
+                     tn_where(ctx, ends, zero, y), tn_int(ctx, UOP_BOOL, 0));
+    ax = tn_where(ctx, x_ends, ax, zero);
+    ay = tn_where(ctx, y_ends, ay, zero);
+    surrogate = tn_where(ctx, ends, tn_add(ctx, ax, ay), surrogate);
+    return tensor_surrogate(ctx, value, surrogate);
 }
 
 TENSOR_BINARY(bell_hypot, TENSOR_FLOAT, take_hypot)

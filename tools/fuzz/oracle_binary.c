@@ -182,10 +182,13 @@ FUNCTION(d_atan2_y, !isfinite(x) || !isfinite(y) ? ORACLE_ANY
 FUNCTION(d_atan2_x, !isfinite(x) || !isfinite(y) ? ORACLE_ANY
                     : x == 0 && y == 0           ? 0
                                                  : -x / (x * x + y * y))
-FUNCTION(d_hypot_x, !isfinite(x) || !isfinite(y) ? ORACLE_ANY
-                    : x == 0                     ? 0
-                    : hypotl(x, y) < 0x1p-125L   ? ORACLE_ANY
-                                                 : x / hypotl(x, y))
+FUNCTION(d_hypot_x, isinf(x) && isinf(y)       ? ORACLE_ANY
+                    : isinf(x)                 ? copysignl(1, x)
+                    : isinf(y)                 ? 0
+                    : isnan(x) || isnan(y)     ? ORACLE_ANY
+                    : x == 0                   ? 0
+                    : hypotl(x, y) < 0x1p-125L ? ORACLE_ANY
+                                               : x / hypotl(x, y))
 FUNCTION(d_hypot_y, d_hypot_x(y, x))
 
 static long double
