@@ -5,23 +5,47 @@ differences are wanted. docs/pytorch.md is printed from the last two by
     python3 tools/compare_pytorch_table.py > docs/pytorch.md
 """
 
-CONVERSIONS = ('int8 uint8 int16 uint16 int32 uint32 int64 uint64 to sum '
-               'cumsum')
+CONVERSIONS = 'int8 uint8 int16 uint16 int32 uint32 int64 uint64 to'
 
-# Functions; what differs: 'value', 'gradient', 'dtype', 'shape', or 'refused'
-# for what PyTorch refuses; words, separated by ' | ', of which one is in the
-# case or is a dtype ('': any); what differs and why, for the page.
+
+def beyond(a, x):
+    """Where a float is outside of the integers of a."""
+    size = 8 * a.element_size()
+    unsigned = str(a.dtype).startswith('torch.uint')
+    least, most = (0, 2.0 ** size) if unsigned else (-2.0 ** (size - 1),
+                                                     2.0 ** (size - 1))
+    x = x[0].double()
+    return x.isnan() | (x <= least - 1) | (x >= most)
+
+
+def large(x, size):
+    """Where an operand is larger, not a number, or a power of it vanishes."""
+    where = x[0].abs() > size
+    for t in x:
+        if t.shape == where.shape:
+            where = where | ~(t.abs() <= size) | (t.abs() < 1e-18)
+    return where
+
+
+# Functions; what differs: 'value', 'gradient', 'dtype', 'shape', 'none' where
+# PyTorch has no gradient, or 'refused' where it refuses the call; words,
+# separated by ' | ', of which one is in the case or is a dtype ('': any); what
+# differs and why, for the page. A fifth item says at which elements values or
+# gradients may differ, by ours, PyTorch's and the call's tensors.
 WANTED = [
     (CONVERSIONS, 'value', '',
      'A float outside of an integer dtype becomes its least or greatest '
      'number, NaN 0: the same on every device. PyTorch gives what the '
-     'processor gives.'),
+     'processor gives.', lambda a, b, x: beyond(a, x)),
+    ('sum cumsum', 'value', 'yuint',
+     'Each float is converted to the integer dtype first, likewise.'),
     ('tensor full full_like', 'refused', 'yint | yuint | yfloat16',
      'A number of the caller is converted like an element, and to infinity '
      'beyond a float dtype. PyTorch refuses it.'),
-    ('float8_e4m3fn to', 'value', '',
+    ('float8_e4m3fn to', 'value', 'yfloat8 | @x',
      'A float beyond 448 is NaN in float8_e4m3fn, as the dtype has no '
-     'infinity. PyTorch 2.15 gives 448 for all but NaN.'),
+     'infinity. PyTorch 2.15 gives 448 for all but NaN.',
+     lambda a, b, x: a.double().isnan() & (x[0].abs() > 448)),
     ('arange', 'value', 'yint32',
      'Numbers are computed as floats and then converted. PyTorch converts '
      'start and step first: a step of 0.5 is 0.'),
@@ -30,81 +54,92 @@ WANTED = [
     ('div trunc_divide', 'value', '',
      'The exact quotient is rounded towards zero: 0.5 by 0.1 of float32, '
      'which is above a tenth, is 4. PyTorch rounds the quotient to nearest '
-     'first.'),
+     'first.',
+     lambda a, b, x: (a - b).abs() <= 1),
     ('remainder fmod', 'value gradient', '',
      'The remainder is that of the exact quotient. PyTorch gives NaN where '
-     'the quotient overflows.'),
+     'the quotient overflows, and rounds the quotient that is the slope.',
+     lambda a, b, x: ~b.isfinite() |
+     ((a - b).abs() <= 1)),
     ('div trunc_divide floor_divide remainder fmod', 'refused', 'int',
      'Integers by 0 are 0, and leave 0. PyTorch raises ZeroDivisionError.'),
-    ('floor_divide', 'gradient', '',
+    ('floor_divide', 'none', '',
      'The gradient is 0, as for floor. PyTorch has none.'),
-    ('detach', 'gradient', '',
+    ('detach', 'none', '',
      'The gradient of what is detached is 0. PyTorch has none.'),
     ('expm1 log10 atan2 tanh asinh acosh softsign sigmoid silu mish',
      'gradient', '',
-     'Slopes of great arguments are exact. PyTorch computes them from the '
-     'result or a square, which cancels or overflows.'),
+     'Slopes of large arguments are exact. PyTorch computes them from the '
+     'result or a square, which cancels or overflows.',
+     lambda a, b, x: large(x, 4)),
     ('clamp', 'gradient', '@U',
-     'Of bounds that are equal each has half of their gradient. PyTorch '
-     'gives it to the lower one, or to x where that is equal, too.'),
+     'Two bounds that are equal share the gradient. PyTorch gives it to the '
+     'lower one, or to x where x equals both.',
+     lambda a, b, x: (x[1] == x[2]) | x[0].isnan() | x[1].isnan() |
+     x[2].isnan()),
     ('hypot', 'gradient', '',
-     'At (0, 0) and at infinities the slope is 0, or 1 by the infinite leg. '
-     'PyTorch divides 0 by 0.'),
+     'At (0, 0) the slope is 0. At an infinity it is 1 for the infinite '
+     'operand and 0 for the other. PyTorch divides 0 by 0, and squares.',
+     lambda a, b, x: b.isnan() | large(x, 1e18)),
     ('copysign', 'gradient', '',
-     'The slope at an infinity is 1 or -1. PyTorch divides infinities.'),
+     'The slope at an infinity is 1 or -1. PyTorch divides infinities.',
+     lambda a, b, x: b.isnan()),
     ('sigmoid silu mish', 'value', '',
-     'Results near the least normal number are exact. PyTorch gives 0 '
-     'below -88, or is off.'),
+     'Results near the smallest normal number are exact. PyTorch gives 0 '
+     'below -88, or a less exact number.',
+     lambda a, b, x: x[0] < -16),
     ('gelu', 'value gradient', '',
      'gelu of minus infinity is 0. Below -5 gelu of float16 and bfloat16 '
      'is exact, where 1 + erf of PyTorch cancels, as it does here in '
-     'float32.'),
+     'float32. The slope of the tanh form is finite for large arguments.',
+     lambda a, b, x: (x[0] < -4) | b.isnan()),
     ('hardsigmoid', 'gradient', 'float64',
      'The slope is 1 / 6. PyTorch has that of float32.'),
     ('logaddexp', 'gradient', '',
-     'Of two infinities each has half the gradient, and slopes below '
-     '1e-38 are not 0. PyTorch divides infinities.'),
-    ('sort argsort topk', 'value', '',
-     'Equal elements stay in their order. PyTorch promises none without '
-     'stable=True.'),
+     'Two equal infinities share the gradient equally, where PyTorch divides '
+     'infinities. Slopes below 1e-38 are not 0.',
+     lambda a, b, x: b.isnan() | (a.abs() < 1e-37)),
+    ('topk', 'value', '',
+     'Equal elements stay in their order. PyTorch promises none.',
+     lambda a, b, x: (a == a) & (a.element_size() == 8 and
+                                 not a.dtype.is_floating_point)),
     ('kthvalue', 'value gradient', '@c | @q',
-     'The index of equal elements, which takes the gradient, is the first '
-     'of its place in a stable order. PyTorch promises none.'),
+     'Among equal elements the index, and with it the gradient, belongs to '
+     'the one that a stable sort puts there. PyTorch promises none.'),
     ('max min amax amin aminmax scatter_reduce quantile nanquantile',
      'gradient', '@q',
      'A NaN that makes the result NaN takes no gradient.'),
     ('quantile nanquantile', 'refused', '',
-     'q beyond 0 and 1 counts as 0 or 1, and of no elements the result is '
+     'A q outside 0..1 counts as 0 or 1. The quantile of no elements is '
      'NaN.'),
-    ('bincount', 'dtype', '',
+    ('bincount', 'dtype', '@n',
      'Counts have the dtype of the weights.'),
-    ('repeat_interleave', 'shape gradient refused', ':0 | i9',
-     'output_size is the size of the result: what lacks is 0, what is too '
-     'much is left out.'),
+    ('repeat_interleave', 'shape gradient none refused', ':0 | i9',
+     'output_size is the size of the result: missing elements are 0, surplus '
+     'ones are left out.'),
     ('one_hot', 'refused', 'int', 'Integers of all sizes are taken.'),
-    ('solve det inv svd', 'refused', 'int',
-     'Integers are taken, as float32.'),
     ('einsum', 'dtype', 'int',
-     'Sums keep an integer dtype, of one operand, too.'),
-    ('scatter_add', 'gradient', '',
-     'src may be greater than index. PyTorch has no gradient then.'),
+     'Sums of integers keep their dtype, also with one operand.'),
+    ('scatter scatter_add', 'none', '',
+     'src may be larger than index, and scatter may add or multiply. PyTorch '
+     'has no gradient then.'),
     ('index_add take_along_dim', 'refused', '@n:',
      'A scalar counts as one element.'),
     ('clamp', 'refused', 'i300 | i-70000 | i-1',
-     'A whole number beyond an integer dtype is no bound, or the nearest '
-     'end. PyTorch refuses one that leaves no number.'),
+     'A whole number outside an integer dtype counts as the dtype\'s nearest '
+     'number. PyTorch refuses a bound that leaves no number.'),
     ('conv2d', 'refused', 'padding=i-1',
      'Negative padding cuts. PyTorch refuses it.'),
     ('det', 'gradient', '@m:9,9',
-     'The gradient are cofactors, finite where the determinant overflows. '
-     'PyTorch multiplies the inverse by it.'),
+     'The gradient is the matrix of cofactors, which is finite where the '
+     'determinant overflows. PyTorch multiplies the inverse by the '
+     'determinant.'),
     ('pinv', 'gradient', 'hermitian',
      'The gradient of a symmetric matrix is symmetric. PyTorch has that of '
      'any matrix.'),
-    ('svd svdvals eigh eigvalsh slogdet pinv matrix_rank', 'refused dtype', 'int',
+    ('solve det inv slogdet svd svdvals eigh eigvalsh pinv matrix_rank',
+     'refused dtype', 'int',
      'Integers are taken, as float32.'),
-    ('svd eigh', 'value gradient', '',
-     'Singular vectors may have the other sign.'),
     ('index_put scatter index_copy', 'gradient', '@w | @i',
      'Where an element is put several times, the value that stays takes '
      'the gradient. PyTorch gives it to all.'),
@@ -119,8 +154,10 @@ WANTED = [
     ('var var_mean std std_mean', 'gradient', 'correction',
      'Where correction leaves no degree of freedom the gradient is NaN. '
      'PyTorch gives infinities.'),
-    ('softmax log_softmax softmin', 'gradient', '',
-     'Gradients that vanish differ by rounding, of a sum near 0.'),
+    ('softmax log_softmax softmin binary_cross_entropy_with_logits',
+     'gradient', '',
+     'A gradient whose terms cancel differs by their rounding.',
+     lambda a, b, x: (a - b).abs() <= 1e-4),
     ('conv1d conv2d', 'refused', 'padding=l',
      'Padding may differ at the two ends of an axis.'),
     ('conv2d', 'refused', ':2,2,0,4', 'An image may have an empty axis.'),
@@ -132,10 +169,10 @@ WANTED = [
     ('grid_sample', 'value', '@q',
      'NaN counts as -1 in every mode, as PyTorch documents. Points '
      'infinitely far away are outside.'),
-    ('pixel_shuffle pixel_unshuffle', 'gradient', ':4,0,2',
+    ('pixel_shuffle pixel_unshuffle', 'none', ':4,0,2',
      'An empty image has a gradient. PyTorch fails.'),
     ('cross_entropy nll_loss binary_cross_entropy_with_logits batch_norm '
-     'instance_norm', 'gradient', '',
+     'instance_norm', 'none', '',
      'Weights of classes and running statistics have gradients. PyTorch '
      'has none.'),
     ('binary_cross_entropy', 'gradient', '@b',
@@ -259,6 +296,10 @@ def calls(torch):
         'solve': lambda A, B: torch.linalg.solve(A, B),
         'svd': lambda x, full_matrices=False: torch.linalg.svd(
             x, full_matrices=full_matrices),
+        'sort': lambda x, dim=-1, descending=False: torch.sort(
+            x, dim=dim, descending=descending, stable=True),
+        'argsort': lambda x, dim=-1, descending=False: torch.argsort(
+            x, dim=dim, descending=descending, stable=True),
         'matrix_rank': lambda x, **rest: torch.linalg.matrix_rank(x, **rest),
         'einsum': lambda equation, operands: torch.einsum(equation,
                                                           *operands),
@@ -278,29 +319,30 @@ def calls(torch):
 
 PAGE = """# What differs from PyTorch, and why
 
-For who ports code from PyTorch: functions of [functions.md](functions.md) have the names and the meaning of
-PyTorch's, but for these differences, all of them wanted.
+This page is for people who port code from PyTorch. The functions of [functions.md](functions.md) have PyTorch's names and
+meaning, except for the differences below, which are wanted.
 
-Printed by `python3 tools/compare_pytorch_table.py`. [Another judge](fuzzing.md#another-judge-pytorch) finds them;
-a difference that is not here is a fault.
+`python3 tools/compare_pytorch_table.py` prints this page. [A comparison](fuzzing.md#another-judge-pytorch) finds the
+differences; one that is not listed here is a fault.
 
 | functions | difference |
 |---|---|
 """
 
 END = """
-The gradient of a result that is NaN is any number.
+Where a result is NaN, its gradient may be any number. Singular vectors and eigenvectors may have the other sign, and the
+vectors of a full U or Vh beyond the singular values are any orthonormal basis.
 
 PyTorch has none of these functions: {absent}.
 
-PyTorch draws other random numbers of a seed: {random}.
+PyTorch draws other random numbers from the same seed: {random}.
 """
 
 
 def page():
     rows = ''.join(
         f"| {', '.join(f'`{name}`' for name in names.split())} | {why} |\n"
-        for names, _, _, why in WANTED)
+        for names, _, _, why, *_ in WANTED)
     return PAGE + rows + END.format(
         absent=', '.join(f'`{name}`' for name in ABSENT),
         random=', '.join(f'`{name}`' for name in RANDOM))
