@@ -7,9 +7,10 @@
  * bounded: the number of kernels grows with them. docs/linalg.md has both.
  *
  * Gradients follow, of any order, where the result is a function of the matrix:
- * of bell_qr with independent columns, of the vectors of bell_svd and bell_eigh
- * with values that differ; of the values alone always. Elsewhere they are
- * infinities and NaN. Gradients of symmetric matrices are symmetric.
+ * bell_qr with independent columns, and the vectors of bell_svd and bell_eigh
+ * with values that differ. Singular values and eigenvalues always have one.
+ * Elsewhere gradients are infinities and NaN. Those of symmetric matrices are
+ * symmetric.
  */
 #ifndef BELL_DOORBELL_LINALG_H
 #define BELL_DOORBELL_LINALG_H
@@ -40,11 +41,11 @@ BELL_API struct bell_tensor *bell_solve(struct bell_tensor *x,
                                         struct bell_tensor *b);
 /* The inverse: bell_solve of the unit matrix. */
 BELL_API struct bell_tensor *bell_inv(struct bell_tensor *x);
-/* The determinant, one number for each matrix. Its gradient are the cofactors,
- * also of a singular matrix; the gradient of those needs a regular one. */
+/* The determinant, one number for each matrix. Its gradient is the matrix of
+ * cofactors, also for a singular matrix; second gradients need a regular one. */
 BELL_API struct bell_tensor *bell_det(struct bell_tensor *x);
-/* Its sign (1, -1, 0) and the logarithm of its magnitude: 0 and -infinity of a
- * singular matrix. The logarithm's gradient is the transposed inverse; the sign
+/* Its sign (1, -1, 0) and the logarithm of its magnitude; a singular matrix has 0
+ * and -infinity. The logarithm's gradient is the transposed inverse; the sign
  * has none. */
 BELL_API void bell_slogdet(struct bell_tensor *x, struct bell_tensor **out_sign,
                            struct bell_tensor **out_log);
@@ -58,7 +59,7 @@ BELL_API void bell_qr(struct bell_tensor *x, struct bell_tensor **out_q,
  * both signs a column of U and its row of VH have is not said. */
 BELL_API void bell_svd(struct bell_tensor *x, struct bell_tensor **out_u,
                        struct bell_tensor **out_s, struct bell_tensor **out_vh);
-/* The same with square U (m, m) and VH (n, n). The columns and rows that are more
+/* The same with square U (m, m) and VH (n, n). The additional columns and rows
  * have no gradient. */
 BELL_API void bell_svd_full(struct bell_tensor *x, struct bell_tensor **out_u,
                             struct bell_tensor **out_s,
@@ -66,9 +67,9 @@ BELL_API void bell_svd_full(struct bell_tensor *x, struct bell_tensor **out_u,
 /* The singular values alone, (k), falling. */
 BELL_API struct bell_tensor *bell_svdvals(struct bell_tensor *x);
 
-/* A symmetric x = V @ diag(values) @ V^T: values (n) ascending, V (n, n) of
- * orthonormal columns, whose signs are not said. Of x's lower triangle, with
- * `upper` of its upper one; the other is not read. */
+/* The eigenvalues (n), ascending, and orthonormal eigenvectors V (n, n) of a
+ * symmetric x = V @ diag(values) @ V^T. The signs of V's columns are unspecified.
+ * Reads the lower triangle of x, or with `upper` the upper one. */
 BELL_API void bell_eigh(struct bell_tensor *x, bool upper,
                         struct bell_tensor **out_values,
                         struct bell_tensor **out_v);

@@ -131,8 +131,9 @@ BELL_API struct bell_tensor *bell_isclose(struct bell_tensor *x,
                                           double atol, bool equal_nan);
 
 /* With a number: as the calls above with bell_scalar (a whole number counts
- * as an integer where x is integer or bool). Integers above 2^53 that no double
- * is go as bell_scalar_int, here and wherever a call takes a double. */
+ * as an integer where x is integer or bool). For an integer that a double cannot
+ * hold (above 2^53), here and in other calls that take a double, use
+ * bell_scalar_int and the call for tensors. */
 BELL_API struct bell_tensor *bell_add_scalar(struct bell_tensor *x, double y);
 /* x - y. */
 BELL_API struct bell_tensor *bell_sub_scalar(struct bell_tensor *x, double y);
@@ -150,9 +151,9 @@ BELL_API struct bell_tensor *bell_where(struct bell_tensor *cond,
                                         struct bell_tensor *x,
                                         struct bell_tensor *y);
 /* min(max(x, low), high); NULL: no bound on that side (not both). The gradient
- * goes to x between the bounds; where x equals a bound that is a tensor both
- * have half of it, where it is a number neither. A whole number beyond x's integer
- * dtype is no bound, or the nearest end. */
+ * goes to x between the bounds. Where x equals a bound, a tensor and x share it
+ * equally; a number and x have none. A whole number outside x's integer dtype
+ * counts as the dtype's nearest number. */
 BELL_API struct bell_tensor *bell_clamp(struct bell_tensor *x,
                                         struct bell_tensor *low,
                                         struct bell_tensor *high);
@@ -415,9 +416,9 @@ BELL_API struct bell_tensor *bell_linear(struct bell_tensor *x,
                                          struct bell_tensor *weight,
                                          struct bell_tensor *bias);
 /* beta * x + alpha * (a @ b) of matrices (m, k) and (k, n); x broadcasts to
- * (m, n). With beta 0 x counts for nothing, NaN neither. float16 and bfloat16
- * are rounded once, at the end; of integers, beta and alpha must be whole
- * (BELL_BAD_VALUE). Gradients to all three. */
+ * (m, n). With beta 0 x is not used, even where it is NaN. float16 and bfloat16
+ * are rounded once, at the end. For integers beta and alpha must be whole
+ * (BELL_BAD_VALUE). All three have gradients. */
 BELL_API struct bell_tensor *bell_addmm(struct bell_tensor *x,
                                         struct bell_tensor *a,
                                         struct bell_tensor *b, double beta,

@@ -59,10 +59,11 @@ BELL_API struct bell_tensor *bell_masked_select_sized(struct bell_tensor *x,
                                                       struct bell_tensor *mask,
                                                       int64_t size,
                                                       struct bell_tensor *fill);
-/* Each place of an axis (BELL_FLAT: each element) as often as `counts` says:
- * integers, one for each place or one for all, none negative. `size`: how many
- * that are; more of them are 0, fewer are the first. -1: counted, on the host.
- * The gradient of each is summed. */
+/* Repeats each index of an axis (BELL_FLAT: each element) as often as `counts`
+ * says: integers that are not negative, one for each index or one for all. `size`
+ * is the size of that axis in the result: missing elements are 0, surplus ones
+ * are left out; -1: the sum of the counts, read on the host. The gradient of an
+ * element is the sum over its copies. */
 BELL_API struct bell_tensor *
 bell_repeat_interleave_by(struct bell_tensor *x, struct bell_tensor *counts,
                           int axis, int64_t size);

@@ -45,9 +45,9 @@ struct bell_resize_options {
     double scale[3];    /* of each axis out / size where that is to be taken as
                          * another number than it is; else 0 */
 };
-/* bell_interpolate with a scale for each axis, n at most 3. Of uint8 each
- * axis, the last one first, is resized by weights of 15 bits, rounded to nearest,
- * halves up, and kept in 0..255, as in PyTorch. */
+/* bell_interpolate with a scale for each axis, n at most 3. uint8 is
+ * resized as in PyTorch: each axis by weights of 15 bits, the last axis first, and
+ * rounded to nearest, halves up, within 0..255. */
 BELL_API struct bell_tensor *bell_resize(struct bell_tensor *x,
                                          const int64_t *sizes, uint32_t n,
                                          const struct bell_resize_options *opt);

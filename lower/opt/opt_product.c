@@ -25,8 +25,9 @@
 #define WORTH_IT        0.97 /* of the values, for tiles of many vectors */
 #define MAX_VECTORS     6    /* of a tile's width */
 #define MIN_ROWS        4    /* of such a tile */
-/* Of vectors of so many bytes, halves are as fast for an element. observed: Zen
- * 4; of vectors of 32 bytes (Zen 3) they take twice as long. */
+/* Vectors of so many bytes may be halved, which takes no longer for an element
+ * where they are processed in two passes. guess: true of Zen 4 alone. Halves of 32
+ * bytes take twice as long. observed: Zen 3, 2026-11-29 */
 #define HALVED_BYTES 64
 #define MAX_OVERLAP  104 /* percent computed of what is wanted */
 #define ROW_TILES    8   /* of rows, packed together */

@@ -26,7 +26,7 @@
 #define SPLIT_MAX_LONG  65536
 #define UNEVEN_PARTS    2  /* times more, where they are not equal. guess */
 #define UNEVEN_ALIGN    16 /* elements that such parts are multiples of, */
-#define UNEVEN_LONG     8  /* where they are so many times as long */
+#define UNEVEN_LONG     8  /* where they are so many times as long. guess */
 #define PRODUCT_PARTS   64 /* times workers, over outputs: two tiles each */
 /* Of words, by a GPU without matrix instructions for them: where there are fewer
  * tiles than processors, parts make six of each, which are long enough to pay

@@ -75,6 +75,9 @@ def check_memory(tap):
         done, 0, out=': 0 calls differ'))
     tap.check('--failing-memory alone', expect(
         run('fuzz', 'CPU', '--failing-memory'), 2, err='needs --each'))
+    tap.check('--failing-memory with --dump', expect(
+        run('fuzz', 'CPU', '--each', '--failing-memory', '--dump',
+            '/dev/null'), 2, err='no results'))
 
 
 def check_dump(tap):

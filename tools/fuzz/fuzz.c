@@ -476,6 +476,9 @@ verb_fuzz(int argc, char **argv)
             tool_usage(s->opts.json, "fuzz: --grad, --vary, --jit or --each");
     if (code == TOOL_GO_ON && s->opts.failing_memory && !s->opts.each)
         code = tool_usage(s->opts.json, "fuzz: --failing-memory needs --each");
+    if (code == TOOL_GO_ON && s->opts.failing_memory && s->opts.dump)
+        code = tool_usage(s->opts.json,
+                          "fuzz: --failing-memory has no results to --dump");
     if (code == TOOL_GO_ON && s->opts.dump && !s->opts.each)
         code = tool_usage(s->opts.json, "fuzz: --dump needs --each");
     if (code == TOOL_GO_ON && s->opts.print && s->opts.index < 0)
