@@ -94,8 +94,10 @@ static pthread_once_t load_once = PTHREAD_ONCE_INIT;
 static pthread_once_t amdgpu_once = PTHREAD_ONCE_INIT;
 static struct llvm_api loaded;
 static void *library;
-static char load_error[320]; /* empty: loaded */
-static bell_status load_status = BELL_E_UNSUPPORTED;
+static struct {
+    char text[320]; /* empty: loaded */
+    bool is_memory; /* that was short */
+} load_error;
 static char amdgpu_error[256]; /* empty: initialised */
 
 /* Where the calling thread goes when LLVM gives up. */
@@ -133,21 +135,21 @@ tell_load_error(const char *why)
     struct rlimit limit;
 
     why = why ? why : "?";
-    load_status = is_of_memory(why) ? BELL_E_NO_MEMORY : BELL_E_UNSUPPORTED;
-    if (load_status == BELL_E_UNSUPPORTED)
-        snprintf(load_error, sizeof(load_error),
+    load_error.is_memory = is_of_memory(why);
+    if (!load_error.is_memory)
+        snprintf(load_error.text, sizeof(load_error.text),
                  "LLVM 19 cannot be loaded: %.120s; Debian's package is "
                  "libllvm19",
                  why);
     else if (getrlimit(RLIMIT_AS, &limit) == 0 &&
              limit.rlim_cur != RLIM_INFINITY)
-        snprintf(load_error, sizeof(load_error),
-                 "out of memory for LLVM 19, with a limit of %llu KiB "
+        snprintf(load_error.text, sizeof(load_error.text),
+                 "LLVM 19, with a limit of %llu KiB "
                  "(ulimit -v): %.120s",
                  (unsigned long long)limit.rlim_cur / 1024, why);
     else
-        snprintf(load_error, sizeof(load_error),
-                 "out of memory for LLVM 19: %.120s", why);
+        snprintf(load_error.text, sizeof(load_error.text), "LLVM 19: %.120s",
+                 why);
 }
 
 static void *
@@ -159,7 +161,7 @@ open_library(void)
 
     /* A static C library's dlopen would bring a second C library in. */
     if (process_is_static()) {
-        snprintf(load_error, sizeof(load_error),
+        snprintf(load_error.text, sizeof(load_error.text),
                  "this program is linked statically (-static), and LLVM, which "
                  "makes machine code, cannot be loaded into it: link "
                  "libdoorbell.a without -static, or run a saved bundle");
@@ -212,7 +214,7 @@ load_library(void)
     for (i = 0; i < ARRAY_LEN(rows); i++) {
         void *sym = dlsym(lib, rows[i].name);
         if (!sym) {
-            snprintf(load_error, sizeof(load_error),
+            snprintf(load_error.text, sizeof(load_error.text),
                      "the LLVM found has no %s: version 19 is needed",
                      rows[i].name);
             return;
@@ -221,13 +223,14 @@ load_library(void)
     }
     loaded.GetVersion(&version[0], &version[1], &version[2]);
     if (version[0] != 19) {
-        snprintf(load_error, sizeof(load_error),
+        snprintf(load_error.text, sizeof(load_error.text),
                  "LLVM %u.%u found, version 19 is needed", version[0],
                  version[1]);
         return;
     }
     library = lib;
-    if (init_target(lib, NATIVE_TARGET, load_error, sizeof(load_error)) == 0)
+    if (init_target(lib, NATIVE_TARGET, load_error.text,
+                    sizeof(load_error.text)) == 0)
         loaded.InstallFatalErrorHandler(catch_fatal);
 }
 
@@ -241,8 +244,11 @@ bell_status
 llvm_api_get(const struct llvm_api **out_api)
 {
     pthread_once(&load_once, load_library);
-    if (load_error[0])
-        return bell_fail(load_status, "%s", load_error);
+    if (load_error.text[0])
+        return load_error.is_memory
+                   ? bell_fail(BELL_E_NO_MEMORY, "out of memory for %s",
+                               load_error.text)
+                   : bell_fail(BELL_E_UNSUPPORTED, "%s", load_error.text);
     *out_api = &loaded;
     return BELL_OK;
 }
