@@ -96,8 +96,8 @@ static struct llvm_api loaded;
 static void *library;
 static struct {
     char text[320]; /* empty: loaded */
-    bool is_memory; /* that was short */
-} load_error;
+    bell_status status;
+} load_error = {.status = BELL_E_UNSUPPORTED};
 static char amdgpu_error[256]; /* empty: initialised */
 
 /* Where the calling thread goes when LLVM gives up. */
@@ -128,6 +128,13 @@ is_of_memory(const char *why)
            strstr(why, "cannot create shared object descriptor");
 }
 
+/* A package helps where there is no file, and not where it cannot be read. */
+static bool
+is_absent(const char *why)
+{
+    return strstr(why, "No such file or directory");
+}
+
 /* The linker's words do not name memory where that was short. */
 static void
 tell_load_error(const char *why)
@@ -135,21 +142,22 @@ tell_load_error(const char *why)
     struct rlimit limit;
 
     why = why ? why : "?";
-    load_error.is_memory = is_of_memory(why);
-    if (!load_error.is_memory)
+    load_error.status = is_of_memory(why) ? BELL_E_NO_MEMORY
+                        : is_absent(why)  ? BELL_E_UNSUPPORTED
+                                          : BELL_E_IO;
+    if (load_error.status != BELL_E_NO_MEMORY)
         snprintf(load_error.text, sizeof(load_error.text),
-                 "LLVM 19 cannot be loaded: %.120s; Debian's package is "
-                 "libllvm19",
-                 why);
+                 "LLVM 19 cannot be loaded: %.120s%s", why,
+                 is_absent(why) ? "; Debian's package is libllvm19" : "");
     else if (getrlimit(RLIMIT_AS, &limit) == 0 &&
              limit.rlim_cur != RLIM_INFINITY)
         snprintf(load_error.text, sizeof(load_error.text),
-                 "LLVM 19, with a limit of %llu KiB "
+                 "out of memory for LLVM 19, with a limit of %llu KiB "
                  "(ulimit -v): %.120s",
                  (unsigned long long)limit.rlim_cur / 1024, why);
     else
-        snprintf(load_error.text, sizeof(load_error.text), "LLVM 19: %.120s",
-                 why);
+        snprintf(load_error.text, sizeof(load_error.text),
+                 "out of memory for LLVM 19: %.120s", why);
 }
 
 static void *
@@ -169,8 +177,11 @@ open_library(void)
     }
     for (i = 0; i < ARRAY_LEN(names); i++) {
         void *lib = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-        if (lib)
+        if (lib) {
+            load_error.text[0] = '\0';
+            load_error.status = BELL_E_UNSUPPORTED;
             return lib;
+        }
         if (i == 0)
             tell_load_error(dlerror());
     }
@@ -245,10 +256,7 @@ llvm_api_get(const struct llvm_api **out_api)
 {
     pthread_once(&load_once, load_library);
     if (load_error.text[0])
-        return load_error.is_memory
-                   ? bell_fail(BELL_E_NO_MEMORY, "out of memory for %s",
-                               load_error.text)
-                   : bell_fail(BELL_E_UNSUPPORTED, "%s", load_error.text);
+        return bell_fail(load_error.status, "%s", load_error.text);
     *out_api = &loaded;
     return BELL_OK;
 }

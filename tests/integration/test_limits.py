@@ -7,6 +7,7 @@ import os
 import resource
 import subprocess
 import sys
+import tempfile
 
 from cli import DOORBELL, Tap
 
@@ -49,14 +50,27 @@ def steps(device, limit, values, word):
         if 'loading shared libraries' in text or code == 127:
             continue
         n_refused += 1
-        if code < 0 or word not in text or 'not installed' in text or \
+        if code != 1 or word not in text or 'not installed' in text or \
                 'package' in text:
             return [f'{value}: exit code {code}: {text}']
     return ['the most is not enough']
 
 
+def another_name():
+    """The library's first name leads to no library, the next one does."""
+    with tempfile.TemporaryDirectory() as folder:
+        with open(os.path.join(folder, 'libLLVM.so.19.1'), 'wb') as file:
+            file.write(b'no library')
+        done = subprocess.run(
+            [DOORBELL, 'eval', '--device', 'CPU', 'sum(ones([3]))'],
+            capture_output=True, text=True, check=False, timeout=300,
+            env=dict(os.environ, LD_LIBRARY_PATH=folder))
+    return [] if done.returncode == 0 else [done.stderr]
+
+
 def main():
     tap = Tap()
+    tap.check('LLVM by another name', another_name())
     for device in DEVICES:
         tap.check(f'threads, {device}', threads(device))
     for device in DEVICES[1:]:
