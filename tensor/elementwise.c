@@ -192,10 +192,13 @@ copy_sign(struct bell_context *ctx, const struct uop *x, const struct uop *y)
     enum uop_dtype bits_type = size == 8   ? UOP_U64
                                : size == 4 ? UOP_U32
                                            : UOP_U16;
-    int64_t sign = (int64_t)(1ull << (size * 8 - 1));
     const struct uop *bits, *abs, *y_sign;
+    int64_t sign;
 
-    assert(tn_bad(x) || tn_is_float(x));
+    if (tn_bad(x))
+        return x;
+    assert(tn_is_float(x));
+    sign = (int64_t)(1ull << (size * 8 - 1));
     y_sign = tn_and(ctx, tn_bitcast(ctx, y, bits_type),
                     tn_int(ctx, bits_type, sign));
     bits = tn_or(ctx,
