@@ -17,7 +17,7 @@ import struct
 import sys
 import time
 
-DTYPES = {'int8': 2, 'int32': 6, 'float16': 10, 'bfloat16': 11, 'float32': 12,
+DTYPES = {'int8': 2, 'int32': 6, 'int64': 8, 'float16': 10, 'bfloat16': 11, 'float32': 12,
           'float64': 13, 'float8_e4m3fn': 14}
 NONE, BOOL, INT, FLOAT, DTYPE, TENSOR, LIST = 0, 1, 2, 3, 4, 6, 7
 
@@ -97,6 +97,8 @@ class Record:
             return value
         if isinstance(x, ctypes.c_void_p):
             return Value(TENSOR, 0, x.value)
+        if x is None:
+            return Value(NONE, 0, 0)
         if isinstance(x, bool):
             return Value(BOOL, 0, x)
         if isinstance(x, int):
@@ -139,6 +141,98 @@ class Result:
 
     def __init__(self, step):
         self.step = step
+
+
+class Gradients:
+    """Of the first of two inputs, where `record` has `cotangent` for its own."""
+
+    def __init__(self, bell, record, target, cotangent):
+        self.bell, self.record, self.cotangent = bell, record, cotangent
+        self.targets = (ctypes.c_void_p * 1)(target)
+        self.grads = (ctypes.c_void_p * 1)()
+
+    def play(self):
+        self.bell.check(self.bell.lib.bell_vjp(
+            ctypes.c_void_p(self.record.play()), self.cotangent, self.targets,
+            1, self.grads))
+        return self.grads[0]
+
+
+JIT_FUNCTION = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p,
+    ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_void_p))
+
+
+class JitDesc(ctypes.Structure):
+    """struct bell_jit_desc"""
+    _fields_ = [('struct_size', ctypes.c_uint32), ('name', ctypes.c_char_p),
+                ('fn', JIT_FUNCTION), ('user', ctypes.c_void_p),
+                ('n_in', ctypes.c_uint32), ('n_out', ctypes.c_uint32)]
+
+
+class TrainingStep:
+    """Makes each weight less by its gradient of a loss, captured once."""
+
+    def __init__(self, bell, make_loss, weights, rate):
+        self.bell, self.make_loss, self.rate = bell, make_loss, rate
+        self.weights = (ctypes.c_void_p * len(weights))(
+            *(w.value for w in weights))
+        self.fn = JIT_FUNCTION(self.run)
+        self.jit, self.loss = ctypes.c_void_p(), ctypes.c_void_p()
+        desc = JitDesc(ctypes.sizeof(JitDesc), None, self.fn, None, 0, 1)
+        bell.check(bell.lib.bell_jit_create(bell.ctx, ctypes.byref(desc),
+                                            ctypes.byref(self.jit)))
+
+    def run(self, _ctx, _user, _inputs, out):
+        bell, n = self.bell, len(self.weights)
+        grads = (ctypes.c_void_p * n)()
+        loss = ctypes.c_void_p(bell.record(self.make_loss).play())
+        status = bell.lib.bell_gradient(loss, self.weights, n, grads)
+        for weight, grad in zip(self.weights, grads):
+            if status == 0:
+                less = bell.record(lambda r, w=weight, g=grad: r.call(
+                    'sub', ctypes.c_void_p(w), ctypes.c_void_p(g),
+                    alpha=self.rate))
+                bell.lib.bell_assign(ctypes.c_void_p(weight),
+                                     ctypes.c_void_p(less.play()))
+        out[0] = loss.value
+        return status
+
+    def play(self):
+        self.bell.check(self.bell.lib.bell_jit_call(
+            self.jit, None, ctypes.byref(self.loss)))
+        return self.loss.value
+
+
+def run_resnet18(call, x, weights):
+    """Its logits, where call is of PyTorch or of Doorbell: names are the same."""
+    weights = iter(weights)
+
+    def conv(x, stride=1, padding=1):
+        x = call('conv2d', x, next(weights), stride=stride, padding=padding)
+        return call('batch_norm', x, None, None, next(weights), next(weights),
+                    training=True)
+
+    x = call('relu', conv(x, 2, 3))
+    x = call('max_pool2d', x, 3, 2, 1)
+    for stride in (1, 1, 2, 1, 2, 1, 2, 1):
+        y = conv(call('relu', conv(x, stride)))
+        x = call('relu', call('add', y, conv(x, 2, 0) if stride == 2 else x))
+    return call('linear', call('mean', x, [2, 3]), next(weights),
+                next(weights))
+
+
+def list_resnet18_shapes():
+    """Of the weights in the order in which run_resnet18 takes them."""
+    shapes, n_in = [(64, 3, 7, 7), (64,), (64,)], 64
+    for n_out, is_first in ((64, 0), (64, 0), (128, 1), (128, 0), (256, 1),
+                            (256, 0), (512, 1), (512, 0)):
+        shapes += [(n_out, n_in, 3, 3), (n_out,), (n_out,),
+                   (n_out, n_out, 3, 3), (n_out,), (n_out,)]
+        if is_first:
+            shapes += [(n_out, n_in, 1, 1), (n_out,), (n_out,)]
+        n_in = n_out
+    return shapes + [(10, 512), (10,)]
 
 
 def load_openblas(n_threads):
@@ -191,7 +285,7 @@ class Bench:
         times = [], []
         clock = time.process_time if self.options.cpu_time \
             else time.perf_counter
-        record = self.bell.record(make)
+        record = make if hasattr(make, 'play') else self.bell.record(make)
         self.bell.run(record)
         peer()
         end = time.perf_counter() + self.options.seconds
@@ -283,6 +377,73 @@ class Bench:
                          bell.call('conv2d', a, b, **named),
                          lambda: torch.conv2d(x, w, **named))
 
+    def gradients(self):
+        """Of convolutions by their weights and by their inputs."""
+        torch = self.torch
+        for shape, kernel, stride, padding in (
+                ((32, 64, 56, 56), (64, 64, 3, 3), 1, 1),
+                ((8, 512, 7, 7), (512, 512, 3, 3), 1, 1),
+                ((8, 64, 56, 56), (128, 64, 3, 3), 2, 1),
+                ((8, 3, 224, 224), (64, 3, 7, 7), 2, 3),
+                ((8, 256, 56, 56), (64, 256, 1, 1), 1, 0)):
+            what = f'{kernel[2]}x{kernel[3]}/{stride} ' + 'x'.join(
+                str(n) for n in shape)
+            for i, side in enumerate(('input', 'weight')):
+                name = f'grad {side} {what}'
+                if not self.wants(name):
+                    continue
+                x, w = self.rand(*shape), self.rand(*kernel)
+                named = {'stride': stride, 'padding': padding}
+                v = self.rand(*torch.conv2d(x, w, **named).shape)
+                ab = [self.upload(t) for t in (x, w)]
+                record = self.bell.record(
+                    lambda bell, ab=ab, named=named:
+                    bell.call('conv2d', *ab, **named))
+                mask = [i == 0, i == 1, False]
+                self.compare(
+                    name, 'torch',
+                    Gradients(self.bell, record, ab[i], self.upload(v)),
+                    lambda: torch.ops.aten.convolution_backward(
+                        v, x, w, None, [stride] * 2, [padding] * 2, [1, 1],
+                        False, [0, 0], 1, mask))
+
+    def training(self):
+        torch = self.torch
+        for size in (64, 224):
+            name = f'train ResNet-18 8x3x{size}x{size}'
+            if not self.wants(name):
+                continue
+            weights = [torch.ones(shape) if len(shape) == 1 else
+                       self.rand(*shape) * 6 ** 0.5 * 2 /
+                       (torch.Size(shape[1:]).numel() ** 0.5)
+                       for shape in list_resnet18_shapes()]
+            for beta in weights[2:-1:3] + weights[-1:]:
+                beta.zero_()
+            x, y = self.rand(8, 3, size, size), torch.arange(8) % 10
+            a, b = self.upload(x), self.upload(y)
+            ours = [self.upload(w) for w in weights]
+            for w in weights:
+                w.requires_grad = True
+            rate = 1e-3
+
+            def call(name, *args, **named):
+                fn = getattr(torch.nn.functional, name, None)
+                return (fn or getattr(torch, name))(*args, **named)
+
+            def peer():
+                loss = torch.nn.functional.cross_entropy(
+                    run_resnet18(call, x, weights), y)
+                grads = torch.autograd.grad(loss, weights)
+                with torch.no_grad():
+                    torch._foreach_sub_(weights, grads, alpha=rate)
+                return loss
+
+            step = TrainingStep(
+                self.bell, lambda record: record.call(
+                    'cross_entropy', run_resnet18(record.call, a, ours), b),
+                ours, rate)
+            self.compare(name, 'torch', step, peer)
+
     def attention(self):
         torch = self.torch
         name = 'attention 12x1024x64'
@@ -360,6 +521,8 @@ def main():
     print(f'{"":34} {"doorbell":>12} {"peer":>12}  median minimum')
     bench.products()
     bench.convolutions()
+    bench.gradients()
+    bench.training()
     bench.attention()
     bench.functions()
     return 0
