@@ -184,18 +184,23 @@ split_axes(struct uop_graph *g, const struct uop *u, const struct uop *src,
     return reshape(g, src, to->d, to->n);
 }
 
-/* Is each element below used for several outputs? */
+/* Is each element below used for several outputs? On a CPU it does not matter what
+ * a few elements are made of: they are stored. guess: on a GPU a factor that takes
+ * much work is none, as no such product in parts was measured there. */
 static bool
-is_product(struct uop_graph *g, const struct uop *src)
+is_product(struct uop_graph *g, const struct uop *src,
+           const struct sched_target *target)
 {
     const struct uop *stack[MAX_LOOKED_AT], *u;
-    double total = 0, n = (double)numel_of(uop_shape(g, src));
+    double total = 0, n = (double)numel_of(uop_shape(g, src)), own;
     uint32_t n_stack = 0, n_seen = 0, i;
 
     for (stack[n_stack++] = src; n_stack;) {
         u = stack[--n_stack];
-        if (uop_has(u, UOP_FLAG_MOVE) || uop_has(u, UOP_FLAG_ALU) ||
-            u->op == UOP_CAST) {
+        own = (double)numel_of(uop_shape(g, u));
+        if ((own * 2 >= n || !target->product_bytes) &&
+            (uop_has(u, UOP_FLAG_MOVE) || uop_has(u, UOP_FLAG_ALU) ||
+             u->op == UOP_CAST)) {
             n_seen += u->n_src;
             if (n_seen > MAX_LOOKED_AT)
                 return false;
@@ -203,7 +208,7 @@ is_product(struct uop_graph *g, const struct uop *src)
                 stack[n_stack++] = u->src[i];
             continue;
         }
-        total += (double)numel_of(uop_shape(g, u));
+        total += own;
     }
     return total * 2 < n;
 }
@@ -356,7 +361,7 @@ split_reduce(struct uop_graph *g, const struct uop *u, const struct uop *src,
     const struct uop_dims *from = uop_shape(g, src), *to = uop_shape(g, u);
     int64_t work = numel_of(from), outputs = numel_of(to), inner = 1;
     int64_t parts, most = SPLIT_MAX_LONG, limit, wanted;
-    bool product = is_product(g, src);
+    bool product = is_product(g, src, target);
     struct cut best = {.parts = 1};
     uint32_t i, axes = uop_reduce_axes(u), last = from->n;
     bool side_by_side;
@@ -408,6 +413,7 @@ split_reduce(struct uop_graph *g, const struct uop *u, const struct uop *src,
  * where it is of something else, too. */
 static uint32_t
 find_products(struct uop_graph *g, const struct uop *sum,
+              const struct sched_target *target,
               const struct uop *terms[MOST_PRODUCTS])
 {
     const struct uop *stack[MOST_PRODUCTS], *u;
@@ -421,7 +427,7 @@ find_products(struct uop_graph *g, const struct uop *sum,
         if (u->op == UOP_ADD && n + n_stack + 2 <= MOST_PRODUCTS) {
             stack[n_stack++] = u->src[1];
             stack[n_stack++] = u->src[0];
-        } else if (u->op == UOP_MUL && is_product(g, u)) {
+        } else if (u->op == UOP_MUL && is_product(g, u, target)) {
             terms[n++] = u;
         } else {
             return 0;
@@ -451,7 +457,7 @@ prepare_sum(struct uop_graph *g, const struct uop *u, const struct uop *old,
             const uint32_t *n_users, const struct sched_target *target)
 {
     const struct uop *terms[MOST_PRODUCTS], *src[2] = {NULL, NULL};
-    uint32_t i, n = find_products(g, u, terms);
+    uint32_t i, n = find_products(g, u, target, terms);
 
     if (n < 2)
         return prepare_reduce(g, u, old, n_users, target);

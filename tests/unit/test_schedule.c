@@ -861,6 +861,76 @@ test_long_products_are_split(void **state)
     }
 }
 
+/* So is one whose factor has much work behind it, which is done once. */
+static void
+test_long_products_of_more_are_split(void **state)
+{
+    const struct sched_target target = {.n_parallel = 2,
+                                        .product_bytes = 4 * 4096};
+    const struct uop *x, *y;
+    struct world w;
+    uint32_t i;
+    bool found = false;
+
+    (void)state;
+    setup(&w);
+    x = leaf(&w.g, 0, UOP_F32, dims_of(&w.g, 2, 20, 8192));
+    y = leaf(&w.g, 1, UOP_F32, dims_of(&w.g, 2, 30, 8192));
+    for (i = 0; i < 40; i++)
+        x = alu(&w.g, i % 2 ? UOP_ADD : UOP_MUL, x, x);
+    x = expand(&w.g, reshape(&w.g, x, dims_of(&w.g, 3, 20, 1, 8192)),
+               dims_of(&w.g, 3, 20, 30, 8192));
+    y = expand(&w.g, reshape(&w.g, y, dims_of(&w.g, 3, 1, 30, 8192)),
+               dims_of(&w.g, 3, 20, 30, 8192));
+    y = reduce(&w.g, UOP_ADD, alu(&w.g, UOP_MUL, x, y), 4);
+    assert_in_range(schedule_for(&w, &target, &y, 1), 2, 3);
+    for (i = 0; i < w.plan.n_bufs; i++)
+        found |= w.plan.bufs[i].n_elems == 2 * 600;
+    assert_true(found);
+    teardown(&w);
+}
+
+/* Rows of a sum over several axes that lie otherwise are stored as they are
+ * read, where each of their elements is used often. */
+static void
+test_rows_of_windows_are_turned(void **state)
+{
+    static const struct {
+        int columns;
+        bool across;
+        uint32_t n_kernels;
+    } cases[] = {{400, true, 2}, {400, false, 1}, {32, true, 1}};
+    const struct sched_target target = {.n_parallel = 2, .turns_rows = true};
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(cases); i++) {
+        int columns = cases[i].columns;
+        const struct uop_dims *full, *lies, *rows;
+        const struct uop *x, *y;
+        union uop_arg order;
+        struct world w;
+        setup(&w);
+        full = dims_of(&w.g, 4, 64, columns, 16, 20);
+        rows = dims_of(&w.g, 3, 64, 16, 20);
+        lies = cases[i].across ? dims_of(&w.g, 3, 16, 64, 20) : rows;
+        order.dims = dims_of(&w.g, 3, 1, 0, 2);
+        x = leaf(&w.g, 0, UOP_F32, lies);
+        if (cases[i].across)
+            x = uop_new_shaped(&w.g, UOP_PERMUTE, UOP_F32, order, &x, 1, rows);
+        x = expand(&w.g, reshape(&w.g, x, dims_of(&w.g, 4, 64, 1, 16, 20)),
+                   full);
+        y = leaf(&w.g, 1, UOP_F32, dims_of(&w.g, 3, columns, 16, 20));
+        y = expand(&w.g, reshape(&w.g, y, dims_of(&w.g, 4, 1, columns, 16, 20)),
+                   full);
+        y = reduce(&w.g, UOP_ADD, alu(&w.g, UOP_MUL, x, y), 3 << 2);
+        assert_int_equal(schedule_for(&w, &target, &y, 1), cases[i].n_kernels);
+        if (cases[i].n_kernels > 1)
+            assert_int_equal(w.plan.bufs[2].n_elems, 64 * 16 * 20);
+        teardown(&w);
+    }
+}
+
 /* Where tiles take so many steps of small numbers, rows that are no multiple of
  * that get zeros first. */
 static void
@@ -1047,6 +1117,8 @@ main(void)
         cmocka_unit_test(test_prime_sum_is_split),
         cmocka_unit_test(test_huge_sum_is_split),
         cmocka_unit_test(test_long_products_are_split),
+        cmocka_unit_test(test_long_products_of_more_are_split),
+        cmocka_unit_test(test_rows_of_windows_are_turned),
         cmocka_unit_test(test_sums_for_tiles),
         cmocka_unit_test(test_random),
         cmocka_unit_test(test_too_many_leaves),
