@@ -35,6 +35,9 @@ CROWDED = '''[...document.querySelectorAll('svg')].flatMap(svg => {
         texts.flatMap(([t, r], i) => texts.slice(i + 1).filter(
             ([, o]) => meet(r, o)).map(([u]) => t + ' lies on ' + u)));
 })'''
+# The roofline with its points at the left, where the roofs' names are.
+LEFT = '''(measured.filter(r => r.flops && r.unit === 'gflops').forEach(
+    r => {r.bytes = 10 * r.flops;}), roofline(), 0)'''
 WIDTHS = '''[document.documentElement.scrollWidth, window.innerWidth,
     Math.max(...[...document.body.querySelectorAll(':not(.wide *)')].filter(
         n => !n.closest('svg') && !n.closest('script')).map(
@@ -82,6 +85,10 @@ def check_page(tap, program, name, path, check, wanted, keep):
             if keep:
                 page.screenshot(os.path.join(
                     keep, f'{name}-{width}{"-dark" if dark else ""}.png'))
+        if check is plot_complaints:
+            page.open(path, 390, 844, False)
+            page.value(LEFT)
+            tap.check(f'{name}, points under words', page.value(CROWDED))
         paper = page.print_pages()
         tap.check(f'{name}, on paper', [
             'no PDF' for _ in [0] if not paper.startswith(b'%PDF')])
