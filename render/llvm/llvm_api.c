@@ -8,6 +8,7 @@
 
 #include <assert.h>
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -128,11 +129,13 @@ is_of_memory(const char *why)
            strstr(why, "cannot create shared object descriptor");
 }
 
-/* A package helps where there is no file, and not where it cannot be read. */
+/* Whether the library is missing, as the C library says so in the program's
+ * language. A package adds a missing file; it does not mend one that cannot be
+ * read. */
 static bool
 is_absent(const char *why)
 {
-    return strstr(why, "No such file or directory");
+    return strstr(why, strerror(ENOENT));
 }
 
 /* The linker's words do not name memory where that was short. */
@@ -141,7 +144,6 @@ tell_load_error(const char *why)
 {
     struct rlimit limit;
 
-    why = why ? why : "?";
     load_error.status = is_of_memory(why) ? BELL_E_NO_MEMORY
                         : is_absent(why)  ? BELL_E_UNSUPPORTED
                                           : BELL_E_IO;
@@ -165,6 +167,7 @@ open_library(void)
 {
     static const char *const names[] = {"libLLVM.so.19.1", "libLLVM-19.so.1",
                                         "libLLVM-19.so", BELL_LLVM_PATH};
+    char first[256] = "?";
     size_t i;
 
     /* A static C library's dlopen would bring a second C library in. */
@@ -177,14 +180,13 @@ open_library(void)
     }
     for (i = 0; i < ARRAY_LEN(names); i++) {
         void *lib = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-        if (lib) {
-            load_error.text[0] = '\0';
-            load_error.status = BELL_E_UNSUPPORTED;
+        const char *why = lib ? NULL : dlerror();
+        if (lib)
             return lib;
-        }
-        if (i == 0)
-            tell_load_error(dlerror());
+        if (i == 0 && why)
+            snprintf(first, sizeof(first), "%s", why);
     }
+    tell_load_error(first);
     return NULL;
 }
 
