@@ -17,8 +17,8 @@ import struct
 import sys
 import time
 
-DTYPES = {'int8': 2, 'int32': 6, 'int64': 8, 'float16': 10, 'bfloat16': 11, 'float32': 12,
-          'float64': 13, 'float8_e4m3fn': 14}
+DTYPES = {'int8': 2, 'int32': 6, 'int64': 8, 'float16': 10, 'bfloat16': 11,
+          'float32': 12, 'float64': 13, 'float8_e4m3fn': 14}
 NONE, BOOL, INT, FLOAT, DTYPE, TENSOR, LIST = 0, 1, 2, 3, 4, 6, 7
 
 
@@ -144,17 +144,23 @@ class Result:
 
 
 class Gradients:
-    """Of the first of two inputs, where `record` has `cotangent` for its own."""
+    """A record's gradients by some of its inputs, played like a record.
+    cotangent: of the result's shape; None: ones."""
 
-    def __init__(self, bell, record, target, cotangent):
+    def __init__(self, bell, record, targets, cotangent=None):
         self.bell, self.record, self.cotangent = bell, record, cotangent
-        self.targets = (ctypes.c_void_p * 1)(target)
-        self.grads = (ctypes.c_void_p * 1)()
+        self.targets = (ctypes.c_void_p * len(targets))(*targets)
+        self.grads = (ctypes.c_void_p * len(targets))()
+        bell.lib.bell_ones_like.restype = ctypes.c_void_p
 
     def play(self):
-        self.bell.check(self.bell.lib.bell_vjp(
-            ctypes.c_void_p(self.record.play()), self.cotangent, self.targets,
-            1, self.grads))
+        lib, n = self.bell.lib, len(self.targets)
+        out = ctypes.c_void_p(self.record.play())
+        cotangent = self.cotangent or ctypes.c_void_p(
+            lib.bell_ones_like(out, 0))
+        self.bell.check(lib.bell_vjp(out, cotangent, self.targets, n,
+                                     self.grads))
+        self.bell.check(lib.bell_realize(self.grads, n))
         return self.grads[0]
 
 
@@ -171,7 +177,7 @@ class JitDesc(ctypes.Structure):
 
 
 class TrainingStep:
-    """Makes each weight less by its gradient of a loss, captured once."""
+    """Gradient descent by one step, captured by a jit; plays the loss."""
 
     def __init__(self, bell, make_loss, weights, rate):
         self.bell, self.make_loss, self.rate = bell, make_loss, rate
@@ -205,7 +211,7 @@ class TrainingStep:
 
 
 def run_resnet18(call, x, weights):
-    """Its logits, where call is of PyTorch or of Doorbell: names are the same."""
+    """Its logits. call(name, ...) is PyTorch's function of that name or ours."""
     weights = iter(weights)
 
     def conv(x, stride=1, padding=1):
@@ -223,7 +229,7 @@ def run_resnet18(call, x, weights):
 
 
 def list_resnet18_shapes():
-    """Of the weights in the order in which run_resnet18 takes them."""
+    """Shapes of the weights, in run_resnet18's order."""
     shapes, n_in = [(64, 3, 7, 7), (64,), (64,)], 64
     for n_out, is_first in ((64, 0), (64, 0), (128, 1), (128, 0), (256, 1),
                             (256, 0), (512, 1), (512, 0)):
@@ -378,7 +384,7 @@ class Bench:
                          lambda: torch.conv2d(x, w, **named))
 
     def gradients(self):
-        """Of convolutions by their weights and by their inputs."""
+        """Gradients of convolutions by their inputs and by their weights."""
         torch = self.torch
         for shape, kernel, stride, padding in (
                 ((32, 64, 56, 56), (64, 64, 3, 3), 1, 1),
@@ -402,7 +408,8 @@ class Bench:
                 mask = [i == 0, i == 1, False]
                 self.compare(
                     name, 'torch',
-                    Gradients(self.bell, record, ab[i], self.upload(v)),
+                    Gradients(self.bell, record, [ab[i].value],
+                              self.upload(v)),
                     lambda: torch.ops.aten.convolution_backward(
                         v, x, w, None, [stride] * 2, [padding] * 2, [1, 1],
                         False, [0, 0], 1, mask))

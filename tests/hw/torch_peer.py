@@ -22,7 +22,8 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'bench'))
-from peers import Doorbell  # noqa: E402  pylint: disable=wrong-import-position
+from peers import (  # noqa: E402  pylint: disable=wrong-import-position
+    JIT_FUNCTION, Doorbell, JitDesc)
 
 # What rounding the result alone, and sums in float32, may come to.
 ALLOWED = {'float32': 2e-6, 'float16': 2e-3, 'bfloat16': 1e-2, 'int32': 0,
@@ -215,18 +216,6 @@ def memory_rows(torch):
     yield Row('softmax 64x1024 float32', {'x': ((64, 1024), 'float32')},
               lambda d, x: d.call('softmax', x, 1),
               lambda x: torch.softmax(x, 1), 0, 8 * 65536)
-
-
-JIT_FUNCTION = ctypes.CFUNCTYPE(
-    ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p,
-    ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_void_p))
-
-
-class JitDesc(ctypes.Structure):
-    """struct bell_jit_desc"""
-    _fields_ = [('struct_size', ctypes.c_uint32), ('name', ctypes.c_char_p),
-                ('fn', JIT_FUNCTION), ('user', ctypes.c_void_p),
-                ('n_in', ctypes.c_uint32), ('n_out', ctypes.c_uint32)]
 
 
 class Jit:
