@@ -184,9 +184,10 @@ split_axes(struct uop_graph *g, const struct uop *u, const struct uop *src,
     return reshape(g, src, to->d, to->n);
 }
 
-/* Is each element below used for several outputs? On a CPU it does not matter what
- * a few elements are made of: they are stored. guess: on a GPU a factor that takes
- * much work is none, as no such product in parts was measured there. */
+/* Is each element below used for several outputs? On a CPU the search ends at a
+ * factor of few elements, whatever computes them: such a factor is stored. On a
+ * GPU it goes on to the leaves. guess: splits of products with costly factors
+ * were not measured there. */
 static bool
 is_product(struct uop_graph *g, const struct uop *src,
            const struct sched_target *target)

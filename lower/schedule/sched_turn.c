@@ -23,10 +23,13 @@
  * but rows again for each few of them. Rows that lie pages apart are all in the
  * same few places of the first cache, which does not hold those of a tile: they
  * are moved apart by a line. observed: AMD EPYC (Zen 4), 1024, 2048 and 4096:
- * 103 GFLOP/s of one thread, so 110. The rows of the gradient by a convolution's
- * input are its filters, flipped and across: they are stored in the order of the
- * sum. observed: AMD EPYC (Zen 3), 2026-11-29: 8 images of 14 x 14, 256
- * channels: 41.6 ms of one thread, so 25; 512 by stride 2 121, so 31.
+ * 103 GFLOP/s of one thread, so 110.
+ *
+ * A convolution's gradient by its input reads the filters reversed and permuted,
+ * so packing their rows again and again is slow: they are copied first.
+ * observed: AMD EPYC (Zen 3), one thread, 2026-11-29: 8 images of 14 x 14, 256
+ * channels, 3 x 3: 44 ms, with the copy 23; 14 x 14 from 512 channels of 7 x 7,
+ * stride 2: 139 ms, 34.
  */
 #include "lower/schedule/sched_internal.h"
 
@@ -292,19 +295,51 @@ space_rows(struct uop_graph *g, const struct uop *u, double n)
                                : narrow;
 }
 
-/* Does it lie in memory in another order than that of its axes? */
+/* u, a REDUCE_AXIS of a MUL, with these factors; u itself if they are its own. */
+static const struct uop *
+with_factors(struct uop_graph *g, const struct uop *u,
+             const struct uop *const factors[2])
+{
+    const struct uop *body = u->src[0];
+
+    if (g->failed)
+        return &uop_failed;
+    if (factors[0] == body->src[0] && factors[1] == body->src[1])
+        return u;
+    body = uop_new_shaped(g, UOP_MUL, body->dtype, body->arg, factors, 2,
+                          uop_shape(g, factors[0]));
+    return uop_new_shaped(g, u->op, u->dtype, u->arg, &body, 1,
+                          uop_shape(g, u));
+}
+
+/* The last axis of more than one element; the first, if there is none. */
+static uint32_t
+last_axis(const struct uop_dims *dims)
+{
+    uint32_t i = dims->n;
+
+    while (i > 1 && dims->d[i - 1] == 1)
+        i--;
+    return i ? i - 1 : 0;
+}
+
+/* Do elements along the last axis of u lie apart in memory, or in reverse? */
 static bool
-is_turned(const struct uop *u)
+is_across_windows(struct uop_graph *g, const struct uop *u)
 {
     for (; uop_has(u, UOP_FLAG_MOVE); u = u->src[0]) {
-        if (u->op == UOP_PERMUTE || u->op == UOP_FLIP)
+        if (u->op == UOP_FLIP ||
+            (u->op == UOP_PERMUTE &&
+             u->arg.dims->d[last_axis(uop_shape(g, u))] !=
+                 (int64_t)last_axis(uop_shape(g, u->src[0]))))
             return true;
     }
     return false;
 }
 
-/* A sum over several axes behind those of its outputs, such as a convolution's:
- * rows that lie otherwise are stored in the order in which they are read. */
+/* The same for a sum whose axes are the last several, such as a convolution's:
+ * a factor that the last output axis does not vary with, and whose last axis lies
+ * across memory or in reverse, is first copied to the order of its axes. */
 static const struct uop *
 turn_windows(struct uop_graph *g, const struct uop *u)
 {
@@ -321,7 +356,8 @@ turn_windows(struct uop_graph *g, const struct uop *u)
     for (i = 0; i < 2; i++) {
         const struct uop *narrow = narrow_factor(g, body->src[i]);
         src[i] = body->src[i];
-        if (!narrow || narrow->dtype != UOP_F32 || !is_turned(narrow) ||
+        if (!narrow || narrow->dtype != UOP_F32 ||
+            !is_across_windows(g, narrow) ||
             !is_repeated(g, src[i], n_out - 1) ||
             n < WINDOW_USES * sched_numel(uop_shape(g, narrow)))
             continue;
@@ -331,13 +367,7 @@ turn_windows(struct uop_graph *g, const struct uop *u)
         src[i] = uop_new_shaped(g, UOP_EXPAND, UOP_F32, src[i]->arg, &narrow, 1,
                                 dims);
     }
-    if (g->failed)
-        return &uop_failed;
-    if (src[0] == body->src[0] && src[1] == body->src[1])
-        return u;
-    body = uop_new_shaped(g, UOP_MUL, UOP_F32, body->arg, src, 2, dims);
-    return uop_new_shaped(g, u->op, u->dtype, u->arg, &body, 1,
-                          uop_shape(g, u));
+    return with_factors(g, u, src);
 }
 
 const struct uop *
@@ -356,14 +386,8 @@ sched_turn(struct uop_graph *g, const struct uop *u,
         return u;
     if (uop_reduce_axes(u) != 1u << (dims->n - 1))
         return target->turns_rows ? turn_windows(g, u) : u;
-    if (pad_factors(g, body, target, src)) {
-        if (g->failed)
-            return &uop_failed;
-        body = uop_new_shaped(g, UOP_MUL, body->dtype, body->arg, src, 2,
-                              uop_shape(g, src[0]));
-        return uop_new_shaped(g, u->op, u->dtype, u->arg, &body, 1,
-                              uop_shape(g, u));
-    }
+    if (pad_factors(g, body, target, src))
+        return with_factors(g, u, src);
     if (body->dtype != UOP_F32 || steps < MIN_STEPS || steps % STEP_WORDS ||
         !(target->turns_words || target->turns_rows))
         return u;
@@ -377,11 +401,5 @@ sched_turn(struct uop_graph *g, const struct uop *u,
             dims->n <= SCHED_MAX_RANK && is_repeated(g, src[i], dims->n - 2))
             src[i] = space_rows(g, src[i], n);
     }
-    if (g->failed)
-        return &uop_failed;
-    if (src[0] == body->src[0] && src[1] == body->src[1])
-        return u;
-    body = uop_new_shaped(g, UOP_MUL, UOP_F32, body->arg, src, 2, dims);
-    return uop_new_shaped(g, u->op, u->dtype, u->arg, &body, 1,
-                          uop_shape(g, u));
+    return with_factors(g, u, src);
 }

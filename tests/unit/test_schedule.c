@@ -861,7 +861,7 @@ test_long_products_are_split(void **state)
     }
 }
 
-/* So is one whose factor has much work behind it, which is done once. */
+/* Likewise where 40 operations compute one of the factors. */
 static void
 test_long_products_of_more_are_split(void **state)
 {
@@ -890,34 +890,44 @@ test_long_products_of_more_are_split(void **state)
     teardown(&w);
 }
 
-/* Rows of a sum over several axes that lie otherwise are stored as they are
- * read, where each of their elements is used often. */
+/* A factor of a sum over several axes is copied first where its last axis lies
+ * across memory or in reverse and each of its elements is used often. */
 static void
-test_rows_of_windows_are_turned(void **state)
+test_rows_of_windows_are_copied(void **state)
 {
     static const struct {
         int columns;
-        bool across;
+        int order[3]; /* of [64, 16, 20] from what is in memory */
+        bool is_reversed;
         uint32_t n_kernels;
-    } cases[] = {{400, true, 2}, {400, false, 1}, {32, true, 1}};
+    } cases[] = {{400, {2, 0, 1}, false, 2},
+                 {400, {0, 1, 2}, true, 2},
+                 {400, {1, 0, 2}, false, 1},
+                 {400, {0, 1, 2}, false, 1},
+                 {32, {2, 0, 1}, false, 1}};
+    static const int sizes[3] = {64, 16, 20};
     const struct sched_target target = {.n_parallel = 2, .turns_rows = true};
-    size_t i;
+    size_t i, at;
 
     (void)state;
     for (i = 0; i < ARRAY_LEN(cases); i++) {
-        int columns = cases[i].columns;
-        const struct uop_dims *full, *lies, *rows;
+        int columns = cases[i].columns, lies[3];
+        const struct uop_dims *full, *rows;
         const struct uop *x, *y;
-        union uop_arg order;
+        union uop_arg arg;
         struct world w;
         setup(&w);
+        for (at = 0; at < 3; at++)
+            lies[cases[i].order[at]] = sizes[at];
         full = dims_of(&w.g, 4, 64, columns, 16, 20);
         rows = dims_of(&w.g, 3, 64, 16, 20);
-        lies = cases[i].across ? dims_of(&w.g, 3, 16, 64, 20) : rows;
-        order.dims = dims_of(&w.g, 3, 1, 0, 2);
-        x = leaf(&w.g, 0, UOP_F32, lies);
-        if (cases[i].across)
-            x = uop_new_shaped(&w.g, UOP_PERMUTE, UOP_F32, order, &x, 1, rows);
+        x = leaf(&w.g, 0, UOP_F32, dims_of(&w.g, 3, lies[0], lies[1], lies[2]));
+        arg.dims = dims_of(&w.g, 3, cases[i].order[0], cases[i].order[1],
+                           cases[i].order[2]);
+        x = uop_new_shaped(&w.g, UOP_PERMUTE, UOP_F32, arg, &x, 1, rows);
+        arg.i = 1 << 2;
+        if (cases[i].is_reversed)
+            x = uop_new_shaped(&w.g, UOP_FLIP, UOP_F32, arg, &x, 1, rows);
         x = expand(&w.g, reshape(&w.g, x, dims_of(&w.g, 4, 64, 1, 16, 20)),
                    full);
         y = leaf(&w.g, 1, UOP_F32, dims_of(&w.g, 3, columns, 16, 20));
@@ -1118,7 +1128,7 @@ main(void)
         cmocka_unit_test(test_huge_sum_is_split),
         cmocka_unit_test(test_long_products_are_split),
         cmocka_unit_test(test_long_products_of_more_are_split),
-        cmocka_unit_test(test_rows_of_windows_are_turned),
+        cmocka_unit_test(test_rows_of_windows_are_copied),
         cmocka_unit_test(test_sums_for_tiles),
         cmocka_unit_test(test_random),
         cmocka_unit_test(test_too_many_leaves),
