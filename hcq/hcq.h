@@ -106,7 +106,7 @@ struct hcq_fault {
     uint64_t last_group;
     char program[HCQ_NAME_MAX]; /* kernel, or the command: "copy" */
     char queue[HCQ_NAME_MAX];
-    char text[256]; /* all of it as one line */
+    char text[384]; /* all of it as one line */
 };
 
 /* Fills out_list with up to `cap` devices of every backend, usable or not,
@@ -168,7 +168,8 @@ void hcq_device_fault(struct hcq_device *dev, struct hcq_fault *out_fault);
  * Buffers keep their contents (what the work that was cut off had stored may be
  * lost with a device's caches), programs and bound streams stay usable; other
  * signals keep their values. Waits in progress on other threads end with
- * BELL_E_DEVICE_LOST. */
+ * BELL_E_DEVICE_LOST. That status, at once: the kernel's driver lets this
+ * process use the device no more; the message says what helps. */
 BELL_MUST_CHECK bell_status hcq_device_recover(struct hcq_device *dev);
 
 /* The time a device timestamp stands for on the host's clock

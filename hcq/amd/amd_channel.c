@@ -136,26 +136,14 @@ amd_channel_stop(struct amd_channel *channel)
     return BELL_OK;
 }
 
-/* A queue that is made while others of a fault are left would never run. */
+/* After a memory fault the kernel would make it and never run it. */
 static bell_status
 count_queue_in(struct amd_device *dev)
 {
-    struct amd_card *card = &dev->process->cards[dev->card];
-    uint32_t n_left = 0;
-
-    amd_poll_faults(dev->process);
+    BELL_TRY(amd_card_check(dev->process, dev->card));
     pthread_mutex_lock(&dev->process->lock);
-    if (card->is_stopped)
-        n_left = card->n_queues;
-    else
-        card->n_queues++;
+    dev->process->cards[dev->card].n_queues++;
     pthread_mutex_unlock(&dev->process->lock);
-    if (n_left)
-        return bell_fail(BELL_E_DEVICE_LOST,
-                         "a fault stopped the card, and %u queue%s left on "
-                         "it: recover or close the other devices of this "
-                         "process that have it open",
-                         n_left, n_left == 1 ? " is" : "s are");
     return BELL_OK;
 }
 

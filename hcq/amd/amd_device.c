@@ -188,6 +188,7 @@ amd_device_open(struct hcq_device *base, unsigned idx, const char *interface)
     BELL_TRY(choose_gen(dev));
     BELL_TRY(choose_bound(dev));
     BELL_TRY(amd_card_open(dev->process, idx));
+    BELL_TRY(amd_card_check(dev->process, idx));
     dev->hdp_flush = dev->process->cards[idx].hdp;
     amd_fill_info(dev);
     amd_fault_forget(dev);

@@ -23,6 +23,19 @@ find_suspect(struct amd_device *dev)
     return found;
 }
 
+/* What later refusals name. */
+static void
+keep_first(struct amd_device *dev, const struct hcq_fault *fault)
+{
+    struct amd_card *card = &dev->process->cards[dev->card];
+
+    pthread_mutex_lock(&dev->process->lock);
+    if (card->is_stopped && !card->stopped_by[0])
+        snprintf(card->stopped_by, sizeof(card->stopped_by), "%.*s",
+                 (int)sizeof(card->stopped_by) - 1, fault->text);
+    pthread_mutex_unlock(&dev->process->lock);
+}
+
 static void
 amd_fill_fault(struct amd_device *dev, const struct amd_fault_record *record,
                struct hcq_fault *fault)
@@ -56,7 +69,15 @@ amd_fill_fault(struct amd_device *dev, const struct amd_fault_record *record,
     if (fault->program[0])
         hcq_fault_add(fault, " in '%s'", fault->program);
     if (fault->queue[0])
-        hcq_fault_add(fault, " on %s; %s", fault->queue, busy);
+        hcq_fault_add(fault, " on %s", fault->queue);
+    keep_first(dev, fault);
+    if (record->is_memory)
+        hcq_fault_add(fault,
+                      "; KFD 1.%u runs nothing more of this process on this "
+                      "card: start the program anew",
+                      dev->process->minor);
+    if (busy[0])
+        hcq_fault_add(fault, "; %s", busy);
 }
 
 void
@@ -105,13 +126,16 @@ amd_fault_forget(struct amd_device *dev)
 
 /* ---- recovery -------------------------------------------------------------------------- */
 
-/* After a fault the kernel runs none of them again before all are gone. */
+/* Queues that hang are made anew. After a memory fault that would help nobody:
+ * the kernel makes them and runs none. */
 bell_status
 amd_fault_stop(struct hcq_device *base)
 {
     struct amd_device *dev = amd_device_of(base);
     struct hcq_queue *queue;
 
+    amd_check_faults(dev);
+    BELL_TRY(amd_card_check(dev->process, dev->card));
     amd_read_stop(dev);
     for (queue = hcq_next_queue(base, NULL); queue;
          queue = hcq_next_queue(base, queue))

@@ -399,23 +399,11 @@ amd_memory_destroy(struct amd_process *process, struct amd_mem *mem)
     memset(mem, 0, sizeof(*mem));
 }
 
-/* With the last queue the kernel forgets the fault, and so do we: a report
- * that is still there is of before. */
 void
 amd_queue_count_out(struct amd_process *process, uint32_t number)
 {
-    struct amd_card *card = &process->cards[number];
-    bool is_last;
-
     pthread_mutex_lock(&process->lock);
-    is_last = --card->n_queues == 0;
-    pthread_mutex_unlock(&process->lock);
-    if (!is_last)
-        return;
-    amd_poll_faults(process);
-    pthread_mutex_lock(&process->lock);
-    if (card->n_queues == 0)
-        card->is_stopped = false;
+    process->cards[number].n_queues--;
     pthread_mutex_unlock(&process->lock);
 }
 
@@ -589,15 +577,6 @@ card_of(struct amd_process *process, uint32_t gpu_id)
     return NULL;
 }
 
-/* src: BRINGUP.md 12: after a fault the process's queues do not run again */
-static struct amd_fault_record *
-note_fault(struct amd_card *card)
-{
-    card->fault.serial++;
-    card->is_stopped = card->n_queues > 0;
-    return &card->fault;
-}
-
 static void
 take_memory_fault(struct amd_process *process,
                   const struct kfd_memory_exception *m)
@@ -607,7 +586,11 @@ take_memory_fault(struct amd_process *process,
 
     if (!card)
         return;
-    record = note_fault(card);
+    /* src: Linux 6.12, kfd_dqm_evict_pasid: counted as an eviction "before its
+     * terminated"; queues are made with is_evicted = !!qpd->evicted */
+    card->is_stopped = true;
+    record = &card->fault;
+    record->serial++;
     record->is_memory = true;
     record->va = m->va;
     record->not_present = m->not_present != 0;
@@ -624,7 +607,8 @@ take_hardware_fault(struct amd_process *process,
 
     if (!card)
         return;
-    record = note_fault(card);
+    record = &card->fault;
+    record->serial++;
     record->is_memory = false;
     record->reset_cause = h->reset_cause;
 }
@@ -649,6 +633,26 @@ amd_poll_faults(struct amd_process *process)
     }
     pthread_mutex_unlock(&process->lock);
     bell_error_release(&hold);
+}
+
+bell_status
+amd_card_check(struct amd_process *process, uint32_t number)
+{
+    const struct amd_card *card = &process->cards[number];
+    char first[sizeof(card->stopped_by)];
+    bool is_stopped;
+
+    amd_poll_faults(process);
+    pthread_mutex_lock(&process->lock);
+    is_stopped = card->is_stopped;
+    snprintf(first, sizeof(first), "%s", card->stopped_by);
+    pthread_mutex_unlock(&process->lock);
+    if (!is_stopped)
+        return BELL_OK;
+    return bell_fail(BELL_E_DEVICE_LOST,
+                     "KFD 1.%u runs nothing more of this process on this card: "
+                     "start the program anew; the first fault: %s",
+                     process->minor, first[0] ? first : "a memory fault");
 }
 
 /* ---- cards ------------------------------------------------------------------------------ */

@@ -41,7 +41,11 @@ struct amd_card {
     uint64_t clock_hz;
     struct amd_fault_record fault; /* lock */
     uint32_t n_queues;             /* that the kernel has of us; lock */
-    bool is_stopped; /* by a fault: no queue runs before all are gone; lock */
+    /* By a memory fault: the kernel counts it for the process, and queues that
+     * are made later never run either. The first one's report; "": it was not
+     * decoded yet. lock */
+    bool is_stopped;
+    char stopped_by[256];
 };
 
 /* A queue or memory that the kernel still has. */
@@ -104,6 +108,10 @@ BELL_MUST_CHECK bell_status amd_memory_create(
 /* A zeroed struct is allowed; it is zeroed. Never fails, and leaves the error
  * record as it is: see struct amd_left. */
 void amd_memory_destroy(struct amd_process *process, struct amd_mem *mem);
+/* BELL_E_DEVICE_LOST where the kernel runs nothing more of this process on the
+ * card. Looks at what the kernel has told so far. */
+BELL_MUST_CHECK bell_status amd_card_check(struct amd_process *process,
+                                           uint32_t card);
 /* One queue less on the card. */
 void amd_queue_count_out(struct amd_process *process, uint32_t card);
 /* Destroys a queue of the kernel; counts it out of the card. */

@@ -1,4 +1,5 @@
-/* Kernels that fault or hang: a report, and the process goes on. */
+/* Kernels that fault or hang: a report, and the process goes on, or is told at
+ * once that it cannot. */
 #include "cts.h"
 
 #include <stdatomic.h>
@@ -152,7 +153,7 @@ bad_address(struct cts *t)
               fault.queue);
         CHECK(fault.first_group == 0 && fault.last_group == 1, "groups");
         check_groups_told(&fault);
-        OK(hcq_device_recover(t->dev));
+        RECOVER(t->dev);
         /* What came after the fault was dropped; memory is as it was. */
         CHECK(hcq_signal_value(sig) == 0, "went on after the fault");
         CHECK(cts_int(buf, 15) == 77, "memory");
@@ -193,7 +194,7 @@ bad_names(struct cts *t)
               "'%s': groups %llu to %llu", kept,
               (unsigned long long)fault.first_group,
               (unsigned long long)fault.last_group);
-        OK(hcq_device_recover(t->dev));
+        RECOVER(t->dev);
         hcq_program_destroy(poke);
     }
     check_alive(t);
@@ -237,7 +238,7 @@ bad_row(struct cts *t)
         FAILS(hcq_queue_wait(t->queue, LONG_NS), BELL_E_DEVICE_LOST, "cts_");
         hcq_device_fault(t->dev, &fault);
         CHECK(is_of_memory(t, &fault), "%s", fault.text);
-        OK(hcq_device_recover(t->dev));
+        RECOVER(t->dev);
         before = seen;
         seen = cts_int(a, 0);
         CHECK(seen == before + 1 || (!keeps && seen == before), "%d", seen);
@@ -272,7 +273,7 @@ bad_group(struct cts *t)
               "[%llu, %llu)", (unsigned long long)fault.first_group,
               (unsigned long long)fault.last_group);
         check_groups_told(&fault);
-        OK(hcq_device_recover(t->dev));
+        RECOVER(t->dev);
         check_alive(t);
     }
 }
@@ -313,7 +314,7 @@ bad_access(struct cts *t)
                               : i == 2 ? bad_va(t)
                                        : 0),
               "%d: 0x%llx", i, (unsigned long long)fault.va);
-        OK(hcq_device_recover(t->dev));
+        RECOVER(t->dev);
         check_alive(t);
     }
     /* The word around the misaligned address may be written to, no other. */
@@ -351,7 +352,7 @@ bad_command(struct cts *t)
         CHECK(is_of_memory(t, &fault), "kind %d", (int)fault.kind);
         CHECK(strstr(fault.text, names[i]) || t->info.backend[0] != 'C', "%s",
               fault.text);
-        OK(hcq_device_recover(t->dev));
+        RECOVER(t->dev);
         check_alive(t);
     }
 }
@@ -393,7 +394,7 @@ bad_large_copy(struct cts *t)
               (unsigned long long)fault.va);
         CHECK(strstr(fault.text, i % 3 == 2 ? "fill" : "copy"), "%s",
               fault.text);
-        OK(hcq_device_recover(t->dev));
+        RECOVER(t->dev);
         check_alive(t);
     }
 }
@@ -726,7 +727,7 @@ waiters_learn(struct cts *t)
                   bell_status_name(w[i].status));
         }
     }
-    OK(hcq_device_recover(t->dev));
+    RECOVER(t->dev);
     check_alive(t);
 }
 
@@ -764,7 +765,7 @@ streams_survive(struct cts *t)
         OK(hcq_stream_submit(stream, NULL));
         FAILS(hcq_stream_wait(stream, LONG_NS), BELL_E_DEVICE_LOST, "cts_poke");
         FAILS(hcq_stream_submit(stream, NULL), BELL_E_DEVICE_LOST, "cts_poke");
-        OK(hcq_device_recover(t->dev));
+        RECOVER(t->dev);
         CHECK(!hcq_stream_busy(stream), "busy");
         CHECK(hcq_signal_value(line) <= v, "past it");
         hcq_signal_set(line, v);
@@ -777,18 +778,18 @@ streams_survive(struct cts *t)
 }
 
 const struct cts_case cts_fault_cases[] = {
-    {"fault bad address", bad_address},
-    {"fault in kernels of any name", bad_names},
-    {"fault in a row of launches", bad_row},
-    {"fault in one group of many", bad_group},
-    {"fault misaligned, freed, read", bad_access},
-    {"fault in a command", bad_command},
-    {"fault in a large copy", bad_large_copy},
+    {"fault bad address", bad_address, true},
+    {"fault in kernels of any name", bad_names, true},
+    {"fault in a row of launches", bad_row, true},
+    {"fault in one group of many", bad_group, true},
+    {"fault misaligned, freed, read", bad_access, true},
+    {"fault in a command", bad_command, true},
+    {"fault in a large copy", bad_large_copy, true},
     {"fault read-only memory", read_only},
     {"fault illegal instruction", illegal_instruction},
     {"fault division by zero", division},
-    {"fault streams and timelines survive", streams_survive},
-    {"fault waiters learn of it", waiters_learn},
+    {"fault streams and timelines survive", streams_survive, true},
+    {"fault waiters learn of it", waiters_learn, true},
     {"hang in a kernel", hang},
     {"hang is no movement", hang_stands_still},
     {"hang beside work in the same kernel", hang_beside_work},

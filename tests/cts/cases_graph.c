@@ -818,7 +818,7 @@ one_is_lost(struct cts *t)
     FAILS(hcq_graph_submit(graph, NULL), BELL_E_DEVICE_LOST, "");
     cs = cts_begin(t->queue); /* which has nothing of it */
     cts_finish(t->queue, cs);
-    OK(hcq_device_recover(p.dev));
+    RECOVER(p.dev);
     FAILS(hcq_graph_submit(graph, NULL) ? BELL_E_INVALID
                                         : hcq_graph_wait(graph, LONG_NS),
           BELL_E_DEVICE_LOST, "");
@@ -924,7 +924,7 @@ const struct cts_case cts_graph_cases[] = {
     {"graph sizes", sizes},
     {"graph two devices", two_devices},
     {"graph two devices apart", two_apart},
-    {"graph one of two devices lost", one_is_lost},
+    {"graph one of two devices lost", one_is_lost, true},
     {"graph half submitted", half},
     {"graph two at once", two_graphs},
     {NULL, NULL},

@@ -50,11 +50,13 @@ struct cts {
     struct hcq_device *dev;
     struct hcq_device_info info;
     struct hcq_queue *queue, *copy;
+    bool ends_by_fault; /* the process's use of the device */
 };
 
 struct cts_case {
     const char *name;
     void (*run)(struct cts *t);
+    bool faults; /* memory: what no device recovers from is a child's */
 };
 
 /* Groups of cases, each from one file; a NULL name ends a table. */
@@ -104,6 +106,11 @@ _Noreturn void cts_skip(const char *fmt, ...)
 
 void cts_expect(const char *file, int line, const char *expr, bell_status got,
                 bell_status want, const char *part);
+
+/* Recovers from a memory fault. Where the kernel's driver lets the process use
+ * the device no more, which has to be said, the case passes and ends here. */
+#define RECOVER(dev) cts_recover(__FILE__, __LINE__, dev)
+void cts_recover(const char *file, int line, struct hcq_device *dev);
 
 /* Loads a kernel; skips the case when the device has none. */
 struct hcq_program *cts_load(struct cts *t, struct hcq_device *dev,

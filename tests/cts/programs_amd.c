@@ -157,7 +157,8 @@ bad(unsigned idx, struct cts_bad *out)
 
 const struct cts_provider cts_amd_provider = {
     .backend = "AMD",
-    .lacks = CTS_LACK_ALIGNMENT, /* cards take any, as their driver has them */
+    /* Cards take any alignment, as their driver has them. */
+    .lacks = CTS_LACK_ALIGNMENT | CTS_LACK_RECOVERY,
     .setup = setup,
     .find = find,
     .n_variants = 1,

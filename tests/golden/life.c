@@ -844,6 +844,33 @@ wrap(struct user *u, enum hcq_queue_kind kind)
 }
 
 static bell_status
+recover(struct user *u)
+{
+    struct hcq_cs *cs;
+
+    say("-- recover");
+    BELL_TRY(hcq_device_recover(u->dev));
+    BELL_TRY(begin(u->queue, "after it", &cs));
+    hcq_cs_fill(cs, u->card->va, 7, 16);
+    return end(u->queue, cs);
+}
+
+/* What KFD can recover from: a queue that waits for ever. */
+static bell_status
+hang(struct user *u)
+{
+    struct hcq_cs *cs;
+
+    BELL_TRY(begin(u->queue, "a hang", &cs));
+    hcq_cs_wait(cs, u->gate, UINT32_MAX);
+    BELL_TRY(hcq_cs_submit(cs, NULL));
+    if (hcq_queue_wait(u->queue, 1000000) != BELL_E_TIMEOUT)
+        return bell_fail(BELL_E_INTERNAL, "no hang");
+    bell_error_clear();
+    return recover(u);
+}
+
+static bell_status
 lose(struct user *u)
 {
     const uint64_t args[] = {u->card->va, 0, 0x123456789000};
@@ -859,11 +886,13 @@ lose(struct user *u)
     hcq_device_fault(u->dev, &fault);
     say("-- fault %d 0x%" PRIx64 ": %s", (int)fault.kind, fault.va, fault.text);
     bell_error_clear();
-    say("-- recover");
-    BELL_TRY(hcq_device_recover(u->dev));
-    BELL_TRY(begin(u->queue, "after it", &cs));
-    hcq_cs_fill(cs, u->card->va, 7, 16);
-    return end(u->queue, cs);
+    if (u->provider != &cts_amd_provider)
+        return recover(u);
+    if (hcq_device_recover(u->dev) != BELL_E_DEVICE_LOST)
+        return bell_fail(BELL_E_INTERNAL, "no end");
+    say("-- %s", bell_error_last()->message);
+    bell_error_clear();
+    return BELL_OK;
 }
 
 static bell_status
@@ -926,6 +955,8 @@ live(struct user *u)
     }
     if (!life.is_adreno)
         BELL_TRY(grow(u));
+    if (u->provider == &cts_amd_provider)
+        BELL_TRY(hang(u));
     BELL_TRY(lose(u));
     say("-- the end");
     hcq_buffer_destroy(u->pinned);

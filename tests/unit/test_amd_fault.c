@@ -726,141 +726,169 @@ expect_fault(struct hcq_queue *queue, uint64_t va, const char *program)
     assert_int_equal(hcq_device_status(dev), BELL_E_DEVICE_LOST);
 }
 
-/* A copy faults; the other queue is made anew, too; many times in one
- * process. Of each kind of queue. */
+/* At once, and with what came first. */
 static void
-faults_and_recovers(void **state)
+expect_end(bell_status status, const char *what, uint64_t va)
 {
-    static const char *const names[] = {"AMD@sim:gfx1100", "AMD@sim:gfx942"};
-    struct sim_amd_usage before, after;
-    struct hcq_buffer *from, *to;
-    struct hcq_queue *queues[2];
-    size_t m;
-    int i;
+    const char *text = bell_error_last()->message;
+    char part[64];
+
+    if (status != BELL_E_DEVICE_LOST)
+        fail_msg("%s: %s", what, bell_status_name(status));
+    snprintf(part, sizeof(part), "memory fault at 0x%llx (not mapped)",
+             (unsigned long long)va);
+    if (!strstr(text, part) ||
+        !strstr(text, "KFD 1.17 runs nothing more of this process on this "
+                      "card: start the program anew"))
+        fail_msg("%s: %s", what, text);
+}
+
+/* After a memory fault nothing of the process runs on the card again, and
+ * everything says so at once; what is in memory can still be read. Another card
+ * of the process goes on, and so does another process on this one. */
+static void
+fault_is_the_end(void **state)
+{
+    static const char *const chips[] = {"gfx1100*2", "gfx942*2"};
+    struct hcq_buffer *from, *to, *from1, *to1;
+    struct hcq_queue *queues[2], *queue1, *more;
+    struct hcq_device *dev, *dev1, *again, *other;
+    struct hcq_cs *cs;
+    uint64_t start_ns;
+    uint32_t word;
+    char name[96];
+    size_t i;
 
     (void)state;
-    for (m = 0; m < ARRAY_LEN(names); m++) {
-        struct hcq_device *dev = open_amd(names[m]);
+    for (i = 0; i < 2 * ARRAY_LEN(chips); i++) {
+        const char *chip = chips[i / 2];
 
+        snprintf(name, sizeof(name), "AMD@fault:" NO_PLAN "@sim:%s", chip);
+        dev = open_amd(name);
+        snprintf(name, sizeof(name), "AMD:1@fault:" NO_PLAN "@sim:%s", chip);
+        dev1 = open_amd(name);
+        snprintf(name, sizeof(name), "AMD@fault:any:900000=EIO@sim:%s", chip);
+        other = open_amd(name);
         expect_ok(hcq_buffer_create(dev, 4096, HCQ_MEM_HOST_VISIBLE, &from));
         expect_ok(hcq_buffer_create(dev, 4096, HCQ_MEM_HOST_VISIBLE, &to));
         expect_ok(hcq_queue_create(dev, HCQ_QUEUE_COPY, &queues[0]));
         expect_ok(hcq_queue_create(dev, HCQ_QUEUE_COMPUTE, &queues[1]));
-        sim_amd_usage(kio_of(dev), &before);
-        for (i = 0; i < 20; i++) {
-            struct hcq_queue *queue = queues[i % 2];
-
-            good_copy(queues[0], to, from);
-            good_copy(queues[1], to, from);
-            bad_copy(queue, to->va);
-            expect_fault(queue, BAD_VA, NULL);
-            expect_ok(hcq_device_recover(dev));
-            expect_ok(hcq_device_status(dev));
-        }
+        good_copy(queues[0], to, from);
         good_copy(queues[1], to, from);
-        sim_amd_usage(kio_of(dev), &after);
-        same_usage("recovery", 0, &before, &after);
-        hcq_queue_destroy(queues[0]);
-        hcq_queue_destroy(queues[1]);
-        hcq_buffer_destroy(from);
-        hcq_buffer_destroy(to);
+        bad_copy(queues[i % 2], to->va);
+        expect_fault(queues[i % 2], BAD_VA, NULL);
+        start_ns = time_now_ns();
+        expect_end(hcq_queue_begin(queues[0], &cs), "begin", BAD_VA);
+        expect_end(hcq_queue_wait(queues[i % 2], HCQ_TIMEOUT_NS), "wait",
+                   BAD_VA);
+        expect_end(hcq_device_recover(dev), "recover", BAD_VA);
+        expect_end(hcq_device_recover(dev), "recover again", BAD_VA);
+        expect_end(hcq_device_status(dev), "status", BAD_VA);
+        expect_end(hcq_queue_begin(queues[1], &cs), "begin", BAD_VA);
+        expect_end(hcq_queue_create(dev, HCQ_QUEUE_COPY, &more), "queue",
+                   BAD_VA);
+        snprintf(name, sizeof(name), "AMD@fault:" NO_PLAN "@sim:%s", chip);
+        expect_end(hcq_device_open(name, &again), "open", BAD_VA);
+        assert_true(time_now_ns() - start_ns < 1000000000ull);
+        expect_ok(hcq_buffer_read(from, 0, &word, 4));
+        assert_int_equal(word, 0x5a5a5a5a);
+
+        expect_ok(hcq_device_status(dev1));
+        expect_ok(hcq_buffer_create(dev1, 4096, HCQ_MEM_HOST_VISIBLE, &from1));
+        expect_ok(hcq_buffer_create(dev1, 4096, HCQ_MEM_HOST_VISIBLE, &to1));
+        expect_ok(hcq_queue_create(dev1, HCQ_QUEUE_COPY, &queue1));
+        good_copy(queue1, to1, from1);
+        hcq_device_close(dev1);
+        expect_ok(hcq_buffer_create(other, 4096, HCQ_MEM_HOST_VISIBLE, &from1));
+        expect_ok(hcq_buffer_create(other, 4096, HCQ_MEM_HOST_VISIBLE, &to1));
+        expect_ok(hcq_queue_create(other, HCQ_QUEUE_COMPUTE, &queue1));
+        good_copy(queue1, to1, from1);
+        hcq_device_close(other);
         hcq_device_close(dev);
+        expect_kept();
     }
 }
 
-/* A kernel reads where nothing is, and writes what is for reading only. */
+/* A kernel reads where nothing is, and writes there; its name is one from its
+ * first letter on. */
 static void
 kernels_fault(void **state)
 {
-    static const char *const names[] = {"AMD@sim:gfx1100", "AMD@sim:gfx942"};
+    static const char *const names[] = {"AMD@fault:" NO_PLAN "@sim:gfx1100",
+                                        "AMD@fault:" NO_PLAN "@sim:gfx942"};
+    static const char *const programs[] = {"move", "move", "m"};
     struct hcq_program *prog;
     struct hcq_buffer *buf;
     struct hcq_queue *queue;
+    struct hcq_fault fault;
+    char part[32];
     size_t i;
 
     (void)state;
     if (!has_kernels())
         skip();
-    for (i = 0; i < ARRAY_LEN(names); i++) {
-        struct hcq_device *dev = open_amd(names[i]);
-        struct hcq_fault fault;
-        int turn;
+    for (i = 0; i < ARRAY_LEN(names) * ARRAY_LEN(programs); i++) {
+        struct hcq_device *dev = open_amd(names[i / ARRAY_LEN(programs)]);
+        const char *program = programs[i % ARRAY_LEN(programs)];
+        uint64_t va = BAD_VA + i * 0x3000;
 
         expect_ok(hcq_buffer_create(dev, 4096, HCQ_MEM_HOST_VISIBLE, &buf));
         expect_ok(hcq_queue_create(dev, HCQ_QUEUE_COMPUTE, &queue));
-        expect_ok(load_kernel(dev, "move", 2, &prog));
-        for (turn = 0; turn < 3; turn++) {
-            launch(queue, prog, buf->va, BAD_VA, 1);
-            expect_fault(queue, BAD_VA, "move");
-            hcq_device_fault(dev, &fault);
-            assert_non_null(strstr(fault.text, "not mapped"));
-            expect_ok(hcq_device_recover(dev));
-            launch(queue, prog, BAD_VA + 0x3000, buf->va, 1);
-            expect_fault(queue, BAD_VA + 0x3000, "move");
-            expect_ok(hcq_device_recover(dev));
-            ((uint32_t *)buf->host)[5] = 77 + (uint32_t)turn;
-            launch(queue, prog, buf->va, buf->va + 20, 1);
-            expect_ok(hcq_queue_wait(queue, HCQ_TIMEOUT_NS));
-            assert_int_equal(*(uint32_t *)buf->host, 77 + turn);
-        }
-        hcq_program_destroy(prog);
-        /* a name is one from its first letter on */
-        expect_ok(load_kernel_as(dev, "m", "move", 2, &prog));
-        launch(queue, prog, buf->va, BAD_VA, 1);
-        expect_fault(queue, BAD_VA, "m");
+        expect_ok(load_kernel_as(dev, program, "move", 2, &prog));
+        ((uint32_t *)buf->host)[5] = 77;
+        launch(queue, prog, buf->va, buf->va + 20, 1);
+        expect_ok(hcq_queue_wait(queue, HCQ_TIMEOUT_NS));
+        assert_int_equal(*(uint32_t *)buf->host, 77);
+        launch(queue, prog, i % 2 ? va : buf->va, i % 2 ? buf->va : va, 1);
+        expect_fault(queue, va, program);
         hcq_device_fault(dev, &fault);
-        assert_non_null(strstr(fault.text, " in 'm' on "));
-        expect_ok(hcq_device_recover(dev));
+        assert_non_null(strstr(fault.text, "not mapped"));
+        snprintf(part, sizeof(part), " in '%s' on ", program);
+        assert_non_null(strstr(fault.text, part));
+        snprintf(part, sizeof(part), "exec %s 1x1x1", program);
+        assert_non_null(strstr(fault.text, part));
+        expect_end(hcq_device_recover(dev), "recover", va);
+        assert_non_null(strstr(bell_error_last()->message, program));
         hcq_program_destroy(prog);
         hcq_queue_destroy(queue);
         hcq_buffer_destroy(buf);
         hcq_device_close(dev);
+        expect_kept();
     }
 }
 
 /* A fault stops all of the process's queues on the card: those of another
- * opening, too, which has to be recovered as well. */
+ * opening, too, which is told when it looks. */
 static void
 two_openings_fault(void **state)
 {
-    struct hcq_device *a = open_amd("AMD@sim:gfx1100");
-    struct hcq_device *b = open_amd("AMD@sim:gfx1100"), *c = NULL;
-    struct hcq_buffer *from[2], *to[2];
-    struct hcq_queue *qa, *qb, *qc = NULL;
+    static const char name[] = "AMD@fault:" NO_PLAN "@sim:gfx1100";
+    struct hcq_device *a = open_amd(name), *b = open_amd(name), *c;
+    struct hcq_buffer *from, *to;
+    struct hcq_queue *qa, *qb;
+    struct hcq_cs *cs;
 
     (void)state;
     expect_ok(hcq_queue_create(a, HCQ_QUEUE_COPY, &qa));
     expect_ok(hcq_queue_create(b, HCQ_QUEUE_COMPUTE, &qb));
-    expect_ok(hcq_buffer_create(a, 4096, HCQ_MEM_HOST_VISIBLE, &from[0]));
-    expect_ok(hcq_buffer_create(a, 4096, HCQ_MEM_HOST_VISIBLE, &to[0]));
-    expect_ok(hcq_buffer_create(b, 4096, HCQ_MEM_HOST_VISIBLE, &from[1]));
-    expect_ok(hcq_buffer_create(b, 4096, HCQ_MEM_HOST_VISIBLE, &to[1]));
-    bad_copy(qa, to[0]->va);
+    expect_ok(hcq_buffer_create(b, 4096, HCQ_MEM_HOST_VISIBLE, &from));
+    expect_ok(hcq_buffer_create(b, 4096, HCQ_MEM_HOST_VISIBLE, &to));
+    good_copy(qb, to, from);
+    bad_copy(qa, BAD_VA + 4096);
     expect_fault(qa, BAD_VA, NULL);
-    expect_ok(hcq_device_open("AMD@sim:gfx1100", &c));
-    assert_int_equal(hcq_queue_create(c, HCQ_QUEUE_COPY, &qc),
-                     BELL_E_DEVICE_LOST);
-    assert_int_equal(hcq_device_recover(a), BELL_E_DEVICE_LOST);
-    assert_non_null(strstr(bell_error_last()->message, "1 queue is left"));
-    assert_int_equal(hcq_queue_wait(qb, 0), BELL_OK); /* nothing to do */
-    if (hcq_device_status(b) == BELL_OK)
-        amd_fault_check(b);
-    assert_int_equal(hcq_device_status(b), BELL_E_DEVICE_LOST);
-    expect_ok(hcq_device_recover(b));
-    expect_ok(hcq_device_recover(a));
-    expect_ok(hcq_queue_create(c, HCQ_QUEUE_COPY, &qc));
-    good_copy(qa, to[0], from[0]);
-    good_copy(qb, to[1], from[1]);
-    hcq_queue_destroy(qc);
-    hcq_queue_destroy(qb);
-    hcq_queue_destroy(qa);
-    hcq_device_close(c);
-    hcq_buffer_destroy(from[1]);
-    hcq_buffer_destroy(to[1]);
+    expect_ok(hcq_queue_wait(qb, 0)); /* nothing to do */
+    /* It has not looked, and submits: the wait tells. */
+    expect_ok(hcq_queue_begin(qb, &cs));
+    hcq_cs_copy(cs, to->va, from->va, 4096);
+    expect_ok(hcq_cs_submit(cs, NULL));
+    expect_end(hcq_queue_wait(qb, HCQ_TIMEOUT_NS), "wait", BAD_VA);
+    expect_end(hcq_device_recover(b), "recover", BAD_VA);
+    expect_end(hcq_device_recover(a), "recover", BAD_VA);
+    expect_end(hcq_device_open(name, &c), "open", BAD_VA);
     hcq_device_close(b);
-    hcq_buffer_destroy(from[0]);
-    hcq_buffer_destroy(to[0]);
+    expect_end(hcq_device_recover(a), "recover", BAD_VA);
     hcq_device_close(a);
+    expect_kept();
 }
 
 /* Work that never ends, of both kinds of queue: a timeout that says what it
@@ -905,40 +933,43 @@ hangs(void **state)
     }
 }
 
-/* A recovery in which a call fails: the device stays as it was, or is well;
- * the next one works. */
+/* A recovery in which a call fails: the next one works. */
 static void
 recovery_fails(void **state)
 {
     struct hcq_device *dev = open_amd("AMD@fault:" NO_PLAN "@sim:gfx1100");
     struct hcq_buffer *from, *to;
+    struct hcq_signal *never;
     struct hcq_queue *queue;
     unsigned n, n_failed = 0;
+    struct hcq_cs *cs;
     char plan[64];
 
     (void)state;
     expect_ok(hcq_buffer_create(dev, 4096, HCQ_MEM_HOST_VISIBLE, &from));
     expect_ok(hcq_buffer_create(dev, 4096, HCQ_MEM_HOST_VISIBLE, &to));
+    expect_ok(hcq_signal_create(dev, 0, &never));
     expect_ok(hcq_queue_create(dev, HCQ_QUEUE_COMPUTE, &queue));
     for (n = 1; n < 20; n++) {
         bell_status status;
 
-        bad_copy(queue, to->va);
-        assert_int_equal(hcq_queue_wait(queue, HCQ_TIMEOUT_NS),
-                         BELL_E_DEVICE_LOST);
+        expect_ok(hcq_queue_begin(queue, &cs));
+        hcq_cs_wait(cs, never, 1);
+        expect_ok(hcq_cs_submit(cs, NULL));
+        assert_int_equal(hcq_queue_wait(queue, 1000000), BELL_E_TIMEOUT);
         snprintf(plan, sizeof(plan), "ioctl:%u=EIO", n);
         expect_ok(kio_fault_set(kio_of(dev), plan));
         status = hcq_device_recover(dev);
         expect_ok(kio_fault_set(kio_of(dev), NO_PLAN));
         if (status != BELL_OK) {
             n_failed++;
-            assert_int_equal(hcq_device_status(dev), BELL_E_DEVICE_LOST);
             expect_ok(hcq_device_recover(dev));
         }
         good_copy(queue, to, from);
     }
     assert_true(n_failed > 0);
     hcq_queue_destroy(queue);
+    hcq_signal_destroy(never);
     hcq_buffer_destroy(from);
     hcq_buffer_destroy(to);
     hcq_device_close(dev);
@@ -1178,7 +1209,7 @@ main(void)
         cmocka_unit_test(operations_have_no_memory),
         cmocka_unit_test(closing_fails),
         cmocka_unit_test(calls_fail_for_ever),
-        cmocka_unit_test(faults_and_recovers),
+        cmocka_unit_test(fault_is_the_end),
         cmocka_unit_test(kernels_fault),
         cmocka_unit_test(two_openings_fault),
         cmocka_unit_test(hangs),

@@ -98,7 +98,7 @@ open_device(const char *device)
 }
 
 static void
-check_failures(const char *device)
+check_failures(const char *device, uint32_t bad_address)
 {
     const struct tensor_tune tune = {.beam = 2,
                                      .seconds = 20,
@@ -106,7 +106,7 @@ check_failures(const char *device)
                                      .tell = hear,
                                      .count_begin = begin_count,
                                      .count_end = end_count,
-                                     .bad_address = 3,
+                                     .bad_address = bad_address,
                                      .never_ends = 5};
     struct bell_context *ctx = open_device(device);
 
@@ -114,7 +114,7 @@ check_failures(const char *device)
     run_product(ctx);
     assert_int_equal(n_told, 1);
     assert_null(told.why_not);
-    assert_int_equal(told.n_faulted, 1);
+    assert_int_equal(told.n_faulted, bad_address ? 1 : 0);
     assert_int_equal(told.n_hung, 1);
     assert_int_equal(told.n_wrong, 0);
     assert_true(told.n_tried > 8);
@@ -127,21 +127,46 @@ static void
 test_failures_of_nv(void **state)
 {
     (void)state;
-    check_failures("NV@sim:sm_90");
+    check_failures("NV@sim:sm_90", 3);
 }
 
 static void
 test_failures_of_amd(void **state)
 {
     (void)state;
-    check_failures("AMD@sim:gfx1100");
+    check_failures("AMD@sim:gfx1100", 0);
+}
+
+/* KFD lets a process that faulted go on no more: so does the search. */
+static void
+test_fault_of_amd(void **state)
+{
+    const struct tensor_tune tune = {.beam = 2,
+                                     .seconds = 20,
+                                     .stop = &has_enough,
+                                     .tell = hear,
+                                     .count_begin = begin_count,
+                                     .count_end = end_count,
+                                     .bad_address = 3};
+    struct bell_context *ctx = open_device("AMD@fault:poll:1=EIO@sim:gfx1100");
+    static float x[SIDE * SIDE], w[SIDE * SIDE], y[SIDE * SIDE];
+
+    (void)state;
+    tensor_tune_set(ctx, &tune);
+    assert_int_equal(
+        bell_read(bell_matmul(matrix(ctx, x, 1), matrix(ctx, w, 2)), y,
+                  sizeof(y)),
+        BELL_E_DEVICE_LOST);
+    if (!strstr(bell_error_last()->message, "start the program anew"))
+        fail_msg("%s", bell_error_last()->message);
+    bell_context_destroy(ctx);
 }
 
 static void
 test_failures_of_cpu(void **state)
 {
     (void)state;
-    check_failures("CPU");
+    check_failures("CPU", 3);
 }
 
 /* A schedule that was found is used by the next program that asks for as good a
@@ -230,6 +255,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_failures_of_nv),
         cmocka_unit_test(test_failures_of_amd),
+        cmocka_unit_test(test_fault_of_amd),
         cmocka_unit_test(test_failures_of_cpu),
         cmocka_unit_test(test_kept),
         cmocka_unit_test(test_bad_beam),

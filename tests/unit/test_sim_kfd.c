@@ -584,10 +584,12 @@ static void
 test_memory_fault(void **state)
 {
     struct rig r;
-    struct queue q = {0};
+    struct queue q = {0}, later;
+    const struct timespec nap = {0, 5000000};
     struct kfd_event_data data;
     struct kfd_queue_ref ref;
     char text[256];
+    int turn;
 
     (void)state;
     start(&r, "gfx1100");
@@ -600,9 +602,26 @@ test_memory_fault(void **state)
     assert_int_equal(data.u.memory.gpu_id, r.gpu_id);
     fault_text(&r, text);
     assert_non_null(strstr(text, "write at 0x12345000"));
-    ref.queue_id = q.id;
-    CALL(&r, KFD_DESTROY_QUEUE, &ref);
-    /* a new queue works */
+    /* A second one in the process is not told again, with or without the
+     * first: queues are made, and none runs. */
+    for (turn = 0; turn < 3; turn++) {
+        if (turn == 1) {
+            ref.queue_id = q.id;
+            CALL(&r, KFD_DESTROY_QUEUE, &ref);
+        }
+        memset(&later, 0, sizeof(later));
+        open_queue(&r, &later, KFD_QUEUE_SDMA, false);
+        PUSH(&later, 0x00030005, LO(later.pointers.va + 1024),
+             HI(later.pointers.va), 5);
+        ring(&later, later.put * 4, later.put * 4);
+        nanosleep(&nap, NULL);
+        assert_int_not_equal(later.pointers.cpu[256], 5);
+        ref.queue_id = later.id;
+        CALL(&r, KFD_DESTROY_QUEUE, &ref);
+    }
+    stop(&r);
+    /* another process */
+    start(&r, "gfx1100");
     memset(&q, 0, sizeof(q));
     open_queue(&r, &q, KFD_QUEUE_SDMA, false);
     PUSH(&q, 0x00030005, LO(q.pointers.va + 1024), HI(q.pointers.va), 5);

@@ -1,11 +1,15 @@
 /* `doorbell selftest`: the verb; running and telling steps. */
 #include "tools/selftest/selftest.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/bits.h"
@@ -118,6 +122,13 @@ selftest_error(struct selftest *st)
 
 /* ---- running ---- */
 
+/* Whether a cassette stands for the kernel. */
+static bool
+is_replay(const struct selftest *st)
+{
+    return strstr(st->interface, "replay:") != NULL;
+}
+
 static bool
 applies(const struct selftest *st, const struct selftest_step *step)
 {
@@ -129,6 +140,71 @@ applies(const struct selftest *st, const struct selftest_step *step)
     if (step->flags & SELFTEST_AMD)
         return is_amd;
     return is_nv || is_amd || !(step->flags & SELFTEST_CARD);
+}
+
+static bool
+is_apart(const struct selftest *st, const struct selftest_step *step)
+{
+    return step->flags & SELFTEST_APART && strcmp(st->backend, "AMD") == 0 &&
+           !is_replay(st);
+}
+
+/* What a child tells of its step. */
+struct told {
+    enum selftest_verdict verdict;
+    char sent[SELFTEST_TEXT_MAX], came[SELFTEST_TEXT_MAX];
+    char notes[SELFTEST_NOTES_MAX][320];
+    size_t n_notes;
+};
+
+static void
+run_in_child(struct selftest *st, const struct selftest_step *step,
+             struct told *told)
+{
+    selftest_forget(st);
+    selftest_note(st, "in a process of its own");
+    told->verdict = step->run(st);
+    selftest_close(st);
+    memcpy(told->sent, st->sent, sizeof(told->sent));
+    memcpy(told->came, st->came, sizeof(told->came));
+    memcpy(told->notes, st->notes, sizeof(told->notes));
+    told->n_notes = st->n_notes;
+}
+
+static enum selftest_verdict
+run_apart(struct selftest *st, const struct selftest_step *step)
+{
+    struct told *told = mmap(NULL, sizeof(*told), PROT_READ | PROT_WRITE,
+                             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    enum selftest_verdict verdict;
+    int status = 0;
+    pid_t child;
+
+    if (told == MAP_FAILED)
+        return selftest_fail(st, "no memory for a child's report");
+    fflush(NULL);
+    child = fork();
+    if (child == 0) {
+        run_in_child(st, step, told);
+        _exit(0);
+    }
+    if (child < 0 || waitpid(child, &status, 0) != child) {
+        verdict =
+            selftest_fail(st, "no process for the step: %s", strerror(errno));
+    } else if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+        verdict = selftest_fail(st, "the step's process ended with %s %d",
+                                WIFSIGNALED(status) ? "signal" : "status",
+                                WIFSIGNALED(status) ? WTERMSIG(status)
+                                                    : WEXITSTATUS(status));
+    } else {
+        verdict = told->verdict;
+        memcpy(st->sent, told->sent, sizeof(told->sent));
+        memcpy(st->came, told->came, sizeof(told->came));
+        memcpy(st->notes, told->notes, sizeof(told->notes));
+        st->n_notes = told->n_notes;
+    }
+    munmap(told, sizeof(*told));
+    return verdict;
 }
 
 static uint64_t
@@ -152,7 +228,7 @@ run_step(struct selftest *st, const struct selftest_step *step, uint64_t n,
     for (st->run = 0; st->run < n; st->run++) {
         enum selftest_verdict verdict;
         st->sent[0] = st->came[0] = '\0';
-        verdict = step->run(st);
+        verdict = is_apart(st, step) ? run_apart(st, step) : step->run(st);
         selftest_end_step(st);
         out->n_runs++;
         if (verdict == SELFTEST_PASSED)
@@ -172,13 +248,6 @@ run_step(struct selftest *st, const struct selftest_step *step, uint64_t n,
 }
 
 /* ---- the report ---- */
-
-/* Whether a cassette stands for the kernel. */
-static bool
-is_replay(const struct selftest *st)
-{
-    return strstr(st->interface, "replay:") != NULL;
-}
 
 static const char *
 look_at(const struct selftest *st, const struct selftest_step *step)

@@ -38,7 +38,9 @@ enum selftest_for {
     SELFTEST_SLOW = 1u << 3, /* repeated at most SELFTEST_SLOW_MAX times */
     SELFTEST_ONCE = 1u << 4, /* not repeated */
     SELFTEST_AMD = 1u << 5,  /* AMD's kernel driver, real or simulated */
-    SELFTEST_CARD = 1u << 6  /* kernels written by hand: PTX, LLVM's IR */
+    SELFTEST_CARD = 1u << 6, /* kernels written by hand: PTX, LLVM's IR */
+    SELFTEST_APART = 1u << 7 /* on AMD in a process of its own: a memory fault
+                              * may be the end of a process's use of the card */
 };
 
 #define SELFTEST_SLOW_MAX 100
@@ -176,6 +178,8 @@ BELL_MUST_CHECK bell_status selftest_need_kernel(struct selftest *st,
 /* Closes everything. */
 void selftest_close(struct selftest *st);
 void selftest_close_device(struct selftest *st);
+/* In a forked child: nothing is open. */
+void selftest_forget(struct selftest *st);
 
 /* Until the end of the step. */
 BELL_MUST_CHECK bell_status selftest_buffer(struct selftest *st,

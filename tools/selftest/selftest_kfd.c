@@ -478,9 +478,8 @@ ring_again(struct selftest *st)
     "the kernel descriptor (`doorbell decode --format aql --what kernel`): "   \
     "PGM_RSRC1 to 3, user registers; BELL_DEBUG=push; docs/amd.md, A launch"
 #define LOOK_FAULT                                                             \
-    "the events of KFD (WAIT_EVENTS): memory and hardware exceptions; all "    \
-    "queues of the process on the card are to be made anew; dmesg | grep "     \
-    "amdgpu; docs/amd.md, Faults"
+    "the events of KFD (WAIT_EVENTS): memory and hardware exceptions; dmesg "  \
+    "| grep amdgpu; docs/amd.md, Faults"
 #define LOOK_COPY                                                              \
     "BELL_DEBUG=push and `doorbell decode --format sdma`; COUNT is one less "  \
     "than the bytes; the largest copy of one packet"
@@ -534,6 +533,7 @@ static const struct {
     {"bad-store", LOOK_FAULT},
     {"bad-load", LOOK_FAULT},
     {"bad-copy", LOOK_FAULT},
+    {"bad-large-copy", LOOK_FAULT},
     {"hung-kernel", "destroying a queue whose kernel runs: the kernel driver "
                     "may have to reset the card; dmesg"},
     {"two-devices", "MAP_MEMORY_TO_GPU of one card's memory for the other; "

@@ -103,6 +103,17 @@ selftest_close(struct selftest *st)
     st->kio = NULL;
 }
 
+void
+selftest_forget(struct selftest *st)
+{
+    memset(st->programs, 0, sizeof(st->programs));
+    st->compute = st->copy = NULL;
+    st->dev = NULL;
+    st->rm = NULL;
+    st->kfd = NULL;
+    st->kio = NULL;
+}
+
 /* ---- things of one step ---- */
 
 static bell_status

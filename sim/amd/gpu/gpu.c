@@ -360,7 +360,7 @@ amdsim_space_unmap(struct amdsim_space *space, uint64_t va, uint64_t size_bytes)
 }
 
 void
-amdsim_space_evict(struct amdsim_space *space, bool evicted)
+amdsim_space_evict(struct amdsim_space *space)
 {
-    atomic_store(&space->evicted, evicted ? 1 : 0);
+    atomic_store(&space->evicted, 1);
 }

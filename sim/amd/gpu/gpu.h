@@ -120,7 +120,7 @@ amdsim_queue_create(struct amdsim *gpu, const struct amdsim_queue_desc *desc,
                     struct amdsim_queue **out_queue);
 /* Stops it, also in the middle of a kernel that never ends. */
 void amdsim_queue_destroy(struct amdsim_queue *queue);
-/* No queue of the space runs until it is called with false. */
-void amdsim_space_evict(struct amdsim_space *space, bool evicted);
+/* No queue of the space runs from now on, nor one that is made later. */
+void amdsim_space_evict(struct amdsim_space *space);
 
 #endif

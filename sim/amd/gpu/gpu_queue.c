@@ -329,6 +329,17 @@ amdsim_compare(uint32_t function, uint32_t value, uint32_t reference)
     }
 }
 
+/* Its process was evicted: it does not go on before it is destroyed. */
+static bool
+wait_while_evicted(struct amdsim_queue *q)
+{
+    struct timespec nap = {0, 200000};
+
+    while (atomic_load(&q->desc.space->evicted) && !amdsim_stopped(q))
+        nanosleep(&nap, NULL);
+    return !amdsim_stopped(q);
+}
+
 bool
 amdsim_pause(struct amdsim_queue *q, uint32_t *turns)
 {
@@ -343,6 +354,7 @@ amdsim_pause(struct amdsim_queue *q, uint32_t *turns)
         sched_yield();
     else
         nanosleep(&nap, NULL);
+    (void)wait_while_evicted(q);
     (void)amdsim_dump_resume(q); /* or the queue has stopped */
     sim_walk_enter(&q->walk);
     return !amdsim_stopped(q);
@@ -360,16 +372,6 @@ wait_for_ring(struct amdsim_queue *q, uint64_t *out_bell)
     q->rung = false;
     *out_bell = q->bell;
     pthread_mutex_unlock(&q->lock);
-    return !amdsim_stopped(q);
-}
-
-static bool
-wait_while_evicted(struct amdsim_queue *q)
-{
-    struct timespec nap = {0, 200000};
-
-    while (atomic_load(&q->desc.space->evicted) && !amdsim_stopped(q))
-        nanosleep(&nap, NULL);
     return !amdsim_stopped(q);
 }
 

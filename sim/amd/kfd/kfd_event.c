@@ -289,7 +289,12 @@ kfd_queue_fault(void *user, const struct amdsim_fault *fault)
                                                        : KFD_EVENT_HW_EXCEPTION;
     size_t i;
 
-    amdsim_space_evict(p->vms[queue->card].space, true);
+    /* A fault of the address space is counted for the process and the card, and
+     * nothing takes it back before the process exits: queues that are made later
+     * are there and never run. src: Linux 6.12, kfd_dqm_evict_pasid;
+     * create_queue_cpsch, is_evicted = !!qpd->evicted */
+    if (fault->kind == AMDSIM_FAULT_MEMORY)
+        amdsim_space_evict(p->vms[queue->card].space);
     pthread_mutex_lock(&p->event_lock);
     snprintf(p->fault_text, sizeof(p->fault_text), "%s", fault->text);
     for (i = 0; i < p->n_events; i++) {

@@ -275,9 +275,7 @@ kfd_drop_queue(struct kfd_process *p, struct kfd_queue *queue)
         if (p->queues[i] == queue)
             p->queues[i] = p->queues[--p->n_queues];
     }
-    /* after a fault nothing runs until all queues are new */
-    if (--vm->n_queues == 0)
-        amdsim_space_evict(vm->space, false);
+    vm->n_queues--;
     host_free(queue);
 }
 
