@@ -302,6 +302,29 @@ hcq_ring_describe(struct hcq_queue *queue, char *text, size_t size_bytes)
         add_text(&report, more);
 }
 
+unsigned
+hcq_ring_find_endless(struct hcq_queue *queue, char name[HCQ_NAME_MAX])
+{
+    const struct hcq_packet *packet;
+    struct snapshot snapshot;
+    uint32_t pos = 0;
+    unsigned n = 0;
+
+    if (!hcq_ring_busy(queue) ||
+        !take_snapshot(queue, hcq_signal_value(queue->timeline) + 1, &snapshot))
+        return 0;
+    while ((packet = next_packet(&snapshot, &pos)) != NULL) {
+        if (packet->head.op == HCQ_OP_WAIT || packet->head.op == HCQ_OP_POLL)
+            return 0;
+        if (packet->head.op != HCQ_OP_EXEC)
+            continue;
+        if (n++ == 0)
+            snprintf(name, HCQ_NAME_MAX, "%s",
+                     program_name(queue->dev, packet));
+    }
+    return n;
+}
+
 void
 hcq_ring_describe_all(struct hcq_device *dev, char *text, size_t size_bytes)
 {

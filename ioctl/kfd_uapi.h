@@ -208,6 +208,40 @@ struct kfd_runtime_enable {
 };
 KFD_LAYOUT(kfd_runtime_enable, 16);
 
+#define KFD_RUNTIME_ON 1u /* mode */
+
+/* At the start of each die's save area; the kernel's driver reads the last
+ * words through the process's mapping of it. */
+struct kfd_save_header {
+    uint32_t wave_state[4]; /* the kernel's */
+    uint32_t debug_offset, debug_bytes;
+    uint64_t exception_va; /* of the word that it ORs reasons into */
+    uint32_t event_id;     /* that it then sets */
+    uint32_t pad;
+};
+KFD_LAYOUT(kfd_save_header, 40);
+static_assert(offsetof(struct kfd_save_header, exception_va) == 24, "");
+
+/* Bits of that word are these less one. src: Linux 6.12, kfd_ioctl.h, enum
+ * kfd_dbg_trap_exception_code */
+enum kfd_exception {
+    KFD_EXCEPTION_WAVE_ABORT = 1,
+    KFD_EXCEPTION_WAVE_TRAP = 2,
+    KFD_EXCEPTION_WAVE_MATH = 3,
+    KFD_EXCEPTION_WAVE_ILLEGAL = 4,
+    KFD_EXCEPTION_WAVE_MEMORY = 5,
+    KFD_EXCEPTION_WAVE_APERTURE = 6,
+    KFD_EXCEPTION_DISPATCH_DIM = 16,
+    KFD_EXCEPTION_DISPATCH_LDS = 17,
+    KFD_EXCEPTION_DISPATCH_CODE = 18,
+    KFD_EXCEPTION_PACKET_RESERVED = 19,
+    KFD_EXCEPTION_PACKET_UNSUPPORTED = 20,
+    KFD_EXCEPTION_DISPATCH_GROUP = 21,
+    KFD_EXCEPTION_DISPATCH_REGISTER = 22,
+    KFD_EXCEPTION_PACKET_VENDOR = 23,
+    KFD_EXCEPTION_PREEMPTION = 30
+};
+
 struct kfd_xnack_mode {
     int32_t enabled; /* -1: tell it */
 };

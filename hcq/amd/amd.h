@@ -120,6 +120,8 @@ struct amd_channel {
     volatile uint64_t *wptr;       /* that the card reads */
     const volatile uint64_t *rptr; /* that it writes */
     volatile uint64_t *doorbell;
+    const uint64_t *exception; /* why the card stopped it: enum kfd_exception
+                                * as bits; the kernel writes it */
     struct amd_mem ring_mem, pointers, eop, save;
     const struct amd_scratch *scratch; /* of its queue; none: the device's */
     uint64_t save_va;

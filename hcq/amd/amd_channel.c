@@ -21,6 +21,10 @@
 #define WPTR_OFFSET offsetof(struct amd_object_aql_queue, write_id)
 #define RPTR_OFFSET offsetof(struct amd_object_aql_queue, read_id)
 
+/* In the same page, behind what amd_queue has there: why the card refused a
+ * packet. */
+#define EXCEPTION_OFFSET 2048u
+
 /* Of amd_queue.queue_properties: 64-bit pointers, profiling */
 #define QUEUE_PROPERTIES 10u
 /* Of the second word of a scratch descriptor. src: BRINGUP.md 7 */
@@ -48,8 +52,9 @@ amd_save_sizes(const struct amd_gen *gen, const struct amd_topology *t,
         stack = gen->max_stack_bytes;
     out->control_stack_bytes = (uint32_t)stack;
     out->save_bytes = (uint32_t)(stack + data);
-    out->total_bytes = align_up(
-        (stack + data + align_up(waves * 32, 64)) * t->n_xcc, PAGE_BYTES);
+    out->debug_bytes = (uint32_t)align_up(waves * 32, 64);
+    out->total_bytes =
+        align_up((stack + data + out->debug_bytes) * t->n_xcc, PAGE_BYTES);
 }
 
 /* ---- first contents ---------------------------------------------------------------- */
@@ -80,6 +85,34 @@ fill_queue_structure(struct amd_channel *channel)
     queue->read_id_offset = RPTR_OFFSET;
     queue->properties = QUEUE_PROPERTIES;
     amd_channel_set_scratch(channel);
+}
+
+/* Where the kernel's driver writes why the card stopped the queue, and which
+ * event it sets then: in each die's part of the save area. The words for
+ * debuggers are ROCr's. src: Linux 6.12, send_exception_work_handler; ROCr,
+ * libhsakmt/src/queues.c, fill_cwsr_header */
+static void
+fill_save_headers(struct amd_channel *channel)
+{
+    struct amd_device *dev = channel->dev;
+    uint32_t n = dev->topology.n_xcc, i;
+    struct amd_save_sizes sizes;
+
+    if (channel->kind == AMD_RING_SDMA)
+        return;
+    amd_save_sizes(dev->gen, &dev->topology, &sizes);
+    for (i = 0; i < n; i++) {
+        struct kfd_save_header *header =
+            (void *)((uint8_t *)channel->save.cpu +
+                     (uint64_t)i * sizes.save_bytes);
+
+        *header = (struct kfd_save_header){
+            .debug_offset = (n - i) * sizes.save_bytes,
+            .debug_bytes = sizes.debug_bytes * n,
+            .exception_va = channel->pointers.va + EXCEPTION_OFFSET,
+            .event_id = dev->process->signal_event,
+        };
+    }
 }
 
 void
@@ -211,11 +244,14 @@ alloc_queue_memory(struct amd_channel *channel)
         (uint64_t *)(void *)((uint8_t *)channel->pointers.cpu + WPTR_OFFSET);
     channel->rptr =
         (uint64_t *)(void *)((uint8_t *)channel->pointers.cpu + RPTR_OFFSET);
+    channel->exception = (uint64_t *)(void *)((uint8_t *)channel->pointers.cpu +
+                                              EXCEPTION_OFFSET);
     if (channel->kind == AMD_RING_SDMA)
         return BELL_OK;
     amd_save_sizes(dev->gen, &dev->topology, &sizes);
     BELL_TRY(amd_mem_alloc(dev, PAGE_BYTES, AMD_MEM_VRAM, &channel->eop));
-    return amd_mem_alloc(dev, sizes.total_bytes, AMD_MEM_VRAM, &channel->save);
+    return amd_mem_alloc(dev, sizes.total_bytes, AMD_MEM_VISIBLE,
+                         &channel->save);
 }
 
 bell_status
@@ -235,6 +271,7 @@ amd_channel_init(struct amd_device *dev, enum amd_ring_kind kind,
     if (status == BELL_OK) {
         clear_ring(&channel);
         fill_queue_structure(&channel);
+        fill_save_headers(&channel);
         status = create_queue(&channel);
     }
     if (status != BELL_OK) {
@@ -252,6 +289,7 @@ amd_channel_rebuild(struct amd_channel *channel)
     BELL_TRY(amd_channel_stop(channel));
     clear_ring(channel);
     fill_queue_structure(channel);
+    fill_save_headers(channel);
     return create_queue(channel);
 }
 

@@ -3,7 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "hcq/amd/amd_kfd.h"
+#include "ioctl/kfd_uapi.h"
 
 /* ---- reports ------------------------------------------------------------------------ */
 
@@ -56,10 +58,9 @@ amd_fill_fault(struct amd_device *dev, const struct amd_fault_record *record,
         fault->va = record->va;
         hcq_fault_add(fault, "memory fault at 0x%llx (%s)",
                       (unsigned long long)record->va,
-                      record->not_present  ? "not mapped"
-                      : record->read_only  ? "read only"
-                      : record->no_execute ? "not executable"
-                                           : "no reason given");
+                      record->not_present ? "not mapped"
+                      : record->read_only ? "read only"
+                                          : "no reason given");
     } else {
         fault->kind =
             fault->program[0] ? HCQ_FAULT_INSTRUCTION : HCQ_FAULT_STREAM;
@@ -78,6 +79,76 @@ amd_fill_fault(struct amd_device *dev, const struct amd_fault_record *record,
                       dev->process->minor);
     if (busy[0])
         hcq_fault_add(fault, "; %s", busy);
+}
+
+/* ---- what stopped one queue ------------------------------------------------------ */
+
+/* Why the card stopped a queue, if the kernel told. Of waves nobody tells before
+ * there is a second level of the trap handler, which we bring none of. */
+static const struct {
+    uint32_t exception; /* enum kfd_exception */
+    const char *text;
+} reasons[] = {
+    {KFD_EXCEPTION_WAVE_ABORT, "a wave was aborted"},
+    {KFD_EXCEPTION_WAVE_TRAP, "a trap"},
+    {KFD_EXCEPTION_WAVE_MATH, "an arithmetic exception"},
+    {KFD_EXCEPTION_WAVE_ILLEGAL, "an illegal instruction"},
+    {KFD_EXCEPTION_WAVE_MEMORY, "a memory violation"},
+    {KFD_EXCEPTION_WAVE_APERTURE, "an aperture violation"},
+    {KFD_EXCEPTION_DISPATCH_DIM, "bad dimensions of a dispatch packet"},
+    {KFD_EXCEPTION_DISPATCH_LDS, "too much LDS in a dispatch packet"},
+    {KFD_EXCEPTION_DISPATCH_CODE, "bad code of a dispatch packet"},
+    {KFD_EXCEPTION_PACKET_RESERVED, "a reserved packet"},
+    {KFD_EXCEPTION_PACKET_UNSUPPORTED, "an unsupported packet"},
+    {KFD_EXCEPTION_DISPATCH_GROUP, "a bad group size in a dispatch packet"},
+    {KFD_EXCEPTION_DISPATCH_REGISTER, "too many registers of a dispatch"},
+    {KFD_EXCEPTION_PACKET_VENDOR, "an unsupported vendor packet"},
+    {KFD_EXCEPTION_PREEMPTION, "it could not be preempted"},
+};
+
+static void
+fill_stopped(struct hcq_queue *queue, uint64_t bits, struct hcq_fault *fault)
+{
+    bool is_wave = bits & ((1ull << KFD_EXCEPTION_WAVE_APERTURE) - 1);
+    char busy[160];
+    size_t i;
+
+    memset(fault, 0, sizeof(*fault));
+    fault->kind = is_wave ? HCQ_FAULT_INSTRUCTION : HCQ_FAULT_STREAM;
+    snprintf(fault->queue, sizeof(fault->queue), "%s", queue->name);
+    fault->last_group = UINT64_MAX;
+    (void)hcq_ring_find_exec(queue, NULL, fault->program, &fault->last_group);
+    hcq_fault_add(fault, "the card stopped %s:", fault->queue);
+    for (i = 0; i < ARRAY_LEN(reasons); i++) {
+        if (bits >> (reasons[i].exception - 1) & 1)
+            hcq_fault_add(fault, " %s,", reasons[i].text);
+    }
+    hcq_fault_add(fault, " exceptions 0x%llx", (unsigned long long)bits);
+    hcq_ring_describe(queue, busy, sizeof(busy));
+    if (busy[0])
+        hcq_fault_add(fault, "; %s", busy);
+}
+
+/* Whether the kernel told of one of the device's queues. */
+static bool
+find_stopped(struct amd_device *dev, struct hcq_fault *fault)
+{
+    struct hcq_queue *queue;
+    uint64_t bits = 0;
+
+    pthread_mutex_lock(&dev->base.lock);
+    for (queue = hcq_next_queue(&dev->base, NULL); queue && !bits;
+         queue = hcq_next_queue(&dev->base, queue)) {
+        const struct amd_channel *channel = &amd_queue_of(queue)->channel;
+
+        bits = channel->has_queue
+                   ? __atomic_load_n(channel->exception, __ATOMIC_ACQUIRE)
+                   : 0;
+        if (bits)
+            fill_stopped(queue, bits, fault);
+    }
+    pthread_mutex_unlock(&dev->base.lock);
+    return bits != 0;
 }
 
 void
@@ -101,12 +172,13 @@ amd_check_faults(struct amd_device *dev)
     is_new = record.serial != control->fault_serial;
     control->fault_serial = record.serial;
     pthread_mutex_unlock(&dev->process->lock);
-    if (!is_new)
-        return;
-    pthread_mutex_lock(&dev->base.lock);
-    amd_fill_fault(dev, &record, &fault);
-    pthread_mutex_unlock(&dev->base.lock);
-    hcq_device_set_lost(&dev->base, &fault);
+    if (is_new) {
+        pthread_mutex_lock(&dev->base.lock);
+        amd_fill_fault(dev, &record, &fault);
+        pthread_mutex_unlock(&dev->base.lock);
+    }
+    if (is_new || find_stopped(dev, &fault))
+        hcq_device_set_lost(&dev->base, &fault);
 }
 
 void
@@ -122,6 +194,29 @@ amd_fault_forget(struct amd_device *dev)
     pthread_mutex_lock(&dev->process->lock);
     dev->control->fault_serial = dev->process->cards[dev->card].fault.serial;
     pthread_mutex_unlock(&dev->process->lock);
+}
+
+/* Nobody tells of a wave that was halted, so a wait that timed out says what it
+ * can see: a kernel that does not end. */
+void
+amd_fault_describe(struct hcq_device *base, char *text, size_t size_bytes)
+{
+    char name[HCQ_NAME_MAX];
+    struct hcq_queue *queue;
+    unsigned n = 0;
+    size_t used = 0;
+
+    pthread_mutex_lock(&base->lock);
+    for (queue = hcq_next_queue(base, NULL); queue && !n;
+         queue = hcq_next_queue(base, queue))
+        n = hcq_ring_find_endless(queue, name);
+    pthread_mutex_unlock(&base->lock);
+    if (n) {
+        snprintf(text, size_bytes, "a kernel does not end: '%s'%s; ", name,
+                 n > 1 ? " or one behind it" : "");
+        used = strlen(text);
+    }
+    hcq_ring_describe_all(base, text + used, size_bytes - used);
 }
 
 /* ---- recovery -------------------------------------------------------------------------- */

@@ -595,7 +595,6 @@ take_memory_fault(struct amd_process *process,
     record->va = m->va;
     record->not_present = m->not_present != 0;
     record->read_only = m->read_only != 0;
-    record->no_execute = m->no_execute != 0;
 }
 
 static void
@@ -675,12 +674,30 @@ read_clock_rate(struct amd_card *card)
     return BELL_OK;
 }
 
+/* The kernel then tells why the card stopped a queue; without it, nothing. Once
+ * for the process, and before its first queue. src: Linux 6.12,
+ * kfd_set_dbg_ev_from_interrupt; EBUSY, EEXIST: runtime_enable */
+static void
+enable_runtime(struct amd_process *process)
+{
+    struct kfd_runtime_enable enable = {.mode = KFD_RUNTIME_ON};
+    struct bell_error_hold hold;
+
+    if (process->minor < 14 || process->has_runtime)
+        return;
+    bell_error_hold(&hold);
+    process->has_runtime =
+        amd_call(process, KFD_RUNTIME_ENABLE, &enable) == BELL_OK;
+    if (!process->has_runtime)
+        LOG(LOG_IOCTL, "goes on: %s", bell_error_last()->message);
+    bell_error_release(&hold);
+}
+
 /* The address space, which is the file's from here on and for good. */
 static bell_status
 acquire(struct amd_process *process, struct amd_card *card)
 {
     struct kfd_acquire_vm vm = {.gpu_id = card->topology.gpu_id};
-    struct kfd_runtime_enable enable = {0};
     bell_status status;
     char path[64];
 
@@ -693,8 +710,7 @@ acquire(struct amd_process *process, struct amd_card *card)
         kio_close(&card->drm);
         return status;
     }
-    if (process->minor >= 14) /* mode 0: it changes nothing */
-        amd_call_or_log(process, KFD_RUNTIME_ENABLE, &enable);
+    enable_runtime(process);
     return BELL_OK;
 }
 

@@ -28,7 +28,7 @@ struct amd_fault_record {
     uint32_t serial; /* grows with every fault; 0: none yet */
     bool is_memory;  /* else the hardware: a hang or a reset */
     uint64_t va;     /* of the page */
-    bool not_present, read_only, no_execute;
+    bool not_present, read_only;
     uint32_t reset_cause;
 };
 
@@ -62,7 +62,8 @@ struct amd_process {
     char *interface; /* owned */
     struct kio *kio; /* owned */
     struct kio_file kfd;
-    uint32_t minor; /* of KFD */
+    uint32_t minor;   /* of KFD */
+    bool has_runtime; /* the kernel tells why a queue was stopped; open_lock */
     uint32_t n_cards;
     struct amd_card cards[AMD_MAX_CARDS];
     /* Taken in this order: one opens a card, one gives back what is left. */
@@ -171,6 +172,7 @@ void amd_signal_sleep(struct hcq_signal *sig, uint64_t seen, uint64_t max_ns);
 bell_status amd_signal_map(struct hcq_device *base,
                            const struct hcq_signal *sig, uint64_t *out_va);
 void amd_fault_check(struct hcq_device *base);
+void amd_fault_describe(struct hcq_device *base, char *text, size_t size_bytes);
 bell_status amd_fault_stop(struct hcq_device *base);
 void amd_fault_resume(struct hcq_device *base);
 /* Forgets what was reported before: at opening and recovery. */
@@ -182,8 +184,8 @@ BELL_MUST_CHECK bell_status amd_move_load(struct amd_device *dev);
 
 /* Sizes of the area that the kernel saves waves to, of one queue. */
 struct amd_save_sizes {
-    uint32_t control_stack_bytes, save_bytes; /* of an XCC */
-    uint64_t total_bytes;                     /* to be allocated */
+    uint32_t control_stack_bytes, save_bytes, debug_bytes; /* of an XCC */
+    uint64_t total_bytes;                                  /* to be allocated */
 };
 void amd_save_sizes(const struct amd_gen *gen, const struct amd_topology *t,
                     struct amd_save_sizes *out);

@@ -300,6 +300,7 @@ drop_all(struct kfd_process *p)
     while (p->n_events)
         host_free(p->events[--p->n_events]);
     p->event_page = NULL;
+    p->has_runtime = false;
     p->next_event = p->next_exception = 0;
     pthread_mutex_unlock(&p->event_lock);
 }

@@ -158,7 +158,7 @@ bad(unsigned idx, struct cts_bad *out)
 const struct cts_provider cts_amd_provider = {
     .backend = "AMD",
     /* Cards take any alignment, as their driver has them. */
-    .lacks = CTS_LACK_ALIGNMENT | CTS_LACK_RECOVERY,
+    .lacks = CTS_LACK_ALIGNMENT | CTS_LACK_RECOVERY | CTS_LACK_TRAPS,
     .setup = setup,
     .find = find,
     .n_variants = 1,

@@ -891,6 +891,84 @@ two_openings_fault(void **state)
     expect_kept();
 }
 
+/* Submits a write whose packet no card knows: its opcode is changed while the
+ * queue waits. */
+static void
+bad_packet(struct hcq_queue *queue, uint64_t va)
+{
+    const struct amd_mem *push = &amd_queue_of(queue)->push;
+    uint32_t *words = push->cpu, i, n_changed = 0;
+    struct hcq_signal *sig;
+    struct hcq_cs *cs;
+
+    expect_ok(hcq_signal_create(queue->dev, 0, &sig));
+    expect_ok(hcq_queue_begin(queue, &cs));
+    hcq_cs_wait(cs, sig, 1);
+    hcq_cs_write(cs, va, 1, 32);
+    expect_ok(hcq_cs_submit(cs, NULL));
+    for (i = 0; i < push->size_bytes / 4; i++) {
+        if (words[i] == 0xc0033700 && words[i + 2] == (uint32_t)va) {
+            words[i] = 0xc0037700;
+            n_changed++;
+        }
+    }
+    assert_true(n_changed > 0);
+    hcq_signal_set(sig, 1);
+}
+
+/* What the card refuses the kernel tells where it was asked to: the device is
+ * lost, with the reason, and recovers, because queues can be destroyed. Before
+ * KFD 1.14, and where the runtime is refused, the wait takes its time. */
+static void
+packets_are_refused(void **state)
+{
+    static const struct {
+        const char *name;
+        bool is_told;
+    } rows[] = {
+        {"AMD@fault:" NO_PLAN "@sim:gfx1100", true},
+        {"AMD@fault:" NO_PLAN "@sim:gfx942", true},
+        {"AMD@fault:" NO_PLAN "@sim:gfx1100,kfd=1.13", false},
+        {"AMD@fault:AMDKFD_IOC_RUNTIME_ENABLE=EBUSY@sim:gfx1100", false},
+    };
+    size_t i;
+    int turn;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        struct hcq_device *dev = open_amd(rows[i].name);
+        struct hcq_buffer *from, *to;
+        struct hcq_queue *queue;
+        struct hcq_fault fault;
+        bell_status status;
+
+        expect_ok(hcq_buffer_create(dev, 4096, HCQ_MEM_HOST_VISIBLE, &from));
+        expect_ok(hcq_buffer_create(dev, 4096, HCQ_MEM_HOST_VISIBLE, &to));
+        expect_ok(hcq_queue_create(dev, HCQ_QUEUE_COMPUTE, &queue));
+        for (turn = 0; turn < 3; turn++) {
+            good_copy(queue, to, from);
+            bad_packet(queue, to->va);
+            status = hcq_queue_wait(queue, rows[i].is_told ? HCQ_TIMEOUT_NS
+                                                           : 20000000);
+            hcq_device_fault(dev, &fault);
+            if (!rows[i].is_told) {
+                assert_int_equal(status, BELL_E_TIMEOUT);
+                assert_int_equal(fault.kind, HCQ_FAULT_NONE);
+            } else {
+                assert_int_equal(status, BELL_E_DEVICE_LOST);
+                assert_int_equal(fault.kind, HCQ_FAULT_STREAM);
+                assert_string_equal(fault.queue, hcq_queue_name(queue));
+                assert_non_null(strstr(fault.text, "an unsupported packet"));
+            }
+            expect_ok(hcq_device_recover(dev));
+            expect_ok(hcq_device_status(dev));
+        }
+        good_copy(queue, to, from);
+        hcq_device_close(dev);
+        expect_kept();
+    }
+}
+
 /* Work that never ends, of both kinds of queue: a timeout that says what it
  * is, then recovery; and a device that is closed as it hangs. */
 static void
@@ -1212,6 +1290,7 @@ main(void)
         cmocka_unit_test(fault_is_the_end),
         cmocka_unit_test(kernels_fault),
         cmocka_unit_test(two_openings_fault),
+        cmocka_unit_test(packets_are_refused),
         cmocka_unit_test(hangs),
         cmocka_unit_test(recovery_fails),
         cmocka_unit_test(scratch_grows_under_work),

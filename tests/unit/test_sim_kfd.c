@@ -630,24 +630,64 @@ test_memory_fault(void **state)
     stop(&r);
 }
 
-/* A packet that ends a queue with a text. */
+/* Until the card says so; fails after five seconds. */
+static void
+await_text(struct rig *r, const char *part)
+{
+    uint64_t until = time_now_ns() + 5000000000ull;
+    struct timespec nap = {0, 100000};
+    char text[256];
+
+    do {
+        fault_text(r, text);
+        if (strstr(text, part))
+            return;
+        nanosleep(&nap, NULL);
+    } while (time_now_ns() < until);
+    fail_msg("'%s' lacks '%s'", text, part);
+}
+
+/* Which of the events are set: bit 0 the signal, 1 memory, 2 hardware. */
+static unsigned
+events_set(struct rig *r)
+{
+    const uint32_t ids[] = {r->signal_event, r->memory_event, r->hang_event};
+    unsigned set = 0, i;
+
+    for (i = 0; i < 3; i++) {
+        struct kfd_event_data data = {.event_id = ids[i]};
+        struct kfd_wait_events wait = {.events = (uintptr_t)&data, .n = 1};
+
+        CALL(r, KFD_WAIT_EVENTS, &wait);
+        set |= (wait.result == KFD_WAIT_COMPLETE) << i;
+    }
+    return set;
+}
+
+/* A packet that ends a queue with a text: nobody is told, the queue stands, and
+ * destroying it works; the process's others run. */
 static void
 bad_packet(const char *spec, uint32_t type, const uint32_t *words, size_t n,
            const char *part)
 {
     struct rig r;
     struct queue q = {0};
-    char text[256];
+    struct kfd_queue_ref ref;
     uint64_t unit = type == KFD_QUEUE_SDMA ? 4 : 1;
 
     start(&r, spec);
     open_queue(&r, &q, type, false);
     push(&q, words, n);
     ring(&q, q.put * unit, q.put * unit);
-    (void)await_event(&r, r.hang_event);
-    fault_text(&r, text);
-    if (!strstr(text, part))
-        fail_msg("'%s' lacks '%s'", text, part);
+    await_text(&r, part);
+    assert_int_equal(events_set(&r), 0);
+    ref.queue_id = q.id;
+    CALL(&r, KFD_DESTROY_QUEUE, &ref);
+    memset(&q, 0, sizeof(q));
+    open_queue(&r, &q, KFD_QUEUE_SDMA, false);
+    PUSH(&q, 0x00030005, LO(q.pointers.va + 1024), HI(q.pointers.va), 5);
+    ring(&q, q.put * 4, q.put * 4);
+    await(q.pointers.cpu + 256, 5);
     stop(&r);
 }
 #define BAD(type, part, ...)                                                   \
@@ -670,6 +710,118 @@ test_bad_packets(void **state)
     BAD(KFD_QUEUE_SDMA, "are left", 0x00000005, 0);
     BAD(KFD_QUEUE_SDMA, "memory type", 0x00000005, 0x1000, 0, 1);
     BAD(KFD_QUEUE_SDMA, "gives up", 0xd0000008, 0x1000, 0, 1, 1, 4);
+}
+
+/* Of a compute queue that asked for it the kernel tells why: the header of the
+ * save area, through the process's own mapping, says where and by which event.
+ * Not of a copy queue, nor of what only a simulator looks at. */
+static void
+test_exceptions(void **state)
+{
+    static const struct {
+        const char *spec;
+        uint32_t type, mode;
+        bool is_mapped; /* the save area, for the CPU */
+        uint32_t words[16], n;
+        const char *part;
+        uint64_t want;
+    } rows[] = {
+        {"gfx1100",
+         KFD_QUEUE_PM4,
+         1,
+         true,
+         {0xc0007700, 0},
+         2,
+         "opcode 0x77",
+         1u << 19},
+        {"gfx1100",
+         KFD_QUEUE_PM4,
+         3,
+         true,
+         {0xc0007700, 0},
+         2,
+         "opcode 0x77",
+         1u << 19},
+        {"gfx1100",
+         KFD_QUEUE_PM4,
+         0,
+         true,
+         {0xc0007700, 0},
+         2,
+         "opcode 0x77",
+         0},
+        {"gfx1100",
+         KFD_QUEUE_PM4,
+         1,
+         false,
+         {0xc0007700, 0},
+         2,
+         "opcode 0x77",
+         0},
+        {"gfx1100", KFD_QUEUE_PM4, 1, true, {0xc0001001, 0}, 2, "reserved", 0},
+        {"gfx1100", KFD_QUEUE_SDMA, 1, true, {3}, 1, "not known", 0},
+        {"gfx942", KFD_QUEUE_AQL, 1, true, {9}, 16, "type 9", 1u << 19},
+        {"gfx942", KFD_QUEUE_AQL, 1, true, {2}, 16, "setup 0x0", 1u << 15},
+        {"gfx942", KFD_QUEUE_AQL, 1, true, {0}, 16, "format 0", 1u << 22},
+    };
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        uint64_t unit = rows[i].type == KFD_QUEUE_SDMA ? 4 : 1, put, word;
+        struct kfd_runtime_enable enable = {.mode = rows[i].mode};
+        struct queue q = {0};
+        struct rig r;
+
+        start(&r, rows[i].spec);
+        CALL(&r, KFD_RUNTIME_ENABLE, &enable);
+        open_queue(&r, &q, rows[i].type, rows[i].type == KFD_QUEUE_AQL);
+        word = q.pointers.va + 3072;
+        if (rows[i].type != KFD_QUEUE_SDMA) {
+            memcpy(q.save.cpu + 6, &word, 8);
+            q.save.cpu[8] = r.signal_event;
+        }
+        if (!rows[i].is_mapped)
+            assert_int_equal(mprotect(q.save.cpu, 4096, PROT_NONE), 0);
+        q.pointers.cpu[3072 / 4 + 1] = 0x8; /* what is there stays */
+        push(&q, rows[i].words, rows[i].n);
+        put = rows[i].type == KFD_QUEUE_AQL ? q.put / 16 : q.put * unit;
+        ring(&q, put, rows[i].type == KFD_QUEUE_AQL ? put - 1 : put);
+        await_text(&r, rows[i].part);
+        if (rows[i].want)
+            await(q.pointers.cpu + 3072 / 4, (uint32_t)rows[i].want);
+        assert_int_equal(q.pointers.cpu[3072 / 4], rows[i].want);
+        assert_int_equal(q.pointers.cpu[3072 / 4 + 1], 0x8);
+        assert_int_equal(events_set(&r), rows[i].want ? 1 : 0);
+        stop(&r);
+    }
+}
+
+static void
+test_runtime(void **state)
+{
+    struct kfd_runtime_enable enable = {.mode = 4};
+    struct kfd_queue_ref ref;
+    struct queue q = {0};
+    struct rig r;
+
+    (void)state;
+    start(&r, "gfx1100");
+    refused(&r, KFD_RUNTIME_ENABLE, &enable, "mode 0x4");
+    enable.mode = 1;
+    CALL(&r, KFD_RUNTIME_ENABLE, &enable);
+    refused(&r, KFD_RUNTIME_ENABLE, &enable, "there already");
+    assert_int_equal(bell_error_last()->sys_errno, EBUSY);
+    open_queue(&r, &q, KFD_QUEUE_SDMA, false);
+    enable.mode = 0;
+    CALL(&r, KFD_RUNTIME_ENABLE, &enable);
+    enable.mode = 1;
+    refused(&r, KFD_RUNTIME_ENABLE, &enable, "queues already");
+    assert_int_equal(bell_error_last()->sys_errno, EEXIST);
+    ref.queue_id = q.id;
+    CALL(&r, KFD_DESTROY_QUEUE, &ref);
+    CALL(&r, KFD_RUNTIME_ENABLE, &enable);
+    stop(&r);
 }
 
 /* ---- what the kernel refuses ----------------------------------------------------------- */
@@ -865,6 +1017,8 @@ main(void)
         cmocka_unit_test(test_sdma),
         cmocka_unit_test(test_memory_fault),
         cmocka_unit_test(test_bad_packets),
+        cmocka_unit_test(test_exceptions),
+        cmocka_unit_test(test_runtime),
         cmocka_unit_test(test_refused_queues),
         cmocka_unit_test(test_refused_memory),
         cmocka_unit_test(test_order),

@@ -97,8 +97,10 @@ struct amdsim_fault {
         AMDSIM_FAULT_HANG
     } kind;
     uint64_t va; /* of the page */
-    bool is_write, not_present, read_only, no_execute;
-    char text[256]; /* for people, with packet and offset */
+    bool is_write, not_present, read_only;
+    uint32_t exception; /* of a packet, as the card numbers them; 0: it tells
+                         * nobody */
+    char text[256];     /* for people, with packet and offset */
 };
 
 struct amdsim_queue_desc {

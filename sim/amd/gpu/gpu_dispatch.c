@@ -449,7 +449,8 @@ kernel_packet(struct amdsim_queue *q, uint64_t va, const uint32_t w[16])
     q->place.name = "AQL kernel dispatch";
     n_dims = w[0] >> 16;
     if (n_dims == 0 || n_dims > 3 || w[2] >> 16 || w[12] || w[13])
-        return amdsim_fail(q, "setup 0x%x, or reserved words are set", n_dims);
+        return amdsim_fail_packet(
+            q, EXCEPTION_DIM, "setup 0x%x, or reserved words are set", n_dims);
     for (i = n_dims; i < 3; i++) {
         if (aql.grid[i] != 1 || aql.local[i] != 1)
             return amdsim_fail(q, "%u dimensions, the next has %u in %u",
@@ -472,7 +473,7 @@ vendor_packet(struct amdsim_queue *q, const uint32_t w[16],
 {
     q->place.name = "AQL vendor packet";
     if (w[0] >> 16 != 1)
-        return amdsim_fail(q, "format %u", w[0] >> 16);
+        return amdsim_fail_packet(q, EXCEPTION_VENDOR, "format %u", w[0] >> 16);
     if (w[1] != 0xC0023F00 || w[5] != 10)
         return amdsim_fail(q, "words 0x%08x and %u", w[1], w[5]);
     if (!(w[4] >> 23 & 1))
@@ -604,7 +605,8 @@ run_aql_packet(struct amdsim_queue *q, struct amdsim_die *die)
             die->n_launched = die->get + 1;
         break;
     default:
-        (void)amdsim_fail(q, "type %u", header & 0xff);
+        (void)amdsim_fail_packet(q, EXCEPTION_UNSUPPORTED, "type %u",
+                                 header & 0xff);
         return AMDSIM_STEP_FAILED;
     }
     if (step != AMDSIM_STEP_DONE)

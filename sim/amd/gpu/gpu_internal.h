@@ -21,6 +21,12 @@
 #define SH_LOGIC_XCC (0x2e25u - SH_FIRST)
 #define SH_CHUNK     (0x2e27u - SH_FIRST)
 
+/* What the command processor tells of packets. src: Linux 6.12, kfd_ioctl.h,
+ * enum kfd_dbg_trap_exception_code; kfd_int_process_v9.c, CP_BAD_OPCODE */
+#define EXCEPTION_DIM         16u
+#define EXCEPTION_UNSUPPORTED 20u
+#define EXCEPTION_VENDOR      23u
+
 /* ---- the card (gpu.c) ---- */
 
 struct amdsim {
@@ -139,6 +145,10 @@ amdsim_address(const uint32_t *w)
 /* Ends the queue with a text that starts with the packet; false. */
 bool amdsim_fail(struct amdsim_queue *q, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
+/* The same where the command processor tells the kernel driver of it. */
+bool amdsim_fail_packet(struct amdsim_queue *q, uint32_t exception,
+                        const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 /* Ends it if a bit is set that is not of `known`; `index` is the word's. */
 static inline bool
 amdsim_reserved(struct amdsim_queue *q, uint32_t word, uint32_t known,

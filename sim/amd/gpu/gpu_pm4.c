@@ -463,7 +463,9 @@ run_pm4_packet(struct amdsim_queue *q, uint32_t header, struct stream *s)
             return opcodes[i].run(q, s);
         }
     }
-    return amdsim_fail(q, "opcode 0x%x is not known", number);
+    /* guess: that it is called unsupported, not reserved */
+    return amdsim_fail_packet(q, EXCEPTION_UNSUPPORTED,
+                              "opcode 0x%x is not known", number);
 }
 
 /* Words of the packet after its header. */

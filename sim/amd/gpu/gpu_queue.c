@@ -34,11 +34,11 @@ tell_fault(struct amdsim_queue *q, const struct amdsim_fault *fault)
     return false;
 }
 
-bool
-amdsim_fail(struct amdsim_queue *q, const char *fmt, ...)
+__attribute__((format(printf, 3, 0))) static bool
+fail(struct amdsim_queue *q, uint32_t exception, const char *fmt, va_list args)
 {
-    struct amdsim_fault fault = {.kind = AMDSIM_FAULT_HANG};
-    va_list args;
+    struct amdsim_fault fault = {.kind = AMDSIM_FAULT_HANG,
+                                 .exception = exception};
     int n;
 
     if (amdsim_stopped(q))
@@ -46,10 +46,33 @@ amdsim_fail(struct amdsim_queue *q, const char *fmt, ...)
     n = snprintf(fault.text, sizeof(fault.text),
                  "%s at 0x%llx: ", q->place.name ? q->place.name : "packet",
                  (unsigned long long)q->place.va);
-    va_start(args, fmt);
     vsnprintf(fault.text + n, sizeof(fault.text) - (size_t)n, fmt, args);
-    va_end(args);
     return tell_fault(q, &fault);
+}
+
+bool
+amdsim_fail(struct amdsim_queue *q, const char *fmt, ...)
+{
+    va_list args;
+    bool result;
+
+    va_start(args, fmt);
+    result = fail(q, 0, fmt, args);
+    va_end(args);
+    return result;
+}
+
+bool
+amdsim_fail_packet(struct amdsim_queue *q, uint32_t exception, const char *fmt,
+                   ...)
+{
+    va_list args;
+    bool result;
+
+    va_start(args, fmt);
+    result = fail(q, exception, fmt, args);
+    va_end(args);
+    return result;
 }
 
 bool
@@ -62,7 +85,6 @@ amdsim_fail_memory(struct amdsim_queue *q, uint64_t va, bool is_write,
         .is_write = is_write,
         .not_present = !is_mapped,
         .read_only = is_mapped && is_write && page_flags & SIM_PAGE_READ_ONLY,
-        .no_execute = is_mapped && !is_write,
     };
 
     if (amdsim_stopped(q))

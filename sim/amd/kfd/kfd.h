@@ -71,12 +71,12 @@ struct kfd_event {
     uint32_t gpu_index;
     /* what happened, of exceptions */
     uint64_t va;
-    bool not_present, read_only, no_execute, is_hang;
-    char text[256];
+    bool not_present, read_only;
 };
 
 struct kfd_queue {
     uint32_t id, card, doorbell; /* its number on the card */
+    uint64_t save_va;            /* 0: it has no save area */
     struct amdsim_queue *queue;
     struct kfd_process *process;
 };
@@ -109,6 +109,7 @@ struct kfd_process {
     struct kfd_queue **queues; /* owned */
     size_t n_queues, cap_queues;
     uint32_t next_queue;
+    bool has_runtime; /* RUNTIME_ENABLE: reasons are told */
 
     /* Events have a lock of their own: queues signal them. */
     pthread_mutex_t event_lock;

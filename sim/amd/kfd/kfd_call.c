@@ -224,6 +224,7 @@ get_apertures(struct kfd_process *p, void *arg)
     return 0;
 }
 
+/* src: Linux 6.12, kfd_ioctl_runtime_enable: mode 0 switches it off */
 static int
 runtime_enable(struct kfd_process *p, void *arg)
 {
@@ -232,9 +233,14 @@ runtime_enable(struct kfd_process *p, void *arg)
     if (p->machine->kfd_minor < 14)
         return kfd_fail(ENOTTY, "KFD 1.%u has no RUNTIME_ENABLE",
                         p->machine->kfd_minor);
-    if (p->n_queues)
+    if (args->mode & ~3u)
+        return kfd_fail(EINVAL, "mode 0x%x", args->mode);
+    if (args->mode & 1 && p->has_runtime)
+        return kfd_fail(EBUSY, "the runtime is there already");
+    if (args->mode & 1 && p->n_queues)
         return kfd_fail(EEXIST, "there are queues already");
-    return args->mode & ~3u ? kfd_fail(EINVAL, "mode 0x%x", args->mode) : 0;
+    p->has_runtime = args->mode & 1;
+    return 0;
 }
 
 static int

@@ -4,7 +4,9 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "ioctl/kfd_uapi.h"
@@ -137,11 +139,9 @@ fill_data(const struct kfd_process *p, const struct kfd_event *event,
         struct kfd_memory_exception *m = &data->u.memory;
         m->not_present = event->not_present;
         m->read_only = event->read_only;
-        m->no_execute = event->no_execute;
         m->va = event->va;
         m->gpu_id = gpu_id;
     } else if (event->type == KFD_EVENT_HW_EXCEPTION) {
-        data->u.hw.reset_cause = event->is_hang ? 0 : 1;
         data->u.hw.gpu_id = gpu_id;
     }
 }
@@ -280,14 +280,70 @@ kfd_interrupt(void *user, uint32_t context_id)
     pthread_mutex_unlock(&p->event_lock);
 }
 
+/* Memory of the process, as it has it mapped: what it may not touch the kernel
+ * cannot either. */
+static bool
+move_user(uint64_t user, void *here, size_t n, bool is_write)
+{
+    struct iovec local = {here, n}, remote = {(void *)(uintptr_t)user, n};
+    ssize_t moved = is_write
+                        ? process_vm_writev(getpid(), &local, 1, &remote, 1, 0)
+                        : process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
+
+    return moved == (ssize_t)n;
+}
+
+static void
+set_events(struct kfd_process *p, uint32_t type, uint32_t id,
+           const struct kfd_event *what)
+{
+    size_t i;
+
+    for (i = 0; i < p->n_events; i++) {
+        struct kfd_event *event = p->events[i];
+        if (event->type != type || (id && event->id != id))
+            continue;
+        event->is_set = true;
+        event->age++;
+        event->gpu_index = what->gpu_index;
+        event->va = what->va;
+        event->not_present = what->not_present;
+        event->read_only = what->read_only;
+    }
+}
+
+/* A packet's exception, where the process asked for them. src: Linux 6.12,
+ * kfd_set_dbg_ev_from_interrupt, send_exception_work_handler */
+static void
+tell_exception(const struct kfd_queue *queue, uint32_t exception)
+{
+    static const struct kfd_event nothing;
+    struct kfd_process *p = queue->process;
+    struct kfd_save_header header;
+    uint64_t word;
+
+    if (!p->has_runtime || !queue->save_va ||
+        !move_user(queue->save_va, &header, sizeof(header), false) ||
+        !move_user(header.exception_va, &word, sizeof(word), false))
+        return;
+    word |= 1ull << (exception - 1);
+    if (move_user(header.exception_va, &word, sizeof(word), true))
+        set_events(p, KFD_EVENT_SIGNAL, header.event_id, &nothing);
+}
+
+/* Of an address space: evicts the process and tells it. Of a packet: see above.
+ * What a wave does otherwise (illegal instructions, LDS) nobody is told of: the
+ * first level of the trap handler halts it, and the queue stands. src: Linux
+ * 6.12, cwsr_trap_handler_gfx9.asm and gfx10.asm, L_NO_NEXT_TRAP */
 void
 kfd_queue_fault(void *user, const struct amdsim_fault *fault)
 {
     struct kfd_queue *queue = user;
     struct kfd_process *p = queue->process;
-    uint32_t type = fault->kind == AMDSIM_FAULT_MEMORY ? KFD_EVENT_MEMORY
-                                                       : KFD_EVENT_HW_EXCEPTION;
-    size_t i;
+    struct kfd_event what = {.gpu_index = queue->card,
+                             .va = fault->va,
+                             .not_present = fault->not_present,
+                             .read_only = fault->read_only};
 
     /* A fault of the address space is counted for the process and the card, and
      * nothing takes it back before the process exits: queues that are made later
@@ -297,18 +353,10 @@ kfd_queue_fault(void *user, const struct amdsim_fault *fault)
         amdsim_space_evict(p->vms[queue->card].space);
     pthread_mutex_lock(&p->event_lock);
     snprintf(p->fault_text, sizeof(p->fault_text), "%s", fault->text);
-    for (i = 0; i < p->n_events; i++) {
-        struct kfd_event *event = p->events[i];
-        if (event->type != type)
-            continue;
-        event->is_set = true;
-        event->gpu_index = queue->card;
-        event->va = fault->va;
-        event->not_present = fault->not_present;
-        event->read_only = fault->read_only;
-        event->no_execute = fault->no_execute;
-        event->is_hang = true;
-    }
+    if (fault->kind == AMDSIM_FAULT_MEMORY)
+        set_events(p, KFD_EVENT_MEMORY, 0, &what);
+    else if (fault->exception)
+        tell_exception(queue, fault->exception);
     pthread_cond_broadcast(&p->event_cond);
     pthread_mutex_unlock(&p->event_lock);
 }

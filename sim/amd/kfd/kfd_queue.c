@@ -248,6 +248,8 @@ kfd_do_create_queue(struct kfd_process *p, void *arg)
     queue->id = p->next_queue++;
     queue->card = card->index;
     queue->process = p;
+    if (args->type == KFD_QUEUE_PM4 || args->type == KFD_QUEUE_AQL)
+        queue->save_va = args->save_va;
     queue->doorbell = (uint32_t)doorbell;
     result = doorbell < 0 ? doorbell : add_queue(p, queue, args, ring_bytes);
     if (result < 0) {
