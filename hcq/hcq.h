@@ -95,6 +95,7 @@ enum hcq_fault_kind {
     HCQ_FAULT_ARITHMETIC,  /* an integer division trap and the like */
     HCQ_FAULT_STREAM,      /* a command that the device cannot decode */
     HCQ_FAULT_INTERFACE,   /* what stands for the kernel cannot go on */
+    HCQ_FAULT_RESET,       /* the device was reset, its memory is lost */
     HCQ_FAULT_COUNT
 };
 

@@ -62,22 +62,25 @@ amd_fill_fault(struct amd_device *dev, const struct amd_fault_record *record,
                       : record->read_only ? "read only"
                                           : "no reason given");
     } else {
-        fault->kind =
-            fault->program[0] ? HCQ_FAULT_INSTRUCTION : HCQ_FAULT_STREAM;
-        hcq_fault_add(fault, "the card stopped the queue (cause %u)",
-                      record->reset_cause);
+        fault->kind = HCQ_FAULT_RESET;
+        hcq_fault_add(fault, "the card was reset (%s), its memory is lost",
+                      record->reset_cause == 0
+                          ? "something hung, here or of another process"
+                      : record->reset_cause == 1 ? "a memory error"
+                                                 : "no cause given");
     }
-    if (fault->program[0])
+    if (record->is_memory && fault->program[0])
         hcq_fault_add(fault, " in '%s'", fault->program);
-    if (fault->queue[0])
+    if (record->is_memory && fault->queue[0])
         hcq_fault_add(fault, " on %s", fault->queue);
     keep_first(dev, fault);
-    if (record->is_memory)
-        hcq_fault_add(fault,
-                      "; KFD 1.%u runs nothing more of this process on this "
-                      "card: start the program anew",
-                      dev->process->minor);
-    if (busy[0])
+    hcq_fault_add(fault,
+                  "; KFD 1.%u runs nothing more of this process on this card: "
+                  "start the program anew",
+                  dev->process->minor);
+    if (busy[0] && !record->is_memory)
+        hcq_fault_add(fault, "; %s was at work: %s", fault->queue, busy);
+    else if (busy[0])
         hcq_fault_add(fault, "; %s", busy);
 }
 

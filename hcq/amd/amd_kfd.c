@@ -606,6 +606,10 @@ take_hardware_fault(struct amd_process *process,
 
     if (!card)
         return;
+    /* Also of a reset of queues alone, where memory_lost is said as well: the
+     * event does not tell them apart. src: Linux 6.12, kfd_signal_reset_event;
+     * existing processes stay evicted: kgd2kfd_post_reset */
+    card->is_stopped = true;
     record = &card->fault;
     record->serial++;
     record->is_memory = false;
@@ -651,7 +655,7 @@ amd_card_check(struct amd_process *process, uint32_t number)
     return bell_fail(BELL_E_DEVICE_LOST,
                      "KFD 1.%u runs nothing more of this process on this card: "
                      "start the program anew; the first fault: %s",
-                     process->minor, first[0] ? first : "a memory fault");
+                     process->minor, first[0] ? first : "not known");
 }
 
 /* ---- cards ------------------------------------------------------------------------------ */

@@ -26,7 +26,7 @@
 /* A fault that the kernel reported for a card. Plain data. */
 struct amd_fault_record {
     uint32_t serial; /* grows with every fault; 0: none yet */
-    bool is_memory;  /* else the hardware: a hang or a reset */
+    bool is_memory;  /* else a reset of the card */
     uint64_t va;     /* of the page */
     bool not_present, read_only;
     uint32_t reset_cause;
@@ -41,9 +41,9 @@ struct amd_card {
     uint64_t clock_hz;
     struct amd_fault_record fault; /* lock */
     uint32_t n_queues;             /* that the kernel has of us; lock */
-    /* By a memory fault: the kernel counts it for the process, and queues that
-     * are made later never run either. The first one's report; "": it was not
-     * decoded yet. lock */
+    /* By a memory fault or a reset: the kernel counts it for the process, and
+     * queues that are made later never run either. The first one's report; "":
+     * it was not decoded yet. lock */
     bool is_stopped;
     char stopped_by[256];
 };

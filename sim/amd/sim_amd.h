@@ -2,9 +2,10 @@
  * driver (KFD and the render nodes) for them.
  *
  * All forms of the same SPEC in this program stand on one machine: one kernel
- * with its cards. SPEC is CHIP[*CARDS][,kfd=1.N][,flip=N][,dump=DIR]:
- * "gfx1100", "gfx942*2", "gfx1100,kfd=1.11". flip: a bit of what every N-th
- * kernel or copy wrote turns over. DIR: a folder of each submission (dump.h).
+ * with its cards. SPEC is
+ * CHIP[*CARDS][,kfd=1.N][,flip=N][,reset=N][,dump=DIR]: "gfx1100", "gfx942*2",
+ * "gfx1100,kfd=1.11". flip: a bit of what every N-th kernel or copy wrote turns
+ * over. reset: each card resets once, with the N-th submission to it. DIR: a folder of each submission (dump.h).
  *
  * KFD keeps what it has for a process until that exits, whatever files it
  * closes. A form of sim_amd_join is this program, which is one process at a
@@ -12,8 +13,8 @@
  * sim_amd_create is a process of its own, which exits with the form; a machine
  * that has only such ones goes with the last.
  *
- * Not simulated: shared virtual memory, dma-buf, debugging, checkpoints,
- * resets of cards.
+ * Not simulated: shared virtual memory, dma-buf, debugging,
+ * checkpoints.
  *
  * Threads: any. src: hw/amd/BRINGUP.md, ioctls.csv.
  */

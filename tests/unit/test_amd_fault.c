@@ -891,6 +891,78 @@ two_openings_fault(void **state)
     expect_kept();
 }
 
+/* Another process's work resets the card: a device with work under way is lost
+ * for good, with the reason; one that has nothing to do is told when it looks. A
+ * process that begins later has the card. */
+static void
+card_is_reset(void **state)
+{
+    static const char *const names[] = {
+        "AMD@fault:" NO_PLAN "@sim:%s,reset=4",
+        "AMD@fault:any:900000=EIO@sim:%s,reset=4",
+        "AMD@fault:any:900001=EIO@sim:%s,reset=4"};
+    static const char *const chips[] = {"gfx1100", "gfx942"};
+    struct hcq_device *devs[3];
+    struct hcq_queue *queues[3];
+    struct hcq_buffer *from[3], *to[3];
+    struct hcq_signal *never;
+    struct hcq_fault fault;
+    struct hcq_cs *cs;
+    char name[96];
+    size_t c, i;
+
+    (void)state;
+    for (c = 0; c < ARRAY_LEN(chips); c++) {
+        for (i = 0; i < 2; i++) {
+            snprintf(name, sizeof(name), names[i], chips[c]);
+            devs[i] = open_amd(name);
+            expect_ok(hcq_buffer_create(devs[i], 4096, HCQ_MEM_HOST_VISIBLE,
+                                        &from[i]));
+            expect_ok(
+                hcq_buffer_create(devs[i], 4096, HCQ_MEM_HOST_VISIBLE, &to[i]));
+            expect_ok(hcq_queue_create(devs[i], HCQ_QUEUE_COMPUTE, &queues[i]));
+            good_copy(queues[i], to[i], from[i]);
+        }
+        expect_ok(hcq_signal_create(devs[0], 0, &never));
+        expect_ok(hcq_queue_begin(queues[0], &cs));
+        hcq_cs_wait(cs, never, 1);
+        expect_ok(hcq_cs_submit(cs, NULL));
+        assert_int_equal(hcq_queue_wait(queues[0], 20000000), BELL_E_TIMEOUT);
+        expect_ok(hcq_queue_begin(queues[1], &cs)); /* the fourth */
+        hcq_cs_fill(cs, to[1]->va, 0, 4096);
+        expect_ok(hcq_cs_submit(cs, NULL));
+        for (i = 0; i < 2; i++) {
+            const char *text = bell_error_last()->message;
+
+            assert_int_equal(hcq_queue_wait(queues[1 - i], HCQ_TIMEOUT_NS),
+                             BELL_E_DEVICE_LOST);
+            hcq_device_fault(devs[1 - i], &fault);
+            assert_int_equal(fault.kind, HCQ_FAULT_RESET);
+            if (!strstr(text, "the card was reset (something hung, here or of "
+                              "another process), its memory is lost; KFD 1.17 "
+                              "runs nothing more of this process on this card"))
+                fail_msg("%s", text);
+            assert_int_equal(hcq_device_recover(devs[1 - i]),
+                             BELL_E_DEVICE_LOST);
+            assert_non_null(strstr(text, "start the program anew; the first "
+                                         "fault: the card was reset"));
+            assert_int_equal(hcq_queue_begin(queues[1 - i], &cs),
+                             BELL_E_DEVICE_LOST);
+        }
+        snprintf(name, sizeof(name), names[2], chips[c]);
+        devs[2] = open_amd(name);
+        expect_ok(
+            hcq_buffer_create(devs[2], 4096, HCQ_MEM_HOST_VISIBLE, &from[2]));
+        expect_ok(
+            hcq_buffer_create(devs[2], 4096, HCQ_MEM_HOST_VISIBLE, &to[2]));
+        expect_ok(hcq_queue_create(devs[2], HCQ_QUEUE_COPY, &queues[2]));
+        good_copy(queues[2], to[2], from[2]);
+        for (i = 0; i < 3; i++)
+            hcq_device_close(devs[i]);
+        expect_kept();
+    }
+}
+
 /* Submits a write whose packet no card knows: its opcode is changed while the
  * queue waits. */
 static void
@@ -1290,6 +1362,7 @@ main(void)
         cmocka_unit_test(fault_is_the_end),
         cmocka_unit_test(kernels_fault),
         cmocka_unit_test(two_openings_fault),
+        cmocka_unit_test(card_is_reset),
         cmocka_unit_test(packets_are_refused),
         cmocka_unit_test(hangs),
         cmocka_unit_test(recovery_fails),

@@ -186,6 +186,17 @@ start(struct rig *r, const char *spec)
     bring_up(r);
 }
 
+/* The process exits. */
+static void
+quit(struct rig *r)
+{
+    if (r->doorbells)
+        kio_munmap(r->kio, r->doorbells, 0x2000);
+    kio_close(&r->drm);
+    kio_close(&r->kfd);
+    kio_destroy(r->kio);
+}
+
 /* Closing ends files, and nothing else: the process's exit does. */
 static void
 stop(struct rig *r)
@@ -659,9 +670,65 @@ events_set(struct rig *r)
         struct kfd_wait_events wait = {.events = (uintptr_t)&data, .n = 1};
 
         CALL(r, KFD_WAIT_EVENTS, &wait);
-        set |= (wait.result == KFD_WAIT_COMPLETE) << i;
+        set |= (unsigned)(wait.result == KFD_WAIT_COMPLETE) << i;
     }
     return set;
+}
+
+/* A queue and a submission to it, whose end writes 5 into the returned word. */
+static const uint32_t *
+submit_fence(struct rig *r, struct queue *q)
+{
+    if (!q->doorbell)
+        open_queue(r, q, KFD_QUEUE_SDMA, false);
+    PUSH(q, 0x00030005, LO(q->pointers.va + 1024), HI(q->pointers.va), 5);
+    ring(q, q->put * 4, q->put * 4);
+    return q->pointers.cpu + 256;
+}
+
+/* The second submission resets the card: every process with it is told, stays
+ * evicted, and has lost what was in its memory; one that begins later has all of
+ * it. */
+static void
+test_reset(void **state)
+{
+    static const char spec[] = "gfx1100,reset=2";
+    const struct timespec nap = {0, 5000000};
+    struct queue q[2] = {{.id = 0}}, later[3] = {{.id = 0}};
+    struct rig r[2], next;
+    struct memory vram, host;
+    const uint32_t *word;
+    int i;
+
+    (void)state;
+    for (i = 0; i < 2; i++)
+        start(&r[i], spec);
+    vram = allocate(&r[0], 8192, VRAM_FLAGS);
+    host = allocate(&r[0], 8192, GTT_FLAGS);
+    vram.cpu[2047] = host.cpu[2047] = 7;
+    await(submit_fence(&r[0], &q[0]), 5);
+    assert_int_equal(events_set(&r[0]), 0);
+    word = submit_fence(&r[1], &q[1]);
+    for (i = 0; i < 2; i++) {
+        struct kfd_event_data data = await_event(&r[i], r[i].hang_event);
+
+        assert_int_equal(data.u.hw.memory_lost, 1);
+        assert_int_equal(data.u.hw.reset_cause, 0);
+        assert_int_equal(data.u.hw.gpu_id, r[i].gpu_id);
+        assert_int_equal(events_set(&r[i]), 0);
+        (void)submit_fence(&r[i], &later[i]);
+    }
+    nanosleep(&nap, NULL);
+    assert_int_equal(*word, 0);
+    for (i = 0; i < 2; i++)
+        assert_int_not_equal(later[i].pointers.cpu[256], 5);
+    assert_int_equal(vram.cpu[2047], 0xdbdbdbdb);
+    assert_int_equal(host.cpu[2047], 7);
+    start(&next, spec);
+    await(submit_fence(&next, &later[2]), 5);
+    for (i = 0; i < 2; i++)
+        quit(&r[i]);
+    stop(&next);
 }
 
 /* A packet that ends a queue with a text: nobody is told, the queue stands, and
@@ -1016,6 +1083,7 @@ main(void)
         cmocka_unit_test(test_aql),
         cmocka_unit_test(test_sdma),
         cmocka_unit_test(test_memory_fault),
+        cmocka_unit_test(test_reset),
         cmocka_unit_test(test_bad_packets),
         cmocka_unit_test(test_exceptions),
         cmocka_unit_test(test_runtime),

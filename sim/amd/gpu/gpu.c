@@ -221,6 +221,8 @@ watch_queues(void *arg)
     while (!atomic_load(&gpu->quit)) {
         struct timespec nap = {0, nap_ns(time_now_ns() - last_ns)};
 
+        if (atomic_exchange(&gpu->is_reset_due, 0))
+            gpu->reset(gpu->reset_user);
         if (wait_for_queue(gpu) || look_at_all(gpu))
             last_ns = time_now_ns();
         else if (nap.tv_nsec)
@@ -288,6 +290,15 @@ void
 amdsim_set_dump(struct amdsim *gpu, struct amd_dump *dump)
 {
     gpu->dump = dump;
+}
+
+void
+amdsim_set_reset(struct amdsim *gpu, uint32_t number, void (*reset)(void *user),
+                 void *user)
+{
+    gpu->reset = reset;
+    gpu->reset_user = user;
+    atomic_store(&gpu->reset_in, number);
 }
 
 void

@@ -56,6 +56,11 @@ void amdsim_set_dump(struct amdsim *gpu, struct amd_dump *dump);
 /* A bit of what every so-many-th kernel or copy wrote last turns over; 0, as it
  * is without: of none. Before the first address space. */
 void amdsim_set_flip(struct amdsim *gpu, uint32_t every);
+/* The card resets in the middle of what a queue submits as the number-th from
+ * now, 1 and up: nothing of it runs, and `reset` is called, once, from a thread
+ * that is no queue's. Before the first address space. */
+void amdsim_set_reset(struct amdsim *gpu, uint32_t number,
+                      void (*reset)(void *user), void *user);
 /* Ticks of chip->clock_hz. */
 uint64_t amdsim_clock(const struct amdsim *gpu);
 

@@ -43,6 +43,10 @@ struct amdsim {
     _Atomic uint32_t first_xcc; /* of the next AQL queue */
     uint32_t flip_every;        /* amdsim_set_flip */
     _Atomic uint32_t n_writers;
+    void (*reset)(void *user); /* amdsim_set_reset; NULL: never */
+    void *reset_user;
+    _Atomic uint32_t reset_in;     /* submissions, with the one that resets */
+    _Atomic uint32_t is_reset_due; /* the watcher is to call it */
 };
 
 struct amdsim_space {

@@ -437,6 +437,19 @@ run_queue(struct amdsim_queue *q, uint64_t bell)
     sim_walk_leave(&q->walk);
 }
 
+/* Whether the card resets now; the queue then stands until it is destroyed. */
+static bool
+resets_now(struct amdsim_queue *q)
+{
+    struct amdsim *gpu = q->gpu;
+
+    if (!gpu->reset || !atomic_load(&gpu->reset_in) ||
+        atomic_fetch_sub(&gpu->reset_in, 1) != 1)
+        return false;
+    atomic_store(&gpu->is_reset_due, 1);
+    return true;
+}
+
 static void *
 queue_main(void *arg)
 {
@@ -446,8 +459,11 @@ queue_main(void *arg)
     host_fail_spare_thread();
     /* naps of the length that was asked for */
     (void)prctl(PR_SET_TIMERSLACK, 1000ul, 0, 0, 0);
-    while (wait_for_ring(q, &bell) && wait_while_evicted(q))
+    while (wait_for_ring(q, &bell) && wait_while_evicted(q)) {
+        if (resets_now(q))
+            break;
         run_queue(q, bell);
+    }
     sim_walk_enter(&q->walk);
     amdsim_do_caches(q, AMDSIM_CACHE_WB_L2);
     sim_walk_leave(&q->walk);

@@ -71,7 +71,7 @@ struct kfd_event {
     uint32_t gpu_index;
     /* what happened, of exceptions */
     uint64_t va;
-    bool not_present, read_only;
+    bool not_present, read_only, memory_lost;
 };
 
 struct kfd_queue {
@@ -89,6 +89,7 @@ struct kfd_vm {
     uint64_t *doorbells;        /* the simulator's mapping */
     uint64_t doorbell_used[16]; /* bit set of doorbells in use */
     uint32_t n_queues;
+    bool is_evicted; /* by a reset: the space that comes is, too */
 };
 
 /* What the kernel keeps for a process, whatever it has open: all of it stays
@@ -176,5 +177,7 @@ int kfd_do_wait(struct kfd_process *p, void *arg);
 /* From queues. */
 void kfd_interrupt(void *user, uint32_t context_id);
 void kfd_queue_fault(void *user, const struct amdsim_fault *fault);
+/* The card resets; no lock is held. */
+void kfd_card_reset(void *card);
 
 #endif

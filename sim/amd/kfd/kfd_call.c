@@ -123,6 +123,8 @@ acquire_vm(struct kfd_process *p, void *arg)
         return kfd_fail(ENOMEM, "%s", bell_error_last()->message);
     }
     vm->drm_serial = file->serial;
+    if (vm->is_evicted)
+        amdsim_space_evict(vm->space);
     return 0;
 }
 

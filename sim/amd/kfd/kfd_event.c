@@ -142,6 +142,8 @@ fill_data(const struct kfd_process *p, const struct kfd_event *event,
         m->va = event->va;
         m->gpu_id = gpu_id;
     } else if (event->type == KFD_EVENT_HW_EXCEPTION) {
+        data->u.hw.reset_cause = 0; /* a hang */
+        data->u.hw.memory_lost = event->memory_lost;
         data->u.hw.gpu_id = gpu_id;
     }
 }
@@ -309,6 +311,7 @@ set_events(struct kfd_process *p, uint32_t type, uint32_t id,
         event->va = what->va;
         event->not_present = what->not_present;
         event->read_only = what->read_only;
+        event->memory_lost = what->memory_lost;
     }
 }
 
@@ -359,4 +362,43 @@ kfd_queue_fault(void *user, const struct amdsim_fault *fault)
         tell_exception(queue, fault->exception);
     pthread_cond_broadcast(&p->event_cond);
     pthread_mutex_unlock(&p->event_lock);
+}
+
+/* What was in the card's memory is gone. */
+static void
+poison_memory(struct kfd_process *p, uint32_t card)
+{
+    size_t i;
+
+    for (i = 0; i < p->n_buffers; i++) {
+        struct kfd_buffer *buf = p->buffers[i];
+        if (buf->card == card && buf->flags & KFD_MEM_VRAM)
+            memset(buf->host, 0xdb, buf->size_bytes);
+    }
+}
+
+/* All processes that there are stay evicted, and are told. src: Linux 6.12,
+ * kgd2kfd_pre_reset, kgd2kfd_post_reset, kfd_signal_reset_event */
+void
+kfd_card_reset(void *user)
+{
+    struct kfd_card *card = user;
+    struct kfd_machine *machine = card->machine;
+    struct kfd_event what = {.gpu_index = card->index, .memory_lost = true};
+    struct kfd_process *p;
+
+    pthread_mutex_lock(&machine->lock);
+    for (p = machine->processes; p; p = p->next) {
+        struct kfd_vm *vm = &p->vms[card->index];
+
+        vm->is_evicted = true;
+        if (vm->space)
+            amdsim_space_evict(vm->space);
+        poison_memory(p, card->index);
+        pthread_mutex_lock(&p->event_lock);
+        set_events(p, KFD_EVENT_HW_EXCEPTION, 0, &what);
+        pthread_cond_broadcast(&p->event_cond);
+        pthread_mutex_unlock(&p->event_lock);
+    }
+    pthread_mutex_unlock(&machine->lock);
 }

@@ -18,7 +18,7 @@
 struct plan {
     const struct amdsim_chip *chip;
     const struct chip *product; /* that the chip is made as large as; or NULL */
-    uint32_t n_cards, minor, flip_every;
+    uint32_t n_cards, minor, flip_every, reset_in;
     char *dump; /* owned: the directory; NULL: none */
 };
 
@@ -117,6 +117,8 @@ amdsim_machine_create(const struct plan *plan, const char *spec,
         }
         amdsim_set_dump(card->gpu, machine->dump);
         amdsim_set_flip(card->gpu, plan->flip_every);
+        if (plan->reset_in)
+            amdsim_set_reset(card->gpu, plan->reset_in, kfd_card_reset, card);
         machine->n_cards++;
     }
     *out_machine = machine;
@@ -142,7 +144,7 @@ unknown_amd_spec(const char *spec)
     }
     return bell_fail(BELL_E_NO_DEVICE,
                      "no simulated AMD machine '%.60s'; known: CHIP[*1..%u]"
-                     "[,kfd=1.N][,flip=N][,dump=DIR], chips %s",
+                     "[,kfd=1.N][,flip=N][,reset=N][,dump=DIR], chips %s",
                      spec, KFD_MAX_CARDS, chips);
 }
 
@@ -163,6 +165,11 @@ parse_options(const char *spec, const char *text, struct plan *plan)
         } else if (strncmp(text, ",flip=", 6) == 0 && text[6] >= '1' &&
                    text[6] <= '9') {
             plan->flip_every = (uint32_t)strtoul(text + 6, &end, 10);
+            if (end != text + n)
+                return unknown_amd_spec(spec);
+        } else if (strncmp(text, ",reset=", 7) == 0 && text[7] >= '1' &&
+                   text[7] <= '9') {
+            plan->reset_in = (uint32_t)strtoul(text + 7, &end, 10);
             if (end != text + n)
                 return unknown_amd_spec(spec);
         } else if (strncmp(text, ",dump=", 6) == 0 && n > 6 && !plan->dump) {
