@@ -201,7 +201,7 @@ struct amd_device {
     struct amd_process *process; /* shared with other openings; counted */
     uint32_t card;               /* number of the card in it */
     const struct amd_gen *gen;
-    bool binds_pm4; /* gen's, where the card can and nobody said no */
+    bool binds_pm4; /* gen's, where the card can and somebody said so */
     struct amd_topology topology;
     struct amd_scratch scratch;       /* sizes; base.lock */
     struct amd_program move;          /* made with the first compute queue */

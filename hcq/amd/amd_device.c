@@ -154,8 +154,9 @@ choose_gen(struct amd_device *dev)
     return BELL_OK;
 }
 
-/* BELL_AMD_BOUND: what launches of bound streams are on AQL queues. Dies that
- * meet count by a mask. */
+/* BELL_AMD_BOUND: what launches of bound streams are on AQL queues. Packets of
+ * the ring, unless one asks for words: nobody is known to run those on all dies
+ * of such a queue, and no card has shown it. Dies that meet count by a mask. */
 static bell_status
 choose_bound(struct amd_device *dev)
 {
@@ -169,7 +170,7 @@ choose_bound(struct amd_device *dev)
         return bell_fail(BELL_E_UNSUPPORTED,
                          "BELL_AMD_BOUND=pm4: %u XCCs are no power of two",
                          dev->topology.n_xcc);
-    dev->binds_pm4 = can && !(text && strcmp(text, "aql") == 0);
+    dev->binds_pm4 = can && text && strcmp(text, "pm4") == 0;
     return BELL_OK;
 }
 

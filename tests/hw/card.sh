@@ -91,7 +91,7 @@ CASSETTES=$WORK/cassettes
 BUILD=$WORK/build
 BELL=$BUILD/tools/doorbell
 PATH=$PATH:/usr/local/cuda/bin:/opt/rocm/bin
-unset BELL_DEVICE BELL_DEBUG BELL_MATH BELL_NV_VM BELL_NV_DOORBELL
+unset BELL_DEVICE BELL_DEBUG BELL_MATH BELL_NV_VM BELL_NV_DOORBELL BELL_AMD_BOUND
 
 is_simulated() {
     [[ $DEVICE == *@sim:* ]]

@@ -39,7 +39,7 @@ const struct kind ring_kinds[RING_KINDS] = {
     {"AMD@sim:gfx942", HCQ_QUEUE_COMPUTE, true, "aql"}, /* AQL */
     {"AMD@sim:gfx942", HCQ_QUEUE_COPY, false},          /* SDMA 4.4 */
     {"AMD@sim:gfx942*2", HCQ_QUEUE_COMPUTE, false},     /* AQL */
-    {"AMD@sim:gfx942", HCQ_QUEUE_COMPUTE, true},        /* AQL, bound as PM4 */
+    {"AMD@sim:gfx942", HCQ_QUEUE_COMPUTE, true, "pm4"}, /* AQL, bound as PM4 */
 };
 
 /* counter[0] += value */

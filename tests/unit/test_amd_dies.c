@@ -361,18 +361,26 @@ stuck_between(void **state)
 static void
 choice(void **state)
 {
+    static const char *const rows[] = {NULL, "aql", "pm4"};
     struct hcq_device *dev;
     struct rig r;
+    size_t i;
 
     (void)state;
     setenv("BELL_AMD_BOUND", "both", 1);
     expect_fails(hcq_device_open(CARD, &dev), BELL_E_INVALID,
                  "BELL_AMD_BOUND is 'both', not aql or pm4");
     unsetenv("BELL_AMD_BOUND");
-    r = open_rig(CARD);
-    assert_true(amd_queue_of(r.queue)->engine.binds_words);
-    assert_false(amd_queue_of(r.copy)->engine.binds_words);
-    close_rig(&r);
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        if (rows[i])
+            setenv("BELL_AMD_BOUND", rows[i], 1);
+        r = open_rig(CARD);
+        unsetenv("BELL_AMD_BOUND");
+        assert_int_equal(amd_queue_of(r.queue)->engine.binds_words,
+                         rows[i] && strcmp(rows[i], "pm4") == 0);
+        assert_false(amd_queue_of(r.copy)->engine.binds_words);
+        close_rig(&r);
+    }
 }
 
 int

@@ -10,7 +10,7 @@
 #include "hcq/amd/amd_command.h"
 #include "hcq/hcq_ring.h"
 
-/* The last one with launches of bound streams as packets of its ring. */
+/* The last one with launches of bound streams as words. */
 static const char *const cards[] = {"AMD@sim:gfx1100", "AMD@sim:gfx942",
                                     "AMD@sim:gfx942*2", "AMD@sim:gfx942"};
 
@@ -20,7 +20,7 @@ open_card(size_t c)
     struct rig r;
 
     if (c == ARRAY_LEN(cards) - 1)
-        setenv("BELL_AMD_BOUND", "aql", 1);
+        setenv("BELL_AMD_BOUND", "pm4", 1);
     r = open_rig(cards[c]);
     unsetenv("BELL_AMD_BOUND");
     return r;

@@ -526,7 +526,8 @@ static const struct {
                       "packets and arguments"},
     {"bound-launches",
      "of several dies (gfx942): how launches are dealt out and dies meet; with "
-     "BELL_AMD_BOUND=aql they are packets of the ring: docs/amd.md"},
+     "BELL_AMD_BOUND=pm4 they are words, else packets of the ring: "
+     "docs/amd.md"},
     {"store", LOOK_LAUNCH},
     {"blocks", LOOK_LAUNCH},
     {"wide-access", LOOK_LAUNCH},
