@@ -1,7 +1,7 @@
 /* AMD's kernel interface: the part of /dev/kfd and of the render node that we
  * use. Debian 12's linux/kfd_ioctl.h needs a header that is not installed
  * with it and ends at KFD 1.11, so the structs are declared here, with the
- * sizes and offsets of KFD 1.11 to 1.17 asserted.
+ * sizes and offsets of KFD 1.11 to 1.23 asserted.
  * src: hw/amd/ioctls.csv.
  */
 #ifndef BELL_IOCTL_KFD_UAPI_H
@@ -26,7 +26,8 @@ struct kfd_create_queue {
     uint32_t queue_id; /* out */
     uint64_t eop_va, eop_bytes, save_va;
     uint32_t save_bytes, control_stack_bytes;
-    uint32_t sdma_engine, pad;
+    uint32_t sdma_engine;
+    uint32_t metadata_bytes; /* of the ring, from 1.22 on; 0 before */
 };
 KFD_LAYOUT(kfd_create_queue, 96);
 static_assert(offsetof(struct kfd_create_queue, eop_va) == 56, "");

@@ -268,8 +268,10 @@ names_of_calls(void **state)
 static void
 tells_what_it_is(void **state)
 {
-    static const char *const specs[] = {"gfx1100", "gfx942", "gfx942*2",
-                                        "gfx1100,kfd=1.11", "gfx1100,kfd=1.14"};
+    static const char *const specs[] = {"gfx1100",          "gfx942",
+                                        "gfx942*2",         "gfx1100,kfd=1.11",
+                                        "gfx1100,kfd=1.14", "gfx1100,kfd=1.22",
+                                        "gfx942,kfd=1.23"};
     size_t i;
 
     (void)state;
@@ -307,8 +309,13 @@ static void
 refuses_names(void **state)
 {
     static const char *const unknown[] = {
-        "AMD@sim:gfx17",     "AMD@sim:gfx942*0",         "AMD@sim:gfx942*9",
-        "AMD@sim:gfx942*2x", "AMD@sim:gfx1100,kfd=1.10", "AMD@sim:sm_90",
+        "AMD@sim:gfx17",
+        "AMD@sim:gfx942*0",
+        "AMD@sim:gfx942*9",
+        "AMD@sim:gfx942*2x",
+        "AMD@sim:gfx1100,kfd=1.10",
+        "AMD@sim:sm_90",
+        "AMD@sim:gfx1100,kfd=1.24",
         "AMD@sim:gfx1100,",
     };
     struct hcq_device *dev = NULL;

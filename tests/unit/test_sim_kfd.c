@@ -922,9 +922,53 @@ test_refused_queues(void **state)
     WRONG("end-of-pipe", args.eop_bytes = 8192);
     WRONG("no card", args.gpu_id = 1);
 #undef WRONG
+    args = good;
+    args.metadata_bytes = 64; /* nobody looks before 1.22 */
+    CALL(&r, KFD_CREATE_QUEUE, &args);
     CALL(&r, KFD_CREATE_QUEUE_OLD, &good);
     refused(&r, KFD_REQUEST(3, 0x7f, 8), &args, "no call 0x7f");
     stop(&r);
+}
+
+/* What newer kernels refuse beyond that. */
+static void
+test_newer(void **state)
+{
+    static const struct {
+        const char *spec;
+        bool looks;
+        int sys_errno;
+    } rows[] = {
+        {"gfx1100,kfd=1.17", false, EINVAL},
+        {"gfx1100,kfd=1.18", false, ENOMEM},
+        {"gfx1100,kfd=1.21", false, ENOMEM},
+        {"gfx1100,kfd=1.22", true, ENOMEM},
+        {"gfx1100,kfd=1.23", true, ENOMEM},
+    };
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct kfd_create_event event = {.type = KFD_EVENT_SIGNAL};
+        struct kfd_create_queue args;
+        struct queue q = {0};
+        struct rig r = {0};
+
+        assert_int_equal(kio_sim_create("AMD", rows[i].spec, &r.kio), BELL_OK);
+        open_files(&r);
+        refused(&r, KFD_CREATE_EVENT, &event, "no event page");
+        assert_int_equal(bell_error_last()->sys_errno, rows[i].sys_errno);
+        kio_close(&r.drm);
+        kio_close(&r.kfd);
+        bring_up(&r);
+        args = queue_args(&r, &q, KFD_QUEUE_PM4, false);
+        args.metadata_bytes = 64;
+        if (rows[i].looks)
+            refused(&r, KFD_CREATE_QUEUE, &args, "64 bytes of metadata");
+        args.metadata_bytes = 0;
+        CALL(&r, KFD_CREATE_QUEUE, &args);
+        stop(&r);
+    }
 }
 
 static void
@@ -1088,6 +1132,7 @@ main(void)
         cmocka_unit_test(test_exceptions),
         cmocka_unit_test(test_runtime),
         cmocka_unit_test(test_refused_queues),
+        cmocka_unit_test(test_newer),
         cmocka_unit_test(test_refused_memory),
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_process_stays),

@@ -33,8 +33,11 @@ set_page(struct kfd_process *p, uint64_t handle)
     struct kfd_buffer *buf;
     uint32_t i;
 
-    if (handle == 0)
-        return p->event_page ? 0 : kfd_fail(EINVAL, "no event page yet");
+    if (handle == 0) /* src: Linux 7.3, kfd_event_create */
+        return p->event_page
+                   ? 0
+                   : kfd_fail(p->machine->kfd_minor >= 18 ? ENOMEM : EINVAL,
+                              "no event page yet");
     if (p->event_page)
         return kfd_fail(EINVAL, "the event page is set already");
     buf = kfd_find_handle(p, handle);

@@ -13,6 +13,7 @@
 #include "sim/amd/sim_amd.h"
 
 #define DEFAULT_MINOR 17u
+#define NEWEST_MINOR  23u
 
 /* What a SPEC says. */
 struct plan {
@@ -211,7 +212,7 @@ parse_fail_plan(const char *spec, struct plan *plan)
         return unknown_amd_spec(spec);
     BELL_TRY(parse_options(spec, rest, plan));
     if (!plan->chip || plan->n_cards < 1 || plan->n_cards > KFD_MAX_CARDS ||
-        plan->minor < 11 || plan->minor > 17)
+        plan->minor < 11 || plan->minor > NEWEST_MINOR)
         return unknown_amd_spec(spec);
     return BELL_OK;
 }

@@ -139,6 +139,17 @@ check_compute(struct kfd_process *p, uint32_t card,
                        "save area");
 }
 
+/* A word that was for nothing says how large a ring's metadata is, from KFD 1.22
+ * on; here no ring has any. src: Linux 7.3, kfd_ioctl.h, metadata_ring_size */
+static int
+check_metadata(const struct kfd_process *p, const struct kfd_create_queue *args)
+{
+    if (p->machine->kfd_minor >= 22 && args->metadata_bytes)
+        return kfd_fail(EINVAL, "a ring with %u bytes of metadata",
+                        args->metadata_bytes);
+    return 0;
+}
+
 static int
 check_queue(struct kfd_process *p, uint32_t card,
             const struct kfd_create_queue *args, uint32_t *out_ring)
@@ -146,6 +157,8 @@ check_queue(struct kfd_process *p, uint32_t card,
     int result = check_numbers(args, out_ring);
 
     assert(card < p->machine->n_cards);
+    if (result == 0)
+        result = check_metadata(p, args);
     if (result == 0)
         result = check_exact(p, card, args->ring_va, *out_ring, "ring");
     if (result == 0)
