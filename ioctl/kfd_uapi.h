@@ -172,6 +172,21 @@ struct kfd_map_memory {
 };
 KFD_LAYOUT(kfd_map_memory, 24);
 
+/* Memory as a file, and back: also into another process state. */
+struct kfd_import_dmabuf {
+    uint64_t va;
+    uint64_t handle; /* out */
+    uint32_t gpu_id, fd;
+};
+KFD_LAYOUT(kfd_import_dmabuf, 24);
+
+struct kfd_export_dmabuf {
+    uint64_t handle;
+    uint32_t flags;
+    uint32_t fd; /* out */
+};
+KFD_LAYOUT(kfd_export_dmabuf, 16);
+
 struct kfd_memory_policy {
     uint64_t aperture_base, aperture_bytes;
     uint32_t gpu_id, default_policy, alternate_policy, pad;
@@ -269,9 +284,12 @@ KFD_LAYOUT(kfd_xnack_mode, 4);
 #define KFD_FREE_MEMORY      KFD_REQUEST(1, 0x17, 8)
 #define KFD_MAP_MEMORY       KFD_REQUEST(3, 0x18, 24)
 #define KFD_UNMAP_MEMORY     KFD_REQUEST(3, 0x19, 24)
+#define KFD_IMPORT_DMABUF    KFD_REQUEST(3, 0x1d, 24)
 #define KFD_SET_XNACK        KFD_REQUEST(3, 0x21, 4)
 #define KFD_AVAILABLE_MEMORY KFD_REQUEST(3, 0x23, 16)
+#define KFD_EXPORT_DMABUF    KFD_REQUEST(3, 0x24, 16)
 #define KFD_RUNTIME_ENABLE   KFD_REQUEST(3, 0x25, 16)
+#define KFD_CREATE_PROCESS   KFD_REQUEST(0, 0x27, 0) /* from 1.19 on */
 static_assert(KFD_GET_VERSION == 0x80084b01, "");
 static_assert(KFD_CREATE_QUEUE == 0xc0604b02, "");
 static_assert(KFD_CREATE_QUEUE_OLD == 0xc0584b02, "");
@@ -282,6 +300,8 @@ static_assert(KFD_MAP_MEMORY == 0xc0184b18, "");
 static_assert(KFD_WAIT_EVENTS == 0xc0184b0c, "");
 static_assert(KFD_AVAILABLE_MEMORY == 0xc0104b23, "");
 static_assert(KFD_RUNTIME_ENABLE == 0xc0104b25, "");
+static_assert(KFD_IMPORT_DMABUF == 0xc0184b1d, "");
+static_assert(KFD_EXPORT_DMABUF == 0xc0104b24, "");
 
 /* mmap offsets on /dev/kfd: the kind of page in the top bits. */
 #define KFD_MMAP_DOORBELL  (3ull << 62)

@@ -23,6 +23,7 @@
 
 struct amd_control;
 struct amd_device;
+struct amd_held;
 
 /* ---- generations (amd_gen.c) ---- */
 
@@ -85,10 +86,9 @@ enum amd_mem_kind {
  * allocated it. */
 struct amd_mem {
     uint64_t va, size_bytes;
-    void *cpu;       /* == va where the CPU sees it; else NULL */
-    uint32_t kind;   /* enum amd_mem_kind */
-    uint64_t handle; /* the kernel's */
-    uint32_t mapped; /* bit per card of the process */
+    void *cpu;             /* == va where the CPU sees it; else NULL */
+    uint32_t kind;         /* enum amd_mem_kind */
+    struct amd_held *held; /* the kernel's side of it (amd_kfd.h) */
 };
 
 /* Exactly size_bytes rounded up to pages, as the kernel's checks of queue

@@ -74,10 +74,11 @@ amd_fill_fault(struct amd_device *dev, const struct amd_fault_record *record,
     if (record->is_memory && fault->queue[0])
         hcq_fault_add(fault, " on %s", fault->queue);
     keep_first(dev, fault);
-    hcq_fault_add(fault,
-                  "; KFD 1.%u runs nothing more of this process on this card: "
-                  "start the program anew",
-                  dev->process->minor);
+    if (!record->is_memory || !amd_process_can_renew(dev->process))
+        hcq_fault_add(fault,
+                      "; KFD 1.%u runs nothing more of this process on this "
+                      "card: start the program anew",
+                      dev->process->minor);
     if (busy[0] && !record->is_memory)
         hcq_fault_add(fault, "; %s was at work: %s", fault->queue, busy);
     else if (busy[0])
@@ -224,20 +225,23 @@ amd_fault_describe(struct hcq_device *base, char *text, size_t size_bytes)
 
 /* ---- recovery -------------------------------------------------------------------------- */
 
-/* Queues that hang are made anew. After a memory fault that would help nobody:
- * the kernel makes them and runs none. */
+/* Queues that hang are made anew. After a memory fault that helps only in a fresh
+ * state of the process: else the kernel makes them and runs none. */
 bell_status
 amd_fault_stop(struct hcq_device *base)
 {
     struct amd_device *dev = amd_device_of(base);
     struct hcq_queue *queue;
+    bool must_renew;
 
     amd_check_faults(dev);
-    BELL_TRY(amd_card_check(dev->process, dev->card));
+    BELL_TRY(amd_card_ask(dev->process, dev->card, &must_renew));
     amd_read_stop(dev);
     for (queue = hcq_next_queue(base, NULL); queue;
          queue = hcq_next_queue(base, queue))
         BELL_TRY(amd_channel_stop(&amd_queue_of(queue)->channel));
+    if (must_renew)
+        BELL_TRY(amd_process_renew(dev->process));
     amd_fault_forget(dev);
     for (queue = hcq_next_queue(base, NULL); queue;
          queue = hcq_next_queue(base, queue))

@@ -237,12 +237,12 @@ amd_memory_map(struct amd_process *process, struct amd_mem *mem, uint32_t card)
 {
     uint32_t gpu_id = process->cards[card].topology.gpu_id;
     struct kfd_map_memory map = {
-        .handle = mem->handle, .gpu_ids = (uintptr_t)&gpu_id, .n = 1};
+        .handle = mem->held->handle, .gpu_ids = (uintptr_t)&gpu_id, .n = 1};
 
-    if (mem->mapped >> card & 1)
+    if (mem->held->mapped >> card & 1)
         return BELL_OK;
     BELL_TRY(amd_call(process, KFD_MAP_MEMORY, &map));
-    mem->mapped |= 1u << card;
+    mem->held->mapped |= 1u << card;
     return BELL_OK;
 }
 
@@ -252,27 +252,77 @@ amd_memory_unmap(struct amd_process *process, struct amd_mem *mem,
 {
     uint32_t gpu_id = process->cards[card].topology.gpu_id;
     struct kfd_map_memory map = {
-        .handle = mem->handle, .gpu_ids = (uintptr_t)&gpu_id, .n = 1};
+        .handle = mem->held->handle, .gpu_ids = (uintptr_t)&gpu_id, .n = 1};
 
-    if (!(mem->mapped >> card & 1))
+    if (!(mem->held->mapped >> card & 1))
         return;
     amd_call_or_log(process, KFD_UNMAP_MEMORY, &map);
-    mem->mapped &= ~(1u << card);
+    mem->held->mapped &= ~(1u << card);
 }
 
 static bell_status
 unmap(struct amd_process *process, struct amd_mem *mem)
 {
     uint32_t ids[AMD_MAX_CARDS], n = 0, i;
-    struct kfd_map_memory map = {.handle = mem->handle,
+    struct kfd_map_memory map = {.handle = mem->held->handle,
                                  .gpu_ids = (uintptr_t)ids};
 
     for (i = 0; i < process->n_cards; i++) {
-        if (mem->mapped >> i & 1)
+        if (mem->held->mapped >> i & 1)
             ids[n++] = process->cards[i].topology.gpu_id;
     }
     map.n = n;
     return n ? amd_call(process, KFD_UNMAP_MEMORY, &map) : BELL_OK;
+}
+
+static void
+note_held(struct amd_process *process, struct amd_held *held)
+{
+    pthread_mutex_lock(&process->lock);
+    held->next = process->held;
+    if (held->next)
+        held->next->prev = held;
+    process->held = held;
+    pthread_mutex_unlock(&process->lock);
+}
+
+static void
+forget_held(struct amd_process *process, struct amd_held *held)
+{
+    pthread_mutex_lock(&process->lock);
+    if (held->next)
+        held->next->prev = held->prev;
+    if (held->prev)
+        held->prev->next = held->next;
+    else
+        process->held = held->next;
+    pthread_mutex_unlock(&process->lock);
+    host_free(held);
+}
+
+/* Asks the kernel for memory at an address; mem->held is new. */
+static bell_status
+ask_for(struct amd_process *process, uint32_t card,
+        struct kfd_alloc_memory *alloc, struct amd_mem *mem)
+{
+    struct amd_held *held = host_calloc(1, sizeof(*held));
+    bell_status status;
+
+    if (!held)
+        return bell_fail(BELL_E_NO_MEMORY, "no memory to note an allocation");
+    status = amd_call(process, KFD_ALLOC_MEMORY, alloc);
+    if (status != BELL_OK) {
+        host_free(held);
+        return status;
+    }
+    held->handle = alloc->handle;
+    held->va = alloc->va;
+    held->card = card;
+    held->is_user = alloc->flags & KFD_MEM_USERPTR;
+    held->stays = alloc->flags & KFD_MEM_MMIO;
+    note_held(process, held);
+    mem->held = held;
+    return BELL_OK;
 }
 
 /* Ends it as far as it is there, and says so in `mem`. Once no card has it
@@ -283,16 +333,16 @@ unmap(struct amd_process *process, struct amd_mem *mem)
 static bell_status
 give_back(struct amd_process *process, struct amd_mem *mem)
 {
-    struct kfd_free_memory back = {mem->handle};
+    struct kfd_free_memory back = {mem->held->handle};
 
-    if (mem->mapped)
+    if (mem->held->mapped)
         BELL_TRY(unmap(process, mem));
-    mem->mapped = 0;
+    mem->held->mapped = 0;
     if (mem->va)
         kio_munmap(process->kio, (void *)(uintptr_t)mem->va, mem->size_bytes);
     mem->va = 0;
-    if (mem->handle)
-        BELL_TRY(amd_call(process, KFD_FREE_MEMORY, &back));
+    BELL_TRY(amd_call(process, KFD_FREE_MEMORY, &back));
+    forget_held(process, mem->held);
     memset(mem, 0, sizeof(*mem));
     return BELL_OK;
 }
@@ -383,7 +433,7 @@ amd_memory_destroy(struct amd_process *process, struct amd_mem *mem)
     struct amd_left left = {.mem = *mem};
     struct bell_error_hold hold;
 
-    if (!mem->handle)
+    if (!mem->held)
         return;
     bell_error_hold(&hold);
     pthread_mutex_lock(&process->left_lock);
@@ -462,6 +512,10 @@ amd_memory_create(struct amd_process *process, uint32_t card,
     bell_status status;
     void *at;
 
+    if (user && process->is_renewed)
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "memory of the process cannot be pinned after a "
+                         "recovery: KFD has it in a first state alone");
     if (size_bytes > MAX_BYTES)
         return bell_fail(
             BELL_E_NO_MEMORY,
@@ -472,12 +526,11 @@ amd_memory_create(struct amd_process *process, uint32_t card,
     mem.va = alloc.va = (uintptr_t)at;
     alloc.mmap_offset = (uintptr_t)user;
     alloc.size_bytes = mem.size_bytes;
-    status = amd_call(process, KFD_ALLOC_MEMORY, &alloc);
+    status = ask_for(process, card, &alloc, &mem);
     if (status != BELL_OK) {
         kio_munmap(process->kio, at, mem.size_bytes);
         return status;
     }
-    mem.handle = alloc.handle;
     status = map_both(process, card, user, alloc.mmap_offset, &mem);
     if (status != BELL_OK) {
         amd_memory_destroy(process, &mem);
@@ -489,14 +542,14 @@ amd_memory_create(struct amd_process *process, uint32_t card,
 
 /* ---- events ---------------------------------------------------------------------------- */
 
-static bell_status
-create_event(struct amd_process *process, uint32_t type, uint64_t page,
-             uint32_t *out_id)
+bell_status
+amd_event_create(const struct kio_file *kfd, uint32_t type, uint64_t page,
+                 uint32_t *out_id)
 {
     struct kfd_create_event event = {
         .page_offset = page, .type = type, .auto_reset = 1};
 
-    BELL_TRY(amd_call(process, KFD_CREATE_EVENT, &event));
+    BELL_TRY(kio_ioctl(kfd, KFD_CREATE_EVENT, &event));
     /* Its slot lies in the page, its number in packets. src: Linux 6.12,
      * kfd_ioctl.h, KFD_SIGNAL_EVENT_LIMIT */
     if (type == KFD_EVENT_SIGNAL && event.event_id >= 4096)
@@ -513,15 +566,16 @@ create_event(struct amd_process *process, uint32_t type, uint64_t page,
 static bell_status
 create_signal_event(struct amd_process *process)
 {
-    uint64_t page = process->event_page.handle;
+    uint64_t page = process->event_page.held->handle;
     struct bell_error_hold hold;
-    bell_status status =
-        create_event(process, KFD_EVENT_SIGNAL, page, &process->signal_event);
+    bell_status status = amd_event_create(&process->kfd, KFD_EVENT_SIGNAL, page,
+                                          &process->signal_event);
 
     if (status == BELL_OK || bell_error_last()->sys_errno != EINVAL)
         return status;
     bell_error_hold(&hold);
-    status = create_event(process, KFD_EVENT_SIGNAL, 0, &process->signal_event);
+    status = amd_event_create(&process->kfd, KFD_EVENT_SIGNAL, 0,
+                              &process->signal_event);
     if (bell_error_last()->sys_errno == EINVAL)
         bell_error_release(&hold);
     return status;
@@ -531,18 +585,18 @@ create_signal_event(struct amd_process *process)
 static bell_status
 open_events(struct amd_process *process, uint32_t card)
 {
-    if (!process->event_page.handle)
+    if (!process->event_page.held)
         BELL_TRY(amd_memory_create(process, card, EVENT_BYTES, AMD_MEM_GTT,
                                    NULL, &process->event_page));
     BELL_TRY(amd_memory_map(process, &process->event_page, card));
     if (!process->signal_event)
         BELL_TRY(create_signal_event(process));
     if (!process->memory_event)
-        BELL_TRY(
-            create_event(process, KFD_EVENT_MEMORY, 0, &process->memory_event));
+        BELL_TRY(amd_event_create(&process->kfd, KFD_EVENT_MEMORY, 0,
+                                  &process->memory_event));
     if (!process->hardware_event)
-        BELL_TRY(create_event(process, KFD_EVENT_HW_EXCEPTION, 0,
-                              &process->hardware_event));
+        BELL_TRY(amd_event_create(&process->kfd, KFD_EVENT_HW_EXCEPTION, 0,
+                                  &process->hardware_event));
     return BELL_OK;
 }
 
@@ -553,14 +607,23 @@ open_events(struct amd_process *process, uint32_t card)
 void
 amd_wait_signal(struct amd_process *process, uint64_t age, uint32_t timeout_ms)
 {
-    struct kfd_event_data data = {.event_id = process->signal_event};
+    struct kfd_event_data data = {.pad = 0};
     struct kfd_wait_events wait = {.events = (uintptr_t)&data,
                                    .n = 1,
                                    .timeout_ms = timeout_ms,
                                    .result = KFD_WAIT_TIMEOUT};
+    struct bell_error_hold hold;
+    struct kio_file kfd;
 
+    pthread_mutex_lock(&process->lock); /* recovery may change them */
+    kfd = process->kfd;
+    data.event_id = process->signal_event;
+    pthread_mutex_unlock(&process->lock);
     data.u.last_age = process->minor >= 14 ? age : 0;
-    amd_call_or_log(process, KFD_WAIT_EVENTS, &wait);
+    bell_error_hold(&hold);
+    if (kio_ioctl(&kfd, KFD_WAIT_EVENTS, &wait) != BELL_OK)
+        LOG(LOG_IOCTL, "goes on: %s", bell_error_last()->message);
+    bell_error_release(&hold);
     if (wait.result == KFD_WAIT_COMPLETE && data.u.last_age)
         atomic_store(&process->signal_age, data.u.last_age);
 }
@@ -609,7 +672,7 @@ take_hardware_fault(struct amd_process *process,
     /* Also of a reset of queues alone, where memory_lost is said as well: the
      * event does not tell them apart. src: Linux 6.12, kfd_signal_reset_event;
      * existing processes stay evicted: kgd2kfd_post_reset */
-    card->is_stopped = true;
+    card->is_stopped = card->is_reset = true;
     record = &card->fault;
     record->serial++;
     record->is_memory = false;
@@ -639,23 +702,38 @@ amd_poll_faults(struct amd_process *process)
 }
 
 bell_status
-amd_card_check(struct amd_process *process, uint32_t number)
+amd_card_ask(struct amd_process *process, uint32_t number, bool *out_must_renew)
 {
     const struct amd_card *card = &process->cards[number];
     char first[sizeof(card->stopped_by)];
-    bool is_stopped;
+    bool is_stopped, is_reset;
 
     amd_poll_faults(process);
     pthread_mutex_lock(&process->lock);
     is_stopped = card->is_stopped;
+    is_reset = card->is_reset;
     snprintf(first, sizeof(first), "%s", card->stopped_by);
     pthread_mutex_unlock(&process->lock);
-    if (!is_stopped)
+    *out_must_renew = is_stopped;
+    if (!is_stopped || (!is_reset && amd_process_can_renew(process)))
         return BELL_OK;
     return bell_fail(BELL_E_DEVICE_LOST,
                      "KFD 1.%u runs nothing more of this process on this card: "
                      "start the program anew; the first fault: %s",
                      process->minor, first[0] ? first : "not known");
+}
+
+bell_status
+amd_card_check(struct amd_process *process, uint32_t number)
+{
+    bool must_renew;
+
+    BELL_TRY(amd_card_ask(process, number, &must_renew));
+    if (must_renew)
+        return bell_fail(BELL_E_DEVICE_LOST,
+                         "a memory fault stopped what this process has on the "
+                         "card: recover the device that has it open");
+    return BELL_OK;
 }
 
 /* ---- cards ------------------------------------------------------------------------------ */
@@ -697,17 +775,26 @@ enable_runtime(struct amd_process *process)
     bell_error_release(&hold);
 }
 
-/* The address space, which is the file's from here on and for good. */
-static bell_status
-acquire(struct amd_process *process, struct amd_card *card)
+bell_status
+amd_drm_open(struct amd_process *process, uint32_t card,
+             struct kio_file *out_drm)
 {
-    struct kfd_acquire_vm vm = {.gpu_id = card->topology.gpu_id};
-    bell_status status;
     char path[64];
 
     snprintf(path, sizeof(path), "/dev/dri/renderD%u",
-             card->topology.render_minor);
-    BELL_TRY(kio_open(process->kio, path, O_RDWR, &card->drm));
+             process->cards[card].topology.render_minor);
+    return kio_open(process->kio, path, O_RDWR, out_drm);
+}
+
+/* The address space, which is the file's from here on and for good. */
+static bell_status
+acquire(struct amd_process *process, uint32_t number)
+{
+    struct amd_card *card = &process->cards[number];
+    struct kfd_acquire_vm vm = {.gpu_id = card->topology.gpu_id};
+    bell_status status;
+
+    BELL_TRY(amd_drm_open(process, number, &card->drm));
     vm.drm_fd = (uint32_t)card->drm.fd;
     status = amd_call(process, KFD_ACQUIRE_VM, &vm);
     if (status != BELL_OK) {
@@ -734,12 +821,12 @@ open_flush_page(struct amd_process *process, struct amd_card *card)
     if (reserve(process, PAGE_BYTES, &at) != BELL_OK)
         return;
     mem.va = alloc.va = (uintptr_t)at;
-    if (amd_call(process, KFD_ALLOC_MEMORY, &alloc) != BELL_OK) {
+    if (ask_for(process, (uint32_t)(card - process->cards), &alloc, &mem) !=
+        BELL_OK) {
         LOG(LOG_IOCTL, "goes on: %s", bell_error_last()->message);
         kio_munmap(process->kio, at, PAGE_BYTES);
         return;
     }
-    mem.handle = alloc.handle;
     if (kio_mmap(process->kio, &process->kfd, at, PAGE_BYTES,
                  PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
                  alloc.mmap_offset, &at) != BELL_OK)
@@ -755,7 +842,7 @@ open_card(struct amd_process *process, uint32_t number)
 
     amd_left_retry(process);
     if (card->drm.fd < 0)
-        BELL_TRY(acquire(process, card));
+        BELL_TRY(acquire(process, number));
     if (!card->hdp)
         open_flush_page(process, card);
     if (card->is_open)
@@ -793,6 +880,12 @@ process_free(struct amd_process *process)
         kio_close(&process->cards[i].drm);
     }
     kio_close(&process->kfd);
+    while (process->held) {
+        struct amd_held *held = process->held;
+
+        process->held = held->next;
+        host_free(held);
+    }
     while (process->left) {
         struct amd_left *left = process->left;
 
@@ -802,7 +895,7 @@ process_free(struct amd_process *process)
                        left->mem.size_bytes);
         host_free(left);
     }
-    if (process->event_page.handle)
+    if (process->event_page.held)
         kio_munmap(process->kio, process->event_page.cpu,
                    process->event_page.size_bytes);
     kio_destroy(process->kio);
@@ -904,6 +997,17 @@ amd_process_get(const char *interface, struct amd_process **out_process)
     }
     pthread_mutex_unlock(&list_lock);
     return status;
+}
+
+bool
+amd_process_is_shared(struct amd_process *process)
+{
+    bool is;
+
+    pthread_mutex_lock(&list_lock);
+    is = process->refs > 1;
+    pthread_mutex_unlock(&list_lock);
+    return is;
 }
 
 /* Whether the kernel has something of it from now on: from the first address

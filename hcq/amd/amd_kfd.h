@@ -46,6 +46,19 @@ struct amd_card {
      * it was not decoded yet. lock */
     bool is_stopped;
     char stopped_by[256];
+    bool is_reset; /* what was in its memory is lost; lock */
+};
+
+/* Memory that the kernel has for this process. */
+struct amd_held {
+    struct amd_held *prev, *next; /* of all */
+    uint64_t handle;              /* the kernel's */
+    uint64_t moved;               /* the same in the next state */
+    uint64_t va;
+    uint32_t card;
+    uint32_t mapped; /* bit per card of the process */
+    bool is_user;    /* pages of the process */
+    bool stays;      /* a page that only the CPU looks through */
 };
 
 /* A queue or memory that the kernel still has. */
@@ -69,6 +82,8 @@ struct amd_process {
     /* Taken in this order: one opens a card, one gives back what is left. */
     pthread_mutex_t open_lock, left_lock, lock;
     struct amd_left *left; /* owned, oldest first; left_lock */
+    struct amd_held *held; /* owned; lock */
+    bool is_renewed;       /* the state is a secondary one; open_lock */
     struct amd_mem event_page;
     uint32_t signal_event, memory_event, hardware_event; /* 0: none yet */
     _Atomic uint64_t signal_age; /* of the signal event, as last seen */
@@ -109,8 +124,29 @@ BELL_MUST_CHECK bell_status amd_memory_create(
 /* A zeroed struct is allowed; it is zeroed. Never fails, and leaves the error
  * record as it is: see struct amd_left. */
 void amd_memory_destroy(struct amd_process *process, struct amd_mem *mem);
-/* BELL_E_DEVICE_LOST where the kernel runs nothing more of this process on the
- * card. Looks at what the kernel has told so far. */
+/* A fresh state of the process at the kernel, with all its memory, for one that
+ * a memory fault stopped (amd_renew.c). From KFD 1.19 on, where no other opening
+ * shares the old one and no queue is left; BELL_E_DEVICE_LOST, and why, if not.
+ * No wait of the process is under way but for those of its one device. */
+bool amd_process_can_renew(const struct amd_process *process);
+BELL_MUST_CHECK bell_status amd_process_renew(struct amd_process *process);
+
+/* The parts of opening that a fresh state takes, too. */
+bell_status amd_drm_open(struct amd_process *process, uint32_t card,
+                         struct kio_file *out_drm);
+BELL_MUST_CHECK bell_status amd_event_create(const struct kio_file *kfd,
+                                             uint32_t type, uint64_t page,
+                                             uint32_t *out_id);
+
+/* Whether other openings share the process's state. */
+bool amd_process_is_shared(struct amd_process *process);
+
+/* Whether the kernel runs what this process submits to the card, by what it has
+ * told so far. BELL_E_DEVICE_LOST: never again. *out_must_renew: not before the
+ * process has a fresh state. */
+BELL_MUST_CHECK bell_status amd_card_ask(struct amd_process *process,
+                                         uint32_t card, bool *out_must_renew);
+/* BELL_E_DEVICE_LOST in both cases. */
 BELL_MUST_CHECK bell_status amd_card_check(struct amd_process *process,
                                            uint32_t card);
 /* One queue less on the card. */

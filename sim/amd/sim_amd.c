@@ -16,6 +16,93 @@
 #include "sim/amd/kfd/kfd.h"
 #include "sim/amd/kfd/kfd_machine.h"
 
+/* ---- processes ---- */
+
+/* All that the kernel has of the process: it exits. */
+static void
+drop_all(struct kfd_process *p)
+{
+    uint32_t i;
+
+    while (p->n_queues)
+        kfd_drop_queue(p, p->queues[0]);
+    while (p->n_buffers)
+        kfd_drop_buffer(p, p->buffers[0]);
+    for (i = 0; i < p->machine->n_cards; i++)
+        kfd_drop_vm(&p->vms[i]);
+    pthread_mutex_lock(&p->event_lock);
+    p->is_ending = true;
+    pthread_cond_broadcast(&p->event_cond);
+    while (p->n_waiters)
+        pthread_cond_wait(&p->event_cond, &p->event_lock);
+    while (p->n_events)
+        host_free(p->events[--p->n_events]);
+    pthread_mutex_unlock(&p->event_lock);
+}
+
+static void
+amdsim_process_free(struct kfd_process *p)
+{
+    pthread_cond_destroy(&p->event_cond);
+    pthread_mutex_destroy(&p->event_lock);
+    host_free(p->files);
+    host_free(p->buffers);
+    host_free(p->queues);
+    host_free(p->events);
+    host_free(p);
+}
+
+/* The machine's lock is held. */
+static void
+end_process(struct kfd_process *p)
+{
+    struct kfd_process **link = &p->machine->processes;
+
+    drop_all(p);
+    while (*link != p)
+        link = &(*link)->next;
+    *link = p->next;
+    amdsim_process_free(p);
+}
+
+/* Takes the machine, whose lock is held. */
+static bell_status
+amdsim_process_create(struct kfd_machine *machine, bool is_own,
+                      struct kfd_process **out_process)
+{
+    struct kfd_process *p = host_calloc(1, sizeof(*p));
+
+    if (!p || pthread_mutex_init(&p->event_lock, NULL) != 0) {
+        host_free(p);
+        return bell_fail(BELL_E_NO_MEMORY, "no memory for a process");
+    }
+    pthread_cond_init(&p->event_cond, NULL);
+    p->machine = machine;
+    p->is_own = is_own;
+    p->next = machine->processes;
+    machine->processes = p;
+    *out_process = p;
+    return BELL_OK;
+}
+
+/* A state of its own for this file: its spaces, events, queues. Numbers of
+ * memory are the program's, as offsets of mappings are. src: Linux 7.3,
+ * kfd_ioctl_create_process */
+static int
+create_secondary(struct kfd_process *p, struct kfd_file *file)
+{
+    if (p->machine->kfd_minor < 19)
+        return kfd_fail(ENOTTY, "KFD 1.%u has no CREATE_PROCESS",
+                        p->machine->kfd_minor);
+    if (file->secondary)
+        return kfd_fail(EINVAL, "the file has a process of its own already");
+    if (amdsim_process_create(p->machine, true, &file->secondary) != BELL_OK)
+        return kfd_fail(ENOMEM, "%s", bell_error_last()->message);
+    file->secondary->primary = p;
+    file->secondary->next_handle = ++p->n_secondaries << 16;
+    return 0;
+}
+
 /* ---- files ---- */
 
 /* Of this program there is one process at a machine, however many forms. */
@@ -46,6 +133,7 @@ kfd_file_of(struct kfd_process *p, int fd)
 {
     size_t i = (size_t)(fd - KFD_FIRST_FD);
 
+    p = p->primary ? p->primary : p; /* the program's */
     if (fd >= KFD_FIRST_FD && i < p->n_files &&
         p->files[i].kind != KFD_FILE_NONE)
         return &p->files[i];
@@ -74,15 +162,12 @@ amdsim_find_node(const struct kfd_machine *machine, const char *path,
     return KFD_FILE_DRM;
 }
 
-static int
-amdsim_open_locked(struct kfd_process *p, const char *path)
+int
+kfd_add_file(struct kfd_process *p, const struct kfd_file *file)
 {
-    struct kfd_file file;
     size_t i;
 
-    file.kind = amdsim_find_node(p->machine, path, &file.card);
-    if (file.kind == KFD_FILE_NONE)
-        return kfd_fail(ENOENT, "the simulated machine has no %s", path);
+    p = p->primary ? p->primary : p;
     for (i = 0; i < p->n_files && p->files[i].kind != KFD_FILE_NONE; i++) {
     }
     if (i == p->n_files) {
@@ -91,9 +176,20 @@ amdsim_open_locked(struct kfd_process *p, const char *path)
             return kfd_fail(ENOMEM, "no memory for a file");
         p->n_files++;
     }
-    file.serial = ++p->n_opened;
-    p->files[i] = file;
+    p->files[i] = *file;
+    p->files[i].serial = ++p->n_opened;
     return KFD_FIRST_FD + (int)i;
+}
+
+static int
+amdsim_open_locked(struct kfd_process *p, const char *path)
+{
+    struct kfd_file file = {.kind = KFD_FILE_NONE};
+
+    file.kind = amdsim_find_node(p->machine, path, &file.card);
+    if (file.kind == KFD_FILE_NONE)
+        return kfd_fail(ENOENT, "the simulated machine has no %s", path);
+    return kfd_add_file(p, &file);
 }
 
 static int
@@ -105,6 +201,8 @@ amdsim_kio_open(struct kio *kio, const char *path, int flags)
     return amdsim_leave(p, amdsim_open_locked(p, path));
 }
 
+/* A secondary process ends with the file that it was made for. src: Linux 7.3,
+ * kfd_release */
 static int
 close_locked(struct kfd_process *p, int fd)
 {
@@ -113,6 +211,12 @@ close_locked(struct kfd_process *p, int fd)
     if (!file)
         return -EBADF;
     file->kind = KFD_FILE_NONE;
+    if (file->secondary)
+        end_process(file->secondary);
+    if (file->store)
+        kfd_store_put(p->machine, file->store);
+    file->secondary = NULL;
+    file->store = NULL;
     return 0;
 }
 
@@ -127,18 +231,26 @@ amdsim_kio_close(struct kio *kio, int fd)
 static int
 amdsim_kio_ioctl(struct kio *kio, int fd, unsigned long request, void *arg)
 {
-    struct kfd_process *p = amdsim_enter(kio);
+    struct kfd_process *p = amdsim_enter(kio), *q;
     struct kfd_file *file = kfd_file_of(p, fd);
 
     if (!file)
         return amdsim_leave(p, -EBADF);
     if (file->kind == KFD_FILE_DRM)
         return amdsim_leave(p, kfd_render_call(p, file->card, request, arg));
+    if (file->kind != KFD_FILE_KFD)
+        return amdsim_leave(p, kfd_fail(ENOTTY, "not a device"));
+    if (request == KFD_CREATE_PROCESS)
+        return amdsim_leave(p, create_secondary(p, file));
+    q = file->secondary ? file->secondary : p;
     if ((request & 0xffff) == 0x4b0c) { /* may sleep */
+        pthread_mutex_lock(&q->event_lock);
+        q->n_waiters++;
+        pthread_mutex_unlock(&q->event_lock);
         (void)amdsim_leave(p, 0);
-        return kfd_do_wait(p, arg);
+        return kfd_do_wait(q, arg);
     }
-    return amdsim_leave(p, kfd_call(p, request, arg));
+    return amdsim_leave(p, kfd_call(q, request, arg));
 }
 
 static int
@@ -214,7 +326,12 @@ drm_mapping(struct kfd_process *p, uint32_t card, size_t size_bytes,
             uint64_t offset, int *out_fd)
 {
     struct kfd_buffer *buf = kfd_find_offset(p, offset);
+    struct kfd_process *other;
 
+    for (other = p->machine->processes; other && !buf; other = other->next) {
+        if (other->primary == p)
+            buf = kfd_find_offset(other, offset);
+    }
     assert(card < p->machine->n_cards);
     if (!buf || buf->card != card || is_mmio(buf) ||
         buf->flags & KFD_MEM_DOORBELL)
@@ -244,7 +361,8 @@ amdsim_mmap_locked(struct kfd_process *p, void **addr, size_t size_bytes,
     if (file && !(flags & MAP_SHARED) && prot != PROT_NONE)
         return kfd_fail(EINVAL, "a mapping that is not shared");
     if (file && file->kind == KFD_FILE_KFD)
-        result = kfd_mapping(p, size_bytes, offset, &memory_fd);
+        result = kfd_mapping(file->secondary ? file->secondary : p, size_bytes,
+                             offset, &memory_fd);
     else if (file)
         result = drm_mapping(p, file->card, size_bytes, offset, &memory_fd);
     if (result < 0)
@@ -284,52 +402,19 @@ amdsim_kio_explain(struct kio *kio)
 
 /* ---- life ---- */
 
-/* All that the kernel has of the process: it exits. */
-static void
-drop_all(struct kfd_process *p)
-{
-    uint32_t i;
-
-    while (p->n_queues)
-        kfd_drop_queue(p, p->queues[0]);
-    while (p->n_buffers)
-        kfd_drop_buffer(p, p->buffers[0]);
-    for (i = 0; i < p->machine->n_cards; i++)
-        kfd_drop_vm(&p->vms[i]);
-    pthread_mutex_lock(&p->event_lock);
-    while (p->n_events)
-        host_free(p->events[--p->n_events]);
-    p->event_page = NULL;
-    p->has_runtime = false;
-    p->next_event = p->next_exception = 0;
-    pthread_mutex_unlock(&p->event_lock);
-}
-
-static void
-amdsim_process_free(struct kfd_process *p)
-{
-    pthread_cond_destroy(&p->event_cond);
-    pthread_mutex_destroy(&p->event_lock);
-    host_free(p->files);
-    host_free(p->buffers);
-    host_free(p->queues);
-    host_free(p->events);
-    host_free(p);
-}
-
 static void
 process_exit(struct kfd_process *p)
 {
     struct kfd_machine *machine = p->machine;
-    struct kfd_process **link;
+    size_t i;
 
     pthread_mutex_lock(&machine->lock);
-    drop_all(p);
-    for (link = &machine->processes; *link != p; link = &(*link)->next) {
+    for (i = 0; i < p->n_files; i++) {
+        if (p->files[i].kind != KFD_FILE_NONE)
+            (void)close_locked(p, KFD_FIRST_FD + (int)i);
     }
-    *link = p->next;
+    end_process(p);
     pthread_mutex_unlock(&machine->lock);
-    amdsim_process_free(p);
     kfd_machine_put(machine);
 }
 
@@ -355,26 +440,6 @@ static const struct kio_ops sim_ops = {
     .read_file = amdsim_kio_read_file,
     .explain = amdsim_kio_explain,
 };
-
-/* Takes the machine, whose lock is held. */
-static bell_status
-amdsim_process_create(struct kfd_machine *machine, bool is_own,
-                      struct kfd_process **out_process)
-{
-    struct kfd_process *p = host_calloc(1, sizeof(*p));
-
-    if (!p || pthread_mutex_init(&p->event_lock, NULL) != 0) {
-        host_free(p);
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for a process");
-    }
-    pthread_cond_init(&p->event_cond, NULL);
-    p->machine = machine;
-    p->is_own = is_own;
-    p->next = machine->processes;
-    machine->processes = p;
-    *out_process = p;
-    return BELL_OK;
-}
 
 /* This program at the machine, if it was there before. */
 static struct kfd_process *

@@ -13,7 +13,7 @@
  * sim_amd_create is a process of its own, which exits with the form; a machine
  * that has only such ones goes with the last.
  *
- * Not simulated: shared virtual memory, dma-buf, debugging,
+ * Not simulated: shared virtual memory, debugging,
  * checkpoints.
  *
  * Threads: any. src: hw/amd/BRINGUP.md, ioctls.csv.

@@ -135,6 +135,7 @@ test_failures_of_amd(void **state)
 {
     (void)state;
     check_failures("AMD@sim:gfx1100", 0);
+    check_failures("AMD@sim:gfx1100,kfd=1.19", 3);
 }
 
 /* KFD lets a process that faulted go on no more: so does the search. */

@@ -686,6 +686,84 @@ submit_fence(struct rig *r, struct queue *q)
     return q->pointers.cpu + 256;
 }
 
+/* Memory of one state in another, at the same address. */
+static struct memory
+hand_over(struct rig *from, struct rig *to, const struct memory *m)
+{
+    struct kfd_export_dmabuf export = {.handle = m->handle};
+    struct kfd_import_dmabuf import = {.va = m->va, .gpu_id = to->gpu_id};
+    struct kfd_map_memory map = {.gpu_ids = (uintptr_t)&to->gpu_id, .n = 1};
+    struct kio_file file = {.kio = from->kio};
+    struct memory moved = *m;
+
+    CALL(from, KFD_EXPORT_DMABUF, &export);
+    import.fd = export.fd;
+    CALL(to, KFD_IMPORT_DMABUF, &import);
+    file.fd = (int)export.fd;
+    kio_close(&file);
+    map.handle = moved.handle = import.handle;
+    CALL(to, KFD_MAP_MEMORY, &map);
+    return moved;
+}
+
+/* From KFD 1.19 on a fresh file can have a process state of its own: after a
+ * fault of the first it runs, with the first one's memory, and it ends with the
+ * file. It takes no memory of the user's. */
+static void
+test_secondary(void **state)
+{
+    struct rig r, s = {0};
+    struct sim_amd_usage before, after;
+    struct kfd_alloc_memory user = {
+        .size_bytes = 4096, .flags = KFD_MEM_USERPTR | KFD_MEM_WRITABLE};
+    struct kfd_acquire_vm vm;
+    struct queue bad = {0}, q = {0};
+    struct memory vram, moved, page;
+    int turn;
+
+    (void)state;
+    start(&r, "gfx1100,kfd=1.18");
+    refused(&r, KFD_CREATE_PROCESS, NULL, "no CREATE_PROCESS");
+    stop(&r);
+    start(&r, "gfx1100,kfd=1.19");
+    vram = allocate(&r, 8192, VRAM_FLAGS);
+    vram.cpu[2047] = 7;
+    open_queue(&r, &bad, KFD_QUEUE_SDMA, false);
+    PUSH(&bad, 0x00030005, 0x12345000, 0, 5);
+    ring(&bad, bad.put * 4, bad.put * 4);
+    (void)await_event(&r, r.memory_event);
+    sim_amd_usage(r.kio, &before);
+    for (turn = 0; turn < 3; turn++) {
+        s = (struct rig){.kio = r.kio};
+        memset(&q, 0, sizeof(q));
+        open_files(&s);
+        CALL(&s, KFD_CREATE_PROCESS, NULL);
+        refused(&s, KFD_CREATE_PROCESS, NULL, "already");
+        vm.drm_fd = (uint32_t)s.drm.fd;
+        vm.gpu_id = s.gpu_id;
+        CALL(&s, KFD_ACQUIRE_VM, &vm);
+        user.gpu_id = s.gpu_id;
+        refused(&s, KFD_ALLOC_MEMORY, &user, "secondary");
+        assert_int_equal(bell_error_last()->sys_errno, EOPNOTSUPP);
+        page = allocate(&s, 0x8000, GTT_FLAGS);
+        s.event_page = page.va;
+        s.signal_event = new_event(&s, KFD_EVENT_SIGNAL, page.handle);
+        assert_int_equal(s.signal_event, r.signal_event);
+        moved = hand_over(&r, &s, &vram);
+        open_queue(&s, &q, KFD_QUEUE_SDMA, false);
+        PUSH(&q, 0x00030005, LO(moved.va + 4), HI(moved.va), 5 + turn);
+        ring(&q, q.put * 4, q.put * 4);
+        await(vram.cpu + 1, 5 + (uint32_t)turn);
+        assert_int_equal(vram.cpu[2047], 7);
+        kio_munmap(s.kio, s.doorbells, 0x2000);
+        kio_close(&s.drm);
+        kio_close(&s.kfd);
+        sim_amd_usage(r.kio, &after);
+        assert_memory_equal(&before, &after, sizeof(before));
+    }
+    stop(&r);
+}
+
 /* The second submission resets the card: every process with it is told, stays
  * evicted, and has lost what was in its memory; one that begins later has all of
  * it. */
@@ -1127,6 +1205,7 @@ main(void)
         cmocka_unit_test(test_aql),
         cmocka_unit_test(test_sdma),
         cmocka_unit_test(test_memory_fault),
+        cmocka_unit_test(test_secondary),
         cmocka_unit_test(test_reset),
         cmocka_unit_test(test_bad_packets),
         cmocka_unit_test(test_exceptions),

@@ -241,7 +241,7 @@ try_memory(struct selftest *st, enum amd_mem_kind kind, void *user,
     ST_OK(need_card(st, &card));
     ST_OK(amd_memory_create(st->kfd, st->idx, size_bytes, kind, user, &mem));
     selftest_note(st, "%u bytes at 0x%" PRIx64 ", handle 0x%" PRIx64,
-                  size_bytes, mem.va, mem.handle);
+                  size_bytes, mem.va, mem.held->handle);
     if (mem.cpu)
         verdict = selftest_check_mapping(st, mem.cpu, size_bytes);
     else if (kind != AMD_MEM_VRAM)

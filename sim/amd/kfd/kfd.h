@@ -44,23 +44,35 @@ struct kfd_machine {
 enum kfd_file_kind {
     KFD_FILE_NONE,
     KFD_FILE_KFD,
-    KFD_FILE_DRM
+    KFD_FILE_DRM,
+    KFD_FILE_DMABUF
 };
 
 /* Numbers are taken anew, files are not: the kernel knows one by itself. */
 struct kfd_file {
     enum kfd_file_kind kind;
     uint32_t card;
-    uint32_t serial; /* never the same twice */
+    uint32_t serial;               /* never the same twice */
+    struct kfd_process *secondary; /* CREATE_PROCESS's; ends with the file */
+    struct kfd_store *store;       /* a dma-buf's; counted */
+};
+
+/* What memory of the card or of the host is: of all handles and files that name
+ * it. */
+struct kfd_store {
+    uint32_t refs, card, flags;
+    uint64_t size_bytes;
+    int fd; /* memory file */
 };
 
 /* Memory of a process. */
 struct kfd_buffer {
     uint64_t handle, va, size_bytes;
     uint32_t card, flags;
-    int fd;          /* memory file; -1: the process's own memory */
-    void *host;      /* where the simulator sees it */
-    uint32_t mapped; /* bit per card */
+    struct kfd_store *store; /* counted; NULL: a user's, or doorbells */
+    int fd;                  /* memory file; -1: the process's own memory */
+    void *host;              /* where the simulator sees it */
+    uint32_t mapped;         /* bit per card */
     bool is_event_page;
 };
 
@@ -100,6 +112,9 @@ struct kfd_process {
     struct kfd_machine *machine;
     struct kfd_process *next;
     bool is_own; /* a form's: it exits with it. Else this program's */
+    struct kfd_process
+        *primary;           /* NULL: it is one; else whose files there are */
+    uint32_t n_secondaries; /* so far */
     struct kfd_file *files;
     size_t n_files, cap_files;
     uint32_t n_opened; /* serials of files so far */
@@ -118,6 +133,8 @@ struct kfd_process {
     struct kfd_event **events; /* owned */
     size_t n_events, cap_events;
     uint32_t next_event, next_exception;
+    uint32_t n_waiters;   /* in WAIT_EVENTS */
+    bool is_ending;       /* they leave */
     uint64_t *event_page; /* NULL before the first event */
     char fault_text[256];
 };
@@ -154,6 +171,11 @@ int kfd_do_free(struct kfd_process *p, void *arg);
 int kfd_do_map(struct kfd_process *p, void *arg);
 int kfd_do_unmap(struct kfd_process *p, void *arg);
 int kfd_do_available(struct kfd_process *p, void *arg);
+int kfd_do_export(struct kfd_process *p, void *arg);
+int kfd_do_import(struct kfd_process *p, void *arg);
+void kfd_store_put(struct kfd_machine *machine, struct kfd_store *store);
+/* A number for a file; negative errno (sim_amd.c). */
+int kfd_add_file(struct kfd_process *p, const struct kfd_file *file);
 int kfd_do_create_queue(struct kfd_process *p, void *arg);
 int kfd_do_destroy_queue(struct kfd_process *p, void *arg);
 int kfd_do_update_queue(struct kfd_process *p, void *arg);
@@ -173,6 +195,7 @@ void kfd_drop_queue(struct kfd_process *p, struct kfd_queue *queue);
 int kfd_do_create_event(struct kfd_process *p, void *arg);
 int kfd_do_destroy_event(struct kfd_process *p, void *arg);
 int kfd_do_set_event(struct kfd_process *p, void *arg, bool set);
+/* Takes one from n_waiters. */
 int kfd_do_wait(struct kfd_process *p, void *arg);
 /* From queues. */
 void kfd_interrupt(void *user, uint32_t context_id);

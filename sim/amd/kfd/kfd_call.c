@@ -295,8 +295,10 @@ static const struct call calls[] = {
     {0x17, 8, 8, kfd_do_free},
     {0x18, 24, 24, kfd_do_map},
     {0x19, 24, 24, kfd_do_unmap},
+    {0x1d, 24, 24, kfd_do_import},
     {0x21, 4, 4, set_xnack},
     {0x23, 16, 16, kfd_do_available},
+    {0x24, 16, 16, kfd_do_export},
     {0x25, 16, 16, runtime_enable},
 };
 

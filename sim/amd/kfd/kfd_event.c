@@ -227,13 +227,16 @@ kfd_do_wait(struct kfd_process *p, void *arg)
     int want = args->wait_for_all ? (int)args->n : 1, set = 0;
     int error = 0;
 
-    if (args->n == 0 || !data)
-        return kfd_fail(EINVAL, "no events to wait for");
     pthread_mutex_lock(&p->event_lock);
+    if (args->n == 0 || !data) {
+        p->n_waiters--;
+        pthread_mutex_unlock(&p->event_lock);
+        return kfd_fail(EINVAL, "no events to wait for");
+    }
     for (;;) {
         set = count_set(p, data, args->n);
         if (set < 0 || set >= want || args->timeout_ms == 0 ||
-            error == ETIMEDOUT)
+            error == ETIMEDOUT || p->is_ending)
             break;
         if (args->timeout_ms == UINT32_MAX)
             error = pthread_cond_wait(&p->event_cond, &p->event_lock);
@@ -243,6 +246,8 @@ kfd_do_wait(struct kfd_process *p, void *arg)
     }
     if (set >= want)
         take_set(p, data, args->n);
+    p->n_waiters--;
+    pthread_cond_broadcast(&p->event_cond);
     pthread_mutex_unlock(&p->event_lock);
     if (set < 0)
         return kfd_fail(EINVAL, "an event that does not exist");

@@ -91,6 +91,8 @@ check_alloc(struct kfd_process *p, const struct kfd_alloc_memory *args,
                         (unsigned long long)args->va);
     if (!p->vms[card->index].space)
         return kfd_fail(EINVAL, "ACQUIRE_VM comes first");
+    if (p->primary && type == KFD_MEM_USERPTR)
+        return kfd_fail(EOPNOTSUPP, "user memory in a secondary process");
     if (type == KFD_MEM_VRAM &&
         args->size_bytes > card->machine->chip->vram_bytes - card->used_bytes)
         return kfd_fail(ENOMEM, "%llu bytes; %llu of %llu are in use",
@@ -111,26 +113,60 @@ poison_buffer(struct kfd_buffer *buf)
     memset(buf->host, 0xcb, buf->size_bytes < 65536 ? buf->size_bytes : 65536);
 }
 
-static int
-back_with_file(struct kfd_buffer *buf)
+void
+kfd_store_put(struct kfd_machine *machine, struct kfd_store *store)
 {
-    buf->fd = memfd_create("simulated memory", MFD_CLOEXEC);
-    if (buf->fd < 0)
+    assert(store->refs > 0);
+    if (--store->refs)
+        return;
+    if (store->flags & KFD_MEM_VRAM)
+        machine->cards[store->card].used_bytes -= store->size_bytes;
+    close(store->fd);
+    host_free(store);
+}
+
+/* Maps what the buffer's store is, which the buffer then counts. */
+static int
+map_store(struct kfd_buffer *buf, struct kfd_store *store)
+{
+    void *host = mmap(NULL, store->size_bytes, PROT_READ | PROT_WRITE,
+                      MAP_SHARED, store->fd, 0);
+
+    if (host == MAP_FAILED)
         return -errno;
-    if (ftruncate(buf->fd, (off_t)buf->size_bytes) < 0) {
-        int error = errno;
-        close(buf->fd);
-        return -error;
-    }
-    buf->host = mmap(NULL, buf->size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
-                     buf->fd, 0);
-    if (buf->host == MAP_FAILED) {
-        int error = errno;
-        close(buf->fd);
-        return -error;
-    }
-    poison_buffer(buf);
+    buf->host = host;
+    buf->store = store;
+    buf->fd = store->fd;
+    store->refs++;
     return 0;
+}
+
+static int
+back_with_file(struct kfd_machine *machine, struct kfd_buffer *buf)
+{
+    struct kfd_store *store = host_calloc(1, sizeof(*store));
+    int result;
+
+    if (!store)
+        return kfd_fail(ENOMEM, "no memory for a buffer");
+    store->refs = 1;
+    store->card = buf->card;
+    store->flags = buf->flags;
+    store->size_bytes = buf->size_bytes;
+    store->fd = memfd_create("simulated memory", MFD_CLOEXEC);
+    if (store->fd < 0) {
+        host_free(store);
+        return -errno;
+    }
+    if (store->flags & KFD_MEM_VRAM)
+        machine->cards[store->card].used_bytes += store->size_bytes;
+    result = ftruncate(store->fd, (off_t)buf->size_bytes) < 0
+                 ? -errno
+                 : map_store(buf, store);
+    kfd_store_put(machine, store); /* the buffer has it, or nobody */
+    if (result == 0)
+        poison_buffer(buf);
+    return result;
 }
 
 /* The process's doorbells, for kernels that ring them. */
@@ -175,12 +211,14 @@ back_with_user(struct kfd_buffer *buf, uint64_t address)
 }
 
 static void
-free_buffer(struct kfd_buffer *buf)
+free_buffer(struct kfd_machine *machine, struct kfd_buffer *buf)
 {
-    if (buf->fd >= 0) {
+    if (buf->fd >= 0)
         munmap(buf->host, buf->size_bytes);
+    if (buf->store)
+        kfd_store_put(machine, buf->store);
+    else if (buf->fd >= 0)
         close(buf->fd);
-    }
     host_free(buf);
 }
 
@@ -211,14 +249,12 @@ kfd_do_alloc(struct kfd_process *p, void *arg)
     else if (args->flags & KFD_MEM_DOORBELL)
         result = back_with_doorbells(buf, p->vms[card->index].doorbell_fd);
     else
-        result = back_with_file(buf);
+        result = back_with_file(p->machine, buf);
     if (result < 0) {
         host_free(buf);
         return result;
     }
     p->buffers[p->n_buffers++] = buf;
-    if (args->flags & KFD_MEM_VRAM)
-        card->used_bytes += buf->size_bytes;
     args->handle = buf->handle;
     if (buf->fd >= 0)
         args->mmap_offset = args->flags & KFD_MEM_MMIO
@@ -238,7 +274,6 @@ unmap_from(struct kfd_process *p, struct kfd_buffer *buf, uint32_t card)
 void
 kfd_drop_buffer(struct kfd_process *p, struct kfd_buffer *buf)
 {
-    struct kfd_card *card = &p->machine->cards[buf->card];
     size_t i;
     uint32_t c;
 
@@ -251,9 +286,7 @@ kfd_drop_buffer(struct kfd_process *p, struct kfd_buffer *buf)
         if (p->buffers[i] == buf)
             p->buffers[i] = p->buffers[--p->n_buffers];
     }
-    if (buf->flags & KFD_MEM_VRAM)
-        card->used_bytes -= buf->size_bytes;
-    free_buffer(buf);
+    free_buffer(p->machine, buf);
 }
 
 int
@@ -271,6 +304,67 @@ kfd_do_free(struct kfd_process *p, void *arg)
         return kfd_fail(EBUSY, "memory at 0x%llx is mapped to cards 0x%x",
                         (unsigned long long)buf->va, buf->mapped);
     kfd_drop_buffer(p, buf);
+    return 0;
+}
+
+/* ---- as a file ---- */
+
+int
+kfd_do_export(struct kfd_process *p, void *arg)
+{
+    struct kfd_export_dmabuf *args = arg;
+    struct kfd_buffer *buf = kfd_find_handle(p, args->handle);
+    struct kfd_file file = {.kind = KFD_FILE_DMABUF};
+    int fd;
+
+    if (!buf || !buf->store)
+        return kfd_fail(EINVAL, "handle 0x%llx is no memory to export",
+                        (unsigned long long)args->handle);
+    file.store = buf->store;
+    file.card = buf->card;
+    fd = kfd_add_file(p, &file);
+    if (fd < 0)
+        return fd;
+    buf->store->refs++;
+    args->fd = (uint32_t)fd;
+    return 0;
+}
+
+/* Of flags it keeps what lies in the memory itself; writing and executing are
+ * allowed. src: Linux 6.12, import_obj_create */
+int
+kfd_do_import(struct kfd_process *p, void *arg)
+{
+    struct kfd_import_dmabuf *args = arg;
+    struct kfd_card *card = kfd_card_of(p, args->gpu_id);
+    struct kfd_file *file = kfd_file_of(p, (int)args->fd);
+    struct kfd_buffer *buf;
+    int result;
+
+    if (!card || !file)
+        return -EINVAL;
+    if (file->kind != KFD_FILE_DMABUF || file->card != card->index)
+        return kfd_fail(EINVAL, "file %u is no memory of the card", args->fd);
+    if (!p->vms[card->index].space)
+        return kfd_fail(EINVAL, "ACQUIRE_VM comes first");
+    buf = host_calloc(1, sizeof(*buf));
+    if (!buf || host_grow((void **)&p->buffers, &p->cap_buffers,
+                          p->n_buffers + 1, sizeof(*p->buffers)) != 0) {
+        host_free(buf);
+        return kfd_fail(ENOMEM, "no memory for a buffer");
+    }
+    buf->card = card->index;
+    buf->flags = file->store->flags | KFD_MEM_WRITABLE | KFD_MEM_EXECUTABLE;
+    buf->va = args->va;
+    buf->size_bytes = file->store->size_bytes;
+    result = map_store(buf, file->store);
+    if (result < 0) {
+        host_free(buf);
+        return result;
+    }
+    buf->handle = (uint64_t)card->gpu_id << 32 | ++p->next_handle;
+    p->buffers[p->n_buffers++] = buf;
+    args->handle = buf->handle;
     return 0;
 }
 
