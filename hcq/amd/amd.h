@@ -202,6 +202,7 @@ struct amd_device {
     uint32_t card;               /* number of the card in it */
     const struct amd_gen *gen;
     bool binds_pm4; /* gen's, where the card can and somebody said so */
+    bool yields;    /* waits of compute queues are the preemptable kind */
     struct amd_topology topology;
     struct amd_scratch scratch;       /* sizes; base.lock */
     struct amd_program move;          /* made with the first compute queue */

@@ -174,6 +174,21 @@ choose_bound(struct amd_device *dev)
     return BELL_OK;
 }
 
+/* BELL_AMD_WAIT: how compute queues wait. Plain, as working drivers do, until a
+ * card has shown that such a wait cannot be preempted. */
+static bell_status
+choose_wait(struct amd_device *dev)
+{
+    const char *text = env_get("BELL_AMD_WAIT");
+
+    if (text && strcmp(text, "plain") != 0 && strcmp(text, "preemptable") != 0)
+        return bell_fail(BELL_E_INVALID,
+                         "BELL_AMD_WAIT is '%.20s', not plain or preemptable",
+                         text);
+    dev->yields = text && strcmp(text, "preemptable") == 0;
+    return BELL_OK;
+}
+
 static bell_status
 amd_device_open(struct hcq_device *base, unsigned idx, const char *interface)
 {
@@ -188,6 +203,7 @@ amd_device_open(struct hcq_device *base, unsigned idx, const char *interface)
     dev->topology = dev->process->cards[idx].topology;
     BELL_TRY(choose_gen(dev));
     BELL_TRY(choose_bound(dev));
+    BELL_TRY(choose_wait(dev));
     BELL_TRY(amd_card_open(dev->process, idx));
     BELL_TRY(amd_card_check(dev->process, idx));
     dev->hdp_flush = dev->process->cards[idx].hdp;

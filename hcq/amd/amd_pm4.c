@@ -138,6 +138,17 @@ pm4_release(struct amd_push *push, struct amd_pm4_release_mem release,
     amd_put(push, words, AMD_PM4_RELEASE_MEM_DW);
 }
 
+/* Headers of the packet know a wait that can be preempted; whether firmware
+ * leaves the other one is not known, and nobody is known to use this one on a
+ * queue of KFD. src: Linux 6.12, soc15d.h and nvd.h,
+ * PACKET3_WAIT_REG_MEM__OPERATION: 3, wait_mem_preemptable */
+static enum amd_pm4_wait_operation
+wait_operation(const struct amd_push *push)
+{
+    return push->engine->dev->yields ? AMD_PM4_WAIT_OPERATION_WAIT_PREEMPTABLE
+                                     : AMD_PM4_WAIT_OPERATION_WAIT;
+}
+
 /* Goes on when (word & mask) compares with the reference: each die by itself. */
 static void
 pm4_wait(struct amd_push *push, uint64_t va, enum amd_pm4_wait_function how,
@@ -149,6 +160,7 @@ pm4_wait(struct amd_push *push, uint64_t va, enum amd_pm4_wait_function how,
                               (struct amd_pm4_wait_reg_mem){
                                   .function = how,
                                   .space = AMD_PM4_SPACE_MEMORY,
+                                  .operation = wait_operation(push),
                                   .address = va,
                                   .reference = reference,
                                   .mask = mask,
@@ -346,6 +358,7 @@ put_meet(struct amd_push *push)
                               (struct amd_pm4_wait_reg_mem){
                                   .function = AMD_PM4_WAIT_FUNCTION_EQUAL,
                                   .space = AMD_PM4_SPACE_MEMORY,
+                                  .operation = wait_operation(push),
                                   .address = va,
                                   .mask = engine->dev->topology.n_xcc - 1,
                                   .interval = MEET_INTERVAL,

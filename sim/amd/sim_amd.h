@@ -3,9 +3,10 @@
  *
  * All forms of the same SPEC in this program stand on one machine: one kernel
  * with its cards. SPEC is
- * CHIP[*CARDS][,kfd=1.N][,flip=N][,reset=N][,dump=DIR]: "gfx1100", "gfx942*2",
+ * CHIP[*CARDS][,kfd=1.N][,flip=N][,reset=N][,waits=block][,dump=DIR]: "gfx942*2",
  * "gfx1100,kfd=1.11". flip: a bit of what every N-th kernel or copy wrote turns
- * over. reset: each card resets once, with the N-th submission to it. DIR: a folder of each submission (dump.h).
+ * over. reset: each card resets once, with the N-th submission to it. waits: a
+ * queue that stands in a plain WAIT_REG_MEM cannot be preempted. DIR: a folder of each submission (dump.h).
  *
  * KFD keeps what it has for a process until that exits, whatever files it
  * closes. A form of sim_amd_join is this program, which is one process at a

@@ -3,7 +3,8 @@
 # what the vendor's own runtime sends the card and what we send it, runs the
 # selftest, the conformance suite, random programs, a training and the
 # benchmark. NVIDIA and AMD. Installs nothing, needs no network and no root,
-# changes no setting of the card and never resets it. A stage that fails or
+# changes no setting of the card and never resets it (AMD's last stage may make
+# the kernel driver do that). A stage that fails or
 # hangs is told, the card is probed, and the next one runs.
 #
 # usage: tests/hw/card.sh [first | kernels | speed | STAGE...]
@@ -42,6 +43,8 @@ first   any selftest      90
 first   any record        30
 first   any replay        15
 first   any two-processes 25
+first   AMD bound-words   20
+first   AMD waits         40
 kernels any machine       15
 kernels any build         180
 kernels any cts           130
@@ -91,7 +94,8 @@ CASSETTES=$WORK/cassettes
 BUILD=$WORK/build
 BELL=$BUILD/tools/doorbell
 PATH=$PATH:/usr/local/cuda/bin:/opt/rocm/bin
-unset BELL_DEVICE BELL_DEBUG BELL_MATH BELL_NV_VM BELL_NV_DOORBELL BELL_AMD_BOUND
+unset BELL_DEVICE BELL_DEBUG BELL_MATH BELL_NV_VM BELL_NV_DOORBELL
+unset BELL_AMD_BOUND BELL_AMD_WAIT
 
 is_simulated() {
     [[ $DEVICE == *@sim:* ]]
@@ -369,6 +373,28 @@ two_processes() {
         status=$?
         [ "$status" -eq 0 ] || return "$status"
     done
+}
+
+# Bound streams as words of AQL queues, which no card has run: whether they may
+# be the default.
+bound_words() {
+    BELL_AMD_BOUND=pm4 "$BELL" selftest "$DEVICE" --only bound-launches
+}
+
+# Whether a queue that waits can be preempted, by either kind of wait. Where it
+# cannot, the kernel driver resets the card after 9 s: the last of all stages.
+waits() {
+    local kind status=0
+    for kind in preemptable plain; do
+        if BELL_AMD_WAIT=$kind timeout 18 "$BELL" selftest "$DEVICE" \
+            --only waits-yield; then
+            echo "result: $kind waits are preempted"
+        else
+            echo "result: $kind waits are not"
+            status=1
+        fi
+    done
+    return $status
 }
 
 cts() {

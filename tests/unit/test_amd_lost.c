@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -36,6 +37,27 @@ good_copy(struct hcq_queue *queue, struct hcq_buffer *to,
     expect_ok(hcq_cs_submit(cs, NULL));
     expect_ok(hcq_queue_wait(queue, HCQ_TIMEOUT_NS));
     assert_memory_equal(to->host, from->host, 4096);
+}
+
+/* The queue stands in a wait, or is about to: it has come that far. */
+static void
+stand(struct hcq_queue *queue, struct hcq_buffer *host)
+{
+    volatile uint32_t *word = host->host;
+    uint64_t start_ns = time_now_ns();
+    struct hcq_signal *never;
+    struct hcq_cs *cs;
+
+    *word = 0;
+    expect_ok(hcq_signal_create(queue->dev, 0, &never));
+    expect_ok(hcq_queue_begin(queue, &cs));
+    hcq_cs_write(cs, host->va, 1, 32);
+    hcq_cs_wait(cs, never, 1);
+    expect_ok(hcq_cs_submit(cs, NULL));
+    while (*word != 1) {
+        assert_true(time_now_ns() - start_ns < 20000000000ull);
+        thread_relax();
+    }
 }
 
 /* A copy from where nothing is. */
@@ -233,6 +255,51 @@ two_openings_fault(void **state)
     expect_end(hcq_device_recover(a), "recover", BAD_VA);
     hcq_device_close(a);
     expect_kept();
+}
+
+/* A card that cannot preempt a plain wait: recovery of a queue that waits resets
+ * it, and the device says so; with the preemptable wait it recovers. */
+static void
+waits_that_block(void **state)
+{
+    static const char *const kinds[] = {NULL, "plain", "preemptable"};
+    static const char *const chips[] = {"gfx1030", "gfx942", "gfx1100"};
+    size_t i;
+
+    (void)state;
+    setenv("BELL_AMD_WAIT", "both", 1);
+    expect_fails(hcq_device_open("AMD@sim:gfx1030", &(struct hcq_device *){0}),
+                 BELL_E_INVALID, "BELL_AMD_WAIT is 'both'");
+    for (i = 0; i < ARRAY_LEN(kinds) * ARRAY_LEN(chips); i++) {
+        const char *kind = kinds[i % ARRAY_LEN(kinds)];
+        bool yields = kind && strcmp(kind, "preemptable") == 0;
+        struct hcq_device *dev;
+        struct hcq_queue *queue;
+        struct hcq_buffer *host;
+        bell_status status;
+        char name[96];
+
+        unsetenv("BELL_AMD_WAIT");
+        if (kind)
+            setenv("BELL_AMD_WAIT", kind, 1);
+        snprintf(name, sizeof(name), "AMD@fault:" NO_PLAN "@sim:%s,waits=block",
+                 chips[i / ARRAY_LEN(kinds)]);
+        dev = open_amd(name);
+        expect_ok(hcq_buffer_create(dev, 4096, HCQ_MEM_HOST_VISIBLE, &host));
+        expect_ok(hcq_queue_create(dev, HCQ_QUEUE_COMPUTE, &queue));
+        stand(queue, host);
+        status = hcq_device_recover(dev);
+        if (yields) {
+            assert_int_equal(status, BELL_OK);
+        } else {
+            assert_true(status != BELL_OK);
+            expect_fails(hcq_device_status(dev), BELL_E_DEVICE_LOST,
+                         "the card was reset");
+        }
+        hcq_device_close(dev);
+        expect_kept();
+    }
+    unsetenv("BELL_AMD_WAIT");
 }
 
 /* Submits a write whose packet no card knows: its opcode is changed while the
@@ -449,7 +516,6 @@ card_is_reset(void **state)
     struct hcq_device *devs[3];
     struct hcq_queue *queues[3];
     struct hcq_buffer *from[3], *to[3];
-    struct hcq_signal *never;
     struct hcq_fault fault;
     struct hcq_cs *cs;
     char name[96];
@@ -467,11 +533,7 @@ card_is_reset(void **state)
             expect_ok(hcq_queue_create(devs[i], HCQ_QUEUE_COMPUTE, &queues[i]));
             good_copy(queues[i], to[i], from[i]);
         }
-        expect_ok(hcq_signal_create(devs[0], 0, &never));
-        expect_ok(hcq_queue_begin(queues[0], &cs));
-        hcq_cs_wait(cs, never, 1);
-        expect_ok(hcq_cs_submit(cs, NULL));
-        assert_int_equal(hcq_queue_wait(queues[0], 20000000), BELL_E_TIMEOUT);
+        stand(queues[0], to[0]);
         expect_ok(hcq_queue_begin(queues[1], &cs)); /* the fourth */
         hcq_cs_fill(cs, to[1]->va, 0, 4096);
         expect_ok(hcq_cs_submit(cs, NULL));
@@ -657,6 +719,7 @@ main(void)
         cmocka_unit_test(fresh_state_fails),
         cmocka_unit_test(card_is_reset),
         cmocka_unit_test(packets_are_refused),
+        cmocka_unit_test(waits_that_block),
         cmocka_unit_test(hangs),
         cmocka_unit_test(recovery_fails),
     };

@@ -764,6 +764,70 @@ test_secondary(void **state)
     stop(&r);
 }
 
+/* With `waits=block` a queue in a plain wait is not preempted, and the card is
+ * reset where the kernel has to: up to gfx10 for every queue that comes or goes,
+ * from gfx11 on for its own end. The preemptable wait is. */
+static void
+test_waits_block(void **state)
+{
+    static const struct {
+        const char *spec;
+        uint32_t info;
+        bool blocks_others, blocks_itself;
+    } rows[] = {
+        {"gfx1030,waits=block", 0x13, true, true},
+        {"gfx1030,waits=block", 0xd3, false, false},
+        {"gfx1100,waits=block", 0x13, false, true},
+        {"gfx1100,waits=block", 0xd3, false, false},
+        {"gfx1030", 0x13, false, false},
+    };
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct queue q = {0}, other = {0};
+        struct kfd_create_queue args;
+        struct kfd_queue_ref ref;
+        struct kfd_clock_counters before = {0}, after = {0};
+        struct rig r;
+
+        start(&r, rows[i].spec);
+        before.gpu_id = after.gpu_id = r.gpu_id;
+        open_queue(&r, &q, KFD_QUEUE_PM4, false);
+        args = queue_args(&r, &other, KFD_QUEUE_SDMA, false);
+        CALL(&r, KFD_CREATE_QUEUE, &args); /* none waits yet */
+        PUSH(&q, 0xc0033700, 0x00100500, LO(q.pointers.va + 1028),
+             HI(q.pointers.va), 5); /* it has begun */
+        PUSH(&q, 0xc0053c00, rows[i].info, LO(q.pointers.va + 1024),
+             HI(q.pointers.va), 7, 0xffffffff, 4);
+        ring(&q, q.put, q.put);
+        await(q.pointers.cpu + 257, 5);
+        CALL(&r, KFD_GET_CLOCKS, &before);
+        memset(&other, 0, sizeof(other));
+        args = queue_args(&r, &other, KFD_QUEUE_SDMA, false);
+        if (rows[i].blocks_others) {
+            refused(&r, KFD_CREATE_QUEUE, &args, "not preempted");
+            assert_int_equal(bell_error_last()->sys_errno, ETIME);
+            assert_int_equal(await_event(&r, r.hang_event).u.hw.memory_lost, 1);
+            CALL(&r, KFD_GET_CLOCKS, &after);
+            assert_true(after.gpu_clock - before.gpu_clock >= 900000000);
+            stop(&r);
+            continue;
+        }
+        CALL(&r, KFD_CREATE_QUEUE, &args);
+        assert_int_equal(events_set(&r), 0);
+        ref.queue_id = q.id;
+        if (rows[i].blocks_itself) {
+            refused(&r, KFD_DESTROY_QUEUE, &ref, "not preempted");
+            assert_int_equal(events_set(&r), 4);
+        } else {
+            CALL(&r, KFD_DESTROY_QUEUE, &ref);
+            assert_int_equal(events_set(&r), 0);
+        }
+        stop(&r);
+    }
+}
+
 /* The second submission resets the card: every process with it is told, stays
  * evicted, and has lost what was in its memory; one that begins later has all of
  * it. */
@@ -1206,6 +1270,7 @@ main(void)
         cmocka_unit_test(test_sdma),
         cmocka_unit_test(test_memory_fault),
         cmocka_unit_test(test_secondary),
+        cmocka_unit_test(test_waits_block),
         cmocka_unit_test(test_reset),
         cmocka_unit_test(test_bad_packets),
         cmocka_unit_test(test_exceptions),

@@ -412,8 +412,8 @@ static bool
 is_chosen(const struct selftest_options *options,
           const struct selftest_step *step, bool *started)
 {
-    if (options->only)
-        return strcmp(options->only, step->name) == 0;
+    if (options->only || step->flags & SELFTEST_ASKED)
+        return options->only && strcmp(options->only, step->name) == 0;
     if (options->from && strcmp(options->from, step->name) == 0)
         *started = true;
     return *started;

@@ -32,15 +32,17 @@ enum selftest_verdict {
 };
 
 enum selftest_for {
-    SELFTEST_ANY = 1u << 0,  /* any device: queues, memory, tensors */
-    SELFTEST_NV = 1u << 1,   /* NVIDIA's kernel driver, real or simulated */
-    SELFTEST_PTX = 1u << 2,  /* kernels written in PTX */
-    SELFTEST_SLOW = 1u << 3, /* repeated at most SELFTEST_SLOW_MAX times */
-    SELFTEST_ONCE = 1u << 4, /* not repeated */
-    SELFTEST_AMD = 1u << 5,  /* AMD's kernel driver, real or simulated */
-    SELFTEST_CARD = 1u << 6, /* kernels written by hand: PTX, LLVM's IR */
-    SELFTEST_APART = 1u << 7 /* on AMD in a process of its own: a memory fault
-                              * may be the end of a process's use of the card */
+    SELFTEST_ANY = 1u << 0,   /* any device: queues, memory, tensors */
+    SELFTEST_NV = 1u << 1,    /* NVIDIA's kernel driver, real or simulated */
+    SELFTEST_PTX = 1u << 2,   /* kernels written in PTX */
+    SELFTEST_SLOW = 1u << 3,  /* repeated at most SELFTEST_SLOW_MAX times */
+    SELFTEST_ONCE = 1u << 4,  /* not repeated */
+    SELFTEST_AMD = 1u << 5,   /* AMD's kernel driver, real or simulated */
+    SELFTEST_CARD = 1u << 6,  /* kernels written by hand: PTX, LLVM's IR */
+    SELFTEST_APART = 1u << 7, /* on AMD in a process of its own: a memory fault
+                               * may be the end of a process's use of the card */
+    SELFTEST_ASKED = 1u << 8  /* only by --only: it may make the kernel driver
+                               * reset the card */
 };
 
 #define SELFTEST_SLOW_MAX 100

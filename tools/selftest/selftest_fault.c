@@ -3,12 +3,16 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/thread.h"
 #include "tools/selftest/selftest.h"
 
 /* Below 2^40, in the range that the driver gives out, from the other end. */
 #define NOWHERE_VA 0xff00000000ull
 /* How long a kernel that never ends is waited for. */
 #define HANG_NS 200000000ull
+/* What queues may take to come and go: far less than the 9 s after which the
+ * kernel driver gives up. */
+#define YIELD_NS 2000000000ull
 
 /* Submits one launch of a single thread. */
 static bell_status
@@ -195,6 +199,39 @@ slow_kernel(struct selftest *st)
     return selftest_check_alive(st);
 }
 
+/* Queues come and go while another one waits for a word: where the kernel driver
+ * has to take that off the hardware for it, and cannot, it resets the card after
+ * seconds. */
+static enum selftest_verdict
+waits_yield(struct selftest *st)
+{
+    struct hcq_queue *queue;
+    struct hcq_signal *sig;
+    struct hcq_cs *cs;
+    uint64_t start_ns, took_ns;
+
+    ST_OK(selftest_need_device(st));
+    ST_OK(selftest_signal(st, 0, &sig));
+    ST_OK(hcq_queue_begin(st->compute, &cs));
+    hcq_cs_wait(cs, sig, 1);
+    ST_OK(hcq_cs_submit(cs, NULL));
+    if (hcq_queue_wait(st->compute, HANG_NS / 4) != BELL_E_TIMEOUT)
+        return selftest_fail(st, "the queue did not wait");
+    selftest_sent(st, "%s waits for a word; a queue is created and destroyed",
+                  hcq_queue_name(st->compute));
+    start_ns = time_now_ns();
+    ST_OK(hcq_queue_create(st->dev, HCQ_QUEUE_COMPUTE, &queue));
+    hcq_queue_destroy(queue);
+    took_ns = time_now_ns() - start_ns;
+    selftest_note(st, "that took %.3f ms", (double)took_ns / 1e6);
+    ST_OK(hcq_device_status(st->dev));
+    hcq_signal_set(sig, 1);
+    ST_OK(hcq_queue_wait(st->compute, SELFTEST_WAIT_NS));
+    if (took_ns > YIELD_NS)
+        return selftest_fail(st, "that took %.1f s", (double)took_ns / 1e9);
+    return selftest_check_alive(st);
+}
+
 #define LOOK_FAULT                                                             \
     "the notifier's record, NV906F_CTRL_CMD_GET_MMU_FAULT_INFO, the "          \
     "debugger object; the channel that is built anew; dmesg: Xid"
@@ -227,5 +264,10 @@ const struct selftest_step selftest_fault_steps[] = {
      "freeing a group whose channel runs; a kernel blocks it until the "
      "driver resets the engine",
      hung_kernel},
+    {"waits-yield", SELFTEST_AMD | SELFTEST_APART | SELFTEST_ASKED,
+     "a queue that waits is preempted where others come and go",
+     "dmesg | grep amdgpu: a reset; then once more with "
+     "BELL_AMD_WAIT=preemptable",
+     waits_yield},
     {NULL, 0, NULL, NULL, NULL},
 };

@@ -293,6 +293,12 @@ amdsim_set_dump(struct amdsim *gpu, struct amd_dump *dump)
 }
 
 void
+amdsim_pass_time(struct amdsim *gpu, uint64_t ns)
+{
+    atomic_fetch_sub(&gpu->start_ns, ns);
+}
+
+void
 amdsim_set_reset(struct amdsim *gpu, uint32_t number, void (*reset)(void *user),
                  void *user)
 {

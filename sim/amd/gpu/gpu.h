@@ -127,6 +127,16 @@ amdsim_queue_create(struct amdsim *gpu, const struct amdsim_queue_desc *desc,
                     struct amdsim_queue **out_queue);
 /* Stops it, also in the middle of a kernel that never ends. */
 void amdsim_queue_destroy(struct amdsim_queue *queue);
+/* What a queue does. As long as it stands in a wait that is not the preemptable
+ * one it may be that it cannot be taken off the hardware. */
+enum amdsim_doing {
+    AMDSIM_IDLE,
+    AMDSIM_RUNS,
+    AMDSIM_STANDS
+};
+enum amdsim_doing amdsim_queue_doing(const struct amdsim_queue *queue);
+/* The card's clock goes on by so much at once. */
+void amdsim_pass_time(struct amdsim *gpu, uint64_t ns);
 /* No queue of the space runs from now on, nor one that is made later. */
 void amdsim_space_evict(struct amdsim_space *space);
 

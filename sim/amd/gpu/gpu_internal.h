@@ -32,7 +32,7 @@
 struct amdsim {
     const struct amdsim_chip *chip;
     struct amd_code *code;
-    uint64_t start_ns;
+    _Atomic uint64_t start_ns;
     pthread_t watcher;
     _Atomic uint32_t quit;
     pthread_mutex_t lock;         /* the list */
@@ -109,9 +109,10 @@ struct amdsim_queue {
     pthread_cond_t wake;
     uint64_t bell; /* last value of the doorbell */
     bool rung;
-    _Atomic uint32_t stop; /* the queue ends, or has failed */
-    bool failed;           /* this thread: a fault was told */
-    uint64_t get;          /* in the queue's units, never wraps */
+    _Atomic uint32_t stop;  /* the queue ends, or has failed */
+    bool failed;            /* this thread: a fault was told */
+    _Atomic uint32_t doing; /* enum amdsim_doing */
+    uint64_t get;           /* in the queue's units, never wraps */
     struct amdsim_place place;
     uint32_t xcc;                           /* whose turn it is */
     struct amdsim_die dies[AMDSIM_MAX_XCC]; /* AQL */

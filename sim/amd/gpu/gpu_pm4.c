@@ -85,8 +85,12 @@ wait_reg_mem(struct amdsim_queue *q, const struct stream *s)
     for (;;) {
         if (!amdsim_load32(q, amdsim_address(s->words + 1), &value, "wait"))
             return false;
-        if (amdsim_compare(info & 7, value & s->words[4], s->words[3]))
+        if (amdsim_compare(info & 7, value & s->words[4], s->words[3])) {
+            atomic_store(&q->doing, AMDSIM_RUNS);
             return true;
+        }
+        atomic_store(&q->doing,
+                     (info >> 6 & 3) == 0 ? AMDSIM_STANDS : AMDSIM_RUNS);
         q->waits = q->gives_way;
         if (q->waits || !amdsim_pause(q, &turns))
             return false;

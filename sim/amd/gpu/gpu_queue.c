@@ -462,7 +462,9 @@ queue_main(void *arg)
     while (wait_for_ring(q, &bell) && wait_while_evicted(q)) {
         if (resets_now(q))
             break;
+        atomic_store(&q->doing, AMDSIM_RUNS);
         run_queue(q, bell);
+        atomic_store(&q->doing, AMDSIM_IDLE);
     }
     sim_walk_enter(&q->walk);
     amdsim_do_caches(q, AMDSIM_CACHE_WB_L2);
@@ -594,6 +596,12 @@ amdsim_queue_create(struct amdsim *gpu, const struct amdsim_queue_desc *desc,
     }
     *out_queue = q;
     return BELL_OK;
+}
+
+enum amdsim_doing
+amdsim_queue_doing(const struct amdsim_queue *q)
+{
+    return (enum amdsim_doing)atomic_load(&q->doing);
 }
 
 void

@@ -36,6 +36,7 @@ struct kfd_machine {
     struct amdsim_chip own_chip; /* as the SPEC says */
     const struct amdsim_chip *chip; /* own_chip */
     uint32_t n_cards, refs, kfd_minor;
+    bool waits_block; /* queues that stand in a plain wait cannot be unmapped */
     struct kfd_card cards[KFD_MAX_CARDS];
     pthread_mutex_t lock; /* all of the kernel's state */
     struct kfd_process *processes;
@@ -202,5 +203,7 @@ void kfd_interrupt(void *user, uint32_t context_id);
 void kfd_queue_fault(void *user, const struct amdsim_fault *fault);
 /* The card resets; no lock is held. */
 void kfd_card_reset(void *card);
+/* The same where the machine's is. */
+void kfd_card_reset_locked(struct kfd_card *card);
 
 #endif

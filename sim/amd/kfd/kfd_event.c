@@ -388,15 +388,12 @@ poison_memory(struct kfd_process *p, uint32_t card)
 /* All processes that there are stay evicted, and are told. src: Linux 6.12,
  * kgd2kfd_pre_reset, kgd2kfd_post_reset, kfd_signal_reset_event */
 void
-kfd_card_reset(void *user)
+kfd_card_reset_locked(struct kfd_card *card)
 {
-    struct kfd_card *card = user;
-    struct kfd_machine *machine = card->machine;
     struct kfd_event what = {.gpu_index = card->index, .memory_lost = true};
     struct kfd_process *p;
 
-    pthread_mutex_lock(&machine->lock);
-    for (p = machine->processes; p; p = p->next) {
+    for (p = card->machine->processes; p; p = p->next) {
         struct kfd_vm *vm = &p->vms[card->index];
 
         vm->is_evicted = true;
@@ -408,5 +405,14 @@ kfd_card_reset(void *user)
         pthread_cond_broadcast(&p->event_cond);
         pthread_mutex_unlock(&p->event_lock);
     }
-    pthread_mutex_unlock(&machine->lock);
+}
+
+void
+kfd_card_reset(void *user)
+{
+    struct kfd_card *card = user;
+
+    pthread_mutex_lock(&card->machine->lock);
+    kfd_card_reset_locked(card);
+    pthread_mutex_unlock(&card->machine->lock);
 }

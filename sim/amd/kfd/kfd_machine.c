@@ -20,6 +20,7 @@ struct plan {
     const struct amdsim_chip *chip;
     const struct chip *product; /* that the chip is made as large as; or NULL */
     uint32_t n_cards, minor, flip_every, reset_in;
+    bool waits_block;
     char *dump; /* owned: the directory; NULL: none */
 };
 
@@ -96,6 +97,7 @@ amdsim_machine_create(const struct plan *plan, const char *spec,
         amdsim_become_product(&machine->own_chip, plan->product);
     machine->chip = &machine->own_chip;
     machine->kfd_minor = plan->minor;
+    machine->waits_block = plan->waits_block;
     if (plan->dump && amd_dump_create(plan->dump, plan->chip->name,
                                       &machine->dump) != BELL_OK) {
         amdsim_machine_destroy(machine);
@@ -145,7 +147,8 @@ unknown_amd_spec(const char *spec)
     }
     return bell_fail(BELL_E_NO_DEVICE,
                      "no simulated AMD machine '%.60s'; known: CHIP[*1..%u]"
-                     "[,kfd=1.N][,flip=N][,reset=N][,dump=DIR], chips %s",
+                     "[,kfd=1.N][,flip=N][,reset=N]"
+                     "[,waits=block][,dump=DIR], chips %s",
                      spec, KFD_MAX_CARDS, chips);
 }
 
@@ -173,6 +176,8 @@ parse_options(const char *spec, const char *text, struct plan *plan)
             plan->reset_in = (uint32_t)strtoul(text + 7, &end, 10);
             if (end != text + n)
                 return unknown_amd_spec(spec);
+        } else if (n == 12 && strncmp(text, ",waits=block", n) == 0) {
+            plan->waits_block = true;
         } else if (strncmp(text, ",dump=", 6) == 0 && n > 6 && !plan->dump) {
             plan->dump = host_alloc(n - 5);
             if (!plan->dump)

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/alloc.h"
 
@@ -197,6 +198,72 @@ give_doorbell(struct kfd_vm *vm, uint32_t doorbell)
     vm->doorbell_used[doorbell / 64] &= ~(1ull << doorbell % 64);
 }
 
+/* ---- taking queues off the hardware ---- */
+
+/* What the kernel waits for a queue to leave, and what stands for it here.
+ * src: Linux 6.12, amdgpu_drv.c, queue_preemption_timeout_ms */
+#define UNMAP_NS     9000000000ull
+#define UNMAP_LOOKS  40
+#define UNMAP_NAP_NS 500000
+
+/* Queues that have to leave the card for a change: where the scheduler's run
+ * list is rebuilt (up to gfx10) all of it, else the one that goes. */
+static bool
+must_leave(const struct kfd_queue *queue, const struct kfd_queue *goes,
+           uint32_t card)
+{
+    bool all = queue->process->machine->chip->gfx < 11;
+
+    return queue->card == card && (all || queue == goes);
+}
+
+/* The most that one of them does. */
+static enum amdsim_doing
+look_at_queues(const struct kfd_machine *machine, const struct kfd_queue *goes,
+               uint32_t card)
+{
+    enum amdsim_doing most = AMDSIM_IDLE, doing;
+    const struct kfd_process *p;
+    size_t i;
+
+    for (p = machine->processes; p; p = p->next) {
+        for (i = 0; i < p->n_queues; i++) {
+            if (!must_leave(p->queues[i], goes, card))
+                continue;
+            doing = amdsim_queue_doing(p->queues[i]->queue);
+            most = doing > most ? doing : most;
+        }
+    }
+    return most;
+}
+
+/* A queue comes, or `goes`. One that runs leaves in the middle of a kernel; one
+ * that stands in a wait is given 9 s of the card's time to end it, and then the
+ * kernel resets the card. guess: that firmware does not leave a plain wait;
+ * behind the option `waits=block`. src: Linux 6.12, unmap_queues_cpsch */
+static int
+unmap_queues(struct kfd_machine *machine, const struct kfd_queue *goes,
+             uint32_t card)
+{
+    const struct timespec nap = {0, UNMAP_NAP_NS};
+    enum amdsim_doing doing = AMDSIM_RUNS;
+    int i;
+
+    if (!machine->waits_block)
+        return 0;
+    for (i = 0; i < UNMAP_LOOKS && doing != AMDSIM_IDLE; i++) {
+        doing = look_at_queues(machine, goes, card);
+        if (doing != AMDSIM_IDLE)
+            nanosleep(&nap, NULL);
+    }
+    if (doing != AMDSIM_STANDS)
+        return 0;
+    amdsim_pass_time(machine->cards[card].gpu, UNMAP_NS);
+    kfd_card_reset_locked(&machine->cards[card]);
+    return kfd_fail(ETIME, "a queue that waits was not preempted in 9 s: the "
+                           "card is reset");
+}
+
 /* ---- life ---- */
 
 static enum amdsim_queue_kind
@@ -249,6 +316,8 @@ kfd_do_create_queue(struct kfd_process *p, void *arg)
     if (!p->vms[card->index].space)
         return kfd_fail(EINVAL, "ACQUIRE_VM comes first");
     result = check_queue(p, card->index, args, &ring_bytes);
+    if (result == 0)
+        result = unmap_queues(p->machine, NULL, card->index);
     if (result < 0)
         return result;
     queue = host_calloc(1, sizeof(*queue));
@@ -313,10 +382,13 @@ kfd_do_destroy_queue(struct kfd_process *p, void *arg)
     const struct kfd_queue_ref *args = arg;
     struct kfd_queue *queue = kfd_find_queue(p, args->queue_id);
 
+    int result;
+
     if (!queue)
         return -EINVAL;
-    kfd_drop_queue(p, queue);
-    return 0;
+    result = unmap_queues(p->machine, queue, queue->card);
+    kfd_drop_queue(p, queue); /* also where it did not leave */
+    return result;
 }
 
 int
