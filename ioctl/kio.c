@@ -40,6 +40,14 @@ sys_open(struct kio *kio, const char *path, int flags)
     return fd < 0 ? -errno : fd;
 }
 
+/* It asks the device cgroup, too. src: Linux 6.12, inode_permission */
+static int
+sys_may_open(struct kio *kio, const char *path)
+{
+    (void)kio;
+    return access(path, R_OK | W_OK) < 0 ? -errno : 0;
+}
+
 static int
 sys_close(struct kio *kio, int fd)
 {
@@ -124,6 +132,7 @@ static const struct kio_ops sys_ops = {
     .munmap = sys_munmap,
     .poll = sys_poll,
     .read_file = sys_read_file,
+    .may_open = sys_may_open,
 };
 
 bell_status
@@ -234,6 +243,15 @@ status_of_errno(int error)
 
 /* ---- files ------------------------------------------------------------ */
 
+static bell_status
+fail_open(struct kio *kio, const char *path, int error)
+{
+    errno = error;
+    LOG(LOG_IOCTL, "open %s: %s", path, failure_text(kio, error));
+    return bell_fail_errno(status_of_errno(error), error, "open %s: %s", path,
+                           failure_text(kio, error));
+}
+
 bell_status
 kio_open(struct kio *kio, const char *path, int flags,
          struct kio_file *out_file)
@@ -245,15 +263,21 @@ kio_open(struct kio *kio, const char *path, int flags,
     do
         fd = kio->ops->open(kio, path, flags | O_CLOEXEC);
     while (again(fd, &n_tries));
-    if (fd < 0) {
-        errno = -fd;
-        LOG(LOG_IOCTL, "open %s: %s", path, failure_text(kio, -fd));
-        return bell_fail_errno(status_of_errno(-fd), -fd, "open %s: %s", path,
-                               failure_text(kio, -fd));
-    }
+    if (fd < 0)
+        return fail_open(kio, path, -fd);
     LOG(LOG_IOCTL, "open %s = %d", path, fd);
     *out_file = (struct kio_file){kio, fd, kio_dev_of_path(path)};
     return BELL_OK;
+}
+
+bell_status
+kio_may_open(struct kio *kio, const char *path)
+{
+    int result;
+
+    assert(kio && path);
+    result = kio->ops->may_open ? kio->ops->may_open(kio, path) : 0;
+    return result < 0 ? fail_open(kio, path, -result) : BELL_OK;
 }
 
 void

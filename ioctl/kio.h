@@ -70,6 +70,9 @@ struct kio_ops {
     int (*read_file)(struct kio *kio, const char *path, void *buf, size_t cap);
     /* NULL where nobody looks: the launch path then does nothing. */
     void (*doorbell)(struct kio *kio, const struct kio_bell *bell);
+    /* Whether the node could be opened to read and write: 0 or a negative
+     * errno. Absent: opening it will tell. */
+    int (*may_open)(struct kio *kio, const char *path);
     /* Why the last call failed, where errno does not say it; NULL where it
      * does. May be absent. */
     const char *(*explain)(struct kio *kio);
@@ -112,6 +115,9 @@ void kio_set_branch(struct kio *kio, uint32_t branch);
  * the file) or BELL_E_KERNEL on failure. */
 BELL_MUST_CHECK bell_status kio_open(struct kio *kio, const char *path,
                                      int flags, struct kio_file *out_file);
+/* Whether this process may open the node to read and write, without opening
+ * it: that wakes a card that sleeps. Fails as kio_open does. */
+BELL_MUST_CHECK bell_status kio_may_open(struct kio *kio, const char *path);
 /* Closes and forgets; fd -1 is allowed. */
 void kio_close(struct kio_file *file);
 

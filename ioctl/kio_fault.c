@@ -463,6 +463,15 @@ fault_read_file(struct kio *kio, const char *path, void *buf, size_t cap)
     return n;
 }
 
+/* Makes no call of the plan's: nothing is opened. */
+static int
+fault_may_open(struct kio *kio, const char *path)
+{
+    struct kio *below = kio->below;
+
+    return below->ops->may_open ? below->ops->may_open(below, path) : 0;
+}
+
 static void
 fault_doorbell(struct kio *kio, const struct kio_bell *bell)
 {
@@ -485,7 +494,7 @@ fault_destroy(struct kio *kio)
     .name = "fault", .destroy = fault_destroy, .open = fault_open,             \
     .close = fault_close, .ioctl = fault_ioctl, .mmap = fault_mmap,            \
     .munmap = fault_munmap, .poll = fault_poll, .read_file = fault_read_file,  \
-    .explain = fault_explain
+    .may_open = fault_may_open, .explain = fault_explain
 
 /* Two tables, so that doorbells cost nothing where nobody below looks. */
 static const struct kio_ops fault_ops = {FAULT_CALLS};

@@ -2,6 +2,7 @@
 #include "ioctl/kio_record.h"
 
 #include <assert.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -163,6 +164,29 @@ record_open(struct kio *kio, const char *path, int flags)
         pthread_mutex_unlock(&rec->lock);
     }
     return fd;
+}
+
+/* A refusal is an opening that failed, marked by O_PATH; what may be opened
+ * leaves no record. */
+static int
+record_may_open(struct kio *kio, const char *path)
+{
+    struct kio *below = kio->below;
+    int result = below->ops->may_open ? below->ops->may_open(below, path) : 0;
+    struct cas_blob blob = {.role = CAS_PATH,
+                            .size_bytes = (uint32_t)strlen(path),
+                            .data = (const uint8_t *)path};
+    struct cas_record record = {.kind = CAS_OPEN,
+                                .dev = kio_dev_of_path(path),
+                                .result = result,
+                                .fd = result,
+                                .args = {O_RDWR | O_PATH},
+                                .n_blobs = 1,
+                                .blobs = &blob};
+
+    if (result < 0)
+        write_record((struct record_kio *)kio, &record);
+    return result;
 }
 
 static int
@@ -451,6 +475,7 @@ static const struct kio_ops record_ops = {
     .munmap = record_munmap,
     .poll = record_poll,
     .read_file = record_read_file,
+    .may_open = record_may_open,
     .doorbell = record_doorbell,
 };
 

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -216,6 +217,25 @@ replay_open(struct kio *kio, const char *path, int flags)
             fail(replay, "out of memory");
     }
     return served(replay, r ? (int)r->result : -EPROTO);
+}
+
+/* Refusals alone were recorded. */
+static int
+replay_may_open(struct kio *kio, const char *path)
+{
+    struct replay_kio *replay = (struct replay_kio *)kio;
+    const struct cas_record *r = NULL;
+
+    pthread_mutex_lock(&replay->lock);
+    apply_updates(replay);
+    if (!replay->why[0] && replay->next < cas_reader_count(replay->reader))
+        r = cas_reader_get(replay->reader, replay->next);
+    if (r && r->kind == CAS_OPEN && r->args[0] & O_PATH && r->result < 0) {
+        check_path(replay, r, path);
+        return served(replay, (int)r->result);
+    }
+    pthread_mutex_unlock(&replay->lock);
+    return 0;
 }
 
 static int
@@ -584,6 +604,7 @@ static const struct kio_ops replay_ops = {
     .munmap = replay_munmap,
     .poll = replay_poll,
     .read_file = replay_read_file,
+    .may_open = replay_may_open,
     .doorbell = replay_doorbell,
     .explain = replay_broken,
     .broken = replay_broken,

@@ -502,6 +502,14 @@ life_read_file(struct kio *kio, const char *path, void *buf, size_t cap)
     return lie_in_text(path, buf, result, cap);
 }
 
+static int
+life_may_open(struct kio *kio, const char *path)
+{
+    struct kio *below = kio->below;
+
+    return below->ops->may_open ? below->ops->may_open(below, path) : 0;
+}
+
 static void
 life_doorbell(struct kio *kio, const struct kio_bell *bell)
 {
@@ -547,6 +555,7 @@ static struct kio_ops life_ops = {
     .munmap = life_munmap,
     .poll = life_poll,
     .read_file = life_read_file,
+    .may_open = life_may_open,
     .doorbell = life_doorbell,
     .explain = life_explain,
 };
