@@ -116,10 +116,12 @@ struct hcq_fault {
 BELL_MUST_CHECK bell_status hcq_device_enumerate(
     struct hcq_device_desc *out_list, size_t cap, size_t *out_n);
 
-/* Opens BACKEND[:INDEX][@INTERFACE]; CL:NAME is the OpenCL device that has NAME
+/* Opens BACKEND[:INDEX][@INTERFACE]. Without an index it is the backend's first
+ * device that can be used. CL:NAME is the OpenCL device that has NAME
  * in its description. BACKEND@null:CHIP takes programs for that chip and runs
- * none (hcq_null.h). NULL means $BELL_DEVICE, or without it the first backend
- * that works; an OpenCL device that is the host's processor is not meant. BELL_E_INVALID: not such a name;
+ * none (hcq_null.h). NULL means $BELL_DEVICE, or without it the first device of
+ * the first backend that can be used; an OpenCL device that is the host's
+ * processor is not meant. BELL_E_INVALID: not such a name;
  * BELL_E_NO_DEVICE: no such backend, index or interface, with what is known.
  * A device may be opened several times; the openings share nothing. */
 BELL_MUST_CHECK bell_status hcq_device_open(const char *name,
@@ -139,6 +141,11 @@ void hcq_device_info(struct hcq_device *dev, struct hcq_device_info *out_info);
 
 /* The name it was opened as, with the index: "CPU:0". Owned by the device. */
 const char *hcq_device_name(const struct hcq_device *dev);
+
+/* The devices that came before it where none was named, or a backend alone, and
+ * why each was not taken: "NV:0: ...; NV:1: ..."; "": it was the first. Owned by
+ * the device. */
+const char *hcq_device_passed_over(const struct hcq_device *dev);
 
 /* The frequency that the device runs at now; takes up to two seconds, until the
  * kernel's driver has looked. BELL_E_UNSUPPORTED: it does not tell. */

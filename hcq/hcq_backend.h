@@ -263,6 +263,8 @@ struct hcq_device_ops {
 
 struct hcq_buffer_node;
 
+#define HCQ_PASSED_OVER_BYTES 320
+
 /* Base of every backend's device. */
 struct hcq_device {
     const struct hcq_device_ops *ops;
@@ -281,6 +283,9 @@ struct hcq_device {
 
     pthread_mutex_t clock_lock;
     struct hcq_clock_pair first_clock, last_clock; /* comparisons */
+
+    /* hcq_device_passed_over */
+    char passed_over[HCQ_PASSED_OVER_BYTES];
 
     pthread_mutex_t lock; /* the lists, the fault and the memory fields */
     struct hcq_link buffers, signals, programs, queues;

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "hcq/hcq_null.h"
+#include "ioctl/kio_interface.h"
 
 /* The clocks are compared again when the last comparison is older. */
 #define CLOCK_AGE_NS 1000000000ull
@@ -105,6 +106,7 @@ hcq_device_enumerate(struct hcq_device_desc *out_list, size_t cap,
 struct device_name {
     char backend[16];
     unsigned idx;
+    bool has_idx;
     const char *interface; /* "" when there is none; points into the text */
     const char *part;      /* of the device's description, in place of idx, */
     size_t part_len;       /* so long; 0: there is none */
@@ -165,6 +167,7 @@ parse_name(const char *text, struct device_name *out_name)
         for (at++; *at >= '0' && *at <= '9'; at++, digits++) {
             if (digits == 4)
                 return bad_name(text, "the index is too large");
+            name.has_idx = true;
             name.idx = name.idx * 10 + (unsigned)(*at - '0');
         }
         if (digits == 0 && has_names(name.backend) && *at && *at != '@') {
@@ -198,6 +201,12 @@ list_backends(char *text, size_t size_bytes)
     }
 }
 
+static bool
+is_null_interface(const char *interface)
+{
+    return strncmp(interface, "null:", 5) == 0;
+}
+
 /* Behind the name of a backend's interface: a chip to compile for. Not in the
  * driver half alone. */
 static bell_status
@@ -205,12 +214,9 @@ open_interface(const struct hcq_backend *backend,
                const struct device_name *name, struct hcq_device **out_dev)
 {
 #if BELL_HAVE_NULL
-    static const char form[] = "null:";
-    size_t n = sizeof(form) - 1;
-
-    if (strncmp(name->interface, form, n) == 0)
-        return hcq_null_open(backend->name, name->idx, name->interface + n,
-                             out_dev);
+    if (is_null_interface(name->interface))
+        return hcq_null_open(backend->name, name->idx,
+                             strchr(name->interface, ':') + 1, out_dev);
 #endif
     return backend->open(name->idx, name->interface, out_dev);
 }
@@ -277,8 +283,129 @@ find_by_part(const struct hcq_backend *backend, struct device_name *name)
     return BELL_OK;
 }
 
+/* ---- the first that can be used ------------------------------------------ */
+
+/* Devices that were not taken. */
+struct passed_over {
+    char text[HCQ_PASSED_OVER_BYTES]; /* hcq_device_passed_over's */
+    size_t used;
+    unsigned n;
+    struct bell_error first; /* why the first that was tried did not open */
+};
+
+static void
+pass_over(struct passed_over *passed, const char *name, const char *why)
+{
+    size_t room = sizeof(passed->text) - passed->used, n = strlen(name);
+
+    if (strncmp(why, name, n) == 0 && why[n] == ':') /* it says so itself */
+        why += n + 2;
+    LOG(LOG_EXEC, "%s is passed over: %s", name, why);
+    passed->n++;
+    if (room > 1)
+        passed->used +=
+            (size_t)snprintf(passed->text + passed->used, room, "%s%s: %s",
+                             passed->used ? "; " : "", name, why);
+    if (passed->used >= sizeof(passed->text))
+        passed->used = sizeof(passed->text) - 1;
+}
+
+/* These say nothing about the device, but about memory or environment. */
+static bool
+ends_search(bell_status status)
+{
+    return status == BELL_E_NO_MEMORY || status == BELL_E_INVALID;
+}
+
+/* The backend's first device that can be used; BELL_E_NO_DEVICE: it has none. */
 static bell_status
-open_named(const char *text, struct hcq_device **out_dev)
+open_first(const struct hcq_backend *backend, struct passed_over *passed,
+           struct hcq_device **out_dev)
+{
+    bell_status status;
+    unsigned idx;
+
+    for (idx = 0;; idx++) {
+        struct hcq_device_desc desc = {.usable = false};
+
+        status = backend->enumerate(idx, &desc);
+        if (status == BELL_E_NO_MEMORY)
+            return status;
+        if (status != BELL_OK)
+            return BELL_E_NO_DEVICE;
+        if (!desc.usable) {
+            pass_over(passed, desc.name, desc.why_not);
+            continue;
+        }
+        status = backend->open(idx, "", out_dev);
+        if (status == BELL_OK || ends_search(status))
+            return status;
+        if (passed->first.status == BELL_OK)
+            passed->first = *bell_error_last();
+        pass_over(passed, desc.name, bell_error_last()->message);
+    }
+}
+
+#define SEARCH_MAX 64
+
+/* Whether a failure to open is this card's alone. */
+static bool
+is_of_card(bell_status status)
+{
+    return status == BELL_E_UNSUPPORTED ||
+           (status == BELL_E_NO_DEVICE && bell_error_last()->sys_errno);
+}
+
+/* The same at another kernel, which is only asked by opening: a simulated one,
+ * as it is or below a form that fails calls. A recording is of the first. */
+static bell_status
+open_first_at(const struct hcq_backend *backend, const char *interface,
+              struct passed_over *passed, struct hcq_device **out_dev)
+{
+    bool goes_on = kio_interface_is_sim(interface) &&
+                   strncmp(interface, "record:", 7) != 0;
+    bell_status status = backend->open(0, interface, out_dev);
+    char name[64];
+    unsigned idx;
+
+    for (idx = 0; idx < SEARCH_MAX && goes_on && is_of_card(status); idx++) {
+        if (idx == 0)
+            passed->first = *bell_error_last();
+        snprintf(name, sizeof(name), "%s:%u@%.40s", backend->name, idx,
+                 interface);
+        pass_over(passed, name, bell_error_last()->message);
+        status = backend->open(idx + 1, interface, out_dev);
+    }
+    return idx && status != BELL_OK ? bell_error_set(&passed->first) : status;
+}
+
+/* A backend's name alone. */
+static bell_status
+open_bare(const struct hcq_backend *backend, const struct device_name *name,
+          struct passed_over *passed, struct hcq_device **out_dev)
+{
+    bell_status status;
+
+    if (name->interface[0])
+        return open_first_at(backend, name->interface, passed, out_dev);
+    status = open_first(backend, passed, out_dev);
+    if (status != BELL_E_NO_DEVICE)
+        return status;
+    if (passed->n == 0)
+        return no_such_device(backend, 0, 0);
+    if (passed->first.status == BELL_OK) /* none was even tried */
+        BELL_TRY(backend->open(0, "", out_dev));
+    else
+        (void)bell_error_set(&passed->first);
+    if (passed->n > 1)
+        bell_error_prefix("none of the %u %s devices can be used", passed->n,
+                          backend->name);
+    return bell_error_last()->status;
+}
+
+static bell_status
+open_named(const char *text, struct passed_over *passed,
+           struct hcq_device **out_dev)
 {
     const struct hcq_backend *backend;
     struct hcq_device_desc desc;
@@ -298,6 +425,8 @@ open_named(const char *text, struct hcq_device **out_dev)
     }
     if (name.part)
         BELL_TRY(find_by_part(backend, &name));
+    else if (!name.has_idx && !is_null_interface(name.interface))
+        return open_bare(backend, &name, passed, out_dev);
     if (name.interface[0] == '\0') {
         while ((status = backend->enumerate(n_known, &desc)) == BELL_OK)
             n_known++;
@@ -310,13 +439,34 @@ open_named(const char *text, struct hcq_device **out_dev)
     return BELL_OK;
 }
 
+static bell_status
+open_default(struct passed_over *passed, struct hcq_device **out_dev)
+{
+    char why[256] = "";
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(backends); i++) {
+        bell_status status;
+
+        if (backends[i]->stands_back && backends[i]->stands_back())
+            continue;
+        status = open_first(backends[i], passed, out_dev);
+        if (status == BELL_OK)
+            LOG(LOG_EXEC, "default device is %s", (*out_dev)->info.name);
+        if (status == BELL_OK || ends_search(status))
+            return status;
+    }
+    if (passed->first.status != BELL_OK)
+        snprintf(why, sizeof(why), ": %.*s", (int)sizeof(why) - 3,
+                 passed->first.message);
+    return bell_fail(BELL_E_NO_DEVICE, "no backend has a usable device%s", why);
+}
+
 bell_status
 hcq_device_open(const char *name, struct hcq_device **out_dev)
 {
+    struct passed_over passed = {.used = 0};
     struct bell_error_hold hold; /* what it can do without is no failure */
-    char why[256] = "";
-    bell_status status;
-    size_t i;
 
     if (!out_dev)
         return bell_fail(BELL_BAD_MISSING, "device open: no place for it");
@@ -325,34 +475,19 @@ hcq_device_open(const char *name, struct hcq_device **out_dev)
     BELL_TRY(thread_check());
     if (!name)
         name = env_get("BELL_DEVICE");
-    if (name) {
-        BELL_TRY(open_named(name, out_dev));
-        bell_error_release(&hold);
-        return BELL_OK;
-    }
-    for (i = 0; i < ARRAY_LEN(backends); i++) {
-        struct hcq_device_desc desc = {.usable = false};
+    if (name)
+        BELL_TRY(open_named(name, &passed, out_dev));
+    else
+        BELL_TRY(open_default(&passed, out_dev));
+    memcpy((*out_dev)->passed_over, passed.text, sizeof(passed.text));
+    bell_error_release(&hold);
+    return BELL_OK;
+}
 
-        if (backends[i]->stands_back && backends[i]->stands_back())
-            continue;
-        status = backends[i]->enumerate(0, &desc);
-        if (status == BELL_E_NO_MEMORY)
-            return status;
-        if (status != BELL_OK || !desc.usable)
-            continue;
-        status = backends[i]->open(0, "", out_dev);
-        /* says nothing about the device, but about memory or environment */
-        if (status == BELL_E_NO_MEMORY || status == BELL_E_INVALID)
-            return status;
-        if (status == BELL_OK) {
-            bell_error_release(&hold);
-            LOG(LOG_EXEC, "default device is %s", (*out_dev)->info.name);
-            return BELL_OK;
-        }
-        snprintf(why, sizeof(why), ": %.*s", (int)sizeof(why) - 3,
-                 bell_error_last()->message);
-    }
-    return bell_fail(BELL_E_NO_DEVICE, "no backend has a usable device%s", why);
+const char *
+hcq_device_passed_over(const struct hcq_device *dev)
+{
+    return dev->passed_over;
 }
 
 void

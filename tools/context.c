@@ -1,5 +1,7 @@
 /* Contexts of the verbs: which device, which math. */
 #include "doorbell/tensor.h"
+#include "hcq/hcq.h"
+#include "tensor/runtime/ir.h"
 #include "tools/tools.h"
 
 int
@@ -10,6 +12,17 @@ tool_check_math(bool json, const char *verb, const char *words)
     if (!words || bell_math_parse(words, &math) == BELL_OK)
         return TOOL_GO_ON;
     return tool_usage(json, "%s: --math: %s", verb, bell_error_last()->message);
+}
+
+void
+tool_tell_passed_over(struct hcq_device *dev)
+{
+    struct hcq_device_info info = {.struct_size = sizeof(info)};
+
+    hcq_device_info(dev, &info);
+    if (info.flags & HCQ_DEVICE_HOST_CPU && hcq_device_passed_over(dev)[0])
+        tool_eprintf("doorbell: computing on %s: no GPU can be used: %s\n",
+                     info.name, hcq_device_passed_over(dev));
 }
 
 bell_status
@@ -23,6 +36,8 @@ tool_open_context(const char *device, const char *math,
     if (math)
         BELL_TRY(bell_math_parse(math, &bits));
     BELL_TRY(bell_context_create(device, &ctx));
+    if (!device)
+        tool_tell_passed_over(tensor_device(ctx));
     if (math)
         status = bell_context_set_math(ctx, bits);
     if (status != BELL_OK) {

@@ -129,6 +129,22 @@ find_blocked(const struct machine *machine, const char *backend)
     return NULL;
 }
 
+/* Whether one of that backend can be used, as far as is seen. */
+static bool
+has_open(const struct machine *machine, const char *backend)
+{
+    size_t i;
+
+    for (i = 0; i < machine->n_gpus; i++) {
+        const struct machine_gpu *gpu = &machine->gpus[i];
+
+        if (gpu->backend && !gpu->why_not[0] &&
+            strcmp(gpu->backend, backend) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* What to do about a device that does not open: what opens the way to a GPU,
  * where that is it, and the same as is said of the GPU. */
 static void
@@ -178,8 +194,13 @@ check_device(struct findings *findings, const struct machine *machine)
         return false;
     }
     hcq_device_info(dev, &info);
-    add(findings, "default device", VERDICT_OK, NULL, "%s (%s%s)", info.name,
-        info.model, name ? "; from BELL_DEVICE" : "");
+    if (hcq_device_passed_over(dev)[0])
+        add(findings, "default device", VERDICT_NOTE, NULL,
+            "%s (%.60s); passed over: %.220s", info.name, info.model,
+            hcq_device_passed_over(dev));
+    else
+        add(findings, "default device", VERDICT_OK, NULL, "%s (%s%s)",
+            info.name, info.model, name ? "; from BELL_DEVICE" : "");
     hcq_device_close(dev);
     return true;
 }
@@ -219,7 +240,9 @@ check_computing(struct findings *findings, bool has_device)
             "2 + 3 was compiled and run");
 }
 
-/* What PCI shows. A GPU that no driver of ours is for is no problem. */
+/* What PCI shows. A GPU that no driver of ours is for is no problem, nor one that
+ * is passed over where another of its backend is taken: a container has some of
+ * the machine's. */
 static void
 check_gpus(struct findings *findings, const struct machine *machine)
 {
@@ -232,8 +255,15 @@ check_gpus(struct findings *findings, const struct machine *machine)
         const struct machine_gpu *gpu = &machine->gpus[i];
 
         if (gpu->why_not[0])
-            add(findings, "GPU", gpu->backend ? VERDICT_PROBLEM : VERDICT_NOTE,
-                gpu->fix, "%s: %.230s", gpu->address, gpu->why_not);
+            add(findings, "GPU",
+                gpu->backend && !has_open(machine, gpu->backend)
+                    ? VERDICT_PROBLEM
+                    : VERDICT_NOTE,
+                gpu->fix, "%s%s: %.220s", gpu->address,
+                gpu->backend && has_open(machine, gpu->backend)
+                    ? " is passed over"
+                    : "",
+                gpu->why_not);
         else
             add(findings, "GPU", VERDICT_OK, NULL,
                 "%s: %.80s, kernel driver %s %s", gpu->address,
@@ -242,7 +272,7 @@ check_gpus(struct findings *findings, const struct machine *machine)
     }
 }
 
-/* NVIDIA's cards: what our driver makes of the first, and the assembler that
+/* NVIDIA's cards: what our driver makes of the first that can be used, and the assembler that
  * kernels for a card need. */
 static void
 check_nvidia(struct findings *findings)
@@ -254,15 +284,15 @@ check_nvidia(struct findings *findings)
 
     if (access("/dev/nvidiactl", F_OK) != 0)
         return;
-    if (hcq_device_open("NV:0", &dev) != BELL_OK) {
+    if (hcq_device_open("NV", &dev) != BELL_OK) {
         add(findings, "NVIDIA GPU", VERDICT_PROBLEM,
             "`doorbell selftest NV` says which step fails", "%s",
             bell_error_last()->message);
         return;
     }
     hcq_device_info(dev, &info);
-    add(findings, "NVIDIA GPU", VERDICT_OK, NULL, "%s (%s)", info.model,
-        info.arch);
+    add(findings, "NVIDIA GPU", VERDICT_OK, NULL, "%s: %s (%s)", info.name,
+        info.model, info.arch);
     unproven = nv_device_of(dev)->chip.host->unproven;
     hcq_device_close(dev);
     if (unproven)
@@ -311,33 +341,29 @@ check_kfd(struct findings *findings, struct kio *kio)
     return status == BELL_OK && version.major == 1;
 }
 
+/* `is_alone`: there is no other that could be used in its place. */
 static void
 check_amd_card(struct findings *findings, const struct amd_topology *card,
-               uint32_t number)
+               uint32_t number, bool is_alone)
 {
     struct hcq_device_info info = {.struct_size = sizeof(info)};
     struct hcq_device *dev;
-    char path[64], name[16], fix[256] = "";
+    char name[16];
 
-    snprintf(path, sizeof(path), "/dev/dri/renderD%u", card->render_minor);
-    if (access(path, R_OK | W_OK) != 0) {
-        int error = errno;
-
-        (void)machine_fix_node(path, fix, sizeof(fix));
-        add(findings, "AMD GPU", VERDICT_PROBLEM, fix, "%s of card %u: %s",
-            path, number, strerror(error));
-        return;
-    }
     snprintf(name, sizeof(name), "AMD:%u", number);
     if (hcq_device_open(name, &dev) != BELL_OK) {
-        add(findings, "AMD GPU", VERDICT_PROBLEM,
-            "`doorbell selftest AMD` says which step fails", "%s",
-            bell_error_last()->message);
+        bool lacks = bell_error_last()->status == BELL_E_UNSUPPORTED;
+
+        add(findings, "AMD GPU",
+            lacks && !is_alone ? VERDICT_NOTE : VERDICT_PROBLEM,
+            lacks ? NULL : "`doorbell selftest AMD` says which step fails",
+            "%s", bell_error_last()->message);
         return;
     }
     hcq_device_info(dev, &info);
-    add(findings, "AMD GPU", VERDICT_OK, NULL, "%s: %s (%s), %s", info.name,
-        info.model, info.arch, path);
+    add(findings, "AMD GPU", VERDICT_OK, NULL,
+        "%s: %s (%s), /dev/dri/renderD%u", info.name, info.model, info.arch,
+        card->render_minor);
     hcq_device_close(dev);
 }
 
@@ -346,17 +372,19 @@ check_amd_cards(struct findings *findings, struct kio *kio)
 {
     struct amd_topology cards[AMD_MAX_CARDS];
     uint32_t n = 0, i;
+    char fix[256] = "";
 
     if (!check_kfd(findings, kio))
         return;
-    if (amd_topology_list(kio, cards, AMD_MAX_CARDS, &n) != BELL_OK)
-        add(findings, "AMD GPU", VERDICT_PROBLEM, NULL, "%s",
+    if (amd_topology_list(kio, cards, AMD_MAX_CARDS, &n) != BELL_OK) {
+        (void)machine_fix_node("/dev/dri/renderD128", fix, sizeof(fix));
+        add(findings, "AMD GPU", VERDICT_PROBLEM, fix, "%s",
             bell_error_last()->message);
-    else if (n == 0)
+    } else if (n == 0)
         add(findings, "AMD GPU", VERDICT_NOTE, NULL,
             "KFD is there and lists no card");
     for (i = 0; i < n; i++)
-        check_amd_card(findings, &cards[i], i);
+        check_amd_card(findings, &cards[i], i, n == 1);
 }
 
 /* Kernels for AMD's cards, simulated or not, are LLVM's machine code. */
@@ -539,10 +567,10 @@ check_here(struct findings *findings, struct machine *machine)
     check_computing(findings, check_device(findings, machine));
     check_gpus(findings, machine);
     /* what is in the way of a GPU has been said */
-    if (!find_blocked(machine, "NV"))
+    if (has_open(machine, "NV") || !find_blocked(machine, "NV"))
         check_nvidia(findings);
     check_amd_code(findings);
-    if (!find_blocked(machine, "AMD"))
+    if (has_open(machine, "AMD") || !find_blocked(machine, "AMD"))
         check_amd(findings);
     check_opencl(findings);
     check_adreno(findings, NULL);

@@ -69,6 +69,21 @@ write_link(struct tree *tree, const char *path, const char *target)
             bell_fail(BELL_E_IO, "cannot link %s: %s", whole, strerror(errno));
 }
 
+/* What the rules of a container's cgroup forbid, the library that shows these
+ * files tells by this mode (sim/preload/paths.c). */
+#define DENIED_MODE (S_ISVTX | 0444)
+
+/* A device node, as far as the simulated container has it. */
+static void
+write_node(struct tree *tree, const char *path)
+{
+    const struct kio_ops *ops = tree->kio->ops;
+    int result = ops->may_open ? ops->may_open(tree->kio, path) : 0;
+
+    if (result == 0 || result == -EPERM)
+        write_file(tree, path, result ? DENIED_MODE : 0666, "", 0);
+}
+
 /* What the simulated kernel has at that path, if it has something. */
 static bool put(struct tree *tree, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
@@ -88,6 +103,15 @@ put(struct tree *tree, const char *fmt, ...)
         write_file(tree, path, 0444, text, (size_t)n);
     free(text);
     return n >= 0;
+}
+
+static bool
+is_denied(struct tree *tree, const char *path)
+{
+    char text[64];
+
+    return tree->kio->ops->read_file(tree->kio, path, text, sizeof(text)) ==
+           -EPERM;
 }
 
 /* Files "FOLDER/0/NAME", "FOLDER/1/NAME", ... */
@@ -157,7 +181,7 @@ put_render_node(struct tree *tree, unsigned minor, uint64_t location)
     size_t i;
 
     snprintf(path, sizeof(path), "/dev/dri/renderD%u", minor);
-    write_file(tree, path, 0666, "", 0);
+    write_node(tree, path);
     snprintf(folder, sizeof(folder), "/sys/class/drm/renderD%u/device", minor);
     put_pci(tree, folder);
     for (id = 0; id < 256; id++) {
@@ -193,10 +217,17 @@ put_amd(struct tree *tree)
 
     (void)put(tree, TOPOLOGY "generation_id");
     (void)put(tree, TOPOLOGY "system_properties");
-    for (node = 0; put(tree, TOPOLOGY "nodes/%u/gpu_id", node); node++) {
+    for (node = 0;; node++) {
         uint64_t minor;
 
         snprintf(folder, sizeof(folder), TOPOLOGY "nodes/%u", node);
+        snprintf(list, sizeof(list), "%s/gpu_id", folder);
+        if (is_denied(tree, list)) {
+            write_file(tree, list, DENIED_MODE, "", 0);
+            continue;
+        }
+        if (!put(tree, "%s", list))
+            break;
         (void)put(tree, "%s/name", folder);
         (void)put(tree, "%s/properties", folder);
         for (i = 0; i < ARRAY_LEN(lists); i++) {
@@ -238,7 +269,7 @@ put_nv(struct tree *tree)
                  bus);
         put_pci(tree, path);
         snprintf(path, sizeof(path), "/dev/nvidia%u", n_cards++);
-        write_file(tree, path, 0666, "", 0);
+        write_node(tree, path);
     }
     write_file(tree, "/dev/nvidiactl", 0666, "", 0);
     write_file(tree, "/dev/nvidia-uvm", 0666, "", 0);

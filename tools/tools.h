@@ -124,6 +124,11 @@ const char *tool_nearest(const char *name, const char *const *names,
  * and gives TOOL_USAGE. */
 int tool_check_math(bool json, const char *verb, const char *words);
 
+/* Says on stderr that the default device is the host's processor although GPUs
+ * are there, and why each was passed over. */
+struct hcq_device;
+void tool_tell_passed_over(struct hcq_device *dev);
+
 /* A context on `device` (NULL: the default one) with the math of `math`, words
  * as for --math; NULL: what BELL_MATH says. What compares results with exact
  * ones gives "exact". */

@@ -249,34 +249,58 @@ amd_open(unsigned idx, const char *interface, struct hcq_device **out_dev)
 
 /* ---- finding cards -------------------------------------------------------------------------- */
 
+static void
+describe_card(const struct amd_topology *card, struct hcq_device_desc *out)
+{
+    const struct amd_gen *gen = amd_gen_find(card->gfx_target_version);
+
+    snprintf(out->description, sizeof(out->description), "AMD %.8s, %.48s",
+             gen ? gen->name : "card", card->name);
+    out->usable = gen && card->large_bar;
+    if (!gen)
+        snprintf(out->why_not, sizeof(out->why_not),
+                 "generation %u is not known", card->gfx_target_version);
+    else if (!card->large_bar)
+        snprintf(out->why_not, sizeof(out->why_not),
+                 "needs resizable BAR, which is off");
+}
+
+static bell_status
+list_card(struct kio *kio, unsigned idx, struct hcq_device_desc *out)
+{
+    struct amd_topology list[AMD_MAX_CARDS];
+    uint32_t n = 0;
+    bell_status status = amd_topology_list(kio, list, AMD_MAX_CARDS, &n);
+
+    if (status == BELL_E_NO_MEMORY)
+        return status;
+    snprintf(out->name, sizeof(out->name), BACKEND ":%u", idx);
+    if (status == BELL_E_PERMISSION && idx == 0) { /* cards, none for us */
+        snprintf(out->description, sizeof(out->description), "AMD card");
+    } else if (status == BELL_OK && idx < n) {
+        describe_card(&list[idx], out);
+        status = kio_may_open(kio, "/dev/kfd");
+    } else {
+        return BELL_E_NO_DEVICE;
+    }
+    if (status != BELL_OK) {
+        out->usable = false;
+        snprintf(out->why_not, sizeof(out->why_not), "%.*s",
+                 (int)sizeof(out->why_not) - 1, bell_error_last()->message);
+    }
+    return BELL_OK;
+}
+
 static bell_status
 amd_enumerate(unsigned idx, struct hcq_device_desc *out)
 {
-    struct amd_topology list[AMD_MAX_CARDS];
-    const struct amd_gen *gen;
     struct kio *kio;
-    uint32_t n = 0;
     bell_status status;
 
     BELL_TRY(kio_sys_create(&kio));
-    status = amd_topology_list(kio, list, AMD_MAX_CARDS, &n);
+    status = list_card(kio, idx, out);
     kio_destroy(kio);
-    if (status == BELL_E_NO_MEMORY)
-        return status;
-    if (status != BELL_OK || idx >= n)
-        return BELL_E_NO_DEVICE;
-    gen = amd_gen_find(list[idx].gfx_target_version);
-    snprintf(out->name, sizeof(out->name), BACKEND ":%u", idx);
-    snprintf(out->description, sizeof(out->description), "AMD %.8s, %.48s",
-             gen ? gen->name : "card", list[idx].name);
-    out->usable = gen && list[idx].large_bar;
-    if (!gen)
-        snprintf(out->why_not, sizeof(out->why_not),
-                 "generation %u is not known", list[idx].gfx_target_version);
-    else if (!list[idx].large_bar)
-        snprintf(out->why_not, sizeof(out->why_not),
-                 "needs resizable BAR, which is off");
-    return BELL_OK;
+    return status;
 }
 
 static const struct hcq_device_ops amd_ops = {

@@ -167,30 +167,63 @@ fill_topology(struct kio *kio, uint32_t node, uint32_t gpu_id, const char *text,
     return BELL_OK;
 }
 
+static void
+name_render_node(const struct amd_topology *card, char *out_path,
+                 size_t size_bytes)
+{
+    snprintf(out_path, size_bytes, "/dev/dri/renderD%u", card->render_minor);
+}
+
+/* BELL_E_PERMISSION: the card is not for this process, because its render node
+ * is not there or not for this user. */
+static bell_status
+read_card(struct kio *kio, uint32_t node, uint32_t gpu_id,
+          struct amd_topology *out)
+{
+    char text[4096], path[64];
+    bell_status status;
+
+    BELL_TRY(read_node(kio, node, "properties", text, sizeof(text)));
+    BELL_TRY(fill_topology(kio, node, gpu_id, text, out));
+    name_render_node(out, path, sizeof(path));
+    status = kio_may_open(kio, path);
+    if (status == BELL_E_NO_DEVICE)
+        return bell_fail_errno(BELL_E_PERMISSION, bell_error_last()->sys_errno,
+                               "%s", bell_error_last()->message);
+    return status;
+}
+
+/* KFD itself refuses the nodes of cards that the rules of this process's cgroup
+ * forbid. src: Linux 6.12, kfd_topology.c, node_show */
 bell_status
 amd_topology_list(struct kio *kio, struct amd_topology *out_list, uint32_t cap,
                   uint32_t *out_n)
 {
-    char text[4096];
     struct bell_error refused = {.status = BELL_OK};
+    struct bell_error_hold hold;
     uint32_t node, n = 0, gpu_id;
+    char text[4096];
 
+    bell_error_hold(&hold);
     for (node = 0; node < MAX_NODES && n < cap; node++) {
         bell_status status = read_node(kio, node, "gpu_id", text, sizeof(text));
-        if (status == BELL_E_PERMISSION) { /* a card that is not ours */
+
+        if (is_absent(status))
+            break;
+        gpu_id = status == BELL_OK ? (uint32_t)strtoul(text, NULL, 10) : 0;
+        if (gpu_id)
+            status = read_card(kio, node, gpu_id, &out_list[n]);
+        if (status == BELL_E_PERMISSION) {
+            LOG(LOG_EXEC, "an AMD card is passed over: %s",
+                bell_error_last()->message);
             if (refused.status == BELL_OK)
                 refused = *bell_error_last();
             continue;
         }
-        if (is_absent(status))
-            break;
         BELL_TRY(status);
-        gpu_id = (uint32_t)strtoul(text, NULL, 10);
-        if (gpu_id == 0)
-            continue;
-        BELL_TRY(read_node(kio, node, "properties", text, sizeof(text)));
-        BELL_TRY(fill_topology(kio, node, gpu_id, text, &out_list[n++]));
+        n += gpu_id != 0;
     }
+    bell_error_release(&hold);
     if (n == 0 && refused.status != BELL_OK)
         return bell_error_set(&refused);
     *out_n = n;
@@ -781,8 +814,7 @@ amd_drm_open(struct amd_process *process, uint32_t card,
 {
     char path[64];
 
-    snprintf(path, sizeof(path), "/dev/dri/renderD%u",
-             process->cards[card].topology.render_minor);
+    name_render_node(&process->cards[card].topology, path, sizeof(path));
     return kio_open(process->kio, path, O_RDWR, out_drm);
 }
 

@@ -382,19 +382,40 @@ nv_rm_unmap_dma(struct nv_rm *rm, uint32_t carrier, uint32_t memory,
 
 /* ---- cards ------------------------------------------------------------------------ */
 
+static void
+name_node(uint32_t minor, char out_path[NV_RM_PATH_BYTES])
+{
+    snprintf(out_path, NV_RM_PATH_BYTES, "/dev/nvidia%u", minor);
+}
+
+/* The driver lists all cards of the machine, also in a container that was given
+ * some of their nodes. src: NVIDIA/open-gpu-kernel-modules, nv.c,
+ * NV_ESC_CARD_INFO */
 static bell_status
 list_cards(const struct kio_file *ctl, struct nv_rm_card *out_cards,
            uint32_t *out_n)
 {
     struct nv_card_info infos[NV_RM_MAX_CARDS];
-    uint32_t i, n = 0;
+    struct bell_error first = {.status = BELL_OK};
+    uint32_t i, n = 0, n_refused = 0;
+    char path[NV_RM_PATH_BYTES];
+    struct bell_error_hold hold;
 
     memset(infos, 0, sizeof(infos));
     BELL_TRY(
         kio_ioctl(ctl, nv_request(NV_ESC_CARD_INFO, sizeof(infos)), infos));
+    bell_error_hold(&hold);
     for (i = 0; i < NV_RM_MAX_CARDS; i++) {
         if (!infos[i].valid)
             continue;
+        name_node(infos[i].minor_number, path);
+        if (kio_may_open(ctl->kio, path) != BELL_OK) {
+            LOG(LOG_EXEC, "an NVIDIA card is passed over: %s",
+                bell_error_last()->message);
+            if (n_refused++ == 0)
+                first = *bell_error_last();
+            continue;
+        }
         out_cards[n++] = (struct nv_rm_card){
             .gpu_id = infos[i].gpu_id,
             .minor = infos[i].minor_number,
@@ -405,6 +426,12 @@ list_cards(const struct kio_file *ctl, struct nv_rm_card *out_cards,
             .bar1_bytes = infos[i].fb_size,
         };
     }
+    bell_error_release(&hold);
+    if (n == 0 && n_refused)
+        return bell_fail_errno(BELL_E_PERMISSION, first.sys_errno,
+                               "this process may open none of the driver's "
+                               "cards, %u in all: %s",
+                               n_refused, first.message);
     *out_n = n;
     return BELL_OK;
 }
@@ -434,8 +461,8 @@ find_rm_card(struct nv_rm *rm, uint32_t idx)
 
     BELL_TRY(list_cards(&rm->ctl, cards, &n));
     if (idx >= n)
-        return bell_fail(BELL_E_NO_DEVICE, "no card %u; the driver has %u", idx,
-                         n);
+        return bell_fail(BELL_E_NO_DEVICE, "no card %u; there %s %u", idx,
+                         n == 1 ? "is" : "are", n);
     rm->card = cards[idx];
     return BELL_OK;
 }
@@ -447,8 +474,7 @@ open_node(struct nv_rm *rm)
 {
     struct nv_register_fd call = {.ctl_fd = rm->ctl.fd};
 
-    snprintf(rm->node_path, sizeof(rm->node_path), "/dev/nvidia%u",
-             rm->card.minor);
+    name_node(rm->card.minor, rm->node_path);
     BELL_TRY(kio_open(rm->kio, rm->node_path, O_RDWR, &rm->node));
     BELL_TRY(kio_ioctl(&rm->node, nv_request(NV_ESC_REGISTER_FD, sizeof(call)),
                        &call));

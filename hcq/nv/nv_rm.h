@@ -21,7 +21,8 @@
 #include "ioctl/kio.h"
 #include "ioctl/nv_abi.h"
 
-#define NV_RM_MAX_CARDS 32
+#define NV_RM_MAX_CARDS  32
+#define NV_RM_PATH_BYTES 32
 
 /* A card as the control node lists it. Plain data. */
 struct nv_rm_card {
@@ -38,7 +39,7 @@ struct nv_rm {
     struct nv_abi abi;
     struct kio_file ctl;  /* /dev/nvidiactl: the client lives as long */
     struct kio_file node; /* /dev/nvidiaN: keeps the card up */
-    char node_path[32];
+    char node_path[NV_RM_PATH_BYTES];
     struct nv_rm_card card;
     uint32_t client, device, subdevice;
     uint32_t instance; /* the driver's number of the device */
@@ -61,8 +62,9 @@ enum nv_rm_map_flag {
     NV_RM_MAP_READ_ONLY = 1u << 1,
 };
 
-/* The cards that the driver has, and its branch. BELL_E_NO_DEVICE where there
- * is no driver. */
+/* The cards whose nodes this process may open, numbered as they come, and the
+ * driver's branch. Others are named under BELL_DEBUG=exec; BELL_E_PERMISSION
+ * where there are only such. BELL_E_NO_DEVICE where there is no driver. */
 BELL_MUST_CHECK bell_status
 nv_rm_list(struct kio *kio, struct nv_rm_card out_cards[NV_RM_MAX_CARDS],
            uint32_t *out_n, struct nv_abi *out_abi);

@@ -156,10 +156,26 @@ amdsim_find_node(const struct kfd_machine *machine, const char *path,
         return KFD_FILE_NONE;
     minor = strtoul(path + sizeof(node) - 1, &end, 10);
     if (*end || minor < KFD_DRM_FIRST ||
-        minor - KFD_DRM_FIRST >= machine->n_cards)
+        minor - KFD_DRM_FIRST >= machine->n_cards ||
+        machine->hidden >> (minor - KFD_DRM_FIRST) & 1)
         return KFD_FILE_NONE;
     *out_card = (uint32_t)minor - KFD_DRM_FIRST;
     return KFD_FILE_DRM;
+}
+
+/* What stands before the driver: folders, and the rules of a container's
+ * cgroup. */
+static int
+check_node(const struct kfd_machine *machine, const char *path,
+           struct kfd_file *out_file)
+{
+    *out_file = (struct kfd_file){.kind = KFD_FILE_NONE};
+    out_file->kind = amdsim_find_node(machine, path, &out_file->card);
+    if (out_file->kind == KFD_FILE_NONE)
+        return kfd_fail(ENOENT, "the simulated machine has no %s", path);
+    if (out_file->kind == KFD_FILE_DRM && machine->denied >> out_file->card & 1)
+        return -EPERM;
+    return 0;
 }
 
 int
@@ -184,12 +200,10 @@ kfd_add_file(struct kfd_process *p, const struct kfd_file *file)
 static int
 amdsim_open_locked(struct kfd_process *p, const char *path)
 {
-    struct kfd_file file = {.kind = KFD_FILE_NONE};
+    struct kfd_file file;
+    int result = check_node(p->machine, path, &file);
 
-    file.kind = amdsim_find_node(p->machine, path, &file.card);
-    if (file.kind == KFD_FILE_NONE)
-        return kfd_fail(ENOENT, "the simulated machine has no %s", path);
-    return kfd_add_file(p, &file);
+    return result < 0 ? result : kfd_add_file(p, &file);
 }
 
 static int
@@ -199,6 +213,15 @@ amdsim_kio_open(struct kio *kio, const char *path, int flags)
 
     (void)flags;
     return amdsim_leave(p, amdsim_open_locked(p, path));
+}
+
+static int
+amdsim_kio_may_open(struct kio *kio, const char *path)
+{
+    struct kfd_process *p = amdsim_enter(kio);
+    struct kfd_file file;
+
+    return amdsim_leave(p, check_node(p->machine, path, &file));
 }
 
 /* A secondary process ends with the file that it was made for. src: Linux 7.3,
@@ -438,6 +461,7 @@ static const struct kio_ops sim_ops = {
     .munmap = amdsim_kio_munmap,
     .poll = amdsim_kio_poll,
     .read_file = amdsim_kio_read_file,
+    .may_open = amdsim_kio_may_open,
     .explain = amdsim_kio_explain,
 };
 

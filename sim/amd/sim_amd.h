@@ -2,11 +2,17 @@
  * driver (KFD and the render nodes) for them.
  *
  * All forms of the same SPEC in this program stand on one machine: one kernel
- * with its cards. SPEC is
- * CHIP[*CARDS][,kfd=1.N][,flip=N][,reset=N][,waits=block][,dump=DIR]: "gfx942*2",
- * "gfx1100,kfd=1.11". flip: a bit of what every N-th kernel or copy wrote turns
- * over. reset: each card resets once, with the N-th submission to it. waits: a
- * queue that stands in a plain WAIT_REG_MEM cannot be preempted. DIR: a folder of each submission (dump.h).
+ * with its cards. SPEC is CHIP[*CARDS] and options between commas: "gfx1100",
+ * "gfx942*2", "gfx1100,kfd=1.11".
+ *   kfd=1.N       the version of KFD
+ *   flip=N        a bit of what every N-th kernel or copy wrote turns over
+ *   reset=N       each card resets once, with the N-th submission to it
+ *   waits=block   a queue that stands in a plain WAIT_REG_MEM cannot be
+ *                 preempted
+ *   hide=N        card N's render node is not there, as in a container
+ *   deny=N        a container's rules forbid card N: EPERM, also in sysfs
+ *   first=gfx90c  the first card is one that no driver here is for
+ *   dump=DIR      a folder of each submission (dump.h)
  *
  * KFD keeps what it has for a process until that exits, whatever files it
  * closes. A form of sim_amd_join is this program, which is one process at a

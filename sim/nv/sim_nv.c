@@ -133,6 +133,8 @@ struct plan {
     uint32_t flip_every;        /* nvgpu_chip's */
     bool confidential;
     bool ordered; /* rings in BAR0 stay behind stores through BAR1 */
+    uint32_t hidden, denied, gone; /* rm_machine's, as first_is_old */
+    bool first_is_old;
     const char *version;
 };
 
@@ -183,6 +185,10 @@ nvsim_machine_create(const struct plan *plan, const char *spec,
         return bell_fail(BELL_E_NO_MEMORY, "no memory for a machine's lock");
     }
     machine->confidential = plan->confidential;
+    machine->hidden = plan->hidden;
+    machine->denied = plan->denied;
+    machine->gone = plan->gone;
+    machine->first_is_old = plan->first_is_old;
     machine->own_chip = *plan->chip;
     if (plan->product)
         nvsim_become_product(&machine->own_chip, plan->product);
@@ -243,7 +249,8 @@ unknown_nv_spec(const char *spec)
     return bell_fail(BELL_E_NO_DEVICE,
                      "no simulated NV machine '%.60s'; known: CHIP[*1..%u]"
                      "[,branch=N][,sms=N][,bar1=MIB][,cc][,ordered]"
-                     "[,flip=N], chips %s, branches %s",
+                     "[,flip=N][,hide=N][,deny=N][,gone=N][,first=sm_70], "
+                     "chips %s, branches %s",
                      spec, RM_MAX_CARDS, chips, branches);
 }
 
@@ -258,6 +265,19 @@ nvsim_find_version(const char *branch)
             return versions[i];
     }
     return NULL;
+}
+
+/* "KEY" and the number of a card, which is added to the set. */
+static bool
+parse_card(const char *word, const char *key, uint32_t *set)
+{
+    size_t n = strlen(key);
+
+    if (strncmp(word, key, n) != 0 || word[n] < '0' ||
+        word[n] >= '0' + RM_MAX_CARDS || word[n + 1])
+        return false;
+    *set |= 1u << (word[n] - '0');
+    return true;
 }
 
 /* What may follow the chip, between commas. */
@@ -285,6 +305,14 @@ parse_option(const char *text, size_t n, struct plan *plan)
     if (strncmp(word, "flip=", 5) == 0 && word[5] >= '1' && word[5] <= '9') {
         plan->flip_every = (uint32_t)strtoul(word + 5, &end, 10);
         return *end == '\0';
+    }
+    if (parse_card(word, "hide=", &plan->hidden) ||
+        parse_card(word, "deny=", &plan->denied) ||
+        parse_card(word, "gone=", &plan->gone))
+        return true;
+    if (strcmp(word, "first=sm_70") == 0) {
+        plan->first_is_old = true;
+        return true;
     }
     plan->confidential |= strcmp(word, "cc") == 0;
     plan->ordered |= strcmp(word, "ordered") == 0;
@@ -332,12 +360,13 @@ static bell_status
 nvsim_machine_get(const struct plan *plan, struct rm_machine **out_machine)
 {
     struct rm_machine *m;
-    char spec[80];
+    char spec[sizeof(m->spec)];
 
-    snprintf(spec, sizeof(spec), "%s*%u,%s,%u,%u,%u,%d,%d",
+    snprintf(spec, sizeof(spec), "%s*%u,%s,%u,%u,%u,%d,%d,%x,%x,%x,%d",
              plan->product ? plan->product->name : plan->chip->name,
              plan->n_cards, plan->version, plan->n_sm, plan->bar1_mib,
-             plan->flip_every, plan->confidential, plan->ordered);
+             plan->flip_every, plan->confidential, plan->ordered, plan->hidden,
+             plan->denied, plan->gone, plan->first_is_old);
     for (m = registry; m; m = m->next) {
         if (strcmp(m->spec, spec) == 0)
             break;
@@ -402,7 +431,7 @@ nvsim_find_node(struct rm_machine *machine, const char *path,
         path[sizeof(node) - 1] < '0' || path[sizeof(node) - 1] > '9')
         return RM_FILE_NONE;
     minor = strtoul(path + sizeof(node) - 1, &end, 10);
-    if (*end || minor >= machine->n_cards)
+    if (*end || minor >= machine->n_cards || machine->hidden >> minor & 1)
         return RM_FILE_NONE;
     *out_card = &machine->cards[minor];
     return RM_FILE_GPU;
@@ -425,16 +454,32 @@ new_file(struct rm_process *process)
     return (int)process->n_files++;
 }
 
+/* What stands before the driver: folders, and the rules of a container's
+ * cgroup. */
+static int
+check_node(const struct rm_machine *machine, enum rm_file_kind kind,
+           const struct rm_card *card, const char *path)
+{
+    if (kind == RM_FILE_NONE)
+        return rm_fail(ENOENT, "the simulated machine has no %s", path);
+    if (card && machine->denied >> card->index & 1)
+        return -EPERM;
+    return 0;
+}
+
 static int
 nvsim_open_locked(struct rm_process *process, const char *path)
 {
     struct rm_card *card;
     enum rm_file_kind kind = nvsim_find_node(process->machine, path, &card);
     struct rm_file *file;
-    int idx;
+    int idx, result;
 
-    if (kind == RM_FILE_NONE)
-        return rm_fail(ENOENT, "the simulated machine has no %s", path);
+    result = check_node(process->machine, kind, card, path);
+    if (result < 0)
+        return result;
+    if (card && process->machine->gone >> card->index & 1)
+        return rm_fail(ENXIO, "%s: the card fell off the bus", path);
     idx = new_file(process);
     if (idx < 0)
         return rm_fail(ENOMEM, "no memory for a file");
@@ -458,6 +503,16 @@ nvsim_kio_open(struct kio *kio, const char *path, int flags)
 
     (void)flags;
     return nvsim_leave(process, nvsim_open_locked(process, path));
+}
+
+static int
+nvsim_kio_may_open(struct kio *kio, const char *path)
+{
+    struct rm_process *process = nvsim_enter(kio);
+    struct rm_card *card;
+    enum rm_file_kind kind = nvsim_find_node(process->machine, path, &card);
+
+    return nvsim_leave(process, check_node(process->machine, kind, card, path));
 }
 
 static int
@@ -715,6 +770,7 @@ static const struct kio_ops sim_ops = {
     .munmap = nvsim_kio_munmap,
     .poll = nvsim_kio_poll,
     .read_file = nvsim_kio_read_file,
+    .may_open = nvsim_kio_may_open,
     .explain = nvsim_kio_explain,
 };
 

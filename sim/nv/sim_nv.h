@@ -4,11 +4,18 @@
  * Each form that kio_sim_create("NV", SPEC) makes is a process of its own
  * with its own files. All forms of the same SPEC in this program stand on one
  * machine (cards and kernel), which is made with the first and goes with the
- * last. SPEC is CHIP[*CARDS] and any of ",branch=N" (the driver's), ",sms=N"
- * (so many SMs, an even number; eight if not said), ",bar1=N" (MiB of BAR1),
- * ",flip=N" (a bit of what every N-th kernel or copy wrote turns over) and
- * ",cc" (confidential computing is on): "sm_90", "sm_80*2,branch=535",
- * "sm_90,sms=132".
+ * last. SPEC is CHIP[*CARDS] and options between commas: "sm_90",
+ * "sm_80*2,branch=535", "sm_90,sms=132".
+ *   branch=N     of the driver
+ *   sms=N        so many SMs, an even number; eight if not said
+ *   bar1=N       MiB of BAR1
+ *   flip=N       a bit of what every N-th kernel or copy wrote turns over
+ *   cc           confidential computing is on
+ *   ordered      rings in BAR0 stay behind stores through BAR1
+ *   hide=N       card N's node is not there, as in a container
+ *   deny=N       a container's rules forbid card N's node: EPERM
+ *   gone=N       card N fell off the bus: ENXIO
+ *   first=sm_70  the first card is one that no driver here is for
  *
  * Not simulated: OS events (poll waits and says nothing), managed memory and
  * page faults of UVM, partitions, dma-buf export, several subdevices.

@@ -154,6 +154,16 @@ sim_paths_device(const char *path)
     return 0;
 }
 
+/* The mode by which `doorbell sim` marks it (tools/sim_tree.c). */
+bool
+sim_paths_are_denied(const char *file)
+{
+    struct stat st;
+
+    return syscall(SYS_newfstatat, AT_FDCWD, file, &st, 0) == 0 &&
+           st.st_mode & S_ISVTX && S_ISREG(st.st_mode);
+}
+
 /* ---- looking at files ---- */
 
 /* With AT_EMPTY_PATH a call is about the file itself. */
@@ -294,6 +304,10 @@ faccessat(int dir, const char *path, int mode, int flags)
     char buf[PATH_MAX];
     const char *known, *file = sim_paths_find(dir, path, buf, &known);
 
+    if (file && mode != F_OK && sim_paths_are_denied(file)) {
+        errno = EPERM;
+        return -1;
+    }
     *(void **)&next = dlsym(RTLD_NEXT, "faccessat");
     return next(file ? AT_FDCWD : dir, file ? file : path, mode, flags);
 }
@@ -468,6 +482,10 @@ fopen(const char *path, const char *mode)
     char buf[PATH_MAX];
     const char *known, *file = sim_paths_find(AT_FDCWD, path, buf, &known);
 
+    if (file && sim_paths_are_denied(file)) {
+        errno = EPERM;
+        return NULL;
+    }
     *(void **)&next = dlsym(RTLD_NEXT, "fopen");
     return next(file ? file : path, mode);
 }

@@ -262,6 +262,10 @@ kio_seen_open(int dir, const char *path, int flags, mode_t mode)
         file = sim_paths_find(dir, path, buf, &known);
     if (!file)
         return kio_real_open(dir, path, flags, mode);
+    if (!(flags & O_PATH) && sim_paths_are_denied(file)) {
+        errno = EPERM;
+        return -1;
+    }
     if (sim_paths_device(known) && !(flags & (O_PATH | O_DIRECTORY)))
         return sim_preload_open(known, file, flags);
     return kio_real_open(AT_FDCWD, file, flags, mode);

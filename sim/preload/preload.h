@@ -43,6 +43,8 @@ void sim_paths_init(const char *tree, const char *devices);
  * as the program knows it, a part of `buf`. */
 const char *sim_paths_find(int dir, const char *path, char buf[PATH_MAX],
                            const char **out_path);
+/* Whether a container's rules forbid a file of the tree: EPERM. */
+bool sim_paths_are_denied(const char *file);
 /* The number of a device node; 0: it is none. */
 dev_t sim_paths_device(const char *path);
 

@@ -3,6 +3,7 @@
 
 usage: test_sim.py DOORBELL SIM_PROGRAM CC...
 """
+import json
 import os
 import subprocess
 import sys
@@ -92,6 +93,84 @@ def check_doorbell(tap):
         'Cannot allocate memory' in done.stderr) else [done.stderr])
 
 
+# A container's /dev: of the machine's nodes some.
+CONTAINER = '''
+mkdir -p "$BELL_SIM_TREE/some/dri" &&
+(cd "$BELL_SIM_TREE/some" && touch {nodes}) && mount --bind "$BELL_SIM_TREE/some" "$BELL_SIM_TREE/dev" &&
+exec "$@"
+'''
+
+# The machine, what its container has, the card that it has as number 0, and
+# the node that it lacks.
+CONTAINERS = (
+    ('NV@sim:sm_80*2', 'nvidiactl nvidia-uvm nvidia1', 'NV:0', '0000:51:00.0',
+     '/dev/nvidia0 is missing'),
+    ('AMD@sim:gfx1100*2', 'kfd dri/renderD129', 'AMD:0', '0000:04:00.0',
+     '/dev/dri/renderD128 is missing'),
+)
+
+
+def check_containers(tap):
+    """The first card is one that the container has, under the number 0."""
+    if subprocess.run(['unshare', '-Urm', 'true'], capture_output=True,
+                      check=False).returncode:
+        tap.skip('containers', 'unshare makes none here')
+        return
+    for machine, nodes, name, address, lacks in CONTAINERS:
+        def inside(*args):
+            return sim(machine, 'unshare', '-Urm', 'sh', '-c',
+                       CONTAINER.format(nodes=nodes), 'sh', DOORBELL, *args)
+        done = inside('devices', '--json')
+        complaints = expect(done, 0)
+        found = json.loads(done.stdout) if not complaints else {}
+        backend = name.split(':', maxsplit=1)[0]
+        usable = [d['name'] for d in found.get('devices', ())
+                  if d['backend'] == backend and d['usable']]
+        numbers = {g['address']: (g['device'], g['why_not'])
+                   for g in found.get('gpus', ())}
+        complaints += [f'usable are {usable}'] * (usable != [name])
+        complaints += [f'{numbers}'] * (
+            numbers.get(address) != (name, None) or
+            [why for _, why in numbers.values() if why] != [lacks])
+        tap.check(f'{name} of a container of {machine}', complaints)
+        for args in ((), ('--device', backend), ('--device', name)):
+            done = inside('eval', *args, 'sum(arange(0, 1000))')
+            tap.check(f'{name} computes there {" ".join(args)}',
+                      expect(done, 0, out='499500') +
+                      [done.stderr] * ('computing on' in done.stderr))
+        done = inside('doctor', '--json')
+        complaints = expect(done, 0)
+        notes = [f['detail'] for f in json.loads(done.stdout)['findings']
+                 if f['verdict'] == 'note' and f['what'] == 'GPU']
+        tap.check(f'doctor names what {name} is not', complaints + [
+            f'{notes}'] * (len(notes) != 1 or lacks not in notes[0]))
+    done = sim('NV@sim:sm_80*2,deny=0', DOORBELL, 'devices')
+    tap.check("a cgroup's rules", expect(
+        done, 0, out='/dev/nvidia0 is forbidden by the rules of this'))
+
+
+def check_passed_over(tap):
+    """A GPU that cannot be used comes first, or is the only one."""
+    for machine, name, why in (
+            ('AMD@sim:gfx1100*2,first=gfx90c', 'AMD:1', '90012'),
+            ('NV@sim:sm_80*2,first=sm_70', 'NV:1', 'compute class')):
+        done = sim(machine, DOORBELL, 'eval', '2 + 3', BELL_DEBUG='exec')
+        tap.check(f'the default device of {machine}', expect(
+            done, 0, out='5', err=f'default device is {name}'))
+        done = sim(machine, DOORBELL, 'doctor')
+        tap.check(f'doctor on {machine}', expect(done, 0, out=why) + expect(
+            done, 0, out='passed over'))
+        alone = machine.replace('*2', '')
+        for args in (('eval', '2 + 3'), ('demo', 'mnist', '--steps', '1')):
+            done = sim(alone, DOORBELL, *args)
+            tap.check(f'{args[0]} says that {alone} is not used', expect(
+                done, 0, err='computing on CPU:0: no GPU can be used: ') +
+                expect(done, 0, err=why))
+        done = sim(alone, DOORBELL, 'eval', '2 + 3', BELL_DEVICE='CPU')
+        tap.check('and nothing where the CPU was asked for', expect(
+            done, 0, out='5') + [done.stderr] * ('GPU' in done.stderr))
+
+
 def check_sass(tap):
     """A bundle of machine code alone; ptxas makes it."""
     with tempfile.TemporaryDirectory() as folder:
@@ -148,6 +227,8 @@ def main():
         check_program(tap)
         check_python(tap)
         check_doorbell(tap)
+        check_containers(tap)
+        check_passed_over(tap)
         check_ends(tap, folder)
     tap.finish()
 

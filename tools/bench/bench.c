@@ -501,6 +501,7 @@ prepare(struct bench *b, const struct bench_options *options,
         return BELL_OK;
     b->device = b->default_device;
     BELL_TRY(hcq_device_open(NULL, &dev));
+    tool_tell_passed_over(dev);
     snprintf(b->default_device, sizeof(b->default_device), "%s",
              hcq_device_name(dev));
     hcq_device_close(dev);

@@ -28,8 +28,9 @@ struct machine_bar {
 struct machine_node {
     char path[64];
     bool is_there, may_open;
-    unsigned mode;  /* permission bits, where it is there */
-    char group[40]; /* that it belongs to */
+    bool is_forbidden; /* by the device rules of this process's cgroup */
+    unsigned mode;     /* permission bits, where it is there */
+    char group[40];    /* that it belongs to */
 };
 
 struct machine_gpu {

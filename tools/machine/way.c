@@ -4,6 +4,7 @@
 #include "tools/machine/way.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <grp.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -52,6 +53,7 @@ look_at_node(const char *root, const char *path, struct machine_node *node)
     if (!node->is_there)
         return;
     node->may_open = access(whole, R_OK | W_OK) == 0;
+    node->is_forbidden = !node->may_open && errno == EPERM;
     node->mode = st.st_mode & 07777;
     group = getgrgid(st.st_gid);
     if (group)
@@ -70,18 +72,6 @@ fix_node(const struct machine_node *node, char *out, size_t out_bytes)
     else
         snprintf(out, out_bytes, "usermod -aG %s $USER, then log in again",
                  node->group);
-}
-
-bool
-machine_fix_node(const char *path, char *out, size_t out_bytes)
-{
-    struct machine_node node = {.is_there = false};
-
-    look_at_node("", path, &node);
-    if (!node.is_there || node.may_open)
-        return false;
-    fix_node(&node, out, out_bytes);
-    return true;
 }
 
 static void
@@ -173,8 +163,8 @@ static void
 fix_container(enum container kind, const struct machine_gpu *gpu,
               const char *node, char *out, size_t out_bytes)
 {
-    bool nv = gpu->backend && strcmp(gpu->backend, "NV") == 0;
-    bool amd = gpu->backend && strcmp(gpu->backend, "AMD") == 0;
+    const char *backend = gpu && gpu->backend ? gpu->backend : "";
+    bool nv = strcmp(backend, "NV") == 0, amd = strcmp(backend, "AMD") == 0;
 
     if (kind == CONTAINER_KUBERNETES && (nv || amd))
         snprintf(out, out_bytes,
@@ -203,6 +193,33 @@ fix_container(enum container kind, const struct machine_gpu *gpu,
         snprintf(out, out_bytes, "start this container with --device=%s", node);
 }
 
+/* The same where the container has it, and its rules forbid it. */
+static void
+fix_rules(enum container kind, const struct machine_gpu *gpu, const char *node,
+          char *out, size_t out_bytes)
+{
+    if (kind != CONTAINER_NONE)
+        fix_container(kind, gpu, node, out, out_bytes);
+    else
+        snprintf(out, out_bytes,
+                 "allow it in this service's unit: DeviceAllow=%s rw", node);
+}
+
+bool
+machine_fix_node(const char *path, char *out, size_t out_bytes)
+{
+    struct machine_node node = {.is_there = false};
+
+    look_at_node("", path, &node);
+    if (!node.is_there || node.may_open)
+        return false;
+    if (node.is_forbidden)
+        fix_rules(find_container(""), NULL, path, out, out_bytes);
+    else
+        fix_node(&node, out, out_bytes);
+    return true;
+}
+
 /* Tells of nodes that are not there, or not for this user; `make` makes those
  * that are missing. */
 static void
@@ -218,6 +235,12 @@ check_nodes(const char *root, struct machine_gpu *gpu, const char *make)
         if (!node->is_there) {
             fix_container(container, gpu, node->path, fix, sizeof(fix));
             block(gpu, container ? fix : make, "%s is missing", node->path);
+            return;
+        }
+        if (node->is_forbidden) {
+            fix_rules(container, gpu, node->path, fix, sizeof(fix));
+            block(gpu, fix, "%s is forbidden by the rules of this %s",
+                  node->path, container ? "container" : "process's cgroup");
             return;
         }
         if (!node->may_open) {
@@ -339,7 +362,7 @@ look_at_nv(const char *root, struct machine_gpu *gpu)
 
 /* What KFD says of a card. */
 struct kfd_card {
-    int64_t number; /* among the cards */
+    int64_t number; /* among those that this process may open */
     uint32_t kfd_id;
     uint64_t render_minor, gfx_version;
     bool has_hidden_memory; /* that the CPU cannot reach */
@@ -382,6 +405,16 @@ has_hidden_bank(const char *root, unsigned node)
 }
 
 static bool
+may_open(const char *root, uint64_t render_minor)
+{
+    char path[PATH_MAX];
+
+    snprintf(path, sizeof(path), "%s/dev/dri/renderD%u", root,
+             (unsigned)render_minor & 0xff);
+    return access(path, R_OK | W_OK) == 0;
+}
+
+static bool
 find_kfd_card(const char *root, const char *address, struct kfd_card *out)
 {
     char path[PATH_MAX], text[8192], own[16];
@@ -393,8 +426,11 @@ find_kfd_card(const char *root, const char *address, struct kfd_card *out)
         uint32_t kfd_id;
 
         snprintf(path, sizeof(path), "%s" KFD_NODES "/%u/gpu_id", root, node);
-        if (!machine_text(path, text, sizeof(text)))
-            return false;
+        if (!machine_text(path, text, sizeof(text))) {
+            if (errno != EPERM) /* else a card that the cgroup forbids */
+                return false;
+            continue;
+        }
         kfd_id = (uint32_t)strtoul(text, NULL, 10);
         if (kfd_id == 0) /* a CPU */
             continue;
@@ -415,7 +451,7 @@ find_kfd_card(const char *root, const char *address, struct kfd_card *out)
             out->has_hidden_memory = has_hidden_bank(root, node);
             return true;
         }
-        number++;
+        number += may_open(root, find_key(text, "drm_render_minor"));
     }
 }
 

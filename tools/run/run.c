@@ -386,6 +386,8 @@ open_and_run(struct run *run)
     size_t i;
 
     BELL_TRY(hcq_device_open(run->opts.device, &run->dev));
+    if (!run->opts.device)
+        tool_tell_passed_over(run->dev);
     BELL_TRY(hcq_bundle_open(run->dev, run->opts.bundle, &run->bundle));
     for (i = 0; i < run->opts.in.n_items; i++)
         BELL_TRY(load_input(run, run->opts.in.items[i]));

@@ -515,6 +515,7 @@ choose_device(struct selftest *st, const char *name)
         snprintf(st->device, sizeof(st->device), "%s", name);
     } else {
         BELL_TRY(hcq_device_open(NULL, &dev));
+        tool_tell_passed_over(dev);
         snprintf(st->device, sizeof(st->device), "%s", hcq_device_name(dev));
         hcq_device_close(dev);
     }

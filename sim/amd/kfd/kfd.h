@@ -37,6 +37,10 @@ struct kfd_machine {
     const struct amdsim_chip *chip; /* own_chip */
     uint32_t n_cards, refs, kfd_minor;
     bool waits_block; /* queues that stand in a plain wait cannot be unmapped */
+    /* Cards, as bits, whose render node a container does not have; which its
+     * rules forbid. */
+    uint32_t hidden, denied;
+    bool first_is_old; /* the first card is a gfx90c, and says so */
     struct kfd_card cards[KFD_MAX_CARDS];
     pthread_mutex_t lock; /* all of the kernel's state */
     struct kfd_process *processes;
@@ -149,6 +153,11 @@ void kfd_why_clear(void);
 
 /* NULL with a reason where there is no such card. */
 struct kfd_card *kfd_card_of(struct kfd_process *p, uint32_t gpu_id);
+
+/* What the first card of a machine is whose first is another: Renoir's GPU, in
+ * a processor. src: Linux, amdgpu/gmc_v9_0.c, kfd_device.c (90012) */
+#define KFD_OLD_NAME    "gfx90c"
+#define KFD_OLD_VERSION 90012u
 
 /* An open file, or NULL with a reason (sim_amd.c). */
 struct kfd_file *kfd_file_of(struct kfd_process *p, int fd);

@@ -28,6 +28,12 @@ put_cpu_node(struct sim_text *text, const struct kfd_machine *machine)
     put_key(text, "drm_render_minor", 0);
 }
 
+static bool
+is_old(const struct kfd_card *card)
+{
+    return card->machine->first_is_old && card->index == 0;
+}
+
 static void
 put_gpu(struct sim_text *text, const struct kfd_card *card)
 {
@@ -53,7 +59,8 @@ put_gpu(struct sim_text *text, const struct kfd_card *card)
          chip->simd_count / chip->simd_per_cu / chip->array_count},
         {"simd_per_cu", chip->simd_per_cu},
         {"max_slots_scratch_cu", chip->max_slots_scratch_cu},
-        {"gfx_target_version", chip->gfx_target_version},
+        {"gfx_target_version",
+         is_old(card) ? KFD_OLD_VERSION : chip->gfx_target_version},
         {"vendor_id", 4098},
         {"device_id", chip->device_id},
         {"location_id", 0x300 + 0x100 * (uint64_t)card->index},
@@ -137,6 +144,20 @@ put_io_link(struct sim_text *text, uint32_t from, uint32_t to)
     put_key(text, "flags", 1);
 }
 
+static const char *
+name_of(const struct kfd_card *card)
+{
+    return is_old(card) ? KFD_OLD_NAME : card->machine->chip->name;
+}
+
+/* src: Linux 6.12, kfd_topology.c, node_show: of the id and the properties */
+static bool
+is_denied(const struct kfd_machine *machine, uint32_t node)
+{
+    return node >= KFD_CPU_NODES &&
+           machine->denied >> (node - KFD_CPU_NODES) & 1;
+}
+
 /* What follows ".../nodes/<n>/". */
 static bool
 put_node(struct sim_text *text, struct kfd_machine *machine, uint32_t node,
@@ -152,7 +173,7 @@ put_node(struct sim_text *text, struct kfd_machine *machine, uint32_t node,
     if (strcmp(rest, "gpu_id") == 0)
         sim_text_put(text, "%u\n", card ? card->gpu_id : 0);
     else if (strcmp(rest, "name") == 0)
-        sim_text_put(text, "%s\n", card ? machine->chip->name : "");
+        sim_text_put(text, "%s\n", card ? name_of(card) : "");
     else if (strcmp(rest, "properties") == 0 && card)
         put_gpu(text, card);
     else if (strcmp(rest, "properties") == 0)
@@ -227,6 +248,31 @@ put_discovery(struct sim_text *text, const struct kfd_machine *machine,
     return true;
 }
 
+/* A file of the card's PCI folder; false: there is none of that name. */
+static bool
+put_pci_file(struct sim_text *text, const struct kfd_card *card,
+             const char *rest)
+{
+    const struct {
+        const char *name;
+        uint32_t value;
+    } rows[] = {
+        {"device/vendor", 0x1002},
+        {"device/device", card->machine->chip->device_id},
+        {"device/class", 0x038000}, /* display, without a screen */
+        {"device/revision", 0},
+    };
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        if (strcmp(rows[i].name, rest) == 0) {
+            sim_text_put(text, "0x%0*x\n", i == 2 ? 6 : 4, rows[i].value);
+            return true;
+        }
+    }
+    return false;
+}
+
 /* The number after `prefix`, and what follows the slash behind it. */
 static const char *
 after_number(const char *path, const char *prefix, uint32_t *out_number)
@@ -273,10 +319,15 @@ kfd_read_file(struct kfd_machine *machine, const char *path, void *buf,
 
     whole[0] = '\0';
     if ((rest = after_number(path, TOPOLOGY "nodes/", &number))) {
+        if (is_denied(machine, number))
+            return -EPERM;
         found = put_node(&text, machine, number, rest);
     } else if ((rest = after_number(path, "/sys/class/drm/renderD", &number))) {
-        found = number >= 128 && number - 128 < machine->n_cards &&
-                put_discovery(&text, machine, rest);
+        found = number >= KFD_DRM_FIRST &&
+                number - KFD_DRM_FIRST < machine->n_cards &&
+                (put_discovery(&text, machine, rest) ||
+                 put_pci_file(&text, &machine->cards[number - KFD_DRM_FIRST],
+                              rest));
     } else {
         found = put_property(&text, machine, path);
     }

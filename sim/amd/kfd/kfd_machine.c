@@ -20,7 +20,8 @@ struct plan {
     const struct amdsim_chip *chip;
     const struct chip *product; /* that the chip is made as large as; or NULL */
     uint32_t n_cards, minor, flip_every, reset_in;
-    bool waits_block;
+    uint32_t hidden, denied; /* kfd_machine's, as first_is_old */
+    bool first_is_old, waits_block;
     char *dump; /* owned: the directory; NULL: none */
 };
 
@@ -98,6 +99,9 @@ amdsim_machine_create(const struct plan *plan, const char *spec,
     machine->chip = &machine->own_chip;
     machine->kfd_minor = plan->minor;
     machine->waits_block = plan->waits_block;
+    machine->hidden = plan->hidden;
+    machine->denied = plan->denied;
+    machine->first_is_old = plan->first_is_old;
     if (plan->dump && amd_dump_create(plan->dump, plan->chip->name,
                                       &machine->dump) != BELL_OK) {
         amdsim_machine_destroy(machine);
@@ -147,9 +151,23 @@ unknown_amd_spec(const char *spec)
     }
     return bell_fail(BELL_E_NO_DEVICE,
                      "no simulated AMD machine '%.60s'; known: CHIP[*1..%u]"
-                     "[,kfd=1.N][,flip=N][,reset=N]"
-                     "[,waits=block][,dump=DIR], chips %s",
+                     "[,kfd=1.N][,flip=N][,reset=N][,waits=block]"
+                     "[,hide=N][,deny=N][,first=gfx90c][,dump=DIR], chips %s",
                      spec, KFD_MAX_CARDS, chips);
+}
+
+/* An option of n characters: "KEY" and the number of a card, which is added to
+ * the set. */
+static bool
+parse_card(const char *text, size_t n, const char *key, uint32_t *set)
+{
+    size_t len = strlen(key);
+
+    if (n != len + 1 || strncmp(text, key, len) != 0 || text[len] < '0' ||
+        text[len] >= '0' + (int)KFD_MAX_CARDS)
+        return false;
+    *set |= 1u << (text[len] - '0');
+    return true;
 }
 
 /* What follows the commas; `text` starts with one. The plan's directory may be
@@ -184,7 +202,10 @@ parse_options(const char *spec, const char *text, struct plan *plan)
                 return bell_fail(BELL_E_NO_MEMORY, "no memory for a name");
             memcpy(plan->dump, text + 6, n - 6);
             plan->dump[n - 6] = '\0';
-        } else {
+        } else if (n == 13 && strncmp(text, ",first=" KFD_OLD_NAME, n) == 0) {
+            plan->first_is_old = true;
+        } else if (!parse_card(text, n, ",hide=", &plan->hidden) &&
+                   !parse_card(text, n, ",deny=", &plan->denied)) {
             return unknown_amd_spec(spec);
         }
         text += n;

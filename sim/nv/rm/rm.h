@@ -97,12 +97,16 @@ struct rm_card {
 /* Shared by processes; in the registry (sim_nv.c). */
 struct rm_machine {
     struct rm_machine *next; /* of the registry */
-    char spec[80];           /* in one way of writing */
+    char spec[120];          /* in one way of writing */
     uint32_t refs;           /* processes; under the registry's lock */
     const struct nvgpu_chip *chip;
     struct nvgpu_chip own_chip; /* what `chip` is: as was asked for */
     bool confidential;          /* confidential computing is on */
-    struct nv_abi abi;          /* the driver that it plays */
+    /* Cards, as bits, whose node a container does not have; whose node its
+     * rules forbid; that fell off the bus. CARD_INFO lists them all. */
+    uint32_t hidden, denied, gone;
+    bool first_is_old; /* the first card's classes are of a GV100 */
+    struct nv_abi abi; /* the driver that it plays */
     pthread_mutex_t lock;
     uint32_t n_cards;
     struct rm_card cards[RM_MAX_CARDS];

@@ -225,28 +225,47 @@ give_list(const uint32_t *list, uint32_t n, uint64_t addr, uint32_t *count)
     return RM_OK;
 }
 
+/* Of a GV100, which is older than what drivers here are for.
+ * src: open-gpu-doc, clc361.h, clc36f.h, clc3b5.h, clc3c0.h */
+static const uint32_t gv100_classes[] = {0x0070, 0x2080, 0xc361,
+                                         0xc36f, 0xc3b5, 0xc3c0};
+
+static const uint32_t *
+classes_of(const struct rm_control *c, uint32_t *out_n)
+{
+    const struct nvgpu_chip *chip = c->machine->chip;
+
+    if (c->machine->first_is_old && c->object->card->index == 0) {
+        *out_n = ARRAY_LEN(gv100_classes);
+        return gv100_classes;
+    }
+    *out_n = chip->n_classes;
+    return chip->classes;
+}
+
 static enum rm_status
 get_classes(struct rm_control *c)
 {
     struct nv0080_gpu_get_classlist *p = c->params;
-    const struct nvgpu_chip *chip = c->machine->chip;
+    uint32_t n;
+    const uint32_t *classes = classes_of(c, &n);
 
-    return give_list(chip->classes, chip->n_classes, p->classList,
-                     &p->numClasses);
+    return give_list(classes, n, p->classList, &p->numClasses);
 }
 
 static enum rm_status
 get_classes_v2(struct rm_control *c)
 {
     struct nv0080_gpu_get_classlist_v2 *p = c->params;
-    const struct nvgpu_chip *chip = c->machine->chip;
+    uint32_t n;
+    const uint32_t *classes = classes_of(c, &n);
     uint32_t room =
         nv_wire_bytes(&c->machine->abi, NV_S_NV0080_GPU_GET_CLASSLIST_V2) / 4 -
         1; /* guess: a branch with less room lists the first */
 
     memset(p, 0, sizeof(*p));
-    p->numClasses = chip->n_classes < room ? chip->n_classes : room;
-    memcpy(p->classList, chip->classes, p->numClasses * sizeof(*p->classList));
+    p->numClasses = n < room ? n : room;
+    memcpy(p->classList, classes, p->numClasses * sizeof(*p->classList));
     return RM_OK;
 }
 
