@@ -243,13 +243,27 @@ status_of_errno(int error)
 
 /* ---- files ------------------------------------------------------------ */
 
+/* What to do about a node that may not be opened. */
+static const char *
+open_remedy(const char *path, int error)
+{
+    if (strncmp(path, "/dev/", 5) != 0)
+        return "";
+    if (error == EACCES)
+        return "; this user has to be in the node's group (doorbell doctor "
+               "names it)";
+    if (error == EPERM)
+        return "; the device rules of this container or service forbid it";
+    return "";
+}
+
 static bell_status
 fail_open(struct kio *kio, const char *path, int error)
 {
     errno = error;
     LOG(LOG_IOCTL, "open %s: %s", path, failure_text(kio, error));
-    return bell_fail_errno(status_of_errno(error), error, "open %s: %s", path,
-                           failure_text(kio, error));
+    return bell_fail_errno(status_of_errno(error), error, "open %s: %s%s", path,
+                           failure_text(kio, error), open_remedy(path, error));
 }
 
 bell_status

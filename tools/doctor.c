@@ -244,11 +244,19 @@ check_computing(struct findings *findings, bool has_device)
  * is passed over where another of its backend is taken: a container has some of
  * the machine's. */
 static void
-check_gpus(struct findings *findings, const struct machine *machine)
+check_gpus(struct findings *findings, const struct machine *machine,
+           const char *root)
 {
+    char path[300];
     size_t i;
 
-    if (machine->n_gpus == 0)
+    /* src: WSL's documentation, GPU acceleration: a GPU is /dev/dxg there */
+    snprintf(path, sizeof(path), "%.256s/dev/dxg", root);
+    if (access(path, F_OK) == 0)
+        add(findings, "GPU", VERDICT_NOTE,
+            "start Linux itself, or a virtual machine that is given the GPU",
+            "WSL2 has GPUs behind /dev/dxg alone, which no driver here is for");
+    else if (machine->n_gpus == 0)
         add(findings, "GPU", VERDICT_NOTE, NULL,
             "PCI shows none; NV@sim:sm_90 and AMD@sim:gfx1100 are simulated");
     for (i = 0; i < machine->n_gpus; i++) {
@@ -565,7 +573,7 @@ check_here(struct findings *findings, struct machine *machine)
     check_cache(findings);
     machine_number_nv(machine);
     check_computing(findings, check_device(findings, machine));
-    check_gpus(findings, machine);
+    check_gpus(findings, machine, "");
     /* what is in the way of a GPU has been said */
     if (has_open(machine, "NV") || !find_blocked(machine, "NV"))
         check_nvidia(findings);
@@ -602,7 +610,7 @@ verb_doctor(int argc, char **argv)
     if (status != BELL_OK)
         return tool_fail(json, status);
     if (root) {
-        check_gpus(&findings, &machine);
+        check_gpus(&findings, &machine, root);
         check_adreno(&findings, root);
     } else {
         check_here(&findings, &machine);

@@ -134,23 +134,42 @@ amd_device_close(struct hcq_device *base)
     amd_device_release(base);
 }
 
-/* The card's generation, and whether we can use it as it is. */
+/* Why a card cannot be used, as one sentence; NULL: it can, as far as is seen
+ * without opening it. */
+static const char *
+why_not(const struct amd_topology *card, char *text, size_t size_bytes)
+{
+    /* lead: before Linux 5.17 KFD did not tell it */
+    if (!card->gfx_target_version)
+        return "the kernel is too old: its KFD does not tell the chip "
+               "(gfx_target_version), which Linux 5.17 and later do";
+    if (!amd_gen_find(card->gfx_target_version)) {
+        snprintf(text, size_bytes,
+                 "generation %u is not known; known: gfx90a, gfx942, gfx1030, "
+                 "gfx1100, gfx1201",
+                 card->gfx_target_version);
+        return text;
+    }
+    if (card->n_xcc > AMD_MAX_DIES) {
+        snprintf(text, size_bytes, "%u XCCs; %u is the limit", card->n_xcc,
+                 AMD_MAX_DIES);
+        return text;
+    }
+    if (!card->large_bar)
+        return "the card's memory is not open to the CPU as a whole: switch "
+               "resizable BAR on in the firmware";
+    return NULL;
+}
+
 static bell_status
 choose_gen(struct amd_device *dev)
 {
+    char text[160];
+    const char *why = why_not(&dev->topology, text, sizeof(text));
+
+    if (why)
+        return bell_fail(BELL_E_UNSUPPORTED, "%s", why);
     dev->gen = amd_gen_find(dev->topology.gfx_target_version);
-    if (!dev->gen)
-        return bell_fail(BELL_E_UNSUPPORTED,
-                         "generation %u is not known; known: gfx90a, gfx942, "
-                         "gfx1030, gfx1100, gfx1201",
-                         dev->topology.gfx_target_version);
-    if (dev->topology.n_xcc > AMD_MAX_DIES)
-        return bell_fail(BELL_E_UNSUPPORTED, "%u XCCs; %u is the limit",
-                         dev->topology.n_xcc, AMD_MAX_DIES);
-    if (!dev->topology.large_bar)
-        return bell_fail(BELL_E_UNSUPPORTED,
-                         "the card's memory is not open to the CPU as a "
-                         "whole: switch resizable BAR on in the firmware");
     return BELL_OK;
 }
 
@@ -253,16 +272,13 @@ static void
 describe_card(const struct amd_topology *card, struct hcq_device_desc *out)
 {
     const struct amd_gen *gen = amd_gen_find(card->gfx_target_version);
+    char text[160];
+    const char *why = why_not(card, text, sizeof(text));
 
     snprintf(out->description, sizeof(out->description), "AMD %.8s, %.48s",
              gen ? gen->name : "card", card->name);
-    out->usable = gen && card->large_bar;
-    if (!gen)
-        snprintf(out->why_not, sizeof(out->why_not),
-                 "generation %u is not known", card->gfx_target_version);
-    else if (!card->large_bar)
-        snprintf(out->why_not, sizeof(out->why_not),
-                 "needs resizable BAR, which is off");
+    out->usable = !why;
+    snprintf(out->why_not, sizeof(out->why_not), "%s", why ? why : "");
 }
 
 static bell_status

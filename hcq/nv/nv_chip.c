@@ -84,7 +84,9 @@ choose_classes(struct nv_device *dev)
         return bell_fail(
             BELL_E_UNSUPPORTED,
             "none of the %u classes of the card is a %s class that is known "
-            "(Ampere to Blackwell); with MIG on a card has none",
+            "(Ampere to Blackwell); with MIG on a card has none, and "
+            "nvidia-smi "
+            "-mig 0 turns it off",
             n,
             !chip->compute ? "compute"
             : !chip->host  ? "channel"

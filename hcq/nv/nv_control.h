@@ -95,6 +95,7 @@ struct nv_control {
     size_t n_peers, cap_peers;
     struct nv_mem old_local; /* a launch may be on its way to it */
     bool maps_video;         /* the CPU window is as large as the memory */
+    bool is_exclusive;       /* nv_mode_leave has something to do */
 
     struct nv_window registers, bell; /* in BAR0; in BAR1, if it is used */
     /* Copy engines that do not share the graphics runlist: first those that
@@ -108,6 +109,14 @@ struct nv_control {
     struct hcq_queue *staging;    /* owned; NULL until needed */
     struct nv_mem staging_mem;
 };
+
+/* ---- compute mode (nv_mode.c) -------------------------------------------- */
+
+/* Whether the card's owner lets this process compute on it: BELL_E_PERMISSION
+ * with what to do, or BELL_E_KERNEL where another process has it. */
+BELL_MUST_CHECK bell_status nv_mode_enter(struct nv_device *dev);
+/* At closing, before the client goes; also where it was not entered. */
+void nv_mode_leave(struct nv_device *dev);
 
 /* ---- memory (nv_memory.c) ------------------------------------------------ */
 

@@ -263,6 +263,7 @@ nv_device_release(struct hcq_device *base)
         nv_memory_close(dev);
         unmap_window(dev, &control->bell);
         unmap_window(dev, &control->registers);
+        nv_mode_leave(dev);
         nv_rm_destroy(dev->rm);
     }
     kio_destroy(dev->kio);
@@ -294,6 +295,7 @@ nv_device_open(struct hcq_device *base, unsigned idx, const char *interface)
     dev->watched = kio_watches(dev->kio);
     nv_fill_info(dev);
     BELL_TRY(nv_rm_create(dev->kio, idx, &dev->rm));
+    BELL_TRY(nv_mode_enter(dev));
     BELL_TRY(nv_chip_query(dev));
     complete_info(dev);
     BELL_TRY(open_windows(dev));

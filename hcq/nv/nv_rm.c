@@ -115,6 +115,19 @@ nv_rm_control(struct nv_rm *rm, uint32_t object, uint32_t command,
 }
 
 bell_status
+nv_rm_command(struct nv_rm *rm, uint32_t object, uint32_t command)
+{
+    struct nv_os54 call = {
+        .hClient = rm->client,
+        .hObject = object,
+        .cmd = command,
+    };
+
+    return kio_ioctl(&rm->ctl, nv_request(NV_ESC_RM_CONTROL, sizeof(call)),
+                     &call);
+}
+
+bell_status
 nv_rm_dup(struct nv_rm *rm, uint32_t parent, uint32_t source_client,
           uint32_t source_object, uint32_t *out_handle)
 {

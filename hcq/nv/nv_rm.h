@@ -96,6 +96,10 @@ BELL_MUST_CHECK bell_status nv_rm_control(struct nv_rm *rm, uint32_t object,
                                           uint32_t command, uint32_t struct_id,
                                           void *params);
 
+/* One that has no parameters. */
+BELL_MUST_CHECK bell_status nv_rm_command(struct nv_rm *rm, uint32_t object,
+                                          uint32_t command);
+
 /* Maps [offset, offset + size_bytes) of a memory object for the CPU. `parent`
  * is the device or subdevice it belongs to. `flags`: enum nv_rm_map_flag.
  * `addr`: where to (a reserved range is replaced), or NULL. */

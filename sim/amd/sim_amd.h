@@ -12,6 +12,7 @@
  *   hide=N        card N's render node is not there, as in a container
  *   deny=N        a container's rules forbid card N: EPERM, also in sysfs
  *   first=gfx90c  the first card is one that no driver here is for
+ *   kernel=5.15   KFD does not tell the chip (gfx_target_version)
  *   dump=DIR      a folder of each submission (dump.h)
  *
  * KFD keeps what it has for a process until that exits, whatever files it

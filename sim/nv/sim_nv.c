@@ -134,6 +134,7 @@ struct plan {
     bool confidential;
     bool ordered; /* rings in BAR0 stay behind stores through BAR1 */
     uint32_t hidden, denied, gone; /* rm_machine's, as first_is_old */
+    uint32_t compute_mode;
     bool first_is_old;
     const char *version;
 };
@@ -189,6 +190,7 @@ nvsim_machine_create(const struct plan *plan, const char *spec,
     machine->denied = plan->denied;
     machine->gone = plan->gone;
     machine->first_is_old = plan->first_is_old;
+    machine->compute_mode = plan->compute_mode;
     machine->own_chip = *plan->chip;
     if (plan->product)
         nvsim_become_product(&machine->own_chip, plan->product);
@@ -249,7 +251,8 @@ unknown_nv_spec(const char *spec)
     return bell_fail(BELL_E_NO_DEVICE,
                      "no simulated NV machine '%.60s'; known: CHIP[*1..%u]"
                      "[,branch=N][,sms=N][,bar1=MIB][,cc][,ordered]"
-                     "[,flip=N][,hide=N][,deny=N][,gone=N][,first=sm_70], "
+                     "[,flip=N][,hide=N][,deny=N][,gone=N][,first=sm_70]"
+                     "[,mode=exclusive|prohibited], "
                      "chips %s, branches %s",
                      spec, RM_MAX_CARDS, chips, branches);
 }
@@ -310,6 +313,14 @@ parse_option(const char *text, size_t n, struct plan *plan)
         parse_card(word, "deny=", &plan->denied) ||
         parse_card(word, "gone=", &plan->gone))
         return true;
+    if (strcmp(word, "mode=prohibited") == 0) {
+        plan->compute_mode = RM_MODE_PROHIBITED;
+        return true;
+    }
+    if (strcmp(word, "mode=exclusive") == 0) {
+        plan->compute_mode = RM_MODE_EXCLUSIVE_PROCESS;
+        return true;
+    }
     if (strcmp(word, "first=sm_70") == 0) {
         plan->first_is_old = true;
         return true;
@@ -362,11 +373,11 @@ nvsim_machine_get(const struct plan *plan, struct rm_machine **out_machine)
     struct rm_machine *m;
     char spec[sizeof(m->spec)];
 
-    snprintf(spec, sizeof(spec), "%s*%u,%s,%u,%u,%u,%d,%d,%x,%x,%x,%d",
+    snprintf(spec, sizeof(spec), "%s*%u,%s,%u,%u,%u,%d,%d,%x,%x,%x,%d,%u",
              plan->product ? plan->product->name : plan->chip->name,
              plan->n_cards, plan->version, plan->n_sm, plan->bar1_mib,
              plan->flip_every, plan->confidential, plan->ordered, plan->hidden,
-             plan->denied, plan->gone, plan->first_is_old);
+             plan->denied, plan->gone, plan->first_is_old, plan->compute_mode);
     for (m = registry; m; m = m->next) {
         if (strcmp(m->spec, spec) == 0)
             break;

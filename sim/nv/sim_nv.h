@@ -15,6 +15,7 @@
  *   hide=N       card N's node is not there, as in a container
  *   deny=N       a container's rules forbid card N's node: EPERM
  *   gone=N       card N fell off the bus: ENXIO
+ *   mode=WORD    compute mode: exclusive (to a process), prohibited
  *   first=sm_70  the first card is one that no driver here is for
  *
  * Not simulated: OS events (poll waits and says nothing), managed memory and

@@ -218,6 +218,8 @@ def check_amd(tap, folder):
                 'gpus'][0]['nodes']})
     look(tap, 'a generation that is not known', Machine(folder).amd(gfx=90006),
          {}, 'generation 90006 is not known')
+    look(tap, 'a kernel that does not tell the chip', Machine(folder).amd(gfx=0),
+         {}, 'the kernel is too old', 'Linux 5.17')
     look(tap, 'memory that the CPU does not see', Machine(folder).amd(heap=2),
          {}, 'a part of its memory only', 'resizable BAR')
     look(tap, 'a card that KFD does not list',
@@ -228,6 +230,41 @@ def check_amd(tap, folder):
          'firmware-amd-graphics')
 
 
+def check_passed_over(tap, folder):
+    """A card that cannot be used is no problem where another can."""
+    machine = Machine(folder).nvidia(minor=1)
+    machine.card('0000:51:00.0', H100, 'nvidia')
+    machine.file('/proc/driver/nvidia/gpus/0000:51:00.0/information',
+                 'Model: \t\t NVIDIA H100\nDevice Minor: \t 0\n')
+    done = run('doctor', '--root', machine.root)
+    tap.check('a card that the container lacks', expect(
+        done, 0, out='note     GPU             0000:51:00.0 is passed over: '
+        '/dev/nvidia0 is missing'))
+    os.remove(machine.root + '/dev/nvidia1')
+    done = run('doctor', '--root', machine.root)
+    tap.check('both', expect(
+        done, 1, out='problem  GPU             0000:51:00.0: /dev/nvidia0'))
+    # numbers are of the cards whose nodes are there
+    machine = Machine(folder).amd()
+    nodes = '/sys/devices/virtual/kfd/kfd/topology/nodes'
+    machine.file(f'{nodes}/2/gpu_id', '4712\n')
+    machine.file(f'{nodes}/2/properties', 'location_id 1024\ndomain 0\n'
+                 'drm_render_minor 130\ngfx_target_version 110000\n')
+    machine.card('0000:04:00.0', NAVI, 'amdgpu')
+    machine.file('/sys/bus/pci/devices/0000:04:00.0/drm/renderD130/dev', '')
+    for there, want in (((129, 130), ['AMD:0', 'AMD:1']),
+                        ((129,), ['AMD:0', None]), ((130,), [None, 'AMD:0'])):
+        for minor in (129, 130):
+            path = f'/dev/dri/renderD{minor}'
+            if minor in there:
+                machine.file(path, '', 0o666)
+            elif os.path.exists(machine.root + path):
+                os.remove(machine.root + path)
+        done = run('devices', '--root', machine.root, '--json')
+        got = [gpu['device'] for gpu in json.loads(done.stdout)['gpus']]
+        tap.check(f'numbers where {there} are', [f'{got}'] * (got != want))
+
+
 def check_others(tap, folder):
     machine = Machine(folder)
     machine.card('0000:00:02.0', INTEL, 'i915')
@@ -236,6 +273,9 @@ def check_others(tap, folder):
     machine = Machine(folder)
     tap.check('no GPU', expect(run('doctor', '--root', machine.root), 0,
                                out='PCI shows none'))
+    machine.file('/dev/dxg')
+    tap.check('WSL2', expect(run('doctor', '--root', machine.root), 0,
+                             out='GPUs behind /dev/dxg alone'))
     tap.check('no folder', expect(
         run('devices', '--root', folder + '/none'), 1, err='none'))
     tap.check('a folder and a device', expect(
@@ -366,6 +406,7 @@ def main():
         check_containers(tap, folder)
         check_asleep(tap, folder)
         check_amd(tap, folder)
+        check_passed_over(tap, folder)
         check_others(tap, folder)
         check_adreno(tap, folder)
         check_permission(tap, folder)

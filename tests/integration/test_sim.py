@@ -171,6 +171,16 @@ def check_passed_over(tap):
             done, 0, out='5') + [done.stderr] * ('GPU' in done.stderr))
 
 
+def check_modes(tap):
+    """nvidia-smi -c: obeyed, and no hindrance to one process."""
+    done = sim('NV@sim:sm_80,mode=prohibited', DOORBELL, 'eval', '2 + 3')
+    tap.check('a card that programs are kept off', expect(
+        done, 0, out='5', err='PROHIBITED'))
+    done = sim('NV@sim:sm_80,mode=exclusive', DOORBELL, 'burn', 'NV',
+               '--seconds', '0.01')
+    tap.check('several openings of an exclusive card', expect(done, 0))
+
+
 def check_sass(tap):
     """A bundle of machine code alone; ptxas makes it."""
     with tempfile.TemporaryDirectory() as folder:
@@ -229,6 +239,7 @@ def main():
         check_doorbell(tap)
         check_containers(tap)
         check_passed_over(tap)
+        check_modes(tap)
         check_ends(tap, folder)
     tap.finish()
 

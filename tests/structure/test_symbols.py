@@ -46,6 +46,7 @@ MUTABLE = {
     'registry_lock': 'simulated machines: all openings of a name share one',
     'counting': 'what the simulated cards of the process count',
     'stepping': 'who steps through the simulated cards of the process',
+    'exclusive': "a card's reservation is the process's, not an opening's",
     'processes': 'KFD keeps state for the process until it exits: so do we',
     'list_lock': 'KFD keeps state for the process until it exits: so do we',
 }

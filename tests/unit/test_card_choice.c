@@ -44,6 +44,9 @@ static const struct {
     {"NV@sim:sm_80,first=sm_70", NULL, "compute class", BELL_E_UNSUPPORTED},
     {"NV@sim:sm_80*3,first=sm_70,hide=1", "NV:1@sim:sm_80*3,first=sm_70,hide=1",
      "compute class", BELL_OK},
+    {"NV@sim:sm_80,mode=exclusive", "NV:0@sim:sm_80,mode=exclusive", NULL,
+     BELL_OK},
+    {"NV@sim:sm_80,mode=prohibited", NULL, "nvidia-smi -c", BELL_E_PERMISSION},
     {"AMD@sim:gfx1100*2,hide=0", "AMD:0@sim:gfx1100*2,hide=0", NULL, BELL_OK},
     {"AMD:1@sim:gfx1100*2,hide=0", NULL, "no card 1", BELL_E_NO_DEVICE},
     {"AMD@sim:gfx1100*2,deny=0", "AMD:0@sim:gfx1100*2,deny=0", NULL, BELL_OK},
@@ -53,6 +56,7 @@ static const struct {
      "90012", BELL_OK},
     {"AMD:0@sim:gfx1100*2,first=gfx90c", NULL, "90012", BELL_E_UNSUPPORTED},
     {"AMD@sim:gfx1100,first=gfx90c", NULL, "90012", BELL_E_UNSUPPORTED},
+    {"AMD@sim:gfx1100,kernel=5.15", NULL, "Linux 5.17", BELL_E_UNSUPPORTED},
     /* what is no such machine */
     {"NV@sim:sm_80,hide=", NULL, "", BELL_E_NO_DEVICE},
     {"NV@sim:sm_80,hide=12", NULL, "", BELL_E_NO_DEVICE},
@@ -139,6 +143,21 @@ test_recorded(void **state)
     unlink(path);
 }
 
+/* An opening at a simulated kernel is a process of its own. */
+static void
+test_exclusive(void **state)
+{
+    struct hcq_device *dev, *other;
+
+    (void)state;
+    expect_ok(hcq_device_open("NV@sim:sm_80,mode=exclusive", &dev));
+    expect_fails(hcq_device_open("NV@sim:sm_80,mode=exclusive", &other),
+                 BELL_E_KERNEL, "another process has it");
+    hcq_device_close(dev);
+    expect_ok(hcq_device_open("NV@sim:sm_80,mode=exclusive", &dev));
+    hcq_device_close(dev);
+}
+
 int
 main(void)
 {
@@ -146,6 +165,7 @@ main(void)
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_told),
         cmocka_unit_test(test_recorded),
+        cmocka_unit_test(test_exclusive),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -496,6 +496,9 @@ look_at_amd(const char *root, struct machine_gpu *gpu)
         block(gpu, NULL,
               "KFD does not list it: the chip is too old, or its slot has no "
               "PCIe atomics (the kernel's log says which)");
+    else if (card.gfx_version == 0)
+        block(gpu, "install Linux 5.17 or later",
+              "the kernel is too old: its KFD does not tell the chip");
     else if (!is_known_amd(card.gfx_version))
         block(gpu, NULL, "generation %u is not known",
               (unsigned)card.gfx_version);

@@ -40,7 +40,8 @@ struct kfd_machine {
     /* Cards, as bits, whose render node a container does not have; which its
      * rules forbid. */
     uint32_t hidden, denied;
-    bool first_is_old; /* the first card is a gfx90c, and says so */
+    bool first_is_old;  /* the first card is a gfx90c, and says so */
+    bool kernel_is_old; /* KFD does not tell the chip */
     struct kfd_card cards[KFD_MAX_CARDS];
     pthread_mutex_t lock; /* all of the kernel's state */
     struct kfd_process *processes;

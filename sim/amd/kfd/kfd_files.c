@@ -84,8 +84,11 @@ put_gpu(struct sim_text *text, const struct kfd_card *card)
     };
     size_t i;
 
-    for (i = 0; i < ARRAY_LEN(rows); i++)
-        put_key(text, rows[i].key, rows[i].value);
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        if (!card->machine->kernel_is_old ||
+            strcmp(rows[i].key, "gfx_target_version") != 0)
+            put_key(text, rows[i].key, rows[i].value);
+    }
 }
 
 static void

@@ -21,7 +21,7 @@ struct plan {
     const struct chip *product; /* that the chip is made as large as; or NULL */
     uint32_t n_cards, minor, flip_every, reset_in;
     uint32_t hidden, denied; /* kfd_machine's, as first_is_old */
-    bool first_is_old, waits_block;
+    bool first_is_old, kernel_is_old, waits_block;
     char *dump; /* owned: the directory; NULL: none */
 };
 
@@ -102,6 +102,7 @@ amdsim_machine_create(const struct plan *plan, const char *spec,
     machine->hidden = plan->hidden;
     machine->denied = plan->denied;
     machine->first_is_old = plan->first_is_old;
+    machine->kernel_is_old = plan->kernel_is_old;
     if (plan->dump && amd_dump_create(plan->dump, plan->chip->name,
                                       &machine->dump) != BELL_OK) {
         amdsim_machine_destroy(machine);
@@ -152,7 +153,8 @@ unknown_amd_spec(const char *spec)
     return bell_fail(BELL_E_NO_DEVICE,
                      "no simulated AMD machine '%.60s'; known: CHIP[*1..%u]"
                      "[,kfd=1.N][,flip=N][,reset=N][,waits=block]"
-                     "[,hide=N][,deny=N][,first=gfx90c][,dump=DIR], chips %s",
+                     "[,hide=N][,deny=N][,first=gfx90c][,kernel=5.15]"
+                     "[,dump=DIR], chips %s",
                      spec, KFD_MAX_CARDS, chips);
 }
 
@@ -204,6 +206,8 @@ parse_options(const char *spec, const char *text, struct plan *plan)
             plan->dump[n - 6] = '\0';
         } else if (n == 13 && strncmp(text, ",first=" KFD_OLD_NAME, n) == 0) {
             plan->first_is_old = true;
+        } else if (n == 12 && strncmp(text, ",kernel=5.15", n) == 0) {
+            plan->kernel_is_old = true;
         } else if (!parse_card(text, n, ",hide=", &plan->hidden) &&
                    !parse_card(text, n, ",deny=", &plan->denied)) {
             return unknown_amd_spec(spec);

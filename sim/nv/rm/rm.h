@@ -79,6 +79,13 @@ struct rm_uvm;
 
 /* ---- cards and machines -------------------------------------------------- */
 
+enum rm_compute_mode {
+    RM_MODE_DEFAULT,
+    RM_MODE_EXCLUSIVE, /* of a thread, long ago */
+    RM_MODE_PROHIBITED,
+    RM_MODE_EXCLUSIVE_PROCESS
+};
+
 struct rm_card {
     struct rm_machine *machine;
     uint32_t index;     /* and minor number, and device instance */
@@ -86,9 +93,10 @@ struct rm_card {
     int vidmem_fd;      /* sparse: every allocation at offsets of its own */
     uint64_t next_byte; /* of that file that was never given out */
     uint64_t used_bytes, bar1_used_bytes;
-    uint32_t n_attached; /* open nodes, and ATTACH_IDS that were asked for */
-    bool has_uvm;        /* it was registered with UVM once */
-    uint8_t bus;         /* PCI 0000:BUS:00.0 */
+    uint32_t n_attached;  /* open nodes, and ATTACH_IDS that were asked for */
+    bool has_uvm;         /* it was registered with UVM once */
+    uint32_t reserved_by; /* client, by ACQUIRE_COMPUTE_MODE_RESERVATION */
+    uint8_t bus;          /* PCI 0000:BUS:00.0 */
     uint32_t gpu_id;
     uint8_t uuid[16];
     uint64_t bar0_base, bar1_base;
@@ -105,8 +113,9 @@ struct rm_machine {
     /* Cards, as bits, whose node a container does not have; whose node its
      * rules forbid; that fell off the bus. CARD_INFO lists them all. */
     uint32_t hidden, denied, gone;
-    bool first_is_old; /* the first card's classes are of a GV100 */
-    struct nv_abi abi; /* the driver that it plays */
+    uint32_t compute_mode; /* NV2080_CTRL_GPU_COMPUTE_MODE_RULES_* of all */
+    bool first_is_old;     /* the first card's classes are of a GV100 */
+    struct nv_abi abi;     /* the driver that it plays */
     pthread_mutex_t lock;
     uint32_t n_cards;
     struct rm_card cards[RM_MAX_CARDS];

@@ -292,8 +292,14 @@ client_free(struct rm_client *client)
 void
 rm_client_destroy(struct rm_client *client)
 {
-    struct rm_client **link = &client->process->machine->clients;
+    struct rm_machine *machine = client->process->machine;
+    struct rm_client **link = &machine->clients;
+    uint32_t i;
 
+    for (i = 0; i < machine->n_cards; i++) {
+        if (machine->cards[i].reserved_by == client->root->handle)
+            machine->cards[i].reserved_by = 0;
+    }
     free_groups(client->root);
     while (client->root->children)
         free_tree(client->root->children);

@@ -340,6 +340,30 @@ get_ecc(struct rm_control *c)
     return RM_OK;
 }
 
+/* src: ctrl2080gpu.h, NV2080_CTRL_GPU_COMPUTE_MODE_RULES_*;
+ * subdevice_ctrl_gpu_kernel.c, where no more than this is done with them */
+static enum rm_status
+get_compute_mode(struct rm_control *c)
+{
+    struct nv2080_gpu_query_compute_mode_rules *p = c->params;
+
+    p->rules = c->machine->compute_mode;
+    return RM_OK;
+}
+
+static enum rm_status
+reserve_card(struct rm_control *c)
+{
+    struct rm_card *card = c->object->card;
+    uint32_t mode = c->machine->compute_mode;
+
+    if (mode == RM_MODE_PROHIBITED || (mode && card->reserved_by))
+        return rm_refuse(RM_STATE_IN_USE, "compute mode %u: client 0x%x has it",
+                         mode, card->reserved_by);
+    card->reserved_by = c->object->client->root->handle;
+    return RM_OK;
+}
+
 static enum rm_status
 get_policies(struct rm_control *c)
 {
@@ -490,7 +514,8 @@ const struct rm_control_row rm_query_controls[] = {
     {NV2080_CTRL_CMD_GPU_GET_SHORT_NAME_STRING, NV_S_NV2080_GPU_GET_SHORT_NAME_STRING, SUBDEVICE, get_short_name},
     {NV2080_CTRL_CMD_GPU_GET_SIMULATION_INFO, NV_S_NV2080_GPU_GET_SIMULATION_INFO, SUBDEVICE, say_none},
     {NV2080_CTRL_CMD_GPU_QUERY_ECC_STATUS, NV_S_NV2080_GPU_QUERY_ECC_STATUS, SUBDEVICE, get_ecc},
-    {NV2080_CTRL_CMD_GPU_QUERY_COMPUTE_MODE_RULES, NV_S_NV2080_GPU_QUERY_COMPUTE_MODE_RULES, SUBDEVICE, say_none},
+    {NV2080_CTRL_CMD_GPU_QUERY_COMPUTE_MODE_RULES, NV_S_NV2080_GPU_QUERY_COMPUTE_MODE_RULES, SUBDEVICE, get_compute_mode},
+    {NV2080_CTRL_CMD_GPU_ACQUIRE_COMPUTE_MODE_RESERVATION, RM_NO_PARAMS, SUBDEVICE, reserve_card},
     {NV2080_CTRL_CMD_GPU_GET_COMPUTE_POLICY_CONFIG, NV_S_NV2080_GPU_GET_COMPUTE_POLICY_CONFIG, SUBDEVICE, get_policies},
     {NV2080_CTRL_CMD_GET_GPU_FABRIC_PROBE_INFO, NV_S_NV2080_GET_GPU_FABRIC_PROBE_INFO, SUBDEVICE, say_none},
     {NV2080_CTRL_CMD_GR_GET_CAPS_V2, NV_S_NV2080_GR_GET_CAPS_V2, SUBDEVICE, get_gr_caps},
