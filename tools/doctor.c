@@ -272,6 +272,12 @@ check_gpus(struct findings *findings, const struct machine *machine,
                     ? " is passed over"
                     : "",
                 gpu->why_not);
+        else if (gpu->has_small_bar)
+            add(findings, "GPU", VERDICT_NOTE,
+                "switch on resizable BAR in the firmware's setup",
+                "%s: the CPU sees a part of its memory only: copies from and "
+                "to the host are slower",
+                gpu->address);
         else
             add(findings, "GPU", VERDICT_OK, NULL,
                 "%s: %.80s, kernel driver %s %s", gpu->address,

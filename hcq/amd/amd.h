@@ -77,7 +77,8 @@ const struct amd_gen *amd_gen_of_machine(uint32_t machine);
 
 enum amd_mem_kind {
     AMD_MEM_VRAM,    /* on the card; the CPU may not see it */
-    AMD_MEM_VISIBLE, /* on the card, mapped for the CPU */
+    AMD_MEM_VISIBLE, /* on the card, mapped for the CPU if the window is large;
+                      * else AMD_MEM_VRAM is made */
     AMD_MEM_GTT,     /* host memory, coherent and uncached for the card */
     AMD_MEM_KIND_COUNT
 };
@@ -181,7 +182,7 @@ struct amd_topology {
     uint32_t scratch_slots_per_cu, lds_kib;
     uint32_t n_sdma, n_sdma_xgmi;
     uint64_t vram_bytes;
-    bool large_bar;
+    bool large_bar; /* the CPU sees all of it */
     char name[64];
 };
 

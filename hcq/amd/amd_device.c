@@ -155,9 +155,6 @@ why_not(const struct amd_topology *card, char *text, size_t size_bytes)
                  AMD_MAX_DIES);
         return text;
     }
-    if (!card->large_bar)
-        return "the card's memory is not open to the CPU as a whole: switch "
-               "resizable BAR on in the firmware";
     return NULL;
 }
 

@@ -536,7 +536,6 @@ amd_memory_create(struct amd_process *process, uint32_t card,
 {
     struct kfd_alloc_memory alloc = {
         .gpu_id = process->cards[card].topology.gpu_id,
-        .flags = memory_flags(kind, user != NULL),
     };
     struct amd_mem mem = {
         .size_bytes = align_up(size_bytes ? size_bytes : 1, PAGE_BYTES),
@@ -549,6 +548,10 @@ amd_memory_create(struct amd_process *process, uint32_t card,
         return bell_fail(BELL_E_UNSUPPORTED,
                          "memory of the process cannot be pinned after a "
                          "recovery: KFD has it in a first state alone");
+    /* src: Linux 6.12, kfd_ioctl_alloc_memory_of_gpu: a small window shows none */
+    if (mem.kind == AMD_MEM_VISIBLE && !process->cards[card].topology.large_bar)
+        mem.kind = AMD_MEM_VRAM;
+    alloc.flags = memory_flags(mem.kind, user != NULL);
     if (size_bytes > MAX_BYTES)
         return bell_fail(
             BELL_E_NO_MEMORY,

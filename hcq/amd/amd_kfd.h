@@ -252,6 +252,14 @@ void amd_channel_set_scratch(struct amd_channel *channel);
  * of this card. Any thread. */
 uint64_t amd_read_by_engine(struct amd_device *dev, uint64_t va, void *data,
                             uint64_t size_bytes);
+/* All reads and writes of memory that no window shows. BELL_E_DEVICE_LOST on a
+ * device that is lost: there is no other way. Any thread. */
+BELL_MUST_CHECK bell_status amd_fetch_by_engine(struct amd_device *dev,
+                                                uint64_t va, void *data,
+                                                uint64_t size_bytes);
+BELL_MUST_CHECK bell_status amd_write_by_engine(struct amd_device *dev,
+                                                uint64_t va, const void *data,
+                                                uint64_t size_bytes);
 /* Gives its queue back, for a new one with the next read: at recovery. */
 void amd_read_stop(struct amd_device *dev);
 /* At closing, before the device's signals go. */

@@ -1,8 +1,9 @@
 /* Buffers as hcq sees them, and signals.
  *
  * Buffers for the device lie on the card and are open to the CPU through its
- * window, which is why the card must have a large one; those that the host
- * sees lie in host memory, which the card does not cache. Addresses are the
+ * window. Where that does not show all memory (no resizable BAR), the CPU sees
+ * nothing of it, and a copy engine brings what the host writes and reads. Buffers
+ * that the host sees lie in host memory, which the card does not cache. Addresses are the
  * same on both sides and on all cards; pinned pages have one of their own on
  * the cards.
  */
@@ -205,17 +206,6 @@ flush_window(struct amd_device *dev)
     }
 }
 
-bell_status
-amd_buffer_write(struct hcq_device *base, uint64_t va, const void *data,
-                 uint64_t size_bytes)
-{
-    struct amd_device *dev = amd_device_of(base);
-
-    memcpy(cpu_at(dev->process, va), data, (size_t)size_bytes);
-    flush_window(dev);
-    return BELL_OK;
-}
-
 /* The buffer that holds va; buffer_lock is held. */
 static struct amd_buffer *
 find_buffer(const struct amd_control *control, uint64_t va)
@@ -227,19 +217,40 @@ find_buffer(const struct amd_control *control, uint64_t va)
     return buf;
 }
 
-/* Whether va is the card's own memory, which the CPU sees by its window. */
-static bool
-is_window(struct amd_device *dev, uint64_t va)
+/* What kind of memory a buffer of the device has at va; the card's for what is
+ * no buffer: code. */
+static enum amd_mem_kind
+kind_at(struct amd_device *dev, uint64_t va)
 {
     struct amd_control *control = dev->control;
     const struct amd_buffer *buf;
-    bool is;
+    enum amd_mem_kind kind;
 
     pthread_mutex_lock(&control->buffer_lock);
     buf = find_buffer(control, va);
-    is = buf && buf->mem.kind == AMD_MEM_VISIBLE;
+    kind = buf ? buf->mem.kind : AMD_MEM_VRAM;
     pthread_mutex_unlock(&control->buffer_lock);
-    return is;
+    return kind;
+}
+
+/* Whether the CPU reaches va. */
+static bool
+is_open(struct amd_device *dev, uint64_t va)
+{
+    return dev->topology.large_bar || kind_at(dev, va) == AMD_MEM_GTT;
+}
+
+bell_status
+amd_buffer_write(struct hcq_device *base, uint64_t va, const void *data,
+                 uint64_t size_bytes)
+{
+    struct amd_device *dev = amd_device_of(base);
+
+    if (!is_open(dev, va))
+        return amd_write_by_engine(dev, va, data, size_bytes);
+    memcpy(cpu_at(dev->process, va), data, (size_t)size_bytes);
+    flush_window(dev);
+    return BELL_OK;
 }
 
 bell_status
@@ -249,7 +260,9 @@ amd_buffer_read(struct hcq_device *base, uint64_t va, void *data,
     struct amd_device *dev = amd_device_of(base);
     uint64_t done = 0;
 
-    if (size_bytes >= ENGINE_BYTES && is_window(dev, va))
+    if (!is_open(dev, va))
+        return amd_fetch_by_engine(dev, va, data, size_bytes);
+    if (size_bytes >= ENGINE_BYTES && kind_at(dev, va) == AMD_MEM_VISIBLE)
         done = amd_read_by_engine(dev, va, data, size_bytes);
     if (done < size_bytes)
         memcpy((uint8_t *)data + done, cpu_at(dev->process, va + done),
@@ -276,7 +289,12 @@ amd_buffer_peer(struct hcq_device *base, const struct hcq_buffer *of,
     control = owner->control;
     pthread_mutex_lock(&control->buffer_lock);
     buf = find_buffer(control, of->va);
-    if (!buf)
+    if (buf && buf->mem.kind == AMD_MEM_VRAM && owner->card != dev->card)
+        status = bell_fail(BELL_E_UNSUPPORTED,
+                           "%s cannot use a buffer of %s, which has no "
+                           "resizable BAR",
+                           base->info.name, of->dev->info.name);
+    else if (!buf)
         status = bell_fail(BELL_E_UNSUPPORTED,
                            "0x%llx is not %s's own: ask its owner",
                            (unsigned long long)of->va, of->dev->info.name);

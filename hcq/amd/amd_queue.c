@@ -217,8 +217,11 @@ clear_meet(struct amd_queue *queue)
 {
     static const uint8_t zeros[MEET_BYTES];
 
-    (void)amd_buffer_write(queue->base.dev, queue->meet.va, zeros,
-                           sizeof(zeros));
+    if (queue->meet.kind == AMD_MEM_GTT)
+        memset(queue->meet.cpu, 0, MEET_BYTES);
+    else
+        (void)amd_buffer_write(queue->base.dev, queue->meet.va, zeros,
+                               sizeof(zeros));
 }
 
 void
@@ -263,8 +266,13 @@ make_finish(struct amd_queue *queue, struct amd_device *dev)
         engine->finish = queue->finish.cpu;
         clear_gate(queue);
     }
-    if (amd_dies_meet(engine)) { /* the card's, as a working driver had it */
-        BELL_TRY(amd_mem_alloc(dev, MEET_BYTES, AMD_MEM_VISIBLE, &queue->meet));
+    /* The card's, as a working driver had it. At recovery no engine writes it:
+     * the host has to reach it. */
+    if (amd_dies_meet(engine)) {
+        BELL_TRY(amd_mem_alloc(dev, MEET_BYTES,
+                               dev->topology.large_bar ? AMD_MEM_VISIBLE
+                                                       : AMD_MEM_GTT,
+                               &queue->meet));
         engine->meet_va = queue->meet.va;
         clear_meet(queue);
     }

@@ -1,9 +1,11 @@
 /* Large reads of the card's memory: a copy engine brings them into host memory,
  * piece by piece, and the CPU takes them from there while the next piece comes.
  * Through the card's window the CPU would read uncached memory behind a bus.
+ * Where no window shows the memory (no resizable BAR), all reads and writes.
  *
  * The queue is the device's own and is made with the first such read. Without
- * one, after a fault, or where the engine does not answer, the window serves.
+ * one, after a fault, or where the engine does not answer, the window serves, if
+ * there is one.
  */
 #include <string.h>
 
@@ -68,6 +70,9 @@ wait_for(struct amd_device *dev, const struct amd_reader *reader,
          uint64_t value)
 {
     uint64_t start_ns = time_now_ns(), spun_ns = 0, look_ns = LOOK_NS;
+    /* without a window there is nothing to be impatient for */
+    uint64_t patience_ns =
+        dev->topology.large_bar ? PATIENCE_NS : HCQ_TIMEOUT_NS;
 
     while (hcq_signal_value(reader->signal) < value) {
         hcq_spin(spun_ns);
@@ -76,7 +81,7 @@ wait_for(struct amd_device *dev, const struct amd_reader *reader,
             continue;
         look_ns = spun_ns + LOOK_NS;
         amd_check_faults(dev);
-        if (hcq_device_is_lost(&dev->base) || spun_ns > PATIENCE_NS)
+        if (hcq_device_is_lost(&dev->base) || spun_ns > patience_ns)
             return false;
     }
     return true;
@@ -113,6 +118,74 @@ read_pieces(struct amd_device *dev, struct amd_reader *reader, uint64_t va,
                left < PIECE_BYTES ? left : PIECE_BYTES);
     }
     return size_bytes;
+}
+
+/* The same the other way: how many bytes went. */
+static uint64_t
+write_pieces(struct amd_device *dev, struct amd_reader *reader, uint64_t va,
+             const uint8_t *data, uint64_t size_bytes)
+{
+    uint64_t n = (size_bytes + PIECE_BYTES - 1) / PIECE_BYTES, i;
+    uint64_t before = reader->value;
+
+    for (i = 0; i < n + N_PIECES; i++) {
+        uint64_t at = i * PIECE_BYTES, left = size_bytes - at;
+        uint64_t n_bytes = left < PIECE_BYTES ? left : PIECE_BYTES;
+        uint64_t offset = i % N_PIECES * PIECE_BYTES;
+
+        /* the piece that lay there has gone */
+        if (i >= N_PIECES && i - N_PIECES < n &&
+            !wait_for(dev, reader, before + i - N_PIECES + 1)) {
+            reader->is_off = true;
+            return (i - N_PIECES) * PIECE_BYTES;
+        }
+        if (i >= n)
+            continue;
+        memcpy((uint8_t *)reader->staging.cpu + offset, data + at, n_bytes);
+        submit_piece(dev, reader, va + at, reader->staging.va + offset,
+                     n_bytes);
+    }
+    return size_bytes;
+}
+
+/* One of both, where there is no other way. */
+static bell_status
+stage(struct amd_device *dev, uint64_t va, void *to, const void *from,
+      uint64_t size_bytes)
+{
+    struct amd_reader *reader = &dev->control->reader;
+    uint64_t done = 0;
+    bell_status status;
+
+    pthread_mutex_lock(&reader->lock);
+    status = hcq_device_is_lost(&dev->base) ? hcq_lost_report(&dev->base)
+                                            : open_reader(dev, reader);
+    if (status == BELL_OK && !reader->is_off)
+        done = to ? read_pieces(dev, reader, va, to, size_bytes)
+                  : write_pieces(dev, reader, va, from, size_bytes);
+    if (status == BELL_OK && done < size_bytes)
+        status = hcq_device_is_lost(&dev->base)
+                     ? hcq_lost_report(&dev->base)
+                     : bell_fail(BELL_E_TIMEOUT,
+                                 "%s: the copy engine does not answer, and "
+                                 "there is no resizable BAR",
+                                 dev->base.info.name);
+    pthread_mutex_unlock(&reader->lock);
+    return status;
+}
+
+bell_status
+amd_fetch_by_engine(struct amd_device *dev, uint64_t va, void *data,
+                    uint64_t size_bytes)
+{
+    return stage(dev, va, data, NULL, size_bytes);
+}
+
+bell_status
+amd_write_by_engine(struct amd_device *dev, uint64_t va, const void *data,
+                    uint64_t size_bytes)
+{
+    return stage(dev, va, NULL, data, size_bytes);
 }
 
 uint64_t

@@ -362,6 +362,8 @@ drm_mapping(struct kfd_process *p, uint32_t card, size_t size_bytes,
                         (unsigned long long)offset);
     /* Also memory that is not PUBLIC: since Linux 5.18 KFD makes none that the
      * CPU may not map. src: amdgpu_amdkfd_gpuvm_alloc_memory_of_gpu */
+    if (buf->flags & KFD_MEM_VRAM && p->machine->bar_mib)
+        return kfd_fail(EPERM, "memory that the window need not show");
     if (size_bytes > buf->size_bytes)
         return kfd_fail(EINVAL, "%zu bytes, the memory has %llu", size_bytes,
                         (unsigned long long)buf->size_bytes);

@@ -502,9 +502,7 @@ look_at_amd(const char *root, struct machine_gpu *gpu)
     else if (!is_known_amd(card.gfx_version))
         block(gpu, NULL, "generation %u is not known",
               (unsigned)card.gfx_version);
-    else if (card.has_hidden_memory)
-        block(gpu, "switch on resizable BAR in the firmware's setup",
-              "the CPU sees a part of its memory only");
+    gpu->has_small_bar = card.has_hidden_memory;
 }
 
 /* ---- all ----------------------------------------------------------------- */

@@ -40,6 +40,7 @@ struct kfd_machine {
     /* Cards, as bits, whose render node a container does not have; which its
      * rules forbid. */
     uint32_t hidden, denied;
+    uint32_t bar_mib;   /* of a card's memory that its window shows; 0: all */
     bool first_is_old;  /* the first card is a gfx90c, and says so */
     bool kernel_is_old; /* KFD does not tell the chip */
     struct kfd_card cards[KFD_MAX_CARDS];

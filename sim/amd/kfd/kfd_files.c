@@ -94,7 +94,9 @@ put_gpu(struct sim_text *text, const struct kfd_card *card)
 static void
 put_bank(struct sim_text *text, const struct kfd_card *card)
 {
-    put_key(text, "heap_type", card ? 1 : 0);
+    /* public, or private where the window does not show all of it.
+     * src: Linux 6.12, kfd_crat.c, kfd_create_vcrat_image_gpu */
+    put_key(text, "heap_type", !card ? 0 : card->machine->bar_mib ? 2 : 1);
     put_key(text, "size_in_bytes",
             card ? card->machine->chip->vram_bytes : (uint64_t)64 << 30);
     put_key(text, "flags", 0);

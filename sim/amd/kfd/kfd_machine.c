@@ -14,13 +14,14 @@
 
 #define DEFAULT_MINOR 17u
 #define NEWEST_MINOR  23u
+#define MAX_BAR_MIB   4096u /* less than every chip's memory */
 
 /* What a SPEC says. */
 struct plan {
     const struct amdsim_chip *chip;
     const struct chip *product; /* that the chip is made as large as; or NULL */
     uint32_t n_cards, minor, flip_every, reset_in;
-    uint32_t hidden, denied; /* kfd_machine's, as first_is_old */
+    uint32_t hidden, denied, bar_mib; /* kfd_machine's, as first_is_old */
     bool first_is_old, kernel_is_old, waits_block;
     char *dump; /* owned: the directory; NULL: none */
 };
@@ -101,6 +102,7 @@ amdsim_machine_create(const struct plan *plan, const char *spec,
     machine->waits_block = plan->waits_block;
     machine->hidden = plan->hidden;
     machine->denied = plan->denied;
+    machine->bar_mib = plan->bar_mib;
     machine->first_is_old = plan->first_is_old;
     machine->kernel_is_old = plan->kernel_is_old;
     if (plan->dump && amd_dump_create(plan->dump, plan->chip->name,
@@ -150,12 +152,13 @@ unknown_amd_spec(const char *spec)
             n += (size_t)snprintf(chips + n, sizeof(chips) - n, ", %s",
                                   product->name);
     }
-    return bell_fail(BELL_E_NO_DEVICE,
-                     "no simulated AMD machine '%.60s'; known: CHIP[*1..%u]"
-                     "[,kfd=1.N][,flip=N][,reset=N][,waits=block]"
-                     "[,hide=N][,deny=N][,first=gfx90c][,kernel=5.15]"
-                     "[,dump=DIR], chips %s",
-                     spec, KFD_MAX_CARDS, chips);
+    return bell_fail(
+        BELL_E_NO_DEVICE,
+        "no simulated AMD machine '%.60s'; known: CHIP[*1..%u]"
+        "[,kfd=1.N][,flip=N][,reset=N][,waits=block][,bar=MIB]"
+        "[,hide=N][,deny=N][,first=gfx90c][,kernel=5.15]"
+        "[,dump=DIR], chips %s",
+        spec, KFD_MAX_CARDS, chips);
 }
 
 /* An option of n characters: "KEY" and the number of a card, which is added to
@@ -198,6 +201,11 @@ parse_options(const char *spec, const char *text, struct plan *plan)
                 return unknown_amd_spec(spec);
         } else if (n == 12 && strncmp(text, ",waits=block", n) == 0) {
             plan->waits_block = true;
+        } else if (strncmp(text, ",bar=", 5) == 0 && text[5] >= '1' &&
+                   text[5] <= '9') {
+            plan->bar_mib = (uint32_t)strtoul(text + 5, &end, 10);
+            if (end != text + n || plan->bar_mib > MAX_BAR_MIB)
+                return unknown_amd_spec(spec);
         } else if (strncmp(text, ",dump=", 6) == 0 && n > 6 && !plan->dump) {
             plan->dump = host_alloc(n - 5);
             if (!plan->dump)

@@ -93,6 +93,11 @@ check_alloc(struct kfd_process *p, const struct kfd_alloc_memory *args,
         return kfd_fail(EINVAL, "ACQUIRE_VM comes first");
     if (p->primary && type == KFD_MEM_USERPTR)
         return kfd_fail(EOPNOTSUPP, "user memory in a secondary process");
+    /* src: Linux 6.12, kfd_ioctl_alloc_memory_of_gpu */
+    if (type == KFD_MEM_VRAM && args->flags & KFD_MEM_PUBLIC &&
+        card->machine->bar_mib)
+        return kfd_fail(EINVAL, "PUBLIC memory on a card whose window is "
+                                "smaller than its memory");
     if (type == KFD_MEM_VRAM &&
         args->size_bytes > card->machine->chip->vram_bytes - card->used_bytes)
         return kfd_fail(ENOMEM, "%llu bytes; %llu of %llu are in use",
@@ -382,6 +387,10 @@ map_to(struct kfd_process *p, struct kfd_buffer *buf, uint32_t card)
         return 0;
     if (!p->vms[card].space)
         return kfd_fail(EINVAL, "card %u: ACQUIRE_VM comes first", card);
+    /* src: Linux 6.12, kfd_mem_attach, amdgpu_device_is_peer_accessible */
+    if (!system && card != buf->card && p->machine->bar_mib)
+        return kfd_fail(EINVAL, "card %u does not reach the memory of card %u",
+                        card, buf->card);
     if (buf->flags & KFD_MEM_WRITABLE)
         flags |= AMDSIM_MAP_WRITABLE;
     if (buf->flags & KFD_MEM_EXECUTABLE)

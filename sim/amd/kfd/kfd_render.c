@@ -131,6 +131,8 @@ kfd_render_call(struct kfd_process *p, uint32_t card, unsigned long request,
     const struct amdsim_chip *chip = p->machine->chip;
     const struct amdgpu_info *info = arg;
     uint64_t vram = chip->vram_bytes, used = p->machine->cards[card].used_bytes;
+    uint64_t shown =
+        p->machine->bar_mib ? (uint64_t)p->machine->bar_mib << 20 : vram;
     uint64_t answer[46] = {0};
     size_t n = sizeof(uint32_t);
 
@@ -144,7 +146,8 @@ kfd_render_call(struct kfd_process *p, uint32_t card, unsigned long request,
         answer[0] = 1;
         break;
     case VRAM_GTT:
-        answer[0] = answer[1] = vram;
+        answer[0] = vram;
+        answer[1] = shown;
         answer[2] = vram;
         n = 24;
         break;
@@ -163,9 +166,12 @@ kfd_render_call(struct kfd_process *p, uint32_t card, unsigned long request,
         break;
     case MEMORY: /* of the card, its visible part, the host's: total, usable,
                     used, largest */
-        answer[0] = answer[1] = answer[4] = answer[5] = vram;
-        answer[2] = answer[6] = used;
-        answer[3] = answer[7] = vram - used;
+        answer[0] = answer[1] = vram;
+        answer[4] = answer[5] = shown;
+        answer[2] = used;
+        answer[6] = used < shown ? used : shown;
+        answer[3] = vram - used;
+        answer[7] = shown - answer[6];
         answer[8] = answer[9] = answer[11] = vram;
         n = 96;
         break;
