@@ -428,12 +428,14 @@ open_named(const char *text, struct passed_over *passed,
     else if (!name.has_idx && !is_null_interface(name.interface))
         return open_bare(backend, &name, passed, out_dev);
     if (name.interface[0] == '\0') {
-        while ((status = backend->enumerate(n_known, &desc)) == BELL_OK)
-            n_known++;
-        if (status != BELL_E_NO_DEVICE)
-            return status;
-        if (name.idx >= n_known)
+        status = backend->enumerate(name.idx, &desc);
+        if (status == BELL_E_NO_DEVICE) {
+            while (n_known < name.idx &&
+                   backend->enumerate(n_known, &desc) == BELL_OK)
+                n_known++;
             return no_such_device(backend, name.idx, n_known);
+        }
+        BELL_TRY(status);
     }
     BELL_TRY(open_interface(backend, &name, out_dev));
     return BELL_OK;

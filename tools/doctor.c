@@ -36,7 +36,7 @@ enum verdict {
 static const char *const verdict_names[VERDICT_COUNT] = {"ok", "note",
                                                          "problem"};
 
-#define MAX_FINDINGS 32
+#define MAX_FINDINGS 160 /* eight GPUs may be 64 cards */
 
 struct finding {
     const char *what;

@@ -57,6 +57,8 @@ struct amd_gen {
     uint32_t dma_max_bytes;           /* of one DMA_DATA; 0: there is none */
     const struct amd_move_code *move; /* for what is more; NULL: more of them */
     uint32_t sdma_fence_flags;        /* memory type bits of FENCE */
+    bool
+        keeps_host_reads; /* the window has a read cache, which a flush empties */
     bool has_gcr; /* GCR_CNTL rules caches, SDMA's too; else COHER_CNTL */
     uint32_t vgpr_save_bytes;               /* of a CU */
     uint32_t save_bytes_per_wave;           /* of the control stack */
@@ -182,7 +184,10 @@ struct amd_topology {
     uint32_t scratch_slots_per_cu, lds_kib;
     uint32_t n_sdma, n_sdma_xgmi;
     uint64_t vram_bytes;
-    bool large_bar; /* the CPU sees all of it */
+    bool large_bar;            /* the CPU sees all of it */
+    uint32_t domain, location; /* PCI's: bus, device and function */
+    uint32_t partition;        /* of that GPU */
+    bool is_partition;         /* there are several */
     char name[64];
 };
 

@@ -1,5 +1,6 @@
 /* The AMD device: finding cards, opening and closing one, its clock.
  * src: hw/amd/BRINGUP.md 1, 2, 6. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -52,6 +53,8 @@ clock_mhz(struct hcq_device *base, uint32_t *out_mhz)
 {
     struct amd_device *dev = amd_device_of(base);
     uint32_t mhz = 0;
+    bell_status status;
+    int error;
     struct amdgpu_info info = {
         .return_pointer = (uintptr_t)&mhz,
         .return_bytes = sizeof(mhz),
@@ -59,8 +62,16 @@ clock_mhz(struct hcq_device *base, uint32_t *out_mhz)
         .rest = {AMDGPU_INFO_SENSOR_GFX_SCLK},
     };
 
-    BELL_TRY(kio_ioctl(&dev->process->cards[dev->card].drm, AMDGPU_INFO_REQUEST,
-                       &info));
+    status = kio_ioctl(&dev->process->cards[dev->card].drm, AMDGPU_INFO_REQUEST,
+                       &info);
+    error = bell_error_last()->sys_errno;
+    /* Without power management, as in a virtual function.
+     * src: Linux 6.12, amdgpu_kms.c */
+    if (status != BELL_OK && (error == ENOENT || error == EINVAL))
+        return bell_fail_errno(BELL_E_UNSUPPORTED, error,
+                               "%s: the driver has no sensor of the clock",
+                               base->info.name);
+    BELL_TRY(status);
     if (mhz == 0)
         return bell_fail(BELL_E_UNSUPPORTED, "%s: the driver tells 0 MHz",
                          base->info.name);
@@ -70,6 +81,18 @@ clock_mhz(struct hcq_device *base, uint32_t *out_mhz)
 
 /* ---- what it is ------------------------------------------------------------------------ */
 
+/* Adds which part of which GPU it is, if it is one. */
+static void
+name_partition(const struct amd_topology *card, char *text, size_t size_bytes)
+{
+    size_t n = strlen(text);
+
+    if (card->is_partition)
+        snprintf(text + n, size_bytes - n, ", part %u of %04x:%02x:%02x.%x",
+                 card->partition, card->domain & 0xffff, card->location >> 8,
+                 card->location >> 3 & 0x1f, card->location & 7);
+}
+
 static void
 amd_fill_info(struct amd_device *dev)
 {
@@ -77,8 +100,9 @@ amd_fill_info(struct amd_device *dev)
     const struct amd_topology *t = &dev->topology;
 
     snprintf(info->arch, sizeof(info->arch), "%s", dev->gen->name);
-    snprintf(info->model, sizeof(info->model), "%s%.40s",
+    snprintf(info->model, sizeof(info->model), "%s%.20s",
              dev->process->kio->is_simulated ? "Simulated " : "", t->name);
+    name_partition(t, info->model, sizeof(info->model));
     info->n_units = t->n_cu * t->n_xcc;
     info->max_grid[0] = MAX_GRID_X;
     info->max_grid[1] = info->max_grid[2] = MAX_GRID_YZ;
@@ -272,8 +296,9 @@ describe_card(const struct amd_topology *card, struct hcq_device_desc *out)
     char text[160];
     const char *why = why_not(card, text, sizeof(text));
 
-    snprintf(out->description, sizeof(out->description), "AMD %.8s, %.48s",
+    snprintf(out->description, sizeof(out->description), "AMD %.8s, %.20s",
              gen ? gen->name : "card", card->name);
+    name_partition(card, out->description, sizeof(out->description));
     out->usable = !why;
     snprintf(out->why_not, sizeof(out->why_not), "%s", why ? why : "");
 }

@@ -91,6 +91,7 @@ static const struct amd_gen gens[] = {
         .scratch_size_bits = 13,
         .dma_max_bytes = DMA_MAX_GFX9,
         .sdma_fence_flags = SDMA_UNCACHED,
+        .keeps_host_reads = true, /* src: Linux, hdp_v5_0.c */
         .has_gcr = true,
         .vgpr_save_bytes = 0x40000,
         .save_bytes_per_wave = 12,

@@ -17,7 +17,7 @@
 #include "ioctl/kio_interface.h"
 
 #define NODES       "/sys/devices/virtual/kfd/kfd/topology/nodes/"
-#define MAX_NODES   64u
+#define MAX_NODES   256u /* CPUs have some, too */
 #define PAGE_BYTES  4096u
 #define BIG_BYTES   ((uint64_t)2 << 20)
 #define EVENT_BYTES 0x8000u
@@ -147,6 +147,10 @@ fill_topology(struct kio *kio, uint32_t node, uint32_t gpu_id, const char *text,
     out->gfx_target_version = (uint32_t)property(text, "gfx_target_version", 0);
     out->render_minor = (uint32_t)property(text, "drm_render_minor", 0);
     out->n_xcc = xcc ? xcc : 1;
+    out->domain = (uint32_t)property(text, "domain", 0);
+    /* src: Linux, kfd_topology_add_device: a partition's number above PCI's */
+    out->location = (uint32_t)property(text, "location_id", 0) & 0xffff;
+    out->partition = (uint32_t)property(text, "location_id", 0) >> 28;
     out->n_arrays = (uint32_t)property(text, "array_count", 0);
     out->n_engines = divide(
         divide(out->n_arrays, property(text, "simd_arrays_per_engine", 1)),
@@ -193,6 +197,22 @@ read_card(struct kio *kio, uint32_t node, uint32_t gpu_id,
     return status;
 }
 
+/* Cards at one place of PCI are partitions of one GPU. */
+static void
+find_partitions(struct amd_topology *list, uint32_t n)
+{
+    uint32_t i, k;
+
+    for (i = 0; i < n; i++) {
+        list[i].is_partition = list[i].partition != 0;
+        for (k = 0; k < n; k++)
+            list[i].is_partition |= k != i &&
+                                    list[k].domain == list[i].domain &&
+                                    list[k].location == list[i].location &&
+                                    list[k].partition != list[i].partition;
+    }
+}
+
 /* KFD itself refuses the nodes of cards that the rules of this process's cgroup
  * forbid. src: Linux 6.12, kfd_topology.c, node_show */
 bell_status
@@ -224,8 +244,11 @@ amd_topology_list(struct kio *kio, struct amd_topology *out_list, uint32_t cap,
         n += gpu_id != 0;
     }
     bell_error_release(&hold);
+    if (n == AMD_MAX_CARDS)
+        LOG(LOG_EXEC, "AMD cards beyond the first %u are not looked for", n);
     if (n == 0 && refused.status != BELL_OK)
         return bell_error_set(&refused);
+    find_partitions(out_list, n);
     *out_n = n;
     return BELL_OK;
 }
@@ -275,7 +298,7 @@ amd_memory_map(struct amd_process *process, struct amd_mem *mem, uint32_t card)
     if (mem->held->mapped >> card & 1)
         return BELL_OK;
     BELL_TRY(amd_call(process, KFD_MAP_MEMORY, &map));
-    mem->held->mapped |= 1u << card;
+    mem->held->mapped |= 1ull << card;
     return BELL_OK;
 }
 
@@ -290,7 +313,7 @@ amd_memory_unmap(struct amd_process *process, struct amd_mem *mem,
     if (!(mem->held->mapped >> card & 1))
         return;
     amd_call_or_log(process, KFD_UNMAP_MEMORY, &map);
-    mem->held->mapped &= ~(1u << card);
+    mem->held->mapped &= ~(1ull << card);
 }
 
 static bell_status

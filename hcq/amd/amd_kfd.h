@@ -21,7 +21,8 @@
 #include "hcq/amd/amd.h"
 #include "mem/mem_slab.h"
 
-#define AMD_MAX_CARDS 16u
+/* Eight MI300 in CPX; a bit of amd_mem.mapped each. */
+#define AMD_MAX_CARDS 64u
 
 /* A fault that the kernel reported for a card. Plain data. */
 struct amd_fault_record {
@@ -56,7 +57,7 @@ struct amd_held {
     uint64_t moved;               /* the same in the next state */
     uint64_t va;
     uint32_t card;
-    uint32_t mapped; /* bit per card of the process */
+    uint64_t mapped; /* bit per card of the process */
     bool is_user;    /* pages of the process */
     bool stays;      /* a page that only the CPU looks through */
 };

@@ -195,14 +195,18 @@ cpu_at(struct amd_process *process, uint64_t va)
     return at;
 }
 
-/* The card may hold writes through its window back. src: BRINGUP.md 3, HDP */
+/* The card may hold writes through its window back, of which `last` is the last
+ * byte. src: BRINGUP.md 3, HDP. A virtual function has no page to flush by: a
+ * read comes back behind those writes (guess: that this is enough). */
 static void
-flush_window(struct amd_device *dev)
+flush_window(struct amd_device *dev, const volatile uint8_t *last)
 {
     __atomic_thread_fence(__ATOMIC_SEQ_CST); /* those writes before the flush */
     if (dev->hdp_flush) {
         dev->hdp_flush[0] = 1;
         (void)dev->hdp_flush[0];
+    } else {
+        (void)*last;
     }
 }
 
@@ -245,11 +249,13 @@ amd_buffer_write(struct hcq_device *base, uint64_t va, const void *data,
                  uint64_t size_bytes)
 {
     struct amd_device *dev = amd_device_of(base);
+    uint8_t *at;
 
     if (!is_open(dev, va))
         return amd_write_by_engine(dev, va, data, size_bytes);
-    memcpy(cpu_at(dev->process, va), data, (size_t)size_bytes);
-    flush_window(dev);
+    at = cpu_at(dev->process, va);
+    memcpy(at, data, (size_t)size_bytes);
+    flush_window(dev, at + size_bytes - 1);
     return BELL_OK;
 }
 
@@ -259,14 +265,21 @@ amd_buffer_read(struct hcq_device *base, uint64_t va, void *data,
 {
     struct amd_device *dev = amd_device_of(base);
     uint64_t done = 0;
+    const uint8_t *at;
+    bool is_window;
 
     if (!is_open(dev, va))
         return amd_fetch_by_engine(dev, va, data, size_bytes);
-    if (size_bytes >= ENGINE_BYTES && kind_at(dev, va) == AMD_MEM_VISIBLE)
+    is_window = (size_bytes >= ENGINE_BYTES || dev->gen->keeps_host_reads) &&
+                kind_at(dev, va) == AMD_MEM_VISIBLE;
+    if (is_window && size_bytes >= ENGINE_BYTES)
         done = amd_read_by_engine(dev, va, data, size_bytes);
-    if (done < size_bytes)
-        memcpy((uint8_t *)data + done, cpu_at(dev->process, va + done),
-               (size_t)(size_bytes - done));
+    if (done == size_bytes)
+        return BELL_OK;
+    at = cpu_at(dev->process, va + done);
+    if (is_window && dev->gen->keeps_host_reads)
+        flush_window(dev, at);
+    memcpy((uint8_t *)data + done, at, (size_t)(size_bytes - done));
     return BELL_OK;
 }
 

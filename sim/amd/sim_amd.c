@@ -555,7 +555,7 @@ count(const struct kfd_process *p, struct sim_amd_usage *usage)
         usage->memory_bytes += p->buffers[i]->size_bytes;
         usage->va_mapped_bytes +=
             p->buffers[i]->size_bytes *
-            (uint64_t)__builtin_popcount(p->buffers[i]->mapped);
+            (uint64_t)__builtin_popcountll(p->buffers[i]->mapped);
     }
 }
 

@@ -9,6 +9,8 @@
  *   reset=N       each card resets once, with the N-th submission to it
  *   waits=block   a queue that stands in a plain WAIT_REG_MEM cannot be
  *                 preempted
+ *   cpx           each die of a GPU is a card by itself, as MI300 in CPX
+ *   vf            cards are virtual functions: no MMIO page, no sensors
  *   bar=MIB       the window shows so much of a card's memory: no resizable BAR
  *   hide=N        card N's render node is not there, as in a container
  *   deny=N        a container's rules forbid card N: EPERM, also in sysfs

@@ -56,12 +56,15 @@ static const struct {
      "90012", BELL_OK},
     {"AMD:0@sim:gfx1100*2,first=gfx90c", NULL, "90012", BELL_E_UNSUPPORTED},
     {"AMD@sim:gfx1100,first=gfx90c", NULL, "90012", BELL_E_UNSUPPORTED},
+    /* 64 cards of eight GPUs */
+    {"AMD:63@sim:mi300x*8,cpx", "AMD:63@sim:mi300x*8,cpx", NULL, BELL_OK},
+    {"AMD:64@sim:mi300x*8,cpx", NULL, "there are 64", BELL_E_NO_DEVICE},
     {"AMD@sim:gfx1100,kernel=5.15", NULL, "Linux 5.17", BELL_E_UNSUPPORTED},
     /* what is no such machine */
     {"NV@sim:sm_80,hide=", NULL, "", BELL_E_NO_DEVICE},
     {"NV@sim:sm_80,hide=12", NULL, "", BELL_E_NO_DEVICE},
     {"NV@sim:sm_80,first=sm_80", NULL, "", BELL_E_NO_DEVICE},
-    {"AMD@sim:gfx1100,hide=8", NULL, "", BELL_E_NO_DEVICE},
+    {"AMD@sim:gfx1100,hide=10", NULL, "", BELL_E_NO_DEVICE},
     {"AMD@sim:gfx1100,first=gfx90", NULL, "", BELL_E_NO_DEVICE},
 };
 

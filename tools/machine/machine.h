@@ -48,7 +48,8 @@ struct machine_gpu {
     const char *backend;                 /* "NV", "AMD"; NULL: not ours */
     int64_t number;                      /* of the backend; -1: not known */
     uint32_t kfd_id;                     /* KFD's number for it; 0: none */
-    bool has_small_bar; /* AMD: the CPU sees a part of its memory only */
+    unsigned n_partitions; /* that KFD has of it, from `number` on */
+    bool has_small_bar;    /* AMD: the CPU sees a part of its memory only */
     struct machine_node nodes[MACHINE_NODES_MAX];
     size_t n_nodes;
     char why_not[256]; /* "": nothing is known to be in the way */

@@ -75,6 +75,8 @@ machine_print_gpu(const struct machine_gpu *gpu)
                 gpu->driver[0] ? gpu->driver : "none", gpu->driver_version);
     if (gpu->backend && gpu->number >= 0)
         tool_printf("; device %s:%" PRId64, gpu->backend, gpu->number);
+    if (gpu->n_partitions > 1)
+        tool_printf(", the first of %u partitions", gpu->n_partitions);
     tool_printf("\n");
     if (gpu->why_not[0])
         tool_printf("             not usable: %s\n", gpu->why_not);

@@ -364,6 +364,7 @@ look_at_nv(const char *root, struct machine_gpu *gpu)
 struct kfd_card {
     int64_t number; /* among those that this process may open */
     uint32_t kfd_id;
+    unsigned n_partitions; /* of the GPU that this is the first of */
     uint64_t render_minor, gfx_version;
     bool has_hidden_memory; /* that the CPU cannot reach */
 };
@@ -428,7 +429,7 @@ find_kfd_card(const char *root, const char *address, struct kfd_card *out)
         snprintf(path, sizeof(path), "%s" KFD_NODES "/%u/gpu_id", root, node);
         if (!machine_text(path, text, sizeof(text))) {
             if (errno != EPERM) /* else a card that the cgroup forbids */
-                return false;
+                return out->n_partitions > 0;
             continue;
         }
         kfd_id = (uint32_t)strtoul(text, NULL, 10);
@@ -443,13 +444,12 @@ find_kfd_card(const char *root, const char *address, struct kfd_card *out)
                  (unsigned)(find_key(text, "domain") & 0xffff),
                  (unsigned)(location >> 8 & 0xff),
                  (unsigned)(location >> 3 & 0x1f), (unsigned)(location & 7));
-        if (strcmp(own, address) == 0) {
+        if (strcmp(own, address) == 0 && out->n_partitions++ == 0) {
             out->number = number;
             out->kfd_id = kfd_id;
             out->render_minor = find_key(text, "drm_render_minor");
             out->gfx_version = find_key(text, "gfx_target_version");
             out->has_hidden_memory = has_hidden_bank(root, node);
-            return true;
         }
         number += may_open(root, find_key(text, "drm_render_minor"));
     }
@@ -475,6 +475,7 @@ look_at_amd(const char *root, struct machine_gpu *gpu)
 
     gpu->backend = "AMD";
     gpu->kfd_id = card.kfd_id;
+    gpu->n_partitions = card.n_partitions;
     if (!gpu->driver[0] && has_card)
         snprintf(gpu->driver, sizeof(gpu->driver), "amdgpu");
     if (check_driver(root, gpu, "amdgpu",

@@ -10,7 +10,7 @@
 #include "ioctl/kio.h"
 #include "sim/amd/gpu/gpu.h"
 
-#define KFD_MAX_CARDS       8u
+#define KFD_MAX_CARDS       64u /* partitions, too */
 #define KFD_FIRST_FD        3000
 #define KFD_PAGE            4096u
 #define KFD_DOORBELL_BYTES  0x2000u
@@ -39,8 +39,10 @@ struct kfd_machine {
     bool waits_block; /* queues that stand in a plain wait cannot be unmapped */
     /* Cards, as bits, whose render node a container does not have; which its
      * rules forbid. */
-    uint32_t hidden, denied;
+    uint64_t hidden, denied;
+    uint32_t n_partitions; /* of each GPU; each is a card here */
     uint32_t bar_mib;   /* of a card's memory that its window shows; 0: all */
+    bool is_virtual;    /* cards are virtual functions (SR-IOV) */
     bool first_is_old;  /* the first card is a gfx90c, and says so */
     bool kernel_is_old; /* KFD does not tell the chip */
     struct kfd_card cards[KFD_MAX_CARDS];
@@ -79,7 +81,7 @@ struct kfd_buffer {
     struct kfd_store *store; /* counted; NULL: a user's, or doorbells */
     int fd;                  /* memory file; -1: the process's own memory */
     void *host;              /* where the simulator sees it */
-    uint32_t mapped;         /* bit per card */
+    uint64_t mapped;         /* bit per card */
     bool is_event_page;
 };
 

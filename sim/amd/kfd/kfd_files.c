@@ -34,6 +34,17 @@ is_old(const struct kfd_card *card)
     return card->machine->first_is_old && card->index == 0;
 }
 
+/* The partition is in the highest bits. src: Linux, kfd_topology.c,
+ * kfd_topology_add_device */
+static uint64_t
+location_of(const struct kfd_card *card)
+{
+    uint32_t n = card->machine->n_partitions;
+
+    return 0x300 + 0x100 * (uint64_t)(card->index / n) +
+           ((uint64_t)(card->index % n) << 28);
+}
+
 static void
 put_gpu(struct sim_text *text, const struct kfd_card *card)
 {
@@ -63,7 +74,7 @@ put_gpu(struct sim_text *text, const struct kfd_card *card)
          is_old(card) ? KFD_OLD_VERSION : chip->gfx_target_version},
         {"vendor_id", 4098},
         {"device_id", chip->device_id},
-        {"location_id", 0x300 + 0x100 * (uint64_t)card->index},
+        {"location_id", location_of(card)},
         {"domain", 0},
         {"drm_render_minor", card->render_minor},
         {"hive_id", 0},

@@ -14,6 +14,7 @@
 
 #define DEFAULT_MINOR 17u
 #define NEWEST_MINOR  23u
+#define MAX_GPUS      8u    /* of at most eight dies */
 #define MAX_BAR_MIB   4096u /* less than every chip's memory */
 
 /* What a SPEC says. */
@@ -21,9 +22,11 @@ struct plan {
     const struct amdsim_chip *chip;
     const struct chip *product; /* that the chip is made as large as; or NULL */
     uint32_t n_cards, minor, flip_every, reset_in;
-    uint32_t hidden, denied, bar_mib; /* kfd_machine's, as first_is_old */
-    bool first_is_old, kernel_is_old, waits_block;
-    char *dump; /* owned: the directory; NULL: none */
+    uint64_t hidden, denied; /* kfd_machine's, as those that follow */
+    uint32_t bar_mib;
+    bool is_virtual, first_is_old, kernel_is_old, waits_block;
+    bool is_partitioned; /* each die is a card: CPX */
+    char *dump;          /* owned: the directory; NULL: none */
 };
 
 /* The machines that are there: they stand for the hardware and the kernel,
@@ -83,6 +86,21 @@ amdsim_become_product(struct amdsim_chip *chip, const struct chip *product)
     chip->vram_bytes = product->memory_bytes;
 }
 
+/* Each die by itself: CPX. */
+static void
+divide_cards(struct kfd_machine *machine)
+{
+    struct amdsim_chip *chip = &machine->own_chip;
+    uint32_t n = chip->n_xcc;
+
+    machine->n_partitions = n;
+    chip->n_xcc = 1;
+    chip->simd_count /= n;
+    chip->array_count /= n;
+    chip->n_sdma = chip->n_sdma > n ? chip->n_sdma / n : 1;
+    chip->vram_bytes /= n;
+}
+
 static bell_status
 amdsim_machine_create(const struct plan *plan, const char *spec,
                       struct kfd_machine **out_machine)
@@ -103,6 +121,10 @@ amdsim_machine_create(const struct plan *plan, const char *spec,
     machine->hidden = plan->hidden;
     machine->denied = plan->denied;
     machine->bar_mib = plan->bar_mib;
+    machine->n_partitions = 1;
+    if (plan->is_partitioned)
+        divide_cards(machine);
+    machine->is_virtual = plan->is_virtual;
     machine->first_is_old = plan->first_is_old;
     machine->kernel_is_old = plan->kernel_is_old;
     if (plan->dump && amd_dump_create(plan->dump, plan->chip->name,
@@ -115,7 +137,7 @@ amdsim_machine_create(const struct plan *plan, const char *spec,
         amdsim_machine_destroy(machine);
         return bell_fail(BELL_E_NO_MEMORY, "no memory for a name");
     }
-    for (i = 0; i < plan->n_cards; i++) {
+    for (i = 0; i < plan->n_cards * machine->n_partitions; i++) {
         struct kfd_card *card = &machine->cards[i];
         card->machine = machine;
         card->index = i;
@@ -155,23 +177,23 @@ unknown_amd_spec(const char *spec)
     return bell_fail(
         BELL_E_NO_DEVICE,
         "no simulated AMD machine '%.60s'; known: CHIP[*1..%u]"
-        "[,kfd=1.N][,flip=N][,reset=N][,waits=block][,bar=MIB]"
+        "[,kfd=1.N][,flip=N][,reset=N][,waits=block][,cpx][,vf][,bar=MIB]"
         "[,hide=N][,deny=N][,first=gfx90c][,kernel=5.15]"
         "[,dump=DIR], chips %s",
-        spec, KFD_MAX_CARDS, chips);
+        spec, MAX_GPUS, chips);
 }
 
 /* An option of n characters: "KEY" and the number of a card, which is added to
  * the set. */
 static bool
-parse_card(const char *text, size_t n, const char *key, uint32_t *set)
+parse_card(const char *text, size_t n, const char *key, uint64_t *set)
 {
     size_t len = strlen(key);
 
     if (n != len + 1 || strncmp(text, key, len) != 0 || text[len] < '0' ||
-        text[len] >= '0' + (int)KFD_MAX_CARDS)
+        text[len] > '9')
         return false;
-    *set |= 1u << (text[len] - '0');
+    *set |= 1ull << (text[len] - '0');
     return true;
 }
 
@@ -201,6 +223,10 @@ parse_options(const char *spec, const char *text, struct plan *plan)
                 return unknown_amd_spec(spec);
         } else if (n == 12 && strncmp(text, ",waits=block", n) == 0) {
             plan->waits_block = true;
+        } else if (n == 3 && strncmp(text, ",vf", n) == 0) {
+            plan->is_virtual = true;
+        } else if (n == 4 && strncmp(text, ",cpx", n) == 0) {
+            plan->is_partitioned = true;
         } else if (strncmp(text, ",bar=", 5) == 0 && text[5] >= '1' &&
                    text[5] <= '9') {
             plan->bar_mib = (uint32_t)strtoul(text + 5, &end, 10);
@@ -249,7 +275,7 @@ parse_fail_plan(const char *spec, struct plan *plan)
     if (*rest && *rest != ',')
         return unknown_amd_spec(spec);
     BELL_TRY(parse_options(spec, rest, plan));
-    if (!plan->chip || plan->n_cards < 1 || plan->n_cards > KFD_MAX_CARDS ||
+    if (!plan->chip || plan->n_cards < 1 || plan->n_cards > MAX_GPUS ||
         plan->minor < 11 || plan->minor > NEWEST_MINOR)
         return unknown_amd_spec(spec);
     return BELL_OK;

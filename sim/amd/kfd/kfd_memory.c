@@ -83,6 +83,9 @@ check_alloc(struct kfd_process *p, const struct kfd_alloc_memory *args,
         return kfd_fail(EINVAL, "a process has %u bytes of doorbells, not %llu",
                         KFD_DOORBELL_BYTES,
                         (unsigned long long)args->size_bytes);
+    /* src: Linux 6.12, nbio_v7_9.c (no remapped page), kfd_chardev.c */
+    if (type == KFD_MEM_MMIO && p->machine->is_virtual)
+        return kfd_fail(ENOMEM, "a virtual function has no MMIO page");
     if (type == KFD_MEM_MMIO && args->size_bytes != KFD_PAGE)
         return kfd_fail(EINVAL, "the MMIO page has %u bytes, not %llu",
                         KFD_PAGE, (unsigned long long)args->size_bytes);
@@ -273,7 +276,7 @@ unmap_from(struct kfd_process *p, struct kfd_buffer *buf, uint32_t card)
 {
     assert(card < p->machine->n_cards);
     amdsim_space_unmap(p->vms[card].space, buf->va, buf->size_bytes);
-    buf->mapped &= ~(1u << card);
+    buf->mapped &= ~(1ull << card);
 }
 
 void
@@ -306,8 +309,9 @@ kfd_do_free(struct kfd_process *p, void *arg)
     if (buf->is_event_page)
         return kfd_fail(EPERM, "the event page stays until the process ends");
     if (buf->mapped)
-        return kfd_fail(EBUSY, "memory at 0x%llx is mapped to cards 0x%x",
-                        (unsigned long long)buf->va, buf->mapped);
+        return kfd_fail(EBUSY, "memory at 0x%llx is mapped to cards 0x%llx",
+                        (unsigned long long)buf->va,
+                        (unsigned long long)buf->mapped);
     kfd_drop_buffer(p, buf);
     return 0;
 }
@@ -406,7 +410,7 @@ map_to(struct kfd_process *p, struct kfd_buffer *buf, uint32_t card)
     if (status != BELL_OK)
         return kfd_fail(status == BELL_E_INVALID ? EINVAL : ENOMEM, "%s",
                         bell_error_last()->message);
-    buf->mapped |= 1u << card;
+    buf->mapped |= 1ull << card;
     return 0;
 }
 

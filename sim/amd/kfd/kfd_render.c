@@ -159,6 +159,9 @@ kfd_render_call(struct kfd_process *p, uint32_t card, unsigned long request,
         n = sizeof(answer);
         break;
     case AMDGPU_INFO_SENSOR:
+        /* src: Linux 6.12, amdgpu_kms.c: without power management ENOENT */
+        if (p->machine->is_virtual)
+            return kfd_fail(ENOENT, "a virtual function has no sensors");
         if (info->return_bytes < n || info->rest[0] != SCLK)
             return kfd_fail(EINVAL, "sensor %u, %u bytes", info->rest[0],
                             info->return_bytes);
