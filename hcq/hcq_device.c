@@ -393,14 +393,13 @@ open_bare(const struct hcq_backend *backend, const struct device_name *name,
         return status;
     if (passed->n == 0)
         return no_such_device(backend, 0, 0);
-    if (passed->first.status == BELL_OK) /* none was even tried */
-        BELL_TRY(backend->open(0, "", out_dev));
-    else
-        (void)bell_error_set(&passed->first);
-    if (passed->n > 1)
+    /* where none was even tried, opening says more */
+    status = passed->first.status == BELL_OK ? backend->open(0, "", out_dev)
+                                             : bell_error_set(&passed->first);
+    if (status != BELL_OK && passed->n > 1)
         bell_error_prefix("none of the %u %s devices can be used", passed->n,
                           backend->name);
-    return bell_error_last()->status;
+    return status;
 }
 
 static bell_status

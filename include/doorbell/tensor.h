@@ -131,8 +131,8 @@ BELL_API enum bell_dtype bell_promote(enum bell_dtype a, enum bell_dtype b);
 
 /* ---- context and scopes ---- */
 
-/* Opens a device ("CPU", "NV:0", ...; NULL: BELL_DEVICE, or the first that
- * works) and makes a context with one open scope, which only
+/* Opens a device ("CPU", "NV:0", ...; "NV": its first that can be used; NULL:
+ * BELL_DEVICE, or the first of any that can be used) and makes a context with one open scope, which only
  * bell_context_destroy ends. BELL_E_INVALID: BELL_MATH or BELL_DEBUG has a
  * word that does not exist. After a failure *out_ctx is NULL. */
 BELL_API BELL_MUST_CHECK bell_status
