@@ -220,10 +220,11 @@ def check_amd(tap, folder):
          {}, 'generation 90006 is not known')
     look(tap, 'a kernel that does not tell the chip', Machine(folder).amd(gfx=0),
          {}, 'the kernel is too old', 'Linux 5.17')
-    done = run('doctor', '--root', Machine(folder).amd(heap=2).root)
-    tap.check('memory that the CPU does not see', expect(
-        done, 0, out='a part of its memory only') + expect(
-        done, 0, out='resizable BAR'))
+    for verb in 'doctor', 'devices':
+        done = run(verb, '--root', Machine(folder).amd(heap=2).root)
+        tap.check(f'memory that the CPU does not see: {verb}', expect(
+            done, 0, out='a part of its memory only') + expect(
+            done, 0, out='resizable BAR'))
     look(tap, 'a card that KFD does not list',
          Machine(folder).amd(listed=False), {}, 'KFD does not list it')
     machine = Machine(folder)

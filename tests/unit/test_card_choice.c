@@ -32,6 +32,8 @@ static const struct {
     {"NV@sim:sm_80*2,deny=0", "NV:0@sim:sm_80*2,deny=0", NULL, BELL_OK},
     {"NV@sim:sm_80,hide=0", NULL, "1 in all: open /dev/nvidia0",
      BELL_E_PERMISSION},
+    {"NV@sim:sm_80,deny=0", NULL, "the device rules of this container",
+     BELL_E_PERMISSION},
     {"NV@sim:sm_80*2,hide=0,deny=1", NULL, "2 in all: open /dev/nvidia0",
      BELL_E_PERMISSION},
     /* a card that is there and cannot be used keeps its number */

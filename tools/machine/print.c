@@ -78,6 +78,9 @@ machine_print_gpu(const struct machine_gpu *gpu)
     if (gpu->n_partitions > 1)
         tool_printf(", the first of %u partitions", gpu->n_partitions);
     tool_printf("\n");
+    if (gpu->has_small_bar)
+        tool_printf("             the CPU sees a part of its memory only (no "
+                    "resizable BAR): copies are slower\n");
     if (gpu->why_not[0])
         tool_printf("             not usable: %s\n", gpu->why_not);
     if (gpu->fix[0])
