@@ -1,8 +1,15 @@
-/* src: of sm_NN: CUDA C++ Programming Guide, "Technical Specifications per
+/* One row is all that a chip needs: drivers, renderers, simulated cards and
+ * tools have tables by family only.
+ *
+ * src: of sm_NN: CUDA C++ Programming Guide, "Technical Specifications per
  * Compute Capability", and hw/nv/PTX.md (registers, warps, groups: lead); of
  * gfxNNN: LLVM, "User Guide for AMDGPU Backend" (granules), the ISA guides of
  * CDNA 2 and 3 and of RDNA 2 to 4 (registers, waves, LDS). Rates per clock:
- * lead.
+ * lead. Machines: observed: LLVM 19's assembler. Registers of RDNA's units:
+ * Linux, kfd_queue.c (kfd_get_vgpr_size_per_cu). Versions of gfxNNN's parts:
+ * Linux, amdgpu_discovery.c and kfd_device.c, L2: kfd_crat.c; lead: of RDNA's,
+ * which version of the copy engine and bus interface goes with which chip,
+ * engines' numbers, and the arrangement of units. PCI numbers: pci.ids.
  *
  * Products, src: NVIDIA's white papers on A100, H100 (table "comparison of
  * A100 and H100"; matrix rates are at 1830 MHz, others at 1980), Ada (appendix
@@ -24,6 +31,7 @@
 #include "base/chip.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/bits.h"
@@ -42,8 +50,21 @@
  * instruction. */
 #define CDNA_UNIT AMD_UNIT, .warp_lanes = 64, .max_warps = 32,                 \
     .max_groups = 16, .n_regs = 4 * 512 * 64, .reg_granule = 8, .n_issue = 1
-#define RDNA_UNIT AMD_UNIT, .n_units = 8, .warp_lanes = 32, .max_warps = 32,   \
+#define RDNA_UNIT AMD_UNIT, .warp_lanes = 32, .max_warps = 32,                 \
     .max_groups = 16, .n_issue = 2
+/* Two SIMDs of 1024 or 1536 registers of 32 lanes, given out by so many. */
+#define RDNA2_UNIT RDNA_UNIT, .n_regs = 2 * 1024 * 32, .reg_granule = 16
+#define RDNA3_LARGE_UNIT RDNA_UNIT, .n_regs = 2 * 1536 * 32, .reg_granule = 24
+
+/* Machine, units of the largest card and their arrangement, copy engines,
+ * versions of graphics core, copy engine and bus interface, PCI number, L2. */
+#define AMD_CHIP(of, mach, units, arrays, per_engine, engines, queues, gc,     \
+                 sdma, nbif, pci, l2)                                          \
+    .family = (of), .machine = (mach), .has_dot = true, .max_units = (units),  \
+    .n_arrays = (arrays), .arrays_per_engine = (per_engine),                   \
+    .n_sdma = (engines), .n_sdma_queues = (queues), .gc_version = (gc),        \
+    .sdma_version = (sdma), .nbif_version = (nbif), .pci_device = (pci),       \
+    .l2_kib = (l2)
 
 /* guess: an instruction a clock */
 #define ADRENO_UNIT(vec4) .backend = "QCOM", .warp_lanes = 64,                 \
@@ -64,11 +85,43 @@ static const struct chip_arch archs[] = {
      .shared_bytes = 228 * KIB, .group_shared_bytes = 227 * KIB},
     {.name = "sm_120", NV_UNIT, .max_warps = 48, .max_groups = 24,
      .shared_bytes = 100 * KIB, .group_shared_bytes = 99 * KIB},
-    {.name = "gfx90a", CDNA_UNIT, .n_units = 8},
-    {.name = "gfx942", CDNA_UNIT, .n_units = 16},
-    {.name = "gfx1030", RDNA_UNIT, .n_regs = 2 * 1024 * 32, .reg_granule = 8},
-    {.name = "gfx1100", RDNA_UNIT, .n_regs = 2 * 1536 * 32, .reg_granule = 24},
-    {.name = "gfx1201", RDNA_UNIT, .n_regs = 2 * 1536 * 32, .reg_granule = 24},
+    {.name = "gfx90a", CDNA_UNIT, .n_units = 8, .amd = {AMD_CHIP("gfx90a",
+     0x3f, 104, 8, 1, 2, 8, 90402, 40400, 70404, 0x740f, 8192)}},
+    {.name = "gfx942", CDNA_UNIT, .n_units = 16, .amd = {AMD_CHIP("gfx942",
+     0x4c, 304, 32, 1, 4, 8, 90403, 40402, 70900, 0x74a1, 4096)}},
+    {.name = "gfx1030", RDNA2_UNIT, .n_units = 8, .amd = {AMD_CHIP("gfx1030",
+     0x36, 80, 8, 2, 4, 8, 100300, 50200, 30300, 0x73bf, 4096)}},
+    {.name = "gfx1031", RDNA2_UNIT, .n_units = 8, .amd = {AMD_CHIP("gfx1030",
+     0x37, 40, 4, 2, 2, 8, 100302, 50202, 30301, 0x73df, 3072)}},
+    {.name = "gfx1032", RDNA2_UNIT, .n_units = 8, .amd = {AMD_CHIP("gfx1030",
+     0x38, 32, 4, 2, 2, 8, 100304, 50204, 30302, 0x73ff, 2048)}},
+    {.name = "gfx1033", RDNA2_UNIT, .n_units = 8, .amd = {AMD_CHIP("gfx1030",
+     0x39, 8, 1, 1, 1, 2, 100301, 50201, 70200, 0x163f, 1024), .is_apu = true}},
+    {.name = "gfx1034", RDNA2_UNIT, .n_units = 8, .amd = {AMD_CHIP("gfx1030",
+     0x3e, 16, 2, 2, 1, 8, 100305, 50205, 30303, 0x743f, 1024)}},
+    {.name = "gfx1035", RDNA2_UNIT, .n_units = 8, .amd = {AMD_CHIP("gfx1030",
+     0x3d, 12, 2, 2, 1, 2, 100303, 50203, 70300, 0x1681, 2048), .is_apu = true}},
+    {.name = "gfx1036", RDNA2_UNIT, .n_units = 2, .amd = {AMD_CHIP("gfx1030",
+     0x45, 2, 1, 1, 1, 2, 100306, 50206, 70500, 0x164e, 256), .is_apu = true}},
+    {.name = "gfx1100", RDNA3_LARGE_UNIT, .n_units = 8, .amd = {AMD_CHIP(
+     "gfx1100", 0x41, 96, 12, 2, 2, 6, 110000, 60000, 40300, 0x744c, 6144)}},
+    {.name = "gfx1101", RDNA3_LARGE_UNIT, .n_units = 8, .amd = {AMD_CHIP(
+     "gfx1100", 0x46, 60, 6, 2, 2, 6, 110003, 60003, 40301, 0x747e, 4096)}},
+    {.name = "gfx1102", RDNA2_UNIT, .n_units = 8, .amd = {AMD_CHIP("gfx1100",
+     0x47, 32, 4, 2, 2, 6, 110002, 60002, 40300, 0x7480, 2048)}},
+    {.name = "gfx1103", RDNA2_UNIT, .n_units = 8, .amd = {AMD_CHIP("gfx1100",
+     0x44, 12, 2, 2, 1, 6, 110001, 60001, 70700, 0x15bf, 2048), .is_apu = true}},
+    {.name = "gfx1150", RDNA2_UNIT, .n_units = 8, .amd = {AMD_CHIP("gfx1100",
+     0x43, 16, 2, 2, 1, 6, 110500, 60100, 71100, 0x150e, 2048), .is_apu = true}},
+    {.name = "gfx1151", RDNA3_LARGE_UNIT, .n_units = 8, .amd = {AMD_CHIP(
+     "gfx1100", 0x4a, 40, 4, 2, 1, 6, 110501, 60101, 71101, 0x1586, 2048),
+     .is_apu = true}},
+    {.name = "gfx1152", RDNA2_UNIT, .n_units = 8, .amd = {AMD_CHIP("gfx1100",
+     0x55, 8, 2, 2, 1, 6, 110502, 60102, 71103, 0x1114, 1024), .is_apu = true}},
+    {.name = "gfx1200", RDNA3_LARGE_UNIT, .n_units = 8, .amd = {AMD_CHIP(
+     "gfx1201", 0x48, 32, 4, 2, 2, 6, 120000, 70000, 60301, 0x7590, 4096)}},
+    {.name = "gfx1201", RDNA3_LARGE_UNIT, .n_units = 8, .amd = {AMD_CHIP(
+     "gfx1201", 0x4e, 64, 8, 2, 2, 6, 120001, 70001, 60301, 0x7550, 8192)}},
     {.name = "a630", ADRENO_UNIT(96), .n_units = 2},
     {.name = "a640", ADRENO_UNIT(96), .n_units = 2},
     {.name = "a650", ADRENO_UNIT(64), .n_units = 3},
@@ -145,6 +198,60 @@ chip_arch_find(const char *name)
     return NULL;
 }
 
+/* Names have major version, then minor and step as a hexadecimal digit each. */
+const struct chip_arch *
+chip_amd_find(uint32_t gfx_target_version)
+{
+    char name[24];
+
+    snprintf(name, sizeof(name), "gfx%u%x%x", gfx_target_version / 10000,
+             gfx_target_version / 100 % 100, gfx_target_version % 100);
+    return chip_arch_find(name);
+}
+
+uint32_t
+chip_amd_version(const struct chip_arch *arch)
+{
+    unsigned long n = strtoul(arch->name + strlen("gfx"), NULL, 16), major;
+
+    /* the major version's digits are decimal ones */
+    major = (n >> 12 & 0xf) * 10 + (n >> 8 & 0xf);
+    return (uint32_t)(major * 10000 + (n >> 4 & 0xf) * 100 + (n & 0xf));
+}
+
+const struct chip_arch *
+chip_amd_of_machine(uint32_t machine)
+{
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(archs); i++) {
+        if (archs[i].amd.family && archs[i].amd.machine == machine)
+            return &archs[i];
+    }
+    return NULL;
+}
+
+/* Chips that exist, and that no row is enough for. */
+static const struct {
+    const char *name, *why;
+} refused[] = {
+    {"gfx950", "gfx950 (MI350X, MI355X) needs LLVM 20 or later, and launches "
+               "with 160 KiB of LDS"},
+    {"gfx1153", "gfx1153 needs LLVM 20 or later"},
+};
+
+const char *
+chip_why_refused(const char *name)
+{
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(refused); i++) {
+        if (strcmp(refused[i].name, name) == 0)
+            return refused[i].why;
+    }
+    return NULL;
+}
+
 const struct chip *
 chip_at(size_t number)
 {
@@ -187,6 +294,19 @@ chip_of_device(const char *name, const char *model)
             return &products[i];
     }
     return NULL;
+}
+
+void
+chip_arch_list(const char *backend, char *text, size_t size_bytes)
+{
+    size_t i, used = 0;
+
+    text[0] = '\0';
+    for (i = 0; i < ARRAY_LEN(archs) && used < size_bytes; i++) {
+        if (strcmp(archs[i].backend, backend) == 0)
+            used += (size_t)snprintf(text + used, size_bytes - used, "%s%s",
+                                     used ? ", " : "", archs[i].name);
+    }
 }
 
 void

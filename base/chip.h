@@ -11,6 +11,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* What tells an AMD chip from the others of its family. Versions are decimal:
+ * 90402 for 9.4.2. */
+struct chip_amd {
+    const char *family; /* the chip whose packets and tables of code it shares:
+                         * "gfx1030"; NULL: the row is not AMD's */
+    uint32_t machine;   /* EF_AMDGPU_MACH of its code objects */
+    bool has_dot;       /* products of vectors of 2 or 4 elements, summed */
+    bool is_apu;        /* its memory is the host's */
+    uint32_t max_units; /* compute units of the largest card with it, */
+    /* and how they are arranged: */
+    uint32_t n_arrays, arrays_per_engine;
+    uint32_t n_sdma, n_sdma_queues; /* copy engines; queues of each */
+    uint32_t gc_version, sdma_version, nbif_version;
+    uint32_t pci_device; /* of one board */
+    uint32_t l2_kib;
+};
+
 /* What a unit (SM, compute unit) of an architecture has. */
 struct chip_arch {
     const char *name;    /* "sm_90", "gfx942", "x86-64-v4" */
@@ -26,6 +43,7 @@ struct chip_arch {
     uint32_t shared_reserve_bytes;  /* of every work-group, beyond its own */
     uint32_t shared_granule;        /* a power of two */
     uint32_t n_issue;               /* instructions of warps, per clock */
+    struct chip_amd amd;
 };
 
 /* Peak rates in 1e12 operations a second; 0: it has no such unit, or, of
@@ -67,6 +85,18 @@ const struct chip *chip_at(size_t number);
  * NULL: none that is known. */
 const struct chip *chip_of_device(const char *name, const char *model);
 
+/* AMD's chip of a version as the kernel tells it (110000: gfx1100), or of the
+ * machine that a code object names. NULL: none that is known. */
+const struct chip_arch *chip_amd_find(uint32_t gfx_target_version);
+const struct chip_arch *chip_amd_of_machine(uint32_t machine);
+uint32_t chip_amd_version(const struct chip_arch *arch);
+
+/* Why a chip that exists has no row: a sentence that starts with its name.
+ * NULL: it has one, or nothing is known of it. */
+const char *chip_why_refused(const char *name);
+
+/* "sm_80, sm_89": the architectures of a backend as one line. */
+void chip_arch_list(const char *backend, char *text, size_t size_bytes);
 /* "sm_80, sm_89, h100": architectures and products of a backend as one line. */
 void chip_list(const char *backend, char *text, size_t size_bytes);
 

@@ -39,14 +39,14 @@ extern const struct amd_move_code amd_move_gfx942, amd_move_gfx1100,
     amd_move_gfx1201;
 
 /* What differs between generations: one row each. Constant. */
+struct chip_arch; /* base/chip.h */
+
 struct amd_gen {
-    const char *name;            /* "gfx942" */
-    uint32_t gfx_target_version; /* 90402 */
-    uint32_t machine;            /* EF_AMDGPU_MACH of code objects */
-    uint32_t code_filler;        /* what may follow code */
-    uint8_t dialect;     /* enum amd_pm4_gen; enum amd_sdma_gen is the same */
-    uint32_t wave_lanes; /* that kernels are compiled for */
-    uint32_t rsrc3_reg;  /* COMPUTE_PGM_RSRC3 */
+    const char *family;   /* "gfx942": as of struct chip_amd */
+    uint32_t code_filler; /* what may follow code */
+    uint8_t dialect;      /* enum amd_pm4_gen; enum amd_sdma_gen is the same */
+    uint32_t wave_lanes;  /* that kernels are compiled for */
+    uint32_t rsrc3_reg;   /* COMPUTE_PGM_RSRC3 */
     bool architected_scratch; /* else an SRD in the user registers: */
     uint32_t srd_word3[2];    /* of waves of 64, 32 lanes */
     uint32_t scratch_unit_bytes, scratch_size_bits; /* TMPRING WAVESIZE */
@@ -60,7 +60,6 @@ struct amd_gen {
     bool
         keeps_host_reads; /* the window has a read cache, which a flush empties */
     bool has_gcr; /* GCR_CNTL rules caches, SDMA's too; else COHER_CNTL */
-    uint32_t vgpr_save_bytes;               /* of a CU */
     uint32_t save_bytes_per_wave;           /* of the control stack */
     uint32_t waves_per_cu, waves_per_array; /* that are saved, at most; 0: no
                                              * limit of an array */
@@ -71,9 +70,8 @@ struct amd_gen {
     uint32_t max_lds_bytes;
 };
 
-/* NULL where there is none. */
+/* The family's row of a chip that base/chip.h has; NULL where there is none. */
 const struct amd_gen *amd_gen_find(uint32_t gfx_target_version);
-const struct amd_gen *amd_gen_of_machine(uint32_t machine);
 
 /* ---- memory (amd_memory.c) ---- */
 
@@ -206,7 +204,8 @@ struct amd_device {
     struct hcq_device base;      /* first */
     struct amd_process *process; /* shared with other openings; counted */
     uint32_t card;               /* number of the card in it */
-    const struct amd_gen *gen;
+    const struct chip_arch *chip;
+    const struct amd_gen *gen; /* the chip's family */
     bool binds_pm4; /* gen's, where the card can and somebody said so */
     bool yields;    /* waits of compute queues are the preemptable kind */
     struct amd_topology topology;

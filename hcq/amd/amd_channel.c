@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "base/bits.h"
+#include "base/chip.h"
 #include "base/log.h"
 #include "hcq/amd/amd_kfd.h"
 #include "hcq/amd/regs/amd_object.h"
@@ -35,8 +36,8 @@
 /* ---- sizes ------------------------------------------------------------------------ */
 
 void
-amd_save_sizes(const struct amd_gen *gen, const struct amd_topology *t,
-               struct amd_save_sizes *out)
+amd_save_sizes(const struct amd_gen *gen, const struct chip_arch *chip,
+               const struct amd_topology *t, struct amd_save_sizes *out)
 {
     uint64_t waves = (uint64_t)t->n_cu * gen->waves_per_cu, stack, data;
     uint64_t by_array =
@@ -44,7 +45,7 @@ amd_save_sizes(const struct amd_gen *gen, const struct amd_topology *t,
 
     if (by_array && waves > by_array)
         waves = by_array;
-    data = align_up((uint64_t)t->n_cu * (gen->vgpr_save_bytes + 0x4000 +
+    data = align_up((uint64_t)t->n_cu * (chip->n_regs * 4 + 0x4000 +
                                          gen->max_lds_bytes + 0x1000),
                     PAGE_BYTES);
     stack = align_up(40 + waves * gen->save_bytes_per_wave + 8, PAGE_BYTES);
@@ -202,7 +203,7 @@ create_queue(struct amd_channel *channel)
     };
 
     if (channel->kind != AMD_RING_SDMA) {
-        amd_save_sizes(dev->gen, &dev->topology, &sizes);
+        amd_save_sizes(dev->gen, dev->chip, &dev->topology, &sizes);
         args.eop_va = channel->eop.va;
         args.eop_bytes = PAGE_BYTES;
         args.save_va = channel->save.va;
@@ -248,7 +249,7 @@ alloc_queue_memory(struct amd_channel *channel)
                                               EXCEPTION_OFFSET);
     if (channel->kind == AMD_RING_SDMA)
         return BELL_OK;
-    amd_save_sizes(dev->gen, &dev->topology, &sizes);
+    amd_save_sizes(dev->gen, dev->chip, &dev->topology, &sizes);
     BELL_TRY(amd_mem_alloc(dev, PAGE_BYTES, AMD_MEM_VRAM, &channel->eop));
     return amd_mem_alloc(dev, sizes.total_bytes, AMD_MEM_VISIBLE,
                          &channel->save);

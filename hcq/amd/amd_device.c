@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "base/chip.h"
 #include "base/env.h"
 #include "base/log.h"
 #include "base/thread.h"
@@ -99,7 +100,7 @@ amd_fill_info(struct amd_device *dev)
     struct hcq_device_info *info = &dev->base.info;
     const struct amd_topology *t = &dev->topology;
 
-    snprintf(info->arch, sizeof(info->arch), "%s", dev->gen->name);
+    snprintf(info->arch, sizeof(info->arch), "%s", dev->chip->name);
     snprintf(info->model, sizeof(info->model), "%s%.20s",
              dev->process->kio->is_simulated ? "Simulated " : "", t->name);
     name_partition(t, info->model, sizeof(info->model));
@@ -158,6 +159,22 @@ amd_device_close(struct hcq_device *base)
     amd_device_release(base);
 }
 
+/* Why a chip cannot be used, by its name; else by its version. */
+static void
+say_unknown(uint32_t version, char *text, size_t size_bytes)
+{
+    char name[24];
+    const char *why;
+
+    snprintf(name, sizeof(name), "gfx%u%x%x", version / 10000,
+             version / 100 % 100, version % 100);
+    why = chip_why_refused(name);
+    if (why)
+        snprintf(text, size_bytes, "%s", why);
+    else
+        snprintf(text, size_bytes, "generation %u is not known", version);
+}
+
 /* Why a card cannot be used, as one sentence; NULL: it can, as far as is seen
  * without opening it. */
 static const char *
@@ -168,10 +185,7 @@ why_not(const struct amd_topology *card, char *text, size_t size_bytes)
         return "the kernel is too old: its KFD does not tell the chip "
                "(gfx_target_version), which Linux 5.17 and later do";
     if (!amd_gen_find(card->gfx_target_version)) {
-        snprintf(text, size_bytes,
-                 "generation %u is not known; known: gfx90a, gfx942, gfx1030, "
-                 "gfx1100, gfx1201",
-                 card->gfx_target_version);
+        say_unknown(card->gfx_target_version, text, size_bytes);
         return text;
     }
     if (card->n_xcc > AMD_MAX_DIES) {
@@ -182,15 +196,22 @@ why_not(const struct amd_topology *card, char *text, size_t size_bytes)
     return NULL;
 }
 
+/* The card's generation, and whether we can use it as it is. */
 static bell_status
 choose_gen(struct amd_device *dev)
 {
-    char text[160];
+    uint32_t version = dev->topology.gfx_target_version;
+    char text[160], known[256];
     const char *why = why_not(&dev->topology, text, sizeof(text));
 
+    dev->chip = chip_amd_find(version);
+    dev->gen = amd_gen_find(version);
+    if (why && version && !dev->gen) {
+        chip_arch_list(BACKEND, known, sizeof(known));
+        return bell_fail(BELL_E_UNSUPPORTED, "%s; known: %s", why, known);
+    }
     if (why)
         return bell_fail(BELL_E_UNSUPPORTED, "%s", why);
-    dev->gen = amd_gen_find(dev->topology.gfx_target_version);
     return BELL_OK;
 }
 
@@ -292,12 +313,12 @@ amd_open(unsigned idx, const char *interface, struct hcq_device **out_dev)
 static void
 describe_card(const struct amd_topology *card, struct hcq_device_desc *out)
 {
-    const struct amd_gen *gen = amd_gen_find(card->gfx_target_version);
+    const struct chip_arch *chip = chip_amd_find(card->gfx_target_version);
     char text[160];
     const char *why = why_not(card, text, sizeof(text));
 
     snprintf(out->description, sizeof(out->description), "AMD %.8s, %.20s",
-             gen ? gen->name : "card", card->name);
+             chip ? chip->name : "card", card->name);
     name_partition(card, out->description, sizeof(out->description));
     out->usable = !why;
     snprintf(out->why_not, sizeof(out->why_not), "%s", why ? why : "");

@@ -1,6 +1,10 @@
-/* The generations: everything that differs between them, in one table.
+/* The generations: everything that differs between families of chips, in one
+ * table; what differs between chips of a family is in base/chip.c.
  * src: hw/amd/BRINGUP.md 0, 5, 7, 9, 10. */
+#include <string.h>
+
 #include "base/bits.h"
+#include "base/chip.h"
 #include "hcq/amd/amd.h"
 #include "hcq/amd/regs/amd_pm4.h"
 #include "hcq/amd/regs/amd_sdma.h"
@@ -28,15 +32,13 @@ static_assert((int)AMD_SDMA_GEN_COUNT == (int)AMD_PM4_GEN_COUNT, "dialects");
 #define SRD_GFX9         0x00ea4facu
 #define SRD_GFX10_WAVE32 0x21c14facu
 #define SRD_GFX10_WAVE64 0x21e14facu
-/* src: CODEOBJ.md 1 (machines, in e_flags), 3 */
+/* src: CODEOBJ.md 3 */
 #define S_NOP      0xbf800000u
 #define S_CODE_END 0xbf9f0000u
 
 static const struct amd_gen gens[] = {
     {
-        .name = "gfx90a",
-        .gfx_target_version = 90010,
-        .machine = 0x3f,
+        .family = "gfx90a",
         .code_filler = S_NOP,
         .dialect = AMD_PM4_GEN_GFX9,
         .wave_lanes = 64,
@@ -45,7 +47,6 @@ static const struct amd_gen gens[] = {
         .scratch_unit_bytes = 1024,
         .scratch_size_bits = 13,
         .dma_max_bytes = DMA_MAX_GFX9,
-        .vgpr_save_bytes = 0x80000,
         .save_bytes_per_wave = 8,
         .waves_per_cu = 40,
         .waves_per_array = 512,
@@ -55,9 +56,7 @@ static const struct amd_gen gens[] = {
         .max_lds_bytes = 65536,
     },
     {
-        .name = "gfx942",
-        .gfx_target_version = 90402,
-        .machine = 0x4c,
+        .family = "gfx942",
         .code_filler = S_NOP,
         .dialect = AMD_PM4_GEN_GFX9,
         .wave_lanes = 64,
@@ -68,7 +67,6 @@ static const struct amd_gen gens[] = {
         .uses_aql = true,
         .binds_pm4 = true,
         .move = &amd_move_gfx942,
-        .vgpr_save_bytes = 0x80000,
         .save_bytes_per_wave = 8,
         .waves_per_cu = 40,
         .waves_per_array = 512,
@@ -79,9 +77,7 @@ static const struct amd_gen gens[] = {
         .max_lds_bytes = 65536,
     },
     {
-        .name = "gfx1030",
-        .gfx_target_version = 100300,
-        .machine = 0x36,
+        .family = "gfx1030",
         .code_filler = S_CODE_END,
         .dialect = AMD_PM4_GEN_GFX10,
         .wave_lanes = 32,
@@ -93,7 +89,6 @@ static const struct amd_gen gens[] = {
         .sdma_fence_flags = SDMA_UNCACHED,
         .keeps_host_reads = true, /* src: Linux, hdp_v5_0.c */
         .has_gcr = true,
-        .vgpr_save_bytes = 0x40000,
         .save_bytes_per_wave = 12,
         .waves_per_cu = 32,
         .max_stack_bytes = 0x7000,
@@ -103,9 +98,7 @@ static const struct amd_gen gens[] = {
         .max_lds_bytes = 65536,
     },
     {
-        .name = "gfx1100",
-        .gfx_target_version = 110000,
-        .machine = 0x41,
+        .family = "gfx1100",
         .code_filler = S_CODE_END,
         .dialect = AMD_PM4_GEN_GFX11,
         .wave_lanes = 32,
@@ -119,7 +112,6 @@ static const struct amd_gen gens[] = {
         .move = &amd_move_gfx1100,
         .sdma_fence_flags = SDMA_UNCACHED,
         .has_gcr = true,
-        .vgpr_save_bytes = 0x60000,
         .save_bytes_per_wave = 12,
         .waves_per_cu = 32,
         .acquire_full = GFX10_FULL,
@@ -128,9 +120,7 @@ static const struct amd_gen gens[] = {
         .max_lds_bytes = 65536,
     },
     {
-        .name = "gfx1201",
-        .gfx_target_version = 120001,
-        .machine = 0x4e,
+        .family = "gfx1201",
         .code_filler = S_CODE_END,
         .dialect = AMD_PM4_GEN_GFX12,
         .wave_lanes = 32,
@@ -143,7 +133,6 @@ static const struct amd_gen gens[] = {
         .move = &amd_move_gfx1201,
         .sdma_fence_flags = SDMA_UNCACHED,
         .has_gcr = true,
-        .vgpr_save_bytes = 0x60000,
         .save_bytes_per_wave = 12,
         .waves_per_cu = 32,
         .acquire_full = GFX10_FULL,
@@ -156,22 +145,11 @@ static const struct amd_gen gens[] = {
 const struct amd_gen *
 amd_gen_find(uint32_t gfx_target_version)
 {
+    const struct chip_arch *chip = chip_amd_find(gfx_target_version);
     size_t i;
 
-    for (i = 0; i < ARRAY_LEN(gens); i++) {
-        if (gens[i].gfx_target_version == gfx_target_version)
-            return &gens[i];
-    }
-    return NULL;
-}
-
-const struct amd_gen *
-amd_gen_of_machine(uint32_t machine)
-{
-    size_t i;
-
-    for (i = 0; i < ARRAY_LEN(gens); i++) {
-        if (gens[i].machine == machine)
+    for (i = 0; chip && i < ARRAY_LEN(gens); i++) {
+        if (strcmp(gens[i].family, chip->amd.family) == 0)
             return &gens[i];
     }
     return NULL;

@@ -224,8 +224,8 @@ struct amd_save_sizes {
     uint32_t control_stack_bytes, save_bytes, debug_bytes; /* of an XCC */
     uint64_t total_bytes;                                  /* to be allocated */
 };
-void amd_save_sizes(const struct amd_gen *gen, const struct amd_topology *t,
-                    struct amd_save_sizes *out);
+void amd_save_sizes(const struct amd_gen *gen, const struct chip_arch *chip,
+                    const struct amd_topology *t, struct amd_save_sizes *out);
 
 /* What so much scratch for each lane comes to. */
 struct amd_scratch_sizes {

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "base/chip.h"
 #include "hcq/amd/amd_command.h"
 #include "hcq/amd/amd_kfd.h"
 #include "hcq/amd/amd_object.h"
@@ -21,15 +22,15 @@ amd_program_from(struct hcq_program_base *base)
 static bell_status
 check_machine(const struct amd_device *dev, const struct amd_object *object)
 {
-    const struct amd_gen *gen = amd_gen_of_machine(object->machine);
+    const struct chip_arch *chip = chip_amd_of_machine(object->machine);
 
-    if (gen == dev->gen)
+    if (chip == dev->chip)
         return BELL_OK;
     return bell_fail(BELL_E_INVALID,
                      "program '%s': machine code for %s (0x%x) does not run on "
                      "%s, which is %s",
-                     object->name, gen ? gen->name : "a chip", object->machine,
-                     dev->base.info.name, dev->gen->name);
+                     object->name, chip ? chip->name : "a chip",
+                     object->machine, dev->base.info.name, dev->chip->name);
 }
 
 /* Arguments are words of 8 bytes, one after the other, and what the compiler
@@ -71,7 +72,7 @@ check_properties(const struct amd_device *dev, const struct amd_object *object)
     if ((has.wave32 ? 32 : 64) != dev->gen->wave_lanes)
         return bell_fail(BELL_E_UNSUPPORTED,
                          "program '%s': waves of %u lanes on %s", object->name,
-                         has.wave32 ? 32 : 64, dev->gen->name);
+                         has.wave32 ? 32 : 64, dev->chip->name);
     return BELL_OK;
 }
 

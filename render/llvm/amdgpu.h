@@ -14,7 +14,7 @@
 
 /* What code is made for. Plain data. */
 struct amdgpu_target {
-    char gfx[16]; /* "gfx942"; also gfx90a, gfx1030, gfx1100, gfx1201 */
+    char gfx[16]; /* "gfx942"; AMD's rows of base/chip.c */
     bool tf32;    /* products of F32 matrices are of factors in XF32, 10 bits of
                 * fraction, on gfx942; subnormal halves are 0 in products on
                 * gfx90a */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/chip.h"
 
 #define HALVES [UOP_F16] = 16, [UOP_BF16] = 16
 #define WIDE   [UOP_F32] = 4, [UOP_F64] = 4
@@ -12,27 +13,26 @@
 #define OCP    [UOP_F8E4M3] = 16, [UOP_F8E5M2] = 16
 #define FNUZ   [UOP_F8E4M3Z] = 32, [UOP_F8E5M2Z] = 32
 
-/* src: hw/amd/CODEOBJ.md 1, 2 and 7; numbers of processors: guess, of the largest
- * card with that chip; a device says its own. */
+/* By family. src: hw/amd/CODEOBJ.md 1, 2 and 7 */
 static const struct {
-    const char *gfx;
-    uint16_t wave_lanes, n_units;
+    const char *family;
+    uint16_t wave_lanes;
     uint16_t max_regs; /* of a thread that code should use */
     enum uop_wmma_layout matrix_layout;
     uint8_t matrix_k[UOP_DTYPE_COUNT]; /* as in struct lower_target */
     uint8_t tf32_k[UOP_DTYPE_COUNT];   /* instead, where TF32 is allowed */
-} chips[] = {
+} families[] = {
     /* clang-format off */
     /* gfx90a's MFMA takes subnormal halves and bfloats for 0; those of bfloats
      * are below 1.2e-38. src: MIOpen's documentation, "MI200 matrix fused
      * multiply-add (MFMA) behavior specifics". MFMA's bytes are signed. */
-    {"gfx90a", 64, 104, 256, UOP_WMMA_CDNA,
+    {"gfx90a", 64, 256, UOP_WMMA_CDNA,
      {WIDE, [UOP_BF16] = 16, [UOP_I8] = 16}, {[UOP_F16] = 16}},
-    {"gfx942", 64, 304, 256, UOP_WMMA_CDNA,
+    {"gfx942", 64, 256, UOP_WMMA_CDNA,
      {WIDE, HALVES, FNUZ, [UOP_I8] = 32}, {[UOP_F32] = 8}}, /* XF32 */
-    {"gfx1030", 32, 80, 256, UOP_WMMA_RDNA3, {0}, {0}},
-    {"gfx1100", 32, 96, 256, UOP_WMMA_RDNA3, {HALVES, BYTES}, {0}},
-    {"gfx1201", 32, 64, 256, UOP_WMMA_RDNA4, {HALVES, BYTES, OCP}, {0}},
+    {"gfx1030", 32, 256, UOP_WMMA_RDNA3, {0}, {0}},
+    {"gfx1100", 32, 256, UOP_WMMA_RDNA3, {HALVES, BYTES}, {0}},
+    {"gfx1201", 32, 256, UOP_WMMA_RDNA4, {HALVES, BYTES, OCP}, {0}},
     /* clang-format on */
 };
 
@@ -72,25 +72,29 @@ render_amdgpu_lower_target(const struct amdgpu_target *target,
         /* an AQL packet counts work-items in 32 bits */
         .max_grid = {UINT32_MAX / 1024, 65535, 65535},
     };
+    const struct chip_arch *chip = chip_arch_find(target->gfx);
+    const char *why = chip_why_refused(target->gfx);
+    char known[256];
     size_t i;
 
-    for (i = 0; i < ARRAY_LEN(chips); i++) {
-        if (strcmp(chips[i].gfx, target->gfx) != 0)
+    for (i = 0; chip && i < ARRAY_LEN(families); i++) {
+        if (!chip->amd.family || strcmp(families[i].family, chip->amd.family))
             continue;
-        t.warp_lanes = chips[i].wave_lanes;
-        t.n_units = chips[i].n_units;
-        t.max_regs = chips[i].max_regs;
-        memcpy(t.matrix_k, chips[i].matrix_k, sizeof(t.matrix_k));
-        t.matrix_layout = chips[i].matrix_layout;
-        t.is_tf32 = target->tf32 && allow_tf32(chips[i].tf32_k, t.matrix_k);
+        t.warp_lanes = families[i].wave_lanes;
+        t.n_units = chip->amd.max_units;
+        t.max_regs = families[i].max_regs;
+        memcpy(t.matrix_k, families[i].matrix_k, sizeof(t.matrix_k));
+        t.matrix_layout = families[i].matrix_layout;
+        t.is_tf32 = target->tf32 && allow_tf32(families[i].tf32_k, t.matrix_k);
         t.is_approx = target->approx;
-        snprintf(t.name, sizeof(t.name), "%s-llvm19%s%s", chips[i].gfx,
+        snprintf(t.name, sizeof(t.name), "%s-llvm19%s%s", chip->name,
                  t.is_tf32 ? "-tf32" : "", t.is_approx ? "-approx" : "");
         *out_target = t;
         return BELL_OK;
     }
-    return bell_fail(BELL_E_UNSUPPORTED,
-                     "'%.15s' is not known; known: gfx90a gfx942 gfx1030 "
-                     "gfx1100 gfx1201",
-                     target->gfx);
+    if (why)
+        return bell_fail(BELL_E_UNSUPPORTED, "%s", why);
+    chip_arch_list("AMD", known, sizeof(known));
+    return bell_fail(BELL_E_UNSUPPORTED, "'%.15s' is not known; known: %s",
+                     target->gfx, known);
 }

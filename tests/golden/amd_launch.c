@@ -18,6 +18,7 @@
 #include <cmocka.h>
 
 #include "base/bits.h"
+#include "base/chip.h"
 #include "hcq/amd/amd_command.h"
 
 #define SIGNAL 0x7f0000c01000ull
@@ -36,6 +37,7 @@ static struct amd_push
 start(uint32_t version, uint32_t n_xcc, enum amd_ring_kind kind)
 {
     memset(&device, 0, sizeof(device));
+    device.chip = chip_amd_find(version);
     device.gen = amd_gen_find(version);
     assert_non_null(device.gen);
     device.binds_pm4 = binds_pm4;
@@ -82,7 +84,7 @@ expect_words(const char *what, const uint32_t *have, size_t n_have,
 }
 
 #define EXPECT(push, ...)                                                      \
-    expect_words(device.gen->name, words, (size_t)((push)->at - words),        \
+    expect_words(device.gen->family, words, (size_t)((push)->at - words),      \
                  (const uint32_t[]){__VA_ARGS__},                              \
                  sizeof((const uint32_t[]){__VA_ARGS__}) / 4)
 

@@ -222,20 +222,19 @@ int
 main(int argc, char **argv)
 {
     static struct replay r;
-    const struct amdsim_chip *chip;
+    struct amdsim_chip chip;
     uint64_t after_bytes;
 
     if (argc != 3)
         fail("usage: dump_replay CHIP FOLDER");
-    chip = amdsim_chip_find(argv[1], 0);
-    if (!chip)
+    if (!amdsim_chip_make(argv[1], &chip))
         fail("no such chip");
     read_lines(&r);
     r.memory = map_file(argv[2], "image.bin", &r.size_bytes);
     r.after = map_file(argv[2], "after.bin", &after_bytes);
     if (after_bytes != r.size_bytes)
         fail("the two images have other sizes");
-    run(&r, chip);
+    run(&r, &chip);
     if (atomic_load(&r.failed))
         return 2;
     return compare(&r);

@@ -21,6 +21,7 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "base/chip.h"
 #include "base/map.h"
 #include "base/thread.h"
 #include "hcq/amd/amd_kfd.h"
@@ -117,7 +118,7 @@ sizes_of_boards(void **state)
         assert_non_null(amd_gen_find(b->version));
         gen = *amd_gen_find(b->version);
         gen.max_lds_bytes = b->lds_kib * 1024; /* of gfx950 */
-        amd_save_sizes(&gen, &t, &sizes);
+        amd_save_sizes(&gen, chip_amd_find(b->version), &t, &sizes);
         assert_int_equal(sizes.control_stack_bytes, b->control_stack);
         assert_int_equal(sizes.save_bytes, b->save);
         assert_int_equal(sizes.total_bytes, b->total);
@@ -190,7 +191,8 @@ limits_of_generations(void **state)
         assert_int_equal(gen->rsrc3_reg, rows[i].rsrc3);
         assert_int_equal(gen->architected_scratch, rows[i].architected);
         assert_int_equal(gen->uses_aql, rows[i].aql);
-        assert_ptr_equal(amd_gen_of_machine(rows[i].machine), gen);
+        assert_ptr_equal(chip_amd_of_machine(rows[i].machine),
+                         chip_amd_find(rows[i].version));
         assert_int_equal(gen->code_filler, rows[i].filler);
         assert_int_equal(gen->sets_priv, rows[i].priv);
         assert_int_equal(gen->has_gcr, rows[i].gcr);

@@ -136,8 +136,21 @@ static const char *const arch_rows[] = {
     "sm_120 NV 8: 32 48 24, 65536 8, 102400 101376 1024 128, 4",
     "gfx90a AMD 8: 64 32 16, 131072 8, 65536 65536 0 512, 1",
     "gfx942 AMD 16: 64 32 16, 131072 8, 65536 65536 0 512, 1",
-    "gfx1030 AMD 8: 32 32 16, 65536 8, 65536 65536 0 512, 2",
+    "gfx1030 AMD 8: 32 32 16, 65536 16, 65536 65536 0 512, 2",
+    "gfx1031 AMD 8: 32 32 16, 65536 16, 65536 65536 0 512, 2",
+    "gfx1032 AMD 8: 32 32 16, 65536 16, 65536 65536 0 512, 2",
+    "gfx1033 AMD 8: 32 32 16, 65536 16, 65536 65536 0 512, 2",
+    "gfx1034 AMD 8: 32 32 16, 65536 16, 65536 65536 0 512, 2",
+    "gfx1035 AMD 8: 32 32 16, 65536 16, 65536 65536 0 512, 2",
+    "gfx1036 AMD 2: 32 32 16, 65536 16, 65536 65536 0 512, 2",
     "gfx1100 AMD 8: 32 32 16, 98304 24, 65536 65536 0 512, 2",
+    "gfx1101 AMD 8: 32 32 16, 98304 24, 65536 65536 0 512, 2",
+    "gfx1102 AMD 8: 32 32 16, 65536 16, 65536 65536 0 512, 2",
+    "gfx1103 AMD 8: 32 32 16, 65536 16, 65536 65536 0 512, 2",
+    "gfx1150 AMD 8: 32 32 16, 65536 16, 65536 65536 0 512, 2",
+    "gfx1151 AMD 8: 32 32 16, 98304 24, 65536 65536 0 512, 2",
+    "gfx1152 AMD 8: 32 32 16, 65536 16, 65536 65536 0 512, 2",
+    "gfx1200 AMD 8: 32 32 16, 98304 24, 65536 65536 0 512, 2",
     "gfx1201 AMD 8: 32 32 16, 98304 24, 65536 65536 0 512, 2",
     "a630 QCOM 2: 64 32 32, 49152 4, 32768 32768 0 1024, 1",
     "a640 QCOM 2: 64 32 32, 49152 4, 32768 32768 0 1024, 1",
@@ -277,16 +290,16 @@ static const char *const nv_class_rows[] = {
     "3 c361: 0 0 0000",
 };
 static const char *const amd_gen_rows[] = {
-    "gfx90a 3f: bf800000 0 64 2e2d, 0 ea4fac 0 1024 13 0, 00 2000000 0 "
-    "0 0, 80000 8 40 512 0, 28c40000 8400000 88000, 65536",
-    "gfx942 4c: bf800000 0 64 2e2d, 1 0 0 1024 13 0, 10 0 1 0 0, 80000 "
+    "gfx90a: bf800000 0 64 2e2d, 0 ea4fac 0 1024 13 0, 00 2000000 0 "
+    "0 0, 8 40 512 0, 28c40000 8400000 88000, 65536",
+    "gfx942: bf800000 0 64 2e2d, 1 0 0 1024 13 0, 10 0 1 0 0, "
     "8 40 512 0, 28c40000 8400000 88000, 65536",
-    "gfx1030 36: bf9f0000 1 32 2e28, 0 21e14fac 21c14fac 1024 13 0, 00 "
-    "2000000 0 30000 1, 40000 12 32 0 7000, c3f1 3f0 70f000, 65536",
-    "gfx1100 41: bf9f0000 2 32 2e28, 1 0 0 256 15 1, 01 7fe0 1 30000 "
-    "1, 60000 12 32 0 0, c3f1 3f0 70f000, 65536",
-    "gfx1201 4e: bf9f0000 3 32 2e28, 1 0 0 256 18 1, 00 7fe0 1 30000 "
-    "1, 60000 12 32 0 0, c3f1 3f0 70f000, 65536",
+    "gfx1030: bf9f0000 1 32 2e28, 0 21e14fac 21c14fac 1024 13 0, 00 "
+    "2000000 0 30000 1, 12 32 0 7000, c3f1 3f0 70f000, 65536",
+    "gfx1100: bf9f0000 2 32 2e28, 1 0 0 256 15 1, 01 7fe0 1 30000 "
+    "1, 12 32 0 0, c3f1 3f0 70f000, 65536",
+    "gfx1201: bf9f0000 3 32 2e28, 1 0 0 256 18 1, 00 7fe0 1 30000 "
+    "1, 12 32 0 0, c3f1 3f0 70f000, 65536",
 };
 
 static void
@@ -346,6 +359,80 @@ test_nv_generations(void **state)
     assert_false(nv_gen_runs(90, 100) || nv_gen_runs(100, 90));
 }
 
+/* AMD's chips: version, machine and vector registers' bytes as LLVM 19's
+ * assembler (-mcpu=NAME) and Linux (kfd_queue.c, kfd_get_vgpr_size_per_cu) have
+ * them. */
+static const struct {
+    const char *name, *family;
+    uint32_t version, machine, vgpr_bytes;
+    bool is_apu;
+} amd_chips[] = {
+    {"gfx90a", "gfx90a", 90010, 0x3f, 0x80000, false},
+    {"gfx942", "gfx942", 90402, 0x4c, 0x80000, false},
+    {"gfx1030", "gfx1030", 100300, 0x36, 0x40000, false},
+    {"gfx1031", "gfx1030", 100301, 0x37, 0x40000, false},
+    {"gfx1032", "gfx1030", 100302, 0x38, 0x40000, false},
+    {"gfx1033", "gfx1030", 100303, 0x39, 0x40000, true},
+    {"gfx1034", "gfx1030", 100304, 0x3e, 0x40000, false},
+    {"gfx1035", "gfx1030", 100305, 0x3d, 0x40000, true},
+    {"gfx1036", "gfx1030", 100306, 0x45, 0x40000, true},
+    {"gfx1100", "gfx1100", 110000, 0x41, 0x60000, false},
+    {"gfx1101", "gfx1100", 110001, 0x46, 0x60000, false},
+    {"gfx1102", "gfx1100", 110002, 0x47, 0x40000, false},
+    {"gfx1103", "gfx1100", 110003, 0x44, 0x40000, true},
+    {"gfx1150", "gfx1100", 110500, 0x43, 0x40000, true},
+    {"gfx1151", "gfx1100", 110501, 0x4a, 0x60000, true},
+    {"gfx1152", "gfx1100", 110502, 0x55, 0x40000, true},
+    {"gfx1200", "gfx1201", 120000, 0x48, 0x60000, false},
+    {"gfx1201", "gfx1201", 120001, 0x4e, 0x60000, false},
+};
+
+static void
+test_amd_chips(void **state)
+{
+    const struct chip_arch *chip;
+    char known[512];
+    size_t i, k, n = 0;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(amd_chips); i++) {
+        chip = chip_arch_find(amd_chips[i].name);
+        assert_non_null(chip);
+        assert_string_equal(chip->amd.family, amd_chips[i].family);
+        assert_ptr_equal(chip_amd_find(amd_chips[i].version), chip);
+        assert_int_equal(chip_amd_version(chip), amd_chips[i].version);
+        assert_ptr_equal(chip_amd_of_machine(amd_chips[i].machine), chip);
+        assert_int_equal(chip->n_regs * 4, amd_chips[i].vgpr_bytes);
+        assert_int_equal(chip->amd.is_apu, amd_chips[i].is_apu);
+        assert_null(chip_why_refused(chip->name));
+        /* arrays of equal units, in whole engines */
+        assert_true(chip->amd.n_arrays && chip->amd.arrays_per_engine);
+        assert_int_equal(chip->amd.n_arrays % chip->amd.arrays_per_engine, 0);
+        assert_int_equal(chip->n_units %
+                             (chip->amd.n_arrays < 4 ? chip->amd.n_arrays : 4),
+                         0);
+        assert_true(chip->amd.max_units >= chip->n_units);
+        assert_true(chip->amd.n_sdma && chip->amd.n_sdma_queues >= 2);
+        assert_true(chip->amd.gc_version / 10000 ==
+                    amd_chips[i].version / 10000);
+        assert_true(chip->amd.sdma_version && chip->amd.nbif_version);
+        assert_true(chip->amd.l2_kib && chip->amd.pci_device);
+        assert_non_null(amd_gen_find(amd_chips[i].version));
+        for (k = 0; k < i; k++)
+            assert_int_not_equal(amd_chips[k].machine, amd_chips[i].machine);
+    }
+    /* the line of names has these alone */
+    chip_arch_list("AMD", known, sizeof(known));
+    for (i = 0; i < ARRAY_LEN(amd_chips); i++)
+        n += strlen(amd_chips[i].name) + (i ? 2 : 0);
+    assert_int_equal(strlen(known), n);
+    assert_null(chip_amd_find(90011));
+    assert_null(chip_amd_find(0));
+    assert_null(chip_amd_of_machine(0x40));
+    assert_non_null(strstr(chip_why_refused("gfx950"), "LLVM 20"));
+    assert_null(amd_gen_find(90500));
+}
+
 static void
 test_amd_generations(void **state)
 {
@@ -358,24 +445,20 @@ test_amd_generations(void **state)
         const struct amd_gen *g = amd_gen_find(versions[i]);
 
         assert_non_null(g);
-        assert_int_equal(g->gfx_target_version, versions[i]);
-        assert_ptr_equal(amd_gen_of_machine(g->machine), g);
         snprintf(row, sizeof(row),
-                 "%s %x: %x %u %u %x, %u %x %x %u %u %u, %u%u %x %u %x %u, %x "
+                 "%s: %x %u %u %x, %u %x %x %u %u %u, %u%u %x %u %x %u, "
                  "%u %u %u %x, %x %x %x, %u",
-                 g->name, g->machine, g->code_filler, g->dialect, g->wave_lanes,
+                 g->family, g->code_filler, g->dialect, g->wave_lanes,
                  g->rsrc3_reg, g->architected_scratch, g->srd_word3[0],
                  g->srd_word3[1], g->scratch_unit_bytes, g->scratch_size_bits,
                  g->scratch_waves_per_engine, g->uses_aql, g->sets_priv,
                  g->dma_max_bytes, g->move != NULL, g->sdma_fence_flags,
-                 g->has_gcr, g->vgpr_save_bytes, g->save_bytes_per_wave,
-                 g->waves_per_cu, g->waves_per_array, g->max_stack_bytes,
-                 g->acquire_full, g->acquire_launch, g->release_flags,
-                 g->max_lds_bytes);
+                 g->has_gcr, g->save_bytes_per_wave, g->waves_per_cu,
+                 g->waves_per_array, g->max_stack_bytes, g->acquire_full,
+                 g->acquire_launch, g->release_flags, g->max_lds_bytes);
         assert_string_equal(row, amd_gen_rows[i]);
     }
     assert_null(amd_gen_find(90011));
-    assert_null(amd_gen_of_machine(0x40));
 }
 
 static void
@@ -444,7 +527,7 @@ test_time(void **state)
 static void
 test_list(void **state)
 {
-    char text[128], whole[128];
+    char text[256], whole[512];
     size_t n;
 
     (void)state;
@@ -458,10 +541,15 @@ test_list(void **state)
         assert_true(strlen(text) + 1 == n || strcmp(text, whole) == 0);
         assert_true(text[n] == 'x');
     }
-    chip_list("AMD", text, sizeof(text));
+    chip_arch_list("AMD", text, sizeof(text));
     assert_string_equal(text,
-                        "gfx90a, gfx942, gfx1030, gfx1100, gfx1201, mi210, "
-                        "mi300x, mi325x, rx6900xt, rx7900xtx, rx9070xt");
+                        "gfx90a, gfx942, gfx1030, gfx1031, gfx1032, gfx1033, "
+                        "gfx1034, gfx1035, gfx1036, gfx1100, gfx1101, gfx1102, "
+                        "gfx1103, gfx1150, gfx1151, gfx1152, gfx1200, gfx1201");
+    n = strlen(text);
+    chip_list("AMD", whole, sizeof(whole));
+    assert_memory_equal(text, whole, n);
+    assert_memory_equal(whole + n, ", mi210, mi300x, ", 17);
     chip_list("NV", text, 20);
     assert_string_equal(text, "sm_80, sm_86, sm_89");
     chip_list("none", text, sizeof(text));
@@ -827,6 +915,7 @@ main(void)
         cmocka_unit_test(test_occupancy),
         cmocka_unit_test(test_figures),
         cmocka_unit_test(test_nv_generations),
+        cmocka_unit_test(test_amd_chips),
         cmocka_unit_test(test_amd_generations),
         cmocka_unit_test(test_time),
         cmocka_unit_test(test_list),

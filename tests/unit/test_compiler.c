@@ -177,8 +177,8 @@ test_card(void **state)
 static void
 test_amd(void **state)
 {
-    static const char *const archs[] = {"gfx90a", "gfx942", "gfx1030",
-                                        "gfx1100", "gfx1201"};
+    static const char *const archs[] = {"gfx90a",  "gfx942",  "gfx1030",
+                                        "gfx1100", "gfx1150", "gfx1201"};
     size_t i;
 
     (void)state;
@@ -205,7 +205,8 @@ test_refused(void **state)
     } rows[] = {
         {"MALI", "g710", "no compiler for MALI devices (g710)"},
         {"QCOM", "adreno", "no compiler for 'adreno'"},
-        {"AMD", "gfx1103", "'gfx1103' is not known; known: gfx90a gfx942"},
+        {"AMD", "gfx1104", "'gfx1104' is not known; known: gfx90a, gfx942"},
+        {"AMD", "gfx950", "gfx950 (MI350X, MI355X) needs LLVM 20"},
         {"NV", "gfx942", "'gfx942', which is not sm_NN"},
         {"NV", "sm_", "'sm_'"},
         {"NV", "sm_9x", "'sm_9x'"},

@@ -13,8 +13,8 @@
 #include "base/bits.h"
 #include "tools/selftest/selftest.h"
 
-static const char *const archs[] = {"gfx90a", "gfx942", "gfx1030", "gfx1100",
-                                    "gfx1201"};
+static const char *const archs[] = {"gfx90a",  "gfx942",  "gfx1030",
+                                    "gfx1100", "gfx1150", "gfx1201"};
 
 static struct hcq_device_info
 info_of(const char *arch)

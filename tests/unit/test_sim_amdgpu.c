@@ -87,11 +87,13 @@ start(struct rig *r, const char *chip, enum amdsim_queue_kind kind)
         .user = r,
     };
 
+    struct amdsim_chip facts;
+
     memset(r, 0, sizeof(*r));
     r->is_sdma = kind == AMDSIM_QUEUE_SDMA;
-    r->gfx9 = amdsim_chip_find(chip, 0)->gfx == 9;
-    assert_int_equal(amdsim_create(amdsim_chip_find(chip, 0), &r->gpu),
-                     BELL_OK);
+    assert_true(amdsim_chip_make(chip, &facts));
+    r->gfx9 = facts.gfx == 9;
+    assert_int_equal(amdsim_create(&facts, &r->gpu), BELL_OK);
     assert_int_equal(amdsim_space_create(r->gpu, &r->space), BELL_OK);
     r->ring = map(r, RING_VA, RING_BYTES, AMDSIM_MAP_WRITABLE);
     r->ctrl = map(r, CTRL_VA, 4096, AMDSIM_MAP_WRITABLE);
@@ -719,10 +721,12 @@ static const struct {
 static void
 check_launch(size_t i)
 {
-    bool older = amdsim_chip_find(launches[i].chip, 0)->gfx < 11;
-    uint32_t end = older ? 0xbf810000 : 0xbfb00000; /* s_endpgm */
+    struct amdsim_chip facts;
+    uint32_t end; /* s_endpgm */
     struct rig r;
 
+    assert_true(amdsim_chip_make(launches[i].chip, &facts));
+    end = facts.gfx < 11 ? 0xbf810000 : 0xbfb00000;
     start(&r, launches[i].chip, AMDSIM_QUEUE_PM4);
     memcpy(r.src, &end, 4);
     PUSH(&r, 0xc0027600, 0x20c, LO(SRC_VA >> 8), HI(SRC_VA >> 8));

@@ -7,6 +7,7 @@
 #endif
 
 #include "base/bits.h"
+#include "base/chip.h"
 #include "render/llvm/amdgpu.h"
 #include "tools/chain/chain_internal.h"
 
@@ -75,7 +76,7 @@ put_sum(struct chain_text *text, const struct chain *chain, const char *words)
     }
 
 static const struct {
-    const char *archs; /* NULL: all */
+    const char *families; /* NULL: all */
     enum chain_kind kind;
     struct llvm_insn insn;
 } amd_insns[] = {
@@ -192,13 +193,18 @@ bell_status
 chain_make_amd(const struct hcq_device_info *info, struct chain *chain,
                struct chain_text *text, struct render_binary *out)
 {
+    const struct chip_arch *chip = chip_arch_find(info->arch);
     struct amdgpu_target target = {.arg_align_bytes = 0};
+    bool is_dot = chain->kind == CHAIN_DOT_I8 || chain->kind == CHAIN_DOT_F16;
     size_t i;
+
+    if (!chip || !chip->amd.family || (is_dot && !chip->amd.has_dot))
+        return chain_lacks(info);
 
     for (i = 0; i < ARRAY_LEN(amd_insns); i++) {
         if (amd_insns[i].kind == chain->kind &&
-            (!amd_insns[i].archs ||
-             chain_is_listed(amd_insns[i].archs, info->arch)))
+            (!amd_insns[i].families ||
+             chain_is_listed(amd_insns[i].families, chip->amd.family)))
             break;
     }
     if (i == ARRAY_LEN(amd_insns))

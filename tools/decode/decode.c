@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "base/chip.h"
 #include "render/ir3/ir3_isa.h"
 #include "tools/decode/decode_amd.h"
 #include "tools/decode/decode_ir3.h"
@@ -98,6 +99,8 @@ static int
 init_decoder(struct decoder *d, const struct decode_options *options,
              struct sink *sink)
 {
+    char known[256];
+
     d->options = options;
     d->sink = sink;
     if (is_adreno(options->format)) {
@@ -118,10 +121,9 @@ init_decoder(struct decoder *d, const struct decode_options *options,
     d->amd.chip = decode_amd_chip_find(options->arch);
     if (d->amd.chip)
         return TOOL_GO_ON;
-    return tool_usage(options->json,
-                      "decode: --arch %s is none of gfx90a, gfx942, gfx1030, "
-                      "gfx1100, gfx1201",
-                      options->arch);
+    chip_arch_list("AMD", known, sizeof(known));
+    return tool_usage(options->json, "decode: --arch %s is not one of %s",
+                      options->arch, known);
 }
 
 static unsigned
@@ -265,7 +267,7 @@ check_what(struct decode_options *options, const struct format *format)
         return tool_usage(options->json, "decode: which --arch? %s",
                           is_adreno(format->name)
                               ? "a6xx, a7xx"
-                              : "gfx90a, gfx942, gfx1030, gfx1100, gfx1201");
+                              : "gfx942, gfx1100 and so on");
     if (is_nv && options->arch)
         return tool_usage(options->json,
                           "decode: --format nv goes by --sm or --class");
@@ -315,7 +317,7 @@ verb_decode(int argc, char **argv)
         {"--sm", "SM", TOOL_OPT_STRING, &options.sm, 0, 0,
          "sm_90 and so on: its classes on the usual subchannels"},
         {"--arch", "ARCH", TOOL_OPT_STRING, &options.arch, 0, 0,
-         "gfx90a, gfx942, gfx1030, gfx1100 or gfx1201: the packets' dialect; "
+         "gfx942, gfx1100 and so on: the packets' dialect; "
          "a6xx or a7xx: the packets' or instructions'"},
         {"--class", "HEX", TOOL_OPT_LIST, &options.classes, 0, 0,
          "a GPFIFO, compute or copy class: c86f, cbc0, c8b5"},

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/chip.h"
 #include "hcq/amd/regs/amd_object.h"
 #include "hcq/amd/regs/amd_pm4.h"
 #include "hcq/amd/regs/amd_sdma.h"
@@ -12,8 +13,8 @@
 #define LINE_BYTES 1024
 #define PACKET_DW  16u /* of AQL; descriptors are as long */
 
-/* src: hw/amd/BRINGUP.md 0 */
-static const struct decode_amd_chip chips[] = {
+/* By family. src: hw/amd/BRINGUP.md 0 */
+static const struct decode_amd_chip families[] = {
     {"gfx90a", AMD_PM4_GEN_GFX9, AMD_SDMA_GEN_V4},
     {"gfx942", AMD_PM4_GEN_GFX9, AMD_SDMA_GEN_V4},
     {"gfx1030", AMD_PM4_GEN_GFX10, AMD_SDMA_GEN_V5},
@@ -24,11 +25,12 @@ static const struct decode_amd_chip chips[] = {
 const struct decode_amd_chip *
 decode_amd_chip_find(const char *name)
 {
+    const struct chip_arch *chip = chip_arch_find(name);
     size_t i;
 
-    for (i = 0; i < ARRAY_LEN(chips); i++) {
-        if (strcmp(chips[i].name, name) == 0)
-            return &chips[i];
+    for (i = 0; chip && chip->amd.family && i < ARRAY_LEN(families); i++) {
+        if (strcmp(families[i].family, chip->amd.family) == 0)
+            return &families[i];
     }
     return NULL;
 }
@@ -182,7 +184,7 @@ decode_amd_kernel(const struct decode_amd *d, const uint32_t *words,
     for (at = 0; n_dw - at >= PACKET_DW; at += PACKET_DW) {
         regs_text_init(&text, buf, sizeof(buf));
         regs_text_put(&text, "kernel descriptor for %s, %u words",
-                      d->chip->name, PACKET_DW);
+                      d->chip->family, PACKET_DW);
         d->line(d->user, buf);
         decode_descriptor(d, words + at);
     }

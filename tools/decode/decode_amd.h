@@ -12,13 +12,13 @@
 
 #include "hcq/regs.h"
 
-/* The dialects of one chip. */
+/* The dialects of one family of chips. */
 struct decode_amd_chip {
-    const char *name; /* "gfx942" */
+    const char *family; /* "gfx942" */
     unsigned pm4_gen, sdma_gen;
 };
 
-/* By name, or NULL. */
+/* By a chip's name, or NULL. */
 const struct decode_amd_chip *decode_amd_chip_find(const char *name);
 
 /* Where text goes, and what for. */

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/bits.h"
+#include "base/chip.h"
 #include "base/env.h"
 #include "hcq/amd/amd.h"
 #include "ioctl/nv_abi.h"
@@ -459,7 +460,7 @@ static bool
 is_known_amd(uint64_t gfx_version)
 {
 #if BELL_HAVE_AMD
-    return amd_gen_find((uint32_t)gfx_version) != NULL;
+    return chip_amd_find((uint32_t)gfx_version) != NULL;
 #else
     (void)gfx_version;
     return false;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/bits.h"
+#include "base/chip.h"
 #include "base/thread.h"
 #include "hcq/amd/amd_command.h"
 #include "hcq/amd/amd_kfd.h"
@@ -108,7 +109,8 @@ generation(struct selftest *st)
     if (!gen)
         return selftest_fail(st, "gfx_target_version %u is not in the table",
                              t->gfx_target_version);
-    selftest_note(st, "%s: %s queues, waves of %u, scratch %s", gen->name,
+    selftest_note(st, "%s: %s queues, waves of %u, scratch %s",
+                  chip_amd_find(t->gfx_target_version)->name,
                   gen->uses_aql ? "AQL" : "PM4", gen->wave_lanes,
                   gen->architected_scratch ? "by the hardware"
                                            : "by a descriptor");

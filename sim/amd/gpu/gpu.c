@@ -1,7 +1,7 @@
 /* The card: chips, clock, address spaces, and the thread that looks at the
- * doorbells. src: hw/amd/BRINGUP.md 0 and 2. guess: numbers of copy engines and
- * their queues, device ids, and the clock of gfx90a, which have not been looked
- * up for every chip. How many compute units there are is made up, and small. */
+ * doorbells. src: hw/amd/BRINGUP.md 0 and 2; base/chip.c for what differs
+ * between chips of a family. guess: the clock of gfx90a. How many compute units
+ * a card has that no product is named for is made up, and small. */
 #include <assert.h>
 #include <sched.h>
 #include <string.h>
@@ -10,135 +10,98 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "base/chip.h"
 #include "base/thread.h"
 #include "sim/amd/gpu/dump.h"
 #include "sim/amd/gpu/gpu_internal.h"
 
-static const struct amdsim_chip chips[] = {
-    {
-        .name = "gfx90a",
-        .gfx_target_version = 90010,
-        .isa = ISA_GFX90A,
-        .gfx = 9,
-        .gc_version = 90402,
-        .sdma_version = 40400,
-        .n_xcc = 1,
-        .simd_count = 32, /* 8 CUs */
-        .simd_per_cu = 4,
-        .array_count = 4,
-        .simd_arrays_per_engine = 1,
-        .max_waves_per_simd = 8,
-        .max_slots_scratch_cu = 32,
-        .lds_kib = 64,
-        .vgpr_bytes = 0x80000,
-        .n_sdma = 2,
-        .n_sdma_queues = 8,
-        .device_id = 0x740f,
-        .vram_bytes = 8ull << 30,
-        .clock_hz = 25000000,
-    },
-    {
-        .name = "gfx942",
-        .gfx_target_version = 90402,
-        .isa = ISA_GFX942,
-        .gfx = 9,
-        .gc_version = 90403,
-        .sdma_version = 40402,
-        .n_xcc = 4,
-        .simd_count = 64, /* 4 CUs of an XCC */
-        .simd_per_cu = 4,
-        .array_count = 4,
-        .simd_arrays_per_engine = 1,
-        .max_waves_per_simd = 8,
-        .max_slots_scratch_cu = 32,
-        .lds_kib = 64,
-        .vgpr_bytes = 0x80000,
-        .n_sdma = 4,
-        .n_sdma_queues = 8,
-        .device_id = 0x74a1,
-        .vram_bytes = 8ull << 30,
-        .clock_hz = 100000000,
-    },
-    {
-        .name = "gfx1030",
-        .gfx_target_version = 100300,
-        .isa = ISA_GFX10,
-        .gfx = 10,
-        .gc_version = 100300,
-        .sdma_version = 50200,
-        .n_xcc = 1,
-        .simd_count = 16, /* 8 CUs */
-        .simd_per_cu = 2,
-        .array_count = 4,
-        .simd_arrays_per_engine = 2,
-        .max_waves_per_simd = 16,
-        .max_slots_scratch_cu = 32,
-        .lds_kib = 64,
-        .vgpr_bytes = 0x40000,
-        .n_sdma = 4,
-        .n_sdma_queues = 8,
-        .device_id = 0x73bf,
-        .vram_bytes = 8ull << 30,
-        .clock_hz = 100000000,
-    },
-    {
-        .name = "gfx1100",
-        .gfx_target_version = 110000,
-        .isa = ISA_GFX11,
-        .gfx = 11,
-        .gc_version = 110000,
-        .sdma_version = 60000,
-        .n_xcc = 1,
-        .simd_count = 16, /* 8 CUs */
-        .simd_per_cu = 2,
-        .array_count = 4,
-        .simd_arrays_per_engine = 2,
-        .max_waves_per_simd = 16,
-        .max_slots_scratch_cu = 32,
-        .lds_kib = 64,
-        .vgpr_bytes = 0x60000,
-        .n_sdma = 2,
-        .n_sdma_queues = 6,
-        .device_id = 0x744c,
-        .vram_bytes = 8ull << 30,
-        .clock_hz = 100000000,
-    },
-    {
-        .name = "gfx1201",
-        .gfx_target_version = 120001,
-        .isa = ISA_GFX12,
-        .gfx = 12,
-        .gc_version = 120001,
-        .sdma_version = 70001,
-        .n_xcc = 1,
-        .simd_count = 16, /* 8 CUs */
-        .simd_per_cu = 2,
-        .array_count = 4,
-        .simd_arrays_per_engine = 2,
-        .max_waves_per_simd = 16,
-        .max_slots_scratch_cu = 32,
-        .lds_kib = 64,
-        .vgpr_bytes = 0x60000,
-        .n_sdma = 2,
-        .n_sdma_queues = 6,
-        .device_id = 0x7550,
-        .vram_bytes = 8ull << 30,
-        .clock_hz = 100000000,
-    },
+/* What chips of a family have in common. */
+static const struct family {
+    const char *name;
+    enum isa_gen isa;
+    uint32_t gfx, simd_per_cu, max_waves_per_simd, l1_kib, clock_hz;
+    /* of the small card; large_xcc: of products */
+    uint32_t n_xcc, large_xcc;
+} families[] = {
+    {"gfx90a", ISA_GFX90A, 9, 4, 8, 16, 25000000, 1, 1},
+    {"gfx942", ISA_GFX942, 9, 4, 8, 32, 100000000, 4, 8},
+    {"gfx1030", ISA_GFX10, 10, 2, 16, 16, 100000000, 1, 1},
+    {"gfx1100", ISA_GFX11, 11, 2, 16, 32, 100000000, 1, 1},
+    {"gfx1201", ISA_GFX12, 12, 2, 16, 32, 100000000, 1, 1},
 };
 
-const struct amdsim_chip *
-amdsim_chip_find(const char *name, uint32_t number)
+/* Family 11.5 has floats in scalar registers. */
+static enum isa_gen
+isa_of(const struct family *family, uint32_t version)
 {
-    uint32_t i;
+    if (family->isa == ISA_GFX11 && version >= 110500)
+        return ISA_GFX115;
+    return family->isa;
+}
 
-    if (!name)
-        return number < ARRAY_LEN(chips) ? &chips[number] : NULL;
-    for (i = 0; i < ARRAY_LEN(chips); i++) {
-        if (strcmp(chips[i].name, name) == 0)
-            return &chips[i];
+static void
+make_chip(const struct chip_arch *arch, const struct family *family,
+          struct amdsim_chip *out)
+{
+    const struct chip_amd *amd = &arch->amd;
+    uint32_t n_arrays = amd->n_arrays < 4 ? amd->n_arrays : 4;
+
+    *out = (struct amdsim_chip){
+        .name = arch->name,
+        .gfx_target_version = chip_amd_version(arch),
+        .gfx = family->gfx,
+        .gc_version = amd->gc_version,
+        .sdma_version = amd->sdma_version,
+        .nbif_version = amd->nbif_version,
+        .n_xcc = family->n_xcc,
+        .simd_count = arch->n_units * family->simd_per_cu,
+        .simd_per_cu = family->simd_per_cu,
+        .array_count = n_arrays,
+        .simd_arrays_per_engine = amd->arrays_per_engine,
+        .max_waves_per_simd = family->max_waves_per_simd,
+        .max_slots_scratch_cu = 32,
+        .lds_kib = arch->group_shared_bytes / 1024,
+        .vgpr_bytes = arch->n_regs * 4,
+        .l1_kib = family->l1_kib,
+        .l2_kib = amd->l2_kib,
+        .n_sdma = amd->n_sdma,
+        .n_sdma_queues = amd->n_sdma_queues,
+        .device_id = amd->pci_device,
+        .vram_bytes = 8ull << 30,
+        .clock_hz = family->clock_hz,
+    };
+    out->isa = isa_of(family, out->gfx_target_version);
+}
+
+/* All compute units of the product, in the arrangement that they have. */
+static void
+become_product(const struct chip_arch *arch, const struct family *family,
+               const struct chip *product, struct amdsim_chip *chip)
+{
+    chip->n_xcc = family->large_xcc;
+    chip->array_count = arch->amd.n_arrays;
+    chip->simd_count = product->n_units * chip->simd_per_cu;
+    chip->device_id = product->pci_device;
+    chip->vram_bytes = product->memory_bytes;
+}
+
+bool
+amdsim_chip_make(const char *name, struct amdsim_chip *out_chip)
+{
+    const struct chip *product = chip_find(name);
+    const struct chip_arch *arch =
+        chip_arch_find(product ? product->arch : name);
+    size_t i;
+
+    for (i = 0; arch && arch->amd.family && i < ARRAY_LEN(families); i++) {
+        if (strcmp(families[i].name, arch->amd.family) != 0)
+            continue;
+        make_chip(arch, &families[i], out_chip);
+        if (product)
+            become_product(arch, &families[i], product, out_chip);
+        return true;
     }
-    return NULL;
+    return false;
 }
 
 uint64_t
@@ -249,7 +212,8 @@ amdsim_create(const struct amdsim_chip *chip, struct amdsim **out_gpu)
                          chip->name);
     }
     pthread_cond_init(&gpu->wake, NULL);
-    gpu->chip = chip;
+    gpu->own_chip = *chip;
+    gpu->chip = &gpu->own_chip;
     gpu->start_ns = time_now_ns();
     status = amd_code_create(chip->isa, &gpu->code);
     if (status == BELL_OK) {

@@ -21,7 +21,7 @@
 #include "base/status.h"
 #include "sim/amd/isa/isa.h"
 
-/* A chip as the facts give it. Plain, constant. */
+/* A chip as the facts give it. Plain; `name` is a constant. */
 struct amdsim_chip {
     const char *name;            /* "gfx1100" */
     uint32_t gfx_target_version; /* 110000 */
@@ -29,24 +29,28 @@ struct amdsim_chip {
     uint32_t gfx;          /* dialect of PM4: 9, 10, 11, 12 */
     uint32_t gc_version;   /* of the graphics core, as discovery tells it */
     uint32_t sdma_version; /* 40402, 60000 */
+    uint32_t nbif_version; /* of the bus interface */
     uint32_t n_xcc;
     /* As sysfs tells them, over all XCCs. */
     uint32_t simd_count, simd_per_cu, array_count, simd_arrays_per_engine;
     uint32_t max_waves_per_simd, max_slots_scratch_cu, lds_kib;
-    uint32_t vgpr_bytes; /* of a CU */
+    uint32_t vgpr_bytes;     /* of a CU */
+    uint32_t l1_kib, l2_kib; /* of a CU's vector cache; of an XCC's L2 */
     uint32_t n_sdma, n_sdma_queues;
     uint32_t device_id;
     uint64_t vram_bytes, clock_hz;
 };
 
-/* By name; by number from 0 if `name` is NULL. NULL if there is none. */
-const struct amdsim_chip *amdsim_chip_find(const char *name, uint32_t number);
+/* By the name of a chip or of a product, which is as large as it is; else the
+ * card is small. False if there is none of that name. */
+bool amdsim_chip_make(const char *name, struct amdsim_chip *out_chip);
 
 struct amd_dump;
 struct amdsim;       /* a card */
 struct amdsim_space; /* an address space of a process on a card */
 struct amdsim_queue;
 
+/* The chip is copied. */
 BELL_MUST_CHECK bell_status amdsim_create(const struct amdsim_chip *chip,
                                           struct amdsim **out_gpu);
 void amdsim_destroy(struct amdsim *gpu);

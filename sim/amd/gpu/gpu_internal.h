@@ -30,7 +30,8 @@
 /* ---- the card (gpu.c) ---- */
 
 struct amdsim {
-    const struct amdsim_chip *chip;
+    struct amdsim_chip own_chip;
+    const struct amdsim_chip *chip; /* own_chip */
     struct amd_code *code;
     _Atomic uint64_t start_ns;
     pthread_t watcher;

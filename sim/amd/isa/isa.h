@@ -16,9 +16,10 @@
 enum isa_gen {
     ISA_GFX90A, /* this and the next: waves of 64 */
     ISA_GFX942,
-    ISA_GFX10, /* gfx1030; from here on waves of 32, or 64 */
-    ISA_GFX11, /* gfx1100 */
-    ISA_GFX12, /* gfx1201 */
+    ISA_GFX10,  /* gfx1030; from here on waves of 32, or 64 */
+    ISA_GFX11,  /* gfx1100 */
+    ISA_GFX115, /* gfx1150: that with floats in scalar registers */
+    ISA_GFX12,  /* gfx1201 */
     ISA_GEN_COUNT
 };
 
@@ -26,6 +27,12 @@ static inline bool
 isa_is_gfx9(enum isa_gen gen)
 {
     return gen <= ISA_GFX942;
+}
+
+static inline bool
+isa_is_gfx11(enum isa_gen gen)
+{
+    return gen == ISA_GFX11 || gen == ISA_GFX115;
 }
 
 /* Kernels have scratch by a buffer descriptor in their first registers. */

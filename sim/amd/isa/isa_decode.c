@@ -535,7 +535,7 @@ take_scope(struct decoder *d)
         past = enc_field(d, 25, 25) != 0;
     } else {
         fresh =
-            d->gen == ISA_GFX11 ? enc_field(d, 14, 14) : enc_field(d, 16, 16);
+            isa_is_gfx11(d->gen) ? enc_field(d, 14, 14) : enc_field(d, 16, 16);
     }
     if (past)
         in->mem_flags |= ISA_MEM_PAST;
@@ -598,7 +598,7 @@ static bool
 decode_flat(struct decoder *d)
 {
     struct isa_insn *in = d->out;
-    bool gfx11 = d->gen == ISA_GFX11, returns;
+    bool gfx11 = isa_is_gfx11(d->gen), returns;
     uint32_t file, saddr, none;
 
     in->format = ISA_FLAT;
@@ -665,7 +665,7 @@ static bool
 decode_mubuf(struct decoder *d)
 {
     struct isa_insn *in = d->out;
-    bool gfx11 = d->gen == ISA_GFX11, coherent;
+    bool gfx11 = isa_is_gfx11(d->gen), coherent;
     uint32_t file;
 
     in->format = ISA_MUBUF;

@@ -794,7 +794,7 @@ wave_salu(struct wave *w, const struct isa_insn *in)
 {
     bool known = false, good = false;
 
-    if (w->group->gen == ISA_GFX12)
+    if (w->group->gen >= ISA_GFX115)
         good = wave_salu_float(w, in, &known);
     if (known)
         return good;

@@ -120,21 +120,11 @@ put_bank(struct sim_text *text, const struct kfd_card *card)
 static void
 put_cache(struct sim_text *text, const struct amdsim_chip *chip, uint32_t level)
 {
-    static const struct {
-        uint32_t gfx, kib[2];
-    } rows[] = {
-        {90010, {16, 8192}},  {90402, {32, 4096}},  {100300, {16, 4096}},
-        {110000, {32, 6144}}, {120001, {32, 8192}},
-    };
     uint32_t i;
 
-    for (i = 0;
-         rows[i].gfx != chip->gfx_target_version && i + 1 < ARRAY_LEN(rows);
-         i++)
-        ;
     put_key(text, "processor_id_low", 0x80001000);
     put_key(text, "level", level);
-    put_key(text, "size", rows[i].kib[level - 1]);
+    put_key(text, "size", level == 1 ? chip->l1_kib : chip->l2_kib);
     put_key(text, "cache_line_size", chip->gfx == 9 && level == 1 ? 64 : 128);
     put_key(text, "cache_lines_per_tag", 1);
     put_key(text, "association", 16);
@@ -211,26 +201,6 @@ put_node(struct sim_text *text, struct kfd_machine *machine, uint32_t node,
     return true;
 }
 
-/* The bus interface's version. src: Linux, amdgpu_discovery.c (nbio blocks of
- * aldebaran, sienna cichlid, aqua vanjaram, gc 11.0.0 and 12.0.1) */
-static uint32_t
-nbif_version(const struct amdsim_chip *chip)
-{
-    static const struct {
-        uint32_t gfx, nbif;
-    } rows[] = {
-        {90010, 70404},  {90402, 70900},  {100300, 30300},
-        {110000, 40300}, {120001, 60301},
-    };
-    size_t i;
-
-    for (i = 0; i < ARRAY_LEN(rows); i++) {
-        if (rows[i].gfx == chip->gfx_target_version)
-            return rows[i].nbif;
-    }
-    return 0;
-}
-
 /* src: BRINGUP.md 2: hardware ids 11, 42 and 108 */
 static bool
 put_discovery(struct sim_text *text, const struct kfd_machine *machine,
@@ -250,7 +220,7 @@ put_discovery(struct sim_text *text, const struct kfd_machine *machine,
     else if (id == 42)
         version = chip->sdma_version;
     else if (id == 108)
-        version = nbif_version(chip);
+        version = chip->nbif_version;
     else
         return false;
     if (strcmp(key, "major") == 0)

@@ -19,8 +19,7 @@
 
 /* What a SPEC says. */
 struct plan {
-    const struct amdsim_chip *chip;
-    const struct chip *product; /* that the chip is made as large as; or NULL */
+    struct amdsim_chip chip;
     uint32_t n_cards, minor, flip_every, reset_in;
     uint64_t hidden, denied; /* kfd_machine's, as those that follow */
     uint32_t bar_mib;
@@ -61,31 +60,6 @@ amdsim_machine_destroy(struct kfd_machine *machine)
     host_free(machine);
 }
 
-/* What a product's compute units are arranged in. src: hw/amd/BRINGUP.md 2 and
- * 5 (7900XTX; lead: MI300X), AMD's product pages (shader engines): lead */
-static const struct arrangement {
-    const char *arch;
-    uint32_t n_xcc, array_count, simd_arrays_per_engine;
-} arrangements[] = {
-    {"gfx90a", 1, 8, 1},   {"gfx942", 8, 32, 1}, {"gfx1030", 1, 8, 2},
-    {"gfx1100", 1, 12, 2}, {"gfx1201", 1, 8, 2},
-};
-
-static void
-amdsim_become_product(struct amdsim_chip *chip, const struct chip *product)
-{
-    size_t i = 0;
-
-    while (strcmp(arrangements[i].arch, product->arch) != 0)
-        i++;
-    chip->n_xcc = arrangements[i].n_xcc;
-    chip->array_count = arrangements[i].array_count;
-    chip->simd_arrays_per_engine = arrangements[i].simd_arrays_per_engine;
-    chip->simd_count = product->n_units * chip->simd_per_cu;
-    chip->device_id = product->pci_device;
-    chip->vram_bytes = product->memory_bytes;
-}
-
 /* Each die by itself: CPX. */
 static void
 divide_cards(struct kfd_machine *machine)
@@ -112,9 +86,7 @@ amdsim_machine_create(const struct plan *plan, const char *spec,
         host_free(machine);
         return bell_fail(BELL_E_NO_MEMORY, "no memory for a machine");
     }
-    machine->own_chip = *plan->chip;
-    if (plan->product)
-        amdsim_become_product(&machine->own_chip, plan->product);
+    machine->own_chip = plan->chip;
     machine->chip = &machine->own_chip;
     machine->kfd_minor = plan->minor;
     machine->waits_block = plan->waits_block;
@@ -127,7 +99,7 @@ amdsim_machine_create(const struct plan *plan, const char *spec,
     machine->is_virtual = plan->is_virtual;
     machine->first_is_old = plan->first_is_old;
     machine->kernel_is_old = plan->kernel_is_old;
-    if (plan->dump && amd_dump_create(plan->dump, plan->chip->name,
+    if (plan->dump && amd_dump_create(plan->dump, plan->chip.name,
                                       &machine->dump) != BELL_OK) {
         amdsim_machine_destroy(machine);
         return bell_error_last()->status;
@@ -160,20 +132,9 @@ amdsim_machine_create(const struct plan *plan, const char *spec,
 static bell_status
 unknown_amd_spec(const char *spec)
 {
-    const struct amdsim_chip *chip;
-    const struct chip *product;
-    char chips[128] = "";
-    size_t n = 0;
-    uint32_t i;
+    char chips[400];
 
-    for (i = 0; (chip = amdsim_chip_find(NULL, i)) && n < sizeof(chips); i++)
-        n += (size_t)snprintf(chips + n, sizeof(chips) - n, "%s%s",
-                              i ? ", " : "", chip->name);
-    for (i = 0; (product = chip_at(i)) && n < sizeof(chips); i++) {
-        if (amdsim_chip_find(product->arch, 0))
-            n += (size_t)snprintf(chips + n, sizeof(chips) - n, ", %s",
-                                  product->name);
-    }
+    chip_list("AMD", chips, sizeof(chips));
     return bell_fail(
         BELL_E_NO_DEVICE,
         "no simulated AMD machine '%.60s'; known: CHIP[*1..%u]"
@@ -257,15 +218,13 @@ parse_fail_plan(const char *spec, struct plan *plan)
     size_t n = strcspn(spec, "*,");
     const char *rest = spec + n;
     char chip[32] = "", *end;
+    bool is_known;
 
     *plan = (struct plan){.n_cards = 1, .minor = DEFAULT_MINOR};
     if (n == 0 || n >= sizeof(chip))
         return unknown_amd_spec(spec);
     memcpy(chip, spec, n);
-    plan->chip = amdsim_chip_find(chip, 0);
-    plan->product = chip_find(chip);
-    if (plan->product)
-        plan->chip = amdsim_chip_find(plan->product->arch, 0);
+    is_known = amdsim_chip_make(chip, &plan->chip);
     if (*rest == '*') {
         if (rest[1] < '1' || rest[1] > '9')
             return unknown_amd_spec(spec);
@@ -275,7 +234,7 @@ parse_fail_plan(const char *spec, struct plan *plan)
     if (*rest && *rest != ',')
         return unknown_amd_spec(spec);
     BELL_TRY(parse_options(spec, rest, plan));
-    if (!plan->chip || plan->n_cards < 1 || plan->n_cards > MAX_GPUS ||
+    if (!is_known || plan->n_cards < 1 || plan->n_cards > MAX_GPUS ||
         plan->minor < 11 || plan->minor > NEWEST_MINOR)
         return unknown_amd_spec(spec);
     return BELL_OK;

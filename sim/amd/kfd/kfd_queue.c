@@ -16,13 +16,35 @@ struct save_sizes {
     uint64_t control_stack, save, total;
 };
 
+/* Bytes of a compute unit's vector registers, as the kernel has them. src:
+ * Linux, kfd_queue.c, kfd_get_vgpr_size_per_cu */
+static uint64_t
+vgpr_bytes(uint32_t version)
+{
+    switch (version) {
+    case 90008:
+    case 90010:
+    case 90402:
+        return 0x80000;
+    case 110000:
+    case 110001:
+    case 110501:
+    case 120000:
+    case 120001:
+        return 0x60000;
+    default:
+        return 0x40000;
+    }
+}
+
 /* src: BRINGUP.md 5, "Save area formulas" */
 static struct save_sizes
 save_sizes(const struct amdsim_chip *chip)
 {
     bool gfx9 = chip->gfx == 9;
     uint64_t cu = chip->simd_count / chip->simd_per_cu / chip->n_xcc;
-    uint64_t vgpr = chip->vgpr_bytes, lds = 0x10000, waves, data;
+    uint64_t vgpr = vgpr_bytes(chip->gfx_target_version), lds = 0x10000, waves,
+             data;
     struct save_sizes s;
 
     waves = cu * 32;
