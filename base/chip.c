@@ -15,7 +15,9 @@
  * A100 and H100"; matrix rates are at 1830 MHz, others at 1980), Ada (appendix
  * A) and RTX Blackwell (appendix A), data sheets of H200 and L40S; AMD's data
  * sheets of MI210, MI300X and MI325X, product pages of RX 6900 XT, RX 7900 XTX
- * and RX 9070 XT. h100's units, memory, L2: observed: H100 SXM5 80 GB,
+ * and RX 9070 XT; NVIDIA's white paper on GA102 (RTX 3090), the vendors' product
+ * pages of RTX 3060 and 4060, RX 6600, 6700 XT, 7600, 7800 XT and 9060 XT, and
+ * of Ryzen AI Max+ 395 (strixhalo). h100's units, memory, L2: observed: H100 SXM5 80 GB,
  * 2026-11-22. h200's L2: observed: H200, 2026-10-28, as the vendor's runtime
  * has it. lead: what of the others no card of ours has told, which is
  * everything; guess: L2 of B200 and sm_100's rates, L40S's float16, bfloat16
@@ -151,6 +153,12 @@ static const struct chip products[] = {
     {"rtx3090", "sm_86", "NVIDIA GeForce RTX 3090", 0x2204, 82, 1695,
      24 * GIB, 6 * MIB, UNKNOWN_L2(82), 936,
      {35.6, 0.56, 71.0, 35.6, 0, 0, 284.0, 35.6, 35.6, 17.8}},
+    {"rtx3060", "sm_86", "NVIDIA GeForce RTX 3060", 0x2503, 28, 1777,
+     12 * GIB, 3 * MIB, UNKNOWN_L2(28), 360,
+     {12.7, 0.2, 25.5, 12.7, 0, 0, 101.9, 12.7, 12.7, 6.4}},
+    {"rtx4060", "sm_89", "NVIDIA GeForce RTX 4060", 0x2882, 24, 2460,
+     8 * GIB, 24 * MIB, UNKNOWN_L2(24), 272,
+     {15.1, 0.24, 30.2, 15.1, 0, 0, 120.9, 15.1, 15.1, 7.6}},
     {"rtx4090", "sm_89", "NVIDIA GeForce RTX 4090", 0x2684, 128, 2520,
      24 * GIB, 72 * MIB, UNKNOWN_L2(128), 1008,
      {82.6, 1.3, 165.2, 82.6, 0, 0, 660.6, 82.6, 82.6, 41.3}},
@@ -177,9 +185,28 @@ static const struct chip products[] = {
     {"rx6900xt", "gfx1030", "AMD Radeon RX 6900 XT", 0x73bf, 80, 2250,
      16 * GIB, 4 * MIB, UNKNOWN_L2(80), 512,
      {23.0, 1.4, 0, 0, 0, 0, 0, 46.1, 0, 0}},
+    {"rx6700xt", "gfx1031", "AMD Radeon RX 6700 XT", 0x73df, 40, 2581,
+     12 * GIB, 3 * MIB, UNKNOWN_L2(40), 384,
+     {13.2, 0.83, 0, 0, 0, 0, 0, 26.4, 0, 0}},
+    {"rx6600", "gfx1032", "AMD Radeon RX 6600", 0x73ff, 28, 2491,
+     8 * GIB, 2 * MIB, UNKNOWN_L2(28), 224,
+     {8.9, 0.56, 0, 0, 0, 0, 0, 17.9, 0, 0}},
     {"rx7900xtx", "gfx1100", "AMD Radeon RX 7900 XTX", 0x744c, 96, 2500,
      24 * GIB, 6 * MIB, UNKNOWN_L2(96), 960,
      {61.4, 1.9, 122.8, 0, 0, 0, 122.8, 122.8, 0, 0}},
+    {"rx7800xt", "gfx1101", "AMD Radeon RX 7800 XT", 0x747e, 60, 2430,
+     16 * GIB, 4 * MIB, UNKNOWN_L2(60), 624,
+     {37.3, 1.2, 74.6, 0, 0, 0, 74.6, 74.6, 0, 0}},
+    {"rx7600", "gfx1102", "AMD Radeon RX 7600", 0x7480, 32, 2655,
+     8 * GIB, 2 * MIB, UNKNOWN_L2(32), 288,
+     {21.7, 0.68, 43.5, 0, 0, 0, 43.5, 43.5, 0, 0}},
+    /* memory: half of 128 GiB, which is what Linux gives unless told */
+    {"strixhalo", "gfx1151", "AMD Radeon 8060S", 0x1586, 40, 2900,
+     64 * GIB, 2 * MIB, UNKNOWN_L2(40), 256,
+     {29.7, 0.93, 59.4, 0, 0, 0, 59.4, 59.4, 0, 0}},
+    {"rx9060xt", "gfx1200", "AMD Radeon RX 9060 XT", 0x7590, 32, 3130,
+     16 * GIB, 4 * MIB, UNKNOWN_L2(32), 320,
+     {25.6, 0.4, 102.6, 0, 0, 0, 205.1, 51.3, 0, 0}},
     {"rx9070xt", "gfx1201", "AMD Radeon RX 9070 XT", 0x7550, 64, 2970,
      16 * GIB, 8 * MIB, UNKNOWN_L2(64), 640,
      {48.7, 0.76, 194.6, 0, 0, 0, 389.2, 97.3, 0, 0}},

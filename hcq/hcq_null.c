@@ -340,7 +340,7 @@ hcq_null_open(const char *backend, unsigned idx, const char *name,
     const struct chip *chip = chip_find(name);
     const struct chip_arch *arch = chip_arch_find(chip ? chip->arch : name);
     struct null_device *dev;
-    char known[256];
+    char known[400];
     bell_status status;
     size_t i = 0;
 

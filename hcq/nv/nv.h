@@ -133,6 +133,7 @@ struct nv_program {
 /* What this card is (nv_chip.c). */
 struct nv_chip {
     uint32_t sm;         /* 80, 90, 120: compute capability times ten */
+    uint32_t code_sm;    /* that code is made for: at most sm */
     uint32_t sm_version; /* as the driver tells it: 0x900 */
     const struct nv_class *host, *compute, *copy, *usermode;
     uint32_t n_gpc, n_tpc_per_gpc, n_sm_per_tpc; /* LITTER: upper bounds */

@@ -72,6 +72,7 @@ static bell_status
 choose_classes(struct nv_device *dev)
 {
     struct nv_chip *chip = &dev->chip;
+    const char *too_old;
     uint32_t *list, n;
 
     BELL_TRY(read_classes(dev, &list, &n));
@@ -79,7 +80,10 @@ choose_classes(struct nv_device *dev)
     chip->compute = nv_class_best(NV_CLASS_COMPUTE, list, n);
     chip->copy = nv_class_best(NV_CLASS_COPY, list, n);
     chip->usermode = nv_class_best(NV_CLASS_USERMODE, list, n);
+    too_old = chip->compute ? NULL : nv_gen_too_old(list, n);
     host_free(list);
+    if (too_old)
+        return bell_fail(BELL_E_UNSUPPORTED, "%s", too_old);
     if (!chip->host || !chip->compute || !chip->copy || !chip->usermode)
         return bell_fail(
             BELL_E_UNSUPPORTED,
@@ -163,17 +167,23 @@ count_sms(struct nv_device *dev)
     return BELL_OK;
 }
 
-static bell_status
+static void
 choose_generation(struct nv_chip *chip)
 {
-    const struct nv_gen *gen;
+    bool is_known = false;
+    const struct nv_gen *gen =
+        nv_gen_find(chip->sm_version, chip->compute->number, &is_known);
 
-    BELL_TRY(nv_gen_find(chip->sm_version, &gen));
+    if (!is_known)
+        LOG(LOG_IOCTL,
+            "SM version 0x%x with class 0x%x is not known: used as sm_%u, the "
+            "lowest of that class",
+            chip->sm_version, chip->compute->number, gen->sm);
     chip->sm = gen->sm;
+    chip->code_sm = gen->code_sm;
     chip->max_shared_bytes = gen->max_shared_kib * 1024;
     chip->shared_window = NV_SHARED_WINDOW;
     chip->local_window = NV_LOCAL_WINDOW;
-    return BELL_OK;
 }
 
 /* ---- memory, engines, name ---------------------------------------------------------- */
@@ -260,7 +270,7 @@ nv_chip_query(struct nv_device *dev)
 {
     BELL_TRY(choose_classes(dev));
     BELL_TRY(query_units(dev));
-    BELL_TRY(choose_generation(&dev->chip));
+    choose_generation(&dev->chip);
     BELL_TRY(count_sms(dev));
     BELL_TRY(query_memory(dev));
     BELL_TRY(query_copy_engines(dev));

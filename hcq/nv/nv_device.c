@@ -199,7 +199,7 @@ complete_info(struct nv_device *dev)
 {
     struct hcq_device_info *info = &dev->base.info;
 
-    snprintf(info->arch, sizeof(info->arch), "sm_%u", dev->chip.sm);
+    snprintf(info->arch, sizeof(info->arch), "sm_%u", dev->chip.code_sm);
     info->n_units = dev->chip.n_sm;
     /* the card of a kernel that is simulated around the whole program */
     if (strncmp(info->model, "Simulated ", 10) == 0)

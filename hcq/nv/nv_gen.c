@@ -1,7 +1,8 @@
 /* The generations: everything that differs between them, in tables. */
 #include "hcq/nv/nv_gen.h"
 
-#include <stdio.h>
+#include <assert.h>
+#include <stddef.h>
 
 #include "base/bits.h"
 #include "hcq/nv/regs/nv_cbank.h"
@@ -132,31 +133,69 @@ nv_class_best(enum nv_class_kind kind, const uint32_t *numbers, uint32_t n)
 
 /* ---- chips --------------------------------------------------------------------- */
 
-/* src: hw/nv/BRINGUP.md section 4, CUBIN.md section 4. 0x807, 0xa00: by the
- * same rule, not seen. */
+/* The lowest chip of each class first. Versions are those of the hardware, as
+ * NVIDIA's ctrl2080gr.h lists them: it has 8_02 and no 8_00, and says that 12_x
+ * replaces 10_04. src: hw/nv/BRINGUP.md section 4, CUBIN.md section 4; guess:
+ * which classes 0x807, 0xa01 and 0xa03 come with, and that 0xa01 is sm_101; an
+ * A100's 0x802 has not been seen. */
 static const struct nv_gen gens[] = {
-    {0x800, 80, 163}, {0x806, 86, 99},   {0x807, 87, 163}, {0x809, 89, 99},
-    {0x900, 90, 227}, {0xa00, 100, 227}, {0xa04, 120, 99},
+    {0x802, AMPERE_COMPUTE_A, 80, 80, 163},
+    {0x800, AMPERE_COMPUTE_A, 80, 80, 163},
+    {0x806, AMPERE_COMPUTE_B, 86, 86, 99},
+    {0x807, AMPERE_COMPUTE_B, 87, 86, 163},
+    {0x809, ADA_COMPUTE_A, 89, 89, 99},
+    {0x900, HOPPER_COMPUTE_A, 90, 90, 227},
+    {0xa00, BLACKWELL_COMPUTE_A, 100, 100, 227},
+    {0xa01, BLACKWELL_COMPUTE_A, 101, 100, 227},
+    {0xa03, BLACKWELL_COMPUTE_A, 103, 100, 227},
+    {0xa04, BLACKWELL_COMPUTE_B, 120, 120, 99},
+    {0xc00, BLACKWELL_COMPUTE_B, 120, 120, 99},
+    {0xc01, BLACKWELL_COMPUTE_B, 121, 120, 99},
 };
 
-bell_status
-nv_gen_find(uint32_t sm_version, const struct nv_gen **out_gen)
+const struct nv_gen *
+nv_gen_find(uint32_t sm_version, uint32_t compute_class, bool *out_known)
 {
-    char known[80] = "";
-    size_t i, used = 0;
+    const struct nv_gen *lowest = NULL;
+    size_t i;
 
     for (i = 0; i < ARRAY_LEN(gens); i++) {
-        if (gens[i].sm_version == sm_version) {
-            *out_gen = &gens[i];
-            return BELL_OK;
-        }
-        used += (size_t)snprintf(known + used, sizeof(known) - used, "%ssm_%u",
-                                 i ? ", " : "", gens[i].sm);
+        if (gens[i].compute_class != compute_class)
+            continue;
+        *out_known = gens[i].sm_version == sm_version;
+        if (*out_known)
+            return &gens[i];
+        if (!lowest)
+            lowest = &gens[i];
     }
-    return bell_fail(BELL_E_UNSUPPORTED,
-                     "the card's SM version is 0x%x, which is not known; known "
-                     "are %s",
-                     sm_version, known);
+    assert(lowest); /* every class of the table above has a chip */
+    return lowest;
+}
+
+/* src: NVIDIA's class headers (clc3c0.h, clc5c0.h) */
+static const struct {
+    uint32_t compute_class;
+    const char *text;
+} too_old[] = {
+    {0xc5c0, "sm_75 (RTX 20, GTX 16, T4) takes launch descriptors of version "
+             "2, which this driver does not write"},
+    {0xc3c0, "sm_70 (V100) takes launch descriptors of version 2, which this "
+             "driver does not write"},
+};
+
+const char *
+nv_gen_too_old(const uint32_t *numbers, uint32_t n)
+{
+    size_t i;
+    uint32_t k;
+
+    for (i = 0; i < ARRAY_LEN(too_old); i++) {
+        for (k = 0; k < n; k++) {
+            if (numbers[k] == too_old[i].compute_class)
+                return too_old[i].text;
+        }
+    }
+    return NULL;
 }
 
 bool

@@ -62,16 +62,24 @@ struct nv_class {
 const struct nv_class *nv_class_best(enum nv_class_kind kind,
                                      const uint32_t *numbers, uint32_t n);
 
-/* A chip, by the version that the driver tells. */
+/* A chip, by the revision of its SMs that the driver tells and its compute
+ * class. */
 struct nv_gen {
-    uint32_t sm_version;     /* 0x900 */
+    uint32_t sm_version; /* 0x900; 0x802 for A100 */
+    uint32_t compute_class;
     uint32_t sm;             /* 90: compute capability times ten */
+    uint32_t code_sm;        /* that code is made for */
     uint32_t max_shared_kib; /* of a block, without the 1 KiB reserve */
 };
 
-/* BELL_E_UNSUPPORTED: there is none; the message lists those that are. */
-BELL_MUST_CHECK bell_status nv_gen_find(uint32_t sm_version,
-                                        const struct nv_gen **out_gen);
+/* A version that is not known (*out_known) is taken as the lowest chip of its
+ * class: code for that one runs on all of them. */
+const struct nv_gen *nv_gen_find(uint32_t sm_version, uint32_t compute_class,
+                                 bool *out_known);
+
+/* Which cards have a compute class of the list that is too old for us: a
+ * sentence. NULL: none has one. */
+const char *nv_gen_too_old(const uint32_t *numbers, uint32_t n);
 /* Whether machine code for one chip runs on another: the same major version,
  * at least the minor. */
 bool nv_gen_runs(uint32_t code_sm, uint32_t chip_sm);

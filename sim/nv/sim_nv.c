@@ -131,6 +131,7 @@ struct plan {
     uint32_t n_cards, n_sm;     /* n_sm 0: the chip's */
     uint32_t bar1_mib;          /* likewise */
     uint32_t flip_every;        /* nvgpu_chip's */
+    uint32_t sm_version;        /* that the driver tells; 0: the chip's */
     bool confidential;
     bool ordered; /* rings in BAR0 stay behind stores through BAR1 */
     uint32_t hidden, denied, gone; /* rm_machine's, as first_is_old */
@@ -200,6 +201,8 @@ nvsim_machine_create(const struct plan *plan, const char *spec,
         machine->own_chip.usable_bytes = machine->own_chip.vidmem_bytes;
     machine->own_chip.bar0_overtakes &= !plan->ordered;
     machine->own_chip.flip_every = plan->flip_every;
+    if (plan->sm_version)
+        machine->own_chip.sm_version = plan->sm_version;
     if (plan->n_sm)
         resize_chip(&machine->own_chip, plan->n_sm);
     if (plan->bar1_mib)
@@ -227,34 +230,24 @@ nvsim_machine_create(const struct plan *plan, const char *spec,
 static bell_status
 unknown_nv_spec(const char *spec)
 {
-    const struct nvgpu_chip *chip;
-    const struct chip *product;
-    char chips[128] = "", branches[96] = "";
+    char chips[300], branches[96] = "";
     const char *branch;
     size_t n = 0;
     uint32_t i;
 
-    for (i = 0; (chip = nvgpu_chip_find(NULL, i)) && n < sizeof(chips); i++)
-        n += (size_t)snprintf(chips + n, sizeof(chips) - n, "%s%s",
-                              i ? ", " : "", chip->name);
-    for (i = 0; (product = chip_at(i)) && n < sizeof(chips); i++) {
-        if (nvgpu_chip_find(product->arch, 0) &&
-            !nvgpu_chip_find(product->name, 0))
-            n += (size_t)snprintf(chips + n, sizeof(chips) - n, ", %s",
-                                  product->name);
-    }
-    for (i = 0, n = 0; (branch = nv_branch_name(i)) && n < sizeof(branches);
-         i++)
+    chip_list("NV", chips, sizeof(chips));
+    for (i = 0; (branch = nv_branch_name(i)) && n < sizeof(branches); i++)
         n += (size_t)snprintf(
             branches + n, sizeof(branches) - n, "%s%s%s", i ? ", " : "", branch,
             strcmp(branch, DEFAULT_BRANCH) == 0 ? " (default)" : "");
-    return bell_fail(BELL_E_NO_DEVICE,
-                     "no simulated NV machine '%.60s'; known: CHIP[*1..%u]"
-                     "[,branch=N][,sms=N][,bar1=MIB][,cc][,ordered]"
-                     "[,flip=N][,hide=N][,deny=N][,gone=N][,first=sm_70]"
-                     "[,mode=exclusive|prohibited], "
-                     "chips %s, branches %s",
-                     spec, RM_MAX_CARDS, chips, branches);
+    return bell_fail(
+        BELL_E_NO_DEVICE,
+        "no simulated NV machine '%.60s'; known: CHIP[*1..%u]"
+        "[,branch=N][,sms=N][,sm=0xVERSION][,bar1=MIB][,cc][,ordered]"
+        "[,flip=N][,hide=N][,deny=N][,gone=N][,first=sm_70]"
+        "[,mode=exclusive|prohibited], "
+        "chips %s, branches %s",
+        spec, RM_MAX_CARDS, chips, branches);
 }
 
 static const char *
@@ -325,6 +318,10 @@ parse_option(const char *text, size_t n, struct plan *plan)
         plan->first_is_old = true;
         return true;
     }
+    if (strncmp(word, "sm=0x", 5) == 0 && word[5]) {
+        plan->sm_version = (uint32_t)strtoul(word + 5, &end, 16);
+        return *end == '\0' && plan->sm_version <= 0xffff;
+    }
     plan->confidential |= strcmp(word, "cc") == 0;
     plan->ordered |= strcmp(word, "ordered") == 0;
     return strcmp(word, "cc") == 0 || strcmp(word, "ordered") == 0;
@@ -373,11 +370,12 @@ nvsim_machine_get(const struct plan *plan, struct rm_machine **out_machine)
     struct rm_machine *m;
     char spec[sizeof(m->spec)];
 
-    snprintf(spec, sizeof(spec), "%s*%u,%s,%u,%u,%u,%d,%d,%x,%x,%x,%d,%u",
+    snprintf(spec, sizeof(spec), "%s*%u,%s,%u,%x,%u,%u,%d,%d,%x,%x,%x,%d,%u",
              plan->product ? plan->product->name : plan->chip->name,
-             plan->n_cards, plan->version, plan->n_sm, plan->bar1_mib,
-             plan->flip_every, plan->confidential, plan->ordered, plan->hidden,
-             plan->denied, plan->gone, plan->first_is_old, plan->compute_mode);
+             plan->n_cards, plan->version, plan->n_sm, plan->sm_version,
+             plan->bar1_mib, plan->flip_every, plan->confidential,
+             plan->ordered, plan->hidden, plan->denied, plan->gone,
+             plan->first_is_old, plan->compute_mode);
     for (m = registry; m; m = m->next) {
         if (strcmp(m->spec, spec) == 0)
             break;

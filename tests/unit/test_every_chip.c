@@ -98,11 +98,19 @@ test_amd(void **state)
     check_backend("AMD");
 }
 
+static void
+test_nv(void **state)
+{
+    (void)state;
+    check_backend("NV");
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_amd),
+        cmocka_unit_test(test_nv),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -234,7 +234,8 @@ lies_about_the_card(void **state)
         uint64_t memory_mib; /* 0: refused */
         const char *part;
     } lies[] = {
-        {"NV2080_CTRL_CMD_GR_GET_INFO=reply=17:291", 0, "version is 0x123"},
+        /* a version that is not known: the lowest of the class */
+        {"NV2080_CTRL_CMD_GR_GET_INFO=reply=17:291", 8192, NULL},
         {"NV2080_CTRL_CMD_GR_GET_INFO=reply=19:0", 0, "2 SMs, 0 warps"},
         {"NV2080_CTRL_CMD_GR_GET_INFO=reply=21:0", 0, "tells of 0 GPCs"},
         {"NV2080_CTRL_CMD_GR_GET_INFO=reply=23:0", 0, "2 GPCs, 0 TPCs"},

@@ -21,8 +21,8 @@
 #define GR NVGPU_ENGINE_GR
 #define CE NVGPU_ENGINE_CE
 
-static const char *const chips[] = {"sm_80", "sm_89", "sm_90", "h100",
-                                    "sm_120"};
+static const char *const chips[] = {"sm_80", "sm_86",  "sm_89", "sm_90",
+                                    "h100",  "sm_100", "sm_120"};
 
 /* ---- page tables ---- */
 

@@ -151,6 +151,10 @@ test_specs(void **state)
         "sm_90,sms=0",
         "sm_90,sms=514",
         "sm_90,sms=8x",
+        "sm_90,sm=0x",
+        "sm_90,sm=0x10000",
+        "sm_90,sm=0xa0g",
+        "sm_90,sm=900",
         "sm_90,bar1=0",
         "sm_90,bar1=100",
         "sm_90,bar1=524288",
@@ -167,7 +171,7 @@ test_specs(void **state)
         assert_int_equal(kio_sim_create("NV", wrong[i], &kio),
                          BELL_E_NO_DEVICE);
         assert_non_null(
-            strstr(bell_error_last()->message, "sm_80, sm_89, sm_90"));
+            strstr(bell_error_last()->message, "sm_80, sm_86, sm_89, sm_90"));
     }
     assert_int_equal(kio_sim_create("CPU", "sm_90", &kio), BELL_E_NO_DEVICE);
     assert_false(sim_nv_machine_exists());

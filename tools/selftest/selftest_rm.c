@@ -219,6 +219,10 @@ shape(struct selftest *st)
                         {0x17, 0}, {0x20, 0}, {0x07, 0}, {0x09, 0}};
     uint32_t fb[][2] = {{7, 0}, {9, 0}, {0x16, 0}, {0x1b, 0}, {5, 0}};
     struct nv2080_mc_get_arch_info arch = {0};
+    uint32_t classes[MAX_CLASSES], n = 0;
+    const struct nv_class *compute;
+    const struct nv_gen *gen;
+    bool is_known = false;
 
     ST_OK(need_rm(st));
     selftest_sent(st, "NV2080_CTRL_CMD_GR_GET_INFO, FB_GET_INFO, "
@@ -229,6 +233,16 @@ shape(struct selftest *st)
                   "%u GPCs of %u TPCs of %u SMs; %u GPCs, %u TPCs present",
                   gr[0][1], gr[1][1], gr[2][1], gr[3][1], gr[4][1], gr[5][1],
                   gr[6][1], gr[7][1]);
+    ST_OK(read_classes(st, classes, &n));
+    compute = nv_class_best(NV_CLASS_COMPUTE, classes, n);
+    gen = compute ? nv_gen_find(gr[0][1], compute->number, &is_known) : NULL;
+    if (gen)
+        selftest_note(st, "sm_%u%s; code is made for sm_%u", gen->sm,
+                      is_known
+                          ? ""
+                          : ", the lowest of its class: the version is not "
+                            "known",
+                      gen->code_sm);
     ST_OK(read_fb_info(st, fb, ARRAY_LEN(fb)));
     selftest_note(st,
                   "memory %.1f GiB, heap %.1f GiB, free %.1f GiB; L2 %.1f MiB; "

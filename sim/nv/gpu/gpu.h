@@ -36,10 +36,12 @@ struct nvgpu_copy_engine {
 
 /* A chip as the facts give it. Plain, constant. */
 struct nvgpu_chip {
-    const char *name;    /* "sm_90", "h100" */
-    const char *board;   /* "Simulated GH100" */
-    uint32_t sm;         /* 90 */
-    uint32_t sm_version; /* GR info index 0x0C: 0x900, 0xa04 for sm_120 */
+    const char *name;  /* "sm_90", "h100" */
+    const char *board; /* "Simulated GH100" */
+    uint32_t sm;       /* 90 */
+    /* GR info index 0x0C, the hardware's revision: 0x900; 0x802, 0xa04 for
+     * sm_80, sm_120 */
+    uint32_t sm_version;
     uint32_t architecture, implementation, sub_revision; /* MC_GET_ARCH_INFO */
     uint32_t pci_device;
     uint32_t gpfifo_class; /* the newest; compute_class and so on: the one */

@@ -20,6 +20,11 @@ static const uint32_t ga100_classes[] = {
     0xc361, 0xc36f, 0xc461, 0xc46f, 0xc561, 0xc56f, 0xc6b5, 0xc6c0,
 };
 
+static const uint32_t ga102_classes[] = {
+    0x0070, 0x0079, 0x00de, 0x2080, 0x50a0, 0x83de, 0x9067, 0x90f1, 0xa06c,
+    0xc361, 0xc36f, 0xc461, 0xc46f, 0xc561, 0xc56f, 0xc7b5, 0xc7c0,
+};
+
 static const uint32_t ad102_classes[] = {
     0x0070, 0x0079, 0x00de, 0x2080, 0x50a0, 0x83de, 0x9067, 0x90f1, 0xa06c,
     0xc361, 0xc36f, 0xc461, 0xc46f, 0xc561, 0xc56f, 0xc7b5, 0xc9c0,
@@ -67,6 +72,12 @@ static const uint8_t gh100_engines[] = {
 static const uint16_t h100_tpcs[] = {0x1ff, 0x1bf, 0x1bf, 0x1bf,
                                      0x1bf, 0x1ff, 0x1f7, 0x1bf};
 
+static const uint32_t gb100_classes[] = {
+    0x0070, 0x0079, 0x00de, 0x2080, 0x50a0, 0x83de, 0x9067,
+    0x90f1, 0xa06c, 0xc361, 0xc36f, 0xc461, 0xc46f, 0xc561,
+    0xc56f, 0xc661, 0xc86f, 0xc96f, 0xc9b5, 0xcdc0,
+};
+
 static const uint32_t gb202_classes[] = {
     0x0070, 0x0079, 0x00de, 0x2080, 0x50a0, 0x83de, 0x9067, 0x90f1,
     0xa06c, 0xc361, 0xc36f, 0xc461, 0xc46f, 0xc561, 0xc56f, 0xc661,
@@ -97,7 +108,7 @@ static const struct nvgpu_chip chips[] = {
         .name = "sm_80",
         .board = "Simulated GA100",
         .sm = 80,
-        .sm_version = 0x800,
+        .sm_version = 0x802, /* src: ctrl2080gr.h, which lists no 8_00 */
         .architecture = 0x170,
         .implementation = 0,
         .pci_device = 0x20b0,
@@ -118,6 +129,34 @@ static const struct nvgpu_chip chips[] = {
         .host_va_bits = 40,
         .compr_page_bytes = 64 * 1024,
         .l2_bytes = 40u << 20, /* src: the GA100 white paper */
+        .vidmem_bytes = 8 * GIB,
+        .bar1_bytes = 8 * GIB,
+    },
+    {
+        .name = "sm_86",
+        .board = "Simulated GA102",
+        .sm = 86,
+        .sm_version = 0x806,
+        .architecture = 0x170,
+        .implementation = 2,
+        .pci_device = 0x2204, /* GeForce RTX 3090. src: pci.ids */
+        .gpfifo_class = 0xc56f,
+        .compute_class = 0xc7c0,
+        .copy_class = 0xc7b5,
+        .usermode_class = 0xc561,
+        CLASSES(ga102_classes),
+        .qmd_major = 3,
+        .n_gpc = 2,
+        .n_tpc_per_gpc = 2,
+        .n_tpc = 4,
+        .n_sm_per_tpc = 2,
+        .max_warps_per_sm = 48,
+        .n_copy_engines = 5,
+        .grce_mask = 0x3, /* guess: as GA100's */
+        .max_shared_bytes = 100 * 1024,
+        .host_va_bits = 40,
+        .compr_page_bytes = 64 * 1024,
+        .l2_bytes = 6u << 20, /* src: the GA102 white paper, RTX 3090 */
         .vidmem_bytes = 8 * GIB,
         .bar1_bytes = 8 * GIB,
     },
@@ -171,6 +210,35 @@ static const struct nvgpu_chip chips[] = {
         .ram_bytes = (uint64_t)0x4fa5c00 << 10,
         .usable_bytes = (uint64_t)0x4f62ec0 << 10,
         .bar1_bytes = 128 * GIB,
+    },
+    {
+        .name = "sm_100",
+        .board = "Simulated GB100",
+        .sm = 100,
+        .sm_version = 0xa00,
+        .architecture = 0x1a0,
+        .implementation = 0,
+        .pci_device = 0x2901, /* B200. src: pci.ids */
+        .gpfifo_class = 0xc96f,
+        .compute_class = 0xcdc0,
+        .copy_class = 0xc9b5,
+        .usermode_class = 0xc661,
+        CLASSES(gb100_classes),
+        .qmd_major = 5,
+        .n_gpc = 2,
+        .n_tpc_per_gpc = 2,
+        .n_tpc = 4,
+        .n_sm_per_tpc = 2,
+        .max_warps_per_sm = 64,
+        .n_copy_engines = 20,
+        .grce_mask = 0x1, /* guess: as GB202's */
+        .max_shared_bytes = 228 * 1024,
+        .host_va_bits = 57,
+        .bar0_overtakes = true,
+        .compr_page_bytes = 128 * 1024,
+        .l2_bytes = 126u << 20, /* guess: of B200 */
+        .vidmem_bytes = 8 * GIB,
+        .bar1_bytes = 8 * GIB,
     },
     {
         .name = "sm_120",
