@@ -23,8 +23,12 @@
  * everything; guess: L2 of B200 and sm_100's rates, L40S's float16, bfloat16
  * and int32 as Ada's others have them, CDNA's float16 as its pairs of float32.
  *
- * Adreno, src: Mesa 25.0's table of chips (hw/qcom/BRINGUP.md 3): SPs, four
- * registers of a pair of waves, local memory. Rates are not known.
+ * Adreno, src: Mesa 25.0's table of chips, freedreno_devices.py
+ * (hw/qcom/BRINGUP.md 3): SPs, four registers of a pair of waves, local memory,
+ * static registers; of X1-85, that Mesa limits constants to 256 (BRINGUP.md 3).
+ * guess: that X1-45 has as few; of simulated cards, clocks, memory of tiles and
+ * whether memory is coherent, which differs between boards: one of each kind is
+ * here. Rates are not known.
  *
  * Bytes of L2 a clock, src: A100's white paper (guess: H100, H200, B200 have as
  * much; 5.5 to 7.4 TB/s are measured of an H100's 10), CDNA 2's and 3's white
@@ -73,6 +77,9 @@
     .max_warps = 32, .max_groups = 32, .n_regs = (vec4) * 4 * 128,             \
     .reg_granule = 4, .shared_bytes = 32 * KIB,                                \
     .group_shared_bytes = 32 * KIB, .shared_granule = 1024, .n_issue = 1
+
+/* Ids name core, major and minor up to a730, and mean nothing from then on. */
+#define REVISIONS 0xffffff00u
 
 static const struct chip_arch archs[] = {
     {.name = "sm_80", NV_UNIT, .max_warps = 64, .max_groups = 32,
@@ -124,14 +131,51 @@ static const struct chip_arch archs[] = {
      "gfx1201", 0x48, 32, 4, 2, 2, 6, 120000, 70000, 60301, 0x7590, 4096)}},
     {.name = "gfx1201", RDNA3_LARGE_UNIT, .n_units = 8, .amd = {AMD_CHIP(
      "gfx1201", 0x4e, 64, 8, 2, 2, 6, 120001, 70001, 60301, 0x7550, 8192)}},
-    {.name = "a630", ADRENO_UNIT(96), .n_units = 2},
-    {.name = "a640", ADRENO_UNIT(96), .n_units = 2},
-    {.name = "a650", ADRENO_UNIT(64), .n_units = 3},
-    {.name = "a660", ADRENO_UNIT(64), .n_units = 3},
-    {.name = "a690", ADRENO_UNIT(64), .n_units = 8},
-    {.name = "a730", ADRENO_UNIT(96), .n_units = 4},
-    {.name = "a740", ADRENO_UNIT(96), .n_units = 6},
-    {.name = "a750", ADRENO_UNIT(96), .n_units = 6},
+    {.name = "a618", ADRENO_UNIT(96), .n_units = 1, .adreno = {CHIP_A6XX,
+     0x06010800, REVISIONS, 2048, 96, 64, false, false, 0, 0x108000,
+     0x430, 0x80000, 1, 4, false, 512, 825}},
+    {.name = "a619", ADRENO_UNIT(96), .n_units = 1, .adreno = {CHIP_A6XX,
+     0x06010900, REVISIONS, 2048, 96, 64, false, false, 0, 0x108000,
+     0x430, 0x80000, 1, 4, false, 512, 950}},
+    {.name = "a630", ADRENO_UNIT(96), .n_units = 2, .adreno = {CHIP_A6XX,
+     0x06030000, REVISIONS, 2048, 96, 64, false, false, 0, 0x108000,
+     0x1430, 0x80000, 0x10000001, 4, false, 1024, 710}},
+    {.name = "a635", ADRENO_UNIT(64), .n_units = 2, .adreno = {CHIP_A6XX,
+     0x06030500, REVISIONS, 4096, 64, 127, true, false, 6, 0x5008000,
+     0x1400, 0, 1, 0x84, false, 512, 812}},
+    {.name = "a640", ADRENO_UNIT(96), .n_units = 2, .adreno = {CHIP_A6XX,
+     0x06040000, REVISIONS, 8192, 96, 64, false, false, 0, 0x8000,
+     0x420, 0, 1, 4, false, 1024, 675}},
+    {.name = "a650", ADRENO_UNIT(64), .n_units = 3, .adreno = {CHIP_A6XX,
+     0x06050000, REVISIONS, 4096, 64, 127, false, false, 0x1000000, 0x1008000,
+     0x1400, 0, 1, 4, true, 1152, 670}},
+    {.name = "a660", ADRENO_UNIT(64), .n_units = 3, .adreno = {CHIP_A6XX,
+     0x06060000, REVISIONS, 4096, 64, 127, true, false, 0x1000000, 0x5008000,
+     0x1400, 0, 1, 0x84, true, 1536, 840}},
+    {.name = "a663", ADRENO_UNIT(64), .n_units = 3, .adreno = {CHIP_A6XX,
+     0x06060300, REVISIONS, 8192, 64, 127, true, false, 6, 0x5008000,
+     0x1400, 0, 1, 0x84, true, 1536, 800}},
+    {.name = "a680", ADRENO_UNIT(96), .n_units = 4, .adreno = {CHIP_A6XX,
+     0x06080000, REVISIONS, 8192, 96, 64, false, false, 0, 0x108000,
+     0x1430, 0, 1, 4, false, 2048, 670}},
+    {.name = "a690", ADRENO_UNIT(64), .n_units = 8, .adreno = {CHIP_A6XX,
+     0x06090000, REVISIONS, 4096, 64, 127, true, true, 0x1200000, 0x4c00000,
+     0x1400, 0, 1, 0x84, true, 4096, 690}},
+    {.name = "a730", ADRENO_UNIT(96), .n_units = 4, .adreno = {CHIP_A7XX,
+     0x07030001, UINT32_MAX, 4096, 96, 127, false, false, 0x10000000, 0x1000000,
+     0x1440, 0, 0x3200000, 0x84, true, 2048, 818}},
+    {.name = "x1-45", ADRENO_UNIT(96), .n_units = 3, .adreno = {CHIP_A7XX_FEW,
+     0x43030c00, UINT32_MAX, 4096, 96, 127, false, false, 0x10000000, 0x11100000,
+     0x10001400, 0, 0, 0x84, true, 1536, 1107}},
+    {.name = "a740", ADRENO_UNIT(96), .n_units = 6, .adreno = {CHIP_A7XX,
+     0x43050a01, UINT32_MAX, 4096, 96, 127, false, false, 0x10000000, 0x11100000,
+     0x10001400, 0, 0, 0x84, true, 3072, 680}},
+    {.name = "x1-85", ADRENO_UNIT(96), .n_units = 6, .adreno = {CHIP_A7XX_FEW,
+     0x43050c01, UINT32_MAX, 4096, 96, 127, false, false, 0x10000000, 0x11100000,
+     0x10001400, 0, 0, 0x84, true, 3072, 1500}},
+    {.name = "a750", ADRENO_UNIT(96), .n_units = 6, .adreno = {CHIP_A7XX_3,
+     0x43051401, UINT32_MAX, 4096, 96, 127, false, false, 0x10000000, 0x11100000,
+     0x10000400, 0, 0x40000000, 0, false, 3072, 770}},
     /* guess: threads of a desktop */
     {.name = "x86-64-v2", .backend = "CPU", .n_units = 8},
     {.name = "x86-64-v3", .backend = "CPU", .n_units = 8},
@@ -258,13 +302,37 @@ chip_amd_of_machine(uint32_t machine)
     return NULL;
 }
 
+const struct chip_arch *
+chip_adreno_find(uint32_t chip_id)
+{
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(archs); i++) {
+        const struct chip_adreno *adreno = &archs[i].adreno;
+
+        if (adreno->gen && (chip_id & adreno->id_mask) == adreno->id)
+            return &archs[i];
+    }
+    return NULL;
+}
+
 /* Chips that exist, and that no row is enough for. */
 static const struct {
     const char *name, *why;
 } refused[] = {
+    {"sm_70", "sm_70 (V100) takes launch descriptors of version 2, which this "
+              "driver does not write"},
+    {"sm_75", "sm_75 (RTX 20, GTX 16, T4) takes launch descriptors of version "
+              "2, which this driver does not write"},
     {"gfx950", "gfx950 (MI350X, MI355X) needs LLVM 20 or later, and launches "
                "with 160 KiB of LDS"},
-    {"gfx1153", "gfx1153 needs LLVM 20 or later"},
+    {"gfx1153", "gfx1153 (Radeon 820M, 840M) needs LLVM 20 or later"},
+    {"a610", "a610 has 16 KiB of local memory and no waves of 128 threads; the "
+             "compiler needs 32 KiB and both waves"},
+    {"a702", "a702 has waves of 16 threads and 16 KiB of local memory; the "
+             "compiler needs 64 and 32 KiB"},
+    {"a8xx", "Adreno 8xx has other packets and shaders, which no driver here "
+             "writes"},
 };
 
 const char *
@@ -353,6 +421,27 @@ chip_list(const char *backend, char *text, size_t size_bytes)
                                      used ? ", " : "",
                                      chip ? chip->name : arch->name);
     }
+}
+
+/* src: Mesa's freedreno_devices.py, Linux 7.3's a6xx_catalog.c */
+const char *
+chip_why_refused_adreno(uint32_t chip_id)
+{
+    static const struct {
+        uint32_t id, mask;
+        const char *name;
+    } rows[] = {
+        {0x06010000, REVISIONS, "a610"},  {0x07000200, REVISIONS, "a702"},
+        {0x07000400, REVISIONS, "a702"},  {0x07002000, REVISIONS, "a702"},
+        {0x43020100, UINT32_MAX, "a702"}, {0x44000000, 0xff000000, "a8xx"},
+    };
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        if ((chip_id & rows[i].mask) == rows[i].id)
+            return chip_why_refused(rows[i].name);
+    }
+    return NULL;
 }
 
 struct chip_occupancy

@@ -28,6 +28,31 @@ struct chip_amd {
     uint32_t l2_kib;
 };
 
+/* Adreno's generations: what packets and shaders look like. */
+enum chip_adreno_gen {
+    CHIP_ADRENO_NONE,
+    CHIP_A6XX,
+    CHIP_A7XX,
+    CHIP_A7XX_FEW, /* 256 groups of four constants, not 512 */
+    CHIP_A7XX_3,   /* arguments come from memory */
+    CHIP_ADRENO_GEN_COUNT
+};
+
+struct chip_adreno {
+    enum chip_adreno_gen gen; /* NONE: the row is not Adreno's */
+    uint32_t id, id_mask;     /* of the kernel's chip id */
+    uint32_t fibers_per_sp;
+    uint32_t file_vec4;   /* registers of a pair of waves */
+    uint32_t cache_units; /* of instructions, in 128 bytes */
+    bool has_lpac, sets_aaf2;
+    /* values of static registers */
+    uint32_t sp_dbg_eco, tpl1_dbg_eco, sp_chicken, hlsq_dbg_eco, uche_0e12,
+        uche_client_pf;
+    /* of simulated cards */
+    bool is_coherent;
+    uint32_t gmem_kib, max_mhz;
+};
+
 /* What a unit (SM, compute unit) of an architecture has. */
 struct chip_arch {
     const char *name;    /* "sm_90", "gfx942", "x86-64-v4" */
@@ -44,6 +69,7 @@ struct chip_arch {
     uint32_t shared_granule;        /* a power of two */
     uint32_t n_issue;               /* instructions of warps, per clock */
     struct chip_amd amd;
+    struct chip_adreno adreno;
 };
 
 /* Peak rates in 1e12 operations a second; 0: it has no such unit, or, of
@@ -91,9 +117,14 @@ const struct chip_arch *chip_amd_find(uint32_t gfx_target_version);
 const struct chip_arch *chip_amd_of_machine(uint32_t machine);
 uint32_t chip_amd_version(const struct chip_arch *arch);
 
+/* The Adreno of a kernel's chip id. NULL: none that is known. */
+const struct chip_arch *chip_adreno_find(uint32_t chip_id);
+
 /* Why a chip that exists has no row: a sentence that starts with its name.
  * NULL: it has one, or nothing is known of it. */
 const char *chip_why_refused(const char *name);
+
+const char *chip_why_refused_adreno(uint32_t chip_id);
 
 /* "sm_80, sm_89": the architectures of a backend as one line. */
 void chip_arch_list(const char *backend, char *text, size_t size_bytes);

@@ -344,6 +344,8 @@ hcq_null_open(const char *backend, unsigned idx, const char *name,
     bell_status status;
     size_t i = 0;
 
+    if (chip_why_refused(name))
+        return bell_fail(BELL_E_UNSUPPORTED, "%s", chip_why_refused(name));
     if (!arch || strcmp(arch->backend, backend) != 0) {
         chip_list(backend, known, sizeof(known));
         return bell_fail(BELL_E_NO_DEVICE,

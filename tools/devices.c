@@ -23,28 +23,43 @@ struct entry {
     struct machine_engines engines;
 };
 
+#define SIMULATED_NAME 64u
+#define CHIP_NAMES     640u /* bytes of a line of chips and products */
+
 struct devices_options {
     bool json, all, names;
     const char *device, *root;
-};
-
-/* Nothing is opened for these unless they are named. "*2" after one means two
- * cards on one machine. */
-static const char *const simulated[] = {
-    "NV@sim:sm_80",     "NV@sim:sm_89",      "NV@sim:sm_90",
-    "NV@sim:sm_120",    "NV@sim:a100",       "NV@sim:rtx4090",
-    "NV@sim:l40s",      "NV@sim:h100",       "NV@sim:h200",
-    "NV@sim:rtx5090",   "AMD@sim:gfx90a",    "AMD@sim:gfx942",
-    "AMD@sim:gfx1030",  "AMD@sim:gfx1100",   "AMD@sim:gfx1201",
-    "AMD@sim:mi210",    "AMD@sim:mi300x",    "AMD@sim:mi325x",
-    "AMD@sim:rx6900xt", "AMD@sim:rx7900xtx", "AMD@sim:rx9070xt",
-    "QCOM@sim:a630",    "QCOM@sim:a740",     "QCOM@sim:a750",
 };
 
 static bool
 has_simulators(void)
 {
     return strstr(kio_interface_list(), "sim") != NULL;
+}
+
+static const char *const simulated_backends[] = {"NV", "AMD", "QCOM"};
+
+/* The simulated card of a number from 0: every chip and product of base/chip.h.
+ * Nothing is opened for these unless they are named. "*2" after one means two
+ * cards on one machine. False: there are fewer. */
+static bool
+simulated_at(size_t number, char name[SIMULATED_NAME])
+{
+    char chips[CHIP_NAMES], *chip, *rest;
+    size_t i;
+
+    for (i = 0; has_simulators() && i < ARRAY_LEN(simulated_backends); i++) {
+        chip_list(simulated_backends[i], chips, sizeof(chips));
+        for (chip = strtok_r(chips, ", ", &rest); chip;
+             chip = strtok_r(NULL, ", ", &rest)) {
+            if (number-- > 0)
+                continue;
+            snprintf(name, SIMULATED_NAME, "%s@sim:%s", simulated_backends[i],
+                     chip);
+            return true;
+        }
+    }
+    return false;
 }
 
 /* All devices, usable or not; *out_entries is freed with host_free. */
@@ -240,24 +255,25 @@ put_entry(struct json *json, const struct entry *entry)
 static void
 print_simulated(void)
 {
+    char chips[CHIP_NAMES];
     size_t i;
 
-    if (!has_simulators())
-        return;
-    tool_printf("simulated, by name:");
-    for (i = 0; i < ARRAY_LEN(simulated); i++)
-        tool_printf(" %s", simulated[i]);
-    tool_printf("\n");
+    for (i = 0; has_simulators() && i < ARRAY_LEN(simulated_backends); i++) {
+        chip_list(simulated_backends[i], chips, sizeof(chips));
+        tool_printf("simulated %s@sim:CHIP: %s\n", simulated_backends[i],
+                    chips);
+    }
 }
 
 static void
 put_simulated(struct json *json)
 {
+    char name[SIMULATED_NAME];
     size_t i;
 
     json_array(json, "simulated");
-    for (i = 0; has_simulators() && i < ARRAY_LEN(simulated); i++)
-        json_str(json, NULL, simulated[i]);
+    for (i = 0; simulated_at(i, name); i++)
+        json_str(json, NULL, name);
     json_end(json);
 }
 
@@ -318,23 +334,24 @@ print_one(const struct devices_options *options)
 static bell_status
 add_simulated(struct entry **entries, size_t *n)
 {
-    size_t cap = *n, i;
+    char name[SIMULATED_NAME];
+    size_t cap = *n, i, k, n_more = 0;
 
-    if (!has_simulators())
-        return BELL_OK;
-    if (host_grow((void **)entries, &cap, *n + ARRAY_LEN(simulated),
-                  sizeof(**entries)) != 0)
+    while (simulated_at(n_more, name))
+        n_more++;
+    /* once: entries point into themselves */
+    if (host_grow((void **)entries, &cap, *n + n_more, sizeof(**entries)) != 0)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory listing devices");
-    for (i = 0; i < ARRAY_LEN(simulated); i++) {
+    for (i = 0; simulated_at(i, name); i++) {
         struct entry *entry = &(*entries)[*n];
 
         memset(entry, 0, sizeof(*entry));
-        if (read_one(simulated[i], entry) != BELL_OK) {
-            entry->desc.backend = simulated[i][0] == 'N'   ? "NV"
-                                  : simulated[i][0] == 'A' ? "AMD"
-                                                           : "QCOM";
-            snprintf(entry->desc.name, sizeof(entry->desc.name), "%s",
-                     simulated[i]);
+        if (read_one(name, entry) != BELL_OK) {
+            for (k = 0; strncmp(name, simulated_backends[k],
+                                strlen(simulated_backends[k])) != 0;)
+                k++;
+            entry->desc.backend = simulated_backends[k];
+            snprintf(entry->desc.name, sizeof(entry->desc.name), "%s", name);
             snprintf(entry->desc.why_not, sizeof(entry->desc.why_not), "%.*s",
                      (int)sizeof(entry->desc.why_not) - 1,
                      bell_error_last()->message);
@@ -395,22 +412,23 @@ static int
 print_names(bool as_json)
 {
     static const char *const backends[] = {"CPU", "NV", "AMD", "CL"};
+    char name[SIMULATED_NAME];
     struct json json;
-    size_t i, n = has_simulators() ? ARRAY_LEN(simulated) : 0;
+    size_t i;
 
     if (!as_json) {
         for (i = 0; i < ARRAY_LEN(backends); i++)
             tool_printf("%s\n", backends[i]);
-        for (i = 0; i < n; i++)
-            tool_printf("%s\n", simulated[i]);
+        for (i = 0; simulated_at(i, name); i++)
+            tool_printf("%s\n", name);
         return TOOL_OK;
     }
     json_init(&json);
     json_array(&json, "names");
     for (i = 0; i < ARRAY_LEN(backends); i++)
         json_str(&json, NULL, backends[i]);
-    for (i = 0; i < n; i++)
-        json_str(&json, NULL, simulated[i]);
+    for (i = 0; simulated_at(i, name); i++)
+        json_str(&json, NULL, name);
     json_end(&json);
     return tool_print_json(&json);
 }

@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "base/bits.h"
+#include "base/chip.h"
 #include "hcq/nv/regs/nv_cbank.h"
 #include "hcq/nv/regs/nv_ce.h"
 #include "hcq/nv/regs/nv_compute.h"
@@ -175,12 +176,10 @@ nv_gen_find(uint32_t sm_version, uint32_t compute_class, bool *out_known)
 /* src: NVIDIA's class headers (clc3c0.h, clc5c0.h) */
 static const struct {
     uint32_t compute_class;
-    const char *text;
+    const char *chip;
 } too_old[] = {
-    {0xc5c0, "sm_75 (RTX 20, GTX 16, T4) takes launch descriptors of version "
-             "2, which this driver does not write"},
-    {0xc3c0, "sm_70 (V100) takes launch descriptors of version 2, which this "
-             "driver does not write"},
+    {0xc5c0, "sm_75"},
+    {0xc3c0, "sm_70"},
 };
 
 const char *
@@ -192,7 +191,7 @@ nv_gen_too_old(const uint32_t *numbers, uint32_t n)
     for (i = 0; i < ARRAY_LEN(too_old); i++) {
         for (k = 0; k < n; k++) {
             if (numbers[k] == too_old[i].compute_class)
-                return too_old[i].text;
+                return chip_why_refused(too_old[i].chip);
         }
     }
     return NULL;

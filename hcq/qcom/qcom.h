@@ -43,22 +43,9 @@ struct qcom_gen {
     uint32_t n_end;
 };
 
-/* Constant. */
-struct qcom_chip {
-    const char *name;     /* "a740" */
-    uint32_t id, id_mask; /* of the kernel's chip id */
-    const struct qcom_gen *gen;
-    uint32_t n_sp, fibers_per_sp;
-    uint32_t file_vec4;   /* registers of a pair of waves */
-    uint32_t cache_units; /* of instructions, in 128 bytes */
-    bool has_lpac, sets_aaf2;
-    /* values of static registers */
-    uint32_t sp_dbg_eco, tpl1_dbg_eco, sp_chicken, hlsq_dbg_eco, uche_0e12,
-        uche_client_pf;
-};
+struct chip_arch; /* base/chip.h */
 
-/* NULL where there is none. */
-const struct qcom_chip *qcom_chip_find(uint32_t chip_id);
+const struct qcom_gen *qcom_gen_of(const struct chip_arch *chip);
 
 /* ---- memory (qcom_memory.c) ---- */
 
@@ -115,7 +102,7 @@ struct qcom_program {
 
 /* What a queue's words are made for. Plain data. */
 struct qcom_engine {
-    const struct qcom_chip *chip;
+    const struct chip_arch *chip;
     uint64_t idle_va;                 /* a word that events may write to */
     const struct qcom_program *moves; /* QCOM_MOVE_COUNT */
     uint32_t n_begin, begin[QCOM_BEGIN_DW]; /* words before a submission's */
@@ -129,16 +116,16 @@ struct qcom_push {
 };
 
 /* `idle_va` and `moves` are set later. */
-void qcom_engine_init(struct qcom_engine *engine, const struct qcom_chip *chip);
+void qcom_engine_init(struct qcom_engine *engine, const struct chip_arch *chip);
 /* Makes prog->launch for n_args words of arguments, and the base's extents. */
-BELL_MUST_CHECK bell_status qcom_launch_make(const struct qcom_chip *chip,
+BELL_MUST_CHECK bell_status qcom_launch_make(const struct chip_arch *chip,
                                              struct qcom_program *prog,
                                              uint32_t n_args);
 /* Arguments of a launch whose words are these, of memory of the chip. */
 uint32_t *qcom_launch_args(const struct qcom_launch *launch, uint32_t *words);
 /* How many threads of such a program a work-group can have; in waves of 128,
  * or 64. */
-uint32_t qcom_launch_threads(const struct qcom_chip *chip, uint32_t n_full_vec4,
+uint32_t qcom_launch_threads(const struct chip_arch *chip, uint32_t n_full_vec4,
                              bool is_wide);
 /* Most words of a packet; an exec's are in its program. */
 uint64_t qcom_packet_dw(const struct qcom_engine *engine,
@@ -236,7 +223,7 @@ struct qcom_device {
     struct kio *kio;        /* owned */
     struct kio_file file;
     const struct qcom_kernel *kernel;
-    const struct qcom_chip *chip;
+    const struct chip_arch *chip;
     bool is_begun;    /* by the kernel's `begin` */
     bool is_coherent; /* the CPU's caches and the chip's know each other */
     pthread_mutex_t map_lock;

@@ -1,6 +1,8 @@
-/* Generations and chips: the only place that tells them apart.
+/* Generations: the only place that tells them apart. Chips are in base/chip.c.
  * src: hw/qcom/BRINGUP.md 3, 5. */
-#include "base/bits.h"
+#include <assert.h>
+
+#include "base/chip.h"
 #include "hcq/qcom/qcom.h"
 #include "hcq/qcom/regs/qcom_cp.h"
 
@@ -48,36 +50,22 @@ static const struct qcom_gen a7xx_3 = {
     .code_gen = 4,
 };
 
-/* Ids name core, major and minor up to a730, and mean nothing from then on. */
-#define REVISIONS 0xffffff00u
-
-static const struct qcom_chip chips[] = {
-    {"a630", 0x06030000, REVISIONS, &a6xx, 2, 2048, 96, 64, false, false, 0,
-     0x108000, 0x1430, 0x80000, 0x10000001, 4},
-    {"a640", 0x06040000, REVISIONS, &a6xx, 2, 8192, 96, 64, false, false, 0,
-     0x8000, 0x420, 0, 1, 4},
-    {"a650", 0x06050000, REVISIONS, &a6xx, 3, 4096, 64, 127, false, false,
-     0x1000000, 0x1008000, 0x1400, 0, 1, 4},
-    {"a660", 0x06060000, REVISIONS, &a6xx, 3, 4096, 64, 127, true, false,
-     0x1000000, 0x5008000, 0x1400, 0, 1, 0x84},
-    {"a690", 0x06090000, REVISIONS, &a6xx, 8, 4096, 64, 127, true, true,
-     0x1200000, 0x4c00000, 0x1400, 0, 1, 0x84},
-    {"a730", 0x07030001, UINT32_MAX, &a7xx, 4, 4096, 96, 127, false, false,
-     0x10000000, 0x1000000, 0x1440, 0, 0x3200000, 0x84},
-    {"a740", 0x43050a01, UINT32_MAX, &a7xx, 6, 4096, 96, 127, false, false,
-     0x10000000, 0x11100000, 0x10001400, 0, 0, 0x84},
-    {"a750", 0x43051401, UINT32_MAX, &a7xx_3, 6, 4096, 96, 127, false, false,
-     0x10000000, 0x11100000, 0x10000400, 0, 0x40000000, 0},
+static const struct qcom_gen a7xx_few = {
+    A7XX,
+    .max_const_vec4 = 256,
+    .code_gen = 2,
 };
 
-const struct qcom_chip *
-qcom_chip_find(uint32_t chip_id)
+const struct qcom_gen *
+qcom_gen_of(const struct chip_arch *chip)
 {
-    size_t i;
+    static const struct qcom_gen *const gens[CHIP_ADRENO_GEN_COUNT] = {
+        [CHIP_A6XX] = &a6xx,
+        [CHIP_A7XX] = &a7xx,
+        [CHIP_A7XX_FEW] = &a7xx_few,
+        [CHIP_A7XX_3] = &a7xx_3,
+    };
 
-    for (i = 0; i < ARRAY_LEN(chips); i++) {
-        if ((chip_id & chips[i].id_mask) == chips[i].id)
-            return &chips[i];
-    }
-    return NULL;
+    assert(chip->adreno.gen);
+    return gens[chip->adreno.gen];
 }

@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "base/chip.h"
 #include "hcq/qcom/qcom_move.h"
 #include "hcq/qcom/regs/qcom_cp.h"
 
@@ -53,7 +54,7 @@ put_words(struct qcom_push *push, const uint32_t *words, uint32_t n)
 static uint32_t
 cp_of(const struct qcom_push *push)
 {
-    return push->engine->chip->gen->cp;
+    return qcom_gen_of(push->engine->chip)->cp;
 }
 
 static void
@@ -105,7 +106,7 @@ put_event(struct qcom_push *push, uint32_t event)
 static void
 put_acquire(struct qcom_push *push)
 {
-    put_event(push, push->engine->chip->gen->invalidate_event);
+    put_event(push, qcom_gen_of(push->engine->chip)->invalidate_event);
     put_wait_idle(push);
 }
 
@@ -113,7 +114,7 @@ put_acquire(struct qcom_push *push)
 static void
 put_clean(struct qcom_push *push, uint64_t va, uint32_t value)
 {
-    const struct qcom_gen *gen = push->engine->chip->gen;
+    const struct qcom_gen *gen = qcom_gen_of(push->engine->chip);
     uint32_t words[QCOM_CP_EVENT_WRITE_TS_DW];
 
     static_assert(QCOM_CP_EVENT_WRITE_TS_DW == QCOM_CP_EVENT_WRITE7_TS_DW, "");
@@ -169,24 +170,25 @@ put_mem_write(struct qcom_push *push, uint64_t va, const uint32_t *values,
 static void
 put_static(struct qcom_push *push)
 {
-    const struct qcom_chip *chip = push->engine->chip;
+    const struct chip_arch *chip = push->engine->chip;
 
     put_register(push, QCOM_CP_SP_FLOAT_CNTL, 0);
-    put_register(push, QCOM_CP_SP_DBG_ECO_CNTL, chip->sp_dbg_eco);
+    put_register(push, QCOM_CP_SP_DBG_ECO_CNTL, chip->adreno.sp_dbg_eco);
     put_register(push, QCOM_CP_SP_PERFCTR_ENABLE, PERFCTR_ALL);
-    put_register(push, QCOM_CP_TPL1_DBG_ECO_CNTL, chip->tpl1_dbg_eco);
-    put_register(push, QCOM_CP_SP_CHICKEN_BITS, chip->sp_chicken);
-    if (chip->gen->has_demotion_regs) {
+    put_register(push, QCOM_CP_TPL1_DBG_ECO_CNTL, chip->adreno.tpl1_dbg_eco);
+    put_register(push, QCOM_CP_SP_CHICKEN_BITS, chip->adreno.sp_chicken);
+    if (qcom_gen_of(chip)->has_demotion_regs) {
         put_register(push, QCOM_CP_TPL1_UNKNOWN_B605, 0x44);
         put_register(push, QCOM_CP_HLSQ_UNKNOWN_BE00, 0x80);
         put_register(push, QCOM_CP_HLSQ_UNKNOWN_BE01, 0);
-        put_register(push, QCOM_CP_HLSQ_DBG_ECO_CNTL, chip->hlsq_dbg_eco);
+        put_register(push, QCOM_CP_HLSQ_DBG_ECO_CNTL,
+                     chip->adreno.hlsq_dbg_eco);
         put_register(push, QCOM_CP_HLSQ_SHARED_CONSTS, 0);
     }
-    if (chip->sets_aaf2)
+    if (chip->adreno.sets_aaf2)
         put_register(push, QCOM_CP_SP_UNKNOWN_AAF2, 0x00c00000);
-    put_register(push, QCOM_CP_UCHE_UNKNOWN_0E12, chip->uche_0e12);
-    put_register(push, QCOM_CP_UCHE_CLIENT_PF, chip->uche_client_pf);
+    put_register(push, QCOM_CP_UCHE_UNKNOWN_0E12, chip->adreno.uche_0e12);
+    put_register(push, QCOM_CP_UCHE_CLIENT_PF, chip->adreno.uche_client_pf);
     put_register(push, QCOM_CP_SP_MODE_CONTROL,
                  qcom_pack_cp_sp_mode_control(
                      cp_of(push), (struct qcom_cp_sp_mode_control){
@@ -200,15 +202,15 @@ put_static(struct qcom_push *push)
 }
 
 void
-qcom_engine_init(struct qcom_engine *engine, const struct qcom_chip *chip)
+qcom_engine_init(struct qcom_engine *engine, const struct chip_arch *chip)
 {
     struct qcom_push push = {.engine = engine, .at = engine->begin};
     uint32_t words[QCOM_CP_THREAD_CONTROL_DW];
 
     memset(engine, 0, sizeof(*engine));
     engine->chip = chip;
-    if (chip->gen->has_threads) {
-        qcom_pack_cp_thread_control(chip->gen->cp,
+    if (qcom_gen_of(chip)->has_threads) {
+        qcom_pack_cp_thread_control(qcom_gen_of(chip)->cp,
                                     (struct qcom_cp_thread_control){
                                         .thread = 1,
                                         .concurrent_bin_disable = true,
@@ -217,7 +219,8 @@ qcom_engine_init(struct qcom_engine *engine, const struct qcom_chip *chip)
         put_words(&push, words, QCOM_CP_THREAD_CONTROL_DW);
     }
     put_acquire(&push);
-    put_register(&push, chip->gen->invalidate_reg, chip->gen->invalidate_all);
+    put_register(&push, qcom_gen_of(chip)->invalidate_reg,
+                 qcom_gen_of(chip)->invalidate_all);
     put_wait_idle(&push);
     put_static(&push);
     engine->n_begin = (uint32_t)(push.at - engine->begin);
@@ -233,11 +236,11 @@ qcom_put_begin(struct qcom_push *push)
 /* ---- launches --------------------------------------------------------------- */
 
 uint32_t
-qcom_launch_threads(const struct qcom_chip *chip, uint32_t n_full_vec4,
+qcom_launch_threads(const struct chip_arch *chip, uint32_t n_full_vec4,
                     bool is_wide)
 {
     uint32_t regs = n_full_vec4 ? n_full_vec4 : 1;
-    uint32_t n_waves = chip->file_vec4 / (regs * (is_wide ? 2 : 1)) * 2;
+    uint32_t n_waves = chip->adreno.file_vec4 / (regs * (is_wide ? 2 : 1)) * 2;
 
     return (n_waves < 16 ? n_waves : 16) * (is_wide ? 128 : 64);
 }
@@ -326,13 +329,13 @@ put_ids(struct qcom_push *push, const struct qcom_program *prog)
     ids[1] = qcom_pack_cp_sp_cs_cntl_1(
         cp, (struct qcom_cp_sp_cs_cntl_1){.linearlocalidregid = NO_REGISTER,
                                           .threadsize = thread_size(prog)});
-    if (push->engine->chip->gen->has_tiles) {
+    if (qcom_gen_of(push->engine->chip)->has_tiles) {
         put_registers(push, QCOM_CP_SP_CS_CNTL_0, ids, 2);
         put_register(push, QCOM_CP_SP_CS_UNKNOWN_A9BE, 0);
         return;
     }
     put_registers(push, QCOM_CP_HLSQ_CS_CNTL_0, ids, 2);
-    if (push->engine->chip->has_lpac) {
+    if (push->engine->chip->adreno.has_lpac) {
         put_register(
             push, QCOM_CP_HLSQ_CS_CTRL_REG1,
             qcom_pack_cp_hlsq_cs_ctrl_reg1(
@@ -397,7 +400,7 @@ put_constants(struct qcom_push *push, struct qcom_launch *launch,
 
     if (!n_vec4)
         return;
-    if (push->engine->chip->gen->args_in_memory) {
+    if (qcom_gen_of(push->engine->chip)->args_in_memory) {
         put_args(push, launch, start, n_vec4);
         return;
     }
@@ -414,21 +417,21 @@ put_template(struct qcom_push *push, const struct qcom_program *prog,
              struct qcom_launch *launch, uint32_t n_args)
 {
     static const uint32_t ones[3] = {1, 1, 1};
-    const struct qcom_chip *chip = push->engine->chip;
+    const struct chip_arch *chip = push->engine->chip;
     const uint32_t *start = push->at;
-    bool is_long = n_units(prog) > chip->cache_units;
-    uint32_t words[QCOM_CP_EXEC_CS_DW], cp = chip->gen->cp;
+    bool is_long = n_units(prog) > chip->adreno.cache_units;
+    uint32_t words[QCOM_CP_EXEC_CS_DW], cp = qcom_gen_of(chip)->cp;
 
     qcom_pack_cp_set_marker(
         cp, (struct qcom_cp_set_marker){.mode = QCOM_CP_MARKER_COMPUTE}, words);
     put_words(push, words, QCOM_CP_SET_MARKER_DW);
-    put_register(push, chip->gen->invalidate_reg,
+    put_register(push, qcom_gen_of(chip)->invalidate_reg,
                  qcom_pack_cp_hlsq_invalidate_cmd(
                      QCOM_CP_GEN_A6XX, (struct qcom_cp_hlsq_invalidate_cmd){
                                            .cs_state = true,
                                            .cs_ibo = true,
                                        }));
-    put_register(push, chip->gen->constlen_reg,
+    put_register(push, qcom_gen_of(chip)->constlen_reg,
                  qcom_pack_cp_hlsq_cs_cntl(
                      QCOM_CP_GEN_A6XX,
                      (struct qcom_cp_hlsq_cs_cntl){
@@ -436,7 +439,7 @@ put_template(struct qcom_push *push, const struct qcom_program *prog,
                          .enabled = true,
                      }));
     put_code(push, prog);
-    if (chip->gen->has_tiles) {
+    if (qcom_gen_of(chip)->has_tiles) {
         put_register(push, QCOM_CP_SP_CS_VGPR_CONFIG, 0);
         launch->tile_at = leave(push, start, QCOM_CP_HLSQ_CS_CNTL_1_A7, 1);
         put_register(push, QCOM_CP_HLSQ_FS_CNTL_0_A7, 0);
@@ -447,14 +450,14 @@ put_template(struct qcom_push *push, const struct qcom_program *prog,
         put_register(push, QCOM_CP_SP_FS_INSTRLEN, n_units(prog));
         put_event(push, QCOM_CP_EVENT_LABEL);
     }
-    if (chip->gen->preloads)
+    if (qcom_gen_of(chip)->preloads)
         put_load(push, QCOM_CP_STATE_TYPE_SHADER, QCOM_CP_STATE_SRC_INDIRECT,
                  prog->base.pub.code_va,
-                 is_long ? chip->cache_units : n_units(prog), 0);
+                 is_long ? chip->adreno.cache_units : n_units(prog), 0);
     put_constants(push, launch, start, n_args);
-    launch->range_at = leave(push, start, chip->gen->range_reg, 7);
-    put_registers(push, chip->gen->groups_reg, ones, 3);
-    if (chip->gen->has_tiles)
+    launch->range_at = leave(push, start, qcom_gen_of(chip)->range_reg, 7);
+    put_registers(push, qcom_gen_of(chip)->groups_reg, ones, 3);
+    if (qcom_gen_of(chip)->has_tiles)
         launch->last_at =
             leave(push, start, QCOM_CP_HLSQ_CS_LAST_LOCAL_SIZE, 1);
     qcom_pack_cp_exec_cs(cp, (struct qcom_cp_exec_cs){0}, words);
@@ -465,14 +468,14 @@ put_template(struct qcom_push *push, const struct qcom_program *prog,
     put_wait_idle(push);
     /* from one launch to the next it is in the shared cache; on the 7xx not
      * only there. src: BRINGUP.md 5.6 */
-    if (chip->gen->has_tiles)
+    if (qcom_gen_of(chip)->has_tiles)
         put_acquire(push);
 }
 
 #define TEMPLATE_DW 128u
 
 bell_status
-qcom_launch_make(const struct qcom_chip *chip, struct qcom_program *prog,
+qcom_launch_make(const struct chip_arch *chip, struct qcom_program *prog,
                  uint32_t n_args)
 {
     struct qcom_launch *launch = &prog->launch;
@@ -573,7 +576,7 @@ qcom_put_exec(struct qcom_push *push, const struct hcq_exec *exec)
 void
 qcom_put_signal(struct qcom_push *push, uint64_t va, uint64_t value)
 {
-    const struct qcom_gen *gen = push->engine->chip->gen;
+    const struct qcom_gen *gen = qcom_gen_of(push->engine->chip);
     uint32_t words[QCOM_CP_EVENT_WRITE7_TS64_DW],
         high = (uint32_t)(value >> 32);
 

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "base/chip.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "hcq/qcom/qcom_move.h"
@@ -51,6 +52,13 @@ compare_clocks(struct hcq_device *base, struct hcq_clock_pair *out_pair)
 
 /* ---- what it is ------------------------------------------------------------------------ */
 
+/* "740", "x1-85" */
+static const char *
+number_of(const struct chip_arch *chip)
+{
+    return chip->name + (chip->name[0] == 'a');
+}
+
 static void
 fill_info(struct qcom_device *dev)
 {
@@ -59,9 +67,9 @@ fill_info(struct qcom_device *dev)
 
     snprintf(info->arch, sizeof(info->arch), "%s", dev->chip->name);
     snprintf(info->model, sizeof(info->model), "%sAdreno %s (%s)",
-             dev->kio->is_simulated ? "Simulated " : "", dev->chip->name + 1,
+             dev->kio->is_simulated ? "Simulated " : "", number_of(dev->chip),
              dev->kernel->name);
-    info->n_units = dev->chip->n_sp;
+    info->n_units = dev->chip->n_units;
     info->max_grid[0] = info->max_grid[1] = info->max_grid[2] = MAX_GRID;
     info->max_local[0] = info->max_local[1] = info->max_local[2] = MAX_LOCAL;
     info->max_local_total = MAX_LOCAL;
@@ -131,14 +139,18 @@ open_node(struct qcom_device *dev, unsigned idx)
 }
 
 static bell_status
-check_chip(const struct qcom_chip *chip, uint32_t chip_id)
+check_chip(const struct chip_arch *chip, uint32_t chip_id)
 {
-    if (!chip)
-        return bell_fail(BELL_E_UNSUPPORTED,
-                         "chip 0x%08x is not known; known: a630, a640, a650, "
-                         "a660, a690, a730, a740, a750",
-                         chip_id);
-    return BELL_OK;
+    const char *why = chip_why_refused_adreno(chip_id);
+    char known[160];
+
+    if (chip)
+        return BELL_OK;
+    if (why)
+        return bell_fail(BELL_E_UNSUPPORTED, "chip 0x%08x: %s", chip_id, why);
+    chip_arch_list(BACKEND, known, sizeof(known));
+    return bell_fail(BELL_E_UNSUPPORTED, "chip 0x%08x is not known; known: %s",
+                     chip_id, known);
 }
 
 static bell_status
@@ -150,7 +162,7 @@ device_open(struct hcq_device *base, unsigned idx, const char *interface)
     BELL_TRY(kio_open_interface(BACKEND, interface, &dev->kio));
     BELL_TRY(open_node(dev, idx));
     BELL_TRY(dev->kernel->identify(&dev->file, &chip_id));
-    dev->chip = qcom_chip_find(chip_id);
+    dev->chip = chip_adreno_find(chip_id);
     BELL_TRY(check_chip(dev->chip, chip_id));
     dev->is_begun = true;
     BELL_TRY(dev->kernel->begin(dev));
@@ -211,7 +223,7 @@ look_at_node(struct kio *kio, unsigned idx, uint32_t *out_chip_id)
 static bell_status
 qcom_enumerate(unsigned idx, struct hcq_device_desc *out)
 {
-    const struct qcom_chip *chip;
+    const struct chip_arch *chip;
     uint32_t chip_id;
     struct kio *kio;
     bell_status status;
@@ -223,10 +235,10 @@ qcom_enumerate(unsigned idx, struct hcq_device_desc *out)
         return status;
     if (status != BELL_OK)
         return BELL_E_NO_DEVICE;
-    chip = qcom_chip_find(chip_id);
+    chip = chip_adreno_find(chip_id);
     snprintf(out->name, sizeof(out->name), BACKEND ":%u", idx);
     snprintf(out->description, sizeof(out->description), "Adreno %s",
-             chip ? chip->name + 1 : "of a kind that is not known");
+             chip ? number_of(chip) : "of a kind that is not known");
     out->usable = check_chip(chip, chip_id) == BELL_OK;
     if (!out->usable)
         snprintf(out->why_not, sizeof(out->why_not), "%.150s",

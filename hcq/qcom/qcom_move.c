@@ -109,14 +109,14 @@ qcom_move_code(const struct qcom_gen *gen, unsigned kind,
 }
 
 bell_status
-qcom_move_make(const struct qcom_chip *chip, uint64_t code_va,
+qcom_move_make(const struct chip_arch *chip, uint64_t code_va,
                struct qcom_program *prog)
 {
     prog->base.pub.code_va = code_va;
     prog->base.pub.n_vals = N_ARGS;
     prog->n_instrs = QCOM_MOVE_INSTRS;
     prog->n_full_vec4 = N_FULL_VEC4;
-    prog->n_const_vec4 = chip->gen->args_in_memory ? 0 : 2;
+    prog->n_const_vec4 = qcom_gen_of(chip)->args_in_memory ? 0 : 2;
     prog->branch_depth = 1;
     prog->is_wide = true;
     return qcom_launch_make(chip, prog, N_ARGS);

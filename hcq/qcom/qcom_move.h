@@ -20,7 +20,7 @@ enum {
 uint32_t qcom_move_code(const struct qcom_gen *gen, unsigned kind,
                         uint64_t out_words[QCOM_MOVE_INSTRS]);
 /* A zeroed program over its code, of any kind. */
-BELL_MUST_CHECK bell_status qcom_move_make(const struct qcom_chip *chip,
+BELL_MUST_CHECK bell_status qcom_move_make(const struct chip_arch *chip,
                                            uint64_t code_va,
                                            struct qcom_program *prog);
 

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "base/chip.h"
 #include "hcq/qcom/qcom_move.h"
 
 #define CODE_ALIGN     128u
@@ -41,7 +42,7 @@ static bell_status
 read_object(const struct qcom_device *dev, const struct hcq_program_desc *desc,
             struct object *out)
 {
-    const struct qcom_gen *gen = dev->chip->gen;
+    const struct qcom_gen *gen = qcom_gen_of(dev->chip);
 
     if (desc->binary_size_bytes < sizeof(*out))
         return refuse(desc, "no object of Adreno: too short");
@@ -99,7 +100,7 @@ set_group(struct qcom_program *prog, const struct qcom_device *dev,
     uint32_t most;
 
     prog->is_wide =
-        total > 64 && 2 * object->n_full_vec4 <= dev->chip->file_vec4;
+        total > 64 && 2 * object->n_full_vec4 <= dev->chip->adreno.file_vec4;
     most = qcom_launch_threads(dev->chip, object->n_full_vec4, prog->is_wide);
     if (most < prog->base.max_local_total)
         prog->base.max_local_total = most;
@@ -131,8 +132,8 @@ set_private(struct qcom_program *prog, struct qcom_device *dev,
                          "thread are more than %s can have",
                          prog->base.pub.name, object->private_bytes,
                          dev->base.info.name);
-    sp = fiber * dev->chip->fibers_per_sp;
-    BELL_TRY(qcom_mem_alloc(dev, sp * dev->chip->n_sp, QCOM_MEM_DEVICE,
+    sp = fiber * dev->chip->adreno.fibers_per_sp;
+    BELL_TRY(qcom_mem_alloc(dev, sp * dev->chip->n_units, QCOM_MEM_DEVICE,
                             &prog->scratch));
     prog->fiber_bytes = (uint32_t)fiber;
     prog->sp_bytes = (uint32_t)sp;
@@ -251,7 +252,7 @@ qcom_moves_load(struct qcom_device *dev)
     for (kind = 0; kind < QCOM_MOVE_COUNT; kind++) {
         uint64_t words[QCOM_MOVE_INSTRS];
 
-        (void)qcom_move_code(dev->chip->gen, kind, words);
+        (void)qcom_move_code(qcom_gen_of(dev->chip), kind, words);
         memcpy((uint8_t *)dev->move_code.cpu + kind * bytes, words, bytes);
         BELL_TRY(qcom_move_make(dev->chip, dev->move_code.va + kind * bytes,
                                 &dev->moves[kind]));

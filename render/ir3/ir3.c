@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "base/chip.h"
 #include "render/ir3/ir3_emit.h"
 #include "render/render_internal.h"
 
@@ -809,12 +810,17 @@ render_ir3_text(const struct lower_program *program, enum ir3_gen gen,
 bool
 render_ir3_gen(const char *chip, enum ir3_gen *out_gen)
 {
-    if (chip[0] != 'a' || strlen(chip) != 4 ||
-        (chip[1] != '6' && chip[1] != '7'))
+    static const enum ir3_gen gens[CHIP_ADRENO_GEN_COUNT] = {
+        [CHIP_A6XX] = IR3_GEN_A6XX,
+        [CHIP_A7XX] = IR3_GEN_A7XX,
+        [CHIP_A7XX_FEW] = IR3_GEN_A7XX,
+        [CHIP_A7XX_3] = IR3_GEN_A7XX_3,
+    };
+    const struct chip_arch *arch = chip_arch_find(chip);
+
+    if (!arch || !arch->adreno.gen)
         return false;
-    *out_gen = chip[1] == '6'              ? IR3_GEN_A6XX
-               : strcmp(chip, "a750") == 0 ? IR3_GEN_A7XX_3
-                                           : IR3_GEN_A7XX;
+    *out_gen = gens[arch->adreno.gen];
     return true;
 }
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/chip.h"
 #include "sim/qcom/kernel/qk.h"
 #include "sim/text.h"
 
@@ -299,17 +300,12 @@ static const struct kio_ops qcomsim_ops = {
 static bell_status
 unknown_spec(const char *spec)
 {
-    char known[128] = "";
-    struct sim_text text = {known, sizeof(known) - 1, 0};
-    uint32_t i;
+    char known[256];
 
-    for (i = 0; qsim_chip_find(NULL, i); i++)
-        sim_text_put(&text, "%s%s, %s-msm", i ? ", " : "",
-                     qsim_chip_find(NULL, i)->name,
-                     qsim_chip_find(NULL, i)->name);
+    chip_list("QCOM", known, sizeof(known));
     return bell_fail(BELL_E_NO_DEVICE,
-                     "no simulated Adreno '%.60s'; known: %s, each with "
-                     ",rd=FILE or without",
+                     "no simulated Adreno '%.60s'; known: %s, each with -msm "
+                     "behind it or without, and with ,rd=FILE or without",
                      spec, known);
 }
 
@@ -328,9 +324,9 @@ read_spec(const char *spec, struct qk_machine *m, const char **out_rd)
         m->is_msm = true;
         name[n - 4] = '\0';
     }
-    m->chip = qsim_chip_find(name, 0);
-    if (!m->chip)
+    if (!qsim_chip_make(name, &m->own_chip))
         return unknown_spec(spec);
+    m->chip = &m->own_chip;
     if (spec[n] == ',') {
         if (strncmp(spec + n, ",rd=", 4) != 0 || !spec[n + 4])
             return unknown_spec(spec);

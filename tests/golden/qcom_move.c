@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "base/bits.h"
+#include "base/chip.h"
 #include "hcq/qcom/qcom_move.h"
 #include "render/ir3/ir3_isa.h"
 #include "sim/qcom/isa/shader.h"
@@ -63,7 +64,7 @@ test_words(void **state)
 
     (void)state;
     for (c = 0; c < ARRAY_LEN(chips); c++) {
-        const struct qcom_gen *gen = qcom_chip_find(chips[c])->gen;
+        const struct qcom_gen *gen = qcom_gen_of(chip_adreno_find(chips[c]));
 
         for (kind = 0; kind < QCOM_MOVE_COUNT; kind++) {
             uint32_t n = qcom_move_code(gen, kind, words), i;
@@ -108,7 +109,7 @@ static void
 run(uint32_t chip, unsigned kind, uint64_t dst, uint64_t src, uint32_t n,
     struct memory *memory)
 {
-    const struct qcom_gen *gen = qcom_chip_find(chip)->gen;
+    const struct qcom_gen *gen = qcom_gen_of(chip_adreno_find(chip));
     const uint64_t args[4] = {dst, src, n};
     const struct shader_ubo ubo = {ARGS, 2};
     bool is_a6xx = gen->code_gen == IR3_GEN_A6XX;

@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "base/chip.h"
 #include "hcq/qcom/qcom.h"
 #include "hcq/qcom/regs/qcom_cp.h"
 #include "hcq/regs.h"
@@ -41,7 +42,7 @@ static const uint64_t args[] = {0x100400000, 0x100500000, 0x100600000,
 static void
 put_launch(struct qcom_push *push, struct qcom_program *prog, uint32_t n_args)
 {
-    const struct qcom_chip *chip = push->engine->chip;
+    const struct chip_arch *chip = push->engine->chip;
     uint64_t room[HCQ_EXEC_DW / 2 + ARRAY_LEN(args)] = {0};
     struct hcq_exec *exec = (struct hcq_exec *)(void *)room;
 
@@ -49,7 +50,7 @@ put_launch(struct qcom_push *push, struct qcom_program *prog, uint32_t n_args)
         .base.pub.code_va = 0x100100000,
         .n_instrs = 32,
         .n_full_vec4 = 4,
-        .n_const_vec4 = chip->gen->args_in_memory ? 0 : 8,
+        .n_const_vec4 = qcom_gen_of(chip)->args_in_memory ? 0 : 8,
         .branch_depth = 1,
     };
     assert_int_equal(qcom_launch_make(chip, prog, n_args), BELL_OK);
@@ -68,7 +69,7 @@ put_launch(struct qcom_push *push, struct qcom_program *prog, uint32_t n_args)
 static uint32_t
 build(const char *name, uint32_t id, uint32_t *words)
 {
-    const struct qcom_chip *chip = qcom_chip_find(id);
+    const struct chip_arch *chip = chip_adreno_find(id);
     const struct qcom_mem mem = {.va = WORDS_VA, .cpu = words};
     struct qcom_program prog;
     struct qcom_engine engine;
@@ -79,7 +80,7 @@ build(const char *name, uint32_t id, uint32_t *words)
     qcom_engine_init(&engine, chip);
     qcom_put_begin(&push);
     put_launch(&push, &prog, ARRAY_LEN(args));
-    if (chip->gen->writes_64) /* what makes the next launch see it */
+    if (qcom_gen_of(chip)->writes_64) /* what makes the next launch see it */
         push.at -= QCOM_CP_EVENT_WRITE_DW + 1;
     engine.idle_va = FENCE_VA;
     qcom_put_flush(&push);
@@ -141,7 +142,7 @@ test_order(void **state)
     uint32_t n = build("a750", A750, words), i, k;
     struct regs_stream stream = {
         .common = &qcom_cp_unit,
-        .common_gen = qcom_chip_find(A750)->gen->cp,
+        .common_gen = qcom_gen_of(chip_adreno_find(A750))->cp,
         .line = look,
         .user = text,
     };
@@ -178,7 +179,7 @@ check_args(uint32_t first, uint32_t n_args)
         .engine = &engine, .mem = &mem, .at = words + first};
     uint64_t ubo, at;
 
-    qcom_engine_init(&engine, qcom_chip_find(A750));
+    qcom_engine_init(&engine, chip_adreno_find(A750));
     put_launch(&push, &prog, n_args);
     for (nop = first; (words[nop] >> 16 & 0x7f) != OP_NOP;)
         nop += packet_dw(words[nop]);
@@ -223,7 +224,7 @@ test_text(void **state)
     for (i = 0; i < ARRAY_LEN(streams); i++) {
         struct regs_stream stream = {
             .common = &qcom_cp_unit,
-            .common_gen = qcom_chip_find(streams[i].id)->gen->cp,
+            .common_gen = qcom_gen_of(chip_adreno_find(streams[i].id))->cp,
             .line = look,
             .user = text,
         };
@@ -242,7 +243,7 @@ test_text(void **state)
 /* src: hw/qcom/BRINGUP.md 3 */
 static const struct {
     const char *name;
-    uint32_t first_id, last_id; /* those around them are of nobody */
+    uint32_t first_id, last_id; /* those around them are not its */
     uint32_t n_sp, fibers_per_sp, file_vec4, cache_units;
     bool has_lpac, sets_aaf2;
 } facts[] = {
@@ -254,6 +255,13 @@ static const struct {
     {"a730", 0x07030001, 0x07030001, 4, 4096, 96, 127, false, false},
     {"a740", 0x43050a01, 0x43050a01, 6, 4096, 96, 127, false, false},
     {"a750", 0x43051401, 0x43051401, 6, 4096, 96, 127, false, false},
+    {"a618", 0x06010800, 0x060108ff, 1, 2048, 96, 64, false, false},
+    {"a619", 0x06010900, 0x060109ff, 1, 2048, 96, 64, false, false},
+    {"a635", 0x06030500, 0x060305ff, 2, 4096, 64, 127, true, false},
+    {"a663", 0x06060300, 0x060603ff, 3, 8192, 64, 127, true, false},
+    {"a680", 0x06080000, 0x060800ff, 4, 8192, 96, 64, false, false},
+    {"x1-45", 0x43030c00, 0x43030c00, 3, 4096, 96, 127, false, false},
+    {"x1-85", 0x43050c01, 0x43050c01, 6, 4096, 96, 127, false, false},
 };
 
 #define NOT_SET UINT64_MAX
@@ -264,24 +272,41 @@ static const struct {
     uint64_t values[ARRAY_LEN(facts)];
 } statics[] = {
     {0xae03,
-     {0x1430, 0x420, 0x1400, 0x1400, 0x1400, 0x1440, 0x10001400, 0x10000400}},
+     {0x1430, 0x420, 0x1400, 0x1400, 0x1400, 0x1440, 0x10001400, 0x10000400,
+      0x430, 0x430, 0x1400, 0x1400, 0x1430, 0x10001400, 0x10001400}},
     {0xae00,
-     {0, 0, 0x1000000, 0x1000000, 0x1200000, 0x10000000, 0x10000000,
-      0x10000000}},
+     {0, 0, 0x1000000, 0x1000000, 0x1200000, 0x10000000, 0x10000000, 0x10000000,
+      0, 0, 6, 6, 0, 0x10000000, 0x10000000}},
     {0xb600,
      {0x108000, 0x8000, 0x1008000, 0x5008000, 0x4c00000, 0x1000000, 0x11100000,
-      0x11100000}},
-    {0xbe04, {0x80000, 0, 0, 0, 0, NOT_SET, NOT_SET, NOT_SET}},
-    {0x0e12, {0x10000001, 1, 1, 1, 1, 0x3200000, 0, 0x40000000}},
-    {0x0e19, {4, 4, 4, 0x84, 0x84, 0x84, 0x84, 0}},
-    {0xae04, {0, 0, 0, 0, 0, 0, 0, 0}},
-    {0xae0f, {0x3f, 0x3f, 0x3f, 0x3f, 0x3f, 0x3f, 0x3f, 0x3f}},
-    {0xb605, {0x44, 0x44, 0x44, 0x44, 0x44, NOT_SET, NOT_SET, NOT_SET}},
-    {0xbe00, {0x80, 0x80, 0x80, 0x80, 0x80, NOT_SET, NOT_SET, NOT_SET}},
-    {0xbe01, {0, 0, 0, 0, 0, NOT_SET, NOT_SET, NOT_SET}},
-    {0xbb11, {0, 0, 0, 0, 0, NOT_SET, NOT_SET, NOT_SET}},
+      0x11100000, 0x108000, 0x108000, 0x5008000, 0x5008000, 0x108000,
+      0x11100000, 0x11100000}},
+    {0xbe04,
+     {0x80000, 0, 0, 0, 0, NOT_SET, NOT_SET, NOT_SET, 0x80000, 0x80000, 0, 0, 0,
+      NOT_SET, NOT_SET}},
+    {0x0e12,
+     {0x10000001, 1, 1, 1, 1, 0x3200000, 0, 0x40000000, 1, 1, 1, 1, 1, 0, 0}},
+    {0x0e19,
+     {4, 4, 4, 0x84, 0x84, 0x84, 0x84, 0, 4, 4, 0x84, 0x84, 4, 0x84, 0x84}},
+    {0xae04, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}},
+    {0xae0f,
+     {0x3f, 0x3f, 0x3f, 0x3f, 0x3f, 0x3f, 0x3f, 0x3f, 0x3f, 0x3f, 0x3f, 0x3f,
+      0x3f, 0x3f, 0x3f}},
+    {0xb605,
+     {0x44, 0x44, 0x44, 0x44, 0x44, NOT_SET, NOT_SET, NOT_SET, 0x44, 0x44, 0x44,
+      0x44, 0x44, NOT_SET, NOT_SET}},
+    {0xbe00,
+     {0x80, 0x80, 0x80, 0x80, 0x80, NOT_SET, NOT_SET, NOT_SET, 0x80, 0x80, 0x80,
+      0x80, 0x80, NOT_SET, NOT_SET}},
+    {0xbe01,
+     {0, 0, 0, 0, 0, NOT_SET, NOT_SET, NOT_SET, 0, 0, 0, 0, 0, NOT_SET,
+      NOT_SET}},
+    {0xbb11,
+     {0, 0, 0, 0, 0, NOT_SET, NOT_SET, NOT_SET, 0, 0, 0, 0, 0, NOT_SET,
+      NOT_SET}},
     {0xaaf2,
-     {NOT_SET, NOT_SET, NOT_SET, NOT_SET, 0xc00000, NOT_SET, NOT_SET, NOT_SET}},
+     {NOT_SET, NOT_SET, NOT_SET, NOT_SET, 0xc00000, NOT_SET, NOT_SET, NOT_SET,
+      NOT_SET, NOT_SET, NOT_SET, NOT_SET, NOT_SET, NOT_SET, NOT_SET}},
 };
 
 /* What the words write to a register last. */
@@ -313,19 +338,19 @@ test_chips(void **state)
 
     (void)state;
     for (c = 0; c < ARRAY_LEN(facts); c++) {
-        const struct qcom_chip *chip = qcom_chip_find(facts[c].first_id);
+        const struct chip_arch *chip = chip_adreno_find(facts[c].first_id);
 
         assert_non_null(chip);
         assert_string_equal(chip->name, facts[c].name);
-        assert_ptr_equal(qcom_chip_find(facts[c].last_id), chip);
-        assert_null(qcom_chip_find(facts[c].first_id - 1));
-        assert_null(qcom_chip_find(facts[c].last_id + 1));
-        assert_int_equal(chip->n_sp, facts[c].n_sp);
-        assert_int_equal(chip->fibers_per_sp, facts[c].fibers_per_sp);
-        assert_int_equal(chip->file_vec4, facts[c].file_vec4);
-        assert_int_equal(chip->cache_units, facts[c].cache_units);
-        assert_int_equal(chip->has_lpac, facts[c].has_lpac);
-        assert_int_equal(chip->sets_aaf2, facts[c].sets_aaf2);
+        assert_ptr_equal(chip_adreno_find(facts[c].last_id), chip);
+        assert_ptr_not_equal(chip_adreno_find(facts[c].first_id - 1), chip);
+        assert_ptr_not_equal(chip_adreno_find(facts[c].last_id + 1), chip);
+        assert_int_equal(chip->n_units, facts[c].n_sp);
+        assert_int_equal(chip->adreno.fibers_per_sp, facts[c].fibers_per_sp);
+        assert_int_equal(chip->adreno.file_vec4, facts[c].file_vec4);
+        assert_int_equal(chip->adreno.cache_units, facts[c].cache_units);
+        assert_int_equal(chip->adreno.has_lpac, facts[c].has_lpac);
+        assert_int_equal(chip->adreno.sets_aaf2, facts[c].sets_aaf2);
         qcom_engine_init(&engine, chip);
         for (s = 0; s < ARRAY_LEN(statics); s++) {
             uint64_t got =
@@ -336,6 +361,11 @@ test_chips(void **state)
                          (unsigned long long)got);
         }
     }
+    assert_null(chip_adreno_find(0x06010000));
+    assert_non_null(strstr(chip_why_refused_adreno(0x06010000), "a610"));
+    assert_non_null(strstr(chip_why_refused_adreno(0x07000200), "a702"));
+    assert_non_null(strstr(chip_why_refused_adreno(0x44050a01), "8xx"));
+    assert_null(chip_why_refused_adreno(0x12345678));
 }
 
 int

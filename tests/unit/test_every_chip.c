@@ -105,12 +105,20 @@ test_nv(void **state)
     check_backend("NV");
 }
 
+static void
+test_qcom(void **state)
+{
+    (void)state;
+    check_backend("QCOM");
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_amd),
         cmocka_unit_test(test_nv),
+        cmocka_unit_test(test_qcom),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

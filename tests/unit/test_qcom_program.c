@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/bits.h"
+#include "base/chip.h"
 #include "hcq/qcom/qcom.h"
 #include "hcq/qcom/regs/qcom_cp.h"
 #include "render/ir3/ir3.h"
@@ -38,7 +39,7 @@ open_qcom(void)
 static void
 pretend(struct qcom_device *dev, uint32_t chip_id)
 {
-    dev->chip = qcom_chip_find(chip_id);
+    dev->chip = chip_adreno_find(chip_id);
     assert_non_null(dev->chip);
 }
 
@@ -48,7 +49,7 @@ plain(const struct qcom_device *dev)
     return (struct ir3_object){
         .magic = IR3_OBJECT_MAGIC,
         .version = IR3_OBJECT_VERSION,
-        .gen = dev->chip->gen->code_gen,
+        .gen = qcom_gen_of(dev->chip)->code_gen,
         .n_instrs = 16,
         .n_full_vec4 = 4,
         .n_const_vec4 = 8,
@@ -437,7 +438,7 @@ registers(void **state)
     (void)state;
     pretend(dev, A740);
     for (i = 0; i < ARRAY_LEN(rows); i++) {
-        enum qcom_cp_gen gen = dev->chip->gen->cp;
+        enum qcom_cp_gen gen = qcom_gen_of(dev->chip)->cp;
         uint32_t word = 0;
         struct ir3_object head = plain(dev);
         struct qcom_cp_sp_cs_ctrl_reg1 reg1;
@@ -487,7 +488,7 @@ long_code(void **state)
         bool is_long;
 
         pretend(dev, rows[i].chip);
-        gen = dev->chip->gen->cp;
+        gen = qcom_gen_of(dev->chip)->cp;
         head = plain(dev);
         head.n_instrs = rows[i].n_instrs;
         expect_ok(create(dev, &head, 0, any, &prog));

@@ -4,47 +4,60 @@
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "base/chip.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "sim/qcom/gpu/gpu_internal.h"
 
-/* src: hw/qcom/BRINGUP.md 3. guess: clocks; that memory is coherent differs
- * between boards, and one of each kind is here. */
-/* clang-format off */
-static const struct qsim_chip chips[] = {
-    {.name = "a630", .model = "Adreno630v2", .gen = SHADER_A6XX,
-     .chip_id = 0x06030001, .gpu_id = 630, .n_sps = 2, .n_vec4 = 96,
-     .sp_threads = 2048, .n_icache = 64, .n_consts = 256,
-     .is_coherent = false, .gmem_bytes = 1u << 20, .max_hz = 710000000},
-    {.name = "a740", .model = "Adreno740v2", .gen = SHADER_A7XX,
-     .chip_id = 0x43050a01, .gpu_id = 0, .n_sps = 6, .n_vec4 = 96,
-     .sp_threads = 4096, .n_icache = 127, .n_consts = 512,
-     .is_coherent = true, .gmem_bytes = 3u << 20, .max_hz = 680000000},
-    {.name = "a750", .model = "Adreno750v2", .gen = SHADER_A7XX,
-     .chip_id = 0x43051401, .gpu_id = 0, .n_sps = 6, .n_vec4 = 96,
-     .sp_threads = 4096, .n_icache = 127, .n_consts = 512,
-     .lacks_loads = true, .is_coherent = false, .gmem_bytes = 3u << 20,
-     .max_hz = 770000000},
+/* By generation. src: hw/qcom/BRINGUP.md 3 */
+static const struct {
+    enum shader_gen shaders;
+    uint32_t n_consts;
+    bool lacks_loads;
+} gens[CHIP_ADRENO_GEN_COUNT] = {
+    [CHIP_A6XX] = {SHADER_A6XX, 256, false},
+    [CHIP_A7XX] = {SHADER_A7XX, 512, false},
+    [CHIP_A7XX_FEW] = {SHADER_A7XX, 256, false},
+    [CHIP_A7XX_3] = {SHADER_A7XX, 512, true},
 };
-/* clang-format on */
 
-const struct qsim_chip *
-qsim_chip_find(const char *name, uint32_t number)
+/* The second revision of each chip, where ids tell revisions. */
+bool
+qsim_chip_make(const char *name, struct qsim_chip *out_chip)
 {
-    size_t i;
+    const struct chip_arch *arch = chip_arch_find(name);
+    const struct chip_adreno *facts;
 
-    if (!name)
-        return number < ARRAY_LEN(chips) ? &chips[number] : NULL;
-    for (i = 0; i < ARRAY_LEN(chips); i++) {
-        if (!strcmp(chips[i].name, name))
-            return &chips[i];
-    }
-    return NULL;
+    if (!arch || !arch->adreno.gen)
+        return false;
+    facts = &arch->adreno;
+    *out_chip = (struct qsim_chip){
+        .name = arch->name,
+        .gen = gens[facts->gen].shaders,
+        .chip_id = facts->id | (1 & ~facts->id_mask),
+        .n_sps = arch->n_units,
+        .n_vec4 = facts->file_vec4,
+        .sp_threads = facts->fibers_per_sp,
+        .n_icache = facts->cache_units,
+        .n_consts = gens[facts->gen].n_consts,
+        .lacks_loads = gens[facts->gen].lacks_loads,
+        .has_lpac = facts->has_lpac,
+        .has_aaf2 = facts->sets_aaf2,
+        .is_coherent = facts->is_coherent,
+        .gmem_bytes = (uint64_t)facts->gmem_kib * 1024,
+        .max_hz = facts->max_mhz * (uint64_t)1000000,
+    };
+    if (facts->gen == CHIP_A6XX)
+        out_chip->gpu_id = (uint32_t)strtoul(name + 1, NULL, 10);
+    snprintf(out_chip->model, sizeof(out_chip->model), "Adreno%sv%u",
+             *name == 'a' ? name + 1 : name, (out_chip->chip_id & 0xf) + 1);
+    return true;
 }
 
 uint64_t

@@ -28,10 +28,10 @@
 #include "base/status.h"
 #include "sim/qcom/isa/shader.h"
 
-/* A chip as the facts give it. Plain, constant. */
+/* A chip as the facts give it. Plain; `name` is a constant. */
 struct qsim_chip {
-    const char *name;  /* "a740" */
-    const char *model; /* as KGSL calls it */
+    const char *name; /* "a740" */
+    char model[24];   /* as KGSL calls it */
     enum shader_gen gen;
     uint32_t chip_id, gpu_id; /* 0: it has no decimal one */
     uint32_t n_sps;
@@ -40,12 +40,14 @@ struct qsim_chip {
     uint32_t n_icache;   /* units of 128 bytes */
     uint32_t n_consts;   /* four words each */
     bool lacks_loads; /* of constants, with a launch: they come from memory */
+    bool has_lpac;    /* of 6xx: the second compute unit's registers, too */
+    bool has_aaf2;    /* register 0xaaf2 */
     bool is_coherent; /* memory can be, with the CPU's caches */
     uint64_t gmem_bytes, max_hz;
 };
 
-/* By name; by number from 0 if `name` is NULL. NULL if there is none. */
-const struct qsim_chip *qsim_chip_find(const char *name, uint32_t number);
+/* False: there is none of that name. */
+bool qsim_chip_make(const char *name, struct qsim_chip *out_chip);
 
 struct qsim;       /* a card */
 struct qsim_space; /* an address space on a card */

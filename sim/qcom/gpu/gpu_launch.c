@@ -82,6 +82,9 @@ qsim_may_write(const struct qsim_chip *chip, uint32_t reg)
 {
     size_t i;
 
+    if ((chip->has_lpac && (reg == 0xb9d0 || reg == 0xa9c2 || reg == 0xa9c3)) ||
+        (chip->has_aaf2 && reg == 0xaaf2))
+        return true;
     for (i = 0; i < ARRAY_LEN(ranges); i++) {
         if (reg >= ranges[i].first && reg <= ranges[i].last)
             return (ranges[i].gens & chip->gen) != 0;
@@ -146,6 +149,11 @@ read_ids(struct qsim *gpu, struct shader_launch *l, bool is_128)
     uint32_t cntl0 = needed(gpu, a7 ? 0xa9c2 : 0xb997), more;
     uint32_t cntl1 = needed(gpu, a7 ? 0xa9db : 0xb998);
 
+    /* src: hw/qcom/BRINGUP.md 5.2: these chips take the same values twice */
+    if (gpu->chip->has_lpac &&
+        (needed(gpu, 0xa9c2) != cntl0 || needed(gpu, 0xa9c3) != cntl1 ||
+         needed(gpu, 0xb9d0) != needed(gpu, SP_CS_CTRL_REG1)))
+        return wrong(gpu, "LPAC registers differ from those beside them");
     l->group_id = (uint8_t)field(cntl0, 7, 0);
     l->group_size = (uint8_t)field(cntl0, 15, 8);
     l->group_offset = (uint8_t)field(cntl0, 23, 16);

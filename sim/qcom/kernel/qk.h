@@ -62,7 +62,8 @@ struct qk_batch {
 };
 
 struct qk_machine {
-    const struct qsim_chip *chip;
+    struct qsim_chip own_chip;
+    const struct qsim_chip *chip; /* own_chip */
     bool is_msm;
     pid_t pid; /* whose it is: a fork makes no second one */
     struct qsim *gpu;
