@@ -4,7 +4,7 @@
  * src: of sm_NN: CUDA C++ Programming Guide, "Technical Specifications per
  * Compute Capability", and hw/nv/PTX.md (registers, warps, groups: lead); of
  * gfxNNN: LLVM, "User Guide for AMDGPU Backend" (granules), the ISA guides of
- * CDNA 2 and 3 and of RDNA 2 to 4 (registers, waves, LDS). Rates per clock:
+ * Vega 7nm, CDNA 1 to 3 and RDNA 1 to 4 (registers, waves, LDS). Rates per clock:
  * lead. Machines: observed: LLVM 19's assembler. Registers of RDNA's units:
  * Linux, kfd_queue.c (kfd_get_vgpr_size_per_cu). Versions of gfxNNN's parts:
  * Linux, amdgpu_discovery.c and kfd_device.c, L2: kfd_crat.c; lead: of RDNA's,
@@ -16,7 +16,7 @@
  * A) and RTX Blackwell (appendix A), data sheets of H200 and L40S; AMD's data
  * sheets of MI210, MI300X and MI325X, product pages of RX 6900 XT, RX 7900 XTX
  * and RX 9070 XT; NVIDIA's white paper on GA102 (RTX 3090), the vendors' product
- * pages of RTX 3060 and 4060, RX 6600, 6700 XT, 7600, 7800 XT and 9060 XT, and
+ * pages of RTX 3060 and 4060, MI50, MI100, RX 5700 XT, 6600, 6700 XT, 7600, 7800 XT and 9060 XT, and
  * of Ryzen AI Max+ 395 (strixhalo). h100's units, memory, L2: observed: H100 SXM5 80 GB,
  * 2026-11-22. h200's L2: observed: H200, 2026-10-28, as the vendor's runtime
  * has it. lead: what of the others no card of ours has told, which is
@@ -56,8 +56,12 @@
  * instruction. */
 #define CDNA_UNIT AMD_UNIT, .warp_lanes = 64, .max_warps = 32,                 \
     .max_groups = 16, .n_regs = 4 * 512 * 64, .reg_granule = 8, .n_issue = 1
+#define GCN_UNIT AMD_UNIT, .n_units = 8, .warp_lanes = 64, .max_warps = 40,    \
+    .max_groups = 16, .n_regs = 4 * 256 * 64, .reg_granule = 4, .n_issue = 1
 #define RDNA_UNIT AMD_UNIT, .warp_lanes = 32, .max_warps = 32,                 \
     .max_groups = 16, .n_issue = 2
+#define RDNA1_UNIT AMD_UNIT, .n_units = 8, .warp_lanes = 32, .max_warps = 40,  \
+    .max_groups = 16, .n_issue = 2, .n_regs = 2 * 1024 * 32, .reg_granule = 8
 /* Two SIMDs of 1024 or 1536 registers of 32 lanes, given out by so many. */
 #define RDNA2_UNIT RDNA_UNIT, .n_regs = 2 * 1024 * 32, .reg_granule = 16
 #define RDNA3_LARGE_UNIT RDNA_UNIT, .n_regs = 2 * 1536 * 32, .reg_granule = 24
@@ -66,7 +70,7 @@
  * versions of graphics core, copy engine and bus interface, PCI number, L2. */
 #define AMD_CHIP(of, mach, units, arrays, per_engine, engines, queues, gc,     \
                  sdma, nbif, pci, l2)                                          \
-    .family = (of), .machine = (mach), .has_dot = true, .max_units = (units),  \
+    .family = (of), .machine = (mach), .max_units = (units),  \
     .n_arrays = (arrays), .arrays_per_engine = (per_engine),                   \
     .n_sdma = (engines), .n_sdma_queues = (queues), .gc_version = (gc),        \
     .sdma_version = (sdma), .nbif_version = (nbif), .pci_device = (pci),       \
@@ -94,10 +98,20 @@ static const struct chip_arch archs[] = {
      .shared_bytes = 228 * KIB, .group_shared_bytes = 227 * KIB},
     {.name = "sm_120", NV_UNIT, .max_warps = 48, .max_groups = 24,
      .shared_bytes = 100 * KIB, .group_shared_bytes = 99 * KIB},
+    {.name = "gfx906", GCN_UNIT, .amd = {AMD_CHIP("gfx906", 0x2f, 64, 4, 1, 2,
+     8, 90400, 40200, 70400, 0x66af, 4096)}},
+    {.name = "gfx908", GCN_UNIT, .amd = {AMD_CHIP("gfx906", 0x30, 120, 8, 1, 2,
+     8, 90401, 40202, 70401, 0x738c, 8192), .n_acc_regs = 4 * 256 * 64}},
     {.name = "gfx90a", CDNA_UNIT, .n_units = 8, .amd = {AMD_CHIP("gfx90a",
      0x3f, 104, 8, 1, 2, 8, 90402, 40400, 70404, 0x740f, 8192)}},
     {.name = "gfx942", CDNA_UNIT, .n_units = 16, .amd = {AMD_CHIP("gfx942",
      0x4c, 304, 32, 1, 4, 8, 90403, 40402, 70900, 0x74a1, 4096)}},
+    {.name = "gfx1010", RDNA1_UNIT, .amd = {AMD_CHIP("gfx1010", 0x33, 40, 4, 2,
+     2, 8, 100110, 50000, 20300, 0x731f, 4096), .lacks_dot = true}},
+    {.name = "gfx1011", RDNA1_UNIT, .amd = {AMD_CHIP("gfx1010", 0x34, 40, 4, 2,
+     2, 8, 100102, 50005, 20302, 0x7360, 4096)}},
+    {.name = "gfx1012", RDNA1_UNIT, .amd = {AMD_CHIP("gfx1010", 0x35, 24, 2, 2,
+     2, 8, 100101, 50002, 20301, 0x7340, 2048)}},
     {.name = "gfx1030", RDNA2_UNIT, .n_units = 8, .amd = {AMD_CHIP("gfx1030",
      0x36, 80, 8, 2, 4, 8, 100300, 50200, 30300, 0x73bf, 4096)}},
     {.name = "gfx1031", RDNA2_UNIT, .n_units = 8, .amd = {AMD_CHIP("gfx1030",
@@ -219,6 +233,15 @@ static const struct chip products[] = {
     {"rtx5090", "sm_120", "NVIDIA GeForce RTX 5090", 0x2b85, 170, 2407,
      32 * GIB, 96 * MIB, UNKNOWN_L2(170), 1792,
      {104.8, 1.6, 209.5, 104.8, 0, 0, 838.0, 104.8, 104.8, 104.8}},
+    {"mi50", "gfx906", "AMD Instinct MI50", 0x66a1, 60, 1725,
+     32 * GIB, 4 * MIB, UNKNOWN_L2(60), 1024,
+     {13.3, 6.6, 0, 0, 0, 0, 0, 26.5, 0, 0}},
+    {"mi100", "gfx908", "AMD Instinct MI100", 0x738c, 120, 1502,
+     32 * GIB, 8 * MIB, UNKNOWN_L2(120), 1229,
+     {23.1, 11.5, 184.6, 0, 46.1, 0, 184.6, 46.1, 0, 0}},
+    {"rx5700xt", "gfx1010", "AMD Radeon RX 5700 XT", 0x731f, 40, 1905,
+     8 * GIB, 4 * MIB, UNKNOWN_L2(40), 448,
+     {9.8, 0.61, 0, 0, 0, 0, 0, 19.5, 0, 0}},
     {"mi210", "gfx90a", "AMD Instinct MI210", 0x740f, 104, 1700,
      64 * GIB, 8 * MIB, 4096, 1638,
      {22.6, 22.6, 181.0, 0, 45.3, 45.3, 181.0, 45.3, 0, 0}},

@@ -17,7 +17,7 @@ struct chip_amd {
     const char *family; /* the chip whose packets and tables of code it shares:
                          * "gfx1030"; NULL: the row is not AMD's */
     uint32_t machine;   /* EF_AMDGPU_MACH of its code objects */
-    bool has_dot;       /* products of vectors of 2 or 4 elements, summed */
+    bool lacks_dot;     /* no products of vectors of 2 or 4 elements, summed */
     bool is_apu;        /* its memory is the host's */
     uint32_t max_units; /* compute units of the largest card with it, */
     /* and how they are arranged: */
@@ -26,6 +26,7 @@ struct chip_amd {
     uint32_t gc_version, sdma_version, nbif_version;
     uint32_t pci_device; /* of one board */
     uint32_t l2_kib;
+    uint32_t n_acc_regs; /* accumulation registers of a unit, beside n_regs */
 };
 
 /* Adreno's generations: what packets and shaders look like. */

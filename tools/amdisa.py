@@ -15,8 +15,8 @@ import re
 import sys
 
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / 'sim' / 'amd' / 'isa'
-CHIPS = {'gfx90a': 9, 'gfx942': 9, 'gfx1030': 10, 'gfx1100': 11,
-         'gfx1150': 11, 'gfx1201': 12}
+CHIPS = {'gfx906': 9, 'gfx908': 9, 'gfx90a': 9, 'gfx942': 9, 'gfx1012': 10,
+         'gfx1030': 10, 'gfx1100': 11, 'gfx1150': 11, 'gfx1201': 12}
 LIBRARIES = ('libLLVM.so.19.1', 'libLLVM-19.so.1', 'libLLVM-19.so')
 
 
@@ -327,7 +327,7 @@ ORDER = ('SOP1', 'SOP2', 'SOPC', 'SOPK', 'SOPP', 'SMEM', 'VOP1', 'VOP2',
          'VOPC', 'VOP3', 'VOP3P', 'DS', 'GLOBAL', 'MUBUF')
 
 HEADER = '''/* Opcode numbers: ISA_ROW(format, operation, a, flags, type, numbers of
- * gfx90a, gfx942, gfx1030, gfx1100, gfx1150, gfx1201); NONE: the chip has no such
+ * gfx906, gfx908, gfx90a, gfx942, gfx1012, gfx1030, gfx1100, gfx1150, gfx1201); NONE: the chip has no such
  * operation, or has it fewer times.
  * a: bytes of one lane, or the outcomes of a compare that are true; flags:
  * enum isa_memory_flag, or whether a compare writes EXEC. Operations that are

@@ -46,7 +46,7 @@ struct amd_gen {
     uint32_t code_filler; /* what may follow code */
     uint8_t dialect;      /* enum amd_pm4_gen; enum amd_sdma_gen is the same */
     uint32_t wave_lanes;  /* that kernels are compiled for */
-    uint32_t rsrc3_reg;   /* COMPUTE_PGM_RSRC3 */
+    uint32_t rsrc3_reg;   /* COMPUTE_PGM_RSRC3; 0: none */
     bool architected_scratch; /* else an SRD in the user registers: */
     uint32_t srd_word3[2];    /* of waves of 64, 32 lanes */
     uint32_t scratch_unit_bytes, scratch_size_bits; /* TMPRING WAVESIZE */
@@ -56,9 +56,15 @@ struct amd_gen {
     bool sets_priv; /* RSRC1.PRIV at dispatch */
     uint32_t dma_max_bytes;           /* of one DMA_DATA; 0: there is none */
     const struct amd_move_code *move; /* for what is more; NULL: more of them */
-    uint32_t sdma_fence_flags;        /* memory type bits of FENCE */
-    bool
-        keeps_host_reads; /* the window has a read cache, which a flush empties */
+    /* Copy queues are compute queues. Symptoms: on gfx906 and gfx908 a copy
+     * engine's wait for memory may end too early; on gfx101x its flush of the
+     * card's window (HDP) has issues. src: ROCr, amd_blit_sdma.cpp
+     * (sw_poll_workaround_, hdp_flush_support_) */
+    bool copies_by_compute;
+    bool sdma_keeps_hdp;       /* copy engines must not flush the window */
+    uint32_t sdma_fence_flags; /* memory type bits of FENCE */
+    /* The window has a read cache, which a flush empties. */
+    bool keeps_host_reads;
     bool has_gcr; /* GCR_CNTL rules caches, SDMA's too; else COHER_CNTL */
     uint32_t save_bytes_per_wave;           /* of the control stack */
     uint32_t waves_per_cu, waves_per_array; /* that are saved, at most; 0: no

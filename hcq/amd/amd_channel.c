@@ -45,8 +45,9 @@ amd_save_sizes(const struct amd_gen *gen, const struct chip_arch *chip,
 
     if (by_array && waves > by_array)
         waves = by_array;
-    data = align_up((uint64_t)t->n_cu * (chip->n_regs * 4 + 0x4000 +
-                                         gen->max_lds_bytes + 0x1000),
+    data = align_up((uint64_t)t->n_cu *
+                        ((chip->n_regs + chip->amd.n_acc_regs) * 4 + 0x4000 +
+                         gen->max_lds_bytes + 0x1000),
                     PAGE_BYTES);
     stack = align_up(40 + waves * gen->save_bytes_per_wave + 8, PAGE_BYTES);
     if (gen->max_stack_bytes && stack > gen->max_stack_bytes)

@@ -324,7 +324,8 @@ put_programs(struct amd_push *push, const struct amd_program *prog)
     words[1] = prog->rsrc2 | (prog->lds_bytes + LDS_UNIT - 1) / LDS_UNIT
                                  << LDS_SHIFT;
     put_registers(push, AMD_PM4_RSRC1, words, 2);
-    put_register(push, gen->rsrc3_reg, prog->rsrc3);
+    if (gen->rsrc3_reg)
+        put_register(push, gen->rsrc3_reg, prog->rsrc3);
 }
 
 /* ---- where dies meet ---------------------------------------------------------------- */

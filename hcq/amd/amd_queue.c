@@ -331,9 +331,10 @@ amd_queue_create(struct hcq_device *base_dev, const struct hcq_queue_desc *desc,
                  struct hcq_queue **out_queue)
 {
     struct amd_device *dev = amd_device_of(base_dev);
-    enum amd_ring_kind kind = desc->kind == HCQ_QUEUE_COPY ? AMD_RING_SDMA
-                              : dev->gen->uses_aql         ? AMD_RING_AQL
-                                                           : AMD_RING_PM4;
+    bool is_copy = desc->kind == HCQ_QUEUE_COPY && !dev->gen->copies_by_compute;
+    enum amd_ring_kind kind = is_copy              ? AMD_RING_SDMA
+                              : dev->gen->uses_aql ? AMD_RING_AQL
+                                                   : AMD_RING_PM4;
     struct amd_queue *queue;
     uint32_t ring_bytes;
     bell_status status;

@@ -232,7 +232,8 @@ amd_sdma_begin(struct amd_push *push)
     amd_pack_sdma_poll_regmem(
         push->engine->gen,
         (struct amd_sdma_poll_regmem){.address = HDP_FLUSH_ADDRESS}, words);
-    amd_put(push, words, AMD_SDMA_POLL_REGMEM_DW);
+    if (!push->engine->dev->gen->sdma_keeps_hdp)
+        amd_put(push, words, AMD_SDMA_POLL_REGMEM_DW);
     put_gcr(push, GCR_ACQUIRE);
 }
 
@@ -280,7 +281,9 @@ amd_sdma_dw(const struct amd_engine *engine, const struct hcq_packet *packet,
             uint32_t n_copies)
 {
     uint32_t gcr = engine->dev->gen->has_gcr ? AMD_SDMA_GCR_DW : 0;
-    uint32_t acquire = AMD_SDMA_POLL_REGMEM_DW + gcr;
+    uint32_t flush =
+        engine->dev->gen->sdma_keeps_hdp ? 0 : AMD_SDMA_POLL_REGMEM_DW;
+    uint32_t acquire = flush + gcr;
 
     switch ((enum hcq_op)packet->head.op) {
     case HCQ_OP_WAIT:

@@ -23,6 +23,8 @@ static const struct {
     uint8_t tf32_k[UOP_DTYPE_COUNT];   /* instead, where TF32 is allowed */
 } families[] = {
     /* clang-format off */
+    /* gfx908 has MFMA, of registers of their own: it is not used. */
+    {"gfx906", 64, 256, UOP_WMMA_CDNA, {0}, {0}},
     /* gfx90a's MFMA takes subnormal halves and bfloats for 0; those of bfloats
      * are below 1.2e-38. src: MIOpen's documentation, "MI200 matrix fused
      * multiply-add (MFMA) behavior specifics". MFMA's bytes are signed. */
@@ -30,6 +32,7 @@ static const struct {
      {WIDE, [UOP_BF16] = 16, [UOP_I8] = 16}, {[UOP_F16] = 16}},
     {"gfx942", 64, 256, UOP_WMMA_CDNA,
      {WIDE, HALVES, FNUZ, [UOP_I8] = 32}, {[UOP_F32] = 8}}, /* XF32 */
+    {"gfx1010", 32, 256, UOP_WMMA_RDNA3, {0}, {0}},
     {"gfx1030", 32, 256, UOP_WMMA_RDNA3, {0}, {0}},
     {"gfx1100", 32, 256, UOP_WMMA_RDNA3, {HALVES, BYTES}, {0}},
     {"gfx1201", 32, 256, UOP_WMMA_RDNA4, {HALVES, BYTES, OCP}, {0}},

@@ -525,6 +525,11 @@ test_sdma(void **state)
            0x0000020d, 0x00c01008, 0x7f00, 0x00000111, 0, 0x80400000, 0, 0,
            0x00030005, 0x00c01000, 0x7f00, 7, 0x00030005, 0x00c01004, 0x7f00, 0,
            0, 0, 0, 0);
+    /* gfx101x: the window (HDP) is not flushed by copy engines */
+    push = start(100100, 1, AMD_RING_SDMA);
+    put(&push, HCQ_OP_WAIT, 0, SIGNAL, 6, 0, 6);
+    EXPECT(&push, 0xd0000008, 0x00c01000, 0x7f00, 6, 0xffffffff, 0x0fff0004,
+           0x00000111, 0, 0xc3c00000, 0, 0);
     /* Before 2^32: whoever waits for it is the last to be let on. */
     push = start(90402, 1, AMD_RING_SDMA);
     put(&push, HCQ_OP_SIGNAL, 0, SIGNAL, 0x5ffffffff, 0, 0);

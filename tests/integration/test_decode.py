@@ -74,7 +74,7 @@ def check_amd(tap):
     tap.check('which dialect?', expect(pipe_amd(wait, 'pm4'), 2,
                                        err='which --arch?'))
     tap.check('no such dialect', expect(
-        pipe_amd(wait, 'pm4', '--arch', 'gfx905'), 2, err='not one of gfx90a'))
+        pipe_amd(wait, 'pm4', '--arch', 'gfx905'), 2, err='not one of gfx906'))
     tap.check('a dialect of the other vendor', expect(
         pipe_amd('1', 'nv', '--arch', 'gfx942'), 2, err='--sm or --class'))
     tap.check('what of it?', expect(

@@ -216,8 +216,8 @@ def check_amd(tap, folder):
         if os.getuid() == 0 else json.loads(run(
             'devices', '--json', '--root', Machine(folder).amd().root).stdout)[
                 'gpus'][0]['nodes']})
-    look(tap, 'a generation that is not known', Machine(folder).amd(gfx=90006),
-         {}, 'generation 90006 is not known')
+    look(tap, 'a generation that is not known', Machine(folder).amd(gfx=90005),
+         {}, 'generation 90005 is not known')
     look(tap, 'a kernel that does not tell the chip', Machine(folder).amd(gfx=0),
          {}, 'the kernel is too old', 'Linux 5.17')
     for verb in 'doctor', 'devices':

@@ -21,15 +21,20 @@
 #define N 256 /* elements of most kernels: four groups of 64 */
 
 static const char *const chips[ISA_GEN_COUNT] = {
+    [ISA_GFX906] = "gfx906", [ISA_GFX908] = "gfx908",  [ISA_GFX101] = "gfx1012",
     [ISA_GFX90A] = "gfx90a", [ISA_GFX942] = "gfx942",  [ISA_GFX10] = "gfx1030",
     [ISA_GFX11] = "gfx1100", [ISA_GFX115] = "gfx1150", [ISA_GFX12] = "gfx1201",
 };
 
-/* Whose words of the tables below a generation has: gfx1150's are gfx1100's. */
+/* Whose words of the tables below a generation has: a later or earlier one's of
+ * the same encoding. */
 static enum isa_gen
 words_like(enum isa_gen gen)
 {
-    return gen == ISA_GFX115 ? ISA_GFX11 : gen;
+    return gen == ISA_GFX115   ? ISA_GFX11
+           : gen == ISA_GFX101 ? ISA_GFX10
+           : gen <= ISA_GFX908 ? ISA_GFX90A
+                               : gen;
 }
 
 /* One chip's kernels, loaded. */
@@ -688,7 +693,7 @@ test_scratch_range(void **state)
 
     (void)state;
     for (gen = 0; gen < ISA_GEN_COUNT; gen++) {
-        size_t n = gen == ISA_GFX90A ? 2 : 3, i;
+        size_t n = isa_is_gfx9((enum isa_gen)gen) ? 2 : 3, i;
         struct amd_launch launch, wrong;
         struct machine m;
 

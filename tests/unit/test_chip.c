@@ -134,8 +134,13 @@ static const char *const arch_rows[] = {
     "sm_90 NV 8: 32 64 32, 65536 8, 233472 232448 1024 128, 4",
     "sm_100 NV 8: 32 64 32, 65536 8, 233472 232448 1024 128, 4",
     "sm_120 NV 8: 32 48 24, 65536 8, 102400 101376 1024 128, 4",
+    "gfx906 AMD 8: 64 40 16, 65536 4, 65536 65536 0 512, 1",
+    "gfx908 AMD 8: 64 40 16, 65536 4, 65536 65536 0 512, 1",
     "gfx90a AMD 8: 64 32 16, 131072 8, 65536 65536 0 512, 1",
     "gfx942 AMD 16: 64 32 16, 131072 8, 65536 65536 0 512, 1",
+    "gfx1010 AMD 8: 32 40 16, 65536 8, 65536 65536 0 512, 2",
+    "gfx1011 AMD 8: 32 40 16, 65536 8, 65536 65536 0 512, 2",
+    "gfx1012 AMD 8: 32 40 16, 65536 8, 65536 65536 0 512, 2",
     "gfx1030 AMD 8: 32 32 16, 65536 16, 65536 65536 0 512, 2",
     "gfx1031 AMD 8: 32 32 16, 65536 16, 65536 65536 0 512, 2",
     "gfx1032 AMD 8: 32 32 16, 65536 16, 65536 65536 0 512, 2",
@@ -206,6 +211,13 @@ static const char *const chip_rows[] = {
     "rtx5090 sm_120 NVIDIA GeForce RTX 5090 2b85: "
     "170 2407, 34359738368 100663296 6460 1792, 104.8 1.6 209.5 104.8 0 0 838 "
     "104.8 104.8 104.8",
+    "mi50 gfx906 AMD Instinct MI50 66a1: "
+    "60 1725, 34359738368 4194304 2280 1024, 13.3 6.6 0 0 0 0 0 26.5 0 0",
+    "mi100 gfx908 AMD Instinct MI100 738c: "
+    "120 1502, 34359738368 8388608 4560 1229, 23.1 11.5 184.6 0 46.1 0 184.6 "
+    "46.1 0 0",
+    "rx5700xt gfx1010 AMD Radeon RX 5700 XT 731f: "
+    "40 1905, 8589934592 4194304 1520 448, 9.8 0.61 0 0 0 0 0 19.5 0 0",
     "mi210 gfx90a AMD Instinct MI210 740f: "
     "104 1700, 68719476736 8388608 4096 1638, 22.6 22.6 181 0 45.3 45.3 181 "
     "45.3 0 0",
@@ -338,6 +350,10 @@ static const char *const nv_class_rows[] = {
     "3 c361: 0 0 0000",
 };
 static const char *const amd_gen_rows[] = {
+    "gfx906: bf800000 0 64 0, 0 ea4fac 0 1024 13 0, 00 2000000 0 0 0, 8 40 512 "
+    "0, 28c40000 8400000 88000, 65536",
+    "gfx1010: bf9f0000 1 32 2e28, 0 21e14fac 21c14fac 1024 13 0, 00 2000000 0 "
+    "30000 1, 12 32 0 7000, c3f1 3f0 70f000, 65536",
     "gfx90a: bf800000 0 64 2e2d, 0 ea4fac 0 1024 13 0, 00 2000000 0 "
     "0 0, 8 40 512 0, 28c40000 8400000 88000, 65536",
     "gfx942: bf800000 0 64 2e2d, 1 0 0 1024 13 0, 10 0 1 0 0, "
@@ -420,8 +436,13 @@ static const struct {
     uint32_t version, machine, vgpr_bytes;
     bool is_apu;
 } amd_chips[] = {
+    {"gfx906", "gfx906", 90006, 0x2f, 0x40000, false},
+    {"gfx908", "gfx906", 90008, 0x30, 0x80000, false},
     {"gfx90a", "gfx90a", 90010, 0x3f, 0x80000, false},
     {"gfx942", "gfx942", 90402, 0x4c, 0x80000, false},
+    {"gfx1010", "gfx1010", 100100, 0x33, 0x40000, false},
+    {"gfx1011", "gfx1010", 100101, 0x34, 0x40000, false},
+    {"gfx1012", "gfx1010", 100102, 0x35, 0x40000, false},
     {"gfx1030", "gfx1030", 100300, 0x36, 0x40000, false},
     {"gfx1031", "gfx1030", 100301, 0x37, 0x40000, false},
     {"gfx1032", "gfx1030", 100302, 0x38, 0x40000, false},
@@ -455,7 +476,8 @@ test_amd_chips(void **state)
         assert_ptr_equal(chip_amd_find(amd_chips[i].version), chip);
         assert_int_equal(chip_amd_version(chip), amd_chips[i].version);
         assert_ptr_equal(chip_amd_of_machine(amd_chips[i].machine), chip);
-        assert_int_equal(chip->n_regs * 4, amd_chips[i].vgpr_bytes);
+        assert_int_equal((chip->n_regs + chip->amd.n_acc_regs) * 4,
+                         amd_chips[i].vgpr_bytes);
         assert_int_equal(chip->amd.is_apu, amd_chips[i].is_apu);
         assert_null(chip_why_refused(chip->name));
         /* arrays of equal units, in whole engines */
@@ -489,7 +511,8 @@ test_amd_chips(void **state)
 static void
 test_amd_generations(void **state)
 {
-    static const uint32_t versions[] = {90010, 90402, 100300, 110000, 120001};
+    static const uint32_t versions[] = {90006,  100100, 90010, 90402,
+                                        100300, 110000, 120001};
     char row[512];
     size_t i;
 
@@ -596,13 +619,14 @@ test_list(void **state)
     }
     chip_arch_list("AMD", text, sizeof(text));
     assert_string_equal(text,
-                        "gfx90a, gfx942, gfx1030, gfx1031, gfx1032, gfx1033, "
-                        "gfx1034, gfx1035, gfx1036, gfx1100, gfx1101, gfx1102, "
-                        "gfx1103, gfx1150, gfx1151, gfx1152, gfx1200, gfx1201");
+                        "gfx906, gfx908, gfx90a, gfx942, gfx1010, gfx1011, "
+                        "gfx1012, gfx1030, gfx1031, gfx1032, gfx1033, gfx1034, "
+                        "gfx1035, gfx1036, gfx1100, gfx1101, gfx1102, gfx1103, "
+                        "gfx1150, gfx1151, gfx1152, gfx1200, gfx1201");
     n = strlen(text);
     chip_list("AMD", whole, sizeof(whole));
     assert_memory_equal(text, whole, n);
-    assert_memory_equal(whole + n, ", mi210, mi300x, ", 17);
+    assert_memory_equal(whole + n, ", mi50, mi100, ", 15);
     chip_list("NV", text, 20);
     assert_string_equal(text, "sm_80, sm_86, sm_89");
     chip_list("none", text, sizeof(text));

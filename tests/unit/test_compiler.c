@@ -205,7 +205,7 @@ test_refused(void **state)
     } rows[] = {
         {"MALI", "g710", "no compiler for MALI devices (g710)"},
         {"QCOM", "adreno", "no compiler for 'adreno'"},
-        {"AMD", "gfx1104", "'gfx1104' is not known; known: gfx90a, gfx942"},
+        {"AMD", "gfx1104", "'gfx1104' is not known; known: gfx906, gfx908"},
         {"AMD", "gfx950", "gfx950 (MI350X, MI355X) needs LLVM 20"},
         {"NV", "gfx942", "'gfx942', which is not sm_NN"},
         {"NV", "sm_", "'sm_'"},

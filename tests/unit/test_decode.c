@@ -287,7 +287,7 @@ test_amd_chips(void **state)
         n_old += is_old;
     }
     assert_int_equal(n_old, 2);
-    assert_null(decode_amd_chip_find("gfx906"));
+    assert_null(decode_amd_chip_find("gfx905"));
 }
 
 static void

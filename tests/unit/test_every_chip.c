@@ -1,6 +1,6 @@
-/* Every chip that code is made for, simulated, in one process: a sum, and a
- * product of float16 matrices, which matrix units do where there are some. Whole
- * suites run on one chip of a family; this is what the others get. */
+/* Every chip that code is made for, simulated, in one process: a sum, a
+ * product of float16 matrices, which matrix units do where there are some, and a
+ * copy queue that has to wait. Whole suites run on one chip of a family; this is what the others get. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,10 +13,14 @@
 #include "base/chip.h"
 #include "doorbell/ops.h"
 #include "doorbell/tensor.h"
+#include "hcq/hcq.h"
 #include "tests/unit/expect.h"
 
 #define N_SUM  1000
 #define M_ROWS 16
+
+#define LONG_NS  (30ull * 1000000000)
+#define SHORT_NS 1000000ull
 
 static struct bell_context *ctx;
 
@@ -74,6 +78,31 @@ check_product(const char *device)
     }
 }
 
+/* A copy queue waits until the host has set what it waits for. */
+static void
+check_waiting_copies(const char *device)
+{
+    struct hcq_device *dev;
+    struct hcq_queue *queue;
+    struct hcq_signal *sig, *done;
+    struct hcq_cs *cs;
+
+    expect_ok(hcq_device_open(device, &dev));
+    expect_ok(hcq_queue_create(dev, HCQ_QUEUE_COPY, &queue));
+    expect_ok(hcq_signal_create(dev, 0, &sig));
+    expect_ok(hcq_signal_create(dev, 0, &done));
+    expect_ok(hcq_queue_begin(queue, &cs));
+    hcq_cs_wait(cs, sig, 1);
+    hcq_cs_signal(cs, done, 1);
+    expect_ok(hcq_cs_submit(cs, NULL));
+    if (hcq_signal_wait(done, 1, SHORT_NS) != BELL_E_TIMEOUT)
+        fail_msg("%s: a copy queue did not wait", device);
+    hcq_signal_set(sig, 1);
+    expect_ok(hcq_signal_wait(done, 1, LONG_NS));
+    expect_ok(hcq_queue_wait(queue, LONG_NS));
+    hcq_device_close(dev);
+}
+
 static void
 check_backend(const char *backend)
 {
@@ -88,6 +117,7 @@ check_backend(const char *backend)
         check_sum(device);
         check_product(device);
         bell_context_destroy(ctx);
+        check_waiting_copies(device);
     }
 }
 

@@ -1195,7 +1195,7 @@ test_order(void **state)
                      4);
     kio_close(&r.kfd);
     kio_destroy(r.kio);
-    assert_int_equal(kio_sim_create("AMD", "gfx906", &r.kio), BELL_E_NO_DEVICE);
+    assert_int_equal(kio_sim_create("AMD", "gfx905", &r.kio), BELL_E_NO_DEVICE);
     assert_int_equal(kio_sim_create("AMD", "gfx942*9", &r.kio),
                      BELL_E_NO_DEVICE);
 }

@@ -88,7 +88,7 @@ static const struct {
     {NULL,
      CHAIN_MAD_I32,
      {"", "$d.0 = mul $t $c, $a\n$d = add $t $d.0, $b\n", "i32", NULL}},
-    {"gfx90a gfx942 gfx1030",
+    {"gfx906 gfx90a gfx942 gfx1010 gfx1030",
      CHAIN_DOT_I8,
      {"declare i32 @llvm.amdgcn.sdot4(i32, i32, i32, i1)\n",
       "$d = call i32 @llvm.amdgcn.sdot4(i32 $a, i32 $b, i32 $c, i1 false)\n",
@@ -198,7 +198,7 @@ chain_make_amd(const struct hcq_device_info *info, struct chain *chain,
     bool is_dot = chain->kind == CHAIN_DOT_I8 || chain->kind == CHAIN_DOT_F16;
     size_t i;
 
-    if (!chip || !chip->amd.family || (is_dot && !chip->amd.has_dot))
+    if (!chip || !chip->amd.family || (is_dot && chip->amd.lacks_dot))
         return chain_lacks(info);
 
     for (i = 0; i < ARRAY_LEN(amd_insns); i++) {

@@ -15,8 +15,10 @@
 
 /* By family. src: hw/amd/BRINGUP.md 0 */
 static const struct decode_amd_chip families[] = {
+    {"gfx906", AMD_PM4_GEN_GFX9, AMD_SDMA_GEN_V4},
     {"gfx90a", AMD_PM4_GEN_GFX9, AMD_SDMA_GEN_V4},
     {"gfx942", AMD_PM4_GEN_GFX9, AMD_SDMA_GEN_V4},
+    {"gfx1010", AMD_PM4_GEN_GFX10, AMD_SDMA_GEN_V5},
     {"gfx1030", AMD_PM4_GEN_GFX10, AMD_SDMA_GEN_V5},
     {"gfx1100", AMD_PM4_GEN_GFX11, AMD_SDMA_GEN_V6},
     {"gfx1201", AMD_PM4_GEN_GFX12, AMD_SDMA_GEN_V7},

@@ -23,19 +23,23 @@ static const struct family {
     /* of the small card; large_xcc: of products */
     uint32_t n_xcc, large_xcc;
 } families[] = {
+    {"gfx906", ISA_GFX906, 9, 4, 10, 16, 100000000, 1, 1},
     {"gfx90a", ISA_GFX90A, 9, 4, 8, 16, 25000000, 1, 1},
     {"gfx942", ISA_GFX942, 9, 4, 8, 32, 100000000, 4, 8},
+    {"gfx1010", ISA_GFX101, 10, 2, 20, 16, 100000000, 1, 1},
     {"gfx1030", ISA_GFX10, 10, 2, 16, 16, 100000000, 1, 1},
     {"gfx1100", ISA_GFX11, 11, 2, 16, 32, 100000000, 1, 1},
     {"gfx1201", ISA_GFX12, 12, 2, 16, 32, 100000000, 1, 1},
 };
 
-/* Family 11.5 has floats in scalar registers. */
+/* gfx908 has accumulation registers, and 11.5 floats in scalar ones. */
 static enum isa_gen
 isa_of(const struct family *family, uint32_t version)
 {
     if (family->isa == ISA_GFX11 && version >= 110500)
         return ISA_GFX115;
+    if (family->isa == ISA_GFX906 && version == 90008)
+        return ISA_GFX908;
     return family->isa;
 }
 

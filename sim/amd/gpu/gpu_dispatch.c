@@ -244,8 +244,8 @@ check_group(struct amdsim_queue *q, const struct amd_launch *launch)
         waves > launch->scratch_waves)
         return amdsim_fail(q, "a group of %llu waves, and scratch for %u",
                            (unsigned long long)waves, launch->scratch_waves);
-    n_vgprs =
-        ((launch->rsrc1 & 63) + 1) * (chip->gfx == 9 || launch->wave32 ? 8 : 4);
+    n_vgprs = ((launch->rsrc1 & 63) + 1) *
+              isa_register_granule(chip->isa, launch->wave32);
     each = chip->vgpr_bytes / chip->simd_per_cu / (lanes * 4) / n_vgprs;
     if (each > chip->max_waves_per_simd)
         each = chip->max_waves_per_simd;

@@ -35,7 +35,7 @@ is_known_register(const struct amdsim_queue *q, uint32_t reg)
     if (reg == 0x2e28)
         return !gfx9;
     if (reg == 0x2e2d)
-        return gfx9;
+        return gfx9 && q->gpu->chip->gfx_target_version >= 90010;
     return (reg >= 0x2e00 && reg <= 0x2e1e) || reg == 0x2e20 ||
            (reg >= 0x2e40 && reg <= 0x2e4f);
 }

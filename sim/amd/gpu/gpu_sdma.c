@@ -67,6 +67,14 @@ trap(struct amdsim_queue *q, const uint32_t *w)
     return true;
 }
 
+/* On gfx906 and gfx908 a wait for memory may end before the memory is as it
+ * wants it; here it does so at the first look. src: ROCr, amd_blit_sdma.cpp */
+static bool
+ends_early(const struct amdsim_queue *q)
+{
+    return q->gpu->chip->isa <= ISA_GFX908;
+}
+
 static bool
 poll_regmem(struct amdsim_queue *q, const uint32_t *w)
 {
@@ -74,6 +82,8 @@ poll_regmem(struct amdsim_queue *q, const uint32_t *w)
 
     if (!amdsim_reserved(q, w[0], 0xf400ffff, 0))
         return false;
+    if (!(w[0] >> 31) && q->gpu->chip->isa == ISA_GFX101)
+        return amdsim_fail(q, "an HDP flush, which has issues on gfx101x");
     if (!(w[0] >> 31)) /* a register: only the HDP flush */
         return w[1] == 0 && w[2] == 0x80000000
                    ? true
@@ -85,7 +95,7 @@ poll_regmem(struct amdsim_queue *q, const uint32_t *w)
     for (;;) {
         if (!amdsim_load32(q, amdsim_address(w + 1), &value, "poll"))
             return false;
-        if (amdsim_compare(function, value & w[4], w[3]))
+        if (amdsim_compare(function, value & w[4], w[3]) || ends_early(q))
             return true;
         if (!amdsim_pause(q, &turns))
             return false;

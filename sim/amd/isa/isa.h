@@ -14,9 +14,12 @@
 #include <stdint.h>
 
 enum isa_gen {
-    ISA_GFX90A, /* this and the next: waves of 64 */
+    ISA_GFX906, /* up to gfx942: waves of 64 */
+    ISA_GFX908, /* that with accumulation registers of their own */
+    ISA_GFX90A,
     ISA_GFX942,
-    ISA_GFX10,  /* gfx1030; from here on waves of 32, or 64 */
+    ISA_GFX101, /* gfx101x; from here on waves of 32, or 64 */
+    ISA_GFX10,  /* gfx103x */
     ISA_GFX11,  /* gfx1100 */
     ISA_GFX115, /* gfx1150: that with floats in scalar registers */
     ISA_GFX12,  /* gfx1201 */
@@ -35,11 +38,32 @@ isa_is_gfx11(enum isa_gen gen)
     return gen == ISA_GFX11 || gen == ISA_GFX115;
 }
 
+static inline bool
+isa_is_gfx10(enum isa_gen gen)
+{
+    return gen == ISA_GFX101 || gen == ISA_GFX10;
+}
+
+/* One file of registers for all, which launches part; before, accumulation
+ * registers are as many as others, or there are none. */
+static inline bool
+isa_has_one_file(enum isa_gen gen)
+{
+    return gen == ISA_GFX90A || gen == ISA_GFX942;
+}
+
+/* Vector registers of so many are given out together. */
+static inline uint32_t
+isa_register_granule(enum isa_gen gen, bool wave32)
+{
+    return isa_has_one_file(gen) || wave32 ? 8 : 4;
+}
+
 /* Kernels have scratch by a buffer descriptor in their first registers. */
 static inline bool
 isa_has_scratch_buffer(enum isa_gen gen)
 {
-    return gen == ISA_GFX90A || gen == ISA_GFX10;
+    return gen <= ISA_GFX90A || isa_is_gfx10(gen);
 }
 
 enum isa_format {

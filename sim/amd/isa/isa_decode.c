@@ -133,7 +133,7 @@ operand(const struct decoder *d, uint32_t code)
     if (code == 124)
         return d->gen <= ISA_GFX10 ? ISA_M0 : ISA_NULL;
     if (code == 125 && !d->gfx9)
-        return d->gen == ISA_GFX10 ? ISA_NULL : ISA_M0;
+        return isa_is_gfx10(d->gen) ? ISA_NULL : ISA_M0;
     return code;
 }
 
@@ -415,7 +415,7 @@ decode_vop3p(struct decoder *d)
     add_source(d, enc_field(d, 58, 50));
     mai = d->gfx9 && enc_field(d, 22, 16) >= 0x3e;
     if (mai) {
-        in->acc_cd = enc_field(d, 15, 15) != 0;
+        in->acc_cd = d->gen == ISA_GFX908 || enc_field(d, 15, 15);
         in->extra = enc_field(d, 10, 8) | enc_field(d, 14, 11) << 4 |
                     enc_field(d, 63, 61) << 8;
         if (in->op == ISA_V_ACCVGPR_READ_B32 ||
@@ -586,7 +586,7 @@ flat_offset(const struct decoder *d)
 {
     bool flat = d->out->segment == ISA_SEG_FLAT;
 
-    if (d->gen == ISA_GFX10)
+    if (isa_is_gfx10(d->gen))
         return flat ? (int32_t)enc_field(d, 10, 0)
                     : sign_extend(enc_field(d, 11, 0), 12);
     if (d->gfx9 && flat)
@@ -620,7 +620,7 @@ decode_flat(struct decoder *d)
     in->sve = gfx11                  ? enc_field(d, 55, 55)
               : d->gen == ISA_GFX942 ? enc_field(d, 13, 13)
                                      : saddr == none;
-    if (d->gen == ISA_GFX10 && saddr == 0x7f)
+    if (isa_is_gfx10(d->gen) && saddr == 0x7f)
         in->src[2] = ISA_NO_SOURCE; /* scratch by the offset alone */
     in->offset = flat_offset(d);
     returns = gfx11 ? enc_field(d, 14, 14) : enc_field(d, 16, 16);

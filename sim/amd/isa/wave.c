@@ -271,14 +271,15 @@ count_registers(struct wave_group *g)
 {
     uint32_t granules = (g->launch->rsrc1 & 63) + 1, total;
 
-    if (isa_is_gfx9(g->gen)) {
+    if (isa_has_one_file(g->gen)) {
         total = granules * 8;
         g->n_vgprs = ((g->launch->rsrc3 & 63) + 1) * 4;
         if (g->n_vgprs > total)
             g->n_vgprs = total;
         g->n_acc = total - g->n_vgprs;
     } else {
-        g->n_vgprs = granules * (g->n_lanes == 32 ? 8 : 4);
+        g->n_vgprs = granules * isa_register_granule(g->gen, g->n_lanes == 32);
+        g->n_acc = g->gen == ISA_GFX908 ? g->n_vgprs : 0;
     }
     if (g->n_vgprs > 256)
         g->n_vgprs = 256;
@@ -382,7 +383,7 @@ start_vector(struct wave *w)
             continue;
         exec |= 1ull << l;
         /* y and z are there only if the kernel asks for them */
-        if (w->group->gen == ISA_GFX10) {
+        if (!isa_has_one_file(w->group->gen) && w->group->gen < ISA_GFX11) {
             w->v[0][l] = x;
             if (components >= 1 && w->group->n_vgprs > 1)
                 w->v[1][l] = y;

@@ -559,11 +559,11 @@ read_buffer_descriptor(struct wave *w, const struct isa_insn *in,
     b->n_records = d[2];
     b->index_stride = 8u << (d[3] >> 21 & 3);
     b->add_tid = d[3] >> 23 & 1;
-    b->level = gen != ISA_GFX10 || d[3] >> 24 & 1;
+    b->level = !isa_is_gfx10(gen) || d[3] >> 24 & 1;
     kind = d[1] >> 30;
     if (gen >= ISA_GFX11)
         b->element_bytes = kind ? 2u << kind : 0;
-    else if (gen == ISA_GFX10)
+    else if (isa_is_gfx10(gen))
         b->element_bytes = kind & 2 ? 4 : 0;
     else
         b->element_bytes = kind & 2 ? 2u << (d[3] >> 19 & 3) : 0;

@@ -631,9 +631,9 @@ get_register(struct wave *w, const struct isa_insn *in)
 
     if (id == 1)
         value = w->mode;
-    else if (id == 20 && w->group->gen == ISA_GFX10)
+    else if (id == 20 && isa_is_gfx10(w->group->gen))
         value = (uint32_t)w->flat;
-    else if (id == 21 && w->group->gen == ISA_GFX10)
+    else if (id == 21 && isa_is_gfx10(w->group->gen))
         value = (uint32_t)(w->flat >> 32);
     else
         return wave_fail(w, AMD_WAVE_ILLEGAL, "S_GETREG of register %u", id);
@@ -660,7 +660,7 @@ set_register(struct wave *w, const struct isa_insn *in, uint32_t value)
 
     if (id == 1)
         return set_mode(w, (w->mode & ~(uint32_t)mask) | bits);
-    if (w->group->gen != ISA_GFX10 || (id != 20 && id != 21))
+    if (!isa_is_gfx10(w->group->gen) || (id != 20 && id != 21))
         return wave_fail(w, AMD_WAVE_ILLEGAL, "S_SETREG of register %u", id);
     shift = id == 20 ? 0 : 32;
     w->flat = (w->flat & ~(mask << shift)) | (uint64_t)bits << shift;
