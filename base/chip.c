@@ -4,35 +4,37 @@
  * src: of sm_NN: CUDA C++ Programming Guide, "Technical Specifications per
  * Compute Capability", and hw/nv/PTX.md (registers, warps, groups: lead); of
  * gfxNNN: LLVM, "User Guide for AMDGPU Backend" (granules), the ISA guides of
- * Vega 7nm, CDNA 1 to 3 and RDNA 1 to 4 (registers, waves, LDS). Rates per clock:
- * lead. Machines: observed: LLVM 19's assembler. Registers of RDNA's units:
- * Linux, kfd_queue.c (kfd_get_vgpr_size_per_cu). Versions of gfxNNN's parts:
- * Linux, amdgpu_discovery.c and kfd_device.c, L2: kfd_crat.c; lead: of RDNA's,
- * which version of the copy engine and bus interface goes with which chip,
- * engines' numbers, and the arrangement of units. PCI numbers: pci.ids.
+ * Vega 7nm, CDNA 1 to 3 and RDNA 1 to 4 (registers, waves, LDS). Rates per
+ * clock: lead. Machines: observed: LLVM 19's assembler. Registers of RDNA's
+ * units: Linux, kfd_queue.c (kfd_get_vgpr_size_per_cu; gfx1151's since
+ * December 2025). Versions of gfxNNN's parts: Linux, amdgpu_discovery.c and
+ * kfd_device.c, L2: kfd_crat.c; lead: of RDNA's, which version of the copy
+ * engine and bus interface goes with which chip, engines' numbers, and the
+ * arrangement of units. PCI numbers: pci.ids.
  *
  * Products, src: NVIDIA's white papers on A100, H100 (table "comparison of
  * A100 and H100"; matrix rates are at 1830 MHz, others at 1980), Ada (appendix
  * A) and RTX Blackwell (appendix A), data sheets of H200 and L40S; AMD's data
  * sheets of MI210, MI300X and MI325X, product pages of RX 6900 XT, RX 7900 XTX
- * and RX 9070 XT; NVIDIA's white paper on GA102 (RTX 3090), the vendors' product
- * pages of RTX 3060 and 4060, MI50, MI100, RX 5700 XT, 6600, 6700 XT, 7600, 7800 XT and 9060 XT, and
- * of Ryzen AI Max+ 395 (strixhalo). h100's units, memory, L2: observed: H100 SXM5 80 GB,
- * 2026-11-22. h200's L2: observed: H200, 2026-10-28, as the vendor's runtime
- * has it. lead: what of the others no card of ours has told, which is
- * everything; guess: L2 of B200 and sm_100's rates, L40S's float16, bfloat16
- * and int32 as Ada's others have them, CDNA's float16 as its pairs of float32.
+ * and RX 9070 XT; NVIDIA's white paper on GA102 (RTX 3090), the vendors'
+ * product pages of RTX 3060 and 4060, MI50, MI100, RX 5700 XT, 6600, 6700 XT,
+ * 7600, 7800 XT and 9060 XT, and of Ryzen AI Max+ 395 (strixhalo). h100's
+ * units, memory, L2: observed: H100 SXM5 80 GB, 2026-11-22. h200's L2:
+ * observed: H200, 2026-10-28, as the vendor's runtime has it. lead: what of
+ * the others no card of ours has told, which is everything; guess: L2 of B200
+ * and sm_100's rates, L40S's float16, bfloat16 and int32 as Ada's others have
+ * them, CDNA's float16 as its pairs of float32.
  *
  * Adreno, src: Mesa 25.0's table of chips, freedreno_devices.py
- * (hw/qcom/BRINGUP.md 3): SPs, four registers of a pair of waves, local memory,
- * static registers; of X1-85, that Mesa limits constants to 256 (BRINGUP.md 3).
- * guess: that X1-45 has as few; of simulated cards, clocks, memory of tiles and
- * whether memory is coherent, which differs between boards: one of each kind is
- * here. Rates are not known.
+ * (hw/qcom/BRINGUP.md 3): SPs, four registers of a pair of waves, local
+ * memory, static registers; of X1-85, that Mesa limits constants to 256
+ * (BRINGUP.md 3). guess: that X1-45 has as few; of simulated cards, clocks,
+ * memory of tiles and whether memory is coherent, which differs between
+ * boards: one of each kind is here. Rates are not known.
  *
- * Bytes of L2 a clock, src: A100's white paper (guess: H100, H200, B200 have as
- * much; 5.5 to 7.4 TB/s are measured of an H100's 10), CDNA 2's and 3's white
- * papers (128 a channel of 16 or 32 in each die).
+ * Bytes of L2 a clock, src: A100's white paper (guess: H100, H200, B200 have
+ * as much; 5.5 to 7.4 TB/s are measured of an H100's 10), CDNA 2's and 3's
+ * white papers (128 a channel of 16 or 32 in each die).
  */
 #include "base/chip.h"
 
@@ -138,7 +140,7 @@ static const struct chip_arch archs[] = {
      0x43, 16, 2, 2, 1, 6, 110500, 60100, 71100, 0x150e, 2048), .is_apu = true}},
     {.name = "gfx1151", RDNA3_LARGE_UNIT, .n_units = 8, .amd = {AMD_CHIP(
      "gfx1100", 0x4a, 40, 4, 2, 1, 6, 110501, 60101, 71101, 0x1586, 2048),
-     .is_apu = true}},
+     .is_apu = true, .old_save_bytes = 0x40000}},
     {.name = "gfx1152", RDNA2_UNIT, .n_units = 8, .amd = {AMD_CHIP("gfx1100",
      0x55, 8, 2, 2, 1, 6, 110502, 60102, 71103, 0x1114, 1024), .is_apu = true}},
     {.name = "gfx1200", RDNA3_LARGE_UNIT, .n_units = 8, .amd = {AMD_CHIP(

@@ -27,6 +27,8 @@ struct chip_amd {
     uint32_t pci_device; /* of one board */
     uint32_t l2_kib;
     uint32_t n_acc_regs; /* accumulation registers of a unit, beside n_regs */
+    /* Bytes of a unit's vector registers that older kernels save, if fewer. */
+    uint32_t old_save_bytes;
 };
 
 /* Adreno's generations: what packets and shaders look like. */

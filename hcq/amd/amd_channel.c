@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -36,7 +37,7 @@
 /* ---- sizes ------------------------------------------------------------------------ */
 
 void
-amd_save_sizes(const struct amd_gen *gen, const struct chip_arch *chip,
+amd_save_sizes(const struct amd_gen *gen, uint32_t vgpr_bytes,
                const struct amd_topology *t, struct amd_save_sizes *out)
 {
     uint64_t waves = (uint64_t)t->n_cu * gen->waves_per_cu, stack, data;
@@ -46,8 +47,7 @@ amd_save_sizes(const struct amd_gen *gen, const struct chip_arch *chip,
     if (by_array && waves > by_array)
         waves = by_array;
     data = align_up((uint64_t)t->n_cu *
-                        ((chip->n_regs + chip->amd.n_acc_regs) * 4 + 0x4000 +
-                         gen->max_lds_bytes + 0x1000),
+                        (vgpr_bytes + 0x4000 + gen->max_lds_bytes + 0x1000),
                     PAGE_BYTES);
     stack = align_up(40 + waves * gen->save_bytes_per_wave + 8, PAGE_BYTES);
     if (gen->max_stack_bytes && stack > gen->max_stack_bytes)
@@ -57,6 +57,18 @@ amd_save_sizes(const struct amd_gen *gen, const struct chip_arch *chip,
     out->debug_bytes = (uint32_t)align_up(waves * 32, 64);
     out->total_bytes =
         align_up((stack + data + out->debug_bytes) * t->n_xcc, PAGE_BYTES);
+}
+
+static void
+save_sizes_of(struct amd_device *dev, struct amd_save_sizes *out)
+{
+    const struct chip_arch *chip = dev->chip;
+    uint32_t vgpr_bytes =
+        atomic_load(&dev->process->cards[dev->card].has_old_saves)
+            ? chip->amd.old_save_bytes
+            : (chip->n_regs + chip->amd.n_acc_regs) * 4;
+
+    amd_save_sizes(dev->gen, vgpr_bytes, &dev->topology, out);
 }
 
 /* ---- first contents ---------------------------------------------------------------- */
@@ -204,7 +216,7 @@ create_queue(struct amd_channel *channel)
     };
 
     if (channel->kind != AMD_RING_SDMA) {
-        amd_save_sizes(dev->gen, dev->chip, &dev->topology, &sizes);
+        save_sizes_of(dev, &sizes);
         args.eop_va = channel->eop.va;
         args.eop_bytes = PAGE_BYTES;
         args.save_va = channel->save.va;
@@ -250,15 +262,15 @@ alloc_queue_memory(struct amd_channel *channel)
                                               EXCEPTION_OFFSET);
     if (channel->kind == AMD_RING_SDMA)
         return BELL_OK;
-    amd_save_sizes(dev->gen, dev->chip, &dev->topology, &sizes);
+    save_sizes_of(dev, &sizes);
     BELL_TRY(amd_mem_alloc(dev, PAGE_BYTES, AMD_MEM_VRAM, &channel->eop));
     return amd_mem_alloc(dev, sizes.total_bytes, AMD_MEM_VISIBLE,
                          &channel->save);
 }
 
-bell_status
-amd_channel_init(struct amd_device *dev, enum amd_ring_kind kind,
-                 uint32_t ring_bytes, struct amd_channel *out_channel)
+static bell_status
+init_channel(struct amd_device *dev, enum amd_ring_kind kind,
+             uint32_t ring_bytes, struct amd_channel *out_channel)
 {
     struct amd_channel channel = {
         .dev = dev,
@@ -283,6 +295,31 @@ amd_channel_init(struct amd_device *dev, enum amd_ring_kind kind,
     }
     *out_channel = channel;
     return BELL_OK;
+}
+
+/* A kernel that saves less than the chip has refuses an area that is larger
+ * than it thinks. src: Linux 6.12 to 6.17, kfd_queue_acquire_buffers */
+bell_status
+amd_channel_init(struct amd_device *dev, enum amd_ring_kind kind,
+                 uint32_t ring_bytes, struct amd_channel *out_channel)
+{
+    atomic_bool *is_old = &dev->process->cards[dev->card].has_old_saves;
+    bell_status status = init_channel(dev, kind, ring_bytes, out_channel);
+
+    if (status == BELL_OK || !dev->chip->amd.old_save_bytes ||
+        kind == AMD_RING_SDMA || bell_error_last()->sys_errno != EINVAL ||
+        atomic_load(is_old))
+        return status;
+    atomic_store(is_old, true);
+    status = init_channel(dev, kind, ring_bytes, out_channel);
+    if (status != BELL_OK)
+        atomic_store(is_old, false);
+    else
+        LOG(LOG_IOCTL,
+            "the kernel saves 0x%x bytes of a compute unit's registers, which "
+            "has more: it is older than December 2025",
+            dev->chip->amd.old_save_bytes);
+    return status;
 }
 
 bell_status

@@ -40,6 +40,7 @@ struct amd_card {
     uint64_t *doorbells; /* mapped with the first queue */
     uint32_t *hdp;       /* mapped with the card; NULL: it has none */
     uint64_t clock_hz;
+    atomic_bool has_old_saves;     /* the kernel wants the old save area */
     struct amd_fault_record fault; /* lock */
     uint32_t n_queues;             /* that the kernel has of us; lock */
     /* By a memory fault or a reset: the kernel counts it for the process, and
@@ -224,7 +225,8 @@ struct amd_save_sizes {
     uint32_t control_stack_bytes, save_bytes, debug_bytes; /* of an XCC */
     uint64_t total_bytes;                                  /* to be allocated */
 };
-void amd_save_sizes(const struct amd_gen *gen, const struct chip_arch *chip,
+/* vgpr_bytes: vector registers of a compute unit. */
+void amd_save_sizes(const struct amd_gen *gen, uint32_t vgpr_bytes,
                     const struct amd_topology *t, struct amd_save_sizes *out);
 
 /* What so much scratch for each lane comes to. */

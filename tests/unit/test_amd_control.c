@@ -118,7 +118,7 @@ sizes_of_boards(void **state)
         assert_non_null(amd_gen_find(b->version));
         gen = *amd_gen_find(b->version);
         gen.max_lds_bytes = b->lds_kib * 1024; /* of gfx950 */
-        amd_save_sizes(&gen, chip_amd_find(b->version), &t, &sizes);
+        amd_save_sizes(&gen, chip_amd_find(b->version)->n_regs * 4, &t, &sizes);
         assert_int_equal(sizes.control_stack_bytes, b->control_stack);
         assert_int_equal(sizes.save_bytes, b->save);
         assert_int_equal(sizes.total_bytes, b->total);
@@ -128,6 +128,26 @@ sizes_of_boards(void **state)
         assert_int_equal(scratch.xcc_bytes, b->xcc_bytes);
     }
     assert_null(amd_gen_find(90500));
+}
+
+/* A kernel that thinks that the chip has fewer registers. */
+static void
+old_save_area(void **state)
+{
+    static const char *const names[] = {"AMD@sim:gfx1151",
+                                        "AMD@sim:gfx1151,saves=exact",
+                                        "AMD@sim:gfx1103,saves=exact"};
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(names); i++) {
+        struct amd_device *dev = open_amd(names[i]);
+        struct hcq_queue *queue;
+
+        expect_ok(hcq_queue_create(&dev->base, HCQ_QUEUE_COMPUTE, &queue));
+        assert_int_equal(dev->process->cards[dev->card].has_old_saves, i == 1);
+        close_amd(dev);
+    }
 }
 
 /* What a queue's structure says of scratch: of AQL queues alone. */
@@ -1385,6 +1405,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(window_is_flushed),
         cmocka_unit_test(sizes_of_boards),
+        cmocka_unit_test(old_save_area),
         cmocka_unit_test(queue_structure),
         cmocka_unit_test(limits_of_generations),
         cmocka_unit_test(names_of_calls),

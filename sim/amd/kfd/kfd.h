@@ -33,6 +33,7 @@ struct kfd_machine {
     char *spec;                  /* owned */
     pid_t pid;                   /* whose it is: forking makes no second one */
     struct amd_dump *dump;       /* owned; NULL: none */
+    bool exact_saves;            /* a kernel from before December 2025 */
     struct amdsim_chip own_chip; /* as the SPEC says */
     const struct amdsim_chip *chip; /* own_chip */
     uint32_t n_cards, refs, kfd_minor;

@@ -23,7 +23,7 @@ struct plan {
     uint32_t n_cards, minor, flip_every, reset_in;
     uint64_t hidden, denied; /* kfd_machine's, as those that follow */
     uint32_t bar_mib;
-    bool is_virtual, first_is_old, kernel_is_old, waits_block;
+    bool is_virtual, first_is_old, kernel_is_old, waits_block, exact_saves;
     bool is_partitioned; /* each die is a card: CPX */
     char *dump;          /* owned: the directory; NULL: none */
 };
@@ -99,6 +99,7 @@ amdsim_machine_create(const struct plan *plan, const char *spec,
     machine->is_virtual = plan->is_virtual;
     machine->first_is_old = plan->first_is_old;
     machine->kernel_is_old = plan->kernel_is_old;
+    machine->exact_saves = plan->exact_saves;
     if (plan->dump && amd_dump_create(plan->dump, plan->chip.name,
                                       &machine->dump) != BELL_OK) {
         amdsim_machine_destroy(machine);
@@ -140,7 +141,7 @@ unknown_amd_spec(const char *spec)
         "no simulated AMD machine '%.60s'; known: CHIP[*1..%u]"
         "[,kfd=1.N][,flip=N][,reset=N][,waits=block][,cpx][,vf][,bar=MIB]"
         "[,hide=N][,deny=N][,first=gfx90c][,kernel=5.15]"
-        "[,dump=DIR], chips %s",
+        "[,dump=DIR][,saves=exact], chips %s",
         spec, MAX_GPUS, chips);
 }
 
@@ -203,6 +204,8 @@ parse_options(const char *spec, const char *text, struct plan *plan)
             plan->first_is_old = true;
         } else if (n == 12 && strncmp(text, ",kernel=5.15", n) == 0) {
             plan->kernel_is_old = true;
+        } else if (n == 12 && strncmp(text, ",saves=exact", n) == 0) {
+            plan->exact_saves = true;
         } else if (!parse_card(text, n, ",hide=", &plan->hidden) &&
                    !parse_card(text, n, ",deny=", &plan->denied)) {
             return unknown_amd_spec(spec);

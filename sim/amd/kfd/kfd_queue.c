@@ -19,7 +19,7 @@ struct save_sizes {
 /* Bytes of a compute unit's vector registers, as the kernel has them. src:
  * Linux, kfd_queue.c, kfd_get_vgpr_size_per_cu */
 static uint64_t
-vgpr_bytes(uint32_t version)
+vgpr_bytes(uint32_t version, bool is_old)
 {
     switch (version) {
     case 90008:
@@ -28,10 +28,11 @@ vgpr_bytes(uint32_t version)
         return 0x80000;
     case 110000:
     case 110001:
-    case 110501:
     case 120000:
     case 120001:
         return 0x60000;
+    case 110501:
+        return is_old ? 0x40000 : 0x60000;
     default:
         return 0x40000;
     }
@@ -39,12 +40,12 @@ vgpr_bytes(uint32_t version)
 
 /* src: BRINGUP.md 5, "Save area formulas" */
 static struct save_sizes
-save_sizes(const struct amdsim_chip *chip)
+save_sizes(const struct amdsim_chip *chip, bool is_old)
 {
     bool gfx9 = chip->gfx == 9;
     uint64_t cu = chip->simd_count / chip->simd_per_cu / chip->n_xcc;
-    uint64_t vgpr = vgpr_bytes(chip->gfx_target_version), lds = 0x10000, waves,
-             data;
+    uint64_t vgpr = vgpr_bytes(chip->gfx_target_version, is_old), lds = 0x10000,
+             waves, data;
     struct save_sizes s;
 
     waves = cu * 32;
@@ -136,7 +137,8 @@ static int
 check_compute(struct kfd_process *p, uint32_t card,
               const struct kfd_create_queue *args)
 {
-    struct save_sizes want = save_sizes(p->machine->chip);
+    struct save_sizes want =
+        save_sizes(p->machine->chip, p->machine->exact_saves);
     int result;
 
     assert(card < p->machine->n_cards);
@@ -153,6 +155,9 @@ check_compute(struct kfd_process *p, uint32_t card,
         return kfd_fail(EINVAL, "control stack of 0x%x bytes, not 0x%llx",
                         args->control_stack_bytes,
                         (unsigned long long)want.control_stack);
+    if (p->machine->exact_saves && args->save_bytes != want.save)
+        return kfd_fail(EINVAL, "save area of 0x%x bytes, not 0x%llx",
+                        args->save_bytes, (unsigned long long)want.save);
     if (args->save_bytes < want.save)
         return kfd_fail(EINVAL, "save area of 0x%x bytes, 0x%llx are needed",
                         args->save_bytes, (unsigned long long)want.save);
