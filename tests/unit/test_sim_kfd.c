@@ -1260,10 +1260,37 @@ test_process_stays(void **state)
     kio_destroy(second.kio);
 }
 
+/* The render node of a chip with a CPU beside it tells of what firmware gave it
+ * of the host's memory. src: Linux, amdgpu_drm.h, drm_amdgpu_memory_info */
+static void
+test_memory_queries(void **state)
+{
+    static const struct {
+        const char *chip;
+        uint64_t vram;
+    } rows[] = {{"gfx1100", 8ull << 30}, {"gfx1151", 512ull << 20}};
+    struct rig r;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        uint64_t answer[12] = {0};
+        struct amdgpu_info info = {.return_pointer = (uintptr_t)answer,
+                                   .return_bytes = sizeof(answer),
+                                   .query = 0x19}; /* MEMORY */
+
+        start(&r, rows[i].chip);
+        assert_int_equal(kio_ioctl(&r.drm, AMDGPU_INFO_REQUEST, &info), 0);
+        assert_true(answer[0] == rows[i].vram && answer[4] == rows[i].vram);
+        stop(&r);
+    }
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_memory_queries),
         cmocka_unit_test(test_pm4),
         cmocka_unit_test(test_interrupts),
         cmocka_unit_test(test_aql),

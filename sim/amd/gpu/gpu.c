@@ -71,6 +71,7 @@ make_chip(const struct chip_arch *arch, const struct family *family,
         .n_sdma = amd->n_sdma,
         .n_sdma_queues = amd->n_sdma_queues,
         .device_id = amd->pci_device,
+        .is_apu = amd->is_apu,
         .vram_bytes = 8ull << 30,
         .clock_hz = family->clock_hz,
     };

@@ -38,6 +38,7 @@ struct amdsim_chip {
     uint32_t l1_kib, l2_kib; /* of a CU's vector cache; of an XCC's L2 */
     uint32_t n_sdma, n_sdma_queues;
     uint32_t device_id;
+    bool is_apu; /* vram_bytes is of the host's memory */
     uint64_t vram_bytes, clock_hz;
 };
 

@@ -38,6 +38,11 @@ enum { /* queries */
     MEMORY = 0x19,
 };
 
+/* Flags of DEV_INFO: a CPU beside it. What firmware gives such a chip of the
+ * host's memory; KFD places buffers in the rest. */
+#define IDS_FLAGS_FUSION 1u
+#define APU_VRAM_BYTES   (512ull << 20)
+
 enum { /* sensors; any frequency will do */
     SCLK = 1,
     SCLK_MHZ = 2100
@@ -105,6 +110,7 @@ put_device(const struct amdsim_chip *chip, uint8_t answer[368])
         .max_memory_khz = 1300000,
         .cu_active = n_cu,
         .n_contexts = 8,
+        .flags = chip->is_apu ? IDS_FLAGS_FUSION : 0,
         .va_offset = 0x200000,
         .va_max = 0x7fffffffffff,
         .va_alignment = KFD_PAGE,
@@ -146,8 +152,8 @@ kfd_render_call(struct kfd_process *p, uint32_t card, unsigned long request,
         answer[0] = 1;
         break;
     case VRAM_GTT:
-        answer[0] = vram;
-        answer[1] = shown;
+        answer[0] = chip->is_apu ? APU_VRAM_BYTES : vram;
+        answer[1] = chip->is_apu ? APU_VRAM_BYTES : shown;
         answer[2] = vram;
         n = 24;
         break;
@@ -176,6 +182,12 @@ kfd_render_call(struct kfd_process *p, uint32_t card, unsigned long request,
         answer[3] = vram - used;
         answer[7] = shown - answer[6];
         answer[8] = answer[9] = answer[11] = vram;
+        if (chip->is_apu) {
+            answer[0] = answer[1] = answer[4] = answer[5] = APU_VRAM_BYTES;
+            answer[3] = answer[7] = APU_VRAM_BYTES;
+            answer[2] = answer[6] = 0;
+            answer[10] = used;
+        }
         n = 96;
         break;
     default:
