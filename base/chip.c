@@ -295,13 +295,19 @@ chip_arch_find(const char *name)
 }
 
 /* Names have major version, then minor and step as a hexadecimal digit each. */
+static void
+name_amd(uint32_t version, char name[24])
+{
+    snprintf(name, 24, "gfx%u%x%x", version / 10000, version / 100 % 100,
+             version % 100);
+}
+
 const struct chip_arch *
 chip_amd_find(uint32_t gfx_target_version)
 {
     char name[24];
 
-    snprintf(name, sizeof(name), "gfx%u%x%x", gfx_target_version / 10000,
-             gfx_target_version / 100 % 100, gfx_target_version % 100);
+    name_amd(gfx_target_version, name);
     return chip_arch_find(name);
 }
 
@@ -446,6 +452,21 @@ chip_list(const char *backend, char *text, size_t size_bytes)
                                      used ? ", " : "",
                                      chip ? chip->name : arch->name);
     }
+}
+
+void
+chip_amd_why_not(uint32_t gfx_target_version, char *text, size_t size_bytes)
+{
+    const char *why;
+    char name[24];
+
+    name_amd(gfx_target_version, name);
+    why = chip_why_refused(name);
+    if (why)
+        snprintf(text, size_bytes, "%s", why);
+    else
+        snprintf(text, size_bytes, "generation %u is not known",
+                 gfx_target_version);
 }
 
 /* src: Mesa's freedreno_devices.py, Linux 7.3's a6xx_catalog.c */

@@ -129,6 +129,10 @@ const char *chip_why_refused(const char *name);
 
 const char *chip_why_refused_adreno(uint32_t chip_id);
 
+/* The same of AMD's chip of a version; else that it is not known. */
+void chip_amd_why_not(uint32_t gfx_target_version, char *text,
+                      size_t size_bytes);
+
 /* "sm_80, sm_89": the architectures of a backend as one line. */
 void chip_arch_list(const char *backend, char *text, size_t size_bytes);
 /* "sm_80, sm_89, h100": architectures and products of a backend as one line. */

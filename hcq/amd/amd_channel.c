@@ -114,7 +114,7 @@ fill_save_headers(struct amd_channel *channel)
 
     if (channel->kind == AMD_RING_SDMA)
         return;
-    amd_save_sizes(dev->gen, &dev->topology, &sizes);
+    save_sizes_of(dev, &sizes);
     for (i = 0; i < n; i++) {
         struct kfd_save_header *header =
             (void *)((uint8_t *)channel->save.cpu +

@@ -159,22 +159,6 @@ amd_device_close(struct hcq_device *base)
     amd_device_release(base);
 }
 
-/* Why a chip cannot be used, by its name; else by its version. */
-static void
-say_unknown(uint32_t version, char *text, size_t size_bytes)
-{
-    char name[24];
-    const char *why;
-
-    snprintf(name, sizeof(name), "gfx%u%x%x", version / 10000,
-             version / 100 % 100, version % 100);
-    why = chip_why_refused(name);
-    if (why)
-        snprintf(text, size_bytes, "%s", why);
-    else
-        snprintf(text, size_bytes, "generation %u is not known", version);
-}
-
 /* Why a card cannot be used, as one sentence; NULL: it can, as far as is seen
  * without opening it. */
 static const char *
@@ -185,7 +169,7 @@ why_not(const struct amd_topology *card, char *text, size_t size_bytes)
         return "the kernel is too old: its KFD does not tell the chip "
                "(gfx_target_version), which Linux 5.17 and later do";
     if (!amd_gen_find(card->gfx_target_version)) {
-        say_unknown(card->gfx_target_version, text, size_bytes);
+        chip_amd_why_not(card->gfx_target_version, text, size_bytes);
         return text;
     }
     if (card->n_xcc > AMD_MAX_DIES) {

@@ -220,6 +220,8 @@ def check_amd(tap, folder):
          {}, 'generation 90005 is not known')
     look(tap, 'a kernel that does not tell the chip', Machine(folder).amd(gfx=0),
          {}, 'the kernel is too old', 'Linux 5.17')
+    look(tap, 'a generation that is refused', Machine(folder).amd(gfx=90500),
+         {}, 'gfx950 (MI350X, MI355X) needs LLVM 20')
     for verb in 'doctor', 'devices':
         done = run(verb, '--root', Machine(folder).amd(heap=2).root)
         tap.check(f'memory that the CPU does not see: {verb}', expect(

@@ -472,7 +472,7 @@ look_at_amd(const char *root, struct machine_gpu *gpu)
 {
     struct kfd_card card = {.number = -1};
     bool has_card = find_kfd_card(root, gpu->address, &card);
-    char path[64];
+    char path[64], why[160];
 
     gpu->backend = "AMD";
     gpu->kfd_id = card.kfd_id;
@@ -501,9 +501,10 @@ look_at_amd(const char *root, struct machine_gpu *gpu)
     else if (card.gfx_version == 0)
         block(gpu, "install Linux 5.17 or later",
               "the kernel is too old: its KFD does not tell the chip");
-    else if (!is_known_amd(card.gfx_version))
-        block(gpu, NULL, "generation %u is not known",
-              (unsigned)card.gfx_version);
+    else if (!is_known_amd(card.gfx_version)) {
+        chip_amd_why_not((uint32_t)card.gfx_version, why, sizeof(why));
+        block(gpu, NULL, "%s", why);
+    }
     gpu->has_small_bar = card.has_hidden_memory;
 }
 
