@@ -106,6 +106,7 @@ static const struct amd_gen gens[] = {
         .dma_max_bytes = DMA_MAX_GFX9,
         .copies_by_compute = true,
         .sdma_keeps_hdp = true,
+        .keeps_host_reads = true, /* src: Linux, nv.c: HDP 5.0.0, hdp_v5_0.c */
         .sdma_fence_flags = SDMA_UNCACHED,
         .has_gcr = true,
         .save_bytes_per_wave = 12,
