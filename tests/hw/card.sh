@@ -2,7 +2,7 @@
 # Everything that a machine with a card can tell: builds from source, records
 # what the vendor's own runtime sends the card and what we send it, runs the
 # selftest, the conformance suite, random programs, a training and the
-# benchmark. NVIDIA and AMD. Installs nothing, needs no network and no root,
+# benchmark. NVIDIA, AMD and Adreno. Installs nothing, needs no network and no root,
 # changes no setting of the card and never resets it (AMD's last stage may make
 # the kernel driver do that). A stage that fails or
 # hangs is told, the card is probed, and the next one runs.
@@ -18,8 +18,9 @@
 #           than MAX_MB lies beside it
 # WORK      folder to build and run in (default: build-hw); kept, so that the
 #           second list need not build again
-# DEVICE    default: NV:0 where there is /dev/nvidiactl, else AMD:0.
-#           NV@sim:sm_90 and AMD@sim:gfx942 try the script without a card
+# DEVICE    default: NV:0 where there is /dev/nvidiactl, AMD:0 where there is
+#           /dev/kfd, else QCOM:0. NV@sim:sm_90, AMD@sim:gfx942 and QCOM@sim:a740
+#           try the script without a card
 # BUDGET    seconds for all stages together (default: 570)
 # STAGE_SECONDS  what every stage gets instead of its own limit
 # MODE_RUNS, REPEAT, PROGRAMS, SECONDS_PER_ROW   how long the stages take
@@ -39,6 +40,7 @@ first   NV  mode-rm-bar0  35
 first   NV  mode-uvm-bar1 35
 first   NV  mode-uvm-bar0 35
 first   AMD mode-default  60
+first   QCOM mode-default 60
 first   any selftest      90
 first   any record        30
 first   any replay        15
@@ -58,8 +60,9 @@ speed   any selftest-rate 120
 '
 
 if [ -z "${DEVICE:-}" ]; then
-    DEVICE=NV:0
-    [ -e /dev/nvidiactl ] || [ ! -e /dev/kfd ] || DEVICE=AMD:0
+    DEVICE=QCOM:0
+    [ ! -e /dev/kfd ] || DEVICE=AMD:0
+    [ ! -e /dev/nvidiactl ] || DEVICE=NV:0
 fi
 BACKEND=${DEVICE%%[:@]*}
 
@@ -97,6 +100,10 @@ PATH=$PATH:/usr/local/cuda/bin:/opt/rocm/bin
 unset BELL_DEVICE BELL_DEBUG BELL_MATH BELL_NV_VM BELL_NV_DOORBELL
 unset BELL_AMD_BOUND BELL_AMD_WAIT
 
+# Steps of the selftest: one that runs a kernel, one that runs several.
+KERNEL_STEP=store KERNELS_STEP=across-queues
+[ "$BACKEND" != QCOM ] || KERNEL_STEP=tensors KERNELS_STEP=tensors
+
 is_simulated() {
     [[ $DEVICE == *@sim:* ]]
 }
@@ -116,7 +123,7 @@ above() {
 kernel_log() {
     { timeout 5 dmesg || timeout 5 journalctl -q -k -b --no-pager; } \
         2>/dev/null |
-        grep -E 'NVRM|nvidia|amdgpu|kfd|\[drm|AMD-Vi|DMAR|IOMMU|doorbell'
+        grep -E 'NVRM|nvidia|amdgpu|kfd|kgsl|adreno|\[drm|AMD-Vi|DMAR|IOMMU|SMMU|doorbell'
 }
 
 # kernel_lines FILE: what is in the log that was not there the last time, to
@@ -157,7 +164,7 @@ card_arch() {
 # Who has a card open, as far as we may see.
 card_users() {
     find /proc/[0-9]*/fd \( -lname '/dev/nvidia*' -o -lname /dev/kfd \
-        -o -lname '/dev/dri/render*' \) 2>/dev/null |
+        -o -lname '/dev/dri/render*' -o -lname '/dev/kgsl*' \) 2>/dev/null |
         cut -d/ -f3 | sort | uniq -c | while read -r n pid; do
         echo "process $pid ($(cat "/proc/$pid/comm" 2>/dev/null)): $n nodes"
     done
@@ -167,6 +174,9 @@ vendor_state() {
     if [ "$BACKEND" = NV ]; then
         timeout 20 nvidia-smi 2>&1
         timeout 20 nvidia-smi -q -d PERFORMANCE,ECC,PAGE_RETIREMENT 2>&1
+    elif [ "$BACKEND" = QCOM ]; then
+        head -v /sys/class/kgsl/kgsl-3d0/{gpu_model,gpuclk,max_gpuclk,temp} \
+            /sys/class/devfreq/*gpu*/{cur_freq,max_freq} 2>/dev/null
     else
         timeout 20 rocm-smi 2>&1
         kfd_cards
@@ -190,7 +200,7 @@ machine() {
     id
     ulimit -l
     cat /proc/sys/kernel/dmesg_restrict /proc/cmdline
-    ls -l /dev/nvidia* /dev/kfd /dev/dri 2>&1
+    ls -l /dev/nvidia* /dev/kfd /dev/kgsl* /dev/dri 2>&1
     cat /proc/driver/nvidia/version /proc/driver/nvidia/gpus/*/information
     cat /sys/module/{nvidia,amdgpu}/version
     head -v /sys/devices/virtual/kfd/kfd/topology/nodes/*/{name,properties}
@@ -212,6 +222,9 @@ vendor_name() {
         timeout 20 nvidia-smi --query-gpu=name,driver_version \
             --format=csv,noheader 2>/dev/null | head -n 1 ||
             head -n 1 /proc/driver/nvidia/version
+    elif [ "$BACKEND" = QCOM ]; then
+        echo "$(tr -d '\0' </sys/firmware/devicetree/base/model 2>/dev/null ||
+            echo Adreno), Linux $(uname -r)"
     else
         echo "$(card_arch), Linux $(uname -r)"
     fi
@@ -286,7 +299,7 @@ mode() {
     local json=$RESULTS/$STAGE.json log=$RESULTS/$STAGE.batch
     while :; do
         start=$SECONDS
-        "$BELL" selftest "$DEVICE" --only store --repeat "$batch" \
+        "$BELL" selftest "$DEVICE" --only "$KERNEL_STEP" --repeat "$batch" \
             --save "$json" >"$log"
         status=$?
         if grep -q ' 1 skipped$' "$log"; then
@@ -336,7 +349,7 @@ record() {
     cd "$CASSETTES" || return 1
     "$BELL" selftest "$(above record:release.cas)" --only copy-release ||
         status=1
-    "$BELL" selftest "$(above record:store.cas)" --only store || status=1
+    "$BELL" selftest "$(above record:store.cas)" --only "$KERNEL_STEP" || status=1
     "$BELL" demo mnist --steps 2 --batch 32 \
         --device "$(above record:mnist.cas)" || status=1
     "$BELL" trace show store.cas >"$RESULTS/store-cassette.txt" || status=1
@@ -361,11 +374,11 @@ replay() {
 two_processes() {
     local victim status round
     for round in 1 2 3; do
-        "$BELL" selftest "$DEVICE" --from store --repeat 200 --programs 1 \
+        "$BELL" selftest "$DEVICE" --from "$KERNEL_STEP" --repeat 200 --programs 1 \
             >/dev/null 2>&1 &
         victim=$!
         sleep 0.$((round * 3))
-        "$BELL" selftest "$DEVICE" --only across-queues --repeat 20 &
+        "$BELL" selftest "$DEVICE" --only "$KERNELS_STEP" --repeat 20 &
         sleep 0.1
         kill -9 "$victim"
         wait "$victim"
@@ -445,7 +458,7 @@ bench() {
 # After a failure: is the card still there, and who says what of it?
 probe() {
     local step verdict told=
-    for step in copy-release store; do
+    for step in copy-release "$KERNEL_STEP"; do
         verdict=ok
         timeout -k 2 10 "$BELL" selftest "$DEVICE" --only "$step" ||
             verdict=FAILED

@@ -55,6 +55,10 @@ def check_options(tap):
         'tensors', 'random-kernels'] else [str(late)])
     tap.check('a step that is not there', expect(
         run('selftest', 'CPU', '--only', 'fil'), 2, err="did you mean 'fill'"))
+    tap.check('a step of other devices', [
+        complaint for option in ('--only', '--from') for complaint in expect(
+            run('selftest', 'CPU', option, 'store'), 2,
+            err="CPU has no step 'store', which is for: NV, AMD")])
     tap.check('no such device', expect_json_error(
         run('selftest', 'NV@sim:sm_1', '--json'), 3, ''))
     tap.check('no such backend', expect(run('selftest', 'XX'), 3))

@@ -499,6 +499,22 @@ split_name(struct selftest *st)
         st->idx = (unsigned)strtoul(st->device + n + 1, NULL, 10);
 }
 
+/* A step that is named has to be one of this device's. */
+static bell_status
+check_applies(const struct selftest *st, const char *name)
+{
+    const struct selftest_step *step;
+    size_t i;
+
+    for (i = 0; name && (step = step_at(i)) != NULL; i++) {
+        if (strcmp(step->name, name) == 0 && !applies(st, step))
+            return bell_fail(BELL_E_INVALID,
+                             "%s has no step '%s', which is for: %s",
+                             st->device, name, for_whom(step));
+    }
+    return BELL_OK;
+}
+
 /* The device given, else what would be opened without a name. */
 static bell_status
 choose_device(struct selftest *st, const char *name)
@@ -605,6 +621,10 @@ start(const struct selftest_options *options)
             "steps ask for results: name one with --only, the one that was "
             "recorded; `doorbell trace replay FILE` makes all calls again",
             st->device);
+    if (status == BELL_OK)
+        status = check_applies(st, options->only);
+    if (status == BELL_OK)
+        status = check_applies(st, options->from);
     if (status == BELL_OK)
         status = check_exists(st);
     if (status == BELL_OK) {
