@@ -264,7 +264,11 @@ alloc_queue_memory(struct amd_channel *channel)
         return BELL_OK;
     save_sizes_of(dev, &sizes);
     BELL_TRY(amd_mem_alloc(dev, PAGE_BYTES, AMD_MEM_VRAM, &channel->eop));
-    return amd_mem_alloc(dev, sizes.total_bytes, AMD_MEM_VISIBLE,
+    /* Headers are written into it: without resizable BAR the host reaches its
+     * own memory alone. */
+    return amd_mem_alloc(dev, sizes.total_bytes,
+                         dev->topology.large_bar ? AMD_MEM_VISIBLE
+                                                 : AMD_MEM_GTT,
                          &channel->save);
 }
 
