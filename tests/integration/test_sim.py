@@ -153,7 +153,7 @@ def check_passed_over(tap):
     """A GPU that cannot be used comes first, or is the only one."""
     for machine, name, why in (
             ('AMD@sim:gfx1100*2,first=gfx90c', 'AMD:1', '90012'),
-            ('NV@sim:sm_80*2,first=sm_70', 'NV:1', 'compute class')):
+            ('NV@sim:sm_80*2,first=sm_70', 'NV:1', 'launch descriptors')):
         done = sim(machine, DOORBELL, 'eval', '2 + 3', BELL_DEBUG='exec')
         tap.check(f'the default device of {machine}', expect(
             done, 0, out='5', err=f'default device is {name}'))
