@@ -81,7 +81,7 @@ def check_tinygrad(tap, folder):
                  '(BELL_TINYGRAD_PYTHON names one that has)')
         return
     home = {'HOME': folder, 'CACHEDB': os.path.join(folder, 'cache.db')}
-    for chip in ('gfx1100', 'gfx942', 'gfx1201'):
+    for chip in ('gfx1100', 'gfx942', 'gfx1201', 'gfx1151', 'gfx1200'):
         for aql in ('0', '1'):
             done = run('sim', f'AMD@sim:{chip}', '--', PYTHON, '-c', TENSORS,
                        DEV='AMD:LLVM', AMD_AQL=aql, **home)
