@@ -36,7 +36,7 @@
  * less exact (the driver's version, a better clock), or another way is taken. */
 #define HARMLESS_MAX 4u
 /* EPERM in the list of KFD's nodes: cards that are not for this user. */
-#define KFD_NODES_MAX 64u
+#define KFD_NODES_MAX 256u
 
 #define STEP (IS_SANITIZED ? 7u : 1u)
 
