@@ -243,6 +243,13 @@ BELL_MUST_CHECK bell_status hcq_buffer_read(struct hcq_buffer *buf,
                                             uint64_t offset_bytes, void *data,
                                             uint64_t size_bytes);
 
+/* Call after storing to a host-visible buffer by its pointer: recordings have no
+ * other way to know those bytes, and a replay does not compare what it was not
+ * told. Does nothing on devices that are not recorded. */
+BELL_MUST_CHECK bell_status hcq_buffer_wrote(struct hcq_buffer *buf,
+                                             uint64_t offset_bytes,
+                                             uint64_t size_bytes);
+
 /* Bytes in live buffers, and bytes kept for reuse: both together at most twice
  * what was ever live at once (or 4 MiB, if that is more). */
 void hcq_memory_usage(struct hcq_device *dev, uint64_t *out_live_bytes,

@@ -160,6 +160,7 @@ struct hcq_stream {
 /* ---- devices ------------------------------------------------------------ */
 
 struct hcq_packet;
+struct kio_told;
 
 /* The device's clock, in ticks, and the host's. */
 struct hcq_clock_pair {
@@ -218,6 +219,8 @@ struct hcq_device_ops {
                              const void *data, uint64_t size_bytes);
     bell_status (*mem_read)(struct hcq_device *dev, uint64_t va, void *data,
                             uint64_t size_bytes);
+    /* kio_tell. Called where is_told; NULL where that never is. */
+    bell_status (*tell)(struct hcq_device *dev, const struct kio_told *told);
 
     bell_status (*signal_alloc)(struct hcq_device *dev, uint64_t *out_va,
                                 uint64_t **out_host);
@@ -270,6 +273,7 @@ struct hcq_device {
     const struct hcq_device_ops *ops;
     struct process_mark mark; /* of the process that opened it */
     struct hcq_device_info info;
+    bool is_told;       /* a recording is made or played: see tell */
     bool waits_forever; /* no limit holds: somebody steps through the card */
     uint64_t spin_ns;   /* how long an idle thread spins before it sleeps */
     _Atomic uint64_t still_limit_ns; /* hcq_device_set_timeout */

@@ -7,6 +7,7 @@
 #include "base/bits.h"
 #include "base/log.h"
 #include "hcq/hcq_ring.h"
+#include "hcq/hcq_tell.h"
 
 #define STREAM_START_DW 1024u
 
@@ -696,6 +697,8 @@ submit_cs(struct hcq_cs *cs, bool may_wait, uint64_t *out_value)
     uint64_t value = queue->n_submitted + 1;
 
     BELL_TRY(check_usable(queue->dev));
+    if (__builtin_expect(queue->dev->is_told, 0))
+        BELL_TRY(hcq_tell_launches(cs));
     if (LOG_ON(LOG_PUSH))
         log_packets(cs);
     if (__builtin_expect(

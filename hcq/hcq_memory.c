@@ -16,6 +16,7 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "base/log.h"
+#include "hcq/hcq_tell.h"
 
 #define MIN_SIZE_BYTES 64u
 #define SMALL_BYTES    (4ull << 20) /* guess: nobody misses so much */
@@ -401,7 +402,11 @@ hcq_buffer_write(struct hcq_buffer *buf, uint64_t offset_bytes,
         return BELL_OK;
     BELL_TRY(buf->dev->ops->mem_write(buf->dev, buf->va + offset_bytes, data,
                                       size_bytes));
-    return BELL_OK;
+    if (!buf->dev->is_told)
+        return BELL_OK;
+    /* READ alone changes the data */
+    return hcq_tell(buf->dev, KIO_TOLD_WRITTEN, "", buf->va + offset_bytes,
+                    (void *)(uintptr_t)data, size_bytes);
 }
 
 bell_status
@@ -413,7 +418,25 @@ hcq_buffer_read(struct hcq_buffer *buf, uint64_t offset_bytes, void *data,
         return BELL_OK;
     BELL_TRY(buf->dev->ops->mem_read(buf->dev, buf->va + offset_bytes, data,
                                      size_bytes));
-    return BELL_OK;
+    if (!buf->dev->is_told)
+        return BELL_OK;
+    return hcq_tell(buf->dev, KIO_TOLD_READ, "", buf->va + offset_bytes, data,
+                    size_bytes);
+}
+
+bell_status
+hcq_buffer_wrote(struct hcq_buffer *buf, uint64_t offset_bytes,
+                 uint64_t size_bytes)
+{
+    if (!buf || !buf->host)
+        return bell_fail(BELL_BAD_MISSING, "buffer wrote: %s",
+                         buf ? "the host does not see the buffer"
+                             : "the buffer is NULL");
+    if (!buf->dev->is_told || !size_bytes)
+        return BELL_OK;
+    BELL_TRY(check_range(buf, "wrote", offset_bytes, buf->host, size_bytes));
+    return hcq_tell(buf->dev, KIO_TOLD_WRITTEN, "", buf->va + offset_bytes,
+                    (uint8_t *)buf->host + offset_bytes, size_bytes);
 }
 
 void

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "hcq/hcq_tell.h"
+
 static bell_status
 check_desc(const struct hcq_device *dev, const struct hcq_program_desc *desc)
 {
@@ -69,6 +71,7 @@ hcq_program_create(struct hcq_device *dev, const struct hcq_program_desc *desc,
                    struct hcq_program **out_prog)
 {
     struct hcq_program_base *prog;
+    bell_status status;
 
     if (!dev || !desc || !out_prog)
         return bell_fail(BELL_BAD_MISSING, "program create: %s is NULL",
@@ -82,7 +85,15 @@ hcq_program_create(struct hcq_device *dev, const struct hcq_program_desc *desc,
     hcq_link_add(&dev->programs, &prog->link);
     pthread_mutex_unlock(&dev->lock);
     *out_prog = &prog->pub;
-    return BELL_OK;
+    if (!dev->is_told)
+        return BELL_OK;
+    status = hcq_tell(dev, KIO_TOLD_PROGRAM, desc->name, prog->pub.code_va,
+                      (void *)(uintptr_t)desc->binary, desc->binary_size_bytes);
+    if (status != BELL_OK) {
+        hcq_program_destroy(&prog->pub);
+        *out_prog = NULL;
+    }
+    return status;
 }
 
 bool

@@ -32,6 +32,9 @@ enum cas_kind {
     CAS_NOTE = 11,    /* blob TEXT */
     CAS_START = 12,   /* a process; blob TEXT: its command line */
     CAS_EXIT = 13,
+    CAS_TOLD =
+        14, /* args: address, bytes, hash, enum kio_told_kind; blobs TEXT:
+                      the name, CONTENTS of what was read and of launches */
     CAS_KIND_COUNT
 };
 
@@ -109,6 +112,10 @@ uint32_t cas_argument_blobs(const struct kio_capture *in,
  * length; cut to fit, always terminated. */
 size_t cas_identity(const char *command, bool is_simulated, char *buf,
                     size_t buf_bytes);
+/* The line that says that what drivers tell (TOLD) is recorded too. */
+#define CAS_TELLS "told=yes\n"
+/* Whether such lines have that one. */
+bool cas_identity_tells(const char *identity);
 /* Whether such lines speak of simulated cards. */
 bool cas_identity_is_simulated(const char *identity);
 
@@ -142,5 +149,7 @@ bool cas_is_wait(const struct cas_record *record);
 
 /* "ioctl"; never NULL. */
 const char *cas_kind_name(uint32_t kind);
+/* "a program", of enum kio_told_kind; never NULL. */
+const char *cas_told_name(uint64_t kind);
 
 #endif

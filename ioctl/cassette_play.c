@@ -697,12 +697,49 @@ play_poll(struct play *play)
         differs(play, "result", (uint64_t)r->result, (uint64_t)result);
 }
 
+/* What was told is told again, where somebody listens: bytes that were hashed
+ * alone by their hash. */
+static bell_status
+play_told(struct play *play)
+{
+    const struct cas_record *r = play->record;
+    const struct cas_blob *contents = cas_find(r, CAS_CONTENTS);
+    struct kio_told told = {
+        .kind = (uint32_t)r->args[3],
+        .va = r->args[0],
+        .size_bytes = r->args[1],
+        .hash = r->args[2],
+    };
+    uint8_t *copy = NULL;
+    char *name;
+
+    if (!play->kio->ops->told)
+        return BELL_OK;
+    name = play_text(cas_find(r, CAS_TEXT));
+    if (contents && contents->size_bytes == told.size_bytes)
+        copy = host_alloc(contents->size_bytes ? contents->size_bytes : 1);
+    if (!name || (contents && contents->size_bytes == told.size_bytes && !copy))
+        goto no_memory;
+    if (copy)
+        memcpy(copy, contents->data, contents->size_bytes);
+    told.name = name;
+    told.data = copy;
+    if (play->kio->ops->told(play->kio, &told) < 0)
+        tell_play(play, "%s", kio_broken(play->kio));
+    host_free(copy);
+    host_free(name);
+    return BELL_OK;
+no_memory:
+    host_free(name);
+    return play_no_memory();
+}
+
 /* ---- all of it -------------------------------------------------------- */
 
 static bell_status
 play_record(struct play *play)
 {
-    play->report.n_calls++;
+    play->report.n_calls += play->record->kind != CAS_TOLD;
     play->call = NULL;
     switch (play->record->kind) {
     case CAS_OPEN:
@@ -723,6 +760,8 @@ play_record(struct play *play)
         return play_read(play);
     case CAS_DOORBELL:
         return play_doorbell(play);
+    case CAS_TOLD:
+        return play_told(play);
     default:
         play->report.n_calls--;
         return BELL_OK;

@@ -10,6 +10,7 @@
 #include "base/map.h"
 #include "ioctl/cassette.h"
 #include "ioctl/cassette_format.h"
+#include "ioctl/kio.h"
 #include "ioctl/kio_desc.h"
 
 #if BELL_HAVE_ZLIB
@@ -380,9 +381,23 @@ const char *
 cas_kind_name(uint32_t kind)
 {
     static const char *const names[CAS_KIND_COUNT] = {
-        "?",    "open",     "close",  "ioctl",  "mmap", "munmap", "poll",
-        "read", "doorbell", "sample", "update", "note", "start",  "exit",
+        "?",      "open", "close", "ioctl",    "mmap",
+        "munmap", "poll", "read",  "doorbell", "sample",
+        "update", "note", "start", "exit",     "told",
     };
 
     return kind < CAS_KIND_COUNT ? names[kind] : "?";
+}
+
+const char *
+cas_told_name(uint64_t kind)
+{
+    static const char *const names[] = {
+        [KIO_TOLD_PROGRAM] = "a program",
+        [KIO_TOLD_WRITTEN] = "memory that is written",
+        [KIO_TOLD_READ] = "memory that is read",
+        [KIO_TOLD_LAUNCHES] = "launches",
+    };
+
+    return kind < sizeof(names) / sizeof(names[0]) ? names[kind] : "?";
 }

@@ -378,10 +378,22 @@ cas_identity(const char *command, bool is_simulated, char *buf,
     return (size_t)n < buf_bytes ? (size_t)n : buf_bytes - 1;
 }
 
+static bool
+has_line(const char *identity, const char *text)
+{
+    const char *line = strstr(identity, text);
+
+    return line && (line == identity || line[-1] == '\n');
+}
+
+bool
+cas_identity_tells(const char *identity)
+{
+    return has_line(identity, CAS_TELLS);
+}
+
 bool
 cas_identity_is_simulated(const char *identity)
 {
-    const char *line = strstr(identity, "simulated=yes\n");
-
-    return line && (line == identity || line[-1] == '\n');
+    return has_line(identity, "simulated=yes\n");
 }

@@ -222,6 +222,18 @@ kio_broken(struct kio *kio)
     return text;
 }
 
+bell_status
+kio_tell(struct kio *kio, const struct kio_told *told)
+{
+    const char *why;
+    int result = kio->ops->told ? kio->ops->told(kio, told) : 0;
+
+    if (result >= 0)
+        return BELL_OK;
+    why = kio_broken(kio);
+    return bell_fail(BELL_E_DEVICE_LOST, "%s", why ? why : strerror(-result));
+}
+
 static bell_status
 status_of_errno(int error)
 {

@@ -52,6 +52,28 @@ struct kio_bell {
     const struct kio_region *regions;
 };
 
+/* What a driver tells of beside calls and doorbells. The numbers are in
+ * cassettes. */
+enum kio_told_kind {
+    KIO_TOLD_PROGRAM = 0, /* the object that a program was made of */
+    KIO_TOLD_WRITTEN = 1, /* the host put it into the device's memory */
+    KIO_TOLD_READ = 2,    /* the host got it from the device's memory */
+    KIO_TOLD_LAUNCHES = 3 /* of a submission that follows: for each the code's
+                           * address, groups, work-items, the number of
+                           * arguments, the arguments; words of 64 bits */
+};
+
+/* Bytes that no call carries. */
+struct kio_told {
+    uint32_t kind;    /* enum kio_told_kind */
+    const char *name; /* the program's or the stream's; "" */
+    uint64_t va;      /* on the device; 0 where there is none */
+    uint64_t size_bytes;
+    void *data;    /* READ: a form that plays a recording writes it. NULL: only
+                 * the hash is known */
+    uint64_t hash; /* hash_bytes(data, size_bytes, 0), where data is NULL */
+};
+
 /* Calls of one form. They return a result >= 0 or a negative errno and are
  * not called from elsewhere than the wrappers and other forms. */
 struct kio_ops {
@@ -70,6 +92,8 @@ struct kio_ops {
     int (*read_file)(struct kio *kio, const char *path, void *buf, size_t cap);
     /* NULL where nobody looks: the launch path then does nothing. */
     void (*doorbell)(struct kio *kio, const struct kio_bell *bell);
+    /* 0, or -EPROTO: not what was recorded. Present where `doorbell` is. */
+    int (*told)(struct kio *kio, const struct kio_told *told);
     /* Whether the node could be opened to read and write: 0 or a negative
      * errno. Absent: opening it will tell. */
     int (*may_open)(struct kio *kio, const char *path);
@@ -173,6 +197,13 @@ kio_doorbell(struct kio *kio, const struct kio_bell *bell)
     if (kio->ops->doorbell)
         kio->ops->doorbell(kio, bell);
 }
+
+/* Call where kio_watches: after a program is made, the host has written or read
+ * memory, or before launches are submitted. BELL_E_DEVICE_LOST: a recording is
+ * played that has something else here, or not these bytes; the text says
+ * which. */
+BELL_MUST_CHECK bell_status kio_tell(struct kio *kio,
+                                     const struct kio_told *told);
 
 /* Why nothing that follows can succeed, as of a replay that was told of other
  * work than was recorded; NULL while it may. A doorbell has no result: who

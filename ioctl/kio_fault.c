@@ -478,6 +478,12 @@ fault_doorbell(struct kio *kio, const struct kio_bell *bell)
     kio->below->ops->doorbell(kio->below, bell);
 }
 
+static int
+fault_told(struct kio *kio, const struct kio_told *told)
+{
+    return kio->below->ops->told(kio->below, told);
+}
+
 /* ---- life ------------------------------------------------------------- */
 
 static void
@@ -498,8 +504,8 @@ fault_destroy(struct kio *kio)
 
 /* Two tables, so that doorbells cost nothing where nobody below looks. */
 static const struct kio_ops fault_ops = {FAULT_CALLS};
-static const struct kio_ops fault_watching_ops = {FAULT_CALLS,
-                                                  .doorbell = fault_doorbell};
+static const struct kio_ops fault_watching_ops = {
+    FAULT_CALLS, .doorbell = fault_doorbell, .told = fault_told};
 
 bell_status
 kio_fault_create(struct kio *below, const char *plan, struct kio **out_kio)

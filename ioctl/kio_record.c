@@ -18,6 +18,8 @@
 #include "ioctl/kio.h"
 #include "ioctl/kio_capture.h"
 
+/* What is read is kept up to here at once. */
+#define KEPT_BYTES         ((uint64_t)16 << 20)
 #define WATCH_MAX          64
 #define WATCH_REGION_BYTES 4096 /* of a signal region that is looked at */
 
@@ -431,6 +433,34 @@ record_doorbell(struct kio *kio, const struct kio_bell *bell)
         kio->below->ops->doorbell(kio->below, bell);
 }
 
+/* ---- what drivers tell ------------------------------------------------ */
+
+static int
+record_told(struct kio *kio, const struct kio_told *told)
+{
+    bool is_kept =
+        told->size_bytes <= KEPT_BYTES &&
+        (told->kind == KIO_TOLD_READ || told->kind == KIO_TOLD_LAUNCHES);
+    struct cas_blob blobs[2] = {
+        {.role = CAS_TEXT,
+         .size_bytes = (uint32_t)strlen(told->name),
+         .data = (const uint8_t *)told->name},
+        {.role = CAS_CONTENTS,
+         .size_bytes = is_kept ? (uint32_t)told->size_bytes : 0,
+         .data = told->data},
+    };
+    struct cas_record record = {
+        .kind = CAS_TOLD,
+        .fd = -1,
+        .args = {told->va, told->size_bytes,
+                 hash_bytes(told->data, told->size_bytes, 0), told->kind},
+        .n_blobs = is_kept ? 2 : 1,
+        .blobs = blobs};
+
+    write_record((struct record_kio *)kio, &record);
+    return kio->below->ops->told ? kio->below->ops->told(kio->below, told) : 0;
+}
+
 /* ---- life ------------------------------------------------------------- */
 
 bell_status
@@ -477,6 +507,7 @@ static const struct kio_ops record_ops = {
     .read_file = record_read_file,
     .may_open = record_may_open,
     .doorbell = record_doorbell,
+    .told = record_told,
 };
 
 bell_status
@@ -485,6 +516,7 @@ kio_record_create(struct kio *below, const char *path, struct kio **out_kio)
     char identity[1200];
     struct record_kio *rec = host_calloc(1, sizeof(*rec));
     bell_status status;
+    int n;
 
     assert(below && path);
     if (rec)
@@ -493,7 +525,9 @@ kio_record_create(struct kio *below, const char *path, struct kio **out_kio)
         host_free(rec);
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for recording");
     }
-    (void)cas_identity(NULL, below->is_simulated, identity, sizeof(identity));
+    n = snprintf(identity, sizeof(identity), "%s", CAS_TELLS);
+    (void)cas_identity(NULL, below->is_simulated, identity + n,
+                       sizeof(identity) - (size_t)n);
     status = cas_writer_create(path, CAS_COMPRESS, identity, &rec->writer);
     if (status != BELL_OK) {
         host_free(rec->watches);

@@ -41,6 +41,7 @@ struct replay_kio {
     struct map devs;     /* fd -> enum kio_dev, of what was opened last */
     char why[WHY_BYTES]; /* the first difference; "" while there is none */
     atomic_bool differs; /* `why` stays as it is; read without the lock */
+    bool tells;          /* what drivers tell was recorded too */
 };
 
 /* ---- differences ------------------------------------------------------ */
@@ -101,7 +102,7 @@ apply_updates(struct replay_kio *replay)
         uint32_t i;
         if (r->kind != CAS_UPDATE && r->kind != CAS_NOTE &&
             r->kind != CAS_START && r->kind != CAS_EXIT &&
-            r->kind != CAS_SAMPLE)
+            r->kind != CAS_SAMPLE && (r->kind != CAS_TOLD || replay->tells))
             return;
         for (i = 0; r->kind == CAS_UPDATE && i < r->n_blobs; i++) {
             const struct cas_blob *b = &r->blobs[i];
@@ -132,6 +133,13 @@ skip_waits(struct replay_kio *replay, enum cas_kind kind, uint64_t request)
     }
 }
 
+static const char *
+record_name(const struct cas_record *record)
+{
+    return record->kind == CAS_TOLD ? cas_told_name(record->args[3])
+                                    : cas_kind_name(record->kind);
+}
+
 /* The record that must be of this kind, or NULL after a difference. */
 static const struct cas_record *
 expect_request(struct replay_kio *replay, enum cas_kind kind, const char *what,
@@ -149,7 +157,7 @@ expect_request(struct replay_kio *replay, enum cas_kind kind, const char *what,
     }
     record = cas_reader_get(replay->reader, replay->next);
     if (record->kind != kind) {
-        fail(replay, "recorded %s, now %s", cas_kind_name(record->kind), what);
+        fail(replay, "recorded %s, now %s", record_name(record), what);
         return NULL;
     }
     return record;
@@ -566,6 +574,102 @@ replay_doorbell(struct kio *kio, const struct kio_bell *bell)
     (void)served(replay, 0);
 }
 
+/* ---- what drivers tell ------------------------------------------------ */
+
+static void
+check_name(struct replay_kio *replay, const struct cas_record *record,
+           const char *name)
+{
+    const struct cas_blob *was = cas_find(record, CAS_TEXT);
+    uint32_t n = was ? was->size_bytes : 0;
+
+    if (n != strlen(name) || (n && memcmp(was->data, name, n) != 0))
+        fail(replay, "%s: recorded '%.*s', now '%s'",
+             cas_told_name(record->args[3]), (int)n,
+             was ? (const char *)was->data : "", name);
+}
+
+/* The first word that differs, where the recording has them. */
+static void
+check_words(struct replay_kio *replay, const struct kio_told *told,
+            const struct cas_blob *was)
+{
+    uint64_t i, a, b;
+
+    for (i = 0; told->data && was && i + 8 <= told->size_bytes; i += 8) {
+        memcpy(&a, was->data + i, 8);
+        memcpy(&b, (const uint8_t *)told->data + i, 8);
+        if (a != b) {
+            fail(replay,
+                 "launches of '%s', word %" PRIu64 ": recorded 0x%" PRIx64
+                 ", now 0x%" PRIx64,
+                 told->name, i / 8, a, b);
+            return;
+        }
+    }
+}
+
+static void
+check_told(struct replay_kio *replay, const struct cas_record *record,
+           const struct kio_told *told)
+{
+    const struct cas_blob *was = cas_find(record, CAS_CONTENTS);
+    const char *what = cas_told_name(told->kind);
+    uint64_t hash = told->hash;
+
+    if (record->args[3] != told->kind) {
+        fail(replay, "recorded %s, now %s", record_name(record), what);
+        return;
+    }
+    check_name(replay, record, told->name);
+    if (record->args[0] != told->va || record->args[1] != told->size_bytes)
+        fail(replay,
+             "%s: recorded 0x%" PRIx64 " bytes at 0x%" PRIx64 ", now 0x%" PRIx64
+             " at 0x%" PRIx64,
+             what, record->args[1], record->args[0], told->size_bytes,
+             told->va);
+    if (was && was->size_bytes != told->size_bytes)
+        fail(replay, "%s: the cassette has %u of %" PRIu64 " bytes", what,
+             was->size_bytes, told->size_bytes);
+    if (replay->why[0])
+        return;
+    if (told->kind == KIO_TOLD_READ) {
+        if (was && told->data)
+            memcpy(told->data, was->data, was->size_bytes);
+        else if (told->data)
+            fail(replay, "%" PRIu64 " bytes are read, which are not in it",
+                 told->size_bytes);
+        return;
+    }
+    if (told->kind == KIO_TOLD_LAUNCHES)
+        check_words(replay, told, was);
+    if (told->data)
+        hash = hash_bytes(told->data, told->size_bytes, 0);
+    if (hash != record->args[2])
+        fail(replay, "%s '%s' of %" PRIu64 " bytes: others were recorded", what,
+             told->name, told->size_bytes);
+}
+
+static int
+replay_told(struct kio *kio, const struct kio_told *told)
+{
+    struct replay_kio *replay = (struct replay_kio *)kio;
+    const struct cas_record *r;
+
+    pthread_mutex_lock(&replay->lock);
+    if (!replay->tells && told->kind != KIO_TOLD_READ && !replay->why[0]) {
+        pthread_mutex_unlock(&replay->lock);
+        return 0;
+    }
+    if (!replay->tells)
+        fail(replay, "%" PRIu64 " bytes are read; no results are in it",
+             told->size_bytes);
+    r = replay_expect(replay, CAS_TOLD, cas_told_name(told->kind));
+    if (r)
+        check_told(replay, r, told);
+    return served(replay, 0);
+}
+
 /* ---- life ------------------------------------------------------------- */
 
 /* Why a call failed, and why all later ones will. */
@@ -606,6 +710,7 @@ static const struct kio_ops replay_ops = {
     .read_file = replay_read_file,
     .may_open = replay_may_open,
     .doorbell = replay_doorbell,
+    .told = replay_told,
     .explain = replay_broken,
     .broken = replay_broken,
 };
@@ -626,6 +731,7 @@ kio_replay_create(const char *path, struct kio **out_kio)
     replay->kio = (struct kio){.ops = &replay_ops, .branch = NV_BRANCH_NEWEST};
     replay->kio.is_simulated =
         cas_identity_is_simulated(cas_reader_identity(replay->reader));
+    replay->tells = cas_identity_tells(cas_reader_identity(replay->reader));
     map_init(&replay->devs);
     pthread_mutex_init(&replay->lock, NULL);
     *out_kio = &replay->kio;

@@ -235,6 +235,12 @@ choose_wait(struct amd_device *dev)
 }
 
 static bell_status
+amd_device_tell(struct hcq_device *base, const struct kio_told *told)
+{
+    return kio_tell(amd_device_of(base)->process->kio, told);
+}
+
+static bell_status
 amd_device_open(struct hcq_device *base, unsigned idx, const char *interface)
 {
     struct amd_device *dev = amd_device_of(base);
@@ -244,6 +250,7 @@ amd_device_open(struct hcq_device *base, unsigned idx, const char *interface)
         return bell_fail(BELL_E_NO_DEVICE, "no card %u: there %s %u", idx,
                          dev->process->n_cards == 1 ? "is" : "are",
                          dev->process->n_cards);
+    base->is_told = kio_watches(dev->process->kio);
     dev->card = idx;
     dev->topology = dev->process->cards[idx].topology;
     BELL_TRY(choose_gen(dev));
@@ -365,6 +372,7 @@ static const struct hcq_device_ops amd_ops = {
     .mem_unpeer = amd_buffer_unpeer,
     .mem_write = amd_buffer_write,
     .mem_read = amd_buffer_read,
+    .tell = amd_device_tell,
     .signal_alloc = amd_signal_alloc,
     .signal_free = amd_signal_free,
     .signal_sleep = amd_signal_sleep,

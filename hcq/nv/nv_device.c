@@ -286,13 +286,19 @@ nv_device_close(struct hcq_device *base)
 }
 
 static bell_status
+nv_device_tell(struct hcq_device *base, const struct kio_told *told)
+{
+    return kio_tell(nv_device_of(base)->kio, told);
+}
+
+static bell_status
 nv_device_open(struct hcq_device *base, unsigned idx, const char *interface)
 {
     struct nv_device *dev = nv_device_of(base);
 
     BELL_TRY(choose_vm(dev->control));
     BELL_TRY(kio_open_interface(BACKEND, interface, &dev->kio));
-    dev->watched = kio_watches(dev->kio);
+    dev->watched = base->is_told = kio_watches(dev->kio);
     nv_fill_info(dev);
     BELL_TRY(nv_rm_create(dev->kio, idx, &dev->rm));
     BELL_TRY(nv_mode_enter(dev));
@@ -425,6 +431,7 @@ static const struct hcq_device_ops nv_ops = {
     .mem_unpeer = nv_buffer_unpeer,
     .mem_write = nv_buffer_write,
     .mem_read = nv_buffer_read,
+    .tell = nv_device_tell,
     .signal_alloc = nv_signal_alloc,
     .signal_free = nv_signal_free,
     .signal_sleep = hcq_signal_nap,

@@ -154,12 +154,19 @@ check_chip(const struct chip_arch *chip, uint32_t chip_id)
 }
 
 static bell_status
+qcom_device_tell(struct hcq_device *base, const struct kio_told *told)
+{
+    return kio_tell(qcom_device_of(base)->kio, told);
+}
+
+static bell_status
 device_open(struct hcq_device *base, unsigned idx, const char *interface)
 {
     struct qcom_device *dev = qcom_device_of(base);
     uint32_t chip_id;
 
     BELL_TRY(kio_open_interface(BACKEND, interface, &dev->kio));
+    base->is_told = kio_watches(dev->kio);
     BELL_TRY(open_node(dev, idx));
     BELL_TRY(dev->kernel->identify(&dev->file, &chip_id));
     dev->chip = chip_adreno_find(chip_id);
@@ -262,6 +269,7 @@ static const struct hcq_device_ops qcom_ops = {
     .mem_unpin = qcom_buffer_free,
     .mem_write = qcom_buffer_write,
     .mem_read = qcom_buffer_read,
+    .tell = qcom_device_tell,
     .signal_alloc = qcom_signal_alloc,
     .signal_free = qcom_signal_free,
     .signal_sleep = hcq_signal_nap,

@@ -607,6 +607,9 @@ rt_capture_replay(struct rt_capture *cap)
     if (cap->staged)
         BELL_TRY(hcq_buffer_write(cap->feeds, cap->feed * cap->feed_bytes,
                                   cap->staged, cap->feed_bytes));
+    else if (cap->feeds)
+        BELL_TRY(hcq_buffer_wrote(cap->feeds, cap->feed * cap->feed_bytes,
+                                  cap->feed_bytes));
     BELL_TRY(rt_tape_submit(cap->tape));
     cap->fed_until[cap->feed] = rt->last_value;
     cap->feed = (cap->feed + 1) % N_FEEDS;

@@ -82,6 +82,10 @@ rt_stage_send(struct rt_stage *stage, uint32_t place,
     struct hcq_cs *cs;
     uint32_t i;
 
+    for (i = 0; i < n; i++)
+        BELL_TRY(hcq_buffer_wrote(stage->memory,
+                                  place * stage->place_bytes + offsets[i],
+                                  bufs[i]->size_bytes));
     BELL_TRY(hcq_queue_begin(stage->queue, &cs));
     hcq_cs_barrier(cs);
     if (latest > 0)

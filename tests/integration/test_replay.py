@@ -107,12 +107,56 @@ def check_device(tap, device, folder):
     tap.check(f'{device}: every call has a proof', unproved(path))
     tap.check(f'{device}: trace replay', expect(
         run('trace', 'replay', path), 0, out=' 0 differences'))
-    tap.check(f'{device}: replayed by the driver', expect(
-        train(f'{backend}@replay:{path}'), 0, out='loss '))
+    tap.check(f'{device}: replayed by the driver, the loss is the recorded one',
+              expect(train(f'{backend}@replay:{path}'), 0, out=plain.stdout))
     other = train(f'{backend}@replay:{path}', '17')
     tap.check(f'{device}: other work than was recorded is told',
               expect(other, other.returncode or -1, err='of the cassette: '))
     return path
+
+
+# A program and others: of another kernel, size, constant, input, result.
+RECORDED = 'relu(ones([4, 4]) @ x)'
+OTHERS = ('softmax(ones([4, 4]) @ x, -1)', 'exp(x)', 'arange(16)',
+          'relu(ones([4, 4]) @ x) * 7', 'relu(ones([4, 4]) * 2 @ x)', 'x',
+          'relu(ones([4, 4]) @ x)[0]', 'relu(x @ ones([4, 4]))',
+          'relu(ones([8, 4]) @ x)', 'sum(relu(ones([4, 4]) @ x))')
+
+
+def check_others(tap, device, folder):
+    """Programs that are not the recorded one, and the same on another input,
+    are refused; nobody gets a number that was not recorded."""
+    backend, form = device.split('@')
+    path, first, other = (os.path.join(folder, name) for name in
+                          ('one', 'first.npy', 'other.npy'))
+    for name, start in (first, 0), (other, 1):
+        tap.check(f'{device}: {os.path.basename(name)}', expect(run(
+            'eval', f'reshape(arange(16.) + {start}, [4, 4])', '--out', name,
+            '--device', 'CPU'), 0))
+
+    def look(program, data):
+        return run('eval', program, '--in', f'x={data}', '--device',
+                   f'{backend}@replay:{path}')
+
+    done = run('eval', RECORDED, '--in', f'x={first}', '--device',
+               f'{backend}@record:{path}@{form}')
+    tap.check(f'{device}: the recorded program has the recorded numbers',
+              expect(done, 0) + expect(look(RECORDED, first), 0,
+                                       out=done.stdout))
+    tap.check(f'{device}: other programs are refused', [
+        complaint for program in OTHERS for now in [look(program, first)]
+        for complaint in expect(now, now.returncode or -1, err='of the cassette: ') + [
+            f'{program}: {now.stdout}' for _ in [0] if now.stdout]])
+    tap.check(f'{device}: other inputs are refused', expect(
+        look(RECORDED, other), 5, err='memory that is written'))
+    with open(path, 'rb') as file:
+        whole = file.read()
+    old = os.path.join(folder, 'old')
+    with open(old, 'wb') as file:
+        file.write(whole.replace(b'told=yes', b'told=nah', 1))
+    tap.check(f'{device}: a recording without results has none', expect(
+        run('eval', RECORDED, '--in', f'x={first}', '--device',
+            f'{backend}@replay:{old}'), 5, err='no results are in it'))
 
 
 def check_diff(tap, device, folder):
@@ -157,6 +201,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for device in sys.argv[3:]:
             path = check_device(tap, device, folder)
+            check_others(tap, device, folder)
             check_diff(tap, device, folder)
         # one of each vendor
         some = {name.split('@')[0]: name for name in sys.argv[3:]}

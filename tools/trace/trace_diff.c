@@ -442,6 +442,29 @@ diff_arguments(struct diff *diff, const struct cas_record *x,
         print_field(diff, "parts", p.n_blobs, q.n_blobs);
 }
 
+/* Addresses lie wherever each process had its memory, and arguments of launches
+ * have such: of those their number is compared. */
+static void
+diff_told(struct diff *diff, const struct cas_record *x,
+          const struct cas_record *y)
+{
+    const struct cas_blob *p = cas_find(x, CAS_TEXT),
+                          *q = cas_find(y, CAS_TEXT);
+
+    if (x->args[3] != y->args[3])
+        print_field(diff, "what is told", x->args[3], y->args[3]);
+    else if (x->args[1] != y->args[1])
+        print_field(diff, "bytes", x->args[1], y->args[1]);
+    else if (p && q &&
+             (p->size_bytes != q->size_bytes ||
+              memcmp(p->data, q->data, p->size_bytes) != 0)) {
+        diff->n_found++;
+        say(diff, "      name: %.*s | %.*s", (int)p->size_bytes,
+            (const char *)p->data, (int)q->size_bytes, (const char *)q->data);
+    } else if (x->args[3] != KIO_TOLD_LAUNCHES && x->args[2] != y->args[2])
+        print_field(diff, "hash", x->args[2], y->args[2]);
+}
+
 static void
 diff_pair(struct diff *diff)
 {
@@ -459,6 +482,8 @@ diff_pair(struct diff *diff)
         print_field(diff, "bytes", x->args[1], y->args[1]);
     else if (x->kind == CAS_DOORBELL || x->kind == CAS_SAMPLE)
         diff_submission(diff, x, y);
+    else if (x->kind == CAS_TOLD)
+        diff_told(diff, x, y);
     learn_places(diff, x, y);
     if (diff->n_found == before)
         return;

@@ -148,6 +148,14 @@ trace_format(const struct cas_record *record, uint32_t branch, char *buf,
         snprintf(buf, buf_bytes, "%s 0x%" PRIx64 " value 0x%" PRIx64 ":%s",
                  kind, a[0], a[1], text);
         return;
+    case CAS_TOLD:
+        format_text(record, text, sizeof(text));
+        snprintf(buf, buf_bytes,
+                 "%s %s%s%.100s%s, %" PRIu64 " bytes at 0x%" PRIx64
+                 ", hash 0x%" PRIx64,
+                 kind, cas_told_name(a[3]), text[0] ? " '" : "", text,
+                 text[0] ? "'" : "", a[1], a[0], a[2]);
+        return;
     default:
         format_text(record, text, sizeof(text));
         snprintf(buf, buf_bytes, "%s %d %s = %" PRId64, kind, record->fd, text,
