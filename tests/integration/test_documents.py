@@ -77,6 +77,24 @@ def check_device(tap, device, folder):
         f'{got}' for _ in [0] if got and [v['name'] for v in got['values']
                                           if v['kind'] == 'input'] != ['x']])
 
+    got, complaints = document('run', 'run', bundle, '--list')
+    if not complaints:
+        backend = device.split('@', maxsplit=1)[0].split(':')[0]
+        complaints += text_has(
+            [f'version {got["version"]}, {got["file_bytes"]} bytes',
+             f'target  {backend} {got["targets"][0]["arch"]}',
+             'input   x float32 (', 'output  out float32 ('],
+            'run', bundle, '--list') + expect(
+                run('run', bundle, '--list', *where), 2, err='--list takes no')
+    with open(bundle, 'rb') as file:
+        whole = file.read()
+    for n in 0, 100, len(whole) - 1:
+        with open(bundle + '.cut', 'wb') as file:
+            file.write(whole[:n])
+        complaints += expect(run('run', bundle + '.cut', '--list'), 1,
+                             err='b.bundle.cut: ')
+    tap.check(f'run --list of a bundle for {device}', complaints)
+
     selftest = ('selftest', device, '--only', 'copy-4k')
     got, complaints = document('selftest', *selftest)
     if not complaints:

@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "tensor/files/npy.h"
 #include "tools/json.h"
+#include "tools/run/list.h"
 #include "tools/tools.h"
 
 #define SHOWN 8 /* values of an output that are printed */
@@ -21,7 +22,7 @@ struct run_options {
     const char *bundle, *device;
     struct tool_list in, out;
     int64_t times, timeout_s;
-    bool json;
+    bool list, json;
 };
 
 struct run {
@@ -420,6 +421,8 @@ verb_run(int argc, char **argv)
         {"--timeout", "SECONDS", TOOL_OPT_INT, &o->timeout_s, 1, 1000000,
          "that a run may take (default: as long as the device moves, "
          "$BELL_TIMEOUT)"},
+        {"--list", NULL, TOOL_OPT_FLAG, &o->list, 0, 0,
+         "print what is in it, for which devices, and run nothing"},
         TOOL_JSON_OPT(&o->json),
     };
     bell_status status;
@@ -429,6 +432,11 @@ verb_run(int argc, char **argv)
         return code;
     if (!o->bundle)
         return tool_usage(o->json, "run: no bundle");
+    if (o->list && (o->in.n_items || o->out.n_items || o->device))
+        return tool_usage(o->json,
+                          "run: --list takes no --in, --out, --device");
+    if (o->list)
+        return run_list(o->bundle, o->json);
     status = open_and_run(&run);
     if (status != BELL_OK)
         code = tool_fail_input(o->json, status);
