@@ -14,12 +14,14 @@
 #include "base/bits.h"
 #include "base/map.h"
 #include "base/thread.h"
+#include "ioctl/amd_track.h"
 #include "ioctl/cassette.h"
 #include "ioctl/kio.h"
 #include "ioctl/kio_capture.h"
 
 /* What is read is kept up to here at once. */
 #define KEPT_BYTES         ((uint64_t)16 << 20)
+#define NODES_MAX          256u /* of KFD */
 #define WATCH_MAX          64
 #define WATCH_REGION_BYTES 4096 /* of a signal region that is looked at */
 
@@ -46,8 +48,9 @@ struct record_kio {
     struct map devs;           /* fd -> enum kio_dev */
     struct watch *watches;     /* owned: WATCH_MAX of them */
     uint32_t n_watches;
-    uint64_t next_mapping; /* the address that is wished for it */
-    bool has_opened;       /* a device node: there is something to record */
+    uint64_t next_mapping;   /* the address that is wished for it */
+    struct amd_track *track; /* owned; NULL: doorbells are told */
+    bool has_opened;         /* a device node: there is something to record */
     bool failed;
     struct bell_error error; /* the first failure to record */
 };
@@ -114,11 +117,36 @@ look_locked(struct record_kio *rec)
     }
 }
 
+/* What a queue of a program that tells no doorbells has got. */
+static void
+write_sample(void *user, uint32_t queue_id, const struct kio_region *regions,
+             uint32_t n_regions)
+{
+    struct cas_blob blobs[64];
+    struct cas_record record = {
+        .kind = CAS_SAMPLE, .fd = -1, .args = {queue_id}, .blobs = blobs};
+    uint32_t i;
+
+    for (i = 0; i < n_regions && i < ARRAY_LEN(blobs); i++)
+        blobs[i] = (struct cas_blob){
+            .role = CAS_REGION,
+            .addr = regions[i].va,
+            .cpu = regions[i].va,
+            .size_bytes = (uint32_t)regions[i].size_bytes,
+            .extra = regions[i].kind,
+            .data = (const uint8_t *)(uintptr_t)regions[i].cpu,
+        };
+    record.n_blobs = i;
+    record_write_locked(user, &record);
+}
+
 static void
 write_record(struct record_kio *rec, struct cas_record *record)
 {
     pthread_mutex_lock(&rec->lock);
     look_locked(rec);
+    if (rec->track)
+        amd_track_sample(rec->track, write_sample, rec);
     record_write_locked(rec, record);
     pthread_mutex_unlock(&rec->lock);
 }
@@ -138,6 +166,33 @@ record_dev_of(struct record_kio *rec, int fd)
 
 /* ---- calls ------------------------------------------------------------ */
 
+/* KFD's nodes, as files that were read. */
+static void
+write_nodes(struct record_kio *rec)
+{
+    struct kio *below = rec->kio.below;
+    char path[96], text[4096];
+    uint32_t node;
+    int n;
+
+    for (node = 0; node < NODES_MAX; node++) {
+        struct cas_blob blobs[2] = {
+            {.role = CAS_PATH, .data = (const uint8_t *)path},
+            {.role = CAS_CONTENTS, .data = (const uint8_t *)text}};
+        struct cas_record record = {
+            .kind = CAS_READ, .fd = -1, .n_blobs = 2, .blobs = blobs};
+
+        amd_track_node_path(node, path, sizeof(path));
+        n = below->ops->read_file(below, path, text, sizeof(text));
+        if (n < 0)
+            return;
+        record.result = n;
+        blobs[0].size_bytes = (uint32_t)strlen(path);
+        blobs[1].size_bytes = (uint32_t)n;
+        write_record(rec, &record);
+    }
+}
+
 static int
 record_open(struct kio *kio, const char *path, int flags)
 {
@@ -154,6 +209,8 @@ record_open(struct kio *kio, const char *path, int flags)
 
     record.result = record.fd = fd;
     write_record(rec, &record);
+    if (fd >= 0 && rec->track && record.dev == KIO_DEV_KFD)
+        write_nodes(rec);
     if (fd >= 0) {
         pthread_mutex_lock(&rec->lock);
         rec->has_opened = true;
@@ -224,11 +281,12 @@ record_ioctl(struct kio *kio, int fd, unsigned long request, void *arg)
     failed = failed || kio_capture_again(&in, &out, NULL, NULL) != BELL_OK;
     record.n_blobs = cas_argument_blobs(&in, &out, blobs);
     write_record(rec, &record);
-    if (failed) {
-        pthread_mutex_lock(&rec->lock);
+    pthread_mutex_lock(&rec->lock);
+    if (failed)
         note_failure(rec);
-        pthread_mutex_unlock(&rec->lock);
-    }
+    else if (rec->track && record.result >= 0 && record.dev == KIO_DEV_KFD)
+        amd_track_ioctl(rec->track, &out);
+    pthread_mutex_unlock(&rec->lock);
     kio_capture_fini(&in);
     kio_capture_fini(&out);
     return (int)record.result;
@@ -471,6 +529,8 @@ kio_record_finish(struct kio *kio)
 
     pthread_mutex_lock(&rec->lock);
     look_locked(rec);
+    if (rec->track)
+        amd_track_sample(rec->track, write_sample, rec);
     if (rec->writer && !rec->has_opened)
         cas_writer_drop(rec->writer);
     else if (rec->writer && cas_writer_close(rec->writer) != BELL_OK)
@@ -491,6 +551,7 @@ record_destroy(struct kio *kio)
     (void)status;
     map_fini(&rec->devs);
     pthread_mutex_destroy(&rec->lock);
+    amd_track_destroy(rec->track);
     host_free(rec->watches);
     host_free(rec);
 }
@@ -509,6 +570,29 @@ static const struct kio_ops record_ops = {
     .doorbell = record_doorbell,
     .told = record_told,
 };
+
+void
+kio_record_foreign(struct kio *kio)
+{
+    for (; kio; kio = kio->below) {
+        struct record_kio *rec = (struct record_kio *)kio;
+
+        if (kio->ops == &record_ops && !rec->track)
+            rec->track = amd_track_create();
+    }
+}
+
+bell_status
+kio_record_finish_all(struct kio *kio)
+{
+    bell_status status = BELL_OK;
+
+    for (; kio; kio = kio->below) {
+        if (kio->ops == &record_ops && status == BELL_OK)
+            status = kio_record_finish(kio);
+    }
+    return status;
+}
 
 bell_status
 kio_record_create(struct kio *below, const char *path, struct kio **out_kio)

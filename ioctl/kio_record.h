@@ -20,4 +20,12 @@ BELL_MUST_CHECK bell_status kio_record_create(struct kio *below,
  * pass unrecorded. Destroying the form does the same but cannot tell. */
 BELL_MUST_CHECK bell_status kio_record_finish(struct kio *kio);
 
+/* For programs that tell no doorbells. Recording forms of the stack follow
+ * AMD's queues by themselves and look at the rings with each call; what names
+ * the cards' chips is recorded when the node is opened. Other forms: nothing. */
+void kio_record_foreign(struct kio *kio);
+/* Ends the cassettes of a stack's recording forms, when the program exits.
+ * Returns the first failure. */
+BELL_MUST_CHECK bell_status kio_record_finish_all(struct kio *kio);
+
 #endif

@@ -24,6 +24,7 @@
 #include "ioctl/kio.h"
 #include "ioctl/kio_capture.h"
 #include "ioctl/kio_interface.h"
+#include "ioctl/kio_record.h"
 #include "sim/sim.h"
 
 #define EXPORT      __attribute__((visibility("default")))
@@ -186,6 +187,7 @@ machine_of_locked(enum kio_dev dev)
                 return NULL;
             }
             set_branch(sim.machines[i].kio);
+            kio_record_foreign(sim.machines[i].kio);
         }
         return sim.machines[i].kio;
     }
@@ -561,6 +563,23 @@ read_devices(const char *text)
         text += n + (text[n] == ';');
     }
     return *text == '\0' && sim.n_machines > 0;
+}
+
+/* Recordings end with the program. */
+__attribute__((destructor)) static void
+preload_end(void)
+{
+    size_t i;
+
+    if (!sim.on || getpid() != sim.pid)
+        return;
+    busy++;
+    for (i = 0; i < sim.n_machines; i++) {
+        if (kio_record_finish_all(sim.machines[i].kio) != BELL_OK)
+            say_line("%s@%s: %s", sim.machines[i].backend,
+                     sim.machines[i].interface, bell_error_last()->message);
+    }
+    busy--;
 }
 
 __attribute__((constructor)) static void

@@ -195,6 +195,32 @@ def check_sass(tap):
         done, done.returncode or -1, err='SASS is not simulated'))
 
 
+def check_recorded(tap, folder):
+    """A program that tells no doorbells is recorded with its rings: by a form
+    of the simulated kernel, and by a library before the program's calls."""
+    path = os.path.join(folder, 'r.cas')
+    product = 'relu(ones([4, 4]) @ ones([4, 4]))'
+    for chip, packets in (('gfx1100', ('DISPATCH_DIRECT DIM_X=', 'push@')),
+                          ('gfx942', ('done; it was:', 'KERNEL_OBJECT = 0x'))):
+        card = f'AMD@sim:{chip}'
+        want = expect(run('eval', product, '--device', card), 0)
+        for how, before in (
+                ('form', (f'AMD@record:{path}@sim:{chip}',)),
+                ('library', (card, DOORBELL, 'trace', 'record', '-o', path,
+                             '--'))):
+            done = sim(*before, DOORBELL, 'eval', product)
+            shown = run('trace', 'show', path)
+            tap.check(f'a program on {chip} is recorded by a {how}', want +
+                      expect(done, 0, out='[4. 4. 4. 4.]') +
+                      expect(shown, 0, out='sample') + [
+                          f'no {packet}' for packet in packets
+                          if packet not in shown.stdout] + [
+                              'truncated' for _ in [0]
+                              if 'truncated' in shown.stdout] + expect(
+                                  run('trace', 'replay', path), 0,
+                                  out=' 0 differences'))
+
+
 def check_ends(tap, folder):
     done = sim('AMD@sim:gfx1100', 'sh', '-c', 'exit 7')
     tap.check("the program's exit code", expect(done, 7))
@@ -240,6 +266,7 @@ def main():
         check_containers(tap)
         check_passed_over(tap)
         check_modes(tap)
+        check_recorded(tap, folder)
         check_ends(tap, folder)
     tap.finish()
 

@@ -94,6 +94,18 @@ def check_tinygrad(tap, folder):
                 'gather [3, 39, 0]') + [
                     line for line in done.stderr.splitlines()
                     if line.startswith('doorbell sim')])
+            if chip not in ('gfx1100', 'gfx942'):
+                continue
+            path = os.path.join(folder, 'tiny.cas')
+            done = run('sim', f'AMD@record:{path}@sim:{chip}', '--', PYTHON,
+                       '-c', TENSORS, DEV='AMD:LLVM', AMD_AQL=aql, **home)
+            tap.check(f'{name}, recorded with its packets', expect(
+                done, 0, out='product True') + expect(
+                    run('trace', 'show', path), 0,
+                    out='KERNEL_OBJECT = 0x' if aql == '1'
+                    else 'DISPATCH_DIRECT DIM_X=') + expect(
+                        run('trace', 'replay', path), 0,
+                        out=' 0 differences'))
     # It knows no class of sm_80's, and rings BAR0 without a read.
     for chip in ('sm_89', 'sm_89,branch=610', 'sm_120,ordered'):
         name = f'tinygrad on {chip}, up to its first kernel'

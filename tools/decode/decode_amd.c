@@ -115,6 +115,29 @@ decode_vendor(const struct decode_amd *d, const uint32_t *words)
     return decode_amd_pm4(d, words + ib->parts[0].lo / 32, ib->count);
 }
 
+/* A packet that is done has its type no more: the card put INVALID in its
+ * place. The other words are as they were; those of a free one are 0. */
+static unsigned
+decode_done(const struct decode_amd *d, const uint32_t *words)
+{
+    const struct regs_type *type = regs_by_name(&amd_object_unit, "AQL_PM4");
+    const struct regs_field *ib =
+        regs_field_by_name(type, 0, "INDIRECT_BUFFER");
+    struct amd_object_aql_dispatch dispatch;
+
+    memcpy(&dispatch, words, sizeof(dispatch));
+    if (amd_match_pm4_indirect_buffer(d->chip->pm4_gen,
+                                      words + ib->parts[0].lo / 32)) {
+        d->line(d->user, "  done; it was:");
+        return decode_vendor(d, words);
+    }
+    if (dispatch.kernel_object && dispatch.wg_x) {
+        d->line(d->user, "  done; it was:");
+        tell_layout(d, "AQL_DISPATCH", words);
+    }
+    return 0;
+}
+
 static unsigned
 decode_packet(const struct decode_amd *d, const uint32_t *words)
 {
@@ -125,7 +148,7 @@ decode_packet(const struct decode_amd *d, const uint32_t *words)
     case AMD_OBJECT_AQL_TYPE_VENDOR:
         return decode_vendor(d, words);
     case AMD_OBJECT_AQL_TYPE_INVALID:
-        return 0; /* free: what else it holds means nothing */
+        return decode_done(d, words);
     default:
         d->line(d->user, "  ? a packet whose words have no names");
         return PACKET_DW - 1;

@@ -26,18 +26,21 @@
 #include "base/bits.h"
 #include "base/env.h"
 #include "base/thread.h"
+#include "ioctl/amd_track.h"
 #include "ioctl/cassette.h"
 #include "ioctl/intercept.h"
 #include "ioctl/kio_capture.h"
 #include "ioctl/nv_abi.h"
 #include "ioctl/nv_track.h"
 
-#define FDS_MAX 65536
+#define FDS_MAX   65536
+#define NODES_MAX 256u /* of KFD */
 
 static struct {
     pthread_mutex_t lock; /* of what follows */
     struct cas_writer *writer;
     struct nv_track *track;
+    struct amd_track *amd;
     bool broken;      /* writing failed: give up quietly */
     struct stat part; /* of the file as it was opened */
     uint32_t branch;
@@ -95,6 +98,8 @@ start_part_locked(void)
         rec.broken = true;
     if (!rec.track)
         rec.track = nv_track_create();
+    if (!rec.amd)
+        rec.amd = amd_track_create();
 }
 
 /* Whether the part is still open. A program may close all numbers that it
@@ -158,6 +163,8 @@ sample_locked(void)
 {
     if (rec.track)
         nv_track_sample(rec.track, write_sample, NULL);
+    if (rec.amd)
+        amd_track_sample(rec.amd, write_sample, NULL);
 }
 
 /* ---- entering and leaving --------------------------------------------- */
@@ -191,6 +198,36 @@ dev_of(int fd)
 
 /* ---- calls ------------------------------------------------------------ */
 
+/* KFD's nodes as files that were read: they say which chips the packets are
+ * for. */
+static void
+write_nodes_locked(void)
+{
+    char path[96], text[4096];
+    uint32_t node;
+
+    for (node = 0; node < NODES_MAX; node++) {
+        struct cas_blob blobs[2] = {
+            {.role = CAS_PATH, .data = (const uint8_t *)path},
+            {.role = CAS_CONTENTS, .data = (const uint8_t *)text}};
+        struct cas_record record = {
+            .kind = CAS_READ, .fd = -1, .n_blobs = 2, .blobs = blobs};
+        ssize_t n;
+        int fd;
+
+        amd_track_node_path(node, path, sizeof(path));
+        fd = kio_real_open(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+        if (fd < 0)
+            return;
+        n = read(fd, text, sizeof(text));
+        kio_real_close(fd);
+        record.result = n;
+        blobs[0].size_bytes = (uint32_t)strlen(path);
+        blobs[1].size_bytes = n > 0 ? (uint32_t)n : 0;
+        write_locked(&record);
+    }
+}
+
 static int
 opened(const char *path, int flags, int fd)
 {
@@ -220,6 +257,8 @@ opened(const char *path, int flags, int fd)
     blob.size_bytes = (uint32_t)strlen(path);
     blob.data = (const uint8_t *)path;
     write_locked(&record);
+    if (record.dev == KIO_DEV_KFD && fd >= 0)
+        write_nodes_locked();
     leave(saved_errno);
     return fd;
 }
@@ -255,6 +294,8 @@ write_ioctl_locked(int fd, enum kio_dev dev, unsigned long request,
         (dev == KIO_DEV_NV_CTL || dev == KIO_DEV_NV_GPU ||
          dev == KIO_DEV_NV_UVM))
         nv_track_ioctl(rec.track, out);
+    if (result >= 0 && rec.amd && dev == KIO_DEV_KFD)
+        amd_track_ioctl(rec.amd, out);
 }
 
 int
@@ -391,6 +432,8 @@ in_child(void)
 {
     rec.pid = getpid();
     rec.writer = NULL;
+    amd_track_destroy(rec.amd); /* the queues are the parent's */
+    rec.amd = NULL;
     pthread_mutex_unlock(&rec.lock);
 }
 
@@ -450,7 +493,9 @@ end(void)
         status = cas_writer_close(rec.writer);
     (void)status; /* nobody is left to tell */
     nv_track_destroy(rec.track);
+    amd_track_destroy(rec.amd);
     rec.track = NULL;
+    rec.amd = NULL;
     rec.writer = NULL;
     rec.broken = true;
     leave(errno);
