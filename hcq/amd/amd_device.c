@@ -240,6 +240,21 @@ amd_device_tell(struct hcq_device *base, const struct kio_told *told)
     return kio_tell(amd_device_of(base)->process->kio, told);
 }
 
+/* What a memory fault has stopped, and nobody has open any more, a fresh state
+ * of the process makes good. */
+static bell_status
+check_stopped(struct amd_device *dev)
+{
+    bool must_renew;
+
+    BELL_TRY(amd_card_ask(dev->process, dev->card, &must_renew));
+    if (!must_renew)
+        return BELL_OK;
+    if (amd_process_is_shared(dev->process))
+        return amd_card_check(dev->process, dev->card);
+    return amd_process_renew(dev->process);
+}
+
 static bell_status
 amd_device_open(struct hcq_device *base, unsigned idx, const char *interface)
 {
@@ -257,7 +272,7 @@ amd_device_open(struct hcq_device *base, unsigned idx, const char *interface)
     BELL_TRY(choose_bound(dev));
     BELL_TRY(choose_wait(dev));
     BELL_TRY(amd_card_open(dev->process, idx));
-    BELL_TRY(amd_card_check(dev->process, idx));
+    BELL_TRY(check_stopped(dev));
     dev->hdp_flush = dev->process->cards[idx].hdp;
     amd_fill_info(dev);
     amd_fault_forget(dev);

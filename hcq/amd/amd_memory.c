@@ -259,6 +259,20 @@ amd_buffer_write(struct hcq_device *base, uint64_t va, const void *data,
     return BELL_OK;
 }
 
+/* A reset loses what the card's memory held: what was read of it before the
+ * kernel told of one is good, and nothing after. A memory fault loses none. */
+static bell_status
+check_kept(struct amd_device *dev)
+{
+    bool is_reset;
+
+    amd_check_faults(dev);
+    pthread_mutex_lock(&dev->process->lock);
+    is_reset = dev->process->cards[dev->card].is_reset;
+    pthread_mutex_unlock(&dev->process->lock);
+    return is_reset ? hcq_lost_report(&dev->base) : BELL_OK;
+}
+
 bell_status
 amd_buffer_read(struct hcq_device *base, uint64_t va, void *data,
                 uint64_t size_bytes)
@@ -270,16 +284,17 @@ amd_buffer_read(struct hcq_device *base, uint64_t va, void *data,
 
     if (!is_open(dev, va))
         return amd_fetch_by_engine(dev, va, data, size_bytes);
-    is_window = (size_bytes >= ENGINE_BYTES || dev->gen->keeps_host_reads) &&
-                kind_at(dev, va) == AMD_MEM_VISIBLE;
+    is_window = kind_at(dev, va) == AMD_MEM_VISIBLE;
     if (is_window && size_bytes >= ENGINE_BYTES)
         done = amd_read_by_engine(dev, va, data, size_bytes);
-    if (done == size_bytes)
-        return BELL_OK;
-    at = cpu_at(dev->process, va + done);
-    if (is_window && dev->gen->keeps_host_reads)
-        flush_window(dev, at);
-    memcpy((uint8_t *)data + done, at, (size_t)(size_bytes - done));
+    if (done < size_bytes) {
+        at = cpu_at(dev->process, va + done);
+        if (is_window && dev->gen->keeps_host_reads)
+            flush_window(dev, at);
+        memcpy((uint8_t *)data + done, at, (size_t)(size_bytes - done));
+    }
+    if (is_window)
+        BELL_TRY(check_kept(dev));
     return BELL_OK;
 }
 

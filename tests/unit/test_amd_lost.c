@@ -502,6 +502,51 @@ fresh_state_fails(void **state)
     hcq_device_close(dev);
 }
 
+/* A device that faulted is closed without being recovered: who opens the card
+ * next has a fresh state, unless somebody else of the process is still there. */
+static void
+closed_after_a_fault(void **state)
+{
+    static const char name[] = "AMD@sim:gfx1100*2,kfd=1.19";
+    struct hcq_device *dev, *again, *other;
+    struct hcq_buffer *from, *to;
+    struct hcq_queue *queue;
+    int i;
+
+    (void)state;
+    for (i = 0; i < 4; i++) {
+        dev = open_amd(name);
+        other = open_amd("AMD:1@sim:gfx1100*2,kfd=1.19");
+        expect_ok(hcq_buffer_create(dev, 4096, HCQ_MEM_HOST_VISIBLE, &from));
+        expect_ok(hcq_buffer_create(dev, 4096, HCQ_MEM_HOST_VISIBLE, &to));
+        expect_ok(hcq_queue_create(dev, HCQ_QUEUE_COMPUTE, &queue));
+        good_copy(queue, to, from);
+        bad_copy(queue, to->va);
+        expect_fault(queue, BAD_VA, NULL);
+        hcq_device_close(dev);
+        assert_int_equal(hcq_device_open(name, &again), BELL_E_DEVICE_LOST);
+        hcq_device_close(other);
+    }
+    dev = open_amd(name);
+    hcq_device_close(dev);
+}
+
+/* The card was reset: what it held cannot be read, much or little. */
+static void
+expect_unreadable(struct hcq_buffer *card)
+{
+    static uint8_t data[64 * 1024];
+    static const uint64_t sizes[] = {4, 4096, sizeof(data)};
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(sizes); i++) {
+        assert_int_equal(hcq_buffer_read(card, 0, data, sizes[i]),
+                         BELL_E_DEVICE_LOST);
+        if (!strstr(bell_error_last()->message, "its memory is lost"))
+            fail_msg("%s", bell_error_last()->message);
+    }
+}
+
 /* Another process's work resets the card: a device with work under way is lost
  * for good, with the reason; one that has nothing to do is told when it looks. A
  * process that begins later has the card. */
@@ -515,10 +560,11 @@ card_is_reset(void **state)
     static const char *const chips[] = {"gfx1100", "gfx942"};
     struct hcq_device *devs[3];
     struct hcq_queue *queues[3];
-    struct hcq_buffer *from[3], *to[3];
+    struct hcq_buffer *from[3], *to[3], *card[2];
     struct hcq_fault fault;
     struct hcq_cs *cs;
     char name[96];
+    uint32_t word;
     size_t c, i;
 
     (void)state;
@@ -532,6 +578,12 @@ card_is_reset(void **state)
                 hcq_buffer_create(devs[i], 4096, HCQ_MEM_HOST_VISIBLE, &to[i]));
             expect_ok(hcq_queue_create(devs[i], HCQ_QUEUE_COMPUTE, &queues[i]));
             good_copy(queues[i], to[i], from[i]);
+            expect_ok(hcq_buffer_create(devs[i], 64 * 1024, 0, &card[i]));
+            word = 7;
+            expect_ok(hcq_buffer_write(card[i], 0, &word, sizeof(word)));
+            word = 0;
+            expect_ok(hcq_buffer_read(card[i], 0, &word, sizeof(word)));
+            assert_int_equal(word, 7);
         }
         stand(queues[0], to[0]);
         expect_ok(hcq_queue_begin(queues[1], &cs)); /* the fourth */
@@ -554,6 +606,7 @@ card_is_reset(void **state)
                                          "fault: the card was reset"));
             assert_int_equal(hcq_queue_begin(queues[1 - i], &cs),
                              BELL_E_DEVICE_LOST);
+            expect_unreadable(card[1 - i]);
         }
         snprintf(name, sizeof(name), names[2], chips[c]);
         devs[2] = open_amd(name);
@@ -722,6 +775,7 @@ main(void)
         cmocka_unit_test(waits_that_block),
         cmocka_unit_test(hangs),
         cmocka_unit_test(recovery_fails),
+        cmocka_unit_test(closed_after_a_fault), /* the last: KFD keeps it */
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
