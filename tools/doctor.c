@@ -293,20 +293,28 @@ check_nvidia(struct findings *findings)
 {
     struct hcq_device_info info = {.struct_size = sizeof(info)};
     struct hcq_device *dev;
+    bell_status status;
     char path[256];
     bool unproven;
 
     if (access("/dev/nvidiactl", F_OK) != 0)
         return;
-    if (hcq_device_open("NV", &dev) != BELL_OK) {
+    status = hcq_device_open("NV", &dev);
+    if (status != BELL_OK) {
+        /* who is not let in is told by whom: there is no step to look for */
         add(findings, "NVIDIA GPU", VERDICT_PROBLEM,
-            "`doorbell selftest NV` says which step fails", "%s",
-            bell_error_last()->message);
+            status == BELL_E_PERMISSION
+                ? NULL
+                : "`doorbell selftest NV` says which step fails",
+            "%s", bell_error_last()->message);
         return;
     }
     hcq_device_info(dev, &info);
     add(findings, "NVIDIA GPU", VERDICT_OK, NULL, "%s: %s (%s)", info.name,
         info.model, info.arch);
+    if (hcq_device_passed_over(dev)[0])
+        add(findings, "NVIDIA GPU", VERDICT_NOTE, NULL, "passed over: %s",
+            hcq_device_passed_over(dev));
     unproven = nv_device_of(dev)->chip.host->unproven;
     hcq_device_close(dev);
     if (unproven)

@@ -44,13 +44,16 @@ static void
 write_file(struct tree *tree, const char *path, mode_t mode, const char *text,
            size_t n)
 {
+    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
     char whole[PATH_MAX];
     int fd;
 
     snprintf(whole, sizeof(whole), "%s%s", tree->root, path);
-    make_folders(whole);
-    fd =
-        open(whole, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+    fd = open(whole, flags, mode);
+    if (fd < 0 && errno == ENOENT) { /* the first one there */
+        make_folders(whole);
+        fd = open(whole, flags, mode);
+    }
     if ((fd < 0 || write(fd, text, n) != (ssize_t)n) && tree->status == BELL_OK)
         tree->status = bell_fail_file(whole, "cannot write");
     if (fd >= 0)
@@ -61,12 +64,16 @@ static void
 write_link(struct tree *tree, const char *path, const char *target)
 {
     char whole[PATH_MAX];
+    int result;
 
     snprintf(whole, sizeof(whole), "%s%s", tree->root, path);
-    make_folders(whole);
+    result = symlink(target, whole);
+    if (result < 0 && errno == ENOENT) {
+        make_folders(whole);
+        result = symlink(target, whole);
+    }
     /* partitions share their GPU's place */
-    if (symlink(target, whole) < 0 && errno != EEXIST &&
-        tree->status == BELL_OK)
+    if (result < 0 && errno != EEXIST && tree->status == BELL_OK)
         tree->status =
             bell_fail(BELL_E_IO, "cannot link %s: %s", whole, strerror(errno));
 }

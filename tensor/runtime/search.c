@@ -538,21 +538,40 @@ choose_winner(struct search *s, uint32_t *out_winner)
 
 /* ---- a kernel ---- */
 
-/* The product that the device is, or one of its kind. */
+/* How much alike a product and a device's chip are; 0: of other vendors. */
+static int
+likeness(const struct chip *product, const struct hcq_device_info *info)
+{
+    const struct chip_arch *a = chip_arch_find(product->arch);
+    const struct chip_arch *b = chip_arch_find(info->arch);
+
+    if (!a || strcmp(a->backend, info->backend) != 0)
+        return 0;
+    if (strcmp(a->name, info->arch) == 0)
+        return 3;
+    return b && a->amd.family && b->amd.family &&
+                   strcmp(a->amd.family, b->amd.family) == 0
+               ? 2
+               : 1;
+}
+
+/* The product that the device is, or the one most like it. */
 static const struct chip *
 find_chip(const struct hcq_device_info *info)
 {
     const struct chip *chip = chip_of_device(info->name, info->model), *other;
+    int best = 0;
     size_t i;
 
-    for (i = 0; !chip && (other = chip_at(i)); i++) {
-        if (strcmp(other->arch, info->arch) == 0)
+    if (chip)
+        return chip;
+    for (i = 0; (other = chip_at(i)); i++) {
+        int like = likeness(other, info);
+
+        if (like > best) {
+            best = like;
             chip = other;
-    }
-    for (i = 0; !chip && (other = chip_at(i)); i++) {
-        const struct chip_arch *arch = chip_arch_find(other->arch);
-        if (arch && strcmp(arch->backend, info->backend) == 0)
-            chip = other;
+        }
     }
     return chip;
 }

@@ -72,6 +72,14 @@ def check_models(tap):
                '--device', 'AMD@sim:gfx1100')
     tap.check('the model is told',
               expect(done, 0, out="the model's of rx7900xtx"))
+    tap.check('a chip without a product has the model of its family', [
+        complaint for chip, product in (
+            ('gfx1012', 'rx5700xt'), ('gfx1103', 'rx7900xtx'),
+            ('gfx1035', 'rx6900xt'), ('gfx90a', 'mi210'))
+        for complaint in expect(
+            run('tune', 'x + 1', '--in', 'x=64', '--seconds', '0.1',
+                '--device', f'AMD@null:{chip}'), 0,
+            out=f"the model's of {product}")])
     document, complaints = tune(*PRODUCT, '--device', 'NV@null:h100')
     tap.check('a device that runs nothing', complaints
               or check_kernel(document, 'estimated'))
