@@ -147,23 +147,20 @@ const struct uop *dec_fmod(const struct dec *d, const struct uop *x,
 const struct uop *dec_ffloordiv(const struct dec *d, const struct uop *x,
                                 const struct uop *y);
 
-/* 2^(p + low) of F64s, |low| small against 1; p is not NaN where low is not
- * 0. With `terms` of the polynomial, 6 (for F32) or 11. */
-const struct uop *dec_exp2_f64(const struct dec *d, const struct uop *p,
-                               const struct uop *low, bool for_f32);
-/* log2 of a positive, finite F64, and in *out_lo what rounding it lost; with
- * out_lo NULL it is good for F32 only. Zero gives about -1074 and the like:
- * the caller handles what is not positive and finite. */
-const struct uop *dec_log2_f64(const struct dec *d, const struct uop *x,
-                               const struct uop **out_lo);
+/* 2^p and log2 of F64s, good for a result that is rounded to F32. log2 takes what
+ * is positive and finite: zero gives about -1074 and the like. */
+const struct uop *dec_exp2_short(const struct dec *d, const struct uop *p);
+const struct uop *dec_log2_short(const struct dec *d, const struct uop *x);
 
-/* The same of F32, for targets without F64: 2^(p + low), log2 in two parts to 34
- * bits. */
-const struct uop *dec_exp2_f32(const struct dec *d, const struct uop *p,
-                               const struct uop *low);
-const struct uop *dec_log2_f32(const struct dec *d, const struct uop *x,
-                               const struct uop **out_lo);
-/* a * b, and in *out_lo what rounding it lost; of F32s. */
+/* 2^(p + low), |low| at most some units in p's last place and 0 where p is not
+ * finite: within 0.6 units in the last place, and what the dtype holds is met.
+ * log2 in two parts, to 34 (F32) and 63 bits (F64), of what is positive and
+ * finite. */
+const struct uop *dec_exp2_parts(const struct dec *d, const struct uop *p,
+                                 const struct uop *low);
+const struct uop *dec_log2_parts(const struct dec *d, const struct uop *x,
+                                 const struct uop **out_lo);
+/* a * b, and in *out_lo what rounding it lost. */
 const struct uop *dec_two_product(const struct dec *d, const struct uop *a,
                                   const struct uop *b,
                                   const struct uop **out_lo);

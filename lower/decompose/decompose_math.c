@@ -81,6 +81,11 @@ static const double log_8[8] = {0x1.5555555555555p-1, 0x1.9999999999dfep-2,
                                 0x1.249249242b50fp-2, 0x1.c71c7258eafd0p-3,
                                 0x1.745cde3b859c6p-3, 0x1.3b20aa8b51071p-3,
                                 0x1.0f5ce01d9adefp-3, 0x1.0f623e6d647d8p-3};
+/* the same where the first is 2/3 in two parts; 2^-66.4 */
+static const double log_9[9] = {
+    0x1.5555555555555p-1, 0x1.999999999999ap-2, 0x1.2492492492521p-2,
+    0x1.c71c71c6eaa10p-3, 0x1.745d177a96056p-3, 0x1.3b1395d2190c1p-3,
+    0x1.1118c7e4b0917p-3, 0x1.df7cc8e5fa539p-4, 0x1.e02e6fff27908p-4};
 
 /* x, cut to where its exponential is neither 0 nor infinite, and a little
  * more; *out_small: is it far below 0? */
@@ -94,21 +99,16 @@ cut_exponent(const struct dec *d, const struct uop *x, double min, double max,
     return x;
 }
 
-/* (1 + f P(f)) * 2^n, n + magic being t. The factor 2^n goes on as 2^(n+k) and
- * 2^-k: with k chosen by whether n is great or small, the first is a normal
- * number, so that a subnormal result is rounded once and infinity comes of
- * itself. */
+/* p * 2^n, n + magic being t. The factor 2^n goes on as 2^(n+k) and 2^-k: with
+ * k chosen by whether n is great or small, the first is a normal number, so that
+ * a subnormal result is rounded once and infinity comes of itself. */
 static const struct uop *
-finish_exp(const struct dec *d, const struct float_format *fmt,
-           const struct uop *t, const struct uop *f, const struct uop *small,
-           const double *poly, unsigned n_poly)
+scale_exp(const struct dec *d, const struct float_format *fmt,
+          const struct uop *t, const struct uop *p, const struct uop *small)
 {
-    const struct uop *p, *scale, *k, *back, *x = t;
+    const struct uop *scale, *k, *back, *x = t;
     int shift = fmt->fraction_bits, up = 2 * shift; /* k, of small n */
 
-    assert(n_poly > 0);
-    p = dec_poly(d, f, fmt->dtype, poly, n_poly);
-    p = dec_madd(d, f, p, dec_float(d, x, fmt->dtype, 1.0));
     /* n is in the low bits of t; all others leave at the top */
     scale = dec_opi(d, UOP_SHL, dec_bits(d, t, fmt->as_int), shift);
     k = dec_where(d, small,
@@ -120,21 +120,42 @@ finish_exp(const struct dec *d, const struct float_format *fmt,
     return dec_mul(d, dec_mul(d, p, scale), back);
 }
 
-/* 2^(x + low) = 2^n * 2^f. */
+/* (1 + f P(f)) * 2^n, n + magic being t. */
 static const struct uop *
-exp2_core(const struct dec *d, const struct float_format *fmt,
-          const struct uop *x, const struct uop *low, const double *poly,
-          unsigned n_poly)
+finish_exp(const struct dec *d, const struct float_format *fmt,
+           const struct uop *t, const struct uop *f, const struct uop *small,
+           const double *poly, unsigned n_poly)
 {
-    const struct uop *magic, *t, *f, *small;
+    const struct uop *p;
+
+    assert(n_poly > 0);
+    p = dec_poly(d, f, fmt->dtype, poly, n_poly);
+    p = dec_madd(d, f, p, dec_float(d, t, fmt->dtype, 1.0));
+    return scale_exp(d, fmt, t, p, small);
+}
+
+/* x = n + f: *out_t is n + magic, *out_small whether n is far below 0. */
+static const struct uop *
+split_exponent(const struct dec *d, const struct float_format *fmt,
+               const struct uop *x, const struct uop **out_t,
+               const struct uop **out_small)
+{
+    const struct uop *magic;
 
     assert(dec_is_wide_float(d, x));
-    x = cut_exponent(d, x, fmt->exp_min, fmt->exp_max, &small);
+    x = cut_exponent(d, x, fmt->exp_min, fmt->exp_max, out_small);
     magic = dec_float(d, x, fmt->dtype, fmt->magic);
-    t = dec_add(d, x, magic);
-    f = dec_sub(d, x, dec_sub(d, t, magic));
-    if (low)
-        f = dec_add(d, f, low);
+    *out_t = dec_add(d, x, magic);
+    return dec_sub(d, x, dec_sub(d, *out_t, magic));
+}
+
+/* 2^x = 2^n * 2^f. */
+static const struct uop *
+exp2_core(const struct dec *d, const struct float_format *fmt,
+          const struct uop *x, const double *poly, unsigned n_poly)
+{
+    const struct uop *t, *small, *f = split_exponent(d, fmt, x, &t, &small);
+
     return finish_exp(d, fmt, t, f, small, poly, n_poly);
 }
 
@@ -193,17 +214,14 @@ dec_exp2(const struct dec *d, const struct uop *x)
     if (y)
         return exp_core(d, &f32_format, y, exp_f32, 6);
     if (x->dtype == UOP_F64)
-        return exp2_core(d, &f64_format, x, NULL, exp2_f64, 11);
-    return exp2_core(d, &f32_format, x, NULL, exp2_f32, 6);
+        return exp2_core(d, &f64_format, x, exp2_f64, 11);
+    return exp2_core(d, &f32_format, x, exp2_f32, 6);
 }
 
 const struct uop *
-dec_exp2_f64(const struct dec *d, const struct uop *p, const struct uop *low,
-             bool for_f32)
+dec_exp2_short(const struct dec *d, const struct uop *p)
 {
-    if (for_f32)
-        return exp2_core(d, &f64_format, p, low, exp2_f32, 6);
-    return exp2_core(d, &f64_format, p, low, exp2_f64, 11);
+    return exp2_core(d, &f64_format, p, exp2_f32, 6);
 }
 
 /* x = (1 + f) * 2^e with 1 + f in [sqrt(1/2), sqrt(2)); subnormals first
@@ -303,9 +321,9 @@ log1p_parts(const struct dec *d, const struct uop *f, const struct uop **out_lo)
     return hi;
 }
 
-const struct uop *
-dec_log2_f64(const struct dec *d, const struct uop *x,
-             const struct uop **out_lo)
+/* log2 of a positive, finite F64. */
+static const struct uop *
+log2_core_f64(const struct dec *d, const struct uop *x)
 {
     const struct uop *e, *f = split_log(d, &f64_format, x, &e);
     const struct uop *hi, *lo, *c_hi, *c_lo, *w, *low;
@@ -313,42 +331,81 @@ dec_log2_f64(const struct dec *d, const struct uop *x,
     assert(dec_is(d, x, UOP_F64));
     c_hi = dec_float(d, x, UOP_F64, 0x1.71547p+0);
     c_lo = dec_float(d, x, UOP_F64, 0x1.94ae0bf85ddf4p-22);
-    if (!out_lo) {
-        const struct uop *s, *z;
-        s = dec_op2(d, UOP_FDIV, f, dec_opf(d, UOP_ADD, f, 2.0));
-        z = dec_mul(d, s, s);
-        z = dec_mul(d, z, dec_poly(d, z, UOP_F64, log_4, 4));
-        s = dec_mul(d, s, dec_opf(d, UOP_ADD, z, 2.0));
-        return dec_madd(d, s, dec_float(d, x, UOP_F64, M_LOG2E), e);
-    }
     hi = log1p_parts(d, f, &lo);
     low = dec_mul(d, lo, c_hi);
     low = dec_madd(d, dec_add(d, lo, hi), c_lo, low);
     hi = dec_mul(d, hi, c_hi);
     w = dec_add(d, e, hi); /* |e| is 0 or at least as great */
     low = dec_add(d, low, dec_add(d, dec_sub(d, e, w), hi));
-    hi = dec_add(d, w, low);
-    *out_lo = dec_add(d, dec_sub(d, w, hi), low);
-    return hi;
+    return dec_add(d, w, low);
 }
-
-/* ---- F32 in two parts, without F64 ---- */
 
 const struct uop *
-dec_exp2_f32(const struct dec *d, const struct uop *p, const struct uop *low)
+dec_log2_short(const struct dec *d, const struct uop *x)
 {
-    return exp2_core(d, &f32_format, p, low, exp2_f32, 6);
+    const struct uop *e, *f = split_log(d, &f64_format, x, &e), *s, *z;
+
+    assert(dec_is(d, x, UOP_F64));
+    s = dec_op2(d, UOP_FDIV, f, dec_opf(d, UOP_ADD, f, 2.0));
+    z = dec_mul(d, s, s);
+    z = dec_mul(d, z, dec_poly(d, z, UOP_F64, log_4, 4));
+    s = dec_mul(d, s, dec_opf(d, UOP_ADD, z, 2.0));
+    return dec_madd(d, s, dec_float(d, x, UOP_F64, M_LOG2E), e);
 }
 
-/* The upper 12 bits of a, and the others. */
+/* ---- in two parts ---- */
+
+/* What the sums in two parts need of a format beyond that. Pairs are a number of
+ * the format and what it lacks. */
+struct part_format {
+    const struct float_format *fmt;
+    enum uop_dtype bits;
+    int64_t upper; /* mask: half of the fraction */
+    const double *log, *exp2;
+    unsigned n_log, n_exp2;
+    double log_first[2], ln2[2], log2e[2];
+};
+
+static const struct part_format f32_parts = {
+    .fmt = &f32_format,
+    .bits = UOP_U32,
+    .upper = 0xfffff000,
+    .log = log_4,
+    .exp2 = exp2_f32,
+    .n_log = 4,
+    .n_exp2 = 6,
+    .log_first = {0x1.555554p-1, 0x1.fb38a4ap-26},
+    .ln2 = {0x1.62e43p-1, -0x1.05c61p-29},
+    .log2e = {0x1.715476p+0, 0x1.4ae0cp-26},
+};
+static const struct part_format f64_parts = {
+    .fmt = &f64_format,
+    .bits = UOP_U64,
+    .upper = -((int64_t)1 << 27),
+    .log = log_9,
+    .exp2 = exp2_f64,
+    .n_log = 9,
+    .n_exp2 = 11,
+    .log_first = {0x1.5555555555555p-1, 0x1.5555555555555p-55},
+    .ln2 = {0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56},
+    .log2e = {0x1.71547652b82fep+0, 0x1.777d0ffda0d24p-56},
+};
+
+static const struct part_format *
+parts_of(const struct uop *x)
+{
+    return x->dtype == UOP_F64 ? &f64_parts : &f32_parts;
+}
+
+/* The upper half of a's fraction, and the rest. */
 static const struct uop *
 split_float(const struct dec *d, const struct uop *a, const struct uop **out_lo)
 {
+    const struct part_format *parts = parts_of(a);
     const struct uop *hi;
 
-    assert(dec_is(d, a, UOP_F32));
-    hi = dec_opi(d, UOP_AND, dec_bits(d, a, UOP_U32), 0xfffff000);
-    hi = dec_bits(d, hi, UOP_F32);
+    hi = dec_opi(d, UOP_AND, dec_bits(d, a, parts->bits), parts->upper);
+    hi = dec_bits(d, hi, a->dtype);
     *out_lo = dec_sub(d, a, hi);
     return hi;
 }
@@ -359,6 +416,10 @@ dec_two_product(const struct dec *d, const struct uop *a, const struct uop *b,
 {
     const struct uop *p = dec_mul(d, a, b), *a_hi, *a_lo, *b_hi, *b_lo, *lo;
 
+    if (d->target->has_fma) {
+        *out_lo = dec_madd(d, a, b, dec_op1(d, UOP_NEG, p));
+        return p;
+    }
     a_hi = split_float(d, a, &a_lo);
     b_hi = split_float(d, b, &b_lo);
     lo = dec_sub(d, dec_mul(d, a_hi, b_hi), p);
@@ -368,7 +429,8 @@ dec_two_product(const struct dec *d, const struct uop *a, const struct uop *b,
     return p;
 }
 
-/* a + b and what rounding lost, a being 0 or at least as great. */
+/* a + b and what rounding lost, a being 0, at least as great, or a whole number
+ * of units in b's last place. */
 static const struct uop *
 two_sum(const struct dec *d, const struct uop *a, const struct uop *b,
         const struct uop **out_lo)
@@ -392,17 +454,18 @@ multiply_parts(const struct dec *d, const struct uop *a, const struct uop *a_lo,
     return p;
 }
 
-/* As dec_log2_f64's short form, log(1+f) = s (2 + z P(z)), but that all are in two
- * parts: the terms behind P's first are small enough for one. */
+/* As the short form, log(1+f) = s (2 + z P(z)), but that all are in two parts:
+ * the terms behind P's first are small enough for one. */
 const struct uop *
-dec_log2_f32(const struct dec *d, const struct uop *x,
-             const struct uop **out_lo)
+dec_log2_parts(const struct dec *d, const struct uop *x,
+               const struct uop **out_lo)
 {
-    const struct uop *e, *f = split_log(d, &f32_format, x, &e), *den, *den_lo;
+    const struct part_format *parts = parts_of(x);
+    enum uop_dtype dtype = x->dtype;
+    const struct uop *e, *f = split_log(d, parts->fmt, x, &e), *den, *den_lo;
     const struct uop *s, *s_lo, *z, *z_lo, *p, *p_lo, *u, *u_lo, *q;
-    double first = (double)(float)log_4[0];
 
-    assert(dec_is(d, x, UOP_F32));
+    assert(dec_is_wide_float(d, x));
     den = dec_opf(d, UOP_ADD, f, 2.0);
     den_lo = dec_sub(d, f, dec_opf(d, UOP_SUB, den, 2.0));
     s = dec_op2(d, UOP_FDIV, f, den);
@@ -411,18 +474,42 @@ dec_log2_f32(const struct dec *d, const struct uop *x,
     p = dec_sub(d, p, dec_mul(d, s, den_lo));
     s_lo = dec_op2(d, UOP_FDIV, p, den);
     z = multiply_parts(d, s, s_lo, s, s_lo, &z_lo);
-    q = dec_mul(d, z, dec_poly(d, z, UOP_F32, log_4 + 1, 3));
-    p = two_sum(d, dec_float(d, x, UOP_F32, first), q, &p_lo);
-    p_lo = dec_opf(d, UOP_ADD, p_lo, log_4[0] - first);
+    q = dec_poly(d, z, dtype, parts->log + 1, parts->n_log - 1);
+    q = dec_mul(d, z, q);
+    p = two_sum(d, dec_float(d, x, dtype, parts->log_first[0]), q, &p_lo);
+    p_lo = dec_opf(d, UOP_ADD, p_lo, parts->log_first[1]);
     u = multiply_parts(d, z, z_lo, p, p_lo, &u_lo);
-    p = two_sum(d, dec_float(d, x, UOP_F32, 2.0), u, &p_lo);
+    p = two_sum(d, dec_float(d, x, dtype, 2.0), u, &p_lo);
     p_lo = dec_add(d, p_lo, u_lo);
     u = multiply_parts(d, s, s_lo, p, p_lo, &u_lo);
-    p = multiply_parts(
-        d, u, u_lo, dec_float(d, x, UOP_F32, (double)(float)M_LOG2E),
-        dec_float(d, x, UOP_F32, M_LOG2E - (double)(float)M_LOG2E), &p_lo);
+    p = multiply_parts(d, u, u_lo, dec_float(d, x, dtype, parts->log2e[0]),
+                       dec_float(d, x, dtype, parts->log2e[1]), &p_lo);
     u = two_sum(d, e, p, &u_lo);
     return two_sum(d, u, dec_add(d, u_lo, p_lo), out_lo);
+}
+
+/* 2^f = 1 + f ln 2 + f^2 P(f), where f is in two parts and so is f ln 2: what is
+ * rounded before the last sum is small, and a result that the format holds is
+ * met. */
+const struct uop *
+dec_exp2_parts(const struct dec *d, const struct uop *x, const struct uop *low)
+{
+    const struct part_format *parts = parts_of(x);
+    const struct float_format *fmt = parts->fmt;
+    enum uop_dtype dtype = x->dtype;
+    const struct uop *t, *small, *f = split_exponent(d, fmt, x, &t, &small);
+    const struct uop *ln2 = dec_float(d, x, dtype, parts->ln2[0]);
+    const struct uop *f_lo, *u, *u_lo, *p, *p_lo, *q;
+
+    assert(dec_is_wide_float(d, x) && dec_is(d, low, x->dtype));
+    f = two_sum(d, f, low, &f_lo);
+    q = dec_poly(d, f, dtype, parts->exp2 + 1, parts->n_exp2 - 1);
+    q = dec_mul(d, dec_mul(d, f, f), q);
+    u = multiply_parts(d, f, f_lo, ln2, dec_float(d, x, dtype, parts->ln2[1]),
+                       &u_lo);
+    p = two_sum(d, dec_float(d, x, dtype, 1), u, &p_lo);
+    p = dec_add(d, p, dec_add(d, dec_add(d, p_lo, u_lo), q));
+    return scale_exp(d, fmt, t, p, small);
 }
 
 /* Puts in what log2 is of infinity, zero, negative numbers and NaN. */
@@ -443,9 +530,9 @@ log2_specials(const struct dec *d, const struct uop *x, const struct uop *y)
 const struct uop *
 dec_log2(const struct dec *d, const struct uop *x)
 {
-    const struct uop *lo, *y;
+    const struct uop *y;
 
     assert(dec_is_wide_float(d, x));
-    y = x->dtype == UOP_F64 ? dec_log2_f64(d, x, &lo) : log2_core_f32(d, x);
+    y = x->dtype == UOP_F64 ? log2_core_f64(d, x) : log2_core_f32(d, x);
     return log2_specials(d, x, y);
 }

@@ -1,8 +1,8 @@
 /* x to the y, with C's rules for the special cases.
  *
- * |x|^y = 2^(y * log2 |x|) in F64. For F32 that is more than enough; for F64
- * the logarithm and the product are carried in two parts, and so they are for F32
- * where there is no F64.
+ * |x|^y = 2^(y * log2 |x|). F32 takes it in F64, which is more than enough. F64,
+ * and F32 where there is no F64, carry the logarithm and the product in two parts.
+ * A result that the dtype holds (x^1, 3^20, 2^n) is met to the bit.
  */
 #include "lower/decompose/decompose_internal.h"
 
@@ -31,59 +31,48 @@ small_power(const struct dec *d, const struct uop *x, const struct uop *y)
     return e == 2 ? sq : dec_op2(d, UOP_MUL, sq, e == 3 ? x : sq);
 }
 
-/* 2^(y * log2 x), x > 0 or infinite or 0; F64. */
+/* 2^(y * log2 x), x > 0 or infinite or 0; F64, good for F32. */
 static const struct uop *
-power(const struct dec *d, const struct uop *x, const struct uop *y,
-      bool for_f32)
+power_short(const struct dec *d, const struct uop *x, const struct uop *y)
 {
-    const struct uop *inf = dec_float(d, x, UOP_F64, INFINITY), *size;
-    const struct uop *zero = dec_float(d, x, UOP_F64, 0), *lo = NULL, *l, *p;
+    const struct uop *inf = dec_float(d, x, UOP_F64, INFINITY);
+    const struct uop *zero = dec_float(d, x, UOP_F64, 0), *l;
 
     assert(dec_is(d, x, UOP_F64) && dec_is(d, y, UOP_F64));
-    l = dec_log2_f64(d, x, for_f32 ? NULL : &lo);
+    l = dec_log2_short(d, x);
     l = dec_where(d, dec_op2(d, UOP_CMPEQ, x, zero),
                   dec_float(d, x, UOP_F64, -INFINITY), l);
     l = dec_where(d, dec_op2(d, UOP_CMPLT, x, inf), l, x); /* inf and NaN */
-    p = dec_op2(d, UOP_MUL, y, l);
-    if (lo) {
-        lo = dec_op2(d, UOP_MUL, y, lo);
-        if (d->target->has_fma)
-            lo = dec_op2(d, UOP_ADD, lo,
-                         dec_madd(d, y, l, dec_op1(d, UOP_NEG, p)));
-        /* where the power is finite and not 0, so are all parts */
-        size = dec_op2(d, UOP_MAX, p, dec_op1(d, UOP_NEG, p));
-        lo = dec_where(
-            d, dec_op2(d, UOP_CMPLT, size, dec_float(d, x, UOP_F64, 1100)), lo,
-            zero);
-    }
-    return dec_exp2_f64(d, p, lo, for_f32);
+    return dec_exp2_short(d, dec_mul(d, y, l));
 }
 
-/* The same of F32 alone. */
+/* The same with the logarithm and its product in two parts. */
 static const struct uop *
-power_f32(const struct dec *d, const struct uop *x, const struct uop *y)
+power_parts(const struct dec *d, const struct uop *x, const struct uop *y)
 {
-    const struct uop *inf = dec_float(d, x, UOP_F32, INFINITY), *l, *lo, *p;
-    const struct uop *zero = dec_float(d, x, UOP_F32, 0), *p_lo, *is_inf,
-                     *grows;
+    enum uop_dtype f = x->dtype;
+    const struct uop *inf = dec_float(d, x, f, INFINITY), *l, *lo, *p;
+    const struct uop *zero = dec_float(d, x, f, 0), *p_lo, *is_inf, *grows;
     const struct uop *cut, *r, *is_edge;
-
-    assert(dec_is(d, x, UOP_F32) && dec_is(d, y, UOP_F32));
     /* more than enough for the least logarithm that is not 0 */
-    cut = dec_opf(d, UOP_MIN, dec_opf(d, UOP_MAX, y, -0x1p32), 0x1p32);
-    l = dec_log2_f32(d, x, &lo);
+    double most = f == UOP_F64 ? 0x1p64 : 0x1p32;
+    double large = f == UOP_F64 ? 1100 : 200;
+
+    assert(dec_is_wide_float(d, x) && dec_is(d, y, f));
+    cut = dec_opf(d, UOP_MIN, dec_opf(d, UOP_MAX, y, -most), most);
+    l = dec_log2_parts(d, x, &lo);
     p = dec_two_product(d, cut, l, &p_lo);
     p_lo = dec_add(d, p_lo, dec_mul(d, cut, lo));
     r = dec_op2(d, UOP_MAX, p, dec_op1(d, UOP_NEG, p));
-    r = dec_opf(d, UOP_CMPLT, r, 200);
-    r = dec_exp2_f32(d, p, dec_where(d, r, p_lo, zero));
+    r = dec_opf(d, UOP_CMPLT, r, large);
+    r = dec_exp2_parts(d, p, dec_where(d, r, p_lo, zero));
     is_inf = dec_op2(d, UOP_CMPEQ, x, inf);
     is_edge = dec_op2(d, UOP_OR, is_inf, dec_op2(d, UOP_CMPEQ, x, zero));
     grows = dec_op2(d, UOP_CMPEQ, is_inf, dec_op2(d, UOP_CMPLT, zero, y));
     r = dec_where(d, is_edge, dec_where(d, grows, inf, zero), r);
     p = dec_op2(d, UOP_AND, dec_op2(d, UOP_CMPEQ, x, x),
                 dec_op2(d, UOP_CMPEQ, y, y));
-    return dec_where(d, p, r, dec_float(d, x, UOP_F32, NAN));
+    return dec_where(d, p, r, dec_float(d, x, f, NAN));
 }
 
 static const struct uop *
@@ -92,8 +81,8 @@ is_whole(const struct dec *d, const struct uop *y)
     return dec_op2(d, UOP_CMPEQ, dec_op1(d, UOP_TRUNC, y), y);
 }
 
-/* What holds for negative x and where the formula gives NaN; F64, or
- * F32 where it is by itself. */
+/* What holds for negative x and where the formula gives NaN; F64 (for F32, too),
+ * or F32 where it is by itself. */
 static const struct uop *
 pow_wide(const struct dec *d, const struct uop *x, const struct uop *y,
          bool for_f32)
@@ -109,7 +98,7 @@ pow_wide(const struct dec *d, const struct uop *x, const struct uop *y,
     bits = dec_bits(d, x, u);
     sign = dec_opi(d, UOP_AND, bits, top);
     size = dec_bits(d, dec_op2(d, UOP_XOR, bits, sign), f);
-    r = f == UOP_F64 ? power(d, size, y, for_f32) : power_f32(d, size, y);
+    r = for_f32 ? power_short(d, size, y) : power_parts(d, size, y);
 
     half = dec_opf(d, UOP_MUL, y, 0.5);
     odd = dec_op2(d, UOP_AND, is_whole(d, y),
@@ -142,10 +131,8 @@ dec_pow(const struct dec *d, const struct uop *x, const struct uop *y)
     assert(x->dtype == y->dtype && dec_is_wide_float(d, x));
     if (r)
         return r;
-    if (x->dtype == UOP_F64)
+    if (x->dtype == UOP_F64 || d->target->lacks_f64)
         return pow_wide(d, x, y, false);
-    if (d->target->lacks_f64)
-        return pow_wide(d, x, y, true);
     r = pow_wide(d, uop_cast(d->g, x, UOP_F64), uop_cast(d->g, y, UOP_F64),
                  true);
     return uop_cast(d->g, r, UOP_F32);

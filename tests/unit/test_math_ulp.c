@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -365,6 +366,51 @@ test_remainders_flushing(void **state)
     }
 }
 
+/* Whole powers of two and their logarithms, the sine and the cosine of 0: what
+ * the dtype holds is met to the bit, which comparisons and casts ask about. */
+static void
+test_exact(void **state)
+{
+    static const struct {
+        enum uop_op op;
+        double (*want)(double);
+    } ops[] = {
+        {UOP_EXP2, exp2}, {UOP_LOG2, log2}, {UOP_SIN, sin}, {UOP_COS, cos}};
+    unsigned k, t, i;
+
+    (void)state;
+    for (k = 0; k < ARRAY_LEN(ops); k++) {
+        for (t = 0; t < 2 * ARRAY_LEN(targets) - 1; t++) {
+            bool is_f64 = t >= ARRAY_LEN(targets);
+            int least = is_f64 ? -1074 : -149, most = is_f64 ? 1023 : 127;
+            struct function f;
+            function_make(&f, ops[k].op, is_f64 ? UOP_F64 : UOP_F32,
+                          &targets[t % ARRAY_LEN(targets)]);
+            for (i = 0; i < CHUNK; i++) {
+                double x = least + (int)i % (most - least + 1);
+                if (ops[k].op == UOP_LOG2)
+                    x = ldexp(1, (int)x);
+                else if (ops[k].op != UOP_EXP2)
+                    x = i % 2 ? 0.0 : -0.0;
+                if (is_f64)
+                    ((double *)f.bufs[1])[i] = x;
+                else
+                    ((float *)f.bufs[1])[i] = (float)x;
+            }
+            host_call(&f.code, &f.p, f.bufs);
+            for (i = 0; i < CHUNK; i++) {
+                double x = is_f64 ? ((double *)f.bufs[1])[i]
+                                  : (double)((float *)f.bufs[1])[i];
+                double got = is_f64 ? ((double *)f.bufs[0])[i]
+                                    : (double)((float *)f.bufs[0])[i];
+                if (got != ops[k].want(x))
+                    fail_msg("%s of %a is %a", uop_op_infos[f.op].name, x, got);
+            }
+            function_free(&f);
+        }
+    }
+}
+
 /* Floats next to multiples of pi/2, where little is left of them, and on both
  * sides of where the reductions change. */
 static void
@@ -518,10 +564,93 @@ test_pow(void **state)
     (void)state;
     check_pow(UOP_F32, &targets[0], CHUNKS_F64, 1);
     check_pow(UOP_F32, &targets[1], CHUNKS_F64, 1);
-    check_pow(UOP_F32, &targets[2], CHUNKS_F64, 2);
-    check_pow(UOP_F64, &targets[0], CHUNKS_F64,
-              targets[0].has_fma ? 128 : 1100);
-    check_pow(UOP_F64, &targets[1], CHUNKS_F64, 1100);
+    check_pow(UOP_F32, &targets[2], CHUNKS_F64, 1);
+    check_pow(UOP_F64, &targets[0], CHUNKS_F64, 1);
+    check_pow(UOP_F64, &targets[1], CHUNKS_F64, 1);
+}
+
+/* A case whose result the dtype holds: x^0, x^1, or (m 2^k)^n, its root of
+ * power 1/2 or 1/4, or its reciprocal. Fails where the numbers do not fit. */
+static bool
+draw_exact(uint64_t *rng, bool is_f64, double *x, double *y, double *want)
+{
+    int bits = is_f64 ? 53 : 24, least = is_f64 ? -1074 : -149, k, n, i;
+    double most = is_f64 ? DBL_MAX : (double)FLT_MAX, m, power = 1;
+    uint64_t how = next_random(rng) % 8;
+
+    *x = is_f64 ? any_f64(rng) : (double)any_f32(rng);
+    if (how < 3) {
+        *y = how > 0;
+        *want = how > 0 ? *x : 1;
+        return !isnan(*x);
+    }
+    n = (int)(next_random(rng) % 24);
+    m = (double)(next_random(rng) % (how == 3 ? 2 : 1u << 12) | 1);
+    k = (int)(next_random(rng) % 64) - 32;
+    for (i = 0; i < n; i++)
+        power *= m; /* exact while it fits */
+    if (power > ldexp(1, bits) || k * n < least)
+        return false;
+    power = ldexp(power, k * n);
+    m = ldexp(next_random(rng) % 2 ? m : -m, k);
+    if (n % 2 && m < 0)
+        power = -power;
+    *x = m;
+    *y = n;
+    *want = power;
+    if (how == 4 && (n == 2 || n == 4)) {
+        *x = power;
+        *y = 1.0 / n;
+        *want = fabs(m);
+    }
+    if (how == 5) { /* a power of two alone has a reciprocal */
+        *y = -n;
+        *want = 1 / power;
+        if (fabs(frexp(m, &i)) != 0.5)
+            return false;
+    }
+    return fabs(*x) <= most && fabs(power) <= most && fabs(*want) <= most &&
+           fabs(*want) >= ldexp(1, least);
+}
+
+/* A result that the dtype holds is that, to the bit. */
+static void
+test_pow_exact(void **state)
+{
+    unsigned d, t, i;
+
+    (void)state;
+    for (d = 0; d < 2; d++) {
+        for (t = 0; t < (d ? 2 : 3); t++) {
+            struct function f;
+            static double want[CHUNK];
+            double *x64, *y64, *got64, x, y, got;
+            float *x32, *y32, *got32;
+            uint64_t rng = 31 + t;
+            function_make(&f, UOP_POW, d ? UOP_F64 : UOP_F32, &targets[t]);
+            got32 = f.bufs[0], got64 = f.bufs[0];
+            x32 = f.bufs[1], x64 = f.bufs[1];
+            y32 = f.bufs[2], y64 = f.bufs[2];
+            for (i = 0; i < CHUNK; i++) {
+                while (!draw_exact(&rng, d, &x, &y, &want[i]))
+                    continue;
+                if (d)
+                    x64[i] = x, y64[i] = y;
+                else
+                    x32[i] = (float)x, y32[i] = (float)y;
+            }
+            host_call(&f.code, &f.p, f.bufs);
+            for (i = 0; i < CHUNK; i++) {
+                x = d ? x64[i] : (double)x32[i];
+                y = d ? y64[i] : (double)y32[i];
+                got = d ? got64[i] : (double)got32[i];
+                if (got != want[i] || signbit(got) != signbit(want[i]))
+                    fail_msg("%s %u: pow(%a, %a) is %a, not %a",
+                             d ? "f64" : "f32", t, x, y, got, want[i]);
+            }
+            function_free(&f);
+        }
+    }
 }
 
 /* All pairs of awkward values. */
@@ -605,10 +734,12 @@ main(void)
         cmocka_unit_test(test_f32),
         cmocka_unit_test(test_f32_flushing),
         cmocka_unit_test(test_remainders_flushing),
+        cmocka_unit_test(test_exact),
         cmocka_unit_test(test_f32_near_quarters),
         cmocka_unit_test(test_f64),
         cmocka_unit_test(test_sin_huge),
         cmocka_unit_test(test_pow),
+        cmocka_unit_test(test_pow_exact),
         cmocka_unit_test(test_pow_specials),
     };
 

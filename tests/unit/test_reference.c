@@ -827,6 +827,18 @@ test_noise(void **state)
     spread(op1(UOP_RECIP, x), 1, &low, &high);
     assert_true(low < third && high > third);
     assert_true(high - low <= 2 * third * 0x1p-22);
+    /* a whole quotient is exact while the dtype has its neighbours */
+    y = F32S(DIMS(2), 0x1.fffffep+24f, 0);
+    spread(op2(UOP_FFLOORDIV, y, x), 1, &low, &high);
+    assert_true(low == high);
+    y = F32S(DIMS(2), 0x1.fffffep+40f, 0);
+    spread(op2(UOP_FFLOORDIV, y, x), 1, &low, &high);
+    assert_true(low < high && high - low <= high * 0x1p-22);
+    /* x^1 is x; other powers are off by as much as any function */
+    spread(op2(UOP_POW, x, F32S(DIMS(2), 1, 1)), 1, &low, &high);
+    assert_true(low == 3 && high == 3);
+    spread(op2(UOP_POW, x, F32S(DIMS(2), 60.5f, 0)), 1, &low, &high);
+    assert_true(low < high && high - low <= high * 0x1p-20);
     /* what follows multiplies it: (x / 3 * 3 - x) is all error */
     y = op2(UOP_SUB, op2(UOP_MUL, op1(UOP_RECIP, x), x),
             uop_const_float(&graph, UOP_F32, 1));
