@@ -17,6 +17,20 @@
 
 /* ---- convolution on nodes ---- */
 
+/* Axis i with so many zeros before and after it, or fewer elements. */
+static const struct uop *
+pad_or_cut(struct bell_context *ctx, const struct uop *x, uint32_t i,
+           int64_t before, int64_t after)
+{
+    int64_t cut = before < 0 ? -before : 0;
+
+    if (before < 0 || after < 0)
+        x = tn_shrink_axis(ctx, x, i, cut,
+                           tn_size(ctx, x, i) + (after < 0 ? after : 0));
+    return tn_pad_axis(ctx, x, i, before > 0 ? before : 0,
+                       after > 0 ? after : 0);
+}
+
 void
 conv_to_rule(const struct conv_shape *s, int64_t p[TENSOR_RULE_NUMBERS])
 {
@@ -155,34 +169,48 @@ turn_weight(struct bell_context *ctx, const struct uop *w,
     return tn_flip(ctx, w, axes_from(2, n));
 }
 
+/* u[n, c, (r s), Q, Q'] as [n, c, x, x'], x being (Q r). */
+static const struct uop *
+interleave(struct bell_context *ctx, const struct uop *u,
+           const struct conv_shape *s)
+{
+    int64_t order[TN_MAX_RANK] = {0, 1}, phases = 1;
+    uint32_t n = s->n_axes, i;
+
+    for (i = 0; i < n; i++) {
+        phases *= s->stride[i];
+        order[2 + 2 * i] = 2 + n + i; /* n c r s y x to n c y r x s */
+        order[3 + 2 * i] = 2 + i;
+    }
+    for (i = 0; i + 1 < n; i++) {
+        phases /= s->stride[i];
+        u = tn_split_axis(ctx, u, 2 + i, s->stride[i], phases);
+    }
+    u = tn_permute(ctx, u, order);
+    for (i = 0; i < n; i++)
+        u = tn_merge_axes(ctx, u, 2 + i, 2);
+    return u;
+}
+
 /* u[n, (c r s), Q, Q'] as the sources [n, c, x, x']. */
 static const struct uop *
 join_phases(struct bell_context *ctx, const struct uop *u,
             const struct conv_shape *s, const struct back_axis *axes,
             const int64_t *want)
 {
-    int64_t order[TN_MAX_RANK] = {0, 1}, phases = 1;
-    uint32_t n = s->n_axes, i;
+    int64_t phases = 1;
+    uint32_t i;
 
     if (tn_bad(u))
         return u;
-    for (i = 0; i < n; i++) {
-        phases *= axes[i].phases;
-        order[2 + 2 * i] = 2 + n + i; /* n c r s y x to n c y r x s */
-        order[3 + 2 * i] = 2 + i;
-    }
+    for (i = 0; i < s->n_axes; i++)
+        phases *= s->stride[i];
     if (phases > 1) {
         u = tn_wrap(ctx, UOP_CONTIGUOUS, u);
         u = tn_split_axis(ctx, u, 1, tn_size(ctx, u, 1) / phases, phases);
-        for (i = 0; i + 1 < n; i++) {
-            phases /= axes[i].phases;
-            u = tn_split_axis(ctx, u, 2 + i, axes[i].phases, phases);
-        }
-        u = tn_permute(ctx, u, order);
-        for (i = 0; i < n; i++)
-            u = tn_merge_axes(ctx, u, 2 + i, 2);
+        u = interleave(ctx, u, s);
     }
-    for (i = 0; i < n; i++) {
+    for (i = 0; i < s->n_axes; i++) {
         int64_t at = s->padding[i] - axes[i].first * axes[i].phases;
         u = tn_shrink_axis(ctx, u, 2 + i, at, at + want[i]);
     }
@@ -206,6 +234,104 @@ remove_stride(struct bell_context *ctx, const struct uop *y,
     return y;
 }
 
+/* ---- a convolution for each phase ---- */
+
+#define MAX_PHASES     16
+#define LEAST_PRODUCTS (1 << 20) /* what kernels' starts cost beside them */
+
+/* Where windows are no multiple of the stride, phases as channels multiply by
+ * zeros: 16 offsets for 9 of 3 x 3 by 2. Phases by themselves pay on a CPU where
+ * a fifth of the products are such. guess: GPUs would rather have one kernel. */
+static bool
+divides_phases(struct bell_context *ctx, const struct conv_shape *s,
+               const struct uop *y, const struct uop *w, const int64_t *want)
+{
+    int64_t phases = 1, window = 1, padded = 1, uses;
+    uint32_t i;
+
+    if (tn_bad(y) || tn_bad(w) || !tensor_device_is_cpu(ctx))
+        return false;
+    uses = tn_size(ctx, y, 0) * tn_size(ctx, w, 0) * tn_size(ctx, w, 1);
+    for (i = 0; i < s->n_axes; i++) {
+        int64_t size = tn_size(ctx, w, 2 + i), step = s->stride[i];
+        phases *= step;
+        if (phases > MAX_PHASES)
+            return false;
+        window *= size;
+        padded *= step * (int64_t)div_up((uint64_t)size, (uint64_t)step);
+        uses *= (int64_t)div_up((uint64_t)want[i], (uint64_t)step);
+    }
+    return 4 * padded >= 5 * window &&
+           (padded - window) * uses >= LEAST_PRODUCTS;
+}
+
+/* The sources x = stride * Q + r of phase `at`, r on each axis, [n, c, Q, Q']; NULL
+ * where no offset of the window meets them. w is [g, o, i, p, q]. */
+static const struct uop *
+conv_phase(struct bell_context *ctx, const struct uop *y, const struct uop *w,
+           const struct conv_shape *s, const int64_t *want, int64_t at,
+           bool wide)
+{
+    int64_t order[TN_MAX_RANK] = {0, 2, 1, 3, 4, 5};
+    struct conv_shape plain = *s;
+    uint32_t n = s->n_axes, i;
+
+    for (i = n; i-- > 0 && !tn_bad(w) && !tn_bad(y);) {
+        int64_t step = s->stride[i], x = at % step + s->padding[i];
+        int64_t first = x % step, size = tn_size(ctx, w, 3 + i), taps, reach;
+        at /= step;
+        if (first >= size)
+            return NULL;
+        /* every step-th offset from the first on */
+        taps = (int64_t)div_up((uint64_t)(size - first), (uint64_t)step);
+        w = pad_or_cut(ctx, w, 3 + i, -first, first + taps * step - size);
+        w = tn_split_axis(ctx, w, 3 + i, taps, step);
+        w = tn_shrink_axis(ctx, w, 4 + i, 0, 1);
+        w = tn_squeeze(ctx, w, 1u << (4 + i));
+        reach = (taps - 1) * s->dilation[i];
+        x = reach - x / step;
+        y = pad_or_cut(ctx, y, 2 + i, x,
+                       (int64_t)div_up((uint64_t)want[i], (uint64_t)step) +
+                           reach - tn_size(ctx, y, 2 + i) - x);
+        plain.stride[i] = 1;
+        plain.padding[i] = 0;
+    }
+    w = tn_merge_axes(ctx, tn_permute(ctx, w, order), 0, 2);
+    w = tn_wrap(ctx, UOP_CONTIGUOUS, tn_flip(ctx, w, axes_from(2, n)));
+    y = tn_conv(ctx, y, w, &plain, wide);
+    return tn_wrap(ctx, UOP_CONTIGUOUS, y);
+}
+
+static const struct uop *
+conv_phases(struct bell_context *ctx, const struct uop *y, const struct uop *w,
+            const struct conv_shape *s, const int64_t *want, bool wide)
+{
+    const struct uop *parts[MAX_PHASES], *some = NULL, *u;
+    int64_t d[TN_MAX_RANK];
+    uint32_t n = s->n_axes, phases = 1, i;
+
+    for (i = 0; i < n; i++)
+        phases *= (uint32_t)s->stride[i];
+    assert(phases > 1 && phases <= MAX_PHASES);
+    w = tn_split_axis(ctx, w, 0, s->groups, tn_size(ctx, w, 0) / s->groups);
+    for (i = 0; i < phases; i++) {
+        parts[i] = conv_phase(ctx, y, w, s, want, i, wide);
+        some = parts[i] ? parts[i] : some;
+    }
+    if (!some || tn_bad(some))
+        return &uop_failed;
+    memcpy(d, tn_shape(ctx, some)->d, (2 + n) * sizeof(*d));
+    for (i = 0; i < phases; i++) {
+        if (!parts[i])
+            parts[i] = tn_full(ctx, tn_const(ctx, some->dtype, 0), d, 2 + n);
+        parts[i] = tn_unsqueeze(ctx, parts[i], 2);
+    }
+    u = interleave(ctx, tn_join(ctx, parts, phases, 2), s);
+    for (i = 0; i < n; i++)
+        u = tn_shrink_axis(ctx, u, 2 + i, 0, want[i]);
+    return u;
+}
+
 const struct uop *
 tn_conv_back_x(struct bell_context *ctx, const struct uop *y,
                const struct uop *w, const struct conv_shape *shape,
@@ -221,6 +347,8 @@ tn_conv_back_x(struct bell_context *ctx, const struct uop *y,
     if (tn_bad(w))
         return w;
     y = remove_stride(ctx, y, &s);
+    if (divides_phases(ctx, &s, y, w, want))
+        return conv_phases(ctx, y, w, &s, want, wide);
     for (i = 0; i < n && !tn_bad(y); i++) {
         int64_t reach, before, size = tn_size(ctx, y, 2 + i);
         axes[i] = plan_back(&s, i, tn_size(ctx, w, 2 + i), want[i]);
@@ -313,20 +441,6 @@ read_options(const char *call, struct bell_context *ctx,
     }
     s->groups = opt->groups ? opt->groups : 1;
     return true;
-}
-
-/* Axis i with so many zeros before and after it, or fewer elements. */
-static const struct uop *
-pad_or_cut(struct bell_context *ctx, const struct uop *x, uint32_t i,
-           int64_t before, int64_t after)
-{
-    int64_t cut = before < 0 ? -before : 0;
-
-    if (before < 0 || after < 0)
-        x = tn_shrink_axis(ctx, x, i, cut,
-                           tn_size(ctx, x, i) + (after < 0 ? after : 0));
-    return tn_pad_axis(ctx, x, i, before > 0 ? before : 0,
-                       after > 0 ? after : 0);
 }
 
 /* Operands of a convolution in their common dtype, the bias of halves in

@@ -190,6 +190,7 @@ BELL_MUST_CHECK bell_status tensor_device_open(struct bell_context *ctx,
                                                const char *name);
 /* The bits of enum bell_math that make a difference on the device. */
 uint32_t tensor_device_math(const struct bell_context *ctx);
+bool tensor_device_is_cpu(const struct bell_context *ctx);
 /* How many of its keys, 2^n, a kernel that sorts has at hand on the device. */
 uint32_t tensor_device_sort_bits(const struct bell_context *ctx);
 /* Whether the device computes in float64. */

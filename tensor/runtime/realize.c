@@ -194,6 +194,14 @@ tensor_device_math(const struct bell_context *ctx)
     return target.math;
 }
 
+bool
+tensor_device_is_cpu(const struct bell_context *ctx)
+{
+    const struct tensor_runtime *rt = ctx->runtime;
+
+    return rt && !rt->target.lower.is_gpu;
+}
+
 bell_status
 tensor_device_set_math(struct bell_context *ctx, uint32_t math)
 {

@@ -49,6 +49,13 @@ tensor_device_sort_bits(const struct bell_context *c)
     return 4;
 }
 
+bool
+tensor_device_is_cpu(const struct bell_context *c)
+{
+    (void)c;
+    return false;
+}
+
 uint32_t
 tensor_device_math(const struct bell_context *c)
 {
