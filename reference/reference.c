@@ -654,7 +654,7 @@ eval_mulacc(const struct ref_run *run, const struct uop *u,
     for (k = 0; k < out->n; k++) {
         double x = src[0].f[k * step[0]], y = src[1].f[k * step[1]],
                z = src[2].f[k * step[2]];
-        double value = uop_round_float(dtype, fma(x, y, z));
+        double value = uop_round_float(dtype, fma(x, y, z)), product;
         uint64_t salt = (uint64_t)u->id << 32 ^ k;
         out->f[k] = value;
         if (!run->noise)
@@ -662,9 +662,16 @@ eval_mulacc(const struct ref_run *run, const struct uop *u,
         /* where the target has no such instruction */
         x = ref_noisy_flush(run->noise, salt ^ 4, dtype, x);
         y = ref_noisy_flush(run->noise, salt ^ 5, dtype, y);
+        product = x * y;
         value = uop_round_float(dtype, fma(x, y, z));
+        if (run->noise->lacks_fma) {
+            product = ref_alu_float(UOP_MUL, dtype, x, y);
+            product = ref_noisy_alu(run->noise, salt ^ 6, UOP_MUL, dtype, x, y,
+                                    product);
+            value = uop_round_float(dtype, product + z);
+        }
         out->f[k] =
-            ref_noisy_alu(run->noise, salt, UOP_ADD, dtype, x * y, z, value);
+            ref_noisy_alu(run->noise, salt, UOP_ADD, dtype, product, z, value);
     }
     return BELL_OK;
 }

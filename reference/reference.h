@@ -54,6 +54,7 @@ struct ref_noise {
      * struct lower_target's flag has it; bfloat16 is computed as float32. One
      * seed of four, 1 among them, does so throughout, the others by chance. */
     bool flushes_f32;
+    bool lacks_fma; /* it rounds the product of a MULACC */
 };
 
 /* Fills the elements of a BUFFER leaf. `array` comes allocated, its dtype,

@@ -60,6 +60,7 @@ ref_eval_tensors(struct bell_tensor *const *tensors, size_t n,
     if (noise && rt) {
         by_device = *noise;
         by_device.flushes_f32 = rt->target.lower.flushes_f32;
+        by_device.lacks_fma = !rt->target.lower.has_fma;
         noise = &by_device;
     }
     status = ref_eval(&tensor_at(tensors[0])->ctx->graph, roots, n, read_leaf,

@@ -109,6 +109,16 @@ op2(enum uop_op op, const struct uop *a, const struct uop *b)
 }
 
 static const struct uop *
+multiply_add(const struct uop *a, const struct uop *b, const struct uop *c)
+{
+    const struct uop *src[] = {a, b, c};
+    union uop_arg arg = {.bits = 0};
+
+    return uop_new_shaped(&graph, UOP_MULACC, a->dtype, arg, src, 3,
+                          uop_shape(&graph, a));
+}
+
+static const struct uop *
 convert(enum uop_op op, enum uop_dtype dtype, const struct uop *a)
 {
     union uop_arg arg = {.bits = 0};
@@ -844,6 +854,13 @@ test_noise(void **state)
             uop_const_float(&graph, UOP_F32, 1));
     spread(y, 1, &low, &high);
     assert_true(high - low > 0x1p-24 && high - low < 0x1p-21);
+    /* a MULACC rounds its product where there is no such instruction */
+    y = F32S(DIMS(2), 1 / 3.0f, 0);
+    y = multiply_add(y, y, op1(UOP_NEG, op2(UOP_MUL, y, y)));
+    spread(y, 0, &low, &high);
+    assert_true(low == high && low != 0);
+    spread_by((struct ref_noise){.lacks_fma = true}, y, &low, &high);
+    assert_true(low == 0 && high == 0);
     /* a sum that cancels is as uncertain as its parts are large */
     y = reduce(UOP_ADD, F32S(DIMS(3), 1e7f + 1.5f, -1e7f, 0.1f), DIMS(1), 1);
     spread(y, 1, &low, &high);
