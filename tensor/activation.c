@@ -434,7 +434,7 @@ bell_hardtanh(struct bell_tensor *x, double low, double high)
     struct tensor_operands ops;
     struct bell_tensor *out;
 
-    if (!tensor_operands(__func__, &x, 1, TENSOR_FLOAT, &ops, &out))
+    if (!tensor_operands(__func__, &x, 1, TENSOR_NO_BOOL, &ops, &out))
         return out;
     if (!(low <= high))
         return tensor_fail(ops.ctx, __func__, BELL_BAD_VALUE,

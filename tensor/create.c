@@ -70,6 +70,36 @@ bell_ones(struct bell_context *ctx, const int64_t *shape, uint32_t ndim,
     return make_full(__func__, ctx, shape, ndim, 1, dtype);
 }
 
+bool
+tensor_fits_int(struct bell_context *ctx, const char *call, int64_t value,
+                enum uop_dtype dtype)
+{
+    struct uop_bounds bounds = uop_dtype_bounds(dtype);
+
+    if (uop_dtype_infos[dtype].is_float || dtype == UOP_BOOL ||
+        uop_dtype_infos[dtype].size_bytes == 8)
+        return true;
+    if (value <= bounds.max &&
+        value >= (bounds.min < 0 ? bounds.min : -bounds.max))
+        return true;
+    tensor_fail(ctx, call, BELL_BAD_VALUE,
+                "%lld does not fit %s, %lld to %lld: convert a tensor to wrap",
+                (long long)value, uop_dtype_infos[dtype].name,
+                (long long)bounds.min, (long long)bounds.max);
+    return false;
+}
+
+bool
+tensor_fits_number(const char *call, const struct bell_tensor *number,
+                   enum uop_dtype dtype)
+{
+    const struct tensor *t = tensor_at(number);
+    const struct uop *c = t->uop;
+
+    return !(t->flags & TENSOR_WEAK) || c->op != UOP_CONST || tn_is_float(c) ||
+           tensor_fits_int(t->ctx, call, c->arg.i, dtype);
+}
+
 struct bell_tensor *
 bell_full_int(struct bell_context *ctx, const int64_t *shape, uint32_t ndim,
               int64_t value, enum bell_dtype dtype)
@@ -81,6 +111,8 @@ bell_full_int(struct bell_context *ctx, const int64_t *shape, uint32_t ndim,
         return NULL;
     type = tensor_dtype_arg(ctx, __func__, dtype, UOP_I64);
     if (type == UOP_VOID || !tensor_takes_shape(ctx, __func__, shape, ndim))
+        return ctx->error_tensor;
+    if (!tensor_fits_int(ctx, __func__, value, type))
         return ctx->error_tensor;
     c = type == UOP_BOOL ? tn_int(ctx, type, value != 0)
                          : tn_int(ctx, type, value);

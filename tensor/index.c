@@ -754,7 +754,8 @@ put_call(const char *call, struct bell_tensor *x,
     if (!tensor_check2(call, x, value, &out))
         return out;
     ctx = tensor_at(x)->ctx;
-    if (!check_items(call, x, items, n))
+    if (!check_items(call, x, items, n) ||
+        !tensor_fits_number(call, value, tensor_at(x)->dtype))
         return ctx->error_tensor;
     if (n == 1 && items && is_mask(items) && tensor_numel(value) == 1 &&
         tensor_at(value)->shape->n <= 1) {

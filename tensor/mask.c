@@ -342,6 +342,8 @@ bell_masked_fill_by(struct bell_tensor *x, struct bell_tensor *mask,
         return tensor_fail(ctx, __func__, BELL_BAD_SHAPE, "a value of shape %s",
                            SHAPE_OF(value));
     u = tensor_node(x);
+    if (!tensor_fits_number(__func__, value, u->dtype))
+        return ctx->error_tensor;
     c = tn_reshape(ctx, tensor_at(value)->uop, NULL, 0);
     c = tn_cast(ctx, c, u->dtype);
     u = tn_where(ctx, tensor_at(mask)->uop, c, u);

@@ -439,6 +439,14 @@ bool tensor_shape_arg(struct bell_context *ctx, const char *call,
 bool tensor_takes_shape(struct bell_context *ctx, const char *call,
                         const int64_t *d, uint32_t n);
 
+/* Whether an integer that a call takes as a number is one of the dtype. As in
+ * PyTorch -1 is one of uint8, and every number one of floats and bool. */
+bool tensor_fits_int(struct bell_context *ctx, const char *call, int64_t value,
+                     enum uop_dtype dtype);
+/* The same of a tensor, where it is a number that bell_scalar_int made. */
+bool tensor_fits_number(const char *call, const struct bell_tensor *number,
+                        enum uop_dtype dtype);
+
 /* "(3, 4)" into buf; returns buf. */
 char *tensor_shape_str(const int64_t *d, uint32_t n, char *buf,
                        size_t size_bytes);

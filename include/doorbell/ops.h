@@ -255,7 +255,7 @@ BELL_API struct bell_tensor *bell_acosh(struct bell_tensor *x);
 BELL_API struct bell_tensor *bell_atanh(struct bell_tensor *x);
 /* Error function. */
 BELL_API struct bell_tensor *bell_erf(struct bell_tensor *x);
-/* Activations; float, but relu and relu6 keep integers. */
+/* Activations; float, but relu, relu6 and hardtanh keep integers. */
 BELL_API struct bell_tensor *bell_relu(struct bell_tensor *x);
 /* min(max(x, 0), 6). */
 BELL_API struct bell_tensor *bell_relu6(struct bell_tensor *x);
@@ -284,7 +284,7 @@ BELL_API struct bell_tensor *bell_softplus(struct bell_tensor *x, double beta);
 BELL_API struct bell_tensor *bell_softsign(struct bell_tensor *x);
 /* x * tanh(softplus(x)). */
 BELL_API struct bell_tensor *bell_mish(struct bell_tensor *x);
-/* min(max(x, low), high). */
+/* min(max(x, low), high), which are truncated where x is integer. */
 BELL_API struct bell_tensor *bell_hardtanh(struct bell_tensor *x, double low,
                                            double high);
 /* min(max(x + 3, 0), 6) / 6. */

@@ -346,12 +346,13 @@ BELL_API struct bell_tensor *bell_scalar(struct bell_context *ctx,
 BELL_API struct bell_tensor *bell_scalar_int(struct bell_context *ctx,
                                              int64_t value);
 
-/* Every element `value`, rounded to a float dtype, wrapped to an integer one
- * (truncated first); BELL_DEFAULT is float32. */
+/* Every element `value`, rounded to a float dtype, truncated to an integer one and
+ * beyond it its nearest end; BELL_DEFAULT is float32. */
 BELL_API struct bell_tensor *bell_full(struct bell_context *ctx,
                                        const int64_t *shape, uint32_t ndim,
                                        double value, enum bell_dtype dtype);
-/* The same from an integer, exact beyond 2^53; BELL_DEFAULT is int64. */
+/* The same from an integer, exact beyond 2^53; BELL_DEFAULT is int64. 300 is not an
+ * int8 (BELL_BAD_VALUE); -1 is a uint8, 255. */
 BELL_API struct bell_tensor *bell_full_int(struct bell_context *ctx,
                                            const int64_t *shape, uint32_t ndim,
                                            int64_t value,
@@ -710,7 +711,8 @@ BELL_API struct bell_tensor *bell_scatter_add(struct bell_tensor *x, int axis,
 BELL_API struct bell_tensor *
 bell_masked_fill(struct bell_tensor *x, struct bell_tensor *mask, double value);
 /* The same with a value of one element, converted to x's dtype: exact where a
- * double is not, integers above 2^53. Gradients of x and of value. */
+ * double is not, integers above 2^53. A bell_scalar_int must fit the dtype, as for
+ * bell_full_int. Gradients of x and of value. */
 BELL_API struct bell_tensor *bell_masked_fill_by(struct bell_tensor *x,
                                                  struct bell_tensor *mask,
                                                  struct bell_tensor *value);

@@ -108,6 +108,9 @@ store_number(struct fn_args *args, const struct bell_value *v, struct nest *n)
     n->any_int |= v->kind == BELL_VALUE_INT;
     if (!array->data)
         return true;
+    if (!is_float &&
+        !tensor_fits_int(args->ctx, args->row->fn.name, i, array->dtype))
+        return false;
     if (uop_dtype_infos[array->dtype].is_float)
         array->f[n->filled++] =
             uop_round_float(array->dtype, is_float ? v->f : (double)i);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "tensor/tensor_internal.h"
 
 #define A args->a
 
@@ -168,8 +169,12 @@ static void
 fit_source(struct fn_args *args)
 {
     struct bell_tensor *src = A[3].t, *index = A[2].t;
+    enum uop_dtype dtype = (enum uop_dtype)bell_dtype_of(A[0].t);
 
-    if (bell_ndim(src) == 0 && bell_ndim(index) > 0)
+    if (!bell_is_error(src) &&
+        !tensor_fits_number(args->row->fn.name, src, dtype))
+        A[3].t = bell_error_tensor(args->ctx);
+    else if (bell_ndim(src) == 0 && bell_ndim(index) > 0)
         A[3].t = bell_expand(bell_cast(src, bell_dtype_of(A[0].t)),
                              bell_shape(index), bell_ndim(index));
 }

@@ -567,6 +567,26 @@ test_ternary(void **state)
                  "bell_clamp: neither bound is given");
     EXPECT_ERROR(bell_where(c, T(V(1, 2), 2), y),
                  "bell_where: shapes (3,), (2,) and (3,) do not broadcast");
+    y = I(V(1, 2), 2);
+    EXPECT_ERROR(bell_masked_fill_by(bell_cast(y, BELL_INT8), bell_eq(y, y),
+                                     bell_scalar_int(ctx, 300)),
+                 "bell_masked_fill_by: 300 does not fit int8, -128 to 127: "
+                 "convert a tensor to wrap");
+    EXPECT(bell_masked_fill_by(bell_cast(y, BELL_UINT8), bell_eq(y, y),
+                               bell_scalar_int(ctx, -1)),
+           255, 255);
+    EXPECT(
+        bell_masked_fill_by(bell_cast(y, BELL_INT8), bell_eq(y, y),
+                            bell_cast(bell_scalar_int(ctx, 300), BELL_INT64)),
+        44, 44);
+    EXPECT_ERROR(bell_index_put(bell_cast(y, BELL_UINT8),
+                                BELL_ITEMS(bell_at(0)),
+                                bell_scalar_int(ctx, -256)),
+                 "bell_index_put: -256 does not fit uint8, 0 to 255: convert a "
+                 "tensor to wrap");
+    EXPECT_ERROR(bell_full_int(ctx, BELL_DIMS(1), 40000, BELL_INT16),
+                 "bell_full_int: 40000 does not fit int16, -32768 to 32767: "
+                 "convert a tensor to wrap");
     EXPECT_ERROR(bell_masked_fill(x, x, 1),
                  "bell_masked_fill: a mask of float64 (3,) for (3,)");
 }
@@ -748,6 +768,10 @@ test_broadcast(void **state)
     EXPECT_ERROR(bell_bitwise_and(y, y),
                  "bell_bitwise_and: on float64; integers and bool only");
     EXPECT(bell_hardtanh(y, 2, 2), 2, 2); /* nothing between */
+    assert_int_equal(bell_dtype_of(bell_hardtanh(I(V(-9, 9), 2), -1.5, 1.5)),
+                     BELL_INT64);
+    EXPECT(bell_hardtanh(I(V(-9, 9), 2), -1.5, 1.5), -1, 1);
+    EXPECT(bell_hardtanh(bell_cast(I(V(7, 9), 2), BELL_UINT8), -1, 8), 7, 8);
     EXPECT_ERROR(bell_hardtanh(x, 2, 1), "bell_hardtanh: low is 2, high 1");
     EXPECT_ERROR(bell_softplus(x, 0),
                  "bell_softplus: beta is 0, not greater than 0");

@@ -224,10 +224,15 @@ define_hardtanh(struct oracle *o)
 {
     const struct oracle_array *x = oracle_t(o, 0);
     struct oracle_array *out = oracle_out(o, x->dtype, x->d, x->rank);
+    long double low = oracle_num(o, 1), high = oracle_num(o, 2);
     size_t i;
 
+    if (!oracle_is_float(x->dtype)) {
+        low = truncl(low);
+        high = truncl(high);
+    }
     for (i = 0; i < x->n; i++)
-        out->v[i] = limit(x->v[i], oracle_num(o, 1), oracle_num(o, 2));
+        out->v[i] = limit(x->v[i], low, high);
 }
 
 static void
@@ -387,7 +392,7 @@ static const struct oracle_row rows[] = {
     {"mish", X, FLOATS, .f1 = f_mish, .slope = d_mish, .ulps = 6, .scale = 0x1p-126, .grad_ulps = 12, .slope_scale = 1},
     {"hardsigmoid", X, FLOATS, .f1 = f_hardsigmoid, .slope = d_hardsigmoid, .ulps = 2, .grad_ulps = 1, .flags = ORACLE_ZERO},
     {"hardswish", X, FLOATS, .f1 = f_hardswish, .slope = d_hardswish, .ulps = 3, .grad_ulps = 3, .slope_scale = 1, .flags = ORACLE_ZERO},
-    {"hardtanh", "@x; @x f-2.5 f0.5; @n:", FLOATS, .define = define_hardtanh, .back = back_hardtanh},
+    {"hardtanh", "@x; @x f-2.5 f0.5; @n:", NUMBERS, .define = define_hardtanh, .back = back_hardtanh},
     /* of large negative numbers 1 + erf cancels, relative to 1 */
     {"gelu", "@x; @x s'tanh'; @n:", FLOATS, .define = define_gelu, .ulps = 4, .half = 0x1p-11, .back = back_gelu, .grad_ulps = 16, .slope_scale = 1},
 
