@@ -16,6 +16,7 @@
 #ifndef BELL_HCQ_HCQ_RING_H
 #define BELL_HCQ_HCQ_RING_H
 
+#include "hcq/hcq_order.h"
 #include "hcq/hcq_packet.h"
 #include "mem/mem_ring.h"
 
@@ -116,19 +117,6 @@ hcq_ring_busy(const struct hcq_queue *queue)
 {
     return hcq_signal_value(queue->timeline) <
            atomic_load_explicit(&queue->ring->last_value, memory_order_acquire);
-}
-
-/* Writes through the card's window are on their way when this returns, before
- * what is stored next: write-combined stores wait in the CPU until then, and a
- * doorbell is another kind of memory. */
-static inline void
-hcq_flush_writes(void)
-{
-#if defined(__x86_64__)
-    __builtin_ia32_sfence();
-#else
-    __sync_synchronize();
-#endif
 }
 
 /* ---- reports; the device's lock is held ---------------------------------- */

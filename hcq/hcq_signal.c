@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "hcq/hcq_order.h"
 
 /* A sleep never lasts longer: bounds the cost of a wake that got lost (a
  * value that moved by a multiple of 2^32 while a 32-bit futex looked). */
@@ -83,9 +84,13 @@ hcq_signal_destroy(struct hcq_signal *sig)
 uint64_t
 hcq_signal_value(const struct hcq_signal *sig)
 {
+    uint64_t value;
+
     if (__builtin_expect(hcq_is_inherited(sig->dev), 0))
         return UINT64_MAX;
-    return __atomic_load_n(&sig->host[0], __ATOMIC_ACQUIRE);
+    value = __atomic_load_n(&sig->host[0], __ATOMIC_ACQUIRE);
+    hcq_order_reads();
+    return value;
 }
 
 uint64_t
@@ -102,6 +107,7 @@ hcq_signal_set(struct hcq_signal *sig, uint64_t value)
 {
     if (hcq_is_inherited(sig->dev))
         return;
+    hcq_order_writes();
     __atomic_store_n(&sig->host[0], value, __ATOMIC_SEQ_CST);
     if (sig->dev->ops->signal_wake)
         sig->dev->ops->signal_wake(sig);

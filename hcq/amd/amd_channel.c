@@ -145,7 +145,7 @@ amd_channel_set_scratch(struct amd_channel *channel)
     queue->scratch_resource[3] = 0x00ea4fac; /* src: BRINGUP.md 7, gfx9 */
     /* The size last: a launch that the card takes now finds the memory that it
      * was made for, or larger. */
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    hcq_order_all();
     queue->tmpring_size = scratch->tmpring;
     queue->scratch_lane_bytes = scratch->lane_bytes;
 }

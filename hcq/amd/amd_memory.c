@@ -201,7 +201,7 @@ cpu_at(struct amd_process *process, uint64_t va)
 static void
 flush_window(struct amd_device *dev, const volatile uint8_t *last)
 {
-    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* those writes before the flush */
+    hcq_order_all(); /* those writes before the flush */
     if (dev->hdp_flush) {
         dev->hdp_flush[0] = 1;
         (void)dev->hdp_flush[0];

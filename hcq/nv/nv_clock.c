@@ -59,9 +59,9 @@ read_clock(const volatile uint64_t *time)
     uint32_t clock;
 
     /* the time is read before and after what it covers */
-    atomic_thread_fence(memory_order_acquire);
+    hcq_order_reads();
     clock = mhz[SM] ? mhz[SM] : mhz[GRAPHICS];
-    atomic_thread_fence(memory_order_acquire);
+    hcq_order_reads();
     return start && start < NOT_A_TIME && *time == start ? clock : 0;
 }
 

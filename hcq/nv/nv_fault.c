@@ -47,7 +47,7 @@ notifier_code(const struct nv_channel *channel)
                  channel->notifier;
     if (record[NV_MEM_NOTIFIER_INDEX_ERROR].status == 0)
         return 0;
-    __atomic_thread_fence(__ATOMIC_ACQUIRE); /* the status is written last */
+    hcq_order_reads(); /* the status is written last */
     return record[NV_MEM_NOTIFIER_INDEX_ERROR].info32;
 }
 
