@@ -9,6 +9,8 @@
 #include <unistd.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
 #endif
 
 #include "base/alloc.h"
@@ -66,6 +68,74 @@ find_arch(void)
         return "x86-64-v3";
     return "x86-64-v4";
 }
+#elif defined(__aarch64__)
+/* src: Linux, arch/arm64/include/asm/cputype.h */
+static const struct part {
+    unsigned number; /* bits 31:24 of MIDR, and 15:4 */
+    const char *name;
+} parts[] = {
+    {0x41d03, "Cortex-A53"},  {0x41d08, "Cortex-A72"},
+    {0x41d0b, "Cortex-A76"},  {0x41d0c, "Neoverse N1"},
+    {0x41d40, "Neoverse V1"}, {0x41d41, "Cortex-A78"},
+    {0x41d44, "Cortex-X1"},   {0x41d49, "Neoverse N2"},
+    {0x41d4b, "Cortex-A78C"}, {0x41d4c, "Cortex-X1C"},
+    {0x41d4f, "Neoverse V2"}, {0x41d84, "Neoverse V3"},
+    {0x41d85, "Cortex-X925"}, {0xc0ac3, "Ampere-1"},
+    {0x51001, "Oryon"},
+};
+
+/* Of the first core, so that all threads give one answer where cores differ; 0:
+ * the kernel does not tell. */
+static uint64_t
+read_midr(void)
+{
+    FILE *file = fopen("/sys/devices/system/cpu/cpu0/regs/identification/"
+                       "midr_el1",
+                       "r");
+    unsigned long long midr = 0;
+
+    if (file) {
+        if (fscanf(file, "%llx", &midr) != 1)
+            midr = 0;
+        fclose(file);
+    } else if (getauxval(AT_HWCAP) & HWCAP_CPUID) {
+        __asm__("mrs %0, midr_el1" : "=r"(midr));
+    }
+    return midr;
+}
+
+/* What the kernel allows is part of it: code for this very processor runs where
+ * the same is there. */
+static void
+find_model(char *text, size_t size_bytes)
+{
+    uint64_t midr = read_midr();
+    unsigned number = (unsigned)(midr >> 12 & 0xff000) | (midr >> 4 & 0xfff);
+    char name[24];
+    size_t i;
+
+    snprintf(name, sizeof(name), "AArch64 %05x", number);
+    for (i = 0; i < ARRAY_LEN(parts); i++) {
+        if (parts[i].number == number)
+            snprintf(name, sizeof(name), "%s", parts[i].name);
+    }
+    snprintf(text, size_bytes, "%s (%lx/%lx)", name, getauxval(AT_HWCAP),
+             getauxval(AT_HWCAP2));
+}
+
+/* The levels of render/llvm/host_target.c. */
+static const char *
+find_arch(void)
+{
+    unsigned long caps = getauxval(AT_HWCAP), caps2 = getauxval(AT_HWCAP2);
+    const unsigned long half = HWCAP_FPHP | HWCAP_ASIMDHP | HWCAP_ASIMDDP |
+                               HWCAP_ATOMICS | HWCAP_ASIMDRDM;
+
+    if ((caps & half) != half)
+        return "armv8-a";
+    return caps2 & HWCAP2_BF16 && caps2 & HWCAP2_I8MM ? "armv8.6-a"
+                                                      : "armv8.2-a";
+}
 #else
 static void
 find_model(char *text, size_t size_bytes)
@@ -76,11 +146,7 @@ find_model(char *text, size_t size_bytes)
 static const char *
 find_arch(void)
 {
-#if defined(__aarch64__)
-    return "armv8-a";
-#else
     return "unknown";
-#endif
 }
 #endif
 

@@ -15,7 +15,13 @@
 #include "base/bits.h"
 #include "base/process.h"
 
-static const int trapped_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+/* On AArch64 a compiler's trap is BRK, a breakpoint to the kernel. */
+static const int trapped_signals[] = {
+    SIGSEGV, SIGBUS, SIGFPE, SIGILL,
+#if defined(__aarch64__)
+    SIGTRAP,
+#endif
+};
 
 /* Signal dispositions belong to the process, so this does too. */
 static struct {

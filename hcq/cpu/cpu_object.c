@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "base/status.h"
+#include "hcq/cpu/cpu_reloc.h"
 
 #define OBJECT_MAX_BYTES (256u << 20) /* of the file, and of what it loads */
 #define ALIGN_MAX        4096u
@@ -42,6 +43,7 @@ struct loader {
     uint64_t names_bytes;
     uint64_t part_at[PART_COUNT + 1]; /* page-aligned offsets */
     uint64_t got_at, n_got, got_used; /* 8-byte slots in PART_RODATA */
+    uint32_t *got_of;                 /* owned: a symbol's slot, from 1 */
     bool needs_low;                   /* 32-bit absolute addresses */
     uint8_t *map;
 };
@@ -321,11 +323,16 @@ get_rela(const struct loader *ld, const Elf64_Shdr *hdr, uint64_t idx)
     return rela;
 }
 
-static bool
-is_got_type(uint32_t type)
+/* Which slot each symbol's address has, from 1. */
+static bell_status
+make_slots(struct loader *ld)
 {
-    return type == R_X86_64_GOTPCREL || type == R_X86_64_GOTPCRELX ||
-           type == R_X86_64_REX_GOTPCRELX;
+    ld->got_of = host_calloc(ld->n_symbols, sizeof(*ld->got_of));
+    if (!ld->got_of)
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "program '%s': no memory for %llu symbols", ld->name,
+                         (unsigned long long)ld->n_symbols);
+    return BELL_OK;
 }
 
 /* Checks the relocation sections and finds out what they need. */
@@ -353,13 +360,14 @@ scan_relocations(struct loader *ld)
                           i, hdr->sh_info, hdr->sh_link);
         for (k = 0; k < hdr->sh_size / sizeof(Elf64_Rela); k++) {
             Elf64_Rela rela = get_rela(ld, hdr, k);
-            uint32_t type = (uint32_t)ELF64_R_TYPE(rela.r_info);
+            const struct cpu_reloc *reloc = cpu_reloc_find(
+                HOST_MACHINE, (uint32_t)ELF64_R_TYPE(rela.r_info));
 
-            ld->n_got += is_got_type(type);
-            ld->needs_low |= type == R_X86_64_32 || type == R_X86_64_32S;
+            ld->n_got += reloc && reloc->is_got;
+            ld->needs_low |= reloc && reloc->is_low;
         }
     }
-    return BELL_OK;
+    return ld->n_got ? make_slots(ld) : BELL_OK;
 }
 
 static bell_status
@@ -397,35 +405,18 @@ find_address(const struct loader *ld, uint64_t idx, uint64_t *out_va)
     return BELL_OK;
 }
 
-/* A slot that holds the address. */
+/* The slot that holds a symbol's address: one for all who ask, since an
+ * instruction may have half of the slot's own address, and the next the rest. */
 static uint64_t
-add_got(struct loader *ld, uint64_t va)
+find_slot(struct loader *ld, uint64_t symbol, uint64_t va)
 {
-    uint8_t *slot = ld->map + ld->got_at + ld->got_used++ * 8;
+    uint8_t *slots = ld->map + ld->got_at;
 
-    memcpy(slot, &va, sizeof(va));
-    return (uint64_t)(uintptr_t)slot;
-}
-
-/* Bytes that a relocation of the type writes; 0: not supported. */
-static unsigned
-relocation_bytes(uint32_t type)
-{
-    switch (type) {
-    case R_X86_64_64:
-    case R_X86_64_PC64:
-        return 8;
-    case R_X86_64_PC32:
-    case R_X86_64_PLT32:
-    case R_X86_64_32:
-    case R_X86_64_32S:
-    case R_X86_64_GOTPCREL:
-    case R_X86_64_GOTPCRELX:
-    case R_X86_64_REX_GOTPCRELX:
-        return 4;
-    default:
-        return 0;
+    if (!ld->got_of[symbol]) {
+        memcpy(slots + ld->got_used * 8, &va, sizeof(va));
+        ld->got_of[symbol] = (uint32_t)++ld->got_used;
     }
+    return (uint64_t)(uintptr_t)(slots + (ld->got_of[symbol] - 1) * 8);
 }
 
 static bell_status
@@ -433,47 +424,27 @@ relocate(struct loader *ld, const struct section *target,
          const Elf64_Rela *rela)
 {
     uint32_t type = (uint32_t)ELF64_R_TYPE(rela->r_info);
-    unsigned n_bytes = relocation_bytes(type);
-    uint64_t place_va, value = 0;
+    const struct cpu_reloc *reloc = cpu_reloc_find(HOST_MACHINE, type);
+    uint64_t symbol = ELF64_R_SYM(rela->r_info), va = 0;
     uint8_t *place;
-    bool fits = true;
 
-    if (type == R_X86_64_NONE)
-        return BELL_OK;
-    if (n_bytes == 0)
+    if (!reloc)
         return REFUSE(ld, "relocation type %u is not supported", type);
+    if (reloc->field == CPU_RELOC_NOTHING)
+        return BELL_OK;
     if (rela->r_offset > target->hdr.sh_size ||
-        n_bytes > target->hdr.sh_size - rela->r_offset)
+        reloc->n_bytes > target->hdr.sh_size - rela->r_offset)
         return REFUSE(ld, "relocation at %llu of a section of %llu bytes",
                       (unsigned long long)rela->r_offset,
                       (unsigned long long)target->hdr.sh_size);
     place = ld->map + target->offset + rela->r_offset;
-    place_va = (uint64_t)(uintptr_t)place;
-    BELL_TRY(find_address(ld, ELF64_R_SYM(rela->r_info), &value));
-    if (is_got_type(type))
-        value = add_got(ld, value);
-    value += (uint64_t)rela->r_addend;
-    switch (type) {
-    case R_X86_64_64:
-        break;
-    case R_X86_64_PC64:
-        value -= place_va;
-        break;
-    case R_X86_64_32:
-        fits = value <= UINT32_MAX;
-        break;
-    case R_X86_64_32S:
-        fits = (int64_t)value == (int32_t)value;
-        break;
-    default:
-        value -= place_va;
-        fits = (int64_t)value == (int32_t)value;
-        break;
-    }
-    if (!fits)
+    BELL_TRY(find_address(ld, symbol, &va));
+    if (reloc->is_got)
+        va = find_slot(ld, symbol, va);
+    if (!cpu_reloc_apply(reloc, place, (uint64_t)(uintptr_t)place,
+                         va + (uint64_t)rela->r_addend))
         return REFUSE(ld, "relocation of type %u at %llu does not fit", type,
                       (unsigned long long)rela->r_offset);
-    memcpy(place, &value, n_bytes);
     return BELL_OK;
 }
 
@@ -583,10 +554,6 @@ load_object(struct loader *ld, const char *entry, struct cpu_object *out)
         return REFUSE(ld, "%llu bytes, %u are possible",
                       (unsigned long long)ld->size_bytes, OBJECT_MAX_BYTES);
     BELL_TRY(check_elf_header(ld, &hdr));
-    if (HOST_MACHINE != EM_X86_64)
-        return bell_fail(BELL_E_UNSUPPORTED,
-                         "program '%s': objects for %s cannot be relocated",
-                         ld->name, machine_name(HOST_MACHINE));
     BELL_TRY(read_object_sections(ld, &hdr));
     BELL_TRY(read_object_symbols(ld));
     BELL_TRY(scan_relocations(ld));
@@ -612,6 +579,7 @@ cpu_object_load(const void *data, size_t size_bytes, const char *name,
     struct loader ld = {.data = data, .size_bytes = size_bytes, .name = name};
     bell_status status = load_object(&ld, entry, out);
 
+    host_free(ld.got_of);
     host_free(ld.sections);
     if (status != BELL_OK && ld.map)
         munmap(ld.map, (size_t)ld.part_at[PART_COUNT]);

@@ -27,6 +27,7 @@ fault_kind(int sig)
     case SIGFPE:
         return HCQ_FAULT_ARITHMETIC;
     case SIGILL:
+    case SIGTRAP:
         return HCQ_FAULT_INSTRUCTION;
     default:
         return HCQ_FAULT_MEMORY;
@@ -42,6 +43,8 @@ fault_words(const struct cpu_trap *trap)
                                         : "arithmetic fault";
     case SIGILL:
         return "illegal instruction";
+    case SIGTRAP:
+        return "trap instruction";
     case SIGBUS:
         return "bus error";
     default:
