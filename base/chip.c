@@ -196,6 +196,9 @@ static const struct chip_arch archs[] = {
     {.name = "x86-64-v2", .backend = "CPU", .n_units = 8},
     {.name = "x86-64-v3", .backend = "CPU", .n_units = 8},
     {.name = "x86-64-v4", .backend = "CPU", .n_units = 8},
+    {.name = "armv8-a", .backend = "CPU", .n_units = 8},
+    {.name = "armv8.2-a", .backend = "CPU", .n_units = 8},
+    {.name = "armv8.6-a", .backend = "CPU", .n_units = 8},
 };
 
 /* guess: what an H100 has for each SM, and RDNA's arrays give */

@@ -1,8 +1,10 @@
 /* Bundles: checking the file. */
 #include "hcq/hcq_bundle_file.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/bits.h"
 #include "hcq/hcq.h"
@@ -442,14 +444,33 @@ bundle_file_open(const void *data, uint64_t size_bytes,
 
 /* ---- which target ---- */
 
+/* The level of a processor that is one of a row: "x86-64-v3" is 3, "armv8-a" 1
+ * and "armv8.2-a" 3. 0: none. */
+static int
+level_of(const char *arch, bool *out_is_arm)
+{
+    size_t n = strlen(arch);
+
+    *out_is_arm = strncmp(arch, "armv8", 5) == 0;
+    if (strcmp(arch, "armv8-a") == 0)
+        return 1;
+    if (n == 9 && strncmp(arch, "armv8.", 6) == 0 && isdigit(arch[6]) &&
+        strcmp(arch + 7, "-a") == 0)
+        return arch[6] - '0' + 1;
+    if (n == 9 && strncmp(arch, "x86-64-v", 8) == 0 && isdigit(arch[8]))
+        return arch[8] - '0';
+    return 0;
+}
+
 /* How well a target suits the device; 0: not at all. A processor runs what is
  * for lesser ones: "x86-64-v3" on x86-64-v4. */
 static int
 suits(const struct bundle_file *f, const struct bundle_target *t,
       const struct hcq_device_info *info)
 {
-    static const char level[] = "x86-64-v";
     const char *arch = f->names + t->arch, *model = f->names + t->model;
+    bool is_arm, wants_arm;
+    int has, wants;
 
     if (strcmp(f->names + t->backend, info->backend) != 0)
         return 0;
@@ -459,10 +480,9 @@ suits(const struct bundle_file *f, const struct bundle_target *t,
         return 0;
     if (strcmp(arch, info->arch) == 0)
         return 1000 + (model[0] != 0) + (t->form == BUNDLE_PTX);
-    if (strncmp(arch, level, 8) == 0 && strncmp(info->arch, level, 8) == 0 &&
-        strlen(arch) == 9 && strcmp(arch, info->arch) < 0)
-        return arch[8];
-    return 0;
+    wants = level_of(arch, &wants_arm);
+    has = level_of(info->arch, &is_arm);
+    return is_arm == wants_arm && wants < has ? wants : 0;
 }
 
 /* "CPU x86-64-v4, NV sm_90 (PTX)" */

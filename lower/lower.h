@@ -50,8 +50,8 @@
 /* What code is made for. Plain data. */
 struct lower_target {
     char name[64];   /* part of every cache key */
-    const char *cpu; /* of the host's kind, as LLVM calls it; static; NULL: the
-                      * machine's own */
+    const char *cpu; /* as LLVM calls it; static; NULL: the machine's own */
+    const char *features;   /* beyond those of cpu, for LLVM; static; or NULL */
     uint32_t vector_bytes;  /* 64 for AVX-512, 32 for AVX2, 16; 0: scalar */
     uint32_t n_vector_regs; /* architectural vector registers */
     uint32_t n_threads;     /* work-groups that run at once */

@@ -24,6 +24,17 @@ find_compiler(char *buf, size_t size_bytes)
                      "no C compiler: neither cc, gcc nor clang is on PATH");
 }
 
+/* AArch64's atomic operations call functions that choose by the processor. */
+static bool
+is_for_x86(const char *arch)
+{
+#if defined(__x86_64__)
+    return !arch || strncmp(arch, "x86", 3) == 0;
+#else
+    return arch && strncmp(arch, "x86", 3) == 0;
+#endif
+}
+
 static bell_status
 compile(const struct render_source *source, const char *arch, char *program,
         struct tool_run *r, struct render_binary *out)
@@ -34,7 +45,7 @@ compile(const struct render_source *source, const char *arch, char *program,
         stack[] = "-fno-stack-protector", builtin[] = "-fno-builtin",
         loops[] = "-fno-tree-loop-distribute-patterns",
         unwind[] = "-fno-asynchronous-unwind-tables",
-        cf[] = "-fcf-protection=none";
+        cf[] = "-fcf-protection=none", inlined[] = "-mno-outline-atomics";
     char *argv[] = {program,   c,        o3,    march,   std,    x,
                     exact,     alone,    stack, builtin, unwind, o,
                     r->output, r->input, NULL,  NULL,    NULL};
@@ -43,11 +54,7 @@ compile(const struct render_source *source, const char *arch, char *program,
     /* clang has no such passes, and no such word */
     if (!strstr(program, "clang"))
         argv[14] = loops;
-#if defined(__x86_64__)
-    argv[argv[14] ? 15 : 14] = cf;
-#else
-    (void)cf;
-#endif
+    argv[argv[14] ? 15 : 14] = is_for_x86(arch) ? cf : inlined;
     snprintf(march, sizeof(march), "-march=%.40s", arch ? arch : "native");
     BELL_TRY(tool_write(r->input, source->data, source->size_bytes));
     BELL_TRY(tool_execute(argv, r, &printed));

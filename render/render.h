@@ -33,9 +33,13 @@ BELL_MUST_CHECK bell_status render_llvm_file(char *buf, size_t size_bytes);
 /* The machine this process runs on: CPU name and features, caches, threads. */
 BELL_MUST_CHECK bell_status render_host_target(struct lower_target *out_target);
 
-/* A processor by its architecture level, "x86-64-v3", as `n_threads` of them:
- * code that need not run here. BELL_E_UNSUPPORTED where LLVM makes code for
- * another kind of processor. */
+/* What LLVM is told of this machine's processor, "+dotprod,+bf16", as much as
+ * there is room for; "": LLVM asks by itself. */
+void render_host_features(char *text, size_t size_bytes);
+
+/* A processor by its architecture level, "x86-64-v3" or "armv8.2-a", as
+ * `n_threads` of them: code that need not run here. BELL_E_UNSUPPORTED: it is
+ * none that is known. */
 BELL_MUST_CHECK bell_status render_host_level(const char *arch,
                                               uint32_t n_threads,
                                               struct lower_target *out_target);
@@ -59,8 +63,8 @@ struct render_source {
 
 /* C for the host by its compiler ($CC, cc, gcc or clang, which is run on a
  * temporary file), with a function as render_host's. `arch`: of an architecture
- * level, "x86-64-v3"; NULL: of this machine. BELL_E_UNSUPPORTED: there is no
- * compiler. BELL_E_COMPILE with its words. Thread safe. */
+ * level, "x86-64-v3", which $CC makes code for; NULL: of this machine.
+ * BELL_E_UNSUPPORTED: there is no compiler. BELL_E_COMPILE with its words. Thread safe. */
 BELL_MUST_CHECK bell_status render_c(const struct render_source *source,
                                      const char *arch,
                                      struct render_binary *out_binary);

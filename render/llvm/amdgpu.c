@@ -455,7 +455,7 @@ make_machine(struct llvm_job *job)
     char *message = NULL;
     bell_status status;
 
-    m->triple = (char *)(uintptr_t)TRIPLE;
+    m->triple = TRIPLE;
     m->has_round = true;
     if (ll->GetTargetFromTriple(TRIPLE, &amdgpu, &message)) {
         status = bell_fail(BELL_E_UNSUPPORTED,

@@ -193,18 +193,40 @@ stream(struct llvm_emit *e, LLVMValueRef store)
     e->has_streams = true;
 }
 
-static const struct llvm_dialect host_dialect = {
-    .name = "the host",
+static const struct llvm_dialect x86_dialect = {
+    .name = "x86-64",
     .emit = emit_host,
     .arg = load_arg,
     .special = find_group,
     .local = make_local,
     .tiles = llvm_host_tiles,
     .byte_dot = llvm_host_byte_dot,
-#if defined(__x86_64__)
     .stream = stream,
-#endif
 };
+
+/* No store of it goes past the caches: LLVM's for vectors, STNP, is a hint of
+ * pairs. */
+static const struct llvm_dialect aarch64_dialect = {
+    .name = "AArch64",
+    .emit = emit_host,
+    .arg = load_arg,
+    .special = find_group,
+    .local = make_local,
+};
+
+#if defined(__x86_64__)
+#define IS_X86         true
+#define FOREIGN_TRIPLE "aarch64-unknown-linux-gnu"
+#else
+#define IS_X86         false
+#define FOREIGN_TRIPLE "x86_64-unknown-linux-gnu"
+#endif
+
+static bool
+is_for_x86(const struct lower_target *target)
+{
+    return target->cpu ? strncmp(target->name, "x86", 3) == 0 : IS_X86;
+}
 
 /* ---- the code generator ---- */
 
@@ -222,7 +244,7 @@ machine_destroy(void *arg)
         return;
     if (m->tm)
         ll->DisposeTargetMachine(m->tm);
-    ll->DisposeMessage(m->triple);
+    ll->DisposeMessage(m->own_triple);
     ll->DisposeMessage(m->cpu);
     ll->DisposeMessage(m->features);
     host_free(m);
@@ -234,12 +256,30 @@ make_machine_key(void)
     machine_key_error = pthread_key_create(&machine_key, machine_destroy);
 }
 
+/* LLVM reads an AArch64 processor's features from the kernel's list in
+ * /proc/cpuinfo, and takes all those of the model that it finds there; the
+ * kernel, or who emulates one, may allow less. */
+static void
+find_host(const struct llvm_machine *m, char *text, size_t size_bytes,
+          const char **out_cpu, const char **out_features)
+{
+    *out_cpu = m->cpu;
+    *out_features = m->features;
+    if (!IS_X86) {
+        *out_cpu = "generic";
+        render_host_features(text, size_bytes);
+        *out_features = text;
+    }
+}
+
 /* The calling thread's code generator, made at its first use. */
 static bell_status
 machine_get(const struct llvm_api *ll, const struct llvm_machine **out_machine)
 {
     struct llvm_machine *m;
+    const char *cpu, *features;
     LLVMTargetRef target;
+    char text[256];
     char *message = NULL;
     bell_status status;
 
@@ -253,14 +293,10 @@ machine_get(const struct llvm_api *ll, const struct llvm_machine **out_machine)
     m = host_calloc(1, sizeof(*m));
     if (!m)
         return bell_fail(BELL_E_NO_MEMORY, "a code generator: out of memory");
-    m->triple = ll->GetDefaultTargetTriple();
+    m->triple = m->own_triple = ll->GetDefaultTargetTriple();
     m->cpu = ll->GetHostCPUName();
     m->features = ll->GetHostCPUFeatures();
-#if defined(__x86_64__)
-    m->has_round = strstr(m->features, "+sse4.1") != NULL;
-#else
-    m->has_round = true;
-#endif
+    m->has_round = !IS_X86 || strstr(m->features, "+sse4.1");
     if (ll->GetTargetFromTriple(m->triple, &target, &message)) {
         status = bell_fail(BELL_E_UNSUPPORTED,
                            "LLVM has no code generator "
@@ -269,7 +305,8 @@ machine_get(const struct llvm_api *ll, const struct llvm_machine **out_machine)
         ll->DisposeMessage(message);
         goto fail_machine;
     }
-    m->tm = ll->CreateTargetMachine(target, m->triple, m->cpu, m->features,
+    find_host(m, text, sizeof(text), &cpu, &features);
+    m->tm = ll->CreateTargetMachine(target, m->triple, cpu, features,
                                     LLVMCodeGenLevelLess, LLVMRelocPIC,
                                     LLVMCodeModelSmall);
     if (!m->tm || pthread_setspecific(machine_key, m) != 0) {
@@ -296,20 +333,25 @@ static bell_status
 make_named(struct llvm_job *job)
 {
     const struct lower_target *target = job->e.target;
+    bool is_host = is_for_x86(target) == IS_X86;
     const struct llvm_api *ll = job->e.ll;
     struct llvm_machine *m = &job->made;
     char *message = NULL;
     LLVMTargetRef llvm;
 
-    m->triple = ll->GetDefaultTargetTriple();
+    if (!is_host)
+        BELL_TRY(llvm_api_foreign());
+    m->own_triple = is_host ? ll->GetDefaultTargetTriple() : NULL;
+    m->triple = is_host ? m->own_triple : FOREIGN_TRIPLE;
     m->has_round = true;
     if (ll->GetTargetFromTriple(m->triple, &llvm, &message) == 0)
-        m->tm = ll->CreateTargetMachine(llvm, m->triple, target->cpu, "",
-                                        LLVMCodeGenLevelLess, LLVMRelocPIC,
-                                        LLVMCodeModelSmall);
+        m->tm = ll->CreateTargetMachine(
+            llvm, m->triple, target->cpu,
+            target->features ? target->features : "", LLVMCodeGenLevelLess,
+            LLVMRelocPIC, LLVMCodeModelSmall);
     if (!m->tm) {
         ll->DisposeMessage(message);
-        ll->DisposeMessage(m->triple);
+        ll->DisposeMessage(m->own_triple);
         return bell_fail(BELL_E_UNSUPPORTED,
                          "LLVM has no code generator for %s", target->cpu);
     }
@@ -321,7 +363,7 @@ static void
 drop_named(struct llvm_job *job)
 {
     job->e.ll->DisposeTargetMachine(job->made.tm);
-    job->e.ll->DisposeMessage(job->made.triple);
+    job->e.ll->DisposeMessage(job->made.own_triple);
 }
 
 static bell_status
@@ -329,7 +371,7 @@ render(const struct lower_program *program, const struct lower_target *target,
        struct llvm_job job)
 {
     job.e.prog = program;
-    job.e.dialect = &host_dialect;
+    job.e.dialect = is_for_x86(target) ? &x86_dialect : &aarch64_dialect;
     job.e.target = target;
     job.e.vector_bytes = target->vector_bytes;
     job.machine = target->cpu ? make_named : find_machine;

@@ -212,7 +212,46 @@ find_cpu(struct lower_target *t)
                  __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
 }
 
+void
+render_host_features(char *text, size_t size_bytes)
+{
+    (void)snprintf(text, size_bytes, "%s", ""); /* LLVM asks the processor */
+}
+
 #elif defined(__aarch64__)
+
+/* src: Linux, Documentation/arch/arm64/elf_hwcaps.rst; LLVM 19,
+ * AArch64Features.td */
+static const struct hwcap {
+    unsigned type;
+    unsigned long bits;
+    const char *feature;
+} hwcaps[] = {
+    {AT_HWCAP, HWCAP_CRC32, "+crc"},
+    {AT_HWCAP, HWCAP_ATOMICS, "+lse"},
+    {AT_HWCAP, HWCAP_FPHP | HWCAP_ASIMDHP, "+fullfp16"},
+    {AT_HWCAP, HWCAP_ASIMDRDM, "+rdm"},
+    {AT_HWCAP, HWCAP_ASIMDDP, "+dotprod"},
+    {AT_HWCAP, HWCAP_ASIMDFHM, "+fp16fml"},
+    {AT_HWCAP, HWCAP_SVE, "+sve"},
+    {AT_HWCAP2, HWCAP2_SVE2, "+sve2"},
+    {AT_HWCAP2, HWCAP2_BF16, "+bf16"},
+    {AT_HWCAP2, HWCAP2_I8MM, "+i8mm"},
+};
+
+void
+render_host_features(char *text, size_t size_bytes)
+{
+    size_t i, n = 0;
+
+    text[0] = '\0';
+    for (i = 0; i < sizeof(hwcaps) / sizeof(hwcaps[0]); i++) {
+        if ((getauxval(hwcaps[i].type) & hwcaps[i].bits) == hwcaps[i].bits &&
+            n < size_bytes)
+            n += (size_t)snprintf(text + n, size_bytes - n, "%s%s",
+                                  n ? "," : "", hwcaps[i].feature);
+    }
+}
 
 static void
 find_cpu(struct lower_target *t)
@@ -242,15 +281,22 @@ render_host_target(struct lower_target *out_target)
     return BELL_OK;
 }
 
-/* src: the x86-64 psABI, "Micro-Architecture Levels" */
+/* src: the x86-64 psABI, "Micro-Architecture Levels"; Arm Architecture
+ * Reference Manual, A2.2: 8.6 has matrix products of bytes and of bfloat16,
+ * 8.2 may have dot products and arithmetic of half floats, and whoever makes
+ * one has both. */
 static const struct level {
-    const char *arch;
+    const char *arch, *cpu, *features;
     uint32_t vector_bytes, n_vector_regs;
-    bool has_fma, has_f16;
+    bool has_fma, has_f16, joins_bits;
 } levels[] = {
-    {"x86-64-v2", 16, 16, false, false},
-    {"x86-64-v3", 32, 16, true, true},
-    {"x86-64-v4", 64, 32, true, true},
+    {"x86-64-v2", "x86-64-v2", NULL, 16, 16, false, false, false},
+    {"x86-64-v3", "x86-64-v3", NULL, 32, 16, true, true, false},
+    {"x86-64-v4", "x86-64-v4", NULL, 64, 32, true, true, true},
+    {"armv8-a", "generic", NULL, 16, 32, true, true, false},
+    {"armv8.2-a", "generic", "+v8.2a,+fullfp16,+dotprod", 16, 32, true, true,
+     false},
+    {"armv8.6-a", "generic", "+v8.6a,+fullfp16", 16, 32, true, true, false},
 };
 
 bell_status
@@ -259,16 +305,16 @@ render_host_level(const char *arch, uint32_t n_threads,
 {
     size_t i;
 
-#if defined(__x86_64__)
     for (i = 0; i < sizeof(levels) / sizeof(levels[0]); i++) {
         const struct level *level = &levels[i];
         struct lower_target t = {
-            .cpu = level->arch,
+            .cpu = level->cpu,
+            .features = level->features,
             .vector_bytes = level->vector_bytes,
             .n_vector_regs = level->n_vector_regs,
             .has_fma = level->has_fma,
             .has_f16 = level->has_f16,
-            .joins_bits = level->vector_bytes == 64,
+            .joins_bits = level->joins_bits,
             .n_threads = n_threads,
         };
         if (strcmp(level->arch, arch) != 0)
@@ -278,12 +324,6 @@ render_host_level(const char *arch, uint32_t n_threads,
         *out_target = t;
         return BELL_OK;
     }
-#else
-    (void)n_threads;
-    (void)out_target;
-    (void)i;
-#endif
     return bell_fail(BELL_E_UNSUPPORTED,
-                     "no code for '%.40s' is made on this kind of processor",
-                     arch);
+                     "no code is made for processors '%.40s'", arch);
 }

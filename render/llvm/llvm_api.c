@@ -2,7 +2,7 @@
  * and the trap for fatal errors.
  *
  * File-scope state: the loaded interface, written once under pthread_once
- * (twice: AMD's code generator comes later), and each thread's trap.
+ * (other code generators than the host's come later), and each thread's trap.
  */
 #include "render/llvm/llvm_api.h"
 
@@ -21,9 +21,11 @@
 #include "render/render.h"
 
 #if defined(__x86_64__)
-#define NATIVE_TARGET "X86"
+#define NATIVE_TARGET  "X86"
+#define FOREIGN_TARGET "AArch64"
 #elif defined(__aarch64__)
-#define NATIVE_TARGET "AArch64"
+#define NATIVE_TARGET  "AArch64"
+#define FOREIGN_TARGET "X86"
 #else
 #error "no code generator for this processor is wired up"
 #endif
@@ -93,6 +95,7 @@ static_assert(ARRAY_LEN(rows) * sizeof(void *) == sizeof(struct llvm_api),
 
 static pthread_once_t load_once = PTHREAD_ONCE_INIT;
 static pthread_once_t amdgpu_once = PTHREAD_ONCE_INIT;
+static pthread_once_t foreign_once = PTHREAD_ONCE_INIT;
 static struct llvm_api loaded;
 static void *library;
 static struct {
@@ -100,6 +103,7 @@ static struct {
     bell_status status;
 } load_error = {.status = BELL_E_UNSUPPORTED};
 static char amdgpu_error[256]; /* empty: initialised */
+static char foreign_error[256];
 
 /* Where the calling thread goes when LLVM gives up. */
 static _Thread_local struct {
@@ -253,6 +257,13 @@ init_amdgpu(void)
     (void)init_target(library, "AMDGPU", amdgpu_error, sizeof(amdgpu_error));
 }
 
+static void
+init_foreign(void)
+{
+    (void)init_target(library, FOREIGN_TARGET, foreign_error,
+                      sizeof(foreign_error));
+}
+
 bell_status
 llvm_api_get(const struct llvm_api **out_api)
 {
@@ -297,6 +308,18 @@ llvm_api_amdgpu(void)
     pthread_once(&amdgpu_once, init_amdgpu);
     if (amdgpu_error[0])
         return bell_fail(BELL_E_UNSUPPORTED, "%s", amdgpu_error);
+    return BELL_OK;
+}
+
+bell_status
+llvm_api_foreign(void)
+{
+    const struct llvm_api *ll;
+
+    BELL_TRY(llvm_api_get(&ll));
+    pthread_once(&foreign_once, init_foreign);
+    if (foreign_error[0])
+        return bell_fail(BELL_E_UNSUPPORTED, "%s", foreign_error);
     return BELL_OK;
 }
 

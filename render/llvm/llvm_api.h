@@ -151,6 +151,10 @@ BELL_MUST_CHECK bell_status llvm_api_get(const struct llvm_api **out_api);
  * this LLVM was built without it. */
 BELL_MUST_CHECK bell_status llvm_api_amdgpu(void);
 
+/* The same for processors of the kind that the host is not: AArch64 on x86-64,
+ * and the other way round. */
+BELL_MUST_CHECK bell_status llvm_api_foreign(void);
+
 /* Runs `fn(arg)`. Where LLVM reports a fatal error inside it, which would
  * normally end the process, gives BELL_E_COMPILE with its words instead; the
  * LLVM objects in use are then lost, on purpose. Not reentrant. */

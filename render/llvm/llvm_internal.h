@@ -21,8 +21,9 @@ struct llvm_emit;
  * thread. */
 struct llvm_machine {
     LLVMTargetMachineRef tm;
-    char *triple, *cpu, *features; /* LLVM's strings */
-    bool has_round;                /* TRUNC is an instruction */
+    const char *triple;
+    char *own_triple, *cpu, *features; /* LLVM's strings, or NULL */
+    bool has_round;                    /* TRUNC is an instruction */
 };
 
 /* How a program meets its processor: a constant table. */

@@ -92,12 +92,7 @@ compile(const struct tensor_given *g, const struct tensor_given_code *c,
                                               out)
                    : render_host_ir(c->data, g->name, &target->lower, out);
     case BELL_KERNEL_C:
-        return render_c(&source,
-                        strncmp(target->arch, "x86-64-v", 8) == 0 &&
-                                target->lower.cpu
-                            ? target->arch
-                            : NULL,
-                        out);
+        return render_c(&source, target->lower.cpu ? target->arch : NULL, out);
     case BELL_KERNEL_OBJECT:
     default:
         return copy_object(c, out);

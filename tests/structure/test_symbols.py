@@ -34,6 +34,8 @@ MUTABLE = {
     'library': "LLVM's functions, looked up once",
     'amdgpu_once': "LLVM's target for AMD, set up once",
     'amdgpu_error': "LLVM's target for AMD, set up once",
+    'foreign_once': "LLVM's target for the other kind of processor, set up once",
+    'foreign_error': "LLVM's target for the other kind of processor, set up once",
     'machine_key': "key of each thread's code generator",
     'machine_once': "key of each thread's code generator",
     'machine_key_error': "key of each thread's code generator",

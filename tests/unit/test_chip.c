@@ -175,6 +175,9 @@ static const char *const arch_rows[] = {
     "x86-64-v2 CPU 8: 0 0 0, 0 0, 0 0 0 0, 0",
     "x86-64-v3 CPU 8: 0 0 0, 0 0, 0 0 0 0, 0",
     "x86-64-v4 CPU 8: 0 0 0, 0 0, 0 0 0 0, 0",
+    "armv8-a CPU 8: 0 0 0, 0 0, 0 0 0 0, 0",
+    "armv8.2-a CPU 8: 0 0 0, 0 0, 0 0 0 0, 0",
+    "armv8.6-a CPU 8: 0 0 0, 0 0, 0 0 0 0, 0",
 };
 
 static const char *const chip_rows[] = {
@@ -608,7 +611,8 @@ test_list(void **state)
 
     (void)state;
     chip_list("CPU", whole, sizeof(whole));
-    assert_string_equal(whole, "x86-64-v2, x86-64-v3, x86-64-v4");
+    assert_string_equal(whole, "x86-64-v2, x86-64-v3, x86-64-v4, "
+                               "armv8-a, armv8.2-a, armv8.6-a");
     for (n = 1; n < 40; n++) { /* as much as there is room for */
         memset(text, 'x', sizeof(text));
         chip_list("CPU", text, n);

@@ -629,6 +629,22 @@ test_targets(void **state)
     snprintf(dev->info.arch, sizeof(dev->info.arch), "z86-64-v3");
     ARCHS(level[1], level[2], level[3]);
     assert_int_equal(taken(&f), 0);
+    /* AArch64: the least is written without a number */
+    snprintf(dev->info.arch, sizeof(dev->info.arch), "armv8.6-a");
+    level[1] = add_name(&f, "armv8-a");
+    level[2] = add_name(&f, "armv8.2-a");
+    ARCHS(level[1], level[2], level[3]);
+    assert_int_equal(taken(&f), 101);
+    ARCHS(add_name(&f, "armv8.9-a"), add_name(&f, "armv8.22-a"), level[1]);
+    assert_int_equal(taken(&f), 102);
+    ARCHS(level[3], add_name(&f, "armv8.2-"), add_name(&f, "armv8.x-a"));
+    assert_int_equal(taken(&f), 0);
+    snprintf(dev->info.arch, sizeof(dev->info.arch), "armv8-a");
+    ARCHS(level[2], level[4], level[5]);
+    assert_int_equal(taken(&f), 0);
+    snprintf(dev->info.arch, sizeof(dev->info.arch), "x86-64-v4");
+    ARCHS(level[1], level[2], level[1]);
+    assert_int_equal(taken(&f), 0);
     snprintf(dev->info.arch, sizeof(dev->info.arch), "%s", real);
 
     /* of its own model before any, and of no other */

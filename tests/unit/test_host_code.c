@@ -1,5 +1,6 @@
 /* What the host's machine code is made of, counted in the assembler's text, and
  * what it computes. */
+#include <elf.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "hcq/cpu/cpu_reloc.h"
 #include "host_run.h"
 #include "lower/tune.h"
 #include "lower_kernels.h"
@@ -530,6 +532,76 @@ test_streamed_results(void **state)
     }
 }
 
+/* ---- the other kind of processor ------------------------------------------- */
+
+/* The object stands alone, and the loader knows each of its relocations. */
+static void
+check_object(const struct render_binary *b, unsigned machine)
+{
+    const uint8_t *data = b->data;
+    Elf64_Ehdr head;
+    Elf64_Shdr hdr;
+    Elf64_Rela rela;
+    uint64_t k;
+    uint32_t i;
+
+    memcpy(&head, data, sizeof(head));
+    assert_int_equal(head.e_machine, machine);
+    for (i = 0; i < head.e_shnum; i++) {
+        memcpy(&hdr, data + head.e_shoff + i * sizeof(hdr), sizeof(hdr));
+        if (hdr.sh_type != SHT_RELA)
+            continue;
+        for (k = 0; k < hdr.sh_size / sizeof(rela); k++) {
+            memcpy(&rela, data + hdr.sh_offset + k * sizeof(rela),
+                   sizeof(rela));
+            if (!cpu_reloc_find(machine, (uint32_t)ELF64_R_TYPE(rela.r_info)))
+                fail_msg("relocation %u", (unsigned)ELF64_R_TYPE(rela.r_info));
+        }
+    }
+}
+
+static void
+check_level(const char *level, unsigned machine)
+{
+    const int64_t d[3] = {24, 33, 8};
+    struct lower_target target;
+    struct render_binary b;
+    struct lower_program p;
+    struct lk k;
+    size_t c;
+
+    assert_int_equal(render_host_level(level, 2, &target), BELL_OK);
+    for (c = 0; c < lk_n_cases; c++) {
+        lk_build(&k, &lk_cases[c], d);
+        assert_int_equal(lower_kernel(&k.g, k.sink, &target, &p), BELL_OK);
+        if (render_host(&p, &target, &b) != BELL_OK)
+            fail_msg("%s: %s", lk_cases[c].name, bell_error_last()->message);
+        check_object(&b, machine);
+        render_binary_fini(&b);
+        lk_fini(&k);
+    }
+}
+
+/* Whatever this machine is, it makes code for both kinds. */
+static void
+test_levels(void **state)
+{
+    (void)state;
+    check_level("armv8.2-a", EM_AARCH64);
+    check_level("x86-64-v2", EM_X86_64);
+}
+
+static void
+test_aarch64(void **state)
+{
+    char *text = text_of("armv8-a", "matmul-nn", 64, 64, 64);
+
+    (void)state;
+    assert_true(count(text, "fmla\tv") > 8);
+    assert_int_equal(count(text, "bl\t"), 0);
+    host_free(text);
+}
+
 int
 main(void)
 {
@@ -544,6 +616,8 @@ main(void)
         cmocka_unit_test(test_second_elements),
         cmocka_unit_test(test_streams),
         cmocka_unit_test(test_streamed_results),
+        cmocka_unit_test(test_levels),
+        cmocka_unit_test(test_aarch64),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
