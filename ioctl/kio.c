@@ -169,6 +169,16 @@ kio_outlives(const struct kio *kio)
     return kio->outlives;
 }
 
+uint64_t
+kio_page_bytes(const struct kio *kio)
+{
+    for (; kio; kio = kio->below) {
+        if (kio->page_bytes)
+            return kio->page_bytes;
+    }
+    return (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
 void
 kio_set_branch(struct kio *kio, uint32_t branch)
 {

@@ -108,10 +108,11 @@ struct kio_ops {
 /* The head of every form. */
 struct kio {
     const struct kio_ops *ops;
-    struct kio *below; /* owned; NULL at the bottom */
-    uint32_t branch;   /* index of the driver branch, for descriptions */
-    bool outlives;     /* at the bottom: see kio_outlives */
-    bool is_simulated; /* no hardware at the bottom, now or when recorded */
+    struct kio *below;   /* owned; NULL at the bottom */
+    uint32_t branch;     /* index of the driver branch, for descriptions */
+    bool outlives;       /* at the bottom: see kio_outlives */
+    bool is_simulated;   /* no hardware at the bottom, now or when recorded */
+    uint32_t page_bytes; /* 0: those of what is below, or of this system */
 };
 
 /* An open device node. Plain data; closed with kio_close. */
@@ -131,6 +132,10 @@ void kio_destroy(struct kio *kio);
  * process and not for a file: the real one does, until the process exits. A
  * kernel that is made with the stack ends with it. */
 bool kio_outlives(const struct kio *kio);
+
+/* The kernel's pages: 4096 bytes on x86-64, also 16 and 64 KiB on AArch64.
+ * Mappings and memory of the caller's are made of whole ones. */
+uint64_t kio_page_bytes(const struct kio *kio);
 
 /* Tells every form of a stack which branch the driver is of. */
 void kio_set_branch(struct kio *kio, uint32_t branch);

@@ -8,6 +8,7 @@
 #include "base/bits.h"
 #include "ioctl/kio.h"
 #include "ioctl/kio_fault.h"
+#include "ioctl/kio_pages.h"
 #include "ioctl/kio_record.h"
 #include "ioctl/kio_replay.h"
 
@@ -42,6 +43,7 @@ static const struct form forms[] = {
     {"record", false, false, kio_record_create, NULL, NULL},
     {"replay", true, false, NULL, create_replay, NULL},
     {"fault", false, false, kio_fault_create, NULL, NULL},
+    {"pages", false, false, kio_pages_create, NULL, NULL},
 #endif
     {NULL, false, false, NULL, NULL, NULL},
 };
@@ -53,7 +55,7 @@ static const struct form forms[] = {
 #endif
 #if BELL_HAVE_FORMS
 /* The last one is no form: hcq makes a device of it that has no kernel. */
-#define OTHER_NAMES "record, replay, fault; or null, alone"
+#define OTHER_NAMES "record, replay, fault, pages; or null, alone"
 #else
 #define OTHER_NAMES "none"
 #endif

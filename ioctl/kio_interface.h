@@ -3,6 +3,7 @@
  * "" is the real kernel. Otherwise forms with '@' between, the top one first:
  *   record:FILE   writes a cassette of everything below it
  *   fault:PLAN    makes chosen calls fail (kio_fault.h)
+ *   pages:BYTES   makes it a kernel of larger pages (kio_pages.h)
  *   replay:FILE   answers from a cassette; stands at the bottom
  *   sim:SPEC      a simulated kernel and cards ("sim:sm_90*2"); at the bottom
  * A stack whose last form is not one of the bottom ones stands on the real

@@ -76,7 +76,6 @@ enum kgsl_cache_mode {
     KGSL_CACHEMODE_WRITEBACK = 3,
 };
 /* mmap's offset of an object. */
-#define KGSL_MMAP_SHIFT 12
 
 /* kgsl_gpuobj_sync_obj.op and kgsl_gpumem_sync_cache.op */
 #define KGSL_CACHE_CLEAN      0x1u

@@ -38,7 +38,8 @@
 
 void
 amd_save_sizes(const struct amd_gen *gen, uint32_t vgpr_bytes,
-               const struct amd_topology *t, struct amd_save_sizes *out)
+               const struct amd_topology *t, uint64_t page_bytes,
+               struct amd_save_sizes *out)
 {
     uint64_t waves = (uint64_t)t->n_cu * gen->waves_per_cu, stack, data;
     uint64_t by_array =
@@ -48,15 +49,15 @@ amd_save_sizes(const struct amd_gen *gen, uint32_t vgpr_bytes,
         waves = by_array;
     data = align_up((uint64_t)t->n_cu *
                         (vgpr_bytes + 0x4000 + gen->max_lds_bytes + 0x1000),
-                    PAGE_BYTES);
-    stack = align_up(40 + waves * gen->save_bytes_per_wave + 8, PAGE_BYTES);
+                    page_bytes);
+    stack = align_up(40 + waves * gen->save_bytes_per_wave + 8, page_bytes);
     if (gen->max_stack_bytes && stack > gen->max_stack_bytes)
         stack = gen->max_stack_bytes;
     out->control_stack_bytes = (uint32_t)stack;
     out->save_bytes = (uint32_t)(stack + data);
     out->debug_bytes = (uint32_t)align_up(waves * 32, 64);
     out->total_bytes =
-        align_up((stack + data + out->debug_bytes) * t->n_xcc, PAGE_BYTES);
+        align_up((stack + data + out->debug_bytes) * t->n_xcc, page_bytes);
 }
 
 static void
@@ -68,7 +69,8 @@ save_sizes_of(struct amd_device *dev, struct amd_save_sizes *out)
             ? chip->amd.old_save_bytes
             : (chip->n_regs + chip->amd.n_acc_regs) * 4;
 
-    amd_save_sizes(dev->gen, vgpr_bytes, &dev->topology, out);
+    amd_save_sizes(dev->gen, vgpr_bytes, &dev->topology,
+                   dev->process->page_bytes, out);
 }
 
 /* ---- first contents ---------------------------------------------------------------- */

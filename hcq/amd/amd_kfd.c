@@ -18,7 +18,6 @@
 
 #define NODES       "/sys/devices/virtual/kfd/kfd/topology/nodes/"
 #define MAX_NODES   256u /* CPUs have some, too */
-#define PAGE_BYTES  4096u
 #define BIG_BYTES   ((uint64_t)2 << 20)
 #define EVENT_BYTES 0x8000u
 #define MAX_BYTES   ((uint64_t)1 << 46)
@@ -277,7 +276,7 @@ reserve(struct amd_process *process, uint64_t size_bytes, void **out_at)
 
     BELL_TRY(kio_mmap(process->kio, NULL, NULL, size_bytes + slack, PROT_NONE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, 0, &at));
-    begin = align_up((uintptr_t)at, slack ? slack : PAGE_BYTES);
+    begin = align_up((uintptr_t)at, slack ? slack : process->page_bytes);
     end = (uintptr_t)at + size_bytes + slack;
     if (begin > (uintptr_t)at)
         kio_munmap(process->kio, at, begin - (uintptr_t)at);
@@ -561,7 +560,8 @@ amd_memory_create(struct amd_process *process, uint32_t card,
         .gpu_id = process->cards[card].topology.gpu_id,
     };
     struct amd_mem mem = {
-        .size_bytes = align_up(size_bytes ? size_bytes : 1, PAGE_BYTES),
+        .size_bytes =
+            align_up(size_bytes ? size_bytes : 1, process->page_bytes),
         .kind = user ? AMD_MEM_GTT : kind,
     };
     bell_status status;
@@ -869,23 +869,23 @@ static void
 open_flush_page(struct amd_process *process, struct amd_card *card)
 {
     struct kfd_alloc_memory alloc = {
-        .size_bytes = PAGE_BYTES,
+        .size_bytes = process->page_bytes,
         .gpu_id = card->topology.gpu_id,
         .flags = KFD_MEM_MMIO | KFD_MEM_WRITABLE | KFD_MEM_COHERENT,
     };
-    struct amd_mem mem = {.size_bytes = PAGE_BYTES};
+    struct amd_mem mem = {.size_bytes = process->page_bytes};
     void *at;
 
-    if (reserve(process, PAGE_BYTES, &at) != BELL_OK)
+    if (reserve(process, process->page_bytes, &at) != BELL_OK)
         return;
     mem.va = alloc.va = (uintptr_t)at;
     if (ask_for(process, (uint32_t)(card - process->cards), &alloc, &mem) !=
         BELL_OK) {
         LOG(LOG_IOCTL, "goes on: %s", bell_error_last()->message);
-        kio_munmap(process->kio, at, PAGE_BYTES);
+        kio_munmap(process->kio, at, process->page_bytes);
         return;
     }
-    if (kio_mmap(process->kio, &process->kfd, at, PAGE_BYTES,
+    if (kio_mmap(process->kio, &process->kfd, at, process->page_bytes,
                  PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
                  alloc.mmap_offset, &at) != BELL_OK)
         amd_memory_destroy(process, &mem);
@@ -934,7 +934,8 @@ process_free(struct amd_process *process)
         if (process->cards[i].doorbells)
             kio_munmap(process->kio, process->cards[i].doorbells, 0x2000);
         if (process->cards[i].hdp)
-            kio_munmap(process->kio, process->cards[i].hdp, PAGE_BYTES);
+            kio_munmap(process->kio, process->cards[i].hdp,
+                       process->page_bytes);
         kio_close(&process->cards[i].drm);
     }
     kio_close(&process->kfd);
@@ -972,6 +973,7 @@ open_kfd(struct amd_process *process, const char *interface)
     uint32_t i, n = 0;
 
     BELL_TRY(kio_open_interface("AMD", interface, &process->kio));
+    process->page_bytes = kio_page_bytes(process->kio);
     BELL_TRY(kio_open(process->kio, "/dev/kfd", O_RDWR, &process->kfd));
     BELL_TRY(amd_call(process, KFD_GET_VERSION, &version));
     if (version.major != 1)

@@ -74,8 +74,9 @@ struct amd_left {
 struct amd_process {
     struct amd_process *next;
     uint32_t refs;
-    char *interface; /* owned */
-    struct kio *kio; /* owned */
+    char *interface;     /* owned */
+    struct kio *kio;     /* owned */
+    uint64_t page_bytes; /* the kernel's */
     struct kio_file kfd;
     uint32_t minor;   /* of KFD */
     bool has_runtime; /* the kernel tells why a queue was stopped; open_lock */
@@ -227,7 +228,8 @@ struct amd_save_sizes {
 };
 /* vgpr_bytes: vector registers of a compute unit. */
 void amd_save_sizes(const struct amd_gen *gen, uint32_t vgpr_bytes,
-                    const struct amd_topology *t, struct amd_save_sizes *out);
+                    const struct amd_topology *t, uint64_t page_bytes,
+                    struct amd_save_sizes *out);
 
 /* What so much scratch for each lane comes to. */
 struct amd_scratch_sizes {

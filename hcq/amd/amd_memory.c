@@ -15,8 +15,6 @@
 #include "hcq/amd/amd_kfd.h"
 #include "ioctl/kio.h"
 
-#define PAGE_BYTES 4096u
-
 /* Reads of so many bytes are worth a copy engine's while. guess: uncached reads
  * over a bus bring some 60 MB/s, a submission takes some 20 us. */
 #define ENGINE_BYTES 16384u
@@ -154,7 +152,8 @@ bell_status
 amd_buffer_pin(struct hcq_device *base, void *ptr, uint64_t size_bytes,
                struct hcq_backing *out)
 {
-    uintptr_t start = (uintptr_t)ptr & ~(uintptr_t)(PAGE_BYTES - 1);
+    uint64_t page_bytes = amd_device_of(base)->process->page_bytes;
+    uintptr_t start = (uintptr_t)ptr & ~(uintptr_t)(page_bytes - 1);
     uint64_t offset = (uintptr_t)ptr - start;
     struct amd_buffer *buf;
 

@@ -76,14 +76,15 @@ bell_status
 nv_buffer_pin(struct hcq_device *base, void *ptr, uint64_t size_bytes,
               struct hcq_backing *out)
 {
-    uintptr_t start = (uintptr_t)ptr & ~(uintptr_t)(PAGE_BYTES - 1);
+    uint64_t page_bytes = kio_page_bytes(nv_device_of(base)->kio);
+    uintptr_t start = (uintptr_t)ptr & ~(uintptr_t)(page_bytes - 1);
     uint64_t offset = (uintptr_t)ptr - start;
     struct nv_backing *backing;
     bell_status status;
 
     status = nv_backing_pin(
         nv_device_of(base), (void *)start,
-        align_up(offset + (size_bytes ? size_bytes : 1), PAGE_BYTES), &backing);
+        align_up(offset + (size_bytes ? size_bytes : 1), page_bytes), &backing);
     if (status != BELL_OK) {
         bell_error_prefix("%s: pinning %llu bytes at %p", base->info.name,
                           (unsigned long long)size_bytes, ptr);

@@ -97,7 +97,7 @@ map_object(struct qcom_device *dev, uint64_t map_bytes, struct qcom_mem *mem)
     mem->va = info.gpuaddr;
     BELL_TRY(kio_mmap(dev->kio, &dev->file, NULL, map_bytes,
                       PROT_READ | PROT_WRITE, MAP_SHARED,
-                      (uint64_t)mem->handle << KGSL_MMAP_SHIFT, &mem->cpu));
+                      mem->handle * kio_page_bytes(dev->kio), &mem->cpu));
     mem->size_bytes = map_bytes;
     return BELL_OK;
 }

@@ -192,11 +192,12 @@ qcom_buffer_pin(struct hcq_device *base, void *ptr, uint64_t size_bytes,
                 struct hcq_backing *out)
 {
     struct qcom_device *dev = qcom_device_of(base);
-    uintptr_t start = (uintptr_t)ptr & ~(uintptr_t)(PAGE_BYTES - 1);
+    uint64_t page_bytes = kio_page_bytes(dev->kio);
+    uintptr_t start = (uintptr_t)ptr & ~(uintptr_t)(page_bytes - 1);
     uint64_t offset = (uintptr_t)ptr - start;
     struct qcom_mem mem = {
         .size_bytes =
-            align_up(offset + (size_bytes ? size_bytes : 1), PAGE_BYTES),
+            align_up(offset + (size_bytes ? size_bytes : 1), page_bytes),
     };
     struct qcom_mem *kept;
 
