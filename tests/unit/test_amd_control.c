@@ -118,7 +118,8 @@ sizes_of_boards(void **state)
         assert_non_null(amd_gen_find(b->version));
         gen = *amd_gen_find(b->version);
         gen.max_lds_bytes = b->lds_kib * 1024; /* of gfx950 */
-        amd_save_sizes(&gen, chip_amd_find(b->version)->n_regs * 4, &t, 4096, &sizes);
+        amd_save_sizes(&gen, chip_amd_find(b->version)->n_regs * 4, &t, 4096,
+                       &sizes);
         assert_int_equal(sizes.control_stack_bytes, b->control_stack);
         assert_int_equal(sizes.save_bytes, b->save);
         assert_int_equal(sizes.total_bytes, b->total);
