@@ -1,6 +1,6 @@
 /* The conformance suite of hcq/hcq.h.
  *
- * usage: cts DEVICE [--filter TEXT]... [--list]
+ * usage: cts DEVICE [--filter TEXT]... [--without TEXT]... [--list]
  * One TAP line per case, then `N passed, N failed, N skipped`. Exit code 0,
  * 1 (something failed) or 77 (no such device, or all skipped).
  */
@@ -391,31 +391,39 @@ find_device(struct cts *t)
 
 #define MAX_FILTERS 8
 
-/* Is it one of those asked for? All are, where none is named. */
+/* Texts that names may have. */
+struct filters {
+    const char *texts[MAX_FILTERS];
+    unsigned n;
+};
+
 static bool
-is_wanted(const char *name, const char *const *filters, unsigned n)
+has_one(const char *name, const struct filters *f)
 {
     unsigned i;
 
-    for (i = 0; i < n && !strstr(name, filters[i]); i++) {
+    for (i = 0; i < f->n && !strstr(name, f->texts[i]); i++) {
     }
-    return n == 0 || i < n;
+    return i < f->n;
 }
 
 int
 main(int argc, char **argv)
 {
     struct cts t = {.device = NULL};
-    const char *filters[MAX_FILTERS];
-    unsigned counts[4] = {0}, n = 0, n_filters = 0;
+    struct filters with = {.n = 0}, without = {.n = 0};
+    unsigned counts[4] = {0}, n = 0;
     bool list = false;
     size_t g;
     int i;
 
     for (i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--filter") == 0 && i + 1 < argc &&
-            n_filters < MAX_FILTERS)
-            filters[n_filters++] = argv[++i];
+            with.n < MAX_FILTERS)
+            with.texts[with.n++] = argv[++i];
+        else if (strcmp(argv[i], "--without") == 0 && i + 1 < argc &&
+                 without.n < MAX_FILTERS)
+            without.texts[without.n++] = argv[++i];
         else if (strcmp(argv[i], "--list") == 0)
             list = true;
         else if (argv[i][0] != '-' && !t.device)
@@ -424,7 +432,8 @@ main(int argc, char **argv)
             t.device = NULL, i = argc;
     }
     if (!t.device && !list) {
-        fprintf(stderr, "usage: cts DEVICE [--filter TEXT]... [--list]\n");
+        fprintf(stderr, "usage: cts DEVICE [--filter TEXT]... "
+                        "[--without TEXT]... [--list]\n");
         return 2;
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
@@ -436,7 +445,8 @@ main(int argc, char **argv)
         for (c = groups[g]; c->name; c++) {
             uint64_t start_ns = time_now_ns();
 
-            if (!is_wanted(c->name, filters, n_filters))
+            if ((with.n && !has_one(c->name, &with)) ||
+                has_one(c->name, &without))
                 continue;
             if (list) {
                 printf("%s\n", c->name);

@@ -253,6 +253,13 @@ test_threads(void **state)
     assert_false(sim_nv_machine_exists());
 }
 
+/* Whether the simulated card sees loads through its window (gpu_bar.c). */
+#if defined(__x86_64__)
+#define SEES_LOADS true
+#else
+#define SEES_LOADS false
+#endif
+
 /* Who rings in BAR0 at once: how many of 40 submissions are not seen before
  * the next ring, which shows them all. */
 static unsigned
@@ -305,14 +312,12 @@ test_doorbells(void **state)
             rig_fini(&rig);
         }
     }
-#if defined(__x86_64__) /* elsewhere the simulated card does not see loads */
-    for (i = 1; i < ARRAY_LEN(specs); i++) {
+    for (i = 1; SEES_LOADS && i < ARRAY_LEN(specs); i++) {
         unsigned n_lost = count_lost(specs[i], RIG_BELL_BAR0);
 
         if (n_lost < 4)
             fail_msg("%s: %u of 40 rings were too early", specs[i], n_lost);
     }
-#endif
     for (i = 0; i < ARRAY_LEN(ordered); i++) {
         rig_init(&rig, ordered[i]);
         rig.bell = RIG_BELL_BAR0;

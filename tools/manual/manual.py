@@ -2,7 +2,7 @@
 """Writes man pages, one a verb, and completions for shells, from the tables of
 options that the program itself parses by.
 
-usage: manual.py DOORBELL VERSION FOLDER NAME...
+usage: manual.py DOORBELL... -- VERSION FOLDER NAME...     DOORBELL: words that run it
 NAME... are the files to be written there, all of them; a difference from what
 there is to write is an error, so that none is forgotten where they are listed.
 """
@@ -32,7 +32,7 @@ VARIABLES = (
 
 
 def ask(doorbell, *args):
-    done = subprocess.run([doorbell, *args, '-h', '--json'], check=True,
+    done = subprocess.run([*doorbell, *args, '-h', '--json'], check=True,
                           capture_output=True, text=True,
                           stdin=subprocess.DEVNULL)
     return json.loads(done.stdout)
@@ -387,7 +387,8 @@ def fish(verbs):
 
 
 def main():
-    doorbell, version, folder, *names = sys.argv[1:]
+    end = sys.argv.index('--')  # the program's words are before it
+    doorbell, (version, folder, *names) = sys.argv[1:end], sys.argv[end + 1:]
     verbs = [Verb(doorbell, row) for row in ask(doorbell)['verbs']]
     epoch = int(os.environ.get('SOURCE_DATE_EPOCH', time.time()))
     date = time.strftime('%Y-%m-%d', time.gmtime(epoch))
