@@ -14,17 +14,6 @@ tool_check_math(bool json, const char *verb, const char *words)
     return tool_usage(json, "%s: --math: %s", verb, bell_error_last()->message);
 }
 
-void
-tool_tell_passed_over(struct hcq_device *dev)
-{
-    struct hcq_device_info info = {.struct_size = sizeof(info)};
-
-    hcq_device_info(dev, &info);
-    if (info.flags & HCQ_DEVICE_HOST_CPU && hcq_device_passed_over(dev)[0])
-        tool_eprintf("doorbell: computing on %s: no GPU can be used: %s\n",
-                     info.name, hcq_device_passed_over(dev));
-}
-
 bell_status
 tool_open_context(const char *device, const char *math,
                   struct bell_context **out_ctx)
