@@ -16,7 +16,8 @@
 #define WAIT_NS    100000000ull /* for what may loop for ever */
 #define MEMORY_MAX (1u << 24) /* what an input may have: the rest is refused */
 
-static const char *const names[] = {"NV@sim:sm_90", "AMD@sim:gfx1100",
+/* KFD of a version that a process recovers on from memory faults. */
+static const char *const names[] = {"NV@sim:sm_90", "AMD@sim:gfx1100,kfd=1.23",
                                     "QCOM@sim:a630"};
 static struct hcq_device *devices[ARRAY_LEN(names)];
 
