@@ -108,7 +108,7 @@ def check_failure(tap):
     done = run('selftest', device, '--json', '--keep-going', '--programs', '1')
     tap.check('unless told to go on', expect(done, 1) + [
         c for c in ['it stopped'] if steps_of(done)[-1:] == steps[-1:]])
-    device = 'NV@fault:ioctl:60=EIO@sim:sm_90'
+    device = 'NV@fault:ioctl:66=EIO@sim:sm_90'
     done = run('selftest', device, '--from', 'open-device', '--json')
     again = [s['again'] for s in steps_of(done) if s['verdict'] == 'failed']
     tap.check('a step that uses a queue is tried again, recorded', expect(
