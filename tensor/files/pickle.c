@@ -338,11 +338,35 @@ is_kind(const struct pickle_value *value, enum pickle_kind kind)
     return value && value->kind == kind;
 }
 
+/* Whether a tensor comes with more than its elements: a bit that negates or
+ * conjugates them when they are looked at, or what a later PyTorch has.
+ * src: torch/_utils.py, set_tensor_metadata */
+static bool
+has_metadata(const struct pickle *p, uint32_t args, bool typed)
+{
+    const struct pickle_value *data, *value;
+    uint32_t at, cell, i;
+
+    data = item_of(p, args, typed ? 7 : 6, &at);
+    if (!data || (data->kind == PICKLE_DICT && !data->n) ||
+        data->kind == PICKLE_NONE)
+        return false;
+    if (data->kind != PICKLE_DICT)
+        return true;
+    for (cell = data->first, i = 0; cell; cell = p->cells[cell].next, i++) {
+        value = &p->values[p->cells[cell].value];
+        if (i % 2 && !(value->kind == PICKLE_BOOL && !value->i))
+            return true;
+    }
+    return false;
+}
+
 static BELL_MUST_CHECK bell_status
 make_tensor(struct reader *r, uint32_t args, bool typed)
 {
     const struct pickle *p = r->pickle;
     struct pickle_value tensor = {.kind = PICKLE_TENSOR};
+    static const char bits[] = "Tensor with its bit neg or conj set";
     const struct pickle_value *begin, *dtype, *named;
     uint32_t at;
 
@@ -366,6 +390,13 @@ make_tensor(struct reader *r, uint32_t args, bool typed)
     tensor.n_module = named->n_module;
     tensor.name = named->name;
     tensor.n_name = named->n_name;
+    if (has_metadata(p, args, typed)) {
+        tensor.dtype = BELL_DEFAULT;
+        tensor.module = "torch";
+        tensor.n_module = 5;
+        tensor.name = bits;
+        tensor.n_name = sizeof(bits) - 1;
+    }
     return push_value(r, &tensor);
 }
 

@@ -123,8 +123,9 @@ def safetensors(tensors, metas=None):
 class Tensor:
     """A tensor of float32, or of another storage, as torch.save has it."""
 
-    def __init__(self, content, storage='FloatStorage'):
+    def __init__(self, content, storage='FloatStorage', *metadata):
         self.content, self.storage = content, storage
+        self.metadata = metadata
 
 
 class Call:
@@ -164,7 +165,7 @@ def torch_file(made, protocol=2):
             if isinstance(obj, Tensor):
                 return stub('torch._utils', '_rebuild_tensor_v2'), (
                     Storage(obj), 0, (1,), (1,), False,
-                    collections.OrderedDict())
+                    collections.OrderedDict(), *obj.metadata)
             if isinstance(obj, Call):
                 return stub(*obj.of), obj.args
             return NotImplemented
@@ -427,6 +428,9 @@ def check_unread(tap, files):
             'counter': collections.Counter('aab'), 'large': 1 << 80,
             'bytes': b'abc', 'object': argparse.Namespace(a=1),
             'call': Call('os', 'system', ('false',)),
+            'negated': Tensor(one, 'FloatStorage', {'neg': True}),
+            'later': Tensor(one, 'FloatStorage', {'neg': False, 'new': 1}),
+            'plain': Tensor(one, 'FloatStorage', {'neg': False}),
             (1, 2): Tensor(one), 'parameter': Call(
                 'torch._utils', '_rebuild_parameter',
                 (Tensor(bytes(8), 'ComplexFloatStorage'), True, None))}
@@ -439,8 +443,10 @@ def check_unread(tap, files):
             'device': 'torch.device', 'counter': 'collections.Counter',
             'large': 'builtins.int', 'bytes': '',
             'object': 'argparse.Namespace', 'call': '',
+            'negated': 'torch.Tensor with its bit neg or conj set',
+            'later': 'torch.Tensor with its bit neg or conj set',
             'parameter': 'torch.ComplexFloatStorage'})
-        for name in ('deep.0.w', '?11'):
+        for name in ('deep.0.w', 'plain', '?14'):
             tap.check(f'a .pth of protocol {protocol}: {name}',
                       files.read(path, name, 'CPU')[3])
     path = files.write('one.pth', torch_file({1, 2}))
