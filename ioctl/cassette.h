@@ -81,6 +81,7 @@ enum {
 
 struct cas_writer;
 struct kio_capture;
+struct kio_region;
 
 /* Creates the file, under a name of its own beside `path` until it is named;
  * with CAS_WRITE_EACH it is so at once. `identity` is lines of "key=value". */
@@ -106,6 +107,10 @@ void cas_writer_drop(struct cas_writer *writer);
 uint32_t cas_argument_blobs(const struct kio_capture *in,
                             const struct kio_capture *out,
                             struct cas_blob *blobs);
+
+/* A region as a blob; `data` is its bytes, which may be a copy. */
+struct cas_blob cas_region_blob(const struct kio_region *region,
+                                const uint8_t *data);
 
 /* "key=value" lines that say on what machine this runs, by which command (NULL:
  * this process's), and whether the cards are simulated ones. Returns the

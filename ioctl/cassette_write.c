@@ -13,6 +13,7 @@
 #include "base/new_file.h"
 #include "ioctl/cassette.h"
 #include "ioctl/cassette_format.h"
+#include "ioctl/kio.h"
 #include "ioctl/kio_capture.h"
 #include "ioctl/nv_abi.h"
 
@@ -303,6 +304,19 @@ cas_argument_blobs(const struct kio_capture *in, const struct kio_capture *out,
         blobs[n++].data = o->data;
     }
     return n;
+}
+
+struct cas_blob
+cas_region_blob(const struct kio_region *region, const uint8_t *data)
+{
+    return (struct cas_blob){
+        .role = CAS_REGION,
+        .addr = region->va,
+        .cpu = (uintptr_t)region->cpu,
+        .size_bytes = (uint32_t)region->size_bytes,
+        .extra = region->kind,
+        .data = data,
+    };
 }
 
 /* ---- identity --------------------------------------------------------- */

@@ -128,14 +128,8 @@ write_sample(void *user, uint32_t queue_id, const struct kio_region *regions,
     uint32_t i;
 
     for (i = 0; i < n_regions && i < ARRAY_LEN(blobs); i++)
-        blobs[i] = (struct cas_blob){
-            .role = CAS_REGION,
-            .addr = regions[i].va,
-            .cpu = regions[i].va,
-            .size_bytes = (uint32_t)regions[i].size_bytes,
-            .extra = regions[i].kind,
-            .data = (const uint8_t *)(uintptr_t)regions[i].cpu,
-        };
+        blobs[i] = cas_region_blob(&regions[i],
+                                   (const uint8_t *)(uintptr_t)regions[i].cpu);
     record.n_blobs = i;
     record_write_locked(user, &record);
 }
@@ -442,14 +436,7 @@ copy_regions(const struct kio_bell *bell, uint32_t n, struct cas_blob *blobs)
     for (i = 0; data && i < n; i++) {
         const struct kio_region *r = &bell->regions[i];
         copy_volatile(data + at, r->cpu, (uint32_t)r->size_bytes);
-        blobs[i] = (struct cas_blob){
-            .role = CAS_REGION,
-            .addr = r->va,
-            .cpu = (uintptr_t)r->cpu,
-            .size_bytes = (uint32_t)r->size_bytes,
-            .extra = r->kind,
-            .data = data + at,
-        };
+        blobs[i] = cas_region_blob(r, data + at);
         at += r->size_bytes;
     }
     return data;

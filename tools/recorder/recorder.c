@@ -144,14 +144,7 @@ write_sample(void *user, uint32_t channel, const struct kio_region *regions,
             .kind = CAS_SAMPLE, .fd = -1, .args = {channel}, .blobs = blobs};
         for (n = 0; n < ARRAY_LEN(blobs) && i + n < n_regions; n++) {
             const struct kio_region *r = &regions[i + n];
-            blobs[n] = (struct cas_blob){
-                .role = CAS_REGION,
-                .addr = r->va,
-                .cpu = (uintptr_t)r->cpu,
-                .size_bytes = (uint32_t)r->size_bytes,
-                .extra = r->kind,
-                .data = (const uint8_t *)(uintptr_t)r->cpu,
-            };
+            blobs[n] = cas_region_blob(r, (const uint8_t *)(uintptr_t)r->cpu);
         }
         record.n_blobs = n;
         write_locked(&record);
