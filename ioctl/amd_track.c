@@ -17,8 +17,8 @@
 #define TYPE_PM4 0u
 #define TYPE_AQL 2u
 
-/* Of a type 3 packet's head; words of the indirect buffer's packet.
- * src: hw/amd/BRINGUP.md 6 */
+/* Fields of a type 3 packet's head, and words of the packet that names an
+ * indirect buffer. src: hw/amd/BRINGUP.md 6 */
 #define PM4_TYPE(head)         ((head) >> 30)
 #define PM4_OPCODE(head)       ((head) >> 8 & 0xff)
 #define PM4_COUNT(head)        ((head) >> 16 & 0x3fff)

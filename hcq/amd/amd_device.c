@@ -240,8 +240,8 @@ amd_device_tell(struct hcq_device *base, const struct kio_told *told)
     return kio_tell(amd_device_of(base)->process->kio, told);
 }
 
-/* What a memory fault has stopped, and nobody has open any more, a fresh state
- * of the process makes good. */
+/* After a memory fault the process needs a fresh state. It is made here if
+ * nobody else of the process has a card open. */
 static bell_status
 check_stopped(struct amd_device *dev)
 {

@@ -87,8 +87,8 @@ amd_fill_fault(struct amd_device *dev, const struct amd_fault_record *record,
 
 /* ---- what stopped one queue ------------------------------------------------------ */
 
-/* Why the card stopped a queue, if the kernel told. Of waves nobody tells before
- * there is a second level of the trap handler, which we bring none of. */
+/* Why the card stopped a queue, if the kernel told. Faults of waves are reported
+ * only where there is a second level of the trap handler; this driver has none. */
 static const struct {
     uint32_t exception; /* enum kfd_exception */
     const char *text;

@@ -257,8 +257,8 @@ void amd_channel_set_scratch(struct amd_channel *channel);
  * of this card. Any thread. */
 uint64_t amd_read_by_engine(struct amd_device *dev, uint64_t va, void *data,
                             uint64_t size_bytes);
-/* All reads and writes of memory that no window shows. BELL_E_DEVICE_LOST on a
- * device that is lost: there is no other way. Any thread. */
+/* All reads and writes of memory that the host does not see. A device that is
+ * lost has no engine to do them: BELL_E_DEVICE_LOST. Any thread. */
 BELL_MUST_CHECK bell_status amd_fetch_by_engine(struct amd_device *dev,
                                                 uint64_t va, void *data,
                                                 uint64_t size_bytes);

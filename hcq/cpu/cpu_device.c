@@ -84,7 +84,7 @@ static const struct part {
     {0x51001, "Oryon"},
 };
 
-/* Of the first core, so that all threads give one answer where cores differ; 0:
+/* The first core's, so that all threads give one answer where cores differ; 0:
  * the kernel does not tell. */
 static uint64_t
 read_midr(void)

@@ -25,7 +25,7 @@ open_amd(const char *name)
     return amd_device_of(dev);
 }
 
-/* Of a virtual function there is no page of the HDP: sim_kept.h's rule, but for
+/* A virtual function has no page of the HDP: sim_kept.h's rule, but for
  * that. */
 static void
 close_amd(struct amd_device *dev)

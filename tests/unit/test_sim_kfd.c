@@ -921,9 +921,9 @@ test_bad_packets(void **state)
     BAD(KFD_QUEUE_SDMA, "gives up", 0xd0000008, 0x1000, 0, 1, 1, 4);
 }
 
-/* Of a compute queue that asked for it the kernel tells why: the header of the
- * save area, through the process's own mapping, says where and by which event.
- * Not of a copy queue, nor of what only a simulator looks at. */
+/* A compute queue that asked for it is told why it was stopped: the header of
+ * the save area, through the process's own mapping, says where and by which
+ * event. A copy queue is not, nor is what only a simulator looks at told. */
 static void
 test_exceptions(void **state)
 {

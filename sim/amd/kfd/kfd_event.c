@@ -342,9 +342,9 @@ tell_exception(const struct kfd_queue *queue, uint32_t exception)
         set_events(p, KFD_EVENT_SIGNAL, header.event_id, &nothing);
 }
 
-/* Of an address space: evicts the process and tells it. Of a packet: see above.
- * What a wave does otherwise (illegal instructions, LDS) nobody is told of: the
- * first level of the trap handler halts it, and the queue stands. src: Linux
+/* A fault of an address space evicts the process, which is told; for one of a
+ * packet see above. Other faults of a wave (illegal instructions, LDS) are not
+ * reported: the first level of the trap handler halts it, and the queue stands. src: Linux
  * 6.12, cwsr_trap_handler_gfx9.asm and gfx10.asm, L_NO_NEXT_TRAP */
 void
 kfd_queue_fault(void *user, const struct amdsim_fault *fault)

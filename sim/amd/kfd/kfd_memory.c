@@ -339,7 +339,7 @@ kfd_do_export(struct kfd_process *p, void *arg)
     return 0;
 }
 
-/* Of flags it keeps what lies in the memory itself; writing and executing are
+/* Imported memory keeps the flags of its placement; writing and executing are
  * allowed. src: Linux 6.12, import_obj_create */
 int
 kfd_do_import(struct kfd_process *p, void *arg)

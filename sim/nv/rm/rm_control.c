@@ -225,7 +225,7 @@ give_list(const uint32_t *list, uint32_t n, uint64_t addr, uint32_t *count)
     return RM_OK;
 }
 
-/* Of a GV100, which is older than what drivers here are for.
+/* The classes of a GV100, which is older than what drivers here are for.
  * src: open-gpu-doc, clc361.h, clc36f.h, clc3b5.h, clc3c0.h */
 static const uint32_t gv100_classes[] = {0x0070, 0x2080, 0xc361,
                                          0xc36f, 0xc3b5, 0xc3c0};
