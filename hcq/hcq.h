@@ -430,6 +430,32 @@ void hcq_cs_write(struct hcq_cs *cs, uint64_t dst_va, uint64_t value,
  * patch: BELL_E_UNSUPPORTED at the submission. */
 void hcq_cs_poll(struct hcq_cs *cs, uint64_t va, uint32_t mask, uint32_t value);
 
+/* ---- words ------------------------------------------------------------- */
+
+#define HCQ_WORDS_MAX 256 /* of one call */
+
+enum hcq_words_flag {
+    HCQ_WORDS_UNCHECKED = 1u << 0, /* as they are */
+};
+
+/* Words of the card's own, for bring-up and for what hcq has no command for:
+ * methods of NVIDIA's channels, PM4 packets of AMD, on its copy queues SDMA's,
+ * type 4 and 7 packets of Adreno. They are copied, and go where the command
+ * stands; the words of one call stay together. What they say is the caller's
+ * affair: state that hcq sets at a submission's start may be changed until its
+ * end, what it sets once (where local memory lies, exceptions) may not; later
+ * commands of the stream may rest on less than they think, a launch's memory is
+ * visible to them after hcq_cs_barrier. On a chip of several dies each runs the
+ * words.
+ *
+ * They are decoded first, and refused where a word has no name, a packet is not
+ * whole or reserved bits are set: BELL_E_INVALID with the place and the decoded
+ * line. HCQ_WORDS_UNCHECKED sends them anyway; those of an AMD copy queue have
+ * to be packets that hcq itself uses, as its ring is refilled packet by packet.
+ * BELL_E_UNSUPPORTED: the device has no words of its own (CPU, OpenCL). */
+void hcq_cs_words(struct hcq_cs *cs, const uint32_t *words, uint32_t n_words,
+                  uint32_t flags);
+
 /* ---- bound streams ---------------------------------------------------- */
 
 /* Which value of a command; each command has those its comment names. */

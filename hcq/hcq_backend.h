@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/log.h"
 #include "base/map.h"
 #include "base/process.h"
 #include "hcq/hcq.h"
@@ -50,6 +51,10 @@ struct hcq_cs {
 
 /* Keeps the calling thread's error record as the stream's first error. */
 void hcq_cs_fail(struct hcq_cs *cs, bell_status status);
+
+/* hcq_cs_words without a look at the words. */
+void hcq_cs_put_words(struct hcq_cs *cs, const uint32_t *words,
+                      uint32_t n_words);
 
 /* A place in a stream that a patch writes. */
 struct hcq_place {
@@ -97,6 +102,15 @@ struct hcq_signal_node {
 };
 
 /* Base of every backend's queue. */
+/* What a queue's own words are. */
+enum hcq_words {
+    HCQ_WORDS_NONE, /* it has none */
+    HCQ_WORDS_NV,   /* methods */
+    HCQ_WORDS_PM4,  /* packets of AMD's command processors */
+    HCQ_WORDS_SDMA, /* of its copy engines */
+    HCQ_WORDS_PKT7, /* packets of Adreno's */
+};
+
 struct hcq_queue {
     struct hcq_device *dev;
     enum hcq_queue_kind kind;
@@ -114,6 +128,7 @@ struct hcq_queue {
     struct hcq_link bound; /* streams that may be submitted; dev->lock */
     uint64_t sync_va_end;  /* of waits, signals, timestamps and polls */
     uint64_t copy_va_end;  /* of copies, fills and writes */
+    uint8_t words;         /* enum hcq_words: of hcq_cs_words */
 };
 
 struct hcq_patch {
@@ -161,6 +176,30 @@ struct hcq_stream {
 
 struct hcq_packet;
 struct kio_told;
+
+/* BELL_DEBUG=push, in builds that have a decoder: a queue's words as lines.
+ * `what` is the submission's, or a bound stream's name. */
+void hcq_decode_words(const struct hcq_queue *queue, const char *what,
+                      const uint32_t *words, size_t n_words);
+/* The same of packets in an AQL queue's ring. */
+void hcq_decode_aql(const struct hcq_queue *queue, const uint32_t *words,
+                    size_t n_words);
+
+/* What was just written for the card, up to `end`. */
+static inline void
+hcq_log_words(const struct hcq_queue *queue, const char *what,
+              const uint32_t *words, const uint32_t *end)
+{
+#if BELL_HAVE_DECODER
+    if (LOG_ON(LOG_PUSH))
+        hcq_decode_words(queue, what, words, (size_t)(end - words));
+#else
+    (void)queue;
+    (void)what;
+    (void)words;
+    (void)end;
+#endif
+}
 
 /* The device's clock, in ticks, and the host's. */
 struct hcq_clock_pair {

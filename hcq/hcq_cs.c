@@ -160,6 +160,20 @@ count(struct hcq_cs *cs, struct hcq_ring *ring, const struct hcq_extent *extent)
                               ring->slot_name));
 }
 
+/* What a packet that was appended becomes, counted. */
+static inline __attribute__((always_inline)) void
+measure(struct hcq_cs *cs, struct hcq_packet *packet)
+{
+    struct hcq_ring *ring = cs->queue->ring;
+    struct hcq_extent extent;
+
+    if (!ring || cs->status != BELL_OK)
+        return;
+    extent = hcq_packet_measure(cs, packet);
+    if (!cs->stream)
+        count(cs, ring, &extent);
+}
+
 /* A packet with n_words words behind its head. */
 static void
 emit(struct hcq_cs *cs, enum hcq_op op, uint32_t n_words, uint64_t a,
@@ -168,8 +182,6 @@ emit(struct hcq_cs *cs, enum hcq_op op, uint32_t n_words, uint64_t a,
     const uint64_t words[3] = {a, b, c};
     uint32_t n_dw = HCQ_HEAD_DW + 2 * n_words, i;
     struct hcq_packet *packet = (void *)reserve(cs, n_dw);
-    struct hcq_ring *ring = cs->queue->ring;
-    struct hcq_extent extent;
 
     HCQ_PUT(packet->head.op, (uint8_t)op);
     HCQ_PUT(packet->head.flags, 0);
@@ -177,11 +189,41 @@ emit(struct hcq_cs *cs, enum hcq_op op, uint32_t n_words, uint64_t a,
     HCQ_PUT(packet->head.word_dw, 0);
     for (i = 0; i < n_words; i++)
         HCQ_PUT(packet->word[i], words[i]);
-    if (!ring || cs->status != BELL_OK)
+    measure(cs, packet);
+}
+
+void
+hcq_cs_put_words(struct hcq_cs *cs, const uint32_t *words, uint32_t n_words)
+{
+    uint32_t n_dw = hcq_words_dw(n_words), i, *to;
+    struct hcq_packet *packet;
+
+    if (!takes_commands(cs) || n_words == 0)
         return;
-    extent = hcq_packet_measure(cs, packet);
-    if (!cs->stream)
-        count(cs, ring, &extent);
+    if (n_words > HCQ_WORDS_MAX || !words || !cs->queue->words) {
+        hcq_cs_fail(
+            cs, !cs->queue->words
+                    ? bell_fail(BELL_E_UNSUPPORTED,
+                                "%s: words: %s has none of its own, it runs "
+                                "hcq's commands as they are",
+                                cs_name(cs), cs->queue->dev->info.name)
+                : words ? bell_fail(BELL_BAD_SIZE,
+                                    "%s: %u words at once; %u are possible",
+                                    cs_name(cs), n_words, HCQ_WORDS_MAX)
+                        : bell_fail(BELL_BAD_MISSING, "%s: words is NULL",
+                                    cs_name(cs)));
+        return;
+    }
+    packet = (void *)reserve(cs, n_dw);
+    HCQ_PUT(packet->head.op, (uint8_t)HCQ_OP_WORDS);
+    HCQ_PUT(packet->head.flags, 0);
+    HCQ_PUT(packet->head.n_dw, (uint16_t)n_dw);
+    HCQ_PUT(packet->head.word_dw, 0);
+    HCQ_PUT(packet->word[0], n_words);
+    to = (uint32_t *)(void *)&packet->word[1];
+    for (i = 0; i < n_words; i++)
+        HCQ_PUT(to[i], words[i]);
+    measure(cs, packet);
 }
 
 /* The address on the stream's device of a signal, n_bytes of which the command

@@ -174,6 +174,19 @@ null_program_destroy(struct hcq_program_base *prog)
     host_free(prog);
 }
 
+/* As the driver's for that chip. */
+static enum hcq_words
+words_of(const char *backend, enum hcq_queue_kind kind)
+{
+    if (strcmp(backend, "NV") == 0)
+        return HCQ_WORDS_NV;
+    if (strcmp(backend, "QCOM") == 0)
+        return HCQ_WORDS_PKT7;
+    if (strcmp(backend, "AMD") != 0)
+        return HCQ_WORDS_NONE;
+    return kind == HCQ_QUEUE_COPY ? HCQ_WORDS_SDMA : HCQ_WORDS_PM4;
+}
+
 static bell_status
 null_queue_create(struct hcq_device *base, const struct hcq_queue_desc *desc,
                   struct hcq_queue **out_queue)
@@ -186,6 +199,7 @@ null_queue_create(struct hcq_device *base, const struct hcq_queue_desc *desc,
         return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a queue",
                          base->info.name);
     queue->sync_va_end = queue->copy_va_end = UINT64_MAX;
+    queue->words = (uint8_t)words_of(base->info.backend, desc->kind);
     status = hcq_queue_ring_bytes(base, desc, 1u << 30, &ring_bytes);
     if (status == BELL_OK)
         status = hcq_queue_init(queue, base, desc, ring_bytes);

@@ -16,7 +16,7 @@ static const uint8_t op_words[HCQ_OP_COUNT] = {
     [HCQ_OP_WAIT] = 2,    [HCQ_OP_SIGNAL] = 2,  [HCQ_OP_TIMESTAMP] = 1,
     [HCQ_OP_BARRIER] = 0, [HCQ_OP_COPY] = 3,    [HCQ_OP_FILL] = 3,
     [HCQ_OP_WRITE32] = 2, [HCQ_OP_WRITE64] = 2, [HCQ_OP_POLL] = 3,
-    [HCQ_OP_CALL] = 2,
+    [HCQ_OP_CALL] = 2,    [HCQ_OP_WORDS] = 1, /* at least */
 };
 
 static const char *const op_names[HCQ_OP_COUNT] = {
@@ -25,7 +25,7 @@ static const char *const op_names[HCQ_OP_COUNT] = {
     [HCQ_OP_EXEC] = "exec",           [HCQ_OP_COPY] = "copy",
     [HCQ_OP_FILL] = "fill",           [HCQ_OP_WRITE32] = "write32",
     [HCQ_OP_WRITE64] = "write64",     [HCQ_OP_POLL] = "poll",
-    [HCQ_OP_CALL] = "call",
+    [HCQ_OP_CALL] = "call",           [HCQ_OP_WORDS] = "words",
 };
 
 /* ---- fields ------------------------------------------------------------------- */
@@ -189,6 +189,10 @@ hcq_packet_ok(const struct hcq_packet *packet, uint64_t n_left_dw)
         return false;
     if (packet->head.op == HCQ_OP_EXEC)
         return packet->head.n_dw >= HCQ_EXEC_DW && packet->head.n_dw % 2 == 0;
+    if (packet->head.op == HCQ_OP_WORDS)
+        return packet->head.n_dw >= HCQ_HEAD_DW + 2 &&
+               packet->word[0] <= HCQ_WORDS_MAX &&
+               packet->head.n_dw == hcq_words_dw((uint32_t)packet->word[0]);
     return packet->head.n_dw == HCQ_HEAD_DW + 2u * op_words[packet->head.op];
 }
 
@@ -240,6 +244,9 @@ hcq_packet_text(const struct hcq_packet *packet, const char *program,
     case HCQ_OP_POLL:
         snprintf(text, size_bytes, "poll 0x%llx & 0x%llx == 0x%llx", w[0], w[1],
                  w[2]);
+        break;
+    case HCQ_OP_WORDS:
+        snprintf(text, size_bytes, "%llu words of the card's own", w[0]);
         break;
     case HCQ_OP_BARRIER:
     case HCQ_OP_CALL:

@@ -33,6 +33,7 @@ enum hcq_op {
     HCQ_OP_POLL,      /* va, mask, value */
     HCQ_OP_CALL,      /* packets, how many words of 64 bits: in rings of the
                        * CPU, a bound stream */
+    HCQ_OP_WORDS,     /* how many 32-bit words of the card's own, and these */
     HCQ_OP_COUNT
 };
 
@@ -62,6 +63,21 @@ struct __attribute__((may_alias)) hcq_exec {
     uint64_t args[];
 };
 
+/* The words of an HCQ_OP_WORDS, and how many. */
+static inline const uint32_t *
+hcq_packet_words(const struct hcq_packet *packet, uint32_t *out_n)
+{
+    *out_n = (uint32_t)packet->word[0];
+    return (const uint32_t *)(const void *)&packet->word[1];
+}
+
+/* Of a packet of n_words such words: a whole number of 64 bits. */
+static inline uint32_t
+hcq_words_dw(uint32_t n_words)
+{
+    return (uint32_t)(sizeof(struct hcq_head) / 4) + 2 + (n_words + 1) / 2 * 2;
+}
+
 /* Stores a field of a packet of a fresh stream. A report may be looking at
  * packets that were here before, and finds out afterwards that they are gone
  * (hcq_ring.c). */
@@ -75,6 +91,7 @@ static_assert(sizeof(struct hcq_exec) == 40, "hcq_exec");
 static_assert(sizeof(struct hcq_exec) / 4 + 2 * HCQ_ARGS_MAX <=
                   HCQ_CS_PACKET_DW,
               "an exec fits in the sink");
+static_assert(HCQ_WORDS_MAX + 4 <= HCQ_CS_PACKET_DW, "so do words");
 
 /* The packet at a word of a stream. */
 static inline const struct hcq_packet *

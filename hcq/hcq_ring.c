@@ -257,13 +257,25 @@ add_text(struct report *report, const char *text)
 }
 
 static void
+add_words_text(struct report *report, uint32_t *n_words)
+{
+    char text[64];
+
+    if (*n_words == 0)
+        return;
+    snprintf(text, sizeof(text), "%u words of the card's own", *n_words);
+    add_text(report, text);
+    *n_words = 0;
+}
+
+static void
 report_submission(struct hcq_queue *queue, struct report *report,
                   uint64_t value)
 {
     char text[HCQ_NAME_MAX + 128];
     const struct hcq_packet *packet;
     struct snapshot snapshot;
-    uint32_t pos = 0;
+    uint32_t pos = 0, n_words = 0;
 
     if (!take_snapshot(queue, value, &snapshot))
         return;
@@ -274,10 +286,16 @@ report_submission(struct hcq_queue *queue, struct report *report,
     }
     while (report->used + 1 < report->size_bytes &&
            (packet = next_packet(&snapshot, &pos)) != NULL) {
+        if (packet->head.op == HCQ_OP_WORDS) { /* told of together */
+            n_words += (uint32_t)packet->word[0];
+            continue;
+        }
+        add_words_text(report, &n_words);
         hcq_packet_text(packet, program_name(queue->dev, packet), text,
                         sizeof(text));
         add_text(report, text);
     }
+    add_words_text(report, &n_words);
     report->n += snapshot.stream != NULL;
 }
 
@@ -314,7 +332,8 @@ hcq_ring_find_endless(struct hcq_queue *queue, char name[HCQ_NAME_MAX])
         !take_snapshot(queue, hcq_signal_value(queue->timeline) + 1, &snapshot))
         return 0;
     while ((packet = next_packet(&snapshot, &pos)) != NULL) {
-        if (packet->head.op == HCQ_OP_WAIT || packet->head.op == HCQ_OP_POLL)
+        if (packet->head.op == HCQ_OP_WAIT || packet->head.op == HCQ_OP_POLL ||
+            packet->head.op == HCQ_OP_WORDS)
             return 0;
         if (packet->head.op != HCQ_OP_EXEC)
             continue;

@@ -136,6 +136,22 @@ regs_field_by_name(const struct regs_type *type, unsigned gen, const char *name)
     return NULL;
 }
 
+const struct regs_field *
+regs_parity_of(const struct regs_type *type, unsigned gen,
+               const struct regs_field *parity)
+{
+    size_t n = strlen(parity->name) - strlen("_PARITY");
+
+    for (unsigned f = 0; f < type->n_fields; f++) {
+        const struct regs_field *field = &type->fields[f];
+
+        if (regs_in(gen, field->gens) && strlen(field->name) == n &&
+            !strncmp(field->name, parity->name, n))
+            return field;
+    }
+    return NULL;
+}
+
 const struct regs_type *
 regs_by_address(const struct regs_unit *unit, unsigned gen, uint32_t address,
                 unsigned *out_element, unsigned *out_dw)
@@ -399,6 +415,44 @@ struct place {
     unsigned gen, element, dw;
 };
 
+/* A line of the stream. */
+static void
+tell(struct regs_stream *s, const char *line, bool is_wrong)
+{
+    if (is_wrong && s->wrong)
+        s->wrong(s->user, line);
+    s->line(s->user, line);
+}
+
+/* Whether a bit is set that no field covers, of the words that are there. */
+static bool
+has_reserved(const struct regs_type *type, unsigned gen, const uint32_t *words,
+             uint64_t have)
+{
+    for (unsigned w = 0; w < regs_dw(type, gen); w++)
+        if ((w >= 64 || have >> w & 1) && words[w] & ~known_bits(type, gen, w))
+            return true;
+    return false;
+}
+
+/* Whether a field's parity, the field before its name's end, is what it is. */
+static bool
+parity_holds(const struct regs_type *type, unsigned gen, const uint32_t *words)
+{
+    for (unsigned f = 0; f < type->n_fields; f++) {
+        const struct regs_field *field = &type->fields[f];
+        const struct regs_field *of;
+
+        if (field->role != REGS_ROLE_PARITY || !regs_in(gen, field->gens))
+            continue;
+        of = regs_parity_of(type, gen, field);
+        if (of && regs_get(field, words, 0) !=
+                      !(__builtin_popcountll(regs_get(of, words, 0)) & 1))
+            return false;
+    }
+    return true;
+}
+
 static bool
 find_place(const struct regs_stream *s, unsigned slot, uint32_t address,
            struct place *out)
@@ -468,7 +522,7 @@ decode_write(struct regs_stream *s, unsigned slot, const struct place *place,
     regs_text_put(&text, " {");
     regs_decode_fields(&text, place->type, place->gen, whole, have);
     regs_text_put(&text, "}");
-    s->line(s->user, buf);
+    tell(s, buf, has_reserved(place->type, place->gen, whole, have));
     if (!place->dw && n_dw == place->type->n_dw)
         bind_slot(s, slot, place, whole);
 }
@@ -496,7 +550,7 @@ decode_ascending(struct regs_stream *s, const struct run *run)
         unknown++;
         regs_text_init(&text, buf, sizeof(buf));
         regs_text_put(&text, "  ? 0x%04x = %08x", address, run->words[i]);
-        s->line(s->user, buf);
+        tell(s, buf, true);
     }
     return unknown;
 }
@@ -530,8 +584,27 @@ decode_repeated(struct regs_stream *s, unsigned slot, uint32_t address,
         regs_text_put(&text, " %08x", words[i]);
     if (shown < n_words)
         regs_text_put(&text, " ...");
-    s->line(s->user, buf);
+    tell(s, buf, !known);
     return known ? 0 : (unsigned)n_words;
+}
+
+/* The words of a packet without a name, which is its own as well. */
+static unsigned
+pass_over(struct regs_stream *s, const struct run *run)
+{
+    size_t shown = run->n_words < SHOWN_WORDS ? run->n_words : SHOWN_WORDS;
+    char buf[LINE_BYTES];
+    struct regs_text text;
+
+    regs_text_init(&text, buf, sizeof(buf));
+    regs_text_put(&text, "  ? %zu words:", run->n_words);
+    for (size_t i = 0; i < shown; i++)
+        regs_text_put(&text, " %08x", run->words[i]);
+    if (shown < run->n_words)
+        regs_text_put(&text, " ...");
+    if (run->n_words)
+        s->line(s->user, buf);
+    return run->header->n_dw + (unsigned)run->n_words;
 }
 
 /* The writes of one header; returns how many words it could not name. */
@@ -556,6 +629,8 @@ decode_run(struct regs_stream *s, const struct run *run)
         return decode_repeated(s, run->slot, run->address, run->words, 1) +
                decode_repeated(s, run->slot, run->address + s->common->step,
                                run->words + 1, run->n_words - 1);
+    case REGS_OTHER:
+        return pass_over(s, run);
     case REGS_NONE:
     case REGS_BODY:
         break;
@@ -614,29 +689,42 @@ regs_decode_stream(struct regs_stream *s, const uint32_t *words, size_t n_dw)
     while (at < n_dw) {
         struct run run = {.header = find_header(s, words + at, n_dw - at)};
         uint64_t count;
+        bool is_wrong;
         size_t left;
 
         regs_text_init(&text, buf, sizeof(buf));
         regs_text_put(&text, "%05zx: %08x ", at * 4, words[at]);
         if (!run.header) {
             regs_text_put(&text, "?");
-            s->line(s->user, buf);
+            tell(s, buf, true);
             unknown++;
             at++;
             continue;
         }
         count = read_run_header(s, &run, words + at);
-        regs_text_put(&text, "%s ", run.header->name);
+        regs_text_put(&text, "%s%s ",
+                      run.header->stream == REGS_OTHER ? "? " : "",
+                      run.header->name);
         regs_decode_fields(&text, run.header, s->common_gen, words + at,
                            UINT64_MAX);
+        is_wrong =
+            run.header->stream == REGS_OTHER ||
+            has_reserved(run.header, s->common_gen, words + at, UINT64_MAX);
+        if (!parity_holds(run.header, s->common_gen, words + at)) {
+            regs_text_put(&text, " wrong parity");
+            unknown += run.header->stream != REGS_OTHER;
+            is_wrong = true;
+            count = 0; /* no more than a word can be told of it */
+        }
         left = n_dw - at - run.header->n_dw;
         if (count > left) {
             regs_text_put(&text, " truncated: %zu of %" PRIu64 " words", left,
                           count);
-            unknown++;
+            unknown += run.header->stream != REGS_OTHER; /* all its words are */
+            is_wrong = true;
             count = left;
         }
-        s->line(s->user, buf);
+        tell(s, buf, is_wrong);
         run.words = words + at + run.header->n_dw;
         run.n_words = (size_t)count;
         unknown += decode_run(s, &run);

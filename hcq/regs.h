@@ -32,6 +32,7 @@ enum regs_role {
     REGS_ROLE_ADDRESS, /* where the first of them goes */
     REGS_ROLE_SLOT,    /* to which of the bound units */
     REGS_ROLE_DATA,    /* the word itself */
+    REGS_ROLE_PARITY,  /* X_PARITY: with it, an odd number of X's bits is set */
     REGS_ROLE_BIND     /* of a register: id of the unit bound to the slot */
 };
 
@@ -48,7 +49,8 @@ enum regs_stream_kind {
     REGS_NONINC,
     REGS_ONEINC, /* the first to the address, the rest to the next one */
     REGS_IMM,    /* none follow; the header holds the data */
-    REGS_BODY    /* part of the packet, not addressed */
+    REGS_BODY,   /* part of the packet, not addressed */
+    REGS_OTHER   /* a packet without a name: its words are passed over */
 };
 
 struct regs_value {
@@ -231,6 +233,10 @@ const struct regs_type *regs_by_name(const struct regs_unit *unit,
 /* The field of that name in a generation, or NULL. */
 const struct regs_field *regs_field_by_name(const struct regs_type *type,
                                             unsigned gen, const char *name);
+/* What a field in the parity role is the parity of; NULL: no such field. */
+const struct regs_field *regs_parity_of(const struct regs_type *type,
+                                        unsigned gen,
+                                        const struct regs_field *parity);
 /* The register that covers an address in a generation, or NULL.
  * *out_element: of an array of registers; *out_dw: word of the register. */
 const struct regs_type *regs_by_address(const struct regs_unit *unit,
@@ -294,13 +300,17 @@ struct regs_stream {
     const struct regs_unit *const *units;
     unsigned n_units;
     regs_line_fn *line;
+    /* Called before it with the lines in which something is wrong: no name, a
+     * packet that is not whole, reserved bits, a parity. May be NULL. */
+    regs_line_fn *wrong;
     void *user;
 };
 
 /* Decodes a method or packet stream: a line per header, and below it one per
  * register. Never reads beyond n_dw, whatever the words hold. Returns the
- * number of words that it could not name: no header of the unit, an address
- * without a register, a header that wants more words than there are. */
+ * number of words that it could not name: no header of the unit, a packet
+ * without a name (which is stepped over by its count), an address without a
+ * register, a header that wants more words than there are. */
 unsigned regs_decode_stream(struct regs_stream *stream, const uint32_t *words,
                             size_t n_dw);
 

@@ -29,7 +29,8 @@ the lines indented below it are its fields.
                        A stream block is a packet header; what
                        follows it goes to: inc (ascending addresses), noninc
                        (one address), oneinc (one, then the next one), imm
-                       (the data is in the header), body (is not addressed)
+                       (the data is in the header), body (is not addressed);
+                       other: a packet without a name, last in its file
   layout NAME NB [as SHORT] [GENS]
                        memory shared with the device, as a C struct; below
                        it: NAME OFFSET u8|u16|u32|u64 [xN] [hex|ENUM]
@@ -43,7 +44,8 @@ BITS is hi:lo or one bit, counted over the whole block; several ranges joined
 by commas, most significant first, form one value. TYPE is uint, int, bool,
 hex or an enum. >>N: the low N bits of the value are zero and not stored.
 xN+STRIDE: an array, STRIDE bits apart. =VALUE: always that, no member. ROLE
-(of a stream block): count, address, slot, data; of any register: bind (its
+(of a stream block): count, address, slot, data, parity (X_PARITY makes the
+bits of X and itself odd in number); of any register: bind (its
 value selects the unit behind the slot). patch: a setter and a getter of its own. always:
 the decoder prints it also when it is zero. GENS:
 A,B A-B A+ -B; a name may occur again for other generations. SHORT: the name in C.
@@ -59,8 +61,8 @@ from hwgen_emit import Header, Rows, Test  # noqa: E402
 
 MAX_FUNCTION = 40
 WORD = re.compile(r'[A-Z][A-Z0-9_]*\Z')
-ROLES = ('count', 'address', 'slot', 'data', 'bind')
-STREAMS = ('inc', 'noninc', 'oneinc', 'imm', 'body')
+ROLES = ('count', 'address', 'slot', 'data', 'parity', 'bind')
+STREAMS = ('inc', 'noninc', 'oneinc', 'imm', 'body', 'other')
 KEYWORDS = set('auto break case char const continue default do double else '
                'enum extern float for goto if inline int long register '
                'restrict return short signed sizeof static struct switch '
@@ -561,10 +563,20 @@ class Parser:
             return
         if not item.fields:
             self.fail(f'{item.name} has no fields', item.line)
-        roles = [f.role for f in item.fields if f.role]
+        roles = [f.role for f in item.fields
+                 if f.role and f.role != 'parity']
         if len(set(roles)) != len(roles):
             self.fail(f'{item.name} has a role twice', item.line)
-        if item.stream and item.stream != 'body':
+        for field in item.fields:
+            of = re.sub('_PARITY$', '', field.name)
+            if field.role == 'parity' and (
+                    of == field.name or
+                    of not in [f.name for f in item.fields]):
+                self.fail(f'{field.name} is the parity of no field',
+                          field.line)
+        if item.stream == 'other' and 'count' not in roles:
+            self.fail(f'{item.name} needs @count', item.line)
+        if item.stream and item.stream not in ('body', 'other'):
             wanted = {'address', 'data' if item.stream == 'imm' else 'count'}
             if wanted - set(roles):
                 self.fail(f'{item.name} lacks @' +

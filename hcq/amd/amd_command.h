@@ -197,6 +197,8 @@ uint32_t amd_sdma_dw(const struct amd_engine *engine,
                      const struct hcq_packet *packet, uint32_t n_copies);
 /* Words of the packet that begins there, as the functions above wrote it. */
 uint32_t amd_sdma_size(const uint32_t *words);
+/* How many of others' words are whole packets of those kinds. */
+uint32_t amd_sdma_whole(const uint32_t *words, uint32_t n_dw);
 
 /* The launch that does what the copy or fill says, in `room`. */
 const struct hcq_exec *amd_move_exec(const struct amd_engine *engine,

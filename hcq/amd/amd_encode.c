@@ -116,6 +116,23 @@ look_at_signal(struct hcq_packet *packet)
         HCQ_PUT(packet->word[1], ((packet->word[1] >> 32) + 1) << 32);
 }
 
+/* The ring of a copy queue is refilled packet by packet. */
+static void
+check_words(struct hcq_cs *cs, const struct hcq_packet *packet)
+{
+    uint32_t n, whole;
+    const uint32_t *words = hcq_packet_words(packet, &n);
+
+    whole = amd_sdma_whole(words, n);
+    if (whole == n)
+        return;
+    hcq_cs_fail(cs, bell_fail(BELL_E_INVALID,
+                              "%s: words: no whole packet of a kind that this "
+                              "driver uses at word %u (0x%08x): the ring of a "
+                              "copy queue is refilled packet by packet",
+                              cs->queue->name, whole, words[whole]));
+}
+
 struct hcq_extent
 amd_packet_measure(struct hcq_cs *cs, struct hcq_packet *packet)
 {
@@ -124,6 +141,8 @@ amd_packet_measure(struct hcq_cs *cs, struct hcq_packet *packet)
 
     if (packet->head.op == HCQ_OP_WAIT && !cs->stream) /* which runs now */
         look_at_signal(packet);
+    if (packet->head.op == HCQ_OP_WORDS && engine->kind == AMD_RING_SDMA)
+        check_words(cs, packet);
     extent = amd_packet_extent(engine, packet,
                                amd_in_words(engine, cs->stream != NULL));
     if (cs->stream && __builtin_expect(extent.n_dw > AMD_PACKET_MAX_DW, 0))

@@ -811,6 +811,8 @@ amd_pm4_dw(const struct amd_engine *engine, const struct hcq_packet *packet,
         return 2 * exchange + single + AMD_PM4_WRITE_DATA_DW + 2;
     case HCQ_OP_POLL:
         return AMD_PM4_WAIT_REG_MEM_DW + gate + begin;
+    case HCQ_OP_WORDS:
+        return (uint32_t)packet->word[0];
     case HCQ_OP_EXEC:
     case HCQ_OP_CALL:
     case HCQ_OP_COUNT:
@@ -823,6 +825,7 @@ void
 amd_pm4_packet(struct amd_push *push, const struct hcq_packet *packet)
 {
     const uint64_t *word = packet->word;
+    const uint32_t *words;
     uint32_t n_words;
 
     switch ((enum hcq_op)packet->head.op) {
@@ -858,6 +861,10 @@ amd_pm4_packet(struct amd_push *push, const struct hcq_packet *packet)
     case HCQ_OP_POLL:
         pm4_poll(push, word[0], (uint32_t)word[1], (uint32_t)word[2]);
         amd_pm4_begin(push);
+        break;
+    case HCQ_OP_WORDS:
+        words = hcq_packet_words(packet, &n_words);
+        amd_put(push, words, n_words);
         break;
     case HCQ_OP_CALL:
     case HCQ_OP_COUNT:

@@ -180,6 +180,24 @@ amd_queue_commit(struct amd_queue *queue, uint64_t value, struct amd_push *push,
     amd_channel_ring(&queue->channel);
 }
 
+/* BELL_DEBUG=push: packets that an AQL queue's ring got. */
+static void
+log_slots(const struct amd_queue *queue, const struct amd_push *push)
+{
+#if BELL_HAVE_DECODER
+    uint64_t i;
+
+    if (!LOG_ON(LOG_PUSH) || queue->engine.kind != AMD_RING_AQL)
+        return;
+    for (i = queue->ring.slot_put; i != push->slot; i++)
+        hcq_decode_aql(&queue->base, push->slots + (i & push->slot_mask) * 16,
+                       16);
+#else
+    (void)queue;
+    (void)push;
+#endif
+}
+
 bell_status
 amd_queue_submit(struct hcq_queue *base, uint64_t value)
 {
@@ -187,15 +205,19 @@ amd_queue_submit(struct hcq_queue *base, uint64_t value)
     const struct hcq_cs *cs = &base->cs;
     const struct hcq_packet *packet;
     struct amd_push push;
+    const uint32_t *start;
     uint32_t pos;
 
     BELL_TRY(amd_queue_room(queue, &queue->ring.fresh, &push));
+    start = push.at;
     amd_push_begin(&push);
     for (pos = 0; pos < cs->n_dw; pos += packet->head.n_dw) {
         packet = hcq_packet_at(cs->words, pos);
         amd_push_packet(&push, packet);
     }
     amd_push_finish(&push, base->timeline->va, value);
+    hcq_log_words(base, "", start, push.at);
+    log_slots(queue, &push);
     amd_queue_commit(queue, value, &push, NULL);
     return BELL_OK;
 }
@@ -298,6 +320,7 @@ amd_queue_make(struct amd_queue *queue, struct amd_device *dev,
     queue->engine.scratch = &queue->scratch;
     queue->base.sync_va_end = queue->base.copy_va_end = AMD_VA_END;
     queue->base.ring = &queue->ring;
+    queue->base.words = kind == AMD_RING_SDMA ? HCQ_WORDS_SDMA : HCQ_WORDS_PM4;
     BELL_TRY(hcq_ring_init(&queue->ring, ring_bytes, AMD_UNIT_BYTES,
                            AMD_UNIT_BYTES));
     BELL_TRY(amd_mem_alloc(dev, ring_bytes, AMD_MEM_GTT, &queue->push));

@@ -143,8 +143,9 @@ amd_sdma_nothing(struct amd_push *push, uint32_t n_dw)
     push->at += n_dw;
 }
 
-uint32_t
-amd_sdma_size(const uint32_t *words)
+/* Of an operation that hcq uses, at least; else 0. */
+static uint32_t
+size_of(uint32_t op)
 {
     static const uint8_t sizes[] = {
         [0] = 1, /* as amd_sdma_nothing has it */
@@ -157,10 +158,35 @@ amd_sdma_size(const uint32_t *words)
         [13] = AMD_SDMA_TIMESTAMP_GLOBAL_DW,
         [17] = AMD_SDMA_GCR_DW,
     };
+
+    return op < sizeof(sizes) ? sizes[op] : 0;
+}
+
+uint32_t
+amd_sdma_size(const uint32_t *words)
+{
     uint32_t op = words[0] & 0xff;
 
-    assert(op < sizeof(sizes) && sizes[op]);
-    return op == 2 ? sizes[op] + words[3] : sizes[op];
+    assert(size_of(op));
+    return op == 2 ? size_of(op) + words[3] : size_of(op);
+}
+
+uint32_t
+amd_sdma_whole(const uint32_t *words, uint32_t n_dw)
+{
+    uint32_t at = 0, size;
+
+    while (at < n_dw) {
+        size = size_of(words[at] & 0xff);
+        if (!size || size > n_dw - at ||
+            ((words[at] & 0xff) == 2 && words[at + 3] > n_dw))
+            break;
+        size = amd_sdma_size(words + at);
+        if (size > n_dw - at)
+            break;
+        at += size;
+    }
+    return at;
 }
 
 /* ---- copies ------------------------------------------------------------------- */
@@ -303,6 +329,8 @@ amd_sdma_dw(const struct amd_engine *engine, const struct hcq_packet *packet,
         return 1 + AMD_SDMA_WRITE_LINEAR_DW + 2;
     case HCQ_OP_POLL:
         return AMD_SDMA_POLL_REGMEM_DW + acquire;
+    case HCQ_OP_WORDS:
+        return (uint32_t)packet->word[0];
     case HCQ_OP_EXEC: /* the common layer refuses it */
     case HCQ_OP_CALL:
     case HCQ_OP_COUNT:
@@ -315,6 +343,8 @@ void
 amd_sdma_packet(struct amd_push *push, const struct hcq_packet *packet)
 {
     const uint64_t *word = packet->word;
+    const uint32_t *words;
+    uint32_t n_words;
 
     switch ((enum hcq_op)packet->head.op) {
     case HCQ_OP_WAIT:
@@ -349,6 +379,10 @@ amd_sdma_packet(struct amd_push *push, const struct hcq_packet *packet)
         sdma_poll(push, word[0], AMD_SDMA_FUNCTION_EQUAL, (uint32_t)word[2],
                   (uint32_t)word[1]);
         amd_sdma_begin(push);
+        break;
+    case HCQ_OP_WORDS:
+        words = hcq_packet_words(packet, &n_words);
+        amd_put(push, words, n_words);
         break;
     case HCQ_OP_EXEC:
     case HCQ_OP_CALL:

@@ -78,6 +78,7 @@ amd_encode_stream(struct hcq_stream *base)
     }
     amd_pm4_close(&push, packet);
     amd_push_end(&push);
+    hcq_log_words(base->queue, base->name, start, push.at);
     stream->n_slots = push.engine->kind == AMD_RING_SDMA
                           ? (uint32_t)(push.at - start)
                           : (uint32_t)push.slot;

@@ -774,6 +774,7 @@ is_short(struct hcq_feed *feed, const struct hcq_packet *packet)
         return true;
     case HCQ_OP_POLL:
     case HCQ_OP_TIMESTAMP:
+    case HCQ_OP_WORDS:
     case HCQ_OP_CALL:
     case HCQ_OP_COUNT:
     default:

@@ -546,6 +546,8 @@ packet_dw(const struct nv_engine *engine, const struct hcq_packet *packet)
                    ? 32 * SEM_DW
                    : poll_dw((uint32_t)packet->word[1],
                              (uint32_t)packet->word[2]);
+    case HCQ_OP_WORDS:
+        return (uint32_t)packet->word[0];
     case HCQ_OP_WAIT:
     case HCQ_OP_SIGNAL:
     case HCQ_OP_TIMESTAMP:
@@ -659,6 +661,17 @@ put_write(struct nv_push *push, const struct hcq_packet *packet)
     put_wait_behind(push);
 }
 
+/* What they launch, what follows waits for. */
+static void
+put_raw(struct nv_push *push, const struct hcq_packet *packet)
+{
+    uint32_t n;
+    const uint32_t *words = hcq_packet_words(packet, &n);
+
+    put_words(push, words, n);
+    push->busy |= !push->engine->is_copy;
+}
+
 void
 nv_push_packet(struct nv_push *push, const struct hcq_packet *packet)
 {
@@ -691,6 +704,9 @@ nv_push_packet(struct nv_push *push, const struct hcq_packet *packet)
         break;
     case HCQ_OP_POLL:
         put_poll(push, word[0], (uint32_t)word[1], (uint32_t)word[2]);
+        break;
+    case HCQ_OP_WORDS:
+        put_raw(push, packet);
         break;
     case HCQ_OP_CALL:
     case HCQ_OP_COUNT:

@@ -123,6 +123,7 @@ nv_queue_submit(struct hcq_queue *base, uint64_t value)
     if (!push.after.release_va)
         nv_push_finish(&push, base->timeline->va, value);
     queue->busy = push.busy;
+    hcq_log_words(base, "", start, push.at);
     nv_queue_entry(queue, start, &push);
     nv_queue_commit(queue, value, NULL);
     return BELL_OK;
@@ -168,6 +169,7 @@ nv_queue_make(struct nv_queue *queue, struct nv_device *dev,
     BELL_TRY(nv_mem_alloc(dev, ring_bytes, 4096, NV_MEM_VISIBLE, &queue->push));
     BELL_TRY(nv_channel_init(dev, is_copy, 0, &queue->channel));
     queue->base.ring = &queue->ring;
+    queue->base.words = HCQ_WORDS_NV;
     queue->ring.max_slots = queue->channel.n_entries - 1;
     queue->ring.slot_name = "entries";
     queue->ring.own = (struct hcq_extent){

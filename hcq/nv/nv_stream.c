@@ -103,6 +103,7 @@ lay_out(struct hcq_stream *base, const struct hcq_extent *extent,
         .data_va = stream->mem.va + data_at,
     };
     nv_encode_stream(&base->cs, &push, spots);
+    hcq_log_words(base->queue, base->name, stream->mem.cpu, push.at);
     for (i = 0; i < base->n_places; i++) {
         stream->base.spots[i] =
             *hcq_spot_find(spots, n_spots, base->places[i].dw);

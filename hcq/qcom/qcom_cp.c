@@ -702,6 +702,8 @@ qcom_packet_dw(const struct qcom_engine *engine,
     case HCQ_OP_WRITE32:
     case HCQ_OP_WRITE64:
         return WRITE_DW;
+    case HCQ_OP_WORDS:
+        return packet->word[0];
     case HCQ_OP_EXEC:
     case HCQ_OP_CALL:
     case HCQ_OP_COUNT:
@@ -714,6 +716,8 @@ static void
 put_any(struct qcom_push *push, const struct hcq_packet *packet)
 {
     const uint64_t *word = packet->word;
+    const uint32_t *words;
+    uint32_t n_words;
 
     switch ((enum hcq_op)packet->head.op) {
     case HCQ_OP_SIGNAL:
@@ -738,6 +742,10 @@ put_any(struct qcom_push *push, const struct hcq_packet *packet)
     case HCQ_OP_WRITE64:
         put_write(push, word[0], word[1],
                   packet->head.op == HCQ_OP_WRITE32 ? 1 : 2);
+        break;
+    case HCQ_OP_WORDS:
+        words = hcq_packet_words(packet, &n_words);
+        put_words(push, words, n_words);
         break;
     case HCQ_OP_WAIT: /* between pieces (qcom_queue.c) */
     case HCQ_OP_POLL:

@@ -114,7 +114,8 @@ qcom_packet_measure(struct hcq_cs *cs, struct hcq_packet *packet)
     if (extent.n_dw < packet->head.n_dw)
         extent.n_dw = packet->head.n_dw;
     if (__builtin_expect(packet->word[0] >= QCOM_VA_END, 0) &&
-        packet->head.op != HCQ_OP_WAIT && packet->head.op != HCQ_OP_BARRIER)
+        packet->head.op != HCQ_OP_WAIT && packet->head.op != HCQ_OP_BARRIER &&
+        packet->head.op != HCQ_OP_WORDS)
         hcq_cs_fail(cs,
                     bell_fail(BELL_E_UNSUPPORTED,
                               "%s: %s of another device's signal: it can "
@@ -154,6 +155,7 @@ qcom_packet_fix(const struct hcq_cs *cs, struct hcq_packet *packet,
     case HCQ_OP_EXEC:
     case HCQ_OP_WRITE32:
     case HCQ_OP_WRITE64:
+    case HCQ_OP_WORDS:
     case HCQ_OP_CALL:
     case HCQ_OP_COUNT:
     default:
@@ -186,6 +188,8 @@ qcom_queue_submit(struct hcq_queue *base, uint64_t value)
     }
     qcom_put_signal(&build.push, base->timeline->va, value);
     qcom_build_end(&build);
+    hcq_log_words(base, "", (uint32_t *)queue->push.cpu + offset / 4,
+                  build.push.at);
     BELL_TRY(qcom_feed_push(&queue->feed, build.n_pieces));
     hcq_ring_note(base, value, NULL, queue->ring.slot_put + build.n_pieces);
     return BELL_OK;
@@ -210,6 +214,7 @@ queue_make(struct qcom_queue *queue, struct qcom_device *dev,
     queue->base.sync_va_end = QCOM_VA_SYNCED;
     queue->base.copy_va_end = QCOM_VA_END;
     queue->base.ring = &queue->ring;
+    queue->base.words = HCQ_WORDS_PKT7;
     qcom_engine_init(&queue->engine, dev->chip);
     queue->engine.moves = dev->moves;
     BELL_TRY(hcq_ring_init(&queue->ring, ring_bytes, WORD_ALIGN, WORD_ALIGN));

@@ -66,6 +66,7 @@ encode_stream(struct hcq_stream *base)
     }
     qcom_put_flush(&build.push);
     qcom_build_end(&build);
+    hcq_log_words(base->queue, base->name, stream->mem.cpu, build.push.at);
     stream->n_pieces = build.n_pieces;
 }
 

@@ -3,6 +3,9 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "hcq/hcq_backend.h"
 
 /* Copies size bytes between odd offsets and compares, borders included. */
 static void
@@ -475,6 +478,80 @@ beyond_all_addresses(struct cts *t)
     hcq_buffer_destroy(buf);
 }
 
+/* ---- words of the card's own ---- */
+
+/* A word that does nothing, by the queue's dialect; 0: it has no words. */
+static uint32_t
+idle_word(const struct hcq_queue *queue, uint32_t words[2])
+{
+    static const uint32_t idle[][2] = {
+        [HCQ_WORDS_NV] = {0x20010002, 0}, /* the host's NOP, of one word */
+        [HCQ_WORDS_PM4] = {0xffff1000, 0xffff1000},
+        [HCQ_WORDS_SDMA] = {0, 0},
+        [HCQ_WORDS_PKT7] = {0x70108000, 0x70108000}, /* NOP */
+    };
+
+    memcpy(words, idle[queue->words], sizeof(idle[0]));
+    return queue->words != HCQ_WORDS_NONE ? 2 : 0;
+}
+
+/* Between other commands, fresh and bound, as many as one call takes; what is
+ * refused leaves the queue as it was. */
+static void
+raw_words(struct cts *t)
+{
+    struct hcq_queue *queues[2] = {t->queue, t->copy};
+    struct hcq_buffer *buf = cts_buffer(t, 64);
+    uint32_t words[HCQ_WORDS_MAX + 1], n, i, k;
+    struct hcq_stream *stream;
+    struct hcq_cs *cs;
+
+    for (i = 0; i < 2; i++) {
+        n = idle_word(queues[i], words);
+        cs = cts_begin(queues[i]);
+        if (!n) {
+            hcq_cs_words(cs, words, 1, 0);
+            FAILS(hcq_cs_submit(cs, NULL), BELL_E_UNSUPPORTED, "words");
+            continue;
+        }
+        for (k = 2; k < HCQ_WORDS_MAX + 1; k++)
+            words[k] = words[k % 2];
+        hcq_cs_fill(cs, buf->va, 1, 32);
+        hcq_cs_words(cs, words, 2, 0);
+        hcq_cs_words(cs, words, 0, 0);
+        hcq_cs_words(cs, words, HCQ_WORDS_MAX, 0);
+        hcq_cs_words(cs, words, 2, HCQ_WORDS_UNCHECKED);
+        hcq_cs_fill(cs, buf->va + 32, 2, 32);
+        cts_finish(queues[i], cs);
+        if (!(t->info.flags & HCQ_DEVICE_NULL))
+            CHECK(cts_int(buf, 7) == 1 && cts_int(buf, 8) == 2, "%d",
+                  cts_int(buf, 8));
+
+        cs = cts_begin(queues[i]);
+        hcq_cs_words(cs, words, HCQ_WORDS_MAX + 1, HCQ_WORDS_UNCHECKED);
+        FAILS(hcq_cs_submit(cs, NULL), BELL_E_INVALID, "257 words");
+        cs = cts_begin(queues[i]);
+        hcq_cs_words(cs, NULL, 1, 0);
+        FAILS(hcq_cs_submit(cs, NULL), BELL_E_INVALID, "NULL");
+        cs = cts_begin(queues[i]);
+        hcq_cs_words(cs, (const uint32_t[]){0xfffffff3}, 1, 0);
+        FAILS(hcq_cs_submit(cs, NULL), BELL_E_INVALID, "fffffff3");
+
+        OK(hcq_stream_create(queues[i], "words", &stream));
+        cs = hcq_stream_cs(stream);
+        hcq_cs_words(cs, words, HCQ_WORDS_MAX, 0);
+        hcq_cs_fill(cs, buf->va, 3, 32);
+        hcq_cs_words(cs, words, 2, 0);
+        OK(hcq_stream_end(stream));
+        for (k = 0; k < 5; k++)
+            OK(hcq_stream_submit(stream, NULL));
+        OK(hcq_stream_wait(stream, LONG_NS));
+        hcq_stream_destroy(stream);
+        if (!(t->info.flags & HCQ_DEVICE_NULL))
+            CHECK(cts_int(buf, 0) == 3, "%d", cts_int(buf, 0));
+    }
+}
+
 const struct cts_case cts_transfer_cases[] = {
     {"copy sizes and offsets", copies},
     {"copy 64 MiB", copy_64_mib},
@@ -491,5 +568,6 @@ const struct cts_case cts_transfer_cases[] = {
     {"poll another queue's writes", poll_other_queue},
     {"misaligned commands are refused", misaligned},
     {"copy and fill beyond all addresses", beyond_all_addresses},
+    {"words of the card's own", raw_words},
     {NULL, NULL},
 };

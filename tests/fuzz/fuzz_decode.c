@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "tools/decode/decode_nv.h"
+#include "hcq/decode/decode_nv.h"
 #include "tools/words.h"
 #include "tests/fuzz/fuzz.h"
 

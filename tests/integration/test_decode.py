@@ -92,9 +92,21 @@ def check_pkt7(tap):
             '  HLSQ_CS_KERNEL_GROUP_X_A7 = 00000004 {VALUE=4}\n'
             '  HLSQ_CS_KERNEL_GROUP_Y_A7 = 00000005 {VALUE=5}\n'
             '  HLSQ_CS_KERNEL_GROUP_Z_A7 = 00000006 {VALUE=6}\n'))
+    # Mesa's, of the graphics half: stepped over, by their counts
+    tap.check('packets of other drivers', expect(
+        pipe_amd('c0012800 80000000 80000000 c0016900 200 0 c0012d00 3 2 '
+                 'c0004600 407', 'pm4', '--arch', 'gfx1100'), 1,
+        out='00000: c0012800 ? TYPE3 COUNT=1 OPCODE=0x28\n'
+            '  ? 2 words: 80000000 80000000\n'
+            '0000c: c0016900 ? TYPE3 COUNT=1 OPCODE=0x69\n'
+            '  ? 2 words: 00000200 00000000\n'
+            '00018: c0012d00 ? TYPE3 COUNT=1 OPCODE=0x2d\n'
+            '  ? 2 words: 00000003 00000002\n'
+            '00024: c0004600 EVENT_WRITE EVENT_TYPE=CS_PARTIAL_FLUSH '
+            'EVENT_INDEX=PARTIAL_FLUSH\n', err='9 of 11 words'))
     tap.check('packets with a wrong parity are none', expect(
         pipe_amd('70330004', 'pkt7', '--arch', 'a6xx'), 1,
-        out='00000: 70330004 ?\n', err='1 of 1 words'))
+        out='00000: 70330004 ? TYPE7 OPCODE=0x33 COUNT=4 wrong parity\n', err='1 of 1 words'))
 
 
 # Words of hw/qcom/ir3-golden.csv

@@ -116,7 +116,8 @@ def const_of(item, name):
 
 def pm4_packets(spec, rows):
     complaints, n = [], 0
-    for item in (t for t in spec.types if t.kind == 'block'):
+    for item in (t for t in spec.types if t.kind == 'block'
+                 and t.stream != 'other'):
         opcode = const_of(item, 'OPCODE')
         count = const_of(item, 'COUNT')
         if count not in (None, 0x3fff) and count != item.n_dw - 2:

@@ -7,8 +7,8 @@
 
 #include "hcq/hcq.h"
 #include "ioctl/sim_step.h"
-#include "tools/decode/decode_amd.h"
-#include "tools/decode/decode_nv.h"
+#include "hcq/decode/decode_amd.h"
+#include "hcq/decode/decode_nv.h"
 #include "tools/json.h"
 
 #define STEP_BREAKS_MAX     32

@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "tools/decode/decode_amd.h"
-#include "tools/decode/decode_nv.h"
+#include "hcq/decode/decode_amd.h"
+#include "hcq/decode/decode_nv.h"
 
 #define TRACE_LINE_BYTES 2048
 

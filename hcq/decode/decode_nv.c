@@ -1,5 +1,5 @@
 /* Pushbuffers, ring entries and launch descriptors as text. */
-#include "tools/decode/decode_nv.h"
+#include "hcq/decode/decode_nv.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* Packets and kernel descriptors of AMD cards as text. */
-#include "tools/decode/decode_amd.h"
+#include "hcq/decode/decode_amd.h"
 
 #include <inttypes.h>
 #include <string.h>

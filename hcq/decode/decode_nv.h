@@ -4,8 +4,8 @@
  *
  * Names and layouts come from hcq/nv/regs. One thread per decoder.
  */
-#ifndef BELL_TOOLS_DECODE_DECODE_NV_H
-#define BELL_TOOLS_DECODE_DECODE_NV_H
+#ifndef BELL_HCQ_DECODE_DECODE_NV_H
+#define BELL_HCQ_DECODE_DECODE_NV_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -4,8 +4,8 @@
  *
  * Names and layouts come from hcq/amd/regs. No state: any thread.
  */
-#ifndef BELL_TOOLS_DECODE_DECODE_AMD_H
-#define BELL_TOOLS_DECODE_DECODE_AMD_H
+#ifndef BELL_HCQ_DECODE_DECODE_AMD_H
+#define BELL_HCQ_DECODE_DECODE_AMD_H
 
 #include <stddef.h>
 #include <stdint.h>

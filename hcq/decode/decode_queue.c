@@ -1,0 +1,182 @@
+/* Which rows a queue's words are read by; checked words, and BELL_DEBUG=push. */
+#include "hcq/decode/decode_queue.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/chip.h"
+#include "hcq/amd/regs/amd_pm4.h"
+#include "hcq/amd/regs/amd_sdma.h"
+#include "hcq/decode/decode_amd.h"
+#include "hcq/decode/decode_nv.h"
+#include "hcq/qcom/regs/qcom_cp.h"
+
+/* ---- which words ----------------------------------------------------------- */
+
+static bool
+init_nv(struct regs_stream *stream, const char *arch)
+{
+    const struct decode_nv_chip *chip = decode_nv_chip_find(arch);
+    struct decode_nv d;
+
+    if (!chip)
+        return false;
+    decode_nv_init(&d, stream->line, stream->user);
+    (void)decode_nv_bind(&d, chip->gpfifo_class);
+    (void)decode_nv_bind(&d, chip->compute_class);
+    (void)decode_nv_bind(&d, chip->copy_class);
+    d.stream.wrong = stream->wrong;
+    *stream = d.stream;
+    return true;
+}
+
+static bool
+init_amd(struct regs_stream *stream, const char *arch, bool is_sdma)
+{
+    const struct decode_amd_chip *chip = decode_amd_chip_find(arch);
+
+    if (!chip)
+        return false;
+    stream->common = is_sdma ? &amd_sdma_unit : &amd_pm4_unit;
+    stream->common_gen = is_sdma ? chip->sdma_gen : chip->pm4_gen;
+    return true;
+}
+
+static bool
+init_adreno(struct regs_stream *stream, const char *arch)
+{
+    const struct chip_arch *chip = chip_arch_find(arch);
+
+    if (!chip || chip->adreno.gen == CHIP_ADRENO_NONE)
+        return false;
+    stream->common = &qcom_cp_unit;
+    stream->common_gen =
+        chip->adreno.gen == CHIP_A6XX ? QCOM_CP_GEN_A6XX : QCOM_CP_GEN_A7XX;
+    return true;
+}
+
+bool
+decode_queue_init(struct regs_stream *stream, const struct hcq_queue *queue)
+{
+    const char *arch = queue->dev->info.arch;
+
+    switch ((enum hcq_words)queue->words) {
+    case HCQ_WORDS_NV:
+        return init_nv(stream, arch);
+    case HCQ_WORDS_PM4:
+        return init_amd(stream, arch, false);
+    case HCQ_WORDS_SDMA:
+        return init_amd(stream, arch, true);
+    case HCQ_WORDS_PKT7:
+        return init_adreno(stream, arch);
+    case HCQ_WORDS_NONE:
+    default:
+        return false;
+    }
+}
+
+/* ---- the look at them ------------------------------------------------------ */
+
+/* The first line in which something is wrong. */
+struct finding {
+    char line[320];
+};
+
+static void
+keep_first(void *user, const char *line)
+{
+    struct finding *finding = user;
+
+    if (!finding->line[0])
+        snprintf(finding->line, sizeof(finding->line), "%s",
+                 line + strspn(line, " "));
+}
+
+static void
+drop_line(void *user, const char *line)
+{
+    (void)user;
+    (void)line;
+}
+
+bell_status
+decode_queue_check(const struct hcq_queue *queue, const uint32_t *words,
+                   uint32_t n_words)
+{
+    struct finding finding = {""};
+    struct regs_stream stream = {
+        .line = drop_line,
+        .wrong = keep_first,
+        .user = &finding,
+    };
+
+    if (!decode_queue_init(&stream, queue))
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "%s: words: those of %s cannot be decoded: "
+                         "HCQ_WORDS_UNCHECKED sends them as they are",
+                         queue->name, queue->dev->info.arch);
+    (void)regs_decode_stream(&stream, words, n_words);
+    if (finding.line[0])
+        return bell_fail(BELL_E_INVALID, "%s: words: %s", queue->name,
+                         finding.line);
+    return BELL_OK;
+}
+
+/* ---- BELL_DEBUG=push -------------------------------------------------------- */
+
+struct log_user {
+    const struct hcq_queue *queue;
+    const char *what;
+};
+
+static void
+log_line(void *user, const char *line)
+{
+    const struct log_user *to = user;
+
+    log_print(LOG_PUSH, "%s%s%s   %s", to->queue->name, to->what[0] ? " " : "",
+              to->what, line);
+}
+
+void
+hcq_decode_words(const struct hcq_queue *queue, const char *what,
+                 const uint32_t *words, size_t n_words)
+{
+    struct log_user user = {queue, what};
+    struct regs_stream stream = {.line = log_line, .user = &user};
+
+    if (decode_queue_init(&stream, queue))
+        (void)regs_decode_stream(&stream, words, n_words);
+}
+
+void
+hcq_decode_aql(const struct hcq_queue *queue, const uint32_t *words,
+               size_t n_words)
+{
+    struct log_user user = {queue, ""};
+    struct decode_amd d = {
+        .chip = decode_amd_chip_find(queue->dev->info.arch),
+        .line = log_line,
+        .user = &user,
+    };
+
+    if (d.chip)
+        (void)decode_amd_aql(&d, words, n_words, (uintptr_t)words);
+}
+
+/* ---- checked words ---------------------------------------------------------- */
+
+void
+hcq_cs_words(struct hcq_cs *cs, const uint32_t *words, uint32_t n_words,
+             uint32_t flags)
+{
+    bell_status status = BELL_OK;
+
+    if (!(flags & HCQ_WORDS_UNCHECKED) && cs->open && cs->status == BELL_OK &&
+        words && cs->queue->words)
+        status = decode_queue_check(cs->queue, words, n_words);
+    if (status != BELL_OK)
+        hcq_cs_fail(cs, status);
+    else
+        hcq_cs_put_words(cs, words, n_words);
+}
