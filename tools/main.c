@@ -29,6 +29,7 @@ static const struct {
     {"profile", "what a trace of BELL_PROFILE says", verb_profile, false},
     {"run", "a bundle over .npy files", verb_run, false},
     {"selftest", "staged bring-up of a device", verb_selftest, true},
+    {"send", "words of a card's own, put together by hand", verb_send, true},
     {"sim", "another program on simulated cards", verb_sim, false},
     {"step", "a simulated card, held before what it does next", verb_step,
      false},

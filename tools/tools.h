@@ -42,6 +42,7 @@ tool_verb_fn verb_kernel;
 tool_verb_fn verb_profile;
 tool_verb_fn verb_run;
 tool_verb_fn verb_selftest;
+tool_verb_fn verb_send;
 tool_verb_fn verb_sim;
 tool_verb_fn verb_step;
 tool_verb_fn verb_top;

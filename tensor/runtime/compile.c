@@ -429,9 +429,26 @@ compile_parse_kernel(struct uop_graph *g, const char *text,
     return status;
 }
 
-bell_status
-tensor_compile_ir(struct bell_context *ctx, const char *text,
-                  struct tensor_ir *out_ir)
+static void
+fill_ir(const struct rt_job *job, struct tensor_ir *out_ir)
+{
+    memset(out_ir, 0, sizeof(*out_ir));
+    snprintf(out_ir->name, sizeof(out_ir->name), "%s", job->name);
+    memcpy(out_ir->grid, job->facts.grid, sizeof(out_ir->grid));
+    memcpy(out_ir->local, job->facts.local, sizeof(out_ir->local));
+    out_ir->n_params = job->facts.n_params;
+    out_ir->n_vars = job->facts.n_vars;
+    out_ir->binary_bytes = job->binary.file.size_bytes;
+    out_ir->lower_ns = job->lower_ns;
+    out_ir->compile_ns = job->render_ns;
+    out_ir->n_flops = job->facts.n_flops;
+    out_ir->n_bytes = job->facts.n_bytes;
+}
+
+/* out_program NULL: it is not loaded. */
+static bell_status
+compile_text(struct bell_context *ctx, const char *text,
+             struct tensor_ir *out_ir, struct hcq_program **out_program)
 {
     struct tensor_runtime *rt = ctx->runtime;
     struct rt_job job = {.target = &rt->target};
@@ -443,22 +460,29 @@ tensor_compile_ir(struct bell_context *ctx, const char *text,
     status = compile_parse_kernel(&g, text, &sink);
     if (status == BELL_OK)
         status = compile_sink(&g, sink, &job);
-    if (status == BELL_OK) {
-        memset(out_ir, 0, sizeof(*out_ir));
-        snprintf(out_ir->name, sizeof(out_ir->name), "%s", job.name);
-        memcpy(out_ir->grid, job.facts.grid, sizeof(out_ir->grid));
-        memcpy(out_ir->local, job.facts.local, sizeof(out_ir->local));
-        out_ir->n_params = job.facts.n_params;
-        out_ir->n_vars = job.facts.n_vars;
-        out_ir->binary_bytes = job.binary.file.size_bytes;
-        out_ir->lower_ns = job.lower_ns;
-        out_ir->compile_ns = job.render_ns;
-        out_ir->n_flops = job.facts.n_flops;
-        out_ir->n_bytes = job.facts.n_bytes;
-    }
+    if (status == BELL_OK)
+        fill_ir(&job, out_ir);
+    if (status == BELL_OK && out_program)
+        status = rt_create_program(rt, &job, out_program);
     rt_job_fini(&job);
     uop_graph_fini(&g);
     return status;
+}
+
+bell_status
+tensor_compile_ir(struct bell_context *ctx, const char *text,
+                  struct tensor_ir *out_ir)
+{
+    BELL_TRY(compile_text(ctx, text, out_ir, NULL));
+    return BELL_OK;
+}
+
+bell_status
+tensor_load_ir(struct bell_context *ctx, const char *text,
+               struct tensor_ir *out_ir, struct hcq_program **out_program)
+{
+    BELL_TRY(compile_text(ctx, text, out_ir, out_program));
+    return BELL_OK;
 }
 
 bool

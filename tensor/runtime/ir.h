@@ -21,6 +21,8 @@ struct tensor_ir {
     double n_flops, n_bytes; /* of a launch */
 };
 
+struct hcq_program;
+
 /* The context's kernels in the order in which they were compiled, from 0;
  * false: there are no more. */
 bool tensor_kernel_at(const struct bell_context *ctx, size_t number,
@@ -65,5 +67,12 @@ BELL_MUST_CHECK bell_status tensor_watch_kernels(struct bell_context *ctx,
 BELL_MUST_CHECK bell_status tensor_compile_ir(struct bell_context *ctx,
                                               const char *text,
                                               struct tensor_ir *out_ir);
+
+/* The same, loaded: a program of the context's device, for
+ * hcq_program_destroy. */
+BELL_MUST_CHECK bell_status tensor_load_ir(struct bell_context *ctx,
+                                           const char *text,
+                                           struct tensor_ir *out_ir,
+                                           struct hcq_program **out_program);
 
 #endif

@@ -14,7 +14,7 @@ import guide
 from cli import DOORBELL, Tap
 
 SOURCE, BUILD = sys.argv[2:4]
-PAGES = ('appliance', 'bring-up', 'measure', 'read-a-trace')
+PAGES = ('appliance', 'bring-up', 'measure', 'read-a-trace', 'send')
 
 
 def complaints_of(page, installed):

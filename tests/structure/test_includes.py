@@ -70,6 +70,7 @@ FOLDERS = {
     'tools/machine': set(),
     'tools/run': set(),
     'tools/selftest': {'tools/fuzz', 'tools/trace'},
+    'tools/send': set(),
     'tools/step': {'tools/decode', 'tools/eval', 'tools/trace'},
     'tools/top': {'tools/machine'},
     'tools/trace': {'tools/decode'},
