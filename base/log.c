@@ -1,10 +1,12 @@
 /* The topic table and the writer. */
 #include "base/log.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/env.h"
 #include "base/process.h"
@@ -16,7 +18,8 @@ static struct {
     pthread_mutex_t lock;
     log_write_fn *write;
     void *user;
-} log_out = {PTHREAD_MUTEX_INITIALIZER, NULL, NULL};
+    FILE *file; /* of BELL_DEBUG_FILE; stays open */
+} log_out = {PTHREAD_MUTEX_INITIALIZER, NULL, NULL, NULL};
 
 static void
 log_free_lock(void)
@@ -112,6 +115,25 @@ log_parse(const char *text, uint32_t *out_mask)
     return BELL_OK;
 }
 
+/* Once; several processes may append to it. */
+static bell_status
+open_file(const char *path)
+{
+    bell_status status = BELL_OK;
+
+    pthread_mutex_lock(&log_out.lock);
+    if (path && !log_out.file) {
+        log_out.file = fopen(path, "ae");
+        if (!log_out.file)
+            status = bell_fail(BELL_E_IO, "BELL_DEBUG_FILE: %s: %s", path,
+                               strerror(errno));
+        else
+            setvbuf(log_out.file, NULL, _IOLBF, 0);
+    }
+    pthread_mutex_unlock(&log_out.lock);
+    return status;
+}
+
 bell_status
 log_init(void)
 {
@@ -121,6 +143,7 @@ log_init(void)
     if (!text)
         return BELL_OK;
     BELL_TRY(log_parse(text, &mask));
+    BELL_TRY(open_file(env_get("BELL_DEBUG_FILE")));
     log_mask = mask;
     return BELL_OK;
 }
@@ -132,6 +155,17 @@ log_set_writer(log_write_fn *write, void *user)
     log_out.write = write;
     log_out.user = user;
     pthread_mutex_unlock(&log_out.lock);
+}
+
+bool
+log_has_writer(void)
+{
+    bool has;
+
+    pthread_mutex_lock(&log_out.lock);
+    has = log_out.write != NULL;
+    pthread_mutex_unlock(&log_out.lock);
+    return has;
 }
 
 static const char *
@@ -161,6 +195,8 @@ log_print(enum log_topic topic, const char *fmt, ...)
     pthread_mutex_lock(&log_out.lock);
     if (log_out.write)
         log_out.write(log_out.user, line);
+    else if (log_out.file)
+        fprintf(log_out.file, "%ld %s\n", (long)gettid(), line);
     else
         fprintf(stderr, "%s\n", line);
     pthread_mutex_unlock(&log_out.lock);

@@ -1,12 +1,14 @@
 /* Debug output and the BELL_DEBUG switch.
  *
  * BELL_DEBUG is a comma-separated list of the topics below; "help" prints
- * them. Off costs one predicted branch. Output goes to stderr, or to the
- * callback that is set. Lines start with "topic: ".
+ * them. Off costs one predicted branch. Output goes to stderr, to the file of
+ * BELL_DEBUG_FILE, behind the thread's number, or to the callback that is set.
+ * Lines start with "topic: ".
  */
 #ifndef BELL_BASE_LOG_H
 #define BELL_BASE_LOG_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/status.h"
@@ -51,6 +53,10 @@ BELL_MUST_CHECK bell_status log_parse(const char *text, uint32_t *out_mask);
 typedef void log_write_fn(void *user, const char *line);
 /* Sends lines to `write` instead of stderr; NULL restores stderr. */
 void log_set_writer(log_write_fn *write, void *user);
+
+/* Whether a writer takes the lines: who asked for them wants to know what cannot
+ * be printed, where a person who debugs is told by a line. */
+bool log_has_writer(void);
 
 /* Control characters but newlines and tabs are escaped (base/text.h). */
 void log_print(enum log_topic topic, const char *fmt, ...)

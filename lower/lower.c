@@ -233,14 +233,17 @@ lower_passes(struct kernel *k, struct lower_program *p)
         BELL_TRY(expand_kernel(k, &root, p));
         p->want_regs = k->want_regs;
     }
+    log_stage(k, p, "expanded", &root, 1);
     /* what decomposing takes out, POW, is of kernels only */
     BELL_TRY(uop_validate_pass(k->g, &root, 1,
                                (enum uop_stage)(UOP_STAGE_K | UOP_STAGE_P),
                                "expanding"));
     BELL_TRY(lower_decompose(k->g, &root, 1, &target));
     BELL_TRY(uop_validate_pass(k->g, &root, 1, UOP_STAGE_P, "decomposing"));
+    log_stage(k, p, "decomposed", &root, 1);
     BELL_TRY(lower_index(k->g, &root, 1, k->target));
     BELL_TRY(uop_validate_pass(k->g, &root, 1, UOP_STAGE_P, "indexing"));
+    log_stage(k, p, "indexed", &root, 1);
     BELL_TRY(linearize(k->g, root, &p->ops, &p->n_ops));
     BELL_TRY(lower_branch(k->g, p->ops, p->n_ops, &p->ops, &p->n_ops));
     if (k->target->l3_bytes && k->target->arg_align_bytes >= LINE_BYTES)

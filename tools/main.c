@@ -37,6 +37,7 @@ static const struct {
     {"trace", "record, show, compare and replay kernel calls", verb_trace,
      false, "record show diff replay"},
     {"tune", "search for faster kernels of an expression", verb_tune, false},
+    {"viz", "a page of what became of a program", verb_viz, true},
 };
 
 static void

@@ -48,6 +48,7 @@ tool_verb_fn verb_step;
 tool_verb_fn verb_top;
 tool_verb_fn verb_trace;
 tool_verb_fn verb_tune;
+tool_verb_fn verb_viz;
 
 /* ---- options ---------------------------------------------------------- */
 

@@ -35,11 +35,12 @@ struct pool {
 };
 
 /* Who asks to see what cannot be shown (a program that prints machine code is
- * not there) is told so. */
+ * not there) is told so: a tool by an error, a person by a line. */
 static bell_status
 log_source(const struct lower_program *program, const struct rt_target *target)
 {
     const struct rt_compiler *compiler = target->compiler;
+    bell_status status;
     char *text;
 
     if (LOG_ON(LOG_RENDER)) {
@@ -47,11 +48,17 @@ log_source(const struct lower_program *program, const struct rt_target *target)
         log_text(LOG_RENDER, program->name, text);
         host_free(text);
     }
-    if (LOG_ON(LOG_ASM)) {
-        BELL_TRY(compiler->assembly(target, program, &text));
-        log_text(LOG_ASM, program->name, text);
-        host_free(text);
+    if (!LOG_ON(LOG_ASM))
+        return BELL_OK;
+    status = compiler->assembly(target, program, &text);
+    if (status == BELL_E_UNSUPPORTED && !log_has_writer()) {
+        log_text(LOG_ASM, program->name, bell_error_last()->message);
+        bell_error_clear();
+        return BELL_OK;
     }
+    BELL_TRY(status);
+    log_text(LOG_ASM, program->name, text);
+    host_free(text);
     return BELL_OK;
 }
 

@@ -74,6 +74,7 @@ FOLDERS = {
     'tools/step': {'tools/decode', 'tools/eval', 'tools/trace'},
     'tools/top': {'tools/machine'},
     'tools/trace': {'tools/decode'},
+    'tools/viz': {'tools/eval'},
 }
 # System headers that only some parts may use.
 SYSTEM_ONLY_IN = {

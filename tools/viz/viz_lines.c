@@ -1,0 +1,334 @@
+/* Lines of BELL_DEBUG, sorted. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "base/file.h"
+#include "tools/json.h"
+#include "tools/viz/viz.h"
+
+static char *
+copy(const char *text, size_t n)
+{
+    char *to = host_alloc(n + 1);
+
+    if (to) {
+        memcpy(to, text, n);
+        to[n] = '\0';
+    }
+    return to;
+}
+
+static bool
+add_text(struct viz_text *text, const char *line)
+{
+    size_t n = strlen(line);
+
+    if (host_grow((void **)&text->text, &text->cap, text->n_bytes + n + 2, 1) !=
+        0)
+        return false;
+    memcpy(text->text + text->n_bytes, line, n);
+    text->n_bytes += n + 1;
+    text->text[text->n_bytes - 1] = '\n';
+    text->text[text->n_bytes] = '\0';
+    return true;
+}
+
+/* ---- kernels, by the threads that compile them ---- */
+
+static struct viz_thread *
+thread_of(struct viz *viz, long number)
+{
+    size_t i;
+
+    for (i = 0; i < viz->n_threads; i++) {
+        if (viz->threads[i].number == number)
+            return &viz->threads[i];
+    }
+    if (host_grow((void **)&viz->threads, &viz->cap_threads, viz->n_threads + 1,
+                  sizeof(*viz->threads)) != 0)
+        return NULL;
+    viz->threads[i] = (struct viz_thread){number, SIZE_MAX};
+    viz->n_threads++;
+    return &viz->threads[i];
+}
+
+/* What the thread is at; NULL: nothing, or out of memory. */
+static struct viz_kernel *
+kernel_of(struct viz *viz, long number)
+{
+    struct viz_thread *thread = thread_of(viz, number);
+
+    if (!thread)
+        viz->failed = true;
+    return thread && thread->kernel != SIZE_MAX ? &viz->kernels[thread->kernel]
+                                                : NULL;
+}
+
+static bool
+add_stage(struct viz_kernel *kernel, const char *name)
+{
+    struct viz_stage *stage;
+
+    if (host_grow((void **)&kernel->stages, &kernel->cap_stages,
+                  kernel->n_stages + 1, sizeof(*stage)) != 0)
+        return false;
+    stage = &kernel->stages[kernel->n_stages++];
+    *stage = (struct viz_stage){.name = host_strdup(name)};
+    return stage->name != NULL;
+}
+
+/* "NAME" begins a kernel, "NAME: stage" its next stage. */
+static bool
+begin_stage(struct viz *viz, long number, char *title)
+{
+    struct viz_thread *thread = thread_of(viz, number);
+    char *colon = strchr(title, ':');
+    struct viz_kernel *kernel;
+
+    if (!thread)
+        return false;
+    if (colon) {
+        if (thread->kernel == SIZE_MAX)
+            return true;
+        return add_stage(&viz->kernels[thread->kernel],
+                         colon + 1 + strspn(colon + 1, " "));
+    }
+    if (host_grow((void **)&viz->kernels, &viz->cap_kernels, viz->n_kernels + 1,
+                  sizeof(*kernel)) != 0)
+        return false;
+    thread->kernel = viz->n_kernels++;
+    kernel = &viz->kernels[thread->kernel];
+    *kernel = (struct viz_kernel){.name = host_strdup(title)};
+    return kernel->name && add_stage(kernel, "scheduled");
+}
+
+/* "NAME:" at the line's start, the text behind it indented. */
+static bool
+add_uops(struct viz *viz, long number, const char *text)
+{
+    struct viz_kernel *kernel;
+    size_t n = strlen(text);
+    char *title;
+    bool good;
+
+    if (text[0] == ' ') {
+        kernel = kernel_of(viz, number);
+        return !kernel || !kernel->n_stages ||
+               add_text(&kernel->stages[kernel->n_stages - 1].text,
+                        text + strspn(text, " "));
+    }
+    title = host_strdup(text);
+    if (!title)
+        return false;
+    if (n && title[n - 1] == ':')
+        title[n - 1] = '\0';
+    good = begin_stage(viz, number, title);
+    host_free(title);
+    return good;
+}
+
+/* "rule: before -> after" */
+static bool
+add_rewrite(struct viz *viz, long number, const char *text)
+{
+    struct viz_kernel *kernel = kernel_of(viz, number);
+    const char *colon = strstr(text, ": "), *arrow = strstr(text, " -> ");
+    struct viz_rewrite *r;
+
+    if (!kernel || !colon || !arrow || arrow < colon)
+        return true;
+    if (host_grow((void **)&kernel->rewrites, &kernel->cap_rewrites,
+                  kernel->n_rewrites + 1, sizeof(*r)) != 0)
+        return false;
+    r = &kernel->rewrites[kernel->n_rewrites++];
+    *r = (struct viz_rewrite){
+        .stage = kernel->n_stages - 1,
+        .rule = copy(text, (size_t)(colon - text)),
+        .before = copy(colon + 2, (size_t)(arrow - colon - 2)),
+        .after = host_strdup(arrow + 4),
+    };
+    return r->rule && r->before && r->after;
+}
+
+/* Text of a kernel whose title is not wanted. */
+static bool
+add_of_kernel(struct viz *viz, long number, const char *topic, const char *text)
+{
+    struct viz_kernel *kernel = kernel_of(viz, number);
+    struct viz_text *to;
+
+    if (!kernel || (text[0] != ' ' && strcmp(topic, "opt") != 0))
+        return true;
+    to = strcmp(topic, "opt") == 0      ? &kernel->choices
+         : strcmp(topic, "render") == 0 ? &kernel->source
+                                        : &kernel->assembly;
+    if (strcmp(topic, "opt") == 0 && !to->n_bytes &&
+        strncmp(text, kernel->name, strlen(kernel->name)) == 0)
+        return true;
+    return add_text(to, text + (text[0] == ' ' ? 2 : 0));
+}
+
+static bool
+add_graph(struct viz *viz, const char *text)
+{
+    if (text[0] != ' ') {
+        if (host_grow((void **)&viz->graphs, &viz->cap_graphs,
+                      viz->n_graphs + 1, sizeof(*viz->graphs)) != 0)
+            return false;
+        viz->graphs[viz->n_graphs++] = (struct viz_text){NULL, 0, 0};
+        return true;
+    }
+    return !viz->n_graphs ||
+           add_text(&viz->graphs[viz->n_graphs - 1], text + strspn(text, " "));
+}
+
+void
+viz_add(struct viz *viz, long thread, const char *line)
+{
+    const char *colon = strstr(line, ": "), *text;
+    size_t n = colon ? (size_t)(colon - line) : 0;
+    char topic[16];
+    bool good;
+
+    if (!colon || n >= sizeof(topic))
+        return;
+    memcpy(topic, line, n);
+    topic[n] = '\0';
+    text = colon + 2;
+    if (strcmp(topic, "graph") == 0)
+        good = add_graph(viz, text);
+    else if (strcmp(topic, "uops") == 0)
+        good = add_uops(viz, thread, text);
+    else if (strcmp(topic, "rw") == 0)
+        good = add_rewrite(viz, thread, text);
+    else if (strcmp(topic, "opt") == 0 || strcmp(topic, "render") == 0 ||
+             strcmp(topic, "asm") == 0)
+        good = add_of_kernel(viz, thread, topic, text);
+    else if (strcmp(topic, "plan") == 0)
+        good = add_text(&viz->plan, text);
+    else if (strcmp(topic, "sched") == 0)
+        good = add_text(&viz->schedule, text);
+    else if (strcmp(topic, "mem") == 0)
+        good = add_text(&viz->memory, text);
+    else if (strcmp(topic, "exec") == 0)
+        good = add_text(&viz->launches, text);
+    else
+        good = true;
+    viz->failed |= !good;
+}
+
+bell_status
+viz_read(struct viz *viz, const char *path)
+{
+    struct file_bytes file;
+    char *text, *line, *end, *save = NULL;
+    long thread;
+
+    BELL_TRY(file_read(path, &file));
+    text = copy(file.data, file.size_bytes);
+    file_bytes_fini(&file);
+    if (!text)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory");
+    for (line = strtok_r(text, "\n", &save); line;
+         line = strtok_r(NULL, "\n", &save)) {
+        thread = strtol(line, &end, 10);
+        if (end != line && *end == ' ')
+            viz_add(viz, thread, end + 1);
+    }
+    host_free(text);
+    return BELL_OK;
+}
+
+/* ---- the document ---- */
+
+static void
+put_kernel(struct json *json, const struct viz_kernel *kernel)
+{
+    size_t i;
+
+    json_object(json, NULL);
+    json_str(json, "name", kernel->name);
+    json_array(json, "stages");
+    for (i = 0; i < kernel->n_stages; i++) {
+        json_object(json, NULL);
+        json_str(json, "name", kernel->stages[i].name);
+        json_str(json, "text", kernel->stages[i].text.text);
+        json_end(json);
+    }
+    json_end(json);
+    json_array(json, "rewrites");
+    for (i = 0; i < kernel->n_rewrites; i++) {
+        json_object(json, NULL);
+        json_uint(json, "stage", kernel->rewrites[i].stage);
+        json_str(json, "rule", kernel->rewrites[i].rule);
+        json_str(json, "before", kernel->rewrites[i].before);
+        json_str(json, "after", kernel->rewrites[i].after);
+        json_end(json);
+    }
+    json_end(json);
+    json_str(json, "choices", kernel->choices.text);
+    json_str(json, "source", kernel->source.text);
+    json_str(json, "assembly", kernel->assembly.text);
+    json_end(json);
+}
+
+void
+viz_put(const struct viz *viz, struct json *json)
+{
+    size_t i;
+
+    json_array(json, "graphs");
+    for (i = 0; i < viz->n_graphs; i++)
+        json_str(json, NULL, viz->graphs[i].text);
+    json_end(json);
+    json_array(json, "kernels");
+    for (i = 0; i < viz->n_kernels; i++)
+        put_kernel(json, &viz->kernels[i]);
+    json_end(json);
+    json_str(json, "plan", viz->plan.text);
+    json_str(json, "schedule", viz->schedule.text);
+    json_str(json, "memory", viz->memory.text);
+    json_str(json, "launches", viz->launches.text);
+}
+
+static void
+kernel_fini(struct viz_kernel *kernel)
+{
+    size_t i;
+
+    for (i = 0; i < kernel->n_stages; i++) {
+        host_free(kernel->stages[i].name);
+        host_free(kernel->stages[i].text.text);
+    }
+    for (i = 0; i < kernel->n_rewrites; i++) {
+        host_free(kernel->rewrites[i].rule);
+        host_free(kernel->rewrites[i].before);
+        host_free(kernel->rewrites[i].after);
+    }
+    host_free(kernel->stages);
+    host_free(kernel->rewrites);
+    host_free(kernel->choices.text);
+    host_free(kernel->source.text);
+    host_free(kernel->assembly.text);
+    host_free(kernel->name);
+}
+
+void
+viz_fini(struct viz *viz)
+{
+    size_t i;
+
+    for (i = 0; i < viz->n_kernels; i++)
+        kernel_fini(&viz->kernels[i]);
+    for (i = 0; i < viz->n_graphs; i++)
+        host_free(viz->graphs[i].text);
+    host_free(viz->kernels);
+    host_free(viz->threads);
+    host_free(viz->graphs);
+    host_free(viz->plan.text);
+    host_free(viz->schedule.text);
+    host_free(viz->memory.text);
+    host_free(viz->launches.text);
+}
