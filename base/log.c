@@ -16,7 +16,7 @@ uint32_t log_mask;
 
 static struct {
     pthread_mutex_t lock;
-    log_write_fn *write;
+    bell_log_fn *write;
     void *user;
     FILE *file; /* of BELL_DEBUG_FILE; stays open */
 } log_out = {PTHREAD_MUTEX_INITIALIZER, NULL, NULL, NULL};
@@ -149,12 +149,22 @@ log_init(void)
 }
 
 void
-log_set_writer(log_write_fn *write, void *user)
+bell_log_set(bell_log_fn *write, void *user)
 {
     pthread_mutex_lock(&log_out.lock);
     log_out.write = write;
     log_out.user = user;
     pthread_mutex_unlock(&log_out.lock);
+}
+
+bell_status
+bell_log_topics(const char *names)
+{
+    uint32_t mask;
+
+    BELL_TRY(log_parse(names ? names : "", &mask));
+    log_mask = mask;
+    return BELL_OK;
 }
 
 bool

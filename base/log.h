@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "doorbell/log.h"
 
 enum log_topic {
     LOG_IOCTL = 1u << 0,
@@ -49,10 +50,6 @@ BELL_MUST_CHECK bell_status log_init(void);
 
 /* Parses a topic list as BELL_DEBUG would be. */
 BELL_MUST_CHECK bell_status log_parse(const char *text, uint32_t *out_mask);
-
-typedef void log_write_fn(void *user, const char *line);
-/* Sends lines to `write` instead of stderr; NULL restores stderr. */
-void log_set_writer(log_write_fn *write, void *user);
 
 /* Whether a writer takes the lines: who asked for them wants to know what cannot
  * be printed, where a person who debugs is told by a line. */

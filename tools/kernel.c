@@ -187,11 +187,11 @@ run_first(struct kernel_run *run, uint32_t topics)
     double us;
 
     bell_context_stats(run->ctx, &before);
-    log_set_writer(write_trace, run);
+    bell_log_set(write_trace, run);
     log_mask |= topics;
     status = compute_scoped(run, &us);
     log_mask = old_mask;
-    log_set_writer(NULL, NULL);
+    bell_log_set(NULL, NULL);
     bell_context_stats(run->ctx, &run->first);
     run->first.n_kernels_compiled -= before.n_kernels_compiled;
     run->first.n_launches -= before.n_launches;
@@ -439,11 +439,11 @@ run_ir(struct kernel_run *run, uint32_t topics)
     else if (strlen(text) != file.size_bytes)
         status = bell_fail(BELL_E_INVALID, "%s is no text", run->options->ir);
     else {
-        log_set_writer(write_trace, run);
+        bell_log_set(write_trace, run);
         log_mask |= topics;
         status = compile_text(run, text);
         log_mask = old_mask;
-        log_set_writer(NULL, NULL);
+        bell_log_set(NULL, NULL);
     }
     host_free(text);
     file_bytes_fini(&file);

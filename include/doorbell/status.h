@@ -9,6 +9,10 @@
 
 #include <stdint.h>
 
+#if UINTPTR_MAX < UINT64_MAX
+#error "Doorbell is for 64-bit machines alone"
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -597,7 +597,7 @@ begin(void)
     log_mask = LOG_FAULT;
     if (debug && !sim.quiet && log_parse(debug, &log_mask) != BELL_OK)
         say_line("BELL_SIM_DEBUG: %s", bell_error_last()->message);
-    log_set_writer(tell_line, NULL);
+    bell_log_set(tell_line, NULL);
     sim_paths_init(tree, devices);
     sim.pid = getpid();
     if (!kio_trap_install(atoi(fds)))

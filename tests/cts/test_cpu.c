@@ -749,7 +749,7 @@ test_eviction(void **state)
     assert_int_equal(hcq_queue_create(dev, HCQ_QUEUE_COMPUTE, &queue), BELL_OK);
     assert_int_equal(hcq_program_create(dev, &desc, &prog), BELL_OK);
     assert_int_equal(hcq_buffer_create(dev, 4, HCQ_MEM_DEVICE, &buf), BELL_OK);
-    log_set_writer(keep_text, text);
+    bell_log_set(keep_text, text);
     for (i = 0; i < 3; i++) {
         *(volatile uint32_t *)buf->host = i == 2;
         assert_int_equal(hcq_queue_begin(queue, &cs), BELL_OK);
@@ -763,7 +763,7 @@ test_eviction(void **state)
         log_mask = 0;
     }
     assert_int_equal(hcq_queue_wait(queue, HCQ_TIMEOUT_NS), BELL_OK);
-    log_set_writer(NULL, NULL);
+    bell_log_set(NULL, NULL);
     assert_non_null(strstr(text, " recovered\n"));
     assert_null(strstr(text, " lost: "));
     hcq_device_close(dev);
@@ -824,12 +824,12 @@ test_words(void **state)
     hcq_cs_wait(cs, sig, 3);
     hcq_cs_barrier(cs);
     hcq_cs_exec(cs, prog, args, 2, grid, NULL);
-    log_set_writer(keep_text, text);
+    bell_log_set(keep_text, text);
     log_mask = LOG_PUSH;
     if (hcq_cs_submit(cs, NULL) != BELL_OK)
         fail_msg("%s", bell_error_last()->message);
     log_mask = 0;
-    log_set_writer(NULL, NULL);
+    bell_log_set(NULL, NULL);
     assert_int_equal(hcq_queue_wait(queue, HCQ_TIMEOUT_NS), BELL_OK);
     for (i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
         if (!strstr(text, lines[i]))

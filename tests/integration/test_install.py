@@ -3,6 +3,7 @@
 
 usage: test_install.py DOORBELL SOURCE_ROOT BUILD_ROOT C_COMPILER
 """
+import json
 import os
 import shutil
 import subprocess
@@ -78,6 +79,27 @@ def same(got, expected):
     return [] if got == expected else [f'"{got}", not "{expected}"']
 
 
+def sbom_complaints(path):
+    """What SPDX 2.3 asks for and the document lacks."""
+    with open(path, encoding='utf-8') as file:
+        spdx = json.load(file)
+    complaints = [f'no {key}' for key in (
+        'spdxVersion', 'dataLicense', 'SPDXID', 'name', 'documentNamespace',
+        'creationInfo', 'packages', 'relationships') if not spdx.get(key)]
+    known = {'SPDXRef-DOCUMENT'} | {p['SPDXID'] for p in spdx['packages']}
+    complaints += [f'{end} is no part' for r in spdx['relationships']
+                   for end in (r['spdxElementId'], r['relatedSpdxElement'])
+                   if end not in known]
+    complaints += [f'{p["name"]}: no {key}' for p in spdx['packages']
+                   for key in ('name', 'versionInfo', 'downloadLocation',
+                               'licenseDeclared') if not p.get(key)]
+    if not any(r['relationshipType'] == 'DESCRIBES' and
+               r['relatedSpdxElement'] == 'SPDXRef-doorbell'
+               for r in spdx['relationships']):
+        complaints.append('it describes nothing')
+    return complaints
+
+
 def main():
     tap = Tap()
     with open(os.path.join(SOURCE, 'examples/first.txt'),
@@ -89,6 +111,22 @@ def main():
         installed.run(installed.program, '--version'), 'doorbell 0.1.0\n'))
     attempt(tap, 'a program with the shared library', lambda: same(
         installed.run(installed.build('examples/first.c', 'doorbell')), first))
+
+    def static():
+        """With libdoorbell.a and what it needs, from one line of pkg-config."""
+        flags = installed.run('pkg-config', '--static', '--cflags', '--libs',
+                              'doorbell').split()
+        complaints = [f'{flag} is for ourselves' for flag in flags
+                      if flag.startswith('-I') and 'cjson' in flag]
+        flags = ['-l:libdoorbell.a' if f == '-ldoorbell' else f for f in flags]
+        out = os.path.join(root, 'static')
+        installed.run(*COMPILER.split(), os.path.join(SOURCE,
+                      'examples/first.c'), '-o', out, *flags)
+        if 'doorbell' in installed.run('ldd', out):
+            complaints.append('it needs the shared library')
+        return complaints + same(installed.run(out), first)
+
+    attempt(tap, 'a program with the static library', static)
 
     def driver():
         program = installed.build('tests/integration/driver_alone.c',
@@ -115,6 +153,9 @@ def main():
         if not os.path.exists(os.path.join(
             os.path.dirname(os.path.dirname(installed.program)),
             'share/doc/doorbell', name))])
+    tap.check('the list of parts', sbom_complaints(os.path.join(
+        os.path.dirname(os.path.dirname(installed.program)),
+        'share/doc/doorbell/doorbell.spdx.json')))
     shutil.rmtree(root)
     tap.finish()
 

@@ -8,7 +8,7 @@ import sys
 
 from common import MODULES, Tap, read, sources
 
-# A part may include itself, the status codes, and these. 'doorbell' is the
+# A part may include itself, BASICS, and these. 'doorbell' is the
 # public API. Order: a part comes after everything that it may include.
 MAY_INCLUDE = {
     'base': set(),
@@ -85,6 +85,8 @@ SYSTEM_ONLY_IN = {
     'drm/': {'ioctl', 'hcq', 'sim'},
     'linux/': {'base', 'ioctl', 'hcq', 'sim'},
 }
+# Public headers that all parts may include.
+BASICS = ('doorbell/status.h', 'doorbell/log.h')
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.MULTILINE)
 
 
@@ -104,7 +106,7 @@ def complaints_of(root, path):
         target = name.split('/')[0]
         if '/' not in name:
             yield f'{path}: "{name}" lacks its folder'
-        elif name == 'doorbell/status.h' or name in ALSO.get(module, ()):
+        elif name in BASICS or name in ALSO.get(module, ()):
             continue
         elif module == 'include' and target == 'doorbell':
             continue

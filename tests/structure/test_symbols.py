@@ -64,7 +64,9 @@ def run(*command):
 
 def exported(library):
     lines = run('nm', '-D', '--defined-only', library).splitlines()
-    return {line.split()[-1].split('@')[0] for line in lines}
+    # the version itself is a symbol, too
+    return {line.split()[-1].split('@')[0] for line in lines
+            if line.split()[-2] != 'A'}
 
 
 def check_exports(tap, root, library):

@@ -129,7 +129,7 @@ setup(void **state)
     snprintf(file, sizeof(file), "%s/kernels-1.db", folder);
     setenv("BELL_CACHE", folder, 1);
     log_mask |= LOG_CACHE; /* told each time */
-    log_set_writer(hear, NULL);
+    bell_log_set(hear, NULL);
     said.n = 0;
     return 0;
 }
@@ -140,7 +140,7 @@ teardown(void **state)
     char command[256];
 
     (void)state;
-    log_set_writer(NULL, NULL);
+    bell_log_set(NULL, NULL);
     snprintf(command, sizeof(command), "chmod -R u+w %s; rm -rf %s", root,
              root);
     return system(command);
@@ -634,7 +634,7 @@ test_killed(void **state)
             pids[i] = fork();
             assert_true(pids[i] >= 0);
             if (pids[i] == 0) {
-                log_set_writer(NULL, NULL);
+                bell_log_set(NULL, NULL);
                 log_mask = 0;
                 work(r * 1000 + i * 20); /* a failed assert ends it by itself */
                 _exit(3);

@@ -118,12 +118,12 @@ test_told(void **state)
     struct hcq_device *dev;
 
     (void)state;
-    log_set_writer(count_line, part);
+    bell_log_set(count_line, part);
     log_mask = LOG_EXEC;
     expect_ok(hcq_device_open("NV@sim:sm_80*3,hide=1", &dev));
     hcq_device_close(dev);
     log_mask = 0;
-    log_set_writer(NULL, NULL);
+    bell_log_set(NULL, NULL);
     assert_int_equal(n_lines, 1);
 }
 

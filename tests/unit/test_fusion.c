@@ -249,11 +249,11 @@ check_products(const char *what, struct bell_tensor *const *tensors, size_t n,
 
     while (tensor_kernel_at(ctx, first, &ir))
         first++;
-    log_set_writer(look_at_line, &seen);
+    bell_log_set(look_at_line, &seen);
     log_mask = LOG_RENDER;
     expect_ok(bell_compile(tensors, n));
     log_mask = mask;
-    log_set_writer(NULL, NULL);
+    bell_log_set(NULL, NULL);
     for (i = 0; tensor_kernel_at(ctx, first + i, &ir); i++) {
         assert_true(i < seen.n);
         if (getenv("BELL_TEST_COUNTS"))
@@ -305,11 +305,11 @@ test_running_sums(void **state)
         set_up(&devices[i]);
         x = INPUT(4096, 4096);
         y = bell_cumsum(x, 1);
-        log_set_writer(look_at_load, &loads);
+        bell_log_set(look_at_load, &loads);
         log_mask = LOG_RENDER;
         expect_kernels("sums of rows", y, 1);
         log_mask = mask;
-        log_set_writer(NULL, NULL);
+        bell_log_set(NULL, NULL);
         assert_int_equal(loads.n, loads.n_wide);
         if (i == 0)
             assert_int_not_equal(loads.n, 0);
@@ -363,11 +363,11 @@ test_tiles(void **state)
         struct bell_tensor *y = bell_conv2d(
             bell_cast(INPUT(32, c, n, n), cases[i].dtype),
             bell_cast(INPUT(c, c, 3, 3), cases[i].dtype), NULL, &options);
-        log_set_writer(look_for_line, &wanted);
+        bell_log_set(look_for_line, &wanted);
         log_mask = LOG_OPT;
         expect_ok(bell_compile(&y, 1));
         log_mask = mask;
-        log_set_writer(NULL, NULL);
+        bell_log_set(NULL, NULL);
         if (!wanted.is_there)
             fail_msg("no %s", wanted.line);
     }

@@ -494,11 +494,11 @@ left_at_close(void **state)
     expect_ok(hcq_stream_create(queue, "step", &stream));
     expect_ok(hcq_signal_create(closed, 0, &sig));
     expect_ok(hcq_buffer_create(closed, 100, 0, &buf));
-    log_set_writer(add_line, text);
+    bell_log_set(add_line, text);
     log_mask = LOG_MEM;
     hcq_device_close(closed);
     log_mask = 0;
-    log_set_writer(NULL, NULL);
+    bell_log_set(NULL, NULL);
     assert_null(strstr(text, "lost"));
     for (i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
         if (!strstr(text, kinds[i]))

@@ -272,7 +272,7 @@ test_lost_once(void **state)
 
     (void)state;
     hcq_link_init(&dev.signals);
-    log_set_writer(count_line, line);
+    bell_log_set(count_line, line);
     log_mask = LOG_SYNC;
     assert_false(hcq_device_is_lost(&dev));
     hcq_device_set_lost(&dev, &faults[0]);
@@ -280,7 +280,7 @@ test_lost_once(void **state)
     hcq_device_set_lost(&dev, &faults[1]);
     hcq_device_set_cut_off(&dev, "a third");
     log_mask = 0;
-    log_set_writer(NULL, NULL);
+    bell_log_set(NULL, NULL);
     assert_int_equal(n_lines, 1);
     assert_int_equal(n_wakes, 0);
     assert_int_equal(dev.fault.kind, HCQ_FAULT_MEMORY);

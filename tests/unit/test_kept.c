@@ -43,7 +43,7 @@ setup(void **state)
         return -1;
     setenv("BELL_CACHE", folder, 1);
     log_mask |= LOG_CACHE;
-    log_set_writer(hear, NULL);
+    bell_log_set(hear, NULL);
     return 0;
 }
 
@@ -53,7 +53,7 @@ teardown(void **state)
     char command[128];
 
     (void)state;
-    log_set_writer(NULL, NULL);
+    bell_log_set(NULL, NULL);
     snprintf(command, sizeof(command), "rm -rf %s", folder);
     return system(command);
 }

@@ -344,7 +344,7 @@ test_log(void **state)
     char line[256] = "";
 
     (void)state;
-    log_set_writer(keep_line, line);
+    bell_log_set(keep_line, line);
     assert_int_equal(kio_open(&toy->kio, "/dev/nvidiactl", O_RDWR, &ctl),
                      BELL_OK);
     log_mask = LOG_IOCTL;
@@ -363,7 +363,7 @@ test_log(void **state)
         kio_ioctl(&ctl, nv_request(NV_ESC_RM_ALLOC, sizeof(alloc)), &alloc),
         BELL_OK);
     assert_string_equal(line, "");
-    log_set_writer(NULL, NULL);
+    bell_log_set(NULL, NULL);
     kio_close(&ctl);
     kio_destroy(&toy->kio);
 }

@@ -47,6 +47,47 @@ test_typo_lists_the_topics(void **state)
 }
 
 static void
+test_chosen_topics(void **state)
+{
+    (void)state;
+    assert_int_equal(bell_log_topics("plan,mem"), BELL_OK);
+    assert_int_equal(log_mask, LOG_PLAN | LOG_MEM);
+    assert_int_equal(bell_log_topics("plan,men"), BELL_E_INVALID);
+    assert_int_equal(log_mask, LOG_PLAN | LOG_MEM);
+    assert_int_equal(bell_log_topics(NULL), BELL_OK);
+    assert_int_equal(log_mask, 0);
+}
+
+/* In place of stderr, behind the thread's number; once for a process. */
+static void
+test_file(void **state)
+{
+    char path[] = "/tmp/test_log-XXXXXX", line[64], want[64];
+    int fd = mkstemp(path);
+    FILE *file;
+
+    (void)state;
+    assert_true(fd >= 0);
+    close(fd);
+    setenv("BELL_DEBUG", "mem", 1);
+    setenv("BELL_DEBUG_FILE", "/nonexistent/file", 1);
+    assert_int_equal(log_init(), BELL_E_IO);
+    assert_non_null(strstr(bell_error_last()->message, "/nonexistent/file"));
+    setenv("BELL_DEBUG_FILE", path, 1);
+    assert_int_equal(log_init(), BELL_OK);
+    log_print(LOG_MEM, "a line");
+    snprintf(want, sizeof(want), "%ld mem: a line\n", (long)gettid());
+    file = fopen(path, "r");
+    assert_non_null(file);
+    assert_non_null(fgets(line, sizeof(line), file));
+    assert_string_equal(line, want);
+    fclose(file);
+    unlink(path);
+    unsetenv("BELL_DEBUG");
+    unsetenv("BELL_DEBUG_FILE");
+}
+
+static void
 test_init_reads_environment(void **state)
 {
     (void)state;
@@ -73,7 +114,7 @@ test_writer(void **state)
     char line[4096] = "", text[8192];
 
     (void)state;
-    log_set_writer(keep_line, line);
+    bell_log_set(keep_line, line);
     LOG(LOG_SCHED, "not shown");
     assert_string_equal(line, "");
     log_mask = LOG_SCHED;
@@ -83,7 +124,7 @@ test_writer(void **state)
     text[sizeof(text) - 1] = '\0';
     LOG(LOG_SCHED, "%s", text);
     assert_true(strlen(line) > 1000 && strlen(line) < 4096);
-    log_set_writer(NULL, NULL);
+    bell_log_set(NULL, NULL);
     log_mask = 0;
 }
 
@@ -100,7 +141,7 @@ test_topics(void **state)
     size_t i;
 
     (void)state;
-    log_set_writer(keep_line, line);
+    bell_log_set(keep_line, line);
     for (i = 0; i < ARRAY_LEN(names); i++) {
         assert_int_equal(log_parse(names[i], &mask), BELL_OK);
         assert_true(is_pow2(mask) && !(all & mask));
@@ -114,7 +155,7 @@ test_topics(void **state)
     assert_string_equal(line, "log: of none");
     log_print((enum log_topic)(1u << 31), "of none");
     assert_string_equal(line, "log: of none");
-    log_set_writer(NULL, NULL);
+    bell_log_set(NULL, NULL);
     assert_int_equal(log_parse("memo", &mask), BELL_E_INVALID);
     assert_int_equal(log_parse("x", &mask), BELL_E_INVALID);
     assert_non_null(strstr(bell_error_last()->message, known));
@@ -136,11 +177,11 @@ test_text(void **state)
     char text[4096] = "";
 
     (void)state;
-    log_set_writer(append_line, text);
+    bell_log_set(append_line, text);
     log_text(LOG_ASM, "kernel", "one\n\ntwo\n");
     log_text(LOG_ASM, "nothing", "");
     log_text(LOG_ASM, "no end", "three");
-    log_set_writer(NULL, NULL);
+    bell_log_set(NULL, NULL);
     assert_string_equal(text, "asm: kernel:\nasm:   one\nasm:   \nasm:   two\n"
                               "asm: nothing:\nasm: no end:\nasm:   three\n");
 }
@@ -389,6 +430,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parse),
         cmocka_unit_test(test_typo_lists_the_topics),
+        cmocka_unit_test(test_chosen_topics),
         cmocka_unit_test(test_init_reads_environment),
         cmocka_unit_test(test_writer),
         cmocka_unit_test(test_topics),
@@ -401,6 +443,7 @@ main(void)
         cmocka_unit_test(test_thread_check),
         cmocka_unit_test(test_time_grows),
         cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_file), /* last: lines go there from then on */
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

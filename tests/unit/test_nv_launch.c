@@ -359,11 +359,11 @@ pushes_are_told(void **state)
     hcq_cs_barrier(cs);
     exec_shape(cs, &r, 0, 3, 2);
     hcq_cs_fill(cs, r.out->va, 7, 64);
-    log_set_writer(keep_text, text);
+    bell_log_set(keep_text, text);
     log_mask = LOG_PUSH;
     expect_ok(hcq_cs_submit(cs, NULL));
     log_mask = 0;
-    log_set_writer(NULL, NULL);
+    bell_log_set(NULL, NULL);
     expect_text(text, "push: ");
     expect_text(text, " +0000 barrier\n");
     expect_text(text, " +0008 exec shape 3x1x1 of 2x1x1, 2 args: 0x");

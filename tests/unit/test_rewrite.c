@@ -325,11 +325,11 @@ test_log(void **state)
 
     (void)state;
     uop_graph_init(&g);
-    log_set_writer(keep_line, line);
+    bell_log_set(keep_line, line);
     log_mask = LOG_RW;
     sexp_build(&g, "(MUL (ADD r0:4 3) 5)", false);
     log_mask = 0;
-    log_set_writer(NULL, NULL);
+    bell_log_set(NULL, NULL);
     assert_non_null(strstr(line, "rw: scale: (r0 + 3)*5 -> r0*5 + 15"));
     uop_graph_fini(&g);
 }

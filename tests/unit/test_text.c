@@ -127,7 +127,7 @@ test_log(void **state)
     size_t i;
 
     (void)state;
-    log_set_writer(note_line, line);
+    bell_log_set(note_line, line);
     for (i = 0; i < ARRAY_LEN(rows); i++) {
         if (strpbrk(rows[i].text, "\n\t"))
             continue;
@@ -137,7 +137,7 @@ test_log(void **state)
     }
     log_print(LOG_ASM, "\tret\n\x1b");
     assert_string_equal(line, "asm: \tret\n\\x1b");
-    log_set_writer(NULL, NULL);
+    bell_log_set(NULL, NULL);
 }
 
 int

@@ -702,7 +702,7 @@ test_told(void **state)
     int i;
 
     (void)state;
-    log_set_writer(keep_line, NULL);
+    bell_log_set(keep_line, NULL);
     assert_int_equal(bell_context_create("CPU", &ctx), BELL_OK);
     x = matrix(ctx);
     log_mask |= LOG_PLAN;
@@ -730,7 +730,7 @@ test_told(void **state)
     assert_non_null(strstr(said, "bell_narrow"));
     assert_null(strstr(first + 1, "differ in sizes alone"));
     bell_context_destroy(ctx);
-    log_set_writer(NULL, NULL);
+    bell_log_set(NULL, NULL);
     log_mask = mask;
 }
 
