@@ -19,6 +19,7 @@
 #include "base/file.h"
 #include "tools/inputs.h"
 #include "tools/json.h"
+#include "tools/kernel_run.h"
 #include "tools/kernel_stats.h"
 #include "tools/tools.h"
 
@@ -30,7 +31,7 @@ struct kernel_options {
     struct tool_list in;
     int64_t n_runs;
     int64_t n_groups; /* of each kernel, to be run for --stats; 0: all */
-    bool json, stats;
+    bool json, stats, run;
 };
 
 /* A form that kernels are shown in: a language, or a stage. */
@@ -79,6 +80,8 @@ struct kernel_run {
     struct bell_stats first;    /* what the first run cost */
     double n_flops, n_bytes;    /* of a run */
     struct tensor_ir *kernels;  /* of --ir's text; owned */
+    double *device_us;          /* of --run: each kernel's median; owned */
+    size_t cap_device_us;
     size_t n_kernels, cap_kernels;
     double times_us[MAX_RUNS];
 };
@@ -359,6 +362,8 @@ put_kernels(struct json *json, const struct kernel_run *run)
         json_num(json, "machine_code_us", (double)ir->compile_ns / 1e3);
         json_num(json, "n_flops", ir->n_flops);
         json_num(json, "n_bytes", ir->n_bytes);
+        if (run->device_us)
+            json_num(json, "device_us", run->device_us[i]);
         json_end(json);
     }
     json_end(json);
@@ -379,6 +384,12 @@ print_kernels(const struct kernel_run *run)
             ir->name, grid[0], grid[1], grid[2], local[0], local[1], local[2],
             ir->n_params + ir->n_vars, ir->binary_bytes,
             (double)ir->lower_ns / 1e3, (double)ir->compile_ns / 1e6);
+        if (run->device_us)
+            tool_printf("  %.2f us on the device (median of %" PRId64
+                        "), %.2f GFLOP/s, %.2f GB/s\n",
+                        run->device_us[i], run->options->n_runs,
+                        ir->n_flops / run->device_us[i] / 1e3,
+                        ir->n_bytes / run->device_us[i] / 1e3);
     }
 }
 
@@ -408,8 +419,17 @@ compile_text(struct kernel_run *run, char *text)
         if (host_grow((void **)&run->kernels, &run->cap_kernels,
                       run->n_kernels + 1, sizeof(*run->kernels)) != 0)
             return bell_fail(BELL_E_NO_MEMORY, "out of memory");
-        status =
-            tensor_compile_ir(run->ctx, text, &run->kernels[run->n_kernels++]);
+        if (run->options->run &&
+            host_grow((void **)&run->device_us, &run->cap_device_us,
+                      run->n_kernels + 1, sizeof(*run->device_us)) != 0)
+            return bell_fail(BELL_E_NO_MEMORY, "out of memory");
+        run->n_kernels++;
+        status = run->options->run
+                     ? kernel_run_text(run->ctx, text, run->options->n_runs,
+                                       &run->kernels[run->n_kernels - 1],
+                                       &run->device_us[run->n_kernels - 1])
+                     : tensor_compile_ir(run->ctx, text,
+                                         &run->kernels[run->n_kernels - 1]);
         if (status != BELL_OK) {
             bell_error_prefix("%s: kernel %zu", run->options->ir,
                               run->n_kernels);
@@ -522,6 +542,7 @@ run_kernel(const struct kernel_options *options, const struct language *emit,
     kernel_stats_destroy(run->stats);
     bell_context_destroy(run->ctx);
     host_free(run->kernels);
+    host_free(run->device_us);
     host_free(run);
     return code;
 }
@@ -537,7 +558,10 @@ verb_kernel(int argc, char **argv)
          "an input's shape and dtype, with random values; or name=FILE"},
         {"--ir", "FILE", TOOL_OPT_STRING, &options.ir, 0, 0,
          "kernels in place of EXPR: what --emit ir prints; they are compiled, "
-         "not run"},
+         "and run with --run alone"},
+        {"--run", NULL, TOOL_OPT_FLAG, &options.run, 0, 0,
+         "with --ir: run each kernel on buffers of random numbers, as large as "
+         "its indices ask for, and tell the device's time"},
         {"--show", "TOPICS", TOOL_OPT_STRING, &options.show, 0, 0,
          "of BELL_DEBUG: sched,opt (default), uops, render, time, ..."},
         {"--emit", "FORM", TOOL_OPT_STRING, &options.emit, 0, 0,
@@ -595,6 +619,9 @@ verb_kernel(int argc, char **argv)
     if (options.kernel && (!emit || !emit->comment))
         return tool_usage(options.json,
                           "kernel: --kernel goes with an --emit of kernels");
+    if (options.run && (!options.ir || emit))
+        return tool_usage(options.json, "kernel: --run goes with --ir, and "
+                                        "without --emit");
     if (options.stats && (emit || options.ir))
         return tool_usage(options.json,
                           "kernel: --stats goes with neither --emit nor --ir");

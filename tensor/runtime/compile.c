@@ -452,6 +452,38 @@ fill_ir(const struct rt_job *job, struct tensor_ir *out_ir)
     out_ir->n_bytes = job->facts.n_bytes;
 }
 
+/* What the kernel's loads and stores say of its parameters. */
+static void
+find_params(const struct uop_graph *g, struct tensor_ir *out_ir)
+{
+    bool is_open[TENSOR_IR_PARAMS] = {false};
+    size_t i;
+
+    for (i = 0; i < g->n_nodes; i++) {
+        const struct uop *u = g->nodes[i], *memory;
+        uint64_t n;
+
+        if (u->op == UOP_VAR && u->arg.i >= out_ir->n_params &&
+            u->arg.i - out_ir->n_params < TENSOR_IR_PARAMS)
+            out_ir->is_float_var[u->arg.i - out_ir->n_params] =
+                uop_dtype_infos[u->dtype].is_float;
+        if (u->op != UOP_LOAD && u->op != UOP_STORE)
+            continue;
+        memory = uop_memory(u->src[0]);
+        if (memory->op != UOP_PARAM || memory->arg.i >= TENSOR_IR_PARAMS)
+            continue;
+        n = (uint64_t)uop_bounds(g, u->src[1]).max + 1;
+        is_open[memory->arg.i] |= n > INT64_MAX / 8;
+        n *= uop_dtype_infos[memory->dtype].size_bytes;
+        if (n > out_ir->param_bytes[memory->arg.i])
+            out_ir->param_bytes[memory->arg.i] = n;
+    }
+    for (i = 0; i < TENSOR_IR_PARAMS; i++) {
+        if (is_open[i])
+            out_ir->param_bytes[i] = 0;
+    }
+}
+
 /* out_program NULL: it is not loaded. */
 static bell_status
 compile_text(struct bell_context *ctx, const char *text,
@@ -467,8 +499,10 @@ compile_text(struct bell_context *ctx, const char *text,
     status = compile_parse_kernel(&g, text, &sink);
     if (status == BELL_OK)
         status = compile_sink(&g, sink, &job);
-    if (status == BELL_OK)
+    if (status == BELL_OK) {
         fill_ir(&job, out_ir);
+        find_params(&g, out_ir);
+    }
     if (status == BELL_OK && out_program)
         status = rt_create_program(rt, &job, out_program);
     rt_job_fini(&job);

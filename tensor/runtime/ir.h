@@ -11,6 +11,8 @@
 #include "doorbell/tensor.h"
 #include "render/render.h"
 
+#define TENSOR_IR_PARAMS 64
+
 /* What a kernel became. */
 struct tensor_ir {
     char name[128];
@@ -19,6 +21,11 @@ struct tensor_ir {
     uint64_t binary_bytes;
     uint64_t lower_ns, compile_ns;
     double n_flops, n_bytes; /* of a launch */
+    /* Bytes that a launch may access of each parameter; 0: of which nothing says
+     * how many. Of kernels from text. */
+    uint64_t param_bytes[TENSOR_IR_PARAMS];
+    bool is_float_var
+        [TENSOR_IR_PARAMS]; /* of the number behind the parameters */
 };
 
 struct hcq_program;

@@ -9,7 +9,8 @@ import subprocess
 import sys
 import tempfile
 
-from cli import DOORBELL, Tap, expect, expect_json_error, run
+from cli import (DOORBELL, Tap, expect, expect_json_error, run,
+                 schema_complaints)
 
 SIMULATED = '--sim' in sys.argv
 
@@ -218,6 +219,7 @@ def check_kernel(tap):
                        (('x', '--in', '=3'), '--in =3'),
                        (('x', '--in', 'x=' + '1x' * 16 + '1'), 'axes'),
                        (('1', '--show', 'shed'), "'shed'"),
+                       (('1', '--run'), '--run goes with --ir'),
                        ((), 'no expression')):
         tap.check(f'kernel refuses {" ".join(args)}', expect_json_error(
             run('kernel', *args, '--json'), 2, part))
@@ -280,6 +282,15 @@ def check_ir(tap):
                         not all(k['binary_bytes'] for k in result['kernels'])):
                     complaints.append(done.stdout)
             tap.check(f'kernel --ir --json: {device}', complaints)
+            done = run('kernel', '--ir', path, *args, '--show', '', '--run',
+                       '--runs', '3', '--json')
+            complaints = expect(done, 0) or schema_complaints(
+                'kernel', done.stdout)
+            if not complaints and not all(
+                    k['device_us'] > 0
+                    for k in json.loads(done.stdout)['kernels']):
+                complaints.append(done.stdout)
+            tap.check(f'kernel --ir --run: {device}', complaints)
         tap.check('kernel --ir', expect(
             run('kernel', '--ir', path, '--device', 'CPU'), 0,
             out='work-groups of'))
@@ -289,6 +300,13 @@ def check_ir(tap):
             tap.check(f'kernel --ir: {part}', expect_json_error(
                 run('kernel', '--ir', path, '--device', 'CPU', '--json'), 1,
                 part))
+        with open(path, 'w', encoding='ascii') as file:
+            file.write(run('kernel', 'gather(x, 0, i)', '--in', 'x=8x8',
+                           '--in', 'i=2x8:int64', '--device', 'CPU', '--emit',
+                           'ir').stdout)
+        tap.check('kernel --ir --run: indices of any size', expect_json_error(
+            run('kernel', '--ir', path, '--device', 'CPU', '--run', '--json'),
+            6, 'nothing bounds the indices'))
         with open(path, 'wb') as file:
             file.write(b'%0 = \0')
         tap.check('kernel --ir: zeros', expect_json_error(
