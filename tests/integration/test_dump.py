@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 
-from cli import Tap, expect, run
+from cli import Tap, expect, run, schema_complaints
 
 REPLAY = sys.argv[2]
 UNITS = {'pm4': 4, 'sdma': 1, 'aql': 64}
@@ -132,6 +132,15 @@ def check_all(tap, name, path, chip):
     tap.check(f'{name}: rings decode', sum(
         (check_decode(f, chip) for f in found), []))
     alone = [f for f in found if 'waited' not in load(f)]
+    done = run('decode', path, '--json')
+    complaints = expect(done, 0) or schema_complaints('decode', done.stdout)
+    if not complaints:
+        lines = json.loads(done.stdout)['lines']
+        rings = [line for line in lines if ' ring at ' in line]
+        launches = [line for line in lines if 'DISPATCH' in line]
+        if len(rings) != len(found) or not launches:
+            complaints.append(f'{len(rings)} rings, {len(launches)} launches')
+    tap.check(f'{name}: decode follows what rings point to', complaints)
     tap.check(f'{name}: {len(alone)} of {len(found)} run again, with the same '
               'result', sum((check_replay(f, chip) for f in alone
                              if 'fault' not in load(f)), []) + (
@@ -170,6 +179,31 @@ def check_cards(tap, folder):
         (check_shape(f, 'gfx942') for f in folders(path)), []))
 
 
+def check_bad_folders(tap, folder, good):
+    """What is no dump, or no whole one, is told by its file's name."""
+    document = load(good)
+    document['queues'][0]['base'] = 64
+    for name, image, size, part in (
+            ('nothing', None, 0, 'no image.json'),
+            ('no JSON', '{', 0, 'image.json: no JSON'),
+            ('no dump', '[]', 0, 'no dump of a chip'),
+            ('no chip', '{"gfx": "gfx1", "segments": [], "queues": []}', 0,
+             'no dump of a chip'),
+            ('a ring elsewhere', json.dumps(document), 0,
+             'its ring is not in the image'),
+            ('a short image', json.dumps(load(good)), 8, 'image.bin: ends')):
+        path = os.path.join(folder, name)
+        os.mkdir(path)
+        if image is not None:
+            with open(path + '/image.json', 'w', encoding='utf-8') as file:
+                file.write(image)
+            with open(path + '/image.bin', 'wb') as file:
+                file.write(bytes(size))
+        tap.check(f'decode: {name}', expect(run('decode', path), 1, err=part))
+    tap.check('decode: options of a file', expect(
+        run('decode', good, '--format', 'pm4'), 2, err='says itself'))
+
+
 def check_errors(tap, folder):
     def refused(path, part):
         done = run('eval', '1 + arange(3)', '--device',
@@ -196,6 +230,10 @@ def main():
         for chip in ('gfx1100', 'gfx942'):
             check_fuzz(tap, folder, chip)
         check_cards(tap, folder)
+        check_bad_folders(tap, folder, os.path.join(
+            folder, next(n for n in sorted(os.listdir(folder))
+                         if os.path.isdir(os.path.join(folder, n, '000000'))),
+            '000000'))
         check_errors(tap, folder)
     tap.finish()
 

@@ -2,12 +2,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "base/chip.h"
 #include "render/ir3/ir3_isa.h"
 #include "hcq/decode/decode_amd.h"
+#include "tools/decode/decode_dump.h"
 #include "tools/decode/decode_ir3.h"
 #include "hcq/decode/decode_nv.h"
 #include "base/file.h"
@@ -242,6 +244,54 @@ decode_file(const struct decode_options *options)
     return code;
 }
 
+static bool
+is_folder(const char *path)
+{
+    struct stat st;
+
+    return path && stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* A dump says itself what it is of. */
+static int
+decode_folder(const struct decode_options *options)
+{
+    struct sink sink = {NULL};
+    struct json json;
+    unsigned n_unknown = 0;
+    size_t n_words = 0;
+    bell_status status;
+    int code;
+
+    if (options->format || options->what || options->arch || options->sm ||
+        options->classes.n_items || options->assemble)
+        return tool_usage(options->json,
+                          "decode: a folder says itself what it holds");
+    json_init(&json);
+    json_str(&json, "format", "dump");
+    json_null(&json, "what");
+    json_array(&json, "lines");
+    if (options->json)
+        sink.json = &json;
+    status = decode_dump(options->path, put_line, &sink, &n_words, &n_unknown);
+    json_end(&json);
+    json_uint(&json, "n_words", n_words);
+    json_uint(&json, "n_unknown", n_unknown);
+    if (status != BELL_OK) {
+        json_fini(&json);
+        return tool_fail(options->json, status);
+    }
+    if (options->json) {
+        code = tool_print_json(&json);
+        return code == TOOL_OK && n_unknown ? TOOL_FAILED : code;
+    }
+    json_fini(&json);
+    if (n_unknown)
+        tool_eprintf("doorbell: %u of %zu words could not be named\n",
+                     n_unknown, n_words);
+    return n_unknown ? TOOL_FAILED : TOOL_OK;
+}
+
 static int
 refuse_what(const struct decode_options *options, const struct format *format)
 {
@@ -307,7 +357,8 @@ verb_decode(int argc, char **argv)
     struct decode_options options = {0};
     const struct tool_opt opts[] = {
         {"FILE", NULL, TOOL_OPT_STRING, &options.path, 0, 0,
-         "binary, or hexadecimal text; - or none: stdin"},
+         "binary, or hexadecimal text; - or none: stdin; a folder: a dump of "
+         "submissions"},
         {"--format", "FORMAT", TOOL_OPT_STRING, &options.format, 0, 0,
          "whose words: nv; of AMD pm4, sdma, aql; of Adreno pkt7 (packets), "
          "ir3 (shaders)"},
@@ -332,12 +383,15 @@ verb_decode(int argc, char **argv)
     int code;
 
     code = tool_parse(
-        "decode --format FORMAT [FILE] [options]\n\n"
+        "decode --format FORMAT [FILE] [options]\n"
+        "       doorbell decode FOLDER\n\n"
         "Says what the words of a pushbuffer, a ring, packets or a launch "
         "descriptor mean.\nExits with 1 if some could not be named:\n\n"
         "  echo 20012000 cbc0 200120b0 a | doorbell decode --format nv\n"
         "  echo c0004600 407 | doorbell decode --format pm4 --arch gfx942",
         opts, ARRAY_LEN(opts), argc, argv);
+    if (code == TOOL_GO_ON && is_folder(options.path))
+        return decode_folder(&options);
     if (code == TOOL_GO_ON)
         code = check_options(&options);
     return code == TOOL_GO_ON ? decode_file(&options) : code;
