@@ -10,10 +10,12 @@ import os
 import signal
 import subprocess
 import tempfile
+import time
 
 from cli import DOORBELL, Tap, expect, run, schema_complaints
 
 QUICK = ('--seconds', '0.01', '--quick')
+PASSES = 2  # of small sizes
 SUITES = ('startup', 'launch', 'copy', 'mem', 'flops', 'gemm', 'ops',
           'compile')
 SIMULATED = 'NV@sim:sm_90'
@@ -38,6 +40,11 @@ def row_complaints(row):
              for what in ('p1', 'q1', 'median', 'q3', 'p99')]
     if order != sorted(order) or order[0] <= 0:
         return [f'{row}: out of order']
+    if not row['derived'] and not (
+            row[f'low_{unit}'] <= row[keys[0]] <= row[f'high_{unit}'] and
+            len(row['passes']) == PASSES and
+            (row['interval_percent'] is None) == (PASSES < 4)):
+        return [f'{row}: no interval of its {PASSES} passes']
     bins = row.get('histogram', {'counts': [row['n_runs']]})['counts']
     if not min(row['n_runs'], 8192) <= sum(bins) <= row['n_runs']:
         return [f'{row}: {sum(bins)} in the histogram']
@@ -171,7 +178,11 @@ def check_forms(tap, folder):
     done = run('bench', 'CPU', 'startup', 'compile', '--csv', *QUICK)
     table = list(csv.DictReader(io.StringIO(done.stdout)))
     tap.check('--csv', expect(done, 0) + [
-        f'{row}' for row in table if not float(row['median']) > 0] + [
+        f'{row}' for row in table if not float(row['median']) > 0 or
+        row['device'] != 'CPU:0' or row['simulated'] != 'no' or
+        not row['date'] or not row['commit'] or
+        not float(row['low']) <= float(row['median']) <= float(row['high']) or
+        None in row] + [
         'no rows' for _ in [0] if {row['suite'] for row in table} !=
         {'startup', 'compile'}])
     tap.check('--csv and --json', expect(
@@ -195,15 +206,40 @@ def check_forms(tap, folder):
 def check_interrupt(tap):
     """Ctrl-C: what there is is told, and that it is not all."""
     with subprocess.Popen(
-            [DOORBELL, 'bench', 'CPU', 'launch', 'gemm', '--seconds', '2'],
+            [DOORBELL, 'bench', 'CPU', 'launch', 'gemm', '--seconds', '60'],
             stdout=subprocess.PIPE, text=True) as process:
-        lines = [process.stdout.readline() for _ in range(2)]
+        lines = [process.stdout.readline() for _ in range(4)]
+        time.sleep(1)
         process.send_signal(signal.SIGINT)
         rest = process.stdout.read()
     tap.check('Ctrl-C', [
         f'{process.returncode}: {lines}, {rest}' for _ in [0]
-        if process.returncode != 1 or 'submit_wait' not in lines[1] or
+        if process.returncode != 1 or 'submit_wait' not in rest or
         'interrupted' not in rest or 'gemm' in rest])
+    tap.check('the head says what the host does', [
+        f'{lines}' for _ in [0] if 'host before: sums ' not in lines[1] or
+        'step' not in lines[2] or '12 passes' not in lines[3]])
+
+
+def check_failed(tap, folder):
+    """A device that is lost: what was measured until then is kept, and why
+    there is no more."""
+    path = os.path.join(folder, 'failed.json')
+    done = run('bench', 'AMD@sim:gfx1100,reset=400', 'launch', '--save', path,
+               *QUICK)
+    if 'AMD@sim' in done.stderr and not os.path.exists(path):
+        tap.skip('a run that fails', done.stderr.strip())
+        return
+    with open(path, encoding='utf-8') as file:
+        text = file.read()
+    saved = json.loads(text)
+    rows = [row['name'] for row in saved['rows'] if 'n_runs' in row]
+    tap.check('a run that fails keeps its rows', schema_complaints(
+        'bench', text) + [f'{done.returncode}: {saved["error"]}, {rows}'
+                          for _ in [0] if done.returncode in (0, 1) or
+                          not saved['error'] or 'submit_wait' not in rows or
+                          saved['error'] not in done.stderr or
+                          'failed: this is what there was' not in done.stdout])
 
 
 # Rows of 64 x 64 elements: the expression, and whether stores count, too.
@@ -254,6 +290,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         check_saved(tap, folder)
         check_forms(tap, folder)
+        check_failed(tap, folder)
     check_interrupt(tap)
     tap.check('no such suite', expect(
         run('bench', 'CPU', '--only', 'gemmm'), 2, err="did you mean 'gemm'"))

@@ -121,10 +121,12 @@ time_copies(struct bench *b, struct hcq_queue *queue, uint64_t dst_va,
     bench_work(b, 0, (double)n_bytes,
                strstr(name, "d2d") ? BENCH_CEILING_NONE : BENCH_CEILING_LINK);
     while (bench_goes_on(b, 5)) {
+        unsigned n = bench_batch(b), i;
         uint64_t start = time_now_ns();
 
-        BELL_TRY(copy_once(queue, dst_va, src_va, n_bytes));
-        bench_sample_ns(b, ns_since(start));
+        for (i = 0; i < n; i++)
+            BELL_TRY(copy_once(queue, dst_va, src_va, n_bytes));
+        bench_sample_batch(b, ns_since(start), 1);
     }
     bench_end(b);
     return BELL_OK;
@@ -173,14 +175,17 @@ time_access(struct bench *b, struct hcq_buffer *buf, void *host,
                 write ? "write_%s" : "read_%s", size);
     bench_work(b, 0, (double)n_bytes, BENCH_CEILING_LINK);
     while (bench_goes_on(b, 5)) {
+        unsigned n = bench_batch(b), i;
         uint64_t start = time_now_ns();
 
-        if (write)
-            BELL_TRY(hcq_buffer_write(buf, 0, host, n_bytes));
-        else
-            BELL_TRY(hcq_buffer_read(buf, 0, host, n_bytes));
+        for (i = 0; i < n; i++) {
+            if (write)
+                BELL_TRY(hcq_buffer_write(buf, 0, host, n_bytes));
+            else
+                BELL_TRY(hcq_buffer_read(buf, 0, host, n_bytes));
+        }
         if (warm)
-            bench_sample_ns(b, ns_since(start));
+            bench_sample_batch(b, ns_since(start), 1);
         warm = true;
     }
     bench_end(b);
@@ -231,6 +236,8 @@ find_largest(const struct bench *b)
 
     while (most > 4096 && most * 32 > room)
         most /= 4;
+    if (most > 64u << 20 && !bench_is_costly_pass(b))
+        most /= 16;
     return most;
 }
 

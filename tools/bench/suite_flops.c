@@ -1,6 +1,7 @@
 /* Bench: the most operations a second: multiply-adds and dot products of
  * registers, products of matrices by dtype, and operations for each byte of
  * memory. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -276,22 +277,28 @@ gemm_row(struct bench *b, const struct gemm_kind *kind, const struct shape *s)
 
 /* The worst of the shapes and their geometric mean. */
 static void
-sum_up(struct bench *b, const struct gemm_kind *kind, size_t first)
+sum_up(struct bench *b, const struct gemm_kind *kind)
 {
-    double worst = 0, product = 1;
+    double worst = 0, logs = 0, product;
+    char start[48];
     size_t n = 0, i;
 
-    for (i = first; i < b->n_rows; i++) {
-        double value = b->rows[i].median;
+    if (!bench_is_last_pass(b))
+        return;
+    snprintf(start, sizeof(start), "gemm_%s_", kind->name);
+    for (i = 0; i < b->n_rows; i++) {
+        const struct bench_row *row = &b->rows[i];
 
-        if (b->rows[i].why_not[0])
+        if (row->why_not[0] || row->is_derived ||
+            strncmp(row->name, start, strlen(start)) != 0)
             continue;
-        worst = n == 0 || value < worst ? value : worst;
-        product = product * bench_root(value, b->n_rows - first);
+        worst = n == 0 || row->median < worst ? row->median : worst;
+        logs += log(row->median);
         n++;
     }
     if (n < 2)
         return;
+    product = exp(logs / (double)n);
     bench_derive(b, BENCH_GFLOPS, "the slowest of the shapes", worst,
                  "gemm_%s_worst", kind->name);
     bench_derive(b, BENCH_GFLOPS, "geometric mean of the shapes", product,
@@ -316,8 +323,6 @@ bench_gemm(struct bench *b)
     size_t n_kinds = ARRAY_LEN(kinds) - is_host, i, k;
 
     for (i = 0; i < n_kinds; i++) {
-        size_t first = b->n_rows;
-
         for (k = 0; k < ARRAY_LEN(shapes) && !bench_is_over(b); k++) {
             double flops = 2.0 * (double)shapes[k].m * (double)shapes[k].k *
                            (double)shapes[k].n;
@@ -328,7 +333,7 @@ bench_gemm(struct bench *b)
                 continue;
             BELL_TRY(gemm_row(b, &kinds[i], b->is_small ? &small : &shapes[k]));
         }
-        sum_up(b, &kinds[i], first);
+        sum_up(b, &kinds[i]);
     }
     return BELL_OK;
 }
