@@ -161,6 +161,16 @@ put_pci(struct tree *tree, const char *folder)
         (void)put(tree, "%s/%s", folder, names[i]);
 }
 
+/* The program is not to take the cards for real ones. */
+static void
+put_marker(struct tree *tree, const char *backend)
+{
+    static const char text[] = "simulated by doorbell sim\n";
+
+    write_file(tree, kio_interface_marker(backend), 0444, text,
+               sizeof(text) - 1);
+}
+
 /* ---- AMD ---- */
 
 /* The value of a line "KEY VALUE"; 0 where there is none. */
@@ -256,6 +266,7 @@ put_amd(struct tree *tree)
     snprintf(folder, sizeof(folder), "%.256s/sys/module/amdgpu/holders",
              tree->root);
     (void)mkdir(folder, 0755);
+    put_marker(tree, "AMD");
     write_file(tree, "/dev/kfd", 0666, "", 0);
 }
 
@@ -280,6 +291,7 @@ put_nv(struct tree *tree)
         snprintf(path, sizeof(path), "/dev/nvidia%u", n_cards++);
         write_node(tree, path);
     }
+    put_marker(tree, "NV");
     write_file(tree, "/dev/nvidiactl", 0666, "", 0);
     write_file(tree, "/dev/nvidia-uvm", 0666, "", 0);
 }

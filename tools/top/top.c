@@ -296,6 +296,7 @@ add_gpu(struct top *top, const struct machine_gpu *gpu, bool is_named)
     struct top_device *dev = add_device(top, gpu->address);
 
     dev->gpu = gpu;
+    dev->simulated = gpu->is_simulated;
     if (gpu->backend && gpu->number >= 0)
         snprintf(dev->name, sizeof(dev->name), "%s:%lld", gpu->backend,
                  (long long)gpu->number);
