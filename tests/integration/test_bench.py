@@ -252,6 +252,19 @@ COUNTED = {
 }
 
 
+def check_compile(tap):
+    """Times of compiling say what they are of."""
+    for device, words in (('CPU', 'and LLVM'), (SIMULATED, 'no ptxas'),
+                          ('AMD@sim:gfx1100', 'and LLVM')):
+        if run('devices', device).returncode != 0:
+            continue
+        done = run('bench', device, 'compile', '--json', *QUICK)
+        rows = document_of(done).get('rows', [])
+        tap.check(f'compiling on {device} says its steps', expect(done, 0) + [
+            row['what'] for row in rows if words not in row['what']] +
+            ['no rows'] * (not rows))
+
+
 def check_counted(tap, device):
     """The operations and bytes that rates are made of: as a simulated card
     counts the loads and stores of the same kernel, as the compiler counts its
@@ -319,6 +332,7 @@ def main():
             continue
         for suite in suites:
             check_suite(tap, device, suite)
+    check_compile(tap)
     for device in SIMULATED, 'AMD@sim:gfx1100':
         if run('devices', device).returncode == 0:
             check_counted(tap, device)

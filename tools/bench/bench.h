@@ -25,6 +25,7 @@
 #define BENCH_PASSES_MAX  16
 #define BENCH_PASSES_MIN  4 /* fewer tell no interval */
 #define BENCH_BINS        32
+#define BENCH_COMPILED    4  /* graphs */
 #define BENCH_BLOCKS      8  /* of a row's time, at least */
 #define BENCH_BLOCKS_MAX  64 /* that are looked at */
 #define BENCH_WAIT_NS     60000000000ull
@@ -177,6 +178,8 @@ struct bench {
     struct bench_state before, after;
     unsigned char *host_memory; /* owned (bench_host.c); NULL: none yet */
     size_t host_memory_at;
+
+    char compiled[BENCH_COMPILED][64]; /* what compile_* include */
 
     const char *suite;        /* that runs */
     struct bench_row current; /* that is measured */
