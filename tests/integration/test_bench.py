@@ -16,7 +16,7 @@ from cli import DOORBELL, Tap, expect, run, schema_complaints
 
 QUICK = ('--seconds', '0.01', '--quick')
 PASSES = 2  # of small sizes
-SUITES = ('startup', 'launch', 'copy', 'mem', 'flops', 'gemm', 'ops',
+SUITES = ('startup', 'launch', 'copy', 'mem', 'flops', 'micro', 'gemm', 'ops',
           'compile')
 SIMULATED = 'NV@sim:sm_90'
 
@@ -83,6 +83,24 @@ def peak_complaints(device, rows):
         if not rows[name]['flops'] or rows[name]['bytes']]
 
 
+# Single things: those that each has; the bench compares what comes out.
+MICRO = ('atomic_own', 'atomic_same', 'atomic_shared', 'barrier',
+         'branch_same', 'branch_split', 'wait_mad_i32', 'wait_fma_f32',
+         'wait_fma_f64', 'wait_shared', 'read_l1', 'read_l2_4', 'read_l2_8',
+         'read_l2_16', 'read_constant', 'mad_i16', 'mad_i64')
+OF_GROUPS = {'atomic_shared', 'barrier', 'branch_same', 'branch_split',
+             'wait_shared', 'read_constant'}
+
+
+def micro_complaints(device, rows):
+    measured = {row['name'] for row in rows if 'n_runs' in row}
+    lacks = {'C': OF_GROUPS, 'N': {'read_constant'}, 'A': set()}[device[0]]
+    return [f'{sorted(measured)}' for _ in [0]
+            if measured != set(MICRO) - lacks] + [
+        f'no {name}' for name in MICRO
+        if name not in [row['name'] for row in rows]]
+
+
 def check_suite(tap, device, suite):
     done = run('bench', device, suite, '--json', *QUICK)
     rows = document_of(done).get('rows', [])
@@ -90,7 +108,8 @@ def check_suite(tap, device, suite):
               schema_complaints('bench', done.stdout) + [
         c for row in rows for c in row_complaints(row)] + [
         c for c in ['no rows'] if not rows] + (
-            peak_complaints(device, rows) if suite == 'flops' else []))
+            peak_complaints(device, rows) if suite == 'flops' else
+            micro_complaints(device, rows) if suite == 'micro' else []))
 
 
 def save_scaled(saved, factor, path):
@@ -323,8 +342,8 @@ def main():
     else:
         tap.skip(f'bench on {SIMULATED}', 'it cannot be opened')
     # one with a copy engine of its own kind, one that lacks much
-    for device, suites in (('AMD@sim:gfx1100', ('copy', 'mem', 'flops')),
-                           ('AMD@sim:gfx90a', ('flops',)),
+    for device, suites in (('AMD@sim:gfx1100', ('copy', 'mem', 'flops', 'micro')),
+                           ('AMD@sim:gfx90a', ('flops', 'micro')),
                            ('CL:0', ('flops',)),
                            ('QCOM@sim:a740-msm', ('copy', 'mem', 'flops'))):
         if run('devices', device).returncode != 0:

@@ -40,6 +40,8 @@ const struct bench_suite bench_suites[] = {
      bench_mem},
     {"flops", "most operations a second, and by operations for each byte",
      bench_flops},
+    {"micro", "atomics, barriers, branches, latencies, caches, integers",
+     bench_micro},
     {"gemm", "matrix products by dtype and shape", bench_gemm},
     {"ops", "softmax, layernorm, sums, attention, convolution", bench_ops},
     {"compile", "graphs to machine code", bench_compile},

@@ -40,6 +40,7 @@ enum bench_unit {
     BENCH_MS,     /* milliseconds; less is better */
     BENCH_GB_S,   /* 10^9 bytes a second */
     BENCH_GFLOPS, /* 10^9 operations a second */
+    BENCH_GOPS,   /* 10^9 a second, of what is no arithmetic of floats */
     BENCH_KILO_S, /* thousands a second */
     BENCH_UNIT_COUNT
 };
@@ -220,6 +221,7 @@ bell_status bench_copy(struct bench *b);
 bell_status bench_mem(struct bench *b);
 bell_status bench_flops(struct bench *b);
 bell_status bench_gemm(struct bench *b);
+bell_status bench_micro(struct bench *b);
 bell_status bench_ops(struct bench *b);
 bell_status bench_compile(struct bench *b);
 bell_status bench_startup(struct bench *b);
@@ -292,9 +294,6 @@ void bench_derive(struct bench *b, enum bench_unit unit, const char *what,
 
 /* Of n >= 1 values, which are sorted by it: the one at place p of 1. */
 double bench_quantile(double *values, size_t n, double p);
-
-/* The n-th root of a number that is not negative. */
-double bench_root(double x, size_t n);
 
 /* Fills the row's figures in from what was taken. */
 BELL_MUST_CHECK bell_status bench_fill_row(struct bench_row *row,

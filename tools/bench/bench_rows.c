@@ -11,16 +11,17 @@
 #include "tools/bench/bench.h"
 
 const char *const bench_unit_names[BENCH_UNIT_COUNT] = {
-    "us", "ns", "ms", "gb_s", "gflops", "thousands_s",
+    "us", "ns", "ms", "gb_s", "gflops", "gops", "thousands_s",
 };
 const char *const bench_unit_texts[BENCH_UNIT_COUNT] = {
-    "us", "ns", "ms", "GB/s", "GFLOP/s", "k/s",
+    "us", "ns", "ms", "GB/s", "GFLOP/s", "GOP/s", "k/s",
 };
 
 bool
 bench_is_rate(enum bench_unit unit)
 {
-    return unit == BENCH_GB_S || unit == BENCH_GFLOPS || unit == BENCH_KILO_S;
+    return unit == BENCH_GB_S || unit == BENCH_GFLOPS || unit == BENCH_GOPS ||
+           unit == BENCH_KILO_S;
 }
 
 /* ---- a row --------------------------------------------------------------- */
@@ -300,7 +301,7 @@ find_value(const struct bench *b, double ns)
 
     if (row->unit == BENCH_GB_S)
         return row->bytes / ns;
-    if (row->unit == BENCH_GFLOPS)
+    if (row->unit == BENCH_GFLOPS || row->unit == BENCH_GOPS)
         return row->flops / ns;
     return ns * scales[row->unit];
 }

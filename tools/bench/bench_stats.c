@@ -41,12 +41,6 @@ bench_quantile(double *values, size_t n, double p)
     return quantile(values, n, p);
 }
 
-double
-bench_root(double x, size_t n)
-{
-    return n ? pow(x, 1.0 / (double)n) : 1;
-}
-
 /* ---- of all passes -------------------------------------------------------- */
 
 /* A sample of a pass: all of a pass have as much weight as those of another. */
