@@ -194,15 +194,19 @@ def main():
             'roofline', 'Copies by size', 'Memory by size', 'launch_wait'},
             keep)
         done = run('bench', 'NV@sim:h100', 'launch', '--quick', '--seconds',
-                   '0.01', '--html', folder + '/sim.html')
+                   '2', '--html', folder + '/sim.html')
         if run('devices', 'NV@sim:h100').returncode == 0:
             with browser.Browser(program) as shown:
                 shown.open(folder + '/sim.html', 900, 900)
+                tall = shown.value("document.querySelectorAll('svg"
+                                   "[aria-label=\"run: clock\"]').length")
                 title = shown.value('document.title + document.querySelector('
                                     '"h1").textContent')
             tap.check('the page of a simulated card says so in its titles',
                       expect(done, 0) + [title] * (
                           title.count('simulated') != 2))
+            tap.check('its clock during the run is drawn', [
+                f'{tall} plots'] * (tall != 1))
         done = run('bench', 'CPU', 'launch', '--quick', '--seconds', '0.01',
                    '--html', page, '--against', saved)
         tap.check('a page of two runs', expect(done, 0))

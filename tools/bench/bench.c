@@ -98,6 +98,8 @@ bench_close(struct bench *b)
 
 /* ---- what is printed ---- */
 
+static void print_series(const struct bench *b);
+
 static void
 print_host(const char *when, const struct bench_host *host)
 {
@@ -215,6 +217,7 @@ print_end(const struct bench *b, const struct bench_options *options,
     if (b->after.clock_mhz)
         tool_printf("device: %" PRIu32 " MHz before, %" PRIu32 " MHz after\n",
                     b->before.clock_mhz, b->after.clock_mhz);
+    print_series(b);
     if (isfinite(b->before.temperature_c) && isfinite(b->after.temperature_c))
         tool_printf("device: %.0f C before, %.0f C after\n",
                     b->before.temperature_c, b->after.temperature_c);
@@ -360,6 +363,61 @@ read_state(struct bench *b, const struct machine_gpu *gpu,
     }
 }
 
+#define SENSE_NS   1000000000u
+#define SERIES_MAX 100000
+
+/* Once a second, at the end of a row. */
+static void
+sense(struct bench *b)
+{
+    struct bench_moment moment = {.power_w = NAN};
+    struct machine_sensors sensors;
+    struct machine_health health;
+    uint64_t now_ns = time_now_ns();
+
+    if (!b->dev || now_ns - b->sensed_ns < SENSE_NS ||
+        b->n_series == SERIES_MAX ||
+        host_grow((void **)&b->series, &b->cap_series, b->n_series + 1,
+                  sizeof(*b->series)) != 0)
+        return;
+    b->sensed_ns = now_ns;
+    moment.time_s = (double)(now_ns - b->began_ns) / 1e9;
+    read_state(b, b->gpu, &moment.state);
+    if (b->gpu) {
+        machine_sense_gpu("", b->gpu, &sensors);
+        machine_health_gpu("", b->gpu, &health);
+        moment.power_w = sensors.power_w;
+        moment.tells_throttle = health.tells_throttle;
+        moment.throttle = health.throttle;
+    }
+    b->series[b->n_series++] = moment;
+}
+
+/* Of all moments the lowest clock, and what throttled. */
+static void
+print_series(const struct bench *b)
+{
+    char text[MACHINE_THROTTLE_TEXT];
+    uint32_t worst_mhz = 0;
+    uint64_t throttle = 0;
+    bool is_told = false;
+    size_t i;
+
+    for (i = 0; i < b->n_series; i++) {
+        uint32_t mhz = b->series[i].state.clock_mhz;
+
+        if (mhz && (!worst_mhz || mhz < worst_mhz))
+            worst_mhz = mhz;
+        is_told |= b->series[i].tells_throttle;
+        throttle |= b->series[i].throttle;
+    }
+    if (worst_mhz)
+        tool_printf("device: %" PRIu32 " MHz at the least\n", worst_mhz);
+    machine_throttle_text(throttle, text);
+    if (is_told)
+        tool_printf("throttled by: %s\n", text);
+}
+
 static bool
 is_asked_for(const struct bench_options *options, const char *suite)
 {
@@ -481,7 +539,9 @@ measure(struct bench *b, const struct bench_options *options,
         b->chip = chip_of_device(b->info.name, b->info.model);
     if (saved)
         BELL_TRY(bench_saved_check(saved, b, NULL));
-    gpu = find_gpu(b, &machine);
+    b->gpu = gpu = find_gpu(b, &machine);
+    b->began_ns = time_now_ns();
+    b->sensed = sense;
     b->link_gb_s = gpu ? machine_link_gb_s(gpu) : 0;
     read_state(b, gpu, &b->before);
     if (b->told)
@@ -491,6 +551,8 @@ measure(struct bench *b, const struct bench_options *options,
         status = bench_open(b);
     if (status == BELL_OK)
         read_state(b, gpu, &b->after);
+    b->gpu = NULL;
+    b->sensed = NULL;
     machine_free(&machine);
     return status;
 }
@@ -610,6 +672,7 @@ run_bench(const struct bench_options *options)
     bench_close(b);
     bench_host_close(b);
     bench_free_rows(b);
+    host_free(b->series);
     host_free(b);
     return code;
 }

@@ -158,6 +158,17 @@ struct bench_state {
     double cpu_mhz;              /* 0: not told */
 };
 
+/* How the device was at a moment of the run. */
+struct bench_moment {
+    double time_s; /* from the beginning on */
+    struct bench_state state;
+    double power_w; /* NAN: not told */
+    bool tells_throttle;
+    uint64_t throttle; /* machine_throttle_text */
+};
+
+struct machine_gpu;
+
 struct bench {
     const char *device;
     char default_device[HCQ_NAME_MAX]; /* where none was named */
@@ -177,7 +188,12 @@ struct bench {
     const struct chip *chip;           /* NULL: no product that is known */
     double link_gb_s;                  /* 0: not known */
     struct bench_state before, after;
-    unsigned char *host_memory; /* owned (bench_host.c); NULL: none yet */
+    const struct machine_gpu *gpu; /* of this machine; NULL: none */
+    struct bench_moment *series;   /* owned: some a run, a second apart */
+    size_t n_series, cap_series;
+    uint64_t began_ns, sensed_ns;
+    void (*sensed)(struct bench *b); /* looks now and then; NULL: nobody */
+    unsigned char *host_memory;      /* owned (bench_host.c); NULL: none yet */
     size_t host_memory_at;
 
     char compiled[BENCH_COMPILED][64]; /* what compile_* include */

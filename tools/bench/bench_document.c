@@ -15,6 +15,7 @@
 #include "base/thread.h"
 #include "tools/commit.h"
 #include "tools/json.h"
+#include "tools/machine/sensors.h"
 #include "tools/tools.h"
 
 /* ---- identity ---- */
@@ -78,6 +79,29 @@ put_state(struct json *json, const char *key, const struct bench_state *state)
     json_end(json);
 }
 
+static void
+put_series(struct json *json, const struct bench *b)
+{
+    char text[MACHINE_THROTTLE_TEXT];
+    size_t i;
+
+    json_array(json, "series");
+    for (i = 0; i < b->n_series; i++) {
+        const struct bench_moment *moment = &b->series[i];
+
+        json_object(json, NULL);
+        json_num(json, "time_s", moment->time_s);
+        put_told(json, "device_clock_mhz", moment->state.clock_mhz);
+        put_told(json, "device_temperature_c", moment->state.temperature_c);
+        put_told(json, "power_w", moment->power_w);
+        put_told(json, "cpu_clock_mhz", moment->state.cpu_mhz);
+        machine_throttle_text(moment->throttle, text);
+        json_str(json, "throttled_by", moment->tells_throttle ? text : NULL);
+        json_end(json);
+    }
+    json_end(json);
+}
+
 /* The processor's name; "": not told. */
 static void
 find_cpu(char *out, size_t out_bytes)
@@ -135,6 +159,7 @@ put_identity(struct json *json, const struct bench *b)
     put_told(json, "device_clock_mhz", b->after.clock_mhz);
     put_state(json, "before", &b->before);
     put_state(json, "after", &b->after);
+    put_series(json, b);
     json_num(json, "seconds_per_row", b->budget_s);
     json_uint(json, "passes", b->n_passes);
     put_told(json, "clock_step_ns", b->tick_ns);

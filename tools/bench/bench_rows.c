@@ -473,6 +473,8 @@ bench_end(struct bench *b)
 
     if (b->n_samples == 0)
         return;
+    if (b->sensed)
+        b->sensed(b);
     if (b->is_again) {
         end_again(b);
         return;
