@@ -271,6 +271,18 @@ COUNTED = {
 }
 
 
+def check_link(tap):
+    """Small copies, which caches take, are not said to be the host's link."""
+    done = run('bench', SIMULATED, 'copy', '--json', *QUICK)
+    rows = document_of(done).get('rows', [])
+    tap.check('the most of the link is of large copies', expect(done, 0) + [
+        f'{row["name"]}: {row["percent_of_measured"]}' for row in rows
+        if 'n_runs' in row and row['name'].endswith('KiB') and
+        row['percent_of_measured'] is not None] + [
+            'no large one' for _ in [0] if not any(
+                row.get('percent_of_measured') for row in rows)])
+
+
 def check_compile(tap):
     """Times of compiling say what they are of."""
     for device, words in (('CPU', 'and LLVM'), (SIMULATED, 'no ptxas'),
@@ -352,6 +364,8 @@ def main():
         for suite in suites:
             check_suite(tap, device, suite)
     check_compile(tap)
+    if run('devices', SIMULATED).returncode == 0:
+        check_link(tap)
     for device in SIMULATED, 'AMD@sim:gfx1100':
         if run('devices', device).returncode == 0:
             check_counted(tap, device)

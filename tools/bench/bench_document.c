@@ -318,7 +318,7 @@ quote(char *out, size_t out_bytes, const char *text)
     out[at] = '\0';
 }
 
-#define IDENTITY_BYTES 1024
+#define IDENTITY_BYTES 2048
 #define IDENTITY_COLUMNS                                                       \
     "device,model,arch,simulated,date,version,commit,driver,"                  \
     "device_clock_before_mhz,device_clock_after_mhz,cpu"

@@ -125,7 +125,6 @@ static void
 put_mads(struct writer *w, const char *type, unsigned n_chains)
 {
     unsigned i, bits = (unsigned)strtoul(type + 1, NULL, 10);
-    char name[8], start[16];
     const char *cast = bits < 32 ? "trunc" : bits > 32 ? "zext" : "bitcast";
 
     probe_put(w->text,
@@ -135,13 +134,10 @@ put_mads(struct writer *w, const char *type, unsigned n_chains)
     for (i = 1; i < n_chains; i++)
         probe_put(w->text, "%%w%u = add %s %%w0, %u\n", i, type, i);
     put_rounds(w);
-    for (i = 0; i < n_chains; i++) {
-        snprintf(name, sizeof(name), "x%u", i);
-        snprintf(start, sizeof(start), "%%w%u", i);
+    for (i = 0; i < n_chains; i++)
         probe_put(w->text,
-                  "%%%s_0 = phi %s [ %s, %%%s ], [ %%%s_%u, %%round ]\n", name,
-                  type, start, w->first, name, w->probe->turns / n_chains);
-    }
+                  "%%x%u_0 = phi %s [ %%w%u, %%%s ], [ %%x%u_%u, %%round ]\n",
+                  i, type, i, w->first, i, w->probe->turns / n_chains);
     for (i = 0; i < w->probe->turns; i++) {
         unsigned c = i % n_chains, t = i / n_chains;
 
