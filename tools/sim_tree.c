@@ -154,6 +154,14 @@ put_pci(struct tree *tree, const char *folder)
         "mem_info_vram_total",
         "mem_info_vram_used",
         "power_dpm_force_performance_level",
+        "hwmon/hwmon0/name",
+        "hwmon/hwmon0/temp1_input",
+        "hwmon/hwmon0/power1_average",
+        "hwmon/hwmon0/freq1_input",
+        "hwmon/hwmon0/freq2_input",
+        "gpu_metrics",
+        "pcie_replay_count",
+        "ras/umc_err_count",
     };
     size_t i;
 

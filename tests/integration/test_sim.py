@@ -128,8 +128,20 @@ def check_identity(tap):
                    '--seconds', '0.01', '--passes', '1')
         tap.check(f'bench, as text: {device}', expect(
             done, 0, out="simulated: these figures are the simulator's"))
-        done = sim(device, DOORBELL, 'burn', backend, '--seconds', '0.1')
-        tap.check(f'burn: {device}', expect(done, 0, out='; simulated'))
+        done = sim(device, DOORBELL, 'burn', backend, '--seconds', '1',
+                   '--interval', '0.3')
+        told = ', 2100 MHz, 45 C, 90 W, throttled by: none, 0 errors' if (
+            backend == 'AMD') else ', 1980 MHz, 0 errors'
+        tap.check(f'burn: {device}', expect(done, 0, out='; simulated') +
+                  expect(done, 0, out=told))
+    done = sim('AMD@sim:mi300x', DOORBELL, 'top', 'AMD:0', '--once')
+    tap.check('what simulated sensors tell', expect(done, 0, out='45 C') +
+              expect(done, 0, out='90.0 W') +
+              expect(done, 0, out='throttled by: none, ECC corrected 0, ECC '
+                     'uncorrected 0, PCIe replays 0'))
+    done = sim('AMD@sim:mi300x,vf', DOORBELL, 'top', 'AMD:0', '--once')
+    tap.check('a virtual function tells none', expect(done, 0) + [
+        done.stdout] * ('45 C' in done.stdout or 'ECC' in done.stdout))
 
 
 # A container's /dev: of the machine's nodes some.

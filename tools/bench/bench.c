@@ -513,7 +513,7 @@ run_suites(struct bench *b, const struct bench_options *options,
 static const struct machine_gpu *
 find_gpu(const struct bench *b, struct machine *machine)
 {
-    if (b->info.flags & (HCQ_DEVICE_SIMULATED | HCQ_DEVICE_HOST_CPU) ||
+    if ((b->info.flags & HCQ_DEVICE_HOST_CPU) || strchr(b->info.name, '@') ||
         machine_read("", machine) != BELL_OK)
         return NULL;
     machine_number_nv(machine);
@@ -542,7 +542,8 @@ measure(struct bench *b, const struct bench_options *options,
     b->gpu = gpu = find_gpu(b, &machine);
     b->began_ns = time_now_ns();
     b->sensed = sense;
-    b->link_gb_s = gpu ? machine_link_gb_s(gpu) : 0;
+    if (gpu && !(b->info.flags & HCQ_DEVICE_SIMULATED))
+        b->link_gb_s = machine_link_gb_s(gpu);
     read_state(b, gpu, &b->before);
     if (b->told)
         print_head(b);

@@ -518,7 +518,7 @@ burn_one(void *arg)
     bell_status status = make_all(b, b->options);
     uint64_t start;
 
-    if (status == BELL_OK && !(b->info.flags & HCQ_DEVICE_SIMULATED) &&
+    if (status == BELL_OK && !strchr(b->info.name, '@') &&
         machine_read("", &machine) == BELL_OK) {
         machine_number_nv(&machine);
         b->gpu = machine_find(&machine, b->info.backend, b->info.name);
