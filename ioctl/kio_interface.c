@@ -3,6 +3,7 @@
 #include "ioctl/kio_interface.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/bits.h"
@@ -114,6 +115,27 @@ kio_interface_is_real(const char *interface)
     return strncmp(form, "sim:", 4) != 0 && strncmp(form, "replay:", 7) != 0;
 }
 
+const char *
+kio_interface_marker(const char *backend)
+{
+    if (strcmp(backend, "AMD") == 0)
+        return "/sys/module/amdgpu/doorbell_sim";
+    if (strcmp(backend, "NV") == 0)
+        return "/sys/module/nvidia/doorbell_sim";
+    return NULL;
+}
+
+/* The kernel that this program runs on, which may be shown to it. */
+static bell_status
+stand_on_kernel(const char *backend, struct kio **out_kio)
+{
+    const char *marker = kio_interface_marker(backend);
+
+    BELL_TRY(kio_sys_create(out_kio));
+    (*out_kio)->is_simulated = marker && access(marker, F_OK) == 0;
+    return BELL_OK;
+}
+
 /* Puts the form `text` on *kio; NULL: nothing is below yet. `is_last`: nothing
  * comes on it. */
 static bell_status
@@ -135,7 +157,7 @@ add_form(const char *backend, const char *text, bool is_last, struct kio **kio)
         return BELL_OK;
     }
     if (!*kio)
-        BELL_TRY(kio_sys_create(kio));
+        BELL_TRY(stand_on_kernel(backend, kio));
     is_simulated = (*kio)->is_simulated;
     BELL_TRY(form->stand_on(*kio, argument, kio));
     (*kio)->is_simulated = is_simulated;
@@ -151,7 +173,7 @@ kio_open_interface(const char *backend, const char *interface,
     char *text, *at;
 
     if (interface[0] == '\0')
-        return kio_sys_create(out_kio);
+        return stand_on_kernel(backend, out_kio);
     text = host_alloc(strlen(interface) + 1);
     if (!text)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory opening '%.60s'",

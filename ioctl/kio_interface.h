@@ -30,6 +30,11 @@ BELL_MUST_CHECK bell_status kio_open_interface(const char *backend,
 bool kio_interface_is_sim(const char *interface);
 bool kio_interface_is_real(const char *interface);
 
+/* The file by which a simulated kernel that is shown to a whole program
+ * (`doorbell sim`) tells that it is one; no kernel has it. NULL: the backend is
+ * not shown so. */
+const char *kio_interface_marker(const char *backend);
+
 /* The forms of this build, for messages: "sim, record, replay, fault". */
 const char *kio_interface_list(void);
 

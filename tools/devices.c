@@ -138,6 +138,18 @@ read_infos(struct entry *entries, size_t n, struct machine *machine)
     }
 }
 
+/* A simulated card whose model does not say so. */
+static const char *
+simulated_note(const struct hcq_device_info *info)
+{
+    bool is_simulated = (info->flags & HCQ_DEVICE_SIMULATED) &&
+                        !(info->flags & HCQ_DEVICE_NULL);
+
+    return is_simulated && strncmp(info->model, "Simulated ", 10) != 0
+               ? " (simulated)"
+               : "";
+}
+
 static void
 print_entry(const struct entry *entry)
 {
@@ -149,7 +161,8 @@ print_entry(const struct entry *entry)
                     entry->desc.description, entry->desc.why_not);
         return;
     }
-    tool_printf("%-8s %s\n", entry->desc.name, info->model);
+    tool_printf("%-8s %s%s\n", entry->desc.name, info->model,
+                simulated_note(info));
     tool_printf("         %s, %" PRIu32 " unit%s, %.1f GiB", info->arch,
                 info->n_units, info->n_units == 1 ? "" : "s",
                 (double)info->memory_bytes / (double)(1u << 30));

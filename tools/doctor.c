@@ -1,5 +1,6 @@
 /* `doorbell doctor`: what is missing on this machine and how to fix it. */
 #include <errno.h>
+#include <inttypes.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -278,6 +279,12 @@ check_gpus(struct findings *findings, const struct machine *machine,
                 "%s: the CPU sees a part of its memory only: copies from and "
                 "to the host are slower",
                 gpu->address);
+        else if (gpu->link_width && gpu->link_width < gpu->link_max_width)
+            add(findings, "GPU", VERDICT_NOTE, NULL,
+                "%s: PCIe x%" PRIu32 " of x%" PRIu32
+                ": copies from and to the host are slower; try another slot, "
+                "or seat the card anew",
+                gpu->address, gpu->link_width, gpu->link_max_width);
         else
             add(findings, "GPU", VERDICT_OK, NULL,
                 "%s: %.80s, kernel driver %s %s", gpu->address,

@@ -154,11 +154,29 @@ put_pci(struct tree *tree, const char *folder)
         "mem_info_vram_total",
         "mem_info_vram_used",
         "power_dpm_force_performance_level",
+        "hwmon/hwmon0/name",
+        "hwmon/hwmon0/temp1_input",
+        "hwmon/hwmon0/power1_average",
+        "hwmon/hwmon0/freq1_input",
+        "hwmon/hwmon0/freq2_input",
+        "gpu_metrics",
+        "pcie_replay_count",
+        "ras/umc_err_count",
     };
     size_t i;
 
     for (i = 0; i < ARRAY_LEN(names); i++)
         (void)put(tree, "%s/%s", folder, names[i]);
+}
+
+/* The program is not to take the cards for real ones. */
+static void
+put_marker(struct tree *tree, const char *backend)
+{
+    static const char text[] = "simulated by doorbell sim\n";
+
+    write_file(tree, kio_interface_marker(backend), 0444, text,
+               sizeof(text) - 1);
 }
 
 /* ---- AMD ---- */
@@ -256,6 +274,7 @@ put_amd(struct tree *tree)
     snprintf(folder, sizeof(folder), "%.256s/sys/module/amdgpu/holders",
              tree->root);
     (void)mkdir(folder, 0755);
+    put_marker(tree, "AMD");
     write_file(tree, "/dev/kfd", 0666, "", 0);
 }
 
@@ -280,6 +299,7 @@ put_nv(struct tree *tree)
         snprintf(path, sizeof(path), "/dev/nvidia%u", n_cards++);
         write_node(tree, path);
     }
+    put_marker(tree, "NV");
     write_file(tree, "/dev/nvidiactl", 0666, "", 0);
     write_file(tree, "/dev/nvidia-uvm", 0666, "", 0);
 }

@@ -10,11 +10,13 @@ import os
 import signal
 import subprocess
 import tempfile
+import time
 
 from cli import DOORBELL, Tap, expect, run, schema_complaints
 
 QUICK = ('--seconds', '0.01', '--quick')
-SUITES = ('startup', 'launch', 'copy', 'mem', 'flops', 'gemm', 'ops',
+PASSES = 2  # of small sizes
+SUITES = ('startup', 'launch', 'copy', 'mem', 'flops', 'micro', 'gemm', 'ops',
           'compile')
 SIMULATED = 'NV@sim:sm_90'
 
@@ -38,6 +40,11 @@ def row_complaints(row):
              for what in ('p1', 'q1', 'median', 'q3', 'p99')]
     if order != sorted(order) or order[0] <= 0:
         return [f'{row}: out of order']
+    if not row['derived'] and not (
+            row[f'low_{unit}'] <= row[keys[0]] <= row[f'high_{unit}'] and
+            len(row['passes']) == PASSES and
+            (row['interval_percent'] is None) == (PASSES < 4)):
+        return [f'{row}: no interval of its {PASSES} passes']
     bins = row.get('histogram', {'counts': [row['n_runs']]})['counts']
     if not min(row['n_runs'], 8192) <= sum(bins) <= row['n_runs']:
         return [f'{row}: {sum(bins)} in the histogram']
@@ -76,6 +83,24 @@ def peak_complaints(device, rows):
         if not rows[name]['flops'] or rows[name]['bytes']]
 
 
+# Single things: those that each has; the bench compares what comes out.
+MICRO = ('atomic_own', 'atomic_same', 'atomic_shared', 'barrier',
+         'branch_same', 'branch_split', 'wait_mad_i32', 'wait_fma_f32',
+         'wait_fma_f64', 'wait_shared', 'read_l1', 'read_l2_4', 'read_l2_8',
+         'read_l2_16', 'read_constant', 'mad_i16', 'mad_i64')
+OF_GROUPS = {'atomic_shared', 'barrier', 'branch_same', 'branch_split',
+             'wait_shared', 'read_constant'}
+
+
+def micro_complaints(device, rows):
+    measured = {row['name'] for row in rows if 'n_runs' in row}
+    lacks = {'C': OF_GROUPS, 'N': {'read_constant'}, 'A': set()}[device[0]]
+    return [f'{sorted(measured)}' for _ in [0]
+            if measured != set(MICRO) - lacks] + [
+        f'no {name}' for name in MICRO
+        if name not in [row['name'] for row in rows]]
+
+
 def check_suite(tap, device, suite):
     done = run('bench', device, suite, '--json', *QUICK)
     rows = document_of(done).get('rows', [])
@@ -83,7 +108,8 @@ def check_suite(tap, device, suite):
               schema_complaints('bench', done.stdout) + [
         c for row in rows for c in row_complaints(row)] + [
         c for c in ['no rows'] if not rows] + (
-            peak_complaints(device, rows) if suite == 'flops' else []))
+            peak_complaints(device, rows) if suite == 'flops' else
+            micro_complaints(device, rows) if suite == 'micro' else []))
 
 
 def save_scaled(saved, factor, path):
@@ -171,7 +197,11 @@ def check_forms(tap, folder):
     done = run('bench', 'CPU', 'startup', 'compile', '--csv', *QUICK)
     table = list(csv.DictReader(io.StringIO(done.stdout)))
     tap.check('--csv', expect(done, 0) + [
-        f'{row}' for row in table if not float(row['median']) > 0] + [
+        f'{row}' for row in table if not float(row['median']) > 0 or
+        row['device'] != 'CPU:0' or row['simulated'] != 'no' or
+        not row['date'] or not row['commit'] or
+        not float(row['low']) <= float(row['median']) <= float(row['high']) or
+        None in row] + [
         'no rows' for _ in [0] if {row['suite'] for row in table} !=
         {'startup', 'compile'}])
     tap.check('--csv and --json', expect(
@@ -195,15 +225,40 @@ def check_forms(tap, folder):
 def check_interrupt(tap):
     """Ctrl-C: what there is is told, and that it is not all."""
     with subprocess.Popen(
-            [DOORBELL, 'bench', 'CPU', 'launch', 'gemm', '--seconds', '2'],
+            [DOORBELL, 'bench', 'CPU', 'launch', 'gemm', '--seconds', '60'],
             stdout=subprocess.PIPE, text=True) as process:
-        lines = [process.stdout.readline() for _ in range(2)]
+        lines = [process.stdout.readline() for _ in range(4)]
+        time.sleep(1)
         process.send_signal(signal.SIGINT)
         rest = process.stdout.read()
     tap.check('Ctrl-C', [
         f'{process.returncode}: {lines}, {rest}' for _ in [0]
-        if process.returncode != 1 or 'submit_wait' not in lines[1] or
+        if process.returncode != 1 or 'submit_wait' not in rest or
         'interrupted' not in rest or 'gemm' in rest])
+    tap.check('the head says what the host does', [
+        f'{lines}' for _ in [0] if 'host before: sums ' not in lines[1] or
+        'step' not in lines[2] or '12 passes' not in lines[3]])
+
+
+def check_failed(tap, folder):
+    """A device that is lost: what was measured until then is kept, and why
+    there is no more."""
+    path = os.path.join(folder, 'failed.json')
+    done = run('bench', 'AMD@sim:gfx1100,reset=400', 'launch', '--save', path,
+               *QUICK)
+    if 'AMD@sim' in done.stderr and not os.path.exists(path):
+        tap.skip('a run that fails', done.stderr.strip())
+        return
+    with open(path, encoding='utf-8') as file:
+        text = file.read()
+    saved = json.loads(text)
+    rows = [row['name'] for row in saved['rows'] if 'n_runs' in row]
+    tap.check('a run that fails keeps its rows', schema_complaints(
+        'bench', text) + [f'{done.returncode}: {saved["error"]}, {rows}'
+                          for _ in [0] if done.returncode in (0, 1) or
+                          not saved['error'] or 'submit_wait' not in rows or
+                          saved['error'] not in done.stderr or
+                          'failed: this is what there was' not in done.stdout])
 
 
 # Rows of 64 x 64 elements: the expression, and whether stores count, too.
@@ -214,6 +269,31 @@ COUNTED = {
     'max': ('max(x)', False), 'transpose': ('contiguous(t(x))', True),
     'gemm_f32_64': ('x @ y', None),
 }
+
+
+def check_link(tap):
+    """Small copies, which caches take, are not said to be the host's link."""
+    done = run('bench', SIMULATED, 'copy', '--json', *QUICK)
+    rows = document_of(done).get('rows', [])
+    tap.check('the most of the link is of large copies', expect(done, 0) + [
+        f'{row["name"]}: {row["percent_of_measured"]}' for row in rows
+        if 'n_runs' in row and row['name'].endswith('KiB') and
+        row['percent_of_measured'] is not None] + [
+            'no large one' for _ in [0] if not any(
+                row.get('percent_of_measured') for row in rows)])
+
+
+def check_compile(tap):
+    """Times of compiling say what they are of."""
+    for device, words in (('CPU', 'and LLVM'), (SIMULATED, 'no ptxas'),
+                          ('AMD@sim:gfx1100', 'and LLVM')):
+        if run('devices', device).returncode != 0:
+            continue
+        done = run('bench', device, 'compile', '--json', *QUICK)
+        rows = document_of(done).get('rows', [])
+        tap.check(f'compiling on {device} says its steps', expect(done, 0) + [
+            row['what'] for row in rows if words not in row['what']] +
+            ['no rows'] * (not rows))
 
 
 def check_counted(tap, device):
@@ -254,6 +334,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         check_saved(tap, folder)
         check_forms(tap, folder)
+        check_failed(tap, folder)
     check_interrupt(tap)
     tap.check('no such suite', expect(
         run('bench', 'CPU', '--only', 'gemmm'), 2, err="did you mean 'gemm'"))
@@ -273,8 +354,8 @@ def main():
     else:
         tap.skip(f'bench on {SIMULATED}', 'it cannot be opened')
     # one with a copy engine of its own kind, one that lacks much
-    for device, suites in (('AMD@sim:gfx1100', ('copy', 'mem', 'flops')),
-                           ('AMD@sim:gfx90a', ('flops',)),
+    for device, suites in (('AMD@sim:gfx1100', ('copy', 'mem', 'flops', 'micro')),
+                           ('AMD@sim:gfx90a', ('flops', 'micro')),
                            ('CL:0', ('flops',)),
                            ('QCOM@sim:a740-msm', ('copy', 'mem', 'flops'))):
         if run('devices', device).returncode != 0:
@@ -282,6 +363,9 @@ def main():
             continue
         for suite in suites:
             check_suite(tap, device, suite)
+    check_compile(tap)
+    if run('devices', SIMULATED).returncode == 0:
+        check_link(tap)
     for device in SIMULATED, 'AMD@sim:gfx1100':
         if run('devices', device).returncode == 0:
             check_counted(tap, device)

@@ -4,6 +4,7 @@
 usage: test_burn.py DOORBELL [--sim]
 """
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -43,6 +44,30 @@ def check_flip(tap, device, every):
                     differs & ((1 << error['bit']) - 1)):
                 complaints.append(f'{error}')
     tap.check(f'burn {name}', complaints)
+
+
+def check_series(tap):
+    """A line each interval, the rest as one more; the worst clock."""
+    done = run('burn', 'NV@sim:sm_90', '--seconds', '1', '--interval', '0.2',
+               '--json')
+    complaints = expect(done, 0) + schema_complaints('burn', done.stdout)
+    if not complaints:
+        document = json.loads(done.stdout)
+        times = [m['time_s'] for m in document['series']]
+        if len(times) < 2 or times != sorted(times) or (
+                abs(times[-1] - document['time_s']) > 1) or (
+                document['clock_worst_mhz'] != 1980) or not all(
+                    m['rate_gflops'] > 0 and m['clock_mhz'] in (None, 1980)
+                    for m in document['series'][:1]):
+            complaints.append(f'{document}')
+    tap.check('a series', complaints)
+    text = run('burn', 'NV@sim:sm_90', '--seconds', '1', '--interval', '0.2')
+    lines = [line for line in text.stdout.splitlines() if re.match(
+        r'NV:0@sim:sm_90 \(simulated\): \d+ s: [0-9.]+ GFLOP/s, 1980 MHz, '
+        '0 errors', line)]
+    tap.check('the same as text', expect(
+        text, 0, out='worst clock: 1980 MHz') + [
+            text.stdout] * (len(lines) < 2))
 
 
 def check_several(tap):
@@ -92,6 +117,7 @@ def main():
         if process.returncode != 0 or 'passed' not in out])
     if '--sim' in sys.argv:
         check_several(tap)
+        check_series(tap)
         for device in GOOD:
             check_good(tap, device)
             for every in EVERY:

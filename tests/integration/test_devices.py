@@ -235,6 +235,18 @@ def check_amd(tap, folder):
          'firmware-amd-graphics')
 
 
+def check_link(tap, folder):
+    """A card with fewer lanes than it has is told, one with all is well."""
+    done = run('doctor', '--root', Machine(folder).nvidia().root)
+    tap.check('a narrow link', expect(
+        done, 0, out='note     GPU             0000:41:00.0: PCIe x8 of x16'))
+    machine = Machine(folder).nvidia()
+    machine.file('/sys/bus/pci/devices/0000:41:00.0/current_link_width', '16\n')
+    done = run('doctor', '--root', machine.root)
+    tap.check('a whole one', expect(done, 0) + [
+        done.stdout] * ('PCIe' in done.stdout))
+
+
 def check_passed_over(tap, folder):
     """A card that cannot be used is no problem where another can."""
     machine = Machine(folder).nvidia(minor=1)
@@ -411,6 +423,7 @@ def main():
         check_containers(tap, folder)
         check_asleep(tap, folder)
         check_amd(tap, folder)
+        check_link(tap, folder)
         check_passed_over(tap, folder)
         check_others(tap, folder)
         check_adreno(tap, folder)

@@ -43,14 +43,53 @@ WIDTHS = '''[document.documentElement.scrollWidth, window.innerWidth,
         n => !n.closest('svg') && !n.closest('script')).map(
         n => n.getBoundingClientRect().right))]'''
 STORIES = ('NV@sim:sm_90', 'AMD@sim:gfx1100')
-LOOKS = ((390, 844, False), (1400, 900, False), (390, 844, True),
-         (1400, 900, True))
+LOOKS = ((390, 844, False), (900, 900, False), (1300, 900, False),
+         (1900, 1000, False), (390, 844, True), (1300, 900, True))
+# Of the roofline: points that are above all roofs, a roof's name on a point,
+# entries of a list that lie on each other or stick out.
+ROOFLINE = """(() => {
+    const {points, bands, roofs} = roofsOf(), found = [];
+    const slope = Math.max(...bands.map(b => b.rate)),
+        top = Math.max(...roofs.map(r => r.most));
+    for (const p of points)
+        if (p.y > 1.001 * slope * p.x || p.y > 1.001 * top)
+            found.push(`${p.name} is above the roof`);
+    const box = n => n.getBoundingClientRect();
+    const meet = (a, b) => a.left + 1 < b.right && b.left + 1 < a.right &&
+        a.top + 1 < b.bottom && b.top + 1 < a.bottom;
+    const svg = document.querySelector('svg[aria-label=roofline]');
+    const circles = [...svg.querySelectorAll('circle')].map(box);
+    const names = [...svg.querySelectorAll('text.roof')];
+    for (const n of names)
+        if (circles.some(c => meet(box(n), c)))
+            found.push(n.textContent + ' lies on a point');
+    for (const list of document.querySelectorAll('ul.names, ul.legend')) {
+        const items = [...list.children].map(n => {
+            const range = document.createRange();
+            range.selectNodeContents(n);
+            return [n.textContent, box(range)];
+        });
+        items.forEach(([t, r], i) => {
+            if (r.right > box(list).right + 1)
+                found.push(t + ' sticks out');
+            for (const [u, o] of items.slice(i + 1))
+                if (meet(r, o))
+                    found.push(t + ' lies on ' + u);
+        });
+        if (!items.length)
+            found.push('an empty list');
+    }
+    if (document.querySelectorAll('ul.names').length < 2)
+        found.push('no list of points');
+    return found;
+})()"""
 
 
 def plot_complaints(page, wanted):
     plots = page.value(PLOTS)
     titles = {p['title'] for p in plots}
-    return [f'{p}' for p in plots if p['marks'] < 1 or p['bad'] or
+    roofs = page.value(ROOFLINE) if 'roofline' in titles else []
+    return roofs + [f'{p}' for p in plots if p['marks'] < 1 or p['bad'] or
             p['width'] < 200 or p['height'] < 40 or p['rows'] < 3] + [
         f'no plot "{w}"' for w in wanted - titles] + page.value(CROWDED) + [
         f'{low} to {high}: {got}' for low, high in (
@@ -154,6 +193,20 @@ def main():
         check_page(tap, program, 'all', page, plot_complaints, {
             'roofline', 'Copies by size', 'Memory by size', 'launch_wait'},
             keep)
+        done = run('bench', 'NV@sim:h100', 'launch', '--quick', '--seconds',
+                   '2', '--html', folder + '/sim.html')
+        if run('devices', 'NV@sim:h100').returncode == 0:
+            with browser.Browser(program) as shown:
+                shown.open(folder + '/sim.html', 900, 900)
+                tall = shown.value("document.querySelectorAll('svg"
+                                   "[aria-label=\"run: clock\"]').length")
+                title = shown.value('document.title + document.querySelector('
+                                    '"h1").textContent')
+            tap.check('the page of a simulated card says so in its titles',
+                      expect(done, 0) + [title] * (
+                          title.count('simulated') != 2))
+            tap.check('its clock during the run is drawn', [
+                f'{tall} plots'] * (tall != 1))
         done = run('bench', 'CPU', 'launch', '--quick', '--seconds', '0.01',
                    '--html', page, '--against', saved)
         tap.check('a page of two runs', expect(done, 0))

@@ -3,6 +3,8 @@
 
 usage: test_sim.py DOORBELL SIM_PROGRAM CC...
 """
+import csv
+import io
 import json
 import os
 import subprocess
@@ -86,11 +88,60 @@ def check_doorbell(tap):
     tap.check('a simulated card is known for one', expect(
         done, 0, out='1 passed'))
     check_sass(tap)
+    check_identity(tap)
     done = sim('AMD@fault:ioctl:2=ENOMEM@sim:gfx1100', DOORBELL, 'eval',
                '--device', 'AMD', '1 + 1')
     tap.check('forms may stand between', [] if (
         'doorbell sim: AMDKFD_IOC_' in done.stderr and
         'Cannot allocate memory' in done.stderr) else [done.stderr])
+
+
+def check_identity(tap):
+    """A card that is simulated around a whole program says so in whatever is
+    measured on it; products have the names of real ones."""
+    for device in 'AMD@sim:mi300x', 'NV@sim:h100':
+        backend = device.split('@', maxsplit=1)[0]
+        done = sim(device, DOORBELL, 'devices', '--json')
+        found = json.loads(done.stdout) if done.returncode == 0 else {}
+        tap.check(f'devices: {device}', expect(done, 0) + [
+            f'{found}' for _ in [0]
+            if [d['simulated'] for d in found.get('devices', ())
+                if d['backend'] == backend and d['usable']
+                and '@' not in d['name']] != [True] or
+            [g['simulated'] for g in found.get('gpus', ())
+             if g['device'] == backend + ':0'] != [True]])
+        done = sim(device, DOORBELL, 'devices')
+        tap.check(f'devices, as text: {device}', expect(done, 0) + [
+            done.stdout for _ in [0] if not [
+                line for line in done.stdout.splitlines() if line.startswith(
+                    backend + ':0 ') and 'imulated' in line]])
+        done = sim(device, DOORBELL, 'top', '--once')
+        tap.check(f'top: {device}', expect(done, 0, out=backend + ':0') +
+                  expect(done, 0, out='(simulated)'))
+        done = sim(device, DOORBELL, 'bench', backend, 'launch', '--csv',
+                   '--quick', '--seconds', '0.01', '--passes', '1')
+        rows = list(csv.DictReader(io.StringIO(done.stdout)))
+        tap.check(f'bench: {device}', expect(done, 0) + [
+            f'{row}' for row in rows[:1] if row['simulated'] != 'yes' or
+            row['driver'] != 'simulated'] + ['no rows'] * (not rows))
+        done = sim(device, DOORBELL, 'bench', backend, 'launch', '--quick',
+                   '--seconds', '0.01', '--passes', '1')
+        tap.check(f'bench, as text: {device}', expect(
+            done, 0, out="simulated: these figures are the simulator's"))
+        done = sim(device, DOORBELL, 'burn', backend, '--seconds', '1',
+                   '--interval', '0.3')
+        told = ', 2100 MHz, 45 C, 90 W, throttled by: none, 0 errors' if (
+            backend == 'AMD') else ', 1980 MHz, 0 errors'
+        tap.check(f'burn: {device}', expect(done, 0, out='; simulated') +
+                  expect(done, 0, out=told))
+    done = sim('AMD@sim:mi300x', DOORBELL, 'top', 'AMD:0', '--once')
+    tap.check('what simulated sensors tell', expect(done, 0, out='45 C') +
+              expect(done, 0, out='90.0 W') +
+              expect(done, 0, out='throttled by: none, ECC corrected 0, ECC '
+                     'uncorrected 0, PCIe replays 0'))
+    done = sim('AMD@sim:mi300x,vf', DOORBELL, 'top', 'AMD:0', '--once')
+    tap.check('a virtual function tells none', expect(done, 0) + [
+        done.stdout] * ('45 C' in done.stdout or 'ECC' in done.stdout))
 
 
 # A container's /dev: of the machine's nodes some.

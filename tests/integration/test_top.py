@@ -114,6 +114,42 @@ def check_amd(tap, folder):
         if d['name'] != 'AMD:0'])
 
 
+def check_health(tap, folder):
+    """What holds a card back, and what went wrong on the way, as amdgpu and
+    PCI tell it; what they do not tell is null."""
+    machine = amd_machine(folder)
+    done = run('top', '--once', '--json', '--root', machine.root)
+    got = device_of(done, 'AMD:0')
+    keys = ('throttled_by', 'ecc_corrected', 'ecc_uncorrected',
+            'pcie_replays', 'pcie_corrected')
+    tap.check('health that is not told', expect(done, 0) + [
+        f'{key} is {got.get(key)!r}' for key in keys
+        if got.get(key, 0) is not None])
+    machine.file(PCI + '/ras/umc_err_count', 'ue: 1\nce: 25\n')
+    machine.file(PCI + '/pcie_replay_count', '3\n')
+    machine.file(PCI + '/aer_dev_correctable',
+                 'RxErr 1\nBadTLP 4\nTOTAL_ERR_COR 5\n')
+    for bits, want in ((0, 'none'), (1 << 0, 'power'),
+                       (1 << 16 | 1 << 36, 'current, hot spot'),
+                       (1 << 45, 'heat'), (1 << 47, 'external signal'),
+                       (1 << 57, 'firmware'), (1 << 10, 'unknown')):
+        metrics = bytearray(120)
+        metrics[0:4] = bytes((120, 0, 1, 3))
+        metrics[112:120] = bits.to_bytes(8, 'little')
+        with open(machine.root + PCI + '/gpu_metrics', 'wb') as file:
+            file.write(metrics)
+        done = run('top', '--once', '--json', '--root', machine.root)
+        got = device_of(done, 'AMD:0')
+        tap.check(f'throttled by: {want}', expect(done, 0) +
+                  schema_complaints('top', done.stdout) + [
+            f'{key} is {got.get(key)!r}, not {value!r}' for key, value in zip(
+                keys, (want, 25, 1, 3, 5)) if got.get(key) != value])
+    text = run('top', '--once', '--root', machine.root)
+    tap.check('health as text', expect(
+        text, 0, out='throttled by: unknown, ECC corrected 25, ECC uncorrected '
+        '1, PCIe replays 3, PCIe corrected 5'))
+
+
 def check_asleep(tap, folder):
     """A card that sleeps is not asked for what it would have to wake for."""
     machine = amd_machine(folder)
@@ -264,6 +300,7 @@ def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as folder:
         check_amd(tap, folder)
+        check_health(tap, folder)
         check_asleep(tap, folder)
         check_nvidia(tap, folder)
         check_metrics(tap, folder)

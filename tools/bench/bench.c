@@ -17,11 +17,16 @@
 #include "tools/machine/sensors.h"
 #include "tools/tools.h"
 
+/* Of these figures the middle ones tell; of small sizes fewer. */
+#define PASSES       12
+#define SMALL_PASSES 2
+
 struct bench_options {
     const char *device, *only, *save, *against, *math, *html;
     struct tool_list suites;
     double budget_s, threshold_percent; /* 0: none was given */
     double slower_percent;
+    int64_t passes; /* 0: as many as there are of it */
     bool json, csv, list, quick;
 };
 
@@ -35,6 +40,8 @@ const struct bench_suite bench_suites[] = {
      bench_mem},
     {"flops", "most operations a second, and by operations for each byte",
      bench_flops},
+    {"micro", "atomics, barriers, branches, latencies, caches, integers",
+     bench_micro},
     {"gemm", "matrix products by dtype and shape", bench_gemm},
     {"ops", "softmax, layernorm, sums, attention, convolution", bench_ops},
     {"compile", "graphs to machine code", bench_compile},
@@ -91,13 +98,35 @@ bench_close(struct bench *b)
 
 /* ---- what is printed ---- */
 
+static void print_series(const struct bench *b);
+
 static void
-print_head(const struct bench *b)
+print_host(const char *when, const struct bench_host *host)
 {
+    tool_printf("host %s: sums %.2f us, a copy of 1 MiB %.1f us, a word to "
+                "another thread and back %.2f us\n",
+                when, host->arithmetic_ns / 1e3, host->memory_ns / 1e3,
+                host->handoff_ns / 1e3);
+}
+
+static void
+print_head(struct bench *b)
+{
+    struct bench_host host;
+    double load;
+
     tool_printf("%s: %s, %s%s\n", b->info.name, b->info.model, b->info.arch,
                 b->info.flags & HCQ_DEVICE_SIMULATED
                     ? "; simulated: these figures are the simulator's"
                     : "");
+    bench_host_measure(b, &host);
+    print_host("before", &host);
+    if (getloadavg(&load, 1) == 1)
+        tool_printf("load %.2f of %u processors; the clock's step is %.0f ns\n",
+                    load, (unsigned)thread_cpu_count(), b->tick_ns);
+    tool_printf("medians of %u passes, and where that of another run lies "
+                "(95 %%)\n",
+                b->n_passes);
     fflush(stdout);
 }
 
@@ -116,17 +145,18 @@ print_row(const struct bench *b, const struct bench_row *row)
         return;
     }
     tool_printf("%10.3f %-7s", row->median, unit);
-    if (!row->is_derived)
-        tool_printf("  %.3f .. %.3f, %" PRIu64 " runs", row->q1, row->q3,
+    if (row->n_passes >= BENCH_PASSES_MIN)
+        tool_printf("  %.3f .. %.3f, %" PRIu64 " runs", row->low, row->high,
                     row->n_runs);
+    else if (!row->is_derived)
+        tool_printf("  %" PRIu64 " runs in %u passes, too few for an interval",
+                    row->n_runs, row->n_passes);
     if (row->has_bins)
         tool_printf("; p1 %.3f, p99 %.3f", row->p1, row->p99);
     if (row->theory > 0)
         tool_printf("; %.0f %% of theory", 100 * row->median / row->theory);
     if (row->is_noisy && isfinite(row->interval_percent))
         tool_printf("; noisy: +-%.1f %%", row->interval_percent);
-    else if (row->is_noisy)
-        tool_printf("; too few runs to tell the noise");
     tool_printf("\n");
     fflush(stdout);
 }
@@ -164,8 +194,12 @@ print_end(const struct bench *b, const struct bench_options *options,
         [BENCH_CEILING_MEMORY] = "memory",
         [BENCH_CEILING_LINK] = "host link",
     };
+    struct bench_host host;
     size_t i, k;
 
+    bench_host_of_run(b, &host);
+    if (host.stretch > 0)
+        print_host("beside the rows", &host);
     for (k = 0; k < BENCH_CEILING_COUNT; k++) {
         const struct bench_row *top = NULL;
 
@@ -183,6 +217,7 @@ print_end(const struct bench *b, const struct bench_options *options,
     if (b->after.clock_mhz)
         tool_printf("device: %" PRIu32 " MHz before, %" PRIu32 " MHz after\n",
                     b->before.clock_mhz, b->after.clock_mhz);
+    print_series(b);
     if (isfinite(b->before.temperature_c) && isfinite(b->after.temperature_c))
         tool_printf("device: %.0f C before, %.0f C after\n",
                     b->before.temperature_c, b->after.temperature_c);
@@ -204,6 +239,8 @@ print_end(const struct bench *b, const struct bench_options *options,
         print_verdict(b, options, saved, n_of);
     if (b->is_interrupted)
         tool_printf("interrupted: this is what there was\n");
+    if (b->failure[0])
+        tool_printf("failed: this is what there was\n");
 }
 
 /* ---- what is kept ---- */
@@ -286,6 +323,24 @@ report(struct bench *b, const struct bench_options *options,
     return code == TOOL_OK ? printed : code;
 }
 
+/* A run that failed keeps what was measured until then, and says why. */
+static int
+report_failed(struct bench *b, const struct bench_options *options,
+              const struct bench_saved *saved, bell_status status)
+{
+    struct bell_error error = *bell_error_last();
+    int code;
+
+    snprintf(b->failure, sizeof(b->failure), "%.*s",
+             (int)sizeof(b->failure) - 1, error.message);
+    bench_finish(b);
+    bench_find_ceilings(b);
+    (void)report(b, options, saved);
+    bell_error_set(&error);
+    code = tool_fail(false, status);
+    return code;
+}
+
 /* ---- running ---- */
 
 static void
@@ -308,6 +363,61 @@ read_state(struct bench *b, const struct machine_gpu *gpu,
     }
 }
 
+#define SENSE_NS   1000000000u
+#define SERIES_MAX 100000
+
+/* Once a second, at the end of a row. */
+static void
+sense(struct bench *b)
+{
+    struct bench_moment moment = {.power_w = NAN};
+    struct machine_sensors sensors;
+    struct machine_health health;
+    uint64_t now_ns = time_now_ns();
+
+    if (!b->dev || now_ns - b->sensed_ns < SENSE_NS ||
+        b->n_series == SERIES_MAX ||
+        host_grow((void **)&b->series, &b->cap_series, b->n_series + 1,
+                  sizeof(*b->series)) != 0)
+        return;
+    b->sensed_ns = now_ns;
+    moment.time_s = (double)(now_ns - b->began_ns) / 1e9;
+    read_state(b, b->gpu, &moment.state);
+    if (b->gpu) {
+        machine_sense_gpu("", b->gpu, &sensors);
+        machine_health_gpu("", b->gpu, &health);
+        moment.power_w = sensors.power_w;
+        moment.tells_throttle = health.tells_throttle;
+        moment.throttle = health.throttle;
+    }
+    b->series[b->n_series++] = moment;
+}
+
+/* Of all moments the lowest clock, and what throttled. */
+static void
+print_series(const struct bench *b)
+{
+    char text[MACHINE_THROTTLE_TEXT];
+    uint32_t worst_mhz = 0;
+    uint64_t throttle = 0;
+    bool is_told = false;
+    size_t i;
+
+    for (i = 0; i < b->n_series; i++) {
+        uint32_t mhz = b->series[i].state.clock_mhz;
+
+        if (mhz && (!worst_mhz || mhz < worst_mhz))
+            worst_mhz = mhz;
+        is_told |= b->series[i].tells_throttle;
+        throttle |= b->series[i].throttle;
+    }
+    if (worst_mhz)
+        tool_printf("device: %" PRIu32 " MHz at the least\n", worst_mhz);
+    machine_throttle_text(throttle, text);
+    if (is_told)
+        tool_printf("throttled by: %s\n", text);
+}
+
 static bool
 is_asked_for(const struct bench_options *options, const char *suite)
 {
@@ -325,7 +435,7 @@ run_suite(struct bench *b, const struct bench_suite *suite)
 {
     BELL_TRY(bench_open(b)); /* what the one before it closed */
     b->suite = suite->name;
-    tool_progress("%s", suite->name);
+    tool_progress("pass %u of %u: %s", b->pass + 1, b->n_passes, suite->name);
     return suite->run(b);
 }
 
@@ -364,18 +474,31 @@ measure_again(struct bench *b, const struct bench_saved *saved,
     return BELL_OK;
 }
 
+/* All rows once, on a device that is opened anew: things are at other places
+ * then, as they are in another run. */
+static bell_status
+run_pass(struct bench *b, const struct bench_options *options)
+{
+    size_t i;
+
+    bench_close(b);
+    for (i = 0; i < bench_n_suites && !bench_is_over(b); i++) {
+        if (is_asked_for(options, bench_suites[i].name))
+            BELL_TRY(run_suite(b, &bench_suites[i]));
+    }
+    return BELL_OK;
+}
+
 static bell_status
 run_suites(struct bench *b, const struct bench_options *options,
            const struct bench_saved *saved)
 {
     double threshold_percent =
         options->threshold_percent > 0 ? options->threshold_percent : 5;
-    size_t i;
 
-    for (i = 0; i < bench_n_suites && !bench_is_over(b); i++) {
-        if (is_asked_for(options, bench_suites[i].name))
-            BELL_TRY(run_suite(b, &bench_suites[i]));
-    }
+    for (b->pass = 0; b->pass < b->n_passes && !bench_is_over(b); b->pass++)
+        BELL_TRY(run_pass(b, options));
+    bench_finish(b);
     if (saved) {
         BELL_TRY(bench_saved_check(saved, b, tool_math_words(b->allowed)));
         bench_saved_compare(saved, b, threshold_percent);
@@ -390,7 +513,7 @@ run_suites(struct bench *b, const struct bench_options *options,
 static const struct machine_gpu *
 find_gpu(const struct bench *b, struct machine *machine)
 {
-    if (b->info.flags & (HCQ_DEVICE_SIMULATED | HCQ_DEVICE_HOST_CPU) ||
+    if ((b->info.flags & HCQ_DEVICE_HOST_CPU) || strchr(b->info.name, '@') ||
         machine_read("", machine) != BELL_OK)
         return NULL;
     machine_number_nv(machine);
@@ -408,12 +531,19 @@ measure(struct bench *b, const struct bench_options *options,
     BELL_TRY(bench_open(b));
     b->is_quick = options->quick;
     b->is_small = b->is_quick || (b->info.flags & HCQ_DEVICE_SIMULATED);
+    b->n_passes = options->passes ? (unsigned)options->passes
+                  : b->is_small   ? SMALL_PASSES
+                                  : PASSES;
+    b->tick_ns = bench_host_tick();
     if (!(b->info.flags & HCQ_DEVICE_SIMULATED)) /* which is no such chip */
         b->chip = chip_of_device(b->info.name, b->info.model);
     if (saved)
         BELL_TRY(bench_saved_check(saved, b, NULL));
-    gpu = find_gpu(b, &machine);
-    b->link_gb_s = gpu ? machine_link_gb_s(gpu) : 0;
+    b->gpu = gpu = find_gpu(b, &machine);
+    b->began_ns = time_now_ns();
+    b->sensed = sense;
+    if (gpu && !(b->info.flags & HCQ_DEVICE_SIMULATED))
+        b->link_gb_s = machine_link_gb_s(gpu);
     read_state(b, gpu, &b->before);
     if (b->told)
         print_head(b);
@@ -422,6 +552,8 @@ measure(struct bench *b, const struct bench_options *options,
         status = bench_open(b);
     if (status == BELL_OK)
         read_state(b, gpu, &b->after);
+    b->gpu = NULL;
+    b->sensed = NULL;
     machine_free(&machine);
     return status;
 }
@@ -532,11 +664,16 @@ run_bench(const struct bench_options *options)
     status = prepare(b, options, &saved);
     if (status == BELL_OK)
         status = measure(b, options, saved);
-    code = status == BELL_OK ? report(b, options, saved)
-                             : tool_fail(options->json, status);
+    if (status == BELL_OK || b->n_rows == 0)
+        code = status == BELL_OK ? report(b, options, saved)
+                                 : tool_fail(options->json, status);
+    else
+        code = report_failed(b, options, saved, status);
     bench_saved_close(saved);
     bench_close(b);
     bench_host_close(b);
+    bench_free_rows(b);
+    host_free(b->series);
     host_free(b);
     return code;
 }
@@ -558,6 +695,8 @@ verb_bench(int argc, char **argv)
         TOOL_NUMBER_OPT("--seconds", "S", &options.budget_s, 0, 3600,
                         "for each row; four times as long where it is noisy "
                         "(default: 0.3)"),
+        {"--passes", "N", TOOL_OPT_INT, &options.passes, 1, BENCH_PASSES_MAX,
+         "over all rows (default: 12; of small sizes 2)"},
         {"--quick", NULL, TOOL_OPT_FLAG, &options.quick, 0, 0,
          "small sizes, as for simulated devices: to try it out"},
         {"--save", "FILE", TOOL_OPT_STRING, &options.save, 0, 0,

@@ -2,10 +2,11 @@
  * a row: a median over repeated runs with what it scatters by, in a unit that
  * its name ends with. On simulated devices the figures are the simulator's.
  *
- * A row is measured until the interval that its median lies in is narrow, or
- * four times its time has passed; then it is said to be noisy. A suite is a
- * function that measures rows one after the other; each is told when it is
- * there. Plain data; one thread.
+ * All rows are measured in several passes, each on a device that is opened
+ * anew; in each, a row for its part of the time. What the medians of the passes
+ * are apart is the row's interval. A suite is a function that measures rows one
+ * after the other; each is told when its last pass is over. Plain data; one
+ * thread.
  */
 #ifndef BELL_TOOLS_BENCH_BENCH_H
 #define BELL_TOOLS_BENCH_BENCH_H
@@ -20,13 +21,18 @@
 #include "tools/selftest/selftest.h"
 
 #define BENCH_ROWS_MAX    256
-#define BENCH_SAMPLES_MAX 16384
+#define BENCH_SAMPLES_MAX 4096 /* of a pass */
+#define BENCH_PASSES_MAX  16
+#define BENCH_PASSES_MIN  4 /* fewer tell no interval */
 #define BENCH_BINS        32
+#define BENCH_COMPILED    4  /* graphs */
 #define BENCH_BLOCKS      8  /* of a row's time, at least */
 #define BENCH_BLOCKS_MAX  64 /* that are looked at */
 #define BENCH_WAIT_NS     60000000000ull
-/* Half of the interval of a median that is narrow enough, in percent. */
-#define BENCH_NARROW_PERCENT 2.0
+/* A wider interval than this to a side is noisy. */
+#define BENCH_NOISY_PERCENT 5.0
+/* Steps of the clock that a sample has at least. */
+#define BENCH_TICKS 100
 
 enum bench_unit {
     BENCH_US,     /* microseconds; less is better */
@@ -34,6 +40,7 @@ enum bench_unit {
     BENCH_MS,     /* milliseconds; less is better */
     BENCH_GB_S,   /* 10^9 bytes a second */
     BENCH_GFLOPS, /* 10^9 operations a second */
+    BENCH_GOPS,   /* 10^9 a second, of what is no arithmetic of floats */
     BENCH_KILO_S, /* thousands a second */
     BENCH_UNIT_COUNT
 };
@@ -104,12 +111,16 @@ struct bench_row {
     double median, q1, q3;
     double p1, p99;
     double best;             /* the best run of the second best block */
-    double interval_percent; /* half of that of the median, at 95 % */
-    bool is_noisy;           /* it did not become narrow */
-    bool is_derived;         /* of other rows */
-    bool is_alone;           /* a run is this thread's own work alone */
-    double spread_percent;   /* how far apart the best of its blocks are */
-    double run_ns;           /* the shortest run, from one to the next */
+    double low, high;        /* where the median of another run is, 95 % */
+    double interval_percent; /* the farther of the two, from the median */
+    double passes[BENCH_PASSES_MAX]; /* the median of each */
+    unsigned n_passes;
+    bool is_noisy;         /* the interval is wide */
+    bool is_told;          /* to whom it is printed for */
+    bool is_derived;       /* of other rows */
+    bool is_alone;         /* a run is this thread's own work alone */
+    double spread_percent; /* how far apart the best of its blocks are */
+    double run_ns;         /* the shortest run, from one to the next */
     struct bench_host host;
     uint64_t n_runs;
     double flops, bytes; /* of a run, where they are known; else 0 */
@@ -123,7 +134,21 @@ struct bench_row {
     struct bench_host old_host; /* all 0: not told */
     unsigned n_again;           /* times that it was measured again */
     enum bench_verdict verdict;
-    char why_not[160]; /* not empty: not measured */
+    char why_not[160];         /* not empty: not measured */
+    struct bench_taken *taken; /* owned, until the row is finished */
+};
+
+/* What was taken of a row until now, pass by pass. */
+struct bench_taken {
+    double *samples; /* owned: those of the first pass, of the next, .. */
+    size_t n_samples, n_of[BENCH_PASSES_MAX];
+    double medians[BENCH_PASSES_MAX];
+    unsigned n_passes, n_batch;
+    struct bench_block blocks[BENCH_BLOCKS_MAX];
+    size_t n_blocks;
+    uint64_t n_runs;
+    double wall_ns, cost_ns; /* of the first pass: preparing included */
+    struct bench_turns turns;
 };
 
 /* What a device and its host run at. */
@@ -133,12 +158,25 @@ struct bench_state {
     double cpu_mhz;              /* 0: not told */
 };
 
+/* How the device was at a moment of the run. */
+struct bench_moment {
+    double time_s; /* from the beginning on */
+    struct bench_state state;
+    double power_w; /* NAN: not told */
+    bool tells_throttle;
+    uint64_t throttle; /* machine_throttle_text */
+};
+
+struct machine_gpu;
+
 struct bench {
     const char *device;
     char default_device[HCQ_NAME_MAX]; /* where none was named */
     const char *math;                  /* of --math, or NULL */
     uint32_t allowed; /* enum bell_math, of the contexts that were opened */
-    double budget_s;  /* for each row, once */
+    double budget_s;  /* for each row, of all passes */
+    unsigned n_passes, pass; /* 0: one; the one that runs, from 0 */
+    double tick_ns;          /* the least step of the host's clock */
     double slow_down; /* 1; for tests: what all times are multiplied with */
 
     struct hcq_device *dev; /* owned while queue measurements run */
@@ -150,24 +188,33 @@ struct bench {
     const struct chip *chip;           /* NULL: no product that is known */
     double link_gb_s;                  /* 0: not known */
     struct bench_state before, after;
-    unsigned char *host_memory; /* owned (bench_host.c); NULL: none yet */
+    const struct machine_gpu *gpu; /* of this machine; NULL: none */
+    struct bench_moment *series;   /* owned: some a run, a second apart */
+    size_t n_series, cap_series;
+    uint64_t began_ns, sensed_ns;
+    void (*sensed)(struct bench *b); /* looks now and then; NULL: nobody */
+    unsigned char *host_memory;      /* owned (bench_host.c); NULL: none yet */
     size_t host_memory_at;
+
+    char compiled[BENCH_COMPILED][64]; /* what compile_* include */
 
     const char *suite;        /* that runs */
     struct bench_row current; /* that is measured */
     double samples[BENCH_SAMPLES_MAX];
     size_t n_samples;
-    uint64_t n_runs,
-        n_next_look; /* of which every n_apart-th is kept as a sample */
+    uint64_t n_runs; /* of which every n_apart-th is kept as a sample */
     unsigned n_apart;
-    uint64_t start_ns; /* of the row */
+    unsigned n_batch;  /* runs of a sample */
+    uint64_t start_ns; /* of the row's pass */
     struct bench_block blocks[BENCH_BLOCKS_MAX], block;
     size_t n_blocks, n_in_block;
     double least_sums_ns;      /* of all rows until now */
+    uint64_t begin_ns;         /* when preparing the row began */
     uint64_t block_ns, run_ns; /* when the block, and the run, began */
     struct bench_turns turns;  /* when the row began */
     bool is_again;             /* only rows that are open count */
     bool is_interrupted;
+    char failure[256]; /* what ended the run; "": nothing did */
 
     struct bench_row rows[BENCH_ROWS_MAX];
     size_t n_rows;
@@ -190,6 +237,7 @@ bell_status bench_copy(struct bench *b);
 bell_status bench_mem(struct bench *b);
 bell_status bench_flops(struct bench *b);
 bell_status bench_gemm(struct bench *b);
+bell_status bench_micro(struct bench *b);
 bell_status bench_ops(struct bench *b);
 bell_status bench_compile(struct bench *b);
 bell_status bench_startup(struct bench *b);
@@ -223,16 +271,31 @@ void bench_sample(struct bench *b, double value);
 void bench_end_block(struct bench *b, const struct bench_host *host);
 /* A sample of a run of the row's work, or of n_bytes or flops of it. */
 void bench_sample_ns(struct bench *b, double ns);
+/* The same of bench_batch runs, one after the other, of n_parts each, that took
+ * ns: of short ones there are so many that the clock makes BENCH_TICKS steps. */
+unsigned bench_batch(const struct bench *b);
+void bench_sample_batch(struct bench *b, double ns, unsigned n_parts);
 /* The same of a row that is this thread's own work alone: what sums took beside
  * it (bench_host_sums), the longer of before and after. */
 void bench_sample_beside(struct bench *b, double ns, double sums_ns);
 /* What measuring it again may settle: it seems worse, or cannot be told and is
  * this thread's own work, which has moments that nothing is in its way. */
 bool bench_is_open(const struct bench_row *row);
-/* Whether the row that has begun is measured: on the first way through the
- * suites all are, then those that are open. */
+/* Whether the row that has begun is measured: in the passes all are, but that
+ * those that take long to prepare are so in every second one; then those that
+ * are open. */
 bool bench_is_wanted(struct bench *b);
+/* Whether rows that take long to prepare are measured in this pass. */
+bool bench_is_costly_pass(const struct bench *b);
 void bench_end(struct bench *b);
+/* Whether no pass follows: rows are complete as they end. */
+bool bench_is_last_pass(const struct bench *b);
+/* Of rows that no more passes come for: what was taken becomes their figures;
+ * they are told if they were not. */
+void bench_finish_row(struct bench *b, struct bench_row *row);
+void bench_finish(struct bench *b);
+/* Of rows that were not finished. */
+void bench_free_rows(struct bench *b);
 /* A row that this device has not. */
 void bench_lacks(struct bench *b, enum bench_unit unit, const char *what,
                  const char *name, const char *why);
@@ -248,8 +311,9 @@ void bench_derive(struct bench *b, enum bench_unit unit, const char *what,
 /* Of n >= 1 values, which are sorted by it: the one at place p of 1. */
 double bench_quantile(double *values, size_t n, double p);
 
-/* The n-th root of a number that is not negative. */
-double bench_root(double x, size_t n);
+/* Fills the row's figures in from what was taken. */
+BELL_MUST_CHECK bell_status bench_fill_row(struct bench_row *row,
+                                           struct bench_taken *taken);
 
 /* True when the user asked for an end (Ctrl-C). */
 bool bench_is_over(struct bench *b);
@@ -262,6 +326,8 @@ void bench_find_ceilings(struct bench *b);
 /* What work that has nothing of ours in it takes now; some 1 ms. What could
  * not be measured is 0. stretch is 1. */
 void bench_host_measure(struct bench *b, struct bench_host *out_host);
+/* The least step of the clock that times are taken with, in ns. */
+double bench_host_tick(void);
 /* How long sums and shifts take now; some 10 us. */
 double bench_host_sums(void);
 /* Keeps the lesser of the two that are not 0. */

@@ -15,6 +15,7 @@
 #include "base/thread.h"
 #include "tools/commit.h"
 #include "tools/json.h"
+#include "tools/machine/sensors.h"
 #include "tools/tools.h"
 
 /* ---- identity ---- */
@@ -44,19 +45,18 @@ put_text(struct json *json, const char *key, const char *text)
         json_null(json, key);
 }
 
-/* The kernel driver behind the device, as the system tells it. */
+/* The kernel driver behind the device, as the system tells it; "": part of the
+ * kernel, or none. */
 static void
-put_driver(struct json *json, const struct hcq_device_info *info)
+find_driver(const struct hcq_device_info *info, char *out, size_t out_bytes)
 {
-    char line[256] = "";
-
+    out[0] = '\0';
     if (info->flags & HCQ_DEVICE_SIMULATED)
-        snprintf(line, sizeof(line), "simulated");
+        snprintf(out, out_bytes, "simulated");
     else if (strcmp(info->backend, "NV") == 0)
-        first_line("/sys/module/nvidia/version", line, sizeof(line));
+        first_line("/sys/module/nvidia/version", out, out_bytes);
     else if (strcmp(info->backend, "AMD") == 0)
-        first_line("/sys/module/amdgpu/version", line, sizeof(line));
-    put_text(json, "driver", line); /* null: part of the kernel, or none */
+        first_line("/sys/module/amdgpu/version", out, out_bytes);
 }
 
 static void
@@ -79,38 +79,66 @@ put_state(struct json *json, const char *key, const struct bench_state *state)
     json_end(json);
 }
 
-/* The processor's name. */
 static void
-put_cpu(struct json *json)
+put_series(struct json *json, const struct bench *b)
+{
+    char text[MACHINE_THROTTLE_TEXT];
+    size_t i;
+
+    json_array(json, "series");
+    for (i = 0; i < b->n_series; i++) {
+        const struct bench_moment *moment = &b->series[i];
+
+        json_object(json, NULL);
+        json_num(json, "time_s", moment->time_s);
+        put_told(json, "device_clock_mhz", moment->state.clock_mhz);
+        put_told(json, "device_temperature_c", moment->state.temperature_c);
+        put_told(json, "power_w", moment->power_w);
+        put_told(json, "cpu_clock_mhz", moment->state.cpu_mhz);
+        machine_throttle_text(moment->throttle, text);
+        json_str(json, "throttled_by", moment->tells_throttle ? text : NULL);
+        json_end(json);
+    }
+    json_end(json);
+}
+
+/* The processor's name; "": not told. */
+static void
+find_cpu(char *out, size_t out_bytes)
 {
     char line[256], *colon;
     FILE *file = fopen("/proc/cpuinfo", "re");
 
-    while (file && fgets(line, sizeof(line), file)) {
+    out[0] = '\0';
+    while (file && !out[0] && fgets(line, sizeof(line), file)) {
         if (strncmp(line, "model name", 10) != 0 ||
             !(colon = strchr(line, ':')))
             continue;
         line[strcspn(line, "\n")] = '\0';
-        json_str(json, "cpu", colon + 1 + strspn(colon + 1, " "));
-        fclose(file);
-        return;
+        snprintf(out, out_bytes, "%s", colon + 1 + strspn(colon + 1, " "));
     }
     if (file)
         fclose(file);
-    json_null(json, "cpu");
+}
+
+static void
+find_date(char *out, size_t out_bytes)
+{
+    time_t now = time(NULL);
+    struct tm utc;
+
+    gmtime_r(&now, &utc);
+    strftime(out, out_bytes, "%Y-%m-%dT%H:%M:%SZ", &utc);
 }
 
 static void
 put_identity(struct json *json, const struct bench *b)
 {
     struct utsname system;
-    time_t now = time(NULL);
-    struct tm utc;
-    char text[64];
+    char text[256];
     double load[1];
 
-    gmtime_r(&now, &utc);
-    strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &utc);
+    find_date(text, sizeof(text));
     json_str(json, "date", text);
     json_str(json, "version", BELL_VERSION);
     json_str(json, "commit", BELL_COMMIT);
@@ -118,19 +146,25 @@ put_identity(struct json *json, const struct bench *b)
         json_str(json, "host", system.nodename);
         json_str(json, "kernel", system.release);
     }
-    put_cpu(json);
+    find_cpu(text, sizeof(text));
+    put_text(json, "cpu", text);
     json_uint(json, "n_threads", thread_cpu_count());
     if (getloadavg(load, 1) == 1)
         json_num(json, "load", load[0]);
     else
         json_null(json, "load");
-    put_driver(json, &b->info);
+    find_driver(&b->info, text, sizeof(text));
+    put_text(json, "driver", text);
     put_told(json, "cpu_clock_mhz", b->after.cpu_mhz);
     put_told(json, "device_clock_mhz", b->after.clock_mhz);
     put_state(json, "before", &b->before);
     put_state(json, "after", &b->after);
+    put_series(json, b);
     json_num(json, "seconds_per_row", b->budget_s);
+    json_uint(json, "passes", b->n_passes);
+    put_told(json, "clock_step_ns", b->tick_ns);
     json_bool(json, "interrupted", b->is_interrupted);
+    put_text(json, "error", b->failure);
     put_told(json, "memory_gb_s", b->chip ? b->chip->memory_gb_s : 0);
     put_told(json, "f32_gflops", b->chip ? b->chip->rate[CHIP_F32] * 1e3 : 0);
     put_told(json, "matrix_f16_gflops",
@@ -180,6 +214,7 @@ static void
 put_measured(struct json *json, const struct bench_row *row)
 {
     const char *unit = bench_unit_names[row->unit];
+    unsigned i;
 
     put_number(json, "median", unit, row->median);
     put_number(json, "q1", unit, row->q1);
@@ -187,6 +222,12 @@ put_measured(struct json *json, const struct bench_row *row)
     put_number(json, "p1", unit, row->p1);
     put_number(json, "p99", unit, row->p99);
     put_number(json, "best", unit, row->best);
+    put_number(json, "low", unit, row->low);
+    put_number(json, "high", unit, row->high);
+    json_array(json, "passes"); /* the median of each */
+    for (i = 0; i < row->n_passes; i++)
+        json_num(json, NULL, row->passes[i]);
+    json_end(json);
     json_uint(json, "n_runs", row->n_runs);
     json_bool(json, "derived", row->is_derived);
     json_num(json, "interval_percent", row->interval_percent);
@@ -261,20 +302,65 @@ bench_build_json(struct json *json, const struct bench *b)
     json_end(json);
 }
 
+/* Quoted, as RFC 4180 has it. */
+static void
+quote(char *out, size_t out_bytes, const char *text)
+{
+    size_t at = 1;
+
+    out[0] = '"';
+    for (; *text && at + 3 < out_bytes; text++) {
+        if (*text == '"')
+            out[at++] = '"';
+        out[at++] = *text;
+    }
+    out[at++] = '"';
+    out[at] = '\0';
+}
+
+#define IDENTITY_BYTES 2048
+#define IDENTITY_COLUMNS                                                       \
+    "device,model,arch,simulated,date,version,commit,driver,"                  \
+    "device_clock_before_mhz,device_clock_after_mhz,cpu"
+
+/* What a row's figures are of: so that a row that is taken out of the table
+ * still says it. */
+static void
+write_identity(const struct bench *b, char out[IDENTITY_BYTES])
+{
+    char device[300], model[200], driver[300], cpu[300], line[256], date[64];
+
+    quote(device, sizeof(device), b->info.name);
+    quote(model, sizeof(model), b->info.model);
+    find_driver(&b->info, line, sizeof(line));
+    quote(driver, sizeof(driver), line);
+    find_cpu(line, sizeof(line));
+    quote(cpu, sizeof(cpu), line);
+    find_date(date, sizeof(date));
+    snprintf(out, IDENTITY_BYTES,
+             "%s,%s,%s,%s,%s,%s,%s,%s,%" PRIu32 ",%" PRIu32 ",%s", device,
+             model, b->info.arch,
+             b->info.flags & HCQ_DEVICE_SIMULATED ? "yes" : "no", date,
+             BELL_VERSION, BELL_COMMIT, driver, b->before.clock_mhz,
+             b->after.clock_mhz, cpu);
+}
+
 bell_status
 bench_build_csv(const struct bench *b, char **out_text)
 {
-    const size_t row_bytes = 512;
+    const size_t row_bytes = 512 + IDENTITY_BYTES;
     size_t cap = (b->n_rows + 1) * row_bytes, used, i;
-    char *text = host_alloc(cap);
+    char *text = host_alloc(cap), identity[IDENTITY_BYTES];
 
     if (!text)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for %zu rows",
                          b->n_rows);
-    used = (size_t)snprintf(text, cap,
-                            "suite,name,unit,median,q1,q3,p1,p99,best,n_runs,"
-                            "interval_percent,flops,bytes,percent_of_theory,"
-                            "percent_of_measured\n");
+    used =
+        (size_t)snprintf(text, cap,
+                         "suite,name,unit,median,q1,q3,p1,p99,best,n_runs,"
+                         "interval_percent,flops,bytes,percent_of_theory,"
+                         "percent_of_measured,low,high," IDENTITY_COLUMNS "\n");
+    write_identity(b, identity);
     for (i = 0; i < b->n_rows; i++) {
         const struct bench_row *row = &b->rows[i];
         char theory[32] = "", measured[32] = "";
@@ -290,11 +376,12 @@ bench_build_csv(const struct bench *b, char **out_text)
         used += (size_t)snprintf(
             text + used, cap - used,
             "%s,%s,%s,%.9g,%.9g,%.9g,%.9g,%.9g,%.9g,%" PRIu64
-            ",%.3g,%.9g,%.9g,%s,%s\n",
+            ",%.3g,%.9g,%.9g,%s,%s,%.9g,%.9g,%s\n",
             row->suite, row->name, bench_unit_names[row->unit], row->median,
             row->q1, row->q3, row->p1, row->p99, row->best, row->n_runs,
             isfinite(row->interval_percent) ? row->interval_percent : 0,
-            row->flops, row->bytes, theory, measured);
+            row->flops, row->bytes, theory, measured, row->low, row->high,
+            identity);
     }
     *out_text = text;
     return BELL_OK;

@@ -6,187 +6,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/thread.h"
 #include "tools/bench/bench.h"
 
 const char *const bench_unit_names[BENCH_UNIT_COUNT] = {
-    "us", "ns", "ms", "gb_s", "gflops", "thousands_s",
+    "us", "ns", "ms", "gb_s", "gflops", "gops", "thousands_s",
 };
 const char *const bench_unit_texts[BENCH_UNIT_COUNT] = {
-    "us", "ns", "ms", "GB/s", "GFLOP/s", "k/s",
+    "us", "ns", "ms", "GB/s", "GFLOP/s", "GOP/s", "k/s",
 };
 
 bool
 bench_is_rate(enum bench_unit unit)
 {
-    return unit == BENCH_GB_S || unit == BENCH_GFLOPS || unit == BENCH_KILO_S;
-}
-
-/* ---- statistics ---------------------------------------------------------- */
-
-static int
-compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-/* Between the two values around place p of n - 1. */
-static double
-quantile(const double *sorted, size_t n, double p)
-{
-    double at = p * (double)(n - 1);
-    size_t i = (size_t)at;
-
-    if (i + 1 >= n)
-        return sorted[n - 1];
-    return sorted[i] + (at - (double)i) * (sorted[i + 1] - sorted[i]);
-}
-
-/* Half of the interval in which the median of all runs that could be made lies
- * with 95 %, in percent of it: whatever the distribution is, that many samples
- * lie below it by the binomial one. Six are the least that say anything. */
-static double
-find_interval(const double *sorted, size_t n)
-{
-    double half = 0.98 * sqrt((double)n), middle = (double)(n - 1) / 2;
-    double low = floor(middle - half), high = ceil(middle + half);
-    double median = quantile(sorted, n, 0.5);
-
-    if (n < 6 || !(median > 0))
-        return HUGE_VAL;
-    low = low < 0 ? 0 : low;
-    high = high > (double)(n - 1) ? (double)(n - 1) : high;
-    return 50 * (sorted[(size_t)high] - sorted[(size_t)low]) / median;
-}
-
-double
-bench_quantile(double *values, size_t n, double p)
-{
-    qsort(values, n, sizeof(*values), compare_doubles);
-    return quantile(values, n, p);
-}
-
-static int
-compare_blocks(const void *a, const void *b)
-{
-    const struct bench_block *x = a, *y = b;
-
-    return (x->key > y->key) - (x->key < y->key);
-}
-
-/* Of so many blocks, the best first, the one that is looked at. */
-static size_t
-find_middling(size_t n_blocks)
-{
-    return n_blocks > 3 ? 1 : 0;
-}
-
-/* What the row can do, and how well that is known: its blocks come at other
- * moments of the host, and the best run of one may be luck; between those of
- * the second best and of the next quarter of the blocks are some percent. Work
- * of this thread alone takes the same wherever nothing is in its way, as the
- * sums beside it tell: the next block is enough. */
-static void
-find_best(struct bench *b, struct bench_row *row, const double *sorted)
-{
-    bool is_rate = bench_is_rate(row->unit);
-    size_t n = b->n_blocks, k = find_middling(n), n_samples = b->n_samples;
-    size_t apart = n > 7 && !row->is_alone ? n / 4 : 1;
-    double next;
-
-    if (n < 2) {
-        row->best = sorted[is_rate ? n_samples - 1 : 0];
-        row->spread_percent =
-            n_samples > 1 ? 100 * (sorted[n_samples - 1] / sorted[0] - 1)
-                          : HUGE_VAL;
-        return;
-    }
-    qsort(b->blocks, n, sizeof(*b->blocks), compare_blocks);
-    row->best = b->blocks[k].best;
-    next = b->blocks[k + apart].best;
-    row->spread_percent =
-        100 * fabs(is_rate ? row->best / next - 1 : next / row->best - 1);
-}
-
-/* Runs that come less often than this each begin on a processor that others
- * had, and may lose it. */
-#define PERIOD_NS 500e3
-
-static void
-find_host(struct bench *b, const struct bench_row *row, struct bench_host *host)
-{
-    double wall_ns = (double)(time_now_ns() - b->start_ns);
-    double values[3][BENCH_BLOCKS_MAX];
-    struct bench_turns turns;
-    size_t i;
-
-    for (i = 0; i < b->n_blocks; i++) {
-        values[0][i] = b->blocks[i].host.arithmetic_ns;
-        values[1][i] = b->blocks[i].host.memory_ns;
-        values[2][i] = b->blocks[i].host.handoff_ns;
-    }
-    *host = (struct bench_host){.stretch = 1};
-    if (b->n_blocks) {
-        host->arithmetic_ns = row->is_alone
-                                  ? values[0][find_middling(b->n_blocks)]
-                                  : bench_quantile(values[0], b->n_blocks, 0);
-        host->memory_ns = bench_quantile(values[1], b->n_blocks, 0);
-        host->handoff_ns = bench_quantile(values[2], b->n_blocks, 0);
-        host->handoff_q3_ns = bench_quantile(values[2], b->n_blocks, 0.75);
-    }
-    bench_host_turns(&turns);
-    /* a thread that has ended meanwhile takes its times away */
-    if (wall_ns / (double)b->n_runs > PERIOD_NS &&
-        turns.ran_ns > b->turns.ran_ns && turns.waited_ns > b->turns.waited_ns)
-        host->stretch += (double)(turns.waited_ns - b->turns.waited_ns) /
-                         (double)(turns.ran_ns - b->turns.ran_ns);
-}
-
-/* From the best run to three times the median or the 99th percentile. */
-static void
-fill_bins(struct bench_row *row, const double *sorted, size_t n)
-{
-    double hi = row->p99 < 3 * row->median ? row->p99 : 3 * row->median;
-    size_t i;
-
-    row->bin_lo = sorted[0];
-    row->bin_hi = hi > sorted[0] ? hi : sorted[0] + 1e-9;
-    for (i = 0; i < n; i++) {
-        double at = (sorted[i] - row->bin_lo) / (row->bin_hi - row->bin_lo);
-        size_t bin =
-            at >= 1 ? BENCH_BINS - 1 : (size_t)(at * (double)(BENCH_BINS - 1));
-
-        row->bins[bin]++;
-    }
-}
-
-static void
-fill_row(struct bench *b, struct bench_row *row)
-{
-    double *values = b->samples;
-    size_t n = b->n_samples;
-
-    qsort(values, n, sizeof(*values), compare_doubles);
-    row->n_runs = b->n_runs;
-    row->p1 = quantile(values, n, 0.01);
-    row->q1 = quantile(values, n, 0.25);
-    row->median = quantile(values, n, 0.5);
-    row->q3 = quantile(values, n, 0.75);
-    row->p99 = quantile(values, n, 0.99);
-    row->interval_percent = find_interval(values, n);
-    row->is_noisy = !(row->interval_percent <= BENCH_NARROW_PERCENT);
-    if (row->has_bins)
-        fill_bins(row, values, n);
-    find_best(b, row, values);
-    find_host(b, row, &row->host);
-}
-
-double
-bench_root(double x, size_t n)
-{
-    return n ? pow(x, 1.0 / (double)n) : 1;
+    return unit == BENCH_GB_S || unit == BENCH_GFLOPS || unit == BENCH_GOPS ||
+           unit == BENCH_KILO_S;
 }
 
 /* ---- a row --------------------------------------------------------------- */
@@ -221,12 +56,34 @@ bench_is_open(const struct bench_row *row)
                             (row->verdict == BENCH_UNTOLD && row->is_alone));
 }
 
+/* A row whose preparing takes much longer than it is measured for is so in
+ * every second pass. */
+#define COSTLY_NS    100e6
+#define COSTLY_TIMES 3
+
+static bool
+is_costly(const struct bench *b, const struct bench_row *row)
+{
+    double pass_ns = b->budget_s * 1e9 / (b->n_passes ? b->n_passes : 1);
+
+    return row->taken && row->taken->cost_ns > COSTLY_NS &&
+           row->taken->cost_ns > COSTLY_TIMES * pass_ns;
+}
+
+bool
+bench_is_costly_pass(const struct bench *b)
+{
+    return b->pass % 2 == 0 || b->n_passes < 2 * BENCH_PASSES_MIN;
+}
+
 bool
 bench_is_wanted(struct bench *b)
 {
     const struct bench_row *row = find_row(b, b->current.name);
 
-    return !b->is_again || (row && bench_is_open(row));
+    if (b->is_again)
+        return row && bench_is_open(row);
+    return !row || bench_is_costly_pass(b) || !is_costly(b, row);
 }
 
 static void
@@ -239,11 +96,21 @@ begin_row(struct bench *b, enum bench_unit unit, const char *what)
     b->current.ceiling = BENCH_CEILING_NONE;
     b->n_samples = b->n_runs = 0;
     b->n_apart = 1;
-    b->n_next_look = 16;
+    b->n_batch = 1;
     b->n_blocks = b->n_in_block = 0;
     b->block_ns = b->run_ns = 0;
     bench_host_turns(&b->turns);
-    b->start_ns = time_now_ns();
+    b->begin_ns = b->start_ns = time_now_ns();
+}
+
+/* As many runs are made between two looks at the clock as in the pass before. */
+static void
+resume_row(struct bench *b)
+{
+    const struct bench_row *row = find_row(b, b->current.name);
+
+    if (row && row->taken && row->taken->n_batch)
+        b->n_batch = row->taken->n_batch;
 }
 
 void
@@ -256,6 +123,7 @@ bench_begin(struct bench *b, enum bench_unit unit, const char *what,
     va_start(args, name);
     vsnprintf(b->current.name, sizeof(b->current.name), name, args);
     va_end(args);
+    resume_row(b);
 }
 
 void
@@ -314,7 +182,7 @@ static void
 pass_run(struct bench *b, bool is_last)
 {
     uint64_t now_ns = time_now_ns();
-    double ns = (double)(now_ns - b->run_ns);
+    double ns = (double)(now_ns - b->run_ns) / b->n_batch;
     struct bench_host host;
 
     if (b->run_ns && (b->current.run_ns == 0 || ns < b->current.run_ns))
@@ -328,38 +196,47 @@ pass_run(struct bench *b, bool is_last)
     b->run_ns = b->block_ns;
 }
 
+/* Passes that all rows are measured in. What seems worse is measured again in
+ * one. */
+static unsigned
+count_passes(const struct bench *b)
+{
+    return b->is_again || !b->n_passes ? 1 : b->n_passes;
+}
+
+bool
+bench_is_last_pass(const struct bench *b)
+{
+    return b->pass + 1 >= count_passes(b);
+}
+
 /* Of work of this thread alone, three blocks that nothing was in the way of
  * tell all. */
 static bool
 has_clear_blocks(const struct bench *b)
 {
-    size_t n = 0, i;
+    size_t n_passes = count_passes(b), n = 0, i;
 
     for (i = 0; i < b->n_blocks; i++)
         n += bench_is_clear(&b->blocks[i].host, b->least_sums_ns);
-    return n >= 3;
+    return n * n_passes >= 3;
 }
 
 static bool
 is_enough(struct bench *b, size_t min)
 {
     double spent_s = (double)(time_now_ns() - b->start_ns) / 1e9;
+    double budget_s = b->budget_s / count_passes(b);
 
     if (!bench_is_wanted(b))
         return b->n_samples >= 1;
     if (spent_s > 0.02 && b->n_samples > 0 && bench_is_over(b))
         return true;
-    if (b->n_runs < min || spent_s < b->budget_s)
+    if (b->n_runs * count_passes(b) < min || spent_s < budget_s)
         return false;
     if (b->current.is_alone)
-        return has_clear_blocks(b) || spent_s >= 8 * b->budget_s;
-    if (spent_s >= 4 * b->budget_s)
-        return true;
-    if (b->n_runs < b->n_next_look)
-        return false;
-    b->n_next_look = b->n_runs + b->n_runs / 4;
-    qsort(b->samples, b->n_samples, sizeof(*b->samples), compare_doubles);
-    return find_interval(b->samples, b->n_samples) <= BENCH_NARROW_PERCENT;
+        return has_clear_blocks(b) || spent_s >= 8 * budget_s;
+    return true;
 }
 
 bool
@@ -382,7 +259,7 @@ keep_sample(struct bench *b, double value)
     if (b->n_runs++ % b->n_apart)
         return;
     if (b->n_samples == BENCH_SAMPLES_MAX) {
-        qsort(b->samples, b->n_samples, sizeof(*b->samples), compare_doubles);
+        (void)bench_quantile(b->samples, b->n_samples, 0.5); /* sorted */
         b->n_samples /= 2;
         for (i = 0; i < b->n_samples; i++)
             b->samples[i] = b->samples[2 * i];
@@ -424,7 +301,7 @@ find_value(const struct bench *b, double ns)
 
     if (row->unit == BENCH_GB_S)
         return row->bytes / ns;
-    if (row->unit == BENCH_GFLOPS)
+    if (row->unit == BENCH_GFLOPS || row->unit == BENCH_GOPS)
         return row->flops / ns;
     return ns * scales[row->unit];
 }
@@ -433,6 +310,28 @@ void
 bench_sample_ns(struct bench *b, double ns)
 {
     take_sample(b, find_value(b, ns), 0);
+}
+
+#define BATCH_MAX (1u << 16)
+
+unsigned
+bench_batch(const struct bench *b)
+{
+    return b->n_batch;
+}
+
+void
+bench_sample_batch(struct bench *b, double ns, unsigned n_parts)
+{
+    unsigned n = b->n_batch;
+
+    if (ns < BENCH_TICKS * b->tick_ns && n < BATCH_MAX) {
+        b->n_batch *= 2;
+        b->run_ns = 0; /* begins here, for the next one */
+        if (b->n_samples == 0)
+            return;
+    }
+    take_sample(b, find_value(b, ns / n / n_parts), 0);
 }
 
 void
@@ -453,42 +352,180 @@ is_better(const struct bench_row *a, const struct bench_row *b)
     return gain > 1;
 }
 
-/* Keeps the row; of one that was measured again, the better figures. */
+/* The row as it was compared, with what says more of the code where that was
+ * measured now. */
+static void
+keep_again(struct bench *b)
+{
+    struct bench_row *row = find_row(b, b->current.name);
+
+    if (!row || !bench_is_wanted(b))
+        return;
+    if (is_better(&b->current, row)) {
+        row->best = b->current.best;
+        row->spread_percent = b->current.spread_percent;
+        row->host = b->current.host;
+        row->run_ns = b->current.run_ns;
+    }
+    row->n_again++;
+}
+
+/* A row's place; NULL: there is no more room. */
+static struct bench_row *
+add_row(struct bench *b)
+{
+    struct bench_row *row = find_row(b, b->current.name);
+
+    if (row)
+        return row;
+    if (b->n_rows == BENCH_ROWS_MAX)
+        return NULL;
+    row = &b->rows[b->n_rows++];
+    *row = b->current;
+    return row;
+}
+
+static void
+tell_row(struct bench *b, struct bench_row *row)
+{
+    if (row->is_told)
+        return;
+    row->is_told = true;
+    if (b->told)
+        b->told(b, row);
+}
+
+/* Of a row without runs of its own. */
 static void
 keep_row(struct bench *b)
 {
-    struct bench_row *row = find_row(b, b->current.name), before;
+    struct bench_row *row = b->is_again ? NULL : add_row(b);
 
-    if (!b->is_again) {
-        if (b->n_rows == BENCH_ROWS_MAX)
-            return;
-        b->rows[b->n_rows++] = b->current;
-        if (b->told)
-            b->told(b, &b->rows[b->n_rows - 1]);
-        return;
+    if (row && bench_is_last_pass(b))
+        tell_row(b, row);
+}
+
+/* The pass that has ended, beside those before it. */
+static bool
+add_pass(struct bench *b, struct bench_taken *taken)
+{
+    double *samples = host_realloc(
+        taken->samples, (taken->n_samples + b->n_samples) * sizeof(*samples));
+    struct bench_turns turns;
+    size_t n = b->n_blocks;
+
+    if (!samples || taken->n_passes == BENCH_PASSES_MAX) {
+        taken->samples = samples ? samples : taken->samples;
+        return false;
     }
-    if (!row || !bench_is_wanted(b))
-        return;
-    before = *row;
-    if (is_better(&b->current, row))
-        *row = b->current;
-    row->has_old = true;
-    row->old = before.old;
-    row->old_best = before.old_best;
-    row->old_spread_percent = before.old_spread_percent;
-    row->old_run_ns = before.old_run_ns;
-    row->old_host = before.old_host;
-    row->verdict = before.verdict;
-    row->n_again = before.n_again + 1;
+    taken->samples = samples;
+    taken->medians[taken->n_passes] =
+        bench_quantile(b->samples, b->n_samples, 0.5);
+    taken->n_of[taken->n_passes++] = b->n_samples;
+    memcpy(samples + taken->n_samples, b->samples,
+           b->n_samples * sizeof(*samples));
+    taken->n_samples += b->n_samples;
+    taken->n_runs += b->n_runs;
+    taken->wall_ns += (double)(time_now_ns() - b->start_ns);
+    bench_host_turns(&turns);
+    /* a thread that has ended meanwhile takes its times away */
+    if (turns.ran_ns > b->turns.ran_ns &&
+        turns.waited_ns > b->turns.waited_ns) {
+        taken->turns.ran_ns += turns.ran_ns - b->turns.ran_ns;
+        taken->turns.waited_ns += turns.waited_ns - b->turns.waited_ns;
+    }
+    if (n > BENCH_BLOCKS_MAX - taken->n_blocks)
+        n = BENCH_BLOCKS_MAX - taken->n_blocks;
+    memcpy(taken->blocks + taken->n_blocks, b->blocks, n * sizeof(*b->blocks));
+    taken->n_blocks += n;
+    return true;
+}
+
+static void
+free_taken(struct bench_taken *taken)
+{
+    if (taken)
+        host_free(taken->samples);
+    host_free(taken);
+}
+
+static void
+fail_row(struct bench_row *row)
+{
+    snprintf(row->why_not, sizeof(row->why_not), "out of memory for samples");
+}
+
+static void
+end_again(struct bench *b)
+{
+    struct bench_taken *taken = host_calloc(1, sizeof(*taken));
+
+    if (taken && add_pass(b, taken) &&
+        bench_fill_row(&b->current, taken) == BELL_OK)
+        keep_again(b);
+    free_taken(taken);
 }
 
 void
 bench_end(struct bench *b)
 {
+    struct bench_row *row;
+
     if (b->n_samples == 0)
         return;
-    fill_row(b, &b->current);
-    keep_row(b);
+    if (b->sensed)
+        b->sensed(b);
+    if (b->is_again) {
+        end_again(b);
+        return;
+    }
+    row = add_row(b);
+    if (!row || !bench_is_wanted(b))
+        return;
+    if (!row->taken)
+        row->taken = host_calloc(1, sizeof(*row->taken));
+    if (row->taken && row->taken->n_passes == 0)
+        row->taken->cost_ns = (double)(time_now_ns() - b->begin_ns);
+    if (b->current.run_ns > 0 &&
+        (row->run_ns == 0 || b->current.run_ns < row->run_ns))
+        row->run_ns = b->current.run_ns;
+    if (!row->taken || !add_pass(b, row->taken))
+        fail_row(row);
+    else if (b->n_batch > row->taken->n_batch)
+        row->taken->n_batch = b->n_batch;
+    if (bench_is_last_pass(b))
+        bench_finish_row(b, row);
+}
+
+void
+bench_finish_row(struct bench *b, struct bench_row *row)
+{
+    if (row->taken && !row->why_not[0] &&
+        bench_fill_row(row, row->taken) != BELL_OK)
+        fail_row(row);
+    free_taken(row->taken);
+    row->taken = NULL;
+    tell_row(b, row);
+}
+
+void
+bench_free_rows(struct bench *b)
+{
+    size_t i;
+
+    for (i = 0; i < b->n_rows; i++) {
+        free_taken(b->rows[i].taken);
+        b->rows[i].taken = NULL;
+    }
+}
+
+void
+bench_finish(struct bench *b)
+{
+    size_t i;
+
+    for (i = 0; i < b->n_rows; i++)
+        bench_finish_row(b, &b->rows[i]);
 }
 
 void
@@ -499,8 +536,7 @@ bench_lacks(struct bench *b, enum bench_unit unit, const char *what,
     snprintf(b->current.name, sizeof(b->current.name), "%s", name);
     snprintf(b->current.why_not, sizeof(b->current.why_not), "%.*s",
              (int)sizeof(b->current.why_not) - 1, why);
-    if (!b->is_again)
-        keep_row(b);
+    keep_row(b);
 }
 
 bell_status
@@ -511,8 +547,7 @@ bench_unless_lacking(struct bench *b, bell_status status)
     snprintf(b->current.why_not, sizeof(b->current.why_not), "%.*s",
              (int)sizeof(b->current.why_not) - 1, bell_error_last()->message);
     bell_error_clear();
-    if (!b->is_again)
-        keep_row(b);
+    keep_row(b);
     return BELL_OK;
 }
 
@@ -528,10 +563,10 @@ bench_derive(struct bench *b, enum bench_unit unit, const char *what,
     vsnprintf(row->name, sizeof(row->name), name, args);
     va_end(args);
     row->median = row->q1 = row->q3 = row->p1 = row->p99 = row->best = value;
+    row->low = row->high = value;
     row->n_runs = 1;
     row->is_derived = true;
-    if (!b->is_again)
-        keep_row(b);
+    keep_row(b);
 }
 
 void

@@ -56,10 +56,12 @@ time_waits(struct bench *b, uint64_t to, const char *what, const char *name)
     bench_begin(b, BENCH_US, what, "%s", name);
     bench_keep_bins(b);
     while (bench_goes_on(b, 200)) {
+        unsigned n = bench_batch(b);
         uint64_t start = time_now_ns();
 
-        BELL_TRY(submit_and_wait(b, to));
-        bench_sample_ns(b, ns_since(start));
+        for (i = 0; i < n; i++)
+            BELL_TRY(submit_and_wait(b, to));
+        bench_sample_batch(b, ns_since(start), 1);
     }
     bench_end(b);
     return BELL_OK;
@@ -234,11 +236,14 @@ time_replay(struct bench *b, struct hcq_stream *stream, unsigned n_kernels)
     bench_begin(b, BENCH_US, "a bound stream of kernels, per kernel",
                 "replay_%u_per_kernel", n_kernels);
     while (bench_goes_on(b, 5)) {
+        unsigned n = bench_batch(b);
         uint64_t start = time_now_ns();
 
-        BELL_TRY(hcq_stream_submit(stream, NULL));
-        BELL_TRY(hcq_stream_wait(stream, BENCH_WAIT_NS));
-        bench_sample_ns(b, ns_since(start) / n_kernels);
+        for (i = 0; i < n; i++) {
+            BELL_TRY(hcq_stream_submit(stream, NULL));
+            BELL_TRY(hcq_stream_wait(stream, BENCH_WAIT_NS));
+        }
+        bench_sample_batch(b, ns_since(start), n_kernels);
     }
     bench_end(b);
     return BELL_OK;

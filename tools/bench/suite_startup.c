@@ -1,5 +1,6 @@
 /* Bench: from nothing to a first result, and what compiling costs. */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/bits.h"
 #include "base/thread.h"
@@ -132,24 +133,41 @@ compile_once(struct bench *b, graph_fn *graph, double *out_ns)
     return status;
 }
 
+/* The steps that a graph goes through: what a time is of. */
+static const char *
+find_steps(const struct hcq_device_info *info)
+{
+    bool is_simulated = (info->flags & HCQ_DEVICE_SIMULATED) != 0;
+
+    if (strcmp(info->backend, "NV") == 0)
+        return is_simulated ? "to PTX, no ptxas" : "to PTX, and ptxas";
+    if (strcmp(info->backend, "CL") == 0)
+        return "to OpenCL C, and its compiler";
+    if (strcmp(info->backend, "QCOM") == 0)
+        return "to Adreno's code";
+    return "to LLVM's IR, and LLVM";
+}
+
 bell_status
 bench_compile(struct bench *b)
 {
     static const struct {
         const char *name, *what;
         graph_fn *graph;
-    } rows[] = {
-        {"compile_add", "x + y to machine code", graph_add},
-        {"compile_softmax", "softmax of rows to machine code", graph_softmax},
-        {"compile_matmul", "a matrix product to machine code", graph_matmul},
-        {"compile_block", "a transformer's block to machine code", graph_block},
+    } rows[BENCH_COMPILED] = {
+        {"compile_add", "x + y", graph_add},
+        {"compile_softmax", "softmax of rows", graph_softmax},
+        {"compile_matmul", "a matrix product", graph_matmul},
+        {"compile_block", "a transformer's block", graph_block},
     };
     size_t i;
     double ns;
 
     for (i = 0; i < ARRAY_LEN(rows) && !bench_is_over(b); i++) {
         BELL_TRY(compile_once(b, rows[i].graph, &ns));
-        bench_begin(b, BENCH_MS, rows[i].what, "%s", rows[i].name);
+        snprintf(b->compiled[i], sizeof(b->compiled[i]), "%s: %s", rows[i].what,
+                 find_steps(&b->info));
+        bench_begin(b, BENCH_MS, b->compiled[i], "%s", rows[i].name);
         while (bench_goes_on(b, 3)) {
             BELL_TRY(compile_once(b, rows[i].graph, &ns));
             bench_sample_ns(b, ns);

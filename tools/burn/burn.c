@@ -5,9 +5,10 @@
  * kinds of queues and read back; every unit multiplies and adds in registers,
  * whose results the host knows; matrices are multiplied, whose products must
  * have the same bits each time. */
+#include "tools/burn/burn.h"
+
 #include <inttypes.h>
 #include <math.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,70 +18,15 @@
 #include "base/thread.h"
 #include "doorbell/ops.h"
 #include "doorbell/tensor.h"
-#include "hcq/hcq.h"
-#include "tools/chain/chain.h"
 #include "tools/json.h"
 #include "tools/machine/print.h"
-#include "tools/machine/sensors.h"
 #include "tools/tools.h"
 
-#define WAIT_NS    60000000000ull
-#define PLACES_MAX 16 /* errors that are told one by one */
-#define CHUNKS_MAX 256
-#define FILL       0xcbcbcbcbu
-#define MIB        (1024.0 * 1024)
+#define WAIT_NS 60000000000ull
+#define FILL    0xcbcbcbcbu
 
 #define DEVICES_MAX       32
 #define DEVICE_NAME_BYTES 256
-
-/* An error, where it is. */
-struct place {
-    const char *work; /* static: "memory" */
-    bool has_address; /* else `at` is the number of an element */
-    uint64_t at, want, got;
-    uint64_t round;
-    unsigned unit_group; /* work-group that made it; of "multiply-add" */
-};
-
-struct burn_options {
-    const char *device;
-    double seconds;
-    int64_t memory_mib;
-    bool json;
-};
-
-/* One device's; its thread's alone while that runs. */
-struct burn {
-    const struct burn_options *options;
-    const char *device; /* NULL: the default */
-    pthread_t thread;
-    bool has_thread, shows_progress;
-    double seconds;          /* that it ran */
-    bell_status status;      /* BELL_OK: it ran to its end */
-    struct bell_error error; /* else why not */
-    struct hcq_device *dev;
-    struct hcq_device_info info;
-    struct hcq_queue *compute, *copy;
-    struct chain fma; /* its prog is NULL: none for it */
-    struct hcq_buffer *chunks[CHUNKS_MAX], *out;
-    size_t n_chunks;
-    uint64_t chunk_bytes;
-    uint32_t *host; /* a chunk */
-    uint32_t n_groups;
-    uint64_t n_rounds_fma;
-    uint32_t want_fma[CHAIN_RESULTS];
-    struct bell_context *ctx;
-    struct bell_tensor *x, *y, *first; /* matrices, and their first product */
-    int64_t n;                         /* of the matrices */
-
-    uint64_t end_ns, n_rounds, n_errors, n_checked_bytes;
-    double flops;
-    struct place places[PLACES_MAX];
-    size_t n_places;
-    const struct machine_gpu *gpu; /* NULL: not known */
-    uint32_t clock_mhz[2];   /* at the start and at the end; 0: not told */
-    double temperature_c[2]; /* lowest, highest; NAN: not told */
-};
 
 /* ---- errors -------------------------------------------------------------- */
 
@@ -90,6 +36,102 @@ note(struct burn *b, const struct place *place)
     b->n_errors++;
     if (b->n_places < PLACES_MAX)
         b->places[b->n_places++] = *place;
+}
+
+/* ---- how it is ------------------------------------------------------------ */
+
+#define SENSE_NS  250000000u
+#define LINES_MAX 100000
+
+static void
+begin_moment(struct burn *b)
+{
+    b->moment = (struct burn_moment){.temperature_c = NAN, .power_w = NAN};
+    b->moment.flops = -b->flops; /* until it ends */
+}
+
+/* A line: what was done since the one before, and how the device was. */
+static void
+end_moment(struct burn *b)
+{
+    double now_s = (double)(time_now_ns() - b->start_ns) / 1e9;
+    struct burn_moment *moment = &b->moment;
+
+    moment->time_s = now_s;
+    moment->seconds =
+        now_s - (b->n_series ? b->series[b->n_series - 1].time_s : 0);
+    moment->flops += b->flops;
+    moment->n_errors = b->n_errors;
+    if (b->n_series < LINES_MAX && moment->seconds > 0 &&
+        host_grow((void **)&b->series, &b->cap_series, b->n_series + 1,
+                  sizeof(*b->series)) == 0) {
+        b->series[b->n_series++] = *moment;
+        if (!b->options->json && b->seconds == 0) {
+            tool_progress(NULL);
+            burn_print_moment(b, moment);
+        }
+    }
+    begin_moment(b);
+}
+
+static uint32_t
+read_clock(struct burn *b, const struct machine_sensors *sensors)
+{
+    uint32_t mhz;
+
+    if (hcq_device_clock_mhz(b->dev, &mhz) == BELL_OK && mhz)
+        return mhz;
+    return sensors->clock_mhz > 0 ? (uint32_t)sensors->clock_mhz : 0;
+}
+
+/* which: 0 at the start, 1 at the end, -1 between. */
+static void
+sense(struct burn *b, int which)
+{
+    struct machine_sensors sensors = {NAN, NAN, 0};
+    struct burn_moment *moment = &b->moment;
+    uint32_t mhz;
+    double now;
+
+    if (b->gpu) {
+        machine_sense_gpu("", b->gpu, &sensors);
+        machine_health_gpu("", b->gpu, &b->health[1]);
+    } else if (b->info.flags & HCQ_DEVICE_HOST_CPU) {
+        machine_sense_cpu("", &sensors);
+    }
+    now = sensors.temperature_c;
+    if (!isfinite(b->temperature_c[0]) || now < b->temperature_c[0])
+        b->temperature_c[0] = now;
+    if (!isfinite(b->temperature_c[1]) || now > b->temperature_c[1])
+        b->temperature_c[1] = now;
+    mhz = read_clock(b, &sensors);
+    if (which >= 0)
+        b->clock_mhz[which] = mhz;
+    if (which == 0)
+        b->health[0] = b->health[1];
+    if (which != 0 && mhz && (!b->clock_worst_mhz || mhz < b->clock_worst_mhz))
+        b->clock_worst_mhz = mhz;
+    b->throttle |= b->health[1].throttle;
+    moment->throttle |= b->health[1].throttle;
+    moment->tells_throttle = b->health[1].tells_throttle;
+    moment->power_w = sensors.power_w;
+    if (mhz && (!moment->clock_mhz || mhz < moment->clock_mhz))
+        moment->clock_mhz = mhz;
+    if (!isfinite(moment->temperature_c) || now > moment->temperature_c)
+        moment->temperature_c = now;
+    b->sensed_ns = time_now_ns();
+}
+
+static void
+sense_now_and_then(struct burn *b)
+{
+    uint64_t now_ns = time_now_ns();
+    double last_s = b->n_series ? b->series[b->n_series - 1].time_s : 0;
+
+    if (now_ns - b->sensed_ns >= SENSE_NS)
+        sense(b, -1);
+    if ((double)(now_ns - b->start_ns) / 1e9 - last_s >= b->options->interval_s)
+        end_moment(b);
 }
 
 /* ---- memory -------------------------------------------------------------- */
@@ -131,6 +173,10 @@ check_chunk(struct burn *b, size_t chunk, uint32_t seed)
     return BELL_OK;
 }
 
+/* Chunks that the host compares in a round: the next ones in the next, so that
+ * the device does not wait for all of its memory to be read. */
+#define CHECKED_CHUNKS 4
+
 static bell_status
 burn_memory(struct burn *b)
 {
@@ -145,8 +191,10 @@ burn_memory(struct burn *b)
     BELL_TRY(hcq_buffer_write(b->chunks[0], 0, b->host, b->chunk_bytes));
     for (k = 1; k < b->n_chunks; k++)
         BELL_TRY(copy_chunk(b, k % 2 ? b->copy : b->compute, k));
-    for (k = 0; k < b->n_chunks; k++)
-        BELL_TRY(check_chunk(b, k, seed));
+    for (k = 0; k < b->n_chunks && k < CHECKED_CHUNKS; k++) {
+        BELL_TRY(check_chunk(b, b->next_chunk, seed));
+        b->next_chunk = (b->next_chunk + 1) % b->n_chunks;
+    }
     return BELL_OK;
 }
 
@@ -241,16 +289,74 @@ compare_products(struct burn *b, struct bell_tensor *now)
     return status;
 }
 
+/* How many elements are not the first product's, as the device counts them. */
 static bell_status
-burn_matrix(struct burn *b)
+count_other(struct burn *b, struct bell_tensor *now, double *out_count)
 {
-    bell_status status, ended;
+    enum bell_dtype bits =
+        bell_dtype_size(bell_dtype_of(now)) == 2 ? BELL_INT16 : BELL_INT32;
+    struct bell_tensor *differs =
+        bell_ne(bell_bitcast(now, bits), bell_bitcast(b->first, bits));
 
-    BELL_TRY(bell_scope_begin(b->ctx));
-    status = compare_products(b, bell_matmul(b->x, b->y));
-    ended = bell_scope_end(b->ctx);
+    return bell_item_f64(
+        bell_sum(bell_cast(differs, BELL_INT32), NULL, 0, false), out_count);
+}
+
+/* One product. The device compares it, with no more than a number to be read:
+ * what it says is looked at on the host where it is not 0, and in the first
+ * product of each round: what compares may be what is broken. */
+static bell_status
+multiply(struct burn *b, bool is_first)
+{
+    struct bell_tensor *now = bell_matmul(b->x, b->y);
+    uint64_t n_before = b->n_errors;
+    double count = 0;
+
+    BELL_TRY(bell_realize1(now));
     b->flops += 2.0 * (double)b->n * (double)b->n * (double)b->n;
-    return status != BELL_OK ? status : ended;
+    BELL_TRY(count_other(b, now, &count));
+    b->n_checked_bytes +=
+        (uint64_t)(b->n * b->n) * bell_dtype_size(bell_dtype_of(now));
+    if (count == 0 && !is_first)
+        return BELL_OK;
+    BELL_TRY(compare_products(b, now));
+    if (count != 0 && b->n_errors == n_before)
+        note(b, &(struct place){.work = "comparison",
+                                .got = (uint64_t)(int64_t)count,
+                                .round = b->n_rounds});
+    return BELL_OK;
+}
+
+static bool
+is_interrupted(void)
+{
+    sigset_t pending;
+
+    return sigpending(&pending) == 0 && sigismember(&pending, SIGINT) == 1;
+}
+
+/* So many times as long as the others: this makes a device hot. */
+#define MATRIX_TIMES 19
+
+static bell_status
+burn_matrix(struct burn *b, uint64_t others_ns)
+{
+    uint64_t start_ns = time_now_ns(), now_ns;
+    bool is_first = true;
+
+    do {
+        bell_status status, ended;
+
+        BELL_TRY(bell_scope_begin(b->ctx));
+        status = multiply(b, is_first);
+        ended = bell_scope_end(b->ctx);
+        BELL_TRY(status != BELL_OK ? status : ended);
+        is_first = false;
+        sense_now_and_then(b);
+        now_ns = time_now_ns();
+    } while (now_ns < b->end_ns && !is_interrupted() &&
+             now_ns - start_ns < MATRIX_TIMES * others_ns);
+    return BELL_OK;
 }
 
 /* Small numbers that float16 holds. */
@@ -329,7 +435,7 @@ make_fma(struct burn *b)
     b->n_groups = b->info.n_units * (is_simulated ? 1 : 16);
     while ((uint64_t)b->n_groups * b->fma.n_threads * 4 > b->chunk_bytes)
         b->n_groups /= 2;
-    b->n_rounds_fma = is_simulated ? 2 : 1u << 16;
+    b->n_rounds_fma = is_simulated ? 2 : 1u << 18;
     for (i = 0; i < CHAIN_RESULTS; i++)
         b->want_fma[i] = (uint32_t)chain_result(&b->fma, i, b->n_rounds_fma);
     return hcq_buffer_create(b->dev, 4ull * b->n_groups * b->fma.n_threads, 0,
@@ -349,7 +455,11 @@ make_all(struct burn *b, const struct burn_options *options)
     BELL_TRY(hcq_queue_create(b->dev, HCQ_QUEUE_COPY, &b->copy));
     /* first, while there is memory */
     BELL_TRY(tool_open_context(b->device, "exact", &b->ctx));
-    b->n = b->info.flags & HCQ_DEVICE_SIMULATED ? 64 : is_host ? 256 : 4096;
+    /* large enough that comparing is little beside multiplying */
+    b->n = b->info.flags & HCQ_DEVICE_SIMULATED ? 64
+           : is_host                            ? 1024
+           : b->info.memory_bytes < 8ull << 30  ? 4096
+                                                : 8192;
     BELL_TRY(make_matrices(b, is_host ? BELL_FLOAT32 : BELL_FLOAT16));
     BELL_TRY(make_chunks(b, options));
     return make_fma(b);
@@ -369,42 +479,23 @@ free_all(struct burn *b)
     hcq_queue_destroy(b->compute);
     hcq_device_close(b->dev);
     host_free(b->host);
+    host_free(b->series);
 }
 
 /* ---- running ------------------------------------------------------------- */
 
-static void
-sense(struct burn *b, int which)
-{
-    struct machine_sensors sensors = {NAN, NAN, 0};
-    double now;
-
-    if (b->gpu)
-        machine_sense_gpu("", b->gpu, &sensors);
-    else if (b->info.flags & HCQ_DEVICE_HOST_CPU)
-        machine_sense_cpu("", &sensors);
-    now = sensors.temperature_c;
-    if (!isfinite(b->temperature_c[0]) || now < b->temperature_c[0])
-        b->temperature_c[0] = now;
-    if (!isfinite(b->temperature_c[1]) || now > b->temperature_c[1])
-        b->temperature_c[1] = now;
-    if (which >= 0 &&
-        hcq_device_clock_mhz(b->dev, &b->clock_mhz[which]) != BELL_OK)
-        b->clock_mhz[which] = 0;
-}
-
 static bell_status
 run_rounds(struct burn *b)
 {
-    sigset_t pending;
-
     do {
+        uint64_t start_ns = time_now_ns();
+
         BELL_TRY(burn_memory(b));
         if (b->fma.prog)
             BELL_TRY(burn_fma(b));
-        BELL_TRY(burn_matrix(b));
+        sense_now_and_then(b);
+        BELL_TRY(burn_matrix(b, time_now_ns() - start_ns));
         b->n_rounds++;
-        sense(b, -1);
         if (b->shows_progress)
             tool_progress("%.0f s left, round %" PRIu64 ", %" PRIu64 " errors",
                           (double)(b->end_ns > time_now_ns()
@@ -412,133 +503,8 @@ run_rounds(struct burn *b)
                                        : 0) /
                               1e9,
                           b->n_rounds, b->n_errors);
-        if (sigpending(&pending) == 0 && sigismember(&pending, SIGINT) == 1)
-            break;
-    } while (time_now_ns() < b->end_ns);
+    } while (!is_interrupted() && time_now_ns() < b->end_ns);
     return BELL_OK;
-}
-
-/* ---- the verdict --------------------------------------------------------- */
-
-/* The lowest bit that differs. */
-static int
-first_bit(const struct place *place)
-{
-    uint64_t differs = place->want ^ place->got;
-    int bit = 0;
-
-    while (bit < 63 && !(differs >> bit & 1))
-        bit++;
-    return bit;
-}
-
-static void
-print_place(const struct burn *b, const struct place *place)
-{
-    if (place->has_address)
-        tool_printf("  %s, round %" PRIu64 ": address 0x%" PRIx64, place->work,
-                    place->round, place->at);
-    else
-        tool_printf("  %s, round %" PRIu64 ": row %" PRIu64 ", column %" PRIu64,
-                    place->work, place->round, place->at / (uint64_t)b->n,
-                    place->at % (uint64_t)b->n);
-    tool_printf(": bit %d: %08" PRIx64 ", not %08" PRIx64, first_bit(place),
-                place->got, place->want);
-    if (strcmp(place->work, "multiply-add") == 0)
-        tool_printf(" (work-group %u)", place->unit_group);
-    tool_printf("\n");
-}
-
-static void
-print_verdict(const struct burn *b, double seconds)
-{
-    size_t i;
-
-    tool_printf("%s: %s, %s%s\n", b->info.name, b->info.model, b->info.arch,
-                b->info.flags & HCQ_DEVICE_SIMULATED ? "; simulated" : "");
-    tool_printf(
-        "%" PRIu64 " rounds in %.1f s: %.1f MiB of results compared, %.1f "
-        "GFLOP/s, %.0f MiB of memory%s\n",
-        b->n_rounds, seconds, (double)b->n_checked_bytes / MIB,
-        b->flops / seconds / 1e9, (double)(b->n_chunks * b->chunk_bytes) / MIB,
-        b->fma.prog ? "" : "; no kernel by hand for it: no multiply-adds");
-    if (b->clock_mhz[0] && b->clock_mhz[1])
-        tool_printf("%" PRIu32 " MHz before, %" PRIu32 " MHz at the end\n",
-                    b->clock_mhz[0], b->clock_mhz[1]);
-    if (isfinite(b->temperature_c[1]))
-        tool_printf("%.0f to %.0f C\n", b->temperature_c[0],
-                    b->temperature_c[1]);
-    for (i = 0; i < b->n_places; i++)
-        print_place(b, &b->places[i]);
-    if (b->n_errors > b->n_places)
-        tool_printf("  and %" PRIu64 " more\n", b->n_errors - b->n_places);
-    tool_printf("%s: %" PRIu64 " errors\n", b->n_errors ? "FAILED" : "passed",
-                b->n_errors);
-}
-
-static void
-put_told(struct json *json, const char *key, double value)
-{
-    if (isfinite(value) && value > 0)
-        json_num(json, key, value);
-    else
-        json_null(json, key);
-}
-
-static void
-put_place(struct json *json, const struct burn *b, const struct place *place)
-{
-    char text[32];
-
-    json_object(json, NULL);
-    json_str(json, "work", place->work);
-    json_uint(json, "round", place->round);
-    snprintf(text, sizeof(text), "%" PRIx64, place->at);
-    json_str(json, "address", place->has_address ? text : NULL);
-    if (place->has_address) {
-        json_null(json, "row");
-        json_null(json, "column");
-    } else {
-        json_uint(json, "row", place->at / (uint64_t)b->n);
-        json_uint(json, "column", place->at % (uint64_t)b->n);
-    }
-    json_int(json, "bit", first_bit(place));
-    snprintf(text, sizeof(text), "%" PRIx64, place->want);
-    json_str(json, "want", text);
-    snprintf(text, sizeof(text), "%" PRIx64, place->got);
-    json_str(json, "got", text);
-    if (strcmp(place->work, "multiply-add") == 0)
-        json_uint(json, "work_group", place->unit_group);
-    else
-        json_null(json, "work_group");
-    json_end(json);
-}
-
-/* The members of a device's document, in the object that is open. */
-static void
-put_burn(struct json *json, const struct burn *b)
-{
-    size_t i;
-
-    json_str(json, "device", b->info.name);
-    json_str(json, "model", b->info.model);
-    json_str(json, "arch", b->info.arch);
-    json_bool(json, "simulated", (b->info.flags & HCQ_DEVICE_SIMULATED) != 0);
-    json_num(json, "time_s", b->seconds);
-    json_uint(json, "n_rounds", b->n_rounds);
-    json_uint(json, "memory_bytes", b->n_chunks * b->chunk_bytes);
-    json_uint(json, "compared_bytes", b->n_checked_bytes);
-    json_num(json, "rate_gflops", b->flops / b->seconds / 1e9);
-    put_told(json, "clock_before_mhz", b->clock_mhz[0]);
-    put_told(json, "clock_after_mhz", b->clock_mhz[1]);
-    put_told(json, "temperature_min_c", b->temperature_c[0]);
-    put_told(json, "temperature_max_c", b->temperature_c[1]);
-    json_uint(json, "n_errors", b->n_errors);
-    json_array(json, "errors"); /* the first of them */
-    for (i = 0; i < b->n_places; i++)
-        put_place(json, b, &b->places[i]);
-    json_end(json);
-    json_str(json, "verdict", b->n_errors ? "failed" : "passed");
 }
 
 /* ---- one device, or all of a backend -------------------------------------- */
@@ -552,23 +518,25 @@ burn_one(void *arg)
     bell_status status = make_all(b, b->options);
     uint64_t start;
 
-    if (status == BELL_OK && !(b->info.flags & HCQ_DEVICE_SIMULATED) &&
+    if (status == BELL_OK && !strchr(b->info.name, '@') &&
         machine_read("", &machine) == BELL_OK) {
         machine_number_nv(&machine);
         b->gpu = machine_find(&machine, b->info.backend, b->info.name);
     }
     if (status == BELL_OK) {
+        begin_moment(b);
         sense(b, 0);
-        start = time_now_ns();
+        b->start_ns = start = time_now_ns();
         b->end_ns = start + (uint64_t)(b->options->seconds * 1e9);
         status = run_rounds(b);
         b->seconds = (double)(time_now_ns() - start) / 1e9;
         if (b->shows_progress)
             tool_progress(NULL);
     }
-    if (status == BELL_OK)
+    if (status == BELL_OK) {
         sense(b, 1);
-    else
+        end_moment(b); /* the rest, which is told in the document */
+    } else
         b->error = *bell_error_last();
     b->status = status;
     b->gpu = NULL;
@@ -621,9 +589,9 @@ tell_all(const struct burn *list, size_t n, bool as_json)
             json_str(&json, "error", b->error.message);
             json_str(&json, "verdict", "failed");
         } else {
-            put_burn(&json, b);
+            burn_put(&json, b);
             if (!as_json)
-                print_verdict(b, b->seconds);
+                burn_print_verdict(b, b->seconds);
         }
         if (n > 1)
             json_end(&json);
@@ -696,13 +664,17 @@ list_names(const char *device, char (*names)[DEVICE_NAME_BYTES], size_t *out_n)
 int
 verb_burn(int argc, char **argv)
 {
-    struct burn_options options = {.seconds = 60};
+    struct burn_options options = {.seconds = 60, .interval_s = 10};
     const struct tool_opt opts[] = {
         {"DEVICE", NULL, TOOL_OPT_STRING, &options.device, 0, 0,
          "a backend without an index (NV, AMD@sim:gfx942*2): all of its "
          "devices at once; default: $BELL_DEVICE, or the first that works"},
         TOOL_NUMBER_OPT("--seconds", "S", &options.seconds, 0, 1000000,
                         "how long (default: 60); the last round is finished"),
+        TOOL_NUMBER_OPT(
+            "--interval", "S", &options.interval_s, 0, 86400,
+            "between lines of rate, clock, heat and power (default: "
+            "10)"),
         {"--memory", "MIB", TOOL_OPT_INT, &options.memory_mib, 1, 1 << 24,
          "so much of it (default: eight tenths of a card's)"},
         TOOL_JSON_OPT(&options.json),
@@ -735,6 +707,8 @@ verb_burn(int argc, char **argv)
         list[i].options = &options;
         list[i].device = options.device ? names[i] : NULL;
         list[i].temperature_c[0] = list[i].temperature_c[1] = NAN;
+        list[i].health[0] = list[i].health[1] =
+            (struct machine_health){NAN, NAN, NAN, NAN, false, 0};
     }
     burn_all(list, n);
     if (n == 1 && list[0].status != BELL_OK) {

@@ -34,8 +34,9 @@ struct machine_node {
 };
 
 struct machine_gpu {
-    char address[16]; /* "0000:01:00.0" */
-    bool is_asleep;   /* suspended at run time: reading more would wake it */
+    char address[16];  /* "0000:01:00.0" */
+    bool is_asleep;    /* suspended at run time: reading more would wake it */
+    bool is_simulated; /* shown by `doorbell sim` */
     uint32_t vendor, device, sub_vendor, sub_device, class_code, revision;
     char vendor_name[64], device_name[96], sub_name[96]; /* "": not known */
     struct machine_bar bars[MACHINE_BARS_MAX];

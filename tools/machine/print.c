@@ -55,10 +55,12 @@ machine_print_gpu(const struct machine_gpu *gpu)
 {
     size_t i;
 
-    tool_printf("%-12s %s %s (%04x:%04x, subsystem %04x:%04x, revision %02x)\n",
+    tool_printf("%-12s %s%s%s (%04x:%04x, subsystem %04x:%04x, revision %02x)%s"
+                "\n",
                 gpu->address, gpu->vendor_name[0] ? gpu->vendor_name : "GPU",
-                gpu->device_name, gpu->vendor, gpu->device, gpu->sub_vendor,
-                gpu->sub_device, gpu->revision);
+                gpu->device_name[0] ? " " : "", gpu->device_name, gpu->vendor,
+                gpu->device, gpu->sub_vendor, gpu->sub_device, gpu->revision,
+                gpu->is_simulated ? ", simulated" : "");
     if (gpu->is_asleep)
         tool_printf("             asleep (runtime power management); it is not "
                     "woken to be asked\n");
@@ -71,8 +73,9 @@ machine_print_gpu(const struct machine_gpu *gpu)
         tool_printf("%s BAR %u %s%s", i ? "," : "            ", bar->index,
                     size, bar->is_io ? " of ports" : "");
     }
-    tool_printf("%s             kernel driver: %s %s", gpu->n_bars ? "\n" : "",
-                gpu->driver[0] ? gpu->driver : "none", gpu->driver_version);
+    tool_printf("%s             kernel driver: %s%s%s", gpu->n_bars ? "\n" : "",
+                gpu->driver[0] ? gpu->driver : "none",
+                gpu->driver_version[0] ? " " : "", gpu->driver_version);
     if (gpu->backend && gpu->number >= 0)
         tool_printf("; device %s:%" PRId64, gpu->backend, gpu->number);
     if (gpu->n_partitions > 1)
@@ -175,6 +178,7 @@ machine_put_gpu(struct json *json, const struct machine_gpu *gpu)
     put_text(json, "subsystem", gpu->sub_name);
     put_bars(json, gpu);
     json_bool(json, "asleep", gpu->is_asleep);
+    json_bool(json, "simulated", gpu->is_simulated);
     put_told(json, "link_gt_s", gpu->link_gt_s > 0, gpu->link_gt_s);
     put_told(json, "link_lanes", gpu->link_width > 0, gpu->link_width);
     put_told(json, "link_max_gt_s", gpu->link_max_gt_s > 0, gpu->link_max_gt_s);

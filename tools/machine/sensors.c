@@ -130,6 +130,103 @@ machine_load_gpu(const char *root, const struct machine_gpu *gpu,
         closedir(dir);
 }
 
+/* The number behind `key` in FOLDER/NAME. */
+static double
+read_key(const char *folder, const char *name, const char *key)
+{
+    char path[PATH_MAX], text[1024], *at;
+
+    snprintf(path, sizeof(path), "%.4000s/%.64s", folder, name);
+    if (!machine_text(path, text, sizeof(text)))
+        return NAN;
+    at = strstr(text, key);
+    return at ? strtod(at + strlen(key), NULL) : (double)NAN;
+}
+
+/* src: the kernel's drivers/gpu/drm/amd/include/kgd_pp_interface.h: a header of
+ * size, format and content; format 1 with content 3 has at 112 what throttles,
+ * in bits that do not depend on the chip. */
+#define METRICS_FORMAT      1
+#define METRICS_CONTENT     3
+#define METRICS_THROTTLE_AT 112
+#define METRICS_BYTES       120
+
+static void
+read_metrics(const char *folder, struct machine_health *out)
+{
+    unsigned char bytes[METRICS_BYTES];
+    char path[PATH_MAX];
+    size_t n = 0;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%.4000s/gpu_metrics", folder);
+    file = fopen(path, "re");
+    if (file) {
+        n = fread(bytes, 1, sizeof(bytes), file);
+        fclose(file);
+    }
+    if (n < METRICS_BYTES || bytes[2] != METRICS_FORMAT ||
+        bytes[3] != METRICS_CONTENT)
+        return;
+    out->tells_throttle = true;
+    memcpy(&out->throttle, bytes + METRICS_THROTTLE_AT, sizeof(out->throttle));
+    if (out->throttle == UINT64_MAX) { /* this chip tells none */
+        out->tells_throttle = false;
+        out->throttle = 0;
+    }
+}
+
+/* src: the kernel's Documentation/gpu/amdgpu/ras.rst ("ue: 0", "ce: 1"),
+ * driver-misc.rst (pcie_replay_count), Documentation/ABI/testing/
+ * sysfs-bus-pci-devices-aer_stats. */
+void
+machine_health_gpu(const char *root, const struct machine_gpu *gpu,
+                   struct machine_health *out)
+{
+    char folder[PATH_MAX];
+
+    snprintf(folder, sizeof(folder), "%.2000s/sys/bus/pci/devices/%s", root,
+             gpu->address);
+    *out = (struct machine_health){NAN, NAN, NAN, NAN, false, 0};
+    out->ecc_corrected = read_key(folder, "ras/umc_err_count", "ce:");
+    out->ecc_uncorrected = read_key(folder, "ras/umc_err_count", "ue:");
+    out->pcie_replays = read_value(folder, "pcie_replay_count");
+    out->pcie_corrected =
+        read_key(folder, "aer_dev_correctable", "TOTAL_ERR_COR");
+    read_metrics(folder, out);
+}
+
+/* src: the kernel's drivers/gpu/drm/amd/pm/swsmu/inc/amdgpu_smu.h,
+ * SMU_THROTTLER_..._BIT: first and last of each kind. */
+void
+machine_throttle_text(uint64_t bits, char out[MACHINE_THROTTLE_TEXT])
+{
+    static const struct {
+        unsigned first, last;
+        const char *text;
+    } kinds[] = {
+        {0, 7, "power"},      {16, 23, "current"}, {34, 34, "memory's heat"},
+        {36, 36, "hot spot"}, {32, 45, "heat"},    {46, 47, "external signal"},
+        {56, 57, "firmware"},
+    };
+    size_t used = 0, i;
+
+    snprintf(out, MACHINE_THROTTLE_TEXT, "%s", bits ? "" : "none");
+    for (i = 0; i < ARRAY_LEN(kinds); i++) {
+        uint64_t mask = (UINT64_MAX >> (63 - kinds[i].last + kinds[i].first))
+                        << kinds[i].first;
+
+        if (!(bits & mask))
+            continue;
+        bits &= ~mask;
+        used += (size_t)snprintf(out + used, MACHINE_THROTTLE_TEXT - used,
+                                 "%s%s", used ? ", " : "", kinds[i].text);
+    }
+    if (bits)
+        snprintf(out + used, MACHINE_THROTTLE_TEXT - used, "%sunknown",
+                 used ? ", " : "");
+}
+
 /* src: the kernel's Documentation/power/powercap/powercap.rst */
 double
 machine_energy_cpu(const char *root)

@@ -28,6 +28,24 @@ struct machine_load {
 void machine_load_gpu(const char *root, const struct machine_gpu *gpu,
                       struct machine_load *out);
 
+/* What went wrong on the way, since the driver was loaded or the machine
+ * started, and what holds the clock back now. NAN: not told. */
+struct machine_health {
+    double ecc_corrected, ecc_uncorrected; /* of memory */
+    double pcie_replays;                   /* packets sent again */
+    double pcie_corrected;                 /* errors of the link, by AER */
+    bool tells_throttle;
+    uint64_t throttle; /* bits for machine_throttle_text; 0: nothing does */
+};
+
+/* Of a GPU, by the files of its PCI folder. */
+void machine_health_gpu(const char *root, const struct machine_gpu *gpu,
+                        struct machine_health *out);
+
+#define MACHINE_THROTTLE_TEXT 128
+/* "power, hot spot"; "none" for 0. */
+void machine_throttle_text(uint64_t bits, char out[MACHINE_THROTTLE_TEXT]);
+
 /* The energy that the first processor package has taken, in J; now and then it
  * begins at 0 again. NAN: not told, or to root alone. */
 double machine_energy_cpu(const char *root);

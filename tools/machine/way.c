@@ -18,6 +18,7 @@
 #include "base/chip.h"
 #include "base/env.h"
 #include "hcq/amd/amd.h"
+#include "ioctl/kio_interface.h"
 #include "ioctl/nv_abi.h"
 
 #define KFD_NODES  "/sys/devices/virtual/kfd/kfd/topology/nodes"
@@ -508,6 +509,21 @@ look_at_amd(const char *root, struct machine_gpu *gpu)
     gpu->has_small_bar = card.has_hidden_memory;
 }
 
+/* Below `doorbell sim`, whose machine has such cards. */
+static bool
+is_simulated(const char *root, uint32_t vendor)
+{
+    const char *marker = vendor == VENDOR_NV    ? kio_interface_marker("NV")
+                         : vendor == VENDOR_AMD ? kio_interface_marker("AMD")
+                                                : NULL;
+    char path[PATH_MAX];
+
+    if (!marker)
+        return false;
+    snprintf(path, sizeof(path), "%.2000s%s", root, marker);
+    return access(path, F_OK) == 0;
+}
+
 /* ---- all ----------------------------------------------------------------- */
 
 void
@@ -518,6 +534,7 @@ machine_look_at_ways(const char *root, struct machine *machine)
     for (i = 0; i < machine->n_gpus; i++) {
         struct machine_gpu *gpu = &machine->gpus[i];
 
+        gpu->is_simulated = is_simulated(root, gpu->vendor);
         if (gpu->vendor == VENDOR_NV)
             look_at_nv(root, gpu);
         else if (gpu->vendor == VENDOR_AMD)

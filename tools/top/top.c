@@ -45,6 +45,7 @@ forget(struct top_device *dev)
     dev->memory_used_bytes = dev->busy_percent = NAN;
     dev->memory_busy_percent = dev->clock_mhz = dev->memory_clock_mhz = NAN;
     dev->temperature_c = dev->power_w = NAN;
+    dev->health = (struct machine_health){NAN, NAN, NAN, NAN, false, 0};
 }
 
 /* A counter of energy, and from it the power where nothing else tells it. */
@@ -152,6 +153,7 @@ read_gpu(struct top *top, struct top_device *dev, double passed_s)
         return;
     machine_sense_gpu(top->root, dev->gpu, &sensors);
     machine_load_gpu(top->root, dev->gpu, &load);
+    machine_health_gpu(top->root, dev->gpu, &dev->health);
     dev->temperature_c = sensors.temperature_c;
     dev->power_w = sensors.power_w;
     dev->clock_mhz = sensors.clock_mhz > 0 ? sensors.clock_mhz : NAN;
@@ -296,6 +298,7 @@ add_gpu(struct top *top, const struct machine_gpu *gpu, bool is_named)
     struct top_device *dev = add_device(top, gpu->address);
 
     dev->gpu = gpu;
+    dev->simulated = gpu->is_simulated;
     if (gpu->backend && gpu->number >= 0)
         snprintf(dev->name, sizeof(dev->name), "%s:%lld", gpu->backend,
                  (long long)gpu->number);

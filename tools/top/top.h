@@ -5,7 +5,7 @@
 
 #include "hcq/hcq.h"
 #include "hcq/nv/nv_clock.h"
-#include "tools/machine/machine.h"
+#include "tools/machine/sensors.h"
 
 #define TOP_ENGINES_MAX 16
 
@@ -60,8 +60,9 @@ struct top_device {
      * processor's begin with the machine. */
     struct top_engine engines[TOP_ENGINES_MAX];
     size_t n_engines;
-    double energy_j;      /* since the first reading */
-    double energy_read_j; /* as read last */
+    struct machine_health health; /* of a GPU of PCI */
+    double energy_j;              /* since the first reading */
+    double energy_read_j;         /* as read last */
     /* What the kernel driver is asked through; NULL: it is not. */
     struct hcq_device *dev; /* owned */
     struct nv_rm *rm;       /* owned where there is no dev */

@@ -48,6 +48,33 @@ print_size(int width, double n_bytes)
 }
 
 static void
+print_count(bool *has, const char *what, double value)
+{
+    if (!isfinite(value))
+        return;
+    tool_printf("%s%s %.0f", *has ? ", " : "    ", what, value);
+    *has = true;
+}
+
+/* What is told: "throttled by power, ECC 0 corrected". */
+static void
+print_health(const struct machine_health *health)
+{
+    char text[MACHINE_THROTTLE_TEXT];
+    bool has = health->tells_throttle;
+
+    machine_throttle_text(health->throttle, text);
+    if (has)
+        tool_printf("    throttled by: %s", text);
+    print_count(&has, "ECC corrected", health->ecc_corrected);
+    print_count(&has, "ECC uncorrected", health->ecc_uncorrected);
+    print_count(&has, "PCIe replays", health->pcie_replays);
+    print_count(&has, "PCIe corrected", health->pcie_corrected);
+    if (has)
+        tool_printf("\n");
+}
+
+static void
 print_device(const struct top *top, size_t device)
 {
     const struct top_device *dev = &top->devices[device];
@@ -66,6 +93,8 @@ print_device(const struct top *top, size_t device)
     tool_printf("\n    %s%s%s\n", dev->model,
                 dev->simulated ? " (simulated)" : "",
                 dev->is_asleep ? " (asleep)" : "");
+    if (dev->gpu && !dev->is_asleep)
+        print_health(&dev->health);
     for (i = 0; dev->gpu && i < dev->n_engines; i++) {
         tool_printf("%s%s", i ? ", " : "    engines: ", dev->engines[i].name);
         if (isfinite(dev->engines[i].busy_percent))
@@ -121,6 +150,7 @@ put_device(struct json *json, const struct top *top, size_t device)
     const struct top_device *dev = &top->devices[device];
     const struct top_process *processes = top->processes.items;
     const struct top_queue *queues = top->queues.items;
+    char throttle[MACHINE_THROTTLE_TEXT];
     size_t i;
 
     json_object(json, NULL);
@@ -138,6 +168,13 @@ put_device(struct json *json, const struct top *top, size_t device)
     json_num(json, "temperature_c", dev->temperature_c);
     json_num(json, "power_w", dev->power_w);
     json_num(json, "energy_j", dev->energy_j);
+    machine_throttle_text(dev->health.throttle, throttle);
+    json_str(json, "throttled_by",
+             dev->health.tells_throttle ? throttle : NULL);
+    put_count(json, "ecc_corrected", dev->health.ecc_corrected);
+    put_count(json, "ecc_uncorrected", dev->health.ecc_uncorrected);
+    put_count(json, "pcie_replays", dev->health.pcie_replays);
+    put_count(json, "pcie_corrected", dev->health.pcie_corrected);
     json_array(json, "engines");
     for (i = 0; i < dev->n_engines; i++) {
         json_object(json, NULL);
@@ -259,6 +296,18 @@ static const struct {
      offsetof(struct top_device, memory_used_bytes), 1},
     {"doorbell_clock_hertz", "gauge", "Frequency of its units.",
      offsetof(struct top_device, clock_mhz), 1e6},
+    {"doorbell_ecc_corrected_total", "counter",
+     "Errors of memory that were corrected.",
+     offsetof(struct top_device, health.ecc_corrected), 1},
+    {"doorbell_ecc_uncorrected_total", "counter",
+     "Errors of memory that were not.",
+     offsetof(struct top_device, health.ecc_uncorrected), 1},
+    {"doorbell_pcie_replays_total", "counter",
+     "Packets of the link that were sent again.",
+     offsetof(struct top_device, health.pcie_replays), 1},
+    {"doorbell_pcie_corrected_errors_total", "counter",
+     "Errors of the link that were corrected.",
+     offsetof(struct top_device, health.pcie_corrected), 1},
     {"doorbell_memory_clock_hertz", "gauge", "Frequency of its memory.",
      offsetof(struct top_device, memory_clock_mhz), 1e6},
     {"doorbell_temperature_celsius", "gauge", "Temperature.",

@@ -234,6 +234,51 @@ put_discovery(struct sim_text *text, const struct kfd_machine *machine,
     return true;
 }
 
+/* src: Linux 6.12, kgd_pp_interface.h: struct gpu_metrics_v1_3, whose header is
+ * its size and its version; nothing throttles. */
+static void
+put_metrics(struct sim_text *text)
+{
+    const unsigned char head[] = {120, 0, 1, 3};
+    size_t i;
+
+    for (i = 0; i < 120 && text->n < text->cap; i++)
+        text->buf[text->n++] = (char)(i < sizeof(head) ? head[i] : 0);
+}
+
+/* Sensors and counters, which stand still: what reads them has something to
+ * read. A virtual function shows none (guess: as it has no MMIO page). */
+static bool
+put_sensor(struct sim_text *text, const struct kfd_card *card, const char *rest)
+{
+    static const struct {
+        const char *name, *value;
+    } rows[] = {
+        {"device/hwmon/hwmon0/name", "amdgpu"},
+        {"device/hwmon/hwmon0/temp1_input", "45000"},
+        {"device/hwmon/hwmon0/power1_average", "90000000"},
+        {"device/hwmon/hwmon0/freq1_input", "2100000000"},
+        {"device/hwmon/hwmon0/freq2_input", "1300000000"},
+        {"device/pcie_replay_count", "0"},
+        {"device/ras/umc_err_count", "ue: 0\nce: 0"},
+    };
+    size_t i;
+
+    if (card->machine->is_virtual)
+        return false;
+    if (strcmp(rest, "device/gpu_metrics") == 0) {
+        put_metrics(text);
+        return true;
+    }
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        if (strcmp(rows[i].name, rest) == 0) {
+            sim_text_put(text, "%s\n", rows[i].value);
+            return true;
+        }
+    }
+    return false;
+}
+
 /* A file of the card's PCI folder; false: there is none of that name. */
 static bool
 put_pci_file(struct sim_text *text, const struct kfd_card *card,
@@ -256,7 +301,7 @@ put_pci_file(struct sim_text *text, const struct kfd_card *card,
             return true;
         }
     }
-    return false;
+    return put_sensor(text, card, rest);
 }
 
 /* The number after `prefix`, and what follows the slash behind it. */
