@@ -723,11 +723,34 @@ window_axes(const struct pool_shape *s, uint32_t rank)
     return mask;
 }
 
+/* The greatest of each window, the axes of offsets kept. The border, which is
+ * minus infinity, never takes the gradient of a window that is so throughout:
+ * elements are compared with a border of NaN. */
+static const struct uop *
+max_windows(struct bell_context *ctx, const struct uop *x,
+            const struct pool_shape *s, uint32_t mask, const struct uop **out_u)
+{
+    const struct uop *low = tn_neutral(ctx, UOP_MAX, x->dtype), *max;
+    struct tensor_rule rule = {.kind = TENSOR_RULE_TIES, .p = {mask}};
+    uint32_t i;
+    bool has_border = false;
+
+    *out_u = pool_windows(ctx, x, s,
+                          tn_is_float(low) ? low->arg.f : (double)low->arg.i);
+    max = tn_reduce(ctx, UOP_MAX, *out_u, mask);
+    for (i = 0; i < s->n_axes; i++)
+        has_border = has_border || s->padding[i] > 0 || s->after[i] > 0;
+    if (!has_border || !tn_is_float(x))
+        return max;
+    rule.a = pool_windows(ctx, x, s, (double)NAN);
+    return tensor_rule_add(ctx, max, &rule);
+}
+
 static struct bell_tensor *
 max_call(const char *call, struct bell_tensor *x,
          const struct bell_pool_options *opt, uint32_t n_axes)
 {
-    const struct uop *u, *low;
+    const struct uop *u, *windows;
     struct pool_shape s;
     struct bell_tensor *out;
     uint32_t mask;
@@ -741,11 +764,8 @@ max_call(const char *call, struct bell_tensor *x,
         return tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_DTYPE,
                            "of bool; no meaning for it");
     mask = window_axes(&s, tensor_at(x)->shape->n);
-    low = tn_neutral(tensor_at(x)->ctx, UOP_MAX, u->dtype);
-    u = pool_windows(tensor_at(x)->ctx, u, &s,
-                     tn_is_float(low) ? low->arg.f : (double)low->arg.i);
-    u = tn_squeeze(tensor_at(x)->ctx,
-                   tn_reduce(tensor_at(x)->ctx, UOP_MAX, u, mask), mask);
+    u = max_windows(tensor_at(x)->ctx, u, &s, mask, &windows);
+    u = tn_squeeze(tensor_at(x)->ctx, u, mask);
     return tensor_new(tensor_at(x)->ctx, call, u);
 }
 
@@ -808,7 +828,7 @@ bell_max_pool_indices(struct bell_tensor *x, uint32_t n_axes,
                       struct bell_tensor **out_values,
                       struct bell_tensor **out_indices)
 {
-    const struct uop *u, *low, *max;
+    const struct uop *u, *max;
     struct bell_tensor *error;
     struct bell_context *ctx;
     struct pool_shape s;
@@ -835,10 +855,7 @@ bell_max_pool_indices(struct bell_tensor *x, uint32_t n_axes,
         return;
     u = tensor_wide_node(x);
     mask = window_axes(&s, tensor_at(x)->shape->n);
-    low = tn_neutral(ctx, UOP_MAX, u->dtype);
-    u = pool_windows(ctx, u, &s,
-                     tn_is_float(low) ? low->arg.f : (double)low->arg.i);
-    max = tn_reduce(ctx, UOP_MAX, u, mask);
+    max = max_windows(ctx, u, &s, mask, &u);
     if (out_values)
         *out_values = tensor_new(ctx, __func__, tn_squeeze(ctx, max, mask));
     if (out_indices) {

@@ -25,6 +25,8 @@ enum tensor_rule_kind {
     TENSOR_RULE_RESIZE,    /* of a along p[0]; p: interpolate.c */
     TENSOR_RULE_CUSTOM,    /* a caller's function of custom's inputs, for all of
                             * its results at once; a is input 0 */
+    TENSOR_RULE_TIES,      /* elements of a that equal it along axes p[0] share
+                            * its adjoint; it has these axes, with size 1 */
     TENSOR_RULE_PART,      /* result p[0] of the caller's function that a is */
 };
 
