@@ -131,7 +131,8 @@ find_edge(const struct backward *bw, const struct uop *u, uint32_t i,
         return src && tn_is_float(src) && src->op != UOP_CONST ? src : NULL;
     }
     if (rule) {
-        *out_end = i > (rule->kind == TENSOR_RULE_CONV);
+        *out_end = i > (rule->kind == TENSOR_RULE_CONV ||
+                        rule->kind == TENSOR_RULE_CONV_BACK);
         return *out_end ? NULL : i ? rule->b : rule->a;
     }
     if (i >= u->n_src || u->op == UOP_DETACH || u->op == UOP_BITCAST ||
@@ -577,6 +578,15 @@ apply_rule(struct backward *bw, const struct tensor_rule *rule,
         if (needs_gradient(bw, b))
             add_adjoint(bw, b,
                         tn_conv_back_w(ctx, a, g, &s, tn_shape(ctx, b)->d + 2));
+        break;
+    case TENSOR_RULE_CONV_BACK: /* g is of sources, a of results */
+        conv_from_rule(rule->p, &s);
+        g = tn_cast(ctx, g, a->dtype);
+        if (needs_gradient(bw, a))
+            add_adjoint(bw, a, tn_conv(ctx, g, b, &s, false));
+        if (needs_gradient(bw, b))
+            add_adjoint(bw, b,
+                        tn_conv_back_w(ctx, g, a, &s, tn_shape(ctx, b)->d + 2));
         break;
     }
 }

@@ -18,6 +18,7 @@ enum tensor_rule_kind {
     TENSOR_RULE_SCALE,     /* d node / d a is b, elementwise */
     TENSOR_RULE_UNFOLD,    /* tn_unfold of a; p = axis, step, dilation */
     TENSOR_RULE_CONV,      /* tn_conv of a by b; p: conv.h */
+    TENSOR_RULE_CONV_BACK, /* tn_conv_back_x of a by b; p: conv.h */
     TENSOR_RULE_SOFTMAX,   /* of a in float32, along axis p[0] */
     TENSOR_RULE_SCATTER,   /* tn_scatter of a by b; p = axis, combine */
     TENSOR_RULE_ATTEND,    /* tn_matmul of a, a softmax (as halves), by b */

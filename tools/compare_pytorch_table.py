@@ -349,6 +349,10 @@ END = """
 Where a result is NaN, its gradient may be any number. Singular vectors and eigenvectors may have the other sign, and the
 vectors of a full U or Vh beyond the singular values are any orthonormal basis.
 
+A convolution multiplies its border of zeros by the weights, as do gradients and transposed convolutions at the ends of an
+axis: an infinite weight makes NaN there. In PyTorch it depends on the library that it calls. Infinite elements and infinite
+gradients of results reach what an offset of the window takes them to, and nothing else.
+
 PyTorch has none of these functions: {absent}.
 
 PyTorch draws other random numbers from the same seed: {random}.
