@@ -52,8 +52,8 @@ read_all(FILE *stream, const char *path, struct file_bytes *file)
 
     do {
         if (host_grow(&file->data, &cap, need, 1) != 0)
-            return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for %zu bytes",
-                             path, need);
+            return bell_fail(BELL_E_NO_MEMORY,
+                             "%s: out of memory for %zu bytes", path, need);
         errno = 0;
         got = fread((char *)file->data + file->size_bytes, 1,
                     cap - file->size_bytes, stream);

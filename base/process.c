@@ -18,7 +18,7 @@ process_mark_init(struct process_mark *out_mark)
 
     if (page == MAP_FAILED)
         return bell_fail_errno(BELL_E_NO_MEMORY, errno,
-                               "no memory for a page: %s", strerror(errno));
+                               "out of memory for a page: %s", strerror(errno));
     out_mark->word = page;
     out_mark->pid = (int32_t)getpid();
     /* Linux before 4.14 cannot. */

@@ -64,7 +64,7 @@ fail_full(struct hcq_cs *cs)
 {
     bell_status status =
         cs->stream ? bell_fail(BELL_E_NO_MEMORY,
-                               "stream '%s': no memory after %u bytes",
+                               "stream '%s': out of memory after %u bytes",
                                cs->stream->name, cs->n_dw * 4)
                    : bell_fail(BELL_BAD_SIZE,
                                "%s: the stream is larger than the ring, "
@@ -519,7 +519,7 @@ hcq_queue_init(struct hcq_queue *queue, struct hcq_device *dev,
     queue->packets = host_aligned(64, (size_t)packet_bytes);
     if (!queue->packets)
         return bell_fail(BELL_E_NO_MEMORY,
-                         "%s: no memory for %llu bytes of commands",
+                         "%s: out of memory for %llu bytes of commands",
                          queue->name, (unsigned long long)packet_bytes);
     /* The pages are there before the first launch is: those of as much as one
      * stream takes. A program that is seldom far ahead of its card is spared

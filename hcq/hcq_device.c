@@ -512,7 +512,7 @@ hcq_card_open(const struct hcq_card_driver *driver, unsigned idx,
     bell_status status;
 
     if (!dev)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for device %s:%u",
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for device %s:%u",
                          driver->backend, idx);
     info = &dev->info;
     info->struct_size = sizeof(*info);

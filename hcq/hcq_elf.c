@@ -200,7 +200,7 @@ hcq_elf_places(const struct hcq_elf *elf, uint64_t **out_places)
 
     if (!places)
         return bell_fail(BELL_E_NO_MEMORY,
-                         "program '%s': no memory for %u sections",
+                         "program '%s': out of memory for %u sections",
                          elf->program, elf->n_sections);
     for (i = 0; i < elf->n_sections; i++)
         places[i] = HCQ_ELF_NOT_LOADED;

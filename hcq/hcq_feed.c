@@ -657,8 +657,8 @@ hcq_feed_init(struct hcq_feed *feed, struct hcq_device *dev,
     feed->ring = host_aligned(64, ring_bytes);
     if (!feed->ring)
         return bell_fail(BELL_E_NO_MEMORY,
-                         "%s: no memory for a ring of %u bytes", dev->info.name,
-                         ring_bytes);
+                         "%s: out of memory for a ring of %u bytes",
+                         dev->info.name, ring_bytes);
     feed->has_membarrier = hcq_feed_prepare();
     feed->base.sync_va_end = feed->base.copy_va_end = UINT64_MAX;
     status =

@@ -72,7 +72,7 @@ hcq_graph_create(const struct hcq_graph_desc *desc,
     }
     graph = host_calloc(1, sizeof(*graph));
     if (!graph)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for a graph");
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a graph");
     snprintf(graph->name, sizeof(graph->name), "%s",
              desc->name ? desc->name : "");
     graph->flags = desc->flags;
@@ -141,9 +141,9 @@ hcq_graph_slot(struct hcq_graph *graph, const char *name, uint64_t size_bytes)
                   sizeof(*graph->names)) != 0 ||
         (!map_get(&graph->slot_of, hash) &&
          map_put(&graph->slot_of, hash, graph->n_slots) != 0)) {
-        fail(graph,
-             bell_fail(BELL_E_NO_MEMORY, "graph '%s': no memory for slot %zu",
-                       graph->name, graph->n_slots));
+        fail(graph, bell_fail(BELL_E_NO_MEMORY,
+                              "graph '%s': out of memory for slot %zu",
+                              graph->name, graph->n_slots));
         return HCQ_SLOT_NONE;
     }
     slot = &graph->slots[graph->n_slots];
@@ -227,7 +227,7 @@ add_command(struct hcq_graph *graph, enum graph_kind kind,
         host_grow((void **)&graph->args, &graph->cap_args,
                   graph->n_args + n_args, sizeof(*graph->args)) != 0) {
         fail(graph, bell_fail(BELL_E_NO_MEMORY,
-                              "graph '%s': no memory for command %zu",
+                              "graph '%s': out of memory for command %zu",
                               graph->name, graph->n_commands));
         return NULL;
     }
@@ -389,9 +389,9 @@ hcq_graph_patch(struct hcq_graph *graph, unsigned field, uint32_t slot,
     }
     if (host_grow((void **)&graph->patches, &graph->cap_patches,
                   graph->n_patches + 1, sizeof(*graph->patches)) != 0) {
-        fail(graph,
-             bell_fail(BELL_E_NO_MEMORY, "graph '%s': no memory for patch %zu",
-                       graph->name, graph->n_patches));
+        fail(graph, bell_fail(BELL_E_NO_MEMORY,
+                              "graph '%s': out of memory for patch %zu",
+                              graph->name, graph->n_patches));
         return;
     }
     patch = &graph->patches[graph->n_patches++];

@@ -688,7 +688,7 @@ hcq_graph_order(struct hcq_graph *graph)
          gather_ranges(graph, HCQ_ACCESS_READ, &graph->read, &graph->n_read);
     if (!ok)
         return bell_fail(BELL_E_NO_MEMORY,
-                         "graph '%s': no memory to order %zu commands",
+                         "graph '%s': out of memory to order %zu commands",
                          graph->name, graph->n_commands);
     BELL_TRY(find_users(graph));
     graph->is_used[0] = true;

@@ -138,7 +138,7 @@ create_parts(struct hcq_graph *graph, struct graph_copy *copy, uint32_t q)
     copy->patches[q] = host_alloc(n_bytes);
     if (!copy->patches[q])
         return bell_fail(BELL_E_NO_MEMORY,
-                         "graph '%s': no memory for %zu slots", graph->name,
+                         "graph '%s': out of memory for %zu slots", graph->name,
                          graph->n_slots);
     for (i = 0; i < graph->n_slots; i++)
         copy->patches[q][i] = HCQ_PATCH_NONE;
@@ -183,7 +183,7 @@ make_lists(struct hcq_graph *graph)
     }
     if (!ok)
         return bell_fail(BELL_E_NO_MEMORY,
-                         "graph '%s': no memory for %zu slots", graph->name,
+                         "graph '%s': out of memory for %zu slots", graph->name,
                          graph->n_slots);
     for (i = 0; i < graph->n_slots; i++) {
         if (graph->slots[i].dev && graph->slots[i].is_written)

@@ -137,18 +137,18 @@ alloc_node(struct hcq_device *dev, uint64_t size_bytes, uint64_t class_bytes,
         most_bytes(dev, live_bytes + class_bytes)) {
         hcq_memory_trim(dev);
         if (live_bytes + class_bytes > dev->info.memory_bytes)
-            return bell_fail(
-                BELL_E_NO_MEMORY,
-                "%s: no memory for a buffer of %llu bytes: %llu of %llu bytes "
-                "are in use",
-                dev->info.name, (unsigned long long)size_bytes,
-                (unsigned long long)live_bytes,
-                (unsigned long long)dev->info.memory_bytes);
+            return bell_fail(BELL_E_NO_MEMORY,
+                             "%s: out of memory for a buffer of %llu bytes: "
+                             "%llu of %llu bytes "
+                             "are in use",
+                             dev->info.name, (unsigned long long)size_bytes,
+                             (unsigned long long)live_bytes,
+                             (unsigned long long)dev->info.memory_bytes);
     }
     node = host_calloc(1, sizeof(*node));
     if (!node)
         return bell_fail(BELL_E_NO_MEMORY,
-                         "%s: no memory for a buffer of %llu bytes",
+                         "%s: out of memory for a buffer of %llu bytes",
                          dev->info.name, (unsigned long long)size_bytes);
     status = dev->ops->mem_alloc(dev, class_bytes, flags, &node->mem);
     if (status == BELL_E_NO_MEMORY && cached_bytes) {
@@ -220,7 +220,7 @@ alloc_foreign(struct hcq_device *dev, struct hcq_buffer_node **out_node)
 {
     *out_node = host_calloc(1, sizeof(**out_node));
     if (!*out_node)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a buffer",
+        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for a buffer",
                          dev->info.name);
     return BELL_OK;
 }

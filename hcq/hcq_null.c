@@ -123,7 +123,7 @@ null_signal_alloc(struct hcq_device *base, uint64_t *out_va,
     uint64_t *words = host_calloc(2, sizeof(*words));
 
     if (!words)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a signal",
+        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for a signal",
                          base->info.name);
     *out_va = (uint64_t)(uintptr_t)words;
     *out_host = words;
@@ -160,7 +160,7 @@ null_program_create(struct hcq_device *base,
     struct hcq_program_base *prog = host_calloc(1, sizeof(*prog));
 
     if (!prog)
-        return bell_fail(BELL_E_NO_MEMORY, "program '%s': no memory for it",
+        return bell_fail(BELL_E_NO_MEMORY, "program '%s': out of memory for it",
                          desc->name);
     hcq_program_init(prog, base, desc);
     prog->pub.code_size_bytes = desc->binary_size_bytes;
@@ -196,7 +196,7 @@ null_queue_create(struct hcq_device *base, const struct hcq_queue_desc *desc,
     bell_status status;
 
     if (!queue)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a queue",
+        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for a queue",
                          base->info.name);
     queue->sync_va_end = queue->copy_va_end = UINT64_MAX;
     queue->words = (uint8_t)words_of(base->info.backend, desc->kind);
@@ -372,8 +372,8 @@ hcq_null_open(const char *backend, unsigned idx, const char *name,
                          name, backend);
     dev = host_calloc(1, sizeof(*dev));
     if (!dev)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for %s@null:%s", backend,
-                         name);
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for %s@null:%s",
+                         backend, name);
     while (strcmp(limits[i].backend, backend) != 0)
         i++;
     null_fill_info(&dev->base.info, &limits[i], name, arch, chip);

@@ -48,7 +48,7 @@ hcq_signal_create(struct hcq_device *dev, uint64_t value,
     BELL_TRY(hcq_check_process(dev));
     node = host_calloc(1, sizeof(*node));
     if (!node)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a signal",
+        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for a signal",
                          dev->info.name);
     status = dev->ops->signal_alloc(dev, &node->pub.va, &node->pub.host);
     if (status != BELL_OK) {

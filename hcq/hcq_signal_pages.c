@@ -31,7 +31,7 @@ grow_pages(void *user, uint64_t piece_bytes, void **out_piece)
 
     (void)piece_bytes;
     if (!page)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for signals");
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for signals");
     status = pages->ops->alloc(pages->user, &page->page);
     if (status != BELL_OK) {
         host_free(page);
@@ -68,7 +68,7 @@ hcq_signal_pages_create(const struct hcq_signal_page_ops *ops, void *user,
     bell_status status;
 
     if (!pages)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for signals");
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for signals");
     pages->ops = ops;
     pages->user = user;
     status = mem_slab_create(HCQ_SIGNAL_BYTES, HCQ_SIGNAL_PAGE_BYTES, &slab_ops,

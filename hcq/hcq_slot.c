@@ -68,7 +68,7 @@ hcq_slot_alloc(struct hcq_device *dev, uint64_t *out_va, uint64_t **out_host)
     struct hcq_slot *slot = host_aligned(64, sizeof(*slot));
 
     if (!slot)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a signal",
+        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for a signal",
                          dev->info.name);
     memset(slot, 0, sizeof(*slot));
     *out_va = (uint64_t)(uintptr_t)slot;

@@ -19,7 +19,7 @@ hcq_stream_create(struct hcq_queue *queue, const char *name,
     BELL_TRY(hcq_check_process(queue->dev));
     stream = host_calloc(1, sizeof(*stream));
     if (!stream)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a stream",
+        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for a stream",
                          queue->name);
     stream->queue = queue;
     snprintf(stream->name, sizeof(stream->name), "%s", name ? name : "");
@@ -107,7 +107,7 @@ hcq_stream_patch_point(struct hcq_stream *stream, const char *name)
     if (failed) {
         hcq_cs_fail(&stream->cs,
                     bell_fail(BELL_E_NO_MEMORY,
-                              "stream '%s': no memory for patch point",
+                              "stream '%s': out of memory for patch point",
                               stream->name));
         return HCQ_PATCH_NONE;
     }
@@ -151,7 +151,7 @@ hcq_cs_patch(struct hcq_cs *cs, unsigned field, uint32_t patch, int64_t addend)
     if (host_grow(&places, &stream->cap_places, stream->n_places + 1,
                   sizeof(place)) != 0) {
         hcq_cs_fail(cs, bell_fail(BELL_E_NO_MEMORY,
-                                  "stream '%s': no memory for patch '%s'",
+                                  "stream '%s': out of memory for patch '%s'",
                                   stream->name, stream->names[patch].text));
         return;
     }

@@ -71,7 +71,7 @@ hcq_tell_launches(const struct hcq_cs *cs)
         return BELL_OK;
     words = host_alloc(n * sizeof(*words));
     if (!words)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory to tell of launches");
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory to tell of launches");
     put_launches(cs, words);
     /* without the device's: that says how it was opened */
     status = hcq_tell(dev, KIO_TOLD_LAUNCHES, name ? name + 1 : "", 0, words,

@@ -476,7 +476,8 @@ list_parts(struct packer *p, uint32_t n)
     }
     host_free(owner);
     BELL_TRY(uop_graph_status(p->g));
-    return p->failed ? bell_fail(BELL_E_NO_MEMORY, "packing %u programs", n)
+    return p->failed ? bell_fail(BELL_E_NO_MEMORY,
+                                 "packing %u programs: out of memory", n)
                      : BELL_OK;
 }
 

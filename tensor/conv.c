@@ -169,22 +169,16 @@ turn_weight(struct bell_context *ctx, const struct uop *w,
     return tn_flip(ctx, w, axes_from(2, n));
 }
 
-/* u[n, c, (r s), Q, Q'] as [n, c, x, x'], x being (Q r). */
+/* u[n, c, r, s, Q, Q'] as [n, c, x, x'], x being (Q r). */
 static const struct uop *
-interleave(struct bell_context *ctx, const struct uop *u,
-           const struct conv_shape *s)
+interleave(struct bell_context *ctx, const struct uop *u, uint32_t n)
 {
-    int64_t order[TN_MAX_RANK] = {0, 1}, phases = 1;
-    uint32_t n = s->n_axes, i;
+    int64_t order[TN_MAX_RANK] = {0, 1};
+    uint32_t i;
 
     for (i = 0; i < n; i++) {
-        phases *= s->stride[i];
-        order[2 + 2 * i] = 2 + n + i; /* n c r s y x to n c y r x s */
+        order[2 + 2 * i] = 2 + n + i;
         order[3 + 2 * i] = 2 + i;
-    }
-    for (i = 0; i + 1 < n; i++) {
-        phases /= s->stride[i];
-        u = tn_split_axis(ctx, u, 2 + i, s->stride[i], phases);
     }
     u = tn_permute(ctx, u, order);
     for (i = 0; i < n; i++)
@@ -207,8 +201,10 @@ join_phases(struct bell_context *ctx, const struct uop *u,
         phases *= s->stride[i];
     if (phases > 1) {
         u = tn_wrap(ctx, UOP_CONTIGUOUS, u);
-        u = tn_split_axis(ctx, u, 1, tn_size(ctx, u, 1) / phases, phases);
-        u = interleave(ctx, u, s);
+        for (i = s->n_axes; i-- > 0;) /* the last axis first */
+            u = tn_split_axis(ctx, u, 1, tn_size(ctx, u, 1) / s->stride[i],
+                              s->stride[i]);
+        u = interleave(ctx, u, s->n_axes);
     }
     for (i = 0; i < s->n_axes; i++) {
         int64_t at = s->padding[i] - axes[i].first * axes[i].phases;
@@ -234,102 +230,145 @@ remove_stride(struct bell_context *ctx, const struct uop *y,
     return y;
 }
 
-/* ---- a convolution for each phase ---- */
+/* ---- a convolution for each number of taps ---- */
 
-#define MAX_PHASES     16
-#define LEAST_PRODUCTS (1 << 20) /* what kernels' starts cost beside them */
-
-/* Where windows are no multiple of the stride, phases as channels multiply by
- * zeros: 16 offsets for 9 of 3 x 3 by 2. Phases by themselves pay on a CPU where
- * a fifth of the products are such. guess: GPUs would rather have one kernel. */
+/* Where windows are no multiple of the stride, phases as channels of one
+ * convolution would multiply by zeros: 16 offsets for 9 of 3 x 3 by 2, and an
+ * infinity among the results would make NaN of a source that no offset of the
+ * window meets there. */
 static bool
 divides_phases(struct bell_context *ctx, const struct conv_shape *s,
-               const struct uop *y, const struct uop *w, const int64_t *want)
+               const struct uop *w)
 {
-    int64_t phases = 1, window = 1, padded = 1, uses;
     uint32_t i;
 
-    if (tn_bad(y) || tn_bad(w) || !tensor_device_is_cpu(ctx))
-        return false;
-    uses = tn_size(ctx, y, 0) * tn_size(ctx, w, 0) * tn_size(ctx, w, 1);
-    for (i = 0; i < s->n_axes; i++) {
-        int64_t size = tn_size(ctx, w, 2 + i), step = s->stride[i];
-        phases *= step;
-        if (phases > MAX_PHASES)
-            return false;
-        window *= size;
-        padded *= step * (int64_t)div_up((uint64_t)size, (uint64_t)step);
-        uses *= (int64_t)div_up((uint64_t)want[i], (uint64_t)step);
+    for (i = 0; i < s->n_axes && !tn_bad(w); i++) {
+        if (tn_size(ctx, w, 2 + i) % s->stride[i])
+            return true;
     }
-    return 4 * padded >= 5 * window &&
-           (padded - window) * uses >= LEAST_PRODUCTS;
+    return false;
 }
 
-/* The sources x = stride * Q + r of phase `at`, r on each axis, [n, c, Q, Q']; NULL
- * where no offset of the window meets them. w is [g, o, i, p, q]. */
-static const struct uop *
-conv_phase(struct bell_context *ctx, const struct uop *y, const struct uop *w,
-           const struct conv_shape *s, const int64_t *want, int64_t at,
-           bool wide)
+/* Sources stride * Q + phase of one axis, `n` phases from the first on, which as
+ * many offsets of the window meet: taps, in the results Q + at, Q + at - 1 ... */
+struct phase_range {
+    int64_t phase, n, taps, offset, at;
+};
+
+#define LEAST_COPIED (1 << 12) /* of a window's elements: another kernel pays */
+#define MAX_RANGES   3 /* fewer taps, more, or what is before the padding's end */
+
+/* The ranges of axis i, their number. Offset p = stride * a + R meets source X =
+ * stride * A + R of the padded axis. */
+static uint32_t
+find_ranges(const struct conv_shape *s, uint32_t i, int64_t window,
+            struct phase_range *ranges)
 {
-    int64_t order[TN_MAX_RANK] = {0, 2, 1, 3, 4, 5};
+    int64_t step = s->stride[i], taps = window / step, more = window % step;
+    int64_t phase = 0;
+    uint32_t n = 0;
+
+    while (phase < step) {
+        struct phase_range *r = &ranges[n++];
+        int64_t end;
+        assert(n <= MAX_RANGES);
+        r->phase = phase;
+        r->offset = (phase + s->padding[i]) % step;
+        r->at = (phase + s->padding[i]) / step;
+        r->taps = r->offset < more ? taps + 1 : taps;
+        end = r->offset < more ? more : step;
+        r->n = end - r->offset < step - phase ? end - r->offset : step - phase;
+        phase += r->n;
+    }
+    return n;
+}
+
+/* The sources of a range on each axis, [n, c, r, r', Q, Q']; zeros where no offset
+ * of the window meets them. w is [g, o, i, p, q]. */
+static const struct uop *
+conv_range(struct bell_context *ctx, const struct uop *y, const struct uop *w,
+           const struct conv_shape *s, const int64_t *want,
+           const struct phase_range *const *ranges, bool wide)
+{
+    /* g o i a r b s to g i r s o a b */
+    int64_t order[TN_MAX_RANK] = {0, 2}, d[TN_MAX_RANK];
     struct conv_shape plain = *s;
     uint32_t n = s->n_axes, i;
+    bool is_met = true;
 
-    for (i = n; i-- > 0 && !tn_bad(w) && !tn_bad(y);) {
-        int64_t step = s->stride[i], x = at % step + s->padding[i];
-        int64_t first = x % step, size = tn_size(ctx, w, 3 + i), taps, reach;
-        at /= step;
-        if (first >= size)
-            return NULL;
-        /* every step-th offset from the first on */
-        taps = (int64_t)div_up((uint64_t)(size - first), (uint64_t)step);
-        w = pad_or_cut(ctx, w, 3 + i, -first, first + taps * step - size);
-        w = tn_split_axis(ctx, w, 3 + i, taps, step);
-        w = tn_shrink_axis(ctx, w, 4 + i, 0, 1);
-        w = tn_squeeze(ctx, w, 1u << (4 + i));
-        reach = (taps - 1) * s->dilation[i];
-        x = reach - x / step;
-        y = pad_or_cut(ctx, y, 2 + i, x,
-                       (int64_t)div_up((uint64_t)want[i], (uint64_t)step) +
-                           reach - tn_size(ctx, y, 2 + i) - x);
+    if (tn_bad(y) || tn_bad(w))
+        return &uop_failed;
+    d[0] = tn_size(ctx, y, 0);
+    d[1] = s->groups * tn_size(ctx, w, 2);
+    order[2 + n] = 1;
+    for (i = 0; i < n; i++) {
+        d[2 + i] = ranges[i]->n;
+        d[2 + n + i] =
+            (int64_t)div_up((uint64_t)want[i], (uint64_t)s->stride[i]);
+        is_met = is_met && ranges[i]->taps > 0;
+    }
+    if (!is_met)
+        return tn_full(
+            ctx,
+            tn_const(ctx,
+                     wide && uop_dtype_is_small(y->dtype) ? UOP_F32 : y->dtype,
+                     0),
+            d, 2 + 2 * n);
+    for (i = 0; i < n; i++) {
+        const struct phase_range *r = ranges[i];
+        int64_t step = s->stride[i], reach = (r->taps - 1) * s->dilation[i];
+        int64_t before = reach - r->at, size = tn_size(ctx, y, 2 + i);
+        uint32_t axis = 3 + 2 * i;
+        w = pad_or_cut(ctx, w, axis, 0, r->taps * step - tn_size(ctx, w, axis));
+        w = tn_split_axis(ctx, w, axis, r->taps, step);
+        w = tn_shrink_axis(ctx, w, axis + 1, r->offset, r->offset + r->n);
+        order[2 + i] = axis + 1;
+        order[3 + n + i] = axis;
+        y = pad_or_cut(ctx, y, 2 + i, before,
+                       d[2 + n + i] + reach - size - before);
         plain.stride[i] = 1;
         plain.padding[i] = 0;
     }
-    w = tn_merge_axes(ctx, tn_permute(ctx, w, order), 0, 2);
-    w = tn_wrap(ctx, UOP_CONTIGUOUS, tn_flip(ctx, w, axes_from(2, n)));
-    y = tn_conv(ctx, y, w, &plain, wide);
-    return tn_wrap(ctx, UOP_CONTIGUOUS, y);
+    w = tn_merge_axes(ctx, tn_permute(ctx, w, order), 0, 2 + n);
+    w = tn_flip(ctx, w, axes_from(2, n));
+    if (tensor_device_is_cpu(ctx) && !tn_bad(w) &&
+        tn_numel(ctx, w) >= LEAST_COPIED)
+        w = tn_wrap(ctx, UOP_CONTIGUOUS, w);
+    y = tn_wrap(ctx, UOP_CONTIGUOUS, tn_conv(ctx, y, w, &plain, wide));
+    return tn_reshape(ctx, y, d, 2 + 2 * n);
 }
 
+/* A convolution for each combination of ranges, joined. */
 static const struct uop *
-conv_phases(struct bell_context *ctx, const struct uop *y, const struct uop *w,
+conv_ranges(struct bell_context *ctx, const struct uop *y, const struct uop *w,
             const struct conv_shape *s, const int64_t *want, bool wide)
 {
-    const struct uop *parts[MAX_PHASES], *some = NULL, *u;
-    int64_t d[TN_MAX_RANK];
-    uint32_t n = s->n_axes, phases = 1, i;
+    const struct uop *parts[MAX_RANGES * MAX_RANGES * MAX_RANGES], *u;
+    struct tensor_rule rule = {.kind = TENSOR_RULE_CONV_BACK, .a = y, .b = w};
+    struct phase_range ranges[3][MAX_RANGES];
+    uint32_t count[3] = {1, 1, 1}, all = 1, n = s->n_axes, i, k;
 
-    for (i = 0; i < n; i++)
-        phases *= (uint32_t)s->stride[i];
-    assert(phases > 1 && phases <= MAX_PHASES);
+    for (i = 0; i < n; i++) {
+        count[i] = find_ranges(s, i, tn_size(ctx, w, 2 + i), ranges[i]);
+        all *= count[i];
+    }
     w = tn_split_axis(ctx, w, 0, s->groups, tn_size(ctx, w, 0) / s->groups);
-    for (i = 0; i < phases; i++) {
-        parts[i] = conv_phase(ctx, y, w, s, want, i, wide);
-        some = parts[i] ? parts[i] : some;
+    for (k = 0; k < all; k++) {
+        const struct phase_range *these[3] = {NULL};
+        uint32_t at = k;
+        for (i = n; i-- > 0; at /= count[i])
+            these[i] = &ranges[i][at % count[i]];
+        parts[k] = conv_range(ctx, y, w, s, want, these, wide);
     }
-    if (!some || tn_bad(some))
-        return &uop_failed;
-    memcpy(d, tn_shape(ctx, some)->d, (2 + n) * sizeof(*d));
-    for (i = 0; i < phases; i++) {
-        if (!parts[i])
-            parts[i] = tn_full(ctx, tn_const(ctx, some->dtype, 0), d, 2 + n);
-        parts[i] = tn_unsqueeze(ctx, parts[i], 2);
+    for (i = n; i-- > 0; all /= count[i]) { /* the last axis first */
+        for (k = 0; k < all / count[i]; k++)
+            parts[k] = tn_join(ctx, parts + k * count[i], count[i], 2 + i);
     }
-    u = interleave(ctx, tn_join(ctx, parts, phases, 2), s);
+    u = interleave(ctx, parts[0], n);
     for (i = 0; i < n; i++)
         u = tn_shrink_axis(ctx, u, 2 + i, 0, want[i]);
-    return u;
+    conv_to_rule(s, rule.p);
+    return tensor_rule_add(ctx, u, &rule);
 }
 
 const struct uop *
@@ -347,8 +386,8 @@ tn_conv_back_x(struct bell_context *ctx, const struct uop *y,
     if (tn_bad(w))
         return w;
     y = remove_stride(ctx, y, &s);
-    if (divides_phases(ctx, &s, y, w, want))
-        return conv_phases(ctx, y, w, &s, want, wide);
+    if (divides_phases(ctx, &s, w))
+        return conv_ranges(ctx, y, w, &s, want, wide);
     for (i = 0; i < n && !tn_bad(y); i++) {
         int64_t reach, before, size = tn_size(ctx, y, 2 + i);
         axes[i] = plan_back(&s, i, tn_size(ctx, w, 2 + i), want[i]);
@@ -723,11 +762,34 @@ window_axes(const struct pool_shape *s, uint32_t rank)
     return mask;
 }
 
+/* The greatest of each window, the axes of offsets kept. The border, which is
+ * minus infinity, never takes the gradient of a window that is so throughout:
+ * elements are compared with a border of NaN. */
+static const struct uop *
+max_windows(struct bell_context *ctx, const struct uop *x,
+            const struct pool_shape *s, uint32_t mask, const struct uop **out_u)
+{
+    const struct uop *low = tn_neutral(ctx, UOP_MAX, x->dtype), *max;
+    struct tensor_rule rule = {.kind = TENSOR_RULE_TIES, .p = {mask}};
+    uint32_t i;
+    bool has_border = false;
+
+    *out_u = pool_windows(ctx, x, s,
+                          tn_is_float(low) ? low->arg.f : (double)low->arg.i);
+    max = tn_reduce(ctx, UOP_MAX, *out_u, mask);
+    for (i = 0; i < s->n_axes; i++)
+        has_border = has_border || s->padding[i] > 0 || s->after[i] > 0;
+    if (!has_border || !tn_is_float(x))
+        return max;
+    rule.a = pool_windows(ctx, x, s, (double)NAN);
+    return tensor_rule_add(ctx, max, &rule);
+}
+
 static struct bell_tensor *
 max_call(const char *call, struct bell_tensor *x,
          const struct bell_pool_options *opt, uint32_t n_axes)
 {
-    const struct uop *u, *low;
+    const struct uop *u, *windows;
     struct pool_shape s;
     struct bell_tensor *out;
     uint32_t mask;
@@ -741,11 +803,8 @@ max_call(const char *call, struct bell_tensor *x,
         return tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_DTYPE,
                            "of bool; no meaning for it");
     mask = window_axes(&s, tensor_at(x)->shape->n);
-    low = tn_neutral(tensor_at(x)->ctx, UOP_MAX, u->dtype);
-    u = pool_windows(tensor_at(x)->ctx, u, &s,
-                     tn_is_float(low) ? low->arg.f : (double)low->arg.i);
-    u = tn_squeeze(tensor_at(x)->ctx,
-                   tn_reduce(tensor_at(x)->ctx, UOP_MAX, u, mask), mask);
+    u = max_windows(tensor_at(x)->ctx, u, &s, mask, &windows);
+    u = tn_squeeze(tensor_at(x)->ctx, u, mask);
     return tensor_new(tensor_at(x)->ctx, call, u);
 }
 
@@ -808,7 +867,7 @@ bell_max_pool_indices(struct bell_tensor *x, uint32_t n_axes,
                       struct bell_tensor **out_values,
                       struct bell_tensor **out_indices)
 {
-    const struct uop *u, *low, *max;
+    const struct uop *u, *max;
     struct bell_tensor *error;
     struct bell_context *ctx;
     struct pool_shape s;
@@ -835,10 +894,7 @@ bell_max_pool_indices(struct bell_tensor *x, uint32_t n_axes,
         return;
     u = tensor_wide_node(x);
     mask = window_axes(&s, tensor_at(x)->shape->n);
-    low = tn_neutral(ctx, UOP_MAX, u->dtype);
-    u = pool_windows(ctx, u, &s,
-                     tn_is_float(low) ? low->arg.f : (double)low->arg.i);
-    max = tn_reduce(ctx, UOP_MAX, u, mask);
+    max = max_windows(ctx, u, &s, mask, &u);
     if (out_values)
         *out_values = tensor_new(ctx, __func__, tn_squeeze(ctx, max, mask));
     if (out_indices) {

@@ -891,11 +891,22 @@ bell_clip(struct bell_tensor *x, double low, double high)
     return list[0];
 }
 
+/* From the nearer end, so that the ends are met; differentiated as one way. */
 static const struct uop *
 lerp_node(struct bell_context *ctx, const struct uop *x, const struct uop *end,
           const struct uop *weight)
 {
-    return tn_add(ctx, x, tn_mul(ctx, weight, tn_sub(ctx, end, x)));
+    const struct uop *way = tn_sub(ctx, end, x), *one = tn_num(ctx, x, 1);
+    const struct uop *low = tn_add(ctx, x, tn_mul(ctx, weight, way));
+    const struct uop *high =
+        tn_sub(ctx, end, tn_mul(ctx, way, tn_sub(ctx, one, weight)));
+    const struct uop *near =
+        tn_lt(ctx, tn_abs(ctx, weight), tn_num(ctx, weight, 0.5));
+    const struct uop *slopes =
+        tn_add(ctx, tn_mul(ctx, x, tn_sub(ctx, one, weight)),
+               tn_mul(ctx, end, weight));
+
+    return tensor_surrogate(ctx, tn_where(ctx, near, low, high), slopes);
 }
 
 struct bell_tensor *
@@ -907,6 +918,8 @@ bell_lerp(struct bell_tensor *x, struct bell_tensor *end,
 
     if (!tensor_operands(__func__, all, 3, TENSOR_FLOAT, &ops, &out))
         return out;
+    if (tensor_at(weight)->flags & TENSOR_WEAK) /* not rounded to halves */
+        ops.u[2] = tn_cast(ops.ctx, tensor_at(weight)->uop, ops.u[0]->dtype);
     return tensor_result(__func__, &ops,
                          lerp_node(ops.ctx, ops.u[0], ops.u[1], ops.u[2]));
 }

@@ -131,7 +131,8 @@ find_edge(const struct backward *bw, const struct uop *u, uint32_t i,
         return src && tn_is_float(src) && src->op != UOP_CONST ? src : NULL;
     }
     if (rule) {
-        *out_end = i > (rule->kind == TENSOR_RULE_CONV);
+        *out_end = i > (rule->kind == TENSOR_RULE_CONV ||
+                        rule->kind == TENSOR_RULE_CONV_BACK);
         return *out_end ? NULL : i ? rule->b : rule->a;
     }
     if (i >= u->n_src || u->op == UOP_DETACH || u->op == UOP_BITCAST ||
@@ -392,26 +393,33 @@ product_share(struct bell_context *ctx, const struct uop *u,
         tn_where(ctx, tn_eq(ctx, n_zeros, zero), tn_fdiv(ctx, rest, x), zero));
 }
 
-/* Of an extreme, elements that are equal share the gradient evenly, as in
+/* Elements of x that equal u along the axes share the gradient evenly, as in
  * PyTorch's amax. */
+static const struct uop *
+share_ties(struct bell_context *ctx, const struct uop *x, const struct uop *u,
+           uint32_t axes, const struct uop *g)
+{
+    const struct uop *mask = tn_eq(ctx, x, u), *count;
+
+    g = tn_widen(ctx, g); /* more ties than halves can count */
+    count = tn_where(ctx, mask, tn_num(ctx, g, 1), tn_num(ctx, g, 0));
+    count = tn_sum(ctx, count, axes);
+    g = tn_cast(ctx, tn_fdiv(ctx, g, count), x->dtype);
+    return tn_where(ctx, mask, g, tn_num(ctx, x, 0));
+}
+
 static const struct uop *
 reduce_share(struct bell_context *ctx, const struct uop *u, const struct uop *g)
 {
-    const struct uop *x = u->src[0], *mask, *count;
-    const struct uop_dims *shape = tn_shape(ctx, x);
+    const struct uop *x = u->src[0];
 
     assert(u->op == UOP_REDUCE_AXIS);
     switch ((int)uop_reduce_op(u)) {
     case UOP_ADD:
-        return tn_expand(ctx, g, shape->d);
+        return tn_expand(ctx, g, tn_shape(ctx, x)->d);
     case UOP_MAX:
     case UOP_MIN:
-        mask = tn_eq(ctx, x, u);
-        g = tn_widen(ctx, g); /* more ties than halves can count */
-        count = tn_where(ctx, mask, tn_num(ctx, g, 1), tn_num(ctx, g, 0));
-        count = tn_sum(ctx, count, uop_reduce_axes(u));
-        g = tn_cast(ctx, tn_fdiv(ctx, g, count), x->dtype);
-        return tn_where(ctx, mask, g, tn_num(ctx, x, 0));
+        return share_ties(ctx, x, u, uop_reduce_axes(u), g);
     case UOP_MUL:
         return product_share(ctx, u, g);
     default:
@@ -539,6 +547,10 @@ apply_rule(struct backward *bw, const struct tensor_rule *rule,
     case TENSOR_RULE_PART:
         bw->adj[a->id] = g; /* that it has one: custom_back asks the parts */
         break;
+    case TENSOR_RULE_TIES:
+        add_adjoint(bw, a,
+                    share_ties(ctx, a, rule->node, (uint32_t)rule->p[0], g));
+        break;
     case TENSOR_RULE_UNFOLD:
         add_adjoint(bw, a,
                     tn_fold(ctx, g, (uint32_t)rule->p[0],
@@ -566,6 +578,15 @@ apply_rule(struct backward *bw, const struct tensor_rule *rule,
         if (needs_gradient(bw, b))
             add_adjoint(bw, b,
                         tn_conv_back_w(ctx, a, g, &s, tn_shape(ctx, b)->d + 2));
+        break;
+    case TENSOR_RULE_CONV_BACK: /* g is of sources, a of results */
+        conv_from_rule(rule->p, &s);
+        g = tn_cast(ctx, g, a->dtype);
+        if (needs_gradient(bw, a))
+            add_adjoint(bw, a, tn_conv(ctx, g, b, &s, false));
+        if (needs_gradient(bw, b))
+            add_adjoint(bw, b,
+                        tn_conv_back_w(ctx, g, a, &s, tn_shape(ctx, b)->d + 2));
         break;
     }
 }

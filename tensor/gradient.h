@@ -18,6 +18,7 @@ enum tensor_rule_kind {
     TENSOR_RULE_SCALE,     /* d node / d a is b, elementwise */
     TENSOR_RULE_UNFOLD,    /* tn_unfold of a; p = axis, step, dilation */
     TENSOR_RULE_CONV,      /* tn_conv of a by b; p: conv.h */
+    TENSOR_RULE_CONV_BACK, /* tn_conv_back_x of a by b; p: conv.h */
     TENSOR_RULE_SOFTMAX,   /* of a in float32, along axis p[0] */
     TENSOR_RULE_SCATTER,   /* tn_scatter of a by b; p = axis, combine */
     TENSOR_RULE_ATTEND,    /* tn_matmul of a, a softmax (as halves), by b */
@@ -25,6 +26,8 @@ enum tensor_rule_kind {
     TENSOR_RULE_RESIZE,    /* of a along p[0]; p: interpolate.c */
     TENSOR_RULE_CUSTOM,    /* a caller's function of custom's inputs, for all of
                             * its results at once; a is input 0 */
+    TENSOR_RULE_TIES,      /* elements of a that equal it along axes p[0] share
+                            * its adjoint; it has these axes, with size 1 */
     TENSOR_RULE_PART,      /* result p[0] of the caller's function that a is */
 };
 

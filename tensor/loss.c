@@ -328,11 +328,27 @@ bell_l1_loss(struct bell_tensor *x, struct bell_tensor *y,
     return finish_loss(__func__, ops.ctx, d, NULL, reduction, ops.dtype);
 }
 
+/* d^2 / 2 up to a bound, a line from there: m (|d| - m / 2), m the lesser of |d|
+ * and the bound; `unit` divides it. The slope is d between the bounds, finite
+ * where d is infinite. */
+static const struct uop *
+square_to_line(struct bell_context *ctx, const struct uop *d, double bound,
+               double unit)
+{
+    const struct uop *a = tn_abs(ctx, d), *high = tn_num(ctx, d, bound), *y;
+    const struct uop *m = tn_min(ctx, a, high), *slope;
+
+    slope = tn_max(ctx, tn_min(ctx, d, high), tn_num(ctx, d, -bound));
+    y = tn_sub(ctx, a, tn_mul_c(ctx, m, 0.5));
+    y = tn_mul(ctx, tn_fdiv(ctx, m, tn_num(ctx, d, unit)), y);
+    return tensor_slope(ctx, y, d, tn_fdiv(ctx, slope, tn_num(ctx, d, unit)));
+}
+
 struct bell_tensor *
 bell_huber_loss(struct bell_tensor *x, struct bell_tensor *y, double delta,
                 enum bell_reduction reduction)
 {
-    const struct uop *d, *low, *high;
+    const struct uop *d;
     struct tensor_operands ops;
     struct bell_tensor *out;
     struct bell_context *ctx;
@@ -343,10 +359,7 @@ bell_huber_loss(struct bell_tensor *x, struct bell_tensor *y, double delta,
     if (!(delta > 0))
         return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
                            "delta is %g, not greater than 0", delta);
-    d = tn_abs(ctx, tn_sub(ctx, ops.u[0], ops.u[1]));
-    low = tn_mul_c(ctx, tn_mul(ctx, d, d), 0.5);
-    high = tn_mul_c(ctx, tn_add_c(ctx, d, -0.5 * delta), delta);
-    d = tn_where(ctx, tn_lt(ctx, d, tn_num(ctx, d, delta)), low, high);
+    d = square_to_line(ctx, tn_sub(ctx, ops.u[0], ops.u[1]), delta, 1);
     return finish_loss(__func__, ctx, d, NULL, reduction, ops.dtype);
 }
 
@@ -354,7 +367,7 @@ struct bell_tensor *
 bell_smooth_l1_loss(struct bell_tensor *x, struct bell_tensor *y, double beta,
                     enum bell_reduction reduction)
 {
-    const struct uop *d, *low;
+    const struct uop *d;
     struct tensor_operands ops;
     struct bell_tensor *out;
     struct bell_context *ctx;
@@ -365,12 +378,8 @@ bell_smooth_l1_loss(struct bell_tensor *x, struct bell_tensor *y, double beta,
     if (!(beta >= 0))
         return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
                            "beta is %g, less than 0", beta);
-    d = tn_abs(ctx, tn_sub(ctx, ops.u[0], ops.u[1]));
-    if (beta > 0) {
-        low = tn_mul_c(ctx, tn_mul(ctx, d, d), 0.5 / beta);
-        d = tn_where(ctx, tn_lt(ctx, d, tn_num(ctx, d, beta)), low,
-                     tn_add_c(ctx, d, -0.5 * beta));
-    }
+    d = tn_sub(ctx, ops.u[0], ops.u[1]);
+    d = beta > 0 ? square_to_line(ctx, d, beta, beta) : tn_abs(ctx, d);
     return finish_loss(__func__, ctx, d, NULL, reduction, ops.dtype);
 }
 

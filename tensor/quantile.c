@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tensor/elementwise.h"
+#include "tensor/gradient.h"
 #include "tensor/select.h"
 
 /* Of so many elements or more so few are found without putting all in order:
@@ -123,6 +124,19 @@ give_error(struct bell_tensor *error, struct bell_tensor **out_values,
         *out_indices = error;
 }
 
+/* Without an axis elements that equal the median share its gradient, as
+ * PyTorch's do. */
+static const struct uop *
+share_equal(const struct along *a, const struct uop *value)
+{
+    struct tensor_rule rule = {
+        .kind = TENSOR_RULE_TIES, .a = a->u, .p = {1ll << a->at}};
+
+    return tn_bad(value) || !tn_is_float(value)
+               ? value
+               : tensor_rule_add(a->ctx, value, &rule);
+}
+
 /* The k-th in order, k a node with `size` along the axis, or a constant; all
  * less than `count`. */
 static const struct uop *
@@ -141,6 +155,30 @@ kth_places(const struct along *a, const struct uop *k, int64_t size,
 
 /* ---- the middle, the k-th, the most frequent ---- */
 
+/* NaN for floats without an element; false where x is something else. */
+static bool
+give_none(const char *call, struct bell_tensor *x, bool keepdim,
+          struct bell_tensor **out)
+{
+    int64_t d[TN_MAX_RANK];
+    struct bell_context *ctx;
+    const struct uop *u;
+    uint32_t i, rank;
+
+    if (!tensor_check(call, x, out))
+        return false;
+    ctx = tensor_at(x)->ctx;
+    u = tensor_wide_node(x);
+    if (tn_bad(u) || !tn_is_float(u) || tn_numel(ctx, u) != 0)
+        return false;
+    rank = keepdim ? tn_rank(ctx, u) : 0;
+    for (i = 0; i < rank; i++)
+        d[i] = 1;
+    u = tn_full(ctx, tn_const(ctx, u->dtype, (double)NAN), d, rank);
+    *out = tensor_new(ctx, call, u);
+    return true;
+}
+
 static void
 median_call(const char *call, struct bell_tensor *x, int axis, bool keepdim,
             bool skip_nan, struct bell_tensor **out_values,
@@ -150,6 +188,11 @@ median_call(const char *call, struct bell_tensor *x, int axis, bool keepdim,
     struct bell_tensor *out;
     struct along a;
 
+    if (axis == BELL_FLAT && !out_indices &&
+        give_none(call, x, keepdim, &out)) {
+        *out_values = out;
+        return;
+    }
     if (!begin_along(call, x, axis, keepdim, &a, &out)) {
         give_error(out, out_values, out_indices);
         return;
@@ -161,7 +204,14 @@ median_call(const char *call, struct bell_tensor *x, int axis, bool keepdim,
     k = tn_alu2(a.ctx, UOP_SHR, k, one);
     if (!skip_nan)
         k = tn_where(a.ctx, tn_lt(a.ctx, n, tn_int(a.ctx, UOP_I64, a.n)), n, k);
-    give_places(call, &a, kth_places(&a, k, 1, a.n), out_values, out_indices);
+    k = kth_places(&a, k, 1, a.n);
+    if (axis == BELL_FLAT && out_values) {
+        const struct uop *value = tn_gather(a.ctx, a.u, a.at, k);
+        value = end_along(&a, share_equal(&a, value), 0);
+        *out_values = tensor_new(a.ctx, call, value);
+        out_values = NULL;
+    }
+    give_places(call, &a, k, out_values, out_indices);
 }
 
 void

@@ -451,6 +451,12 @@ tn_norm(struct bell_context *ctx, const struct uop *u, double p, uint32_t mask)
     if (p == 2)
         return root_of_sum(ctx, tn_sum(ctx, tn_mul(ctx, u, u), mask), p);
     y = tn_alu2(ctx, UOP_POW, a, tn_const(ctx, u->dtype, p));
+    if (p < 1) { /* at 0 the slope is infinite: 0 instead */
+        const struct uop *zero = tn_num(ctx, a, 0), *none = tn_eq(ctx, a, zero);
+        const struct uop *rest = tn_where(ctx, none, tn_num(ctx, a, 1), a);
+        rest = tn_alu2(ctx, UOP_POW, rest, tn_const(ctx, u->dtype, p));
+        y = tensor_surrogate(ctx, y, tn_where(ctx, none, zero, rest));
+    }
     return root_of_sum(ctx, tn_sum(ctx, y, mask), p);
 }
 

@@ -194,12 +194,13 @@ is_finite(struct bell_context *ctx, const struct uop *x)
 
 /* ---- exponentials and logarithms ---- */
 
-/* y, an odd function's value at x: x itself at zeros, whose sign would be lost
- * on the way. */
+/* y, the value at x of a function of slope 1 at 0: x itself near 0, where on the
+ * way the sign of a zero would be lost, and a part of x may be subnormal. */
 static const struct uop *
-keep_zero(struct bell_context *ctx, const struct uop *x, const struct uop *y)
+keep_small(struct bell_context *ctx, const struct uop *x, const struct uop *y)
 {
-    return tn_where(ctx, tn_eq(ctx, x, tn_num(ctx, x, 0)), x, y);
+    return tn_where(ctx, tn_lt(ctx, tn_abs(ctx, x), tn_num(ctx, x, 0x1p-60)), x,
+                    y);
 }
 
 static const struct uop *
@@ -257,7 +258,7 @@ tn_expm1(struct bell_context *ctx, const struct uop *x)
     y = tn_fdiv(ctx, tn_mul_c(ctx, t, 2), tn_sub(ctx, tn_num(ctx, x, 1), t));
     y = tn_where(ctx, tn_lt(ctx, tn_abs(ctx, x), tn_num(ctx, x, 0.5)), y,
                  tn_add_c(ctx, e, -1));
-    return tensor_slope(ctx, keep_zero(ctx, x, y), x, e);
+    return tensor_slope(ctx, keep_small(ctx, x, y), x, e);
 }
 
 /* From e = exp(-2|x|), which cannot overflow. Near 0 the difference 1 - e
@@ -305,7 +306,7 @@ bell_tanh(struct bell_tensor *x)
     u = ops.u[0];
     y = uop_dtype_is_small(ops.dtype) ? tanh_rounded(ops.ctx, u)
                                       : tn_tanh(ops.ctx, u);
-    y = keep_zero(ops.ctx, u, y);
+    y = keep_small(ops.ctx, u, y);
     y = tensor_slope(
         ops.ctx, y, u,
         tn_sub(ops.ctx, tn_num(ops.ctx, u, 1), square(ops.ctx, y)));
@@ -348,7 +349,7 @@ hyper_sine(struct bell_context *ctx, const struct uop *x)
                  tn_fdiv(ctx, m, tn_add_c(ctx, m, 1)), y);
     y = or_half_exp(ctx, x, tn_mul_c(ctx, tn_add(ctx, m, y), 0.5));
     y = tn_where(ctx, tn_lt(ctx, x, zero), tn_neg(ctx, y), y);
-    return tensor_slope(ctx, keep_zero(ctx, x, y), x, cosh_slope(ctx, x));
+    return tensor_slope(ctx, keep_small(ctx, x, y), x, cosh_slope(ctx, x));
 }
 
 /* Its slope is the sine, which does not cancel near 0. */
@@ -392,7 +393,7 @@ inverse_sinh(struct bell_context *ctx, const struct uop *x)
     y = tn_where(ctx, big, log_twice(ctx, tn_abs(ctx, x)), y);
     y = tn_where(ctx, tn_lt(ctx, x, tn_num(ctx, x, 0)), tn_neg(ctx, y), y);
     return tensor_slope(
-        ctx, keep_zero(ctx, x, y), x,
+        ctx, keep_small(ctx, x, y), x,
         tn_where(ctx, big, tn_recip(ctx, tn_abs(ctx, x)), tn_recip(ctx, root)));
 }
 
@@ -427,7 +428,7 @@ inverse_tanh(struct bell_context *ctx, const struct uop *x)
     y = tn_mul_c(ctx, tn_log1p(ctx, y), 0.5);
     y = tn_where(ctx, tn_lt(ctx, x, tn_num(ctx, x, 0)), tn_neg(ctx, y), y);
     return tensor_slope(
-        ctx, keep_zero(ctx, x, y), x,
+        ctx, keep_small(ctx, x, y), x,
         tn_recip(ctx, tn_mul(ctx, tn_sub(ctx, one, x), tn_add(ctx, one, x))));
 }
 
@@ -496,7 +497,7 @@ static const struct uop *
 inverse_tangent(struct bell_context *ctx, const struct uop *x)
 {
     return tensor_slope(
-        ctx, keep_zero(ctx, x, tn_atan(ctx, x)), x,
+        ctx, keep_small(ctx, x, tn_atan(ctx, x)), x,
         tn_recip(ctx, tn_add(ctx, tn_num(ctx, x, 1), square(ctx, x))));
 }
 
@@ -518,7 +519,7 @@ inverse_sine(struct bell_context *ctx, const struct uop *x)
     const struct uop *root = circle_root(ctx, x), *y;
 
     y = tn_atan(ctx, tn_fdiv(ctx, x, tn_add_c(ctx, root, 1)));
-    y = keep_zero(ctx, x, tn_mul_c(ctx, y, 2));
+    y = keep_small(ctx, x, tn_mul_c(ctx, y, 2));
     return tensor_slope(ctx, y, x, tn_recip(ctx, root));
 }
 
@@ -586,7 +587,7 @@ erf_large(struct bell_context *ctx, const struct uop *a)
     return tn_sub(ctx, tn_num(ctx, a, 1), tn_mul(ctx, e, ratio));
 }
 
-/* The same two in float32, without a division: x + x S(x^2) for |x| < 15/16,
+/* The same two in float32, without a division: x (1 + S(x^2)) for |x| < 15/16,
  * 1 - 2^(-a L(a)) for a above. Minimax for the relative error of erf (Remez):
  * 2^-30.9 and 2^-28.4; 1.5 units in the last place with all roundings. */
 static const struct uop *
@@ -601,7 +602,9 @@ erf_single(struct bell_context *ctx, const struct uop *x)
                                0.9171758022727587,      1.6280936895754405};
     const struct uop *a = tn_abs(ctx, x), *small, *large, *cut;
 
-    small = tn_madd(ctx, x, tn_poly(ctx, square(ctx, x), s, ARRAY_LEN(s)), x);
+    /* not x + x S: x S may be subnormal where the result is not */
+    small = tn_poly(ctx, square(ctx, x), s, ARRAY_LEN(s));
+    small = tn_mul(ctx, x, tn_add_c(ctx, small, 1));
     cut = tn_min(ctx, a, tn_num(ctx, a, 4)); /* 1 - erf(4) is 1.5e-8 */
     large = tn_neg(ctx, tn_mul(ctx, cut, tn_poly(ctx, cut, l, ARRAY_LEN(l))));
     large = tn_sub(ctx, tn_num(ctx, a, 1), tn_exp2(ctx, large));

@@ -67,11 +67,15 @@ WANTED = [
      'The gradient is 0, as for floor. PyTorch has none.'),
     ('detach', 'none', '',
      'The gradient of what is detached is 0. PyTorch has none.'),
-    ('expm1 log10 atan2 tanh asinh acosh softsign sigmoid silu mish',
+    ('expm1 log10 atan2 asinh acosh softsign silu mish',
      'gradient', '',
      'Slopes of large arguments are exact. PyTorch computes them from the '
      'result or a square, which cancels or overflows.',
      lambda a, b, x: large(x, 4)),
+    ('tanh sigmoid', 'gradient', '',
+     'Slopes are computed from the result, as in PyTorch: 1 - y * y and '
+     'y * (1 - y) cancel where y is near 1, and the two libraries differ by '
+     'the rounding of y there.', lambda a, b, x: large(x, 4)),
     ('clamp', 'gradient', '@U',
      'Two bounds that are equal share the gradient. PyTorch gives it to the '
      'lower one, or to x where x equals both.',
@@ -103,6 +107,12 @@ WANTED = [
      'Equal elements stay in their order. PyTorch promises none.',
      lambda a, b, x: (a == a) & (a.element_size() == 8 and
                                  not a.dtype.is_floating_point)),
+    ('topk', 'shape', '@n: i0',
+     'No element of a scalar is an empty tensor. PyTorch gives the element.'),
+    ('median nanmedian', 'value gradient', '@c | @q',
+     'With dim the index among equal elements, and with it the gradient, '
+     'belongs to the one that a stable sort puts there. PyTorch promises '
+     'none.'),
     ('kthvalue', 'value gradient', '@c | @q',
      'Among equal elements the index, and with it the gradient, belongs to '
      'the one that a stable sort puts there. PyTorch promises none.'),
@@ -147,6 +157,12 @@ WANTED = [
      'A size may be given, for captured functions.'),
     ('argmax argmin topk', 'refused', 'bool', 'bool is taken.'),
     ('kl_div', 'refused', '/?', 'A target of bool is taken.'),
+    ('kl_div', 'gradient', '@b',
+     'Where the target is 0 its logarithm is left out of the slope by the '
+     'target, too. PyTorch gives NaN.', lambda a, b, x: b.isnan()),
+    ('cdist', 'gradient', 'finf',
+     'Of an infinite order, the coordinates that are equally far share the '
+     'gradient, as in norm. PyTorch gives it to each of them.'),
     ('fft ifft irfft', 'refused', 'int', 'Integers are taken, as float32.'),
     ('istft', 'value gradient', 'onesided=b0',
      'With onesided=False both halves count. PyTorch reads one: the same '
@@ -332,6 +348,10 @@ differences; one that is not listed here is a fault.
 END = """
 Where a result is NaN, its gradient may be any number. Singular vectors and eigenvectors may have the other sign, and the
 vectors of a full U or Vh beyond the singular values are any orthonormal basis.
+
+A convolution multiplies its border of zeros by the weights, as do gradients and transposed convolutions at the ends of an
+axis: an infinite weight makes NaN there. In PyTorch it depends on the library that it calls. Infinite elements and infinite
+gradients of results reach what an offset of the window takes them to, and nothing else.
 
 PyTorch has none of these functions: {absent}.
 

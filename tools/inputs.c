@@ -98,7 +98,7 @@ open_input(const char *path, const char *colon, struct bell_file **out_file)
     bell_status status;
 
     if (!copy)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for a path");
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a path");
     if (colon)
         copy[colon - path] = '\0';
     status = bell_file_open(copy, out_file);

@@ -1,6 +1,7 @@
 /* Option parsing and messages of the verbs. */
 #include "tools/tools.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -459,6 +460,14 @@ parse_positional(const struct parse *parse, size_t nth, const char *text)
                       text);
 }
 
+/* Whether '-' and that begin an option: not -2, -.5 and -(x + y), which are
+ * arguments. */
+static bool
+is_opt_start(char c)
+{
+    return c == '-' || isalpha((unsigned char)c);
+}
+
 int
 tool_parse(const char *about, const struct tool_opt *opts, size_t n_opts,
            int argc, char **argv)
@@ -475,7 +484,7 @@ tool_parse(const char *about, const struct tool_opt *opts, size_t n_opts,
             opts_ended = true;
             continue;
         }
-        if (opts_ended || text[0] != '-' || text[1] == '\0')
+        if (opts_ended || text[0] != '-' || !is_opt_start(text[1]))
             code = parse_positional(&parse, n_positional++, text);
         else if (strcmp(text, "-h") == 0 || strcmp(text, "--help") == 0)
             return tell_verb_help(&parse, about);

@@ -37,7 +37,7 @@ put_word(struct parse *p, size_t i, uint32_t word)
     void *array = p->words.w;
 
     if (host_grow(&array, &p->cap, i + 1, sizeof(uint32_t)) != 0)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for %zu words",
+        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for %zu words",
                          p->name, i + 1);
     p->words.w = array;
     while (p->words.n <= i)

@@ -364,7 +364,8 @@ ask_for(struct amd_process *process, uint32_t card,
     bell_status status;
 
     if (!held)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory to note an allocation");
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "out of memory to note an allocation");
     status = amd_call(process, KFD_ALLOC_MEMORY, alloc);
     if (status != BELL_OK) {
         host_free(held);
@@ -995,7 +996,8 @@ process_create(const char *interface, struct amd_process **out_process)
     uint32_t i;
 
     if (!process)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for a process of KFD");
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "out of memory for a process of KFD");
     pthread_mutex_init(&process->open_lock, NULL);
     pthread_mutex_init(&process->left_lock, NULL);
     pthread_mutex_init(&process->lock, NULL);
@@ -1003,9 +1005,10 @@ process_create(const char *interface, struct amd_process **out_process)
     for (i = 0; i < AMD_MAX_CARDS; i++)
         process->cards[i].drm.fd = -1;
     process->interface = host_strdup(interface);
-    status = process->interface ? open_kfd(process, interface)
-                                : bell_fail(BELL_E_NO_MEMORY,
-                                            "no memory for '%.40s'", interface);
+    status =
+        process->interface ? open_kfd(process, interface)
+                           : bell_fail(BELL_E_NO_MEMORY,
+                                       "out of memory for '%.40s'", interface);
     if (status != BELL_OK) {
         process_free(process);
         return status;

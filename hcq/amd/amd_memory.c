@@ -83,7 +83,7 @@ new_buffer(struct amd_device *dev, uint64_t size_bytes, enum amd_mem_kind kind,
     bell_status status;
 
     if (!buf)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a buffer",
+        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for a buffer",
                          dev->base.info.name);
     status = amd_memory_create(dev->process, dev->card, size_bytes, kind, user,
                                &buf->mem);
@@ -366,7 +366,7 @@ amd_signal_page_alloc(void *user, struct hcq_signal_page *out_page)
     bell_status status;
 
     if (!mem)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for signals",
+        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for signals",
                          dev->base.info.name);
     status = amd_mem_alloc(dev, HCQ_SIGNAL_PAGE_BYTES, AMD_MEM_GTT, mem);
     if (status != BELL_OK) {

@@ -125,8 +125,8 @@ amd_code_upload(struct amd_program *prog, struct amd_device *dev,
     image = host_alloc((size_t)object->image_bytes);
     if (!image)
         return bell_fail(BELL_E_NO_MEMORY,
-                         "program '%s': no memory for %llu bytes", object->name,
-                         (unsigned long long)object->image_bytes);
+                         "program '%s': out of memory for %llu bytes",
+                         object->name, (unsigned long long)object->image_bytes);
     status =
         amd_object_link(object, prog->code.va, dev->gen->code_filler, image);
     if (status == BELL_OK)
@@ -171,7 +171,7 @@ amd_program_create(struct hcq_device *base_dev,
     bell_status status;
 
     if (!prog)
-        return bell_fail(BELL_E_NO_MEMORY, "program '%s': no memory",
+        return bell_fail(BELL_E_NO_MEMORY, "program '%s': out of memory",
                          desc->name);
     hcq_program_init(&prog->base, base_dev, desc);
     status = amd_object_open(desc->binary, desc->binary_size_bytes, desc->name,

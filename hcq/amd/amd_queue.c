@@ -365,7 +365,7 @@ amd_queue_create(struct hcq_device *base_dev, const struct hcq_queue_desc *desc,
     BELL_TRY(hcq_queue_ring_bytes(base_dev, desc, RING_MAX_BYTES, &ring_bytes));
     queue = host_calloc(1, sizeof(*queue));
     if (!queue)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a queue",
+        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for a queue",
                          base_dev->info.name);
     status = amd_queue_make(queue, dev, ring_bytes, kind);
     if (status == BELL_OK)

@@ -94,7 +94,7 @@ alloc_one(struct amd_device *dev, struct amd_queue *queue,
     bell_status status;
 
     if (!fresh)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for scratch",
+        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for scratch",
                          dev->base.info.name);
     status = alloc_scratch(dev, sizes, &fresh->mem);
     if (status != BELL_OK) {

@@ -117,7 +117,8 @@ fill_stream(struct hcq_stream *base)
     bytes = stream->data_at + (uint64_t)extent.n_units * AMD_UNIT_BYTES;
     if (bytes > UINT32_MAX)
         return bell_fail(BELL_E_NO_MEMORY,
-                         "stream '%s': %llu bytes for the card; 4 GiB are the "
+                         "stream '%s': out of memory: %llu bytes for the card; "
+                         "4 GiB are the "
                          "limit",
                          base->name, (unsigned long long)bytes);
     stream->base.spots =
@@ -126,8 +127,8 @@ fill_stream(struct hcq_stream *base)
         stream->slots = host_calloc((size_t)n_slots, engine->slot_dw * 4);
     if (!stream->base.spots || (n_slots && !stream->slots))
         return bell_fail(BELL_E_NO_MEMORY,
-                         "stream '%s': no memory for %u commands", base->name,
-                         stream->n_packets);
+                         "stream '%s': out of memory for %u commands",
+                         base->name, stream->n_packets);
     BELL_TRY(amd_mem_alloc(amd_device_of(base->queue->dev), bytes, AMD_MEM_GTT,
                            &stream->mem));
     return BELL_OK;
@@ -161,7 +162,7 @@ amd_stream_bind(struct hcq_stream *base)
     struct amd_stream *stream = host_calloc(1, sizeof(*stream));
 
     if (!stream)
-        return bell_fail(BELL_E_NO_MEMORY, "stream '%s': no memory",
+        return bell_fail(BELL_E_NO_MEMORY, "stream '%s': out of memory",
                          base->name);
     base->form = &stream->base;
     if (fill_stream(base) != BELL_OK) {

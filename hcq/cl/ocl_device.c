@@ -87,7 +87,8 @@ take_slot(struct ocl_device *dev, uint32_t *out_number)
             (struct ocl_buffer){.is_taken = true, .serial = ++dev->next_serial};
     pthread_mutex_unlock(&dev->slot_lock);
     if (!buf)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for another buffer",
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "%s: out of memory for another buffer",
                          dev->base.info.name);
     *out_number = number;
     return BELL_OK;

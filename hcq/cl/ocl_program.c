@@ -175,7 +175,7 @@ ocl_program_create(struct hcq_device *base, const struct hcq_program_desc *desc,
     prog = host_calloc(1, sizeof(*prog) +
                               OCL_QUEUES_MAX * n_words * sizeof(*prog->seen));
     if (!prog)
-        return bell_fail(BELL_E_NO_MEMORY, "program '%s': no memory for it",
+        return bell_fail(BELL_E_NO_MEMORY, "program '%s': out of memory for it",
                          desc->name);
     for (i = 0; i < OCL_QUEUES_MAX; i++)
         prog->kernels[i].seen = prog->seen + i * n_words;

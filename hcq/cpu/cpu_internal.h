@@ -151,7 +151,8 @@ struct cpu_device {
     _Atomic uint32_t job_seq;                /* futex: bumped per job */
     _Atomic uint32_t n_sleeping;             /* helpers */
     _Atomic uint32_t quit;
-    uint64_t slots_used; /* base.lock */
+    _Atomic uint32_t n_big; /* large buffers made so far */
+    uint64_t slots_used;    /* base.lock */
     struct cpu_job jobs[CPU_QUEUES_MAX];
 };
 

@@ -169,8 +169,8 @@ read_object_sections(struct loader *ld, const Elf64_Ehdr *hdr)
     ld->sections = host_calloc(ld->n_sections, sizeof(*ld->sections));
     if (!ld->sections)
         return bell_fail(BELL_E_NO_MEMORY,
-                         "program '%s': no memory for %u sections", ld->name,
-                         ld->n_sections);
+                         "program '%s': out of memory for %u sections",
+                         ld->name, ld->n_sections);
     for (i = 0; i < ld->n_sections; i++) {
         struct section *sec = &ld->sections[i];
 
@@ -330,8 +330,8 @@ make_slots(struct loader *ld)
     ld->got_of = host_calloc(ld->n_symbols, sizeof(*ld->got_of));
     if (!ld->got_of)
         return bell_fail(BELL_E_NO_MEMORY,
-                         "program '%s': no memory for %llu symbols", ld->name,
-                         (unsigned long long)ld->n_symbols);
+                         "program '%s': out of memory for %llu symbols",
+                         ld->name, (unsigned long long)ld->n_symbols);
     return BELL_OK;
 }
 
@@ -516,7 +516,7 @@ map_object(struct loader *ld)
     if (map == MAP_FAILED)
         return bell_fail_errno(
             BELL_E_NO_MEMORY, errno,
-            "program '%s': no memory for %llu bytes of code: %s", ld->name,
+            "program '%s': out of memory for %llu bytes of code: %s", ld->name,
             (unsigned long long)ld->part_at[PART_COUNT], strerror(errno));
     ld->map = map;
     for (i = 0; i < ld->n_sections; i++) {

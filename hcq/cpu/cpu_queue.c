@@ -429,7 +429,7 @@ cpu_queue_create(struct hcq_device *base_dev, const struct hcq_queue_desc *desc,
     bell_status status;
 
     if (!queue)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a queue",
+        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for a queue",
                          base_dev->info.name);
     memset(queue, 0, sizeof(*queue));
     if (!take_slot(dev, queue)) {

@@ -46,7 +46,8 @@ cpu_worker_init(struct cpu_worker *worker, struct cpu_device *dev,
     worker->alt_stack = host_alloc(CPU_ALT_STACK_BYTES);
     if (!worker->alt_stack) {
         cpu_fault_leave_place(worker);
-        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a signal stack",
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "%s: out of memory for a signal stack",
                          dev->base.info.name);
     }
     /* The application's signals are not for our threads. */
@@ -347,7 +348,7 @@ cpu_helpers_start(struct cpu_device *dev)
         return BELL_OK;
     dev->helpers = host_calloc(n_wanted, sizeof(*dev->helpers));
     if (!dev->helpers)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for %u helpers",
+        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for %u helpers",
                          dev->base.info.name, n_wanted);
     while (dev->n_helpers < n_wanted) {
         struct cpu_worker *worker = &dev->helpers[dev->n_helpers];

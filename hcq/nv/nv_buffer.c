@@ -46,7 +46,7 @@ nv_buffer_alloc(struct hcq_device *base, uint64_t size_bytes, uint32_t flags,
     bell_status status;
 
     if (!mem)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a buffer",
+        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for a buffer",
                          base->info.name);
     status = nv_mem_alloc(nv_device_of(base), size_bytes, BUFFER_ALIGN,
                           visible ? NV_MEM_SYSTEM : NV_MEM_VIDEO, mem);
@@ -325,7 +325,7 @@ nv_signal_page_alloc(void *user, struct hcq_signal_page *out_page)
     bell_status status;
 
     if (!mem)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for signals",
+        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for signals",
                          dev->base.info.name);
     status = nv_mem_alloc(dev, HCQ_SIGNAL_PAGE_BYTES, PAGE_BYTES, NV_MEM_SYSTEM,
                           mem);

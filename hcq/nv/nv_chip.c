@@ -51,7 +51,8 @@ read_classes(struct nv_device *dev, uint32_t **out_list, uint32_t *out_n)
                          query.numClasses);
     list = host_calloc(query.numClasses, sizeof(*list));
     if (!list)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for a list of %u classes",
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "out of memory for a list of %u classes",
                          query.numClasses);
     *out_n = query.numClasses;
     query.classList = (uintptr_t)list;

@@ -84,7 +84,8 @@ reserve_slot(struct nv_control *control)
 
     if (host_grow(&backings, &control->cap_backings, control->n_backings + 1,
                   sizeof(*control->backings)) != 0)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for a table of buffers");
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "out of memory for a table of buffers");
     control->backings = backings;
     return BELL_OK;
 }
@@ -159,7 +160,7 @@ create_backing(struct nv_device *dev, const struct nv_backing *model,
     bell_status status;
 
     if (!backing)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a buffer",
+        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for a buffer",
                          dev->base.info.name);
     *backing = *model;
     backing->dev = dev;
@@ -376,7 +377,7 @@ open_pool(struct nv_device *dev, enum nv_mem_kind kind)
     bell_status status;
 
     if (!pool)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a pool",
+        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for a pool",
                          dev->base.info.name);
     pool->dev = dev;
     pool->kind = kind;

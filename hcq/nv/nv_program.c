@@ -188,8 +188,8 @@ nv_code_upload(struct nv_program *prog, struct nv_device *dev,
     image = host_alloc((size_t)cubin->image_bytes);
     if (!image)
         return bell_fail(BELL_E_NO_MEMORY,
-                         "program '%s': no memory for %llu bytes", cubin->name,
-                         (unsigned long long)cubin->image_bytes);
+                         "program '%s': out of memory for %llu bytes",
+                         cubin->name, (unsigned long long)cubin->image_bytes);
     memcpy(image, cubin->data, cubin->places ? 0 : cubin->image_bytes);
     status =
         cubin->places ? nv_cubin_link(cubin, prog->code.va, image) : BELL_OK;
@@ -264,7 +264,7 @@ make_templates(struct nv_program *prog, const struct nv_device *dev,
     prog->qmd = host_calloc(1, nv_launch_bank0(prog)); /* what is before it */
     prog->bank0 = host_calloc(1, prog->param_offset);
     if (!prog->qmd || !prog->bank0)
-        return bell_fail(BELL_E_NO_MEMORY, "program '%s': no memory",
+        return bell_fail(BELL_E_NO_MEMORY, "program '%s': out of memory",
                          cubin->name);
     BELL_TRY(nv_qmd_template(launch, &desc, prog->qmd));
     /* %total_smem_size is in units of 128 bytes, without the reserve. */
@@ -301,7 +301,7 @@ nv_program_load(struct nv_device *dev, const struct hcq_program_desc *desc,
     bell_status status;
 
     if (!prog)
-        return bell_fail(BELL_E_NO_MEMORY, "program '%s': no memory",
+        return bell_fail(BELL_E_NO_MEMORY, "program '%s': out of memory",
                          desc->name);
     hcq_program_init(&prog->base, &dev->base, desc);
     status = nv_code_load(prog, dev, cubin, desc);

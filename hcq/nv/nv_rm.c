@@ -542,7 +542,7 @@ nv_rm_create(struct kio *kio, uint32_t idx, struct nv_rm **out_rm)
     bell_status status;
 
     if (!rm)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for a client");
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a client");
     rm->kio = kio;
     rm->ctl.fd = rm->node.fd = -1;
     status = open_rm(rm, idx);

@@ -82,7 +82,7 @@ find_peer(struct nv_device *dev, struct nv_device *owner, uint32_t *out_device)
     }
     if (host_grow(&peers, &control->cap_peers, control->n_peers + 1,
                   sizeof(peer)) != 0)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for a list of cards");
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a list of cards");
     control->peers = peers;
     BELL_TRY(nv_rm_alloc_device(dev->rm, peer.instance, &peer.device));
     status = control->vm->add_peer(dev, owner);

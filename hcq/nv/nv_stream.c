@@ -88,7 +88,8 @@ lay_out(struct hcq_stream *base, const struct hcq_extent *extent,
     bytes = data_at + (uint64_t)extent->n_units * NV_UNIT_BYTES;
     if (bytes > UINT32_MAX)
         return bell_fail(BELL_E_NO_MEMORY,
-                         "stream '%s': %llu bytes for the card; 4 GiB are the "
+                         "stream '%s': out of memory: %llu bytes for the card; "
+                         "4 GiB are the "
                          "limit",
                          base->name, (unsigned long long)bytes);
     if (bytes == 0)
@@ -149,8 +150,8 @@ nv_stream_bind(struct hcq_stream *base)
     }
     if (!spots || !stream || !stream->segment_dw || !stream->base.spots)
         status = bell_fail(BELL_E_NO_MEMORY,
-                           "stream '%s': no memory for %u commands", base->name,
-                           n_packets);
+                           "stream '%s': out of memory for %u commands",
+                           base->name, n_packets);
     else
         status = lay_out(base, &extent, spots, n_packets);
     host_free(spots);

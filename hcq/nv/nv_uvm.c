@@ -168,7 +168,7 @@ uvm_vm_open(struct nv_device *dev)
     struct nv_uvm *uvm = host_calloc(1, sizeof(*uvm));
 
     if (!uvm)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for a UVM space");
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a UVM space");
     uvm->space.fd = uvm->mm.fd = -1;
     dev->control->uvm = uvm; /* uvm_vm_close gives it back */
     BELL_TRY(mem_va_create(WINDOWS_FIRST, NV_VA_END - WINDOWS_FIRST,

@@ -487,7 +487,7 @@ qcom_launch_make(const struct chip_arch *chip, struct qcom_program *prog,
     launch->words =
         host_alloc((TEMPLATE_DW + 2 * n_args + 2) * sizeof(launch->words[0]));
     if (!launch->words)
-        return bell_fail(BELL_E_NO_MEMORY, "program '%s': no memory",
+        return bell_fail(BELL_E_NO_MEMORY, "program '%s': out of memory",
                          prog->base.pub.name);
     push.at = launch->words;
     put_template(&push, prog, launch, n_args);

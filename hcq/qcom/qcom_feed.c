@@ -245,7 +245,7 @@ qcom_feed_init(struct qcom_feed *feed, struct qcom_device *dev)
     pthread_cond_init(&feed->more, NULL);
     feed->pieces = host_calloc(QCOM_FEED_PIECES, sizeof(feed->pieces[0]));
     if (!feed->pieces)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a queue",
+        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for a queue",
                          dev->base.info.name);
     BELL_TRY(dev->kernel->context_make(dev, &feed->context));
     feed->is_awake = true;

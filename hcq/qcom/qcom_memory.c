@@ -52,7 +52,7 @@ add_map(struct qcom_device *dev, const struct qcom_mem *mem)
         dev->maps[at] = (struct qcom_map){mem, mem->va};
         dev->n_maps++;
     } else {
-        status = bell_fail(BELL_E_NO_MEMORY, "no memory for %zu buffers",
+        status = bell_fail(BELL_E_NO_MEMORY, "out of memory for %zu buffers",
                            dev->n_maps + 1);
     }
     pthread_mutex_unlock(&dev->map_lock);
@@ -144,7 +144,7 @@ keep_buffer(struct qcom_device *dev, struct qcom_mem mem,
         *kept = mem;
         status = add_map(dev, kept);
     } else {
-        status = bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a buffer",
+        status = bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for a buffer",
                            dev->base.info.name);
     }
     if (status != BELL_OK) {

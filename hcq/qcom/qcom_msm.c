@@ -140,8 +140,8 @@ add_bo(struct qcom_bo_list *list, uint32_t handle)
             list->bos = bos;
             list->cap = cap;
         } else {
-            status =
-                bell_fail(BELL_E_NO_MEMORY, "no memory for %u buffers", cap);
+            status = bell_fail(BELL_E_NO_MEMORY, "out of memory for %u buffers",
+                               cap);
         }
     }
     if (status == BELL_OK)
@@ -239,7 +239,8 @@ msm_begin(struct qcom_device *dev)
 
     dev->bos = host_calloc(1, sizeof(*dev->bos));
     if (!dev->bos)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for a list of buffers");
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "out of memory for a list of buffers");
     pthread_mutex_init(&dev->bos->lock, NULL);
     bell_error_hold(&hold);
     dev->is_coherent = true;

@@ -215,7 +215,7 @@ qcom_program_create(struct hcq_device *base,
     struct qcom_program *prog = host_calloc(1, sizeof(*prog));
 
     if (!prog)
-        return bell_fail(BELL_E_NO_MEMORY, "program '%s': no memory",
+        return bell_fail(BELL_E_NO_MEMORY, "program '%s': out of memory",
                          desc->name);
     hcq_program_init(&prog->base, base, desc);
     if (load_program(prog, qcom_device_of(base), desc) != BELL_OK) {

@@ -244,7 +244,7 @@ qcom_queue_create(struct hcq_device *base, const struct hcq_queue_desc *desc,
     BELL_TRY(hcq_queue_ring_bytes(base, desc, RING_MAX_BYTES, &ring_bytes));
     queue = host_calloc(1, sizeof(*queue));
     if (!queue)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a queue",
+        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for a queue",
                          base->info.name);
     status = queue_make(queue, dev, desc, ring_bytes);
     if (status != BELL_OK) {

@@ -98,7 +98,8 @@ fill_stream(struct hcq_stream *base)
     bytes = extent.n_dw * 4;
     if (bytes > UINT32_MAX)
         return bell_fail(BELL_E_NO_MEMORY,
-                         "stream '%s': %llu bytes for the card; 4 GiB are the "
+                         "stream '%s': out of memory: %llu bytes for the card; "
+                         "4 GiB are the "
                          "limit",
                          base->name, (unsigned long long)bytes);
     stream->base.spots =
@@ -106,8 +107,8 @@ fill_stream(struct hcq_stream *base)
     stream->pieces = host_calloc((size_t)n_pieces, sizeof(stream->pieces[0]));
     if (!stream->base.spots || !stream->pieces)
         return bell_fail(BELL_E_NO_MEMORY,
-                         "stream '%s': no memory for %u commands", base->name,
-                         stream->n_packets);
+                         "stream '%s': out of memory for %u commands",
+                         base->name, stream->n_packets);
     BELL_TRY(qcom_mem_alloc(qcom_device_of(base->queue->dev), bytes,
                             QCOM_MEM_SHARED, &stream->mem));
     return BELL_OK;
@@ -145,7 +146,7 @@ qcom_stream_bind(struct hcq_stream *base)
     struct qcom_stream *stream = host_calloc(1, sizeof(*stream));
 
     if (!stream)
-        return bell_fail(BELL_E_NO_MEMORY, "stream '%s': no memory",
+        return bell_fail(BELL_E_NO_MEMORY, "stream '%s': out of memory",
                          base->name);
     base->form = &stream->base;
     if (fill_stream(base) != BELL_OK) {

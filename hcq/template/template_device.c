@@ -135,7 +135,7 @@ new_signal_page(void *user, struct hcq_signal_page *out_page)
     bell_status status;
 
     if (!mem)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for signals");
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for signals");
     status = template_mem_new(user, HCQ_SIGNAL_PAGE_BYTES, mem);
     if (status != BELL_OK) {
         host_free(mem);

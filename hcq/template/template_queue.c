@@ -114,7 +114,7 @@ template_stream_bind(struct hcq_stream *stream)
     bell_status status;
 
     if (!bound)
-        return bell_fail(BELL_E_NO_MEMORY, "stream '%s': no memory",
+        return bell_fail(BELL_E_NO_MEMORY, "stream '%s': out of memory",
                          stream->name);
     status = template_mem_new(template_device_of(stream->queue->dev),
                               (uint64_t)stream->cs.n_dw * 4, &bound->words);
@@ -218,7 +218,7 @@ template_queue_create(struct hcq_device *base,
     BELL_TRY(hcq_queue_ring_bytes(base, desc, RING_MAX_BYTES, &ring_bytes));
     queue = host_calloc(1, sizeof(*queue));
     if (!queue)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a queue",
+        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for a queue",
                          base->info.name);
     queue->base.dev = base;
     status = make_queue(queue, desc, ring_bytes);

@@ -565,23 +565,34 @@ expand_apart(struct expand *e, const struct uop *u,
 
 /* ---- the kernel ---- */
 
-/* A loop that ends where nothing is left to do. Where tiles are brought to LOCAL
- * memory ahead, it counts as it is. */
-static const struct uop *
-make_loop(struct kernel *k, uint32_t r)
+/* A loop that ends where nothing is left for its work-group. Where tiles are
+ * brought to LOCAL memory ahead, it counts as it is. Sums of whole rows begin
+ * with the first rows, which are always taken. */
+static bell_status
+make_loop(struct expand *e, uint32_t r)
 {
+    struct kernel *k = e->k;
     const struct uop *range = k->ranges[r], *end = NULL;
 
-    if (k->n_ends && !k->tiled && !k->staged && !k->packed && !k->matrix.on)
+    if (k->n_ends && !k->tiled && !k->staged && !k->matrix.on &&
+        (!k->packed || k->by_rows))
         end = kernel_loop_end(k, r);
-    return end ? uop_new(k->g, UOP_RANGE, UOP_I64, 1, range->arg, &end, 1)
-               : range;
+    e->base[r] = range;
+    if (!end)
+        return BELL_OK;
+    if (k->by_rows && k->reduce_ranges >> r & 1 &&
+        uop_bounds(k->g, end).min < 1)
+        end = uop_alu2(k->g, UOP_MAX, end, uop_const_int(k->g, UOP_I64, 1));
+    BELL_TRY(uop_substitute(e->g, &end, 1, k->ranges, e->base, k->n_ranges));
+    e->base[r] = uop_new(k->g, UOP_RANGE, UOP_I64, 1, range->arg, &end, 1);
+    return BELL_OK;
 }
 
 static bell_status
 map_ranges(struct expand *e, struct lower_program *program)
 {
     struct kernel *k = e->k;
+    uint64_t loops;
     uint32_t r;
 
     for (r = 0; r < k->n_ranges; r++) {
@@ -606,11 +617,13 @@ map_ranges(struct expand *e, struct lower_program *program)
         case UOP_AXIS_REDUCE:
         case UOP_AXIS_COUNT:
             e->loops |= bit;
-            e->base[r] = make_loop(k, r);
             break;
         }
     }
-    return expand_map_threads(e, program);
+    BELL_TRY(expand_map_threads(e, program));
+    for (loops = e->loops; loops; loops &= loops - 1)
+        BELL_TRY(make_loop(e, (uint32_t)__builtin_ctzll(loops)));
+    return BELL_OK;
 }
 
 /* Places of nodes[] ordered by level, then by id. */

@@ -127,9 +127,10 @@ begin_matrix(struct expand *e, const struct kernel_group *group,
         arena_calloc(&e->k->mem, m->a->n_copies, sizeof(*m->parts[0]));
     m->parts[1] =
         arena_calloc(&e->k->mem, m->b->n_copies, sizeof(*m->parts[1]));
-    return e->k->mem.failed ? bell_fail(BELL_E_NO_MEMORY,
-                                        "expansion of %u nodes", k->n_nodes)
-                            : BELL_OK;
+    return e->k->mem.failed
+               ? bell_fail(BELL_E_NO_MEMORY,
+                           "expansion of %u nodes: out of memory", k->n_nodes)
+               : BELL_OK;
 }
 
 /* ---- parts of operands ---- */

@@ -54,7 +54,7 @@ bell_status
 expand_rows(struct expand *e, const struct kernel_group *group)
 {
     struct kernel *k = e->k;
-    const struct uop *reduce = group->members[0], **src, *memory, *base;
+    const struct uop *reduce = group->members[0], **src, *memory, *base, *fill;
     struct expand_inst *inst = &e->inst[kernel_pos(k, reduce)], *before;
     uint32_t column = (uint32_t)__builtin_ctzll(k->packed), copy, n;
     uint64_t rows = group->bound & e->loops;
@@ -69,7 +69,9 @@ expand_rows(struct expand *e, const struct kernel_group *group)
         expand_local(e, reduce->dtype,
                      (uint64_t)k->sizes[column] * inst->n_copies * inst->lanes);
     base = e->base[column];
-    e->base[column] = expand_filling_loop(e, column, k->sizes[column]);
+    fill = expand_filling_loop(e, column, k->sizes[column]);
+    e->base[column] =
+        uop_new(e->g, UOP_RANGE, UOP_I64, 1, fill->arg, &base->src[0], 1);
     BELL_TRY(expand_apart(e, reduce->src[0], &before));
     for (copy = 0; copy < inst->n_copies; copy++)
         src[1 + copy] = add_rows(e, group, inst, memory, column, copy);

@@ -237,10 +237,34 @@ kernel_bound_ranges(struct kernel *k)
     return BELL_OK;
 }
 
+/* Whether all ranges in u count work-groups. */
+static bool
+is_of_groups(const struct uop *u)
+{
+    const struct uop *stack[64] = {u};
+    uint32_t n = 1, n_seen = 0, i;
+
+    while (n) {
+        u = stack[--n];
+        if (n_seen++ == 256 || n + u->n_src > 64)
+            return false;
+        if (u->op == UOP_RANGE) {
+            if (uop_range_axis(u) != UOP_AXIS_GLOBAL)
+                return false;
+            continue;
+        }
+        for (i = 0; i < u->n_src; i++)
+            stack[n++] = u->src[i];
+    }
+    return true;
+}
+
 /* How often `loop` counts in `u`, a sum of multiples and of what is not below
- * zero; 0: it is something else. */
+ * zero, of which *size, less what is the work-group's, is left; 0: it is
+ * something else. */
 static int64_t
-factor_of(const struct kernel *k, const struct uop *u, const struct uop *loop)
+factor_of(const struct kernel *k, const struct uop *u, const struct uop *loop,
+          const struct uop **size)
 {
     const struct uop *stack[KERNEL_MAX_RANGES] = {u};
     uint32_t n = 1;
@@ -258,9 +282,61 @@ factor_of(const struct kernel *k, const struct uop *u, const struct uop *loop)
             by += u->src[1]->arg.i;
         } else if (uop_bounds(k->g, u).min < 0 || depends_on(u, loop)) {
             return 0;
+        } else if (is_of_groups(u)) {
+            *size = uop_alu2(k->g, UOP_SUB, *size, u);
         }
     }
     return by;
+}
+
+/* What is left of a size behind the work-group's part of `u`, or the size. */
+static const struct uop *
+left_of_groups(const struct kernel *k, const struct uop *u,
+               const struct uop *size)
+{
+    const struct uop *stack[KERNEL_MAX_RANGES] = {u}, *left = size;
+    uint32_t n = 1;
+
+    while (n) {
+        u = stack[--n];
+        if (u->op == UOP_ADD && n + 2 <= KERNEL_MAX_RANGES) {
+            stack[n++] = u->src[0];
+            stack[n++] = u->src[1];
+        } else if (uop_bounds(k->g, u).min < 0) {
+            return size;
+        } else if (is_of_groups(u) && u->op != UOP_CONST) {
+            left = uop_alu2(k->g, UOP_SUB, left, u);
+        }
+    }
+    return left;
+}
+
+/* `end` of a reduction's loop, or no turn where the work-group is behind a size
+ * of what is stored. */
+static const struct uop *
+end_with_groups(const struct kernel *k, uint32_t r, const struct uop *end)
+{
+    const struct uop *zero = uop_const_int(k->g, UOP_I64, 0), *left;
+    const struct uop *src[3] = {NULL, end, zero};
+    uint32_t i, j;
+
+    for (i = 0; i < k->n_ends; i++) {
+        const struct kernel_end *e = &k->ends[i];
+        bool is_reduced = !e->size;
+
+        for (j = 0; j < k->n_ranges; j++)
+            is_reduced = is_reduced || (k->reduce_ranges >> j & 1 &&
+                                        depends_on(e->value, k->ranges[j]));
+        left = is_reduced ? NULL : left_of_groups(k, e->value, e->size);
+        if (!left || left == e->size)
+            continue;
+        if (!src[1])
+            src[1] = uop_const_int(k->g, UOP_I64, k->sizes[r]);
+        src[0] = uop_alu2(k->g, UOP_CMPLT, zero, left);
+        src[1] = uop_make(k->g, UOP_WHERE, UOP_I64, 1,
+                          (union uop_arg){.bits = 0}, src, 3);
+    }
+    return src[1];
 }
 
 const struct uop *
@@ -272,17 +348,18 @@ kernel_loop_end(const struct kernel *k, uint32_t r)
     assert(k->sizes[r] > 0);
     for (i = 0; i < k->n_ends; i++) {
         const struct kernel_end *e = &k->ends[i];
+        const struct uop *left = e->size;
         int64_t by;
 
         if (!depends_on(e->value, loop))
             continue;
-        by = e->size ? factor_of(k, e->value, loop) : 0;
+        by = e->size ? factor_of(k, e->value, loop, &left) : 0;
         if (by == 0)
             return NULL;
-        at = uop_alu2(k->g, UOP_FLOORDIV,
-                      uop_alu2(k->g, UOP_ADD, e->size,
-                               uop_const_int(k->g, UOP_I64, by - 1)),
-                      uop_const_int(k->g, UOP_I64, by));
+        at = uop_alu2(
+            k->g, UOP_FLOORDIV,
+            uop_alu2(k->g, UOP_ADD, left, uop_const_int(k->g, UOP_I64, by - 1)),
+            uop_const_int(k->g, UOP_I64, by));
         if (end && at != end)
             return NULL;
         end = at;
@@ -290,7 +367,9 @@ kernel_loop_end(const struct kernel *k, uint32_t r)
     if (end && uop_bounds(k->g, end).max > k->sizes[r])
         end = uop_alu2(k->g, UOP_MIN, end,
                        uop_const_int(k->g, UOP_I64, k->sizes[r]));
-    return end;
+    if (end && uop_bounds(k->g, end).min < 0)
+        end = uop_alu2(k->g, UOP_MAX, end, uop_const_int(k->g, UOP_I64, 0));
+    return k->reduce_ranges >> r & 1 ? end_with_groups(k, r, end) : end;
 }
 
 /* ---- canonical form ---- */

@@ -785,7 +785,7 @@ render_ir3_text(const struct lower_program *program, enum ir3_gen gen,
     text = host_alloc(room);
     if (!text) {
         render_binary_fini(&binary);
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for the text of %s",
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for the text of %s",
                          program->name);
     }
     at += (size_t)snprintf(

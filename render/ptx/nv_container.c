@@ -629,7 +629,7 @@ add_maps(struct nv_container_desc *desc, const struct lower_program *program,
     }
     desc->vars = vars;
     return arena->failed ? bell_fail(BELL_E_NO_MEMORY,
-                                     "%s: no memory for %u maps of BOXes",
+                                     "%s: out of memory for %u maps of BOXes",
                                      program->name, desc->n_vars)
                          : BELL_OK;
 }

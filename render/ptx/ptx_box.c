@@ -65,7 +65,7 @@ ptx_box_maps(const struct lower_program *p, struct arena *arena,
         most += p->ops[i]->op == UOP_BOX;
     *out_maps = maps = arena_calloc(arena, most + 1, sizeof(*maps));
     if (!maps)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for %u BOXes",
+        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for %u BOXes",
                          p->name, most);
     for (i = 0; i < p->n_ops; i++) {
         if (p->ops[i]->op != UOP_BOX)

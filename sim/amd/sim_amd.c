@@ -74,7 +74,7 @@ amdsim_process_create(struct kfd_machine *machine, bool is_own,
 
     if (!p || pthread_mutex_init(&p->event_lock, NULL) != 0) {
         host_free(p);
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for a process");
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a process");
     }
     pthread_cond_init(&p->event_cond, NULL);
     p->machine = machine;
@@ -487,7 +487,7 @@ create(const char *spec, bool is_own, struct kio **out_kio)
     bell_status status;
 
     if (!form)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for a form");
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a form");
     status = kfd_machine_get(spec, &machine);
     if (status != BELL_OK) {
         host_free(form);

@@ -111,15 +111,16 @@ make_cards(struct rm_machine *machine)
         struct rm_card *card = &machine->cards[i];
         card->vidmem_fd = make_memory_file("simulated video memory");
         if (card->vidmem_fd < 0)
-            return bell_fail_errno(BELL_E_NO_MEMORY, errno,
-                                   "no memory for simulated video memory: %s",
-                                   strerror(errno));
+            return bell_fail_errno(
+                BELL_E_NO_MEMORY, errno,
+                "out of memory for simulated video memory: %s",
+                strerror(errno));
         BELL_TRY(nvgpu_create(machine->chip, &card->gpu));
     }
     machine->sysmem_fd = make_memory_file("simulated system memory");
     if (machine->sysmem_fd < 0)
         return bell_fail_errno(BELL_E_NO_MEMORY, errno,
-                               "no memory for simulated system memory: %s",
+                               "out of memory for simulated system memory: %s",
                                strerror(errno));
     return BELL_OK;
 }
@@ -181,10 +182,11 @@ nvsim_machine_create(const struct plan *plan, const char *spec,
     uint32_t i;
 
     if (!machine)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for a machine");
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a machine");
     if (pthread_mutex_init(&machine->lock, NULL) != 0) {
         host_free(machine);
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for a machine's lock");
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "out of memory for a machine's lock");
     }
     machine->confidential = plan->confidential;
     machine->hidden = plan->hidden;
@@ -793,7 +795,7 @@ sim_nv_create(const char *spec, struct kio **out_kio)
     BELL_TRY(parse_spec(spec, &plan));
     process = host_calloc(1, sizeof(*process));
     if (!process)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for a process");
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a process");
     pthread_mutex_lock(&registry_lock);
     status = nvsim_machine_get(&plan, &process->machine);
     pthread_mutex_unlock(&registry_lock);

@@ -378,7 +378,7 @@ sim_qcom_create(const char *spec, struct kio **out_kio)
     bell_status status;
 
     if (!form)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for a form");
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a form");
     status = machine_init(&form->m, spec);
     if (status != BELL_OK) {
         host_free(form);

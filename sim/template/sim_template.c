@@ -348,14 +348,16 @@ sim_template_create(const char *spec, struct kio **out_kio)
                          "no simulated chip '%.40s'; known: " CHIP, spec);
     form = host_calloc(1, sizeof(*form));
     if (!form)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for a simulated card");
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "out of memory for a simulated card");
     regs = mmap(NULL, TEMPLATE_PAGE_BYTES, PROT_READ | PROT_WRITE,
                 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (regs == MAP_FAILED) {
         int error = errno;
         host_free(form);
         return bell_fail_errno(BELL_E_NO_MEMORY, error,
-                               "no memory for registers: %s", strerror(error));
+                               "out of memory for registers: %s",
+                               strerror(error));
     }
     form->kio.ops = &ops;
     form->card.regs = regs;

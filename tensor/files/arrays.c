@@ -47,7 +47,7 @@ read_member_header(struct zip_member *member, struct npy_header *out_header)
         return npy_parse_header(member->data, member->n_bytes, out_header);
     bytes = host_alloc(n + 1);
     if (!bytes)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for a header");
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a header");
     status = zip_read(member, bytes, n);
     if (status == BELL_OK)
         status = npy_parse_header(bytes, n, out_header);
@@ -88,7 +88,7 @@ add_npz_member(struct bell_file *file, struct zip_member *member)
                          member->name);
     name = host_strdup(member->name);
     if (!name)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for a name");
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a name");
     name[n_name - 4] = '\0';
     status = read_member_header(member, &h);
     if (status == BELL_OK)

@@ -90,7 +90,7 @@ copy_view(struct bell_context *ctx, const struct bell_dl_tensor *view,
     array->data = bytes = host_alloc(array->size_bytes + 1);
     if (!bytes)
         return tensor_fail(ctx, "bell_from_dlpack", BELL_E_NO_MEMORY,
-                           "no memory for %zu bytes", array->size_bytes);
+                           "out of memory for %zu bytes", array->size_bytes);
     if (view->strides)
         host_array_gather(array, data, view->strides, false);
     else if (array->size_bytes)
@@ -221,8 +221,8 @@ make_copy(const char *call, struct bell_tensor *t, struct copy **out_copy)
         copy->data = host_aligned(ALIGN_BYTES, bell_nbytes(t) + ALIGN_BYTES);
     if (!copy || !copy->data) {
         host_free(copy);
-        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for %llu bytes", call,
-                         (unsigned long long)bell_nbytes(t));
+        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for %llu bytes",
+                         call, (unsigned long long)bell_nbytes(t));
     }
     status = bell_read(t, copy->data, bell_nbytes(t));
     if (status != BELL_OK) {

@@ -164,7 +164,7 @@ file_add_tensor(struct bell_file *file, struct file_tensor *tensor)
         (host_grow((void **)&file->tensors, &file->cap_tensors,
                    file->n_tensors + 1, sizeof(*file->tensors)) != 0 ||
          map_put(&file->tensor_of, name_key(name), file->n_tensors) != 0))
-        status = bell_fail(BELL_E_NO_MEMORY, "%s: no memory for tensor %zu",
+        status = bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for tensor %zu",
                            file->path, file->n_tensors);
     if (status != BELL_OK) {
         host_free(name);
@@ -223,7 +223,7 @@ file_add_array(struct bell_file *file, const char *name,
     entry->size_bytes = array->size_bytes;
     entry->name = host_strdup(name);
     if (!entry->name)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a name",
+        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for a name",
                          file->path);
     return file_add_tensor(file, tensor);
 }
@@ -239,7 +239,7 @@ file_add_meta(struct bell_file *file, char *key, const struct file_value *value)
     else if (host_grow((void **)&file->metas, &file->cap_metas,
                        file->n_metas + 1, sizeof(*file->metas)) != 0 ||
              map_put(&file->meta_of, name_key(key), file->n_metas) != 0)
-        status = bell_fail(BELL_E_NO_MEMORY, "%s: no memory for key %zu",
+        status = bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for key %zu",
                            file->path, file->n_metas);
     if (status != BELL_OK) {
         host_free(key);
@@ -561,7 +561,7 @@ arrange(struct bell_context *ctx, const struct file_tensor *tensor,
     array.data = data = host_alloc(array.size_bytes + 1);
     if (!data)
         return tensor_fail(ctx, "bell_file_tensor", BELL_E_NO_MEMORY,
-                           "no memory for %zu bytes of '%.80s'",
+                           "out of memory for %zu bytes of '%.80s'",
                            array.size_bytes, entry->name);
     host_array_gather(&array, from, strides, tensor->swap);
     for (k = 0; entry->dtype == BELL_BOOL && k < array.size_bytes; k++)
@@ -601,7 +601,7 @@ tensor_of_member(struct bell_context *ctx, const struct file_tensor *tensor)
     bytes = host_alloc(member->n_bytes + 1);
     if (!bytes)
         return tensor_fail(ctx, "bell_file_tensor", BELL_E_NO_MEMORY,
-                           "no memory for %llu bytes of '%.80s'",
+                           "out of memory for %llu bytes of '%.80s'",
                            (unsigned long long)member->n_bytes, member->name);
     if (zip_read(member, bytes, member->n_bytes) == BELL_OK)
         t = tensor_of_bytes(ctx, tensor, bytes + tensor->at);

@@ -108,7 +108,7 @@ take_name(struct cursor *c, char **out_name)
     BELL_TRY(file_check_name(c->file, (const char *)bytes, n));
     name = host_alloc(n + 1);
     if (!name)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a name",
+        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for a name",
                          c->file->path);
     memcpy(name, bytes, n);
     name[n] = '\0';
@@ -171,7 +171,7 @@ take_strings(struct cursor *c, struct file_value *value)
         return fail_short(c, value->n);
     value->places = host_calloc(value->n + 1, sizeof(*value->places));
     if (!value->places)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for %llu strings",
+        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for %llu strings",
                          c->file->path, (unsigned long long)value->n);
     for (i = 0; i < value->n; i++) {
         value->places[i] = c->at;
@@ -341,7 +341,7 @@ take_tensors(struct cursor *c, struct bell_file *file, uint64_t n)
     uint64_t i = 0, begin;
 
     if (!list)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for %llu tensors",
+        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for %llu tensors",
                          file->path, (unsigned long long)n);
     status = take_entries(c, list, n);
     (void)bell_file_int(file, "general.alignment", &align);

@@ -135,9 +135,11 @@ unpack_stream(z_stream *z, size_t n_bytes, struct unpacked *out)
         code = inflate(z, Z_NO_FLUSH);
         out->n += 65536 - z->avail_out;
         if (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR)
-            return bell_fail(code == Z_MEM_ERROR ? BELL_E_NO_MEMORY : BELL_E_IO,
-                             "gzip data is damaged: %s",
-                             z->msg ? z->msg : "no memory");
+            return code == Z_MEM_ERROR
+                       ? bell_fail(BELL_E_NO_MEMORY,
+                                   "unpacking gzip data: out of memory")
+                       : bell_fail(BELL_E_IO, "gzip data is damaged: %s",
+                                   z->msg ? z->msg : "no reason is given");
         BELL_TRY(learn_limit(out));
         if (out->limit_known && out->n > out->limit)
             return bell_fail(BELL_E_IO,

@@ -71,7 +71,7 @@ struct reader {
 static BELL_MUST_CHECK bell_status
 fail_memory(void)
 {
-    return bell_fail(BELL_E_NO_MEMORY, "no memory for a pickle's values");
+    return bell_fail(BELL_E_NO_MEMORY, "out of memory for a pickle's values");
 }
 
 static BELL_MUST_CHECK bell_status

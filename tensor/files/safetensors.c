@@ -134,7 +134,7 @@ read_entry(struct bell_file *file, const cJSON *item, uint64_t begin)
     tensor.entry.dtype = tensor.info->dtype;
     tensor.entry.name = host_strdup(item->string);
     if (!tensor.entry.name)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a name",
+        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for a name",
                          file->path);
     return file_add_tensor(file, &tensor);
 }
@@ -156,7 +156,7 @@ read_texts(struct bell_file *file, const cJSON *texts)
         BELL_TRY(file_check_name(file, item->string, strlen(item->string)));
         key = host_strdup(item->string);
         if (!key)
-            return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a key",
+            return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for a key",
                              file->path);
         BELL_TRY(file_add_meta(file, key, &value));
     }
@@ -308,7 +308,7 @@ open_shard(struct bell_file *file, struct shard_maps *maps, const char *path,
                   sizeof(struct bell_file *)) != 0 ||
         map_put(&maps->of_inode, inode_key(&opened), file->n_shards) != 0) {
         close(opened.fd);
-        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a shard",
+        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for a shard",
                          file->path);
     }
     BELL_TRY(file_open_shard(path, &opened, &file->shards[file->n_shards]));
@@ -341,7 +341,7 @@ find_shard(struct bell_file *file, struct shard_maps *maps, const char *name,
                          file->path, name);
     BELL_TRY(open_shard(file, maps, path, &number));
     if (map_put(&maps->of_name, key, number) != 0)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a shard",
+        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for a shard",
                          file->path);
     *out_shard = file->shards[number];
     return BELL_OK;
@@ -368,7 +368,7 @@ read_weight(struct bell_file *file, struct shard_maps *maps, const cJSON *item)
     tensor = shard->tensors[*found];
     tensor.entry.name = host_strdup(item->string);
     if (!tensor.entry.name)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a name",
+        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for a name",
                          file->path);
     return file_add_tensor(file, &tensor);
 }

@@ -64,7 +64,8 @@ read_item(const struct bell_state_item *item, struct host_array *out_array)
     array.size_bytes = array.n_elems * bell_dtype_size(array.dtype);
     array.data = host_alloc(array.size_bytes + 1);
     if (!array.data)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for %zu bytes of '%.80s'",
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "out of memory for %zu bytes of '%.80s'",
                          array.size_bytes, item->name);
     if (!item->tensor) {
         memcpy(array.data, item->number, sizeof(double));
@@ -108,7 +109,7 @@ realize_items(const struct bell_state *state)
     size_t n = 0;
 
     if (!list)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for %u tensors",
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for %u tensors",
                          state->n);
     for (i = 0; i < state->n; i++) {
         if (state->items[i].tensor)
@@ -125,7 +126,7 @@ static BELL_MUST_CHECK bell_status
 put_text(struct saver *s, const char *text, size_t n)
 {
     if (host_grow((void **)&s->header, &s->cap_header, s->n_header + n, 1) != 0)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for its header",
+        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for its header",
                          s->file.path);
     memcpy(s->header + s->n_header, text, n);
     s->n_header += n;

@@ -39,7 +39,7 @@ begin_match(struct match *m)
     m->load.unexpected = host_calloc(n_tensors + 1, sizeof(char *));
     if (!m->found || !m->numbers || !m->has_number || !m->used ||
         !m->load.missing || !m->load.unexpected)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for a list of %u", n);
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a list of %u", n);
     return BELL_OK;
 }
 
@@ -239,7 +239,7 @@ give_values(struct match *m)
     uint32_t i;
 
     if (!values)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for a list of %u",
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a list of %u",
                          m->state->n);
     status = take_values(m, values);
     if (status == BELL_OK)

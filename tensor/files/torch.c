@@ -157,7 +157,7 @@ add_meta(struct walk *w, const struct pickle_value *value)
     }
     key = host_strdup(w->name);
     if (!key)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for a key");
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a key");
     return file_add_meta(w->file, key, &meta);
 }
 
@@ -302,14 +302,14 @@ file_read_torch(struct bell_file *file, struct zip_member *pickle)
     /* its strings stay in it */
     bytes = host_alloc(pickle->n_bytes + 1);
     if (!bytes)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for a pickle");
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a pickle");
     file->unpacked.data = bytes;
     file->unpacked.size_bytes = pickle->n_bytes;
     BELL_TRY(zip_read(pickle, bytes, pickle->n_bytes));
     BELL_TRY(pickle_read(bytes, pickle->n_bytes, &file->pickle));
     w = host_calloc(1, sizeof(*w));
     if (!w)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for its names");
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for its names");
     w->file = file;
     w->folder = pickle->name;
     w->n_folder = strlen(pickle->name) - strlen("data.pkl");

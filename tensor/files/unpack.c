@@ -225,7 +225,8 @@ file_unpack(struct bell_context *ctx, const struct file_tensor *tensor)
             tensor_at(x)->flags |= TENSOR_PACKED;
     } else {
         x = tensor_fail(ctx, "bell_file_tensor", BELL_E_NO_MEMORY,
-                        "no memory for %zu blocks of '%.80s'", n, entry->name);
+                        "out of memory for %zu blocks of '%.80s'", n,
+                        entry->name);
     }
     host_free(p.d);
     host_free(p.m);

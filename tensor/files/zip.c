@@ -221,7 +221,7 @@ read_member(const struct directory *d, uint64_t *place, struct zip *zip)
     local = get32(at + 42);
     member->name = copy_name(at + CENTRAL_BYTES, n_name);
     if (!member->name)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for a name");
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a name");
     zip->n_members++;
     if (strlen(member->name) != n_name ||
         !widen(
@@ -235,7 +235,7 @@ read_member(const struct directory *d, uint64_t *place, struct zip *zip)
         return bell_fail(BELL_E_IO, "two members are called '%.80s'",
                          member->name);
     if (map_put(&zip->member_of, name_key(member->name), zip->n_members - 1))
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for a member");
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a member");
     *place += n_row;
     return BELL_OK;
 }
@@ -258,7 +258,7 @@ check_overlaps(const struct zip *zip)
     size_t i;
 
     if (!sorted)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for %zu members",
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for %zu members",
                          zip->n_members);
     for (i = 0; i < zip->n_members; i++)
         sorted[i] = &zip->members[i];
@@ -284,7 +284,7 @@ zip_open(const uint8_t *bytes, size_t size_bytes, struct zip *out_zip)
     out_zip->members =
         host_calloc((size_t)d.n_members + 1, sizeof(*out_zip->members));
     if (!out_zip->members)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for %llu members",
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for %llu members",
                          (unsigned long long)d.n_members);
     for (i = 0, place = d.at; i < d.n_members; i++)
         BELL_TRY(read_member(&d, &place, out_zip));
@@ -370,7 +370,7 @@ inflate_member(z_stream *z, const struct zip_member *member, uint8_t *dst,
         n_out -= out - z->avail_out;
     }
     if (code == Z_MEM_ERROR)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory to unpack '%.80s'",
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory to unpack '%.80s'",
                          member->name);
     if (code == Z_BUF_ERROR)
         return fail_damaged(member, n_in ? "it unpacks to more than it says"
@@ -480,8 +480,8 @@ put_central(struct zip_writer *zip, const char *name, uint32_t crc,
 
     if (host_grow((void **)&zip->central, &zip->cap_central,
                   zip->n_central + need, 1) != 0)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for its directory",
-                         zip->path);
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "%s: out of memory for its directory", zip->path);
     p = zip->central + zip->n_central;
     memset(p, 0, need);
     memcpy(p, "PK\1\2", 4);

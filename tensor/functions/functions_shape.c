@@ -247,6 +247,25 @@ call_assign_slice(struct fn_args *args)
 #define JOIN  "Joining and splitting"
 #define INDEX "Indexing"
 
+/* The diagonal of a matrix, or around a diagonal a matrix. */
+static struct bell_tensor *
+call_diag(struct fn_args *args)
+{
+    int64_t k = A[1].i, n = k < 0 ? -k : k, pads[4] = {0};
+    struct bell_tensor *square, *out;
+
+    if (bell_ndim(A[0].t) == 2)
+        return bell_diagonal(A[0].t, k, 0, 1);
+    square = bell_diag(A[0].t);
+    if (k == 0)
+        return square;
+    pads[k > 0 ? 0 : 1] = n; /* columns before or behind, rows the other way */
+    pads[k > 0 ? 3 : 2] = n;
+    out = bell_pad(square, pads, 4, 0);
+    bell_tensor_release(square);
+    return out;
+}
+
 /* clang-format off */
 static const struct fn_row rows[] = {
     {{"reshape", "input: tensor, shape: ints*",
@@ -307,8 +326,9 @@ static const struct fn_row rows[] = {
      "0 above a diagonal of the last two axes", SHAPE}, FN(ti, bell_tril)},
     {{"triu", "input: tensor, diagonal: int = 0",
      "0 below a diagonal of the last two axes", SHAPE}, FN(ti, bell_triu)},
-    {{"diag", X, "a matrix's diagonal, or the matrix of a diagonal", SHAPE},
-     FN(t, bell_diag)},
+    {{"diag", "input: tensor, diagonal: int = 0",
+      "a matrix's diagonal, or the matrix of a diagonal", SHAPE},
+     .glue = call_diag},
     {{"diagonal",
       "input: tensor, offset: int = 0, dim1: int = 0, dim2: int = 1",
       "a diagonal of two axes, as the last axis", SHAPE},

@@ -423,7 +423,7 @@ rt_profile_create(struct tensor_runtime *rt)
         BELL_TRY(file_check_writable(path));
     profile = host_calloc(1, sizeof(*profile));
     if (!profile)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for a profile");
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a profile");
     profile->dev = rt->dev;
     profile->path = path;
     profile->base_ns = time_now_ns();

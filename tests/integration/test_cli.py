@@ -63,6 +63,14 @@ def check_usage(tap):
             run(verb, '--json=1'), 2, err='takes no value'))
 
 
+def check_demos(tap):
+    """demo -h shows what each demo's own -h shows."""
+    whole = run('demo', '-h')
+    tap.check('demo -h', expect(whole, 0) + [
+        f'lacks the help of {name}' for name in ('mnist', 'llama', 'train-llama')
+        if run('demo', name, '-h').stdout not in whole.stdout])
+
+
 def check_environment(tap):
     tap.check('BELL_DEBUG typo', expect(
         run('devices', BELL_DEBUG='shed'), 2, err="unknown topic 'shed'"))
@@ -623,6 +631,7 @@ def check_math(tap):
 def main():
     tap = Tap()
     check_usage(tap)
+    check_demos(tap)
     check_environment(tap)
     check_devices(tap)
     if SIMULATED:

@@ -906,6 +906,11 @@ def check_failures(tap, folder):
         f'{got!r} is not {want}' for want, got in
         zip(numbers, json.loads(done.stdout)['values'], strict=True)
         if repr(got) != repr(float(want))])
+    for expression, want in (('-2**63', -2**63), ('-(3 - 1)', -2),
+                             ('-.5', -0.5)):
+        done = run('eval', '--json', expression)
+        tap.check(f'--json {expression}', expect(done, 0) or [
+            c for c in [done.stdout] if json.loads(c)['values'] != want])
     for verb, options in (('eval', ()), ('kernel', ('--runs', '1')),
                           ('tune', ('--seconds', '0.01'))):
         done = run(verb, 'x + 1', '--device', 'CPU', '--in',

@@ -161,7 +161,8 @@ struct interp {
     char *err;
     size_t err_bytes;
     int failed;
-    bool flushes; /* see p_run_flushing */
+    bool flushes;    /* see p_run_flushing */
+    uint64_t *turns; /* of loops, or NULL */
 };
 
 static void
@@ -752,6 +753,8 @@ step(struct p_state *s, uint32_t at)
     case UOP_END: {
         const struct uop *range = s->p->ops[s->match[at]];
         int64_t size = value_of(s, range->src[0])[0].i;
+        if (s->in.turns)
+            ++*s->in.turns;
         return ++value_of(s, range)[0].i < size ? s->match[at] + 1 : at + 1;
     }
     case UOP_IF:
@@ -1066,16 +1069,25 @@ int
 p_run(const struct lower_program *program, const struct p_buf *bufs,
       size_t n_bufs, char *err, size_t err_bytes)
 {
-    return run_program(program,
-                       (struct interp){bufs, n_bufs, err, err_bytes, 0, false});
+    return run_program(
+        program, (struct interp){bufs, n_bufs, err, err_bytes, 0, false, NULL});
+}
+
+int
+p_run_counting(const struct lower_program *program, const struct p_buf *bufs,
+               size_t n_bufs, uint64_t *out_turns, char *err, size_t err_bytes)
+{
+    *out_turns = 0;
+    return run_program(program, (struct interp){bufs, n_bufs, err, err_bytes, 0,
+                                                false, out_turns});
 }
 
 int
 p_run_flushing(const struct lower_program *program, const struct p_buf *bufs,
                size_t n_bufs, char *err, size_t err_bytes)
 {
-    return run_program(program,
-                       (struct interp){bufs, n_bufs, err, err_bytes, 0, true});
+    return run_program(
+        program, (struct interp){bufs, n_bufs, err, err_bytes, 0, true, NULL});
 }
 
 /* ---- kernels ---- */

@@ -22,7 +22,11 @@ struct p_buf {
  * is written, memory that two threads touch without a barrier in between. */
 int p_run(const struct lower_program *program, const struct p_buf *bufs,
           size_t n_bufs, char *err, size_t err_bytes);
-/* The same where sums, differences and products of float32 take subnormal
+/* The same, counting the turns that loops take. */
+int p_run_counting(const struct lower_program *program,
+                   const struct p_buf *bufs, size_t n_bufs, uint64_t *out_turns,
+                   char *err, size_t err_bytes);
+/* The same as p_run where sums, differences and products of float32 take subnormal
  * numbers for 0 of their sign, and have none among their results. */
 int p_run_flushing(const struct lower_program *program,
                    const struct p_buf *bufs, size_t n_bufs, char *err,

@@ -842,7 +842,7 @@ test_out_of_memory(void **state)
                      BELL_E_NO_MEMORY);
     host_fail_after(0, 0);
     assert_string_equal(bell_error_last()->message,
-                        "program 'test': no memory for 9 sections");
+                        "program 'test': out of memory for 9 sections");
 }
 
 /* ---- LLVM's objects ---------------------------------------------------------------- */

@@ -144,7 +144,8 @@ test_failures(void **state)
     expect_fails(file_read("/dev/no/such", &file), BELL_E_IO, "cannot open");
     assert_int_equal(file.size_bytes, 7);
     host_fail_after(1, 1);
-    expect_fails(file_read(path, &file), BELL_E_NO_MEMORY, "no memory for 5");
+    expect_fails(file_read(path, &file), BELL_E_NO_MEMORY,
+                 "out of memory for 5");
     host_fail_after(0, 0);
     expect_content("good", 4);
     assert_int_equal(count_files(), 1);

@@ -23,6 +23,8 @@ static const struct shape {
     {1, 1, 8, 500, {1, 300}, {1, 3}, {1, 2}, {0, 1}, {1, 1}, {0, 0}, true},
     {1, 1, 24, 24, {20, 20}, {3, 3}, {2, 2}, {2, 0}, {2, 1}, {1, 0}, false},
     {1, 1, 24, 24, {20, 20}, {2, 4}, {2, 2}, {0, 1}, {1, 1}, {0, 0}, true},
+    {1, 1, 24, 24, {9, 7}, {7, 3}, {5, 4}, {2, 1}, {1, 1}, {0, 1}, true},
+    {1, 2, 3, 5, {4, 6}, {5, 4}, {3, 3}, {2, 0}, {1, 1}, {1, 2}, false},
 };
 
 #define MOST 400000
@@ -179,10 +181,47 @@ test_back(void **state)
     }
 }
 
+/* An infinity among the results of a strided convolution reaches the sources
+ * that an offset of the window takes there, and makes NaN of no other. */
+static void
+test_infinite(void **state)
+{
+    struct bell_conv_options options = {.stride = {3, 2}, .padding = {1, 1}};
+    struct bell_tensor *a, *b, *y, *seed, *grad;
+    int64_t i, p, q;
+
+    (void)state;
+    for (i = 0; i < 12 * 9; i++)
+        x[i] = 1;
+    for (i = 0; i < 2 * 3; i++)
+        w[i] = 1;
+    memset(v, 0, sizeof(v));
+    memset(want, 0, sizeof(want));
+    a = bell_from_data(ctx, BELL_DIMS(1, 1, 12, 9), BELL_FLOAT32, x);
+    b = bell_from_data(ctx, BELL_DIMS(1, 1, 2, 3), BELL_FLOAT32, w);
+    y = bell_conv2d(a, b, NULL, &options);
+    assert_true(bell_shape(y)[2] == 5 && bell_shape(y)[3] == 5);
+    v[2 * 5 + 3] = INFINITY; /* of sources 5 and 6, 5 to 7 */
+    for (p = 5; p < 7; p++) {
+        for (q = 5; q < 8; q++)
+            want[p * 9 + q] = INFINITY;
+    }
+    seed = bell_from_data(ctx, BELL_DIMS(1, 1, 5, 5), BELL_FLOAT32, v);
+    assert_int_equal(bell_vjp(y, seed, &a, 1, &grad), BELL_OK);
+    assert_int_equal(bell_read(grad, got, 12 * 9 * sizeof(*got)), BELL_OK);
+    for (i = 0; i < 12 * 9; i++) {
+        if (got[i] != want[i])
+            fail_msg("source %lld: %g, not %g", (long long)i, (double)got[i],
+                     (double)want[i]);
+    }
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_infinite, make_context,
+                                        end_context),
         cmocka_unit_test_setup_teardown(test_back, make_context, end_context),
     };
 

@@ -100,6 +100,11 @@ test_numbers(void **state)
     N("-9223372036854775808", (double)INT64_MIN);
     N("-0x8000000000000000", (double)INT64_MIN);
     N("-9223372036854775808 + 9223372036854775807", -1);
+    N("-2 ** 63", (double)INT64_MIN);
+    N("-8**21 + 9223372036854775807", -1);
+    N("-2 ** 3", -8);
+    F("-2 ** -1", -0.5);
+    N("-2 ** 0", -1);
     F("1.5", 1.5);
     F(".5", 0.5);
     F("2.", 2);
@@ -384,6 +389,9 @@ test_value_errors(void **state)
     REFUSES("1 % 0", 3, "division by zero");
     REFUSES("1.0 / 0", 5, "division by zero");
     REFUSES("2 ** 63", 3, "does not fit");
+    REFUSES("1 - 2 ** 63", 7, "does not fit");
+    REFUSES("-(2 ** 63)", 5, "does not fit");
+    REFUSES("-2 ** 64", 4, "does not fit");
     REFUSES("1 << 63", 3, "does not fit");
     REFUSES("1 << -1", 3, "negative shift");
     REFUSES("9223372036854775807 + 1", 21, "does not fit");

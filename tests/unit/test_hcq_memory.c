@@ -249,9 +249,10 @@ budget(void **state)
     hcq_memory_trim(dev);
     b = create(8192);
     check_usage(3 * 4096, 0);
-    refused(hcq_buffer_create(dev, 1, 0, &kept), BELL_E_NO_MEMORY,
-            "no memory for a buffer of 1 bytes: 12288 of 12288 bytes are in "
-            "use");
+    refused(
+        hcq_buffer_create(dev, 1, 0, &kept), BELL_E_NO_MEMORY,
+        "out of memory for a buffer of 1 bytes: 12288 of 12288 bytes are in "
+        "use");
     hcq_buffer_destroy(a);
     refused(hcq_buffer_create(dev, 4097, 0, &kept), BELL_E_NO_MEMORY,
             "of 4097 bytes: 8192 of 12288");
@@ -350,10 +351,10 @@ no_memory(void **state)
     (void)state;
     host_fail_after(1, 1);
     refused(hcq_buffer_create(dev, 5000, 0, &buf), BELL_E_NO_MEMORY,
-            "no memory for a buffer of 5000 bytes");
+            "out of memory for a buffer of 5000 bytes");
     host_fail_after(1, 1);
     refused(hcq_buffer_create_pinned(dev, bytes, sizeof(bytes), &buf),
-            BELL_E_NO_MEMORY, "no memory for a buffer");
+            BELL_E_NO_MEMORY, "out of memory for a buffer");
     host_fail_after(0, 0);
     check_usage(0, 0);
     assert_null(buf);

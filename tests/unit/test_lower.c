@@ -449,6 +449,96 @@ test_sizes_as_arguments(void **state)
     uop_graph_fini(&g);
 }
 
+/* Rows and columns of an argument's number: x, or x^T, or the columns' sums. */
+static const struct uop *
+square_kernel(struct uop_graph *g, int kind)
+{
+    static const union uop_arg none = {.bits = 0};
+    const struct uop *n, *r[2], *p[2], *src[3], *x, *at[2];
+    int i;
+
+    src[0] = uop_const_int(g, UOP_I64, 1);
+    src[1] = uop_const_int(g, UOP_I64, 2048);
+    n = uop_new(g, UOP_VAR, UOP_I64, 1, (union uop_arg){.i = 2}, src, 2);
+    for (i = 0; i < 2; i++) {
+        enum uop_axis axis = kind == 2 && i ? UOP_AXIS_REDUCE : UOP_AXIS_LOOP;
+        union uop_arg slot = {.i = i},
+                      range = {.i = uop_range_arg((uint32_t)i, axis)};
+        p[i] = uop_new(g, UOP_PARAM, UOP_F32, 1, slot, NULL, 0);
+        r[i] = uop_new(g, UOP_RANGE, UOP_I64, 1, range, &n, 1);
+    }
+    for (i = 0; i < 2; i++)
+        at[i] = uop_alu2(g, UOP_ADD, uop_alu2(g, UOP_MUL, r[i], n), r[1 - i]);
+    src[0] = p[1];
+    src[1] = at[kind != 0];
+    x = uop_make(g, UOP_LOAD, UOP_F32, 1, none, src, 2);
+    if (kind == 2) {
+        src[0] = x;
+        src[1] = r[1];
+        x = uop_make(g, UOP_REDUCE, UOP_F32, 1, (union uop_arg){.i = UOP_ADD},
+                     src, 2);
+    }
+    src[0] = p[0];
+    src[1] = kind == 2 ? r[0] : at[0];
+    src[2] = x;
+    x = uop_make(g, UOP_STORE, UOP_VOID, 1, none, src, 3);
+    return uop_make(g, UOP_SINK, UOP_VOID, 1, none, &x, 1);
+}
+
+/* Loops that work-groups and vectors are split from end at the size, not at
+ * its bound. */
+static void
+test_loops_end(void **state)
+{
+    enum {
+        N = 64
+    };
+    static float in[N * N], out[N * N];
+    const struct p_buf bufs[3] = {
+        {UOP_F32, N * N, out}, {UOP_F32, N * N, in}, {UOP_I64, N, NULL}};
+    struct lower_target one = wide, many = wide;
+    const struct lower_target *targets[] = {&one, &many, &narrow};
+    struct lower_program program;
+    struct uop_graph g;
+    uint64_t turns = 0;
+    char err[256] = "";
+    size_t t;
+    int kind, i, j;
+
+    (void)state;
+    one.n_threads = 1;
+    one.max_packed_bytes = many.max_packed_bytes = 1 << 20;
+    one.l2_bytes = many.l2_bytes = 32768;
+    many.n_threads = 4;
+    for (i = 0; i < N * N; i++)
+        in[i] = (float)(i % 11);
+    for (kind = 0; kind < 3; kind++) {
+        for (t = 0; t < sizeof(targets) / sizeof(targets[0]); t++) {
+            uop_graph_init(&g);
+            if (lower_kernel(&g, square_kernel(&g, kind), targets[t],
+                             &program) != BELL_OK)
+                fail_msg("%s", bell_error_last()->message);
+            memset(out, 0, sizeof(out));
+            if (p_run_counting(&program, bufs, 3, &turns, err, sizeof(err)))
+                fail_msg("%s", err);
+            for (i = 0; i < (kind == 2 ? 1 : N); i++) {
+                for (j = 0; j < N; j++) {
+                    float want = in[kind ? j * N + i : i * N + j];
+                    int k;
+                    for (k = 0, want = kind == 2 ? 0 : want; kind == 2 && k < N;
+                         k++)
+                        want += in[k * N + j];
+                    assert_true(out[i * N + j] == want);
+                }
+            }
+            if (turns > N * N / 8)
+                fail_msg("kind %d on target %zu: %llu turns for %d elements",
+                         kind, t, (unsigned long long)turns, N * N);
+            uop_graph_fini(&g);
+        }
+    }
+}
+
 /* Every allocation fails once: a clean error, then success. */
 static void
 test_out_of_memory(void **state)
@@ -567,6 +657,7 @@ main(void)
         cmocka_unit_test(test_estimates),
         cmocka_unit_test(test_empty_reduce),
         cmocka_unit_test(test_sizes_as_arguments),
+        cmocka_unit_test(test_loops_end),
         cmocka_unit_test(test_index),
         cmocka_unit_test(test_out_of_memory),
     };

@@ -278,7 +278,7 @@ compare_products(struct burn *b, struct bell_tensor *now)
     bell_status status;
 
     if (!both)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for two products");
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for two products");
     status = bell_read(b->first, both, n_bytes);
     if (status == BELL_OK)
         status = bell_read(now, both + n_bytes, n_bytes);
@@ -369,7 +369,7 @@ make_matrices(struct burn *b, enum bell_dtype dtype)
     bell_status status;
 
     if (!numbers)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for a matrix");
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a matrix");
     for (i = 0; i < count; i++)
         numbers[i] = (float)(word_at(i, 1) >> 24) / 256 - 0.5f;
     b->x = bell_cast(bell_from_data(b->ctx, shape, 2, BELL_FLOAT32, numbers),
@@ -406,8 +406,8 @@ make_chunks(struct burn *b, const struct burn_options *options)
         b->chunk_bytes /= 2;
     b->host = host_aligned(4096, b->chunk_bytes);
     if (!b->host)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for %" PRIu64 " bytes",
-                         b->chunk_bytes);
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "out of memory for %" PRIu64 " bytes", b->chunk_bytes);
     while (b->n_chunks < bytes / b->chunk_bytes) {
         bell_status status = hcq_buffer_create(b->dev, b->chunk_bytes, 0,
                                                &b->chunks[b->n_chunks]);

@@ -293,7 +293,7 @@ chain_binary(const struct hcq_device_info *info, enum chain_kind kind,
     snprintf(chain.name, sizeof(chain.name), "chain_%s", chain_names[kind]);
     text = host_alloc(sizeof(*text));
     if (!text)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for a kernel's text");
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a kernel's text");
     text->used = 0;
     status = makers[i].make(info, &chain, text, &binary);
     host_free(text);

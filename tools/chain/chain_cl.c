@@ -73,7 +73,7 @@ chain_make_cl(const struct hcq_device_info *info, struct chain *chain,
     put_cl(text, chain, cl_insns[i].type, cl_insns[i].text);
     out->data = host_alloc(text->used + 1);
     if (!out->data)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for a kernel");
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a kernel");
     memcpy(out->data, text->bytes, text->used + 1);
     out->size_bytes = text->used + 1;
     return BELL_OK;

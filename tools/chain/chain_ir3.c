@@ -218,7 +218,7 @@ chain_make_ir3(const struct hcq_device_info *info, struct chain *chain,
                          "there is no kernel by hand for Adreno");
     code = host_calloc(1, sizeof(*code));
     if (!code)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for a kernel");
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a kernel");
     *code = (struct code){.gen = gen};
     put_start(code, chain);
     put_round(code, chain);

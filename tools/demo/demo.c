@@ -165,6 +165,34 @@ run_mnist(const struct demo_options *options, const struct demo_model *model)
     return code;
 }
 
+/* `demo -h` alone: the options of every demo. */
+static bool
+asks_for_all(int argc, char **argv)
+{
+    return argc == 2 &&
+           (strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0);
+}
+
+static int
+print_all_help(char *verb)
+{
+    static const char *const demos[] = {"mnist", "llama", "train-llama"};
+    int code = TOOL_OK;
+    size_t i;
+
+    tool_printf("usage: doorbell demo DEMO [options]\n\n"
+                "DEMO is mnist, llama or train-llama; each has its own "
+                "options.\n");
+    for (i = 0; i < ARRAY_LEN(demos) && code == TOOL_OK; i++) {
+        char name[16], help[] = "-h";
+        char *args[] = {verb, name, help, NULL};
+        snprintf(name, sizeof(name), "%s", demos[i]);
+        tool_printf("\n");
+        code = verb_demo(3, args);
+    }
+    return code;
+}
+
 int
 verb_demo(int argc, char **argv)
 {
@@ -191,6 +219,8 @@ verb_demo(int argc, char **argv)
     const struct demo_model *model;
     int code;
 
+    if (asks_for_all(argc, argv))
+        return print_all_help(argv[0]);
     if (argc > 1 && strcmp(argv[1], "llama") == 0)
         return llama_demo(argc, argv);
     if (argc > 1 && strcmp(argv[1], "train-llama") == 0)

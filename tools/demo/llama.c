@@ -55,7 +55,7 @@ write_text(struct talk *talk, const char *text, size_t n)
     if (talk->options->json) {
         if (host_grow((void **)&talk->text, &talk->cap_text,
                       talk->n_text + n + 1, 1) != 0)
-            return bell_fail(BELL_E_NO_MEMORY, "no memory for the text");
+            return bell_fail(BELL_E_NO_MEMORY, "out of memory for the text");
         memcpy(talk->text + talk->n_text, text, n);
         talk->n_text += n;
         talk->text[talk->n_text] = '\0';
@@ -151,7 +151,7 @@ add_tokens(struct talk *talk, const int32_t *tokens, size_t n)
 {
     if (host_grow((void **)&talk->tokens, &talk->cap_tokens, talk->n_tokens + n,
                   sizeof(*tokens)) != 0)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for %zu tokens",
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for %zu tokens",
                          talk->n_tokens + n);
     memcpy(talk->tokens + talk->n_tokens, tokens, n * sizeof(*tokens));
     talk->n_tokens += n;
@@ -194,7 +194,7 @@ add_prompt(struct talk *talk, const char *text, enum llama_turn turn)
                            n, talk->n_tokens, context);
     else if (host_grow((void **)&talk->asked, &talk->cap_asked,
                        talk->n_asked + n, sizeof(*tokens)) != 0)
-        status = bell_fail(BELL_E_NO_MEMORY, "no memory for %zu tokens", n);
+        status = bell_fail(BELL_E_NO_MEMORY, "out of memory for %zu tokens", n);
     if (status == BELL_OK) {
         memcpy(talk->asked + talk->n_asked, tokens, n * sizeof(*tokens));
         talk->n_asked += n;

@@ -18,7 +18,7 @@ llama_chooser_init(size_t n, double temperature, double top_p, uint64_t seed,
     chooser.by_rank = host_calloc(n, sizeof(*chooser.by_rank));
     if (!chooser.logits || !chooser.by_rank) {
         llama_chooser_fini(&chooser);
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for %zu logits", n);
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for %zu logits", n);
     }
     *out = chooser;
     return BELL_OK;

@@ -239,7 +239,7 @@ llama_load_gguf(const struct bell_file *file, const char *path,
     model->layers =
         host_calloc((size_t)model->shape.n_layers, sizeof(*model->layers));
     if (!model->layers)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for %lld layers",
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for %lld layers",
                          (long long)model->shape.n_layers);
     map_init(&l.taken);
     status = take_weights(&l);
@@ -308,8 +308,8 @@ copy_tokens(const struct bell_file *file, const char *path,
     }
     vocab->bytes = host_alloc(n_bytes + 1);
     if (!vocab->bytes)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for %d tokens", path,
-                         vocab->n);
+        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for %d tokens",
+                         path, vocab->n);
     for (i = 0; i < vocab->n; i++) {
         struct llama_piece *piece = &vocab->pieces[i];
         (void)bell_file_list_str(file, TOKENS_KEY, (uint64_t)i, &text, &n);
@@ -383,7 +383,8 @@ take_merge(const struct bell_file *file, const char *path, uint64_t rank,
     key = llama_pair_key(left, right);
     if (!map_get(&vocab->joints, key) &&
         map_put(&vocab->joints, key, rank << 32 | (uint32_t)joint) != 0)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a pair", path);
+        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for a pair",
+                         path);
     return BELL_OK;
 }
 

@@ -186,7 +186,7 @@ make_tables(struct llama *model)
     host_free(sines);
     host_free(places);
     if (!model->sines)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for %lld places",
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for %lld places",
                          (long long)n);
     return bell_context_status(model->ctx);
 }
@@ -306,7 +306,7 @@ run_layers(const struct llama *model, const struct at *at,
     struct bell_tensor *both[2];
 
     if (!kv)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for %lld layers",
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for %lld layers",
                          (long long)s->n_layers);
     for (i = 0; i < s->n_layers; i++) {
         const struct llama_layer *layer = &model->layers[i];
@@ -463,7 +463,7 @@ load_from(struct llama *model, struct source *source)
     model->layers =
         host_calloc((size_t)model->shape.n_layers, sizeof(*model->layers));
     if (!model->layers)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for %lld layers",
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for %lld layers",
                          (long long)model->shape.n_layers);
     return take_weights(model, source, is_shared);
 }

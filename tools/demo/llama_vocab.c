@@ -146,7 +146,8 @@ llama_vocab_init(int64_t n, struct llama_vocab *out_vocab)
     vocab.sorted = host_calloc((size_t)n, sizeof(*vocab.sorted));
     if (!vocab.pieces || !vocab.sorted) {
         llama_vocab_fini(&vocab);
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for %d tokens", vocab.n);
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for %d tokens",
+                         vocab.n);
     }
     *out_vocab = vocab;
     return BELL_OK;
@@ -482,7 +483,7 @@ split_chat(struct joiner *joiner, const char *text)
     }
     all = host_alloc(n);
     if (!all)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for a message");
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a message");
     snprintf(all, n, "%s%s%s", forms[form].before, text, forms[form].after);
     split_plain(joiner, all, strlen(all));
     host_free(all);
@@ -501,7 +502,7 @@ find_tokens(struct joiner *joiner, const char *text, enum llama_turn turn)
     else
         BELL_TRY(split_chat(joiner, text));
     if (!join_parts(joiner))
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for pairs of tokens");
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for pairs of tokens");
     return BELL_OK;
 }
 
@@ -543,9 +544,9 @@ llama_encode(const struct llama_vocab *vocab, const char *text,
     if (joiner)
         joiner->parts = host_calloc(n_max, sizeof(*joiner->parts));
     if (!tokens || !joiner || !joiner->parts) {
-        status =
-            bell_fail(BELL_E_NO_MEMORY, "no memory for the tokens of %zu bytes",
-                      strlen(text));
+        status = bell_fail(BELL_E_NO_MEMORY,
+                           "out of memory for the tokens of %zu bytes",
+                           strlen(text));
     } else {
         joiner->vocab = vocab;
         status = check_added(vocab, text);

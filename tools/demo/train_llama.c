@@ -146,7 +146,7 @@ init_model(struct training *t)
     bell_assign(rows, bell_mul_scalar(rows, 1 / sqrt((double)o->dim)));
     m->layers = host_calloc((size_t)o->n_layers, sizeof(*m->layers));
     if (!m->layers)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for %lld layers",
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for %lld layers",
                          (long long)o->n_layers);
     for (; m->n_layers < (uint32_t)o->n_layers; m->n_layers++)
         BELL_TRY(init_block(t->ctx, o->dim, hidden, &m->layers[m->n_layers]));
@@ -421,7 +421,7 @@ sample(struct training *t)
     t->sample = host_calloc((size_t)o->n_sample + 1, 1);
     if (!window || !t->sample) {
         host_free(window);
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for the text");
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for the text");
     }
     status = llama_chooser_init(N_BYTES, o->temperature, o->top_p,
                                 (uint64_t)o->seed, &chooser);

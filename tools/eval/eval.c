@@ -396,7 +396,7 @@ compute(struct bell_tensor *t, struct host_array *out)
     array.data = host_alloc(array.size_bytes + 1);
     if (!array.data)
         return bell_fail(BELL_E_NO_MEMORY,
-                         "no memory for a result of %zu bytes",
+                         "out of memory for a result of %zu bytes",
                          array.size_bytes);
     status = bell_read(t, array.data, array.size_bytes);
     if (status == BELL_OK)

@@ -656,10 +656,22 @@ parse_atom(struct eval_parser *p, struct bell_value *out)
                         found(p, buf, sizeof(buf)));
 }
 
+/* Whether x ** y is 2^63, an integer only behind a minus sign. */
+static bool
+is_least_power(const struct bell_value *x, const struct bell_value *y)
+{
+    uint64_t base = (uint64_t)x->i;
+
+    return x->kind == BELL_VALUE_INT && y->kind == BELL_VALUE_INT && x->i > 1 &&
+           y->i > 0 && (base & (base - 1)) == 0 && 63 % y->i == 0 &&
+           base == 1ull << (63 / y->i);
+}
+
 /* An atom and what is attached to it; then ** and its right side, which binds
- * tighter than a sign on the left and looser than one on the right. */
+ * tighter than a sign on the left and looser than one on the right. *minus:
+ * whether a minus sign is on the left, which -2^63 takes in. */
 static BELL_MUST_CHECK bell_status
-parse_power(struct eval_parser *p, struct bell_value *out)
+parse_power(struct eval_parser *p, struct bell_value *out, bool *minus)
 {
     size_t self_at = p->tok.at, at;
     struct bell_value right;
@@ -681,6 +693,11 @@ parse_power(struct eval_parser *p, struct bell_value *out)
     at = p->tok.at;
     BELL_TRY(advance(p));
     BELL_TRY(parse_unary(p, &right));
+    if (*minus && is_least_power(out, &right)) {
+        *minus = false;
+        *out = bell_of_int(INT64_MIN);
+        return BELL_OK;
+    }
     return eval_apply(p, EVAL_POW, at, out, &right);
 }
 
@@ -696,24 +713,36 @@ parse_least(struct eval_parser *p, struct bell_value *out)
                                      : BELL_OK;
 }
 
+static bool
+is_sign(const struct eval_parser *p)
+{
+    return eval_is_op(&p->tok, "-") || eval_is_op(&p->tok, "+") ||
+           eval_is_op(&p->tok, "~");
+}
+
 static bell_status
 parse_unary(struct eval_parser *p, struct bell_value *out)
 {
     size_t at = p->tok.at;
+    bool minus = false;
 
     BELL_TRY(enter(p));
-    if (eval_is_op(&p->tok, "-") || eval_is_op(&p->tok, "+") ||
-        eval_is_op(&p->tok, "~")) {
+    if (is_sign(p)) {
         char op = p->tok.op[0];
         BELL_TRY(advance(p));
+        minus = op == '-' && !is_sign(p);
         if (op == '-' && p->tok.kind == EVAL_TOKEN_INT && p->tok.is_negated) {
             BELL_TRY(parse_least(p, out));
+        } else if (minus) {
+            BELL_TRY(parse_power(p, out, &minus));
+            if (minus)
+                BELL_TRY(eval_apply_unary(p, op, at, out));
         } else {
             BELL_TRY(parse_unary(p, out));
             BELL_TRY(eval_apply_unary(p, op, at, out));
         }
     } else {
-        BELL_TRY(parse_power(p, out));
+        BELL_TRY(parse_power(p, out, &minus));
     }
     p->depth--;
     return BELL_OK;

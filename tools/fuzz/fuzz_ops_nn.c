@@ -117,6 +117,10 @@ fuzz_einsum_formula(int64_t row)
     return einsums[row].formula;
 }
 
+/* Products of an attention: the reference makes each, and again for gradients
+ * and for what rounding does. */
+#define MOST_PRODUCTS (5 << 19)
+
 /* q[b, l, e], k[b, s, e], v[b, s, f], mask or causal. At times so large that it
  * is one kernel, or one that goes by whole tiles of keys. */
 static bool
@@ -139,6 +143,14 @@ gen_attention(struct fuzz_gen *g, struct fuzz_node *n)
         s = 64 * between(g, 2, 4);
         e = 64 * between(g, 1, 2);
         f = 64 * between(g, 1, 2);
+        while (l * s * (e + f) > MOST_PRODUCTS) {
+            if (f > 64)
+                f = 64;
+            else if (e > 64)
+                e = 64;
+            else
+                s -= 64;
+        }
         g->max_elems = 256 * 128; /* of k */
     }
     q[0] = k[0] = v[0] = b;

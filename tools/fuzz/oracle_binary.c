@@ -499,8 +499,9 @@ back_nextafter(struct oracle *o)
 static long double
 f_lerp(const struct oracle *o, long double x, long double y, long double z)
 {
-    (void)o;
-    return x + z * (y - x);
+    if (!oracle_t(o, 2))
+        z = o->a[2].f;
+    return fabsl(z) < 0.5L ? x + z * (y - x) : y - (1 - z) * (y - x);
 }
 
 static long double
@@ -532,7 +533,40 @@ define_tame(struct oracle *o, oracle_f3 *f, long double more)
 static void
 define_lerp(struct oracle *o)
 {
-    define_tame(o, f_lerp, 0);
+    struct oracle_array *in[3] = {oracle_t(o, 0), oracle_t(o, 1),
+                                  oracle_t(o, 2)};
+    int64_t d[BELL_MAX_RANK], at[BELL_MAX_RANK] = {0};
+    uint32_t rank = oracle_broadcast(in, 3, d);
+    struct oracle_array *out = define_three(o, in[0]->dtype, f_lerp);
+    size_t k = 0;
+
+    if (out->n == 0)
+        return;
+    do { /* relative to the nearer end, and to the way from there */
+        long double x = fabsl(in[0]->v[oracle_spread(in[0], at, rank)]);
+        long double y = fabsl(in[1]->v[oracle_spread(in[1], at, rank)]), z;
+        z = in[2] ? in[2]->v[oracle_spread(in[2], at, rank)] : o->a[2].f;
+        out->scale[k++] = fabsl(z) < 0.5L ? x + fabsl(z) * (x + y)
+                                          : y + fabsl(1 - z) * (x + y);
+    } while (oracle_next(at, d, rank));
+}
+
+/* 1 - z, z, y - x. */
+static void
+slopes_of_lerp(const struct oracle *o, const long double *v,
+               long double *slopes)
+{
+    long double z = oracle_t(o, 2) ? v[2] : o->a[2].f;
+
+    slopes[0] = 1 - z;
+    slopes[1] = z;
+    slopes[2] = v[1] - v[0];
+}
+
+static void
+back_lerp(struct oracle *o)
+{
+    back_three(o, slopes_of_lerp);
 }
 
 static void
@@ -684,7 +718,7 @@ static const struct oracle_row rows[] = {
     {"isclose", "@X @Y; @X @Y equal_nan=b1; @n:3 @n:3 f0.5 f0.1; @n:0 @n:0", "hwfdi", .define = define_isclose},
     {"allclose", "@n:3 @n:3; @e:3 @e:3; @q:9 @q:9; @n:0 @n:0; @e: @e:", "hwfd", .define = define_allclose},
     {"clamp", "@U @V @W; @X @Y; @X max=@Y; @x i-1 i3; @x i-1000 i1000; @x/h min=fnan; @x/f f0 fnan; @x i-70000 i-2; @x i300 i70000; @x min=i1; @x max=i3; @c:30 i-1 i1; @x i2 i2; @c:9 i1 i-1; @n:3,1 @n:1,4 @p:; @n:0 @n:0", NUMBERS, .define = define_clamp, .back = back_clamp, .flags = ORACLE_ZERO},
-    {"lerp", XYZ, FLOATS, .define = define_lerp, .ulps = 3, .grad_ulps = 4, .flags = ORACLE_SCALED | ORACLE_GRAD},
+    {"lerp", XYZ "; @p:40 @n:40 f1; @n:40 @n:40 f0.3; @n:40 @n:40 f0.7; @n:9 @n:9 @c:9; @q:20 @n:20 f0.25; @n:20 @q:20 f0.75; @q:20 @q:20 @q:20; @e:9 @n:9 @b:9", FLOATS, .define = define_lerp, .back = back_lerp, .ulps = 3, .grad_ulps = 6, .flags = ORACLE_SCALED},
     {"addcmul", XYZ "; @n:3 @n:3 @n:3 f-2.5", FLOATS, .define = define_addcmul, .ulps = 3, .grad_ulps = 4, .flags = ORACLE_GRAD},
     {"addcdiv", XYZ "; @n:3 @n:3 @p:3 f-2.5", FLOATS, .define = define_addcdiv, .ulps = 30, .grad_ulps = 30, .flags = ORACLE_GRAD},
 };

@@ -893,6 +893,62 @@ define_cdist(struct oracle *o)
     } while (oracle_next(at, d, rank));
 }
 
+/* Of |x - y| along the rows the norm's slope: sign(d) (|d| / norm)^(p-1), 0
+ * where d is 0; of an infinite order the greatest share it. */
+static void
+add_slopes(struct oracle *o, size_t bx, size_t by, int64_t i, int64_t j,
+           long double norm, long double w)
+{
+    struct oracle_array *x = oracle_t(o, 0), *y = oracle_t(o, 1);
+    int64_t width = columns_of(x), k, ties = 0;
+    long double p = oracle_num(o, 2);
+
+    for (k = 0; k < width; k++)
+        ties +=
+            fabsl(element_of(x, bx, i, k) - element_of(y, by, j, k)) == norm;
+    for (k = 0; k < width; k++) {
+        long double d = element_of(x, bx, i, k) - element_of(y, by, j, k), s;
+        size_t to_x = (bx * (size_t)rows_of(x) + (size_t)i) * (size_t)width;
+        size_t to_y = (by * (size_t)rows_of(y) + (size_t)j) * (size_t)width;
+        if (d == 0 || p == 0)
+            continue;
+        s = isinf(p) ? (long double)(fabsl(d) == norm) / ties
+                     : powl(fabsl(d) / norm, p - 1);
+        s *= d > 0 ? w : -w;
+        o->gradient[0]->v[to_x + (size_t)k] += s;
+        o->gradient[1]->v[to_y + (size_t)k] -= s;
+        o->gradient[0]->scale[to_x + (size_t)k] += fabsl(s);
+        o->gradient[1]->scale[to_y + (size_t)k] += fabsl(s);
+    }
+}
+
+static void
+back_cdist(struct oracle *o)
+{
+    struct oracle_array *x = oracle_t(o, 0), *y = oracle_t(o, 1);
+    struct oracle_array batch[2] = {batch_of(x), batch_of(y)};
+    struct oracle_array *both[2] = {&batch[0], &batch[1]};
+    int64_t d[BELL_MAX_RANK], at[BELL_MAX_RANK] = {0}, i, j;
+    uint32_t rank = oracle_broadcast(both, 2, d);
+    size_t from = 0;
+
+    o->gradient[0] = oracle_like(o, x->dtype, x);
+    o->gradient[1] = oracle_like(o, y->dtype, y);
+    oracle_scales(o, o->gradient[0]);
+    oracle_scales(o, o->gradient[1]);
+    if (o->out[0]->n == 0)
+        return;
+    do {
+        size_t bx = oracle_spread(&batch[0], at, rank);
+        size_t by = oracle_spread(&batch[1], at, rank);
+        for (i = 0; i < rows_of(x); i++) {
+            for (j = 0; j < rows_of(y); j++, from++)
+                add_slopes(o, bx, by, i, j, o->out[0]->v[from],
+                           o->adjoint[0]->v[from]);
+        }
+    } while (oracle_next(at, d, rank));
+}
+
 /* ---- rows ---- */
 
 #define FLOATS    "hwfd"
@@ -924,7 +980,7 @@ static const struct oracle_row rows[] = {
     {"tensordot", "@n:3,4 @n:4,5 i1; @n:2,3,4 @n:3,4,2; @n:3 @n:2 i0; @n:2,3,4 @n:4,5,2 ( l0,2 l2,0 ); @n:3,2 @n:2,4 ( l-1 l0 ); @n:0,3 @n:3,2 i1; @n:2,0 @n:0,3 i1; @n: @n:2 i0", FLOATS "il", .define = define_tensordot, SUMS},
     {"kron", "@n:2,3 @n:3,2; @n:3 @n:2,2; @n: @n:3; @n:2,1,2 @n:3; @n:0,2 @n:2", FLOATS "il", .define = define_kron, SUMS},
     {"einsum", "s'ij,jk->ik' ( @n:3,4 @n:4,2 ); s'ij' ( @n:2,3 ); s'ji' ( @n:2,3 ); s'ii' ( @n:3,3 ); s'ii->i' ( @n:3,3 ); s'...ij,...jk->...ik' ( @n:2,1,2,3 @n:3,3,2 ); s'...ij->...' ( @n:2,2,3 ); s'i,j->ij' ( @n:2 @n:3 ); s'bij,bj,b->bi' ( @n:2,3,4 @n:2,4 @n:2 ); s'bA,ab' ( @n:2,3 @n:4,2 ); s'ij,jk' ( @n:2,0 @n:0,3 ); s'ij,jk->ik' ( @n:3,1 @n:4,2 ); s'ii,i->i' ( @n:1,1 @n:3 ); s'i,i' ( @n:1 @n:0 )", FLOATS "il", .define = define_einsum, SUMS},
-    {"cdist", "@n:3,4 @n:2,4; @n:2,3,4 @n:2,4 f1; @n:3,4 @n:1,4 f3; @n:3,4 @n:2,4 f0; @n:2,1,3,4 @n:3,2,4 finf; @n:3,4 @n:2,4 f1.5; @n:0,4 @n:2,4; @n:2,0 @n:3,0", FLOATS, .define = define_cdist, COMMON},
+    {"cdist", "@n:3,4 @n:2,4; @n:2,3,4 @n:2,4 f1; @n:3,4 @n:1,4 f3; @n:3,4 @n:2,4 f0; @n:2,1,3,4 @n:3,2,4 finf; @n:3,4 @n:2,4 f1.5; @n:0,4 @n:2,4; @n:2,0 @n:3,0; @c:3,4 @c:2,4; @c:3,4 @c:2,4 f0.5; @c:3,4 @c:2,4 f1; @c:3,4 @c:2,4 f1.5; @c:3,4 @c:4,4 finf; @c:2,3,4 @c:1,2,4 f3; @c:4,3 @c:3,3 f0.25", FLOATS, .define = define_cdist, .back = back_cdist, .ulps = 64, .grad_ulps = 512, .flags = FREE},
 };
 /* clang-format on */
 

@@ -151,9 +151,37 @@ back_difference(struct oracle *o)
         if (how == 'm')
             slope /= (long double)x->n;
         if (isnan(d))
-            slope = kind == 'l' ? ORACLE_ANY : (long double)NAN;
+            slope = bound == 0 ? ORACLE_ANY : (long double)NAN;
         o->gradient[0]->v[i] = slope;
         o->gradient[1]->v[i] = slope == ORACLE_ANY ? slope : -slope;
+    }
+}
+
+/* By the target log y + 1 - x; at 0, where y log y is left out, -x. */
+static void
+back_kl(struct oracle *o)
+{
+    const struct oracle_array *x = oracle_t(o, 0), *y = oracle_t(o, 1);
+    char how = oracle_reduction(o, 2);
+    size_t i;
+
+    o->gradient[0] = oracle_like(o, x->dtype, x);
+    o->gradient[1] = oracle_like(o, x->dtype, x);
+    oracle_scales(o, o->gradient[1]);
+    for (i = 0; i < x->n; i++) {
+        long double w = o->adjoint[0]->v[how == 'n' ? i : 0], by_y;
+        if (o->a[2].str[0] == 'b')
+            w /= x->rank ? (long double)x->d[0] : 1;
+        else if (how == 'm')
+            w /= (long double)x->n;
+        by_y = y->v[i] == 0 ? -x->v[i] : logl(y->v[i]) + 1 - x->v[i];
+        if (oracle_flag(o, 3))
+            by_y = expl(y->v[i]) * (y->v[i] - x->v[i] + 1);
+        o->gradient[0]->v[i] =
+            -w * (oracle_flag(o, 3) ? expl(y->v[i]) : y->v[i]);
+        o->gradient[1]->v[i] = w * by_y;
+        o->gradient[1]->scale[i] =
+            fabsl(w) * (fabsl(by_y) + fabsl(x->v[i]) + 1);
     }
 }
 
@@ -253,11 +281,11 @@ define_nll(struct oracle *o)
 
 /* clang-format off */
 static const struct oracle_row rows[] = {
-    {"mse_loss", PAIRS "; @q:9 @n:9 s'none'", FLOATS, .define = define_mse, COMMON, .flags = MANY | ORACLE_GRAD},
-    {"l1_loss", PAIRS "; @q:9 @n:9 s'none'", FLOATS, .define = define_l1, .back = back_difference, COMMON, .flags = MANY},
-    {"huber_loss", PAIRS "; @n:9 @n:9 s'none' f0.3", FLOATS, .define = define_huber, .back = back_difference, COMMON, .flags = MANY},
-    {"smooth_l1_loss", PAIRS "; @n:9 @n:9 s'none' f0.3; @n:9 @n:9 beta=f0", FLOATS, .define = define_smooth, .back = back_difference, COMMON, .flags = MANY},
-    {"kl_div", "@n:5,7 @u:5,7; @n:5,7 @u:5,7 s'batchmean'; @n:9 @n:9 s'none' b1; @n:9 @c:9/?; @n: @u:", FLOATS, .define = define_kl, COMMON, .flags = ORACLE_ZERO | ORACLE_GRAD},
+    {"mse_loss", PAIRS "; @q:30 @n:30 s'none'", FLOATS, .define = define_mse, COMMON, .flags = MANY | ORACLE_GRAD},
+    {"l1_loss", PAIRS "; @q:30 @n:30 s'none'", FLOATS, .define = define_l1, .back = back_difference, COMMON, .flags = MANY},
+    {"huber_loss", PAIRS "; @n:9 @n:9 s'none' f0.3; @q:30 @n:30 s'none' f0.3; @q:30 @n:30 s'none'", FLOATS, .define = define_huber, .back = back_difference, COMMON, .flags = MANY},
+    {"smooth_l1_loss", PAIRS "; @n:9 @n:9 s'none' f0.3; @n:9 @n:9 beta=f0; @q:30 @n:30 s'none' f0.3; @q:30 @n:30 s'none' f0", FLOATS, .define = define_smooth, .back = back_difference, COMMON, .flags = MANY},
+    {"kl_div", "@n:5,7 @u:5,7; @n:5,7 @u:5,7 s'batchmean'; @n:9 @n:9 s'none' b1; @n:9 @c:9/?; @n: @u:; @n:40 @b:40 s'none'; @n:40 @b:40; @n:9 @b:9 s'sum'; @q:30 @b:30 s'none'", FLOATS, .define = define_kl, .back = back_kl, COMMON, .flags = ORACLE_ZERO},
     {"binary_cross_entropy", "@u:5,7 @u:5,7; @u:9 @u:9 s'sum'; @b:20/h @b:20/h s'none'; @b:20/f @b:20/f s'none'; @b:20/d @b:20/d s'none'; @u: @u:", FLOATS, .define = define_entropy, .back = back_entropy, COMMON, .flags = ORACLE_ZERO},
     {"binary_cross_entropy_with_logits", "@n:5,7 @u:5,7; @n:9 @u:9 s'sum'; @n:9 @u:9 s'none'; @n:9 @u:9 pos_weight=@p:; @n: @u:", FLOATS, .define = define_logits, COMMON, .scale = 0x1p-20, .slope_scale = 0.01, .flags = ORACLE_SCALED | ORACLE_ZERO | ORACLE_GRAD},
     {"cross_entropy", "@n:5,7 @i7:5; @n:5,7 @i7:5 @p:7; @n:5,7,3 @i7:5,3 reduction=s'none'; @n:7 @i7:; @n:5,7 @u:5,7; @n:5,7 @i7:5 label_smoothing=f0.1; @n:5,7 @i7:5 ignore_index=i3 reduction=s'sum'", FLOATS, .define = define_cross_entropy, .ulps = 16, .scale = 1, .grad_ulps = 64, .slope_scale = 0.25, .flags = ORACLE_ZERO | ORACLE_GRAD},

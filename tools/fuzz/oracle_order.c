@@ -360,7 +360,28 @@ define_median(struct oracle *o)
 {
     struct lines t = lines_of_axis(o, 1);
 
-    give_picked(o, &t, pick_middle, o->a[1].given);
+    if (t.len == 0) /* of all that there is: NaN */
+        oracle_out(o, t.x->dtype, t.d, t.rank)->v[0] = (long double)NAN;
+    else
+        give_picked(o, &t, pick_middle, o->a[1].given);
+}
+
+/* Without an axis elements that equal the median share its gradient. */
+static void
+share_picked(struct oracle *o, const struct lines *t, pick_fn *pick)
+{
+    struct oracle_array *gradient = new_gradient(o);
+    long double v = value_at(t, 0, pick(o, t, 0));
+    size_t k, n = 0;
+
+    for (k = 0; k < t->len; k++)
+        n += value_at(t, 0, k) == v;
+    for (k = 0; k < t->len; k++) {
+        if (isnan(v))
+            gradient->v[k] = ORACLE_ANY;
+        else if (value_at(t, 0, k) == v)
+            add_adjoint(gradient, k, o->adjoint[0]->v[0] / n);
+    }
 }
 
 static void
@@ -368,7 +389,10 @@ back_median(struct oracle *o)
 {
     struct lines t = lines_of_axis(o, 1);
 
-    back_picked(o, &t, pick_middle);
+    if (o->a[1].given)
+        back_picked(o, &t, pick_middle);
+    else if (t.len && o->adjoint[0])
+        share_picked(o, &t, pick_middle);
 }
 
 static void
@@ -637,6 +661,7 @@ define_logcumsumexp(struct oracle *o)
 #define WHERE                                                                  \
     "@q:9 i0; @c:3,4 i1; @c:2,3,4 i-2 b1; @q:6,9 i1; @n: i0; @n: i-1; @n:0,3 " \
     "i1; @n:5,1 i1"
+#define MIDDLE "@c:9; @c:3,4 keepdim=b1; @b:12; @n:; "
 #define SHARES                                                                 \
     "@n:9 f0.3; @n:9 f0.25; @n:3,5 f0.5 i1; @n:3,5 @p:2 i0 b1; @q:9 f0.5; "    \
     "@n:2,9 @u:3 i-1; @n:5 f0; @n:5 f1; @n:5 f1.5; @n: f0.3; @n:1,3 f0.7 i0; " \
@@ -653,8 +678,8 @@ static const struct oracle_row rows[] = {
     {"aminmax", REDUCED "; @c:3,4 i1", ALL, PICK(aminmax)},
     {"cummax", "@q:20 i0; @c:3,4 i1; @c:2,5,3 i-2; @n: i0; @n:0,3 i1; @n:3,0 i1", ALL, PICK(running)},
     {"cummin", "@q:20 i0; @c:3,4 i1; @c:2,5,3 i-2; @n: i0; @n:0,3 i1; @n:3,0 i1", ALL, PICK(running)},
-    {"median", "@n:9; @n:3,4; @q:9; " WHERE, FEW, PICK(median)},
-    {"nanmedian", "@n:9; @n:3,4; @q:9; " WHERE, FEW, PICK(median)},
+    {"median", "@n:9; @n:3,4; @q:9; " MIDDLE WHERE, FEW, PICK(median)},
+    {"nanmedian", "@n:9; @n:3,4; @q:9; " MIDDLE WHERE, FEW, PICK(median)},
     {"mode", "@q:9; @c:3,9 i0; @c:3,9; @c:2,9,2 i1 b1; @n:; @n: i0; @n:0,3", FEW, PICK(mode)},
     {"kthvalue", "@q:9 i1; @q:9 i5; @q:9 i9; @c:3,9 i4 i1; @c:5,3 i2 i0 b1; @n: i1; @n: i1 i-1; @n:0,3 i2", NUMBERS, PICK(kth)},
     {"quantile", SHARES, FLOATS, .define = define_quantile, .back = back_quantile, .ulps = 2, .grad_ulps = 64, .flags = ORACLE_ZERO},

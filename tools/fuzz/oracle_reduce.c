@@ -375,6 +375,40 @@ define_normalize(struct oracle *o)
     }
 }
 
+/* a / N - x' (a . x) / N^2, x' the slope of the norm N; the norm takes none
+ * where it is less than eps. */
+static void
+back_normalize(struct oracle *o)
+{
+    struct oracle_array *x = oracle_t(o, 0), *g = oracle_like(o, x->dtype, x);
+    uint32_t mask = x->rank ? 1u << oracle_axis(o, 2, x) : 0;
+    long double eps = oracle_num(o, 3), *dot, *most;
+    struct oracle own = *o;
+    const struct oracle_array *norm, *a = o->adjoint[0];
+    size_t k;
+
+    own.n_out = 0;
+    norm = fold(&own, x, mask, true, x->dtype, fold_norm);
+    dot = arena_calloc(o->arena, norm->n + 1, sizeof(*dot));
+    most = arena_calloc(o->arena, norm->n + 1, sizeof(*most));
+    oracle_scales(o, g);
+    for (k = 0; k < x->n; k++) {
+        size_t cell = cell_of(x, mask, k);
+        dot[cell] += a->v[k] * x->v[k];
+        most[cell] += fabsl(a->v[k] * x->v[k]);
+    }
+    for (k = 0; k < x->n; k++) {
+        size_t cell = cell_of(x, mask, k);
+        long double n = norm->v[cell], v = x->v[k], s = 0;
+        if (n > eps && v != 0)
+            s = sign_of(v) * powl(fabsl(v) / n, oracle_num(o, 1) - 1) / n / n;
+        n = n < eps ? eps : n;
+        g->v[k] = a->v[k] / n - s * dot[cell];
+        g->scale[k] = fabsl(a->v[k] / n) + fabsl(s) * most[cell];
+    }
+    o->gradient[0] = g;
+}
+
 /* ---- exponentials ---- */
 
 static long double
@@ -534,14 +568,17 @@ define_order(struct oracle *o, uint32_t axis, size_t count, bool descending,
     struct oracle_array *out = NULL, *at = NULL;
     int64_t d[BELL_MAX_RANK];
     size_t before, along, behind, i, j, k, *places;
+    uint32_t rank = x->rank;
     long double *v;
 
-    for (i = 0; i < x->rank; i++)
+    for (i = 0; i < rank; i++)
         d[i] = i == axis ? (int64_t)count : x->d[i];
+    if (rank == 0 && count == 0) /* no element of a number */
+        d[rank++] = 0;
     if (values)
-        out = oracle_out(o, x->dtype, d, x->rank);
+        out = oracle_out(o, x->dtype, d, rank);
     if (indices)
-        at = oracle_out(o, BELL_INT64, d, x->rank);
+        at = oracle_out(o, BELL_INT64, d, rank);
     oracle_split(x, axis, &before, &along, &behind);
     v = arena_calloc(o->arena, along + 1, sizeof(*v));
     places = arena_calloc(o->arena, along + 1, sizeof(*places));
@@ -603,8 +640,8 @@ static const struct oracle_row rows[] = {
     {"std", SPREAD, FLOATS, .define = define_var, .back = back_var, .ulps = 24, .grad_ulps = 32, .flags = MANY | ORACLE_WIDE, .scale = 0x1p-110},
     {"var_mean", SPREAD, FLOATS, .define = define_var, .back = back_var, .ulps = 24, .grad_ulps = 32, .flags = MANY, .scale = 0x1p-110},
     {"std_mean", SPREAD, FLOATS, .define = define_var, .back = back_var, .ulps = 24, .grad_ulps = 32, .flags = MANY | ORACLE_WIDE, .scale = 0x1p-110},
-    {"norm", "@n:7,30; @n:5,40 dim=l1; @n:9 f3; @n:3,9 f1 l1 b1; @n:5,6 finf l0; @e:4,6 finf l1; @e:5,6 f-inf l0; @c:9 f0; @n:; @n:0; @e:1000; @q:8,5 dim=l1; @p:9 f-1; @n:9 f0.5; @c:3,1 dim=l1", FLOATS, .define = define_norm, .back = back_norm, .ulps = 24, .grad_ulps = 64, .flags = MANY, .scale = 0x1p-110},
-    {"normalize", "@n:5,7; @n:3,9 f1; @n:4,5 f3 i0; @n:3,4 dim=i-1; @e:2,4; @e:1,100", FLOATS, .define = define_normalize, .ulps = 24, .grad_ulps = 64, .flags = MANY | ORACLE_GRAD},
+    {"norm", "@n:7,30; @n:5,40 dim=l1; @n:9 f3; @n:3,9 f1 l1 b1; @n:5,6 finf l0; @e:4,6 finf l1; @e:5,6 f-inf l0; @c:9 f0; @n:; @n:0; @e:1000; @q:8,5 dim=l1; @p:9 f-1; @n:9 f0.5; @c:3,1 dim=l1; @c:12 f0.5; @c:4,5 f0.5 l1; @c:9 f0.25; @c:9 f1; @c:12 f1.5; @c:9 f-1; @c:9 f3; @b:3,4/f f0.5 l0", FLOATS, .define = define_norm, .back = back_norm, .ulps = 24, .grad_ulps = 64, .flags = MANY, .scale = 0x1p-110},
+    {"normalize", "@n:5,7; @n:3,9 f1; @n:4,5 f3 i0; @n:3,4 dim=i-1; @e:2,4; @e:1,100; @c:3,9 f0.5; @c:3,9 f1.5; @c:4,5; @c:4,5 f1 i0; @b:3,4/f f0.5", FLOATS, .define = define_normalize, .back = back_normalize, .ulps = 24, .grad_ulps = 64, .flags = MANY},
     {"logsumexp", "@n:5,40; @n:3,4,5 dim=l0,2; @q:8,5 dim=l1; @n:; @e:9", FLOATS "i", .define = define_logsumexp, .ulps = 4, .grad_ulps = 300, .flags = MANY | ORACLE_GRAD},
     {"argmax", "@n:5,40; @c:6,7 i1; @q:8,5 i1; @n: ; @n:4,5 i0 b1; @e:9", ALL, .define = define_argmax},
     {"argmin", "@n:5,40; @c:6,7 i1; @q:8,5 i1; @n: ; @n:4,5 i0 b1; @e:9", ALL, .define = define_argmax},
@@ -616,7 +653,7 @@ static const struct oracle_row rows[] = {
     {"sort", "@n:5,40; @c:6,9; @q:8,9; @q:8,9 i0 b1; @n:; @c:70 i0 b1; @n:0,3; @n:3,0", ALL, .define = define_sort, .flags = ORACLE_ZERO},
     {"msort", "@n:5,40; @c:6,9; @q:8,9; @n:; @n:0,3", ALL, .define = define_sort, .flags = ORACLE_ZERO},
     {"argsort", "@n:5,40; @c:6,9; @q:8,9; @q:8,9 i0 b1; @n:; @n:0,3", ALL, .define = define_sort},
-    {"topk", "@n:5,40 i3; @c:6,9 i4; @q:8,9 i5; @q:8,9 i2 i0 b0; @n: i1; @n:0,3 i2", ALL, .define = define_topk, .flags = ORACLE_ZERO},
+    {"topk", "@n:5,40 i3; @c:6,9 i4; @q:8,9 i5; @q:8,9 i2 i0 b0; @n: i1; @n: i0; @n:3,4 i0; @n:0,3 i2", ALL, .define = define_topk, .flags = ORACLE_ZERO},
 };
 /* clang-format on */
 

@@ -1016,9 +1016,11 @@ right_gradient(struct job *job, uint32_t r, uint32_t i)
         return NULL;
     if (job->o.out[r]->n && job->o.out[r]->v[0] == ORACLE_ANY)
         return NULL;
-    for (n = 0; row->flags & ORACLE_GRAD && n < leaf->n; n++) {
-        if (!isfinite(leaf->v[n])) /* no differences there */
-            return NULL;
+    for (k = 0; row->flags & ORACLE_GRAD && k < job->n_leaves; k++) {
+        for (n = 0; n < job->leaves[k]->n; n++) {
+            if (!isfinite(job->leaves[k]->v[n])) /* no differences there */
+                return NULL;
+        }
     }
     out = oracle_like(&job->o, leaf->dtype, leaf);
     if (row->flags & ORACLE_GRAD) {

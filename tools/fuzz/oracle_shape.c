@@ -439,20 +439,29 @@ static bool
 from_diag(const struct oracle *o, const struct oracle_array *x,
           const int64_t *at, int64_t *from)
 {
-    (void)o;
-    from[0] = at[0];
-    from[1] = at[0];
-    return x->rank == 2 || at[0] == at[1];
+    int64_t k = oracle_int(o, 1);
+
+    from[0] = at[0] - (k < 0 ? k : 0);
+    from[1] = at[0] + (k > 0 ? k : 0);
+    if (x->rank == 2)
+        return true;
+    from[0] = at[0] + (k < 0 ? k : 0);
+    return at[1] - at[0] == k;
 }
 
 static void
 define_diag(struct oracle *o)
 {
     const struct oracle_array *x = oracle_t(o, 0);
-    int64_t d[2] = {x->d[0], x->d[0]};
+    int64_t k = oracle_int(o, 1), n = x->d[0] + (k < 0 ? -k : k);
+    int64_t d[2] = {n, n}, rows, columns;
 
-    if (x->rank == 2)
-        d[0] = x->d[0] < x->d[1] ? x->d[0] : x->d[1];
+    if (x->rank == 2) {
+        rows = x->d[0] + (k < 0 ? k : 0);
+        columns = x->d[1] - (k > 0 ? k : 0);
+        d[0] = rows < columns ? rows : columns;
+        d[0] = d[0] < 0 ? 0 : d[0];
+    }
     give_from(o, d, x->rank == 2 ? 1 : 2, from_diag);
 }
 
@@ -801,7 +810,7 @@ static const struct oracle_row rows[] = {
     {"repeat_interleave", "@n:3 i2; @q:3,4 i2; @n:3,4 i3 i0; @n:3,4 i2 i-1; @n:2,3,2 i2 i1; @n: i3; @n:0,3 i2 i1; @n:3 i0; @n:3 i1 i0; @q:3,4 @i3:4 i1; @n:3,4 @i3:12; @n:3,4 @i3:3/i i-2; @n:2,3,2 @i4:3 i1 i9; @n:3,4 @i4: i0; @n:3 @i4:1 i0 i3; @n:3 @i1:3; @n: @i4:1; @n:0,3 @i3:0 i0; @n:0,3 @i3:3 i1; @n:0 @i3:0 i0 i2; @n:4 i2 i0 i8", ALL, .define = define_repeat_interleave, MOVED},
     {"tril", "@n:4,4; @q:3,5; @q:5,3 i1; @n:2,3,4 i-1; @n:3,3 i5; @n:3,3 i-5; @n:0,3; @n:2,0,3", ALL, .define = define_triangle, MOVED},
     {"triu", "@n:4,4; @q:3,5; @q:5,3 i1; @n:2,3,4 i-1; @n:3,3 i5; @n:3,3 i-5; @n:0,3; @n:2,0,3", ALL, .define = define_triangle, MOVED},
-    {"diag", "@n:4; @q:4; @n:3,5; @q:5,3; @n:1; @n:0; @n:0,3", ALL, .define = define_diag, MOVED},
+    {"diag", "@n:4; @q:4; @n:3,5; @q:5,3; @n:1; @n:0; @n:0,3; @n:3 i1; @q:2 i-2; @n:3,5 i1; @n:3,5 i-1; @n:3,5 i4; @n:3,5 i-3; @n:3,5 i9; @n:0 i2; @n:2 diagonal=i0", ALL, .define = define_diag, MOVED},
     {"diagonal", "@n:4,4; @q:3,5 i1; @n:5,3 i-1; @n:2,3,4 i0 i1 i2; @n:2,3,4 i1 i-1 i0; @n:3,3 i3; @n:3,3 i-7; @n:0,3", ALL, .define = define_diagonal, MOVED},
     {"trace", "@n:4,4; @q:3,5; @n:5,3; @n:1,1; @n:0,3; @n:0,0", "hwfdcsilCSI", .define = define_trace, .ulps = 4, .grad_ulps = 1, .flags = ORACLE_SCALED | ORACLE_ZERO | ORACLE_GRAD},
     {"rearrange", "@n:3,4 s'a~b~->~b~a'; @q:2,3,4 s'b~h~w~->~b~(h~w)'; @n:2,12 s'b~(h~w)~->~w~b~h' h=i3; @n:2,3,4 s'a~b~c~->~(c~a)~b'; @n:6,4 s'(a~b)~(c~d)~->~a~c~(b~d)' a=i2 d=i2; @n:2,3 s'a~b~->~a~1~b'; @n:2,1,3 s'a~1~b~->~(b~a)'", ALL, .define = define_rearrange, MOVED},

@@ -161,7 +161,7 @@ selftest_host(struct selftest *st, uint64_t size_bytes, uint32_t **out_words)
     BELL_TRY(check_room(st->n_hosts));
     *out_words = host_aligned(4096, align_up(size_bytes, 4096));
     if (!*out_words)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory on the host");
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory on the host");
     st->hosts[st->n_hosts++] = *out_words;
     return BELL_OK;
 }

@@ -71,7 +71,7 @@ struct amd_dump_folder {
 static bell_status
 dump_no_memory(void)
 {
-    return bell_fail(BELL_E_NO_MEMORY, "no memory for a dump");
+    return bell_fail(BELL_E_NO_MEMORY, "out of memory for a dump");
 }
 
 /* ---- the directory ---- */

@@ -84,7 +84,7 @@ amdsim_machine_create(const struct plan *plan, const char *spec,
 
     if (!machine || pthread_mutex_init(&machine->lock, NULL) != 0) {
         host_free(machine);
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for a machine");
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a machine");
     }
     machine->own_chip = plan->chip;
     machine->chip = &machine->own_chip;
@@ -108,7 +108,7 @@ amdsim_machine_create(const struct plan *plan, const char *spec,
     machine->spec = host_strdup(spec);
     if (!machine->spec) {
         amdsim_machine_destroy(machine);
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for a name");
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a name");
     }
     for (i = 0; i < plan->n_cards * machine->n_partitions; i++) {
         struct kfd_card *card = &machine->cards[i];
@@ -197,7 +197,7 @@ parse_options(const char *spec, const char *text, struct plan *plan)
         } else if (strncmp(text, ",dump=", 6) == 0 && n > 6 && !plan->dump) {
             plan->dump = host_alloc(n - 5);
             if (!plan->dump)
-                return bell_fail(BELL_E_NO_MEMORY, "no memory for a name");
+                return bell_fail(BELL_E_NO_MEMORY, "out of memory for a name");
             memcpy(plan->dump, text + 6, n - 6);
             plan->dump[n - 6] = '\0';
         } else if (n == 13 && strncmp(text, ",first=" KFD_OLD_NAME, n) == 0) {

@@ -162,7 +162,7 @@ qsim_create(const struct qsim_chip *chip, struct qsim **out_gpu)
         gpu->state = host_calloc(1, sizeof(*gpu->state));
     if (!gpu || !gpu->state) {
         host_free(gpu);
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for a card");
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a card");
     }
     gpu->chip = chip;
     gpu->last = &gpu->first;

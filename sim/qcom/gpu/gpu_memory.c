@@ -55,7 +55,8 @@ qsim_space_create(struct qsim *gpu, struct qsim_space **out_space)
     bell_status status;
 
     if (!space)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for an address space");
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "out of memory for an address space");
     space->gpu = gpu;
     status = sim_space_create(&space->pages);
     if (status != BELL_OK) {

@@ -395,7 +395,8 @@ shader_code_create(enum shader_gen gen, const uint64_t *words, uint32_t n,
         code->words = host_alloc((size_t)n * 8);
     if (!code || !code->words) {
         shader_code_destroy(code);
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for %u instructions", n);
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for %u instructions",
+                         n);
     }
     memcpy(code->words, words, (size_t)n * 8);
     code->gen = gen;

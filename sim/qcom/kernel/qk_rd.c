@@ -56,7 +56,7 @@ qk_rd_create(const char *path, uint32_t chip_id, struct qk_rd **out_rd)
     uint64_t id = chip_id;
 
     if (!rd)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for a capture");
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a capture");
     rd->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (rd->fd < 0) {
         int error = errno;
