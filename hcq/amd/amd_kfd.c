@@ -1000,6 +1000,7 @@ process_create(const char *interface, struct amd_process **out_process)
     pthread_mutex_init(&process->left_lock, NULL);
     pthread_mutex_init(&process->lock, NULL);
     process->signal_age = 1; /* of a new event */
+    process->round = 1;
     for (i = 0; i < AMD_MAX_CARDS; i++)
         process->cards[i].drm.fd = -1;
     process->interface = host_strdup(interface);
@@ -1059,15 +1060,15 @@ amd_process_get(const char *interface, struct amd_process **out_process)
     return status;
 }
 
-bool
-amd_process_is_shared(struct amd_process *process)
+uint32_t
+amd_process_openings(struct amd_process *process)
 {
-    bool is;
+    uint32_t n;
 
     pthread_mutex_lock(&list_lock);
-    is = process->refs > 1;
+    n = process->refs;
     pthread_mutex_unlock(&list_lock);
-    return is;
+    return n;
 }
 
 /* Whether the kernel has something of it from now on: from the first address
