@@ -229,6 +229,10 @@ amd_topology_list(struct kio *kio, struct amd_topology *out_list, uint32_t cap,
 
         if (is_absent(status))
             break;
+        if (status == BELL_E_PERMISSION &&
+            bell_error_last()->sys_errno == EPERM)
+            bell_error_prefix("the device rules of this container or service "
+                              "forbid the card");
         gpu_id = status == BELL_OK ? (uint32_t)strtoul(text, NULL, 10) : 0;
         if (gpu_id)
             status = read_card(kio, node, gpu_id, &out_list[n]);
