@@ -276,6 +276,9 @@ open_remedy(const char *path, int error)
                "names it)";
     if (error == EPERM)
         return "; the device rules of this container or service forbid it";
+    if (error == ENXIO || error == ENODEV)
+        return "; the card does not answer: the kernel's log (dmesg) says why, "
+               "and restarting the machine may bring it back";
     return "";
 }
 
