@@ -633,10 +633,12 @@ load_object(struct loader *ld, const char *entry, struct cpu_object *out)
                          "that this version saves needs neither, where files "
                          "may be executed (no noexec mount)",
                          ld->name);
-    out->map = ld->map;
-    out->map_bytes = (size_t)ld->part_at[PART_COUNT];
-    out->text_bytes = (size_t)ld->part_at[PART_RODATA];
-    out->entry = entry_ptr;
+    *out = (struct cpu_object){
+        .map = ld->map,
+        .map_bytes = (size_t)ld->part_at[PART_COUNT],
+        .text_bytes = (size_t)ld->part_at[PART_RODATA],
+        .entry = entry_ptr,
+    };
     return BELL_OK;
 }
 
