@@ -17,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "base/env.h"
+#include "base/log.h"
 #include "base/regular_file.h"
 #include "hcq/hcq_backend.h"
 #include "hcq/hcq_bundle_file.h"
@@ -68,8 +69,10 @@ map_code(struct hcq_bundle *b)
     map = mmap((uint8_t *)b->map + s->offset, (size_t)s->size_bytes,
                PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, b->code.fd,
                (off_t)s->offset);
-    if (map == MAP_FAILED)
+    if (map == MAP_FAILED) {
+        LOG(LOG_EXEC, "bundle: its code is copied: %s", strerror(errno));
         return false;
+    }
     b->code.map = map;
     b->code.offset_bytes = s->offset;
     return true;
