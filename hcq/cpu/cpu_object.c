@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "base/log.h"
 #include "base/status.h"
 #include "hcq/cpu/cpu_reloc.h"
 
@@ -798,7 +799,11 @@ map_again(const struct cpu_object *object)
     at = mmap(object->map, object->text_bytes, PROT_READ | PROT_EXEC,
               MAP_PRIVATE | MAP_FIXED, object->file.fd,
               (off_t)object->file.offset_bytes);
-    return at == MAP_FAILED ? -1 : 0;
+    if (at != MAP_FAILED)
+        return 0;
+    LOG(LOG_EXEC, "code at %p stays away: %s", (void *)object->map,
+        strerror(errno));
+    return -1;
 }
 
 int
