@@ -15,7 +15,7 @@
  * Products, src: NVIDIA's white papers on A100, H100 (table "comparison of
  * A100 and H100"; matrix rates are at 1830 MHz, others at 1980), Ada (appendix
  * A) and RTX Blackwell (appendix A), data sheets of H200 and L40S; AMD's data
- * sheets of MI210, MI300X and MI325X, product pages of RX 6900 XT, RX 7900 XTX
+ * sheets of MI210, MI300A, MI300X and MI325X, product pages of RX 6900 XT, RX 7900 XTX
  * and RX 9070 XT; NVIDIA's white paper on GA102 (RTX 3090). lead: RTX 3060
  * and 4060, MI50, MI100, RX 5700 XT, 6600, 6700 XT, 7600, 7800 XT, 9060 XT and
  * Ryzen AI Max+ 395 (strixhalo), which were not looked up; pci.ids of Debian 12
@@ -253,6 +253,9 @@ static const struct chip products[] = {
      {22.6, 22.6, 181.0, 0, 45.3, 45.3, 181.0, 45.3, 0, 0}},
     {"mi300x", "gfx942", "AMD Instinct MI300X", 0x74a1, 304, 2100,
      192 * GIB, 32 * MIB, 16384, 5325, MI300X_RATES},
+    {"mi300a", "gfx942", "AMD Instinct MI300A", 0x74a0, 228, 2100,
+     128 * GIB, 24 * MIB, 12288, 5300,
+     {122.6, 61.3, 980.6, 490.3, 122.6, 122.6, 1961.2, 122.6, 0, 0}},
     {"mi325x", "gfx942", "AMD Instinct MI325X", 0x74a5, 304, 2100,
      256 * GIB, 32 * MIB, 16384, 6000, MI300X_RATES},
     {"rx6900xt", "gfx1030", "AMD Radeon RX 6900 XT", 0x73bf, 80, 2250,

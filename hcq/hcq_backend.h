@@ -206,6 +206,13 @@ struct hcq_clock_pair {
     uint64_t ticks, host_ns;
 };
 
+/* A file's pages with code, mapped to be read and executed. Plain data. */
+struct hcq_code_file {
+    const void *map;
+    uint64_t offset_bytes; /* of the map in the file */
+    int fd;                /* borrowed: open while programs use it */
+};
+
 struct hcq_device_ops {
     /* Packets of streams (hcq_packet.h). NULL: nothing is to be done. */
     /* What a packet that was appended, no exec, becomes. May fail the
@@ -282,6 +289,12 @@ struct hcq_device_ops {
     bell_status (*program_create)(struct hcq_device *dev,
                                   const struct hcq_program_desc *desc,
                                   struct hcq_program_base **out_prog);
+    /* The same of a binary that lies in a mapped file and stays there; NULL: it
+     * is copied. */
+    bell_status (*program_use)(struct hcq_device *dev,
+                               const struct hcq_program_desc *desc,
+                               const struct hcq_code_file *file,
+                               struct hcq_program_base **out_prog);
     void (*program_destroy)(struct hcq_program_base *prog);
 
     /* Allocates the backend's queue; the base is filled by
@@ -473,6 +486,12 @@ BELL_MUST_CHECK bell_status hcq_queue_init(struct hcq_queue *queue,
                                            const struct hcq_queue_desc *desc,
                                            uint32_t cs_size_bytes);
 void hcq_queue_fini(struct hcq_queue *queue);
+
+/* As hcq_program_create; desc->binary lies in the file, which stays mapped as
+ * long as the program lives. NULL: it does not. */
+BELL_MUST_CHECK bell_status hcq_program_create_in(
+    struct hcq_device *dev, const struct hcq_program_desc *desc,
+    const struct hcq_code_file *file, struct hcq_program **out_prog);
 
 /* Copies the descriptor's plain fields. */
 void hcq_program_init(struct hcq_program_base *prog, struct hcq_device *dev,

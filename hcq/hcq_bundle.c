@@ -17,7 +17,9 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "base/env.h"
+#include "base/log.h"
 #include "base/regular_file.h"
+#include "hcq/hcq_backend.h"
 #include "hcq/hcq_bundle_file.h"
 
 #define PER_SUBMIT 32 /* commands: a doorbell costs more than a launch */
@@ -38,6 +40,7 @@ struct hcq_bundle {
     struct hcq_queue *queue;
     void *map; /* of a file, or NULL */
     size_t map_bytes;
+    struct hcq_code_file code; /* of its code, where that is not copied */
     struct bundle_file file;
     const struct bundle_target *target;
     struct slot *slots;
@@ -49,10 +52,37 @@ struct hcq_bundle {
 
 /* ---- loading ---- */
 
+/* Makes the pages of the file that have code executable, where this processor
+ * runs it. They are it from the start: what was not may not become it in every
+ * service (MemoryDenyWriteExecute). False: they may not be executed, as on a file
+ * system without that right, or share a page with tables, which a kernel that is
+ * ended by taking its pages away would take along. */
+static bool
+map_code(struct hcq_bundle *b)
+{
+    const struct bundle_section *s = &b->file.header->sections[BUNDLE_OBJECTS];
+    uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+    void *map;
+
+    if (b->code.fd < 0 || !s->size_bytes || s->offset % page_bytes)
+        return false;
+    map = mmap((uint8_t *)b->map + s->offset, (size_t)s->size_bytes,
+               PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, b->code.fd,
+               (off_t)s->offset);
+    if (map == MAP_FAILED) {
+        LOG(LOG_EXEC, "bundle: its code is copied: %s", strerror(errno));
+        return false;
+    }
+    b->code.map = map;
+    b->code.offset_bytes = s->offset;
+    return true;
+}
+
 static bell_status
 load_programs(struct hcq_bundle *b)
 {
     const struct bundle_file *f = &b->file;
+    const struct hcq_code_file *code = map_code(b) ? &b->code : NULL;
     uint32_t n = b->target->n_kernels, i;
 
     b->programs = host_calloc(n, sizeof(*b->programs));
@@ -73,7 +103,8 @@ load_programs(struct hcq_bundle *b)
         };
 
         memcpy(desc.local, k->local, sizeof(desc.local));
-        if (hcq_program_create(b->dev, &desc, &b->programs[i]) != BELL_OK) {
+        if (hcq_program_create_in(b->dev, &desc, code, &b->programs[i]) !=
+            BELL_OK) {
             bell_error_prefix("bundle: kernel %u", i);
             return bell_error_last()->status;
         }
@@ -280,12 +311,17 @@ map_bundle(struct hcq_bundle *b, const char *path)
     map =
         mmap(NULL, (size_t)file.size_bytes, PROT_READ, MAP_PRIVATE, file.fd, 0);
     error = errno;
-    close(file.fd);
-    if (map == MAP_FAILED)
+    if (map == MAP_FAILED) {
+        close(file.fd);
         return bell_fail_errno(BELL_E_IO, error, "%s: %s", path,
                                strerror(error));
+    }
     b->map = map;
     b->map_bytes = (size_t)file.size_bytes;
+    if (b->dev->ops->program_use)
+        b->code.fd = file.fd;
+    else
+        close(file.fd);
     return BELL_OK;
 }
 
@@ -305,6 +341,7 @@ create(struct hcq_device *dev, const void *data, uint64_t size_bytes,
     if (!b)
         return bell_fail(BELL_E_NO_MEMORY, "bundle: out of memory");
     b->dev = dev;
+    b->code.fd = -1;
     if (path) {
         status = map_bundle(b, path);
         data = b->map;
@@ -363,6 +400,8 @@ hcq_bundle_close(struct hcq_bundle *b)
     host_free(b->slots);
     if (b->map)
         munmap(b->map, b->map_bytes);
+    if (b->code.fd >= 0)
+        close(b->code.fd);
     host_free(b);
 }
 

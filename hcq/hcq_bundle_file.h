@@ -40,6 +40,11 @@ BELL_MUST_CHECK bell_status
 bundle_choose_target(const struct bundle_file *f,
                      const struct hcq_device_info *info, uint32_t *out_target);
 
+/* For who writes a file, before its checksums are made: links the objects of
+ * processors where they lie. `file` begins at a multiple of 4096, and header,
+ * kernels and objects are there. */
+void bundle_link_objects(uint8_t *file, const struct bundle_header *header);
+
 /* "float32", and bytes of an element; NULL: no dtype. */
 const char *bundle_dtype(uint32_t dtype, uint32_t *out_size_bytes);
 

@@ -70,6 +70,16 @@ bell_status
 hcq_program_create(struct hcq_device *dev, const struct hcq_program_desc *desc,
                    struct hcq_program **out_prog)
 {
+    BELL_TRY(hcq_program_create_in(dev, desc, NULL, out_prog));
+    return BELL_OK;
+}
+
+bell_status
+hcq_program_create_in(struct hcq_device *dev,
+                      const struct hcq_program_desc *desc,
+                      const struct hcq_code_file *file,
+                      struct hcq_program **out_prog)
+{
     struct hcq_program_base *prog;
     bell_status status;
 
@@ -80,7 +90,10 @@ hcq_program_create(struct hcq_device *dev, const struct hcq_program_desc *desc,
                                  : "the result");
     BELL_TRY(hcq_check_process(dev));
     BELL_TRY(check_desc(dev, desc));
-    BELL_TRY(dev->ops->program_create(dev, desc, &prog));
+    if (file && dev->ops->program_use)
+        BELL_TRY(dev->ops->program_use(dev, desc, file, &prog));
+    else
+        BELL_TRY(dev->ops->program_create(dev, desc, &prog));
     pthread_mutex_lock(&dev->lock);
     hcq_link_add(&dev->programs, &prog->link);
     pthread_mutex_unlock(&dev->lock);

@@ -25,6 +25,13 @@
 
 /* ---- the real kernel -------------------------------------------------- */
 
+/* The kernel takes 32 bits; POSIX, and musl with it, have them signed. */
+#ifdef __GLIBC__
+#define IOCTL_REQUEST unsigned long
+#else
+#define IOCTL_REQUEST int
+#endif
+
 static void
 sys_destroy(struct kio *kio)
 {
@@ -58,7 +65,7 @@ sys_close(struct kio *kio, int fd)
 static int
 sys_ioctl(struct kio *kio, int fd, unsigned long request, void *arg)
 {
-    int r = ioctl(fd, request, arg);
+    int r = ioctl(fd, (IOCTL_REQUEST)request, arg);
 
     (void)kio;
     return r < 0 ? -errno : r;
@@ -276,6 +283,9 @@ open_remedy(const char *path, int error)
                "names it)";
     if (error == EPERM)
         return "; the device rules of this container or service forbid it";
+    if (error == ENXIO || error == ENODEV)
+        return "; the card does not answer: the kernel's log (dmesg) says why, "
+               "and restarting the machine may bring it back";
     return "";
 }
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -182,26 +183,54 @@ tool_refuses_preload(const char *name, char *text, size_t text_bytes)
 
 /* ---- running ------------------------------------------------------------ */
 
+/* The program, until it is executed. It ends with this one, however that ends. */
+static void
+become(char **argv, const sigset_t *mask, pid_t parent,
+       void (*prepare)(void *user), void *user)
+{
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
+        _exit(127);
+    sigprocmask(SIG_SETMASK, mask, NULL);
+    prepare(user);
+    execvp(argv[0], argv);
+    tool_eprintf("doorbell: cannot run %s: %s\n", argv[0], strerror(errno));
+    _exit(127);
+}
+
+/* To its end. What would end this process goes to that one, which is waited
+ * for, so that the caller can tidy up. */
+static int
+wait_for(pid_t pid, const sigset_t *signals)
+{
+    int wait_status = 0, number;
+    pid_t ended;
+
+    while ((ended = waitpid(pid, &wait_status, WNOHANG)) == 0) {
+        number = sigwaitinfo(signals, NULL);
+        if (number > 0 && number != SIGCHLD)
+            kill(pid, number);
+    }
+    return ended < 0 ? -1 : wait_status;
+}
+
 int
 tool_run(char **argv, void (*prepare)(void *user), void *user)
 {
-    int wait_status = 0;
-    pid_t pid;
+    pid_t parent = getpid(), pid;
+    sigset_t signals, mask;
+    int wait_status;
 
     fflush(NULL);
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGCHLD);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGHUP);
+    sigprocmask(SIG_BLOCK, &signals, &mask);
     pid = fork();
-    if (pid < 0)
-        return -1;
-    if (pid == 0) {
-        prepare(user);
-        execvp(argv[0], argv);
-        tool_eprintf("doorbell: cannot run %s: %s\n", argv[0], strerror(errno));
-        _exit(127);
-    }
-    while (waitpid(pid, &wait_status, 0) < 0) {
-        if (errno != EINTR)
-            return -1;
-    }
+    if (pid == 0)
+        become(argv, &mask, parent, prepare, user);
+    wait_status = pid < 0 ? -1 : wait_for(pid, &signals);
+    sigprocmask(SIG_SETMASK, &mask, NULL);
     return wait_status;
 }
 

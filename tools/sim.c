@@ -1,6 +1,7 @@
 /* `doorbell sim`: runs another program on simulated cards. The library in
  * sim/preload shows it their files; this writes those that are text. */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,6 +89,46 @@ exit_code(int wait_status)
     return WEXITSTATUS(wait_status);
 }
 
+/* A process that removes the tree when this one has ended, or closes *out_fd.
+ * It is of another session, so that what ends ours leaves it alone. */
+static pid_t
+start_cleaner(const char *tree, int *out_fd)
+{
+    int ends[2], null;
+    pid_t pid;
+    char byte;
+
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return -1;
+    pid = fork();
+    if (pid == 0) {
+        setsid();
+        close(ends[1]);
+        null = open("/dev/null", O_RDWR | O_CLOEXEC);
+        if (null >= 0) {
+            dup2(null, STDIN_FILENO);
+            dup2(null, STDOUT_FILENO);
+            dup2(null, STDERR_FILENO);
+        }
+        while (read(ends[0], &byte, 1) < 0 && errno == EINTR)
+            continue;
+        sim_tree_remove(tree);
+        _exit(0);
+    }
+    close(ends[0]);
+    *out_fd = ends[1];
+    return pid;
+}
+
+static void
+end_cleaner(pid_t pid, int fd, const char *tree)
+{
+    close(fd);
+    while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        continue;
+    sim_tree_remove(tree); /* where there was no such process */
+}
+
 static int
 run_program(struct sim_run *run, int n_devices, char **devices, char **argv)
 {
@@ -124,7 +165,8 @@ verb_sim(int argc, char **argv)
          "why a program was not started, as one document"},
     };
     char text[512];
-    int n, code;
+    int n, code, fd = -1;
+    pid_t cleaner;
 
     for (n = 1; n < argc && strcmp(argv[n], "--") != 0; n++)
         ;
@@ -147,8 +189,9 @@ verb_sim(int argc, char **argv)
     if (!mkdtemp(run.tree))
         return tool_fail_text(run.json, BELL_E_IO, "cannot create %s: %s",
                               run.tree, strerror(errno));
+    cleaner = start_cleaner(run.tree, &fd);
     code =
         run_program(&run, devices[1] ? 2 : 1, (char **)devices, argv + n + 1);
-    sim_tree_remove(run.tree);
+    end_cleaner(cleaner, fd, run.tree);
     return code;
 }

@@ -16,8 +16,9 @@
 #include "ioctl/kio.h"
 #include "ioctl/kio_interface.h"
 
-#define TOPOLOGY "/sys/devices/virtual/kfd/kfd/topology/"
-#define FILE_MAX 65536
+#define DRM_FIRST 128u /* the first render node's minor */
+#define TOPOLOGY  "/sys/devices/virtual/kfd/kfd/topology/"
+#define FILE_MAX  65536
 
 struct tree {
     const char *root;
@@ -181,48 +182,37 @@ put_marker(struct tree *tree, const char *backend)
 
 /* ---- AMD ---- */
 
-/* The value of a line "KEY VALUE"; 0 where there is none. */
-static uint64_t
-read_key(struct tree *tree, const char *path, const char *key)
-{
-    char text[8192], *line;
-    size_t n;
-
-    if (kio_read_file(tree->kio, path, text, sizeof(text), &n) != BELL_OK)
-        return 0;
-    for (line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
-        n = strlen(key);
-        if (strncmp(line, key, n) == 0 && line[n] == ' ')
-            return strtoull(line + n, NULL, 10);
-    }
-    return 0;
-}
-
-/* A card's render node, its PCI folder and the links to both. */
-static void
-put_render_node(struct tree *tree, unsigned minor, uint64_t location)
+/* A card's render node, its PCI folder and the links to both. False: there is no
+ * such card. The rules of a cgroup hide nothing of it but the node. */
+static bool
+put_render_node(struct tree *tree, unsigned minor)
 {
     static const char *const parts[] = {"major", "minor", "revision"};
-    char folder[64], path[128], bus[32], target[96];
+    static const char slot[] = "PCI_SLOT_NAME=";
+    char folder[64], path[128], text[512], target[96];
+    const char *bus;
     unsigned id;
-    size_t i;
+    size_t i, n;
 
-    snprintf(path, sizeof(path), "/dev/dri/renderD%u", minor);
-    write_node(tree, path);
     snprintf(folder, sizeof(folder), "/sys/class/drm/renderD%u/device", minor);
+    snprintf(path, sizeof(path), "%s/uevent", folder);
+    if (kio_read_file(tree->kio, path, text, sizeof(text), &n) != BELL_OK)
+        return false;
+    bus = strstr(text, slot);
+    bus = bus ? bus + strlen(slot) : "";
+    text[strcspn(bus, "\n") + (size_t)(bus - text)] = '\0';
     put_pci(tree, folder);
     for (id = 0; id < 256; id++) {
         for (i = 0; i < ARRAY_LEN(parts); i++)
             (void)put(tree, "%s/ip_discovery/die/0/%u/0/%s", folder, id,
                       parts[i]);
     }
-    snprintf(bus, sizeof(bus), "0000:%02x:%02x.%x",
-             (unsigned)(location >> 8 & 0xff), (unsigned)(location >> 3 & 0x1f),
-             (unsigned)(location & 7));
     snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s", bus);
     snprintf(target, sizeof(target), "../../../class/drm/renderD%u/device",
              minor);
     write_link(tree, path, target);
+    snprintf(path, sizeof(path), "%s/driver", folder);
+    write_link(tree, path, "../../../../bus/pci/drivers/amdgpu");
     snprintf(path, sizeof(path), "/sys/dev/char/226:%u", minor);
     snprintf(target, sizeof(target), "../../class/drm/renderD%u", minor);
     write_link(tree, path, target);
@@ -231,6 +221,9 @@ put_render_node(struct tree *tree, unsigned minor, uint64_t location)
     write_file(tree, path, 0444, target, strlen(target));
     snprintf(path, sizeof(path), "%s/subsystem", folder);
     write_link(tree, path, "../../../../bus/pci");
+    snprintf(path, sizeof(path), "/dev/dri/renderD%u", minor);
+    write_node(tree, path);
+    return true;
 }
 
 static void
@@ -239,14 +232,12 @@ put_amd(struct tree *tree)
     static const char *const lists[] = {"mem_banks", "io_links", "p2p_links",
                                         "caches"};
     char folder[300], list[320];
-    unsigned node;
+    unsigned node, minor;
     size_t i;
 
     (void)put(tree, TOPOLOGY "generation_id");
     (void)put(tree, TOPOLOGY "system_properties");
     for (node = 0;; node++) {
-        uint64_t minor;
-
         snprintf(folder, sizeof(folder), TOPOLOGY "nodes/%u", node);
         snprintf(list, sizeof(list), "%s/gpu_id", folder);
         if (is_denied(tree, list)) {
@@ -261,12 +252,9 @@ put_amd(struct tree *tree)
             snprintf(list, sizeof(list), "%s/%s", folder, lists[i]);
             put_numbered(tree, list, "properties");
         }
-        snprintf(list, sizeof(list), "%s/properties", folder);
-        minor = read_key(tree, list, "drm_render_minor");
-        if (minor)
-            put_render_node(tree, (unsigned)minor,
-                            read_key(tree, list, "location_id"));
     }
+    for (minor = DRM_FIRST; put_render_node(tree, minor); minor++)
+        ;
     write_link(tree, "/sys/class/kfd/kfd", "../../devices/virtual/kfd/kfd");
     write_file(tree, "/sys/devices/virtual/kfd/kfd/dev", 0444, "510:0\n", 6);
     (void)put(tree, "/proc/modules");

@@ -132,6 +132,7 @@ amd_device_release(struct hcq_device *base)
         hcq_signal_pages_destroy(dev->signals);
         amd_scratch_close(dev);
         amd_mem_free(dev, &dev->move.code);
+        amd_process_unpark(dev);
         amd_process_put(dev->process);
     }
     pthread_mutex_destroy(&control->reader.lock);
@@ -250,9 +251,9 @@ check_stopped(struct amd_device *dev)
     BELL_TRY(amd_card_ask(dev->process, dev->card, &must_renew));
     if (!must_renew)
         return BELL_OK;
-    if (amd_process_is_shared(dev->process))
+    if (amd_process_openings(dev->process) > 1)
         return amd_card_check(dev->process, dev->card);
-    return amd_process_renew(dev->process);
+    return amd_process_renew(dev->process, NULL);
 }
 
 static bell_status

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/log.h"
 #include "hcq/amd/amd_kfd.h"
 #include "ioctl/kfd_uapi.h"
 
@@ -225,6 +226,19 @@ amd_fault_describe(struct hcq_device *base, char *text, size_t size_bytes)
 
 /* ---- recovery -------------------------------------------------------------------------- */
 
+/* Another opening's recovery waits for this one's, which goes on without it. */
+static void
+renew_for_others(struct amd_device *dev)
+{
+    struct bell_error_hold hold;
+
+    bell_error_hold(&hold);
+    if (amd_process_renew(dev->process, NULL) != BELL_OK)
+        LOG(LOG_SYNC, "%s goes on in the old state: %s", dev->base.info.name,
+            bell_error_last()->message);
+    bell_error_release(&hold);
+}
+
 /* Queues that hang are made anew. After a memory fault that helps only in a fresh
  * state of the process: else the kernel makes them and runs none. */
 bell_status
@@ -241,7 +255,10 @@ amd_fault_stop(struct hcq_device *base)
          queue = hcq_next_queue(base, queue))
         BELL_TRY(amd_channel_stop(&amd_queue_of(queue)->channel));
     if (must_renew)
-        BELL_TRY(amd_process_renew(dev->process));
+        BELL_TRY(amd_process_renew(dev->process, dev));
+    else if (amd_process_is_awaited(dev))
+        renew_for_others(dev);
+    amd_process_unpark(dev);
     amd_fault_forget(dev);
     for (queue = hcq_next_queue(base, NULL); queue;
          queue = hcq_next_queue(base, queue))

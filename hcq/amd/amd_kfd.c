@@ -229,6 +229,10 @@ amd_topology_list(struct kio *kio, struct amd_topology *out_list, uint32_t cap,
 
         if (is_absent(status))
             break;
+        if (status == BELL_E_PERMISSION &&
+            bell_error_last()->sys_errno == EPERM)
+            bell_error_prefix("the device rules of this container or service "
+                              "forbid the card");
         gpu_id = status == BELL_OK ? (uint32_t)strtoul(text, NULL, 10) : 0;
         if (gpu_id)
             status = read_card(kio, node, gpu_id, &out_list[n]);
@@ -1002,6 +1006,7 @@ process_create(const char *interface, struct amd_process **out_process)
     pthread_mutex_init(&process->left_lock, NULL);
     pthread_mutex_init(&process->lock, NULL);
     process->signal_age = 1; /* of a new event */
+    process->round = 1;
     for (i = 0; i < AMD_MAX_CARDS; i++)
         process->cards[i].drm.fd = -1;
     process->interface = host_strdup(interface);
@@ -1062,15 +1067,15 @@ amd_process_get(const char *interface, struct amd_process **out_process)
     return status;
 }
 
-bool
-amd_process_is_shared(struct amd_process *process)
+uint32_t
+amd_process_openings(struct amd_process *process)
 {
-    bool is;
+    uint32_t n;
 
     pthread_mutex_lock(&list_lock);
-    is = process->refs > 1;
+    n = process->refs;
     pthread_mutex_unlock(&list_lock);
-    return is;
+    return n;
 }
 
 /* Whether the kernel has something of it from now on: from the first address

@@ -87,6 +87,9 @@ struct amd_process {
     struct amd_left *left; /* owned, oldest first; left_lock */
     struct amd_held *held; /* owned; lock */
     bool is_renewed;       /* the state is a secondary one; open_lock */
+    /* Openings whose recovery waits for that of the others, and the round that
+     * they wait in: a fresh state is the end of one. lock */
+    uint32_t n_parked, round;
     struct amd_mem event_page;
     uint32_t signal_event, memory_event, hardware_event; /* 0: none yet */
     _Atomic uint64_t signal_age; /* of the signal event, as last seen */
@@ -129,10 +132,20 @@ BELL_MUST_CHECK bell_status amd_memory_create(
 void amd_memory_destroy(struct amd_process *process, struct amd_mem *mem);
 /* A fresh state of the process at the kernel, with all its memory, for one that
  * a memory fault stopped (amd_renew.c). From KFD 1.19 on, where no other opening
- * shares the old one and no queue is left; BELL_E_DEVICE_LOST, and why, if not.
- * No wait of the process is under way but for those of its one device. */
+ * uses the old one and no queue is left; BELL_E_DEVICE_LOST, and why, if not.
+ * Other openings do not use it while they are parked: their recovery was
+ * refused for this one's sake, and they are recovered again after it. `dev` is
+ * parked by being refused; NULL: one that is not. No wait of the process
+ * is under way but for those of `dev`. */
 bool amd_process_can_renew(const struct amd_process *process);
-BELL_MUST_CHECK bell_status amd_process_renew(struct amd_process *process);
+BELL_MUST_CHECK bell_status amd_process_renew(struct amd_process *process,
+                                              struct amd_device *dev);
+/* Whether other openings are parked. */
+bool amd_process_is_awaited(const struct amd_device *dev);
+/* It is no longer parked: it closes, or recovered. */
+void amd_process_unpark(struct amd_device *dev);
+/* How many openings the process's state has. */
+uint32_t amd_process_openings(struct amd_process *process);
 
 /* The parts of opening that a fresh state takes, too. */
 bell_status amd_drm_open(struct amd_process *process, uint32_t card,
@@ -140,9 +153,6 @@ bell_status amd_drm_open(struct amd_process *process, uint32_t card,
 BELL_MUST_CHECK bell_status amd_event_create(const struct kio_file *kfd,
                                              uint32_t type, uint64_t page,
                                              uint32_t *out_id);
-
-/* Whether other openings share the process's state. */
-bool amd_process_is_shared(struct amd_process *process);
 
 /* Whether the kernel runs what this process submits to the card, by what it has
  * told so far. BELL_E_DEVICE_LOST: never again. *out_must_renew: not before the
@@ -285,6 +295,7 @@ struct amd_reader {
 struct amd_control {
     struct amd_reader reader;
     uint32_t fault_serial;        /* the last that was taken */
+    uint32_t parked_in;           /* a round of process's; process->lock */
     pthread_mutex_t buffer_lock;  /* the list */
     struct amd_buffer *buffers;   /* all that are out */
     pthread_mutex_t scratch_lock; /* sizes of scratch, and whose there is */

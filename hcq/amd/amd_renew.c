@@ -35,17 +35,67 @@ amd_process_can_renew(const struct amd_process *process)
     return process->minor >= 19;
 }
 
+/* ---- openings that wait for each other ----------------------------------- */
+
+/* process->lock is held. */
+static bool
+is_parked(const struct amd_device *dev)
+{
+    return dev && dev->control->parked_in == dev->process->round;
+}
+
+bool
+amd_process_is_awaited(const struct amd_device *dev)
+{
+    struct amd_process *process = dev->process;
+    bool is;
+
+    pthread_mutex_lock(&process->lock);
+    is = process->n_parked > is_parked(dev);
+    pthread_mutex_unlock(&process->lock);
+    return is;
+}
+
+void
+amd_process_unpark(struct amd_device *dev)
+{
+    struct amd_process *process = dev->process;
+
+    pthread_mutex_lock(&process->lock);
+    process->n_parked -= is_parked(dev);
+    dev->control->parked_in = 0;
+    pthread_mutex_unlock(&process->lock);
+}
+
+/* Whether all other openings are parked. If not, this one is. */
+static bool
+is_last(struct amd_process *process, struct amd_device *dev)
+{
+    uint32_t n_others = amd_process_openings(process) - 1;
+    bool is;
+
+    pthread_mutex_lock(&process->lock);
+    is = process->n_parked - is_parked(dev) == n_others;
+    if (!is && dev && !is_parked(dev)) {
+        dev->control->parked_in = process->round;
+        process->n_parked++;
+    }
+    pthread_mutex_unlock(&process->lock);
+    return is;
+}
+
 /* Nothing else may use the old state, and nothing may be lost with it. */
 static bell_status
-check_alone(struct amd_process *process)
+check_alone(struct amd_process *process, struct amd_device *dev)
 {
     const struct amd_held *held;
     uint32_t n_queues = 0, i;
 
-    if (amd_process_is_shared(process))
+    if (!is_last(process, dev))
         return bell_fail(BELL_E_DEVICE_LOST,
                          "a fresh state at KFD is one for the whole process: "
-                         "close its other AMD devices, then recover");
+                         "recover or close its other AMD devices, then recover "
+                         "this one again");
     pthread_mutex_lock(&process->lock);
     for (i = 0; i < process->n_cards; i++)
         n_queues += process->cards[i].n_queues;
@@ -214,6 +264,8 @@ take(struct amd_process *process, struct fresh *fresh)
     process->hardware_event = fresh->hardware_event;
     process->has_runtime = fresh->has_runtime;
     process->is_renewed = true;
+    process->n_parked = 0;
+    process->round++;
     pthread_mutex_unlock(&process->lock);
     atomic_store(&process->signal_age, 1);
 }
@@ -243,12 +295,12 @@ renew(struct amd_process *process)
 }
 
 bell_status
-amd_process_renew(struct amd_process *process)
+amd_process_renew(struct amd_process *process, struct amd_device *dev)
 {
     bell_status status;
 
     amd_left_retry(process);
-    BELL_TRY(check_alone(process));
+    BELL_TRY(check_alone(process, dev));
     pthread_mutex_lock(&process->open_lock);
     pthread_mutex_lock(&process->left_lock);
     status = renew(process);

@@ -307,19 +307,24 @@ cpu_mem_read(struct hcq_device *dev, uint64_t va, void *data,
 
 /* ---- programs ---------------------------------------------------------------------------- */
 
+/* `file` may be NULL. */
 static bell_status
-cpu_program_create(struct hcq_device *dev, const struct hcq_program_desc *desc,
-                   struct hcq_program_base **out_prog)
+cpu_program_use(struct hcq_device *dev, const struct hcq_program_desc *desc,
+                const struct hcq_code_file *file,
+                struct hcq_program_base **out_prog)
 {
     struct cpu_program *prog = host_calloc(1, sizeof(*prog));
-    bell_status status;
+    const char *entry = desc->entry ? desc->entry : desc->name;
+    bell_status status = BELL_OK;
 
     if (!prog)
         return bell_fail(BELL_E_NO_MEMORY, "program '%s': out of memory for it",
                          desc->name);
-    status = cpu_object_load(desc->binary, (size_t)desc->binary_size_bytes,
-                             desc->name, desc->entry ? desc->entry : desc->name,
-                             &prog->object);
+    if (!file ||
+        !cpu_object_use(file, desc->binary, (size_t)desc->binary_size_bytes,
+                        desc->name, entry, &prog->object))
+        status = cpu_object_load(desc->binary, (size_t)desc->binary_size_bytes,
+                                 desc->name, entry, &prog->object);
     if (status != BELL_OK) {
         host_free(prog);
         return status;
@@ -329,10 +334,18 @@ cpu_program_create(struct hcq_device *dev, const struct hcq_program_desc *desc,
     prog->base.pub.code_size_bytes = prog->object.map_bytes;
     /* ISO C has no cast from an object's address to a function's. */
     memcpy(&prog->entry, &prog->object.entry, sizeof(prog->entry));
-    LOG(LOG_EXEC, "loaded '%s' at %p, %zu bytes", desc->name,
+    LOG(LOG_EXEC, "%s '%s' at %p, %zu bytes",
+        prog->object.is_borrowed ? "use" : "loaded", desc->name,
         (void *)prog->object.map, prog->object.map_bytes);
     *out_prog = &prog->base;
     return BELL_OK;
+}
+
+static bell_status
+cpu_program_create(struct hcq_device *dev, const struct hcq_program_desc *desc,
+                   struct hcq_program_base **out_prog)
+{
+    return cpu_program_use(dev, desc, NULL, out_prog);
 }
 
 static void
@@ -442,6 +455,7 @@ static const struct hcq_device_ops cpu_ops = {
     .signal_sleep = hcq_slot_signal_sleep,
     .signal_map = hcq_slot_map,
     .program_create = cpu_program_create,
+    .program_use = cpu_program_use,
     .program_destroy = cpu_program_destroy,
     .queue_create = cpu_queue_create,
     .queue_destroy = cpu_queue_destroy,

@@ -1,6 +1,7 @@
 /* The ELF loader: see cpu_object.h. */
 #include "hcq/cpu/cpu_object.h"
 
+#include <assert.h>
 #include <elf.h>
 #include <errno.h>
 #include <stdio.h>
@@ -10,12 +11,27 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "base/log.h"
 #include "base/status.h"
 #include "hcq/cpu/cpu_reloc.h"
 
 #define OBJECT_MAX_BYTES (256u << 20) /* of the file, and of what it loads */
 #define ALIGN_MAX        4096u
 #define NOT_LOADED       UINT64_MAX
+
+#ifndef SHT_X86_64_UNWIND /* musl's elf.h. src: AMD64 supplement, 4.2 */
+#define SHT_X86_64_UNWIND 0x70000001u
+#endif
+#ifndef MFD_EXEC /* src: Linux 6.3, memfd.h */
+#define MFD_EXEC 0x10u
+#endif
+
+/* What becomes of an object. */
+enum use {
+    USE_COPY,    /* it is laid out in memory of its own */
+    USE_CHECK,   /* it can be executed as it lies, or not */
+    USE_PRELINK, /* it is made so that it can */
+};
 
 enum part {
     PART_TEXT,
@@ -45,7 +61,10 @@ struct loader {
     uint64_t got_at, n_got, got_used; /* 8-byte slots in PART_RODATA */
     uint32_t *got_of;                 /* owned: a symbol's slot, from 1 */
     bool needs_low;                   /* 32-bit absolute addresses */
-    uint8_t *map;
+    enum use use;
+    unsigned machine; /* e_machine */
+    uint8_t *map;     /* `data` itself, but where it is copied */
+    uint64_t va;      /* that `map` is taken to be at */
 };
 
 #if defined(__x86_64__)
@@ -144,7 +163,8 @@ check_elf_header(struct loader *ld, Elf64_Ehdr *hdr)
         hdr->e_ident[EI_DATA] != ELFDATA2LSB ||
         hdr->e_ident[EI_VERSION] != EV_CURRENT)
         return REFUSE(ld, "not 64-bit little-endian ELF");
-    if (hdr->e_machine != HOST_MACHINE)
+    ld->machine = hdr->e_machine;
+    if (hdr->e_machine != HOST_MACHINE && ld->use != USE_PRELINK)
         return REFUSE(ld, "for %s (machine %u), this host is %s",
                       machine_name(hdr->e_machine), hdr->e_machine,
                       machine_name(HOST_MACHINE));
@@ -361,7 +381,7 @@ scan_relocations(struct loader *ld)
         for (k = 0; k < hdr->sh_size / sizeof(Elf64_Rela); k++) {
             Elf64_Rela rela = get_rela(ld, hdr, k);
             const struct cpu_reloc *reloc = cpu_reloc_find(
-                HOST_MACHINE, (uint32_t)ELF64_R_TYPE(rela.r_info));
+                ld->machine, (uint32_t)ELF64_R_TYPE(rela.r_info));
 
             ld->n_got += reloc && reloc->is_got;
             ld->needs_low |= reloc && reloc->is_low;
@@ -400,8 +420,7 @@ find_address(const struct loader *ld, uint64_t idx, uint64_t *out_va)
                       "symbol '%s' is at %llu of section %u, which is "
                       "not loaded or smaller",
                       name, (unsigned long long)sym.st_value, sym.st_shndx);
-    *out_va = (uint64_t)(uintptr_t)ld->map + ld->sections[sym.st_shndx].offset +
-              sym.st_value;
+    *out_va = ld->va + ld->sections[sym.st_shndx].offset + sym.st_value;
     return BELL_OK;
 }
 
@@ -424,9 +443,9 @@ relocate(struct loader *ld, const struct section *target,
          const Elf64_Rela *rela)
 {
     uint32_t type = (uint32_t)ELF64_R_TYPE(rela->r_info);
-    const struct cpu_reloc *reloc = cpu_reloc_find(HOST_MACHINE, type);
-    uint64_t symbol = ELF64_R_SYM(rela->r_info), va = 0;
-    uint8_t *place;
+    const struct cpu_reloc *reloc = cpu_reloc_find(ld->machine, type);
+    uint64_t symbol = ELF64_R_SYM(rela->r_info), va = 0, at;
+    uint8_t copy[8], *place;
 
     if (!reloc)
         return REFUSE(ld, "relocation type %u is not supported", type);
@@ -437,13 +456,21 @@ relocate(struct loader *ld, const struct section *target,
         return REFUSE(ld, "relocation at %llu of a section of %llu bytes",
                       (unsigned long long)rela->r_offset,
                       (unsigned long long)target->hdr.sh_size);
-    place = ld->map + target->offset + rela->r_offset;
+    at = target->offset + rela->r_offset;
     BELL_TRY(find_address(ld, symbol, &va));
     if (reloc->is_got)
         va = find_slot(ld, symbol, va);
-    if (!cpu_reloc_apply(reloc, place, (uint64_t)(uintptr_t)place,
+    assert(reloc->n_bytes <= sizeof(copy));
+    place = ld->map + at;
+    memcpy(copy, place, reloc->n_bytes);
+    if (!cpu_reloc_apply(reloc, copy, ld->va + at,
                          va + (uint64_t)rela->r_addend))
         return REFUSE(ld, "relocation of type %u at %llu does not fit", type,
+                      (unsigned long long)rela->r_offset);
+    if (ld->use != USE_CHECK)
+        memcpy(place, copy, reloc->n_bytes);
+    else if (memcmp(place, copy, reloc->n_bytes) != 0)
+        return REFUSE(ld, "relocation at %llu is not made",
                       (unsigned long long)rela->r_offset);
     return BELL_OK;
 }
@@ -519,6 +546,7 @@ map_object(struct loader *ld)
             "program '%s': out of memory for %llu bytes of code: %s", ld->name,
             (unsigned long long)ld->part_at[PART_COUNT], strerror(errno));
     ld->map = map;
+    ld->va = (uint64_t)(uintptr_t)map;
     for (i = 0; i < ld->n_sections; i++) {
         const struct section *sec = &ld->sections[i];
 
@@ -530,6 +558,34 @@ map_object(struct loader *ld)
     return BELL_OK;
 }
 
+/* Puts a copy of these pages, which may be read, in their place: pages of a file
+ * that are executable from the start, where memory may not become it (systemd's
+ * MemoryDenyWriteExecute, PR_SET_MDWE). */
+static int
+map_from_file(uint8_t *map, size_t size_bytes)
+{
+    int fd = memfd_create("kernel", MFD_CLOEXEC | MFD_EXEC);
+    size_t n = 0;
+    void *at = MAP_FAILED;
+
+    if (fd < 0 && errno == EINVAL) /* Linux before 6.3 */
+        fd = memfd_create("kernel", MFD_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    while (n < size_bytes) {
+        ssize_t now = write(fd, map + n, size_bytes - n);
+
+        if (now <= 0 && (now == 0 || errno != EINTR))
+            break;
+        n += now > 0 ? (size_t)now : 0;
+    }
+    if (n == size_bytes)
+        at = mmap(map, size_bytes, PROT_READ | PROT_EXEC,
+                  MAP_PRIVATE | MAP_FIXED, fd, 0);
+    close(fd);
+    return at == MAP_FAILED ? -1 : 0;
+}
+
 static int
 protect_parts(const struct loader *ld)
 {
@@ -537,18 +593,20 @@ protect_parts(const struct loader *ld)
     size_t ro_bytes = (size_t)(at[PART_DATA] - at[PART_RODATA]);
 
     __builtin___clear_cache((char *)ld->map, (char *)ld->map + at[PART_RODATA]);
-    if (mprotect(ld->map, (size_t)at[PART_RODATA], PROT_READ | PROT_EXEC) != 0)
+    if (mprotect(ld->map, (size_t)at[PART_RODATA], PROT_READ | PROT_EXEC) !=
+            0 &&
+        map_from_file(ld->map, (size_t)at[PART_RODATA]) != 0)
         return -1;
     if (ro_bytes == 0)
         return 0;
     return mprotect(ld->map + at[PART_RODATA], ro_bytes, PROT_READ);
 }
 
+/* What every use begins with: the file's own structure is sound. */
 static bell_status
-load_object(struct loader *ld, const char *entry, struct cpu_object *out)
+read_object(struct loader *ld)
 {
     Elf64_Ehdr hdr;
-    void *entry_ptr = NULL;
 
     if (ld->size_bytes > OBJECT_MAX_BYTES)
         return REFUSE(ld, "%llu bytes, %u are possible",
@@ -556,20 +614,40 @@ load_object(struct loader *ld, const char *entry, struct cpu_object *out)
     BELL_TRY(check_elf_header(ld, &hdr));
     BELL_TRY(read_object_sections(ld, &hdr));
     BELL_TRY(read_object_symbols(ld));
-    BELL_TRY(scan_relocations(ld));
+    return scan_relocations(ld);
+}
+
+static bell_status
+load_object(struct loader *ld, const char *entry, struct cpu_object *out)
+{
+    void *entry_ptr = NULL;
+
+    BELL_TRY(read_object(ld));
     BELL_TRY(lay_out_pages(ld));
     BELL_TRY(map_object(ld));
     BELL_TRY(relocate_all(ld));
     BELL_TRY(find_function(ld, entry, &entry_ptr));
     if (protect_parts(ld) != 0)
         return bell_fail(BELL_E_KERNEL,
-                         "program '%s': the system refused executable memory",
+                         "program '%s': the system refuses executable memory "
+                         "(MemoryDenyWriteExecute) and memfd_create; a bundle "
+                         "that this version saves needs neither, where files "
+                         "may be executed (no noexec mount)",
                          ld->name);
-    out->map = ld->map;
-    out->map_bytes = (size_t)ld->part_at[PART_COUNT];
-    out->text_bytes = (size_t)ld->part_at[PART_RODATA];
-    out->entry = entry_ptr;
+    *out = (struct cpu_object){
+        .map = ld->map,
+        .map_bytes = (size_t)ld->part_at[PART_COUNT],
+        .text_bytes = (size_t)ld->part_at[PART_RODATA],
+        .entry = entry_ptr,
+    };
     return BELL_OK;
+}
+
+static void
+end_loader(struct loader *ld)
+{
+    host_free(ld->got_of);
+    host_free(ld->sections);
 }
 
 bell_status
@@ -579,24 +657,161 @@ cpu_object_load(const void *data, size_t size_bytes, const char *name,
     struct loader ld = {.data = data, .size_bytes = size_bytes, .name = name};
     bell_status status = load_object(&ld, entry, out);
 
-    host_free(ld.got_of);
-    host_free(ld.sections);
+    end_loader(&ld);
     if (status != BELL_OK && ld.map)
         munmap(ld.map, (size_t)ld.part_at[PART_COUNT]);
     return status;
 }
 
+/* ---- as it lies in a file ---------------------------------------------------- */
+
+/* Every section that is loaded is where the file has it: it is to be read alone,
+ * and aligned. */
+static bell_status
+lay_out_in_place(struct loader *ld)
+{
+    uint32_t i;
+
+    if (ld->n_got || ld->needs_low)
+        return REFUSE(ld, "it has addresses in it");
+    for (i = 0; i < ld->n_sections; i++) {
+        struct section *sec = &ld->sections[i];
+        enum part part;
+
+        BELL_TRY(find_part(ld, i, &part));
+        if (part == PART_COUNT || sec->hdr.sh_size == 0)
+            continue;
+        if (part == PART_DATA || sec->hdr.sh_type == SHT_NOBITS ||
+            (sec->hdr.sh_addralign &&
+             (ld->va + sec->hdr.sh_offset) % sec->hdr.sh_addralign))
+            return REFUSE(ld, "section %u cannot be used as it lies", i);
+        sec->offset = sec->hdr.sh_offset;
+    }
+    return BELL_OK;
+}
+
+/* Whether all relocations give the same wherever the file is mapped. */
+static bell_status
+check_relative(const struct loader *ld)
+{
+    uint64_t k;
+    uint32_t i;
+
+    for (i = 0; i < ld->n_sections; i++) {
+        const Elf64_Shdr *hdr = &ld->sections[i].hdr;
+
+        if (hdr->sh_type != SHT_RELA ||
+            ld->sections[hdr->sh_info].offset == NOT_LOADED)
+            continue;
+        for (k = 0; k < hdr->sh_size / sizeof(Elf64_Rela); k++) {
+            Elf64_Rela rela = get_rela(ld, hdr, k);
+            const struct cpu_reloc *reloc = cpu_reloc_find(
+                ld->machine, (uint32_t)ELF64_R_TYPE(rela.r_info));
+
+            if (reloc && reloc->field != CPU_RELOC_NOTHING &&
+                reloc->value == CPU_RELOC_ABSOLUTE)
+                return REFUSE(ld, "it has addresses in it");
+        }
+    }
+    return BELL_OK;
+}
+
+static bell_status
+link_in_place(struct loader *ld)
+{
+    BELL_TRY(read_object(ld));
+    BELL_TRY(lay_out_in_place(ld));
+    BELL_TRY(check_relative(ld));
+    return relocate_all(ld);
+}
+
+bool
+cpu_object_prelink(void *data, size_t size_bytes, uint64_t at)
+{
+    struct loader ld = {.data = data,
+                        .size_bytes = size_bytes,
+                        .name = "",
+                        .use = USE_PRELINK,
+                        .map = data,
+                        .va = at};
+    struct bell_error_hold hold;
+    bool done;
+
+    bell_error_hold(&hold);
+    done = link_in_place(&ld) == BELL_OK;
+    bell_error_release(&hold);
+    end_loader(&ld);
+    return done;
+}
+
+bool
+cpu_object_use(const struct hcq_code_file *file, const void *data,
+               size_t size_bytes, const char *name, const char *entry,
+               struct cpu_object *out)
+{
+    struct loader ld = {.data = data,
+                        .size_bytes = size_bytes,
+                        .name = name,
+                        .use = USE_CHECK,
+                        .map = (uint8_t *)(uintptr_t)data,
+                        .va = (uint64_t)(uintptr_t)data};
+    uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t begin = ld.va / page_bytes * page_bytes;
+    struct bell_error_hold hold;
+    bool done;
+
+    bell_error_hold(&hold);
+    done = link_in_place(&ld) == BELL_OK &&
+           find_function(&ld, entry, &out->entry) == BELL_OK;
+    bell_error_release(&hold);
+    end_loader(&ld);
+    if (!done)
+        return false;
+    out->map = (uint8_t *)(uintptr_t)begin;
+    out->map_bytes = out->text_bytes =
+        (size_t)(align_up(ld.va + size_bytes, page_bytes) - begin);
+    out->is_borrowed = true;
+    out->file = *file;
+    out->file.offset_bytes += begin - (uint64_t)(uintptr_t)file->map;
+    return true;
+}
+
+/* ---- its end ------------------------------------------------------------------- */
+
 void
 cpu_object_unload(struct cpu_object *object)
 {
-    if (object->map)
+    if (object->map && !object->is_borrowed)
         munmap(object->map, object->map_bytes);
     object->map = NULL;
+}
+
+/* Back from PROT_NONE, where memory may not become executable either. */
+static int
+map_again(const struct cpu_object *object)
+{
+    void *at;
+
+    if (!object->is_borrowed)
+        return mprotect(object->map, object->text_bytes, PROT_READ) != 0
+                   ? -1
+                   : map_from_file(object->map, object->text_bytes);
+    at = mmap(object->map, object->text_bytes, PROT_READ | PROT_EXEC,
+              MAP_PRIVATE | MAP_FIXED, object->file.fd,
+              (off_t)object->file.offset_bytes);
+    if (at != MAP_FAILED)
+        return 0;
+    LOG(LOG_EXEC, "code at %p stays away: %s", (void *)object->map,
+        strerror(errno));
+    return -1;
 }
 
 int
 cpu_object_set_executable(const struct cpu_object *object, bool on)
 {
-    return mprotect(object->map, object->text_bytes,
-                    on ? PROT_READ | PROT_EXEC : PROT_NONE);
+    if (!on)
+        return mprotect(object->map, object->text_bytes, PROT_NONE);
+    if (mprotect(object->map, object->text_bytes, PROT_READ | PROT_EXEC) == 0)
+        return 0;
+    return map_again(object);
 }

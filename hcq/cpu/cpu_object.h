@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "hcq/hcq_backend.h"
 
 /* A loaded object: text, read-only and writable parts in one mapping, each
  * from a page boundary. Owned by whoever loaded it. */
@@ -24,6 +25,8 @@ struct cpu_object {
     size_t map_bytes;
     size_t text_bytes; /* whole pages; text comes first */
     void *entry;
+    bool is_borrowed; /* it lies in a file's pages, whose owner unmaps them */
+    struct hcq_code_file file; /* then: where `map` is in it */
 };
 
 /* Loads `size_bytes` bytes at `data` (which may be freed afterwards); `name`
@@ -31,6 +34,18 @@ struct cpu_object {
 BELL_MUST_CHECK bell_status cpu_object_load(const void *data, size_t size_bytes,
                                             const char *name, const char *entry,
                                             struct cpu_object *out);
+/* Makes the relocations of an object for where it lies in a file whose pages,
+ * `at` bytes behind its beginning, will be mapped: code and constants refer to
+ * each other by distance. The object may be of any processor, and of the caller's
+ * own making. False: it cannot be used so, and stays an object to be loaded. */
+bool cpu_object_prelink(void *data, size_t size_bytes, uint64_t at);
+
+/* Takes an object of a mapped file as it lies there, without a copy. False: its
+ * relocations are not made for that, or it is not sound; cpu_object_load then
+ * says what is wrong with it, if something is. `data` lies in file->map. */
+bool cpu_object_use(const struct hcq_code_file *file, const void *data,
+                    size_t size_bytes, const char *name, const char *entry,
+                    struct cpu_object *out);
 void cpu_object_unload(struct cpu_object *object);
 
 /* Takes the right to execute away from the text, or gives it back. A thread

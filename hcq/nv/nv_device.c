@@ -304,6 +304,8 @@ nv_device_open(struct hcq_device *base, unsigned idx, const char *interface)
     BELL_TRY(nv_mode_enter(dev));
     BELL_TRY(nv_chip_query(dev));
     complete_info(dev);
+    if (dev->chip.usermode->has_bar1) /* Hopper and later can have it */
+        BELL_TRY(nv_rm_check_confidential(dev->rm));
     BELL_TRY(open_windows(dev));
     BELL_TRY(nv_memory_open(dev));
     BELL_TRY(nv_signals_open(dev));

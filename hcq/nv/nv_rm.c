@@ -177,8 +177,12 @@ forget_mapping(struct nv_rm *rm, const struct nv_rm_mapping *map)
         LOG(LOG_IOCTL, "mapping of 0x%x stays until it is freed", map->memory);
 }
 
-/* Asked where the card's memory cannot be mapped: the refusal, status 0x56,
- * does not say that this is why. Anyone may ask. src: mapping_cpu.c,
+#define CONFIDENTIAL                                                           \
+    "confidential computing is on, with which the card's memory cannot be "    \
+    "mapped: not supported"
+
+/* Asked at opening, and where memory cannot be mapped: the refusal, status
+ * 0x56, does not say that this is why. Anyone may ask. src: mapping_cpu.c,
  * ctrlcb33.h of NVIDIA/open-gpu-kernel-modules */
 static bool
 is_confidential(struct nv_rm *rm)
@@ -197,6 +201,16 @@ is_confidential(struct nv_rm *rm)
     nv_rm_free(rm, rm->client, object);
     bell_error_release(&hold);
     return caps.ccFeature || caps.multiGpuMode;
+}
+
+bell_status
+nv_rm_check_confidential(struct nv_rm *rm)
+{
+    if (!is_confidential(rm))
+        return BELL_OK;
+    return bell_fail(BELL_E_UNSUPPORTED,
+                     CONFIDENTIAL "; NVIDIA's gpu-admin-tools switch it off "
+                                  "(--set-cc-mode=off)");
 }
 
 bell_status
@@ -231,8 +245,7 @@ nv_rm_map(struct nv_rm *rm, uint32_t parent, uint32_t memory,
                        &call);
     if (status != BELL_OK) {
         if (!system && is_confidential(rm))
-            bell_error_prefix("confidential computing is on, with which the "
-                              "card's memory cannot be mapped: not supported");
+            bell_error_prefix(CONFIDENTIAL);
         goto fail_file;
     }
     map.linear = call.params.pLinearAddress;

@@ -100,6 +100,10 @@ BELL_MUST_CHECK bell_status nv_rm_control(struct nv_rm *rm, uint32_t object,
 BELL_MUST_CHECK bell_status nv_rm_command(struct nv_rm *rm, uint32_t object,
                                           uint32_t command);
 
+/* BELL_E_UNSUPPORTED where confidential computing is on. A driver that does not
+ * tell has it off. */
+BELL_MUST_CHECK bell_status nv_rm_check_confidential(struct nv_rm *rm);
+
 /* Maps [offset, offset + size_bytes) of a memory object for the CPU. `parent`
  * is the device or subdevice it belongs to. `flags`: enum nv_rm_map_flag.
  * `addr`: where to (a reserved range is replaced), or NULL. */

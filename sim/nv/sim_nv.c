@@ -18,6 +18,7 @@
 #include "base/process.h"
 #include "ioctl/nv_tables.h"
 #include "sim/nv/rm/rm.h"
+#include "sim/text.h"
 
 #define FILE_BYTES     ((off_t)1 << 56)    /* of offsets, not of memory */
 #define FIRST_PAGE     ((uint64_t)4 << 30) /* an address like any other */
@@ -252,6 +253,36 @@ unknown_nv_spec(const char *spec)
         spec, RM_MAX_CARDS, chips, branches);
 }
 
+/* An option that would change nothing of this machine. */
+static bell_status
+check_effects(const char *spec, const struct plan *plan)
+{
+    const uint32_t absent =
+        (plan->hidden | plan->denied | plan->gone) >> plan->n_cards;
+    char word[24];
+
+    if (sim_option_twice(spec, word, sizeof(word)))
+        return bell_fail(BELL_E_NO_DEVICE,
+                         "simulated NV machine '%.60s': '%s' is given twice",
+                         spec, word);
+    if (absent)
+        return bell_fail(BELL_E_NO_DEVICE,
+                         "simulated NV machine '%.60s': hide, deny or gone "
+                         "names a card beyond the last, %u",
+                         spec, plan->n_cards - 1);
+    if (plan->ordered && !plan->chip->bar0_overtakes)
+        return bell_fail(BELL_E_NO_DEVICE,
+                         "simulated NV machine '%.60s': 'ordered' has no "
+                         "effect: no ring of %s overtakes stores",
+                         spec, plan->chip->name);
+    if (plan->confidential && plan->chip->sm < 90)
+        return bell_fail(BELL_E_NO_DEVICE,
+                         "simulated NV machine '%.60s': 'cc': %s has no "
+                         "confidential computing",
+                         spec, plan->chip->name);
+    return BELL_OK;
+}
+
 static const char *
 nvsim_find_version(const char *branch)
 {
@@ -322,7 +353,7 @@ parse_option(const char *text, size_t n, struct plan *plan)
     }
     if (strncmp(word, "sm=0x", 5) == 0 && word[5]) {
         plan->sm_version = (uint32_t)strtoul(word + 5, &end, 16);
-        return *end == '\0' && plan->sm_version <= 0xffff;
+        return *end == '\0' && plan->sm_version && plan->sm_version <= 0xffff;
     }
     plan->confidential |= strcmp(word, "cc") == 0;
     plan->ordered |= strcmp(word, "ordered") == 0;
@@ -361,6 +392,7 @@ parse_spec(const char *spec, struct plan *out_plan)
     }
     if (!plan.chip || *rest || plan.n_cards < 1 || plan.n_cards > RM_MAX_CARDS)
         return unknown_nv_spec(spec);
+    BELL_TRY(check_effects(spec, &plan));
     *out_plan = plan;
     return BELL_OK;
 }

@@ -489,7 +489,9 @@ place_sections(const struct file *f, struct bundle_header_2 *h)
     for (i = 0; i < f->n_sections; i++) {
         struct bundle_section *s = section_of(h, i);
         s->size_bytes = f->sections[i].n;
-        s->offset = align_up(at, i == BUNDLE_DATA ? BUNDLE_PAGE : BUNDLE_ALIGN);
+        s->offset = align_up(at, i == BUNDLE_OBJECTS || i == BUNDLE_DATA
+                                     ? BUNDLE_PAGE
+                                     : BUNDLE_ALIGN);
         at = s->offset + s->size_bytes;
     }
     h->header.file_bytes = at;
@@ -518,6 +520,7 @@ fill(const struct file *f, struct bundle_header_2 *h, size_t header_bytes,
                     values[i].data_offset,
                 b->data[i]->size_bytes));
     }
+    bundle_link_objects(map, &h->header);
     for (i = 0; i < f->n_sections; i++) {
         struct bundle_section *s = section_of(h, (uint32_t)i);
         s->checksum = bundle_checksum(map + s->offset, s->size_bytes);

@@ -21,6 +21,7 @@ LIMIT_BYTES = 400 * 1024  # with one card's driver
 # The C library's share is some 780 KiB, 17 of them for being loaded anywhere.
 RUNNER_BYTES = 1088 * 1024  # for CPU, NVIDIA and AMD
 ADRENO_BYTES = 64 * 1024    # beside them
+MUSL_BYTES = 432 * 1024  # the same with musl
 RUNNER_RSS_KIB = 8 * 1024
 # Made by the linker, or the loader's; no library's.
 NOT_LIBC = {'_GLOBAL_OFFSET_TABLE_', '__tls_get_addr'}
@@ -37,11 +38,25 @@ def names(*nm):
             for line in output(*nm).splitlines() if len(line.split()) > 1}
 
 
+def musl_folder(compiler):
+    """Where musl's library is, if that is what the compiler links."""
+    done = subprocess.run([*compiler, '-###', '-x', 'c', '/dev/null', '-o',
+                           '/dev/null'], capture_output=True, text=True,
+                          check=True)
+    start = [word for word in done.stderr.split() if word.endswith('/crti.o')]
+    folder = os.path.dirname(start[0]) if start else ''
+    return folder if 'musl' in folder else None
+
+
 def check_needs(tap, archive, compiler):
-    libc = output(*compiler, '-print-file-name=libc.so.6').strip()
     own = output(*compiler, '-print-libgcc-file-name').strip()
     wanted = names('nm', '-u', archive) - names('nm', '--defined-only', archive)
-    offered = names('nm', '-D', '--defined-only', libc)
+    musl = musl_folder(compiler)
+    if musl:
+        offered = names('nm', '--defined-only', os.path.join(musl, 'libc.a'))
+    else:
+        libc = output(*compiler, '-print-file-name=libc.so.6').strip()
+        offered = names('nm', '-D', '--defined-only', libc)
     offered |= names('nm', '--defined-only', own)  # the compiler's, static
     tap.check('the archive needs symbols of the C library alone',
               sorted(f'undefined: {name}'
@@ -87,11 +102,11 @@ def check_runs(tap, program, drivers):
         f'exit code {done.returncode}: {done.stdout}{done.stderr}'])
 
 
-def check_runner(tap, runner, bundle, drivers):
+def check_runner(tap, runner, bundle, drivers, is_musl):
     """doorbell-run is static, small, and runs a bundle on the CPU."""
     size = os.path.getsize(runner)
     print(f'# {os.path.basename(runner)}: {size} bytes, {size / 1024:.0f} KiB')
-    limit = RUNNER_BYTES
+    limit = MUSL_BYTES if is_musl else RUNNER_BYTES
     if {'nv', 'amd', 'qcom'} <= set(drivers):
         limit += ADRENO_BYTES
     tap.check(f'the runner: at most {limit // 1024} KiB',
@@ -155,7 +170,7 @@ def main():
     check_needs(tap, options.archive, options.cc.split())
     tap.check('the program needs the C library alone', [
         f'needs {n}' for n in needed(options.program)
-        if not n.startswith(('libc.so', 'ld-linux'))])
+        if not n.startswith(('libc.so', 'ld-linux', 'libc.musl'))])
     print(f'# members: {loaded_bytes(options.archive)} bytes loaded')
     with tempfile.TemporaryDirectory() as folder:
         path = whole(options.cc, options.archive, folder)
@@ -164,7 +179,8 @@ def main():
     check_size(tap, 'the program, stripped', os.path.getsize(options.program),
                n_cards)
     check_runs(tap, options.program, options.drivers)
-    check_runner(tap, options.runner, options.bundle, options.drivers)
+    check_runner(tap, options.runner, options.bundle, options.drivers,
+                 musl_folder(options.cc.split()))
     tap.finish()
 
 

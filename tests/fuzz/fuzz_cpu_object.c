@@ -15,7 +15,25 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
 
-static unsigned long n_loaded, n_refused;
+static unsigned long n_loaded, n_refused, n_linked;
+
+/* The same to be used as it lies in a file: what is linked is used, if it has
+ * the entry. */
+static void
+try_in_place(uint8_t *copy, size_t size_bytes)
+{
+    const struct hcq_code_file file = {.map = copy, .fd = -1};
+    struct cpu_object object = {.map = NULL};
+    uint64_t at = (uint64_t)(uintptr_t)copy;
+    bool linked = cpu_object_prelink(copy, size_bytes, at);
+
+    if (!cpu_object_use(&file, copy, size_bytes, "fuzz", "nop", &object))
+        return;
+    if ((uint8_t *)object.entry < copy ||
+        (uint8_t *)object.entry >= copy + size_bytes)
+        abort();
+    n_linked += linked;
+}
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
@@ -40,6 +58,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
             abort();
         n_refused++;
     }
+    try_in_place(copy, size_bytes);
     free(copy);
     return 0;
 }
@@ -166,7 +185,8 @@ main(int argc, char **argv)
         random_state = (uint32_t)round * 2654435761u;
         LLVMFuzzerTestOneInput(data, mutate(data, size_bytes));
     }
-    printf("%lu mutated objects loaded, %lu refused\n", n_loaded, n_refused);
+    printf("%lu mutated objects loaded, %lu refused, %lu used in place\n",
+           n_loaded, n_refused, n_linked);
     return n_loaded && n_refused ? 0 : 1;
 }
 

@@ -7,9 +7,11 @@ import csv
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 from cli import DOORBELL, Tap, expect, run
 
@@ -87,6 +89,12 @@ def check_doorbell(tap):
     done = sim('NV@sim:sm_80', DOORBELL, 'selftest', 'NV', '--only', 'store')
     tap.check('a simulated card is known for one', expect(
         done, 0, out='1 passed'))
+    done = sim('AMD@fault:AMDKFD_IOC_ALLOC_MEMORY_OF_GPU:16=ENOMEM@sim:gfx1100',
+               DOORBELL, 'selftest', 'AMD', '--only', 'tensors', '--json')
+    again = [step['again'] for step in json.loads(done.stdout)['steps']]
+    tap.check('a failed step is recorded where KFD is open already', expect(
+        done, 1) + [f'{again}'] * ('has KFD open as' in str(again) or
+                                   'recorded, it ' not in str(again)))
     check_sass(tap)
     check_identity(tap)
     done = sim('AMD@fault:ioctl:2=ENOMEM@sim:gfx1100', DOORBELL, 'eval',
@@ -198,6 +206,23 @@ def check_containers(tap):
     done = sim('NV@sim:sm_80*2,deny=0', DOORBELL, 'devices')
     tap.check("a cgroup's rules", expect(
         done, 0, out='/dev/nvidia0 is forbidden by the rules of this'))
+    for machine, usable in (('AMD@sim:gfx1100*2,deny=0', ['AMD:0']),
+                            ('AMD@sim:gfx1100,deny=0', [])):
+        done = sim(machine, DOORBELL, 'devices', '--json')
+        complaints = expect(done, 0)
+        found = json.loads(done.stdout) if not complaints else {}
+        gpus = {g['address']: (g['device'], g['why_not'], g['fix'])
+                for g in found.get('gpus', ())}
+        denied = gpus.pop('0000:03:00.0', None)
+        complaints += [f'{gpus}'] * (
+            [device for device, _, _ in gpus.values()] != usable)
+        complaints += [f'{denied}'] * (not denied or denied[0] or (
+            '/dev/dri/renderD128 is forbidden' not in denied[1]) or
+            '/dev/dri/renderD128' not in denied[2])
+        complaints += [d['why_not'] for d in found.get('devices', ())
+                       if d['backend'] == 'AMD' and not d['usable'] and
+                       'device rules of this container' not in d['why_not']]
+        tap.check(f"a cgroup's rules: {machine}", complaints)
 
 
 def check_passed_over(tap):
@@ -220,6 +245,17 @@ def check_passed_over(tap):
         done = sim(alone, DOORBELL, 'eval', '2 + 3', BELL_DEVICE='CPU')
         tap.check('and nothing where the CPU was asked for', expect(
             done, 0, out='5') + [done.stderr] * ('GPU' in done.stderr))
+
+
+def check_confidential(tap):
+    """A card whose memory cannot be mapped is not chosen."""
+    done = sim('NV@sim:sm_90,cc', DOORBELL, 'eval', '2 + 3')
+    tap.check('a confidential card is passed over', expect(
+        done, 0, out='5', err='confidential computing is on'))
+    for args in (('devices',), ('doctor',)):
+        done = sim('NV@sim:sm_90,cc', DOORBELL, *args)
+        tap.check(f'{args[0]} says why', expect(
+            done, done.returncode, out='--set-cc-mode=off'))
 
 
 def check_modes(tap):
@@ -272,6 +308,45 @@ def check_recorded(tap, folder):
                                   out=' 0 differences'))
 
 
+def trees(folder):
+    return [name for name in os.listdir(folder)
+            if name.startswith('doorbell-sim-')]
+
+
+def is_running(pid):
+    try:
+        with open(f'/proc/{pid}/stat', encoding='utf-8') as file:
+            return file.read().rsplit(')', 1)[1].split()[0] not in 'ZX'
+    except OSError:
+        return False
+
+
+def check_killed(tap, folder):
+    """What kills the verb takes the program and the files with it; what asks
+    it to end asks the program."""
+    for number, want in ((signal.SIGKILL, -9), (signal.SIGTERM, 42),
+                         (signal.SIGHUP, 128 + signal.SIGHUP)):
+        with subprocess.Popen(
+                [DOORBELL, 'sim', 'AMD@sim:gfx1100', '--', sys.executable,
+                 '-c', 'import os, signal, sys, time\n'
+                 'signal.signal(signal.SIGTERM, lambda *_: sys.exit(42))\n'
+                 'print(os.getpid(), flush=True)\ntime.sleep(600)\n'],
+                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                text=True) as verb:
+            pid = int(verb.stdout.readline())
+            there = trees(folder)
+            verb.send_signal(number)
+            code = verb.wait(60)
+            until = time.monotonic() + 60
+            while time.monotonic() < until and (
+                    is_running(pid) or trees(folder)):
+                time.sleep(0.01)
+        tap.check(f'a verb that gets signal {number}', [
+            f'{code}'] * (code != want) + ['no tree was there'] * (
+                not there) + ['the program goes on'] * is_running(pid) +
+            trees(folder))
+
+
 def check_ends(tap, folder):
     done = sim('AMD@sim:gfx1100', 'sh', '-c', 'exit 7')
     tap.check("the program's exit code", expect(done, 7))
@@ -302,9 +377,8 @@ def check_ends(tap, folder):
     else:
         done = sim('AMD@sim:gfx1100', static)
         tap.check('a static program', expect(done, 6, err='static program'))
-    left = [name for name in os.listdir(folder)
-            if name.startswith('doorbell-sim-')]
-    tap.check('nothing is left', left)
+    check_killed(tap, folder)
+    tap.check('nothing is left', trees(folder))
 
 
 def main():
@@ -316,6 +390,7 @@ def main():
         check_doorbell(tap)
         check_containers(tap)
         check_passed_over(tap)
+        check_confidential(tap)
         check_modes(tap)
         check_recorded(tap, folder)
         check_ends(tap, folder)

@@ -431,7 +431,7 @@ fresh_state_is_refused(void **state)
     } while (0)
     REFUSED(hcq_device_open(name, &again), "recover the device that has it");
     REFUSED(hcq_queue_create(dev, HCQ_QUEUE_COPY, &more), "is lost");
-    REFUSED(hcq_device_recover(dev), "close its other AMD devices");
+    REFUSED(hcq_device_recover(dev), "recover or close its other AMD devices");
     hcq_device_close(other);
     REFUSED(hcq_device_recover(dev), "destroy pinned buffers");
     REFUSED(hcq_device_status(dev), "memory fault");
@@ -448,6 +448,103 @@ fresh_state_is_refused(void **state)
     hcq_device_close(again);
     hcq_device_close(other);
     hcq_device_close(dev);
+}
+
+/* Each of two openings is told to wait for the other: whichever recovers last
+ * makes the fresh state, and the first has it when it asks again. So do three,
+ * in any order, and one of a card that nothing befell. */
+static void
+fresh_state_of_several(void **state)
+{
+    static const struct {
+        unsigned n, order[6];
+    } plans[] = {
+        {2, {0, 1, 0}}, {2, {0, 0, 1}}, {3, {1, 0, 2}}, {3, {2, 1, 0}}};
+    struct hcq_device *devs[3];
+    struct hcq_buffer *from[3], *to[3];
+    struct hcq_queue *queues[3];
+    size_t p;
+    unsigned i, n_parked;
+
+    (void)state;
+    for (p = 0; p < 2 * ARRAY_LEN(plans); p++) {
+        unsigned n = plans[p / 2].n;
+        bool parked[3] = {false};
+
+        for (i = 0; i < n; i++) {
+            devs[i] = open_amd("AMD@fault:" NO_PLAN "@sim:gfx1100,kfd=1.19");
+            expect_ok(hcq_buffer_create(devs[i], 4096, HCQ_MEM_HOST_VISIBLE,
+                                        &from[i]));
+            expect_ok(
+                hcq_buffer_create(devs[i], 4096, HCQ_MEM_HOST_VISIBLE, &to[i]));
+            expect_ok(hcq_queue_create(
+                devs[i], i == 1 ? HCQ_QUEUE_COMPUTE : HCQ_QUEUE_COPY,
+                &queues[i]));
+            good_copy(queues[i], to[i], from[i]);
+        }
+        bad_copy(queues[0], to[0]->va);
+        expect_fault(queues[0], BAD_VA, NULL);
+        for (i = n_parked = 0; n_parked + 1 < n; i++) {
+            unsigned k = plans[p / 2].order[i];
+
+            expect_fails(hcq_device_recover(devs[k]), BELL_E_DEVICE_LOST,
+                         "recover or close its other AMD devices");
+            n_parked += !parked[k];
+            parked[k] = true;
+        }
+        if (p % 2) { /* one that closes is not waited for */
+            for (i = 0; !parked[i]; i++)
+                continue;
+            hcq_device_close(devs[i]);
+            devs[i] = NULL;
+        }
+        for (i = 0; i < n; i++) {
+            if (!parked[i])
+                expect_ok(hcq_device_recover(devs[i]));
+        }
+        for (i = 0; i < n; i++) {
+            if (!devs[i])
+                continue;
+            if (parked[i])
+                expect_ok(hcq_device_recover(devs[i]));
+            good_copy(queues[i], to[i], from[i]);
+        }
+        for (i = 0; i < n; i++)
+            hcq_device_close(devs[i]);
+        expect_kept();
+    }
+}
+
+/* Another card's device is not lost: it recovers in any case, and takes the
+ * waiting one along. */
+static void
+fresh_state_by_another_card(void **state)
+{
+    struct hcq_device *dev, *other;
+    struct hcq_buffer *from[2], *to[2];
+    struct hcq_queue *queues[2];
+
+    (void)state;
+    dev = open_amd("AMD@fault:" NO_PLAN "@sim:gfx1100*2,kfd=1.19");
+    other = open_amd("AMD:1@fault:" NO_PLAN "@sim:gfx1100*2,kfd=1.19");
+    expect_ok(hcq_queue_create(dev, HCQ_QUEUE_COPY, &queues[0]));
+    expect_ok(hcq_queue_create(other, HCQ_QUEUE_COPY, &queues[1]));
+    expect_ok(hcq_buffer_create(dev, 4096, HCQ_MEM_HOST_VISIBLE, &from[0]));
+    expect_ok(hcq_buffer_create(dev, 4096, HCQ_MEM_HOST_VISIBLE, &to[0]));
+    expect_ok(hcq_buffer_create(other, 4096, HCQ_MEM_HOST_VISIBLE, &from[1]));
+    expect_ok(hcq_buffer_create(other, 4096, HCQ_MEM_HOST_VISIBLE, &to[1]));
+    bad_copy(queues[0], to[0]->va);
+    expect_fault(queues[0], BAD_VA, NULL);
+    expect_fails(hcq_device_recover(dev), BELL_E_DEVICE_LOST, "other AMD");
+    good_copy(queues[1], to[1], from[1]);
+    expect_ok(hcq_device_recover(other));
+    good_copy(queues[1], to[1], from[1]);
+    expect_ok(hcq_device_recover(dev));
+    good_copy(queues[0], to[0], from[0]);
+    good_copy(queues[1], to[1], from[1]);
+    hcq_device_close(other);
+    hcq_device_close(dev);
+    expect_kept();
 }
 
 /* Every call of it fails once: the device stays lost, with all it had, and the
@@ -769,6 +866,8 @@ main(void)
         cmocka_unit_test(two_openings_fault),
         cmocka_unit_test(recovers_in_a_fresh_state),
         cmocka_unit_test(fresh_state_is_refused),
+        cmocka_unit_test(fresh_state_of_several),
+        cmocka_unit_test(fresh_state_by_another_card),
         cmocka_unit_test(fresh_state_fails),
         cmocka_unit_test(card_is_reset),
         cmocka_unit_test(packets_are_refused),

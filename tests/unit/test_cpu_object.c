@@ -7,8 +7,11 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -17,6 +20,11 @@
 #include "base/bits.h"
 #include "hcq/cpu/cpu_object.h"
 #include "tests/unit/outcomes.h"
+
+#ifndef PR_SET_MDWE /* src: Linux 6.3, prctl.h */
+#define PR_SET_MDWE              65
+#define PR_MDWE_REFUSE_EXEC_GAIN 1
+#endif
 
 #if defined(__x86_64__)
 #define MACHINE EM_X86_64
@@ -705,15 +713,242 @@ test_every_byte(void **state)
     outcomes_are(&o, EVERY_BYTE);
 }
 
+/* ---- as it lies in a file --------------------------------------------------- */
+
+/* Code that refers to constants alone. */
+static void
+begin_relative(void)
+{
+    begin();
+    object.symbols[SYM_THING].st_shndx = RODATA;
+    object.sections[DATA].sh_size = object.sections[BSS].sh_size = 0;
+    object.sections[DATA].sh_offset = 0;
+}
+
+/* The object in a file of its own, whose first page it begins in; the page may
+ * be executed, and never was written. */
+static void
+map_file(uint64_t at, struct hcq_code_file *out)
+{
+    int fd = memfd_create("object", MFD_CLOEXEC);
+    void *map;
+
+    assert_true(fd >= 0);
+    assert_int_equal(ftruncate(fd, (off_t)PAGE), 0);
+    assert_int_equal(pwrite(fd, &object, sizeof(object), (off_t)at),
+                     sizeof(object));
+    map = mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+    assert_true(map != MAP_FAILED);
+    *out = (struct hcq_code_file){.map = map, .fd = fd};
+}
+
+static bool
+use(uint64_t at, struct cpu_object *out, struct hcq_code_file *file)
+{
+    const uint8_t *data;
+
+    map_file(at, file);
+    data = (const uint8_t *)file->map + at;
+    return cpu_object_use(file, data, sizeof(object), "k", "kernel", out);
+}
+
+static void
+drop(struct cpu_object *object_in_use, struct hcq_code_file *file)
+{
+    if (object_in_use)
+        cpu_object_unload(object_in_use);
+    assert_int_equal(munmap((void *)(uintptr_t)file->map, PAGE), 0);
+    close(file->fd);
+}
+
+static void
+test_in_place(void **state)
+{
+    const int32_t distance = (int32_t)(offsetof(struct object, rodata) + 8 + 4 -
+                                       (offsetof(struct object, text) + 8));
+    struct hcq_code_file file;
+    struct cpu_object used, loaded;
+    const uint8_t *text;
+    int32_t seen;
+    uint64_t at;
+
+    (void)state;
+    for (at = 0; at <= 128; at += 64) {
+        begin_relative();
+        assert_false(use(at, &used, &file)); /* not linked */
+        drop(NULL, &file);
+        assert_true(cpu_object_prelink(&object, sizeof(object), at));
+        assert_true(use(at, &used, &file));
+        text = (const uint8_t *)file.map + at + offsetof(struct object, text);
+        assert_ptr_equal(used.entry, text + 16);
+        assert_true(used.is_borrowed);
+        assert_true(cpu_object_has_text(&used, (uintptr_t)used.entry));
+        memcpy(&seen, text + 8, sizeof(seen));
+        assert_int_equal(seen, distance);
+        /* taken away and given back, as an endless kernel's is */
+        assert_int_equal(cpu_object_set_executable(&used, false), 0);
+        assert_int_equal(cpu_object_set_executable(&used, true), 0);
+        assert_int_equal(text[16], 0x90);
+        drop(&used, &file);
+        /* it is an object to be loaded as before, and by who knows no better */
+        load_ok(&loaded);
+        assert_false(loaded.is_borrowed);
+        cpu_object_unload(&loaded);
+    }
+}
+
+/* What cannot be used as it lies: rows of what is changed before it is linked,
+ * or after. */
+static void
+test_not_in_place(void **state)
+{
+    static const struct {
+        size_t offset, n_bytes;
+        uint64_t value;
+        bool after;
+    } rows[] = {
+        {SECTION(BSS, sh_size), 8, false},
+        {SECTION(DATA, sh_size), 8, false},
+        {SECTION(RODATA, sh_addralign), 4096, false},
+        {SECTION(TEXT, sh_addralign), 1024, false},
+        {FIELD(rela[0].r_info), THING(TLS), false},
+#if defined(__x86_64__)
+        {FIELD(rela[0].r_info), THING(R_X86_64_64), false},
+        {FIELD(rela[0].r_info), THING(R_X86_64_32), false},
+        {FIELD(rela[0].r_info), THING(R_X86_64_GOTPCREL), false},
+#else
+        {FIELD(rela[0].r_info), THING(R_AARCH64_ABS64), false},
+        {FIELD(rela[0].r_info), THING(R_AARCH64_LD64_GOT_LO12_NC), false},
+#endif
+        {FIELD(text[8]), 0x77, true},
+        {FIELD(text[11]), 0x77, true},
+        {FIELD(rela[0].r_addend), 5, true},
+        {SYMBOL(SYM_THING, st_value), 9, true},
+        {SYMBOL(SYM_KERNEL, st_name), 8, true},
+        {SYMBOL(SYM_KERNEL, st_value), TEXT_BYTES, true},
+        {FIELD(head.e_machine), EM_386, true},
+    };
+    struct hcq_code_file file;
+    struct cpu_object used;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        begin_relative();
+        if (!rows[i].after)
+            memcpy((uint8_t *)&object + rows[i].offset, &rows[i].value,
+                   rows[i].n_bytes);
+        if (cpu_object_prelink(&object, sizeof(object), 64) != rows[i].after)
+            fail_msg("row %zu is %slinked", i, rows[i].after ? "not " : "");
+        if (rows[i].after)
+            memcpy((uint8_t *)&object + rows[i].offset, &rows[i].value,
+                   rows[i].n_bytes);
+        if (use(64, &used, &file))
+            fail_msg("row %zu is used", i);
+        drop(NULL, &file);
+    }
+    /* no room for its tables: it is loaded, or not, as ever */
+    begin_relative();
+    assert_true(cpu_object_prelink(&object, sizeof(object), 64));
+    host_fail_after(1, 1);
+    assert_false(use(64, &used, &file));
+    host_fail_after(0, 0);
+    drop(NULL, &file);
+}
+
+/* Where memory may not become executable, it is mapped so. In a child, for which
+ * this stays; 77: the kernel has no such rule. */
+static int
+run_refused(void)
+{
+    struct hcq_code_file file;
+    struct cpu_object loaded, used;
+
+    if (prctl(PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN, 0, 0, 0) != 0)
+        return 77;
+    begin_relative();
+    load_ok(&loaded);
+    if (*((uint8_t *)loaded.entry + 40) != 0x90 ||
+        mprotect(loaded.map, PAGE, PROT_READ) != 0 ||
+        mprotect(loaded.map, PAGE, PROT_READ | PROT_EXEC) == 0)
+        return 1;
+    if (cpu_object_set_executable(&loaded, false) != 0 ||
+        cpu_object_set_executable(&loaded, true) != 0 ||
+        *((uint8_t *)loaded.entry + 40) != 0x90)
+        return 2;
+    cpu_object_unload(&loaded);
+    if (!cpu_object_prelink(&object, sizeof(object), 0) ||
+        !use(0, &used, &file) || cpu_object_set_executable(&used, false) != 0 ||
+        cpu_object_set_executable(&used, true) != 0 ||
+        *((uint8_t *)used.entry + 40) != 0x90)
+        return 3;
+    drop(&used, &file);
+    return 0;
+}
+
+static void
+test_refused_memory(void **state)
+{
+    int status = 0;
+    pid_t child = fork();
+
+    (void)state;
+    if (child == 0)
+        _exit(run_refused());
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 77)
+        skip();
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+/* Every byte changed: what is used has its entry in the object, and nothing
+ * beyond its last byte is touched, which the sanitizer sees. */
+static void
+test_in_place_bytes(void **state)
+{
+    static const uint8_t flips[] = {0x01, 0x80, 0xff, 0x10};
+    uint8_t *copy = aligned_alloc(64, align_up(sizeof(object), 64));
+    const uint8_t *end = copy + sizeof(object);
+    uint64_t at = (uint64_t)(uintptr_t)copy;
+    struct hcq_code_file file = {.map = copy, .fd = -1};
+    struct cpu_object used;
+    size_t i, n_used = 0;
+
+    (void)state;
+    assert_non_null(copy);
+    begin_relative();
+    for (i = 0; i < sizeof(object) * ARRAY_LEN(flips); i++) {
+        memcpy(copy, &object, sizeof(object));
+        copy[i / ARRAY_LEN(flips)] ^= flips[i % ARRAY_LEN(flips)];
+        (void)cpu_object_prelink(copy, sizeof(object), at);
+        if (!cpu_object_use(&file, copy, sizeof(object), "k", "kernel", &used))
+            continue;
+        assert_true((uint8_t *)used.entry >= copy);
+        assert_true((uint8_t *)used.entry < end);
+        n_used++;
+    }
+    assert_true(n_used > 100);
+    free(copy);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_byte), cmocka_unit_test(test_borders),
-        cmocka_unit_test(test_whole),      cmocka_unit_test(test_names),
-        cmocka_unit_test(test_layout),     cmocka_unit_test(test_relocations),
-        cmocka_unit_test(test_absolute),   cmocka_unit_test(test_several),
+        cmocka_unit_test(test_every_byte),
+        cmocka_unit_test(test_borders),
+        cmocka_unit_test(test_whole),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_layout),
+        cmocka_unit_test(test_relocations),
+        cmocka_unit_test(test_absolute),
+        cmocka_unit_test(test_several),
         cmocka_unit_test(test_slots),
+        cmocka_unit_test(test_in_place),
+        cmocka_unit_test(test_not_in_place),
+        cmocka_unit_test(test_refused_memory),
+        cmocka_unit_test(test_in_place_bytes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -162,18 +162,28 @@ counts_sms(void **state)
     }
 }
 
-/* Where confidential computing is on, the first thing that fails says so, on
- * the oldest layout of the query too; and what is not its fault does not. */
+/* Where confidential computing is on, opening says so, on the oldest layout of
+ * the query too. A driver that did not tell then is asked again by the first
+ * mapping that fails; and what is not its fault does not say so. */
 static void
 confidential(void **state)
 {
-    static const char *const names[] = {"NV@sim:sm_90,cc",
-                                        "NV@sim:sm_90,branch=535,cc"};
+    static const char *const layouts[] = {"NV@sim:sm_90,cc",
+                                          "NV@sim:sm_90,branch=535,cc"};
+    static const char *const names[] = {
+        "NV@fault:NV_CONF_COMPUTE_CTRL_CMD_SYSTEM_GET_CAPABILITIES:1=EIO@sim:"
+        "sm_90,cc",
+        "NV@fault:NV_CONF_COMPUTE_CTRL_CMD_SYSTEM_GET_CAPABILITIES:1=EIO@sim:"
+        "sm_90,branch=535,cc"};
+    struct hcq_device *none;
     struct nv_device *dev;
     struct nv_mem mem;
     size_t i;
 
     (void)state;
+    for (i = 0; i < ARRAY_LEN(layouts); i++)
+        expect_fails(hcq_device_open(layouts[i], &none), BELL_E_UNSUPPORTED,
+                     "confidential computing is on");
     for (i = 0; i < ARRAY_LEN(names); i++) {
         dev = open_nv(names[i]);
         expect_fails(nv_mem_alloc(dev, MIB, 4096, NV_MEM_VISIBLE, &mem),

@@ -83,8 +83,11 @@ static void
 become_product(const struct chip_arch *arch, const struct family *family,
                const struct chip *product, struct amdsim_chip *chip)
 {
-    chip->n_xcc = family->large_xcc;
-    chip->array_count = arch->amd.n_arrays;
+    /* each die has an L2 of its own */
+    chip->n_xcc = family->large_xcc == 1
+                      ? 1
+                      : (uint32_t)(product->l2_bytes / 1024 / arch->amd.l2_kib);
+    chip->array_count = arch->amd.n_arrays / family->large_xcc * chip->n_xcc;
     chip->simd_count = product->n_units * chip->simd_per_cu;
     chip->device_id = product->pci_device;
     chip->vram_bytes = product->memory_bytes;

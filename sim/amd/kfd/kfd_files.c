@@ -301,6 +301,16 @@ put_pci_file(struct sim_text *text, const struct kfd_card *card,
             return true;
         }
     }
+    if (strcmp(rest, "device/uevent") == 0) {
+        uint32_t at = (uint32_t)location_of(card);
+
+        sim_text_put(text,
+                     "DRIVER=amdgpu\nPCI_CLASS=%X\nPCI_ID=1002:%04X\n"
+                     "PCI_SLOT_NAME=0000:%02x:%02x.%x\n",
+                     rows[2].value, rows[1].value, at >> 8 & 0xff,
+                     at >> 3 & 0x1f, at & 7);
+        return true;
+    }
     return put_sensor(text, card, rest);
 }
 

@@ -11,6 +11,7 @@
 #include "sim/amd/gpu/dump.h"
 #include "sim/amd/kfd/kfd.h"
 #include "sim/amd/sim_amd.h"
+#include "sim/text.h"
 
 #define DEFAULT_MINOR 17u
 #define NEWEST_MINOR  23u
@@ -215,6 +216,31 @@ parse_options(const char *spec, const char *text, struct plan *plan)
     return BELL_OK;
 }
 
+/* An option that would change nothing of this machine. */
+static bell_status
+check_effects(const char *spec, const struct plan *plan)
+{
+    uint32_t n = plan->n_cards;
+    char word[24];
+
+    if (sim_option_twice(spec, word, sizeof(word)))
+        return bell_fail(BELL_E_NO_DEVICE,
+                         "simulated AMD machine '%.60s': '%s' is given twice",
+                         spec, word);
+    if (plan->is_partitioned && plan->chip.n_xcc == 1)
+        return bell_fail(BELL_E_NO_DEVICE,
+                         "simulated AMD machine '%.60s': 'cpx' has no effect: "
+                         "%s has one die",
+                         spec, plan->chip.name);
+    n *= plan->is_partitioned ? plan->chip.n_xcc : 1;
+    if (n < 64 && (plan->hidden | plan->denied) >> n)
+        return bell_fail(BELL_E_NO_DEVICE,
+                         "simulated AMD machine '%.60s': hide or deny names a "
+                         "card beyond the last, %u",
+                         spec, n - 1);
+    return BELL_OK;
+}
+
 static bell_status
 parse_fail_plan(const char *spec, struct plan *plan)
 {
@@ -240,7 +266,7 @@ parse_fail_plan(const char *spec, struct plan *plan)
     if (!is_known || plan->n_cards < 1 || plan->n_cards > MAX_GPUS ||
         plan->minor < 11 || plan->minor > NEWEST_MINOR)
         return unknown_amd_spec(spec);
-    return BELL_OK;
+    return check_effects(spec, plan);
 }
 
 /* The lock is held. */
