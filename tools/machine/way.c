@@ -540,7 +540,8 @@ machine_look_at_ways(const char *root, struct machine *machine)
         else if (gpu->vendor == VENDOR_AMD)
             look_at_amd(root, gpu);
         else
-            block(gpu, NULL, "there is no driver for GPUs of vendor %04x; with its "
+            block(gpu, NULL,
+                  "there is no driver for GPUs of vendor %04x; with its "
                   "maker's OpenCL installed it is a device CL:N",
                   gpu->vendor);
     }
