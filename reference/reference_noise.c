@@ -213,8 +213,9 @@ depends_on_order(enum uop_op op, enum uop_dtype dtype, double total,
            dust < log2(smallest_normal(dtype));
 }
 
-/* What another order may make of a total: NaN, which stands for any value, or the
- * product as it is where no partial product overflows. */
+/* What another order may make of a total: NaN, which stands for any value but
+ * NaN itself, the product as it is where no partial product overflows, or 0 where
+ * a partial one is below the smallest number. */
 static double
 spoil(const struct ref_noise *noise, uint64_t salt, enum uop_op op,
       enum uop_dtype dtype, double total, double mass, double dust)
@@ -222,6 +223,9 @@ spoil(const struct ref_noise *noise, uint64_t salt, enum uop_op op,
     if (op == UOP_MUL && isinf(total) && mass + dust < log2(greatest(dtype)) &&
         draw(noise, salt ^ 4) > 0)
         return copysign(exp2(mass + dust), total);
+    if (op == UOP_MUL && dust < log2(smallest_normal(dtype)) &&
+        draw(noise, salt ^ 5) > 0)
+        return copysign(0, total);
     return NAN;
 }
 

@@ -871,6 +871,16 @@ test_noise(void **state)
     assert_true(any_of(y, false));
     y = reduce(UOP_MUL, F32S(DIMS(3), 0.5f, 0.25f, INFINITY), DIMS(1), 1);
     assert_false(any_of(y, false));
+    /* so what is NaN, an infinite product by 0, may be 0 */
+    y = reduce(UOP_MUL, F32S(DIMS(4), 0x1p-90f, 0x1p-90f, 3e38f, 3e38f),
+               DIMS(1), 1);
+    y = op2(UOP_MUL, op2(UOP_MUL, y, F32S(DIMS(1), INFINITY)),
+            F32S(DIMS(1), 0));
+    assert_false(any_of(y, true));
+    y = reduce(UOP_MUL, F32S(DIMS(5), 0x1p-90f, 0x1p-90f, 3e38f, 3e38f, 3e38f),
+               DIMS(1), 1);
+    y = op2(UOP_MUL, y, F32S(DIMS(1), 0));
+    assert_true(any_of(y, true));
     /* a product that only overflows on its way need not */
     y = reduce(UOP_MUL, F32S(DIMS(3), 3e38f, 1.25f, -0.125f), DIMS(1), 1);
     assert_true(any_of(y, true));
