@@ -214,8 +214,9 @@ depends_on_order(enum uop_op op, enum uop_dtype dtype, double total,
 }
 
 /* What another order may make of a total: NaN, which stands for any value but
- * NaN itself, the product as it is where no partial product overflows, or 0 where
- * a partial one is below the smallest number. */
+ * NaN itself, so at times another: the product as it is where no partial product
+ * overflows, 0 where a partial one is below the smallest number, the greatest
+ * number or an infinity for a sum. */
 static double
 spoil(const struct ref_noise *noise, uint64_t salt, enum uop_op op,
       enum uop_dtype dtype, double total, double mass, double dust)
@@ -226,6 +227,9 @@ spoil(const struct ref_noise *noise, uint64_t salt, enum uop_op op,
     if (op == UOP_MUL && dust < log2(smallest_normal(dtype)) &&
         draw(noise, salt ^ 5) > 0)
         return copysign(0, total);
+    if (op == UOP_ADD && draw(noise, salt ^ 5) > 0)
+        return copysign(draw(noise, salt ^ 6) > 0 ? greatest(dtype) : INFINITY,
+                        total);
     return NAN;
 }
 
@@ -263,7 +267,11 @@ move_total(const struct ref_noise *noise, uint64_t salt, enum uop_op op,
         return total;
     if (op == UOP_MUL)
         error = noise->ulps * eps * fabs(total) * (double)n;
-    return lost ? 0 : total + draw(noise, salt) * error;
+    total = lost ? 0 : total + draw(noise, salt) * error;
+    /* in every third noise none is moved beyond all numbers */
+    return noise->seed % 3
+               ? total
+               : fmax(-greatest(dtype), fmin(greatest(dtype), total));
 }
 
 double

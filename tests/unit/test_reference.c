@@ -881,6 +881,11 @@ test_noise(void **state)
                DIMS(1), 1);
     y = op2(UOP_MUL, y, F32S(DIMS(1), 0));
     assert_true(any_of(y, true));
+    /* a sum that is at the border need not be infinite */
+    y = reduce(UOP_ADD, F32S(DIMS(3), 0x1.fffffep+127f, 0x1p+104f, 1), DIMS(1),
+               1);
+    y = op2(UOP_MUL, y, F32S(DIMS(1), 0));
+    assert_true(any_of(y, true));
     /* a product that only overflows on its way need not */
     y = reduce(UOP_MUL, F32S(DIMS(3), 3e38f, 1.25f, -0.125f), DIMS(1), 1);
     assert_true(any_of(y, true));
