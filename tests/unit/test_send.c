@@ -150,7 +150,7 @@ take_line(char *line, const char *unit, const char *name, bool is_packet,
     char *at = strstr(line, name), *save = NULL, *token;
 
     assert_non_null(at);
-    add_token(tokens, "%s.%s", unit, name);
+    add_token(tokens, "%s.%s", unit, name ? name : "?");
     at += strlen(name);
     if (!is_packet) {
         at = strchr(at, '{');
