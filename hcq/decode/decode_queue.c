@@ -5,14 +5,21 @@
 #include <string.h>
 
 #include "base/chip.h"
+#if BELL_DECODE_AMD
 #include "hcq/amd/regs/amd_pm4.h"
 #include "hcq/amd/regs/amd_sdma.h"
 #include "hcq/decode/decode_amd.h"
+#endif
+#if BELL_DECODE_NV
 #include "hcq/decode/decode_nv.h"
+#endif
+#if BELL_DECODE_QCOM
 #include "hcq/qcom/regs/qcom_cp.h"
+#endif
 
 /* ---- which words ----------------------------------------------------------- */
 
+#if BELL_DECODE_NV
 static bool
 init_nv(struct regs_stream *stream, const char *arch)
 {
@@ -30,6 +37,9 @@ init_nv(struct regs_stream *stream, const char *arch)
     return true;
 }
 
+#endif
+
+#if BELL_DECODE_AMD
 static bool
 init_amd(struct regs_stream *stream, const char *arch, bool is_sdma)
 {
@@ -42,6 +52,9 @@ init_amd(struct regs_stream *stream, const char *arch, bool is_sdma)
     return true;
 }
 
+#endif
+
+#if BELL_DECODE_QCOM
 static bool
 init_adreno(struct regs_stream *stream, const char *arch)
 {
@@ -55,24 +68,28 @@ init_adreno(struct regs_stream *stream, const char *arch)
     return true;
 }
 
+#endif
+
 bool
 decode_queue_init(struct regs_stream *stream, const struct hcq_queue *queue)
 {
     const char *arch = queue->dev->info.arch;
 
-    switch ((enum hcq_words)queue->words) {
-    case HCQ_WORDS_NV:
+#if BELL_DECODE_NV
+    if (queue->words == HCQ_WORDS_NV)
         return init_nv(stream, arch);
-    case HCQ_WORDS_PM4:
-        return init_amd(stream, arch, false);
-    case HCQ_WORDS_SDMA:
-        return init_amd(stream, arch, true);
-    case HCQ_WORDS_PKT7:
+#endif
+#if BELL_DECODE_AMD
+    if (queue->words == HCQ_WORDS_PM4 || queue->words == HCQ_WORDS_SDMA)
+        return init_amd(stream, arch, queue->words == HCQ_WORDS_SDMA);
+#endif
+#if BELL_DECODE_QCOM
+    if (queue->words == HCQ_WORDS_PKT7)
         return init_adreno(stream, arch);
-    case HCQ_WORDS_NONE:
-    default:
-        return false;
-    }
+#endif
+    (void)stream;
+    (void)arch;
+    return false;
 }
 
 /* ---- the look at them ------------------------------------------------------ */
@@ -149,6 +166,7 @@ hcq_decode_words(const struct hcq_queue *queue, const char *what,
         (void)regs_decode_stream(&stream, words, n_words);
 }
 
+#if BELL_DECODE_AMD
 void
 hcq_decode_aql(const struct hcq_queue *queue, const uint32_t *words,
                size_t n_words)
@@ -163,6 +181,7 @@ hcq_decode_aql(const struct hcq_queue *queue, const uint32_t *words,
     if (d.chip)
         (void)decode_amd_aql(&d, words, n_words, (uintptr_t)words);
 }
+#endif
 
 /* ---- checked words ---------------------------------------------------------- */
 
