@@ -32,6 +32,40 @@ check_target(const char *call, const struct bell_tensor *x,
     return BELL_OK;
 }
 
+/* Two tensors of one node are one variable: what is made of the one cannot be
+ * told from what is made of the other. nodes[i], where given: only those that a
+ * gradient reaches. */
+static bell_status
+check_shared(const char *call, struct bell_tensor *const *list, uint32_t n,
+             const struct uop *const *nodes)
+{
+    bell_status status = BELL_OK;
+    const uint64_t *before;
+    struct map first;
+    uint32_t i;
+
+    map_init(&first);
+    for (i = 0; i < n && status == BELL_OK; i++) {
+        if (nodes && !nodes[i])
+            continue;
+        before = map_get(&first, tensor_at(list[i])->uop->id);
+        if (before && list[*before] != list[i])
+            status = bell_fail_at(
+                call, BELL_BAD_STATE,
+                "%s: two tensors of shape %s, %s %u and %u, denote one value, "
+                "and their gradients cannot be told apart; bell_requires_grad "
+                "of both before they get it, by bell_assign or bell_realize, "
+                "makes them two variables",
+                call, SHAPE_OF(list[i]), nodes ? "variables" : "targets",
+                (uint32_t)*before, i);
+        else if (!before && map_put(&first, tensor_at(list[i])->uop->id, i))
+            status = bell_fail_at(call, BELL_E_NO_MEMORY,
+                                  "%s: out of memory for %u targets", call, n);
+    }
+    map_fini(&first);
+    return status;
+}
+
 /* Nodes of gradients for targets; zeros where there is none. */
 static bell_status
 make_outputs(const char *call, struct bell_context *ctx,
@@ -76,6 +110,8 @@ find_gradients(const char *call, struct bell_tensor *x, const struct uop *seed,
         if (status == BELL_OK)
             nodes[n + i] = tensor_at(targets[i])->uop;
     }
+    if (status == BELL_OK)
+        status = check_shared(call, targets, n, NULL);
     if (status == BELL_OK)
         status =
             tensor_gradient(ctx, tensor_node(x), seed, nodes + n, n, nodes);
@@ -213,6 +249,8 @@ fill_gradients(struct bell_tensor *loss, struct bell_tensor *const *list,
     status = tensor_gradient(tensor_at(loss)->ctx, tensor_node(loss),
                              make_seed(loss), nodes + n, n, nodes);
     if (status == BELL_OK)
+        status = check_shared("bell_backward", list, n, nodes);
+    if (status == BELL_OK)
         status = add_gradients(tensor_at(loss)->ctx, list, n, nodes, out_any);
     host_free(nodes);
     return status;
@@ -306,6 +344,32 @@ make_leaf(struct bell_tensor *t)
         tensor_set_node(t, u);
 }
 
+bool
+tensor_is_anothers(const struct bell_tensor *t, const struct uop *u)
+{
+    const struct tensor *other;
+    struct tensor_iter it;
+
+    for (other = tensor_first(tensor_at(t)->ctx, &it); other;
+         other = tensor_next(tensor_at(t)->ctx, &it)) {
+        if (other != tensor_at(t) && other->flags & TENSOR_REQUIRES_GRAD &&
+            other->uop == u)
+            return true;
+    }
+    return false;
+}
+
+const struct uop *
+tensor_own_variable(const struct bell_tensor *t, const struct uop *u)
+{
+    struct bell_context *ctx = tensor_at(t)->ctx;
+
+    while (!tn_bad(u) && (tensor_is_anothers(t, u) ||
+                          (u->op == UOP_DETACH && tensor_rule_find(ctx, u))))
+        u = tensor_detach_again(ctx, u);
+    return u;
+}
+
 struct bell_tensor *
 bell_requires_grad(struct bell_tensor *t, bool on)
 {
@@ -324,6 +388,13 @@ bell_requires_grad(struct bell_tensor *t, bool on)
         return tensor_at(t)->ctx->error_tensor;
     if (on)
         make_leaf(t);
+    if (on && tensor_at(t)->flags & TENSOR_ASSIGNED) { /* a copy, no alias */
+        const struct uop *u = tensor_own_variable(t, tensor_at(t)->uop);
+
+        if (tn_bad(u))
+            return tensor_new(tensor_at(t)->ctx, __func__, u);
+        tensor_set_node(t, u);
+    }
     if (on)
         tensor_at(t)->flags |= TENSOR_REQUIRES_GRAD;
     else

@@ -142,8 +142,8 @@ is_same(const struct tensor_custom *a, const struct tensor_custom *b)
     return true;
 }
 
-static const struct uop *
-make_detach(struct bell_context *ctx, const struct uop *u)
+const struct uop *
+tensor_detach_again(struct bell_context *ctx, const struct uop *u)
 {
     union uop_arg arg = {.bits = 0};
 
@@ -158,14 +158,14 @@ static const struct uop *
 make_even(struct bell_context *ctx, const struct uop *u)
 {
     return u->op == UOP_DETACH && !tensor_rule_find(ctx, u)
-               ? make_detach(ctx, u)
+               ? tensor_detach_again(ctx, u)
                : u;
 }
 
 static const struct uop *
 next_name(struct bell_context *ctx, const struct uop *u)
 {
-    return make_detach(ctx, make_detach(ctx, u));
+    return tensor_detach_again(ctx, tensor_detach_again(ctx, u));
 }
 
 /* u, a name or what they are made of, as a result of the call that `joint` is;

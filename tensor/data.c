@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "tensor/entry.h"
+#include "tensor/gradient.h"
 #include "tensor/node.h"
 #include "tensor/trace.h"
 
@@ -274,18 +275,51 @@ settle_list(const char *call, struct bell_tensor *const *tensors, size_t n)
     return BELL_OK;
 }
 
+/* Is one of them a variable by a name of its own for another's value
+ * (tensor_own_variable)? */
+static bool
+has_own_names(struct bell_tensor *const *tensors, size_t n)
+{
+    size_t i;
+
+    for (i = 0; i < n; i++) {
+        if (tensor_at(tensors[i])->flags & TENSOR_REQUIRES_GRAD &&
+            tensor_at(tensors[i])->uop->op == UOP_DETACH)
+            return true;
+    }
+    return false;
+}
+
+/* Variables that were realized to the memory of another get their own. */
+static bell_status
+part_variables(const char *call, struct bell_tensor *const *tensors, size_t n)
+{
+    size_t i;
+
+    for (i = 0; i < n; i++) {
+        if (tensor_at(tensors[i])->flags & TENSOR_REQUIRES_GRAD &&
+            tensor_is_anothers(tensors[i], tensor_at(tensors[i])->uop))
+            BELL_TRY(tensor_own_memory(call, tensors[i]));
+    }
+    return BELL_OK;
+}
+
 bell_status
 tensor_realize_list(const char *call, struct bell_tensor *const *tensors,
                     size_t n)
 {
     struct bell_context *ctx;
     bell_status status;
+    bool named;
 
     BELL_TRY(settle_list(call, tensors, n));
     if (n == 0)
         return BELL_OK;
     ctx = tensor_at(tensors[0])->ctx;
+    named = has_own_names(tensors, n);
     status = tensor_realize(ctx, tensors, n);
+    if (status == BELL_OK && named)
+        status = part_variables(call, tensors, n);
     if (status != BELL_OK) {
         bell_error_frame(call);
         return status;
@@ -481,6 +515,9 @@ bell_assign(struct bell_tensor *t, struct bell_tensor *value)
         return tensor_fail(tensor_at(t)->ctx, __func__, BELL_BAD_DTYPE,
                            "a value of %s to a tensor of %s", DTYPE_OF(value),
                            DTYPE_OF(t));
+    /* of two variables the second stays one of its own */
+    if (tensor_at(t)->flags & TENSOR_REQUIRES_GRAD)
+        u = tensor_own_variable(t, u);
     if (tn_bad(u))
         return tensor_new(tensor_at(t)->ctx, __func__, u);
     tensor_set_node(t, u);

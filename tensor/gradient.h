@@ -79,7 +79,18 @@ tensor_rule_source(const struct tensor_rule *rule, uint32_t i)
     return i == 0 ? rule->a : i == 1 ? rule->b : NULL;
 }
 
+/* Does another tensor than t that requires gradients denote u? */
+bool tensor_is_anothers(const struct bell_tensor *t, const struct uop *u);
+/* u, or a node of its value and without its gradient, by which no other tensor
+ * than t requires gradients (backward.c). */
+const struct uop *tensor_own_variable(const struct bell_tensor *t,
+                                      const struct uop *u);
+
 /* ---- custom.c ---- */
+
+/* u without its gradient, by another node, also where u is such a one. */
+const struct uop *tensor_detach_again(struct bell_context *ctx,
+                                      const struct uop *u);
 
 /* A node of u's value, differentiated by desc->backward alone, as a function of
  * the nodes `in`: for the library's own functions. */

@@ -642,8 +642,9 @@ BELL_API struct bell_tensor *bell_binary_cross_entropy_with_logits(
 
 /* out_grads[i] = d loss / d targets[i], tensors of the targets' shapes and
  * dtypes; zeros where the loss does not depend on a target. loss: one
- * element, float. Targets are float. The gradients are graphs like any other
- * and can be differentiated again. */
+ * element, float. Targets are float; two tensors that denote one value, by
+ * bell_alias or by a bell_assign before both were marked, are refused. The
+ * gradients are graphs like any other and can be differentiated again. */
 BELL_API BELL_MUST_CHECK bell_status
 bell_gradient(struct bell_tensor *loss, struct bell_tensor *const *targets,
               uint32_t n, struct bell_tensor **out_grads);
@@ -656,7 +657,8 @@ bell_vjp(struct bell_tensor *x, struct bell_tensor *v,
 BELL_API struct bell_tensor *bell_requires_grad(struct bell_tensor *t, bool on);
 /* Adds d loss / d t to the grad of every marked tensor of the context that
  * the loss depends on. Call it before the loss is realized or read: a value
- * in memory has no history. */
+ * in memory has no history. Refused where two of them denote one value, as by
+ * bell_gradient. */
 BELL_API BELL_MUST_CHECK bell_status bell_backward(struct bell_tensor *loss);
 /* The gradient that bell_backward left, or NULL. It belongs to t. */
 BELL_API struct bell_tensor *bell_grad(const struct bell_tensor *t);

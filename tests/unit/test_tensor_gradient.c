@@ -1041,6 +1041,106 @@ test_moved_leaf(void **state)
     EXPECT_SHAPE(bell_grad(p), 2, 2);
 }
 
+static void
+realize_both(struct bell_tensor *a, struct bell_tensor *b)
+{
+    struct bell_tensor *both[2] = {a, b};
+
+    assert_int_equal(bell_realize(both, 2), BELL_OK);
+}
+
+/* d (2 a + 3 b), by both calls. */
+static void
+expect_two(struct bell_tensor *a, struct bell_tensor *b)
+{
+    struct bell_tensor *targets[2] = {a, b}, *grads[2], *loss;
+
+    loss = bell_add(bell_mul_scalar(a, 2), bell_mul_scalar(b, 3));
+    loss = bell_sum(loss, BELL_NO_DIMS, false);
+    assert_int_equal(bell_gradient(loss, targets, 2, grads), BELL_OK);
+    EXPECT(grads[0], 2, 2);
+    EXPECT(grads[1], 3, 3);
+    assert_int_equal(bell_backward(loss), BELL_OK);
+    EXPECT(bell_grad(a), 2, 2);
+    EXPECT(bell_grad(b), 3, 3);
+    bell_zero_grad(a);
+    bell_zero_grad(b);
+}
+
+/* Two variables stay two where they get one value: one from the other or both
+ * from a third, marked and realized before or after, or neither. */
+static void
+test_one_value(void **state)
+{
+    int mode;
+
+    (void)state;
+    for (mode = 0; mode < 32; mode++) {
+        struct bell_tensor *a = T(V(1, 2), 2), *b = T(V(3, 4), 2);
+        struct bell_tensor *c = bell_add_scalar(a, 5);
+        bool third = mode & 8;
+
+        if (mode & 16)
+            a = bell_requires_grad(
+                bell_full(ctx, BELL_DIMS(2), 9, BELL_FLOAT64), true);
+        if (mode & 4) {
+            bell_requires_grad(a, true);
+            bell_requires_grad(b, true);
+        }
+        if (mode & 2)
+            realize_both(a, b);
+        if (third)
+            bell_assign(a, c);
+        bell_assign(b, third ? c : a);
+        bell_requires_grad(a, true);
+        bell_requires_grad(b, true);
+        if (mode & 1)
+            realize_both(a, b);
+        expect_two(a, b);
+        if (third || !(mode & 16)) {
+            EXPECT(a, third ? 6 : 1, third ? 7 : 2);
+            EXPECT(b, third ? 6 : 1, third ? 7 : 2);
+        } else {
+            EXPECT(a, 9, 9);
+            EXPECT(b, 9, 9);
+        }
+        expect_two(a, b);
+        realize_both(a, b);
+        expect_two(a, b);
+        bell_tensor_release(a);
+        bell_tensor_release(b);
+    }
+}
+
+/* Where they cannot be told apart, that is said. */
+static void
+test_one_variable(void **state)
+{
+    struct bell_tensor *both[2] = {T(V(1, 2), 2), T(V(3, 4), 2)}, *grads[2];
+    struct bell_tensor *loss;
+
+    (void)state;
+    bell_assign(both[1], both[0]);
+    loss = bell_sum(bell_mul(both[0], both[1]), BELL_NO_DIMS, false);
+    EXPECT_STATUS(bell_gradient(loss, both, 2, grads),
+                  "bell_gradient: two tensors of shape (2,), targets 0 and 1, "
+                  "denote one value, and their gradients cannot be told apart; "
+                  "bell_requires_grad of both before they get it, by "
+                  "bell_assign or bell_realize, makes them two variables");
+    both[1] = both[0];
+    assert_int_equal(bell_gradient(loss, both, 2, grads), BELL_OK);
+    EXPECT(grads[0], 2, 4);
+    EXPECT(grads[1], 2, 4);
+    both[1] = bell_requires_grad(bell_alias(both[0]), true);
+    bell_requires_grad(both[0], true);
+    loss = bell_sum(bell_mul(both[0], both[1]), BELL_NO_DIMS, false);
+    EXPECT_STATUS(bell_backward(loss),
+                  "bell_backward: two tensors of shape (2,), variables 0 and "
+                  "1, denote one value, and their gradients cannot be told "
+                  "apart; bell_requires_grad of both before they get it, by "
+                  "bell_assign or bell_realize, makes them two variables");
+}
+
 int
 main(void)
 {
@@ -1051,6 +1151,7 @@ main(void)
         TEST(test_reductions), TEST(test_layers),       TEST(test_kinks),
         TEST(test_extremes),   TEST(test_second_order), TEST(test_backward),
         TEST(test_constants),  TEST(test_errors),       TEST(test_moved_leaf),
+        TEST(test_one_value),  TEST(test_one_variable),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
