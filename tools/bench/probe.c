@@ -202,7 +202,7 @@ make_binary(const struct hcq_device_info *info, const struct probe *probe,
                          "there is no kernel by hand for %s", info->arch);
     text = host_alloc(sizeof(*text));
     if (!text)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for a kernel's text");
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a kernel's text");
     text->used = 0;
     status = makers[i].make(info, probe, text, out);
     host_free(text);

@@ -272,7 +272,8 @@ make_places(struct bench *b, struct places *p)
     p->host = host_aligned(4096, p->max_bytes);
     p->host_back = host_aligned(4096, p->max_bytes);
     if (!p->host || !p->host_back)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for copies of %llu bytes",
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "out of memory for copies of %llu bytes",
                          (unsigned long long)p->max_bytes);
     memset(p->host, 1, p->max_bytes);
     memset(p->host_back, 1, p->max_bytes);

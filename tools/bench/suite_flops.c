@@ -25,7 +25,7 @@ check_chain(const struct chain *chain, struct hcq_buffer *buf,
     bell_status status;
 
     if (!results)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for results");
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for results");
     status = hcq_buffer_read(buf, 0, results, buf->size_bytes);
     for (i = 0; i < CHAIN_RESULTS; i++)
         want[i] = chain_result(chain, (uint32_t)i, n_rounds);

@@ -94,7 +94,8 @@ bench_host_memory(struct bench *b)
 
     if (memory == MAP_FAILED)
         return bell_fail_errno(BELL_E_NO_MEMORY, errno,
-                               "no memory to be pinned: %s", strerror(errno));
+                               "out of memory to be pinned: %s",
+                               strerror(errno));
     at = align_up((uintptr_t)memory, huge) + 3 * 4096;
     status = host_rows(b, (uint8_t *)at);
     munmap(memory, room);
@@ -252,7 +253,7 @@ chase_rows(struct bench *b, struct hcq_program *chase)
             continue;
         words = host_aligned(4096, sizes[i]);
         if (!words)
-            return bell_fail(BELL_E_NO_MEMORY, "no memory for a chase");
+            return bell_fail(BELL_E_NO_MEMORY, "out of memory for a chase");
         memset(words, 0, sizes[i]);
         write_cycle(words, sizes[i] / LINE_BYTES);
         status = hcq_buffer_create(b->dev, sizes[i], 0, &buf);

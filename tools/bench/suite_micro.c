@@ -59,7 +59,7 @@ fill_words(struct run *run)
     bell_status status;
 
     if (!words)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for words");
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for words");
     for (i = 0; i < n && !is_zero; i++)
         words[i] = i;
     status = hcq_buffer_write(run->words, 0, words, (uint64_t)n * 4);
@@ -88,7 +88,7 @@ check_run(const struct run *run)
     bell_status status;
 
     if (!got)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for results");
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for results");
     status = hcq_buffer_read(run->results, 0, got, (uint64_t)n * 4);
     /* of a large grid each group's first and last threads, and all of one */
     for (i = 0; i < n && status == BELL_OK; i++) {

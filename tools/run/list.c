@@ -162,7 +162,8 @@ read_aligned(const char *path, void **out_data, uint64_t *out_bytes)
         memcpy(*out_data, file.data, file.size_bytes);
     file_bytes_fini(&file);
     if (!*out_data)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory to read it", path);
+        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory to read it",
+                         path);
     return BELL_OK;
 }
 

@@ -203,7 +203,7 @@ read_value(struct run *run, uint32_t number, struct host_array *out)
     out->n_elems = v->size_bytes / bell_dtype_size(out->dtype);
     out->data = host_alloc(out->size_bytes + 1);
     if (!out->data)
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for '%s'", v->name);
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for '%s'", v->name);
     status = hcq_bundle_read(run->bundle, number, out->data, out->size_bytes);
     if (status != BELL_OK)
         host_array_fini(out);
