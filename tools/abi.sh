@@ -25,8 +25,9 @@ mkdir -p build-check/abi
 library() {
     [ -f "$2/build.ninja" ] ||
         meson setup "$2" "$1" --buildtype=debugoptimized -Dtests=disabled >/dev/null || exit 2
-    ninja --quiet -C "$2" libdoorbell.so >/dev/null 2>&1 ||
-        ninja --quiet -C "$2" >/dev/null || exit 2
+    target=$(ninja -C "$2" -t targets all |
+        sed -n 's,^\(libdoorbell\.so\.[0-9.]*\):.*,\1,p') || exit 2
+    ninja --quiet -C "$2" "$target" >&2 || exit 2
     find "$2" -maxdepth 1 -name 'libdoorbell.so.*.*' -not -name '*.symbols' -type f
 }
 
