@@ -51,8 +51,8 @@ BELL_MUST_CHECK bell_status log_init(void);
 /* Parses a topic list as BELL_DEBUG would be. */
 BELL_MUST_CHECK bell_status log_parse(const char *text, uint32_t *out_mask);
 
-/* Whether a writer takes the lines: who asked for them wants to know what cannot
- * be printed, where a person who debugs is told by a line. */
+/* Whether a writer takes the lines: who asked for them wants to know what
+ * cannot be printed, where a person who debugs is told by a line. */
 bool log_has_writer(void);
 
 /* Control characters but newlines and tabs are escaped (base/text.h). */

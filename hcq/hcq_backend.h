@@ -101,7 +101,6 @@ struct hcq_signal_node {
     struct hcq_link link; /* dev->signals */
 };
 
-/* Base of every backend's queue. */
 /* What a queue's own words are. */
 enum hcq_words {
     HCQ_WORDS_NONE, /* it has none */
@@ -111,6 +110,7 @@ enum hcq_words {
     HCQ_WORDS_PKT7, /* packets of Adreno's */
 };
 
+/* Base of every backend's queue. */
 struct hcq_queue {
     struct hcq_device *dev;
     enum hcq_queue_kind kind;

@@ -54,9 +54,9 @@ struct hcq_bundle {
 
 /* Makes the pages of the file that have code executable, where this processor
  * runs it. They are it from the start: what was not may not become it in every
- * service (MemoryDenyWriteExecute). False: they may not be executed, as on a file
- * system without that right, or share a page with tables, which a kernel that is
- * ended by taking its pages away would take along. */
+ * service (MemoryDenyWriteExecute). False: they may not be executed, as on a
+ * file system without that right, or share a page with tables, which a kernel
+ * that is ended by taking its pages away would take along. */
 static bool
 map_code(struct hcq_bundle *b)
 {

@@ -1,6 +1,6 @@
-/* Bundles: kernels for processors are linked where they lie in the file, so that
- * its pages can be executed without a copy. They stay relocatable objects: whoever
- * copies them makes the relocations again. */
+/* Bundles: kernels for processors are linked where they lie in the file, so
+ * that its pages can be executed without a copy. They stay relocatable objects:
+ * whoever copies them makes the relocations again. */
 #include "hcq/hcq_bundle_file.h"
 
 #if BELL_HAVE_CPU

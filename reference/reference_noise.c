@@ -214,9 +214,9 @@ depends_on_order(enum uop_op op, enum uop_dtype dtype, double total,
 }
 
 /* What another order may make of a total: NaN, which stands for any value but
- * NaN itself, so at times another: the product as it is where no partial product
- * overflows, 0 where a partial one is below the smallest number, the greatest
- * number or an infinity for a sum. */
+ * NaN itself, so at times another: the product as it is where no partial
+ * product overflows, 0 where a partial one is below the smallest number, the
+ * greatest number or an infinity for a sum. */
 static double
 spoil(const struct ref_noise *noise, uint64_t salt, enum uop_op op,
       enum uop_dtype dtype, double total, double mass, double dust)

@@ -249,8 +249,9 @@ divides_phases(struct bell_context *ctx, const struct conv_shape *s,
     return false;
 }
 
-/* Sources stride * Q + phase of one axis, `n` phases from the first on, which as
- * many offsets of the window meet: taps, in the results Q + at, Q + at - 1 ... */
+/* Sources stride * Q + phase of one axis, `n` phases from the first on, which
+ * as many offsets of the window meet: taps, in the results Q + at, Q + at - 1
+ * and so on. */
 struct phase_range {
     int64_t phase, n, taps, offset, at;
 };
@@ -258,8 +259,8 @@ struct phase_range {
 #define LEAST_COPIED (1 << 12) /* of a window's elements: another kernel pays */
 #define MAX_RANGES   3 /* fewer taps, more, or what is before the padding's end */
 
-/* The ranges of axis i, their number. Offset p = stride * a + R meets source X =
- * stride * A + R of the padded axis. */
+/* The ranges of axis i, their number. Offset p = stride * a + R meets source X
+ * = stride * A + R of the padded axis. */
 static uint32_t
 find_ranges(const struct conv_shape *s, uint32_t i, int64_t window,
             struct phase_range *ranges)
@@ -283,8 +284,8 @@ find_ranges(const struct conv_shape *s, uint32_t i, int64_t window,
     return n;
 }
 
-/* The sources of a range on each axis, [n, c, r, r', Q, Q']; zeros where no offset
- * of the window meets them. w is [g, o, i, p, q]. */
+/* The sources of a range on each axis, [n, c, r, r', Q, Q']; zeros where no
+ * offset of the window meets them. w is [g, o, i, p, q]. */
 static const struct uop *
 conv_range(struct bell_context *ctx, const struct uop *y, const struct uop *w,
            const struct conv_shape *s, const int64_t *want,

@@ -328,9 +328,9 @@ bell_l1_loss(struct bell_tensor *x, struct bell_tensor *y,
     return finish_loss(__func__, ops.ctx, d, NULL, reduction, ops.dtype);
 }
 
-/* d^2 / 2 up to a bound, a line from there: m (|d| - m / 2), m the lesser of |d|
- * and the bound; `unit` divides it. The slope is d between the bounds, finite
- * where d is infinite. */
+/* d^2 / 2 up to a bound, a line from there: m (|d| - m / 2), m the lesser of
+ * |d| and the bound; `unit` divides it. The slope is d between the bounds,
+ * finite where d is infinite. */
 static const struct uop *
 square_to_line(struct bell_context *ctx, const struct uop *d, double bound,
                double unit)

@@ -194,8 +194,8 @@ is_finite(struct bell_context *ctx, const struct uop *x)
 
 /* ---- exponentials and logarithms ---- */
 
-/* y, the value at x of a function of slope 1 at 0: x itself near 0, where on the
- * way the sign of a zero would be lost, and a part of x may be subnormal. */
+/* y, the value at x of a function of slope 1 at 0. Near 0 it is x itself: the
+ * formula would lose a zero's sign and may have subnormal parts. */
 static const struct uop *
 keep_small(struct bell_context *ctx, const struct uop *x, const struct uop *y)
 {

@@ -183,7 +183,7 @@ tool_refuses_preload(const char *name, char *text, size_t text_bytes)
 
 /* ---- running ------------------------------------------------------------ */
 
-/* The program, until it is executed. It ends with this one, however that ends. */
+/* The child until it executes the program. It ends when this process does. */
 static void
 become(char **argv, const sigset_t *mask, pid_t parent,
        void (*prepare)(void *user), void *user)

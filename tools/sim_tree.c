@@ -182,8 +182,8 @@ put_marker(struct tree *tree, const char *backend)
 
 /* ---- AMD ---- */
 
-/* A card's render node, its PCI folder and the links to both. False: there is no
- * such card. The rules of a cgroup hide nothing of it but the node. */
+/* A card's render node, its PCI folder and the links to both. False: there is
+ * no such card. The rules of a cgroup hide nothing of it but the node. */
 static bool
 put_render_node(struct tree *tree, unsigned minor)
 {

@@ -158,8 +158,8 @@ void tool_preload(const char *library);
 bool tool_refuses_preload(const char *program, char *text, size_t text_bytes);
 
 /* Runs argv, after `prepare` in the child, to its end. The wait status, -1: no
- * process could be started. SIGTERM and SIGHUP go on to the program; it is killed
- * where this process is. */
+ * process could be started. SIGTERM and SIGHUP go on to the program; it is
+ * killed where this process is. */
 int tool_run(char **argv, void (*prepare)(void *user), void *user);
 
 /* The first of the numbers of files that the library may trap (256 of them):

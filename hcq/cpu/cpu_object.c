@@ -558,9 +558,9 @@ map_object(struct loader *ld)
     return BELL_OK;
 }
 
-/* Puts a copy of these pages, which may be read, in their place: pages of a file
- * that are executable from the start, where memory may not become it (systemd's
- * MemoryDenyWriteExecute, PR_SET_MDWE). */
+/* Puts a copy of these pages, which may be read, in their place: pages of a
+ * file that are executable from the start, where memory may not become it
+ * (systemd's MemoryDenyWriteExecute, PR_SET_MDWE). */
 static int
 map_from_file(uint8_t *map, size_t size_bytes)
 {
@@ -663,10 +663,10 @@ cpu_object_load(const void *data, size_t size_bytes, const char *name,
     return status;
 }
 
-/* ---- as it lies in a file ---------------------------------------------------- */
+/* ---- as it lies in a file ------------------------------------------------ */
 
-/* Every section that is loaded is where the file has it: it is to be read alone,
- * and aligned. */
+/* Every section that is loaded is where the file has it: it is to be read
+ * alone, and aligned. */
 static bell_status
 lay_out_in_place(struct loader *ld)
 {
@@ -776,7 +776,7 @@ cpu_object_use(const struct hcq_code_file *file, const void *data,
     return true;
 }
 
-/* ---- its end ------------------------------------------------------------------- */
+/* ---- its end ------------------------------------------------------------- */
 
 void
 cpu_object_unload(struct cpu_object *object)

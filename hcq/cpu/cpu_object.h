@@ -36,8 +36,9 @@ BELL_MUST_CHECK bell_status cpu_object_load(const void *data, size_t size_bytes,
                                             struct cpu_object *out);
 /* Makes the relocations of an object for where it lies in a file whose pages,
  * `at` bytes behind its beginning, will be mapped: code and constants refer to
- * each other by distance. The object may be of any processor, and of the caller's
- * own making. False: it cannot be used so, and stays an object to be loaded. */
+ * each other by distance. The object may be of any processor, and of the
+ * caller's own making. False: it cannot be used so, and stays an object to be
+ * loaded. */
 bool cpu_object_prelink(void *data, size_t size_bytes, uint64_t at);
 
 /* Takes an object of a mapped file as it lies there, without a copy. False: its

@@ -1,4 +1,4 @@
-/* Which rows a queue's words are read by; checked words, and BELL_DEBUG=push. */
+/* The decoder of a queue's words: hcq_cs_words and BELL_DEBUG=push use it. */
 #include "hcq/decode/decode_queue.h"
 
 #include <stdio.h>
@@ -17,7 +17,7 @@
 #include "hcq/qcom/regs/qcom_cp.h"
 #endif
 
-/* ---- which words ----------------------------------------------------------- */
+/* ---- which words --------------------------------------------------------- */
 
 #if BELL_DECODE_NV
 static bool
@@ -92,7 +92,7 @@ decode_queue_init(struct regs_stream *stream, const struct hcq_queue *queue)
     return false;
 }
 
-/* ---- the look at them ------------------------------------------------------ */
+/* ---- the look at them ---------------------------------------------------- */
 
 /* The first line in which something is wrong. */
 struct finding {
@@ -139,7 +139,7 @@ decode_queue_check(const struct hcq_queue *queue, const uint32_t *words,
     return BELL_OK;
 }
 
-/* ---- BELL_DEBUG=push -------------------------------------------------------- */
+/* ---- BELL_DEBUG=push ----------------------------------------------------- */
 
 struct log_user {
     const struct hcq_queue *queue;
@@ -183,7 +183,7 @@ hcq_decode_aql(const struct hcq_queue *queue, const uint32_t *words,
 }
 #endif
 
-/* ---- checked words ---------------------------------------------------------- */
+/* ---- checked words ------------------------------------------------------- */
 
 void
 hcq_cs_words(struct hcq_cs *cs, const uint32_t *words, uint32_t n_words,

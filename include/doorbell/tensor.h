@@ -315,8 +315,8 @@ BELL_API BELL_MUST_CHECK bell_status bell_item_i64(struct bell_tensor *t,
 /* Makes `t` denote `value`, which must have t's shape and dtype. Values that
  * were computed from t before keep what they had. Where both t and another
  * tensor of that value require gradients, t stays a variable of its own: no
- * gradient flows from it to the other, and it is realized to its own memory. Returns t, or the error tensor, t
- * unchanged. */
+ * gradient flows from it to the other, and it is realized to its own memory.
+ * Returns t, or the error tensor, t unchanged. */
 BELL_API struct bell_tensor *bell_assign(struct bell_tensor *t,
                                          struct bell_tensor *value);
 /* Replaces the part of `t` that begins at begin[axis] (n_begin is t's rank) and

@@ -21,8 +21,8 @@ struct tensor_ir {
     uint64_t binary_bytes;
     uint64_t lower_ns, compile_ns;
     double n_flops, n_bytes; /* of a launch */
-    /* Bytes that a launch may access of each parameter; 0: of which nothing says
-     * how many. Of kernels from text. */
+    /* Bytes that a launch may access of each parameter; 0: of which nothing
+     * says how many. Of kernels from text. */
     uint64_t param_bytes[TENSOR_IR_PARAMS];
     bool is_float_var
         [TENSOR_IR_PARAMS]; /* of the number behind the parameters */

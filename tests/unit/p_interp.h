@@ -26,8 +26,8 @@ int p_run(const struct lower_program *program, const struct p_buf *bufs,
 int p_run_counting(const struct lower_program *program,
                    const struct p_buf *bufs, size_t n_bufs, uint64_t *out_turns,
                    char *err, size_t err_bytes);
-/* The same as p_run where sums, differences and products of float32 take subnormal
- * numbers for 0 of their sign, and have none among their results. */
+/* The same as p_run where sums, differences and products of float32 take
+ * subnormal numbers for 0 of their sign, and have none among their results. */
 int p_run_flushing(const struct lower_program *program,
                    const struct p_buf *bufs, size_t n_bufs, char *err,
                    size_t err_bytes);

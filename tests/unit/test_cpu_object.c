@@ -713,7 +713,7 @@ test_every_byte(void **state)
     outcomes_are(&o, EVERY_BYTE);
 }
 
-/* ---- as it lies in a file --------------------------------------------------- */
+/* ---- as it lies in a file ------------------------------------------------ */
 
 /* Code that refers to constants alone. */
 static void
@@ -856,8 +856,8 @@ test_not_in_place(void **state)
     drop(NULL, &file);
 }
 
-/* Where memory may not become executable, it is mapped so. In a child, for which
- * this stays; 77: the kernel has no such rule. */
+/* Where memory may not become executable, it is mapped so. In a child, for
+ * which this stays; 77: the kernel has no such rule. */
 static int
 run_refused(void)
 {

@@ -271,8 +271,9 @@ void bench_sample(struct bench *b, double value);
 void bench_end_block(struct bench *b, const struct bench_host *host);
 /* A sample of a run of the row's work, or of n_bytes or flops of it. */
 void bench_sample_ns(struct bench *b, double ns);
-/* The same of bench_batch runs, one after the other, of n_parts each, that took
- * ns: of short ones there are so many that the clock makes BENCH_TICKS steps. */
+/* The same for a batch of bench_batch runs with n_parts each, which took ns
+ * together. Batches of short runs last at least BENCH_TICKS steps of the clock.
+ */
 unsigned bench_batch(const struct bench *b);
 void bench_sample_batch(struct bench *b, double ns, unsigned n_parts);
 /* The same of a row that is this thread's own work alone: what sums took beside

@@ -103,7 +103,7 @@ begin_row(struct bench *b, enum bench_unit unit, const char *what)
     b->begin_ns = b->start_ns = time_now_ns();
 }
 
-/* As many runs are made between two looks at the clock as in the pass before. */
+/* Reads the clock as often as the pass before did: after as many runs. */
 static void
 resume_row(struct bench *b)
 {

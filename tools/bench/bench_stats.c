@@ -41,7 +41,7 @@ bench_quantile(double *values, size_t n, double p)
     return quantile(values, n, p);
 }
 
-/* ---- of all passes -------------------------------------------------------- */
+/* ---- of all passes ------------------------------------------------------- */
 
 /* A sample of a pass: all of a pass have as much weight as those of another. */
 struct weighted {
@@ -155,7 +155,7 @@ weigh(const struct bench_taken *taken, double *out_total)
     return all;
 }
 
-/* ---- what it can do -------------------------------------------------------- */
+/* ---- what it can do ------------------------------------------------------ */
 
 static int
 compare_blocks(const void *a, const void *b)

@@ -1,5 +1,5 @@
-/* Probes in LLVM's IR: for AMD's cards, and for the CPU, whose groups are of one
- * thread, what needs no other one. */
+/* Probes in LLVM's IR: for AMD's cards, and for the CPU, whose groups are of
+ * one thread, what needs no other one. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +51,7 @@ put_end(struct writer *w)
                        "br i1 %%more, label %%round, label %%end\nend:\n");
 }
 
-/* ---- each kind ------------------------------------------------------------ */
+/* ---- each kind ----------------------------------------------------------- */
 
 static void
 put_atomics(struct writer *w)
@@ -322,7 +322,7 @@ put_kind(struct writer *w)
     }
 }
 
-/* ---- the two -------------------------------------------------------------- */
+/* ---- the two ------------------------------------------------------------- */
 
 static const char declared[] =
     "declare float @llvm.fma.f32(float, float, float)\n"

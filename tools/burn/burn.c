@@ -38,7 +38,7 @@ note(struct burn *b, const struct place *place)
         b->places[b->n_places++] = *place;
 }
 
-/* ---- how it is ------------------------------------------------------------ */
+/* ---- how it is ----------------------------------------------------------- */
 
 #define SENSE_NS  250000000u
 #define LINES_MAX 100000

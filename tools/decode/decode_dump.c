@@ -105,7 +105,7 @@ read_words(const struct dump *dump, uint64_t va, uint64_t n_dw, uint32_t **out)
     return BELL_OK;
 }
 
-/* ---- PM4 ------------------------------------------------------------------- */
+/* ---- PM4 ----------------------------------------------------------------- */
 
 static bell_status decode_pm4(struct dump *dump, const uint32_t *words,
                               size_t n_dw, unsigned depth);
@@ -160,7 +160,7 @@ decode_pm4(struct dump *dump, const uint32_t *words, size_t n_dw,
     return BELL_OK;
 }
 
-/* ---- rings ----------------------------------------------------------------- */
+/* ---- rings --------------------------------------------------------------- */
 
 /* The indirect buffers of vendor packets. */
 static bell_status
@@ -232,7 +232,7 @@ decode_queue(struct dump *dump, const cJSON *queue)
     return status;
 }
 
-/* ---- folders --------------------------------------------------------------- */
+/* ---- folders ------------------------------------------------------------- */
 
 static bell_status
 decode_document(struct dump *dump, const cJSON *root)

@@ -18,7 +18,7 @@
 
 typedef bell_status command_fn(struct send *s, char **tokens, size_t n_tokens);
 
-/* ---- streams --------------------------------------------------------------- */
+/* ---- streams ------------------------------------------------------------- */
 
 static bell_status
 begin(struct send *s)
@@ -209,7 +209,7 @@ do_wait(struct send *s, char **tokens, size_t n_tokens)
     return explain(s, hcq_queue_wait(s->queue, (uint64_t)(seconds * 1e9)));
 }
 
-/* ---- memory ---------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------- */
 
 /* So that what nobody stored is seen. */
 static bell_status
@@ -423,7 +423,7 @@ do_let(struct send *s, char **tokens, size_t n_tokens)
     return send_define(s, tokens[0], value);
 }
 
-/* ---- programs -------------------------------------------------------------- */
+/* ---- programs ------------------------------------------------------------ */
 
 static bell_status
 keep_program(struct send *s, const char *name, struct hcq_program *prog)
@@ -541,7 +541,7 @@ do_exec(struct send *s, char **tokens, size_t n_tokens)
     return check_stream(s);
 }
 
-/* ---- lines ----------------------------------------------------------------- */
+/* ---- lines --------------------------------------------------------------- */
 
 static bell_status
 do_fields(struct send *s, char **tokens, size_t n_tokens)

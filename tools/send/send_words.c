@@ -13,7 +13,7 @@
 #include "hcq/nv/regs/nv_qmd.h"
 #include "tools/send/send.h"
 
-/* ---- fields ---------------------------------------------------------------- */
+/* ---- fields -------------------------------------------------------------- */
 
 static unsigned
 stored_bits(const struct regs_field *field)
@@ -167,7 +167,7 @@ send_set_fields(const struct send *s, const struct regs_type *type,
     return BELL_OK;
 }
 
-/* ---- packets --------------------------------------------------------------- */
+/* ---- packets ------------------------------------------------------------- */
 
 static void
 put_constants(const struct regs_type *type, unsigned gen, uint32_t *words)
@@ -454,7 +454,7 @@ send_packet(const struct send *s, char **tokens, size_t n_tokens,
                           out_n);
 }
 
-/* ---- descriptors ----------------------------------------------------------- */
+/* ---- descriptors --------------------------------------------------------- */
 
 static const struct regs_type *
 find_layout(const struct regs_unit *unit, const char *name,
@@ -503,7 +503,7 @@ send_layout(const struct send *s, const char *name,
                      s->dev->info.arch);
 }
 
-/* ---- what there is --------------------------------------------------------- */
+/* ---- what there is ------------------------------------------------------- */
 
 static void
 say_field(struct send *s, const struct regs_field *field)
