@@ -86,12 +86,19 @@ def check_errors(tap):
             ('WRITE_DATA : 1 2 x', "'x' is no number and no name"),
             ('COMPUTE_USER_DATA[99] DATA=1', 'COMPUTE_USER_DATA has 16 '
                                              'elements'),
+            ('COMPUTE_USER_DATA[1 DATA=1', 'expected NAME[NUMBER]'),
+            ('COMPUTE_USER_DATA[x] DATA=1', 'expected NAME[NUMBER]'),
+            ('COMPUTE_USER_DATA[-1] DATA=1', 'expected NAME[NUMBER]'),
+            ('WRITE_DATA ADDRESS[0x]=0', 'expected NAME[NUMBER]'),
+            ('WRITE_DATA ADDRESS[1]=0', 'ADDRESS has 1 elements'),
             ('COMPUTE_PGM = 1 2 3', 'COMPUTE_PGM has 2 words'),
             ('COMPUTE_PGM = 0x100000000', 'a word has 32 bits'),
             ('wirds 1', "did you mean 'words'"),
             ('words', 'usage: words WORD'),
             ('words 0x100000000', 'a word has 32 bits'),
             ('words ' + '0 ' * 257, '256 are possible'),
+            ('words 0x10000000000000000', 'more than 64 bits'),
+            ('words -0x80000001', 'a word has 32 bits'),
             ('words 1+', 'no number'), ('words 1/2', "no operation '/'"),
             ('words 08', "'08' is no number"),
             ('submit', 'nothing to submit'),
@@ -107,6 +114,8 @@ def check_errors(tap):
             ('kernel k /dev/null', '/dev/null'),
             ('program k /dev/null k 1 0', '/dev/null'),
             ('program k /dev/null k 100 100', '128 are possible'),
+            ('program k /dev/null k 0xffffffffffffffff 1',
+             '128 are possible'),
             ('exec k 1', "'k.code' is no number"),
             ('wait x', "'x': no seconds"), ('wait nan', 'no seconds'),
             ('fields NOTHING_LIKE_IT', 'no descriptor'),
@@ -114,6 +123,10 @@ def check_errors(tap):
         check(tap, f'refused: {line[:40]}', 'AMD@null:gfx1100',
               ['# a comment', '', line], 1,
               'stdin:3: .*' + re.escape(message))
+    check(tap, 'a program of that name is gone', 'AMD@null:gfx1100',
+          ['let k.code 5', 'exec k 1'], 1, "k.code is 0x5, no program's code")
+    check(tap, 'a negative word', 'AMD@null:gfx1100',
+          ['unchecked -1', 'show', 'submit'], 0, 'ffffffff')
     check(tap, 'words that nobody submitted', 'AMD@null:gfx1100',
           ['words 0xffff1000'], 1, 'not submitted')
     check(tap, 'no card', 'CPU', ['help'], 6, 'no words of its own')

@@ -83,6 +83,11 @@ BELL_MUST_CHECK bell_status send_packet(const struct send *s, char **tokens,
                                         size_t n_tokens,
                                         uint32_t words[HCQ_WORDS_MAX],
                                         uint32_t *out_n);
+/* Appends tokens that are numbers to *n words, HCQ_WORDS_MAX of them at most. A
+ * negative number may have 32 bits. */
+BELL_MUST_CHECK bell_status send_add_words(const struct send *s, char **tokens,
+                                           size_t n_tokens, uint32_t *words,
+                                           uint32_t *n);
 /* Says what fields a packet, register or descriptor has. */
 BELL_MUST_CHECK bell_status send_fields(struct send *s, char *name);
 /* Descriptors and layouts in memory: the type of that name, and the device's

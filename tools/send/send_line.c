@@ -88,25 +88,13 @@ do_show(struct send *s, char **tokens, size_t n_tokens)
     return BELL_OK;
 }
 
-/* The queue's words, as numbers. */
+/* Words that are given as numbers. */
 static bell_status
 words_of(struct send *s, char **tokens, size_t n_tokens, bool is_checked)
 {
     uint32_t words[HCQ_WORDS_MAX], n = 0;
-    uint64_t value;
-    size_t i;
 
-    if (n_tokens > HCQ_WORDS_MAX)
-        return bell_fail(BELL_E_INVALID, "%zu words at once; %u are possible",
-                         n_tokens, HCQ_WORDS_MAX);
-    for (i = 0; i < n_tokens; i++) {
-        BELL_TRY(send_number(s, tokens[i], &value));
-        if (value > UINT32_MAX)
-            return bell_fail(BELL_E_INVALID,
-                             "%s is 0x%" PRIx64 ": a word has 32 bits",
-                             tokens[i], value);
-        words[n++] = (uint32_t)value;
-    }
+    BELL_TRY(send_add_words(s, tokens, n_tokens, words, &n));
     return send_words(s, words, n, is_checked);
 }
 
@@ -487,11 +475,11 @@ do_program(struct send *s, char **tokens, size_t n_tokens)
 
     BELL_TRY(send_number(s, tokens[3], &n_bufs));
     BELL_TRY(send_number(s, tokens[4], &n_vals));
-    if (n_bufs + n_vals > HCQ_ARGS_MAX)
+    if (n_bufs > HCQ_ARGS_MAX || n_vals > HCQ_ARGS_MAX - n_bufs)
         return bell_fail(BELL_E_INVALID,
-                         "%" PRIu64 " arguments; %u are "
-                         "possible",
-                         n_bufs + n_vals, HCQ_ARGS_MAX);
+                         "%" PRIu64 " buffers and %" PRIu64
+                         " numbers; %u are possible",
+                         n_bufs, n_vals, HCQ_ARGS_MAX);
     BELL_TRY(file_read(tokens[1], &file));
     desc.name = desc.entry = tokens[2];
     desc.binary = file.data;
@@ -524,6 +512,10 @@ do_exec(struct send *s, char **tokens, size_t n_tokens)
         if (s->programs[k]->code_va == value)
             prog = s->programs[k];
     }
+    if (!prog)
+        return bell_fail(BELL_E_INVALID,
+                         "exec %s: %s is 0x%" PRIx64 ", no program's code",
+                         tokens[0], code, value);
     for (; i < n_tokens && strcmp(tokens[i], ":") != 0; i++) {
         BELL_TRY(send_number(s, tokens[i], &value));
         if (n_sizes == 6 || value > UINT32_MAX)
@@ -533,8 +525,13 @@ do_exec(struct send *s, char **tokens, size_t n_tokens)
         sizes[n_sizes / 3][n_sizes % 3] = (uint32_t)value;
         n_sizes++;
     }
-    for (i++; i < n_tokens && n_args < HCQ_ARGS_MAX; i++)
+    for (i++; i < n_tokens; i++) {
+        if (n_args == HCQ_ARGS_MAX)
+            return bell_fail(BELL_E_INVALID,
+                             "exec: too many arguments; %u are possible",
+                             HCQ_ARGS_MAX);
         BELL_TRY(send_number(s, tokens[i], &args[n_args++]));
+    }
     BELL_TRY(begin(s));
     hcq_cs_exec(s->cs, prog, args, (uint32_t)n_args, sizes[0],
                 n_sizes > 3 ? sizes[1] : NULL);

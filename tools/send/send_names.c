@@ -1,5 +1,6 @@
 /* Names of numbers and of memory. */
 #include <ctype.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,9 +61,13 @@ term(const struct send *s, const char **text, uint64_t *out)
     start += is_negative;
     n = name_length(start);
     if (isdigit((unsigned char)*start)) {
+        errno = 0;
         *out = strtoull(start, &end, 0);
         if (end != start + n)
             return refuse_name(s, start, n);
+        if (errno == ERANGE)
+            return bell_fail(BELL_E_INVALID, "%.*s: more than 64 bits", (int)n,
+                             start);
     } else {
         symbol = find(s, start, n);
         if (!symbol)

@@ -1,5 +1,7 @@
 /* Packets, registers and descriptors from the names of their fields: what
  * hcq/regs.c prints, the other way. */
+#include <ctype.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -12,6 +14,51 @@
 #include "hcq/nv/regs/nv_cbank.h"
 #include "hcq/nv/regs/nv_qmd.h"
 #include "tools/send/send.h"
+
+/* ---- numbers ------------------------------------------------------------- */
+
+bell_status
+send_add_words(const struct send *s, char **tokens, size_t n_tokens,
+               uint32_t *words, uint32_t *n)
+{
+    uint64_t value;
+    size_t i;
+
+    for (i = 0; i < n_tokens; i++) {
+        BELL_TRY(send_number(s, tokens[i], &value));
+        if (value > UINT32_MAX && value < UINT64_MAX - INT32_MAX)
+            return bell_fail(BELL_E_INVALID,
+                             "%s is 0x%llx: a word has 32 bits; &0xffffffff "
+                             "and >>32 are the halves",
+                             tokens[i], (unsigned long long)value);
+        if (*n >= HCQ_WORDS_MAX)
+            return bell_fail(BELL_E_INVALID,
+                             "too many words at once; %u are possible",
+                             HCQ_WORDS_MAX);
+        words[(*n)++] = (uint32_t)value;
+    }
+    return BELL_OK;
+}
+
+/* Cuts "[2]" off a name's end. *out: that number; UINT_MAX: there is none. */
+static bell_status
+cut_element(char *name, unsigned *out)
+{
+    char *bracket = strchr(name, '[');
+    unsigned long element;
+    char *end;
+
+    *out = UINT_MAX;
+    if (!bracket)
+        return BELL_OK;
+    element = strtoul(bracket + 1, &end, 0);
+    if (!isdigit((unsigned char)bracket[1]) || strcmp(end, "]") != 0 ||
+        element >= UINT_MAX)
+        return bell_fail(BELL_E_INVALID, "'%s': expected NAME[NUMBER]", name);
+    *bracket = '\0';
+    *out = (unsigned)element;
+    return BELL_OK;
+}
 
 /* ---- fields -------------------------------------------------------------- */
 
@@ -121,20 +168,18 @@ static bell_status
 set_field(const struct send *s, const struct regs_type *type, unsigned gen,
           char *text, uint32_t *words)
 {
-    char *equals = strchr(text, '='), *bracket;
+    char *equals = strchr(text, '=');
     const struct regs_field *field;
-    unsigned long element = 0;
+    unsigned element;
     uint64_t value;
 
     if (!equals)
         return bell_fail(BELL_E_INVALID, "%s: '%s' is no FIELD=VALUE",
                          type->name, text);
     *equals = '\0';
-    bracket = strchr(text, '[');
-    if (bracket) {
-        element = strtoul(bracket + 1, NULL, 0);
-        *bracket = '\0';
-    }
+    BELL_TRY(cut_element(text, &element));
+    if (element == UINT_MAX)
+        element = 0;
     field = regs_field_by_name(type, gen, text);
     if (!field)
         return refuse_field(type, gen, text);
@@ -152,7 +197,7 @@ set_field(const struct send *s, const struct regs_type *type, unsigned gen,
                          stored_bits(field) + field->shift,
                          field->shift ? ", of which the lowest are 0" : "",
                          field->kind == REGS_INT ? ", signed" : "");
-    put(field, (unsigned)element, value, words);
+    put(field, element, value, words);
     return BELL_OK;
 }
 
@@ -224,29 +269,6 @@ put_role(const struct regs_field *field, uint64_t value, uint32_t *words)
     return true;
 }
 
-/* Words as numbers, each of 32 bits. */
-static bell_status
-add_numbers(const struct send *s, char **tokens, size_t n_tokens,
-            uint32_t *words, uint32_t *n)
-{
-    uint64_t value;
-    size_t i;
-
-    for (i = 0; i < n_tokens; i++) {
-        BELL_TRY(send_number(s, tokens[i], &value));
-        if (value > UINT32_MAX && value < UINT64_MAX - INT32_MAX)
-            return bell_fail(BELL_E_INVALID,
-                             "%s is 0x%llx: a word has 32 bits; &0xffffffff "
-                             "and >>32 are the halves",
-                             tokens[i], (unsigned long long)value);
-        if (*n >= HCQ_WORDS_MAX)
-            return bell_fail(BELL_E_INVALID, "more than %u words at once",
-                             HCQ_WORDS_MAX);
-        words[(*n)++] = (uint32_t)value;
-    }
-    return BELL_OK;
-}
-
 /* A packet: its own words, and behind a ":" those that follow. */
 static bell_status
 packet(const struct send *s, const struct regs_type *type, unsigned gen,
@@ -263,8 +285,8 @@ packet(const struct send *s, const struct regs_type *type, unsigned gen,
     BELL_TRY(send_set_fields(s, type, gen, tokens, n_fields, words));
     *out_n = n;
     if (n_fields < n_tokens)
-        BELL_TRY(add_numbers(s, tokens + n_fields + 1, n_tokens - n_fields - 1,
-                             words, out_n));
+        BELL_TRY(send_add_words(s, tokens + n_fields + 1,
+                                n_tokens - n_fields - 1, words, out_n));
     if (count ? !put_role(count, *out_n - n, words) : *out_n > n)
         return bell_fail(BELL_E_INVALID, "%s cannot have %u words behind it",
                          type->name, *out_n - n);
@@ -355,19 +377,19 @@ find_meaning(const struct send *s, const struct regs_stream *stream, char *name,
              struct meaning *out)
 {
     struct nearest nearest = {.name = name};
-    char *bracket = strchr(name, '[');
     const char *bare;
+    bool is_element;
     unsigned i;
 
     *out = (struct meaning){.gen = stream->common_gen, .is_packet = true};
-    if (bracket) {
-        out->element = (unsigned)strtoul(bracket + 1, NULL, 0);
-        *bracket = '\0';
-    }
+    BELL_TRY(cut_element(name, &out->element));
+    is_element = out->element != UINT_MAX;
+    if (!is_element)
+        out->element = 0;
     bare = name;
     if (!is_of_other(stream->common, &bare))
         out->type = find_type(stream->common, out->gen, bare, &nearest, false);
-    if (out->type && !bracket)
+    if (out->type && !is_element)
         return BELL_OK;
     out->is_packet = false;
     for (i = 0; i <= REGS_SLOTS; i++) {
@@ -418,7 +440,7 @@ write_register(const struct send *s, const struct regs_stream *stream,
     const struct regs_type *header;
 
     if (n_tokens && strcmp(tokens[0], "=") == 0) {
-        BELL_TRY(add_numbers(s, tokens + 1, n_tokens - 1, given, &n_given));
+        BELL_TRY(send_add_words(s, tokens + 1, n_tokens - 1, given, &n_given));
         if (n_given == 0 || n_given > n)
             return bell_fail(BELL_E_INVALID, "%s has %u words", is->type->name,
                              n);
