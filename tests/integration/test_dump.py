@@ -5,6 +5,7 @@ usage: test_dump.py DOORBELL DUMP_REPLAY
 """
 import json
 import os
+import struct
 import subprocess
 import sys
 import tempfile
@@ -200,6 +201,26 @@ def check_bad_folders(tap, folder, good):
             with open(path + '/image.bin', 'wb') as file:
                 file.write(bytes(size))
         tap.check(f'decode: {name}', expect(run('decode', path), 1, err=part))
+    n = 1 << 14  # words, the same ones again and again
+    for name, words, n_queues, code, out, err in (
+            ('a buffer that names itself',
+             struct.pack('<4I', 0xc0023f00, 0x10000, 0, n) * (n // 4), 1,
+             0, '0x10000: as above', ''),
+            ('too many words', struct.pack('<I', 0xc0001000 | n - 2 << 16) +
+             bytes(4 * n - 4), 300, 1, '', 'more than 4194304 words')):
+        path = os.path.join(folder, name)
+        os.mkdir(path)
+        with open(path + '/image.bin', 'wb') as file:
+            file.write(words)
+        with open(path + '/image.json', 'w', encoding='utf-8') as file:
+            json.dump({'gfx': 'gfx1100',
+                       'segments': [{'va': 0x10000, 'size': 4 * n, 'offset': 0,
+                                     'kind': 'gtt'}],
+                       'queues': [{'kind': 'pm4', 'base': 0x10000,
+                                   'size': 4 * n, 'rptr': 0, 'wptr': n}] *
+                       n_queues}, file)
+        tap.check(f'decode: {name}', expect(run('decode', path), code, out=out,
+                                            err=err))
     tap.check('decode: options of a file', expect(
         run('decode', good, '--format', 'pm4'), 2, err='says itself'))
 

@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/map.h"
 #include "hcq/amd/regs/amd_object.h"
 #include "hcq/amd/regs/amd_pm4.h"
 #include "hcq/decode/decode_amd.h"
@@ -21,15 +22,17 @@
 #if BELL_HAVE_CJSON
 
 #define PATH_BYTES 4096
-#define MAX_DEPTH  4u          /* of indirect buffers in indirect buffers */
-#define MAX_DW     (16u << 20) /* of one ring or buffer */
+#define MAX_DEPTH  4u         /* of indirect buffers in indirect buffers */
+#define MAX_DW     (4u << 20) /* of all rings and buffers together */
 
 struct dump {
     struct decode_amd amd;
     const char *path;
     const cJSON *segments;
     FILE *image;
-    size_t n_words;
+    struct map seen; /* addresses of indirect buffers: their words */
+    size_t n_words;  /* decoded, of all folders */
+    size_t n_left;   /* that this one may have yet */
     unsigned n_unknown;
 };
 
@@ -105,6 +108,18 @@ read_words(const struct dump *dump, uint64_t va, uint64_t n_dw, uint32_t **out)
     return BELL_OK;
 }
 
+/* Counts words that are to be decoded: a file may say the same ones often. */
+static bell_status
+take(struct dump *dump, uint64_t n_dw)
+{
+    if (n_dw > dump->n_left)
+        return bell_fail(BELL_E_IO, "%s: more than %u words to decode",
+                         dump->path, MAX_DW);
+    dump->n_left -= n_dw;
+    dump->n_words += n_dw;
+    return BELL_OK;
+}
+
 /* ---- PM4 ----------------------------------------------------------------- */
 
 static bell_status decode_pm4(struct dump *dump, const uint32_t *words,
@@ -113,9 +128,16 @@ static bell_status decode_pm4(struct dump *dump, const uint32_t *words,
 static bell_status
 follow(struct dump *dump, uint64_t va, uint64_t n_dw, unsigned depth)
 {
+    const uint64_t *before = map_get(&dump->seen, va);
     uint32_t *words;
     bell_status status;
 
+    if (before && *before == n_dw) {
+        tell(dump, "indirect buffer at 0x%" PRIx64 ": as above", va);
+        return BELL_OK;
+    }
+    if (map_put(&dump->seen, va, n_dw) != 0)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory");
     tell(dump, "indirect buffer at 0x%" PRIx64 ", %" PRIu64 " words:", va,
          n_dw);
     if (depth == MAX_DEPTH) {
@@ -141,7 +163,7 @@ decode_pm4(struct dump *dump, const uint32_t *words, size_t n_dw,
     unsigned gen = dump->amd.chip->pm4_gen;
     size_t at = 0;
 
-    dump->n_words += n_dw;
+    BELL_TRY(take(dump, n_dw));
     dump->n_unknown += decode_amd_pm4(&dump->amd, words, n_dw);
     while (at < n_dw) {
         if (n_dw - at >= AMD_PM4_INDIRECT_BUFFER_DW &&
@@ -171,7 +193,7 @@ decode_aql(struct dump *dump, const uint32_t *words, size_t n_dw, uint64_t va)
     enum amd_pm4_gen gen = (enum amd_pm4_gen)dump->amd.chip->pm4_gen;
     size_t at, ib_at = ib->parts[0].lo / 32;
 
-    dump->n_words += n_dw;
+    BELL_TRY(take(dump, n_dw));
     dump->n_unknown += decode_amd_aql(&dump->amd, words, n_dw, va);
     for (at = 0; n_dw - at >= 16; at += 16) {
         struct amd_pm4_indirect_buffer buffer;
@@ -222,9 +244,9 @@ decode_queue(struct dump *dump, const cJSON *queue)
     if (unit_dw == 16) {
         status = decode_aql(dump, words, (size_t)n, base + 4 * first);
     } else if (strcmp(kind, "sdma") == 0) {
-        dump->n_words += n;
-        dump->n_unknown += decode_amd_sdma(&dump->amd, words, (size_t)n);
-        status = BELL_OK;
+        status = take(dump, n);
+        if (status == BELL_OK)
+            dump->n_unknown += decode_amd_sdma(&dump->amd, words, (size_t)n);
     } else {
         status = decode_pm4(dump, words, (size_t)n, 0);
     }
@@ -272,7 +294,10 @@ decode_folder(struct dump *dump)
     if (!dump->image) {
         status = bell_fail(BELL_E_IO, "%s: %s", name, strerror(errno));
     } else {
+        map_init(&dump->seen);
+        dump->n_left = MAX_DW;
         status = decode_document(dump, root);
+        map_fini(&dump->seen);
         fclose(dump->image);
     }
     cJSON_Delete(root);
