@@ -96,14 +96,22 @@ host_aligned(size_t align_bytes, size_t size_bytes)
 }
 
 char *
+host_strndup(const void *bytes, size_t n)
+{
+    char *copy = host_alloc(n + 1);
+
+    if (copy) {
+        if (n) /* bytes may be NULL then */
+            memcpy(copy, bytes, n);
+        copy[n] = '\0';
+    }
+    return copy;
+}
+
+char *
 host_strdup(const char *text)
 {
-    size_t size = strlen(text) + 1;
-    char *copy = host_alloc(size);
-
-    if (copy)
-        memcpy(copy, text, size);
-    return copy;
+    return host_strndup(text, strlen(text));
 }
 
 void

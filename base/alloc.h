@@ -14,6 +14,8 @@ void *host_calloc(size_t count, size_t size_bytes);
 void *host_realloc(void *ptr, size_t size_bytes);
 void *host_aligned(size_t align_bytes, size_t size_bytes);
 char *host_strdup(const char *text);
+/* n bytes with a 0 behind them. */
+char *host_strndup(const void *bytes, size_t n);
 void host_free(void *ptr);
 
 /* Makes allocation number `nth` (1 is the next) and every later one fail

@@ -89,6 +89,27 @@ file_read(const char *path, struct file_bytes *out_file)
     return status;
 }
 
+bell_status
+file_read_text(const char *path, char **out_text)
+{
+    struct file_bytes file;
+    bell_status status = BELL_OK;
+    char *text;
+
+    BELL_TRY(file_read(path, &file));
+    text = host_strndup(file.data, file.size_bytes);
+    if (!text)
+        status = bell_fail(BELL_E_NO_MEMORY, "%s: out of memory", path);
+    else if (strlen(text) != file.size_bytes)
+        status = bell_fail(BELL_E_INVALID, "%s is no text", path);
+    file_bytes_fini(&file);
+    if (status == BELL_OK)
+        *out_text = text;
+    else
+        host_free(text);
+    return status;
+}
+
 /* Into the stream, which stays open, and out of its buffer. */
 static BELL_MUST_CHECK bell_status
 write_parts(const char *path, FILE *stream, const struct file_part *parts,

@@ -20,6 +20,10 @@ BELL_MUST_CHECK bell_status file_read(const char *path,
                                       struct file_bytes *out_file);
 void file_bytes_fini(struct file_bytes *file);
 
+/* The same of a text, which ends with a 0 (host_free). BELL_E_INVALID: there
+ * is a 0 inside. */
+BELL_MUST_CHECK bell_status file_read_text(const char *path, char **out_text);
+
 /* A piece of what is written. */
 struct file_part {
     const void *data;

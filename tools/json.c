@@ -195,6 +195,12 @@ json_num(struct json *json, const char *key, double value)
 }
 
 void
+json_positive(struct json *json, const char *key, double value)
+{
+    json_num(json, key, value > 0 ? value : NAN);
+}
+
+void
 json_bool(struct json *json, const char *key, bool value)
 {
     begin_member(json, key);

@@ -37,6 +37,8 @@ void json_int(struct json *json, const char *key, int64_t value);
 void json_uint(struct json *json, const char *key, uint64_t value);
 /* null where the value is not finite. */
 void json_num(struct json *json, const char *key, double value);
+/* null where the value is not above 0: a sensor that is not there. */
+void json_positive(struct json *json, const char *key, double value);
 void json_bool(struct json *json, const char *key, bool value);
 void json_null(struct json *json, const char *key);
 

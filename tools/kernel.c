@@ -443,30 +443,17 @@ compile_text(struct kernel_run *run, char *text)
 static bell_status
 run_ir(struct kernel_run *run, uint32_t topics)
 {
-    struct file_bytes file;
     uint32_t old_mask = log_mask;
     bell_status status;
     char *text;
 
-    BELL_TRY(file_read(run->options->ir, &file));
-    text = host_alloc(file.size_bytes + 1);
-    if (text) {
-        memcpy(text, file.data, file.size_bytes);
-        text[file.size_bytes] = '\0';
-    }
-    if (!text)
-        status = bell_fail(BELL_E_NO_MEMORY, "out of memory");
-    else if (strlen(text) != file.size_bytes)
-        status = bell_fail(BELL_E_INVALID, "%s is no text", run->options->ir);
-    else {
-        bell_log_set(write_trace, run);
-        log_mask |= topics;
-        status = compile_text(run, text);
-        log_mask = old_mask;
-        bell_log_set(NULL, NULL);
-    }
+    BELL_TRY(file_read_text(run->options->ir, &text));
+    bell_log_set(write_trace, run);
+    log_mask |= topics;
+    status = compile_text(run, text);
+    log_mask = old_mask;
+    bell_log_set(NULL, NULL);
     host_free(text);
-    file_bytes_fini(&file);
     return status;
 }
 

@@ -168,6 +168,21 @@ print_shown(FILE *out, const char *fmt, va_list args)
 }
 
 void
+tool_say(struct json *lines, const char *fmt, ...)
+{
+    char line[2048 + 128];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(line, sizeof(line), fmt, args);
+    va_end(args);
+    if (lines)
+        json_str(lines, NULL, line);
+    else
+        tool_printf("%s\n", line);
+}
+
+void
 tool_printf(const char *fmt, ...)
 {
     va_list args;

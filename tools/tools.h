@@ -192,6 +192,10 @@ bool tool_asks_for_json(int argc, char **argv);
  * of processes and of devices may hold control characters, which are escaped
  * here, all but newlines and tabs (base/text.h). */
 void tool_printf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* A line, at most 2 KiB of it: an item of the open array `lines`, or printed
+ * where that is NULL. */
+void tool_say(struct json *lines, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
 void tool_eprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* One line that overwrites itself, on a terminal only. NULL ends it. */

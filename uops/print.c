@@ -15,7 +15,6 @@
 #include <assert.h>
 #include <ctype.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,41 +28,6 @@ const char *const uop_axis_names[UOP_AXIS_COUNT] = {
     [UOP_AXIS_GROUP] = "group",   [UOP_AXIS_UPCAST] = "upcast",
     [UOP_AXIS_UNROLL] = "unroll", [UOP_AXIS_VECTOR] = "vector",
 };
-
-void
-text_add(struct text *t, const char *fmt, ...)
-{
-    va_list args;
-    int n;
-
-    assert(t->len <= t->cap);
-    if (t->failed)
-        return;
-    va_start(args, fmt);
-    n = vsnprintf(NULL, 0, fmt, args);
-    va_end(args);
-    if (n < 0 ||
-        host_grow((void **)&t->buf, &t->cap, t->len + (size_t)n + 1, 1) != 0) {
-        t->failed = true;
-        return;
-    }
-    va_start(args, fmt);
-    vsnprintf(t->buf + t->len, (size_t)n + 1, fmt, args);
-    va_end(args);
-    t->len += (size_t)n;
-}
-
-bell_status
-text_finish(struct text *t, char **out_text)
-{
-    text_add(t, "%s", "");
-    if (t->failed) {
-        host_free(t->buf);
-        return bell_fail(BELL_E_NO_MEMORY, "text of a graph: out of memory");
-    }
-    *out_text = t->buf;
-    return BELL_OK;
-}
 
 void
 uop_op_name(enum uop_op op, char *out)

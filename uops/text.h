@@ -1,21 +1,9 @@
-/* Growing text, and how args are written. Shared by print.c, parse.c, dot.c. */
+/* How ops and args are written. Shared by print.c, parse.c, dot.c. */
 #ifndef BELL_UOPS_TEXT_H
 #define BELL_UOPS_TEXT_H
 
+#include "base/growing_text.h"
 #include "uops/uop.h"
-
-/* Sticky: after a failed allocation nothing more is added. */
-struct text {
-    char *buf; /* owned until text_finish */
-    size_t len, cap;
-    bool failed;
-};
-
-void text_add(struct text *t, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
-
-/* Hands the text over, or frees it and fails. */
-BELL_MUST_CHECK bell_status text_finish(struct text *t, char **out_text);
 
 /* Lower-case name of an op; `out` holds at least 24 bytes. */
 void uop_op_name(enum uop_op op, char *out);

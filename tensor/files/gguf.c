@@ -106,12 +106,10 @@ take_name(struct cursor *c, char **out_name)
                          (unsigned long long)at);
     BELL_TRY(take_bytes(c, n, &bytes));
     BELL_TRY(file_check_name(c->file, (const char *)bytes, n));
-    name = host_alloc(n + 1);
+    name = host_strndup(bytes, n);
     if (!name)
         return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for a name",
                          c->file->path);
-    memcpy(name, bytes, n);
-    name[n] = '\0';
     *out_name = name;
     return BELL_OK;
 }

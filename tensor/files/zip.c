@@ -124,18 +124,6 @@ widen(const uint8_t *extra, size_t n_extra, uint64_t *const sizes[3])
     return true;
 }
 
-static char *
-copy_name(const uint8_t *name, size_t n_bytes)
-{
-    char *copy = host_alloc(n_bytes + 1);
-
-    if (copy) {
-        memcpy(copy, name, n_bytes);
-        copy[n_bytes] = '\0';
-    }
-    return copy;
-}
-
 static uint64_t
 name_key(const char *name)
 {
@@ -219,7 +207,7 @@ read_member(const struct directory *d, uint64_t *place, struct zip *zip)
     member->n_bytes = get32(at + 24);
     member->deflated = get16(at + 10) == 8;
     local = get32(at + 42);
-    member->name = copy_name(at + CENTRAL_BYTES, n_name);
+    member->name = host_strndup(at + CENTRAL_BYTES, n_name);
     if (!member->name)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for a name");
     zip->n_members++;

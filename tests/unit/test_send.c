@@ -14,6 +14,7 @@
 #include "base/bits.h"
 #include "hcq/decode/decode_queue.h"
 #include "tools/send/send.h"
+#include "tools/tools.h"
 
 #define TOKENS_MAX 128
 #define TOKEN_MAX  96
@@ -27,9 +28,9 @@ draw(uint64_t *x)
 
 /* Never called: lines are of send_fields alone. */
 void
-send_say(struct send *s, const char *fmt, ...)
+tool_say(struct json *lines, const char *fmt, ...)
 {
-    (void)s;
+    (void)lines;
     (void)fmt;
     fail();
 }

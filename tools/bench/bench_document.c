@@ -60,22 +60,13 @@ find_driver(const struct hcq_device_info *info, char *out, size_t out_bytes)
 }
 
 static void
-put_told(struct json *json, const char *key, double value)
-{
-    if (isfinite(value) && value > 0)
-        json_num(json, key, value);
-    else
-        json_null(json, key);
-}
-
-static void
 put_state(struct json *json, const char *key, const struct bench_state *state)
 {
     json_object(json, key);
-    put_told(json, "device_clock_mhz", state->clock_mhz);
-    put_told(json, "device_temperature_c", state->temperature_c);
-    put_told(json, "cpu_clock_mhz", state->cpu_mhz);
-    put_told(json, "cpu_temperature_c", state->cpu_c);
+    json_positive(json, "device_clock_mhz", state->clock_mhz);
+    json_positive(json, "device_temperature_c", state->temperature_c);
+    json_positive(json, "cpu_clock_mhz", state->cpu_mhz);
+    json_positive(json, "cpu_temperature_c", state->cpu_c);
     json_end(json);
 }
 
@@ -91,10 +82,11 @@ put_series(struct json *json, const struct bench *b)
 
         json_object(json, NULL);
         json_num(json, "time_s", moment->time_s);
-        put_told(json, "device_clock_mhz", moment->state.clock_mhz);
-        put_told(json, "device_temperature_c", moment->state.temperature_c);
-        put_told(json, "power_w", moment->power_w);
-        put_told(json, "cpu_clock_mhz", moment->state.cpu_mhz);
+        json_positive(json, "device_clock_mhz", moment->state.clock_mhz);
+        json_positive(json, "device_temperature_c",
+                      moment->state.temperature_c);
+        json_positive(json, "power_w", moment->power_w);
+        json_positive(json, "cpu_clock_mhz", moment->state.cpu_mhz);
         machine_throttle_text(moment->throttle, text);
         json_str(json, "throttled_by", moment->tells_throttle ? text : NULL);
         json_end(json);
@@ -155,20 +147,21 @@ put_identity(struct json *json, const struct bench *b)
         json_null(json, "load");
     find_driver(&b->info, text, sizeof(text));
     put_text(json, "driver", text);
-    put_told(json, "cpu_clock_mhz", b->after.cpu_mhz);
-    put_told(json, "device_clock_mhz", b->after.clock_mhz);
+    json_positive(json, "cpu_clock_mhz", b->after.cpu_mhz);
+    json_positive(json, "device_clock_mhz", b->after.clock_mhz);
     put_state(json, "before", &b->before);
     put_state(json, "after", &b->after);
     put_series(json, b);
     json_num(json, "seconds_per_row", b->budget_s);
     json_uint(json, "passes", b->n_passes);
-    put_told(json, "clock_step_ns", b->tick_ns);
+    json_positive(json, "clock_step_ns", b->tick_ns);
     json_bool(json, "interrupted", b->is_interrupted);
     put_text(json, "error", b->failure);
-    put_told(json, "memory_gb_s", b->chip ? b->chip->memory_gb_s : 0);
-    put_told(json, "f32_gflops", b->chip ? b->chip->rate[CHIP_F32] * 1e3 : 0);
-    put_told(json, "matrix_f16_gflops",
-             b->chip ? b->chip->rate[CHIP_MATRIX_F16] * 1e3 : 0);
+    json_positive(json, "memory_gb_s", b->chip ? b->chip->memory_gb_s : 0);
+    json_positive(json, "f32_gflops",
+                  b->chip ? b->chip->rate[CHIP_F32] * 1e3 : 0);
+    json_positive(json, "matrix_f16_gflops",
+                  b->chip ? b->chip->rate[CHIP_MATRIX_F16] * 1e3 : 0);
 }
 
 /* ---- the document ---- */
@@ -202,11 +195,11 @@ static void
 put_host(struct json *json, const char *key, const struct bench_host *host)
 {
     json_object(json, key);
-    put_told(json, "arithmetic_ns", host->arithmetic_ns);
-    put_told(json, "memory_ns", host->memory_ns);
-    put_told(json, "handoff_ns", host->handoff_ns);
-    put_told(json, "handoff_q3_ns", host->handoff_q3_ns);
-    put_told(json, "stretch", host->stretch);
+    json_positive(json, "arithmetic_ns", host->arithmetic_ns);
+    json_positive(json, "memory_ns", host->memory_ns);
+    json_positive(json, "handoff_ns", host->handoff_ns);
+    json_positive(json, "handoff_q3_ns", host->handoff_q3_ns);
+    json_positive(json, "stretch", host->stretch);
     json_end(json);
 }
 
@@ -233,18 +226,18 @@ put_measured(struct json *json, const struct bench_row *row)
     json_num(json, "interval_percent", row->interval_percent);
     json_bool(json, "noisy", row->is_noisy);
     json_num(json, "spread_percent", row->spread_percent);
-    put_told(json, "run_ns", row->run_ns);
+    json_positive(json, "run_ns", row->run_ns);
     json_bool(json, "alone", row->is_alone);
     if (row->is_derived)
         json_null(json, "host");
     else
         put_host(json, "host", &row->host);
-    put_told(json, "flops", row->flops);
-    put_told(json, "bytes", row->bytes);
-    put_told(json, "percent_of_theory",
-             row->theory > 0 ? 100 * row->median / row->theory : 0);
-    put_told(json, "percent_of_measured",
-             row->measured > 0 ? 100 * row->median / row->measured : 0);
+    json_positive(json, "flops", row->flops);
+    json_positive(json, "bytes", row->bytes);
+    json_positive(json, "percent_of_theory",
+                  row->theory > 0 ? 100 * row->median / row->theory : 0);
+    json_positive(json, "percent_of_measured",
+                  row->measured > 0 ? 100 * row->median / row->measured : 0);
     if (row->has_bins)
         put_bins(json, row);
 }

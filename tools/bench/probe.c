@@ -1,8 +1,6 @@
 /* Probes: the kinds, what comes out of them, and their launch. */
 #include "tools/bench/probe.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -47,17 +45,12 @@ probe_place_bytes(enum probe_kind kind)
     return kind == PROBE_READ_L1 ? L1_BYTES : L2_BYTES;
 }
 
-void
-probe_put(struct probe_text *text, const char *fmt, ...)
+bell_status
+probe_check_text(const struct text *text)
 {
-    size_t room = sizeof(text->bytes) - text->used;
-    va_list args;
-    int n;
-
-    va_start(args, fmt);
-    n = vsnprintf(text->bytes + text->used, room, fmt, args);
-    va_end(args);
-    text->used += n < 0 ? 0 : (size_t)n < room ? (size_t)n : room - 1;
+    return text->failed ? bell_fail(BELL_E_NO_MEMORY,
+                                    "out of memory for a kernel's text")
+                        : BELL_OK;
 }
 
 /* ---- what comes out ------------------------------------------------------ */
@@ -182,14 +175,14 @@ make_binary(const struct hcq_device_info *info, const struct probe *probe,
     static const struct {
         const char *backend;
         bell_status (*make)(const struct hcq_device_info *info,
-                            const struct probe *probe, struct probe_text *text,
+                            const struct probe *probe, struct text *text,
                             struct render_binary *out);
     } makers[] = {
         {"NV", probe_make_ptx},
         {"AMD", probe_make_amd},
         {"CPU", probe_make_host},
     };
-    struct probe_text *text;
+    struct text text = {NULL, 0, 0, false};
     bell_status status;
     size_t i;
 
@@ -200,12 +193,8 @@ make_binary(const struct hcq_device_info *info, const struct probe *probe,
     if (i == ARRAY_LEN(makers))
         return bell_fail(BELL_E_UNSUPPORTED,
                          "there is no kernel by hand for %s", info->arch);
-    text = host_alloc(sizeof(*text));
-    if (!text)
-        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a kernel's text");
-    text->used = 0;
-    status = makers[i].make(info, probe, text, out);
-    host_free(text);
+    status = makers[i].make(info, probe, &text, out);
+    host_free(text.buf);
     return status;
 }
 

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/growing_text.h"
 #include "hcq/hcq.h"
 #include "render/render.h"
 
@@ -69,31 +70,25 @@ uint32_t probe_word(const struct probe *probe, uint32_t i, uint64_t n_rounds,
 
 /* ---- makers (probe_ptx.c, probe_llvm.c) ---------------------------------- */
 
-#define PROBE_TEXT_BYTES 32768
-#define PROBE_THREADS    256u
-#define PROBE_CHAINS     4u /* of integers */
-#define PROBE_CONSTANTS  64u
+#define PROBE_THREADS   256u
+#define PROBE_CHAINS    4u /* of integers */
+#define PROBE_CONSTANTS 64u
 
-/* A text that is made bit by bit; what does not fit is cut. */
-struct probe_text {
-    char bytes[PROBE_TEXT_BYTES];
-    size_t used;
-};
-
-void probe_put(struct probe_text *text, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
-
+/* Each appends a kernel to `text`, which the caller frees, and compiles it. */
 BELL_MUST_CHECK bell_status probe_make_ptx(const struct hcq_device_info *info,
                                            const struct probe *probe,
-                                           struct probe_text *text,
+                                           struct text *text,
                                            struct render_binary *out);
 BELL_MUST_CHECK bell_status probe_make_amd(const struct hcq_device_info *info,
                                            const struct probe *probe,
-                                           struct probe_text *text,
+                                           struct text *text,
                                            struct render_binary *out);
 BELL_MUST_CHECK bell_status probe_make_host(const struct hcq_device_info *info,
                                             const struct probe *probe,
-                                            struct probe_text *text,
+                                            struct text *text,
                                             struct render_binary *out);
+
+/* BELL_E_NO_MEMORY: the text is not whole. */
+BELL_MUST_CHECK bell_status probe_check_text(const struct text *text);
 
 #endif

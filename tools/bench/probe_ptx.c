@@ -115,41 +115,41 @@ static const struct {
 
 /* '$': number of a chain; '@': that of its register from 4 on. */
 static void
-put_turn(struct probe_text *text, const char *turn, unsigned i)
+put_turn(struct text *text, const char *turn, unsigned i)
 {
     for (; *turn; turn++) {
         if (*turn == '$')
-            probe_put(text, "%u", i % PROBE_CHAINS);
+            text_add(text, "%u", i % PROBE_CHAINS);
         else if (*turn == '@')
-            probe_put(text, "%u", 4 + i % PROBE_CHAINS);
+            text_add(text, "%u", 4 + i % PROBE_CHAINS);
         else
-            probe_put(text, "%c", *turn);
+            text_add(text, "%c", *turn);
     }
 }
 
 /* Two ways of as many multiply-adds, whose factor and summand are exchanged. */
 static void
-put_branches(struct probe_text *text, const struct probe *probe)
+put_branches(struct text *text, const struct probe *probe)
 {
     unsigned i;
 
-    probe_put(text,
-              "mov.u32 %%r20, %%r13; and.b32 %%r21, %s, 1;\n"
-              "setp.eq.u32 %%p1, %%r21, 1;\n",
-              probe->kind == PROBE_BRANCH_SPLIT ? "%r10" : "%r14");
+    text_add(text,
+             "mov.u32 %%r20, %%r13; and.b32 %%r21, %s, 1;\n"
+             "setp.eq.u32 %%p1, %%r21, 1;\n",
+             probe->kind == PROBE_BRANCH_SPLIT ? "%r10" : "%r14");
     if (probe->kind == PROBE_BRANCH_SAME) /* all the first way */
-        probe_put(text, "setp.eq.u32 %%p1, %%r15, 0;\n");
-    probe_put(text, "$round: @%%p1 bra $other;\n");
+        text_add(text, "setp.eq.u32 %%p1, %%r15, 0;\n");
+    text_add(text, "$round: @%%p1 bra $other;\n");
     for (i = 0; i < probe->turns; i++)
-        probe_put(text, "mad.lo.u32 %%r20, %%r20, %%r15, %%r16;\n");
-    probe_put(text, "bra.uni $joined;\n$other:\n");
+        text_add(text, "mad.lo.u32 %%r20, %%r20, %%r15, %%r16;\n");
+    text_add(text, "bra.uni $joined;\n$other:\n");
     for (i = 0; i < probe->turns; i++)
-        probe_put(text, "mad.lo.u32 %%r20, %%r20, %%r16, %%r15;\n");
-    probe_put(text, "$joined:\n%s", foot);
+        text_add(text, "mad.lo.u32 %%r20, %%r20, %%r16, %%r15;\n");
+    text_add(text, "$joined:\n%s", foot);
 }
 
 static void
-put_text(struct probe_text *text, const struct probe *probe,
+put_text(struct text *text, const struct probe *probe,
          const struct ptx_target *target)
 {
     enum probe_kind kind =
@@ -157,34 +157,33 @@ put_text(struct probe_text *text, const struct probe *probe,
     unsigned version = render_ptx_version(target);
     unsigned width = probe_width(probe->kind), i;
 
-    probe_put(text, ".version %u.%u\n.target sm_%u\n.address_size 64\n",
-              version / 10, version % 10, target->sm);
-    probe_put(text, head, probe_names[probe->kind],
-              kinds[kind].outside ? kinds[kind].outside : "");
+    text_add(text, ".version %u.%u\n.target sm_%u\n.address_size 64\n",
+             version / 10, version % 10, target->sm);
+    text_add(text, head, probe_names[probe->kind],
+             kinds[kind].outside ? kinds[kind].outside : "");
     if (kind == PROBE_BRANCH_SAME || kind == PROBE_BRANCH_SPLIT) {
         put_branches(text, probe);
     } else {
         if (width)
-            probe_put(text,
-                      "mov.u32 %%r20, 0; mul.lo.u32 %%r21, %%r10, %u;\n"
-                      "mov.u32 %%r22, %u; mov.u32 %%r23, %u;\n",
-                      width, probe->n_threads * width,
-                      probe_place_bytes(probe->kind) - 1);
-        probe_put(text, "%s$round:\n", kinds[kind].init);
+            text_add(text,
+                     "mov.u32 %%r20, 0; mul.lo.u32 %%r21, %%r10, %u;\n"
+                     "mov.u32 %%r22, %u; mov.u32 %%r23, %u;\n",
+                     width, probe->n_threads * width,
+                     probe_place_bytes(probe->kind) - 1);
+        text_add(text, "%s$round:\n", kinds[kind].init);
         for (i = 0; i < (kind == PROBE_BARRIER ? 1 : probe->turns); i++)
             put_turn(text, kinds[kind].turn, i);
-        probe_put(text, "%s%s", foot, kinds[kind].end);
+        text_add(text, "%s%s", foot, kinds[kind].end);
     }
-    probe_put(text, "mul.wide.u32 %%rd3, %%r13, 4; add.u64 %%rd3, %%rd0, "
-                    "%%rd3;\nst.global.u32 [%%rd3], %%r20;\nret;\n}\n");
+    text_add(text, "mul.wide.u32 %%rd3, %%r13, 4; add.u64 %%rd3, %%rd0, "
+                   "%%rd3;\nst.global.u32 [%%rd3], %%r20;\nret;\n}\n");
 }
 
 bell_status
 probe_make_ptx(const struct hcq_device_info *info, const struct probe *probe,
-               struct probe_text *text, struct render_binary *out)
+               struct text *text, struct render_binary *out)
 {
     struct nv_container_desc desc = {
-        .text = text->bytes,
         .entry = probe_names[probe->kind],
         .n_params = 4,
         .n_regs = 48,
@@ -202,8 +201,10 @@ probe_make_ptx(const struct hcq_device_info *info, const struct probe *probe,
                          "arguments");
     target.is_arch_specific = false;
     put_text(text, probe, &target);
+    BELL_TRY(probe_check_text(text));
+    desc.text = text->buf;
     desc.sm = target.sm;
     return info->flags & HCQ_DEVICE_SIMULATED
                ? render_nv_container(&desc, out)
-               : render_ptxas(text->bytes, &target, out);
+               : render_ptxas(text->buf, &target, out);
 }

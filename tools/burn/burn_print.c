@@ -115,15 +115,6 @@ burn_print_verdict(const struct burn *b, double seconds)
 }
 
 static void
-put_told(struct json *json, const char *key, double value)
-{
-    if (isfinite(value) && value > 0)
-        json_num(json, key, value);
-    else
-        json_null(json, key);
-}
-
-static void
 put_place(struct json *json, const struct burn *b, const struct place *place)
 {
     char text[32];
@@ -182,9 +173,9 @@ put_series(struct json *json, const struct burn *b)
         json_object(json, NULL);
         json_num(json, "time_s", moment->time_s);
         json_num(json, "rate_gflops", moment->flops / moment->seconds / 1e9);
-        put_told(json, "clock_mhz", moment->clock_mhz);
-        put_told(json, "temperature_c", moment->temperature_c);
-        put_told(json, "power_w", moment->power_w);
+        json_positive(json, "clock_mhz", moment->clock_mhz);
+        json_positive(json, "temperature_c", moment->temperature_c);
+        json_positive(json, "power_w", moment->power_w);
         put_throttle(json, moment->throttle, moment->tells_throttle);
         json_uint(json, "n_errors", moment->n_errors);
         json_end(json);
@@ -206,11 +197,11 @@ burn_put(struct json *json, const struct burn *b)
     json_uint(json, "memory_bytes", b->n_chunks * b->chunk_bytes);
     json_uint(json, "compared_bytes", b->n_checked_bytes);
     json_num(json, "rate_gflops", b->flops / b->seconds / 1e9);
-    put_told(json, "clock_before_mhz", b->clock_mhz[0]);
-    put_told(json, "clock_after_mhz", b->clock_mhz[1]);
-    put_told(json, "clock_worst_mhz", b->clock_worst_mhz);
-    put_told(json, "temperature_min_c", b->temperature_c[0]);
-    put_told(json, "temperature_max_c", b->temperature_c[1]);
+    json_positive(json, "clock_before_mhz", b->clock_mhz[0]);
+    json_positive(json, "clock_after_mhz", b->clock_mhz[1]);
+    json_positive(json, "clock_worst_mhz", b->clock_worst_mhz);
+    json_positive(json, "temperature_min_c", b->temperature_c[0]);
+    json_positive(json, "temperature_max_c", b->temperature_c[1]);
     put_throttle(json, b->throttle, b->health[1].tells_throttle);
     put_growth(json, "ecc_corrected", b->health[0].ecc_corrected,
                b->health[1].ecc_corrected);

@@ -15,6 +15,16 @@
 
 #include "hcq/hcq.h"
 
+/* What an AMD kernel by hand does not need of its launch, in LLVM's IR, behind
+ * the sizes of its work-group (render/llvm/amdgpu.c says why). */
+#define CHAIN_AMD_ATTRIBUTES                                                   \
+    "\"amdgpu-no-implicitarg-ptr\" \"amdgpu-no-dispatch-ptr\" "                \
+    "\"amdgpu-no-queue-ptr\" \"amdgpu-no-dispatch-id\" "                       \
+    "\"amdgpu-no-lds-kernel-id\" \"amdgpu-no-hostcall-ptr\" "                  \
+    "\"amdgpu-no-heap-ptr\" \"amdgpu-no-default-queue\" "                      \
+    "\"amdgpu-no-completion-action\" "                                         \
+    "\"amdgpu-no-flat-scratch-init\" nounwind"
+
 enum chain_kind {
     CHAIN_FMA_F32,   /* c = a b + c, rounded once */
     CHAIN_FMA_F32X2, /* two of them by one instruction */

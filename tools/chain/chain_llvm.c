@@ -179,13 +179,9 @@ put_amd(struct chain_text *text, const struct chain *chain,
               "store %s %%z%u, ptr addrspace(1) %%to\nret void\n}\n",
               words, words, chain->n_chains - 1);
     chain_put(text,
-              "attributes #0 = { \"amdgpu-flat-work-group-size\"=\"%u,%u\" "
-              "\"amdgpu-no-implicitarg-ptr\" \"amdgpu-no-dispatch-ptr\" "
-              "\"amdgpu-no-queue-ptr\" \"amdgpu-no-dispatch-id\" "
-              "\"amdgpu-no-lds-kernel-id\" \"amdgpu-no-hostcall-ptr\" "
-              "\"amdgpu-no-heap-ptr\" \"amdgpu-no-default-queue\" "
-              "\"amdgpu-no-completion-action\" "
-              "\"amdgpu-no-flat-scratch-init\" nounwind }\n",
+              "attributes #0 = { "
+              "\"amdgpu-flat-work-group-size\"=\"%u,%u\" " CHAIN_AMD_ATTRIBUTES
+              " }\n",
               chain->n_threads, chain->n_threads);
 }
 

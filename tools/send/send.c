@@ -18,21 +18,6 @@ struct send_options {
     bool json;
 };
 
-void
-send_say(struct send *s, const char *fmt, ...)
-{
-    char line[1200];
-    va_list args;
-
-    va_start(args, fmt);
-    vsnprintf(line, sizeof(line), fmt, args);
-    va_end(args);
-    if (s->json)
-        json_str(s->json, NULL, line);
-    else
-        tool_printf("%s\n", line);
-}
-
 static bell_status
 open_session(struct send *s, const char *device)
 {

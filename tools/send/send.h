@@ -45,10 +45,6 @@ struct send {
     bool prompts; /* somebody types */
 };
 
-/* A line of text, or of the document. */
-void send_say(struct send *s, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
-
 /* ---- names and numbers (send_names.c) ---- */
 
 /* A number: 12, 0x1f, -3, a name, or several with + - * & | << >> between them,

@@ -12,6 +12,7 @@
 #include "hcq/decode/decode_queue.h"
 #include "tensor/runtime/ir.h"
 #include "tools/send/send.h"
+#include "tools/tools.h"
 
 #define READ_MAX_DW  4096u
 #define WAIT_SECONDS 10.0
@@ -64,7 +65,9 @@ send_words(struct send *s, const uint32_t *words, uint32_t n, bool is_checked)
 static void
 say_line(void *user, const char *line)
 {
-    send_say(user, "  %s", line);
+    struct send *s = user;
+
+    tool_say(s->json, "  %s", line);
 }
 
 void
@@ -73,7 +76,7 @@ send_show(struct send *s)
     struct regs_stream stream = {.line = say_line, .user = s};
 
     if (!s->n_words)
-        send_say(s, "no words");
+        tool_say(s->json, "no words");
     else if (decode_queue_init(&stream, s->queue))
         (void)regs_decode_stream(&stream, s->words, s->n_words);
 }
@@ -83,7 +86,7 @@ do_show(struct send *s, char **tokens, size_t n_tokens)
 {
     (void)tokens;
     (void)n_tokens;
-    send_say(s, "%s:", s->queue->name);
+    tool_say(s->json, "%s:", s->queue->name);
     send_show(s);
     return BELL_OK;
 }
@@ -158,7 +161,7 @@ explain(struct send *s, bell_status status)
 {
     if (status == BELL_OK || !s->n_words)
         return status;
-    send_say(s, "%s was given:", s->queue->name);
+    tool_say(s->json, "%s was given:", s->queue->name);
     send_show(s);
     return status;
 }
@@ -231,8 +234,8 @@ do_buffer(struct send *s, char **tokens, size_t n_tokens)
     s->buffers[s->n_buffers++] = buf;
     BELL_TRY(fill_poison(buf));
     BELL_TRY(send_define(s, tokens[0], buf->va));
-    send_say(s, "%s = 0x%" PRIx64 ", %" PRIu64 " bytes", tokens[0], buf->va,
-             size_bytes);
+    tool_say(s->json, "%s = 0x%" PRIx64 ", %" PRIu64 " bytes", tokens[0],
+             buf->va, size_bytes);
     return BELL_OK;
 }
 
@@ -372,7 +375,7 @@ do_read(struct send *s, char **tokens, size_t n_tokens)
         for (k = i; k < n && k < i + 4; k++)
             used += (size_t)snprintf(line + used, sizeof(line) - used, " %08x",
                                      words[k]);
-        send_say(s, "%s", line);
+        tool_say(s->json, "%s", line);
     }
     return BELL_OK;
 }
@@ -397,7 +400,7 @@ do_expect(struct send *s, char **tokens, size_t n_tokens)
                              "%s+%" PRIu64 " is 0x%08x, expected 0x%08x",
                              tokens[0], i, g, w);
     }
-    send_say(s, "%s: as expected", tokens[0]);
+    tool_say(s->json, "%s: as expected", tokens[0]);
     return BELL_OK;
 }
 
@@ -423,7 +426,7 @@ keep_program(struct send *s, const char *name, struct hcq_program *prog)
     }
     s->programs[s->n_programs++] = prog;
     BELL_TRY(send_define_program(s, name, prog));
-    send_say(s,
+    tool_say(s->json,
              "%s: '%s', code at 0x%" PRIx64 ", %" PRIu64 " bytes, %u "
              "buffers, %u numbers",
              name, prog->name, prog->code_va, prog->code_size_bytes,
@@ -436,28 +439,20 @@ static bell_status
 do_kernel(struct send *s, char **tokens, size_t n_tokens)
 {
     struct hcq_program *prog;
-    struct file_bytes file;
     struct tensor_ir ir;
     bell_status status;
     char *text;
 
     (void)n_tokens;
-    BELL_TRY(file_read(tokens[1], &file));
-    text = host_alloc(file.size_bytes + 1);
-    if (text) {
-        memcpy(text, file.data, file.size_bytes);
-        text[file.size_bytes] = '\0';
-    }
-    file_bytes_fini(&file);
-    status = text ? tensor_load_ir(s->ctx, text, &ir, &prog)
-                  : bell_fail(BELL_E_NO_MEMORY, "out of memory");
+    BELL_TRY(file_read_text(tokens[1], &text));
+    status = tensor_load_ir(s->ctx, text, &ir, &prog);
     host_free(text);
     if (status != BELL_OK) {
         bell_error_prefix("%s", tokens[1]);
         return status;
     }
     BELL_TRY(keep_program(s, tokens[0], prog));
-    send_say(s, "  the compiler's grid: %ux%ux%u groups of %ux%ux%u",
+    tool_say(s->json, "  the compiler's grid: %ux%ux%u groups of %ux%ux%u",
              ir.grid[0], ir.grid[1], ir.grid[2], ir.local[0], ir.local[1],
              ir.local[2]);
     return BELL_OK;
@@ -599,11 +594,11 @@ send_help(struct send *s)
 
         snprintf(line, sizeof(line), "%s %s", commands[i].name,
                  commands[i].usage);
-        send_say(s, "%-42s %s", line, commands[i].help);
+        tool_say(s->json, "%-42s %s", line, commands[i].help);
     }
-    send_say(s, "%-42s %s", "NAME FIELD=VALUE ... [: WORD ...]",
+    tool_say(s->json, "%-42s %s", "NAME FIELD=VALUE ... [: WORD ...]",
              "a packet, register or method");
-    send_say(s, "%-42s %s", "NAME = WORD ...", "a register's words");
+    tool_say(s->json, "%-42s %s", "NAME = WORD ...", "a register's words");
 }
 
 static bell_status

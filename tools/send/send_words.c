@@ -14,6 +14,7 @@
 #include "hcq/nv/regs/nv_cbank.h"
 #include "hcq/nv/regs/nv_qmd.h"
 #include "tools/send/send.h"
+#include "tools/tools.h"
 
 /* ---- numbers ------------------------------------------------------------- */
 
@@ -548,7 +549,7 @@ say_field(struct send *s, const struct regs_field *field)
                  (unsigned long long)field->value);
     else if (field->role == REGS_ROLE_COUNT || field->role == REGS_ROLE_PARITY)
         snprintf(known, sizeof(known), ", by itself");
-    send_say(s, "  %s%s, %u bits%s", field->name, array,
+    tool_say(s->json, "  %s%s, %u bits%s", field->name, array,
              stored_bits(field) + field->shift, known);
 }
 
@@ -568,7 +569,7 @@ send_fields(struct send *s, char *name)
         bell_error_prefix("nor a packet or register");
         return bell_error_last()->status;
     }
-    send_say(s, "%s, %u words", type->name, regs_dw(type, gen));
+    tool_say(s->json, "%s, %u words", type->name, regs_dw(type, gen));
     for (f = 0; f < type->n_fields; f++) {
         if (regs_in(gen, type->fields[f].gens))
             say_field(s, &type->fields[f]);

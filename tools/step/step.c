@@ -27,25 +27,12 @@ struct step_options {
     bool json;
 };
 
-void
-step_say(struct step *step, const char *fmt, ...)
-{
-    char line[1024];
-    va_list args;
-
-    va_start(args, fmt);
-    vsnprintf(line, sizeof(line), fmt, args);
-    va_end(args);
-    if (step->json)
-        json_str(step->json, NULL, line);
-    else
-        tool_printf("%s\n", line);
-}
-
 static void
 say_decoded(void *user, const char *line)
 {
-    step_say(user, "    %s", line);
+    struct step *step = user;
+
+    tool_say(step->json, "    %s", line);
 }
 
 /* ---- what is wanted ------------------------------------------------------- */
@@ -121,7 +108,7 @@ bad(struct step *step, const char *fmt, ...)
     vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
     step->n_bad++;
-    step_say(step, "%s", text);
+    tool_say(step->json, "%s", text);
 }
 
 static bool
@@ -176,7 +163,7 @@ list_commands(struct step *step)
     size_t i;
 
     for (i = 0; i < ARRAY_LEN(commands); i++)
-        step_say(step, "%-9s %s", commands[i].name, commands[i].help);
+        tool_say(step->json, "%-9s %s", commands[i].name, commands[i].help);
 }
 
 /* The command that `word` is, or alone begins; NULL: none. */
@@ -474,7 +461,7 @@ run_session(struct step *step, const struct step_options *options)
     }
     step->has_ended = true;
     if (step->is_pending) {
-        step_say(step, "the program has ended");
+        tool_say(step->json, "the program has ended");
         if (step->json) {
             json_end(&json);
             json_null(&json, "stop");

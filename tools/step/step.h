@@ -43,10 +43,6 @@ struct step {
     uint64_t n_stops;
 };
 
-/* A line of text, or of the command's document. */
-void step_say(struct step *step, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
-
 /* The card is held here, or goes on at once. */
 void step_come_to(struct step *step, const struct sim_place *place);
 /* Words are read as these do. */

@@ -6,6 +6,7 @@
 #include "base/bits.h"
 #include "hcq/hcq_backend.h"
 #include "tools/step/step.h"
+#include "tools/tools.h"
 
 #define LANES_PER_LINE 8
 
@@ -76,11 +77,11 @@ show_code(struct step *step, const struct sim_place *place)
         snprintf(words + strlen(words), sizeof(words) - strlen(words),
                  " %08" PRIx32, place->words[i]);
     if (place->format == SIM_WORDS_CODE)
-        step_say(step, "  0x%" PRIx64 ":%s %.*s", place->va, words,
+        tool_say(step->json, "  0x%" PRIx64 ":%s %.*s", place->va, words,
                  place->text ? (int)strcspn(place->text, "\n") : 0,
                  place->text ? place->text : "");
     else if (place->text) /* PTX has lines, not addresses */
-        step_say(step, "  line %" PRIu64 ": %.*s", place->va,
+        tool_say(step->json, "  line %" PRIu64 ": %.*s", place->va,
                  (int)strcspn(place->text, "\n"), place->text);
 }
 
@@ -92,19 +93,19 @@ step_show_place(struct step *step)
 
     switch (place->kind) {
     case SIM_STOP_SUBMIT:
-        step_say(step, "submit: %s", place->queue);
+        tool_say(step->json, "submit: %s", place->queue);
         break;
     case SIM_STOP_PACKET:
-        step_say(step, "packet: %s, 0x%" PRIx64 ", %" PRIu32 " words",
+        tool_say(step->json, "packet: %s, 0x%" PRIx64 ", %" PRIu32 " words",
                  place->queue, place->va, place->n_all);
         break;
     case SIM_STOP_KERNEL:
         if (place->format == SIM_WORDS_NV_QMD) {
-            step_say(step, "kernel: launch descriptor at 0x%" PRIx64,
+            tool_say(step->json, "kernel: launch descriptor at 0x%" PRIx64,
                      place->va);
             break;
         }
-        step_say(step,
+        tool_say(step->json,
                  "kernel: %s, code at 0x%" PRIx64 ", %" PRIu32 " x %" PRIu32
                  " x %" PRIu32 " groups of %" PRIu32 " x %" PRIu32
                  " x %" PRIu32,
@@ -114,7 +115,7 @@ step_show_place(struct step *step)
         break;
     case SIM_STOP_WAVE:
     case SIM_STOP_INSN:
-        step_say(step,
+        tool_say(step->json,
                  "%s: %s %" PRIu32 " of group %" PRIu32 ", %" PRIu32
                  ", %" PRIu32 "%s%s",
                  place->kind == SIM_STOP_WAVE ? "wave" : "instruction",
@@ -128,7 +129,7 @@ step_show_place(struct step *step)
     }
     decode(step, place->format, place->words, place->n_words, place->va);
     if (place->n_words < place->n_all)
-        step_say(step, "  and %" PRIu32 " words more",
+        tool_say(step->json, "  and %" PRIu32 " words more",
                  place->n_all - place->n_words);
 }
 
@@ -178,12 +179,13 @@ show_wave_register(struct step *step, const struct sim_register *of)
     while (first + 1 < of->n_lanes && !(of->defined >> first & 1))
         first++;
     if (of->n_lanes == 1) {
-        step_say(step, "  %s = 0x%0*" PRIx64, of->name, digits, of->values[0]);
+        tool_say(step->json, "  %s = 0x%0*" PRIx64, of->name, digits,
+                 of->values[0]);
         return;
     }
     if (same_in_all(of)) {
-        step_say(step, "  %s = 0x%0*" PRIx64 " in %d lanes", of->name, digits,
-                 of->values[first], __builtin_popcountll(of->defined));
+        tool_say(step->json, "  %s = 0x%0*" PRIx64 " in %d lanes", of->name,
+                 digits, of->values[first], __builtin_popcountll(of->defined));
         return;
     }
     for (i = 0; i < of->n_lanes; i++) {
@@ -195,8 +197,8 @@ show_wave_register(struct step *step, const struct sim_register *of)
                                   "-");
         if (i % LANES_PER_LINE != LANES_PER_LINE - 1)
             continue;
-        step_say(step, "  %s[%" PRIu32 "]:%s", of->name, i + 1 - LANES_PER_LINE,
-                 line);
+        tool_say(step->json, "  %s[%" PRIu32 "]:%s", of->name,
+                 i + 1 - LANES_PER_LINE, line);
         n = 0;
     }
 }
@@ -220,7 +222,7 @@ step_show_registers(struct step *step, const char *pattern)
             show_queue_register(step, &of);
     }
     if (!any)
-        step_say(step, "  no register%s%s has a value", len ? " " : "",
+        tool_say(step->json, "  no register%s%s has a value", len ? " " : "",
                  pattern);
 }
 
@@ -238,7 +240,7 @@ step_show_memory(struct step *step, uint64_t va, uint32_t n_dw)
         uint32_t n = n_dw - i < 4 ? n_dw - i : 4;
 
         if (!place->read(place, at, words, 4 * n)) {
-            step_say(step, "  0x%010" PRIx64 ": not mapped", at);
+            tool_say(step->json, "  0x%010" PRIx64 ": not mapped", at);
             step->n_bad++;
             return;
         }
@@ -246,7 +248,7 @@ step_show_memory(struct step *step, uint64_t va, uint32_t n_dw)
         for (k = 0; k < n; k++)
             snprintf(line + 9 * k, sizeof(line) - 9 * k, " %08" PRIx32,
                      words[k]);
-        step_say(step, "  0x%010" PRIx64 ":%s", at, line);
+        tool_say(step->json, "  0x%010" PRIx64 ":%s", at, line);
     }
 }
 
@@ -314,10 +316,10 @@ step_show_semaphores(struct step *step)
         uint64_t va = step->semaphores[i];
 
         if (place->read(place, va, &value, sizeof(value)))
-            step_say(step, "  0x%010" PRIx64 ": %" PRIu64, va, value);
+            tool_say(step->json, "  0x%010" PRIx64 ": %" PRIu64, va, value);
         else
-            step_say(step, "  0x%010" PRIx64 ": not mapped here", va);
+            tool_say(step->json, "  0x%010" PRIx64 ": not mapped here", va);
     }
     if (!step->n_semaphores)
-        step_say(step, "  none was named yet");
+        tool_say(step->json, "  none was named yet");
 }

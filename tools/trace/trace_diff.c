@@ -42,31 +42,13 @@ struct diff {
     bell_status status; /* the first failure */
 };
 
-static void say(struct diff *diff, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static void
-say(struct diff *diff, const char *fmt, ...)
-{
-    char line[TRACE_LINE_BYTES + 64];
-    va_list args;
-
-    va_start(args, fmt);
-    vsnprintf(line, sizeof(line), fmt, args);
-    va_end(args);
-    if (diff->json)
-        json_str(diff->json, NULL, line);
-    else
-        tool_printf("%s\n", line);
-}
-
 static void
 print_field(void *user, const char *field, uint64_t a, uint64_t b)
 {
     struct diff *diff = user;
 
     diff->n_found++;
-    say(diff, "      %s: 0x%" PRIx64 " | 0x%" PRIx64, field, a, b);
+    tool_say(diff->json, "      %s: 0x%" PRIx64 " | 0x%" PRIx64, field, a, b);
 }
 
 /* ---- what is compared ---------------------------------------------------- */
@@ -278,10 +260,10 @@ say_line(struct diff *diff, const struct text *x, const struct text *y)
         start = x->data[i] == '\n' ? i + 1 : start;
     if (x->data[i] == y->data[i])
         return; /* no line tells these words */
-    say(diff, "      - %.*s", (int)strcspn(x->data + start, "\n"),
-        x->data + start);
-    say(diff, "      + %.*s", (int)strcspn(y->data + start, "\n"),
-        y->data + start);
+    tool_say(diff->json, "      - %.*s", (int)strcspn(x->data + start, "\n"),
+             x->data + start);
+    tool_say(diff->json, "      + %.*s", (int)strcspn(y->data + start, "\n"),
+             y->data + start);
 }
 
 /* Which packet the words from `first` to `end` of x's region are in: the one
@@ -332,11 +314,11 @@ diff_words(struct diff *diff, const struct cas_record *x, uint32_t region,
     if (!n_differ)
         return;
     diff->n_found++;
-    say(diff,
-        "      %s@0x%" PRIx64 ": %zu of %zu words; the first is word %zu: "
-        "0x%08" PRIx32 " | 0x%08" PRIx32,
-        trace_region_name(blob->extra), blob->addr, n_differ, n, first,
-        words[first], others[first]);
+    tool_say(diff->json,
+             "      %s@0x%" PRIx64 ": %zu of %zu words; the first is word %zu: "
+             "0x%08" PRIx32 " | 0x%08" PRIx32,
+             trace_region_name(blob->extra), blob->addr, n_differ, n, first,
+             words[first], others[first]);
     say_packet(diff, x, region, words, others, first, end);
 }
 
@@ -459,8 +441,9 @@ diff_told(struct diff *diff, const struct cas_record *x,
              (p->size_bytes != q->size_bytes ||
               memcmp(p->data, q->data, p->size_bytes) != 0)) {
         diff->n_found++;
-        say(diff, "      name: %.*s | %.*s", (int)p->size_bytes,
-            (const char *)p->data, (int)q->size_bytes, (const char *)q->data);
+        tool_say(diff->json, "      name: %.*s | %.*s", (int)p->size_bytes,
+                 (const char *)p->data, (int)q->size_bytes,
+                 (const char *)q->data);
     } else if (x->args[3] != KIO_TOLD_LAUNCHES && x->args[2] != y->args[2])
         print_field(diff, "hash", x->args[2], y->args[2]);
 }
@@ -488,8 +471,8 @@ diff_pair(struct diff *diff)
     if (diff->n_found == before)
         return;
     trace_format(x, diff->branch, line, sizeof(line));
-    say(diff, "  ^ %u | %u %.160s", diff->a.kept[diff->i],
-        diff->b.kept[diff->k], line);
+    tool_say(diff->json, "  ^ %u | %u %.160s", diff->a.kept[diff->i],
+             diff->b.kept[diff->k], line);
 }
 
 static void
@@ -498,7 +481,7 @@ print_only(struct diff *diff, const struct side *side, uint32_t i, char sign)
     char line[TRACE_LINE_BYTES];
 
     trace_format(record_of(side, i), diff->branch, line, sizeof(line));
-    say(diff, "%c %u %s", sign, side->kept[i], line);
+    tool_say(diff->json, "%c %u %s", sign, side->kept[i], line);
     diff->n_found++;
 }
 

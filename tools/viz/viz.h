@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/growing_text.h"
 #include "base/status.h"
 
 struct json;
@@ -13,16 +14,10 @@ struct json;
 /* What the page shows of BELL_DEBUG. */
 #define VIZ_TOPICS "graph,plan,sched,mem,exec,uops,rw,opt,render,asm"
 
-/* Text that grows; NULL while it is empty. */
-struct viz_text {
-    char *text;
-    size_t n_bytes, cap;
-};
-
 /* The IR of a kernel behind a pass. */
 struct viz_stage {
     char *name;
-    struct viz_text text;
+    struct text text;
 };
 
 /* A rule that was applied between stages `stage` and the next one. */
@@ -36,7 +31,7 @@ struct viz_kernel {
     struct viz_stage *stages;
     struct viz_rewrite *rewrites;
     size_t n_stages, cap_stages, n_rewrites, cap_rewrites;
-    struct viz_text choices, source, assembly;
+    struct text choices, source, assembly;
 };
 
 /* A thread that compiles, and what it is at. */
@@ -48,9 +43,9 @@ struct viz_thread {
 struct viz {
     struct viz_kernel *kernels;
     struct viz_thread *threads;
-    struct viz_text *graphs;
+    struct text *graphs;
     size_t n_kernels, cap_kernels, n_threads, cap_threads, n_graphs, cap_graphs;
-    struct viz_text plan, schedule, memory, launches;
+    struct text plan, schedule, memory, launches;
     bool failed; /* out of memory */
 };
 

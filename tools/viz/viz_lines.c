@@ -8,31 +8,11 @@
 #include "tools/json.h"
 #include "tools/viz/viz.h"
 
-static char *
-copy(const char *text, size_t n)
-{
-    char *to = host_alloc(n + 1);
-
-    if (to) {
-        memcpy(to, text, n);
-        to[n] = '\0';
-    }
-    return to;
-}
-
 static bool
-add_text(struct viz_text *text, const char *line)
+add_text(struct text *text, const char *line)
 {
-    size_t n = strlen(line);
-
-    if (host_grow((void **)&text->text, &text->cap, text->n_bytes + n + 2, 1) !=
-        0)
-        return false;
-    memcpy(text->text + text->n_bytes, line, n);
-    text->n_bytes += n + 1;
-    text->text[text->n_bytes - 1] = '\n';
-    text->text[text->n_bytes] = '\0';
-    return true;
+    text_add(text, "%s\n", line);
+    return !text->failed;
 }
 
 /* ---- kernels, by the threads that compile them ---- */
@@ -145,8 +125,8 @@ add_rewrite(struct viz *viz, long number, const char *text)
     r = &kernel->rewrites[kernel->n_rewrites++];
     *r = (struct viz_rewrite){
         .stage = kernel->n_stages - 1,
-        .rule = copy(text, (size_t)(colon - text)),
-        .before = copy(colon + 2, (size_t)(arrow - colon - 2)),
+        .rule = host_strndup(text, (size_t)(colon - text)),
+        .before = host_strndup(colon + 2, (size_t)(arrow - colon - 2)),
         .after = host_strdup(arrow + 4),
     };
     return r->rule && r->before && r->after;
@@ -157,14 +137,14 @@ static bool
 add_of_kernel(struct viz *viz, long number, const char *topic, const char *text)
 {
     struct viz_kernel *kernel = kernel_of(viz, number);
-    struct viz_text *to;
+    struct text *to;
 
     if (!kernel || (text[0] != ' ' && strcmp(topic, "opt") != 0))
         return true;
     to = strcmp(topic, "opt") == 0      ? &kernel->choices
          : strcmp(topic, "render") == 0 ? &kernel->source
                                         : &kernel->assembly;
-    if (strcmp(topic, "opt") == 0 && !to->n_bytes &&
+    if (strcmp(topic, "opt") == 0 && !to->len &&
         strncmp(text, kernel->name, strlen(kernel->name)) == 0)
         return true;
     return add_text(to, text + (text[0] == ' ' ? 2 : 0));
@@ -177,7 +157,7 @@ add_graph(struct viz *viz, const char *text)
         if (host_grow((void **)&viz->graphs, &viz->cap_graphs,
                       viz->n_graphs + 1, sizeof(*viz->graphs)) != 0)
             return false;
-        viz->graphs[viz->n_graphs++] = (struct viz_text){NULL, 0, 0};
+        viz->graphs[viz->n_graphs++] = (struct text){NULL, 0, 0, false};
         return true;
     }
     return !viz->n_graphs ||
@@ -222,15 +202,10 @@ viz_add(struct viz *viz, long thread, const char *line)
 bell_status
 viz_read(struct viz *viz, const char *path)
 {
-    struct file_bytes file;
     char *text, *line, *end, *save = NULL;
     long thread;
 
-    BELL_TRY(file_read(path, &file));
-    text = copy(file.data, file.size_bytes);
-    file_bytes_fini(&file);
-    if (!text)
-        return bell_fail(BELL_E_NO_MEMORY, "out of memory");
+    BELL_TRY(file_read_text(path, &text));
     for (line = strtok_r(text, "\n", &save); line;
          line = strtok_r(NULL, "\n", &save)) {
         thread = strtol(line, &end, 10);
@@ -254,7 +229,7 @@ put_kernel(struct json *json, const struct viz_kernel *kernel)
     for (i = 0; i < kernel->n_stages; i++) {
         json_object(json, NULL);
         json_str(json, "name", kernel->stages[i].name);
-        json_str(json, "text", kernel->stages[i].text.text);
+        json_str(json, "text", kernel->stages[i].text.buf);
         json_end(json);
     }
     json_end(json);
@@ -268,9 +243,9 @@ put_kernel(struct json *json, const struct viz_kernel *kernel)
         json_end(json);
     }
     json_end(json);
-    json_str(json, "choices", kernel->choices.text);
-    json_str(json, "source", kernel->source.text);
-    json_str(json, "assembly", kernel->assembly.text);
+    json_str(json, "choices", kernel->choices.buf);
+    json_str(json, "source", kernel->source.buf);
+    json_str(json, "assembly", kernel->assembly.buf);
     json_end(json);
 }
 
@@ -281,16 +256,16 @@ viz_put(const struct viz *viz, struct json *json)
 
     json_array(json, "graphs");
     for (i = 0; i < viz->n_graphs; i++)
-        json_str(json, NULL, viz->graphs[i].text);
+        json_str(json, NULL, viz->graphs[i].buf);
     json_end(json);
     json_array(json, "kernels");
     for (i = 0; i < viz->n_kernels; i++)
         put_kernel(json, &viz->kernels[i]);
     json_end(json);
-    json_str(json, "plan", viz->plan.text);
-    json_str(json, "schedule", viz->schedule.text);
-    json_str(json, "memory", viz->memory.text);
-    json_str(json, "launches", viz->launches.text);
+    json_str(json, "plan", viz->plan.buf);
+    json_str(json, "schedule", viz->schedule.buf);
+    json_str(json, "memory", viz->memory.buf);
+    json_str(json, "launches", viz->launches.buf);
 }
 
 static void
@@ -300,7 +275,7 @@ kernel_fini(struct viz_kernel *kernel)
 
     for (i = 0; i < kernel->n_stages; i++) {
         host_free(kernel->stages[i].name);
-        host_free(kernel->stages[i].text.text);
+        host_free(kernel->stages[i].text.buf);
     }
     for (i = 0; i < kernel->n_rewrites; i++) {
         host_free(kernel->rewrites[i].rule);
@@ -309,9 +284,9 @@ kernel_fini(struct viz_kernel *kernel)
     }
     host_free(kernel->stages);
     host_free(kernel->rewrites);
-    host_free(kernel->choices.text);
-    host_free(kernel->source.text);
-    host_free(kernel->assembly.text);
+    host_free(kernel->choices.buf);
+    host_free(kernel->source.buf);
+    host_free(kernel->assembly.buf);
     host_free(kernel->name);
 }
 
@@ -323,12 +298,12 @@ viz_fini(struct viz *viz)
     for (i = 0; i < viz->n_kernels; i++)
         kernel_fini(&viz->kernels[i]);
     for (i = 0; i < viz->n_graphs; i++)
-        host_free(viz->graphs[i].text);
+        host_free(viz->graphs[i].buf);
     host_free(viz->kernels);
     host_free(viz->threads);
     host_free(viz->graphs);
-    host_free(viz->plan.text);
-    host_free(viz->schedule.text);
-    host_free(viz->memory.text);
-    host_free(viz->launches.text);
+    host_free(viz->plan.buf);
+    host_free(viz->schedule.buf);
+    host_free(viz->memory.buf);
+    host_free(viz->launches.buf);
 }
