@@ -108,11 +108,10 @@ WANTED = [
      lambda a, b, x: (a == a) & (a.element_size() == 8 and
                                  not a.dtype.is_floating_point)),
     ('topk', 'shape', '@n: i0',
-     'No element of a scalar is an empty tensor. PyTorch gives the element.'),
+     'k = 0 of a scalar gives an empty tensor. PyTorch gives the element.'),
     ('median nanmedian', 'value gradient', '@c | @q',
-     'With dim the index among equal elements, and with it the gradient, '
-     'belongs to the one that a stable sort puts there. PyTorch promises '
-     'none.'),
+     'With `dim`, a stable sort decides which of several equal elements gets '
+     'the index and the gradient. PyTorch does not say which.'),
     ('kthvalue', 'value gradient', '@c | @q',
      'Among equal elements the index, and with it the gradient, belongs to '
      'the one that a stable sort puts there. PyTorch promises none.'),
@@ -158,11 +157,11 @@ WANTED = [
     ('argmax argmin topk', 'refused', 'bool', 'bool is taken.'),
     ('kl_div', 'refused', '/?', 'A target of bool is taken.'),
     ('kl_div', 'gradient', '@b',
-     'Where the target is 0 its logarithm is left out of the slope by the '
-     'target, too. PyTorch gives NaN.', lambda a, b, x: b.isnan()),
+     'Where the target is 0, the gradient by the target leaves out its '
+     'logarithm. PyTorch gives NaN.', lambda a, b, x: b.isnan()),
     ('cdist', 'gradient', 'finf',
-     'Of an infinite order, the coordinates that are equally far share the '
-     'gradient, as in norm. PyTorch gives it to each of them.'),
+     'With p = infinity, coordinates at the same largest distance share the '
+     'gradient, as in `norm`. PyTorch gives the whole gradient to each.'),
     ('fft ifft irfft', 'refused', 'int', 'Integers are taken, as float32.'),
     ('istft', 'value gradient', 'onesided=b0',
      'With onesided=False both halves count. PyTorch reads one: the same '
