@@ -4,7 +4,7 @@
 #include <assert.h>
 
 #include "base/bits.h"
-#include "tensor/gradient.h"
+#include "tensor/rules.h"
 
 /* ---- conversions ---- */
 

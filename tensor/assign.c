@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "tensor/gradient.h"
+#include "tensor/rules.h"
 #include "tensor/node.h"
 #include "tensor/trace.h"
 

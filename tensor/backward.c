@@ -1,5 +1,6 @@
 /* The calls that ask for gradients. */
 #include "tensor/gradient.h"
+#include "tensor/rules.h"
 
 #include <assert.h>
 #include <string.h>
@@ -342,32 +343,6 @@ make_leaf(struct bell_tensor *t)
     u = tn_wrap(ctx, UOP_DETACH, u);
     if (!tn_bad(u))
         tensor_set_node(t, u);
-}
-
-bool
-tensor_is_anothers(const struct bell_tensor *t, const struct uop *u)
-{
-    const struct tensor *other;
-    struct tensor_iter it;
-
-    for (other = tensor_first(tensor_at(t)->ctx, &it); other;
-         other = tensor_next(tensor_at(t)->ctx, &it)) {
-        if (other != tensor_at(t) && other->flags & TENSOR_REQUIRES_GRAD &&
-            other->uop == u)
-            return true;
-    }
-    return false;
-}
-
-const struct uop *
-tensor_own_variable(const struct bell_tensor *t, const struct uop *u)
-{
-    struct bell_context *ctx = tensor_at(t)->ctx;
-
-    while (!tn_bad(u) && (tensor_is_anothers(t, u) ||
-                          (u->op == UOP_DETACH && tensor_rule_find(ctx, u))))
-        u = tensor_detach_again(ctx, u);
-    return u;
 }
 
 struct bell_tensor *

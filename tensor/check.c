@@ -8,8 +8,7 @@
 #include <string.h>
 
 #include "base/env.h"
-#include "tensor/elementwise.h"
-#include "tensor/select.h"
+#include "tensor/node.h"
 
 /* So much data is looked through when it comes. */
 #define RANGE_ELEMS ((uint64_t)1 << 20)

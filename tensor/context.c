@@ -13,7 +13,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/once.h"
-#include "tensor/gradient.h"
+#include "tensor/rules.h"
 #include "tensor/node.h"
 #include "tensor/trace.h"
 

@@ -11,7 +11,7 @@
 
 #include "base/bits.h"
 #include "doorbell/vision.h"
-#include "tensor/gradient.h"
+#include "tensor/rules.h"
 #include "tensor/matmul.h"
 #include "tensor/reduce.h"
 

@@ -2,7 +2,7 @@
 #ifndef BELL_TENSOR_CONV_H
 #define BELL_TENSOR_CONV_H
 
-#include "tensor/gradient.h"
+#include "tensor/rules.h"
 #include "tensor/node.h"
 
 /* Numbers of a convolution over 1 to 3 axes; all checked. */
@@ -40,5 +40,10 @@ const struct uop *tn_overlap(struct bell_context *ctx, const struct uop *u,
 void conv_to_rule(const struct conv_shape *s, int64_t p[TENSOR_RULE_NUMBERS]);
 void conv_from_rule(const int64_t p[TENSOR_RULE_NUMBERS],
                     struct conv_shape *out_s);
+
+/* The adjoint of an axis that was resized (interpolate.c). */
+const struct uop *tn_resize_back(struct bell_context *ctx,
+                                 const struct tensor_rule *rule,
+                                 const struct uop *g);
 
 #endif

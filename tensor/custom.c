@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "tensor/gradient.h"
+#include "tensor/rules.h"
 #include "tensor/node.h"
 
 /* A caller's function that is under way. */

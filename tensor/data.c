@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "tensor/entry.h"
-#include "tensor/gradient.h"
+#include "tensor/rules.h"
 #include "tensor/node.h"
 #include "tensor/trace.h"
 
@@ -51,8 +51,6 @@ add_feed(struct tensor_trace *trace, uint32_t size_bytes,
         return false;
     trace->feeds[trace->n_feeds++] =
         (struct tensor_feed){opt, group, size_bytes};
-    if (opt)
-        tensor_optimizer_retain(opt);
     return true;
 }
 

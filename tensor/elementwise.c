@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <math.h>
 
-#include "tensor/gradient.h"
+#include "tensor/rules.h"
 
 /* ---- operands and results ---- */
 

@@ -4,8 +4,6 @@
 #include <inttypes.h>
 #include <unistd.h>
 
-#include "tensor/module.h"
-
 struct bell_context *
 entry_tensors(struct bell_tensor *const *tensors, size_t n)
 {
@@ -26,12 +24,6 @@ entry_state(const struct bell_state *state)
     for (i = 0; state && i < state->n && !ctx; i++)
         ctx = handle_owner(state->items[i].tensor);
     return ctx;
-}
-
-struct bell_context *
-entry_module(const struct bell_module_type *type, const void *module)
-{
-    return handle_owner(module_first_tensor(type, module));
 }
 
 bool

@@ -16,55 +16,6 @@
 #include "tensor/node.h"
 #include "tensor/select.h"
 
-/* ---- rules beside the graph ---- */
-
-/* A node that was there before keeps its rule: interning may give a node that
- * another call has made, with the same gradient. */
-const struct uop *
-tensor_rule_add(struct bell_context *ctx, const struct uop *node,
-                const struct tensor_rule *rule)
-{
-    assert(tn_bad(node) || ctx->graph.nodes[node->id] == node);
-    if (tn_bad(node) || tn_bad(rule->a) || (rule->b && tn_bad(rule->b)))
-        return &uop_failed;
-    if (node == rule->a || !tn_is_float(node) || node->op == UOP_CONST ||
-        map_get(&ctx->rule_of, node->id))
-        return node;
-    if (host_grow((void **)&ctx->rules, &ctx->cap_rules, ctx->n_rules + 1,
-                  sizeof(*ctx->rules)) != 0 ||
-        map_put(&ctx->rule_of, node->id, ctx->n_rules) != 0)
-        return tn_fail(ctx, BELL_E_NO_MEMORY, "out of memory for a gradient");
-    ctx->rules[ctx->n_rules] = *rule;
-    ctx->rules[ctx->n_rules++].node = node;
-    return node;
-}
-
-const struct uop *
-tensor_surrogate(struct bell_context *ctx, const struct uop *node,
-                 const struct uop *surrogate)
-{
-    struct tensor_rule rule = {.kind = TENSOR_RULE_SURROGATE, .a = surrogate};
-
-    return tensor_rule_add(ctx, node, &rule);
-}
-
-const struct uop *
-tensor_slope(struct bell_context *ctx, const struct uop *node,
-             const struct uop *x, const struct uop *slope)
-{
-    struct tensor_rule rule = {.kind = TENSOR_RULE_SCALE, .a = x, .b = slope};
-
-    return tensor_rule_add(ctx, node, &rule);
-}
-
-const struct tensor_rule *
-tensor_rule_find(const struct bell_context *ctx, const struct uop *node)
-{
-    const uint64_t *at = map_get(&ctx->rule_of, node->id);
-
-    return at ? &ctx->rules[*at] : NULL;
-}
-
 /* ---- the walk ---- */
 
 enum visit {

@@ -7,7 +7,7 @@
 
 #include "doorbell/vision.h"
 #include "tensor/elementwise.h"
-#include "tensor/gradient.h"
+#include "tensor/rules.h"
 #include "tensor/vision.h"
 
 struct sampling {

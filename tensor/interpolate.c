@@ -4,8 +4,9 @@
 #include <string.h>
 
 #include "doorbell/vision.h"
+#include "tensor/conv.h"
 #include "tensor/elementwise.h"
-#include "tensor/gradient.h"
+#include "tensor/rules.h"
 #include "tensor/matmul.h"
 #include "tensor/node.h"
 #include "tensor/tensor_internal.h"

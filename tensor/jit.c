@@ -62,6 +62,8 @@ has_type(const struct tensor *t, const struct jit_type *type)
 
 /* ---- life ---- */
 
+static void end_jits(struct bell_context *ctx);
+
 bell_status
 bell_jit_create(struct bell_context *ctx, const struct bell_jit_desc *desc,
                 struct bell_jit **out_jit)
@@ -107,6 +109,7 @@ bell_jit_create(struct bell_context *ctx, const struct bell_jit_desc *desc,
     snprintf(jit->name, sizeof(jit->name), "%s", d.name ? d.name : "jit");
     jit->next = ctx->jits;
     ctx->jits = jit;
+    ctx->end_jits = end_jits;
     *out_jit = jit;
     return BELL_OK;
 }
@@ -153,8 +156,9 @@ tensor_jit_drop(struct bell_jit *jit)
     jit->capture = NULL;
 }
 
-void
-tensor_jits_end(struct bell_context *ctx)
+/* The context ends: its jits keep nothing of it. */
+static void
+end_jits(struct bell_context *ctx)
 {
     struct bell_jit *jit;
 

@@ -14,7 +14,7 @@
 #include "base/bits.h"
 #include "tensor/elementwise.h"
 #include "tensor/factor.h"
-#include "tensor/gradient.h"
+#include "tensor/rules.h"
 #include "tensor/matmul.h"
 
 /* ---- arguments ---- */

@@ -262,8 +262,8 @@ end(struct bell_loader *loader)
     loader->ctx = NULL;
 }
 
-void
-tensor_loaders_end(struct bell_context *ctx)
+static void
+end_loaders(struct bell_context *ctx)
 {
     struct bell_loader *loader, *next;
 
@@ -418,6 +418,7 @@ bell_loader_create(struct bell_context *ctx,
     loader->is_live = true;
     loader->next = ctx->loaders;
     ctx->loaders = loader;
+    ctx->end_loaders = end_loaders;
     *out_loader = loader;
     return BELL_OK;
 }

@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "tensor/elementwise.h"
-#include "tensor/gradient.h"
+#include "tensor/rules.h"
 #include "tensor/reduce.h"
 #include "tensor/select.h"
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "tensor/elementwise.h"
-#include "tensor/gradient.h"
+#include "tensor/rules.h"
 #include "tensor/reduce.h"
 
 const struct uop *

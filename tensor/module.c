@@ -198,7 +198,7 @@ find_tensor(const struct bell_module_field *field, char *module)
     return (struct bell_tensor **)(void *)(module + field->offset);
 }
 
-struct bell_tensor *
+static struct bell_tensor *
 module_first_tensor(const struct bell_module_type *type, const void *module)
 {
     struct bell_tensor *t = NULL;
@@ -219,6 +219,12 @@ module_first_tensor(const struct bell_module_type *type, const void *module)
         }
     }
     return t;
+}
+
+struct bell_context *
+entry_module(const struct bell_module_type *type, const void *module)
+{
+    return handle_owner(module_first_tensor(type, module));
 }
 
 static bell_status walk_module(const struct bell_module_type *type,

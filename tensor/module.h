@@ -7,10 +7,6 @@
 struct bell_context;
 struct bell_tensor;
 
-/* The first that is not NULL, or NULL. */
-struct bell_tensor *module_first_tensor(const struct bell_module_type *type,
-                                        const void *module);
-
 /* Fails where the list is NULL or has tensors of two contexts, or of another
  * than `ctx`, if that is not NULL: a call is inside one alone. */
 BELL_MUST_CHECK bell_status module_state_is_of(const char *call,

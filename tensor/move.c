@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/bits.h"
-#include "tensor/gradient.h"
+#include "tensor/rules.h"
 
 static const struct uop *
 make_move(struct bell_context *ctx, enum uop_op op, const struct uop *u,

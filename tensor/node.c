@@ -8,7 +8,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "tensor/gradient.h"
+#include "tensor/rules.h"
 
 static const union uop_arg no_arg = {.bits = 0};
 

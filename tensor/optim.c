@@ -275,12 +275,6 @@ bell_optimizer_destroy(struct bell_optimizer *opt)
 }
 
 void
-tensor_optimizer_retain(struct bell_optimizer *opt)
-{
-    opt->refcount++;
-}
-
-void
 tensor_optimizer_release(struct bell_optimizer *opt)
 {
     assert(opt->refcount > 0);
@@ -1089,13 +1083,18 @@ add_assigned(struct bell_context *ctx, struct optim_step *s)
 static bool
 make_leaves(struct bell_optimizer *opt, struct optim_step *s)
 {
+    const struct tensor_trace *trace = opt->ctx->trace;
     double rates[RATE_COUNT];
+    size_t n_feeds;
     uint32_t i;
 
     for (i = opt->n_groups; i-- > 0;) {
+        n_feeds = trace ? trace->n_feeds : 0;
         fill_rates(opt, i, rates);
         s->leaves[i] = tensor_feed_leaf(opt->ctx, "bell_optimizer_step",
                                         UOP_F64, RATE_COUNT, rates, opt, i);
+        if (trace && trace->n_feeds > n_feeds) /* which names it */
+            opt->refcount++;
         if (!s->leaves[i])
             return false;
     }

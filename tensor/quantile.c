@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "tensor/elementwise.h"
-#include "tensor/gradient.h"
+#include "tensor/rules.h"
 #include "tensor/select.h"
 
 /* Of so many elements or more so few are found without putting all in order:

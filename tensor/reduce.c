@@ -7,7 +7,7 @@
 
 #include "base/bits.h"
 #include "tensor/elementwise.h"
-#include "tensor/gradient.h"
+#include "tensor/rules.h"
 
 /* ---- the frame of a reduction call ---- */
 

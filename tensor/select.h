@@ -8,7 +8,7 @@
 #ifndef BELL_TENSOR_SELECT_H
 #define BELL_TENSOR_SELECT_H
 
-#include "tensor/gradient.h"
+#include "tensor/rules.h"
 #include "tensor/node.h"
 
 /* The places along `axis` of its first `count` elements in order, I64, u's
@@ -69,17 +69,6 @@ const struct uop *tn_scatter_back(struct bell_context *ctx,
  * (index.c). Out of range: 0. */
 const struct uop *tn_gather_axis(struct bell_context *ctx, const struct uop *u,
                                  uint32_t at, const struct uop *index);
-
-/* ---- indices out of range (check.c) ---- */
-
-/* What tensor_check_range ignores where nothing is. */
-#define TENSOR_IGNORE_NONE INT64_MIN
-/* Whether the elements of `index` are in low..size-1 or `ignored`, as far as
- * they are known or BELL_CHECK asks for them; false after a failure of `call`,
- * which names one. `what` they are: "index", along `axis`. A safe point. */
-bool tensor_check_range(const char *call, struct bell_tensor *index,
-                        const char *what, int axis, int64_t low, int64_t size,
-                        int64_t ignored);
 
 /* ---- results whose size depends on values (mask.c) ---- */
 

@@ -162,6 +162,10 @@ struct bell_context {
     struct tensor_givens givens;        /* kernels of the caller's */
     struct bell_jit *jits;              /* a list */
     struct bell_loader *loaders;        /* likewise */
+    /* End all of these, which stay until they are destroyed. Set with the first
+     * of them, so that what opens and closes devices need not know them. */
+    void (*end_jits)(struct bell_context *ctx);
+    void (*end_loaders)(struct bell_context *ctx);
     struct tensor_trace *trace; /* of the function that is captured, or NULL */
     struct tensor_runtime *runtime; /* owned; tensor/runtime/runtime.h */
     char device_name[64];           /* set by tensor_device_open */
@@ -181,6 +185,14 @@ BELL_MUST_CHECK bell_status tensor_check_init(struct bell_context *ctx);
 void tensor_note_range(struct tensor_buffer *buf, const void *data);
 /* The memory is written in place. */
 void tensor_forget_range(struct tensor_buffer *buf);
+/* What tensor_check_range ignores where nothing is. */
+#define TENSOR_IGNORE_NONE INT64_MIN
+/* Whether the elements of `index` are in low..size-1 or `ignored`, as far as
+ * they are known or BELL_CHECK asks for them; false after a failure of `call`,
+ * which names one. `what` they are: "index", along `axis`. A safe point. */
+bool tensor_check_range(const char *call, struct bell_tensor *index,
+                        const char *what, int axis, int64_t low, int64_t size,
+                        int64_t ignored);
 
 /* ---- tensor/runtime/realize.c: the way to the device ---- */
 
@@ -239,11 +251,6 @@ BELL_MUST_CHECK bell_status tensor_realize(struct bell_context *ctx,
 BELL_MUST_CHECK bell_status tensor_compile(struct bell_context *ctx,
                                            struct bell_tensor *const *tensors,
                                            size_t n);
-
-/* ---- tensor/loader.c ---- */
-
-/* Ends the context's loaders; they stay until they are destroyed. */
-void tensor_loaders_end(struct bell_context *ctx);
 
 /* ---- tensor/context.c ---- */
 

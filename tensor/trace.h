@@ -56,11 +56,6 @@ tensor_trace_touch(struct tensor *t)
         t->flags |= TENSOR_TOUCHED;
 }
 
-/* ---- jit.c ---- */
-
-/* The context ends: its jits keep nothing of it. */
-void tensor_jits_end(struct bell_context *ctx);
-
 /* ---- random.c ---- */
 
 /* The four words of the next call, which is counted. */
@@ -68,8 +63,8 @@ void tensor_generator_words(struct bell_context *ctx, uint32_t *words);
 
 /* ---- optim.c ---- */
 
-/* It stays, also after bell_optimizer_destroy, until it is let go. */
-void tensor_optimizer_retain(struct bell_optimizer *opt);
+/* Lets go of an optimiser that a feed names: it stays until then, also after
+ * bell_optimizer_destroy. */
 void tensor_optimizer_release(struct bell_optimizer *opt);
 /* Was it destroyed? */
 bool tensor_optimizer_is_dead(const struct bell_optimizer *opt);

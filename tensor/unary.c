@@ -14,7 +14,7 @@
 #include <math.h>
 
 #include "base/bits.h"
-#include "tensor/gradient.h"
+#include "tensor/rules.h"
 
 /* By Horner's rule with fused steps: one rounding each. Coefficients come with
  * the highest power first. */

@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "doorbell/vision.h"
-#include "tensor/gradient.h"
+#include "tensor/rules.h"
 #include "tensor/elementwise.h"
 #include "tensor/select.h"
 

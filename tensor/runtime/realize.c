@@ -324,8 +324,8 @@ rt_close(struct tensor_runtime *rt)
 void
 tensor_device_settle(struct bell_context *ctx)
 {
-    if (ctx->runtime)
-        tensor_loaders_end(ctx);
+    if (ctx->runtime && ctx->end_loaders)
+        ctx->end_loaders(ctx);
 }
 
 void
@@ -333,7 +333,8 @@ tensor_device_close(struct bell_context *ctx)
 {
     if (!ctx->runtime)
         return;
-    tensor_jits_end(ctx);
+    if (ctx->end_jits)
+        ctx->end_jits(ctx);
     rt_close(ctx->runtime);
     ctx->runtime = NULL;
 }
