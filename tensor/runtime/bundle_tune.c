@@ -15,7 +15,7 @@
 #include "tensor/runtime/run.h"
 #include "tensor/runtime/search.h"
 #include "tensor/runtime/tune.h"
-#include "tensor/tensor_internal.h"
+#include "tensor/core/tensor_internal.h"
 
 struct tuning {
     struct tensor_runtime *rt;

@@ -12,8 +12,8 @@
 #include "tensor/runtime/run.h"
 #include "tensor/runtime/tape.h"
 #include "tensor/runtime/search.h"
-#include "tensor/trace.h"
-#include "tensor/tensor_internal.h"
+#include "tensor/core/trace.h"
+#include "tensor/core/tensor_internal.h"
 
 #include <assert.h>
 #include <string.h>
