@@ -96,7 +96,7 @@ note_node(const struct joiner *j, struct part *part, const struct uop *u)
         else
             part->fixed = true;
     } else if (u->op == UOP_ORDER) {
-        part->fixed = true; /* lower/expand/order.h */
+        part->fixed = true; /* lower/scan/order.h */
     }
 }
 

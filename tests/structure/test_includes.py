@@ -41,10 +41,12 @@ ALSO = {
 }
 # Within a part: a folder may include itself, the part's own top, and these.
 FOLDERS = {
+    'lower/scan': {'lower/attention', 'lower/expand', 'lower/kernel'},
     'lower/schedule': set(),
     'lower/kernel': set(),
     'lower/opt': {'lower/kernel'},
     'lower/expand': {'lower/kernel'},
+    'lower/attention': {'lower/expand', 'lower/kernel'},
     'lower/decompose': set(),
     'render/ir3': set(),
     'render/ptx': set(),

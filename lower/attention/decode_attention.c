@@ -1,5 +1,5 @@
 /* Attention of few queries on a GPU, as a token's that is decoded
- * (lower/expand/attend.h): what takes time is reading k and v once.
+ * (lower/attention/attention.h): what takes time is reading k and v once.
  *
  * A work-group has all rows of queries. `share` threads have a key: each loads
  * a part of it, multiplies that with its part of every query, and the sums are
@@ -11,7 +11,7 @@
 
 #include "base/bits.h"
 #include "base/log.h"
-#include "lower/expand/attend_few.h"
+#include "lower/attention/decode_attention.h"
 
 #define WARP       32u /* threads that exchange */
 #define MAX_PARTS  8   /* chunks of a query or a value that a thread has */

@@ -1,4 +1,4 @@
-/* Attention of some queries that share keys, by mma.sync (lower/expand/attend.h):
+/* Attention of some queries that share keys, by mma.sync (lower/attention/attention.h):
  * what takes time is reading k and v once, and without matrix instructions what
  * is done with them takes as long.
  *
@@ -8,10 +8,10 @@
  * 16 bytes of k, and those it has are any elements of the sum that the same thread
  * has of q; and 16 of v, which are of as many tiles of columns.
  */
-#include "lower/expand/attend_few.h"
+#include "lower/attention/decode_attention.h"
 
 #define MMA_WARPS  4
-#define MIN_ROWS   3   /* fewer: expand_attend_few.c */
+#define MIN_ROWS   3   /* fewer: decode_attention.c */
 #define MAX_WIDE   128 /* elements of a query, of a value */
 #define BLOCK      32  /* elements of k of which a thread has CHUNK */
 #define CHUNK      8   /* elements that one access loads */

@@ -1,4 +1,4 @@
-/* Attention in one kernel, by mma.sync (lower/expand/attend.h).
+/* Attention in one kernel, by mma.sync (lower/attention/attention.h).
  *
  * A work-group has some rows of queries, a warp 16 or 32 of them, whose parts
  * of q stay in registers. Tiles of k and v are copied to LOCAL memory, the next
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "lower/expand/attend_nv.h"
+#include "lower/attention/attention_nv.h"
 
 #define MMA_WARPS 4
 #define CHUNK     8 /* elements that one access copies: 16 bytes */

@@ -1,4 +1,4 @@
-/* Keys in order in one kernel (lower/expand/order.h).
+/* Keys in order in one kernel (lower/scan/order.h).
  *
  * A thread has EACH keys of a row at a time whose places differ in
  * neighbouring bits, and exchanges them in registers: by the bitonic network,
@@ -15,8 +15,8 @@
  * over what threads would do.
  */
 #include "base/log.h"
-#include "lower/expand/attend_code.h"
-#include "lower/expand/order.h"
+#include "lower/attention/attention_code.h"
+#include "lower/scan/order.h"
 
 #define EACH_LOG2   4
 #define EACH        (1u << EACH_LOG2)

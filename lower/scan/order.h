@@ -6,8 +6,8 @@
  * written as a kernel. A work-group has one row of keys in LOCAL memory, or
  * several short ones.
  */
-#ifndef BELL_LOWER_EXPAND_ORDER_H
-#define BELL_LOWER_EXPAND_ORDER_H
+#ifndef BELL_LOWER_SCAN_ORDER_H
+#define BELL_LOWER_SCAN_ORDER_H
 
 #include "lower/kernel/kernel.h"
 

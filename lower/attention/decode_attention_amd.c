@@ -1,15 +1,15 @@
 /* Attention of some queries that share keys, by matrix instructions of CDNA and
- * RDNA 4 (lower/expand/attend.h), as expand_attend_few_nv.c has it for others.
+ * RDNA 4 (lower/attention/attention.h), as decode_attention_nv.c has it for others.
  *
  * Both products are made with their operands exchanged: of the scores, thread
  * 16 p + c has keys of query c, which is what it has to have of E as an operand,
  * and of the results columns of the same query. So a wave has up to 16 rows of
  * queries, and each thread one M and one L.
  */
-#include "lower/expand/attend_few.h"
+#include "lower/attention/decode_attention.h"
 
 #define WAVES     4
-#define MIN_ROWS  3   /* fewer: expand_attend_few.c */
+#define MIN_ROWS  3   /* fewer: decode_attention.c */
 #define MAX_WIDE  128 /* elements of a query, of a value */
 #define CHUNK     8   /* elements that one access loads */
 #define PIECE     4   /* words that are stored at a time, at most */

@@ -1,9 +1,9 @@
-/* Which kernels are attention (lower/expand/attend.h). */
-#include "lower/expand/attend.h"
+/* Which kernels are attention (lower/attention/attention.h). */
+#include "lower/attention/attention.h"
 
 #include <string.h>
 
-#include "lower/expand/attend_few.h"
+#include "lower/attention/decode_attention.h"
 
 #define MIN_ROWS   16 /* of queries, for a matrix instruction */
 #define MIN_KEYS   16

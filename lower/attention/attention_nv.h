@@ -1,11 +1,11 @@
-/* Shared by attention by mma.sync (expand_attend_nv.c) and by WGMMA
- * (expand_attend_wgmma.c): what a thread has of the scores and results is the
+/* Shared by attention by mma.sync (attention_nv.c) and by WGMMA
+ * (attention_wgmma.c): what a thread has of the scores and results is the
  * same in both.
  */
-#ifndef BELL_LOWER_EXPAND_ATTEND_NV_H
-#define BELL_LOWER_EXPAND_ATTEND_NV_H
+#ifndef BELL_LOWER_ATTENTION_ATTENTION_NV_H
+#define BELL_LOWER_ATTENTION_ATTENTION_NV_H
 
-#include "lower/expand/attend_code.h"
+#include "lower/attention/attention_code.h"
 
 #define ATTEND_NV_TALL  2
 #define ATTEND_NV_STEPS 16  /* of q: 256 elements */

@@ -1,4 +1,4 @@
-/* Attention in one kernel, by a processor's vectors (lower/expand/attend.h).
+/* Attention in one kernel, by a processor's vectors (lower/attention/attention.h).
  *
  * The lanes of a vector are queries: a work-group has some vectors of them. q
  * is turned into LOCAL memory once; then every product is one of a vector with
@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "lower/expand/attend_code.h"
+#include "lower/attention/attention_code.h"
 
 #define MAX_VECS    4
 #define MAX_BLOCK   8          /* keys, or columns, of a block */

@@ -1,10 +1,10 @@
-/* Shared by the forms of attention in one kernel (lower/expand/attend.h):
+/* Shared by the forms of attention in one kernel (lower/attention/attention.h):
  * short forms of nodes, and the kernel's expressions at places.
  */
-#ifndef BELL_LOWER_EXPAND_ATTEND_CODE_H
-#define BELL_LOWER_EXPAND_ATTEND_CODE_H
+#ifndef BELL_LOWER_ATTENTION_ATTENTION_CODE_H
+#define BELL_LOWER_ATTENTION_ATTENTION_CODE_H
 
-#include "lower/expand/attend.h"
+#include "lower/attention/attention.h"
 #include "lower/expand/expand_internal.h"
 
 /* What every form begins with. */
@@ -56,7 +56,7 @@ low(const struct attend_code *w)
     return uop_identity(w->g, UOP_MAX, UOP_F32);
 }
 
-/* ---- the kernel's expressions at places (attend_code.c) ---- */
+/* ---- the kernel's expressions at places (attention_code.c) ---- */
 
 /* Until the next value: `from` is `to`; and the range is that. */
 void attend_let(struct attend_code *w, const struct uop *from,

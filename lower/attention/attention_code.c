@@ -1,5 +1,5 @@
-/* What the forms of attention share (lower/expand/attend_code.h). */
-#include "lower/expand/attend_code.h"
+/* What the forms of attention share (lower/attention/attention_code.h). */
+#include "lower/attention/attention_code.h"
 
 #include <string.h>
 

@@ -20,8 +20,8 @@
  *
  * where T need not be there, and i may be keys and j queries.
  */
-#ifndef BELL_LOWER_EXPAND_ATTEND_H
-#define BELL_LOWER_EXPAND_ATTEND_H
+#ifndef BELL_LOWER_ATTENTION_ATTENTION_H
+#define BELL_LOWER_ATTENTION_ATTENTION_H
 
 #include "lower/kernel/kernel.h"
 

@@ -1,4 +1,4 @@
-/* Attention in one kernel, on any GPU (lower/expand/attend.h): by matrix
+/* Attention in one kernel, on any GPU (lower/attention/attention.h): by matrix
  * instructions whose results are 16 columns wide, or without them.
  *
  * A warp has some tiles of rows of queries. Of the scores of a tile with 16
@@ -23,7 +23,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "lower/expand/attend_code.h"
+#include "lower/attention/attention_code.h"
 
 #define OWN        4 /* rows of a thread, without matrix instructions */
 #define STEPS      4 /* that are worked on together then */

@@ -6,8 +6,8 @@
  * of all elements. Here a work-group goes along the axis once, tile by tile,
  * with the sum of what is behind it.
  */
-#ifndef BELL_LOWER_EXPAND_SCAN_H
-#define BELL_LOWER_EXPAND_SCAN_H
+#ifndef BELL_LOWER_SCAN_SCAN_H
+#define BELL_LOWER_SCAN_SCAN_H
 
 #include "lower/kernel/kernel.h"
 

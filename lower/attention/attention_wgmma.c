@@ -1,4 +1,4 @@
-/* Attention in one kernel, by WGMMA and BOXes (lower/expand/attend.h).
+/* Attention in one kernel, by WGMMA and BOXes (lower/attention/attention.h).
  *
  * A group of four warps has 64 rows of queries; the scores and the results stay
  * in registers, and what a thread has of the scores is what it has to hold of
@@ -27,7 +27,7 @@
 
 #include "base/bits.h"
 #include "base/log.h"
-#include "lower/expand/attend_nv.h"
+#include "lower/attention/attention_nv.h"
 
 #define GROUP_WARPS 4
 #define GROUP_ROWS  64

@@ -1,11 +1,11 @@
 /* Shared by the forms of attention of few queries on a GPU
- * (lower/expand/attend.h): who has which rows, and what warps that have seen
+ * (lower/attention/attention.h): who has which rows, and what warps that have seen
  * keys of their own have to join in the end.
  */
-#ifndef BELL_LOWER_EXPAND_ATTEND_FEW_H
-#define BELL_LOWER_EXPAND_ATTEND_FEW_H
+#ifndef BELL_LOWER_ATTENTION_DECODE_ATTENTION_H
+#define BELL_LOWER_ATTENTION_DECODE_ATTENTION_H
 
-#include "lower/expand/attend_code.h"
+#include "lower/attention/attention_code.h"
 
 struct attend_few {
     struct attend_code c;
@@ -71,7 +71,7 @@ const struct uop *attend_few_out(const struct attend_few *f,
 const struct uop *attend_few_stores(struct attend_few *f,
                                     const struct uop *barrier);
 
-/* ---- by matrix instructions (expand_attend_few_nv.c, _amd.c) ---- */
+/* ---- by matrix instructions (decode_attention_nv.c, _amd.c) ---- */
 
 #define ATTEND_FEW_MATRIX 16 /* rows of a work-group, at most */
 

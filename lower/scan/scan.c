@@ -1,4 +1,4 @@
-/* Running sums in one kernel (lower/expand/scan.h).
+/* Running sums in one kernel (lower/scan/scan.h).
  *
  * GPU: a thread has n_parts times `each` neighbours of a tile and adds these
  * up. Sums of neighbouring threads go through LOCAL memory in two steps: each
@@ -18,8 +18,8 @@
 
 #include "base/bits.h"
 #include "base/log.h"
-#include "lower/expand/attend_code.h"
-#include "lower/expand/scan.h"
+#include "lower/attention/attention_code.h"
+#include "lower/scan/scan.h"
 
 #define MAX_PARTS   4
 #define MAX_EACH    8
