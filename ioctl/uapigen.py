@@ -322,7 +322,7 @@ def rows(spec, prefix, issued):
 
 
 def proofs(specs):
-    """The page docs/kernel-calls.md."""
+    """The page docs/reference/kernel-calls.md."""
     titles = {'escape': "NVIDIA's resource manager: escapes", 'uvm': 'UVM',
               'control': 'Control commands', 'class': 'Classes',
               'kfd': "AMD's KFD", 'drm': 'Render nodes',
@@ -334,14 +334,15 @@ def proofs(specs):
            'it on real cards. "none" means that',
            'no public one was found: such a row rests on the reading alone. '
            'Made from the `proof` rows of',
-           '[ioctl/nv.uapi](../ioctl/nv.uapi), '
-           '[ioctl/amdkfd.uapi](../ioctl/amdkfd.uapi), '
-           '[ioctl/kgsl.uapi](../ioctl/kgsl.uapi) and '
-           '[ioctl/msm.uapi](../ioctl/msm.uapi), which say where the '
+           '[ioctl/nv.uapi](../../ioctl/nv.uapi), '
+           '[ioctl/amdkfd.uapi](../../ioctl/amdkfd.uapi), '
+           '[ioctl/kgsl.uapi](../../ioctl/kgsl.uapi) and '
+           '[ioctl/msm.uapi](../../ioctl/msm.uapi), which say where the '
            'sources lie, by',
            '`ioctl/uapigen.py ioctl/nv.uapi ioctl/amdkfd.uapi '
            'ioctl/kgsl.uapi ioctl/msm.uapi --proofs '
-           'docs/kernel-calls.md`; a test fails where one is missing.']
+           'docs/reference/kernel-calls.md`; a test fails where one is '
+           'missing.']
     for spec in specs:
         kinds = spec.names()
         for kind in spec.calls:

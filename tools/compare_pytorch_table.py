@@ -1,8 +1,8 @@
 """What tools/compare_pytorch.py needs to know of PyTorch: how its functions are
 called where they are not called as ours, which are not compared, and which
-differences are wanted. docs/pytorch.md is printed from the last two by
+differences are wanted. docs/reference/pytorch.md is printed from the last two by
 
-    python3 tools/compare_pytorch_table.py > docs/pytorch.md
+    python3 tools/compare_pytorch_table.py > docs/reference/pytorch.md
 """
 
 CONVERSIONS = 'int8 uint8 int16 uint16 int32 uint32 int64 uint64 to'
@@ -337,7 +337,7 @@ PAGE = """# What differs from PyTorch, and why
 This page is for people who port code from PyTorch. The functions of [functions.md](functions.md) have PyTorch's names and
 meaning, except for the differences below, which are wanted.
 
-`python3 tools/compare_pytorch_table.py` prints this page. [A comparison](fuzzing.md#another-judge-pytorch) finds the
+`python3 tools/compare_pytorch_table.py` prints this page. [A comparison](../how-to/fuzzing.md#another-judge-pytorch) finds the
 differences; one that is not listed here is a fault.
 
 | functions | difference |

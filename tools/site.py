@@ -43,6 +43,9 @@ PAGE = """<!DOCTYPE html>
 {body}
 </main></body></html>
 """
+# What the navigation calls a folder of docs/.
+SECTIONS = (('Tutorials', 'tutorials'), ('How to', 'how-to'),
+            ('Reference', 'reference'), ('Explanation', 'explanation'))
 LINK = re.compile(r'(<a href=")([^":#]+)(#[^"]*)?"')
 
 
@@ -55,11 +58,12 @@ class Site:
     def __init__(self, root, out):
         self.root, self.out = root, out
         self.sources = set()
-        names = ['README.md'] + [
-            os.path.join(folder, name)
-            for folder in ('docs/tutorials', 'docs')
-            for name in sorted(os.listdir(os.path.join(root, folder)))
-            if name.endswith('.md')]
+        names = ['README.md', 'docs/README.md'] + [
+            os.path.relpath(os.path.join(folder, name), root)
+            for head, part in SECTIONS
+            for folder, _, files in sorted(os.walk(
+                os.path.join(root, 'docs', part)))
+            for name in sorted(files) if name.endswith('.md')]
         self.pages = {name: self.page_of(name) for name in names}
         self.titles = {name: self.title_of(name) for name in names}
 
@@ -67,7 +71,14 @@ class Site:
     def page_of(name):
         if name == 'README.md':
             return 'index.html'
+        if name == 'docs/README.md':
+            return 'contents.html'
         return re.sub(r'^docs/', '', name)[:-len('.md')] + '.html'
+
+    @staticmethod
+    def section_of(name):
+        parts = name.split('/')
+        return parts[1] if len(parts) > 2 else None
 
     def read(self, name):
         with open(os.path.join(self.root, name), encoding='utf-8') as file:
@@ -88,14 +99,12 @@ class Site:
     def navigation(self, page, current):
         up = '../' * page.count('/')
         parts = []
-        for head, of in (('Doorbell', lambda n: n == 'README.md'),
-                         ('Tutorials', lambda n: '/tutorials/' in n),
-                         ('Pages', lambda n: n.count('/') == 1)):
+        for head, part in (('Doorbell', None), *SECTIONS):
             items = ''.join(
                 f'<li><a href="{up}{self.pages[n]}"'
                 f'{" aria-current=page" if n == current else ""}>'
                 f'{html.escape(self.titles[n])}</a></li>'
-                for n in self.pages if of(n))
+                for n in self.pages if self.section_of(n) == part)
             parts.append(f'<h2>{head}</h2><ul>{items}</ul>')
         return ''.join(parts)
 

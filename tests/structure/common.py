@@ -26,7 +26,7 @@ def read(root, path):
 
 
 def hardening_complaints(path, is_static=False):
-    """What an ELF program or library lacks of docs/errors.md, or claims."""
+    """What an ELF file lacks of docs/reference/errors.md, or claims."""
 
     def show(*options):
         return subprocess.run(['readelf', '-W', *options, path],
