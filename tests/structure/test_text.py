@@ -7,7 +7,7 @@ import os
 import re
 import sys
 
-from common import Tap, read, sources
+from common import Tap, documents, read, sources
 
 MAX_LINES = 1500
 UNFINISHED = re.compile(r'\b(TODO|FIXME|XXX|HACK)\b')
@@ -75,20 +75,10 @@ def variable_complaints(root, paths):
             yield f'debug topic {topic} is not in {page}'
 
 
-def documents(root):
-    """The paths of the pages below docs/."""
-    for folder, folders, names in os.walk(os.path.join(root, 'docs')):
-        folders.sort()
-        for name in sorted(names):
-            if name.endswith('.md'):
-                yield os.path.relpath(os.path.join(folder, name), root)
-
-
 def document_complaints(root):
     """Links lead somewhere; the walk names what is there; the README's program
     is the example."""
-    names = ['README.md', 'CONTRIBUTING.md', *documents(root)]
-    for name in names:
+    for name in documents(root):
         for target in re.findall(r'\]\(([^)#:]+)\)', read(root, name)):
             path = os.path.join(root, os.path.dirname(name), target)
             if not os.path.exists(path):
