@@ -75,6 +75,9 @@ def variable_complaints(root, paths):
             yield f'debug topic {topic} is not in {page}'
 
 
+README_LINES = 120  # what a newcomer reads
+
+
 def document_complaints(root):
     """Links lead somewhere; the walk names what is there; the README's program
     is the example."""
@@ -92,6 +95,9 @@ def document_complaints(root):
     program = read(root, 'examples/first.c').split('*/\n', 1)[1]
     if f'```c\n{program}```' not in read(root, 'README.md'):
         yield 'README.md: the first program is not examples/first.c'
+    n_lines = read(root, 'README.md').count('\n')
+    if n_lines > README_LINES:
+        yield f'README.md: {n_lines} lines, at most {README_LINES}'
 
 
 def reason_complaints(path, text):
