@@ -1,4 +1,4 @@
-/* Bundles whose kernels are searched for (docs/tuning.md).
+/* Bundles whose kernels are searched for (docs/how-to/tuning.md).
  *
  * A bundle that is tunable has its kernels' IR beside their machine code, which
  * a candidate has to be faster than and to agree with. The IR is as hostile as
