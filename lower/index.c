@@ -179,7 +179,7 @@ is_loop(const struct uop *u, uint32_t i)
     if (u->src[i]->op != UOP_RANGE)
         return false;
     return u->op == UOP_END || u->op == UOP_BARRIER || u->op == UOP_COMMIT ||
-           u->op == UOP_TURN || u->op == UOP_TURN_END ||
+           u->op == UOP_PINGPONG || u->op == UOP_PINGPONG_END ||
            u->op == UOP_WGMMA_WAIT ||
            ((u->op == UOP_ACC || u->op == UOP_ACC_GET) && i > 0);
 }

@@ -61,28 +61,29 @@ struct lower_target {
                                * of two; 0: elements */
     uint32_t max_packed_bytes; /* LOCAL memory of a work-group, on the stack of
                                 * the thread that runs it; 0: none */
-    uint8_t tiles_k[UOP_DTYPE_COUNT]; /* steps that TILES goes by, by the dtype
+    uint8_t tiles_k
+        [UOP_DTYPE_COUNT]; /* steps that TILE_MATMUL goes by, by the dtype
                                        * of A and B: of a register, or of 4
                                        * bytes where vectors do it; 0: it does
                                        * not multiply those */
-    bool has_byte_dots;  /* BYTE_DOT is one instruction, of vector_bytes */
-    bool has_fma;        /* MULACC on F32 and F64 is one instruction */
-    bool joins_bits;     /* (x & y) | z is one instruction, of vectors too */
-    bool lacks_f64;      /* there is no F64: integers are not divided in it */
-    bool flushes_f32;    /* ADD, SUB and MUL of F32 take subnormal numbers for
+    bool has_byte_dots;    /* BYTE_DOT is one instruction, of vector_bytes */
+    bool has_fma;          /* MULACC on F32 and F64 is one instruction */
+    bool joins_bits;       /* (x & y) | z is one instruction, of vectors too */
+    bool lacks_f64;        /* there is no F64: integers are not divided in it */
+    bool flushes_f32;      /* ADD, SUB and MUL of F32 take subnormal numbers for
                           * 0, and give 0 for them; all else is exact */
-    bool has_f16;        /* CAST between F16 and F32 is native */
-    bool has_bf16;       /* the same of BF16 */
-    bool has_f8;         /* CAST from F8E4M3 and F8E5M2 is native */
-    bool is_approx;      /* EXP2, LOG2, SIN and RECIP on F32 may remain */
-    bool rounds_approx;  /* EXP2 and RECIP on F32 may remain where all that is
+    bool has_f16;          /* CAST between F16 and F32 is native */
+    bool has_bf16;         /* the same of BF16 */
+    bool has_f8;           /* CAST from F8E4M3 and F8E5M2 is native */
+    bool is_approx;        /* EXP2, LOG2, SIN and RECIP on F32 may remain */
+    bool rounds_approx;    /* EXP2 and RECIP on F32 may remain where all that is
                           * made of them is rounded to halves; RECIP of normal
                           * numbers whose inverses are normal, too */
-    bool is_tf32;        /* WMMA is less exact: on F32 as TF32, or the like */
-    uint32_t small_math; /* F16 and BF16, a bit each: ADD SUB MUL MAX MIN NEG
+    bool is_tf32;          /* WMMA is less exact: on F32 as TF32, or the like */
+    uint32_t small_math;   /* F16 and BF16, a bit each: ADD SUB MUL MAX MIN NEG
                           * and comparisons may remain */
-    bool narrow_index;   /* 32-bit index arithmetic is cheaper than 64-bit */
-    bool no_opts;        /* scalar loops as scheduled: for tests */
+    bool narrow_index;     /* 32-bit index arithmetic is cheaper than 64-bit */
+    bool no_opts;          /* scalar loops as scheduled: for tests */
 
     /* A GPU: threads in work-groups that share memory. All 0 elsewhere. */
     bool is_gpu;
@@ -101,7 +102,7 @@ struct lower_target {
                                * attention, taken when a kernel is launched */
     uint32_t copy_bytes;      /* the most that a COPY takes; 0: there is none */
     bool no_packs;  /* a kernel is a launch: no BARRIER stands in an IF */
-    bool has_boxes; /* BOX */
+    bool has_boxes; /* TMA_COPY */
 };
 
 /* Which attention is one kernel there (lower/attention/attention.h)? By what its

@@ -22,10 +22,11 @@
 static bool
 needs_its_threads(const struct uop *u)
 {
-    return u->op == UOP_LOCAL || u->op == UOP_BARRIER || u->op == UOP_TURN ||
-           u->op == UOP_SHUFFLE || u->op == UOP_QUAD_TURN ||
-           u->op == UOP_WMMA || u->op == UOP_WMMA_ROWS || uop_is_wgmma(u) ||
-           u->op == UOP_COPY || u->op == UOP_BOX || u->op == UOP_COMMIT;
+    return u->op == UOP_LOCAL || u->op == UOP_BARRIER ||
+           u->op == UOP_PINGPONG || u->op == UOP_SHUFFLE ||
+           u->op == UOP_QUAD_TRANSPOSE || u->op == UOP_WMMA ||
+           u->op == UOP_WMMA_ROWS || uop_is_wgmma(u) || u->op == UOP_COPY ||
+           u->op == UOP_TMA_COPY || u->op == UOP_COMMIT;
 }
 
 /* Makes room for n_elems in the nth LOCAL of that dtype, from 0. Its number of

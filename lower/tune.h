@@ -18,17 +18,17 @@ enum lower_action_kind {
     LOWER_WITHOUT,
     /* A CPU's loops, and what they are cut into. */
     LOWER_LOOPS,
-    LOWER_PRODUCT, /* of packed operands; 0: columns, 1: rows too, 2: TILES */
-    LOWER_FOLD,    /* two ranges of outputs that become one, the second counting
+    LOWER_PRODUCT, /* of packed operands; 0: columns, 1: rows too, 2: TILE_MATMUL */
+    LOWER_FOLD,   /* two ranges of outputs that become one, the second counting
                     * faster; later actions, and folds, have the numbers then */
-    LOWER_VECTOR,  /* range, lanes */
-    LOWER_UPCAST,  /* range, copies in registers */
-    LOWER_UNROLL,  /* range of a reduction, steps */
-    LOWER_ORDER,   /* range, place of its loop; outermost first, all or none */
-    LOWER_GRID,    /* range, work-groups along it */
-    LOWER_PANELS,  /* of a product, in a work-group */
-    LOWER_PARTS,   /* of the rows, each a work-group's */
-    LOWER_HEIGHT,  /* tiles of rows, packed together */
+    LOWER_VECTOR, /* range, lanes */
+    LOWER_UPCAST, /* range, copies in registers */
+    LOWER_UNROLL, /* range of a reduction, steps */
+    LOWER_ORDER,  /* range, place of its loop; outermost first, all or none */
+    LOWER_GRID,   /* range, work-groups along it */
+    LOWER_PANELS, /* of a product, in a work-group */
+    LOWER_PARTS,  /* of the rows, each a work-group's */
+    LOWER_HEIGHT, /* tiles of rows, packed together */
     /* A GPU's forms. */
     LOWER_MATRIX, /* warps down, across; tiles of a warp down, across; pieces of
                    * steps in LOCAL memory */

@@ -755,7 +755,7 @@ eval_into(const struct ref_run *run, const struct uop *u, struct ref_array *out)
         return eval_gather(run, u, out);
     case UOP_SCAN:
         return eval_scan(run, u, out);
-    case UOP_EXCHANGE:
+    case UOP_SORT_AXIS:
         return eval_exchange(run, u, out);
     case UOP_CAST:
     case UOP_BITCAST:

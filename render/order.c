@@ -122,7 +122,7 @@ look_back(struct order *o)
     for (i = o->n; i-- > 0;) {
         const struct uop *u = o->ops[i];
         o->target[i] = choose_target(o, i);
-        if (u->op == UOP_TILES)
+        if (u->op == UOP_TILE_MATMUL)
             o->next_store[o->local_slot] = i;
         else if (u->op == UOP_STORE && slot_of(o, u->src[0]) != NOWHERE)
             o->next_store[slot_of(o, u->src[0])] = i;

@@ -24,8 +24,8 @@ words_of(const struct uop *u)
     case UOP_STORE:
     case UOP_COPY:
     case UOP_BARRIER:
-    case UOP_TURN:
-    case UOP_TURN_END:
+    case UOP_PINGPONG:
+    case UOP_PINGPONG_END:
     case UOP_AFTER:
     case UOP_END:
     case UOP_ACC_SET:

@@ -472,7 +472,7 @@ bounds_other(const struct uop_graph *g, const struct uop *u)
     case UOP_EXPAND:
     case UOP_SHRINK:
     case UOP_FLIP:
-    case UOP_EXCHANGE:
+    case UOP_SORT_AXIS:
     case UOP_CONTIGUOUS:
     case UOP_DETACH:
         return uop_bounds(g, u->src[0]);

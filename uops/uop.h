@@ -366,8 +366,8 @@ uop_memory(const struct uop *u)
         u = u->src[0];
     return u;
 }
-/* The most keys of an EXCHANGE; of more than UOP_MOST_IN_REGISTERS a kernel
- * is an ORDER. */
+/* The most keys of a SORT_AXIS; of more than UOP_MOST_IN_REGISTERS a kernel
+ * is a SORT. */
 #define UOP_MOST_EXCHANGED    4096
 #define UOP_MOST_IN_REGISTERS 16
 

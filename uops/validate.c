@@ -124,7 +124,7 @@ set_of(const struct check *c, const struct uop *u)
     return c->free_set + c->place[u->id] * c->n_words;
 }
 
-/* The ranges that u depends on and no REDUCE or ORDER under it binds. */
+/* The ranges that u depends on and no REDUCE or SORT under it binds. */
 static void
 collect_free(const struct check *c, const struct uop *u)
 {
@@ -147,7 +147,7 @@ collect_free(const struct check *c, const struct uop *u)
         k = range_number(c, u->src[i]);
         set[k / 64] &= ~((uint64_t)1 << (k % 64));
     }
-    if (u->op == UOP_ORDER && u->src[1]->op == UOP_RANGE) {
+    if (u->op == UOP_SORT && u->src[1]->op == UOP_RANGE) {
         k = range_number(c, u->src[1]);
         set[k / 64] &= ~((uint64_t)1 << (k % 64));
     }

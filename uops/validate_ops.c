@@ -447,7 +447,7 @@ check_box(const struct uop *u)
     if (u->src[4]->op != UOP_CONST || u->src[4]->arg.i < 1)
         return uop_bad(u, "source 4 is no distance of rows");
     BELL_TRY(check_dtype(u, 5, UOP_BOOL));
-    if (u->arg.i < 1 || u->arg.i > UOP_BOX_ROWS)
+    if (u->arg.i < 1 || u->arg.i > UOP_TMA_COPY_ROWS)
         return uop_bad(u, "%lld rows at once", (long long)u->arg.i);
     return BELL_OK;
 }
@@ -762,7 +762,7 @@ check_kernel_op(const struct uop *u)
         return check_range(u);
     case UOP_REDUCE:
         return check_reduce(u);
-    case UOP_ORDER:
+    case UOP_SORT:
         return check_order_op(u);
     case UOP_INDEX:
         return check_index_op(u);
@@ -789,8 +789,8 @@ check_kernel_op(const struct uop *u)
     case UOP_LOCAL:
         return check_value(u);
     case UOP_BARRIER:
-    case UOP_TURN:
-    case UOP_TURN_END:
+    case UOP_PINGPONG:
+    case UOP_PINGPONG_END:
     case UOP_COMMIT:
     case UOP_WGMMA_WAIT:
         if (u->arg.i < 0)
@@ -835,11 +835,11 @@ check_vector_op(const struct uop *u)
         return check_wmma_rows(u);
     case UOP_COPY:
         return check_copy(u);
-    case UOP_QUAD_TURN:
+    case UOP_QUAD_TRANSPOSE:
         return check_quad_turn(u);
-    case UOP_BOX:
+    case UOP_TMA_COPY:
         return check_box(u);
-    case UOP_TILES:
+    case UOP_TILE_MATMUL:
         return check_tiles(u);
     case UOP_WGMMA:
     case UOP_WGMMA_HELD:
@@ -920,12 +920,12 @@ uop_check_node(const struct uop_graph *g, const struct uop *u,
         return check_gather(g, u);
     case UOP_SCAN:
         return check_scan(g, u);
-    case UOP_EXCHANGE:
+    case UOP_SORT_AXIS:
         return check_exchange(g, u);
     case UOP_CALL:
     case UOP_PART:
         return check_call(g, u);
-    case UOP_GIVEN:
+    case UOP_CUSTOM:
         return check_given(u);
     case UOP_ASSIGN:
         return check_assign(g, u);

@@ -201,7 +201,7 @@ struct uop_wgmma {
 
 #define UOP_WGMMA_ROW_BYTES 128u
 #define UOP_WGMMA_ALIGN     1024u /* of LOCAL memory */
-#define UOP_BOX_ROWS        256   /* that a BOX has at most */
+#define UOP_TMA_COPY_ROWS   256   /* that a TMA_COPY has at most */
 
 static inline bool
 uop_is_wgmma(const struct uop *u)

@@ -1,4 +1,4 @@
-/* Attention in one kernel, by WGMMA and BOXes (lower/attention/attention.h).
+/* Attention in one kernel, by WGMMA and TMA_COPYs (lower/attention/attention.h).
  *
  * A group of four warps has 64 rows of queries; the scores and the results stay
  * in registers, and what a thread has of the scores is what it has to hold of
@@ -6,7 +6,7 @@
  *
  *   scores of tile 0, exponentials
  *   turn j of the others:
- *           TURN: begin the results with v of j - 1 and the scores of j
+ *           PINGPONG: begin the results with v of j - 1 and the scores of j
  *           copy k of j - 2 + ahead, v of the one before that
  *           wait; maxima, exponentials; scale the results
  *   results with v of the last tile
@@ -186,7 +186,7 @@ fits(const struct state *s)
 
 /* ---- copies ---- */
 
-/* The BOXes of a tile, the which-th, where `gate` holds; effects to out[]. */
+/* The TMA_COPYs of a tile, the which-th, where `gate` holds; effects to out[]. */
 static uint32_t
 copy_tile(struct state *s, const struct attend_nv_side *side,
           const struct uop *tile, const struct uop *which,
@@ -211,13 +211,13 @@ copy_tile(struct state *s, const struct attend_nv_side *side,
     for (at = 0; at < side->n; at += ROW) {
         src[1] = op2(c, UOP_ADD, slot, at * c->tile);
         src[3] = op2(c, UOP_ADD, origin, element_at(side->n, at));
-        out[n++] = uop_new(c->g, UOP_BOX, UOP_VOID, 1,
+        out[n++] = uop_new(c->g, UOP_TMA_COPY, UOP_VOID, 1,
                            (union uop_arg){.i = c->tile}, src, 6);
     }
     return n;
 }
 
-/* The BOXes of what LOCAL memory has of the work-group's queries; effects to
+/* The TMA_COPYs of what LOCAL memory has of the work-group's queries; effects to
  * out[]. */
 static uint32_t
 copy_queries(struct state *s, const struct uop **out)
@@ -242,7 +242,7 @@ copy_queries(struct state *s, const struct uop **out)
         for (at = s->n_held; at < w->k.n; at += ROW) {
             src[1] = num(c, (group * n_boxed(s) + at - s->n_held) * GROUP_ROWS);
             src[3] = op2(c, UOP_ADD, origin, element_at(w->k.n, at));
-            out[n++] = uop_new(c->g, UOP_BOX, UOP_VOID, 1,
+            out[n++] = uop_new(c->g, UOP_TMA_COPY, UOP_VOID, 1,
                                (union uop_arg){.i = GROUP_ROWS}, src, 6);
         }
     }
@@ -431,7 +431,7 @@ scale_results(struct state *s, const struct uop *when)
         uop_alu2(w->c.g, UOP_MUL, all, attend_nv_lanes(w, by, all->lanes)));
 }
 
-/* A BARRIER or TURN behind `after`: all tiles but the last `arg` COMMITs' are
+/* A BARRIER or PINGPONG behind `after`: all tiles but the last `arg` COMMITs' are
  * there. */
 static const struct uop *
 barrier(struct state *s, enum uop_op op, int64_t arg,
@@ -516,10 +516,10 @@ make_turn(struct state *s, const struct uop *before, const struct uop **out)
 
     turn = op2(&w->c, UOP_ADD, before, 1);
     w->now = add(&w->c, w->first, turn);
-    src[0] = barrier(s, UOP_TURN, s->ahead - 3, src, 1);
+    src[0] = barrier(s, UOP_PINGPONG, s->ahead - 3, src, 1);
     made = begin_results(s, before, attend_get(&w->c, s->exps, w->range));
     made = begin_scores(s, turn, made);
-    made = uop_new(w->c.g, UOP_TURN_END, UOP_VOID, 1, no_arg, &made, 1);
+    made = uop_new(w->c.g, UOP_PINGPONG_END, UOP_VOID, 1, no_arg, &made, 1);
     src[0] = copy_turn(s, op2(&w->c, UOP_ADD, turn, s->ahead - 2), made);
     made = wait(s, src[0]);
     take_scores(s, made);

@@ -1,6 +1,6 @@
-/* BOXes: a tile for WGMMA that lies in its buffer as rows of whole 16 bytes is
+/* TMA_COPYs: a tile for WGMMA that lies in its buffer as rows of whole 16 bytes is
  * copied by one thread, a box of rows at a time. All of it must be there: what
- * a LOAD's gate or clamps leave out is no BOX's. */
+ * a LOAD's gate or clamps leave out is no TMA_COPY's. */
 #include "lower/expand/expand_internal.h"
 
 #include "uops/wmma.h"
@@ -77,7 +77,7 @@ expand_add_boxes(struct expand *e, const struct expand_stage *s,
         src[3] = expand_op_num(e, UOP_ADD, origin, i / n_rows);
         *store = (struct expand_store){
             .memory = s->memory, .index = src[1], .value = s->load};
-        store->made = uop_new(e->g, UOP_BOX, UOP_VOID, 1,
+        store->made = uop_new(e->g, UOP_TMA_COPY, UOP_VOID, 1,
                               (union uop_arg){.i = n_rows}, src, 6);
     }
     return uop_graph_status(e->g);

@@ -35,7 +35,7 @@ struct expand_stage {
     int64_t size;             /* elements of a tile, with padding */
     const struct uop *memory; /* the array, behind the copy's BARRIER */
     const struct uop *half;   /* where in it the present tile begins */
-    int64_t box_stride;       /* elements from row to row; 0: no BOXes */
+    int64_t box_stride;       /* elements from row to row; 0: no TMA_COPYs */
     /* Behind `line` elements of rows of steps there are `line_pad` others, and
      * behind `block` elements, 0: none, `block_pad`. line 0: neither. */
     int64_t line, line_pad, block, block_pad;
@@ -216,11 +216,11 @@ const struct uop *expand_wgmma_index(struct expand *e,
                                      const struct uop *output,
                                      const struct uop *step);
 
-/* BOXes (expand_box.c). How far apart in the buffer are the rows of the
- * operand's tiles? 0: BOXes cannot copy these. */
+/* TMA_COPYs (expand_box.c). How far apart in the buffer are the rows of the
+ * operand's tiles? 0: TMA_COPYs cannot copy these. */
 int64_t expand_box_stride(const struct expand *e, const struct expand_stage *s);
 
-/* The BOXes of the tile with number `tile`, where `gate` (NULL: always)
+/* The TMA_COPYs of the tile with number `tile`, where `gate` (NULL: always)
  * holds, to the part of the array that begins at `half`. */
 BELL_MUST_CHECK bell_status expand_add_boxes(struct expand *e,
                                              const struct expand_stage *s,
@@ -265,7 +265,7 @@ BELL_MUST_CHECK bell_status expand_halves(struct expand *e,
                                           const struct kernel_group *group,
                                           bool *out_done);
 
-/* The product of kernel.tiled: its operands' packing, the TILES, and what it
+/* The product of kernel.tiled: its operands' packing, the TILE_MATMUL, and what it
  * made (expand_tiles.c). */
 BELL_MUST_CHECK bell_status expand_tiles(struct expand *e,
                                          const struct kernel_group *group);

@@ -658,8 +658,8 @@ expand_turn_store(struct expand *e, const struct uop *store)
             part[i] = expand_value(e, store->src[2], 2);
             e->digit[columns]++;
         }
-        src[2] = uop_new(e->g, UOP_QUAD_TURN, store->src[2]->dtype, 2 * QUAD,
-                         no_arg, part, QUAD);
+        src[2] = uop_new(e->g, UOP_QUAD_TRANSPOSE, store->src[2]->dtype,
+                         2 * QUAD, no_arg, part, QUAD);
         src[2] = uop_make(e->g, UOP_STORE, UOP_VOID, 1, store->arg, src,
                           store->n_src);
         BELL_TRY(expand_add_store(e, kernel_deps(e->k, store), src[2]));

@@ -1143,7 +1143,7 @@ copy_next(struct expand *e)
     uint32_t i, n = 0;
     bool waits;
 
-    /* a BOX that is never copied still counts turns */
+    /* a TMA_COPY that is never copied still counts turns */
     for (i = 0; i < e->n_stages; i++) {
         if (e->stages[i].box_stride || !is_never(next.gate))
             BELL_TRY(copy_operand(e, &e->stages[i], &next, &e->next));

@@ -1,7 +1,7 @@
 /* Products by a CPU's tile registers.
  *
  * The columns' operand is packed first, as in expand_pack.c, in words of 4
- * bytes that hold neighbouring steps of a column. A TILES makes 32 x 32 results
+ * bytes that hold neighbouring steps of a column. A TILE_MATMUL makes 32 x 32 results
  * in LOCAL memory, from where what follows takes them as vectors.
  */
 #include "lower/expand/expand_internal.h"
@@ -163,7 +163,7 @@ expand_tiles(struct expand *e, const struct kernel_group *group)
     src[5] = expand_op_num(e, UOP_MUL, panel_number(e, &t), t.n_words * TILE);
     src[6] = expand_num(e, kernel_coef(e->k, t.rows->src[1], t.row));
     after[0] = src[0];
-    after[1] = uop_new(e->g, UOP_TILES, UOP_VOID, 1,
+    after[1] = uop_new(e->g, UOP_TILE_MATMUL, UOP_VOID, 1,
                        (union uop_arg){.i = t.n_steps}, src, 7);
     after[0] = uop_new(e->g, UOP_AFTER, reduce->dtype, 1, no_arg, after, 2);
     for (copy = 0; copy < inst->n_copies; copy++) {

@@ -127,7 +127,7 @@ compute_deps(struct kernel *k)
             k->deps[i] &= ~bound;
             k->reduce_ranges |= bound;
             k->levels[i]++;
-        } else if (u->op == UOP_ORDER) {
+        } else if (u->op == UOP_SORT) {
             uint64_t bound = (uint64_t)1 << kernel_range_no(k, u->src[1]);
             k->deps[i] &= ~bound;
             k->reduce_ranges |= bound;

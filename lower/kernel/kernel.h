@@ -56,7 +56,7 @@ struct kernel {
     const struct uop *ranges[KERNEL_MAX_RANGES]; /* by id: nest order */
     int64_t sizes[KERNEL_MAX_RANGES];            /* -1: not a constant */
     uint32_t n_ranges;
-    uint64_t reduce_ranges; /* those that a REDUCE or an ORDER binds */
+    uint64_t reduce_ranges; /* those that a REDUCE or a SORT binds */
 
     uint64_t *deps;   /* by place: ranges that the value varies with */
     uint32_t *levels; /* by place: longest chain of REDUCEs below */
@@ -78,7 +78,7 @@ struct kernel {
      * that which varies with the VECTOR, with `packs_rows` the other too. */
     uint64_t packed;
     bool packs_rows;
-    bool tiled;  /* the product is one of TILES */
+    bool tiled;  /* the product is one of TILE_MATMUL */
     bool digits; /* sums are made as kernel_find_digits says of them */
     /* The one sum goes over the rows of a matrix as they lie, those of its
      * columns, which the one range in `packed` counts, in LOCAL memory. */

@@ -16,11 +16,11 @@
 #include "lower/opt/opt_told.h"
 
 #define MIN_FLOPS       1e6
-#define MIN_DEPTH       16   /* steps of the sum */
-#define MIN_REUSE       4    /* tiles that read a panel; one of TILES will do */
+#define MIN_DEPTH       16 /* steps of the sum */
+#define MIN_REUSE       4 /* tiles that read a panel; one of TILE_MATMUL will do */
 #define MAX_UNROLL      4    /* steps */
 #define GROUPS_A_THREAD 4    /* work-groups: few, as each packs */
-#define TILE            32   /* rows and columns that TILES makes */
+#define TILE            32   /* rows and columns that TILE_MATMUL makes */
 #define LOAD_COST       0.5  /* of columns, over the work of a row */
 #define WORTH_IT        0.97 /* of the values, for tiles of many vectors */
 #define MAX_VECTORS     6    /* of a tile's width */
@@ -136,7 +136,7 @@ is_tile_operand(const struct kernel *k, const struct uop *u,
            kernel_coef(k, u->src[0]->src[1], inner) != KERNEL_NONAFFINE;
 }
 
-/* May TILES do it? Rows lie along the sum, which is whole steps. */
+/* May TILE_MATMUL do it? Rows lie along the sum, which is whole steps. */
 static bool
 fits_tiles(const struct kernel *k, const struct operands *p, uint32_t row,
            uint32_t column, uint32_t inner)

@@ -45,7 +45,7 @@ order_find(const struct kernel *k, struct order *out)
     const struct uop *store = k->sink->src[0], *u;
 
     if (k->sink->n_src != 1 || store->op != UOP_STORE ||
-        store->src[2]->op != UOP_ORDER)
+        store->src[2]->op != UOP_SORT)
         return false;
     u = store->src[2];
     *out = (struct order){

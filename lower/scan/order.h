@@ -1,8 +1,8 @@
 /* Putting keys in order in one kernel:
  *
- *   out[.., i, ..] = ORDER(x of j, the range j, the range i)
+ *   out[.., i, ..] = SORT(x of j, the range j, the range i)
  *
- * which is how an EXCHANGE of more keys than a thread has registers for is
+ * which is how a SORT_AXIS of more keys than a thread has registers for is
  * written as a kernel. A work-group has one row of keys in LOCAL memory, or
  * several short ones.
  */
@@ -16,7 +16,7 @@ struct order {
     const struct uop *store;
     const struct uop *value; /* x, a function of j and the other ranges */
     uint32_t at, from;       /* numbers of the ranges i and j */
-    bool bitonic;            /* as of EXCHANGE */
+    bool bitonic;            /* as of SORT_AXIS */
 };
 
 /* Is it? The kernel as scheduled, also where the number of rows varies. */

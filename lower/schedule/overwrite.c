@@ -147,7 +147,7 @@ may_overwrite(struct look *l, const struct uop *sink, uint32_t out, uint32_t in)
     for (i = l->n; store && i-- > 0;) {
         const struct uop *u = l->list[i];
         mark_sources(l, u, store);
-        if (u->op == UOP_REDUCE || u->op == UOP_ORDER)
+        if (u->op == UOP_REDUCE || u->op == UOP_SORT)
             return false;
         if (u->op == UOP_LOAD && is_slot(u->src[0], out))
             return false;
@@ -179,7 +179,7 @@ sched_may_overwrite(const struct uop_graph *k, const struct uop *sink,
     struct look l;
 
     *out_may = false;
-    if (sink->src[0]->op == UOP_GIVEN)
+    if (sink->src[0]->op == UOP_CUSTOM)
         return BELL_OK; /* nobody knows what it does */
     for (i = 0; i < n && good; i++) {
         const struct uop *part = packed ? sink->src[i] : sink;

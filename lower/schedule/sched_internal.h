@@ -220,7 +220,7 @@ BELL_MUST_CHECK bell_status sched_kernel(struct sched *s, uint32_t node,
 static inline bool
 sched_is_given(const struct sched_item *item)
 {
-    return item->sink->src[0]->op == UOP_GIVEN;
+    return item->sink->src[0]->op == UOP_CUSTOM;
 }
 
 /* Makes one of kernels that share loops and values; fixed[] are the items to

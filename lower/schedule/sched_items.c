@@ -278,7 +278,7 @@ build_given(struct sched *s, struct sched_plan *plan, uint32_t at,
                             NULL, 0);
     }
     arg.i = u->arg.dims->d[0];
-    given = uop_new(s->k, UOP_GIVEN, UOP_VOID, 1, arg, params, n);
+    given = uop_new(s->k, UOP_CUSTOM, UOP_VOID, 1, arg, params, n);
     arg.i = 0;
     item->sink = uop_new(s->k, UOP_SINK, UOP_VOID, 1, arg, &given, 1);
     item->n_outs = n_out;

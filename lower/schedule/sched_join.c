@@ -96,7 +96,7 @@ note_node(const struct joiner *j, struct part *part, const struct uop *u)
             part->loads[part->n_loads++] = u;
         else
             part->fixed = true;
-    } else if (u->op == UOP_ORDER) {
+    } else if (u->op == UOP_SORT) {
         part->fixed = true; /* lower/scan/order.h */
     }
 }

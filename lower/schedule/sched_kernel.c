@@ -566,12 +566,12 @@ build_order(struct builder *b)
     value[1] = from->e[1];
     value[2] = to->e[1];
     put[1] = sched_idx_linear(b->s, to, node->shape);
-    put[2] = uop_new(k, UOP_ORDER, node->u->dtype, 1, node->u->arg, value, 3);
+    put[2] = uop_new(k, UOP_SORT, node->u->dtype, 1, node->u->arg, value, 3);
     store = uop_new(k, UOP_STORE, UOP_VOID, 1, none, put, 3);
     return uop_new(k, UOP_SINK, UOP_VOID, 1, none, &store, 1);
 }
 
-/* A kernel of EXCHANGE has all that are exchanged at hand. */
+/* A kernel of SORT_AXIS has all that are exchanged at hand. */
 static const struct uop *
 build_exchange(struct builder *b)
 {
@@ -654,7 +654,7 @@ sched_kernel(struct sched *s, uint32_t node, const struct uop **out_sink,
     assert(s->nodes[node].kernel != SCHED_NONE);
     map_init(&b.by_hash);
     sink =
-        s->nodes[node].u->op == UOP_EXCHANGE ? build_exchange(&b) : build(&b);
+        s->nodes[node].u->op == UOP_SORT_AXIS ? build_exchange(&b) : build(&b);
     map_fini(&b.by_hash);
     host_free(b.frames);
     host_free(b.children);

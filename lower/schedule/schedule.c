@@ -1053,7 +1053,7 @@ store_before_call(struct planner *p, uint32_t at)
     }
 }
 
-/* An EXCHANGE or a SCAN has what it is of computed element by element: of
+/* A SORT_AXIS or a SCAN has what it is of computed element by element: of
  * reductions there would be too many in its kernel, one after the other. */
 static void
 store_before_exchange(struct planner *p)
@@ -1067,7 +1067,7 @@ store_before_exchange(struct planner *p)
         node->reduces = u->op == UOP_REDUCE_AXIS;
         for (i = 0; i < u->n_src; i++)
             node->reduces |= p->s.nodes[sched_source(&p->s, at, i)].reduces;
-        if ((u->op == UOP_EXCHANGE || u->op == UOP_SCAN) && node->reduces) {
+        if ((u->op == UOP_SORT_AXIS || u->op == UOP_SCAN) && node->reduces) {
             i = sched_base_of(&p->s, sched_source(&p->s, at, 0));
             p->s.nodes[i].forced = p->s.nodes[i].u->op != UOP_BUFFER;
         }
@@ -1089,7 +1089,7 @@ schedule_nodes(struct planner *p, const struct uop *const *roots,
     }
     for (at = 0; at < p->s.n_nodes; at++) {
         switch (p->s.nodes[at].u->op) {
-        case UOP_EXCHANGE:
+        case UOP_SORT_AXIS:
         case UOP_SCAN:
             p->s.nodes[at].forced = apart = true;
             break;

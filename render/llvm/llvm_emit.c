@@ -608,7 +608,7 @@ emit_one(struct llvm_emit *e, const struct uop *u)
         return get_acc(e, u);
     case UOP_ACC_SET:
         return set_acc(e, u);
-    case UOP_TILES:
+    case UOP_TILE_MATMUL:
         return llvm_emit_tiles(e, u);
     case UOP_STORE:
         return llvm_emit_store(e, u);

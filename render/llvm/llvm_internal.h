@@ -46,7 +46,7 @@ struct llvm_dialect {
     /* An op on these values in the processor's own way, or NULL: as usual. */
     LLVMValueRef (*approximate)(struct llvm_emit *e, const struct uop *u,
                                 LLVMValueRef *v);
-    /* A TILES at these addresses: results, A, B. NULL: there is none. */
+    /* A TILE_MATMUL at these addresses: results, A, B. NULL: there is none. */
     void (*tiles)(struct llvm_emit *e, const struct uop *u,
                   const LLVMValueRef *at);
     /* A BYTE_DOT of these values; NULL: there is none. */
@@ -277,7 +277,7 @@ BELL_MUST_CHECK bell_status llvm_job_run(struct llvm_job *job);
 BELL_MUST_CHECK bell_status llvm_refuse(const struct llvm_emit *e,
                                         const struct uop *u, const char *why);
 
-/* TILES on the host (host_tiles.c); at[]: where results, rows and columns
+/* TILE_MATMUL on the host (host_tiles.c); at[]: where results, rows and columns
  * begin. */
 void llvm_host_tiles(struct llvm_emit *e, const struct uop *u,
                      const LLVMValueRef *at);

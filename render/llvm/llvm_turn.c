@@ -38,7 +38,8 @@ is_border(const struct uop *u, const struct uop *memory)
     if (u->op == UOP_STORE)
         return uop_memory(u->src[0]) == memory;
     return u->op == UOP_RANGE || u->op == UOP_END || u->op == UOP_IF ||
-           u->op == UOP_ENDIF || u->op == UOP_TILES || u->op == UOP_BARRIER;
+           u->op == UOP_ENDIF || u->op == UOP_TILE_MATMUL ||
+           u->op == UOP_BARRIER;
 }
 
 uint32_t

@@ -611,7 +611,7 @@ estimate_regs(const char *text, uint64_t n_threads)
     return (uint32_t)(n < most ? n : most);
 }
 
-/* The maps of its BOXes as variables, in the arena. */
+/* The maps of its TMA_COPYs as variables, in the arena. */
 static bell_status
 add_maps(struct nv_container_desc *desc, const struct lower_program *program,
          struct arena *arena)
@@ -628,10 +628,11 @@ add_maps(struct nv_container_desc *desc, const struct lower_program *program,
                                             &maps[i], false};
     }
     desc->vars = vars;
-    return arena->failed ? bell_fail(BELL_E_NO_MEMORY,
-                                     "%s: out of memory for %u maps of BOXes",
-                                     program->name, desc->n_vars)
-                         : BELL_OK;
+    return arena->failed
+               ? bell_fail(BELL_E_NO_MEMORY,
+                           "%s: out of memory for %u maps of TMA_COPYs",
+                           program->name, desc->n_vars)
+               : BELL_OK;
 }
 
 bell_status
@@ -654,7 +655,7 @@ render_nv_container_program(const struct lower_program *program,
     uint32_t i;
 
     for (i = 0; i < program->n_ops; i++) {
-        if (program->ops[i]->op == UOP_TURN)
+        if (program->ops[i]->op == UOP_PINGPONG)
             desc.n_barriers = ptx_n_barriers(program);
         else if (program->ops[i]->op == UOP_BARRIER && !desc.n_barriers)
             desc.n_barriers = 1;

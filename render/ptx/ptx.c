@@ -522,12 +522,12 @@ emit_one(struct ptx_emit *e, const struct uop *u)
     case UOP_BARRIER:
         emit_barrier(e, u);
         return BELL_OK;
-    case UOP_TURN:
+    case UOP_PINGPONG:
         ptx_take_turn(e);
         if (e->n_maps)
             ptx_note_boxes(e, u);
         return BELL_OK;
-    case UOP_TURN_END:
+    case UOP_PINGPONG_END:
         ptx_end_turn(e);
         return BELL_OK;
     case UOP_COPY:
@@ -535,7 +535,7 @@ emit_one(struct ptx_emit *e, const struct uop *u)
     case UOP_WMMA_ROWS:
         BELL_TRY(ptx_emit_rows(e, u, &v));
         return set_value(e, u, &v);
-    case UOP_BOX:
+    case UOP_TMA_COPY:
         return ptx_emit_box(e, u);
     case UOP_COMMIT:
         if (e->has_copies)
@@ -586,7 +586,7 @@ choose_order(struct ptx_emit *e)
         e->has_copies |= e->ops[i]->op == UOP_COPY;
         e->has_commits |= e->ops[i]->op == UOP_COMMIT;
         e->has_wgmma |= uop_is_wgmma(e->ops[i]);
-        e->has_turns |= e->ops[i]->op == UOP_TURN;
+        e->has_turns |= e->ops[i]->op == UOP_PINGPONG;
         e->is_shared_stored |= e->ops[i]->op == UOP_STORE &&
                                uop_memory(e->ops[i]->src[0])->op == UOP_LOCAL;
     }

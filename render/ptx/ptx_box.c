@@ -1,4 +1,4 @@
-/* BOX: cp.async.bulk.tensor, by which the card itself copies rows of a matrix
+/* TMA_COPY: cp.async.bulk.tensor, by which the card itself copies rows of a matrix
  * to shared memory and says so to an mbarrier.
  *
  * What it copies from is said by a tensor map, 128 bytes in global memory. Ours
@@ -62,13 +62,13 @@ ptx_box_maps(const struct lower_program *p, struct arena *arena,
     uint32_t i, j, most = 0, n = 0;
 
     for (i = 0; i < p->n_ops; i++)
-        most += p->ops[i]->op == UOP_BOX;
+        most += p->ops[i]->op == UOP_TMA_COPY;
     *out_maps = maps = arena_calloc(arena, most + 1, sizeof(*maps));
     if (!maps)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for %u BOXes",
+        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for %u TMA_COPYs",
                          p->name, most);
     for (i = 0; i < p->n_ops; i++) {
-        if (p->ops[i]->op != UOP_BOX)
+        if (p->ops[i]->op != UOP_TMA_COPY)
             continue;
         make_map(p->ops[i], &map);
         for (j = 0; j < n && memcmp(&maps[j], &map, sizeof(map)); j++)

@@ -95,11 +95,11 @@ struct ptx_emit {
     bool is_shared_stored; /* by threads: there is a STORE to a LOCAL */
     const struct ptx_map *maps;
     uint32_t n_maps, n_boxes, n_box_waits;
-    /* Of BOXes (ptx_box.c): where the mbarriers lie, turns that COMMITs have
+    /* Of TMA_COPYs (ptx_box.c): where the mbarriers lie, turns that COMMITs have
      * ended, the one that the next WGMMA awaits; is it thread 0? */
     struct ptx_opnd mbarriers, turn, awaited, is_first;
     bool is_box_awaited;
-    /* Of TURNs (ptx_turn.c): is the thread of that group? */
+    /* Of PINGPONGs (ptx_turn.c): is the thread of that group? */
     struct ptx_opnd of_group[PTX_MAX_GROUPS];
     unsigned min_version;       /* of PTX, times ten, for what was used */
     struct map locals;          /* LOCAL's id -> offset << 32 | register */
@@ -171,7 +171,7 @@ BELL_MUST_CHECK bell_status ptx_emit_wmma(struct ptx_emit *e,
 /* WGMMA (ptx_wgmma.c). */
 BELL_MUST_CHECK bell_status ptx_emit_wgmma(struct ptx_emit *e,
                                            const struct uop *u);
-/* QUAD_TURN, whose sources are v[0..3]. */
+/* QUAD_TRANSPOSE, whose sources are v[0..3]. */
 void ptx_emit_quad_turn(struct ptx_emit *e, const struct uop *u,
                         const struct ptx_value *v, struct ptx_opnd *out_lanes);
 /* Cuts a result in .b32 to an 8- or 16-bit dtype, in place. */
@@ -215,7 +215,7 @@ BELL_MUST_CHECK bell_status ptx_declare_locals(struct ptx_emit *e);
 /* A COPY (ptx_copy.c). */
 BELL_MUST_CHECK bell_status ptx_emit_copy(struct ptx_emit *e,
                                           const struct uop *u);
-/* BOXes (ptx_box.c). The maps that a program has, in the arena; variables of the
+/* TMA_COPYs (ptx_box.c). The maps that a program has, in the arena; variables of the
  * module, map0, map1 and so on. */
 BELL_MUST_CHECK bell_status ptx_box_maps(const struct lower_program *p,
                                          struct arena *arena,
@@ -229,13 +229,13 @@ void ptx_begin_boxes(struct ptx_emit *e);
 void ptx_commit_boxes(struct ptx_emit *e);
 void ptx_note_boxes(struct ptx_emit *e, const struct uop *barrier);
 void ptx_await_boxes(struct ptx_emit *e);
-/* TURNs (ptx_turn.c): where the kernel begins, at a TURN, at a TURN_END, where
+/* PINGPONGs (ptx_turn.c): where the kernel begins, at a PINGPONG, at a PINGPONG_END, where
  * the kernel ends. */
 void ptx_begin_turns(struct ptx_emit *e);
 void ptx_take_turn(struct ptx_emit *e);
 void ptx_end_turn(struct ptx_emit *e);
 void ptx_close_turns(struct ptx_emit *e);
-/* Of a program with TURNs. */
+/* Of a program with PINGPONGs. */
 uint32_t ptx_n_barriers(const struct lower_program *p);
 /* WMMA_ROWS (ptx_mma.c). */
 BELL_MUST_CHECK bell_status ptx_emit_rows(struct ptx_emit *e,

@@ -33,7 +33,7 @@ all_local_bytes(const struct lower_program *p)
     for (i = 0; i < p->n_ops; i++) {
         if (p->ops[i]->op == UOP_LOCAL)
             n += local_bytes(p->ops[i]);
-        else if (p->ops[i]->op == UOP_BOX)
+        else if (p->ops[i]->op == UOP_TMA_COPY)
             mbarriers = PTX_MBARRIER_BYTES;
     }
     return n + mbarriers;

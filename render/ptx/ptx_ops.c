@@ -625,7 +625,7 @@ emit_by_op(struct ptx_emit *e, const struct uop *u, const struct ptx_value *v,
         return emit_shuffle(e, u, v, out);
     case UOP_WMMA:
         return ptx_emit_wmma(e, u, v, out);
-    case UOP_QUAD_TURN:
+    case UOP_QUAD_TRANSPOSE:
         ptx_emit_quad_turn(e, u, v, out);
         return BELL_OK;
     default:

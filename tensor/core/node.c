@@ -598,6 +598,6 @@ tn_exchange(struct bell_context *ctx, const struct uop *u, bool bitonic)
     union uop_arg arg = {.i = bitonic};
 
     return tn_bad(u) ? u
-                     : uop_new_shaped(&ctx->graph, UOP_EXCHANGE, u->dtype, arg,
+                     : uop_new_shaped(&ctx->graph, UOP_SORT_AXIS, u->dtype, arg,
                                       &u, 1, tn_shape(ctx, u));
 }

@@ -269,7 +269,7 @@ const struct uop *tn_gather(struct bell_context *ctx, const struct uop *x,
 const struct uop *tn_sums(struct bell_context *ctx, const struct uop *u,
                           uint32_t axis, bool back);
 
-/* UOP_EXCHANGE. */
+/* UOP_SORT_AXIS. */
 const struct uop *tn_exchange(struct bell_context *ctx, const struct uop *u,
                               bool bitonic);
 /* The most elements of an axis that may be ordered. */

@@ -11,7 +11,7 @@
  * order.
  *
  * A kernel has 2^EXCHANGE_BITS keys in registers and does as many stages of that
- * (UOP_EXCHANGE); then keys lie as [n][rows], so that rows are neighbours. On a
+ * (UOP_SORT_AXIS); then keys lie as [n][rows], so that rows are neighbours. On a
  * GPU it has more in memory that threads share, if they are neighbours: then
  * keys lie as [rows][n].
  */

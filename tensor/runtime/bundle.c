@@ -293,7 +293,7 @@ add_ir(struct rt_bundle *b, const struct tensor_runtime *rt,
 
     *out_ir = 0;
     if (!b->keeps_ir || kernel->sink->src[0]->op == UOP_SINK ||
-        kernel->sink->src[0]->op == UOP_GIVEN || b->ir.n > UINT32_MAX)
+        kernel->sink->src[0]->op == UOP_CUSTOM || b->ir.n > UINT32_MAX)
         return BELL_OK;
     BELL_TRY(uop_print(&rt->kernels, &kernel->sink, 1, &text));
     *out_ir = (uint32_t)b->ir.n;

@@ -86,7 +86,7 @@ count_steps(const struct lower_program *program)
     for (i = 0; i < program->n_ops; i++) {
         if (program->ops[i]->op == UOP_RANGE ||
             program->ops[i]->op == UOP_LOCAL ||
-            program->ops[i]->op == UOP_TILES)
+            program->ops[i]->op == UOP_TILE_MATMUL)
             return 0;
         n += program->ops[i]->lanes;
     }

@@ -14,7 +14,7 @@ rt_given_of(const struct tensor_runtime *rt, const struct uop *sink)
 {
     const struct uop *u = sink->src[0];
 
-    return u->op == UOP_GIVEN ? rt->givens->list[u->arg.i] : NULL;
+    return u->op == UOP_CUSTOM ? rt->givens->list[u->arg.i] : NULL;
 }
 
 /* "AMD", or "AMD:gfx1100". */

@@ -793,7 +793,7 @@ find_schedule(struct tensor_runtime *rt, const struct rt_plan *plan,
     if (map_get(&rt->kernel_of, rt_key(rt, item->sink)) ||
         map_get(&rt->schedule_of, rt_key(rt, item->sink)) ||
         item->sink->src[0]->op == UOP_SINK ||
-        item->sink->src[0]->op == UOP_GIVEN ||
+        item->sink->src[0]->op == UOP_CUSTOM ||
         (rt->tune.stop && *rt->tune.stop))
         return BELL_OK;
     if (rt->tune.searches_again ||

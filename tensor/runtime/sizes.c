@@ -520,7 +520,7 @@ read_node(struct reader *r, struct uop_graph *g, const struct uop *u,
     r->is_refused |= op == UOP_ASSIGN || op == UOP_CALL;
     /* its network is one of so many keys */
     r->is_refused |=
-        op == UOP_EXCHANGE && r->sized->places[r->first[u->id] + 1].a != 0;
+        op == UOP_SORT_AXIS && r->sized->places[r->first[u->id] + 1].a != 0;
     return g->failed
                ? &uop_failed
                : uop_new_shaped(g, op, u->dtype, arg, src, u->n_src, shape);

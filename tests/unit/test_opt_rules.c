@@ -215,7 +215,7 @@ test_tile_registers(void **state)
         lk_build(&f.k, lk_find(cases[i / 2].name), cases[i / 2].d);
         assert_int_equal(lower_kernel(&f.k.g, f.k.sink, &target, &f.p),
                          BELL_OK);
-        assert_int_equal(count(&f, UOP_TILES, 0), n);
+        assert_int_equal(count(&f, UOP_TILE_MATMUL, 0), n);
         assert_int_equal(count(&f, UOP_ACC, 0) == 0, n);
         end(&f);
     }

@@ -356,7 +356,7 @@ exchange(const struct uop *x, int64_t bitonic)
 {
     union uop_arg arg = {.i = bitonic};
 
-    return uop_new_shaped(&graph, UOP_EXCHANGE, x->dtype, arg, &x, 1,
+    return uop_new_shaped(&graph, UOP_SORT_AXIS, x->dtype, arg, &x, 1,
                           uop_shape(&graph, x));
 }
 

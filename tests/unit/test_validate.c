@@ -112,7 +112,7 @@ test_arithmetic(void **state)
     "%20 = const.i64 " from "\n%30 = const.i64 " to                            \
     "\n%21 = range.i64 #2:loop %30\n%22 = range.i64 #3:reduce %20\n"           \
     "%23 = param.i64 #2\n%24 = load.i64 %23, %22\n"                            \
-    "%25 = order.i64 #" arg " %24, %22, " place                                \
+    "%25 = sort.i64 #" arg " %24, %22, " place                                 \
     "\n%26 = store.void %23, %21, %25\n%27 = sink.void %26\nroots %27"
 
 static void
@@ -223,10 +223,10 @@ test_tensors(void **state)
         {"%9 = gather.f32 #2 %0, %1 : [4, 6]\nroots %9", "disagree"},
         {"%9 = gather.f32 #1 %0, %0 : [4, 6]\nroots %9", "no integer"},
         {"%8 = iota.i64 #40 : [40]\n%9 = reshape.i64 [5, 4, 2] %8 : [5, 4, 2]\n"
-         "%10 = exchange.i64 #1 %9 : [5, 4, 2]\nroots %10",
+         "%10 = sort_axis.i64 #1 %9 : [5, 4, 2]\nroots %10",
          NULL},
         {"%8 = iota.i64 #40 : [40]\n%9 = reshape.i64 [4, 5, 2] %8 : [4, 5, 2]\n"
-         "%10 = exchange.i64 #1 %9 : [4, 5, 2]\nroots %10",
+         "%10 = sort_axis.i64 #1 %9 : [4, 5, 2]\nroots %10",
          "along 2, 4, .. 4096"},
         {"%9 = contiguous.f32 %0 : [4, 6]\nroots %9", NULL},
         {"%9 = contiguous.f32 %0 : [6, 4]\nroots %9", "another shape"},
@@ -311,8 +311,9 @@ test_programs(void **state)
         {HELD("64", "135266368"), "no shape has 64 columns and 8 x 16 steps"},
         {HELD("64", "8725200960"), NULL}, /* B is turned */
         {HELD("16", "8624537664"), NULL}, /* B is turned */
-        {"%9 = turn.void #1 %7\n%10 = turn_end.void %9\nroots %10", NULL},
-        {"%9 = turn.void #1 %3\nroots %9", "source 0 is no effect"},
+        {"%9 = pingpong.void #1 %7\n%10 = pingpong_end.void %9\nroots %10",
+         NULL},
+        {"%9 = pingpong.void #1 %3\nroots %9", "source 0 is no effect"},
         {"%9 = if.void %3\nroots %9", "source 0 is f32, not bool"},
         {"%9 = endif.void %7\nroots %9", "source 0 is no IF"},
         {"%9 = reduce.f32 #add %3, %1\nroots %9", "must not occur in stage P"},
