@@ -2,15 +2,16 @@
  * tools have tables by family only.
  *
  * src: of sm_NN: CUDA C++ Programming Guide, "Technical Specifications per
- * Compute Capability", and hw/nv/PTX.md (registers, warps, groups: lead); of
- * gfxNNN: LLVM, "User Guide for AMDGPU Backend" (granules), the ISA guides of
- * Vega 7nm, CDNA 1 to 3 and RDNA 1 to 4 (registers, waves, LDS). Rates per
- * clock: lead. Machines: observed: LLVM 19's assembler. Registers of RDNA's
- * units: Linux, kfd_queue.c (kfd_get_vgpr_size_per_cu; gfx1151's since
- * December 2025). Versions of gfxNNN's parts: Linux, amdgpu_discovery.c and
- * kfd_device.c, L2: kfd_crat.c; lead: of RDNA's, which version of the copy
- * engine and bus interface goes with which chip, engines' numbers, and the
- * arrangement of units. PCI numbers: pci.ids.
+ * Compute Capability", and docs/hardware/nvidia-code.md,
+ * "Limits of a multiprocessor" (registers, warps, groups); of gfxNNN: LLVM,
+ * "User Guide for AMDGPU Backend" (granules), the ISA guides of Vega 7nm, CDNA
+ * 1 to 3 and RDNA 1 to 4 (registers, waves, LDS). Rates per clock: lead.
+ * Machines: observed: LLVM 19's assembler. Registers of RDNA's units: Linux,
+ * kfd_queue.c (kfd_get_vgpr_size_per_cu; gfx1151's since December 2025).
+ * Versions of gfxNNN's parts: Linux, amdgpu_discovery.c and kfd_device.c, L2:
+ * kfd_crat.c; lead: of RDNA's, which version of the copy engine and bus
+ * interface goes with which chip, engines' numbers, and the arrangement of
+ * units. PCI numbers: pci.ids.
  *
  * Products, src: NVIDIA's white papers on A100, H100 (table "comparison of A100
  * and H100"; matrix rates are at 1830 MHz, others at 1980), Ada (appendix A)

@@ -1,5 +1,5 @@
-/* What a card is: the queries of BRINGUP.md section 4; what follows from it is
- * in nv_gen.c. */
+/* Asks the kernel driver what a GPU has. nv_gen.c draws conclusions from the
+ * answers. src: docs/hardware/nvidia-kernel.md, "Queries" */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,7 +10,8 @@
 #include "hcq/nv/nv_gen.h"
 #include "ioctl/nv_uapi.h"
 
-/* GR info and FB info indices (hw/nv/BRINGUP.md section 4). */
+/* Indices of GR and FB information. src: docs/hardware/nvidia-kernel.md,
+ * "Queries" */
 enum {
     GR_SM_VERSION = 0x0c,
     GR_MAX_WARPS_PER_SM = 0x0d,

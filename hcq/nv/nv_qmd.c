@@ -12,8 +12,8 @@
 /* ---- shared memory of an SM ------------------------------------------------ */
 
 /* The sizes that an SM's shared memory can have; less than 32 KiB would hold
- * fewer blocks than an SM runs, each has 1 KiB. src: hw/nv/CUBIN.md section 4
- */
+ * fewer blocks than an SM runs, each has 1 KiB.
+ * src: docs/hardware/nvidia-code.md, "Shared memory" */
 static const uint16_t smem_sizes_kib[] = {32, 64, 100, 132, 164, 196, 228};
 
 uint32_t

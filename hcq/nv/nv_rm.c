@@ -1,4 +1,5 @@
-/* Calls to the resource manager. src: hw/nv/BRINGUP.md 1, 2, 3, 6. */
+/* Calls to the resource manager. src: docs/hardware/nvidia-kernel.md, "Device
+ * files", "Calls", "Object tree", "Memory objects", "CPU mappings". */
 #include "hcq/nv/nv_rm.h"
 
 #include <assert.h>
@@ -24,7 +25,7 @@
 /* Of the controls that are used, the largest in any branch. */
 #define CONTROL_PARAMS_BYTES 5120
 
-/* NVOS02 flags (hw/nv/BRINGUP.md section 6). */
+/* Flags of NVOS02. src: docs/hardware/nvidia-kernel.md, "Memory objects" */
 #define OS02_NONCONTIG (1u << 4)
 #define OS02_CACHED    (1u << 12)
 #define OS02_NO_MAP    (1u << 30)

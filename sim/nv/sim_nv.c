@@ -659,7 +659,8 @@ cut_mappings(struct rm_process *process, uint8_t *addr, size_t size_bytes)
     return true;
 }
 
-/* The context that RM_MAP_MEMORY left on a file. src: BRINGUP.md section 6 */
+/* The context that RM_MAP_MEMORY left on a file.
+ * src: docs/hardware/nvidia-kernel.md, "CPU mappings" */
 static int
 check_file_view(const struct rm_file *file, int fd, size_t size_bytes,
                 int flags, uint64_t offset)

@@ -11,7 +11,7 @@ import tempfile
 
 from cli import DOORBELL, Tap, expect, expect_json_error, run
 
-# hw/nv/BRINGUP.md section 15
+# src: docs/hardware/nvidia-queues.md, "Test vectors"
 COPY = ('20018000 c8b5 20048100 00000020 00000000 00000030 00000000 '
         '20018106 00001000 200180c0 00000182')
 

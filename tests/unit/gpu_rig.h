@@ -11,7 +11,8 @@
 
 #include "sim/nv/gpu/gpu.h"
 
-/* Regions that are mapped, by the addresses of BRINGUP.md section 15. */
+/* Regions that are mapped: the addresses of
+ * docs/hardware/nvidia-queues.md, "Test vectors". */
 #define RIG_SEM   0x1000200000ull /* semaphores, 64 KiB */
 #define RIG_PUSH  0x1234560000ull /* pushbuffers; code from +0x7800 */
 #define RIG_CODE  0x1234567800ull

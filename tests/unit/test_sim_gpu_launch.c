@@ -1,6 +1,6 @@
 /* The simulated NVIDIA card: the compute class, launch descriptors and
- * kernels. Descriptors are the test vectors of BRINGUP.md section 15, or those
- * with words changed by hand. */
+ * kernels. Descriptors are those of docs/hardware/nvidia-queues.md,
+ * "Test vectors", or those with words changed by hand. */
 #include "gpu_rig.h"
 
 #include <setjmp.h>

@@ -122,7 +122,8 @@ word_at(const uint8_t *data, uint32_t i)
     return word;
 }
 
-/* src: BRINGUP.md 7: a header's operation, count, subchannel, method */
+/* A header has an operation, a count, a subchannel and a method.
+ * src: docs/hardware/nvidia-queues.md, "Pushbuffers" */
 static void
 set_methods(struct replay *r, const uint8_t *data, uint32_t n_dw)
 {

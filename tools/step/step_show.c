@@ -10,7 +10,7 @@
 
 #define LANES_PER_LINE 8
 
-/* Host methods that name a semaphore. src: classes.csv, C56F and C86F */
+/* Host methods that name a semaphore. src: open-gpu-doc, clc56f.h, clc86f.h */
 #define NV_SEM_ADDR_LO 0x5cu
 #define NV_SEM_ADDR_HI 0x60u
 #define NV_SEM_EXECUTE 0x6cu

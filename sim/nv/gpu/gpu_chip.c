@@ -1,8 +1,8 @@
 /* The chips: what a card of each generation has, cut down in size; and h100,
  * which is as large as the card that tests/hw/h100 was recorded on.
  *
- * src: hw/nv/BRINGUP.md section 3 (classes), 4 (architecture, SM versions), 6
- * (shared memory sizes: CUBIN.md section 4). Numbers of GPCs and bytes are
+ * src: docs/hardware/nvidia-kernel.md, "Classes", "Queries";
+ * docs/hardware/nvidia-code.md, "Shared memory". Numbers of GPCs and bytes are
  * small: the simulated cards are. GH100's classes and engines, and all of
  * h100: observed: H100 SXM5 80 GB, 2026-11-22.
  */

@@ -1,7 +1,8 @@
 /* Requests on the device nodes: which escape goes to which file, with which
  * struct, and who does it. A request of the wrong size, on the wrong file or
  * of an unknown number fails as a system call; what RM itself refuses comes
- * back as a status in the struct. src: hw/nv/BRINGUP.md sections 1 and 2.
+ * back as a status in the struct. src: docs/hardware/nvidia-kernel.md,
+ * "Device files", "Calls".
  */
 #include "sim/nv/rm/rm.h"
 

@@ -10,10 +10,10 @@
  * that a driver which relies on zeros is found: all of an object up to
  * POISON_BYTES, of larger ones the first that many bytes.
  *
- * src: hw/nv/BRINGUP.md section 6; usermode windows:
- * NVIDIA/open-gpu-kernel-modules, usrmodeConstruct_IMPL; what is written back
- * of an allocation or mapping: observed: H100, 2026-11-22. Leads: which status
- * each wrong flag has.
+ * src: docs/hardware/nvidia-kernel.md, "Memory objects", "CPU mappings";
+ * usermode windows: NVIDIA/open-gpu-kernel-modules, usrmodeConstruct_IMPL; what
+ * is written back of an allocation or mapping: observed: H100, 2026-11-22.
+ * Leads: which status each wrong flag has.
  */
 #include "sim/nv/rm/rm.h"
 

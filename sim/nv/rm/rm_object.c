@@ -1,6 +1,6 @@
 /* Clients and their trees of objects: handles, classes, parents, freeing.
- * src: hw/nv/BRINGUP.md sections 2 (allocation), 3 (the tree). Where handles
- * of RM's choice start is a lead.
+ * src: docs/hardware/nvidia-kernel.md, "Calls", "Object tree". Where handles of
+ * RM's choice start is a lead.
  */
 #include "sim/nv/rm/rm.h"
 
