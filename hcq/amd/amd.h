@@ -7,7 +7,8 @@
  * amd_stream.c) fills indirect buffers and rings and makes no call to the
  * kernel.
  *
- * src: hw/amd/BRINGUP.md, CODEOBJ.md. No card has run any of this.
+ * src: docs/hardware/amd.md and the pages that it names. No GPU has run any
+ * of this.
  */
 #ifndef BELL_HCQ_AMD_AMD_H
 #define BELL_HCQ_AMD_AMD_H

@@ -281,7 +281,7 @@ amd_push_end(struct amd_push *push)
 /* ---- launches --------------------------------------------------------------------- */
 
 /* What code of the fifth version of the ABI finds behind its arguments.
- * src: CODEOBJ.md 6 */
+ * src: docs/hardware/amd-code.md, "Arguments" */
 struct hidden_args {
     uint32_t n_groups[3];
     uint16_t group[3], rest[3];

@@ -46,7 +46,7 @@ def pipe_amd(text, form, *args):
                           timeout=60, check=False)
 
 
-# Words of hw/amd/GOLDEN.md and BRINGUP.md section 6
+# src: docs/hardware/amd-queues.md, "Reference streams", "PM4"
 def check_amd(tap):
     wait = 'c0053c00 15 00c01000 00007f00 7 ffffffff 4'
     tap.check('packets', expect(

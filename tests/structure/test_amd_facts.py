@@ -30,7 +30,8 @@ REG_GENS = {
     'gfx11': ('gfx1100',),
     'gfx12': ('gfx1201', 'gfx12'),
 }
-# Wider than listed: a working driver writes all ones (hw/amd/GOLDEN.md).
+# Wider than listed: tinygrad writes all ones. src: docs/hardware/amd-queues.md,
+# "Reference streams"
 WIDER = {('ACQUIRE_MEM_GFX9', 'SIZE_HI'), ('ACQUIRE_MEM', 'SIZE_HI')}
 SDMA_GENS = {'v4': '4.x', 'v5': '5.2', 'v6': '6.0', 'v7': '6.0'}
 # Packets that the tables name otherwise.

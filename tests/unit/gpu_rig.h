@@ -1,5 +1,5 @@
 /* A simulated NVIDIA card under test, without a kernel driver: memory at the
- * addresses of the facts' test vectors, channels, pushbuffers of words.
+ * addresses of the test vectors, channels, pushbuffers of words.
  *
  * Asserts with cmocka. One thread uses a rig.
  */

@@ -560,7 +560,8 @@ test_inline_data(void **state)
     rig_fini(&rig);
 }
 
-/* What libcuda sends once, in the facts' words. */
+/* The state that libcuda sends once. src: docs/hardware/nvidia-queues.md,
+ * "Compute state" */
 static void
 test_state_methods(void **state)
 {

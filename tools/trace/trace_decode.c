@@ -10,7 +10,8 @@
 #include "tools/decode/decode_ir3.h"
 #include "tools/trace/trace.h"
 
-/* Of CREATE_QUEUE; others are of copy engines. src: BRINGUP.md 5 */
+/* Types of CREATE_QUEUE; others are copy engines.
+ * src: docs/hardware/amd-kernel.md, "Queues" */
 #define KFD_QUEUE_TYPE_PM4 0u
 #define KFD_QUEUE_TYPE_AQL 2u
 
@@ -86,7 +87,7 @@ decode_nv_region(struct trace_decoder *d, const struct cas_blob *blob,
 /* ---- AMD ---- */
 
 /* A node of the topology says which chip it is: the first one that is known.
- * src: BRINGUP.md 2 */
+ * src: docs/hardware/amd-kernel.md, "Topology" */
 static void
 learn_chip(struct trace_decoder *d, const struct cas_record *record)
 {

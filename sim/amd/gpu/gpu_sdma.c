@@ -1,4 +1,6 @@
-/* Copy engines: packets of rings. src: hw/amd/sdma.csv, BRINGUP.md 10. */
+/* Copy engines: packets of rings. src: docs/hardware/amd-queues.md,
+ * "Copies (SDMA)"; Linux 6.12, vega10_sdma_pkt_open.h, navi10_sdma_pkt_open.h,
+ * sdma_v6_0_0_pkt_open.h. */
 #include <string.h>
 
 #include "ioctl/sim_step.h"

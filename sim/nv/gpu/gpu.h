@@ -34,7 +34,7 @@ struct nvgpu_copy_engine {
     uint16_t caps; /* CE_GET_ALL_CAPS */
 };
 
-/* A chip as the facts give it. Plain, constant. */
+/* What a chip has. Plain, constant. */
 struct nvgpu_chip {
     const char *name;  /* "sm_90", "h100" */
     const char *board; /* "Simulated GH100" */

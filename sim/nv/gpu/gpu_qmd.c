@@ -1,4 +1,4 @@
-/* Launch descriptors: versions 3.0, 4.0 and 5.0, read straight from the facts.
+/* Launch descriptors: versions 3.0, 4.0 and 5.0, read by the class headers.
  *
  * A descriptor is refused where a bit is set that is neither of a field that
  * this card looks at nor of one that is only advice (prefetches, groups,

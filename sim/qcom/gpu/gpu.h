@@ -28,7 +28,7 @@
 #include "base/status.h"
 #include "sim/qcom/isa/shader.h"
 
-/* A chip as the facts give it. Plain; `name` is a constant. */
+/* What a chip has. Plain; `name` is a constant. */
 struct qsim_chip {
     const char *name; /* "a740" */
     char model[24];   /* as KGSL calls it */
