@@ -27,12 +27,12 @@
  * everything; guess: L2 of B200 and sm_100's rates, L40S's float16, bfloat16
  * and int32 as Ada's others have them, CDNA's float16 as its pairs of float32.
  *
- * Adreno, src: Mesa 25.0's table of chips, freedreno_devices.py
- * (hw/qcom/BRINGUP.md 3): SPs, four registers of a pair of waves, local
- * memory, static registers; of X1-85, that Mesa limits constants to 256
- * (BRINGUP.md 3). guess: that X1-45 has as few; of simulated cards, clocks,
- * memory of tiles and whether memory is coherent, which differs between
- * boards: one of each kind is here. Rates are not known.
+ * Adreno, src: Mesa 25.0, freedreno_devices.py (docs/hardware/adreno.md,
+ * "Chips", "Static registers"): SPs, four registers of a pair of waves, local
+ * memory, static registers; X1-85 has 256 constants. guess: that X1-45 has as
+ * few; of simulated cards, clocks, memory of tiles and whether memory is
+ * coherent, which differs between boards: one of each kind is here. Rates are
+ * not known.
  *
  * Bytes of L2 a clock, src: A100's white paper (guess: H100, H200, B200 have
  * as much; 5.5 to 7.4 TB/s are measured of an H100's 10), CDNA 2's and 3's

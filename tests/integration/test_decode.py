@@ -82,7 +82,8 @@ def check_amd(tap):
         err='none of ring, kernel'))
 
 
-# Words of hw/qcom/cmdstream-golden.csv, and a parity bit that is wrong
+# Words of a reference stream, and a parity bit that is wrong.
+# src: docs/hardware/adreno-queues.md, "Reference streams"
 def check_pkt7(tap):
     words = '70b30004 0 10 1 1 40a9dc83 4 5 6'
     tap.check('packets of Adreno', expect(
@@ -109,7 +110,7 @@ def check_pkt7(tap):
         out='00000: 70330004 ? TYPE7 OPCODE=0x33 COUNT=4 wrong parity\n', err='1 of 1 words'))
 
 
-# Words of hw/qcom/ir3-golden.csv
+# Words of tests/golden/ir3_golden.h
 def check_ir3(tap):
     words = 'c002001001808001 63850000000f0005 01000000ffffffff'
     tap.check('a shader', expect(

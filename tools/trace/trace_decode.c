@@ -15,7 +15,8 @@
 #define KFD_QUEUE_TYPE_PM4 0u
 #define KFD_QUEUE_TYPE_AQL 2u
 
-/* Of GETPROPERTY, where in the answer, and of GET_PARAM. src: BRINGUP.md 1, 2 */
+/* The property of GETPROPERTY, the offset in its answer, and the parameter of
+ * GET_PARAM. src: docs/hardware/adreno-kernel.md, "KGSL", "msm" */
 #define KGSL_PROP_DEVICE_INFO 1u
 #define KGSL_CHIP_ID_BYTE     4u
 #define MSM_PARAM_CHIP_ID     3u
@@ -169,7 +170,8 @@ decode_amd_region(struct trace_decoder *d, const struct trace_queue *queue,
 
 /* ---- Adreno ---- */
 
-/* What the kernel answers names the chip. src: BRINGUP.md 1, 2 */
+/* An answer of the kernel names the chip. src: docs/hardware/adreno-kernel.md,
+ * "KGSL", "msm" */
 static void
 learn_adreno(struct trace_decoder *d, const struct cas_record *record)
 {
