@@ -2,15 +2,16 @@
  * tools have tables by family only.
  *
  * src: of sm_NN: CUDA C++ Programming Guide, "Technical Specifications per
- * Compute Capability", and hw/nv/PTX.md (registers, warps, groups: lead); of
- * gfxNNN: LLVM, "User Guide for AMDGPU Backend" (granules), the ISA guides of
- * Vega 7nm, CDNA 1 to 3 and RDNA 1 to 4 (registers, waves, LDS). Rates per
- * clock: lead. Machines: observed: LLVM 19's assembler. Registers of RDNA's
- * units: Linux, kfd_queue.c (kfd_get_vgpr_size_per_cu; gfx1151's since
- * December 2025). Versions of gfxNNN's parts: Linux, amdgpu_discovery.c and
- * kfd_device.c, L2: kfd_crat.c; lead: of RDNA's, which version of the copy
- * engine and bus interface goes with which chip, engines' numbers, and the
- * arrangement of units. PCI numbers: pci.ids.
+ * Compute Capability", and docs/hardware/nvidia-code.md,
+ * "Limits of a multiprocessor" (registers, warps, groups); of gfxNNN: LLVM,
+ * "User Guide for AMDGPU Backend" (granules), the ISA guides of Vega 7nm, CDNA
+ * 1 to 3 and RDNA 1 to 4 (registers, waves, LDS). Rates per clock: lead.
+ * Machines: observed: LLVM 19's assembler. Registers of RDNA's units: Linux,
+ * kfd_queue.c (kfd_get_vgpr_size_per_cu; gfx1151's since December 2025).
+ * Versions of gfxNNN's parts: Linux, amdgpu_discovery.c and kfd_device.c, L2:
+ * kfd_crat.c; lead: of RDNA's, which version of the copy engine and bus
+ * interface goes with which chip, engines' numbers, and the arrangement of
+ * units. PCI numbers: pci.ids.
  *
  * Products, src: NVIDIA's white papers on A100, H100 (table "comparison of A100
  * and H100"; matrix rates are at 1830 MHz, others at 1980), Ada (appendix A)
@@ -26,12 +27,12 @@
  * everything; guess: L2 of B200 and sm_100's rates, L40S's float16, bfloat16
  * and int32 as Ada's others have them, CDNA's float16 as its pairs of float32.
  *
- * Adreno, src: Mesa 25.0's table of chips, freedreno_devices.py
- * (hw/qcom/BRINGUP.md 3): SPs, four registers of a pair of waves, local
- * memory, static registers; of X1-85, that Mesa limits constants to 256
- * (BRINGUP.md 3). guess: that X1-45 has as few; of simulated cards, clocks,
- * memory of tiles and whether memory is coherent, which differs between
- * boards: one of each kind is here. Rates are not known.
+ * Adreno, src: Mesa 25.0, freedreno_devices.py (docs/hardware/adreno.md,
+ * "Chips", "Static registers"): SPs, four registers of a pair of waves, local
+ * memory, static registers; X1-85 has 256 constants. guess: that X1-45 has as
+ * few; of simulated cards, clocks, memory of tiles and whether memory is
+ * coherent, which differs between boards: one of each kind is here. Rates are
+ * not known.
  *
  * Bytes of L2 a clock, src: A100's white paper (guess: H100, H200, B200 have
  * as much; 5.5 to 7.4 TB/s are measured of an H100's 10), CDNA 2's and 3's

@@ -18,7 +18,7 @@
 #define TYPE_AQL 2u
 
 /* Fields of a type 3 packet's head, and words of the packet that names an
- * indirect buffer. src: hw/amd/BRINGUP.md 6 */
+ * indirect buffer. src: docs/hardware/amd-queues.md, "PM4" */
 #define PM4_TYPE(head)         ((head) >> 30)
 #define PM4_OPCODE(head)       ((head) >> 8 & 0xff)
 #define PM4_COUNT(head)        ((head) >> 16 & 0x3fff)

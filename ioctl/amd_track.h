@@ -4,7 +4,8 @@
  *
  * Nothing is ever written. Memory that the CPU does not see where the card does
  * is left out. One thread at a time. Memory comes from host_alloc; running out
- * of it forgets things, and never fails. src: hw/amd/BRINGUP.md 5, 6.
+ * of it forgets things, and never fails. src: docs/hardware/amd-kernel.md,
+ * "Queues"; docs/hardware/amd-queues.md, "PM4".
  */
 #ifndef BELL_IOCTL_AMD_TRACK_H
 #define BELL_IOCTL_AMD_TRACK_H

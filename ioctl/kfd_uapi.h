@@ -2,7 +2,7 @@
  * use. Debian 12's linux/kfd_ioctl.h needs a header that is not installed
  * with it and ends at KFD 1.11, so the structs are declared here, with the
  * sizes and offsets of KFD 1.11 to 1.23 asserted.
- * src: hw/amd/ioctls.csv.
+ * src: Linux 6.12 and 7.3, include/uapi/linux/kfd_ioctl.h.
  */
 #ifndef BELL_IOCTL_KFD_UAPI_H
 #define BELL_IOCTL_KFD_UAPI_H

@@ -1,6 +1,7 @@
 /* Looking up and reading the describing tables. Knows which family of calls
  * each device kind understands; the families' rows are data.
- * src: hw/nv/BRINGUP.md 2 for how NVIDIA's request numbers are built.
+ * src: docs/hardware/nvidia-kernel.md, "Calls": how NVIDIA's request numbers
+ * are built.
  */
 #include "ioctl/kio_desc.h"
 
@@ -331,7 +332,7 @@ kio_pointee_bytes(const struct kio_struct *outer, const struct kio_field *field,
         return ptr->each_bytes;
     n = desc_load_field(outer, ptr->length_field, outer_data, outer_bytes);
     /* RM copies its own struct's size when an allocation says none.
-     * src: hw/nv/BRINGUP.md 2 */
+     * src: docs/hardware/nvidia-kernel.md, "Calls" */
     if (n == 0 && ptr->select == KIO_SELECT_CLASS && inner)
         return inner->size_bytes;
     return n * ptr->each_bytes;

@@ -1,6 +1,6 @@
 /* Driver branches of NVIDIA and their layouts.
- * src: hw/nv/BRINGUP.md 2 (encodings, layout breaks), 3 (version query), 11
- * (status numbers).
+ * src: docs/hardware/nvidia-kernel.md, "Calls", "Layouts", "Bring-up" (step 2);
+ * docs/hardware/nvidia-queues.md, "Status numbers".
  */
 #include "ioctl/nv_abi.h"
 

@@ -5,7 +5,9 @@
  * Nothing is ever written. What the calls did not tell (memory mapped before
  * tracking began, or not mapped for the CPU) cannot be read and is left out.
  * One thread at a time. Memory comes from host_alloc; running out of it
- * forgets things, and never fails. src: hw/nv/BRINGUP.md 2, 3, 6, 7.
+ * forgets things, and never fails. src: docs/hardware/nvidia-kernel.md,
+ * "Calls", "Object tree", "CPU mappings", "GPU mappings";
+ * docs/hardware/nvidia-queues.md, "Control words and entries".
  */
 #ifndef BELL_IOCTL_NV_TRACK_H
 #define BELL_IOCTL_NV_TRACK_H

@@ -1,7 +1,7 @@
 /* Flags and numbers inside the structs of the two kernel interfaces of Adreno.
  * The structs and requests are in ioctl/kgsl_uapi.h and ioctl/msm_uapi.h, made
  * from kgsl.uapi and msm.uapi.
- * src: hw/qcom/ioctls.csv, hw/qcom/BRINGUP.md 1 and 2.
+ * src: docs/hardware/adreno-kernel.md, "KGSL", "msm".
  */
 #ifndef BELL_IOCTL_QCOM_UAPI_H
 #define BELL_IOCTL_QCOM_UAPI_H

@@ -66,7 +66,7 @@ def load_llvm():
 def formats(gfx):
     """Name: how many numbers, the fixed bits, where the number is, and fields
     with values to try (LLVM refuses values that an operation does not take).
-    src: ISA-SUBSET.md 3."""
+    src: docs/hardware/amd-code.md, "Instruction formats"."""
     null = {9: 0x7f, 10: 0x7d}.get(gfx, 0x7c)
     vop3 = 0xd0000000 if gfx == 9 else 0xd4000000
     vop3p = 0xd3800000 if gfx == 9 else 0xcc000000

@@ -2,8 +2,8 @@
  *
  * The threads of a warp multiply an m x k matrix (A) by a k x n one (B) and
  * add an m x n one (C). Which elements a thread has, in the order of its
- * lanes, is the instruction's: its layout. src: hw/nv/PTX.md section 7,
- * hw/amd/CODEOBJ.md section 7.
+ * lanes, is the instruction's: its layout. src: docs/hardware/nvidia-code.md,
+ * "Matrix fragments"; docs/hardware/amd-code.md, "Matrix fragments".
  */
 #ifndef BELL_UOPS_WMMA_H
 #define BELL_UOPS_WMMA_H

@@ -1,5 +1,5 @@
 /* Queues of the kernel driver: memory by its rules, pointers, doorbells.
- * src: hw/amd/BRINGUP.md 5. */
+ * src: docs/hardware/amd-kernel.md, "Queues", "Doorbells", "AQL queues". */
 #include <assert.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -29,7 +29,8 @@
 
 /* Of amd_queue.queue_properties: 64-bit pointers, profiling */
 #define QUEUE_PROPERTIES 10u
-/* Of the second word of a scratch descriptor. src: BRINGUP.md 7 */
+/* A bit of the second word of a scratch descriptor.
+ * src: docs/hardware/amd-queues.md, "Scratch" */
 #define RESOURCE_SWIZZLE 0x80000000u
 /* Waves of a CU, for max_wave_id. */
 #define WAVES_PER_CU 32u
@@ -105,8 +106,8 @@ fill_queue_structure(struct amd_channel *channel)
 
 /* Where the kernel's driver writes why the card stopped the queue, and which
  * event it sets then: in each die's part of the save area. The words for
- * debuggers are ROCr's. src: Linux 6.12, send_exception_work_handler; ROCr,
- * libhsakmt/src/queues.c, fill_cwsr_header */
+ * debuggers are ROCr's. src: Linux 6.12, send_exception_work_handler; ROCr
+ * 6.4.3, libhsakmt/src/queues.c, fill_cwsr_header */
 static void
 fill_save_headers(struct amd_channel *channel)
 {
@@ -144,7 +145,8 @@ amd_channel_set_scratch(struct amd_channel *channel)
     queue->scratch_resource[1] =
         ((uint32_t)(scratch->mem.va >> 32) & 0xffff) | RESOURCE_SWIZZLE;
     queue->scratch_resource[2] = (uint32_t)scratch->xcc_bytes;
-    queue->scratch_resource[3] = 0x00ea4fac; /* src: BRINGUP.md 7, gfx9 */
+    /* gfx9. src: docs/hardware/amd-queues.md, "Scratch" */
+    queue->scratch_resource[3] = 0x00ea4fac;
     /* The size last: a launch that the card takes now finds the memory that it
      * was made for, or larger. */
     hcq_order_all();

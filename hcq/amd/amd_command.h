@@ -16,7 +16,8 @@
  * amd_queue.c   the ring, submissions
  * amd_stream.c  bound streams
  *
- * src: hw/amd/BRINGUP.md 5, 6, 8, 9, 10.
+ * src: docs/hardware/amd-kernel.md, "Queues"; docs/hardware/amd-queues.md,
+ * "PM4", "Launch", "AQL", "Several dies", "Caches", "Copies (SDMA)".
  */
 #ifndef BELL_HCQ_AMD_AMD_COMMAND_H
 #define BELL_HCQ_AMD_AMD_COMMAND_H

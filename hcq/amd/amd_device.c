@@ -1,5 +1,6 @@
 /* The AMD device: finding cards, opening and closing one, its clock.
- * src: hw/amd/BRINGUP.md 1, 2, 6. */
+ * src: docs/hardware/amd-kernel.md, "Opening", "Topology";
+ * docs/hardware/amd-queues.md, "PM4". */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Faults and recovery: the kernel's events, queues made anew.
- * src: hw/amd/BRINGUP.md 4, 12. */
+ * src: docs/hardware/amd-kernel.md, "Events", "Recovery". */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,6 +1,8 @@
 /* The generations: everything that differs between families of chips, in one
  * table; what differs between chips of a family is in base/chip.c.
- * src: hw/amd/BRINGUP.md 0, 5, 7, 9, 10. */
+ * src: docs/hardware/amd.md, "Generations";
+ * docs/hardware/amd-kernel.md, "Save area"; docs/hardware/amd-queues.md,
+ * "Scratch", "Caches", "Copies (SDMA)". */
 #include <string.h>
 
 #include "base/bits.h"
@@ -11,8 +13,8 @@
 
 static_assert((int)AMD_SDMA_GEN_COUNT == (int)AMD_PM4_GEN_COUNT, "dialects");
 
-/* Cache words: of gfx9 CP_COHER_CNTL, of later ones GCR_CNTL.
- * src: BRINGUP.md 9 */
+/* Cache words: gfx9 has CP_COHER_CNTL, later ones GCR_CNTL.
+ * src: docs/hardware/amd-queues.md, "Caches" */
 #define GFX9_FULL     0x28c40000u
 #define GFX9_LAUNCH   0x08400000u
 #define GFX9_DIES     0x08c40000u
@@ -23,16 +25,17 @@ static_assert((int)AMD_SDMA_GEN_COUNT == (int)AMD_PM4_GEN_COUNT, "dialects");
 #define SDMA_UNCACHED (3u << 16)
 /* Bytes of one DMA_DATA: its count has 26 bits, on gfx11 and gfx12 at most
  * 32767; with the alignment that is fastest. gfx940 and later CDNA shall not use
- * it. src: Mesa, si_cp_dma.c (cp_dma_max_byte_count), ac_gpu_info.c (has_cp_dma)
- */
+ * it. src: Mesa 25.0, si_cp_dma.c (cp_dma_max_byte_count), ac_gpu_info.c
+ * (has_cp_dma) */
 #define DMA_MAX_GFX9  (1u << 25)
 #define DMA_MAX_GFX11 0x7fe0u
 
-/* Fourth word of a scratch descriptor. src: BRINGUP.md 7 */
+/* Fourth word of a scratch descriptor. src: docs/hardware/amd-queues.md,
+ * "Scratch" */
 #define SRD_GFX9         0x00ea4facu
 #define SRD_GFX10_WAVE32 0x21c14facu
 #define SRD_GFX10_WAVE64 0x21e14facu
-/* src: CODEOBJ.md 3 */
+/* src: docs/hardware/amd-code.md, "Objects" */
 #define S_NOP      0xbf800000u
 #define S_CODE_END 0xbf9f0000u
 
@@ -106,7 +109,7 @@ static const struct amd_gen gens[] = {
         .dma_max_bytes = DMA_MAX_GFX9,
         .copies_by_compute = true,
         .sdma_keeps_hdp = true,
-        .keeps_host_reads = true, /* src: Linux, nv.c: HDP 5.0.0, hdp_v5_0.c */
+        .keeps_host_reads = true, /* src: Linux 6.12, nv.c, hdp_v5_0.c */
         .sdma_fence_flags = SDMA_UNCACHED,
         .has_gcr = true,
         .save_bytes_per_wave = 12,
@@ -128,7 +131,7 @@ static const struct amd_gen gens[] = {
         .scratch_size_bits = 13,
         .dma_max_bytes = DMA_MAX_GFX9,
         .sdma_fence_flags = SDMA_UNCACHED,
-        .keeps_host_reads = true, /* src: Linux, hdp_v5_0.c */
+        .keeps_host_reads = true, /* src: Linux 6.12, hdp_v5_0.c */
         .has_gcr = true,
         .save_bytes_per_wave = 12,
         .waves_per_cu = 32,

@@ -1,5 +1,6 @@
 /* The process's state at the kernel driver: opening, cards, memory, events.
- * src: hw/amd/BRINGUP.md 1 to 4. */
+ * src: docs/hardware/amd-kernel.md, "Opening", "Topology", "Memory", "Events".
+ */
 #include "hcq/amd/amd_kfd.h"
 
 #include <errno.h>
@@ -802,7 +803,8 @@ amd_card_check(struct amd_process *process, uint32_t number)
 
 /* ---- cards ------------------------------------------------------------------------------ */
 
-/* src: BRINGUP.md 6: the counter's frequency, in kHz, at offset 28 */
+/* The counter's frequency is at offset 28, in kHz.
+ * src: docs/hardware/amd-queues.md, "PM4" */
 static bell_status
 read_clock_rate(struct amd_card *card)
 {
@@ -869,7 +871,7 @@ acquire(struct amd_process *process, uint32_t number)
 }
 
 /* The page through which writes to the card's memory are pushed on; old cards
- * have none. src: BRINGUP.md 3, HDP */
+ * have none. src: docs/hardware/amd-kernel.md, "HDP" */
 static void
 open_flush_page(struct amd_process *process, struct amd_card *card)
 {

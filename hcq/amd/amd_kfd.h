@@ -13,7 +13,8 @@
  * What the kernel does not take back, because a call failed, is noted and
  * tried again later; until then its addresses stay reserved, because a card
  * may still have them mapped, and the kernel would refuse another mapping
- * there. src: hw/amd/BRINGUP.md 1 to 5, 14.
+ * there. src: docs/hardware/amd-kernel.md, "Opening", "Topology", "Memory",
+ * "Events", "Queues".
  */
 #ifndef BELL_HCQ_AMD_AMD_KFD_H
 #define BELL_HCQ_AMD_AMD_KFD_H

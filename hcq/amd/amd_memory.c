@@ -195,8 +195,9 @@ cpu_at(struct amd_process *process, uint64_t va)
 }
 
 /* The card may hold writes through its window back, of which `last` is the last
- * byte. src: BRINGUP.md 3, HDP. A virtual function has no page to flush by: a
- * read comes back behind those writes (guess: that this is enough). */
+ * byte. src: docs/hardware/amd-kernel.md, "HDP". A virtual function has no page
+ * to flush by: a read comes back behind those writes (guess: that this is
+ * enough). */
 static void
 flush_window(struct amd_device *dev, const volatile uint8_t *last)
 {
@@ -299,7 +300,8 @@ amd_buffer_read(struct hcq_device *base, uint64_t va, void *data,
 
 /* ---- buffers of other cards ----------------------------------------------- */
 
-/* src: BRINGUP.md 11: the same address serves on every card */
+/* The same address serves on every GPU. src: docs/hardware/amd-kernel.md,
+ * "Peers" */
 bell_status
 amd_buffer_peer(struct hcq_device *base, const struct hcq_buffer *of,
                 struct hcq_backing *out)

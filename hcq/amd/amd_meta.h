@@ -6,7 +6,8 @@
  * numbers of registers), nor kinds of values that no such map has. No state:
  * any thread.
  *
- * src: hw/amd/CODEOBJ.md 3; the keys are those of LLVM 19's objects
+ * src: docs/hardware/amd-code.md, "Objects"; the keys are those of LLVM 19's
+ * objects
  */
 #ifndef BELL_HCQ_AMD_AMD_META_H
 #define BELL_HCQ_AMD_AMD_META_H

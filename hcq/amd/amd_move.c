@@ -94,7 +94,7 @@ const struct amd_move_code amd_move_gfx1201 = {
 
 /* ---- the program ------------------------------------------------------------- */
 
-/* src: CODEOBJ.md 3 */
+/* src: docs/hardware/amd-code.md, "Kernel descriptor" */
 struct descriptor {
     uint32_t group_bytes, private_bytes, kernarg_bytes, pad;
     int64_t entry;

@@ -22,11 +22,12 @@
 
 /* 32-bit offsets reach so far. */
 #define IMAGE_MAX INT32_MAX
-/* Code is fetched ahead of where a kernel ends. src: CODEOBJ.md 3, 9.11 */
+/* Code is fetched ahead of where a kernel ends. src: docs/hardware/amd-code.md,
+ * "Objects" */
 #define CODE_SLACK_BYTES 256u
 #define DATA_ALIGN       64u
 
-/* src: hw/amd/CODEOBJ.md 3 */
+/* src: docs/hardware/amd-code.md, "Objects" */
 enum {
     R_ABS32_LO = 1,
     R_ABS32_HI = 2,

@@ -5,10 +5,11 @@
  * for hostile. What it does not do: look at machine code, allocate memory on a
  * card, compare the chip with a card's. It takes relocatable objects, as
  * LLVM's C interface makes them, and refuses what we cannot give: symbols from
- * outside, tables of offsets, relocations that hw/amd/CODEOBJ.md section 3
- * does not list. It knows nothing of devices. No state: any thread.
+ * outside, tables of offsets, relocations that "Objects" of
+ * docs/hardware/amd-code.md does not list. It knows nothing of devices. No
+ * state: any thread.
  *
- * src: hw/amd/CODEOBJ.md 1, 3 and 4 (LLVM 19)
+ * src: docs/hardware/amd-code.md, "Compiling", "Objects", "Kernel descriptor"
  */
 #ifndef BELL_HCQ_AMD_AMD_OBJECT_H
 #define BELL_HCQ_AMD_AMD_OBJECT_H

@@ -1,7 +1,8 @@
 /* Words of compute queues: type 3 packets.
  *
  * On a chip of several dies an indirect buffer runs on every one of them:
- * what is to happen once is for the first die alone (BRINGUP.md 8). The dies
+ * what is to happen once is for the first die alone.
+ * src: docs/hardware/amd-queues.md, "Several dies". The dies
  * do not share their second level of caches: what the first one writes alone
  * stands between write-backs and invalidations on all of them. Nobody has said
  * that the packet behind a buffer, whose barrier bit is set, waits for the
@@ -12,7 +13,7 @@
  * A launch among the words of an indirect buffer is dealt out to the dies by
  * registers: each takes every n-th group, from that of its own number on. All
  * of them have to be done, with what they stored out of their caches, before
- * any begins the next: they meet, by counting in memory. The facts: KFD puts
+ * any begins the next: they meet, by counting in memory. Sources: KFD puts
  * those registers into AQL queues' descriptors (kfd_mqd_manager_v9.c,
  * init_mqd_v9_4_3), as numbers that begin anywhere; tinygrad, from commit
  * 5908b89f71 to 75678b2cbe, set them by packets on eight PM4 queues of an
@@ -30,8 +31,8 @@
  * beyond the value when the queue looks, and its lower half is less than the
  * value's: polls one after the other cannot say "or". A fresh stream's wait
  * looks at the upper half alone if that is so already when it is emitted
- * (amd_encode.c). What would end this is a 64-bit comparison: of WAIT_REG_MEM64
- * the facts are a lead, for gfx10 and later only, and SDMA has none.
+ * (amd_encode.c). What would end this is a 64-bit comparison: WAIT_REG_MEM64 is
+ * a lead, for gfx10 and later only, and SDMA has none.
  */
 #include <assert.h>
 #include <string.h>
@@ -45,7 +46,7 @@
 #define ALL_BITS      0xffffffffu
 
 /* Registers of the HDP flush: to be written, and to be looked at.
- * src: BRINGUP.md 3 */
+ * src: docs/hardware/amd-kernel.md, "HDP" */
 #define HDP_FLUSH_REQUEST 0xe26u
 #define HDP_FLUSH_DONE    0xe27u
 
@@ -57,7 +58,8 @@
 /* Words that set where scratch is. */
 #define SCRATCH_DW (AMD_PM4_SET_SH_REG_DW + 2)
 
-/* Second word of a scratch descriptor; src: BRINGUP.md 7 */
+/* Second word of a scratch descriptor. src: docs/hardware/amd-queues.md,
+ * "Scratch" */
 #define SRD_SWIZZLE (1u << 31)
 
 /* This die's number among those that launches are dealt to. src: tinygrad,
@@ -433,7 +435,8 @@ leave_registers(struct amd_push *push, uint32_t first, uint32_t n)
 }
 
 /* User registers in the order of the descriptor's properties: scratch
- * descriptor, arguments, scratch address. src: CODEOBJ.md 5 */
+ * descriptor, arguments, scratch address.
+ * src: docs/hardware/amd-code.md, "Start of a wave" */
 static void
 leave_user_data(struct amd_push *push, struct amd_object_properties has,
                 struct amd_launch_words *launch)
@@ -731,7 +734,8 @@ amd_pm4_signal(struct amd_push *push, uint64_t va, uint64_t value)
                 push->engine->dev->gen->release_flags);
 }
 
-/* src: BRINGUP.md 4; a working driver does the same behind each signal */
+/* src: docs/hardware/amd-kernel.md, "Events". tinygrad does the same behind
+ * each signal. */
 void
 amd_pm4_wake(struct amd_push *push, uint64_t slot_va, uint32_t event_id)
 {

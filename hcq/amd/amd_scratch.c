@@ -1,14 +1,15 @@
 /* Scratch: the memory under the lanes' stacks.
  *
- * A lane's place in it comes from the number of its wave's slot. The facts do
- * not tell whether waves of two queues ever have the same number at a time, so
+ * A lane's place in it comes from the number of its wave's slot. No source
+ * tells whether waves of two queues ever have the same number at a time, so
  * each compute queue has memory of its own, as vendors have it; the sizes are
  * the device's.
  *
  * It grows with the programs that are loaded and never shrinks. What was used
  * before stays until the device closes, because launches that are under way or
  * bound hold its address; sizes are powers of two, so all that is kept is
- * smaller than what is in use. src: hw/amd/BRINGUP.md 5, 7.
+ * smaller than what is in use. src: docs/hardware/amd-kernel.md, "AQL queues";
+ * docs/hardware/amd-queues.md, "Scratch".
  */
 #include "base/alloc.h"
 #include "base/bits.h"

@@ -10,11 +10,12 @@
  *
  * Engines of gfx10 and later go through the second level of caches: those are
  * written back and invalidated before work that may read what others wrote,
- * and written back before a signal (BRINGUP.md 9, the vendor's way).
+ * and written back before a signal, as ROCr does.
+ * src: docs/hardware/amd-queues.md, "Caches".
  *
  * Unproven without a card: that an empty packet between two commands is enough
- * for the second to see what the first wrote. The facts only tell that a
- * fence comes after the copies before it.
+ * for the second to see what the first wrote. The sources only tell that
+ * a fence comes after the copies before it.
  */
 #include <string.h>
 
@@ -28,11 +29,12 @@
 #define MTYPE_SHIFT   16u
 
 /* What a poll that is no poll asks for: flush what the host wrote through the
- * card's window. src: BRINGUP.md 3 */
+ * card's window. src: docs/hardware/amd-kernel.md, "HDP" */
 #define HDP_FLUSH_ADDRESS 0x8000000000000000ull
 
 /* Of GCR: write-back and invalidation of all that shaders may hold; write-back
- * of the second level and of scalars. src: BRINGUP.md 9 */
+ * of the second level and of scalars. src: docs/hardware/amd-queues.md,
+ * "Caches" */
 #define GCR_ACQUIRE 0xc3c0u
 #define GCR_RELEASE 0x8040u
 
@@ -290,7 +292,7 @@ amd_sdma_finish(struct amd_push *push, uint64_t va, uint64_t value)
     }
 }
 
-/* src: BRINGUP.md 4 */
+/* src: docs/hardware/amd-kernel.md, "Events" */
 void
 amd_sdma_wake(struct amd_push *push, uint64_t slot_va, uint32_t event_id)
 {

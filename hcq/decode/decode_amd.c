@@ -13,7 +13,7 @@
 #define LINE_BYTES 1024
 #define PACKET_DW  16u /* of AQL; descriptors are as long */
 
-/* By family. src: hw/amd/BRINGUP.md 0 */
+/* By family. src: docs/hardware/amd.md, "Generations" */
 static const struct decode_amd_chip families[] = {
     {"gfx906", AMD_PM4_GEN_GFX9, AMD_SDMA_GEN_V4},
     {"gfx90a", AMD_PM4_GEN_GFX9, AMD_SDMA_GEN_V4},

@@ -19,7 +19,7 @@ enum {
     SLOT_COPY = 4
 };
 
-/* src: hw/nv/BRINGUP.md section 3 */
+/* src: docs/hardware/nvidia-kernel.md, "Classes" */
 static const struct decode_nv_chip chips[] = {
     {"sm_80", 0xc56f, 0xc6c0, 0xc6b5, 3},
     {"sm_86", 0xc56f, 0xc7c0, 0xc7b5, 3},

@@ -6,8 +6,8 @@
  * nv_program.c, nv_cubin.c, nv_queue.c, nv_stream.c) fills pushbuffers and
  * launch descriptors and makes no call to the kernel.
  *
- * src: hw/nv/BRINGUP.md, CUBIN.md; where a fact is unproven, the .regs file
- * or the code says so.
+ * src: docs/hardware/nvidia.md and the pages that it names, which say how
+ * certain each fact is.
  */
 #ifndef BELL_HCQ_NV_NV_H
 #define BELL_HCQ_NV_NV_H

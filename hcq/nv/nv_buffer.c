@@ -3,7 +3,8 @@
  * Buffers for the device lie on the card; those that the host sees lie in
  * host memory, cached by the CPU and snooped by the card: reading the card's
  * memory through its window runs at some 30 MB/s, and host memory that is not
- * snooped shows stale data (hw/nv/BRINGUP.md sections 6 and 13).
+ * snooped shows stale data. src: docs/hardware/nvidia-kernel.md, "GPU
+ * mappings", "Address rules".
  *
  * The host writes memory on the card, and reads a little of it, through a
  * mapping of its window where that pays, else through a copy engine and host

@@ -1,5 +1,6 @@
 /* Channels: their memory, the kernel's objects, entries and doorbell.
- * src: hw/nv/BRINGUP.md section 3 (steps 14 to 21) and section 7.
+ * src: docs/hardware/nvidia-kernel.md, "Bring-up" (steps 13 to 20);
+ * docs/hardware/nvidia-queues.md, "Control words and entries", "Doorbell".
  */
 #include <string.h>
 

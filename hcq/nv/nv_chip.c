@@ -1,5 +1,5 @@
-/* What a card is: the queries of BRINGUP.md section 4; what follows from it is
- * in nv_gen.c. */
+/* Asks the kernel driver what a GPU has. nv_gen.c draws conclusions from the
+ * answers. src: docs/hardware/nvidia-kernel.md, "Queries" */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,7 +10,8 @@
 #include "hcq/nv/nv_gen.h"
 #include "ioctl/nv_uapi.h"
 
-/* GR info and FB info indices (hw/nv/BRINGUP.md section 4). */
+/* Indices of GR and FB information. src: docs/hardware/nvidia-kernel.md,
+ * "Queries" */
 enum {
     GR_SM_VERSION = 0x0c,
     GR_MAX_WARPS_PER_SM = 0x0d,
@@ -24,9 +25,10 @@ enum {
 };
 
 #define CLASSES_MAX 4096 /* more than RM knows of, some 300 */
-/* Of the first byte of an engine's caps. src: NVIDIA/open-gpu-kernel-modules,
- * ctrl2080ce.h; an H100's answer (e3, e3, e2, e2, e0), where the last engine moves
- * 550 GB/s within the card and the others, which share theirs, 92 */
+/* Bits of the first byte of an engine's caps.
+ * src: NVIDIA/open-gpu-kernel-modules 580.142, ctrl2080ce.h; an H100's answer
+ * (e3, e3, e2, e2, e0), where the last engine moves 550 GB/s within the card
+ * and the others, which share theirs, 92 */
 #define CE_IS_GRCE   1u
 #define CE_IS_SHARED 2u
 

@@ -7,7 +7,8 @@
  * nv_queue.c   the ring, submissions
  * nv_stream.c  bound streams
  *
- * src: hw/nv/BRINGUP.md sections 7 to 10.
+ * src: docs/hardware/nvidia-queues.md, "Pushbuffers", "Host methods",
+ * "Compute state", "Launch descriptors", "Copy engine".
  */
 #ifndef BELL_HCQ_NV_NV_COMMAND_H
 #define BELL_HCQ_NV_NV_COMMAND_H

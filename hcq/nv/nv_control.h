@@ -20,7 +20,8 @@
 #define NV_HUGE_BYTES       0x200000u
 
 /* Where programs see shared and local memory: above every buffer, 4 GiB
- * aligned and below 2^49. src: hw/nv/BRINGUP.md section 6 */
+ * aligned and below 2^49. src: docs/hardware/nvidia-kernel.md, "Address rules"
+ */
 #define NV_SHARED_WINDOW 0x729400000000ull
 #define NV_LOCAL_WINDOW  0x729300000000ull
 

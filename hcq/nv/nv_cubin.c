@@ -14,7 +14,7 @@
 /* Modules are below 4 GiB. */
 #define TOTAL_MAX UINT32_MAX
 
-/* Attributes. src: hw/nv/CUBIN.md section 3 */
+/* src: docs/hardware/nvidia-code.md, "Attributes" */
 enum {
     ATTR_MAX_THREADS = 0x05,
     ATTR_PARAM_CBANK = 0x0a,
@@ -30,7 +30,7 @@ enum {
     ATTR_NUM_BARRIERS = 0x4c,
 };
 
-/* Relocations. src: hw/nv/CUBIN.md section 8 */
+/* src: docs/hardware/nvidia-code.md, "Relocations" */
 enum {
     R_CUDA_32 = 1,
     R_CUDA_64 = 2,

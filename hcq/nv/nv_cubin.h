@@ -4,10 +4,11 @@
  * A cubin may come from a file or a bundle, so every field of it is taken for
  * hostile. What it does not do: look at machine code, allocate memory on a
  * card, run constructors. It refuses what we cannot give: symbols from
- * outside, system calls, clusters, relocations that are not listed in
- * hw/nv/CUBIN.md section 8. It knows nothing of devices.
+ * outside, system calls, clusters, relocations that "Relocations" of
+ * docs/hardware/nvidia-code.md does not list. It knows nothing of devices.
  *
- * src: hw/nv/CUBIN.md (ptxas 13.0; containers of older versions by its leads).
+ * src: docs/hardware/nvidia-code.md, "Cubin container",
+ * "Sections of a cubin", "Attributes", "Relocations".
  */
 #ifndef BELL_HCQ_NV_NV_CUBIN_H
 #define BELL_HCQ_NV_NV_CUBIN_H

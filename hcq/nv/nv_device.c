@@ -1,5 +1,6 @@
 /* The NVIDIA device: finding cards, opening and closing one, its doorbell
- * window and its clock. src: hw/nv/BRINGUP.md sections 3 and 4.
+ * window and its clock. src: docs/hardware/nvidia-kernel.md, "Bring-up",
+ * "Queries".
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -138,7 +139,7 @@ window_word(const struct nv_window *window, uint32_t offset_bytes)
  * stores through BAR1, the one in BAR1 is taken: it stays behind
  * them, but nothing is to be read there. Where it is not to be had, or
  * BELL_NV_DOORBELL=bar0, each ring waits until GPPut was read back.
- * src: hw/nv/BRINGUP.md section 7 */
+ * src: docs/hardware/nvidia-queues.md, "Doorbell" */
 static bell_status
 open_windows(struct nv_device *dev)
 {

@@ -770,7 +770,7 @@ nv_push_setup(struct nv_push *push, const struct nv_chip *chip)
                                            }));
 }
 
-/* src: hw/nv/BRINGUP.md section 8 */
+/* src: docs/hardware/nvidia-queues.md, "Local memory" */
 void
 nv_push_local(struct nv_push *push, const struct nv_local *local)
 {

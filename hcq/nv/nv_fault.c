@@ -1,9 +1,9 @@
 /* Faults and recovery: error notifiers, what the driver tells of a fault, and
  * channels made anew.
  *
- * src: hw/nv/BRINGUP.md section 11. After an error the channel's group is
- * off: its pointer is ignored and its semaphores never arrive, so waits look
- * at the notifiers while they sleep.
+ * src: docs/hardware/nvidia-queues.md, "Errors". After an error the
+ * channel's group is off: its pointer is ignored and its semaphores never
+ * arrive, so waits look at the notifiers while they sleep.
  */
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 #include "ioctl/nv_uapi.h"
 
 /* Low 16 bits of a warp's error state: the reason. 0x10 is what a buffer in
- * the shared window gives (hw/nv/BRINGUP.md section 6). */
+ * the shared window gives. src: docs/hardware/nvidia-queues.md, "Errors" */
 #define WARP_ESR_ERROR_MASK 0xffffu
 
 /* What is found out about one error. Plain data. */
@@ -175,8 +175,8 @@ find_program(struct nv_device *dev, struct report *report)
                                  report->program, &report->n_groups);
 }
 
-/* What a warp says of its own error. src: hw/nv/BRINGUP.md section 6 (0x10).
- * lead: the others, as kernel logs name them. */
+/* The text of a warp's error number. src: docs/hardware/nvidia-queues.md,
+ * "Errors" (0xf, 0x10). guess: the others, as kernel logs name them. */
 static const char *
 warp_error(const struct report *report, enum hcq_fault_kind *kind)
 {

@@ -15,8 +15,8 @@
 
 /* ---- launches ---------------------------------------------------------------- */
 
-/* src: hw/nv/BRINGUP.md section 9 (which version, actions), CUBIN.md sections
- * 4 (shared memory), 6 (bank 0) */
+/* src: docs/hardware/nvidia-queues.md, "Launch descriptors", "Launch";
+ * docs/hardware/nvidia-code.md, "Shared memory", "Constant bank 0" */
 static const struct nv_launch ampere = {
     .gen = NV_QMD_GEN_V3,
     .group = 0x3f,
@@ -79,9 +79,9 @@ static const struct nv_launch blackwell = {
 
 /* ---- classes ----------------------------------------------------------------- */
 
-/* Best first, up to one without a number. src: hw/nv/BRINGUP.md section 3;
- * semaphores of Hopper and later do not list ACQ_AND and ACQ_NOR (clc86f.h,
- * clca6f.h) */
+/* Best first, up to one without a number. src: docs/hardware/nvidia-kernel.md,
+ * "Classes"; semaphores of Hopper and later do not list ACQ_AND and ACQ_NOR
+ * (open-gpu-doc, clc86f.h, clca6f.h) */
 /* clang-format off */
 static const struct nv_class classes[NV_CLASS_KIND_COUNT][7] = {
     [NV_CLASS_HOST] = {
@@ -136,9 +136,10 @@ nv_class_best(enum nv_class_kind kind, const uint32_t *numbers, uint32_t n)
 
 /* The lowest chip of each class first. Versions are those of the hardware, as
  * NVIDIA's ctrl2080gr.h lists them: it has 8_02 and no 8_00, and says that 12_x
- * replaces 10_04. src: hw/nv/BRINGUP.md section 4, CUBIN.md section 4; guess:
- * which classes 0x807, 0xa01 and 0xa03 come with, and that 0xa01 is sm_101; an
- * A100's 0x802 has not been seen. */
+ * replaces 10_04. src: docs/hardware/nvidia-kernel.md, "Queries";
+ * docs/hardware/nvidia-code.md, "Shared memory"; guess: which classes
+ * 0x807, 0xa01 and 0xa03 come with, and that 0xa01 is sm_101; an A100's 0x802
+ * has not been seen. */
 static const struct nv_gen gens[] = {
     {0x802, AMPERE_COMPUTE_A, 80, 80, 163},
     {0x800, AMPERE_COMPUTE_A, 80, 80, 163},

@@ -2,7 +2,10 @@
  * descriptors, each a constant row of nv_gen.c. Nothing else compares versions
  * or class numbers.
  *
- * src: hw/nv/BRINGUP.md sections 3, 4, 7, 9; hw/nv/CUBIN.md sections 4 to 6.
+ * src: docs/hardware/nvidia-kernel.md, "Classes", "Queries";
+ * docs/hardware/nvidia-queues.md, "Doorbell", "Launch descriptors";
+ * docs/hardware/nvidia-code.md, "Shared memory", "Stacks",
+ * "Constant bank 0".
  */
 #ifndef BELL_HCQ_NV_NV_GEN_H
 #define BELL_HCQ_NV_NV_GEN_H

@@ -3,7 +3,8 @@
  *
  * Small requests share backings of some MiB; big ones have their own. The
  * table of backings, sorted by address, answers where the CPU sees an
- * address. src: hw/nv/BRINGUP.md sections 6 and 8.
+ * address. src: docs/hardware/nvidia-kernel.md, "Memory objects",
+ * "GPU mappings"; docs/hardware/nvidia-queues.md, "Local memory".
  */
 #include <assert.h>
 #include <string.h>
@@ -15,8 +16,8 @@
 #include "ioctl/nv_uapi.h"
 #include "mem/mem_pool.h"
 
-/* Memory on the card in 2 MiB pages: hw/nv/BRINGUP.md section 6, the row that
- * tinygrad uses. */
+/* GPU memory in 2 MiB pages. src: docs/hardware/nvidia-kernel.md,
+ * "Memory objects" */
 #define VIDEO_FLAGS  0x1c101u
 #define VIDEO_ATTR   0x19800000u
 #define VIDEO_ATTR2  0x00100005u
@@ -575,7 +576,7 @@ nv_memory_cpu(struct nv_device *dev, uint64_t va, uint64_t size_bytes,
 
 /* ---- stacks of kernels --------------------------------------------------------------- */
 
-/* src: hw/nv/BRINGUP.md section 8 */
+/* src: docs/hardware/nvidia-queues.md, "Local memory" */
 static uint64_t
 local_bytes_per_tpc(const struct nv_chip *chip, uint32_t thread_bytes)
 {

@@ -10,7 +10,8 @@
 #include "hcq/nv/nv_cubin.h"
 #include "hcq/nv/nv_qmd.h"
 
-/* src: hw/nv/CUBIN.md sections 4, 5, 9; PTX.md section 11 */
+/* src: docs/hardware/nvidia-code.md, "Shared memory", "Stacks", "Loading",
+ * "Limits of a multiprocessor" */
 #define RESERVED_SHARED_BYTES 0x400u
 #define STACK_RESERVE_BYTES   0x240u
 #define REGS_PER_SM           65536u

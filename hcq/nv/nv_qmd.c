@@ -12,8 +12,8 @@
 /* ---- shared memory of an SM ------------------------------------------------ */
 
 /* The sizes that an SM's shared memory can have; less than 32 KiB would hold
- * fewer blocks than an SM runs, each has 1 KiB. src: hw/nv/CUBIN.md section 4
- */
+ * fewer blocks than an SM runs, each has 1 KiB.
+ * src: docs/hardware/nvidia-code.md, "Shared memory" */
 static const uint16_t smem_sizes_kib[] = {32, 64, 100, 132, 164, 196, 228};
 
 uint32_t
@@ -79,8 +79,8 @@ nv_qmd_template(const struct nv_launch *launch, const struct nv_qmd_desc *desc,
 /* Schedules the next descriptor from memory, not from the scheduler's copy,
  * which may be of an earlier launch there; reads it ahead. The next one's
  * membar is of the system. src: hcq/nv/regs/nv_qmd.regs for Hopper (observed:
- * H100, 2026-11-22: libcuda's descriptors of a graph say so); tinygrad chains
- * with action SCHEDULE on Ampere, Ada and Blackwell; guess: that
+ * H100, 2026-11-22: libcuda's descriptors of a graph say so); tinygrad 0.14
+ * chains with action SCHEDULE on Ampere, Ada and Blackwell; guess: that
  * INVALIDATE_COPY_SCHEDULE does as well there. */
 static inline void
 put_link(enum nv_qmd_gen gen, const struct nv_launch *launch, uint32_t *qmd,

@@ -4,7 +4,9 @@
  * them and sets grid, block, addresses and arguments. Which words those are
  * differs between generations (nv_gen.h). Nothing here knows queues.
  *
- * src: hw/nv/BRINGUP.md section 9, hw/nv/CUBIN.md sections 4 to 7.
+ * src: docs/hardware/nvidia-queues.md, "Launch descriptors";
+ * docs/hardware/nvidia-code.md, "Shared memory", "Stacks",
+ * "Constant bank 0", "Constant banks".
  */
 #ifndef BELL_HCQ_NV_NV_QMD_H
 #define BELL_HCQ_NV_NV_QMD_H

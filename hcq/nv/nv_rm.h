@@ -9,7 +9,8 @@
  * so that a run can be compared with a recorded one. A failure names call,
  * class or command, handles and the driver's status; nothing is left behind.
  *
- * Threads: any, one object at a time. src: hw/nv/BRINGUP.md 1, 2, 3, 6.
+ * Threads: any, one object at a time. src: docs/hardware/nvidia-kernel.md,
+ * "Device files", "Calls", "Object tree", "Memory objects", "CPU mappings".
  */
 #ifndef BELL_HCQ_NV_NV_RM_H
 #define BELL_HCQ_NV_NV_RM_H

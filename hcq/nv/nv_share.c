@@ -4,8 +4,8 @@
  * address space as our own memory is. Host memory (signals, host-visible
  * buffers) goes below our device. The other card's own memory goes below a
  * device object for that card, and only UVM can map it for us; between which
- * cards, the machine decides. src: hw/nv/BRINGUP.md sections 2, 5. lead: that
- * duplicating works between clients of one process; not seen on a card.
+ * cards, the machine decides. src: docs/hardware/nvidia-kernel.md, "Calls",
+ * "Peers". Duplicating between clients of one process is not seen on a GPU.
  */
 #include "hcq/nv/nv_control.h"
 

@@ -5,7 +5,8 @@
  * window of addresses for what the driver keeps for them. What both the CPU
  * and the card see lies at the same address for both: other addresses are
  * known to give wrong data at times. So our addresses are reserved in the
- * process, and CPU mappings land there. src: hw/nv/BRINGUP.md section 5.
+ * process, and CPU mappings land there.
+ * src: docs/hardware/nvidia-kernel.md, "UVM"
  */
 #include <fcntl.h>
 #include <string.h>

@@ -2,8 +2,8 @@
  *
  * Each memory object gets a carrier, an object for its range of addresses,
  * and is put there. The carrier is made at the address that we chose, and the
- * mapping asks for the same. src: hw/nv/BRINGUP.md sections 0 and 6, path B;
- * unproven on a card.
+ * mapping asks for the same. src: docs/hardware/nvidia-kernel.md,
+ * "Address spaces" (path B), "GPU mappings".
  *
  * Unless told otherwise, RM takes 2 MiB pages for a carrier of that size or
  * more, whatever will lie behind it, and moves an address that is none of
@@ -67,7 +67,8 @@ rm_vm_map(struct nv_device *dev, struct nv_backing *backing, uint64_t va)
         .hVASpace = dev->control->vaspace,
     };
     /* Host memory without snooping: the card and the CPU's caches see
-     * different things (hw/nv/BRINGUP.md section 6). */
+     * different things. src: docs/hardware/nvidia-kernel.md,
+     * "GPU mappings" */
     uint32_t flags =
         DMA_FIXED_OFFSET | (is_video ? 0 : DMA_SNOOP | DMA_PAGES_4K);
     bell_status status;

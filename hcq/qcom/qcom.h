@@ -7,7 +7,8 @@
  * qcom_stream.c) fills indirect buffers; the kernel's ring runs them, one after
  * the other, whichever queue they come from.
  *
- * src: hw/qcom/BRINGUP.md, IR3.md. No chip has run any of this.
+ * src: docs/hardware/adreno.md and the pages that it names. No GPU has run
+ * any of this.
  */
 #ifndef BELL_HCQ_QCOM_QCOM_H
 #define BELL_HCQ_QCOM_QCOM_H

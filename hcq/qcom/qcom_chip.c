@@ -1,5 +1,6 @@
 /* Generations: the only place that tells them apart. Chips are in base/chip.c.
- * src: hw/qcom/BRINGUP.md 3, 5. */
+ * src: docs/hardware/adreno.md, "Chips", "Static registers";
+ * docs/hardware/adreno-queues.md, "Program state". */
 #include <assert.h>
 
 #include "base/chip.h"

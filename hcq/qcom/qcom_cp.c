@@ -5,7 +5,8 @@
  * until an event writes it back; the command processor's own loads and stores
  * go past that.
  *
- * src: hw/qcom/BRINGUP.md 4, 5; tests/golden/qcom_stream.c has its streams.
+ * src: docs/hardware/adreno-queues.md. tests/golden/qcom_stream.c has the
+ * streams of "Reference streams" there.
  */
 #include <assert.h>
 #include <string.h>
@@ -28,7 +29,8 @@
 #define DIMENSIONS     3u
 #define TS_WORDS       2u
 #define REG_VALUES_MAX 8u
-/* src: BRINGUP.md 5.5; what Vulkan's driver asks of buffers of constants */
+/* The alignment that Vulkan's driver asks of buffers of constants.
+ * src: docs/hardware/adreno-queues.md, "Constants and descriptors" */
 #define ARGS_ALIGN 64u
 
 /* The bit that makes their number odd. */
@@ -166,7 +168,9 @@ put_mem_write(struct qcom_push *push, uint64_t va, const uint32_t *values,
 /* ---- the begin of a submission --------------------------------------------- */
 
 /* Registers that we depend on: nothing keeps them from one submission to the
- * next. src: BRINGUP.md 1.4, 3, 5.1 */
+ * next. src: docs/hardware/adreno-kernel.md, "Submission";
+ * docs/hardware/adreno.md, "Static registers";
+ * docs/hardware/adreno-queues.md, "Start of a stream" */
 static void
 put_static(struct qcom_push *push)
 {
@@ -445,7 +449,8 @@ put_template(struct qcom_push *push, const struct qcom_program *prog,
         put_register(push, QCOM_CP_HLSQ_FS_CNTL_0_A7, 0);
     }
     put_ids(push, prog);
-    /* src: BRINGUP.md 5.2, an erratum of instructions that are fetched ahead */
+    /* An erratum of instructions that are fetched ahead.
+     * src: docs/hardware/adreno-queues.md, "Program state" */
     if (is_long) {
         put_register(push, QCOM_CP_SP_FS_INSTRLEN, n_units(prog));
         put_event(push, QCOM_CP_EVENT_LABEL);
@@ -467,7 +472,7 @@ put_template(struct qcom_push *push, const struct qcom_program *prog,
         put_event(push, QCOM_CP_EVENT_LABEL);
     put_wait_idle(push);
     /* from one launch to the next it is in the shared cache; on the 7xx not
-     * only there. src: BRINGUP.md 5.6 */
+     * only there. src: docs/hardware/adreno-queues.md, "Completion" */
     if (qcom_gen_of(chip)->has_tiles)
         put_acquire(push);
 }
@@ -500,7 +505,7 @@ qcom_launch_make(const struct chip_arch *chip, struct qcom_program *prog,
     return BELL_OK;
 }
 
-/* src: BRINGUP.md 5.4 */
+/* src: docs/hardware/adreno-queues.md, "Numbers of items" */
 static uint32_t
 tile_height(uint32_t local_y)
 {

@@ -1,5 +1,6 @@
 /* The Adreno device: finding chips, opening and closing one, its clock.
- * src: hw/qcom/BRINGUP.md 1 to 3, 5.7. */
+ * src: docs/hardware/adreno-kernel.md, "KGSL", "msm";
+ * docs/hardware/adreno.md, "Chips"; docs/hardware/adreno-queues.md, "Clock". */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 /* Faults and recovery: what the kernel says of contexts, which are made anew.
- * src: hw/qcom/BRINGUP.md 1.7, 2. */
+ * src: docs/hardware/adreno-kernel.md, "KGSL faults", "msm". */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /* KGSL, the vendor's kernel driver.
- * src: hw/qcom/BRINGUP.md 1. */
+ * src: docs/hardware/adreno-kernel.md, "KGSL", "Contexts", "KGSL memory",
+ * "Submission", "KGSL faults". */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -183,7 +184,8 @@ kgsl_mem_sync(struct qcom_device *dev, const struct qcom_mem *mem,
     return kio_ioctl(&dev->file, IOCTL_KGSL_GPUOBJ_SYNC, &args);
 }
 
-/* Some kernels drop what they cannot do. src: BRINGUP.md 1.3 */
+/* Some kernels drop flags that they cannot serve.
+ * src: docs/hardware/adreno-kernel.md, "KGSL memory" */
 static bell_status
 kgsl_begin(struct qcom_device *dev)
 {

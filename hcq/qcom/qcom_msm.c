@@ -3,7 +3,7 @@
  * Its submissions name every buffer that the chip may touch: the device keeps
  * that list, and each submission passes the whole of it.
  *
- * src: hw/qcom/BRINGUP.md 2. */
+ * src: docs/hardware/adreno-kernel.md, "msm". */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -89,7 +89,8 @@ set_shared(struct qcom_program *prog, const struct qcom_device *dev,
 }
 
 /* Waves are wide where a group fills more than a narrow one, and registers
- * suffice. A group must be there as a whole. src: BRINGUP.md 5.8 */
+ * suffice. A group must be there as a whole.
+ * src: docs/hardware/adreno-queues.md, "Occupancy" */
 static bell_status
 set_group(struct qcom_program *prog, const struct qcom_device *dev,
           const struct object *object)
@@ -114,8 +115,8 @@ set_group(struct qcom_program *prog, const struct qcom_device *dev,
 }
 
 /* A power of two, for which the chip has 8 bits, in 512 bytes. What all threads
- * of a processor have is then whole pages, and has its 18 bits. src: BRINGUP.md
- * 5.3 */
+ * of a processor have is then whole pages, and has its 18 bits.
+ * src: docs/hardware/adreno-queues.md, "Private memory" */
 static bell_status
 set_private(struct qcom_program *prog, struct qcom_device *dev,
             const struct object *object)

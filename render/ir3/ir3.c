@@ -10,7 +10,7 @@
 #include "render/ir3/ir3_emit.h"
 #include "render/render_internal.h"
 
-/* src: hw/qcom/BRINGUP.md 3 and 5.2 */
+/* src: docs/hardware/adreno.md, "Chips" */
 #define MAX_SHARED_BYTES 32768
 #define MAX_CONSTS       1024 /* of a6xx; twice as many on a7xx */
 

@@ -102,8 +102,9 @@ struct scan {
 
 /* A work-group's waves are on a unit at once, else those that wait for the others
  * wait for ever: the more there are, the fewer registers has each. Of two waves
- * a unit has so many times four. src: hw/qcom/BRINGUP.md 3 and 5.8 (64 is the
- * least of Adreno 6xx: a650, a660, a690) */
+ * a unit has so many times four. src: docs/hardware/adreno-queues.md,
+ * "Occupancy"; docs/hardware/adreno.md, "Chips" (64 is the least of Adreno 6xx:
+ * a650, a660, a690) */
 static uint32_t
 register_limit(const struct ir3_emit *e)
 {

@@ -7,7 +7,7 @@
  * overwritten that such an instruction may still have to read. Where branches
  * meet, everything has been waited for.
  *
- * src: hw/qcom/IR3.md 5 to 7
+ * src: docs/hardware/adreno-code.md, "Timing", "Control flow", "Barriers"
  */
 #include "render/ir3/ir3_emit.h"
 
@@ -428,7 +428,8 @@ finish_end(struct finish *f)
     }
     in = (struct ir3_instr){.op = IR3_END};
     put_word(f, &in);
-    /* the chip reads ahead. src: BRINGUP.md 5.2 */
+    /* the chip reads ahead. src: docs/hardware/adreno-queues.md,
+     * "Program state" */
     put_nop(f, 1, false, false, false);
     put_nop(f, 1, false, false, false);
     put_nop(f, 1, false, false, false);

@@ -7,7 +7,8 @@
  * there, the one that most cycles depend on goes next. Only time is at stake:
  * ir3_finish.c looks at the order as it is, and adds what must be waited for.
  *
- * src: hw/qcom/IR3.md 5; what the SFU and memory take is a guess
+ * src: docs/hardware/adreno-code.md, "Timing"; guess: what the SFU and memory
+ * take
  */
 #include "render/ir3/ir3_emit.h"
 

@@ -24,7 +24,7 @@
  * observed: LLVM 19.1.7, AMDGPU's performAddCombine (v_dot4_u32_u8). */
 #define FEATURES "-dot7-insts"
 
-/* Address spaces. src: CODEOBJ.md 2. */
+/* Address spaces. src: docs/hardware/amd-code.md, "Compiling" */
 enum {
     SPACE_GLOBAL = 1,
     SPACE_LOCAL = 3
@@ -311,7 +311,7 @@ pack_bytes(struct llvm_emit *e, const struct uop *u, LLVMValueRef *out_value)
 
 /* ---- matrix instructions ---- */
 
-/* src: CODEOBJ.md 7 */
+/* src: docs/hardware/amd-code.md, "Matrix fragments" */
 static const struct matrix {
     uint8_t layout;  /* enum uop_wmma_layout */
     uint8_t in, out; /* dtypes of A and B (or one that mixes), of C and D */

@@ -4,7 +4,7 @@
  * no implicit arguments. LOCAL memory is static: the descriptor's
  * group_segment_fixed_size. Arithmetic is exact (rounded once, to nearest)
  * unless the target asks for less. Thread safe.
- * src: hw/amd/CODEOBJ.md 1, 2, 7 to 9.
+ * src: docs/hardware/amd-code.md, "Compiling", "Matrix fragments".
  */
 #ifndef BELL_RENDER_LLVM_AMDGPU_H
 #define BELL_RENDER_LLVM_AMDGPU_H

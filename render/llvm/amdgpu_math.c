@@ -87,7 +87,8 @@ each_lane(struct llvm_emit *e, const char *name, LLVMValueRef x, uint32_t lanes)
     return out;
 }
 
-/* v_sin_f32 and v_cos_f32 take turns. src: hw/amd/ISA-SUBSET.md 8. */
+/* v_sin_f32 and v_cos_f32 take revolutions. src: docs/hardware/amd-code.md,
+ * "Vector operations" */
 static LLVMValueRef
 approx_sin_or_cos(struct llvm_emit *e, unsigned op, LLVMValueRef x,
                   uint32_t lanes)
@@ -113,8 +114,8 @@ from_lane(struct llvm_emit *e, LLVMValueRef v, uint32_t bits)
 /* Of a thread whose number differs in these bits. Within rows of 16 the vector
  * unit's own operand exchange knows some; LOCAL memory's all of 32, or any that
  * is named.
- * src: hw/amd/ISA-SUBSET.md, DPP16 dpp_ctrl and DS; ds_swizzle's bit mode: RDNA3
- * ISA, 12.5 */
+ * src: docs/hardware/amd-code.md, "Vector operations", "Memory instructions";
+ * ds_swizzle's bit mode: AMD's RDNA 3 instruction set guide, 12.5 */
 static LLVMValueRef
 shuffle(struct llvm_emit *e, const struct uop *u, LLVMValueRef v)
 {

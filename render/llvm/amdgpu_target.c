@@ -13,7 +13,8 @@
 #define OCP    [UOP_F8E4M3] = 16, [UOP_F8E5M2] = 16
 #define FNUZ   [UOP_F8E4M3Z] = 32, [UOP_F8E5M2Z] = 32
 
-/* By family. src: hw/amd/CODEOBJ.md 1, 2 and 7 */
+/* By family. src: docs/hardware/amd-code.md, "Compiling",
+ * "Matrix fragments" */
 static const struct {
     const char *family;
     uint16_t wave_lanes;

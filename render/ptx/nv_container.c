@@ -11,7 +11,7 @@
 #include "base/bits.h"
 #include "render/ptx/ptx_internal.h"
 
-/* src: hw/nv/CUBIN.md; the numbers are its. */
+/* src: docs/hardware/nvidia-code.md, "Cubin container", "Attributes" */
 enum {
     MACHINE = 0xBE,
     OS_ABI = 0x41,

@@ -12,7 +12,8 @@
  * aligned; .global ones likewise in one section. Bank 4 holds their addresses,
  * 64 bits each; the first is that of the section.
  *
- * src: hw/nv/CUBIN.md, as of CUDA 13.0. Thread safe.
+ * src: docs/hardware/nvidia-code.md, "Cubin container",
+ * "Sections of a cubin" (CUDA 13.0). Thread safe.
  */
 #ifndef BELL_RENDER_PTX_NV_CONTAINER_H
 #define BELL_RENDER_PTX_NV_CONTAINER_H

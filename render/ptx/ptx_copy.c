@@ -1,6 +1,6 @@
 /* COPY: cp.async from global to shared memory. A gate of what is read becomes
- * the number of bytes that are, and zeros follow them. src: hw/nv/PTX.md
- * section 7 */
+ * the number of bytes that are, and zeros follow them.
+ * src: docs/hardware/nvidia-code.md, "Asynchronous copies" */
 #include "render/ptx/ptx_internal.h"
 
 #include <stdio.h>

@@ -27,7 +27,8 @@
  * Not simulated: shared virtual memory, debugging,
  * checkpoints.
  *
- * Threads: any. src: hw/amd/BRINGUP.md, ioctls.csv.
+ * Threads: any. src: docs/hardware/amd.md and the pages that it names;
+ * ioctl/amdkfd.uapi.
  */
 #ifndef BELL_SIM_AMD_SIM_AMD_H
 #define BELL_SIM_AMD_SIM_AMD_H

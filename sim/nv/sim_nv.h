@@ -21,7 +21,8 @@
  * Not simulated: OS events (poll waits and says nothing), managed memory and
  * page faults of UVM, partitions, dma-buf export, several subdevices.
  *
- * Threads: any. src: hw/nv/BRINGUP.md, ioctls.csv.
+ * Threads: any. src: docs/hardware/nvidia.md and the pages that it names;
+ * ioctl/nv.uapi.
  */
 #ifndef BELL_SIM_NV_SIM_NV_H
 #define BELL_SIM_NV_SIM_NV_H

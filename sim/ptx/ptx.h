@@ -1,6 +1,6 @@
 /* A PTX interpreter: what the simulated NVIDIA cards run.
  *
- * Written from the facts (hw/nv/PTX.md), not from our renderer. A module is
+ * Written from docs/hardware/nvidia-code.md, not from our renderer. A module is
  * parsed and decoded once; a launch runs its blocks one after the other, the
  * warps of a block in turns, 32 lanes at a time with the lanes at the lowest
  * instruction first, which brings diverged lanes together again.

@@ -1,5 +1,6 @@
-/* Which modifiers and types go together, and what a chip has. src: hw/nv/
- * PTX.md; the PTX ISA as remembered. */
+/* Which modifiers and types go together, and what a chip has.
+ * src: docs/hardware/nvidia-code.md, "PTX instructions"; PTX ISA, as
+ * remembered. */
 #include "sim/ptx/ptx_internal.h"
 
 static bool

@@ -265,7 +265,7 @@ eval_f64(const struct px_insn *in, double a, double b, double c)
 /* An approximation: not the nearest number, but, as the operand's bits decide,
  * one of those that the documented bounds allow. Quotients may be off by one
  * unit in the last place, for others either neighbour of the exact value is
- * given. src: hw/nv/PTX.md section 10 */
+ * given. src: docs/hardware/nvidia-code.md, "Approximate functions" */
 static float
 approx_value(const struct px_insn *in, float a, float b)
 {

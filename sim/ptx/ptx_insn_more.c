@@ -1,6 +1,7 @@
 /* Instructions whose words have an order of their own: barriers, branches
- * over a table, matrices, asynchronous copies. src: hw/nv/PTX.md sections 4
- * to 7. */
+ * over a table, matrices, asynchronous copies. src:
+ * docs/hardware/nvidia-code.md, "PTX instructions", "Asynchronous copies",
+ * "Matrix shapes". */
 #include "sim/ptx/ptx_parse.h"
 
 #include <string.h>
@@ -125,7 +126,8 @@ parse_brx(struct px_parse *p, struct px_insn *in)
 /* ---- matrices ---- */
 
 /* A shape of mma and the types it takes: of A and B, and of C and D; the
- * registers of each operand. src: hw/nv/PTX.md section 6. */
+ * registers of each operand. src: docs/hardware/nvidia-code.md, "Matrix shapes"
+ */
 static const struct {
     const char *shape;
     uint8_t ab, ba, cd; /* ba: B's, where it may differ */

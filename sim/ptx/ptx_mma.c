@@ -1,5 +1,6 @@
-/* Matrix instructions. src: hw/nv/PTX.md section 7: in all of mma's shapes,
- * with g = lane / 4, t = lane % 4 and p elements in a register,
+/* Matrix instructions. src: docs/hardware/nvidia-code.md, "Matrix fragments":
+ * in all of mma's shapes, with g = lane / 4, t = lane % 4 and p elements in a
+ * register,
  *   A, register r, element e: row g + 8 (r & 1), k = p t + e + 4p (r / 2)
  *   B:                        k = p t + e + 4p r, column g
  *   C, D, element 2r + e:     row g + 8 r, column 2t + e

@@ -1,7 +1,8 @@
-/* The instructions and the modifiers that each may have. src: hw/nv/PTX.md
- * and, for the order of modifiers, the PTX ISA as remembered there. Which of
- * them go together is in ptx_check.c; instructions whose words come in an
- * order of their own are read by ptx_insn_more.c. */
+/* The instructions and the modifiers that each may have.
+ * src: docs/hardware/nvidia-code.md, "PTX instructions"; the order of
+ * modifiers: PTX ISA, as remembered. Which of them go together is in
+ * ptx_check.c; instructions whose words come in an order of their own are read
+ * by ptx_insn_more.c. */
 #include "sim/ptx/ptx_internal.h"
 
 #include <assert.h>

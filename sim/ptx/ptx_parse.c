@@ -443,7 +443,7 @@ parse_version(struct px_parse *p)
     return BELL_OK;
 }
 
-/* src: hw/nv/PTX.md section 1 */
+/* src: docs/hardware/nvidia-code.md, "PTX versions" */
 static unsigned
 lowest_version(unsigned sm, bool arch_specific)
 {

@@ -359,7 +359,7 @@ machine_init(struct qk_machine *m, const char *spec)
     pthread_condattr_destroy(&attr);
     m->pid = getpid();
     m->next_id = 1;
-    /* src: BRINGUP.md 1.3; guess: of msm's */
+    /* src: docs/hardware/adreno-kernel.md, "KGSL memory"; guess: msm's */
     m->va_first = m->is_msm ? 0x100000000ull : 0x4000000000ull;
     m->va_end = m->is_msm ? 0x1000000000ull : 0x8000000000ull;
     m->next_va = m->va_first;

@@ -14,7 +14,8 @@
  * files, timelines, performance counters, secure memory, replays of batches
  * that hang (contexts are invalidated).
  *
- * Threads: any. src: hw/qcom/BRINGUP.md, ioctls.csv.
+ * Threads: any. src: docs/hardware/adreno.md and the pages that it names;
+ * ioctl/kgsl.uapi, ioctl/msm.uapi.
  */
 #ifndef BELL_SIM_QCOM_SIM_QCOM_H
 #define BELL_SIM_QCOM_SIM_QCOM_H

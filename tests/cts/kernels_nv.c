@@ -386,7 +386,7 @@ put_many(struct text *t)
 static void
 put_head(struct text *t, const struct kernel *k, uint32_t sm)
 {
-    /* src: hw/nv/PTX.md section 1 */
+    /* src: docs/hardware/nvidia-code.md, "PTX versions" */
     unsigned version = sm >= 120   ? 87
                        : sm >= 100 ? 86
                        : sm >= 89  ? 78

@@ -1,6 +1,6 @@
 /* What the command half of hcq/amd writes for the card, word by word: the
- * streams of hw/amd/GOLDEN.md, whose words are typed in here, and the rest of
- * the commands.
+ * streams of docs/hardware/amd-queues.md, "Reference streams", whose words are
+ * typed in here, and the rest of the commands.
  *
  * Ours differs from those streams on purpose in this: signals have 64 bits and
  * raise no interrupt; a wait is followed by what makes others' writes visible;
@@ -150,7 +150,7 @@ test_begin(void **state)
     EXPECT(&push, 0x00000008, 0, 0x80000000, 0, 0, 0);
 }
 
-/* The launch of GOLDEN.md, of a program as amd_program.c makes it. */
+/* The reference streams' launch, of a program as amd_program.c makes it. */
 static struct amd_program prog;
 
 static const struct hcq_packet *
@@ -430,7 +430,7 @@ expect_args(const struct amd_push *push, uint64_t src, uint64_t pieces,
 }
 
 /* What DMA_DATA does not take is a launch: on gfx11 more than 32 KiB, on gfx942
- * all. src: hw/amd/pm4.csv, DMA_DATA */
+ * all. src: docs/hardware/amd-queues.md, "PM4" */
 static void
 test_moves(void **state)
 {
@@ -599,7 +599,7 @@ test_slots(void **state)
 }
 
 /* The words themselves; a packet that would go over the ring's end begins anew.
- * src: BRINGUP.md 5, 10 */
+ * src: docs/hardware/amd-kernel.md, "Doorbells" */
 static void
 test_sdma_ring(void **state)
 {
@@ -653,7 +653,7 @@ test_sdma_ring(void **state)
     }
 }
 
-/* A launch between two buffers. src: BRINGUP.md 6, pm4.csv */
+/* A launch between two buffers. src: docs/hardware/amd-queues.md, "AQL" */
 static void
 test_aql(void **state)
 {
@@ -695,8 +695,8 @@ test_aql(void **state)
 #define MEET_A 0x00c04000
 #define MEET_B 0x00c04100
 
-/* Launches of bound streams as words of several dies. src: BRINGUP.md 8; what
- * amd_pm4.c names */
+/* Launches of bound streams as words of several dies.
+ * src: docs/hardware/amd-queues.md, "Several dies"; what amd_pm4.c names */
 static void
 test_bound(void **state)
 {

@@ -1,6 +1,6 @@
 /* Kernel descriptors and AQL packets, word by word. Descriptors are typed in
- * from objects that LLVM 19 made (hw/amd/CODEOBJ.md 4 has their values), AQL
- * words from hw/amd/BRINGUP.md 6 and pm4.csv. */
+ * from objects that LLVM 19 made: docs/hardware/amd-code.md, "Kernel
+ * descriptor". AQL words are those of docs/hardware/amd-queues.md, "AQL". */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,6 @@
 /* PM4 of gfx942, gfx1100 and gfx1201, word by word, and as text. The expected
- * words are those of hw/amd/GOLDEN.md, typed in. */
+ * words are those of docs/hardware/amd-queues.md, "Reference streams", typed
+ * in. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +13,7 @@
 #include "hcq/amd/regs/amd_pm4.h"
 #include "tests/golden/amd_words.h"
 
-/* What GOLDEN.md's streams were made for. */
+/* Inputs of the reference streams. */
 #define ENTRY   0x7f0000100100ull
 #define KERNARG 0x7f0000200000ull
 #define SCRATCH 0x7f0000800000ull
@@ -499,7 +500,7 @@ test_pred_exec(void **state)
     expect_names(&amd_pm4_unit, GFX9, &p, "PRED_EXEC RELEASE_MEM RELEASE_MEM ");
 }
 
-/* src: hw/amd/BRINGUP.md 6, pm4.csv: words of the table, put together. */
+/* Words of the table, put together. src: docs/hardware/amd-queues.md, "PM4" */
 static void
 test_others(void **state)
 {

@@ -1,5 +1,5 @@
 /* Packets of the copy engines, word by word, and as text. The expected words
- * are those of hw/amd/GOLDEN.md, typed in. */
+ * are those of docs/hardware/amd-queues.md, "Reference streams", typed in. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -110,7 +110,8 @@ test_v6(void **state)
     }
 }
 
-/* src: hw/amd/BRINGUP.md 3 and sdma.csv */
+/* src: docs/hardware/amd-queues.md, "Copies (SDMA)";
+ * docs/hardware/amd-kernel.md, "HDP" */
 static void
 test_others(void **state)
 {

@@ -1,5 +1,5 @@
 /* Words of Adreno shaders and their text, as Mesa 25.0's assembler and
- * disassembler give them. Generated from hw/qcom/ir3-golden.csv. */
+ * disassembler give them. src: docs/hardware/adreno-code.md */
 #ifndef BELL_TESTS_GOLDEN_IR3_GOLDEN_H
 #define BELL_TESTS_GOLDEN_IR3_GOLDEN_H
 

@@ -1,5 +1,6 @@
-/* Text of the decoder: NVIDIA's vectors of hw/nv/BRINGUP.md section 15, broken
- * streams, packets of the other kinds (regs_sample.regs). */
+/* Text of the decoder: the vectors of docs/hardware/nvidia-queues.md,
+ * "Test vectors", broken streams, packets of the other kinds
+ * (regs_sample.regs). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,7 @@
 /* What the command half of hcq/nv writes for the card, word by word: whole
- * launches with the inputs of hw/nv/BRINGUP.md section 15, whose words are
- * typed in here, and the methods of every command.
+ * launches with the inputs of docs/hardware/nvidia-queues.md,
+ * "Test vectors", whose words are typed in here, and the methods of every
+ * command.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -104,7 +105,8 @@ test_hopper(void **state)
         {34, 0x00000003}, {35, 0x00010000}, {36, 0x00010100}, {37, 0x08200001},
         {38, 0x34567800}, {39, 0x00000012}, {48, 0x3e1d9500}, {49, 0x01180000},
     };
-    /* CUBIN.md section 6: the map of a launcher for sm_90. */
+    /* The map of a launcher for sm_90. src: docs/hardware/nvidia-code.md,
+     * "Constant bank 0" */
     static const struct word bank[] = {
         {0, 256},
         {1, 1},

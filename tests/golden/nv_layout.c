@@ -1,5 +1,7 @@
-/* NVIDIA's shared memory: offsets typed in from hw/nv/BRINGUP.md sections 3, 7,
- * 10, 11 and hw/nv/CUBIN.md section 6. */
+/* Memory that host and GPU share: offsets typed in.
+ * src: docs/hardware/nvidia-kernel.md, "Bring-up" (step 11);
+ * docs/hardware/nvidia-queues.md, "Control words and entries", "Host methods",
+ * "Copy engine", "Errors"; docs/hardware/nvidia-code.md, "Constant bank 0". */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* NVIDIA pushbuffers and ring entries, word by word. The expected words are
- * those of hw/nv/BRINGUP.md section 15, typed in. */
+ * those of docs/hardware/nvidia-queues.md, "Test vectors", typed in. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

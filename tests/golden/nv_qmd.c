@@ -1,5 +1,5 @@
 /* NVIDIA launch descriptors, word by word. The expected words are those of
- * hw/nv/BRINGUP.md section 15, typed in. */
+ * docs/hardware/nvidia-queues.md, "Test vectors", typed in. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* Dispatches of the same launch on six chips, word by word: 16 groups of 64
  * threads, code of 2 units at 0x100100000, three addresses, a float and a
  * count; then a fence of 1 and the time at 0x100300000.
- * src: hw/qcom/cmdstream-golden.csv */
+ * src: docs/hardware/adreno-queues.md, "Reference streams" */
 #ifndef BELL_TESTS_GOLDEN_QCOM_GOLDEN_H
 #define BELL_TESTS_GOLDEN_QCOM_GOLDEN_H
 

@@ -1,5 +1,6 @@
-/* The words of a launch, its fence and its time on Adreno: every stream of the
- * facts, and its text; and what the table of chips says, against the facts. */
+/* The words of a launch, its fence and its time on Adreno: every stream of
+ * docs/hardware/adreno-queues.md, "Reference streams", and its text; and the
+ * table of chips against docs/hardware/adreno.md, "Chips". */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -132,8 +133,8 @@ packet_dw(uint32_t head)
     return 1 + (head >> 28 == 4 ? head & 0x7f : head & 0x3fff);
 }
 
-/* No stream of the facts is a750's: it is a740's, packet by packet, but for what
- * brings the arguments. */
+/* No reference stream is an a750's: it is a740's, packet by packet, but for
+ * what brings the arguments. */
 static void
 test_order(void **state)
 {
@@ -166,7 +167,8 @@ test_order(void **state)
 }
 
 /* Wherever the words begin, the arguments are at a line's beginning, in words that
- * are skipped, and the descriptor says so. src: hw/qcom/BRINGUP.md 5.5 */
+ * are skipped, and the descriptor says so. src: docs/hardware/adreno-queues.md,
+ * "Constants and descriptors" */
 static void
 check_args(uint32_t first, uint32_t n_args)
 {
@@ -240,7 +242,7 @@ test_text(void **state)
 
 /* ---- the table of chips ----------------------------------------------------------- */
 
-/* src: hw/qcom/BRINGUP.md 3 */
+/* src: docs/hardware/adreno.md, "Chips" */
 static const struct {
     const char *name;
     uint32_t first_id, last_id; /* those around them are not its */

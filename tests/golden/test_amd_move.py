@@ -20,7 +20,7 @@ from common import Tap, read  # noqa: E402
 
 CHIPS = ('gfx942', 'gfx1100', 'gfx1201')
 ASSEMBLER, COPIER = 'llvm-mc-19', 'llvm-objcopy-19'
-# Bytes of the descriptor. src: hw/amd/CODEOBJ.md 3
+# Bytes of the descriptor. src: docs/hardware/amd-code.md, "Kernel descriptor"
 FIELDS = (('rsrc1', 48), ('rsrc2', 52), ('rsrc3', 44), ('properties', 56))
 
 

@@ -23,7 +23,7 @@ VERSION = 'V13.0.88'
 # struct nv_cbank_sm80 and its like.
 CHIPS = {80: 0x160, 90: 0x210, 100: 0x380, 120: 0x380}
 PTX_VERSIONS = {80: '7.0', 90: '7.8', 100: '8.6', 120: '8.7'}
-# src: hw/nv/CUBIN.md section 4
+# src: docs/hardware/nvidia-code.md, "Attributes"
 ATTRIBUTE_VALUE, REGISTERS, PARAMS_AT = 4, 0x2f, 0x0a
 EXIT = 0x94d  # of 12 bits; the code that follows the last one is padding
 

@@ -11,7 +11,7 @@ import tempfile
 
 from cli import DOORBELL, Tap, expect, expect_json_error, run
 
-# hw/nv/BRINGUP.md section 15
+# src: docs/hardware/nvidia-queues.md, "Test vectors"
 COPY = ('20018000 c8b5 20048100 00000020 00000000 00000030 00000000 '
         '20018106 00001000 200180c0 00000182')
 
@@ -46,7 +46,7 @@ def pipe_amd(text, form, *args):
                           timeout=60, check=False)
 
 
-# Words of hw/amd/GOLDEN.md and BRINGUP.md section 6
+# src: docs/hardware/amd-queues.md, "Reference streams", "PM4"
 def check_amd(tap):
     wait = 'c0053c00 15 00c01000 00007f00 7 ffffffff 4'
     tap.check('packets', expect(
@@ -82,7 +82,8 @@ def check_amd(tap):
         err='none of ring, kernel'))
 
 
-# Words of hw/qcom/cmdstream-golden.csv, and a parity bit that is wrong
+# Words of a reference stream, and a parity bit that is wrong.
+# src: docs/hardware/adreno-queues.md, "Reference streams"
 def check_pkt7(tap):
     words = '70b30004 0 10 1 1 40a9dc83 4 5 6'
     tap.check('packets of Adreno', expect(
@@ -109,7 +110,7 @@ def check_pkt7(tap):
         out='00000: 70330004 ? TYPE7 OPCODE=0x33 COUNT=4 wrong parity\n', err='1 of 1 words'))
 
 
-# Words of hw/qcom/ir3-golden.csv
+# Words of tests/golden/ir3_golden.h
 def check_ir3(tap):
     words = 'c002001001808001 63850000000f0005 01000000ffffffff'
     tap.check('a shader', expect(

@@ -139,7 +139,8 @@ amdgpu_check_run(const struct lower_program *p, unsigned chip,
 
 /* ---- compiling ---- */
 
-/* The descriptor against what the program is. src: CODEOBJ.md 4, 5. */
+/* The descriptor against what the program is. src: docs/hardware/amd-code.md,
+ * "Kernel descriptor", "Start of a wave". */
 static void
 check_descriptor(const struct lower_program *p, unsigned chip,
                  const struct render_binary *binary, const char *what)

@@ -1,4 +1,4 @@
-/* src: hw/amd/CODEOBJ.md 3 and 4. */
+/* src: docs/hardware/amd-code.md, "Objects", "Kernel descriptor". */
 #include "amd_object.h"
 
 #include <assert.h>
@@ -229,8 +229,9 @@ object_kernel(const struct amd_object *o, const char *name,
     return properties;
 }
 
-/* src: CODEOBJ.md 5, BRINGUP.md 7 (descriptor of waves of 64 on gfx9, of 32 on
- * gfx10) */
+/* src: docs/hardware/amd-code.md, "Start of a wave";
+ * docs/hardware/amd-queues.md, "Scratch" (descriptor of waves of 64 on gfx9, of
+ * 32 on gfx10) */
 void
 object_user_data(struct amd_object *o, enum isa_gen gen, uint32_t properties,
                  uint64_t args_va, struct amd_launch *launch)

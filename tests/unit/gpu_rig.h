@@ -1,5 +1,5 @@
 /* A simulated NVIDIA card under test, without a kernel driver: memory at the
- * addresses of the facts' test vectors, channels, pushbuffers of words.
+ * addresses of the test vectors, channels, pushbuffers of words.
  *
  * Asserts with cmocka. One thread uses a rig.
  */
@@ -11,7 +11,8 @@
 
 #include "sim/nv/gpu/gpu.h"
 
-/* Regions that are mapped, by the addresses of BRINGUP.md section 15. */
+/* Regions that are mapped: the addresses of
+ * docs/hardware/nvidia-queues.md, "Test vectors". */
 #define RIG_SEM   0x1000200000ull /* semaphores, 64 KiB */
 #define RIG_PUSH  0x1234560000ull /* pushbuffers; code from +0x7800 */
 #define RIG_CODE  0x1234567800ull

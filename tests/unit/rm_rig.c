@@ -626,7 +626,7 @@ rig_submit(struct rig *rig, const uint32_t *words, uint32_t n)
     rig->window[0x90 / 4] = rig->token;
 }
 
-/* src: BRINGUP.md section 15, host release */
+/* src: docs/hardware/nvidia-queues.md, "Test vectors" */
 void
 rig_release(struct rig *rig, uint64_t va, uint32_t value)
 {

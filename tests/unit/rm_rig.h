@@ -1,7 +1,8 @@
 /* A process on a simulated NVIDIA machine that brings a card up by raw calls,
- * in the order of BRINGUP.md section 3; shared by the tests of the simulated
- * kernel driver. Every function asserts that its calls go through, and the
- * ones that return a number return the driver's status, 0 for success.
+ * in the order of docs/hardware/nvidia-kernel.md, "Bring-up"; shared by the
+ * tests of the simulated kernel driver. Every function asserts that its calls
+ * go through, and the ones that return a number return the driver's status, 0
+ * for success.
  */
 #ifndef BELL_TESTS_RM_RIG_H
 #define BELL_TESTS_RM_RIG_H
@@ -17,7 +18,7 @@
 
 struct nv_channel_alloc;
 
-/* Statuses. src: BRINGUP.md section 11 */
+/* src: docs/hardware/nvidia-queues.md, "Status numbers" */
 #define S_BUFFER_TOO_SMALL 0x02u
 #define S_ILLEGAL_ACTION   0x16u
 #define S_DUPLICATE        0x19u

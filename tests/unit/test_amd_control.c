@@ -69,7 +69,8 @@ fill(uint8_t *data, size_t n, uint32_t seed)
 
 /* ---- sizes ---------------------------------------------------------------------- */
 
-/* src: hw/amd/BRINGUP.md 5, the table of boards, and 7, by hand. */
+/* src: docs/hardware/amd-kernel.md, "Save area", the table of boards;
+ * docs/hardware/amd-queues.md, "Scratch", by hand. */
 static const struct board {
     const char *name;
     uint32_t version, lds_kib;
@@ -180,7 +181,8 @@ queue_structure(void **state)
     assert_memory_equal(&queue, &was, sizeof(queue));
 }
 
-/* src: hw/amd/BRINGUP.md 0, pm4.csv (DMA_DATA) */
+/* src: docs/hardware/amd.md, "Generations"; docs/hardware/amd-queues.md, "PM4"
+ */
 static void
 limits_of_generations(void **state)
 {
@@ -1105,7 +1107,7 @@ wait_for_read(const struct amd_channel *channel, uint64_t value)
     }
 }
 
-/* What is stored where. src: hw/amd/BRINGUP.md 5, the table of doorbells */
+/* What is stored where. src: docs/hardware/amd-kernel.md, "Doorbells" */
 static void
 doorbells(void **state)
 {

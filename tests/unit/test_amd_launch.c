@@ -637,7 +637,7 @@ no_arguments(void **state)
 }
 
 /* The words before the driver's own kernel say what the card, a debugger or a
- * tool may read there. src: hw/amd/CODEOBJ.md 3 */
+ * tool may read there. src: docs/hardware/amd-code.md, "Kernel descriptor" */
 static void
 move_descriptor(void **state)
 {

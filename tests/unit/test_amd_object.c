@@ -293,7 +293,8 @@ test_code_end(void **state)
     free(image);
 }
 
-/* At `place` of .data, which is at 1024 of the image. src: CODEOBJ.md 3 */
+/* At `place` of .data, which is at 1024 of the image.
+ * src: docs/hardware/amd-code.md, "Objects" */
 static void
 test_relocations(void **state)
 {
@@ -852,7 +853,8 @@ test_out_of_memory(void **state)
 /* Register counts belong to the code, not to the format. */
 #define RSRC1_COUNTS 0x3ffu
 
-/* src: hw/amd/CODEOBJ.md 1 and 4: add, 3-D ids, 272 bytes of stack. */
+/* A sum, ids of three dims, 272 bytes of stack. src: docs/hardware/amd-code.md,
+ * "Compiling", "Kernel descriptor" */
 static const struct chip {
     const char *name;
     uint32_t machine, filler;

@@ -20,7 +20,7 @@
 
 /* ---- packets ------------------------------------------------------------------------- */
 
-/* src: hw/amd/sdma.csv */
+/* src: docs/hardware/amd-queues.md, "Copies (SDMA)" */
 static void
 sdma_packet_sizes(void **state)
 {
@@ -132,7 +132,7 @@ go_to_unit(struct rig *r, uint32_t unit)
     rig_ok(hcq_queue_wait(r->base, LONG_NS));
 }
 
-/* Where the facts and this ring's rules put a piece of so many words. */
+/* Where the rules of this kind of ring put a piece of so many words. */
 static uint32_t
 expected_dw(uint32_t unit, uint32_t n_dw)
 {

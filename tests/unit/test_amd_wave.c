@@ -778,7 +778,7 @@ static const uint32_t constant_words[ISA_GEN_COUNT][N_CONSTANT_WORDS] = {
                    0x00001000, 0xee070000, 0x05000000, 0x00002000, 0xbfb00000},
 };
 
-/* src: ISA-SUBSET.md 4; 1/(2*pi) as LLVM writes it. */
+/* src: docs/hardware/amd-code.md, "Operands"; 1/(2*pi) as LLVM writes it. */
 static const struct {
     uint32_t code;
     uint64_t f64;

@@ -182,8 +182,8 @@ test_rounding(void **state)
 }
 
 /* What the 256 codes of an 8-bit float are. src: OCP 8-bit Floating Point
- * Specification, table 1; hw/amd: fnuz is one power of two lower, and 0x80 is
- * its NaN. */
+ * Specification, table 1; docs/hardware/amd-code.md, "Vector operations": fnuz
+ * is one power of two lower, and 0x80 is its NaN. */
 static double
 f8_value(enum uop_dtype dtype, unsigned code)
 {

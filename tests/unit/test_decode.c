@@ -171,7 +171,7 @@ test_bind(void **state)
     assert_null(decode_nv_chip_find("sm_75"));
 }
 
-/* src: hw/nv/BRINGUP.md section 15 */
+/* src: docs/hardware/nvidia-queues.md, "Test vectors" */
 static void
 test_ring(void **state)
 {

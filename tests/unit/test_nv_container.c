@@ -1,4 +1,5 @@
-/* The container of PTX: read back by hand, against hw/nv/CUBIN.md. */
+/* The container of PTX, read back by hand. src: docs/hardware/nvidia-code.md,
+ * "Cubin container", "Sections of a cubin", "Attributes". */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

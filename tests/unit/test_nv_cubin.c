@@ -23,7 +23,8 @@
 #define VA 0x1000400000ull
 
 /* Where parameters start, and how much of static shared memory is the
- * hardware's. src: hw/nv/CUBIN.md sections 4 and 6 */
+ * hardware's. src: docs/hardware/nvidia-code.md, "Shared memory",
+ * "Constant bank 0" */
 static const struct chip {
     uint32_t sm;
     const char *version;

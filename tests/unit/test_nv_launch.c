@@ -559,7 +559,8 @@ qmd_bits(const struct hcq_program *prog, unsigned high, unsigned low)
 
 /* The part of an SM's memory that is shared holds one block at least and is
  * asked to hold as many as the SM runs: 32 on sm_90, 64 warps there and 48 on
- * sm_120, 65536 registers. src: hw/nv/CUBIN.md section 4 */
+ * sm_120, 65536 registers. src: docs/hardware/nvidia-code.md,
+ * "Shared memory" */
 static void
 shared_memory_of_an_sm(void **state)
 {

@@ -1,7 +1,7 @@
 /* Matrix instructions and asynchronous copies of the PTX interpreter. Whole
- * matrices are put into fragments by the tables of the facts (hw/nv/PTX.md
- * section 7), here written out element by element, and compared with sums in
- * long double. */
+ * matrices are put into fragments by the table "Matrix fragments" of
+ * docs/hardware/nvidia-code.md, here written out element by element, and
+ * compared with sums in long double. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -287,7 +287,7 @@ arguments(void **state)
 
 /* Waves of 128 threads from 65 threads on, if twice the registers are there; as
  * many pairs of them as the file's registers suffice for, and 16 at most; 1,024
- * threads at most. By hand, src: BRINGUP.md 5.8 */
+ * threads at most. By hand, src: docs/hardware/adreno-queues.md, "Occupancy" */
 static void
 groups(void **state)
 {

@@ -293,7 +293,8 @@ result(struct rig *r)
 static const char *const chips[] = {"gfx1100", "gfx942", "gfx90a", "gfx1030",
                                     "gfx1201"};
 
-/* src: pm4.csv; here once more, not from the code under test. */
+/* Here once more, not from the code under test. src:
+ * docs/hardware/amd-queues.md, "Caches" */
 static uint32_t
 acquire_word(const struct rig *r, uint32_t ops)
 {

@@ -534,7 +534,7 @@ test_refusals(void **state)
     stop(&r);
 }
 
-/* Bytes of one packet, by chip. src: hw/amd/pm4.csv, DMA_DATA */
+/* Bytes of one packet, by chip. src: docs/hardware/amd-queues.md, "PM4" */
 static void
 test_dma_limits(void **state)
 {

@@ -1,6 +1,7 @@
 /* The simulated NVIDIA card: page tables, rings, host methods, semaphores.
- * Words are the test vectors of BRINGUP.md section 15 and others written by
- * hand from classes.csv, not made by the driver's packers. */
+ * Words are those of docs/hardware/nvidia-queues.md, "Test vectors", and
+ * others written by hand from open-gpu-doc, clc56f.h and clc86f.h, not made by
+ * the driver's packers. */
 #include "gpu_rig.h"
 
 #include <setjmp.h>

@@ -1,6 +1,7 @@
-/* The simulated NVIDIA card: copy engines. Words are the test vectors of
- * BRINGUP.md section 15 and others written by hand from classes.csv, not made
- * by the driver's packers. */
+/* The simulated NVIDIA card: copy engines. Words are those of
+ * docs/hardware/nvidia-queues.md, "Test vectors", and others written by hand
+ * from open-gpu-doc, clc6b5.h and clc8b5.h, not made by the driver's packers.
+ */
 #include "gpu_rig.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* The simulated NVIDIA card: the compute class, launch descriptors and
- * kernels. Descriptors are the test vectors of BRINGUP.md section 15, or those
- * with words changed by hand. */
+ * kernels. Descriptors are those of docs/hardware/nvidia-queues.md,
+ * "Test vectors", or those with words changed by hand. */
 #include "gpu_rig.h"
 
 #include <setjmp.h>
@@ -560,7 +560,8 @@ test_inline_data(void **state)
     rig_fini(&rig);
 }
 
-/* What libcuda sends once, in the facts' words. */
+/* The state that libcuda sends once. src: docs/hardware/nvidia-queues.md,
+ * "Compute state" */
 static void
 test_state_methods(void **state)
 {

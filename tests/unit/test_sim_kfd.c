@@ -388,7 +388,8 @@ test_pm4(void **state)
     memcpy(code.cpu, code_gfx1100, sizeof(code_gfx1100));
     memcpy(args.cpu, &out.va, 8);
     push_dispatch(&q, code.va, args.va, 5);
-    /* the value 7 with the flags of GOLDEN.md, then a time */
+    /* the value 7 with the flags of docs/hardware/amd-queues.md,
+     * "Caches", then a time */
     PUSH(&q, 0xc0064900, 0x0070f514, 0x20000000, LO(out.va + 1024), HI(out.va),
          7, 0, 0);
     PUSH(&q, 0xc0064900, 0x00000514, 0x60000000, LO(out.va + 1032), HI(out.va),
@@ -445,7 +446,7 @@ release_mem(struct queue *q, uint32_t select, uint64_t va, uint32_t value,
 
 /* Who waits is woken by an interrupt that was asked for, after a write to the
  * event's slot; the id only says where the kernel looks first.
- * src: hw/amd/BRINGUP.md 4 */
+ * src: docs/hardware/amd-kernel.md, "Events" */
 static void
 test_interrupts(void **state)
 {
@@ -1202,7 +1203,7 @@ test_order(void **state)
 
 /* What was there stays, for all forms of this program, and what the kernel
  * does once for a process it does not do again: with the same file number, too.
- * src: hw/amd/BRINGUP.md 14 */
+ * src: docs/hardware/amd-kernel.md, "Opening" */
 static void
 test_process_stays(void **state)
 {

@@ -1,6 +1,6 @@
 /* sim/nv/rm/rm.c, rm_object.c, rm_files.c, sim_nv.c: files, processes, clients
- * and objects of the simulated kernel driver: the bring-up of BRINGUP.md
- * section 3 as far as work that is done, every documented wrong order, size,
+ * and objects of the simulated kernel driver: docs/hardware/nvidia-kernel.md,
+ * "Bring-up", as far as work that is done, every documented wrong order, size,
  * handle and parent, what is left after closing at every step, two processes
  * on one machine, failing allocations, and a recorded bring-up that replays.
  */

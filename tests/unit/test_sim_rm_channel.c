@@ -1,6 +1,7 @@
 /* sim/nv/rm/rm_channel.c, rm_control.c: groups, channels and their objects, what
  * is asked by control calls on every branch, faults, and work that never ends;
- * the rules of BRINGUP.md sections 3, 4 and 11 and what breaks them.
+ * the rules of docs/hardware/nvidia-kernel.md, "Bring-up" and "Queries", and of
+ * docs/hardware/nvidia-queues.md, "Errors", and what breaks them.
  */
 #include <setjmp.h>
 #include <stdarg.h>

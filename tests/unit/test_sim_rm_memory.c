@@ -1,6 +1,7 @@
 /* sim/nv/rm/rm_memory.c, rm_space.c: memory objects, CPU mappings, pinned pages,
- * address spaces, and two cards of one machine; the rules of BRINGUP.md
- * section 6 and what breaks them.
+ * address spaces, and two cards of one machine; the rules of
+ * docs/hardware/nvidia-kernel.md, "Memory objects", "CPU mappings" and
+ * "GPU mappings", and what breaks them.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -80,7 +81,7 @@ test_objects(void **state)
     (void)state;
     rig_init(&rig, "sm_90");
     rig_run(&rig, RIG_SPACE);
-    /* the rows of BRINGUP.md section 6 */
+    /* src: docs/hardware/nvidia-kernel.md, "Memory objects" */
     assert_int_equal(memory_with(&rig, video, 0x1c101, 0x19800000, HUGE, HUGE),
                      0);
     assert_int_equal(memory_with(&rig, video, 0x1c101, 0x18000000, 5, 0x1000),

@@ -1,6 +1,6 @@
 /* sim/nv/rm/rm_uvm.c: address spaces that are UVM's, by raw calls: the order of
- * BRINGUP.md section 5, on every branch, as far as work that is done in such
- * a space, and what breaks it.
+ * docs/hardware/nvidia-kernel.md, "UVM", on every branch, as far as work that
+ * is done in such a space, and what breaks it.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,7 @@
 /* Chains for Adreno, in the text of its shaders' assembler. Nothing stops an
  * instruction from reading what is not there yet: others stand between, or
- * nops (src: hw/qcom/IR3.md 5 to 7). Halves of registers make pairs of float16. */
+ * nops. Halves of registers make pairs of float16.
+ * src: docs/hardware/adreno-code.md, "Timing" */
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>

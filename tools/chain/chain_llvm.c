@@ -80,7 +80,7 @@ static const struct {
     enum chain_kind kind;
     struct llvm_insn insn;
 } amd_insns[] = {
-    /* src: LLVM, "User Guide for AMDGPU Backend"; hw/amd/ISA-SUBSET.md */
+    /* src: LLVM 19, "User Guide for AMDGPU Backend" */
     {NULL, CHAIN_FMA_F32, FMA("float", "f32")},
     {"gfx90a gfx942", CHAIN_FMA_F32X2, FMA("<2 x float>", "v2f32")},
     {NULL, CHAIN_FMA_F64, FMA("double", "f64")},

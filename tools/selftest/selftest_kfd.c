@@ -1,6 +1,7 @@
 /* Selftest: AMD's kernel driver, from the control node to rings that the card
  * reads; and what to look at when a step fails on its cards. No command but
- * NOPs in the rings. src: hw/amd/BRINGUP.md 1 to 6. */
+ * NOPs in the rings. src: docs/hardware/amd-kernel.md, "Opening", "Topology",
+ * "Memory", "Events", "Queues"; docs/hardware/amd-queues.md, "PM4". */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* Selftest: kernels by hand, in LLVM's IR, for AMD's cards and simulated ones;
  * the machine code is LLVM's. What a kernel does not use it denies in its
  * attributes, or registers and arguments would be kept for it.
- * src: hw/amd/CODEOBJ.md 2 and 6. */
+ * src: docs/hardware/amd-code.md, "Compiling", "Arguments". */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /* Selftest: NVIDIA's kernel driver, from the control node to memory and
- * registers that the CPU sees. No channel, no command. src: hw/nv/BRINGUP.md
- * sections 3, 4, 6 and 14. */
+ * registers that the CPU sees. No channel, no command.
+ * src: docs/hardware/nvidia-kernel.md, "Bring-up" (steps 1 to 12), "Queries",
+ * "Memory objects", "CPU mappings". */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -297,7 +298,7 @@ copy_engines(struct selftest *st)
 static enum selftest_verdict
 video_memory(struct selftest *st)
 {
-    /* src: hw/nv/BRINGUP.md section 6, "vidmem, 2 MiB pages" */
+    /* src: docs/hardware/nvidia-kernel.md, "Memory objects" */
     struct nv_memory_alloc params = {.owner = 0,
                                      .flags = 0x1c101,
                                      .attr = 0x19800000,

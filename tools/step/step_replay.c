@@ -16,13 +16,13 @@
 #define SH_FIRST  0x2c00u
 #define N_SH      0x400u
 
-/* src: pm4.csv; regs.csv */
+/* src: docs/hardware/amd-queues.md, "PM4", "Launch" */
 #define PM4_DISPATCH_DIRECT 0x15u
 #define PM4_SET_SH_REG      0x76u
 #define REG_NUM_THREAD_X    0x2e07u
 #define REG_PGM_LO          0x2e0cu
 
-/* KFD's numbers of queues. src: BRINGUP.md 5 */
+/* KFD's types of queues. src: docs/hardware/amd-kernel.md, "Queues" */
 #define KFD_PM4 0u
 #define KFD_AQL 2u
 #define AQL_DW  16u
@@ -122,7 +122,8 @@ word_at(const uint8_t *data, uint32_t i)
     return word;
 }
 
-/* src: BRINGUP.md 7: a header's operation, count, subchannel, method */
+/* A header has an operation, a count, a subchannel and a method.
+ * src: docs/hardware/nvidia-queues.md, "Pushbuffers" */
 static void
 set_methods(struct replay *r, const uint8_t *data, uint32_t n_dw)
 {

@@ -10,11 +10,11 @@
 
 #define LANES_PER_LINE 8
 
-/* Host methods that name a semaphore. src: classes.csv, C56F and C86F */
+/* Host methods that name a semaphore. src: open-gpu-doc, clc56f.h, clc86f.h */
 #define NV_SEM_ADDR_LO 0x5cu
 #define NV_SEM_ADDR_HI 0x60u
 #define NV_SEM_EXECUTE 0x6cu
-/* PM4 opcodes. src: pm4.csv */
+/* PM4 opcodes. src: docs/hardware/amd-queues.md, "PM4" */
 #define PM4_WAIT_REG_MEM 0x3cu
 #define PM4_RELEASE_MEM  0x49u
 #define PM4_SET_SH_REG   0x76u

@@ -23,7 +23,8 @@
 #include "tools/machine/sensors.h"
 #include "tools/tools.h"
 
-/* src: hw/nv/BRINGUP.md 6: indices of FB_GET_INFO, in KiB */
+/* Indices of FB_GET_INFO, in KiB. src: docs/hardware/nvidia-kernel.md,
+ * "Queries" */
 #define FB_HEAP_KIB      0x09
 #define FB_HEAP_FREE_KIB 0x16
 /* Between the two readings of --once, which is what a rate needs. */

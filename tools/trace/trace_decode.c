@@ -10,11 +10,13 @@
 #include "tools/decode/decode_ir3.h"
 #include "tools/trace/trace.h"
 
-/* Of CREATE_QUEUE; others are of copy engines. src: BRINGUP.md 5 */
+/* Types of CREATE_QUEUE; others are copy engines.
+ * src: docs/hardware/amd-kernel.md, "Queues" */
 #define KFD_QUEUE_TYPE_PM4 0u
 #define KFD_QUEUE_TYPE_AQL 2u
 
-/* Of GETPROPERTY, where in the answer, and of GET_PARAM. src: BRINGUP.md 1, 2 */
+/* The property of GETPROPERTY, the offset in its answer, and the parameter of
+ * GET_PARAM. src: docs/hardware/adreno-kernel.md, "KGSL", "msm" */
 #define KGSL_PROP_DEVICE_INFO 1u
 #define KGSL_CHIP_ID_BYTE     4u
 #define MSM_PARAM_CHIP_ID     3u
@@ -86,7 +88,7 @@ decode_nv_region(struct trace_decoder *d, const struct cas_blob *blob,
 /* ---- AMD ---- */
 
 /* A node of the topology says which chip it is: the first one that is known.
- * src: BRINGUP.md 2 */
+ * src: docs/hardware/amd-kernel.md, "Topology" */
 static void
 learn_chip(struct trace_decoder *d, const struct cas_record *record)
 {
@@ -168,7 +170,8 @@ decode_amd_region(struct trace_decoder *d, const struct trace_queue *queue,
 
 /* ---- Adreno ---- */
 
-/* What the kernel answers names the chip. src: BRINGUP.md 1, 2 */
+/* An answer of the kernel names the chip. src: docs/hardware/adreno-kernel.md,
+ * "KGSL", "msm" */
 static void
 learn_adreno(struct trace_decoder *d, const struct cas_record *record)
 {

@@ -1,5 +1,6 @@
 /* The card: chips, clock, address spaces, and the thread that looks at the
- * doorbells. src: hw/amd/BRINGUP.md 0 and 2; base/chip.c for what differs
+ * doorbells. src: docs/hardware/amd.md, "Generations";
+ * docs/hardware/amd-kernel.md, "Topology"; base/chip.c for what differs
  * between chips of a family. guess: the clock of gfx90a. How many compute units
  * a card has that no product is named for is made up, and small. */
 #include <assert.h>

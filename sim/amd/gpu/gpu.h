@@ -2,11 +2,12 @@
  * engines. The simulated kernel (kfd_*.c) drives it; drivers never see this
  * header.
  *
- * Layouts and behaviour come from the facts (hw/amd: pm4.csv, sdma.csv,
- * regs.csv, BRINGUP.md 13), not from the driver's packers. The card is
- * strict: an unknown packet, register or reserved bit, a wrong count, an
- * address that is not mapped are errors that end the queue and are named in a
- * text. Kernels run in sim/amd/isa/wave.h.
+ * Layouts and behaviour come from docs/hardware/amd-queues.md, from
+ * docs/hardware/amd-kernel.md, "Simulated rules", and from Linux's headers,
+ * not from the driver's packers. The card is strict: an unknown packet,
+ * register or reserved bit, a wrong count, an address that is not mapped are
+ * errors that end the queue and are named in a text. Kernels run in
+ * sim/amd/isa/wave.h.
  *
  * Threads: each queue runs in a thread of its own, one more watches the
  * doorbells. The functions below may be called from any thread.
@@ -21,7 +22,7 @@
 #include "base/status.h"
 #include "sim/amd/isa/isa.h"
 
-/* A chip as the facts give it. Plain; `name` is a constant. */
+/* What a chip has. Plain; `name` is a constant. */
 struct amdsim_chip {
     const char *name;            /* "gfx1100" */
     uint32_t gfx_target_version; /* 110000 */

@@ -22,13 +22,14 @@
  * memory that is unmapped is dropped, an acquire or release of gfx9 that is
  * restricted to some kinds of lines (NC, WC, volatile) is for all of them
  * (later chips' restrictions are refused), scalar loads have no bits of
- * coherence, and s_icache_inv does nothing. Sizes and numbers are made up: the
- * facts have none.
+ * coherence, and s_icache_inv does nothing. Sizes and numbers are made up: no
+ * source has them.
  *
  * Of one thread, the queue's, between sim_walk_enter and sim_walk_leave.
- * src: hw/amd/BRINGUP.md 3, 8, 9, 13; pm4.csv (ACQUIRE_MEM, RELEASE_MEM). What
- * units share: LLVM's memory model for AMDGPU (User Guide). Not run on
- * hardware.
+ * src: docs/hardware/amd-queues.md, "Caches", "Several dies";
+ * docs/hardware/amd-kernel.md, "Memory", "HDP", "Simulated rules". What
+ * units share: LLVM 19, "User Guide for AMDGPU Backend", memory model. Not run
+ * on hardware.
  */
 #ifndef BELL_SIM_AMD_GPU_GPU_CACHE_H
 #define BELL_SIM_AMD_GPU_GPU_CACHE_H

@@ -1,6 +1,7 @@
 /* Launches: from registers, or an AQL packet and a kernel descriptor, to the
- * interpreter; and AQL queues. src: hw/amd/BRINGUP.md 5, 6, 7, 13, CODEOBJ.md
- * 4 and 5, pm4.csv (AQL rows). */
+ * interpreter; and AQL queues. src: docs/hardware/amd-queues.md, "Launch",
+ * "AQL", "Scratch"; docs/hardware/amd-kernel.md, "AQL queues", "Simulated
+ * rules"; docs/hardware/amd-code.md, "Kernel descriptor", "Start of a wave". */
 #include <assert.h>
 #include <string.h>
 
@@ -8,7 +9,7 @@
 #include "ioctl/sim_step.h"
 #include "sim/amd/gpu/gpu_internal.h"
 
-/* Absolute numbers. src: regs.csv */
+/* Absolute numbers. src: docs/hardware/amd-queues.md, "Launch" */
 enum {
     REG_START = 0x2e04,
     REG_NUM_THREAD = 0x2e07,
@@ -98,7 +99,7 @@ kernel_failed(struct amdsim_queue *q, const struct amd_wave_report *r)
 }
 
 /* Which groups of a launch are this die's: all, where none are dealt out.
- * src: BRINGUP.md 8 */
+ * src: docs/hardware/amd-queues.md, "Several dies" */
 static bool
 take_share(struct amdsim_queue *q, struct amd_launch *launch)
 {
@@ -168,7 +169,9 @@ check_initiator(struct amdsim_queue *q, uint32_t initiator)
 }
 
 /* What TMPRING_SIZE says: the waves there is room for, the bytes of one; a
- * lane's are a part of 64 also in waves of 32. src: BRINGUP.md 0 and 7 */
+ * lane's are a part of 64 also in waves of 32.
+ * src: docs/hardware/amd.md, "Generations"; docs/hardware/amd-queues.md,
+ * "Scratch" */
 static bool
 take_scratch(struct amdsim_queue *q, uint32_t tmpring,
              struct amd_launch *launch)
@@ -224,7 +227,9 @@ check_launch_scratch(struct amdsim_queue *q, const struct amd_launch *launch)
 /* A group has to have room where it runs: on a compute unit, or from gfx10 on
  * two of them if the kernel says so (RSRC1.WGP_MODE). A card would never start
  * it, and hang. Granules of the allocation beyond those of RSRC1 are not
- * counted. src: BRINGUP.md 0 and 2, CODEOBJ.md 4. */
+ * counted. src: docs/hardware/amd.md, "Generations";
+ * docs/hardware/amd-kernel.md, "Topology"; docs/hardware/amd-code.md,
+ * "Kernel descriptor". */
 static bool
 check_group(struct amdsim_queue *q, const struct amd_launch *launch)
 {
@@ -300,7 +305,8 @@ amdsim_dispatch(struct amdsim_queue *q, const uint32_t grid[3],
 
 /* What a queue's structure says of scratch: TMPRING_SIZE, a buffer's
  * descriptor, whose index stride the command processor fills in from gfx10 on,
- * and the address. src: BRINGUP.md 5 and 7 */
+ * and the address. src: docs/hardware/amd-kernel.md, "AQL queues";
+ * docs/hardware/amd-queues.md, "Scratch" */
 struct queue_scratch {
     uint32_t tmpring, buffer[4];
     uint64_t va;
@@ -374,7 +380,7 @@ fill_user_data(struct amdsim_queue *q, const struct amdsim_aql_launch *aql,
 }
 
 /* What a packet's launch leaves in the registers of launches is its own. No
- * facts tell which; the kernel driver's stay. */
+ * sources tell which; the kernel driver's stay. */
 static void
 forget_registers(struct amdsim_queue *q)
 {

@@ -17,7 +17,8 @@
 
 /* Registers that the kernel driver sets in a queue's descriptor: the die's
  * number among those that groups are dealt to, and how many at a time.
- * src: Linux, kfd_mqd_manager_v9.c, init_mqd_v9_4_3; BRINGUP.md 8 */
+ * src: Linux 6.12, kfd_mqd_manager_v9.c, init_mqd_v9_4_3;
+ * docs/hardware/amd-queues.md, "Several dies" */
 #define SH_LOGIC_XCC (0x2e25u - SH_FIRST)
 #define SH_CHUNK     (0x2e27u - SH_FIRST)
 

@@ -1,5 +1,6 @@
 /* The compute command processor: type 3 packets from rings and indirect
- * buffers. src: hw/amd/pm4.csv, regs.csv, BRINGUP.md 6, 8, 9, 13. */
+ * buffers. src: docs/hardware/amd-queues.md, "PM4", "Launch", "Several dies",
+ * "Caches"; docs/hardware/amd-kernel.md, "Simulated rules". */
 #include <assert.h>
 #include <string.h>
 
@@ -24,7 +25,8 @@ packet_has_shape(struct amdsim_queue *q, const struct stream *s, uint32_t n_dw)
 
 /* ---- registers ---- */
 
-/* Those that a launch may need. src: regs.csv */
+/* Those that a launch may need. src: Linux 6.12, gc_9_4_2_offset.h and those
+ * of the other generations */
 static bool
 is_known_register(const struct amdsim_queue *q, uint32_t reg)
 {

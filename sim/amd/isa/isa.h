@@ -3,8 +3,8 @@
  * An instruction is decoded once into a struct whose operation has the same
  * number on every generation. Opcode numbers are in isa_rows.def, which
  * tools/amdisa.py writes; field positions in isa_decode.c.
- * src: hw/amd/ISA-SUBSET.md 3 and 4; opcode numbers, and fields of gfx1030, as
- * LLVM 19 has them.
+ * src: docs/hardware/amd-code.md, "Instruction formats", "Operands"; opcode
+ * numbers, and fields of gfx1030, as LLVM 19 has them.
  */
 #ifndef BELL_SIM_AMD_ISA_ISA_H
 #define BELL_SIM_AMD_ISA_ISA_H
@@ -143,7 +143,8 @@ enum isa_cache {
     ISA_CACHE_WB_L2 = 1u << 4,
 };
 
-/* Operand codes as in the instruction word; see hw/amd/ISA-SUBSET.md 4. */
+/* Operand codes as in the instruction word. src: docs/hardware/amd-code.md,
+ * "Operands" */
 #define ISA_VCC_LO    106
 #define ISA_TTMP      108     /* trap temporaries */
 #define ISA_M0        0x10000 /* after decoding, on all generations */

@@ -1,4 +1,5 @@
-/* Instruction words to isa_insn. src: hw/amd/ISA-SUBSET.md 3.1, 3.3, 4. */
+/* Instruction words to isa_insn. src: docs/hardware/amd-code.md,
+ * "Instruction formats", "Operands". */
 #include "sim/amd/isa/isa.h"
 
 #include <assert.h>
@@ -438,8 +439,7 @@ decode_vop3p(struct decoder *d)
     return take_extra(d) && take_literal(d);
 }
 
-/* src: ISA-SUBSET.md 3.1, and LLVM 19's assembler for those not in the
- * corpus. */
+/* src: docs/hardware/amd-code.md, "Instruction formats"; LLVM 19's assembler */
 #define DUAL_DOT2ACC 0xc /* not of gfx1201 */
 static const uint16_t dual_ops[0x13] = {
     [0x0] = ISA_V_FMAC_F32,    [0x1] = ISA_V_FMAAK_F32,

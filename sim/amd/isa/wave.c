@@ -1,5 +1,5 @@
 /* Running groups: decoded code, the waves' first state, taking turns.
- * src: hw/amd/CODEOBJ.md 4 and 5. */
+ * src: docs/hardware/amd-code.md, "Kernel descriptor", "Start of a wave". */
 #include "sim/amd/isa/wave.h"
 
 #include <assert.h>
@@ -418,7 +418,7 @@ unit_of(const struct wave *w)
 
 /* The group's number: behind the user's registers, or from gfx12 on in trap
  * temporaries 9 and 7. Then where in the scratch buffer the wave's part is.
- * src: CODEOBJ.md 5 */
+ * src: docs/hardware/amd-code.md, "Start of a wave" */
 static void
 start_scalar(struct wave *w)
 {

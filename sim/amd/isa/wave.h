@@ -12,7 +12,7 @@
  * is not known is an error that names the instruction, its words, its address
  * and its place in the kernel.
  *
- * src: hw/amd/ISA-SUBSET.md, CODEOBJ.md 4, 5, 7. Not run on hardware.
+ * src: docs/hardware/amd-code.md. Not run on hardware.
  */
 #ifndef BELL_SIM_AMD_ISA_WAVE_H
 #define BELL_SIM_AMD_ISA_WAVE_H

@@ -1,6 +1,6 @@
 /* Matrix instructions: WMMA of gfx11 and gfx12, MFMA of gfx9, and the
- * accumulation registers. src: hw/amd/CODEOBJ.md 7 (fragments, compared with the vendor's
- * calculator there). Products are summed in F64 and rounded once, which is
+ * accumulation registers. src: docs/hardware/amd-code.md, "Matrix fragments".
+ * Products are summed in F64 and rounded once, which is
  * within what the hardware's own order of summing may give. */
 #include <assert.h>
 #include <string.h>

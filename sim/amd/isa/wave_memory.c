@@ -4,7 +4,8 @@
  * the alignment mode of every process so (SH_MEM_CONFIG: unaligned), and LLVM
  * counts on it (unaligned-access-mode, on by default for amdhsa). Scalar loads
  * and atomics may not.
- * src: hw/amd/ISA-SUBSET.md 7; the alignment mode: lead. */
+ * src: docs/hardware/amd-code.md, "Memory instructions"; the alignment mode:
+ * lead. */
 #include <assert.h>
 #include <string.h>
 
@@ -534,8 +535,9 @@ vmem_lane_address(const struct wave *w, const struct isa_insn *in,
 
 /* ---- buffers ---- */
 
-/* A descriptor, taken apart. src: hw/amd/BRINGUP.md 7; AMD's CDNA 2 and RDNA 2
- * instruction set guides, buffer resource descriptor. */
+/* A descriptor, taken apart. src: docs/hardware/amd-queues.md, "Scratch";
+ * AMD's CDNA 2 and RDNA 2 instruction set guides, buffer resource descriptor.
+ */
 struct buffer {
     uint64_t base;
     uint32_t n_records, stride;

@@ -1,5 +1,6 @@
 /* Sources and results of vector instructions: registers and constants, DPP and
- * SDWA, modifiers, halves and pairs. src: hw/amd/ISA-SUBSET.md 4, 7 and 8. */
+ * SDWA, modifiers, halves and pairs. src: docs/hardware/amd-code.md,
+ * "Operands", "Memory instructions", "Vector operations". */
 #include "sim/amd/isa/wave_operand.h"
 
 #include <assert.h>

@@ -1,5 +1,5 @@
 /* Packed operations: two 16-bit or two F32 values at once, mixed multiply and
- * add, dot products. src: hw/amd/ISA-SUBSET.md 8. */
+ * add, dot products. src: docs/hardware/amd-code.md, "Vector operations". */
 #include <assert.h>
 #include <math.h>
 

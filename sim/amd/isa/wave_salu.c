@@ -1,5 +1,5 @@
-/* Scalar instructions. src: hw/amd/ISA-SUBSET.md 5; the operations are the
- * ISA's own, by name. */
+/* Scalar instructions. src: docs/hardware/amd-code.md, "Execution"; the
+ * operations are the ISA's own, by name. */
 #include "sim/amd/isa/wave_internal.h"
 
 #include <assert.h>
@@ -42,7 +42,7 @@ wave_read_scalar(struct wave *w, const struct isa_insn *in, uint32_t code)
 
 /* Literals have 32 bits. Signed operations extend their sign; others, moves
  * among them, put zeros above: LLVM 19 writes s_mov_b64 s[0:1], 0x80000000 for
- * 1 << 31. ISA-SUBSET.md 4 has a lead that signs of all are extended. */
+ * 1 << 31. src: docs/hardware/amd-code.md, "Operands" */
 static uint64_t
 extend_literal(const struct isa_insn *in)
 {

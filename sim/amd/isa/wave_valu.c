@@ -1,5 +1,6 @@
-/* Vector instructions, lane by lane. src: hw/amd/ISA-SUBSET.md 5 and 8; the
- * operations themselves are in wave_ops.def.
+/* Vector instructions, lane by lane. src: docs/hardware/amd-code.md,
+ * "Execution", "Vector operations"; the operations themselves are in
+ * wave_ops.def.
  *
  * Approximations (exp, log, sin, rcp, sqrt): those of F32 give either of the
  * numbers next to the exact result, and all but sin take subnormals for 0 and
@@ -239,7 +240,7 @@ flush_denormal(float a)
 
 /* One unit in the last place is what the approximations may be off: one of the
  * two numbers around the exact result, as its bits decide.
- * src: hw/amd/ISA-SUBSET.md 8 */
+ * src: docs/hardware/amd-code.md, "Vector operations" */
 static float
 nearly(double exact)
 {

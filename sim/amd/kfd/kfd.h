@@ -1,5 +1,5 @@
-/* The simulated kernel driver's own structures. src: hw/amd/BRINGUP.md 1 to
- * 5, 12, 13. */
+/* The simulated kernel driver's own structures.
+ * src: docs/hardware/amd-kernel.md. */
 #ifndef BELL_SIM_AMD_KFD_KFD_H
 #define BELL_SIM_AMD_KFD_KFD_H
 

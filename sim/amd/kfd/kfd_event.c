@@ -1,5 +1,5 @@
 /* Events: slots in a page that queues write to, and exceptions.
- * src: hw/amd/BRINGUP.md 4, 12. */
+ * src: docs/hardware/amd-kernel.md, "Events", "Recovery". */
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* The sysfs files that drivers read: the topology, and what the render nodes
- * say of their blocks. src: hw/amd/BRINGUP.md 2. */
+ * say of their blocks. src: docs/hardware/amd-kernel.md, "Topology". */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -201,7 +201,7 @@ put_node(struct sim_text *text, struct kfd_machine *machine, uint32_t node,
     return true;
 }
 
-/* src: BRINGUP.md 2: hardware ids 11, 42 and 108 */
+/* Hardware ids 11, 42 and 108. src: docs/hardware/amd-kernel.md, "Topology" */
 static bool
 put_discovery(struct sim_text *text, const struct kfd_machine *machine,
               const char *rest)

@@ -1,5 +1,5 @@
 /* Memory of processes: allocation, and mapping to cards. The address is the
- * caller's choice. src: hw/amd/BRINGUP.md 3. */
+ * caller's choice. src: docs/hardware/amd-kernel.md, "Memory". */
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* Queues: every size is checked as the kernel of 6.12 and later does.
- * src: hw/amd/BRINGUP.md 5, 13. */
+ * src: docs/hardware/amd-kernel.md, "Queues", "Simulated rules". */
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
@@ -38,7 +38,7 @@ vgpr_bytes(uint32_t version, bool is_old)
     }
 }
 
-/* src: BRINGUP.md 5, "Save area formulas" */
+/* src: docs/hardware/amd-kernel.md, "Save area" */
 static struct save_sizes
 save_sizes(const struct amdsim_chip *chip, bool is_old)
 {

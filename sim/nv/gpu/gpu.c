@@ -15,7 +15,7 @@
 #include "base/thread.h"
 
 #define WINDOW_BYTES 65536u /* of BAR0's; BAR1's lies behind it */
-/* src: BRINGUP.md section 3, step 11 */
+/* src: docs/hardware/nvidia-kernel.md, "Bring-up", step 11 */
 #define TIME_0   (0x80 / 4)
 #define TIME_1   (0x84 / 4)
 #define DOORBELL (0x90 / 4)

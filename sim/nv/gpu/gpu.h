@@ -1,16 +1,16 @@
 /* The simulated NVIDIA card: address spaces, channels and engines. The
  * simulated kernel (rm_*.c) drives it; drivers never see this header.
  *
- * Layouts and behaviour come from the facts (hw/nv: classes.csv, qmd.csv,
- * BRINGUP.md), not from the driver's packers. The card is strict: an unknown
- * method, a reserved bit, an address that is not mapped, a wrong token, a
- * descriptor of the wrong version are errors of the channel, which end it
- * with a notifier as on the card, and are named in a text. It orders no more
- * than a card must: kernels and copies may wait until something waits for them,
- * kernels that nothing orders run the latest first, and what was changed under
- * a cache of code, constants or descriptors without an invalidation is an
- * error. From Hopper on a ring in BAR0 that no read through BAR1 precedes shows
- * an old GPPut now and then.
+ * Layouts and behaviour come from the class headers (NVIDIA/open-gpu-doc) and
+ * docs/hardware/nvidia-queues.md, not from the driver's packers. The card
+ * is strict: an unknown method, a reserved bit, an address that is not mapped,
+ * a wrong token, a descriptor of the wrong version are errors of the channel,
+ * which end it with a notifier as on the card, and are named in a text. It
+ * orders no more than a card must: kernels and copies may wait until something
+ * waits for them, kernels that nothing orders run the latest first, and what
+ * was changed under a cache of code, constants or descriptors without an
+ * invalidation is an error. From Hopper on a ring in BAR0 that no read through
+ * BAR1 precedes shows an old GPPut now and then.
  *
  * Threads: each channel runs in a thread of its own, and one more watches the
  * doorbell. The functions below may be called from any thread.
@@ -34,7 +34,7 @@ struct nvgpu_copy_engine {
     uint16_t caps; /* CE_GET_ALL_CAPS */
 };
 
-/* A chip as the facts give it. Plain, constant. */
+/* What a chip has. Plain, constant. */
 struct nvgpu_chip {
     const char *name;  /* "sm_90", "h100" */
     const char *board; /* "Simulated GH100" */

@@ -173,7 +173,7 @@ nvgpu_sem_write(struct nvgpu_chan *chan, const struct nvgpu_sem *sem,
 enum nvgpu_reduction
 nvgpu_class_reduction(uint32_t op)
 {
-    /* src: classes.csv, SET_REPORT_SEMAPHORE_D.REDUCTION_OP */
+    /* src: open-gpu-doc, clc6c0.h, SET_REPORT_SEMAPHORE_D_REDUCTION_OP */
     static const enum nvgpu_reduction ops[8] = {
         NVGPU_RED_ADD, NVGPU_RED_MIN, NVGPU_RED_MAX, NVGPU_RED_INC,
         NVGPU_RED_DEC, NVGPU_RED_AND, NVGPU_RED_OR,  NVGPU_RED_XOR,

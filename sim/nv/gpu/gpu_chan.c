@@ -1,6 +1,6 @@
 /* Channels: their life, their threads, rings and pushbuffers.
- * src: BRINGUP.md section 7, classes.csv ("gpfifo entry", "pushbuffer
- * header"). */
+ * src: docs/hardware/nvidia-queues.md, "Control words and entries",
+ * "Pushbuffers"; open-gpu-doc, clc56f.h and clc86f.h. */
 #include "sim/nv/gpu/gpu_internal.h"
 
 #include <assert.h>
@@ -21,7 +21,7 @@
 
 /* ---- faults ---- */
 
-/* src: BRINGUP.md section 11, "Error notifier" */
+/* src: docs/hardware/nvidia-queues.md, "Errors" */
 static void
 notify(const struct nvgpu_chan *chan, uint32_t code)
 {
@@ -409,8 +409,8 @@ check_chan_desc(const struct nvgpu *gpu, const struct nvgpu_chan_desc *d)
     return BELL_OK;
 }
 
-/* src: BRINGUP.md section 3, step 19; engines that share GR's runlist have
- * its number */
+/* src: docs/hardware/nvidia-kernel.md, "Bring-up", step 18. Engines that share
+ * GR's runlist have its number. */
 static uint32_t
 make_token(struct nvgpu *gpu, const struct nvgpu_chan_desc *d)
 {

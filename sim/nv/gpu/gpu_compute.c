@@ -1,6 +1,7 @@
 /* The compute class: state, inline data, report semaphores and the methods that
  * launch. What it does not know is refused by number.
- * src: classes.csv (C6C0, C9C0, CBC0, CEC0), BRINGUP.md sections 8 and 9. */
+ * src: open-gpu-doc, clc6c0.h, clc9c0.h, clcbc0.h, clcec0.h;
+ * docs/hardware/nvidia-queues.md, "Compute state", "Launch". */
 #include "sim/nv/gpu/gpu_internal.h"
 
 #include <assert.h>

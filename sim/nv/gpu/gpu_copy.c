@@ -1,5 +1,6 @@
 /* Copy engines: linear and two-dimensional copies, fills, semaphores.
- * src: classes.csv (C6B5, C8B5, CAB5), BRINGUP.md section 10. */
+ * src: open-gpu-doc, clc6b5.h, clc8b5.h, clcab5.h;
+ * docs/hardware/nvidia-queues.md, "Copy engine". */
 #include "sim/nv/gpu/gpu_internal.h"
 
 #include <assert.h>
@@ -44,7 +45,7 @@ enum {
 
 #define MAX_PIECE ((uint64_t)1 << 21) /* between two looks at the world */
 
-/* src: BRINGUP.md section 11 */
+/* src: docs/hardware/nvidia-queues.md, "Errors" */
 static uint32_t
 error_code(const struct nvgpu_chan *chan)
 {

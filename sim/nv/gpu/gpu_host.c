@@ -1,5 +1,5 @@
-/* Host methods: what the front of a channel does itself. src: classes.csv
- * (C56F, C86F), BRINGUP.md section 7 "Host methods". */
+/* Host methods: what the front of a channel does itself. src: open-gpu-doc,
+ * clc56f.h, clc86f.h; docs/hardware/nvidia-queues.md, "Host methods". */
 #include "sim/nv/gpu/gpu_internal.h"
 
 #include <assert.h>
@@ -49,7 +49,7 @@ enum {
 /* ---- binding classes ---- */
 
 /* On a GR channel, subchannels 0 to 3 are the graphics engine's and 4 is its
- * partner copy engine's. src: BRINGUP.md section 7 */
+ * partner copy engine's. src: docs/hardware/nvidia-queues.md, "Pushbuffers" */
 static bool
 check_subchannel(struct nvgpu_chan *chan, uint32_t subch, uint32_t class_nr)
 {
@@ -167,9 +167,9 @@ release_semaphore(struct nvgpu_chan *chan, uint64_t va, uint64_t payload,
 }
 
 /* Bits that mean something for the operation; 0: the class has no such one.
- * src: classes.csv: from C86F on neither STRICT_GEQ, AND, NOR nor REDUCTION
+ * src: open-gpu-doc: from C86F on neither STRICT_GEQ, AND, NOR nor REDUCTION
  * (clc86f.h); C96F and CA6F do not list CIRC_GEQ either, but others wait by it
- * there (BRINGUP.md section 7). */
+ * there (docs/hardware/nvidia-queues.md, "Host methods"). */
 static uint32_t
 execute_bits(const struct nvgpu_chan *chan, uint32_t op)
 {
@@ -218,7 +218,8 @@ sem_execute(struct nvgpu_chan *chan, uint32_t data)
 
 /* ---- memory operations ---- */
 
-/* src: BRINGUP.md section 7; the others are for privileged channels */
+/* src: docs/hardware/nvidia-queues.md, "Host methods". The others are for
+ * privileged channels. */
 static bool
 mem_op(struct nvgpu_chan *chan, uint32_t data)
 {

@@ -5,7 +5,8 @@
  * orders them (wait for idle, a release with WFI, an acquire, the end of the
  * ring), as they may on a card: a release without WFI does not wait for them.
  *
- * src: hw/nv/BRINGUP.md sections 7 to 11, classes.csv, qmd.csv.
+ * src: docs/hardware/nvidia-queues.md; the class headers of
+ * NVIDIA/open-gpu-doc.
  */
 #ifndef BELL_SIM_NV_GPU_GPU_INTERNAL_H
 #define BELL_SIM_NV_GPU_GPU_INTERNAL_H
@@ -29,7 +30,7 @@
 #define NVGPU_MAX_WAITING  64
 #define NVGPU_N_DEPENDENTS 2
 
-/* Robust-channel codes. src: BRINGUP.md section 11 */
+/* Robust-channel codes. src: docs/hardware/nvidia-queues.md, "Errors" */
 enum nvgpu_code {
     NVGPU_CODE_SM = 13,
     NVGPU_CODE_MMU = 31,
@@ -111,7 +112,7 @@ struct nvgpu_place {
 };
 
 /* What a descriptor does to another one when its grid is done.
- * src: qmd.csv DEPENDENT_QMD0_ACTION */
+ * src: open-gpu-doc, clcbc0qmd.h, DEPENDENT_QMD0_ACTION */
 enum nvgpu_dependent_action {
     NVGPU_QMD_SCHEDULE = 1,
     NVGPU_QMD_INVALIDATE_COPY_SCHEDULE = 3,
@@ -261,7 +262,8 @@ bool nvgpu_write(struct nvgpu_chan *chan, uint64_t va, const void *data,
 bool nvgpu_load_word(struct nvgpu_chan *chan, uint64_t va, uint32_t n_bytes,
                      uint64_t *out_value, const char *who);
 
-/* Reductions in the numbers of host semaphores. src: classes.csv SEM_EXECUTE */
+/* Reductions in the numbers of host semaphores.
+ * src: open-gpu-doc, clc56f.h, SEM_EXECUTE */
 enum nvgpu_reduction {
     NVGPU_RED_MIN,
     NVGPU_RED_MAX,

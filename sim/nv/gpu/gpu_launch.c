@@ -2,7 +2,9 @@
  * when something orders it, the latest first where several wait: grids that
  * nothing orders may overlap on a card.
  *
- * src: BRINGUP.md sections 8 and 9, CUBIN.md sections 4 to 7.
+ * src: docs/hardware/nvidia-queues.md, "Local memory", "Launch descriptors";
+ * docs/hardware/nvidia-code.md, "Shared memory", "Stacks", "Constant bank 0",
+ * "Constant banks".
  */
 #include "sim/nv/gpu/gpu_internal.h"
 
@@ -26,8 +28,8 @@
 #define INITIAL_STACK   0xfffdc0u
 #define WINDOW_BYTES    ((uint64_t)1 << 24)
 
-/* hwwWarpEsr. src: BRINGUP.md section 6 for the address space; guess: the
- * others, from what kernel logs of cards say. */
+/* hwwWarpEsr. src: docs/hardware/nvidia-queues.md, "Errors" (address space).
+ * guess: the others, from kernel logs of cards. */
 enum {
     ESR_STACK = 0x1,
     ESR_TRAP = 0x7,
@@ -40,7 +42,8 @@ enum {
 
 #define NO_WORD 0xffffffffu
 
-/* Where the driver's words lie in bank 0. src: CUBIN.md section 6 */
+/* Offsets of the driver's words in bank 0.
+ * src: docs/hardware/nvidia-code.md, "Constant bank 0" */
 struct bank_words {
     uint32_t ntid, nctaid, shared_window, local_window, stack, dynamic_shared,
         total_shared, n_sm, grid_id, param_address, descriptor, params;
@@ -203,7 +206,8 @@ check_qmd_words(struct run *r)
 }
 
 /* Constants of the module are bank 3; bank 4 begins with the address of its
- * other variables. src: CUBIN.md sections 2 and 7 */
+ * other variables. src: docs/hardware/nvidia-code.md, "Sections of a cubin",
+ * "Constant banks" */
 static bool
 read_variables(struct run *r)
 {
@@ -287,7 +291,7 @@ check_mapped(struct nvgpu_chan *chan, uint64_t va, uint64_t bytes)
     return true;
 }
 
-/* src: BRINGUP.md section 8, "Local (stack) memory" */
+/* src: docs/hardware/nvidia-queues.md, "Local memory" */
 static bool
 check_local(struct run *r)
 {

@@ -1,10 +1,12 @@
-/* Launch descriptors: versions 3.0, 4.0 and 5.0, read straight from the facts.
+/* Launch descriptors: versions 3.0, 4.0 and 5.0, read by the class headers.
  *
  * A descriptor is refused where a bit is set that is neither of a field that
  * this card looks at nor of one that is only advice (prefetches, groups,
  * invalidations of caches that it does not have).
  *
- * src: qmd.csv; BRINGUP.md section 9; CUBIN.md section 4.
+ * src: open-gpu-doc, clc6c0qmd.h, clcbc0qmd.h, clcdc0qmd.h;
+ * docs/hardware/nvidia-queues.md, "Launch descriptors";
+ * docs/hardware/nvidia-code.md, "Shared memory".
  */
 #include "sim/nv/gpu/gpu_internal.h"
 
@@ -386,7 +388,8 @@ check_version(struct nvgpu_chan *chan, const struct layout *l,
 {
     uint32_t major = get(l, dw, F_MAJOR), minor = get(l, dw, F_MINOR);
     uint32_t sass = get(l, dw, F_SASS), sm = chan->gpu->chip->sm;
-    /* src: qmd.csv; what Blackwell has is not said there */
+    /* src: docs/hardware/nvidia-queues.md, "Launch descriptors": nothing says
+     * which number Blackwell has */
     uint32_t want = sm < 100 ? sm / 10 << 4 | sm % 10 : 0;
 
     if (major != l->major || minor != 0)
@@ -424,7 +427,8 @@ check_qmd_sizes(struct nvgpu_chan *chan, const struct nvgpu_launch *a)
     if (a->n_regs < 1 || a->n_regs > 255)
         return nvgpu_fail(chan, NVGPU_CODE_CLASS, "QMD: %u registers",
                           a->n_regs);
-    /* in units of 8 a thread, of 64 Ki a multiprocessor. src: CUBIN.md 9 */
+    /* in units of 8 a thread, of 64 Ki a multiprocessor.
+     * src: docs/hardware/nvidia-code.md, "Loading" */
     if (align_up(a->n_regs, 8) * align_up(threads, 128) > 65536)
         return nvgpu_fail(chan, NVGPU_CODE_CLASS,
                           "QMD: %u registers for %llu threads: an SM has 65536",
@@ -438,9 +442,9 @@ check_qmd_sizes(struct nvgpu_chan *chan, const struct nvgpu_launch *a)
     return true;
 }
 
-/* KiB that an SM's memory can be parted into. src: CUBIN.md section 4; the
- * largest a card has is its limit, but MAX may say more (BRINGUP.md section
- * 15 does for 5.0). */
+/* KiB that an SM's memory can be parted into. The largest a card has is its
+ * limit, but MAX may say more. src: docs/hardware/nvidia-code.md,
+ * "Shared memory" */
 static bool
 is_carve_out(uint32_t kib, uint32_t limit_kib)
 {
@@ -548,7 +552,8 @@ decode_releases(const struct layout *l, const uint32_t *dw,
 }
 
 /* What is scheduled when the grid is done. Stores of a grid without a membar
- * need not be visible to it. src: qmd.csv; hw/nv/BRINGUP.md section 9 */
+ * need not be visible to it. src: open-gpu-doc, clcbc0qmd.h;
+ * docs/hardware/nvidia-queues.md, "Dependents" */
 static bool
 decode_dependents(struct nvgpu_chan *chan, const struct layout *l,
                   const uint32_t *dw, struct nvgpu_launch *out)

@@ -7,9 +7,10 @@
 #include "ioctl/sim_step.h"
 #include "sim/nv/gpu/gpu_internal.h"
 
-/* Of the host's methods, as classes.csv (C56F, C86F) has them. */
+/* A host method. src: open-gpu-doc, clc56f.h, clc86f.h */
 #define SEM_ADDR_LO 0x5c
-/* Where classes usually are. src: BRINGUP.md section 7 */
+/* Usual subchannels of the classes. src: docs/hardware/nvidia-queues.md,
+ * "Pushbuffers" */
 #define COMPUTE_SLOT 1
 #define COPY_SLOT    4
 

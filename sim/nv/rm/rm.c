@@ -1,7 +1,8 @@
 /* Requests on the device nodes: which escape goes to which file, with which
  * struct, and who does it. A request of the wrong size, on the wrong file or
  * of an unknown number fails as a system call; what RM itself refuses comes
- * back as a status in the struct. src: hw/nv/BRINGUP.md sections 1 and 2.
+ * back as a status in the struct. src: docs/hardware/nvidia-kernel.md,
+ * "Device files", "Calls".
  */
 #include "sim/nv/rm/rm.h"
 
@@ -244,7 +245,7 @@ do_wait_open(struct call *c, void *arg)
 }
 
 /* Only events are made on a card's node. A process' root is always of one
- * class. src: RmIoctl */
+ * class. src: NVIDIA/open-gpu-kernel-modules 580.142, RmIoctl */
 static int
 alloc_object(struct call *c, uint32_t root, uint32_t parent, uint32_t *nv_class,
              uint64_t params, uint32_t *handle, uint32_t *out_status)

@@ -10,8 +10,8 @@
  * cards' threads look at it when a channel faults.
  *
  * Calls return RM's status (enum rm_status); why a call was refused is logged
- * under BELL_DEBUG=ioctl. src: hw/nv/BRINGUP.md; where behaviour is not in
- * the facts, a comment says "lead".
+ * under BELL_DEBUG=ioctl. src: docs/hardware/nvidia-kernel.md. Where behaviour
+ * is not on that page, a comment says "lead".
  */
 #ifndef BELL_SIM_NV_RM_RM_H
 #define BELL_SIM_NV_RM_RM_H
@@ -35,8 +35,7 @@
 #define RM_FIRST_FD      1000 /* so that no real file is taken for ours */
 #define RM_SCRATCH_BYTES 16384
 
-/* RM's status numbers. src: BRINGUP.md section 11; INSERT_DUPLICATE is a lead
- * (public header, not in the facts). */
+/* RM's status numbers. src: docs/hardware/nvidia-queues.md, "Status numbers" */
 enum rm_status {
     RM_OK = 0,
     RM_BUFFER_TOO_SMALL = 0x02,
@@ -509,7 +508,8 @@ enum rm_status rm_control(struct rm_process *process, int ctl_file,
 extern const struct rm_control_row rm_channel_controls[], rm_query_controls[];
 extern const size_t rm_n_channel_controls, rm_n_query_controls;
 
-/* NV2080 engine types. src: BRINGUP.md section 3, step 15. */
+/* NV2080 engine types. src: docs/hardware/nvidia-kernel.md, "Bring-up", step
+ * 14. */
 #define RM_ENGINE_GR0 1u
 /* Engine type of a copy engine; 0 where the branch has no number for it. */
 uint32_t rm_copy_engine_type(const struct rm_machine *machine, uint32_t idx);

@@ -1,7 +1,8 @@
 /* Channel groups, context shares, channels and the objects on them; their
  * controls, and what they tell of a fault.
  *
- * src: hw/nv/BRINGUP.md sections 3 (steps 15 to 21), 6 (placement), 11.
+ * src: docs/hardware/nvidia-kernel.md, "Bring-up" (steps 14 to 20),
+ * "Address rules"; docs/hardware/nvidia-queues.md, "Errors".
  * Leads: the statuses of wrong parameters; the fault type that is told
  * (PTE), and its text.
  */
@@ -33,7 +34,8 @@
  * each object on it. observed: H100, driver 580.159.04, 2026-11-22 */
 #define CHANNEL_PATIENCE_MS 4000u
 #define OBJECT_PATIENCE_MS  1000u
-/* What root's channels are. src: BRINGUP.md section 1 */
+/* Root's channels have this flag. src: docs/hardware/nvidia-kernel.md,
+ * "Device files" */
 #define CHANNEL_PRIVILEGED (1u << 5)
 
 /* ---- groups ---- */
@@ -153,7 +155,7 @@ rm_alloc_share(struct rm_alloc *a)
 /* ---- channels ---- */
 
 /* Called by the card's thread of a channel that faulted: the whole group
- * ends. src: BRINGUP.md section 11, "After a robust-channel event" */
+ * ends. src: docs/hardware/nvidia-queues.md, "Errors" */
 static void
 on_card_fault(void *user)
 {

@@ -1,7 +1,8 @@
 /* Control calls: dispatch, and those of clients, devices and subdevices.
  * What is not in the tables is answered NOT_SUPPORTED.
- * src: hw/nv/BRINGUP.md sections 3 and 4. Leads: what a list that is too
- * short gets, unknown indices, the clocks of the time correlation.
+ * src: docs/hardware/nvidia-kernel.md, "Bring-up", "Queries". Leads: what a
+ * list that is too short gets, unknown indices, the clocks of the time
+ * correlation.
  */
 #include "sim/nv/rm/rm.h"
 
@@ -787,7 +788,7 @@ correlate_times(struct rm_control *c)
     return RM_OK;
 }
 
-/* src: conf_compute_api.c of NVIDIA/open-gpu-kernel-modules */
+/* src: NVIDIA/open-gpu-kernel-modules 580.142, conf_compute_api.c */
 static enum rm_status
 get_cc_capabilities(struct rm_control *c)
 {

@@ -1,7 +1,7 @@
 /* The procfs and sysfs files that drivers read.
- * src: hw/nv/BRINGUP.md section 1; the version's line: observed: H100,
- * 2026-11-22, but for who built it; the files' other lines are as they have
- * long been seen on machines with the driver (lead).
+ * src: docs/hardware/nvidia-kernel.md, "Device files"; the version's line:
+ * observed: H100, 2026-11-22, but for who built it; the files' other lines are
+ * as they have long been seen on machines with the driver (lead).
  */
 #include "sim/nv/rm/rm.h"
 

@@ -1,13 +1,13 @@
 /* Address spaces: which addresses are held, and what is mapped where.
  *
- * src: hw/nv/BRINGUP.md sections 0, 3 (step 9) and 6 (Path B); carriers:
- * NVIDIA/open-gpu-kernel-modules 580.142, the functions named below, which do
- * the same from 535 to 595. Leads: where RM chooses in a space; the statuses
- * for an overlap of mappings (INVALID_ARGUMENT, which a second mapping in one
- * carrier is known to give), for a misaligned mapping (INVALID_OFFSET) and for
- * one in a space that is UVM's (NOT_SUPPORTED); that memory of another card
- * wants an object of its own below this card's device (RM_DUP_OBJECT) before
- * it can be mapped.
+ * src: docs/hardware/nvidia-kernel.md, "Address spaces", "Bring-up" (step 8),
+ * "GPU mappings"; carriers: NVIDIA/open-gpu-kernel-modules 580.142, the
+ * functions named below, which do the same from 535 to 595. Leads: where RM
+ * chooses in a space; the statuses for an overlap of mappings
+ * (INVALID_ARGUMENT, which a second mapping in one carrier is known to give),
+ * for a misaligned mapping (INVALID_OFFSET) and for one in a space that is
+ * UVM's (NOT_SUPPORTED); that memory of another card wants an object of its own
+ * below this card's device (RM_DUP_OBJECT) before it can be mapped.
  */
 #include "sim/nv/rm/rm.h"
 

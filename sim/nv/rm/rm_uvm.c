@@ -2,9 +2,10 @@
  * mapped from outside: external ranges, channels, peers, semaphore pools.
  * Managed memory and page faults are not simulated.
  *
- * src: hw/nv/BRINGUP.md section 5; nvidia-uvm of NVIDIA/open-gpu-kernel-modules
- * at 580.142, the functions named below. Leads: calls before INITIALIZE get
- * ILLEGAL_ACTION; how much of the checks comes in which order.
+ * src: docs/hardware/nvidia-kernel.md, "UVM"; nvidia-uvm of
+ * NVIDIA/open-gpu-kernel-modules at 580.142, the functions named below. Leads:
+ * calls before INITIALIZE get ILLEGAL_ACTION; how much of the checks comes in
+ * which order.
  */
 #include "sim/nv/rm/rm.h"
 

@@ -15,7 +15,7 @@
 #include "base/thread.h"
 #include "sim/qcom/gpu/gpu_internal.h"
 
-/* By generation. src: hw/qcom/BRINGUP.md 3 */
+/* By generation. src: docs/hardware/adreno.md, "Chips" */
 static const struct {
     enum shader_gen shaders;
     uint32_t n_consts;

@@ -2,11 +2,12 @@
  * processor and compute. The simulated kernels (sim/qcom/kernel) drive it;
  * drivers never see this header.
  *
- * Layouts and behaviour come from the facts (hw/qcom: pkt7.csv, regs.csv,
- * BRINGUP.md 4 to 6), not from the driver's packers. The card is strict: a
- * packet, register or field that is not known, a wrong parity or count, state
- * that a launch needs and this submission did not write, an address that is not
- * mapped are faults that name the packet and its offset.
+ * Layouts and behaviour come from docs/hardware/adreno-queues.md, from
+ * docs/hardware/adreno-kernel.md, "Simulated rules", and from Mesa's register
+ * files, not from the driver's packers. The card is strict: a packet, register
+ * or field that is not known, a wrong parity or count, state that a launch
+ * needs and this submission did not write, an address that is not mapped are
+ * faults that name the packet and its offset.
  *
  * One ring: submissions run one after the other in the card's thread. What
  * shaders read stays in the cache until it is invalidated, what they wrote until
@@ -28,7 +29,7 @@
 #include "base/status.h"
 #include "sim/qcom/isa/shader.h"
 
-/* A chip as the facts give it. Plain; `name` is a constant. */
+/* What a chip has. Plain; `name` is a constant. */
 struct qsim_chip {
     const char *name; /* "a740" */
     char model[24];   /* as KGSL calls it */

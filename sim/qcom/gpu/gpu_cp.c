@@ -1,6 +1,7 @@
 /* The command processor of the simulated Adreno.
  *
- * src: hw/qcom/BRINGUP.md 4, 5.6; pkt7.csv
+ * src: docs/hardware/adreno-queues.md, "Packets", "Completion"; Mesa 25.0,
+ * adreno_pm4.xml
  */
 #include <string.h>
 #include <time.h>
@@ -402,7 +403,8 @@ load_constants(struct qsim *gpu, const struct packet *pk, uint32_t dst,
     struct qsim_state *s = gpu->state;
     uint32_t i;
 
-    /* src: hw/qcom/BRINGUP.md 5.5: nobody is known to do it */
+    /* Nobody is known to do it. src: docs/hardware/adreno-queues.md,
+     * "Constants and descriptors" */
     if (gpu->chip->lacks_loads)
         return bad_packet(gpu, pk, "this chip's constants come from memory");
     if (n == 0 || dst + n > gpu->chip->n_consts)

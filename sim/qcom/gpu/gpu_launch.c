@@ -1,6 +1,7 @@
 /* Launches of the simulated Adreno: from registers to a run of the shader.
  *
- * src: hw/qcom/BRINGUP.md 5.2 to 5.8
+ * src: docs/hardware/adreno-queues.md, "Program state", "Private memory",
+ * "Numbers of items", "Constants and descriptors", "Launch", "Occupancy"
  */
 #include <stdio.h>
 #include <string.h>
@@ -27,7 +28,8 @@
 #define MAX_INSNS (1ull << 25) /* of a work-group's waves: more is a hang */
 #define MAX_UNITS 8192u        /* of code */
 
-/* Ranges that streams may write: what the facts name. */
+/* Ranges that streams may write. src: docs/hardware/adreno-queues.md,
+ * "Program state"; docs/hardware/adreno.md, "Static registers" */
 struct reg_range {
     uint32_t first, last, gens;
 };
@@ -149,7 +151,8 @@ read_ids(struct qsim *gpu, struct shader_launch *l, bool is_128)
     uint32_t cntl0 = needed(gpu, a7 ? 0xa9c2 : 0xb997), more;
     uint32_t cntl1 = needed(gpu, a7 ? 0xa9db : 0xb998);
 
-    /* src: hw/qcom/BRINGUP.md 5.2: these chips take the same values twice */
+    /* These chips take the same values twice.
+     * src: docs/hardware/adreno-queues.md, "Program state" */
     if (gpu->chip->has_lpac &&
         (needed(gpu, 0xa9c2) != cntl0 || needed(gpu, 0xa9c3) != cntl1 ||
          needed(gpu, 0xb9d0) != needed(gpu, SP_CS_CTRL_REG1)))
@@ -179,7 +182,7 @@ read_ids(struct qsim *gpu, struct shader_launch *l, bool is_128)
     return gpu->result.fault == QSIM_OK;
 }
 
-/* src: BRINGUP.md 5.3 */
+/* src: docs/hardware/adreno-queues.md, "Private memory" */
 static bool
 read_private(struct qsim *gpu, struct shader_launch *l)
 {

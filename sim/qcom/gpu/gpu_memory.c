@@ -1,7 +1,8 @@
 /* Memory of the simulated Adreno: what is mapped, and the cache that all
  * shaders share (UCHE), which holds data by device address.
  *
- * src: hw/qcom/BRINGUP.md 1.4, 5.6
+ * src: docs/hardware/adreno-kernel.md, "Submission";
+ * docs/hardware/adreno-queues.md, "Completion"
  */
 #include <assert.h>
 #include <sched.h>

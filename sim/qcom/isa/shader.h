@@ -10,7 +10,7 @@
  *
  * Not here: textures, matrices, packed products, writes to constants.
  *
- * src: hw/qcom/IR3.md. Not run on hardware.
+ * src: docs/hardware/adreno-code.md. Not run on hardware.
  */
 #ifndef BELL_SIM_QCOM_ISA_SHADER_H
 #define BELL_SIM_QCOM_ISA_SHADER_H

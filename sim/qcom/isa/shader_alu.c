@@ -1,6 +1,6 @@
 /* Moves, conversions and arithmetic of Adreno's shaders.
  *
- * src: hw/qcom/IR3.md 3, 4
+ * src: docs/hardware/adreno-code.md, "Encodings", "Arithmetic"
  */
 #include <assert.h>
 #include <math.h>

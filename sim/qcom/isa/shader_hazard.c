@@ -1,8 +1,8 @@
 /* What the chips do not wait for by themselves: which results an instruction
  * may read already, which registers it may overwrite.
  *
- * src: hw/qcom/IR3.md 5; kernels of Mesa's compiler, which are right by
- * construction
+ * src: docs/hardware/adreno-code.md, "Timing"; kernels of Mesa 25.0's compiler,
+ * which are right by construction
  */
 #include <assert.h>
 #include <stdio.h>

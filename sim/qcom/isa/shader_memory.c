@@ -1,7 +1,8 @@
 /* Memory of Adreno's shaders: global, of the work-group, of a thread, behind
  * slots.
  *
- * src: hw/qcom/IR3.md 3.7 to 3.9, BRINGUP.md 5.3
+ * src: docs/hardware/adreno-code.md, "Global memory", "Local and private
+ * memory", "Descriptors"; docs/hardware/adreno-queues.md, "Private memory"
  */
 #include <assert.h>
 #include <string.h>

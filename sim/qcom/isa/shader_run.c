@@ -1,7 +1,8 @@
 /* Waves and work-groups of Adreno's shaders: who runs when, where threads part
  * and meet.
  *
- * src: hw/qcom/IR3.md 6, 7; BRINGUP.md 5.4
+ * src: docs/hardware/adreno-code.md, "Control flow", "Barriers";
+ * docs/hardware/adreno-queues.md, "Numbers of items"
  */
 #include <assert.h>
 #include <stdarg.h>

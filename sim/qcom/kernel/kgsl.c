@@ -1,6 +1,7 @@
 /* The simulated KGSL: calls of /dev/kgsl-3d0.
  *
- * src: hw/qcom/BRINGUP.md 1
+ * src: docs/hardware/adreno-kernel.md, "KGSL", "Contexts", "KGSL memory",
+ * "Submission", "KGSL faults"
  */
 #include <assert.h>
 #include <errno.h>
@@ -217,8 +218,8 @@ read_timestamp(struct qk_machine *m, void *arg)
 
 /* ---- memory ---- */
 
-/* Flags as they come back. src: BRINGUP.md 1.3; guess: coherence is kept only
- * of memory that the CPU caches */
+/* Flags as they come back. src: docs/hardware/adreno-kernel.md, "KGSL memory".
+ * guess: coherence is kept only of memory that the CPU caches */
 static int
 take_flags(const struct qk_machine *m, uint64_t *flags, uint64_t *out_align,
            bool *out_two_sides)

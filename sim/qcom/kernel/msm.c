@@ -1,6 +1,6 @@
 /* The simulated msm driver: calls of a render node.
  *
- * src: hw/qcom/BRINGUP.md 2
+ * src: docs/hardware/adreno-kernel.md, "msm"
  */
 #include <assert.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* The simulated kernel drivers' own structures: KGSL and msm have contexts (or
  * submit queues), buffers and batches in common.
- * src: hw/qcom/BRINGUP.md 1, 2 */
+ * src: docs/hardware/adreno-kernel.md, "KGSL", "msm" */
 #ifndef BELL_SIM_QCOM_KERNEL_QK_H
 #define BELL_SIM_QCOM_KERNEL_QK_H
 

@@ -1,7 +1,7 @@
 /* Captures of submissions as freedreno's tools read them (.rd): sections of type,
  * size, bytes.
  *
- * src: hw/qcom/BRINGUP.md, "Capture files"
+ * src: docs/hardware/adreno-kernel.md, "Capture files"
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -66,7 +66,7 @@ sleep_until(struct qk_machine *m, uint64_t deadline_ns)
     return pthread_cond_timedwait(&m->retired, &m->lock, &t) != ETIMEDOUT;
 }
 
-/* src: hw/qcom/BRINGUP.md 1.7, 2 */
+/* src: docs/hardware/adreno-kernel.md, "KGSL faults", "msm" */
 static uint64_t
 batch_limit_ns(const struct qk_machine *m)
 {

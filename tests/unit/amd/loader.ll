@@ -1,6 +1,6 @@
-; Kernels for the test of the loader of code objects: what hw/amd/CODEOBJ.md
-; section 4 lists, and one with a table of constants, a variable and a call.
-; Nothing here is for one chip.
+; Kernels for the test of the loader of code objects: those that
+; docs/hardware/amd-code.md, "Kernel descriptor", lists, and one with a table
+; of constants, a variable and a call. Nothing here is for one chip.
 target triple = "amdgcn-amd-amdhsa"
 
 @table = internal unnamed_addr addrspace(4) constant [8 x i32] [i32 101, i32 202, i32 303, i32 404, i32 505, i32 606, i32 707, i32 808], align 16
