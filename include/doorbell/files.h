@@ -24,7 +24,7 @@
  * {'model': net.state_dict()} holds "model.0.weight". Any object but a
  * tensor, number, string or plain container is listed with dtype BELL_DEFAULT.
  * Names are UTF-8 without control characters.
- * src: docs/tutorials/gguf.md of the ggml project, versions 2 and 3; the description of
+ * src: docs/gguf.md of the ggml project, versions 2 and 3; the description of
  * safetensors in its README; numpy.lib.format's description of .npy.
  */
 #ifndef BELL_DOORBELL_FILES_H

@@ -1,6 +1,6 @@
 /* GGUF: values by key, then tensors by name, then their data.
  *
- * src: docs/tutorials/gguf.md and ggml.h's enum ggml_type of the ggml project. Little
+ * src: docs/gguf.md and ggml.h's enum ggml_type of the ggml project. Little
  * endian, as the hosts that we are built for.
  */
 #include "tensor/files/files.h"

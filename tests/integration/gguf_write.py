@@ -1,6 +1,6 @@
 """Writes GGUF files, for tests.
 
-src: docs/tutorials/gguf.md of the ggml project.
+src: docs/gguf.md of the ggml project.
 """
 import struct
 

@@ -1,6 +1,6 @@
 /* Models from GGUF: weights by name, sizes and the vocabulary by key.
  *
- * src: docs/tutorials/gguf.md of the ggml project, and the names of gguf-py's constants.
+ * src: docs/gguf.md of the ggml project, and the names of gguf-py's constants.
  */
 #include "tools/demo/llama.h"
 

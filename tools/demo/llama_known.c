@@ -2,7 +2,7 @@
  * key under the family's prefix or `tokenizer.` is refused by its name: a model
  * that ignores one would be another model.
  *
- * src: docs/tutorials/gguf.md of the ggml project, "Standardized key-value pairs", and
+ * src: docs/gguf.md of the ggml project, "Standardized key-value pairs", and
  * the names of gguf-py's constants.
  */
 #include "tools/demo/llama.h"
