@@ -1,20 +1,15 @@
 #!/usr/bin/env python3
-"""AMD's register specifications against the hardware facts: every field of
-every packet and register lies where the tables say, in every generation; so
-do opcodes, register addresses and counts.
+"""AMD's register specifications against Linux's headers: every field of every
+packet and register lies where the tables in tests/headers say, in every
+generation; so do opcodes, register addresses and counts.
 
 usage: test_amd_facts.py SOURCE_ROOT
-
-The facts are looked for as by test_hwgen.py, in amd/. Without them: exit
-code 77.
 """
-import csv
-import os
 import re
 import sys
 
 from common import Tap, read
-from test_hwgen import load_hwgen
+from test_hwgen import load_hwgen, rows_of
 
 # Generations of amd_pm4.regs, as the tables spell them.
 PM4_GENS = {
@@ -39,21 +34,6 @@ SDMA_NAMES = {'WRITE_LINEAR': 'WRITE_UNTILED', 'CONST_FILL': 'CONSTANT_FILL',
               'TIMESTAMP_GLOBAL': 'TIMESTAMP_GET_GLOBAL', 'GCR': 'GCR_REQ'}
 SDMA_OPS = {'COPY_LINEAR': 'COPY', 'WRITE_LINEAR': 'WRITE',
             'TIMESTAMP_GLOBAL': 'TIMESTAMP', 'GCR': 'GCR_REQ'}
-
-
-def facts_folder(root):
-    given = os.environ.get('BELL_HW_FACTS')
-    beside = os.path.join(root, '..', 'shared', 'hw')
-    for folder in ([os.path.join(given, 'amd'), given] if given
-                   else [os.path.join(beside, 'amd')]):
-        if os.path.isfile(os.path.join(folder, 'pm4.csv')):
-            return folder
-    return None
-
-
-def rows_of(folder, name):
-    with open(os.path.join(folder, name), encoding='utf-8') as file:
-        return list(csv.DictReader(file))
 
 
 def spec_of(root, hwgen, name, change=('', '')):
@@ -207,13 +187,8 @@ def sdma_packets(spec, rows):
 
 def main():
     root = sys.argv[1]
-    folder = facts_folder(root)
-    if folder is None:
-        print('no hardware facts: neither $BELL_HW_FACTS nor '
-              '../shared/hw/amd')
-        sys.exit(77)
     hwgen, tap = load_hwgen(root), Tap()
-    tables = {name: rows_of(folder, name + '.csv')
+    tables = {name: rows_of(root, f'amd-{name}.csv')
               for name in ('pm4', 'regs', 'sdma')}
     checks = {
         'packets': ('amd_pm4', pm4_packets, 'pm4'),

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 """The register specifications: errors of the language; agreement with the
-hardware facts.
+vendor's headers.
 
 usage: test_hwgen.py SOURCE_ROOT language|facts
 
-The facts are looked for in $BELL_HW_FACTS (a folder with nv/ in it, or that
-folder) and beside the checkout, in ../shared/hw. Without them: exit code 77.
+The headers' tables are in tests/headers.
 """
 import csv
 import os
@@ -86,7 +85,7 @@ WRONG = [
     ('# nothing\n', 3, 'no vendor and unit'),
 ]
 
-# Rows of qmd.csv that no spec line stands for.
+# Rows of tests/headers/nvidia-qmd.csv that no spec line stands for.
 QMD_LEFT_OUT = re.compile(r'.*RESERVED|QMD_SPARE_')
 V5_LEFT_OUT = re.compile(r'DEPENDENT_QMD[01]_(?!POINTER)|'
                          r'DEPENDENT_QMD_POINTER|TPC_DISABLE_MASK')
@@ -101,8 +100,8 @@ QMD_NAMES = (
     (r'CONSTANT_BANK_PREFETCH', 'CONSTANT_BUFFER_PREFETCH'),
 )
 V3_DEPENDENT = re.compile(r'DEPENDENT_QMD(\d)_(ENABLE|ACTION|PREFETCH)\Z')
-# Fields of classes.csv that we leave out: a second form of a tag, protected
-# memory.
+# Fields of tests/headers/nvidia-classes.csv that we leave out: a second form
+# of a tag, protected memory.
 CLASS_LEFT_OUT = re.compile(r'RESERVED_|BY_TAG_|VPRMODE|COPY_TYPE')
 
 
@@ -157,21 +156,12 @@ def masks(hwgen):
             yield f'{text}: {spec.types[0].gens:#x}'
 
 
-# ---- the facts ----------------------------------------------------------
+# ---- the headers --------------------------------------------------------
 
 
-def facts_folder(root):
-    given = os.environ.get('BELL_HW_FACTS')
-    beside = os.path.join(root, '..', 'shared', 'hw')
-    for folder in ([os.path.join(given, 'nv'), given] if given
-                   else [os.path.join(beside, 'nv')]):
-        if os.path.isfile(os.path.join(folder, 'qmd.csv')):
-            return folder
-    return None
-
-
-def rows_of(folder, name):
-    with open(os.path.join(folder, name), encoding='utf-8') as file:
+def rows_of(root, name):
+    with open(os.path.join(root, 'tests', 'headers', name),
+              encoding='utf-8') as file:
         return list(csv.DictReader(file))
 
 
@@ -192,7 +182,7 @@ def enum_complaints(spec, field, where, listed):
 
 
 class Qmd:
-    """Launch descriptors against qmd.csv."""
+    """Launch descriptors against tests/headers/nvidia-qmd.csv."""
 
     def __init__(self, spec, rows):
         self.spec, self.rows, self.n_compared = spec, rows, 0
@@ -269,7 +259,7 @@ class Qmd:
 
 
 class Classes:
-    """Methods, headers and ring entries against classes.csv."""
+    """Methods, headers and ring entries against the class headers."""
 
     def __init__(self, spec, rows):
         self.spec, self.n_compared, self.n_inherited = spec, 0, 0
@@ -377,12 +367,9 @@ def specs_of(root, hwgen, name, change=('', '')):
 
 
 def facts(root, tap):
-    folder = facts_folder(root)
-    if folder is None:
-        print('no hardware facts: neither $BELL_HW_FACTS nor ../shared/hw/nv')
-        sys.exit(77)
     hwgen = load_hwgen(root)
-    qmd, classes = rows_of(folder, 'qmd.csv'), rows_of(folder, 'classes.csv')
+    qmd = rows_of(root, 'nvidia-qmd.csv')
+    classes = rows_of(root, 'nvidia-classes.csv')
     check = Qmd(specs_of(root, hwgen, 'nv_qmd'), qmd)
     tap.check('nv_qmd.regs', list(check.complaints()))
     print(f'# nv_qmd: {check.n_compared} ranges compared')
