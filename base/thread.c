@@ -39,7 +39,7 @@ thread_cpu_count(void)
     return count > 0 ? (unsigned)count : 1;
 }
 
-/* src: Linux, Documentation/arch/x86/xstate.rst */
+/* src: Linux 6.12, Documentation/arch/x86/xstate.rst */
 #define ARCH_REQ_XCOMP_PERM 0x1023
 #define XFEATURE_XTILE_DATA 18
 

@@ -88,7 +88,7 @@ make_folders(char *path)
 /* ---- whose ---- */
 
 /* Where a file's pages are not shared between machines, or locks are not. src:
- * Linux, include/uapi/linux/magic.h, and the file systems' own headers. */
+ * Linux 6.12, include/uapi/linux/magic.h, and the file systems' own headers. */
 static bool
 is_remote(const char *folder)
 {

@@ -74,8 +74,8 @@ pages_close(struct kio *kio, int fd)
 }
 
 /* What the calls that take memory of the caller, or choose an address, say.
- * src: Linux, amdgpu_amdkfd_gpuvm.c and kfd_chardev.c; kgsl.c of Android's
- * kernels; open-gpu-kernel-modules, os-mlock.c (os_lock_user_pages) */
+ * src: Linux 6.12, amdgpu_amdkfd_gpuvm.c and kfd_chardev.c; kgsl.c of Android's
+ * kernels; open-gpu-kernel-modules 580.142, os-mlock.c (os_lock_user_pages) */
 static int
 check_request(const struct kio *kio, unsigned long request, const void *arg)
 {

@@ -101,8 +101,8 @@ render_estimate_usage(const struct lower_program *p,
     return BELL_OK;
 }
 
-/* The number behind a key of the metadata; 0: none. src: LLVM, "User Guide for
- * AMDGPU Backend", code object V5 metadata */
+/* The number behind a key of the metadata; 0: none. src: LLVM 19, "User
+ * Guide for AMDGPU Backend", code object V5 metadata */
 static uint32_t
 metadata(const char *text, const char *key)
 {

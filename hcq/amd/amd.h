@@ -59,7 +59,7 @@ struct amd_gen {
     const struct amd_move_code *move; /* for what is more; NULL: more of them */
     /* Copy queues are compute queues. Symptoms: on gfx906 and gfx908 a copy
      * engine's wait for memory may end too early; on gfx101x its flush of the
-     * card's window (HDP) has issues. src: ROCr, amd_blit_sdma.cpp
+     * card's window (HDP) has issues. src: ROCr 6.4.3, amd_blit_sdma.cpp
      * (sw_poll_workaround_, hdp_flush_support_) */
     bool copies_by_compute;
     bool sdma_keeps_hdp;       /* copy engines must not flush the window */

@@ -106,8 +106,8 @@ fill_queue_structure(struct amd_channel *channel)
 
 /* Where the kernel's driver writes why the card stopped the queue, and which
  * event it sets then: in each die's part of the save area. The words for
- * debuggers are ROCr's. src: Linux 6.12, send_exception_work_handler; ROCr,
- * libhsakmt/src/queues.c, fill_cwsr_header */
+ * debuggers are ROCr's. src: Linux 6.12, send_exception_work_handler; ROCr
+ * 6.4.3, libhsakmt/src/queues.c, fill_cwsr_header */
 static void
 fill_save_headers(struct amd_channel *channel)
 {

@@ -25,8 +25,8 @@ static_assert((int)AMD_SDMA_GEN_COUNT == (int)AMD_PM4_GEN_COUNT, "dialects");
 #define SDMA_UNCACHED (3u << 16)
 /* Bytes of one DMA_DATA: its count has 26 bits, on gfx11 and gfx12 at most
  * 32767; with the alignment that is fastest. gfx940 and later CDNA shall not use
- * it. src: Mesa, si_cp_dma.c (cp_dma_max_byte_count), ac_gpu_info.c (has_cp_dma)
- */
+ * it. src: Mesa 25.0, si_cp_dma.c (cp_dma_max_byte_count), ac_gpu_info.c
+ * (has_cp_dma) */
 #define DMA_MAX_GFX9  (1u << 25)
 #define DMA_MAX_GFX11 0x7fe0u
 
@@ -109,7 +109,7 @@ static const struct amd_gen gens[] = {
         .dma_max_bytes = DMA_MAX_GFX9,
         .copies_by_compute = true,
         .sdma_keeps_hdp = true,
-        .keeps_host_reads = true, /* src: Linux, nv.c: HDP 5.0.0, hdp_v5_0.c */
+        .keeps_host_reads = true, /* src: Linux 6.12, nv.c, hdp_v5_0.c */
         .sdma_fence_flags = SDMA_UNCACHED,
         .has_gcr = true,
         .save_bytes_per_wave = 12,
@@ -131,7 +131,7 @@ static const struct amd_gen gens[] = {
         .scratch_size_bits = 13,
         .dma_max_bytes = DMA_MAX_GFX9,
         .sdma_fence_flags = SDMA_UNCACHED,
-        .keeps_host_reads = true, /* src: Linux, hdp_v5_0.c */
+        .keeps_host_reads = true, /* src: Linux 6.12, hdp_v5_0.c */
         .has_gcr = true,
         .save_bytes_per_wave = 12,
         .waves_per_cu = 32,

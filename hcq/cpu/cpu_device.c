@@ -71,7 +71,7 @@ find_arch(void)
     return "x86-64-v4";
 }
 #elif defined(__aarch64__)
-/* src: Linux, arch/arm64/include/asm/cputype.h */
+/* src: Linux 6.12, arch/arm64/include/asm/cputype.h */
 static const struct part {
     unsigned number; /* bits 31:24 of MIDR, and 15:4 */
     const char *name;

@@ -25,9 +25,10 @@ enum {
 };
 
 #define CLASSES_MAX 4096 /* more than RM knows of, some 300 */
-/* Of the first byte of an engine's caps. src: NVIDIA/open-gpu-kernel-modules,
- * ctrl2080ce.h; an H100's answer (e3, e3, e2, e2, e0), where the last engine moves
- * 550 GB/s within the card and the others, which share theirs, 92 */
+/* Bits of the first byte of an engine's caps.
+ * src: NVIDIA/open-gpu-kernel-modules 580.142, ctrl2080ce.h; an H100's answer
+ * (e3, e3, e2, e2, e0), where the last engine moves 550 GB/s within the card
+ * and the others, which share theirs, 92 */
 #define CE_IS_GRCE   1u
 #define CE_IS_SHARED 2u
 

@@ -2,7 +2,7 @@
  * driver tells of the card (class 0x00DE). It looks only while somebody asks,
  * every 100 to 1000 ms, so this waits for it; nothing stays.
  *
- * src: NVIDIA/open-gpu-kernel-modules, cl00de.h (the page),
+ * src: NVIDIA/open-gpu-kernel-modules 580.142, cl00de.h (the page),
  * gpu_user_shared_data.c (who may have it: anyone; where nothing is polled the
  * object is refused: vGPU, confidential computing, GA100 without firmware),
  * nvrm_registry.h (how often). Made and mapped as CUDA does. observed: H100,

@@ -5,7 +5,7 @@
  * In the exclusive mode a card is one process's, and a reservation is one
  * client's: the first opening of a process has it, and later ones of the same
  * process go without. It ends with the opening that has it.
- * src: NVIDIA/open-gpu-kernel-modules, ctrl2080gpu.h,
+ * src: NVIDIA/open-gpu-kernel-modules 580.142, ctrl2080gpu.h,
  * subdevice_ctrl_gpu_kernel.c
  */
 #include <pthread.h>

@@ -79,8 +79,8 @@ nv_qmd_template(const struct nv_launch *launch, const struct nv_qmd_desc *desc,
 /* Schedules the next descriptor from memory, not from the scheduler's copy,
  * which may be of an earlier launch there; reads it ahead. The next one's
  * membar is of the system. src: hcq/nv/regs/nv_qmd.regs for Hopper (observed:
- * H100, 2026-11-22: libcuda's descriptors of a graph say so); tinygrad chains
- * with action SCHEDULE on Ampere, Ada and Blackwell; guess: that
+ * H100, 2026-11-22: libcuda's descriptors of a graph say so); tinygrad 0.14
+ * chains with action SCHEDULE on Ampere, Ada and Blackwell; guess: that
  * INVALIDATE_COPY_SCHEDULE does as well there. */
 static inline void
 put_link(enum nv_qmd_gen gen, const struct nv_launch *launch, uint32_t *qmd,

@@ -183,8 +183,8 @@ forget_mapping(struct nv_rm *rm, const struct nv_rm_mapping *map)
     "mapped: not supported"
 
 /* Asked at opening, and where memory cannot be mapped: the refusal, status
- * 0x56, does not say that this is why. Anyone may ask. src: mapping_cpu.c,
- * ctrlcb33.h of NVIDIA/open-gpu-kernel-modules */
+ * 0x56, does not say that this is why. Anyone may ask.
+ * src: NVIDIA/open-gpu-kernel-modules 580.142, mapping_cpu.c, ctrlcb33.h */
 static bool
 is_confidential(struct nv_rm *rm)
 {
@@ -416,7 +416,7 @@ name_node(uint32_t minor, char out_path[NV_RM_PATH_BYTES])
 }
 
 /* The driver lists all cards of the machine, also in a container that was given
- * some of their nodes. src: NVIDIA/open-gpu-kernel-modules, nv.c,
+ * some of their nodes. src: NVIDIA/open-gpu-kernel-modules 580.142, nv.c,
  * NV_ESC_CARD_INFO */
 static bell_status
 list_cards(const struct kio_file *ctl, struct nv_rm_card *out_cards,

@@ -220,7 +220,7 @@ render_host_features(char *text, size_t size_bytes)
 
 #elif defined(__aarch64__)
 
-/* src: Linux, Documentation/arch/arm64/elf_hwcaps.rst; LLVM 19,
+/* src: Linux 6.12, Documentation/arch/arm64/elf_hwcaps.rst; LLVM 19,
  * AArch64Features.td */
 static const struct hwcap {
     unsigned type;

@@ -133,8 +133,8 @@ sim_paths_find(int dir, const char *path, char buf[PATH_MAX],
     return buf;
 }
 
-/* src: Linux, Documentation/admin-guide/devices.txt; KFD's and UVM's numbers
- * are given at run time */
+/* src: Linux 6.12, Documentation/admin-guide/devices.txt; KFD's and UVM's
+ * numbers are given at run time */
 dev_t
 sim_paths_device(const char *path)
 {

@@ -145,7 +145,8 @@ file_read_idx(struct bell_file *file)
 
 /* ---- CIFAR-10 ----
  *
- * src: its page: rows of a class, 0 to 9, and 3 planes of 32 by 32 bytes. */
+ * src: the CIFAR-10 page of the University of Toronto: rows of a class, 0 to
+ * 9, and 3 planes of 32 by 32 bytes. */
 
 #define CIFAR_ROW     3073u
 #define CIFAR_CLASSES 10u

@@ -1,4 +1,4 @@
-/* Reads PCI's GPUs from sysfs. src of its files: the kernel's
+/* Reads PCI's GPUs from sysfs. src of its files: Linux 6.12,
  * Documentation/ABI/testing/sysfs-bus-pci, sysfs-module; of /proc/driver/nvidia:
  * open-gpu-kernel-modules, nv-procfs.c; of KFD's topology: kfd_topology.c. */
 #include "tools/machine/machine.h"
@@ -105,7 +105,7 @@ machine_driver_version(const char *root, const char *driver, char *out,
 
 /* ---- one GPU ------------------------------------------------------------- */
 
-/* src: the kernel's Documentation/ABI/testing/sysfs-devices-power */
+/* src: Linux 6.12, Documentation/ABI/testing/sysfs-devices-power */
 bool
 machine_is_asleep(const char *root, const char *address)
 {
@@ -128,7 +128,7 @@ machine_may_sleep(const char *root, const char *address)
     return strncmp(text, "auto", 4) == 0;
 }
 
-/* Lines "START END FLAGS". src: the kernel's include/linux/ioport.h. */
+/* Lines "START END FLAGS". src: Linux 6.12, include/linux/ioport.h. */
 static void
 read_bars(const char *root, struct machine_gpu *gpu)
 {
@@ -210,7 +210,7 @@ read_gpu(const char *root, struct machine_gpu *gpu)
     gpu->sub_device = read_number(root, gpu, "subsystem_device");
     gpu->revision = read_number(root, gpu, "revision");
     read_bars(root, gpu);
-    /* src: the kernel's drivers/pci/pci-sysfs.c: what the link does now is read
+    /* src: Linux 6.12, drivers/pci/pci-sysfs.c: what the link does now is read
      * from the card, which has to be awake for that; its limits are known */
     gpu->is_asleep = machine_is_asleep(root, gpu->address);
     if (!gpu->is_asleep)

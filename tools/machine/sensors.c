@@ -1,4 +1,4 @@
-/* Sensors in sysfs. src: the kernel's Documentation/hwmon/sysfs-interface
+/* Sensors in sysfs. src: Linux 6.12, Documentation/hwmon/sysfs-interface
  * (temperatures in thousandths of a degree, power in millionths of a watt). */
 #include "tools/machine/sensors.h"
 
@@ -100,7 +100,7 @@ machine_sense_gpu(const char *root, const struct machine_gpu *gpu,
     sense_all(path, NULL, 0, out);
 }
 
-/* src: the kernel's Documentation/gpu/amdgpu/thermal.rst, driver-misc.rst;
+/* src: Linux 6.12, Documentation/gpu/amdgpu/thermal.rst, driver-misc.rst;
  * freq2 is the memory's clock. */
 void
 machine_load_gpu(const char *root, const struct machine_gpu *gpu,
@@ -143,7 +143,7 @@ read_key(const char *folder, const char *name, const char *key)
     return at ? strtod(at + strlen(key), NULL) : (double)NAN;
 }
 
-/* src: the kernel's drivers/gpu/drm/amd/include/kgd_pp_interface.h: a header of
+/* src: Linux 6.12, drivers/gpu/drm/amd/include/kgd_pp_interface.h: a header of
  * size, format and content; format 1 with content 3 has at 112 what throttles,
  * in bits that do not depend on the chip. */
 #define METRICS_FORMAT      1
@@ -176,7 +176,7 @@ read_metrics(const char *folder, struct machine_health *out)
     }
 }
 
-/* src: the kernel's Documentation/gpu/amdgpu/ras.rst ("ue: 0", "ce: 1"),
+/* src: Linux 6.12, Documentation/gpu/amdgpu/ras.rst ("ue: 0", "ce: 1"),
  * driver-misc.rst (pcie_replay_count), Documentation/ABI/testing/
  * sysfs-bus-pci-devices-aer_stats. */
 void
@@ -196,7 +196,7 @@ machine_health_gpu(const char *root, const struct machine_gpu *gpu,
     read_metrics(folder, out);
 }
 
-/* src: the kernel's drivers/gpu/drm/amd/pm/swsmu/inc/amdgpu_smu.h,
+/* src: Linux 6.12, drivers/gpu/drm/amd/pm/swsmu/inc/amdgpu_smu.h,
  * SMU_THROTTLER_..._BIT: first and last of each kind. */
 void
 machine_throttle_text(uint64_t bits, char out[MACHINE_THROTTLE_TEXT])
@@ -227,7 +227,7 @@ machine_throttle_text(uint64_t bits, char out[MACHINE_THROTTLE_TEXT])
                  used ? ", " : "");
 }
 
-/* src: the kernel's Documentation/power/powercap/powercap.rst */
+/* src: Linux 6.12, Documentation/power/powercap/powercap.rst */
 double
 machine_energy_cpu(const char *root)
 {

@@ -20,7 +20,7 @@ struct top_engine {
 struct top_queue {
     size_t device; /* index in struct top */
     int64_t pid;
-    uint32_t id, type; /* src: the kernel's kfd_priv.h, kfd_queue_type */
+    uint32_t id, type; /* src: Linux 6.12, kfd_priv.h, kfd_queue_type */
     uint64_t size_bytes;
 };
 

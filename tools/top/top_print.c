@@ -14,7 +14,7 @@
 #include "tools/tools.h"
 #include "tools/top/top.h"
 
-/* src: the kernel's kfd_priv.h: kfd_queue_type */
+/* src: Linux 6.12, kfd_priv.h: kfd_queue_type */
 static const char *
 queue_name(uint32_t type)
 {

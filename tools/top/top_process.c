@@ -1,5 +1,5 @@
 /* Who uses the GPUs, from procfs and from KFD's files.
- * src: the kernel's Documentation/gpu/drm-usage-stats.rst (fdinfo), and of KFD
+ * src: Linux 6.12, Documentation/gpu/drm-usage-stats.rst (fdinfo), and of KFD
  * kfd_process.c (/sys/class/kfd/kfd/proc). */
 #include <ctype.h>
 #include <dirent.h>

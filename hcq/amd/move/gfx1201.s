@@ -1,6 +1,6 @@
 // Copies and fills memory on gfx1201, whose command processor cannot
 // copy more than 32 KiB at once. The words in ../amd_move.c are this
-// text's, as LLVM assembles it: tests/structure/test_amd_move.py.
+// text's, as LLVM assembles it: tests/golden/test_amd_move.py.
 //
 // Arguments: destination, source, bytes that go in pieces of 16 (a multiple of
 // that), all bytes, work-items of the launch, pattern, whether it is a fill. The

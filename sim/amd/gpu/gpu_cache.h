@@ -28,8 +28,8 @@
  * Of one thread, the queue's, between sim_walk_enter and sim_walk_leave.
  * src: docs/hardware/amd-queues.md, "Caches", "Several dies";
  * docs/hardware/amd-kernel.md, "Memory", "HDP", "Simulated rules". What
- * units share: LLVM's memory model for AMDGPU (User Guide). Not run on
- * hardware.
+ * units share: LLVM 19, "User Guide for AMDGPU Backend", memory model. Not run
+ * on hardware.
  */
 #ifndef BELL_SIM_AMD_GPU_GPU_CACHE_H
 #define BELL_SIM_AMD_GPU_GPU_CACHE_H

@@ -70,7 +70,8 @@ trap(struct amdsim_queue *q, const uint32_t *w)
 }
 
 /* On gfx906 and gfx908 a wait for memory may end before the memory is as it
- * wants it; here it does so at the first look. src: ROCr, amd_blit_sdma.cpp */
+ * wants it; here it does so at the first look. src: ROCr 6.4.3,
+ * amd_blit_sdma.cpp */
 static bool
 ends_early(const struct amdsim_queue *q)
 {

@@ -99,10 +99,10 @@ static const uint32_t gb202_classes[] = {
     .compr_page_bytes = 128 * 1024, .l2_bytes = 50u << 20
 
 /* Implementations and PCI numbers are of the smallest board of each. Pages of
- * compression: 64 KiB on a GA106 (src: kayfabe's captured 0x20800a1c); guess:
+ * compression: 64 KiB on a GA106 (src: kayfabe's capture of 0x20800a1c); guess:
  * 128 KiB on later ones, so that who depends on less is found. Rings in BAR0:
- * src: NVIDIA/open-gpu-kernel-modules, kbusFlushPcieForBar0Doorbell, which does
- * something from GH100 on. */
+ * src: NVIDIA/open-gpu-kernel-modules 580.142, kbusFlushPcieForBar0Doorbell,
+ * which does something from GH100 on. */
 static const struct nvgpu_chip chips[] = {
     {
         .name = "sm_80",

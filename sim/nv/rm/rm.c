@@ -245,7 +245,7 @@ do_wait_open(struct call *c, void *arg)
 }
 
 /* Only events are made on a card's node. A process' root is always of one
- * class. src: RmIoctl */
+ * class. src: NVIDIA/open-gpu-kernel-modules 580.142, RmIoctl */
 static int
 alloc_object(struct call *c, uint32_t root, uint32_t parent, uint32_t *nv_class,
              uint64_t params, uint32_t *handle, uint32_t *out_status)

@@ -788,7 +788,7 @@ correlate_times(struct rm_control *c)
     return RM_OK;
 }
 
-/* src: conf_compute_api.c of NVIDIA/open-gpu-kernel-modules */
+/* src: NVIDIA/open-gpu-kernel-modules 580.142, conf_compute_api.c */
 static enum rm_status
 get_cc_capabilities(struct rm_control *c)
 {

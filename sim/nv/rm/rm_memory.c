@@ -11,9 +11,9 @@
  * POISON_BYTES, of larger ones the first that many bytes.
  *
  * src: docs/hardware/nvidia-kernel.md, "Memory objects", "CPU mappings";
- * usermode windows: NVIDIA/open-gpu-kernel-modules, usrmodeConstruct_IMPL; what
- * is written back of an allocation or mapping: observed: H100, 2026-11-22.
- * Leads: which status each wrong flag has.
+ * usermode windows: NVIDIA/open-gpu-kernel-modules 580.142,
+ * usrmodeConstruct_IMPL; what is written back of an allocation or mapping:
+ * observed: H100, 2026-11-22. Leads: which status each wrong flag has.
  */
 #include "sim/nv/rm/rm.h"
 
@@ -624,8 +624,8 @@ check_view(const struct rm_object *object, const struct nv_os33_fd *call)
         return rm_refuse(RM_NOT_SUPPORTED,
                          "memory 0x%x is the process' own: it has it mapped",
                          object->handle);
-    /* src: mapping_cpu.c of NVIDIA/open-gpu-kernel-modules: memory is protected
-     * where nothing else is asked for */
+    /* Memory is protected where nothing else is asked for.
+     * src: NVIDIA/open-gpu-kernel-modules 580.142, mapping_cpu.c */
     if (mem->kind == RM_MEM_VIDEO &&
         object->client->process->machine->confidential)
         return rm_refuse(RM_NOT_SUPPORTED,

@@ -353,8 +353,8 @@ struct class_row {
     enum rm_status (*alloc)(struct rm_alloc *a);
 };
 
-/* Objects that are only asked. src: resource_list.h of
- * NVIDIA/open-gpu-kernel-modules, for their parents and parameters too */
+/* Objects that are only asked. src: NVIDIA/open-gpu-kernel-modules 580.142,
+ * resource_list.h, for their parents and parameters too */
 static enum rm_status
 alloc_plain(struct rm_alloc *a)
 {

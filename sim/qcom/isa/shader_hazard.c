@@ -1,7 +1,7 @@
 /* What the chips do not wait for by themselves: which results an instruction
  * may read already, which registers it may overwrite.
  *
- * src: docs/hardware/adreno-code.md, "Timing"; kernels of Mesa's compiler,
+ * src: docs/hardware/adreno-code.md, "Timing"; kernels of Mesa 25.0's compiler,
  * which are right by construction
  */
 #include <assert.h>
