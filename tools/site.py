@@ -45,7 +45,8 @@ PAGE = """<!DOCTYPE html>
 """
 # What the navigation calls a folder of docs/.
 SECTIONS = (('Tutorials', 'tutorials'), ('How to', 'how-to'),
-            ('Reference', 'reference'), ('Explanation', 'explanation'))
+            ('Reference', 'reference'), ('Hardware facts', 'hardware'),
+            ('Explanation', 'explanation'))
 IMAGE = re.compile(r'(<img [^>]*src=")([^":]+)"')
 LINK = re.compile(r'(<a href=")([^":#]+)(#[^"]*)?"')
 
