@@ -9,7 +9,8 @@
 #define FROM_90 (FROM_89 | PTX_HAS_BF16_MATH | PTX_HAS_F64_ROWS)
 
 /* The lowest PTX version that knows a chip, and what it has.
- * src: docs/hardware/nvidia-code.md, "PTX versions", "PTX instructions".
+ * src: docs/hardware/nvidia-code.md, "PTX versions", "PTX instructions",
+ * "Matrix shapes".
  * 8-bit floats: for sm_89 SageAttention2 (arXiv 2411.10958), for the others
  * what ptxas 13.0 makes of them: HMMA and F2FP, or QMMA. */
 static const struct chip {
