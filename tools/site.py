@@ -46,7 +46,7 @@ PAGE = """<!DOCTYPE html>
 # What the navigation calls a folder of docs/.
 SECTIONS = (('Tutorials', 'tutorials'), ('How to', 'how-to'),
             ('Reference', 'reference'), ('Hardware facts', 'hardware'),
-            ('Explanation', 'explanation'))
+            ('Benchmarks', 'benchmarks'), ('Explanation', 'explanation'))
 IMAGE = re.compile(r'(<img [^>]*src=")([^":]+)"')
 LINK = re.compile(r'(<a href=")([^":#]+)(#[^"]*)?"')
 

@@ -336,7 +336,8 @@ check_row(char *line, struct found *found)
         if (strcmp(field, "or") == 0) /* a name in C++ */
             f = kio_struct_field(desc, "or_bits");
         if (!f || f->offset_bytes != offset || f->size_bytes != size)
-            fail_msg("%s.%s: the headers say @%u size %u", name, field, offset, size);
+            fail_msg("%s.%s: the headers say @%u size %u", name, field, offset,
+                     size);
         found->fields++;
     }
 }
