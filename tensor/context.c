@@ -93,6 +93,7 @@ alloc_handle(struct bell_context *ctx)
     handle_begin(t);
     t->serial = ++ctx->n_handles;
     t->flags = 0;
+    t->label = 0;
     t->grad = NULL;
     return t;
 }
@@ -545,6 +546,7 @@ init_context(struct bell_context *ctx)
     uop_graph_init(&ctx->graph);
     arena_init(&ctx->functions);
     map_init(&ctx->rule_of);
+    tensor_labels_init(ctx);
     ctx->scalar_dims = uop_dims(&ctx->graph, NULL, 0);
     if (!ctx->scalar_dims || host_grow((void **)&ctx->scopes, &ctx->cap_scopes,
                                        1, sizeof(*ctx->scopes)) != 0)
@@ -596,6 +598,7 @@ free_context(struct bell_context *ctx)
     host_free(ctx->rules);
     tensor_givens_fini(&ctx->givens);
     host_free(ctx->scopes);
+    tensor_labels_fini(ctx);
     once_end(ctx, sizeof(*ctx));
 }
 

@@ -156,10 +156,12 @@ class Function:
         refused = lines + [f'return {value};' if has_value else 'return;']
         check = ' && '.join(self.checks)
         slow = [
-            'struct try_lock_owner *owner = NULL;', *declared, '',
+            'struct try_lock_owner *owner = NULL;', *declared,
+            'const char *was;', '',
             f'if (!entry_take("{self.name}", at, &owner)) {{',
-            *[INDENT + line for line in refused], '}', body,
-            'entry_leave(at, owner);', *after]
+            *[INDENT + line for line in refused], '}',
+            f'was = entry_name("{self.name}", at, owner);', body,
+            'entry_name_back(at, was);', 'entry_leave(at, owner);', *after]
         fast = [
             'struct bell_context *at = NULL;',
             'struct try_lock_owner *owner;', *declared, '']

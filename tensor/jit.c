@@ -254,6 +254,7 @@ struct capture {
     const struct uop **nodes;       /* of stands */
     uint64_t n_handles, rng_calls;  /* the context's, before */
     uint32_t n_scopes, n_base_scopes;
+    struct label_place labels;
     uint32_t scope; /* of the function's inputs */
 };
 
@@ -822,6 +823,7 @@ leave_capture(struct capture *c, bool checks)
     ctx->trace = NULL;
     ctx->rng_calls = c->rng_calls;
     ctx->n_base_scopes = c->n_base_scopes;
+    tensor_label_leave(ctx, c->labels);
     while (ctx->n_scopes > c->n_scopes) {
         if (bell_scope_end(ctx) != BELL_OK && status == BELL_OK)
             status = bell_error_last()->status;
@@ -848,7 +850,8 @@ tensor_jit_capture(struct bell_jit *jit, struct tensor_runtime *saves,
         .n_handles = ctx->n_handles,
         .rng_calls = ctx->rng_calls,
         .n_scopes = ctx->n_scopes,
-        .n_base_scopes = ctx->n_base_scopes};
+        .n_base_scopes = ctx->n_base_scopes,
+        .labels = tensor_label_enter(ctx)};
     bell_status status, left;
 
     jit->math = ctx->math;

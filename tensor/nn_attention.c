@@ -124,6 +124,7 @@ bell_nn_attention(const struct bell_nn_attention *layer, struct bell_tensor *x,
                   bool is_causal)
 {
     struct bell_tensor *q, *k, *v, *out;
+    struct label_hold hold;
 
     if (!layer)
         return nn_no_layer(__func__, x);
@@ -131,10 +132,12 @@ bell_nn_attention(const struct bell_nn_attention *layer, struct bell_tensor *x,
     if (!check_attended(__func__, layer, x, y, &out) ||
         !nn_begin(__func__, x, &out))
         return out;
+    hold = tensor_label_layer(__func__, layer->wq.weight, 1);
     q = split_heads(bell_nn_linear(&layer->wq, x), layer->n_heads);
     k = split_heads(bell_nn_linear(&layer->wk, y), layer->n_kv_heads);
     v = split_heads(bell_nn_linear(&layer->wv, y), layer->n_kv_heads);
     out = attend(layer, q, k, v, mask, is_causal);
+    tensor_label_layer_end(&hold);
     nn_end(bell_context_of(x), &out, 1);
     return out;
 }
@@ -205,6 +208,7 @@ struct bell_tensor *
 bell_nn_attention_next(const struct bell_nn_attention *layer,
                        struct bell_nn_kv_cache *cache, struct bell_tensor *x)
 {
+    struct label_hold hold;
     struct bell_tensor *out;
     int64_t n, room;
 
@@ -223,7 +227,9 @@ bell_nn_attention_next(const struct bell_nn_attention *layer,
                            (long long)cache->length);
     if (!nn_begin(__func__, x, &out))
         return out;
+    hold = tensor_label_layer(__func__, layer->wq.weight, 1);
     out = attend_next(layer, cache, x, n, room);
+    tensor_label_layer_end(&hold);
     if (!bell_is_error(out))
         cache->length += n;
     nn_end(bell_context_of(x), &out, 1);
@@ -326,13 +332,16 @@ bell_nn_transformer(const struct bell_nn_transformer *layer,
                     struct bell_tensor *x, struct bell_tensor *mask,
                     bool is_causal)
 {
+    struct label_hold hold;
     struct bell_tensor *out;
 
     if (!layer)
         return nn_no_layer(__func__, x);
     if (!nn_begin(__func__, x, &out))
         return out;
+    hold = tensor_label_layer(__func__, layer->linear1.weight, 1);
     out = run_transformer(layer, NULL, x, mask, is_causal);
+    tensor_label_layer_end(&hold);
     nn_end(bell_context_of(x), &out, 1);
     return out;
 }
@@ -341,13 +350,16 @@ struct bell_tensor *
 bell_nn_transformer_next(const struct bell_nn_transformer *layer,
                          struct bell_nn_kv_cache *cache, struct bell_tensor *x)
 {
+    struct label_hold hold;
     struct bell_tensor *out;
 
     if (!layer || !cache)
         return nn_no_layer(__func__, x);
     if (!nn_begin(__func__, x, &out))
         return out;
+    hold = tensor_label_layer(__func__, layer->linear1.weight, 1);
     out = run_transformer(layer, cache, x, NULL, true);
+    tensor_label_layer_end(&hold);
     nn_end(bell_context_of(x), &out, 1);
     return out;
 }

@@ -22,6 +22,7 @@
 #include "doorbell/tensor.h"
 #include "tensor/given.h"
 #include "tensor/handle.h"
+#include "tensor/label.h"
 #include "tensor/symbol.h"
 #include "uops/uop.h"
 
@@ -152,6 +153,7 @@ struct bell_context {
     size_t live_nodes, nodes_at_collect; /* at the last collection */
     size_t n_compactions;
 
+    struct tensor_labels labels;
     struct tensor_symbols symbols;
     uint64_t seed, rng_calls; /* key and call number of random numbers */
     bool training, checks_index;
