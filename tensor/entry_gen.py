@@ -129,7 +129,7 @@ class Function:
                                  f'{self.count(param)});')
                 elif param.name in ('out_info', 'out_stats'):
                     lines.append(f'if ({param.name})\n            '
-                                 f'memset({param.name}, 0, '
+                                 f'tensor_no_info("{self.name}", {param.name}, '
                                  f'sizeof(*{param.name}));')
             if self.result == 'struct bell_tensor *':
                 value = 'entry_error(at)'

@@ -205,6 +205,7 @@ void
 bell_jit_get_info(const struct bell_jit *jit, struct bell_jit_info *out_info)
 {
     struct rt_capture_info info = {0};
+    struct bell_jit_info all;
     uint32_t i;
 
     if (!out_info || jit_usable(__func__, jit) != BELL_OK) {
@@ -213,7 +214,7 @@ bell_jit_get_info(const struct bell_jit *jit, struct bell_jit_info *out_info)
     }
     if (jit->capture)
         rt_capture_info(jit->capture, &info);
-    *out_info = (struct bell_jit_info){
+    all = (struct bell_jit_info){
         .n_captures = jit->n_captures,
         .n_kernels = info.n_launches,
         .n_used = jit->n_used,
@@ -221,9 +222,10 @@ bell_jit_get_info(const struct bell_jit *jit, struct bell_jit_info *out_info)
     };
     for (i = 0; i < jit->n_used; i++) {
         const struct jit_used *u = &jit->used[i];
-        out_info->n_state += u->is_written | u->is_replaced;
-        out_info->n_in_place += u->is_written && !u->is_replaced;
+        all.n_state += u->is_written | u->is_replaced;
+        all.n_in_place += u->is_written && !u->is_replaced;
     }
+    tensor_give_info(__func__, &all, sizeof(all), sizeof(all), out_info);
 }
 
 /* ---- capturing ---- */

@@ -221,13 +221,15 @@ init_conv(const char *call, struct bell_context *ctx, const int64_t *channels,
           const struct bell_conv_options *options, bool with_bias,
           struct bell_nn_conv *out_layer)
 {
-    int64_t groups = options && options->groups ? options->groups : 1;
     struct bell_nn_conv layer = {0};
-    int64_t shape[BELL_MAX_RANK];
+    int64_t shape[BELL_MAX_RANK], groups;
     double fan;
     uint32_t i;
 
     BELL_TRY(nn_begin_init(call, ctx, out_layer, out_layer));
+    BELL_TRY(tensor_options(call, options, sizeof(layer.options),
+                            sizeof(layer.options), &layer.options));
+    groups = layer.options.groups ? layer.options.groups : 1;
     BELL_TRY(nn_check_sizes(call, channels, 2));
     BELL_TRY(nn_check_sizes(call, kernel, n_axes));
     BELL_TRY(nn_check_sizes(call, &groups, 1));
@@ -243,8 +245,6 @@ init_conv(const char *call, struct bell_context *ctx, const int64_t *channels,
         shape[2 + i] = kernel[i];
         fan *= (double)kernel[i];
     }
-    if (options)
-        layer.options = *options;
     layer.weight = nn_uniform(ctx, shape, 2 + n_axes, 1 / sqrt(fan));
     if (with_bias)
         layer.bias = nn_uniform(ctx, &channels[1], 1, 1 / sqrt(fan));

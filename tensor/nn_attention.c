@@ -51,19 +51,21 @@ bell_nn_attention_init(struct bell_context *ctx,
                        struct bell_nn_attention *out_layer)
 {
     struct bell_nn_attention layer = {0};
+    struct bell_nn_attention_options o;
     int64_t size, n_heads, n_kv, kv_rows;
     bool with_bias;
     double bound;
 
     BELL_TRY(nn_begin_init(__func__, ctx, options, out_layer));
-    size = options->size;
-    n_heads = options->n_heads;
-    n_kv = options->n_kv_heads ? options->n_kv_heads : n_heads;
-    with_bias = !options->without_bias;
-    BELL_TRY(check_heads(__func__, size, n_heads, n_kv, options->dropout));
+    BELL_TRY(tensor_options(__func__, options, sizeof(o), sizeof(o), &o));
+    size = o.size;
+    n_heads = o.n_heads;
+    n_kv = o.n_kv_heads ? o.n_kv_heads : n_heads;
+    with_bias = !o.without_bias;
+    BELL_TRY(check_heads(__func__, size, n_heads, n_kv, o.dropout));
     layer.n_heads = n_heads;
     layer.n_kv_heads = n_kv;
-    layer.dropout = options->dropout;
+    layer.dropout = o.dropout;
     kv_rows = size / n_heads * n_kv;
     bound = sqrt(6 / (2 * (double)size + 2 * (double)kv_rows));
     make_projection(ctx, size, size, bound, with_bias, &layer.wq);
@@ -254,11 +256,11 @@ init_parts(struct bell_context *ctx,
            struct bell_nn_transformer *layer)
 {
     const struct bell_nn_attention_options attention = {
+        .struct_size = sizeof(attention),
         .size = o->size,
         .n_heads = o->n_heads,
         .n_kv_heads = o->n_kv_heads,
-        .dropout = o->dropout,
-    };
+        .dropout = o->dropout};
     int64_t hidden = o->hidden ? o->hidden : 4 * o->size;
 
     BELL_TRY(bell_nn_attention_init(ctx, &attention, &layer->attn));
@@ -274,13 +276,15 @@ bell_nn_transformer_init(struct bell_context *ctx,
                          struct bell_nn_transformer *out_layer)
 {
     struct bell_nn_transformer layer = {0};
+    struct bell_nn_transformer_options o;
     bell_status status;
 
     BELL_TRY(nn_begin_init(__func__, ctx, options, out_layer));
-    layer.dropout = options->dropout;
-    layer.is_norm_first = options->is_norm_first;
-    layer.is_relu = options->is_relu;
-    status = init_parts(ctx, options, &layer);
+    BELL_TRY(tensor_options(__func__, options, sizeof(o), sizeof(o), &o));
+    layer.dropout = o.dropout;
+    layer.is_norm_first = o.is_norm_first;
+    layer.is_relu = o.is_relu;
+    status = init_parts(ctx, &o, &layer);
     if (status == BELL_OK)
         *out_layer = layer;
     else

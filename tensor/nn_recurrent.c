@@ -219,7 +219,7 @@ init_rnn(const char *call, struct bell_context *ctx, int64_t n_gates,
     uint32_t k, step;
 
     BELL_TRY(nn_begin_init(call, ctx, options, out_layer));
-    *o = *options;
+    BELL_TRY(tensor_options(call, options, sizeof(*o), sizeof(*o), o));
     step = o->is_bidirectional ? 1 : 2;
     o->n_layers = o->n_layers ? o->n_layers : 1;
     if (o->n_layers > BELL_NN_RNN_LAYERS || !(o->dropout >= 0) ||

@@ -381,10 +381,15 @@ tensor_device_is_null(const struct bell_context *ctx)
 void
 bell_context_stats(const struct bell_context *ctx, struct bell_stats *out_stats)
 {
-    if (out_stats && tensor_context_check(__func__, ctx))
-        *out_stats = ctx->runtime->stats;
-    else
+    const struct bell_stats *stats;
+
+    if (out_stats && tensor_context_check(__func__, ctx)) {
+        stats = &ctx->runtime->stats;
+        tensor_give_info(__func__, stats, sizeof(*stats), sizeof(*stats),
+                         out_stats);
+    } else {
         tensor_no_info(__func__, out_stats, sizeof(*out_stats));
+    }
 }
 
 /* ---- buffers ---- */

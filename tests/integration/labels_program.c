@@ -107,8 +107,8 @@ run_jit(struct mlp *m)
 static bell_status
 run_module(struct mlp *m)
 {
-    const struct bell_nn_transformer_options options = {.size = WIDTH,
-                                                        .n_heads = 4};
+    const struct bell_nn_transformer_options options = {
+        .struct_size = sizeof(options), .size = WIDTH, .n_heads = 4};
     struct bell_nn_transformer layer = {0};
     struct bell_tensor *y;
     bell_status status;
@@ -172,7 +172,7 @@ main(int argc, char **argv)
     struct mlp m = {
         .outer = "mlp", .first = "block 1 \"a\"", .second = "block 2"};
     bell_status status = bell_context_create(NULL, &m.ctx);
-    struct bell_stats stats = {0};
+    struct bell_stats stats = {.struct_size = sizeof(stats)};
 
     if (strcmp(how, "plain") == 0)
         m.first = NULL;

@@ -291,7 +291,8 @@ take_step(struct bell_context *ctx, const struct net *net,
 static bell_status
 train(const char *path)
 {
-    const struct bell_adam_options options = {.lr = 0.01};
+    const struct bell_adam_options options = {.struct_size = sizeof(options),
+                                              .lr = 0.01};
     struct bell_params params = {0};
     struct bell_state state = {0};
     struct bell_context *ctx;

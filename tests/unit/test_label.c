@@ -205,7 +205,7 @@ static void
 test_compaction(void **state)
 {
     struct bell_tensor *x = hidden(T(V(1, 2, 3, 4), 2, 2)), *y;
-    struct bell_context_info info = {0};
+    struct bell_context_info info = {.struct_size = sizeof(info)};
     int i, k;
 
     (void)state;
