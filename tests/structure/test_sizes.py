@@ -31,7 +31,6 @@ FIXED = {
     'bell_index_item': ELEMENT,
     'bell_kernel_code': ELEMENT,
     'bell_kernel_result': ELEMENT,
-    'bell_load': LIST,
     'bell_loader_field': ELEMENT,
     'bell_module_field': ELEMENT,
     'bell_module_type': 'constant data of the caller\'s, made by a macro',
