@@ -33,7 +33,7 @@ main(int argc, char **argv)
 {
     struct hcq_bundle *bundle = NULL;
     struct hcq_device *dev = NULL;
-    struct hcq_bundle_info info;
+    struct hcq_bundle_info info = {.struct_size = sizeof(info)};
     bell_status status;
 
     if (argc != 3) {

@@ -53,7 +53,8 @@ train(struct bell_context *ctx, void *user, struct bell_tensor *const *in,
 static bell_status
 make_net(struct bell_context *ctx, struct net *net)
 {
-    const struct bell_adam_options options = {.lr = 0.01};
+    const struct bell_adam_options options = {.struct_size = sizeof(options),
+                                              .lr = 0.01};
     bell_status status;
 
     bell_manual_seed(ctx, 1);

@@ -77,8 +77,8 @@ run(struct bell_context *ctx)
     t.wanted = bell_from_data(ctx, BELL_DIMS(3), BELL_FLOAT32,
                               (float[]){1.5f, -0.5f, 2.0f});
     x = bell_full(ctx, BELL_DIMS(3), 2, BELL_FLOAT32);
-    status = bell_sgd_create(&t.w, 1, &(struct bell_sgd_options){.lr = 0.05},
-                             &t.opt);
+    status = bell_sgd_create(
+        &t.w, 1, &BELL_OPTIONS(bell_sgd_options, .lr = 0.05), &t.opt);
     if (status == BELL_OK)
         status = bell_jit_create(ctx, &desc, &jit);
     for (int i = 0; i < 20 && status == BELL_OK; i++)

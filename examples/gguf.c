@@ -42,7 +42,7 @@ run(struct bell_context *ctx, struct bell_tensor *w)
                                        .n_in = 1,
                                        .n_out = 1};
     struct bell_tensor *x, *y;
-    struct bell_jit_info info;
+    struct bell_jit_info info = {.struct_size = sizeof(info)};
     struct bell_jit *jit;
     bell_status status = bell_jit_create(ctx, &desc, &jit);
     double sum = 0;

@@ -121,7 +121,8 @@ train(const struct gpt2 *net, struct bell_tensor *x, struct bell_tensor *y,
 int
 main(int argc, char **argv)
 {
-    const struct bell_sgd_options sgd = {.lr = 0.01};
+    const struct bell_sgd_options sgd = {.struct_size = sizeof(sgd),
+                                         .lr = 0.01};
     struct gpt2 net = {.heads = argc > 2 ? atoi(argv[2]) : 12};
     struct bell_context *ctx = NULL;
     struct bell_file *file = NULL;

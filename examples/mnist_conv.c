@@ -29,9 +29,11 @@ static const struct bell_module_type net_type =
 static bell_status
 init_net(struct bell_context *ctx, struct net *net, int64_t n_steps)
 {
-    const struct bell_schedule schedule = {.kind = BELL_SCHEDULE_ONE_CYCLE,
+    const struct bell_schedule schedule = {.struct_size = sizeof(schedule),
+                                           .kind = BELL_SCHEDULE_ONE_CYCLE,
                                            .n_steps = n_steps};
-    const struct bell_adam_options adam = {.lr = 0.003};
+    const struct bell_adam_options adam = {.struct_size = sizeof(adam),
+                                           .lr = 0.003};
     struct bell_params params = {0};
     bell_status status;
 
@@ -51,7 +53,8 @@ init_net(struct bell_context *ctx, struct net *net, int64_t n_steps)
 static struct bell_tensor *
 run_net(const struct net *net, struct bell_tensor *x)
 {
-    const struct bell_pool_options two = {.kernel = {2, 2}};
+    const struct bell_pool_options two = {.struct_size = sizeof(two),
+                                          .kernel = {2, 2}};
 
     x = bell_div_scalar(bell_cast(x, BELL_FLOAT32), 255);
     x = bell_max_pool2d(bell_relu(bell_nn_conv2d(&net->conv1, x)), &two);

@@ -44,7 +44,8 @@ static bool
 init_pair(struct bell_context *ctx, int64_t in, int64_t out, int64_t k,
           int64_t stride, struct pair *p)
 {
-    const struct bell_conv_options o = {.stride = {stride, stride},
+    const struct bell_conv_options o = {.struct_size = sizeof(o),
+                                        .stride = {stride, stride},
                                         .padding = {k / 2, k / 2}};
 
     return !bell_nn_conv2d_init(ctx, in, out, k, k, &o, false, &p->conv) &&
@@ -77,8 +78,10 @@ run_pair(const struct pair *p, struct bell_tensor *x)
 static struct bell_tensor *
 run_resnet(const struct resnet *net, struct bell_tensor *x)
 {
-    const struct bell_pool_options pool = {
-        .kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}};
+    const struct bell_pool_options pool = {.struct_size = sizeof(pool),
+                                           .kernel = {3, 3},
+                                           .stride = {2, 2},
+                                           .padding = {1, 1}};
 
     x = bell_max_pool2d(bell_relu(run_pair(&net->stem, x)), &pool);
     for (int i = 0; i < 8; i++) {
@@ -124,7 +127,8 @@ train(struct bell_context *ctx, struct bell_file *file, struct resnet *net,
 int
 main(int argc, char **argv)
 {
-    const struct bell_sgd_options sgd = {.lr = 0.01};
+    const struct bell_sgd_options sgd = {.struct_size = sizeof(sgd),
+                                         .lr = 0.01};
     struct bell_context *ctx = NULL;
     struct bell_file *file = NULL;
     struct bell_optimizer *opt = NULL;

@@ -34,11 +34,16 @@ static const struct bell_module_type net_type =
 static bell_status
 init_net(struct bell_context *ctx, struct net *net, int n_steps)
 {
-    const struct bell_nn_transformer_options layer = {
-        .size = SIZE, .n_heads = 4, .is_norm_first = true};
-    const struct bell_schedule cycle = {.kind = BELL_SCHEDULE_ONE_CYCLE,
+    const struct bell_nn_transformer_options layer = {.struct_size =
+                                                          sizeof(layer),
+                                                      .size = SIZE,
+                                                      .n_heads = 4,
+                                                      .is_norm_first = true};
+    const struct bell_schedule cycle = {.struct_size = sizeof(cycle),
+                                        .kind = BELL_SCHEDULE_ONE_CYCLE,
                                         .n_steps = n_steps};
-    const struct bell_adam_options adam = {.lr = 0.004};
+    const struct bell_adam_options adam = {.struct_size = sizeof(adam),
+                                           .lr = 0.004};
     struct bell_params params = {0};
     bell_status status = BELL_OK;
 

@@ -412,8 +412,8 @@ hcq_bundle_get_info(const struct hcq_bundle *b,
                     struct hcq_bundle_info *out_info)
 {
     const struct bundle_target *t = b->target;
-
-    *out_info = (struct hcq_bundle_info){
+    const struct hcq_bundle_info info = {
+        .struct_size = out_info->struct_size,
         .arch = b->file.names + t->arch,
         .tools = b->file.names + t->tools,
         .n_values = b->file.n_values,
@@ -423,6 +423,9 @@ hcq_bundle_get_info(const struct hcq_bundle *b,
         .arena_bytes = t->arena_bytes,
         .weights_in_place = b->weights_in_place,
     };
+
+    memcpy(out_info, &info,
+           info.struct_size < sizeof(info) ? info.struct_size : sizeof(info));
 }
 
 const struct hcq_bundle_value *

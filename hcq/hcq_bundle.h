@@ -50,8 +50,9 @@ struct hcq_bundle_value {
 
 /* What is loaded. Plain data; lives as long as the bundle. */
 struct hcq_bundle_info {
-    const char *arch;  /* that its kernels are for: "sm_90" */
-    const char *tools; /* that made them */
+    uint32_t struct_size; /* sizeof(struct hcq_bundle_info) */
+    const char *arch;     /* that its kernels are for: "sm_90" */
+    const char *tools;    /* that made them */
     uint32_t n_values, n_kernels, n_commands;
     uint64_t weight_bytes, arena_bytes;
     bool weights_in_place; /* the device reads the file's pages */
@@ -74,6 +75,7 @@ hcq_bundle_open_memory(struct hcq_device *dev, const void *data,
  * work first. NULL is allowed. */
 void hcq_bundle_close(struct hcq_bundle *bundle);
 
+/* Fills *out_info, whose struct_size is set. */
 void hcq_bundle_get_info(const struct hcq_bundle *bundle,
                          struct hcq_bundle_info *out_info);
 

@@ -18,6 +18,7 @@
 #include "ioctl/cassette.h"
 #include "ioctl/kio.h"
 #include "ioctl/kio_capture.h"
+#include "ioctl/nv_track.h"
 
 /* What is read is kept up to here at once. */
 #define KEPT_BYTES         ((uint64_t)16 << 20)
@@ -48,9 +49,10 @@ struct record_kio {
     struct map devs;           /* fd -> enum kio_dev */
     struct watch *watches;     /* owned: WATCH_MAX of them */
     uint32_t n_watches;
-    uint64_t next_mapping;   /* the address that is wished for it */
-    struct amd_track *track; /* owned; NULL: doorbells are told */
-    bool has_opened;         /* a device node: there is something to record */
+    uint64_t next_mapping; /* the address that is wished for it */
+    struct amd_track *amd; /* owned; NULL: doorbells are told */
+    struct nv_track *nv;   /* the same */
+    bool has_opened;       /* a device node: there is something to record */
     bool failed;
     struct bell_error error; /* the first failure to record */
 };
@@ -117,21 +119,34 @@ look_locked(struct record_kio *rec)
     }
 }
 
-/* What a queue of a program that tells no doorbells has got. */
+/* What a queue of a program that tells no doorbells has got, in as many records
+ * as it takes. */
 static void
 write_sample(void *user, uint32_t queue_id, const struct kio_region *regions,
              uint32_t n_regions)
 {
     struct cas_blob blobs[64];
-    struct cas_record record = {
-        .kind = CAS_SAMPLE, .fd = -1, .args = {queue_id}, .blobs = blobs};
-    uint32_t i;
+    uint32_t i, n;
 
-    for (i = 0; i < n_regions && i < ARRAY_LEN(blobs); i++)
-        blobs[i] = cas_region_blob(&regions[i],
-                                   (const uint8_t *)(uintptr_t)regions[i].cpu);
-    record.n_blobs = i;
-    record_write_locked(user, &record);
+    for (i = 0; i < n_regions; i += n) {
+        struct cas_record record = {
+            .kind = CAS_SAMPLE, .fd = -1, .args = {queue_id}, .blobs = blobs};
+        for (n = 0; n < ARRAY_LEN(blobs) && i + n < n_regions; n++) {
+            const struct kio_region *r = &regions[i + n];
+            blobs[n] = cas_region_blob(r, (const uint8_t *)(uintptr_t)r->cpu);
+        }
+        record.n_blobs = n;
+        record_write_locked(user, &record);
+    }
+}
+
+static void
+sample_locked(struct record_kio *rec)
+{
+    if (rec->amd)
+        amd_track_sample(rec->amd, write_sample, rec);
+    if (rec->nv)
+        nv_track_sample(rec->nv, write_sample, rec);
 }
 
 static void
@@ -139,8 +154,7 @@ write_record(struct record_kio *rec, struct cas_record *record)
 {
     pthread_mutex_lock(&rec->lock);
     look_locked(rec);
-    if (rec->track)
-        amd_track_sample(rec->track, write_sample, rec);
+    sample_locked(rec);
     record_write_locked(rec, record);
     pthread_mutex_unlock(&rec->lock);
 }
@@ -203,7 +217,7 @@ record_open(struct kio *kio, const char *path, int flags)
 
     record.result = record.fd = fd;
     write_record(rec, &record);
-    if (fd >= 0 && rec->track && record.dev == KIO_DEV_KFD)
+    if (fd >= 0 && rec->amd && record.dev == KIO_DEV_KFD)
         write_nodes(rec);
     if (fd >= 0) {
         pthread_mutex_lock(&rec->lock);
@@ -251,7 +265,19 @@ record_close(struct kio *kio, int fd)
 
     /* Written first: the number may be given out again at once. */
     write_record(rec, &record);
+    if (rec->nv) {
+        pthread_mutex_lock(&rec->lock);
+        nv_track_close(rec->nv, fd);
+        pthread_mutex_unlock(&rec->lock);
+    }
     return kio->below->ops->close(kio->below, fd);
+}
+
+static bool
+is_of_nvidia(uint32_t dev)
+{
+    return dev == KIO_DEV_NV_CTL || dev == KIO_DEV_NV_GPU ||
+           dev == KIO_DEV_NV_UVM;
 }
 
 static int
@@ -278,8 +304,10 @@ record_ioctl(struct kio *kio, int fd, unsigned long request, void *arg)
     pthread_mutex_lock(&rec->lock);
     if (failed)
         note_failure(rec);
-    else if (rec->track && record.result >= 0 && record.dev == KIO_DEV_KFD)
-        amd_track_ioctl(rec->track, &out);
+    else if (rec->amd && record.result >= 0 && record.dev == KIO_DEV_KFD)
+        amd_track_ioctl(rec->amd, &out);
+    else if (rec->nv && record.result >= 0 && is_of_nvidia(record.dev))
+        nv_track_ioctl(rec->nv, &out);
     pthread_mutex_unlock(&rec->lock);
     kio_capture_fini(&in);
     kio_capture_fini(&out);
@@ -331,6 +359,10 @@ record_mmap(struct kio *kio, void **addr, size_t size_bytes, int prot,
         pthread_mutex_lock(&rec->lock);
         look_locked(rec);
         forget_watches_locked(rec, (uintptr_t)*addr, size_bytes);
+        if (rec->nv) {
+            sample_locked(rec);
+            nv_track_munmap(rec->nv, *addr, size_bytes);
+        }
         pthread_mutex_unlock(&rec->lock);
     } else if (!*addr) {
         *addr = wish_address(rec, size_bytes);
@@ -339,6 +371,11 @@ record_mmap(struct kio *kio, void **addr, size_t size_bytes, int prot,
                                    fd, offset);
     record.result = result < 0 ? result : (int64_t)(uintptr_t)*addr;
     write_record(rec, &record);
+    if (rec->nv && result >= 0 && prot & PROT_READ) {
+        pthread_mutex_lock(&rec->lock);
+        nv_track_mmap(rec->nv, fd, *addr, size_bytes);
+        pthread_mutex_unlock(&rec->lock);
+    }
     return result;
 }
 
@@ -516,8 +553,7 @@ kio_record_finish(struct kio *kio)
 
     pthread_mutex_lock(&rec->lock);
     look_locked(rec);
-    if (rec->track)
-        amd_track_sample(rec->track, write_sample, rec);
+    sample_locked(rec);
     if (rec->writer && !rec->has_opened)
         cas_writer_drop(rec->writer);
     else if (rec->writer && cas_writer_close(rec->writer) != BELL_OK)
@@ -538,7 +574,8 @@ record_destroy(struct kio *kio)
     (void)status;
     map_fini(&rec->devs);
     pthread_mutex_destroy(&rec->lock);
-    amd_track_destroy(rec->track);
+    amd_track_destroy(rec->amd);
+    nv_track_destroy(rec->nv);
     host_free(rec->watches);
     host_free(rec);
 }
@@ -564,8 +601,31 @@ kio_record_foreign(struct kio *kio)
     for (; kio; kio = kio->below) {
         struct record_kio *rec = (struct record_kio *)kio;
 
-        if (kio->ops == &record_ops && !rec->track)
-            rec->track = amd_track_create();
+        if (kio->ops == &record_ops && !rec->amd)
+            rec->amd = amd_track_create();
+        if (kio->ops == &record_ops && !rec->nv)
+            rec->nv = nv_track_create();
+    }
+}
+
+void
+kio_record_unmapped(struct kio *kio, void *addr, size_t size_bytes)
+{
+    struct cas_record record = {
+        .kind = CAS_MUNMAP, .fd = -1, .args = {(uintptr_t)addr, size_bytes}};
+
+    for (; kio; kio = kio->below) {
+        struct record_kio *rec = (struct record_kio *)kio;
+
+        if (kio->ops != &record_ops || !rec->nv)
+            continue;
+        pthread_mutex_lock(&rec->lock);
+        if (nv_track_overlaps(rec->nv, addr, size_bytes)) {
+            sample_locked(rec);
+            nv_track_munmap(rec->nv, addr, size_bytes);
+            record_write_locked(rec, &record);
+        }
+        pthread_mutex_unlock(&rec->lock);
     }
 }
 

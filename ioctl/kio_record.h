@@ -2,6 +2,8 @@
 #ifndef BELL_IOCTL_KIO_RECORD_H
 #define BELL_IOCTL_KIO_RECORD_H
 
+#include <stddef.h>
+
 #include "base/status.h"
 
 struct kio;
@@ -21,9 +23,13 @@ BELL_MUST_CHECK bell_status kio_record_create(struct kio *below,
 BELL_MUST_CHECK bell_status kio_record_finish(struct kio *kio);
 
 /* For programs that tell no doorbells. Recording forms of the stack follow
- * AMD's queues by themselves and look at the rings with each call; what names
- * the cards' chips is recorded when the node is opened. Other forms: nothing. */
+ * AMD's queues and NVIDIA's channels by themselves and look at the rings with
+ * each call; what names AMD's chips is recorded when the node is opened. Other
+ * forms: nothing. */
 void kio_record_foreign(struct kio *kio);
+/* The same: the program is about to unmap that memory, past the stack. Where
+ * NVIDIA's memory is among it, that is recorded and not looked at any more. */
+void kio_record_unmapped(struct kio *kio, void *addr, size_t size_bytes);
 /* Ends the cassettes of a stack's recording forms, when the program exits.
  * Returns the first failure. */
 BELL_MUST_CHECK bell_status kio_record_finish_all(struct kio *kio);

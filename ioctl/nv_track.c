@@ -2,7 +2,10 @@
 #include "ioctl/nv_track.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "ioctl/kio_capture.h"
@@ -305,6 +308,26 @@ nv_track_munmap(struct nv_track *track, const void *addr, size_t size_bytes)
 
 /* ---- reading ---------------------------------------------------------- */
 
+/* Is there memory? A program may unmap what it mapped past all that we see.
+ * Files of devices cannot be copied by the kernel (process_vm_readv): it is asked
+ * whether they are mapped. src: Linux 6.12, mm/mincore.c: ENOMEM if not. */
+static bool
+is_mapped(const uint8_t *addr, uint64_t n)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t at = (uintptr_t)addr & ~(page - 1), end = (uintptr_t)addr + n;
+    unsigned char seen[64];
+
+    while (at < end) {
+        uint64_t some =
+            end - at < page * sizeof(seen) ? end - at : page * sizeof(seen);
+        if (mincore((void *)(uintptr_t)at, some, seen) != 0)
+            return errno != ENOMEM;
+        at += page * sizeof(seen);
+    }
+    return true;
+}
+
 /* Where the CPU sees n bytes of a memory object; NULL if it does not. */
 static const volatile void *
 track_find_memory(const struct nv_track *track, uint64_t memory,
@@ -316,7 +339,8 @@ track_find_memory(const struct nv_track *track, uint64_t memory,
     for (i = track->cpu.n; i-- > 0;) {
         const struct cpu_map *m = &maps[i];
         if (m->memory == memory && offset >= m->offset && n <= m->size_bytes &&
-            offset - m->offset <= m->size_bytes - n)
+            offset - m->offset <= m->size_bytes - n &&
+            is_mapped(m->addr + (offset - m->offset), n))
             return m->addr + (offset - m->offset);
     }
     return NULL;
@@ -343,7 +367,8 @@ find_va(const struct nv_track *track, uint64_t va, uint64_t n)
     for (i = track->cpu.n; i-- > 0;) {
         uintptr_t a = (uintptr_t)cpu[i].addr;
         if (va >= a && n <= cpu[i].size_bytes &&
-            va - a <= cpu[i].size_bytes - n)
+            va - a <= cpu[i].size_bytes - n &&
+            is_mapped(cpu[i].addr + (va - a), n))
             return cpu[i].addr + (va - a);
     }
     return NULL;

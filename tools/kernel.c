@@ -184,7 +184,7 @@ write_trace(void *user, const char *line)
 static bell_status
 run_first(struct kernel_run *run, uint32_t topics)
 {
-    struct bell_stats before;
+    struct bell_stats before = {.struct_size = sizeof(before)};
     uint32_t old_mask = log_mask;
     bell_status status;
     double us;
@@ -195,6 +195,7 @@ run_first(struct kernel_run *run, uint32_t topics)
     status = compute_scoped(run, &us);
     log_mask = old_mask;
     bell_log_set(NULL, NULL);
+    run->first.struct_size = sizeof(run->first);
     bell_context_stats(run->ctx, &run->first);
     run->first.n_kernels_compiled -= before.n_kernels_compiled;
     run->first.n_launches -= before.n_launches;

@@ -17,9 +17,9 @@
 
 #if BELL_HAVE_CJSON
 
-/* Spans of one name and kind, added up. */
+/* Spans of one kind, name and label, added up. */
 struct sum {
-    const char *kind, *name; /* in the document */
+    const char *kind, *name, *label; /* in the document */
     uint64_t n;
     double us, flops, bytes;
 };
@@ -44,8 +44,9 @@ compare_names(const void *a, const void *b)
 {
     const struct sum *x = a, *y = b;
     int kind = strcmp(x->kind, y->kind);
+    int name = kind ? kind : strcmp(x->name, y->name);
 
-    return kind ? kind : strcmp(x->name, y->name);
+    return name ? name : strcmp(x->label, y->label);
 }
 
 /* The kernels first, then what takes longest. */
@@ -84,11 +85,14 @@ read_sums(const cJSON *events, struct sums *out)
         const char *ph =
             cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(event, "ph"));
         const cJSON *args = cJSON_GetObjectItemCaseSensitive(event, "args");
+        const char *label = cJSON_GetStringValue(
+            cJSON_GetObjectItemCaseSensitive(args, "label"));
 
         if (!kind || !name || !ph || strcmp(ph, "X") != 0)
             continue;
         list[used++] = (struct sum){kind,
                                     name_of(kind, name),
+                                    label ? label : "",
                                     1,
                                     number_of(event, "dur"),
                                     number_of(args, "flops"),
@@ -140,7 +144,7 @@ print_sums(const struct sums *sums)
             tool_printf("  %10.2f GFLOP/s %9.2f GB/s %5.1f %%",
                         sum->flops / sum->us / 1e3, sum->bytes / sum->us / 1e3,
                         100 * sum->us / all);
-        tool_printf("\n");
+        tool_printf("%s%s\n", *sum->label ? "  " : "", sum->label);
     }
     tool_printf("kernels: %.3f ms\n", all / 1e3);
 }
@@ -163,6 +167,7 @@ print_document(const char *device, const struct sums *sums)
         json_object(&json, NULL);
         json_str(&json, "kind", sum->kind);
         json_str(&json, "name", sum->name);
+        json_str(&json, "label", *sum->label ? sum->label : NULL);
         json_uint(&json, "count", sum->n);
         json_num(&json, "time_us", sum->us);
         json_num(&json, "rate_gflops",

@@ -112,6 +112,7 @@ uop_graph_fini(struct uop_graph *g)
     host_free(g->nodes);
     host_free(g->shapes);
     host_free(g->bounds);
+    host_free(g->marks);
     memset(g, 0, sizeof(*g));
 }
 
@@ -217,6 +218,14 @@ grow_side_arrays(struct uop_graph *g)
                      sizeof(*g->shapes)) == 0;
 }
 
+static bool
+grow_marks(struct uop_graph *g)
+{
+    return host_grow((void **)&g->marks, &g->cap_marks,
+                     g->n_nodes ? g->n_nodes + 1 : FIRST_NODES,
+                     sizeof(*g->marks)) == 0;
+}
+
 /* Only where there are some: a great graph of tensors has floats alone. */
 static bool
 note_bounds(struct uop_graph *g, const struct uop *u)
@@ -285,6 +294,8 @@ uop_new(struct uop_graph *g, enum uop_op op, enum uop_dtype dtype,
     if ((g->n_nodes >= g->cap_nodes || g->n_nodes >= g->cap_shapes) &&
         !grow_side_arrays(g))
         return fail_graph(g);
+    if (g->has_marks && g->n_nodes >= g->cap_marks && !grow_marks(g))
+        return fail_graph(g);
     u = arena_alloc(&g->arena, sizeof(*u) + n_src * sizeof(*src));
     if (!u)
         return fail_graph(g);
@@ -301,6 +312,8 @@ uop_new(struct uop_graph *g, enum uop_op op, enum uop_dtype dtype,
         return fail_graph(g);
     g->nodes[u->id] = u;
     g->shapes[u->id] = NULL;
+    if (g->has_marks)
+        g->marks[u->id] = g->mark_of ? g->mark_of(g->mark_user) : g->mark;
     g->table[at] = u;
     g->n_nodes++;
     return u;

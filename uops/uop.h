@@ -145,6 +145,15 @@ struct uop_graph {
     struct uop_bounds *bounds;      /* by id below n_bounds; full range above */
     size_t n_bounds;
     size_t cap_nodes, cap_shapes, cap_bounds;
+    /* What each node was made for, by id, where has_marks; a node that is found
+     * keeps its mark. New ones get what mark_of says, or `mark` without it.
+     * Nothing else depends on marks. */
+    uint32_t *marks;
+    size_t cap_marks;
+    uint32_t (*mark_of)(void *user);
+    void *mark_user;
+    uint32_t mark; /* 0: for nothing that is known */
+    bool has_marks;
     bool failed; /* sticky: out of memory; nodes are then &uop_failed */
 };
 
@@ -176,6 +185,13 @@ extern const struct uop_dtype_info uop_dtype_infos[UOP_DTYPE_COUNT];
 
 void uop_graph_init(struct uop_graph *g);
 void uop_graph_fini(struct uop_graph *g);
+
+/* The mark of a node; 0 where the graph has none. */
+static inline uint32_t
+uop_mark(const struct uop_graph *g, const struct uop *u)
+{
+    return g->has_marks && u->id < g->n_nodes ? g->marks[u->id] : 0;
+}
 
 /* BELL_OK, or BELL_E_NO_MEMORY when a construction failed. */
 BELL_MUST_CHECK bell_status uop_graph_status(const struct uop_graph *g);

@@ -38,8 +38,9 @@ BELL_API struct bell_tensor *bell_irfft(struct bell_tensor *x, int64_t n,
 
 /* How windows are taken. Zeros are PyTorch's defaults. */
 struct bell_stft_options {
-    int64_t hop_length; /* from window to window; 0: n_fft / 4 */
-    int64_t win_length; /* of windows, amid n_fft numbers; 0: n_fft */
+    uint32_t struct_size; /* sizeof(struct bell_stft_options) */
+    int64_t hop_length;   /* from window to window; 0: n_fft / 4 */
+    int64_t win_length;   /* of windows, amid n_fft numbers; 0: n_fft */
     struct bell_tensor
         *window;       /* what they are multiplied by, (win_length); NULL:
                                  * ones */

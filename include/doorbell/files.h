@@ -125,6 +125,7 @@ enum bell_load_flag {
 
 /* What was there and what was not. Names are the list's and the file's. */
 struct bell_load {
+    uint32_t struct_size; /* sizeof(struct bell_load) */
     uint32_t n_loaded;
     const char **missing; /* the list's, owned as the next */
     uint32_t n_missing;
@@ -135,8 +136,9 @@ struct bell_load {
 /* Gives the list's tensors and numbers the values that the file has under their
  * names, or under "prefix.name" (NULL: no prefix); of another dtype they are
  * converted. All or none: BELL_E_INVALID, with the names, if one is missing or
- * unexpected and `flags` do not allow that, or of another shape. *out_load (or
- * NULL) is set whether or not it is allowed, and freed by bell_load_fini. */
+ * unexpected and `flags` do not allow that, or of another shape; a struct_size of
+ * *out_load that is too small. *out_load (or NULL) is set whether or not it is
+ * allowed, and freed by bell_load_fini. */
 BELL_API BELL_MUST_CHECK bell_status
 bell_state_load(const struct bell_state *state, const struct bell_file *file,
                 const char *prefix, uint32_t flags, struct bell_load *out_load);

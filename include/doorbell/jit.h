@@ -114,12 +114,13 @@ bell_jit_call(struct bell_jit *jit, struct bell_tensor *const *in,
 
 /* What was captured. Plain data. */
 struct bell_jit_info {
-    uint32_t n_captures; /* times that the function was run */
-    uint32_t n_kernels;  /* launches of a call */
-    uint32_t n_used;     /* tensors from outside */
-    uint32_t n_state;    /* of them, changed by a call */
-    uint32_t n_in_place; /* of these, in the memory that they have */
-    uint64_t held_bytes; /* of device memory, beside tensors */
+    uint32_t struct_size; /* sizeof(struct bell_jit_info) */
+    uint32_t n_captures;  /* times that the function was run */
+    uint32_t n_kernels;   /* launches of a call */
+    uint32_t n_used;      /* tensors from outside */
+    uint32_t n_state;     /* of them, changed by a call */
+    uint32_t n_in_place;  /* of these, in the memory that they have */
+    uint64_t held_bytes;  /* of device memory, beside tensors */
 };
 /* Zeros before the first call. */
 BELL_API void bell_jit_get_info(const struct bell_jit *jit,

@@ -90,6 +90,7 @@ bell_loader_seek(struct bell_loader *loader, int64_t epoch, int64_t batch);
 
 /* Plain data. */
 struct bell_loader_info {
+    uint32_t struct_size; /* sizeof(struct bell_loader_info) */
     int64_t n_batches;    /* of an epoch */
     int64_t epoch, batch; /* of the next batch */
 };

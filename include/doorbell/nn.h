@@ -259,6 +259,7 @@ BELL_API struct bell_tensor *bell_nn_gru_cell(const struct bell_nn_cell *cell,
                                               struct bell_tensor *h);
 
 struct bell_nn_rnn_options {
+    uint32_t struct_size; /* sizeof(struct bell_nn_rnn_options) */
     int64_t in, hidden;
     uint32_t n_layers; /* 0 means 1; at most BELL_NN_RNN_LAYERS */
     bool is_bidirectional;
@@ -309,6 +310,7 @@ struct bell_nn_attention {
 /* Names of its members. */
 BELL_API extern const struct bell_module_type bell_nn_attention_type;
 struct bell_nn_attention_options {
+    uint32_t struct_size; /* sizeof(struct bell_nn_attention_options) */
     int64_t size, n_heads;
     int64_t n_kv_heads; /* each for several of q; 0 means n_heads */
     double dropout;
@@ -357,6 +359,7 @@ struct bell_nn_transformer {
 /* Names of its members. */
 BELL_API extern const struct bell_module_type bell_nn_transformer_type;
 struct bell_nn_transformer_options {
+    uint32_t struct_size; /* sizeof(struct bell_nn_transformer_options) */
     int64_t size, n_heads;
     int64_t n_kv_heads; /* 0 means n_heads */
     int64_t hidden;     /* of the linear layers; 0 means 4 size */

@@ -439,6 +439,7 @@ BELL_API struct bell_tensor *bell_scaled_dot_product_attention(
  * the order of these axes; of more numbers than axes the first count. */
 
 struct bell_conv_options {
+    uint32_t struct_size;      /* sizeof(struct bell_conv_options) */
     int64_t stride[3];         /* 0 means 1 */
     int64_t padding[3];        /* zeros on both sides; negative ones cut, but
                                 * not for conv_transpose */
@@ -486,6 +487,7 @@ bell_conv_transpose3d(struct bell_tensor *x, struct bell_tensor *weight,
                       const struct bell_conv_options *opt);
 
 struct bell_pool_options {
+    uint32_t struct_size; /* sizeof(struct bell_pool_options) */
     int64_t kernel[3];
     int64_t stride[3];   /* 0 means the kernel's size */
     int64_t padding[3];  /* at most half the kernel */

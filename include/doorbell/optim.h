@@ -28,12 +28,14 @@ struct bell_optimizer;
 /* ---- kinds ---- */
 
 struct bell_sgd_options {
+    uint32_t struct_size; /* sizeof(struct bell_sgd_options) */
     double lr;
     double momentum, dampening, weight_decay;
     bool nesterov; /* needs momentum and no dampening */
 };
 
 struct bell_adam_options {
+    uint32_t struct_size; /* sizeof(struct bell_adam_options) */
     double lr;
     double beta1, beta2; /* 0 means 0.9 and 0.999 */
     double eps;          /* 0 means 1e-8; LAMB: 1e-6 */
@@ -41,6 +43,7 @@ struct bell_adam_options {
 };
 
 struct bell_rmsprop_options {
+    uint32_t struct_size; /* sizeof(struct bell_rmsprop_options) */
     double lr;
     double alpha; /* 0 means 0.99 */
     double eps;   /* 0 means 1e-8 */
@@ -49,6 +52,7 @@ struct bell_rmsprop_options {
 };
 
 struct bell_adagrad_options {
+    uint32_t struct_size; /* sizeof(struct bell_adagrad_options) */
     double lr;
     double lr_decay;      /* the rate is lr / (1 + steps done * lr_decay) */
     double initial_value; /* of the sums of squares */
@@ -57,6 +61,7 @@ struct bell_adagrad_options {
 };
 
 struct bell_lars_options {
+    uint32_t struct_size; /* sizeof(struct bell_lars_options) */
     double lr;
     double momentum, weight_decay;
     double trust; /* 0 means 0.001 */
@@ -64,6 +69,7 @@ struct bell_lars_options {
 };
 
 struct bell_muon_options {
+    uint32_t struct_size; /* sizeof(struct bell_muon_options) */
     double lr;
     double momentum; /* 0 means 0.95 */
     double weight_decay;
@@ -120,6 +126,7 @@ BELL_API void bell_optimizer_destroy(struct bell_optimizer *opt);
 
 /* What a further group has of its own; the rest is as at the creation. */
 struct bell_group_options {
+    uint32_t struct_size; /* sizeof(struct bell_group_options) */
     double lr, weight_decay;
 };
 /* Adds a group of n parameters; the first one is group 0. After a failure
@@ -152,6 +159,7 @@ enum bell_schedule_kind {
 /* A factor of all rates, of the number t of steps done. The first n_warmup
  * steps rise on a line from warmup_from to 1; t counts from their end on. */
 struct bell_schedule {
+    uint32_t struct_size; /* sizeof(struct bell_schedule) */
     enum bell_schedule_kind kind;
     int64_t n_steps;
     double gamma;
@@ -179,10 +187,11 @@ BELL_API BELL_MUST_CHECK bell_status bell_optimizer_set_clip(
 
 /* Loss scaling for parameters of float16: small gradients are not lost. */
 struct bell_scaler_options {
-    double scale;     /* at first; 0 means 65536 */
-    double growth;    /* 0 means 2 */
-    double backoff;   /* 0 means 0.5 */
-    int64_t interval; /* good steps before it grows; 0 means 2000 */
+    uint32_t struct_size; /* sizeof(struct bell_scaler_options) */
+    double scale;         /* at first; 0 means 65536 */
+    double growth;        /* 0 means 2 */
+    double backoff;       /* 0 means 0.5 */
+    int64_t interval;     /* good steps before it grows; 0 means 2000 */
 };
 /* From now on gradients are divided by a scale, which is the loss's factor
  * (bell_optimizer_scale). A step with a gradient that is not finite moves

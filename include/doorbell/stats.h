@@ -14,6 +14,7 @@ struct bell_context;
 
 /* Counts and times since the context was created. Plain data. */
 struct bell_stats {
+    uint32_t struct_size;        /* sizeof(struct bell_stats) */
     uint64_t n_realizes;         /* calls that had work to do */
     uint64_t n_plans;            /* graphs scheduled; others were known */
     uint64_t n_kernels_planned;  /* kernels in those plans */

@@ -20,6 +20,14 @@ extern "C" {
 #define BELL_API        __attribute__((visibility("default")))
 #define BELL_MUST_CHECK __attribute__((warn_unused_result))
 
+/* Structures that may grow begin with struct_size, which the caller sets. In
+ * options, fields beyond that size are taken as zeros; a size that is smaller
+ * than the structure's first version, or 0, is BELL_E_INVALID. In results, only
+ * the fields within it are written. BELL_OPTIONS(bell_conv_options, .stride =
+ * {2, 2}) is a structure of that type with its size set. C only. */
+#define BELL_OPTIONS(type, ...)                                                \
+    ((struct type){.struct_size = sizeof(struct type), __VA_ARGS__})
+
 /* The version of this header, as text and as numbers. */
 #define BELL_VERSION       "0.1.0"
 #define BELL_VERSION_MAJOR 0

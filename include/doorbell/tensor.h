@@ -219,6 +219,7 @@ bell_context_set_timeout(struct bell_context *ctx, double seconds);
 
 /* Counts for tests, tools and tuning. Plain data. */
 struct bell_context_info {
+    uint32_t struct_size; /* sizeof(struct bell_context_info) */
     size_t n_tensors;     /* handles that live */
     size_t n_scopes;      /* open, the context's own included */
     size_t n_graph_nodes; /* in the graph, dead ones included */

@@ -761,6 +761,7 @@ rewrite(struct sched *s, struct list *l, const struct uop **roots,
     for (i = 0; i < l->n && !s->g->failed; i++) {
         const struct uop *u = l->u[i], *src[UOP_MAX_CALL_SRC];
         bool changed = false, back;
+        s->g->mark = uop_mark(s->g, u);
         for (j = 0; j < u->n_src && j < UOP_MAX_CALL_SRC; j++) {
             src[j] = to[l->place[u->src[j]->id]];
             changed |= src[j] != u->src[j];

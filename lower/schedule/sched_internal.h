@@ -210,11 +210,18 @@ BELL_MUST_CHECK bell_status sched_attend_roles(struct sched *s,
                                                uint32_t n_roots,
                                                uint8_t **out_roles);
 
-/* Builds the kernel of a stored node. bufs[] gets the plan's buffer number of
+/* Builds the kernel of a stored node, whose buffer in `plan` gets the marks of
+ * what it computes. bufs[] gets the plan's buffer number of
  * each slot; those of what is kept follow the node's. */
-BELL_MUST_CHECK bell_status sched_kernel(struct sched *s, uint32_t node,
+BELL_MUST_CHECK bell_status sched_kernel(struct sched *s,
+                                         struct sched_plan *plan, uint32_t node,
                                          const struct uop **out_sink,
                                          uint32_t *bufs, uint32_t *out_n_bufs);
+
+/* Adds the marks of such nodes to those of what a kernel stores. */
+BELL_MUST_CHECK bell_status sched_note_marks(struct sched *s,
+                                             struct sched_buf *buf,
+                                             const uint32_t *nodes, size_t n);
 
 /* Does it run a kernel that was given? */
 static inline bool

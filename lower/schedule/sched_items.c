@@ -75,6 +75,68 @@ number_buffers(struct sched *s, const uint32_t *local,
     return BELL_OK;
 }
 
+/* Movements are noted where there is nothing else: a factor that is turned is
+ * no work of a product's. */
+static bool
+is_noted(const struct uop *u, bool any)
+{
+    return any || !(uop_has(u, UOP_FLAG_MOVE) || u->op == UOP_CONTIGUOUS ||
+                    u->op == UOP_DETACH || u->op == UOP_CAST);
+}
+
+static bool
+is_main(const struct uop *u)
+{
+    return u->op == UOP_REDUCE_AXIS || u->op == UOP_SCAN ||
+           u->op == UOP_SORT_AXIS || u->op == UOP_CALL || u->op == UOP_GATHER;
+}
+
+/* Sorted by mark, each once. */
+static uint32_t
+insert_mark(struct sched_mark *list, uint32_t n, struct sched_mark mark)
+{
+    uint32_t at = n;
+
+    while (at > 0 && list[at - 1].mark > mark.mark)
+        at--;
+    if (at > 0 && list[at - 1].mark == mark.mark) {
+        list[at - 1].is_main |= mark.is_main;
+        return n;
+    }
+    memmove(list + at + 1, list + at, (n - at) * sizeof(*list));
+    list[at] = mark;
+    return n + 1;
+}
+
+bell_status
+sched_note_marks(struct sched *s, struct sched_buf *buf, const uint32_t *nodes,
+                 size_t n)
+{
+    uint32_t n_list = 0, k;
+    struct sched_mark *list;
+    size_t i;
+
+    if (!s->g->has_marks)
+        return BELL_OK;
+    list = arena_alloc(&s->k->arena, (buf->n_marks + n + 1) * sizeof(*list));
+    if (!list)
+        return sched_no_memory(s);
+    for (k = 0; k < buf->n_marks; k++)
+        n_list = insert_mark(list, n_list, buf->marks[k]);
+    for (k = 0; k < 2 && !n_list; k++) {
+        for (i = 0; i < n; i++) {
+            const struct uop *u = s->nodes[nodes[i]].u;
+            uint32_t mark = uop_mark(s->g, u);
+            if (mark && is_noted(u, k > 0))
+                n_list = insert_mark(list, n_list,
+                                     (struct sched_mark){mark, is_main(u)});
+        }
+    }
+    buf->marks = list;
+    buf->n_marks = n_list;
+    return BELL_OK;
+}
+
 static void
 log_kernel(const struct sched_item *item)
 {
@@ -283,6 +345,7 @@ build_given(struct sched *s, struct sched_plan *plan, uint32_t at,
     item->sink = uop_new(s->k, UOP_SINK, UOP_VOID, 1, arg, &given, 1);
     item->n_outs = n_out;
     item->n_bufs = n;
+    BELL_TRY(sched_note_marks(s, &plan->bufs[bufs[0]], &at, 1));
     return uop_graph_status(s->k);
 }
 
@@ -292,7 +355,7 @@ build_item(struct sched *s, struct sched_plan *plan, uint32_t at,
 {
     if (s->nodes[at].u->op == UOP_CALL)
         return build_given(s, plan, at, item, bufs);
-    BELL_TRY(sched_kernel(s, at, &item->sink, bufs, &item->n_bufs));
+    BELL_TRY(sched_kernel(s, plan, at, &item->sink, bufs, &item->n_bufs));
     item->n_outs = 1 + s->roots[s->nodes[at].kernel].n_kept;
     return BELL_OK;
 }

@@ -642,12 +642,38 @@ build(struct builder *b)
     return uop_new(k, UOP_SINK, UOP_VOID, 1, none, stores, n);
 }
 
+/* Of what is not read from memory. */
+static bell_status
+note_frames(struct builder *b, struct sched_buf *buf)
+{
+    uint32_t *nodes;
+    bell_status status;
+    size_t n = 0, i;
+
+    if (!b->s->g->has_marks)
+        return BELL_OK;
+    nodes = host_alloc(b->n_frames * sizeof(*nodes) + 1);
+    if (!nodes)
+        return sched_no_memory(b->s);
+    for (i = 0; i < b->n_frames; i++) {
+        if (!is_leaf(b, &b->frames[i]))
+            nodes[n++] = b->frames[i].node;
+    }
+    status = sched_note_marks(b->s, buf, nodes, n);
+    if (status == BELL_OK && b->s->nodes[b->root].u->op == UOP_SORT_AXIS)
+        /* it has no frame */
+        status = sched_note_marks(b->s, buf, &b->root, 1);
+    host_free(nodes);
+    return status;
+}
+
 bell_status
-sched_kernel(struct sched *s, uint32_t node, const struct uop **out_sink,
-             uint32_t *bufs, uint32_t *out_n_bufs)
+sched_kernel(struct sched *s, struct sched_plan *plan, uint32_t node,
+             const struct uop **out_sink, uint32_t *bufs, uint32_t *out_n_bufs)
 {
     struct builder b = {.s = s, .root = node, .bufs = bufs, .keys = SCHED_NONE};
     const struct uop *sink;
+    bell_status status;
 
     assert(node < s->n_nodes);
     assert(s->nodes[node].stored && s->nodes[node].buf != SCHED_NONE);
@@ -655,10 +681,12 @@ sched_kernel(struct sched *s, uint32_t node, const struct uop **out_sink,
     map_init(&b.by_hash);
     sink =
         s->nodes[node].u->op == UOP_SORT_AXIS ? build_exchange(&b) : build(&b);
+    status = note_frames(&b, &plan->bufs[s->nodes[node].buf]);
     map_fini(&b.by_hash);
     host_free(b.frames);
     host_free(b.children);
     host_free(b.stack);
+    BELL_TRY(status);
     if (s->k->failed)
         return uop_graph_status(s->k);
     if (!sink && b.n_bufs == SCHED_MAX_PARAMS)

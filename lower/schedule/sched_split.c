@@ -503,6 +503,7 @@ sched_split(struct uop_graph *g, const struct uop **roots, uint32_t n_roots,
     for (i = 0; i < n; i++) {
         const struct uop *u = list[i], *moved = u;
         bool changed = false;
+        g->mark = uop_mark(g, u);
         for (j = 0; j < u->n_src; j++)
             changed |= to[u->src[j]->id] != u->src[j];
         if (changed) {

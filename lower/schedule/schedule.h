@@ -11,6 +11,8 @@
 
 #define SCHED_MAX_PARAMS 128
 
+struct sched_mark;
+
 /* A buffer of the schedule. Indices below n_leaves are the leaves, in order
  * of first visit; then come the values that the schedule stores. */
 struct sched_buf {
@@ -20,6 +22,17 @@ struct sched_buf {
     int32_t root; /* number of the first root that it is the value of, or -1 */
     int64_t by_size[3]; /* where sizes vary: n_elems is [0] + [1] * VAR +
                          * [2] * VAR^2 */
+    /* Marks of the nodes that the kernel computes which stores it, in their
+     * order, where the tensor graph has marks. */
+    const struct sched_mark *marks;
+    uint32_t n_marks;
+};
+
+/* The mark of a node, and whether it is most of a kernel's work: a reduction or
+ * the like. */
+struct sched_mark {
+    uint32_t mark;
+    bool is_main;
 };
 
 struct lower_target;

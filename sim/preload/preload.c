@@ -441,6 +441,16 @@ kio_seen_mmap(void *addr, size_t n, int prot, int flags, int fd, off_t offset)
 int
 kio_seen_munmap(void *addr, size_t n)
 {
+    int saved_errno = errno;
+    size_t i;
+
+    if (sim.on && !busy && getpid() == sim.pid) {
+        busy++;
+        for (i = 0; i < sim.n_machines; i++)
+            kio_record_unmapped(sim.machines[i].kio, addr, n);
+        busy--;
+        errno = saved_errno;
+    }
     return kio_real_munmap(addr, n);
 }
 

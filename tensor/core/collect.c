@@ -279,6 +279,7 @@ collect_copy_node(struct uop_graph *to, const struct uop_graph *from,
         shape = uop_dims(to, shape->d, shape->n);
     if (to->failed)
         return &uop_failed;
+    to->mark = uop_mark(from, u);
     return uop_new_shaped(to, u->op, u->dtype, arg, src, u->n_src, shape);
 }
 
@@ -350,6 +351,7 @@ compact_graph(struct bell_context *ctx, const uint8_t *mark)
     size_t i;
 
     uop_graph_init(&to);
+    to.has_marks = ctx->graph.has_marks;
     scalar_dims = uop_dims(&to, NULL, 0);
     for (i = 0; copies && i < ctx->graph.n_nodes; i++) {
         if (mark[i])
@@ -370,6 +372,8 @@ compact_graph(struct bell_context *ctx, const uint8_t *mark)
     }
     LOG(LOG_MEM, "tensor graph: %zu of %zu nodes kept", to.n_nodes,
         ctx->graph.n_nodes);
+    to.mark_of = ctx->graph.mark_of;
+    to.mark_user = ctx->graph.mark_user;
     uop_graph_fini(&ctx->graph);
     ctx->graph = to;
     ctx->scalar_dims = scalar_dims;

@@ -93,6 +93,7 @@ alloc_handle(struct bell_context *ctx)
     handle_begin(t);
     t->serial = ++ctx->n_handles;
     t->flags = 0;
+    t->label = 0;
     t->grad = NULL;
     return t;
 }
@@ -263,11 +264,60 @@ tensor_context_usable(const char *call, const struct bell_context *ctx)
 void
 tensor_no_info(const char *call, void *out_info, size_t size_bytes)
 {
-    if (out_info)
-        memset(out_info, 0, size_bytes);
-    else
+    uint32_t struct_size;
+
+    if (!out_info) {
         (void)bell_fail_at(call, BELL_BAD_MISSING, "%s: the result is NULL",
                            call);
+        return;
+    }
+    memcpy(&struct_size, out_info, sizeof(struct_size));
+    size_bytes = struct_size < size_bytes ? struct_size : size_bytes;
+    if (size_bytes > sizeof(struct_size))
+        memset((uint8_t *)out_info + sizeof(struct_size), 0,
+               size_bytes - sizeof(struct_size));
+}
+
+void
+tensor_give_info(const char *call, const void *info, size_t least,
+                 size_t size_bytes, void *out_info)
+{
+    uint32_t struct_size;
+
+    memcpy(&struct_size, out_info, sizeof(struct_size));
+    if (struct_size < least) {
+        (void)bell_fail_at(call, BELL_BAD_VALUE,
+                           "%s: the result's struct_size is %u, not its size, "
+                           "%zu",
+                           call, struct_size, size_bytes);
+        return;
+    }
+    size_bytes = struct_size < size_bytes ? struct_size : size_bytes;
+    memcpy((uint8_t *)out_info + sizeof(struct_size),
+           (const uint8_t *)info + sizeof(struct_size),
+           size_bytes - sizeof(struct_size));
+}
+
+bell_status
+tensor_options(const char *call, const void *options, size_t least,
+               size_t size_bytes, void *out)
+{
+    uint32_t struct_size = (uint32_t)size_bytes;
+
+    memset(out, 0, size_bytes);
+    if (options) {
+        memcpy(&struct_size, options, sizeof(struct_size));
+        if (struct_size < least)
+            return bell_fail_at(call, BELL_BAD_VALUE,
+                                "%s: the options' struct_size is %u, not their "
+                                "size, %zu",
+                                call, struct_size, size_bytes);
+        memcpy(out, options,
+               struct_size < size_bytes ? struct_size : size_bytes);
+    }
+    struct_size = (uint32_t)size_bytes;
+    memcpy(out, &struct_size, sizeof(struct_size));
+    return BELL_OK;
 }
 
 bool
@@ -545,6 +595,7 @@ init_context(struct bell_context *ctx)
     uop_graph_init(&ctx->graph);
     arena_init(&ctx->functions);
     map_init(&ctx->rule_of);
+    tensor_labels_init(ctx);
     ctx->scalar_dims = uop_dims(&ctx->graph, NULL, 0);
     if (!ctx->scalar_dims || host_grow((void **)&ctx->scopes, &ctx->cap_scopes,
                                        1, sizeof(*ctx->scopes)) != 0)
@@ -596,6 +647,7 @@ free_context(struct bell_context *ctx)
     host_free(ctx->rules);
     tensor_givens_fini(&ctx->givens);
     host_free(ctx->scopes);
+    tensor_labels_fini(ctx);
     once_end(ctx, sizeof(*ctx));
 }
 
@@ -701,16 +753,19 @@ void
 bell_context_get_info(const struct bell_context *ctx,
                       struct bell_context_info *out_info)
 {
+    struct bell_context_info info = {0};
+
     if (!out_info || !tensor_context_check(__func__, ctx)) {
         tensor_no_info(__func__, out_info, sizeof(*out_info));
         return;
     }
-    out_info->n_tensors = ctx->n_tensors;
-    out_info->n_scopes = ctx->n_scopes;
-    out_info->n_graph_nodes = ctx->graph.n_nodes;
-    out_info->n_buffers = ctx->n_buffers;
-    out_info->buffer_bytes = ctx->buffer_bytes;
-    out_info->n_compactions = ctx->n_compactions;
+    info.n_tensors = ctx->n_tensors;
+    info.n_scopes = ctx->n_scopes;
+    info.n_graph_nodes = ctx->graph.n_nodes;
+    info.n_buffers = ctx->n_buffers;
+    info.buffer_bytes = ctx->buffer_bytes;
+    info.n_compactions = ctx->n_compactions;
+    tensor_give_info(__func__, &info, sizeof(info), sizeof(info), out_info);
 }
 
 /* ---- scopes ---- */

@@ -20,6 +20,7 @@
 struct call {
     struct bell_context *ctx;
     uint32_t n_scopes, n_base_scopes; /* before it */
+    struct label_place labels;
 };
 
 static bell_status
@@ -34,6 +35,7 @@ begin_call(struct bell_context *ctx, struct call *out)
         return bell_error_last()->status;
     }
     ctx->n_base_scopes = ctx->n_scopes;
+    out->labels = tensor_label_enter(ctx);
     return BELL_OK;
 }
 
@@ -47,6 +49,7 @@ end_call(const struct call *c, const char *name)
     struct bell_error error = ctx->error;
 
     ctx->n_base_scopes = c->n_base_scopes;
+    tensor_label_leave(ctx, c->labels);
     memset(&ctx->error, 0, sizeof(ctx->error));
     while (ctx->n_scopes > c->n_scopes) {
         if (bell_scope_end(ctx) != BELL_OK)

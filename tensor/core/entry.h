@@ -62,6 +62,12 @@ entry_enter(const char *call, struct bell_context *ctx)
 bool entry_take(const char *call, struct bell_context *ctx,
                 struct try_lock_owner **out_owner);
 void entry_leave(struct bell_context *ctx, struct try_lock_owner *owner);
+/* Behind entry_take: nodes are the call's, also inside of another one. Returns
+ * whose they were. */
+const char *entry_name(const char *call, struct bell_context *ctx,
+                       const struct try_lock_owner *owner);
+/* Before entry_leave. */
+void entry_name_back(struct bell_context *ctx, const char *was);
 
 /* What a call that was refused returns, and puts into n places of results. */
 static inline struct bell_tensor *

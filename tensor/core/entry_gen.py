@@ -129,7 +129,7 @@ class Function:
                                  f'{self.count(param)});')
                 elif param.name in ('out_info', 'out_stats'):
                     lines.append(f'if ({param.name})\n            '
-                                 f'memset({param.name}, 0, '
+                                 f'tensor_no_info("{self.name}", {param.name}, '
                                  f'sizeof(*{param.name}));')
             if self.result == 'struct bell_tensor *':
                 value = 'entry_error(at)'
@@ -156,10 +156,12 @@ class Function:
         refused = lines + [f'return {value};' if has_value else 'return;']
         check = ' && '.join(self.checks)
         slow = [
-            'struct try_lock_owner *owner = NULL;', *declared, '',
+            'struct try_lock_owner *owner = NULL;', *declared,
+            'const char *was;', '',
             f'if (!entry_take("{self.name}", at, &owner)) {{',
-            *[INDENT + line for line in refused], '}', body,
-            'entry_leave(at, owner);', *after]
+            *[INDENT + line for line in refused], '}',
+            f'was = entry_name("{self.name}", at, owner);', body,
+            'entry_name_back(at, was);', 'entry_leave(at, owner);', *after]
         fast = [
             'struct bell_context *at = NULL;',
             'struct try_lock_owner *owner;', *declared, '']

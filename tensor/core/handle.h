@@ -43,6 +43,8 @@ struct tensor {
     uint32_t flags;               /* enum tensor_flag */
     uint32_t scope;               /* depth of the scope it belongs to */
     uint32_t input;               /* of a jit: scratch of bell_jit_call */
+    uint32_t label;               /* of its module: number of the scope that its
+                                   * name is (label.h); 0: none */
     struct bell_tensor *grad;     /* owned, in the same scope; or NULL */
     struct tensor *prev, *next;   /* list of the scope, or of free slots */
     uint64_t serial;              /* which of the context's handles it is */

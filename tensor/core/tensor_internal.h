@@ -22,6 +22,7 @@
 #include "doorbell/tensor.h"
 #include "tensor/core/given.h"
 #include "tensor/core/handle.h"
+#include "tensor/core/label.h"
 #include "tensor/core/symbol.h"
 #include "uops/uop.h"
 
@@ -152,6 +153,7 @@ struct bell_context {
     size_t live_nodes, nodes_at_collect; /* at the last collection */
     size_t n_compactions;
 
+    struct tensor_labels labels;
     struct tensor_symbols symbols;
     uint64_t seed, rng_calls; /* key and call number of random numbers */
     bool training, checks_index;
@@ -294,6 +296,17 @@ bool tensor_context_check(const char *call, const struct bell_context *ctx);
 BELL_MUST_CHECK bell_status
 tensor_context_usable(const char *call, const struct bell_context *ctx);
 
+/* A caller's structure of options, which begins with its struct_size, as this
+ * library has it: *out, of size_bytes, with zeros for what the caller's does not
+ * have. NULL: all zeros. Fails where it is smaller than its first version, of
+ * `least` bytes. out->struct_size is size_bytes. */
+BELL_MUST_CHECK bell_status tensor_options(const char *call,
+                                           const void *options, size_t least,
+                                           size_t size_bytes, void *out);
+/* Writes what *out_info has room for, by its struct_size. NULL and a struct_size
+ * of less than `least` are failures of `call`. */
+void tensor_give_info(const char *call, const void *info, size_t least,
+                      size_t size_bytes, void *out_info);
 /* What a call without a status gives in place of information: zeros. NULL is a
  * failure of `call`. */
 void tensor_no_info(const char *call, void *out_info, size_t size_bytes);

@@ -58,7 +58,7 @@ bell_load_fini(struct bell_load *load)
 {
     host_free((void *)load->missing);
     host_free((void *)load->unexpected);
-    memset(load, 0, sizeof(*load));
+    *load = (struct bell_load){.struct_size = load->struct_size};
 }
 
 /* A number is a tensor of one element, or what stands beside the tensors. */
@@ -269,8 +269,13 @@ bell_state_load(const struct bell_state *state, const struct bell_file *file,
         return bell_error_last()->status;
     if (flags & ~(uint32_t)(BELL_LOAD_MISSING | BELL_LOAD_UNEXPECTED))
         return bell_fail(BELL_BAD_VALUE, "bell_state_load: flags 0x%x", flags);
+    if (out_load && out_load->struct_size < sizeof(*out_load))
+        return bell_fail(BELL_BAD_VALUE,
+                         "bell_state_load: the result's struct_size is %u, not "
+                         "its size, %zu",
+                         out_load->struct_size, sizeof(*out_load));
     if (out_load)
-        memset(out_load, 0, sizeof(*out_load));
+        tensor_no_info(__func__, out_load, sizeof(*out_load));
     status = begin_match(&m);
     for (i = 0; i < state->n && status == BELL_OK; i++)
         status = match_item(&m, i);
@@ -280,7 +285,8 @@ bell_state_load(const struct bell_state *state, const struct bell_file *file,
         if (status == BELL_OK)
             status = give_values(&m);
         if (out_load) {
-            *out_load = m.load;
+            tensor_give_info(__func__, &m.load, sizeof(m.load), sizeof(m.load),
+                             out_load);
             memset(&m.load, 0, sizeof(m.load));
         }
     }

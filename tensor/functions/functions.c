@@ -315,12 +315,15 @@ make_new(const struct fn_args *args, struct bell_tensor *result)
 static BELL_MUST_CHECK bell_status
 call_row(struct fn_args *args)
 {
+    const char *was = args->ctx->labels.inner;
     struct bell_call *call = args->call;
     struct bell_tensor *result;
     bell_status status;
     uint32_t i;
 
+    args->ctx->labels.inner = args->row->fn.name;
     result = args->row->glue ? args->row->glue(args) : fn_forward(args);
+    args->ctx->labels.inner = was;
     for (i = 0; i < call->n_results; i++)
         call->results[i] = make_new(args, call->results[i]);
     result = make_new(args, result);

@@ -86,7 +86,8 @@ call_matrix_rank(struct fn_args *args)
 static struct bell_stft_options
 stft_options(const struct fn_args *args)
 {
-    const struct bell_stft_options options = {.hop_length = A[2].i,
+    const struct bell_stft_options options = {.struct_size = sizeof(options),
+                                              .hop_length = A[2].i,
                                               .win_length = A[3].i,
                                               .window = A[4].t,
                                               .not_centered = !A[5].b,

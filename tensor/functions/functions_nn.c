@@ -152,7 +152,7 @@ take_padding(struct fn_args *args, uint32_t k, struct bell_conv_options *opt)
 static struct bell_tensor *
 call_conv(struct fn_args *args)
 {
-    struct bell_conv_options opt = {.groups = 0};
+    struct bell_conv_options opt = {.struct_size = sizeof(opt), .groups = 0};
 
     if (!take_positive(args, 3, "stride", opt.stride) ||
         !take_positive(args, 5, "dilation", opt.dilation) ||
@@ -166,7 +166,7 @@ call_conv(struct fn_args *args)
 static struct bell_tensor *
 call_conv_transpose(struct fn_args *args)
 {
-    struct bell_conv_options opt = {.groups = 0};
+    struct bell_conv_options opt = {.struct_size = sizeof(opt), .groups = 0};
 
     if (!take_positive(args, 3, "stride", opt.stride) ||
         !bind_axes(args, 4, opt.padding) ||
@@ -182,7 +182,7 @@ call_conv_transpose(struct fn_args *args)
 static bool
 bind_pool(struct fn_args *args, struct bell_pool_options *opt)
 {
-    memset(opt, 0, sizeof(*opt));
+    *opt = (struct bell_pool_options){.struct_size = sizeof(*opt)};
     if (!take_positive(args, 1, "kernel_size", opt->kernel))
         return false;
     if (A[2].given && A[2].n > 0) {

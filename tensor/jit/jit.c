@@ -209,6 +209,7 @@ void
 bell_jit_get_info(const struct bell_jit *jit, struct bell_jit_info *out_info)
 {
     struct rt_capture_info info = {0};
+    struct bell_jit_info all;
     uint32_t i;
 
     if (!out_info || jit_usable(__func__, jit) != BELL_OK) {
@@ -217,7 +218,7 @@ bell_jit_get_info(const struct bell_jit *jit, struct bell_jit_info *out_info)
     }
     if (jit->capture)
         rt_capture_info(jit->capture, &info);
-    *out_info = (struct bell_jit_info){
+    all = (struct bell_jit_info){
         .n_captures = jit->n_captures,
         .n_kernels = info.n_launches,
         .n_used = jit->n_used,
@@ -225,9 +226,10 @@ bell_jit_get_info(const struct bell_jit *jit, struct bell_jit_info *out_info)
     };
     for (i = 0; i < jit->n_used; i++) {
         const struct jit_used *u = &jit->used[i];
-        out_info->n_state += u->is_written | u->is_replaced;
-        out_info->n_in_place += u->is_written && !u->is_replaced;
+        all.n_state += u->is_written | u->is_replaced;
+        all.n_in_place += u->is_written && !u->is_replaced;
     }
+    tensor_give_info(__func__, &all, sizeof(all), sizeof(all), out_info);
 }
 
 /* ---- capturing ---- */
@@ -258,6 +260,7 @@ struct capture {
     const struct uop **nodes;       /* of stands */
     uint64_t n_handles, rng_calls;  /* the context's, before */
     uint32_t n_scopes, n_base_scopes;
+    struct label_place labels;
     uint32_t scope; /* of the function's inputs */
 };
 
@@ -826,6 +829,7 @@ leave_capture(struct capture *c, bool checks)
     ctx->trace = NULL;
     ctx->rng_calls = c->rng_calls;
     ctx->n_base_scopes = c->n_base_scopes;
+    tensor_label_leave(ctx, c->labels);
     while (ctx->n_scopes > c->n_scopes) {
         if (bell_scope_end(ctx) != BELL_OK && status == BELL_OK)
             status = bell_error_last()->status;
@@ -852,7 +856,8 @@ tensor_jit_capture(struct bell_jit *jit, struct tensor_runtime *saves,
         .n_handles = ctx->n_handles,
         .rng_calls = ctx->rng_calls,
         .n_scopes = ctx->n_scopes,
-        .n_base_scopes = ctx->n_base_scopes};
+        .n_base_scopes = ctx->n_base_scopes,
+        .labels = tensor_label_enter(ctx)};
     bell_status status, left;
 
     jit->math = ctx->math;

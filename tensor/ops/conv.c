@@ -445,18 +445,21 @@ tn_conv_back_w(struct bell_context *ctx, const struct uop *x,
 
 #define MAX_PADDING (1 << 20) /* and stride, dilation */
 
-/* Options with their defaults, for n axes; `end` is what is more behind the
- * last element. Padding below `least` is refused. False after a failure. */
+/* Options as *opt and, with their defaults, for n axes; `end` is what is more
+ * behind the last element. Padding below `least` is refused. False after a failure. */
 static bool
 read_options(const char *call, struct bell_context *ctx,
-             const struct bell_conv_options *opt, uint32_t n, int64_t least,
-             struct conv_shape *s, int64_t end[3])
+             const struct bell_conv_options *options, uint32_t n, int64_t least,
+             struct bell_conv_options *opt, struct conv_shape *s,
+             int64_t end[3])
 {
-    const struct bell_conv_options none = {0};
     uint32_t i;
 
-    if (!opt)
-        opt = &none;
+    if (tensor_options(call, options, sizeof(*opt), sizeof(*opt), opt) !=
+        BELL_OK) {
+        tensor_fail_told(ctx);
+        return false;
+    }
     *s = (struct conv_shape){.n_axes = n};
     for (i = 0; i < n; i++) {
         s->stride[i] = opt->stride[i] ? opt->stride[i] : 1;
@@ -580,9 +583,10 @@ finish_conv(const char *call, const struct conv_operands *ops,
 
 static struct bell_tensor *
 conv_call(const char *call, struct bell_tensor *x, struct bell_tensor *w,
-          struct bell_tensor *bias, const struct bell_conv_options *opt,
+          struct bell_tensor *bias, const struct bell_conv_options *options,
           uint32_t n_axes)
 {
+    struct bell_conv_options opt;
     struct conv_operands ops;
     struct bell_tensor *out;
     struct conv_shape s;
@@ -592,7 +596,8 @@ conv_call(const char *call, struct bell_tensor *x, struct bell_tensor *w,
     assert(n_axes >= 1 && n_axes <= 3);
     if (!take_conv_operands(call, x, w, bias, n_axes, &ops, &out))
         return out;
-    if (!read_options(call, ops.ctx, opt, n_axes, -MAX_PADDING, &s, end) ||
+    if (!read_options(call, ops.ctx, options, n_axes, -MAX_PADDING, &opt, &s,
+                      end) ||
         !check_conv_sizes(
             call, x, w, bias, &ops, &s, tensor_at(w)->shape->d[1] * s.groups,
             tensor_at(w)->shape->d[0],
@@ -621,8 +626,9 @@ conv_call(const char *call, struct bell_tensor *x, struct bell_tensor *w,
 static struct bell_tensor *
 transpose_call(const char *call, struct bell_tensor *x,
                struct bell_tensor *weight, struct bell_tensor *bias,
-               const struct bell_conv_options *opt, uint32_t n_axes)
+               const struct bell_conv_options *options, uint32_t n_axes)
 {
+    struct bell_conv_options opt;
     struct conv_operands ops;
     struct bell_tensor *out;
     struct conv_shape s;
@@ -632,14 +638,14 @@ transpose_call(const char *call, struct bell_tensor *x,
 
     if (!take_conv_operands(call, x, weight, bias, n_axes, &ops, &out))
         return out;
-    if (!read_options(call, ops.ctx, opt, n_axes, 0, &s, end) ||
+    if (!read_options(call, ops.ctx, options, n_axes, 0, &opt, &s, end) ||
         !check_conv_sizes(call, x, weight, bias, &ops, &s,
                           tensor_at(weight)->shape->d[0],
                           tensor_at(weight)->shape->d[1] * s.groups,
                           s.groups > 0 && ops.d[0] % s.groups == 0))
         return ops.ctx->error_tensor;
     for (i = 0; i < n_axes; i++) {
-        int64_t extra = opt ? opt->output_padding[i] : 0;
+        int64_t extra = opt.output_padding[i];
         size[i] = (ops.d[1 + i] - 1) * s.stride[i] - 2 * s.padding[i] - end[i] +
                   s.dilation[i] * (tensor_at(weight)->shape->d[2 + i] - 1) + 1 +
                   extra;
@@ -677,18 +683,24 @@ struct pool_shape {
     int64_t kernel[3], stride[3], padding[3], dilation[3];
     int64_t after[3]; /* padding after the last element: ceil mode adds */
     int64_t n[3];     /* windows */
+    bool exclude_pad;
 };
 
 static bool
 read_pool(const char *call, struct bell_tensor *x,
-          const struct bell_pool_options *opt, uint32_t n_axes,
+          const struct bell_pool_options *options, uint32_t n_axes,
           struct pool_shape *s)
 {
     uint32_t rank = tensor_at(x)->shape->n, i;
+    struct bell_pool_options o, *opt = &o;
 
-    if (!opt) {
+    if (!options) {
         tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_MISSING,
                     "no options for x of shape %s", SHAPE_OF(x));
+        return false;
+    }
+    if (tensor_options(call, options, sizeof(o), sizeof(o), &o) != BELL_OK) {
+        tensor_fail_told(tensor_at(x)->ctx);
         return false;
     }
     if (rank < n_axes) {
@@ -696,7 +708,7 @@ read_pool(const char *call, struct bell_tensor *x,
                     "x of shape %s; %u axes are needed", SHAPE_OF(x), n_axes);
         return false;
     }
-    *s = (struct pool_shape){.n_axes = n_axes};
+    *s = (struct pool_shape){.n_axes = n_axes, .exclude_pad = o.exclude_pad};
     for (i = 0; i < n_axes; i++) {
         int64_t size = tensor_at(x)->shape->d[rank - n_axes + i], reach, space,
                 n;
@@ -932,7 +944,7 @@ avg_call(const char *call, struct bell_tensor *x,
     mask = window_axes(&s, tensor_at(x)->shape->n);
     for (i = 0; i < n_axes; i++)
         partial = partial || s.after[i] > s.padding[i] ||
-                  (opt->exclude_pad && s.padding[i] > 0);
+                  (s.exclude_pad && s.padding[i] > 0);
     if (!partial) {
         u = tn_mean(ctx, pool_windows(ctx, u, &s, 0), mask);
         return tensor_new(ctx, call,
@@ -942,7 +954,7 @@ avg_call(const char *call, struct bell_tensor *x,
      * ceil_mode the rows added beyond the padding never do. */
     count = tn_full(ctx, tn_const(ctx, u->dtype, 1), tensor_at(x)->shape->d,
                     tensor_at(x)->shape->n);
-    if (!opt->exclude_pad) {
+    if (!s.exclude_pad) {
         struct pool_shape rest = s;
         for (i = 0; i < n_axes; i++) {
             uint32_t axis = tensor_at(x)->shape->n - n_axes + i;

@@ -615,23 +615,27 @@ bell_interpolate(struct bell_tensor *x, const int64_t *sizes, uint32_t n,
 
 struct bell_tensor *
 bell_resize(struct bell_tensor *x, const int64_t *sizes, uint32_t n,
-            const struct bell_resize_options *opt)
+            const struct bell_resize_options *options)
 {
+    struct bell_resize_options opt;
     struct bell_tensor *out;
     struct resize how;
 
     if (!tensor_check(__func__, x, &out))
         return out;
-    if (!opt || opt->struct_size < sizeof(*opt))
+    if (!options)
         return tensor_fail(tensor_at(x)->ctx, __func__, BELL_BAD_MISSING,
-                           "no options, or a struct_size that is too small");
+                           "no options");
+    if (tensor_options(__func__, options, sizeof(opt), sizeof(opt), &opt) !=
+        BELL_OK)
+        return tensor_fail_told(tensor_at(x)->ctx);
     if (n > 3)
         return tensor_fail(tensor_at(x)->ctx, __func__, BELL_BAD_SHAPE,
                            "%u axes; at most 3 are possible", n);
     how = (struct resize){.ctx = tensor_at(x)->ctx,
                           .rank = tensor_at(x)->shape->n,
-                          .mode = opt->mode,
-                          .align = opt->align_corners,
-                          .alias = opt->antialias};
-    return resize(__func__, x, sizes, n, &how, opt->scale);
+                          .mode = opt.mode,
+                          .align = opt.align_corners,
+                          .alias = opt.antialias};
+    return resize(__func__, x, sizes, n, &how, opt.scale);
 }

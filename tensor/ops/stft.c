@@ -42,16 +42,19 @@ begin(const char *call, struct bell_tensor *x, int64_t n_fft,
       struct stft *out_f, struct bell_stft_options *out_options,
       struct bell_tensor **out)
 {
-    struct bell_stft_options o = {0};
     struct stft f = {.n_fft = n_fft};
+    struct bell_stft_options o;
     int64_t length;
 
-    if (options)
-        o = *options;
-    if (o.window ? !tensor_check2(call, x, o.window, out)
-                 : !tensor_check(call, x, out))
+    if (!tensor_check(call, x, out))
         return false;
     f.ctx = tensor_at(x)->ctx;
+    if (tensor_options(call, options, sizeof(o), sizeof(o), &o) != BELL_OK) {
+        *out = tensor_fail_told(f.ctx);
+        return false;
+    }
+    if (o.window && !tensor_check2(call, x, o.window, out))
+        return false;
     *out = f.ctx->error_tensor;
     f.hop = o.hop_length ? o.hop_length : n_fft / 4;
     length = o.win_length ? o.win_length : n_fft;

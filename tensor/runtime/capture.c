@@ -8,6 +8,7 @@
 #include "base/bits.h"
 #include "base/thread.h"
 #include "lower/schedule/overwrite.h"
+#include "tensor/runtime/named.h"
 #include "tensor/runtime/place.h"
 #include "tensor/runtime/profile.h"
 #include "tensor/runtime/run.h"
@@ -27,6 +28,7 @@ struct step {
     int64_t *codes;              /* the same: of a symbol; or 0 */
     struct sched_item *items;    /* of the plan, or in place of them */
     uint32_t *kernels;           /* by item; NO_KERNEL: not compiled yet */
+    const char **texts;          /* by item: what it computes; or NULL */
     uint32_t n_items;
     uint32_t scratch; /* number of its span */
 };
@@ -97,6 +99,7 @@ free_step(struct rt_capture *cap, struct step *step)
     host_free(step->codes);
     host_free(step->items);
     host_free(step->kernels);
+    host_free(step->texts);
 }
 
 static void
@@ -224,14 +227,16 @@ rt_capture_run(struct rt_run *run, uint32_t number)
     step->items = host_calloc(plan->sched.n_items + 1, sizeof(*step->items));
     step->kernels =
         host_calloc(plan->sched.n_items + 1, sizeof(*step->kernels));
+    step->texts = host_calloc(plan->sched.n_items + 1, sizeof(*step->texts));
     run->results = host_calloc(plan->sched.n_bufs + 1, sizeof(*run->results));
     if (!step->bufs || !step->words || !step->codes || !step->items ||
-        !step->kernels || !run->results)
+        !step->kernels || !step->texts || !run->results)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory capturing");
     step->n_items = plan->sched.n_items;
     for (i = 0; i < step->n_items; i++) {
         step->items[i] = plan->sched.items[i];
         step->kernels[i] = plan->kernels[i];
+        step->texts[i] = rt_named_kernel(run->rt, plan, &step->items[i]);
     }
     BELL_TRY(note_buffers(run, plan, step));
     for (i = 0; i < plan->n_values; i++) {
@@ -537,7 +542,8 @@ add_launch(struct rt_capture *cap, const struct step *step, uint32_t i)
         else
             args[j].value = step->words[item->vars[j - item->n_bufs]];
     }
-    return rt_tape_add(cap->tape, step->kernels[i], args, n_args);
+    return rt_tape_add(cap->tape, step->kernels[i], step->texts[i], args,
+                       n_args);
 }
 
 bell_status

@@ -128,6 +128,17 @@ meet(struct tensor_runtime *rt, const struct uop *u, size_t depth)
     return true;
 }
 
+/* A node that was there has the label of this run from now on. */
+static void
+mark_copy(const struct rt_run *run, const struct uop *u)
+{
+    struct uop_graph *to = run->rt->into;
+    const struct uop *copy = run->rt->copies[u->id].to;
+
+    if (to->has_marks && copy != &uop_failed && u->op != UOP_DETACH)
+        to->marks[copy->id] = uop_mark(&run->ctx->graph, u);
+}
+
 /* Without recursion: a graph may be a million nodes deep. */
 static const struct uop *
 copy_under(struct rt_run *run, const struct uop *root)
@@ -144,6 +155,7 @@ copy_under(struct rt_run *run, const struct uop *root)
         }
         rt_vary_shape(rt, uop_shape(&run->ctx->graph, top->u));
         rt->copies[top->u->id].to = copy_node(run, top->u);
+        mark_copy(run, top->u);
         depth--;
     }
     return rt->copies[root->id].to;

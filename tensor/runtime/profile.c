@@ -28,6 +28,7 @@ struct event {
     uint64_t call; /* number of the call that it is of; 0: none */
     double n_flops, n_bytes;
     uint64_t memory_bytes; /* of the device in use, behind it */
+    const char *text;      /* what a kernel computes; or NULL */
     char name[NAME_BYTES];
 };
 
@@ -128,7 +129,7 @@ rt_profile_after(struct rt_profile *profile, struct hcq_cs *cs)
 
 void
 rt_profile_kernel(struct rt_profile *profile, const struct rt_kernel *kernel,
-                  size_t number, uint64_t start_ns)
+                  size_t number, const char *text, uint64_t start_ns)
 {
     uint64_t from, to, now = time_now_ns();
     struct event *event;
@@ -150,20 +151,28 @@ rt_profile_kernel(struct rt_profile *profile, const struct rt_kernel *kernel,
         event->start_ns = hcq_timestamp_to_ns(profile->dev, from);
         event->end_ns = hcq_timestamp_to_ns(profile->dev, to);
     }
+    event->text = text;
     event->n_flops = kernel->n_flops;
     event->n_bytes = kernel->n_bytes;
 }
 
 /* ---- BELL_DEBUG=kernels -------------------------------------------------- */
 
-/* The same kernel's together. */
+static const char *
+text_of(const struct event *event)
+{
+    return event->text ? event->text : "";
+}
+
+/* The same kernel's together, for what it computes. */
 static int
 compare_kernels(const void *a, const void *b)
 {
     const struct event *x = *(const struct event *const *)a;
     const struct event *y = *(const struct event *const *)b;
+    int order = strcmp(x->name, y->name);
 
-    return strcmp(x->name, y->name);
+    return order ? order : strcmp(text_of(x), text_of(y));
 }
 
 static double
@@ -186,9 +195,9 @@ tell_kernel(const struct event *const *list, size_t n, double all_ns)
         n_flops += list[i]->n_flops;
         n_bytes += list[i]->n_bytes;
     }
-    LOG(LOG_KERNELS, "%s: %zu x %.1f us, %.2f GFLOP/s, %.2f GB/s, %.1f %%",
+    LOG(LOG_KERNELS, "%s: %zu x %.1f us, %.2f GFLOP/s, %.2f GB/s, %.1f %%%s%s",
         list[0]->name, n, ns / 1e3 / (double)n, n_flops / ns, n_bytes / ns,
-        100 * ns / all_ns);
+        100 * ns / all_ns, list[0]->text ? ": " : "", text_of(list[0]));
 }
 
 static void
@@ -210,7 +219,7 @@ tell_kernels(const struct rt_profile *profile)
     if (n)
         qsort(list, n, sizeof(*list), compare_kernels);
     for (i = 1; i <= n; i++) {
-        if (i < n && strcmp(list[i]->name, list[first]->name) == 0)
+        if (i < n && compare_kernels(&list[i], &list[first]) == 0)
             continue;
         tell_kernel(list + first, i - first, all_ns);
         first = i;
@@ -232,7 +241,7 @@ static void put(struct text *text, const char *fmt, ...)
 static void
 put(struct text *text, const char *fmt, ...)
 {
-    char line[512];
+    char line[640];
     va_list args;
     int n;
 
@@ -285,13 +294,16 @@ put_event(struct text *text, const struct rt_profile *profile,
     put(text,
         ",\n{\"ph\": \"X\", \"cat\": \"%s\", \"name\": \"%s\", \"pid\": %d, "
         "\"tid\": %u, \"ts\": %.3f, \"dur\": %.3f, \"args\": {\"call\": %llu, "
-        "\"flops\": %.0f, \"bytes\": %.0f}}",
+        "\"flops\": %.0f, \"bytes\": %.0f",
         span_names[event->kind], name, is_kernel ? DEVICE : HOST,
         is_kernel ? 1
         : is_copy ? COPIES_ROW
                   : event->thread,
         ts, end > ts ? end - ts : 0, (unsigned long long)event->call,
         event->n_flops, event->n_bytes);
+    if (event->text) /* printable, without quotes (tensor/core/label.c) */
+        put(text, ", \"label\": \"%s\"", event->text);
+    put(text, "}}");
     put(text,
         ",\n{\"ph\": \"C\", \"name\": \"device memory\", \"pid\": %d, \"ts\": "
         "%.3f, \"args\": {\"bytes\": %llu}}",

@@ -45,9 +45,10 @@ void rt_profile_call(struct rt_profile *profile);
 /* Around the exec of a kernel that is submitted alone. */
 void rt_profile_before(struct rt_profile *profile, struct hcq_cs *cs);
 void rt_profile_after(struct rt_profile *profile, struct hcq_cs *cs);
-/* Kernel `number` of the runtime's is done; it was submitted at `start_ns`. */
+/* Kernel `number` of the runtime's is done; it was submitted at `start_ns`.
+ * `text`: what it computes, a string that stays; or NULL. */
 void rt_profile_kernel(struct rt_profile *profile,
                        const struct rt_kernel *kernel, size_t number,
-                       uint64_t start_ns);
+                       const char *text, uint64_t start_ns);
 
 #endif

@@ -8,6 +8,7 @@
  */
 #include "tensor/runtime/capture.h"
 #include "tensor/runtime/ir.h"
+#include "tensor/runtime/named.h"
 #include "tensor/runtime/profile.h"
 #include "tensor/runtime/run.h"
 #include "tensor/runtime/tape.h"
@@ -115,6 +116,10 @@ rt_open(const struct bell_context *ctx, const char *name,
     map_init(&rt->schedule_of);
     cache_init(&rt->cache);
     rt->givens = &ctx->givens;
+    rt->labels = ctx->labels.is_on
+                     ? (struct tensor_labels *)(uintptr_t)&ctx->labels
+                     : NULL;
+    rt->graphs.has_marks = rt->labels != NULL;
     status = open_runtime(rt, name, ctx->math);
     if (status == BELL_OK)
         status = rt_profile_create(rt);
@@ -312,6 +317,7 @@ rt_close(struct tensor_runtime *rt)
     host_free(rt->plans);
     host_free(rt->copies);
     host_free(rt->visits);
+    host_free(rt->labels_now);
     map_fini(&rt->plan_of);
     map_fini(&rt->kernel_of);
     rt_search_fini(rt);
@@ -376,10 +382,15 @@ tensor_device_is_null(const struct bell_context *ctx)
 void
 bell_context_stats(const struct bell_context *ctx, struct bell_stats *out_stats)
 {
-    if (out_stats && tensor_context_check(__func__, ctx))
-        *out_stats = ctx->runtime->stats;
-    else
+    const struct bell_stats *stats;
+
+    if (out_stats && tensor_context_check(__func__, ctx)) {
+        stats = &ctx->runtime->stats;
+        tensor_give_info(__func__, stats, sizeof(*stats), sizeof(*stats),
+                         out_stats);
+    } else {
         tensor_no_info(__func__, out_stats, sizeof(*out_stats));
+    }
 }
 
 /* ---- buffers ---- */
@@ -570,6 +581,9 @@ keep_schedule(struct tensor_runtime *rt, struct sched_plan *sched)
     uint32_t i;
 
     keep_list(rt, &sched->bufs, sched->n_bufs * sizeof(*sched->bufs));
+    for (i = 0; i < sched->n_bufs && !rt->kernels.failed; i++)
+        keep_list(rt, &sched->bufs[i].marks,
+                  sched->bufs[i].n_marks * sizeof(*sched->bufs[i].marks));
     keep_list(rt, &sched->items, sched->n_items * sizeof(*sched->items));
     keep_list(rt, &sched->root_bufs,
               sched->n_roots * sizeof(*sched->root_bufs));
@@ -596,6 +610,7 @@ schedule_graph(struct tensor_runtime *rt, struct uop_graph *g,
 
     uop_graph_init(&kernels);
     status = log_graph(g, roots, n);
+    rt_named_tell_graph(rt, g, roots, n);
     if (status == BELL_OK)
         status = sched_build(g, roots, n, target, &kernels, &plan->sched);
     if (status == BELL_OK)
@@ -902,6 +917,7 @@ get_plan(struct tensor_runtime *rt, const struct uop *sink, bool stays,
     rt_number_trim(rt);
     BELL_TRY(add_plan(rt, sink, next, stays));
     *out_plan = (uint32_t)rt->n_plans - 1;
+    rt_named_tell(rt, &rt->plans[*out_plan]);
     rt_vary_explain(rt, *out_plan);
     return BELL_OK;
 }
@@ -935,6 +951,7 @@ find_sized(struct rt_run *run, uint32_t *out_plan)
 
     *out_plan = RT_NO_PLAN;
     uop_graph_init(&g);
+    g.has_marks = rt->labels != NULL;
     rt->into = &g;
     status = rt_number(run, &sink);
     rt->into = &rt->graphs;
@@ -942,6 +959,8 @@ find_sized(struct rt_run *run, uint32_t *out_plan)
         status = rt_form_of(&g, sink, &rt->values, &form);
     if (status == BELL_OK)
         status = rt_sizes_find(rt, &form, out_plan);
+    if (status == BELL_OK && *out_plan != RT_NO_PLAN)
+        status = rt_named_run(rt, &g, sink);
     rt_form_fini(&form);
     uop_graph_fini(&g);
     return status;
@@ -967,6 +986,8 @@ plan_graph(struct rt_run *run, uint32_t *out_plan)
         if (*out_plan == RT_NO_PLAN)
             BELL_TRY(rt_number(run, &sink));
     }
+    if (*out_plan == RT_NO_PLAN)
+        BELL_TRY(rt_named_run(rt, &rt->graphs, sink));
     rt->stats.lookup_ns += time_now_ns() - start;
     return *out_plan == RT_NO_PLAN
                ? get_plan(rt, sink, run->ctx->trace != NULL, out_plan)

@@ -4,6 +4,7 @@
  * A plan that recurs is queued as a graph: its leaves, its results, its scratch
  * memory and its values are slots of a tape.
  */
+#include "tensor/runtime/named.h"
 #include "tensor/runtime/profile.h"
 #include "tensor/runtime/run.h"
 #include "tensor/runtime/tape.h"
@@ -84,7 +85,7 @@ submit(struct tensor_runtime *rt, struct hcq_cs *cs)
 /* BELL_DEBUG=sync: one kernel at a time, each with its time. */
 static bell_status
 submit_alone(struct tensor_runtime *rt, struct hcq_cs *cs,
-             const struct rt_kernel *kernel)
+             const struct rt_kernel *kernel, const char *text)
 {
     uint64_t start = time_now_ns(), ns;
 
@@ -92,10 +93,10 @@ submit_alone(struct tensor_runtime *rt, struct hcq_cs *cs,
     BELL_TRY(rt_wait(rt, rt->last_value));
     ns = time_now_ns() - start;
     rt_profile_kernel(rt->profile, kernel, (size_t)(kernel - rt->kernel_list),
-                      start);
-    LOG(LOG_SYNC, "%s: %.1f us, %.2f GFLOP/s, %.2f GB/s", kernel->program->name,
-        (double)ns * 1e-3, kernel->n_flops / (double)ns,
-        kernel->n_bytes / (double)ns);
+                      text, start);
+    LOG(LOG_SYNC, "%s: %.1f us, %.2f GFLOP/s, %.2f GB/s%s%s",
+        kernel->program->name, (double)ns * 1e-3, kernel->n_flops / (double)ns,
+        kernel->n_bytes / (double)ns, text ? ": " : "", text ? text : "");
     return BELL_OK;
 }
 
@@ -111,9 +112,15 @@ rt_queue_begin(struct tensor_runtime *rt, struct rt_queue *out)
         LOG_ON(LOG_SYNC) || rt->watch || rt->profile ? 1 : EXECS_PER_SUBMIT;
 }
 
+bool
+rt_tells(const struct tensor_runtime *rt)
+{
+    return LOG_ON(LOG_SYNC) || LOG_ON(LOG_EXEC) || rt->watch || rt->profile;
+}
+
 bell_status
-rt_queue_kernel(struct rt_queue *q, uint32_t number, const uint64_t *args,
-                uint32_t n_args)
+rt_queue_kernel(struct rt_queue *q, uint32_t number, const char *text,
+                const uint64_t *args, uint32_t n_args)
 {
     struct tensor_runtime *rt = q->rt;
     const struct rt_kernel *kernel = &rt->kernel_list[number];
@@ -124,10 +131,11 @@ rt_queue_kernel(struct rt_queue *q, uint32_t number, const uint64_t *args,
     hcq_cs_exec(q->cs, kernel->program, args, n_args, kernel->grid,
                 kernel->local);
     rt_profile_after(rt->profile, q->cs);
-    LOG(LOG_EXEC, "%s grid %u,%u,%u", kernel->program->name, kernel->grid[0],
-        kernel->grid[1], kernel->grid[2]);
+    LOG(LOG_EXEC, "%s grid %u,%u,%u%s%s", kernel->program->name,
+        kernel->grid[0], kernel->grid[1], kernel->grid[2], text ? ": " : "",
+        text ? text : "");
     if (q->per_submit == 1) {
-        BELL_TRY(submit_alone(rt, q->cs, kernel));
+        BELL_TRY(submit_alone(rt, q->cs, kernel, text));
         if (rt->watch)
             rt->watch(rt->watch_user, number);
         return BELL_OK;
@@ -164,7 +172,10 @@ queue_kernels(struct rt_run *run, const struct rt_plan *plan)
                 : kernel->values
                     ? (uint64_t)kernel->values[j - item->n_bufs]
                     : rt_vary_word(rt, plan, item->vars[j - item->n_bufs]);
-        BELL_TRY(rt_queue_kernel(&queue, plan->kernels[i], args, n_args));
+        BELL_TRY(rt_queue_kernel(&queue, plan->kernels[i],
+                                 rt_tells(rt) ? rt_named_kernel(rt, plan, item)
+                                              : NULL,
+                                 args, n_args));
         rt->stats.n_flops += kernel->n_flops;
         rt->stats.n_bytes += kernel->n_bytes;
     }
@@ -227,7 +238,7 @@ tape_kernel(struct tensor_runtime *rt, const struct rt_plan *plan, uint32_t i)
         else
             args[j].slot = value_slot(plan, item->vars[j - item->n_bufs]);
     }
-    return rt_tape_add(plan->tape, plan->kernels[i], args, n_args);
+    return rt_tape_add(plan->tape, plan->kernels[i], NULL, args, n_args);
 }
 
 static bell_status
@@ -269,10 +280,13 @@ set_slots(const struct rt_run *run, const struct rt_plan *plan)
     }
 }
 
-/* Sizes of one for any size change what a graph knows of its memory. */
+/* Sizes of one for any size change what a graph knows of its memory. A graph
+ * has the labels of the run that it was made in. */
 static bool
 is_graph(const struct rt_run *run, const struct rt_plan *plan)
 {
+    if (run->rt->labels && rt_tells(run->rt))
+        return false;
     return plan->n_runs >= GRAPH_RUNS && plan->sched.n_items >= GRAPH_KERNELS &&
            !plan->any_size && plan->symbol < 0 && !plan->no_graph &&
            (!plan->tape || plan->n_tape_leaves == run->n_leaves);

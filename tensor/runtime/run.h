@@ -51,8 +51,12 @@ struct rt_queue {
     uint32_t n, per_submit; /* kernels in cs */
 };
 void rt_queue_begin(struct tensor_runtime *rt, struct rt_queue *out);
-/* Number `number` of rt->kernel_list. */
+/* Where each kernel is told or waited for by itself: so each is a launch. */
+bool rt_tells(const struct tensor_runtime *rt);
+/* Number `number` of rt->kernel_list, which computes what `text` says; NULL: that
+ * is not known. */
 BELL_MUST_CHECK bell_status rt_queue_kernel(struct rt_queue *q, uint32_t number,
+                                            const char *text,
                                             const uint64_t *args,
                                             uint32_t n_args);
 /* After a submission: the host stays ahead of the device by so many at most. */

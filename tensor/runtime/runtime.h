@@ -29,6 +29,7 @@ struct rt_tape;
 struct rt_target;
 struct tensor_given;
 struct tensor_givens;
+struct tensor_labels;
 
 /* A loadable binary and what its launch needs. */
 struct rt_binary {
@@ -221,6 +222,10 @@ struct tensor_runtime {
     struct lower_schedule *schedules; /* those found; empty: the rules' */
     size_t n_schedules, cap_schedules;
     struct rt_profile *profile; /* owned; NULL: none (profile.h) */
+    /* The context's; NULL: none are recorded (named.h). */
+    struct tensor_labels *labels;
+    uint32_t *labels_now; /* of the graph that is run, in canonical order */
+    size_t n_labels_now, cap_labels_now;
     void (*watch)(void *user, size_t number); /* after each kernel; or NULL */
     void *watch_user;
 };

@@ -539,8 +539,11 @@ read_graph(struct reader *r, struct uop_graph *g, const struct uop **roots)
     built = host_alloc(((size_t)sink->id + 1) * sizeof(*built));
     r->first = host_alloc(((size_t)sink->id + 1) * sizeof(*r->first));
     is_good = built && r->first;
-    for (i = 0; i + 1 < n && is_good; i++)
+    g->has_marks = r->rt->labels != NULL;
+    for (i = 0; i + 1 < n && is_good; i++) {
+        g->mark = (uint32_t)i + 1; /* named.h */
         built[list[i]->id] = read_node(r, g, list[i], built);
+    }
     for (i = 0; i < n_roots && is_good; i++)
         roots[i] = built[sink->src[n_roots - 1 - i]->id];
     host_free(list);

@@ -12,6 +12,7 @@
 
 struct launch {
     uint32_t kernel, first, n_args; /* arguments, in tape->args */
+    const char *text;               /* what it computes; or NULL */
 };
 
 struct slot {
@@ -82,8 +83,8 @@ note_slot(struct rt_tape *tape, const struct rt_arg *arg)
 }
 
 bell_status
-rt_tape_add(struct rt_tape *tape, uint32_t kernel, const struct rt_arg *args,
-            uint32_t n_args)
+rt_tape_add(struct rt_tape *tape, uint32_t kernel, const char *text,
+            const struct rt_arg *args, uint32_t n_args)
 {
     const struct rt_kernel *k = &tape->rt->kernel_list[kernel];
     uint32_t i;
@@ -96,7 +97,7 @@ rt_tape_add(struct rt_tape *tape, uint32_t kernel, const struct rt_arg *args,
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for %zu launches",
                          tape->n_launches + 1);
     tape->launches[tape->n_launches++] =
-        (struct launch){kernel, (uint32_t)tape->n_args, n_args};
+        (struct launch){kernel, (uint32_t)tape->n_args, n_args, text};
     memcpy(tape->args + tape->n_args, args, n_args * sizeof(*args));
     tape->n_args += n_args;
     for (i = 0; i < n_args; i++)
@@ -224,7 +225,8 @@ submit_launches(struct rt_tape *tape)
     for (i = 0; i < tape->n_launches; i++) {
         const struct launch *launch = &tape->launches[i];
         resolve_args(tape, launch, args);
-        BELL_TRY(rt_queue_kernel(&queue, launch->kernel, args, launch->n_args));
+        BELL_TRY(rt_queue_kernel(&queue, launch->kernel, launch->text, args,
+                                 launch->n_args));
     }
     return rt_queue_end(&queue);
 }
@@ -234,12 +236,10 @@ bell_status
 rt_tape_submit(struct rt_tape *tape)
 {
     struct tensor_runtime *rt = tape->rt;
-    bool tells =
-        LOG_ON(LOG_SYNC) || LOG_ON(LOG_EXEC) || rt->watch || rt->profile;
 
     if (tape->n_launches == 0)
         return BELL_OK;
-    if (tape->was_queued && !tells)
+    if (tape->was_queued && !rt_tells(rt))
         BELL_TRY(submit_graph(tape));
     else
         BELL_TRY(submit_launches(tape));

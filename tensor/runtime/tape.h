@@ -39,8 +39,9 @@ BELL_MUST_CHECK bell_status rt_tape_create(struct tensor_runtime *rt,
 void rt_tape_destroy(struct rt_tape *tape);
 
 /* Adds a launch of kernel number `kernel` of rt->kernel_list; args has what
- * its program takes. */
+ * its program takes. `text`: what it computes, a string that stays; or NULL. */
 BELL_MUST_CHECK bell_status rt_tape_add(struct rt_tape *tape, uint32_t kernel,
+                                        const char *text,
                                         const struct rt_arg *args,
                                         uint32_t n_args);
 /* For what is queued from now on. Every slot is set before the first time. */

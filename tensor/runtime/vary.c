@@ -610,8 +610,11 @@ build_graph(struct build *b, const struct uop **roots)
 
     BELL_TRY(uop_canonical_order(sink, &list, &n));
     built = host_alloc(b->rt->graphs.n_nodes * sizeof(*built) + 1);
-    for (i = 0; i + 1 < n && built; i++)
+    b->g->has_marks = b->rt->labels != NULL;
+    for (i = 0; i + 1 < n && built; i++) {
+        b->g->mark = (uint32_t)i + 1; /* named.h */
         built[list[i]->id] = build_node(b, list[i], built);
+    }
     for (i = 0; i < n_roots && built; i++)
         roots[i] = built[sink->src[n_roots - 1 - i]->id];
     host_free(list);

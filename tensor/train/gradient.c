@@ -632,6 +632,7 @@ walk_back(struct backward *bw)
 
         if (!g)
             continue;
+        ctx->labels.back_of = uop_mark(&ctx->graph, u);
         if (ctx->symbols.n && is_of_symbol(ctx, u))
             return bell_fail(BELL_E_UNSUPPORTED,
                              "no gradient goes through a size or an offset of "
@@ -719,8 +720,10 @@ tensor_gradient(struct bell_context *ctx, const struct uop *root,
     if (!order_nodes(&bw, root)) {
         status = bell_fail(BELL_E_NO_MEMORY, "out of memory for gradients");
     } else if (needs_gradient(&bw, root)) {
+        uint32_t was = ctx->labels.back_of;
         bw.adj[root->id] = seed;
         status = walk_back(&bw);
+        ctx->labels.back_of = was;
     }
     for (i = 0; i < n && status == BELL_OK; i++) {
         out[i] = bw.adj[targets[i]->id];

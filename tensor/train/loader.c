@@ -661,11 +661,14 @@ void
 bell_loader_get_info(const struct bell_loader *loader,
                      struct bell_loader_info *out_info)
 {
+    struct bell_loader_info info = {0};
+
     if (!out_info || check_live(__func__, loader) != BELL_OK) {
         tensor_no_info(__func__, out_info, sizeof(*out_info));
         return;
     }
-    out_info->n_batches = loader->n_batches;
-    out_info->epoch = loader->n_given / loader->n_batches;
-    out_info->batch = loader->n_given % loader->n_batches;
+    info.n_batches = loader->n_batches;
+    info.epoch = loader->n_given / loader->n_batches;
+    info.batch = loader->n_given % loader->n_batches;
+    tensor_give_info(__func__, &info, sizeof(info), sizeof(info), out_info);
 }

@@ -194,9 +194,15 @@ bell_nn_linear_init(struct bell_context *ctx, int64_t in, int64_t out,
 struct bell_tensor *
 bell_nn_linear(const struct bell_nn_linear *layer, struct bell_tensor *x)
 {
+    struct label_hold hold;
+    struct bell_tensor *out;
+
     if (!layer)
         return nn_no_layer(__func__, x);
-    return bell_linear(x, layer->weight, layer->bias);
+    hold = tensor_label_layer(__func__, layer->weight, 0);
+    out = bell_linear(x, layer->weight, layer->bias);
+    tensor_label_layer_end(&hold);
+    return out;
 }
 
 /* ---- convolutions ---- */
@@ -215,13 +221,15 @@ init_conv(const char *call, struct bell_context *ctx, const int64_t *channels,
           const struct bell_conv_options *options, bool with_bias,
           struct bell_nn_conv *out_layer)
 {
-    int64_t groups = options && options->groups ? options->groups : 1;
     struct bell_nn_conv layer = {0};
-    int64_t shape[BELL_MAX_RANK];
+    int64_t shape[BELL_MAX_RANK], groups;
     double fan;
     uint32_t i;
 
     BELL_TRY(nn_begin_init(call, ctx, out_layer, out_layer));
+    BELL_TRY(tensor_options(call, options, sizeof(layer.options),
+                            sizeof(layer.options), &layer.options));
+    groups = layer.options.groups ? layer.options.groups : 1;
     BELL_TRY(nn_check_sizes(call, channels, 2));
     BELL_TRY(nn_check_sizes(call, kernel, n_axes));
     BELL_TRY(nn_check_sizes(call, &groups, 1));
@@ -237,8 +245,6 @@ init_conv(const char *call, struct bell_context *ctx, const int64_t *channels,
         shape[2 + i] = kernel[i];
         fan *= (double)kernel[i];
     }
-    if (options)
-        layer.options = *options;
     layer.weight = nn_uniform(ctx, shape, 2 + n_axes, 1 / sqrt(fan));
     if (with_bias)
         layer.bias = nn_uniform(ctx, &channels[1], 1, 1 / sqrt(fan));
@@ -321,55 +327,88 @@ bell_nn_conv_transpose3d_init(struct bell_context *ctx, int64_t in, int64_t out,
 struct bell_tensor *
 bell_nn_conv1d(const struct bell_nn_conv *layer, struct bell_tensor *x)
 {
+    struct label_hold hold;
+    struct bell_tensor *out;
+
     if (!layer)
         return nn_no_layer(__func__, x);
-    return bell_conv1d(x, layer->weight, layer->bias, &layer->options);
+    hold = tensor_label_layer(__func__, layer->weight, 0);
+    out = bell_conv1d(x, layer->weight, layer->bias, &layer->options);
+    tensor_label_layer_end(&hold);
+    return out;
 }
 
 struct bell_tensor *
 bell_nn_conv2d(const struct bell_nn_conv *layer, struct bell_tensor *x)
 {
+    struct label_hold hold;
+    struct bell_tensor *out;
+
     if (!layer)
         return nn_no_layer(__func__, x);
-    return bell_conv2d(x, layer->weight, layer->bias, &layer->options);
+    hold = tensor_label_layer(__func__, layer->weight, 0);
+    out = bell_conv2d(x, layer->weight, layer->bias, &layer->options);
+    tensor_label_layer_end(&hold);
+    return out;
 }
 
 struct bell_tensor *
 bell_nn_conv3d(const struct bell_nn_conv *layer, struct bell_tensor *x)
 {
+    struct label_hold hold;
+    struct bell_tensor *out;
+
     if (!layer)
         return nn_no_layer(__func__, x);
-    return bell_conv3d(x, layer->weight, layer->bias, &layer->options);
+    hold = tensor_label_layer(__func__, layer->weight, 0);
+    out = bell_conv3d(x, layer->weight, layer->bias, &layer->options);
+    tensor_label_layer_end(&hold);
+    return out;
 }
 
 struct bell_tensor *
 bell_nn_conv_transpose1d(const struct bell_nn_conv *layer,
                          struct bell_tensor *x)
 {
+    struct label_hold hold;
+    struct bell_tensor *out;
+
     if (!layer)
         return nn_no_layer(__func__, x);
-    return bell_conv_transpose1d(x, layer->weight, layer->bias,
-                                 &layer->options);
+    hold = tensor_label_layer(__func__, layer->weight, 0);
+    out = bell_conv_transpose1d(x, layer->weight, layer->bias, &layer->options);
+    tensor_label_layer_end(&hold);
+    return out;
 }
 
 struct bell_tensor *
 bell_nn_conv_transpose2d(const struct bell_nn_conv *layer,
                          struct bell_tensor *x)
 {
+    struct label_hold hold;
+    struct bell_tensor *out;
+
     if (!layer)
         return nn_no_layer(__func__, x);
-    return bell_conv_transpose2d(x, layer->weight, layer->bias,
-                                 &layer->options);
+    hold = tensor_label_layer(__func__, layer->weight, 0);
+    out = bell_conv_transpose2d(x, layer->weight, layer->bias, &layer->options);
+    tensor_label_layer_end(&hold);
+    return out;
 }
 
 struct bell_tensor *
 bell_nn_conv_transpose3d(const struct bell_nn_conv *layer,
                          struct bell_tensor *x)
 {
+    struct label_hold hold;
+    struct bell_tensor *out;
+
     if (!layer)
         return nn_no_layer(__func__, x);
-    return bell_conv_transpose3d(x, layer->weight, layer->bias,
-                                 &layer->options);
+    hold = tensor_label_layer(__func__, layer->weight, 0);
+    out = bell_conv_transpose3d(x, layer->weight, layer->bias, &layer->options);
+    tensor_label_layer_end(&hold);
+    return out;
 }
 
 /* ---- batch norm ---- */
@@ -446,12 +485,30 @@ batch_statistics(const char *call, const struct bell_nn_batch_norm *layer,
     return t;
 }
 
+/* By the batch's statistics, which the running ones learn from. */
+static struct bell_tensor *
+train_batch_norm(const char *call, const struct bell_nn_batch_norm *layer,
+                 struct bell_tensor *x)
+{
+    struct bell_context *ctx = tensor_at(x)->ctx;
+    struct bell_tensor *mean, *var, *out;
+
+    if (!nn_begin(call, x, &out))
+        return out;
+    out = mean = batch_statistics(call, layer, x, &var);
+    if (!bell_is_error(mean))
+        out = bell_batch_norm(x, mean, var, layer->weight, layer->bias,
+                              layer->eps);
+    nn_end(ctx, &out, 1);
+    return out;
+}
+
 struct bell_tensor *
 bell_nn_batch_norm(const struct bell_nn_batch_norm *layer,
                    struct bell_tensor *x)
 {
-    struct bell_context *ctx;
-    struct bell_tensor *mean, *var, *out;
+    struct label_hold hold;
+    struct bell_tensor *out;
 
     if (!layer)
         return nn_no_layer(__func__, x);
@@ -466,17 +523,13 @@ bell_nn_batch_norm(const struct bell_nn_batch_norm *layer,
                                                           : BELL_BAD_DTYPE,
             "x %s %s for %lld channels", DTYPE_OF(x), SHAPE_OF(x),
             (long long)tensor_at(layer->weight)->shape->d[0]);
-    if (!tensor_at(x)->ctx->training)
-        return bell_batch_norm(x, layer->running_mean, layer->running_var,
-                               layer->weight, layer->bias, layer->eps);
-    ctx = tensor_at(x)->ctx;
-    if (!nn_begin(__func__, x, &out))
-        return out;
-    out = mean = batch_statistics(__func__, layer, x, &var);
-    if (!bell_is_error(mean))
-        out = bell_batch_norm(x, mean, var, layer->weight, layer->bias,
-                              layer->eps);
-    nn_end(ctx, &out, 1);
+    hold = tensor_label_layer(__func__, layer->weight, 0);
+    if (tensor_at(x)->ctx->training)
+        out = train_batch_norm(__func__, layer, x);
+    else
+        out = bell_batch_norm(x, layer->running_mean, layer->running_var,
+                              layer->weight, layer->bias, layer->eps);
+    tensor_label_layer_end(&hold);
     return out;
 }
 
@@ -508,10 +561,16 @@ struct bell_tensor *
 bell_nn_layer_norm(const struct bell_nn_layer_norm *layer,
                    struct bell_tensor *x)
 {
+    struct label_hold hold;
+    struct bell_tensor *out;
+
     if (!layer)
         return nn_no_layer(__func__, x);
-    return bell_layer_norm(x, bell_ndim(layer->weight), layer->weight,
-                           layer->bias, layer->eps);
+    hold = tensor_label_layer(__func__, layer->weight, 0);
+    out = bell_layer_norm(x, bell_ndim(layer->weight), layer->weight,
+                          layer->bias, layer->eps);
+    tensor_label_layer_end(&hold);
+    return out;
 }
 
 /* ---- group, instance and rms norm ---- */
@@ -548,10 +607,16 @@ struct bell_tensor *
 bell_nn_group_norm(const struct bell_nn_group_norm *layer,
                    struct bell_tensor *x)
 {
+    struct label_hold hold;
+    struct bell_tensor *out;
+
     if (!layer)
         return nn_no_layer(__func__, x);
-    return bell_group_norm(x, layer->n_groups, layer->weight, layer->bias,
-                           layer->eps);
+    hold = tensor_label_layer(__func__, layer->weight, 0);
+    out = bell_group_norm(x, layer->n_groups, layer->weight, layer->bias,
+                          layer->eps);
+    tensor_label_layer_end(&hold);
+    return out;
 }
 
 static const struct bell_module_field instance_norm_fields[] = {
@@ -583,6 +648,7 @@ struct bell_tensor *
 bell_nn_instance_norm(const struct bell_nn_instance_norm *layer,
                       struct bell_tensor *x)
 {
+    struct label_hold hold;
     struct bell_tensor *out;
 
     if (!layer)
@@ -593,8 +659,11 @@ bell_nn_instance_norm(const struct bell_nn_instance_norm *layer,
         return tensor_fail(tensor_at(x)->ctx, __func__, BELL_BAD_SHAPE,
                            "x is %s; axes after n and c are needed",
                            SHAPE_OF(x));
-    return bell_group_norm(x, tensor_at(x)->shape->d[1], layer->weight,
-                           layer->bias, layer->eps);
+    hold = tensor_label_layer(__func__, layer->weight, 0);
+    out = bell_group_norm(x, tensor_at(x)->shape->d[1], layer->weight,
+                          layer->bias, layer->eps);
+    tensor_label_layer_end(&hold);
+    return out;
 }
 
 static const struct bell_module_field rms_norm_fields[] = {
@@ -621,9 +690,15 @@ bell_nn_rms_norm_init(struct bell_context *ctx, const int64_t *shape,
 struct bell_tensor *
 bell_nn_rms_norm(const struct bell_nn_rms_norm *layer, struct bell_tensor *x)
 {
+    struct label_hold hold;
+    struct bell_tensor *out;
+
     if (!layer)
         return nn_no_layer(__func__, x);
-    return bell_rms_norm(x, layer->weight, layer->eps);
+    hold = tensor_label_layer(__func__, layer->weight, 0);
+    out = bell_rms_norm(x, layer->weight, layer->eps);
+    tensor_label_layer_end(&hold);
+    return out;
 }
 
 /* ---- embedding ---- */
@@ -652,7 +727,13 @@ bell_nn_embedding_init(struct bell_context *ctx, int64_t count, int64_t size,
 struct bell_tensor *
 bell_nn_embedding(const struct bell_nn_embedding *layer, struct bell_tensor *x)
 {
+    struct label_hold hold;
+    struct bell_tensor *out;
+
     if (!layer)
         return nn_no_layer(__func__, x);
-    return bell_embedding(x, layer->weight);
+    hold = tensor_label_layer(__func__, layer->weight, 0);
+    out = bell_embedding(x, layer->weight);
+    tensor_label_layer_end(&hold);
+    return out;
 }

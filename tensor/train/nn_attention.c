@@ -51,19 +51,21 @@ bell_nn_attention_init(struct bell_context *ctx,
                        struct bell_nn_attention *out_layer)
 {
     struct bell_nn_attention layer = {0};
+    struct bell_nn_attention_options o;
     int64_t size, n_heads, n_kv, kv_rows;
     bool with_bias;
     double bound;
 
     BELL_TRY(nn_begin_init(__func__, ctx, options, out_layer));
-    size = options->size;
-    n_heads = options->n_heads;
-    n_kv = options->n_kv_heads ? options->n_kv_heads : n_heads;
-    with_bias = !options->without_bias;
-    BELL_TRY(check_heads(__func__, size, n_heads, n_kv, options->dropout));
+    BELL_TRY(tensor_options(__func__, options, sizeof(o), sizeof(o), &o));
+    size = o.size;
+    n_heads = o.n_heads;
+    n_kv = o.n_kv_heads ? o.n_kv_heads : n_heads;
+    with_bias = !o.without_bias;
+    BELL_TRY(check_heads(__func__, size, n_heads, n_kv, o.dropout));
     layer.n_heads = n_heads;
     layer.n_kv_heads = n_kv;
-    layer.dropout = options->dropout;
+    layer.dropout = o.dropout;
     kv_rows = size / n_heads * n_kv;
     bound = sqrt(6 / (2 * (double)size + 2 * (double)kv_rows));
     make_projection(ctx, size, size, bound, with_bias, &layer.wq);
@@ -124,6 +126,7 @@ bell_nn_attention(const struct bell_nn_attention *layer, struct bell_tensor *x,
                   bool is_causal)
 {
     struct bell_tensor *q, *k, *v, *out;
+    struct label_hold hold;
 
     if (!layer)
         return nn_no_layer(__func__, x);
@@ -131,10 +134,12 @@ bell_nn_attention(const struct bell_nn_attention *layer, struct bell_tensor *x,
     if (!check_attended(__func__, layer, x, y, &out) ||
         !nn_begin(__func__, x, &out))
         return out;
+    hold = tensor_label_layer(__func__, layer->wq.weight, 1);
     q = split_heads(bell_nn_linear(&layer->wq, x), layer->n_heads);
     k = split_heads(bell_nn_linear(&layer->wk, y), layer->n_kv_heads);
     v = split_heads(bell_nn_linear(&layer->wv, y), layer->n_kv_heads);
     out = attend(layer, q, k, v, mask, is_causal);
+    tensor_label_layer_end(&hold);
     nn_end(bell_context_of(x), &out, 1);
     return out;
 }
@@ -205,6 +210,7 @@ struct bell_tensor *
 bell_nn_attention_next(const struct bell_nn_attention *layer,
                        struct bell_nn_kv_cache *cache, struct bell_tensor *x)
 {
+    struct label_hold hold;
     struct bell_tensor *out;
     int64_t n, room;
 
@@ -223,7 +229,9 @@ bell_nn_attention_next(const struct bell_nn_attention *layer,
                            (long long)cache->length);
     if (!nn_begin(__func__, x, &out))
         return out;
+    hold = tensor_label_layer(__func__, layer->wq.weight, 1);
     out = attend_next(layer, cache, x, n, room);
+    tensor_label_layer_end(&hold);
     if (!bell_is_error(out))
         cache->length += n;
     nn_end(bell_context_of(x), &out, 1);
@@ -248,11 +256,11 @@ init_parts(struct bell_context *ctx,
            struct bell_nn_transformer *layer)
 {
     const struct bell_nn_attention_options attention = {
+        .struct_size = sizeof(attention),
         .size = o->size,
         .n_heads = o->n_heads,
         .n_kv_heads = o->n_kv_heads,
-        .dropout = o->dropout,
-    };
+        .dropout = o->dropout};
     int64_t hidden = o->hidden ? o->hidden : 4 * o->size;
 
     BELL_TRY(bell_nn_attention_init(ctx, &attention, &layer->attn));
@@ -268,13 +276,15 @@ bell_nn_transformer_init(struct bell_context *ctx,
                          struct bell_nn_transformer *out_layer)
 {
     struct bell_nn_transformer layer = {0};
+    struct bell_nn_transformer_options o;
     bell_status status;
 
     BELL_TRY(nn_begin_init(__func__, ctx, options, out_layer));
-    layer.dropout = options->dropout;
-    layer.is_norm_first = options->is_norm_first;
-    layer.is_relu = options->is_relu;
-    status = init_parts(ctx, options, &layer);
+    BELL_TRY(tensor_options(__func__, options, sizeof(o), sizeof(o), &o));
+    layer.dropout = o.dropout;
+    layer.is_norm_first = o.is_norm_first;
+    layer.is_relu = o.is_relu;
+    status = init_parts(ctx, &o, &layer);
     if (status == BELL_OK)
         *out_layer = layer;
     else
@@ -326,13 +336,16 @@ bell_nn_transformer(const struct bell_nn_transformer *layer,
                     struct bell_tensor *x, struct bell_tensor *mask,
                     bool is_causal)
 {
+    struct label_hold hold;
     struct bell_tensor *out;
 
     if (!layer)
         return nn_no_layer(__func__, x);
     if (!nn_begin(__func__, x, &out))
         return out;
+    hold = tensor_label_layer(__func__, layer->linear1.weight, 1);
     out = run_transformer(layer, NULL, x, mask, is_causal);
+    tensor_label_layer_end(&hold);
     nn_end(bell_context_of(x), &out, 1);
     return out;
 }
@@ -341,13 +354,16 @@ struct bell_tensor *
 bell_nn_transformer_next(const struct bell_nn_transformer *layer,
                          struct bell_nn_kv_cache *cache, struct bell_tensor *x)
 {
+    struct label_hold hold;
     struct bell_tensor *out;
 
     if (!layer || !cache)
         return nn_no_layer(__func__, x);
     if (!nn_begin(__func__, x, &out))
         return out;
+    hold = tensor_label_layer(__func__, layer->linear1.weight, 1);
     out = run_transformer(layer, cache, x, NULL, true);
+    tensor_label_layer_end(&hold);
     nn_end(bell_context_of(x), &out, 1);
     return out;
 }

@@ -145,6 +145,7 @@ bell_nn_lstm_cell(const struct bell_nn_cell *cell, struct bell_tensor *x,
                   struct bell_tensor **out_c)
 {
     struct bell_tensor *results[2] = {NULL, c}, *unused;
+    struct label_hold hold;
 
     out_c = out_c ? out_c : &unused;
     if (!cell)
@@ -154,8 +155,10 @@ bell_nn_lstm_cell(const struct bell_nn_cell *cell, struct bell_tensor *x,
         *out_c = results[0];
         return results[0];
     }
+    hold = tensor_label_layer(__func__, cell->weight_ih, 0);
     results[0] = step_lstm(cell, bell_linear(x, cell->weight_ih, cell->bias_ih),
                            h, &results[1]);
+    tensor_label_layer_end(&hold);
     nn_end(bell_context_of(x), results, 2);
     *out_c = results[1];
     return results[0];
@@ -165,6 +168,7 @@ struct bell_tensor *
 bell_nn_gru_cell(const struct bell_nn_cell *cell, struct bell_tensor *x,
                  struct bell_tensor *h)
 {
+    struct label_hold hold;
     struct bell_tensor *out;
 
     if (!cell)
@@ -172,7 +176,9 @@ bell_nn_gru_cell(const struct bell_nn_cell *cell, struct bell_tensor *x,
     if (!check_cell(__func__, cell, x, h, NULL, &out) ||
         !nn_begin(__func__, x, &out))
         return out;
+    hold = tensor_label_layer(__func__, cell->weight_ih, 0);
     out = step_gru(cell, bell_linear(x, cell->weight_ih, cell->bias_ih), h);
+    tensor_label_layer_end(&hold);
     nn_end(bell_context_of(x), &out, 1);
     return out;
 }
@@ -213,7 +219,7 @@ init_rnn(const char *call, struct bell_context *ctx, int64_t n_gates,
     uint32_t k, step;
 
     BELL_TRY(nn_begin_init(call, ctx, options, out_layer));
-    *o = *options;
+    BELL_TRY(tensor_options(call, options, sizeof(*o), sizeof(*o), o));
     step = o->is_bidirectional ? 1 : 2;
     o->n_layers = o->n_layers ? o->n_layers : 1;
     if (o->n_layers > BELL_NN_RNN_LAYERS || !(o->dropout >= 0) ||
@@ -407,6 +413,8 @@ call_rnn(const char *call, struct rnn_run *run, struct bell_tensor *x,
          struct bell_tensor *h0, struct bell_tensor *c0, const bool wanted[3],
          struct bell_tensor *out[3])
 {
+    struct label_hold hold;
+
     if (!run->layer)
         out[0] = nn_no_layer(call, x);
     if (!run->layer || !check_rnn(call, run->layer, x, &out[0]) ||
@@ -414,7 +422,9 @@ call_rnn(const char *call, struct rnn_run *run, struct bell_tensor *x,
         out[1] = out[2] = out[0];
         return;
     }
+    hold = tensor_label_layer(call, run->layer->cells[0].weight_ih, 0);
     out[1] = out[2] = out[0] = run_rnn(call, run, x, h0, c0);
+    tensor_label_layer_end(&hold);
     if (wanted[1] && !bell_is_error(out[0]))
         out[1] = join_cells(run, run->h);
     if (wanted[2] && !bell_is_error(out[0]))

@@ -73,15 +73,17 @@ optim_works(const char *call, const struct bell_optimizer *opt)
     return tensor_context_usable(call, opt->ctx);
 }
 
-/* What every creation is given first; there is no optimiser yet. */
+/* What every creation is given first; there is no optimiser yet. Its options are
+ * *out_options from then on. */
 static bell_status
-begin_create(const char *call, const void *options,
-             struct bell_optimizer **out_opt)
+begin_create(const char *call, const void *options, size_t options_bytes,
+             void *out_options, struct bell_optimizer **out_opt)
 {
     if (out_opt)
         *out_opt = NULL;
     if (out_opt && options)
-        return BELL_OK;
+        return tensor_options(call, options, options_bytes, options_bytes,
+                              out_options);
     return bell_fail_at(call, BELL_BAD_MISSING, "%s: %s NULL", call,
                         out_opt ? "the options are" : "the result is");
 }
@@ -324,20 +326,22 @@ bell_sgd_create(struct bell_tensor *const *params, uint32_t n,
                 const struct bell_sgd_options *options,
                 struct bell_optimizer **out_opt)
 {
-    BELL_TRY(begin_create(__func__, options, out_opt));
+    struct bell_sgd_options o;
+
+    BELL_TRY(begin_create(__func__, options, sizeof(o), &o, out_opt));
 
     const struct bell_optimizer kind = {
         .call = __func__,
         .move = optim_move_sgd,
         .names = {"momentum_buffer"},
-        .n_states = options->momentum != 0,
+        .n_states = o.momentum != 0,
     };
     const struct optim_settings set = {
-        .lr = options->lr,
-        .momentum = options->momentum,
-        .dampening = options->dampening,
-        .weight_decay = options->weight_decay,
-        .nesterov = options->nesterov,
+        .lr = o.lr,
+        .momentum = o.momentum,
+        .dampening = o.dampening,
+        .weight_decay = o.weight_decay,
+        .nesterov = o.nesterov,
     };
 
     BELL_TRY(check_settings(__func__, &set));
@@ -355,7 +359,9 @@ create_adam(const char *call, optim_move_fn *move, double eps, bool decoupled,
             const struct bell_adam_options *options,
             struct bell_optimizer **out_opt)
 {
-    BELL_TRY(begin_create(call, options, out_opt));
+    struct bell_adam_options o;
+
+    BELL_TRY(begin_create(call, options, sizeof(o), &o, out_opt));
 
     const struct bell_optimizer kind = {
         .call = call,
@@ -364,11 +370,11 @@ create_adam(const char *call, optim_move_fn *move, double eps, bool decoupled,
         .n_states = 2,
     };
     const struct optim_settings set = {
-        .lr = options->lr,
-        .beta1 = number_or(options->beta1, 0.9),
-        .beta2 = number_or(options->beta2, 0.999),
-        .eps = number_or(options->eps, eps),
-        .weight_decay = options->weight_decay,
+        .lr = o.lr,
+        .beta1 = number_or(o.beta1, 0.9),
+        .beta2 = number_or(o.beta2, 0.999),
+        .eps = number_or(o.eps, eps),
+        .weight_decay = o.weight_decay,
         .decoupled = decoupled,
     };
 
@@ -410,23 +416,24 @@ bell_rmsprop_create(struct bell_tensor *const *params, uint32_t n,
                     const struct bell_rmsprop_options *options,
                     struct bell_optimizer **out_opt)
 {
-    BELL_TRY(begin_create(__func__, options, out_opt));
+    struct bell_rmsprop_options o;
+
+    BELL_TRY(begin_create(__func__, options, sizeof(o), &o, out_opt));
 
     const struct bell_optimizer kind = {
         .call = __func__,
         .move = optim_move_rmsprop,
-        .names = {"square_avg",
-                  options->centered ? "grad_avg" : "momentum_buffer",
+        .names = {"square_avg", o.centered ? "grad_avg" : "momentum_buffer",
                   "momentum_buffer"},
-        .n_states = 1u + options->centered + (options->momentum != 0),
+        .n_states = 1u + o.centered + (o.momentum != 0),
     };
     const struct optim_settings set = {
-        .lr = options->lr,
-        .beta1 = number_or(options->alpha, 0.99),
-        .eps = number_or(options->eps, 1e-8),
-        .momentum = options->momentum,
-        .weight_decay = options->weight_decay,
-        .centered = options->centered,
+        .lr = o.lr,
+        .beta1 = number_or(o.alpha, 0.99),
+        .eps = number_or(o.eps, 1e-8),
+        .momentum = o.momentum,
+        .weight_decay = o.weight_decay,
+        .centered = o.centered,
     };
 
     BELL_TRY(check_settings(__func__, &set));
@@ -439,20 +446,22 @@ bell_adagrad_create(struct bell_tensor *const *params, uint32_t n,
                     const struct bell_adagrad_options *options,
                     struct bell_optimizer **out_opt)
 {
-    BELL_TRY(begin_create(__func__, options, out_opt));
+    struct bell_adagrad_options o;
+
+    BELL_TRY(begin_create(__func__, options, sizeof(o), &o, out_opt));
 
     const struct bell_optimizer kind = {
         .call = __func__,
         .move = optim_move_adagrad,
         .names = {"sum"},
         .n_states = 1,
-        .initial = options->initial_value,
+        .initial = o.initial_value,
     };
     const struct optim_settings set = {
-        .lr = options->lr,
-        .lr_decay = options->lr_decay,
-        .eps = number_or(options->eps, 1e-10),
-        .weight_decay = options->weight_decay,
+        .lr = o.lr,
+        .lr_decay = o.lr_decay,
+        .eps = number_or(o.eps, 1e-10),
+        .weight_decay = o.weight_decay,
     };
 
     BELL_TRY(check_settings(__func__, &set));
@@ -468,7 +477,9 @@ bell_lars_create(struct bell_tensor *const *params, uint32_t n,
                  const struct bell_lars_options *options,
                  struct bell_optimizer **out_opt)
 {
-    BELL_TRY(begin_create(__func__, options, out_opt));
+    struct bell_lars_options o;
+
+    BELL_TRY(begin_create(__func__, options, sizeof(o), &o, out_opt));
 
     const struct bell_optimizer kind = {
         .call = __func__,
@@ -477,11 +488,11 @@ bell_lars_create(struct bell_tensor *const *params, uint32_t n,
         .n_states = 1,
     };
     const struct optim_settings set = {
-        .lr = options->lr,
-        .momentum = options->momentum,
-        .weight_decay = options->weight_decay,
-        .trust = number_or(options->trust, 1e-3),
-        .eps = number_or(options->eps, 1e-8),
+        .lr = o.lr,
+        .momentum = o.momentum,
+        .weight_decay = o.weight_decay,
+        .trust = number_or(o.trust, 1e-3),
+        .eps = number_or(o.eps, 1e-8),
     };
 
     BELL_TRY(check_settings(__func__, &set));
@@ -495,7 +506,9 @@ bell_muon_create(struct bell_tensor *const *params, uint32_t n,
                  const struct bell_muon_options *options,
                  struct bell_optimizer **out_opt)
 {
-    BELL_TRY(begin_create(__func__, options, out_opt));
+    struct bell_muon_options o;
+
+    BELL_TRY(begin_create(__func__, options, sizeof(o), &o, out_opt));
 
     const struct bell_optimizer kind = {
         .call = __func__,
@@ -504,12 +517,12 @@ bell_muon_create(struct bell_tensor *const *params, uint32_t n,
         .n_states = 1,
     };
     const struct optim_settings set = {
-        .lr = options->lr,
-        .momentum = number_or(options->momentum, 0.95),
-        .weight_decay = options->weight_decay,
-        .eps = number_or(options->eps, 1e-7),
-        .n_iters = options->n_iters ? options->n_iters : 5,
-        .nesterov = !options->plain,
+        .lr = o.lr,
+        .momentum = number_or(o.momentum, 0.95),
+        .weight_decay = o.weight_decay,
+        .eps = number_or(o.eps, 1e-7),
+        .n_iters = o.n_iters ? o.n_iters : 5,
+        .nesterov = !o.plain,
     };
 
     BELL_TRY(check_settings(__func__, &set));
@@ -524,15 +537,17 @@ bell_optimizer_add_group(struct bell_optimizer *opt,
                          struct bell_tensor *const *params, uint32_t n,
                          const struct bell_group_options *options)
 {
+    struct bell_group_options o;
     struct optim_settings set;
 
     BELL_TRY(optim_works(__func__, opt));
     if (!options)
         return bell_fail(BELL_BAD_MISSING,
                          "bell_optimizer_add_group: the options are NULL");
+    BELL_TRY(tensor_options(__func__, options, sizeof(o), sizeof(o), &o));
     set = *opt->groups[0];
-    set.lr = options->lr;
-    set.weight_decay = options->weight_decay;
+    set.lr = o.lr;
+    set.weight_decay = o.weight_decay;
     BELL_TRY(check_settings(__func__, &set));
     BELL_TRY(check_optim_params(opt, __func__, params, n));
     return add_group(opt, __func__, params, n, &set);
@@ -570,37 +585,38 @@ bell_optimizer_next_lr(const struct bell_optimizer *opt, uint32_t group)
     if (optim_usable(__func__, opt) != BELL_OK || group >= opt->n_groups)
         return (double)NAN;
     return opt->groups[group]->lr *
-           bell_schedule_factor(&opt->schedule, (int64_t)opt->t);
+           optim_schedule_factor(&opt->schedule, (int64_t)opt->t);
 }
 
 bell_status
 bell_optimizer_set_schedule(struct bell_optimizer *opt,
                             const struct bell_schedule *schedule)
 {
-    static const struct bell_schedule none = {0};
-    const struct bell_schedule *s = schedule ? schedule : &none;
-    bool is_timed = s->kind != BELL_SCHEDULE_CONSTANT;
+    struct bell_schedule s;
+    bool is_timed;
 
     BELL_TRY(optim_usable(__func__, opt));
-    if ((unsigned)s->kind > BELL_SCHEDULE_ONE_CYCLE)
+    BELL_TRY(tensor_options(__func__, schedule, sizeof(s), sizeof(s), &s));
+    is_timed = s.kind != BELL_SCHEDULE_CONSTANT;
+    if ((unsigned)s.kind > BELL_SCHEDULE_ONE_CYCLE)
         return bell_fail(BELL_BAD_VALUE,
                          "bell_optimizer_set_schedule: kind is %d",
-                         (int)s->kind);
-    if ((is_timed && s->n_steps < 1) || s->n_warmup < 0)
+                         (int)s.kind);
+    if ((is_timed && s.n_steps < 1) || s.n_warmup < 0)
         return bell_fail(BELL_BAD_VALUE,
                          "bell_optimizer_set_schedule: %lld steps, %lld of "
                          "warm-up",
-                         (long long)s->n_steps, (long long)s->n_warmup);
-    BELL_TRY(check_hyper_range(__func__, "up", s->up, 0, 1));
-    BELL_TRY(check_hyper_range(__func__, "div", s->div, 0, (double)INFINITY));
-    BELL_TRY(check_hyper_range(__func__, "final_div", s->final_div, 0,
+                         (long long)s.n_steps, (long long)s.n_warmup);
+    BELL_TRY(check_hyper_range(__func__, "up", s.up, 0, 1));
+    BELL_TRY(check_hyper_range(__func__, "div", s.div, 0, (double)INFINITY));
+    BELL_TRY(check_hyper_range(__func__, "final_div", s.final_div, 0,
                                (double)INFINITY));
     BELL_TRY(
-        check_hyper_range(__func__, "gamma", s->gamma, 0, (double)INFINITY));
-    BELL_TRY(check_hyper_range(__func__, "low", s->low, 0, (double)INFINITY));
-    BELL_TRY(check_hyper_range(__func__, "warmup_from", s->warmup_from, 0,
+        check_hyper_range(__func__, "gamma", s.gamma, 0, (double)INFINITY));
+    BELL_TRY(check_hyper_range(__func__, "low", s.low, 0, (double)INFINITY));
+    BELL_TRY(check_hyper_range(__func__, "warmup_from", s.warmup_from, 0,
                                (double)INFINITY));
-    opt->schedule = *s;
+    opt->schedule = s;
     return BELL_OK;
 }
 
@@ -622,16 +638,15 @@ bell_status
 bell_optimizer_set_scaler(struct bell_optimizer *opt,
                           const struct bell_scaler_options *options)
 {
-    static const struct bell_scaler_options defaults = {0};
-    const struct bell_scaler_options *o = options ? options : &defaults;
-    struct optim_scaler s = {
-        .options = {.scale = number_or(o->scale, 65536),
-                    .growth = number_or(o->growth, 2),
-                    .backoff = number_or(o->backoff, 0.5),
-                    .interval = o->interval ? o->interval : 2000},
-    };
+    struct optim_scaler s = {.scale = NULL};
+    struct bell_scaler_options *o = &s.options;
 
     BELL_TRY(optim_works(__func__, opt));
+    BELL_TRY(tensor_options(__func__, options, sizeof(*o), sizeof(*o), o));
+    o->scale = number_or(o->scale, 65536);
+    o->growth = number_or(o->growth, 2);
+    o->backoff = number_or(o->backoff, 0.5);
+    o->interval = o->interval ? o->interval : 2000;
     if (opt->scaler.scale)
         return bell_fail(BELL_BAD_STATE,
                          "bell_optimizer_set_scaler: it has one already");

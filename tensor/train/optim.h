@@ -18,6 +18,8 @@ enum optim_rate {
     RATE_COUNT
 };
 
+struct bell_schedule;
+
 /* Settings of a group. */
 struct optim_settings {
     double lr, weight_decay, momentum, dampening, beta1, beta2, eps;
@@ -49,6 +51,9 @@ optim_move_fn optim_move_adagrad;
 /* The momentum. */
 optim_move_fn optim_move_lars;
 optim_move_fn optim_move_muon;
+
+/* bell_schedule_factor of one that the library has (schedule.c). */
+double optim_schedule_factor(const struct bell_schedule *schedule, int64_t t);
 
 /* sqrt(sum of squares) over all axes, which stay with size 1. */
 const struct uop *optim_norm(struct bell_context *ctx, const struct uop *u);

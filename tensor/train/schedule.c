@@ -3,6 +3,9 @@
 
 #include <math.h>
 
+#include "tensor/train/optim.h"
+#include "tensor/core/tensor_internal.h"
+
 #define PI 3.14159265358979323846
 
 /* Half a cosine from a to b, at x in 0..1. */
@@ -28,7 +31,7 @@ one_cycle(const struct bell_schedule *s, double t)
 }
 
 double
-bell_schedule_factor(const struct bell_schedule *schedule, int64_t t)
+optim_schedule_factor(const struct bell_schedule *schedule, int64_t t)
 {
     int64_t n_warmup = schedule->n_warmup;
     double from = schedule->warmup_from;
@@ -50,4 +53,14 @@ bell_schedule_factor(const struct bell_schedule *schedule, int64_t t)
         break;
     }
     return 1;
+}
+
+double
+bell_schedule_factor(const struct bell_schedule *schedule, int64_t t)
+{
+    struct bell_schedule s;
+
+    if (tensor_options(__func__, schedule, sizeof(s), sizeof(s), &s) != BELL_OK)
+        return (double)NAN;
+    return optim_schedule_factor(&s, t);
 }

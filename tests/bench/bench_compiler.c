@@ -140,7 +140,8 @@ static void
 bench_kernels(struct bench *bench)
 {
     double schedule[N_KERNELS], lower[N_KERNELS], compile[N_KERNELS];
-    struct bell_stats before, after;
+    struct bell_stats before = {.struct_size = sizeof(before)},
+                      after = {.struct_size = sizeof(after)};
     struct bell_context *ctx;
     unsigned i, n = 0;
 

@@ -234,7 +234,8 @@ init_model(struct model *m)
 {
     static const float x[BATCH * 16] = {1, 2, 3};
     static const int32_t y[BATCH] = {1, 2, 3};
-    const struct bell_sgd_options sgd = {.lr = 0.01};
+    const struct bell_sgd_options sgd = {.struct_size = sizeof(sgd),
+                                         .lr = 0.01};
     int i;
 
     for (i = 0; i < LAYERS; i++) {

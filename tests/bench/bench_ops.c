@@ -248,7 +248,8 @@ op_matmul(struct bell_tensor *x, struct bell_tensor *y)
 static struct bell_tensor *
 op_conv2d(struct bell_tensor *x, struct bell_tensor *y)
 {
-    static const struct bell_conv_options opt = {.padding = {1, 1}};
+    static const struct bell_conv_options opt = {.struct_size = sizeof(opt),
+                                                 .padding = {1, 1}};
 
     return bell_conv2d(x, y, NULL, &opt);
 }

@@ -6,6 +6,7 @@ usage: test_profile.py DOORBELL [--sim]
 """
 import json
 import os
+import re
 import struct
 import sys
 import tempfile
@@ -97,11 +98,12 @@ def check_device(tap, folder, device):
     kernels = [e for e in trace['traceEvents'] if e.get('cat') == 'kernel']
     lines = [line for line in done.stderr.splitlines()
              if line.startswith('kernels: ')]
-    shares = [float(line.rsplit(',', 1)[1].split()[0]) for line in lines]
+    shares = [float(re.search(r', ([0-9.]+) %', line)[1]) for line in lines]
     tap.check(f'a trace on {device}', expect(done, 0, out=plain.stdout) +
               check_trace(trace) + [
                   f'{lines}' for _ in [0] if abs(sum(shares) - 100) > 1 or
-                  len(lines) != len({k['name'] for k in kernels})])
+                  len(lines) != len({(k['name'], k['args']['label'])
+                                       for k in kernels})])
     shown = run('profile', path, '--json')
     text = run('profile', path)
     tap.check(f'doorbell profile on {device}', expect(shown, 0) +
@@ -109,7 +111,8 @@ def check_device(tap, folder, device):
               expect(text, 0, out=kernels[0]['name']) + [
                   f'{s}' for s in json.loads(shown.stdout)['sums']
                   if s['kind'] == 'kernel' and s['count'] != len(
-                      [k for k in kernels if k['name'] == s['name']])])
+                      [k for k in kernels if (k['name'], k['args']['label']) == (
+                          s['name'], s['label'])])])
     check_perfetto(tap, device, path, len(kernels))
 
 

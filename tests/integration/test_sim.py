@@ -53,6 +53,30 @@ def check_program(tap):
             f'{len(recorded)} lines'] * (len(recorded) != len(lines)))
 
 
+# Our driver knows nothing of the recording below: what it rings are stores.
+RINGS = {
+    'NV@record:{}@sim:sm_90': ('NV', 'SEND_PCAS_A = '),
+    'NV@record:{}@sim:sm_80': ('NV', 'SEND_PCAS_A = '),
+    'NV@record:{}@sim:sm_120,ordered': ('NV', 'SEND_PCAS_A = '),
+    'AMD@record:{}@sim:gfx1100': ('AMD', 'DISPATCH_DIRECT DIM_X='),
+}
+
+
+def check_rings(tap):
+    """Rings, command buffers and launches of a program that tells nothing."""
+    for form, (device, launch) in RINGS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, 'rings.cas')
+            done = sim(form.format(path), DOORBELL, 'eval', '--device', device,
+                       'sum(arange(0, 1000) * 2)')
+            shown = run('trace', 'show', path)
+            again = run('trace', 'replay', path)
+        tap.check(f'rings of {form}', expect(done, 0, out='999000') + expect(
+            shown, 0, out=launch) + [
+                'no sample' for _ in [0] if ' sample' not in shown.stdout] +
+                expect(again, 0, out=' 0 differences'))
+
+
 def check_python(tap):
     done = sim('AMD@sim:gfx1100,kfd=1.14', sys.executable, '-c', BY_HANDLE)
     tap.check('python reaches it by any way', expect(done, 0) + [
@@ -390,6 +414,7 @@ def main():
         os.environ['TMPDIR'] = folder
         check_program(tap)
         check_python(tap)
+        check_rings(tap)
         check_doorbell(tap)
         check_containers(tap)
         check_passed_over(tap)

@@ -19,7 +19,8 @@ enum {
 static bell_status
 train(struct bell_context *ctx, int64_t hidden, double *out_loss)
 {
-    static const struct bell_adam_options options = {.lr = 0.05};
+    static const struct bell_adam_options options = {
+        .struct_size = sizeof(options), .lr = 0.05};
     struct bell_tensor *x = bell_randn(ctx, BELL_DIMS(ROWS, IN), BELL_FLOAT32);
     struct bell_tensor *y =
         bell_randint(ctx, 0, CLASSES, BELL_DIMS(ROWS), BELL_INT32);

@@ -10,6 +10,7 @@
 #include "doorbell/files.h"
 #include "doorbell/functions.h"
 #include "doorbell/jit.h"
+#include "doorbell/label.h"
 #include "doorbell/linalg.h"
 #include "doorbell/loader.h"
 #include "doorbell/module.h"

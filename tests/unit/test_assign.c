@@ -173,9 +173,10 @@ test_order(void **state)
 static void
 test_cost(void **state)
 {
-    struct bell_stats before, after;
+    struct bell_stats before = {.struct_size = sizeof(before)},
+                      after = {.struct_size = sizeof(after)};
     struct bell_tensor *cache, *row;
-    struct bell_context_info info;
+    struct bell_context_info info = {.struct_size = sizeof(info)};
     struct bell_context *ctx;
     float got[1024];
     uint32_t k, i;

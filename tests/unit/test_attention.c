@@ -403,7 +403,8 @@ test_values(void **state)
             __builtin_cpu_supports("fma");
 #endif
     for (i = 0; i < ARRAY_LEN(shapes); i++) {
-        struct bell_stats before, after;
+        struct bell_stats before = {.struct_size = sizeof(before)},
+                          after = {.struct_size = sizeof(after)};
         struct bell_tensor *place;
         struct tensors t;
         make(&shapes[i], &t);
@@ -560,7 +561,8 @@ test_gradients(void **state)
     expect_ok(bell_context_create(NULL, &ctx));
     fuses = strncmp(bell_context_device(ctx), "CPU", 3) != 0;
     for (i = 0; i < ARRAY_LEN(shapes); i++) {
-        struct bell_stats before, after;
+        struct bell_stats before = {.struct_size = sizeof(before)},
+                          after = {.struct_size = sizeof(after)};
         struct bell_tensor *g, *out[4];
         struct tensors t;
         make(&shapes[i], &t);

@@ -232,7 +232,7 @@ run_bundle(const struct model *model, const char *device, uint8_t *want[2],
     float *x = malloc(n * sizeof(*x));
     struct hcq_bundle *bundle;
     struct hcq_device *dev;
-    struct hcq_bundle_info info;
+    struct hcq_bundle_info info = {.struct_size = sizeof(info)};
     uint8_t *got;
     int i, again;
 
@@ -428,7 +428,7 @@ check_symbols(struct hcq_bundle *bundle)
 static void
 run_lengths(const char *device, float want[][4 * COLS])
 {
-    struct hcq_bundle_info info;
+    struct hcq_bundle_info info = {.struct_size = sizeof(info)};
     struct hcq_bundle *bundle;
     struct hcq_device *dev;
     float x[COLS], got[4 * COLS];
@@ -705,15 +705,20 @@ make_weights(struct bell_context *ctx, struct training *t)
 static void
 make_training(struct bell_context *ctx, struct training *t)
 {
-    const struct bell_schedule schedule = {.kind = BELL_SCHEDULE_COSINE,
+    const struct bell_schedule schedule = {.struct_size = sizeof(schedule),
+                                           .kind = BELL_SCHEDULE_COSINE,
                                            .n_steps = 6,
                                            .low = 0.1,
                                            .n_warmup = 2,
                                            .warmup_from = 0.5};
-    const struct bell_adam_options adam = {.lr = 0.05, .beta2 = 0.95};
-    const struct bell_sgd_options sgd = {
-        .lr = 0.1, .momentum = 0.9, .dampening = 0.5};
-    const struct bell_group_options group = {.lr = 0.01, .weight_decay = 0.1};
+    const struct bell_adam_options adam = {
+        .struct_size = sizeof(adam), .lr = 0.05, .beta2 = 0.95};
+    const struct bell_sgd_options sgd = {.struct_size = sizeof(sgd),
+                                         .lr = 0.1,
+                                         .momentum = 0.9,
+                                         .dampening = 0.5};
+    const struct bell_group_options group = {
+        .struct_size = sizeof(group), .lr = 0.01, .weight_decay = 0.1};
 
     bell_manual_seed(ctx, 0x123456789ab);
     t->training = true;
@@ -1082,7 +1087,8 @@ test_misuse(void **state)
     struct hcq_device *dev;
     struct hcq_bundle *bundle;
     struct bell_context *ctx;
-    const struct bell_adagrad_options adagrad = {.lr = 0.1, .lr_decay = 0.1};
+    const struct bell_adagrad_options adagrad = {
+        .struct_size = sizeof(adagrad), .lr = 0.1, .lr_decay = 0.1};
     struct training t = {.training = false};
     struct bell_tensor *in[2];
     struct hcq_buffer *buf;

@@ -123,7 +123,7 @@ static void
 test_back(void **state)
 {
     struct bell_conv_options options;
-    struct bell_stats stats;
+    struct bell_stats stats = {.struct_size = sizeof(stats)};
     struct bell_tensor *a, *b, *y;
     int64_t out[2], count, i;
     uint64_t rng = 7;
@@ -186,7 +186,8 @@ test_back(void **state)
 static void
 test_infinite(void **state)
 {
-    struct bell_conv_options options = {.stride = {3, 2}, .padding = {1, 1}};
+    struct bell_conv_options options = {
+        .struct_size = sizeof(options), .stride = {3, 2}, .padding = {1, 1}};
     struct bell_tensor *a, *b, *y, *seed, *grad;
     int64_t i, p, q;
 

@@ -339,7 +339,7 @@ test_several_collected(void **state)
 {
     struct bell_tensor *in[2] = {T(V(1, 2), 2), T(V(3, 4), 2)}, *out[3], *y;
     uint32_t before = n_released, i, j;
-    struct bell_context_info info;
+    struct bell_context_info info = {.struct_size = sizeof(info)};
 
     (void)state;
     custom_several(in, out);
@@ -432,7 +432,7 @@ test_bad_several(void **state)
                                          .release = count_release};
     struct bell_tensor *x = T(V(1, 2, 3), 3), *out[2], *g;
     uint32_t before = n_released;
-    struct bell_context_info info;
+    struct bell_context_info info = {.struct_size = sizeof(info)};
 
     (void)state;
     for (; fault <= MANY_CALL; fault++) {
@@ -471,7 +471,7 @@ test_collection(void **state)
 {
     struct bell_tensor *x = T(V(1, 2), 2), *kept = scaled(x, &two), *y;
     uint32_t before = n_released, i, j;
-    struct bell_context_info info;
+    struct bell_context_info info = {.struct_size = sizeof(info)};
 
     (void)state;
     for (i = 0; i < 200; i++) {
@@ -601,7 +601,7 @@ test_bad_forward(void **state)
         .struct_size = sizeof(desc), .forward = same, .release = count_release};
     uint32_t before = n_released;
     struct bell_tensor *x = T(V(1, 2, 3), 3);
-    struct bell_context_info info;
+    struct bell_context_info info = {.struct_size = sizeof(info)};
     enum fault fault;
 
     (void)state;
@@ -628,7 +628,7 @@ static void
 test_bad_backward(void **state)
 {
     struct bell_tensor *x = T(V(1, 2, 3), 3), *g;
-    struct bell_context_info info;
+    struct bell_context_info info = {.struct_size = sizeof(info)};
     enum fault fault;
 
     (void)state;

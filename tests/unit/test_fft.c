@@ -264,7 +264,8 @@ test_stft(void **state)
     for (i = 0; i < 8 * ARRAY_LEN(rows); i++) {
         const int64_t *r = rows[i / 8];
         int64_t length = r[3] ? r[3] : r[1], hop = r[2] ? r[2] : r[1] / 4;
-        struct bell_stft_options o = {.hop_length = r[2],
+        struct bell_stft_options o = {.struct_size = sizeof(o),
+                                      .hop_length = r[2],
                                       .win_length = r[3],
                                       .not_centered = i & 1,
                                       .normalized = i & 2,
@@ -314,7 +315,7 @@ test_stft(void **state)
 static void
 test_stft_torch(void **state)
 {
-    struct bell_stft_options o = {.hop_length = 2};
+    struct bell_stft_options o = {.struct_size = sizeof(o), .hop_length = 2};
     struct bell_tensor *x = T(V(1, 2, -1, 0.5, 3, -2, 0, 1), 8), *y;
 
     (void)state;
@@ -339,7 +340,7 @@ test_stft_torch(void **state)
 static void
 test_stft_refused(void **state)
 {
-    struct bell_stft_options o = {.win_length = 5};
+    struct bell_stft_options o = {.struct_size = sizeof(o), .win_length = 5};
     struct bell_tensor *x = T(V(1, 2, 3), 3);
 
     (void)state;

@@ -177,7 +177,7 @@ test_load(void **unused)
     struct bell_nn_linear layer;
     struct bell_state saved = {0}, state = {0}, more = {0};
     struct bell_tensor *extra = bell_zeros(ctx, BELL_DIMS(2), BELL_FLOAT32);
-    struct bell_load load;
+    struct bell_load load = {.struct_size = sizeof(load)};
     struct bell_file *file;
     double value = 0, number = 7;
     const int64_t four = 4;
@@ -225,6 +225,11 @@ test_load(void **unused)
                      BELL_OK);
     assert_int_equal(load.n_loaded, 1);
     bell_load_fini(&load);
+    assert_int_equal(load.struct_size, sizeof(load));
+    load.struct_size = 0;
+    expect_load(bell_state_load(&state, file, "net", BELL_LOAD_MISSING, &load),
+                BELL_E_INVALID,
+                (const char *const[]){"the result's struct_size is 0", NULL});
     assert_int_equal(bell_dtype_of(layer.weight), BELL_FLOAT32);
     assert_int_equal(
         bell_item_f64(bell_sum(layer.weight, BELL_NO_DIMS, false), &value),
@@ -291,7 +296,8 @@ take_step(struct bell_context *ctx, const struct net *net,
 static bell_status
 train(const char *path)
 {
-    const struct bell_adam_options options = {.lr = 0.01};
+    const struct bell_adam_options options = {.struct_size = sizeof(options),
+                                              .lr = 0.01};
     struct bell_params params = {0};
     struct bell_state state = {0};
     struct bell_context *ctx;

@@ -55,7 +55,7 @@ input(const int64_t *shape, uint32_t ndim)
 static uint64_t
 n_planned(void)
 {
-    struct bell_stats stats;
+    struct bell_stats stats = {.struct_size = sizeof(stats)};
 
     bell_context_stats(ctx, &stats);
     return stats.n_kernels_planned;
@@ -351,7 +351,8 @@ test_tiles(void **state)
         {"tiles of 64 x 64 of 256 x 6272", BELL_FLOAT32, 256, 14},
         {"matrix tiles of 128 x 64 of 512 x 1568", BELL_BFLOAT16, 512, 7},
     };
-    const struct bell_conv_options options = {.padding = {1, 1}};
+    const struct bell_conv_options options = {.struct_size = sizeof(options),
+                                              .padding = {1, 1}};
     uint32_t mask = log_mask;
     size_t i;
 
@@ -700,7 +701,8 @@ static void
 test_mlp_step(void **state)
 {
     static const int64_t sizes[] = {784, 512, 512, 10};
-    const struct bell_sgd_options options = {.lr = 0.1};
+    const struct bell_sgd_options options = {.struct_size = sizeof(options),
+                                             .lr = 0.1};
     struct bell_tensor *params[6], *x, *loss;
     struct bell_optimizer *opt;
     uint64_t before;
@@ -740,7 +742,8 @@ test_mlp_step(void **state)
 static void
 test_adam(void **state)
 {
-    const struct bell_adam_options options = {.lr = 1e-3};
+    const struct bell_adam_options options = {.struct_size = sizeof(options),
+                                              .lr = 1e-3};
     struct bell_tensor *params[17], *loss;
     struct bell_optimizer *opt;
     struct block p;

@@ -269,7 +269,7 @@ test_numbers(void **state)
     fill(x, y);
     for (d = 0; d < ARRAY_LEN(devices); d++) {
         struct bell_context *ctx = open_context(devices[d]);
-        struct bell_stats stats;
+        struct bell_stats stats = {.struct_size = sizeof(stats)};
 
         in[0] = tensor(ctx, x);
         in[1] = tensor(ctx, y);

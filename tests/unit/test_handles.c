@@ -381,7 +381,7 @@ static void
 test_generations(void **state)
 {
     struct bell_tensor *x, *last = NULL;
-    struct bell_context_info info;
+    struct bell_context_info info = {.struct_size = sizeof(info)};
     uint32_t i;
 
     (void)state;

@@ -239,7 +239,7 @@ test_what_it_says(void **state)
 {
     struct file f = make_file();
     struct hcq_bundle *b = open_file(&f);
-    struct hcq_bundle_info info;
+    struct hcq_bundle_info info = {.struct_size = sizeof(info)};
     const struct hcq_bundle_value *v;
     uint32_t i;
 
@@ -480,7 +480,7 @@ static void
 test_bare(void **state)
 {
     struct file f = make_file();
-    struct hcq_bundle_info info;
+    struct hcq_bundle_info info = {.struct_size = sizeof(info)};
     struct hcq_bundle *b;
     uint32_t got[8], i;
 

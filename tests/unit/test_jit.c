@@ -134,8 +134,10 @@ train_step(struct bell_context *ctx, void *user, struct bell_tensor *const *in,
 static void
 make_net(struct net *net, const char *device, enum optimizer kind)
 {
-    const struct bell_sgd_options sgd = {.lr = 0.05, .momentum = 0.9};
-    const struct bell_adam_options adam = {.lr = 0.01};
+    const struct bell_sgd_options sgd = {
+        .struct_size = sizeof(sgd), .lr = 0.05, .momentum = 0.9};
+    const struct bell_adam_options adam = {.struct_size = sizeof(adam),
+                                           .lr = 0.01};
     uint32_t i;
 
     memset(net, 0, sizeof(*net));
@@ -221,7 +223,7 @@ static void
 test_training(void **state)
 {
     struct net plain, jitted, mixed;
-    struct bell_jit_info info;
+    struct bell_jit_info info = {.struct_size = sizeof(info)};
     uint32_t k, kind, step, i;
 
     (void)state;
@@ -324,7 +326,8 @@ static void
 run_decoder(const char *device, fn_type *fn)
 {
     struct bell_tensor *x[2], *place, *y[2];
-    struct bell_stats early = {0}, stats;
+    struct bell_stats early = {.struct_size = sizeof(early)},
+                      stats = {.struct_size = sizeof(stats)};
     struct bell_context *ctx[2];
     struct decoder d[2];
     int t, i;
@@ -406,7 +409,7 @@ test_swap(void **state)
 {
     struct bell_tensor *x, *out[4], *kept;
     struct bell_context *ctx;
-    struct bell_jit_info info;
+    struct bell_jit_info info = {.struct_size = sizeof(info)};
     struct pair p = {0};
     struct bell_jit *jit;
     float a = 0, b = 10, old;
@@ -593,10 +596,11 @@ change(struct bell_context *ctx, void *user, struct bell_tensor *const *in,
 static void
 test_in_place(void **state)
 {
-    struct bell_context_info before, after;
+    struct bell_context_info before = {.struct_size = sizeof(before)},
+                             after = {.struct_size = sizeof(after)};
     struct bell_tensor *x, *out[2], *alias, *made;
     struct bell_context *ctx;
-    struct bell_jit_info info;
+    struct bell_jit_info info = {.struct_size = sizeof(info)};
     struct pair p = {0};
     struct bell_jit *jit;
     uint32_t k, i;
@@ -773,7 +777,8 @@ test_function_misuse(void **state)
         {LEAVES_GRADIENT, "leaves a gradient"},
     };
     struct bell_context *ctx = open_device("CPU");
-    struct bell_context_info before, after;
+    struct bell_context_info before = {.struct_size = sizeof(before)},
+                             after = {.struct_size = sizeof(after)};
     struct misuser m = {0};
     struct bell_tensor *x, *y;
     uint32_t i;
@@ -906,7 +911,7 @@ static void
 test_settings(void **state)
 {
     struct bell_context *ctx = open_device("CPU");
-    struct bell_jit_info info;
+    struct bell_jit_info info = {.struct_size = sizeof(info)};
     struct bell_tensor *x, *y;
     struct bell_jit *jit;
 
@@ -932,8 +937,9 @@ test_settings(void **state)
 static void
 test_flat(void **state)
 {
-    struct bell_context_info early, late;
-    struct bell_jit_info info;
+    struct bell_context_info early = {.struct_size = sizeof(early)},
+                             late = {.struct_size = sizeof(late)};
+    struct bell_jit_info info = {.struct_size = sizeof(info)};
     struct net net;
     uint32_t i;
 
@@ -1119,7 +1125,7 @@ test_recurring(void **state)
     float x[2][96], rows[2][48];
     struct bell_tensor *tx, *trows;
     struct bell_context *one, *many;
-    struct bell_stats stats;
+    struct bell_stats stats = {.struct_size = sizeof(stats)};
     size_t d, k;
     int64_t i;
 
@@ -1166,7 +1172,7 @@ test_recurring_shared(void **state)
     static float memory[2][1024 + 16] __attribute__((aligned(64)));
     struct bell_context *c[2];
     struct bell_tensor *a, *b, *s, *v;
-    struct bell_stats stats;
+    struct bell_stats stats = {.struct_size = sizeof(stats)};
     float copy[1024];
     int64_t i;
     int k;

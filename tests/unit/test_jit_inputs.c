@@ -620,7 +620,8 @@ give(struct world *w, enum feeding feeding, const struct row *row)
     if (row->given == GIVEN_OUTSIDE)
         w->in[0] = w->q;
     if (row->given == GIVEN_MINE) {
-        const struct bell_sgd_options sgd = {.lr = 0.5};
+        const struct bell_sgd_options sgd = {.struct_size = sizeof(sgd),
+                                             .lr = 0.5};
         if (w->call == 0) {
             w->in[2] = bell_requires_grad(w->in[0], true);
             expect_ok(bell_sgd_create(w->in, 1, &sgd, &w->mine));
@@ -717,7 +718,8 @@ static void
 open_world(struct world *w, struct bell_context *ctx)
 {
     static const float p[N] = {0.5f, -1, 2, 0.25f}, q[N] = {3, 2, -1, 0.5f};
-    const struct bell_sgd_options sgd = {.lr = 0.25, .momentum = 0.5};
+    const struct bell_sgd_options sgd = {
+        .struct_size = sizeof(sgd), .lr = 0.25, .momentum = 0.5};
     struct bell_jit_desc desc = {sizeof(desc), "inner", bump, w, 2, 1};
 
     memset(w, 0, sizeof(*w));
@@ -771,7 +773,8 @@ cut_all(struct world *w)
 static void
 expect_refused(struct world *w, struct bell_jit *jit, struct bell_context *ctx)
 {
-    struct bell_context_info before, after;
+    struct bell_context_info before = {.struct_size = sizeof(before)},
+                             after = {.struct_size = sizeof(after)};
     struct world plain;
     bell_status status;
 
@@ -803,7 +806,7 @@ run_row(struct bell_context *const ctx[2], const struct row *row,
 {
     struct bell_jit_desc desc = {sizeof(desc), row->name, row->fn,
                                  NULL,         2,         row->n_out};
-    struct bell_jit_info info;
+    struct bell_jit_info info = {.struct_size = sizeof(info)};
     struct world plain, jitted;
     struct bell_jit *jit;
     bell_status status = BELL_OK;

@@ -97,7 +97,7 @@ static const char *const devices[] = {
 static void
 test_found(void **state)
 {
-    struct bell_stats stats;
+    struct bell_stats stats = {.struct_size = sizeof(stats)};
     size_t i;
 
     (void)state;
@@ -223,7 +223,7 @@ test_spoilt(void **state)
 {
     static void (*const changes[])(struct cache_entry *) = {
         cut_file, cut_head, spoil_name, spoil_elf};
-    struct bell_stats stats;
+    struct bell_stats stats = {.struct_size = sizeof(stats)};
     size_t i, c;
 
     (void)state;
@@ -248,7 +248,7 @@ test_spoilt(void **state)
 static void
 test_fork(void **state)
 {
-    struct bell_stats stats;
+    struct bell_stats stats = {.struct_size = sizeof(stats)};
     pid_t pid;
     int how;
 
@@ -268,7 +268,7 @@ test_fork(void **state)
 static void
 test_no_memory(void **state)
 {
-    struct bell_stats stats;
+    struct bell_stats stats = {.struct_size = sizeof(stats)};
     uint64_t n, total;
     unsigned warm;
 

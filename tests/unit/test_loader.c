@@ -124,7 +124,7 @@ test_in_order(void **state)
 {
     int64_t items[MAX_ITEMS], n, i, epoch, place;
     struct bell_loader_desc desc = describe(10, 4);
-    struct bell_loader_info info;
+    struct bell_loader_info info = {.struct_size = sizeof(info)};
     uint32_t k, drop;
 
     (void)state;
@@ -246,7 +246,7 @@ test_seek(void **state)
     struct bell_context *ctx = open_device("CPU");
     struct bell_loader_desc desc = describe(100, 8);
     int64_t order[3][MAX_ITEMS], items[MAX_ITEMS], n, i;
-    struct bell_loader_info info;
+    struct bell_loader_info info = {.struct_size = sizeof(info)};
     struct bell_loader *loader;
 
     (void)state;

@@ -241,7 +241,7 @@ make_objects(struct misuse *m)
                                       .n_items = 4,
                                       .n_batch = 2};
     struct bell_jit_desc jit = {sizeof(jit), "same", same, NULL, 1, 1};
-    struct bell_sgd_options sgd = {.lr = 0.1};
+    struct bell_sgd_options sgd = {.struct_size = sizeof(sgd), .lr = 0.1};
     struct bell_tensor *w = bell_keep_forever(bell_requires_grad(
         bell_contiguous(bell_ones(m->ctx, BELL_DIMS(3), BELL_FLOAT32)), true));
 
@@ -510,8 +510,8 @@ test_optimisers(void **state)
     struct bell_tensor *w = bell_requires_grad(
         bell_contiguous(bell_ones(ctx, BELL_DIMS(3), BELL_FLOAT32)), true);
     struct bell_tensor *ints = bell_ones(ctx, BELL_DIMS(3), BELL_INT32);
-    struct bell_sgd_options sgd = {.lr = 0.1};
-    struct bell_adam_options adam = {.lr = -1};
+    struct bell_sgd_options sgd = {.struct_size = sizeof(sgd), .lr = 0.1};
+    struct bell_adam_options adam = {.struct_size = sizeof(adam), .lr = -1};
     struct bell_optimizer *opt = (struct bell_optimizer *)&ctx;
 
     (void)state;
@@ -570,7 +570,7 @@ test_jits(void **state)
     struct bell_tensor *x = bell_ones(ctx, BELL_DIMS(2), BELL_FLOAT32), *y;
     struct bell_jit *jit = (struct bell_jit *)&ctx;
     struct bell_jit_desc desc = {sizeof(desc), "twice", twice, NULL, 1, 1};
-    struct bell_jit_info info;
+    struct bell_jit_info info = {.struct_size = sizeof(info)};
 
     (void)state;
     expect_failure(bell_jit_create(NULL, &desc, &jit), "the context is NULL");

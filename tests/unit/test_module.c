@@ -165,7 +165,7 @@ test_freezing(void **state)
                      BELL_OK);
     assert_int_equal(bell_params_add_state(&params, &list), BELL_OK);
     assert_int_equal(bell_sgd_create(params.tensors, params.n,
-                                     &(struct bell_sgd_options){.lr = 0.1},
+                                     &BELL_OPTIONS(bell_sgd_options, .lr = 0.1),
                                      &opt),
                      BELL_OK);
     assert_int_equal(bell_state_requires_grad(&list, "net.up", false), BELL_OK);

@@ -55,7 +55,7 @@ static bell_status
 init_conv1d(union any_layer *l)
 {
     const struct bell_conv_options o = {
-        .stride = {2}, .padding = {1}, .groups = 2};
+        .struct_size = sizeof(o), .stride = {2}, .padding = {1}, .groups = 2};
 
     return bell_nn_conv1d_init(ctx, 2, 4, 3, &o, true, &l->conv);
 }
@@ -69,7 +69,8 @@ run_conv1d(union any_layer *l, struct bell_tensor *x)
 static bell_status
 init_transpose2d(union any_layer *l)
 {
-    const struct bell_conv_options o = {.stride = {2, 2},
+    const struct bell_conv_options o = {.struct_size = sizeof(o),
+                                        .stride = {2, 2},
                                         .padding = {1, 1},
                                         .groups = 2,
                                         .output_padding = {1, 1}};
@@ -86,8 +87,10 @@ run_transpose2d(union any_layer *l, struct bell_tensor *x)
 static bell_status
 init_conv3d(union any_layer *l)
 {
-    const struct bell_conv_options o = {
-        .stride = {2, 1, 1}, .padding = {1, 0, 1}, .groups = 2};
+    const struct bell_conv_options o = {.struct_size = sizeof(o),
+                                        .stride = {2, 1, 1},
+                                        .padding = {1, 0, 1},
+                                        .groups = 2};
 
     return bell_nn_conv3d_init(ctx, 2, 4, (const int64_t[]){3, 2, 1}, &o, true,
                                &l->conv);
@@ -102,8 +105,11 @@ run_conv3d(union any_layer *l, struct bell_tensor *x)
 static bell_status
 init_transpose1d(union any_layer *l)
 {
-    const struct bell_conv_options o = {
-        .stride = {3}, .padding = {1}, .dilation = {2}, .output_padding = {1}};
+    const struct bell_conv_options o = {.struct_size = sizeof(o),
+                                        .stride = {3},
+                                        .padding = {1},
+                                        .dilation = {2},
+                                        .output_padding = {1}};
 
     return bell_nn_conv_transpose1d_init(ctx, 3, 2, 4, &o, false, &l->conv);
 }
@@ -117,8 +123,10 @@ run_transpose1d(union any_layer *l, struct bell_tensor *x)
 static bell_status
 init_transpose3d(union any_layer *l)
 {
-    const struct bell_conv_options o = {
-        .stride = {1, 2, 2}, .padding = {0, 1, 0}, .groups = 2};
+    const struct bell_conv_options o = {.struct_size = sizeof(o),
+                                        .stride = {1, 2, 2},
+                                        .padding = {0, 1, 0},
+                                        .groups = 2};
 
     return bell_nn_conv_transpose3d_init(ctx, 2, 4, (const int64_t[]){1, 3, 2},
                                          &o, true, &l->conv);
@@ -243,7 +251,8 @@ run_gru(union any_layer *l, struct bell_tensor *x)
 static bell_status
 init_lstm(union any_layer *l)
 {
-    const struct bell_nn_rnn_options o = {.in = 3, .hidden = 2};
+    const struct bell_nn_rnn_options o = {
+        .struct_size = sizeof(o), .in = 3, .hidden = 2};
 
     return bell_nn_lstm_init(ctx, &o, &l->rnn);
 }
@@ -251,7 +260,8 @@ init_lstm(union any_layer *l)
 static bell_status
 init_lstm_both(union any_layer *l)
 {
-    const struct bell_nn_rnn_options o = {.in = 2,
+    const struct bell_nn_rnn_options o = {.struct_size = sizeof(o),
+                                          .in = 2,
                                           .hidden = 2,
                                           .n_layers = 2,
                                           .is_bidirectional = true,
@@ -263,8 +273,11 @@ init_lstm_both(union any_layer *l)
 static bell_status
 init_gru(union any_layer *l)
 {
-    const struct bell_nn_rnn_options o = {
-        .in = 3, .hidden = 2, .n_layers = 2, .without_bias = true};
+    const struct bell_nn_rnn_options o = {.struct_size = sizeof(o),
+                                          .in = 3,
+                                          .hidden = 2,
+                                          .n_layers = 2,
+                                          .without_bias = true};
 
     return bell_nn_gru_init(ctx, &o, &l->rnn);
 }
@@ -272,7 +285,8 @@ init_gru(union any_layer *l)
 static bell_status
 init_gru_long(union any_layer *l)
 {
-    const struct bell_nn_rnn_options o = {.in = 1, .hidden = 1};
+    const struct bell_nn_rnn_options o = {
+        .struct_size = sizeof(o), .in = 1, .hidden = 1};
 
     return bell_nn_gru_init(ctx, &o, &l->rnn);
 }
@@ -280,7 +294,8 @@ init_gru_long(union any_layer *l)
 static bell_status
 init_attention(union any_layer *l)
 {
-    const struct bell_nn_attention_options o = {.size = 4, .n_heads = 2};
+    const struct bell_nn_attention_options o = {
+        .struct_size = sizeof(o), .size = 4, .n_heads = 2};
 
     return bell_nn_attention_init(ctx, &o, &l->attention);
 }
@@ -294,7 +309,8 @@ run_attention(union any_layer *l, struct bell_tensor *x)
 static bell_status
 init_causal(union any_layer *l)
 {
-    const struct bell_nn_attention_options o = {.size = 6, .n_heads = 3};
+    const struct bell_nn_attention_options o = {
+        .struct_size = sizeof(o), .size = 6, .n_heads = 3};
 
     return bell_nn_attention_init(ctx, &o, &l->attention);
 }
@@ -308,8 +324,11 @@ run_causal(union any_layer *l, struct bell_tensor *x)
 static bell_status
 init_transformer(union any_layer *l)
 {
-    const struct bell_nn_transformer_options o = {
-        .size = 4, .n_heads = 2, .hidden = 8, .is_relu = true};
+    const struct bell_nn_transformer_options o = {.struct_size = sizeof(o),
+                                                  .size = 4,
+                                                  .n_heads = 2,
+                                                  .hidden = 8,
+                                                  .is_relu = true};
 
     return bell_nn_transformer_init(ctx, &o, &l->transformer);
 }
@@ -323,8 +342,11 @@ run_transformer(union any_layer *l, struct bell_tensor *x)
 static bell_status
 init_norm_first(union any_layer *l)
 {
-    const struct bell_nn_transformer_options o = {
-        .size = 4, .n_heads = 2, .hidden = 6, .is_norm_first = true};
+    const struct bell_nn_transformer_options o = {.struct_size = sizeof(o),
+                                                  .size = 4,
+                                                  .n_heads = 2,
+                                                  .hidden = 6,
+                                                  .is_norm_first = true};
 
     return bell_nn_transformer_init(ctx, &o, &l->transformer);
 }
@@ -472,7 +494,8 @@ check_layer(const struct layer_row *row, const struct torch_layer *torch)
 {
     struct bell_params params = {0};
     struct bell_tensor *x, *y, *sum;
-    struct bell_context_info before, after;
+    struct bell_context_info before = {.struct_size = sizeof(before)},
+                             after = {.struct_size = sizeof(after)};
     const double *at = torch->values;
     union any_layer layer;
     uint32_t i;
@@ -527,8 +550,11 @@ static void
 test_cache(void **state)
 {
     static const int64_t parts[] = {3, 1, 1, 2};
-    const struct bell_nn_transformer_options o = {
-        .size = 8, .n_heads = 4, .n_kv_heads = 2, .is_norm_first = true};
+    const struct bell_nn_transformer_options o = {.struct_size = sizeof(o),
+                                                  .size = 8,
+                                                  .n_heads = 4,
+                                                  .n_kv_heads = 2,
+                                                  .is_norm_first = true};
     struct bell_tensor *x = wave(BELL_DIMS(2, 7, 8), 1, 0.5, 0.91), *y, *part;
     struct bell_nn_kv_cache cache;
     struct bell_nn_transformer block;
@@ -569,9 +595,13 @@ test_cache(void **state)
 static void
 test_defaults(void **state)
 {
-    const struct bell_nn_rnn_options two = {
-        .in = 3, .hidden = 4, .n_layers = 2, .is_bidirectional = true};
-    const struct bell_nn_attention_options heads = {.size = 8, .n_heads = 2};
+    const struct bell_nn_rnn_options two = {.struct_size = sizeof(two),
+                                            .in = 3,
+                                            .hidden = 4,
+                                            .n_layers = 2,
+                                            .is_bidirectional = true};
+    const struct bell_nn_attention_options heads = {
+        .struct_size = sizeof(heads), .size = 8, .n_heads = 2};
     struct bell_state list = {0};
     struct bell_nn_attention attention;
     struct bell_nn_rnn lstm;
@@ -606,8 +636,10 @@ static void
 test_refused(void **state)
 {
     struct bell_tensor *x = wave(BELL_DIMS(2, 3), 1, 0, 1), *c;
-    struct bell_nn_rnn_options o = {.in = 3, .hidden = 2, .n_layers = 9};
-    struct bell_nn_attention_options heads = {.size = 6, .n_heads = 4};
+    struct bell_nn_rnn_options o = {
+        .struct_size = sizeof(o), .in = 3, .hidden = 2, .n_layers = 9};
+    struct bell_nn_attention_options heads = {
+        .struct_size = sizeof(heads), .size = 6, .n_heads = 4};
     struct bell_nn_instance_norm instance;
     struct bell_nn_group_norm group;
     struct bell_nn_cell cell;
@@ -653,8 +685,10 @@ test_refused(void **state)
 static void
 test_no_memory(void **state)
 {
-    const struct bell_nn_transformer_options o = {.size = 4, .n_heads = 2};
-    const struct bell_nn_rnn_options rnn_options = {.in = 2, .hidden = 2};
+    const struct bell_nn_transformer_options o = {
+        .struct_size = sizeof(o), .size = 4, .n_heads = 2};
+    const struct bell_nn_rnn_options rnn_options = {
+        .struct_size = sizeof(rnn_options), .in = 2, .hidden = 2};
     struct bell_tensor *x = wave(BELL_DIMS(2, 3, 4), 1, 0, 1), *y;
     struct bell_tensor *steps = wave(BELL_DIMS(3, 1, 2), 1, 0, 1);
     struct bell_nn_transformer block;

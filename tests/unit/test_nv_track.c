@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -212,6 +213,40 @@ test_sample(void **state)
     put(RING_LEN - 1);
     look(track);
     assert_int_equal(seen.n_calls, 1);
+    nv_track_destroy(track);
+}
+
+/* A program unmaps its memory past all that is seen of it: what is left is told,
+ * and nothing is read that is not there. */
+static void
+test_gone(void **state)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const uint64_t va = RING_VA + 0x100000;
+    struct nv_track *track = begin();
+    uint8_t *memory = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    (void)state;
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    map_for_cpu(track, 7, 77, 0, memory, 2 * page);
+    map_for_gpu(track, 77, 0, va, 2 * page, 0);
+    card.ring[0] = entry(va, 4);
+    card.ring[1] = entry(va + page - 8, 4);
+    card.ring[2] = entry(va, 4);
+    put(1);
+    look(track);
+    assert_int_equal(seen.n, 3);
+    check_region(2, KIO_REGION_PUSH, memory, va, 16);
+    assert_int_equal(munmap(memory + page, page), 0);
+    put(3);
+    look(track);
+    assert_int_equal(seen.n, 1 + 2 + 1);
+    check_region(3, KIO_REGION_PUSH, memory, va, 16);
+    assert_int_equal(munmap(memory, page), 0);
+    put(1);
+    look(track);
+    assert_int_equal(seen.n, 1 + 6);
     nv_track_destroy(track);
 }
 
@@ -579,6 +614,7 @@ main(void)
         cmocka_unit_test(test_files),
         cmocka_unit_test(test_uvm),
         cmocka_unit_test(test_overlaps),
+        cmocka_unit_test(test_gone),
         cmocka_unit_test(test_no_memory),
     };
 

@@ -92,7 +92,8 @@ static struct bell_tensor *
 call_from_another(struct bell_context *ctx, void *user,
                   struct bell_tensor *const *in, uint32_t n_in)
 {
-    struct bell_context_info before, after;
+    struct bell_context_info before = {.struct_size = sizeof(before)},
+                             after = {.struct_size = sizeof(after)};
     struct holder *h = user;
     pthread_t thread;
 
@@ -136,7 +137,7 @@ test_every_call(void **state)
                                             .n_fields = 1,
                                             .n_items = 4,
                                             .n_batch = 2};
-    const struct bell_sgd_options sgd = {.lr = 0.1};
+    const struct bell_sgd_options sgd = {.struct_size = sizeof(sgd), .lr = 0.1};
     struct holder *h = calloc(1, sizeof(*h));
     const struct bell_custom_desc desc = {.struct_size = sizeof(desc),
                                           .forward = call_from_another,
@@ -266,7 +267,8 @@ static void
 run_rivals(const char *device, int n_rounds)
 {
     struct rivals r = {.n_rounds = n_rounds};
-    struct bell_context_info before, after;
+    struct bell_context_info before = {.struct_size = sizeof(before)},
+                             after = {.struct_size = sizeof(after)};
     struct bell_tensor *t;
     void *ended;
     pthread_t threads[2];

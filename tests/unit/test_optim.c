@@ -94,9 +94,13 @@ expect_params(const char *name, const struct trial *t, const double *want,
 
 /* ---- PyTorch's ---- */
 
-static const struct bell_sgd_options sgd = {
-    .lr = 0.05, .momentum = 0.9, .nesterov = true, .weight_decay = 0.01};
-static const struct bell_adam_options adamw = {.lr = 0.1, .weight_decay = 0.05};
+static const struct bell_sgd_options sgd = {.struct_size = sizeof(sgd),
+                                            .lr = 0.05,
+                                            .momentum = 0.9,
+                                            .nesterov = true,
+                                            .weight_decay = 0.01};
+static const struct bell_adam_options adamw = {
+    .struct_size = sizeof(adamw), .lr = 0.1, .weight_decay = 0.05};
 
 static bell_status
 make_sgd(const struct trial *t, struct bell_optimizer **out)
@@ -107,8 +111,11 @@ make_sgd(const struct trial *t, struct bell_optimizer **out)
 static bell_status
 make_dampened(const struct trial *t, struct bell_optimizer **out)
 {
-    static const struct bell_sgd_options options = {
-        .lr = 0.05, .momentum = 0.8, .dampening = 0.3};
+    static const struct bell_sgd_options options = {.struct_size =
+                                                        sizeof(options),
+                                                    .lr = 0.05,
+                                                    .momentum = 0.8,
+                                                    .dampening = 0.3};
 
     return bell_sgd_create(BELL_TENSORS(t->a, t->b), &options, out);
 }
@@ -116,7 +123,9 @@ make_dampened(const struct trial *t, struct bell_optimizer **out)
 static bell_status
 make_adam(const struct trial *t, struct bell_optimizer **out)
 {
-    static const struct bell_adam_options options = {.lr = 0.1,
+    static const struct bell_adam_options options = {.struct_size =
+                                                         sizeof(options),
+                                                     .lr = 0.1,
                                                      .beta1 = 0.8,
                                                      .beta2 = 0.95,
                                                      .eps = 1e-3,
@@ -134,7 +143,9 @@ make_adamw(const struct trial *t, struct bell_optimizer **out)
 static bell_status
 make_rmsprop(const struct trial *t, struct bell_optimizer **out)
 {
-    static const struct bell_rmsprop_options options = {.lr = 0.01,
+    static const struct bell_rmsprop_options options = {.struct_size =
+                                                            sizeof(options),
+                                                        .lr = 0.01,
                                                         .alpha = 0.9,
                                                         .eps = 1e-3,
                                                         .weight_decay = 0.03,
@@ -147,8 +158,12 @@ make_rmsprop(const struct trial *t, struct bell_optimizer **out)
 static bell_status
 make_adagrad(const struct trial *t, struct bell_optimizer **out)
 {
-    static const struct bell_adagrad_options options = {
-        .lr = 0.1, .lr_decay = 0.2, .weight_decay = 0.01, .initial_value = 0.3};
+    static const struct bell_adagrad_options options = {.struct_size =
+                                                            sizeof(options),
+                                                        .lr = 0.1,
+                                                        .lr_decay = 0.2,
+                                                        .weight_decay = 0.01,
+                                                        .initial_value = 0.3};
 
     return bell_adagrad_create(BELL_TENSORS(t->a, t->b), &options, out);
 }
@@ -156,8 +171,8 @@ make_adagrad(const struct trial *t, struct bell_optimizer **out)
 static bell_status
 make_groups(const struct trial *t, struct bell_optimizer **out)
 {
-    static const struct bell_group_options options = {.lr = 0.02,
-                                                      .weight_decay = 0.5};
+    static const struct bell_group_options options = {
+        .struct_size = sizeof(options), .lr = 0.02, .weight_decay = 0.5};
     bell_status status = bell_adamw_create(&t->a, 1, &adamw, out);
 
     if (status != BELL_OK)
@@ -194,8 +209,10 @@ make_scheduled(const struct trial *t, const struct bell_schedule *schedule,
 static bell_status
 make_step(const struct trial *t, struct bell_optimizer **out)
 {
-    const struct bell_schedule schedule = {
-        .kind = BELL_SCHEDULE_STEP, .n_steps = 2, .gamma = 0.5};
+    const struct bell_schedule schedule = {.struct_size = sizeof(schedule),
+                                           .kind = BELL_SCHEDULE_STEP,
+                                           .n_steps = 2,
+                                           .gamma = 0.5};
 
     return make_scheduled(t, &schedule, out);
 }
@@ -203,8 +220,10 @@ make_step(const struct trial *t, struct bell_optimizer **out)
 static bell_status
 make_cosine(const struct trial *t, struct bell_optimizer **out)
 {
-    const struct bell_schedule schedule = {
-        .kind = BELL_SCHEDULE_COSINE, .n_steps = 5, .low = 0.1};
+    const struct bell_schedule schedule = {.struct_size = sizeof(schedule),
+                                           .kind = BELL_SCHEDULE_COSINE,
+                                           .n_steps = 5,
+                                           .low = 0.1};
 
     return make_scheduled(t, &schedule, out);
 }
@@ -212,7 +231,8 @@ make_cosine(const struct trial *t, struct bell_optimizer **out)
 static bell_status
 make_one_cycle(const struct trial *t, struct bell_optimizer **out)
 {
-    const struct bell_schedule schedule = {.kind = BELL_SCHEDULE_ONE_CYCLE,
+    const struct bell_schedule schedule = {.struct_size = sizeof(schedule),
+                                           .kind = BELL_SCHEDULE_ONE_CYCLE,
                                            .n_steps = 8};
 
     return make_scheduled(t, &schedule, out);
@@ -221,7 +241,8 @@ make_one_cycle(const struct trial *t, struct bell_optimizer **out)
 static bell_status
 make_warm_up(const struct trial *t, struct bell_optimizer **out)
 {
-    const struct bell_schedule schedule = {.kind = BELL_SCHEDULE_COSINE,
+    const struct bell_schedule schedule = {.struct_size = sizeof(schedule),
+                                           .kind = BELL_SCHEDULE_COSINE,
                                            .n_steps = 3,
                                            .low = 0.1,
                                            .n_warmup = 3,
@@ -417,12 +438,19 @@ check_loops(const char *name, struct trial *t, void (*formula)(struct plain *),
 static void
 test_loops(void **state)
 {
-    const struct bell_adam_options lamb = {
-        .lr = 0.05, .beta2 = 0.99, .weight_decay = 0.1};
-    const struct bell_lars_options lars = {
-        .lr = 0.05, .momentum = 0.9, .weight_decay = 0.1, .trust = 0.02};
-    const struct bell_muon_options muon = {
-        .lr = 0.02, .momentum = 0.9, .weight_decay = 0.1};
+    const struct bell_adam_options lamb = {.struct_size = sizeof(lamb),
+                                           .lr = 0.05,
+                                           .beta2 = 0.99,
+                                           .weight_decay = 0.1};
+    const struct bell_lars_options lars = {.struct_size = sizeof(lars),
+                                           .lr = 0.05,
+                                           .momentum = 0.9,
+                                           .weight_decay = 0.1,
+                                           .trust = 0.02};
+    const struct bell_muon_options muon = {.struct_size = sizeof(muon),
+                                           .lr = 0.02,
+                                           .momentum = 0.9,
+                                           .weight_decay = 0.1};
     struct trial t;
     int i;
 
@@ -468,7 +496,8 @@ static void
 test_scaler(void **state)
 {
     static const double scales[N_STEPS] = {1024, 2048, 1024, 1024, 2048, 1024};
-    const struct bell_scaler_options options = {.scale = 1024, .interval = 2};
+    const struct bell_scaler_options options = {
+        .struct_size = sizeof(options), .scale = 1024, .interval = 2};
     struct bell_state list = {0};
     struct trial t, plain;
     double want[10];
@@ -508,16 +537,18 @@ test_scaler(void **state)
 static void
 test_rates(void **state)
 {
-    const struct bell_schedule cosine = {.kind = BELL_SCHEDULE_COSINE,
+    const struct bell_schedule cosine = {.struct_size = sizeof(cosine),
+                                         .kind = BELL_SCHEDULE_COSINE,
                                          .n_steps = 4};
-    struct bell_schedule bad = {.kind = BELL_SCHEDULE_STEP};
+    struct bell_schedule bad = {.struct_size = sizeof(bad),
+                                .kind = BELL_SCHEDULE_STEP};
     double before[6];
     struct trial t;
 
     (void)state;
     make_params(&t, BELL_FLOAT64);
     assert_int_equal(bell_adam_create(BELL_TENSORS(t.a),
-                                      &(struct bell_adam_options){.lr = 0},
+                                      &BELL_OPTIONS(bell_adam_options, .lr = 0),
                                       &t.opt),
                      BELL_OK);
     assert_true(bell_optimizer_lr(t.opt) == 0);
@@ -527,7 +558,7 @@ test_rates(void **state)
            before[5]);
     assert_int_equal(
         bell_optimizer_add_group(t.opt, &t.b, 1,
-                                 &(struct bell_group_options){.lr = 0.5}),
+                                 &BELL_OPTIONS(bell_group_options, .lr = 0.5)),
         BELL_OK);
     bell_optimizer_set_group_lr(t.opt, 1, 0.25);
     bell_optimizer_set_group_lr(t.opt, 2, 9);
@@ -544,13 +575,15 @@ test_rates(void **state)
     assert_true(bell_optimizer_next_lr(t.opt, 0) == 2);
     EXPECT_STATUS(bell_optimizer_set_schedule(t.opt, &bad),
                   "bell_optimizer_set_schedule: 0 steps, 0 of warm-up");
-    bad = (struct bell_schedule){.kind = (enum bell_schedule_kind)9};
+    bad = BELL_OPTIONS(bell_schedule, .kind = (enum bell_schedule_kind)9);
     EXPECT_STATUS(bell_optimizer_set_schedule(t.opt, &bad),
                   "bell_optimizer_set_schedule: kind is 9");
     EXPECT_STATUS(bell_optimizer_set_clip(t.opt, -1, 0),
                   "bell_optimizer_set_clip: max_norm is -1");
-    EXPECT_STATUS(bell_optimizer_add_group(t.opt, &t.b, 1,
-                                           &(struct bell_group_options){0}),
+    EXPECT_STATUS(bell_optimizer_add_group(
+                      t.opt, &t.b, 1,
+                      &(struct bell_group_options){
+                          .struct_size = sizeof(struct bell_group_options)}),
                   "bell_optimizer_add_group: parameter 0 is there twice");
     free_trial(&t);
 }
@@ -652,7 +685,8 @@ test_states(void **state)
 static void
 test_misuse(void **state)
 {
-    const struct bell_muon_options muon = {.lr = 1};
+    const struct bell_muon_options muon = {.struct_size = sizeof(muon),
+                                           .lr = 1};
     struct trial t;
 
     (void)state;
@@ -693,7 +727,7 @@ static void
 test_jit(void **state)
 {
     struct bell_jit_desc desc = {sizeof(desc), "step", jit_step, NULL, 1, 1};
-    struct bell_jit_info info;
+    struct bell_jit_info info = {.struct_size = sizeof(info)};
     struct bell_tensor *loss, *factor;
     struct bell_jit *jit;
     struct trial t;

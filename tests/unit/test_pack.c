@@ -28,7 +28,7 @@ static uint32_t noise;
 static uint64_t
 n_launches(void)
 {
-    struct bell_stats stats;
+    struct bell_stats stats = {.struct_size = sizeof(stats)};
 
     bell_context_stats(ctx, &stats);
     return stats.n_launches;
@@ -253,7 +253,8 @@ packs(void **state)
 static double
 train(bool with_packs)
 {
-    const struct bell_adam_options options = {.lr = 0.01};
+    const struct bell_adam_options options = {.struct_size = sizeof(options),
+                                              .lr = 0.01};
     struct bell_tensor *params[4], *x, *loss;
     struct bell_optimizer *opt;
     double last = 0;

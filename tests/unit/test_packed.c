@@ -157,7 +157,7 @@ test_stays_packed(void **state)
 {
     struct fixture *f = *state;
     struct bell_jit *jit = make_jit(f);
-    struct bell_jit_info info;
+    struct bell_jit_info info = {.struct_size = sizeof(info)};
 
     expect_product(f, jit, 1);
     expect_product(f, jit, 1);
@@ -176,7 +176,7 @@ test_assigned(void **state)
 {
     struct fixture *f = *state;
     struct bell_jit *jit = make_jit(f);
-    struct bell_jit_info info;
+    struct bell_jit_info info = {.struct_size = sizeof(info)};
 
     expect_product(f, jit, 1);
     bell_assign(f->w, bell_mul(f->w, bell_scalar(f->ctx, 2)));
@@ -208,7 +208,7 @@ test_requires_grad(void **state)
 {
     struct fixture *f = *state;
     struct bell_jit *jit = make_jit(f);
-    struct bell_jit_info info;
+    struct bell_jit_info info = {.struct_size = sizeof(info)};
 
     expect_product(f, jit, 1);
     bell_requires_grad(f->w, true);

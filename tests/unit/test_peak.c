@@ -111,7 +111,8 @@ conv(struct bell_tensor *x, int64_t in, int64_t out, int64_t size)
 static struct bell_tensor *
 digits(void)
 {
-    static const struct bell_pool_options pairs = {.kernel = {2, 2}};
+    static const struct bell_pool_options pairs = {.struct_size = sizeof(pairs),
+                                                   .kernel = {2, 2}};
     struct bell_tensor *x = INPUT(BELL_FLOAT32, BATCH, 1, 28, 28);
     struct bell_tensor *y = INPUT(BELL_INT32, BATCH);
 
@@ -125,10 +126,11 @@ static void
 check_step(const char *device, const char *what,
            struct bell_tensor *(*build)(void))
 {
-    static const struct bell_adam_options options = {.lr = 1e-3};
+    static const struct bell_adam_options options = {
+        .struct_size = sizeof(options), .lr = 1e-3};
     struct bell_optimizer *opt;
     struct bell_tensor *loss;
-    struct bell_stats stats;
+    struct bell_stats stats = {.struct_size = sizeof(stats)};
 
     expect_ok(bell_context_create(device, &ctx));
     n_params = 0;
@@ -170,7 +172,7 @@ test_launches(void **state)
 {
     static const int64_t last = 1;
     struct bell_tensor *a, *x, *out[8];
-    struct bell_stats stats;
+    struct bell_stats stats = {.struct_size = sizeof(stats)};
     size_t i, k;
 
     (void)state;
@@ -218,7 +220,7 @@ test_activations(void **state)
         gelu, gelu_tanh, bell_silu, bell_mish};
     const uint64_t wide = 256 * 2048 * 4, narrow = 256 * 512 * 4;
     struct bell_tensor *x, *w[3], *g[3];
-    struct bell_stats stats;
+    struct bell_stats stats = {.struct_size = sizeof(stats)};
     size_t i, k;
 
     (void)state;

@@ -80,7 +80,8 @@ numbers(int64_t a, int64_t n, int64_t b, enum bell_dtype dtype)
 static uint64_t
 count_kernels(struct bell_tensor *t)
 {
-    struct bell_stats before, after;
+    struct bell_stats before = {.struct_size = sizeof(before)},
+                      after = {.struct_size = sizeof(after)};
 
     bell_context_stats(ctx, &before);
     expect_ok(bell_realize1(t));

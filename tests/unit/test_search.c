@@ -184,7 +184,7 @@ test_kept(void **state)
     char folder[64] = "/tmp/bell-search-XXXXXX", command[128];
     const struct tensor_runtime *rt;
     struct bell_context *ctx;
-    struct bell_stats stats;
+    struct bell_stats stats = {.struct_size = sizeof(stats)};
     char text[LOWER_SCHEDULE_TEXT];
     int i;
 

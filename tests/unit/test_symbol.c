@@ -215,7 +215,8 @@ static void
 test_steps(void **state)
 {
     static uint8_t got[32768], want[32768];
-    struct bell_stats before, after;
+    struct bell_stats before = {.struct_size = sizeof(before)},
+                      after = {.struct_size = sizeof(after)};
     struct bell_tensor *x;
     size_t d, s, r, size;
     int64_t n, at;
@@ -309,8 +310,9 @@ test_cache(void **state)
 {
     struct cache plain, loose, jitted;
     float want[N_COLS], got[N_COLS];
-    struct bell_stats before, after;
-    struct bell_jit_info info;
+    struct bell_stats before = {.struct_size = sizeof(before)},
+                      after = {.struct_size = sizeof(after)};
+    struct bell_jit_info info = {.struct_size = sizeof(info)};
     struct bell_tensor *row, *out;
     struct bell_jit *jit;
     int64_t n, i;

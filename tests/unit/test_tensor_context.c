@@ -12,7 +12,7 @@
 static size_t
 count_tensors(void)
 {
-    struct bell_context_info info;
+    struct bell_context_info info = {.struct_size = sizeof(info)};
 
     bell_context_get_info(ctx, &info);
     return info.n_tensors;
@@ -259,7 +259,7 @@ test_dead_buffers(void **state)
         N = 1 << 16,
         STEPS = 50
     };
-    struct bell_context_info info;
+    struct bell_context_info info = {.struct_size = sizeof(info)};
     struct bell_tensor *w, *x;
     double *values = calloc(N, sizeof(*values));
     size_t most = 0, i;
@@ -288,7 +288,7 @@ static void
 test_compaction(void **state)
 {
     struct bell_tensor *x = T(V(-1, 0.5, 2), 3), *y, *z, *grad;
-    struct bell_context_info info;
+    struct bell_context_info info = {.struct_size = sizeof(info)};
     int i, j;
 
     (void)state;
@@ -321,7 +321,7 @@ static void
 test_deep_graph(void **state)
 {
     struct bell_tensor *x = T(V(1, 2), 2), *y = x, *t, *grad;
-    struct bell_context_info info;
+    struct bell_context_info info = {.struct_size = sizeof(info)};
     int i;
 
     (void)state;
@@ -350,8 +350,8 @@ test_deep_graph(void **state)
 static bell_status
 run_program(void)
 {
-    static const struct bell_conv_options conv = {.stride = {2, 2},
-                                                  .padding = {1, 1}};
+    static const struct bell_conv_options conv = {
+        .struct_size = sizeof(conv), .stride = {2, 2}, .padding = {1, 1}};
     struct bell_tensor *x, *w, *y, *parts[2], *loss;
     double values[2 * 1 * 4 * 4] = {0}, value;
     struct bell_context *own;

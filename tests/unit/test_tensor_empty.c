@@ -103,7 +103,8 @@ test_values(void **state)
 static void
 test_refusals(void **state)
 {
-    static const struct bell_pool_options pool = {.kernel = {2, 2}};
+    static const struct bell_pool_options pool = {.struct_size = sizeof(pool),
+                                                  .kernel = {2, 2}};
 
     (void)state;
     EXPECT_ERROR(bell_max(E(2, 0), BELL_DIMS(1), false),

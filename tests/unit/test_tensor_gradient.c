@@ -561,8 +561,11 @@ CASE3(g_conv2d, bell_conv2d(x, y, z, NULL))
 static struct bell_tensor *
 g_conv2d_all(struct bell_tensor *const *in)
 {
-    static const struct bell_conv_options opt = {
-        .stride = {2, 1}, .padding = {1, 2}, .dilation = {1, 2}, .groups = 2};
+    static const struct bell_conv_options opt = {.struct_size = sizeof(opt),
+                                                 .stride = {2, 1},
+                                                 .padding = {1, 2},
+                                                 .dilation = {1, 2},
+                                                 .groups = 2};
 
     return bell_conv2d(in[0], in[1], in[2], &opt);
 }
@@ -570,7 +573,8 @@ g_conv2d_all(struct bell_tensor *const *in)
 static struct bell_tensor *
 g_conv_transpose2d(struct bell_tensor *const *in)
 {
-    static const struct bell_conv_options opt = {.stride = {2, 3},
+    static const struct bell_conv_options opt = {.struct_size = sizeof(opt),
+                                                 .stride = {2, 3},
                                                  .padding = {1, 0},
                                                  .dilation = {1, 2},
                                                  .groups = 2,
@@ -582,7 +586,8 @@ g_conv_transpose2d(struct bell_tensor *const *in)
 static struct bell_tensor *
 g_conv1d(struct bell_tensor *const *in)
 {
-    static const struct bell_conv_options opt = {.stride = {2}, .padding = {1}};
+    static const struct bell_conv_options opt = {
+        .struct_size = sizeof(opt), .stride = {2}, .padding = {1}};
 
     return bell_conv1d(in[0], in[1], NULL, &opt);
 }
@@ -590,7 +595,8 @@ g_conv1d(struct bell_tensor *const *in)
 static struct bell_tensor *
 g_conv3d(struct bell_tensor *const *in)
 {
-    static const struct bell_conv_options opt = {.stride = {1, 2, 1},
+    static const struct bell_conv_options opt = {.struct_size = sizeof(opt),
+                                                 .stride = {1, 2, 1},
                                                  .padding = {1, 0, 1},
                                                  .dilation = {1, 1, 2},
                                                  .groups = 2};
@@ -601,8 +607,8 @@ g_conv3d(struct bell_tensor *const *in)
 static struct bell_tensor *
 g_conv_transpose1d(struct bell_tensor *const *in)
 {
-    static const struct bell_conv_options opt = {.stride = {3},
-                                                 .output_padding = {1}};
+    static const struct bell_conv_options opt = {
+        .struct_size = sizeof(opt), .stride = {3}, .output_padding = {1}};
 
     return bell_conv_transpose1d(in[0], in[1], NULL, &opt);
 }
@@ -610,8 +616,8 @@ g_conv_transpose1d(struct bell_tensor *const *in)
 static struct bell_tensor *
 g_pool3d(struct bell_tensor *const *in)
 {
-    static const struct bell_pool_options opt = {.kernel = {2, 2, 3},
-                                                 .padding = {1, 0, 1}};
+    static const struct bell_pool_options opt = {
+        .struct_size = sizeof(opt), .kernel = {2, 2, 3}, .padding = {1, 0, 1}};
 
     return bell_max_pool3d(in[0], &opt);
 }
@@ -645,7 +651,8 @@ g_alias(struct bell_tensor *const *in)
 static struct bell_tensor *
 g_pool_indices(struct bell_tensor *const *in)
 {
-    static const struct bell_pool_options opt = {.kernel = {2, 3}};
+    static const struct bell_pool_options opt = {.struct_size = sizeof(opt),
+                                                 .kernel = {2, 3}};
     struct bell_tensor *v, *at;
 
     bell_max_pool_indices(in[0], 2, &opt, &v, &at);
@@ -670,8 +677,10 @@ CASE1(g_replicate, bell_pad_with(x, BELL_DIMS(2, 2, 0, 3), BELL_PAD_REPLICATE))
 static struct bell_tensor *
 g_max_pool(struct bell_tensor *const *in)
 {
-    static const struct bell_pool_options opt = {
-        .kernel = {3, 2}, .stride = {2, 1}, .padding = {1, 1}};
+    static const struct bell_pool_options opt = {.struct_size = sizeof(opt),
+                                                 .kernel = {3, 2},
+                                                 .stride = {2, 1},
+                                                 .padding = {1, 1}};
 
     return bell_max_pool2d(in[0], &opt);
 }
@@ -679,7 +688,8 @@ g_max_pool(struct bell_tensor *const *in)
 static struct bell_tensor *
 g_avg_pool(struct bell_tensor *const *in)
 {
-    static const struct bell_pool_options opt = {.kernel = {3, 2},
+    static const struct bell_pool_options opt = {.struct_size = sizeof(opt),
+                                                 .kernel = {3, 2},
                                                  .stride = {2, 2},
                                                  .padding = {1, 1},
                                                  .ceil_mode = true,

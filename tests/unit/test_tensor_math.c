@@ -401,7 +401,9 @@ test_alternating(void **state)
     static float x[N * N], y[N * N], first[4][N * N], got[N * N];
     struct bell_context *ctx = open_context();
     uint32_t device = bell_context_device_math(ctx), math;
-    struct bell_stats one, all, again;
+    struct bell_stats one = {.struct_size = sizeof(one)},
+                      all = {.struct_size = sizeof(all)},
+                      again = {.struct_size = sizeof(again)};
     int round;
 
     (void)state;

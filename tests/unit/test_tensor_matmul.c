@@ -412,7 +412,8 @@ static void
 check_conv(struct bell_context *ctx, const struct conv *c,
            enum bell_dtype dtype, double result, bool computed)
 {
-    struct bell_conv_options options = {.stride = {c->stride, c->stride},
+    struct bell_conv_options options = {.struct_size = sizeof(options),
+                                        .stride = {c->stride, c->stride},
                                         .padding = {c->pad, c->pad},
                                         .dilation = {c->dilation, c->dilation}};
     int64_t wide = (c->window - 1) * (c->dilation ? c->dilation : 1) + 1;
@@ -492,7 +493,8 @@ test_infinite_filters(void **state)
     } put[] = {{0, 3, 0, 1, INFINITY},    {1, 7, 2, 1, -INFINITY},
                {6, 0, 0, 0, NAN},         {171, 5, 1, 2, INFINITY},
                {319, 7, 2, 2, -INFINITY}, {319, 0, 0, 0, INFINITY}};
-    struct bell_conv_options options = {.padding = {1, 1}};
+    struct bell_conv_options options = {.struct_size = sizeof(options),
+                                        .padding = {1, 1}};
     double *x, *w, *got = malloc(N * O * S * S * sizeof(*got));
     struct bell_context *ctx;
     struct bell_tensor *a, *b;
@@ -547,7 +549,8 @@ test_gradient_of_filters(void **state)
         S = 70,
         W = 3
     };
-    struct bell_conv_options options = {.padding = {1, 1}};
+    struct bell_conv_options options = {.struct_size = sizeof(options),
+                                        .padding = {1, 1}};
     double *x, *g, *w, *got = malloc(O * C * W * W * sizeof(*got)), sum;
     struct bell_tensor *a, *b, *y, *grad;
     struct bell_context *ctx;

@@ -49,8 +49,8 @@ test_linear(void **state)
 static void
 test_other_layers(void **state)
 {
-    static const struct bell_conv_options opt = {.padding = {1, 1},
-                                                 .groups = 2};
+    static const struct bell_conv_options opt = {
+        .struct_size = sizeof(opt), .padding = {1, 1}, .groups = 2};
     struct bell_params params = {0};
     struct bell_nn_layer_norm norm;
     struct bell_nn_embedding table;
@@ -112,7 +112,7 @@ test_batch_norm(void **state)
         BELL_OK);
     assert_int_equal(params.n, 2);
     assert_int_equal(bell_sgd_create(params.tensors, 2,
-                                     &(struct bell_sgd_options){.lr = 0.1},
+                                     &BELL_OPTIONS(bell_sgd_options, .lr = 0.1),
                                      &opt),
                      BELL_OK);
     assert_int_equal(
@@ -207,7 +207,7 @@ sgd_formula(struct plain *x)
 static bell_status
 sgd_create(struct bell_tensor *const *p, uint32_t n, struct bell_optimizer **o)
 {
-    return bell_sgd_create(p, n, &(struct bell_sgd_options){.lr = 0.1}, o);
+    return bell_sgd_create(p, n, &BELL_OPTIONS(bell_sgd_options, .lr = 0.1), o);
 }
 
 static void
@@ -223,11 +223,11 @@ static bell_status
 momentum_create(struct bell_tensor *const *p, uint32_t n,
                 struct bell_optimizer **o)
 {
-    return bell_sgd_create(
-        p, n,
-        &(struct bell_sgd_options){
-            .lr = 0.1, .momentum = 0.8, .dampening = 0.1, .weight_decay = 0.01},
-        o);
+    return bell_sgd_create(p, n,
+                           &BELL_OPTIONS(bell_sgd_options, .lr = 0.1,
+                                         .momentum = 0.8, .dampening = 0.1,
+                                         .weight_decay = 0.01),
+                           o);
 }
 
 static void
@@ -242,8 +242,8 @@ nesterov_create(struct bell_tensor *const *p, uint32_t n,
                 struct bell_optimizer **o)
 {
     return bell_sgd_create(p, n,
-                           &(struct bell_sgd_options){
-                               .lr = 0.1, .momentum = 0.8, .nesterov = true},
+                           &BELL_OPTIONS(bell_sgd_options, .lr = 0.1,
+                                         .momentum = 0.8, .nesterov = true),
                            o);
 }
 
@@ -256,8 +256,13 @@ adam_move(struct plain *x, double g)
             (sqrt(x->s[1] / (1 - pow(0.95, x->t))) + 1e-3);
 }
 
-static const struct bell_adam_options adam_options = {
-    .lr = 0.1, .beta1 = 0.8, .beta2 = 0.95, .eps = 1e-3, .weight_decay = 0.02};
+static const struct bell_adam_options adam_options = {.struct_size =
+                                                          sizeof(adam_options),
+                                                      .lr = 0.1,
+                                                      .beta1 = 0.8,
+                                                      .beta2 = 0.95,
+                                                      .eps = 1e-3,
+                                                      .weight_decay = 0.02};
 
 static void
 adam_formula(struct plain *x)
@@ -296,10 +301,10 @@ static bell_status
 rmsprop_create(struct bell_tensor *const *p, uint32_t n,
                struct bell_optimizer **o)
 {
-    return bell_rmsprop_create(
-        p, n,
-        &(struct bell_rmsprop_options){.lr = 0.1, .alpha = 0.9, .eps = 1e-3},
-        o);
+    return bell_rmsprop_create(p, n,
+                               &BELL_OPTIONS(bell_rmsprop_options, .lr = 0.1,
+                                             .alpha = 0.9, .eps = 1e-3),
+                               o);
 }
 
 static void
@@ -317,15 +322,12 @@ static bell_status
 centered_create(struct bell_tensor *const *p, uint32_t n,
                 struct bell_optimizer **o)
 {
-    return bell_rmsprop_create(
-        p, n,
-        &(struct bell_rmsprop_options){.lr = 0.1,
-                                       .alpha = 0.9,
-                                       .eps = 1e-3,
-                                       .weight_decay = 0.03,
-                                       .momentum = 0.5,
-                                       .centered = true},
-        o);
+    return bell_rmsprop_create(p, n,
+                               &BELL_OPTIONS(bell_rmsprop_options, .lr = 0.1,
+                                             .alpha = 0.9, .eps = 1e-3,
+                                             .weight_decay = 0.03,
+                                             .momentum = 0.5, .centered = true),
+                               o);
 }
 
 static void
@@ -362,7 +364,7 @@ static void
 test_same_graph(void **state)
 {
     struct bell_tensor *p = bell_requires_grad(T(V(1, 2), 2), true), *loss;
-    struct bell_context_info info;
+    struct bell_context_info info = {.struct_size = sizeof(info)};
     size_t grown[4], before;
     struct bell_optimizer *opt;
     int i;
@@ -396,23 +398,27 @@ test_optimizer_errors(void **state)
     double values[2];
 
     (void)state;
+    EXPECT_STATUS(bell_sgd_create(NULL, 0,
+                                  &BELL_OPTIONS(bell_sgd_options, .lr = 0.1),
+                                  &opt),
+                  "bell_sgd_create: no parameters");
     EXPECT_STATUS(
-        bell_sgd_create(NULL, 0, &(struct bell_sgd_options){.lr = 0.1}, &opt),
-        "bell_sgd_create: no parameters");
-    EXPECT_STATUS(
-        bell_sgd_create(&p, 1, &(struct bell_sgd_options){.lr = -1}, &opt),
+        bell_sgd_create(&p, 1, &BELL_OPTIONS(bell_sgd_options, .lr = -1), &opt),
         "bell_sgd_create: lr is -1");
+    EXPECT_STATUS(bell_sgd_create(&p, 1,
+                                  &BELL_OPTIONS(bell_sgd_options, .lr = 1,
+                                                .nesterov = true),
+                                  &opt),
+                  "bell_sgd_create: nesterov with momentum 0 and dampening 0");
     EXPECT_STATUS(
-        bell_sgd_create(
-            &p, 1, &(struct bell_sgd_options){.lr = 1, .nesterov = true}, &opt),
-        "bell_sgd_create: nesterov with momentum 0 and dampening 0");
-    EXPECT_STATUS(bell_adam_create(
-                      &p, 1, &(struct bell_adam_options){.beta1 = 1.5}, &opt),
-                  "bell_adam_create: beta1 is 1.5");
-    EXPECT_STATUS(bell_rmsprop_create(
-                      &i, 1, &(struct bell_rmsprop_options){.lr = 0}, &opt),
-                  "bell_rmsprop_create: parameter 0 is int64; a float dtype is "
-                  "needed");
+        bell_adam_create(&p, 1, &BELL_OPTIONS(bell_adam_options, .beta1 = 1.5),
+                         &opt),
+        "bell_adam_create: beta1 is 1.5");
+    EXPECT_STATUS(
+        bell_rmsprop_create(&i, 1, &BELL_OPTIONS(bell_rmsprop_options, .lr = 0),
+                            &opt),
+        "bell_rmsprop_create: parameter 0 is int64; a float dtype is "
+        "needed");
     /* A step that fails moves nothing, and the next one does. */
     assert_int_equal(adam_create(&p, 1, &opt), BELL_OK);
     loss = bell_sum(bell_square(p), BELL_NO_DIMS, false);

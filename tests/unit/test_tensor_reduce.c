@@ -544,26 +544,50 @@ check_conv(const struct conv_numbers *p)
     free(want);
 }
 
+#define CONV sizeof(struct bell_conv_options)
+
 static void
 test_conv2d(void **state)
 {
     static const struct conv_numbers cases[] = {
-        {1, 1, 3, 3, 1, 1, 1, {{1, 1}, {0, 0}, {1, 1}, 1, {0, 0}}},
-        {2, 3, 5, 6, 4, 3, 3, {{1, 1}, {1, 1}, {1, 1}, 1, {0, 0}}},
-        {2, 2, 7, 6, 3, 3, 2, {{2, 3}, {1, 0}, {1, 1}, 1, {0, 0}}},
-        {1, 4, 8, 7, 6, 3, 3, {{1, 2}, {2, 1}, {2, 3}, 2, {0, 0}}},
-        {2, 4, 5, 5, 4, 5, 5, {{1, 1}, {0, 0}, {1, 1}, 4, {0, 0}}},
-        {1, 2, 6, 6, 2, 2, 2, {{2, 2}, {0, 0}, {1, 1}, 1, {0, 0}}},
-        {1, 1, 28, 28, 2, 5, 5, {{2, 2}, {0, 0}, {1, 1}, 1, {0, 0}}},
-        {1, 1, 4, 4, 1, 2, 2, {{3, 3}, {0, 0}, {2, 2}, 1, {0, 0}}},
-        {2, 2, 5, 4, 3, 2, 3, {{1, 2}, {0, 2}, {1, 1}, 1, {0, 0}, {1, -1}}},
-        {1, 4, 6, 5, 2, 4, 2, {{2, 1}, {1, 1}, {1, 3}, 2, {0, 0}, {2, -1}}},
-        {1, 2, 6, 7, 2, 2, 3, {{1, 1}, {-1, -2}, {1, 1}, 1, {0, 0}}},
-        {1, 2, 6, 7, 2, 2, 3, {{2, 1}, {-2, 1}, {1, 1}, 1, {0, 0}, {3, -3}}},
+        {1, 1, 3, 3, 1, 1, 1, {CONV, {1, 1}, {0, 0}, {1, 1}, 1, {0, 0}}},
+        {2, 3, 5, 6, 4, 3, 3, {CONV, {1, 1}, {1, 1}, {1, 1}, 1, {0, 0}}},
+        {2, 2, 7, 6, 3, 3, 2, {CONV, {2, 3}, {1, 0}, {1, 1}, 1, {0, 0}}},
+        {1, 4, 8, 7, 6, 3, 3, {CONV, {1, 2}, {2, 1}, {2, 3}, 2, {0, 0}}},
+        {2, 4, 5, 5, 4, 5, 5, {CONV, {1, 1}, {0, 0}, {1, 1}, 4, {0, 0}}},
+        {1, 2, 6, 6, 2, 2, 2, {CONV, {2, 2}, {0, 0}, {1, 1}, 1, {0, 0}}},
+        {1, 1, 28, 28, 2, 5, 5, {CONV, {2, 2}, {0, 0}, {1, 1}, 1, {0, 0}}},
+        {1, 1, 4, 4, 1, 2, 2, {CONV, {3, 3}, {0, 0}, {2, 2}, 1, {0, 0}}},
+        {2,
+         2,
+         5,
+         4,
+         3,
+         2,
+         3,
+         {CONV, {1, 2}, {0, 2}, {1, 1}, 1, {0, 0}, {1, -1}}},
+        {1,
+         4,
+         6,
+         5,
+         2,
+         4,
+         2,
+         {CONV, {2, 1}, {1, 1}, {1, 3}, 2, {0, 0}, {2, -1}}},
+        {1, 2, 6, 7, 2, 2, 3, {CONV, {1, 1}, {-1, -2}, {1, 1}, 1, {0, 0}}},
+        {1,
+         2,
+         6,
+         7,
+         2,
+         2,
+         3,
+         {CONV, {2, 1}, {-2, 1}, {1, 1}, 1, {0, 0}, {3, -3}}},
     };
-    static const struct bell_conv_options wide = {.stride = {-1, 1}};
-    static const struct bell_conv_options cut = {.padding = {-5},
-                                                 .padding_end = {12}};
+    static const struct bell_conv_options wide = {.struct_size = sizeof(wide),
+                                                  .stride = {-1, 1}};
+    static const struct bell_conv_options cut = {
+        .struct_size = sizeof(cut), .padding = {-5}, .padding_end = {12}};
     struct bell_tensor *x = noise(0, 1, BELL_DIMS(1, 2, 4, 4));
     struct bell_tensor *w = noise(0, 1, BELL_DIMS(3, 2, 5, 5));
     size_t i;
@@ -571,11 +595,11 @@ test_conv2d(void **state)
     (void)state;
     for (i = 0; i < ARRAY_LEN(cases); i++)
         check_conv(&cases[i]);
-    EXPECT(
-        bell_conv1d(T(V(1, 2, 3, 4, 5), 1, 1, 5), T(V(1, 10, 100), 1, 1, 3),
-                    T(V(0.5), 1),
-                    &(struct bell_conv_options){.stride = {2}, .padding = {1}}),
-        210.5, 432.5, 54.5);
+    EXPECT(bell_conv1d(
+               T(V(1, 2, 3, 4, 5), 1, 1, 5), T(V(1, 10, 100), 1, 1, 3),
+               T(V(0.5), 1),
+               &BELL_OPTIONS(bell_conv_options, .stride = {2}, .padding = {1})),
+           210.5, 432.5, 54.5);
     EXPECT_ERROR(bell_conv2d(x, w, NULL, NULL),
                  "bell_conv2d: a window of 5 elements of 4, padding 0");
     EXPECT_ERROR(bell_conv2d(x, noise(0, 1, BELL_DIMS(3, 3, 1, 1)), NULL, NULL),
@@ -600,13 +624,19 @@ static void
 test_conv_transpose(void **state)
 {
     static const struct bell_conv_options opts[] = {
-        {{1, 1}, {0, 0}, {1, 1}, 1, {0, 0}},
-        {{2, 2}, {0, 0}, {1, 1}, 1, {0, 0}},
-        {{2, 3}, {1, 0}, {1, 1}, 2, {0, 0}},
-        {{1, 2}, {1, 1}, {2, 1}, 1, {0, 0}},
-        {{3, 2}, {1, 2}, {2, 2}, 2, {0, 0}},
-        {{4, 4}, {0, 0}, {1, 1}, 1, {0, 0}},
-        {{2, 1}, {1, 1}, {1, 2}, 2, {0, 0}, {-1, 2}},
+        {CONV, {1, 1}, {0, 0}, {1, 1}, 1, {0, 0}},
+        {CONV, {2, 2}, {0, 0}, {1, 1}, 1, {0, 0}},
+        {CONV, {2, 3}, {1, 0}, {1, 1}, 2, {0, 0}},
+        {CONV, {1, 2}, {1, 1}, {2, 1}, 1, {0, 0}},
+        {CONV, {3, 2}, {1, 2}, {2, 2}, 2, {0, 0}},
+        {CONV, {4, 4}, {0, 0}, {1, 1}, 1, {0, 0}},
+        {sizeof(struct bell_conv_options),
+         {2, 1},
+         {1, 1},
+         {1, 2},
+         2,
+         {0, 0},
+         {-1, 2}},
     };
     struct bell_tensor *x, *y, *w, *back, *diff;
     size_t i;
@@ -687,23 +717,36 @@ static void
 test_pooling(void **state)
 {
     static const struct bell_pool_options opts[] = {
-        {.kernel = {2, 2}},
-        {.kernel = {3, 2}, .stride = {1, 1}},
-        {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}},
-        {.kernel = {2, 3}, .stride = {3, 2}, .ceil_mode = true},
-        {.kernel = {3, 3},
+        {.struct_size = sizeof(struct bell_pool_options), .kernel = {2, 2}},
+        {.struct_size = sizeof(struct bell_pool_options),
+         .kernel = {3, 2},
+         .stride = {1, 1}},
+        {.struct_size = sizeof(struct bell_pool_options),
+         .kernel = {3, 3},
+         .stride = {2, 2},
+         .padding = {1, 1}},
+        {.struct_size = sizeof(struct bell_pool_options),
+         .kernel = {2, 3},
+         .stride = {3, 2},
+         .ceil_mode = true},
+        {.struct_size = sizeof(struct bell_pool_options),
+         .kernel = {3, 3},
          .stride = {2, 3},
          .padding = {1, 1},
          .ceil_mode = true},
-        {.kernel = {3, 3},
+        {.struct_size = sizeof(struct bell_pool_options),
+         .kernel = {3, 3},
          .stride = {2, 2},
          .padding = {1, 1},
          .ceil_mode = true,
          .exclude_pad = true},
-        {.kernel = {2, 2}, .stride = {1, 2}, .dilation = {2, 3}},
+        {.struct_size = sizeof(struct bell_pool_options),
+         .kernel = {2, 2},
+         .stride = {1, 2},
+         .dilation = {2, 3}},
     };
-    static const struct bell_pool_options bad = {.kernel = {2, 2},
-                                                 .padding = {2, 0}};
+    static const struct bell_pool_options bad = {
+        .struct_size = sizeof(bad), .kernel = {2, 2}, .padding = {2, 0}};
     size_t i;
 
     (void)state;

@@ -868,7 +868,7 @@ static uint64_t
 n_launches(void)
 {
 #ifdef HAVE_RUNTIME
-    struct bell_stats stats;
+    struct bell_stats stats = {.struct_size = sizeof(stats)};
 
     bell_context_stats(ctx, &stats);
     return stats.n_launches;

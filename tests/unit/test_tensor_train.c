@@ -15,8 +15,8 @@ struct net {
 static void
 make_net(struct net *net)
 {
-    static const struct bell_conv_options opt = {.stride = {2, 2},
-                                                 .padding = {1, 1}};
+    static const struct bell_conv_options opt = {
+        .struct_size = sizeof(opt), .stride = {2, 2}, .padding = {1, 1}};
 
     memset(net, 0, sizeof(*net));
     assert_int_equal(
@@ -125,7 +125,7 @@ test_training(void **state)
     };
     static float images[N_POINTS * 16];
     static int32_t labels[N_POINTS];
-    struct bell_context_info info;
+    struct bell_context_info info = {.struct_size = sizeof(info)};
     struct bell_optimizer *opt;
     double first = 0, last = 0;
     struct net net;
@@ -135,10 +135,10 @@ test_training(void **state)
     make_data(images, labels);
     bell_manual_seed(ctx, 3);
     make_net(&net);
-    assert_int_equal(bell_adam_create(net.params.tensors, net.params.n,
-                                      &(struct bell_adam_options){.lr = 0.02},
-                                      &opt),
-                     BELL_OK);
+    assert_int_equal(
+        bell_adam_create(net.params.tensors, net.params.n,
+                         &BELL_OPTIONS(bell_adam_options, .lr = 0.02), &opt),
+        BELL_OK);
     bell_set_training(ctx, true);
     for (i = 0; i < STEPS; i++) {
         last = train_step(&net, opt, images, labels);

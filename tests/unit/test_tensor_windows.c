@@ -20,10 +20,15 @@ read_all(struct bell_tensor *t)
 
 /* ---- convolution ---- */
 
+/* A row of a table of options. */
+#define SIZED(type) .struct_size = sizeof(struct type)
+
 static const struct bell_conv_options deep[] = {
-    {.stride = {1, 1, 1}},
-    {.stride = {2, 1, 3}, .padding = {1, 0, 2}, .dilation = {1, 2, 1}},
-    {.stride = {1, 2, 1}, .padding = {0, 1, 1}, .groups = 2},
+    {SIZED(bell_conv_options), .stride = {1, 1, 1}},
+    {SIZED(bell_conv_options), .stride = {2, 1, 3}, .padding = {1, 0, 2},
+     .dilation = {1, 2, 1}},
+    {SIZED(bell_conv_options), .stride = {1, 2, 1}, .padding = {0, 1, 1},
+     .groups = 2},
 };
 
 static void
@@ -104,15 +109,15 @@ test_deep(void **state)
                         bell_sum(bell_mul(x, t), BELL_NO_DIMS, false));
         EXPECT_NEAR(diff, 1e-10, 0);
     }
-    EXPECT(
-        bell_conv_transpose1d(
-            T(V(1, 2, 3), 1, 1, 3), T(V(1, 10), 1, 1, 2), T(V(0.5), 1),
-            &(struct bell_conv_options){.stride = {3}, .output_padding = {1}}),
-        1.5, 10.5, 0.5, 2.5, 20.5, 0.5, 3.5, 30.5, 0.5);
+    EXPECT(bell_conv_transpose1d(T(V(1, 2, 3), 1, 1, 3), T(V(1, 10), 1, 1, 2),
+                                 T(V(0.5), 1),
+                                 &BELL_OPTIONS(bell_conv_options, .stride = {3},
+                                               .output_padding = {1})),
+           1.5, 10.5, 0.5, 2.5, 20.5, 0.5, 3.5, 30.5, 0.5);
     EXPECT_SHAPE(
         bell_conv_transpose1d(noise(0, 1, BELL_DIMS(1, 1, 1)),
                               noise(0, 1, BELL_DIMS(1, 2, 2)), NULL,
-                              &(struct bell_conv_options){.padding = {1}}),
+                              &BELL_OPTIONS(bell_conv_options, .padding = {1})),
         1, 2, 0);
     EXPECT_ERROR(bell_conv3d(noise(0, 1, BELL_DIMS(1, 1, 3, 3, 3)),
                              noise(0, 1, BELL_DIMS(1, 1, 1, 4, 1)), NULL, NULL),
@@ -129,7 +134,8 @@ one_by_one(struct bell_tensor *x, const struct bell_pool_options *o, bool max)
     int i;
 
     for (i = 0; i < 3; i++) {
-        struct bell_pool_options one = {.kernel = {o->kernel[i]},
+        struct bell_pool_options one = {.struct_size = sizeof(one),
+                                        .kernel = {o->kernel[i]},
                                         .stride = {o->stride[i]},
                                         .padding = {o->padding[i]},
                                         .ceil_mode = o->ceil_mode,
@@ -144,12 +150,16 @@ static void
 test_pools(void **state)
 {
     static const struct bell_pool_options opts[] = {
-        {.kernel = {2, 2, 2}},
-        {.kernel = {3, 2, 1}, .stride = {1, 2, 2}, .padding = {1, 0, 0}},
-        {.kernel = {2, 3, 3}, .padding = {1, 1, 1}, .ceil_mode = true},
-        {.kernel = {2, 3, 3}, .padding = {1, 1, 0}, .exclude_pad = true},
+        {SIZED(bell_pool_options), .kernel = {2, 2, 2}},
+        {SIZED(bell_pool_options), .kernel = {3, 2, 1}, .stride = {1, 2, 2},
+         .padding = {1, 0, 0}},
+        {SIZED(bell_pool_options), .kernel = {2, 3, 3}, .padding = {1, 1, 1},
+         .ceil_mode = true},
+        {SIZED(bell_pool_options), .kernel = {2, 3, 3}, .padding = {1, 1, 0},
+         .exclude_pad = true},
     };
-    static const struct bell_pool_options five = {.kernel = {5}};
+    static const struct bell_pool_options five = {.struct_size = sizeof(five),
+                                                  .kernel = {5}};
     size_t i;
 
     (void)state;
@@ -395,8 +405,9 @@ test_resize(void **state)
     EXPECT_ERROR(bell_resize(x, BELL_DIMS(3), &opt),
                  "bell_resize: nearest elements without an antialiased form");
     opt.struct_size = 4;
-    EXPECT_ERROR(bell_resize(x, BELL_DIMS(3), &opt),
-                 "bell_resize: no options, or a struct_size that is too small");
+    EXPECT_ERROR(
+        bell_resize(x, BELL_DIMS(3), &opt),
+        "bell_resize: the options' struct_size is 4, not their size, 40");
 }
 
 /* ---- where the greatest are ---- */
@@ -404,9 +415,12 @@ test_resize(void **state)
 static void
 test_indices(void **state)
 {
-    static const struct bell_pool_options two = {.kernel = {2, 2}};
-    static const struct bell_pool_options three = {
-        .kernel = {3}, .stride = {2}, .padding = {1}};
+    static const struct bell_pool_options two = {.struct_size = sizeof(two),
+                                                 .kernel = {2, 2}};
+    static const struct bell_pool_options three = {.struct_size = sizeof(three),
+                                                   .kernel = {3},
+                                                   .stride = {2},
+                                                   .padding = {1}};
     struct bell_tensor *v, *at;
     double low = -INFINITY;
 

@@ -79,7 +79,7 @@ run_steps(const char *device, step_fn *step, int n, double error)
 {
     static uint8_t got[MAX_OUT], want[MAX_OUT];
     struct bell_context *ctx, *fresh;
-    struct bell_stats stats;
+    struct bell_stats stats = {.struct_size = sizeof(stats)};
     struct bell_tensor *x;
     size_t size;
     int i;
@@ -497,7 +497,8 @@ train(const char *device, bool by_index, double *losses, uint64_t *out_late)
     struct bell_params params = {0};
     struct bell_optimizer *opt;
     struct bell_tensor *x, *y;
-    struct bell_stats early, late;
+    struct bell_stats early = {.struct_size = sizeof(early)},
+                      late = {.struct_size = sizeof(late)};
     struct bell_context *c;
     int i;
 
@@ -514,10 +515,10 @@ train(const char *device, bool by_index, double *losses, uint64_t *out_late)
             bell_params_add_module(&params, &bell_nn_linear_type, &layers[i]),
             BELL_OK);
     }
-    assert_int_equal(bell_adam_create(params.tensors, params.n,
-                                      &(struct bell_adam_options){.lr = 0.02},
-                                      &opt),
-                     BELL_OK);
+    assert_int_equal(
+        bell_adam_create(params.tensors, params.n,
+                         &BELL_OPTIONS(bell_adam_options, .lr = 0.02), &opt),
+        BELL_OK);
     x = bell_from_data(c, BELL_DIMS(N_IMAGES, 49), BELL_FLOAT32, images);
     y = bell_from_data(c, BELL_DIMS(N_IMAGES), BELL_INT32, labels);
     for (i = 0; i < N_TRAIN; i++) {

@@ -222,7 +222,8 @@ check_product(enum bell_dtype dtype, int64_t n_rows, bool turn_x, bool turn_w)
 static void
 check_conv(int64_t channels, int64_t size, int64_t window, int64_t stride)
 {
-    struct bell_conv_options options = {.stride = {stride, stride},
+    struct bell_conv_options options = {.struct_size = sizeof(options),
+                                        .stride = {stride, stride},
                                         .padding = {window / 2, window / 2}};
     struct bell_tensor *x, *w;
 

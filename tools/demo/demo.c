@@ -112,6 +112,7 @@ run_on_device(const struct demo_options *options, struct demo_run *run,
     snprintf(report->device, sizeof(report->device), "%s",
              bell_context_device(ctx));
     report->math = tool_math_words(bell_context_math(ctx));
+    report->stats.struct_size = sizeof(report->stats);
     bell_context_stats(ctx, &report->stats);
     bell_context_destroy(ctx);
     return status;

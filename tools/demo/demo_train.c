@@ -44,7 +44,8 @@ forward_mlp(const struct net *net, struct bell_tensor *x)
 static bell_status
 init_conv(struct bell_context *ctx, struct net *net)
 {
-    static const struct bell_conv_options by_two = {.stride = {2, 2}};
+    static const struct bell_conv_options by_two = {
+        .struct_size = sizeof(by_two), .stride = {2, 2}};
 
     BELL_TRY(bell_nn_conv2d_init(ctx, 1, 16, 5, 5, &by_two, true, &net->conv1));
     BELL_TRY(bell_nn_conv2d_init(ctx, 16, 32, 3, 3, NULL, true, &net->conv2));
@@ -63,7 +64,8 @@ init_conv(struct bell_context *ctx, struct net *net)
 static struct bell_tensor *
 forward_conv(const struct net *net, struct bell_tensor *x)
 {
-    static const struct bell_pool_options pairs = {.kernel = {2, 2}};
+    static const struct bell_pool_options pairs = {.struct_size = sizeof(pairs),
+                                                   .kernel = {2, 2}};
 
     x = bell_relu(bell_nn_conv2d(&net->conv1, x));
     x = bell_max_pool2d(x, &pairs);
@@ -126,7 +128,8 @@ struct train {
 static bell_status
 make_net(struct train *train)
 {
-    static const struct bell_adam_options opt = {.lr = 1e-3, .beta2 = 0.99};
+    static const struct bell_adam_options opt = {
+        .struct_size = sizeof(opt), .lr = 1e-3, .beta2 = 0.99};
     struct bell_params *params = &train->net.params;
     uint32_t i;
 

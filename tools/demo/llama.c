@@ -131,7 +131,7 @@ take_step(struct talk *talk, int32_t *out_token)
 {
     bool is_first = talk->n_run == 0 || talk->n_tokens - talk->n_run > 1;
     uint64_t start = time_now_ns(), now;
-    struct bell_stats stats;
+    struct bell_stats stats = {.struct_size = sizeof(stats)};
 
     while (talk->n_run && talk->n_run + 1 < talk->n_tokens)
         BELL_TRY(run_tokens(talk, 1, NULL));
@@ -396,7 +396,7 @@ run(const struct llama_options *options)
 {
     struct talk talk = {.options = options};
     struct bell_context *ctx;
-    struct bell_stats stats;
+    struct bell_stats stats = {.struct_size = sizeof(stats)};
     char device[64];
     bell_status status =
         tool_open_context(options->device, options->math, &ctx);

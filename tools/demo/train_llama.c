@@ -158,9 +158,12 @@ init_model(struct training *t)
 static BELL_MUST_CHECK bell_status
 init_optimizer(struct training *t)
 {
-    const struct bell_adam_options adam = {
-        .lr = t->options->rate, .beta2 = 0.98, .weight_decay = 0.01};
-    const struct bell_schedule cycle = {.kind = BELL_SCHEDULE_ONE_CYCLE,
+    const struct bell_adam_options adam = {.struct_size = sizeof(adam),
+                                           .lr = t->options->rate,
+                                           .beta2 = 0.98,
+                                           .weight_decay = 0.01};
+    const struct bell_schedule cycle = {.struct_size = sizeof(cycle),
+                                        .kind = BELL_SCHEDULE_ONE_CYCLE,
                                         .n_steps = t->options->n_steps,
                                         .up = 0.1};
     struct bell_params params = {0};
@@ -496,7 +499,7 @@ static int
 run(const struct train_options *options)
 {
     struct training t = {.options = options};
-    struct bell_stats stats;
+    struct bell_stats stats = {.struct_size = sizeof(stats)};
     struct file_bytes file;
     char device[64];
     bell_status status;

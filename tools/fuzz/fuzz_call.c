@@ -40,12 +40,12 @@ static void
 take_conv(const struct fuzz_node *n, struct bell_conv_options *out)
 {
     const struct bell_conv_options opt = {
+        .struct_size = sizeof(opt),
         .stride = {n->i[0], n->i[0] > 1 ? n->i[0] - 1 : 1, 1},
         .padding = {n->i[1], n->i[1], n->i[1]},
         .dilation = {n->i[2], 1, n->i[2]},
         .groups = n->i[3],
-        .output_padding = {n->i[4], 0, 0},
-    };
+        .output_padding = {n->i[4], 0, 0}};
 
     *out = opt;
 }
@@ -54,13 +54,12 @@ take_conv(const struct fuzz_node *n, struct bell_conv_options *out)
 static void
 take_pool(const struct fuzz_node *n, struct bell_pool_options *out)
 {
-    const struct bell_pool_options opt = {
-        .kernel = {n->i[0], n->i[0], 2},
-        .stride = {n->i[1], n->i[1], 1},
-        .padding = {n->i[2], 0, 1},
-        .ceil_mode = n->i[3] != 0,
-        .exclude_pad = n->i[4] != 0,
-    };
+    const struct bell_pool_options opt = {.struct_size = sizeof(opt),
+                                          .kernel = {n->i[0], n->i[0], 2},
+                                          .stride = {n->i[1], n->i[1], 1},
+                                          .padding = {n->i[2], 0, 1},
+                                          .ceil_mode = n->i[3] != 0,
+                                          .exclude_pad = n->i[4] != 0};
 
     *out = opt;
 }

@@ -81,7 +81,7 @@ HELPER(fuzz_stft,
 static struct bell_tensor *
 fuzz_stft(struct bell_tensor *x, struct bell_tensor *window, int64_t n_fft)
 {
-    struct bell_stft_options options = {.hop_length = (n_fft + 2) / 3,
+    struct bell_stft_options options = {.struct_size = sizeof(options), .hop_length = (n_fft + 2) / 3,
                                         .window = window};
 
     return bell_stft(x, n_fft, &options);

@@ -94,22 +94,22 @@ print_axes(FILE *out, const char *name, const int64_t *axes)
 static void
 print_conv(FILE *out, const struct bell_conv_options *conv)
 {
-    fprintf(out, "&(struct bell_conv_options){");
+    fprintf(out, "&BELL_OPTIONS(bell_conv_options, ");
     print_axes(out, "stride", conv->stride);
     print_axes(out, "padding", conv->padding);
     print_axes(out, "dilation", conv->dilation);
     print_axes(out, "output_padding", conv->output_padding);
-    fprintf(out, ".groups = %" PRId64 "}", conv->groups);
+    fprintf(out, ".groups = %" PRId64 ")", conv->groups);
 }
 
 static void
 print_pool(FILE *out, const struct bell_pool_options *pool)
 {
-    fprintf(out, "&(struct bell_pool_options){");
+    fprintf(out, "&BELL_OPTIONS(bell_pool_options, ");
     print_axes(out, "kernel", pool->kernel);
     print_axes(out, "stride", pool->stride);
     print_axes(out, "padding", pool->padding);
-    fprintf(out, ".ceil_mode = %d, .exclude_pad = %d}", pool->ceil_mode,
+    fprintf(out, ".ceil_mode = %d, .exclude_pad = %d)", pool->ceil_mode,
             pool->exclude_pad);
 }
 

@@ -317,7 +317,7 @@ print_json(const struct run *run)
     static const char *const kinds[] = {"input", "output", "state", "weight",
                                         "symbol"};
     const struct hcq_bundle_value *v;
-    struct hcq_bundle_info info;
+    struct hcq_bundle_info info = {.struct_size = sizeof(info)};
     struct json json;
     uint32_t i, d;
 

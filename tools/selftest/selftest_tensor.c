@@ -100,7 +100,7 @@ struct random_run {
 static bell_status
 fresh_context(struct selftest *st, struct random_run *run)
 {
-    struct bell_stats stats;
+    struct bell_stats stats = {.struct_size = sizeof(stats)};
 
     if (run->ctx) {
         bell_context_stats(run->ctx, &stats);
@@ -112,7 +112,7 @@ fresh_context(struct selftest *st, struct random_run *run)
 static uint64_t
 kernels_so_far(const struct random_run *run)
 {
-    struct bell_stats stats;
+    struct bell_stats stats = {.struct_size = sizeof(stats)};
 
     bell_context_stats(run->ctx, &stats);
     return run->n_kernels + stats.n_kernels_compiled;

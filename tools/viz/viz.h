@@ -26,6 +26,13 @@ struct viz_rewrite {
     char *rule, *before, *after;
 };
 
+/* What a kernel, or nodes first..last of a graph, compute. */
+struct viz_label {
+    size_t graph, first, last; /* graph: SIZE_MAX for a kernel */
+    char *name;                /* of the kernel; or NULL */
+    char *text;
+};
+
 struct viz_kernel {
     char *name;
     struct viz_stage *stages;
@@ -44,6 +51,8 @@ struct viz {
     struct viz_kernel *kernels;
     struct viz_thread *threads;
     struct text *graphs;
+    struct viz_label *labels;
+    size_t n_labels, cap_labels;
     size_t n_kernels, cap_kernels, n_threads, cap_threads, n_graphs, cap_graphs;
     struct text plan, schedule, memory, launches;
     bool failed; /* out of memory */

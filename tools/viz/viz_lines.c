@@ -1,4 +1,5 @@
 /* Lines of BELL_DEBUG, sorted. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -150,6 +151,34 @@ add_of_kernel(struct viz *viz, long number, const char *topic, const char *text)
     return add_text(to, text + (text[0] == ' ' ? 2 : 0));
 }
 
+/* "NAME is TEXT" of a kernel, "nodes %3 to %9 are TEXT" of the last graph. */
+static bool
+add_label(struct viz *viz, const char *text)
+{
+    struct viz_label label = {.graph = SIZE_MAX};
+    const char *is = strstr(text, " is "), *space = strchr(text, ' ');
+    int n = 0;
+
+    if (sscanf(text, "nodes %%%zu to %%%zu are %n", &label.first, &label.last,
+               &n) == 2 &&
+        n && viz->n_graphs) {
+        label.graph = viz->n_graphs - 1;
+        label.text = host_strdup(text + n);
+    } else if (is && is == space) {
+        label.name = host_strndup(text, (size_t)(is - text));
+        label.text = host_strdup(is + 4);
+        if (!label.name)
+            return false;
+    } else {
+        return add_text(&viz->schedule, text);
+    }
+    if (!label.text || host_grow((void **)&viz->labels, &viz->cap_labels,
+                                 viz->n_labels + 1, sizeof(label)) != 0)
+        return false;
+    viz->labels[viz->n_labels++] = label;
+    return true;
+}
+
 static bool
 add_graph(struct viz *viz, const char *text)
 {
@@ -189,7 +218,7 @@ viz_add(struct viz *viz, long thread, const char *line)
     else if (strcmp(topic, "plan") == 0)
         good = add_text(&viz->plan, text);
     else if (strcmp(topic, "sched") == 0)
-        good = add_text(&viz->schedule, text);
+        good = add_label(viz, text);
     else if (strcmp(topic, "mem") == 0)
         good = add_text(&viz->memory, text);
     else if (strcmp(topic, "exec") == 0)
@@ -218,13 +247,65 @@ viz_read(struct viz *viz, const char *path)
 
 /* ---- the document ---- */
 
+/* Has an earlier label of the kernel the same text? */
+static bool
+is_again(const struct viz *viz, size_t at)
+{
+    size_t i;
+
+    for (i = 0; i < at; i++) {
+        if (viz->labels[i].name &&
+            strcmp(viz->labels[i].name, viz->labels[at].name) == 0 &&
+            strcmp(viz->labels[i].text, viz->labels[at].text) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Kernels of one name share their labels: lines say no more of them. */
 static void
-put_kernel(struct json *json, const struct viz_kernel *kernel)
+put_kernel_labels(struct json *json, const struct viz *viz, const char *name)
+{
+    size_t i;
+
+    json_array(json, "labels");
+    for (i = 0; i < viz->n_labels; i++) {
+        const struct viz_label *label = &viz->labels[i];
+        if (label->name && strcmp(label->name, name) == 0 && !is_again(viz, i))
+            json_str(json, NULL, label->text);
+    }
+    json_end(json);
+}
+
+static void
+put_graph_labels(struct json *json, const struct viz *viz)
+{
+    size_t i;
+
+    json_array(json, "labels");
+    for (i = 0; i < viz->n_labels; i++) {
+        const struct viz_label *label = &viz->labels[i];
+        if (label->graph == SIZE_MAX)
+            continue;
+        json_object(json, NULL);
+        json_uint(json, "graph", label->graph);
+        json_uint(json, "first", label->first);
+        json_uint(json, "last", label->last);
+        json_str(json, "label", label->text);
+        json_end(json);
+    }
+    json_end(json);
+}
+
+static void
+put_kernel(struct json *json, const struct viz *viz,
+           const struct viz_kernel *kernel)
 {
     size_t i;
 
     json_object(json, NULL);
     json_str(json, "name", kernel->name);
+    put_kernel_labels(json, viz, kernel->name);
     json_array(json, "stages");
     for (i = 0; i < kernel->n_stages; i++) {
         json_object(json, NULL);
@@ -258,9 +339,10 @@ viz_put(const struct viz *viz, struct json *json)
     for (i = 0; i < viz->n_graphs; i++)
         json_str(json, NULL, viz->graphs[i].buf);
     json_end(json);
+    put_graph_labels(json, viz);
     json_array(json, "kernels");
     for (i = 0; i < viz->n_kernels; i++)
-        put_kernel(json, &viz->kernels[i]);
+        put_kernel(json, viz, &viz->kernels[i]);
     json_end(json);
     json_str(json, "plan", viz->plan.buf);
     json_str(json, "schedule", viz->schedule.buf);
@@ -299,6 +381,11 @@ viz_fini(struct viz *viz)
         kernel_fini(&viz->kernels[i]);
     for (i = 0; i < viz->n_graphs; i++)
         host_free(viz->graphs[i].buf);
+    for (i = 0; i < viz->n_labels; i++) {
+        host_free(viz->labels[i].name);
+        host_free(viz->labels[i].text);
+    }
+    host_free(viz->labels);
     host_free(viz->kernels);
     host_free(viz->threads);
     host_free(viz->graphs);
