@@ -7,7 +7,7 @@ Rules, each a kind in tests/structure/words.allow (path, kind, count):
   paragraph  a paragraph or list item has at most 500 characters
   of         no sentence begins with "Of"
   no         "is not a" instead of "is no"; "there is no" is ordinary English
-  line       a line of Markdown has at most 100 columns
+  line       a line of Markdown has at most 100 columns, one of include/ 80
 
 Markdown of the tree and comments of include/ follow all rules, the strings of
 C code "of" and "no". Blocks of code, tables and targets of links are not text.
@@ -24,6 +24,7 @@ from common import Tap, documents, read, sources
 
 LONGEST_PARAGRAPH = 500
 LONGEST_LINE = 100
+LONGEST_COMMENT = 80
 ALLOWED = 'tests/structure/words.allow'
 
 OF = re.compile(r'(?<![\w-])Of (?=[a-z0-9`*(])')
@@ -116,6 +117,9 @@ def find_in_code(path, text):
                            else ' ', match[0])
             yield from find_words(path, line, words)
         elif match[0].startswith('/*') and path.startswith('include/'):
+            for n, part in enumerate(match[0].split('\n'), line):
+                if len(part) > LONGEST_COMMENT:
+                    yield Found(path, 'line', n, f'{len(part)}: {part[:60]}')
             for offset, paragraph in comment_paragraphs(match[0]):
                 if len(paragraph) > LONGEST_PARAGRAPH:
                     yield Found(path, 'paragraph', line + offset,
