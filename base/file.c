@@ -101,7 +101,7 @@ file_read_text(const char *path, char **out_text)
     if (!text)
         status = bell_fail(BELL_E_NO_MEMORY, "%s: out of memory", path);
     else if (strlen(text) != file.size_bytes)
-        status = bell_fail(BELL_E_INVALID, "%s is no text", path);
+        status = bell_fail(BELL_E_INVALID, "%s is not text", path);
     file_bytes_fini(&file);
     if (status == BELL_OK)
         *out_text = text;

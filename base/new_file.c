@@ -147,7 +147,8 @@ new_file_create(const char *path, struct new_file *out_file)
     unsigned i;
 
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
-        return bell_fail(BELL_E_IO, "%s: is there and is no file", path);
+        return bell_fail(BELL_E_IO, "%s: exists and is not a regular file",
+                         path);
     if (snprintf(out_file->path, sizeof(out_file->path), "%s", path) >=
         (int)sizeof(out_file->path) - 32)
         return bell_fail(BELL_E_IO, "%.200s...: the name is too long", path);

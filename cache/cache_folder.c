@@ -151,7 +151,7 @@ check_folder(char *path, char *why, size_t why_bytes)
     else if (S_ISLNK(st.st_mode))
         snprintf(why, why_bytes, "it is a symbolic link");
     else if (!S_ISDIR(st.st_mode))
-        snprintf(why, why_bytes, "it is no folder");
+        snprintf(why, why_bytes, "it is not a folder");
     else if (st.st_uid != geteuid())
         snprintf(why, why_bytes, "it belongs to user %u, not %u",
                  (unsigned)st.st_uid, (unsigned)geteuid());

@@ -348,8 +348,8 @@ create(struct hcq_device *dev, const void *data, uint64_t size_bytes,
         size_bytes = b->map_bytes;
     } else if ((uintptr_t)data % BUNDLE_PAGE) {
         status = bell_fail(BELL_BAD_VALUE,
-                           "a bundle at %p, which is no multiple of %u", data,
-                           BUNDLE_PAGE);
+                           "a bundle at %p, which is not a multiple of %u",
+                           data, BUNDLE_PAGE);
     }
     if (status == BELL_OK) {
         status = load(b, data, size_bytes);

@@ -420,7 +420,7 @@ bundle_file_open(const void *data, uint64_t size_bytes,
                          "bundles are read on little-endian processors");
     if ((uintptr_t)data % BUNDLE_ALIGN)
         return bell_fail(BELL_BAD_VALUE,
-                         "a bundle at %p, which is no multiple of %u", data,
+                         "a bundle at %p, which is not a multiple of %u", data,
                          BUNDLE_ALIGN);
     BELL_TRY(check_header(&f));
     f.targets = section(&f, BUNDLE_TARGETS, &f.n_targets);

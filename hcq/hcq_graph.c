@@ -370,11 +370,12 @@ hcq_graph_patch(struct hcq_graph *graph, unsigned field, uint32_t slot,
         graph->slots[slot].size_bytes || field >= HCQ_FIELD_ARG ||
         field == HCQ_FIELD_ADDR || field == HCQ_FIELD_DST ||
         field == HCQ_FIELD_SRC) {
-        fail(graph, bell_fail(BELL_BAD_VALUE,
-                              "graph '%s': patch of field %u by slot %u: "
-                              "nothing was added, it is no slot of a word, or "
-                              "the field is an address",
-                              graph->name, field, slot));
+        fail(graph,
+             bell_fail(BELL_BAD_VALUE,
+                       "graph '%s': patch of field %u by slot %u: "
+                       "nothing was added, it is not a slot of a word, or "
+                       "the field is an address",
+                       graph->name, field, slot));
         return;
     }
     if (field == HCQ_FIELD_SIZE &&

@@ -85,17 +85,17 @@ check_request(const struct kio *kio, unsigned long request, const void *arg)
 
     if (request == KFD_ALLOC_MEMORY) {
         if (!is_whole(kio, kfd->va) || !is_whole(kio, kfd->size_bytes))
-            return refuse("memory that is no whole pages");
+            return refuse("memory that is not whole pages");
         if (kfd->flags & KFD_MEM_USERPTR && !is_whole(kio, kfd->mmap_offset))
             return refuse("user memory that does not begin with a page");
     } else if (request == IOCTL_KGSL_MAP_USER_MEM) {
         if (!is_whole(kio, kgsl->hostptr) || !is_whole(kio, kgsl->len))
-            return refuse("user memory that is no whole pages");
+            return refuse("user memory that is not whole pages");
     } else if (request == _IOWR('F', NV_ESC_RM_ALLOC_MEMORY, *nv)) {
         if (nv->params.hClass == NV01_MEMORY_SYSTEM_OS_DESCRIPTOR &&
             (!is_whole(kio, nv->params.pMemory) ||
              !is_whole(kio, nv->params.limit + 1)))
-            return refuse("user memory that is no whole pages");
+            return refuse("user memory that is not whole pages");
     }
     return 0;
 }
@@ -140,9 +140,9 @@ pages_mmap(struct kio *kio, void **addr, size_t size_bytes, int prot, int flags,
 {
     refusal = NULL;
     if (!is_whole(kio, offset))
-        return refuse("an offset that is no multiple of the page");
+        return refuse("an offset that is not a multiple of the page");
     if (flags & MAP_FIXED && !is_whole(kio, (uintptr_t)*addr))
-        return refuse("an address that is no multiple of the page");
+        return refuse("an address that is not a multiple of the page");
     if (flags & MAP_FIXED && !is_whole(kio, size_bytes))
         return refuse("a part of a page, which would replace the whole");
     if (fd < 0 && !(flags & MAP_FIXED))

@@ -328,7 +328,8 @@ def proofs(specs):
               'kfd': "AMD's KFD", 'drm': 'Render nodes',
               'kgsl': "Qualcomm's KGSL", 'render': 'Render nodes of msm'}
     out = ['# Kernel calls and what proves their arguments', '',
-           'Every call that the drivers issue, with each command and class.',
+           'For people who review the drivers: every call that they issue, with '
+           'each command and class.',
            '',
            '- **kernel**: the function of the kernel that takes the arguments, '
            'as read there.',

@@ -278,13 +278,14 @@ check_node(const struct uop *u)
     case UOP_REDUCE:
         for (i = 1; i < u->n_src; i++) {
             if (uop_range_axis(u->src[i]) != UOP_AXIS_REDUCE)
-                return uop_bad(u, "source %u is no reduce RANGE", i);
+                return uop_bad(u, "source %u is not a reduce RANGE", i);
         }
         return BELL_OK;
     case UOP_LOAD:
     case UOP_STORE:
-        return u->src[0]->op == UOP_PARAM ? BELL_OK
-                                          : uop_bad(u, "source 0 is no PARAM");
+        return u->src[0]->op == UOP_PARAM
+                   ? BELL_OK
+                   : uop_bad(u, "source 0 is not a PARAM");
     default:
         if (u->lanes == 1 &&
             (uop_has(u, UOP_FLAG_ALU) || u->op == UOP_CONST ||

@@ -11,7 +11,7 @@
 
 static const char about[] =
     "cache show|clear\n\n"
-    "The kernels that were compiled and are kept for the next process: where, "
+    "Shows the compiled kernels that are kept for the next process: where, "
     "how many\nand for what; or removes them. BELL_CACHE names another folder, "
     "or is `off`.";
 

@@ -463,14 +463,15 @@ verb_devices(int argc, char **argv)
     };
     int code;
 
-    code = tool_parse("devices [DEVICE] [--all] [--json]\n\n"
-                      "Lists the devices of this machine: what each is, and "
-                      "for one that cannot\nbe used, why. Then every GPU that "
-                      "PCI shows: names, BARs, link, the kernel\ndriver that "
-                      "holds it, and what is in the way of using it. Then the "
-                      "names of\nthe simulated ones, which are opened when "
-                      "they are named.",
-                      opts, ARRAY_LEN(opts), argc, argv);
+    code = tool_parse(
+        "devices [DEVICE] [--all] [--json]\n\n"
+        "Lists the devices of this machine: what each is, and "
+        "for one that cannot\nbe used, why. Then every GPU that "
+        "PCI shows: names, BARs, link, the kernel\ndriver that "
+        "holds it, and why it cannot be used. Then the names of\nthe "
+        "simulated ones, which are opened when they are "
+        "named.",
+        opts, ARRAY_LEN(opts), argc, argv);
     if (code != TOOL_GO_ON)
         return code;
     if (options.names && (options.device || options.all || options.root))

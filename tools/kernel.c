@@ -564,10 +564,10 @@ verb_kernel(int argc, char **argv)
          "takes and the time that the chip needs at least "
          "(docs/explanation/simulator.md); on @null: without counts"},
         {"--groups", "N", TOOL_OPT_INT, &options.n_groups, 1, INT32_MAX,
-         "with --stats: run so many work-groups of each kernel at most, the "
-         "others are taken to be like them"},
+         "with --stats: run at most N work-groups of each kernel; the others "
+         "are taken to be like them"},
         {"--runs", "N", TOOL_OPT_INT, &options.n_runs, 1, MAX_RUNS,
-         "to take the median time of (default: 20)"},
+         "number of runs to take the median time of (default: 20)"},
         {"--device", "DEVICE", TOOL_OPT_STRING, &options.device, 0, 0,
          "where to run (default: $BELL_DEVICE, or the first that works); "
          "BACKEND@null:CHIP compiles and runs nothing"},

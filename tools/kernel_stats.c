@@ -132,7 +132,7 @@ find_arch(struct kernel_stats *stats)
     stats->chip = chip_of_device(device, "");
     stats->arch = chip_arch_find(stats->chip ? stats->chip->arch : name);
     if (!stats->arch || !stats->arch->warp_lanes)
-        return bell_fail(BELL_E_INVALID, "--stats: %s is no GPU", device);
+        return bell_fail(BELL_E_INVALID, "--stats: %s is not a GPU", device);
     return BELL_OK;
 }
 
@@ -285,7 +285,7 @@ kernel_stats_print(const struct kernel_stats *stats)
         tool_printf("%s: %zu kernels, at least %.3g us\n",
                     bell_context_device(stats->ctx), stats->n_launches, us);
     else
-        tool_printf("%s: %zu kernels; no times, since %s is no product\n",
+        tool_printf("%s: %zu kernels; no times, since %s is not a product\n",
                     bell_context_device(stats->ctx), stats->n_launches,
                     stats->arch->name);
 }

@@ -59,7 +59,7 @@ add_device(struct sim_run *run, const char *device)
     if (n_backend == 0 || n_backend >= sizeof(backend) ||
         !kio_interface_is_sim(at + 1))
         return tool_usage(run->json,
-                          "sim: '%s' is no simulated card; AMD@sim:gfx1100, "
+                          "sim: '%s' is not a simulated card; AMD@sim:gfx1100, "
                           "NV@sim:sm_90",
                           device);
     memcpy(backend, device, n_backend);

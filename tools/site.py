@@ -45,8 +45,20 @@ PAGE = """<!DOCTYPE html>
 """
 # What the navigation calls a folder of docs/.
 SECTIONS = (('Tutorials', 'tutorials'), ('How to', 'how-to'),
-            ('Reference', 'reference'), ('Hardware facts', 'hardware'),
-            ('Benchmarks', 'benchmarks'), ('Explanation', 'explanation'))
+            ('Reference', 'reference'), ('Explanation', 'explanation'))
+
+
+def sections(root):
+    """These, and the other folders with documents by their names."""
+    known = [part for _, part in SECTIONS]
+    docs = os.path.join(root, 'docs')
+    others = [part for part in sorted(os.listdir(docs))
+              if part not in known and os.path.isdir(os.path.join(docs, part))
+              and any(name.endswith('.md')
+                      for name in os.listdir(os.path.join(docs, part)))]
+    return [*SECTIONS, *((part.capitalize(), part) for part in others)]
+
+
 IMAGE = re.compile(r'(<img [^>]*src=")([^":]+)"')
 LINK = re.compile(r'(<a href=")([^":#]+)(#[^"]*)?"')
 
@@ -62,7 +74,7 @@ class Site:
         self.sources = set()
         names = ['README.md', 'docs/README.md'] + [
             os.path.relpath(os.path.join(folder, name), root)
-            for head, part in SECTIONS
+            for _, part in sections(root)
             for folder, _, files in sorted(os.walk(
                 os.path.join(root, 'docs', part)))
             for name in sorted(files) if name.endswith('.md')]
@@ -101,7 +113,7 @@ class Site:
     def navigation(self, page, current):
         up = '../' * page.count('/')
         parts = []
-        for head, part in (('Doorbell', None), *SECTIONS):
+        for head, part in (('Doorbell', None), *sections(self.root)):
             items = ''.join(
                 f'<li><a href="{up}{self.pages[n]}"'
                 f'{" aria-current=page" if n == current else ""}>'

@@ -292,7 +292,7 @@ check_options(struct tune_options *o)
         return tool_usage(o->json, "tune: no expression");
     o->is_bundle = begins_as_bundle(o->expr);
     if (!o->is_bundle && (o->save || o->in_place))
-        return tool_usage(o->json, "tune: %s: '%.100s' is no bundle",
+        return tool_usage(o->json, "tune: %s: '%.100s' is not a bundle",
                           o->save ? "--save" : "--in-place", o->expr);
     if (o->is_bundle && !o->save == !o->in_place)
         return tool_usage(o->json, "tune: a bundle is written again: --save "

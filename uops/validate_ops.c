@@ -56,7 +56,7 @@ check_effects(const struct uop *u, uint32_t first)
 
     for (i = first; i < u->n_src; i++) {
         if (!uop_has(u->src[i], UOP_FLAG_EFFECT))
-            return uop_bad(u, "source %u is no effect", i);
+            return uop_bad(u, "source %u is not an effect", i);
     }
     return BELL_OK;
 }
@@ -282,7 +282,7 @@ check_assign(const struct uop_graph *g, const struct uop *u)
     while (at->op == UOP_SHRINK || at->op == UOP_RESHAPE)
         at = at->src[0];
     if (at->op != UOP_BUFFER)
-        return uop_bad(u, "source 0 is no part of a BUFFER");
+        return uop_bad(u, "source 0 is not a part of a BUFFER");
     BELL_TRY(check_like(u, 0, SAME_DTYPE));
     BELL_TRY(check_like(u, 1, SAME_DTYPE));
     return check_shapes(g, u);
@@ -298,7 +298,7 @@ check_reduce_axis(const struct uop_graph *g, const struct uop *u)
     BELL_TRY(check_value(u));
     BELL_TRY(check_like(u, 0, SAME_DTYPE));
     if (!is_reduction((int64_t)uop_reduce_op(u)))
-        return uop_bad(u, "arg is no reduction");
+        return uop_bad(u, "arg is not a reduction");
     if (!from || !to || from->n != to->n || from->n > 32 ||
         (from->n < 32 && axes >> from->n))
         return uop_bad(u, "arg, shape and source's shape disagree");
@@ -318,7 +318,7 @@ check_gather(const struct uop_graph *g, const struct uop *u)
     BELL_TRY(check_value(u));
     BELL_TRY(check_like(u, 0, SAME_DTYPE));
     if (!uop_dtype_infos[u->src[1]->dtype].is_int)
-        return uop_bad(u, "the index is no integer");
+        return uop_bad(u, "the index is not an integer");
     if (!x || u->arg.i < 0 || u->arg.i >= x->n || index != uop_shape(g, u))
         return uop_bad(u, "arg, shape and sources' shapes disagree");
     return BELL_OK;
@@ -367,7 +367,7 @@ check_place(const struct uop *u, uint16_t lanes)
     uint32_t i;
 
     if (!uop_is_memory(u->src[0]))
-        return uop_bad(u, "source 0 is no memory");
+        return uop_bad(u, "source 0 is not memory");
     BELL_TRY(check_index(u, 1));
     if (u->n_src == 4)
         BELL_TRY(check_dtype(u, 3, UOP_BOOL));
@@ -400,7 +400,7 @@ static bell_status
 check_pair(const struct uop *u, uint32_t i, enum uop_op memory)
 {
     if (uop_memory(u->src[i])->op != memory || u->src[i + 1]->lanes != 1)
-        return uop_bad(u, "source %u is no %s, or %u not one lane", i,
+        return uop_bad(u, "source %u is not a %s, or %u not one lane", i,
                        uop_op_infos[memory].name, i + 1);
     return check_index(u, i + 1);
 }
@@ -445,7 +445,7 @@ check_box(const struct uop *u)
     BELL_TRY(check_dtype(u, 2, u->src[0]->dtype));
     BELL_TRY(check_index(u, 4));
     if (u->src[4]->op != UOP_CONST || u->src[4]->arg.i < 1)
-        return uop_bad(u, "source 4 is no distance of rows");
+        return uop_bad(u, "source 4 is not a distance of rows");
     BELL_TRY(check_dtype(u, 5, UOP_BOOL));
     if (u->arg.i < 1 || u->arg.i > UOP_TMA_COPY_ROWS)
         return uop_bad(u, "%lld rows at once", (long long)u->arg.i);
@@ -501,7 +501,7 @@ check_ranges_from(const struct uop *u, uint32_t first)
 
     for (i = first; i < u->n_src; i++) {
         if (u->src[i]->op != UOP_RANGE)
-            return uop_bad(u, "source %u is no RANGE", i);
+            return uop_bad(u, "source %u is not a RANGE", i);
     }
     return BELL_OK;
 }
@@ -512,7 +512,7 @@ check_reduce(const struct uop *u)
     BELL_TRY(check_value(u));
     BELL_TRY(check_like(u, 0, SAME_DTYPE | SAME_LANES));
     if (!is_reduction(u->arg.i))
-        return uop_bad(u, "arg is no reduction");
+        return uop_bad(u, "arg is not a reduction");
     return check_ranges_from(u, 1);
 }
 
@@ -552,7 +552,7 @@ check_index_op(const struct uop *u)
     BELL_TRY(check_like(u, 0, SAME_DTYPE));
     BELL_TRY(check_index(u, 1));
     if (u->src[0]->op != UOP_PARAM && u->src[0]->op != UOP_LOCAL)
-        return uop_bad(u, "source 0 is no memory");
+        return uop_bad(u, "source 0 is not memory");
     if (u->src[1]->lanes != 1 || !is_pow2(uop_index_align(u)))
         return uop_bad(u, "the index is one lane, and arg a power of two");
     return BELL_OK;
@@ -571,12 +571,12 @@ check_acc_get(const struct uop *u)
 
     BELL_TRY(check_like(u, 0, SAME_DTYPE | SAME_LANES));
     if (!is_acc(u->src[0]))
-        return uop_bad(u, "source 0 is no ACC");
+        return uop_bad(u, "source 0 is not an ACC");
     for (i = 1; i < u->n_src; i++) {
         if (u->src[i]->op != UOP_RANGE && u->src[i]->op != UOP_END &&
             u->src[i]->op != UOP_ENDIF && u->src[i]->op != UOP_WGMMA_WAIT)
-            return uop_bad(u, "source %u is no RANGE, END, ENDIF or WGMMA_WAIT",
-                           i);
+            return uop_bad(
+                u, "source %u is not a RANGE, END, ENDIF or WGMMA_WAIT", i);
     }
     return BELL_OK;
 }
@@ -585,7 +585,7 @@ static bell_status
 check_acc_set(const struct uop *u)
 {
     if (!is_acc(u->src[0]))
-        return uop_bad(u, "source 0 is no ACC");
+        return uop_bad(u, "source 0 is not an ACC");
     if (u->src[1]->dtype != u->src[0]->dtype ||
         u->src[1]->lanes != u->src[0]->lanes)
         return uop_bad(u, "the value and the ACC differ in type");
@@ -626,17 +626,18 @@ check_wgmma(const struct uop *u)
 
     if (!is_acc(u->src[0]) || u->src[0]->dtype != UOP_F32 ||
         u->src[0]->lanes != w.n / 2)
-        return uop_bad(u, "source 0 is no ACC of %u f32", w.n / 2);
+        return uop_bad(u, "source 0 is not an ACC of %u f32", w.n / 2);
     for (i = u->op == UOP_WGMMA ? 1 : 2; i < u->n_src; i += 2) {
         if (!uop_is_memory(u->src[i]) ||
             !uop_wmma_mixes(u->src[1]->dtype, u->src[i]->dtype))
-            return uop_bad(u, "source %u is no memory of that dtype", i);
+            return uop_bad(u, "source %u is not memory of that dtype", i);
         BELL_TRY(check_index(u, i + 1));
     }
     /* 64 x k of 128 threads */
     if (u->op == UOP_WGMMA_HELD &&
         (u->src[1]->lanes != w.pieces * w.k / 2 || bytes != 2 || w.a_turned))
-        return uop_bad(u, "source 1 is no A of %u x %u steps", w.pieces, w.k);
+        return uop_bad(u, "source 1 is not an A of %u x %u steps", w.pieces,
+                       w.k);
     if (w.n < 8 || w.n > 256 || w.n % 8 || w.k * bytes != 32 || w.pieces < 1 ||
         (w.pieces * w.k * bytes > UOP_WGMMA_ROW_BYTES &&
          !(u->op == UOP_WGMMA_HELD && w.b_turned)))
@@ -671,7 +672,7 @@ check_lane_of(const struct uop *u)
     if (u->op == UOP_LANE && (u->arg.i < 0 || u->arg.i >= u->src[0]->lanes))
         return uop_bad(u, "source 0 has %u lanes", u->src[0]->lanes);
     if (u->op == UOP_LANES_REDUCE && !is_reduction(u->arg.i))
-        return uop_bad(u, "arg is no reduction");
+        return uop_bad(u, "arg is not a reduction");
     return BELL_OK;
 }
 
@@ -726,8 +727,8 @@ check_barrier(const struct uop *u)
         if (!uop_has(u->src[i], UOP_FLAG_EFFECT) &&
             u->src[i]->op != UOP_RANGE && u->src[i]->op != UOP_LOAD &&
             u->src[i]->op != UOP_ACC_GET)
-            return uop_bad(u, "source %u is no effect, RANGE, LOAD or ACC_GET",
-                           i);
+            return uop_bad(
+                u, "source %u is not an effect, RANGE, LOAD or ACC_GET", i);
     }
     return BELL_OK;
 }
@@ -784,7 +785,7 @@ check_kernel_op(const struct uop *u)
         return check_acc_set(u);
     case UOP_END:
         if (u->src[0]->op != UOP_RANGE)
-            return uop_bad(u, "source 0 is no RANGE");
+            return uop_bad(u, "source 0 is not a RANGE");
         return check_effects(u, 1);
     case UOP_LOCAL:
         return check_value(u);
@@ -801,7 +802,7 @@ check_kernel_op(const struct uop *u)
         return check_effects(u, 1);
     case UOP_ENDIF:
         if (u->src[0]->op != UOP_IF)
-            return uop_bad(u, "source 0 is no IF");
+            return uop_bad(u, "source 0 is not an IF");
         return check_effects(u, 1);
     default:
         return BELL_OK;

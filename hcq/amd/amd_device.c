@@ -215,7 +215,7 @@ choose_bound(struct amd_device *dev)
                          "BELL_AMD_BOUND is '%.20s', not aql or pm4", text);
     if (text && dev->gen->uses_aql && !can && strcmp(text, "pm4") == 0)
         return bell_fail(BELL_E_UNSUPPORTED,
-                         "BELL_AMD_BOUND=pm4: %u XCCs are no power of two",
+                         "BELL_AMD_BOUND=pm4: %u XCCs are not a power of two",
                          dev->topology.n_xcc);
     dev->binds_pm4 = can && text && strcmp(text, "pm4") == 0;
     return BELL_OK;

@@ -96,7 +96,7 @@ tell_rest(const struct decode_amd *d, const char *what, size_t n_dw)
     if (n_dw == 0)
         return 0;
     regs_text_init(&text, buf, sizeof(buf));
-    regs_text_put(&text, "? %zu words that are no whole %s", n_dw, what);
+    regs_text_put(&text, "? %zu words that do not fill a %s", n_dw, what);
     d->line(d->user, buf);
     return (unsigned)n_dw;
 }

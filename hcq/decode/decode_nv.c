@@ -211,7 +211,7 @@ decode_nv_qmd(struct decode_nv *d, const uint32_t *words, size_t n_dw,
         gen = regs_gen_by_id(&nv_qmd_unit, here);
         size_dw = gen < 0 ? UINT32_MAX : regs_dw(type, (unsigned)gen);
         if (n_dw - at < size_dw) {
-            tell(d, "? %zu words that are no whole QMD", n_dw - at);
+            tell(d, "? %zu words that do not fill a QMD", n_dw - at);
             return unknown + (unsigned)(n_dw - at);
         }
         tell(d, "QMD %u, %u words", here, size_dw);

@@ -61,7 +61,7 @@ open_cubin_file(struct reader *r)
     BELL_TRY(hcq_elf_open(r->c->name, r->c->data, r->c->data_bytes, machine,
                           &r->elf));
     if (head->e_type != ET_EXEC && head->e_type != ET_REL)
-        return refuse(r, "ELF type %u is no cubin's", head->e_type);
+        return refuse(r, "ELF type %u is not a cubin's", head->e_type);
     return BELL_OK;
 }
 

@@ -43,9 +43,9 @@ struct bell_custom_desc {
 
 /* forward's result for n_in >= 1 inputs of one context, with backward as its
  * gradient; of any dtype, but only floats have one. `desc` is copied, `user`
- * stays the caller's. Fails: a struct_size that is too small; no forward or backward; what forward fails with;
- * a result that is NULL, was ended or is of another context; scopes that
- * forward began and did not end. */
+ * stays the caller's. Fails: a struct_size that is too small; no forward or
+ * backward; what forward fails with; a result that is NULL, was ended or is of
+ * another context; scopes that forward began and did not end. */
 BELL_API struct bell_tensor *bell_custom(const struct bell_custom_desc *desc,
                                          struct bell_tensor *const *in,
                                          uint32_t n_in);
@@ -60,10 +60,10 @@ struct bell_custom_many_desc {
     bell_status (*forward)(struct bell_context *ctx, void *user,
                            struct bell_tensor *const *in, uint32_t n_in,
                            struct bell_tensor **out);
-    /* As bell_custom_desc's. grads[k] is d loss / d out[k]: zeros where the loss
-     * does not depend on it, NULL where out[k] is of no float dtype. Called
-     * once for all results by each bell_gradient, bell_vjp or bell_backward
-     * that goes through one of them. */
+    /* As bell_custom_desc's. grads[k] is d loss / d out[k]: zeros where the
+     * loss does not depend on it, NULL where out[k] is of no float dtype.
+     * Called once for all results by each bell_gradient, bell_vjp or
+     * bell_backward that goes through one of them. */
     bell_status (*backward)(struct bell_context *ctx, void *user,
                             struct bell_tensor *const *in, uint32_t n_in,
                             struct bell_tensor *const *out,
@@ -118,9 +118,9 @@ struct bell_kernel_result {
 #define BELL_MAX_KERNEL_ARGS 64
 
 /* A kernel: its arguments are the addresses of its results, then those of its
- * inputs, then `values`. All are row-major and do not overlap; a bool is a byte,
- * 0 or 1. Addresses are multiples of 64, but for bell_from_blob's as it was
- * given them. */
+ * inputs, then `values`. All are row-major and do not overlap; a bool is a
+ * byte, 0 or 1. Addresses are multiples of 64, but for bell_from_blob's as it
+ * was given them. */
 struct bell_kernel_desc {
     uint32_t struct_size; /* sizeof(struct bell_kernel_desc) */
     const char *name;     /* the function's, in all of the codes */
@@ -134,19 +134,19 @@ struct bell_kernel_desc {
 
 /* out[0] to out[n_out - 1]: the results of a kernel of the caller's. Everything
  * is copied. Lazy as any other call: the kernel runs when a result is needed,
- * after what makes its inputs, once for all results; it is captured by a bell_jit
- * and saved in bundles. The same description again is the same kernel, compiled
- * once in a context; another, by its values alone, is one more, which the context
- * keeps: what changes from call to call belongs in an input. It has no gradient:
- * bell_custom gives it one.
+ * after what makes its inputs, once for all results; it is captured by a
+ * bell_jit and saved in bundles. The same description again is the same kernel,
+ * compiled once in a context; another, by its values alone, is one more, which
+ * the context keeps: what changes from call to call belongs in an input. It has
+ * no gradient: bell_custom gives it one.
  *
- * It writes every element of its results and nothing else, and its results depend
- * on its inputs and values alone. Nothing can check that.
+ * It writes every element of its results and nothing else, and its results
+ * depend on its inputs and values alone. Nothing can check that.
  *
- * Fails, with all of out[] the error tensor: a description without what it has to
- * have, or of too many arguments; no code for the device; an input without
- * elements. What the compiler or the device says of the code fails the call that
- * realises. n_in may be 0. */
+ * Fails, with all of out[] the error tensor: a description without what it has
+ * to have, or of too many arguments; no code for the device; an input without
+ * elements. What the compiler or the device says of the code fails the call
+ * that realises. n_in may be 0. */
 BELL_API void bell_custom_kernel(struct bell_context *ctx,
                                  const struct bell_kernel_desc *desc,
                                  struct bell_tensor *const *in, uint32_t n_in,

@@ -55,9 +55,9 @@ struct bell_stft_options {
 BELL_API struct bell_tensor *bell_stft(struct bell_tensor *x, int64_t n_fft,
                                        const struct bell_stft_options *options);
 /* The real numbers that have these transforms, (.., numbers, windows, 2), by
- * least squares; `length` of them: 0 is all that windows cover (of centered ones
- * without the n_fft / 2 at both ends), what lies beyond is 0. Where all windows
- * are 0 it is NaN. */
+ * least squares; `length` of them: 0 is all that windows cover (of centered
+ * ones without the n_fft / 2 at both ends), what lies beyond is 0. Where all
+ * windows are 0 it is NaN. */
 BELL_API struct bell_tensor *
 bell_istft(struct bell_tensor *x, int64_t n_fft, int64_t length,
            const struct bell_stft_options *options);

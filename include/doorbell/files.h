@@ -68,7 +68,8 @@ BELL_API const struct bell_file_entry *
 bell_file_find(const struct bell_file *file, const char *name);
 
 /* The values of the tensor of that name, of the entry's shape and dtype. Name
- * NULL: the only one of the file (.npy and IDX have none; it is "data" here). */
+ * NULL: the only one of the file (.npy and IDX have none; it is "data"
+ * here). */
 BELL_API struct bell_tensor *bell_file_tensor(struct bell_context *ctx,
                                               const struct bell_file *file,
                                               const char *name);

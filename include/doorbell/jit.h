@@ -21,36 +21,38 @@
  *     for (...)
  *         status = bell_jit_call(jit, BATCH(x, y), &loss);
  *
- * State. What else the function uses is found, and need not be listed: a tensor
- * from outside is looked at again at each call, with the value that it denotes
- * by then, and one that the function changes (parameters by an optimiser,
- * caches by bell_assign_slice, what is given to bell_assign) is changed by each
- * call. Parameters, an optimiser's own tensors, its step and rate, and the
- * generator's place go on from call to call as without the jit, to the bit.
- * Changing a tensor between calls is allowed; its shape and dtype stay.
+ * State. The function finds the tensors that it uses from outside; they need
+ * not be listed. Each call reads such a tensor with the value that it denotes
+ * by then, and changes it if the function does: parameters by an optimiser,
+ * caches by bell_assign_slice, arguments of bell_assign. Parameters, an
+ * optimiser's own tensors, its step and rate, and the generator's state go on
+ * from call to call as without the jit, to the bit. Changing a tensor between
+ * calls is allowed; its shape and dtype stay.
  *
  * Inputs. The function may change them as any tensor: bell_assign,
  * bell_assign_slice, bell_write, bell_requires_grad, bell_zero_grad, and
  * gradients that bell_backward leaves in them. Each call does that to the
- * tensors that it is given. One tensor may be given as several inputs, and an
- * input as an output. An input that is also used from outside is refused where
- * the function changes either or asks for gradients. Inputs are variables of
- * their own: a gradient stays in them and does not go on to what they were made
- * of. The function does not end its inputs, nor keep them (bell_keep).
+ * tensors that it is given. The function does not end its inputs, nor keep them
+ * (bell_keep).
+ * - One tensor may be given as several inputs, and an input as an output.
+ * - An input that is also used from outside is refused where the function
+ *   changes either or asks for gradients.
+ * - Inputs are variables of their own: a gradient stays in them and does not go
+ *   on to the tensors that they were made of.
  *
  * Not found is what the function does beside tensors: host variables that it
  * changes, numbers that it computes with (a bell_scalar is what it was), data
  * that it makes tensors of. These are as they were when it was captured. What
  * changes from call to call is an input: a bell_scalar given as input is a
- * number of one element there. Sizes and offsets that are symbols (symbol.h) are
- * what they are at each call.
+ * number of one element there. Sizes and offsets that are symbols (symbol.h)
+ * are what they are at each call.
  *
- * Inside, values cannot be read, for there are none; realizing computes
- * nothing and may be left out. A jit that is called inside another's function
- * is a part of that. Gradients are those of the operations inside; a call from
- * outside has no history. Gradients that the function leaves in tensors
- * from outside, other than inputs, are gone after an optimiser's step has used
- * them; else the function is refused (bell_gradient gives them as tensors).
+ * Inside, values cannot be read, for there are none; realizing computes nothing
+ * and may be left out. A jit that is called inside another's function is a part
+ * of that. Gradients are those of the operations inside; a call from outside
+ * has no history. Gradients that the function leaves in tensors from outside,
+ * other than inputs, are gone after an optimiser's step has used them; else the
+ * function is refused (bell_gradient gives them as tensors).
  *
  * Memory. A jit holds the memory of values between its kernels from the first
  * call on. Each call's outputs are new tensors.
@@ -137,7 +139,8 @@ struct bell_jit_save_desc {
     const char *const *out_names; /* NULL: "out0".. */
     bool is_tunable; /* the kernels' IR too, for `doorbell tune BUNDLE` */
     /* Optimisers' steps whose rates the bundle has, further ones having the
-     * last's; 0: all, which is possible where rates stay the same in the end. */
+     * last's; 0: all, which is possible where rates stay the same in the
+     * end. */
     uint64_t n_steps;
 };
 
@@ -145,15 +148,18 @@ struct bell_jit_save_desc {
  * (hcq/hcq_bundle.h): its kernels, compiled for each target, and the tensors
  * that it uses as they are now: those that it changes as state, the others as
  * weights. `in` are inputs as for bell_jit_call, of which only shape, dtype and
- * whether they require a gradient matter. Symbols (symbol.h) are the bundle's by
- * name.
+ * whether they require a gradient matter. Symbols (symbol.h) are the bundle's
+ * by name.
  *
- * A training goes on in a bundle as it would have here: parameters and an
- * optimiser's tensors are state, its rates are a table, "rates0.0" for its first
- * group, of which the state "steps0" counts the rows, and the generator's words
- * are the state "random" (seed, then number of the next call, low words
- * first). BELL_E_UNSUPPORTED: the function changes an input, or leaves a gradient
- * in it; rates change for ever and n_steps is 0; an input, an output or a tensor
+ * A training goes on in a bundle as it would have here:
+ * - parameters and an optimiser's tensors are state;
+ * - its rates are a table, "rates0.0" for its first group, and the state
+ *   "steps0" counts the rows;
+ * - the generator's words are the state "random" (seed, then number of the next
+ *   call, low words first).
+ *
+ * BELL_E_UNSUPPORTED: the function changes an input, or leaves a gradient in
+ * it; rates change for ever and n_steps is 0; an input, an output or a tensor
  * from outside has a symbol's size; or a target's assembler is not here. */
 BELL_API BELL_MUST_CHECK bell_status
 bell_jit_save(struct bell_jit *jit, struct bell_tensor *const *in,

@@ -2,8 +2,8 @@
  *
  * A matrix is the last two axes of a tensor; the axes before are a batch, and
  * of two tensors they broadcast. Halves are computed in float32, integers
- * become float32. Nothing is read: a matrix that has no result is no error, but
- * gives infinities and NaN, in its own part of the result alone. Sizes are
+ * become float32. Nothing is read: a matrix that has no result is not an error,
+ * but gives infinities and NaN, in its own part of the result alone. Sizes are
  * bounded: the number of kernels grows with them. docs/reference/linalg.md has
  * both.
  *
@@ -43,10 +43,11 @@ BELL_API struct bell_tensor *bell_solve(struct bell_tensor *x,
 /* The inverse: bell_solve of the unit matrix. */
 BELL_API struct bell_tensor *bell_inv(struct bell_tensor *x);
 /* The determinant, one number for each matrix. Its gradient is the matrix of
- * cofactors, also for a singular matrix; second gradients need a regular one. */
+ * cofactors, also for a singular matrix; second gradients need a regular
+ * one. */
 BELL_API struct bell_tensor *bell_det(struct bell_tensor *x);
-/* Its sign (1, -1, 0) and the logarithm of its magnitude; a singular matrix has 0
- * and -infinity. The logarithm's gradient is the transposed inverse; the sign
+/* Its sign (1, -1, 0) and the logarithm of its magnitude; a singular matrix has
+ * 0 and -infinity. The logarithm's gradient is the transposed inverse; the sign
  * has none. */
 BELL_API void bell_slogdet(struct bell_tensor *x, struct bell_tensor **out_sign,
                            struct bell_tensor **out_log);
@@ -69,8 +70,8 @@ BELL_API void bell_svd_full(struct bell_tensor *x, struct bell_tensor **out_u,
 BELL_API struct bell_tensor *bell_svdvals(struct bell_tensor *x);
 
 /* The eigenvalues (n), ascending, and orthonormal eigenvectors V (n, n) of a
- * symmetric x = V @ diag(values) @ V^T. The signs of V's columns are unspecified.
- * Reads the lower triangle of x, or with `upper` the upper one. */
+ * symmetric x = V @ diag(values) @ V^T. The signs of V's columns are
+ * unspecified. Reads the lower triangle of x, or with `upper` the upper one. */
 BELL_API void bell_eigh(struct bell_tensor *x, bool upper,
                         struct bell_tensor **out_values,
                         struct bell_tensor **out_v);
@@ -80,12 +81,12 @@ BELL_API struct bell_tensor *bell_eigvalsh(struct bell_tensor *x, bool upper);
 /* The pseudo-inverse (n, m) of x (m, n). Singular values that are at most rtol
  * times the greatest count as 0; with rtol < 0 rtol is the greater of m and n
  * times the dtype's epsilon (of float32 for halves). `hermitian`: x is
- * symmetric, of which the lower triangle is read, and eigenvalues take the place
- * of singular values. The gradient is that of a constant rank. */
+ * symmetric, of which the lower triangle is read, and eigenvalues take the
+ * place of singular values. The gradient is that of a constant rank. */
 BELL_API struct bell_tensor *bell_pinv(struct bell_tensor *x, double rtol,
                                        bool hermitian);
-/* How many singular values are greater than rtol times the greatest, int64; rtol
- * and `hermitian` as of bell_pinv. */
+/* How many singular values are greater than rtol times the greatest, int64;
+ * rtol and `hermitian` as of bell_pinv. */
 BELL_API struct bell_tensor *bell_matrix_rank(struct bell_tensor *x,
                                               double rtol, bool hermitian);
 

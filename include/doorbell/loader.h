@@ -71,9 +71,9 @@ struct bell_loader_desc {
 BELL_API BELL_MUST_CHECK bell_status bell_loader_create(
     struct bell_context *ctx, const struct bell_loader_desc *desc,
     struct bell_loader **out_loader);
-/* Waits for calls of `fill` and copies that are under way, and for work that was
- * queued before the last batch. Before or after its context;
- * tensors stay. NULL is allowed. */
+/* Waits for calls of `fill` and copies that are under way, and for work that
+ * was queued before the last batch. Before or after its context; tensors stay.
+ * NULL is allowed. */
 BELL_API void bell_loader_destroy(struct bell_loader *loader);
 
 /* The next batch: out[f] are new tensors [n, shape..] of the innermost scope,

@@ -108,7 +108,7 @@ struct bell_module_type {
 
 enum bell_state_kind {
     BELL_STATE_PARAM,
-    BELL_STATE_BUFFER, /* a tensor that is no parameter */
+    BELL_STATE_BUFFER, /* a tensor that is not a parameter */
     BELL_STATE_NUMBER  /* of the host: steps done, rates */
 };
 

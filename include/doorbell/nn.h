@@ -183,7 +183,8 @@ BELL_API struct bell_tensor *
 bell_nn_group_norm(const struct bell_nn_group_norm *layer,
                    struct bell_tensor *x);
 
-/* x[n, c, ..] normalised over the axes after c, by its own statistics always. */
+/* x[n, c, ..] normalised over the axes after c, by its own statistics
+ * always. */
 struct bell_nn_instance_norm {
     struct bell_tensor *weight, *bias; /* [c], or NULL */
     double eps;                        /* 1e-5 */
@@ -271,7 +272,7 @@ struct bell_nn_rnn_options {
 
 /* Layers of cells. Names are PyTorch's: weight_ih_l0, weight_ih_l0_reverse. */
 struct bell_nn_rnn {
-    /* Of layer k: 2 k, and, the other way round, 2 k + 1. */
+    /* Layer k has 2 k, and 2 k + 1 for the reverse direction. */
     struct bell_nn_cell cells[2 * BELL_NN_RNN_LAYERS];
     struct bell_nn_rnn_options options;
 };
@@ -285,10 +286,10 @@ BELL_API BELL_MUST_CHECK bell_status bell_nn_lstm_init(
 BELL_API BELL_MUST_CHECK bell_status bell_nn_gru_init(
     struct bell_context *ctx, const struct bell_nn_rnn_options *options,
     struct bell_nn_rnn *out_layer);
-/* x[l, n, in] to the last layer's h of all steps, [l, n, d hidden], d being 2 if
- * it is bidirectional. h0, c0: [layers d, n, hidden], or NULL for zeros. out_h,
- * out_c: NULL, or what the cells end with, of the same shape. The graph grows
- * with l. */
+/* x[l, n, in] to the last layer's h of all steps, [l, n, d hidden], d being 2
+ * if it is bidirectional. h0, c0: [layers d, n, hidden], or NULL for zeros.
+ * out_h, out_c: NULL, or what the cells end with, of the same shape. The graph
+ * grows with l. */
 BELL_API struct bell_tensor *
 bell_nn_lstm(const struct bell_nn_rnn *layer, struct bell_tensor *x,
              struct bell_tensor *h0, struct bell_tensor *c0,

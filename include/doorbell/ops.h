@@ -48,8 +48,8 @@ BELL_API struct bell_tensor *bell_floor_divide(struct bell_tensor *x,
 /* Quotient rounded towards zero. */
 BELL_API struct bell_tensor *bell_trunc_divide(struct bell_tensor *x,
                                                struct bell_tensor *y);
-/* x - y * floor(x / y), exact, the sign of y; as Python's %, but that a zero has
- * x's sign. */
+/* x - y * floor(x / y), exact, the sign of y; as Python's %, but that a zero
+ * has x's sign. */
 BELL_API struct bell_tensor *bell_remainder(struct bell_tensor *x,
                                             struct bell_tensor *y);
 /* x - y * trunc(x / y), exact, the sign of x; as C's fmod. */
@@ -130,8 +130,8 @@ BELL_API struct bell_tensor *bell_isclose(struct bell_tensor *x,
                                           struct bell_tensor *y, double rtol,
                                           double atol, bool equal_nan);
 
-/* With a number: as the calls above with bell_scalar (a whole number counts
- * as an integer where x is integer or bool). For an integer that a double cannot
+/* With a number: as the calls above with bell_scalar (a whole number counts as
+ * an integer where x is integer or bool). For an integer that a double cannot
  * hold (above 2^53), here and in other calls that take a double, use
  * bell_scalar_int and the call for tensors. */
 BELL_API struct bell_tensor *bell_add_scalar(struct bell_tensor *x, double y);
@@ -338,8 +338,8 @@ BELL_API struct bell_tensor *bell_all(struct bell_tensor *x,
 /* How many elements are not 0, int64; the axes go. */
 BELL_API struct bell_tensor *
 bell_count_nonzero(struct bell_tensor *x, const int64_t *axes, uint32_t n_axes);
-/* (sum |x|^p)^(1/p); p may be INFINITY, -INFINITY and 0 (count of x != 0). Where
- * it is 0 (p greater than 0) the gradient is 0. */
+/* (sum |x|^p)^(1/p); p may be INFINITY, -INFINITY and 0 (count of x != 0).
+ * Where it is 0 (p greater than 0) the gradient is 0. */
 BELL_API struct bell_tensor *bell_norm(struct bell_tensor *x, double p,
                                        const int64_t *axes, uint32_t n_axes,
                                        bool keepdim);
@@ -605,7 +605,7 @@ BELL_API struct bell_tensor *bell_nll_loss(struct bell_tensor *log_probs,
                                            struct bell_tensor *weight,
                                            int64_t ignore_index,
                                            enum bell_reduction reduction);
-/* Of two tensors of one shape: (x - y)^2, |x - y|. */
+/* (x - y)^2 of two tensors of one shape. */
 BELL_API struct bell_tensor *bell_mse_loss(struct bell_tensor *x,
                                            struct bell_tensor *y,
                                            enum bell_reduction reduction);
@@ -629,8 +629,8 @@ BELL_API struct bell_tensor *bell_smooth_l1_loss(struct bell_tensor *x,
 BELL_API struct bell_tensor *bell_kl_div(struct bell_tensor *x,
                                          struct bell_tensor *y, bool log_target,
                                          enum bell_reduction reduction);
-/* Of probabilities resp. logits x and targets y in 0..1; logarithms are
- * clamped at -100 as in PyTorch. */
+/* From probabilities x and targets y in 0..1; logarithms are clamped at -100 as
+ * in PyTorch. */
 BELL_API struct bell_tensor *
 bell_binary_cross_entropy(struct bell_tensor *x, struct bell_tensor *y,
                           enum bell_reduction reduction);

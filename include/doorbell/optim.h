@@ -114,7 +114,7 @@ BELL_API BELL_MUST_CHECK bell_status bell_lars_create(
     const struct bell_lars_options *options, struct bell_optimizer **out_opt);
 /* Muon: matrices move along what is left of their momentum when its singular
  * values are made about equal, times sqrt(max(1, rows / columns)). Computed in
- * the states' dtype. BELL_E_INVALID: a parameter that is no matrix. */
+ * the states' dtype. BELL_E_INVALID: a parameter that is not a matrix. */
 BELL_API BELL_MUST_CHECK bell_status bell_muon_create(
     struct bell_tensor *const *params, uint32_t n,
     const struct bell_muon_options *options, struct bell_optimizer **out_opt);

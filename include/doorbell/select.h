@@ -48,8 +48,8 @@ BELL_API struct bell_tensor *bell_nonzero(struct bell_tensor *x);
  * order; rank 1. */
 BELL_API struct bell_tensor *bell_masked_select(struct bell_tensor *x,
                                                 struct bell_tensor *mask);
-/* bell_nonzero, its first `size` rows; where it has fewer, rows of `fill`: int64
- * [size, rank]. Not on the host: captured functions may call it. */
+/* bell_nonzero, its first `size` rows; where it has fewer, rows of `fill`:
+ * int64 [size, rank]. Not on the host: captured functions may call it. */
 BELL_API struct bell_tensor *bell_nonzero_sized(struct bell_tensor *x,
                                                 int64_t size, int64_t fill);
 /* bell_masked_select, its first `size` elements; where it has fewer, `fill` as
@@ -60,10 +60,10 @@ BELL_API struct bell_tensor *bell_masked_select_sized(struct bell_tensor *x,
                                                       int64_t size,
                                                       struct bell_tensor *fill);
 /* Repeats each index of an axis (BELL_FLAT: each element) as often as `counts`
- * says: integers that are not negative, one for each index or one for all. `size`
- * is the size of that axis in the result: missing elements are 0, surplus ones
- * are left out; -1: the sum of the counts, read on the host. The gradient of an
- * element is the sum over its copies. */
+ * says: integers that are not negative, one for each index or one for all.
+ * `size` is the size of that axis in the result: missing elements are 0,
+ * surplus ones are left out; -1: the sum of the counts, read on the host. The
+ * gradient of an element is the sum over its copies. */
 BELL_API struct bell_tensor *
 bell_repeat_interleave_by(struct bell_tensor *x, struct bell_tensor *counts,
                           int axis, int64_t size);

@@ -29,7 +29,7 @@ struct bell_stats {
     uint64_t compile_wall_ns;    /* both, as it passed (several threads) */
     uint64_t submit_ns;          /* writing and submitting commands */
     double n_flops, n_bytes;     /* of all launches, estimated */
-    /* Of the plan that takes most memory beside what it begins with: */
+    /* The plan that takes most memory beside what it begins with: */
     uint64_t peak_bytes;    /* the next two together */
     uint64_t result_bytes;  /* what was asked for */
     uint64_t scratch_bytes; /* all that lies between */

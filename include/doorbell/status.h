@@ -52,8 +52,8 @@ typedef enum bell_status {
 } bell_status;
 
 /* What was wrong, finer than the status, for programs that turn failures into
- * errors of their language. BELL_E_INVALID comes with one of those before MEMORY;
- * every other status has one of its own name, and BELL_E_KERNEL may say
+ * errors of their language. BELL_E_INVALID comes with one of those before
+ * MEMORY; every other status has one of its own name, and BELL_E_KERNEL may say
  * BELL_REASON_LOST (the card is gone: ENODEV, ENXIO). */
 enum bell_reason {
     BELL_REASON_NONE,

@@ -3,8 +3,8 @@
  * A symbol is declared once, with its bounds, and is then given wherever a
  * size, an offset or the length of a range is an int64_t; it may be added to,
  * subtracted from and multiplied by numbers first. What is built of it is
- * compiled once, for all its values, and computed with the value that it has
- * by then:
+ * compiled once, for all its values, and computed with the value that it has by
+ * then:
  *
  *     int64_t n = bell_symbol(ctx, "n", 1, 2048);
  *     k = bell_narrow(keys, 0, 0, n);
@@ -12,23 +12,27 @@
  *     for (i = 1; i <= 2048; i++)
  *         status = bell_symbol_set(ctx, n, i); .. bell_jit_call(..)
  *
- * Where. bell_narrow, bell_select, bell_shrink and bell_assign_slice (where they
- * begin, and how much that is), bell_arange (its end), the shapes of bell_full,
- * bell_zeros, bell_ones, bell_empty, bell_from_data, bell_expand, bell_reshape,
- * bell_pad. What has such an axis is taken by elementwise functions, movements
+ * Where. A symbol may be
+ * - where bell_narrow, bell_select, bell_shrink and bell_assign_slice begin,
+ *   and how much they take;
+ * - the end of bell_arange;
+ * - a size of bell_full, bell_zeros, bell_ones, bell_empty, bell_from_data,
+ *   bell_expand, bell_reshape and bell_pad.
+ *
+ * A tensor with such an axis may be given to elementwise functions, movements
  * (also bell_cat), sums, products, extremes, bell_cumsum, bell_mean,
- * bell_logsumexp, softmaxes, bell_matmul and bell_linear. Other functions refuse
- * it, and no gradient goes through it. bell_size and bell_shape give it back as a size
- * that may be given on; bell_symbol_value says what it is now, bell_numel how
- * many elements there would be now.
+ * bell_logsumexp, softmaxes, bell_matmul and bell_linear. Other functions
+ * refuse it, and no gradient goes through it. bell_size and bell_shape return a
+ * size that may be given to other calls. bell_symbol_value says what it is now,
+ * bell_numel how many elements there would be now.
  *
  * One graph that is realized can have sizes of one symbol, and offsets of any.
  * A size is at least 1, and offset and size end where the tensor ends, for all
  * values in bounds: that is checked at the call that is given them.
  *
  * A tensor that is realized has the sizes that it was realized with. One that
- * bell_from_data or bell_empty made stays what it was made with: used while
- * the symbol has another value, it is an error of the call that realizes.
+ * bell_from_data or bell_empty made stays what it was made with: used while the
+ * symbol has another value, it is an error of the call that realizes.
  *
  * Within bell_jit_call the value is what it is at each call: nothing is
  * captured or compiled again. A bundle keeps them (bell_jit_save): who runs it
@@ -37,11 +41,11 @@
  * Results are those of plain sizes, to the bit, but for sums and products of
  * floats along such an axis: those add up in one order for all values.
  *
- * No number. What C computes of a symbol as if it was the size (1.0 / n) means
- * nothing, and is refused where it is given as a number to a function, if it is
- * c * n, c / n, n / c for whole c up to 1024, a root of n or 1 / n, or a
- * logarithm of n (of base e, 10 or, in a double, 2) or 1 / it; other formulas are
- * not noticed. bell_div(one, bell_symbol_tensor(ctx, n)) is 1 / n.
+ * Not a number. A formula of C in which a symbol stands for the size (1.0 / n)
+ * means nothing. A function that is given its value as a number refuses it if
+ * it is c * n, c / n or n / c for whole c up to 1024, a root of n or 1 / n, or
+ * a logarithm of n (of base e, 10 or, in a double, 2) or 1 / it; other formulas
+ * are not noticed. bell_div(one, bell_symbol_tensor(ctx, n)) is 1 / n.
  */
 #ifndef BELL_DOORBELL_SYMBOL_H
 #define BELL_DOORBELL_SYMBOL_H
@@ -58,14 +62,14 @@ extern "C" {
 #define BELL_MAX_SYMBOL 1048576
 
 /* A new symbol of the context, which it ends with; its value is `min` at first.
- * The name is for messages (up to 15 characters; NULL: "n"). The result is no
- * number to compute with: it stands for the value. -1, and a failure of the
- * context, if not 0 <= min <= max <= BELL_MAX_SYMBOL, or it has as many as there
- * can be. */
+ * The name is for messages (up to 15 characters; NULL: "n"). The result is not
+ * a number to compute with: it stands for the value. -1, and a failure of the
+ * context, if not 0 <= min <= max <= BELL_MAX_SYMBOL, or it has as many as
+ * there can be. */
 BELL_API int64_t bell_symbol(struct bell_context *ctx, const char *name,
                              int64_t min, int64_t max);
 /* The value for all that is realized, or called in a jit, from now on.
- * BELL_E_INVALID, and nothing changed: it is out of bounds, `symbol` is none of
+ * BELL_E_INVALID, and nothing changed: it is out of bounds, `symbol` is not of
  * this context, or a function is being captured. */
 BELL_API BELL_MUST_CHECK bell_status bell_symbol_set(struct bell_context *ctx,
                                                      int64_t symbol,

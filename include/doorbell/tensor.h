@@ -7,64 +7,73 @@
  *     struct bell_context *ctx;
  *     bell_context_create(NULL, &ctx);
  *     bell_scope_begin(ctx);
- *     struct bell_tensor *x = bell_randn(ctx, BELL_DIMS(64, 784), BELL_FLOAT32);
+ *     struct bell_tensor *x = bell_randn(ctx, BELL_DIMS(64, 78), BELL_FLOAT32);
  *     struct bell_tensor *y = bell_relu(bell_add(bell_matmul(x, w), b));
  *     bell_status status = bell_read(y, out, sizeof(out));
  *     bell_scope_end(ctx);
  *
- * Ownership. A tensor belongs to the scope that was innermost when it was
- * made and goes with it, so expressions nest without leaks. bell_keep moves
- * one to the enclosing scope; bell_tensor_release ends one early. A tensor is
- * a handle: it denotes a value, and bell_assign makes it denote another. It is
- * a number, no address, and no two tensors of a process ever have the same. So
- * a call that is given one that ended, or whose context was destroyed, fails
- * and names the call that ended it; the same goes for contexts, optimisers and
- * jits that were destroyed, and for NULL.
+ * Ownership. A tensor belongs to the scope that was innermost when it was made
+ * and goes with it, so expressions nest without leaks. bell_keep moves one to
+ * the enclosing scope; bell_tensor_release ends one early.
+ *
+ * A tensor is a handle: it denotes a value, and bell_assign makes it denote
+ * another. It is a number, not an address, and no two tensors of a process ever
+ * have the same. So a call that is given one that ended, or whose context was
+ * destroyed, fails and names the call that ended it. The same goes for
+ * contexts, optimisers and jits that were destroyed, and for NULL.
  *
  * Errors. A call that fails returns the context's error tensor, never NULL. The
  * error tensor passes through later calls untouched: they return it too, and
  * change nothing. The first failure, with its call and the values that were
  * wrong, is what the next call that returns a bell_status reports (and then
- * forgets); see bell_error_last. A call that was given no context that lives
- * has none: it returns the dead tensor that it was given, with which later calls
- * fail for the same reason, or NULL where it was given none.
+ * forgets); see bell_error_last.
+ *
+ * If no argument belongs to a live context there is no error tensor to return.
+ * The call then returns its dead argument, so that later calls fail for the
+ * same reason, or NULL if it was given none.
  *
  * Threads. A context and all that belongs to it is for one thread at a time,
  * and may go from one thread to another between calls; different contexts are
- * independent. A call that is made while another thread is inside a call of the
- * same context fails (BELL_E_INVALID, reason thread), names both calls, and
- * touches nothing of the context: its failure is in the calling thread's record
- * alone. That is so for every call, always. Two calls that begin at the same
- * time may both fail. bell_is_error and bell_context_of are for any thread.
+ * independent. bell_is_error and bell_context_of are for any thread.
  *
- * Processes. A context is for the process that made it. A child of fork may make
- * its own; with one that it inherited, the calls that compute, read or write
- * values fail (BELL_E_INVALID, saying so) and bell_context_destroy does nothing:
- * the child's copy goes with the child. The parent notices nothing of it.
+ * A call that is made while another thread is inside a call of the same context
+ * fails (BELL_E_INVALID, reason thread), names both calls, and touches nothing
+ * of the context: its failure is in the calling thread's record alone. That is
+ * so for every call, always. Two calls that begin at the same time may both
+ * fail.
+ *
+ * Processes. A context is for the process that made it. A child of fork may
+ * make its own. With one that it inherited, the calls that compute, read or
+ * write values fail (BELL_E_INVALID, saying so) and bell_context_destroy does
+ * nothing: the child's copy goes with the child. The parent notices nothing of
+ * it.
  *
  * A tensor that a call returns is a new handle, also where its value is an
  * argument's. Only calls that change their argument, or move it, return it:
  * bell_keep, bell_keep_forever, bell_requires_grad, bell_assign and
  * bell_assign_slice.
  *
- * Shapes are lists of int64_t sizes, outermost first, at most BELL_MAX_RANK
- * of them; a list of length 0 is a scalar. Sizes of 0 are allowed. Axes may be
+ * Shapes are lists of int64_t sizes, outermost first, at most BELL_MAX_RANK of
+ * them; a list of length 0 is a scalar. Sizes of 0 are allowed. Axes may be
  * negative: -1 is the last. In comments x[i,j] has axes i and j, and @ is the
- * matrix product. Functions have the names and the meaning of PyTorch's
- * unless their comment says otherwise.
+ * matrix product. Functions have the names and the meaning of PyTorch's unless
+ * their comment says otherwise.
  *
- * dtypes. Two operands of different dtype are converted to a common one, as
- * in PyTorch: categories bool < integer < float, the operand of the highest
- * category decides; within a category the wider. int8..int64 with an unsigned
- * type of equal or greater size goes to the next wider signed type; uint64
- * with a signed type to float64; float16 with bfloat16 to float32. Operands
- * with axes decide before operands of shape (), and those before
- * bell_scalar's: a lower rank changes the dtype only where its category is
- * higher. Integer sums and products are int64, / of integers is float32, and
- * sums of float16 and bfloat16 are accumulated in float32. The 8-bit floats
- * only store: calls that move or select elements keep them, calls that compute
- * convert them to float32 first and give float32. A number too large for them
- * becomes an infinity, or NaN where the format has none.
+ * dtypes. Two operands of different dtype are converted to a common one, as in
+ * PyTorch: categories bool < integer < float, the operand of the highest
+ * category decides; within a category the wider.
+ * - int8..int64 with an unsigned type of equal or greater size goes to the next
+ *   wider signed type; uint64 with a signed type to float64.
+ * - float16 with bfloat16 goes to float32.
+ * - Operands with axes decide before operands of shape (), and those before
+ *   bell_scalar's: a lower rank changes the dtype only where its category is
+ *   higher.
+ *
+ * Integer sums and products are int64, / of integers is float32, and sums of
+ * float16 and bfloat16 are accumulated in float32. The 8-bit floats only store:
+ * calls that move or select elements keep them, calls that compute convert them
+ * to float32 first and give float32. A number too large for them becomes an
+ * infinity, or NaN where the format has none.
  */
 #ifndef BELL_DOORBELL_TENSOR_H
 #define BELL_DOORBELL_TENSOR_H
@@ -126,19 +135,20 @@ BELL_API const char *bell_dtype_name(enum bell_dtype dtype);
 /* Bytes of an element; 0 for BELL_DEFAULT and out of range. */
 BELL_API size_t bell_dtype_size(enum bell_dtype dtype);
 /* The common dtype of two operands that have axes; BELL_DEFAULT if an
- * argument is no dtype. */
+ * argument is not a dtype. */
 BELL_API enum bell_dtype bell_promote(enum bell_dtype a, enum bell_dtype b);
 
 /* ---- context and scopes ---- */
 
 /* Opens a device ("CPU", "NV:0", ...; "NV": its first that can be used; NULL:
- * BELL_DEVICE, or the first of any that can be used) and makes a context with one open scope, which only
- * bell_context_destroy ends. BELL_E_INVALID: BELL_MATH or BELL_DEBUG has a
- * word that does not exist. After a failure *out_ctx is NULL. */
+ * BELL_DEVICE, or the first of any that can be used) and makes a context with
+ * one open scope, which only bell_context_destroy ends. BELL_E_INVALID:
+ * BELL_MATH or BELL_DEBUG has a word that does not exist. After a failure
+ * *out_ctx is NULL. */
 BELL_API BELL_MUST_CHECK bell_status
 bell_context_create(const char *device_name, struct bell_context **out_ctx);
-/* Waits for pending work, releases every tensor of the context and closes
- * the device. NULL is allowed; a second time is a failure, and so is it from the
+/* Waits for pending work, releases every tensor of the context and closes the
+ * device. NULL is allowed; a second time is a failure, and so is it from the
  * function of a jit that is being captured. */
 BELL_API void bell_context_destroy(struct bell_context *ctx);
 /* Name of the open device, "CPU:0"; lives as long as the context. */
@@ -208,12 +218,15 @@ BELL_API BELL_MUST_CHECK bell_status bell_math_parse(const char *words,
                                                      uint32_t *out_math);
 
 /* Sets for how many seconds the device may stand still while a call waits for
- * it; 0: for ever. At first it is what BELL_TIMEOUT says, else 30, on a simulated
- * device 1200. A device moves when a submission is done and, on the CPU, when
- * work-groups begin: of a custom kernel up to 64 at a time. A kernel that is
- * known to take long gets that time in addition. Then the call fails with BELL_E_TIMEOUT, which says what the device
- * was doing; later calls fail at once until it moves again, or this is called.
- * BELL_E_INVALID: seconds is negative, NaN or above 1e9. */
+ * it; 0: for ever. The default is BELL_TIMEOUT, else 30, on a simulated device
+ * 1200.
+ *
+ * A device moves when a submission is done and, on the CPU, when work-groups
+ * begin: of a custom kernel up to 64 at a time. A kernel that is known to take
+ * long gets that time in addition. After the limit the call fails with
+ * BELL_E_TIMEOUT, which says what the device was doing. Later calls fail at
+ * once until it moves again, or this is called. BELL_E_INVALID: seconds is
+ * negative, NaN or above 1e9. */
 BELL_API BELL_MUST_CHECK bell_status
 bell_context_set_timeout(struct bell_context *ctx, double seconds);
 
@@ -236,8 +249,8 @@ BELL_API void bell_context_get_info(const struct bell_context *ctx,
 
 /* The context that t belongs to. */
 BELL_API struct bell_context *bell_context_of(const struct bell_tensor *t);
-/* Whether t is no tensor that lives: its context's error tensor, one that ended,
- * NULL. Asking is no failure. */
+/* Whether t is not a live tensor: its context's error tensor, one that ended,
+ * NULL. Asking does not fail. */
 BELL_API bool bell_is_error(const struct bell_tensor *t);
 /* Element type. */
 BELL_API enum bell_dtype bell_dtype_of(const struct bell_tensor *t);
@@ -264,16 +277,17 @@ BELL_API struct bell_tensor *bell_from_data(struct bell_context *ctx,
                                             enum bell_dtype dtype,
                                             const void *data);
 
-/* A tensor whose elements are the caller's memory, not a copy: `data` is
- * of as many bytes as the tensor has and holds the elements in row-major order.
- * On the CPU it is aligned to an element, elsewhere to 64 bytes. On a card it is
- * pinned, and each use reads it over the bus. What is computed of the tensor
- * later sees what the caller writes there meanwhile; assigning to the tensor may
- * write there, but not where it is not aligned to 64 bytes. The memory
- * stays as it is until release(user) (or NULL) is called, by the thread that
- * uses the context and at the context's end at the latest: no tensor and no
- * queued work needs it any more. It calls nothing of the library. After a
- * failure it is not called. */
+/* A tensor whose elements are the caller's memory, not a copy: `data` has as
+ * many bytes as the tensor and holds the elements in row-major order. On the
+ * CPU it is aligned to an element, elsewhere to 64 bytes. On a GPU it is
+ * pinned, and each use reads it over the bus. A later computation sees what the
+ * caller writes there meanwhile. Assigning to the tensor may write there, but
+ * not where it is not aligned to 64 bytes.
+ *
+ * The memory stays as it is until release(user) (or NULL) is called: then no
+ * tensor and no queued work needs it any more. The thread that uses the context
+ * calls it, at the context's end at the latest. It calls nothing of the
+ * library. After a failure it is not called. */
 BELL_API struct bell_tensor *bell_from_blob(struct bell_context *ctx,
                                             const int64_t *shape, uint32_t ndim,
                                             enum bell_dtype dtype, void *data,
@@ -281,7 +295,7 @@ BELL_API struct bell_tensor *bell_from_blob(struct bell_context *ctx,
                                             void *user);
 /* A tensor of `ctx`, perhaps another device's, with t's values as they are now,
  * without history: they are computed and copied through the host, which waits
- * for them. Of its own context: t's node, as it is, in a new handle. */
+ * for them. If `ctx` is t's own: t's node, as it is, in a new handle. */
 BELL_API struct bell_tensor *bell_to(struct bell_tensor *t,
                                      struct bell_context *ctx);
 
@@ -323,14 +337,17 @@ BELL_API struct bell_tensor *bell_assign(struct bell_tensor *t,
                                          struct bell_tensor *value);
 /* Replaces the part of `t` that begins at begin[axis] (n_begin is t's rank) and
  * has value's shape; the dtype is t's. For caches that grow: it is queued at
- * once, `t` and what `value` needs being realized, and one kernel writes those
- * elements in t's own memory and no others. What was computed from `t` before
- * keeps what it had: where another tensor is still made of t's memory (another
- * handle of it, or what was computed from it, is not realized and did not end),
- * `t` is copied whole first. `value` may be made of `t`. What several calls'
- * values share is computed for each, unless it is realized before. Nothing
- * that needs a gradient: not `t`, and `value` after bell_detach. Returns t, or
- * the error tensor, t's elements unchanged. */
+ * once, `t` and the inputs of `value` are realized, and one kernel writes those
+ * elements in t's own memory and no others. `value` may be made of `t`. A part
+ * that the values of several calls share is computed for each, unless it is
+ * realized before.
+ *
+ * What was computed from `t` before keeps its values: `t` is copied whole first
+ * where another tensor is still made of t's memory (another handle of it, or
+ * what was computed from it, is not realized and did not end).
+ *
+ * Neither may need a gradient: not `t`, and `value` after bell_detach. Returns
+ * t, or the error tensor, t's elements unchanged. */
 BELL_API struct bell_tensor *bell_assign_slice(struct bell_tensor *t,
                                                const int64_t *begin,
                                                uint32_t n_begin,
@@ -350,13 +367,13 @@ BELL_API struct bell_tensor *bell_scalar(struct bell_context *ctx,
 BELL_API struct bell_tensor *bell_scalar_int(struct bell_context *ctx,
                                              int64_t value);
 
-/* Every element `value`, rounded to a float dtype, truncated to an integer one and
- * beyond it its nearest end; BELL_DEFAULT is float32. */
+/* Every element `value`, rounded to a float dtype, truncated to an integer one
+ * and beyond it its nearest end; BELL_DEFAULT is float32. */
 BELL_API struct bell_tensor *bell_full(struct bell_context *ctx,
                                        const int64_t *shape, uint32_t ndim,
                                        double value, enum bell_dtype dtype);
-/* The same from an integer, exact beyond 2^53; BELL_DEFAULT is int64. 300 is not an
- * int8 (BELL_BAD_VALUE); -1 is a uint8, 255. */
+/* The same from an integer, exact beyond 2^53; BELL_DEFAULT is int64. 300 is
+ * not an int8 (BELL_BAD_VALUE); -1 is a uint8, 255. */
 BELL_API struct bell_tensor *bell_full_int(struct bell_context *ctx,
                                            const int64_t *shape, uint32_t ndim,
                                            int64_t value,
@@ -373,7 +390,7 @@ BELL_API struct bell_tensor *bell_ones(struct bell_context *ctx,
 BELL_API struct bell_tensor *bell_empty(struct bell_context *ctx,
                                         const int64_t *shape, uint32_t ndim,
                                         enum bell_dtype dtype);
-/* Of x's shape; BELL_DEFAULT is x's dtype. */
+/* Every element `value`, in x's shape; BELL_DEFAULT is x's dtype. */
 BELL_API struct bell_tensor *bell_full_like(struct bell_tensor *x, double value,
                                             enum bell_dtype dtype);
 /* Zeros. */
@@ -385,9 +402,9 @@ BELL_API struct bell_tensor *bell_ones_like(struct bell_tensor *x,
 /* Memory of unspecified content. */
 BELL_API struct bell_tensor *bell_empty_like(struct bell_tensor *x,
                                              enum bell_dtype dtype);
-/* start, start + step, ... up to but not including stop; shape
- * (ceil((stop - start) / step)). BELL_DEFAULT is int64 where all three are
- * whole numbers, else float32. Whole numbers are exact, as far as int64 goes. */
+/* start, start + step, ... up to but not including stop; shape (ceil((stop -
+ * start) / step)). BELL_DEFAULT is int64 where all three are whole numbers,
+ * else float32. Whole numbers are exact, as far as int64 goes. */
 BELL_API struct bell_tensor *bell_arange(struct bell_context *ctx, double start,
                                          double stop, double step,
                                          enum bell_dtype dtype);
@@ -442,9 +459,9 @@ BELL_API struct bell_tensor *bell_normal(struct bell_context *ctx,
 BELL_API struct bell_tensor *bell_rand_like(struct bell_tensor *x);
 /* bell_randn of x's shape and dtype. */
 BELL_API struct bell_tensor *bell_randn_like(struct bell_tensor *x);
-/* A random order of 0..n-1, int64; n is at most 2^32. One sort by random numbers
- * of 64 - log2(n) bits: two that are equal keep their order (a pair in every
- * 32nd order of 2^20). */
+/* A random order of 0..n-1, int64; n is at most 2^32. One sort by random
+ * numbers of 64 - log2(n) bits: two that are equal keep their order (a pair in
+ * every 32nd order of 2^20). */
 BELL_API struct bell_tensor *bell_randperm(struct bell_context *ctx, int64_t n);
 /* Uniform in [-1, 1) / sqrt(number of elements). */
 BELL_API struct bell_tensor *bell_scaled_uniform(struct bell_context *ctx,
@@ -543,9 +560,9 @@ BELL_API struct bell_tensor *bell_stack(struct bell_tensor *const *tensors,
 /* Parts of the given sizes along an axis, which they cover; out holds n. */
 BELL_API void bell_split(struct bell_tensor *x, const int64_t *sizes,
                          uint32_t n, int axis, struct bell_tensor **out);
-/* Parts of ceil(size / n), the last ones smaller; n empty ones where size is
- * 0; out holds n. Returns how many parts there are (at most n); 0 after a failure, then out is all error
- * tensors. */
+/* Parts of ceil(size / n), the last ones smaller; n empty ones where size is 0;
+ * out holds n. Returns how many parts there are (at most n); 0 after a failure,
+ * then out is all error tensors. */
 BELL_API uint32_t bell_chunk(struct bell_tensor *x, uint32_t n, int axis,
                              struct bell_tensor **out);
 /* The whole repeated: counts per axis, new axes in front. */
@@ -656,7 +673,8 @@ bell_by(struct bell_tensor *index)
     struct bell_index_item it = {BELL_INDEX_TENSOR, 0, 0, 1, index};
     return it;
 }
-/* Items as two arguments: bell_index(x, BELL_ITEMS(bell_whole(), bell_at(0))) */
+/* Items as two arguments: bell_index(x, BELL_ITEMS(bell_whole(),
+ * bell_at(0))) */
 #define BELL_ITEMS(...)                                                        \
     (const struct bell_index_item[]){__VA_ARGS__},                             \
         (uint32_t)(sizeof((const struct bell_index_item[]){__VA_ARGS__}) /     \
@@ -715,8 +733,8 @@ BELL_API struct bell_tensor *bell_scatter_add(struct bell_tensor *x, int axis,
 BELL_API struct bell_tensor *
 bell_masked_fill(struct bell_tensor *x, struct bell_tensor *mask, double value);
 /* The same with a value of one element, converted to x's dtype: exact where a
- * double is not, integers above 2^53. A bell_scalar_int must fit the dtype, as for
- * bell_full_int. Gradients of x and of value. */
+ * double is not, integers above 2^53. A bell_scalar_int must fit the dtype, as
+ * for bell_full_int. Gradients of x and of value. */
 BELL_API struct bell_tensor *bell_masked_fill_by(struct bell_tensor *x,
                                                  struct bell_tensor *mask,
                                                  struct bell_tensor *value);

@@ -1,9 +1,9 @@
 /* Images: pooling that tells where, resampling, regions.
  *
- * Axes and windows are those of the convolutions in ops.h: x[n, c, ..], the last
- * one, two or three axes being the image's. Halves are computed in float32 and
- * rounded at the end. Results are new handles; a failure gives the error tensor
- * in their place.
+ * Axes and windows are those of the convolutions in ops.h: x[n, c, ..], the
+ * last one, two or three axes being the image's. Halves are computed in float32
+ * and rounded at the end. Results are new handles; a failure gives the error
+ * tensor in their place.
  */
 #ifndef BELL_DOORBELL_VISION_H
 #define BELL_DOORBELL_VISION_H
@@ -45,9 +45,9 @@ struct bell_resize_options {
     double scale[3];    /* of each axis out / size where that is to be taken as
                          * another number than it is; else 0 */
 };
-/* bell_interpolate with a scale for each axis, n at most 3. uint8 is
- * resized as in PyTorch: each axis by weights of 15 bits, the last axis first, and
- * rounded to nearest, halves up, within 0..255. */
+/* bell_interpolate with a scale for each axis, n at most 3. uint8 is resized as
+ * in PyTorch: each axis by weights of 15 bits, the last axis first, and rounded
+ * to nearest, halves up, within 0..255. */
 BELL_API struct bell_tensor *bell_resize(struct bell_tensor *x,
                                          const int64_t *sizes, uint32_t n,
                                          const struct bell_resize_options *opt);
@@ -59,8 +59,8 @@ enum bell_grid_padding {
     BELL_GRID_REFLECT, /* the image reversed, again and again */
 };
 /* x[n, c, h, w] at the points grid[n, y, x, 2], in x and y from -1 to 1 across
- * the image, to [n, c, y, x]; or x[n, c, d, h, w] at grid[n, z, y, x, 3]. -1 and
- * 1 are the outer edges of the outer elements, with align_corners their
+ * the image, to [n, c, y, x]; or x[n, c, d, h, w] at grid[n, z, y, x, 3]. -1
+ * and 1 are the outer edges of the outer elements, with align_corners their
  * centres; NaN counts as -1. mode: NEAREST (ties to even), LINEAR, or, of four
  * axes, CUBIC. Float dtypes; gradients of x and, but for NEAREST, of grid. */
 BELL_API struct bell_tensor *bell_grid_sample(struct bell_tensor *x,
@@ -73,10 +73,10 @@ BELL_API struct bell_tensor *bell_grid_sample(struct bell_tensor *x,
 
 /* The means of sizes[0] x sizes[1] equal parts of each box of x[n, c, h, w], to
  * [k, c, sizes..]. boxes[k, 5]: number of the image, x1, y1, x2, y2, which are
- * times spatial_scale in elements. Each part is sampled between four elements at
- * n_samples points a side; 0: as many as it has elements, rounded up, for which
- * the boxes are read on the host. aligned: less half an element, and boxes may be
- * smaller than one. Float dtypes; a gradient of x alone. */
+ * times spatial_scale in elements. Each part is sampled between four elements
+ * at n_samples points a side; 0: as many as it has elements, rounded up, for
+ * which the boxes are read on the host. aligned: less half an element, and
+ * boxes may be smaller than one. Float dtypes; a gradient of x alone. */
 BELL_API struct bell_tensor *bell_roi_align(struct bell_tensor *x,
                                             struct bell_tensor *boxes,
                                             const int64_t sizes[2],
@@ -84,8 +84,8 @@ BELL_API struct bell_tensor *bell_roi_align(struct bell_tensor *x,
                                             int64_t n_samples, bool aligned);
 /* The numbers, int64 [count], of the boxes[k, 4] (x1, y1, x2, y2) that no kept
  * box of a higher scores[k] overlaps by more than iou_threshold, intersection
- * over union; the highest score first, of equal ones the first box. Chosen on the
- * host. */
+ * over union; the highest score first, of equal ones the first box. Chosen on
+ * the host. */
 BELL_API struct bell_tensor *bell_nms(struct bell_tensor *boxes,
                                       struct bell_tensor *scores,
                                       double iou_threshold);

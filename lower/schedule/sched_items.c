@@ -170,7 +170,7 @@ check_attention(struct sched *s, uint32_t at, const struct uop *sink,
         return BELL_OK;
     BELL_TRY(lower_is_attention(s->k, sink, s->target->attends, &is));
     if (!is)
-        LOG(LOG_SCHED, "attention of a kind that is no kernel");
+        LOG(LOG_SCHED, "attention of a kind that is not a kernel");
     s->not_attention |= !is;
     return BELL_OK;
 }

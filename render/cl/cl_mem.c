@@ -59,7 +59,7 @@ find_base(struct cl_emit *e, const struct uop *u, struct cl_opnd *out)
     struct cl_value v;
 
     if (memory->op != UOP_PARAM && memory->op != UOP_LOCAL)
-        return cl_refuse(e, u, "it is no memory");
+        return cl_refuse(e, u, "it is not memory");
     if (memory->op == UOP_LOCAL && !index) {
         *out = shared_of(memory);
         return BELL_OK;

@@ -118,7 +118,7 @@ find_base(struct ir3_emit *e, const struct uop *u, struct place *out)
     const struct ir3_lane *v;
 
     if (memory->op != UOP_PARAM && (memory->op != UOP_LOCAL || !local))
-        return ir3_refuse(e, u, "it is no memory");
+        return ir3_refuse(e, u, "it is not memory");
     *out =
         (struct place){.is_local = memory->op == UOP_LOCAL,
                        .param = (uint32_t)memory->arg.i,

@@ -38,7 +38,7 @@ render_ptxas_find(char *buf, size_t size_bytes)
         if (tool_try_path("", 0, named, buf, size_bytes))
             return BELL_OK;
         return bell_fail(BELL_E_UNSUPPORTED,
-                         "$BELL_PTXAS is %s, which is no program", named);
+                         "$BELL_PTXAS is %s, which is not a program", named);
     }
     if (BELL_PTXAS_PATH[0] &&
         tool_try_path("", 0, BELL_PTXAS_PATH, buf, size_bytes))

@@ -134,7 +134,7 @@ find_base(struct ptx_emit *e, const struct uop *u, struct ptx_place *out)
     struct ptx_value v;
 
     if (memory->op != UOP_PARAM && (memory->op != UOP_LOCAL || !local))
-        return ptx_refuse(e, u, "it is no memory");
+        return ptx_refuse(e, u, "it is not memory");
     *out = (struct ptx_place){
         .memory = memory,
         .align = index ? uop_index_align(index) : 1u << 16,

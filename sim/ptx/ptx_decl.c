@@ -110,7 +110,7 @@ take_head(struct px_parse *p, struct px_symbol *s, uint64_t *out_align)
         px_lex_next(&p->lex);
         BELL_TRY(px_take_number(p, 1024, &align));
         if (!is_pow2(align))
-            return px_error(p, "the alignment is no power of two");
+            return px_error(p, "the alignment is not a power of two");
     }
     BELL_TRY(px_take_type(p, &s->type));
     size = px_types[s->type].bits / 8;

@@ -220,7 +220,7 @@ take_address_of(struct px_parse *p, const struct px_symbol *s, unsigned type,
     if (p->kernel->code[p->kernel->n_code - 1].op != PX_MOV ||
         px_types[type].kind == 'f' || bits < 32 || s->kind >= PX_SYM_LABEL ||
         s->kind == PX_SYM_PARAM || (s->kind == PX_SYM_GLOBAL && bits < 64))
-        return px_error(p, "a name that is no value here");
+        return px_error(p, "a name that is not a value here");
     px_lex_next(&p->lex);
     return variable_ref(p, s, bits, out);
 }

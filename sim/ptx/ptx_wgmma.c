@@ -231,7 +231,7 @@ is_in_step(struct px_run *r, struct px_warp *w, const struct px_insn *in,
 
     if (r->n_warps % GROUP_WARPS)
         return bad_wgmma(r, w, in, SIM_PTX_BARRIER, 0,
-                         "the block's warps are no groups of four");
+                         "the block's warps are not groups of four");
     if (at == g->n) {
         g->keys[g->n++ % PX_WGMMA_KEYS] = key;
         return true;

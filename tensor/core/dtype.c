@@ -157,7 +157,7 @@ tensor_dtype_arg(struct bell_context *ctx, const char *call,
         return otherwise;
     if ((unsigned)dtype < BELL_DTYPE_COUNT)
         return (enum uop_dtype)dtype;
-    tensor_fail(ctx, call, BELL_BAD_DTYPE, "%d is no dtype", (int)dtype);
+    tensor_fail(ctx, call, BELL_BAD_DTYPE, "%d is not a dtype", (int)dtype);
     return UOP_VOID;
 }
 
@@ -283,7 +283,8 @@ tensor_takes_shape(struct bell_context *ctx, const char *call, const int64_t *d,
                 ctx, call, BELL_BAD_SHAPE,
                 symbol_bounds(&ctx->symbols, d[i], &min, &max)
                     ? "shape %s: a size can be less than 1"
-                    : "shape %s has what is no size of this context",
+                    : "shape %s has a number that is not a size of this "
+                      "context",
                 tensor_sizes_str(&ctx->symbols, d, n, text, sizeof(text)));
             return false;
         }

@@ -173,7 +173,7 @@ handle_fate(const struct bell_tensor *t, char *buf, size_t size_bytes)
         return "is NULL";
     if (!(bits & 1) || generation(bits) == 0 ||
         generation(bits) > generation(self))
-        return "is no tensor";
+        return "is not a tensor";
     if (generation(bits) < generation(self) || !call)
         return handle_rank(bits) <= chunk->floor
                    ? "is of a context that was destroyed"

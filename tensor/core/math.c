@@ -46,10 +46,11 @@ bell_math_parse(const char *text, uint32_t *out_math)
         len = strcspn(text, ",");
         i = find_word(text, len);
         if (i == ARRAY_LEN(words))
-            return bell_fail(BELL_BAD_NAME,
-                             "no math is called '%.*s'; known: exact, tf32, "
-                             "approx; or tf32,approx",
-                             len < 40 ? (int)len : 40, text);
+            return bell_fail(
+                BELL_BAD_NAME,
+                "unknown word '%.*s'; known: exact, tf32, approx; or "
+                "tf32,approx",
+                len < 40 ? (int)len : 40, text);
         math |= words[i].bit;
         is_exact |= words[i].bit == BELL_MATH_EXACT;
         if (!text[len])

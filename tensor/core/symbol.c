@@ -247,7 +247,7 @@ bell_symbol_set(struct bell_context *ctx, int64_t symbol, int64_t value)
         size.symbol >= ctx->symbols.n)
         return bell_fail(BELL_BAD_VALUE,
                          "bell_symbol_set: %" PRId64
-                         " is no symbol of this context",
+                         " is not a symbol of this context",
                          symbol);
     s = &ctx->symbols.list[size.symbol];
     if (value < s->min || value > s->max)
@@ -273,7 +273,7 @@ bell_symbol_value(struct bell_context *ctx, int64_t size)
         return -1;
     if (!symbol_bounds(&ctx->symbols, size, &min, &max)) {
         tensor_fail(ctx, __func__, BELL_BAD_VALUE,
-                    "%" PRId64 " is no size of this context", size);
+                    "%" PRId64 " is not a size of this context", size);
         return -1;
     }
     if (ctx->trace && min != max) {
@@ -310,6 +310,6 @@ bell_symbol_tensor(struct bell_context *ctx, int64_t size)
         return NULL;
     if (!symbol_bounds(&ctx->symbols, size, &min, &max) || min < 0)
         return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
-                           "%" PRId64 " is no size of this context", size);
+                           "%" PRId64 " is not a size of this context", size);
     return tensor_new(ctx, __func__, tn_count(ctx, size));
 }

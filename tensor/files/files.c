@@ -63,11 +63,10 @@ check_blocks(const struct bell_file *file, const struct file_tensor *tensor,
     uint64_t row = entry->ndim ? (uint64_t)entry->shape[entry->ndim - 1] : 1;
 
     if (info->n_elems && row % info->n_elems)
-        return bell_fail(BELL_E_IO,
-                         "%s: tensor '%.80s': rows of %llu elements are no "
-                         "blocks of %u",
-                         file->path, entry->name, (unsigned long long)row,
-                         info->n_elems);
+        return bell_fail(
+            BELL_E_IO,
+            "%s: tensor '%.80s': rows of %llu elements are not blocks of %u",
+            file->path, entry->name, (unsigned long long)row, info->n_elems);
     if (info->n_elems && n / info->n_elems * info->n_bytes != entry->size_bytes)
         return bell_fail(BELL_E_IO,
                          "%s: tensor '%.80s' of %llu elements of %s has %llu "
@@ -346,10 +345,11 @@ read_format(struct bell_file *file)
                          "%s: a bare pickle, as PyTorch wrote them before 1.6; "
                          "torch.save it again",
                          file->path);
-    return bell_fail(BELL_E_UNSUPPORTED,
-                     "%s: is none of GGUF, safetensors (and its index), .npy, "
-                     ".npz, .pth, IDX and CIFAR-10, from how it begins",
-                     file->path);
+    return bell_fail(
+        BELL_E_UNSUPPORTED,
+        "%s: is not one of GGUF, safetensors (and its index), .npy, "
+        ".npz, .pth, IDX and CIFAR-10, from how it begins",
+        file->path);
 }
 
 /* Messages name the file, once. */

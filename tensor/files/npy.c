@@ -144,7 +144,7 @@ set_descr(struct npy_header *h, const char *descr)
         return BELL_OK;
     }
     return bell_fail(BELL_E_UNSUPPORTED,
-                     "dtype '%s' is none of bool, int8..64, uint8..64, "
+                     "dtype '%s' is not one of bool, int8..64, uint8..64, "
                      "float16, float32, float64",
                      descr);
 }

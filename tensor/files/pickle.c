@@ -476,7 +476,7 @@ make_storage(struct reader *r)
     if ((!is_kind(type, PICKLE_OBJECT) &&
          (!is_kind(type, PICKLE_NAME) || type->call != CALL_STORAGE)) ||
         !is_kind(key, PICKLE_STR) || !is_kind(n, PICKLE_INT) || n->i < 0)
-        return fail_at(r, "what is persistent is no storage");
+        return fail_at(r, "a persistent id that is not a storage");
     storage.dtype = type->dtype;
     storage.module = type->module;
     storage.n_module = type->n_module;
@@ -613,7 +613,7 @@ take_stacked_name(struct reader *r)
     BELL_TRY(pop(r, &module));
     values = r->pickle->values;
     if (values[name].kind != PICKLE_STR || values[module].kind != PICKLE_STR)
-        return fail_at(r, "a name that is no string");
+        return fail_at(r, "a name that is not a string");
     return push_name(r, values[module].text, values[module].n,
                      values[name].text, values[name].n);
 }
@@ -685,7 +685,7 @@ static BELL_MUST_CHECK bell_status
 fail_op(const struct reader *r, uint8_t op)
 {
     return bell_fail(BELL_E_UNSUPPORTED,
-                     "byte 0x%02x at place %zu of the pickle is none of the "
+                     "byte 0x%02x at place %zu of the pickle is not one of the "
                      "operations that files of tensors need",
                      op, r->at - 1);
 }

@@ -83,9 +83,8 @@ read_shape(const struct bell_file *file, const char *name, const cJSON *shape,
     cJSON_ArrayForEach(item, shape)
     {
         if (entry->ndim == BELL_MAX_RANK || !get_size(item, &size))
-            return fail_entry(file, name,
-                              "a shape of more than 16 axes, or of what is no "
-                              "size");
+            return fail_entry(
+                file, name, "a shape of more than 16 axes, or an invalid size");
         entry->shape[entry->ndim++] = (int64_t)size;
     }
     return BELL_OK;
@@ -149,7 +148,8 @@ read_texts(struct bell_file *file, const cJSON *texts)
         struct file_value value = {.kind = FILE_STR};
         char *key;
         if (!cJSON_IsString(item))
-            return bell_fail(BELL_E_IO, "%s: __metadata__ has what is no text",
+            return bell_fail(BELL_E_IO,
+                             "%s: __metadata__ has a value that is not text",
                              file->path);
         value.text = item->valuestring;
         value.n = strlen(item->valuestring);
@@ -209,11 +209,10 @@ check_places(const struct bell_file *file, uint64_t begin)
         at = list[i].end;
     }
     if (status == BELL_OK && at != file->size_bytes)
-        status =
-            bell_fail(BELL_E_IO,
-                      "%s: %llu bytes behind the last tensor are no "
-                      "tensor's",
-                      file->path, (unsigned long long)(file->size_bytes - at));
+        status = bell_fail(
+            BELL_E_IO,
+            "%s: %llu bytes behind the last tensor belong to no tensor",
+            file->path, (unsigned long long)(file->size_bytes - at));
     host_free(list);
     return status;
 }
@@ -252,7 +251,7 @@ file_read_safetensors(struct bell_file *file)
                          HEADER_MAX_BYTES);
     BELL_TRY(parse_document(file, file->data + 8, n));
     if (!cJSON_IsObject((cJSON *)file->document))
-        return bell_fail(BELL_E_IO, "%s: the header is no JSON object",
+        return bell_fail(BELL_E_IO, "%s: the header is not a JSON object",
                          file->path);
     cJSON_ArrayForEach(item, (cJSON *)file->document)
     {

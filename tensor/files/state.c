@@ -333,7 +333,7 @@ get_number(const struct bell_file *file, const char *key, uint64_t *out_value)
                                     : strtoull(text, &end, 10);
     }
     if (end == text || *end)
-        return bell_fail(BELL_BAD_NAME, "%s: is no checkpoint: it has no %s",
+        return bell_fail(BELL_BAD_NAME, "%s: is not a checkpoint: it has no %s",
                          file->path, key);
     return BELL_OK;
 }

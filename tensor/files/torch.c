@@ -46,10 +46,10 @@ take_sizes(const struct walk *w, uint32_t tuple, int64_t *sizes,
     for (cell = p->values[tuple].first; cell; cell = p->cells[cell].next) {
         const struct pickle_value *size = &p->values[p->cells[cell].value];
         if (n == BELL_MAX_RANK || size->kind != PICKLE_INT || size->i < 0)
-            return bell_fail(BELL_E_IO,
-                             "tensor '%.80s': more than %d axes, or what is "
-                             "no size",
-                             w->name, BELL_MAX_RANK);
+            return bell_fail(
+                BELL_E_IO,
+                "tensor '%.80s': more than %d axes, or an invalid size",
+                w->name, BELL_MAX_RANK);
         sizes[n++] = size->i;
     }
     *out_n = n;

@@ -387,7 +387,7 @@ bell_function_call(struct bell_context *ctx, struct bell_call *call)
     args.row = row_of(call->function, &number);
     if (!args.row)
         return bell_fail(BELL_BAD_NAME,
-                         "bell_function_call: the function is no row of the "
+                         "bell_function_call: the function is not a row of the "
                          "table");
     BELL_TRY(check_contexts(ctx, args.row->fn.name, call));
     args.params = params_of(ctx, args.row, number);

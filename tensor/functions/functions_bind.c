@@ -477,7 +477,7 @@ convert_value(struct binding *b, uint32_t k, struct fn_arg *arg)
         ok = to_number(value, arg);
         if (ok && !fn_is_exact(arg)) {
             b->call->bad_arg = b->from[k];
-            return bell_fail(BELL_BAD_VALUE, "%s: '%s': %lld is no float64",
+            return bell_fail(BELL_BAD_VALUE, "%s: '%s': %lld is not a float64",
                              b->name, b->params[k].name, (long long)arg->i);
         }
         break;

@@ -396,16 +396,17 @@ call_tensordot(struct fn_args *args)
         return bell_tensordot(A[0].t, A[1].t, axes[0], axes[1], n);
     }
     if (v->kind != BELL_VALUE_LIST || v->n_items != 2)
-        return fn_fail(args, "dims is no number and no two lists of axes");
+        return fn_fail(args, "dims is neither a number nor two lists of axes");
     for (side = 0; side < 2; side++) {
         const struct bell_value *list = &v->items[side];
         if (list->kind != BELL_VALUE_LIST || list->n_items > BELL_MAX_RANK ||
             (side && list->n_items != n))
-            return fn_fail(args, "dims is no number and no two lists of axes");
+            return fn_fail(args,
+                           "dims is neither a number nor two lists of axes");
         n = list->n_items;
         for (i = 0; i < n; i++) {
             if (list->items[i].kind != BELL_VALUE_INT)
-                return fn_fail(args, "an axis in dims is no int");
+                return fn_fail(args, "an axis in dims is not an int");
             axes[side][i] = list->items[i].i;
         }
     }

@@ -1236,7 +1236,7 @@ scatter_call(const char *call, struct bell_tensor *x, int axis,
         return out;
     if ((unsigned)combine > BELL_COMBINE_AMIN)
         return tensor_fail(s.ctx, call, BELL_BAD_VALUE,
-                           "%d is no way to combine", (int)combine);
+                           "%d is not a way to combine", (int)combine);
     if (tensor_at(x)->dtype == UOP_BOOL && combine == BELL_COMBINE_MEAN)
         return tensor_fail(s.ctx, call, BELL_BAD_DTYPE, "a mean of bool");
     if (tn_bad(s.index) || tn_numel(s.ctx, s.index) == 0)

@@ -267,7 +267,7 @@ check_reduction(const char *call, struct bell_context *ctx,
     if (reduction == BELL_MEAN || reduction == BELL_SUM ||
         reduction == BELL_EACH)
         return true;
-    tensor_fail(ctx, call, BELL_BAD_VALUE, "%d is no reduction",
+    tensor_fail(ctx, call, BELL_BAD_VALUE, "%d is not a reduction",
                 (int)reduction);
     return false;
 }

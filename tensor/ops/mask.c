@@ -624,7 +624,7 @@ bell_bincount(struct bell_tensor *x, struct bell_tensor *weights,
         return ctx->error_tensor;
     if (low < 0 || high >= TN_MAX_NUMEL)
         return tensor_fail(ctx, __func__, BELL_BAD_INDEX,
-                           "%lld is no place to count at",
+                           "%lld is not a place to count at",
                            (long long)(low < 0 ? low : high));
     high = high + 1 > min_length ? high + 1 : min_length;
     index = tn_cast(ctx, tensor_node(x), UOP_I64);

@@ -394,7 +394,7 @@ quantile_call(const char *call, struct bell_tensor *x, struct bell_tensor *q,
                            DTYPE_OF(x), SHAPE_OF(x), DTYPE_OF(q), SHAPE_OF(q));
     if ((unsigned)interpolation > BELL_MIDPOINT)
         return tensor_fail(a.ctx, call, BELL_BAD_VALUE,
-                           "%d is no interpolation", (int)interpolation);
+                           "%d is not an interpolation", (int)interpolation);
     dtype = a.u->dtype;
     a.u = tn_widen(a.ctx, a.u);
     u = end_along(&a, quantiles(&a, shares, skip_nan, interpolation), 1);

@@ -242,7 +242,7 @@ tune_kernel(struct tuning *t, uint32_t number)
     if (status == BELL_OK)
         status = lower_check(&g, roots[0]);
     if (status == BELL_E_INTERNAL || status == BELL_E_INVALID)
-        status = bell_fail(BELL_E_IO, "its IR is no kernel: %.150s",
+        status = bell_fail(BELL_E_IO, "its IR is not a kernel: %.150s",
                            bell_error_last()->message);
     if (status == BELL_OK)
         status = fit_params(&g, roots[0], t->with, &why_not);

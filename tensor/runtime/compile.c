@@ -612,7 +612,7 @@ tensor_kernel_usage(const struct bell_context *ctx, size_t number,
     bell_status status;
 
     if (!rt->target.compiler->usage)
-        return bell_fail(BELL_E_UNSUPPORTED, "%s is no GPU",
+        return bell_fail(BELL_E_UNSUPPORTED, "%s is not a GPU",
                          hcq_device_name(rt->dev));
     if (rt_given_of(rt, rt->kernel_list[number].sink))
         return bell_fail(BELL_E_UNSUPPORTED, "%s was given, not compiled here",

@@ -80,7 +80,7 @@ def check_environment(tap):
         run('devices', BELL_DEBUG='help'), 0, err='sched'))
     tap.check('BELL_MATH typo', expect(
         run('eval', '1', BELL_MATH='tf23'), 2,
-        err="BELL_MATH: no math is called 'tf23'; known: exact, tf32"))
+        err="BELL_MATH: unknown word 'tf23'; known: exact, tf32"))
     for name, value in (('BELL_THREADS', 'abc'), ('BELL_THREADS', '0'),
                         ('BELL_THREADS', '-3'), ('BELL_THREADS', '99999'),
                         ('BELL_THREADS', ''), ('BELL_SPIN_US', 'abc')):
@@ -111,7 +111,7 @@ def check_recordings(tap):
             (['the link is there'] if os.path.islink(link) else []))
         tap.check('a recording over a folder', expect(
             run('eval', '1', '--device', f'NV@record:{folder}@sim:sm_90'), 1,
-            err='is there and is no file'))
+            err='exists and is not a regular file'))
         with open(old, encoding='utf-8') as file:
             tap.check('the file is as it was',
                       [c for c in ['it is not'] if file.read() != 'old'])
@@ -319,7 +319,7 @@ def check_ir(tap):
             file.write(b'%0 = \0')
         tap.check('kernel --ir: zeros', expect_json_error(
             run('kernel', '--ir', path, '--device', 'CPU', '--json'), 1,
-            'is no text'))
+            'is not text'))
         tap.check('kernel --ir: no file', expect_json_error(
             run('kernel', '--ir', path + '2', '--device', 'CPU', '--json'), 1,
             path + '2'))
@@ -547,10 +547,10 @@ def check_stats(tap):
         done, 0, out='(estimated)'))
     tap.check('kernel --stats on a chip that is no product', expect(
         run('kernel', 'x + 1', '--in', 'x=64', '--stats', '--device',
-            'NV@sim:sm_90'), 0, out='no product'))
+            'NV@sim:sm_90'), 0, out='not a product'))
     for args, part in ((('--device', 'CPU', '--stats'), 'neither simulated'),
                        (('--device', 'CPU@null:x86-64-v3', '--stats'),
-                        'no GPU')):
+                        'not a GPU')):
         tap.check(f'kernel {" ".join(args)}', expect_json_error(
             run('kernel', '1', *args, '--json'), 1, part))
     for args in (('--stats', '--emit', 'ptx'), ('--groups', '3')):
@@ -597,7 +597,7 @@ def check_math(tap):
         words = {'demo': ('mnist',), 'eval': ('1',), 'kernel': ('1',)}
         tap.check(f'{verb} --math fast', expect_json_error(
             run(verb, *words.get(verb, ()), '--math', 'fast', '--json'), 2,
-            f"{verb}: --math: no math is called 'fast'"))
+            f"{verb}: --math: unknown word 'fast'"))
     for words in ('tf32', 'exact'):
         done = run('eval', '1 / 3', '--device', 'CPU', '--math', words,
                    '--json', BELL_MATH='approx')

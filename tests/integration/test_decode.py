@@ -79,7 +79,7 @@ def check_amd(tap):
         pipe_amd('1', 'nv', '--arch', 'gfx942'), 2, err='--sm or --class'))
     tap.check('what of it?', expect(
         pipe_amd('1', 'aql', '--arch', 'gfx942', '--what', 'push'), 2,
-        err='none of ring, kernel'))
+        err='not one of ring, kernel'))
 
 
 # Words of a reference stream, and a parity bit that is wrong.
@@ -140,7 +140,7 @@ def check_ir3(tap):
     tap.check('which shader?', expect(
         pipe_amd('0', 'ir3'), 2, err='a6xx, a7xx'))
     tap.check('no such shader', expect(
-        pipe_amd('0', 'ir3', '--arch', 'a5xx'), 2, err='none of a6xx, a7xx'))
+        pipe_amd('0', 'ir3', '--arch', 'a5xx'), 2, err='not one of a6xx, a7xx'))
 
 
 def main():
@@ -174,11 +174,11 @@ def main():
     check_ir3(tap)
     check_pkt7(tap)
     tap.check('what?', expect(pipe('1', '--what', 'kitchen'), 2,
-                              err='none of push, ring, qmd'))
+                              err='not one of push, ring, qmd'))
     tap.check('no such chip', expect(pipe('1', '--sm', 'sm_75'), 2,
-                                     err='none of sm_80'))
+                                     err='not one of sm_80'))
     tap.check('no such class', expect(pipe('1', '--class', '41'), 2,
-                                      err='no GPFIFO'))
+                                      err='not a GPFIFO'))
     tap.check('no number', expect(pipe('20012000 gpu'), 1,
                                   err="line 1: 'gpu'"))
     tap.finish()

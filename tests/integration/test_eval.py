@@ -878,7 +878,7 @@ def check_failures(tap, folder):
             ('x[0', 4, "expected ']'"),
             ('1 < x < 2', 7, 'chained'),
             ('sum(x, axi=0)', 8, 'axi'),
-            ('softplus(x, 9007199254740993)', 13, 'is no float64'),
+            ('softplus(x, 9007199254740993)', 13, 'is not a float64'),
             ('x.reshape(5)', 3, '5'),
             ('(' * 500, 101, 'nested more than 100')):
         done = run('eval', expression, *x)

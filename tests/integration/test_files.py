@@ -287,14 +287,14 @@ def refuses(tap, files, what, content, part, ending='.gguf', name='x'):
     path = files.write('bad' + ending, content)
     tap.check(f'refuses {what}', expect_json_error(
         run('eval', 'w', '--in', f'w={path}:{name}', '--json'),
-        6 if part in ('GGUF of version', 'none of', 'of type') else 1, part))
+        6 if part in ('GGUF of version', 'not one of', 'of type') else 1, part))
 
 
 def check_refusals(tap, files):
     one = ('x', 0, (2, 2), bytes(16))
     good = gguf([one], [gguf_meta('general.alignment', 4, 'I', 32)])
     for what, content, part in (
-            ('another file', b'RIFF' + bytes(100), 'none of'),
+            ('another file', b'RIFF' + bytes(100), 'not one of'),
             ('a zip archive that is cut', b'PK\3\4' + bytes(100),
              'without its end'),
             ('an empty file', b'', 'too short'),
@@ -309,7 +309,7 @@ def check_refusals(tap, files):
             ('too many elements', gguf([('x', 0, (1 << 40, 1 << 40), b'')]),
              'too many elements'),
             ('rows of half a block', gguf([('x', 2, (2, 16), bytes(18))]),
-             'no blocks of 32'),
+             'not blocks of 32'),
             ('an unknown type', gguf([('x', 10, (256,), bytes(84))]),
              'of type'),
             ('an alignment of 3', gguf([one], [gguf_meta('general.alignment', 4,
@@ -332,11 +332,11 @@ def check_refusals(tap, files):
             name='y')
     entry = {'dtype': 'F32', 'shape': [2], 'data_offsets': [0, 8]}
     for what, header, part in (
-            ('no JSON', b'{"x": ', 'no JSON'), ('a list', b'[1, 2]', 'none of'),
+            ('no JSON', b'{"x": ', 'not a JSON'), ('a list', b'[1, 2]', 'not one of'),
             ('no dtype', {'x': {}}, 'no dtype'),
             ('no shape', {'x': {'dtype': 'F32'}}, 'no shape'),
-            ('a size of -1', {'x': dict(entry, shape=[-1])}, 'no size'),
-            ('a size of 1.5', {'x': dict(entry, shape=[1.5])}, 'no size'),
+            ('a size of -1', {'x': dict(entry, shape=[-1])}, 'invalid size'),
+            ('a size of 1.5', {'x': dict(entry, shape=[1.5])}, 'invalid size'),
             ('another number of bytes', {'x': dict(entry, shape=[3])},
              'has 8 bytes'),
             ('places behind the end', {'x': dict(entry,
@@ -346,7 +346,7 @@ def check_refusals(tap, files):
              'not in the file'),
             ('a dtype that there is not', {'x': dict(entry, dtype='C64')},
              'of type'),
-            ('metadata of numbers', {'__metadata__': {'a': 1}}, 'no text')):
+            ('metadata of numbers', {'__metadata__': {'a': 1}}, 'not text')):
         if isinstance(header, dict):
             header = json.dumps(header).encode()
         refuses(tap, files, what, struct.pack('<Q', len(header)) + header +
@@ -475,7 +475,7 @@ def check_places(tap, files):
             ('bytes behind', content((0, 7))),
             ('bytes of no tensor', content())):
         refuses(tap, files, what, data,
-                'are no tensor' if 'bytes' in what else 'expected',
+                'belong to no tensor' if 'bytes' in what else 'expected',
                 '.safetensors', 't0')
 
 

@@ -545,7 +545,7 @@ def check_refusals(tap, files):
             files.demo('--json', '--steps', '2', *args), code, part))
 
     for size in (0, 5, 27):
-        refuses(f'a model of {size} bytes', 'no checkpoint', model[:size])
+        refuses(f'a model of {size} bytes', 'not a checkpoint', model[:size])
     for size in (28, 29, 1000, len(model) - 1):
         refuses(f'a model of {size} bytes', 'ends before', model[:size])
     refuses('a longer model', '4 bytes behind', model + b'1234')

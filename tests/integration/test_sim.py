@@ -391,7 +391,7 @@ def check_ends(tap, folder):
     tap.check('scripts that interpret each other', expect(
         done, 127, err='cannot run'))
     done = sim('AMD', 'true')
-    tap.check('no simulated card', expect(done, 2, err='no simulated card'))
+    tap.check('no simulated card', expect(done, 2, err='not a simulated card'))
     done = run('sim', 'AMD@sim:gfx1100')
     tap.check('no program named', expect(done, 2, err='-- PROGRAM'))
     source = os.path.join(folder, 'a.c')

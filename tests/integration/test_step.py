@@ -199,7 +199,7 @@ def check_page(tap):
 
 def check_mistakes(tap):
     tap.check('a device that is none', expect(
-        run('step', 'CPU', 'x', '--in', 'x=4'), 6, err='no simulated card'))
+        run('step', 'CPU', 'x', '--in', 'x=4'), 6, err='not a simulated card'))
     tap.check('no expression', expect(run('step', 'NV@sim:sm_90'), 2,
                                       err='which EXPR'))
     tap.check('both', expect(
@@ -215,7 +215,7 @@ def check_mistakes(tap):
                  's', 'help'], 'NV@sim:sm_90', *EXPRESSION)
     tap.check('wrong commands', expect(done, 1, out="no command 'jump'") + [
         f'{part}: {done.stdout}' for part in (
-            "'x' is no number", 'is not held', "'0xzz' is no address",
+            "'x' is not a number", 'is not held', "'0xzz' is not an address",
             "no command 's'", 'semaphores that packets')
         if part not in done.stdout])
 

@@ -79,8 +79,8 @@ README_LINES = 120  # what a newcomer reads
 
 
 def document_complaints(root):
-    """Links lead somewhere; the walk names what is there; the README's program
-    is the example."""
+    """Links lead somewhere; the index has every page; the walk names what is
+    there; the README's program is the example."""
     for name in documents(root):
         for target in re.findall(r'\]\(([^)#:]+)\)', read(root, name)):
             path = os.path.join(root, os.path.dirname(name), target)
@@ -92,6 +92,11 @@ def document_complaints(root):
         if not re.search(rf'^(?:\S.*[ *]|struct )?{name}(?:\(| {{)', code,
                          re.M):
             yield f'docs/explanation/architecture.md: nothing is called {name}'
+    index = read(root, 'docs/README.md')
+    for name in documents(root):
+        if (name.startswith('docs/') and name != 'docs/README.md' and
+                f']({name[len("docs/"):]})' not in index):
+            yield f'docs/README.md does not list {name}'
     program = read(root, 'examples/first.c').split('*/\n', 1)[1]
     if f'```c\n{program}```' not in read(root, 'README.md'):
         yield 'README.md: the first program is not examples/first.c'

@@ -1,19 +1,22 @@
 #!/usr/bin/env python3
 """Counts what makes text hard to read, and lets the counts only sink.
 
-usage: test_words.py SOURCE_ROOT [--update | --show [PATH]]
+usage: test_words.py SOURCE_ROOT [--update | --rows | --show [PATH]]
 
 Rules, each a kind in tests/structure/words.allow (path, kind, count):
   paragraph  a paragraph or list item has at most 500 characters
   of         no sentence begins with "Of"
   no         "is not a" instead of "is no"; "there is no" is ordinary English
-  line       a line of Markdown has at most 100 columns
+  what       no statement has "What" or "Whoever" as its subject
+  long       a sentence has at most 40 words
+  line       a line of Markdown has at most 100 columns, one of include/ 80
 
-Markdown of the tree and comments of include/ follow all rules, the strings of
-C code "of" and "no". Blocks of code, tables and targets of links are not text.
+Markdown of the tree follows all rules, comments of include/ all but "what" and
+"long", the strings of C code "of" and "no". Blocks of code, tables and targets of links are not text.
 A file that is not in words.allow has a count of 0.
 
---update writes counts that sank; it raises none. --show prints each place.
+--update writes counts that sank; it raises none. --rows prints all counts as
+words.allow has them. --show prints each place.
 """
 import collections
 import os
@@ -24,9 +27,14 @@ from common import Tap, documents, read, sources
 
 LONGEST_PARAGRAPH = 500
 LONGEST_LINE = 100
+LONGEST_SENTENCE = 40
+LONGEST_COMMENT = 80
 ALLOWED = 'tests/structure/words.allow'
 
 OF = re.compile(r'(?<![\w-])Of (?=[a-z0-9`*(])')
+WHAT = re.compile(r'(?:What|Whoever|Who) [^?]*[.;]$')
+# Names such as sm_90 and bfloat16 may begin one.
+END = re.compile(r'(?<=[.!?])\s+(?=[\[A-Z*(]|[a-z]+[\d_])')
 NO = re.compile(r'(?<!there )(?<!There )\b(?:is|are|was|were) '
                 r'(?:no\b|none of\b)(?!\. |:)')
 LINK = re.compile(r'(!?\[(?:[^][]|\[[^]]*\])*\])\([^)\s]*\)')
@@ -72,7 +80,7 @@ def markdown_paragraphs(text):
 
 def text_of(line):
     """Without the targets of links and without what is code in a line."""
-    return re.sub(r'`[^`]*`', lambda m: 'x' * len(m[0]), LINK.sub(r'\1', line))
+    return re.sub(r'`[^`]*`', lambda m: 'X' * len(m[0]), LINK.sub(r'\1', line))
 
 
 def find_words(path, line, text):
@@ -82,6 +90,15 @@ def find_words(path, line, text):
             yield Found(path, kind, line, text[begin:match.end() + 30])
 
 
+def find_sentences(path, line, paragraph):
+    for sentence in END.split(paragraph):
+        n_words = len(sentence.split())
+        if n_words > LONGEST_SENTENCE:
+            yield Found(path, 'long', line, f'{n_words} words: {sentence[:60]}')
+        if WHAT.match(sentence):
+            yield Found(path, 'what', line, sentence[:60])
+
+
 def find_in_markdown(path, text):
     for line, paragraph in markdown_paragraphs(text):
         paragraph = text_of(paragraph)
@@ -89,6 +106,8 @@ def find_in_markdown(path, text):
             yield Found(path, 'paragraph', line,
                         f'{len(paragraph)}: {paragraph[:60]}')
         yield from find_words(path, line, paragraph)
+        if paragraph[0] not in '|#':
+            yield from find_sentences(path, line, ITEM.sub('', paragraph, 1))
     for n, line in markdown_lines(text):
         if (line and len(LINK.sub(r'\1', line)) > LONGEST_LINE and
                 not line.startswith(('|', '    '))):
@@ -116,6 +135,9 @@ def find_in_code(path, text):
                            else ' ', match[0])
             yield from find_words(path, line, words)
         elif match[0].startswith('/*') and path.startswith('include/'):
+            for n, part in enumerate(match[0].split('\n'), line):
+                if len(part) > LONGEST_COMMENT:
+                    yield Found(path, 'line', n, f'{len(part)}: {part[:60]}')
             for offset, paragraph in comment_paragraphs(match[0]):
                 if len(paragraph) > LONGEST_PARAGRAPH:
                     yield Found(path, 'paragraph', line + offset,
@@ -140,20 +162,25 @@ def allowed(root):
     return counts
 
 
+def rows_of(counts):
+    return [f'{path} {kind} {n}' for (path, kind), n in sorted(counts.items())
+            if n]
+
+
 def write(root, counts):
     head = [line for line in read(root, ALLOWED).split('\n')
             if line.startswith('#')]
-    rows = [f'{path} {kind} {n}' for (path, kind), n in sorted(counts.items())
-            if n]
     with open(os.path.join(root, ALLOWED), 'w', encoding='utf-8') as file:
-        file.write('\n'.join(head + rows) + '\n')
+        file.write('\n'.join(head + rows_of(counts)) + '\n')
 
 
 SAMPLE = f"""# A title
 
-{'Word ' * 97}[text](a/very/long/target/{'x' * 40})
+{'A word. ' * 61}[long text](a/very/long/target/{'x' * 40})
 
 {'Word ' * 101}
+
+What is it? What it is, it is.
 
 - an item. Of all items
 - an item which is no item, though there is no other
@@ -171,8 +198,8 @@ Of code that is no text
 def check_itself(tap):
     """The counter counts a sample as a reader does."""
     found = [(f.kind, f.line) for f in find_in_markdown('x', SAMPLE)]
-    want = [('paragraph', 5), ('of', 7), ('no', 8), ('of', 10), ('line', 3),
-            ('line', 5)]
+    want = [('paragraph', 5), ('long', 5), ('what', 7), ('of', 9), ('no', 10),
+            ('of', 12), ('line', 3), ('line', 5)]
     code = 'f("x is" " no"); /* Of a. */ g("there is no x", \'"\', "Of it");'
     found += [(f.kind, f.line) for f in find_in_code('hcq/x.c', code)]
     found += [(f.kind, f.line) for f in find_in_code(
@@ -195,11 +222,14 @@ def main():
     if options == ['--update']:
         write(root, {key: min(n, counts[key]) for key, n in limits.items()})
         return
+    if options == ['--rows']:
+        print('\n'.join(rows_of(counts)))
+        return
     if options:
         sys.exit(__doc__)
     tap = Tap()
     check_itself(tap)
-    for kind in ('paragraph', 'of', 'no', 'line'):
+    for kind in ('paragraph', 'of', 'no', 'what', 'long', 'line'):
         over = {key for key, n in counts.items()
                 if key[1] == kind and n > limits.get(key, 0)}
         complaints = [f'{path}: {counts[path, kind]}, allowed: '

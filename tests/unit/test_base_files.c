@@ -230,7 +230,8 @@ test_new_files(void **state)
     assert_int_equal(count_files(), 1);
     expect_fails(new_file_keep(&b), BELL_E_IO, "cannot rename to it");
     close(b.fd);
-    expect_fails(new_file_create(folder, &a), BELL_E_IO, "is no file");
+    expect_fails(new_file_create(folder, &a), BELL_E_IO,
+                 "is not a regular file");
     expect_fails(new_file_create("/proc/no/x", &a), BELL_E_IO, "cannot create");
     /* names up to what leaves room for the ending */
     memset(name, 'x', sizeof(name));

@@ -982,7 +982,7 @@ test_hostile(void **state)
     h = (void *)copy;
     expect_ok(hcq_device_open("CPU", &dev));
     expect_error(hcq_bundle_open_memory(dev, data + 1, n, &bundle),
-                 BELL_E_INVALID, "no multiple of 4096");
+                 BELL_E_INVALID, "not a multiple of 4096");
 #define TRY(change, status, text)                                              \
     do {                                                                       \
         memcpy(copy, data, n);                                                 \

@@ -50,12 +50,12 @@ test_rows(void **state)
     bell_context_destroy(second);
     x = tensor_of((double[]){1}, BELL_DIMS(1));
     EXPECT_STATUS(call_with(ctx, &copy, x, &y),
-                  "bell_function_call: the function is no row of the table");
+                  "bell_function_call: the function is not a row of the table");
     EXPECT_STATUS(
         call_with(ctx, (const struct bell_function *)0x77777777777, x, &y),
-        "bell_function_call: the function is no row of the table");
+        "bell_function_call: the function is not a row of the table");
     EXPECT_STATUS(call_with(ctx, (const void *)((const char *)last + 8), x, &y),
-                  "bell_function_call: the function is no row of the table");
+                  "bell_function_call: the function is not a row of the table");
     EXPECT_STATUS(bell_function_call(ctx, &call),
                   "bell_function_call: the function is NULL");
     assert_false(bell_function_c(&copy, &(struct bell_function_c){0}));

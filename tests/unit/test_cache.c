@@ -473,7 +473,7 @@ test_folders(void **state)
     snprintf(path, sizeof(path), "%s/below", folder);
     assert_string_equal(cache.folder, path);
     setenv("BELL_CACHE", file, 1);
-    expect_off("it is no folder");
+    expect_off("it is not a folder");
     setenv("BELL_CACHE", "/proc/there/is/none", 1);
     expect_off("No such file");
 }

@@ -409,7 +409,7 @@ test_checkpoint_errors(void **unused)
     assert_int_equal(
         bell_checkpoint_load(path_of("plain.safetensors"), ctx, &state, &step),
         BELL_E_INVALID);
-    assert_non_null(strstr(bell_error_last()->message, "is no checkpoint"));
+    assert_non_null(strstr(bell_error_last()->message, "is not a checkpoint"));
     assert_int_equal(
         bell_checkpoint_load(path_of("whole.safetensors"), ctx, &state, &step),
         BELL_E_INVALID);

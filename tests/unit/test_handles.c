@@ -371,7 +371,7 @@ test_no_handles(void **state)
     assert_int_equal(bell_read((struct bell_tensor *)out, out, sizeof(out)),
                      BELL_E_INVALID);
     assert_string_equal(bell_error_last()->message,
-                        "bell_read: the tensor is no tensor");
+                        "bell_read: the tensor is not a tensor");
     bell_error_clear();
     EXPECT(x, 0, 0);
 }

@@ -585,7 +585,7 @@ test_file(void **state)
                  "the result");
     expect_fails(hcq_bundle_open(NULL, path, &b), BELL_E_INVALID, "the device");
     expect_fails(hcq_bundle_open_memory(dev, f.data + 64, FILE_BYTES, &b),
-                 BELL_E_INVALID, "no multiple of 4096");
+                 BELL_E_INVALID, "not a multiple of 4096");
     next = open("/dev/null", O_RDONLY);
     assert_int_equal(next, fd); /* none is left open */
     close(next);

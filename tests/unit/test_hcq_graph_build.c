@@ -385,7 +385,7 @@ test_patches(void **state)
         if (graph->cap_slots > 2) /* whatever lies there */
             graph->slots[2] = graph->slots[1];
         hcq_graph_patch(graph, HCQ_FIELD_VALUE, field, 0);
-        expect_broken(graph, BELL_E_INVALID, "it is no slot of a word");
+        expect_broken(graph, BELL_E_INVALID, "it is not a slot of a word");
     }
     graph = begin();
     hcq_graph_copy(graph, NULL, &b, &a, 16);

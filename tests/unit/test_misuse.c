@@ -341,7 +341,7 @@ test_no_tensors(void **state)
             const struct misuse_call *call = &misuse_calls[i];
             if (call->n_tensors && !call->kinds)
                 n_bad +=
-                    must_fail(call, m, ctx, call->has_object ? "" : "no t");
+                    must_fail(call, m, ctx, call->has_object ? "" : "not a t");
         }
     }
     bell_context_destroy(ctx);
@@ -433,7 +433,7 @@ test_release_again(void **state)
     bell_tensor_release(t);
     assert_int_equal(bell_error_last()->status, BELL_OK);
     bell_tensor_release((struct bell_tensor *)0x77777777777);
-    expect_told("bell_tensor_release: tensor argument 1 is no tensor");
+    expect_told("bell_tensor_release: tensor argument 1 is not a tensor");
 }
 
 /* ---- contexts, optimisers, jits ---- */

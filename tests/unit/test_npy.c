@@ -204,12 +204,12 @@ test_refused(void **state)
     refuses(1, "{" D F S("(1,)"), 0, "comma");
     refuses(1, "{'descr': 5, " F S("(1,)") "}", 4, "not a string");
     refuses(1, "{'descr': [('a', '<f4')], " F S("(1,)") "}", 4, "structured");
-    refuses(1, "{'descr': '<c8', " F S("(1,)") "}", 8, "'<c8' is none of");
-    refuses(1, "{'descr': '|O', " F S("(1,)") "}", 8, "'|O' is none of");
-    refuses(1, "{'descr': '<U3', " F S("(1,)") "}", 12, "'<U3' is none of");
-    refuses(1, "{'descr': '<V2', " F S("(1,)") "}", 12, "'<V2' is none of");
-    refuses(1, "{'descr': '<f16', " F S("(1,)") "}", 16, "none of");
-    refuses(1, "{'descr': 'f', " F S("(1,)") "}", 16, "none of");
+    refuses(1, "{'descr': '<c8', " F S("(1,)") "}", 8, "'<c8' is not one of");
+    refuses(1, "{'descr': '|O', " F S("(1,)") "}", 8, "'|O' is not one of");
+    refuses(1, "{'descr': '<U3', " F S("(1,)") "}", 12, "'<U3' is not one of");
+    refuses(1, "{'descr': '<V2', " F S("(1,)") "}", 12, "'<V2' is not one of");
+    refuses(1, "{'descr': '<f16', " F S("(1,)") "}", 16, "not one of");
+    refuses(1, "{'descr': 'f', " F S("(1,)") "}", 16, "not one of");
     refuses(1, "{" D "'fortran_order': 0, " S("(1,)") "}", 4, "not True");
 }
 

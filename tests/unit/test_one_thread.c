@@ -518,7 +518,7 @@ test_strangers(void **state)
                  "neg: argument 0 is a tensor of another context");
     call.function = (const struct bell_function *)(uintptr_t)64;
     expect_fails(bell_function_call(ctx, &call), BELL_E_INVALID,
-                 "the function is no row of the table");
+                 "the function is not a row of the table");
     expect_fails(bell_state_requires_grad(&list, NULL, true), BELL_E_INVALID,
                  "'b' is a tensor of another context");
     expect_fails(bell_checkpoint_save("/nowhere/x", ctx, &list, 1),

@@ -493,9 +493,9 @@ test_errors(void **state)
     assert_int_equal(bell_symbol_value(ctx, n), 2);
     expect_unset(bell_symbol_set(ctx, n, 1), "n = 1; it was declared from 2");
     expect_unset(bell_symbol_set(ctx, n, 41), "n = 41");
-    expect_unset(bell_symbol_set(ctx, n + 1, 4), "is no symbol of this");
-    expect_unset(bell_symbol_set(ctx, 4, 4), "4 is no symbol of this");
-    expect_unset(bell_symbol_set(other, n, 4), "is no symbol of this");
+    expect_unset(bell_symbol_set(ctx, n + 1, 4), "is not a symbol of this");
+    expect_unset(bell_symbol_set(ctx, 4, 4), "4 is not a symbol of this");
+    expect_unset(bell_symbol_set(other, n, 4), "is not a symbol of this");
     assert_int_equal(bell_symbol_value(ctx, n), 2);
     assert_int_equal(bell_symbol_set(ctx, n, 7), BELL_OK);
     assert_int_equal(bell_symbol_value(ctx, 3 * n - 2), 19);
@@ -517,7 +517,7 @@ test_errors(void **state)
             "shape (m, 3): a size can be less than 1");
     REFUSED(bell_zeros(other == ctx ? NULL : ctx, BELL_DIMS(2 * n + m),
                        BELL_FLOAT32),
-            "no size of this context");
+            "not a size of this context");
     REFUSED(bell_randn(ctx, BELL_DIMS(n, 3), BELL_FLOAT32),
             "shape (n, 3); sizes of symbols are not for this function");
     REFUSED(bell_mul_scalar(x, (double)n), "bell_symbol_tensor");
@@ -546,7 +546,7 @@ test_errors(void **state)
     REFUSED(bell_reshape(y, BELL_DIMS(-1, 32)), "(n, 16) to (-1, 32)");
     REFUSED(bell_to(y, other), "sizes of symbols");
     assert_true(bell_is_error(bell_zeros(other, BELL_DIMS(n), BELL_FLOAT32)));
-    expect_unset(bell_context_status(other), "no size of this context");
+    expect_unset(bell_context_status(other), "not a size of this context");
 
     /* two of them in one graph */
     m = bell_symbol(ctx, "k", 1, 8);

@@ -228,7 +228,7 @@ test_sizes(void **state)
     EXPECT_ERROR(bell_zeros(ctx, (int64_t[17]){0}, 17, BELL_FLOAT32),
                  "bell_zeros: 17 axes, more than 16");
     EXPECT_ERROR(bell_zeros(ctx, BELL_DIMS(2), (enum bell_dtype)99),
-                 "bell_zeros: 99 is no dtype");
+                 "bell_zeros: 99 is not a dtype");
     /* Broadcasting may make what does not fit. */
     a = bell_expand(T(V(1), 1, 1), BELL_DIMS(1ll << 40, 1));
     b = bell_expand(T(V(1), 1, 1), BELL_DIMS(1, 1ll << 40));

@@ -115,7 +115,7 @@ test_environment(void **state)
     setenv("BELL_MATH", "tf32,fast", 1);
     assert_int_equal(bell_context_create(NULL, &ctx), BELL_E_INVALID);
     assert_non_null(strstr(bell_error_last()->message,
-                           "BELL_MATH: no math is called 'fast'; known"));
+                           "BELL_MATH: unknown word 'fast'; known"));
     unsetenv("BELL_MATH");
 }
 

@@ -822,7 +822,7 @@ test_losses(void **state)
     EXPECT_ERROR(bell_mse_loss(x, q, BELL_MEAN),
                  "bell_mse_loss: shapes (2,) and (3,) differ");
     EXPECT_ERROR(bell_l1_loss(x, y, (enum bell_reduction)5),
-                 "bell_l1_loss: 5 is no reduction");
+                 "bell_l1_loss: 5 is not a reduction");
     EXPECT_ERROR(bell_huber_loss(x, y, 0, BELL_MEAN),
                  "bell_huber_loss: delta is 0, not greater than 0");
 }

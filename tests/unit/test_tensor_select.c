@@ -172,7 +172,7 @@ test_scatter_kinds(void **state)
                             bell_ones(ctx, BELL_DIMS(5000), BELL_FLOAT16)),
            5000);
     EXPECT_ERROR(bell_scatter_reduce(x, 0, i, v, (enum bell_combine)9, true),
-                 "bell_scatter_reduce: 9 is no way to combine");
+                 "bell_scatter_reduce: 9 is not a way to combine");
     EXPECT_ERROR(bell_scatter_reduce(x, 0, i, T(V(1, 2, 3, 4), 4),
                                      BELL_COMBINE_SUM, true),
                  "bell_scatter_reduce: float64 into int64");
@@ -457,7 +457,7 @@ test_unique(void **state)
     EXPECT(bell_bincount(bell_zeros(ctx, BELL_DIMS(0), BELL_INT64), NULL, 2), 0,
            0);
     EXPECT_ERROR(bell_bincount(I(V(1, -4), 2), NULL, 0),
-                 "bell_bincount: -4 is no place to count at");
+                 "bell_bincount: -4 is not a place to count at");
     EXPECT_ERROR(bell_bincount(T(V(1), 1), NULL, 0),
                  "bell_bincount: of float64 (1,), weights NULL, at least 0 "
                  "long; rank 1 of integers is needed");

@@ -676,7 +676,7 @@ verb_burn(int argc, char **argv)
             "between lines of rate, clock, heat and power (default: "
             "10)"),
         {"--memory", "MIB", TOOL_OPT_INT, &options.memory_mib, 1, 1 << 24,
-         "so much of it (default: eight tenths of a card's)"},
+         "memory to test, in MiB (default: 80 % of a GPU's)"},
         TOOL_JSON_OPT(&options.json),
     };
     char names[DEVICES_MAX][DEVICE_NAME_BYTES];

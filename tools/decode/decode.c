@@ -61,10 +61,11 @@ bind_classes(const struct decode_options *options, struct decode_nv *d)
     if (options->sm) {
         chip = decode_nv_chip_find(options->sm);
         if (!chip)
-            return tool_usage(options->json,
-                              "decode: --sm %s is none of sm_80, sm_86, sm_89, "
-                              "sm_90, sm_100, sm_120",
-                              options->sm);
+            return tool_usage(
+                options->json,
+                "decode: --sm %s is not one of sm_80, sm_86, sm_89, "
+                "sm_90, sm_100, sm_120",
+                options->sm);
         (void)decode_nv_bind(d, chip->gpfifo_class);
         (void)decode_nv_bind(d, chip->compute_class);
         (void)decode_nv_bind(d, chip->copy_class);
@@ -75,7 +76,7 @@ bind_classes(const struct decode_options *options, struct decode_nv *d)
         unsigned long id = strtoul(text, &end, 16);
         if (*end || !decode_nv_bind(d, (uint32_t)id))
             return tool_usage(options->json,
-                              "decode: --class %s is no GPFIFO, compute or "
+                              "decode: --class %s is not a GPFIFO, compute or "
                               "copy class that is known (c86f, cbc0, ...)",
                               text);
     }
@@ -111,7 +112,7 @@ init_decoder(struct decoder *d, const struct decode_options *options,
             strcmp(options->arch, "a7xx") == 0)
             return TOOL_GO_ON;
         return tool_usage(options->json,
-                          "decode: --arch %s is none of a6xx, a7xx",
+                          "decode: --arch %s is not one of a6xx, a7xx",
                           options->arch);
     }
     if (strcmp(options->format, "nv") == 0) {
@@ -302,7 +303,7 @@ refuse_what(const struct decode_options *options, const struct format *format)
         strcat(list, i ? ", " : "");
         strcat(list, format->whats[i]);
     }
-    return tool_usage(options->json, "decode: --what %s is none of %s",
+    return tool_usage(options->json, "decode: --what %s is not one of %s",
                       options->what, list);
 }
 

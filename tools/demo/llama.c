@@ -332,8 +332,8 @@ run_talk(struct bell_context *ctx, struct talk *talk)
         return write_on(talk);
     if (talk->vocab.form == LLAMA_FORM_NONE)
         return bell_fail(BELL_E_UNSUPPORTED,
-                         "--chat: the file's tokenizer.chat_template is none "
-                         "of llama2's, llama3's and chatml's");
+                         "--chat: the file's tokenizer.chat_template is not "
+                         "one of llama2's, llama3's and chatml's");
     return options->prompt ? answer(talk, options->prompt) : converse(talk);
 }
 

@@ -301,7 +301,7 @@ copy_tokens(const struct bell_file *file, const char *path,
         if (!bell_file_list_str(file, TOKENS_KEY, (uint64_t)i, &text, &n) ||
             n > LLAMA_PIECE_MAX_BYTES)
             return bell_fail(BELL_E_IO,
-                             "%s: token %d is no text of at most %d "
+                             "%s: token %d is not text of at most %d "
                              "bytes",
                              path, i, LLAMA_PIECE_MAX_BYTES);
         n_bytes += n;
@@ -375,11 +375,11 @@ take_merge(const struct bell_file *file, const char *path, uint64_t rank,
         joint = llama_vocab_find(vocab, bytes, (size_t)a->n_bytes + b->n_bytes);
     }
     if (joint < 0)
-        return bell_fail(BELL_E_IO,
-                         "%s: pair %llu, '%.*s', is none of tokens that make a "
-                         "token",
-                         path, (unsigned long long)rank, (int)(n < 80 ? n : 80),
-                         text);
+        return bell_fail(
+            BELL_E_IO,
+            "%s: pair %llu, '%.*s', is not one of tokens that make a "
+            "token",
+            path, (unsigned long long)rank, (int)(n < 80 ? n : 80), text);
     key = llama_pair_key(left, right);
     if (!map_get(&vocab->joints, key) &&
         map_put(&vocab->joints, key, rank << 32 | (uint32_t)joint) != 0)

@@ -55,7 +55,7 @@ read_shape(struct source *source, struct llama_shape *s, bool *out_shared)
     int32_t words[7];
 
     if (source->n_left < sizeof(words))
-        return bell_fail(BELL_E_IO, "%s: %zu bytes are no checkpoint",
+        return bell_fail(BELL_E_IO, "%s: %zu bytes are not a checkpoint",
                          source->path, source->n_left);
     memcpy(words, source->at, sizeof(words));
     source->at += sizeof(words);

@@ -544,9 +544,9 @@ find_mistake(const struct train_options *o)
     if (!o->data)
         return "train-llama needs --data FILE, a text";
     if (o->dim % o->n_heads || o->dim / o->n_heads % 2)
-        return "--dim is no even multiple of --heads";
+        return "--dim is not an even multiple of --heads";
     if (o->save && (!dot || strcmp(dot, ".safetensors") != 0))
-        return "--save is no name that ends in .safetensors";
+        return "--save is not a name that ends in .safetensors";
     if (o->temperature < 0)
         return "--temperature is below 0";
     return NULL;

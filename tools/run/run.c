@@ -144,7 +144,7 @@ set_symbol(struct run *run, uint32_t number, const char *text)
     errno = 0;
     value = strtoll(text, &end, 10);
     if (*end || errno)
-        return bell_fail(BELL_BAD_NAME, "'%.40s' is no number", text);
+        return bell_fail(BELL_BAD_NAME, "'%.40s' is not a number", text);
     word = value;
     return hcq_bundle_write(run->bundle, number, &word, sizeof(word));
 }
@@ -417,7 +417,7 @@ verb_run(int argc, char **argv)
         {"--device", "DEVICE", TOOL_OPT_STRING, &o->device, 0, 0,
          "where (default: $BELL_DEVICE, or the first that works)"},
         {"--times", "N", TOOL_OPT_INT, &o->times, 1, 1000000000,
-         "so many runs, one after the other (default: 1)"},
+         "number of runs, one after the other (default: 1)"},
         {"--timeout", "SECONDS", TOOL_OPT_INT, &o->timeout_s, 1, 1000000,
          "that a run may take (default: as long as the device moves, "
          "$BELL_TIMEOUT)"},

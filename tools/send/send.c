@@ -139,7 +139,7 @@ verb_send(int argc, char **argv)
         {"DEVICE", NULL, TOOL_OPT_STRING, &options.device, 0, 0,
          "a card, simulated or not: NV@sim:sm_90, AMD:0, QCOM@null:a740"},
         {"--script", "FILE", TOOL_OPT_STRING, &options.script, 0, 0,
-         "lines of it (default: stdin); `help` lists commands"},
+         "commands, one a line (default: stdin); `help` lists them"},
         TOOL_JSON_OPT(&options.json),
     };
     struct send s = {.script = stdin};

@@ -32,10 +32,12 @@ refuse_name(const struct send *s, const char *name, size_t n)
     for (i = 0; i < s->n_symbols; i++)
         nearest_try(&nearest, s->symbols[i].name, s->symbols[i].name);
     if (nearest.best)
-        return bell_fail(BELL_E_INVALID,
-                         "'%s' is no number and no name; did you mean '%s'?",
-                         copy, nearest.best);
-    return bell_fail(BELL_E_INVALID, "'%s' is no number and no name", copy);
+        return bell_fail(
+            BELL_E_INVALID,
+            "'%s' is neither a number nor a name; did you mean '%s'?", copy,
+            nearest.best);
+    return bell_fail(BELL_E_INVALID, "'%s' is neither a number nor a name",
+                     copy);
 }
 
 static size_t
@@ -122,7 +124,7 @@ send_define(struct send *s, const char *name, uint64_t value)
     if (!islower((unsigned char)*name) || name[name_length(name)] ||
         strlen(name) >= sizeof(symbol->name))
         return bell_fail(BELL_E_INVALID,
-                         "'%.80s' is no name: a small letter, then letters, "
+                         "'%.80s' is not a name: a small letter, then letters, "
                          "digits, _ and .",
                          name);
     if (host_grow((void **)&s->symbols, &s->cap_symbols, s->n_symbols + 1,

@@ -157,7 +157,7 @@ value_of(const struct send *s, const struct regs_type *type,
         return BELL_OK;
     if (used)
         return bell_fail(BELL_E_INVALID,
-                         "%s.%s: '%s' is none of %s, nor a "
+                         "%s.%s: '%s' is not one of %s, nor a "
                          "number",
                          type->name, field->name, text, known);
     bell_error_prefix("%s.%s", type->name, field->name);
@@ -175,7 +175,7 @@ set_field(const struct send *s, const struct regs_type *type, unsigned gen,
     uint64_t value;
 
     if (!equals)
-        return bell_fail(BELL_E_INVALID, "%s: '%s' is no FIELD=VALUE",
+        return bell_fail(BELL_E_INVALID, "%s: '%s' is not a FIELD=VALUE",
                          type->name, text);
     *equals = '\0';
     BELL_TRY(cut_element(text, &element));

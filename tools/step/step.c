@@ -136,7 +136,7 @@ add_break(struct step *step, const char *what)
     }
     if (what[0] >= '0' && what[0] <= '9') {
         if (!read_uint(what, &of.va)) {
-            bad(step, "break: '%s' is no address", what);
+            bad(step, "break: '%s' is not an address", what);
             return;
         }
     } else {
@@ -233,7 +233,7 @@ resume(struct step *step, const char *name, const char *one)
         return false;
     }
     if (one && (!read_uint(one, &n) || n == 0 || n > INT64_MAX)) {
-        bad(step, "%s: '%s' is no number of times", name, one);
+        bad(step, "%s: '%s' is not a number of times", name, one);
         return false;
     }
     step->is_free = strcmp(name, "continue") == 0;
@@ -372,7 +372,7 @@ choose_decoders(struct step *step, const struct step_options *options)
 
     if (!form || !kio_interface_is_sim(form + 1))
         return tool_fail_text(options->json, BELL_E_UNSUPPORTED,
-                              "step: %s is no simulated card; NV@sim:sm_90, "
+                              "step: %s is not a simulated card; NV@sim:sm_90, "
                               "AMD@sim:gfx1100",
                               options->device);
     form = strchr(form, ':') + 1;

@@ -461,14 +461,14 @@ verb_top(int argc, char **argv)
     struct top_options options = {.interval_s = 1};
     const struct tool_opt opts[] = {
         {"DEVICE", NULL, TOOL_OPT_STRING, &options.device, 0, 0,
-         "this one alone, for example AMD:0 (default: the processor and every "
+         "only this one, for example AMD:0 (default: the processor and every "
          "GPU of PCI)"},
         {"--once", NULL, TOOL_OPT_FLAG, &options.once, 0, 0,
          "two readings 0.2 s apart, one table"},
         TOOL_NUMBER_OPT("--interval", "S", &options.interval_s, 0, 86400,
                         "seconds between readings (default: 1)"),
         {"--count", "N", TOOL_OPT_INT, &options.count, 1, INT32_MAX,
-         "so many readings (default: until Ctrl-C)"},
+         "stop after N readings (default: on Ctrl-C)"},
         {"--prometheus", "FILE", TOOL_OPT_STRING, &options.metrics, 0, 0,
          "write each reading there too, in the text format of Prometheus"},
         {"--root", "FOLDER", TOOL_OPT_STRING, &options.root, 0, 0,

@@ -327,7 +327,7 @@ kfd_do_export(struct kfd_process *p, void *arg)
     int fd;
 
     if (!buf || !buf->store)
-        return kfd_fail(EINVAL, "handle 0x%llx is no memory to export",
+        return kfd_fail(EINVAL, "handle 0x%llx is not memory to export",
                         (unsigned long long)args->handle);
     file.store = buf->store;
     file.card = buf->card;
@@ -353,7 +353,7 @@ kfd_do_import(struct kfd_process *p, void *arg)
     if (!card || !file)
         return -EINVAL;
     if (file->kind != KFD_FILE_DMABUF || file->card != card->index)
-        return kfd_fail(EINVAL, "file %u is no memory of the card", args->fd);
+        return kfd_fail(EINVAL, "file %u is not memory of the card", args->fd);
     if (!p->vms[card->index].space)
         return kfd_fail(EINVAL, "ACQUIRE_VM comes first");
     buf = host_calloc(1, sizeof(*buf));

@@ -68,13 +68,14 @@ answer_ring(struct nvgpu *gpu, uint32_t token, bool is_bar0)
     }
     if (!known) {
         gpu->n_bad_bells++;
-        snprintf(gpu->bell_text, sizeof(gpu->bell_text),
-                 "the doorbell was rung with 0x%x, which is no channel's token",
-                 token);
+        snprintf(
+            gpu->bell_text, sizeof(gpu->bell_text),
+            "the doorbell was rung with 0x%x, which is not a channel's token",
+            token);
     }
     pthread_mutex_unlock(&gpu->lock);
     if (!known)
-        LOG(LOG_PUSH, "%s: rung with 0x%x, which is no channel's token",
+        LOG(LOG_PUSH, "%s: rung with 0x%x, which is not a channel's token",
             gpu->chip->board, token);
 }
 

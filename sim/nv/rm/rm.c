@@ -202,7 +202,7 @@ do_register_fd(struct call *c, void *arg)
 
     ctl = rm_file_of(c->process, p->ctl_fd, &idx);
     if (!ctl || ctl->kind != RM_FILE_CTL)
-        return rm_fail(EINVAL, "REGISTER_FD: file %d is no control file",
+        return rm_fail(EINVAL, "REGISTER_FD: file %d is not a control file",
                        p->ctl_fd);
     if (node->ctl >= 0)
         return rm_fail(EINVAL, "REGISTER_FD: this file is registered already");
@@ -430,7 +430,7 @@ dup_object(struct call *c, struct nv_os55 *p)
                          to ? p->hClientSrc : p->hClient);
     parent = rm_find_kind(to, p->hParent, RM_KIND_DEVICE);
     if (!parent)
-        return rm_refuse(RM_INVALID_OBJECT_PARENT, "0x%x is no device",
+        return rm_refuse(RM_INVALID_OBJECT_PARENT, "0x%x is not a device",
                          p->hParent);
     source = rm_find(from, p->hObjectSrc);
     if (!source)
@@ -589,7 +589,7 @@ rm_ioctl(struct rm_process *process, int file, unsigned long request, void *arg)
         return rm_uvm_ioctl(process, file, request, arg);
     if (REQUEST_TYPE(request) != REQUEST_KIND || request > UINT32_MAX ||
         REQUEST_DIR(request) != DIR_READ_WRITE)
-        return rm_fail(EINVAL, "request 0x%lx is none of this driver's",
+        return rm_fail(EINVAL, "request 0x%lx is not one of this driver's",
                        request);
     if (number != NV_ESC_IOCTL_XFER_CMD)
         return do_escape(&c, number, (uintptr_t)arg, size_bytes);

@@ -65,7 +65,7 @@ find_notifier(struct rm_client *client, const struct rm_card *card,
     object = rm_find_kind(client, handle, RM_KIND_MEMORY);
     if (!object || object->card != card || object->mem->kind == RM_MEM_USER)
         return rm_refuse(RM_INVALID_OBJECT_HANDLE,
-                         "error notifier 0x%x is no memory of this device",
+                         "error notifier 0x%x is not memory of this device",
                          handle);
     if (object->mem->size_bytes < NOTIFIER_BYTES)
         return rm_refuse(RM_INVALID_LIMIT,
@@ -243,7 +243,7 @@ find_vas(struct rm_alloc *a, const struct nv_channel_alloc *p,
     share = rm_find_kind(a->client, p->hContextShare, RM_KIND_SHARE);
     if (!share || share->parent != a->parent)
         return rm_refuse(RM_INVALID_OBJECT_HANDLE,
-                         "0x%x is no context share of group 0x%x",
+                         "0x%x is not a context share of group 0x%x",
                          p->hContextShare, a->parent->handle);
     *out_vas = share->vas;
     return RM_OK;
@@ -259,7 +259,7 @@ find_userd(struct rm_alloc *a, const struct nv_channel_alloc *p,
     if (!object || object->card != a->object->card ||
         object->mem->kind == RM_MEM_USER)
         return rm_refuse(RM_INVALID_OBJECT_HANDLE,
-                         "hUserdMemory[0] 0x%x is no memory of this device",
+                         "hUserdMemory[0] 0x%x is not memory of this device",
                          p->hUserdMemory[0]);
     if (p->userdOffset[0] % USERD_BYTES ||
         object->mem->size_bytes < USERD_BYTES ||
@@ -494,7 +494,7 @@ rm_alloc_debugger(struct rm_alloc *a)
     target = rm_find_kind(a->client, params->hClass3dObject, RM_KIND_COMPUTE);
     if (!target || target->card != a->object->card)
         return rm_refuse(RM_INVALID_OBJECT_HANDLE,
-                         "hClass3dObject 0x%x is no compute object",
+                         "hClass3dObject 0x%x is not a compute object",
                          params->hClass3dObject);
     a->object->target = target;
     return RM_OK;
@@ -591,7 +591,7 @@ set_preemption(struct rm_control *c)
 
     if (!o || o->card != c->object->card ||
         (o->kind != RM_KIND_GROUP && o->kind != RM_KIND_CHANNEL))
-        return rm_refuse(RM_INVALID_CHANNEL, "0x%x is no channel or group",
+        return rm_refuse(RM_INVALID_CHANNEL, "0x%x is not a channel or group",
                          params->hChannel);
     group = o->kind == RM_KIND_GROUP ? o->group : o->channel->group;
     if (group->engine != RM_ENGINE_GR0 || params->cilpPreemptMode > 2 ||
@@ -696,8 +696,8 @@ get_class_engine(struct rm_control *c)
 
     if (!o || o->parent != c->object)
         return rm_refuse(RM_INVALID_OBJECT_HANDLE,
-                         "0x%x is no object of channel 0x%x", params->hObject,
-                         c->object->handle);
+                         "0x%x is not an object of channel 0x%x",
+                         params->hObject, c->object->handle);
     params->classID = o->nv_class;
     params->engineID =
         o->engine ? o->engine : c->object->channel->group->engine;
@@ -741,7 +741,8 @@ debugged(struct rm_control *c, uint32_t handle, struct rm_channel **out_channel)
     if (handle) {
         o = rm_find_kind(c->object->client, handle, RM_KIND_CHANNEL);
         if (!o || o->card != c->object->card)
-            return rm_refuse(RM_INVALID_CHANNEL, "0x%x is no channel", handle);
+            return rm_refuse(RM_INVALID_CHANNEL, "0x%x is not a channel",
+                             handle);
         *out_channel = o->channel;
         return RM_OK;
     }

@@ -576,7 +576,7 @@ rm_alloc_memory(struct rm_process *process, int file, struct nv_os02_fd *call)
     device = rm_find_kind(client, call->params.hObjectParent, RM_KIND_DEVICE);
     if (!device || device->card != node->card)
         return rm_refuse(RM_INVALID_OBJECT_PARENT,
-                         "0x%x is no device of this node's card",
+                         "0x%x is not a device of this node's card",
                          call->params.hObjectParent);
     if (!call->params.hObjectNew)
         return rm_refuse(RM_INVALID_OBJECT_HANDLE,
@@ -602,11 +602,12 @@ find_mappable(struct rm_process *process, int ctl_file, uint32_t client_handle,
     parent = rm_find(client, device);
     if (!parent ||
         (parent->kind != RM_KIND_DEVICE && parent->kind != RM_KIND_SUBDEVICE))
-        return rm_refuse(RM_INVALID_DEVICE, "0x%x is no device", device);
+        return rm_refuse(RM_INVALID_DEVICE, "0x%x is not a device", device);
     object = rm_find(client, memory);
     if (!object ||
         (object->kind != RM_KIND_MEMORY && object->kind != RM_KIND_USERMODE))
-        return rm_refuse(RM_INVALID_OBJECT_HANDLE, "0x%x is no memory", memory);
+        return rm_refuse(RM_INVALID_OBJECT_HANDLE, "0x%x is not memory",
+                         memory);
     if (object->card != parent->card)
         return rm_refuse(RM_INVALID_DEVICE, "memory 0x%x is not of device 0x%x",
                          memory, device);

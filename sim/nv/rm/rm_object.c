@@ -95,7 +95,7 @@ rm_vas_of(struct rm_client *client, struct rm_object *device, uint32_t handle,
     object = rm_find_kind(client, handle, RM_KIND_VAS);
     if (!object || object->parent != device)
         return rm_refuse(RM_INVALID_OBJECT_HANDLE,
-                         "0x%x is no address space of device 0x%x", handle,
+                         "0x%x is not an address space of device 0x%x", handle,
                          device->handle);
     *out_vas = object->vas;
     return RM_OK;

@@ -165,7 +165,7 @@ get_address_type(struct rm_control *c)
     if (!o)
         return rm_refuse(RM_OBJECT_NOT_FOUND, "no object 0x%x", p->hObject);
     if (!o->mem)
-        return rm_refuse(RM_INVALID_OBJECT, "object 0x%x is no memory",
+        return rm_refuse(RM_INVALID_OBJECT, "object 0x%x is not memory",
                          p->hObject);
     if (o->mem->kind == RM_MEM_WINDOW)
         p->addrSpaceType = o->mem->file_offset ? SPACE_VIDEO : SPACE_REGISTER;
@@ -398,7 +398,8 @@ get_context_bytes(struct rm_control *c)
     struct nv2080_gr_get_ctx_buffer_size *p = c->params;
 
     if (!rm_find_kind(c->object->client, p->hChannel, RM_KIND_CHANNEL))
-        return rm_refuse(RM_INVALID_CHANNEL, "0x%x is no channel", p->hChannel);
+        return rm_refuse(RM_INVALID_CHANNEL, "0x%x is not a channel",
+                         p->hChannel);
     p->totalBufferSize = RM_CONTEXT_BYTES;
     return RM_OK;
 }
@@ -452,8 +453,8 @@ register_vas(struct rm_control *c)
     struct nv503c_register_va_space *p = c->params;
 
     if (!rm_find_kind(c->object->client, p->hVASpace, RM_KIND_VAS))
-        return rm_refuse(RM_INVALID_OBJECT_HANDLE, "0x%x is no address space",
-                         p->hVASpace);
+        return rm_refuse(RM_INVALID_OBJECT_HANDLE,
+                         "0x%x is not an address space", p->hVASpace);
     if (FIRST_VAS_TOKEN + c->object->n_registered > LAST_VAS_TOKEN)
         return rm_refuse(RM_INSUFFICIENT_RESOURCES, "no token is left");
     p->vaSpaceToken = FIRST_VAS_TOKEN + c->object->n_registered++;
@@ -468,7 +469,7 @@ register_memory(struct rm_control *c)
         rm_find_kind(c->object->client, p->hMemory, RM_KIND_MEMORY);
 
     if (!o || o->mem->kind != RM_MEM_VIDEO)
-        return rm_refuse(RM_INVALID_OBJECT_HANDLE, "0x%x is no video memory",
+        return rm_refuse(RM_INVALID_OBJECT_HANDLE, "0x%x is not video memory",
                          p->hMemory);
     if (!p->size || p->offset > o->mem->size_bytes ||
         p->size > o->mem->size_bytes - p->offset)
@@ -484,7 +485,7 @@ unregister_memory(struct rm_control *c)
 
     return rm_find_kind(c->object->client, p->hMemory, RM_KIND_MEMORY)
                ? RM_OK
-               : rm_refuse(RM_INVALID_OBJECT_HANDLE, "0x%x is no memory",
+               : rm_refuse(RM_INVALID_OBJECT_HANDLE, "0x%x is not memory",
                            p->hMemory);
 }
 

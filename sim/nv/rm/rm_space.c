@@ -492,14 +492,15 @@ find_dma(struct rm_process *process, int file, uint32_t client_handle,
     parent = rm_find(client, device);
     if (!parent ||
         (parent->kind != RM_KIND_DEVICE && parent->kind != RM_KIND_SUBDEVICE))
-        return rm_refuse(RM_INVALID_DEVICE, "0x%x is no device", device);
+        return rm_refuse(RM_INVALID_DEVICE, "0x%x is not a device", device);
     *out_carrier = rm_find_kind(client, dma, RM_KIND_CARRIER);
     if (!*out_carrier)
-        return rm_refuse(RM_INVALID_OBJECT_HANDLE, "0x%x is no virtual memory",
+        return rm_refuse(RM_INVALID_OBJECT_HANDLE, "0x%x is not virtual memory",
                          dma);
     *out_memory = rm_find_kind(client, memory, RM_KIND_MEMORY);
     if (!*out_memory)
-        return rm_refuse(RM_INVALID_OBJECT_HANDLE, "0x%x is no memory", memory);
+        return rm_refuse(RM_INVALID_OBJECT_HANDLE, "0x%x is not memory",
+                         memory);
     if ((*out_carrier)->card != parent->card)
         return rm_refuse(RM_INVALID_DEVICE,
                          "virtual memory 0x%x is not of device 0x%x", dma,

@@ -147,7 +147,7 @@ find_object(const struct uvm_call *c, int fd, uint32_t client_handle,
 
     if (!file || file->kind != RM_FILE_CTL)
         return rm_refuse(RM_INVALID_ARGUMENT,
-                         "UVM: rmCtrlFd %d is no control file", fd);
+                         "UVM: rmCtrlFd %d is not a control file", fd);
     client = rm_client_find(c->process, idx, client_handle);
     if (!client)
         return rm_refuse(RM_INVALID_CLIENT, "UVM: no client 0x%x on file %d",
@@ -155,7 +155,7 @@ find_object(const struct uvm_call *c, int fd, uint32_t client_handle,
     *out_object = rm_find_kind(client, handle, kind);
     if (!*out_object)
         return rm_refuse(RM_INVALID_OBJECT_HANDLE,
-                         "UVM: 0x%x is no object of that kind", handle);
+                         "UVM: 0x%x is not an object of that kind", handle);
     return RM_OK;
 }
 
@@ -217,9 +217,9 @@ mm_initialize(struct uvm_call *c)
 
     if (!file || file->kind != RM_FILE_UVM || !file->uvm->initialized ||
         file->uvm == c->uvm)
-        return rm_refuse(RM_INVALID_ARGUMENT,
-                         "UVM_MM_INITIALIZE: file %d is no initialized space",
-                         p->uvmFd);
+        return rm_refuse(
+            RM_INVALID_ARGUMENT,
+            "UVM_MM_INITIALIZE: file %d is not an initialized space", p->uvmFd);
     if (c->uvm->initialized)
         return rm_refuse(RM_INVALID_STATE,
                          "UVM_MM_INITIALIZE on a file that is a space");
@@ -758,7 +758,7 @@ reflect_range(struct uvm_call *c)
          p->length != RM_HUGE_BYTES) ||
         p->base % p->length)
         return rm_refuse(
-            RM_INVALID_ADDRESS, "UVM: 0x%llx, 0x%llx bytes is no page",
+            RM_INVALID_ADDRESS, "UVM: 0x%llx, 0x%llx bytes is not a page",
             (unsigned long long)p->base, (unsigned long long)p->length);
     status = add_range(c, p->base, p->length, &range);
     if (status == RM_OK)

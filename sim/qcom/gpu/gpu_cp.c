@@ -605,7 +605,7 @@ step(struct qsim *gpu, const uint32_t *words, uint32_t n, uint64_t va,
         return true;
     }
     if (head >> 28 != 7)
-        return qsim_fail(gpu, QSIM_BAD_STREAM, "0x%08x is no packet", head);
+        return qsim_fail(gpu, QSIM_BAD_STREAM, "0x%08x is not a packet", head);
     pk = (struct packet){va, head >> 16 & 0x7f, head & 0x3fff, words + 1};
     if ((head >> 15 & 1) != odd_parity(pk.n) ||
         (head >> 23 & 1) != odd_parity(pk.op) || (head & 0x0f004000u))

@@ -404,9 +404,10 @@ shader_code_create(enum shader_gen gen, const uint64_t *words, uint32_t n,
     for (i = 0; i < n; i++) {
         if (!shader_decode(gen, words[i], &code->insns[i])) {
             shader_code_destroy(code);
-            return bell_fail(BELL_E_INVALID,
-                             "word %u of the code is no instruction: %016llx",
-                             i, (unsigned long long)words[i]);
+            return bell_fail(
+                BELL_E_INVALID,
+                "word %u of the code is not an instruction: %016llx", i,
+                (unsigned long long)words[i]);
         }
     }
     *out_code = code;

@@ -253,7 +253,7 @@ shader_source(struct shader_wave *w, const struct shader_insn *in,
     case SHADER_IMM:
         break;
     case SHADER_NO_OPERAND:
-        return shader_fail(w, in, "an operand that is no register");
+        return shader_fail(w, in, "an operand that is not a register");
     }
     for (i = 0; i < w->n_lanes; i++)
         out[i] = value;

@@ -494,7 +494,7 @@ check_streams(const struct qk_machine *m, const struct kgsl_gpu_command *a)
                            (unsigned long long)cmds[i].gpuaddr);
         if (cmds[i].gpuaddr < m->va_first ||
             cmds[i].gpuaddr + cmds[i].size > m->va_end)
-            return qk_fail(EINVAL, "command %u at 0x%llx is no address", i,
+            return qk_fail(EINVAL, "command %u at 0x%llx is not an address", i,
                            (unsigned long long)cmds[i].gpuaddr);
     }
     return 0;
