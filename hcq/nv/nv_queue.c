@@ -44,7 +44,11 @@ nv_queue_prologue_dw(struct nv_queue *queue)
     uint32_t epoch = atomic_load_explicit(&device_of(queue)->code_epoch,
                                           memory_order_acquire);
 
-    return queue->needs_setup || queue->code_epoch != epoch ? NV_SETUP_DW : 0;
+    if (queue->needs_setup)
+        return NV_SETUP_DW;
+    /* copy engines run no code */
+    return !queue->engine.is_copy && queue->code_epoch != epoch ? NV_SETUP_DW
+                                                                : 0;
 }
 
 void
