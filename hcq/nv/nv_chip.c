@@ -1,5 +1,6 @@
 /* What a card is: the queries of BRINGUP.md section 4; what follows from it is
  * in nv_gen.c. */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -231,6 +232,7 @@ query_copy_engines(struct nv_device *dev)
                 control->copy_engines[control->n_copy_engines++] = (uint8_t)i;
         }
     }
+    assert(control->n_copy_engines <= ARRAY_LEN(control->copy_engines));
     return BELL_OK;
 }
 
