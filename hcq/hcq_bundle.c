@@ -6,6 +6,7 @@
  */
 #include "hcq/hcq_bundle.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -139,6 +140,7 @@ write_state(struct hcq_bundle *b, struct slot *slot, uint64_t data_offset)
     bell_status status = BELL_OK;
     uint8_t *zeros;
 
+    assert(slot->own && slot->value.kind == HCQ_BUNDLE_STATE);
     if (data_offset != BUNDLE_NO_DATA)
         return hcq_buffer_write(slot->own, 0, data + data_offset, size_bytes);
     if (n > size_bytes)
@@ -159,6 +161,7 @@ load_values(struct hcq_bundle *b)
     const struct bundle_file *f = &b->file;
     uint32_t i;
 
+    assert(b->weights);
     b->slots = host_calloc(f->n_values, sizeof(*b->slots));
     if (!b->slots)
         return bell_fail(BELL_E_NO_MEMORY, "bundle: out of memory");
@@ -489,6 +492,7 @@ set_symbol(struct slot *slot, const void *data)
     const struct hcq_bundle_value *v = &slot->value;
     uint64_t now;
 
+    assert(slot->value.kind == HCQ_BUNDLE_SYMBOL && !slot->own);
     memcpy(&now, data, sizeof(now));
     if (now < v->shape[0] || now > v->shape[1])
         return bell_fail(

@@ -1,6 +1,7 @@
 /* Bundles: checking the file. */
 #include "hcq/hcq_bundle_file.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -67,6 +68,7 @@ inside(uint64_t offset, uint64_t size_bytes, uint64_t whole_bytes)
 static const struct bundle_section *
 section_of(const struct bundle_file *f, uint32_t kind)
 {
+    assert(kind <= BUNDLE_IR);
     return kind == BUNDLE_IR
                ? &((const struct bundle_header_2 *)(const void *)f->header)->ir
                : &f->header->sections[kind];
@@ -86,6 +88,7 @@ refuse(const struct bundle_file *f, enum bundle_section_kind kind,
     char text[256];
     va_list args;
 
+    assert(at <= f->size_bytes);
     va_start(args, fmt);
     vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
@@ -172,6 +175,7 @@ section(const struct bundle_file *f, enum bundle_section_kind kind,
 {
     const struct bundle_section *s = &f->header->sections[kind];
 
+    assert(kind < BUNDLE_SECTION_COUNT);
     if (out_n)
         *out_n = (uint32_t)(s->size_bytes / sections[kind].row_bytes);
     return f->data + s->offset;

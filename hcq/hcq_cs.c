@@ -1,5 +1,6 @@
 /* Queues and their fresh command streams; the checks before each packer. */
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,6 +27,7 @@ static const char *const kind_names[HCQ_QUEUE_KIND_COUNT] = {
 void
 hcq_cs_fail(struct hcq_cs *cs, bell_status status)
 {
+    assert(status != BELL_OK);
     if (cs->status != BELL_OK)
         return;
     cs->status = status;
@@ -81,6 +83,7 @@ reserve(struct hcq_cs *cs, uint32_t n_dw)
 {
     uint32_t *words;
 
+    assert(n_dw <= HCQ_CS_PACKET_DW && n_dw % 2 == 0);
     if (__builtin_expect(cs->status != BELL_OK, 0))
         return (uint32_t *)(void *)cs->sink;
     if (__builtin_expect(n_dw > cs->cap_dw - cs->n_dw, 0) &&
@@ -114,6 +117,7 @@ takes_commands(struct hcq_cs *cs)
 static bool
 is_aligned(struct hcq_cs *cs, const char *what, uint64_t va, uint64_t align)
 {
+    assert(is_pow2(align));
     if (__builtin_expect((va & (align - 1)) == 0, 1))
         return true;
     hcq_cs_fail(cs, bell_fail(BELL_BAD_VALUE,
@@ -146,6 +150,7 @@ reaches(struct hcq_cs *cs, const char *what, uint64_t va, uint64_t size_bytes,
 static inline void
 count(struct hcq_cs *cs, struct hcq_ring *ring, const struct hcq_extent *extent)
 {
+    assert(ring == cs->queue->ring && !cs->stream);
     ring->fresh.n_dw += extent->n_dw;
     ring->fresh.n_units += extent->n_units;
     ring->fresh.n_slots += extent->n_slots;
@@ -183,6 +188,7 @@ emit(struct hcq_cs *cs, enum hcq_op op, uint32_t n_words, uint64_t a,
     uint32_t n_dw = HCQ_HEAD_DW + 2 * n_words, i;
     struct hcq_packet *packet = (void *)reserve(cs, n_dw);
 
+    assert(n_words <= ARRAY_LEN(words));
     HCQ_PUT(packet->head.op, (uint8_t)op);
     HCQ_PUT(packet->head.flags, 0);
     HCQ_PUT(packet->head.n_dw, (uint16_t)n_dw);
@@ -367,6 +373,7 @@ expect_launch(struct hcq_cs *cs, uint64_t group_ns, const uint32_t grid[3])
     uint64_t turns = (n_groups - 1) / cs->queue->dev->info.n_units + 1;
     double ns = (double)cs->expect_ns + (double)turns * (double)group_ns;
 
+    assert(n_groups > 0 && group_ns > 0);
     cs->expect_ns =
         ns < (double)MOST_EXPECTED_NS ? (uint64_t)ns : MOST_EXPECTED_NS;
 }
@@ -499,6 +506,7 @@ bell_status
 hcq_queue_init(struct hcq_queue *queue, struct hcq_device *dev,
                const struct hcq_queue_desc *desc, uint32_t cs_size_bytes)
 {
+    assert(cs_size_bytes % 8 == 0);
     /* Those under way, of a card, and the next (hcq_ring.h). */
     uint64_t packet_bytes = (queue->ring ? 3ull : 1ull) * cs_size_bytes;
     uint32_t number;
@@ -539,6 +547,8 @@ hcq_queue_init(struct hcq_queue *queue, struct hcq_device *dev,
 void
 hcq_queue_fini(struct hcq_queue *queue)
 {
+    assert(queue->timeline->owned_by_queue);
+    assert(queue->streams.next == &queue->streams);
     queue->timeline->owned_by_queue = false;
     hcq_signal_destroy(queue->timeline);
     host_free(queue->packets);
@@ -566,6 +576,7 @@ hcq_queue_create_with(struct hcq_device *dev, const struct hcq_queue_desc *desc,
                          (unsigned)desc->kind);
     BELL_TRY(hcq_device_status(dev)); /* and of our process */
     BELL_TRY(dev->ops->queue_create(dev, desc, &queue));
+    assert(queue->dev == dev && queue->kind == desc->kind);
     pthread_mutex_lock(&dev->lock);
     hcq_link_add(&dev->queues, &queue->link);
     pthread_mutex_unlock(&dev->lock);
@@ -660,6 +671,7 @@ hcq_queue_begin(struct hcq_queue *queue, struct hcq_cs **out_cs)
     if (ring) {
         if (ring->next_dw > 2 * cs->cap_dw)
             ring->next_dw = 0;
+        assert(ring->next_dw <= 2 * cs->cap_dw && ring->next_dw % 2 == 0);
         cs->words = queue->packets + ring->next_dw;
         ring->fresh = ring->own;
         /* Of what lay there the timeline was seen to be done; for those who
@@ -706,6 +718,7 @@ log_packets(const struct hcq_cs *cs)
         bool is_exec = packet->head.op == HCQ_OP_EXEC;
         size_t used;
 
+        assert(hcq_packet_ok(packet, cs->n_dw - pos));
         hcq_packet_text(packet, is_exec ? exec->prog->pub.name : "", line,
                         sizeof(line));
         used = strlen(line);
@@ -738,6 +751,7 @@ submit_cs(struct hcq_cs *cs, bool may_wait, uint64_t *out_value)
     const struct hcq_device_ops *ops = queue->dev->ops;
     uint64_t value = queue->n_submitted + 1;
 
+    assert(!cs->open);
     BELL_TRY(check_usable(queue->dev));
     if (__builtin_expect(queue->dev->is_told, 0))
         BELL_TRY(hcq_tell_launches(cs));
@@ -798,6 +812,7 @@ hcq_stream_submit(struct hcq_stream *stream, uint64_t *out_value)
 bell_status
 hcq_stream_submit_part(struct hcq_stream *stream, uint64_t *out_value)
 {
+    assert(stream->state == HCQ_STREAM_READY);
     BELL_TRY(submit_cs(&stream->cs, false, out_value));
     return BELL_OK;
 }

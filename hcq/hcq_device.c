@@ -1,6 +1,7 @@
 /* Backends, device names, opening and closing, the lost state. */
 #include "hcq/hcq_backend.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,6 +57,7 @@ hcq_link_init(struct hcq_link *link)
 void
 hcq_link_add(struct hcq_link *head, struct hcq_link *link)
 {
+    assert(link != head);
     link->prev = head->prev;
     link->next = head;
     head->prev->next = link;
@@ -65,6 +67,7 @@ hcq_link_add(struct hcq_link *head, struct hcq_link *link)
 void
 hcq_link_remove(struct hcq_link *link)
 {
+    assert(link->prev->next == link && link->next->prev == link);
     link->prev->next = link->next;
     link->next->prev = link->prev;
     hcq_link_init(link);
@@ -257,6 +260,7 @@ find_by_part(const struct hcq_backend *backend, struct device_name *name)
     char known[320] = "";
     size_t used = 0;
 
+    assert(name->part && name->part_len > 0);
     for (idx = 0;; idx++) {
         status = backend->enumerate(idx, &desc);
         if (status != BELL_OK)
@@ -564,6 +568,7 @@ hcq_device_init(struct hcq_device *dev)
 {
     uint64_t still_ns;
 
+    assert(dev->ops && dev->info.name[0]);
     BELL_TRY(read_timeout(&dev->info, &still_ns));
     hcq_device_set_timeout(dev, still_ns);
     hcq_link_init(&dev->buffers);
@@ -616,6 +621,7 @@ hcq_device_fini(struct hcq_device *dev)
         hcq_program_destroy(&prog->pub);
     }
     hcq_memory_fini(dev);
+    assert(dev->live_bytes == 0 && dev->cached_bytes == 0);
     while ((link = dev->signals.next) != &dev->signals) {
         struct hcq_signal_node *node =
             HCQ_CONTAINER(link, struct hcq_signal_node, link);
@@ -750,6 +756,7 @@ hcq_fault_add(struct hcq_fault *fault, const char *format, ...)
     size_t used = strlen(fault->text);
     va_list args;
 
+    assert(used < sizeof(fault->text));
     va_start(args, format);
     vsnprintf(fault->text + used, sizeof(fault->text) - used, format, args);
     va_end(args);
@@ -760,6 +767,7 @@ hcq_device_set_lost(struct hcq_device *dev, const struct hcq_fault *fault)
 {
     bool first;
 
+    assert(fault->kind != HCQ_FAULT_NONE);
     pthread_mutex_lock(&dev->lock);
     first = !hcq_device_is_lost(dev);
     if (first) {

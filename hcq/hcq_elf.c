@@ -1,6 +1,7 @@
 /* ELF files of programs: see hcq_elf.h. */
 #include "hcq/hcq_elf.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -26,6 +27,7 @@ hcq_elf_section(const struct hcq_elf *elf, uint32_t idx)
 {
     Elf64_Shdr s;
 
+    assert(idx < elf->n_sections);
     memcpy(&s, elf->data + elf->head.e_shoff + idx * sizeof(s), sizeof(s));
     return s;
 }
@@ -50,6 +52,7 @@ hcq_elf_symbol(const struct hcq_elf *elf, uint32_t idx)
 {
     Elf64_Sym sym;
 
+    assert(idx < elf->n_symbols);
     memcpy(&sym, elf->data + elf->symbols.sh_offset + idx * sizeof(sym),
            sizeof(sym));
     return sym;
@@ -216,6 +219,7 @@ hcq_elf_place(const struct hcq_elf *elf, uint32_t idx, uint64_t align,
     Elf64_Shdr s = hcq_elf_section(elf, idx);
     uint64_t place;
 
+    assert(is_pow2(max_align) && places[idx] == HCQ_ELF_NOT_LOADED);
     if (s.sh_addralign > align)
         align = s.sh_addralign;
     if (!is_pow2(align) || align > max_align)

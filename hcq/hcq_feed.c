@@ -1,6 +1,7 @@
 /* Rings of packets and the threads that run them. */
 #include "hcq/hcq_feed.h"
 
+#include <assert.h>
 #include <linux/membarrier.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/bits.h"
 #include "base/thread.h"
 
 #define SIGNAL_WORDS  3u           /* the timeline's, behind each submission */
@@ -40,6 +42,7 @@ wait_for_words(struct hcq_feed *feed, uint64_t n_words)
     struct hcq_stillness still = {0};
     char what[160];
 
+    assert(n_words <= feed->n_ring_words);
     for (;;) {
         feed->read_seen =
             atomic_load_explicit(&feed->read, memory_order_acquire);
@@ -73,6 +76,7 @@ put_ring_words(struct hcq_feed *feed, uint64_t write, const void *packets,
     uint64_t to_end = feed->n_ring_words - at;
     uint64_t n = n_words < to_end ? n_words : to_end;
 
+    assert(is_pow2(feed->n_ring_words) && n_words <= feed->n_ring_words);
     memcpy(feed->ring + at, words, (size_t)n * 8);
     memcpy(feed->ring, words + n, (size_t)(n_words - n) * 8);
 }
@@ -97,6 +101,7 @@ submit_words(struct hcq_feed *feed, const void *packets, uint64_t n_words,
     uint64_t write = atomic_load_explicit(&feed->write, memory_order_relaxed);
     uint32_t sleeping;
 
+    assert(n_words + SIGNAL_WORDS <= feed->n_ring_words);
     if (__builtin_expect(feed->n_ring_words - (write - feed->read_seen) <
                              n_words + SIGNAL_WORDS,
                          0))
@@ -172,6 +177,7 @@ run_here(struct hcq_feed *feed, const uint64_t *words, uint64_t n_words,
 {
     bool all = false;
 
+    assert(feed->ops->is_short && feed->ops->end_here);
     if (n_words && hcq_packet_ok((const void *)words, 2 * n_words) &&
         !feed->ops->is_short(feed, (const void *)words))
         return false;
@@ -204,6 +210,7 @@ hcq_feed_submit(struct hcq_queue *queue, uint64_t value)
     const uint64_t *words = (const void *)queue->cs.words;
     uint64_t n_words = queue->cs.n_dw / 2, n_run = 0;
 
+    assert(queue->cs.n_dw % 2 == 0);
     if (feed->runs_here && !begins_long(feed, words, n_words) &&
         run_here(feed, words, n_words, value, &n_run))
         return BELL_OK;
@@ -564,6 +571,7 @@ sleep_as(struct hcq_feed *feed, enum hcq_feed_sleep how, uint64_t max_ns)
     uint64_t read = atomic_load_explicit(&feed->read, memory_order_relaxed);
     uint32_t bell = atomic_load(&feed->doorbell);
 
+    assert(how != HCQ_FEED_AWAKE);
     atomic_store(&feed->sleeping, how);
     if (feed->has_membarrier) /* for submit_words */
         syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
@@ -612,6 +620,7 @@ park(struct hcq_feed *feed)
     if (feed->ops->drop)
         feed->ops->drop(feed);
     pthread_mutex_lock(&feed->lock);
+    assert(!feed->parked);
     feed->parked = true;
     while (hcq_feed_must_stop(feed) && !feed->quit)
         pthread_cond_wait(&feed->cond, &feed->lock);
@@ -649,6 +658,7 @@ hcq_feed_init(struct hcq_feed *feed, struct hcq_device *dev,
     uint32_t ring_bytes;
     bell_status status;
 
+    assert(ops->run && ops->progress);
     if (!sized.ring_size_bytes)
         sized.ring_size_bytes = RING_DEFAULT;
     BELL_TRY(hcq_queue_ring_bytes(dev, &sized, RING_MAX, &ring_bytes));
@@ -675,6 +685,7 @@ hcq_feed_init(struct hcq_feed *feed, struct hcq_device *dev,
 void
 hcq_feed_fini(struct hcq_feed *feed)
 {
+    assert(!feed->parked);
     pthread_cond_destroy(&feed->cond);
     pthread_mutex_destroy(&feed->lock);
     hcq_queue_fini(&feed->base);

@@ -1,6 +1,7 @@
 /* Building graphs: slots and commands. */
 #include "hcq/hcq_graph_internal.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@
 static void
 fail(struct hcq_graph *graph, bell_status status)
 {
+    assert(status != BELL_OK);
     if (graph->status != BELL_OK)
         return;
     graph->status = status;
@@ -200,6 +202,7 @@ add_command(struct hcq_graph *graph, enum graph_kind kind,
     struct graph_command *command;
     uint32_t i;
 
+    assert(n_args <= HCQ_ARGS_MAX);
     if (!graph_takes_commands(graph))
         return NULL;
     for (i = 0; i < n_args; i++) {
@@ -346,6 +349,7 @@ bound_size(const struct hcq_graph *graph, const struct graph_command *command,
     uint64_t most = UINT64_MAX;
     uint32_t i;
 
+    assert(slot->size_bytes == 0);
     for (i = 0; i < command->n_args; i++) {
         uint64_t size = graph->args[command->first_arg + i].size_bytes;
         most = size < most ? size : most;
@@ -414,6 +418,7 @@ hcq_graph_end(struct hcq_graph *graph)
         return bell_error_set(&graph->error);
     BELL_TRY(hcq_check_process(graph->queues[0]->dev));
     BELL_TRY(hcq_graph_order(graph));
+    assert(graph->n_used > 0 && graph->is_used[0]);
     BELL_TRY(hcq_graph_bind(graph));
     graph->state = GRAPH_READY;
     return BELL_OK;

@@ -17,10 +17,12 @@
  */
 #include "hcq/hcq_graph_internal.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/bits.h"
 
 #define SPACE_DEV (HCQ_SLOT_NONE - 1) /* of a home, this or one below */
 #define MAX_HOMES 33                  /* devices, and the host, NULL */
@@ -106,6 +108,7 @@ space_of(struct order *o, const struct hcq_device *dev)
 {
     uint32_t i;
 
+    assert(o->n_homes <= MAX_HOMES);
     for (i = 0; i < o->n_homes && o->homes[i] != dev; i++)
         continue;
     if (i == MAX_HOMES)
@@ -253,6 +256,7 @@ find_border(const struct order *o, uint32_t space, uint64_t at)
         else
             last = mid;
     }
+    assert(first < o->n_borders && by_place(&o->borders[first], &key) == 0);
     return first;
 }
 
@@ -282,6 +286,7 @@ find_borders(struct order *o)
     /* each border begins one, but for the last */
     for (o->n_pieces = 1; o->n_pieces < o->n_borders;)
         o->n_pieces *= 2;
+    assert(is_pow2(o->n_pieces) && o->n_pieces >= o->n_borders);
     return true;
 }
 
@@ -319,6 +324,7 @@ clear_trees(struct order *o)
 static void
 note_at(struct tree *tree, size_t node, uint32_t moment)
 {
+    assert(node > 0 && moment > 0);
     if (tree->all[node] < moment)
         tree->all[node] = moment;
     for (; node && tree->any[node] < moment; node /= 2)
@@ -332,6 +338,7 @@ note(const struct order *o, struct tree *tree, size_t first, size_t last,
 {
     size_t l = first + o->n_pieces, r = last + o->n_pieces;
 
+    assert(first < last && last <= o->n_pieces);
     for (; l < r; l /= 2, r /= 2) {
         if (l & 1)
             note_at(tree, l++, moment);
@@ -354,6 +361,7 @@ find_last(const struct order *o, const struct tree *tree, size_t first,
     size_t l = first + o->n_pieces, r = last + o->n_pieces, node;
     uint32_t found = 0;
 
+    assert(first < last && last <= o->n_pieces);
     for (node = l; node; node /= 2)
         found = greater(found, tree->all[node]);
     for (node = r - 1; node; node /= 2)
@@ -379,6 +387,8 @@ find_conflicts(const struct order *o, const struct graph_command *command,
     uint32_t i, q;
     bool notes;
 
+    assert(queue < graph->n_queues &&
+           graph->queues[queue]->dev == command->dev);
     for (q = 0; q < graph->n_queues; q++)
         out_moments[q] = 0;
     for (notes = false;; notes = true) {
@@ -432,6 +442,7 @@ queue_of(const struct hcq_graph *graph, const struct hcq_device *dev,
         if (graph->queues[i]->kind == kind)
             break;
     }
+    assert(graph->queues[found]->dev == dev);
     return found;
 }
 
@@ -495,6 +506,7 @@ add_wait(struct order *o, uint32_t queue, uint32_t of, uint32_t moment)
     struct hcq_graph *graph = o->graph;
     uint32_t i;
 
+    assert(queue != of && moment >= GRAPH_BEGIN);
     if (o->known[queue][of] >= moment)
         return true;
     if (host_grow((void **)&graph->waits, &graph->cap_waits, graph->n_waits + 1,
@@ -541,6 +553,7 @@ order_command(struct order *o, size_t at)
     struct graph_command *command = &graph->commands[at];
     uint32_t moments[HCQ_GRAPH_QUEUES_MAX], q, queue = command->queue;
 
+    assert(o->last[queue] < moment_of(at));
     find_conflicts(o, command, queue, moment_of(at), moments);
     for (q = 0; q < graph->n_queues; q++) {
         if (graph->queues[q]->dev != command->dev)

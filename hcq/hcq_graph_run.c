@@ -7,6 +7,7 @@
  */
 #include "hcq/hcq_graph_internal.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -35,6 +36,7 @@ patch_of(const struct hcq_graph *graph, struct graph_copy *copy, uint32_t queue,
 {
     uint32_t *patch = &copy->patches[queue][slot];
 
+    assert(slot < graph->n_slots && copy->streams[queue]);
     if (*patch == HCQ_PATCH_NONE)
         *patch = hcq_stream_patch_point(copy->streams[queue],
                                         graph->names[slot].text);
@@ -59,6 +61,7 @@ emit_exec(const struct hcq_graph *graph, struct graph_copy *copy,
     uint64_t words[HCQ_ARGS_MAX];
     uint32_t i;
 
+    assert(command->kind == GRAPH_EXEC && command->n_args <= HCQ_ARGS_MAX);
     for (i = 0; i < command->n_args; i++)
         words[i] = args[i].value;
     hcq_cs_exec(hcq_stream_cs(copy->streams[command->queue]), command->prog,
@@ -75,6 +78,7 @@ emit_transfer(const struct hcq_graph *graph, struct graph_copy *copy,
     const struct hcq_graph_arg *args = &graph->args[command->first_arg];
     struct hcq_cs *cs = hcq_stream_cs(copy->streams[command->queue]);
 
+    assert(command->n_args == (command->kind == GRAPH_FILL ? 1 : 2));
     if (command->kind == GRAPH_FILL) {
         hcq_cs_fill(cs, args[0].value, command->pattern, command->size_bytes);
         patch_arg(graph, copy, command->queue, HCQ_FIELD_ADDR, &args[0]);
@@ -91,6 +95,7 @@ emit_waits(const struct hcq_graph *graph, struct graph_copy *copy,
 {
     uint32_t i;
 
+    assert((size_t)first + n <= graph->n_waits);
     for (i = first; i < first + n; i++)
         hcq_cs_wait(hcq_stream_cs(copy->streams[queue]),
                     copy->signals[graph->waits[i].queue],
@@ -104,6 +109,9 @@ emit_command(const struct hcq_graph *graph, struct graph_copy *copy, size_t at)
     struct hcq_cs *cs = hcq_stream_cs(copy->streams[command->queue]);
     uint32_t i;
 
+    assert(command->queue < graph->n_queues);
+    assert((size_t)command->first_patch + command->n_patches <=
+           graph->n_patches);
     emit_waits(graph, copy, command->queue, command->first_wait,
                command->n_waits);
     if (command->kind == GRAPH_EXEC)
@@ -130,6 +138,7 @@ create_parts(struct hcq_graph *graph, struct graph_copy *copy, uint32_t q)
     size_t i;
     bool is_alone = graph->n_used == 1;
 
+    assert(graph->is_used[q] && !copy->streams[q]);
     BELL_TRY(
         hcq_stream_create(graph->queues[q], graph->name, &copy->streams[q]));
     if (!is_alone)
@@ -255,6 +264,7 @@ wait_graph_copy(struct hcq_graph *graph, struct graph_copy *copy,
     struct hcq_stream *stream;
     bell_status status;
 
+    assert(copy->streams[0]);
     if (graph->n_used == 1) {
         BELL_TRY(hcq_stream_wait(copy->streams[0], timeout_ns));
         return BELL_OK;
@@ -358,6 +368,7 @@ hcq_graph_set(struct hcq_graph *graph, uint32_t slot, uint64_t value)
     for (i = 0; i < GRAPH_LIST_COUNT; i++) {
         if (s->lists & 1u << i)
             continue;
+        assert(graph->n_listed[i] < graph->n_slots);
         s->lists |= (uint8_t)(1u << i);
         graph->lists[i][graph->n_listed[i]++] = slot;
     }
@@ -379,6 +390,7 @@ find_range(const struct graph_range *ranges, size_t n,
 {
     size_t first = 0, last = n;
 
+    assert(slot->dev && slot->size_bytes > 0);
     while (first < last) {
         size_t mid = first + (last - first) / 2;
         if (is_before(ranges[mid].dev, ranges[mid].end - 1, slot->dev,
@@ -463,6 +475,7 @@ check_written(const struct hcq_graph *graph)
 {
     uint32_t i, k;
 
+    assert(graph->n_slots_written <= graph->n_by_address);
     for (i = 0; i < graph->n_slots_written; i++) {
         const struct graph_slot *slot = &graph->slots[graph->by_address[i]];
         for (k = i + 1; k < graph->n_by_address; k++) {
@@ -553,8 +566,10 @@ patch_copy(struct hcq_graph *graph, uint32_t which)
     const struct graph_copy *copy = &graph->copies[which];
     uint32_t *n = &graph->n_listed[which], q;
 
+    assert(which < GRAPH_COPIES);
     while (*n) {
         uint32_t slot = graph->lists[which][*n - 1];
+        assert(graph->slots[slot].lists & 1u << which);
         for (q = 0; q < graph->n_queues; q++) {
             if (copy->streams[q] && copy->patches[q][slot] != HCQ_PATCH_NONE)
                 BELL_TRY(hcq_stream_put(copy->streams[q],
@@ -576,6 +591,7 @@ choose_copy(struct hcq_graph *graph, uint32_t *out)
 {
     uint32_t which = graph->last;
 
+    assert(which < GRAPH_COPIES);
     *out = which;
     if (graph->n_used == 1 && graph->n_listed[which] == 0)
         return BELL_OK;
@@ -614,6 +630,7 @@ submit_parts(struct hcq_graph *graph, struct graph_copy *copy, uint64_t *value)
     struct bell_error_hold hold;
     uint32_t q;
 
+    assert(graph->n_used > 1 && copy->streams[0]);
     BELL_TRY(check_parts(graph, copy));
     for (q = 0; q < graph->n_queues; q++) {
         if (copy->signals[q])

@@ -11,6 +11,7 @@
  */
 #include "hcq/hcq_backend.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -72,12 +73,14 @@ take_cached(struct hcq_device *dev, uint32_t class_idx, uint32_t flags)
     bool everywhere = (dev->info.flags & HCQ_DEVICE_HOST_MEMORY) != 0;
     bool visible = (flags & HCQ_MEM_HOST_VISIBLE) != 0;
 
+    assert(class_idx < HCQ_CACHE_CLASSES);
     for (; *at; at = &(*at)->next_cached) {
         struct hcq_buffer_node *node = *at;
 
         if (visible != (node->mem.host != NULL) && !everywhere)
             continue;
         *at = node->next_cached;
+        assert(dev->cached_bytes >= node->mem.size_bytes);
         dev->cached_bytes -= node->mem.size_bytes;
         return node;
     }
@@ -159,6 +162,7 @@ alloc_node(struct hcq_device *dev, uint64_t size_bytes, uint64_t class_bytes,
         host_free(node);
         return status;
     }
+    assert(node->mem.size_bytes >= class_bytes);
     *out_node = node;
     return BELL_OK;
 }
@@ -195,6 +199,7 @@ hcq_buffer_create(struct hcq_device *dev, uint64_t size_bytes, uint32_t flags,
             (unsigned long long)size_bytes, (unsigned long long)node->mem.va);
     }
     node->class_idx = class_idx;
+    assert(node->mem.size_bytes >= size_bytes);
     node->pub = (struct hcq_buffer){
         .dev = dev,
         .va = node->mem.va,
@@ -336,6 +341,7 @@ destroy_buffer(struct hcq_buffer *buf, bool may_cache)
     pthread_mutex_lock(&dev->lock);
     hcq_link_remove(&node->link);
     if (!node->detach) {
+        assert(dev->live_bytes >= node->mem.size_bytes);
         dev->live_bytes -= node->mem.size_bytes;
         cached = may_cache && dev->cached_bytes + node->mem.size_bytes <=
                                   dev->cache_limit_bytes;

@@ -2,6 +2,7 @@
  * backends' drivers give (test_chip compares them with simulated cards). */
 #include "hcq/hcq_null.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -68,6 +69,7 @@ null_mem_alloc(struct hcq_device *base, uint64_t size_bytes, uint32_t flags,
 static void
 null_mem_free(struct hcq_device *base, const struct hcq_backing *mem)
 {
+    assert(atomic_load(&null_device(base)->used_bytes) >= mem->size_bytes);
     atomic_fetch_sub(&null_device(base)->used_bytes, mem->size_bytes);
 }
 
@@ -229,6 +231,7 @@ complete(const struct hcq_cs *cs, struct hcq_queue *queue, uint64_t value)
         uint64_t *words;
 
         packet = hcq_packet_at(cs->words, dw);
+        assert(packet->head.n_dw >= HCQ_HEAD_DW);
         words = (uint64_t *)(uintptr_t)packet->word[0];
         if (packet->head.op == HCQ_OP_SIGNAL)
             __atomic_store_n(&words[0], packet->word[1], __ATOMIC_RELEASE);

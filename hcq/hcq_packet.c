@@ -1,4 +1,5 @@
 /* Packets: patchable fields, bound streams, text. */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -103,6 +104,7 @@ hcq_packet_locate(const struct hcq_cs *cs, unsigned field,
     const struct hcq_queue *queue = cs->queue;
     size_t i;
 
+    assert(cs->has_last && cs->last_dw < cs->n_dw);
     place->n_dw = 2;
     place->min = 0;
     place->max = UINT64_MAX;
@@ -142,6 +144,7 @@ hcq_stream_extent(struct hcq_stream *stream, uint32_t *out_n_packets)
 
     while (pos < stream->cs.n_dw) {
         packet = (void *)(stream->cs.words + pos);
+        assert(hcq_packet_ok(packet, stream->cs.n_dw - pos));
         extent = hcq_packet_measure(&stream->cs, packet);
         sum.n_dw += extent.n_dw;
         sum.n_units += extent.n_units;
@@ -160,7 +163,9 @@ hcq_exec_refuse(const struct hcq_stream *stream)
     const struct hcq_exec *exec;
     uint32_t pos = 0;
 
+    assert(stream->form && stream->form->n_too_large > 0);
     do {
+        assert(pos < stream->cs.n_dw);
         packet = hcq_packet_at(stream->cs.words, pos);
         pos += packet->head.n_dw;
     } while (!(packet->head.flags & HCQ_HEAD_TOO_LARGE));
@@ -212,6 +217,7 @@ hcq_packet_text(const struct hcq_packet *packet, const char *program,
     unsigned long long w[3] = {0, 0, 0};
     uint32_t i, n = op_words[packet->head.op];
 
+    assert(packet->head.op < HCQ_OP_COUNT);
     for (i = 0; i < n; i++)
         w[i] = packet->word[i];
     switch ((enum hcq_op)packet->head.op) {

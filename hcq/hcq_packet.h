@@ -67,6 +67,7 @@ struct __attribute__((may_alias)) hcq_exec {
 static inline const uint32_t *
 hcq_packet_words(const struct hcq_packet *packet, uint32_t *out_n)
 {
+    assert(packet->head.op == HCQ_OP_WORDS);
     *out_n = (uint32_t)packet->word[0];
     return (const uint32_t *)(const void *)&packet->word[1];
 }
@@ -109,6 +110,7 @@ hcq_exec_of(const struct hcq_packet *packet)
 static inline uint32_t
 hcq_exec_args(const struct hcq_exec *exec)
 {
+    assert(exec->head.n_dw >= HCQ_EXEC_DW);
     return (exec->head.n_dw - HCQ_EXEC_DW) / 2u;
 }
 
@@ -163,6 +165,7 @@ hcq_spot_find(const struct hcq_spot *spots, uint32_t n_spots, uint32_t dw)
 {
     uint32_t first = 0, last = n_spots - 1;
 
+    assert(n_spots > 0);
     while (first < last) {
         uint32_t mid = first + (last - first + 1) / 2;
 

@@ -1,6 +1,7 @@
 /* Programs: the checks that every backend shares. */
 #include "hcq/hcq_backend.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -54,6 +55,7 @@ void
 hcq_program_init(struct hcq_program_base *prog, struct hcq_device *dev,
                  const struct hcq_program_desc *desc)
 {
+    assert(desc->n_bufs + desc->n_vals <= HCQ_ARGS_MAX);
     prog->pub.dev = dev;
     snprintf(prog->pub.name, sizeof(prog->pub.name), "%s", desc->name);
     prog->pub.n_bufs = desc->n_bufs;
@@ -94,6 +96,7 @@ hcq_program_create_in(struct hcq_device *dev,
         BELL_TRY(dev->ops->program_use(dev, desc, file, &prog));
     else
         BELL_TRY(dev->ops->program_create(dev, desc, &prog));
+    assert(prog->pub.dev == dev);
     pthread_mutex_lock(&dev->lock);
     hcq_link_add(&dev->programs, &prog->link);
     pthread_mutex_unlock(&dev->lock);

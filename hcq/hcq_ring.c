@@ -1,6 +1,7 @@
 /* Submissions under way: room, notes, reports. */
 #include "hcq/hcq_ring.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,6 +14,7 @@ bell_status
 hcq_ring_init(struct hcq_ring *ring, uint64_t push_bytes, uint32_t word_align,
               uint32_t unit_bytes)
 {
+    assert(is_pow2(word_align) && is_pow2(unit_bytes));
     ring->word_align = word_align;
     ring->unit_bytes = unit_bytes;
     BELL_TRY(mem_ring_init(&ring->push, push_bytes, HCQ_RING_RECORDS));
@@ -41,6 +43,7 @@ hcq_ring_retire(struct hcq_queue *queue)
         return false;
     mem_ring_retire(&ring->push, seen);
     ring->slot_tail = ring->records[seen & (HCQ_RING_RECORDS - 1)].slot_put;
+    assert(ring->slot_tail <= ring->slot_put);
     ring->retired = seen;
     return true;
 }
@@ -57,6 +60,7 @@ hcq_ring_drop(struct hcq_ring *ring, uint64_t slot)
 static bool
 has_slots(const struct hcq_ring *ring, uint64_t n_slots)
 {
+    assert(ring->slot_tail <= ring->slot_put);
     return n_slots + (ring->slot_put - ring->slot_tail) <= ring->max_slots &&
            hcq_ring_outstanding(ring) < HCQ_RING_RECORDS;
 }
@@ -80,6 +84,7 @@ wait_for_room(struct hcq_queue *queue, uint64_t size_bytes, uint64_t align,
                          (unsigned long long)n_slots, ring->slot_name,
                          (unsigned long long)ring->push.size_bytes,
                          (unsigned long long)ring->max_slots);
+    assert(value > ring->retired);
     status = hcq_signal_wait(queue->timeline, value, queue->submit_timeout_ns);
     if (status != BELL_E_TIMEOUT)
         return status;
@@ -106,11 +111,13 @@ hcq_ring_room(struct hcq_queue *queue, const struct hcq_extent *extent,
     uint64_t size_bytes =
         data_at + (uint64_t)extent->n_units * ring->unit_bytes;
 
+    assert(extent->n_slots > 0);
     while (!has_slots(ring, extent->n_slots) ||
            !mem_ring_alloc(&ring->push, size_bytes, align, out_offset)) {
         if (!hcq_ring_retire(queue))
             BELL_TRY(wait_for_room(queue, size_bytes, align, extent->n_slots));
     }
+    assert(*out_offset % align == 0);
     *out_data_at = data_at;
     return BELL_OK;
 }

@@ -88,6 +88,9 @@ hcq_ring_note(struct hcq_queue *queue, uint64_t value,
     struct hcq_record *record = &ring->records[value & (HCQ_RING_RECORDS - 1)];
     const struct hcq_cs *cs = &queue->cs;
 
+    assert(value >
+           atomic_load_explicit(&ring->last_value, memory_order_relaxed));
+    assert(slot >= ring->slot_put && slot - ring->slot_tail <= ring->max_slots);
     /* What follows is not seen before the 0 is. */
     atomic_store_explicit(&record->value, 0, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);

@@ -1,6 +1,7 @@
 /* Signals, timelines, waiting with a report. */
 #include "hcq/hcq_backend.h"
 
+#include <assert.h>
 #include <sched.h>
 #include <stdio.h>
 #include <time.h>
@@ -55,6 +56,7 @@ hcq_signal_create(struct hcq_device *dev, uint64_t value,
         host_free(node);
         return status;
     }
+    assert((uintptr_t)node->pub.host % 8 == 0);
     node->pub.dev = dev;
     __atomic_store_n(&node->pub.host[0], value, __ATOMIC_RELEASE);
     pthread_mutex_lock(&dev->lock);
@@ -96,6 +98,7 @@ hcq_signal_value(const struct hcq_signal *sig)
 uint64_t
 hcq_signal_timestamp(const struct hcq_signal *sig)
 {
+    assert(sig->dev->timestamp_word > 0);
     if (hcq_is_inherited(sig->dev))
         return 0;
     return __atomic_load_n(&sig->host[sig->dev->timestamp_word],
@@ -130,6 +133,7 @@ report_timeout(struct hcq_signal *sig, uint64_t want, uint64_t seen,
     char what[256];
     int n;
 
+    assert(seen < want);
     n = snprintf(what, sizeof(what),
                  "signal 0x%llx is %llu, waited %.1f ms for %llu",
                  (unsigned long long)sig->va, (unsigned long long)seen,
@@ -235,6 +239,7 @@ hcq_stillness_text(struct hcq_device *dev, const struct hcq_stillness *still,
                    1e9;
     double still_s = (double)(time_now_ns() - still->since_ns) / 1e9;
 
+    assert(still->since_ns > 0);
     if (still_s < limit)
         snprintf(text, size_bytes,
                  "nothing moved since the report of that (the limit, "

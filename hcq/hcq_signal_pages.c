@@ -1,6 +1,7 @@
 /* Memory for signals: see hcq_signal_pages.h. */
 #include "hcq/hcq_signal_pages.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -103,6 +104,7 @@ hcq_signal_pages_alloc(struct hcq_signal_pages *pages, uint64_t *out_va,
     pthread_mutex_lock(&pages->lock);
     status = mem_slab_alloc(pages->slab, &slot);
     if (status == BELL_OK) {
+        assert(slot.offset_bytes % HCQ_SIGNAL_BYTES == 0);
         page = slot.piece;
         page->slots[slot.offset_bytes / HCQ_SIGNAL_BYTES] = slot;
         *out_va = page->page.va + slot.offset_bytes;
@@ -125,6 +127,7 @@ hcq_signal_pages_free(struct hcq_signal_pages *pages, uint64_t va)
         page = page->next;
     if (page) {
         slot = page->slots[(va - page->page.va) / HCQ_SIGNAL_BYTES];
+        assert(slot.piece == page);
         mem_slab_free(pages->slab, &slot);
     }
     pthread_mutex_unlock(&pages->lock);

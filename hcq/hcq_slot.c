@@ -1,6 +1,7 @@
 /* See hcq_slot.h. */
 #include "hcq/hcq_slot.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <string.h>
@@ -33,6 +34,7 @@ hcq_nap(uint64_t ns)
 {
     struct timespec time = {.tv_nsec = (long)ns};
 
+    assert(ns < 1000000000u);
     nanosleep(&time, NULL);
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/bits.h"
 #include "hcq/hcq_packet.h"
 
 bell_status
@@ -147,6 +148,7 @@ hcq_cs_patch(struct hcq_cs *cs, unsigned field, uint32_t patch, int64_t addend)
                               stream->name, stream->names[patch].text, field));
         return;
     }
+    assert(place.dw + place.n_dw <= cs->n_dw && is_pow2(place.align));
     places = stream->places;
     if (host_grow(&places, &stream->cap_places, stream->n_places + 1,
                   sizeof(place)) != 0) {
@@ -218,6 +220,7 @@ place_value(const struct hcq_place *place, uint64_t value, uint64_t *out)
 {
     uint64_t sum = value + (uint64_t)place->addend;
 
+    assert(is_pow2(place->align) && place->min <= place->max);
     *out = sum;
     if (sum < place->min || sum > place->max || (sum & (place->align - 1)))
         return false;
@@ -238,6 +241,7 @@ hcq_stream_put(struct hcq_stream *stream, uint32_t id, uint64_t value)
     uint32_t i;
 
     assert(stream->state == HCQ_STREAM_READY && id < stream->n_patches);
+    assert(!hcq_stream_busy(stream));
     for (i = 0; i < patch->n_places; i++) {
         if (!place_value(&place[i], value, &sum))
             return bell_fail(BELL_BAD_VALUE,

@@ -1,6 +1,7 @@
 /* Telling a recording of programs, memory and launches. */
 #include "hcq/hcq_tell.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -19,6 +20,7 @@ hcq_tell(struct hcq_device *dev, enum kio_told_kind kind, const char *name,
                                   .size_bytes = size_bytes,
                                   .data = data};
 
+    assert(dev->is_told && dev->ops->tell);
     BELL_TRY(dev->ops->tell(dev, &told));
     return BELL_OK;
 }

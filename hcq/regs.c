@@ -2,6 +2,7 @@
  * method and packet streams. */
 #include "hcq/regs.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -20,6 +21,7 @@ read_member(const struct regs_put *put, const void *values, unsigned i)
 {
     uint64_t value = 0; /* little endian */
 
+    assert(put->member_bytes <= sizeof(value));
     if (!put->member_bytes)
         return put->member;
     memcpy(&value,
@@ -142,6 +144,7 @@ regs_parity_of(const struct regs_type *type, unsigned gen,
 {
     size_t n = strlen(parity->name) - strlen("_PARITY");
 
+    assert(strlen(parity->name) > strlen("_PARITY"));
     for (unsigned f = 0; f < type->n_fields; f++) {
         const struct regs_field *field = &type->fields[f];
 
@@ -506,6 +509,7 @@ decode_write(struct regs_stream *s, unsigned slot, const struct place *place,
     char buf[LINE_BYTES];
     struct regs_text text;
 
+    assert(place->dw + n_dw <= REG_MAX_DW);
     for (unsigned i = 0; i < n_dw; i++) {
         whole[place->dw + i] = words[i];
         have |= UINT64_C(1) << (place->dw + i);

@@ -125,7 +125,7 @@ regs_or(uint32_t *w, unsigned lo, unsigned n, uint64_t value)
 {
     unsigned at = lo % 32;
 
-    assert(n == 64 || value >> n == 0);
+    assert(n >= 1 && n <= 64 && (n == 64 || value >> n == 0));
     w += lo / 32;
     w[0] |= (uint32_t)(value << at);
     if (at + n > 32)

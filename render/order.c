@@ -15,6 +15,7 @@
  */
 #include "render/render_internal.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/arena.h"
@@ -45,6 +46,7 @@ place_in(const struct order *o, uint32_t at, uint32_t home)
 {
     uint32_t loop = o->home[at];
 
+    assert(at < o->n);
     while (loop != home) {
         if (loop == 0)
             return 0; /* not inside: a broken program */
@@ -90,6 +92,7 @@ slot_of(const struct order *o, const struct uop *place)
 {
     const struct uop *memory = uop_memory(place);
 
+    assert(memory->op != UOP_PARAM || memory->arg.i < o->local_slot);
     if (memory->op == UOP_PARAM)
         return (uint32_t)memory->arg.i;
     return memory->op == UOP_LOCAL && o->is_late ? o->local_slot : NOWHERE;
@@ -104,6 +107,7 @@ choose_target(const struct order *o, uint32_t i)
     bool late = o->is_late && (u->op == UOP_LOAD || u->op == UOP_BROADCAST);
     uint32_t use = o->first_use[i], slot;
 
+    assert(i < o->n);
     if (o->is_fixed[i] || use == NOWHERE || use <= i ||
         (o->n_loops[use] == o->n_loops[i] && !late))
         return i;
@@ -153,6 +157,7 @@ sort_ops(const struct order *o, uint32_t *count, const struct uop **out)
         count[i] = at;
         at += n;
     }
+    assert(at == o->n);
     for (i = 0; i < o->n; i++)
         out[count[o->target[i]]++] = o->ops[i];
 }

@@ -1,6 +1,7 @@
 /* See text.h. */
 #include "render/text.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,6 +31,7 @@ render_put(struct render_text *t, const char *fmt, ...)
     va_start(args, fmt);
     n = vsnprintf(buf, sizeof(buf), fmt, args);
     va_end(args);
+    assert(n < (int)sizeof(buf)); /* no text of a user's: see text.h */
     if (n < 0 || (size_t)n >= sizeof(buf))
         t->failed = true;
     else

@@ -1,6 +1,7 @@
 /* Other programs: found, run on temporary files, what they print kept. */
 #include "render/tool.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -41,6 +42,7 @@ tool_try_path(const char *folder, int folder_len, const char *name, char *buf,
                 ? snprintf(buf, size_bytes, "%.*s/%s", folder_len, folder, name)
                 : snprintf(buf, size_bytes, "%s", name);
 
+    assert(folder_len >= 0);
     return n > 0 && (size_t)n < size_bytes && is_program(buf);
 }
 
@@ -220,6 +222,7 @@ tool_execute(char *const argv[], const struct tool_run *r,
     int code = 0;
     pid_t pid;
 
+    assert(argv[0] && argv[1] && argv[2]);
     BELL_TRY(spawn(argv, r, &pid));
     BELL_TRY(await(pid, argv[0], &code));
     BELL_TRY(read_messages(r, out));

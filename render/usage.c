@@ -1,5 +1,6 @@
 /* What a kernel takes of a unit: as LLVM says, or where no assembler is there to
  * say it, by the values that are alive at once. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,6 +57,7 @@ find_ends(const struct lower_program *p, const uint32_t *at, uint32_t *last)
             last[at[u->src[j]->id]] = i;
         if (u->op != UOP_END)
             continue;
+        assert(at[u->src[0]->id] < i);
         for (j = 0; j < at[u->src[0]->id]; j++) {
             if (last[j] > at[u->src[0]->id])
                 last[j] = i;
@@ -92,6 +94,7 @@ render_estimate_usage(const struct lower_program *p,
         most = alive > most ? alive : most;
         alive -= ending[i];
     }
+    assert(alive == 0);
     host_free(at);
     host_free(last);
     host_free(ending);

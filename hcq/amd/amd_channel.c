@@ -46,6 +46,7 @@ amd_save_sizes(const struct amd_gen *gen, uint32_t vgpr_bytes,
     uint64_t by_array =
         (uint64_t)t->n_engines * t->n_xcc * gen->waves_per_array;
 
+    assert(is_pow2(page_bytes));
     if (by_array && waves > by_array)
         waves = by_array;
     data = align_up((uint64_t)t->n_cu *
@@ -118,6 +119,7 @@ fill_save_headers(struct amd_channel *channel)
     if (channel->kind == AMD_RING_SDMA)
         return;
     save_sizes_of(dev, &sizes);
+    assert((uint64_t)n * sizes.save_bytes <= channel->save.size_bytes);
     for (i = 0; i < n; i++) {
         struct kfd_save_header *header =
             (void *)((uint8_t *)channel->save.cpu +
@@ -219,6 +221,7 @@ create_queue(struct amd_channel *channel)
         .priority = PRIORITY_NORMAL,
     };
 
+    assert(!channel->has_queue);
     if (channel->kind != AMD_RING_SDMA) {
         save_sizes_of(dev, &sizes);
         args.eop_va = channel->eop.va;
@@ -254,6 +257,7 @@ alloc_queue_memory(struct amd_channel *channel)
     struct amd_device *dev = channel->dev;
     struct amd_save_sizes sizes;
 
+    assert(is_pow2(channel->ring_bytes));
     BELL_TRY(amd_mem_alloc(dev, channel->ring_bytes, AMD_MEM_GTT,
                            &channel->ring_mem));
     BELL_TRY(amd_mem_alloc(dev, PAGE_BYTES, AMD_MEM_GTT, &channel->pointers));
@@ -334,6 +338,7 @@ bell_status
 amd_channel_rebuild(struct amd_channel *channel)
 {
     BELL_TRY(amd_channel_stop(channel));
+    assert(!channel->has_queue);
     clear_ring(channel);
     fill_queue_structure(channel);
     fill_save_headers(channel);
@@ -386,6 +391,7 @@ amd_channel_ring(struct amd_channel *channel)
     bool is_watched = kio_watches(channel->dev->process->kio);
     uint64_t value = channel->put, from = *channel->wptr;
 
+    assert(channel->doorbell);
     /* What the slots point to, and the slots, before the pointer, and that
      * before the doorbell. */
     hcq_flush_writes();

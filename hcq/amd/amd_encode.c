@@ -31,6 +31,7 @@ amd_engine_init(struct amd_engine *engine, const struct amd_device *dev,
     bool is_sdma = kind == AMD_RING_SDMA;
     struct amd_push push = {.engine = engine};
 
+    assert((uint32_t)kind < ARRAY_LEN(slot_dw));
     memset(engine, 0, sizeof(*engine));
     engine->dev = dev;
     engine->scratch = &dev->scratch;
@@ -63,6 +64,7 @@ amd_engine_wakes(struct amd_engine *engine, uint32_t *words, uint64_t slot_va,
         .slots = is_sdma ? NULL : engine->wake,
     };
 
+    assert(is_sdma || words);
     if (is_sdma)
         amd_sdma_wake(&push, slot_va, event_id);
     else
@@ -81,6 +83,7 @@ amd_packet_extent(const struct amd_engine *engine,
     struct hcq_extent extent = {0};
     uint64_t n_copies = 0;
 
+    assert(packet->head.op != HCQ_OP_EXEC);
     if (is_transfer) {
         extent.n_units = packet->head.op == HCQ_OP_FILL || engine->move;
         /* with that, one packet, or a launch */
@@ -112,6 +115,7 @@ look_at_signal(struct hcq_packet *packet)
     const uint64_t *at = (const uint64_t *)(uintptr_t)packet->word[0];
     uint64_t seen = __atomic_load_n(at, __ATOMIC_RELAXED);
 
+    assert(packet->head.op == HCQ_OP_WAIT);
     if (__builtin_expect(seen >> 32 > packet->word[1] >> 32, 0))
         HCQ_PUT(packet->word[1], ((packet->word[1] >> 32) + 1) << 32);
 }
@@ -123,6 +127,7 @@ check_words(struct hcq_cs *cs, const struct hcq_packet *packet)
     uint32_t n, whole;
     const uint32_t *words = hcq_packet_words(packet, &n);
 
+    assert(packet->head.op == HCQ_OP_WORDS);
     whole = amd_sdma_whole(words, n);
     if (whole == n)
         return;
@@ -201,6 +206,7 @@ add_slots_of(struct amd_push *push, const uint32_t *words, uint64_t n,
 static void
 add_slots(struct amd_push *push, const uint32_t *words, uint64_t n)
 {
+    assert(push->slots);
     if (push->engine->kind == AMD_RING_AQL)
         add_slots_of(push, words, n, 16);
     else
@@ -216,6 +222,7 @@ add_words(struct amd_push *push, const uint32_t *words, uint64_t n_dw)
     uint64_t left = push->slot_mask + 1 - (push->slot & push->slot_mask);
     uint64_t n = 0;
 
+    assert(n_dw == 0 || n_dw - 1 <= push->slot_mask);
     if (n_dw > left) {
         while (n + amd_sdma_size(words + n) <= left)
             n += amd_sdma_size(words + n);
@@ -260,6 +267,7 @@ amd_push_end(struct amd_push *push)
     if (push->at == push->piece)
         return;
     n_dw = (uint32_t)(push->at - push->piece);
+    assert(engine->kind == AMD_RING_SDMA || n_dw <= AMD_PM4_IB_MAX_DW);
     if (engine->kind == AMD_RING_SDMA) {
         if (push->slots)
             add_words(push, push->piece, n_dw);
@@ -303,6 +311,7 @@ put_hidden(uint8_t *at, const struct hcq_exec *exec)
     };
     uint32_t i;
 
+    assert(exec->local[0] <= UINT16_MAX && exec->local[1] <= UINT16_MAX);
     for (i = 0; i < 3; i++) {
         hidden.n_groups[i] = exec->grid[i];
         hidden.group[i] = (uint16_t)exec->local[i];
@@ -318,6 +327,7 @@ amd_push_args(struct amd_push *push, const struct hcq_exec *exec)
 
     assert(hcq_exec_args(exec) * 8u <=
            exec->prog->extent.n_units * AMD_UNIT_BYTES);
+    assert((uintptr_t)push->data % 8 == 0);
     memcpy(push->data, exec->args, n_bytes);
     if (__builtin_expect(amd_program_of(exec)->hidden_bytes != 0, 0))
         put_hidden(push->data + n_bytes, exec);
@@ -345,6 +355,8 @@ push_aql_exec(struct amd_push *push, const struct hcq_exec *exec)
     };
     uint32_t words[16];
 
+    assert(push->engine->kind == AMD_RING_AQL && !push->in_words);
+    assert(prog->descriptor_va % 64 == 0);
     memcpy(words, &packet, sizeof(words));
     amd_push_end(push);
     add_slots(push, words, 1);
@@ -365,6 +377,7 @@ finish_apart(struct amd_push *push, uint64_t va, uint64_t value)
 {
     uint32_t *at;
 
+    assert(!push->engine->is_single);
     amd_push_end(push);
     at = push->at;
     push->at = push->piece =
@@ -421,6 +434,7 @@ amd_push_packet(struct amd_push *push, const struct hcq_packet *packet)
         amd_pm4_packet(push, packet);
     if (!(packet->head.flags & HCQ_HEAD_FIXED))
         return;
+    assert((uint32_t)(push->at - start) <= packet->head.word_dw);
     if (kind == AMD_RING_SDMA)
         amd_sdma_nothing(push,
                          packet->head.word_dw - (uint32_t)(push->at - start));

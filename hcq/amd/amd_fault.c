@@ -1,5 +1,6 @@
 /* Faults and recovery: the kernel's events, queues made anew.
  * src: docs/hardware/amd-kernel.md, "Events", "Recovery". */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -118,6 +119,7 @@ fill_stopped(struct hcq_queue *queue, uint64_t bits, struct hcq_fault *fault)
     char busy[160];
     size_t i;
 
+    assert(bits);
     memset(fault, 0, sizeof(*fault));
     fault->kind = is_wave ? HCQ_FAULT_INSTRUCTION : HCQ_FAULT_STREAM;
     snprintf(fault->queue, sizeof(fault->queue), "%s", queue->name);

@@ -3,6 +3,7 @@
  */
 #include "hcq/amd/amd_kfd.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -279,6 +280,7 @@ reserve(struct amd_process *process, uint64_t size_bytes, void **out_at)
     uint64_t slack = size_bytes >= BIG_BYTES ? BIG_BYTES : 0, begin, end;
     void *at;
 
+    assert(size_bytes % process->page_bytes == 0);
     BELL_TRY(kio_mmap(process->kio, NULL, NULL, size_bytes + slack, PROT_NONE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, 0, &at));
     begin = align_up((uintptr_t)at, slack ? slack : process->page_bytes);
@@ -299,6 +301,7 @@ amd_memory_map(struct amd_process *process, struct amd_mem *mem, uint32_t card)
     struct kfd_map_memory map = {
         .handle = mem->held->handle, .gpu_ids = (uintptr_t)&gpu_id, .n = 1};
 
+    assert(card < process->n_cards && mem->held);
     if (mem->held->mapped >> card & 1)
         return BELL_OK;
     BELL_TRY(amd_call(process, KFD_MAP_MEMORY, &map));
@@ -314,6 +317,7 @@ amd_memory_unmap(struct amd_process *process, struct amd_mem *mem,
     struct kfd_map_memory map = {
         .handle = mem->held->handle, .gpu_ids = (uintptr_t)&gpu_id, .n = 1};
 
+    assert(card < process->n_cards && mem->held);
     if (!(mem->held->mapped >> card & 1))
         return;
     amd_call_or_log(process, KFD_UNMAP_MEMORY, &map);
@@ -350,6 +354,7 @@ static void
 forget_held(struct amd_process *process, struct amd_held *held)
 {
     pthread_mutex_lock(&process->lock);
+    assert(held->prev || process->held == held);
     if (held->next)
         held->next->prev = held->prev;
     if (held->prev)
@@ -368,6 +373,7 @@ ask_for(struct amd_process *process, uint32_t card,
     struct amd_held *held = host_calloc(1, sizeof(*held));
     bell_status status;
 
+    assert(!mem->held && alloc->va == mem->va);
     if (!held)
         return bell_fail(BELL_E_NO_MEMORY,
                          "out of memory to note an allocation");
@@ -396,6 +402,7 @@ give_back(struct amd_process *process, struct amd_mem *mem)
 {
     struct kfd_free_memory back = {mem->held->handle};
 
+    assert(mem->held);
     if (mem->held->mapped)
         BELL_TRY(unmap(process, mem));
     mem->held->mapped = 0;
@@ -514,6 +521,7 @@ void
 amd_queue_count_out(struct amd_process *process, uint32_t number)
 {
     pthread_mutex_lock(&process->lock);
+    assert(process->cards[number].n_queues > 0);
     process->cards[number].n_queues--;
     pthread_mutex_unlock(&process->lock);
 }
@@ -546,6 +554,7 @@ map_both(struct amd_process *process, uint32_t card, void *user,
 {
     void *at = (void *)(uintptr_t)mem->va;
 
+    assert(mem->va);
     if (user) {
         mem->cpu = user;
     } else if (mem->kind != AMD_MEM_VRAM) {
@@ -573,6 +582,7 @@ amd_memory_create(struct amd_process *process, uint32_t card,
     bell_status status;
     void *at;
 
+    assert(card < process->n_cards);
     if (user && process->is_renewed)
         return bell_fail(BELL_E_UNSUPPORTED,
                          "memory of the process cannot be pinned after a "
@@ -773,6 +783,7 @@ amd_card_ask(struct amd_process *process, uint32_t number, bool *out_must_renew)
     char first[sizeof(card->stopped_by)];
     bool is_stopped, is_reset;
 
+    assert(number < process->n_cards);
     amd_poll_faults(process);
     pthread_mutex_lock(&process->lock);
     is_stopped = card->is_stopped;
@@ -905,6 +916,7 @@ open_card(struct amd_process *process, uint32_t number)
 {
     struct amd_card *card = &process->cards[number];
 
+    assert(number < process->n_cards);
     amd_left_retry(process);
     if (card->drm.fd < 0)
         BELL_TRY(acquire(process, number));
@@ -1100,6 +1112,7 @@ amd_process_put(struct amd_process *process)
     struct amd_process **link = &processes;
 
     pthread_mutex_lock(&list_lock);
+    assert(process->refs > 0);
     if (--process->refs == 0 && !is_for_good(process)) {
         while (*link != process)
             link = &(*link)->next;

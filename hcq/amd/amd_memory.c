@@ -7,6 +7,7 @@
  * same on both sides and on all cards; pinned pages have one of their own on
  * the cards.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -53,6 +54,7 @@ link_buffer(struct amd_device *dev, struct amd_buffer *buf)
 {
     struct amd_control *control = dev->control;
 
+    assert(!buf->link);
     pthread_mutex_lock(&control->buffer_lock);
     buf->next = control->buffers;
     buf->link = &control->buffers;
@@ -68,6 +70,7 @@ unlink_buffer(struct amd_device *dev, struct amd_buffer *buf)
     struct amd_control *control = dev->control;
 
     pthread_mutex_lock(&control->buffer_lock);
+    assert(*buf->link == buf);
     *buf->link = buf->next;
     if (buf->next)
         buf->next->link = buf->link;
@@ -287,6 +290,7 @@ amd_buffer_read(struct hcq_device *base, uint64_t va, void *data,
     is_window = kind_at(dev, va) == AMD_MEM_VISIBLE;
     if (is_window && size_bytes >= ENGINE_BYTES)
         done = amd_read_by_engine(dev, va, data, size_bytes);
+    assert(done <= size_bytes);
     if (done < size_bytes) {
         at = cpu_at(dev->process, va + done);
         if (is_window && dev->gen->keeps_host_reads)
@@ -353,6 +357,7 @@ amd_buffer_unpeer(struct hcq_device *base, const struct hcq_backing *mem)
 
     pthread_mutex_lock(&control->buffer_lock);
     buf = find_buffer(control, mem->va);
+    assert(!buf || buf->n_peers[dev->card] > 0);
     if (buf && --buf->n_peers[dev->card] == 0 && dev->card != owner->card)
         amd_memory_unmap(dev->process, &buf->mem, dev->card);
     pthread_mutex_unlock(&control->buffer_lock);
@@ -375,6 +380,7 @@ amd_signal_page_alloc(void *user, struct hcq_signal_page *out_page)
         host_free(mem);
         return status;
     }
+    assert((uintptr_t)mem->cpu == mem->va);
     *out_page = (struct hcq_signal_page){
         .mem = mem,
         .va = mem->va,

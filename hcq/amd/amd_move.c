@@ -5,6 +5,7 @@
  * The words are those of the texts in move/ (they explain arguments), assembled by
  * LLVM: tests/golden/test_amd_move.py compares them, and prints them anew.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "base/bits.h"
@@ -117,6 +118,7 @@ amd_move_load(struct amd_device *dev)
 
     if (!code || prog->code.va)
         return BELL_OK;
+    assert(code->n_words * sizeof(code->words[0]) <= PAGE_BYTES - ENTRY);
     BELL_TRY(amd_mem_alloc(dev, PAGE_BYTES, AMD_MEM_VISIBLE, &prog->code));
     descriptor.rsrc1 = prog->rsrc1 = code->rsrc1;
     descriptor.rsrc2 = prog->rsrc2 = code->rsrc2;
@@ -152,6 +154,8 @@ amd_move_exec(const struct amd_engine *engine, const struct hcq_packet *packet,
     uint64_t most = (uint64_t)t->n_cu * t->n_xcc * GROUPS_PER_UNIT;
     struct hcq_exec *exec = (struct hcq_exec *)(void *)room;
 
+    assert(amd_is_transfer(packet) && engine->move);
+    assert(pieces <= n && pieces % PIECE_BYTES == 0);
     if (items < n - pieces)
         items = n - pieces;
     groups = (items + GROUP - 1) / GROUP;

@@ -119,6 +119,7 @@ place_object_part(struct reader *r, bool code, uint64_t align)
 {
     uint32_t i;
 
+    assert(is_pow2(align) && align <= AMD_OBJECT_ALIGN);
     for (i = 1; i < r->elf.n_sections; i++) {
         Elf64_Shdr s = hcq_elf_section(&r->elf, i);
 
@@ -174,6 +175,7 @@ patch_value(uint32_t type, uint64_t target, uint64_t at, uint64_t *out_value)
 {
     uint64_t distance = target - at;
 
+    assert(object_patch_bytes(type));
     switch (type) {
     case R_ABS32_HI:
         *out_value = target >> 32;
@@ -380,6 +382,7 @@ read_descriptor(struct reader *r, const struct amd_object_descriptor *d,
 {
     struct amd_object *o = r->o;
 
+    assert(o->descriptor_offset + sizeof(*d) <= o->image_bytes);
     if (!is_zero(d->pad0, sizeof(d->pad0)) ||
         !is_zero(d->pad1, sizeof(d->pad1)) ||
         !is_zero(d->pad2, sizeof(d->pad2)))
@@ -543,6 +546,7 @@ amd_object_link(const struct amd_object *object, uint64_t va, uint32_t filler,
     uint64_t at;
 
     assert(va % AMD_OBJECT_ALIGN == 0);
+    assert(object->places && object->code_bytes <= object->image_bytes);
     BELL_TRY(open_object_file(&r)); /* as when it was opened */
     for (at = 0; at < object->code_bytes; at += sizeof(filler))
         memcpy(image + at, &filler, sizeof(filler));

@@ -133,6 +133,7 @@ pm4_release(struct amd_push *push, struct amd_pm4_release_mem release,
 {
     uint32_t words[AMD_PM4_RELEASE_MEM_DW];
 
+    assert(release.address % 4 == 0);
     release.event_type = AMD_PM4_EVENT_CACHE_FLUSH_AND_INV_TS;
     release.event_index = AMD_PM4_EVENT_INDEX_END_OF_PIPE;
     amd_pack_pm4_release_mem(push->engine->gen, release, words);
@@ -158,6 +159,7 @@ pm4_wait(struct amd_push *push, uint64_t va, enum amd_pm4_wait_function how,
 {
     uint32_t words[AMD_PM4_WAIT_REG_MEM_DW];
 
+    assert(va % 4 == 0);
     amd_pack_pm4_wait_reg_mem(push->engine->gen,
                               (struct amd_pm4_wait_reg_mem){
                                   .function = how,
@@ -203,6 +205,7 @@ put_gate(struct amd_push *push)
 {
     uint32_t n = push->engine->dev->topology.n_xcc, i;
 
+    assert(!push->engine->is_single && push->engine->gate_va);
     for (i = 1; i < n; i++) {
         uint64_t va = push->engine->gate_va + 4ull * i;
 
@@ -279,6 +282,7 @@ void
 amd_pm4_indirect(const struct amd_engine *engine, uint64_t va, uint32_t n_dw,
                  uint32_t words[4])
 {
+    assert(n_dw > 0 && n_dw <= AMD_PM4_IB_MAX_DW && va % 4 == 0);
     amd_pack_pm4_indirect_buffer(engine->gen,
                                  (struct amd_pm4_indirect_buffer){
                                      .base = va,
@@ -319,6 +323,8 @@ put_programs(struct amd_push *push, const struct amd_program *prog)
     const struct amd_gen *gen = push->engine->dev->gen;
     uint32_t words[2];
 
+    assert(prog->entry_va % 256 == 0);
+    assert(prog->lds_bytes <= gen->max_lds_bytes);
     amd_pack_pm4_pgm(push->engine->gen,
                      (struct amd_pm4_pgm){.address = prog->entry_va}, words);
     put_registers(push, AMD_PM4_PGM, words, 2);
@@ -418,6 +424,7 @@ amd_pm4_close(struct amd_push *push, const struct hcq_packet *last)
         put_meet(push);
     if (push->n_meets % 2)
         put_meet(push);
+    assert(push->n_meets % 2 == 0);
 }
 
 /* ---- launches ---------------------------------------------------------------------- */
@@ -472,6 +479,7 @@ leave_scratch(struct amd_push *push, const struct amd_program *prog,
         (!push->engine->is_single && !prog->scratch_bytes))
         return;
     launch->n_scratch = push->engine->is_single ? 1 : dev->topology.n_xcc;
+    assert(launch->n_scratch == 1 || launch->n_scratch == dev->topology.n_xcc);
     for (i = 0; i < launch->n_scratch; i++) {
         uint32_t at;
 
@@ -547,6 +555,7 @@ amd_pm4_prepare(const struct amd_device *dev, struct amd_program *prog)
         .piece = launch->words,
     };
 
+    assert(prog->lds_bytes <= dev->gen->max_lds_bytes);
     amd_engine_init(&engine, dev, dev->binds_pm4 ? AMD_RING_AQL : AMD_RING_PM4);
     memset(launch, 0, sizeof(*launch));
     put_template(&push, prog, launch);
@@ -572,6 +581,7 @@ set_scratch(const struct amd_engine *engine, const struct amd_program *prog,
     const struct amd_scratch *scratch = engine->scratch;
     uint32_t i;
 
+    assert(!prog->scratch_bytes || scratch->mem.va);
     words[launch->tmpring_at] = scratch->tmpring;
     for (i = 0; i < launch->n_scratch; i++)
         put_address(words + launch->scratch_at + i * (SINGLE_DW + SCRATCH_DW),
@@ -633,6 +643,7 @@ put_dma(struct amd_push *push, uint64_t dst, uint64_t src, bool is_data,
 {
     uint32_t words[AMD_PM4_DMA_DATA_DW];
 
+    assert(n_bytes > 0 && n_bytes <= push->engine->max_bytes);
     amd_pack_pm4_dma_data(
         push->engine->gen,
         (struct amd_pm4_dma_data){
@@ -668,6 +679,7 @@ pm4_fill(struct amd_push *push, uint64_t dst, uint32_t pattern,
 {
     uint64_t whole = n_bytes & ~3ull, done, n;
 
+    assert(dst % 4 == 0);
     for (done = 0; done < whole; done += n) {
         n = whole - done;
         if (n > push->engine->max_bytes)
@@ -687,6 +699,7 @@ pm4_transfer(struct amd_push *push, const struct hcq_packet *packet)
     const uint64_t *word = packet->word;
     uint64_t room[AMD_MOVE_WORDS];
 
+    assert(amd_is_transfer(packet));
     if (push->engine->move && word[2] > push->engine->max_bytes) {
         pm4_exec(push, amd_move_exec(push->engine, packet, room));
     } else if (packet->head.op == HCQ_OP_FILL) {
@@ -724,6 +737,7 @@ amd_pm4_begin(struct amd_push *push)
 void
 amd_pm4_signal(struct amd_push *push, uint64_t va, uint64_t value)
 {
+    assert(va % 8 == 0);
     put_single(push, AMD_PM4_RELEASE_MEM_DW);
     pm4_release(push,
                 (struct amd_pm4_release_mem){
@@ -755,6 +769,7 @@ amd_pm4_wake(struct amd_push *push, uint64_t slot_va, uint32_t event_id)
 static void
 pm4_timestamp(struct amd_push *push, uint64_t va)
 {
+    assert(va % 8 == 0);
     put_single(push, 2 * AMD_PM4_RELEASE_MEM_DW);
     pm4_release(push,
                 (struct amd_pm4_release_mem){

@@ -1,5 +1,6 @@
 /* Programs: a code object in the card's memory, and what its launches need.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -120,6 +121,7 @@ amd_code_upload(struct amd_program *prog, struct amd_device *dev,
     uint8_t *image;
     bell_status status;
 
+    assert(object->image_bytes > 0);
     BELL_TRY(
         amd_mem_alloc(dev, object->image_bytes, AMD_MEM_VISIBLE, &prog->code));
     image = host_alloc((size_t)object->image_bytes);
@@ -141,6 +143,7 @@ amd_code_load(struct amd_program *prog, struct amd_device *dev,
               const struct amd_object *object,
               const struct hcq_program_desc *desc)
 {
+    assert(!prog->code.va);
     BELL_TRY(check_machine(dev, object));
     BELL_TRY(check_args(prog, object, desc));
     BELL_TRY(check_properties(dev, object));
@@ -148,6 +151,7 @@ amd_code_load(struct amd_program *prog, struct amd_device *dev,
     BELL_TRY(set_group(prog, object));
     BELL_TRY(amd_code_upload(prog, dev, object));
     prog->entry_va = prog->code.va + object->entry_offset;
+    assert(prog->entry_va - prog->code.va < object->image_bytes);
     prog->descriptor_va = prog->code.va + object->descriptor_offset;
     prog->rsrc1 = object->rsrc1;
     prog->rsrc2 = object->rsrc2;

@@ -53,6 +53,7 @@ amd_queue_limit(struct amd_queue *queue)
     if (engine->kind == AMD_RING_SDMA && engine->n_wake)
         unread = engine->n_wake + AMD_SDMA_TAIL_DW;
     queue->n_slots = queue->channel.ring_bytes / 4 / engine->slot_dw;
+    assert(is_pow2(queue->n_slots) && queue->n_slots > unread);
     queue->ring.max_slots = queue->n_slots - unread;
     queue->ring.slot_name = engine->kind == AMD_RING_SDMA ? "words" : "packets";
     queue->ring.own = (struct hcq_extent){
@@ -100,6 +101,7 @@ wait_for_slots(struct amd_queue *queue, uint64_t n)
 static bell_status
 wait_until_taken(struct amd_queue *queue, uint64_t n_slots)
 {
+    assert(n_slots <= queue->ring.max_slots);
 
     if (queue->engine.kind != AMD_RING_AQL ||
         queue->ring.slot_put + n_slots - queue->slot_taken < queue->n_slots)
@@ -118,6 +120,7 @@ amd_queue_room(struct amd_queue *queue, const struct hcq_extent *extent,
 
     BELL_TRY(hcq_ring_room(&queue->base, extent, &offset, &data_at));
     BELL_TRY(wait_until_taken(queue, extent->n_slots));
+    assert((offset + data_at) % AMD_UNIT_BYTES == 0 || !extent->n_units);
     *out_push = (struct amd_push){
         .engine = &queue->engine,
         .at = (uint32_t *)(void *)(push + offset),
@@ -175,6 +178,7 @@ amd_queue_commit(struct amd_queue *queue, uint64_t value, struct amd_push *push,
                  struct hcq_stream *stream)
 {
     amd_push_slots(push, queue->engine.wake, queue->engine.n_wake);
+    assert(push->slot > queue->ring.slot_put);
     hcq_ring_note(&queue->base, value, stream, push->slot);
     queue->channel.put = push->slot * queue_units(queue);
     amd_channel_ring(&queue->channel);
@@ -216,6 +220,7 @@ amd_queue_submit(struct hcq_queue *base, uint64_t value)
         amd_push_packet(&push, packet);
     }
     amd_push_finish(&push, base->timeline->va, value);
+    assert((uint64_t)(push.at - start) <= queue->ring.fresh.n_dw);
     hcq_log_words(base, "", start, push.at);
     log_slots(queue, &push);
     amd_queue_commit(queue, value, &push, NULL);
@@ -230,6 +235,7 @@ clear_gate(struct amd_queue *queue)
 {
     uint64_t offset = (AMD_FINISH_UNITS + 1) * AMD_UNIT_BYTES;
 
+    assert(queue->finish.size_bytes >= offset + AMD_UNIT_BYTES);
     queue->engine.gate_va = queue->finish.va + offset;
     memset((uint8_t *)queue->finish.cpu + offset, 0, AMD_UNIT_BYTES);
 }
@@ -239,6 +245,7 @@ clear_meet(struct amd_queue *queue)
 {
     static const uint8_t zeros[MEET_BYTES];
 
+    assert(queue->meet.va);
     if (queue->meet.kind == AMD_MEM_GTT)
         memset(queue->meet.cpu, 0, MEET_BYTES);
     else
@@ -338,6 +345,7 @@ join_device(struct amd_queue *queue, struct amd_device *dev,
     struct amd_control *control = dev->control;
     bell_status status;
 
+    assert(!queue->channel.put);
     pthread_mutex_lock(&control->scratch_lock);
     status = amd_scratch_join(queue);
     if (status == BELL_OK && queue->engine.move)

@@ -7,8 +7,10 @@
  * one, after a fault, or where the engine does not answer, the window serves, if
  * there is one.
  */
+#include <assert.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "hcq/amd/amd_command.h"
@@ -55,10 +57,12 @@ submit_piece(struct amd_device *dev, struct amd_reader *reader, uint64_t to,
         .slot_mask = RING_BYTES / 4 - 1,
     };
 
+    assert(n_bytes > 0 && n_bytes <= PIECE_BYTES);
     amd_engine_init(&engine, dev, AMD_RING_SDMA);
     amd_push_begin(&push);
     amd_push_packet(&push, &copy);
     amd_push_finish(&push, reader->signal->va, ++reader->value);
+    assert(push.at - words <= (int64_t)ARRAY_LEN(words));
     reader->slot = push.slot;
     reader->channel.put = reader->slot * 4;
     amd_channel_ring(&reader->channel);
@@ -74,6 +78,7 @@ wait_for(struct amd_device *dev, const struct amd_reader *reader,
     uint64_t patience_ns =
         dev->topology.large_bar ? PATIENCE_NS : HCQ_TIMEOUT_NS;
 
+    assert(value <= reader->value);
     while (hcq_signal_value(reader->signal) < value) {
         hcq_spin(spun_ns);
         spun_ns = time_now_ns() - start_ns;
@@ -95,6 +100,7 @@ read_pieces(struct amd_device *dev, struct amd_reader *reader, uint64_t va,
     uint64_t n = (size_bytes + PIECE_BYTES - 1) / PIECE_BYTES, i;
     uint64_t before = reader->value;
 
+    assert(!reader->is_off);
     for (i = 0; i <= n; i++) {
         uint64_t at = i * PIECE_BYTES, left = size_bytes - at;
 
@@ -128,6 +134,7 @@ write_pieces(struct amd_device *dev, struct amd_reader *reader, uint64_t va,
     uint64_t n = (size_bytes + PIECE_BYTES - 1) / PIECE_BYTES, i;
     uint64_t before = reader->value;
 
+    assert(!reader->is_off);
     for (i = 0; i < n + N_PIECES; i++) {
         uint64_t at = i * PIECE_BYTES, left = size_bytes - at;
         uint64_t n_bytes = left < PIECE_BYTES ? left : PIECE_BYTES;

@@ -13,6 +13,7 @@
  * kfd_ioctl_alloc_memory_of_gpu; Linux 6.12, kfd_ioctl_export_dmabuf,
  * amdgpu_amdkfd_gpuvm.c: import_obj_create
  */
+#include <assert.h>
 #include <fcntl.h>
 #include <string.h>
 
@@ -62,6 +63,7 @@ amd_process_unpark(struct amd_device *dev)
     struct amd_process *process = dev->process;
 
     pthread_mutex_lock(&process->lock);
+    assert(process->n_parked >= is_parked(dev));
     process->n_parked -= is_parked(dev);
     dev->control->parked_in = 0;
     pthread_mutex_unlock(&process->lock);
@@ -75,6 +77,7 @@ is_last(struct amd_process *process, struct amd_device *dev)
     bool is;
 
     pthread_mutex_lock(&process->lock);
+    assert(process->n_parked >= is_parked(dev));
     is = process->n_parked - is_parked(dev) == n_others;
     if (!is && dev && !is_parked(dev)) {
         dev->control->parked_in = process->round;
@@ -168,6 +171,7 @@ move(struct amd_process *process, const struct kio_file *kfd,
     struct kio_file file = {.kio = process->kio};
     bell_status status;
 
+    assert(!held->stays);
     BELL_TRY(kio_ioctl(&process->kfd, KFD_EXPORT_DMABUF, &export));
     file.fd = (int)export.fd;
     import.fd = export.fd;
@@ -239,6 +243,7 @@ take(struct amd_process *process, struct fresh *fresh)
     struct amd_held *held;
     uint32_t i;
 
+    assert(fresh->kfd.fd >= 0);
     pthread_mutex_lock(&process->lock);
     file = process->kfd;
     process->kfd = fresh->kfd;

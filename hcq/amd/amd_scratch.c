@@ -11,6 +11,8 @@
  * smaller than what is in use. src: docs/hardware/amd-kernel.md, "AQL queues";
  * docs/hardware/amd-queues.md, "Scratch".
  */
+#include <assert.h>
+
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "base/log.h"
@@ -48,6 +50,7 @@ amd_scratch_sizes(const struct amd_gen *gen, const struct amd_topology *t,
         (uint32_t)align_up(lane_bytes, gen->scratch_unit_bytes / 64);
     out->xcc_bytes = (uint64_t)out->lane_bytes * 64 * slots;
     size = wave_units(gen, out->lane_bytes);
+    assert(size >> gen->scratch_size_bits == 0);
     waves = size ? out->xcc_bytes / (size * gen->scratch_unit_bytes) : 0;
     if (gen->scratch_waves_per_engine && t->n_engines)
         waves /= t->n_engines;
@@ -94,6 +97,7 @@ alloc_one(struct amd_device *dev, struct amd_queue *queue,
     struct amd_old_scratch *fresh = host_calloc(1, sizeof(*fresh));
     bell_status status;
 
+    assert(queue->base.kind == HCQ_QUEUE_COMPUTE);
     if (!fresh)
         return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for scratch",
                          dev->base.info.name);
@@ -156,6 +160,7 @@ wait_for_readers(struct amd_device *dev, uint32_t lane_bytes,
 static void
 set_sizes(struct amd_scratch *scratch, const struct amd_scratch_sizes *sizes)
 {
+    assert(sizes->lane_bytes >= scratch->lane_bytes);
     scratch->xcc_bytes = sizes->xcc_bytes;
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     __atomic_store_n(&scratch->tmpring, sizes->tmpring, __ATOMIC_RELEASE);
@@ -171,6 +176,7 @@ publish(struct amd_device *dev, const struct amd_scratch_sizes *sizes,
     set_sizes(&dev->scratch, sizes);
     for (; list; list = list->next) {
         struct amd_queue *queue = list->queue;
+        assert(list->queue);
         struct amd_mem mem = list->mem;
 
         list->mem = queue->scratch.mem;
@@ -192,6 +198,8 @@ grow_scratch(struct amd_device *dev, uint32_t lane_bytes)
     struct amd_scratch_sizes sizes;
     bell_status status;
 
+    assert(is_addressable(dev->gen, lane_bytes));
+    assert(lane_bytes > dev->scratch.lane_bytes);
     status = alloc_all(dev, rounded, &sizes, &list);
     if (status == BELL_E_NO_MEMORY && rounded != lane_bytes)
         status = alloc_all(dev, lane_bytes, &sizes, &list);

@@ -17,6 +17,7 @@
  * for the second to see what the first wrote. The sources only tell that
  * a fence comes after the copies before it.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "base/bits.h"
@@ -46,6 +47,7 @@ sdma_poll(struct amd_push *push, uint64_t va, enum amd_sdma_function how,
 {
     uint32_t words[AMD_SDMA_POLL_REGMEM_DW];
 
+    assert(va % 4 == 0);
     amd_pack_sdma_poll_regmem(push->engine->gen,
                               (struct amd_sdma_poll_regmem){
                                   .function = how,
@@ -75,6 +77,7 @@ put_fence(struct amd_push *push, uint64_t va, uint32_t value)
 {
     uint32_t words[AMD_SDMA_FENCE_DW];
 
+    assert(va % 4 == 0);
     amd_pack_sdma_fence(
         push->engine->gen,
         (struct amd_sdma_fence){
@@ -91,6 +94,7 @@ sdma_timestamp(struct amd_push *push, uint64_t va)
 {
     uint32_t words[AMD_SDMA_TIMESTAMP_GLOBAL_DW];
 
+    assert(va % 8 == 0);
     amd_pack_sdma_timestamp_global(
         push->engine->gen, (struct amd_sdma_timestamp_global){.address = va},
         words);
@@ -102,6 +106,7 @@ sdma_write(struct amd_push *push, uint64_t va, uint64_t value, uint32_t n_words)
 {
     uint32_t words[AMD_SDMA_WRITE_LINEAR_DW + 2];
 
+    assert(va % 4 == 0 && (n_words == 1 || n_words == 2));
     amd_pack_sdma_write_linear(push->engine->gen,
                                (struct amd_sdma_write_linear){
                                    .dst = va,
@@ -132,6 +137,7 @@ sdma_idle(struct amd_push *push)
 {
     uint64_t va = push->engine->idle_va;
 
+    assert(va);
     put_fence(push, va, 1);
     sdma_poll(push, va, AMD_SDMA_FUNCTION_EQUAL, 1, ALL_BITS);
     put_fence(push, va, 0);
@@ -199,6 +205,7 @@ sdma_copy(struct amd_push *push, uint64_t dst, uint64_t src, uint64_t n_bytes)
     uint32_t words[AMD_SDMA_COPY_LINEAR_DW];
     uint64_t done, n;
 
+    assert(push->engine->max_bytes <= 1u << 22);
     for (done = 0; done < n_bytes; done += n) {
         n = n_bytes - done;
         if (n > push->engine->max_bytes)
@@ -220,6 +227,7 @@ put_const_fill(struct amd_push *push, uint64_t dst, uint32_t value,
 {
     uint32_t words[AMD_SDMA_CONST_FILL_DW];
 
+    assert(n_bytes > 0 && n_bytes % 4 == 0);
     amd_pack_sdma_const_fill(push->engine->gen,
                              (struct amd_sdma_const_fill){
                                  .fill_size = AMD_SDMA_FILL_SIZE_WORD,
@@ -238,6 +246,7 @@ sdma_fill(struct amd_push *push, uint64_t dst, uint32_t pattern,
 {
     uint64_t whole = n_bytes & ~3ull, done, n;
 
+    assert(dst % 4 == 0);
     for (done = 0; done < whole; done += n) {
         n = whole - done;
         if (n > push->engine->max_bytes)
@@ -270,6 +279,7 @@ amd_sdma_signal(struct amd_push *push, uint64_t va, uint64_t value)
 {
     bool is_close = (uint32_t)value >= AMD_BORDER_FROM;
 
+    assert(va % 8 == 0);
     put_gcr(push, GCR_RELEASE);
     put_fence(push, va, is_close ? 0 : (uint32_t)value);
     put_fence(push, va + 4, (uint32_t)(value >> 32));
@@ -282,6 +292,7 @@ amd_sdma_signal(struct amd_push *push, uint64_t va, uint64_t value)
 void
 amd_sdma_finish(struct amd_push *push, uint64_t va, uint64_t value)
 {
+    assert(va % 8 == 0);
     put_gcr(push, GCR_RELEASE);
     if ((uint32_t)value) { /* the upper half is what it was */
         put_fence(push, va + 4, (uint32_t)(value >> 32));
@@ -348,6 +359,7 @@ amd_sdma_packet(struct amd_push *push, const struct hcq_packet *packet)
     const uint32_t *words;
     uint32_t n_words;
 
+    assert(packet->head.op != HCQ_OP_EXEC);
     switch ((enum hcq_op)packet->head.op) {
     case HCQ_OP_WAIT:
         sdma_wait64(push, word[0], word[1]);

@@ -78,6 +78,8 @@ amd_encode_stream(struct hcq_stream *base)
     }
     amd_pm4_close(&push, packet);
     amd_push_end(&push);
+    assert(n == stream->n_packets);
+    assert((uint64_t)(push.at - start) * 4 <= stream->data_at);
     hcq_log_words(base->queue, base->name, start, push.at);
     stream->n_slots = push.engine->kind == AMD_RING_SDMA
                           ? (uint32_t)(push.at - start)
@@ -186,6 +188,7 @@ amd_stream_repack(struct hcq_stream *base, const struct hcq_place *place)
     struct amd_push push = start_push(base);
 
     assert(stream->n_packets > 0);
+    assert(place->dw >= spot->packet_dw);
     push.data += (uint64_t)spot->data_unit * AMD_UNIT_BYTES;
     if (packet->head.op == HCQ_OP_EXEC &&
         !hcq_exec_judge((void *)packet, &stream->base.n_too_large))

@@ -7,6 +7,8 @@
  * submission is waited for, for a while: what the card wrote is then seen at a
  * place that is the same in every run, which a replay needs.
  */
+#include <assert.h>
+
 #include "base/bits.h"
 #include "base/thread.h"
 #include "hcq/amd/amd_kfd.h"
@@ -42,6 +44,7 @@ unit_bytes(enum amd_ring_kind kind)
     static const uint32_t bytes[] = {
         [AMD_RING_PM4] = 4, [AMD_RING_AQL] = 64, [AMD_RING_SDMA] = 1};
 
+    assert((uint32_t)kind < ARRAY_LEN(bytes));
     return bytes[kind];
 }
 
@@ -83,6 +86,7 @@ add_packets(struct regions *r, uint64_t from, uint64_t to)
     const uint8_t *ring = r->channel->ring_mem.cpu;
     uint64_t at = from;
 
+    assert(from <= to && to <= r->channel->ring_bytes);
     amd_watch_region(r, r->channel->ring_mem.va + from, to - from,
                      KIO_REGION_RING);
     while (at < to)

@@ -1,4 +1,5 @@
 /* The OpenCL device: opening it, its memory and addresses. */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,7 @@
 static uint64_t
 slot_va(uint32_t number)
 {
+    assert(number < OCL_CHUNKS * OCL_CHUNK_SLOTS);
     return OCL_VA_BIT | (uint64_t)number << OCL_OFFSET_BITS;
 }
 
@@ -38,6 +40,7 @@ slot_at(struct ocl_device *dev, uint64_t number)
 static uint32_t
 number_of(uint64_t va)
 {
+    assert(va & OCL_VA_BIT);
     return (uint32_t)((va & ~OCL_VA_BIT) >> OCL_OFFSET_BITS);
 }
 
@@ -69,6 +72,7 @@ take_slot(struct ocl_device *dev, uint32_t *out_number)
     if (dev->free_slot) {
         number = dev->free_slot - 1;
         buf = slot_at(dev, number);
+        assert(!buf->is_taken);
         dev->free_slot = buf->next_free;
     } else if (dev->n_slots < OCL_CHUNKS * OCL_CHUNK_SLOTS) {
         number = dev->n_slots;
@@ -100,6 +104,7 @@ give_slot(struct ocl_device *dev, uint32_t number)
     struct ocl_buffer *buf = slot_at(dev, number);
 
     pthread_mutex_lock(&dev->slot_lock);
+    assert(buf->is_taken);
     *buf = (struct ocl_buffer){.next_free = dev->free_slot};
     dev->free_slot = number + 1;
     pthread_mutex_unlock(&dev->slot_lock);
@@ -115,6 +120,7 @@ map_first(struct ocl_device *dev, const struct ocl_buffer *buf)
     cl_int err;
     void *at;
 
+    assert(dev->is_apart && buf->host);
     at = OCL_NEW(&dev->api, &err, clEnqueueMapBuffer, dev->io, buf->mem,
                  CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0,
                  (size_t)buf->size_bytes, 0, NULL, NULL);
@@ -137,6 +143,7 @@ create_buffer(struct ocl_device *dev, uint64_t size_bytes, void *host,
     uint32_t number;
     cl_int err;
 
+    assert(size_bytes > 0);
     BELL_TRY(take_slot(dev, &number));
     buf = slot_at(dev, number);
     buf->size_bytes = size_bytes;
@@ -175,6 +182,7 @@ destroy_buffer(struct ocl_device *dev, uint32_t number)
 {
     struct ocl_buffer *buf = slot_at(dev, number);
 
+    assert(buf->is_taken);
     if (buf->host && buf->mem && dev->is_apart) {
         /* Nothing is to be told of a failure: the memory goes anyway. */
         (void)dev->api.clEnqueueUnmapMemObject(dev->io, buf->mem, buf->host, 0,

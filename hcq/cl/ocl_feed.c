@@ -6,6 +6,7 @@
  * enqueued before, when somebody waits, and now and then. An error of OpenCL
  * loses the device.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -71,6 +72,7 @@ lose_address(struct ocl_queue *queue, const char *what,
 static void
 publish(const struct ocl_pending *p)
 {
+    assert(p->slot);
     __atomic_store_n(&p->slot->value, p->value, __ATOMIC_SEQ_CST);
     hcq_slot_wake(p->slot);
 }
@@ -116,6 +118,7 @@ hold(struct ocl_queue *queue)
 static void
 let_go(struct ocl_queue *queue)
 {
+    assert(atomic_load_explicit(&queue->finishing, memory_order_relaxed));
     atomic_store(&queue->finishing, 0);
 }
 
@@ -157,6 +160,7 @@ finish_done(struct ocl_queue *queue)
     cl_int err = CL_SUCCESS, state;
     bool ok = true;
 
+    assert(atomic_load_explicit(&queue->finishing, memory_order_relaxed));
     while (ok && n_done != atomic_load(&queue->n_pushed)) {
         struct ocl_pending *p = &queue->pending[n_done % OCL_PENDING_MAX];
 
@@ -202,6 +206,7 @@ wait_for(struct ocl_queue *queue, uint64_t value)
     cl_event event = NULL;
     cl_int err;
 
+    assert(atomic_load_explicit(&queue->finishing, memory_order_relaxed));
     for (; i != end; i++) {
         p = &queue->pending[i % OCL_PENDING_MAX];
         event = p->event ? p->event : event;
@@ -271,6 +276,7 @@ push(struct ocl_queue *queue, cl_event event, struct hcq_slot *slot,
     uint32_t n_pushed = atomic_load(&queue->n_pushed);
     bool ok = true;
 
+    assert(slot && n_pending(queue) < OCL_PENDING_MAX);
     if (!event && !n_pending(queue)) {
         if (host_ns)
             __atomic_store_n(&slot->timestamp, time_now_ns(), __ATOMIC_RELEASE);
@@ -384,6 +390,7 @@ tell_now(struct ocl_queue *queue)
         &queue->pending[atomic_load(&queue->n_done) % OCL_PENDING_MAX];
     bool busy = n_pending(queue) != 0;
 
+    assert(atomic_load_explicit(&queue->finishing, memory_order_relaxed));
     atomic_store_explicit(&queue->feed.now.prog, busy ? p->prog : NULL,
                           memory_order_relaxed);
     atomic_store_explicit(&queue->feed.now.op, busy ? HCQ_OP_EXEC : 0,
@@ -546,6 +553,7 @@ fill_part(struct ocl_queue *queue, const struct ocl_buffer *buf,
     cl_event event = NULL;
     cl_int err;
 
+    assert(n_bytes > 0 && n_bytes % pattern_bytes == 0);
     err = OCL(&device_of(queue)->api, clEnqueueFillBuffer, queue->cl, buf->mem,
               pattern, pattern_bytes, (size_t)offset, (size_t)n_bytes, 0, NULL,
               &event);
@@ -564,6 +572,7 @@ run_fill(struct ocl_queue *queue, unsigned op, uint64_t va, const void *pattern,
     const unsigned char *bytes = pattern;
     struct ocl_buffer *buf;
 
+    assert(pattern_bytes == 4 || pattern_bytes == 8);
     if (n_bytes == 0)
         return true;
     buf = ocl_lookup(device_of(queue), va, n_bytes, &offset);
@@ -592,6 +601,7 @@ kernel_of(struct ocl_queue *queue, const struct hcq_exec *exec)
     struct ocl_api *api = &device_of(queue)->api;
     cl_int err;
 
+    assert(queue->slot < OCL_QUEUES_MAX);
     if (k->kernel)
         return k;
     k->kernel = OCL_NEW(api, &err, clCreateKernel, prog->program, prog->entry);
@@ -623,6 +633,7 @@ set_buffer(struct ocl_queue *queue, struct ocl_kernel *k,
     cl_mem mem = NULL;
     cl_int err = CL_SUCCESS;
 
+    assert(i < exec->prog->pub.n_bufs);
     if (va) {
         buf = ocl_lookup(dev, va, 0, &offset);
         if (!buf)
@@ -669,6 +680,7 @@ run_exec(struct ocl_queue *queue, const struct hcq_exec *exec, bool wants_event)
 
     if (!k)
         return false;
+    assert(hcq_exec_args(exec) == pub->n_bufs + pub->n_vals);
     for (i = 0; i < pub->n_bufs; i++) {
         if (!set_buffer(queue, k, exec, i, &bufs[i]))
             return false;

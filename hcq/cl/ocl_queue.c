@@ -1,6 +1,7 @@
 /* Queues of an OpenCL device: their places, their threads. hcq_feed.c has the
  * ring, ocl_feed.c what packets do.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -28,6 +29,7 @@ static void
 give_place(struct ocl_device *dev, unsigned place)
 {
     pthread_mutex_lock(&dev->base.lock);
+    assert(dev->queues_used >> place & 1);
     dev->queues_used &= ~(1u << place);
     pthread_mutex_unlock(&dev->base.lock);
 }
@@ -72,6 +74,7 @@ ocl_queue_create(struct hcq_device *base_dev, const struct hcq_queue_desc *desc,
                            base_dev->info.name, OCL_QUEUES_MAX);
         goto fail_queue;
     }
+    assert(queue->slot < OCL_QUEUES_MAX);
     queue->cl = OCL_NEW(&dev->api, &err, clCreateCommandQueue, dev->context,
                         dev->found.id, 0);
     if (err != CL_SUCCESS) {

@@ -8,6 +8,7 @@
  */
 #include "hcq/cpu/cpu_internal.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <ucontext.h>
@@ -86,6 +87,7 @@ cpu_fault_leave_place(struct cpu_worker *worker)
 void
 cpu_fault_bind(struct cpu_worker *worker)
 {
+    assert(worker->place->worker == worker);
     /* only this thread's handler looks for it */
     atomic_store_explicit(&worker->place->thread, (uintptr_t)pthread_self(),
                           memory_order_release);
@@ -94,6 +96,7 @@ cpu_fault_bind(struct cpu_worker *worker)
 void
 cpu_fault_unbind(struct cpu_worker *worker)
 {
+    assert(worker->place->worker == worker);
     atomic_store_explicit(&worker->place->thread, PLACE_TAKEN,
                           memory_order_release);
 }
@@ -221,6 +224,7 @@ cpu_fault_release(void)
     size_t i;
 
     pthread_mutex_lock(&fault_state.lock);
+    assert(fault_state.n_users > 0);
     if (--fault_state.n_users == 0) {
         /* If somebody installed theirs on top, they may chain to ours: it
          * stays, and hands everything on. */

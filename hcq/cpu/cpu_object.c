@@ -118,6 +118,7 @@ machine_name(unsigned machine)
 static bool
 in_file(const struct loader *ld, uint64_t offset, uint64_t count, uint64_t each)
 {
+    assert(each > 0);
     return offset <= ld->size_bytes &&
            count <= (ld->size_bytes - offset) / each;
 }
@@ -251,6 +252,7 @@ get_symbol(const struct loader *ld, uint64_t idx)
 {
     Elf64_Sym sym;
 
+    assert(idx < ld->n_symbols);
     memcpy(&sym,
            ld->data + ld->sections[ld->symtab_idx].hdr.sh_offset +
                idx * sizeof(sym),
@@ -431,6 +433,8 @@ find_slot(struct loader *ld, uint64_t symbol, uint64_t va)
 {
     uint8_t *slots = ld->map + ld->got_at;
 
+    assert(ld->use == USE_COPY);
+    assert(ld->got_of[symbol] || ld->got_used < ld->n_got);
     if (!ld->got_of[symbol]) {
         memcpy(slots + ld->got_used * 8, &va, sizeof(va));
         ld->got_of[symbol] = (uint32_t)++ld->got_used;
@@ -534,6 +538,7 @@ map_object(struct loader *ld)
     void *map;
     uint32_t i;
 
+    assert(!ld->map && ld->part_at[PART_COUNT] > 0);
 #ifdef MAP_32BIT
     if (ld->needs_low)
         flags |= MAP_32BIT;
@@ -592,6 +597,7 @@ protect_parts(const struct loader *ld)
     const uint64_t *at = ld->part_at;
     size_t ro_bytes = (size_t)(at[PART_DATA] - at[PART_RODATA]);
 
+    assert(at[PART_RODATA] > 0 && at[PART_RODATA] <= at[PART_DATA]);
     __builtin___clear_cache((char *)ld->map, (char *)ld->map + at[PART_RODATA]);
     if (mprotect(ld->map, (size_t)at[PART_RODATA], PROT_READ | PROT_EXEC) !=
             0 &&
@@ -792,6 +798,7 @@ map_again(const struct cpu_object *object)
 {
     void *at;
 
+    assert(object->text_bytes <= object->map_bytes);
     if (!object->is_borrowed)
         return mprotect(object->map, object->text_bytes, PROT_READ) != 0
                    ? -1
@@ -809,6 +816,7 @@ map_again(const struct cpu_object *object)
 int
 cpu_object_set_executable(const struct cpu_object *object, bool on)
 {
+    assert(object->map && object->text_bytes > 0);
     if (!on)
         return mprotect(object->map, object->text_bytes, PROT_NONE);
     if (mprotect(object->map, object->text_bytes, PROT_READ | PROT_EXEC) == 0)

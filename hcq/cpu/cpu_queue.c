@@ -3,6 +3,7 @@
  */
 #include "hcq/cpu/cpu_internal.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -164,6 +165,7 @@ split_bytes(uint64_t group, uint64_t size_bytes)
 {
     uint64_t left = size_bytes - group * SPLIT_BYTES;
 
+    assert(group * SPLIT_BYTES < size_bytes);
     return left < SPLIT_BYTES ? left : SPLIT_BYTES;
 }
 
@@ -216,6 +218,7 @@ run_transfer(struct cpu_queue *queue, cpu_kernel_fn *fn, const uint64_t *args)
     const uint32_t grid[3] = {1, 1, 1};
     uint64_t size_bytes = args[2];
 
+    assert(queue->now == &queue->worker);
     if (size_bytes == 0)
         return true;
     if (size_bytes >= SPLIT_MIN_BYTES)
@@ -236,6 +239,8 @@ run_exec(struct cpu_queue *queue, const struct hcq_exec *exec)
     uint64_t n_groups = (uint64_t)exec->grid[0] * exec->grid[1] * exec->grid[2];
     enum cpu_leave left;
 
+    assert(prog->base.pub.dev == queue->feed.base.dev);
+    assert(prog->entry && queue->job->queue == queue);
     atomic_store_explicit(&queue->feed.now.prog, &prog->base,
                           memory_order_release);
     if (queue->now == &queue->here)
@@ -299,6 +304,7 @@ is_short(struct hcq_feed *feed, const struct hcq_packet *packet)
     const struct hcq_exec *exec;
     uint64_t n_groups;
 
+    assert(queue->here_steps <= HERE_STEPS);
     if (packet->head.op == HCQ_OP_SIGNAL)
         return packet->word[0] == feed->base.timeline->va;
     if (packet->head.op != HCQ_OP_EXEC)
@@ -315,6 +321,7 @@ begin_here(struct hcq_feed *feed)
 {
     struct cpu_queue *queue = cpu_queue(&feed->base);
 
+    assert(queue->now == &queue->worker && queue->here_steps == 0);
     queue->now = &queue->here;
     queue->here_floats = thread_default_floats();
     cpu_fault_bind(&queue->here);
@@ -325,6 +332,7 @@ end_here(struct hcq_feed *feed)
 {
     struct cpu_queue *queue = cpu_queue(&feed->base);
 
+    assert(queue->now == &queue->here);
     cpu_fault_unbind(&queue->here);
     thread_set_floats(queue->here_floats);
     queue->now = &queue->worker;
@@ -343,6 +351,7 @@ revoke_code(struct hcq_feed *feed, const struct hcq_program_base *base, bool on)
     struct hcq_device *dev = feed->base.dev;
 
     pthread_mutex_lock(&dev->lock);
+    assert(on || prog->n_revoked > 0);
     if (on && prog->n_revoked++ == 0)
         cpu_object_set_executable(&prog->object, false);
     else if (!on && --prog->n_revoked == 0)
@@ -396,6 +405,7 @@ static void
 give_slot(struct cpu_device *dev, const struct cpu_queue *queue)
 {
     pthread_mutex_lock(&dev->base.lock);
+    assert(dev->slots_used >> queue->slot & 1);
     dev->slots_used &= ~(1ull << queue->slot);
     pthread_mutex_unlock(&dev->base.lock);
 }

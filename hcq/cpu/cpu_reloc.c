@@ -3,6 +3,7 @@
  * Architecture (IHI 0056), 5.7 */
 #include "hcq/cpu/cpu_reloc.h"
 
+#include <assert.h>
 #include <elf.h>
 #include <string.h>
 
@@ -112,6 +113,7 @@ is_signed(uint64_t value, unsigned bits)
 {
     uint64_t half = (uint64_t)1 << (bits - 1);
 
+    assert(bits >= 1 && bits <= 63);
     return value + half < 2 * half;
 }
 
@@ -137,12 +139,14 @@ set_bits(uint32_t word, unsigned first, unsigned n, uint64_t value)
 {
     uint32_t mask = (((uint32_t)1 << n) - 1) << first;
 
+    assert(n > 0 && n < 32 && first + n <= 32);
     return (word & ~mask) | ((uint32_t)(value << first) & mask);
 }
 
 static uint32_t
 set_field(uint32_t word, enum cpu_reloc_field field, uint64_t value)
 {
+    assert(field != CPU_RELOC_NOTHING && field != CPU_RELOC_DATA);
     switch (field) {
     case CPU_RELOC_ADR:
         return set_bits(set_bits(word, 29, 2, value), 5, 19, value >> 2);
@@ -170,6 +174,7 @@ cpu_reloc_apply(const struct cpu_reloc *reloc, uint8_t *place,
     uint64_t value = make_value(reloc, place_va, target_va);
     uint32_t word;
 
+    assert(reloc->n_bytes <= 8);
     if (!fits(reloc, value))
         return false;
     if (reloc->field == CPU_RELOC_DATA) {

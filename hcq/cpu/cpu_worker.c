@@ -7,9 +7,11 @@
  */
 #include "hcq/cpu/cpu_internal.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/bits.h"
 #include "base/thread.h"
 
 #define GATE_OPEN    (1ull << 63)
@@ -41,6 +43,7 @@ cpu_worker_init(struct cpu_worker *worker, struct cpu_device *dev,
     pthread_attr_t attr;
     int rc;
 
+    assert(!worker->alt_stack);
     worker->dev = dev;
     BELL_TRY(cpu_fault_take_place(worker));
     worker->alt_stack = host_alloc(CPU_ALT_STACK_BYTES);
@@ -137,6 +140,8 @@ set_trap(struct cpu_job *job, const struct cpu_trap *trap)
 CALLS_LOADED_CODE static enum cpu_leave
 run_chunks(struct cpu_worker *worker, struct cpu_job *job)
 {
+    assert(job->chunk > 0);
+    assert(worker->place && !worker->in_kernel);
     sigjmp_buf *const outer = worker->leave;
     const uint64_t total =
         atomic_load_explicit(&job->total, memory_order_relaxed);
@@ -186,6 +191,7 @@ close_job(struct cpu_device *dev, struct cpu_job *job, uint64_t bit)
 {
     uint64_t start_ns = 0, gate;
 
+    assert(is_pow2(bit));
     atomic_fetch_and(&dev->open_jobs, ~bit);
     gate = atomic_fetch_and(&job->gate, ~GATE_OPEN);
     while (gate & GATE_INSIDE) {
@@ -216,6 +222,8 @@ cpu_run_job(struct cpu_queue *queue, cpu_kernel_fn *fn, const uint64_t *args,
     uint64_t n_chunks, n_wanted;
     enum cpu_leave left;
 
+    assert(atomic_load_explicit(&job->gate, memory_order_relaxed) == 0);
+    assert(job->queue == queue);
     job->fn = fn;
     job->args = args;
     memcpy(job->grid, grid, sizeof(job->grid));
@@ -344,6 +352,7 @@ cpu_helpers_start(struct cpu_device *dev)
 {
     unsigned n_wanted = dev->base.info.n_units - 1;
 
+    assert(!dev->helpers && dev->n_helpers == 0);
     if (n_wanted == 0)
         return BELL_OK;
     dev->helpers = host_calloc(n_wanted, sizeof(*dev->helpers));

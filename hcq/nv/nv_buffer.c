@@ -10,6 +10,7 @@
  * mapping of its window where that pays, else through a copy engine and host
  * memory.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #if defined(__x86_64__)
@@ -83,6 +84,7 @@ nv_buffer_pin(struct hcq_device *base, void *ptr, uint64_t size_bytes,
     struct nv_backing *backing;
     bell_status status;
 
+    assert(offset < page_bytes);
     status = nv_backing_pin(
         nv_device_of(base), (void *)start,
         align_up(offset + (size_bytes ? size_bytes : 1), page_bytes), &backing);
@@ -163,6 +165,7 @@ submit_copy(struct hcq_queue *queue, uint64_t dst_va, uint64_t src_va,
 {
     struct hcq_cs *cs;
 
+    assert(size_bytes > 0 && size_bytes <= STAGING_HALF);
     BELL_TRY(hcq_queue_begin(queue, &cs));
     hcq_cs_copy(cs, dst_va, src_va, size_bytes);
     BELL_TRY(hcq_cs_submit(cs, out_value));
@@ -334,6 +337,7 @@ nv_signal_page_alloc(void *user, struct hcq_signal_page *out_page)
         host_free(mem);
         return status;
     }
+    assert(mem->cpu && mem->va % NV_SIGNAL_RECORD_BYTES == 0);
     *out_page = (struct hcq_signal_page){
         .mem = mem,
         .va = mem->va,

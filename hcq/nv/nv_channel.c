@@ -2,6 +2,7 @@
  * src: docs/hardware/nvidia-kernel.md, "Bring-up" (steps 13 to 20);
  * docs/hardware/nvidia-queues.md, "Control words and entries", "Doorbell".
  */
+#include <assert.h>
 #include <string.h>
 
 #include "base/bits.h"
@@ -45,6 +46,7 @@ choose_copy_engine(struct nv_device *dev, uint32_t *out_engine)
         turn = n - 1;
     else
         turn = atomic_fetch_add(&control->n_copy_channels, 1) % n;
+    assert(turn < n);
     i = control->copy_engines[turn];
     *out_engine = i < 10 ? ENGINE_COPY0 + i : ENGINE_COPY10 + i - 10;
     return BELL_OK;
@@ -79,6 +81,7 @@ make_channel(struct nv_channel *channel)
         .engineType = channel->engine,
     };
 
+    assert(is_pow2(channel->n_entries));
     params.hUserdMemory[0] = channel->control.handle;
     params.userdOffset[0] =
         nv_mem_offset(&channel->control) + 8ull * channel->n_entries;
@@ -206,6 +209,7 @@ nv_channel_stop(struct nv_channel *channel)
 static bell_status
 make_objects(struct nv_channel *channel)
 {
+    assert(!channel->group && !channel->channel && !channel->registered);
     BELL_TRY(make_group(channel));
     BELL_TRY(make_channel(channel));
     if (channel->is_copy)
@@ -322,6 +326,8 @@ nv_channel_fini(struct nv_channel *channel)
 void
 nv_channel_entry(struct nv_channel *channel, uint64_t va, uint32_t n_dw)
 {
+    assert(channel->put < channel->n_entries && va % 4 == 0);
+    assert(n_dw > 0 && n_dw <= NV_HOST_GP_MAX_DW);
     channel->ring[channel->put] =
         nv_pack_host_gp_entry(NV_HOST_GEN_C56F, (struct nv_host_gp_entry){
                                                     .get = va,
@@ -336,6 +342,7 @@ nv_channel_ring(struct nv_channel *channel)
     struct nv_device *dev = channel->dev;
     struct nv_release release = {0};
 
+    assert(channel->put != channel->rung);
     /* What the entries point to, and the entries, before the pointer... */
     hcq_flush_writes();
     if (__builtin_expect(dev->watched, 0))

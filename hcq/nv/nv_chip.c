@@ -1,5 +1,6 @@
 /* Asks the kernel driver what a GPU has. nv_gen.c draws conclusions from the
  * answers. src: docs/hardware/nvidia-kernel.md, "Queries" */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -233,6 +234,7 @@ query_copy_engines(struct nv_device *dev)
                 control->copy_engines[control->n_copy_engines++] = (uint8_t)i;
         }
     }
+    assert(control->n_copy_engines <= ARRAY_LEN(control->copy_engines));
     return BELL_OK;
 }
 

@@ -3,6 +3,7 @@
  * All packers are those of hcq/nv/regs. Addresses were checked when the
  * packet was emitted or patched; other values come from the driver itself.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "base/bits.h"
@@ -36,6 +37,7 @@ static void
 put_head(struct nv_push *push, enum nv_host_subchannel subchannel,
          uint32_t address, uint32_t n_dw)
 {
+    assert(n_dw > 0 && n_dw <= NV_HOST_METHOD_MAX_DW && address % 4 == 0);
     *push->at++ =
         nv_pack_host_incr(push->engine->host_gen, (struct nv_host_incr){
                                                       .address = address,
@@ -94,6 +96,7 @@ put_sem(struct nv_push *push, struct nv_host_sem sem)
 static void
 put_release(struct nv_push *push, uint64_t va, uint64_t value, bool is_64)
 {
+    assert(va % 4 == 0 && va < push->engine->host_va_end);
     put_sem(push, (struct nv_host_sem){
                       .offset = va,
                       .payload = value,
@@ -109,6 +112,7 @@ put_release(struct nv_push *push, uint64_t va, uint64_t value, bool is_64)
 static void
 put_timestamp(struct nv_push *push, uint64_t signal_va)
 {
+    assert(signal_va % NV_SIGNAL_RECORD_BYTES == 0);
     put_sem(push, (struct nv_host_sem){
                       .offset = signal_va + NV_SIGNAL_RECORD_BYTES,
                       .operation = NV_HOST_SEM_OP_RELEASE,
@@ -122,6 +126,7 @@ put_timestamp(struct nv_push *push, uint64_t signal_va)
 static void
 put_wait(struct nv_push *push, uint64_t va, uint64_t value)
 {
+    assert(va % 8 == 0);
     put_sem(push, (struct nv_host_sem){
                       .offset = va,
                       .payload = value,
@@ -251,6 +256,7 @@ put_barrier(struct nv_push *push)
 static void
 put_send(struct nv_push *push, uint32_t action)
 {
+    assert(!push->engine->is_copy && push->data_va % NV_UNIT_BYTES == 0);
     put_compute(push, NV_COMPUTE_PCAS_A,
                 nv_pack_compute_pcas_a(push->engine->compute_gen,
                                        (struct nv_compute_pcas_a){
@@ -270,6 +276,7 @@ put_exec(struct nv_push *push, const struct hcq_exec *exec)
 {
     const struct nv_program *prog = nv_program_of(exec);
 
+    assert(prog->data_bytes % NV_UNIT_BYTES == 0);
     if (!push->is_linked) {
         put_idle(push, false);
         put_send(push, prog->launch->action);
@@ -333,6 +340,7 @@ put_copy_lines(struct nv_push *push, uint64_t dst, uint64_t src,
 {
     uint32_t words[8];
 
+    assert(n_lines > 0);
     pack_address(push->engine, src, words);
     pack_address(push->engine, dst, words + 2);
     words[4] = words[5] = words[6] = LINE_BYTES;
@@ -348,6 +356,7 @@ put_copy_rest(struct nv_push *push, uint64_t dst, uint64_t src,
 {
     uint32_t words[4];
 
+    assert(n_bytes > 0);
     pack_address(push->engine, src, words);
     pack_address(push->engine, dst, words + 2);
     put_copy_head(push, NV_CE_OFFSET_IN, 4);
@@ -397,6 +406,7 @@ put_fill_value(struct nv_push *push, uint32_t value, uint32_t n_bytes)
                                     }),
     };
 
+    assert(n_bytes == 1 || n_bytes == 2 || n_bytes == 4);
     put_copy_head(push, NV_CE_SET_REMAP_CONST_B, 2);
     put_words(push, words, 2);
 }
@@ -422,6 +432,7 @@ put_elements(struct nv_push *push, uint64_t dst, uint32_t n)
 {
     uint32_t words[2];
 
+    assert(n > 0);
     pack_address(push->engine, dst, words);
     put_copy_head(push, NV_CE_OFFSET_OUT, 2);
     put_words(push, words, 2);
@@ -436,6 +447,7 @@ put_fill(struct nv_push *push, uint64_t dst, uint32_t pattern,
     uint32_t n_lines = count_lines(size_bytes);
     uint64_t end = dst + size_bytes;
 
+    assert(dst % 4 == 0);
     if (n_lines)
         put_fill_lines(push, dst, pattern, n_lines);
     dst += (uint64_t)n_lines * LINE_BYTES;
@@ -463,6 +475,7 @@ put_far_write(struct nv_push *push, uint64_t va, uint64_t value, bool is_64)
 {
     uint32_t words[3] = {(uint32_t)value, (uint32_t)(value >> 32), 0};
 
+    assert(va % (is_64 ? 8 : 4) == 0);
     if (!is_64) {
         put_fill(push, va, (uint32_t)value, 4);
         return;
@@ -713,6 +726,7 @@ nv_push_packet(struct nv_push *push, const struct hcq_packet *packet)
     default:
         break;
     }
+    assert((uint32_t)(push->at - start) <= packet->head.word_dw);
     if (packet->head.flags & HCQ_HEAD_FIXED)
         put_nothing(push,
                     (uint32_t)(packet->head.word_dw - (push->at - start)));
@@ -776,6 +790,7 @@ nv_push_local(struct nv_push *push, const struct nv_local *local)
 {
     uint32_t words[3];
 
+    assert(local->mem.va % NV_UNIT_BYTES == 0);
     if (push->engine->is_copy)
         return;
     put_idle(push, true);

@@ -5,6 +5,7 @@
  * channel's group is off: its pointer is ignored and its semaphores never
  * arrive, so waits look at the notifiers while they sleep.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -126,6 +127,7 @@ ask_sms(struct nv_device *dev, struct report *report)
     };
     uint32_t first, i, n;
 
+    assert(channel->debugger);
     for (first = 0; first < dev->chip.n_sm && !report->esr; first += n) {
         n = dev->chip.n_sm - first;
         if (n > ARRAY_LEN(states.smErrorStateArray))
@@ -257,6 +259,7 @@ nv_fill_fault(const struct report *report, const char *busy,
 {
     const char *what, *why;
 
+    assert(report->code);
     memset(fault, 0, sizeof(*fault));
     fault->kind = explain(report, &what);
     why = warp_error(report, &fault->kind);

@@ -123,6 +123,7 @@ nv_class_best(enum nv_class_kind kind, const uint32_t *numbers, uint32_t n)
     const struct nv_class *row;
     uint32_t i;
 
+    assert(kind < NV_CLASS_KIND_COUNT);
     for (row = classes[kind]; row->number; row++) {
         for (i = 0; i < n; i++) {
             if (numbers[i] == row->number)

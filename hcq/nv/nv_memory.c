@@ -96,6 +96,9 @@ insert_backing(struct nv_control *control, struct nv_backing *backing)
 {
     size_t i = find_slot(control, backing->va);
 
+    assert(control->n_backings < control->cap_backings);
+    assert(i == control->n_backings ||
+           control->backings[i]->va >= backing->va + backing->size_bytes);
     memmove(control->backings + i + 1, control->backings + i,
             (control->n_backings - i) * sizeof(*control->backings));
     control->backings[i] = backing;
@@ -160,6 +163,7 @@ create_backing(struct nv_device *dev, const struct nv_backing *model,
     struct nv_backing *backing = host_alloc(sizeof(*backing));
     bell_status status;
 
+    assert(model->size_bytes > 0 && model->size_bytes % 4096 == 0);
     if (!backing)
         return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for a buffer",
                          dev->base.info.name);
@@ -195,6 +199,7 @@ map_for_cpu(struct nv_backing *backing)
     void *addr =
         dev->control->vm->same_address ? (void *)(uintptr_t)backing->va : NULL;
 
+    assert(backing->va && !backing->map.cpu);
     if (backing->kind == NV_MEM_SYSTEM)
         BELL_TRY(nv_rm_map_system(dev->rm, addr, &backing->map));
     else
@@ -252,6 +257,7 @@ place_own(struct nv_backing *backing)
     uint64_t align_bytes = NV_VA_GRANULE_BYTES;
     bell_status status;
 
+    assert(!backing->range.size_bytes);
     if (backing->kind < NV_MEM_KIND_COUNT)
         align_bytes = pool_sizes[backing->kind].align_bytes;
     else if (backing->kind == NV_BACKING_SHARED)
@@ -397,6 +403,7 @@ static void
 fill_mem(struct nv_mem *mem, struct nv_backing *backing, uint64_t offset_bytes,
          uint64_t size_bytes)
 {
+    assert(offset_bytes + size_bytes <= backing->size_bytes);
     *mem = (struct nv_mem){
         .va = backing->va + offset_bytes,
         .size_bytes = size_bytes,
@@ -416,6 +423,7 @@ alloc_piece(struct nv_device *dev, uint64_t size_bytes, uint64_t align_bytes,
 {
     struct mem_piece piece;
 
+    assert(kind < NV_MEM_KIND_COUNT && dev->pools[kind]);
     BELL_TRY(mem_pool_alloc(dev->pools[kind]->pool, size_bytes, align_bytes,
                             &piece));
     fill_mem(out_mem, backing_of(&piece.backing), piece.offset_bytes,
@@ -432,6 +440,7 @@ nv_mem_alloc(struct nv_device *dev, uint64_t size_bytes, uint64_t align_bytes,
     struct nv_control *control = dev->control;
     bell_status status;
 
+    assert(is_pow2(align_bytes));
     pthread_mutex_lock(&control->lock);
     status = alloc_piece(dev, size_bytes, align_bytes, kind, out_mem);
     pthread_mutex_unlock(&control->lock);
@@ -487,6 +496,7 @@ nv_mem_free(struct nv_device *dev, struct nv_mem *mem)
 uint64_t
 nv_mem_offset(const struct nv_mem *mem)
 {
+    assert(!mem->is_own);
     return mem->range.addr;
 }
 
@@ -514,6 +524,7 @@ nv_backing_unpin(struct nv_backing *backing)
 {
     struct nv_control *control = backing->dev->control;
 
+    assert(backing->kind == NV_BACKING_PINNED);
     pthread_mutex_lock(&control->lock);
     nv_backing_drop(backing);
     pthread_mutex_unlock(&control->lock);
@@ -527,6 +538,7 @@ nv_backing_unpin(struct nv_backing *backing)
 static bool
 is_worth_mapping(struct nv_backing *b, uint64_t size_bytes)
 {
+    assert(b->kind == NV_MEM_VIDEO && !b->cpu);
     if (b->size_bytes <= pool_sizes[NV_MEM_VIDEO].chunk_bytes &&
         size_bytes <= LITTLE_BYTES)
         return true;
@@ -582,6 +594,7 @@ local_bytes_per_tpc(const struct nv_chip *chip, uint32_t thread_bytes)
 {
     uint64_t warp_bytes = align_up(32ull * thread_bytes, 0x200);
 
+    assert(thread_bytes % 32 == 0);
     return align_up(warp_bytes * chip->max_warps_per_sm * chip->n_sm_per_tpc,
                     0x8000);
 }

@@ -8,6 +8,7 @@
  * src: NVIDIA/open-gpu-kernel-modules 580.142, ctrl2080gpu.h,
  * subdevice_ctrl_gpu_kernel.c
  */
+#include <assert.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -120,6 +121,7 @@ nv_mode_leave(struct nv_device *dev)
         return;
     pthread_mutex_lock(&exclusive.lock);
     n_open = count_of(dev->rm->card.gpu_id);
+    assert(n_open && *n_open > 0);
     if (n_open && *n_open)
         --*n_open;
     pthread_mutex_unlock(&exclusive.lock);

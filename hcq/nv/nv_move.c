@@ -7,6 +7,8 @@
  * those of move/move.ptx (it explains arguments), assembled by ptxas:
  * tests/golden/test_nv_move.py compares them, and prints them anew.
  */
+#include <assert.h>
+
 #include "base/bits.h"
 #include "hcq/nv/nv_command.h"
 #include "hcq/nv/nv_cubin.h"
@@ -282,6 +284,7 @@ nv_move_exec(const struct nv_engine *engine, const struct hcq_packet *packet,
     bool is_fill = packet->head.op == HCQ_OP_FILL;
     uint64_t pieces = move->body_bytes / PIECE_BYTES;
 
+    assert(move->body_bytes > 0 && move->body_bytes % PIECE_BYTES == 0);
     *exec = (struct hcq_exec){
         .head = {.op = HCQ_OP_EXEC, .n_dw = 2 * NV_MOVE_DW},
         .prog = &engine->move->base,
@@ -292,5 +295,6 @@ nv_move_exec(const struct nv_engine *engine, const struct hcq_packet *packet,
     exec->args[1] = is_fill ? 0 : packet->word[1] + move->head_bytes;
     exec->args[2] = pieces | (uint64_t)is_fill << 32;
     exec->args[3] = is_fill ? packet->word[1] : 0;
+    assert(exec->args[0] % PIECE_BYTES == 0 && pieces <= UINT32_MAX);
     return exec;
 }

@@ -88,6 +88,7 @@ warps_by_regs(uint32_t n_regs)
 {
     uint32_t per_warp = (uint32_t)align_up(n_regs * WARP_THREADS, REG_UNIT);
 
+    assert(n_regs > 0);
     return REGS_PER_SM / per_warp / WARPS_STEP * WARPS_STEP;
 }
 
@@ -122,6 +123,7 @@ set_shared(struct nv_program *prog, const struct nv_device *dev,
         prog->launch->reserve_in_static ? RESERVED_SHARED_BYTES : 0;
     uint64_t limit = dev->chip.max_shared_bytes + RESERVED_SHARED_BYTES;
 
+    assert(prog->launch);
     prog->shared_bytes =
         cubin->shared_bytes + RESERVED_SHARED_BYTES -
         (cubin->shared_bytes < in_static ? cubin->shared_bytes : in_static);
@@ -184,6 +186,7 @@ nv_code_upload(struct nv_program *prog, struct nv_device *dev,
     uint8_t *image;
     bell_status status;
 
+    assert(cubin->total_bytes >= cubin->image_bytes);
     BELL_TRY(nv_mem_alloc(dev, cubin->total_bytes, NV_CUBIN_ALIGN,
                           NV_MEM_VISIBLE, &prog->code));
     image = host_alloc((size_t)cubin->image_bytes);
@@ -254,6 +257,7 @@ make_templates(struct nv_program *prog, const struct nv_device *dev,
     };
     uint32_t i;
 
+    assert(prog->base.max_local_total > 0 && prog->code.va);
     for (i = 1; i < NV_QMD_BANKS; i++) {
         if (!cubin->banks[i].size_bytes)
             continue;
@@ -281,6 +285,7 @@ static bell_status
 nv_code_load(struct nv_program *prog, struct nv_device *dev,
              const struct nv_cubin *cubin, const struct hcq_program_desc *desc)
 {
+    assert(!prog->code.size_bytes);
     prog->launch = dev->chip.compute->launch;
     BELL_TRY(set_needs(prog, dev, cubin, desc));
     BELL_TRY(nv_code_upload(prog, dev, cubin));

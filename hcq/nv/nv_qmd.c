@@ -21,6 +21,7 @@ nv_smem_kib(uint64_t bytes, uint32_t max_kib)
 {
     size_t i;
 
+    assert(max_kib >= smem_sizes_kib[0] && max_kib % 4 == 0);
     for (i = 0; i < ARRAY_LEN(smem_sizes_kib); i++) {
         if (smem_sizes_kib[i] >= max_kib)
             break;
@@ -86,6 +87,7 @@ static inline void
 put_link(enum nv_qmd_gen gen, const struct nv_launch *launch, uint32_t *qmd,
          uint64_t next_va)
 {
+    assert(next_va % NV_UNIT_BYTES == 0);
     nv_set_qmd_launch_dependent_qmd0_pointer(gen, qmd,
                                              (uint32_t)(next_va >> 8));
     nv_set_qmd_launch_dependent_qmd_enable(gen, qmd, 0, true);
@@ -122,6 +124,7 @@ nv_bank0_template(const struct nv_launch *launch, const struct nv_chip *chip,
     const uint32_t stack = NV_CBANK_STACK_POINTER;
     uint8_t *bytes = bank;
 
+    assert(launch->n_sm + 4u <= launch->bank_bytes);
     memset(bytes, 0, launch->bank_bytes);
     memcpy(bytes + launch->shared_window, &chip->shared_window, 8);
     memcpy(bytes + launch->local_window, &chip->local_window, 8);
@@ -143,6 +146,7 @@ nv_launch_bank0(const struct nv_program *prog)
 void
 nv_launch_measure(struct nv_program *prog)
 {
+    assert(prog->param_offset <= prog->bank0_bytes);
     prog->data_bytes = nv_launch_bank0(prog) +
                        (uint32_t)align_up(prog->bank0_bytes, NV_UNIT_BYTES);
     prog->base.extent = (struct hcq_extent){
@@ -185,6 +189,7 @@ copy_lines(void *to, const void *from, uint32_t n_bytes)
 {
     uint32_t i;
 
+    assert(n_bytes % LINE_BYTES == 0);
 #pragma GCC unroll 8
     for (i = 0; i < n_bytes; i += LINE_BYTES)
         memcpy((uint8_t *)to + i, (const uint8_t *)from + i, LINE_BYTES);
@@ -260,6 +265,8 @@ nv_launch_write(const struct nv_program *prog, const uint32_t grid[3],
     };
 
     assert(n_args <= HCQ_ARGS_MAX);
+    assert(va % NV_UNIT_BYTES == 0);
+    assert(prog->param_offset + n_args * 8 <= prog->bank0_bytes);
     put_descriptor[prog->launch->gen](prog, &fields, out);
     out += bank_at;
     put_bank0_head(prog, &fields, fields.bank_va + prog->param_offset, out);

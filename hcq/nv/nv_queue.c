@@ -7,6 +7,8 @@
  * given back when the timeline has come to its value. The launch path reads no
  * memory of the card's.
  */
+#include <assert.h>
+
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "hcq/nv/nv_command.h"
@@ -33,6 +35,7 @@ nv_queue_room(struct nv_queue *queue, const struct hcq_extent *extent,
         .data_va = queue->push.va + offset + data_at,
         .busy = queue->busy,
     };
+    assert(extent->n_units == 0 || out_push->data_va % NV_UNIT_BYTES == 0);
     return BELL_OK;
 }
 
@@ -44,7 +47,11 @@ nv_queue_prologue_dw(struct nv_queue *queue)
     uint32_t epoch = atomic_load_explicit(&device_of(queue)->code_epoch,
                                           memory_order_acquire);
 
-    return queue->needs_setup || queue->code_epoch != epoch ? NV_SETUP_DW : 0;
+    if (queue->needs_setup)
+        return NV_SETUP_DW;
+    /* copy engines run no code */
+    return !queue->engine.is_copy && queue->code_epoch != epoch ? NV_SETUP_DW
+                                                                : 0;
 }
 
 void
@@ -78,6 +85,9 @@ nv_queue_entry(struct nv_queue *queue, const uint32_t *start,
     uint64_t offset =
         (uint64_t)((const uint8_t *)start - (const uint8_t *)queue->push.cpu);
 
+    assert(push->at >= start);
+    assert(offset + 4ull * (uint64_t)(push->at - start) <=
+           queue->push.size_bytes);
     nv_channel_entry(&queue->channel, queue->push.va + offset,
                      (uint32_t)(push->at - start));
 }
@@ -122,6 +132,7 @@ nv_queue_submit(struct hcq_queue *base, uint64_t value)
     }
     if (!push.after.release_va)
         nv_push_finish(&push, base->timeline->va, value);
+    assert((uint32_t)(push.at - start) <= extent->n_dw);
     queue->busy = push.busy;
     hcq_log_words(base, "", start, push.at);
     nv_queue_entry(queue, start, &push);
@@ -211,6 +222,7 @@ nv_queue_destroy(struct hcq_queue *base)
 {
     struct nv_queue *queue = nv_queue_of(base);
 
+    assert(queue->ring.slot_tail <= queue->ring.slot_put);
     /* The channel first: it may still write the timeline. */
     nv_queue_reset(queue);
     nv_channel_fini(&queue->channel);

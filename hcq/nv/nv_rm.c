@@ -154,6 +154,7 @@ nv_rm_dup(struct nv_rm *rm, uint32_t parent, uint32_t source_client,
 static bell_status
 map_file(struct nv_rm *rm, int prot, void *addr, struct nv_rm_mapping *map)
 {
+    assert(map->size_bytes > 0 && map->file.fd >= 0);
     BELL_TRY(kio_mmap(rm->kio, &map->file, addr, (size_t)map->size_bytes, prot,
                       MAP_SHARED | (addr ? MAP_FIXED : 0), 0, &map->cpu));
     map->reserved = addr != NULL;
@@ -272,6 +273,7 @@ reserve_again(struct nv_rm *rm, const struct nv_rm_mapping *map)
     unsigned i;
     void *cpu;
 
+    assert(map->cpu && map->reserved);
     bell_error_hold(&hold);
     for (i = 0; i < 2; i++) {
         if (kio_mmap(rm->kio, NULL, map->cpu, (size_t)map->size_bytes,
@@ -315,6 +317,7 @@ alloc_memory(struct nv_rm *rm, uint32_t nv_class, uint32_t flags, void *pages,
         .fd = fd,
     };
 
+    assert(size_bytes > 0);
     BELL_TRY(kio_ioctl(
         &rm->node, nv_request(NV_ESC_RM_ALLOC_MEMORY, sizeof(call)), &call));
     *out_memory = call.params.hObjectNew;
@@ -372,6 +375,7 @@ nv_rm_map_dma(struct nv_rm *rm, uint32_t carrier, uint32_t memory, uint64_t va,
     uint64_t wire[sizeof(call) / 8];
     uint32_t n_bytes = nv_wire_bytes(&rm->abi, NV_S_NV_OS46);
 
+    assert(n_bytes <= sizeof(wire));
     nv_wire_pack(&rm->abi, NV_S_NV_OS46, &call, wire);
     BELL_TRY(kio_ioctl(&rm->ctl, nv_request(NV_ESC_RM_MAP_MEMORY_DMA, n_bytes),
                        wire));
@@ -400,6 +404,7 @@ nv_rm_unmap_dma(struct nv_rm *rm, uint32_t carrier, uint32_t memory,
     uint64_t wire[sizeof(call) / 8];
     uint32_t n_bytes = nv_wire_bytes(&rm->abi, NV_S_NV_OS47);
 
+    assert(n_bytes <= sizeof(wire));
     nv_wire_pack(&rm->abi, NV_S_NV_OS47, &call, wire);
     if (!kio_ioctl_give_back(
             &rm->ctl, nv_request(NV_ESC_RM_UNMAP_MEMORY_DMA, n_bytes), wire))

@@ -9,6 +9,8 @@
  */
 #include "hcq/nv/nv_control.h"
 
+#include <assert.h>
+
 #include "base/alloc.h"
 
 /* The share of that object that we have already, or NULL. */
@@ -17,6 +19,7 @@ find_share(const struct nv_control *control, const struct nv_backing *model)
 {
     size_t i;
 
+    assert(model->kind == NV_BACKING_SHARED);
     for (i = 0; i < control->n_backings; i++) {
         struct nv_backing *b = control->backings[i];
 

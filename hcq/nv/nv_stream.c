@@ -1,6 +1,7 @@
 /* Bound streams: encoded once into memory of their own, submitted by ring
  * entries that point there, patched in place.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -23,6 +24,7 @@ static void
 end_segment(struct nv_stream *stream, uint32_t *from_dw, uint32_t at_dw,
             uint32_t next_dw)
 {
+    assert(*from_dw <= at_dw && at_dw < next_dw);
     if (next_dw - *from_dw <= NV_HOST_GP_MAX_DW)
         return;
     stream->segment_dw[stream->n_segments++] = at_dw;
@@ -67,6 +69,7 @@ argument_at(const struct hcq_stream *base, const struct hcq_spot *spot,
     uint32_t word = place->dw - spot->packet_dw;
     const struct nv_program *prog;
 
+    assert(place->dw >= spot->packet_dw && stream->mem.cpu);
     if (packet->head.op != HCQ_OP_EXEC || word < HCQ_EXEC_DW)
         return NULL;
     prog = nv_program_of(hcq_exec_of(packet));
@@ -197,6 +200,7 @@ nv_stream_repack(struct hcq_stream *base, const struct hcq_place *place)
         .data_va = stream->mem.va + data_at,
     };
 
+    assert((size_t)(place - base->places) < base->n_places);
     if (packet->head.op == HCQ_OP_EXEC)
         repack_exec(&base->cs, spot, (void *)packet);
     else
@@ -237,6 +241,7 @@ nv_stream_submit(struct hcq_stream *base, uint64_t value)
     finish = push.at;
     nv_push_finish(&push, queue->base.timeline->va, value);
     nv_queue_entry(queue, finish, &push);
+    assert((uint32_t)(push.at - start) <= extent.n_dw);
     queue->busy = false;
     nv_queue_commit(queue, value, base);
     return BELL_OK;

@@ -8,6 +8,7 @@
  * process, and CPU mappings land there.
  * src: docs/hardware/nvidia-kernel.md, "UVM"
  */
+#include <assert.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -116,6 +117,7 @@ space_bytes(const struct nv_device *dev)
 {
     uint64_t size_bytes = SPACE_MIN_BYTES;
 
+    assert(is_pow2(size_bytes));
     while (size_bytes < dev->base.info.memory_bytes * 2 &&
            size_bytes * 2 <= WINDOWS_FIRST / 2)
         size_bytes *= 2;
@@ -168,6 +170,7 @@ uvm_vm_open(struct nv_device *dev)
 {
     struct nv_uvm *uvm = host_calloc(1, sizeof(*uvm));
 
+    assert(!dev->control->uvm);
     if (!uvm)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for a UVM space");
     uvm->space.fd = uvm->mm.fd = -1;
@@ -226,6 +229,7 @@ free_range(struct nv_device *dev, uint64_t va, uint64_t size_bytes)
     struct uvm_free call = {.base = va};
     bool is_old = nv_wire_bytes(&dev->rm->abi, NV_S_UVM_FREE) == sizeof(old);
 
+    assert(va && size_bytes > 0);
     if (!kio_ioctl_give_back(&dev->control->uvm->space, UVM_FREE,
                              is_old ? (void *)&old : (void *)&call))
         LOG(LOG_IOCTL, "UVM range at 0x%llx stays", (unsigned long long)va);
@@ -239,6 +243,8 @@ map_external(struct nv_device *dev, const struct nv_backing *backing,
     struct uvm_map_external_alloc call;
     uint64_t wire[sizeof(call) / 8];
 
+    assert(nv_wire_bytes(&dev->rm->abi, NV_S_UVM_MAP_EXTERNAL_ALLOC) <=
+           sizeof(wire));
     memset(&call, 0, sizeof(call));
     call.base = va;
     call.length = backing->size_bytes;
@@ -303,6 +309,7 @@ give_window_back(struct nv_device *dev, struct mem_range *window)
 {
     struct nv_control *control = dev->control;
 
+    assert(window->size_bytes == WINDOW_BYTES);
     pthread_mutex_lock(&control->lock);
     mem_va_free(dev->control->uvm->windows, window);
     pthread_mutex_unlock(&control->lock);

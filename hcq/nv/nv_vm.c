@@ -13,6 +13,8 @@
  * 535 to 595: memmgrDeterminePageSize, memmgrAllocResources,
  * gvaspaceApplyDefaultAlignment
  */
+#include <assert.h>
+
 #include "hcq/nv/nv_control.h"
 #include "ioctl/nv_uapi.h"
 
@@ -73,6 +75,7 @@ rm_vm_map(struct nv_device *dev, struct nv_backing *backing, uint64_t va)
         DMA_FIXED_OFFSET | (is_video ? 0 : DMA_SNOOP | DMA_PAGES_4K);
     bell_status status;
 
+    assert(!backing->carrier && va % params.alignment == 0);
     status = nv_rm_alloc(dev->rm, dev->rm->device, NV50_MEMORY_VIRTUAL,
                          NV_S_NV_MEMORY_ALLOC, &params, &backing->carrier);
     if (status == BELL_OK)
@@ -91,6 +94,7 @@ rm_vm_map(struct nv_device *dev, struct nv_backing *backing, uint64_t va)
 static void
 rm_vm_unmap(struct nv_device *dev, struct nv_backing *backing)
 {
+    assert(backing->carrier);
     nv_rm_unmap_dma(dev->rm, backing->carrier, backing->memory, backing->va,
                     backing->size_bytes);
     nv_rm_free(dev->rm, dev->rm->device, backing->carrier);

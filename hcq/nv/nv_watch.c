@@ -6,6 +6,8 @@
  * submission is waited for, for a while: what the card wrote is then seen at a
  * place that is the same in every run, which a replay needs.
  */
+#include <assert.h>
+
 #include "base/bits.h"
 #include "base/thread.h"
 #include "hcq/nv/nv_control.h"
@@ -139,6 +141,7 @@ static void
 add_entries(struct regions *r, const struct nv_channel *channel, uint32_t from,
             uint32_t to)
 {
+    assert(from <= to && to <= channel->n_entries);
     if (from != to)
         nv_watch_region(r, channel->ring + from,
                         channel->control.va + 8ull * from, 8ull * (to - from),
@@ -157,6 +160,8 @@ nv_watch_ring(const struct nv_channel *channel)
         .regions = r.list,
     };
 
+    assert(channel->put < channel->n_entries &&
+           channel->rung < channel->n_entries);
     if (channel->put >= channel->rung) {
         add_entries(&r, channel, channel->rung, channel->put);
     } else {

@@ -62,6 +62,7 @@ cp_of(const struct qcom_push *push)
 static void
 put_header(struct qcom_push *push, uint32_t first, uint32_t n)
 {
+    assert(n > 0 && n < 128);
     put(push,
         qcom_pack_cp_type4(cp_of(push), (struct qcom_cp_type4){
                                             .address_parity = parity(first),
@@ -144,6 +145,7 @@ put_clean(struct qcom_push *push, uint64_t va, uint32_t value)
 void
 qcom_put_flush(struct qcom_push *push)
 {
+    assert(push->engine->idle_va);
     put_clean(push, push->engine->idle_va, 1);
     put_wait_idle(push);
 }
@@ -154,6 +156,7 @@ put_mem_write(struct qcom_push *push, uint64_t va, const uint32_t *values,
 {
     uint32_t words[QCOM_CP_MEM_WRITE_DW];
 
+    assert(n == 1 || n == 2);
     qcom_pack_cp_mem_write(cp_of(push),
                            (struct qcom_cp_mem_write){
                                .count_parity = parity(2 + n),
@@ -260,6 +263,7 @@ thread_size(const struct qcom_program *prog)
 static uint32_t
 constant_mode(uint32_t n_vec4)
 {
+    assert(n_vec4 <= 512);
     return n_vec4 <= 128 ? 0 : n_vec4 <= 192 ? 1 : n_vec4 <= 256 ? 2 : 3;
 }
 
@@ -267,12 +271,14 @@ constant_mode(uint32_t n_vec4)
 static uint32_t
 shared_size(const struct qcom_program *prog)
 {
+    assert(prog->shared_bytes <= 65536u);
     return prog->shared_bytes > 1024 ? (prog->shared_bytes - 1) / 1024 : 1;
 }
 
 static uint32_t
 n_units(const struct qcom_program *prog)
 {
+    assert(prog->n_instrs > 0);
     return (prog->n_instrs + SHADER_UNIT - 1) / SHADER_UNIT;
 }
 
@@ -284,6 +290,7 @@ put_code(struct qcom_push *push, const struct qcom_program *prog)
         memory[7] = {0, (uint32_t)code_va, (uint32_t)(code_va >> 32)};
     uint32_t cp = cp_of(push);
 
+    assert(prog->n_full_vec4 <= 48);
     pair[0] = qcom_pack_cp_sp_cs_config(
         cp, (struct qcom_cp_sp_cs_config){.enabled = true});
     pair[1] = n_units(prog);
@@ -378,6 +385,7 @@ leave(struct qcom_push *push, const uint32_t *start, uint32_t first, uint32_t n)
 {
     uint32_t at;
 
+    assert(n <= REG_VALUES_MAX);
     put_header(push, first, n);
     at = (uint32_t)(push->at - start);
     memset(push->at, 0, n * sizeof(push->at[0]));
@@ -390,6 +398,7 @@ static void
 put_args(struct qcom_push *push, struct qcom_launch *launch,
          const uint32_t *start, uint32_t n_vec4)
 {
+    assert(n_vec4 > 0 && !launch->ubo_at);
     launch->args_at = (uint32_t)(push->at - start) + 1;
     qcom_put_nothing(push, 1 + ARGS_ALIGN / 4 - 1 + 4 * n_vec4);
     launch->ubo_at = (uint32_t)(push->at - start);
@@ -488,6 +497,7 @@ qcom_launch_make(const struct chip_arch *chip, struct qcom_program *prog,
     struct qcom_engine engine = {.chip = chip};
     struct qcom_push push = {.engine = &engine};
 
+    assert(n_args <= HCQ_ARGS_MAX && !launch->words);
     *launch = (struct qcom_launch){0};
     launch->words =
         host_alloc((TEMPLATE_DW + 2 * n_args + 2) * sizeof(launch->words[0]));
@@ -509,6 +519,7 @@ qcom_launch_make(const struct chip_arch *chip, struct qcom_program *prog,
 static uint32_t
 tile_height(uint32_t local_y)
 {
+    assert(local_y > 0);
     return local_y % 8 == 0   ? 3
            : local_y % 4 == 0 ? 5
            : local_y % 2 == 0 ? 9
@@ -520,6 +531,7 @@ qcom_launch_args(const struct qcom_launch *launch, uint32_t *words)
 {
     uint32_t *at = words + launch->args_at;
 
+    assert(launch->args_at < launch->n_dw);
     /* memory of the chip is mapped by whole pages */
     return launch->ubo_at ? at + (0 - (uintptr_t)at) % ARGS_ALIGN / 4 : at;
 }
@@ -530,6 +542,8 @@ set_ubo(const struct qcom_push *push, const struct qcom_launch *launch,
 {
     const struct qcom_mem *mem = push->mem;
 
+    assert(mem && launch->ubo_at);
+    assert((const uint8_t *)args >= (const uint8_t *)mem->cpu);
     qcom_pack_cp_load_state6_ubo(
         cp_of(push),
         (struct qcom_cp_load_state6_ubo){
@@ -552,6 +566,8 @@ qcom_put_exec(struct qcom_push *push, const struct hcq_exec *exec)
     uint32_t last =
         (local[0] - 1) << 2 | (local[1] - 1) << 12 | (local[2] - 1) << 22;
 
+    assert(launch->n_dw > 0 && local[0] && local[1] && local[2]);
+    assert(hcq_exec_args(exec) == 0 || launch->args_at);
     put_words(push, launch->words, launch->n_dw);
     if (launch->args_at)
         memcpy(args, exec->args, (size_t)hcq_exec_args(exec) * 8);
@@ -658,6 +674,7 @@ qcom_put_wait(struct qcom_push *push, const struct hcq_packet *packet)
 {
     const uint64_t *word = packet->word;
 
+    assert(packet->head.op == HCQ_OP_WAIT || packet->head.op == HCQ_OP_POLL);
     if (packet->head.op == HCQ_OP_POLL) {
         put_wait_memory(push, word[0], QCOM_CP_WAIT_FUNCTION_EQ,
                         (uint32_t)word[1], (uint32_t)word[2]);
@@ -724,6 +741,7 @@ put_any(struct qcom_push *push, const struct hcq_packet *packet)
     const uint32_t *words;
     uint32_t n_words;
 
+    assert(packet->head.op != HCQ_OP_WAIT && packet->head.op != HCQ_OP_POLL);
     switch ((enum hcq_op)packet->head.op) {
     case HCQ_OP_SIGNAL:
         qcom_put_signal(push, word[0], word[1]);
@@ -767,6 +785,8 @@ qcom_put_packet(struct qcom_push *push, const struct hcq_packet *packet)
     uint32_t *start = push->at;
 
     put_any(push, packet);
+    assert(!(packet->head.flags & HCQ_HEAD_FIXED) ||
+           (uint32_t)(push->at - start) <= packet->head.word_dw);
     if (packet->head.flags & HCQ_HEAD_FIXED)
         qcom_put_nothing(push,
                          packet->head.word_dw - (uint32_t)(push->at - start));

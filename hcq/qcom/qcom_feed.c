@@ -28,6 +28,7 @@ renew(struct qcom_device *dev, const struct qcom_gate *gate)
     const struct qcom_mem mem = {.handle = gate->handle};
     struct bell_error_hold hold;
 
+    assert(gate->is_stale);
     bell_error_hold(&hold);
     if (dev->kernel->mem_sync(dev, &mem, gate->offset_bytes & ~63ull, 64,
                               false) != BELL_OK)
@@ -57,6 +58,7 @@ feed_run(struct qcom_feed *feed)
     struct qcom_ib ibs[QCOM_SUBMIT_IBS];
     uint32_t n;
 
+    assert(feed->put - feed->get <= QCOM_FEED_PIECES);
     while (feed->get != feed->put) {
         for (n = 0; n < QCOM_SUBMIT_IBS && feed->get + n != feed->put; n++) {
             const struct qcom_piece *piece =
@@ -166,6 +168,7 @@ qcom_feed_push(struct qcom_feed *feed, uint64_t n)
     uint64_t first, got;
     bell_status status;
 
+    assert(n > 0 && n <= QCOM_FEED_PIECES);
     first = feed->put;
     if (pthread_mutex_trylock(&feed->lock) != 0) {
         /* a record has what each thread calls in the same order in each run */
@@ -240,6 +243,7 @@ qcom_feed_init(struct qcom_feed *feed, struct qcom_device *dev)
 {
     int error;
 
+    assert(!feed->has_thread && !feed->dev);
     feed->dev = dev;
     pthread_mutex_init(&feed->lock, NULL);
     pthread_cond_init(&feed->more, NULL);
@@ -288,6 +292,7 @@ qcom_gate_of(struct qcom_device *dev, const struct hcq_packet *packet)
     struct qcom_mem mem;
     uint8_t *cpu;
 
+    assert(is_poll || packet->head.op == HCQ_OP_WAIT);
     if (packet->word[0] >= QCOM_VA_HOST) {
         gate.at = (const void *)(uintptr_t)(packet->word[0] - QCOM_VA_HOST);
     } else if (qcom_mem_find(dev, packet->word[0], is_poll ? 4 : 8, &mem,

@@ -1,6 +1,7 @@
 /* KGSL, the vendor's kernel driver.
  * src: docs/hardware/adreno-kernel.md, "KGSL", "Contexts", "KGSL memory",
  * "Submission", "KGSL faults". */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -257,6 +258,7 @@ kgsl_context_drop(struct qcom_device *dev, struct qcom_context *context)
 {
     struct kgsl_drawctxt_destroy args = {.drawctxt_id = context->id};
 
+    assert(context->is_made);
     (void)kio_ioctl_give_back(&dev->file, IOCTL_KGSL_DRAWCTXT_DESTROY, &args);
     context->is_made = false;
 }
@@ -274,6 +276,7 @@ kgsl_submit(struct qcom_device *dev, struct qcom_context *context,
     };
     uint32_t i;
 
+    assert(n > 0 && n <= QCOM_SUBMIT_IBS);
     for (i = 0; i < n; i++)
         objects[i] = (struct kgsl_command_object){
             .gpuaddr = ibs[i].mem->va + ibs[i].offset_bytes,

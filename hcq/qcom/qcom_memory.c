@@ -221,6 +221,7 @@ sync_lines(struct qcom_device *dev, const struct qcom_mem *mem, uint64_t va,
     uint64_t first = (va - mem->va) & ~(uint64_t)(LINE_BYTES - 1);
     uint64_t end = align_up(va - mem->va + size_bytes, LINE_BYTES);
 
+    assert(va >= mem->va && va - mem->va + size_bytes <= mem->size_bytes);
     if (!mem->is_stale)
         return BELL_OK;
     return dev->kernel->mem_sync(dev, mem, first, end - first, to_chip);

@@ -95,6 +95,7 @@ qcom_move_code(const struct qcom_gen *gen, unsigned kind,
 {
     uint32_t n = kernels[kind].n, at = ARRAY_LEN(args_memory);
 
+    assert(kind < QCOM_MOVE_COUNT);
     static_assert(ARRAY_LEN(args_memory) == ARRAY_LEN(args_constants), "");
     static_assert(ARRAY_LEN(args_memory) + ARRAY_LEN(fill1) + QCOM_END_INSTRS +
                           4 <=
@@ -155,6 +156,7 @@ put_launch(struct qcom_push *push, unsigned kind, uint64_t dst, uint64_t src,
     struct hcq_exec *exec = (struct hcq_exec *)(void *)room;
     uint32_t n_groups = n_units / GROUP + (n_units % GROUP != 0);
 
+    assert(kind < QCOM_MOVE_COUNT && n_units > 0);
     exec->head.op = HCQ_OP_EXEC;
     exec->head.n_dw = HCQ_EXEC_DW + 2 * N_ARGS;
     exec->prog = &push->engine->moves[kind].base;
@@ -179,6 +181,7 @@ qcom_put_move(struct qcom_push *push, const struct hcq_packet *packet)
     uint64_t left = packet->word[2];
     bool is_aligned = (dst | (is_fill ? 0 : src)) % 4 == 0;
 
+    assert(is_fill || packet->head.op == HCQ_OP_COPY);
     while (left) {
         uint32_t n = left < CHUNK_BYTES ? (uint32_t)left : CHUNK_BYTES;
         bool in_units = is_aligned && n >= 16;

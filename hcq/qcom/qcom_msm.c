@@ -4,6 +4,7 @@
  * that list, and each submission passes the whole of it.
  *
  * src: docs/hardware/adreno-kernel.md, "msm". */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -160,6 +161,7 @@ find_bo(const struct qcom_bo_list *list, uint32_t handle)
 
     while (i > 0 && list->bos[i - 1].handle != handle)
         i--;
+    assert(i > 0);
     return i - 1;
 }
 
@@ -291,6 +293,7 @@ msm_context_drop(struct qcom_device *dev, struct qcom_context *context)
 {
     uint32_t id = context->id;
 
+    assert(context->is_made);
     (void)kio_ioctl_give_back(&dev->file, DRM_IOCTL_MSM_SUBMITQUEUE_CLOSE, &id);
     context->is_made = false;
 }
@@ -323,6 +326,7 @@ msm_submit(struct qcom_device *dev, struct qcom_context *context,
     bell_status status;
     uint32_t i;
 
+    assert(n > 0 && n <= QCOM_SUBMIT_IBS);
     pthread_mutex_lock(&dev->bos->lock);
     for (i = 0; i < n; i++)
         cmds[i] = (struct drm_msm_gem_submit_cmd){

@@ -1,4 +1,5 @@
 /* Programs: code in memory, what its launches need, and private memory. */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -100,6 +101,7 @@ set_group(struct qcom_program *prog, const struct qcom_device *dev,
         (uint64_t)object->local[0] * object->local[1] * object->local[2];
     uint32_t most;
 
+    assert(object->n_full_vec4 <= 48);
     prog->is_wide =
         total > 64 && 2 * object->n_full_vec4 <= dev->chip->adreno.file_vec4;
     most = qcom_launch_threads(dev->chip, object->n_full_vec4, prog->is_wide);
@@ -149,6 +151,7 @@ take_code(struct qcom_device *dev, uint64_t size_bytes, struct qcom_mem *out)
 {
     struct qcom_mem spare;
 
+    assert(size_bytes % CODE_ALIGN == 0);
     pthread_mutex_lock(&dev->map_lock);
     spare = dev->spare_code;
     if (spare.size_bytes >= size_bytes)
@@ -179,6 +182,7 @@ load_code(struct qcom_program *prog, struct qcom_device *dev,
 {
     uint64_t bytes = (uint64_t)prog->n_instrs * INSTR_BYTES;
 
+    assert(prog->n_instrs > 0 && !prog->code.va);
     BELL_TRY(
         take_code(dev, align_up(bytes, CODE_ALIGN) + CODE_ALIGN, &prog->code));
     memset(prog->code.cpu, 0, (size_t)prog->code.size_bytes);

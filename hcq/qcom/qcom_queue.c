@@ -37,6 +37,9 @@ close_piece(struct qcom_build *build)
         build->feed ? qcom_feed_piece(build->feed, build->n_pieces)
                     : &build->pieces[build->n_pieces];
 
+    assert(build->push.at >= build->start);
+    assert(build->push.at - build->start <= (int64_t)QCOM_CP_IB_MAX_DW);
+    assert(!build->feed || build->n_pieces < QCOM_FEED_PIECES);
     build->n_pieces++;
     *piece = (struct qcom_piece){
         .gate = build->gate,
@@ -71,6 +74,8 @@ build_wait(struct qcom_build *build, const struct hcq_packet *packet)
     if (!gate.at)
         qcom_put_wait(&build->push, packet);
     qcom_put_begin(&build->push);
+    assert(packet->head.word_dw == 0 ||
+           (uint32_t)(build->push.at - at) <= packet->head.word_dw);
     if (packet->head.flags & HCQ_HEAD_FIXED)
         qcom_put_nothing(&build->push, packet->head.word_dw -
                                            (uint32_t)(build->push.at - at));
@@ -188,6 +193,10 @@ qcom_queue_submit(struct hcq_queue *base, uint64_t value)
     }
     qcom_put_signal(&build.push, base->timeline->va, value);
     qcom_build_end(&build);
+    assert((uint64_t)(build.push.at - (uint32_t *)queue->push.cpu) -
+               offset / 4 <=
+           queue->ring.fresh.n_dw);
+    assert(build.n_pieces <= queue->ring.fresh.n_slots);
     hcq_log_words(base, "", (uint32_t *)queue->push.cpu + offset / 4,
                   build.push.at);
     BELL_TRY(qcom_feed_push(&queue->feed, build.n_pieces));

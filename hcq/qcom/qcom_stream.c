@@ -66,6 +66,9 @@ encode_stream(struct hcq_stream *base)
     }
     qcom_put_flush(&build.push);
     qcom_build_end(&build);
+    assert(n == stream->n_packets);
+    assert((uint64_t)((uint8_t *)build.push.at - (uint8_t *)stream->mem.cpu) <=
+           stream->mem.size_bytes);
     hcq_log_words(base->queue, base->name, stream->mem.cpu, build.push.at);
     stream->n_pieces = build.n_pieces;
 }
@@ -171,6 +174,7 @@ qcom_stream_repack(struct hcq_stream *base, const struct hcq_place *place)
     struct qcom_piece room[2]; /* pieces stay as they are, but for gates */
 
     assert(stream->n_packets > 0);
+    assert(place->dw >= spot->packet_dw);
     if (packet->head.op == HCQ_OP_EXEC &&
         !hcq_exec_judge((void *)packet, &stream->base.n_too_large))
         return;
@@ -202,9 +206,11 @@ qcom_stream_submit(struct hcq_stream *base, uint64_t value)
     uint64_t offset, data_at;
     uint32_t i;
 
+    assert(stream->n_pieces > 0);
     if (__builtin_expect(stream->base.n_too_large != 0, 0))
         return hcq_exec_refuse(base);
     BELL_TRY(hcq_ring_room(&queue->base, &extent, &offset, &data_at));
+    assert(stream->n_pieces < QCOM_FEED_PIECES);
     for (i = 0; i < stream->n_pieces; i++)
         *qcom_feed_piece(&queue->feed, i) = stream->pieces[i];
     build.push.at = (uint32_t *)(void *)((uint8_t *)queue->push.cpu + offset);

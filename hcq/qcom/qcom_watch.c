@@ -6,6 +6,8 @@
  * submission is waited for, for a while: what the chip wrote is then seen at a
  * place that is the same in every run, which a replay needs.
  */
+#include <assert.h>
+
 #include "base/log.h"
 #include "hcq/qcom/qcom.h"
 
@@ -51,6 +53,7 @@ qcom_watch_submit(struct qcom_device *dev, const struct qcom_ib *ibs,
     struct regions r = {.n = 0};
     uint32_t i;
 
+    assert(n > 0 && n <= QCOM_SUBMIT_IBS);
     for (i = 0; i < n; i++)
         add_region(&r, (const uint8_t *)ibs[i].mem->cpu + ibs[i].offset_bytes,
                    ibs[i].mem->va + ibs[i].offset_bytes, 4ull * ibs[i].n_dw,

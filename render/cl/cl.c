@@ -3,6 +3,7 @@
  * has to have are known when the header is. */
 #include "render/cl/cl_internal.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -85,6 +86,7 @@ cl_type(unsigned dtype)
         [UOP_F8E5M2Z] = "uchar",
     };
 
+    assert(dtype < UOP_DTYPE_COUNT && types[dtype]);
     return types[dtype];
 }
 
@@ -175,12 +177,15 @@ cl_op(struct cl_emit *e, const char *fmt, const struct cl_opnd *o)
 {
     cl_indent(e);
     for (; *fmt; fmt++) {
-        if (*fmt != '%')
+        if (*fmt != '%') {
             render_put_bytes(&e->body, fmt, 1);
-        else if (fmt[1] == '%')
+        } else if (fmt[1] == '%') {
             render_put_bytes(&e->body, fmt++, 1);
-        else
+        } else {
+            assert(o->kind != CL_VARIABLE || o->number < e->n_variables ||
+                   e->failed);
             cl_put_opnd(&e->body, *o++);
+        }
     }
     render_put_bytes(&e->body, ";\n", 2);
 }
@@ -260,6 +265,7 @@ param_of(struct cl_emit *e, const struct uop *u)
                         .space = CL_GLOBAL,
                         .number = slot};
 
+    assert(slot < e->prog->n_params && u->dtype < UOP_DTYPE_COUNT);
     if (!e->is_declared[slot][u->dtype]) {
         e->is_declared[slot][u->dtype] = true;
         render_put(&e->header,
@@ -303,6 +309,7 @@ cl_value_of(struct cl_emit *e, const struct uop *u, struct cl_value *out)
 static bell_status
 set_value(struct cl_emit *e, const struct uop *u, const struct cl_value *v)
 {
+    assert(e->n_values < e->prog->n_ops && !map_get(&e->index, u->id));
     e->values[e->n_values] = *v;
     e->values[e->n_values].loop =
         e->n_loops ? e->loops[e->n_loops - 1].serial : 0;
@@ -321,6 +328,7 @@ begin_loop(struct cl_emit *e, const struct uop *u)
     struct cl_opnd *index = arena_alloc(&e->arena, sizeof(*index));
     struct cl_value extent, v = {.lanes = index};
 
+    assert(u->op == UOP_RANGE && u->src[0]->lanes == 1);
     if (!index)
         return cl_no_memory(e);
     BELL_TRY(cl_value_of(e, u->src[0], &extent));
@@ -338,6 +346,7 @@ begin_loop(struct cl_emit *e, const struct uop *u)
 static void
 close_block(struct cl_emit *e)
 {
+    assert(e->depth > 0);
     e->depth--;
     cl_indent(e);
     render_put(&e->body, "}\n");
@@ -377,6 +386,7 @@ copy_value(struct cl_emit *e, const struct uop *u, const struct uop *from)
     struct cl_value src, v = {.lanes = o};
     uint32_t i;
 
+    assert(from->dtype == u->dtype && from->lanes == u->lanes);
     if (!o)
         return cl_no_memory(e);
     BELL_TRY(cl_value_of(e, from, &src));
@@ -394,6 +404,7 @@ set_acc(struct cl_emit *e, const struct uop *u)
     struct cl_value acc, v;
     uint32_t i;
 
+    assert(uop_memory(u->src[0])->op == UOP_ACC);
     BELL_TRY(cl_value_of(e, uop_memory(u->src[0]), &acc));
     BELL_TRY(cl_value_of(e, u->src[1], &v));
     for (i = 0; i < u->src[1]->lanes; i++)
@@ -590,6 +601,7 @@ finish(struct cl_emit *e, char **out_text)
 {
     struct render_text t = {NULL, 0, 0, false};
 
+    assert(e->depth == 0 && e->n_loops == 0);
     put_head(e, &t);
     if (e->header.n)
         render_put_bytes(&t, e->header.data, e->header.n);

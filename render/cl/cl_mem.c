@@ -1,6 +1,7 @@
 /* Memory: what a work-group shares, addresses, loads and stores. */
 #include "render/cl/cl_internal.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -76,6 +77,7 @@ cl_emit_index(struct cl_emit *e, const struct uop *u, struct cl_opnd *out)
     struct cl_opnd base;
     struct cl_value v;
 
+    assert(u->op == UOP_INDEX && u->src[1]->lanes == 1);
     BELL_TRY(find_base(e, u->src[0], &base));
     BELL_TRY(cl_value_of(e, u->src[1], &v));
     *out = cl_new(e, memory->dtype,
@@ -105,6 +107,7 @@ take_apart(struct cl_emit *e, const struct uop *u, struct access *a)
     const struct uop *index = u->src[1];
     int64_t last;
 
+    assert(u->op == UOP_LOAD || u->op == UOP_STORE);
     *a = (struct access){.u = u,
                          .dtype = u->src[0]->dtype,
                          .n_lanes =
@@ -133,6 +136,7 @@ piece_size(const struct access *a, uint32_t lane)
 {
     uint32_t n = MAX_PIECE;
 
+    assert(lane < a->n_lanes);
     if ((!a->is_fixed && a->n_indices > 1) || a->step != 1 ||
         (a->gate_node && a->gate_node->lanes > 1))
         return 1;
@@ -149,6 +153,7 @@ put_address(struct cl_emit *e, const struct access *a, uint32_t lane)
                      ? 0
                      : a->first + (int64_t)lane * a->step;
 
+    assert(a->is_fixed || a->n_indices == 1 || lane < a->n_indices);
     cl_put_opnd(&e->body, a->base);
     if (!a->is_fixed) {
         render_put(&e->body, " + ");
@@ -181,6 +186,7 @@ open_gate(struct cl_emit *e, const struct access *a, uint32_t lane)
 static void
 close_gate(struct cl_emit *e)
 {
+    assert(e->depth > 0);
     e->depth--;
     cl_indent(e);
     render_put(&e->body, "}\n");
@@ -220,6 +226,7 @@ store_piece(struct cl_emit *e, const struct access *a, uint32_t lane,
     const char *type = cl_memory_type(a->dtype);
     uint32_t i;
 
+    assert(n > 1 && n <= MAX_PIECE && is_pow2(n));
     cl_indent(e);
     if (a->gate_node) {
         render_put(&e->body, "if (");
@@ -284,6 +291,7 @@ load_piece(struct cl_emit *e, const struct access *a, uint32_t lane, uint32_t n,
     const char *type = cl_memory_type(a->dtype);
     uint32_t i;
 
+    assert(n > 1 && n <= MAX_PIECE && is_pow2(n));
     for (i = 0; i < n && a->gate_node; i++)
         CL_OP(e, "% = %", to[i], other->lanes[lane + i]);
     open_gate(e, a, lane);

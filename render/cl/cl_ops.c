@@ -6,6 +6,7 @@
  */
 #include "render/cl/cl_internal.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -86,6 +87,7 @@ float_extreme(struct cl_emit *e, unsigned op, unsigned dtype, struct cl_opnd a,
     struct cl_opnd r = cl_new(e, dtype, CL_VALUE);
     char fmt[96];
 
+    assert(dtype == UOP_F32 || dtype == UOP_F64);
     snprintf(fmt, sizeof(fmt),
              "%% = %% == %% ? as_%s(as_%s(%%) %s as_%s(%%)) : %%",
              cl_type(dtype), dtype == UOP_F64 ? "long" : "int",
@@ -188,6 +190,7 @@ other_op(struct cl_emit *e, const struct uop *u, unsigned dtype,
     struct cl_opnd r = cl_new(e, dtype, CL_VALUE);
     const char *form;
 
+    assert(u->n_src == 1 || u->n_src == 3);
     switch (u->op) {
     case UOP_WHERE:
         form = "% = % ? % : %";
@@ -255,6 +258,7 @@ float_to_int(struct cl_emit *e, unsigned from, unsigned to, struct cl_opnd a)
     struct cl_opnd r = cl_new(e, to, CL_VALUE);
     char fmt[64];
 
+    assert(!is_float(to) && to != UOP_BOOL);
     snprintf(fmt, sizeof(fmt), "%% = %% < %% ? (%s)%% : %%", cl_type(to));
     CL_OP(e, fmt, r, a, power(from, bits - is_signed, false), a,
           cl_imm(to, max));

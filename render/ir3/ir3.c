@@ -1,6 +1,7 @@
 /* The walk over a program: control flow, variables, lanes; the object. */
 #include "render/ir3/ir3.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -49,6 +50,7 @@ leaf(struct ir3_emit *e, const struct uop *u, const struct ir3_lane **out)
     struct ir3_lane *v = arena_alloc(&e->arena, sizeof(*v));
     uint32_t slot = (uint32_t)u->arg.i;
 
+    assert(u->op == UOP_CONST || u->op == UOP_PARAM || u->op == UOP_VAR);
     if (!v)
         return no_memory(e);
     if (u->op == UOP_CONST) {
@@ -81,6 +83,7 @@ ir3_value_of(struct ir3_emit *e, const struct uop *u,
 static bell_status
 set_value(struct ir3_emit *e, const struct uop *u, const struct ir3_lane *v)
 {
+    assert(e->n_values < e->prog->n_ops && !map_get(&e->index, u->id));
     e->values[e->n_values].lanes = v;
     if (map_put(&e->index, u->id, e->n_values) < 0)
         return no_memory(e);
@@ -114,6 +117,7 @@ begin_loop(struct ir3_emit *e, const struct uop *u)
     bool is_64 = ir3_is_64(u->dtype);
     const struct ir3_lane *extent;
 
+    assert(u->op == UOP_RANGE && u->src[0]->lanes == 1);
     if (!index)
         return no_memory(e);
     BELL_TRY(ir3_value_of(e, u->src[0], &extent));
@@ -156,6 +160,7 @@ end_loop(struct ir3_emit *e, const struct uop *u)
     ir3_move(e, loop->index.lo, next.lo);
     ir3_branch(e, goes_on(e, loop), true, loop->top);
     ir3_place(e, loop->done);
+    assert(e->depth > 0);
     e->depth--;
     return BELL_OK;
 }
@@ -181,7 +186,9 @@ end_if(struct ir3_emit *e, const struct uop *u)
 {
     const struct ir3_lane *mark;
 
+    assert(u->src[0]->op == UOP_IF && e->depth > 0);
     BELL_TRY(ir3_value_of(e, u->src[0], &mark));
+    assert(mark->lo.kind == IR3_IMM && mark->lo.v < e->n_labels);
     ir3_place(e, mark->lo.v);
     e->depth--;
     return BELL_OK;
@@ -208,6 +215,7 @@ copy_value(struct ir3_emit *e, const struct uop *u, const struct uop *from)
     const struct ir3_lane *src;
     uint32_t i;
 
+    assert(from->dtype == u->dtype && from->lanes == u->lanes);
     if (!v)
         return no_memory(e);
     BELL_TRY(ir3_value_of(e, from, &src));
@@ -223,6 +231,7 @@ set_acc(struct ir3_emit *e, const struct uop *u)
     const struct ir3_lane *to, *from;
     uint32_t i;
 
+    assert(acc->op == UOP_ACC && acc->lanes == u->src[1]->lanes);
     BELL_TRY(ir3_value_of(e, acc, &to));
     BELL_TRY(ir3_value_of(e, u->src[1], &from));
     for (i = 0; i < u->src[1]->lanes; i++) {
@@ -285,6 +294,7 @@ is_looked_at(const struct uop *const *ops, const struct uop *acc,
 {
     uint32_t i;
 
+    assert(acc->op == UOP_ACC && first <= last);
     for (i = first + 1; i < last; i++) {
         if (ops[i]->op == UOP_IF || ops[i]->op == UOP_ENDIF ||
             ops[i]->op == UOP_RANGE || ops[i]->op == UOP_END ||
@@ -322,6 +332,7 @@ find_sums(struct ir3_emit *e, const struct uop *const *ops)
             ;
         if (is_looked_at(ops, links[at].acc, at, i))
             continue;
+        assert(e->n_accs < p->n_ops);
         e->accs[e->n_accs] = links[at].acc;
         for (at = (uint32_t)*last + 1; at && ok; at = links[at - 1].from)
             ok = map_put(&e->sums, ops[at - 1]->id, e->n_accs) >= 0;
@@ -349,6 +360,7 @@ write_sum(struct ir3_emit *e, struct ir3_opnd to, struct ir3_opnd *value)
 {
     struct ir3_insn *last = e->n_insns ? &e->insns[e->n_insns - 1] : NULL;
 
+    assert(to.kind == IR3_REG);
     if (last && last->dst.kind == IR3_REG && value->kind == IR3_REG &&
         last->dst.v == value->v && last->op != IR3_OP_COUNT)
         last->dst = to;
@@ -367,6 +379,7 @@ reduce_lanes(struct ir3_emit *e, const struct uop *u,
     struct ir3_lane *v = arena_alloc(&e->arena, n * sizeof(*v)), next;
     const struct ir3_lane *pair[3] = {NULL, NULL, NULL};
 
+    assert(u->op == UOP_LANES_REDUCE && u->lanes == 1);
     if (!v)
         return no_memory(e);
     memcpy(v, src, n * sizeof(*v));
@@ -386,6 +399,7 @@ reduce_lanes(struct ir3_emit *e, const struct uop *u,
 static struct ir3_lane
 bitcast(struct ir3_emit *e, unsigned from, unsigned to, struct ir3_lane a)
 {
+    assert(uop_dtype_infos[from].size_bytes == uop_dtype_infos[to].size_bytes);
     /* to bits, then as the dtype has them in a register */
     if (uop_dtype_infos[from].size_bytes < 4 &&
         uop_dtype_infos[from].is_signed && !uop_dtype_infos[from].is_float)
@@ -589,6 +603,7 @@ load_arguments(struct ir3_emit *e)
         if ((u->op != UOP_PARAM && u->op != UOP_VAR) ||
             e->args[slot].kind != IR3_NONE)
             continue;
+        assert(slot < p->n_params + p->n_vars);
         n = u->op == UOP_PARAM || ir3_is_64(u->dtype) ? 2 : 1;
         e->args[slot] = ir3_vreg_new(e, n, false);
         if (e->failed)
@@ -665,6 +680,7 @@ make_object(struct ir3_emit *e, const uint64_t *words, uint32_t n,
     uint32_t i, last, k;
     char *data;
 
+    assert(n > 0 && n % 16 == 0);
     for (i = 1; i < e->n_vregs; i++) {
         const struct ir3_vreg *v = &e->vregs[i];
         if (v->reg < 0)
@@ -672,6 +688,7 @@ make_object(struct ir3_emit *e, const uint64_t *words, uint32_t n,
         for (k = 0; k < v->n; k++) {
             last = (uint32_t)v->reg + k;
             last = (v->is_half ? last / 2 : last) / 4 + 1;
+            assert(last <= 48);
             if (last > head.n_full_vec4)
                 head.n_full_vec4 = last;
         }

@@ -8,6 +8,7 @@
  */
 #include "render/ir3/ir3_emit.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,6 +30,7 @@ is_memory(enum ir3_op op)
 static void
 touch(struct ir3_vreg *v, uint32_t at)
 {
+    assert(v->n >= 1 && v->n <= 4);
     if (v->first > at)
         v->first = at;
     if (v->last < at)
@@ -114,6 +116,7 @@ register_limit(const struct ir3_emit *e)
         (uint32_t)div_up((uint64_t)local[0] * local[1] * local[2], WAVE);
     uint32_t n = 4 * (2 * n_vec4 / n_waves);
 
+    assert(n_waves > 0);
     return n < N_REGS ? n : N_REGS;
 }
 
@@ -191,6 +194,7 @@ take(struct scan *s, uint32_t number, uint32_t at)
     struct ir3_vreg *v = &s->e->vregs[number];
     uint32_t k;
 
+    assert(is_free(s, at, width(v), s->limit) && v->reg < 0);
     v->reg = (int32_t)(v->is_half ? 2 * at : at);
     for (k = 0; k < width(v); k++)
         s->owner[at + k] = number;
@@ -224,6 +228,7 @@ choose_spills(struct scan *s, uint32_t number)
     struct ir3_emit *e = s->e;
     uint32_t n, i, best;
 
+    assert(!s->rotates);
     for (n = 0; n < N_SPILLS; n++) {
         best = can_spill(e, number) ? number : 0;
         for (i = 0; i < s->n_active; i++) {
@@ -302,6 +307,8 @@ add_spill(struct ir3_emit *e, enum ir3_op op, struct ir3_opnd value,
 {
     struct ir3_insn *in = ir3_add(e, op);
 
+    assert(slot < MAX_SLOTS && (op == IR3_LDP || op == IR3_STP));
+    assert(e->zero.kind == IR3_REG);
     in->type = IR3_TYPE_U32;
     in->n = 1;
     in->off = (int32_t)(4 * slot);
@@ -331,6 +338,7 @@ fetch(struct ir3_emit *e, struct ir3_opnd o, unsigned n)
     bool is_arg = e->vregs[o.v].is_arg;
     struct ir3_opnd r = scratch(e, is_arg ? n : 1);
 
+    assert(e->vregs[o.v].is_spilled && (is_arg || n == 1));
     if (is_arg)
         ir3_load_args(e, r, slot + o.comp, n);
     else

@@ -1,6 +1,7 @@
 /* Instructions on virtual registers, appended one by one. */
 #include "render/ir3/ir3_emit.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* Grows an array in the arena; what it held stays there until the end. */
@@ -29,6 +30,7 @@ ir3_vreg_new(struct ir3_emit *e, unsigned n, bool is_half)
     struct ir3_vreg *v =
         grow(e, e->vregs, e->n_vregs, &e->cap_vregs, sizeof(*e->vregs));
 
+    assert(n >= 1 && n <= 4);
     if (!v)
         return (struct ir3_opnd){.kind = IR3_REG};
     e->vregs = v;
@@ -40,6 +42,7 @@ ir3_vreg_new(struct ir3_emit *e, unsigned n, bool is_half)
 struct ir3_opnd
 ir3_part(struct ir3_opnd o, unsigned i)
 {
+    assert(o.kind == IR3_REG && o.comp + i < 4);
     o.comp = (uint8_t)(o.comp + i);
     return o;
 }
@@ -53,6 +56,7 @@ ir3_imm_opnd(uint32_t value)
 struct ir3_opnd
 ir3_arg_word(const struct ir3_emit *e, uint32_t slot, unsigned word)
 {
+    assert(word < 2);
     if (e->args)
         return ir3_part(e->args[slot], word);
     return (struct ir3_opnd){.kind = IR3_CONST, .v = 2 * slot + word};
@@ -76,6 +80,7 @@ ir3_load_args(struct ir3_emit *e, struct ir3_opnd to, uint32_t word, unsigned n)
 {
     struct ir3_insn *in = ir3_add(e, IR3_LDC);
 
+    assert(n >= 1 && n <= 4 && to.kind == IR3_REG);
     in->type = IR3_TYPE_U32;
     in->n = (uint8_t)n;
     in->off = (int32_t)word;
@@ -91,6 +96,7 @@ ir3_label(struct ir3_emit *e)
 void
 ir3_place(struct ir3_emit *e, uint32_t label)
 {
+    assert(label < e->n_labels);
     ir3_add(e, IR3_OP_COUNT)->off = (int32_t)label;
 }
 
@@ -99,6 +105,8 @@ ir3_move(struct ir3_emit *e, struct ir3_opnd to, struct ir3_opnd from)
 {
     struct ir3_insn *in;
 
+    assert(to.kind == IR3_REG || to.kind == IR3_FIXED);
+    assert(!from.neg && !from.abs); /* a mov takes no sign */
     switch ((int)from.kind) {
     case IR3_IMM:
         in = ir3_add(e, IR3_MOV_IMMED);
@@ -276,6 +284,7 @@ ir3_branch(struct ir3_emit *e, struct ir3_opnd cond, bool where_set,
 {
     struct ir3_insn *in;
 
+    assert(label < e->n_labels);
     cond = ir3_in_reg(e, cond);
     in = ir3_add(e, IR3_CMPS_U);
     in->cond = IR3_NE;

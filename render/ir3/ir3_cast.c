@@ -1,6 +1,8 @@
 /* Conversions of one lane. Floats to integers saturate, NaN gives 0. */
 #include "render/ir3/ir3_emit.h"
 
+#include <assert.h>
+
 static struct ir3_opnd
 imm(uint32_t value)
 {
@@ -56,6 +58,7 @@ float_of_f64(struct ir3_emit *e, struct ir3_lane a)
 {
     struct ir3_opnd sign, size, rest, field, m, r, is_nan;
 
+    assert(a.lo.kind != IR3_NONE && a.hi.kind != IR3_NONE);
     sign = ir3_op2(e, IR3_AND_B, a.hi, imm(0x80000000));
     size = ir3_op2(e, IR3_AND_B, a.hi, imm(0x7fffffff));
     field = ir3_op2(e, IR3_SUB_U, ir3_op2(e, IR3_SHR_B, size, imm(20)),
@@ -79,6 +82,7 @@ to_float(struct ir3_emit *e, unsigned from, struct ir3_lane a)
 {
     bool is_signed = uop_dtype_infos[from].is_signed;
 
+    assert(from == UOP_F64 || !uop_dtype_infos[from].is_float);
     if (from == UOP_F64)
         return float_of_f64(e, a);
     if (ir3_is_64(from))
@@ -107,6 +111,7 @@ int_of_float(struct ir3_emit *e, unsigned to, struct ir3_opnd a)
     uint32_t above = (uint32_t)uop_float_bits(UOP_F32, top);
     struct ir3_opnd r, is_high;
 
+    assert(!uop_dtype_infos[to].is_float && !ir3_is_64(to));
     a = number(e, ir3_in_reg(e, a));
     a = ir3_op2(e, IR3_MAX_F, a, imm(min));
     is_high = ir3_compare(e, IR3_CMPS_F, IR3_GE, a, imm(above));
@@ -182,6 +187,7 @@ ir3_cast(struct ir3_emit *e, unsigned from, unsigned to, struct ir3_lane a)
         return (struct ir3_lane){to_bool(e, from, a), imm(0)};
     if (to_float32)
         return (struct ir3_lane){to_float(e, from, a), imm(0)};
+    assert(from_float ? from == UOP_F32 : !uop_dtype_infos[to].is_float);
     if (from_float && ir3_is_64(to))
         return int64_of_float(e, to == UOP_I64, a.lo);
     if (from_float)

@@ -68,6 +68,7 @@ put_nop(struct finish *f, uint32_t n_cycles, bool ss, bool sy, bool jp)
 {
     struct ir3_instr nop = {.op = IR3_NOP};
 
+    assert(n_cycles >= 1 && n_cycles <= 6);
     nop.f[IR3_F_REPEAT] = n_cycles - 1;
     nop.f[IR3_F_SS] = ss;
     nop.f[IR3_F_SY] = sy;
@@ -83,6 +84,7 @@ wait_cycles(struct finish *f, int64_t n)
 {
     uint32_t part;
 
+    assert(!f->folds || f->n > 0);
     if (n > 0 && f->folds && f->n) {
         part = n < 3 ? (uint32_t)n : 3;
         f->last.f[IR3_F_SRC1_R] = part & 1;
@@ -123,6 +125,8 @@ static uint32_t
 reg_of(const struct ir3_emit *e, struct ir3_opnd o)
 {
     assert(o.kind == IR3_REG || o.kind == IR3_FIXED);
+    assert(o.kind == IR3_FIXED || (o.v < e->n_vregs && e->vregs[o.v].reg >= 0));
+    assert(o.kind == IR3_FIXED || o.comp < e->vregs[o.v].n);
     return o.kind == IR3_FIXED ? o.v : (uint32_t)e->vregs[o.v].reg + o.comp;
 }
 
@@ -140,6 +144,7 @@ ir3_span_of(const struct ir3_emit *e, struct ir3_opnd o, unsigned n)
             s = (struct ir3_span){P0 + reg - IR3_REG_P0, 1, false};
         return s; /* shared registers are set before it begins */
     }
+    assert(o.comp + n <= e->vregs[o.v].n);
     s.is_half = e->vregs[o.v].is_half;
     s.at = s.is_half ? reg : 2 * reg;
     s.n = s.is_half ? n : 2 * n;
@@ -176,6 +181,8 @@ source16(const struct ir3_emit *e, struct ir3_opnd o)
 {
     uint32_t sign = (uint32_t)o.abs << 15 | (uint32_t)o.neg << 14;
 
+    assert(o.kind != IR3_IMM || (!o.neg && !o.abs));
+    assert(o.kind != IR3_CONST || o.v < 1u << 11);
     if (o.kind == IR3_IMM)
         return 4u << 11 | (o.v & 0x7ff);
     if (o.kind == IR3_CONST)
@@ -186,6 +193,7 @@ source16(const struct ir3_emit *e, struct ir3_opnd o)
 static uint32_t
 source13(const struct ir3_emit *e, struct ir3_opnd o)
 {
+    assert(o.kind != IR3_IMM && !o.abs);
     return o.kind == IR3_CONST ? 1u << 12 | o.v : reg_of(e, o);
 }
 
@@ -193,6 +201,7 @@ static void
 encode_memory(const struct ir3_emit *e, const struct ir3_insn *in,
               struct ir3_instr *out)
 {
+    assert(in->n >= 1 && in->n <= 4);
     if (in->op == IR3_LDC) { /* 16 bytes by their number, and a word of these */
         out->f[IR3_F_DST] = reg_of(e, in->dst);
         out->f[IR3_F_N] = in->n - 1u;
@@ -201,6 +210,7 @@ encode_memory(const struct ir3_emit *e, const struct ir3_insn *in,
         out->f[IR3_F_IS_IMM] = 1;
         return;
     }
+    assert(in->off >= -4096 && in->off < 4096);
     out->f[IR3_F_TYPE] = in->type;
     out->f[IR3_F_SIZE] = in->n;
     out->f[IR3_F_OFF] = (uint32_t)in->off & 0x1fff;
@@ -269,6 +279,7 @@ need_read(const struct finish *f, const struct ir3_insn *in, struct ir3_span s,
     uint32_t i;
     int64_t at;
 
+    assert(s.at + s.n <= N_PLACES);
     for (i = s.at; i < s.at + s.n; i++) {
         int cycles = ir3_is_alu(in->op) ? f->latency->alu : f->latency->other;
         if (ir3_is_alu(in->op) && f->was_half[i] != s.is_half)
@@ -407,6 +418,7 @@ finish_barrier(struct finish *f)
 static void
 finish_label(struct finish *f, uint32_t label)
 {
+    assert(label < f->e->n_labels);
     drain(f);
     f->label_at[label] = f->n;
     put_nop(f, 1, true, true, true);
@@ -436,6 +448,7 @@ finish_end(struct finish *f)
     put_nop(f, 1, false, false, false);
     while (f->n % 16 && !f->e->failed)
         put_nop(f, 1, false, false, false);
+    assert(f->n % 16 == 0 || f->e->failed);
 }
 
 /* Distances of branches, when all places are known. */
@@ -448,6 +461,7 @@ fix_branches(struct finish *f)
 
     for (i = 0; i < f->n_fix && !f->e->failed; i++) {
         at = f->fix[2 * i];
+        assert(f->fix[2 * i + 1] < f->e->n_labels && at < f->n);
         (void)ir3_decode(f->e->gen, f->words[at], &in, &unused);
         in.f[IR3_F_IMM] = f->label_at[f->fix[2 * i + 1]] - at;
         f->words[at] = ir3_encode(&in);

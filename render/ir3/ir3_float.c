@@ -19,6 +19,8 @@
  */
 #include "render/ir3/ir3_emit.h"
 
+#include <assert.h>
+
 #define SIGN     0x80000000u
 #define INF      0x7f800000u
 #define FRACTION 0x007fffffu
@@ -87,6 +89,7 @@ with_exponent(struct ir3_emit *e, struct ir3_opnd a, struct ir3_opnd field)
 {
     struct ir3_opnd rest_bits;
 
+    assert(field.kind != IR3_IMM || field.v < 256);
     if (a.kind == IR3_IMM && field.kind == IR3_IMM)
         return imm((a.v & ~INF) | field.v << 23);
     rest_bits = ir3_op2(e, IR3_AND_B, a, imm(~INF));
@@ -312,6 +315,7 @@ compare_floats(struct ir3_emit *e, unsigned cond, struct ir3_opnd a,
 {
     struct ir3_opnd chip, differ;
 
+    assert(cond == IR3_LT || cond == IR3_EQ || cond == IR3_NE);
     if (cond != IR3_LT && is_zero_const(a)) {
         chip = a;
         a = b;

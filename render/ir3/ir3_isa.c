@@ -504,6 +504,7 @@ const struct ir3_row ir3_rows[IR3_OP_COUNT] = {
 static uint64_t
 place_mask(const struct ir3_place *place)
 {
+    assert(place->n_bits > 0 && place->lo + place->n_bits <= 64);
     return (UINT64_MAX >> (64 - place->n_bits)) << place->lo;
 }
 

@@ -61,6 +61,7 @@ mul_wide(struct ir3_emit *e, struct ir3_opnd a, struct ir3_opnd b)
     struct ir3_opnd ah, bh, ll, hl, lh, hh, mid, mid2;
     struct ir3_lane r;
 
+    assert(a.kind != IR3_NONE && b.kind != IR3_NONE);
     a = ir3_in_reg(e, a);
     b = ir3_in_reg(e, b);
     ah = ir3_op2(e, IR3_SHR_B, a, imm(16));
@@ -125,6 +126,7 @@ divide_by(struct ir3_emit *e, struct ir3_opnd x, uint32_t d)
     unsigned s = d > 1 ? log2_floor(d - 1) + 1 : 0;
     uint32_t m;
 
+    assert(d > 0 && d <= INT32_MAX);
     if (is_pow2(d))
         return s ? ir3_op2(e, IR3_SHR_B, x, imm(s)) : x;
     m = (uint32_t)div_up(UINT64_C(1) << (31 + s), d);
@@ -259,6 +261,8 @@ ir3_shift64(struct ir3_emit *e, enum uop_op op, bool is_signed,
     struct ir3_opnd far, n, back, cross, end;
     struct ir3_lane r;
 
+    assert(by.kind != IR3_IMM || by.v < 64);
+    assert(op == UOP_SHL || op == UOP_SHR);
     if (by.kind == IR3_IMM && by.v == 0)
         return a;
     a.lo = ir3_in_reg(e, a.lo);

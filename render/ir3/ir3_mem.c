@@ -7,6 +7,7 @@
  */
 #include "render/ir3/ir3_emit.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/bits.h"
@@ -57,6 +58,7 @@ base_register(struct ir3_emit *e, struct place *at)
 {
     struct ir3_opnd pair;
 
+    assert(at->is_local || at->param < e->prog->n_params);
     if (at->base.kind != IR3_NONE)
         return at->base;
     if (at->is_local) {
@@ -81,6 +83,7 @@ displace(struct ir3_emit *e, struct place *at, unsigned dtype,
     struct ir3_lane base, sum;
     struct ir3_opnd pair;
 
+    assert(is_pow2(at->elem_bytes));
     if (at->is_local) {
         x.lo = ir3_op2(e, IR3_SHL_B, x.lo, ir3_imm_opnd(shift));
         return at->base.kind == IR3_NONE
@@ -140,6 +143,7 @@ ir3_emit_index(struct ir3_emit *e, const struct uop *u, struct ir3_lane *out)
     struct ir3_opnd r;
     struct place at;
 
+    assert(u->op == UOP_INDEX && u->src[1]->lanes == 1);
     BELL_TRY(find_base(e, u->src[0], &at));
     BELL_TRY(ir3_value_of(e, u->src[1], &v));
     r = displace(e, &at, u->src[1]->dtype, *v, uop_index_is_short(u));
@@ -186,6 +190,10 @@ add_access(struct ir3_emit *e, const struct access *a, struct ir3_opnd base,
         ir3_add(e, a->at.is_local ? (is_store ? IR3_STL : IR3_LDL)
                                   : (is_store ? IR3_STG : IR3_LDG));
 
+    assert(n >= 1 && n <= 4);
+    assert(offset >= -MAX_OFFSET - 1 && offset <= MAX_OFFSET);
+    assert(base.kind == IR3_REG);
+    assert(e->failed || e->vregs[base.v].n >= (a->at.is_local ? 1 : 2));
     in->type = (uint8_t)memory_type(a->dtype);
     in->n = (uint8_t)n;
     in->off = offset;
@@ -199,6 +207,7 @@ widen(struct ir3_emit *e, unsigned dtype, struct ir3_opnd half)
 {
     struct ir3_opnd r = ir3_convert(e, IR3_TYPE_U16, IR3_TYPE_U32, half);
 
+    assert(uop_dtype_infos[dtype].size_bytes < 4);
     return uop_dtype_infos[dtype].is_signed && !uop_dtype_infos[dtype].is_float
                ? ir3_wrap(e, dtype, r)
                : r;
@@ -228,6 +237,7 @@ load_chunk(struct ir3_emit *e, const struct access *a, struct ir3_opnd base,
     struct ir3_opnd to = ir3_vreg_new(e, n * words, is_half);
     struct ir3_insn *in = add_access(e, a, base, offset, n * words);
 
+    assert(n * words <= 4);
     in->dst = to;
     for (i = 0; i < n; i++) {
         out[i].lo = ir3_part(to, i * words);
@@ -245,6 +255,7 @@ store_chunk(struct ir3_emit *e, const struct access *a, struct ir3_opnd base,
     bool is_half = ir3_type_is_half(memory_type(a->dtype));
     struct ir3_opnd from = ir3_vreg_new(e, n * words, is_half);
 
+    assert(n * words <= 4);
     for (i = 0; i < n; i++) {
         if (is_half)
             cut_to(e, ir3_part(from, i), value[i].lo);
@@ -261,6 +272,7 @@ store_chunk(struct ir3_emit *e, const struct access *a, struct ir3_opnd base,
 static bell_status
 take_apart(struct ir3_emit *e, const struct uop *u, struct access *a)
 {
+    assert(u->op == UOP_LOAD || u->op == UOP_STORE);
     *a = (struct access){.u = u, .index = u->src[1]};
     a->dtype = u->src[0]->dtype;
     a->lanes = u->op == UOP_STORE ? u->src[2]->lanes : u->lanes;
@@ -284,6 +296,7 @@ chunk_size(const struct ir3_emit *e, const struct access *a, uint32_t lane)
 {
     unsigned most = ir3_is_64(a->dtype) ? 2 : 4;
 
+    assert(lane < a->lanes);
     if (e->is_narrow || (a->indices && a->index->lanes > 1) ||
         (!a->indices && a->step != 1) ||
         (a->gate_node && a->gate_node->lanes > 1))
@@ -347,6 +360,7 @@ load_gated(struct ir3_emit *e, const struct access *a, struct ir3_opnd base,
     struct ir3_lane loaded[4];
     unsigned i;
 
+    assert(a->other && n <= ARRAY_LEN(loaded));
     for (i = 0; i < n; i++) {
         out[i].lo = ir3_vreg_new(e, 1, false);
         ir3_move(e, out[i].lo, a->other[lane + i].lo);

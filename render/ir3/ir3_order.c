@@ -47,6 +47,7 @@ release(struct reorder *r, uint32_t at)
 {
     uint32_t n = 0, j;
 
+    assert(!r->waits[at]);
     r->stack[n++] = at;
     while (n) {
         const struct uop *u = r->ops[r->stack[n - 1]];
@@ -92,6 +93,7 @@ reorder(struct reorder *r)
 {
     uint32_t i;
 
+    assert(r->n_out == 0 && r->n_list == 0);
     for (i = 0; i < r->n; i++) {
         const struct uop *u = r->ops[i];
         if (can_wait(r->e, u)) {

@@ -78,6 +78,7 @@ can_move(const struct ir3_insn *in)
 static enum space
 space_of(enum ir3_op op)
 {
+    assert(ir3_is_load(op) || ir3_is_store(op));
     return op == IR3_LDG || op == IR3_STG   ? SPACE_GLOBAL
            : op == IR3_LDL || op == IR3_STL ? SPACE_LOCAL
                                             : SPACE_PRIVATE;
@@ -132,6 +133,7 @@ add_reader(struct schedule *s, uint32_t place, uint32_t node)
     struct reader *readers =
         grow(s, s->readers, s->n_readers, &s->cap_readers, sizeof(*readers));
 
+    assert(place < N_PLACES);
     if (!readers)
         return;
     s->readers = readers;
@@ -167,6 +169,7 @@ note_reads(struct schedule *s, const struct ir3_insn *insns, uint32_t number,
 {
     uint32_t i, from;
 
+    assert(span.at + span.n <= IR3_PLACES);
     for (i = span.at; i < span.at + span.n; i++) {
         from = s->writer[i];
         if (from != NONE)
@@ -182,6 +185,7 @@ note_writes(struct schedule *s, const struct ir3_insn *insns, uint32_t number,
 {
     uint32_t i, k, from;
 
+    assert(span.at + span.n <= IR3_PLACES);
     for (i = span.at; i < span.at + span.n; i++) {
         from = s->writer[i];
         if (from != NONE)
@@ -205,6 +209,7 @@ note_memory(struct schedule *s, uint32_t number, enum ir3_op op)
 
     if (op == IR3_LDC) /* nothing stores there */
         return;
+    assert(s->writer[place] == NONE || s->writer[place] < number);
     add_edge(s, s->writer[place], number, 1);
     if (ir3_is_load(op)) {
         add_reader(s, place, number);
@@ -315,6 +320,7 @@ sort(struct schedule *s, struct ir3_insn *insns, uint32_t n)
             push(s, &s->ready, i);
     }
     for (i = 0; i < n; i++) {
+        assert(s->ready.n || s->waiting.n);
         if (!s->ready.n && now < s->nodes[s->waiting.list[0]].at)
             now = s->nodes[s->waiting.list[0]].at;
         while (s->waiting.n && s->nodes[s->waiting.list[0]].at <= now)
@@ -323,6 +329,7 @@ sort(struct schedule *s, struct ir3_insn *insns, uint32_t n)
         s->sorted[i] = insns[number];
         for (k = s->nodes[number].edges; k != NONE; k = s->edges[k].next) {
             struct node *to = &s->nodes[s->edges[k].to];
+            assert(to->n_before > 0);
             if (to->at < now + s->edges[k].cycles)
                 to->at = now + s->edges[k].cycles;
             if (--to->n_before == 0)
@@ -330,6 +337,7 @@ sort(struct schedule *s, struct ir3_insn *insns, uint32_t n)
         }
         now++;
     }
+    assert(!s->ready.n && !s->waiting.n);
     memcpy(insns, s->sorted, n * sizeof(*insns));
 }
 

@@ -1,6 +1,7 @@
 /* Registers, numbers and names in instructions' text. */
 #include "render/ir3/ir3_token.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@ ir3_put(struct ir3_out *o, const char *fmt, ...)
     va_list args;
     int n;
 
+    assert(o->len < IR3_TEXT_MAX);
     va_start(args, fmt);
     n = vsnprintf(o->buf + o->len, room, fmt, args);
     va_end(args);
@@ -25,6 +27,7 @@ ir3_put(struct ir3_out *o, const char *fmt, ...)
 int32_t
 ir3_sign_extend(uint32_t value, unsigned n_bits)
 {
+    assert(n_bits >= 1 && n_bits <= 32);
     return (int32_t)(value << (32 - n_bits)) >> (32 - n_bits);
 }
 
@@ -130,6 +133,7 @@ ir3_eat_field(struct ir3_in *in, enum ir3_field field, uint32_t max)
 {
     int64_t value;
 
+    assert(field < IR3_F_COUNT);
     if (!ir3_eat_int(in, 0, max, &value))
         return false;
     in->instr->f[field] = (uint32_t)value;
@@ -195,6 +199,7 @@ ir3_eat_relative(struct ir3_in *in, char file, unsigned n_bits,
     int64_t limit = INT64_C(1) << (n_bits - 1), offset = 0;
     bool is_neg = false;
 
+    assert(n_bits >= 1 && n_bits <= 32);
     if (!ir3_eat(in, head))
         return false;
     if (ir3_eat(in, " + ") || (is_neg = ir3_eat(in, " - ")))

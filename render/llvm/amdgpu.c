@@ -10,6 +10,7 @@
  */
 #include "render/llvm/amdgpu_internal.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +41,7 @@ enum {
 static void
 param_attr(struct llvm_emit *e, uint32_t i)
 {
+    assert(i < e->prog->n_params);
     llvm_enum_attr(e, i + 1, "noalias", 0);
     llvm_enum_attr(e, i + 1, "noundef", 0);
     if (e->arg_align_bytes)
@@ -104,6 +106,7 @@ make_kernel(struct llvm_emit *e)
     struct lower_target known;
     char text[32];
 
+    assert(size > 0);
     if (!types)
         return bell_fail(BELL_E_NO_MEMORY, "rendering %s: out of memory",
                          p->name);
@@ -155,6 +158,7 @@ emit_kernel(struct llvm_emit *e)
 static LLVMValueRef
 get_arg(struct llvm_emit *e, const struct uop *u)
 {
+    assert((uint64_t)u->arg.i < (uint64_t)e->prog->n_params + e->prog->n_vars);
     return e->ll->GetParam(e->fn, (unsigned)u->arg.i);
 }
 
@@ -294,6 +298,7 @@ pack_bytes(struct llvm_emit *e, const struct uop *u, LLVMValueRef *out_value)
                 e->ll->BuildCast(e->b, LLVMBitCast, part[j], e->t_i32, "");
             at[j] = (uint32_t)lane->arg.i;
         }
+        assert(at[0] < 4 && at[1] < 4 && at[2] < 4 && at[3] < 4);
         for (j = 0; j < 4; j += 2)
             part[j] = permute(e, part[j + 1], part[j],
                               0x0c0c0000u | (4 + at[j + 1]) << 8 | at[j]);
@@ -374,6 +379,7 @@ matrix_type(struct llvm_emit *e, const struct matrix *m, const struct uop *u)
         return llvm_type(e, u->dtype, u->lanes);
     if (m->layout != UOP_WMMA_CDNA)
         return llvm_vector(e, e->t_i32, words);
+    assert(words == 1 || words == 2);
     return words == 2 ? e->t_i64 : e->t_i32;
 }
 

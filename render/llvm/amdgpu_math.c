@@ -3,6 +3,8 @@
  */
 #include "render/llvm/amdgpu_internal.h"
 
+#include <assert.h>
+
 /* The instruction cuts off what lies below 10 bits of fraction, towards zero,
  * which makes all sums too small; so they are rounded to nearest first. NaNs
  * stay as they are. src: ROCm/rocm-libraries, pull request 9176. */
@@ -16,6 +18,7 @@ amdgpu_round_xf32(struct llvm_emit *e, LLVMValueRef v, uint32_t lanes)
     LLVMValueRef nan = ll->BuildFCmp(e->b, LLVMRealUNO, v, v, "");
     LLVMValueRef bits = ll->BuildCast(e->b, LLVMBitCast, v, bits_type, "");
 
+    assert(lanes > 0);
     bits = ll->BuildBinOp(e->b, LLVMAdd, bits, half, "");
     bits = ll->BuildBinOp(e->b, LLVMAnd, bits, mask, "");
     bits = ll->BuildCast(e->b, LLVMBitCast, bits, ll->TypeOf(v), "");
@@ -76,6 +79,7 @@ each_lane(struct llvm_emit *e, const char *name, LLVMValueRef x, uint32_t lanes)
     LLVMValueRef out, one;
     uint32_t i;
 
+    assert(lanes > 0);
     if (lanes == 1)
         return llvm_intrinsic(e, name, &e->t_f32, 1, &x, 1);
     out = e->ll->GetPoison(e->ll->TypeOf(x));
@@ -103,6 +107,7 @@ from_lane(struct llvm_emit *e, LLVMValueRef v, uint32_t bits)
 {
     LLVMValueRef args[2] = {llvm_i32(e, UINT32_MAX), llvm_i32(e, 0)};
 
+    assert(bits < 64);
     args[1] = llvm_intrinsic(e, "llvm.amdgcn.mbcnt.lo", NULL, 0, args, 2);
     args[0] = llvm_intrinsic(e, "llvm.amdgcn.mbcnt.hi", NULL, 0, args, 2);
     args[0] = e->ll->BuildBinOp(e->b, LLVMXor, args[0], llvm_i32(e, bits), "");
@@ -125,6 +130,7 @@ shuffle(struct llvm_emit *e, const struct uop *u, LLVMValueRef v)
     LLVMTypeRef type = llvm_type(e, u->dtype, 1);
     LLVMValueRef args[6];
 
+    assert(bits >= 1 && bits < 64 && u->lanes == 1);
     v = e->ll->BuildCast(e->b, LLVMBitCast, v, e->t_i32, "");
     if (bits < 16 && dpp[bits]) {
         args[0] = args[1] = v;

@@ -12,6 +12,7 @@
  */
 #include "render/llvm/llvm_internal.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -96,6 +97,7 @@ split_group(struct llvm_emit *e, LLVMValueRef g)
             g = e->ll->BuildBinOp(e->b, LLVMUDiv, g, size, "");
         }
     }
+    assert(n_left == 0);
 }
 
 static bell_status
@@ -140,6 +142,7 @@ load_arg(struct llvm_emit *e, const struct uop *u)
 {
     LLVMValueRef slot = llvm_i64(e, u->arg.i);
 
+    assert(u->op == UOP_PARAM || u->op == UOP_VAR);
     slot = e->ll->BuildGEP2(e->b, e->t_i64, e->ll->GetParam(e->fn, 0), &slot, 1,
                             "");
     return e->ll->BuildLoad2(e->b, u->op == UOP_PARAM ? e->t_ptr : e->t_i64,
@@ -149,6 +152,7 @@ load_arg(struct llvm_emit *e, const struct uop *u)
 static LLVMValueRef
 find_group(struct llvm_emit *e, const struct uop *u)
 {
+    assert(u->op == UOP_SPECIAL);
     if (u->arg.i >= 0 && u->arg.i <= 2)
         return e->group[u->arg.i];
     if (u->src[0]->op == UOP_CONST && u->src[0]->arg.i == 1)
@@ -376,6 +380,7 @@ render(const struct lower_program *program, const struct lower_target *target,
     job.e.vector_bytes = target->vector_bytes;
     job.machine = target->cpu ? make_named : find_machine;
     job.done = target->cpu ? drop_named : NULL;
+    assert((target->cpu == NULL) == (job.done == NULL));
     BELL_TRY(llvm_api_get(&job.e.ll));
     return llvm_job_run(&job);
 }

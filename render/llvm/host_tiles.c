@@ -2,6 +2,8 @@
  * multiplied and added as 2 or 4 neighbours (AVX512-BF16, AVX512-VNNI); and one
  * such instruction, UOP_BYTE_DOT.
  */
+#include <assert.h>
+
 #include "lower/lower.h"
 #include "render/llvm/llvm_internal.h"
 
@@ -75,6 +77,8 @@ multiply_tiles(struct llvm_emit *e, const struct uop *u, const LLVMValueRef *at,
                                                     : "llvm.x86.tdpbuud";
     unsigned i;
 
+    assert(column_bytes == TILE_ROWS * row_bytes ||
+           column_bytes % TILE_BYTES == 0);
     for (i = 0; i < 2; i++) {
         move_tile(e, "llvm.x86.tileloadd64", 4 + i,
                   bytes_behind(e, at[0], TILE_ROWS * row_bytes * i), row_bytes);
@@ -97,6 +101,7 @@ emit_registers(struct llvm_emit *e, const struct uop *u, const LLVMValueRef *at)
     LLVMValueRef place[2], n, next, more;
     unsigned i;
 
+    assert(k_bytes % TILE_BYTES == 0);
     configure_tiles(e);
     for (i = 0; i < 4; i++) {
         LLVMValueRef number = tile_number(e, i);
@@ -181,6 +186,7 @@ close_loop(struct llvm_emit *e, const struct dot_loop *l, int64_t step,
     LLVMValueRef at, more;
     uint32_t i;
 
+    assert(step > 0 && end % step == 0);
     at = e->ll->BuildBinOp(e->b, LLVMAdd, l->n, llvm_i64(e, step), "");
     llvm_add_incoming(e, l->n, at, last);
     for (i = 0; i < n; i++)
@@ -329,6 +335,7 @@ emit_vectors(struct llvm_emit *e, const struct uop *u, const LLVMValueRef *at)
     };
     uint32_t i;
 
+    assert(d.k_bytes % BYTES == 0);
     d.type = d.dtype == UOP_BF16 ? e->ll->VectorType(e->t_f32, LANES) : d.words;
     first_sums(&d, first);
     l = open_loop(e);
@@ -350,6 +357,7 @@ llvm_host_tiles(struct llvm_emit *e, const struct uop *u,
     const struct lower_target *target = e->target;
     enum uop_dtype dtype = u->src[2]->dtype;
 
+    assert(target->tiles_k[dtype] > 0);
     /* steps of a register, or of a word */
     if (target->tiles_k[dtype] * uop_dtype_infos[dtype].size_bytes == BYTES)
         emit_vectors(e, u, at);

@@ -8,6 +8,7 @@
  */
 #include "render/llvm/llvm_internal.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -34,6 +35,7 @@ llvm_refuse(const struct llvm_emit *e, const struct uop *u, const char *why)
 LLVMTypeRef
 llvm_vector(const struct llvm_emit *e, LLVMTypeRef type, unsigned lanes)
 {
+    assert(lanes > 0);
     return lanes > 1 ? e->ll->VectorType(type, lanes) : type;
 }
 
@@ -71,6 +73,7 @@ llvm_type(const struct llvm_emit *e, unsigned dtype, unsigned lanes)
         t = e->t_f64;
         break;
     default:
+        assert(dtype == UOP_I64 || dtype == UOP_U64);
         t = e->t_i64;
         break;
     }
@@ -131,6 +134,7 @@ llvm_intrinsic(struct llvm_emit *e, const char *name, LLVMTypeRef *types,
         e->ll->GetIntrinsicDeclaration(e->mod, id, types, n_types);
     LLVMTypeRef type = e->ll->IntrinsicGetType(e->ctx, id, types, n_types);
 
+    assert(id != 0);
     return e->ll->BuildCall2(e->b, type, fn, args, n_args, "");
 }
 
@@ -166,6 +170,8 @@ llvm_arg(struct llvm_emit *e, const struct uop *u)
 {
     LLVMBasicBlockRef here;
 
+    assert(u->op == UOP_PARAM || u->op == UOP_VAR);
+    assert((uint64_t)u->arg.i < (uint64_t)e->prog->n_params + e->prog->n_vars);
     if (!e->args[u->arg.i]) {
         here = e->ll->GetInsertBlock(e->b);
         e->ll->PositionBuilderAtEnd(e->b, e->entry);
@@ -201,6 +207,7 @@ llvm_value_of(struct llvm_emit *e, const struct uop *u, LLVMValueRef *out_value)
 bell_status
 llvm_set_value(struct llvm_emit *e, const struct uop *u, LLVMValueRef v)
 {
+    assert(e->n_values < e->prog->n_ops && !map_get(&e->index, u->id));
     e->values[e->n_values] =
         (struct llvm_value){.v = v, .loop = llvm_loop_serial(e)};
     if (map_put(&e->index, u->id, e->n_values) < 0)
@@ -232,6 +239,7 @@ scan_set(struct llvm_emit *e, const struct uop *u, size_t *cap,
 {
     uint32_t acc = 0;
 
+    assert(u->op == UOP_ACC_SET);
     BELL_TRY(find_acc(e, u->src[0], &acc));
     for (; n_open > e->accs[acc].depth; n_open--) {
         uint32_t loop = open[n_open - 1];
@@ -251,6 +259,7 @@ scan_set(struct llvm_emit *e, const struct uop *u, size_t *cap,
 static bell_status
 scan_acc(struct llvm_emit *e, const struct uop *u, size_t *cap, uint32_t depth)
 {
+    assert(u->op == UOP_ACC && !map_get(&e->acc_index, u->id));
     if (host_grow((void **)&e->accs, cap, e->n_accs + 1, sizeof(*e->accs)) <
             0 ||
         map_put(&e->acc_index, u->id, e->n_accs) < 0)
@@ -334,6 +343,7 @@ group_carries(struct llvm_emit *e, uint32_t n_ranges)
     /* begin[l] is now the end of l, which is the begin of l + 1 */
     memmove(begin + 1, begin, (n_ranges + 1) * sizeof(*begin));
     begin[0] = 0;
+    assert(begin[n_ranges + 1] == e->n_carries);
     host_free(e->carries);
     e->carries = sorted;
     return BELL_OK;
@@ -387,6 +397,7 @@ acc_phi(struct llvm_emit *e, const struct llvm_carry *carry)
 {
     const struct uop *acc = e->accs[carry->acc].u;
 
+    assert(carry->acc < e->n_accs);
     return e->ll->BuildPhi(e->b, llvm_type(e, acc->dtype, acc->lanes), "");
 }
 
@@ -405,6 +416,7 @@ begin_loop(struct llvm_emit *e, const struct uop *u)
     loop->serial = ++e->next_serial;
     loop->carry_begin = e->carry_begin[loop->serial];
     loop->carry_end = e->carry_begin[loop->serial + 1];
+    assert(loop->carry_begin <= loop->carry_end);
     BELL_TRY(llvm_value_of(e, u->src[0], &loop->extent));
     loop->counted = u->src[0]->op == UOP_CONST && u->src[0]->arg.i > 0;
     loop->head = llvm_new_block(e);
@@ -419,6 +431,7 @@ begin_loop(struct llvm_emit *e, const struct uop *u)
     llvm_add_incoming(e, loop->index, none, loop->before);
     for (i = loop->carry_begin; i < loop->carry_end; i++) {
         struct llvm_carry *carry = &e->carries[i];
+        assert(e->accs[carry->acc].value);
         carry->before = e->accs[carry->acc].value;
         carry->phi = acc_phi(e, carry);
         llvm_add_incoming(e, carry->phi, carry->before, loop->before);
@@ -439,6 +452,7 @@ end_loop(struct llvm_emit *e, const struct uop *u)
     if (e->n_loops == 0 || loop->range != u->src[0])
         return bell_fail(BELL_E_INTERNAL, "%s: loops do not nest",
                          e->prog->name);
+    assert(loop->range->op == UOP_RANGE && loop->head);
     next = e->ll->BuildBinOp(e->b, LLVMAdd, loop->index,
                              e->ll->ConstInt(e->ll->TypeOf(loop->index), 1, 0),
                              "");
@@ -470,6 +484,7 @@ begin_if(struct llvm_emit *e, const struct uop *u)
     LLVMValueRef cond;
     uint32_t i;
 
+    assert(u->op == UOP_IF);
     BELL_TRY(llvm_value_of(e, u->src[0], &cond));
     memset(loop, 0, sizeof(*loop));
     loop->range = u;
@@ -554,6 +569,7 @@ set_acc(struct llvm_emit *e, const struct uop *u)
 static void
 emit_after(struct llvm_emit *e, const struct uop *u)
 {
+    assert(u->op == UOP_AFTER && u->n_src > 1);
     if (!e->dialect->order || e->is_ordered || u->src[1]->op != UOP_ACC_SET)
         return;
     e->dialect->order(e);

@@ -2,6 +2,7 @@
  * text, assembly or an object. */
 #include "render/llvm/llvm_internal.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -173,6 +174,7 @@ build_and_take(struct llvm_job *job)
 {
     struct render_binary text;
 
+    assert(!job->out_text + !job->out_asm + !job->out_binary == 2);
     if (job->ir)
         BELL_TRY(read_ir(job));
     else

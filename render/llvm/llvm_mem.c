@@ -49,6 +49,7 @@ elem_bytes(const struct access *a)
 static LLVMValueRef
 set_alias(struct llvm_emit *e, const struct access *a, LLVMValueRef inst)
 {
+    assert(a->slot == 0 || a->slot < e->prog->n_params);
     if (!e->scopes)
         return inst;
     e->ll->SetMetadata(inst, e->md_scope, e->scopes[a->slot]);
@@ -82,6 +83,7 @@ lane_address(struct llvm_emit *e, const struct access *a, uint32_t lane)
 {
     LLVMValueRef index;
 
+    assert(lane < a->lanes);
     if (!a->indices)
         return offset_by(e, a, a->step * (int64_t)lane);
     index = lane_of(e, a->indices, lane);
@@ -94,6 +96,7 @@ lane_address(struct llvm_emit *e, const struct access *a, uint32_t lane)
 static LLVMValueRef
 lane_gate(struct llvm_emit *e, const struct access *a, uint32_t lane)
 {
+    assert(a->gate_lanes <= 1 || lane < a->gate_lanes);
     if (a->gate_lanes <= 1)
         return a->gate;
     if (!a->words)
@@ -127,6 +130,7 @@ llvm_emit_index(struct llvm_emit *e, const struct uop *u,
     LLVMTypeRef elem = llvm_mem_type(e, u->dtype, 1);
     LLVMValueRef base, v;
 
+    assert(u->op == UOP_INDEX && u->src[1]->lanes == 1);
     BELL_TRY(find_memory(e, u->src[0], &base));
     BELL_TRY(llvm_value_of(e, u->src[1], &v));
     if (e->dialect->is_gpu && u->src[0]->op == UOP_PARAM &&
@@ -183,6 +187,7 @@ llvm_emit_tiles(struct llvm_emit *e, const struct uop *u)
     LLVMValueRef at[3];
     uint32_t i;
 
+    assert(u->op == UOP_TILES && u->n_src > 6);
     if (!e->dialect->tiles)
         return llvm_refuse(e, u, "there are no tile registers");
     for (i = 0; i < 3; i++) {
@@ -230,6 +235,7 @@ constant_memory(struct llvm_emit *e, LLVMValueRef value, unsigned align)
     const uint64_t *old = map_get(&e->consts, key);
     LLVMValueRef var;
 
+    assert(e->ll->IsConstant(value));
     if (old)
         return (LLVMValueRef)(uintptr_t)*old;
     var = e->ll->AddGlobal(e->mod, e->ll->TypeOf(value), "");
@@ -247,6 +253,7 @@ scratch(struct llvm_emit *e, const struct access *a)
 {
     uint32_t need = elem_bytes(a) * a->lanes;
 
+    assert(!e->dialect->is_gpu);
     if (need > e->scratch_bytes) {
         LLVMBasicBlockRef here = e->ll->GetInsertBlock(e->b);
         e->scratch_bytes = need < 64 ? 64 : need;
@@ -286,6 +293,7 @@ shuffle(struct llvm_emit *e, LLVMValueRef v, LLVMValueRef w,
     LLVMValueRef mask[MAX_LANES];
     unsigned i;
 
+    assert(n <= MAX_LANES);
     for (i = 0; i < n; i++)
         mask[i] = llvm_i32(e, pick[i]);
     return e->ll->BuildShuffleVector(e->b, v, w, e->ll->ConstVector(mask, n),
@@ -300,6 +308,7 @@ turn(struct llvm_emit *e, const struct access *a, LLVMValueRef v)
 
     if (a->step == 1 || a->lanes == 1)
         return v;
+    assert(a->step == -1 && a->lanes <= MAX_LANES);
     for (i = 0; i < a->lanes; i++)
         pick[i] = a->lanes - 1 - i;
     return shuffle(e, v, e->ll->GetPoison(e->ll->TypeOf(v)), pick, a->lanes);
@@ -324,12 +333,14 @@ must_part(const struct llvm_emit *e, const struct access *a)
 static int64_t
 wide_begin(const struct access *a)
 {
+    assert(is_wide(a));
     return a->step < 0 ? a->step * (int64_t)(a->lanes - 1) : 0;
 }
 
 static LLVMValueRef
 wide_address(struct llvm_emit *e, const struct access *a)
 {
+    assert(is_wide(a));
     return lane_address(e, a, a->step < 0 ? a->lanes - 1 : 0);
 }
 
@@ -368,6 +379,7 @@ load_branched(struct llvm_emit *e, const struct access *a, LLVMTypeRef type,
     LLVMBasicBlockRef body = llvm_new_block(e), join = llvm_new_block(e);
     LLVMValueRef v, phi;
 
+    assert(e->dialect->is_gpu);
     e->ll->BuildCondBr(e->b, gate, body, join);
     e->ll->PositionBuilderAtEnd(e->b, body);
     v = load_at(e, a, type, ptr, align);
@@ -407,6 +419,7 @@ load_wide(struct llvm_emit *e, const struct access *a, LLVMValueRef other)
     unsigned align = align_of(a, wide_begin(a));
     LLVMValueRef ptr = wide_address(e, a), v;
 
+    assert(!must_part(e, a) && (!a->gate || other));
     if (other)
         other = turn(e, a, other);
     if (a->gate_lanes > 1) {
@@ -433,6 +446,7 @@ load_stepped(struct llvm_emit *e, const struct access *a)
     LLVMValueRef v = load_at(e, a, a->type, offset_by(e, a, 0), align), next;
     uint32_t pick[MAX_LANES];
 
+    assert(a->step > 1 && a->step <= MAX_WIDE_STEPS && !a->gate);
     for (part = 1; part < step; part++) {
         unsigned begin = part * n < last_begin ? part * n : last_begin;
         next = load_at(e, a, a->type, offset_by(e, a, begin), align);
@@ -453,6 +467,7 @@ load_lanes(struct llvm_emit *e, const struct access *a, LLVMValueRef other)
     LLVMValueRef v = e->ll->GetPoison(a->type);
     uint32_t i;
 
+    assert(!a->gate || other);
     for (i = 0; i < a->lanes; i++) {
         LLVMValueRef ptr = lane_address(e, a, i), lane;
         if (a->gate)
@@ -477,6 +492,7 @@ load_columns(struct llvm_emit *e, const struct uop *u,
     struct access a;
     uint32_t i;
 
+    assert(n <= LLVM_MAX_TURNED && u->lanes <= MAX_LANES);
     BELL_TRY(open_access(e, loads[0], u->lanes, u->dtype, NULL, &a));
     a.type = llvm_mem_type(e, u->dtype, n);
     for (i = 0; i < u->lanes; i++)
@@ -512,6 +528,7 @@ in_line(struct llvm_emit *e, const struct access *a, unsigned lane,
     LLVMTypeRef type = e->ll->TypeOf(first);
     uint32_t i;
 
+    assert(a->indices && lane < a->lanes);
     for (i = 0; i < a->lanes; i++)
         steps[i] = e->ll->ConstInt(type, (uint64_t)i * step, 0);
     if (lane)
@@ -555,6 +572,7 @@ load_second(struct llvm_emit *e, const struct access *a, LLVMValueRef ptr,
     LLVMValueRef args[2], v[2], at = llvm_i64(e, PAIRED);
     uint32_t pick[PAIRED], i;
 
+    assert(a->lanes == PAIRED);
     args[0] = e->ll->BuildCast(e->b, LLVMBitCast, mask, bits, "");
     args[0] = e->ll->BuildCast(e->b, LLVMZExt, args[0], e->t_i32, "");
     args[1] = llvm_i32(e, 0x55555555);
@@ -582,6 +600,7 @@ gather(struct llvm_emit *e, const struct access *a, LLVMValueRef indices,
         e->ll->BuildGEP2(e->b, a->elem, a->base, &indices, 1, ""),
         llvm_i32(e, elem_bytes(a)), a->gate, other};
 
+    assert(can_gather(e, a));
     return set_alias(
         e, a, llvm_intrinsic(e, "llvm.masked.gather", types, 2, args, 4));
 }
@@ -770,6 +789,7 @@ store_wide(struct llvm_emit *e, const struct uop *u, const struct access *a,
     unsigned align = align_of(a, wide_begin(a));
     LLVMValueRef ptr = wide_address(e, a);
 
+    assert(!must_part(e, a));
     value = turn(e, a, value);
     if (a->gate_lanes > 1) {
         LLVMValueRef args[4] = {value, ptr, llvm_i32(e, elem_bytes(a)),

@@ -8,6 +8,7 @@
  */
 #include "render/llvm/llvm_internal.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -58,6 +59,7 @@ trunc_by_int(struct llvm_emit *e, const struct uop *u, LLVMValueRef a)
         llvm_intrinsic(e, "llvm.fptosi.sat", sat_types, 2, &a, 1);
     LLVMValueRef args[2];
 
+    assert(u->dtype == UOP_F32 || u->dtype == UOP_F64);
     args[0] = e->ll->BuildCast(e->b, LLVMSIToFP, whole, float_type, "");
     args[1] = a;
     whole = llvm_intrinsic(e, "llvm.copysign", &float_type, 1, args, 2);
@@ -108,6 +110,7 @@ float_extreme(struct llvm_emit *e, unsigned op, LLVMValueRef a, LLVMValueRef b,
     LLVMRealPredicate pred = op == UOP_MAX ? LLVMRealOGT : LLVMRealOLT;
     LLVMValueRef best, a_is_nan;
 
+    assert(op == UOP_MAX || op == UOP_MIN);
     best = e->ll->BuildFCmp(e->b, pred, a, b, "");
     best = e->ll->BuildSelect(e->b, best, a, b, "");
     if (a_is_number)
@@ -124,6 +127,7 @@ int_extreme(struct llvm_emit *e, unsigned op, unsigned dtype, LLVMValueRef a,
     LLVMIntPredicate pred;
     LLVMValueRef wins;
 
+    assert(!is_float(dtype) && (op == UOP_MAX || op == UOP_MIN));
     if (dtype == UOP_BOOL)
         return binop(e, is_max ? LLVMOr : LLVMAnd, a, b);
     if (is_max)
@@ -138,6 +142,7 @@ static LLVMValueRef
 compare(struct llvm_emit *e, unsigned op, unsigned dtype, LLVMValueRef a,
         LLVMValueRef b)
 {
+    assert(op == UOP_CMPLT || op == UOP_CMPEQ || op == UOP_CMPNE);
     if (is_float(dtype)) {
         LLVMRealPredicate pred = op == UOP_CMPLT   ? LLVMRealOLT
                                  : op == UOP_CMPEQ ? LLVMRealOEQ
@@ -175,6 +180,7 @@ without_known_sign(struct llvm_emit *e, LLVMValueRef v, unsigned dtype,
 {
     LLVMValueRef zero = e->ll->ConstNull(llvm_type(e, dtype, 1));
 
+    assert(e->dialect->is_gpu && !is_float(dtype));
     if (uop_dtype_infos[dtype].size_bytes < 4)
         return v;
     zero = llvm_opaque(e, zero, "=s,0", false);
@@ -219,6 +225,7 @@ compare_as_numbers(struct llvm_emit *e, unsigned op, uint32_t lanes,
 {
     LLVMTypeRef type = llvm_type(e, UOP_I32, lanes);
 
+    assert(op == UOP_CMPEQ || op == UOP_CMPNE || op == UOP_XOR);
     a = opaque_lanes(e, e->ll->BuildCast(e->b, LLVMZExt, a, type, ""), lanes);
     b = e->ll->BuildCast(e->b, LLVMZExt, b, type, "");
     return e->ll->BuildICmp(e->b, op == UOP_CMPEQ ? LLVMIntEQ : LLVMIntNE, a, b,
@@ -268,6 +275,7 @@ llvm_divide(struct llvm_emit *e, const struct uop *u, LLVMValueRef a,
     LLVMValueRef v, lane[2], out;
     uint32_t i, visits = 512;
 
+    assert(u->op == UOP_FDIV && (!mark || e->dialect->is_gpu));
     if (u->lanes == 1 || (!e->dialect->is_gpu && !has_zero_lanes(u, &visits))) {
         v = e->ll->BuildBinOp(e->b, LLVMFDiv, a, b, "");
         return mark ? mark(e, v) : v;
@@ -356,6 +364,7 @@ emit_mulacc(struct llvm_emit *e, const struct uop *u, LLVMValueRef *v)
 {
     LLVMTypeRef type = e->ll->TypeOf(v[0]);
 
+    assert(u->n_src == 3 && !uop_dtype_is_small(u->dtype));
     if (is_float(u->dtype))
         return llvm_intrinsic(e, "llvm.fma", &type, 1, v, 3);
     if (u->dtype == UOP_BOOL)
@@ -374,6 +383,7 @@ cast_plain(struct llvm_emit *e, unsigned from, unsigned to, unsigned lanes,
     unsigned to_size = uop_dtype_infos[to].size_bytes;
     LLVMOpcode op;
 
+    assert(!uop_dtype_is_small(from) && !uop_dtype_is_small(to));
     if (to == UOP_BOOL)
         return is_float(from) ? e->ll->BuildFCmp(e->b, LLVMRealUNE, a, zero, "")
                               : e->ll->BuildICmp(e->b, LLVMIntNE, a, zero, "");
@@ -430,6 +440,7 @@ is_product(const struct uop *u)
 static LLVMValueRef
 round_to_half(struct llvm_emit *e, const struct uop *u, LLVMValueRef a)
 {
+    assert(u->dtype != UOP_F16);
     if (e->dialect->is_gpu && is_product(u))
         a = opaque_lanes(e, a, u->lanes);
     return e->ll->BuildCast(e->b, LLVMFPTrunc, a,
@@ -501,6 +512,7 @@ emit_lanes_repeat(struct llvm_emit *e, const struct uop *u, LLVMValueRef a,
     LLVMValueRef lane[MAX_LANES];
     uint32_t i;
 
+    assert(u->arg.i > 0);
     if (u->lanes > MAX_LANES)
         return llvm_refuse(e, u, "too many lanes");
     for (i = 0; i < u->lanes; i++)
@@ -563,6 +575,7 @@ take_lanes(struct llvm_emit *e, LLVMValueRef v, uint32_t begin, uint32_t n)
     LLVMValueRef mask[MAX_LANES];
     uint32_t i;
 
+    assert(n >= 1 && n <= MAX_LANES);
     if (n == 1)
         return e->ll->BuildExtractElement(e->b, v, llvm_i32(e, begin), "");
     for (i = 0; i < n; i++)

@@ -76,6 +76,7 @@ llvm_find_columns(const struct llvm_emit *e, const struct uop *u,
     n = n < most ? n : most;
     if (begin + n <= LLVM_MAX_TURNED) /* u is to be one of them */
         begin = LLVM_MAX_TURNED + 1 - n;
+    assert(begin <= LLVM_MAX_TURNED && begin + n > LLVM_MAX_TURNED);
     for (i = 0; i < n; i++)
         loads[i] = near[begin + i];
     return n;
@@ -92,6 +93,7 @@ join_halves(struct llvm_emit *e, LLVMValueRef a, LLVMValueRef b, uint32_t lanes,
     LLVMValueRef pick[MAX_LANES];
     uint32_t i;
 
+    assert(is_pow2(half) && lanes % (2 * half) == 0 && lanes <= MAX_LANES);
     for (i = 0; i < lanes; i++) {
         uint32_t in = i % (2 * half), from = i - in + (upper ? half : 0);
         pick[i] = llvm_i32(e, in < half ? from + in : lanes + from + in - half);
@@ -108,6 +110,7 @@ mix_pairs(struct llvm_emit *e, LLVMValueRef a, LLVMValueRef b, uint32_t lanes,
     LLVMValueRef pick[MAX_LANES];
     uint32_t i;
 
+    assert(lanes % 4 == 0 && lanes <= MAX_LANES);
     for (i = 0; i < lanes; i++)
         pick[i] = llvm_i32(e, i / 4 * 4 + (upper ? 2 : 0) + i % 4 / 2 +
                                   (i % 2 ? lanes : 0));
@@ -136,6 +139,7 @@ join(struct llvm_emit *e, const LLVMValueRef *rows, uint32_t apart, uint32_t n,
     LLVMValueRef part[MAX_LANES / MIN_COLUMNS], pick[MAX_LANES];
     uint32_t n_parts = lanes / n, i;
 
+    assert(lanes % n == 0 && is_pow2(n_parts));
     for (i = 0; i < n_parts; i++)
         part[i] = rows[i * apart];
     for (; n_parts > 1; n_parts /= 2, n *= 2) {

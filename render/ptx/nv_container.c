@@ -2,6 +2,7 @@
  * first, each section in a buffer of its own, then the file around them. */
 #include "render/ptx/nv_container.h"
 
+#include <assert.h>
 #include <elf.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -124,6 +125,7 @@ put_u32(struct writer *w, struct bytes *b, uint32_t value)
 static void
 pad_to(struct writer *w, struct bytes *b, size_t n)
 {
+    assert(w->failed || n >= b->n);
     if (n > b->n)
         put(w, b, NULL, n - b->n);
 }
@@ -135,6 +137,7 @@ put_name(struct writer *w, unsigned table, const char *prefix, const char *name)
     struct bytes *b = &w->s[table].bytes;
     size_t at = b->n;
 
+    assert(table == S_SHSTRTAB || table == S_STRTAB);
     put(w, b, prefix, strlen(prefix));
     put(w, b, name, strlen(name) + 1);
     return (uint32_t)at;
@@ -148,6 +151,7 @@ add_section(struct writer *w, unsigned which, const char *prefix,
 {
     struct section *s = &w->s[which];
 
+    assert(which < S_COUNT && !s->is_present && is_pow2(align));
     s->is_present = true;
     s->hdr.sh_name = put_name(w, S_SHSTRTAB, prefix, name);
     s->hdr.sh_type = type;
@@ -161,6 +165,7 @@ number_sections(struct writer *w)
 {
     uint32_t i, n = 0;
 
+    assert(w->s[S_NULL].is_present);
     for (i = 0; i < S_COUNT; i++) {
         if (w->s[i].is_present)
             w->s[i].number = n++;
@@ -183,6 +188,7 @@ add_symbol(struct writer *w, const char *name, unsigned info, unsigned other,
     };
     uint32_t index = (uint32_t)(b->n / sizeof(sym));
 
+    assert(w->s[which].is_present);
     put(w, b, &sym, sizeof(sym));
     return index;
 }
@@ -193,6 +199,8 @@ static void
 put_attr(struct writer *w, unsigned which, unsigned format, unsigned code,
          uint32_t value)
 {
+    assert(format >= ATTR_NONE && format <= ATTR_BYTES && code <= UINT8_MAX);
+    assert(value <= UINT16_MAX);
     put_u32(w, &w->s[which].bytes, format | code << 8 | value << 16);
 }
 
@@ -301,6 +309,7 @@ put_address(struct writer *w, uint32_t sym)
         .r_info = ELF64_R_INFO(sym, R_64),
     };
 
+    assert(w->s[S_REL_CONST4].is_present);
     put(w, rel, &rela,
         w->arch->has_rela ? sizeof(Elf64_Rela) : sizeof(Elf64_Rel));
     put(w, at, NULL, 8);
@@ -381,6 +390,7 @@ put_contents(struct writer *w)
     const struct nv_container_desc *d = w->desc;
     uint32_t text, const0, i;
 
+    assert(w->s[S_CONST0].is_present && w->s[S_TEXT].is_present);
     put_text(w);
     put(w, &w->s[S_CONST0].bytes, NULL,
         w->arch->param_base + (size_t)d->n_params * 8);

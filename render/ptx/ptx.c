@@ -3,6 +3,7 @@
  * arguments known when the header is. */
 #include "render/ptx/ptx_internal.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -115,6 +116,7 @@ static const struct {
 const char *
 ptx_class_type(enum ptx_class cls)
 {
+    assert(cls < PTX_CLASS_COUNT);
     return class_names[cls].type;
 }
 
@@ -145,12 +147,14 @@ ptx_op(struct ptx_emit *e, const char *fmt, const struct ptx_opnd *o)
     render_put_bytes(&e->body, fmt[0] == '@' ? "  " : "\t",
                      fmt[0] == '@' ? 2 : 1);
     for (; *fmt; fmt++) {
-        if (*fmt != '%')
+        if (*fmt != '%') {
             render_put_bytes(&e->body, fmt, 1);
-        else if (fmt[1] == '%')
+        } else if (fmt[1] == '%') {
             render_put_bytes(&e->body, fmt++, 1);
-        else
+        } else {
+            assert(o->is_imm || o->reg < e->n_regs[o->cls]);
             put_opnd(&e->body, *o++);
+        }
     }
     render_put_bytes(&e->body, ";\n", 2);
 }
@@ -180,6 +184,7 @@ ptx_refuse(const struct ptx_emit *e, const struct uop *u, const char *why)
 enum ptx_class
 ptx_class_of(unsigned dtype)
 {
+    assert(dtype < UOP_DTYPE_COUNT && dtype != UOP_VOID);
     switch (dtype) {
     case UOP_BOOL:
         return PTX_PRED;
@@ -201,6 +206,7 @@ ptx_class_of(unsigned dtype)
 struct ptx_opnd
 ptx_reg(struct ptx_emit *e, enum ptx_class cls)
 {
+    assert(cls < PTX_CLASS_COUNT);
     return (struct ptx_opnd){.cls = (uint8_t)cls, .reg = e->n_regs[cls]++};
 }
 
@@ -225,6 +231,7 @@ ptx_mov(struct ptx_emit *e, struct ptx_opnd to, struct ptx_opnd from)
 {
     char fmt[32];
 
+    assert(!to.is_imm && to.cls == from.cls);
     snprintf(fmt, sizeof(fmt), "mov.%s %%, %%", ptx_class_type(to.cls));
     PTX_OP(e, fmt, to, from);
 }
@@ -267,6 +274,8 @@ load_arg(struct ptx_emit *e, const struct uop *u)
 {
     struct ptx_opnd *arg = &e->args[u->arg.i];
 
+    assert(u->op == UOP_PARAM || u->op == UOP_VAR);
+    assert((uint64_t)u->arg.i < (uint64_t)e->prog->n_params + e->prog->n_vars);
     if (e->is_arg_loaded[u->arg.i])
         return *arg;
     *arg = ptx_reg(e, PTX_B64);
@@ -311,6 +320,7 @@ ptx_value_of(struct ptx_emit *e, const struct uop *u, struct ptx_value *out)
 static bell_status
 set_value(struct ptx_emit *e, const struct uop *u, const struct ptx_value *v)
 {
+    assert(e->n_values < e->prog->n_ops && !map_get(&e->index, u->id));
     e->values[e->n_values] = *v;
     e->values[e->n_values].loop = ptx_loop_serial(e);
     if (map_put(&e->index, u->id, e->n_values) < 0)
@@ -338,6 +348,7 @@ begin_loop(struct ptx_emit *e, const struct uop *u)
     loop->counted = u->src[0]->op == UOP_CONST && u->src[0]->arg.i > 0;
     loop->extent = extent.lanes[0];
     *index = loop->index = ptx_reg(e, ptx_class_of(u->dtype));
+    assert(loop->index.cls == loop->extent.cls);
     ptx_mov(e, loop->index, ptx_imm(loop->index.cls, 0));
     if (!loop->counted) {
         char fmt[40];
@@ -364,6 +375,7 @@ end_loop(struct ptx_emit *e, const struct uop *u)
 
     if (e->n_loops == 0 || loop->range != u->src[0])
         return ptx_refuse(e, u, "loops do not nest");
+    assert(narrow || loop->index.cls == PTX_B64);
     p = ptx_reg(e, PTX_PRED);
     PTX_OP(e, narrow ? "add.s32 %, %, 1" : "add.s64 %, %, 1", loop->index,
            loop->index);
@@ -400,6 +412,7 @@ end_if(struct ptx_emit *e, const struct uop *u)
     struct ptx_value v;
 
     BELL_TRY(ptx_value_of(e, u->src[0], &v));
+    assert(u->src[0]->op == UOP_IF && v.lanes[0].is_imm);
     render_put(&e->body, "$endif%u:\n", (unsigned)v.lanes[0].bits);
     return BELL_OK;
 }
@@ -414,6 +427,7 @@ copy_value(struct ptx_emit *e, const struct uop *u, const struct uop *from)
     struct ptx_value src, v = {.lanes = o};
     uint32_t i;
 
+    assert(from->dtype == u->dtype && from->lanes == u->lanes);
     if (!o)
         return ptx_no_memory(e);
     BELL_TRY(ptx_value_of(e, from, &src));
@@ -430,6 +444,7 @@ set_acc(struct ptx_emit *e, const struct uop *u)
     struct ptx_value acc, v;
     uint32_t i;
 
+    assert(uop_memory(u->src[0])->op == UOP_ACC);
     BELL_TRY(ptx_value_of(e, uop_memory(u->src[0]), &acc));
     BELL_TRY(ptx_value_of(e, u->src[1], &v));
     for (i = 0; i < u->src[1]->lanes; i++)
@@ -645,6 +660,7 @@ groups_for(const struct ptx_emit *e)
     unsigned most =
         (arch ? arch->max_warps * arch->warp_lanes : LEAST_THREADS) / threads;
 
+    assert(threads > 0 && p->want_regs > 0);
     most = most < SM_GROUPS ? most : SM_GROUPS;
     n = n < most ? n : most;
     return n ? n : 1;
@@ -687,6 +703,7 @@ finish(struct ptx_emit *e, char **out_text)
 {
     struct render_text t = {NULL, 0, 0, false};
 
+    assert(e->n_loops == 0);
     put_head(e, &t);
     if (e->header.n)
         render_put_bytes(&t, e->header.data, e->header.n);

@@ -1,6 +1,7 @@
 /* ptxas and nvdisasm as programs. */
 #include "render/ptx/ptx.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,6 +119,7 @@ assemble(char *program, struct tool_run *r, const char *text, char *arch,
     char *dis[] = {disassembler, flag_c, r->output, NULL};
     struct render_binary printed;
 
+    assert(wanted->cubin || wanted->usage || wanted->sass);
     if (wanted->usage)
         as[7] = flag_v;
     BELL_TRY(tool_write(r->input, text, strlen(text)));

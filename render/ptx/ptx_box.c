@@ -14,6 +14,7 @@
  * src: PTX ISA, mbarrier and cp.async.bulk.tensor. */
 #include "render/ptx/ptx_internal.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/bits.h"
@@ -40,6 +41,8 @@ make_map(const struct uop *u, struct ptx_map *out)
                                  UINT64_C(1) << (W_LOG2 - 4)};
     uint32_t *w = out->words;
 
+    assert(u->op == UOP_BOX && u->arg.i >= 1 && u->arg.i <= UOP_BOX_ROWS);
+    assert((uint64_t)u->src[4]->arg.i * size % 16 == 0);
     memset(out, 0, sizeof(*out));
     /* dimensions but one, unsigned integers, swizzles of 128 bytes, which L2
      * fetches at once */
@@ -89,6 +92,7 @@ find_map(const struct ptx_emit *e, const struct uop *u)
     make_map(u, &map);
     for (i = 0; memcmp(&e->maps[i], &map, sizeof(map)); i++)
         ;
+    assert(i < e->n_maps);
     return i;
 }
 
@@ -114,6 +118,7 @@ mbarrier_of(struct ptx_emit *e, struct ptx_opnd turn)
 {
     struct ptx_opnd r = ptx_reg(e, PTX_B32);
 
+    assert(!turn.is_imm && turn.cls == PTX_B32);
     PTX_OP(e, "and.b32 %, %, %", r, turn, ptx_imm(PTX_B32, MBARRIERS - 1));
     PTX_OP(e, "mad.lo.s32 %, %, 8, %", r, r, e->mbarriers);
     return r;
@@ -125,6 +130,7 @@ ptx_begin_boxes(struct ptx_emit *e)
     struct ptx_opnd tid = ptx_reg(e, PTX_B32), other = ptx_reg(e, PTX_B32);
     uint32_t i;
 
+    assert(e->n_maps > 0);
     e->turn = ptx_reg(e, PTX_B32);
     e->awaited = ptx_reg(e, PTX_B32);
     e->is_first = ptx_reg(e, PTX_PRED);
@@ -155,6 +161,8 @@ ptx_commit_boxes(struct ptx_emit *e)
 void
 ptx_note_boxes(struct ptx_emit *e, const struct uop *barrier)
 {
+    assert(barrier->op == UOP_BARRIER || barrier->op == UOP_TURN);
+    assert((uint64_t)barrier->arg.i < MBARRIERS);
     PTX_OP(e, "add.s32 %, %, %", e->awaited, e->turn,
            ptx_imm(PTX_B32, (uint64_t)(-1 - barrier->arg.i)));
     e->is_box_awaited = true;
@@ -188,6 +196,7 @@ field(struct ptx_emit *e, struct ptx_opnd v, uint32_t from, uint32_t n)
 {
     struct ptx_opnd high = ptx_reg(e, PTX_B64), r = ptx_reg(e, PTX_B32);
 
+    assert(v.cls == PTX_B64 && n > 0 && n <= 32 && from + n <= 64);
     PTX_OP(e, "shr.u64 %, %, %", high, v, ptx_imm(PTX_B32, from));
     PTX_OP(e, "cvt.u32.u64 %, %", r, high);
     if (n < 32)
@@ -206,6 +215,7 @@ ptx_emit_box(struct ptx_emit *e, const struct uop *u)
 
     BELL_TRY(ptx_find_place(e, u, 0, &to));
     BELL_TRY(ptx_find_place(e, u, 2, &from));
+    assert(to.memory->op == UOP_LOCAL && from.memory->op == UOP_PARAM);
     size = from.elem_bytes;
     if ((from.align | (uint64_t)from.first) * size % 16 ||
         (to.align | (uint64_t)to.first) * size % UOP_WGMMA_ALIGN)

@@ -7,6 +7,7 @@
  */
 #include "render/ptx/ptx_internal.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 static bool
@@ -79,6 +80,7 @@ int_to_int(struct ptx_emit *e, unsigned from, unsigned to, struct ptx_opnd a)
     bool is_signed = uop_dtype_infos[from].is_signed;
     struct ptx_opnd r;
 
+    assert(!is_float(from) && !is_float(to) && to != UOP_BOOL);
     if (to_size == 8 && from_size == 8)
         return a;
     if (to_size == 8)
@@ -103,6 +105,7 @@ int_to_float(struct ptx_emit *e, unsigned from, unsigned to, struct ptx_opnd a)
     bool is_signed = uop_dtype_infos[from].is_signed;
     char name[24];
 
+    assert(!is_float(from) && (to == UOP_F32 || to == UOP_F64));
     snprintf(name, sizeof(name), "cvt.rn.%s.%c%d",
              to == UOP_F64 ? "f64" : "f32", is_signed ? 's' : 'u',
              wide ? 64 : 32);
@@ -114,6 +117,7 @@ clamp(struct ptx_emit *e, unsigned to, struct ptx_opnd r)
 {
     struct uop_bounds b = uop_dtype_bounds(to);
 
+    assert(uop_dtype_infos[to].size_bytes < 4);
     PTX_OP(e, "max.s32 %, %, %", r, r, ptx_imm(PTX_B32, (uint64_t)b.min));
     PTX_OP(e, "min.s32 %, %, %", r, r, ptx_imm(PTX_B32, (uint64_t)b.max));
     return r;
@@ -128,6 +132,7 @@ float_to_int(struct ptx_emit *e, unsigned from, unsigned to, struct ptx_opnd a)
     struct ptx_opnd p, number;
     char name[24];
 
+    assert((from == UOP_F32 || from == UOP_F64) && !is_float(to));
     a = ptx_in_reg(e, a);
     if (from_f64 || size == 8) {
         p = ptx_reg(e, PTX_PRED);
@@ -151,6 +156,7 @@ float_to_int(struct ptx_emit *e, unsigned from, unsigned to, struct ptx_opnd a)
 static struct ptx_opnd
 word_of(struct ptx_opnd part)
 {
+    assert(part.word > 0);
     return (struct ptx_opnd){.cls = PTX_B32, .reg = part.word - 1};
 }
 
@@ -160,6 +166,7 @@ from_small(struct ptx_emit *e, unsigned from, struct ptx_opnd a)
 {
     struct ptx_opnd wide, r;
 
+    assert(from == UOP_F16 || from == UOP_BF16);
     if (from == UOP_F16)
         return convert(e, "cvt.f32.f16", PTX_F32, a);
     wide = ptx_reg(e, PTX_B32);
@@ -182,6 +189,7 @@ two_halves(struct ptx_emit *e, unsigned from, struct ptx_opnd half)
 {
     struct ptx_opnd r = ptx_reg(e, PTX_B32);
 
+    assert(from == UOP_F8E4M3 || from == UOP_F8E5M2);
     PTX_OP(e,
            from == UOP_F8E4M3 ? "cvt.rn.f16x2.e4m3x2 %, %"
                               : "cvt.rn.f16x2.e5m2x2 %, %",
@@ -219,6 +227,7 @@ ptx_cast_pairs(struct ptx_emit *e, unsigned to, const struct ptx_opnd *lanes,
     struct ptx_opnd word;
     uint32_t i, j;
 
+    assert(n % 2 == 0 && (to == UOP_F16 || to == UOP_BF16));
     for (i = 0; i < n; i += 2) {
         word = ptx_reg(e, PTX_B32);
         PTX_OP(e,

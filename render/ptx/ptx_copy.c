@@ -3,6 +3,7 @@
  * src: docs/hardware/nvidia-code.md, "Asynchronous copies" */
 #include "render/ptx/ptx_internal.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 bell_status
@@ -16,6 +17,7 @@ ptx_emit_copy(struct ptx_emit *e, const struct uop *u)
     struct ptx_value v;
     char fmt[128];
 
+    assert(bytes == 4 || bytes == 8 || bytes == 16);
     if (reads && reads->op == UOP_CONST && reads->arg.i)
         reads = NULL;
     if (writes) {
@@ -24,6 +26,7 @@ ptx_emit_copy(struct ptx_emit *e, const struct uop *u)
     }
     BELL_TRY(ptx_find_place(e, u, 0, &to));
     BELL_TRY(ptx_find_place(e, u, 2, &from));
+    assert(to.memory->op == UOP_LOCAL && from.memory->op == UOP_PARAM);
     o[n++] = to.base;
     o[n++] = from.base;
     if (reads) {

@@ -2,6 +2,7 @@
  * there are two. */
 #include "render/ptx/ptx_internal.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 static const char *
@@ -41,6 +42,7 @@ ptx_has_half(const struct ptx_emit *e, unsigned op, unsigned dtype)
 static void
 write_format(char *fmt, size_t size_bytes, const struct uop *u, bool pair)
 {
+    assert(name_of(u->op) && u->n_src <= 2);
     snprintf(fmt, size_bytes, "%s.%s%s %%, %%%s", name_of(u->op),
              u->src[0]->dtype == UOP_F16 ? "f16" : "bf16", pair ? "x2" : "",
              u->n_src > 1 ? ", %" : "");
@@ -55,6 +57,7 @@ emit_pair(struct ptx_emit *e, const struct uop *u, const struct ptx_value *v,
     char fmt[48];
     uint32_t i;
 
+    assert(lane + 1 < u->lanes && !uop_has(u, UOP_FLAG_CMP));
     for (i = 0; i < u->n_src; i++)
         o[1 + i] = ptx_pack(e, v[i].lanes + lane, 2);
     o[0] = ptx_reg(e, PTX_B32);
@@ -76,6 +79,7 @@ ptx_emit_half(struct ptx_emit *e, const struct uop *u,
     char fmt[48];
     uint32_t lane, i;
 
+    assert(ptx_has_half(e, u->op, u->src[0]->dtype));
     for (lane = 0; lane < u->lanes;) {
         if (!compares && lane + 1 < u->lanes) {
             emit_pair(e, u, v, lane, out + lane);

@@ -6,6 +6,7 @@
  */
 #include "render/ptx/ptx_internal.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 #include "base/alloc.h"
@@ -63,6 +64,7 @@ declare_local(struct ptx_emit *e, unsigned long long offset,
 {
     struct ptx_opnd base = ptx_reg(e, PTX_B32);
 
+    assert(offset % 16 == 0 && n_bytes % 16 == 0);
     if (!e->n_dynamic_bytes) {
         render_put(&e->header, "\t.shared .align %u .b8 s%llu[%llu];\n",
                    e->has_wgmma ? 1024 : 16, offset, n_bytes);
@@ -113,6 +115,7 @@ displace(struct ptx_emit *e, struct ptx_opnd base, struct ptx_opnd index,
     struct ptx_opnd r = ptx_reg(e, base.cls), low;
     const char *fmt = "mad.lo.s32 %, %, %, %";
 
+    assert(!base.is_imm && (base.cls == PTX_B32 || base.cls == PTX_B64));
     if (base.cls == PTX_B64) {
         fmt = index.cls == PTX_B64 ? "mad.lo.s64 %, %, %, %"
                                    : "mad.wide.s32 %, %, %, %";
@@ -155,6 +158,7 @@ ptx_emit_index(struct ptx_emit *e, const struct uop *u, struct ptx_opnd *out)
     struct ptx_place at;
     struct ptx_value v;
 
+    assert(u->op == UOP_INDEX && u->src[1]->lanes == 1);
     BELL_TRY(find_base(e, u->src[0], &at));
     BELL_TRY(ptx_value_of(e, u->src[1], &v));
     *out = displace(e, at.base, v.lanes[0], at.elem_bytes);
@@ -168,6 +172,7 @@ ptx_find_place(struct ptx_emit *e, const struct uop *u, uint32_t i,
     const struct uop *index = u->src[i + 1];
     int64_t last;
 
+    assert(i + 1 < u->n_src);
     BELL_TRY(find_base(e, u->src[i], out));
     if (uop_index_steps(index, &out->first, &out->step) &&
         !__builtin_mul_overflow(out->step, index->lanes, &last) &&
@@ -201,6 +206,7 @@ memory_type(unsigned dtype)
         [UOP_F8E4M3Z] = "u8", [UOP_F8E5M2Z] = "u8",
     };
 
+    assert(dtype < UOP_DTYPE_COUNT && types[dtype]);
     return types[dtype];
 }
 
@@ -215,6 +221,7 @@ put_access(struct ptx_emit *e, const struct ptx_access *a,
     struct ptx_opnd o[8];
     uint32_t k = 0, i;
 
+    assert(!addr.is_imm && (n == 1 || n == 2 || n == 4));
     if (n > 1)
         snprintf(vec, sizeof(vec), ".v%u", n);
     snprintf(list, sizeof(list),
@@ -257,6 +264,7 @@ chunk_size(const struct ptx_emit *e, const struct ptx_access *a, uint32_t lane)
         a->at.memory->op == UOP_LOCAL ? 16 : e->target->arg_align_bytes;
     int64_t at = a->at.first + lane;
 
+    assert(lane < a->lanes);
     if (a->at.indices.lanes || a->at.step != 1 ||
         (a->gate_node && a->gate_node->lanes > 1))
         return 1;
@@ -325,6 +333,7 @@ is_constant(const struct ptx_opnd *lanes, uint32_t n, uint64_t *out_word)
     uint32_t bits = 32 / n, i;
     uint64_t word = 0;
 
+    assert(n == 2 || n == 4);
     for (i = 0; i < n; i++) {
         if (!lanes[i].is_imm)
             return false;
@@ -364,6 +373,7 @@ ptx_unpack(struct ptx_emit *e, unsigned dtype, struct ptx_opnd word,
 {
     uint32_t n = ptx_packed(dtype), i;
 
+    assert(word.cls == PTX_B32 && !word.is_imm);
     if (n == 2)
         PTX_OP(e, "mov.b32 {%, %}, %", lanes[0], lanes[1], word);
     for (i = 0; i < n; i++) {
@@ -388,6 +398,7 @@ put_words(struct ptx_emit *e, const struct ptx_access *a,
     struct ptx_access words = *a;
     struct ptx_opnd w[4];
 
+    assert(pack > 1 && n % pack == 0 && n / pack <= ARRAY_LEN(w));
     words.dtype = UOP_U32;
     for (i = 0; i < n / pack; i++) {
         w[i] =
@@ -405,6 +416,7 @@ put_words(struct ptx_emit *e, const struct ptx_access *a,
 static bell_status
 take_apart(struct ptx_emit *e, const struct uop *u, struct ptx_access *a)
 {
+    assert(u->op == UOP_LOAD || u->op == UOP_STORE);
     a->u = u;
     a->dtype = u->src[0]->dtype;
     a->lanes = u->op == UOP_STORE ? u->src[2]->lanes : u->lanes;

@@ -4,6 +4,7 @@
  * src: docs/hardware/nvidia-code.md, "Matrix shapes", "Matrix fragments" */
 #include "render/ptx/ptx_internal.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 #include "base/bits.h"
@@ -64,6 +65,7 @@ pack(struct ptx_emit *e, const struct uop *u, const struct ptx_value *v,
 {
     uint32_t step = ptx_packed(u->dtype), i, n = 0;
 
+    assert(u->lanes % step == 0);
     for (i = 0; i < u->lanes; i += step, n++) {
         if (step > 1) {
             out[n] = ptx_pack(e, v->lanes + i, step);
@@ -128,6 +130,7 @@ ptx_emit_wmma(struct ptx_emit *e, const struct uop *u,
         at += (size_t)snprintf(fmt + at, sizeof(fmt) - at, ", ");
         at += put_list(fmt + at, sizeof(fmt) - at, count);
     }
+    assert(n <= MAX_REGS && at < sizeof(fmt));
     ptx_op(e, fmt, o);
     return BELL_OK;
 }
@@ -150,6 +153,7 @@ ptx_emit_rows(struct ptx_emit *e, const struct uop *u, struct ptx_value *out)
     for (i = 0; i < n; i++)
         o[i] = ptx_reg(e, PTX_B32);
     BELL_TRY(ptx_find_place(e, u, 0, &at));
+    assert(at.memory->op == UOP_LOCAL);
     o[n] = at.base;
     put_list(list, sizeof(list), n);
     snprintf(fmt, sizeof(fmt),

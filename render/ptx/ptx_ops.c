@@ -6,6 +6,7 @@
  */
 #include "render/ptx/ptx_internal.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -30,6 +31,7 @@ int_type(unsigned dtype)
 {
     bool is_signed = uop_dtype_infos[dtype].is_signed;
 
+    assert(!is_float(dtype));
     if (uop_dtype_infos[dtype].size_bytes == 8)
         return is_signed ? "s64" : "u64";
     return is_signed ? "s32" : "u32";
@@ -128,6 +130,7 @@ compare(struct ptx_emit *e, unsigned op, unsigned dtype, struct ptx_opnd a,
                        : flt             ? "setp.neu"
                                          : "setp.ne";
 
+    assert(op == UOP_CMPLT || op == UOP_CMPEQ || op == UOP_CMPNE);
     if (!flt && op == UOP_CMPLT && !uop_dtype_infos[dtype].is_signed)
         name = "setp.lt"; /* the type tells */
     return two(e, name,
@@ -143,6 +146,7 @@ f64_extreme(struct ptx_emit *e, unsigned op, struct ptx_opnd a,
 {
     struct ptx_opnd p, r;
 
+    assert(op == UOP_MAX || op == UOP_MIN);
     p = two(e, op == UOP_MAX ? "setp.gt" : "setp.lt", "f64", PTX_PRED, a, b);
     r = select_value(e, p, a, b, PTX_F64);
     p = two(e, "setp.nan", "f64", PTX_PRED, a, a);
@@ -157,6 +161,7 @@ float_binary(struct ptx_emit *e, unsigned op, unsigned dtype, struct ptx_opnd a,
     bool wide = dtype == UOP_F64;
     const char *name;
 
+    assert(dtype == UOP_F32 || dtype == UOP_F64);
     switch (op) {
     case UOP_ADD:
         name = "add.rn";
@@ -171,6 +176,7 @@ float_binary(struct ptx_emit *e, unsigned op, unsigned dtype, struct ptx_opnd a,
         name = e->target->approx && !wide ? "div.full" : "div.rn";
         break;
     default:
+        assert(op == UOP_MAX || op == UOP_MIN);
         if (wide)
             return f64_extreme(e, op, a, b);
         name = op == UOP_MAX ? "max.NaN" : "min.NaN";
@@ -228,6 +234,7 @@ int_binary(struct ptx_emit *e, unsigned op, unsigned dtype, struct ptx_opnd a,
     const char *type = bits ? (wide ? "b64" : "b32") : int_type(dtype);
     struct ptx_opnd r;
 
+    assert(int_name(op) && dtype != UOP_BOOL);
     if (wide && (op == UOP_SHL || op == UOP_SHR))
         b = b.is_imm ? ptx_imm(PTX_B32, b.bits)
                      : one(e, "cvt.u32.u64 %, %", PTX_B32, b);
@@ -282,6 +289,7 @@ mulacc(struct ptx_emit *e, unsigned dtype, const struct ptx_opnd *x)
 {
     struct ptx_opnd r;
 
+    assert(!uop_dtype_is_small(dtype));
     if (dtype == UOP_BOOL)
         return bool_binary(e, UOP_OR, bool_binary(e, UOP_AND, x[0], x[1]),
                            x[2]);
@@ -303,6 +311,7 @@ negate(struct ptx_emit *e, unsigned dtype, struct ptx_opnd a)
 {
     struct ptx_opnd r;
 
+    assert(!uop_dtype_is_small(dtype));
     if (dtype == UOP_BOOL)
         return a;
     if (dtype == UOP_F32)
@@ -322,6 +331,7 @@ approx_sin_or_cos(struct ptx_emit *e, unsigned op, struct ptx_opnd x)
 {
     struct ptx_opnd turns = ptx_reg(e, PTX_F32), r = ptx_reg(e, PTX_F32);
 
+    assert(op == UOP_SIN || op == UOP_COS);
     x = ptx_in_reg(e, x);
     PTX_OP(e, "mul.rn.f32 %, %, 0f3E22F983", turns, x); /* 1/(2 pi) */
     PTX_OP(e, "cvt.rni.f32.f32 %, %", turns, turns);
@@ -336,6 +346,7 @@ approx_sin_or_cos(struct ptx_emit *e, unsigned op, struct ptx_opnd x)
 static bool
 may_flush(const struct ptx_emit *e, const struct uop *u)
 {
+    assert(u->op == UOP_EXP2 || u->op == UOP_RECIP);
     if (u->op == UOP_EXP2)
         return e->prog->is_approx || uop_float_range(u->src[0]).min >= -126;
     return uop_has_normal_inverse(u->src[0]);
@@ -388,6 +399,7 @@ unary(struct ptx_emit *e, const struct uop *u, unsigned dtype,
     if (op == UOP_TRUNC)
         return one(e, wide ? "cvt.rzi.f64.f64 %, %" : "cvt.rzi.f32.f32 %, %",
                    cls, a);
+    assert(op == UOP_SQRT);
     if (wide)
         return one(e, "sqrt.rn.f64 %, %", cls, a);
     return one(e,
@@ -542,6 +554,7 @@ emit_lanes_reduce(struct ptx_emit *e, const struct uop *u,
     struct ptx_opnd *x = arena_alloc(&e->arena, lanes * sizeof(*x));
     unsigned op = (unsigned)u->arg.i & 0xff;
 
+    assert(u->lanes == 1 && u->src[0]->dtype == u->dtype);
     if (!x)
         return ptx_no_memory(e);
     if (!has_binary(op, u->dtype))
@@ -595,6 +608,7 @@ emit_shuffle(struct ptx_emit *e, const struct uop *u, const struct ptx_value *v,
 {
     char fmt[64];
 
+    assert(uop_dtype_infos[u->dtype].size_bytes == 4 && u->lanes == 1);
     if (u->arg.i > 31)
         return ptx_refuse(e, u, "a warp has 32 threads");
     out[0] = ptx_reg(e, ptx_class_of(u->dtype));

@@ -18,6 +18,7 @@ n_groups(const struct ptx_emit *e)
 uint32_t
 ptx_n_barriers(const struct lower_program *p)
 {
+    assert(p->local[0] / GROUP_THREADS <= PTX_MAX_GROUPS);
     return FIRST_BARRIER + p->local[0] / GROUP_THREADS;
 }
 
@@ -25,6 +26,7 @@ ptx_n_barriers(const struct lower_program *p)
 static void
 meet(struct ptx_emit *e, uint32_t who, const char *how, uint32_t group)
 {
+    assert(who < n_groups(e) && group < n_groups(e));
     render_put(&e->body, "  @%%p%u bar.%s %u, %u;\n", e->of_group[who].reg, how,
                FIRST_BARRIER + group, 2 * GROUP_THREADS);
 }

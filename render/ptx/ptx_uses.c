@@ -7,6 +7,8 @@
  */
 #include "render/ptx/ptx_internal.h"
 
+#include <assert.h>
+
 /* What is known of the ops behind the present one. */
 struct uses {
     struct ptx_emit *e;
@@ -72,6 +74,7 @@ note_sources(struct uses *s, const struct uop *u, uint32_t at)
 static void
 note_set(struct uses *s, uint32_t acc, uint32_t at, uint32_t loop)
 {
+    assert(s->n_accs <= s->e->prog->n_ops);
     if (!map_get(&s->sets, acc))
         s->accs[s->n_accs++] = acc;
     s->failed |= map_put(&s->sets, acc, (uint64_t)at << 32 | loop) < 0;
@@ -83,6 +86,7 @@ leave_loop(struct uses *s, uint32_t at, uint32_t loop, uint32_t outer)
 {
     uint32_t i;
 
+    assert(outer != loop);
     for (i = 0; i < s->n_accs && !s->failed; i++) {
         if ((uint32_t)*map_get(&s->sets, s->accs[i]) == loop)
             note_set(s, s->accs[i], at, outer);
@@ -96,6 +100,7 @@ note_get(struct uses *s, const struct uop *u, uint32_t loop)
     const uint64_t *set = map_get(&s->sets, uop_memory(u->src[0])->id),
                    *last = map_get(&s->last, u->id);
 
+    assert(u->op == UOP_ACC_GET);
     if (!set || ((uint32_t)*set == loop && (!last || *last <= *set >> 32)))
         put(s, &s->e->in_place, u, 1);
 }
@@ -138,6 +143,7 @@ ptx_find_uses(struct ptx_emit *e)
 bool
 ptx_is_in_place(const struct ptx_emit *e, const struct uop *get)
 {
+    assert(get->op == UOP_ACC_GET);
     return map_get(&e->in_place, get->id) != NULL;
 }
 

@@ -7,6 +7,7 @@
  */
 #include "render/ptx/ptx_internal.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 #include "base/bits.h"
@@ -39,6 +40,7 @@ put_descriptor(struct ptx_emit *e, const struct uop *u, uint32_t i, bool turned,
     const uint64_t *local;
     struct ptx_place at;
 
+    assert(lead < 1u << 14 && w.pieces > 0);
     BELL_TRY(ptx_find_place(e, u, i, &at));
     local = map_get(&e->locals, at.memory->id);
     if (!local)
@@ -69,6 +71,7 @@ put_one(struct ptx_emit *e, const struct uop *u, const struct ptx_value *acc,
     bool held = u->op == UOP_WGMMA_HELD;
     uint32_t i;
 
+    assert(uop_memory(u->src[0])->lanes == w.n / 2);
     render_put(&e->body, "\twgmma.mma_async.sync.aligned.m64n%uk%u.f32.%s.%s {",
                w.n, w.k, types[u->src[1]->dtype].name,
                types[u->src[held ? 2 : 3]->dtype].name);
@@ -107,6 +110,7 @@ pack_held(struct ptx_emit *e, const struct uop *u, struct ptx_opnd *out)
     struct ptx_value v;
     uint32_t i;
 
+    assert(u->src[1]->lanes % 2 == 0 && u->src[1]->lanes <= 2 * MAX_WORDS);
     BELL_TRY(ptx_value_of(e, u->src[1], &v));
     for (i = 0; i < u->src[1]->lanes; i += 2)
         out[i / 2] = ptx_in_reg(e, ptx_pack(e, v.lanes + i, 2));
@@ -126,6 +130,7 @@ ptx_emit_wgmma(struct ptx_emit *e, const struct uop *u)
     if (!(e->features & PTX_HAS_WGMMA) || !types[u->src[1]->dtype].name ||
         !types[b_dtype].name || (held && u->src[1]->lanes > 2 * MAX_WORDS))
         return ptx_refuse(e, u, "no such matrix instruction");
+    assert(!held || u->src[1]->lanes == 8u * w.pieces);
     BELL_TRY(ptx_value_of(e, uop_memory(u->src[0]), &acc));
     if (held)
         BELL_TRY(pack_held(e, u, words));
@@ -156,6 +161,7 @@ exchange(struct ptx_emit *e, struct ptx_opnd is_set, uint32_t bit,
     struct ptx_opnd to[2] = {ptx_reg(e, PTX_B32), ptx_reg(e, PTX_B32)},
                     other = ptx_reg(e, PTX_B32);
 
+    assert(is_set.cls == PTX_PRED && is_pow2(bit) && bit < 32);
     PTX_OP(e, "selp.b32 %, %, %, %", other, *a, *b, is_set);
     PTX_OP(e, "shfl.sync.bfly.b32 %, %, %, 31, 0xffffffff", other, other,
            ptx_imm(PTX_B32, bit));
@@ -174,6 +180,7 @@ ptx_emit_quad_turn(struct ptx_emit *e, const struct uop *u,
         lane = ptx_reg(e, PTX_B32), bits,
         is_set[2] = {ptx_reg(e, PTX_PRED), ptx_reg(e, PTX_PRED)};
 
+    assert(n * uop_dtype_infos[u->dtype].size_bytes == 4 && u->lanes == 4 * n);
     PTX_OP(e, "mov.u32 %, %%laneid", lane);
     for (i = 0; i < 2; i++) {
         bits = ptx_reg(e, PTX_B32);

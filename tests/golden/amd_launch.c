@@ -65,7 +65,7 @@ start(uint32_t version, uint32_t n_xcc, enum amd_ring_kind kind)
         .piece = words,
         .data = (uint8_t *)data,
         .slots = slots,
-        .slot_mask = 7,
+        .slot_mask = kind == AMD_RING_SDMA ? ARRAY_LEN(slots) - 1 : 7,
     };
 }
 

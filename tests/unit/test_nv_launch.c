@@ -847,6 +847,36 @@ long_stream(void **state)
     close_rig(&r);
 }
 
+/* A program that is loaded makes compute queues invalidate caches. A copy queue
+ * has nothing to do for it: no entry of no words, which would be one of the
+ * ring's own control commands. */
+static void
+copies_after_programs(void **state)
+{
+    struct rig r = open_shape_rig("NV@sim:sm_90");
+    const struct nv_channel *channel = &nv_queue_of(r.copy)->channel;
+    struct hcq_program *prog;
+    struct hcq_stream *stream;
+    uint32_t put, n_entries[3], i;
+
+    (void)state;
+    expect_ok(hcq_stream_create(r.copy, "copies", &stream));
+    hcq_cs_write(hcq_stream_cs(stream), r.out->va, 7, 64);
+    expect_ok(hcq_stream_end(stream));
+    for (i = 0; i < ARRAY_LEN(n_entries); i++) {
+        prog = i == 2 ? load_shape(r.dev, 16) : NULL;
+        put = channel->put;
+        expect_ok(hcq_stream_submit(stream, NULL));
+        expect_ok(hcq_stream_wait(stream, LONG_NS));
+        n_entries[i] = channel->put - put;
+    }
+    assert_int_equal(n_entries[0], n_entries[1] + 1); /* what sets it up */
+    assert_int_equal(n_entries[2], n_entries[1]);
+    assert_int_equal(value_at(&r, 0), 7);
+    hcq_program_destroy(prog);
+    close_rig(&r);
+}
+
 static void
 many_submissions(void **state)
 {
@@ -1288,6 +1318,7 @@ main(void)
         cmocka_unit_test(sizes_of_blocks),
         cmocka_unit_test(other_chip),
         cmocka_unit_test(long_stream),
+        cmocka_unit_test(copies_after_programs),
         cmocka_unit_test(many_submissions),
         cmocka_unit_test(refused),
         cmocka_unit_test(patched_addresses),
