@@ -45,6 +45,15 @@ bundle_choose_target(const struct bundle_file *f,
  * kernels and objects are there. */
 void bundle_link_objects(uint8_t *file, const struct bundle_header *header);
 
+/* Who named a weight or a state. */
+enum bundle_naming {
+    BUNDLE_NAMED,    /* who saved it */
+    BUNDLE_UNNAMED,  /* nobody: "weight0", "state0" */
+    BUNDLE_CONSTANT, /* it is the bundle's own: "data.0", "rates0.0", "steps0",
+                      * "random" */
+};
+enum bundle_naming bundle_naming(const char *name);
+
 /* "float32", and bytes of an element; NULL: no dtype. */
 const char *bundle_dtype(uint32_t dtype, uint32_t *out_size_bytes);
 
