@@ -29,7 +29,8 @@
 /* A value's memory. */
 struct slot {
     struct hcq_bundle_value value;
-    struct hcq_buffer *own; /* owned; NULL of a weight, and while unused */
+    struct hcq_buffer *own; /* owned; NULL while unused, and of a weight that
+                             * is where the file's are */
     const struct hcq_buffer *bound;
     uint64_t va; /* of a symbol, what it is now */
     bool is_set;
@@ -496,6 +497,24 @@ set_symbol(struct slot *slot, const void *data)
     return BELL_OK;
 }
 
+/* A weight that the device reads from the file's pages gets memory of its own
+ * instead. */
+static bell_status
+write_weight(struct hcq_bundle *b, struct slot *slot, const void *data)
+{
+    uint64_t size_bytes = slot->value.size_bytes;
+
+    if (!b->weights_in_place)
+        return hcq_buffer_write(b->weights, slot->va - b->weights->va, data,
+                                size_bytes);
+    if (!slot->own) {
+        BELL_TRY(
+            hcq_buffer_create(b->dev, size_bytes, HCQ_MEM_DEVICE, &slot->own));
+        slot->va = slot->own->va;
+    }
+    return hcq_buffer_write(slot->own, 0, data, size_bytes);
+}
+
 bell_status
 hcq_bundle_write(struct hcq_bundle *b, uint32_t number, const void *data,
                  uint64_t size_bytes)
@@ -504,17 +523,40 @@ hcq_bundle_write(struct hcq_bundle *b, uint32_t number, const void *data,
 
     BELL_TRY(check_value(b, number, "written",
                          1u << HCQ_BUNDLE_INPUT | 1u << HCQ_BUNDLE_STATE |
-                             1u << HCQ_BUNDLE_SYMBOL,
+                             1u << HCQ_BUNDLE_WEIGHT | 1u << HCQ_BUNDLE_SYMBOL,
                          size_bytes));
     slot = &b->slots[number];
     if (slot->value.kind == HCQ_BUNDLE_SYMBOL)
         return set_symbol(slot, data);
+    if (slot->value.kind == HCQ_BUNDLE_WEIGHT)
+        BELL_TRY(bundle_check_renewable(slot->value.name));
     BELL_TRY(hcq_bundle_wait(b, HCQ_WAIT_WHILE_MOVING));
+    if (slot->value.kind == HCQ_BUNDLE_WEIGHT)
+        return write_weight(b, slot, data);
     BELL_TRY(hcq_buffer_write(slot->own, 0, data, size_bytes));
     slot->va = slot->own->va;
     slot->bound = NULL;
     slot->is_set = true;
     return BELL_OK;
+}
+
+bell_status
+hcq_bundle_load_weights(struct hcq_bundle *b, const char *path)
+{
+    struct bundle_weights w;
+    bell_status status = BELL_OK;
+    uint32_t i;
+
+    if (!b || !path)
+        return bell_fail(BELL_BAD_MISSING, "bundle weights: %s is NULL",
+                         b ? "the path" : "the bundle");
+    BELL_TRY(bundle_weights_open(&b->file, path, &w));
+    for (i = 0; status == BELL_OK && i < w.list.n_entries; i++)
+        status = hcq_bundle_write(b, w.numbers[i],
+                                  (uint8_t *)w.map + w.list.entries[i].offset,
+                                  w.list.entries[i].size_bytes);
+    bundle_weights_close(&w);
+    return status;
 }
 
 bell_status
@@ -527,7 +569,7 @@ hcq_bundle_read(struct hcq_bundle *b, uint32_t number, void *data,
         check_value(b, number, "read", ~(1u << HCQ_BUNDLE_SYMBOL), size_bytes));
     BELL_TRY(hcq_bundle_wait(b, HCQ_WAIT_WHILE_MOVING));
     slot = &b->slots[number];
-    if (slot->value.kind == HCQ_BUNDLE_WEIGHT)
+    if (slot->value.kind == HCQ_BUNDLE_WEIGHT && !slot->own)
         return hcq_buffer_read(b->weights, slot->va - b->weights->va, data,
                                size_bytes);
     if (!slot->bound)

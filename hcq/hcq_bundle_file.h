@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 
+#include "base/safetensors.h"
 #include "base/status.h"
 #include "hcq/hcq_bundle_format.h"
 
@@ -53,6 +54,24 @@ enum bundle_naming {
                       * "random" */
 };
 enum bundle_naming bundle_naming(const char *name);
+
+/* A file of safetensors whose tensors are weights and states of a bundle. */
+struct bundle_weights {
+    void *map;
+    size_t map_bytes;
+    struct safetensors list;
+    uint32_t *numbers; /* by tensor of the list: of a value */
+};
+
+/* Maps it and compares it with a bundle, as hcq_bundle_load_weights says. Freed
+ * by bundle_weights_close. Messages begin with the path. */
+BELL_MUST_CHECK bell_status bundle_weights_open(const struct bundle_file *f,
+                                                const char *path,
+                                                struct bundle_weights *out);
+void bundle_weights_close(struct bundle_weights *w);
+
+/* Whether a weight can have other content: else BELL_E_INVALID says why not. */
+BELL_MUST_CHECK bell_status bundle_check_renewable(const char *name);
 
 /* "float32", and bytes of an element; NULL: no dtype. */
 const char *bundle_dtype(uint32_t dtype, uint32_t *out_size_bytes);

@@ -1,6 +1,7 @@
 /* Bundles' weights by the names of the program that saved them: what is called
- * how, which names are refused, and that a constant which happens to equal a
- * weight is not that weight.
+ * how, which names are refused, that a constant which happens to equal a weight
+ * is not that weight, and that other weights give what a bundle gives that was
+ * saved with them.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/bits.h"
+#include "doorbell/files.h"
 #include "doorbell/jit.h"
 #include "doorbell/module.h"
 #include "doorbell/nn.h"
@@ -38,13 +40,19 @@ static const struct bell_module_type net_type =
 
 static const char *const devices[] = {"CPU", "NV@sim:sm_90"};
 
+static char *
+path_of(const char *end, char path[64])
+{
+    snprintf(path, 64, "/tmp/bell_bundle_names_%d%s", (int)getpid(), end);
+    return path;
+}
+
 static const char *
 temp_path(void)
 {
     static char path[64];
 
-    snprintf(path, sizeof(path), "/tmp/bell_bundle_names_%d", (int)getpid());
-    return path;
+    return path_of("", path);
 }
 
 static struct bell_tensor *
@@ -222,12 +230,164 @@ test_refused(void **state)
     unlink(temp_path());
 }
 
+/* ---- other weights ---- */
+
+/* The parameters are other ones from now on; the biases of both layers are the
+ * same. */
+static void
+change(struct bell_context *ctx, struct net *net)
+{
+    int i;
+
+    for (i = 0; i < 2; i++) {
+        bell_assign(net->layers[i].bias, vector(ctx, -3.5f));
+        bell_assign(net->layers[i].weight,
+                    bell_mul_scalar(net->layers[i].weight, 1.0 + i));
+    }
+    bell_assign(net->shift, vector(ctx, 0.25f));
+    bell_assign(net->count, vector(ctx, 7.0f));
+}
+
+/* Two runs of the file, of which the second has what the first left. */
+static void
+run(const char *device, const char *weights, float got[2][2 * WIDTH])
+{
+    float x[2 * WIDTH];
+    struct hcq_bundle *bundle;
+    struct hcq_device *dev;
+    int i;
+
+    for (i = 0; i < 2 * WIDTH; i++)
+        x[i] = (float)i - 2.5f;
+    expect_ok(hcq_device_open(device, &dev));
+    expect_ok(hcq_bundle_open(dev, temp_path(), &bundle));
+    expect_ok(hcq_bundle_write(bundle,
+                               hcq_bundle_find(bundle, HCQ_BUNDLE_INPUT, "in0"),
+                               x, sizeof(x)));
+    if (weights)
+        expect_ok(hcq_bundle_load_weights(bundle, weights));
+    for (i = 0; i < 2; i++) {
+        expect_ok(hcq_bundle_run(bundle, NULL));
+        expect_ok(hcq_bundle_read(
+            bundle, hcq_bundle_find(bundle, HCQ_BUNDLE_OUTPUT, "out0"), got[i],
+            sizeof(got[i])));
+    }
+    hcq_bundle_close(bundle);
+    hcq_device_close(dev);
+}
+
+static void
+test_renewed(void **state)
+{
+    float first[2][2 * WIDTH], anew[2][2 * WIDTH], got[2][2 * WIDTH];
+    struct bell_state names = {0};
+    struct bell_context *ctx;
+    char weights[64];
+    struct net net;
+    size_t d;
+
+    (void)state;
+    path_of(".safetensors", weights);
+    expect_ok(bell_context_create("CPU", &ctx));
+    make_net(ctx, &net);
+    expect_ok(bell_module_state(&net_type, &net, NULL, &names));
+    expect_ok(
+        bell_state_add(&names, "net", "shift", BELL_STATE_BUFFER, net.shift));
+    for (d = 0; d < ARRAY_LEN(devices); d++) {
+        expect_ok(save(ctx, &net, &names));
+        run(devices[d], NULL, first);
+        change(ctx, &net);
+        expect_ok(bell_file_save(weights, &names));
+        run(devices[d], weights, got);
+        expect_ok(save(ctx, &net, &names));
+        run(devices[d], NULL, anew);
+        assert_memory_equal(got, anew, sizeof(got));
+        assert_memory_not_equal(got, first, sizeof(got));
+        assert_memory_not_equal(got[0], got[1], sizeof(got[0]));
+    }
+    bell_state_fini(&names);
+    bell_context_destroy(ctx);
+    unlink(weights);
+    unlink(temp_path());
+}
+
+/* Written one by one, between runs too. */
+static void
+test_written(void **state)
+{
+    const float shift[WIDTH] = {1, 2, 3, 4};
+    float x[2 * WIDTH] = {0}, got[4][2 * WIDTH], read[WIDTH];
+    struct bell_state names = {0};
+    struct bell_context *ctx;
+    struct net net;
+    size_t d;
+    int i;
+
+    (void)state;
+    expect_ok(bell_context_create("CPU", &ctx));
+    make_net(ctx, &net);
+    expect_ok(
+        bell_state_add(&names, NULL, "shift", BELL_STATE_BUFFER, net.shift));
+    expect_ok(save(ctx, &net, &names));
+    for (d = 0; d < ARRAY_LEN(devices); d++) {
+        struct hcq_bundle *b;
+        struct hcq_device *dev;
+        uint32_t out, number;
+
+        expect_ok(hcq_device_open(devices[d], &dev));
+        expect_ok(hcq_bundle_open(dev, temp_path(), &b));
+        out = hcq_bundle_find(b, HCQ_BUNDLE_OUTPUT, "out0");
+        number = hcq_bundle_find(b, HCQ_BUNDLE_WEIGHT, "shift");
+        expect_ok(hcq_bundle_write(
+            b, hcq_bundle_find(b, HCQ_BUNDLE_INPUT, "in0"), x, sizeof(x)));
+        for (i = 0; i < 4; i++) {
+            if (i > 1) /* the second time in place of the first */
+                expect_ok(hcq_bundle_write(b, number, shift, sizeof(shift)));
+            expect_ok(hcq_bundle_run(b, NULL));
+            expect_ok(hcq_bundle_read(b, out, got[i], sizeof(got[i])));
+        }
+        for (i = 0; i < 2 * WIDTH;
+             i++) { /* out = .. + (1..4) * shift + count */
+            float first = (float)(i % WIDTH + 1);
+            float was = first * (float)(9 + i % WIDTH);
+
+            assert_true(got[1][i] - got[0][i] == 1);
+            assert_true(got[3][i] - got[2][i] == 1);
+            assert_float_equal(got[2][i] - got[1][i] - 1,
+                               first * shift[i % WIDTH] - was, 1e-3);
+        }
+        expect_ok(hcq_bundle_read(b, number, read, sizeof(read)));
+        assert_memory_equal(read, shift, sizeof(read));
+        expect_fails(hcq_bundle_write(b, number, shift, 4), BELL_E_INVALID,
+                     "'shift' has 16 bytes, 4 are to be written");
+        expect_fails(
+            hcq_bundle_write(b, hcq_bundle_find(b, HCQ_BUNDLE_WEIGHT, "data.8"),
+                             shift, sizeof(shift)),
+            BELL_E_INVALID, "'data.8' is a constant");
+        expect_fails(hcq_bundle_write(
+                         b, hcq_bundle_find(b, HCQ_BUNDLE_WEIGHT, "weight2"),
+                         shift, sizeof(shift)),
+                     BELL_E_INVALID, "'weight2' was saved without a name");
+        expect_fails(hcq_bundle_load_weights(b, NULL), BELL_E_INVALID,
+                     "the path is NULL");
+        expect_fails(hcq_bundle_load_weights(b, "/nonexistent"), BELL_E_IO,
+                     "/nonexistent: ");
+        hcq_bundle_close(b);
+        hcq_device_close(dev);
+    }
+    bell_state_fini(&names);
+    bell_context_destroy(ctx);
+    unlink(temp_path());
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_renewed),
+        cmocka_unit_test(test_written),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

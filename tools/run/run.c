@@ -14,12 +14,13 @@
 #include "tensor/files/npy.h"
 #include "tools/json.h"
 #include "tools/run/list.h"
+#include "tools/run/renew.h"
 #include "tools/tools.h"
 
 #define SHOWN 8 /* values of an output that are printed */
 
 struct run_options {
-    const char *bundle, *device;
+    const char *bundle, *device, *weights, *save;
     struct tool_list in, out;
     int64_t times, timeout_s;
     bool list, json;
@@ -390,12 +391,25 @@ open_and_run(struct run *run)
     if (!run->opts.device)
         tool_tell_passed_over(run->dev);
     BELL_TRY(hcq_bundle_open(run->dev, run->opts.bundle, &run->bundle));
+    if (run->opts.weights)
+        BELL_TRY(hcq_bundle_load_weights(run->bundle, run->opts.weights));
     for (i = 0; i < run->opts.in.n_items; i++)
         BELL_TRY(load_input(run, run->opts.in.items[i]));
     BELL_TRY(run_bundle(run));
     for (i = 0; i < run->opts.out.n_items; i++)
         BELL_TRY(store_output(run, run->opts.out.items[i]));
     return BELL_OK;
+}
+
+/* A file, and nothing that runs. */
+static int
+save_renewed(const struct run_options *o)
+{
+    bell_status status = run_renew(o->bundle, o->weights, o->save);
+
+    if (status != BELL_OK)
+        return tool_fail_input(o->json, status);
+    return o->json ? tool_print_saved(o->save) : TOOL_OK;
 }
 
 int
@@ -414,6 +428,11 @@ verb_run(int argc, char **argv)
          "an input, or state to begin with; of a symbol, a number for FILE"},
         {"--out", "name=FILE", TOOL_OPT_LIST, &o->out, 0, 0,
          "an output, or state at the end"},
+        {"--weights", "FILE", TOOL_OPT_STRING, &o->weights, 0, 0,
+         "safetensors with all weights that have names, in place of the "
+         "bundle's"},
+        {"--save", "FILE", TOOL_OPT_STRING, &o->save, 0, 0,
+         "with --weights: write a bundle that has these, and run nothing"},
         {"--device", "DEVICE", TOOL_OPT_STRING, &o->device, 0, 0,
          "where (default: $BELL_DEVICE, or the first that works)"},
         {"--times", "N", TOOL_OPT_INT, &o->times, 1, 1000000000,
@@ -432,11 +451,17 @@ verb_run(int argc, char **argv)
         return code;
     if (!o->bundle)
         return tool_usage(o->json, "run: no bundle");
-    if (o->list && (o->in.n_items || o->out.n_items || o->device))
-        return tool_usage(o->json,
-                          "run: --list takes no --in, --out, --device");
+    if ((o->list || o->save) && (o->in.n_items || o->out.n_items || o->device ||
+                                 (o->list && o->weights)))
+        return tool_usage(o->json, "run: --%s takes no --in, --out, --device%s",
+                          o->list ? "list" : "save",
+                          o->list ? ", --weights" : "");
+    if (o->save && (o->list || !o->weights))
+        return tool_usage(o->json, "run: --save is of --weights FILE");
     if (o->list)
         return run_list(o->bundle, o->json);
+    if (o->save)
+        return save_renewed(o);
     status = open_and_run(&run);
     if (status != BELL_OK)
         code = tool_fail_input(o->json, status);
