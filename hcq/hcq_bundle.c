@@ -42,6 +42,7 @@ struct hcq_bundle {
     void *map; /* of a file, or NULL */
     size_t map_bytes;
     struct hcq_code_file code; /* of its code, where that is not copied */
+    struct bundle_check check;
     struct bundle_file file;
     const struct bundle_target *target;
     struct slot *slots;
@@ -328,7 +329,8 @@ map_bundle(struct hcq_bundle *b, const char *path)
 
 static bell_status
 create(struct hcq_device *dev, const void *data, uint64_t size_bytes,
-       const char *path, struct hcq_bundle **out_bundle)
+       const char *path, const struct bundle_check *check,
+       struct hcq_bundle **out_bundle)
 {
     struct hcq_bundle *b;
     bell_status status = BELL_OK;
@@ -343,10 +345,13 @@ create(struct hcq_device *dev, const void *data, uint64_t size_bytes,
         return bell_fail(BELL_E_NO_MEMORY, "bundle: out of memory");
     b->dev = dev;
     b->code.fd = -1;
+    b->check = *check;
     if (path) {
         status = map_bundle(b, path);
         data = b->map;
         size_bytes = b->map_bytes;
+        if (status == BELL_OK && check->fn)
+            status = check->fn(check->user, path, data, size_bytes);
     } else if ((uintptr_t)data % BUNDLE_PAGE) {
         status = bell_fail(BELL_BAD_VALUE,
                            "a bundle at %p, which is no multiple of %u", data,
@@ -369,14 +374,26 @@ bell_status
 hcq_bundle_open(struct hcq_device *dev, const char *path,
                 struct hcq_bundle **out_bundle)
 {
-    return create(dev, NULL, 0, path, out_bundle);
+    return hcq_bundle_open_checked(dev, path, NULL, NULL, out_bundle);
+}
+
+bell_status
+hcq_bundle_open_checked(struct hcq_device *dev, const char *path,
+                        hcq_bundle_check_fn *check, void *user,
+                        struct hcq_bundle **out_bundle)
+{
+    const struct bundle_check by = {check, user};
+
+    return create(dev, NULL, 0, path, &by, out_bundle);
 }
 
 bell_status
 hcq_bundle_open_memory(struct hcq_device *dev, const void *data,
                        uint64_t size_bytes, struct hcq_bundle **out_bundle)
 {
-    return create(dev, data, size_bytes, NULL, out_bundle);
+    const struct bundle_check nobody = {NULL, NULL};
+
+    return create(dev, data, size_bytes, NULL, &nobody, out_bundle);
 }
 
 /* The queue ends first: nothing runs while memory and programs go. */
@@ -550,7 +567,7 @@ hcq_bundle_load_weights(struct hcq_bundle *b, const char *path)
     if (!b || !path)
         return bell_fail(BELL_BAD_MISSING, "bundle weights: %s is NULL",
                          b ? "the path" : "the bundle");
-    BELL_TRY(bundle_weights_open(&b->file, path, &w));
+    BELL_TRY(bundle_weights_open(&b->file, path, &b->check, &w));
     for (i = 0; status == BELL_OK && i < w.list.n_entries; i++)
         status = hcq_bundle_write(b, w.numbers[i],
                                   (uint8_t *)w.map + w.list.entries[i].offset,

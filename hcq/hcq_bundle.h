@@ -65,6 +65,17 @@ struct hcq_bundle_info {
 BELL_MUST_CHECK bell_status hcq_bundle_open(struct hcq_device *dev,
                                             const char *path,
                                             struct hcq_bundle **out_bundle);
+/* Judges a file's bytes before anything in them is used: by a signature, say.
+ * BELL_OK, or why it is refused (bell_fail). */
+typedef bell_status hcq_bundle_check_fn(void *user, const char *path,
+                                        const void *data, uint64_t size_bytes);
+/* hcq_bundle_open of a file that `check` accepts, which also judges the files of
+ * hcq_bundle_load_weights; NULL: no check. `user` outlives the bundle. The bytes
+ * are those that are used then: who may write to the file while it is open can
+ * still change them. */
+BELL_MUST_CHECK bell_status hcq_bundle_open_checked(
+    struct hcq_device *dev, const char *path, hcq_bundle_check_fn *check,
+    void *user, struct hcq_bundle **out_bundle);
 /* The same from memory, at an address that is a multiple of 4096, which outlives
  * the bundle. */
 BELL_MUST_CHECK bell_status

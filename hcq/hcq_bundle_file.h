@@ -7,6 +7,7 @@
 
 #include "base/safetensors.h"
 #include "base/status.h"
+#include "hcq/hcq_bundle.h"
 #include "hcq/hcq_bundle_format.h"
 
 /* A bundle's tables. Borrows the file's bytes. */
@@ -63,11 +64,17 @@ struct bundle_weights {
     uint32_t *numbers; /* by tensor of the list: of a value */
 };
 
+/* Who judges a file first; fn NULL: nobody. */
+struct bundle_check {
+    hcq_bundle_check_fn *fn;
+    void *user;
+};
+
 /* Maps it and compares it with a bundle, as hcq_bundle_load_weights says. Freed
  * by bundle_weights_close. Messages begin with the path. */
-BELL_MUST_CHECK bell_status bundle_weights_open(const struct bundle_file *f,
-                                                const char *path,
-                                                struct bundle_weights *out);
+BELL_MUST_CHECK bell_status bundle_weights_open(
+    const struct bundle_file *f, const char *path,
+    const struct bundle_check *check, struct bundle_weights *out);
 void bundle_weights_close(struct bundle_weights *w);
 
 /* Whether a weight can have other content: else BELL_E_INVALID says why not. */

@@ -170,12 +170,19 @@ map_weights(const char *path, struct bundle_weights *w)
 
 bell_status
 bundle_weights_open(const struct bundle_file *f, const char *path,
+                    const struct bundle_check *check,
                     struct bundle_weights *out)
 {
     struct bundle_weights w = {.map = NULL};
-    bell_status status;
+    bell_status status = BELL_OK;
 
     BELL_TRY(map_weights(path, &w));
+    if (check->fn)
+        status = check->fn(check->user, path, w.map, w.map_bytes);
+    if (status != BELL_OK) {
+        bundle_weights_close(&w);
+        return status;
+    }
     status = safetensors_read(w.map, w.map_bytes, &w.list);
     if (status == BELL_OK)
         status = match(f, &w);

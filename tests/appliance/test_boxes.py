@@ -3,6 +3,7 @@
 that are listed alone, in an empty root, and as an initramfs.
 
 usage: test_boxes.py RUNNER CONFINE PAGE LINKED OLDER --cc COMPILER
+                     [--signatures]
 LINKED has code that is not copied, OLDER is a bundle of an earlier version.
 """
 import argparse
@@ -79,6 +80,20 @@ def check_rules(tap, box):
                           ['other numbers'] * (code == 0 and got != out))
 
 
+def key_options(box, bundle):
+    """--key, with a key that signs the bundle; nothing where none can be
+    made."""
+    if not box.options.signatures or not shutil.which('openssl'):
+        return ()
+    key, public = (os.path.join(box.folder, name) for name in ('key', 'pem'))
+    for args in (('genpkey', '-algorithm', 'ed25519', '-out', key),
+                 ('pkey', '-in', key, '-pubout', '-out', public),
+                 ('pkeyutl', '-sign', '-rawin', '-inkey', key, '-in', bundle,
+                  '-out', bundle + '.sig')):
+        subprocess.run(['openssl', *args], check=True, capture_output=True)
+    return (('--key', public),)
+
+
 def check_calls(tap, box, page):
     path = os.path.join(box.folder, 'calls')
     names = blocks(page, 'calls')[0].split()
@@ -86,7 +101,7 @@ def check_calls(tap, box, page):
         f'{a} before {b}' for a, b in zip(names, names[1:]) if a >= b])
     for bundle in (box.options.linked, box.options.older):
         want = box.run(bundle)[1]
-        for more in ((), ('--times', '3')):
+        for more in ((), ('--times', '3'), *key_options(box, bundle)):
             with open(path, 'w', encoding='utf-8') as file:
                 file.write('\n'.join(names) + '\n')
             code, got, said = box.run(bundle, ('mprotect', path), more)
@@ -196,6 +211,7 @@ def main():
     for name in ('runner', 'confine', 'page', 'linked', 'older'):
         parser.add_argument(name)
     parser.add_argument('--cc', required=True)
+    parser.add_argument('--signatures', action='store_true')
     options = parser.parse_args()
     for name in ('runner', 'confine', 'linked', 'older'):
         setattr(options, name, os.path.abspath(getattr(options, name)))
@@ -203,6 +219,8 @@ def main():
         page = file.read()
     tap = Tap()
     with tempfile.TemporaryDirectory() as folder:
+        for name in ('linked', 'older'):  # signatures go beside them
+            setattr(options, name, shutil.copy(getattr(options, name), folder))
         box = Box(options, folder)
         check_rules(tap, box)
         if os.uname().machine == 'x86_64':

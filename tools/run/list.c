@@ -179,7 +179,7 @@ read_aligned(const char *path, void **out_data, uint64_t *out_bytes)
 }
 
 int
-run_list(const char *path, bool as_json)
+run_list(const char *path, const struct bundle_check *check, bool as_json)
 {
     struct bundle_file f;
     uint64_t size_bytes;
@@ -190,9 +190,14 @@ run_list(const char *path, bool as_json)
     status = read_aligned(path, &data, &size_bytes);
     if (status != BELL_OK)
         return tool_fail_input(as_json, status);
-    status = bundle_file_open(data, size_bytes, &f);
+    if (check->fn)
+        status = check->fn(check->user, path, data, size_bytes);
+    if (status == BELL_OK) {
+        status = bundle_file_open(data, size_bytes, &f);
+        if (status != BELL_OK)
+            bell_error_prefix("%s", path);
+    }
     if (status != BELL_OK) {
-        bell_error_prefix("%s", path);
         code = tool_fail_input(as_json, status);
     } else if (as_json) {
         code = print_document(&f);

@@ -43,18 +43,20 @@ replace_data(const struct bundle_file *f, const struct bundle_weights *w,
 /* `file` is a copy of its own. */
 static bell_status
 renew(uint8_t *file, size_t size_bytes, const char *bundle, const char *weights,
-      const char *to)
+      const struct bundle_check *check, const char *to)
 {
     const struct file_part part = {file, size_bytes};
     struct bundle_weights w;
     struct bundle_file f;
     bell_status status;
 
+    if (check->fn)
+        BELL_TRY(check->fn(check->user, bundle, file, size_bytes));
     if (bundle_file_open(file, size_bytes, &f) != BELL_OK) {
         bell_error_prefix("%s", bundle);
         return bell_error_last()->status;
     }
-    BELL_TRY(bundle_weights_open(&f, weights, &w));
+    BELL_TRY(bundle_weights_open(&f, weights, check, &w));
     status = replace_data(&f, &w, file);
     if (status != BELL_OK)
         bell_error_prefix("%s", weights);
@@ -63,7 +65,8 @@ renew(uint8_t *file, size_t size_bytes, const char *bundle, const char *weights,
 }
 
 bell_status
-run_renew(const char *bundle, const char *weights, const char *to)
+run_renew(const char *bundle, const char *weights,
+          const struct bundle_check *check, const char *to)
 {
     struct regular_file file;
     bell_status status;
@@ -78,7 +81,7 @@ run_renew(const char *bundle, const char *weights, const char *to)
     if (map == MAP_FAILED)
         return bell_fail_errno(BELL_E_IO, error, "%s: %s", bundle,
                                strerror(error));
-    status = renew(map, (size_t)file.size_bytes, bundle, weights, to);
+    status = renew(map, (size_t)file.size_bytes, bundle, weights, check, to);
     munmap(map, file.size_bytes ? (size_t)file.size_bytes : 1);
     return status;
 }

@@ -10,17 +10,19 @@
 #include "base/bits.h"
 #include "base/thread.h"
 #include "hcq/hcq_bundle.h"
+#include "hcq/hcq_bundle_file.h"
 #include "base/file.h"
 #include "tensor/files/npy.h"
 #include "tools/json.h"
 #include "tools/run/list.h"
 #include "tools/run/renew.h"
+#include "tools/run/signature.h"
 #include "tools/tools.h"
 
 #define SHOWN 8 /* values of an output that are printed */
 
 struct run_options {
-    const char *bundle, *device, *weights, *save;
+    const char *bundle, *device, *weights, *save, *key;
     struct tool_list in, out;
     int64_t times, timeout_s;
     bool list, json;
@@ -28,6 +30,8 @@ struct run_options {
 
 struct run {
     struct run_options opts;
+    struct signature_key key;
+    struct bundle_check check; /* by the key, if there is one */
     struct hcq_device *dev;
     struct hcq_bundle *bundle;
     double first_us, best_us; /* of a run, waited for */
@@ -390,7 +394,8 @@ open_and_run(struct run *run)
     BELL_TRY(hcq_device_open(run->opts.device, &run->dev));
     if (!run->opts.device)
         tool_tell_passed_over(run->dev);
-    BELL_TRY(hcq_bundle_open(run->dev, run->opts.bundle, &run->bundle));
+    BELL_TRY(hcq_bundle_open_checked(run->dev, run->opts.bundle, run->check.fn,
+                                     run->check.user, &run->bundle));
     if (run->opts.weights)
         BELL_TRY(hcq_bundle_load_weights(run->bundle, run->opts.weights));
     for (i = 0; i < run->opts.in.n_items; i++)
@@ -403,9 +408,10 @@ open_and_run(struct run *run)
 
 /* A file, and nothing that runs. */
 static int
-save_renewed(const struct run_options *o)
+save_renewed(const struct run *run)
 {
-    bell_status status = run_renew(o->bundle, o->weights, o->save);
+    const struct run_options *o = &run->opts;
+    bell_status status = run_renew(o->bundle, o->weights, &run->check, o->save);
 
     if (status != BELL_OK)
         return tool_fail_input(o->json, status);
@@ -440,6 +446,9 @@ verb_run(int argc, char **argv)
         {"--timeout", "SECONDS", TOOL_OPT_INT, &o->timeout_s, 1, 1000000,
          "that a run may take (default: as long as the device moves, "
          "$BELL_TIMEOUT)"},
+        {"--key", "FILE", TOOL_OPT_STRING, &o->key, 0, 0,
+         "a public key of Ed25519 in PEM: refuse what FILE.sig beside it does "
+         "not sign, bundles and weights"},
         {"--list", NULL, TOOL_OPT_FLAG, &o->list, 0, 0,
          "print what is in it, for which devices, and run nothing"},
         TOOL_JSON_OPT(&o->json),
@@ -458,10 +467,16 @@ verb_run(int argc, char **argv)
                           o->list ? ", --weights" : "");
     if (o->save && (o->list || !o->weights))
         return tool_usage(o->json, "run: --save is of --weights FILE");
+    if (o->key) {
+        status = signature_read_key(o->key, &run.key);
+        if (status != BELL_OK)
+            return tool_fail_input(o->json, status);
+        run.check = (struct bundle_check){signature_check, &run.key};
+    }
     if (o->list)
-        return run_list(o->bundle, o->json);
+        return run_list(o->bundle, &run.check, o->json);
     if (o->save)
-        return save_renewed(o);
+        return save_renewed(&run);
     status = open_and_run(&run);
     if (status != BELL_OK)
         code = tool_fail_input(o->json, status);
