@@ -16,13 +16,15 @@
 #include "tools/json.h"
 #include "tools/run/list.h"
 #include "tools/run/renew.h"
+#include "tools/run/serve.h"
 #include "tools/run/signature.h"
 #include "tools/tools.h"
 
 #define SHOWN 8 /* values of an output that are printed */
 
 struct run_options {
-    const char *bundle, *device, *weights, *save, *key;
+    struct tool_list bundles;
+    const char *bundle, *device, *weights, *save, *key, *serve;
     struct tool_list in, out;
     int64_t times, timeout_s;
     bool list, json;
@@ -363,6 +365,14 @@ print_json(const struct run *run)
 
 /* ---- running ----------------------------------------------------------- */
 
+/* How long a run is waited for. */
+static uint64_t
+wait_ns(const struct run_options *o)
+{
+    return o->timeout_s ? (uint64_t)o->timeout_s * 1000000000u
+                        : HCQ_WAIT_WHILE_MOVING;
+}
+
 static bell_status
 run_bundle(struct run *run)
 {
@@ -373,10 +383,7 @@ run_bundle(struct run *run)
         double us;
 
         BELL_TRY(hcq_bundle_run(run->bundle, NULL));
-        BELL_TRY(hcq_bundle_wait(
-            run->bundle, run->opts.timeout_s
-                             ? (uint64_t)run->opts.timeout_s * 1000000000u
-                             : HCQ_WAIT_WHILE_MOVING));
+        BELL_TRY(hcq_bundle_wait(run->bundle, wait_ns(&run->opts)));
         us = (double)(time_now_ns() - start) * 1e-3;
         if (i == 0)
             run->first_us = run->best_us = us;
@@ -429,7 +436,8 @@ verb_run(int argc, char **argv)
     struct run run = {.opts = {.times = 1}};
     struct run_options *o = &run.opts;
     const struct tool_opt opts[] = {
-        {"BUNDLE", NULL, TOOL_OPT_STRING, &o->bundle, 0, 0, "the file"},
+        {"BUNDLE", NULL, TOOL_OPT_LIST, &o->bundles, 0, 0,
+         "the file; with --serve name=FILE, one or more"},
         {"--in", "name=FILE", TOOL_OPT_LIST, &o->in, 0, 0,
          "an input, or state to begin with; of a symbol, a number for FILE"},
         {"--out", "name=FILE", TOOL_OPT_LIST, &o->out, 0, 0,
@@ -449,6 +457,9 @@ verb_run(int argc, char **argv)
         {"--key", "FILE", TOOL_OPT_STRING, &o->key, 0, 0,
          "a public key of Ed25519 in PEM: refuse what FILE.sig beside it does "
          "not sign, bundles and weights"},
+        {"--serve", "SOCKET", TOOL_OPT_STRING, &o->serve, 0, 0,
+         "keep them loaded and answer requests there, or with - on stdin and "
+         "stdout"},
         {"--list", NULL, TOOL_OPT_FLAG, &o->list, 0, 0,
          "print what is in it, for which devices, and run nothing"},
         TOOL_JSON_OPT(&o->json),
@@ -458,8 +469,15 @@ verb_run(int argc, char **argv)
 
     if (code != TOOL_GO_ON)
         return code;
-    if (!o->bundle)
+    if (o->bundles.n_items == 0)
         return tool_usage(o->json, "run: no bundle");
+    if (o->bundles.n_items > 1 && !o->serve)
+        return tool_usage(o->json, "run: two bundles: --serve takes several");
+    if (o->serve && (o->in.n_items || o->out.n_items || o->weights || o->save ||
+                     o->list || o->json || o->times > 1))
+        return tool_usage(o->json,
+                          "run: --serve takes --device, --key, --timeout");
+    o->bundle = o->bundles.items[0];
     if ((o->list || o->save) && (o->in.n_items || o->out.n_items || o->device ||
                                  (o->list && o->weights)))
         return tool_usage(o->json, "run: --%s takes no --in, --out, --device%s",
@@ -473,6 +491,9 @@ verb_run(int argc, char **argv)
             return tool_fail_input(o->json, status);
         run.check = (struct bundle_check){signature_check, &run.key};
     }
+    if (o->serve)
+        return run_serve(&(struct serve_options){
+            o->serve, o->device, &o->bundles, wait_ns(o), run.check});
     if (o->list)
         return run_list(o->bundle, &run.check, o->json);
     if (o->save)
