@@ -514,6 +514,15 @@ set_symbol(struct slot *slot, const void *data)
     return BELL_OK;
 }
 
+/* Where a value is: of a weight with several names, where kernels read it. */
+static struct slot *
+slot_of(const struct hcq_bundle *b, uint32_t number)
+{
+    if (b->slots[number].value.kind == HCQ_BUNDLE_WEIGHT)
+        number = bundle_first_name(&b->file, number);
+    return &b->slots[number];
+}
+
 /* A weight that the device reads from the file's pages gets memory of its own
  * instead. */
 static bell_status
@@ -542,7 +551,7 @@ hcq_bundle_write(struct hcq_bundle *b, uint32_t number, const void *data,
                          1u << HCQ_BUNDLE_INPUT | 1u << HCQ_BUNDLE_STATE |
                              1u << HCQ_BUNDLE_WEIGHT | 1u << HCQ_BUNDLE_SYMBOL,
                          size_bytes));
-    slot = &b->slots[number];
+    slot = slot_of(b, number);
     if (slot->value.kind == HCQ_BUNDLE_SYMBOL)
         return set_symbol(slot, data);
     if (slot->value.kind == HCQ_BUNDLE_WEIGHT)
@@ -585,7 +594,7 @@ hcq_bundle_read(struct hcq_bundle *b, uint32_t number, void *data,
     BELL_TRY(
         check_value(b, number, "read", ~(1u << HCQ_BUNDLE_SYMBOL), size_bytes));
     BELL_TRY(hcq_bundle_wait(b, HCQ_WAIT_WHILE_MOVING));
-    slot = &b->slots[number];
+    slot = slot_of(b, number);
     if (slot->value.kind == HCQ_BUNDLE_WEIGHT && !slot->own)
         return hcq_buffer_read(b->weights, slot->va - b->weights->va, data,
                                size_bytes);

@@ -56,6 +56,9 @@ enum bundle_naming {
 };
 enum bundle_naming bundle_naming(const char *name);
 
+/* The first of the weights that are one in DATA, under several names. */
+uint32_t bundle_first_name(const struct bundle_file *f, uint32_t weight);
+
 /* A file of safetensors whose tensors are weights and states of a bundle. */
 struct bundle_weights {
     void *map;

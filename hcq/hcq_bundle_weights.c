@@ -30,6 +30,21 @@ bundle_check_renewable(const char *name)
     }
 }
 
+uint32_t
+bundle_first_name(const struct bundle_file *f, uint32_t weight)
+{
+    const struct bundle_value *v = &f->values[weight];
+    uint32_t i;
+
+    for (i = 0; i < weight; i++) {
+        if (f->values[i].kind == BUNDLE_WEIGHT &&
+            f->values[i].data_offset == v->data_offset &&
+            f->values[i].size_bytes == v->size_bytes)
+            break;
+    }
+    return i;
+}
+
 /* "float32 (4, 784)" */
 static void
 describe(const char *dtype, const uint64_t *shape, uint32_t ndim, char *text,
@@ -99,16 +114,18 @@ check_entry(const struct bundle_file *f, const struct safetensors_entry *e,
     return BELL_OK;
 }
 
-/* Every weight that has a name is there, and there is no other. */
+/* Every weight that has a name is there, under one of its names; by value,
+ * entries[] is 1 + the number of its tensor. */
 static bell_status
-check_all(const struct bundle_file *f, const bool *is_there)
+check_all(const struct bundle_file *f, const uint32_t *entries)
 {
     uint32_t i;
 
     for (i = 0; i < f->n_values; i++) {
         const char *name = f->names + f->values[i].name;
 
-        if (f->values[i].kind != BUNDLE_WEIGHT || is_there[i] ||
+        if (f->values[i].kind != BUNDLE_WEIGHT ||
+            entries[bundle_first_name(f, i)] ||
             bundle_naming(name) == BUNDLE_CONSTANT)
             continue;
         if (bundle_naming(name) == BUNDLE_UNNAMED)
@@ -122,25 +139,50 @@ check_all(const struct bundle_file *f, const bool *is_there)
     return BELL_OK;
 }
 
+/* Notes that tensor number `i` is there. Two that are one weight are the
+ * same. */
+static bell_status
+note_entry(const struct bundle_file *f, const struct bundle_weights *w,
+           uint32_t i, uint32_t *entries)
+{
+    const struct safetensors_entry *e = &w->list.entries[i], *other;
+    uint32_t number = w->numbers[i];
+    const uint8_t *bytes = w->map;
+
+    if (f->values[number].kind == BUNDLE_WEIGHT)
+        number = bundle_first_name(f, number);
+    if (!entries[number]) {
+        entries[number] = i + 1;
+        return BELL_OK;
+    }
+    other = &w->list.entries[entries[number] - 1];
+    if (memcmp(bytes + e->offset, bytes + other->offset, e->size_bytes) == 0)
+        return BELL_OK;
+    return bell_fail(BELL_BAD_VALUE,
+                     "'%.60s' and '%.60s' are one weight of the bundle, and "
+                     "differ",
+                     other->name, e->name);
+}
+
 static bell_status
 match(const struct bundle_file *f, struct bundle_weights *w)
 {
-    bool *is_there = host_calloc((size_t)f->n_values + 1, sizeof(*is_there));
+    uint32_t *entries = host_calloc((size_t)f->n_values + 1, sizeof(*entries));
     bell_status status = BELL_OK;
     uint32_t i;
 
     w->numbers = host_calloc((size_t)w->list.n_entries + 1, sizeof(uint32_t));
-    if (!is_there || !w->numbers)
+    if (!entries || !w->numbers)
         status = bell_fail(BELL_E_NO_MEMORY, "out of memory for its names");
     for (i = 0; status == BELL_OK && i < w->list.n_entries; i++) {
         w->numbers[i] = find_value(f, w->list.entries[i].name);
         status = check_entry(f, &w->list.entries[i], w->numbers[i]);
         if (status == BELL_OK)
-            is_there[w->numbers[i]] = true;
+            status = note_entry(f, w, i, entries);
     }
     if (status == BELL_OK)
-        status = check_all(f, is_there);
-    host_free(is_there);
+        status = check_all(f, entries);
+    host_free(entries);
     return status;
 }
 

@@ -106,6 +106,22 @@ name_of(const struct save *s, const struct bell_tensor *t)
     return NULL;
 }
 
+/* A weight that is shared has all its names. */
+static bell_status
+add_other_names(struct save *s, const struct bell_tensor *t, uint32_t number)
+{
+    const char *first = name_of(s, t);
+    uint32_t i;
+
+    for (i = 0; first && i < s->names->n; i++) {
+        const struct bell_state_item *item = &s->names->items[i];
+
+        if (item->tensor == t && item->name != first)
+            BELL_TRY(rt_bundle_alias(s->bundle, number, item->name));
+    }
+    return BELL_OK;
+}
+
 /* The value for a tensor from outside, with what it denotes now. */
 static bell_status
 handle_value(struct save *s, const struct jit_used *u, uint32_t *out_number)
@@ -146,7 +162,7 @@ handle_value(struct save *s, const struct jit_used *u, uint32_t *out_number)
                              out_number));
     s->handles[s->n_handles] = u->t;
     s->numbers[s->n_handles++] = *out_number;
-    return BELL_OK;
+    return is_state ? BELL_OK : add_other_names(s, u->t, *out_number);
 }
 
 /* A symbol that one of the sizes is of; NULL: none is. */

@@ -153,8 +153,8 @@ struct bell_jit_save_desc {
  * whether they require a gradient matter. Symbols (symbol.h) are the bundle's by
  * name.
  *
- * A tensor that `state` names has that name in the bundle; of two names, the
- * first. Others are "weight0", "state1".. Weights that have names can be
+ * A tensor that `state` names has that name in the bundle; a weight has all its
+ * names, state the first. Others are "weight0", "state1".. Weights that have names can be
  * replaced later (docs/bundle-format.md, "Other weights"). A tensor of a file's
  * blocks is a constant of the bundle, whatever it is called. BELL_E_INVALID: a
  * name is empty, has control characters, or is one that bundles give: "weight0",

@@ -159,6 +159,21 @@ rt_bundle_value(struct rt_bundle *b, enum bundle_kind kind, const char *name,
     return append(&b->sections[BUNDLE_VALUES], &v, sizeof(v));
 }
 
+bell_status
+rt_bundle_alias(struct rt_bundle *b, uint32_t number, const char *name)
+{
+    struct bytes *values = &b->sections[BUNDLE_VALUES];
+    struct bundle_value v;
+
+    memcpy(&v, values->data + number * sizeof(v), sizeof(v));
+    BELL_TRY(add_name(b, name, &v.name));
+    if (host_grow((void **)&b->data, &b->cap_data, b->n_values + 1,
+                  sizeof(*b->data)) != 0)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a bundle");
+    b->data[b->n_values++] = (struct datum){NULL, false};
+    return append(values, &v, sizeof(v));
+}
+
 /* Of a constant's content. */
 static uint64_t
 hash_of(const struct tensor_buffer *data, const uint8_t *bytes)

@@ -285,6 +285,13 @@ def check_socket(tap, folder, bundle):
             line = other.ask('health')[0]
             tap.check(f'a client leaves behind {name}', [line] * (
                 not line.startswith('ok ')))
+        half = connect(path)[1]
+        half.settimeout(LONG)
+        half.sendall(b'run d x:8\nabc')
+        line = other.ask('health')[0]
+        tap.check('a client that stands still is dropped', [line] * (
+            not line.startswith('ok ') or half.recv(1) != b''))
+        half.close()
         many = [connect(path) for _ in range(40)]
         line = many[-1][0].ask('health')[0]
         tap.check('more clients than there is room for', [line] * (

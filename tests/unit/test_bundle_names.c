@@ -311,6 +311,106 @@ test_renewed(void **state)
     unlink(temp_path());
 }
 
+/* The net's list, with the shift under those of two names. */
+static void
+list_shared(struct net *net, bool first, bool second, struct bell_tensor *other,
+            struct bell_state *out)
+{
+    memset(out, 0, sizeof(*out));
+    expect_ok(bell_module_state(&net_type, net, NULL, out));
+    if (first)
+        expect_ok(
+            bell_state_add(out, NULL, "shift", BELL_STATE_PARAM, net->shift));
+    if (second)
+        expect_ok(bell_state_add(out, NULL, "again", BELL_STATE_PARAM,
+                                 other ? other : net->shift));
+}
+
+/* What weights of such a list give. */
+static void
+run_shared(const char *device, struct net *net, bool first, bool second,
+           float got[2][2 * WIDTH])
+{
+    struct bell_state list;
+    char weights[64];
+
+    path_of(".safetensors", weights);
+    list_shared(net, first, second, NULL, &list);
+    expect_ok(bell_file_save(weights, &list));
+    run(device, weights, got);
+    bell_state_fini(&list);
+    unlink(weights);
+}
+
+/* Two lists of one tensor differ, or have neither of its names. */
+static void
+refuse_shared(struct bell_context *ctx, struct net *net)
+{
+    struct hcq_bundle *bundle;
+    struct hcq_device *dev;
+    struct bell_state list;
+    char weights[64];
+    int i;
+
+    path_of(".safetensors", weights);
+    expect_ok(hcq_device_open("CPU", &dev));
+    expect_ok(hcq_bundle_open(dev, temp_path(), &bundle));
+    for (i = 0; i < 2; i++) {
+        list_shared(net, i == 0, i == 0, vector(ctx, 0.5f), &list);
+        expect_ok(bell_file_save(weights, &list));
+        expect_fails(hcq_bundle_load_weights(bundle, weights), BELL_E_INVALID,
+                     i ? "it lacks 'shift'" : "are one weight of the bundle");
+        bell_state_fini(&list);
+    }
+    hcq_bundle_close(bundle);
+    hcq_device_close(dev);
+    unlink(weights);
+}
+
+/* One tensor under two names: either is enough, and either is written. */
+static void
+test_shared(void **state)
+{
+    const float shift[WIDTH] = {5, 6, 7, 8};
+    float both[2][2 * WIDTH], one[2][2 * WIDTH], read[WIDTH];
+    struct bell_state names;
+    struct bell_context *ctx;
+    struct net net;
+    size_t d;
+
+    (void)state;
+    expect_ok(bell_context_create("CPU", &ctx));
+    make_net(ctx, &net);
+    for (d = 0; d < ARRAY_LEN(devices); d++) {
+        struct hcq_bundle *b;
+        struct hcq_device *dev;
+        uint32_t first, second;
+
+        list_shared(&net, true, true, NULL, &names);
+        expect_ok(save(ctx, &net, &names));
+        bell_state_fini(&names);
+        change(ctx, &net);
+        run_shared(devices[d], &net, true, true, both);
+        run_shared(devices[d], &net, true, false, one);
+        assert_memory_equal(both, one, sizeof(one));
+        run_shared(devices[d], &net, false, true, one);
+        assert_memory_equal(both, one, sizeof(one));
+        refuse_shared(ctx, &net);
+        expect_ok(hcq_device_open(devices[d], &dev));
+        expect_ok(hcq_bundle_open(dev, temp_path(), &b));
+        first = hcq_bundle_find(b, HCQ_BUNDLE_WEIGHT, "shift");
+        second = hcq_bundle_find(b, HCQ_BUNDLE_WEIGHT, "again");
+        assert_int_not_equal(first, second);
+        expect_ok(hcq_bundle_write(b, second, shift, sizeof(shift)));
+        expect_ok(hcq_bundle_read(b, first, read, sizeof(read)));
+        assert_memory_equal(read, shift, sizeof(read));
+        hcq_bundle_close(b);
+        hcq_device_close(dev);
+    }
+    bell_context_destroy(ctx);
+    unlink(temp_path());
+}
+
 /* Written one by one, between runs too. */
 static void
 test_written(void **state)
@@ -384,9 +484,8 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_renewed),
+        cmocka_unit_test(test_names),   cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_renewed), cmocka_unit_test(test_shared),
         cmocka_unit_test(test_written),
     };
 
