@@ -1,6 +1,7 @@
 /* Learns the sine, and saves what it has learned as a bundle for each of the
  * devices that are named: bundle.c runs it, without a compiler. */
 #include <doorbell/jit.h>
+#include <doorbell/module.h>
 #include <doorbell/nn.h>
 #include <doorbell/tensor.h>
 #include <stdio.h>
@@ -12,6 +13,15 @@ struct net {
     struct bell_nn_linear first, second, last;
     struct bell_optimizer *opt;
 };
+
+/* What the weights are called: "first.weight", "first.bias".. */
+static const struct bell_module_field net_fields[] = {
+    BELL_CHILD(struct net, first, &bell_nn_linear_type),
+    BELL_CHILD(struct net, second, &bell_nn_linear_type),
+    BELL_CHILD(struct net, last, &bell_nn_linear_type),
+};
+static const struct bell_module_type net_type =
+    BELL_MODULE_TYPE(struct net, net_fields);
 
 /* x[n, 1] to its sine. */
 static struct bell_tensor *
@@ -97,14 +107,24 @@ save(struct bell_context *ctx, struct net *net, const char *path,
     static const char *const in_name = "x", *const out_name = "y";
     const struct bell_jit_desc desc = {sizeof(desc), "sine", predict,
                                        net,          1,      1};
-    const struct bell_jit_save_desc file = {sizeof(file), targets, n_targets,
-                                            &in_name, &out_name};
+    struct bell_state names = {0};
+    struct bell_jit_save_desc file = {
+        .struct_size = sizeof(file),
+        .targets = targets,
+        .n_targets = n_targets,
+        .in_names = &in_name,
+        .out_names = &out_name,
+        .state = &names,
+    };
     struct bell_tensor *x = bell_zeros(ctx, BELL_DIMS(16, 1), BELL_FLOAT32);
     struct bell_jit *jit;
     bell_status status = bell_jit_create(ctx, &desc, &jit);
 
     if (status == BELL_OK)
+        status = bell_module_state(&net_type, net, NULL, &names);
+    if (status == BELL_OK)
         status = bell_jit_save(jit, &x, &file, path);
+    bell_state_fini(&names);
     bell_jit_destroy(jit);
     return status;
 }

@@ -30,7 +30,8 @@
 /* A value's memory. */
 struct slot {
     struct hcq_bundle_value value;
-    struct hcq_buffer *own; /* owned; NULL of a weight, and while unused */
+    struct hcq_buffer *own; /* owned; NULL while unused, and of a weight that
+                             * is where the file's are */
     const struct hcq_buffer *bound;
     uint64_t va; /* of a symbol, what it is now */
     bool is_set;
@@ -42,6 +43,7 @@ struct hcq_bundle {
     void *map; /* of a file, or NULL */
     size_t map_bytes;
     struct hcq_code_file code; /* of its code, where that is not copied */
+    struct bundle_check check;
     struct bundle_file file;
     const struct bundle_target *target;
     struct slot *slots;
@@ -330,7 +332,8 @@ map_bundle(struct hcq_bundle *b, const char *path)
 
 static bell_status
 create(struct hcq_device *dev, const void *data, uint64_t size_bytes,
-       const char *path, struct hcq_bundle **out_bundle)
+       const char *path, const struct bundle_check *check,
+       struct hcq_bundle **out_bundle)
 {
     struct hcq_bundle *b;
     bell_status status = BELL_OK;
@@ -345,10 +348,13 @@ create(struct hcq_device *dev, const void *data, uint64_t size_bytes,
         return bell_fail(BELL_E_NO_MEMORY, "bundle: out of memory");
     b->dev = dev;
     b->code.fd = -1;
+    b->check = *check;
     if (path) {
         status = map_bundle(b, path);
         data = b->map;
         size_bytes = b->map_bytes;
+        if (status == BELL_OK && check->fn)
+            status = check->fn(check->user, path, data, size_bytes);
     } else if ((uintptr_t)data % BUNDLE_PAGE) {
         status = bell_fail(BELL_BAD_VALUE,
                            "a bundle at %p, which is not a multiple of %u",
@@ -371,14 +377,26 @@ bell_status
 hcq_bundle_open(struct hcq_device *dev, const char *path,
                 struct hcq_bundle **out_bundle)
 {
-    return create(dev, NULL, 0, path, out_bundle);
+    return hcq_bundle_open_checked(dev, path, NULL, NULL, out_bundle);
+}
+
+bell_status
+hcq_bundle_open_checked(struct hcq_device *dev, const char *path,
+                        hcq_bundle_check_fn *check, void *user,
+                        struct hcq_bundle **out_bundle)
+{
+    const struct bundle_check by = {check, user};
+
+    return create(dev, NULL, 0, path, &by, out_bundle);
 }
 
 bell_status
 hcq_bundle_open_memory(struct hcq_device *dev, const void *data,
                        uint64_t size_bytes, struct hcq_bundle **out_bundle)
 {
-    return create(dev, data, size_bytes, NULL, out_bundle);
+    const struct bundle_check nobody = {NULL, NULL};
+
+    return create(dev, data, size_bytes, NULL, &nobody, out_bundle);
 }
 
 /* The queue ends first: nothing runs while memory and programs go. */
@@ -503,6 +521,33 @@ set_symbol(struct slot *slot, const void *data)
     return BELL_OK;
 }
 
+/* Where a value is: of a weight with several names, where kernels read it. */
+static struct slot *
+slot_of(const struct hcq_bundle *b, uint32_t number)
+{
+    if (b->slots[number].value.kind == HCQ_BUNDLE_WEIGHT)
+        number = bundle_first_name(&b->file, number);
+    return &b->slots[number];
+}
+
+/* A weight that the device reads from the file's pages gets memory of its own
+ * instead. */
+static bell_status
+write_weight(struct hcq_bundle *b, struct slot *slot, const void *data)
+{
+    uint64_t size_bytes = slot->value.size_bytes;
+
+    if (!b->weights_in_place)
+        return hcq_buffer_write(b->weights, slot->va - b->weights->va, data,
+                                size_bytes);
+    if (!slot->own) {
+        BELL_TRY(
+            hcq_buffer_create(b->dev, size_bytes, HCQ_MEM_DEVICE, &slot->own));
+        slot->va = slot->own->va;
+    }
+    return hcq_buffer_write(slot->own, 0, data, size_bytes);
+}
+
 bell_status
 hcq_bundle_write(struct hcq_bundle *b, uint32_t number, const void *data,
                  uint64_t size_bytes)
@@ -511,17 +556,40 @@ hcq_bundle_write(struct hcq_bundle *b, uint32_t number, const void *data,
 
     BELL_TRY(check_value(b, number, "written",
                          1u << HCQ_BUNDLE_INPUT | 1u << HCQ_BUNDLE_STATE |
-                             1u << HCQ_BUNDLE_SYMBOL,
+                             1u << HCQ_BUNDLE_WEIGHT | 1u << HCQ_BUNDLE_SYMBOL,
                          size_bytes));
-    slot = &b->slots[number];
+    slot = slot_of(b, number);
     if (slot->value.kind == HCQ_BUNDLE_SYMBOL)
         return set_symbol(slot, data);
+    if (slot->value.kind == HCQ_BUNDLE_WEIGHT)
+        BELL_TRY(bundle_check_renewable(slot->value.name));
     BELL_TRY(hcq_bundle_wait(b, HCQ_WAIT_WHILE_MOVING));
+    if (slot->value.kind == HCQ_BUNDLE_WEIGHT)
+        return write_weight(b, slot, data);
     BELL_TRY(hcq_buffer_write(slot->own, 0, data, size_bytes));
     slot->va = slot->own->va;
     slot->bound = NULL;
     slot->is_set = true;
     return BELL_OK;
+}
+
+bell_status
+hcq_bundle_load_weights(struct hcq_bundle *b, const char *path)
+{
+    struct bundle_weights w;
+    bell_status status = BELL_OK;
+    uint32_t i;
+
+    if (!b || !path)
+        return bell_fail(BELL_BAD_MISSING, "bundle weights: %s is NULL",
+                         b ? "the path" : "the bundle");
+    BELL_TRY(bundle_weights_open(&b->file, path, &b->check, &w));
+    for (i = 0; status == BELL_OK && i < w.list.n_entries; i++)
+        status = hcq_bundle_write(b, w.numbers[i],
+                                  (uint8_t *)w.map + w.list.entries[i].offset,
+                                  w.list.entries[i].size_bytes);
+    bundle_weights_close(&w);
+    return status;
 }
 
 bell_status
@@ -533,8 +601,8 @@ hcq_bundle_read(struct hcq_bundle *b, uint32_t number, void *data,
     BELL_TRY(
         check_value(b, number, "read", ~(1u << HCQ_BUNDLE_SYMBOL), size_bytes));
     BELL_TRY(hcq_bundle_wait(b, HCQ_WAIT_WHILE_MOVING));
-    slot = &b->slots[number];
-    if (slot->value.kind == HCQ_BUNDLE_WEIGHT)
+    slot = slot_of(b, number);
+    if (slot->value.kind == HCQ_BUNDLE_WEIGHT && !slot->own)
         return hcq_buffer_read(b->weights, slot->va - b->weights->va, data,
                                size_bytes);
     if (!slot->bound)

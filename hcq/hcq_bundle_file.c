@@ -59,6 +59,44 @@ bundle_dtype(uint32_t dtype, uint32_t *out_size_bytes)
     return dtypes[dtype].name;
 }
 
+/* What is behind `prefix` and one or more digits; NULL: they are not there. */
+static const char *
+behind_number(const char *name, const char *prefix)
+{
+    size_t n = strlen(prefix);
+
+    if (strncmp(name, prefix, n) != 0 || !isdigit((unsigned char)name[n]))
+        return NULL;
+    return name + n + strspn(name + n, "0123456789");
+}
+
+enum bundle_naming
+bundle_naming(const char *name)
+{
+    static const struct {
+        const char *prefix;
+        enum bundle_naming naming;
+    } rows[] = {
+        {"weight", BUNDLE_UNNAMED},
+        {"state", BUNDLE_UNNAMED},
+        {"data.", BUNDLE_CONSTANT},
+        {"steps", BUNDLE_CONSTANT},
+    };
+    const char *rest;
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        rest = behind_number(name, rows[i].prefix);
+        if (rest && !*rest)
+            return rows[i].naming;
+    }
+    rest = behind_number(name, "rates");
+    rest = rest ? behind_number(rest, ".") : NULL;
+    if ((rest && !*rest) || strcmp(name, "random") == 0)
+        return BUNDLE_CONSTANT;
+    return BUNDLE_NAMED;
+}
+
 static bool
 inside(uint64_t offset, uint64_t size_bytes, uint64_t whole_bytes)
 {

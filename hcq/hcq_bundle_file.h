@@ -5,7 +5,9 @@
 
 #include <stdbool.h>
 
+#include "base/safetensors.h"
 #include "base/status.h"
+#include "hcq/hcq_bundle.h"
 #include "hcq/hcq_bundle_format.h"
 
 /* A bundle's tables. Borrows the file's bytes. */
@@ -44,6 +46,42 @@ bundle_choose_target(const struct bundle_file *f,
  * processors where they lie. `file` begins at a multiple of 4096, and header,
  * kernels and objects are there. */
 void bundle_link_objects(uint8_t *file, const struct bundle_header *header);
+
+/* Who named a weight or a state. */
+enum bundle_naming {
+    BUNDLE_NAMED,    /* who saved it */
+    BUNDLE_UNNAMED,  /* nobody: "weight0", "state0" */
+    BUNDLE_CONSTANT, /* it is the bundle's own: "data.0", "rates0.0", "steps0",
+                      * "random" */
+};
+enum bundle_naming bundle_naming(const char *name);
+
+/* The first of the weights that are one in DATA, under several names. */
+uint32_t bundle_first_name(const struct bundle_file *f, uint32_t weight);
+
+/* A file of safetensors whose tensors are weights and states of a bundle. */
+struct bundle_weights {
+    void *map;
+    size_t map_bytes;
+    struct safetensors list;
+    uint32_t *numbers; /* by tensor of the list: of a value */
+};
+
+/* Who judges a file first; fn NULL: nobody. */
+struct bundle_check {
+    hcq_bundle_check_fn *fn;
+    void *user;
+};
+
+/* Maps it and compares it with a bundle, as hcq_bundle_load_weights says. Freed
+ * by bundle_weights_close. Messages begin with the path. */
+BELL_MUST_CHECK bell_status bundle_weights_open(
+    const struct bundle_file *f, const char *path,
+    const struct bundle_check *check, struct bundle_weights *out);
+void bundle_weights_close(struct bundle_weights *w);
+
+/* Whether a weight can have other content: else BELL_E_INVALID says why not. */
+BELL_MUST_CHECK bell_status bundle_check_renewable(const char *name);
 
 /* "float32", and bytes of an element; NULL: no dtype. */
 const char *bundle_dtype(uint32_t dtype, uint32_t *out_size_bytes);

@@ -7,7 +7,7 @@
 set -euo pipefail
 
 build="gcc libc6-dev meson ninja-build pkg-config llvm-19-dev zlib1g-dev libcjson-dev"
-optional="libsqlite3-dev libpci-dev opencl-c-headers"
+optional="libsqlite3-dev libpci-dev libsodium-dev opencl-c-headers"
 check="$build g++ libcmocka-dev libopenblas-dev clang-format-14 binutils ocl-icd-libopencl1 pocl-opencl-icd"
 # A program that stands for each package, where one does: what is here by
 # another way than apt need not be installed.
@@ -15,7 +15,8 @@ declare -A program=([gcc]=gcc [g++]=g++ [meson]=meson [ninja-build]=ninja
     [pkg-config]=pkg-config [llvm-19-dev]=llvm-config-19 [binutils]=nm
     [clang-format-14]=clang-format-14 [chromium]=chromium)
 declare -A module=([zlib1g-dev]=zlib [libcjson-dev]=libcjson [libcmocka-dev]=cmocka
-    [libopenblas-dev]=openblas [libsqlite3-dev]=sqlite3 [libpci-dev]=libpci)
+    [libopenblas-dev]=openblas [libsqlite3-dev]=sqlite3 [libpci-dev]=libpci
+    [libsodium-dev]=libsodium)
 
 installed() {
     if command -v dpkg-query >/dev/null; then
@@ -37,7 +38,7 @@ check)
     # look at the pages of reports, at documents, metrics and manuals; make packages
     # and the site
     optional="$optional chromium python3-jsonschema python3-prometheus-client mandoc
-        debhelper dpkg-dev doxygen python3-markdown musl-tools cpio"
+        debhelper dpkg-dev doxygen python3-markdown musl-tools cpio openssl"
     ;;
 *)
     echo "usage: $0 build | package | check" >&2

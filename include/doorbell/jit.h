@@ -128,6 +128,8 @@ struct bell_jit_info {
 BELL_API void bell_jit_get_info(const struct bell_jit *jit,
                                 struct bell_jit_info *out_info);
 
+struct bell_state;
+
 /* Where a function is saved, and for what. */
 struct bell_jit_save_desc {
     uint32_t struct_size;
@@ -142,6 +144,10 @@ struct bell_jit_save_desc {
      * last's; 0: all, which is possible where rates stay the same in the
      * end. */
     uint64_t n_steps;
+    /* Names of tensors from outside: those of a module (bell_module_state), of
+     * an optimiser, or added by hand. NULL: no names. Items that the function
+     * does not use are ignored. Not owned. */
+    const struct bell_state *state;
 };
 
 /* Saves the function as a bundle, which libdoorbell-hcq alone runs
@@ -150,6 +156,14 @@ struct bell_jit_save_desc {
  * weights. `in` are inputs as for bell_jit_call, of which only shape, dtype and
  * whether they require a gradient matter. Symbols (symbol.h) are the bundle's
  * by name.
+ *
+ * A tensor that `state` names has that name in the bundle. A weight has all its
+ * names, state the first. Others are "weight0", "state1". Weights that have
+ * names can be replaced later (docs/reference/bundle-format.md, "Other
+ * weights"). A tensor of a file's blocks is a constant of the bundle, whatever
+ * it is called. BELL_E_INVALID: a name is empty, has control characters, or is
+ * one that bundles give: "weight0", "state0", "data.0", "random", "steps0",
+ * "rates0.0".
  *
  * A training goes on in a bundle as it would have here:
  * - parameters and an optimiser's tensors are state;

@@ -187,7 +187,7 @@ llvm_emit_tiles(struct llvm_emit *e, const struct uop *u)
     LLVMValueRef at[3];
     uint32_t i;
 
-    assert(u->op == UOP_TILES && u->n_src > 6);
+    assert(u->op == UOP_TILE_MATMUL && u->n_src > 6);
     if (!e->dialect->tiles)
         return llvm_refuse(e, u, "there are no tile registers");
     for (i = 0; i < 3; i++) {

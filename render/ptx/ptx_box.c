@@ -41,7 +41,8 @@ make_map(const struct uop *u, struct ptx_map *out)
                                  UINT64_C(1) << (W_LOG2 - 4)};
     uint32_t *w = out->words;
 
-    assert(u->op == UOP_BOX && u->arg.i >= 1 && u->arg.i <= UOP_BOX_ROWS);
+    assert(u->op == UOP_TMA_COPY && u->arg.i >= 1 &&
+           u->arg.i <= UOP_TMA_COPY_ROWS);
     assert((uint64_t)u->src[4]->arg.i * size % 16 == 0);
     memset(out, 0, sizeof(*out));
     /* dimensions but one, unsigned integers, swizzles of 128 bytes, which L2
@@ -161,7 +162,7 @@ ptx_commit_boxes(struct ptx_emit *e)
 void
 ptx_note_boxes(struct ptx_emit *e, const struct uop *barrier)
 {
-    assert(barrier->op == UOP_BARRIER || barrier->op == UOP_TURN);
+    assert(barrier->op == UOP_BARRIER || barrier->op == UOP_PINGPONG);
     assert((uint64_t)barrier->arg.i < MBARRIERS);
     PTX_OP(e, "add.s32 %, %, %", e->awaited, e->turn,
            ptx_imm(PTX_B32, (uint64_t)(-1 - barrier->arg.i)));

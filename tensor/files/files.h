@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/map.h"
 #include "base/regular_file.h"
+#include "base/safetensors.h"
 #include "base/status.h"
 #include "doorbell/files.h"
 #include "tensor/files/array.h"
@@ -86,7 +87,8 @@ struct bell_file {
     struct file_meta *metas; /* owned */
     size_t n_metas, cap_metas;
     struct map tensor_of, meta_of; /* hash of a name -> number */
-    void *document;                /* owned: safetensors' header, parsed */
+    struct safetensors header;     /* of a file of safetensors */
+    void *document;                /* owned: an index of them, parsed */
     struct zip zip;                /* whose members tensors are */
     struct pickle pickle;          /* of PyTorch's files */
     struct file_bytes streamed;    /* of what cannot be mapped */

@@ -1,13 +1,9 @@
-/* safetensors: eight bytes of length, a JSON object, the data.
- *
- * src: the Format section of the safetensors project's README: "No holes", and
- * Metadata::validate of its safetensors/src/tensor.rs.
+/* safetensors: eight bytes of length, a JSON object, the data. An index names
+ * several of them.
  */
 #include "tensor/files/files.h"
 
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -48,90 +44,28 @@ file_safetensors_type(enum bell_dtype dtype)
     return NULL;
 }
 
-#if BELL_HAVE_CJSON
-
-#define HEADER_MAX_BYTES 100000000ull /* as the reference has it */
-
-/* A number that is a size, exactly. */
-static bool
-get_size(const cJSON *item, uint64_t *out_size)
-{
-    double value = cJSON_IsNumber(item) ? cJSON_GetNumberValue(item) : -1;
-
-    if (!(value >= 0) || value > 9007199254740992.0 || value != floor(value))
-        return false;
-    *out_size = (uint64_t)value;
-    return true;
-}
-
 static BELL_MUST_CHECK bell_status
-fail_entry(const struct bell_file *file, const char *name, const char *what)
+add_entry(struct bell_file *file, const struct safetensors_entry *e)
 {
-    return bell_fail(BELL_E_IO, "%s: tensor '%.80s': %s", file->path, name,
-                     what);
-}
-
-static BELL_MUST_CHECK bell_status
-read_shape(const struct bell_file *file, const char *name, const cJSON *shape,
-           struct bell_file_entry *entry)
-{
-    const cJSON *item;
-    uint64_t size;
-
-    if (!cJSON_IsArray(shape))
-        return fail_entry(file, name, "has no shape");
-    cJSON_ArrayForEach(item, shape)
-    {
-        if (entry->ndim == BELL_MAX_RANK || !get_size(item, &size))
-            return fail_entry(
-                file, name, "a shape of more than 16 axes, or an invalid size");
-        entry->shape[entry->ndim++] = (int64_t)size;
-    }
-    return BELL_OK;
-}
-
-/* The part of the data; `begin` is where that begins. */
-static BELL_MUST_CHECK bell_status
-read_place(const struct bell_file *file, const char *name, const cJSON *places,
-           uint64_t begin, struct file_tensor *tensor)
-{
-    uint64_t first, last;
-
-    if (cJSON_GetArraySize(places) != 2 ||
-        !get_size(cJSON_GetArrayItem(places, 0), &first) ||
-        !get_size(cJSON_GetArrayItem(places, 1), &last) || last < first ||
-        last > file->size_bytes - begin)
-        return fail_entry(file, name, "its data_offsets are not in the file");
-    tensor->base = file->data;
-    tensor->base_bytes = file->size_bytes;
-    tensor->at = begin + first;
-    tensor->entry.size_bytes = last - first;
-    return BELL_OK;
-}
-
-static BELL_MUST_CHECK bell_status
-read_entry(struct bell_file *file, const cJSON *item, uint64_t begin)
-{
-    const char *type = cJSON_GetStringValue(cJSON_GetObjectItem(item, "dtype"));
-    struct file_tensor tensor = {.info = &file_no_type};
+    struct file_tensor tensor = {
+        .info = &file_no_type,
+        .base = file->data,
+        .base_bytes = file->size_bytes,
+        .at = e->offset,
+        .entry = {.type = e->type, /* the list has it, and stays */
+                  .ndim = e->ndim,
+                  .size_bytes = e->size_bytes},
+    };
     size_t i;
 
-    if (!type)
-        return fail_entry(file, item->string, "has no dtype");
     for (i = 0; i < ARRAY_LEN(types); i++) {
-        if (strcmp(types[i].name, type) == 0)
+        if (strcmp(types[i].name, e->type) == 0)
             tensor.info = &types[i];
     }
-    BELL_TRY(read_shape(file, item->string, cJSON_GetObjectItem(item, "shape"),
-                        &tensor.entry));
-    BELL_TRY(read_place(file, item->string,
-                        cJSON_GetObjectItem(item, "data_offsets"), begin,
-                        &tensor));
-    /* one that is not known: the header has it, and stays */
-    BELL_TRY(file_check_name(file, type, strlen(type)));
-    tensor.entry.type = type;
+    for (i = 0; i < e->ndim; i++)
+        tensor.entry.shape[i] = (int64_t)e->shape[i];
     tensor.entry.dtype = tensor.info->dtype;
-    tensor.entry.name = host_strdup(item->string);
+    tensor.entry.name = host_strdup(e->name);
     if (!tensor.entry.name)
         return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for a name",
                          file->path);
@@ -139,83 +73,38 @@ read_entry(struct bell_file *file, const cJSON *item, uint64_t begin)
 }
 
 static BELL_MUST_CHECK bell_status
-read_texts(struct bell_file *file, const cJSON *texts)
+add_text(struct bell_file *file, const struct safetensors_text *t)
 {
-    const cJSON *item;
+    const struct file_value value = {
+        .kind = FILE_STR, .text = t->value, .n = strlen(t->value)};
+    char *key = host_strdup(t->key);
 
-    cJSON_ArrayForEach(item, texts)
-    {
-        struct file_value value = {.kind = FILE_STR};
-        char *key;
-        if (!cJSON_IsString(item))
-            return bell_fail(BELL_E_IO,
-                             "%s: __metadata__ has a value that is not text",
-                             file->path);
-        value.text = item->valuestring;
-        value.n = strlen(item->valuestring);
-        BELL_TRY(file_check_name(file, item->string, strlen(item->string)));
-        key = host_strdup(item->string);
-        if (!key)
-            return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for a key",
-                             file->path);
-        BELL_TRY(file_add_meta(file, key, &value));
+    if (!key)
+        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for a key",
+                         file->path);
+    return file_add_meta(file, key, &value);
+}
+
+bell_status
+file_read_safetensors(struct bell_file *file)
+{
+    uint32_t i;
+
+    if (safetensors_read(file->data, file->size_bytes, &file->header) !=
+        BELL_OK) {
+        bell_error_prefix("%s", file->path);
+        return bell_error_last()->status;
     }
+    for (i = 0; i < file->header.n_texts; i++)
+        BELL_TRY(add_text(file, &file->header.texts[i]));
+    for (i = 0; i < file->header.n_entries; i++)
+        BELL_TRY(add_entry(file, &file->header.entries[i]));
     return BELL_OK;
 }
 
-/* Where a tensor lies. */
-struct extent {
-    uint64_t begin, end;
-    const char *name;
-};
+#if BELL_HAVE_CJSON
 
-static int
-by_place(const void *a, const void *b)
-{
-    const struct extent *x = a, *y = b;
-
-    if (x->begin != y->begin)
-        return x->begin < y->begin ? -1 : 1;
-    return (x->end > y->end) - (x->end < y->end);
-}
-
-/* The tensors make up the data from `begin` on, without holes or overlaps. */
-static BELL_MUST_CHECK bell_status
-check_places(const struct bell_file *file, uint64_t begin)
-{
-    struct extent *list = host_calloc(file->n_tensors + 1, sizeof(*list));
-    bell_status status = BELL_OK;
-    uint64_t at = begin;
-    size_t i;
-
-    if (!list)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for %zu tensors",
-                         file->path, file->n_tensors);
-    for (i = 0; i < file->n_tensors; i++) {
-        const struct file_tensor *t = &file->tensors[i];
-        list[i] =
-            (struct extent){t->at, t->at + t->entry.size_bytes, t->entry.name};
-    }
-    qsort(list, file->n_tensors, sizeof(*list), by_place);
-    for (i = 0; i < file->n_tensors && status == BELL_OK; i++) {
-        if (list[i].begin != at)
-            status = bell_fail(
-                BELL_E_IO,
-                "%s: tensor '%.80s' begins at byte %llu of the data, "
-                "expected %llu: tensors must neither overlap nor leave holes",
-                file->path, list[i].name,
-                (unsigned long long)(list[i].begin - begin),
-                (unsigned long long)(at - begin));
-        at = list[i].end;
-    }
-    if (status == BELL_OK && at != file->size_bytes)
-        status = bell_fail(
-            BELL_E_IO,
-            "%s: %llu bytes behind the last tensor belong to no tensor",
-            file->path, (unsigned long long)(file->size_bytes - at));
-    host_free(list);
-    return status;
-}
+/* ---- shards ---- */
 
 /* Keeps the file's JSON. Strings with a NUL in them, which cJSON would cut
  * short there, are refused: names of tensors and of files would be others. */
@@ -235,42 +124,6 @@ parse_document(struct bell_file *file, const uint8_t *text, size_t n)
     file->document = cJSON_ParseWithLength((const char *)text, n);
     return BELL_OK;
 }
-
-bell_status
-file_read_safetensors(struct bell_file *file)
-{
-    const cJSON *item;
-    uint64_t n;
-
-    memcpy(&n, file->data, sizeof(n));
-    if (n > HEADER_MAX_BYTES || n > file->size_bytes - 8)
-        return bell_fail(BELL_E_IO,
-                         "%s: a header of %llu bytes, the file has %zu, and "
-                         "%llu are possible",
-                         file->path, (unsigned long long)n, file->size_bytes,
-                         HEADER_MAX_BYTES);
-    BELL_TRY(parse_document(file, file->data + 8, n));
-    if (!cJSON_IsObject((cJSON *)file->document))
-        return bell_fail(BELL_E_IO, "%s: the header is not a JSON object",
-                         file->path);
-    cJSON_ArrayForEach(item, (cJSON *)file->document)
-    {
-        BELL_TRY(file_check_name(file, item->string, strlen(item->string)));
-        if (strcmp(item->string, "__metadata__") == 0)
-            BELL_TRY(read_texts(file, item));
-        else
-            BELL_TRY(read_entry(file, item, 8 + n));
-    }
-    return check_places(file, 8 + n);
-}
-
-void
-file_free_safetensors(struct bell_file *file)
-{
-    cJSON_Delete(file->document);
-}
-
-/* ---- shards ---- */
 
 /* The shards of an index that are open: hash of a name, or of a device and an
  * inode -> number. */
@@ -355,7 +208,8 @@ read_weight(struct bell_file *file, struct shard_maps *maps, const cJSON *item)
 
     BELL_TRY(file_check_name(file, item->string, strlen(item->string)));
     if (!cJSON_IsString(item))
-        return fail_entry(file, item->string, "its file has no name");
+        return bell_fail(BELL_E_IO, "%s: tensor '%.80s': its file has no name",
+                         file->path, item->string);
     BELL_TRY(
         file_check_name(file, item->valuestring, strlen(item->valuestring)));
     BELL_TRY(find_shard(file, maps, item->valuestring, &shard));
@@ -399,26 +253,28 @@ file_read_index(struct bell_file *file)
     return status;
 }
 
-#else
-
-bell_status
-file_read_safetensors(struct bell_file *file)
+void
+file_free_safetensors(struct bell_file *file)
 {
-    return bell_fail(BELL_E_UNSUPPORTED,
-                     "%s: safetensors need cJSON, and this was built without",
-                     file->path);
+    safetensors_fini(&file->header);
+    cJSON_Delete(file->document);
 }
+
+#else
 
 bell_status
 file_read_index(struct bell_file *file)
 {
-    return file_read_safetensors(file);
+    return bell_fail(BELL_E_UNSUPPORTED,
+                     "%s: an index of safetensors needs cJSON, and this was "
+                     "built without",
+                     file->path);
 }
 
 void
 file_free_safetensors(struct bell_file *file)
 {
-    (void)file;
+    safetensors_fini(&file->header);
 }
 
 #endif

@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "doorbell/module.h"
 #include "tensor/jit/jit_feeds.h"
 #include "tensor/jit/jit_internal.h"
 #include "tensor/core/node.h"
@@ -32,6 +33,7 @@ struct save {
     struct bell_tensor **handles;
     uint32_t *numbers; /* of their values */
     size_t n_handles, cap_handles, cap_numbers;
+    const struct bell_state *names;     /* of them; NULL: none */
     struct jit_feeds *feeds;            /* owned; NULL: none so far */
     uint32_t symbols[BELL_MAX_SYMBOLS]; /* 1 + number of value; 0: none yet */
 };
@@ -91,14 +93,43 @@ add_ends(struct save *s, const struct bell_jit *jit)
     return BELL_OK;
 }
 
+/* The caller's name of a tensor; NULL: it has none. */
+static const char *
+name_of(const struct save *s, const struct bell_tensor *t)
+{
+    uint32_t i;
+
+    for (i = 0; s->names && i < s->names->n; i++) {
+        if (s->names->items[i].tensor == t)
+            return s->names->items[i].name;
+    }
+    return NULL;
+}
+
+/* A weight that is shared has all its names. */
+static bell_status
+add_other_names(struct save *s, const struct bell_tensor *t, uint32_t number)
+{
+    const char *first = name_of(s, t);
+    uint32_t i;
+
+    for (i = 0; first && i < s->names->n; i++) {
+        const struct bell_state_item *item = &s->names->items[i];
+
+        if (item->tensor == t && item->name != first)
+            BELL_TRY(rt_bundle_alias(s->bundle, number, item->name));
+    }
+    return BELL_OK;
+}
+
 /* The value for a tensor from outside, with what it denotes now. */
 static bell_status
 handle_value(struct save *s, const struct jit_used *u, uint32_t *out_number)
 {
     bool is_state = u->is_written || u->is_replaced;
     struct tensor_buffer *data = NULL;
-    const char *given;
-    char name[32];
+    const char *name;
+    char number[32];
     size_t i;
 
     for (i = 0; i < s->n_handles; i++) {
@@ -118,18 +149,20 @@ handle_value(struct save *s, const struct jit_used *u, uint32_t *out_number)
         if (!data->device_mem)
             return tensor_fail_gone("bell_jit_save");
     }
-    given = s->feeds ? jit_feeds_name(s->feeds, u->t) : NULL;
-    if (given)
-        snprintf(name, sizeof(name), "%s", given);
-    else
-        snprintf(name, sizeof(name), "%s%zu", is_state ? "state" : "weight",
+    name = s->feeds ? jit_feeds_name(s->feeds, u->t) : NULL;
+    if (!name)
+        name = name_of(s, u->t);
+    if (!name) {
+        snprintf(number, sizeof(number), "%s%zu", is_state ? "state" : "weight",
                  s->n_handles);
+        name = number;
+    }
     BELL_TRY(rt_bundle_value(s->bundle, is_state ? BUNDLE_STATE : BUNDLE_WEIGHT,
                              name, u->type.dtype, u->type.d, u->type.n, data,
                              out_number));
     s->handles[s->n_handles] = u->t;
     s->numbers[s->n_handles++] = *out_number;
-    return BELL_OK;
+    return is_state ? BELL_OK : add_other_names(s, u->t, *out_number);
 }
 
 /* A symbol that one of the sizes is of; NULL: none is. */
@@ -289,7 +322,7 @@ place_all(struct save *s, struct target *t)
         BELL_TRY(symbol_place(s, parts.codes[k],
                               &t->slots[t->run.n_slots - parts.n_codes + k]));
     for (k = 0; k < parts.n_kept; k++) {
-        BELL_TRY(rt_bundle_weight(s->bundle, parts.kept[k], &number));
+        BELL_TRY(rt_bundle_constant(s->bundle, parts.kept[k], &number));
         t->kept[k] = value_place(number);
     }
     t->arena_bytes = align_up(parts.arena_bytes, ARENA_ALIGN);
@@ -305,7 +338,7 @@ place_of(struct save *s, const struct target *t, const struct jit_value *v,
     uint32_t number;
 
     if (v->role == TENSOR_MEMORY) {
-        BELL_TRY(rt_bundle_weight(s->bundle, v->buf, &number));
+        BELL_TRY(rt_bundle_constant(s->bundle, v->buf, &number));
         *out = value_place(number);
         return BELL_OK;
     }
@@ -437,6 +470,37 @@ save_target(struct save *s, const char *name, bool is_first, bool *out_again)
     return status;
 }
 
+/* Whether the caller's description goes as far as this member. */
+#define has_field(desc, member)                                                \
+    ((desc)->struct_size >=                                                    \
+     offsetof(struct bell_jit_save_desc, member) + sizeof((desc)->member))
+
+/* No name is one that bundles give, nor one that their reader refuses. */
+static bell_status
+check_names(const struct bell_state *state)
+{
+    uint32_t i;
+
+    for (i = 0; state && i < state->n; i++) {
+        const char *name = state->items[i].name;
+        const unsigned char *c;
+
+        for (c = (const unsigned char *)name; *c >= ' ' && *c != 0x7f; c++)
+            continue;
+        if (*c || !*name)
+            return bell_fail(BELL_BAD_NAME,
+                             "bell_jit_save: item %u of the state has an "
+                             "empty name, or one with control characters",
+                             i);
+        if (state->items[i].tensor && bundle_naming(name) != BUNDLE_NAMED)
+            return bell_fail(BELL_BAD_NAME,
+                             "bell_jit_save: a tensor is called '%.60s': "
+                             "bundles give such names themselves",
+                             name);
+    }
+    return BELL_OK;
+}
+
 static bell_status
 check_call(struct bell_jit *jit, struct bell_tensor *const *in,
            const struct bell_jit_save_desc *desc, const char *path)
@@ -461,6 +525,8 @@ check_call(struct bell_jit *jit, struct bell_tensor *const *in,
                          "bell_jit_save: it is called inside a jit's "
                          "function");
     BELL_TRY(tensor_report(jit->ctx));
+    if (has_field(desc, state))
+        BELL_TRY(check_names(desc->state));
     return tensor_jit_check_inputs(jit, in);
 }
 
@@ -492,11 +558,11 @@ bell_jit_save(struct bell_jit *jit, struct bell_tensor *const *in,
     uint32_t i;
 
     BELL_TRY(check_call(jit, in, desc, path));
-    tunable =
-        desc->struct_size > offsetof(struct bell_jit_save_desc, is_tunable) &&
-        desc->is_tunable;
-    if (desc->struct_size >= sizeof(*desc))
+    tunable = has_field(desc, is_tunable) && desc->is_tunable;
+    if (has_field(desc, n_steps))
         s.n_steps = desc->n_steps;
+    if (has_field(desc, state))
+        s.names = desc->state;
     BELL_TRY(note_inputs(&s, in));
     status = rt_bundle_create(tunable, &s.bundle);
     for (i = 0; status == BELL_OK && i < desc->n_targets; i++) {

@@ -24,12 +24,18 @@ struct bytes {
     size_t n, cap;
 };
 
+/* What a value has in DATA. */
+struct datum {
+    struct tensor_buffer *buf; /* a reference, or NULL */
+    bool is_constant;
+};
+
 struct rt_bundle {
     struct bytes sections[BUNDLE_DATA];
-    struct tensor_buffer **data; /* by value: a reference, or NULL */
+    struct datum *data; /* by value */
     size_t n_values, cap_data;
     uint64_t data_bytes;
-    struct map weight_of; /* hash of a weight's content -> number of value */
+    struct map constant_of; /* hash of one's content -> number of value */
     struct bytes ir;
     bool keeps_ir, has_symbols;
 };
@@ -87,7 +93,7 @@ rt_bundle_create(bool keeps_ir, struct rt_bundle **out)
 
     if (!b)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for a bundle");
-    map_init(&b->weight_of);
+    map_init(&b->constant_of);
     b->keeps_ir = keeps_ir;
     status = add_name(b, "", &empty);
     if (status == BELL_OK)
@@ -108,23 +114,23 @@ rt_bundle_destroy(struct rt_bundle *b)
     if (!b)
         return;
     for (i = 0; i < b->n_values; i++) {
-        if (b->data[i])
-            tensor_buffer_release(b->data[i]);
+        if (b->data[i].buf)
+            tensor_buffer_release(b->data[i].buf);
     }
     for (i = 0; i < BUNDLE_DATA; i++)
         host_free(b->sections[i].data);
     host_free(b->data);
     host_free(b->ir.data);
-    map_fini(&b->weight_of);
+    map_fini(&b->constant_of);
     host_free(b);
 }
 
 /* ---- values ---- */
 
-static bell_status
-add_value(struct rt_bundle *b, enum bundle_kind kind, const char *name,
-          enum uop_dtype dtype, const int64_t *shape, uint32_t ndim,
-          struct tensor_buffer *data, uint32_t *out_number)
+bell_status
+rt_bundle_value(struct rt_bundle *b, enum bundle_kind kind, const char *name,
+                enum uop_dtype dtype, const int64_t *shape, uint32_t ndim,
+                struct tensor_buffer *data, uint32_t *out_number)
 {
     struct bundle_value v = {
         .kind = kind,
@@ -141,7 +147,7 @@ add_value(struct rt_bundle *b, enum bundle_kind kind, const char *name,
     }
     BELL_TRY(add_name(b, name, &v.name));
     if (host_grow((void **)&b->data, &b->cap_data, b->n_values + 1,
-                  sizeof(struct tensor_buffer *)) != 0)
+                  sizeof(*b->data)) != 0)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for a bundle");
     if (data) {
         v.data_offset = b->data_bytes;
@@ -149,11 +155,26 @@ add_value(struct rt_bundle *b, enum bundle_kind kind, const char *name,
         tensor_buffer_retain(data);
     }
     *out_number = (uint32_t)b->n_values;
-    b->data[b->n_values++] = data;
+    b->data[b->n_values++] = (struct datum){data, false};
     return append(&b->sections[BUNDLE_VALUES], &v, sizeof(v));
 }
 
-/* Of a weight's content. */
+bell_status
+rt_bundle_alias(struct rt_bundle *b, uint32_t number, const char *name)
+{
+    struct bytes *values = &b->sections[BUNDLE_VALUES];
+    struct bundle_value v;
+
+    memcpy(&v, values->data + number * sizeof(v), sizeof(v));
+    BELL_TRY(add_name(b, name, &v.name));
+    if (host_grow((void **)&b->data, &b->cap_data, b->n_values + 1,
+                  sizeof(*b->data)) != 0)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a bundle");
+    b->data[b->n_values++] = (struct datum){NULL, false};
+    return append(values, &v, sizeof(v));
+}
+
+/* Of a constant's content. */
 static uint64_t
 hash_of(const struct tensor_buffer *data, const uint8_t *bytes)
 {
@@ -165,7 +186,7 @@ static bell_status
 is_same(const struct rt_bundle *b, size_t i, const struct tensor_buffer *data,
         const uint8_t *bytes, bool *out_same)
 {
-    struct tensor_buffer *other = b->data[i];
+    struct tensor_buffer *other = b->data[i].buf;
     bell_status status;
     uint8_t *own;
 
@@ -181,14 +202,14 @@ is_same(const struct rt_bundle *b, size_t i, const struct tensor_buffer *data,
     return status;
 }
 
-/* The weight with that content, which is added if there is none, or another of
+/* The constant with that content, which is added if there is none, or another of
  * the same hash. */
 static bell_status
-find_weight(struct rt_bundle *b, struct tensor_buffer *data,
-            const uint8_t *bytes, uint32_t *out_number)
+find_constant(struct rt_bundle *b, struct tensor_buffer *data,
+              const uint8_t *bytes, uint32_t *out_number)
 {
     uint64_t hash = hash_of(data, bytes);
-    const uint64_t *found = map_get(&b->weight_of, hash);
+    const uint64_t *found = map_get(&b->constant_of, hash);
     int64_t n = (int64_t)data->n_elems;
     char name[32];
     bool same;
@@ -201,9 +222,10 @@ find_weight(struct rt_bundle *b, struct tensor_buffer *data,
         }
     }
     snprintf(name, sizeof(name), "data.%zu", b->n_values);
-    BELL_TRY(add_value(b, BUNDLE_WEIGHT, name, data->dtype, &n, 1, data,
-                       out_number));
-    if (map_put(&b->weight_of, hash, *out_number) != 0)
+    BELL_TRY(rt_bundle_value(b, BUNDLE_WEIGHT, name, data->dtype, &n, 1, data,
+                             out_number));
+    b->data[*out_number].is_constant = true;
+    if (map_put(&b->constant_of, hash, *out_number) != 0)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for a bundle");
     return BELL_OK;
 }
@@ -224,43 +246,21 @@ read_bytes(struct tensor_buffer *data, uint8_t **out)
 }
 
 bell_status
-rt_bundle_value(struct rt_bundle *b, enum bundle_kind kind, const char *name,
-                enum uop_dtype dtype, const int64_t *shape, uint32_t ndim,
-                struct tensor_buffer *data, uint32_t *out_number)
+rt_bundle_constant(struct rt_bundle *b, struct tensor_buffer *data,
+                   uint32_t *out_number)
 {
-    uint64_t hash;
-    uint8_t *bytes;
-
-    BELL_TRY(add_value(b, kind, name, dtype, shape, ndim, data, out_number));
-    if (kind != BUNDLE_WEIGHT || !data)
-        return BELL_OK;
-    BELL_TRY(read_bytes(data, &bytes));
-    hash = hash_of(data, bytes);
-    host_free(bytes);
-    if (map_get(&b->weight_of, hash) ||
-        map_put(&b->weight_of, hash, *out_number) == 0)
-        return BELL_OK;
-    return bell_fail(BELL_E_NO_MEMORY, "out of memory for a bundle");
-}
-
-bell_status
-rt_bundle_weight(struct rt_bundle *b, struct tensor_buffer *data,
-                 uint32_t *out_number)
-{
-    const struct bundle_value *values =
-        (const void *)b->sections[BUNDLE_VALUES].data;
     bell_status status;
     uint8_t *bytes;
     size_t i;
 
     for (i = 0; i < b->n_values; i++) {
-        if (values[i].kind == BUNDLE_WEIGHT && b->data[i] == data) {
+        if (b->data[i].is_constant && b->data[i].buf == data) {
             *out_number = (uint32_t)i;
             return BELL_OK;
         }
     }
     BELL_TRY(read_bytes(data, &bytes));
-    status = find_weight(b, data, bytes, out_number);
+    status = find_constant(b, data, bytes, out_number);
     host_free(bytes);
     return status;
 }
@@ -272,8 +272,8 @@ rt_bundle_symbol(struct rt_bundle *b, const char *name, int64_t min,
     struct bundle_value *values;
 
     b->has_symbols = true;
-    BELL_TRY(
-        add_value(b, BUNDLE_SYMBOL, name, UOP_I64, NULL, 0, NULL, out_number));
+    BELL_TRY(rt_bundle_value(b, BUNDLE_SYMBOL, name, UOP_I64, NULL, 0, NULL,
+                             out_number));
     values = (void *)b->sections[BUNDLE_VALUES].data;
     values[*out_number].shape[0] = (uint64_t)min;
     values[*out_number].shape[1] = (uint64_t)max;
@@ -513,12 +513,12 @@ fill(const struct file *f, struct bundle_header_2 *h, size_t header_bytes,
                    f->sections[i].data, f->sections[i].n);
     }
     for (i = 0; b && i < b->n_values; i++) {
-        if (b->data[i])
+        if (b->data[i].buf)
             BELL_TRY(tensor_buffer_read(
-                b->data[i],
+                b->data[i].buf,
                 map + h->header.sections[BUNDLE_DATA].offset +
                     values[i].data_offset,
-                b->data[i]->size_bytes));
+                b->data[i].buf->size_bytes));
     }
     bundle_link_objects(map, &h->header);
     for (i = 0; i < f->n_sections; i++) {

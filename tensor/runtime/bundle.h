@@ -27,10 +27,14 @@ BELL_MUST_CHECK bell_status
 rt_bundle_value(struct rt_bundle *b, enum bundle_kind kind, const char *name,
                 enum uop_dtype dtype, const int64_t *shape, uint32_t ndim,
                 struct tensor_buffer *data, uint32_t *out_number);
-/* The number of the weight with this content; it is added if there is none. */
-BELL_MUST_CHECK bell_status rt_bundle_weight(struct rt_bundle *b,
-                                             struct tensor_buffer *data,
-                                             uint32_t *out_number);
+/* Another name of a value that has `data`, for who lists or replaces it. */
+BELL_MUST_CHECK bell_status rt_bundle_alias(struct rt_bundle *b,
+                                            uint32_t number, const char *name);
+/* The number of the constant with this content; it is added if there is none.
+ * Weights that have the same are others: they can be replaced. */
+BELL_MUST_CHECK bell_status rt_bundle_constant(struct rt_bundle *b,
+                                               struct tensor_buffer *data,
+                                               uint32_t *out_number);
 
 /* A symbol of a name that no other has. */
 BELL_MUST_CHECK bell_status rt_bundle_symbol(struct rt_bundle *b,

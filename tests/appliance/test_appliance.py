@@ -3,7 +3,7 @@
 small, and a program of it runs.
 
 usage: test_appliance.py ARCHIVE PROGRAM RUNNER BUNDLE --cc COMPILER
-                         --drivers NAME...
+                         --drivers NAME... [--signatures]
 """
 import argparse
 import os
@@ -21,6 +21,7 @@ LIMIT_BYTES = 400 * 1024  # with one card's driver
 # The C library's share is some 780 KiB, 17 of them for being loaded anywhere.
 RUNNER_BYTES = 1088 * 1024  # for CPU, NVIDIA and AMD
 ADRENO_BYTES = 64 * 1024    # beside them
+SIGNATURE_BYTES = 216 * 1024  # libsodium's tables for Ed25519, and its start
 MUSL_BYTES = 432 * 1024  # the same with musl
 RUNNER_RSS_KIB = 8 * 1024
 # Made by the linker, or the loader's; no library's.
@@ -102,13 +103,15 @@ def check_runs(tap, program, drivers):
         f'exit code {done.returncode}: {done.stdout}{done.stderr}'])
 
 
-def check_runner(tap, runner, bundle, drivers, is_musl):
+def check_runner(tap, runner, bundle, drivers, is_musl, has_signatures):
     """doorbell-run is static, small, and runs a bundle on the CPU."""
     size = os.path.getsize(runner)
     print(f'# {os.path.basename(runner)}: {size} bytes, {size / 1024:.0f} KiB')
     limit = MUSL_BYTES if is_musl else RUNNER_BYTES
     if {'nv', 'amd', 'qcom'} <= set(drivers):
         limit += ADRENO_BYTES
+    if has_signatures:
+        limit += SIGNATURE_BYTES
     tap.check(f'the runner: at most {limit // 1024} KiB',
               [f'{size} bytes'] if size > limit else [])
     tap.check('the runner is static', [f'needs {n}' for n in needed(runner)])
@@ -164,6 +167,7 @@ def main():
     parser.add_argument('bundle')
     parser.add_argument('--cc', required=True)
     parser.add_argument('--drivers', nargs='+', required=True)
+    parser.add_argument('--signatures', action='store_true')
     options = parser.parse_args()
     tap = Tap()
     n_cards = len(set(options.drivers) - {'cpu'})
@@ -180,7 +184,7 @@ def main():
                n_cards)
     check_runs(tap, options.program, options.drivers)
     check_runner(tap, options.runner, options.bundle, options.drivers,
-                 musl_folder(options.cc.split()))
+                 musl_folder(options.cc.split()), options.signatures)
     tap.finish()
 
 

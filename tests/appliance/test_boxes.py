@@ -3,12 +3,15 @@
 calls that are listed alone, in an empty root, and as an initramfs.
 
 usage: test_boxes.py RUNNER CONFINE PAGE LINKED OLDER --cc COMPILER
+                     [--signatures]
 LINKED has code that is not copied, OLDER is a bundle of an earlier version.
 """
 import argparse
 import os
 import re
 import shutil
+import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -79,6 +82,20 @@ def check_rules(tap, box):
                           ['other numbers'] * (code == 0 and got != out))
 
 
+def key_options(box, bundle):
+    """--key, with a key that signs the bundle; nothing where none can be
+    made."""
+    if not box.options.signatures or not shutil.which('openssl'):
+        return ()
+    key, public = (os.path.join(box.folder, name) for name in ('key', 'pem'))
+    for args in (('genpkey', '-algorithm', 'ed25519', '-out', key),
+                 ('pkey', '-in', key, '-pubout', '-out', public),
+                 ('pkeyutl', '-sign', '-rawin', '-inkey', key, '-in', bundle,
+                  '-out', bundle + '.sig')):
+        subprocess.run(['openssl', *args], check=True, capture_output=True)
+    return (('--key', public),)
+
+
 def check_calls(tap, box, page):
     path = os.path.join(box.folder, 'calls')
     names = blocks(page, 'calls')[0].split()
@@ -86,7 +103,7 @@ def check_calls(tap, box, page):
         f'{a} before {b}' for a, b in zip(names, names[1:]) if a >= b])
     for bundle in (box.options.linked, box.options.older):
         want = box.run(bundle)[1]
-        for more in ((), ('--times', '3')):
+        for more in ((), ('--times', '3'), *key_options(box, bundle)):
             with open(path, 'w', encoding='utf-8') as file:
                 file.write('\n'.join(names) + '\n')
             code, got, said = box.run(bundle, ('mprotect', path), more)
@@ -97,6 +114,52 @@ def check_calls(tap, box, page):
         file.write('\n'.join(n for n in names if n != 'mmap') + '\n')
     tap.check('a call that is not listed ends it', [
         'it ran'] * (box.run(box.options.linked, (path,))[0] == 0))
+
+
+def check_serve(tap, box, page):
+    """A server, with its calls alone: requests, then the end."""
+    path, calls = (os.path.join(box.folder, name) for name in ('sock', 'calls'))
+    added = blocks(page, 'calls serve')[0].split()
+    tap.check('the calls of a server are in order', [
+        f'{a} before {b}' for a, b in zip(added, added[1:]) if a >= b])
+    with open(calls, 'w', encoding='utf-8') as file:
+        file.write('\n'.join(blocks(page, 'calls')[0].split() + added) + '\n')
+    with socket.socket(socket.AF_UNIX) as left:  # one that nobody listens to
+        left.bind(path)
+    x = struct.pack('<32f', *[(i % 7 - 3) / 4 for i in range(32)])
+    want = box.run(box.options.linked)[1]
+    manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    manager.bind(path + '.notify')
+    manager.settimeout(60)
+    with subprocess.Popen(
+            [box.options.confine, 'mprotect', calls, '--', box.options.runner,
+             '--serve', path, f'm={box.options.linked}', '--device', 'CPU'],
+            env=dict(os.environ, NOTIFY_SOCKET=path + '.notify'),
+            stderr=subprocess.PIPE) as process, manager:
+        try:
+            said = manager.recv(64)
+            with socket.socket(socket.AF_UNIX) as client:
+                client.settimeout(60)
+                client.connect(path)
+                stream = client.makefile('rwb')
+                got = []
+                for line, data in (('run m x:128', x), ('health', b''),
+                                   ('run m x:1', b'1'), ('run m', b'')):
+                    stream.write(line.encode() + b'\n' + data)
+                    stream.flush()
+                    got.append(stream.readline())
+                    if got[-1].startswith(b'ok out:'):
+                        got.append(stream.read(len(want)))
+            process.send_signal(signal.SIGTERM)
+            process.wait(timeout=60)
+        except OSError as reason:
+            said, got = b'', [repr(reason)]
+        process.kill()
+        told = process.stderr.read().decode()
+    tap.check('a server, calls as listed', [
+        f'{said} {got}: {process.returncode}: {told}'] * (
+            said != b'READY=1' or process.returncode != 0 or
+            [got[i] for i in (1, -1)] != [want, want]))
 
 
 def has_namespaces():
@@ -196,6 +259,7 @@ def main():
     for name in ('runner', 'confine', 'page', 'linked', 'older'):
         parser.add_argument(name)
     parser.add_argument('--cc', required=True)
+    parser.add_argument('--signatures', action='store_true')
     options = parser.parse_args()
     for name in ('runner', 'confine', 'linked', 'older'):
         setattr(options, name, os.path.abspath(getattr(options, name)))
@@ -203,10 +267,13 @@ def main():
         page = file.read()
     tap = Tap()
     with tempfile.TemporaryDirectory() as folder:
+        for name in ('linked', 'older'):  # signatures go beside them
+            setattr(options, name, shutil.copy(getattr(options, name), folder))
         box = Box(options, folder)
         check_rules(tap, box)
         if os.uname().machine == 'x86_64':
             check_calls(tap, box, page)
+            check_serve(tap, box, page)
         else:
             tap.skip('the calls', 'they are those of x86-64')
         if has_namespaces():

@@ -3,10 +3,13 @@
 
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/bits.h"
 #include "base/file.h"
+#include "doorbell/module.h"
 #include "doorbell/symbol.h"
 
 /* Beyond these no such model is; products of three stay far below 2^63. */
@@ -383,6 +386,52 @@ step(struct bell_context *ctx, void *user, struct bell_tensor *const *in,
     return bell_context_status(ctx);
 }
 
+/* What the bundle calls its weights and state: the names of llama2.c's Python
+ * model, and of what that one lacks. */
+static BELL_MUST_CHECK bell_status
+name_tensors(const struct llama *model, struct bell_state *list)
+{
+    const struct bell_state_item whole[] = {
+        {"tok_embeddings.weight", .tensor = model->embedding},
+        {"norm.weight", .tensor = model->norm},
+        {"output.weight", .tensor = model->classifier},
+        {"rope.cosines", .tensor = model->cosines},
+        {"rope.sines", .tensor = model->sines},
+        {"rope.places", .tensor = model->places},
+        {"cache", .tensor = model->cache},
+    };
+    char prefix[32];
+    int64_t l;
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(whole); i++)
+        BELL_TRY(bell_state_add(list, NULL, whole[i].name, BELL_STATE_PARAM,
+                                whole[i].tensor));
+    for (l = 0; l < model->shape.n_layers; l++) {
+        const struct llama_layer *layer = &model->layers[l];
+        const struct bell_state_item parts[] = {
+            {"attention_norm.weight", .tensor = layer->attn_norm},
+            {"attention.wq.weight", .tensor = layer->wq},
+            {"attention.wk.weight", .tensor = layer->wk},
+            {"attention.wv.weight", .tensor = layer->wv},
+            {"attention.wo.weight", .tensor = layer->wo},
+            {"attention.wq.bias", .tensor = layer->bq},
+            {"attention.wk.bias", .tensor = layer->bk},
+            {"attention.wv.bias", .tensor = layer->bv},
+            {"ffn_norm.weight", .tensor = layer->ffn_norm},
+            {"feed_forward.w1.weight", .tensor = layer->w1},
+            {"feed_forward.w2.weight", .tensor = layer->w2},
+            {"feed_forward.w3.weight", .tensor = layer->w3},
+        };
+
+        snprintf(prefix, sizeof(prefix), "layers.%lld", (long long)l);
+        for (i = 0; i < ARRAY_LEN(parts); i++)
+            BELL_TRY(bell_state_add(list, prefix, parts[i].name,
+                                    BELL_STATE_PARAM, parts[i].tensor));
+    }
+    return BELL_OK;
+}
+
 bell_status
 llama_save(struct llama *model, const char *const *targets, uint32_t n_targets,
            const char *path)
@@ -399,12 +448,14 @@ llama_save(struct llama *model, const char *const *targets, uint32_t n_targets,
         .n_in = 1,
         .n_out = 1,
     };
+    struct bell_state names = {0};
     const struct bell_jit_save_desc where = {
         .struct_size = sizeof(where),
         .targets = targets,
         .n_targets = n_targets,
         .in_names = in_names,
         .out_names = out_names,
+        .state = &names,
     };
     struct bell_tensor *token;
     struct bell_jit *jit;
@@ -412,7 +463,10 @@ llama_save(struct llama *model, const char *const *targets, uint32_t n_targets,
 
     token = bell_zeros(model->ctx, BELL_DIMS(1), BELL_INT32);
     BELL_TRY(bell_jit_create(model->ctx, &desc, &jit));
-    status = bell_jit_save(jit, &token, &where, path);
+    status = name_tensors(model, &names);
+    if (status == BELL_OK)
+        status = bell_jit_save(jit, &token, &where, path);
+    bell_state_fini(&names);
     bell_jit_destroy(jit);
     return status;
 }

@@ -10,6 +10,7 @@
 #include "doorbell/files.h"
 #include "doorbell/functions.h"
 #include "doorbell/jit.h"
+#include "doorbell/module.h"
 #include "doorbell/tensor.h"
 #include "tools/eval/eval_expr.h"
 #include "tools/eval/eval_print.h"
@@ -608,6 +609,8 @@ save_expr(struct eval_run *run, struct bell_jit *jit)
     struct bell_tensor *in[TOOL_LIST_MAX];
     const char *own = bell_context_device(run->ctx);
     const struct tool_list *targets = &run->opts.target;
+    struct bell_state weights = {0};
+    bell_status status = BELL_OK;
     struct bell_jit_save_desc desc = {
         .struct_size = sizeof(desc),
         .targets = targets->n_items ? targets->items : &own,
@@ -615,6 +618,7 @@ save_expr(struct eval_run *run, struct bell_jit *jit)
         .in_names = names,
         .out_names = run->n_outs > 1 ? out_names : only,
         .is_tunable = run->opts.tunable,
+        .state = &weights,
     };
     size_t i;
 
@@ -626,7 +630,13 @@ save_expr(struct eval_run *run, struct bell_jit *jit)
         names[i] = run->names[i];
         in[i] = run->inputs[i].tensor;
     }
-    return bell_jit_save(jit, in, &desc, run->opts.save);
+    for (; status == BELL_OK && i < run->n_inputs; i++)
+        status = bell_state_add(&weights, NULL, run->names[i], BELL_STATE_PARAM,
+                                run->inputs[i].tensor);
+    if (status == BELL_OK)
+        status = bell_jit_save(jit, in, &desc, run->opts.save);
+    bell_state_fini(&weights);
+    return status;
 }
 
 /* The outputs become those of a call of it. */

@@ -51,6 +51,11 @@ print_targets(const struct bundle_file *f)
 static void
 print_value(const struct bundle_file *f, const struct bundle_value *v)
 {
+    static const char *const notes[] = {
+        [BUNDLE_NAMED] = "",
+        [BUNDLE_UNNAMED] = ", saved without a name",
+        [BUNDLE_CONSTANT] = ", constant",
+    };
     uint32_t i;
 
     tool_printf("%-7s %s", kind_names[v->kind], f->names + v->name);
@@ -62,7 +67,10 @@ print_value(const struct bundle_file *f, const struct bundle_value *v)
     tool_printf(" %s (", dtype_of(v));
     for (i = 0; i < v->ndim; i++)
         tool_printf("%s%" PRIu64, i ? ", " : "", v->shape[i]);
-    tool_printf("), %" PRIu64 " bytes\n", v->size_bytes);
+    tool_printf("), %" PRIu64 " bytes%s\n", v->size_bytes,
+                v->kind == BUNDLE_WEIGHT
+                    ? notes[bundle_naming(f->names + v->name)]
+                    : "");
 }
 
 static void
@@ -128,6 +136,9 @@ put_values(const struct bundle_file *f, struct json *json)
         } else {
             json_uint(json, "bytes", v->size_bytes);
         }
+        if (v->kind == BUNDLE_WEIGHT)
+            json_bool(json, "renewable",
+                      bundle_naming(f->names + v->name) == BUNDLE_NAMED);
         json_end(json);
     }
     json_end(json);
@@ -168,7 +179,7 @@ read_aligned(const char *path, void **out_data, uint64_t *out_bytes)
 }
 
 int
-run_list(const char *path, bool as_json)
+run_list(const char *path, const struct bundle_check *check, bool as_json)
 {
     struct bundle_file f;
     uint64_t size_bytes;
@@ -179,9 +190,14 @@ run_list(const char *path, bool as_json)
     status = read_aligned(path, &data, &size_bytes);
     if (status != BELL_OK)
         return tool_fail_input(as_json, status);
-    status = bundle_file_open(data, size_bytes, &f);
+    if (check->fn)
+        status = check->fn(check->user, path, data, size_bytes);
+    if (status == BELL_OK) {
+        status = bundle_file_open(data, size_bytes, &f);
+        if (status != BELL_OK)
+            bell_error_prefix("%s", path);
+    }
     if (status != BELL_OK) {
-        bell_error_prefix("%s", path);
         code = tool_fail_input(as_json, status);
     } else if (as_json) {
         code = print_document(&f);

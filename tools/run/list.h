@@ -4,8 +4,10 @@
 
 #include <stdbool.h>
 
-/* Prints it, as text or as one document; a file that is none is told. Returns
- * an exit code. */
-int run_list(const char *path, bool as_json);
+struct bundle_check;
+
+/* Prints it, as text or as one document; a file that is none, or that `check`
+ * refuses, is told. Returns an exit code. */
+int run_list(const char *path, const struct bundle_check *check, bool as_json);
 
 #endif

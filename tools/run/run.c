@@ -10,16 +10,21 @@
 #include "base/bits.h"
 #include "base/thread.h"
 #include "hcq/hcq_bundle.h"
+#include "hcq/hcq_bundle_file.h"
 #include "base/file.h"
 #include "tensor/files/npy.h"
 #include "tools/json.h"
 #include "tools/run/list.h"
+#include "tools/run/renew.h"
+#include "tools/run/serve.h"
+#include "tools/run/signature.h"
 #include "tools/tools.h"
 
 #define SHOWN 8 /* values of an output that are printed */
 
 struct run_options {
-    const char *bundle, *device;
+    struct tool_list bundles;
+    const char *bundle, *device, *weights, *save, *key, *serve;
     struct tool_list in, out;
     int64_t times, timeout_s;
     bool list, json;
@@ -27,6 +32,8 @@ struct run_options {
 
 struct run {
     struct run_options opts;
+    struct signature_key key;
+    struct bundle_check check; /* by the key, if there is one */
     struct hcq_device *dev;
     struct hcq_bundle *bundle;
     double first_us, best_us; /* of a run, waited for */
@@ -358,6 +365,14 @@ print_json(const struct run *run)
 
 /* ---- running ----------------------------------------------------------- */
 
+/* How long a run is waited for. */
+static uint64_t
+wait_ns(const struct run_options *o)
+{
+    return o->timeout_s ? (uint64_t)o->timeout_s * 1000000000u
+                        : HCQ_WAIT_WHILE_MOVING;
+}
+
 static bell_status
 run_bundle(struct run *run)
 {
@@ -368,10 +383,7 @@ run_bundle(struct run *run)
         double us;
 
         BELL_TRY(hcq_bundle_run(run->bundle, NULL));
-        BELL_TRY(hcq_bundle_wait(
-            run->bundle, run->opts.timeout_s
-                             ? (uint64_t)run->opts.timeout_s * 1000000000u
-                             : HCQ_WAIT_WHILE_MOVING));
+        BELL_TRY(hcq_bundle_wait(run->bundle, wait_ns(&run->opts)));
         us = (double)(time_now_ns() - start) * 1e-3;
         if (i == 0)
             run->first_us = run->best_us = us;
@@ -389,13 +401,28 @@ open_and_run(struct run *run)
     BELL_TRY(hcq_device_open(run->opts.device, &run->dev));
     if (!run->opts.device)
         tool_tell_passed_over(run->dev);
-    BELL_TRY(hcq_bundle_open(run->dev, run->opts.bundle, &run->bundle));
+    BELL_TRY(hcq_bundle_open_checked(run->dev, run->opts.bundle, run->check.fn,
+                                     run->check.user, &run->bundle));
+    if (run->opts.weights)
+        BELL_TRY(hcq_bundle_load_weights(run->bundle, run->opts.weights));
     for (i = 0; i < run->opts.in.n_items; i++)
         BELL_TRY(load_input(run, run->opts.in.items[i]));
     BELL_TRY(run_bundle(run));
     for (i = 0; i < run->opts.out.n_items; i++)
         BELL_TRY(store_output(run, run->opts.out.items[i]));
     return BELL_OK;
+}
+
+/* A file, and nothing that runs. */
+static int
+save_renewed(const struct run *run)
+{
+    const struct run_options *o = &run->opts;
+    bell_status status = run_renew(o->bundle, o->weights, &run->check, o->save);
+
+    if (status != BELL_OK)
+        return tool_fail_input(o->json, status);
+    return o->json ? tool_print_saved(o->save) : TOOL_OK;
 }
 
 int
@@ -409,11 +436,17 @@ verb_run(int argc, char **argv)
     struct run run = {.opts = {.times = 1}};
     struct run_options *o = &run.opts;
     const struct tool_opt opts[] = {
-        {"BUNDLE", NULL, TOOL_OPT_STRING, &o->bundle, 0, 0, "the file"},
+        {"BUNDLE", NULL, TOOL_OPT_LIST, &o->bundles, 0, 0,
+         "the file; with --serve name=FILE, one or more"},
         {"--in", "name=FILE", TOOL_OPT_LIST, &o->in, 0, 0,
          "an input, or state to begin with; of a symbol, a number for FILE"},
         {"--out", "name=FILE", TOOL_OPT_LIST, &o->out, 0, 0,
          "an output, or state at the end"},
+        {"--weights", "FILE", TOOL_OPT_STRING, &o->weights, 0, 0,
+         "safetensors with all weights that have names, in place of the "
+         "bundle's"},
+        {"--save", "FILE", TOOL_OPT_STRING, &o->save, 0, 0,
+         "with --weights: write a bundle that has these, and run nothing"},
         {"--device", "DEVICE", TOOL_OPT_STRING, &o->device, 0, 0,
          "where (default: $BELL_DEVICE, or the first that works)"},
         {"--times", "N", TOOL_OPT_INT, &o->times, 1, 1000000000,
@@ -421,6 +454,12 @@ verb_run(int argc, char **argv)
         {"--timeout", "SECONDS", TOOL_OPT_INT, &o->timeout_s, 1, 1000000,
          "that a run may take (default: as long as the device moves, "
          "$BELL_TIMEOUT)"},
+        {"--key", "FILE", TOOL_OPT_STRING, &o->key, 0, 0,
+         "a public key of Ed25519 in PEM: refuse what FILE.sig beside it does "
+         "not sign, bundles and weights"},
+        {"--serve", "SOCKET", TOOL_OPT_STRING, &o->serve, 0, 0,
+         "keep them loaded and answer requests there, or with - on stdin and "
+         "stdout"},
         {"--list", NULL, TOOL_OPT_FLAG, &o->list, 0, 0,
          "print what is in it, for which devices, and run nothing"},
         TOOL_JSON_OPT(&o->json),
@@ -430,13 +469,35 @@ verb_run(int argc, char **argv)
 
     if (code != TOOL_GO_ON)
         return code;
-    if (!o->bundle)
+    if (o->bundles.n_items == 0)
         return tool_usage(o->json, "run: no bundle");
-    if (o->list && (o->in.n_items || o->out.n_items || o->device))
+    if (o->bundles.n_items > 1 && !o->serve)
+        return tool_usage(o->json, "run: two bundles: --serve takes several");
+    if (o->serve && (o->in.n_items || o->out.n_items || o->weights || o->save ||
+                     o->list || o->json || o->times > 1))
         return tool_usage(o->json,
-                          "run: --list takes no --in, --out, --device");
+                          "run: --serve takes --device, --key, --timeout");
+    o->bundle = o->bundles.items[0];
+    if ((o->list || o->save) && (o->in.n_items || o->out.n_items || o->device ||
+                                 (o->list && o->weights)))
+        return tool_usage(o->json, "run: --%s takes no --in, --out, --device%s",
+                          o->list ? "list" : "save",
+                          o->list ? ", --weights" : "");
+    if (o->save && (o->list || !o->weights))
+        return tool_usage(o->json, "run: --save is of --weights FILE");
+    if (o->key) {
+        status = signature_read_key(o->key, &run.key);
+        if (status != BELL_OK)
+            return tool_fail_input(o->json, status);
+        run.check = (struct bundle_check){signature_check, &run.key};
+    }
+    if (o->serve)
+        return run_serve(&(struct serve_options){
+            o->serve, o->device, &o->bundles, wait_ns(o), run.check});
     if (o->list)
-        return run_list(o->bundle, o->json);
+        return run_list(o->bundle, &run.check, o->json);
+    if (o->save)
+        return save_renewed(&run);
     status = open_and_run(&run);
     if (status != BELL_OK)
         code = tool_fail_input(o->json, status);
