@@ -17,6 +17,7 @@
 #include <sys/resource.h>
 
 #include "base/bits.h"
+#include "base/env.h"
 #include "base/process.h"
 #include "render/render.h"
 
@@ -142,9 +143,10 @@ is_absent(const char *why)
     return strstr(why, strerror(ENOENT));
 }
 
-/* The linker's words do not name memory where that was short. */
+/* The linker's words do not name memory where that was short. `named`: the file
+ * that BELL_LLVM names, or NULL. */
 static void
-tell_load_error(const char *why)
+tell_load_error(const char *why, const char *named)
 {
     struct rlimit limit;
 
@@ -154,7 +156,9 @@ tell_load_error(const char *why)
     if (load_error.status != BELL_E_NO_MEMORY)
         snprintf(load_error.text, sizeof(load_error.text),
                  "LLVM 19 cannot be loaded: %.120s%s", why,
-                 is_absent(why) ? "; Debian's package is libllvm19" : "");
+                 named            ? "; BELL_LLVM names this file"
+                 : is_absent(why) ? "; Debian's package is libllvm19"
+                                  : "");
     else if (getrlimit(RLIMIT_AS, &limit) == 0 &&
              limit.rlim_cur != RLIM_INFINITY)
         snprintf(load_error.text, sizeof(load_error.text),
@@ -171,7 +175,9 @@ open_library(void)
 {
     static const char *const names[] = {"libLLVM.so.19.1", "libLLVM-19.so.1",
                                         "libLLVM-19.so", BELL_LLVM_PATH};
+    const char *named = env_get("BELL_LLVM");
     char first[256] = "?";
+    void *lib;
     size_t i;
 
     /* A static C library's dlopen would bring a second C library in. */
@@ -182,15 +188,23 @@ open_library(void)
                  "libdoorbell.a without -static, or run a saved bundle");
         return NULL;
     }
+    if (named) {
+        lib = dlopen(named, RTLD_NOW | RTLD_LOCAL);
+        if (!lib)
+            tell_load_error(dlerror(), named);
+        return lib;
+    }
     for (i = 0; i < ARRAY_LEN(names); i++) {
-        void *lib = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-        const char *why = lib ? NULL : dlerror();
+        const char *why;
+
+        lib = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+        why = lib ? NULL : dlerror();
         if (lib)
             return lib;
         if (i == 0 && why)
             snprintf(first, sizeof(first), "%s", why);
     }
-    tell_load_error(first);
+    tell_load_error(first, NULL);
     return NULL;
 }
 

@@ -140,11 +140,12 @@ stamp_file(const char *path, char *buf, size_t size)
 
 /* What LLVM's library was when it was last loaded: that is asked of the cache,
  * because loading it takes longer than all else. Where the linker finds it
- * may depend on LD_LIBRARY_PATH. */
+ * may depend on LD_LIBRARY_PATH and BELL_LLVM. */
 static bool
 stamp_llvm(struct tensor_runtime *rt, char *stamp)
 {
     const char *paths = env_get("LD_LIBRARY_PATH");
+    const char *named = env_get("BELL_LLVM");
     struct cache_entry entry = {.kind = "tool"};
     struct bytes key = {NULL, 0, 0, false};
     char path[1024], seen[STAMP_MAX];
@@ -153,6 +154,7 @@ stamp_llvm(struct tensor_runtime *rt, char *stamp)
 
     append_text(&key, "LLVM");
     append_text(&key, paths ? paths : "");
+    append_text(&key, named ? named : "");
     if (key.failed || !append_build(&key)) {
         host_free(key.data);
         return false;

@@ -70,6 +70,7 @@ def another_name():
 
 def main():
     tap = Tap()
+    os.environ.pop('BELL_LLVM', None)
     tap.check('LLVM by another name', another_name())
     for device in DEVICES:
         tap.check(f'threads, {device}', threads(device))

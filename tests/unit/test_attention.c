@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/map.h"
 #include "doorbell/ops.h"
 #include "doorbell/stats.h"
 #include "doorbell/tensor.h"
@@ -59,14 +60,92 @@ read_all(struct bell_tensor *t)
     return x;
 }
 
+/* Cut off to float16, above its subnormals. */
+static uint16_t
+half_of(float v)
+{
+    int exp;
+    float fraction = frexpf(fabsf(v), &exp);
+    uint16_t sign = v < 0 ? 0x8000 : 0;
+
+    if (isnan(v))
+        return 0x7e00;
+    if (exp < -13)
+        return sign;
+    return (uint16_t)(sign | (exp + 14) << 10 |
+                      ((unsigned)(fraction * 2048) & 0x3ff));
+}
+
+static void
+put(void *data, int64_t at, enum bell_dtype dtype, float v)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &v, sizeof(bits));
+    if (dtype == BELL_FLOAT32)
+        ((float *)data)[at] = v;
+    else
+        ((uint16_t *)data)[at] =
+            dtype == BELL_FLOAT16 ? half_of(v) : (uint16_t)(bits >> 16);
+}
+
+/* Between 0 and 1, neither of them. */
+static float
+uniform(void)
+{
+    static uint64_t state;
+
+    state += 0x9e3779b97f4a7c15ull;
+    return ((float)(hash_mix(state) >> 41) + 0.5f) * 0x1p-23f;
+}
+
+/* Normally distributed, or all NaN. Made here: a kernel that makes them would
+ * be compiled for each size, which took as long as all of attention. */
+static struct bell_tensor *
+filled(const int64_t *sizes, uint32_t n_sizes, enum bell_dtype dtype,
+       bool is_nan)
+{
+    struct bell_tensor *x;
+    int64_t n = 1, i;
+    void *data;
+
+    for (i = 0; i < n_sizes; i++)
+        n *= sizes[i];
+    data = malloc((size_t)n * 4 + 4);
+    assert_non_null(data);
+    for (i = 0; i < n; i++)
+        put(data, i, dtype,
+            is_nan
+                ? NAN
+                : sqrtf(-2 * logf(uniform())) * cosf(6.2831853f * uniform()));
+    x = bell_from_data(ctx, sizes, n_sizes, dtype, data);
+    expect_ok(bell_realize1(x));
+    free(data);
+    return x;
+}
+
 static struct bell_tensor *
 input(const struct shape *s, int64_t heads, int64_t n, int64_t d)
 {
-    struct bell_tensor *x;
+    return s->how == PROJECTED
+               ? filled(BELL_DIMS(n, heads * d), s->dtype, false)
+               : filled(BELL_DIMS(heads, n, d), s->dtype, false);
+}
 
-    x = s->how == PROJECTED ? bell_randn(ctx, BELL_DIMS(n, heads * d), s->dtype)
-                            : bell_randn(ctx, BELL_DIMS(heads, n, d), s->dtype);
+/* Truth values, of which a sixth is true; rows 3 and the last see nothing. */
+static struct bell_tensor *
+truths(int64_t n, int64_t m)
+{
+    uint8_t *data = malloc((size_t)(n * m) + 1);
+    struct bell_tensor *x;
+    int64_t i;
+
+    assert_non_null(data);
+    for (i = 0; i < n * m; i++)
+        data[i] = uniform() < 1.0f / 6 && i / m != 3 && i / m != n - 1;
+    x = bell_from_data(ctx, BELL_DIMS(n, m), BELL_BOOL, data);
     expect_ok(bell_realize1(x));
+    free(data);
     return x;
 }
 
@@ -139,8 +218,7 @@ with_own(const struct shape *s, struct bell_tensor *x, int64_t d)
 {
     struct bell_tensor *own;
 
-    own = bell_randn(ctx, BELL_DIMS(bell_size(x, 0), 1, d), s->dtype);
-    expect_ok(bell_realize1(own));
+    own = filled(BELL_DIMS(bell_size(x, 0), 1, d), s->dtype, false);
     return bell_where(bell_eq(bell_reshape(count(s->m), BELL_DIMS(s->m, 1)),
                               bell_scalar_int(ctx, s->m / 3)),
                       own, x);
@@ -161,17 +239,9 @@ make(const struct shape *s, struct tensors *t)
     k = t->k = input(s, few, s->m, s->d);
     v = t->v = input(s, few, s->m, s->dv);
     t->is_masked = s->how == ADDED || s->how == MASKED || s->how == LATE;
-    t->mask = bell_randn(ctx, BELL_DIMS(s->n, s->m), BELL_FLOAT32);
-    if (s->how == MASKED) /* rows 3 and the last see nothing */
-        t->mask = bell_cast(
-            bell_mul(
-                bell_cast(bell_gt(t->mask, bell_scalar(ctx, 1)), BELL_FLOAT32),
-                bell_cast(bell_reshape(bell_ne(bell_arange(ctx, 0, (double)s->n,
-                                                           1, BELL_INT64),
-                                               bell_scalar(ctx, 3)),
-                                       BELL_DIMS(s->n, 1)),
-                          BELL_FLOAT32)),
-            BELL_BOOL);
+    t->mask = s->how == MASKED
+                  ? truths(s->n, s->m)
+                  : filled(BELL_DIMS(s->n, s->m), BELL_FLOAT32, false);
     if (s->how == LATE) {
         k = t->k = with_own(s, k, s->d);
         v = t->v = with_own(s, v, s->dv);
@@ -181,8 +251,7 @@ make(const struct shape *s, struct tensors *t)
             BELL_DIMS(s->n, s->m));
     }
     expect_ok(bell_realize1(t->mask));
-    t->residual = bell_randn(ctx, BELL_DIMS(s->heads, s->n, s->dv), s->dtype);
-    expect_ok(bell_realize1(t->residual));
+    t->residual = filled(BELL_DIMS(s->heads, s->n, s->dv), s->dtype, false);
     if (s->how == PROJECTED) {
         q = heads(q, s->n, s->heads, s->d);
         k = heads(k, s->m, s->heads, s->d);
@@ -408,9 +477,8 @@ test_values(void **state)
         struct bell_tensor *place;
         struct tensors t;
         make(&shapes[i], &t);
-        place = bell_full(ctx, bell_shape(t.out), bell_ndim(t.out), NAN,
-                          shapes[i].dtype);
-        expect_ok(bell_realize1(place));
+        place =
+            filled(bell_shape(t.out), bell_ndim(t.out), shapes[i].dtype, true);
         t.out = bell_assign(place, t.out);
         bell_context_stats(ctx, &before);
         expect_ok(bell_realize1(t.out));
@@ -566,9 +634,7 @@ test_gradients(void **state)
         struct bell_tensor *g, *out[4];
         struct tensors t;
         make(&shapes[i], &t);
-        g = bell_randn(ctx, bell_shape(t.out), bell_ndim(t.out),
-                       shapes[i].dtype);
-        expect_ok(bell_realize1(g));
+        g = filled(bell_shape(t.out), bell_ndim(t.out), shapes[i].dtype, false);
         expect_ok(bell_vjp(t.out, g, (struct bell_tensor *[]){t.q, t.k, t.v}, 3,
                            out));
         out[3] = t.out;

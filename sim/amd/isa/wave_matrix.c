@@ -3,6 +3,7 @@
  * Products are summed in F64 and rounded once, which is
  * within what the hardware's own order of summing may give. */
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/bits.h"
@@ -33,7 +34,7 @@ struct matrix {
     struct wave *w;
     const struct isa_insn *in;
     struct shape shape;
-    double a[DIM_MAX][DIM_MAX], b[DIM_MAX][DIM_MAX]; /* a[i][k], b[j][k] */
+    double a[DIM_MAX][DIM_MAX], b[DIM_MAX][DIM_MAX]; /* a[i][k], b[k][j] */
     double c[DIM_MAX][DIM_MAX];
 };
 
@@ -144,16 +145,38 @@ element_at(const struct wave *w, uint32_t reg, uint32_t lane, uint32_t e,
         part, (struct wave_fp8){type == E_BF8, w->group->gen == ISA_GFX12});
 }
 
+/* The first that is a NaN, made quiet: the sum so far, a, b. */
+static double
+add_product(double sum, double a, double b)
+{
+    double product = isnan(a) ? a + 0 : isnan(b) ? b + 0 : a * b;
+
+    return isnan(sum) ? sum + 0 : isnan(product) ? product : sum + product;
+}
+
+/* Each sum goes over k in order; a row of them at once. Which of two NaNs a
+ * processor's sum is depends on the order of its operands, which is the
+ * compiler's to choose: sums that are NaN are made again, one by one. */
 static void
 multiply_matrix(struct matrix *x)
 {
     uint32_t i, j, k, n = x->shape.m;
+    double sum[DIM_MAX];
 
     for (i = 0; i < n; i++) {
-        for (j = 0; j < n; j++) {
-            for (k = 0; k < x->shape.k; k++)
-                x->c[i][j] += x->a[i][k] * x->b[j][k];
+        memcpy(sum, x->c[i], sizeof(sum));
+        for (k = 0; k < x->shape.k; k++) {
+            for (j = 0; j < n; j++)
+                sum[j] += x->a[i][k] * x->b[k][j];
         }
+        for (j = 0; j < n; j++) {
+            if (isnan(sum[j])) {
+                sum[j] = x->c[i][j];
+                for (k = 0; k < x->shape.k; k++)
+                    sum[j] = add_product(sum[j], x->a[i][k], x->b[k][j]);
+            }
+        }
+        memcpy(x->c[i], sum, sizeof(sum));
     }
 }
 
@@ -166,6 +189,17 @@ mfma_to_int(const struct matrix *x, double v)
     if (x->in->clamp && v < INT32_MIN)
         return 0x80000000u;
     return (uint32_t)(int64_t)v;
+}
+
+/* Element k of row i of A, or of column i of B. */
+static void
+set_factor(struct matrix *x, unsigned source, uint32_t i, uint32_t k, double v)
+{
+    assert(i < DIM_MAX && k < DIM_MAX && source < 2);
+    if (source == 0)
+        x->a[i][k] = v;
+    else
+        x->b[k][i] = v;
 }
 
 static bool
@@ -182,8 +216,7 @@ no_register(struct matrix *x, unsigned source)
  * lanes 16 to 31 hold the other half of the depth, in groups of four 16-bit
  * elements, or eight bytes. */
 static bool
-load_wmma(struct matrix *x, unsigned source, double out[DIM_MAX][DIM_MAX],
-          enum element type)
+load_wmma(struct matrix *x, unsigned source, enum element type)
 {
     bool halved = x->w->group->gen == ISA_GFX12;
     uint32_t n_lanes = halved ? 32 : 16, n = halved ? 8 : 16, lane, e;
@@ -201,8 +234,9 @@ load_wmma(struct matrix *x, unsigned source, double out[DIM_MAX][DIM_MAX],
                 halved ? 2 * step * (e / step) + step * (lane / 16) + e % step
                        : e;
 
-            out[lane % 16][k] = element_at(x->w, (uint32_t)reg, lane, e, type,
-                                           x->in->neg >> source & 1);
+            set_factor(x, source, lane % 16, k,
+                       element_at(x->w, (uint32_t)reg, lane, e, type,
+                                  x->in->neg >> source & 1));
         }
     }
     return true;
@@ -215,7 +249,7 @@ struct wmma_place {
     bool high;
 };
 
-static struct wmma_place
+static inline struct wmma_place
 wmma_at(const struct matrix *x, uint32_t lane, uint32_t e)
 {
     bool halves = element_bits[x->shape.c] == 16;
@@ -316,8 +350,8 @@ run_wmma(struct matrix *x)
     if (x->w->group->gen == ISA_GFX12 && x->w->group->n_lanes == 64)
         return wave_fail(x->w, AMD_WAVE_ILLEGAL, "%s in a wave of 64",
                          isa_op_name(x->in->op));
-    if (!load_wmma(x, 0, x->a, (enum element)x->shape.a) ||
-        !load_wmma(x, 1, x->b, (enum element)x->shape.b) || !load_wmma_c(x))
+    if (!load_wmma(x, 0, (enum element)x->shape.a) ||
+        !load_wmma(x, 1, (enum element)x->shape.b) || !load_wmma_c(x))
         return false;
     multiply_matrix(x);
     return store_wmma(x);
@@ -328,8 +362,7 @@ run_wmma(struct matrix *x)
 /* Lane l holds consecutive values of k of row l % m of a block; the blocks
  * first, then the depth, go over the lanes. */
 static bool
-load_mfma(struct matrix *x, unsigned source, uint32_t block,
-          double out[DIM_MAX][DIM_MAX], enum element type)
+load_mfma(struct matrix *x, unsigned source, uint32_t block, enum element type)
 {
     uint32_t m = x->shape.m, n_blocks = x->shape.n_blocks, lane, e;
     uint32_t per_lane = x->shape.k * m * n_blocks / 64;
@@ -345,8 +378,9 @@ load_mfma(struct matrix *x, unsigned source, uint32_t block,
         if (lane / m % n_blocks != block)
             continue;
         for (e = 0; e < per_lane; e++)
-            out[lane % m][per_lane * (lane / m / n_blocks) + e] =
-                element_at(x->w, (uint32_t)reg, lane, e, type, true);
+            set_factor(x, source, lane % m,
+                       per_lane * (lane / m / n_blocks) + e,
+                       element_at(x->w, (uint32_t)reg, lane, e, type, true));
     }
     return true;
 }
@@ -459,8 +493,8 @@ run_mfma(struct matrix *x)
         (c >= 0 && !wave_has_registers(x->w, (uint32_t)c, n_regs)))
         return false;
     for (block = 0; block < s->n_blocks; block++) {
-        if (!load_mfma(x, 0, block, x->a, (enum element)s->a) ||
-            !load_mfma(x, 1, block, x->b, (enum element)s->b) ||
+        if (!load_mfma(x, 0, block, (enum element)s->a) ||
+            !load_mfma(x, 1, block, (enum element)s->b) ||
             !load_mfma_c(x, block))
             return false;
         multiply_matrix(x);

@@ -641,7 +641,7 @@ static bool
 buffer_lane(struct wave *w, const struct isa_insn *in, const struct buffer *b,
             uint32_t index, uint32_t offset, uint32_t lane)
 {
-    struct isa_insn part = *in;
+    struct isa_insn part;
     uint32_t i;
 
     if (b->add_tid && !check_scratch(w, in, b, offset, lane))
@@ -649,6 +649,7 @@ buffer_lane(struct wave *w, const struct isa_insn *in, const struct buffer *b,
     if (!b->element_bytes || in->bytes <= b->element_bytes ||
         (in->op != ISA_M_LOAD && in->op != ISA_M_STORE))
         return buffer_element(w, in, b, index, offset, lane);
+    part = *in;
     part.bytes = 4;
     for (i = 0; i < in->bytes / 4u; i++) {
         part.dst = in->dst + i;

@@ -2,6 +2,7 @@
  * add, dot products. src: docs/hardware/amd-code.md, "Vector operations". */
 #include <assert.h>
 #include <math.h>
+#include <string.h>
 
 #include "sim/amd/isa/wave_internal.h"
 
@@ -172,34 +173,41 @@ run_halves(struct packed *x, bool floats, unsigned n_src)
     return true;
 }
 
-/* One F32 of a pair. */
-static float
-pair_float(const struct packed *x, unsigned i, uint32_t l, bool high)
+/* The low or high results of all lanes. */
+static void
+pair_row(const struct packed *x, bool high, unsigned n_src, uint32_t *out)
 {
     uint32_t select = high ? x->in->opsel_hi : x->in->opsel;
     uint32_t neg = high ? x->in->neg_hi : x->in->neg;
-    uint32_t bits = select >> i & 1 ? x->q[i][l] : x->p[i][l];
+    uint32_t l, n = x->w->group->n_lanes, op = x->in->op, flip[3] = {0};
+    const uint32_t *s[3] = {NULL};
+    unsigned i;
 
-    assert(i < 3 && l < WAVE_LANES_MAX);
-    return wave_f32(bits ^ (neg >> i & 1 ? 0x80000000u : 0));
-}
-
-static uint32_t
-pk_f32(const struct packed *x, uint32_t l, bool high)
-{
-    float a, b;
-
-    if (x->in->op == ISA_V_PK_MOV_B32) { /* low from 0, high from 1 */
-        unsigned i = high ? 1 : 0;
-        return x->in->opsel >> i & 1 ? x->q[i][l] : x->p[i][l];
+    assert(n_src <= 3);
+    if (op == ISA_V_PK_MOV_B32) { /* low from 0, high from 1 */
+        i = high ? 1 : 0;
+        memcpy(out, x->in->opsel >> i & 1 ? x->q[i] : x->p[i],
+               n * sizeof(*out));
+        return;
     }
-    a = pair_float(x, 0, l, high);
-    b = pair_float(x, 1, l, high);
-    if (x->in->op == ISA_V_PK_ADD_F32)
-        return wave_u32(a + b);
-    if (x->in->op == ISA_V_PK_MUL_F32)
-        return wave_u32(a * b);
-    return wave_u32(fmaf(a, b, pair_float(x, 2, l, high)));
+    for (i = 0; i < n_src; i++) {
+        s[i] = select >> i & 1 ? x->q[i] : x->p[i];
+        flip[i] = neg >> i & 1 ? 0x80000000u : 0;
+    }
+    if (op == ISA_V_PK_ADD_F32) {
+        for (l = 0; l < n; l++)
+            out[l] = wave_u32(wave_f32(s[0][l] ^ flip[0]) +
+                              wave_f32(s[1][l] ^ flip[1]));
+    } else if (op == ISA_V_PK_MUL_F32) {
+        for (l = 0; l < n; l++)
+            out[l] = wave_u32(wave_f32(s[0][l] ^ flip[0]) *
+                              wave_f32(s[1][l] ^ flip[1]));
+    } else {
+        for (l = 0; l < n; l++)
+            out[l] = wave_u32(fmaf(wave_f32(s[0][l] ^ flip[0]),
+                                   wave_f32(s[1][l] ^ flip[1]),
+                                   wave_f32(s[2][l] ^ flip[2])));
+    }
 }
 
 static bool
@@ -216,10 +224,8 @@ run_pairs(struct packed *x, unsigned n_src)
     }
     if (!wave_has_registers(x->w, reg, 2))
         return false;
-    for (l = 0; l < x->w->group->n_lanes; l++) {
-        r[0][l] = pk_f32(x, l, false);
-        r[1][l] = pk_f32(x, l, true);
-    }
+    pair_row(x, false, n_src, r[0]);
+    pair_row(x, true, n_src, r[1]);
     for (l = 0; l < x->w->group->n_lanes; l++) {
         if (!(x->exec >> l & 1))
             continue;
