@@ -1,57 +1,14 @@
 /* Inputs of an expression: made up or read. */
 #include "tools/inputs.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "doorbell/files.h"
-#include "doorbell/functions.h"
 #include "tensor/runtime/ir.h"
-
-bool
-tool_is_shape(const char *text)
-{
-    size_t n = 0;
-
-    if (!*text || *text == ':') /* of rank 0 */
-        return true;
-    for (;;) {
-        n = strspn(text, "0123456789");
-        if (!n || text[n] != 'x')
-            break;
-        text += n + 1;
-    }
-    return n && (!text[n] || (text[n] == ':' && !strpbrk(text + n, "/.")));
-}
-
-/* "2x3" or "2x3:float32". */
-static bell_status
-parse_shape(const char *text, int64_t *shape, uint32_t *out_ndim,
-            enum bell_dtype *out_dtype)
-{
-    const char *whole = text;
-    uint32_t ndim = 0;
-    char *end;
-
-    while (isdigit((unsigned char)*text)) {
-        if (ndim == BELL_MAX_RANK)
-            return bell_fail(BELL_E_INVALID, "%s: more than %d axes", whole,
-                             BELL_MAX_RANK);
-        shape[ndim++] = strtoll(text, &end, 10);
-        text = *end == 'x' ? end + 1 : end;
-    }
-    *out_ndim = ndim;
-    *out_dtype = BELL_FLOAT32;
-    if (*text == ':')
-        *out_dtype = bell_dtype_find(text + 1);
-    if (*out_dtype == BELL_DEFAULT)
-        return bell_fail(BELL_E_INVALID, "%s: no dtype '%s'", whole, text + 1);
-    return BELL_OK;
-}
+#include "tools/shape.h"
 
 static bell_status
 make_tensor(struct bell_context *ctx, const char *text, bool has_values,
@@ -61,7 +18,7 @@ make_tensor(struct bell_context *ctx, const char *text, bool has_values,
     enum bell_dtype dtype;
     uint32_t ndim;
 
-    BELL_TRY(parse_shape(text, shape, &ndim, &dtype));
+    BELL_TRY(tool_parse_shape(text, shape, &ndim, &dtype));
     if (!has_values || tensor_device_is_null(ctx))
         *out_tensor = bell_empty(ctx, shape, ndim, dtype);
     else if (dtype >= BELL_FLOAT16)
@@ -131,11 +88,7 @@ tool_read_input(struct bell_context *ctx, const char *text, bool has_values,
 {
     if (tool_is_shape(text))
         return make_tensor(ctx, text, has_values, out_tensor);
-    if (isdigit((unsigned char)*text) && access(text, F_OK) != 0)
-        return bell_fail(BELL_E_INVALID,
-                         "%s: is neither a shape, such as 2x3:float32, nor a "
-                         "file",
-                         text);
+    BELL_TRY(tool_check_file(text));
     return load_tensor(ctx, text, find_name(text), out_tensor);
 }
 

@@ -10,10 +10,6 @@
 
 #define TOOL_INPUT_NAME 32
 
-/* Whether the text is a shape: "2x3", "2x3:float32", ":int8" of rank 0. A file of such a name is
- * "./2x3". */
-bool tool_is_shape(const char *text);
-
 /* For a shape: random values (floats in [0, 1), integers 0..9), or any where
  * nothing is to run. Else what the file has. */
 BELL_MUST_CHECK bell_status tool_read_input(struct bell_context *ctx,

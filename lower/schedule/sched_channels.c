@@ -13,8 +13,14 @@
  * longer than what products gain: at 64 TFLOP/s for 300, and 4 bytes of memory
  * moved for each element at 2.9 TB/s, 50 products pay for an element.
  * observed: H100, 2026-11-27.
+ *
+ * Channels that matrix instructions cannot take in whole steps, 31 or 61, made a
+ * product 2 to 3 times as slow as the next multiple of 16 (by the model, H100 and
+ * MI300X). Copies are stored with zeros up to that multiple.
  */
 #include "lower/schedule/sched_internal.h"
+
+#include <string.h>
 
 #define RANK           4 /* of images and filters: the second axis are channels */
 #define BODY_RANK      8 /* of the product, as a convolution makes it: */
@@ -22,6 +28,7 @@
 #define BODY_FILTERS   2
 #define BODY_Y         3 /* rows, then columns */
 #define CHANNELS       5
+#define STEP           16  /* channels of a step of matrix instructions */
 #define OWN_USES       256 /* of each element of what is computed for it */
 #define PART           8   /* channels that are loaded together: 16 bytes */
 #define WGMMA_USES     64 /* of each element, where that does them: what it takes */
@@ -84,7 +91,9 @@ static bool
 is_worth(struct uop_graph *g, const struct uop *image, bool is_own,
          const struct uop_dims *body, const struct sched_target *target)
 {
-    double uses = is_own ? OWN_USES : target->channel_uses;
+    bool is_odd = uop_shape(g, image)->d[1] < body->d[CHANNELS];
+    double copied = is_odd ? target->odd_channel_uses : target->channel_uses;
+    double uses = is_own && copied > OWN_USES ? OWN_USES : copied;
     bool wgmma = is_for_wgmma(body, target);
     double n = sched_numel(uop_shape(g, image)), n_products = sched_numel(body);
 
@@ -124,66 +133,197 @@ permute(struct uop_graph *g, const struct uop *u, const int64_t *order)
     return uop_new_shaped(g, UOP_PERMUTE, u->dtype, arg, &u, 1, to);
 }
 
-/* The same image, as it is read from a copy with its channels last. */
+/* The channels of copies: zeros up to a step of matrix instructions, unless
+ * those were more than a third. */
+static int64_t
+count_stored(int64_t channels)
+{
+    int64_t whole = (channels + STEP - 1) / STEP * STEP;
+
+    return channels > STEP && 3 * whole <= 4 * channels ? whole : channels;
+}
+
+/* Zeros behind the last axis, up to `channels`. */
 static const struct uop *
-copy_image(struct uop_graph *g, const struct uop *u)
+pad_last(struct uop_graph *g, const struct uop *u, int64_t channels)
+{
+    const struct uop_dims *from = uop_shape(g, u);
+    int64_t grow[2 * RANK] = {0}, d[RANK];
+    union uop_arg arg;
+    const struct uop_dims *to;
+
+    if (g->failed || from->d[RANK - 1] == channels)
+        return u;
+    memcpy(d, from->d, sizeof(d));
+    d[RANK - 1] = channels;
+    grow[2 * RANK - 1] = channels - from->d[RANK - 1];
+    arg.dims = uop_dims(g, grow, 2 * RANK);
+    to = uop_dims(g, d, RANK);
+    if (!arg.dims || !to)
+        return &uop_failed;
+    return uop_new_shaped(g, UOP_PAD, u->dtype, arg, &u, 1, to);
+}
+
+/* The same image, as it is read from a copy with so many channels, which are
+ * last. */
+static const struct uop *
+copy_image(struct uop_graph *g, const struct uop *u, int64_t channels)
 {
     static const int64_t last[RANK] = {0, 2, 3, 1}, second[RANK] = {0, 3, 1, 2};
     const union uop_arg no_arg = {.bits = 0};
 
     u = permute(g, u, last);
+    u = pad_last(g, u, channels);
     if (!g->failed)
         u = uop_new_shaped(g, UOP_CONTIGUOUS, u->dtype, no_arg, &u, 1,
                            uop_shape(g, u));
     return g->failed ? &uop_failed : permute(g, u, second);
 }
 
-/* The factor, made of `to` in place of `from`. */
-static const struct uop *
-remake(struct uop_graph *g, const struct uop *u, const struct uop *from,
-       const struct uop *to)
-{
-    const struct uop *src;
+/* A factor that is made of another image. */
+struct remade {
+    const struct uop *from, *to; /* images: the second axis are channels */
+    int64_t n, stored;           /* channels of both */
+};
 
-    if (u == from)
-        return to;
-    src = remake(g, u->src[0], from, to);
-    return g->failed ? &uop_failed
-                     : uop_new_shaped(g, u->op, u->dtype, u->arg, &src, 1,
-                                      uop_shape(g, u));
-}
-
-const struct uop *
-sched_channels(struct uop_graph *g, const struct uop *u, const struct uop *old,
-               const uint32_t *n_users, const struct sched_target *target)
+/* Where the axis of channels is in what the move makes of it; SCHED_NONE where
+ * channels do not stay an axis of their own, in order and whole. */
+static uint32_t
+find_axis(struct uop_graph *g, const struct uop *u, uint32_t axis, int64_t n)
 {
-    const struct uop *body = u->src[0], *src[2], *image[2], *before;
-    const struct uop_dims *dims = uop_shape(g, body);
+    const struct uop_dims *dims = uop_shape(g, u);
+    const struct uop_dims *from = uop_shape(g, u->src[0]);
+    const struct uop_dims *arg = u->arg.dims;
+    int64_t before = 1, seen = 1;
     uint32_t i;
 
-    if (body->op != UOP_MUL || body->dtype != UOP_F32 ||
-        uop_reduce_op(u) != UOP_ADD || dims->n != BODY_RANK ||
-        dims->d[BODY_GROUP] != 1 || dims->d[CHANNELS] % PART ||
-        uop_reduce_axes(u) != (is_pixels(dims) ? 1u : 7u) << CHANNELS)
-        return u;
-    for (i = 0; i < 2; i++) {
-        image[i] = find_image(g, body->src[i], dims->d[CHANNELS]);
-        before = old->src[0]->op == UOP_MUL
-                     ? find_image(g, old->src[0]->src[i], dims->d[CHANNELS])
-                     : NULL;
-        if (image[i]
-                ? !is_worth(g, image[i], is_own(before, n_users), dims, target)
-                : !is_pixels(dims))
-            return u;
+    switch ((int)u->op) {
+    case UOP_CAST:
+    case UOP_EXPAND:
+        return axis;
+    case UOP_PERMUTE:
+        for (i = 0; arg->d[i] != (int64_t)axis;)
+            i++;
+        return i;
+    case UOP_PAD:
+        return arg->n == 2 * dims->n && !arg->d[2 * axis] &&
+                       !arg->d[2 * axis + 1]
+                   ? axis
+                   : SCHED_NONE;
+    case UOP_SHRINK:
+        return arg->n == 2 * dims->n && !arg->d[2 * axis] &&
+                       arg->d[2 * axis + 1] == n
+                   ? axis
+                   : SCHED_NONE;
+    case UOP_RESHAPE:
+        for (i = 0; i < axis; i++)
+            before *= from->d[i];
+        for (i = 0; i < dims->n && (seen != before || dims->d[i] != n); i++)
+            seen *= dims->d[i];
+        return i < dims->n ? i : SCHED_NONE;
+    default:
+        return SCHED_NONE;
     }
+}
+
+/* The factor, made of the image `to` in place of `from`; NULL where it cannot
+ * have more channels. *out_axis is where they are. */
+static const struct uop *
+remake(struct uop_graph *g, const struct uop *u, const struct remade *r,
+       uint32_t *out_axis)
+{
+    const struct uop_dims *dims, *from = uop_shape(g, u);
+    union uop_arg arg = u->arg;
+    const struct uop *src;
+    int64_t d[SCHED_MAX_RANK], pairs[2 * SCHED_MAX_RANK];
+
+    if (u == r->from) {
+        *out_axis = 1;
+        return r->to;
+    }
+    src = remake(g, u->src[0], r, out_axis);
+    if (!src || g->failed)
+        return src;
+    if (r->n == r->stored)
+        return uop_new_shaped(g, u->op, u->dtype, arg, &src, 1, from);
+    *out_axis = find_axis(g, u, *out_axis, r->n);
+    if (*out_axis == SCHED_NONE || from->n > SCHED_MAX_RANK)
+        return NULL;
+    memcpy(d, from->d, from->n * sizeof(*d));
+    d[*out_axis] = r->stored;
+    dims = uop_dims(g, d, from->n);
+    if (u->op == UOP_RESHAPE || u->op == UOP_EXPAND) {
+        arg.dims = dims;
+    } else if (u->op == UOP_SHRINK) {
+        memcpy(pairs, arg.dims->d, arg.dims->n * sizeof(*pairs));
+        pairs[2 * *out_axis + 1] = r->stored;
+        arg.dims = uop_dims(g, pairs, arg.dims->n);
+    }
+    if (!dims || (u->op != UOP_CAST && !arg.dims))
+        return &uop_failed;
+    return uop_new_shaped(g, u->op, u->dtype, arg, &src, 1, dims);
+}
+
+/* The REDUCE_AXIS of the product of both factors, made of copies of the images;
+ * itself where that cannot be. */
+static const struct uop *
+remake_product(struct uop_graph *g, const struct uop *u,
+               const struct uop *const *image, const struct uop_dims *dims)
+{
+    const struct uop *body = u->src[0], *src[2];
+    struct remade r = {.n = uop_shape(g, body)->d[CHANNELS],
+                       .stored = dims->d[CHANNELS]};
+    uint32_t axis = CHANNELS, i;
+
     for (i = 0; i < 2 && !g->failed; i++) {
         src[i] = body->src[i];
-        if (image[i])
-            src[i] = remake(g, src[i], image[i], copy_image(g, image[i]));
+        if (!image[i])
+            continue;
+        r.from = image[i];
+        r.to = copy_image(g, image[i], r.stored);
+        src[i] = g->failed ? &uop_failed : remake(g, src[i], &r, &axis);
+        if (!src[i] || (r.n != r.stored && axis != CHANNELS))
+            return u;
     }
     if (g->failed)
         return &uop_failed;
     body = uop_new_shaped(g, UOP_MUL, UOP_F32, body->arg, src, 2, dims);
     return uop_new_shaped(g, u->op, u->dtype, u->arg, &body, 1,
                           uop_shape(g, u));
+}
+
+const struct uop *
+sched_channels(struct uop_graph *g, const struct uop *u, const struct uop *old,
+               const uint32_t *n_users, const struct sched_target *target)
+{
+    const struct uop *body = u->src[0], *image[2], *before;
+    const struct uop_dims *dims = uop_shape(g, body);
+    int64_t d[BODY_RANK], n;
+    uint32_t i;
+
+    if (body->op != UOP_MUL || body->dtype != UOP_F32 ||
+        uop_reduce_op(u) != UOP_ADD || dims->n != BODY_RANK ||
+        dims->d[BODY_GROUP] != 1 ||
+        uop_reduce_axes(u) != (is_pixels(dims) ? 1u : 7u) << CHANNELS)
+        return u;
+    n = dims->d[CHANNELS];
+    memcpy(d, dims->d, sizeof(d));
+    if (!is_pixels(dims) && !sched_varies(target, n))
+        d[CHANNELS] = count_stored(n);
+    if (d[CHANNELS] % PART)
+        return u;
+    dims = uop_dims(g, d, BODY_RANK);
+    if (!dims)
+        return &uop_failed;
+    for (i = 0; i < 2; i++) {
+        image[i] = find_image(g, body->src[i], n);
+        before = old->src[0]->op == UOP_MUL
+                     ? find_image(g, old->src[0]->src[i], n)
+                     : NULL;
+        if (image[i]
+                ? !is_worth(g, image[i], is_own(before, n_users), dims, target)
+                : !is_pixels(dims))
+            return u;
+    }
+    return remake_product(g, u, image, dims);
 }

@@ -91,6 +91,8 @@ struct sched_target {
     uint32_t product_bytes; /* of a column that a product packs; 0: any */
     double channel_uses;    /* of each element of an image or filter, from which
                           * on it is stored channels last first; 0: never */
+    double odd_channel_uses; /* the same where that fills channels up to whole
+                              * steps of matrix instructions */
     double channel_products; /* of a convolution, that are worth a kernel where
                               * WGMMA does them; 0: there is none */
     /* what kernels are lowered for where independent ones share launches;

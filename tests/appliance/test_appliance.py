@@ -144,6 +144,8 @@ def check_runner(tap, runner, bundle, drivers, is_musl, has_signatures):
     tap.check('a bundle on the CPU', [
         f'{i}: {a} is not {i} + {b}' for i, (a, b) in enumerate(zip(*outs))
         if abs(a - b - i) > 1e-5])
+    made = output(runner, bundle, '--device', 'CPU', '--in', 'x=4x8')
+    tap.check('values for a shape', [made] if made.count(' ') < 9 else [])
     print(f'# the runner: {kib} KiB resident')
     tap.check(f'the runner: at most {RUNNER_RSS_KIB} KiB resident',
               [f'{kib} KiB'] if kib > RUNNER_RSS_KIB else [])

@@ -369,6 +369,12 @@ static const struct conv {
     {5, 160, 520, 12, 1, 2, 0, 1},
     {3, 144, 328, 9, 1, 1, 1, 1},
     {2, 176, 72, 14, 1, 1, 0, 1},
+    /* channels that copies fill up with zeros to a multiple of 16 */
+    {4, 31, 64, 9, 3, 1, 1, 1},
+    {3, 61, 136, 11, 3, 1, 1, 1},
+    {5, 24, 256, 13, 5, 2, 2, 1},
+    {2, 29, 96, 15, 3, 1, 2, 2},
+    {4, 77, 130, 10, 3, 3, 0, 1},
     /* of a CPU's windows: rows of the filter that see the border alone, outputs
      * of which all rows do; tiles of whole vectors and of halves */
     {8, 8, 512, 7, 3, 1, 1, 1},

@@ -15,9 +15,11 @@
 #include "tensor/files/npy.h"
 #include "tools/json.h"
 #include "tools/run/list.h"
+#include "tools/run/made_up.h"
 #include "tools/run/renew.h"
 #include "tools/run/serve.h"
 #include "tools/run/signature.h"
+#include "tools/shape.h"
 #include "tools/tools.h"
 
 #define SHOWN 8 /* values of an output that are printed */
@@ -156,40 +158,67 @@ set_symbol(struct run *run, uint32_t number, const char *text)
     return hcq_bundle_write(run->bundle, number, &word, sizeof(word));
 }
 
-/* A .npy file, or the bytes as they are. */
+/* A .npy file's values; those made up for a shape, once it is known to be the
+ * bundle's. */
+static bell_status
+write_array(struct run *run, uint32_t number, const char *path)
+{
+    const struct hcq_bundle_value *v = hcq_bundle_value(run->bundle, number);
+    bool is_shape = tool_is_shape(path);
+    struct host_array array = {0};
+    bell_status status = BELL_OK;
+
+    if (is_shape) {
+        BELL_TRY(
+            tool_parse_shape(path, array.shape, &array.ndim, &array.dtype));
+        status = host_array_size(&array);
+    } else {
+        BELL_TRY(npy_read(path, &array));
+    }
+    if (status == BELL_OK)
+        status = check_array(v, &array);
+    if (status == BELL_OK && is_shape)
+        status = made_up_fill(&array);
+    if (status == BELL_OK)
+        status =
+            hcq_bundle_write(run->bundle, number, array.data, array.size_bytes);
+    host_array_fini(&array);
+    if (status != BELL_OK)
+        bell_error_prefix("%s", path);
+    return status;
+}
+
+/* The bytes as they are. */
+static bell_status
+write_bytes(struct run *run, uint32_t number, const char *path)
+{
+    struct file_bytes file;
+    bell_status status;
+
+    BELL_TRY(tool_check_file(path));
+    BELL_TRY(file_read(path, &file));
+    status = hcq_bundle_write(run->bundle, number, file.data, file.size_bytes);
+    file_bytes_fini(&file);
+    if (status != BELL_OK)
+        bell_error_prefix("%s", path);
+    return status;
+}
+
 static bell_status
 load_input(struct run *run, const char *item)
 {
-    const struct hcq_bundle_value *v;
-    struct host_array array;
-    struct file_bytes file;
     const char *path;
-    bell_status status;
     uint32_t number;
 
     BELL_TRY(find_value(run, "--in", item,
                         1u << HCQ_BUNDLE_INPUT | 1u << HCQ_BUNDLE_STATE |
                             1u << HCQ_BUNDLE_SYMBOL,
                         &number, &path));
-    v = hcq_bundle_value(run->bundle, number);
-    if (v->kind == HCQ_BUNDLE_SYMBOL) {
-        status = set_symbol(run, number, path);
-    } else if (!is_npy(path)) {
-        BELL_TRY(file_read(path, &file));
-        status =
-            hcq_bundle_write(run->bundle, number, file.data, file.size_bytes);
-        file_bytes_fini(&file);
-    } else {
-        BELL_TRY(npy_read(path, &array));
-        status = check_array(v, &array);
-        if (status == BELL_OK)
-            status = hcq_bundle_write(run->bundle, number, array.data,
-                                      array.size_bytes);
-        host_array_fini(&array);
-    }
-    if (status != BELL_OK)
-        bell_error_prefix("%s", path);
-    return status;
+    if (hcq_bundle_value(run->bundle, number)->kind == HCQ_BUNDLE_SYMBOL)
+        return set_symbol(run, number, path);
+    if (tool_is_shape(path) || is_npy(path))
+        return write_array(run, number, path);
+    return write_bytes(run, number, path);
 }
 
 /* ---- outputs ----------------------------------------------------------- */
@@ -432,14 +461,16 @@ verb_run(int argc, char **argv)
         "run BUNDLE [--in name=FILE]... [--out name=FILE]... [options]\n"
         "a bundle, which needs no compiler:\n\n"
         "  doorbell run mnist.bundle --in x=x.npy --out y=y.npy\n\n"
-        "A FILE that is not called .npy has the elements' bytes alone.";
+        "A FILE that is not called .npy has the elements' bytes alone. "
+        "A shape in its\nplace, 2x3:float32, gives random values.";
     struct run run = {.opts = {.times = 1}};
     struct run_options *o = &run.opts;
     const struct tool_opt opts[] = {
         {"BUNDLE", NULL, TOOL_OPT_LIST, &o->bundles, 0, 0,
          "the file; with --serve name=FILE, one or more"},
         {"--in", "name=FILE", TOOL_OPT_LIST, &o->in, 0, 0,
-         "an input, or state to begin with; of a symbol, a number for FILE"},
+         "an input, or state to begin with; or name=2x3:float32, random "
+         "values of that shape; of a symbol, a number for FILE"},
         {"--out", "name=FILE", TOOL_OPT_LIST, &o->out, 0, 0,
          "an output, or state at the end"},
         {"--weights", "FILE", TOOL_OPT_STRING, &o->weights, 0, 0,
