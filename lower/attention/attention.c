@@ -37,10 +37,8 @@ expand_attend(struct kernel *k, const struct attend *a,
 
     if (!t->is_gpu)
         return expand_attend_host(k, a, out_sink, program);
-    if (a->is_few && attend_few_fits_nv(k, a))
-        return expand_attend_few_nv(k, a, out_sink, program);
-    if (a->is_few && attend_few_fits_amd(k, a))
-        return expand_attend_few_amd(k, a, out_sink, program);
+    if (a->is_few && attend_few_fits_matrix(k, a))
+        return expand_attend_few_matrix(k, a, out_sink, program);
     if (a->is_few)
         return expand_attend_few(k, a, out_sink, program);
     if (a->v->dtype != UOP_F32 && t->has_wmma_rows &&
@@ -223,7 +221,7 @@ is_one_tile(const struct kernel *k, const struct attend *a)
     return k->target && k->target->is_gpu && !a->is_back &&
            attend_few_fits(k, a) &&
            attend_few_count(k, a) <= ATTEND_FEW_MATRIX &&
-           (attend_few_fits_nv(k, a) || attend_few_fits_amd(k, a));
+           attend_few_fits_matrix(k, a);
 }
 
 static bool

@@ -71,18 +71,34 @@ const struct uop *attend_few_out(const struct attend_few *f,
 const struct uop *attend_few_stores(struct attend_few *f,
                                     const struct uop *barrier);
 
-/* ---- by matrix instructions (decode_attention_nv.c, _amd.c) ---- */
+/* ---- by matrix instructions (decode_attention_matrix.c) ---- */
 
 #define ATTEND_FEW_MATRIX 16 /* rows of a work-group, at most */
 
-bool attend_few_fits_nv(const struct kernel *k, const struct attend *a);
-BELL_MUST_CHECK bell_status expand_attend_few_nv(struct kernel *k,
-                                                 const struct attend *a,
-                                                 const struct uop **out_sink,
-                                                 struct lower_program *program);
+/* Fragments of an instruction that multiplies queries with keys, and E with
+ * values: which thread has which elements. For thread `lane` of a warp
+ *   row  = lane / row_every % span
+ *   part = lane / part_every % parts
+ * and the thread has
+ *   scores, results: element each * h + i is query span * h + row with key (or
+ *                    column) each * part + i of a tile of `span`
+ *   queries, E:      these elements of `tiles` tiles of keys, in order
+ *   keys, values:    the same without h, of key (or column) `row`
+ * tests/unit/test_fragments.c compares this with uop_wmma_place. */
+struct attend_fragments {
+    struct uop_wmma shape;
+    uint8_t row_every, span, part_every, parts;
+    uint8_t halves, each, tiles; /* h < halves, i < each */
+    uint8_t keys, wide_keys;     /* of a warp in a step; of wide elements */
+    bool is_swapped;             /* A is keys or columns, B queries */
+};
 
-bool attend_few_fits_amd(const struct kernel *k, const struct attend *a);
-BELL_MUST_CHECK bell_status expand_attend_few_amd(
+/* NULL: there is none of that layout. */
+const struct attend_fragments *
+attend_few_fragments(enum uop_wmma_layout layout);
+
+bool attend_few_fits_matrix(const struct kernel *k, const struct attend *a);
+BELL_MUST_CHECK bell_status expand_attend_few_matrix(
     struct kernel *k, const struct attend *a, const struct uop **out_sink,
     struct lower_program *program);
 
