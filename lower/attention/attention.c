@@ -7,8 +7,8 @@
 
 #define MIN_ROWS   16 /* of queries, for a matrix instruction */
 #define MIN_KEYS   16
-#define MAX_WIDE   256   /* elements of a query, of a value */
-#define MAX_BACK   128   /* the same of gradients */
+#define MAX_WIDE   256   /* elements of a query, of a value. guess: registers */
+#define MAX_BACK   128   /* the same of gradients. guess: registers */
 #define MIN_SHARED 45056 /* what 16 keys of MAX_WIDE elements of F32 take */
 
 uint32_t

@@ -26,8 +26,8 @@
 #include "lower/kernel/kernel.h"
 
 #define ATTEND_NO_ROW   UINT32_MAX
-#define ATTEND_FEW_ROWS 8 /* of a work-group */
-#define ATTEND_FEW_KEYS 32
+#define ATTEND_FEW_ROWS 8  /* of a work-group. guess: registers */
+#define ATTEND_FEW_KEYS 32 /* guess: joining fewer does not pay */
 
 /* A kernel that is attention. Numbers are of ranges. */
 struct attend {

@@ -25,18 +25,20 @@
 #include "base/log.h"
 #include "lower/attention/attention_code.h"
 
-#define OWN        4 /* rows of a thread, without matrix instructions */
-#define STEPS      4 /* that are worked on together then */
+/* guess: numbers that say so were not compared with others. observed: LLVM 19,
+ * 2026-11-23: more than AND_MASKED was spilled; OTHER_REGS: fits_registers. */
+#define OWN        4 /* rows of a thread without matrix instructions. guess */
+#define STEPS      4 /* that are worked on together then. guess */
 #define MAX_OWN    8
-#define MAX_TALL   2
-#define MAX_TILE   64 /* keys */
+#define MAX_TALL   2  /* guess */
+#define MAX_TILE   64 /* keys. guess */
 #define MAX_TILES  (MAX_TILE / 16)
 #define MAX_COLS   16  /* tiles of v's columns */
 #define MAX_STEPS  64  /* of q, 256 elements of 4 at a time */
-#define BATCH      4   /* chunks that are copied together */
+#define BATCH      4   /* chunks that are copied together. guess */
 #define MAX_COPY   64  /* chunks of k or v that a thread copies */
-#define Q_REGS     64  /* words of q that a thread keeps */
-#define Q_AND_OUT  128 /* the same and results; */
+#define Q_REGS     64  /* words of q that a thread keeps. guess */
+#define Q_AND_OUT  128 /* the same and results. guess */
 #define AND_MASKED 95  /* where scores are more than scaled, not CDNA's */
 #define OTHER_REGS 46  /* addresses and the like */
 
@@ -434,7 +436,8 @@ struct tile {
 
 /* Keys of a unit of v that a thread turns together, at most: as many as leave
  * something to do for every thread, and the same for all of RDNA 3, which has
- * no registers for more. observed: LLVM 19, heads of 96 were spilled */
+ * no registers for more. observed: LLVM 19, 2026-11-27, heads of 96 were
+ * spilled */
 static uint32_t
 turned_keys(const struct work *w, const struct side *s, int64_t rows)
 {
@@ -1009,8 +1012,8 @@ make_loop(struct work *w, const struct uop **out_end)
     w->now = add(&w->c, w->first, w->range);
     next = op2(&w->c, UOP_ADD, w->range, 1);
     /* The last one again is cheaper than a branch for each load; RDNA has no
-     * registers for those that then come early. observed: LLVM 19, heads of 128
-     * were spilled on gfx1100 */
+     * registers for those that then come early. observed: LLVM 19, 2026-11-27,
+     * heads of 128 were spilled on gfx1100 */
     if (w->early && w->shape.layout == UOP_WMMA_CDNA)
         next = uop_alu2(w->c.g, UOP_MIN, next, op2(&w->c, UOP_SUB, tiles, 1));
     else
@@ -1225,7 +1228,8 @@ fits_memory(const struct work *w)
 
 /* Results and q; the scores, E and operands; and what is copied for the next
  * tile, which is there at the same time where it is early. observed: ptxas 13,
- * LLVM 19: of what this lets pass, heads of up to 128 are not spilled. */
+ * LLVM 19, 2026-11-23: of what this lets pass, heads of up to 128 are not
+ * spilled. */
 static bool
 fits_registers(const struct work *w)
 {
@@ -1306,7 +1310,8 @@ choose_form(struct work *w)
 }
 
 /* Few warps where that makes work-groups for all units, and keys that LOCAL
- * memory holds. */
+ * memory holds. guess: 4 waves or 256 threads at most. observed: LLVM 19,
+ * 2026-11-23: WMMA by 32 keys spills nothing, by 64 it did. */
 static void
 choose_sizes(struct work *w)
 {

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "lower/attention/attention_nv.h"
 
-#define MMA_WARPS 4
+#define MMA_WARPS 4 /* guess: one for each part of an SM */
 #define CHUNK     8 /* elements that one access copies: 16 bytes */
 
 static const union uop_arg no_arg = {.bits = 0};
@@ -701,7 +701,8 @@ attend_nv_make_stores(struct attend_nv *w, const struct uop *end,
 
 /* Rows of a warp, keys of a tile: what registers and LOCAL memory hold. Of more
  * rows each access to k and v is used more; but there have to be work-groups
- * for all units. observed: H100, 2026-11-23 */
+ * for all units. observed: H100, 2026-11-23: two tiles of rows in a warp, tiles
+ * of 64 keys for narrow heads. guess: which heads are narrow. */
 static void
 choose_sizes(struct attend_nv *w)
 {

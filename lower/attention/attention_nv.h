@@ -7,7 +7,7 @@
 
 #include "lower/attention/attention_code.h"
 
-#define ATTEND_NV_TALL  2
+#define ATTEND_NV_TALL  2   /* tiles of rows. observed: H100, 2026-11-23 */
 #define ATTEND_NV_STEPS 16  /* of q: 256 elements */
 #define ATTEND_NV_TILE  128 /* keys */
 #define ATTEND_NV_TILES (ATTEND_NV_TILE / 8)

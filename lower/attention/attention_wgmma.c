@@ -31,16 +31,19 @@
 
 #define GROUP_WARPS 4
 #define GROUP_ROWS  64
-#define GROUPS      2   /* of a work-group */
-#define MAX_TILE    128 /* keys */
-#define MIN_TILE    64  /* where there is room */
-#define LEAST_TILE  32
-#define AHEAD       3   /* tiles of k, and of v, that are there or come */
-#define LEAST_AHEAD 5   /* of the least tiles */
-#define MAX_WORDS   232 /* of queries, scores, weights and results in a thread */
+/* observed: the comment at choose_sizes has device and date. guess: all others.
+ * Tiles ahead: as many as there is room for. Words: the 255 registers of a
+ * thread, but some for addresses. */
+#define GROUPS      2   /* of a work-group. guess */
+#define MAX_TILE    128 /* keys. observed */
+#define MIN_TILE    64  /* where there is room. observed */
+#define LEAST_TILE  32  /* guess */
+#define AHEAD       3 /* tiles of k, and of v, that are there or come. guess */
+#define LEAST_AHEAD 5 /* of the least tiles. guess */
+#define MAX_WORDS   232 /* of queries, scores, E, results in a thread. guess */
 #define LEAST_HELD  0 /* elements of queries that threads hold anyhow. guess */
-#define MOST_HELD   128 /* elements of queries that threads hold by choice */
-#define WIDE        128 /* elements of a query and a value together */
+#define MOST_HELD   128 /* the same by choice. guess */
+#define WIDE        128 /* of a query and a value together. observed */
 #define ROW         64  /* elements in a row of 128 bytes */
 #define STEPS       16  /* of an instruction */
 #define MAX_WIDTH   256 /* elements of a query, of a value */

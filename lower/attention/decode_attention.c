@@ -13,14 +13,15 @@
 #include "base/log.h"
 #include "lower/attention/decode_attention.h"
 
+/* guess: numbers that say so were not compared with others. */
 #define WARP       32u /* threads that exchange */
 #define MAX_PARTS  8   /* chunks of a query or a value that a thread has */
-#define MAX_TOTAL  128 /* words of queries and results that it has */
+#define MAX_TOTAL  128 /* words of queries and results that it has. guess */
 #define MAX_CHUNK  8   /* elements */
 #define PIECE      4   /* words that are stored at a time */
-#define UNROLL     4   /* keys of a thread at a time */
-#define THREADS    256
-#define OTHER_REGS 24 /* of a thread, but queries, results and what is loaded */
+#define UNROLL     4   /* keys of a thread at a time. guess */
+#define THREADS    256 /* guess */
+#define OTHER_REGS 24  /* but queries, results and what is loaded. guess */
 
 static const union uop_arg no_arg = {.bits = 0};
 
@@ -95,7 +96,8 @@ choose_sizes(struct work *w)
     w->f.c.tile = (int64_t)w->f.threads / w->share * w->unroll;
 }
 
-/* Registers for all that a step loads, and its scores. */
+/* Registers for all that a step loads, and its scores. observed: ptxas 13,
+ * 2026-11-28: without those of scores 8 rows of float32 were spilled. */
 static uint32_t
 count_regs(const struct work *w)
 {

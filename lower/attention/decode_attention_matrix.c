@@ -1,41 +1,43 @@
-/* Decode attention by matrix instructions (lower/attention/attention.h): several
- * queries share keys. Reading k and v once takes most of the time; arithmetic
- * without matrix instructions would take as long.
+/* Decode attention by matrix instructions (lower/attention/attention.h):
+ * several queries share keys. Reading k and v once takes most of the time;
+ * arithmetic without matrix instructions would take as long.
  *
  * A work-group has up to 16 rows of queries. Each of its warps goes through
  * keys of its own with an M, an L and an O, which are joined in the end. Before
- * that nothing goes through LOCAL memory. A thread loads 16 bytes of k; a sum may
- * have its elements in any order, so these meet the same elements of q. It loads
- * up to 16 bytes of v, for as many tiles of columns.
+ * that nothing goes through LOCAL memory. A thread loads 16 bytes of k; a sum
+ * may have its elements in any order, so these meet the same elements of q. It
+ * loads up to 16 bytes of v, for as many tiles of columns.
  *
- * A table says which thread has which elements (struct attend_fragments). In each
- * of its layouts the scores that a thread has are its part of the operand E of
- * the second product.
+ * A table says which thread has which elements (struct attend_fragments). In
+ * each of its layouts the scores that a thread has are its part of the operand
+ * E of the second product.
  */
 #include "base/bits.h"
 #include "lower/attention/decode_attention.h"
 
-#define MIN_ROWS   3   /* fewer: decode_attention.c */
-#define MAX_WIDE   128 /* elements of a query, of a value */
-#define WARPS      4
-#define STEP       16 /* elements of a sum that an instruction takes */
-#define CHUNK      8  /* elements that one access loads */
-#define PIECE      4  /* words that are stored at a time, at most */
-#define MAX_LANES  8  /* of an operand or a result in a thread */
+/* guess: MIN_ROWS by the model of `kernel --stats`; other numbers that say so
+ * were not compared. */
+#define MIN_ROWS   3   /* fewer: decode_attention.c. guess */
+#define MAX_WIDE   128 /* elements of a query, of a value. guess */
+#define WARPS      4   /* guess */
+#define STEP       16  /* elements of a sum that an instruction takes */
+#define CHUNK      8   /* elements that one access loads */
+#define PIECE      4   /* words that are stored at a time, at most */
+#define MAX_LANES  8   /* of an operand or a result in a thread */
 #define MAX_TILES  (MAX_WIDE / 8)
 #define MAX_STEPS  (MAX_WIDE / STEP)
 #define MAX_KEYS   4  /* tiles of keys of a warp at a time */
-#define OTHER_REGS 40 /* of a thread, but operands and results */
+#define OTHER_REGS 40 /* of a thread, but operands and results. guess */
 
 static const union uop_arg no_arg = {.bits = 0};
 
 /* clang-format off */
 static const struct attend_fragments all_fragments[] = {
-    /*                            row    part        elements  keys
-     *  shape                     every, of  every, of  h  n  tiles  in a step */
-    {{UOP_WMMA_NV, 16, 8, 16},     4,  8,   1, 4,    2, 2, 2,  32, 16, false},
-    {{UOP_WMMA_CDNA, 16, 16, 16},  1, 16,  16, 4,    1, 4, 1,  32, 32, true},
-    {{UOP_WMMA_RDNA4, 16, 16, 16}, 1, 16,  16, 2,    1, 8, 1,  16, 16, true},
+    /*                           row     part    elements   keys in a
+     * shape                     every,of every,of  h n tiles  step: guess */
+    {{UOP_WMMA_NV, 16, 8, 16},     4, 8,   1, 4,   2, 2, 2,    32, 16, false},
+    {{UOP_WMMA_CDNA, 16, 16, 16},  1, 16, 16, 4,   1, 4, 1,    32, 32, true},
+    {{UOP_WMMA_RDNA4, 16, 16, 16}, 1, 16, 16, 2,   1, 8, 1,    16, 16, true},
 };
 /* clang-format on */
 
@@ -178,8 +180,8 @@ load_block(struct work *w, const struct uop *u, uint32_t r, uint32_t b)
     return attend_lanes(&w->f.c, u, r, at, CHUNK);
 }
 
-/* What step s of a product takes of blocks that were loaded for it, of each of n
- * halves. */
+/* What step s of a product takes of blocks that were loaded for it, of each of
+ * n halves. */
 static const struct uop *
 take_step(const struct work *w, const struct uop *const *blocks, uint32_t n,
           uint32_t s)
