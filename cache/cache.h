@@ -5,7 +5,7 @@
  * covers both. What is damaged is dropped, and told once a process. Several
  * processes may use the file at once, and be killed at any time. Nothing here
  * fails a program: where there is no cache, nothing is found and nothing is
- * kept. docs/cache.md says whom it trusts.
+ * kept. docs/explanation/cache.md says whom it trusts.
  *
  * The file is opened for a call and closed by it, so nothing of it is inherited
  * by a fork. Thread safe: one call at a time.

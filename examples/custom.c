@@ -1,5 +1,5 @@
 /* A function with a gradient of its own: rounding to steps of 1/4, through
- * which training learns as if it did not round (docs/custom.md). */
+ * which training learns as if it did not round (docs/how-to/custom.md). */
 #include <doorbell/custom.h>
 #include <doorbell/jit.h>
 #include <doorbell/optim.h>

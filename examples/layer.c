@@ -1,5 +1,5 @@
 /* One layer of a network, relu(x @ w + b): the program that
- * docs/architecture.md follows through the house. */
+ * docs/explanation/architecture.md follows through the house. */
 #include <doorbell/tensor.h>
 #include <stdio.h>
 

@@ -26,7 +26,8 @@
  * hcq_stream_patch and hcq_stream_submit allocate nothing, take no lock and
  * make no system call, except to wake a sleeping consumer and to wait for
  * room in a full ring. On an OpenCL device that is the host's own processor
- * the two submits call OpenCL, which does all of that (docs/opencl.md).
+ * the two submits call OpenCL, which does all of that
+ * (docs/explanation/opencl.md).
  */
 #ifndef BELL_HCQ_HCQ_H
 #define BELL_HCQ_HCQ_H

@@ -9,7 +9,7 @@
  *
  * A bundle has inputs, outputs, state that one run leaves to the next,
  * weights that stay, and symbols, sizes and offsets that vary.
- * docs/bundle-format.md describes the file.
+ * docs/reference/bundle-format.md describes the file.
  *
  * Files are taken for hostile: each number in one is checked before it is
  * used, and what does not fit is refused with the section and the offset in

@@ -1,5 +1,5 @@
-/* Bundles as they are in a file: docs/bundle-format.md. Little endian; every
- * struct has no padding but what it names.
+/* Bundles as they are in a file: docs/reference/bundle-format.md. Little
+ * endian; every struct has no padding but what it names.
  */
 #ifndef BELL_HCQ_HCQ_BUNDLE_FORMAT_H
 #define BELL_HCQ_HCQ_BUNDLE_FORMAT_H

@@ -1,4 +1,5 @@
-/* Cassettes: files of kernel calls, as docs/cassettes.md describes them.
+/* Cassettes: files of kernel calls, as docs/reference/cassettes.md describes
+ * them.
  *
  * A writer appends records; a reader loads a whole file, checks every length
  * in it, and hands out records in order. A truncated file gives what was

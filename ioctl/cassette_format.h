@@ -1,5 +1,5 @@
-/* The bytes of a cassette; docs/cassettes.md says the same in words. Private
- * to ioctl/ and tools/recorder. All numbers are little endian.
+/* The bytes of a cassette; docs/reference/cassettes.md says the same in words.
+ * Private to ioctl/ and tools/recorder. All numbers are little endian.
  */
 #ifndef BELL_IOCTL_CASSETTE_FORMAT_H
 #define BELL_IOCTL_CASSETTE_FORMAT_H

@@ -1,7 +1,7 @@
 /* What the manual of an accelerator says, here of one that does not exist: the
  * calls of its kernel driver, its registers, its queues and their commands.
  * The driver (hcq/template) and the simulated card (sim/template) share this
- * and nothing else. docs/new-accelerator.md starts from it.
+ * and nothing else. docs/how-to/new-accelerator.md starts from it.
  *
  * One card is /dev/template0. A process has an address space on the card; the
  * kernel driver puts memory there that it allocates, or pins of the process's.

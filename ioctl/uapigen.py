@@ -322,26 +322,28 @@ def rows(spec, prefix, issued):
 
 
 def proofs(specs):
-    """The page docs/kernel-calls.md."""
+    """The page docs/reference/kernel-calls.md."""
     titles = {'escape': "NVIDIA's resource manager: escapes", 'uvm': 'UVM',
               'control': 'Control commands', 'class': 'Classes',
               'kfd': "AMD's KFD", 'drm': 'Render nodes',
               'kgsl': "Qualcomm's KGSL", 'render': 'Render nodes of msm'}
     out = ['# Kernel calls and what proves their arguments', '',
-           'Every call that the drivers issue, with each command and class: '
-           'the function of the kernel that takes',
-           'its arguments, as read there, and programs that are known to make '
-           'it on real cards. "none" means that',
-           'no public one was found: such a row rests on the reading alone. '
-           'Made from the `proof` rows of',
-           '[ioctl/nv.uapi](../ioctl/nv.uapi), '
-           '[ioctl/amdkfd.uapi](../ioctl/amdkfd.uapi), '
-           '[ioctl/kgsl.uapi](../ioctl/kgsl.uapi) and '
-           '[ioctl/msm.uapi](../ioctl/msm.uapi), which say where the '
-           'sources lie, by',
-           '`ioctl/uapigen.py ioctl/nv.uapi ioctl/amdkfd.uapi '
-           'ioctl/kgsl.uapi ioctl/msm.uapi --proofs '
-           'docs/kernel-calls.md`; a test fails where one is missing.']
+           'Every call that the drivers issue, with each command and class.',
+           '',
+           '- **kernel**: the function of the kernel that takes the arguments, '
+           'as read there.',
+           '- **programs**: programs that are known to make the call on real '
+           'GPUs. "none" means that no',
+           '  public one was found: such a row rests on the reading alone.', '',
+           'The page is made from the `proof` rows of these files, which say '
+           'where the sources lie:',
+           '[ioctl/nv.uapi](../../ioctl/nv.uapi),',
+           '[ioctl/amdkfd.uapi](../../ioctl/amdkfd.uapi),',
+           '[ioctl/kgsl.uapi](../../ioctl/kgsl.uapi),',
+           '[ioctl/msm.uapi](../../ioctl/msm.uapi). A test fails where a row '
+           'is missing. To print it again:', '', '```',
+           'ioctl/uapigen.py ioctl/nv.uapi ioctl/amdkfd.uapi ioctl/kgsl.uapi '
+           'ioctl/msm.uapi --proofs docs/reference/kernel-calls.md', '```']
     for spec in specs:
         kinds = spec.names()
         for kind in spec.calls:

@@ -104,7 +104,7 @@ struct lower_target {
     bool has_boxes; /* BOX */
 };
 
-/* Which attention is one kernel there (lower/expand/attend.h)? By what its
+/* Which attention is one kernel there (lower/attention/attention.h)? By what its
  * factors are. */
 #define LOWER_ATTENDS_HALVES (1u << 0) /* F16 or BF16, widened */
 #define LOWER_ATTENDS_WORDS  (1u << 1) /* F32 */

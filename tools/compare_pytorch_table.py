@@ -1,9 +1,11 @@
 """What tools/compare_pytorch.py needs to know of PyTorch: how its functions are
 called where they are not called as ours, which are not compared, and which
-differences are wanted. docs/pytorch.md is printed from the last two by
+differences are wanted. docs/reference/pytorch.md is printed from the last two by
 
-    python3 tools/compare_pytorch_table.py > docs/pytorch.md
+    python3 tools/compare_pytorch_table.py > docs/reference/pytorch.md
 """
+
+import textwrap
 
 CONVERSIONS = 'int8 uint8 int16 uint16 int32 uint32 int64 uint64 to'
 
@@ -334,23 +336,26 @@ def calls(torch):
 
 PAGE = """# What differs from PyTorch, and why
 
-This page is for people who port code from PyTorch. The functions of [functions.md](functions.md) have PyTorch's names and
-meaning, except for the differences below, which are wanted.
+This page is for people who port code from PyTorch. The functions of [functions.md](functions.md)
+have PyTorch's names and meaning, except for the differences below, which are wanted.
 
-`python3 tools/compare_pytorch_table.py` prints this page. [A comparison](fuzzing.md#another-judge-pytorch) finds the
-differences; one that is not listed here is a fault.
+`python3 tools/compare_pytorch_table.py` prints this page. [A
+comparison](../how-to/fuzzing.md#another-judge-pytorch) finds the differences; one that is not
+listed here is a fault.
 
 | functions | difference |
 |---|---|
 """
 
 END = """
-Where a result is NaN, its gradient may be any number. Singular vectors and eigenvectors may have the other sign, and the
-vectors of a full U or Vh beyond the singular values are any orthonormal basis.
+Where a result is NaN, its gradient may be any number. Singular vectors and eigenvectors
+may have the other sign, and the vectors of a full U or Vh beyond the singular values are any
+orthonormal basis.
 
-A convolution multiplies its border of zeros by the weights, as do gradients and transposed convolutions at the ends of an
-axis: an infinite weight makes NaN there. In PyTorch it depends on the library that it calls. Infinite elements and infinite
-gradients of results reach what an offset of the window takes them to, and nothing else.
+A convolution multiplies its border of zeros by the weights, as do gradients and transposed
+convolutions at the ends of an axis: an infinite weight makes NaN there. In PyTorch it depends on
+the library that it calls. Infinite elements and infinite gradients of results reach what an offset
+of the window takes them to, and nothing else.
 
 PyTorch has none of these functions: {absent}.
 
@@ -362,9 +367,12 @@ def page():
     rows = ''.join(
         f"| {', '.join(f'`{name}`' for name in names.split())} | {why} |\n"
         for names, _, _, why, *_ in WANTED)
-    return PAGE + rows + END.format(
-        absent=', '.join(f'`{name}`' for name in ABSENT),
-        random=', '.join(f'`{name}`' for name in RANDOM))
+    end = END.format(absent=', '.join(f'`{name}`' for name in ABSENT),
+                     random=', '.join(f'`{name}`' for name in RANDOM))
+    return PAGE + rows + '\n' + '\n\n'.join(
+        textwrap.fill(part, 100, break_long_words=False,
+                      break_on_hyphens=False)
+        for part in end.strip().split('\n\n')) + '\n'
 
 
 if __name__ == '__main__':

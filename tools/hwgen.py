@@ -50,7 +50,7 @@ value selects the unit behind the slot). patch: a setter and a getter of its own
 the decoder prints it also when it is zero. GENS:
 A,B A-B A+ -B; a name may occur again for other generations. SHORT: the name in C.
 
-What comes out is described in docs/regs.md. Standard library only.
+What comes out is described in docs/reference/regs.md. Standard library only.
 """
 import argparse
 import re

@@ -562,7 +562,7 @@ verb_kernel(int argc, char **argv)
         {"--stats", NULL, TOOL_OPT_FLAG, &options.stats, 0, 0,
          "on a simulated card: count what each kernel does, and tell what it "
          "takes and the time that the chip needs at least "
-         "(docs/simulator.md); on @null: without counts"},
+         "(docs/explanation/simulator.md); on @null: without counts"},
         {"--groups", "N", TOOL_OPT_INT, &options.n_groups, 1, INT32_MAX,
          "with --stats: run so many work-groups of each kernel at most, the "
          "others are taken to be like them"},

@@ -4,7 +4,7 @@
 usage: site.py SOURCE_ROOT OUT
 
 Links between documents become links between pages; what of the tree a document
-names is shown as text beside them. Everything is relative: the folder can be
+names is shown as text beside them. Pictures are copied. Everything is relative: the folder can be
 read from a disk or put on any server.
 """
 import html
@@ -24,7 +24,7 @@ body { font: 16px/1.55 system-ui, sans-serif; margin: 0 auto; max-width: 76rem;
 nav { font-size: 0.9rem } nav h2 { font-size: 1rem; margin: 1em 0 0.2em }
 nav ul { list-style: none; margin: 0; padding: 0 }
 nav a { text-decoration: none } nav [aria-current] { font-weight: bold }
-main { overflow-wrap: break-word }
+main { overflow-wrap: break-word } img { max-width: 100% }
 pre, code { font: 0.875em/1.45 ui-monospace, monospace; background: var(--code) }
 pre { padding: 0.7em; overflow-x: auto; border: 1px solid var(--line) }
 pre code { background: none; font-size: inherit }
@@ -43,6 +43,10 @@ PAGE = """<!DOCTYPE html>
 {body}
 </main></body></html>
 """
+# What the navigation calls a folder of docs/.
+SECTIONS = (('Tutorials', 'tutorials'), ('How to', 'how-to'),
+            ('Reference', 'reference'), ('Explanation', 'explanation'))
+IMAGE = re.compile(r'(<img [^>]*src=")([^":]+)"')
 LINK = re.compile(r'(<a href=")([^":#]+)(#[^"]*)?"')
 
 
@@ -55,11 +59,12 @@ class Site:
     def __init__(self, root, out):
         self.root, self.out = root, out
         self.sources = set()
-        names = ['README.md'] + [
-            os.path.join(folder, name)
-            for folder in ('docs/tutorials', 'docs')
-            for name in sorted(os.listdir(os.path.join(root, folder)))
-            if name.endswith('.md')]
+        names = ['README.md', 'docs/README.md'] + [
+            os.path.relpath(os.path.join(folder, name), root)
+            for head, part in SECTIONS
+            for folder, _, files in sorted(os.walk(
+                os.path.join(root, 'docs', part)))
+            for name in sorted(files) if name.endswith('.md')]
         self.pages = {name: self.page_of(name) for name in names}
         self.titles = {name: self.title_of(name) for name in names}
 
@@ -67,7 +72,14 @@ class Site:
     def page_of(name):
         if name == 'README.md':
             return 'index.html'
+        if name == 'docs/README.md':
+            return 'contents.html'
         return re.sub(r'^docs/', '', name)[:-len('.md')] + '.html'
+
+    @staticmethod
+    def section_of(name):
+        parts = name.split('/')
+        return parts[1] if len(parts) > 2 else None
 
     def read(self, name):
         with open(os.path.join(self.root, name), encoding='utf-8') as file:
@@ -88,14 +100,12 @@ class Site:
     def navigation(self, page, current):
         up = '../' * page.count('/')
         parts = []
-        for head, of in (('Doorbell', lambda n: n == 'README.md'),
-                         ('Tutorials', lambda n: '/tutorials/' in n),
-                         ('Pages', lambda n: n.count('/') == 1)):
+        for head, part in (('Doorbell', None), *SECTIONS):
             items = ''.join(
                 f'<li><a href="{up}{self.pages[n]}"'
                 f'{" aria-current=page" if n == current else ""}>'
                 f'{html.escape(self.titles[n])}</a></li>'
-                for n in self.pages if of(n))
+                for n in self.pages if self.section_of(n) == part)
             parts.append(f'<h2>{head}</h2><ul>{items}</ul>')
         return ''.join(parts)
 
@@ -114,12 +124,23 @@ class Site:
         to = os.path.relpath(to, os.path.dirname(page) or '.')
         return f'{match[1]}{to}{match[3] or ""}"'
 
+    def image(self, name, page, match):
+        """A picture of the document `name`, copied for its page."""
+        source = os.path.normpath(os.path.join(os.path.dirname(name),
+                                               html.unescape(match[2])))
+        target = os.path.join(self.out, source)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        shutil.copyfile(os.path.join(self.root, source), target)
+        to = os.path.relpath(source, os.path.dirname(page) or '.')
+        return f'{match[1]}{to}"'
+
     def make_page(self, name):
         page = self.pages[name]
         text = re.sub(r'^```(\w+) \S+$', r'```\1', self.read(name), flags=re.M)
         body = markdown.markdown(text, extensions=[
             'fenced_code', 'tables', 'sane_lists', TocExtension(slugify=slug)])
         body = LINK.sub(lambda match: self.link(name, page, match), body)
+        body = IMAGE.sub(lambda match: self.image(name, page, match), body)
         body = body.replace('<pre><code class="language-text">',
                             '<pre class="output"><code>')
         self.write(page, self.titles[name], body, name)

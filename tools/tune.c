@@ -333,7 +333,8 @@ verb_tune(int argc, char **argv)
     code = tool_parse("tune 'EXPR'|BUNDLE [--in name=SHAPE]... [options]\n\n"
                       "Searches for faster schedules of an expression's "
                       "kernels. Programs that run\nwith BELL_BEAM then use "
-                      "them (docs/tuning.md). A bundle is written again:\n\n"
+                      "them (docs/how-to/tuning.md). A bundle is "
+                      "written again:\n\n"
                       "  doorbell tune 'x @ w' --in x=512x784 --in w=784x512\n"
                       "  doorbell tune f.bundle --in-place",
                       opts, ARRAY_LEN(opts), argc, argv);

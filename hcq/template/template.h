@@ -1,6 +1,6 @@
 /* A driver to start from: what its files share. It drives the accelerator of
  * ioctl/template_uapi.h, which has memory, rings and commands, and no kernels
- * yet: docs/new-accelerator.md says what to copy, change and add.
+ * yet: docs/how-to/new-accelerator.md says what to copy, change and add.
  *
  * template_device.c  the device: finding, opening, memory, signals, faults
  * template_queue.c   queues and bound streams

@@ -3,7 +3,7 @@
  * A custom function is made of the library's calls, like any other: it is
  * lazy, joins kernels with what is around it, and is captured by a bell_jit.
  * Its gradient is what `backward` makes, not what its calls would give. See
- * docs/custom.md.
+ * docs/how-to/custom.md.
  */
 #ifndef BELL_DOORBELL_CUSTOM_H
 #define BELL_DOORBELL_CUSTOM_H
@@ -83,7 +83,7 @@ BELL_API void bell_custom_many(const struct bell_custom_many_desc *desc,
 /* ---- kernels ---- */
 
 /* What a kernel is written in. Its arguments and how it is launched:
- * docs/kernel-interface.md, of the device that it is for. */
+ * docs/reference/kernel-interface.md, of the device that it is for. */
 enum bell_kernel_form {
     BELL_KERNEL_OBJECT, /* machine code: a relocatable object for the CPU, a
                          * code object for AMD, a cubin for NVIDIA */

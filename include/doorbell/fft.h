@@ -10,7 +10,7 @@
  * transform does) or "ortho" (both, by its square root).
  *
  * Halves are computed in float32, integers become float32. Gradients follow.
- * docs/fft.md says what it costs.
+ * docs/reference/fft.md says what it costs.
  */
 #ifndef BELL_DOORBELL_FFT_H
 #define BELL_DOORBELL_FFT_H

@@ -11,7 +11,7 @@
  * hostile: what it says of itself is checked when it is opened, and a tensor
  * never reaches beyond it. (It must not be made shorter while it is open.)
  * An index names safetensors files beside it, and is the only file that names
- * others: docs/files.md tells what such a file may be.
+ * others: docs/reference/files.md tells what such a file may be.
  *
  * Weights that were quantised in blocks stay so in the device's memory: their
  * tensor is computed of them where it is used, in float32, with the roundings

@@ -2,9 +2,9 @@
  *
  * For whoever has a function's name and arguments as data: an expression
  * evaluator, a language binding, a model importer, a test over everything.
- * The table documents the functions (docs/functions.md is printed from it),
- * binds positional and keyword arguments to parameters as Python would, and
- * calls.
+ * The table documents the functions (docs/reference/functions.md is printed
+ * from it), binds positional and keyword arguments to parameters as Python
+ * would, and calls.
  *
  *     struct bell_arg args[] = {{NULL, bell_of_tensor(x)},
  *                               {"axis", bell_of_int(-1)}};

@@ -4,7 +4,8 @@
  * of two tensors they broadcast. Halves are computed in float32, integers
  * become float32. Nothing is read: a matrix that has no result is no error, but
  * gives infinities and NaN, in its own part of the result alone. Sizes are
- * bounded: the number of kernels grows with them. docs/linalg.md has both.
+ * bounded: the number of kernels grows with them. docs/reference/linalg.md has
+ * both.
  *
  * Gradients follow, of any order, where the result is a function of the matrix:
  * bell_qr with independent columns, and the vectors of bell_svd and bell_eigh

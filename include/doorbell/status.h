@@ -20,11 +20,11 @@ extern "C" {
 #define BELL_API        __attribute__((visibility("default")))
 #define BELL_MUST_CHECK __attribute__((warn_unused_result))
 
-/* Structures that may grow begin with struct_size, which the caller sets. Of
- * options, fields beyond it are zeros, and one that is smaller than the
- * structure's first version, or 0, is BELL_E_INVALID. Of results, what lies
- * within it is written. BELL_OPTIONS(bell_conv_options, .stride = {2, 2}) is a
- * structure of that type, with its size. C only. */
+/* Structures that may grow begin with struct_size, which the caller sets.
+ * Options: fields beyond it count as zeros; 0, or less than the structure's
+ * first version had, is BELL_E_INVALID. Results are written up to it.
+ * BELL_OPTIONS(bell_conv_options, .stride = {2, 2}) is a structure of that type
+ * with its size. C only. */
 #define BELL_OPTIONS(type, ...)                                                \
     ((struct type){.struct_size = sizeof(struct type), __VA_ARGS__})
 

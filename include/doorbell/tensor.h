@@ -175,8 +175,9 @@ BELL_API bool bell_is_training(const struct bell_context *ctx);
 
 /* What a device may do less exactly, because it has faster instructions for
  * that; a bit each. Where it has none a bit changes nothing: on the CPU both.
- * docs/math.md says what each device does and how far its results may be off.
- * Only with BELL_MATH_EXACT are random numbers the same on every device. */
+ * docs/explanation/math.md says what each device does and how far its results
+ * may be off. Only with BELL_MATH_EXACT are random numbers the same on every
+ * device. */
 enum bell_math {
     BELL_MATH_EXACT = 0,
     /* Factors of float32 matrix products are rounded to 10 fraction bits (TF32

@@ -3,7 +3,7 @@
  * A softmax that is a product's factor is E * (1 / L), rounded perhaps. First
  * the division moves behind the product, to what becomes the root; then nothing
  * between the scores and the root is stored, and its kernel is attention
- * (lower/expand/attend.h).
+ * (lower/attention/attention.h).
  *
  * E, L and the maximum M may be used for one thing else: factors of other
  * products, made of the scores element by element and perhaps of another such

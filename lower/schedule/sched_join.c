@@ -17,7 +17,8 @@
 #define MAX_LOADS 64 /* of a kernel that may be joined */
 #define MAX_NODES 400
 /* Of two kernels together: shared by the threads of some work-groups they take
- * less time than a launch (0.8 us on an H100, docs/nvidia.md). guess */
+ * less time than a launch (0.8 us on an H100, docs/explanation/nvidia.md).
+ * guess */
 #define FEW_STEPS 16384
 
 /* A kernel of the plan. */
@@ -96,7 +97,7 @@ note_node(const struct joiner *j, struct part *part, const struct uop *u)
         else
             part->fixed = true;
     } else if (u->op == UOP_ORDER) {
-        part->fixed = true; /* lower/expand/order.h */
+        part->fixed = true; /* lower/scan/order.h */
     }
 }
 

@@ -339,7 +339,7 @@ reduce_value(struct builder *b, const struct frame *frame, const struct uop *u,
 }
 
 /* The form of SCAN in a kernel: the sum over all j of what is there, or 0 where
- * j is more than i, or less (lower/expand/scan.h). */
+ * j is more than i, or less (lower/scan/scan.h). */
 static const struct uop *
 scan_value(struct builder *b, const struct frame *frame, const struct uop *u,
            const struct uop *value)
@@ -539,7 +539,7 @@ exchange_values(struct uop_graph *k, const struct uop **v, uint32_t n,
     }
 }
 
-/* Of more keys than a thread has registers for: lower/expand/order.h. */
+/* Of more keys than a thread has registers for: lower/scan/order.h. */
 static const struct uop *
 build_order(struct builder *b)
 {

@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "tensor/files/array.h"
-#include "tensor/tensor_internal.h"
+#include "tensor/core/tensor_internal.h"
 
 #define ALIGN_BYTES 256u
 

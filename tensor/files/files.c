@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "base/once.h"
 #include "base/text.h"
-#include "tensor/tensor_internal.h"
+#include "tensor/core/tensor_internal.h"
 
 /* ---- filling in ---- */
 

@@ -7,8 +7,8 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "tensor/files/files.h"
-#include "tensor/module.h"
-#include "tensor/tensor_internal.h"
+#include "tensor/train/module.h"
+#include "tensor/core/tensor_internal.h"
 
 /* ---- what is there ---- */
 

@@ -8,7 +8,7 @@
 
 #include "base/bits.h"
 #include "base/nearest.h"
-#include "tensor/tensor_internal.h"
+#include "tensor/core/tensor_internal.h"
 
 static const struct fn_table *const tables[] = {
     &fn_table_elementwise, &fn_table_reduce, &fn_table_linalg, &fn_table_shape,

@@ -4,8 +4,8 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "reference/reference.h"
-#include "tensor/node.h"
-#include "tensor/tensor_internal.h"
+#include "tensor/core/node.h"
+#include "tensor/core/tensor_internal.h"
 
 #define A args->a
 

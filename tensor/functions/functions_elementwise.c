@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/bits.h"
-#include "tensor/elementwise.h"
+#include "tensor/ops/elementwise.h"
 
 /* input +- alpha * other, rounded once. */
 static struct bell_tensor *

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/bits.h"
-#include "tensor/tensor_internal.h"
+#include "tensor/core/tensor_internal.h"
 
 #define A args->a
 

@@ -16,7 +16,7 @@
 #include "tensor/runtime/capture.h"
 #include "tensor/runtime/run.h"
 #include "tensor/runtime/tape.h"
-#include "tensor/tensor_internal.h"
+#include "tensor/core/tensor_internal.h"
 
 /* A section that grows. */
 struct bytes {

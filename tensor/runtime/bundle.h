@@ -15,7 +15,7 @@ struct rt_bundle;
 struct rt_capture;
 struct tensor_buffer;
 
-/* keeps_ir: its kernels can be searched for (docs/tuning.md). */
+/* keeps_ir: its kernels can be searched for (docs/how-to/tuning.md). */
 BELL_MUST_CHECK bell_status rt_bundle_create(bool keeps_ir,
                                              struct rt_bundle **out);
 /* NULL is allowed. */

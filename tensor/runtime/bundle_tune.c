@@ -1,4 +1,4 @@
-/* Bundles whose kernels are searched for (docs/tuning.md).
+/* Bundles whose kernels are searched for (docs/how-to/tuning.md).
  *
  * A bundle that is tunable has its kernels' IR beside their machine code, which
  * a candidate has to be faster than and to agree with. The IR is as hostile as
@@ -15,7 +15,7 @@
 #include "tensor/runtime/run.h"
 #include "tensor/runtime/search.h"
 #include "tensor/runtime/tune.h"
-#include "tensor/tensor_internal.h"
+#include "tensor/core/tensor_internal.h"
 
 struct tuning {
     struct tensor_runtime *rt;

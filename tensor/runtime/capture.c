@@ -13,7 +13,7 @@
 #include "tensor/runtime/profile.h"
 #include "tensor/runtime/run.h"
 #include "tensor/runtime/tape.h"
-#include "tensor/trace.h"
+#include "tensor/core/trace.h"
 
 #define N_FEEDS     4 /* replays that the host may have given words to */
 #define ARENA_ALIGN 256u

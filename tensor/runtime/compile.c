@@ -15,11 +15,11 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "tensor/given.h"
+#include "tensor/core/given.h"
 #include "tensor/runtime/ir.h"
 #include "tensor/runtime/profile.h"
 #include "tensor/runtime/search.h"
-#include "tensor/tensor_internal.h"
+#include "tensor/core/tensor_internal.h"
 
 /* Time for one operation or byte: on a processor, and by one thread of a GPU,
  * which may wait for memory each time. guess: 10 to 1000 times what is seen */

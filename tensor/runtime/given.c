@@ -1,5 +1,5 @@
 /* Kernels that callers give, compiled for the device. */
-#include "tensor/given.h"
+#include "tensor/core/given.h"
 #include "tensor/runtime/runtime.h"
 
 #include <string.h>

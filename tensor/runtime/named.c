@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
-#include "tensor/label.h"
+#include "tensor/core/label.h"
 #include "tensor/runtime/runtime.h"
 
 bell_status

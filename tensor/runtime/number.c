@@ -7,7 +7,7 @@
  * gradients are there first, as nobody else waits for what they are made of.
  */
 #include "tensor/runtime/run.h"
-#include "tensor/tensor_internal.h"
+#include "tensor/core/tensor_internal.h"
 
 #include <string.h>
 

@@ -301,7 +301,7 @@ put_event(struct text *text, const struct rt_profile *profile,
                   : event->thread,
         ts, end > ts ? end - ts : 0, (unsigned long long)event->call,
         event->n_flops, event->n_bytes);
-    if (event->text) /* printable, without quotes (tensor/label.c) */
+    if (event->text) /* printable, without quotes (tensor/core/label.c) */
         put(text, ", \"label\": \"%s\"", event->text);
     put(text, "}}");
     put(text,

@@ -13,8 +13,8 @@
 #include "tensor/runtime/run.h"
 #include "tensor/runtime/tape.h"
 #include "tensor/runtime/search.h"
-#include "tensor/trace.h"
-#include "tensor/tensor_internal.h"
+#include "tensor/core/trace.h"
+#include "tensor/core/tensor_internal.h"
 
 #include <assert.h>
 #include <string.h>
@@ -330,8 +330,8 @@ rt_close(struct tensor_runtime *rt)
 void
 tensor_device_settle(struct bell_context *ctx)
 {
-    if (ctx->runtime)
-        tensor_loaders_end(ctx);
+    if (ctx->runtime && ctx->end_loaders)
+        ctx->end_loaders(ctx);
 }
 
 void
@@ -339,7 +339,8 @@ tensor_device_close(struct bell_context *ctx)
 {
     if (!ctx->runtime)
         return;
-    tensor_jits_end(ctx);
+    if (ctx->end_jits)
+        ctx->end_jits(ctx);
     rt_close(ctx->runtime);
     ctx->runtime = NULL;
 }

@@ -8,7 +8,7 @@
 #include "tensor/runtime/profile.h"
 #include "tensor/runtime/run.h"
 #include "tensor/runtime/tape.h"
-#include "tensor/tensor_internal.h"
+#include "tensor/core/tensor_internal.h"
 
 #include <assert.h>
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "tensor/node.h"
+#include "tensor/core/node.h"
 #include "tensor/runtime/runtime.h"
 
 /* guess: a sequence that grows begins with so few rows, the first ones. More

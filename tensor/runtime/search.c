@@ -17,7 +17,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "tensor/runtime/run.h"
-#include "tensor/tensor_internal.h"
+#include "tensor/core/tensor_internal.h"
 
 /* guess: all of these, so that five seconds are enough on two cores. */
 #define MAX_CANDIDATES 1024

@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/map.h"
-#include "tensor/node.h"
+#include "tensor/core/node.h"
 #include "tensor/runtime/rows.h"
 #include "tensor/runtime/runtime.h"
 

@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "tensor/runtime/run.h"
-#include "tensor/tensor_internal.h"
+#include "tensor/core/tensor_internal.h"
 
 struct rt_stage {
     struct tensor_runtime *rt;

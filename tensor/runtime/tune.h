@@ -1,5 +1,6 @@
-/* The search for schedules that are faster than the rules' (docs/tuning.md): as
- * tools see it. BELL_BEAM turns it on for all programs.
+/* The search for schedules that are faster than the rules'
+ * (docs/how-to/tuning.md): as tools see it. BELL_BEAM turns it on for all
+ * programs.
  */
 #ifndef BELL_TENSOR_RUNTIME_TUNE_H
 #define BELL_TENSOR_RUNTIME_TUNE_H

@@ -15,9 +15,9 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "base/log.h"
-#include "tensor/node.h"
+#include "tensor/core/node.h"
 #include "tensor/runtime/runtime.h"
-#include "tensor/symbol.h"
+#include "tensor/core/symbol.h"
 
 /* log2 of the elements that the widest access takes: 16 bytes of 1 each. */
 #define MAX_STEP 4

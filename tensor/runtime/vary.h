@@ -36,7 +36,8 @@ struct rt_value {
     uint8_t dtype;    /* enum uop_dtype of the number; VOID: an offset */
     uint8_t max_step; /* offset: log2 of the factor that can matter */
     bool is_fixed;    /* stays a constant, from what it is used for */
-    int64_t code; /* of a symbol (tensor/symbol.h): always an argument; or 0 */
+    int64_t
+        code; /* of a symbol (tensor/core/symbol.h): always an argument; or 0 */
 };
 
 /* What has been found in the graph that is being looked up. */

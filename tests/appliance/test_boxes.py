@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""docs/boxes.md, followed: the runner under rules of services, with the calls
-that are listed alone, in an empty root, and as an initramfs.
+"""docs/how-to/boxes.md, followed: the runner under rules of services, with the
+calls that are listed alone, in an empty root, and as an initramfs.
 
 usage: test_boxes.py RUNNER CONFINE PAGE LINKED OLDER --cc COMPILER
 LINKED has code that is not copied, OLDER is a bundle of an earlier version.

@@ -5,8 +5,8 @@ usage: campaign.py BUILD MINUTES [--only NAME,NAME...] [--jobs N] [--corpus DIR]
 
 BUILD has the programs NAME_libfuzzer. The corpus of each target is DIR/NAME,
 inputs that crash or hang go to DIR/NAME-found, and the seeds of tests/fuzz are
-read beside it. The table at the end is Markdown, as docs/fuzzing.md has it. Exits
-with 1 if a target crashed, or one input took more than 30 s.
+read beside it. The table at the end is Markdown, as docs/how-to/fuzzing.md has
+it. Exits with 1 if a target crashed, or one input took more than 30 s.
 """
 import argparse
 import concurrent.futures

@@ -11,7 +11,8 @@
 #        tests/hw/card.sh --list       the stages and their limits in seconds
 #
 # first, the default: the vendor's runtime, the ways to the card's memory and
-# doorbell, the selftest. docs/first-run.md says how to read what comes out.
+# doorbell, the selftest. docs/how-to/first-run.md says how to read
+# what comes out.
 #
 # OUT       folder for what is left behind (default: build-hw/out):
 #           card-LIST.tar.gz has all of it; a cassette that would make it larger

@@ -44,7 +44,8 @@ def complaints_of(args, **environment):
 
 
 def variables():
-    path = os.path.join(HERE, '..', '..', 'docs', 'environment.md')
+    path = os.path.join(HERE, '..', '..', 'docs', 'reference',
+                        'environment.md')
     with open(path, encoding='utf-8') as file:
         return sorted(set(re.findall(r'^\| `(BELL_\w+)', file.read(), re.M)))
 

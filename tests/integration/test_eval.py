@@ -958,18 +958,19 @@ def check_printing(tap, folder):
                 document['dtype'] != F32 or document['shape'] != [4]:
             complaints.append(f'{document}')
     tap.check('an expression that begins with a minus, --json', complaints)
-    with open(os.path.join(HERE, '..', '..', 'docs', 'functions.md'),
-              encoding='utf-8') as file:
+    with open(os.path.join(HERE, '..', '..', 'docs', 'reference',
+                           'functions.md'), encoding='utf-8') as file:
         kept = file.read()
-    tap.check('docs/functions.md is what --list --markdown prints', [
+    tap.check('reference/functions.md is what --list --markdown prints', [
     ] if run('eval', '--list', '--markdown').stdout == kept else [
-        'run: doorbell eval --list --markdown > docs/functions.md'])
-    with open(os.path.join(HERE, '..', '..', 'docs', 'pytorch.md'),
-              encoding='utf-8') as file:
+        'run: doorbell eval --list --markdown > docs/reference/functions.md'])
+    with open(os.path.join(HERE, '..', '..', 'docs', 'reference',
+                           'pytorch.md'), encoding='utf-8') as file:
         kept = file.read()
-    tap.check('docs/pytorch.md is what the table of differences prints', [
+    tap.check('reference/pytorch.md is what the table of differences prints', [
     ] if compare_pytorch_table.page() == kept else [
-        'run: python3 tools/compare_pytorch_table.py > docs/pytorch.md'])
+        'run: python3 tools/compare_pytorch_table.py '
+        '> docs/reference/pytorch.md'])
 
 
 def main():

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""docs/hardware.md has every chip and product of base/chip.c, once, and claims
+"""docs/reference/hardware.md has every chip and product of base/chip.c, once, and
+claims
 no more than the tests show.
 
 usage: test_hardware.py DOORBELL
@@ -16,7 +17,7 @@ BACKENDS = {'s': 'NV', 'g': 'AMD', 'a': 'QCOM', 'x': 'QCOM'}
 
 def rows():
     """Chip, products, state, the last column."""
-    text = (ROOT / 'docs' / 'hardware.md').read_text(encoding='utf-8')
+    text = (ROOT / 'docs' / 'reference' / 'hardware.md').read_text(encoding='utf-8')
     for line in text.split('\n'):
         cells = [c.strip() for c in line.strip('|').split('|')]
         if re.fullmatch(r'`[\w-]+`', cells[0]) and len(cells) == 5:

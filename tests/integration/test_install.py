@@ -148,7 +148,8 @@ def main():
     else:
         tap.skip('programs built with CMake', 'no cmake')
     tap.check('documents', [
-        f'no {name}' for name in ('LICENSE', 'README.md', 'docs/first-run.md',
+        f'no {name}' for name in ('LICENSE', 'README.md',
+                                  'docs/how-to/first-run.md',
                                   'docs/tutorials/measure.md', 'examples/fit.c')
         if not os.path.exists(os.path.join(
             os.path.dirname(os.path.dirname(installed.program)),

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""docs/new-accelerator.md, followed to the letter in a copy of the tree and of
-its build, makes a device that runs tensor programs.
+"""docs/how-to/new-accelerator.md, followed to the letter in a copy of the tree and
+of its build, makes a device that runs tensor programs.
 
 usage: test_new_accelerator.py SOURCE_ROOT BUILD_ROOT
 """
@@ -37,7 +37,8 @@ def main():
                        BELL_CACHE='off')
     complaints = []
     try:
-        guide.follow(os.path.join(SOURCE, 'docs/new-accelerator.md'), root,
+        guide.follow(os.path.join(
+            SOURCE, 'docs/how-to/new-accelerator.md'), root,
                      environment)
     except guide.Broken as broken:
         complaints = str(broken).split('\n')

@@ -34,7 +34,7 @@ CONTENTS = {
         '/usr/include/doorbell/tensor.h', '/libdoorbell-hcq.a',
         '/pkgconfig/doorbell.pc', '/doorbellConfig.cmake',
         '/usr/share/doc/doorbell/LICENSE',
-        '/usr/share/doc/doorbell/docs/first-run.md',
+        '/usr/share/doc/doorbell/docs/how-to/first-run.md',
         '/usr/share/doc/doorbell/examples/first.c'],
 }
 

@@ -178,10 +178,10 @@ def check_hand(tap, folder):
 
 
 def check_page(tap):
-    """The session in docs/step.md: its kernel, and what its lines begin with;
-    registers and line numbers are the compiler's."""
+    """The session in docs/how-to/step.md: its kernel, and what its lines begin
+    with;     registers and line numbers are the compiler's."""
     page = os.path.join(os.path.dirname(os.path.abspath(__file__)),
-                        '../../docs/step.md')
+                        '../../docs/how-to/step.md')
     with open(page, encoding='utf-8') as file:
         lines = file.read().split('```\n')[1].splitlines()
     args = shlex.split(lines[0])[3:]

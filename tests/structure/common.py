@@ -20,13 +20,23 @@ def sources(root, suffixes=('.c', '.h')):
     return sorted(found)
 
 
+def documents(root):
+    """Paths, relative to root, of what is written in Markdown."""
+    yield from ('README.md', 'CONTRIBUTING.md')
+    for folder, folders, names in os.walk(os.path.join(root, 'docs')):
+        folders.sort()
+        for name in sorted(names):
+            if name.endswith('.md'):
+                yield os.path.relpath(os.path.join(folder, name), root)
+
+
 def read(root, path):
     with open(os.path.join(root, path), encoding='utf-8') as file:
         return file.read()
 
 
 def hardening_complaints(path, is_static=False):
-    """What an ELF program or library lacks of docs/errors.md, or claims."""
+    """What an ELF file lacks of docs/reference/errors.md, or claims."""
 
     def show(*options):
         return subprocess.run(['readelf', '-W', *options, path],

@@ -41,10 +41,12 @@ ALSO = {
 }
 # Within a part: a folder may include itself, the part's own top, and these.
 FOLDERS = {
+    'lower/scan': {'lower/attention', 'lower/expand', 'lower/kernel'},
     'lower/schedule': set(),
     'lower/kernel': set(),
     'lower/opt': {'lower/kernel'},
     'lower/expand': {'lower/kernel'},
+    'lower/attention': {'lower/expand', 'lower/kernel'},
     'lower/decompose': set(),
     'render/ir3': set(),
     'render/ptx': set(),
@@ -58,8 +60,13 @@ FOLDERS = {
     'sim/qcom/isa': set(),
     'sim/qcom/gpu': {'sim/qcom/isa'},
     'sim/qcom/kernel': {'sim/qcom', 'sim/qcom/gpu'},
-    'tensor/files': set(),
-    'tensor/functions': set(),
+    'tensor/core': set(),
+    'tensor/files': {'tensor/core', 'tensor/train'},
+    'tensor/functions': {'tensor/core', 'tensor/ops'},
+    'tensor/jit': {'tensor/core', 'tensor/runtime'},
+    'tensor/ops': {'tensor/core'},
+    'tensor/runtime': {'tensor/core'},
+    'tensor/train': {'tensor/core', 'tensor/ops', 'tensor/runtime'},
     'tools/bench': {'tools/chain', 'tools/machine', 'tools/selftest'},
     'tools/burn': {'tools/chain', 'tools/machine', 'tools/selftest'},
     'tools/chain': set(),

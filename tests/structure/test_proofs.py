@@ -18,7 +18,7 @@ SPECS = [uapigen.Spec(os.path.join(ROOT, 'ioctl', name))
          for name in ('nv.uapi', 'amdkfd.uapi', 'kgsl.uapi', 'msm.uapi')]
 NAMES = {name: kind for spec in SPECS for name, kind in spec.names().items()}
 PROOFS = {name: row for spec in SPECS for name, row in spec.proofs.items()}
-PAGE = 'docs/kernel-calls.md'
+PAGE = 'docs/reference/kernel-calls.md'
 
 # KFD's requests have short names of their own; the number says which is which.
 REQUEST = re.compile(r'#define (KFD_\w+)\s+KFD_REQUEST\(\d, (0x\w+), \d+\)')

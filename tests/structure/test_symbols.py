@@ -6,7 +6,7 @@ usage: test_symbols.py SOURCE_ROOT --shared LIB --driver ARCHIVE
 - the shared library exports bell_* and every function marked BELL_API, and
   nothing else
 - the driver half needs nothing of the compiler half, nor LLVM
-- programs and the library are hardened as docs/errors.md says
+- programs and the library are hardened as docs/reference/errors.md says
 - no part has mutable file-scope state beyond the list below
 """
 import argparse

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 
-from common import Tap, read, sources
+from common import Tap, documents, read, sources
 
 MAX_LINES = 1500
 UNFINISHED = re.compile(r'\b(TODO|FIXME|XXX|HACK)\b')
@@ -58,42 +58,46 @@ def opcode_complaints(text):
 
 
 def variable_complaints(root, paths):
-    """docs/environment.md has every variable and debug topic."""
-    documented = read(root, 'docs/environment.md')
+    """docs/reference/environment.md has every variable and debug topic."""
+    page = 'docs/reference/environment.md'
+    documented = read(root, page)
     for path in paths:
         if path.endswith('.c') and not path.startswith('tests/'):
             for name in re.findall(r'env_get\("(BELL_\w+)"\)', read(root, path)):
                 if f'`{name}`' not in documented:
-                    yield f'{path}: {name} is not in docs/environment.md'
+                    yield f'{path}: {name} is not in {page}'
             if path != 'base/env.c' and re.search(r'\bgetenv\(',
                                                   read(root, path)):
                 yield f'{path}: getenv; env_get (base/env.h) is for that'
     for topic, text in re.findall(r'{"(\w+)", LOG_\w+, "(.*)"}',
                                   read(root, 'base/log.c')):
         if f'| `{topic}` | {text} |' not in documented:
-            yield f'debug topic {topic} is not in docs/environment.md'
+            yield f'debug topic {topic} is not in {page}'
+
+
+README_LINES = 120  # what a newcomer reads
 
 
 def document_complaints(root):
     """Links lead somewhere; the walk names what is there; the README's program
     is the example."""
-    names = ['README.md', 'CONTRIBUTING.md'] + [
-        f'docs/{name}' for name in sorted(os.listdir(f'{root}/docs'))
-        if name.endswith('.md')]
-    for name in names:
+    for name in documents(root):
         for target in re.findall(r'\]\(([^)#:]+)\)', read(root, name)):
             path = os.path.join(root, os.path.dirname(name), target)
             if not os.path.exists(path):
                 yield f'{name}: {target} does not exist'
     code = '\n'.join(read(root, path) for path in sources(root, ('.c', '.h')))
     for name in re.findall(r'`(?:struct )?([a-z]\w*_\w+)`',
-                           read(root, 'docs/architecture.md')):
+                           read(root, 'docs/explanation/architecture.md')):
         if not re.search(rf'^(?:\S.*[ *]|struct )?{name}(?:\(| {{)', code,
                          re.M):
-            yield f'docs/architecture.md: nothing is called {name}'
+            yield f'docs/explanation/architecture.md: nothing is called {name}'
     program = read(root, 'examples/first.c').split('*/\n', 1)[1]
     if f'```c\n{program}```' not in read(root, 'README.md'):
         yield 'README.md: the first program is not examples/first.c'
+    n_lines = read(root, 'README.md').count('\n')
+    if n_lines > README_LINES:
+        yield f'README.md: {n_lines} lines, at most {README_LINES}'
 
 
 def reason_complaints(path, text):
@@ -101,7 +105,7 @@ def reason_complaints(path, text):
     for match in re.finditer(r'(return|[=!]=|[^=!<>]=)\s+BELL_(BAD_|WHY)', text):
         line = text.count('\n', 0, match.start()) + 1
         yield f'{path}:{line}: a reason where a status belongs'
-    if path.startswith('tensor/') and path != 'tensor/reference_tensor.c':
+    if path.startswith('tensor/') and path != 'tensor/runtime/reference_tensor.c':
         for match in re.finditer(
                 r'\b(?:bell|tensor)_fail(?:_at)?\([^;"]*BELL_E_INVALID', text):
             line = text.count('\n', 0, match.start()) + 1

@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "reference/reference.h"
-#include "tensor/tensor_internal.h"
+#include "tensor/core/tensor_internal.h"
 
 bool host_memory_left = true;
 size_t host_realizes;

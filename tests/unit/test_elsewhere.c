@@ -1,5 +1,6 @@
 /* Kernels that others' compilers make, launched by the driver half alone: the
- * examples of docs/kernel-interface.md, each where its compiler is. */
+ * examples of docs/reference/kernel-interface.md, each where its compiler is.
+ * */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -18,7 +18,7 @@
 #include "doorbell/tensor.h"
 #include "tensor/runtime/ir.h"
 #include "tensor/runtime/runtime.h"
-#include "tensor/tensor_internal.h"
+#include "tensor/core/tensor_internal.h"
 #include "tests/unit/expect.h"
 
 /* Kernels, at most, on NVIDIA's and AMD's chips. */

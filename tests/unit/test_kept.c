@@ -22,7 +22,7 @@
 #include "doorbell/tensor.h"
 #include "hcq/hcq_backend.h"
 #include "tensor/runtime/runtime.h"
-#include "tensor/tensor_internal.h"
+#include "tensor/core/tensor_internal.h"
 
 static char folder[64];
 static unsigned n_said;

@@ -5,7 +5,7 @@
 #include "doorbell/custom.h"
 #include "doorbell/label.h"
 #include "doorbell/ops.h"
-#include "tensor/tensor_internal.h"
+#include "tensor/core/tensor_internal.h"
 #include "tests/unit/tensor_host.h"
 
 static int

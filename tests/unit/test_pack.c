@@ -16,7 +16,7 @@
 #include "doorbell/stats.h"
 #include "doorbell/tensor.h"
 #include "tensor/runtime/runtime.h"
-#include "tensor/tensor_internal.h"
+#include "tensor/core/tensor_internal.h"
 #include "tests/unit/expect.h"
 
 #define MAX_OUT 80

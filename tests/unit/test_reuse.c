@@ -12,7 +12,7 @@
 #include "doorbell/ops.h"
 #include "doorbell/tensor.h"
 #include "tensor/runtime/runtime.h"
-#include "tensor/tensor_internal.h"
+#include "tensor/core/tensor_internal.h"
 
 #define N_ELEMS (1 << 20) /* of a tensor: the host is far ahead of the card */
 #define N_RUNS  12

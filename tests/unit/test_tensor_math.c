@@ -1,6 +1,6 @@
 /* Exact and approximate math on the device that BELL_DEVICE names: what may
- * be asked for, how far results are off (docs/math.md), and that each setting
- * has kernels of its own. */
+ * be asked for, how far results are off (docs/explanation/math.md), and that
+ * each setting has kernels of its own. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -174,7 +174,7 @@ test_products(void **state)
     check_product(x, y, 0, exact);
     multiply(ctx, x, y, BELL_MATH_TF32, got);
     check_product(x, y, 0x1p-11, got);
-    /* of gfx90a it matters to halves alone (docs/math.md) */
+    /* of gfx90a it matters to halves alone (docs/explanation/math.md) */
     if (!strstr(bell_context_device(ctx), "gfx90a"))
         assert_int_equal(memcmp(exact, got, sizeof(got)) != 0, has);
     multiply(ctx, x, y, BELL_MATH_APPROX, got);

@@ -18,7 +18,7 @@
 #include "doorbell/stats.h"
 #include "doorbell/tensor.h"
 #include "tensor/runtime/runtime.h"
-#include "tensor/tensor_internal.h"
+#include "tensor/core/tensor_internal.h"
 
 #define N_ROWS      80
 #define N_COLS      24

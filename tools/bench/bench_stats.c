@@ -103,7 +103,8 @@ fill_bins(struct bench_row *row, const struct weighted *sorted, size_t n)
  * median of another run may lie. Of independent passes 1.75 times would do with
  * six and once with twelve (tests/unit/test_bench_rows.c); hosts also change
  * from minute to minute. observed (AMD EPYC, 2026-11-30): with twelve passes 96
- * to 98 % of pairs of runs agree (docs/bench.md). guess: the other counts. */
+ * to 98 % of pairs of runs agree (docs/reference/bench.md). guess: the other
+ * counts. */
 static const double widths[BENCH_PASSES_MAX + 1] = {
     [4] = 4,    [5] = 3.2,  [6] = 2.8,  [7] = 2.4,   [8] = 2.2,
     [9] = 2,    [10] = 1.9, [11] = 1.8, [12] = 1.75, [13] = 1.7,

@@ -1,5 +1,6 @@
-/* Text of what a dump of a submission holds (docs/cassettes.md): the ring from
- * where the card began, and the indirect buffers that it points to. */
+/* Text of what a dump of a submission holds (docs/reference/cassettes.md): the
+ * ring from where the card began, and the indirect buffers that it points to.
+ * */
 #ifndef BELL_TOOLS_DECODE_DECODE_DUMP_H
 #define BELL_TOOLS_DECODE_DECODE_DUMP_H
 

@@ -184,7 +184,7 @@ json_function(struct json *json, const struct bell_function *f)
     free(text);
 }
 
-/* All that a binding needs: docs/eval.md says what is what. */
+/* All that a binding needs: docs/reference/eval.md says what is what. */
 static int
 list_functions_json(void)
 {
@@ -793,7 +793,7 @@ verb_eval(int argc, char **argv)
         {"--list", NULL, TOOL_OPT_FLAG, &run->opts.list, 0, 0,
          "print every function"},
         {"--markdown", NULL, TOOL_OPT_FLAG, &run->opts.markdown, 0, 0,
-         "with --list: as docs/functions.md"},
+         "with --list: as docs/reference/functions.md"},
     };
     n_skip = takes_expr_first(argc, argv, &run->opts);
     code = tool_parse(about, opts + n_skip, ARRAY_LEN(opts) - n_skip,

@@ -1,5 +1,5 @@
 /* The oracle's calls as text, for other programs that judge them: one JSON
- * object a line. docs/fuzzing.md has the format. */
+ * object a line. docs/how-to/fuzzing.md has the format. */
 #include <math.h>
 
 #include "tools/fuzz/oracle.h"

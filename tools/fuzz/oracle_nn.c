@@ -425,7 +425,7 @@ static const struct oracle_row rows[] = {
     {"outer", "@n:5 @n:7", FLOATS "i", .define = define_outer, COMMON},
     {"addmm", "@n:5,4 @n:5,7 @n:7,4; @n:4 @n:5,7 @n:7,4 f0.5 f-2; @n:1,4 @n:5,7 @n:7,4; @q:5,4 @n:5,7 @n:7,4 beta=f0; @c:5,4/i @c:5,7/i @c:7,4/i f3 f-2", FLOATS, .define = define_addmm, COMMON},
     {"linear", "@n:5,7 @n:4,7; @n:2,5,7 @n:4,7 @n:4; @n:7 @n:4,7", FLOATS, .define = define_linear, COMMON},
-    /* halves: the weights are rounded to them, docs/math.md */
+    /* halves: the weights are rounded to them, docs/explanation/math.md */
     {"scaled_dot_product_attention", "@n:2,5,8 @n:2,7,8 @n:2,7,4; @n:2,5,8 @n:2,7,8 @n:2,7,4 @b:5,7; @n:1,9,8 @n:1,3,8 @n:1,3,4 @b:9,3; @n:2,5,8 @n:2,7,8 @n:2,7,4 @n:5,7; @n:2,5,8 @n:2,7,8 @n:2,7,4 is_causal=b1; @n:2,5,8 @n:2,7,8 @n:2,7,4 scale=f0.1; @c:1,16,16 @c:1,16,16 @n:1,16,16 @b:16,16; @n:6,5,8 @n:2,7,8 @n:2,7,4 enable_gqa=b1; @n:4,3,8 @n:1,7,8 @n:2,7,4 @b:3,7 enable_gqa=b1", FLOATS, .define = define_attention, .ulps = 24, .half = 0x1p-6, .grad_ulps = 400, .slope_scale = 1, .flags = ORACLE_ZERO | ORACLE_GRAD},
     {"layer_norm", "@n:5,9 l9; @n:2,3,4 l3,4 @p:3,4 @n:3,4; @n:4,9 l9 @p:9; @e:2,4 l4", FLOATS, .define = define_layer_norm, .back = back_layer_norm, NORMS, .flags = ORACLE_SCALED | ORACLE_ZERO},
     {"rms_norm", "@n:5,9 l9; @n:2,3,4 l3,4 @p:3,4; @n:4,9 l9 eps=f0.001", FLOATS, .define = define_layer_norm, NORMS, .flags = MANY},

@@ -174,7 +174,8 @@ define_gelu(struct oracle *o)
 
     for (i = 0; i < x->n; i++) {
         out->v[i] = is_tanh ? gelu_tanh(x->v[i]) : gelu(x->v[i]);
-        /* minus infinity: 0 in halves (docs/math.md), NaN by the formula */
+        /* minus infinity: 0 in halves (docs/explanation/math.md), NaN by the
+         * formula */
         if (isinf(x->v[i]) && x->v[i] < 0)
             out->v[i] = ORACLE_ANY;
     }
@@ -353,8 +354,8 @@ static const struct oracle_row rows[] = {
     {"trunc", X, NUMBERS, .f1 = truncl, .slope = d_zero, .i2 = i_same, .flags = ORACLE_SAME},
     {"frac", X, FLOATS, .f1 = f_frac, .slope = d_one, .flags = ORACLE_SAME | ORACLE_ZERO},
 
-    /* docs/math.md: 2 units for exp2, log2, sin and cos; what is made of them
-     * has a few more. */
+    /* docs/explanation/math.md: 2 units for exp2, log2, sin and cos; what is
+     * made of them has a few more. */
     {"exp", X, SOME, .f1 = expl, .slope = expl, .ulps = 2, .grad_ulps = 2},
     {"exp2", X, SOME, .f1 = exp2l, .slope = d_exp2, .ulps = 2, .grad_ulps = 4},
     {"expm1", X, SOME, .f1 = expm1l, .slope = expl, .ulps = 4, .grad_ulps = 2},

@@ -1,5 +1,6 @@
 /* Selftest: the kernels that the bench measures on the CPU, in LLVM's IR: a
- * function over work-groups first to last - 1 (docs/kernel-interface.md). */
+ * function over work-groups first to last - 1
+ * (docs/reference/kernel-interface.md). */
 #include <stdio.h>
 
 #include "base/bits.h"

@@ -483,10 +483,11 @@ ring_again(struct selftest *st)
 
 #define LOOK_LAUNCH                                                            \
     "the kernel descriptor (`doorbell decode --format aql --what kernel`): "   \
-    "PGM_RSRC1 to 3, user registers; BELL_DEBUG=push; docs/amd.md, A launch"
+    "PGM_RSRC1 to 3, user registers; BELL_DEBUG=push; "                        \
+    "docs/explanation/amd.md, A launch"
 #define LOOK_FAULT                                                             \
     "the events of KFD (WAIT_EVENTS): memory and hardware exceptions; dmesg "  \
-    "| grep amdgpu; docs/amd.md, Faults"
+    "| grep amdgpu; docs/explanation/amd.md, Faults"
 #define LOOK_COPY                                                              \
     "BELL_DEBUG=push and `doorbell decode --format sdma`; COUNT is one less "  \
     "than the bytes; the largest copy of one packet"
@@ -512,7 +513,7 @@ static const struct {
                         "packet that carries PM4"},
     {"compute-idle", "EVENT_WRITE CS_PARTIAL_FLUSH"},
     {"queues-wait", "WAIT_REG_MEM and POLL_REGMEM: two 32-bit waits make one "
-                    "of 64; docs/amd.md, Submitting"},
+                    "of 64; docs/explanation/amd.md, Submitting"},
     {"timestamps", "GET_CLOCK_COUNTERS and AMDGPU_INFO's frequency; "
                    "RELEASE_MEM's data selection"},
     {"bound-stream", "the patch points; caches of the indirect buffer"},
@@ -520,7 +521,7 @@ static const struct {
     {"shared", "LDS: group_segment_fixed_size in RSRC2, in granules"},
     {"shared-all", "LDS: the launch's size over the descriptor's; RSRC2"},
     {"stack", "scratch: COMPUTE_TMPRING_SIZE, its base, lanes of a wave; "
-              "docs/amd.md, Scratch"},
+              "docs/explanation/amd.md, Scratch"},
     {"sizes", "the launch's grid in work-groups (PM4) or work-items (AQL)"},
     {"dims", "hidden arguments: counts and sizes of groups, which the driver "
              "writes behind the kernel's own"},
@@ -534,7 +535,7 @@ static const struct {
     {"bound-launches",
      "of several dies (gfx942): how launches are dealt out and dies meet; with "
      "BELL_AMD_BOUND=pm4 they are words, else packets of the ring: "
-     "docs/amd.md"},
+     "docs/explanation/amd.md"},
     {"store", LOOK_LAUNCH},
     {"blocks", LOOK_LAUNCH},
     {"wide-access", LOOK_LAUNCH},
@@ -564,10 +565,11 @@ selftest_amd_look_at(const char *step)
 
 #define LOOK_MEMORY                                                            \
     "flags of ALLOC_MEMORY_OF_GPU; the mmap offset that it gave; VRAM left; "  \
-    "ulimit -l for pages of the process; docs/amd.md, Memory"
+    "ulimit -l for pages of the process; docs/explanation/amd.md, Memory"
 #define LOOK_QUEUE                                                             \
     "sizes of the save area (CREATE_QUEUE says EINVAL), the doorbell's "       \
-    "offset, unit and value of the write pointer; docs/amd.md, Queues"
+    "offset, unit and value of the write pointer; docs/explanation/amd.md, "   \
+    "Queues"
 
 const struct selftest_step selftest_kfd_steps[] = {
     {"kfd-node", SELFTEST_AMD, "the kernel driver is loaded and lets us in",
@@ -575,14 +577,16 @@ const struct selftest_step selftest_kfd_steps[] = {
      "groups render or video; containers need /dev/kfd and /dev/dri",
      kfd_node},
     {"kfd-version", SELFTEST_AMD, "KFD has a version whose structs are known",
-     "docs/amd.md, What it needs from the kernel", kfd_version_is_known},
+     "docs/explanation/amd.md, What it needs from the kernel",
+     kfd_version_is_known},
     {"topology", SELFTEST_AMD, "the kernel has the card and describes it",
      "/sys/devices/virtual/kfd/kfd/topology/nodes; cgroups hide cards; "
      "dmesg | grep amdgpu",
      topology},
     {"generation", SELFTEST_AMD,
      "the card's generation is known and its memory is open to the CPU",
-     "docs/amd.md, the table of generations; resizable BAR in the firmware",
+     "docs/explanation/amd.md, the table of generations; resizable BAR in "
+     "the firmware",
      generation},
     {"render-node", SELFTEST_AMD, "the card's render node opens and answers",
      "/dev/dri/renderD*: its number is drm_render_minor in sysfs; groups",

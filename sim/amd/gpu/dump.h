@@ -1,5 +1,5 @@
 /* The dump form of submissions: folders with a card's memory before and after
- * what a queue ran, for tools outside. Format: docs/cassettes.md.
+ * what a queue ran, for tools outside. Format: docs/reference/cassettes.md.
  *
  * Three parts. A struct amd_dump is a directory, and the turns that the queues
  * of a machine take: while one has it, no other changes memory. A struct

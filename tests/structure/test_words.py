@@ -1,0 +1,219 @@
+#!/usr/bin/env python3
+"""Counts what makes text hard to read, and lets the counts only sink.
+
+usage: test_words.py SOURCE_ROOT [--update | --show [PATH]]
+
+Rules, each a kind in tests/structure/words.allow (path, kind, count):
+  paragraph  a paragraph or list item has at most 500 characters
+  of         no sentence begins with "Of"
+  no         "is not a" instead of "is no"; "there is no" is ordinary English
+  line       a line of Markdown has at most 100 columns
+
+Markdown of the tree and comments of include/ follow all rules, the strings of
+C code "of" and "no". Blocks of code, tables and targets of links are not text.
+A file that is not in words.allow has a count of 0.
+
+--update writes counts that sank; it raises none. --show prints each place.
+"""
+import collections
+import os
+import re
+import sys
+
+from common import Tap, documents, read, sources
+
+LONGEST_PARAGRAPH = 500
+LONGEST_LINE = 100
+ALLOWED = 'tests/structure/words.allow'
+
+OF = re.compile(r'(?<![\w-])Of (?=[a-z0-9`*(])')
+NO = re.compile(r'(?<!there )(?<!There )\b(?:is|are|was|were) '
+                r'(?:no\b|none of\b)(?!\. |:)')
+LINK = re.compile(r'(!?\[(?:[^][]|\[[^]]*\])*\])\([^)\s]*\)')
+LITERAL = re.compile(r'//[^\n]*|/\*.*?\*/|\'(?:[^\'\\\n]|\\.)+\'|'
+                     r'"(?:[^"\\\n]|\\.)*"(?:\s*"(?:[^"\\\n]|\\.)*")*', re.S)
+ITEM = re.compile(r'\s*(?:[-*+]|\d+\.) ')
+
+Found = collections.namedtuple('Found', 'path kind line text')
+
+
+def markdown_lines(text):
+    """(number, line) of the lines that are not code; None ends a paragraph."""
+    in_code = False
+    for n, line in enumerate(text.split('\n'), 1):
+        if line.lstrip().startswith('```'):
+            in_code = not in_code
+            yield n, None
+        elif not in_code:
+            yield n, line
+
+
+def markdown_paragraphs(text):
+    """(line, text) of each paragraph, list item and row of a table."""
+    begin, parts, after_blank, in_item = 0, [], True, False
+    for n, line in [*markdown_lines(text), (0, None)]:
+        blank = line is None or not line.strip()
+        # Indented code; below a list item it is the item's next paragraph.
+        is_code = (not blank and line.startswith('    ') and after_blank and
+                   not in_item and not parts)
+        alone = blank or line.startswith(('|', '#'))
+        if parts and (alone or ITEM.match(line)):
+            yield begin, ' '.join(parts)
+            parts = []
+        if not blank:
+            in_item = bool(ITEM.match(line)) or in_item and line[0] == ' '
+            if alone:
+                yield n, line
+            elif not is_code:
+                begin = begin if parts else n
+                parts.append(line.strip())
+        after_blank = blank or is_code
+
+
+def text_of(line):
+    """Without the targets of links and without what is code in a line."""
+    return re.sub(r'`[^`]*`', lambda m: 'x' * len(m[0]), LINK.sub(r'\1', line))
+
+
+def find_words(path, line, text):
+    for kind, pattern in (('of', OF), ('no', NO)):
+        for match in pattern.finditer(text):
+            begin = max(match.start() - 30, 0)
+            yield Found(path, kind, line, text[begin:match.end() + 30])
+
+
+def find_in_markdown(path, text):
+    for line, paragraph in markdown_paragraphs(text):
+        paragraph = text_of(paragraph)
+        if len(paragraph) > LONGEST_PARAGRAPH and paragraph[0] != '|':
+            yield Found(path, 'paragraph', line,
+                        f'{len(paragraph)}: {paragraph[:60]}')
+        yield from find_words(path, line, paragraph)
+    for n, line in markdown_lines(text):
+        if (line and len(LINK.sub(r'\1', line)) > LONGEST_LINE and
+                not line.startswith(('|', '    '))):
+            yield Found(path, 'line', n, f'{len(line)}: {line[:60]}')
+
+
+def comment_paragraphs(comment):
+    """(offset in lines, text); "- " begins a list item, indented is code."""
+    parts, begin = [], 0
+    for n, line in enumerate([*comment[2:-2].split('\n'), '']):
+        line = re.sub(r'^\s*\* ?', '', line) if n else line.strip()
+        if parts and (not line.strip() or line.startswith((' ', '- '))):
+            yield begin, ' '.join(parts)
+            parts = []
+        if line.strip() and not line.startswith('    '):
+            begin = begin if parts else n
+            parts.append(line.strip())
+
+
+def find_in_code(path, text):
+    for match in LITERAL.finditer(text):
+        line = text.count('\n', 0, match.start()) + 1
+        if match[0][0] == '"':
+            words = re.sub(r'"\s*"|\\n', lambda m: '' if m[0][0] == '"'
+                           else ' ', match[0])
+            yield from find_words(path, line, words)
+        elif match[0].startswith('/*') and path.startswith('include/'):
+            for offset, paragraph in comment_paragraphs(match[0]):
+                if len(paragraph) > LONGEST_PARAGRAPH:
+                    yield Found(path, 'paragraph', line + offset,
+                                f'{len(paragraph)}: {paragraph[:60]}')
+                yield from find_words(path, line + offset, paragraph)
+
+
+def find_all(root):
+    for path in documents(root):
+        yield from find_in_markdown(path, read(root, path))
+    for path in sources(root):
+        if not path.startswith('tests/'):
+            yield from find_in_code(path, read(root, path))
+
+
+def allowed(root):
+    counts = {}
+    for line in read(root, ALLOWED).split('\n'):
+        if line and not line.startswith('#'):
+            path, kind, count = line.split()
+            counts[path, kind] = int(count)
+    return counts
+
+
+def write(root, counts):
+    head = [line for line in read(root, ALLOWED).split('\n')
+            if line.startswith('#')]
+    rows = [f'{path} {kind} {n}' for (path, kind), n in sorted(counts.items())
+            if n]
+    with open(os.path.join(root, ALLOWED), 'w', encoding='utf-8') as file:
+        file.write('\n'.join(head + rows) + '\n')
+
+
+SAMPLE = f"""# A title
+
+{'Word ' * 97}[text](a/very/long/target/{'x' * 40})
+
+{'Word ' * 101}
+
+- an item. Of all items
+- an item which is no item, though there is no other
+
+| Of a table | {'x' * 600} |
+
+    Of code that is no text
+
+```
+Of code that is no text
+```
+"""
+
+
+def check_itself(tap):
+    """The counter counts a sample as a reader does."""
+    found = [(f.kind, f.line) for f in find_in_markdown('x', SAMPLE)]
+    want = [('paragraph', 5), ('of', 7), ('no', 8), ('of', 10), ('line', 3),
+            ('line', 5)]
+    code = 'f("x is" " no"); /* Of a. */ g("there is no x", \'"\', "Of it");'
+    found += [(f.kind, f.line) for f in find_in_code('hcq/x.c', code)]
+    found += [(f.kind, f.line) for f in find_in_code(
+        'include/x.h', '/* A.\n *\n * Of it\n * - is no\n */')]
+    want += [('no', 1), ('of', 1), ('of', 3), ('no', 4)]
+    tap.check('the counter', [
+        f'expected {want}, got {found}'] if found != want else [])
+
+
+def main():
+    root, *options = sys.argv[1:]
+    found = list(find_all(root))
+    if options[:1] == ['--show']:
+        for f in found:
+            if f.path.startswith(options[1] if options[1:] else ''):
+                print(f'{f.path}:{f.line}: {f.kind}: {f.text}')
+        return
+    counts = collections.Counter((f.path, f.kind) for f in found)
+    limits = allowed(root)
+    if options == ['--update']:
+        write(root, {key: min(n, counts[key]) for key, n in limits.items()})
+        return
+    if options:
+        sys.exit(__doc__)
+    tap = Tap()
+    check_itself(tap)
+    for kind in ('paragraph', 'of', 'no', 'line'):
+        over = {key for key, n in counts.items()
+                if key[1] == kind and n > limits.get(key, 0)}
+        complaints = [f'{path}: {counts[path, kind]}, allowed: '
+                      f'{limits.get((path, kind), 0)}'
+                      for path, _ in sorted(over)]
+        complaints += [f'{f.path}:{f.line}: {f.text}' for f in found
+                       if (f.path, f.kind) in over]
+        total = sum(n for key, n in counts.items() if key[1] == kind)
+        tap.check(f'{kind}: {total}', complaints)
+    tap.check('files that words.allow names', [
+        f'{path}: no such file' for path, _ in sorted(limits)
+        if not os.path.exists(os.path.join(root, path))])
+    tap.finish()
+
+
+if __name__ == '__main__':
+    main()
