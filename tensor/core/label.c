@@ -163,33 +163,18 @@ tensor_label_leave(struct bell_context *ctx, struct label_place before)
 
 /* ---- layers ---- */
 
-/* A parameter has the scope of its whole name, in none. */
-static bell_status
-label_item(const struct bell_state_item *item)
+/* As the scope of the whole name, in none. */
+void
+tensor_label_param(const struct bell_tensor *t, const char *name)
 {
-    struct tensor *t = item->tensor ? handle_find(item->tensor) : NULL;
+    struct tensor *param = t ? handle_find(t) : NULL;
     uint32_t scope;
 
-    if (!t || !t->ctx->labels.is_on)
-        return BELL_OK;
-    scope = find_scope(&t->ctx->labels, 0, '/', item->name, strlen(item->name));
+    if (!param || !param->ctx->labels.is_on)
+        return;
+    scope = find_scope(&param->ctx->labels, 0, '/', name, strlen(name));
     if (scope != UINT32_MAX)
-        t->label = scope;
-    return BELL_OK;
-}
-
-bell_status
-bell_module_label(const struct bell_module_type *type, const void *module,
-                  const char *label)
-{
-    struct bell_state state = {0};
-    bell_status status = bell_module_state(type, module, label, &state);
-    uint32_t i;
-
-    for (i = 0; i < state.n && status == BELL_OK; i++)
-        status = label_item(&state.items[i]);
-    bell_state_fini(&state);
-    return status;
+        param->label = scope;
 }
 
 struct label_hold

@@ -64,6 +64,9 @@ uint32_t tensor_label_mark(void *user);
 struct label_place tensor_label_enter(struct bell_context *ctx);
 void tensor_label_leave(struct bell_context *ctx, struct label_place before);
 
+/* The parameter has that name in its module. */
+void tensor_label_param(const struct bell_tensor *t, const char *name);
+
 /* What was before a layer. */
 struct label_hold {
     struct bell_context *ctx; /* NULL: it has no label */

@@ -1,4 +1,5 @@
 /* Modules' walks by their types, and the lists that these give. */
+#include "doorbell/label.h"
 #include "doorbell/module.h"
 
 #include <stdio.h>
@@ -321,4 +322,18 @@ bell_module_fini(const struct bell_module_type *type, void *module)
                                  at + k * field->child->size_bytes);
         }
     }
+}
+
+bell_status
+bell_module_label(const struct bell_module_type *type, const void *module,
+                  const char *label)
+{
+    struct bell_state state = {0};
+    bell_status status = bell_module_state(type, module, label, &state);
+    uint32_t i;
+
+    for (i = 0; i < state.n && status == BELL_OK; i++)
+        tensor_label_param(state.items[i].tensor, state.items[i].name);
+    bell_state_fini(&state);
+    return status;
 }
