@@ -182,8 +182,8 @@ struct chip_time {
 /* "memory" */
 extern const char *const chip_term_names[CHIP_TERM_COUNT];
 
-/* The roofline of a chip: as if all of it ran at its peak and side by side. What
- * a unit does takes as long as the unit with most groups does. */
+/* The roofline of a chip: as if all of it ran at its peak and side by side.
+ * What a unit does takes as long as the unit with most groups does. */
 struct chip_time chip_time(const struct chip *chip,
                            const struct chip_work *work);
 

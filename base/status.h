@@ -11,8 +11,8 @@
 #include "doorbell/status.h"
 
 /* Writes the thread's error record (printf format, truncated if long, errno
- * kept as it is; control characters escaped, base/text.h) and returns the status
- * of `why`, which may be a BELL_WHY. Allocates nothing. */
+ * kept as it is; control characters escaped, base/text.h) and returns the
+ * status of `why`, which may be a BELL_WHY. Allocates nothing. */
 bell_status bell_fail_at(const char *func, bell_status why, const char *fmt,
                          ...) __attribute__((format(printf, 3, 4)));
 /* The same where it was the system that refused, with errno `error`. */

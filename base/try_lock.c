@@ -64,8 +64,9 @@ enter_shared(struct try_lock *lock, const char *call, const char **out_other)
 }
 
 /* The taker's: who enters next by plain stores, after `old` if that is
- * not NULL. While nobody owns the lock, every other thread comes to try_lock_take and finds the
- * taker. NULL: the old owner is inside, and stays the owner. */
+ * not NULL. While nobody owns the lock, every other thread comes to
+ * try_lock_take and finds the taker. NULL: the old owner is inside, and stays
+ * the owner. */
 static struct try_lock_owner *
 change_owner(struct try_lock *lock, struct try_lock_owner *old,
              const char *call, const char **out_other)

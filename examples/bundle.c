@@ -1,5 +1,5 @@
-/* Runs what bundle_save.c has learned, with the driver half alone: libdoorbell-hcq
- * needs the C library and nothing else. */
+/* Runs what bundle_save.c has learned, with the driver half alone:
+ * libdoorbell-hcq needs the C library and nothing else. */
 #include <hcq/hcq_bundle.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* A kernel of one's own for three kinds of devices, and its gradient: each row is
- * h[t] = a[t] h[t-1] + x[t] (docs/tutorials/custom-kernel.md). */
+/* A kernel of one's own for three kinds of devices, and its gradient: each row
+ * is h[t] = a[t] h[t-1] + x[t] (docs/tutorials/custom-kernel.md). */
 #include <doorbell/custom.h>
 #include <doorbell/ops.h>
 #include <stdio.h>

@@ -30,7 +30,8 @@ load(struct bell_context *ctx, struct bell_file *file, struct gpt2 *net)
     return status;
 }
 
-/* "wte.weight", or of layer i; NULL, an error where it is used: there is none. */
+/* "wte.weight", or of layer i; NULL, an error where it is used: there is
+ * none. */
 static struct bell_tensor *
 get(const struct gpt2 *net, int i, const char *layer, const char *part)
 {

@@ -1,5 +1,6 @@
 /* A conv net learns MNIST's digits, nine tenths of two files that are not
- * compressed, and is tested on the rest. usage: mnist_conv IMAGES LABELS STEPS */
+ * compressed, and is tested on the rest. usage: mnist_conv IMAGES LABELS
+ * STEPS */
 #include <doorbell/jit.h>
 #include <doorbell/nn.h>
 #include <stdio.h>

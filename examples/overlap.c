@@ -24,7 +24,8 @@ seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* What stands for reading and decoding: -1, 0 or 1, by the row and the place. */
+/* What stands for reading and decoding: -1, 0 or 1, by the row and the
+ * place. */
 static bell_status
 make_row(void *user, int64_t row, void *const *out)
 {

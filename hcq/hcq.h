@@ -144,8 +144,8 @@ void hcq_device_info(struct hcq_device *dev, struct hcq_device_info *out_info);
 const char *hcq_device_name(const struct hcq_device *dev);
 
 /* The devices that came before it where none was named, or a backend alone, and
- * why each was not taken: "NV:0: ...; NV:1: ..."; "": it was the first. Owned by
- * the device. */
+ * why each was not taken: "NV:0: ...; NV:1: ..."; "": it was the first. Owned
+ * by the device. */
 const char *hcq_device_passed_over(const struct hcq_device *dev);
 
 /* The frequency that the device runs at now; takes up to two seconds, until the
@@ -158,8 +158,8 @@ BELL_MUST_CHECK bell_status hcq_device_clock_mhz(struct hcq_device *dev,
  * queues is done and, on the CPU, when work-groups begin: up to 64 at a time
  * where the program does not say how long one takes. Where it does
  * (hcq_program_desc.group_ns), a launch may take that long in addition. Without
- * this call the limit is $BELL_TIMEOUT seconds, else 30 s, of a simulated device
- * 20 minutes. Any thread. */
+ * this call the limit is $BELL_TIMEOUT seconds, else 30 s, of a simulated
+ * device 20 minutes. Any thread. */
 void hcq_device_set_timeout(struct hcq_device *dev, uint64_t still_ns);
 
 /* Waits until all work submitted to every queue so far is done. */
@@ -244,9 +244,9 @@ BELL_MUST_CHECK bell_status hcq_buffer_read(struct hcq_buffer *buf,
                                             uint64_t offset_bytes, void *data,
                                             uint64_t size_bytes);
 
-/* Call after storing to a host-visible buffer by its pointer: recordings have no
- * other way to know those bytes, and a replay does not compare what it was not
- * told. Does nothing on devices that are not recorded. */
+/* Call after storing to a host-visible buffer by its pointer: recordings have
+ * no other way to know those bytes, and a replay does not compare what it was
+ * not told. Does nothing on devices that are not recorded. */
 BELL_MUST_CHECK bell_status hcq_buffer_wrote(struct hcq_buffer *buf,
                                              uint64_t offset_bytes,
                                              uint64_t size_bytes);

@@ -92,7 +92,8 @@ struct hcq_program_base {
     uint32_t max_local_total; /* of a group: the device's, or less */
     uint32_t max_steps;       /* of a group; 0: not known */
     uint64_t group_ns;        /* of a group; 0: not known */
-    /* What a launch becomes, fresh and in a bound stream: a card's driver says */
+    /* What a launch becomes, fresh and in a bound stream: a card's driver
+     * says */
     struct hcq_extent extent, bound;
 };
 
@@ -399,13 +400,14 @@ BELL_MUST_CHECK bell_status hcq_card_open(const struct hcq_card_driver *driver,
                                           struct hcq_device **out_dev);
 
 /* Fills the base in: lists, locks, the clocks' first comparison.
- * `dev->ops`, `dev->info` and `dev->spin_ns` are set, and clocks can be read. */
+ * `dev->ops`, `dev->info` and `dev->spin_ns` are set, and clocks can be
+ * read. */
 BELL_MUST_CHECK bell_status hcq_device_init(struct hcq_device *dev);
 /* Destroys what is left and the base's own; called by ops->close before the
  * backend goes. */
 void hcq_device_fini(struct hcq_device *dev);
-/* The queue behind `queue` in the device's list, the first for NULL; NULL: there
- * are no more. */
+/* The queue behind `queue` in the device's list, the first for NULL; NULL:
+ * there are no more. */
 static inline struct hcq_queue *
 hcq_next_queue(struct hcq_device *dev, const struct hcq_queue *queue)
 {
@@ -431,8 +433,9 @@ hcq_device_is_lost(struct hcq_device *dev)
     return atomic_load_explicit(&dev->lost, memory_order_acquire) != 0;
 }
 
-/* hcq_device_is_inherited for the launch path. The device's memory is a copy then,
- * its locks may be held by threads that are not there: nothing of it is used. */
+/* hcq_device_is_inherited for the launch path. The device's memory is a copy
+ * then, its locks may be held by threads that are not there: nothing of it is
+ * used. */
 static inline bool
 hcq_is_inherited(const struct hcq_device *dev)
 {
@@ -535,10 +538,10 @@ struct hcq_stillness {
 
 /* Whether a wait of `timeout_ns` that has lasted for waited_ns is over;
  * *out_left_ns (may be NULL): how long it may last at most from here on. Under
- * HCQ_WAIT_WHILE_MOVING the device is looked at now and then, under its lock. The
- * wait is over when the device has stood still for longer than its limit and
- * what its launches may take, or at the first look if it was still when a wait
- * gave up and has not moved since. `salt`: what is waited for. */
+ * HCQ_WAIT_WHILE_MOVING the device is looked at now and then, under its lock.
+ * The wait is over when the device has stood still for longer than its limit
+ * and what its launches may take, or at the first look if it was still when a
+ * wait gave up and has not moved since. `salt`: what is waited for. */
 bool hcq_wait_is_over(struct hcq_device *dev, uint64_t salt,
                       uint64_t timeout_ns, uint64_t waited_ns,
                       struct hcq_stillness *still, uint64_t *out_left_ns);

@@ -70,15 +70,15 @@ BELL_MUST_CHECK bell_status hcq_bundle_open(struct hcq_device *dev,
  * BELL_OK, or why it is refused (bell_fail). */
 typedef bell_status hcq_bundle_check_fn(void *user, const char *path,
                                         const void *data, uint64_t size_bytes);
-/* hcq_bundle_open of a file that `check` accepts, which also judges the files of
- * hcq_bundle_load_weights; NULL: no check. `user` outlives the bundle. The bytes
- * are those that are used then: who may write to the file while it is open can
- * still change them. */
+/* hcq_bundle_open of a file that `check` accepts, which also judges the files
+ * of hcq_bundle_load_weights; NULL: no check. `user` outlives the bundle. The
+ * bytes are those that are used then: who may write to the file while it is
+ * open can still change them. */
 BELL_MUST_CHECK bell_status hcq_bundle_open_checked(
     struct hcq_device *dev, const char *path, hcq_bundle_check_fn *check,
     void *user, struct hcq_bundle **out_bundle);
-/* The same from memory, at an address that is a multiple of 4096, which outlives
- * the bundle. */
+/* The same from memory, at an address that is a multiple of 4096, which
+ * outlives the bundle. */
 BELL_MUST_CHECK bell_status
 hcq_bundle_open_memory(struct hcq_device *dev, const void *data,
                        uint64_t size_bytes, struct hcq_bundle **out_bundle);
@@ -101,9 +101,9 @@ uint32_t hcq_bundle_find(const struct hcq_bundle *bundle,
 /* "float32" and the like, and the bytes of an element; NULL: no dtype. */
 const char *hcq_bundle_dtype_name(uint32_t dtype, uint32_t *out_size_bytes);
 
-/* Sets an input, state or weight from host memory; waits for runs that use it. A
- * symbol is an int64_t for runs from now on, its least value at first; that waits
- * for nothing. A weight can be written that has a name of its own: not
+/* Sets an input, state or weight from host memory; waits for runs that use it.
+ * A symbol is an int64_t for runs from now on, its least value at first; that
+ * waits for nothing. A weight can be written that has a name of its own: not
  * "weight0", nor a constant, "data.0" or "rates0.0". The file stays as it is.
  * BELL_E_INVALID: another kind of value, not its size, or a symbol out of
  * bounds. */
@@ -114,8 +114,8 @@ BELL_MUST_CHECK bell_status hcq_bundle_write(struct hcq_bundle *bundle,
  * names, from a file of safetensors: as a bundle computes that was saved anew
  * with these. It has every such weight under its name, of its dtype and shape,
  * and nothing else. Nothing is written before all that is checked. BELL_E_IO,
- * malformed; BELL_E_INVALID, the names, dtypes or shapes differ; BELL_E_UNSUPPORTED,
- * the bundle has a weight that was saved without a name. */
+ * malformed; BELL_E_INVALID, the names, dtypes or shapes differ;
+ * BELL_E_UNSUPPORTED, the bundle has a weight that was saved without a name. */
 BELL_MUST_CHECK bell_status hcq_bundle_load_weights(struct hcq_bundle *bundle,
                                                     const char *path);
 /* Waits for all runs and copies a value out that is not a symbol. */

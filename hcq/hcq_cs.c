@@ -483,7 +483,7 @@ hcq_cs_poll(struct hcq_cs *cs, uint64_t va, uint32_t mask, uint32_t value)
         emit(cs, HCQ_OP_POLL, 3, va, mask, value);
 }
 
-/* ---- queues ---------------------------------------------------------------- */
+/* ---- queues -------------------------------------------------------------- */
 
 bell_status
 hcq_queue_ring_bytes(const struct hcq_device *dev,
@@ -640,7 +640,7 @@ hcq_queue_wait(struct hcq_queue *queue, uint64_t timeout_ns)
     return BELL_OK;
 }
 
-/* ---- fresh streams --------------------------------------------------------- */
+/* ---- fresh streams ------------------------------------------------------- */
 
 /* Of our process and not lost. Without a look at the hardware, which would not
  * be for the launch path: waits look, and so does hcq_device_status. */

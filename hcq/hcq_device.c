@@ -321,7 +321,8 @@ ends_search(bell_status status)
     return status == BELL_E_NO_MEMORY || status == BELL_E_INVALID;
 }
 
-/* The backend's first device that can be used; BELL_E_NO_DEVICE: it has none. */
+/* The backend's first device that can be used; BELL_E_NO_DEVICE: it has
+ * none. */
 static bell_status
 open_first(const struct hcq_backend *backend, struct passed_over *passed,
            struct hcq_device **out_dev)

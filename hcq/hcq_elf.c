@@ -64,7 +64,7 @@ hcq_elf_symbol_name(const struct hcq_elf *elf, const Elf64_Sym *symbol)
     return string_at(elf, &elf->symbol_names, symbol->st_name);
 }
 
-/* ---- opening ------------------------------------------------------------------ */
+/* ---- opening ------------------------------------------------------------- */
 
 static bell_status
 check_ident(const struct hcq_elf *elf, struct hcq_elf_machine machine)
@@ -193,7 +193,7 @@ hcq_elf_open(const char *program, const void *data, uint64_t size_bytes,
     return BELL_OK;
 }
 
-/* ---- images --------------------------------------------------------------------- */
+/* ---- images -------------------------------------------------------------- */
 
 bell_status
 hcq_elf_places(const struct hcq_elf *elf, uint64_t **out_places)

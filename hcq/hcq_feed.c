@@ -18,7 +18,7 @@
 #define STOP_GRACE_NS 2000000ull /* before a kernel is evicted */
 #define WAIT_SLICE_NS 5000000ull /* sleep of a wait command */
 
-/* ---- the host's side -------------------------------------------------------- */
+/* ---- the host's side ----------------------------------------------------- */
 
 static void
 ring_doorbell(struct hcq_feed *feed)
@@ -250,7 +250,7 @@ hcq_feed_stream_submit(struct hcq_stream *stream, uint64_t value)
     return BELL_OK;
 }
 
-/* ---- stopping ----------------------------------------------------------------- */
+/* ---- stopping ------------------------------------------------------------ */
 
 static bool
 is_parked(struct hcq_feed *feed)
@@ -336,7 +336,7 @@ hcq_feed_quit(struct hcq_feed *feed)
     return parked;
 }
 
-/* ---- reports ------------------------------------------------------------------ */
+/* ---- reports ------------------------------------------------------------- */
 
 /* Whether the program still exists; the device's lock is held. */
 static bool
@@ -411,7 +411,7 @@ hcq_feed_progress(struct hcq_device *dev)
     return n_words;
 }
 
-/* ---- packets ------------------------------------------------------------------ */
+/* ---- packets ------------------------------------------------------------- */
 
 bool
 hcq_feed_lose_stream(struct hcq_feed *feed, const struct hcq_packet *packet)
@@ -509,7 +509,7 @@ hcq_feed_next_op(const struct hcq_feed *feed, const struct hcq_packet *packet)
     return at->head.op;
 }
 
-/* ---- the thread ---------------------------------------------------------------- */
+/* ---- the thread ---------------------------------------------------------- */
 
 /* The packet at `read`, in one piece. */
 static const struct hcq_packet *
@@ -641,7 +641,7 @@ hcq_feed_run(struct hcq_feed *feed)
     }
 }
 
-/* ---- creation ------------------------------------------------------------------ */
+/* ---- creation ------------------------------------------------------------ */
 
 bool
 hcq_feed_prepare(void)

@@ -1,11 +1,11 @@
 /* Graphs: kernels, copies and fills that are submitted as one, again and again.
  *
  * Commands are added in an order that would be right if each waited for the
- * one before it. hcq_graph_end finds from the byte ranges which have to wait for
- * which, puts copies and fills on a copy queue where one was given and something
- * can be done meanwhile, orders queues by as few signals as that takes, and makes
- * bound streams: two of each, so that the next submission is prepared while
- * the last one runs.
+ * one before it. hcq_graph_end finds from the byte ranges which have to wait
+ * for which, puts copies and fills on a copy queue where one was given and
+ * something can be done meanwhile, orders queues by as few signals as that
+ * takes, and makes bound streams: two of each, so that the next submission is
+ * prepared while the last one runs.
  *
  *     hcq_graph_create(&desc, &graph);             desc.queues: {queue}
  *     x = hcq_graph_slot(graph, "x", n_bytes);
@@ -16,9 +16,9 @@
  *     loop: hcq_graph_set(graph, x, buf->va); hcq_graph_submit(graph, &value);
  *
  * A submission counts as one of the first queue: what was submitted to that
- * queue before is done when it begins, what is submitted there afterwards begins
- * when it is done, and it has a value of that queue's timeline. The other
- * queues take part in between; what else they do is not waited for.
+ * queue before is done when it begins, what is submitted there afterwards
+ * begins when it is done, and it has a value of that queue's timeline. The
+ * other queues take part in between; what else they do is not waited for.
  *
  * Slots are what may differ from one submission to the next: addresses of
  * memory, or words. Memory that a submission writes must not overlap what it
@@ -153,8 +153,8 @@ BELL_MUST_CHECK bell_status hcq_graph_submit(struct hcq_graph *graph,
                                              uint64_t *out_value);
 /* Whether a submission is not done yet. */
 bool hcq_graph_busy(const struct hcq_graph *graph);
-/* Waits until it is not. If one of several devices is lost, the others are let go
- * on without it, and that is BELL_E_DEVICE_LOST. */
+/* Waits until it is not. If one of several devices is lost, the others are let
+ * go on without it, and that is BELL_E_DEVICE_LOST. */
 BELL_MUST_CHECK bell_status hcq_graph_wait(struct hcq_graph *graph,
                                            uint64_t timeout_ns);
 

@@ -2,9 +2,9 @@
  * what.
  *
  * A queue does its commands in order. So of all commands of another queue with
- * which one conflicts only the last has to be waited for, and none that is known
- * to be done: each queue knows up to which moment each other one has come,
- * and learns what a queue knew from waiting for it.
+ * which one conflicts only the last has to be waited for, and none that is
+ * known to be done: each queue knows up to which moment each other one has
+ * come, and learns what a queue knew from waiting for it.
  *
  * Commands of different devices wait for each other where they share memory.
  * That is looked up in the devices' buffers; of what a slot will have, and of

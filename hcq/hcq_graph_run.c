@@ -424,8 +424,8 @@ is_sorted(const struct hcq_graph *graph)
     return true;
 }
 
-/* Shell's way. src: the gaps of M. Ciura, "Best Increments for the Average Case of Shellsort",
- * 2001, and 1750. */
+/* Shell's way. src: the gaps of M. Ciura, "Best Increments for the Average Case
+ * of Shellsort", 2001, and 1750. */
 static void
 sort_slots(struct hcq_graph *graph)
 {

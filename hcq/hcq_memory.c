@@ -5,9 +5,9 @@
  * an allocation is two list operations under an uncontended lock. Classes
  * are eighths of powers of two, so at most 1/8 is wasted.
  *
- * Sizes that never come again, as those of a sequence that grows, would fill it:
- * what is freed is given back as soon as it takes, with what is in use, twice
- * the most that ever was.
+ * Sizes that never come again, as those of a sequence that grows, would fill
+ * it: what is freed is given back as soon as it takes, with what is in use,
+ * twice the most that ever was.
  */
 #include "hcq/hcq_backend.h"
 

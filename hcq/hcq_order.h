@@ -27,8 +27,8 @@ hcq_flush_writes(void)
 #endif
 }
 
-/* What was stored before is seen by a device that sees what is stored next, both
- * in memory. x86 keeps that order. */
+/* What was stored before is seen by a device that sees what is stored next,
+ * both in memory. x86 keeps that order. */
 static inline void
 hcq_order_writes(void)
 {

@@ -29,7 +29,7 @@ static const char *const op_names[HCQ_OP_COUNT] = {
     [HCQ_OP_CALL] = "call",           [HCQ_OP_WORDS] = "words",
 };
 
-/* ---- fields ------------------------------------------------------------------- */
+/* ---- fields -------------------------------------------------------------- */
 
 enum reach {
     REACH_ANY, /* not an address */
@@ -133,7 +133,7 @@ hcq_packet_locate(const struct hcq_cs *cs, unsigned field,
     return false;
 }
 
-/* ---- bound streams ------------------------------------------------------------- */
+/* ---- bound streams ------------------------------------------------------- */
 
 struct hcq_extent
 hcq_stream_extent(struct hcq_stream *stream, uint32_t *out_n_packets)
@@ -178,7 +178,7 @@ hcq_exec_refuse(const struct hcq_stream *stream)
                      exec->prog->max_local_total);
 }
 
-/* ---- text ------------------------------------------------------------------------ */
+/* ---- text ---------------------------------------------------------------- */
 
 const char *
 hcq_op_name(unsigned op)

@@ -27,7 +27,7 @@ hcq_ring_fini(struct hcq_ring *ring)
     mem_ring_fini(&ring->push);
 }
 
-/* ---- room ---------------------------------------------------------------------- */
+/* ---- room ---------------------------------------------------------------- */
 
 bool
 hcq_ring_retire(struct hcq_queue *queue)
@@ -122,7 +122,7 @@ hcq_ring_room(struct hcq_queue *queue, const struct hcq_extent *extent,
     return BELL_OK;
 }
 
-/* ---- submissions, seen by others ------------------------------------------------ */
+/* ---- submissions, seen by others ----------------------------------------- */
 
 /* The packets of a submission that is not done. */
 struct snapshot {
@@ -242,7 +242,7 @@ hcq_ring_find_exec(struct hcq_queue *queue, const struct hcq_program_base *prog,
     return false;
 }
 
-/* ---- reports -------------------------------------------------------------------- */
+/* ---- reports ------------------------------------------------------------- */
 
 /* Text that grows up to a size; what does not fit is left out. */
 struct report {

@@ -136,8 +136,8 @@ bool hcq_ring_find_exec(struct hcq_queue *queue,
                         char name[HCQ_NAME_MAX], uint64_t *out_n_groups);
 
 /* The launches of the oldest submission that is not done, where nothing in it
- * may wait for others: one of them does not end. How many there are, at least 1,
- * and the first one's program; 0: something else stands there. */
+ * may wait for others: one of them does not end. How many there are, at least
+ * 1, and the first one's program; 0: something else stands there. */
 unsigned hcq_ring_find_endless(struct hcq_queue *queue,
                                char name[HCQ_NAME_MAX]);
 

@@ -14,7 +14,7 @@ regs_refuse(const char *unit, const char *type, const char *why)
     return bell_fail(BELL_E_INVALID, "%s: %s.%s", unit, type, why);
 }
 
-/* ---- packing by rows ------------------------------------------------------- */
+/* ---- packing by rows ----------------------------------------------------- */
 
 static uint64_t
 read_member(const struct regs_put *put, const void *values, unsigned i)

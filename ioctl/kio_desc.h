@@ -133,7 +133,8 @@ struct kio_call_desc {
                    does nothing else: how often depends on time */
 };
 
-/* A struct as it is on a branch; NULL where there is none, or none described. */
+/* A struct as it is on a branch; NULL where there is none, or none
+ * described. */
 const struct kio_struct *kio_struct_of(const struct kio_structs *structs,
                                        int64_t struct_id, uint32_t branch);
 

@@ -309,8 +309,9 @@ nv_track_munmap(struct nv_track *track, const void *addr, size_t size_bytes)
 /* ---- reading ---------------------------------------------------------- */
 
 /* Is there memory? A program may unmap what it mapped past all that we see.
- * Files of devices cannot be copied by the kernel (process_vm_readv): it is asked
- * whether they are mapped. src: Linux 6.12, mm/mincore.c: ENOMEM if not. */
+ * Files of devices cannot be copied by the kernel (process_vm_readv): it is
+ * asked whether they are mapped. src: Linux 6.12, mm/mincore.c: ENOMEM if
+ * not. */
 static bool
 is_mapped(const uint8_t *addr, uint64_t n)
 {

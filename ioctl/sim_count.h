@@ -40,15 +40,17 @@ struct sim_counts {
     uint64_t n_branches, n_divergent;
 };
 
-/* From now on kernels are counted, all of their work-groups or, if `most_groups`
- * is not 0, only so many of them, spread over all places and over what recurs
- * among them, as tiles of rows do: the others are not run, results are wrong. */
+/* From now on kernels are counted, all of their work-groups or, if
+ * `most_groups` is not 0, only so many of them, spread over all places and over
+ * what recurs among them, as tiles of rows do: the others are not run, results
+ * are wrong. */
 void sim_count_begin(uint64_t most_groups);
 /* What was counted since, or since the last such call. */
 void sim_count_take(struct sim_counts *out_counts);
 void sim_count_end(void);
 
-/* For sim/. Whether kernels are counted, and how many groups of each are run. */
+/* For sim/. Whether kernels are counted, and how many groups of each are
+ * run. */
 bool sim_count_on(uint64_t *out_most_groups);
 /* How far the next of n groups is that is run, modulo n; *out_n_run is how many
  * are, from the first on. */

@@ -45,7 +45,7 @@ struct template_queue_args {
 /* Stops everything, forgets what the rings hold, clears registers. */
 #define TEMPLATE_RESET _IO('T', 6)
 
-/* ---- registers: the page that mmap at offset 0 shows ---------------------- */
+/* ---- registers: the page that mmap at offset 0 shows --------------------- */
 
 #define TEMPLATE_MAX_QUEUES 128u
 

@@ -316,8 +316,8 @@ put_late(struct linear *l, struct loop *loop)
     return BELL_OK;
 }
 
-/* Is all that is done behind the last loop storing what takes LOADs, and of what
- * these do not take? */
+/* Is all that is done behind the last loop storing what takes LOADs, and of
+ * what these do not take? */
 static bool
 only_stores(const struct linear *l, const struct loop *loop)
 {

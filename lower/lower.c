@@ -349,8 +349,8 @@ lower_check(const struct uop_graph *g, const struct uop *sink)
     return status;
 }
 
-/* Kernels of one launch. Each is lowered in a graph of its own, where it becomes
- * what it would alone: that is what it was chosen by. */
+/* Kernels of one launch. Each is lowered in a graph of its own, where it
+ * becomes what it would alone: that is what it was chosen by. */
 static bell_status
 lower_kernels(struct uop_graph *g, const struct uop *sink,
               const struct lower_target *target,

@@ -105,8 +105,8 @@ struct lower_target {
     bool has_boxes; /* TMA_COPY */
 };
 
-/* Which attention is one kernel there (lower/attention/attention.h)? By what its
- * factors are. */
+/* Which attention is one kernel there (lower/attention/attention.h)? By what
+ * its factors are. */
 #define LOWER_ATTENDS_HALVES (1u << 0) /* F16 or BF16, widened */
 #define LOWER_ATTENDS_WORDS  (1u << 1) /* F32 */
 #define LOWER_ATTENDS_BACK   (1u << 2) /* gradients too */

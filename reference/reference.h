@@ -75,9 +75,9 @@ BELL_MUST_CHECK bell_status ref_eval(const struct uop_graph *g,
                                      struct ref_array *out);
 
 /* The same of tensors of one context, computing nothing on the device; leaves
- * are read back from it (tensor/runtime/reference_tensor.c, in the tensor library), and
- * its rule for subnormal numbers takes the place of the noise's. A shape in
- * `out` is the graph's: valid until the context's next call. */
+ * are read back from it (tensor/runtime/reference_tensor.c, in the tensor
+ * library), and its rule for subnormal numbers takes the place of the noise's.
+ * A shape in `out` is the graph's: valid until the context's next call. */
 BELL_MUST_CHECK bell_status ref_eval_tensors(struct bell_tensor *const *tensors,
                                              size_t n,
                                              const struct ref_noise *noise,

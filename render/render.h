@@ -64,7 +64,8 @@ struct render_source {
 /* C for the host by its compiler ($CC, cc, gcc or clang, which is run on a
  * temporary file), with a function as render_host's. `arch`: of an architecture
  * level, "x86-64-v3", which $CC makes code for; NULL: of this machine.
- * BELL_E_UNSUPPORTED: there is no compiler. BELL_E_COMPILE with its words. Thread safe. */
+ * BELL_E_UNSUPPORTED: there is no compiler. BELL_E_COMPILE with its words.
+ * Thread safe. */
 BELL_MUST_CHECK bell_status render_c(const struct render_source *source,
                                      const char *arch,
                                      struct render_binary *out_binary);

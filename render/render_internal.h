@@ -24,10 +24,10 @@ BELL_MUST_CHECK bell_status
 render_order_late(const struct lower_program *program, struct arena *arena,
                   const struct uop *const **out_ops);
 
-/* LANES_REDUCE: which lane takes which, at `step` of lanes - 1. On every target,
- * with p the greatest power of two in `lanes`, lane i of the lower half of p
- * takes lane i of the upper half, until one is left; that takes the lanes from p
- * on, one after the other. */
+/* LANES_REDUCE: which lane takes which, at `step` of lanes - 1. On every
+ * target, with p the greatest power of two in `lanes`, lane i of the lower half
+ * of p takes lane i of the upper half, until one is left; that takes the lanes
+ * from p on, one after the other. */
 void render_join(uint32_t lanes, uint32_t step, uint32_t *out_to,
                  uint32_t *out_from);
 

@@ -1,5 +1,5 @@
-/* What a kernel takes of a unit: as LLVM says, or where no assembler is there to
- * say it, by the values that are alive at once. */
+/* What a kernel takes of a unit: as LLVM says, or where no assembler is there
+ * to say it, by the values that are alive at once. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,8 @@
 /* guess: addresses and what the hardware keeps, beside values */
 #define OTHER_REGS 12u
 
-/* 32-bit registers of a value; 0 of what is none, or is part of an instruction. */
+/* 32-bit registers of a value; 0 of what is none, or is part of an
+ * instruction. */
 static uint32_t
 words_of(const struct uop *u)
 {

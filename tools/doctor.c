@@ -241,9 +241,9 @@ check_computing(struct findings *findings, bool has_device)
             "2 + 3 was compiled and run");
 }
 
-/* What PCI shows. A GPU that no driver of ours is for is no problem, nor one that
- * is passed over where another of its backend is taken: a container has some of
- * the machine's. */
+/* What PCI shows. A GPU that no driver of ours is for is no problem, nor one
+ * that is passed over where another of its backend is taken: a container has
+ * some of the machine's. */
 static void
 check_gpus(struct findings *findings, const struct machine *machine,
            const char *root)
@@ -293,8 +293,8 @@ check_gpus(struct findings *findings, const struct machine *machine,
     }
 }
 
-/* NVIDIA's cards: what our driver makes of the first that can be used, and the assembler that
- * kernels for a card need. */
+/* NVIDIA's cards: what our driver makes of the first that can be used, and the
+ * assembler that kernels for a card need. */
 static void
 check_nvidia(struct findings *findings)
 {

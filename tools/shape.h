@@ -1,5 +1,6 @@
 /* Shapes as text, "2x3:float32": what stands in place of a file's name behind
- * --in name=, in all verbs. Needs nothing of the tensors: doorbell-run has it. */
+ * --in name=, in all verbs. Needs nothing of the tensors: doorbell-run has
+ * it. */
 #ifndef BELL_TOOLS_SHAPE_H
 #define BELL_TOOLS_SHAPE_H
 
@@ -9,8 +10,8 @@
 #include "base/status.h"
 #include "doorbell/tensor.h"
 
-/* Whether the text is a shape: "2x3", "2x3:float32", ":int8" of rank 0. A file of such a name is
- * "./2x3". */
+/* Whether the text is a shape: "2x3", "2x3:float32", ":int8" of rank 0. A file
+ * of such a name is "./2x3". */
 bool tool_is_shape(const char *text);
 
 /* Its sizes, outermost first, BELL_MAX_RANK at most, and its dtype, float32
@@ -19,8 +20,8 @@ BELL_MUST_CHECK bell_status tool_parse_shape(const char *text, int64_t *shape,
                                              uint32_t *out_ndim,
                                              enum bell_dtype *out_dtype);
 
-/* Of what is no shape: BELL_E_INVALID if it begins like one and no file has that
- * name. */
+/* Of what is no shape: BELL_E_INVALID if it begins like one and no file has
+ * that name. */
 BELL_MUST_CHECK bell_status tool_check_file(const char *text);
 
 #endif

@@ -73,7 +73,8 @@ typedef bool tool_read_fn(const char *text, double *out);
 tool_read_fn tool_read_number;
 
 /* One option, or a positional argument if the name has no dash (a STRING, or
- * last a LIST of all that follow; in the table's order). Outputs keep what they hold when not given. */
+ * last a LIST of all that follow; in the table's order). Outputs keep what they
+ * hold when not given. */
 struct tool_opt {
     const char *name;  /* "--steps", or "DEVICE" */
     const char *value; /* what the help calls the value; NULL for a flag */
@@ -85,16 +86,16 @@ struct tool_opt {
 };
 
 /* Parses `--name value` and `--name=value` in any order; `--` ends options.
- * -h prints `usage: doorbell ABOUT`, the options, and gives TOOL_OK; with --json
- * as a document, docs/schemas/help.json (not in appliances' runner). A
+ * -h prints `usage: doorbell ABOUT`, the options, and gives TOOL_OK; with
+ * --json as a document, docs/schemas/help.json (not in appliances' runner). A
  * mistake is told on stderr, with the nearest option, and gives TOOL_USAGE.
  * TOOL_GO_ON otherwise. `about` is the verb's line after "doorbell", then
  * newline and any text. */
 int tool_parse(const char *about, const struct tool_opt *opts, size_t n_opts,
                int argc, char **argv);
 
-/* A number, finite, above min, at most max, as a row of a verb's options. Brings
- * its reader along: a program without such options is smaller. */
+/* A number, finite, above min, at most max, as a row of a verb's options.
+ * Brings its reader along: a program without such options is smaller. */
 #define TOOL_NUMBER_OPT(name, value, out, min, max, help)                      \
     {                                                                          \
         (name), (value), TOOL_OPT_READ, (out), (min), (max), (help),           \

@@ -159,8 +159,8 @@ struct uop_graph {
 
 /* What a failed construction returns: a VOID CONST. Using it as a source is
  * allowed and gives it again; uop_graph.failed tells. Never NULL. It has no
- * sources, but 64 are there to be read, which are itself, and as `dims` a list of
- * no sizes, of which 32 can be read as 1. */
+ * sources, but 64 are there to be read, which are itself, and as `dims` a list
+ * of no sizes, of which 32 can be read as 1. */
 extern const struct uop uop_failed;
 
 /* Static facts of an opcode, from ops.def. */
@@ -283,7 +283,8 @@ struct uop_float_range {
 struct uop_float_range uop_float_range(const struct uop *u);
 /* Are F32 u and its inverse surely normal numbers? */
 bool uop_has_normal_inverse(const struct uop *u);
-/* Of a BITCAST that clears a float's sign: the bits with the sign; else NULL. */
+/* Of a BITCAST that clears a float's sign: the bits with the sign; else
+ * NULL. */
 const struct uop *uop_abs_bits(const struct uop *u);
 
 /* Bounds of a dtype's values (U64: 0..INT64_MAX, floats: all of int64). */

@@ -35,7 +35,7 @@
 /* Waves of a CU, for max_wave_id. */
 #define WAVES_PER_CU 32u
 
-/* ---- sizes ------------------------------------------------------------------------ */
+/* ---- sizes --------------------------------------------------------------- */
 
 void
 amd_save_sizes(const struct amd_gen *gen, uint32_t vgpr_bytes,
@@ -75,7 +75,7 @@ save_sizes_of(struct amd_device *dev, struct amd_save_sizes *out)
                    dev->process->page_bytes, out);
 }
 
-/* ---- first contents ---------------------------------------------------------------- */
+/* ---- first contents ------------------------------------------------------ */
 
 static void
 clear_ring(struct amd_channel *channel)
@@ -156,7 +156,7 @@ amd_channel_set_scratch(struct amd_channel *channel)
     queue->scratch_lane_bytes = scratch->lane_bytes;
 }
 
-/* ---- the kernel's queue ------------------------------------------------------------ */
+/* ---- the kernel's queue -------------------------------------------------- */
 
 static bell_status
 map_doorbells(struct amd_device *dev, uint64_t offset)
@@ -249,7 +249,7 @@ create_queue(struct amd_channel *channel)
     return BELL_OK;
 }
 
-/* ---- life ----------------------------------------------------------------------------- */
+/* ---- life ---------------------------------------------------------------- */
 
 static bell_status
 alloc_queue_memory(struct amd_channel *channel)
@@ -367,7 +367,7 @@ amd_channel_fini(struct amd_channel *channel)
     memset(channel, 0, sizeof(*channel));
 }
 
-/* ---- pointers ---------------------------------------------------------------------------- */
+/* ---- pointers ------------------------------------------------------------ */
 
 uint64_t
 amd_channel_room(const struct amd_channel *channel)

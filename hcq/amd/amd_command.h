@@ -3,11 +3,11 @@
  *
  * Words of compute queues go into indirect buffers in host memory that the card
  * reads; a ring holds slots of one size that point there: an INDIRECT_BUFFER
- * packet or a packet of AQL. A fresh launch on an AQL queue is a slot of its own,
- * between two indirect buffers; bound ones are words where the device says so.
- * KFD's SDMA queues run no indirect buffers:
- * their words are copied into the ring, each a slot, and packets stay whole:
- * what is left before the ring's end does nothing.
+ * packet or a packet of AQL. A fresh launch on an AQL queue is a slot of its
+ * own, between two indirect buffers; bound ones are words where the device says
+ * so. KFD's SDMA queues run no indirect buffers: their words are copied into
+ * the ring, each a slot, and packets stay whole: what is left before the ring's
+ * end does nothing.
  *
  * amd_encode.c  pieces, slots, launches of AQL
  * amd_pm4.c     words of compute queues

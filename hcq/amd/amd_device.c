@@ -23,7 +23,7 @@
 
 #define CLOCK_SAMPLES 8
 
-/* ---- the clock ------------------------------------------------------------------ */
+/* ---- the clock ----------------------------------------------------------- */
 
 /* Both clocks at one moment: of some samples the one that took least. */
 static bell_status
@@ -81,7 +81,7 @@ clock_mhz(struct hcq_device *base, uint32_t *out_mhz)
     return BELL_OK;
 }
 
-/* ---- what it is ------------------------------------------------------------------------ */
+/* ---- what it is ---------------------------------------------------------- */
 
 /* Adds which part of which GPU it is, if it is one. */
 static void
@@ -119,7 +119,7 @@ amd_fill_info(struct amd_device *dev)
         info->flags |= HCQ_DEVICE_SIMULATED;
 }
 
-/* ---- life -------------------------------------------------------------------------------- */
+/* ---- life ---------------------------------------------------------------- */
 
 static const struct hcq_device_ops amd_ops;
 
@@ -316,7 +316,7 @@ amd_open(unsigned idx, const char *interface, struct hcq_device **out_dev)
     return hcq_card_open(&driver, idx, interface, out_dev);
 }
 
-/* ---- finding cards -------------------------------------------------------------------------- */
+/* ---- finding cards ------------------------------------------------------- */
 
 static void
 describe_card(const struct amd_topology *card, struct hcq_device_desc *out)

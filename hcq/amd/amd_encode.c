@@ -73,7 +73,7 @@ amd_engine_wakes(struct amd_engine *engine, uint32_t *words, uint64_t slot_va,
     amd_push_end(&push);
 }
 
-/* ---- sizes ------------------------------------------------------------------- */
+/* ---- sizes --------------------------------------------------------------- */
 
 struct hcq_extent
 amd_packet_extent(const struct amd_engine *engine,
@@ -179,7 +179,7 @@ amd_packet_fix(const struct hcq_cs *cs, struct hcq_packet *packet,
     }
 }
 
-/* ---- slots ---------------------------------------------------------------------- */
+/* ---- slots --------------------------------------------------------------- */
 
 void
 amd_put(struct amd_push *push, const uint32_t *words, uint32_t n_dw)
@@ -286,7 +286,7 @@ amd_push_end(struct amd_push *push)
     add_slots(push, words, 1);
 }
 
-/* ---- launches --------------------------------------------------------------------- */
+/* ---- launches ------------------------------------------------------------ */
 
 /* What code of the fifth version of the ABI finds behind its arguments.
  * src: docs/hardware/amd-code.md, "Arguments" */
@@ -362,7 +362,7 @@ push_aql_exec(struct amd_push *push, const struct hcq_exec *exec)
     add_slots(push, words, 1);
 }
 
-/* ---- packets ------------------------------------------------------------------------ */
+/* ---- packets ------------------------------------------------------------- */
 
 /* All of it, which is faster than what there is. */
 void

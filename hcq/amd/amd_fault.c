@@ -9,7 +9,7 @@
 #include "hcq/amd/amd_kfd.h"
 #include "ioctl/kfd_uapi.h"
 
-/* ---- reports ------------------------------------------------------------------------ */
+/* ---- reports ------------------------------------------------------------- */
 
 /* The queue that was at work when the fault came: the kernel names the card
  * only, so it is the first busy one, a compute queue before others. */
@@ -87,10 +87,11 @@ amd_fill_fault(struct amd_device *dev, const struct amd_fault_record *record,
         hcq_fault_add(fault, "; %s", busy);
 }
 
-/* ---- what stopped one queue ------------------------------------------------------ */
+/* ---- what stopped one queue ---------------------------------------------- */
 
-/* Why the card stopped a queue, if the kernel told. Faults of waves are reported
- * only where there is a second level of the trap handler; this driver has none. */
+/* Why the card stopped a queue, if the kernel told. Faults of waves are
+ * reported only where there is a second level of the trap handler; this driver
+ * has none. */
 static const struct {
     uint32_t exception; /* enum kfd_exception */
     const char *text;
@@ -226,7 +227,7 @@ amd_fault_describe(struct hcq_device *base, char *text, size_t size_bytes)
     hcq_ring_describe_all(base, text + used, size_bytes - used);
 }
 
-/* ---- recovery -------------------------------------------------------------------------- */
+/* ---- recovery ------------------------------------------------------------ */
 
 /* Another opening's recovery waits for this one's, which goes on without it. */
 static void
@@ -241,8 +242,8 @@ renew_for_others(struct amd_device *dev)
     bell_error_release(&hold);
 }
 
-/* Queues that hang are made anew. After a memory fault that helps only in a fresh
- * state of the process: else the kernel makes them and runs none. */
+/* Queues that hang are made anew. After a memory fault that helps only in a
+ * fresh state of the process: else the kernel makes them and runs none. */
 bell_status
 amd_fault_stop(struct hcq_device *base)
 {

@@ -24,8 +24,8 @@ static_assert((int)AMD_SDMA_GEN_COUNT == (int)AMD_PM4_GEN_COUNT, "dialects");
 #define GFX10_RELEASE 0x0070f000u
 #define SDMA_UNCACHED (3u << 16)
 /* Bytes of one DMA_DATA: its count has 26 bits, on gfx11 and gfx12 at most
- * 32767; with the alignment that is fastest. gfx940 and later CDNA shall not use
- * it. src: Mesa 25.0, si_cp_dma.c (cp_dma_max_byte_count), ac_gpu_info.c
+ * 32767; with the alignment that is fastest. gfx940 and later CDNA shall not
+ * use it. src: Mesa 25.0, si_cp_dma.c (cp_dma_max_byte_count), ac_gpu_info.c
  * (has_cp_dma) */
 #define DMA_MAX_GFX9  (1u << 25)
 #define DMA_MAX_GFX11 0x7fe0u

@@ -47,7 +47,7 @@ amd_watch_forks(void)
     process_in_child(forget_processes);
 }
 
-/* ---- calls ------------------------------------------------------------------------ */
+/* ---- calls --------------------------------------------------------------- */
 
 bell_status
 amd_call(struct amd_process *process, unsigned long request, void *arg)
@@ -67,7 +67,7 @@ amd_call_or_log(struct amd_process *process, unsigned long request, void *arg)
     bell_error_release(&hold);
 }
 
-/* ---- topology --------------------------------------------------------------------- */
+/* ---- topology ------------------------------------------------------------ */
 
 /* The number behind "key " at the start of a line; `absent` without it. */
 static uint64_t
@@ -258,7 +258,7 @@ amd_topology_list(struct kio *kio, struct amd_topology *out_list, uint32_t cap,
     return BELL_OK;
 }
 
-/* ---- memory ------------------------------------------------------------------------ */
+/* ---- memory -------------------------------------------------------------- */
 
 static uint32_t
 memory_flags(enum amd_mem_kind kind, bool is_user)
@@ -587,7 +587,8 @@ amd_memory_create(struct amd_process *process, uint32_t card,
         return bell_fail(BELL_E_UNSUPPORTED,
                          "memory of the process cannot be pinned after a "
                          "recovery: KFD has it in a first state alone");
-    /* src: Linux 6.12, kfd_ioctl_alloc_memory_of_gpu: a small window shows none */
+    /* src: Linux 6.12, kfd_ioctl_alloc_memory_of_gpu: a small window shows
+     * none */
     if (mem.kind == AMD_MEM_VISIBLE && !process->cards[card].topology.large_bar)
         mem.kind = AMD_MEM_VRAM;
     alloc.flags = memory_flags(mem.kind, user != NULL);
@@ -615,7 +616,7 @@ amd_memory_create(struct amd_process *process, uint32_t card,
     return BELL_OK;
 }
 
-/* ---- events ---------------------------------------------------------------------------- */
+/* ---- events -------------------------------------------------------------- */
 
 bell_status
 amd_event_create(const struct kio_file *kfd, uint32_t type, uint64_t page,
@@ -812,7 +813,7 @@ amd_card_check(struct amd_process *process, uint32_t number)
     return BELL_OK;
 }
 
-/* ---- cards ------------------------------------------------------------------------------ */
+/* ---- cards --------------------------------------------------------------- */
 
 /* The counter's frequency is at offset 28, in kHz.
  * src: docs/hardware/amd-queues.md, "PM4" */
@@ -941,7 +942,7 @@ amd_card_open(struct amd_process *process, uint32_t card)
     return status;
 }
 
-/* ---- the process ----------------------------------------------------------------------- */
+/* ---- the process --------------------------------------------------------- */
 
 /* The kernel has nothing of it, or ends with it: so do mappings of cards. */
 static void

@@ -132,12 +132,12 @@ BELL_MUST_CHECK bell_status amd_memory_create(
  * record as it is: see struct amd_left. */
 void amd_memory_destroy(struct amd_process *process, struct amd_mem *mem);
 /* A fresh state of the process at the kernel, with all its memory, for one that
- * a memory fault stopped (amd_renew.c). From KFD 1.19 on, where no other opening
- * uses the old one and no queue is left; BELL_E_DEVICE_LOST, and why, if not.
- * Other openings do not use it while they are parked: their recovery was
- * refused for this one's sake, and they are recovered again after it. `dev` is
- * parked by being refused; NULL: one that is not. No wait of the process
- * is under way but for those of `dev`. */
+ * a memory fault stopped (amd_renew.c). From KFD 1.19 on, where no other
+ * opening uses the old one and no queue is left; BELL_E_DEVICE_LOST, and why,
+ * if not. Other openings do not use it while they are parked: their recovery
+ * was refused for this one's sake, and they are recovered again after it. `dev`
+ * is parked by being refused; NULL: one that is not. No wait of the process is
+ * under way but for those of `dev`. */
 bool amd_process_can_renew(const struct amd_process *process);
 BELL_MUST_CHECK bell_status amd_process_renew(struct amd_process *process,
                                               struct amd_device *dev);

@@ -2,10 +2,10 @@
  *
  * Buffers for the device lie on the card and are open to the CPU through its
  * window. Where that does not show all memory (no resizable BAR), the CPU sees
- * nothing of it, and a copy engine brings what the host writes and reads. Buffers
- * that the host sees lie in host memory, which the card does not cache. Addresses are the
- * same on both sides and on all cards; pinned pages have one of their own on
- * the cards.
+ * nothing of it, and a copy engine brings what the host writes and reads.
+ * Buffers that the host sees lie in host memory, which the card does not cache.
+ * Addresses are the same on both sides and on all cards; pinned pages have one
+ * of their own on the cards.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -47,7 +47,7 @@ amd_mem_free(struct amd_device *dev, struct amd_mem *mem)
     amd_memory_destroy(dev->process, mem);
 }
 
-/* ---- buffers -------------------------------------------------------------- */
+/* ---- buffers ------------------------------------------------------------- */
 
 static void
 link_buffer(struct amd_device *dev, struct amd_buffer *buf)
@@ -302,7 +302,7 @@ amd_buffer_read(struct hcq_device *base, uint64_t va, void *data,
     return BELL_OK;
 }
 
-/* ---- buffers of other cards ----------------------------------------------- */
+/* ---- buffers of other cards ---------------------------------------------- */
 
 /* The same address serves on every GPU. src: docs/hardware/amd-kernel.md,
  * "Peers" */
@@ -363,7 +363,7 @@ amd_buffer_unpeer(struct hcq_device *base, const struct hcq_backing *mem)
     pthread_mutex_unlock(&control->buffer_lock);
 }
 
-/* ---- signals ---------------------------------------------------------------- */
+/* ---- signals ------------------------------------------------------------- */
 
 static bell_status
 amd_signal_page_alloc(void *user, struct hcq_signal_page *out_page)
@@ -423,7 +423,8 @@ amd_signal_free(struct hcq_device *base, struct hcq_signal *sig)
 /* A wait that is not soon over sleeps in the kernel, which the end of each
  * submission wakes. That is soon enough for the timeline of a queue; others are
  * also written within submissions and by hosts, so they are looked at more
- * often. A slice bounds what a lost wake costs, and how late a fault is seen. */
+ * often. A slice bounds what a lost wake costs, and how late a fault is
+ * seen. */
 #define NAP_NS          1000000u
 #define QUEUE_SLICE_MS  10u
 #define SIGNAL_SLICE_MS 1u

@@ -31,7 +31,7 @@ struct value {
     const uint8_t *text;
 };
 
-/* ---- values ---------------------------------------------------------------- */
+/* ---- values -------------------------------------------------------------- */
 
 static bool
 take_number(struct cursor *c, uint32_t n_bytes, uint64_t *out_number)
@@ -137,7 +137,7 @@ is_text(const struct value *v, const char *text, size_t n)
     return v->kind == VALUE_TEXT && v->n == n && memcmp(v->text, text, n) == 0;
 }
 
-/* ---- kernels ----------------------------------------------------------------- */
+/* ---- kernels ------------------------------------------------------------- */
 
 static uint32_t *
 field_of(struct amd_meta *meta, const struct value *key)
@@ -231,7 +231,7 @@ read_map(struct cursor *c, const char *symbol, size_t n,
     return true;
 }
 
-/* ---- notes -------------------------------------------------------------------- */
+/* ---- notes --------------------------------------------------------------- */
 
 bool
 amd_meta_read(const uint8_t *notes, uint64_t size_bytes, const char *symbol,

@@ -2,8 +2,8 @@
  * DMA, or where it would take thousands of packets: machine code for the chips
  * of amd_gen.c that name it, and its launches.
  *
- * The words are those of the texts in move/ (they explain arguments), assembled by
- * LLVM: tests/golden/test_amd_move.py compares them, and prints them anew.
+ * The words are those of the texts in move/ (they explain arguments), assembled
+ * by LLVM: tests/golden/test_amd_move.py compares them, and prints them anew.
  */
 #include <assert.h>
 #include <string.h>
@@ -93,7 +93,7 @@ const struct amd_move_code amd_move_gfx1201 = {
 };
 /* clang-format on */
 
-/* ---- the program ------------------------------------------------------------- */
+/* ---- the program --------------------------------------------------------- */
 
 /* src: docs/hardware/amd-code.md, "Kernel descriptor" */
 struct descriptor {
@@ -139,7 +139,7 @@ amd_move_load(struct amd_device *dev)
     return status;
 }
 
-/* ---- launches ----------------------------------------------------------------- */
+/* ---- launches ------------------------------------------------------------ */
 
 const struct hcq_exec *
 amd_move_exec(const struct amd_engine *engine, const struct hcq_packet *packet,

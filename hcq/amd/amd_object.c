@@ -54,7 +54,7 @@ struct window {
 
 #define refuse(r, ...) hcq_elf_refuse(&(r)->elf, __VA_ARGS__)
 
-/* ---- the file ------------------------------------------------------------------- */
+/* ---- the file ------------------------------------------------------------ */
 
 /* Sections whose bytes the image has. Notes are for who reads the file. */
 static bool
@@ -112,7 +112,7 @@ open_object_file(struct reader *r)
     return BELL_OK;
 }
 
-/* ---- the image -------------------------------------------------------------------- */
+/* ---- the image ----------------------------------------------------------- */
 
 static bell_status
 place_object_part(struct reader *r, bool code, uint64_t align)
@@ -146,7 +146,7 @@ lay_out_object(struct reader *r)
     return BELL_OK;
 }
 
-/* ---- relocations ---------------------------------------------------------------------- */
+/* ---- relocations --------------------------------------------------------- */
 
 /* Bytes that a type writes; 0: unknown. */
 static uint32_t
@@ -281,7 +281,7 @@ apply_object_relocations(const struct reader *r, uint64_t va,
     return BELL_OK;
 }
 
-/* ---- the kernel ------------------------------------------------------------------- */
+/* ---- the kernel ---------------------------------------------------------- */
 
 /* The length of the name of the kernel whose descriptor a symbol is; 0: it is
  * none's. */
@@ -497,7 +497,7 @@ read_kernel_note(struct reader *r)
     return BELL_OK;
 }
 
-/* ---- all of it --------------------------------------------------------------------------- */
+/* ---- all of it ----------------------------------------------------------- */
 
 static bell_status
 read_object(struct reader *r)

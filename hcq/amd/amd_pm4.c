@@ -7,8 +7,8 @@
  * stands between write-backs and invalidations on all of them. Nobody has said
  * that the packet behind a buffer, whose barrier bit is set, waits for the
  * buffer's end on every die: so every die waits for signals by itself, which
- * grow. Polls are for words that may change again: the first die looks, and lets
- * the others go on.
+ * grow. Polls are for words that may change again: the first die looks, and
+ * lets the others go on.
  *
  * A launch among the words of an indirect buffer is dealt out to the dies by
  * registers: each takes every n-th group, from that of its own number on. All
@@ -74,7 +74,7 @@
 #define SINGLE_DW  AMD_PM4_PRED_EXEC_DW
 #define NOP_MAX_DW 0x2000u
 
-/* ---- small packets ----------------------------------------------------------- */
+/* ---- small packets ------------------------------------------------------- */
 
 /* The next n_dw words are for one die. */
 static void
@@ -152,7 +152,8 @@ wait_operation(const struct amd_push *push)
                                      : AMD_PM4_WAIT_OPERATION_WAIT;
 }
 
-/* Goes on when (word & mask) compares with the reference: each die by itself. */
+/* Goes on when (word & mask) compares with the reference: each die by
+ * itself. */
 static void
 pm4_wait(struct amd_push *push, uint64_t va, enum amd_pm4_wait_function how,
          uint32_t reference, uint32_t mask)
@@ -292,7 +293,7 @@ amd_pm4_indirect(const struct amd_engine *engine, uint64_t va, uint32_t n_dw,
                                  words);
 }
 
-/* ---- registers -------------------------------------------------------------------- */
+/* ---- registers ----------------------------------------------------------- */
 
 static void
 put_registers(struct amd_push *push, uint32_t first, const uint32_t *values,
@@ -336,7 +337,7 @@ put_programs(struct amd_push *push, const struct amd_program *prog)
         put_register(push, gen->rsrc3_reg, prog->rsrc3);
 }
 
-/* ---- where dies meet ---------------------------------------------------------------- */
+/* ---- where dies meet ----------------------------------------------------- */
 
 #define OPEN_DIE_DW (SINGLE_DW + AMD_PM4_SET_SH_REG_DW + 1)
 
@@ -427,7 +428,7 @@ amd_pm4_close(struct amd_push *push, const struct hcq_packet *last)
     assert(push->n_meets % 2 == 0);
 }
 
-/* ---- launches ---------------------------------------------------------------------- */
+/* ---- launches ------------------------------------------------------------ */
 
 /* Room for registers that a launch sets; where they are. */
 static uint32_t
@@ -618,7 +619,7 @@ pm4_exec(struct amd_push *push, const struct hcq_exec *exec)
     }
 }
 
-/* ---- copies ------------------------------------------------------------------------- */
+/* ---- copies -------------------------------------------------------------- */
 
 /* Before and after work of the first die alone. */
 static void
@@ -711,7 +712,7 @@ pm4_transfer(struct amd_push *push, const struct hcq_packet *packet)
     }
 }
 
-/* ---- packets ---------------------------------------------------------------------------- */
+/* ---- packets ------------------------------------------------------------- */
 
 void
 amd_pm4_begin(struct amd_push *push)

@@ -18,7 +18,7 @@ amd_program_from(struct hcq_program_base *base)
     return HCQ_CONTAINER(base, struct amd_program, base);
 }
 
-/* ---- what the program asks for, against what the card has ----------------------- */
+/* ---- what the program asks for, against what the card has ---------------- */
 
 static bell_status
 check_machine(const struct amd_device *dev, const struct amd_object *object)
@@ -112,7 +112,7 @@ set_group(struct amd_program *prog, const struct amd_object *object)
                      prog->base.max_local_total);
 }
 
-/* ---- life --------------------------------------------------------------------------- */
+/* ---- life ---------------------------------------------------------------- */
 
 static bell_status
 amd_code_upload(struct amd_program *prog, struct amd_device *dev,

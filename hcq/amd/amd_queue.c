@@ -3,9 +3,9 @@
  * A submission is one piece of the push ring: what makes the host's writes
  * visible, the packets' words, the release of the queue's timeline, and behind
  * them the arguments of launches; and slots of the channel's ring that point
- * there, or on a copy queue the words once more. Both are given back when the timeline has come to its value; on a
- * chip of several dies the release of the timeline lies elsewhere, because
- * other dies may read it later.
+ * there, or on a copy queue the words once more. Both are given back when the
+ * timeline has come to its value; on a chip of several dies the release of the
+ * timeline lies elsewhere, because other dies may read it later.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -19,8 +19,8 @@
 
 #define RING_MAX_BYTES (2u << 20) /* one indirect buffer holds 4 MiB - 4 */
 
-/* Of the channel's own ring: a launch on an AQL queue takes up to two slots, and
- * streams that have more than the ring go through it in parts. */
+/* Of the channel's own ring: a launch on an AQL queue takes up to two slots,
+ * and streams that have more than the ring go through it in parts. */
 #define AQL_RING_BYTES  (1u << 20)
 #define SDMA_RING_BYTES (1u << 18) /* its commands themselves */
 #define RING_SLOT_BYTES (1u << 16)
@@ -33,7 +33,7 @@
 /* In a signal's memory, behind value and timestamp. */
 #define IDLE_WORD_OFFSET 16u
 
-/* ---- room ------------------------------------------------------------------ */
+/* ---- room ---------------------------------------------------------------- */
 
 /* A slot's size as the channel counts. */
 static uint32_t
@@ -171,7 +171,7 @@ amd_queue_pour(struct amd_queue *queue, const uint32_t *slots, uint64_t n_slots)
     return status;
 }
 
-/* ---- submission ------------------------------------------------------------------ */
+/* ---- submission ---------------------------------------------------------- */
 
 void
 amd_queue_commit(struct amd_queue *queue, uint64_t value, struct amd_push *push,
@@ -227,7 +227,7 @@ amd_queue_submit(struct hcq_queue *base, uint64_t value)
     return BELL_OK;
 }
 
-/* ---- life -------------------------------------------------------------------------- */
+/* ---- life ---------------------------------------------------------------- */
 
 /* It lies behind what the releases need. */
 static void

@@ -4,8 +4,8 @@
  * Where no window shows the memory (no resizable BAR), all reads and writes.
  *
  * The queue is the device's own and is made with the first such read. Without
- * one, after a fault, or where the engine does not answer, the window serves, if
- * there is one.
+ * one, after a fault, or where the engine does not answer, the window serves,
+ * if there is one.
  */
 #include <assert.h>
 #include <string.h>

@@ -1,11 +1,11 @@
 /* A fresh state of the process at the kernel driver, after a memory fault.
  *
  * KFD counts such a fault for the state that it keeps of the process, and runs
- * nothing of that any more. From KFD 1.19 on an opened file can be given a state
- * of its own, which begins without the count. All memory moves there as files
- * (dma-buf), to the same addresses: contents and the CPU's mappings stay. The
- * first state stays with the process, without memory but for the page of events;
- * later ones end with their file.
+ * nothing of that any more. From KFD 1.19 on an opened file can be given a
+ * state of its own, which begins without the count. All memory moves there as
+ * files (dma-buf), to the same addresses: contents and the CPU's mappings stay.
+ * The first state stays with the process, without memory but for the page of
+ * events; later ones end with their file.
  *
  * What a state of that kind does not have is memory of the process itself
  * (USERPTR). No card has run this.

@@ -39,7 +39,7 @@
 #define GCR_ACQUIRE 0xc3c0u
 #define GCR_RELEASE 0x8040u
 
-/* ---- small packets ------------------------------------------------------------ */
+/* ---- small packets ------------------------------------------------------- */
 
 static void
 sdma_poll(struct amd_push *push, uint64_t va, enum amd_sdma_function how,
@@ -197,7 +197,7 @@ amd_sdma_whole(const uint32_t *words, uint32_t n_dw)
     return at;
 }
 
-/* ---- copies ------------------------------------------------------------------- */
+/* ---- copies -------------------------------------------------------------- */
 
 static void
 sdma_copy(struct amd_push *push, uint64_t dst, uint64_t src, uint64_t n_bytes)
@@ -259,7 +259,7 @@ sdma_fill(struct amd_push *push, uint64_t dst, uint32_t pattern,
     push->data += AMD_UNIT_BYTES;
 }
 
-/* ---- packets ------------------------------------------------------------------------ */
+/* ---- packets ------------------------------------------------------------- */
 
 void
 amd_sdma_begin(struct amd_push *push)

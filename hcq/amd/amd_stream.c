@@ -32,7 +32,7 @@ stream_queue(const struct hcq_stream *base)
     return amd_queue_of(base->queue);
 }
 
-/* ---- encoding ------------------------------------------------------------------ */
+/* ---- encoding ------------------------------------------------------------ */
 
 static struct amd_push
 start_push(struct hcq_stream *base)
@@ -86,7 +86,7 @@ amd_encode_stream(struct hcq_stream *base)
                           : (uint32_t)push.slot;
 }
 
-/* ---- binding -------------------------------------------------------------------- */
+/* ---- binding ------------------------------------------------------------- */
 
 void
 amd_stream_unbind(struct hcq_stream *base)
@@ -176,7 +176,7 @@ amd_stream_bind(struct hcq_stream *base)
     return BELL_OK;
 }
 
-/* ---- patches -------------------------------------------------------------------- */
+/* ---- patches ------------------------------------------------------------- */
 
 void
 amd_stream_repack(struct hcq_stream *base, const struct hcq_place *place)
@@ -199,7 +199,7 @@ amd_stream_repack(struct hcq_stream *base, const struct hcq_place *place)
     amd_push_packet(&push, packet);
 }
 
-/* ---- submission ------------------------------------------------------------------ */
+/* ---- submission ---------------------------------------------------------- */
 
 bell_status
 amd_stream_submit(struct hcq_stream *base, uint64_t value)

@@ -17,9 +17,9 @@
  * Queues: packets go through a ring to a thread, which makes OpenCL's calls: a
  * launch costs the caller what it costs on the CPU, however long OpenCL takes.
  * Where the device is the host's own processor, a thread more takes time from
- * the kernels: there who submits makes the calls himself (hcq_feed.h), who waits
- * looks after the events while he spins, and the thread only naps between looks
- * at them until somebody sleeps.
+ * the kernels: there who submits makes the calls himself (hcq_feed.h), who
+ * waits looks after the events while he spins, and the thread only naps between
+ * looks at them until somebody sleeps.
  *
  * The cl_command_queue is in order. A signal is memory of the host
  * (hcq/hcq_slot.h); its value is stored when the event of the command before it

@@ -331,8 +331,8 @@ ocl_release(struct hcq_device *base)
     host_free(dev);
 }
 
-/* A thread that is still in a call of OpenCL may come back from it, and looks at
- * the device then. */
+/* A thread that is still in a call of OpenCL may come back from it, and looks
+ * at the device then. */
 static void
 ocl_close(struct hcq_device *base)
 {

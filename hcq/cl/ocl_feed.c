@@ -1,5 +1,5 @@
-/* What packets do, on a queue's thread (hcq_feed.h): OpenCL's calls. Signals are
- * stored when the commands before them are complete.
+/* What packets do, on a queue's thread (hcq_feed.h): OpenCL's calls. Signals
+ * are stored when the commands before them are complete.
  *
  * Commands are enqueued as they come; what waits for their end (`pending`) is
  * looked after when there is nothing to enqueue, when a command cannot be
@@ -193,8 +193,8 @@ finish_done(struct ocl_queue *queue)
     return ok;
 }
 
-/* Waits for the event of the first that stores so much into the timeline, or the
- * last, if none does, and for 0 of the oldest; held. Those before it are
+/* Waits for the event of the first that stores so much into the timeline, or
+ * the last, if none does, and for 0 of the oldest; held. Those before it are
  * complete then. */
 static bool
 wait_for(struct ocl_queue *queue, uint64_t value)
@@ -472,7 +472,8 @@ run_signal(struct ocl_queue *queue, struct hcq_slot *slot, uint64_t value)
     return push(queue, event, slot, value, 0);
 }
 
-/* A queue that keeps the times of its commands in place of one that does not. */
+/* A queue that keeps the times of its commands in place of one that does
+ * not. */
 static bool
 begin_profile(struct ocl_queue *queue)
 {

@@ -101,7 +101,8 @@ build(struct ocl_device *dev, const struct hcq_program_desc *desc,
     return BELL_OK;
 }
 
-/* What the kernel takes, against what the descriptor says and the device has. */
+/* What the kernel takes, against what the descriptor says and the device
+ * has. */
 static bell_status
 check_kernel(struct ocl_device *dev, const struct hcq_program_desc *desc,
              cl_kernel kernel, uint32_t *out_max_local, bool *out_takes_shared)

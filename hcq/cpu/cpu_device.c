@@ -35,7 +35,7 @@
 #define MAX_GRID_X  INT32_MAX
 #define MAX_GRID_YZ 65535u
 
-/* ---- what it is ----------------------------------------------------------------- */
+/* ---- what it is ---------------------------------------------------------- */
 
 #if defined(__x86_64__)
 static void
@@ -188,7 +188,7 @@ cpu_enumerate(unsigned idx, struct hcq_device_desc *out)
     return BELL_OK;
 }
 
-/* ---- memory ------------------------------------------------------------------------ */
+/* ---- memory -------------------------------------------------------------- */
 
 /* Big buffers get whole huge pages where the system has them. Of two that begin
  * at the same place of a page, a load waits for a store of the same row of the
@@ -306,7 +306,7 @@ cpu_mem_read(struct hcq_device *dev, uint64_t va, void *data,
     return BELL_OK;
 }
 
-/* ---- programs ---------------------------------------------------------------------------- */
+/* ---- programs ------------------------------------------------------------ */
 
 /* `file` may be NULL. */
 static bell_status
@@ -358,7 +358,7 @@ cpu_program_destroy(struct hcq_program_base *base)
     host_free(prog);
 }
 
-/* ---- the device ------------------------------------------------------------------------------ */
+/* ---- the device ---------------------------------------------------------- */
 
 static bell_status
 read_spin_ns(const struct hcq_device_info *info, uint64_t *out_ns)

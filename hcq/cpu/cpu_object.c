@@ -260,7 +260,7 @@ get_symbol(const struct loader *ld, uint64_t idx)
     return sym;
 }
 
-/* ---- layout ------------------------------------------------------------------ */
+/* ---- layout -------------------------------------------------------------- */
 
 /* Which part a section goes to; PART_COUNT: it is not loaded. */
 static bell_status
@@ -334,7 +334,7 @@ lay_out_pages(struct loader *ld)
     return BELL_OK;
 }
 
-/* ---- relocations --------------------------------------------------------------- */
+/* ---- relocations --------------------------------------------------------- */
 
 static Elf64_Rela
 get_rela(const struct loader *ld, const Elf64_Shdr *hdr, uint64_t idx)
@@ -427,7 +427,8 @@ find_address(const struct loader *ld, uint64_t idx, uint64_t *out_va)
 }
 
 /* The slot that holds a symbol's address: one for all who ask, since an
- * instruction may have half of the slot's own address, and the next the rest. */
+ * instruction may have half of the slot's own address, and the next the
+ * rest. */
 static uint64_t
 find_slot(struct loader *ld, uint64_t symbol, uint64_t va)
 {
@@ -504,7 +505,7 @@ relocate_all(struct loader *ld)
     return BELL_OK;
 }
 
-/* ---- the whole ------------------------------------------------------------------- */
+/* ---- the whole ----------------------------------------------------------- */
 
 static bell_status
 find_function(const struct loader *ld, const char *entry, void **out_entry)

@@ -19,7 +19,7 @@
  * 0.3 us later, one on the same CPU 2 us; a step is some instructions. guess */
 #define HERE_STEPS 256u
 
-/* ---- faults ------------------------------------------------------------------ */
+/* ---- faults -------------------------------------------------------------- */
 
 static enum hcq_fault_kind
 fault_kind(int sig)
@@ -89,8 +89,9 @@ lose_device(struct cpu_queue *queue, const struct cpu_trap *trap)
     hcq_device_set_lost(&cpu_device(queue->feed.base.dev)->base, &fault);
 }
 
-/* ---- commands ------------------------------------------------------------------ *
- * Each returns whether the queue goes on. Device memory is touched only with
+/* ---- commands
+ * ------------------------------------------------------------------ * Each
+ * returns whether the queue goes on. Device memory is touched only with
  * in_kernel set, so that a bad address is a fault and not a crash. */
 
 static bool
@@ -293,7 +294,7 @@ run_packet(struct hcq_feed *feed, const struct hcq_packet *packet)
     }
 }
 
-/* ---- on the submitter's thread ---------------------------------------------- */
+/* ---- on the submitter's thread ------------------------------------------- */
 
 /* What is done before the queue's thread would have begun. A bad address there
  * is met by kernels alone, which return. */
@@ -340,7 +341,7 @@ end_here(struct hcq_feed *feed)
     atomic_store_explicit(&feed->now.op, 0, memory_order_relaxed);
 }
 
-/* ---- stopping and reports --------------------------------------------------- */
+/* ---- stopping and reports ------------------------------------------------ */
 
 /* A kernel is ended by taking its program's code away: all its threads fault
  * out of it. Several queues may do so, of one program. */
@@ -382,7 +383,7 @@ static const struct hcq_feed_ops feed_ops = {
     .stop_note = "",
 };
 
-/* ---- creation --------------------------------------------------------------- */
+/* ---- creation ------------------------------------------------------------ */
 
 static bool
 take_slot(struct cpu_device *dev, struct cpu_queue *queue)

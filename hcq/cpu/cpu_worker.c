@@ -33,7 +33,7 @@
 /* Where it does not say so: work-groups that are begun at once. guess: */
 #define CHUNK_MAX_UNKNOWN 64
 
-/* ---- threads --------------------------------------------------------------- */
+/* ---- threads ------------------------------------------------------------- */
 
 bell_status
 cpu_worker_init(struct cpu_worker *worker, struct cpu_device *dev,
@@ -114,7 +114,7 @@ cpu_worker_fini(struct cpu_worker *worker)
     host_free(worker->alt_stack);
 }
 
-/* ---- jobs -------------------------------------------------------------------- */
+/* ---- jobs ---------------------------------------------------------------- */
 
 /* Remembers the first trap of a job and makes the others stop early. */
 static void
@@ -274,7 +274,7 @@ cpu_count_begun(const struct cpu_device *dev)
     return begun;
 }
 
-/* ---- helpers ------------------------------------------------------------------- */
+/* ---- helpers ------------------------------------------------------------- */
 
 /* Works on the job if it is open. */
 static bool

@@ -37,7 +37,7 @@
 #define COPY_WAIT_NS HCQ_WAIT_WHILE_MOVING
 #define BUFFER_ALIGN 256u
 
-/* ---- buffers -------------------------------------------------------------- */
+/* ---- buffers ------------------------------------------------------------- */
 
 bell_status
 nv_buffer_alloc(struct hcq_device *base, uint64_t size_bytes, uint32_t flags,
@@ -109,7 +109,7 @@ nv_buffer_unpin(struct hcq_device *base, const struct hcq_backing *backing)
     nv_backing_unpin((struct nv_backing *)(uintptr_t)backing->priv);
 }
 
-/* ---- copies through a queue -------------------------------------------------- */
+/* ---- copies through a queue ---------------------------------------------- */
 
 /* The queue and its memory; staging_lock is held. */
 static bell_status
@@ -178,9 +178,9 @@ wait_copy(struct hcq_queue *queue, uint64_t value)
     return hcq_signal_wait(hcq_queue_timeline(queue), value, COPY_WAIT_NS);
 }
 
-/* Between staging and the user's memory, with the source fetched ahead. Of much,
- * streaming stores are the faster ones, by half. observed: an H100's host,
- * 2026-11-22 */
+/* Between staging and the user's memory, with the source fetched ahead. Of
+ * much, streaming stores are the faster ones, by half. observed: an H100's
+ * host, 2026-11-22 */
 static void
 copy_bytes(uint8_t *to, const uint8_t *from, size_t n, bool streams)
 {
@@ -319,7 +319,7 @@ nv_buffer_read(struct hcq_device *base, uint64_t va, void *data,
     return status;
 }
 
-/* ---- signals ---------------------------------------------------------------- */
+/* ---- signals ------------------------------------------------------------- */
 
 static bell_status
 nv_signal_page_alloc(void *user, struct hcq_signal_page *out_page)

@@ -28,7 +28,7 @@
 #define GR_PARAMS_VERSION   2u
 #define COPY_PARAMS_VERSION 1u
 
-/* ---- engines ----------------------------------------------------------------- */
+/* ---- engines ------------------------------------------------------------- */
 
 /* The next copy engine in turn; for staging, which the link to the host holds
  * back, the last. */
@@ -52,7 +52,7 @@ choose_copy_engine(struct nv_device *dev, uint32_t *out_engine)
     return BELL_OK;
 }
 
-/* ---- the kernel's objects ------------------------------------------------------ */
+/* ---- the kernel's objects ------------------------------------------------ */
 
 static bell_status
 make_group(struct nv_channel *channel)
@@ -220,7 +220,7 @@ make_objects(struct nv_channel *channel)
     return BELL_OK;
 }
 
-/* ---- memory ---------------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------- */
 
 /* Ring and control words, both in memory of the card: host memory for one of
  * them and the card's for the other is out of order on GH100 (section 6). */
@@ -267,7 +267,7 @@ init_channel(struct nv_channel *channel)
     return BELL_OK;
 }
 
-/* ---- life -------------------------------------------------------------------------- */
+/* ---- life ---------------------------------------------------------------- */
 
 bell_status
 nv_channel_init(struct nv_device *dev, bool is_copy, uint32_t n_entries,
@@ -321,7 +321,7 @@ nv_channel_fini(struct nv_channel *channel)
     memset(channel, 0, sizeof(*channel));
 }
 
-/* ---- submission ----------------------------------------------------------------------- */
+/* ---- submission ---------------------------------------------------------- */
 
 void
 nv_channel_entry(struct nv_channel *channel, uint64_t va, uint32_t n_dw)

@@ -37,7 +37,7 @@ enum {
 #define BOOST_FLAGS    0x12u
 #define BOOST_DURATION 0xffffffffu
 
-/* ---- classes ----------------------------------------------------------------- */
+/* ---- classes ------------------------------------------------------------- */
 
 static bell_status
 read_classes(struct nv_device *dev, uint32_t **out_list, uint32_t *out_n)
@@ -105,7 +105,7 @@ choose_classes(struct nv_device *dev)
     return BELL_OK;
 }
 
-/* ---- the shader array ----------------------------------------------------------- */
+/* ---- the shader array ---------------------------------------------------- */
 
 static bell_status
 query_units(struct nv_device *dev)
@@ -190,7 +190,7 @@ choose_generation(struct nv_chip *chip)
     chip->local_window = NV_LOCAL_WINDOW;
 }
 
-/* ---- memory, engines, name ---------------------------------------------------------- */
+/* ---- memory, engines, name ----------------------------------------------- */
 
 static bell_status
 query_memory(struct nv_device *dev)

@@ -1,5 +1,5 @@
-/* The frequency of a card, as the kernel's driver tells it while somebody looks.
- * Owned by who opened it; one thread. */
+/* The frequency of a card, as the kernel's driver tells it while somebody
+ * looks. Owned by who opened it; one thread. */
 #ifndef BELL_HCQ_NV_NV_CLOCK_H
 #define BELL_HCQ_NV_NV_CLOCK_H
 

@@ -74,7 +74,7 @@ get_sm(const Elf64_Ehdr *head)
     return (head->e_ident[EI_ABIVERSION] >= 8 ? flags >> 8 : flags) & 0xff;
 }
 
-/* ---- the image -------------------------------------------------------------------- */
+/* ---- the image ----------------------------------------------------------- */
 
 enum part {
     PART_NONE,
@@ -224,7 +224,7 @@ read_shared(struct reader *r)
     return BELL_OK;
 }
 
-/* ---- attributes --------------------------------------------------------------------- */
+/* ---- attributes ---------------------------------------------------------- */
 
 /* One record; the payload's first words are copied, absent ones are 0. */
 struct attr {
@@ -468,7 +468,7 @@ read_info(struct reader *r)
     return BELL_OK;
 }
 
-/* ---- relocations ---------------------------------------------------------------------- */
+/* ---- relocations --------------------------------------------------------- */
 
 /* One relocation; r_addend counts with has_addend, else it is what is there.
  * Where it goes is inside of the section, whose image is `bytes`. */
@@ -585,7 +585,7 @@ apply_cubin_relocations(const struct reader *r, uint64_t va, uint8_t *image)
     return BELL_OK;
 }
 
-/* ---- all of it --------------------------------------------------------------------------- */
+/* ---- all of it ----------------------------------------------------------- */
 
 static bell_status
 read_cubin(struct reader *r)

@@ -35,7 +35,7 @@
 #define CLOCK_PATIENCE_NS 20000000ull
 #define CLOCK_STUCK_NS    100000000ull
 
-/* ---- the clock ------------------------------------------------------------------ */
+/* ---- the clock ----------------------------------------------------------- */
 
 static uint64_t
 read_card_clock(const struct nv_device *dev)
@@ -98,7 +98,7 @@ nv_compare_clocks(struct hcq_device *base, struct hcq_clock_pair *out_pair)
     return BELL_OK;
 }
 
-/* ---- registers and doorbell --------------------------------------------------------- */
+/* ---- registers and doorbell ---------------------------------------------- */
 
 static bell_status
 map_window(struct nv_device *dev, struct nv_hopper_usermode_a *params,
@@ -177,7 +177,7 @@ open_windows(struct nv_device *dev)
     return BELL_OK;
 }
 
-/* ---- what it is ------------------------------------------------------------------------ */
+/* ---- what it is ---------------------------------------------------------- */
 
 static void
 nv_fill_info(struct nv_device *dev)
@@ -246,7 +246,7 @@ nv_same_machine(const struct nv_device *a, const struct nv_device *b)
     return strcmp(p->ops->name, "sys") == 0 || (x && y && strcmp(x, y) == 0);
 }
 
-/* ---- life -------------------------------------------------------------------------------- */
+/* ---- life ---------------------------------------------------------------- */
 
 static const struct hcq_device_ops nv_ops;
 
@@ -349,7 +349,7 @@ nv_open(unsigned idx, const char *interface, struct hcq_device **out_dev)
     return hcq_card_open(&driver, idx, interface, out_dev);
 }
 
-/* ---- finding cards -------------------------------------------------------------------------- */
+/* ---- finding cards ------------------------------------------------------- */
 
 /* The driver's own words for a card: no card is woken for it. */
 static void

@@ -30,7 +30,7 @@ nv_engine_init(struct nv_engine *engine, const struct nv_chip *chip,
     };
 }
 
-/* ---- methods --------------------------------------------------------------- */
+/* ---- methods ------------------------------------------------------------- */
 
 /* A header for n_dw words to ascending methods. */
 static void
@@ -78,7 +78,7 @@ put_nothing(struct nv_push *push, uint32_t n_dw)
     push->at += n_dw - 1;
 }
 
-/* ---- the host engine --------------------------------------------------------- */
+/* ---- the host engine ----------------------------------------------------- */
 
 #define SEM_DW 6u
 
@@ -193,7 +193,7 @@ put_host_wfi(struct nv_push *push)
                               }));
 }
 
-/* ---- kernels -------------------------------------------------------------------- */
+/* ---- kernels ------------------------------------------------------------- */
 
 static void
 put_compute(struct nv_push *push, uint32_t address, uint32_t word)
@@ -290,7 +290,7 @@ put_exec(struct nv_push *push, const struct hcq_exec *exec)
     push->busy = true;
 }
 
-/* ---- copies ---------------------------------------------------------------------- */
+/* ---- copies -------------------------------------------------------------- */
 
 /* Transfers of this size and more go as lines of LINE_BYTES and a rest. */
 #define LINES_FROM_BYTES (1ull << 31)
@@ -385,7 +385,7 @@ put_copy(struct nv_push *push, uint64_t dst, uint64_t src, uint64_t size_bytes)
                       (uint32_t)(size_bytes - done));
 }
 
-/* ---- fills -------------------------------------------------------------------------- */
+/* ---- fills --------------------------------------------------------------- */
 
 #define FILL_LINES_DW 12u
 #define FILL_REST_DW  10u
@@ -498,7 +498,7 @@ is_far(const struct nv_engine *engine, uint64_t va)
     return va > engine->host_va_end - 8;
 }
 
-/* ---- packets --------------------------------------------------------------------------- */
+/* ---- packets ------------------------------------------------------------- */
 
 /* Methods of the copy engine for so many bytes, at most. */
 static uint32_t
@@ -732,7 +732,7 @@ nv_push_packet(struct nv_push *push, const struct hcq_packet *packet)
                     (uint32_t)(packet->head.word_dw - (push->at - start)));
 }
 
-/* ---- a channel's own ---------------------------------------------------------------------- */
+/* ---- a channel's own ----------------------------------------------------- */
 
 static void
 put_object(struct nv_push *push, enum nv_host_subchannel subchannel,

@@ -34,7 +34,7 @@ struct report {
     uint64_t n_groups;          /* of the launch; 0: not known */
 };
 
-/* ---- notifiers --------------------------------------------------------------- */
+/* ---- notifiers ----------------------------------------------------------- */
 
 /* The error record's code, or 0 while it is not filled. */
 static uint32_t
@@ -74,7 +74,7 @@ find_faulty(struct nv_device *dev, uint32_t *out_code)
     return found;
 }
 
-/* ---- what the driver tells ------------------------------------------------------ */
+/* ---- what the driver tells ----------------------------------------------- */
 
 /* The channel's MMU fault. */
 static void
@@ -197,7 +197,7 @@ warp_error(const struct report *report, enum hcq_fault_kind *kind)
     }
 }
 
-/* ---- the fault as hcq has it -------------------------------------------------------- */
+/* ---- the fault as hcq has it --------------------------------------------- */
 
 /* What a code means, and of what kind it is. */
 static enum hcq_fault_kind
@@ -334,7 +334,7 @@ nv_fault_check(struct hcq_device *base)
     nv_check_faults(nv_device_of(base));
 }
 
-/* ---- recovery -------------------------------------------------------------------------- */
+/* ---- recovery ------------------------------------------------------------ */
 
 void
 nv_queue_reset(struct nv_queue *queue)

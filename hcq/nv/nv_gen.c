@@ -13,7 +13,7 @@
 #include "hcq/nv/regs/nv_qmd.h"
 #include "ioctl/nv_uapi.h"
 
-/* ---- launches ---------------------------------------------------------------- */
+/* ---- launches ------------------------------------------------------------ */
 
 /* src: docs/hardware/nvidia-queues.md, "Launch descriptors", "Launch";
  * docs/hardware/nvidia-code.md, "Shared memory", "Constant bank 0" */
@@ -77,7 +77,7 @@ static const struct nv_launch blackwell = {
     .param_address = NV_CBANK_SM100_PARAM_ADDRESS,
 };
 
-/* ---- classes ----------------------------------------------------------------- */
+/* ---- classes ------------------------------------------------------------- */
 
 /* Best first, up to one without a number. src: docs/hardware/nvidia-kernel.md,
  * "Classes"; semaphores of Hopper and later do not list ACQ_AND and ACQ_NOR
@@ -133,7 +133,7 @@ nv_class_best(enum nv_class_kind kind, const uint32_t *numbers, uint32_t n)
     return NULL;
 }
 
-/* ---- chips --------------------------------------------------------------------- */
+/* ---- chips --------------------------------------------------------------- */
 
 /* The lowest chip of each class first. Versions are those of the hardware, as
  * NVIDIA's ctrl2080gr.h lists them: it has 8_02 and no 8_00, and says that 12_x

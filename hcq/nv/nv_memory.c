@@ -42,7 +42,7 @@ static const struct {
     [NV_MEM_SYSTEM] = {1u << 20, NV_VA_GRANULE_BYTES},
 };
 
-/* ---- the table of backings ------------------------------------------------- */
+/* ---- the table of backings ----------------------------------------------- */
 
 /* Index of the first backing that ends after va. */
 static size_t
@@ -116,7 +116,7 @@ remove_backing(struct nv_control *control, const struct nv_backing *backing)
             (control->n_backings - i) * sizeof(*control->backings));
 }
 
-/* ---- backings ---------------------------------------------------------------- */
+/* ---- backings ------------------------------------------------------------ */
 
 static bell_status
 alloc_video(struct nv_device *dev, struct nv_backing *backing)
@@ -317,7 +317,7 @@ nv_backing_drop(struct nv_backing *backing)
     destroy_backing(backing);
 }
 
-/* ---- pools -------------------------------------------------------------------- */
+/* ---- pools --------------------------------------------------------------- */
 
 static struct nv_backing *
 backing_of(const struct mem_backing *backing)
@@ -397,7 +397,7 @@ open_pool(struct nv_device *dev, enum nv_mem_kind kind)
     return BELL_OK;
 }
 
-/* ---- pieces -------------------------------------------------------------------- */
+/* ---- pieces -------------------------------------------------------------- */
 
 static void
 fill_mem(struct nv_mem *mem, struct nv_backing *backing, uint64_t offset_bytes,
@@ -500,7 +500,7 @@ nv_mem_offset(const struct nv_mem *mem)
     return mem->range.addr;
 }
 
-/* ---- user pages, addresses ----------------------------------------------------- */
+/* ---- user pages, addresses ----------------------------------------------- */
 
 bell_status
 nv_backing_pin(struct nv_device *dev, void *pages, uint64_t size_bytes,
@@ -530,11 +530,11 @@ nv_backing_unpin(struct nv_backing *backing)
     pthread_mutex_unlock(&control->lock);
 }
 
-/* Mapping takes the kernel some 110 us a MiB; writing one through staging memory
- * takes some 25 us more, and a little write 5 us instead of 1. When so much was
- * lost by large ones, it is mapped; by little ones earlier, since who writes
- * hundreds will go on. What pools give out in pieces is mapped for the first
- * little one. observed: H100, 2026-11-22 */
+/* Mapping takes the kernel some 110 us a MiB; writing one through staging
+ * memory takes some 25 us more, and a little write 5 us instead of 1. When so
+ * much was lost by large ones, it is mapped; by little ones earlier, since who
+ * writes hundreds will go on. What pools give out in pieces is mapped for the
+ * first little one. observed: H100, 2026-11-22 */
 static bool
 is_worth_mapping(struct nv_backing *b, uint64_t size_bytes)
 {
@@ -586,7 +586,7 @@ nv_memory_cpu(struct nv_device *dev, uint64_t va, uint64_t size_bytes,
     return cpu;
 }
 
-/* ---- stacks of kernels --------------------------------------------------------------- */
+/* ---- stacks of kernels --------------------------------------------------- */
 
 /* src: docs/hardware/nvidia-queues.md, "Local memory" */
 static uint64_t
@@ -647,7 +647,7 @@ nv_local_grow(struct nv_device *dev, uint32_t thread_bytes)
     return status;
 }
 
-/* ---- life -------------------------------------------------------------------------------- */
+/* ---- life ---------------------------------------------------------------- */
 
 bell_status
 nv_memory_open(struct nv_device *dev)

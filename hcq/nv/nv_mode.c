@@ -1,6 +1,6 @@
-/* The compute mode that a card's owner has set (nvidia-smi -c). The kernel driver
- * keeps it and hands out one reservation of the card; that programs obey is left
- * to them.
+/* The compute mode that a card's owner has set (nvidia-smi -c). The kernel
+ * driver keeps it and hands out one reservation of the card; that programs obey
+ * is left to them.
  *
  * In the exclusive mode a card is one process's, and a reservation is one
  * client's: the first opening of a process has it, and later ones of the same

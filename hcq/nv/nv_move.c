@@ -189,7 +189,7 @@ static const struct {
     {120, 13, ARRAY_LEN(sm120_words), sm120_words},
 };
 
-/* ---- the program ------------------------------------------------------------- */
+/* ---- the program --------------------------------------------------------- */
 
 /* Two queues may be made at once: the first program stays. */
 static void
@@ -249,7 +249,7 @@ nv_move_load(struct nv_device *dev)
     return BELL_OK;
 }
 
-/* ---- launches ----------------------------------------------------------------- */
+/* ---- launches ------------------------------------------------------------ */
 
 static bool
 is_on_card(const struct nv_engine *engine, uint64_t va)

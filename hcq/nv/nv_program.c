@@ -27,7 +27,7 @@ nv_program_from(struct hcq_program_base *base)
     return HCQ_CONTAINER(base, struct nv_program, base);
 }
 
-/* ---- what the program asks for, against what the chip has ----------------------- */
+/* ---- what the program asks for, against what the chip has ---------------- */
 
 static bell_status
 check_chip(const struct nv_device *dev, const struct nv_cubin *cubin)
@@ -176,7 +176,7 @@ set_needs(struct nv_program *prog, const struct nv_device *dev,
     return BELL_OK;
 }
 
-/* ---- memory ------------------------------------------------------------------------ */
+/* ---- memory -------------------------------------------------------------- */
 
 /* The module into memory that the card executes from. */
 static bell_status
@@ -213,7 +213,7 @@ nv_code_upload(struct nv_program *prog, struct nv_device *dev,
     return status;
 }
 
-/* ---- templates --------------------------------------------------------------------- */
+/* ---- templates ----------------------------------------------------------- */
 
 /* Blocks that an SM runs at once, as far as shared memory lets it. */
 static uint32_t
@@ -279,7 +279,7 @@ make_templates(struct nv_program *prog, const struct nv_device *dev,
     return BELL_OK;
 }
 
-/* ---- life --------------------------------------------------------------------------- */
+/* ---- life ---------------------------------------------------------------- */
 
 static bell_status
 nv_code_load(struct nv_program *prog, struct nv_device *dev,

@@ -9,7 +9,7 @@
 #include "hcq/nv/regs/nv_cbank.h"
 #include "hcq/nv/regs/nv_qmd.h"
 
-/* ---- shared memory of an SM ------------------------------------------------ */
+/* ---- shared memory of an SM ---------------------------------------------- */
 
 /* The sizes that an SM's shared memory can have; less than 32 KiB would hold
  * fewer blocks than an SM runs, each has 1 KiB.
@@ -38,7 +38,7 @@ smem_config(uint32_t kib)
     return kib / 4 + 1;
 }
 
-/* ---- descriptors ------------------------------------------------------------- */
+/* ---- descriptors --------------------------------------------------------- */
 
 bell_status
 nv_qmd_template(const struct nv_launch *launch, const struct nv_qmd_desc *desc,
@@ -115,7 +115,7 @@ put_qmd_release(enum nv_qmd_gen gen, uint32_t *qmd,
     nv_set_qmd_launch_release0_payload(gen, qmd, after->release_value);
 }
 
-/* ---- constant bank 0 ---------------------------------------------------------- */
+/* ---- constant bank 0 ----------------------------------------------------- */
 
 void
 nv_bank0_template(const struct nv_launch *launch, const struct nv_chip *chip,
@@ -134,7 +134,7 @@ nv_bank0_template(const struct nv_launch *launch, const struct nv_chip *chip,
     memcpy(bytes + launch->n_sm, &chip->n_sm, 4);
 }
 
-/* ---- a launch -------------------------------------------------------------------- */
+/* ---- a launch ------------------------------------------------------------ */
 
 uint32_t
 nv_launch_bank0(const struct nv_program *prog)

@@ -39,7 +39,7 @@ nv_queue_room(struct nv_queue *queue, const struct hcq_extent *extent,
     return BELL_OK;
 }
 
-/* ---- what goes before ---------------------------------------------------------- */
+/* ---- what goes before ---------------------------------------------------- */
 
 uint32_t
 nv_queue_prologue_dw(struct nv_queue *queue)
@@ -76,7 +76,7 @@ nv_queue_prologue(struct nv_queue *queue, struct nv_push *push)
     queue->needs_setup = false;
 }
 
-/* ---- submission ------------------------------------------------------------------ */
+/* ---- submission ---------------------------------------------------------- */
 
 void
 nv_queue_entry(struct nv_queue *queue, const uint32_t *start,
@@ -140,7 +140,7 @@ nv_queue_submit(struct hcq_queue *base, uint64_t value)
     return BELL_OK;
 }
 
-/* ---- life -------------------------------------------------------------------------- */
+/* ---- life ---------------------------------------------------------------- */
 
 void
 nv_queue_restart(struct nv_queue *queue)

@@ -146,7 +146,7 @@ nv_rm_dup(struct nv_rm *rm, uint32_t parent, uint32_t source_client,
     return BELL_OK;
 }
 
-/* ---- for the CPU ---------------------------------------------------------- */
+/* ---- for the CPU --------------------------------------------------------- */
 
 /* Maps the file that the driver tied the memory to. The mapping keeps it
  * alive, so its number is given back: there are more buffers than numbers.
@@ -296,7 +296,7 @@ nv_rm_unmap(struct nv_rm *rm, struct nv_rm_mapping *map)
     *map = (struct nv_rm_mapping){0};
 }
 
-/* ---- host memory ------------------------------------------------------------ */
+/* ---- host memory --------------------------------------------------------- */
 
 /* NV_ESC_RM_ALLOC_MEMORY, which goes to the card's node. */
 static bell_status
@@ -357,7 +357,7 @@ nv_rm_pin(struct nv_rm *rm, void *pages, uint64_t size_bytes,
                         size_bytes, -1, out_memory);
 }
 
-/* ---- for the card --------------------------------------------------------------- */
+/* ---- for the card -------------------------------------------------------- */
 
 bell_status
 nv_rm_map_dma(struct nv_rm *rm, uint32_t carrier, uint32_t memory, uint64_t va,
@@ -412,7 +412,7 @@ nv_rm_unmap_dma(struct nv_rm *rm, uint32_t carrier, uint32_t memory,
             (unsigned long long)va);
 }
 
-/* ---- cards ------------------------------------------------------------------------ */
+/* ---- cards --------------------------------------------------------------- */
 
 static void
 name_node(uint32_t minor, char out_path[NV_RM_PATH_BYTES])
@@ -483,7 +483,7 @@ nv_rm_list(struct kio *kio, struct nv_rm_card out_cards[NV_RM_MAX_CARDS],
     return status;
 }
 
-/* ---- life --------------------------------------------------------------------------- */
+/* ---- life ---------------------------------------------------------------- */
 
 static bell_status
 find_rm_card(struct nv_rm *rm, uint32_t idx)

@@ -10,7 +10,7 @@
 #include "hcq/nv/nv_qmd.h"
 #include "hcq/nv/regs/nv_host.h"
 
-/* ---- layout ------------------------------------------------------------------ */
+/* ---- layout -------------------------------------------------------------- */
 
 static struct nv_stream *
 nv_stream_of(const struct hcq_stream *stream)
@@ -117,7 +117,7 @@ lay_out(struct hcq_stream *base, const struct hcq_extent *extent,
     return BELL_OK;
 }
 
-/* ---- binding -------------------------------------------------------------------- */
+/* ---- binding ------------------------------------------------------------- */
 
 void
 nv_stream_unbind(struct hcq_stream *base)
@@ -163,7 +163,7 @@ nv_stream_bind(struct hcq_stream *base)
     return status;
 }
 
-/* ---- patches -------------------------------------------------------------------- */
+/* ---- patches ------------------------------------------------------------- */
 
 /* A launch whose shape changes. */
 static void
@@ -207,7 +207,7 @@ nv_stream_repack(struct hcq_stream *base, const struct hcq_place *place)
         nv_push_packet(&push, packet);
 }
 
-/* ---- submission ------------------------------------------------------------------ */
+/* ---- submission ---------------------------------------------------------- */
 
 bell_status
 nv_stream_submit(struct hcq_stream *base, uint64_t value)

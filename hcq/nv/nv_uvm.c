@@ -47,7 +47,7 @@ struct nv_uvm {
     struct mem_va *windows; /* owned; control->lock */
 };
 
-/* ---- life ------------------------------------------------------------------ */
+/* ---- life ---------------------------------------------------------------- */
 
 static bell_status
 read_uuid(struct nv_device *dev, uint8_t *out_uuid)
@@ -220,7 +220,7 @@ uvm_vm_add_peer(struct nv_device *dev, struct nv_device *peer)
     return BELL_OK;
 }
 
-/* ---- memory ------------------------------------------------------------------ */
+/* ---- memory -------------------------------------------------------------- */
 
 static void
 free_range(struct nv_device *dev, uint64_t va, uint64_t size_bytes)
@@ -284,7 +284,7 @@ uvm_vm_unmap(struct nv_device *dev, struct nv_backing *backing)
     free_range(dev, backing->va, backing->size_bytes);
 }
 
-/* ---- channels ------------------------------------------------------------------ */
+/* ---- channels ------------------------------------------------------------ */
 
 static bell_status
 register_channel(struct nv_device *dev, uint32_t channel,

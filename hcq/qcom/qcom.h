@@ -76,8 +76,8 @@ void qcom_mem_free(struct qcom_device *dev, struct qcom_mem *mem);
 
 /* Words of a launch, and where in them lies what differs from one to the next;
  * 0: it is not there. Arguments that shaders read from memory lie among them as
- * well, at the first place from args_at on that has the alignment. Constant once
- * made. */
+ * well, at the first place from args_at on that has the alignment. Constant
+ * once made. */
 struct qcom_launch {
     uint32_t n_dw;
     uint32_t range_at, exec_at, args_at; /* of data */
@@ -257,8 +257,8 @@ void qcom_fault_check(struct hcq_device *base);
 bell_status qcom_fault_stop(struct hcq_device *base);
 void qcom_fault_resume(struct hcq_device *base);
 
-/* The memory at va, which is mapped for the CPU: *out_cpu is where. False: it is
- * not ours. (qcom_memory.c) */
+/* The memory at va, which is mapped for the CPU: *out_cpu is where. False: it
+ * is not ours. (qcom_memory.c) */
 bool qcom_mem_find(struct qcom_device *dev, uint64_t va, uint64_t size_bytes,
                    struct qcom_mem *out_mem, uint8_t **out_cpu);
 
@@ -282,8 +282,8 @@ bell_status qcom_signal_map(struct hcq_device *base,
 
 /* ---- queues (qcom_feed.c, qcom_queue.c, qcom_stream.c) ---- */
 
-/* What must be so before an indirect buffer goes to the kernel, whose ring would
- * stand still otherwise, for all queues, and be reset. */
+/* What must be so before an indirect buffer goes to the kernel, whose ring
+ * would stand still otherwise, for all queues, and be reset. */
 struct qcom_gate {
     const volatile void *at; /* NULL: nothing */
     uint64_t value;          /* of 64 bits that are to be no less, or: */
@@ -303,8 +303,8 @@ struct qcom_piece {
  * the queue's ring: there is room for those under way.
  *
  * The queue's thread does not wait for the feed's: where that has the lock, it
- * leaves the pieces to it. The feed's thread sleeps only where it has said so and
- * then found nothing. */
+ * leaves the pieces to it. The feed's thread sleeps only where it has said so
+ * and then found nothing. */
 #define QCOM_FEED_PIECES 16384u
 struct qcom_feed {
     struct qcom_device *dev;
@@ -352,7 +352,8 @@ qcom_queue_of(struct hcq_queue *queue)
     return HCQ_CONTAINER(queue, struct qcom_queue, base);
 }
 
-/* The gate of a wait or poll; `at` is NULL where the card has to look itself. */
+/* The gate of a wait or poll; `at` is NULL where the card has to look
+ * itself. */
 struct qcom_gate qcom_gate_of(struct qcom_device *dev,
                               const struct hcq_packet *packet);
 

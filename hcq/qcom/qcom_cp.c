@@ -168,7 +168,7 @@ put_mem_write(struct qcom_push *push, uint64_t va, const uint32_t *values,
     put_words(push, values, n);
 }
 
-/* ---- the begin of a submission --------------------------------------------- */
+/* ---- the begin of a submission ------------------------------------------- */
 
 /* Registers that we depend on: nothing keeps them from one submission to the
  * next. src: docs/hardware/adreno-kernel.md, "Submission";
@@ -240,7 +240,7 @@ qcom_put_begin(struct qcom_push *push)
     put_words(push, push->engine->begin, push->engine->n_begin);
 }
 
-/* ---- launches --------------------------------------------------------------- */
+/* ---- launches ------------------------------------------------------------ */
 
 uint32_t
 qcom_launch_threads(const struct chip_arch *chip, uint32_t n_full_vec4,
@@ -393,7 +393,8 @@ leave(struct qcom_push *push, const uint32_t *start, uint32_t first, uint32_t n)
     return at;
 }
 
-/* Arguments among words that the command processor skips, and their descriptor. */
+/* Arguments among words that the command processor skips, and their
+ * descriptor. */
 static void
 put_args(struct qcom_push *push, struct qcom_launch *launch,
          const uint32_t *start, uint32_t n_vec4)
@@ -591,7 +592,7 @@ qcom_put_exec(struct qcom_push *push, const struct hcq_exec *exec)
                      });
 }
 
-/* ---- signals and memory -------------------------------------------------------- */
+/* ---- signals and memory -------------------------------------------------- */
 
 /* Events of the 6xx store 32 bits: the upper half comes behind them. */
 void
@@ -667,8 +668,8 @@ put_wait_memory(struct qcom_push *push, uint64_t va, uint32_t function,
     put_words(push, words, QCOM_CP_WAIT_REG_MEM_DW);
 }
 
-/* Halves of a signal, each no less. A lower half begins anew where the upper one
- * grows: so nothing that passes 2^32 is waited for here. */
+/* Halves of a signal, each no less. A lower half begins anew where the upper
+ * one grows: so nothing that passes 2^32 is waited for here. */
 void
 qcom_put_wait(struct qcom_push *push, const struct hcq_packet *packet)
 {
@@ -700,7 +701,7 @@ qcom_put_nothing(struct qcom_push *push, uint32_t n_dw)
     push->at += n_dw - 1;
 }
 
-/* ---- packets ---------------------------------------------------------------------- */
+/* ---- packets ------------------------------------------------------------- */
 
 #define WRITE_DW (QCOM_FLUSH_DW + QCOM_CP_MEM_WRITE_DW + 2 + 1 + ACQUIRE_DW)
 

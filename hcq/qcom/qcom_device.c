@@ -25,7 +25,7 @@
 /* The vendor's driver first: a kernel has one of them. */
 static const struct qcom_kernel *const kernels[] = {&qcom_kgsl, &qcom_msm};
 
-/* ---- the clock ------------------------------------------------------------------ */
+/* ---- the clock ----------------------------------------------------------- */
 
 /* Both clocks at one moment: of some samples the one that took least. */
 static bell_status
@@ -51,7 +51,7 @@ compare_clocks(struct hcq_device *base, struct hcq_clock_pair *out_pair)
     return BELL_OK;
 }
 
-/* ---- what it is ------------------------------------------------------------------------ */
+/* ---- what it is ---------------------------------------------------------- */
 
 /* "740", "x1-85" */
 static const char *
@@ -86,7 +86,7 @@ fill_info(struct qcom_device *dev)
         info->flags |= HCQ_DEVICE_SIMULATED;
 }
 
-/* ---- life -------------------------------------------------------------------------------- */
+/* ---- life ---------------------------------------------------------------- */
 
 static const struct hcq_device_ops qcom_ops;
 
@@ -209,7 +209,7 @@ qcom_open(unsigned idx, const char *interface, struct hcq_device **out_dev)
     return hcq_card_open(&driver, idx, interface, out_dev);
 }
 
-/* ---- finding chips -------------------------------------------------------------------------- */
+/* ---- finding chips ------------------------------------------------------- */
 
 static bell_status
 look_at_node(struct kio *kio, unsigned idx, uint32_t *out_chip_id)

@@ -5,7 +5,7 @@
 
 #include "hcq/qcom/qcom.h"
 
-/* ---- reports ------------------------------------------------------------------ */
+/* ---- reports ------------------------------------------------------------- */
 
 static void
 fill_fault(struct hcq_queue *queue, const struct qcom_fault_record *record,
@@ -75,7 +75,7 @@ qcom_fault_check(struct hcq_device *base)
         hcq_device_set_lost(base, &fault);
 }
 
-/* ---- recovery -------------------------------------------------------------------- */
+/* ---- recovery ------------------------------------------------------------ */
 
 bell_status
 qcom_fault_stop(struct hcq_device *base)

@@ -2,9 +2,9 @@
  *
  * The kernel runs what it is given one after the other, for all contexts, and
  * resets the chip when one does not end within seconds. So what waits for
- * a signal is not given to it before the signal is there. The queue's own thread
- * hands over what may go at once; what may not, and all behind it, waits in a
- * ring for the feed's thread, which looks at the gates.
+ * a signal is not given to it before the signal is there. The queue's own
+ * thread hands over what may go at once; what may not, and all behind it, waits
+ * in a ring for the feed's thread, which looks at the gates.
  */
 #include <assert.h>
 #include <signal.h>
@@ -95,8 +95,8 @@ lose(struct qcom_feed *feed)
     hcq_device_set_lost(&feed->dev->base, &fault);
 }
 
-/* Until there is something, or the end; the lock is held. What is put without it
- * is seen here, or whoever put it sees that nobody is awake. */
+/* Until there is something, or the end; the lock is held. What is put without
+ * it is seen here, or whoever put it sees that nobody is awake. */
 static bool
 wait_for_more(struct qcom_feed *feed)
 {
@@ -122,8 +122,8 @@ nap(uint64_t *nap_ns, uint64_t start_ns)
     *nap_ns = *nap_ns * 2 < NAP_LAST_NS ? *nap_ns * 2 : NAP_LAST_NS;
 }
 
-/* Without waiting in the kernel, from where the queue's thread would have to wake
- * it. */
+/* Without waiting in the kernel, from where the queue's thread would have to
+ * wake it. */
 static void
 take_lock(struct qcom_feed *feed)
 {
@@ -160,7 +160,7 @@ feed_main(void *user)
     return NULL;
 }
 
-/* ---- the queue's side ----------------------------------------------------------- */
+/* ---- the queue's side ---------------------------------------------------- */
 
 bell_status
 qcom_feed_push(struct qcom_feed *feed, uint64_t n)
@@ -279,7 +279,7 @@ qcom_feed_fini(struct qcom_feed *feed)
     host_free(feed->pieces);
 }
 
-/* ---- gates ------------------------------------------------------------------------ */
+/* ---- gates --------------------------------------------------------------- */
 
 struct qcom_gate
 qcom_gate_of(struct qcom_device *dev, const struct hcq_packet *packet)

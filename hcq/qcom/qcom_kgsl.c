@@ -52,7 +52,7 @@ kgsl_identify(const struct kio_file *file, uint32_t *out_chip_id)
     return BELL_OK;
 }
 
-/* ---- memory ------------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------- */
 
 static void
 free_object(struct qcom_device *dev, uint32_t id)
@@ -204,7 +204,7 @@ kgsl_begin(struct qcom_device *dev)
     return status;
 }
 
-/* ---- contexts ------------------------------------------------------------------- */
+/* ---- contexts ------------------------------------------------------------ */
 
 /* A fault ends the context, and is kept for us to ask about. */
 #define CONTEXT_FLAGS                                                          \
@@ -302,7 +302,7 @@ kgsl_wait(struct qcom_device *dev, struct qcom_context *context, uint32_t stamp,
     return kio_ioctl(&dev->file, IOCTL_KGSL_DEVICE_WAITTIMESTAMP_CTXTID, &args);
 }
 
-/* ---- faults ----------------------------------------------------------------------- */
+/* ---- faults -------------------------------------------------------------- */
 
 static void
 describe_page_fault(const struct kgsl_pagefault_report *report,
@@ -373,7 +373,7 @@ kgsl_faulted(struct qcom_device *dev, struct qcom_context *context,
     return is;
 }
 
-/* ---- the clock ----------------------------------------------------------------------- */
+/* ---- the clock ----------------------------------------------------------- */
 
 static bell_status
 make_clock(struct qcom_device *dev)

@@ -17,7 +17,7 @@
 #define PAGE_BYTES 4096u
 #define LINE_BYTES 64u
 
-/* ---- where memory lies ----------------------------------------------------- */
+/* ---- where memory lies --------------------------------------------------- */
 
 /* The first map behind va; map_lock is held. */
 static size_t
@@ -96,7 +96,7 @@ qcom_mem_find(struct qcom_device *dev, uint64_t va, uint64_t size_bytes,
     return true;
 }
 
-/* ---- memory ---------------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------- */
 
 static bell_status
 name_failure(const struct qcom_device *dev, uint64_t size_bytes,
@@ -130,7 +130,7 @@ qcom_mem_free(struct qcom_device *dev, struct qcom_mem *mem)
     *mem = (struct qcom_mem){0};
 }
 
-/* ---- buffers ----------------------------------------------------------------------- */
+/* ---- buffers ------------------------------------------------------------- */
 
 /* Takes `mem` over; on failure it is freed. */
 static bell_status
@@ -269,7 +269,7 @@ qcom_buffer_read(struct hcq_device *base, uint64_t va, void *data,
     return BELL_OK;
 }
 
-/* ---- signals -------------------------------------------------------------------------- */
+/* ---- signals ------------------------------------------------------------- */
 
 static bell_status
 signal_page_alloc(void *user, struct hcq_signal_page *out_page)

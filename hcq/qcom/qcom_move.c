@@ -123,7 +123,7 @@ qcom_move_make(const struct chip_arch *chip, uint64_t code_va,
     return qcom_launch_make(chip, prog, N_ARGS);
 }
 
-/* ---- launches -------------------------------------------------------------- */
+/* ---- launches ------------------------------------------------------------ */
 
 static uint64_t
 n_chunks(uint64_t n_bytes)

@@ -27,7 +27,7 @@ struct qcom_bo_list {
     uint32_t n, cap;
 };
 
-/* ---- which ---------------------------------------------------------------------- */
+/* ---- which --------------------------------------------------------------- */
 
 /* Whether the node is msm's. */
 static bell_status
@@ -93,7 +93,7 @@ msm_identify(const struct kio_file *file, uint32_t *out_chip_id)
     return BELL_OK;
 }
 
-/* ---- memory ------------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------- */
 
 static void
 close_handle(struct qcom_device *dev, uint32_t handle)
@@ -268,7 +268,7 @@ msm_end(struct qcom_device *dev)
     dev->bos = NULL;
 }
 
-/* ---- submissions ---------------------------------------------------------------- */
+/* ---- submissions --------------------------------------------------------- */
 
 /* How often the queue has had a fault. */
 static bell_status

@@ -31,7 +31,7 @@ struct object {
 
 static_assert(sizeof(struct object) == 56, "object");
 
-/* ---- what the program asks for, against what the chip has --------------------- */
+/* ---- what the program asks for, against what the chip has ---------------- */
 
 static bell_status
 refuse(const struct hcq_program_desc *desc, const char *why)
@@ -143,7 +143,7 @@ set_private(struct qcom_program *prog, struct qcom_device *dev,
     return BELL_OK;
 }
 
-/* ---- life --------------------------------------------------------------------------- */
+/* ---- life ---------------------------------------------------------------- */
 
 /* Programs come and go: the last one's memory serves the next. */
 static bell_status
@@ -243,7 +243,7 @@ qcom_program_destroy(struct hcq_program_base *base)
     host_free(prog);
 }
 
-/* ---- the driver's own ------------------------------------------------------------- */
+/* ---- the driver's own ---------------------------------------------------- */
 
 bell_status
 qcom_moves_load(struct qcom_device *dev)

@@ -1,9 +1,9 @@
 /* Queues: words of packets, submissions, room in the ring.
  *
- * A fresh submission is one piece of the push ring, whose words are those of the
- * packets and, behind them, the release of the queue's timeline. It goes to the
- * kernel in pieces, which waits part. Both are given back when the timeline has
- * come to its value.
+ * A fresh submission is one piece of the push ring, whose words are those of
+ * the packets and, behind them, the release of the queue's timeline. It goes to
+ * the kernel in pieces, which waits part. Both are given back when the timeline
+ * has come to its value.
  */
 #include <assert.h>
 #include <string.h>
@@ -21,7 +21,7 @@
 
 static_assert(RING_MAX_BYTES / 4 <= QCOM_CP_IB_MAX_DW, "one buffer");
 
-/* ---- pieces ----------------------------------------------------------------- */
+/* ---- pieces -------------------------------------------------------------- */
 
 static void
 open_piece(struct qcom_build *build, struct qcom_gate gate)
@@ -105,7 +105,7 @@ qcom_build_end(struct qcom_build *build)
     close_piece(build);
 }
 
-/* ---- packets ------------------------------------------------------------------ */
+/* ---- packets ------------------------------------------------------------- */
 
 struct hcq_extent
 qcom_packet_measure(struct hcq_cs *cs, struct hcq_packet *packet)
@@ -168,7 +168,7 @@ qcom_packet_fix(const struct hcq_cs *cs, struct hcq_packet *packet,
     }
 }
 
-/* ---- submission ------------------------------------------------------------------ */
+/* ---- submission ---------------------------------------------------------- */
 
 bell_status
 qcom_queue_submit(struct hcq_queue *base, uint64_t value)
@@ -204,7 +204,7 @@ qcom_queue_submit(struct hcq_queue *base, uint64_t value)
     return BELL_OK;
 }
 
-/* ---- life -------------------------------------------------------------------------- */
+/* ---- life ---------------------------------------------------------------- */
 
 static void
 queue_free(struct qcom_queue *queue)

@@ -73,7 +73,7 @@ encode_stream(struct hcq_stream *base)
     stream->n_pieces = build.n_pieces;
 }
 
-/* ---- binding -------------------------------------------------------------------- */
+/* ---- binding ------------------------------------------------------------- */
 
 void
 qcom_stream_unbind(struct hcq_stream *base)
@@ -161,7 +161,7 @@ qcom_stream_bind(struct hcq_stream *base)
     return BELL_OK;
 }
 
-/* ---- patches -------------------------------------------------------------------- */
+/* ---- patches ------------------------------------------------------------- */
 
 void
 qcom_stream_repack(struct hcq_stream *base, const struct hcq_place *place)
@@ -186,7 +186,7 @@ qcom_stream_repack(struct hcq_stream *base, const struct hcq_place *place)
         stream->pieces[spot->slot].gate = build.gate;
 }
 
-/* ---- submission ------------------------------------------------------------------ */
+/* ---- submission ---------------------------------------------------------- */
 
 bell_status
 qcom_stream_submit(struct hcq_stream *base, uint64_t value)

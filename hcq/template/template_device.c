@@ -13,7 +13,7 @@
 #define BACKEND "TEMPLATE"
 #define NODE    "/dev/template%u"
 
-/* ---- memory ---------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------- */
 
 static bell_status
 map_new(struct template_device *dev, uint64_t size_bytes,
@@ -126,7 +126,7 @@ template_mem_read(struct hcq_device *base, uint64_t va, void *data,
     return BELL_OK;
 }
 
-/* ---- signals: a value, and a time behind it ---------------------------------- */
+/* ---- signals: a value, and a time behind it ------------------------------ */
 
 static bell_status
 new_signal_page(void *user, struct hcq_signal_page *out_page)
@@ -175,7 +175,7 @@ template_signal_map(struct hcq_device *base, const struct hcq_signal *sig,
                      base->info.name, sig->dev->info.name);
 }
 
-/* ---- programs ------------------------------------------------------------------ */
+/* ---- programs ------------------------------------------------------------ */
 
 static bell_status
 template_program_create(struct hcq_device *base,
@@ -193,7 +193,7 @@ template_program_destroy(struct hcq_program_base *prog)
     host_free(prog);
 }
 
-/* ---- faults -------------------------------------------------------------------- */
+/* ---- faults -------------------------------------------------------------- */
 
 static struct hcq_queue *
 find_queue(struct hcq_device *base, uint32_t id)
@@ -274,7 +274,7 @@ template_resume(struct hcq_device *base)
         hcq_ring_drop(queue->ring, 0);
 }
 
-/* ---- life ------------------------------------------------------------------------ */
+/* ---- life ---------------------------------------------------------------- */
 
 static const struct hcq_device_ops template_ops;
 

@@ -12,7 +12,7 @@
 #define N_ENTRIES      1024u
 #define FINISH_WORDS   3u /* the timeline's store, behind each submission */
 
-/* ---- commands ---------------------------------------------------------------- */
+/* ---- commands ------------------------------------------------------------ */
 
 /* This card's commands have their operands in the packets' order, so they are
  * as long, and a patched field has the same place in both. Where a card wants
@@ -56,7 +56,7 @@ put_packets(uint64_t *to, const struct hcq_cs *cs)
     }
 }
 
-/* ---- submissions ----------------------------------------------------------------- */
+/* ---- submissions --------------------------------------------------------- */
 
 static void
 put_entry(struct template_queue *queue, uint64_t slot, uint64_t va,
@@ -67,8 +67,8 @@ put_entry(struct template_queue *queue, uint64_t slot, uint64_t va,
     entries[slot & (N_ENTRIES - 1)] = (struct template_entry){va, n_words};
 }
 
-/* Ends a submission of the push ring's words [offset, offset + n_words * 8), the
- * last of which are not written yet, and rings. */
+/* Ends a submission of the push ring's words [offset, offset + n_words * 8),
+ * the last of which are not written yet, and rings. */
 static void
 finish(struct template_queue *queue, uint64_t offset, uint64_t n_words,
        uint64_t slot, uint64_t value, struct hcq_stream *stream)
@@ -99,7 +99,7 @@ template_queue_submit(struct hcq_queue *base, uint64_t value)
     return BELL_OK;
 }
 
-/* ---- bound streams: commands that stay -------------------------------------------- */
+/* ---- bound streams: commands that stay ----------------------------------- */
 
 static struct template_stream *
 stream_of(const struct hcq_stream *stream)
@@ -160,7 +160,7 @@ template_stream_submit(struct hcq_stream *stream, uint64_t value)
     return BELL_OK;
 }
 
-/* ---- life -------------------------------------------------------------------------- */
+/* ---- life ---------------------------------------------------------------- */
 
 static void
 free_queue(struct template_queue *queue)

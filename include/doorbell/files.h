@@ -137,7 +137,8 @@ struct bell_load {
 /* Gives the list's tensors and numbers the values that the file has under their
  * names, or under "prefix.name" (NULL: no prefix); of another dtype they are
  * converted. All or none: BELL_E_INVALID, with the names, if one is missing or
- * unexpected and `flags` do not allow that, or of another shape; a struct_size of
+ * unexpected and `flags` do not allow that, or of another shape; a struct_size
+ * of
  * *out_load that is too small. *out_load (or NULL) is set whether or not it is
  * allowed, and freed by bell_load_fini. */
 BELL_API BELL_MUST_CHECK bell_status

@@ -46,15 +46,15 @@ struct bell_context;
 BELL_API bell_status bell_label_begin(struct bell_context *ctx,
                                       const char *label);
 /* Ends the innermost label. BELL_E_INVALID: none is open; in the function of a
- * jit or of bell_custom, none that was opened there. What such a function leaves
- * open ends with it. */
+ * jit or of bell_custom, none that was opened there. What such a function
+ * leaves open ends with it. */
 BELL_API bell_status bell_label_end(struct bell_context *ctx);
 
-/* From now on each layer of nn.h in `module`, of that type, opens a label of its
- * own while it is applied: `label` and its place in the module, joined by a
+/* From now on each layer of nn.h in `module`, of that type, opens a label of
+ * its own while it is applied: `label` and its place in the module, joined by a
  * point, as in the names of its parameters: "encoder.layers.0.linear1". `label`
- * may be NULL or empty. Labels of layers do not nest in each other. A layer with
- * neither weight nor bias has none. BELL_E_INVALID: a name is too long. */
+ * may be NULL or empty. Labels of layers do not nest in each other. A layer
+ * with neither weight nor bias has none. BELL_E_INVALID: a name is too long. */
 BELL_API BELL_MUST_CHECK bell_status bell_module_label(
     const struct bell_module_type *type, const void *module, const char *label);
 

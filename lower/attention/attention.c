@@ -213,8 +213,8 @@ largest(const struct kernel *k, uint64_t set, uint32_t *out)
     return set != 0;
 }
 
-/* May all rows be those of one work-group, by matrix instructions? A kernel that
- * has no target yet: no. */
+/* May all rows be those of one work-group, by matrix instructions? A kernel
+ * that has no target yet: no. */
 static bool
 is_one_tile(const struct kernel *k, const struct attend *a)
 {

@@ -7,11 +7,11 @@
  *   M = max of x over j            E = exp2((x - M) * constant)
  *   L = sum of E over j            O = sum of W * v over j
  *
- * where W is E or float32(half(E)), and stores any function of O, L and M. Here it becomes one loop over tiles of
- * keys with running M, L and O: when M grows, L and O are multiplied by what E
- * makes of the difference. A row of scores that are all -inf gives NaN, as it
- * does when they are reduced one after the other. Beside O, L and M may be
- * stored.
+ * where W is E or float32(half(E)), and stores any function of O, L and M. Here
+ * it becomes one loop over tiles of keys with running M, L and O: when M grows,
+ * L and O are multiplied by what E makes of the difference. A row of scores
+ * that are all -inf gives NaN, as it does when they are reduced one after the
+ * other. Beside O, L and M may be stored.
  *
  * Gradients are products of the same kind without M and L of their own:
  *
@@ -37,9 +37,9 @@ struct attend {
     const struct uop *weight;                  /* E, rounded */
     const struct uop *q, *k, *v;               /* before they are widened */
     uint32_t row, key, in, col;                /* i, j, c, columns of v */
-    /* Not MIN_ROWS in `row`, which may be NO_ROW, or no more than a form for few
-     * takes at once: rows are then those of few_rows, the ranges that k and v
-     * have not, of which the last counts fastest. */
+    /* Not MIN_ROWS in `row`, which may be NO_ROW, or no more than a form for
+     * few takes at once: rows are then those of few_rows, the ranges that k and
+     * v have not, of which the last counts fastest. */
     bool is_few;
     uint64_t few_rows;
     uint64_t batch;            /* other output ranges */

@@ -1,4 +1,5 @@
-/* Attention in one kernel, by a processor's vectors (lower/attention/attention.h).
+/* Attention in one kernel, by a processor's vectors
+ * (lower/attention/attention.h).
  *
  * The lanes of a vector are queries: a work-group has some vectors of them. q
  * is turned into LOCAL memory once; then every product is one of a vector with
@@ -550,8 +551,8 @@ local_bytes(const struct work *w)
 }
 
 /* As many vectors, and keys or columns, as registers hold sums of: 16 of 32, 8
- * of 16, with rows for all threads. Tiles that the caches hold. guess: on a busy
- * Xeon (Sapphire Rapids, 2026-11-23) no number of 64 to 256 keys and 16 to
+ * of 16, with rows for all threads. Tiles that the caches hold. guess: on a
+ * busy Xeon (Sapphire Rapids, 2026-11-23) no number of 64 to 256 keys and 16 to
  * 24 sums was better than these beyond noise. */
 static void
 choose_sizes(struct work *w)

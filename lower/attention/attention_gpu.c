@@ -15,10 +15,11 @@
  * has to have as an operand, and of maxima and sums it has one for a tile.
  *
  * LOCAL memory is read and written 16 bytes at a time, a unit. A thread's unit
- * is all that it has of an operand in several steps: which elements a step takes
- * is for us to say, as long as both operands take the same. Of rows as long as a
- * power of two, units change places by the number of the row, so that threads
- * that read the same unit of 8 rows, or write it, are served by different banks.
+ * is all that it has of an operand in several steps: which elements a step
+ * takes is for us to say, as long as both operands take the same. Of rows as
+ * long as a power of two, units change places by the number of the row, so that
+ * threads that read the same unit of 8 rows, or write it, are served by
+ * different banks.
  */
 #include <string.h>
 
@@ -742,8 +743,8 @@ see_scores(struct work *w, uint32_t tall)
     }
 }
 
-/* Of the threads that have a row, 16 or one of each 16; 7 and 15 are pairs, too,
- * of those that have the same already, and exchanges that AMD's vectors
+/* Of the threads that have a row, 16 or one of each 16; 7 and 15 are pairs,
+ * too, of those that have the same already, and exchanges that AMD's vectors
  * know. */
 static const struct uop *
 join_row(const struct work *w, enum uop_op op, const struct uop *u)
@@ -1091,8 +1092,8 @@ stored(struct work *w, uint32_t which, const struct uop *row,
     return attend_value(&w->c, w->c.a->store->src[which], n_pairs);
 }
 
-/* Results c of a tile: one by one or, where the thread has columns side by side,
- * together. */
+/* Results c of a tile: one by one or, where the thread has columns side by
+ * side, together. */
 static uint32_t
 store_results(struct work *w, uint32_t tall, uint32_t c, const struct uop *out,
               const struct uop *const *sum, const struct uop *const *max,

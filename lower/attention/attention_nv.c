@@ -199,10 +199,10 @@ load_chunk(struct attend_nv *w, const struct attend_nv_side *s,
     return attend_nv_lanes(w, part, CHUNK);
 }
 
-/* The row of `width` chunks of which a thread copies one, of those rows that all
- * threads copy together. Eight threads, which LOCAL memory serves at once, have
- * 8 / width rows: where those are so far apart that their banks differ, as rows
- * are an odd number of chunks from each other. */
+/* The row of `width` chunks of which a thread copies one, of those rows that
+ * all threads copy together. Eight threads, which LOCAL memory serves at once,
+ * have 8 / width rows: where those are so far apart that their banks differ, as
+ * rows are an odd number of chunks from each other. */
 static const struct uop *
 row_to_copy(const struct attend_nv *w, int64_t width)
 {
@@ -414,7 +414,8 @@ join_row(const struct attend_nv *w, enum uop_op op, const struct uop *u)
 }
 
 /* The maximum of a half's rows so far, and what that makes of what was added up
- * with the one before. A maximum of -inf is not subtracted: nothing was seen. */
+ * with the one before. A maximum of -inf is not subtracted: nothing was
+ * seen. */
 void
 attend_nv_raise_max(struct attend_nv *w, uint32_t tall, uint32_t half,
                     const struct uop *old)

@@ -1,4 +1,5 @@
-/* Attention in one kernel, by WGMMA and TMA_COPYs (lower/attention/attention.h).
+/* Attention in one kernel, by WGMMA and TMA_COPYs
+ * (lower/attention/attention.h).
  *
  * A group of four warps has 64 rows of queries; the scores and the results stay
  * in registers, and what a thread has of the scores is what it has to hold of
@@ -14,14 +15,15 @@
  * Where rows see the keys up to their own, tiles that all rows see wholly are a
  * loop before the others'.
  *
- * So a group makes exponentials while the matrix units work for the other. Where
- * the first begins a turn, the second has waited for tile j - 2 of k and j - 3 of
- * v, and copies may take their place.
+ * So a group makes exponentials while the matrix units work for the other.
+ * Where the first begins a turn, the second has waited for tile j - 2 of k and
+ * j - 3 of v, and copies may take their place.
  *
- * What a head has beyond a multiple of 64 elements lies in LOCAL memory as a row
- * of its own, the last, so that all are copied alike and nothing beside the head
- * is read: elements come from the first of that rest on, around the end, and the
- * last row has some again that nobody uses. Of 80: 16 to 79, then 0 to 63.
+ * What a head has beyond a multiple of 64 elements lies in LOCAL memory as a
+ * row of its own, the last, so that all are copied alike and nothing beside the
+ * head is read: elements come from the first of that rest on, around the end,
+ * and the last row has some again that nobody uses. Of 80: 16 to 79, then 0 to
+ * 63.
  */
 #include <string.h>
 
@@ -144,11 +146,11 @@ queries_are_boxed(const struct attend_nv *w)
     return stride >= ROW && stride % 8 == 0;
 }
 
-/* Tiles of wide heads have 128 keys: fewer turns. Of narrow ones two work-groups
- * with tiles of 64 fit a unit. observed: H100, 2026-11-27, bfloat16: 32 heads of
- * 4096 x 128 460 us, 560 by 64 keys; 64 of 2048 x 64 176 us by these, else 202.
- * Threads hold some of queries for which LOCAL memory has no room. guess: that is
- * better than tiles of 32 keys. */
+/* Tiles of wide heads have 128 keys: fewer turns. Of narrow ones two
+ * work-groups with tiles of 64 fit a unit. observed: H100, 2026-11-27,
+ * bfloat16: 32 heads of 4096 x 128 460 us, 560 by 64 keys; 64 of 2048 x 64 176
+ * us by these, else 202. Threads hold some of queries for which LOCAL memory
+ * has no room. guess: that is better than tiles of 32 keys. */
 static void
 choose_sizes(struct state *s)
 {
@@ -189,7 +191,8 @@ fits(const struct state *s)
 
 /* ---- copies ---- */
 
-/* The TMA_COPYs of a tile, the which-th, where `gate` holds; effects to out[]. */
+/* The TMA_COPYs of a tile, the which-th, where `gate` holds; effects to
+ * out[]. */
 static uint32_t
 copy_tile(struct state *s, const struct attend_nv_side *side,
           const struct uop *tile, const struct uop *which,
@@ -220,8 +223,8 @@ copy_tile(struct state *s, const struct attend_nv_side *side,
     return n;
 }
 
-/* The TMA_COPYs of what LOCAL memory has of the work-group's queries; effects to
- * out[]. */
+/* The TMA_COPYs of what LOCAL memory has of the work-group's queries; effects
+ * to out[]. */
 static uint32_t
 copy_queries(struct state *s, const struct uop **out)
 {
@@ -434,8 +437,8 @@ scale_results(struct state *s, const struct uop *when)
         uop_alu2(w->c.g, UOP_MUL, all, attend_nv_lanes(w, by, all->lanes)));
 }
 
-/* A BARRIER or PINGPONG behind `after`: all tiles but the last `arg` COMMITs' are
- * there. */
+/* A BARRIER or PINGPONG behind `after`: all tiles but the last `arg` COMMITs'
+ * are there. */
 static const struct uop *
 barrier(struct state *s, enum uop_op op, int64_t arg,
         const struct uop *const *after, uint32_t n)
@@ -570,7 +573,8 @@ go_behind(struct state *s, const struct uop *effect)
 }
 
 /* How many tiles the first row of the work-group sees all of, and what x is of
- * these, where that is known: what is hidden are the keys behind a row's own. */
+ * these, where that is known: what is hidden are the keys behind a row's
+ * own. */
 static const struct uop *
 find_whole(const struct state *s, const struct uop **out_seen)
 {
@@ -588,8 +592,8 @@ find_whole(const struct state *s, const struct uop **out_seen)
         op2(c, UOP_FLOORDIV, op2(c, UOP_ADD, s->w.begin, 1), c->tile));
 }
 
-/* The first tile, the loops over the others, and the results with the last; what
- * is behind it. */
+/* The first tile, the loops over the others, and the results with the last;
+ * what is behind it. */
 static bell_status
 make_loop(struct state *s, const struct uop **out_end)
 {

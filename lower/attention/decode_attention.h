@@ -1,6 +1,6 @@
 /* Shared by the forms of attention of few queries on a GPU
- * (lower/attention/attention.h): who has which rows, and what warps that have seen
- * keys of their own have to join in the end.
+ * (lower/attention/attention.h): who has which rows, and what warps that have
+ * seen keys of their own have to join in the end.
  */
 #ifndef BELL_LOWER_ATTENTION_DECODE_ATTENTION_H
 #define BELL_LOWER_ATTENTION_DECODE_ATTENTION_H
@@ -16,7 +16,8 @@ struct attend_few {
     const struct uop *lane;  /* thread % wave */
     const struct uop *warp;  /* thread / wave */
     const struct uop *state; /* LOCAL memory: attend_few_place */
-    /* Of the forms by matrix instructions, whose warps have keys of their own. */
+    /* Of the forms by matrix instructions, whose warps have keys of their
+     * own. */
     uint32_t keys;           /* of a warp in a step */
     const struct uop *range; /* the loop of steps */
 };
@@ -32,7 +33,8 @@ void attend_few_init(struct attend_few *f, struct expand *e,
  * differ least. */
 uint32_t attend_few_rows(const struct attend_few *f, int64_t most);
 
-/* Work-groups for all rows of the batch; and LOCAL memory for what they join. */
+/* Work-groups for all rows of the batch; and LOCAL memory for what they
+ * join. */
 BELL_MUST_CHECK bell_status attend_few_map_groups(struct attend_few *f,
                                                   struct lower_program *p);
 

@@ -262,9 +262,9 @@ f64_to_f32_odd(const struct dec *d, const struct uop *x)
 
 #define F32_MANTISSA 23
 
-/* ((y >> shift) & mask) + c in F32: 2^n + (y & mask << shift), whose mantissa is
- * those bits where n is 23 - shift, less 2^n - c. Both sums are exact. NULL: x is
- * not that, or has too many bits. */
+/* ((y >> shift) & mask) + c in F32: 2^n + (y & mask << shift), whose mantissa
+ * is those bits where n is 23 - shift, less 2^n - c. Both sums are exact. NULL:
+ * x is not that, or has too many bits. */
 static const struct uop *
 masked_to_f32(const struct dec *d, const struct uop *x)
 {

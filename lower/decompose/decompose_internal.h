@@ -147,8 +147,8 @@ const struct uop *dec_fmod(const struct dec *d, const struct uop *x,
 const struct uop *dec_ffloordiv(const struct dec *d, const struct uop *x,
                                 const struct uop *y);
 
-/* 2^p and log2 of F64s, good for a result that is rounded to F32. log2 takes what
- * is positive and finite: zero gives about -1074 and the like. */
+/* 2^p and log2 of F64s, good for a result that is rounded to F32. log2 takes
+ * what is positive and finite: zero gives about -1074 and the like. */
 const struct uop *dec_exp2_short(const struct dec *d, const struct uop *p);
 const struct uop *dec_log2_short(const struct dec *d, const struct uop *x);
 

@@ -100,8 +100,8 @@ cut_exponent(const struct dec *d, const struct uop *x, double min, double max,
 }
 
 /* p * 2^n, n + magic being t. The factor 2^n goes on as 2^(n+k) and 2^-k: with
- * k chosen by whether n is great or small, the first is a normal number, so that
- * a subnormal result is rounded once and infinity comes of itself. */
+ * k chosen by whether n is great or small, the first is a normal number, so
+ * that a subnormal result is rounded once and infinity comes of itself. */
 static const struct uop *
 scale_exp(const struct dec *d, const struct float_format *fmt,
           const struct uop *t, const struct uop *p, const struct uop *small)
@@ -355,8 +355,8 @@ dec_log2_short(const struct dec *d, const struct uop *x)
 
 /* ---- in two parts ---- */
 
-/* What the sums in two parts need of a format beyond that. Pairs are a number of
- * the format and what it lacks. */
+/* What the sums in two parts need of a format beyond that. Pairs are a number
+ * of the format and what it lacks. */
 struct part_format {
     const struct float_format *fmt;
     enum uop_dtype bits;
@@ -488,9 +488,9 @@ dec_log2_parts(const struct dec *d, const struct uop *x,
     return two_sum(d, u, dec_add(d, u_lo, p_lo), out_lo);
 }
 
-/* 2^f = 1 + f ln 2 + f^2 P(f), where f is in two parts and so is f ln 2: what is
- * rounded before the last sum is small, and a result that the format holds is
- * met. */
+/* 2^f = 1 + f ln 2 + f^2 P(f), where f is in two parts and so is f ln 2: what
+ * is rounded before the last sum is small, and a result that the format holds
+ * is met. */
 const struct uop *
 dec_exp2_parts(const struct dec *d, const struct uop *x, const struct uop *low)
 {

@@ -1,8 +1,8 @@
 /* x to the y, with C's rules for the special cases.
  *
- * |x|^y = 2^(y * log2 |x|). F32 takes it in F64, which is more than enough. F64,
- * and F32 where there is no F64, carry the logarithm and the product in two parts.
- * A result that the dtype holds (x^1, 3^20, 2^n) is met to the bit.
+ * |x|^y = 2^(y * log2 |x|). F32 takes it in F64, which is more than enough.
+ * F64, and F32 where there is no F64, carry the logarithm and the product in
+ * two parts. A result that the dtype holds (x^1, 3^20, 2^n) is met to the bit.
  */
 #include "lower/decompose/decompose_internal.h"
 
@@ -81,8 +81,8 @@ is_whole(const struct dec *d, const struct uop *y)
     return dec_op2(d, UOP_CMPEQ, dec_op1(d, UOP_TRUNC, y), y);
 }
 
-/* What holds for negative x and where the formula gives NaN; F64 (for F32, too),
- * or F32 where it is by itself. */
+/* What holds for negative x and where the formula gives NaN; F64 (for F32,
+ * too), or F32 where it is by itself. */
 static const struct uop *
 pow_wide(const struct dec *d, const struct uop *x, const struct uop *y,
          bool for_f32)

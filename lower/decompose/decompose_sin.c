@@ -1,10 +1,10 @@
 /* sin and cos, over the whole range.
  *
  * |x| = k * pi/2 + r with |r| <= pi/4; k mod 4 (for cos, k + 1) chooses sin or
- * cos of r and the sign. Up to a bound, r comes from subtracting k times pi/2 given in
- * parts (Cody and Waite). Beyond it the bits of 2/pi that matter for x's
- * exponent are multiplied by x's fraction as integers (Payne and Hanek): the
- * bits above them only add multiples of 4 to k, and the bits below them are
+ * cos of r and the sign. Up to a bound, r comes from subtracting k times pi/2
+ * given in parts (Cody and Waite). Beyond it the bits of 2/pi that matter for
+ * x's exponent are multiplied by x's fraction as integers (Payne and Hanek):
+ * the bits above them only add multiples of 4 to k, and the bits below them are
  * too small to count. A WHERE takes what is beyond as its first value, so that
  * programs branch around it (lower/branch.c).
  */
@@ -182,8 +182,8 @@ split_product(const struct dec *d, const struct uop *p,
     return k;
 }
 
-/* rest * pi/2 * 2^-62 as F32, rounded once but for a little: both factors in two
- * parts, the product of the greater ones exact. */
+/* rest * pi/2 * 2^-62 as F32, rounded once but for a little: both factors in
+ * two parts, the product of the greater ones exact. */
 static const struct uop *
 scale_rest(const struct dec *d, const struct uop *rest)
 {

@@ -265,8 +265,8 @@ BELL_MUST_CHECK bell_status expand_halves(struct expand *e,
                                           const struct kernel_group *group,
                                           bool *out_done);
 
-/* The product of kernel.tiled: its operands' packing, the TILE_MATMUL, and what it
- * made (expand_tiles.c). */
+/* The product of kernel.tiled: its operands' packing, the TILE_MATMUL, and what
+ * it made (expand_tiles.c). */
 BELL_MUST_CHECK bell_status expand_tiles(struct expand *e,
                                          const struct kernel_group *group);
 

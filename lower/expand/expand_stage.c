@@ -158,11 +158,11 @@ piece_range(const struct expand *e, const struct expand_stage *s, uint32_t n)
 }
 
 /* AMD's products: rows of steps. Threads read 16 bytes each of rows that follow
- * each other, in CDNA's way: those of the first four rows are read with the next
- * ones of the other four. They store whole rows, or 16 bytes or less of rows 8
- * apart, or 2 and 16. None of these meet in a bank where there is room for one
- * more, or two, behind as many rows as fill all banks and, of what is turned,
- * behind 8 or 16 rows. Says whether the operand can lie so. */
+ * each other, in CDNA's way: those of the first four rows are read with the
+ * next ones of the other four. They store whole rows, or 16 bytes or less of
+ * rows 8 apart, or 2 and 16. None of these meet in a bank where there is room
+ * for one more, or two, behind as many rows as fill all banks and, of what is
+ * turned, behind 8 or 16 rows. Says whether the operand can lie so. */
 static bool
 lay_out_lines(const struct expand *e, struct expand_stage *s)
 {

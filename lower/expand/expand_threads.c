@@ -4,8 +4,8 @@
  * The parts of a reduction meet in LOCAL memory. Of up to 32 parts each thread
  * joins all itself (of 8, where they are not neighbours' and cannot be loaded
  * four at once); of more, as many of the first threads join a share each, in
- * the place of their own part, and each thread joins those. All threads then have
- * the same value, and the order of joining is always the same.
+ * the place of their own part, and each thread joins those. All threads then
+ * have the same value, and the order of joining is always the same.
  */
 #include "lower/expand/expand_internal.h"
 

@@ -1,8 +1,8 @@
 /* Products by a CPU's tile registers.
  *
  * The columns' operand is packed first, as in expand_pack.c, in words of 4
- * bytes that hold neighbouring steps of a column. A TILE_MATMUL makes 32 x 32 results
- * in LOCAL memory, from where what follows takes them as vectors.
+ * bytes that hold neighbouring steps of a column. A TILE_MATMUL makes 32 x 32
+ * results in LOCAL memory, from where what follows takes them as vectors.
  */
 #include "lower/expand/expand_internal.h"
 

@@ -146,8 +146,9 @@ bool kernel_is_canonical(const struct kernel *k);
 BELL_MUST_CHECK bell_status kernel_peel(struct kernel *k, uint32_t r,
                                         int64_t n_main, int64_t n_padded);
 
-/* Range r, of a constant size, becomes two: r / by, and in its place in the nest
- * inside that, r % by. `by` divides the size. Numbers above r become one more. */
+/* Range r, of a constant size, becomes two: r / by, and in its place in the
+ * nest inside that, r % by. `by` divides the size. Numbers above r become one
+ * more. */
 BELL_MUST_CHECK bell_status kernel_split(struct kernel *k, uint32_t r,
                                          int64_t by);
 
@@ -223,8 +224,9 @@ bool kernel_find_window(const struct kernel *k, const struct uop *u,
 #define KERNEL_DIGITS_FACTORS 3
 #define KERNEL_DIGITS_CHAIN   6
 
-/* A sum of factors[..] * scale * (bits + bias): the factors are the same for all
- * outputs, there is one scale for each block, the bits are those of a byte. */
+/* A sum of factors[..] * scale * (bits + bias): the factors are the same for
+ * all outputs, there is one scale for each block, the bits are those of a
+ * byte. */
 struct kernel_digits {
     int32_t block, lane;     /* ranges of the sum: blocks, and bytes of one */
     int32_t part;            /* range over parts of the same bytes, or -1 */

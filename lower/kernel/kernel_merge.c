@@ -5,7 +5,8 @@
 #include <assert.h>
 
 /* A range is not taken apart for pieces shorter than this, unless values are
- * computed of its quotient or remainder: where those are unrolled, constants. */
+ * computed of its quotient or remainder: where those are unrolled,
+ * constants. */
 #define MIN_UNFLATTENED 8
 
 /* Every range stays as it is. */

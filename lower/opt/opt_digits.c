@@ -1,8 +1,9 @@
 /* Sums over bytes on a CPU that adds up products of bytes.
  *
- * Rows of bytes come from memory, and each is read once: some rows at a time, far
- * apart, are as many streams that the processor fetches ahead. Neighbours, of
- * which it takes each for a part of another's stream, are slower than one row.
+ * Rows of bytes come from memory, and each is read once: some rows at a time,
+ * far apart, are as many streams that the processor fetches ahead. Neighbours,
+ * of which it takes each for a part of another's stream, are slower than one
+ * row.
  */
 #include "lower/opt/opt_rules.h"
 

@@ -23,9 +23,9 @@
 #define DEEP_SIDE  32 /* of a tile: such products wait for memory */
 #define DEEP_TURNS 8  /* of LOCAL memory, for several to be under way */
 #define MIN_SIDE   2  /* of outputs, where the other has a tile's */
-/* observed: H100, 2026-11-28: a convolution of 512 x 7 x 7, whose images threads
- * copy, 16 bytes behind a gate at a time, takes 30.7 us in tiles of 64 x 128 by
- * four warps, 27.3 in tiles of 128 x 64 by eight */
+/* observed: H100, 2026-11-28: a convolution of 512 x 7 x 7, whose images
+ * threads copy, 16 bytes behind a gate at a time, takes 30.7 us in tiles of 64
+ * x 128 by four warps, 27.3 in tiles of 128 x 64 by eight */
 #define GATHERED 0.82 /* of their speed: four warps that copy so */
 
 /* Warps of a work-group, and tiles of one instruction of a warp. */
@@ -43,9 +43,9 @@ static const struct shape shapes16[] = {
     {1, 2, 1, 1, 0.15},
 };
 
-/* Of WGMMAs: a warp has all columns. observed: H100, 2026-11-22, where the first
- * one above makes 280 TFLOP/s; guess: the last one, whose instructions read as
- * much of LOCAL memory as it gives. */
+/* Of WGMMAs: a warp has all columns. observed: H100, 2026-11-22, where the
+ * first one above makes 280 TFLOP/s; guess: the last one, whose instructions
+ * read as much of LOCAL memory as it gives. */
 static const struct shape shapes_wgmma[] = {
     {8, 1, 1, 32, 2.3},
     {8, 1, 1, 16, 2.0},
@@ -339,7 +339,8 @@ has_functions(const struct matrix *m)
     return false;
 }
 
-/* Does a gate stand before what is loaded, so that threads copy it themselves? */
+/* Does a gate stand before what is loaded, so that threads copy it
+ * themselves? */
 static bool
 is_gathered(const struct matrix *m)
 {

@@ -28,9 +28,9 @@ struct shape {
     int64_t steps; /* in LOCAL memory; 0: as many as suit */
 };
 
-/* observed: H100, 2026-11-28: a convolution of 256 x 14 x 14, float32, takes 193
- * us in tiles of 64 x 64 by threads of 4 x 8 and 32 steps, three to a unit, 242 in
- * tiles of 128 x 128; for NVIDIA's only */
+/* observed: H100, 2026-11-28: a convolution of 256 x 14 x 14, float32, takes
+ * 193 us in tiles of 64 x 64 by threads of 4 x 8 and 32 steps, three to a unit,
+ * 242 in tiles of 128 x 128; for NVIDIA's only */
 static const struct shape shapes[] = {
     {128, 128, 8, 8, 1.0}, {128, 64, 8, 4, 0.85},
     {64, 128, 4, 8, 0.85}, {64, 64, 4, 8, 0.85, MAX_STEPS * 2},
@@ -51,9 +51,9 @@ struct tile {
 /* ---- which shape ---- */
 
 /* How fast a unit is with so many warps beside one with all that it wants: few
- * leave it waiting for LOCAL memory. observed: H100, 2026-11-28: a convolution in
- * tiles of 128 x 128, one on each unit, 8 warps, has 0.86 of the rate of a product
- * with two; guess: the others */
+ * leave it waiting for LOCAL memory. observed: H100, 2026-11-28: a convolution
+ * in tiles of 128 x 128, one on each unit, 8 warps, has 0.86 of the rate of a
+ * product with two; guess: the others */
 static double
 speed_of_warps(double n)
 {

@@ -237,8 +237,8 @@ choose_order(struct order *o)
 /* Where nothing is summed: the loop whose steps lie far apart in an access that
  * goes along its lines by a loop further outside, and into how many parts it is
  * to be cut: what comes with a line (its neighbour, its page) is there still
- * when the outer loop asks for it. observed: 4096 x 4096 floats turned on an AMD
- * EPYC (Zen 4), all at once 20 ms, in parts of 512 rows 8. */
+ * when the outer loop asks for it. observed: 4096 x 4096 floats turned on an
+ * AMD EPYC (Zen 4), all at once 20 ms, in parts of 512 rows 8. */
 static uint32_t
 find_far(const struct order *o, int64_t *out_parts)
 {

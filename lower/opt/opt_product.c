@@ -26,14 +26,14 @@
 #define MAX_VECTORS     6    /* of a tile's width */
 #define MIN_ROWS        4    /* of such a tile */
 /* Vectors of so many bytes may be halved, which takes no longer for an element
- * where they are processed in two passes. guess: true of Zen 4 alone. Halves of 32
- * bytes take twice as long. observed: Zen 3, 2026-11-29 */
+ * where they are processed in two passes. guess: true of Zen 4 alone. Halves of
+ * 32 bytes take twice as long. observed: Zen 3, 2026-11-29 */
 #define HALVED_BYTES 64
 #define MAX_OVERLAP  104 /* percent computed of what is wanted */
 #define ROW_TILES    8   /* of rows, packed together */
 #define ROW_SUM      1.0 /* of a row alone, over a vector's work. guess */
-/* Cycles to pack an element that lies anywhere, and in short rows. observed: Zen
- * 4: 0.7; 1.1 to 1.7 */
+/* Cycles to pack an element that lies anywhere, and in short rows. observed:
+ * Zen 4: 0.7; 1.1 to 1.7 */
 #define GATHERED       0.5
 #define GATHERED_APART 1.5
 

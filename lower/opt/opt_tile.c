@@ -337,10 +337,10 @@ add_dim(struct tile *t, uint32_t r, bool bound)
 }
 
 /* Does the loop read a matrix, larger than the caches of one core, whose rows,
- * by output range r, follow each other and are read once? One row at a time that
- * is one stream, which a processor fetches ahead; rows side by side are short
- * ones, each of which begins with a wait: 4 rows of 1 KiB came at half the
- * rate. */
+ * by output range r, follow each other and are read once? One row at a time
+ * that is one stream, which a processor fetches ahead; rows side by side are
+ * short ones, each of which begins with a wait: 4 rows of 1 KiB came at half
+ * the rate. */
 static bool
 is_streamed(const struct tile *t, uint32_t r)
 {

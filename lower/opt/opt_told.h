@@ -1,4 +1,5 @@
-/* What a schedule tells the rules, and what they then make of it (lower/tune.h).
+/* What a schedule tells the rules, and what they then make of it
+ * (lower/tune.h).
  */
 #ifndef BELL_LOWER_OPT_OPT_TOLD_H
 #define BELL_LOWER_OPT_OPT_TOLD_H
@@ -22,7 +23,8 @@ enum opt_form {
     OPT_FORMS_GPU = 2 * OPT_FORM_ACROSS - 1,
 };
 
-/* Is the kernel to be lowered by a schedule, rather than as the rules choose? */
+/* Is the kernel to be lowered by a schedule, rather than as the rules
+ * choose? */
 bool opt_is_told(const struct kernel *k);
 
 /* The first action of that kind: its numbers go to n[] (may be NULL). */

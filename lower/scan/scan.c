@@ -531,8 +531,8 @@ sum_lanes(const struct work *w, const struct uop *v)
     return v;
 }
 
-/* The loop over `count` steps of `lanes` elements from `first` on, which adds to
- * acc; its END. */
+/* The loop over `count` steps of `lanes` elements from `first` on, which adds
+ * to acc; its END. */
 static const struct uop *
 sum_steps(struct work *w, const struct uop *acc, const struct uop *first,
           const struct uop *count, uint16_t lanes)

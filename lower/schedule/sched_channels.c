@@ -14,9 +14,9 @@
  * moved for each element at 2.9 TB/s, 50 products pay for an element.
  * observed: H100, 2026-11-27.
  *
- * Channels that matrix instructions cannot take in whole steps, 31 or 61, made a
- * product 2 to 3 times as slow as the next multiple of 16 (by the model, H100 and
- * MI300X). Copies are stored with zeros up to that multiple.
+ * Channels that matrix instructions cannot take in whole steps, 31 or 61, made
+ * a product 2 to 3 times as slow as the next multiple of 16 (by the model, H100
+ * and MI300X). Copies are stored with zeros up to that multiple.
  */
 #include "lower/schedule/sched_internal.h"
 

@@ -117,8 +117,8 @@ uint32_t sched_base_of(const struct sched *s, uint32_t at);
 
 bell_status sched_no_memory(const struct sched *s);
 
-/* The plan of what is stored: s->nodes and s->roots are decided. local[] has the
- * local numbers by id (lower/schedule/sched_items.c). */
+/* The plan of what is stored: s->nodes and s->roots are decided. local[] has
+ * the local numbers by id (lower/schedule/sched_items.c). */
 BELL_MUST_CHECK bell_status sched_items(struct sched *s, const uint32_t *local,
                                         const struct uop *const *roots,
                                         uint32_t n_roots,
@@ -235,8 +235,8 @@ sched_is_given(const struct sched_item *item)
 BELL_MUST_CHECK bell_status sched_join(struct sched *s, struct sched_plan *plan,
                                        const bool *fixed);
 
-/* Which items are to stay behind which, as one stores to a buffer that the other
- * stores to or loads from. Owns its arrays. */
+/* Which items are to stay behind which, as one stores to a buffer that the
+ * other stores to or loads from. Owns its arrays. */
 struct sched_waits {
     uint32_t *n_before;           /* by item: pairs that it is the second of */
     uint32_t *first_user, *users; /* users[first_user[i] ..] of item i are

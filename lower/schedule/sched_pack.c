@@ -2,8 +2,8 @@
  *
  * Of those whose inputs are there, the one that most others wait for in a row
  * is next, with all that are alike. One that has waited for long is next, too:
- * what it reads takes memory until then. Where memory matters (schedule.c) items
- * come in the order at hand, and a launch takes no more than it may.
+ * what it reads takes memory until then. Where memory matters (schedule.c)
+ * items come in the order at hand, and a launch takes no more than it may.
  */
 #include "lower/schedule/sched_internal.h"
 

@@ -28,10 +28,10 @@
 #define UNEVEN_ALIGN    16 /* elements that such parts are multiples of, */
 #define UNEVEN_LONG     8  /* where they are so many times as long. guess */
 #define PRODUCT_PARTS   64 /* times workers, over outputs: two tiles each */
-/* Of words, by a GPU without matrix instructions for them: where there are fewer
- * tiles than processors, parts make six of each, which are long enough to pay
- * for being added. observed: H100, 2026-11-27: a sum of 4608 takes 306 us in
- * parts, 340 without (52 tiles), one of 2304 353 in 8 and 351 (98 tiles) */
+/* Of words, by a GPU without matrix instructions for them: where there are
+ * fewer tiles than processors, parts make six of each, which are long enough to
+ * pay for being added. observed: H100, 2026-11-27: a sum of 4608 takes 306 us
+ * in parts, 340 without (52 tiles), one of 2304 353 in 8 and 351 (98 tiles) */
 #define WORDS_TILE       16384 /* outputs */
 #define WORDS_PARTS      6
 #define WORDS_STEPS      1536
@@ -245,8 +245,8 @@ parts_of_words(const struct sched_target *target, int64_t outputs,
     return most < steps / WORDS_STEPS ? most : steps / WORDS_STEPS;
 }
 
-/* The fewest parts of an axis of n, each `inner` to an element, of at most so many
- * steps; 0: its divisors leave none that is worth a kernel. */
+/* The fewest parts of an axis of n, each `inner` to an element, of at most so
+ * many steps; 0: its divisors leave none that is worth a kernel. */
 static int64_t
 parts_to_pack(int64_t n, int64_t inner, int64_t steps)
 {
@@ -293,8 +293,8 @@ most_parts(int64_t length)
                                     : SPLIT_MAX_LONG;
 }
 
-/* src with so many elements more behind the end of an axis, which a reduction by
- * `op` leaves as it is. */
+/* src with so many elements more behind the end of an axis, which a reduction
+ * by `op` leaves as it is. */
 static const struct uop *
 pad_axis(struct uop_graph *g, const struct uop *src, uint32_t axis,
          int64_t more, enum uop_op op)

@@ -6,9 +6,9 @@
  * 4096 took 700 us, and so takes 400; x.T @ w, both turned, 875 and 450.
  *
  * Matrix instructions are fed by accesses of 16 bytes. Where rows of a factor
- * are no multiple of that, all of it would be loaded element by element, by each
- * tile that it is in: of large products such a factor is stored along the sum
- * first, with zeros behind each row. observed: H100, 2026-11-23: bfloat16
+ * are no multiple of that, all of it would be loaded element by element, by
+ * each tile that it is in: of large products such a factor is stored along the
+ * sum first, with zeros behind each row. observed: H100, 2026-11-23: bfloat16
  * products of 4095 made 77 to 93 TFLOP/s, of 4096 786. guess: from 2^24
  * products on, where the model of H100, A100, MI300X and RX 7900 XTX says that
  * both kernels take 0.15 to 0.6 of the time that one does. Where nothing copies
@@ -25,11 +25,11 @@
  * are moved apart by a line. observed: AMD EPYC (Zen 4), 1024, 2048 and 4096:
  * 103 GFLOP/s of one thread, so 110.
  *
- * A convolution's gradient by its input reads the filters reversed and permuted,
- * so packing their rows again and again is slow: they are copied first.
- * observed: AMD EPYC (Zen 3), one thread, 2026-11-29: 8 images of 14 x 14, 256
- * channels, 3 x 3: 44 ms, with the copy 23; 14 x 14 from 512 channels of 7 x 7,
- * stride 2: 139 ms, 34.
+ * A convolution's gradient by its input reads the filters reversed and
+ * permuted, so packing their rows again and again is slow: they are copied
+ * first. observed: AMD EPYC (Zen 3), one thread, 2026-11-29: 8 images of 14 x
+ * 14, 256 channels, 3 x 3: 44 ms, with the copy 23; 14 x 14 from 512 channels
+ * of 7 x 7, stride 2: 139 ms, 34.
  */
 #include "lower/schedule/sched_internal.h"
 
@@ -212,8 +212,8 @@ part_of_row(const struct sched_target *target, enum uop_dtype dtype,
     return part;
 }
 
-/* Fills to[] with factors whose rows are such that parts of them can be taken at
- * a time; false where they are, or that is worth nothing. */
+/* Fills to[] with factors whose rows are such that parts of them can be taken
+ * at a time; false where they are, or that is worth nothing. */
 static bool
 pad_factors(struct uop_graph *g, const struct uop *body,
             const struct sched_target *target, const struct uop *to[2])
@@ -295,7 +295,8 @@ space_rows(struct uop_graph *g, const struct uop *u, double n)
                                : narrow;
 }
 
-/* u, a REDUCE_AXIS of a MUL, with these factors; u itself if they are its own. */
+/* u, a REDUCE_AXIS of a MUL, with these factors; u itself if they are its
+ * own. */
 static const struct uop *
 with_factors(struct uop_graph *g, const struct uop *u,
              const struct uop *const factors[2])
@@ -338,8 +339,9 @@ is_across_windows(struct uop_graph *g, const struct uop *u)
 }
 
 /* The same for a sum whose axes are the last several, such as a convolution's:
- * a factor that the last output axis does not vary with, and whose last axis lies
- * across memory or in reverse, is first copied to the order of its axes. */
+ * a factor that the last output axis does not vary with, and whose last axis
+ * lies across memory or in reverse, is first copied to the order of its
+ * axes. */
 static const struct uop *
 turn_windows(struct uop_graph *g, const struct uop *u)
 {

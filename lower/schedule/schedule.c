@@ -393,8 +393,8 @@ index_read(struct planner *p, uint32_t node, uint32_t at)
     return map_put(&p->by_kernel, key, at) == 0;
 }
 
-/* The node's read by the kernel that is the same; or SCHED_NONE. *out_n: how many
- * reads it has, up to MANY_READS. */
+/* The node's read by the kernel that is the same; or SCHED_NONE. *out_n: how
+ * many reads it has, up to MANY_READS. */
 static uint32_t
 find_read(const struct planner *p, uint32_t node, uint32_t kernel,
           const struct sched_idx *idx, const struct uop *valid, uint32_t *out_n)

@@ -81,8 +81,8 @@ struct sched_target {
     bool turns_words;      /* F32 factors are to lie along the sum */
     bool turns_rows;       /* those that the last axis does not vary with are */
     /* of a GPU: by dtype, steps of a matrix instruction, or 0
-     * (lower_target.matrix_k), for which rows of factors of less than 4 bytes an
-     * element are to be multiples of 16 bytes; or NULL */
+     * (lower_target.matrix_k), for which rows of factors of less than 4 bytes
+     * an element are to be multiples of 16 bytes; or NULL */
     const uint8_t *matrix_k;
     bool copies; /* to LOCAL memory, of parts of a row that ends sooner */
     /* by the factors' dtype, what sums are to be multiples of on a CPU

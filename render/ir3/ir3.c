@@ -244,8 +244,8 @@ set_acc(struct ir3_emit *e, const struct uop *u)
 
 /* ---- sums ---- */
 
-/* The sum of a loop is ACC_SET(acc, ... op(op(ACC_GET(acc)))), each used once: it
- * is computed in the variable's own registers, where nobody else looks. */
+/* The sum of a loop is ACC_SET(acc, ... op(op(ACC_GET(acc)))), each used once:
+ * it is computed in the variable's own registers, where nobody else looks. */
 
 /* An op of the program under examination. */
 struct link {
@@ -582,8 +582,8 @@ emit_one(struct ir3_emit *e, const struct uop *u)
     }
 }
 
-/* All that the program has are loaded before it begins: they are under way at the
- * same time then. */
+/* All that the program has are loaded before it begins: they are under way at
+ * the same time then. */
 static bell_status
 load_arguments(struct ir3_emit *e)
 {

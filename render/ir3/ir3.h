@@ -4,8 +4,8 @@
  * An object is a struct ir3_object with its instructions. The kernel finds in
  * its constants c0.x.. the addresses of its PARAMs, then its VARs, as pairs of
  * 32 bits, the low one first (of the third 7xx in memory: its buffer 0 of
- * constants); the thread's place in r0.xyz; the work-group's in r48.xyz. The same
- * program and target give the same bytes. Thread safe.
+ * constants); the thread's place in r0.xyz; the work-group's in r48.xyz. The
+ * same program and target give the same bytes. Thread safe.
  *
  * Float32 is rounded to nearest and subnormal numbers are 0, as the chips have
  * it; there is no float64.

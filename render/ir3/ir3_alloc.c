@@ -1,6 +1,7 @@
 /* Registers of the chip for virtual ones: in the order in which they begin to
- * live, the first that is free. What finds none sends those that live longest to
- * private memory, or arguments back to where they came from, and all begins anew.
+ * live, the first that is free. What finds none sends those that live longest
+ * to private memory, or arguments back to where they came from, and all begins
+ * anew.
  *
  * A register lives from the first place where it is set to the last where it is
  * used, and to the end of a loop that it was there before. Loops are branches
@@ -102,9 +103,9 @@ struct scan {
     uint32_t next; /* behind the newest */
 };
 
-/* A work-group's waves are on a unit at once, else those that wait for the others
- * wait for ever: the more there are, the fewer registers has each. Of two waves
- * a unit has so many times four. src: docs/hardware/adreno-queues.md,
+/* A work-group's waves are on a unit at once, else those that wait for the
+ * others wait for ever: the more there are, the fewer registers has each. Of
+ * two waves a unit has so many times four. src: docs/hardware/adreno-queues.md,
  * "Occupancy"; docs/hardware/adreno.md, "Chips" (64 is the least of Adreno 6xx:
  * a650, a660, a690) */
 static uint32_t
@@ -259,8 +260,8 @@ by_first(const void *a, const void *b, void *user)
     return x < y ? -1 : x > y;
 }
 
-/* *out_done is false where there was not room for all; if not `rotates`, some were
- * marked to be spilled then. */
+/* *out_done is false where there was not room for all; if not `rotates`, some
+ * were marked to be spilled then. */
 static bell_status
 scan_all(struct ir3_emit *e, bool rotates, bool *out_done)
 {

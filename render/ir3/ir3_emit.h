@@ -1,8 +1,9 @@
 /* Shared by the files that compile for Adreno.
  *
  * ir3.c walks the program, ir3_math.c and ir3_mem.c append instructions on
- * virtual registers, ir3_alloc.c gives these registers of the chip, ir3_schedule.c
- * orders them, ir3_finish.c adds what the chip does not wait for by itself.
+ * virtual registers, ir3_alloc.c gives these registers of the chip,
+ * ir3_schedule.c orders them, ir3_finish.c adds what the chip does not wait for
+ * by itself.
  *
  * Every node's value is a list of pairs of operands, one pair a lane. How a
  * dtype lies in registers of 32 bits:

@@ -1,11 +1,11 @@
 /* What the chip does not wait for by itself, and the words.
  *
- * Results of ALU instructions can be read some cycles later; nothing stops those
- * who read sooner. So cycles are counted, and `nop`s fill what is missing. What
- * takes longer (SFU, memory) is waited for by flags of the reader: (ss) for the
- * SFU and local memory, (sy) for the rest; (ss) too before a register is
- * overwritten that such an instruction may still have to read. Where branches
- * meet, everything has been waited for.
+ * Results of ALU instructions can be read some cycles later; nothing stops
+ * those who read sooner. So cycles are counted, and `nop`s fill what is
+ * missing. What takes longer (SFU, memory) is waited for by flags of the
+ * reader: (ss) for the SFU and local memory, (sy) for the rest; (ss) too before
+ * a register is overwritten that such an instruction may still have to read.
+ * Where branches meet, everything has been waited for.
  *
  * src: docs/hardware/adreno-code.md, "Timing", "Control flow", "Barriers"
  */

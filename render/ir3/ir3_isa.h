@@ -4,8 +4,8 @@
  * reads is made of it. It says nothing of what instructions do or how long they
  * take.
  *
- * The text is that of Mesa's disassembler, so that others' listings can be read.
- * No state: any thread.
+ * The text is that of Mesa's disassembler, so that others' listings can be
+ * read. No state: any thread.
  *
  * src: Mesa 25.0, its assembler and disassembler asked word by word: 785
  * vectors, 221 encodings

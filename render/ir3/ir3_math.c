@@ -87,9 +87,9 @@ mul_high(struct ir3_emit *e, struct ir3_opnd a, struct ir3_opnd b)
 }
 
 /* Quotient and remainder of unsigned numbers; y is not 0. An estimate of
- * 2^32 / y by floats, which is too small for certain (by 2^-21: a reciprocal may
- * be three units off), then corrected once, gives a quotient at most two too
- * small. src: LLVM 19, AMDGPUCodeGenPrepare: its expansion for AMD's chips,
+ * 2^32 / y by floats, which is too small for certain (by 2^-21: a reciprocal
+ * may be three units off), then corrected once, gives a quotient at most two
+ * too small. src: LLVM 19, AMDGPUCodeGenPrepare: its expansion for AMD's chips,
  * which have no division either */
 static void
 divide32(struct ir3_emit *e, struct ir3_opnd x, struct ir3_opnd y,

@@ -2,10 +2,11 @@
  * wait for comes early, and what need not wait stands where cycles would pass
  * with nothing done.
  *
- * Registers are given already, so an order needs no more of them; what is in its
- * way are values that share one. A list schedule: of those whose sources are
- * there, the one that most cycles depend on goes next. Only time is at stake:
- * ir3_finish.c looks at the order as it is, and adds what must be waited for.
+ * Registers are given already, so an order needs no more of them; what is in
+ * its way are values that share one. A list schedule: of those whose sources
+ * are there, the one that most cycles depend on goes next. Only time is at
+ * stake: ir3_finish.c looks at the order as it is, and adds what must be waited
+ * for.
  *
  * src: docs/hardware/adreno-code.md, "Timing"; guess: what the SFU and memory
  * take
@@ -67,7 +68,8 @@ struct schedule {
     struct ir3_insn *sorted; /* the stretch, in its new order */
 };
 
-/* Instructions that may be moved: they do nothing but with registers and memory. */
+/* Instructions that may be moved: they do nothing but with registers and
+ * memory. */
 static bool
 can_move(const struct ir3_insn *in)
 {

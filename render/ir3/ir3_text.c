@@ -1,8 +1,8 @@
 /* Instructions as text, and from it.
  *
- * Flags stand first: (sy)(ss)(jp)(eq)(ul)(sat)(rptN)(nopN). Then the row's text,
- * in which %x stands for what the directive x below prints and reads. A register
- * that is half of one is "hr1.x".
+ * Flags stand first: (sy)(ss)(jp)(eq)(ul)(sat)(rptN)(nopN). Then the row's
+ * text, in which %x stands for what the directive x below prints and reads. A
+ * register that is half of one is "hr1.x".
  */
 #include <assert.h>
 #include <stdlib.h>

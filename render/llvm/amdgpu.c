@@ -33,7 +33,8 @@ enum {
 
 #define PASSES "function(loop-unroll<O2>,early-cse)"
 
-/* Of IR that somebody else wrote: finds out what of its launch a kernel needs. */
+/* Of IR that somebody else wrote: finds out what of its launch a kernel
+ * needs. */
 #define IR_PASSES "amdgpu-attributor"
 
 #define CC_KERNEL 91 /* amdgpu_kernel */

@@ -1,6 +1,6 @@
-/* UOP_TILE_MATMUL on the host: by tile registers (AMX), or by vectors whose words are
- * multiplied and added as 2 or 4 neighbours (AVX512-BF16, AVX512-VNNI); and one
- * such instruction, UOP_BYTE_DOT.
+/* UOP_TILE_MATMUL on the host: by tile registers (AMX), or by vectors whose
+ * words are multiplied and added as 2 or 4 neighbours (AVX512-BF16,
+ * AVX512-VNNI); and one such instruction, UOP_BYTE_DOT.
  */
 #include <assert.h>
 

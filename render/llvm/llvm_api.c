@@ -123,8 +123,8 @@ catch_fatal(const char *reason)
     longjmp(trap.env, 1);
 }
 
-/* What the linker says where there is no memory for a file. src: the messages in
- * glibc 2.36's ld.so */
+/* What the linker says where there is no memory for a file. src: the messages
+ * in glibc 2.36's ld.so */
 static bool
 is_of_memory(const char *why)
 {

@@ -477,8 +477,9 @@ emit_cast(struct llvm_emit *e, const struct uop *u, LLVMValueRef a,
 }
 
 /* Said as what it is, an absolute value is right. observed: LLVM 19.1.7's
- * AMDGPU back end loses the sign of -|x| for some lanes where x, or what its bits
- * are made of, is a choice of two constants and |x| operations on its bits. */
+ * AMDGPU back end loses the sign of -|x| for some lanes where x, or what its
+ * bits are made of, is a choice of two constants and |x| operations on its
+ * bits. */
 static bell_status
 emit_bitcast(struct llvm_emit *e, const struct uop *u, LLVMValueRef a,
              LLVMValueRef *out_value)

@@ -1,7 +1,7 @@
 /* Blocks that are loaded the other way.
  *
- * Lanes that lie far apart, of LOADs that lie side by side, are the columns of a
- * block. Its rows are wide loads, and shuffles make columns of them: one for
+ * Lanes that lie far apart, of LOADs that lie side by side, are the columns of
+ * a block. Its rows are wide loads, and shuffles make columns of them: one for
  * each register and doubling of the block's width, where single elements took
  * two instructions each. What is loaded is the same.
  */
@@ -84,8 +84,8 @@ llvm_find_columns(const struct llvm_emit *e, const struct uop *u,
 
 /* ---- shuffles ---- */
 
-/* Of a and b, in each part of 2 * half lanes: the lower or the upper halves, one
- * after the other. */
+/* Of a and b, in each part of 2 * half lanes: the lower or the upper halves,
+ * one after the other. */
 static LLVMValueRef
 join_halves(struct llvm_emit *e, LLVMValueRef a, LLVMValueRef b, uint32_t lanes,
             uint32_t half, bool upper)
@@ -102,7 +102,8 @@ join_halves(struct llvm_emit *e, LLVMValueRef a, LLVMValueRef b, uint32_t lanes,
                                      e->ll->ConstVector(pick, lanes), "");
 }
 
-/* Of a and b, in each part of 4 lanes: the lower or the upper pairs, in turns. */
+/* Of a and b, in each part of 4 lanes: the lower or the upper pairs, in
+ * turns. */
 static LLVMValueRef
 mix_pairs(struct llvm_emit *e, LLVMValueRef a, LLVMValueRef b, uint32_t lanes,
           bool upper)

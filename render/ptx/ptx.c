@@ -648,8 +648,8 @@ emit_body(struct ptx_emit *e)
 }
 
 /* So many work-groups are to fit an SM that a thread may have the registers
- * that are wanted. Without a number, or with more threads than there are at once,
- * ptxas saves registers, and loads late. */
+ * that are wanted. Without a number, or with more threads than there are at
+ * once, ptxas saves registers, and loads late. */
 static unsigned
 groups_for(const struct ptx_emit *e)
 {

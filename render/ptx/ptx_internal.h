@@ -95,8 +95,8 @@ struct ptx_emit {
     bool is_shared_stored; /* by threads: there is a STORE to a LOCAL */
     const struct ptx_map *maps;
     uint32_t n_maps, n_boxes, n_box_waits;
-    /* Of TMA_COPYs (ptx_box.c): where the mbarriers lie, turns that COMMITs have
-     * ended, the one that the next WGMMA awaits; is it thread 0? */
+    /* Of TMA_COPYs (ptx_box.c): where the mbarriers lie, turns that COMMITs
+     * have ended, the one that the next WGMMA awaits; is it thread 0? */
     struct ptx_opnd mbarriers, turn, awaited, is_first;
     bool is_box_awaited;
     /* Of PINGPONGs (ptx_turn.c): is the thread of that group? */
@@ -215,8 +215,8 @@ BELL_MUST_CHECK bell_status ptx_declare_locals(struct ptx_emit *e);
 /* A COPY (ptx_copy.c). */
 BELL_MUST_CHECK bell_status ptx_emit_copy(struct ptx_emit *e,
                                           const struct uop *u);
-/* TMA_COPYs (ptx_box.c). The maps that a program has, in the arena; variables of the
- * module, map0, map1 and so on. */
+/* TMA_COPYs (ptx_box.c). The maps that a program has, in the arena; variables
+ * of the module, map0, map1 and so on. */
 BELL_MUST_CHECK bell_status ptx_box_maps(const struct lower_program *p,
                                          struct arena *arena,
                                          struct ptx_map **out_maps,
@@ -229,8 +229,8 @@ void ptx_begin_boxes(struct ptx_emit *e);
 void ptx_commit_boxes(struct ptx_emit *e);
 void ptx_note_boxes(struct ptx_emit *e, const struct uop *barrier);
 void ptx_await_boxes(struct ptx_emit *e);
-/* PINGPONGs (ptx_turn.c): where the kernel begins, at a PINGPONG, at a PINGPONG_END, where
- * the kernel ends. */
+/* PINGPONGs (ptx_turn.c): where the kernel begins, at a PINGPONG, at a
+ * PINGPONG_END, where the kernel ends. */
 void ptx_begin_turns(struct ptx_emit *e);
 void ptx_take_turn(struct ptx_emit *e);
 void ptx_end_turn(struct ptx_emit *e);

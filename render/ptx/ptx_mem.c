@@ -505,7 +505,8 @@ ptx_emit_store(struct ptx_emit *e, const struct uop *u)
     return BELL_OK;
 }
 
-/* What a closed gate gives: constants stay such where words are made of them. */
+/* What a closed gate gives: constants stay such where words are made of
+ * them. */
 static struct ptx_opnd
 other_lane(struct ptx_emit *e, const struct ptx_access *a,
            const struct ptx_value *v, uint32_t lane)

@@ -1,7 +1,8 @@
-/* WMMA: mma.sync, and WMMA_ROWS: ldmatrix. A thread's parts lie in the lanes of the sources as the
- * instruction wants them in its registers (uop_wmma_place): elements of 8
- * and 16 bits four and two in a register, F32 rounded to TF32 on the way in.
- * src: docs/hardware/nvidia-code.md, "Matrix shapes", "Matrix fragments" */
+/* WMMA: mma.sync, and WMMA_ROWS: ldmatrix. A thread's parts lie in the lanes of
+ * the sources as the instruction wants them in its registers (uop_wmma_place):
+ * elements of 8 and 16 bits four and two in a register, F32 rounded to TF32 on
+ * the way in. src: docs/hardware/nvidia-code.md, "Matrix shapes", "Matrix
+ * fragments" */
 #include "render/ptx/ptx_internal.h"
 
 #include <assert.h>

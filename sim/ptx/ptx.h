@@ -17,12 +17,11 @@
  * BF16 and pairs of these; bit fields, prmt, lop3, shf, dp4a; conversions, to
  * TF32 and pairs of 8-bit floats too; ld, st, atom, red, prefetch in all state
  * spaces; shfl, vote, match, redux, activemask; bra, brx, barriers of blocks
- * and warps; mma, ldmatrix, stmatrix, cp.async; wgmma; mbarriers and bulk copies
- * of tensors to shared memory; special registers; variables of the module;
- * nested scopes. Not: calls, clusters.
- * Float arithmetic rounds to nearest; other roundings are refused but in
- * conversions. The approximations are off by a unit in the last place at most,
- * which their bounds allow.
+ * and warps; mma, ldmatrix, stmatrix, cp.async; wgmma; mbarriers and bulk
+ * copies of tensors to shared memory; special registers; variables of the
+ * module; nested scopes. Not: calls, clusters. Float arithmetic rounds to
+ * nearest; other roundings are refused but in conversions. The approximations
+ * are off by a unit in the last place at most, which their bounds allow.
  */
 #ifndef BELL_SIM_PTX_PTX_H
 #define BELL_SIM_PTX_PTX_H

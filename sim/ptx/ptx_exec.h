@@ -105,8 +105,8 @@ struct px_run {
     struct px_warp *warps;
     struct px_tlb tlb[PX_TLB_SIZE];
     unsigned page_log2;
-    /* Of kernels with ld.global.nc: by 16 bytes of global memory, a bit for each
-     * byte that it read, and above these for each that was written. */
+    /* Of kernels with ld.global.nc: by 16 bytes of global memory, a bit for
+     * each byte that it read, and above these for each that was written. */
     struct map nc;
     struct sim_counts *counts; /* NULL: nobody asks */
     bool is_stepped;           /* somebody looks at waves or instructions */

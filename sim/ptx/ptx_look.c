@@ -1,4 +1,5 @@
-/* What a launch shows to who steps through it: warps, instructions, registers. */
+/* What a launch shows to who steps through it: warps, instructions,
+ * registers. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>

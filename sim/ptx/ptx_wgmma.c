@@ -4,9 +4,9 @@
  *
  * What it computes is known at once. Until wgmma.wait_group its accumulators
  * are not to be touched and what it reads, registers too, is not to be written:
- * both are errors here. It reads by the async proxy, so what threads have written, also
- * by cp.async, needs a fence.proxy.async first. Each batch needs a
- * wgmma.fence. Only descriptors with swizzles of 128 bytes are known. */
+ * both are errors here. It reads by the async proxy, so what threads have
+ * written, also by cp.async, needs a fence.proxy.async first. Each batch needs
+ * a wgmma.fence. Only descriptors with swizzles of 128 bytes are known. */
 #include "sim/ptx/ptx_exec.h"
 
 #include <assert.h>

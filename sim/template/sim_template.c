@@ -30,7 +30,7 @@ form_of(struct kio *kio)
     return (struct form *)kio;
 }
 
-/* ---- memory ---------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------- */
 
 /* The lock is held; SIZE_MAX: there is none. */
 static size_t
@@ -141,7 +141,7 @@ move_bytes(struct template_card *card, const struct template_move *args)
     return -EFAULT;
 }
 
-/* ---- queues ----------------------------------------------------------------------- */
+/* ---- queues -------------------------------------------------------------- */
 
 static int
 new_queue(struct template_card *card, struct template_queue_args *args)
@@ -208,7 +208,7 @@ reset_card(struct template_card *card)
     return 0;
 }
 
-/* ---- calls ------------------------------------------------------------------------ */
+/* ---- calls --------------------------------------------------------------- */
 
 static int
 call_locked(struct form *form, unsigned long request, void *arg)
@@ -307,7 +307,7 @@ form_read_file(struct kio *kio, const char *path, void *buf, size_t cap)
     return -ENOENT;
 }
 
-/* ---- life --------------------------------------------------------------------------- */
+/* ---- life ---------------------------------------------------------------- */
 
 static void
 form_destroy(struct kio *kio)

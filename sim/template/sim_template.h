@@ -5,8 +5,8 @@
 
 #include "ioctl/kio.h"
 
-/* A machine with one card; `spec` is its chip, "template1". Forms share nothing.
- * BELL_E_NO_DEVICE: no such chip, with what is known. */
+/* A machine with one card; `spec` is its chip, "template1". Forms share
+ * nothing. BELL_E_NO_DEVICE: no such chip, with what is known. */
 BELL_MUST_CHECK bell_status sim_template_create(const char *spec,
                                                 struct kio **out_kio);
 

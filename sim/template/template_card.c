@@ -11,7 +11,7 @@
 
 static_assert(sizeof(struct template_regs) <= TEMPLATE_PAGE_BYTES, "registers");
 
-/* ---- memory and faults ------------------------------------------------------- */
+/* ---- memory and faults --------------------------------------------------- */
 
 void
 template_card_fault(struct template_card_queue *queue,
@@ -52,7 +52,7 @@ template_card_span(struct template_card_queue *queue, uint64_t va,
     return host;
 }
 
-/* ---- commands: each returns whether the queue goes on ---------------------------- */
+/* ---- commands: each returns whether the queue goes on -------------------- */
 
 static void
 nap(uint64_t ns)
@@ -60,7 +60,8 @@ nap(uint64_t ns)
     nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
 }
 
-/* Until the 64 bits at `va` are >= value, or for a poll 32 of them are equal. */
+/* Until the 64 bits at `va` are >= value, or for a poll 32 of them are
+ * equal. */
 static bool
 wait_for(struct template_card_queue *queue, const uint64_t *w, bool is_poll)
 {
@@ -150,7 +151,7 @@ run(struct template_card_queue *queue, const uint64_t *w, uint64_t n)
     return false;
 }
 
-/* ---- rings ------------------------------------------------------------------------ */
+/* ---- rings --------------------------------------------------------------- */
 
 static bool
 run_entry(struct template_card_queue *queue)

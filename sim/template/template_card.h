@@ -39,8 +39,8 @@ struct template_card {
     _Atomic bool stands; /* by a fault or for a reset: nothing runs */
 };
 
-/* The host's view of [va, va + size_bytes); NULL: not all of it is mapped. Where
- * align is more than 1, va is a multiple of it. On failure the card has
+/* The host's view of [va, va + size_bytes); NULL: not all of it is mapped.
+ * Where align is more than 1, va is a multiple of it. On failure the card has
  * faulted. */
 void *template_card_span(struct template_card_queue *queue, uint64_t va,
                          uint64_t size_bytes, uint64_t align);

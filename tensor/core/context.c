@@ -385,9 +385,9 @@ tensor_report(struct bell_context *ctx)
     return bell_error_set(&error);
 }
 
-/* What `call` returns that was given `t`, a handle that does not live: the error
- * tensor of its context, else of `ctx`; else `t` again, so that calls that are
- * given the result fail for the same reason. */
+/* What `call` returns that was given `t`, a handle that does not live: the
+ * error tensor of its context, else of `ctx`; else `t` again, so that calls
+ * that are given the result fail for the same reason. */
 static struct bell_tensor *
 fail_dead(struct bell_context *ctx, const char *call,
           const struct bell_tensor *t, uint32_t position)

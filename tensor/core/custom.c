@@ -187,8 +187,8 @@ name_part(struct bell_context *ctx, const struct uop *u, uint32_t number,
 }
 
 /* Turns *custom's results, in its list, into nodes that are differentiated by
- * it, in out[]. It is freed where no node takes it: those of a function that was
- * called before with the same inputs are the same. */
+ * it, in out[]. It is freed where no node takes it: those of a function that
+ * was called before with the same inputs are the same. */
 static void
 name_results(struct bell_context *ctx, struct tensor_custom *custom,
              const struct uop **out)
@@ -345,8 +345,8 @@ find_missing(const struct bell_custom_desc *one,
 }
 
 /* bell_custom or bell_custom_many for checked inputs; nodes[] are the results'.
- * After a failure, which the context knows of, false. *out_taken: the release is
- * for tensor_custom_free to call. */
+ * After a failure, which the context knows of, false. *out_taken: the release
+ * is for tensor_custom_free to call. */
 static bool
 apply(const char *call, const struct bell_custom_desc *one,
       const struct bell_custom_many_desc *many, struct bell_tensor *const *in,

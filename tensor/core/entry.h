@@ -1,12 +1,12 @@
 /* The way into the library: what every public call does before anything else.
  *
- * entry_gen.py writes a shell for each public function that takes an object of a
- * context. The shell has the function's name. It refuses addresses at which no
- * object began, enters the context, so that no other thread is inside, and calls
- * the body. Bodies are the functions as they are written: tensor_do_NAME to the
- * linker, so that calls within the library go from body to body. A caller's
- * function that is called from inside comes through shells again, which let the
- * thread in that is inside already.
+ * entry_gen.py writes a shell for each public function that takes an object of
+ * a context. The shell has the function's name. It refuses addresses at which
+ * no object began, enters the context, so that no other thread is inside, and
+ * calls the body. Bodies are the functions as they are written: tensor_do_NAME
+ * to the linker, so that calls within the library go from body to body. A
+ * caller's function that is called from inside comes through shells again,
+ * which let the thread in that is inside already.
  *
  * A call that is refused touches nothing of the context: the failure is in the
  * thread's record alone.
@@ -56,9 +56,9 @@ entry_enter(const char *call, struct bell_context *ctx)
                                             : NULL;
 }
 
-/* Any other way in: false, and fails, where another thread is inside. *out_owner
- * is what to leave by. It is NULL where the thread was inside already, and where
- * ctx is NULL. */
+/* Any other way in: false, and fails, where another thread is inside.
+ * *out_owner is what to leave by. It is NULL where the thread was inside
+ * already, and where ctx is NULL. */
 bool entry_take(const char *call, struct bell_context *ctx,
                 struct try_lock_owner **out_owner);
 void entry_leave(struct bell_context *ctx, struct try_lock_owner *owner);

@@ -95,8 +95,9 @@ handle_find(const struct bell_tensor *t)
     return slot;
 }
 
-/* The context that a handle is, or was, of; NULL where that is gone or `t` is no
- * handle. Unlike handle_context it believes generations that are yet to come.
+/* The context that a handle is, or was, of; NULL where that is gone or `t` is
+ * no handle. Unlike handle_context it believes generations that are yet to
+ * come.
  */
 static inline struct bell_context *
 handle_owner(const struct bell_tensor *t)

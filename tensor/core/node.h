@@ -226,8 +226,8 @@ const struct uop *tn_stuff_axis(struct bell_context *ctx, const struct uop *u,
 /* Padded with a value (movement.c). */
 const struct uop *tn_pad_value(struct bell_context *ctx, const struct uop *u,
                                const int64_t *pads, double value);
-/* With `before` and `after` elements that the mode takes from the axis, which has
- * enough of them (movement.c). */
+/* With `before` and `after` elements that the mode takes from the axis, which
+ * has enough of them (movement.c). */
 const struct uop *tn_pad_mode(struct bell_context *ctx, const struct uop *u,
                               uint32_t axis, int64_t before, int64_t after,
                               enum bell_pad_mode mode);

@@ -1,4 +1,5 @@
-/* Gradient rules beside the graph, and nodes that are variables of their own. */
+/* Gradient rules beside the graph, and nodes that are variables of their
+ * own. */
 #include "tensor/core/rules.h"
 
 #include <assert.h>

@@ -67,8 +67,8 @@ symbol_in(const int64_t *d, uint32_t n)
     return false;
 }
 
-/* One of base e, 10 or 2, or 1 / it: as near as a float is, and of base 2, which
- * is 42 and a millionth, nearer than 42. */
+/* One of base e, 10 or 2, or 1 / it: as near as a float is, and of base 2,
+ * which is 42 and a millionth, nearer than 42. */
 static bool
 is_logarithm(double n, double v)
 {
@@ -153,7 +153,8 @@ symbol_now(const struct tensor_symbols *symbols, int64_t d)
     return size.a * symbols->list[size.symbol].value + size.b;
 }
 
-/* What is of one symbol is known exactly; of two, each is taken at its worst. */
+/* What is of one symbol is known exactly; of two, each is taken at its
+ * worst. */
 bool
 symbol_is_slice(const struct tensor_symbols *symbols, int64_t begin,
                 int64_t length, int64_t size)

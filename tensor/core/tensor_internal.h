@@ -217,8 +217,8 @@ uint32_t tensor_device_blob_align(const struct bell_context *ctx,
 void tensor_device_set_timeout(struct bell_context *ctx, double seconds);
 BELL_MUST_CHECK bell_status tensor_device_set_math(struct bell_context *ctx,
                                                    uint32_t math);
-/* Ends what sends data to buffers, before their memory is freed. NULL runtime is
- * allowed. */
+/* Ends what sends data to buffers, before their memory is freed. NULL runtime
+ * is allowed. */
 void tensor_device_settle(struct bell_context *ctx);
 /* Waits for pending work and frees ctx->runtime; NULL runtime is allowed. All
  * buffers' memory was freed before. */
@@ -297,14 +297,14 @@ BELL_MUST_CHECK bell_status
 tensor_context_usable(const char *call, const struct bell_context *ctx);
 
 /* A caller's structure of options, which begins with its struct_size, as this
- * library has it: *out, of size_bytes, with zeros for what the caller's does not
- * have. NULL: all zeros. Fails where it is smaller than its first version, of
- * `least` bytes. out->struct_size is size_bytes. */
+ * library has it: *out, of size_bytes, with zeros for what the caller's does
+ * not have. NULL: all zeros. Fails where it is smaller than its first version,
+ * of `least` bytes. out->struct_size is size_bytes. */
 BELL_MUST_CHECK bell_status tensor_options(const char *call,
                                            const void *options, size_t least,
                                            size_t size_bytes, void *out);
-/* Writes what *out_info has room for, by its struct_size. NULL and a struct_size
- * of less than `least` are failures of `call`. */
+/* Writes what *out_info has room for, by its struct_size. NULL and a
+ * struct_size of less than `least` are failures of `call`. */
 void tensor_give_info(const char *call, const void *info, size_t least,
                       size_t size_bytes, void *out_info);
 /* What a call without a status gives in place of information: zeros. NULL is a
@@ -371,8 +371,8 @@ bool tensor_takes2(const char *call, struct bell_tensor *x,
                    struct bell_tensor *y, struct bell_tensor **out);
 bool tensor_takes_n(const char *call, struct bell_tensor *const *tensors,
                     uint32_t n, struct bell_tensor **out);
-/* Whether there is room for each of the n results of a call on `t`. If not, what
- * there is room for is the error tensor. */
+/* Whether there is room for each of the n results of a call on `t`. If not,
+ * what there is room for is the error tensor. */
 bool tensor_has_room(const char *call, const struct bell_tensor *t,
                      struct bell_tensor **const *room, uint32_t n);
 /* For status-returning calls: BELL_OK, or the reason, reported. */

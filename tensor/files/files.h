@@ -116,8 +116,8 @@ BELL_MUST_CHECK bell_status file_name_type(const struct bell_file *file,
                                            const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 /* Adds a tensor whose name, shape and place are set; takes its name and
- * type_name, which are owned, also on failure. BELL_E_IO: the name is taken, the elements are not
- * size_bytes, or lie beyond the file. */
+ * type_name, which are owned, also on failure. BELL_E_IO: the name is taken,
+ * the elements are not size_bytes, or lie beyond the file. */
 BELL_MUST_CHECK bell_status file_add_tensor(struct bell_file *file,
                                             struct file_tensor *tensor);
 /* The same of a value; takes the key. */

@@ -148,8 +148,8 @@ as_float(struct bell_tensor *x)
     return bell_cast(x, BELL_FLOAT32);
 }
 
-/* A number for each group: (blocks, groups, 1), of one for each block and, where
- * there are such, one for each group. */
+/* A number for each group: (blocks, groups, 1), of one for each block and,
+ * where there are such, one for each group. */
 static struct bell_tensor *
 scale_of(struct bell_context *ctx, int64_t n, const struct form *form,
          const uint16_t *of_block, const uint8_t *of_group)

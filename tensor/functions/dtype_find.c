@@ -1,4 +1,5 @@
-/* Dtypes by name. Alone in its file: doorbell-run has it without the tensors. */
+/* Dtypes by name. Alone in its file: doorbell-run has it without the
+ * tensors. */
 #include <stddef.h>
 #include <string.h>
 

@@ -36,7 +36,8 @@ typedef struct bell_tensor *fn_call(struct fn_args *args);
 /* A row: what Python sees, and what is called. `order` says which parameter
  * each letter of the signature takes, or 'k': the constant; NULL: in order. A
  * parameter called dtype that the signature does not take is what the input
- * is cast to first, and the result at the end. Where more is to be done, `glue` does it. */
+ * is cast to first, and the result at the end. Where more is to be done, `glue`
+ * does it. */
 struct fn_row {
     struct bell_function fn;
     struct fn_signature to;

@@ -81,8 +81,8 @@ call_matrix_rank(struct fn_args *args)
     return bell_matrix_rank(A[0].t, A[1].given ? A[1].f : -1, A[2].b);
 }
 
-/* The options that both have, from parameter 1 on: n_fft, hop_length, win_length,
- * window, center, normalized, onesided. */
+/* The options that both have, from parameter 1 on: n_fft, hop_length,
+ * win_length, window, center, normalized, onesided. */
 static struct bell_stft_options
 stft_options(const struct fn_args *args)
 {

@@ -325,7 +325,8 @@ call_layer_norm(struct fn_args *args)
     return fn_forward(args);
 }
 
-/* Without eps: that of the dtype which the squares are summed in, as PyTorch. */
+/* Without eps: that of the dtype which the squares are summed in, as
+ * PyTorch. */
 static struct bell_tensor *
 call_rms_norm(struct fn_args *args)
 {
@@ -357,8 +358,8 @@ call_instance_norm(struct fn_args *args)
                            A[7].f);
 }
 
-/* The axes behind the first two as `size` or `scale_factor`, parameters 1 and 2,
- * say; scale: what is to be taken for out / size. */
+/* The axes behind the first two as `size` or `scale_factor`, parameters 1 and
+ * 2, say; scale: what is to be taken for out / size. */
 static bool
 take_sizes(struct fn_args *args, uint32_t n, int64_t *sizes, double *scale)
 {

@@ -20,8 +20,8 @@ BELL_MUST_CHECK bell_status jit_feeds_add(struct jit_feeds *feeds,
 /* The name of such a tensor in a bundle; NULL: it is another. */
 const char *jit_feeds_name(const struct jit_feeds *feeds,
                            const struct bell_tensor *t);
-/* A tensor_trace's `keep`: the node of a feed while a function is captured, whose
- * tensors then count on. NULL: the context has failed. */
+/* A tensor_trace's `keep`: the node of a feed while a function is captured,
+ * whose tensors then count on. NULL: the context has failed. */
 const struct uop *jit_feeds_leaf(void *user, struct bell_optimizer *opt,
                                  uint32_t group);
 

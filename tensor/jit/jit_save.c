@@ -1,10 +1,10 @@
 /* Functions saved as bundles.
  *
  * For each target the function is captured anew, planned and compiled by a
- * runtime of that target's; nothing is run. Where the first capture shows that a
- * call is given something by the host (random words, an optimiser's rates), it
- * is captured again with tensors for that. What it leaves in fresh memory at a
- * call of a jit is here in an output's, or in the arena until it is copied to
+ * runtime of that target's; nothing is run. Where the first capture shows that
+ * a call is given something by the host (random words, an optimiser's rates),
+ * it is captured again with tensors for that. What it leaves in fresh memory at
+ * a call of a jit is here in an output's, or in the arena until it is copied to
  * where the next run finds it.
  */
 #include <stddef.h>

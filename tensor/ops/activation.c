@@ -76,8 +76,8 @@ bell_detach(struct bell_tensor *x)
 /* ---- rectifiers ---- */
 
 /* `u`, which is x limited to the bounds, with slope 1 strictly between them
- * and at NaN, and 0 outside. Asking u and not x where it is means that only u has to be
- * kept for the gradient. */
+ * and at NaN, and 0 outside. Asking u and not x where it is means that only u
+ * has to be kept for the gradient. */
 static const struct uop *
 slope_between(struct bell_context *ctx, const struct uop *u,
               const struct uop *x, const struct uop *low,
@@ -154,9 +154,9 @@ tn_sigmoid(struct bell_context *ctx, const struct uop *x)
     return tensor_slope(ctx, y, x, tn_mul(ctx, y, tn_sub(ctx, one, y)));
 }
 
-/* x * sigmoid(u), also where the sigmoid alone would be subnormal: with the root
- * of exp(-|u|), which is not, once before and once after x. `v` is x times the
- * slope of u. */
+/* x * sigmoid(u), also where the sigmoid alone would be subnormal: with the
+ * root of exp(-|u|), which is not, once before and once after x. `v` is x times
+ * the slope of u. */
 static const struct uop *
 times_sigmoid(struct bell_context *ctx, const struct uop *x,
               const struct uop *u, const struct uop *v)
@@ -195,9 +195,9 @@ tn_logsigmoid(struct bell_context *ctx, const struct uop *x)
     return tensor_slope(ctx, y, x, tn_sigmoid(ctx, tn_neg(ctx, x)));
 }
 
-/* max(x, 0) + log1p(exp(-|bx|)) / b: bx may overflow. Its slope is the sigmoid, given
- * as a rule so that the gradient has no such sums. Only a division by less than 1
- * makes a normal number of a subnormal logarithm. */
+/* max(x, 0) + log1p(exp(-|bx|)) / b: bx may overflow. Its slope is the sigmoid,
+ * given as a rule so that the gradient has no such sums. Only a division by
+ * less than 1 makes a normal number of a subnormal logarithm. */
 static const struct uop *
 soft_plus(struct bell_context *ctx, const struct uop *x, double beta)
 {
@@ -311,9 +311,9 @@ gelu_exact(struct bell_context *ctx, const struct uop *x)
 
 /* The same for results that are rounded to halves: max(x, 0) - a Phi(-a) with
  * a = |x| and Phi(-a) = 2^-L(a), L a polynomial up to where nothing is left of
- * a Phi(-a): relative 2^-14.5 where x > -2, 2^-11 below (float16: 2^-18, 2^-15),
- * where 1 + erf(x) would cancel. The exponential is scaled by 2^24, so that it
- * is a normal number. */
+ * a Phi(-a): relative 2^-14.5 where x > -2, 2^-11 below (float16: 2^-18,
+ * 2^-15), where 1 + erf(x) would cancel. The exponential is scaled by 2^24, so
+ * that it is a normal number. */
 static const struct uop *
 gelu_rounded(struct bell_context *ctx, const struct uop *x, bool is_f16)
 {

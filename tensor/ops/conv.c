@@ -446,7 +446,8 @@ tn_conv_back_w(struct bell_context *ctx, const struct uop *x,
 #define MAX_PADDING (1 << 20) /* and stride, dilation */
 
 /* Options as *opt and, with their defaults, for n axes; `end` is what is more
- * behind the last element. Padding below `least` is refused. False after a failure. */
+ * behind the last element. Padding below `least` is refused. False after a
+ * failure. */
 static bool
 read_options(const char *call, struct bell_context *ctx,
              const struct bell_conv_options *options, uint32_t n, int64_t least,

@@ -345,8 +345,8 @@ take_pow(struct bell_context *ctx, const struct uop *x, const struct uop *y)
     return tn_alu2(ctx, UOP_POW, x, y);
 }
 
-/* Integers to a negative number: what is meant is a fraction, as good as always.
- * A tensor of exponents says what it means. */
+/* Integers to a negative number: what is meant is a fraction, as good as
+ * always. A tensor of exponents says what it means. */
 static struct bell_tensor *
 pow_call(const char *call, struct bell_tensor *x, struct bell_tensor *y)
 {
@@ -451,8 +451,8 @@ TENSOR_BINARY(bell_logaddexp, TENSOR_FLOAT, log_add_exp)
 /* The hypotenuse of finite legs; `none`: 1 is in place of the divisor, as a leg
  * is infinite. The larger leg is taken out of the root, so that squares neither
  * overflow nor vanish; at 0, where that divides by it, the larger leg is the
- * answer. Legs of which an inverse may be subnormal are scaled for the quotient:
- * its slopes are products with inverses. */
+ * answer. Legs of which an inverse may be subnormal are scaled for the
+ * quotient: its slopes are products with inverses. */
 static const struct uop *
 finite_hypot(struct bell_context *ctx, const struct uop *x, const struct uop *y,
              const struct uop *none)

@@ -97,8 +97,8 @@ tn_scale(struct bell_context *ctx, const struct uop *a)
 struct reflecting {
     struct bell_context *ctx;
     int64_t n, p, rows, columns;
-    /* A column becomes the v of its reflection, 1 at the pivot, 0 where there is
-     * none; not what the reflection makes of it. */
+    /* A column becomes the v of its reflection, 1 at the pivot, 0 where there
+     * is none; not what the reflection makes of it. */
     bool keeps_v;
 };
 
@@ -117,7 +117,8 @@ turn_columns(const struct reflecting *f, const struct uop *s)
     return tn_gather(ctx, s, 1, tn_broadcast(ctx, next, d, 3));
 }
 
-/* Where columns are those that went before: with k finished, the last k of n. */
+/* Where columns are those that went before: with k finished, the last k of
+ * n. */
 static const struct uop *
 is_finished(const struct reflecting *f, const struct uop *k)
 {
@@ -127,9 +128,9 @@ is_finished(const struct reflecting *f, const struct uop *k)
     return tn_lt(ctx, tn_num(ctx, k, (double)f->n - 1), tn_add(ctx, j, k));
 }
 
-/* One reflection: I - 2 v v^T / v^T v, v the first column from the pivot on, the
- * pivot less what it becomes. None where the column is in form already, as in
- * LAPACK. */
+/* One reflection: I - 2 v v^T / v^T v, v the first column from the pivot on,
+ * the pivot less what it becomes. None where the column is in form already, as
+ * in LAPACK. */
 static const struct uop *
 reflect_once(const struct reflecting *f, const struct uop *s)
 {
@@ -263,8 +264,8 @@ tn_qr(struct bell_context *ctx, const struct uop *a, bool full)
 
 /* ---- Cholesky ---- */
 
-/* Columns from, from + 1, ...: finished, and taken off what is to their right. A
- * column's own numbers are functions of the 4 of its row and of the 4 x 4 at
+/* Columns from, from + 1, ...: finished, and taken off what is to their right.
+ * A column's own numbers are functions of the 4 of its row and of the 4 x 4 at
  * the diagonal. */
 const struct uop *
 tn_cholesky_step(struct bell_context *ctx, const struct uop *t, int64_t from)

@@ -31,8 +31,8 @@ struct tn_reflected {
 struct tn_reflected tn_reflect(struct bell_context *ctx, const struct uop *a,
                                const struct uop *b);
 
-/* a (m, n) = q (m, n) @ r (n, n), m >= n; `full`: q (m, m), of which these are the
- * first columns. */
+/* a (m, n) = q (m, n) @ r (n, n), m >= n; `full`: q (m, m), of which these are
+ * the first columns. */
 struct tn_factors {
     const struct uop *q, *r;
 };

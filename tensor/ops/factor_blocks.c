@@ -68,8 +68,8 @@ shift(struct bell_context *ctx, const struct uop *u, int64_t rows,
     return extend(ctx, tn_shrink_axis(ctx, u, 2, columns, n), m, n);
 }
 
-/* u's elements along `axis`, moved by `by` blocks more than the other axis, which
- * is `other`, has in front of them; zeros where there are none. */
+/* u's elements along `axis`, moved by `by` blocks more than the other axis,
+ * which is `other`, has in front of them; zeros where there are none. */
 static const struct uop *
 skew(struct bell_context *ctx, const struct uop *u, uint32_t axis,
      uint32_t other, int64_t block, int64_t sign, int64_t more)

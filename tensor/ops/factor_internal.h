@@ -28,8 +28,8 @@ const struct uop *tn_reflect_block(struct bell_context *ctx,
                                    const struct uop *a,
                                    const struct uop **out_sign);
 
-/* factor_blocks.c: tn_cholesky, tn_substitute, tn_reflect of square matrices, and
- * tn_qr. */
+/* factor_blocks.c: tn_cholesky, tn_substitute, tn_reflect of square matrices,
+ * and tn_qr. */
 const struct uop *tn_cholesky_blocks(struct bell_context *ctx,
                                      const struct uop *a);
 const struct uop *tn_substitute_blocks(struct bell_context *ctx,

@@ -1,16 +1,16 @@
 /* Singular values and eigenvalues by one-sided Jacobi rotations.
  *
- * Columns are turned, two and two, until they are all at right angles; all pairs
- * of a round are different columns, and after a sweep of rounds each column has
- * met each other one. What the columns have become is u s, and what the same
- * rotations make of the unit matrix is v. The columns' lengths differ as the
- * singular values do, so u is made of them by reflections: its columns are at
- * right angles also where a singular value is 0.
+ * Columns are turned, two and two, until they are all at right angles; all
+ * pairs of a round are different columns, and after a sweep of rounds each
+ * column has met each other one. What the columns have become is u s, and what
+ * the same rotations make of the unit matrix is v. The columns' lengths differ
+ * as the singular values do, so u is made of them by reflections: its columns
+ * are at right angles also where a singular value is 0.
  *
  * A symmetric a, with a multiple of the unit matrix that makes it positive
- * definite, is l l^T: the columns that l's become are eigenvectors times lengths
- * that are not small, so v is not needed. The values are v^T a v, which have no
- * part of the multiple.
+ * definite, is l l^T: the columns that l's become are eigenvectors times
+ * lengths that are not small, so v is not needed. The values are v^T a v, which
+ * have no part of the multiple.
  */
 #include "tensor/ops/factor_internal.h"
 
@@ -19,8 +19,8 @@
 #include "tensor/ops/elementwise.h"
 #include "tensor/ops/matmul.h"
 
-/* The most columns of a tall matrix that are turned as they are, not those of its
- * R. */
+/* The most columns of a tall matrix that are turned as they are, not those of
+ * its R. */
 #define MAX_TURNED 32
 
 /* The state: (batch, pairs, 2, rows + n). */
@@ -146,8 +146,8 @@ put_in_order(struct bell_context *ctx, const struct uop *u,
     return tn_wrap(ctx, UOP_CONTIGUOUS, u);
 }
 
-/* What the rotations make of the columns of a, with `below` of those of the unit
- * matrix below them: (batch, n, rows + n), else (batch, n, rows). */
+/* What the rotations make of the columns of a, with `below` of those of the
+ * unit matrix below them: (batch, n, rows + n), else (batch, n, rows). */
 static const struct uop *
 turn_columns(struct bell_context *ctx, const struct uop *a, bool below,
              int64_t n_sweeps)
@@ -245,9 +245,9 @@ tn_svd(struct bell_context *ctx, const struct uop *a, bool full)
 
 /* ---- symmetric matrices ---- */
 
-/* A number (batch, 1, 1) that is no less than any eigenvalue's magnitude, and at
- * most 1.8 times the greatest: the norm of a's eighth power, of which the sum of
- * the squares of all eigenvalues counts. */
+/* A number (batch, 1, 1) that is no less than any eigenvalue's magnitude, and
+ * at most 1.8 times the greatest: the norm of a's eighth power, of which the
+ * sum of the squares of all eigenvalues counts. */
 static const struct uop *
 bound_eigenvalues(struct bell_context *ctx, const struct uop *a)
 {

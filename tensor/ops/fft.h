@@ -9,8 +9,8 @@
  */
 const struct uop *tn_fourier(struct bell_context *ctx, const struct uop *x,
                              int sign);
-/* The n real numbers, (batch, 1, n), whose forward transform begins with u's n /
- * 2 + 1 numbers, times n. */
+/* The n real numbers, (batch, 1, n), whose forward transform begins with u's n
+ * / 2 + 1 numbers, times n. */
 const struct uop *tn_fourier_real(struct bell_context *ctx, const struct uop *u,
                                   int64_t n);
 

@@ -16,8 +16,8 @@
 #define STEP_BITS 4
 #define N_NUMBERS ((1 << STEP_BITS) - 1) /* but 0: no key is less */
 
-/* How many of keys[1][rows][n] are less than numbers[t][rows][m], as [t][rows][m]
- * of `type`. */
+/* How many of keys[1][rows][n] are less than numbers[t][rows][m], as
+ * [t][rows][m] of `type`. */
 static const struct uop *
 count_less(struct bell_context *ctx, const struct uop *keys,
            const struct uop *numbers, enum uop_dtype type)

@@ -400,8 +400,8 @@ svd_back(struct bell_context *ctx, void *user, struct bell_tensor *const *in,
     return BELL_OK;
 }
 
-/* V (diag G_values + (V^T G_V - G_V^T V) / 2 E) V^T, E_ij = values_j - values_i;
- * V above the values. */
+/* V (diag G_values + (V^T G_V - G_V^T V) / 2 E) V^T, E_ij = values_j -
+ * values_i; V above the values. */
 static bell_status
 eigh_back(struct bell_context *ctx, void *user, struct bell_tensor *const *in,
           uint32_t n_in, struct bell_tensor *out, struct bell_tensor *grad,
@@ -757,8 +757,8 @@ struct singular {
     const struct uop *u, *s, *v;
 };
 
-/* The custom node has u above v above s; of a full u the columns that are more are
- * not in it. */
+/* The custom node has u above v above s; of a full u the columns that are more
+ * are not in it. */
 static bool
 take_singular(const char *call, struct bell_tensor *x, bool full,
               struct singular *out_made, struct bell_tensor **out)
@@ -918,8 +918,8 @@ bell_eigvalsh(struct bell_tensor *x, bool upper)
 
 /* ---- ranks and pseudo-inverses ---- */
 
-/* Singular values as of tn_svd, a matrix that is symmetric or not; u and v are of
- * a, not of its transpose. */
+/* Singular values as of tn_svd, a matrix that is symmetric or not; u and v are
+ * of a, not of its transpose. */
 static bool
 take_ranked(const char *call, struct bell_tensor *x, bool hermitian,
             struct singular *out_made, struct bell_tensor **out)

@@ -30,7 +30,8 @@ struct scan {
     const struct uop *neutral;
 };
 
-/* What logarithms are taken relative to: the greatest, unless it is infinite. */
+/* What logarithms are taken relative to: the greatest, unless it is
+ * infinite. */
 static const struct uop *
 log_base(struct bell_context *ctx, const struct uop *m)
 {

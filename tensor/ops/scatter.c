@@ -226,8 +226,8 @@ scatter_direct(struct bell_context *ctx, enum tn_combine combine,
 }
 
 /* How often each of n elements is compared while they are put in order, where n
- * has b bits: b (b + 1) / 2 times. Twice that, since an exchange takes more than
- * a look. */
+ * has b bits: b (b + 1) / 2 times. Twice that, since an exchange takes more
+ * than a look. */
 static int64_t
 ordering_looks(int64_t n)
 {

@@ -10,10 +10,10 @@
  * 2 S. Upside down: every second block has its keys' complements in ascending
  * order.
  *
- * A kernel has 2^EXCHANGE_BITS keys in registers and does as many stages of that
- * (UOP_SORT_AXIS); then keys lie as [n][rows], so that rows are neighbours. On a
- * GPU it has more in memory that threads share, if they are neighbours: then
- * keys lie as [rows][n].
+ * A kernel has 2^EXCHANGE_BITS keys in registers and does as many stages of
+ * that (UOP_SORT_AXIS); then keys lie as [n][rows], so that rows are
+ * neighbours. On a GPU it has more in memory that threads share, if they are
+ * neighbours: then keys lie as [rows][n].
  */
 #include <assert.h>
 #include <string.h>
@@ -94,8 +94,8 @@ merge(struct keys *k, bool halve)
     clean(k);
 }
 
-/* While a kernel has four times as many keys at hand: of these the first `count`
- * (or some more), which those of the row are among. */
+/* While a kernel has four times as many keys at hand: of these the first
+ * `count` (or some more), which those of the row are among. */
 static void
 drop_keys(struct keys *k, int64_t count)
 {
@@ -135,8 +135,8 @@ sort_keys(struct keys *k, int64_t count)
         merge(k, (int64_t)1 << k->block_log2 >= count);
 }
 
-/* The places along axis 0 of the first `count` in order of u[n][rows], I64 whose
- * low place_bits bits are 0; n is at most 2^place_bits. */
+/* The places along axis 0 of the first `count` in order of u[n][rows], I64
+ * whose low place_bits bits are 0; n is at most 2^place_bits. */
 static const struct uop *
 order_keys(struct bell_context *ctx, const struct uop *u, uint32_t place_bits,
            int64_t count)

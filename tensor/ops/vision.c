@@ -248,7 +248,8 @@ average_regions(struct bell_context *ctx, const struct uop *x,
     return tn_fdiv(ctx, sum, tn_unsqueeze(ctx, count, 3));
 }
 
-/* The boxes' node, which has no gradient, in the dtype that x is computed in. */
+/* The boxes' node, which has no gradient, in the dtype that x is computed
+ * in. */
 static const struct uop *
 take_boxes(const struct bell_tensor *x, const struct bell_tensor *boxes)
 {

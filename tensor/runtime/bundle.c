@@ -202,8 +202,8 @@ is_same(const struct rt_bundle *b, size_t i, const struct tensor_buffer *data,
     return status;
 }
 
-/* The constant with that content, which is added if there is none, or another of
- * the same hash. */
+/* The constant with that content, which is added if there is none, or another
+ * of the same hash. */
 static bell_status
 find_constant(struct rt_bundle *b, struct tensor_buffer *data,
               const uint8_t *bytes, uint32_t *out_number)

@@ -26,8 +26,8 @@ struct tensor_runtime *rt_capture_runtime(const struct rt_capture *cap);
 /* Work in flight may still use its memory. NULL is allowed. */
 void rt_capture_destroy(struct rt_capture *cap);
 
-/* Has the result `made`, a new value of what `old` stands for, written where the
- * old value is, if that is over by then or its kernel can do so: *out_done.
+/* Has the result `made`, a new value of what `old` stands for, written where
+ * the old value is, if that is over by then or its kernel can do so: *out_done.
  * Nobody else wants the old value. Before slots are given. */
 BELL_MUST_CHECK bell_status rt_capture_overwrite(struct rt_capture *cap,
                                                  struct tensor_buffer *old,

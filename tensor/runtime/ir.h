@@ -60,8 +60,8 @@ BELL_MUST_CHECK bell_status tensor_kernel_usage(const struct bell_context *ctx,
                                                 size_t number,
                                                 struct tensor_usage *out_usage);
 
-/* Waits for all work. From then on kernels run one at a time, and `fn` is called
- * after each with its number; NULL: no more. */
+/* Waits for all work. From then on kernels run one at a time, and `fn` is
+ * called after each with its number; NULL: no more. */
 BELL_MUST_CHECK bell_status tensor_watch_kernels(struct bell_context *ctx,
                                                  void (*fn)(void *user,
                                                             size_t number),

@@ -22,9 +22,9 @@ BELL_MUST_CHECK bell_status rt_place_spans(struct rt_span *spans, uint32_t n,
                                            uint32_t n_items,
                                            uint64_t *out_bytes);
 
-/* Adds bytes to those that are alive in items first..last, of alive[], which has
- * one item more than the list; and makes them absolute, and gives the most that
- * are alive at once. */
+/* Adds bytes to those that are alive in items first..last, of alive[], which
+ * has one item more than the list; and makes them absolute, and gives the most
+ * that are alive at once. */
 void rt_span_add(uint64_t *alive, uint32_t first, uint32_t last,
                  uint64_t n_bytes);
 uint64_t rt_span_sum(uint64_t *alive, uint32_t n);

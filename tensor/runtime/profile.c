@@ -265,7 +265,8 @@ us_of(const struct rt_profile *profile, uint64_t ns)
     return ns > profile->base_ns ? (double)(ns - profile->base_ns) / 1e3 : 0;
 }
 
-/* Names of kernels and devices: what JSON would take for its own is left out. */
+/* Names of kernels and devices: what JSON would take for its own is left
+ * out. */
 static void
 clean(const char *name, char out[NAME_BYTES + 16])
 {

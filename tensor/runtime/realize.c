@@ -1,7 +1,7 @@
 /* From lazy tensors to work in the device's queue.
  *
- * The graph under the tensors is copied with its leaves numbered (number.c): its
- * plan is looked up by that, not made again, and run (replay.c).
+ * The graph under the tensors is copied with its leaves numbered (number.c):
+ * its plan is looked up by that, not made again, and run (replay.c).
  *
  * Memory goes back to the device only when the queue has passed the last work
  * that could use it; fresh memory is therefore idle.
@@ -48,10 +48,10 @@ odd_channel_uses(const struct lower_target *t)
     return uses > 1024 ? uses : uses / 4;
 }
 
-/* Products that take as long as a kernel that copies little, where they are done
- * with channels that are not last. observed: H100, 2026-11-27: 32 images of 64 x
- * 56 x 56, windows of 3 x 3, 3.7e9 of them in 116 us; a launch and what it waits
- * for take 2 to 4. */
+/* Products that take as long as a kernel that copies little, where they are
+ * done with channels that are not last. observed: H100, 2026-11-27: 32 images
+ * of 64 x 56 x 56, windows of 3 x 3, 3.7e9 of them in 116 us; a launch and what
+ * it waits for take 2 to 4. */
 static double
 channel_products(const struct lower_target *t)
 {
@@ -60,8 +60,8 @@ channel_products(const struct lower_target *t)
 
 /* A column that a product packs is at most that part of the second cache, where
  * a panel of 24 lies. observed: EPYC of Zen 3, 512 KiB, 2026-11-29: gradients
- * of 3 x 3 filters by 8 images of 64 x 56 x 56 at 65 GFLOP/s a thread, whichever
- * of 1/256 to 1/32; 62 at 1/16, 27 without parts */
+ * of 3 x 3 filters by 8 images of 64 x 56 x 56 at 65 GFLOP/s a thread,
+ * whichever of 1/256 to 1/32; 62 at 1/16, 27 without parts */
 #define PACK_OF_L2 32
 
 /* What kernels are made for. */

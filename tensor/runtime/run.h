@@ -53,8 +53,8 @@ struct rt_queue {
 void rt_queue_begin(struct tensor_runtime *rt, struct rt_queue *out);
 /* Where each kernel is told or waited for by itself: so each is a launch. */
 bool rt_tells(const struct tensor_runtime *rt);
-/* Number `number` of rt->kernel_list, which computes what `text` says; NULL: that
- * is not known. */
+/* Number `number` of rt->kernel_list, which computes what `text` says; NULL:
+ * that is not known. */
 BELL_MUST_CHECK bell_status rt_queue_kernel(struct rt_queue *q, uint32_t number,
                                             const char *text,
                                             const uint64_t *args,

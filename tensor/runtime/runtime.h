@@ -272,8 +272,8 @@ void rt_kept_drop(struct tensor_runtime *rt, const struct cache_entry *entry);
 void rt_kept_end(struct tensor_runtime *rt, const struct rt_job *jobs,
                  uint32_t n_loaded, struct cache_entry *entries, uint32_t n);
 
-/* The schedule that a search of `beam` or wider found for the kernel, in another
- * process or this one. */
+/* The schedule that a search of `beam` or wider found for the kernel, in
+ * another process or this one. */
 bool rt_kept_schedule(struct tensor_runtime *rt, const struct uop *sink,
                       uint32_t beam, struct lower_schedule *out_schedule);
 void rt_keep_schedule(struct tensor_runtime *rt, const struct uop *sink,

@@ -226,8 +226,8 @@ count_failure(struct search *s, bell_status status)
     return BELL_OK;
 }
 
-/* Takes the time of a candidate; one that is faster than the rules' kernel shows
- * that it is right. *out_good: it stays. */
+/* Takes the time of a candidate; one that is faster than the rules' kernel
+ * shows that it is right. *out_good: it stays. */
 static bell_status
 measure(struct search *s, struct candidate *c, bool *out_good)
 {
@@ -470,8 +470,8 @@ random_order(uint32_t *order, uint32_t n, uint64_t seed)
     }
 }
 
-/* The rules' kernel and the finalists side by side; *out_winner: the one that is
- * clearly faster, or 0. */
+/* The rules' kernel and the finalists side by side; *out_winner: the one that
+ * is clearly faster, or 0. */
 static bell_status
 run_final(struct search *s, const uint32_t *finalists, uint32_t n,
           uint32_t *out_winner)

@@ -55,8 +55,8 @@ BELL_MUST_CHECK bell_status rt_bench_run(struct rt_bench *b,
 BELL_MUST_CHECK bell_status rt_bench_poison(struct rt_bench *b);
 /* The outputs become what others are compared with. */
 BELL_MUST_CHECK bell_status rt_bench_keep(struct rt_bench *b);
-/* Are the outputs the same? Integers to the bit, floats up to rounding: the order
- * of a sum is a schedule's. */
+/* Are the outputs the same? Integers to the bit, floats up to rounding: the
+ * order of a sum is a schedule's. */
 BELL_MUST_CHECK bell_status rt_bench_compare(struct rt_bench *b,
                                              bool *out_same);
 

@@ -1,8 +1,9 @@
 /* Launches that are queued again and again, as one.
  *
  * What differs from time to time is a slot: an address or a number that
- * arguments are made of. Results are those of the launches one after the other, in the order in which they were added. From the second time on
- * they are a graph (hcq/hcq_graph.h), of which the host writes what has changed.
+ * arguments are made of. Results are those of the launches one after the other,
+ * in the order in which they were added. From the second time on they are a
+ * graph (hcq/hcq_graph.h), of which the host writes what has changed.
  */
 #ifndef BELL_TENSOR_RUNTIME_TAPE_H
 #define BELL_TENSOR_RUNTIME_TAPE_H

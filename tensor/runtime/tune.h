@@ -60,7 +60,8 @@ struct tensor_tune {
     uint32_t bad_address, never_ends;
 };
 
-/* Kernels that the context compiles from now on are searched for, or not (NULL).
+/* Kernels that the context compiles from now on are searched for, or not
+ * (NULL).
  */
 void tensor_tune_set(struct bell_context *ctx, const struct tensor_tune *tune);
 

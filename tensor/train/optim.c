@@ -73,7 +73,8 @@ optim_works(const char *call, const struct bell_optimizer *opt)
     return tensor_context_usable(call, opt->ctx);
 }
 
-/* What every creation is given first; there is no optimiser yet. Its options are
+/* What every creation is given first; there is no optimiser yet. Its options
+ * are
  * *out_options from then on. */
 static bell_status
 begin_create(const char *call, const void *options, size_t options_bytes,

@@ -41,7 +41,8 @@ fail(struct bench *bench, const char *name)
 
 /* ---- the graph -------------------------------------------------------- */
 
-/* Leaf `number` of a numbered graph (lower/schedule/schedule.h), 1024 floats. */
+/* Leaf `number` of a numbered graph (lower/schedule/schedule.h), 1024
+ * floats. */
 static const struct uop *
 make_leaf(struct uop_graph *g, int64_t number)
 {

@@ -1,7 +1,6 @@
 /* What the host spends on a call of a jit, beside the same without: an addition
- * from its call to its value, steps of training, and inputs that changed. Turn by
- * turn; medians.
- * Null devices run nothing: what is left is the host's part.
+ * from its call to its value, steps of training, and inputs that changed. Turn
+ * by turn; medians. Null devices run nothing: what is left is the host's part.
  *
  * usage: bench_jit [bench options]
  * BELL_DEVICE: one device more, a card for example.

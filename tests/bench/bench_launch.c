@@ -204,7 +204,7 @@ open_rig(struct rig *r, const char *name)
     must(hcq_queue_wait(r->queue, LONG_NS));
 }
 
-/* ---- cases ---------------------------------------------------------------------- */
+/* ---- cases --------------------------------------------------------------- */
 
 static void
 exec_and_submit(struct rig *r)

@@ -43,7 +43,8 @@ ping_pong_100(struct cts *t)
 }
 
 /* Launches of one submission that each read what the one before wrote, over and
- * over the same two buffers: nothing that was read earlier may be used again. */
+ * over the same two buffers: nothing that was read earlier may be used
+ * again. */
 static void
 chain_of_100(struct cts *t)
 {

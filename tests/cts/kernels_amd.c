@@ -251,8 +251,8 @@ static const struct kernel kernels[CTS_KERNEL_COUNT] = {
                 "(i8, ptr addrspace(1) @zeros, i64 4092)\n"
                 "  ret void\n",
         },
-    /* The stack of a gfx9 lane ends 16 bytes short of 128 KiB: the last elements
-     * share the places of the first. */
+    /* The stack of a gfx9 lane ends 16 bytes short of 128 KiB: the last
+     * elements share the places of the first. */
     [CTS_STACK] =
         {
             .name = "stack",

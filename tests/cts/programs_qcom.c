@@ -167,7 +167,7 @@ static const struct kernel kernels[CTS_KERNEL_COUNT] =
             },
 };
 
-/* ---- text ----------------------------------------------------------------------- */
+/* ---- text ---------------------------------------------------------------- */
 
 struct text {
     char bytes[512u << 10];
@@ -229,7 +229,7 @@ put_sums(struct text *text, enum cts_kernel kernel)
               "stg.u32 g[r0.y], r1.x, 2\n" DONE);
 }
 
-/* ---- assembling --------------------------------------------------------------------- */
+/* ---- assembling ---------------------------------------------------------- */
 
 struct label {
     char name[16];
@@ -286,8 +286,8 @@ struct object {
     uint64_t code[MAX_INSTRS];
 };
 
-/* The same text where constants are in memory: each is loaded before it is used,
- * to a register that nothing else has. */
+/* The same text where constants are in memory: each is loaded before it is
+ * used, to a register that nothing else has. */
 static void
 load_constants(const char *from, struct text *to)
 {
@@ -396,7 +396,7 @@ find(enum cts_kernel kernel, unsigned variant, struct hcq_program_desc *desc)
     return true;
 }
 
-/* ---- what has to be refused ----------------------------------------------------------- */
+/* ---- what has to be refused ---------------------------------------------- */
 
 static bool
 bad(unsigned idx, struct cts_bad *out)

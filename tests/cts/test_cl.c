@@ -1,5 +1,5 @@
-/* The OpenCL device: what the conformance suite has no way to ask. Skipped where
- * there is none. */
+/* The OpenCL device: what the conformance suite has no way to ask. Skipped
+ * where there is none. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -828,7 +828,8 @@ test_ranges(void **state)
     close_counted(r.dev);
 }
 
-/* A timestamp of a marker that ends so long after it was enqueued; its limits. */
+/* A timestamp of a marker that ends so long after it was enqueued; its
+ * limits. */
 static uint64_t
 timestamp(struct rig *r, struct hcq_signal *sig, uint64_t after_ns,
           cl_int error, uint64_t *out_before, uint64_t *out_after)

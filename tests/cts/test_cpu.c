@@ -207,7 +207,7 @@ test_plain_handler(void **state)
     sigaction(SIGSEGV, &old, NULL);
 }
 
-/* ---- the environment ------------------------------------------------------- */
+/* ---- the environment ----------------------------------------------------- */
 
 /* How long workers spin: whole numbers up to a second. */
 static void
@@ -244,7 +244,7 @@ test_spin_time(void **state)
     unsetenv("BELL_SPIN_US");
 }
 
-/* ---- workers --------------------------------------------------------------- */
+/* ---- workers ------------------------------------------------------------- */
 
 /* With any number of threads, one of which has no helpers. */
 static void
@@ -501,7 +501,7 @@ test_spinner(void **state)
     assert_int_equal(n_yields, n + 1);
 }
 
-/* ---- the loader ------------------------------------------------------------ */
+/* ---- the loader ---------------------------------------------------------- */
 
 /* No page of the process is writable and executable. */
 static void
@@ -601,7 +601,7 @@ test_hostile_sections(void **state)
 #undef FRESH
 }
 
-/* ---- streams ----------------------------------------------------------------- */
+/* ---- streams ------------------------------------------------------------- */
 
 /* Words that are no command lose the device, with a report. */
 static void
@@ -841,7 +841,7 @@ test_words(void **state)
     hcq_device_close(dev);
 }
 
-/* ---- calls that the system refuses ----------------------------------------- */
+/* ---- calls that the system refuses --------------------------------------- */
 
 static unsigned n_calls, failing; /* of those below; the one that fails, or 0 */
 static size_t mapped_bytes;

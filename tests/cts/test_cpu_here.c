@@ -276,7 +276,7 @@ test_order(void **state)
     hcq_device_close(rig.dev);
 }
 
-/* ---- the ring -------------------------------------------------------------- */
+/* ---- the ring ------------------------------------------------------------ */
 
 /* A submission is as large as its ring, but for the signal of its end. */
 static void
@@ -418,7 +418,7 @@ test_around_the_ring(void **state)
     hcq_device_close(rig.dev);
 }
 
-/* ---- calls of the system --------------------------------------------------- */
+/* ---- calls of the system ------------------------------------------------- */
 
 static pthread_t counted; /* whose calls are; set by main */
 static unsigned n_calls;
@@ -443,7 +443,8 @@ __wrap_syscall(long number, ...)
                           args[5]);
 }
 
-/* The thread sleeps, and is not woken for what runs here; for the rest it is. */
+/* The thread sleeps, and is not woken for what runs here; for the rest it
+ * is. */
 static void
 test_sleeping(void **state)
 {
@@ -479,7 +480,7 @@ test_sleeping(void **state)
     unsetenv("BELL_SPIN_US");
 }
 
-/* ---- floats ------------------------------------------------------------------ */
+/* ---- floats -------------------------------------------------------------- */
 
 /* Whoever runs a kernel, and whatever he does with floats: it rounds to nearest
  * and keeps subnormals, and leaves no trace. */
@@ -522,7 +523,7 @@ test_floats(void **state)
     }
 }
 
-/* ---- faults ------------------------------------------------------------------ */
+/* ---- faults -------------------------------------------------------------- */
 
 static sigjmp_buf back;
 static volatile sig_atomic_t n_caught;

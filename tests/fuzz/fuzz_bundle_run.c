@@ -1,6 +1,6 @@
 /* libFuzzer target: bundles that run on simulated cards, with their checksums
- * made right. Whatever is in them, opening and running ends soon, in an error or
- * in outputs that can be read, and the card can be used again. */
+ * made right. Whatever is in them, opening and running ends soon, in an error
+ * or in outputs that can be read, and the card can be used again. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
-/* libFuzzer target: commands of `doorbell step --script`, for a cassette and for
- * a simulated card. FUZZ_CASSETTE is the cassette. A script that the program
- * ends well with has no command that could not be done. */
+/* libFuzzer target: commands of `doorbell step --script`, for a cassette and
+ * for a simulated card. FUZZ_CASSETTE is the cassette. A script that the
+ * program ends well with has no command that could not be done. */
 #include <stdlib.h>
 
 #include "tests/fuzz/fuzz.h"

@@ -106,7 +106,7 @@ put(struct amd_push *push, enum hcq_op op, unsigned flags, uint64_t a,
     assert_int_equal(push->at - from + slack, packet.head.word_dw);
 }
 
-/* ---- compute queues ------------------------------------------------------------ */
+/* ---- compute queues ------------------------------------------------------ */
 
 #define GFX9_HDP                                                               \
     0xc0053c00, 0x00000045, 0x00000e26, 0x00000e27, 0xffffffff, 0xffffffff,    \
@@ -117,7 +117,8 @@ put(struct amd_push *push, enum hcq_op op, unsigned flags, uint64_t a,
 #define GFX10_ACQUIRE 0xc0065800, 0, 0xffffffff, 0xffffffff, 0, 0, 0, 0x0000c3f1
 #define GFX10_BEGIN   GFX9_HDP, GFX10_ACQUIRE
 
-/* The first die waits for 0 and writes 1, the other waits for 1 and writes 0. */
+/* The first die waits for 0 and writes 1, the other waits for 1 and writes
+ * 0. */
 #define GATE(die, lo)                                                          \
     0xc0002300, 0x0100000c, 0xc0053c00, 0x13, lo, 0x7f00, 0, 0xffffffff, 4,    \
         0xc0033700, 0x00100500, lo, 0x7f00, 1, 0xc0002300, die << 24 | 12,     \
@@ -496,7 +497,7 @@ test_nothing(void **state)
     }
 }
 
-/* ---- copy queues ------------------------------------------------------------------ */
+/* ---- copy queues --------------------------------------------------------- */
 
 static void
 test_sdma(void **state)
@@ -577,7 +578,7 @@ test_sdma_limits(void **state)
            0, 0);
 }
 
-/* ---- slots ----------------------------------------------------------------------- */
+/* ---- slots --------------------------------------------------------------- */
 
 #define WORDS_LO ((uint32_t)(uintptr_t)words)
 #define WORDS_HI ((uint32_t)((uintptr_t)words >> 32))

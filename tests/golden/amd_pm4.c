@@ -24,7 +24,7 @@
 #define GFX11 AMD_PM4_GEN_GFX11
 #define GFX12 AMD_PM4_GEN_GFX12
 
-/* ---- packets --------------------------------------------------------------- */
+/* ---- packets ------------------------------------------------------------- */
 
 static void
 acquire_gfx9(struct push *p, bool full)
@@ -248,7 +248,7 @@ signal_value(struct push *p, enum amd_pm4_gen gen)
     put_release(p, gen, release);
 }
 
-/* ---- streams ------------------------------------------------------------------ */
+/* ---- streams ------------------------------------------------------------- */
 
 static void
 test_flush(void **state)

@@ -45,7 +45,7 @@
 #define CALLS_MAX  2000u
 #define LONG_NS    (100ull * 1000000000)
 
-/* ---- what is written ------------------------------------------------------------ */
+/* ---- what is written ----------------------------------------------------- */
 
 static struct {
     pthread_mutex_t lock;
@@ -141,7 +141,8 @@ sum_of(const uint8_t *data, size_t size_bytes)
     return sum;
 }
 
-/* Adreno's without what lies between the fields of structs: it may be anything. */
+/* Adreno's without what lies between the fields of structs: it may be
+ * anything. */
 static uint64_t
 sum_of_blob(const struct kio_blob *blob)
 {
@@ -288,7 +289,7 @@ leave_kernel(void)
         host_fail_after(life.starve_at - life.n_allocs, 1);
 }
 
-/* ---- lies ---------------------------------------------------------------------- */
+/* ---- lies ---------------------------------------------------------------- */
 
 /* Whether the answer of this call is the one, and this word of it. */
 static bool
@@ -364,7 +365,7 @@ lie_in_text(const char *path, char *text, int size, size_t cap)
     return size;
 }
 
-/* ---- a form between driver and simulated kernel ---------------------------------------- */
+/* ---- a form between driver and simulated kernel -------------------------- */
 
 #define FDS_MAX 4096
 
@@ -594,7 +595,7 @@ __wrap_kio_sim_join(const char *backend, const char *spec, struct kio **out_kio)
     return __wrap_kio_sim_create(backend, spec, out_kio);
 }
 
-/* ---- the life ------------------------------------------------------------------ */
+/* ---- the life ------------------------------------------------------------ */
 
 struct user {
     struct hcq_device *dev;
@@ -1090,7 +1091,7 @@ run_lying(const char *name)
     }
 }
 
-/* ---- cassettes ----------------------------------------------------------------- */
+/* ---- cassettes ----------------------------------------------------------- */
 
 /* What the card writes as it goes on. */
 static bool

@@ -293,7 +293,7 @@ test_smem(void **state)
     assert_int_equal(nv_smem_kib(65 * 1024, 100), 100);
 }
 
-/* ---- methods ------------------------------------------------------------------ */
+/* ---- methods ------------------------------------------------------------- */
 
 /* A card of the classes of a generation. */
 struct card {

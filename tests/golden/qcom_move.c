@@ -1,5 +1,5 @@
-/* The kernels that hcq/qcom brings along: its words are what the assembler makes
- * of hcq/qcom/move/, and they copy and fill.
+/* The kernels that hcq/qcom brings along: its words are what the assembler
+ * makes of hcq/qcom/move/, and they copy and fill.
  *
  * usage: golden_qcom_move FOLDER
  */
@@ -78,7 +78,7 @@ test_words(void **state)
     }
 }
 
-/* ---- running them -------------------------------------------------------------- */
+/* ---- running them -------------------------------------------------------- */
 
 #define ARGS 0x5000000c0ull
 #define DST  0x1ffffff00ull /* its end lies beyond 4 GiB more */

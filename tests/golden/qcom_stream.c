@@ -120,7 +120,7 @@ look(void *user, const char *line)
         strcat(strcat(text, line), "\n");
 }
 
-/* ---- arguments in memory ---------------------------------------------------------- */
+/* ---- arguments in memory ------------------------------------------------- */
 
 #define A750           0x43051401u
 #define LOAD_CONSTANTS 0x7034000bu /* of two units */
@@ -166,9 +166,9 @@ test_order(void **state)
     assert_null(strstr(text, "CONSTANTS"));
 }
 
-/* Wherever the words begin, the arguments are at a line's beginning, in words that
- * are skipped, and the descriptor says so. src: docs/hardware/adreno-queues.md,
- * "Constants and descriptors" */
+/* Wherever the words begin, the arguments are at a line's beginning, in words
+ * that are skipped, and the descriptor says so. src:
+ * docs/hardware/adreno-queues.md, "Constants and descriptors" */
 static void
 check_args(uint32_t first, uint32_t n_args)
 {
@@ -213,7 +213,7 @@ test_args(void **state)
     }
 }
 
-/* ---- text ------------------------------------------------------------------------- */
+/* ---- text ---------------------------------------------------------------- */
 
 /* Every word has a name. */
 static void
@@ -240,7 +240,7 @@ test_text(void **state)
     }
 }
 
-/* ---- the table of chips ----------------------------------------------------------- */
+/* ---- the table of chips -------------------------------------------------- */
 
 /* src: docs/hardware/adreno.md, "Chips" */
 static const struct {

@@ -1,5 +1,6 @@
 /* What a program with privileges takes from the environment, as lines of
- * "key: value". tests/integration/test_privileged.py runs it with and without. */
+ * "key: value". tests/integration/test_privileged.py runs it with and
+ * without. */
 #include <stdio.h>
 #include <sys/auxv.h>
 

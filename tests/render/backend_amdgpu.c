@@ -1,4 +1,5 @@
-/* The LLVM emitter for AMD's cards; its code runs in the interpreter of sim/. */
+/* The LLVM emitter for AMD's cards; its code runs in the interpreter of
+ * sim/. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* OpenCL C alone: what the text says of memory, conversions and halves, and what
- * is refused. Needs no OpenCL. */
+/* OpenCL C alone: what the text says of memory, conversions and halves, and
+ * what is refused. Needs no OpenCL. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

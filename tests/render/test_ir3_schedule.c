@@ -1,5 +1,5 @@
-/* Adreno's cycles of nop: chains of dependent instructions fill each other's; in
- * the program's order, one behind the other, each has its own. */
+/* Adreno's cycles of nop: chains of dependent instructions fill each other's;
+ * in the program's order, one behind the other, each has its own. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +17,8 @@
 static const enum ir3_gen gens[] = {IR3_GEN_A6XX, IR3_GEN_A7XX, IR3_GEN_A7XX_3};
 
 /* A program with `n` chains of sums and products, one behind the other, whose
- * results are added; how many cycles of nop it has, in hundredths of its instructions. */
+ * results are added; how many cycles of nop it has, in hundredths of its
+ * instructions. */
 static uint32_t
 idle_percent(unsigned n, enum ir3_gen gen)
 {

@@ -194,7 +194,8 @@ test_wanted_registers(void **state)
 }
 
 /* Few short rows: a thread for each element reduces the row anew, rather than
- * one for each row all that is in it. Many rows keep threads busy as they are. */
+ * one for each row all that is in it. Many rows keep threads busy as they
+ * are. */
 static void
 test_short_rows(void **state)
 {

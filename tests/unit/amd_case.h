@@ -10,8 +10,8 @@
 #include "sim/amd/sim_amd.h"
 
 #define MIB (1u << 20)
-/* A plan of the form "fault" that fails nothing: the device's stack is a process
- * of its own. */
+/* A plan of the form "fault" that fails nothing: the device's stack is a
+ * process of its own. */
 #define NO_PLAN "poll:1000000=EIO"
 
 struct kio;

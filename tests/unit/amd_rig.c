@@ -29,7 +29,7 @@ rig_fails(bell_status status, bell_status want, const char *part)
         fail_msg("\"%s\" is not in \"%s\"", part, bell_error_last()->message);
 }
 
-/* ---- a queue with small rings ---------------------------------------------- */
+/* ---- a queue with small rings -------------------------------------------- */
 
 const struct kind ring_kinds[RING_KINDS] = {
     {"AMD@sim:gfx1100", HCQ_QUEUE_COMPUTE, false},      /* PM4 */
@@ -160,7 +160,7 @@ rig_close(struct rig *r)
     hcq_device_close(r->dev);
 }
 
-/* ---- counters --------------------------------------------------------------- */
+/* ---- counters ------------------------------------------------------------ */
 
 uint64_t
 rig_counter_va(const struct rig *r, uint32_t i)
@@ -226,7 +226,7 @@ rig_emit_count(struct rig *r, struct hcq_cs *cs, uint32_t i)
         hcq_cs_copy(cs, args[0], args[0] + 8, (COUNTER_WORDS - 1) * 8);
 }
 
-/* ---- submissions --------------------------------------------------------------- */
+/* ---- submissions --------------------------------------------------------- */
 
 /* Nothing but the release of the timeline. */
 bell_status

@@ -17,9 +17,9 @@
 #define POISON     0x5a5a5a5au /* a command of no engine */
 
 /* A counter is four words of 64 bits. A copy of the last three to the first
- * three, cut into packets of one word, moves them up by one. Copies on AQL rings
- * are launches, so that there a command that is none can only be seen to have
- * run: it writes a 1. */
+ * three, cut into packets of one word, moves them up by one. Copies on AQL
+ * rings are launches, so that there a command that is none can only be seen to
+ * have run: it writes a 1. */
 #define COUNTER_WORDS 4u
 #define COUNTERS      600u
 

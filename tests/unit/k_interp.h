@@ -12,8 +12,8 @@ struct k_buffer {
 };
 
 /* Does every STORE of `sink`: one after the other, or, where it loads what it
- * stores, all for each setting of the ranges in turn. False (and a message on stderr) when an access
- * is out of range or a node has no value. */
+ * stores, all for each setting of the ranges in turn. False (and a message on
+ * stderr) when an access is out of range or a node has no value. */
 bool k_run(const struct uop *sink, struct k_buffer *bufs, uint32_t n_bufs);
 
 #endif

@@ -33,7 +33,7 @@ is_zero(unsigned value)
     assert_int_equal(value, 0);
 }
 
-/* ---- calls ---------------------------------------------------------------- */
+/* ---- calls --------------------------------------------------------------- */
 
 uint32_t
 rig_escape(const struct rig *rig, const struct kio_file *file, uint32_t number,
@@ -133,7 +133,7 @@ rig_errno(const struct kio_file *file, unsigned long request, void *arg)
     return errno;
 }
 
-/* ---- pieces of the bring-up ------------------------------------------------ */
+/* ---- pieces of the bring-up ---------------------------------------------- */
 
 uint32_t
 rig_video(const struct rig *rig, uint64_t size_bytes, uint32_t *handle)
@@ -334,7 +334,7 @@ rig_schedule(const struct rig *rig, uint32_t group, bool enable)
                        NV_S_NVA06C_GPFIFO_SCHEDULE, &params);
 }
 
-/* ---- the bring-up, step by step ------------------------------------------- */
+/* ---- the bring-up, step by step ------------------------------------------ */
 
 static void
 step_client(struct rig *rig)
@@ -599,7 +599,7 @@ rig_fini(struct rig *rig)
     kio_destroy(rig->kio);
 }
 
-/* ---- submitting -------------------------------------------------------------- */
+/* ---- submitting ---------------------------------------------------------- */
 
 volatile uint32_t *
 rig_word(const struct rig *rig, uint32_t offset)

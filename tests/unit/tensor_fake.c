@@ -1,5 +1,5 @@
-/* The calls of tensor/runtime/realize.c without a device: values are computed by the
- * reference evaluator, in host memory. Every graph that is realized is
+/* The calls of tensor/runtime/realize.c without a device: values are computed
+ * by the reference evaluator, in host memory. Every graph that is realized is
  * validated first. A buffer that is left at the end is an error. */
 #include "tests/unit/tensor_host.h"
 

@@ -67,7 +67,7 @@ fill(uint8_t *data, size_t n, uint32_t seed)
         data[i] = (uint8_t)(hash_mix(seed + i / 8) >> (i % 8 * 8));
 }
 
-/* ---- sizes ---------------------------------------------------------------------- */
+/* ---- sizes --------------------------------------------------------------- */
 
 /* src: docs/hardware/amd-kernel.md, "Save area", the table of boards;
  * docs/hardware/amd-queues.md, "Scratch", by hand. */
@@ -226,7 +226,7 @@ limits_of_generations(void **state)
     }
 }
 
-/* ---- how calls are told --------------------------------------------------------- */
+/* ---- how calls are told -------------------------------------------------- */
 
 /* The tables of ioctl/ against the structs that are sent. */
 static void
@@ -288,7 +288,7 @@ names_of_calls(void **state)
     assert_int_equal(call.size_bytes, 16);
 }
 
-/* ---- the card ------------------------------------------------------------------- */
+/* ---- the card ------------------------------------------------------------ */
 
 static void
 tells_what_it_is(void **state)
@@ -451,7 +451,7 @@ two_openings(void **state)
     close_amd(a);
 }
 
-/* ---- one process, many openings -------------------------------------------- */
+/* ---- one process, many openings ------------------------------------------ */
 
 /* Some work of every kind on an opening of its own. */
 static void
@@ -534,7 +534,7 @@ openings_at_once(void **state)
     expect_kept();
 }
 
-/* ---- waits that last ------------------------------------------------------------- */
+/* ---- waits that last ----------------------------------------------------- */
 
 #define HOLD_NS 60000000u
 
@@ -604,7 +604,7 @@ long_waits_sleep(void **state)
     }
 }
 
-/* ---- memory --------------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------- */
 
 /* Every kind, small and large; none overlaps another; what the CPU writes is
  * there, and all of it goes away. */
@@ -905,7 +905,7 @@ pinned_twice(void **state)
     free(pages);
 }
 
-/* ---- signals -------------------------------------------------------------------- */
+/* ---- signals ------------------------------------------------------------- */
 
 static void
 many_signals(void **state)
@@ -977,7 +977,7 @@ signals_between_cards(void **state)
     close_amd(a);
 }
 
-/* ---- other cards' buffers ------------------------------------------------------- */
+/* ---- other cards' buffers ------------------------------------------------ */
 
 /* b copies from and to memory of a's. */
 static void
@@ -1094,7 +1094,7 @@ peers_end(void **state)
     close_amd(a);
 }
 
-/* ---- queues --------------------------------------------------------------------- */
+/* ---- queues -------------------------------------------------------------- */
 
 static void
 wait_for_read(const struct amd_channel *channel, uint64_t value)
@@ -1272,7 +1272,7 @@ patched_sizes(void **state)
     close_amd(dev);
 }
 
-/* ---- recordings ----------------------------------------------------------------- */
+/* ---- recordings ---------------------------------------------------------- */
 
 #define RECORDED_BYTES 8192u
 

@@ -17,7 +17,7 @@
 #define ROW_BYTES (GROUPS * 8)
 #define ROWS      60u
 
-/* ---- a chain of launches --------------------------------------------------------- */
+/* ---- a chain of launches ------------------------------------------------- */
 
 /* Rows in the card's own memory: each launch adds what the row before has,
  * from the next group, which another die ran. */
@@ -170,7 +170,7 @@ chains(void **state)
     }
 }
 
-/* ---- the card's strictness ------------------------------------------------------- */
+/* ---- the card's strictness ----------------------------------------------- */
 
 /* The words of a stream that the queue holds: what its first packet names. */
 static uint32_t *
@@ -326,7 +326,7 @@ scratch(void **state)
     }
 }
 
-/* ---- recovery ---------------------------------------------------------------------- */
+/* ---- recovery ------------------------------------------------------------ */
 
 /* Some dies have come to where they meet, one has not. */
 static void
@@ -356,7 +356,7 @@ stuck_between(void **state)
     close_rig(&c.rig);
 }
 
-/* ---- the choice ----------------------------------------------------------------------- */
+/* ---- the choice ---------------------------------------------------------- */
 
 static void
 choice(void **state)

@@ -1,6 +1,6 @@
 /* hcq/amd when things fail: every kernel call and every allocation of every
- * operation, one at a time; scratch that grows under busy queues. What faults on
- * the card, and recovery: test_amd_lost.c.
+ * operation, one at a time; scratch that grows under busy queues. What faults
+ * on the card, and recovery: test_amd_lost.c.
  *
  * After a failed operation the simulated kernel holds exactly what it held
  * before; after a failed opening there is nothing.
@@ -27,7 +27,7 @@
 #include "tests/unit/usage.h"
 #include "tests/unit/sim_kept.h"
 
-/* ---- opening -------------------------------------------------------------------- */
+/* ---- opening ------------------------------------------------------------- */
 
 static void
 opening_fails(void **state)
@@ -218,7 +218,7 @@ opens_again(void **state)
     }
 }
 
-/* ---- operations ----------------------------------------------------------------- */
+/* ---- operations ---------------------------------------------------------- */
 
 /* One thing done and undone. Returns the first failure. */
 typedef bell_status operation_fn(struct hcq_device *dev);
@@ -568,7 +568,7 @@ calls_fail_for_ever(void **state)
     expect_kept();
 }
 
-/* ---- scratch -------------------------------------------------------------------- */
+/* ---- scratch ------------------------------------------------------------- */
 
 static void
 check_deep(struct hcq_queue *queue, const struct hcq_program *prog,

@@ -21,7 +21,7 @@ kio_of(struct hcq_device *dev)
     return amd_device_of(dev)->process->kio;
 }
 
-/* ---- the launch path ----------------------------------------------------------- */
+/* ---- the launch path ----------------------------------------------------- */
 
 static void
 launch_path(const char *card)
@@ -104,7 +104,7 @@ counters_count(void **state)
     close_rig(&r);
 }
 
-/* ---- patches ------------------------------------------------------------------------ */
+/* ---- patches ------------------------------------------------------------- */
 
 static void
 patched_shapes(void **state)
@@ -263,7 +263,7 @@ patched_sizes(void **state)
     }
 }
 
-/* ---- kernels ------------------------------------------------------------------------- */
+/* ---- kernels ------------------------------------------------------------- */
 
 static void
 run(const struct rig *r, const struct hcq_program *prog, uint64_t value,
@@ -345,7 +345,7 @@ scratch_moves(void **state)
     }
 }
 
-/* ---- reports ---------------------------------------------------------------------------- */
+/* ---- reports ------------------------------------------------------------- */
 
 static void
 expect_text(const char *text, const char *part)
@@ -408,7 +408,7 @@ reports_name_commands(void **state)
     }
 }
 
-/* ---- waits ---------------------------------------------------------------------------------- */
+/* ---- waits --------------------------------------------------------------- */
 
 /* No group of a launch runs before what stands in front of it is over, on no
  * die of the chip; and sees what was written until then. */
@@ -464,7 +464,7 @@ waits_hold_launches(void **state)
     }
 }
 
-/* ---- what is refused ---------------------------------------------------------------------- */
+/* ---- what is refused ----------------------------------------------------- */
 
 static void
 bad_programs(void **state)

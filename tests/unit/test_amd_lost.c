@@ -22,7 +22,7 @@
 
 #define BAD_VA 0xdead000000ull
 
-/* ---- faults of the card ----------------------------------------------------------- */
+/* ---- faults of the card -------------------------------------------------- */
 
 static void
 good_copy(struct hcq_queue *queue, struct hcq_buffer *to,
@@ -257,8 +257,8 @@ two_openings_fault(void **state)
     expect_kept();
 }
 
-/* A card that cannot preempt a plain wait: recovery of a queue that waits resets
- * it, and the device says so; with the preemptable wait it recovers. */
+/* A card that cannot preempt a plain wait: recovery of a queue that waits
+ * resets it, and the device says so; with the preemptable wait it recovers. */
 static void
 waits_that_block(void **state)
 {
@@ -327,9 +327,9 @@ bad_packet(struct hcq_queue *queue, uint64_t va)
     hcq_signal_set(sig, 1);
 }
 
-/* From KFD 1.19 on the device recovers in the process, again and again: buffers,
- * programs and bound streams stay, of any kind of memory, and nothing piles up
- * behind the first time. */
+/* From KFD 1.19 on the device recovers in the process, again and again:
+ * buffers, programs and bound streams stay, of any kind of memory, and nothing
+ * piles up behind the first time. */
 static void
 recovers_in_a_fresh_state(void **state)
 {
@@ -600,7 +600,8 @@ fresh_state_fails(void **state)
 }
 
 /* A device that faulted is closed without being recovered: who opens the card
- * next has a fresh state, unless somebody else of the process is still there. */
+ * next has a fresh state, unless somebody else of the process is still
+ * there. */
 static void
 closed_after_a_fault(void **state)
 {
@@ -645,8 +646,8 @@ expect_unreadable(struct hcq_buffer *card)
 }
 
 /* Another process's work resets the card: a device with work under way is lost
- * for good, with the reason; one that has nothing to do is told when it looks. A
- * process that begins later has the card. */
+ * for good, with the reason; one that has nothing to do is told when it looks.
+ * A process that begins later has the card. */
 static void
 card_is_reset(void **state)
 {

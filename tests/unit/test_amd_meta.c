@@ -15,7 +15,7 @@
 #include "hcq/amd/amd_meta.h"
 #include "tests/unit/outcomes.h"
 
-/* ---- notes that are made here ----------------------------------------------- */
+/* ---- notes that are made here -------------------------------------------- */
 
 struct notes {
     uint8_t bytes[1024];
@@ -176,7 +176,7 @@ read_notes(const uint8_t *bytes, size_t n, const char *symbol,
     return ok;
 }
 
-/* ---- what is read --------------------------------------------------------------- */
+/* ---- what is read -------------------------------------------------------- */
 
 static void
 kernels_are_found(void **state)
@@ -308,7 +308,7 @@ every_kind(void **state)
     }
 }
 
-/* ---- what is not -------------------------------------------------------------------- */
+/* ---- what is not --------------------------------------------------------- */
 
 static void
 cut_off(void **state)

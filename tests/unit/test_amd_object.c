@@ -21,7 +21,7 @@
 
 #define VA 0x7f0012345000ull
 
-/* ---- an object of our own ------------------------------------------------------- */
+/* ---- an object of our own ------------------------------------------------ */
 
 enum {
     TEXT = 1,
@@ -202,7 +202,7 @@ make(struct file *f)
     put_word(f, 56, 0x00020008);
 }
 
-/* ---- opening and linking --------------------------------------------------------- */
+/* ---- opening and linking ------------------------------------------------- */
 
 /* Opens a copy of exactly this size, and links it: sanitizers then see every
  * access past the ends. The image is the caller's; NULL: refused. */
@@ -394,7 +394,7 @@ test_many_names(void **state)
     assert_string_equal(bell_error_last()->message, want);
 }
 
-/* ---- what is refused ----------------------------------------------------------- */
+/* ---- what is refused ----------------------------------------------------- */
 
 static void
 bad_magic(struct file *f)
@@ -846,7 +846,7 @@ test_out_of_memory(void **state)
                         "program 'test': out of memory for 9 sections");
 }
 
-/* ---- LLVM's objects ---------------------------------------------------------------- */
+/* ---- LLVM's objects ------------------------------------------------------ */
 
 #ifdef AMD_OBJECTS
 
@@ -1061,7 +1061,7 @@ test_run(void **state)
 
 #endif
 
-/* ---- every byte ------------------------------------------------------------------ */
+/* ---- every byte ---------------------------------------------------------- */
 
 static void
 look_at_object(struct outcomes *o, const uint8_t *data, size_t n)

@@ -18,7 +18,7 @@
 #include "base/bits.h"
 #include "hcq/amd/regs/amd_sdma.h"
 
-/* ---- packets ------------------------------------------------------------------------- */
+/* ---- packets ------------------------------------------------------------- */
 
 /* src: docs/hardware/amd-queues.md, "Copies (SDMA)" */
 static void
@@ -45,7 +45,7 @@ sdma_packet_sizes(void **state)
         assert_int_equal(amd_sdma_size(rows[i].words), rows[i].n_dw);
 }
 
-/* ---- pieces of the push ring --------------------------------------------------------- */
+/* ---- pieces of the push ring --------------------------------------------- */
 
 /* Of the release of the timeline, among the words of a piece: on SDMA as of a
  * signal, but what a value before 2^32 takes. */
@@ -197,7 +197,7 @@ pieces(void **state)
     }
 }
 
-/* ---- push rings that are full --------------------------------------------------------- */
+/* ---- push rings that are full -------------------------------------------- */
 
 /* With a submission at work from `unit` on: all that is left behind it, all
  * that is left before it, and not a word more. */
@@ -280,7 +280,7 @@ full_pieces(void **state)
     }
 }
 
-/* ---- streams as large as the ring -------------------------------------------------------- */
+/* ---- streams as large as the ring ---------------------------------------- */
 
 /* Commands of different lengths. */
 static void
@@ -397,7 +397,7 @@ empty_streams(void **state)
     }
 }
 
-/* ---- what is read behind the last write ------------------------------------------------ */
+/* ---- what is read behind the last write ---------------------------------- */
 
 /* Nothing lies behind the write that completes a submission; of several dies,
  * which read it one after the other, not even that write lies in what is given

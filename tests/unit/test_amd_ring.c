@@ -28,7 +28,7 @@
 #define STEP      (IS_SANITIZED ? 37 : 1)
 #define LONG_STEP (IS_SANITIZED ? 97 : 9)
 
-/* ---- submissions of so many slots --------------------------------------------- */
+/* ---- submissions of so many slots ---------------------------------------- */
 
 /* Of a bound stream: what begins it, a slot for each command, the release of
  * the timeline. Of a fresh one one slot, unless it launches from an AQL ring
@@ -286,7 +286,7 @@ slots(void **state)
     }
 }
 
-/* ---- rings of slots that are full ------------------------------------------------- */
+/* ---- rings of slots that are full ---------------------------------------- */
 
 /* One slot at a time up to a place in the ring. */
 static void
@@ -494,7 +494,7 @@ taken_late(void **state)
     }
 }
 
-/* ---- what wakes ------------------------------------------------------------------- */
+/* ---- what wakes ---------------------------------------------------------- */
 
 /* Behind every submission it is read late: the longest ones that follow leave
  * it alone. One after the other, and as many as there is room for. */
@@ -548,7 +548,7 @@ wakes(void **state)
     }
 }
 
-/* ---- pointers over 2^32 --------------------------------------------------------------- */
+/* ---- pointers over 2^32 -------------------------------------------------- */
 
 #define LARGE_RING_BYTES (16u << 20)
 #define LAP_DW           0x2000u /* of one packet that does nothing */

@@ -26,7 +26,7 @@ open_card(size_t c)
     return r;
 }
 
-/* ---- commands at random ------------------------------------------------------------ */
+/* ---- commands at random -------------------------------------------------- */
 
 #define AREA 16384u /* bytes that commands work on; timestamps lie behind */
 
@@ -199,7 +199,7 @@ random_pieces(void **state)
     run_random(open_rig("AMD@sim:gfx90a"), 8, 64);
 }
 
-/* ---- limits of the rings --------------------------------------------------------- */
+/* ---- limits of the rings ------------------------------------------------- */
 
 /* Rings of the smallest size, many times around. */
 static void

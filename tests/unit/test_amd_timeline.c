@@ -104,7 +104,7 @@ finish_wait(struct rig *r, struct hcq_queue *queue)
     expect_ok(hcq_queue_wait(queue, LONG_NS));
 }
 
-/* ---- waits of a queue for the host -------------------------------------------- */
+/* ---- waits of a queue for the host --------------------------------------- */
 
 /* From every value to every other one: what is reached is no wait, what is not
  * is one until the host has set it. */
@@ -222,7 +222,7 @@ passed_while_waiting(void **state)
     on_cards(test_passed);
 }
 
-/* ---- waits of one engine for another --------------------------------------------- */
+/* ---- waits of one engine for another ------------------------------------- */
 
 /* A counter goes to and fro between the engines, over the border; each value
  * is written by the one and waited for by the other. */
@@ -291,7 +291,7 @@ torn_values(void **state)
     on_cards(test_torn);
 }
 
-/* ---- a queue's own timeline ---------------------------------------------------------- */
+/* ---- a queue's own timeline ---------------------------------------------- */
 
 /* As if so much had been submitted. */
 static void

@@ -138,7 +138,7 @@ expect_int(const char *what, int i, int64_t got, int64_t want)
                  (long long)want);
 }
 
-/* ---- whole kernels -------------------------------------------------------------- */
+/* ---- whole kernels ------------------------------------------------------- */
 
 static void
 floats(struct machine *m)
@@ -397,7 +397,7 @@ test_kernels(void **state)
     }
 }
 
-/* ---- matrix instructions ------------------------------------------------------- */
+/* ---- matrix instructions ------------------------------------------------- */
 
 enum layout {
     WMMA,   /* gfx11, A: row lane % 16, element k */
@@ -618,7 +618,7 @@ test_matrices(void **state)
     run_matrices(ISA_GFX12, gfx1201, ARRAY_LEN(gfx1201));
 }
 
-/* ---- what goes wrong ------------------------------------------------------------ */
+/* ---- what goes wrong ----------------------------------------------------- */
 
 static void
 expect_fault(struct machine *m, const struct amd_launch *launch,
@@ -735,7 +735,7 @@ test_instruction_cache(void **state)
     stop(&m);
 }
 
-/* ---- inline constants -------------------------------------------------------------- */
+/* ---- inline constants ---------------------------------------------------- */
 
 /* Float constants as sources of 64, 32 and 16 bits. 1.0 stands for all: its
  * code is the lowest field of a word, or the second source of a long one. The
@@ -1032,9 +1032,9 @@ test_out_of_memory(void **state)
     stop(&m);
 }
 
-/* Of rows of two units of 16 bytes, lanes of different rows and units are served
- * together by CDNA, which takes 0-3 with 20-23; taken eight by eight, as all
- * lanes write and RDNA's read, two of a row's unit meet in a bank. */
+/* Of rows of two units of 16 bytes, lanes of different rows and units are
+ * served together by CDNA, which takes 0-3 with 20-23; taken eight by eight, as
+ * all lanes write and RDNA's read, two of a row's unit meet in a bank. */
 static void
 test_wide_reads(void **state)
 {

@@ -169,8 +169,8 @@ host_store_is_polled(void **state)
     }
 }
 
-/* The window of gfx1030 keeps what was read: it is flushed before, too. Reads of
- * host memory and by an engine need none. */
+/* The window of gfx1030 keeps what was read: it is flushed before, too. Reads
+ * of host memory and by an engine need none. */
 static void
 reads_flush(void **state)
 {

@@ -343,9 +343,9 @@ test_turns(void **state)
         fail_msg("%g of 48 threads", many);
 }
 
-/* A host of half the speed: of the CPU nothing can be told, but a saved run that
- * does not tell what its host ran at allows nothing. Of a card's rows, times
- * have a part of the host in them, rates have none. */
+/* A host of half the speed: of the CPU nothing can be told, but a saved run
+ * that does not tell what its host ran at allows nothing. Of a card's rows,
+ * times have a part of the host in them, rates have none. */
 static void
 test_host(void **state)
 {

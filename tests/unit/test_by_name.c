@@ -24,7 +24,8 @@ call_with(struct bell_context *c, const struct bell_function *f,
     return status;
 }
 
-/* A row is found by its address, in every context, and a copy of one is none. */
+/* A row is found by its address, in every context, and a copy of one is
+ * none. */
 static void
 test_rows(void **state)
 {

@@ -5,8 +5,8 @@
  * rank 0, Y Z v q of floats, i I J of indices; D the axis, or the integer, E
  * and F the one after and before it; tensors of one element: k that integer, o
  * 1, O 0, t true, T false, and u 1, m 0 of two axes; nN an int, fN a
- * float, bN a bool, 'S' a string, ( .. ) a list; NAME=ARG. A result is its shape
- * and its elements; results are separated by "; ". */
+ * float, bN a bool, 'S' a string, ( .. ) a list; NAME=ARG. A result is its
+ * shape and its elements; results are separated by "; ". */
 #include "tests/unit/tensor_host.h"
 
 #include <stdio.h>

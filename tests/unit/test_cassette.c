@@ -810,9 +810,9 @@ test_all_fields(void **state)
 }
 
 /* Packed, from what only grows by it to what is mostly zeros, one more at a
- * time: between them is what comes to the same size. A block per record, if that
- * is asked for, else one of all; a block that would be longer is kept as it is,
- * and the file ends with the end mark. */
+ * time: between them is what comes to the same size. A block per record, if
+ * that is asked for, else one of all; a block that would be longer is kept as
+ * it is, and the file ends with the end mark. */
 static void
 test_packed(void **state)
 {

@@ -32,7 +32,8 @@ device(const char *backend, const char *arch, uint32_t flags)
     return info;
 }
 
-/* Compiles every kernel of the compiler's tests, looks at the files' headers. */
+/* Compiles every kernel of the compiler's tests, looks at the files'
+ * headers. */
 static void
 compile_all(const struct rt_target *target, unsigned os_abi, unsigned machine)
 {

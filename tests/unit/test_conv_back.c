@@ -1,6 +1,6 @@
-/* Convolutions with a stride from results to sources, at sizes where a CPU takes
- * a convolution for each phase: against loops, and how many products are made.
- * The CPU's queue only. */
+/* Convolutions with a stride from results to sources, at sizes where a CPU
+ * takes a convolution for each phase: against loops, and how many products are
+ * made. The CPU's queue only. */
 #include "tests/unit/tensor_host.h"
 
 #include <stdlib.h>
@@ -100,8 +100,8 @@ dot(const float *a, const float *b, int64_t n)
     return sum;
 }
 
-/* y is linear in a and in b: with either's gradient, by v, the product of the two
- * is that of y and v. */
+/* y is linear in a and in b: with either's gradient, by v, the product of the
+ * two is that of y and v. */
 static void
 expect_gradients(struct bell_tensor *y, struct bell_tensor *a,
                  struct bell_tensor *b, double product)

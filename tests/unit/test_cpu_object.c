@@ -169,7 +169,7 @@ refused(size_t size_bytes, const char *entry, const char *part)
         fail_msg("\"%s\" is not in \"%s\"", part, bell_error_last()->message);
 }
 
-/* ---- borders --------------------------------------------------------------- */
+/* ---- borders ------------------------------------------------------------- */
 
 /* A field as it may just be, and as it may just not be. */
 struct border {
@@ -343,7 +343,7 @@ test_names(void **state)
     refused(sizeof(object), "kernel", "undefined symbol '?'");
 }
 
-/* ---- what is loaded -------------------------------------------------------- */
+/* ---- what is loaded ------------------------------------------------------ */
 
 static uint64_t
 load_word(const void *at, size_t n_bytes)
@@ -462,7 +462,7 @@ test_layout(void **state)
     cpu_object_unload(&loaded);
 }
 
-/* ---- relocations ----------------------------------------------------------- */
+/* ---- relocations --------------------------------------------------------- */
 
 static const struct {
     uint32_t type, n_bytes;
@@ -672,7 +672,7 @@ test_absolute(void **state)
 
 #endif
 
-/* ---- every byte ------------------------------------------------------------ */
+/* ---- every byte ---------------------------------------------------------- */
 
 /* Of relocations the type is left: what some write depends on where it is. */
 static void

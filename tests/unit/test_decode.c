@@ -16,7 +16,7 @@
 #include "hcq/decode/decode_nv.h"
 #include "tools/words.h"
 
-/* ---- words ---------------------------------------------------------------- */
+/* ---- words --------------------------------------------------------------- */
 
 static void
 expect_words(const char *text, const uint32_t *words, size_t n)
@@ -104,7 +104,7 @@ test_no_memory(void **state)
     host_fail_after(0, 0);
 }
 
-/* ---- decoding ------------------------------------------------------------- */
+/* ---- decoding ------------------------------------------------------------ */
 
 struct lines {
     char text[16384];
@@ -249,7 +249,7 @@ test_qmd_reserved(void **state)
     assert_int_equal(decode_nv_qmd(&d, words, 96, 0), 96);
 }
 
-/* ---- AMD ------------------------------------------------------------------ */
+/* ---- AMD ----------------------------------------------------------------- */
 
 static struct decode_amd
 amd_decoder(const char *chip, struct lines *lines)

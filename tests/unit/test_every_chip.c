@@ -1,6 +1,7 @@
 /* Every chip that code is made for, simulated, in one process: a sum, a
- * product of float16 matrices, which matrix units do where there are some, and a
- * copy queue that has to wait. Whole suites run on one chip of a family; this is what the others get. */
+ * product of float16 matrices, which matrix units do where there are some, and
+ * a copy queue that has to wait. Whole suites run on one chip of a family; this
+ * is what the others get. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -33,7 +33,8 @@
 #define HEAP_MAPS 2u
 
 /* In a row, calls that may fail without harm: what is known without them is
- * less exact (the driver's version, a better clock), or another way is taken. */
+ * less exact (the driver's version, a better clock), or another way is
+ * taken. */
 #define HARMLESS_MAX 4u
 /* EPERM in the list of KFD's nodes: cards that are not for this user. */
 #define KFD_NODES_MAX 256u

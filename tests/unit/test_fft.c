@@ -220,7 +220,8 @@ test_refused(void **state)
 
 /* ---- windows ---- */
 
-/* out[] of n samples in in[] (reals) as bell_stft has them; how many numbers. */
+/* out[] of n samples in in[] (reals) as bell_stft has them; how many
+ * numbers. */
 static int64_t
 stft_of(int64_t n, int64_t n_fft, int64_t hop, const double *window,
         int64_t win_length, const struct bell_stft_options *o)

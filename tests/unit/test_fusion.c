@@ -362,7 +362,8 @@ check_conv_line(int64_t channels, int64_t side, enum bell_dtype dtype,
                  is_there ? "no" : "there is", line);
 }
 
-/* Tiles that an H100 was faster with than with those that it would have else. */
+/* Tiles that an H100 was faster with than with those that it would have
+ * else. */
 static void
 test_tiles(void **state)
 {
@@ -376,8 +377,8 @@ test_tiles(void **state)
 }
 
 /* Channels that are no whole steps of matrix instructions: copies of image and
- * filters have zeros up to the next multiple of 16, unless those are many. By the
- * model, without that 61 took 2 to 3 times as long as 64 do. */
+ * filters have zeros up to the next multiple of 16, unless those are many. By
+ * the model, without that 61 took 2 to 3 times as long as 64 do. */
 static void
 test_odd_channels(void **state)
 {
@@ -614,8 +615,8 @@ test_block(void **state)
     }
 }
 
-/* A layer and its gradients in one go: products that may share a launch, of more
- * matrices that are copied by the card than any one has. */
+/* A layer and its gradients in one go: products that may share a launch, of
+ * more matrices that are copied by the card than any one has. */
 static void
 test_layer(void **state)
 {

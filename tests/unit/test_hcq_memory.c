@@ -86,7 +86,7 @@ huge_pages(void **state)
     hcq_buffer_destroy(more);
 }
 
-/* ---- classes --------------------------------------------------------------- */
+/* ---- classes ------------------------------------------------------------- */
 
 /* Eighths of powers of two; what is freed serves its class alone. */
 static void
@@ -231,7 +231,7 @@ never_again_small(void **state)
     check_usage(0, 64);
 }
 
-/* ---- budgets --------------------------------------------------------------- */
+/* ---- budgets ------------------------------------------------------------- */
 
 /* What is kept gives way to what is asked for; what is in use does not. */
 static void
@@ -362,7 +362,7 @@ no_memory(void **state)
     assert_null(buf);
 }
 
-/* ---- somebody else's memory ------------------------------------------------ */
+/* ---- somebody else's memory ---------------------------------------------- */
 
 /* It counts for nothing, and nothing of it is kept. */
 static void
@@ -391,7 +391,7 @@ pinned(void **state)
     check_usage(0, 0);
 }
 
-/* ---- refused --------------------------------------------------------------- */
+/* ---- refused ------------------------------------------------------------- */
 
 static void
 ranges(void **state)
@@ -526,7 +526,7 @@ nothing_to_destroy(void **state)
     kio_destroy(NULL);
 }
 
-/* ---- pages of signals -------------------------------------------------------- */
+/* ---- pages of signals ---------------------------------------------------- */
 
 /* Each page lies before the ones that were made earlier, without a gap. */
 struct page_maker {
@@ -617,7 +617,7 @@ pages_of_signals(void **state)
     assert_int_equal(maker.n_pages, 0);
 }
 
-/* ---- the CPU's ------------------------------------------------------------- */
+/* ---- the CPU's ----------------------------------------------------------- */
 
 /* Bytes that are mapped, and the line that an address is in. */
 static uint64_t

@@ -157,7 +157,7 @@ test_cards(void **state)
     check_card("AMD@sim:gfx942", "AMD:0@sim:gfx942");
 }
 
-/* ---- ticks ----------------------------------------------------------------- */
+/* ---- ticks --------------------------------------------------------------- */
 
 static struct hcq_clock_pair clock_now;
 static unsigned n_compared;
@@ -239,7 +239,7 @@ test_enumerate_keeps_error(void **state)
                  "no place");
 }
 
-/* ---- losing a device -------------------------------------------------------- */
+/* ---- losing a device ----------------------------------------------------- */
 
 static unsigned n_lines, n_wakes;
 

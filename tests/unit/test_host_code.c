@@ -532,7 +532,7 @@ test_streamed_results(void **state)
     }
 }
 
-/* ---- the other kind of processor ------------------------------------------- */
+/* ---- the other kind of processor ----------------------------------------- */
 
 /* The object stands alone, and the loader knows each of its relocations. */
 static void

@@ -1,5 +1,5 @@
-/* docs/reference/ir.md: its examples are parsed and valid in the stage that they
- * name, each op has one, and its tables are what ops.def says.
+/* docs/reference/ir.md: its examples are parsed and valid in the stage that
+ * they name, each op has one, and its tables are what ops.def says.
  */
 #include <ctype.h>
 #include <setjmp.h>

@@ -1096,7 +1096,8 @@ test_same_list(void **state)
 
 /* ---- realizes that recur ---- */
 
-/* Several kernels, a number and an offset that vary, a row of `rows` written. */
+/* Several kernels, a number and an offset that vary, a row of `rows`
+ * written. */
 static struct bell_tensor *
 recur(struct bell_context *c, struct bell_tensor *x, struct bell_tensor *rows,
       int64_t i)
@@ -1115,8 +1116,8 @@ recur(struct bell_context *c, struct bell_tensor *x, struct bell_tensor *rows,
 
 #define RECURS 16
 
-/* From the eighth time of a plan on they are graphs; the bits are those of contexts that
- * realize once. */
+/* From the eighth time of a plan on they are graphs; the bits are those of
+ * contexts that realize once. */
 static void
 test_recurring(void **state)
 {

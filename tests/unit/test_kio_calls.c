@@ -21,7 +21,7 @@
 static char path[64], text_path[64];
 static int first_fd; /* that a test found free */
 
-/* ---- the calls ------------------------------------------------------------ */
+/* ---- the calls ----------------------------------------------------------- */
 
 static bool slow;      /* every other call is interrupted, three bytes a call */
 static bool of_writes; /* reads are made as ever */
@@ -123,7 +123,7 @@ remove_paths(void **state)
     return 0;
 }
 
-/* ---- cassettes ------------------------------------------------------------ */
+/* ---- cassettes ----------------------------------------------------------- */
 
 /* Two records. */
 static bell_status
@@ -282,7 +282,7 @@ test_failing_reads(void **state)
     assert_null(reader);
 }
 
-/* ---- small files ---------------------------------------------------------- */
+/* ---- small files --------------------------------------------------------- */
 
 static void
 test_small_files(void **state)

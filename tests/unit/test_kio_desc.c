@@ -101,7 +101,8 @@ test_forced(void **state)
 
 /* ---- layouts ---------------------------------------------------------- */
 
-/* The layout breaks by branch, 535 to 610, as the vendor's headers have them. */
+/* The layout breaks by branch, 535 to 610, as the vendor's headers have
+ * them. */
 static void
 test_breaks(void **state)
 {
@@ -641,8 +642,9 @@ test_every_end(void **state)
     }
 }
 
-/* A control's parameters of every length that matters: cut at a MiB, as they are
- * below; of nothing there is none. A call that is cut off has no pointers. */
+/* A control's parameters of every length that matters: cut at a MiB, as they
+ * are below; of nothing there is none. A call that is cut off has no
+ * pointers. */
 static void
 test_capture_lengths(void **state)
 {

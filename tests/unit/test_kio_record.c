@@ -55,7 +55,7 @@ remove_path(void **state)
     return 0;
 }
 
-/* ---- the kernel ----------------------------------------------------------- */
+/* ---- the kernel ---------------------------------------------------------- */
 
 static int answer; /* of the next call */
 static void *mapped;
@@ -214,7 +214,7 @@ expect_records(struct kio *kio, const char *want)
     assert_string_equal(text, want);
 }
 
-/* ---- calls ---------------------------------------------------------------- */
+/* ---- calls --------------------------------------------------------------- */
 
 static void
 test_files(void **state)
@@ -355,7 +355,7 @@ test_many_regions(void **state)
     cas_reader_close(reader);
 }
 
-/* ---- what the device writes ----------------------------------------------- */
+/* ---- what the device writes ---------------------------------------------- */
 
 static void
 watch(struct kio *kio, const volatile void *cpu, uint64_t va, size_t n)
@@ -487,7 +487,7 @@ test_gone_places(void **state)
     }
 }
 
-/* ---- failures ------------------------------------------------------------- */
+/* ---- failures ------------------------------------------------------------ */
 
 /* After its end calls pass unrecorded; without a node there is no file. */
 static void

@@ -99,7 +99,7 @@ text_blob(uint16_t role, const char *text)
                              .data = (const uint8_t *)text};
 }
 
-/* ---- files ---------------------------------------------------------------- */
+/* ---- files --------------------------------------------------------------- */
 
 static void
 test_open_close(void **state)
@@ -208,7 +208,7 @@ test_reads(void **state)
     expect_end(kio);
 }
 
-/* ---- waits and what the device wrote ---------------------------------------- */
+/* ---- waits and what the device wrote ------------------------------------- */
 
 static struct cas_record
 a_poll(int32_t fd, uint64_t events, int64_t result)
@@ -403,7 +403,7 @@ test_updates(void **state)
     expect_end(kio);
 }
 
-/* ---- mappings --------------------------------------------------------------- */
+/* ---- mappings ------------------------------------------------------------ */
 
 static void
 test_maps(void **state)
@@ -525,7 +525,7 @@ test_pieces(void **state)
                        "now 0x2000");
 }
 
-/* ---- arguments and answers ---------------------------------------------------- */
+/* ---- arguments and answers ----------------------------------------------- */
 
 #define ARG(role_, value)                                                      \
     {                                                                          \
@@ -639,7 +639,7 @@ test_kinds_of_files(void **state)
                        "file");
 }
 
-/* ---- doorbells ---------------------------------------------------------------- */
+/* ---- doorbells ----------------------------------------------------------- */
 
 static void
 test_doorbells(void **state)

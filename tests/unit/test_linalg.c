@@ -1,5 +1,5 @@
-/* Factors of matrices: what they are made of gives the matrix back, they have the
- * form that they are to have, and gradients are differences. */
+/* Factors of matrices: what they are made of gives the matrix back, they have
+ * the form that they are to have, and gradients are differences. */
 #include "doorbell/linalg.h"
 #include "tests/unit/sanitized.h"
 #include "tests/unit/tensor_host.h"
@@ -730,8 +730,8 @@ loss_det(struct bell_tensor *const *x)
     return weigh(bell_det(x[0]));
 }
 
-/* Gradients where a formula divides by 0: of the values alone, and of a singular
- * matrix' determinant, where PyTorch has them. */
+/* Gradients where a formula divides by 0: of the values alone, and of a
+ * singular matrix' determinant, where PyTorch has them. */
 static void
 test_edge_gradients(void **state)
 {

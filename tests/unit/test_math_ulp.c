@@ -1,6 +1,6 @@
-/* How many units in the last place exp2, log2, sin, cos and pow are off, over the
- * whole range: every exponent, subnormals, huge arguments, neighbourhoods of
- * the hard points. Prints what it finds. References are the C library's
+/* How many units in the last place exp2, log2, sin, cos and pow are off, over
+ * the whole range: every exponent, subnormals, huge arguments, neighbourhoods
+ * of the hard points. Prints what it finds. References are the C library's
  * functions of the next wider type. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -270,7 +270,7 @@ which_chips(void **state)
     assert_false(nv_gen_runs(120, 100));
 }
 
-/* ---- containers ------------------------------------------------------------- */
+/* ---- containers ---------------------------------------------------------- */
 
 static struct render_binary
 pack(uint32_t sm)
@@ -371,7 +371,7 @@ no_memory(void **state)
     render_binary_fini(&b);
 }
 
-/* ---- borders ------------------------------------------------------------------ */
+/* ---- borders ------------------------------------------------------------- */
 
 /* Where a section's header is in a cubin. */
 static Elf64_Shdr *
@@ -799,7 +799,7 @@ relocation_values(void **state)
     render_binary_fini(&b);
 }
 
-/* ---- every byte -------------------------------------------------------------- */
+/* ---- every byte ---------------------------------------------------------- */
 
 static void
 look_at_cubin(struct outcomes *o, const uint8_t *data, size_t n)

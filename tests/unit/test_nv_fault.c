@@ -35,7 +35,7 @@ open_nv(const char *name)
     return dev;
 }
 
-/* ---- opening ------------------------------------------------------------------ */
+/* ---- opening ------------------------------------------------------------- */
 
 static void
 opening_fails(void **state)
@@ -131,7 +131,7 @@ opening_has_no_memory(void **state)
     }
 }
 
-/* ---- operations ------------------------------------------------------------------ */
+/* ---- operations ---------------------------------------------------------- */
 
 /* One thing done and undone. Returns the first failure. */
 typedef bell_status operation_fn(struct nv_device *dev);
@@ -315,7 +315,7 @@ operations_have_no_memory(void **state)
     assert_false(sim_nv_machine_exists());
 }
 
-/* ---- errors of the card ---------------------------------------------------------------- */
+/* ---- errors of the card -------------------------------------------------- */
 
 /* A copy from where nothing is. */
 static void
@@ -477,7 +477,7 @@ resets(void **state)
     assert_false(sim_nv_machine_exists());
 }
 
-/* ---- what a fault is called ----------------------------------------------------- */
+/* ---- what a fault is called ---------------------------------------------- */
 
 /* As the card's driver does when a channel ends. */
 static void

@@ -16,7 +16,7 @@
 static const char *const cards[] = {"NV@sim:sm_80", "NV@sim:sm_89",
                                     "NV@sim:sm_90", "NV@sim:sm_120"};
 
-/* ---- a device with a kernel ----------------------------------------------------- */
+/* ---- a device with a kernel ---------------------------------------------- */
 
 static const char shape_text[] =
     ".version %s\n.target sm_%u\n.address_size 64\n"
@@ -89,7 +89,7 @@ exec_shape(struct hcq_cs *cs, const struct rig *r, uint64_t value, uint32_t x,
     hcq_cs_exec(cs, r->shape, args, 2, grid, local);
 }
 
-/* ---- the launch path -------------------------------------------------------------- */
+/* ---- the launch path ----------------------------------------------------- */
 
 static void
 launch_path_is_free(void **state)
@@ -155,7 +155,7 @@ counters_count(void **state)
     close_rig(&r);
 }
 
-/* ---- patches ------------------------------------------------------------------------- */
+/* ---- patches ------------------------------------------------------------- */
 
 static void
 patched_shapes(void **state)
@@ -245,7 +245,7 @@ patched_transfers(void **state)
     }
 }
 
-/* ---- reports --------------------------------------------------------------------------- */
+/* ---- reports ------------------------------------------------------------- */
 
 static void
 expect_text(const char *text, const char *part)
@@ -372,7 +372,7 @@ pushes_are_told(void **state)
     close_rig(&r);
 }
 
-/* ---- what a kernel is told ---------------------------------------------------- */
+/* ---- what a kernel is told ----------------------------------------------- */
 
 static const char told_text[] =
     ".version %s\n.target sm_%u\n.address_size 64\n"
@@ -511,7 +511,7 @@ faults_on_every_sm(void **state)
     close_rig(&r);
 }
 
-/* ---- limits of programs ------------------------------------------------------- */
+/* ---- limits of programs -------------------------------------------------- */
 
 /* Registers of an SM are dealt out to warps in units of 256, to four at once.
  */
@@ -820,7 +820,7 @@ sizes_of_blocks(void **state)
     close_rig(&r);
 }
 
-/* ---- limits of the rings -------------------------------------------------------- */
+/* ---- limits of the rings ------------------------------------------------- */
 
 /* Methods beyond what one ring entry can name. */
 static void
@@ -909,7 +909,7 @@ many_submissions(void **state)
     close_rig(&r);
 }
 
-/* ---- what is refused ---------------------------------------------------------------------- */
+/* ---- what is refused ----------------------------------------------------- */
 
 static void
 refused(void **state)
@@ -998,7 +998,7 @@ patched_addresses(void **state)
     close_rig(&r);
 }
 
-/* ---- descriptors ---------------------------------------------------------------- */
+/* ---- descriptors --------------------------------------------------------- */
 
 enum {
     LAUNCH_DW = 1024
@@ -1155,7 +1155,7 @@ descriptors(void **state)
     }
 }
 
-/* ---- how many words -------------------------------------------------------------- */
+/* ---- how many words ------------------------------------------------------ */
 
 /* Words of the last submission in the pushbuffer. */
 static unsigned

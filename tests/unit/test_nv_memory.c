@@ -55,7 +55,7 @@ fill(uint8_t *data, size_t n, uint32_t seed)
         data[i] = (uint8_t)(hash_mix(seed + i / 8) >> (i % 8 * 8));
 }
 
-/* ---- the card ----------------------------------------------------------------- */
+/* ---- the card ------------------------------------------------------------ */
 
 static void
 tells_what_it_is(void **state)
@@ -425,7 +425,7 @@ clock_stands_still(void **state)
     close_nv(dev);
 }
 
-/* ---- memory --------------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------- */
 
 static void
 check_mem(const struct nv_mem *mem, uint64_t size_bytes, uint64_t align_bytes,
@@ -522,7 +522,7 @@ out_of_memory(void **state)
     close_nv(dev);
 }
 
-/* ---- buffers ------------------------------------------------------------------------ */
+/* ---- buffers ------------------------------------------------------------- */
 
 /* Writes and reads back, at odd offsets and of all sizes, whichever way the
  * bytes go. */
@@ -854,7 +854,7 @@ stacks(void **state)
     close_nv(dev);
 }
 
-/* ---- signals ------------------------------------------------------------------------- */
+/* ---- signals ------------------------------------------------------------- */
 
 static void
 many_signals(void **state)
@@ -1096,7 +1096,7 @@ channels_refused(void)
     close_nv(dev);
 }
 
-/* ---- queues ------------------------------------------------------------------------------ */
+/* ---- queues -------------------------------------------------------------- */
 
 static void
 copies(void **state)
@@ -1141,7 +1141,7 @@ copies(void **state)
     }
 }
 
-/* ---- the other model ------------------------------------------------------------------------ */
+/* ---- the other model ----------------------------------------------------- */
 
 /* Everything above once more where UVM keeps the addresses. */
 static void

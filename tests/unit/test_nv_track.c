@@ -75,7 +75,7 @@ check_region(uint32_t i, uint32_t kind, const void *cpu, uint64_t va,
     assert_int_equal(seen.regions[i].size_bytes, n);
 }
 
-/* ---- calls ----------------------------------------------------------------- */
+/* ---- calls --------------------------------------------------------------- */
 
 static void
 call(struct nv_track *track, enum kio_dev dev, unsigned long request, void *arg)
@@ -174,7 +174,7 @@ entry(uint64_t va, uint32_t n_dw)
     return va | (uint64_t)n_dw << 42;
 }
 
-/* ---- looks ----------------------------------------------------------------- */
+/* ---- looks --------------------------------------------------------------- */
 
 static void
 test_sample(void **state)
@@ -216,8 +216,8 @@ test_sample(void **state)
     nv_track_destroy(track);
 }
 
-/* A program unmaps its memory past all that is seen of it: what is left is told,
- * and nothing is read that is not there. */
+/* A program unmaps its memory past all that is seen of it: what is left is
+ * told, and nothing is read that is not there. */
 static void
 test_gone(void **state)
 {
@@ -385,7 +385,7 @@ test_extended(void **state)
     nv_track_destroy(track);
 }
 
-/* ---- what calls tell ------------------------------------------------------- */
+/* ---- what calls tell ----------------------------------------------------- */
 
 /* Both mappings have offsets of their own into the memory, and end where the
  * last byte is read. */

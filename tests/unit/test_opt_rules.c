@@ -221,8 +221,8 @@ test_tile_registers(void **state)
     }
 }
 
-/* Sums by products of bytes: of four rows at a time, each from another quarter of
- * all, in few work-groups, since each writes the vector in digits first. */
+/* Sums by products of bytes: of four rows at a time, each from another quarter
+ * of all, in few work-groups, since each writes the vector in digits first. */
 static void
 test_byte_dots(void **state)
 {
@@ -339,8 +339,8 @@ test_rows_in_turn(void **state)
     end(&f);
 }
 
-/* A block's integers become floats by their bits, and its scale is multiplied by
- * their sum. */
+/* A block's integers become floats by their bits, and its scale is multiplied
+ * by their sum. */
 static void
 test_blocks(void **state)
 {

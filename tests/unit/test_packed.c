@@ -274,8 +274,8 @@ multiply_blocks(struct fixture *f, const struct blocks *b, const float *x,
     assert_int_equal(bell_scope_end(ctx), BELL_OK);
 }
 
-/* As far off as the rounding of the sum and of the activations allows, among the
- * least numbers of F32 some of these. */
+/* As far off as the rounding of the sum and of the activations allows, among
+ * the least numbers of F32 some of these. */
 static void
 expect_sums(const struct blocks *b, const float *x, const float *y)
 {

@@ -1,7 +1,7 @@
 /* The PTX interpreter: wgmma, whose operands lie in shared memory, or A in
- * registers, against plain sums; and what it does not let pass: accumulators and shared memory
- * that it is still busy with, what is written without a fence. Layouts by
- * whole products: test_tensor_wgmma. */
+ * registers, against plain sums; and what it does not let pass: accumulators
+ * and shared memory that it is still busy with, what is written without a
+ * fence. Layouts by whole products: test_tensor_wgmma. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

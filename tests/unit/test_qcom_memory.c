@@ -1,6 +1,6 @@
-/* Memory of hcq/qcom on simulated chips: bytes that share a cache line with what
- * the chip stored, words that are polled, memory of the host, signals of other
- * devices, how much may be under way, and what is refused.
+/* Memory of hcq/qcom on simulated chips: bytes that share a cache line with
+ * what the chip stored, words that are polled, memory of the host, signals of
+ * other devices, how much may be under way, and what is refused.
  */
 #include "tests/unit/expect.h"
 
@@ -241,8 +241,8 @@ signals_of_others(void **state)
     close_rig(&r);
 }
 
-/* Whose memory a range is in, at the borders of all there is, as one look at each
- * tells it. */
+/* Whose memory a range is in, at the borders of all there is, as one look at
+ * each tells it. */
 static void
 places_of_memory(void **state)
 {

@@ -97,7 +97,7 @@ destroy(struct qcom_program *prog)
 
 static const uint32_t any[3];
 
-/* ---- what an object says of itself ------------------------------------------ */
+/* ---- what an object says of itself --------------------------------------- */
 
 static bell_status
 create_of(struct qcom_device *dev, const struct object *object, size_t n,
@@ -164,7 +164,7 @@ heads(void **state)
     hcq_device_close(&dev->base);
 }
 
-/* ---- what there is of everything -------------------------------------------- */
+/* ---- what there is of everything ----------------------------------------- */
 
 /* `at` is where in an object the number is that the chip has `most` of; -1: no
  * place there, but shared memory that the program asks for besides. */
@@ -283,7 +283,7 @@ arguments(void **state)
     hcq_device_close(&dev->base);
 }
 
-/* ---- work-groups ------------------------------------------------------------ */
+/* ---- work-groups --------------------------------------------------------- */
 
 /* Waves of 128 threads from 65 threads on, if twice the registers are there; as
  * many pairs of them as the file's registers suffice for, and 16 at most; 1,024
@@ -362,7 +362,7 @@ sizes_of_groups(void **state)
     hcq_device_close(&dev->base);
 }
 
-/* ---- private memory --------------------------------------------------------- */
+/* ---- private memory ------------------------------------------------------ */
 
 /* A power of two for each thread of all processors. */
 static void
@@ -393,7 +393,7 @@ private_memory(void **state)
     hcq_device_close(&dev->base);
 }
 
-/* ---- what launches say ------------------------------------------------------ */
+/* ---- what launches say --------------------------------------------------- */
 
 /* The n-th value behind the header of registers from `reg` on; false: there is
  * none. */
@@ -503,7 +503,7 @@ long_code(void **state)
     hcq_device_close(&dev->base);
 }
 
-/* ---- where code lies -------------------------------------------------------- */
+/* ---- where code lies ----------------------------------------------------- */
 
 /* It is there, in a page or two, and zeros to the end of them. */
 static void
@@ -520,8 +520,8 @@ expect_code(const struct qcom_program *prog, uint32_t n_instrs,
         assert_int_equal(words[i], i < n_instrs ? 0x1000 + i : 0);
 }
 
-/* 128 bytes are fetched behind code. The memory of the last program that went is
- * the next one's, if it is large enough, and of one only. */
+/* 128 bytes are fetched behind code. The memory of the last program that went
+ * is the next one's, if it is large enough, and of one only. */
 static void
 memory_of_code(void **state)
 {

@@ -79,8 +79,8 @@ run(const char *device, uint32_t copy_bytes, uint32_t *out)
     return status;
 }
 
-/* Every submission tells its buffers before it and the signals twice, the second
- * time with what the chip wrote. */
+/* Every submission tells its buffers before it and the signals twice, the
+ * second time with what the chip wrote. */
 static void
 expect_told(const char *path)
 {

@@ -989,7 +989,8 @@ test_sums_for_tiles(void **state)
 }
 
 /* On 132 processors whose threads share reductions a work-group a row is
- * enough; few rows that are long are cut, and so are products of few results. */
+ * enough; few rows that are long are cut, and so are products of few
+ * results. */
 static void
 test_a_group_a_row(void **state)
 {

@@ -156,7 +156,7 @@ stop(struct rig *r)
     memory_fini(&r->arena);
 }
 
-/* ---- packets ------------------------------------------------------------------- */
+/* ---- packets ------------------------------------------------------------- */
 
 static void
 push(struct rig *r, const uint32_t *words, size_t n)
@@ -283,7 +283,7 @@ result(struct rig *r)
     return first;
 }
 
-/* ---- tests: loads ------------------------------------------------------------------ */
+/* ---- tests: loads -------------------------------------------------------- */
 
 #define SCALAR AMDSIM_CACHE_INV_SCALAR
 #define VECTOR AMDSIM_CACHE_INV_VECTOR
@@ -404,7 +404,7 @@ test_loads_after_packets(void **state)
     }
 }
 
-/* ---- tests: stores ----------------------------------------------------------------- */
+/* ---- tests: stores ------------------------------------------------------- */
 
 /* What a kernel stored is in memory after each kind of write-back, and before
  * that it is not; packets of the queue see it at once. */
@@ -464,7 +464,7 @@ test_store_bytes(void **state)
     stop(&r);
 }
 
-/* ---- tests: compute units -------------------------------------------------------- */
+/* ---- tests: compute units ------------------------------------------------ */
 
 /* How many of out's elements are `value`; all are one of the two. */
 static uint32_t
@@ -690,7 +690,7 @@ test_store_scopes(void **state)
     check_store("gfx942", "store_system", true);
 }
 
-/* ---- tests: AQL and code ---------------------------------------------------------- */
+/* ---- tests: AQL and code ------------------------------------------------- */
 
 /* What the scopes of an AQL header's fences stand for. */
 static void

@@ -121,7 +121,7 @@ stop(struct rig *r)
     free(r->ro);
 }
 
-/* ---- packets ------------------------------------------------------------------- */
+/* ---- packets ------------------------------------------------------------- */
 
 static void
 push(struct rig *r, const uint32_t *words, size_t n)
@@ -211,7 +211,7 @@ push_fill(struct rig *r, uint32_t word, uint64_t dst, uint32_t n_bytes)
     }
 }
 
-/* ---- tests -------------------------------------------------------------------------- */
+/* ---- tests --------------------------------------------------------------- */
 
 static const struct {
     const char *chip;
@@ -322,7 +322,7 @@ test_rows(void **state)
     stop(&r);
 }
 
-/* ---- indirect buffers ------------------------------------------------------- */
+/* ---- indirect buffers ---------------------------------------------------- */
 
 static void
 push_ib(struct rig *r, uint64_t va, uint32_t n_dw)
@@ -422,7 +422,7 @@ test_indirect_refusals(void **state)
     stop(&r);
 }
 
-/* ---- several dies ----------------------------------------------------------- */
+/* ---- several dies -------------------------------------------------------- */
 
 /* One die waits in a buffer: the others go on with the packet behind it. */
 static void
@@ -480,7 +480,7 @@ test_dies(void **state)
     }
 }
 
-/* ---- refusals ------------------------------------------------------------------- */
+/* ---- refusals ------------------------------------------------------------ */
 
 static const struct {
     uint32_t control;
@@ -598,7 +598,7 @@ test_sdma_refusals(void **state)
     }
 }
 
-/* ---- operations on caches ------------------------------------------------- */
+/* ---- operations on caches ------------------------------------------------ */
 
 /* Fields of ACQUIRE_MEM (word 7) and RELEASE_MEM (word 1) of gfx10 and later,
  * of GCR (words 0 to 4). What they do: test_sim_amd_cache.c. */
@@ -657,7 +657,7 @@ test_cache_words(void **state)
     }
 }
 
-/* ---- launches -------------------------------------------------------------- */
+/* ---- launches ------------------------------------------------------------ */
 
 #define WGP_MODE (1u << 29)
 #define WAVE32   0x8000u

@@ -67,7 +67,7 @@ refused(struct rig *r, unsigned long request, void *arg, const char *part)
         fail_msg("'%s' lacks '%s'", bell_error_last()->message, part);
 }
 
-/* ---- memory ------------------------------------------------------------------------ */
+/* ---- memory -------------------------------------------------------------- */
 
 static void *
 reserve(struct rig *r, uint64_t size_bytes)
@@ -117,7 +117,7 @@ release(struct rig *r, struct memory *m)
     kio_munmap(r->kio, m->cpu, m->size_bytes);
 }
 
-/* ---- bring-up ----------------------------------------------------------------------- */
+/* ---- bring-up ------------------------------------------------------------ */
 
 static uint32_t
 read_number(struct rig *r, const char *path, const char *key)
@@ -219,7 +219,7 @@ stop(struct rig *r)
     assert_memory_equal(&after, &nothing, sizeof(after));
 }
 
-/* ---- queues --------------------------------------------------------------------------- */
+/* ---- queues -------------------------------------------------------------- */
 
 struct queue {
     struct memory ring, pointers, eop, save;
@@ -354,7 +354,7 @@ await_event(struct rig *r, uint32_t id)
     return data;
 }
 
-/* ---- launches --------------------------------------------------------------------------- */
+/* ---- launches ------------------------------------------------------------ */
 
 static void
 push_dispatch(struct queue *q, uint64_t code, uint64_t args, uint32_t n_groups)
@@ -590,7 +590,7 @@ test_sdma(void **state)
     stop(&r);
 }
 
-/* ---- faults ------------------------------------------------------------------------------ */
+/* ---- faults -------------------------------------------------------------- */
 
 static void
 test_memory_fault(void **state)
@@ -766,8 +766,8 @@ test_secondary(void **state)
 }
 
 /* With `waits=block` a queue in a plain wait is not preempted, and the card is
- * reset where the kernel has to: up to gfx10 for every queue that comes or goes,
- * from gfx11 on for its own end. The preemptable wait is. */
+ * reset where the kernel has to: up to gfx10 for every queue that comes or
+ * goes, from gfx11 on for its own end. The preemptable wait is. */
 static void
 test_waits_block(void **state)
 {
@@ -830,8 +830,8 @@ test_waits_block(void **state)
 }
 
 /* The second submission resets the card: every process with it is told, stays
- * evicted, and has lost what was in its memory; one that begins later has all of
- * it. */
+ * evicted, and has lost what was in its memory; one that begins later has all
+ * of it. */
 static void
 test_reset(void **state)
 {
@@ -1034,7 +1034,7 @@ test_runtime(void **state)
     stop(&r);
 }
 
-/* ---- what the kernel refuses ----------------------------------------------------------- */
+/* ---- what the kernel refuses --------------------------------------------- */
 
 static void
 test_refused_queues(void **state)

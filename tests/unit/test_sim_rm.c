@@ -30,7 +30,7 @@
 #include "sim/nv/gpu/gpu.h"
 #include "sim/nv/sim_nv.h"
 
-/* ---- the whole ---------------------------------------------------------------- */
+/* ---- the whole ----------------------------------------------------------- */
 
 static void
 test_bring_up(void **state)
@@ -126,7 +126,7 @@ test_free_orders(void **state)
     }
 }
 
-/* ---- machines and processes ------------------------------------------------------ */
+/* ---- machines and processes ---------------------------------------------- */
 
 static void
 test_specs(void **state)
@@ -440,7 +440,7 @@ test_replay(void **state)
     unlink(path);
 }
 
-/* ---- files ------------------------------------------------------------------------ */
+/* ---- files --------------------------------------------------------------- */
 
 static void
 test_nodes(void **state)
@@ -631,7 +631,7 @@ test_small_escapes(void **state)
     rig_fini(&rig);
 }
 
-/* ---- clients and objects -------------------------------------------------------------- */
+/* ---- clients and objects ------------------------------------------------- */
 
 /* A client belongs to the file that it was made on. */
 static void

@@ -1,7 +1,7 @@
-/* sim/nv/rm/rm_channel.c, rm_control.c: groups, channels and their objects, what
- * is asked by control calls on every branch, faults, and work that never ends;
- * the rules of docs/hardware/nvidia-kernel.md, "Bring-up" and "Queries", and of
- * docs/hardware/nvidia-queues.md, "Errors", and what breaks them.
+/* sim/nv/rm/rm_channel.c, rm_control.c: groups, channels and their objects,
+ * what is asked by control calls on every branch, faults, and work that never
+ * ends; the rules of docs/hardware/nvidia-kernel.md, "Bring-up" and "Queries",
+ * and of docs/hardware/nvidia-queues.md, "Errors", and what breaks them.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,7 +27,7 @@
 
 #define BAD_VA 0x700000000ull
 
-/* ---- groups and channels --------------------------------------------------------- */
+/* ---- groups and channels ------------------------------------------------- */
 
 static void
 test_groups(void **state)
@@ -268,7 +268,7 @@ test_token_record(void **state)
     rig_fini(&rig);
 }
 
-/* ---- faults ------------------------------------------------------------------------ */
+/* ---- faults -------------------------------------------------------------- */
 
 struct fault_rig {
     struct rig rig;
@@ -560,7 +560,7 @@ test_reset_and_preemption(void **state)
     rig_fini(&rig);
 }
 
-/* ---- controls ------------------------------------------------------------------------ */
+/* ---- controls ------------------------------------------------------------ */
 
 /* Which object each control is asked of, and a number that its answer begins
  * with, where it is known. */

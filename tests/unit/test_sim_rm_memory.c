@@ -1,7 +1,7 @@
-/* sim/nv/rm/rm_memory.c, rm_space.c: memory objects, CPU mappings, pinned pages,
- * address spaces, and two cards of one machine; the rules of
- * docs/hardware/nvidia-kernel.md, "Memory objects", "CPU mappings" and
- * "GPU mappings", and what breaks them.
+/* sim/nv/rm/rm_memory.c, rm_space.c: memory objects, CPU mappings, pinned
+ * pages, address spaces, and two cards of one machine; the rules of
+ * docs/hardware/nvidia-kernel.md, "Memory objects", "CPU mappings" and "GPU
+ * mappings", and what breaks them.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -48,7 +48,7 @@ mapped_in_use(const struct rig *rig)
     return usage.va_mapped_bytes;
 }
 
-/* ---- objects ------------------------------------------------------------------- */
+/* ---- objects ------------------------------------------------------------- */
 
 static uint32_t
 memory_with(const struct rig *rig, uint32_t nv_class, uint32_t flags,
@@ -137,7 +137,7 @@ test_rounding(void **state)
     rig_fini(&rig);
 }
 
-/* ---- the CPU's view -------------------------------------------------------------- */
+/* ---- the CPU's view ------------------------------------------------------ */
 
 static int
 mmap_errno(const struct rig *rig, const struct kio_file *file,
@@ -326,7 +326,7 @@ test_mapping_counts(void **state)
     rig_fini(&rig);
 }
 
-/* ---- RM_ALLOC_MEMORY ------------------------------------------------------------------ */
+/* ---- RM_ALLOC_MEMORY ----------------------------------------------------- */
 
 static uint32_t
 alloc_memory(const struct rig *rig, uint32_t nv_class, uint32_t flags,
@@ -444,7 +444,7 @@ test_user_pages(void **state)
     munmap(pages, 0x3000);
 }
 
-/* ---- address spaces ---------------------------------------------------------------------- */
+/* ---- address spaces ------------------------------------------------------ */
 
 static void
 test_carriers(void **state)
@@ -715,7 +715,7 @@ test_spaces(void **state)
     rig_fini(&rig);
 }
 
-/* ---- two cards --------------------------------------------------------------------------- */
+/* ---- two cards ----------------------------------------------------------- */
 
 static uint32_t
 dup_object(const struct rig *to, uint32_t parent, uint32_t client,

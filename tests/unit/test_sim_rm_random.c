@@ -90,7 +90,7 @@ any_va(struct chaos *c)
            pick(c, 8) * (pick(c, 2) ? HUGE : 0x1000u);
 }
 
-/* ---- calls --------------------------------------------------------------------- */
+/* ---- calls --------------------------------------------------------------- */
 
 static void
 call_memory(struct chaos *c, uint32_t parent, uint32_t handle)

@@ -358,8 +358,8 @@ static const struct conv {
     {8, 16, 256, 12, 5, 2, 2},
     {2, 24, 40, 7, 3, 1, 0},
     {3, 12, 33, 8, 3, 2, 1}, /* channels are no multiple of 8 */
-    /* of sm_90's wgmma: with pixels, filters and steps beside its tiles, windows
-     * beyond borders and between pixels, one image, pixels alone */
+    /* of sm_90's wgmma: with pixels, filters and steps beside its tiles,
+     * windows beyond borders and between pixels, one image, pixels alone */
     {3, 32, 136, 11, 3, 1, 1, 1},
     {1, 48, 200, 17, 3, 1, 2, 1},
     {5, 16, 256, 13, 5, 2, 2, 1},

@@ -554,7 +554,8 @@ test_train(void **state)
         n_sliced = train(devices[d], false, sliced_losses, &late);
         assert_int_equal(late, 0);
         /* what reads a slice, with constants and with arguments: the first
-         * layer, its gradient, the loss, where those are kernels of their own */
+         * layer, its gradient, the loss, where those are kernels of their
+         * own */
         if (n_sliced < n || n_sliced > n + 3)
             fail_msg("%s: %u kernels by index, %u sliced", devices[d],
                      (unsigned)n, (unsigned)n_sliced);
@@ -592,8 +593,8 @@ test_memory(void **state)
     bell_context_destroy(ctx);
 }
 
-/* Nor with its sizes: what the device holds for results that are gone is no more
- * for many sizes than for few. */
+/* Nor with its sizes: what the device holds for results that are gone is no
+ * more for many sizes than for few. */
 static void
 check_lengths(bool from_first, size_t n_plans)
 {

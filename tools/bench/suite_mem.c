@@ -282,7 +282,7 @@ latency_rows(struct bench *b)
     return status;
 }
 
-/* ---- shared memory -------------------------------------------------------- */
+/* ---- shared memory ------------------------------------------------------- */
 
 #define READS_THREADS 256u
 

@@ -507,7 +507,7 @@ run_rounds(struct burn *b)
     return BELL_OK;
 }
 
-/* ---- one device, or all of a backend -------------------------------------- */
+/* ---- one device, or all of a backend ------------------------------------- */
 
 /* Burns one device; a thread of its own where there are several. */
 static void *

@@ -42,8 +42,8 @@ struct chain_text {
 
 void chain_put(struct chain_text *text, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
-/* `insn` with $d, $c: the accumulator after and before; $a, $b: factors; $t: the
- * type. */
+/* `insn` with $d, $c: the accumulator after and before; $a, $b: factors; $t:
+ * the type. */
 struct chain_insn_names {
     char d[32], c[32];
     const char *a, *b, *t;

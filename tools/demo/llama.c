@@ -76,8 +76,8 @@ write_held(struct talk *talk)
     return write_text(talk, talk->held, n);
 }
 
-/* Writes a token's text. The last character of it, where the next token may go on
- * with it, waits for that: who reads along sees whole characters. */
+/* Writes a token's text. The last character of it, where the next token may go
+ * on with it, waits for that: who reads along sees whole characters. */
 static BELL_MUST_CHECK bell_status
 print_piece(struct talk *talk, struct llama_piece piece)
 {
@@ -158,8 +158,8 @@ add_tokens(struct talk *talk, const int32_t *tokens, size_t n)
     return BELL_OK;
 }
 
-/* Token by token, until there are n_max, or one says that this is the end; it is
- * no part of the text. */
+/* Token by token, until there are n_max, or one says that this is the end; it
+ * is no part of the text. */
 static BELL_MUST_CHECK bell_status
 run_steps(struct talk *talk, size_t n_max)
 {

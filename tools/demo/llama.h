@@ -83,8 +83,8 @@ BELL_MUST_CHECK bell_status llama_check_tokenizer_keys(
     const struct bell_file *file, const char *path, bool is_bytes);
 void llama_vocab_fini(struct llama_vocab *vocab);
 
-/* For those that fill one in: room for n pieces; and, when these and `bytes` are
- * set, the rest. */
+/* For those that fill one in: room for n pieces; and, when these and `bytes`
+ * are set, the rest. */
 BELL_MUST_CHECK bell_status llama_vocab_init(int64_t n,
                                              struct llama_vocab *out_vocab);
 void llama_vocab_sort(struct llama_vocab *vocab);
@@ -143,9 +143,9 @@ struct llama {
     double n_weight_bytes;      /* that a token needs, as the file has them */
 };
 
-/* Reads llama2.c's checkpoint, version 0, or a GGUF file's model into *model, which
- * stays where it is until llama_fini. `file` is the latter, or NULL. BELL_E_IO: not such a file, sizes
- * that cannot be, truncated, too long. */
+/* Reads llama2.c's checkpoint, version 0, or a GGUF file's model into *model,
+ * which stays where it is until llama_fini. `file` is the latter, or NULL.
+ * BELL_E_IO: not such a file, sizes that cannot be, truncated, too long. */
 BELL_MUST_CHECK bell_status llama_load(struct bell_context *ctx,
                                        const char *path,
                                        const struct bell_file *file,
@@ -153,8 +153,8 @@ BELL_MUST_CHECK bell_status llama_load(struct bell_context *ctx,
 /* Whether the file begins as GGUF does. */
 bool llama_is_gguf(const char *path);
 /* Parts of llama_load: sizes that can be; the keys of a GGUF file's family,
- * each used or of no matter (llama_known.c); its weights. BELL_E_UNSUPPORTED: it
- * has a key or a tensor that is not used. */
+ * each used or of no matter (llama_known.c); its weights. BELL_E_UNSUPPORTED:
+ * it has a key or a tensor that is not used. */
 BELL_MUST_CHECK bell_status llama_check_shape(const char *path,
                                               const struct llama_shape *shape);
 BELL_MUST_CHECK bell_status llama_check_keys(const struct bell_file *file,
@@ -166,9 +166,10 @@ BELL_MUST_CHECK bell_status llama_load_gguf(const struct bell_file *file,
                                             struct llama *model);
 void llama_fini(struct llama *model);
 
-/* The logits that follow tokens[n - 1], of shape (tokens). Either they begin the
- * text (at 0), or it is one token, at place `at`; at + n is at most the
- * context's length. What comes before it is in the cache, to which this adds. */
+/* The logits that follow tokens[n - 1], of shape (tokens). Either they begin
+ * the text (at 0), or it is one token, at place `at`; at + n is at most the
+ * context's length. What comes before it is in the cache, to which this
+ * adds. */
 BELL_MUST_CHECK bell_status llama_forward(struct llama *model,
                                           const int32_t *tokens, int64_t n,
                                           int64_t at,

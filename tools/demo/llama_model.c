@@ -246,8 +246,9 @@ heads_first(struct bell_tensor *x)
     return bell_transpose(x, 0, 1);
 }
 
-/* What x (n, dim) reads from the tokens up to its own. kv[]: its keys and values
- * (kv heads, n, head). The queries that share keys are rows of one product. */
+/* What x (n, dim) reads from the tokens up to its own. kv[]: its keys and
+ * values (kv heads, n, head). The queries that share keys are rows of one
+ * product. */
 static struct bell_tensor *
 attend(const struct llama *model, int64_t number, const struct at *at,
        struct bell_tensor *x, struct bell_tensor **kv)
@@ -297,8 +298,8 @@ feed_forward(const struct llama_layer *layer, struct bell_tensor *x)
                        layer->w2, NULL);
 }
 
-/* out[0]: the logits behind the last of the tokens x (n, dim); out[1]: what goes
- * into the cache, (layers, 2, kv heads, n, head). */
+/* out[0]: the logits behind the last of the tokens x (n, dim); out[1]: what
+ * goes into the cache, (layers, 2, kv heads, n, head). */
 static bell_status
 run_layers(const struct llama *model, const struct at *at,
            struct bell_tensor *x, struct bell_tensor **out)
@@ -369,7 +370,8 @@ struct saved_step {
     int64_t place; /* a symbol */
 };
 
-/* The same, and its row of the cache is written, when all has read the cache. */
+/* The same, and its row of the cache is written, when all has read the
+ * cache. */
 static bell_status
 step(struct bell_context *ctx, void *user, struct bell_tensor *const *in,
      struct bell_tensor **out)

@@ -103,7 +103,8 @@ find_bytes(struct llama_vocab *vocab)
 }
 
 /* What is around a user's message; "<|...|>" are tokens. An answer ends with a
- * token, NULL: the one that ends texts, and what comes before another message. */
+ * token, NULL: the one that ends texts, and what comes before another
+ * message. */
 static const struct {
     const char *before, *after, *end, *between;
 } forms[] = {

@@ -250,7 +250,8 @@ classify(const struct training *t, struct bell_tensor *x)
     return bell_linear(x, t->model.embed_tokens.weight, NULL);
 }
 
-/* The mean of -log of what pieces (n, context + 1) are thought to go on with. */
+/* The mean of -log of what pieces (n, context + 1) are thought to go on
+ * with. */
 static struct bell_tensor *
 find_loss(const struct training *t, struct bell_tensor *pieces)
 {

@@ -36,7 +36,8 @@ struct fuzz_state {
     uint64_t n_shaped[FUZZ_SHAPES_COUNT], n_few;
     char few[200]; /* of their names */
     struct oracle_run oracle;
-    /* --each: functions without a row of the oracle; those known to have none */
+    /* --each: functions without a row of the oracle; those known to have
+     * none */
     uint64_t n_undefined;
     uint64_t start_ns;
     char first_what[400]; /* of the first mismatch */
@@ -109,8 +110,8 @@ find_op(const char *name)
 }
 
 /* Program `index` of the default run: every eighth checks gradients in
- * float64 where there is that, every eighth computes gradients on the device; of these every
- * fourth those of attention, which has kernels for them. */
+ * float64 where there is that, every eighth computes gradients on the device;
+ * of these every fourth those of attention, which has kernels for them. */
 static BELL_MUST_CHECK bell_status
 run_program(struct fuzz_state *s, int64_t index)
 {
@@ -164,8 +165,8 @@ run_grad_program(struct fuzz_state *s, int64_t index)
     return BELL_OK;
 }
 
-/* Program `index` of a run with --vary or --jit: as one of the default run that is no
- * check of gradients. */
+/* Program `index` of a run with --vary or --jit: as one of the default run that
+ * is no check of gradients. */
 static BELL_MUST_CHECK bell_status
 run_again_program(struct fuzz_state *s, int64_t index, fuzz_check_fn *check)
 {

@@ -12,7 +12,8 @@
 #include "doorbell/linalg.h"
 
 /* A spec is a function's name and its arguments: t the next tensor, T a list
- * of all, - None, iN an int, lN,M a list of two, fX a float, b0 or b1 a bool. */
+ * of all, - None, iN an int, lN,M a list of two, fX a float, b0 or b1 a
+ * bool. */
 /* clang-format off */
 HELPER(fuzz_named,
 static struct bell_tensor *

@@ -10,9 +10,9 @@
 #include "doorbell/jit.h"
 
 #define N_NOISY 3 /* evaluations with noise, always */
-/* More of them before a mismatch counts. Of a sum whose products overflow in both
- * signs nine in ten are NaN, as that without noise is: a device that fuses them
- * has an infinity. */
+/* More of them before a mismatch counts. Of a sum whose products overflow in
+ * both signs nine in ten are NaN, as that without noise is: a device that fuses
+ * them has an infinity. */
 #define N_NOISY_AGAIN 256
 #define N_AT_ONCE     8
 #define N_REPLAYS     3 /* of a program that is captured */
@@ -184,7 +184,8 @@ same_class(double a, double b)
 }
 
 /* Does noise of some units in the last place make anything of an element? A
- * tangent of a great number, which is as likely to be beyond all that was seen. */
+ * tangent of a great number, which is as likely to be beyond all that was
+ * seen. */
 static bool
 is_lost(const struct bounds *b, size_t k)
 {

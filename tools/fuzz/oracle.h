@@ -3,9 +3,9 @@
  * The fuzzer's reference evaluates the graph that a call made, so it cannot see
  * a call that makes the wrong graph. Here every function has a row with its
  * definition in long double, from libm or from a few lines of C, and with calls
- * at its edges: zeros of both signs, subnormals, borders, infinities, NaN, ties,
- * integers' ends, empty tensors and tensors of rank 0. `doorbell fuzz --each`
- * runs all of them on a device and compares values and gradients.
+ * at its edges: zeros of both signs, subnormals, borders, infinities, NaN,
+ * ties, integers' ends, empty tensors and tensors of rank 0. `doorbell fuzz
+ * --each` runs all of them on a device and compares values and gradients.
  *
  * Shares no code with tensor/, uops/ and the reference. Numbers of all dtypes
  * are long double, which holds 64-bit integers exactly.
@@ -78,8 +78,8 @@ struct oracle_array {
     int64_t d[BELL_MAX_RANK];
     size_t n;
     long double *v;
-    /* In a result: the magnitude that rounding errors are relative to; for a sum
-     * the sum of magnitudes. NULL: each value's own. */
+    /* In a result: the magnitude that rounding errors are relative to; for a
+     * sum the sum of magnitudes. NULL: each value's own. */
     long double *scale;
     /* Of a leaf, set by `back`: its gradient. */
     struct oracle_array *gradient;

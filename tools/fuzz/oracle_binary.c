@@ -384,9 +384,9 @@ back_three(struct oracle *o, oracle_slopes *fn)
 }
 
 /* To x between the bounds, to a bound beyond, of which the upper one is
- * stronger. Where x equals a bound, a tensor has half, and beside a number there
- * is no slope. PyTorch's at NaN beside tensors depends on the form of the call:
- * 1, a half or 0. */
+ * stronger. Where x equals a bound, a tensor has half, and beside a number
+ * there is no slope. PyTorch's at NaN beside tensors depends on the form of the
+ * call: 1, a half or 0. */
 static void
 slopes_of_clamp(const struct oracle *o, const long double *v,
                 long double *slopes)

@@ -49,8 +49,8 @@ count_all(const int64_t *d, uint32_t n)
     return all;
 }
 
-/* The number of the element that window `at` has at `offset`, among those of the
- * last axes; -1 in the border. */
+/* The number of the element that window `at` has at `offset`, among those of
+ * the last axes; -1 in the border. */
 static int64_t
 find_element(const struct windows *w, const int64_t *at, const int64_t *offset)
 {

@@ -1,5 +1,5 @@
-/* The oracle: matrices, by elimination and rotations in long double, and sums of
- * products by their indices. Factors whose signs are free are judged by what
+/* The oracle: matrices, by elimination and rotations in long double, and sums
+ * of products by their indices. Factors whose signs are free are judged by what
  * they are factors of. */
 #include "tools/fuzz/oracle.h"
 
@@ -592,8 +592,8 @@ define_slogdet(struct oracle *o)
         size->scale[k] = fmaxl(fabsl(size->v[k]), 1);
 }
 
-/* How many of the eigenvalues of a^T a are above the square of what counts; of a
- * symmetric a of its own. */
+/* How many of the eigenvalues of a^T a are above the square of what counts; of
+ * a symmetric a of its own. */
 static void
 define_rank(struct oracle *o)
 {

@@ -69,7 +69,8 @@ define_masked_select(struct oracle *o)
                               : oracle_convert(BELL_FLOAT64, x->dtype, fill);
 }
 
-/* Every element goes back to where it comes from, the rest to the fill value. */
+/* Every element goes back to where it comes from, the rest to the fill
+ * value. */
 static void
 back_masked_select(struct oracle *o)
 {

@@ -1,6 +1,7 @@
 /* Reads PCI's GPUs from sysfs. src of its files: Linux 6.12,
- * Documentation/ABI/testing/sysfs-bus-pci, sysfs-module; of /proc/driver/nvidia:
- * open-gpu-kernel-modules, nv-procfs.c; of KFD's topology: kfd_topology.c. */
+ * Documentation/ABI/testing/sysfs-bus-pci, sysfs-module; of
+ * /proc/driver/nvidia: open-gpu-kernel-modules, nv-procfs.c; of KFD's topology:
+ * kfd_topology.c. */
 #include "tools/machine/machine.h"
 
 #include <dirent.h>

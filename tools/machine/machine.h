@@ -1,5 +1,6 @@
-/* The GPUs that PCI shows on a machine: what each is, how it is connected, which
- * kernel driver holds it, and whether the way to it is open for this process.
+/* The GPUs that PCI shows on a machine: what each is, how it is connected,
+ * which kernel driver holds it, and whether the way to it is open for this
+ * process.
  *
  * Read from the files of sysfs, procfs and /dev below a folder, so that another
  * machine's files can be looked at; nothing is opened but those, and no card is
@@ -68,15 +69,18 @@ BELL_MUST_CHECK bell_status machine_read(const char *root,
 void machine_free(struct machine *machine);
 
 /* The Adreno of the machine below `root`, which PCI does not show: false where
- * there is none. Sets driver ("kgsl", "msm"), nodes, why_not and fix, no more. */
+ * there is none. Sets driver ("kgsl", "msm"), nodes, why_not and fix, no
+ * more. */
 bool machine_adreno(const char *root, struct machine_gpu *out);
 
-/* Whether the GPU of that PCI address is suspended now. Asking does not wake it. */
+/* Whether the GPU of that PCI address is suspended now. Asking does not wake
+ * it. */
 bool machine_is_asleep(const char *root, const char *address);
 /* Whether the kernel suspends it when nobody has it open. */
 bool machine_may_sleep(const char *root, const char *address);
 
-/* A file's text, cut where it is longer; "" and false where it cannot be read. */
+/* A file's text, cut where it is longer; "" and false where it cannot be
+ * read. */
 bool machine_text(const char *path, char *out, size_t out_bytes);
 
 /* How this user comes to be let into a node of this machine, in `out`; false:
@@ -94,7 +98,8 @@ struct machine_names;
 /* NULL: there is no list. */
 struct machine_names *machine_names_open(void);
 void machine_names_close(struct machine_names *names); /* NULL: nothing */
-/* Fills the names of a GPU whose numbers are set; "" where the list has none. */
+/* Fills the names of a GPU whose numbers are set; "" where the list has
+ * none. */
 void machine_names_find(struct machine_names *names, struct machine_gpu *gpu);
 
 #endif

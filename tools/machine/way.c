@@ -85,8 +85,8 @@ add_node(const char *root, struct machine_gpu *gpu, const char *path)
 
 /* ---- containers ---- */
 
-/* Kinds of containers, by how each is given a GPU. A container has the nodes that
- * it was given when it was started. */
+/* Kinds of containers, by how each is given a GPU. A container has the nodes
+ * that it was given when it was started. */
 enum container {
     CONTAINER_NONE,
     CONTAINER_DOCKER, /* or podman, and what else runs OCI images */
@@ -97,12 +97,12 @@ enum container {
     CONTAINER_COUNT
 };
 
-/* What tells of a kind: a file that is there, or a file with a text in it. Those
- * first that are of one kind alone: a pod may be Docker's as well.
- * src: systemd's Container Interface (/run/systemd/container, and the variable
+/* What tells of a kind: a file that is there, or a file with a text in it.
+ * Those first that are of one kind alone: a pod may be Docker's as well. src:
+ * systemd's Container Interface (/run/systemd/container, and the variable
  * "container" of process 1); Kubernetes, Accessing the API from a Pod, and its
- * cgroups "kubepods"; Apptainer's user guide, Metadata (/.singularity.d);
- * LXD, /dev/lxd; Docker and podman, their marks. */
+ * cgroups "kubepods"; Apptainer's user guide, Metadata (/.singularity.d); LXD,
+ * /dev/lxd; Docker and podman, their marks. */
 static const struct {
     enum container kind;
     const char *path, *text; /* text NULL: that it is there */
@@ -124,7 +124,8 @@ static const struct {
     {CONTAINER_DOCKER, "/proc/1/cgroup", "containerd"},
 };
 
-/* Whether the file has the text. It may hold zeros (environ): they end a line. */
+/* Whether the file has the text. It may hold zeros (environ): they end a
+ * line. */
 static bool
 file_has(const char *path, const char *text)
 {

@@ -1,4 +1,5 @@
-/* Inside of tools/machine: whether the way from this process to a GPU is open. */
+/* Inside of tools/machine: whether the way from this process to a GPU is
+ * open. */
 #ifndef BELL_TOOLS_MACHINE_WAY_H
 #define BELL_TOOLS_MACHINE_WAY_H
 

@@ -12,8 +12,8 @@ _Static_assert(sizeof(((struct signature_key *)0)->bytes) ==
                    crypto_sign_ed25519_PUBLICKEYBYTES,
                "a key");
 
-/* What a public key of Ed25519 begins with in DER. src: RFC 8410, sections 3 and
- * 4: a SEQUENCE of the algorithm's, OID 1.3.101.112, and a BIT STRING. */
+/* What a public key of Ed25519 begins with in DER. src: RFC 8410, sections 3
+ * and 4: a SEQUENCE of the algorithm's, OID 1.3.101.112, and a BIT STRING. */
 static const uint8_t der_begin[] = {0x30, 0x2a, 0x30, 0x05, 0x06, 0x03,
                                     0x2b, 0x65, 0x70, 0x03, 0x21, 0x00};
 

@@ -43,8 +43,8 @@ enum wire_result wire_write(const struct wire *w, const void *data, uint64_t n);
  * closes it and removes the path. */
 BELL_MUST_CHECK bell_status wire_listen(const char *path, int *out_fd);
 
-/* Tells the service's manager, where there is one: "READY=1". src: sd_notify(3),
- * the protocol of $NOTIFY_SOCKET. */
+/* Tells the service's manager, where there is one: "READY=1". src:
+ * sd_notify(3), the protocol of $NOTIFY_SOCKET. */
 void wire_notify(const char *text);
 /* How often the manager wants to hear "WATCHDOG=1", halved; -1: never. src:
  * sd_watchdog_enabled(3). */

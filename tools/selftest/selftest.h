@@ -40,7 +40,8 @@ enum selftest_for {
     SELFTEST_AMD = 1u << 5,   /* AMD's kernel driver, real or simulated */
     SELFTEST_CARD = 1u << 6,  /* kernels written by hand: PTX, LLVM's IR */
     SELFTEST_APART = 1u << 7, /* on AMD in a process of its own: a memory fault
-                               * may be the end of a process's use of the card */
+                               * may be the end of a process's use of the
+                               * card */
     SELFTEST_ASKED = 1u << 8  /* only by --only: it may make the kernel driver
                                * reset the card */
 };

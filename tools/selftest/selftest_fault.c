@@ -199,9 +199,9 @@ slow_kernel(struct selftest *st)
     return selftest_check_alive(st);
 }
 
-/* Queues come and go while another one waits for a word: where the kernel driver
- * has to take that off the hardware for it, and cannot, it resets the card after
- * seconds. */
+/* Queues come and go while another one waits for a word: where the kernel
+ * driver has to take that off the hardware for it, and cannot, it resets the
+ * card after seconds. */
 static enum selftest_verdict
 waits_yield(struct selftest *st)
 {

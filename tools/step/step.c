@@ -35,7 +35,7 @@ say_decoded(void *user, const char *line)
     tool_say(step->json, "    %s", line);
 }
 
-/* ---- what is wanted ------------------------------------------------------- */
+/* ---- what is wanted ------------------------------------------------------ */
 
 /* Packets for their semaphores, kernels for their names; instructions are
  * dear, and looked at where an address is waited for. */
@@ -74,7 +74,7 @@ find_break(struct step *step, const struct sim_place *place)
     return NULL;
 }
 
-/* ---- commands ------------------------------------------------------------- */
+/* ---- commands ------------------------------------------------------------ */
 
 static const struct {
     const char *name, *help;
@@ -289,7 +289,7 @@ take_commands(struct step *step)
         fflush(stdout);
 }
 
-/* ---- stops ---------------------------------------------------------------- */
+/* ---- stops --------------------------------------------------------------- */
 
 static void
 put_stop(struct step *step, const struct sim_place *place)
@@ -358,7 +358,7 @@ come_to(void *user, const struct sim_place *place)
     step_come_to(user, place);
 }
 
-/* ---- what runs ------------------------------------------------------------ */
+/* ---- what runs ----------------------------------------------------------- */
 
 /* The chip of "NV@sim:h100,...": what words are read by. */
 static int

@@ -37,7 +37,7 @@ struct replay {
     uint32_t sh[N_SH];                    /* AMD */
 };
 
-/* ---- places --------------------------------------------------------------- */
+/* ---- places -------------------------------------------------------------- */
 
 /* The newest that was recorded up to here. */
 static bool
@@ -111,7 +111,7 @@ come(struct replay *r, struct sim_place *place, const uint8_t *data,
     step_come_to(r->step, place);
 }
 
-/* ---- packets -------------------------------------------------------------- */
+/* ---- packets ------------------------------------------------------------- */
 
 static uint32_t
 word_at(const uint8_t *data, uint32_t i)
@@ -230,7 +230,7 @@ step_aql(struct replay *r, const struct cas_blob *b)
     }
 }
 
-/* ---- submissions ---------------------------------------------------------- */
+/* ---- submissions --------------------------------------------------------- */
 
 static void
 step_region(struct replay *r, const struct trace_queue *queue,

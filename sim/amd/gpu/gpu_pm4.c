@@ -190,7 +190,8 @@ copy_data(struct amdsim_queue *q, const struct stream *s)
 
 /* Bytes of one DMA_DATA; 0: the chip's command processor has none.
  * src: Mesa 24, si_cp_dma.c cp_dma_max_byte_count (gfx11 and later: 32767) and
- * ac_gpu_info.c has_cp_dma ("CDNA starting with GFX940 shouldn't use CP DMA") */
+ * ac_gpu_info.c has_cp_dma ("CDNA starting with GFX940 shouldn't use CP
+ * DMA") */
 static uint32_t
 dma_max_bytes(const struct amdsim_chip *chip)
 {

@@ -1,6 +1,7 @@
-/* Floats in scalar registers, which gfx11.5 and gfx12 have. The operations are those of the
- * vector instructions by these names. src: AMD's RDNA 4 instruction set guide,
- * SOP1, SOP2, SOPC. Halves are rounded once, from a double. */
+/* Floats in scalar registers, which gfx11.5 and gfx12 have. The operations are
+ * those of the vector instructions by these names. src: AMD's RDNA 4
+ * instruction set guide, SOP1, SOP2, SOPC. Halves are rounded once, from a
+ * double. */
 #include <assert.h>
 #include <math.h>
 

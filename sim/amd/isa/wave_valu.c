@@ -230,8 +230,9 @@ clamp_exp(int32_t a)
     return a > 5000 ? 5000 : a < -5000 ? -5000 : a;
 }
 
-/* Subnormals become 0. src: AMD's RDNA 3 instruction set guide, 16.8 ("denormals
- * are flushed"); LLVM 19's code for gfx942 scales around them too. */
+/* Subnormals become 0. src: AMD's RDNA 3 instruction set guide, 16.8
+ * ("denormals are flushed"); LLVM 19's code for gfx942 scales around them
+ * too. */
 static float
 flush_denormal(float a)
 {

@@ -344,8 +344,8 @@ tell_exception(const struct kfd_queue *queue, uint32_t exception)
 
 /* A fault of an address space evicts the process, which is told; for one of a
  * packet see above. Other faults of a wave (illegal instructions, LDS) are not
- * reported: the first level of the trap handler halts it, and the queue stands. src: Linux
- * 6.12, cwsr_trap_handler_gfx9.asm and gfx10.asm, L_NO_NEXT_TRAP */
+ * reported: the first level of the trap handler halts it, and the queue stands.
+ * src: Linux 6.12, cwsr_trap_handler_gfx9.asm and gfx10.asm, L_NO_NEXT_TRAP */
 void
 kfd_queue_fault(void *user, const struct amdsim_fault *fault)
 {
@@ -357,8 +357,8 @@ kfd_queue_fault(void *user, const struct amdsim_fault *fault)
                              .read_only = fault->read_only};
 
     /* A fault of the address space is counted for the process and the card, and
-     * nothing takes it back before the process exits: queues that are made later
-     * are there and never run. src: Linux 6.12, kfd_dqm_evict_pasid;
+     * nothing takes it back before the process exits: queues that are made
+     * later are there and never run. src: Linux 6.12, kfd_dqm_evict_pasid;
      * create_queue_cpsch, is_evicted = !!qpd->evicted */
     if (fault->kind == AMDSIM_FAULT_MEMORY)
         amdsim_space_evict(p->vms[queue->card].space);

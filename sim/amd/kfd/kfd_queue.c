@@ -167,8 +167,9 @@ check_compute(struct kfd_process *p, uint32_t card,
                        "save area");
 }
 
-/* A word that was for nothing says how large a ring's metadata is, from KFD 1.22
- * on; here no ring has any. src: Linux 7.3, kfd_ioctl.h, metadata_ring_size */
+/* A word that was for nothing says how large a ring's metadata is, from KFD
+ * 1.22 on; here no ring has any. src: Linux 7.3, kfd_ioctl.h,
+ * metadata_ring_size */
 static int
 check_metadata(const struct kfd_process *p, const struct kfd_create_queue *args)
 {

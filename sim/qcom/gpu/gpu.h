@@ -10,8 +10,8 @@
  * faults that name the packet and its offset.
  *
  * One ring: submissions run one after the other in the card's thread. What
- * shaders read stays in the cache until it is invalidated, what they wrote until
- * it is flushed; the command processor works on memory itself.
+ * shaders read stays in the cache until it is invalidated, what they wrote
+ * until it is flushed; the command processor works on memory itself.
  *
  * Not here: textures, descriptors but those of buffers of constants, drawing,
  * preemption; the small cache that `ldc` has before the shared one: what

@@ -1,12 +1,14 @@
-/* An interpreter of Adreno's shaders (ir3): what the simulated Adreno cards run.
+/* An interpreter of Adreno's shaders (ir3): what the simulated Adreno cards
+ * run.
  *
  * 64 or 128 threads are a wave, whose instructions are issued one a cycle. The
  * chips do not wait for results: each has a cycle from which it can be read, or
  * a flag that must be waited for. What would be read or overwritten too early
  * is an error here, with the instruction's text; so are registers that were
- * never set, what lies beyond the sizes that the launch gives, threads that part
- * and meet without (jp). Approximations are off by a unit in the last place, on
- * purpose. A work-group's waves run in turns, in an order that changes.
+ * never set, what lies beyond the sizes that the launch gives, threads that
+ * part and meet without (jp). Approximations are off by a unit in the last
+ * place, on purpose. A work-group's waves run in turns, in an order that
+ * changes.
  *
  * Not here: textures, matrices, packed products, writes to constants.
  *

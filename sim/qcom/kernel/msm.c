@@ -249,7 +249,8 @@ close_bo(struct qk_machine *m, uint32_t owner, const struct drm_gem_close *a)
 
     if (!buf)
         return -EINVAL;
-    /* the driver keeps it until what uses it has ended; here the caller waits */
+    /* the driver keeps it until what uses it has ended; here the caller
+     * waits */
     result = qk_wait_serial(m, buf->serial, UINT64_MAX);
     if (result == 0)
         qk_drop_buf(m, buf);

@@ -1,5 +1,5 @@
-/* Captures of submissions as freedreno's tools read them (.rd): sections of type,
- * size, bytes.
+/* Captures of submissions as freedreno's tools read them (.rd): sections of
+ * type, size, bytes.
  *
  * src: docs/hardware/adreno-kernel.md, "Capture files"
  */
