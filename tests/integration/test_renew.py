@@ -167,7 +167,7 @@ def check_refused(tap, files):
         ('cut short by a byte', whole[:-1], 'are not in the file'),
         ('cut short in the header', whole[:40], 'a header of'),
         ('cut short in the length', whole[:5], 'a header of'),
-        ('a byte more', whole + b'\0', '1 bytes behind the last tensor'),
+        ('a byte more', whole + b'\0', '1 bytes after the last tensor'),
         ('empty', b'', 'is empty'),
         ('a bundle', files.read('first.bundle'), 'a header of'),
     )

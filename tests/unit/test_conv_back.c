@@ -135,6 +135,7 @@ test_back(void **state)
         const struct shape *s = &shapes[k];
         int64_t taps = s->window[0] * s->window[1];
         memset(&options, 0, sizeof(options));
+        options.struct_size = sizeof(options);
         options.groups = s->groups;
         for (axis = 0; axis < 2; axis++) {
             options.stride[axis] = s->stride[axis];

@@ -149,8 +149,8 @@ test_refused(void **state)
         {ONE("[4]", "[0,5]"), "data_offsets are not in the file"},
         {ONE("[4]", "[0,18446744073709551620]"), "not in the file"},
         {ONE("[3]", "[1,4]"), "begins at byte 1 of the data, expected 0"},
-        {ONE("[3]", "[0,3]"), "1 bytes behind the last tensor"},
-        {"{}", "4 bytes behind the last tensor"},
+        {ONE("[3]", "[0,3]"), "1 bytes after the last tensor"},
+        {"{}", "4 bytes after the last tensor"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},"
          "\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[2,4]}}",
          "'b' begins at byte 2 of the data, expected 4"},
