@@ -58,9 +58,9 @@ struct reader {
 static BELL_MUST_CHECK bell_status
 fail_json(const struct reader *r, const char *expected)
 {
-    return bell_fail(
-        BELL_E_IO, "the header is not JSON of tensors, byte %llu: expected %s",
-        (unsigned long long)(r->at - r->begin), expected);
+    return bell_fail(BELL_E_IO,
+                     "the header is not a JSON object, byte %llu: expected %s",
+                     (unsigned long long)(r->at - r->begin), expected);
 }
 
 static void
@@ -478,7 +478,7 @@ check_list(const struct reader *r, const struct safetensors_entry **list)
     }
     if (at != end)
         return bell_fail(BELL_E_IO,
-                         "%llu bytes after the last tensor belong to none",
+                         "%llu bytes after the last tensor belong to no tensor",
                          (unsigned long long)(end - at));
     if (n)
         qsort(list, n, sizeof(list[0]), by_name);

@@ -106,8 +106,8 @@ test_refused(void **state)
     static const struct {
         const char *header, *text;
     } rows[] = {
-        {"", "not JSON of tensors, byte 0: expected an object"},
-        {"[]", "not JSON of tensors, byte 0: expected an object"},
+        {"", "not a JSON object, byte 0: expected an object"},
+        {"[]", "not a JSON object, byte 0: expected an object"},
         {"{", "byte 1: expected a string"},
         {"{}x", "byte 2: expected nothing more"},
         {"{}{}", "byte 2: expected nothing more"},
