@@ -359,11 +359,18 @@ def check_killed(tap, folder):
                  'signal.signal(signal.SIGTERM, lambda *_: sys.exit(42))\n'
                  'print(os.getpid(), flush=True)\ntime.sleep(600)\n'],
                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                # what was started by nohup ignores it
+                preexec_fn=lambda: signal.signal(signal.SIGHUP,
+                                                 signal.SIG_DFL),
                 text=True) as verb:
             pid = int(verb.stdout.readline())
             there = trees(folder)
             verb.send_signal(number)
-            code = verb.wait(60)
+            try:
+                code = verb.wait(60)
+            except subprocess.TimeoutExpired:
+                verb.kill()
+                code = 'none'
             until = time.monotonic() + 60
             while time.monotonic() < until and (
                     is_running(pid) or trees(folder)):
