@@ -266,6 +266,18 @@ def check_pipe(tap, bundle):
         tap.check('pipe: half a request', ends(
             process, 1, 'stdin ends within a request') + [f'{got}'] * (
                 got != b'error the request: stdin ends within it\n'))
+    with subprocess.Popen(['yes', 'health'], stdout=subprocess.PIPE) as source:
+        with subprocess.Popen(
+                [PROGRAM, *VERB, '--serve', '-', *both], stdin=source.stdout,
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            process.stdout.readline()
+            thread = threading.Thread(target=process.stdout.read)
+            thread.start()
+            process.send_signal(signal.SIGTERM)
+            tap.check('pipe: SIGTERM, and no end of requests', ends(process))
+            process.kill()
+            thread.join()
+        source.kill()
     with server('-', *both) as process:
         got = Peer(process.stdin, process.stdout).ask('health')
         process.stdin.write(b'health')
@@ -297,6 +309,12 @@ def check_socket(tap, folder, bundle):
         peer, one = connect(path)
         check_requests(tap, 'socket', peer)
         other, two = connect(path)
+        both_ways = connect(path)
+        both_ways[1].sendall(b'health\nread e last\n')
+        both_ways[1].shutdown(socket.SHUT_WR)
+        got = [both_ways[0].answer()[0] for _ in range(3)]
+        tap.check('two requests at once, and no more', [f'{got}'] * (
+            got[1:] != ['ok last:8', 'gone']))
         check_garbage(tap, 'socket', other)
         peer.ask('run d x:8', FIRST)
         got = other.ask('run d x:8', X)
@@ -371,7 +389,7 @@ def check_slow(tap, folder, big, watchdog):
             socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
         manager.bind(watchdog)
         manager.settimeout(LONG)
-        stack.enter_context(server(
+        process = stack.enter_context(server(
             path, f'd={big}', '--device', 'CPU', NOTIFY_SOCKET=watchdog,
             WATCHDOG_USEC='100000'))
         thread = threading.Thread(target=trickle, args=(path, stop))
@@ -398,6 +416,15 @@ def check_slow(tap, folder, big, watchdog):
         thread.join(LONG)
         tap.check('a client that trickles is dropped in the end', [
             'it is not'] * thread.is_alive())
+        second.send('run d')
+        got = other.ask('health')[0]
+        process.send_signal(signal.SIGTERM)
+        with contextlib.suppress(OSError):
+            while True:  # until it takes no clients
+                connect(path)[1].close()
+        answer = second.answer()[1]
+        tap.check('SIGTERM: an answer that has begun is written', ends(
+            process) + [got] * (answer != data))
 
 
 def obey_modes():
