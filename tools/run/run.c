@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/bits.h"
@@ -229,7 +229,9 @@ check_once(const struct run *run, size_t nth)
 static void
 tell_meaning(const char *text)
 {
-    if (tool_is_shape(text) && access(text, F_OK) == 0)
+    struct stat st;
+
+    if (tool_is_shape(text) && stat(text, &st) == 0)
         tool_eprintf("doorbell: %s: random values of that shape; the file of "
                      "that name is ./%s\n",
                      text, text);
