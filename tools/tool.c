@@ -256,6 +256,12 @@ tool_print_saved(const char *path)
 
 /* ---- options ---------------------------------------------------------- */
 
+#ifdef TOOL_HELP_DOCUMENT /* doorbell */
+#define TOOL_BEFORE_VERB " "
+#else /* doorbell-run */
+#define TOOL_BEFORE_VERB "-"
+#endif
+
 struct parse {
     const char *verb;
     const struct tool_opt *opts;
@@ -284,7 +290,7 @@ print_verb_help(const struct parse *parse, const char *about)
 {
     size_t i;
 
-    tool_printf("usage: doorbell %s\n\n", about);
+    tool_printf("usage: doorbell%s%s\n\n", TOOL_BEFORE_VERB, about);
     for (i = 0; i < parse->n_opts; i++)
         print_opt_help(&parse->opts[i]);
     tool_printf("  %-20s %s\n", "-h", "this help");
@@ -406,6 +412,12 @@ set_opt(const struct parse *parse, const struct tool_opt *opt, const char *text)
     switch (opt->kind) {
     case TOOL_OPT_FLAG:
         *(bool *)opt->out = true;
+        break;
+    case TOOL_OPT_ONCE:
+        if (*(const char **)opt->out)
+            return tool_usage(parse->json, "%s: %s is there twice", parse->verb,
+                              opt->name);
+        *(const char **)opt->out = text;
         break;
     case TOOL_OPT_STRING:
         *(const char **)opt->out = text;

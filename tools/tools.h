@@ -55,6 +55,7 @@ tool_verb_fn verb_viz;
 enum tool_opt_kind {
     TOOL_OPT_FLAG,   /* out: bool, set true */
     TOOL_OPT_STRING, /* out: const char *; points into argv */
+    TOOL_OPT_ONCE,   /* the same, NULL before: a second one is a mistake */
     TOOL_OPT_INT,    /* out: int64_t, within min..max */
     TOOL_OPT_READ,   /* out: double; rows by TOOL_NUMBER_OPT */
     TOOL_OPT_LIST,   /* out: struct tool_list; may be given many times */
@@ -86,7 +87,8 @@ struct tool_opt {
 };
 
 /* Parses `--name value` and `--name=value` in any order; `--` ends options.
- * -h prints `usage: doorbell ABOUT`, the options, and gives TOOL_OK; with
+ * -h prints `usage: doorbell ABOUT` (appliances' runner: `usage: doorbell-run`
+ * and what follows the verb), the options, and gives TOOL_OK; with
  * --json as a document, docs/schemas/help.json (not in appliances' runner). A
  * mistake is told on stderr, with the nearest option, and gives TOOL_USAGE.
  * TOOL_GO_ON otherwise. `about` is the verb's line after "doorbell", then

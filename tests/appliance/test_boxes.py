@@ -42,12 +42,12 @@ class Box:
                        head.encode() + struct.pack(
                            '<32f', *[(i % 7 - 3) / 4 for i in range(32)]))
 
-    def run(self, bundle, rules=(), more=()):
+    def run(self, bundle, rules=(), more=(), shape=None):
         """The output's bytes, or None, and what was said."""
         if os.path.exists(self.out):
             os.remove(self.out)
         command = [self.options.runner, bundle, '--device', 'CPU', '--in',
-                   f'x={self.input}', '--out', f'out={self.out}', *more]
+                   f'x={shape or self.input}', '--out', f'out={self.out}', *more]
         if rules:
             command = [self.options.confine, *rules, '--', *command]
         done = subprocess.run(command, capture_output=True, text=True,
@@ -101,6 +101,11 @@ def check_calls(tap, box, page):
     names = blocks(page, 'calls')[0].split()
     tap.check('the calls are in order', [
         f'{a} before {b}' for a, b in zip(names, names[1:]) if a >= b])
+    with open(path, 'w', encoding='utf-8') as file:
+        file.write('\n'.join(names) + '\n')
+    code, _, said = box.run(box.options.linked, ('mprotect', path), (), '4x8')
+    if code != NO_RULE:
+        tap.check('a shape, calls as listed', [f'{code}: {said}'] * (code != 0))
     for bundle in (box.options.linked, box.options.older):
         want = box.run(bundle)[1]
         for more in ((), ('--times', '3'), *key_options(box, bundle)):

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Other weights in a bundle, from a file of safetensors: the bundle that is
 written is, byte for byte, the one that is saved anew with these weights; what
-does not fit is refused by name, and nothing is written then.
+does not fit is refused by name, and nothing is written then. What `doorbell run`
+says of its options.
 
 usage: test_renew.py DOORBELL RUNNER OLD_BUNDLE [TARGET]...
 RUNNER is doorbell-run; OLD_BUNDLE was saved before weights had names.
@@ -196,9 +197,43 @@ def check_refused(tap, files):
                                          '--save', out), 1, err='/none: '))
     for args in (['--save', out], ['--weights', new, '--save', out, '--list'],
                  ['--weights', new, '--list'],
-                 ['--weights', new, '--save', out, '--device', 'CPU']):
+                 ['--weights', new, '--save', out, '--device', 'CPU'],
+                 ['--weights', new, '--weights', new, '--save', out],
+                 ['--weights', new, '--save', out, '--save', out],
+                 ['--weights', new, '--save', '']):
         tap.check(f'usage: {" ".join(args)}',
                   expect(run('run', bundle, *args), 2, err='run: --'))
+
+
+def check_run(tap, files):
+    """What `run` alone says: its help, inputs, and what is not a file."""
+    bundle, x = files.path('first.bundle'), f'x={files.path("x.npy")}'
+    fifo = files.path('fifo')
+    os.mkfifo(fifo)
+    for program in ([DOORBELL, 'run'], [RUNNER]):
+        name = os.path.basename(program[0])
+        called = ' '.join([name, *program[1:]])
+        done = use(*program, '-h')
+        tap.check(f'{name}: help', expect(
+            done, 0, out=f'usage: {called} BUNDLE ') + [
+                'no example'] * (f'  {called} mnist.bundle' not in done.stdout))
+        tap.check(f'{name}: an input twice', expect(
+            use(*program, bundle, '--device', 'CPU', '--in', x, '--in', x), 1,
+            err='--in x is there twice'))
+        for path, kind in ((fifo, 'FIFO'), ('/dev/zero', 'device'),
+                           (files.folder, 'folder')):
+            done = use(*program, path, '--list')
+            tap.check(f'{name}: --list of a {kind}', expect(
+                done, 1, err=f'{path}: expected a regular file, got a {kind}'))
+        for shape, code in (('2x4', 0), ('2x4:int8', 1)):
+            files.write(shape, data_of([X]))
+            done = subprocess.run(
+                [os.path.abspath(program[0]), *program[1:], bundle, '--device',
+                 'CPU', '--in', f'x={shape}'],
+                cwd=files.folder, capture_output=True, text=True, timeout=120,
+                check=False)
+            tap.check(f'{name}: a shape {shape} and a file of that name',
+                      expect(done, code, err=f'that name is ./{shape}\n'))
 
 
 def check_old(tap, files):
@@ -228,6 +263,7 @@ def main():
         files.write('x.npy', npy(*X[1:]))
         check_same(tap, files)
         check_refused(tap, files)
+        check_run(tap, files)
         check_old(tap, files)
     tap.finish()
 

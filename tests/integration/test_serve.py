@@ -8,6 +8,7 @@ unit are tried; --sim: a run that is given up, on a
 simulated card.
 """
 import contextlib
+import ctypes
 import os
 import platform
 import random
@@ -19,6 +20,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -30,6 +32,7 @@ VERB = ['run'] if os.path.basename(PROGRAM) == 'doorbell' else []
 X = struct.pack('<2f', 1.5, -2.0)
 FIRST = struct.pack('<2f', 7.0, 8.0)
 LONG = 60  # seconds that nothing takes
+BIG = 2**20  # elements: more than a socket holds
 GRID = (1024, 256, 256)  # what a simulated card needs hours for
 
 
@@ -59,10 +62,10 @@ def seal(data, sections):
     return bytes(data)
 
 
-def delay_bundle(backend, arch):
+def delay_bundle(backend, machine, n_elems=2, out='y'):
     """y = what x was at the run before: a state holds it. n is a symbol that
     nothing asks for. docs/reference/bundle-format.md, version 3; no kernels."""
-    names = b'\0'
+    names, n_bytes = b'\0', 4 * n_elems
 
     def name(text):
         nonlocal names
@@ -72,19 +75,21 @@ def delay_bundle(backend, arch):
     none = 2**64 - 1
     values = b''
     for text, kind, dtype, shape, size, place in (
-            ('x', 0, 12, (2,), 8, none), ('y', 1, 12, (2,), 8, none),
-            ('last', 2, 12, (2,), 8, 0), ('n', 4, 8, (), 8, none)):
+            ('x', 0, 12, (n_elems,), n_bytes, none),
+            (out, 1, 12, (n_elems,), n_bytes, none),
+            ('last', 2, 12, (n_elems,), n_bytes, 0), ('n', 4, 8, (), 8, none)):
         sizes = shape + (0,) * (8 - len(shape)) if kind != 4 else (
             1, 9, 0, 0, 0, 0, 0, 0)
         values += struct.pack('<4I8Q2Q', name(text), kind, dtype, len(shape),
                               *sizes, size, place)
-    target = struct.pack('<10IQ', name(backend), name(arch), 0,
+    target = struct.pack('<10IQ', name(backend), name(machine), 0,
                          name('a test'), 0, 0, 0, 0, 2, 0, 0)
     commands = struct.pack('<8I', 1, 0, 0, 0, 0, 0, 0, 2)
     commands += struct.pack('<8I', 1, 0, 0, 0, 0, 0, 2, 2)
-    args = b''.join(struct.pack('<3Ii2Q', 2, value, access, 0, 0, 8)
+    args = b''.join(struct.pack('<3Ii2Q', 2, value, access, 0, 0, n_bytes)
                     for value, access in ((1, 2), (2, 1), (2, 2), (0, 1)))
-    parts = (target, values, b'', commands, args, names, b'', FIRST, b'\0')
+    parts = (target, values, b'', commands, args, names, b'',
+             FIRST.ljust(n_bytes, b'\0'), b'\0')
     data, sections = bytearray(248), []
     for number, part in enumerate(parts):
         align = 4096 if number in (6, 7) else 64
@@ -93,6 +98,11 @@ def delay_bundle(backend, arch):
         data += part
     struct.pack_into('<8s2IQ', data, 0, b'\x93BELL\r\n\x1a', 3, 9, len(data))
     return seal(data, sections)
+
+
+def arch():
+    """Of any such processor."""
+    return 'x86-64-v1' if platform.machine() == 'x86_64' else 'armv8-a'
 
 
 def with_grid(bundle, grid):
@@ -252,7 +262,40 @@ def check_pipe(tap, bundle):
     with server('-', *both) as process:
         process.stdin.write(b'run d x:8\nabc')
         process.stdin.close()
-        tap.check('pipe: half a request', ends(process))
+        got = process.stdout.read()
+        tap.check('pipe: half a request', ends(
+            process, 1, 'stdin ends within a request') + [f'{got}'] * (
+                got != b'error the request: stdin ends within it\n'))
+    with subprocess.Popen(['yes', 'health'], stdout=subprocess.PIPE) as source:
+        with subprocess.Popen(
+                [PROGRAM, *VERB, '--serve', '-', *both], stdin=source.stdout,
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            process.stdout.readline()
+            thread = threading.Thread(target=process.stdout.read)
+            thread.start()
+            process.send_signal(signal.SIGTERM)
+            tap.check('pipe: SIGTERM, and no end of requests', ends(process))
+            process.kill()
+            thread.join()
+        source.kill()
+    with server('-', *both) as process:
+        got = Peer(process.stdin, process.stdout).ask('health')
+        process.stdin.write(b'health')
+        process.stdin.close()
+        tap.check('pipe: half a line', ends(process, 1, 'stdin ends within'))
+    with open('/dev/full', 'wb') as full:
+        done = subprocess.run(
+            [PROGRAM, *VERB, '--serve', '-', *both], input=b'health\n',
+            stdout=full, stderr=subprocess.PIPE, check=False, timeout=LONG)
+    tap.check('pipe: answers that are lost', [f'{done}'] * (
+        done.returncode != 1 or b'cannot write to stdout' not in done.stderr))
+    folder = os.open('/', os.O_RDONLY)
+    done = subprocess.run(
+        [PROGRAM, *VERB, '--serve', '-', *both], check=False, timeout=LONG,
+        stdin=folder, capture_output=True)
+    os.close(folder)
+    tap.check('pipe: stdin is a folder', [f'{done}'] * (
+        done.returncode != 1 or b'cannot read stdin' not in done.stderr))
     with server('-', *both) as process:
         Peer(process.stdin, process.stdout).ask('health')
         process.send_signal(signal.SIGTERM)
@@ -266,6 +309,12 @@ def check_socket(tap, folder, bundle):
         peer, one = connect(path)
         check_requests(tap, 'socket', peer)
         other, two = connect(path)
+        both_ways = connect(path)
+        both_ways[1].sendall(b'health\nread e last\n')
+        both_ways[1].shutdown(socket.SHUT_WR)
+        got = [both_ways[0].answer()[0] for _ in range(3)]
+        tap.check('two requests at once, and no more', [f'{got}'] * (
+            got[1:] != ['ok last:8', 'gone']))
         check_garbage(tap, 'socket', other)
         peer.ask('run d x:8', FIRST)
         got = other.ask('run d x:8', X)
@@ -321,13 +370,84 @@ def check_socket(tap, folder, bundle):
         tap.check('SIGINT', ends(process))
 
 
+def trickle(path, stop):
+    """A byte of a line now and then, until the server has enough."""
+    with contextlib.suppress(OSError), connect(path)[1] as s:
+        while not stop.wait(0.1):
+            s.sendall(b'h')
+
+
+def check_slow(tap, folder, big, watchdog):
+    """Clients that take their time: others are served, those within the limit
+    too, and the manager hears of the server."""
+    path = os.path.join(folder, 'slow.socket')
+    data = bytes(range(256)) * (BIG // 64)
+    stop = threading.Event()
+    half = f'run d x:{len(data)}\n'.encode() + data[:-1]
+    with contextlib.ExitStack() as stack:
+        manager = stack.enter_context(
+            socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+        manager.bind(watchdog)
+        manager.settimeout(LONG)
+        process = stack.enter_context(server(
+            path, f'd={big}', '--device', 'CPU', NOTIFY_SOCKET=watchdog,
+            WATCHDOG_USEC='100000'))
+        thread = threading.Thread(target=trickle, args=(path, stop))
+        thread.start()
+        stack.callback(thread.join)
+        stack.callback(stop.set)
+        other, _ = connect(path)
+        first, one = connect(path)
+        second, _ = connect(path)
+        one.sendall(half)
+        got = [other.ask('health')[0]]
+        second.send(f'run d x:{len(data)}', data)  # and its answer waits
+        got.append(other.ask('health')[0])
+        told = [manager.recv(64) for _ in range(10)]
+        one.sendall(data[-1:])
+        answers = [second.answer()[1], first.answer()[1]]
+        tap.check('a client that trickles: others are served', [f'{got}'] * (
+            [text[:15] for text in got] != ['ok bundles=1 ru'] * 2))
+        tap.check('the manager hears of it', [f'{told}'] * (
+            told[1:] != [b'WATCHDOG=1'] * 9))
+        tap.check('a client that does not read, and one whose request comes in '
+                  'parts', ['they were dropped'] * (answers != [
+                      FIRST.ljust(len(data), b'\0'), data]))
+        thread.join(LONG)
+        tap.check('a client that trickles is dropped in the end', [
+            'it is not'] * thread.is_alive())
+        second.send('run d')
+        got = other.ask('health')[0]
+        process.send_signal(signal.SIGTERM)
+        with contextlib.suppress(OSError):
+            while True:  # until it takes no clients
+                connect(path)[1].close()
+        answer = second.answer()[1]
+        tap.check('SIGTERM: an answer that has begun is written', ends(
+            process) + [got] * (answer != data))
+
+
+def obey_modes():
+    """A program of root's, too: it is begun without CAP_DAC_OVERRIDE. src:
+    capabilities(7), prctl(2): PR_CAPBSET_DROP is 24."""
+    if os.geteuid() == 0:
+        ctypes.CDLL(None).prctl(24, 1, 0, 0, 0)
+
+
 def check_refused(tap, folder, bundle):
     kept = os.path.join(folder, 'kept')
     with open(kept, 'w', encoding='ascii') as file:
         file.write('text')
-    good = f'd={bundle}'
+    good, locked = f'd={bundle}', os.path.join(folder, 'locked')
+    os.mkdir(locked, 0o555)
     for name, args, code, err in (
             ('a file is there', [kept, good], 1, 'cannot listen'),
+            ('a file is there: which', [kept, good], 1, 'a file is there'),
+            ('a folder is there', [folder, good], 1, 'a folder is there'),
+            ('a device is there', ['/dev/full', good], 1, 'is not a socket'),
+            ('no permission', [os.path.join(locked, 's'), good], 4,
+             'cannot listen: Permission'),
+            ('two sockets', ['-', good, '--serve', '-'], 2, 'there twice'),
             ('a long path', [folder + 'x' * 200, good], 1, 'characters'),
             ('no name', ['-', bundle], 1, 'is not name=FILE'),
             ('no file', ['-', 'd='], 1, 'is not name=FILE'),
@@ -340,7 +460,7 @@ def check_refused(tap, folder, bundle):
         done = subprocess.run(
             [PROGRAM, *VERB, '--serve', *args, '--device', 'CPU'], timeout=LONG,
             capture_output=True, text=True, check=False,
-            stdin=subprocess.DEVNULL)
+            stdin=subprocess.DEVNULL, preexec_fn=obey_modes)
         tap.check(f'refuses to begin: {name}', [f'{done}'] * (
             done.returncode != code or err not in done.stderr))
     with open(kept, encoding='ascii') as file:
@@ -393,6 +513,17 @@ def check_page(tap, folder, bundle):
                                   text=True, timeout=LONG, check=False)
             tap.check(f'the page: {os.path.basename(command[-1])}', [
                 f'{done}'] * (done.returncode != 0 or done.stdout != out))
+    with open(bundle + '.out', 'wb') as file:
+        file.write(delay_bundle('CPU', arch(), out='out'))
+    for name, served, code, out, err in (
+            ('an output of another name', f'm={bundle}.out', 0, '7 8\n', ''),
+            ('no such model', f'n={bundle}', 1, '', "error no bundle 'm'\n")):
+        with server(path + name[0], served, '--device', 'CPU'):
+            done = subprocess.run([program, path + name[0]], text=True,
+                                  capture_output=True, timeout=LONG,
+                                  check=False)
+        tap.check(f'the page: client: {name}', [f'{done}'] * (
+            (done.returncode, done.stdout, done.stderr) != (code, out, err)))
     tool = shutil.which('systemd-analyze')
     if not tool:
         tap.skip('the unit', 'no systemd-analyze')
@@ -455,13 +586,16 @@ def check_key(tap, folder, bundle):
 
 def main():
     tap = Tap()
-    arch = 'x86-64-v1' if platform.machine() == 'x86_64' else 'armv8-a'
     with tempfile.TemporaryDirectory() as folder:
         bundle = os.path.join(folder, 'd.bundle')
         with open(bundle, 'wb') as file:
-            file.write(delay_bundle('CPU', arch))
+            file.write(delay_bundle('CPU', arch()))
         check_pipe(tap, bundle)
         check_socket(tap, folder, bundle)
+        big = os.path.join(folder, 'big.bundle')
+        with open(big, 'wb') as file:
+            file.write(delay_bundle('CPU', arch(), BIG))
+        check_slow(tap, folder, big, os.path.join(folder, 'watchdog'))
         check_refused(tap, folder, bundle)
         check_notify(tap, folder, bundle)
         check_key(tap, folder, bundle)

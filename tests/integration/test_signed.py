@@ -71,10 +71,10 @@ def check_bundles(tap, folder, key, public, other):
     uses = (['--list'], ['--device', 'CPU', '--in', f'x={zeros}'],
             ['--weights', weights, '--save', new])
 
-    def refused(name, err, key_path=public, code=1):
+    def refused(name, err, key_path=public, code=1, *more):
         for args in uses:
             tap.check(f'{name}: {args[0]}', expect(
-                use(path, '--key', key_path, *args), code, err) +
+                use(path, '--key', key_path, *more, *args), code, err) +
                 ['it was written'] * os.path.exists(new))
 
     tap.check('without a key', expect(use(path, '--list'), 0))
@@ -122,6 +122,11 @@ def check_bundles(tap, folder, key, public, other):
         write(short, content.encode())
         refused(f'a key that is {name}', 'short.pem: expected a public key',
                 short)
+    with open(other, encoding='ascii') as file:
+        write(short, (text + file.read()).encode())
+    refused('a file of two keys', 'short.pem: has two keys, expected one',
+            short)
+    refused('two keys', '--key is there twice', other, 2, '--key', public)
     write(short, text.replace('\n', '\r\n').encode())
     tap.check('a key with other ends of lines', expect(
         use(path, '--key', short, '--list'), 0))

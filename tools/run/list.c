@@ -2,12 +2,14 @@
 #include "tools/run/list.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
+#include "base/regular_file.h"
 #include "hcq/hcq_bundle_file.h"
 #include "tools/json.h"
 #include "tools/tools.h"
@@ -159,22 +161,45 @@ print_document(const struct bundle_file *f)
     return tool_print_json(&json);
 }
 
+static bell_status
+read_whole(const char *path, const struct regular_file *file, uint8_t *data)
+{
+    uint64_t at = 0;
+    ssize_t got;
+
+    while (at < file->size_bytes) {
+        got = read(file->fd, data + at, file->size_bytes - at);
+        if (got == 0)
+            return bell_fail(BELL_E_IO, "%s: it became shorter", path);
+        if (got > 0)
+            at += (uint64_t)got;
+        else if (errno != EINTR)
+            return bell_fail_file(path, "cannot read");
+    }
+    return BELL_OK;
+}
+
 /* The file's bytes where tables may lie; owned. */
 static bell_status
 read_aligned(const char *path, void **out_data, uint64_t *out_bytes)
 {
-    struct file_bytes file;
+    struct regular_file file;
+    bell_status status;
+    void *data;
 
-    BELL_TRY(file_read(path, &file));
+    BELL_TRY(regular_file_open(path, &file));
+    data = host_aligned(BUNDLE_ALIGN,
+                        (file.size_bytes / BUNDLE_ALIGN + 1) * BUNDLE_ALIGN);
+    status = data ? read_whole(path, &file, data)
+                  : bell_fail(BELL_E_NO_MEMORY, "%s: out of memory to read it",
+                              path);
+    close(file.fd);
+    if (status != BELL_OK) {
+        host_free(data);
+        return status;
+    }
+    *out_data = data;
     *out_bytes = file.size_bytes;
-    *out_data = host_aligned(
-        BUNDLE_ALIGN, (file.size_bytes / BUNDLE_ALIGN + 1) * BUNDLE_ALIGN);
-    if (*out_data && file.size_bytes)
-        memcpy(*out_data, file.data, file.size_bytes);
-    file_bytes_fini(&file);
-    if (!*out_data)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory to read it",
-                         path);
     return BELL_OK;
 }
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/bits.h"
@@ -23,6 +24,12 @@
 #include "tools/tools.h"
 
 #define SHOWN 8 /* values of an output that are printed */
+
+#ifdef TOOL_HELP_DOCUMENT
+#define PROGRAM "doorbell run"
+#else
+#define PROGRAM "doorbell-run"
+#endif
 
 struct run_options {
     struct tool_list bundles;
@@ -205,17 +212,45 @@ write_bytes(struct run *run, uint32_t number, const char *path)
 }
 
 static bell_status
-load_input(struct run *run, const char *item)
+check_once(const struct run *run, size_t nth)
 {
-    const char *path;
+    const char *item = run->opts.in.items[nth];
+    size_t n = strcspn(item, "="), i;
+
+    for (i = 0; i < nth; i++) {
+        if (strncmp(run->opts.in.items[i], item, n + 1) == 0)
+            return bell_fail(BELL_BAD_NAME, "--in %.*s is there twice", (int)n,
+                             item);
+    }
+    return BELL_OK;
+}
+
+/* Where the text could also mean a file that is there. */
+static void
+tell_meaning(const char *text)
+{
+    struct stat st;
+
+    if (tool_is_shape(text) && stat(text, &st) == 0)
+        tool_eprintf("doorbell: %s: random values of that shape; the file of "
+                     "that name is ./%s\n",
+                     text, text);
+}
+
+static bell_status
+load_input(struct run *run, size_t nth)
+{
+    const char *item = run->opts.in.items[nth], *path;
     uint32_t number;
 
+    BELL_TRY(check_once(run, nth));
     BELL_TRY(find_value(run, "--in", item,
                         1u << HCQ_BUNDLE_INPUT | 1u << HCQ_BUNDLE_STATE |
                             1u << HCQ_BUNDLE_SYMBOL,
                         &number, &path));
     if (hcq_bundle_value(run->bundle, number)->kind == HCQ_BUNDLE_SYMBOL)
         return set_symbol(run, number, path);
+    tell_meaning(path);
     if (tool_is_shape(path) || is_npy(path))
         return write_array(run, number, path);
     return write_bytes(run, number, path);
@@ -435,7 +470,7 @@ open_and_run(struct run *run)
     if (run->opts.weights)
         BELL_TRY(hcq_bundle_load_weights(run->bundle, run->opts.weights));
     for (i = 0; i < run->opts.in.n_items; i++)
-        BELL_TRY(load_input(run, run->opts.in.items[i]));
+        BELL_TRY(load_input(run, i));
     BELL_TRY(run_bundle(run));
     for (i = 0; i < run->opts.out.n_items; i++)
         BELL_TRY(store_output(run, run->opts.out.items[i]));
@@ -460,7 +495,7 @@ verb_run(int argc, char **argv)
     static const char about[] =
         "run BUNDLE [--in name=FILE]... [--out name=FILE]... [options]\n"
         "a bundle, which needs no compiler:\n\n"
-        "  doorbell run mnist.bundle --in x=x.npy --out y=y.npy\n\n"
+        "  " PROGRAM " mnist.bundle --in x=x.npy --out y=y.npy\n\n"
         "A FILE that is not called .npy has the elements' bytes alone. "
         "A shape in its\nplace, 2x3:float32, gives random values.";
     struct run run = {.opts = {.times = 1}};
@@ -473,22 +508,22 @@ verb_run(int argc, char **argv)
          "values of that shape; of a symbol, a number for FILE"},
         {"--out", "name=FILE", TOOL_OPT_LIST, &o->out, 0, 0,
          "an output, or state at the end"},
-        {"--weights", "FILE", TOOL_OPT_STRING, &o->weights, 0, 0,
+        {"--weights", "FILE", TOOL_OPT_ONCE, &o->weights, 0, 0,
          "safetensors with all weights that have names, in place of the "
          "bundle's"},
-        {"--save", "FILE", TOOL_OPT_STRING, &o->save, 0, 0,
+        {"--save", "FILE", TOOL_OPT_ONCE, &o->save, 0, 0,
          "with --weights: write a bundle that has these, and run nothing"},
-        {"--device", "DEVICE", TOOL_OPT_STRING, &o->device, 0, 0,
+        {"--device", "DEVICE", TOOL_OPT_ONCE, &o->device, 0, 0,
          "where (default: $BELL_DEVICE, or the first that works)"},
         {"--times", "N", TOOL_OPT_INT, &o->times, 1, 1000000000,
          "number of runs, one after the other (default: 1)"},
         {"--timeout", "SECONDS", TOOL_OPT_INT, &o->timeout_s, 1, 1000000,
          "that a run may take (default: as long as the device moves, "
          "$BELL_TIMEOUT)"},
-        {"--key", "FILE", TOOL_OPT_STRING, &o->key, 0, 0,
+        {"--key", "FILE", TOOL_OPT_ONCE, &o->key, 0, 0,
          "a public key of Ed25519 in PEM: refuse what FILE.sig beside it does "
          "not sign, bundles and weights"},
-        {"--serve", "SOCKET", TOOL_OPT_STRING, &o->serve, 0, 0,
+        {"--serve", "SOCKET", TOOL_OPT_ONCE, &o->serve, 0, 0,
          "keep them loaded and answer requests there, or with - on stdin and "
          "stdout"},
         {"--list", NULL, TOOL_OPT_FLAG, &o->list, 0, 0,
@@ -514,6 +549,8 @@ verb_run(int argc, char **argv)
         return tool_usage(o->json, "run: --%s takes no --in, --out, --device%s",
                           o->list ? "list" : "save",
                           o->list ? ", --weights" : "");
+    if (o->save && !*o->save)
+        return tool_usage(o->json, "run: --save '' is not a file's name");
     if (o->save && (o->list || !o->weights))
         return tool_usage(o->json, "run: --save is of --weights FILE");
     if (o->key) {

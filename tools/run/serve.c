@@ -1,10 +1,12 @@
-/* One request is served at a time, whole; what is wrong with it is its answer.
- * A bundle whose run fails is loaded anew.
+/* Clients are read and written as they are ready; requests that are complete are
+ * run one after the other. What is wrong with one is its answer. A bundle whose
+ * run fails is loaded anew.
  */
 #include "tools/run/serve.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -20,33 +22,19 @@
 #include "tools/run/wire.h"
 
 #define CLIENTS_MAX 16
-#define WORDS_MAX   128  /* of a request */
-#define LINE_BYTES  8192 /* of a request, and of an answer */
-#define STALL_MS    10000
+#define WORDS_MAX   128        /* of a request */
+#define LINE_BYTES  8192       /* of a request, and of an answer */
+#define TURN_BYTES  (1u << 20) /* for one client, until others have a turn */
+
+/* How long a request may take to come, or its answer to go: so long, and as
+ * long as its bytes take at this rate. */
+#define LIMIT_NS          10000000000u
+#define LIMIT_NS_PER_BYTE 1000u
 
 struct served {
     char name[64];
     const char *path;
     struct hcq_bundle *bundle;
-};
-
-struct client {
-    int fd;
-    uint64_t last_ns; /* when it was served last */
-};
-
-struct server {
-    const struct serve_options *options;
-    struct hcq_device *dev;
-    struct served bundles[TOOL_LIST_MAX];
-    size_t n_bundles;
-    uint8_t *data; /* of a request or an answer: the most that one has */
-    uint64_t data_bytes;
-    struct client clients[CLIENTS_MAX];
-    unsigned n_clients;
-    int listener; /* -1: there is none */
-    uint64_t n_runs, n_failed;
-    bool is_over; /* the device cannot be used any more */
 };
 
 /* A request in words, which end with zeros. Of "name:BYTES" and "name=NUMBER"
@@ -59,6 +47,45 @@ struct request {
     unsigned n;
     uint64_t payload_bytes; /* behind the line */
     const char *problem;    /* with the line; NULL: none */
+};
+
+enum phase {
+    IN_LINE,   /* `at` bytes of it were read */
+    IN_BYTES,  /* `at` of the request's payload were read */
+    IN_ANSWER, /* `at` of it were written: said, then out */
+};
+
+/* Whoever asks, with the request at hand. */
+struct client {
+    int in, out; /* the same for a socket */
+    bool is_pipe;
+    enum phase phase;
+    uint64_t last_ns;  /* when it came, or was answered last */
+    uint64_t limit_ns; /* for the phase, by listening_ns; 0: none */
+    uint64_t at;
+    struct request request;
+    uint8_t *data; /* the payload; NULL: it is dropped */
+    char said[LINE_BYTES];
+    uint64_t n_said;
+    uint8_t *answer; /* the bytes behind what is said */
+    uint64_t answer_bytes;
+};
+
+struct server {
+    const struct serve_options *options;
+    struct hcq_device *dev;
+    struct served bundles[TOOL_LIST_MAX];
+    size_t n_bundles;
+    struct client *clients[CLIENTS_MAX];
+    unsigned n_clients;
+    int listener; /* -1: there is none */
+    int watchdog_ms;
+    uint64_t alive_ns; /* when the service's manager was told last */
+    uint64_t busy_ns;  /* spent in requests, while no client was listened to */
+    uint64_t n_runs, n_failed;
+    bool is_over;            /* the device cannot be used any more */
+    bool is_cut;             /* stdin ended within a request */
+    int in_errno, out_errno; /* of a pipe that broke */
 };
 
 /* ---- bundles ---- */
@@ -91,26 +118,6 @@ name_bundle(struct server *s, const char *item)
     return BELL_OK;
 }
 
-/* The most that a request to the bundle, or its answer, can have. */
-static uint64_t
-most_bytes(const struct hcq_bundle *bundle)
-{
-    const struct hcq_bundle_value *v;
-    uint64_t in = 0, out = 0, one = 0;
-    uint32_t i;
-
-    for (i = 0; (v = hcq_bundle_value(bundle, i)); i++) {
-        if (v->kind == HCQ_BUNDLE_INPUT || v->kind == HCQ_BUNDLE_STATE)
-            in += v->size_bytes;
-        if (v->kind == HCQ_BUNDLE_OUTPUT)
-            out += v->size_bytes;
-        if (v->size_bytes > one)
-            one = v->size_bytes;
-    }
-    in = in > out ? in : out;
-    return in > one ? in : one;
-}
-
 static bell_status
 load_all(struct server *s)
 {
@@ -121,67 +128,61 @@ load_all(struct server *s)
     BELL_TRY(hcq_device_open(s->options->device, &s->dev));
     if (!s->options->device)
         tool_tell_passed_over(s->dev);
-    for (i = 0; i < s->n_bundles; i++) {
-        uint64_t n;
-
+    for (i = 0; i < s->n_bundles; i++)
         BELL_TRY(load(s, &s->bundles[i]));
-        n = most_bytes(s->bundles[i].bundle);
-        if (n > s->data_bytes)
-            s->data_bytes = n;
-    }
-    s->data = host_alloc(s->data_bytes + 1);
-    return s->data
-               ? BELL_OK
-               : bell_fail(BELL_E_NO_MEMORY,
-                           "out of memory for requests of %" PRIu64 " bytes",
-                           s->data_bytes);
+    return BELL_OK;
 }
 
 /* ---- answers ---- */
 
 /* The last error, in one line. */
-static enum wire_result
-answer_error(const struct wire *w)
+static void
+answer_error(struct client *c)
 {
-    char line[LINE_BYTES];
-    int n =
-        snprintf(line, sizeof(line), "error %s", bell_error_last()->message);
+    int n = snprintf(c->said, sizeof(c->said), "error %s",
+                     bell_error_last()->message);
     int i;
 
-    if (n >= (int)sizeof(line) - 1)
-        n = (int)sizeof(line) - 2;
+    if (n >= (int)sizeof(c->said) - 1)
+        n = (int)sizeof(c->said) - 2;
     for (i = 0; i < n; i++) {
-        if ((unsigned char)line[i] < ' ')
-            line[i] = ' ';
+        if ((unsigned char)c->said[i] < ' ')
+            c->said[i] = ' ';
     }
-    line[n] = '\n';
+    c->said[n] = '\n';
+    c->n_said = (uint64_t)n + 1;
+    c->answer_bytes = 0;
     bell_error_clear();
-    return wire_write(w, line, (uint64_t)n + 1);
 }
 
-static enum wire_result answer(const struct wire *w, const void *data,
-                               uint64_t n_data, const char *fmt, ...)
-    __attribute__((format(printf, 4, 5)));
-
-/* A line, then bytes. */
-static enum wire_result
-answer(const struct wire *w, const void *data, uint64_t n_data, const char *fmt,
-       ...)
+static BELL_MUST_CHECK bell_status
+need_room(uint8_t **out_data, uint64_t n_bytes)
 {
-    char line[LINE_BYTES];
-    enum wire_result result;
+    *out_data = host_alloc((size_t)n_bytes + 1);
+    if (*out_data)
+        return BELL_OK;
+    return bell_fail(BELL_E_NO_MEMORY, "out of memory for %" PRIu64 " bytes",
+                     n_bytes);
+}
+
+static BELL_MUST_CHECK bell_status say(struct client *c, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* At the end of the answer's line. */
+static bell_status
+say(struct client *c, const char *fmt, ...)
+{
+    size_t room = sizeof(c->said) - (size_t)c->n_said;
     va_list args;
     int n;
 
     va_start(args, fmt);
-    n = vsnprintf(line, sizeof(line), fmt, args);
+    n = vsnprintf(c->said + c->n_said, room, fmt, args);
     va_end(args);
-    if (n >= (int)sizeof(line)) { /* names of outputs, hundreds of them */
-        (void)!bell_fail(BELL_E_UNSUPPORTED, "an answer of too many words");
-        return answer_error(w);
-    }
-    result = wire_write(w, line, (uint64_t)n);
-    return result == WIRE_OK ? wire_write(w, data, n_data) : result;
+    if (n < 0 || (size_t)n >= room) /* names of outputs, hundreds of them */
+        return bell_fail(BELL_E_UNSUPPORTED, "an answer of too many words");
+    c->n_said += (uint64_t)n;
+    return BELL_OK;
 }
 
 /* ---- requests ---- */
@@ -302,37 +303,61 @@ check_values(const struct hcq_bundle *b, const struct request *r,
 }
 
 static bell_status
-write_and_run(struct server *s, struct hcq_bundle *b, const struct request *r,
-              const uint32_t *numbers, char *line, uint64_t *out_bytes)
+write_values(struct hcq_bundle *b, const struct client *c,
+             const uint32_t *numbers)
 {
-    const struct hcq_bundle_value *v;
+    const struct request *r = &c->request;
     uint64_t at = 0;
-    size_t n = 2;
     uint32_t i;
 
     for (i = 2; i < r->n; i++) {
-        const void *data =
-            r->kinds[i] == ':' ? s->data + at : (void *)&r->numbers[i];
+        bool has_bytes = r->kinds[i] == ':';
+        uint64_t n = has_bytes ? hcq_bundle_value(b, numbers[i])->size_bytes
+                               : sizeof(int64_t);
 
-        v = hcq_bundle_value(b, numbers[i]);
-        BELL_TRY(hcq_bundle_write(b, numbers[i], data,
-                                  r->kinds[i] == ':' ? v->size_bytes
-                                                     : sizeof(int64_t)));
-        at += r->kinds[i] == ':' ? v->size_bytes : 0;
+        BELL_TRY(hcq_bundle_write(
+            b, numbers[i], has_bytes ? c->data + at : (void *)&r->numbers[i],
+            n));
+        at += has_bytes ? n : 0;
     }
-    BELL_TRY(hcq_bundle_run(b, NULL));
-    BELL_TRY(hcq_bundle_wait(b, s->options->timeout_ns));
-    at = 0;
-    memcpy(line, "ok", 3);
-    for (i = 0; (v = hcq_bundle_value(b, i)) && n < LINE_BYTES; i++) {
+    return BELL_OK;
+}
+
+/* The answer's line, and room for its bytes: what may fail without the run. */
+static bell_status
+prepare_outputs(const struct hcq_bundle *b, struct client *c)
+{
+    const struct hcq_bundle_value *v;
+    uint32_t i;
+
+    BELL_TRY(say(c, "ok"));
+    for (i = 0; (v = hcq_bundle_value(b, i)); i++) {
         if (v->kind != HCQ_BUNDLE_OUTPUT)
             continue;
-        BELL_TRY(hcq_bundle_read(b, i, s->data + at, v->size_bytes));
-        at += v->size_bytes;
-        n += (size_t)snprintf(line + n, LINE_BYTES - n, " %s:%" PRIu64, v->name,
-                              v->size_bytes);
+        BELL_TRY(say(c, " %s:%" PRIu64, v->name, v->size_bytes));
+        c->answer_bytes += v->size_bytes;
     }
-    *out_bytes = at;
+    BELL_TRY(say(c, "\n"));
+    return need_room(&c->answer, c->answer_bytes);
+}
+
+static bell_status
+write_and_run(struct server *s, struct hcq_bundle *b, struct client *c,
+              const uint32_t *numbers)
+{
+    const struct hcq_bundle_value *v;
+    uint64_t at = 0;
+    uint32_t i;
+
+    BELL_TRY(write_values(b, c, numbers));
+    BELL_TRY(hcq_bundle_run(b, NULL));
+    BELL_TRY(hcq_bundle_wait(b, s->options->timeout_ns));
+    for (i = 0; (v = hcq_bundle_value(b, i)); i++) {
+        if (v->kind != HCQ_BUNDLE_OUTPUT)
+            continue;
+        BELL_TRY(hcq_bundle_read(b, i, c->answer + at, v->size_bytes));
+        at += v->size_bytes;
+    }
     return BELL_OK;
 }
 
@@ -355,101 +380,275 @@ mend(struct server *s, struct served *b, bell_status status)
     bell_error_release(&hold);
 }
 
-static enum wire_result
-serve_run(struct server *s, struct served *b, const struct request *r,
-          const struct wire *w)
+static bell_status
+serve_run(struct server *s, struct served *b, struct client *c,
+          const uint32_t *numbers)
 {
-    uint32_t numbers[WORDS_MAX];
-    char line[LINE_BYTES];
-    uint64_t n_bytes;
-    bell_status status = check_values(b->bundle, r, numbers);
+    bell_status status;
 
-    if (status != BELL_OK) {
-        if (wire_read(w, NULL, r->payload_bytes) != WIRE_OK)
-            return WIRE_GONE;
-        return answer_error(w);
-    }
-    if (wire_read(w, s->data, r->payload_bytes) != WIRE_OK)
-        return WIRE_GONE;
-    status = write_and_run(s, b->bundle, r, numbers, line, &n_bytes);
+    if (c->request.payload_bytes && !c->data)
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "out of memory for %" PRIu64 " bytes",
+                         c->request.payload_bytes);
+    BELL_TRY(prepare_outputs(b->bundle, c));
+    status = write_and_run(s, b->bundle, c, numbers);
     s->n_runs++;
-    if (status == BELL_OK)
-        return answer(w, s->data, n_bytes, "%s\n", line);
-    s->n_failed++;
-    mend(s, b, status);
-    return answer_error(w);
+    if (status != BELL_OK) {
+        s->n_failed++;
+        mend(s, b, status);
+    }
+    return status;
 }
 
-static enum wire_result
-serve_read(struct server *s, const struct served *b, const struct request *r,
-           const struct wire *w)
+static bell_status
+serve_read(const struct served *b, struct client *c)
 {
+    const struct request *r = &c->request;
     const char *name = r->n == 3 ? r->words[2] : "";
     uint32_t number = find_any(b->bundle, ~(1u << HCQ_BUNDLE_SYMBOL), name);
     const struct hcq_bundle_value *v = hcq_bundle_value(b->bundle, number);
-    bell_status status;
 
     if (!v)
-        status =
-            bell_fail(BELL_BAD_NAME, "the bundle has no value '%.60s'", name);
-    else
-        status = hcq_bundle_read(b->bundle, number, s->data, v->size_bytes);
-    if (status != BELL_OK)
-        return answer_error(w);
-    return answer(w, s->data, v->size_bytes, "ok %s:%" PRIu64 "\n", v->name,
-                  v->size_bytes);
+        return bell_fail(BELL_BAD_NAME, "the bundle has no value '%.60s'",
+                         name);
+    BELL_TRY(say(c, "ok %s:%" PRIu64 "\n", v->name, v->size_bytes));
+    BELL_TRY(need_room(&c->answer, v->size_bytes));
+    c->answer_bytes = v->size_bytes;
+    return hcq_bundle_read(b->bundle, number, c->answer, v->size_bytes);
 }
 
-static enum wire_result
-serve_health(struct server *s, const struct wire *w)
+static bell_status
+serve_health(const struct server *s, struct client *c)
 {
-    if (hcq_device_status(s->dev) != BELL_OK)
-        return answer_error(w);
-    return answer(w, NULL, 0,
-                  "ok bundles=%zu runs=%" PRIu64 " failed=%" PRIu64 "\n",
-                  s->n_bundles, s->n_runs, s->n_failed);
+    BELL_TRY(hcq_device_status(s->dev));
+    return say(c, "ok bundles=%zu runs=%" PRIu64 " failed=%" PRIu64 "\n",
+               s->n_bundles, s->n_runs, s->n_failed);
 }
 
-/* What follows a line that is not understood is dropped, as far as it is
- * known. */
-static enum wire_result
-refuse(const struct wire *w, const struct request *r, const char *why)
+/* What is wrong with a request, whose bytes need not be there yet. *out_bundle
+ * is NULL for 'health'; numbers[] gets the values of 'run'. */
+static bell_status
+judge(struct server *s, const struct request *r, struct served **out_bundle,
+      uint32_t *numbers)
 {
-    if (wire_read(w, NULL, r->payload_bytes) != WIRE_OK)
-        return WIRE_GONE;
-    (void)!bell_fail(BELL_BAD_VALUE, "the request: %s", why);
-    return answer_error(w);
+    const char *problem = r->problem;
+    bool is_run = !problem && strcmp(r->words[0], "run") == 0;
+    bool is_read = !problem && strcmp(r->words[0], "read") == 0;
+
+    *out_bundle = NULL;
+    if (!problem && strcmp(r->words[0], "health") == 0 && r->n == 1)
+        return BELL_OK;
+    if (!problem && !is_run && !is_read)
+        problem = "it is not 'health', 'run' or 'read'";
+    if (problem)
+        return bell_fail(BELL_BAD_VALUE, "the request: %s", problem);
+    BELL_TRY(find_bundle(s, r, out_bundle));
+    if (is_run)
+        return check_values((*out_bundle)->bundle, r, numbers);
+    if (r->payload_bytes)
+        return bell_fail(BELL_BAD_VALUE, "the request: 'read' takes no bytes");
+    return BELL_OK;
 }
 
-static enum wire_result
-serve_request(struct server *s, const struct wire *w)
+/* ---- one client ---- */
+
+/* The time without that of requests, during which nobody could be heard. */
+static uint64_t
+listening_ns(const struct server *s)
 {
-    struct request r;
+    return time_now_ns() - s->busy_ns;
+}
+
+static void
+set_limit(const struct server *s, struct client *c, uint64_t n_bytes)
+{
+    c->limit_ns =
+        c->is_pipe ? 0
+                   : listening_ns(s) + LIMIT_NS + n_bytes * LIMIT_NS_PER_BYTE;
+}
+
+/* The line is there. Room is made for the bytes of a request that is good: of
+ * another they are dropped, as far as they are known, and its answer follows
+ * them. */
+static void
+begin_bytes(struct server *s, struct client *c)
+{
+    struct request *r = &c->request;
+    uint32_t numbers[WORDS_MAX];
     struct served *b;
-    enum wire_result result = wire_read_line(w, r.line, sizeof(r.line));
 
-    if (result == WIRE_GONE)
+    if (c->at < LINE_BYTES) {
+        r->line[c->at] = 0;
+        parse(r);
+    } else {
+        r->payload_bytes = 0;
+        r->problem = "its line is too long";
+    }
+    c->phase = IN_BYTES;
+    c->at = 0;
+    if (!r->payload_bytes)
+        return;
+    if (judge(s, r, &b, numbers) == BELL_OK &&
+        need_room(&c->data, r->payload_bytes) == BELL_OK)
+        set_limit(s, c, r->payload_bytes);
+    bell_error_clear();
+}
+
+static void
+begin_answer(const struct server *s, struct client *c)
+{
+    host_free(c->data);
+    c->data = NULL;
+    c->phase = IN_ANSWER;
+    c->at = 0;
+    set_limit(s, c, c->n_said + c->answer_bytes);
+}
+
+static void
+begin_line(struct client *c)
+{
+    host_free(c->answer);
+    c->answer = NULL;
+    c->answer_bytes = c->n_said = c->at = 0;
+    c->phase = IN_LINE;
+    c->limit_ns = 0;
+    c->last_ns = time_now_ns();
+}
+
+/* The request is complete. */
+static void
+serve_request(struct server *s, struct client *c)
+{
+    uint64_t start_ns = time_now_ns();
+    uint32_t numbers[WORDS_MAX];
+    struct served *b;
+    bell_status status = judge(s, &c->request, &b, numbers);
+
+    if (status == BELL_OK && !b)
+        status = serve_health(s, c);
+    else if (status == BELL_OK && strcmp(c->request.words[0], "run") == 0)
+        status = serve_run(s, b, c, numbers);
+    else if (status == BELL_OK)
+        status = serve_read(b, c);
+    if (status != BELL_OK)
+        answer_error(c);
+    s->busy_ns += time_now_ns() - start_ns;
+    begin_answer(s, c);
+}
+
+/* Byte by byte: what is behind the line stays where it is. */
+static enum wire_result
+read_line(const struct server *s, struct client *c)
+{
+    enum wire_result result;
+    uint64_t got;
+    unsigned i;
+    char byte;
+
+    for (i = 0; i < LINE_BYTES; i++) {
+        result = wire_read(c->in, &byte, 1, &got);
+        if (result != WIRE_OK)
+            return result;
+        if (!c->limit_ns)
+            set_limit(s, c, 0);
+        if (byte == '\n')
+            return WIRE_OK;
+        if (c->at < LINE_BYTES)
+            c->request.line[c->at++] = byte;
+    }
+    return WIRE_WAIT;
+}
+
+static enum wire_result
+read_bytes(struct client *c)
+{
+    uint64_t n = c->request.payload_bytes - c->at, got;
+    enum wire_result result;
+    char dropped[4096];
+
+    if (n == 0)
+        return WIRE_OK;
+    if (c->data)
+        result = wire_read(c->in, c->data + c->at,
+                           n < TURN_BYTES ? n : TURN_BYTES, &got);
+    else
+        result = wire_read(c->in, dropped,
+                           n < sizeof(dropped) ? n : sizeof(dropped), &got);
+    if (result != WIRE_OK)
         return result;
-    if (result == WIRE_LONG) {
-        r.payload_bytes = 0;
-        return refuse(w, &r, "its line is too long");
+    c->at += got;
+    return got == n ? WIRE_OK : WIRE_WAIT;
+}
+
+static enum wire_result
+write_answer(struct client *c)
+{
+    uint64_t end = c->n_said + c->answer_bytes, turn = 0, n, put;
+
+    while (c->at < end) {
+        const void *from = c->said + c->at;
+        enum wire_result result;
+
+        n = c->n_said - c->at;
+        if (c->at >= c->n_said) {
+            from = c->answer + (c->at - c->n_said);
+            n = end - c->at;
+        }
+        if (turn >= TURN_BYTES)
+            return WIRE_WAIT;
+        result = wire_write(c->out, from, n, !c->is_pipe, &put);
+        if (result != WIRE_OK)
+            return result;
+        c->at += put;
+        turn += put;
     }
-    parse(&r);
-    if (r.problem)
-        return refuse(w, &r, r.problem);
-    if (strcmp(r.words[0], "health") == 0 && r.n == 1)
-        return serve_health(s, w);
-    if (strcmp(r.words[0], "run") != 0 && strcmp(r.words[0], "read") != 0)
-        return refuse(w, &r, "it is not 'health', 'run' or 'read'");
-    if (find_bundle(s, &r, &b) != BELL_OK) {
-        if (wire_read(w, NULL, r.payload_bytes) != WIRE_OK)
-            return WIRE_GONE;
-        return answer_error(w);
+    return WIRE_OK;
+}
+
+/* A pipe has one client, who is told why it ends, and the program's caller
+ * too. */
+static enum wire_result
+end_pipe(struct server *s, struct client *c)
+{
+    if (c->phase == IN_ANSWER) {
+        s->out_errno = errno;
+        return WIRE_GONE;
     }
-    if (strcmp(r.words[0], "run") == 0)
-        return serve_run(s, b, &r, w);
-    return r.payload_bytes ? refuse(w, &r, "'read' takes no bytes")
-                           : serve_read(s, b, &r, w);
+    s->in_errno = errno;
+    if (s->in_errno || (c->phase == IN_LINE && c->at == 0))
+        return WIRE_GONE;
+    s->is_cut = true;
+    (void)!bell_fail(BELL_BAD_VALUE, "the request: stdin ends within it");
+    answer_error(c);
+    begin_answer(s, c);
+    return WIRE_WAIT;
+}
+
+/* As far as it goes without a wait, and to the end of one request. */
+static enum wire_result
+go_on(struct server *s, struct client *c)
+{
+    enum wire_result result = WIRE_OK;
+
+    if (c->phase == IN_LINE) {
+        result = read_line(s, c);
+        if (result == WIRE_OK)
+            begin_bytes(s, c);
+    }
+    if (result == WIRE_OK && c->phase == IN_BYTES) {
+        result = read_bytes(c);
+        if (result == WIRE_OK && (s->is_over || wire_is_stopped()))
+            return WIRE_WAIT;
+        if (result == WIRE_OK)
+            serve_request(s, c);
+    }
+    if (result == WIRE_OK)
+        result = write_answer(c);
+    if (result == WIRE_GONE && c->is_pipe)
+        result = end_pipe(s, c);
+    if (result == WIRE_OK)
+        begin_line(c);
+    return result;
 }
 
 /* ---- clients ---- */
@@ -457,84 +656,177 @@ serve_request(struct server *s, const struct wire *w)
 static void
 drop_client(struct server *s, unsigned i)
 {
-    close(s->clients[i].fd);
+    struct client *c = s->clients[i];
+
+    if (!c->is_pipe)
+        close(c->in);
+    host_free(c->data);
+    host_free(c->answer);
+    host_free(c);
     s->clients[i] = s->clients[--s->n_clients];
 }
 
-/* For one more than there may be, the one goes that was idle for longest. */
+static bool
+add_client(struct server *s, int in, int out)
+{
+    struct client *c = host_calloc(1, sizeof(*c));
+
+    if (!c)
+        return false;
+    c->in = in;
+    c->out = out;
+    c->is_pipe = in != out;
+    begin_line(c);
+    s->clients[s->n_clients++] = c;
+    return true;
+}
+
+static bool
+is_idle(const struct client *c)
+{
+    return c->phase == IN_LINE && c->at == 0;
+}
+
+/* For one more than there may be, the one goes that was idle for longest; where
+ * nobody is, the one whose last answer is oldest. */
 static void
 accept_client(struct server *s)
 {
     int fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    unsigned oldest = 0, i;
+    unsigned goes = 0, i;
 
     if (fd < 0)
         return;
-    if (s->n_clients == CLIENTS_MAX) {
-        for (i = 1; i < s->n_clients; i++) {
-            if (s->clients[i].last_ns < s->clients[oldest].last_ns)
-                oldest = i;
-        }
-        drop_client(s, oldest);
+    for (i = 1; i < s->n_clients; i++) {
+        bool idle = is_idle(s->clients[i]), other = is_idle(s->clients[goes]);
+
+        if (idle != other ? idle
+                          : s->clients[i]->last_ns < s->clients[goes]->last_ns)
+            goes = i;
     }
-    s->clients[s->n_clients++] = (struct client){fd, time_now_ns()};
+    if (s->n_clients == CLIENTS_MAX)
+        drop_client(s, goes);
+    if (!add_client(s, fd, fd))
+        close(fd);
 }
 
-/* Clients that have a request, one request each. */
+/* To the service's manager, where it wants to hear it. */
 static void
-serve_clients(struct server *s, const struct pollfd *fds)
+tell_alive(struct server *s)
+{
+    uint64_t now = time_now_ns();
+
+    if (s->watchdog_ms < 0 ||
+        now - s->alive_ns < (uint64_t)s->watchdog_ms * 1000000u)
+        return;
+    wire_notify("WATCHDOG=1", false);
+    s->alive_ns = now;
+}
+
+/* Until something is to be done without any client: -1: never. */
+static int
+wait_ms(const struct server *s)
+{
+    uint64_t now = listening_ns(s);
+    int ms = s->watchdog_ms;
+    unsigned i;
+
+    for (i = 0; i < s->n_clients; i++) {
+        uint64_t limit = s->clients[i]->limit_ns, left;
+
+        if (!limit)
+            continue;
+        left = limit > now ? (limit - now) / 1000000u + 1 : 0;
+        if (left < (ms < 0 ? (uint64_t)INT_MAX : (uint64_t)ms))
+            ms = (int)left;
+    }
+    return ms;
+}
+
+/* Those who are ready, then those whose time is over. */
+static void
+serve_ready(struct server *s, const struct pollfd *fds)
 {
     unsigned i;
 
-    for (i = s->n_clients; i-- > 0 && !s->is_over && !wire_is_stopped();) {
-        struct wire w = {s->clients[i].fd, s->clients[i].fd, STALL_MS};
-
+    for (i = s->n_clients; i-- > 0;) {
         if (!fds[i].revents)
             continue;
-        if (serve_request(s, &w) == WIRE_GONE)
+        if (go_on(s, s->clients[i]) == WIRE_GONE)
             drop_client(s, i);
-        else
-            s->clients[i].last_ns = time_now_ns();
+        tell_alive(s);
+    }
+    for (i = s->n_clients; i-- > 0;) {
+        uint64_t limit = s->clients[i]->limit_ns;
+
+        if (limit && listening_ns(s) > limit)
+            drop_client(s, i);
     }
 }
 
 static void
-serve_socket(struct server *s)
+take_turn(struct server *s)
 {
     struct pollfd fds[CLIENTS_MAX + 1];
-    int watchdog_ms = wire_watchdog_ms();
-    unsigned i, n;
+    unsigned i, n = s->n_clients;
 
-    while (!wire_is_stopped() && !s->is_over) {
-        n = s->n_clients;
-        for (i = 0; i < n; i++)
-            fds[i] = (struct pollfd){s->clients[i].fd, POLLIN, 0};
-        fds[n] = (struct pollfd){s->listener, POLLIN, 0};
-        if (wire_poll(fds, n + 1, watchdog_ms) > 0) {
-            serve_clients(s, fds);
-            if (fds[n].revents)
-                accept_client(s);
-        }
-        if (watchdog_ms >= 0)
-            wire_notify("WATCHDOG=1");
+    for (i = 0; i < n; i++) {
+        const struct client *c = s->clients[i];
+
+        fds[i] = c->phase == IN_ANSWER ? (struct pollfd){c->out, POLLOUT, 0}
+                                       : (struct pollfd){c->in, POLLIN, 0};
+    }
+    fds[n] = (struct pollfd){s->listener, POLLIN, 0}; /* or none: -1 */
+    if (wire_poll(fds, n + 1, wait_ms(s)) < 0)
+        return;
+    serve_ready(s, fds);
+    if (fds[n].revents && !s->is_over)
+        accept_client(s);
+}
+
+/* Answers that have begun go on when the server is to end; nothing else. */
+static void
+finish_answers(struct server *s)
+{
+    unsigned i;
+
+    for (i = s->n_clients; i-- > 0;) {
+        if (s->clients[i]->phase != IN_ANSWER)
+            drop_client(s, i);
+        else if (!s->clients[i]->limit_ns)
+            s->clients[i]->limit_ns = listening_ns(s) + LIMIT_NS;
     }
 }
 
 static void
-serve_pipe(struct server *s)
+serve_clients(struct server *s)
 {
-    const struct wire w = {STDIN_FILENO, STDOUT_FILENO, -1};
-    int watchdog_ms = wire_watchdog_ms();
-
-    while (!wire_is_stopped() && !s->is_over) {
-        struct pollfd fd = {STDIN_FILENO, POLLIN, 0};
-
-        if (wire_poll(&fd, 1, watchdog_ms) > 0 &&
-            serve_request(s, &w) == WIRE_GONE)
-            return;
-        if (watchdog_ms >= 0)
-            wire_notify("WATCHDOG=1");
+    while (!wire_is_stopped() && !s->is_over &&
+           (s->n_clients || s->listener >= 0)) {
+        take_turn(s);
+        tell_alive(s);
     }
+    wire_notify("STOPPING=1", false);
+    if (s->listener >= 0)
+        close(s->listener);
+    s->listener = -1;
+    for (finish_answers(s); s->n_clients; finish_answers(s))
+        take_turn(s);
+}
+
+/* What ended the pipes, but for the end of the requests. */
+static bell_status
+check_pipes(const struct server *s)
+{
+    if (s->out_errno)
+        return bell_fail_errno(BELL_E_IO, s->out_errno,
+                               "cannot write to stdout: %s",
+                               strerror(s->out_errno));
+    if (s->in_errno)
+        return bell_fail_errno(BELL_E_IO, s->in_errno, "cannot read stdin: %s",
+                               strerror(s->in_errno));
+    return s->is_cut ? bell_fail(BELL_E_IO, "stdin ends within a request")
+                     : BELL_OK;
 }
 
 static bell_status
@@ -547,23 +839,19 @@ serve(struct server *s)
     BELL_TRY(load_all(s));
     if (!is_pipe)
         BELL_TRY(wire_listen(path, &s->listener));
-    wire_notify("READY=1");
-    if (is_pipe)
-        serve_pipe(s);
-    else
-        serve_socket(s);
-    wire_notify("STOPPING=1");
-    while (s->n_clients)
-        drop_client(s, 0);
-    if (!is_pipe) {
-        close(s->listener);
+    else if (!add_client(s, STDIN_FILENO, STDOUT_FILENO))
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory");
+    wire_notify("READY=1", true);
+    s->watchdog_ms = wire_watchdog_ms();
+    s->alive_ns = time_now_ns();
+    serve_clients(s);
+    if (!is_pipe)
         (void)unlink(path);
-    }
     return s->is_over ? bell_fail(BELL_E_DEVICE_LOST,
                                   "%s: it does not work again after a run that "
                                   "failed",
                                   hcq_device_name(s->dev))
-                      : BELL_OK;
+                      : check_pipes(s);
 }
 
 int
@@ -584,7 +872,6 @@ run_serve(const struct serve_options *options)
     for (i = 0; i < s->n_bundles; i++)
         hcq_bundle_close(s->bundles[i].bundle);
     hcq_device_close(s->dev);
-    host_free(s->data);
     host_free(s);
     return code;
 }

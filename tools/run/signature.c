@@ -36,6 +36,9 @@ parse_key(const char *text, struct signature_key *out)
     if (!last)
         return bell_fail(BELL_E_IO, "%s: expected a public key in PEM",
                          out->path);
+    if (strstr(last, begin))
+        return bell_fail(BELL_E_IO, "%s: has two keys, expected one",
+                         out->path);
     first += sizeof(begin) - 1;
     if (sodium_base642bin(der, sizeof(der), first, (size_t)(last - first),
                           "\r\n", &n, NULL,

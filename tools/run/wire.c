@@ -1,5 +1,5 @@
-/* Descriptors are waited for before each read and write, so that a signal ends
- * the wait. */
+/* Descriptors are asked before each read and write, so that these do not
+ * wait. */
 #include "tools/run/wire.h"
 
 #include <errno.h>
@@ -46,12 +46,6 @@ wire_init(void)
     (void)sigaction(SIGPIPE, &action, NULL);
 }
 
-bool
-wire_is_stopped(void)
-{
-    return is_stopped;
-}
-
 int
 wire_poll(struct pollfd *fds, unsigned n, int timeout_ms)
 {
@@ -61,75 +55,52 @@ wire_poll(struct pollfd *fds, unsigned n, int timeout_ms)
     return ppoll(fds, n, timeout_ms < 0 ? NULL : &limit, &while_waiting);
 }
 
+/* A wait for nothing, which is not over before signals are taken. */
+bool
+wire_is_stopped(void)
+{
+    if (!is_stopped)
+        (void)!wire_poll(NULL, 0, 0);
+    return is_stopped;
+}
+
 /* Whether something can be read or written, or the other end has left. */
 static bool
-is_ready(int fd, short events, int timeout_ms)
+is_ready(int fd, short events)
 {
     struct pollfd p = {fd, events, 0};
 
-    return !is_stopped && wire_poll(&p, 1, timeout_ms) == 1;
+    return wire_poll(&p, 1, 0) == 1;
+}
+
+/* What a read or write that gave `n` means. */
+static enum wire_result
+judge(ssize_t n, uint64_t *out_n)
+{
+    if (n > 0) {
+        *out_n = (uint64_t)n;
+        return WIRE_OK;
+    }
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return WIRE_WAIT;
+    if (n == 0)
+        errno = 0;
+    return WIRE_GONE;
 }
 
 enum wire_result
-wire_read(const struct wire *w, void *data, uint64_t n)
+wire_read(int fd, void *data, uint64_t n, uint64_t *out_n)
 {
-    char dropped[CHUNK_BYTES];
-    uint64_t at = 0;
-    ssize_t got;
-
-    while (at < n) {
-        void *to = data ? (char *)data + at : dropped;
-        uint64_t most = data ? 1u << 20 : sizeof(dropped);
-
-        if (!is_ready(w->in, POLLIN, w->stall_ms))
-            return WIRE_GONE;
-        got = read(w->in, to, n - at < most ? n - at : most);
-        if (got > 0)
-            at += (uint64_t)got;
-        else if (got == 0 || (errno != EAGAIN && errno != EINTR))
-            return WIRE_GONE;
-    }
-    return WIRE_OK;
-}
-
-/* Byte by byte: what is behind the line stays where it is. */
-enum wire_result
-wire_read_line(const struct wire *w, char *line, size_t line_bytes)
-{
-    size_t n = 0;
-    char c;
-
-    for (;;) {
-        if (wire_read(w, &c, 1) != WIRE_OK)
-            return WIRE_GONE;
-        if (c == '\n')
-            break;
-        if (n < line_bytes)
-            line[n++] = c;
-    }
-    if (n == line_bytes)
-        return WIRE_LONG;
-    line[n] = 0;
-    return WIRE_OK;
+    return is_ready(fd, POLLIN) ? judge(read(fd, data, n), out_n) : WIRE_WAIT;
 }
 
 enum wire_result
-wire_write(const struct wire *w, const void *data, uint64_t n)
+wire_write(int fd, const void *data, uint64_t n, bool is_nonblocking,
+           uint64_t *out_n)
 {
-    uint64_t at = 0;
-    ssize_t put;
-
-    while (at < n) {
-        if (!is_ready(w->out, POLLOUT, w->stall_ms))
-            return WIRE_GONE;
-        put = write(w->out, (const char *)data + at,
-                    n - at < CHUNK_BYTES ? n - at : CHUNK_BYTES);
-        if (put > 0)
-            at += (uint64_t)put;
-        else if (put == 0 || (errno != EAGAIN && errno != EINTR))
-            return WIRE_GONE;
-    }
-    return WIRE_OK;
+    if (!is_nonblocking && n > CHUNK_BYTES)
+        n = CHUNK_BYTES;
+    return is_ready(fd, POLLOUT) ? judge(write(fd, data, n), out_n) : WIRE_WAIT;
 }
 
 /* ---- sockets ---- */
@@ -165,6 +136,19 @@ remove_stale(const char *path, const struct sockaddr_un *address)
     close(fd);
 }
 
+/* What is no socket is no server's that left. */
+static bell_status
+check_place(const char *path)
+{
+    struct stat st;
+
+    if (lstat(path, &st) != 0 || S_ISSOCK(st.st_mode))
+        return BELL_OK;
+    return bell_fail(BELL_E_IO,
+                     "%s: cannot listen: a %s is there, which is not a socket",
+                     path, S_ISDIR(st.st_mode) ? "folder" : "file");
+}
+
 bell_status
 wire_listen(const char *path, int *out_fd)
 {
@@ -175,6 +159,7 @@ wire_listen(const char *path, int *out_fd)
         return bell_fail(BELL_BAD_VALUE,
                          "%s: a socket's path has 1 to %zu characters", path,
                          sizeof(address.sun_path) - 1);
+    BELL_TRY(check_place(path));
     remove_stale(path, &address);
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0 || bind(fd, (const void *)&address, sizeof(address)) != 0 ||
@@ -182,8 +167,9 @@ wire_listen(const char *path, int *out_fd)
         error = errno;
         if (fd >= 0)
             close(fd);
-        return bell_fail_errno(BELL_E_IO, error, "%s: cannot listen: %s", path,
-                               strerror(error));
+        return bell_fail_errno(
+            error == EACCES || error == EPERM ? BELL_E_PERMISSION : BELL_E_IO,
+            error, "%s: cannot listen: %s", path, strerror(error));
     }
     *out_fd = fd;
     return BELL_OK;
@@ -192,7 +178,7 @@ wire_listen(const char *path, int *out_fd)
 /* ---- the service's manager ---- */
 
 void
-wire_notify(const char *text)
+wire_notify(const char *text, bool may_wait)
 {
     const char *path = env_get("NOTIFY_SOCKET");
     struct sockaddr_un address;
@@ -207,8 +193,9 @@ wire_notify(const char *text)
     fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return;
-    (void)!sendto(fd, text, strlen(text), MSG_NOSIGNAL, (const void *)&address,
-                  n);
+    (void)!sendto(fd, text, strlen(text),
+                  MSG_NOSIGNAL | (may_wait ? 0 : MSG_DONTWAIT),
+                  (const void *)&address, n);
     close(fd);
 }
 
