@@ -54,7 +54,8 @@ BELL_API bell_status bell_label_end(struct bell_context *ctx);
  * its own while it is applied: `label` and its place in the module, joined by a
  * point, as in the names of its parameters: "encoder.layers.0.linear1". `label`
  * may be NULL or empty. Labels of layers do not nest in each other. A layer
- * with neither weight nor bias has none. BELL_E_INVALID: a name is too long. */
+ * with neither weight nor bias has none. BELL_E_INVALID: `type` or `module` is
+ * NULL, or a name is too long. */
 BELL_API BELL_MUST_CHECK bell_status bell_module_label(
     const struct bell_module_type *type, const void *module, const char *label);
 
