@@ -35,6 +35,7 @@ struct slot {
     const struct hcq_buffer *bound;
     uint64_t va; /* of a symbol, what it is now */
     bool is_set;
+    bool is_written; /* an input: its own buffer has what was written */
 };
 
 struct hcq_bundle {
@@ -445,8 +446,8 @@ hcq_bundle_get_info(const struct hcq_bundle *b,
         .weights_in_place = b->weights_in_place,
     };
 
-    memcpy(out_info, &info,
-           info.struct_size < sizeof(info) ? info.struct_size : sizeof(info));
+    if (info.struct_size >= sizeof(info)) /* of the first version */
+        memcpy(out_info, &info, sizeof(info));
 }
 
 const struct hcq_bundle_value *
@@ -569,7 +570,7 @@ hcq_bundle_write(struct hcq_bundle *b, uint32_t number, const void *data,
     BELL_TRY(hcq_buffer_write(slot->own, 0, data, size_bytes));
     slot->va = slot->own->va;
     slot->bound = NULL;
-    slot->is_set = true;
+    slot->is_set = slot->is_written = true;
     return BELL_OK;
 }
 
@@ -638,7 +639,7 @@ hcq_bundle_bind(struct hcq_bundle *b, uint32_t number,
     slot = &b->slots[number];
     slot->bound = buf;
     slot->va = buf ? buf->va + offset_bytes : slot->own->va;
-    slot->is_set = buf || value->kind == HCQ_BUNDLE_OUTPUT;
+    slot->is_set = buf || slot->is_written || value->kind == HCQ_BUNDLE_OUTPUT;
     return BELL_OK;
 }
 

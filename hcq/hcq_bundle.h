@@ -86,7 +86,8 @@ hcq_bundle_open_memory(struct hcq_device *dev, const void *data,
  * work first. NULL is allowed. */
 void hcq_bundle_close(struct hcq_bundle *bundle);
 
-/* Fills *out_info, whose struct_size is set. */
+/* Fills *out_info, whose struct_size is set; one that is too small is left as
+ * it is. */
 void hcq_bundle_get_info(const struct hcq_bundle *bundle,
                          struct hcq_bundle_info *out_info);
 
@@ -118,12 +119,15 @@ BELL_MUST_CHECK bell_status hcq_bundle_write(struct hcq_bundle *bundle,
  * BELL_E_UNSUPPORTED, the bundle has a weight that was saved without a name. */
 BELL_MUST_CHECK bell_status hcq_bundle_load_weights(struct hcq_bundle *bundle,
                                                     const char *path);
-/* Waits for all runs and copies a value out that is not a symbol. */
+/* Waits for all runs and copies a value out that is not a symbol. An output has
+ * undefined content before the first run, and so has an input that was not
+ * written. */
 BELL_MUST_CHECK bell_status hcq_bundle_read(struct hcq_bundle *bundle,
                                             uint32_t value, void *data,
                                             uint64_t size_bytes);
 /* Runs from now on have an input or output in the caller's buffer (of the same
- * device), from `offset_bytes`, a multiple of 64; NULL: in the bundle's own.
+ * device), from `offset_bytes`, a multiple of 64; NULL: in the bundle's own,
+ * where an input has what was last written, and is not set if nothing was.
  * Inputs and outputs do not overlap. */
 BELL_MUST_CHECK bell_status hcq_bundle_bind(struct hcq_bundle *bundle,
                                             uint32_t value,

@@ -443,6 +443,6 @@ hcq_graph_get_info(const struct hcq_graph *graph,
         info.n_signals += command->signals;
         info.n_copies += graph->queues[command->queue]->kind == HCQ_QUEUE_COPY;
     }
-    memcpy(out_info, &info,
-           info.struct_size < sizeof(info) ? info.struct_size : sizeof(info));
+    if (info.struct_size >= sizeof(info)) /* of the first version */
+        memcpy(out_info, &info, sizeof(info));
 }

@@ -144,7 +144,7 @@ struct bell_load {
 BELL_API BELL_MUST_CHECK bell_status
 bell_state_load(const struct bell_state *state, const struct bell_file *file,
                 const char *prefix, uint32_t flags, struct bell_load *out_load);
-/* Frees the lists of names. */
+/* Frees the lists of names. NULL is allowed. */
 BELL_API void bell_load_fini(struct bell_load *load);
 
 /* A checkpoint of a training: the list (of a module's bell_module_state and an

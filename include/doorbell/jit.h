@@ -137,7 +137,7 @@ struct bell_jit_save_desc {
      * "CPU@null:x86-64-v3" for any such, wherever it is compiled. */
     const char *const *targets;
     uint32_t n_targets;
-    const char *const *in_names;  /* NULL: "in0", "in1".. */
+    const char *const *in_names;  /* NULL: "in0", "in1".. None is NULL */
     const char *const *out_names; /* NULL: "out0".. */
     bool is_tunable; /* the kernels' IR too, for `doorbell tune BUNDLE` */
     /* Optimisers' steps whose rates the bundle has, further ones having the
@@ -161,9 +161,15 @@ struct bell_jit_save_desc {
  * names, state the first. Others are "weight0", "state1". Weights that have
  * names can be replaced later (docs/reference/bundle-format.md, "Other
  * weights"). A tensor of a file's blocks is a constant of the bundle, whatever
- * it is called. BELL_E_INVALID: a name is empty, has control characters, or is
- * one that bundles give: "weight0", "state0", "data.0", "random", "steps0",
- * "rates0.0".
+ * it is called. BELL_E_INVALID: a name is empty, is not UTF-8, has control
+ * characters, or is one that bundles give: "weight0", "state0", "data.0",
+ * "random", "steps0", "rates0.0".
+ *
+ * Inputs and outputs are found by their names, so BELL_E_INVALID also:
+ * - the name of an input, output, state or symbol has '=';
+ * - two inputs or two outputs have the same name;
+ * - an input or output is called as a state, weight or symbol is. An output may
+ *   be called as an input is.
  *
  * A training goes on in a bundle as it would have here:
  * - parameters and an optimiser's tensors are state;

@@ -35,8 +35,10 @@ extern "C" {
 
 struct bell_context;
 
-/* The longest label, in bytes, and how many different ones a context records;
- * later ones count as the label around them. */
+/* The longest label that bell_label_begin takes, in bytes, and how many
+ * different ones a context records; later ones count as the label around them.
+ * Nested labels are shown up to 255 bytes, the last two of which are ".." if
+ * there are more. */
 #define BELL_LABEL_BYTES 63
 #define BELL_LABELS      65536
 
@@ -54,7 +56,8 @@ BELL_API bell_status bell_label_end(struct bell_context *ctx);
  * its own while it is applied: `label` and its place in the module, joined by a
  * point, as in the names of its parameters: "encoder.layers.0.linear1". `label`
  * may be NULL or empty. Labels of layers do not nest in each other. A layer
- * with neither weight nor bias has none. BELL_E_INVALID: a name is too long. */
+ * with neither weight nor bias has none. BELL_E_INVALID: `type` or `module` is
+ * NULL, or a name has more than 255 bytes. */
 BELL_API BELL_MUST_CHECK bell_status bell_module_label(
     const struct bell_module_type *type, const void *module, const char *label);
 

@@ -128,7 +128,7 @@ struct bell_state {
     size_t cap; /* the list's own */
 };
 
-/* Frees the list; tensors and numbers stay. */
+/* Frees the list; tensors and numbers stay. NULL is allowed. */
 BELL_API void bell_state_fini(struct bell_state *state);
 /* Appends "prefix.name", or "name" where prefix is NULL or empty. A tensor that
  * is NULL is skipped. BELL_E_INVALID: there is an item of that name. After a
@@ -142,7 +142,8 @@ BELL_API BELL_MUST_CHECK bell_status bell_state_add(struct bell_state *state,
 BELL_API BELL_MUST_CHECK bell_status
 bell_state_add_number(struct bell_state *state, const char *prefix,
                       const char *name, double *number);
-/* The item of that name; NULL: there is none. */
+/* The item of that name; NULL: there is none. A list or name that is NULL is a
+ * failure that bell_error_last() has. */
 BELL_API const struct bell_state_item *
 bell_state_find(const struct bell_state *state, const char *name);
 
@@ -159,7 +160,8 @@ BELL_API BELL_MUST_CHECK bell_status bell_state_requires_grad(
 
 /* Releases the tensors of a module and of those in it, and sets them to NULL:
  * also of a module that was begun only, if what was not made yet is NULL.
- * Before the context's end. */
+ * Before the context's end. NULL for either is a failure that
+ * bell_error_last() has, and nothing is released. */
 BELL_API void bell_module_fini(const struct bell_module_type *type,
                                void *module);
 

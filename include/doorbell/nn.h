@@ -38,7 +38,7 @@ struct bell_params {
     size_t cap;
 };
 
-/* Frees the list; the tensors stay. */
+/* Frees the list; the tensors stay. NULL is allowed. */
 BELL_API void bell_params_fini(struct bell_params *params);
 /* Appends t; NULL is skipped. */
 BELL_API BELL_MUST_CHECK bell_status bell_params_add(struct bell_params *params,

@@ -320,6 +320,18 @@ tensor_options(const char *call, const void *options, size_t least,
     return BELL_OK;
 }
 
+bell_status
+tensor_desc_size(const char *call, uint32_t struct_size, size_t least,
+                 size_t size_bytes)
+{
+    if (struct_size >= least)
+        return BELL_OK;
+    return bell_fail_at(call, BELL_BAD_VALUE,
+                        "%s: the description's struct_size is %u, not its "
+                        "size, %zu",
+                        call, struct_size, size_bytes);
+}
+
 bool
 tensor_context_check(const char *call, const struct bell_context *ctx)
 {

@@ -355,16 +355,17 @@ apply(const char *call, const struct bell_custom_desc *one,
     struct bell_context *ctx = tensor_at(in[0])->ctx;
     const char *name = one ? one->name : many ? many->name : NULL;
     struct tensor_custom *custom;
-    uint32_t n_bytes, i;
+    size_t n_bytes;
+    uint32_t i;
 
     if (!one && !many) {
         tensor_fail(ctx, call, BELL_BAD_MISSING, "the description is NULL");
         return false;
     }
-    n_bytes = one ? one->struct_size : many->struct_size;
-    if (n_bytes < (one ? sizeof(*one) : sizeof(*many))) {
-        tensor_fail(ctx, call, BELL_BAD_VALUE, "a description of %u bytes",
-                    n_bytes);
+    n_bytes = one ? sizeof(*one) : sizeof(*many);
+    if (tensor_desc_size(call, one ? one->struct_size : many->struct_size,
+                         n_bytes, n_bytes) != BELL_OK) {
+        tensor_fail_told(ctx);
         return false;
     }
     if (find_missing(one, many)) {

@@ -117,8 +117,10 @@ check_desc(const struct bell_kernel_desc *d, uint32_t n_in)
     if (!d)
         return bell_fail(BELL_BAD_MISSING, "the description is NULL");
     if (d->struct_size < sizeof(*d))
-        return bell_fail(BELL_BAD_VALUE, "a description of %u bytes",
-                         d->struct_size);
+        return bell_fail(BELL_BAD_VALUE,
+                         "the description's struct_size is %u, not its size, "
+                         "%zu",
+                         d->struct_size, sizeof(*d));
     if (!d->name || !d->name[0] ||
         strlen(d->name) >= sizeof(((struct tensor_given *)0)->name))
         return bell_fail(BELL_BAD_VALUE,

@@ -17,6 +17,8 @@
 #define MAX_BACK      3 /* gradients of gradients that are told apart */
 #define SHOWN_TOPICS  (LOG_KERNELS | LOG_EXEC | LOG_SYNC | LOG_SCHED)
 
+static const char cut[] = ".."; /* ends a text that is too long */
+
 /* ---- a context's ---- */
 
 static bool
@@ -79,6 +81,7 @@ find_scope(struct tensor_labels *labels, uint32_t parent, char between,
     struct label_scope *scope;
     char path[PATH_BYTES];
     size_t i;
+    int n;
 
     if (found)
         return (uint32_t)*found;
@@ -86,8 +89,10 @@ find_scope(struct tensor_labels *labels, uint32_t parent, char between,
         host_grow((void **)&labels->scopes, &labels->cap_scopes,
                   labels->n_scopes + 1, sizeof(*labels->scopes)) != 0)
         return UINT32_MAX;
-    snprintf(path, sizeof(path), "%s%.*s%.*s", around, *around != '\0',
-             &between, (int)n_bytes, name);
+    n = snprintf(path, sizeof(path), "%s%.*s%.*s", around, *around != '\0',
+                 &between, (int)n_bytes, name);
+    if (n >= PATH_BYTES)
+        memcpy(path + PATH_BYTES - sizeof(cut), cut, sizeof(cut));
     for (i = 0; path[i]; i++) {
         if (path[i] < ' ' || path[i] > '~' || path[i] == '"' || path[i] == '\\')
             path[i] = '?';
@@ -310,7 +315,10 @@ add_function(char *text, size_t *used, const struct label *label)
     for (i = 0; i <= label->n_back && *used < TEXT_BYTES - 1; i++)
         *used += (size_t)snprintf(text + *used, TEXT_BYTES - *used, "%s",
                                   i < label->n_back ? "gradient of " : call);
-    *used = *used < TEXT_BYTES ? *used : TEXT_BYTES - 1;
+    if (*used < TEXT_BYTES)
+        return;
+    memcpy(text + TEXT_BYTES - sizeof(cut), cut, sizeof(cut));
+    *used = TEXT_BYTES - 1;
 }
 
 /* The functions, in their order: all of them if they are few, else those that

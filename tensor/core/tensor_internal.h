@@ -303,6 +303,12 @@ tensor_context_usable(const char *call, const struct bell_context *ctx);
 BELL_MUST_CHECK bell_status tensor_options(const char *call,
                                            const void *options, size_t least,
                                            size_t size_bytes, void *out);
+/* The struct_size of a caller's description, which is of `least` bytes or
+ * more, and of size_bytes in this library. */
+BELL_MUST_CHECK bell_status tensor_desc_size(const char *call,
+                                             uint32_t struct_size, size_t least,
+                                             size_t size_bytes);
+
 /* Writes what *out_info has room for, by its struct_size. NULL and a
  * struct_size of less than `least` are failures of `call`. */
 void tensor_give_info(const char *call, const void *info, size_t least,

@@ -56,6 +56,8 @@ end_match(struct match *m)
 void
 bell_load_fini(struct bell_load *load)
 {
+    if (!load)
+        return;
     host_free((void *)load->missing);
     host_free((void *)load->unexpected);
     *load = (struct bell_load){.struct_size = load->struct_size};

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/status.h"
 #include "doorbell/functions.h"
 
 enum bell_dtype
@@ -20,6 +21,10 @@ bell_dtype_find(const char *name)
     int dtype;
     size_t i;
 
+    if (!name) {
+        (void)bell_fail(BELL_BAD_MISSING, "bell_dtype_find: the name is NULL");
+        return BELL_DEFAULT;
+    }
     for (dtype = BELL_BOOL; dtype < BELL_DTYPE_COUNT; dtype++) {
         if (strcmp(bell_dtype_name((enum bell_dtype)dtype), name) == 0)
             return (enum bell_dtype)dtype;

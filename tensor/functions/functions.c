@@ -111,8 +111,14 @@ find_row(const char *name)
 const struct bell_function *
 bell_function_find(const char *name)
 {
-    const struct fn_row *row = find_row(name);
+    const struct fn_row *row;
 
+    if (!name) {
+        (void)bell_fail(BELL_BAD_MISSING,
+                        "bell_function_find: the name is NULL");
+        return NULL;
+    }
+    row = find_row(name);
     return row ? &row->fn : NULL;
 }
 
@@ -123,6 +129,11 @@ bell_function_nearest(const char *name)
     const struct fn_row *row;
     size_t i;
 
+    if (!name) {
+        (void)bell_fail(BELL_BAD_MISSING,
+                        "bell_function_nearest: the name is NULL");
+        return NULL;
+    }
     for (i = 0; (row = row_at(i)); i++) {
         const char *text = row->aliases;
         char word[WORD_SIZE];
@@ -141,6 +152,11 @@ bell_function_aliases(const struct bell_function *function, char *buf,
     const struct fn_row *row = row_of(function, &number);
     const char *text = row && row->aliases ? row->aliases : "";
 
+    if (!buf && size_bytes) {
+        (void)bell_fail(BELL_BAD_MISSING,
+                        "bell_function_aliases: the text is NULL");
+        return 0;
+    }
     return (size_t)snprintf(buf, size_bytes, "%s", text);
 }
 

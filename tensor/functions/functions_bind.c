@@ -25,7 +25,7 @@ bell_value_kind_name(const struct bell_value *value)
         [BELL_VALUE_TENSOR] = "a tensor", [BELL_VALUE_LIST] = "a list",
     };
 
-    return names[value->kind];
+    return names[value ? value->kind : BELL_VALUE_NONE];
 }
 
 /* ---- the text of parameters ------------------------------------------- */
@@ -125,9 +125,16 @@ uint32_t
 bell_function_params(const struct bell_function *function,
                      struct bell_param *out)
 {
-    const char *text = function->params;
+    const char *text;
     uint32_t n = 0;
 
+    if (!function || !out) {
+        (void)bell_fail(BELL_BAD_MISSING,
+                        "bell_function_params: the %s is NULL",
+                        function ? "list" : "function");
+        return 0;
+    }
+    text = function->params;
     while (*text) {
         size_t len = strcspn(text, ",");
         if (n == BELL_MAX_PARAMS || !parse_param(text, len, &out[n]))

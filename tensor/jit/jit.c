@@ -79,10 +79,8 @@ bell_jit_create(struct bell_context *ctx, const struct bell_jit_desc *desc,
     if (!desc)
         return bell_fail(BELL_BAD_MISSING,
                          "bell_jit_create: the description is NULL");
-    if (desc->struct_size < sizeof(d))
-        return bell_fail(BELL_BAD_VALUE,
-                         "bell_jit_create: a description of %u bytes",
-                         desc->struct_size);
+    BELL_TRY(
+        tensor_desc_size(__func__, desc->struct_size, sizeof(d), sizeof(d)));
     d = *desc;
     if (!d.fn)
         return bell_fail(BELL_BAD_MISSING,

@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "base/text.h"
 #include "doorbell/module.h"
 #include "tensor/jit/jit_feeds.h"
 #include "tensor/jit/jit_internal.h"
@@ -475,6 +476,18 @@ save_target(struct save *s, const char *name, bool is_first, bool *out_again)
     ((desc)->struct_size >=                                                    \
      offsetof(struct bell_jit_save_desc, member) + sizeof((desc)->member))
 
+/* Can a bundle have the name: is it not empty, UTF-8, without control
+ * characters? */
+static bool
+is_bundle_name(const char *name)
+{
+    size_t n_left = strlen(name), n = n_left;
+
+    for (; n_left && n; name += n, n_left -= n)
+        n = text_name_character(name, n_left);
+    return n != 0;
+}
+
 /* No name is one that bundles give, nor one that their reader refuses. */
 static bell_status
 check_names(const struct bell_state *state)
@@ -483,15 +496,13 @@ check_names(const struct bell_state *state)
 
     for (i = 0; state && i < state->n; i++) {
         const char *name = state->items[i].name;
-        const unsigned char *c;
 
-        for (c = (const unsigned char *)name; *c >= ' ' && *c != 0x7f; c++)
-            continue;
-        if (*c || !*name)
+        if (!is_bundle_name(name))
             return bell_fail(BELL_BAD_NAME,
                              "bell_jit_save: item %u of the state has an "
-                             "empty name, or one with control characters",
-                             i);
+                             "empty name, or one with control characters or "
+                             "bytes that are not UTF-8: '%.60s'",
+                             i, name);
         if (state->items[i].tensor && bundle_naming(name) != BUNDLE_NAMED)
             return bell_fail(BELL_BAD_NAME,
                              "bell_jit_save: a tensor is called '%.60s': "
@@ -501,21 +512,67 @@ check_names(const struct bell_state *state)
     return BELL_OK;
 }
 
+/* Names of inputs or outputs, as `doorbell run` takes them before a '='. */
+static bell_status
+check_end_names(const char *kind, const char *const *names, uint32_t n)
+{
+    uint32_t i, k;
+
+    for (i = 0; names && i < n; i++) {
+        if (!names[i])
+            return bell_fail(BELL_BAD_MISSING,
+                             "bell_jit_save: the name of %s %u is NULL", kind,
+                             i);
+        if (!is_bundle_name(names[i]) || strchr(names[i], '='))
+            return bell_fail(BELL_BAD_NAME,
+                             "bell_jit_save: the name of %s %u is empty, or "
+                             "has '=', control characters or bytes that are "
+                             "not UTF-8: '%.60s'",
+                             kind, i, names[i]);
+        for (k = 0; k < i; k++) {
+            if (strcmp(names[i], names[k]) == 0)
+                return bell_fail(BELL_BAD_NAME,
+                                 "bell_jit_save: %ss %u and %u are both called "
+                                 "'%.60s'",
+                                 kind, k, i, names[i]);
+        }
+    }
+    return BELL_OK;
+}
+
+static bell_status
+check_desc(const struct bell_jit *jit, const struct bell_jit_save_desc *desc)
+{
+    uint32_t i;
+
+    BELL_TRY(tensor_desc_size("bell_jit_save", desc->struct_size,
+                              offsetof(struct bell_jit_save_desc, is_tunable),
+                              sizeof(*desc)));
+    if (!desc->targets && desc->n_targets)
+        return bell_fail(BELL_BAD_MISSING,
+                         "bell_jit_save: the list of targets is NULL");
+    if (desc->n_targets == 0)
+        return bell_fail(BELL_BAD_VALUE, "bell_jit_save: no targets");
+    for (i = 0; i < desc->n_targets; i++) {
+        if (!desc->targets[i])
+            return bell_fail(BELL_BAD_MISSING,
+                             "bell_jit_save: target %u is NULL", i);
+    }
+    BELL_TRY(check_end_names("input", desc->in_names, jit->desc.n_in));
+    BELL_TRY(check_end_names("output", desc->out_names, jit->desc.n_out));
+    return has_field(desc, state) ? check_names(desc->state) : BELL_OK;
+}
+
 static bell_status
 check_call(struct bell_jit *jit, struct bell_tensor *const *in,
            const struct bell_jit_save_desc *desc, const char *path)
 {
-    if (!jit || !desc || !path || (!in && jit->desc.n_in) || !desc->targets)
+    if (!jit || !desc || !path || (!in && jit->desc.n_in))
         return bell_fail(BELL_BAD_MISSING, "bell_jit_save: %s is NULL",
-                         !jit                      ? "the jit"
-                         : !path                   ? "the path"
-                         : !desc || !desc->targets ? "the description"
-                                                   : "the list of inputs");
-    if (desc->struct_size < offsetof(struct bell_jit_save_desc, is_tunable) ||
-        desc->n_targets == 0)
-        return bell_fail(BELL_BAD_VALUE, "bell_jit_save: %s",
-                         desc->n_targets ? "a description of another version"
-                                         : "no targets");
+                         !jit    ? "the jit"
+                         : !path ? "the path"
+                         : !desc ? "the description"
+                                 : "the list of inputs");
     if (!jit->ctx)
         return bell_fail(BELL_BAD_STATE,
                          "bell_jit_save: the context of '%s' was destroyed",
@@ -525,8 +582,7 @@ check_call(struct bell_jit *jit, struct bell_tensor *const *in,
                          "bell_jit_save: it is called inside a jit's "
                          "function");
     BELL_TRY(tensor_report(jit->ctx));
-    if (has_field(desc, state))
-        BELL_TRY(check_names(desc->state));
+    BELL_TRY(check_desc(jit, desc));
     return tensor_jit_check_inputs(jit, in);
 }
 
@@ -569,6 +625,11 @@ bell_jit_save(struct bell_jit *jit, struct bell_tensor *const *in,
         status = save_target(&s, desc->targets[i], i == 0, &again);
         if (status == BELL_OK && again)
             status = save_target(&s, desc->targets[i], i == 0, &again);
+    }
+    if (status == BELL_OK) {
+        status = rt_bundle_check_names(s.bundle);
+        if (status != BELL_OK)
+            bell_error_prefix("bell_jit_save");
     }
     if (status == BELL_OK)
         status = rt_bundle_write(s.bundle, path);

@@ -574,6 +574,49 @@ write_file(struct file *f, const char *path)
     return status;
 }
 
+/* May two values not have one name? An output is not written and an input not
+ * read, so these two are told apart; two weights are one of several names. */
+static bool
+is_clash(const struct bundle_value *a, const struct bundle_value *b)
+{
+    bool both_ends = a->kind <= BUNDLE_OUTPUT && b->kind <= BUNDLE_OUTPUT;
+
+    if (a->name != b->name)
+        return false;
+    return both_ends ? a->kind == b->kind : true;
+}
+
+bell_status
+rt_bundle_check_names(const struct rt_bundle *b)
+{
+    static const char *const kinds[BUNDLE_KIND_COUNT] = {
+        [BUNDLE_INPUT] = "input",   [BUNDLE_OUTPUT] = "output",
+        [BUNDLE_STATE] = "state",   [BUNDLE_WEIGHT] = "weight",
+        [BUNDLE_SYMBOL] = "symbol",
+    };
+    const struct bundle_value *values =
+        (const void *)b->sections[BUNDLE_VALUES].data;
+    const char *names = (const char *)b->sections[BUNDLE_NAMES].data;
+    size_t i, k;
+
+    for (i = 0; i < b->n_values; i++) {
+        const char *name = names + values[i].name;
+
+        if (values[i].kind == BUNDLE_WEIGHT)
+            continue;
+        if (strchr(name, '='))
+            return bell_fail(BELL_BAD_NAME, "%s '%.60s' has '=' in its name",
+                             kinds[values[i].kind], name);
+        for (k = 0; k < b->n_values; k++) {
+            if (k != i && is_clash(&values[i], &values[k]))
+                return bell_fail(
+                    BELL_BAD_NAME, "%s and %s are both called '%.60s'",
+                    kinds[values[i].kind], kinds[values[k].kind], name);
+        }
+    }
+    return BELL_OK;
+}
+
 bell_status
 rt_bundle_write(const struct rt_bundle *b, const char *path)
 {

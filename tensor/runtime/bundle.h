@@ -68,6 +68,10 @@ struct rt_bundle_run {
 BELL_MUST_CHECK bell_status rt_bundle_target(struct rt_bundle *b,
                                              const struct rt_bundle_run *run);
 
+/* Each input, output, state and symbol is found by its name, as `doorbell run`
+ * looks for them: "name=FILE". BELL_E_INVALID: one has '=', or a name that
+ * another one or a weight has, but that an output may be called as an input. */
+BELL_MUST_CHECK bell_status rt_bundle_check_names(const struct rt_bundle *b);
 BELL_MUST_CHECK bell_status rt_bundle_write(const struct rt_bundle *b,
                                             const char *path);
 

@@ -321,10 +321,8 @@ check_desc(const struct bell_loader_desc *d)
     if (!d)
         return bell_fail(BELL_BAD_MISSING,
                          "bell_loader_create: the description is NULL");
-    if (d->struct_size < sizeof(*d))
-        return bell_fail(BELL_BAD_VALUE,
-                         "bell_loader_create: a description of %u bytes",
-                         d->struct_size);
+    BELL_TRY(tensor_desc_size("bell_loader_create", d->struct_size, sizeof(*d),
+                              sizeof(*d)));
     if (d->n_items < 1 || d->n_batch < 1 || d->n_items > INT64_MAX / 4 ||
         (d->drop_last && d->n_batch > d->n_items))
         return bell_fail(BELL_BAD_VALUE,

@@ -21,6 +21,8 @@ bell_state_fini(struct bell_state *state)
 {
     uint32_t i;
 
+    if (!state)
+        return;
     for (i = 0; i < state->n; i++)
         host_free((char *)(uintptr_t)state->items[i].name);
     host_free(state->items);
@@ -108,6 +110,11 @@ bell_state_find(const struct bell_state *state, const char *name)
 {
     uint32_t i;
 
+    if (!state || !name) {
+        (void)bell_fail(BELL_BAD_MISSING, "bell_state_find: the %s is NULL",
+                        state ? "name" : "list");
+        return NULL;
+    }
     for (i = 0; i < state->n; i++) {
         if (strcmp(state->items[i].name, name) == 0)
             return &state->items[i];
@@ -225,7 +232,8 @@ module_first_tensor(const struct bell_module_type *type, const void *module)
 struct bell_context *
 entry_module(const struct bell_module_type *type, const void *module)
 {
-    return handle_owner(module_first_tensor(type, module));
+    return type && module ? handle_owner(module_first_tensor(type, module))
+                          : NULL;
 }
 
 static bell_status walk_module(const struct bell_module_type *type,
@@ -300,6 +308,11 @@ bell_module_fini(const struct bell_module_type *type, void *module)
 {
     uint32_t i, k, n;
 
+    if (!type || !module) {
+        (void)bell_fail(BELL_BAD_MISSING, "bell_module_fini: the %s is NULL",
+                        type ? "module" : "type");
+        return;
+    }
     for (i = 0; i < type->n_fields; i++) {
         const struct bell_module_field *field = &type->fields[i];
 
@@ -329,8 +342,13 @@ bell_module_label(const struct bell_module_type *type, const void *module,
                   const char *label)
 {
     struct bell_state state = {0};
-    bell_status status = bell_module_state(type, module, label, &state);
+    bell_status status;
     uint32_t i;
+
+    if (!type || !module)
+        return bell_fail(BELL_BAD_MISSING, "bell_module_label: the %s is NULL",
+                         type ? "module" : "type");
+    status = bell_module_state(type, module, label, &state);
 
     for (i = 0; i < state.n && status == BELL_OK; i++)
         tensor_label_param(state.items[i].tensor, state.items[i].name);

@@ -14,6 +14,8 @@
 void
 bell_params_fini(struct bell_params *params)
 {
+    if (!params)
+        return;
     host_free(params->tensors);
     memset(params, 0, sizeof(*params));
 }
@@ -42,6 +44,10 @@ bell_params_add_state(struct bell_params *params,
 {
     uint32_t i, k;
 
+    if (!params || !state)
+        return bell_fail(BELL_BAD_MISSING,
+                         "bell_params_add_state: the %s is NULL",
+                         params ? "module's list" : "list");
     for (i = 0; i < state->n; i++) {
         if (state->items[i].kind != BELL_STATE_PARAM)
             continue;

@@ -810,6 +810,29 @@ def check_values(tap, folder):
             [] if len(functions) > 180 else [f'{len(functions)} listed']))
 
 
+def check_effects(tap, folder):
+    """What would have no effect is refused by its name."""
+    bundle = f'{folder}/effects.bundle'
+    weight = ('--weight', 'w=4')
+    for expression, args, said in (
+            ('w', (*weight, '--save', bundle, '--out', 'y.npy'),
+             '--out y.npy is without --save'),
+            ('w', (*weight, '--target', 'CPU'), '--target CPU is of --save'),
+            ('w', (*weight, '--save', bundle, '--target', 'CPU', '--target',
+                   'CPU'), '--target CPU is given twice'),
+            ('ones(4)', weight, '--weight w: the expression does not use it'),
+            ('x.w + sum(x, w=1)', ('--in', 'x=4', *weight),
+             '--weight w: the expression does not use it')):
+        complaints = expect(run('eval', expression, *args), 2, err=said)
+        if os.path.exists(bundle):
+            complaints.append('a bundle is there')
+        tap.check(f'refused: {said}', complaints)
+    for expression in ('w * 2', '(2 * w).sum()', 'sum(w, dim=0)', 'w.T'):
+        tap.check(f'--weight of {expression}', expect(
+            run('eval', expression, '--weight', 'w=4x4', '--save', bundle,
+                '--target', 'CPU', '--target', 'CPU@null:x86-64-v3'), 0))
+
+
 def check_gradients(tap, folder):
     for expression, want in (
             ('x * x', X.map(lambda v: 2 * v)),
@@ -980,6 +1003,7 @@ def main():
             write_npy(f'{folder}/{name}.npy', array)
         check_values(tap, folder)
         check_gradients(tap, folder)
+        check_effects(tap, folder)
         check_files(tap, folder)
         check_failures(tap, folder)
         check_printing(tap, folder)

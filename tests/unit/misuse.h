@@ -1,4 +1,4 @@
-/* Every public call that is given tensors, contexts or other objects, as a
+/* Every public call that is given tensors, contexts or other pointers, as a
  * table: misuse_gen.py writes the calls, this is what they are made with. */
 #ifndef BELL_TESTS_MISUSE_H
 #define BELL_TESTS_MISUSE_H
@@ -13,6 +13,7 @@
 #include "doorbell/label.h"
 #include "doorbell/linalg.h"
 #include "doorbell/loader.h"
+#include "doorbell/log.h"
 #include "doorbell/module.h"
 #include "doorbell/nn.h"
 #include "doorbell/ops.h"
@@ -49,6 +50,7 @@ struct misuse_call {
     uint32_t n_tensors, n_pointers;
     bool has_ctx, has_object; /* what else it is given is empty or NULL */
     uint32_t kinds;           /* of objects that it is given: misuse_kinds */
+    uint32_t wholes;          /* which pointers are a caller's objects */
     bool gives_tensor;
 };
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Calls of every public function that is given an object of the library.
+"""Calls of every public function that is given an object of the library, or
+another pointer.
 
 usage: misuse_gen.py HEADER... > misuse_calls.h
 
@@ -9,7 +10,8 @@ number k is NULL where the k-th pointer is told to be.
 import re
 import sys
 
-SKIP = {'bell_context_create': 'makes a context'}
+SKIP = {'bell_context_create': 'makes a context',
+        'bell_log_set': 'takes a function that is called later'}
 TENSOR = re.compile(r'^(const )?struct bell_tensor \*$')
 LIST = re.compile(r'^struct bell_tensor \*const \*$')
 # Opaque kinds of objects, in the order of misuse_kinds, and members of struct
@@ -98,8 +100,7 @@ def main():
         for result, name, params in functions(text):
             kinds = [kind(param) for param in params]
             if name in SKIP or not any(
-                    is_tensor(k) or object_of(k) in {*KINDS, *WHOLE}
-                    for k in kinds):
+                    k.endswith('*') or is_tensor(k) for k in kinds):
                 continue
             tensors, pointers = [], []
             call = ', '.join(
@@ -117,12 +118,15 @@ def main():
             has_ctx = any(object_of(k) == 'bell_context' for k in kinds)
             bits = sum(1 << i for i, k in enumerate(KINDS)
                        if k in map(object_of, kinds))
+            wholes = sum(1 << i for i, k in enumerate(pointers)
+                         if object_of(k) in WHOLE or k == 'const void *' and
+                         'bell_module_type' in map(object_of, kinds))
             has_object = any(
                 re.match(r'(const )?struct (?!bell_tensor|bell_context'
                          r'|bell_index_item)\w+ \*$', k) for k in kinds)
             rows.append(f'    {{"{name}", call_{name}, {len(tensors)}, '
                         f'{len(pointers)}, {str(has_ctx).lower()}, '
-                        f'{str(has_object).lower()}, {bits}, '
+                        f'{str(has_object).lower()}, {bits}, {wholes}, '
                         f'{str(bool(gives)).lower()}}},')
     print('static const struct misuse_call misuse_calls[] = {')
     print('\n'.join(rows))

@@ -120,6 +120,49 @@ save(struct bell_context *ctx, struct net *net, const struct bell_state *state)
     return status;
 }
 
+/* Two inputs and two outputs; the count, which a run changes, and the shift. */
+static bell_status
+both(struct bell_context *ctx, void *user, struct bell_tensor *const *in,
+     struct bell_tensor **out)
+{
+    struct net *net = user;
+
+    (void)ctx;
+    out[0] = bell_add(bell_mul(in[0], net->shift), net->count);
+    out[1] = bell_sub(in[0], in[1]);
+    bell_assign(net->count, bell_add_scalar(net->count, 1.0));
+    return BELL_OK;
+}
+
+static bell_status
+save_both(struct bell_context *ctx, struct net *net,
+          const char *const *in_names, const char *const *out_names)
+{
+    const struct bell_jit_desc desc = {sizeof(desc), "both", both, net, 2, 2};
+    struct bell_state names = {0};
+    const struct bell_jit_save_desc where = {
+        .struct_size = sizeof(where),
+        .targets = devices,
+        .n_targets = 1,
+        .in_names = in_names,
+        .out_names = out_names,
+        .state = &names,
+    };
+    struct bell_tensor *in[2] = {vector(ctx, 1.0f), vector(ctx, 2.0f)};
+    struct bell_jit *jit;
+    bell_status status;
+
+    expect_ok(
+        bell_state_add(&names, NULL, "shift", BELL_STATE_PARAM, net->shift));
+    expect_ok(
+        bell_state_add(&names, NULL, "count", BELL_STATE_BUFFER, net->count));
+    expect_ok(bell_jit_create(ctx, &desc, &jit));
+    status = bell_jit_save(jit, in, &where, temp_path());
+    bell_jit_destroy(jit);
+    bell_state_fini(&names);
+    return status;
+}
+
 /* The bundle has these weights and states (names of several words), in any
  * order, and no others. */
 static void
@@ -190,6 +233,7 @@ test_refused(void **state)
         {"", "has an empty name"},
         {"a\nb", "or one with control characters"},
         {"a\x7f", "or one with control characters"},
+        {"\xc3", "bytes that are not UTF-8"},
         {"weight0", "a tensor is called 'weight0'"},
         {"state12", "a tensor is called 'state12'"},
         {"data.3", "a tensor is called 'data.3'"},
@@ -228,6 +272,93 @@ test_refused(void **state)
     }
     bell_context_destroy(ctx);
     unlink(temp_path());
+}
+
+/* Names of inputs and outputs: those by which `doorbell run` finds one value. */
+static void
+test_ends(void **state)
+{
+    static const struct {
+        const char *first, *second;
+        const char *in_text, *out_text; /* NULL: allowed */
+    } rows[] = {
+        {"x", "y", NULL, NULL},
+        {"\xc3\xa9", "weight0", NULL, NULL},
+        {NULL, "y", "name of input 0 is NULL", "name of output 0 is NULL"},
+        {"x", NULL, "name of input 1 is NULL", "name of output 1 is NULL"},
+        {"", "y", "name of input 0 is empty", "name of output 0 is empty"},
+        {"x", "y\n", "name of input 1 is", "name of output 1 is"},
+        {"x", "\x7f", "name of input 1 is", "name of output 1 is"},
+        {"x", "\xc2\x80", "name of input 1 is", "name of output 1 is"},
+        {"x", "a=b", "name of input 1 is", "name of output 1 is"},
+        {"\xff", "y", "name of input 0 is", "name of output 0 is"},
+        {"x", "x", "inputs 0 and 1 are both called 'x'",
+         "outputs 0 and 1 are both called 'x'"},
+        {"x", "count", "both called 'count'", "both called 'count'"},
+        {"shift", "y", "both called 'shift'", "both called 'shift'"},
+    };
+    struct bell_context *ctx;
+    struct net net;
+    size_t i, k;
+
+    (void)state;
+    expect_ok(bell_context_create("CPU", &ctx));
+    make_net(ctx, &net);
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        const char *const names[] = {rows[i].first, rows[i].second};
+
+        for (k = 0; k < 2; k++) {
+            const char *text = k ? rows[i].out_text : rows[i].in_text;
+            bell_status status =
+                save_both(ctx, &net, k ? NULL : names, k ? names : NULL);
+            if (!text) {
+                expect_ok(status);
+                unlink(temp_path());
+                continue;
+            }
+            expect_fails(status, BELL_E_INVALID, text);
+            assert_int_not_equal(access(temp_path(), F_OK), 0);
+        }
+    }
+    bell_context_destroy(ctx);
+}
+
+/* What a description has that is NULL, or not its size, is named. */
+static void
+test_description(void **state)
+{
+    static const char *const one_null[] = {"CPU", NULL};
+    const struct bell_jit_desc desc = {sizeof(desc), "both", both, NULL, 0, 0};
+    struct bell_jit_save_desc where = {.struct_size = sizeof(where),
+                                       .n_targets = 2};
+    struct bell_context *ctx;
+    struct bell_jit *jit;
+    char text[96];
+
+    (void)state;
+    expect_ok(bell_context_create("CPU", &ctx));
+    expect_ok(bell_jit_create(ctx, &desc, &jit));
+    expect_fails(bell_jit_save(jit, NULL, NULL, temp_path()), BELL_E_INVALID,
+                 "the description is NULL");
+    expect_fails(bell_jit_save(jit, NULL, &where, NULL), BELL_E_INVALID,
+                 "the path is NULL");
+    expect_fails(bell_jit_save(jit, NULL, &where, temp_path()), BELL_E_INVALID,
+                 "the list of targets is NULL");
+    where.targets = one_null;
+    expect_fails(bell_jit_save(jit, NULL, &where, temp_path()), BELL_E_INVALID,
+                 "target 1 is NULL");
+    where.n_targets = 0;
+    expect_fails(bell_jit_save(jit, NULL, &where, temp_path()), BELL_E_INVALID,
+                 "no targets");
+    where.struct_size = 0;
+    snprintf(text, sizeof(text),
+             "bell_jit_save: the description's struct_size is 0, not its size, "
+             "%zu",
+             sizeof(where));
+    expect_fails(bell_jit_save(jit, NULL, &where, temp_path()), BELL_E_INVALID,
+                 text);
+    bell_jit_destroy(jit);
+    bell_context_destroy(ctx);
 }
 
 /* ---- other weights ---- */
@@ -485,6 +616,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names),   cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_ends),    cmocka_unit_test(test_description),
         cmocka_unit_test(test_renewed), cmocka_unit_test(test_shared),
         cmocka_unit_test(test_written),
     };

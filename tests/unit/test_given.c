@@ -569,7 +569,7 @@ test_refused(void **state)
     small.struct_size = 8;
     bell_custom_kernel(ctx, &small, in, 2, out);
     expect_error(bell_realize(in, 1), BELL_E_INVALID,
-                 "a description of 8 bytes");
+                 "struct_size is 8, not its size, ");
     bell_custom_kernel(ctx, NULL, in, 2, out);
     expect_error(bell_realize(in, 1), BELL_E_INVALID, "description is NULL");
     REFUSED(ctx, "name is of 1 to 127", d.name = NULL);

@@ -244,6 +244,15 @@ test_what_it_says(void **state)
     uint32_t i;
 
     (void)state;
+    /* one that is too small is left as it is */
+    for (i = 0; i < sizeof(info); i += 4) {
+        info = (struct hcq_bundle_info){.struct_size = i};
+        hcq_bundle_get_info(b, &info);
+        assert_int_equal(info.struct_size, i);
+        assert_null(info.arch);
+        assert_null(info.tools);
+    }
+    info.struct_size = sizeof(info);
     hcq_bundle_get_info(b, &info);
     assert_string_equal(info.arch, dev->info.arch);
     assert_string_equal(info.tools, "a text editor");
@@ -396,6 +405,13 @@ test_bound(void **state)
     expect_bytes(b, AGAIN, x, 32);
     expect_ok(hcq_bundle_bind(b, IN, NULL, 0));
     expect_fails(hcq_bundle_run(b, NULL), BELL_E_INVALID, "'x' was not set");
+    /* but to what was written, also where it was bound since */
+    x[0] = 60;
+    expect_ok(hcq_bundle_write(b, IN, x, 32));
+    expect_ok(hcq_bundle_bind(b, IN, buf, 64));
+    expect_ok(hcq_bundle_bind(b, IN, NULL, 0));
+    expect_ok(hcq_bundle_run(b, NULL));
+    expect_bytes(b, AGAIN, x, 32);
     hcq_bundle_close(b);
     hcq_buffer_destroy(buf);
     hcq_buffer_destroy(far);

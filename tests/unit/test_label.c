@@ -252,6 +252,38 @@ test_many(void **state)
     expect_text(bell_tan(x), "tan");
 }
 
+/* A path that is too long is cut, which shows; so does a text of one. */
+static void
+test_cut(void **state)
+{
+    struct bell_tensor *x = hidden(T(V(1, 2), 2)), *y;
+    char name[BELL_LABEL_BYTES + 1], want[300] = "";
+    const char *text;
+    uint32_t i;
+
+    (void)state;
+    memset(name, 'x', sizeof(name));
+    name[BELL_LABEL_BYTES] = '\0';
+    for (i = 0; i < 4; i++) { /* 255 bytes: they fit */
+        begin(name);
+        snprintf(want + strlen(want), sizeof(want) - strlen(want), "%s%s",
+                 i ? "/" : "", name);
+    }
+    assert_int_equal(strlen(want), 255);
+    strcat(want, ": sin");
+    expect_text(bell_sin(x), want);
+    for (; i < 9; i++) {
+        begin("more");
+        memcpy(want + 253, "..: cos", sizeof("..: cos"));
+        y = bell_cos(bell_add_scalar(x, i));
+        text = text_of(tensor_at(y)->uop);
+        if (strncmp(text, want, 255) != 0 || !strstr(text, "..: "))
+            fail_msg("%s", text);
+    }
+    for (; i > 0; i--)
+        end();
+}
+
 /* Nobody looks: nodes have no marks. */
 static void
 test_off(void **state)
@@ -282,6 +314,7 @@ main(void)
         RECORDED(test_gradients),
         RECORDED(test_compaction),
         RECORDED(test_many),
+        RECORDED(test_cut),
         cmocka_unit_test_setup_teardown(test_off, make_context, end_context),
     };
 

@@ -544,7 +544,7 @@ test_refused(void **state)
     refuse(NULL, &good, "the context is NULL");
     expect_error(bell_loader_create(ctx, &good, NULL), "the result is NULL");
     desc.struct_size--;
-    refuse(ctx, &desc, "a description of");
+    refuse(ctx, &desc, "struct_size is ");
     desc = good, desc.n_items = 0;
     refuse(ctx, &desc, "batches of 3 of 0 items");
     desc = good, desc.n_batch = 0;

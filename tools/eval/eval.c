@@ -13,6 +13,7 @@
 #include "doorbell/module.h"
 #include "doorbell/tensor.h"
 #include "tools/eval/eval_expr.h"
+#include "tools/eval/eval_lex.h"
 #include "tools/eval/eval_print.h"
 #include "tools/inputs.h"
 #include "tools/json.h"
@@ -712,6 +713,64 @@ run_expr(struct eval_run *run)
     return run->n_outs > 1 ? finish_several(run) : finish(run, run->outs[0]);
 }
 
+/* Whether the expression has the name as an input's: not behind a point, as a
+ * method's is, nor before the '=' of an argument. True where it is malformed,
+ * which its parser says. */
+static bool
+expr_has_input(const char *expr, const char *name)
+{
+    struct eval_lexer lexer = {.text = expr};
+    struct eval_token token, next;
+    bool behind_point = false;
+
+    if (eval_lex(&lexer, &token) != BELL_OK)
+        return true;
+    for (; token.kind != EVAL_TOKEN_END; token = next) {
+        if (eval_lex(&lexer, &next) != BELL_OK)
+            return true;
+        if (token.kind == EVAL_TOKEN_NAME && !behind_point &&
+            strcmp(token.text, name) == 0 && !eval_is_op(&next, "="))
+            return true;
+        behind_point = eval_is_op(&token, ".");
+    }
+    return false;
+}
+
+/* What is given and would have no effect. */
+static int
+check_effects(const struct eval_run *run)
+{
+    const struct eval_options *opts = &run->opts;
+    size_t n_in = opts->in.n_items, i, k;
+
+    if (opts->save && opts->out)
+        return tool_usage(opts->json,
+                          "eval: --out %s is without --save, which computes "
+                          "nothing",
+                          opts->out);
+    if (opts->tunable && !opts->save)
+        return tool_usage(opts->json, "eval: --tunable is of --save");
+    if (opts->target.n_items && !opts->save)
+        return tool_usage(opts->json, "eval: --target %s is of --save",
+                          opts->target.items[0]);
+    for (i = 0; i < opts->target.n_items; i++) {
+        for (k = 0; k < i; k++) {
+            if (strcmp(opts->target.items[i], opts->target.items[k]) == 0)
+                return tool_usage(opts->json,
+                                  "eval: --target %s is given twice",
+                                  opts->target.items[i]);
+        }
+    }
+    for (i = 0; i < opts->weight.n_items; i++) {
+        if (!expr_has_input(opts->expr, run->names[n_in + i]))
+            return tool_usage(opts->json,
+                              "eval: --weight %s: the expression does not use "
+                              "it",
+                              run->names[n_in + i]);
+    }
+    return TOOL_GO_ON;
+}
+
 static int
 check_options(struct eval_run *run)
 {
@@ -727,9 +786,9 @@ check_options(struct eval_run *run)
     if (opts->jit && (opts->grad || opts->save))
         return tool_usage(opts->json, "eval: --jit is without --%s",
                           opts->grad ? "grad" : "save");
-    if (opts->tunable && !opts->save)
-        return tool_usage(opts->json, "eval: --tunable is of --save");
     code = check_inputs(run);
+    if (code == TOOL_GO_ON)
+        code = check_effects(run);
     if (code != TOOL_GO_ON || !opts->grad)
         return code;
     for (i = 0; i < opts->in.n_items; i++) {
