@@ -69,6 +69,16 @@ def check_cards(tap):
     check(tap, "a card's reason is told", 'AMD@sim:gfx1100',
           ['buffer x 64', 'queue copy', 'FENCE ADDRESS=x DATA=5', 'submit',
            'wait 0.5'], 5, r'fault: FENCE .* memory type 0')
+    for device, store in (('NV@sim:sm_90', STORE['NV'].replace('=x', '=0x1000')),
+                          ('AMD@sim:gfx1100', 'WRITE_DATA DST_SEL=MEMORY '
+                                              'ADDRESS=0x1000 : 7')):
+        message = r'stdin: the end: .*memory fault at 0x1000'
+        check(tap, f'{device}: a script waits at its end', device,
+              [store, 'submit'], 5, 'doorbell: ' + message)
+        check(tap, f'{device}: also for a queue that it left', device,
+              [store, 'submit', 'queue copy'], 5, 'doorbell: ' + message)
+        check(tap, f'{device}: a document has the fault', device,
+              [store, 'submit'], 5, '"message": "' + message, '--json')
     check(tap, 'a driver\'s launch beside', 'AMD@sim:gfx1100',
           ['buffer x 64', STORE['AMD'], 'barrier', 'words 0xffff1000',
            'submit', 'wait', 'expect x 7'], 0, 'as expected')
@@ -132,6 +142,8 @@ def check_errors(tap):
     check(tap, 'no card', 'CPU', ['help'], 6, 'no words of its own')
     check(tap, 'no script', 'AMD@null:gfx1100', [], 1, 'No such file',
           '--script', '/nonexistent')
+    check(tap, 'a folder for a script', 'AMD@null:gfx1100', [], 1,
+          '/: cannot read: Is a directory', '--script', '/')
     check(tap, 'a long line', 'AMD@null:gfx1100', ['#' * 5000], 1,
           'at most 4094 bytes')
     check(tap, 'fields', 'NV@null:sm_90', ['fields LAUNCH'], 0,

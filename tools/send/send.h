@@ -103,6 +103,8 @@ BELL_MUST_CHECK bell_status send_define_program(struct send *s,
 
 /* Does what a line says. */
 BELL_MUST_CHECK bell_status send_line(struct send *s, char *line);
+/* Waits for what was submitted and not waited for, on every queue. */
+BELL_MUST_CHECK bell_status send_finish(struct send *s);
 void send_help(struct send *s);
 /* What was sent last, decoded. */
 void send_show(struct send *s);

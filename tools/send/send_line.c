@@ -200,6 +200,23 @@ do_wait(struct send *s, char **tokens, size_t n_tokens)
     return explain(s, hcq_queue_wait(s->queue, (uint64_t)(seconds * 1e9)));
 }
 
+bell_status
+send_finish(struct send *s)
+{
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(s->queues); i++) {
+        struct hcq_queue *queue = s->queues[i];
+        bell_status status =
+            queue ? hcq_queue_wait(queue, (uint64_t)(WAIT_SECONDS * 1e9))
+                  : BELL_OK;
+
+        if (status != BELL_OK) /* the words are those of the queue in use */
+            return queue == s->queue ? explain(s, status) : status;
+    }
+    return BELL_OK;
+}
+
 /* ---- memory -------------------------------------------------------------- */
 
 /* So that what nobody stored is seen. */
