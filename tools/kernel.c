@@ -549,7 +549,8 @@ verb_kernel(int argc, char **argv)
          "and run with --run alone"},
         {"--run", NULL, TOOL_OPT_FLAG, &options.run, 0, 0,
          "with --ir: run each kernel on buffers of random numbers, as large as "
-         "its indices ask for, and tell the device's time"},
+         "its indices and gates ask for, 4 GiB at most, and tell the device's "
+         "time"},
         {"--show", "TOPICS", TOOL_OPT_STRING, &options.show, 0, 0,
          "of BELL_DEBUG: sched,opt (default), uops, render, time, ..."},
         {"--emit", "FORM", TOOL_OPT_STRING, &options.emit, 0, 0,

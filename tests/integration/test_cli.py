@@ -264,6 +264,48 @@ BAD_IR = (
 )
 
 
+# What is loaded is an index: of a row of 64, or of a place behind it.
+INDIRECT = """
+; indirect:
+%0 = param.f32 #0
+%1 = const.i64 {n}
+%2 = range.i64 #0:loop %1
+%3 = param.f32 #2
+%4 = param.i64 #1
+%5 = load.i64 %4, %2
+%6 = const.i64 4294967295
+%7 = and.i64 %5, %6
+%8 = const.f32 0
+%9 = const.i64 {less}
+%10 = cmplt.bool %7, %9
+%11 = const.i64 {by}
+%12 = mul.i64 %7, %11
+%13 = add.i64 %12, %2
+%14 = load.f32 %3, %13, %8, %10
+%15 = store.void %0, %2, %14
+%16 = sink.void %15
+roots %16
+"""
+
+
+def check_ir_sizes(tap, path):
+    """Buffers of --run are as large as gates let indices be, up to a limit."""
+    def run_indirect(n, less, by):
+        with open(path, 'w', encoding='ascii') as file:
+            file.write(INDIRECT.format(n=n, less=less, by=by))
+        return run('kernel', '--ir', path, '--device', 'CPU', '--run',
+                   '--runs', '1', '--json')
+
+    for less, by in (64, 1), (64, 64), (1, 64), (-5, 1), (5000, 5000):
+        tap.check(f'kernel --ir --run: a gate below {less}, rows of {by}',
+                  expect(run_indirect(64, less, by), 0))
+    for less, by, n_bytes in ((1 << 31, 1, 4 * ((1 << 31) + 63)),
+                              (1 << 40, 1, 4 * ((1 << 32) + 63))):
+        tap.check(f'kernel --ir --run: a gate below {less}', expect_json_error(
+            run_indirect(64, less, by), 6,
+            f'kernel 1: E_64: parameter 2 has {n_bytes} bytes'))
+
+
 def check_ir(tap):
     """Kernels as text, printed and read back."""
     with tempfile.TemporaryDirectory() as folder:
@@ -315,6 +357,7 @@ def check_ir(tap):
         tap.check('kernel --ir --run: indices of any size', expect_json_error(
             run('kernel', '--ir', path, '--device', 'CPU', '--run', '--json'),
             6, 'nothing bounds the indices'))
+        check_ir_sizes(tap, path)
         with open(path, 'wb') as file:
             file.write(b'%0 = \0')
         tap.check('kernel --ir: zeros', expect_json_error(
