@@ -88,11 +88,43 @@ def check_environment(tap):
             tap.check(f'{name}={value} {" ".join(device)}', expect(
                 run('eval', '1', *device, **{name: value}), 2,
                 err=f"{name} is '{value}', not "))
-    with open('/dev/full', 'w', encoding='utf-8') as full:
-        done = subprocess.run([DOORBELL, 'devices'], stdout=full,
-                              stderr=subprocess.PIPE, text=True, check=False)
-    tap.check('a full disk', [] if done.returncode == 1 else [
-        f'exit code {done.returncode}: {done.stderr}'])
+
+
+def check_full(tap):
+    """What cannot be written is told, whoever asked for it."""
+    eval_cpu = ('eval', 'ones([4]) + 1', '--device', 'CPU')
+    for args in (('--version',), ('-h',), ('-h', '--json'), ('eval', '-h'),
+                 ('devices',), ('devices', '--json'), eval_cpu,
+                 ('send', 'AMD@null:gfx1100', '--script', '/dev/null'),
+                 ('send', 'AMD@null:gfx1100'),
+                 ('sim', '-h'), ('trace', '-h'), ('trace', 'show', '-h'),
+                 ('cache', 'show'), ('kernel', 'ones(4) + 1', '--emit', 'ir')):
+        with open('/dev/full', 'w', encoding='utf-8') as full:
+            done = subprocess.run([DOORBELL, *args], stdout=full, check=False,
+                                  stderr=subprocess.PIPE, text=True,
+                                  input='help\n', timeout=300)
+        said = '/dev/null' not in args
+        tap.check(f'stdout is full: {" ".join(args)}', [
+            f'exit code {done.returncode}: {done.stderr}'] if said != (
+                done.returncode == 1 and 'cannot write to stdout' in
+                done.stderr) else [])
+    for name, more in (('BELL_DEBUG_FILE', {'BELL_DEBUG': 'exec,kernels'}),
+                       ('BELL_PROFILE', {})):
+        done = run(*eval_cpu, **{name: '/dev/full'}, **more)
+        tap.check(f'{name} on a full disk', expect(
+            done, 1, out='2', err=f'{name}: /dev/full: ') + [
+                f'{n} messages' for n in [done.stderr.count('doorbell: ')]
+                if n != 1])
+
+
+def check_sim(tap):
+    for args, message in (
+            (('NV@sim:sm_90', '--debug', 'bogus'), "unknown topic 'bogus'"),
+            (('NV@sim:sm_90', '--debug', 'push,quiet'), "topic 'quiet'"),
+            (('NV@record:/nowhere/c@sim:sm_90',
+              'AMD@record:/nowhere/c@sim:gfx1100'), 'one file for two')):
+        tap.check(f'sim {" ".join(args)}', expect_json_error(
+            run('sim', *args, '--json', '--', 'true'), 2, message))
 
 
 def check_recordings(tap):
@@ -677,7 +709,9 @@ def main():
     check_demos(tap)
     check_environment(tap)
     check_devices(tap)
+    check_full(tap)
     if SIMULATED:
+        check_sim(tap)
         check_recordings(tap)
     check_doctor(tap)
     check_kernel(tap)
