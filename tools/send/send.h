@@ -51,7 +51,7 @@ struct send {
  * from left to right and without blanks. BELL_E_INVALID says what is wrong. */
 BELL_MUST_CHECK bell_status send_number(const struct send *s, const char *text,
                                         uint64_t *out);
-/* The name may be new. */
+/* The name is new; where somebody types, it may be one that is known. */
 BELL_MUST_CHECK bell_status send_define(struct send *s, const char *name,
                                         uint64_t value);
 /* Bytes that live as long as the session. */
