@@ -19,7 +19,8 @@ static struct {
     bell_log_fn *write;
     void *user;
     FILE *file; /* of BELL_DEBUG_FILE; stays open */
-} log_out = {PTHREAD_MUTEX_INITIALIZER, NULL, NULL, NULL};
+    _Atomic bool has_lost;
+} log_out = {PTHREAD_MUTEX_INITIALIZER, NULL, NULL, NULL, false};
 
 static void
 log_free_lock(void)
@@ -191,6 +192,36 @@ topic_name(enum log_topic topic)
 }
 
 void
+log_lose(const char *what)
+{
+    char line[1024];
+
+    text_copy_shown(what, "", line, sizeof(line));
+    fprintf(stderr, "doorbell: %s\n", line);
+    log_out.has_lost = true;
+}
+
+bool
+log_has_lost(void)
+{
+    return log_out.has_lost;
+}
+
+/* The stream is line-buffered: each line's failure is known at once. */
+static void
+write_file_locked(const char *line)
+{
+    char text[512];
+
+    if (fprintf(log_out.file, "%ld %s\n", (long)gettid(), line) >= 0 ||
+        log_out.has_lost)
+        return;
+    snprintf(text, sizeof(text), "BELL_DEBUG_FILE: %s: cannot write: %s",
+             env_get("BELL_DEBUG_FILE"), strerror(errno));
+    log_lose(text);
+}
+
+void
 log_print(enum log_topic topic, const char *fmt, ...)
 {
     char line[2048], raw[2048];
@@ -206,7 +237,7 @@ log_print(enum log_topic topic, const char *fmt, ...)
     if (log_out.write)
         log_out.write(log_out.user, line);
     else if (log_out.file)
-        fprintf(log_out.file, "%ld %s\n", (long)gettid(), line);
+        write_file_locked(line);
     else
         fprintf(stderr, "%s\n", line);
     pthread_mutex_unlock(&log_out.lock);

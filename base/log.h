@@ -55,6 +55,12 @@ BELL_MUST_CHECK bell_status log_parse(const char *text, uint32_t *out_mask);
  * cannot be printed, where a person who debugs is told by a line. */
 bool log_has_writer(void);
 
+/* Something that the environment asked for could not be written, as `what`
+ * says: a line on stderr, and known from now on, to exit codes of tools. Any
+ * thread. */
+void log_lose(const char *what);
+bool log_has_lost(void);
+
 /* Control characters but newlines and tabs are escaped (base/text.h). */
 void log_print(enum log_topic topic, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));

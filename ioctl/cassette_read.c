@@ -101,6 +101,8 @@ read_blocks(struct cas_reader *reader, const uint8_t *data, size_t size_bytes,
     }
     if (!is_sound)
         return malformed(reader, "a bad block", at);
+    if (is_whole && at < size_bytes)
+        return malformed(reader, "bytes behind the end", at);
     reader->truncated = !is_whole;
     reader->raw = host_alloc(total);
     if (!reader->raw)

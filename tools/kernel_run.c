@@ -1,12 +1,16 @@
 /* Kernels from text, launched and timed. */
 #include "tools/kernel_run.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "hcq/hcq.h"
+
+/* Of all buffers of a kernel. */
+#define BUFFERS_MAX_GIB 4
 
 /* What a run needs; all of it is freed together. */
 struct run {
@@ -43,6 +47,7 @@ static bell_status
 make_args(struct run *run, const struct tensor_ir *ir)
 {
     const uint64_t float_one = 0x3f800000;
+    uint64_t left = (uint64_t)BUFFERS_MAX_GIB << 30;
     uint32_t i;
 
     if (ir->n_params > TENSOR_IR_PARAMS || ir->n_vars > TENSOR_IR_PARAMS)
@@ -54,6 +59,13 @@ make_args(struct run *run, const struct tensor_ir *ir)
                              "%s: nothing bounds the indices of parameter %u: "
                              "it cannot be run on a buffer of random numbers",
                              ir->name, i);
+        if (ir->param_bytes[i] > left)
+            return bell_fail(BELL_E_UNSUPPORTED,
+                             "%s: parameter %u has %" PRIu64
+                             " bytes by its indices: a kernel's buffers of "
+                             "random numbers have at most %d GiB",
+                             ir->name, i, ir->param_bytes[i], BUFFERS_MAX_GIB);
+        left -= ir->param_bytes[i];
         BELL_TRY(hcq_buffer_create(run->dev, ir->param_bytes[i], 0,
                                    &run->buffers[i]));
         BELL_TRY(fill_random(run->buffers[i]));

@@ -114,8 +114,8 @@ print_version(bool as_json)
     return tool_print_json(&json);
 }
 
-int
-main(int argc, char **argv)
+static int
+run_verb(int argc, char **argv)
 {
     bool json = tool_asks_for_json(argc, argv);
     bell_status status;
@@ -141,15 +141,16 @@ main(int argc, char **argv)
         return tool_fail(json, status);
     for (i = 0; i < ARRAY_LEN(verbs); i++) {
         if (strcmp(argv[1], verbs[i].name) == 0) {
-            int code;
             if (verbs[i].compiles)
                 setenv("BELL_CACHE", "off", 1);
-            code = verbs[i].run(argc - 1, argv + 1);
-            if (fflush(stdout) != 0 && code == TOOL_OK)
-                code =
-                    tool_fail_text(false, BELL_E_IO, "cannot write to stdout");
-            return code;
+            return verbs[i].run(argc - 1, argv + 1);
         }
     }
     return refuse_verb(json, argv[1]);
+}
+
+int
+main(int argc, char **argv)
+{
+    return tool_exit_code(run_verb(argc, argv));
 }

@@ -11,6 +11,7 @@
 
 #include "base/bits.h"
 #include "base/env.h"
+#include "base/log.h"
 #include "ioctl/kio_interface.h"
 #include "tools/sim_tree.h"
 #include "tools/tools.h"
@@ -47,12 +48,27 @@ prepare(void *user)
         setenv("BELL_SIM_DEBUG", run->debug, 1);
 }
 
+/* Whether the devices before have this form, as "record:FILE". */
+static bool
+has_form(const char *devices, const char *form, size_t n)
+{
+    const char *at = devices;
+
+    while ((at = strchr(at, '@')) != NULL) {
+        at++;
+        if (strncmp(at, form, n) == 0 && (at[n] == '@' || at[n] == ';'))
+            return true;
+    }
+    return false;
+}
+
 /* BACKEND@INTERFACE, whose bottom is a simulated kernel. */
 static int
 add_device(struct sim_run *run, const char *device)
 {
     const char *at = strchr(device, '@');
     size_t n = strlen(run->devices), n_backend = at ? (size_t)(at - device) : 0;
+    const char *record;
     char backend[8] = "";
     bell_status status;
 
@@ -64,6 +80,12 @@ add_device(struct sim_run *run, const char *device)
                           device);
     memcpy(backend, device, n_backend);
     backend[n_backend] = '\0';
+    record = strstr(device, "@record:");
+    if (record && has_form(run->devices, record + 1, strcspn(record + 1, "@")))
+        return tool_usage(run->json,
+                          "sim: one file for two recordings: '%s'; each "
+                          "machine's calls are a cassette",
+                          device);
     if (strstr(run->devices, backend))
         return tool_usage(run->json,
                           "sim: a second machine of %s; more cards of one: "
@@ -164,6 +186,7 @@ verb_sim(int argc, char **argv)
         {"--json", NULL, TOOL_OPT_FLAG, &run.json, 0, 0,
          "why a program was not started, as one document"},
     };
+    uint32_t topics;
     char text[512];
     int n, code, fd = -1;
     pid_t cleaner;
@@ -175,6 +198,10 @@ verb_sim(int argc, char **argv)
         return code;
     if (!devices[0] || n + 1 >= argc)
         return tool_usage(run.json, "sim: DEVICE... -- PROGRAM ARGS");
+    if (run.debug && strcmp(run.debug, "quiet") != 0 &&
+        log_parse(run.debug, &topics) != BELL_OK)
+        return tool_usage(run.json, "sim: --debug: %s",
+                          bell_error_last()->message);
     if (!tool_find_library(LIBRARY, "BELL_SIM_LIBRARY", "sim/preload",
                            run.library, sizeof(run.library)))
         return tool_fail_text(run.json, BELL_E_UNSUPPORTED,

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/log.h"
 #include "base/nearest.h"
 #include "base/text.h"
 #include "tools/json.h"
@@ -228,6 +229,19 @@ tool_progress(const char *fmt, ...)
         va_end(args);
     }
     fflush(stderr);
+}
+
+int
+tool_exit_code(int code)
+{
+    bool failed = fflush(stdout) != 0;
+
+    /* a line's failure is none of the flush behind it */
+    if ((failed || ferror(stdout)) && code == TOOL_OK)
+        code = tool_fail_text(false, BELL_E_IO, "cannot write to stdout");
+    if (log_has_lost() && code == TOOL_OK)
+        code = bell_status_exit_code(BELL_E_IO); /* it was told */
+    return code;
 }
 
 int

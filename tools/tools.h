@@ -204,6 +204,11 @@ void tool_eprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* One line that overwrites itself, on a terminal only. NULL ends it. */
 void tool_progress(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/* The exit code of a program that would end with `code`: what could not be
+ * written to stdout, or to where the environment asked for, is a failure, too,
+ * and told. */
+int tool_exit_code(int code);
+
 /* Prints the document on stdout and frees it. TOOL_OK, or a told failure. */
 int tool_print_json(struct json *json);
 /* The document of what wrote a file, and nothing else. */

@@ -452,6 +452,52 @@ fill_ir(const struct rt_job *job, struct tensor_ir *out_ir)
     out_ir->n_bytes = job->facts.n_bytes;
 }
 
+/* Terms of sums and products that are looked into, one below the other. */
+#define INDEX_DEPTH 6
+
+/* The most that `x` is where `gate` holds, as its comparisons with constants
+ * say it. */
+static int64_t
+max_by_gate(const struct uop *gate, const struct uop *x, int depth)
+{
+    int64_t a, b;
+
+    if (gate->op == UOP_AND && depth < 2 * INDEX_DEPTH) {
+        a = max_by_gate(gate->src[0], x, depth + 1);
+        b = max_by_gate(gate->src[1], x, depth + 1);
+        return a < b ? a : b;
+    }
+    if (gate->op == UOP_CMPLT && gate->src[0] == x &&
+        gate->src[1]->op == UOP_CONST && x->dtype != UOP_U64 &&
+        gate->src[1]->arg.i > INT64_MIN)
+        return gate->src[1]->arg.i - 1;
+    return INT64_MAX;
+}
+
+/* The most that an index is where its access is made: what is loaded and
+ * bounded by a gate alone has no bounds of its own. */
+static int64_t
+max_index(const struct uop_graph *g, const struct uop *index,
+          const struct uop *gate, int depth)
+{
+    int64_t max = uop_bounds(g, index).max, parts[2], sum = INT64_MAX, by_gate;
+
+    by_gate = max_by_gate(gate, index, 0);
+    if (by_gate < max)
+        max = by_gate;
+    if (depth == INDEX_DEPTH || (index->op != UOP_ADD && index->op != UOP_MUL))
+        return max;
+    parts[0] = max_index(g, index->src[0], gate, depth + 1);
+    parts[1] = max_index(g, index->src[1], gate, depth + 1);
+    if (index->op == UOP_ADD
+            ? __builtin_add_overflow(parts[0], parts[1], &sum)
+            : uop_bounds(g, index->src[0]).min < 0 ||
+                  uop_bounds(g, index->src[1]).min < 0 ||
+                  __builtin_mul_overflow(parts[0], parts[1], &sum))
+        return max;
+    return sum < max ? sum : max;
+}
+
 /* What the kernel's loads and stores say of its parameters. */
 static void
 find_params(const struct uop_graph *g, struct tensor_ir *out_ir)
@@ -461,6 +507,7 @@ find_params(const struct uop_graph *g, struct tensor_ir *out_ir)
 
     for (i = 0; i < g->n_nodes; i++) {
         const struct uop *u = g->nodes[i], *memory;
+        int64_t max;
         uint64_t n;
 
         if (u->op == UOP_VAR && u->arg.i >= out_ir->n_params &&
@@ -472,7 +519,9 @@ find_params(const struct uop_graph *g, struct tensor_ir *out_ir)
         memory = uop_memory(u->src[0]);
         if (memory->op != UOP_PARAM || memory->arg.i >= TENSOR_IR_PARAMS)
             continue;
-        n = (uint64_t)uop_bounds(g, u->src[1]).max + 1;
+        max = u->n_src == 4 ? max_index(g, u->src[1], u->src[3], 0)
+                            : uop_bounds(g, u->src[1]).max;
+        n = max < 0 ? 1 : (uint64_t)max + 1; /* below 0: it is never made */
         is_open[memory->arg.i] |= n > INT64_MAX / 8;
         n *= uop_dtype_infos[memory->dtype].size_bytes;
         if (n > out_ir->param_bytes[memory->arg.i])

@@ -451,13 +451,17 @@ void
 rt_profile_destroy(struct tensor_runtime *rt)
 {
     struct rt_profile *profile = rt->profile;
+    char text[1024];
 
     if (!profile)
         return;
     /* a child of fork has its parent's, which writes it */
     if (profile->path && !hcq_device_is_inherited(rt->dev) &&
-        profile->n_events && write_trace(profile) != BELL_OK)
-        LOG(LOG_KERNELS, "%s", bell_error_last()->message);
+        profile->n_events && write_trace(profile) != BELL_OK) {
+        snprintf(text, sizeof(text), "BELL_PROFILE: %s",
+                 bell_error_last()->message);
+        log_lose(text);
+    }
     if (LOG_ON(LOG_KERNELS))
         tell_kernels(profile);
     hcq_signal_destroy(profile->before);

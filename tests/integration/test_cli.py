@@ -88,11 +88,43 @@ def check_environment(tap):
             tap.check(f'{name}={value} {" ".join(device)}', expect(
                 run('eval', '1', *device, **{name: value}), 2,
                 err=f"{name} is '{value}', not "))
-    with open('/dev/full', 'w', encoding='utf-8') as full:
-        done = subprocess.run([DOORBELL, 'devices'], stdout=full,
-                              stderr=subprocess.PIPE, text=True, check=False)
-    tap.check('a full disk', [] if done.returncode == 1 else [
-        f'exit code {done.returncode}: {done.stderr}'])
+
+
+def check_full(tap):
+    """What cannot be written is told, whoever asked for it."""
+    eval_cpu = ('eval', 'ones([4]) + 1', '--device', 'CPU')
+    for args in (('--version',), ('-h',), ('-h', '--json'), ('eval', '-h'),
+                 ('devices',), ('devices', '--json'), eval_cpu,
+                 ('send', 'AMD@null:gfx1100', '--script', '/dev/null'),
+                 ('send', 'AMD@null:gfx1100'),
+                 ('sim', '-h'), ('trace', '-h'), ('trace', 'show', '-h'),
+                 ('cache', 'show'), ('kernel', 'ones(4) + 1', '--emit', 'ir')):
+        with open('/dev/full', 'w', encoding='utf-8') as full:
+            done = subprocess.run([DOORBELL, *args], stdout=full, check=False,
+                                  stderr=subprocess.PIPE, text=True,
+                                  input='help\n', timeout=300)
+        said = '/dev/null' not in args
+        tap.check(f'stdout is full: {" ".join(args)}', [
+            f'exit code {done.returncode}: {done.stderr}'] if said != (
+                done.returncode == 1 and 'cannot write to stdout' in
+                done.stderr) else [])
+    for name, more in (('BELL_DEBUG_FILE', {'BELL_DEBUG': 'exec,kernels'}),
+                       ('BELL_PROFILE', {})):
+        done = run(*eval_cpu, **{name: '/dev/full'}, **more)
+        tap.check(f'{name} on a full disk', expect(
+            done, 1, out='2', err=f'{name}: /dev/full: ') + [
+                f'{n} messages' for n in [done.stderr.count('doorbell: ')]
+                if n != 1])
+
+
+def check_sim(tap):
+    for args, message in (
+            (('NV@sim:sm_90', '--debug', 'bogus'), "unknown topic 'bogus'"),
+            (('NV@sim:sm_90', '--debug', 'push,quiet'), "topic 'quiet'"),
+            (('NV@record:/nowhere/c@sim:sm_90',
+              'AMD@record:/nowhere/c@sim:gfx1100'), 'one file for two')):
+        tap.check(f'sim {" ".join(args)}', expect_json_error(
+            run('sim', *args, '--json', '--', 'true'), 2, message))
 
 
 def check_recordings(tap):
@@ -264,6 +296,48 @@ BAD_IR = (
 )
 
 
+# What is loaded is an index: of a row of 64, or of a place behind it.
+INDIRECT = """
+; indirect:
+%0 = param.f32 #0
+%1 = const.i64 {n}
+%2 = range.i64 #0:loop %1
+%3 = param.f32 #2
+%4 = param.i64 #1
+%5 = load.i64 %4, %2
+%6 = const.i64 4294967295
+%7 = and.i64 %5, %6
+%8 = const.f32 0
+%9 = const.i64 {less}
+%10 = cmplt.bool %7, %9
+%11 = const.i64 {by}
+%12 = mul.i64 %7, %11
+%13 = add.i64 %12, %2
+%14 = load.f32 %3, %13, %8, %10
+%15 = store.void %0, %2, %14
+%16 = sink.void %15
+roots %16
+"""
+
+
+def check_ir_sizes(tap, path):
+    """Buffers of --run are as large as gates let indices be, up to a limit."""
+    def run_indirect(n, less, by):
+        with open(path, 'w', encoding='ascii') as file:
+            file.write(INDIRECT.format(n=n, less=less, by=by))
+        return run('kernel', '--ir', path, '--device', 'CPU', '--run',
+                   '--runs', '1', '--json')
+
+    for less, by in (64, 1), (64, 64), (1, 64), (-5, 1), (5000, 5000):
+        tap.check(f'kernel --ir --run: a gate below {less}, rows of {by}',
+                  expect(run_indirect(64, less, by), 0))
+    for less, by, n_bytes in ((1 << 31, 1, 4 * ((1 << 31) + 63)),
+                              (1 << 40, 1, 4 * ((1 << 32) + 63))):
+        tap.check(f'kernel --ir --run: a gate below {less}', expect_json_error(
+            run_indirect(64, less, by), 6,
+            f'kernel 1: E_64: parameter 2 has {n_bytes} bytes'))
+
+
 def check_ir(tap):
     """Kernels as text, printed and read back."""
     with tempfile.TemporaryDirectory() as folder:
@@ -315,6 +389,7 @@ def check_ir(tap):
         tap.check('kernel --ir --run: indices of any size', expect_json_error(
             run('kernel', '--ir', path, '--device', 'CPU', '--run', '--json'),
             6, 'nothing bounds the indices'))
+        check_ir_sizes(tap, path)
         with open(path, 'wb') as file:
             file.write(b'%0 = \0')
         tap.check('kernel --ir: zeros', expect_json_error(
@@ -634,7 +709,9 @@ def main():
     check_demos(tap)
     check_environment(tap)
     check_devices(tap)
+    check_full(tap)
     if SIMULATED:
+        check_sim(tap)
         check_recordings(tap)
     check_doctor(tap)
     check_kernel(tap)

@@ -69,6 +69,17 @@ def check_cards(tap):
     check(tap, "a card's reason is told", 'AMD@sim:gfx1100',
           ['buffer x 64', 'queue copy', 'FENCE ADDRESS=x DATA=5', 'submit',
            'wait 0.5'], 5, r'fault: FENCE .* memory type 0')
+    for device, store in (('NV@sim:sm_90', STORE['NV'].replace('=x', '=0x1000')),
+                          ('AMD@sim:gfx1100', 'WRITE_DATA DST_SEL=MEMORY '
+                                              'ADDRESS=0x1000 : 7')):
+        message = r'stdin: the end: .*memory fault at 0x1000'
+        check(tap, f'{device}: a script waits at its end', device,
+              [store, 'submit'], 5, 'doorbell: ' + message)
+        if device.startswith('NV'):
+            check(tap, 'also for a queue that it left', device,
+                  [store, 'submit', 'queue copy'], 5, 'doorbell: ' + message)
+        check(tap, f'{device}: a document has the fault', device,
+              [store, 'submit'], 5, '"message": "' + message, '--json')
     check(tap, 'a driver\'s launch beside', 'AMD@sim:gfx1100',
           ['buffer x 64', STORE['AMD'], 'barrier', 'words 0xffff1000',
            'submit', 'wait', 'expect x 7'], 0, 'as expected')
@@ -101,6 +112,19 @@ def check_errors(tap):
             ('words -0x80000001', 'a word has 32 bits'),
             ('words 1+', 'neither a number'), ('words 1/2', "no operation '/'"),
             ('words 08', "'08' is neither a number"),
+            ('let a 1<<64', 'a shift is by 0 to 63 bits'),
+            ('let a 1<<-1', 'a shift is by 0 to 63 bits'),
+            ('let a 1>>64', 'a shift is by 0 to 63 bits'),
+            ('store 0x10 f32:1e99', "'f32:1e99': no float is near"),
+            ('store 0x10 f32:-1e-99', 'no float is near'),
+            ('buffer x 0', 'buffer x: no bytes'),
+            ('WRITE_DATA COUNT=5 ADDRESS=0 : 1', 'COUNT is 3 by itself with 1'),
+            ('WRITE_DATA ADDRESS=0 ADDRESS=4 : 1', 'ADDRESS is set twice'),
+            ('FENCE DATA=5', "no packet 'FENCE' on this queue of gfx1100: its "
+                             'copy queue has it'),
+            ('fields NOTHING', "no descriptor 'NOTHING', and no packet, "
+                               "register or method 'NOTHING' of gfx1100"),
+            ('fields FENCE', 'copy queue has it'),
             ('submit', 'nothing to submit'),
             ('queue fast', 'compute and copy'),
             ('buffer 1x 4', "'1x' is not a name"),
@@ -125,6 +149,16 @@ def check_errors(tap):
               'stdin:3: .*' + re.escape(message))
     check(tap, 'a program of that name is gone', 'AMD@null:gfx1100',
           ['let k.code 5', 'exec k 1'], 1, "k.code is 0x5, no program's code")
+    for twice in ['let a 1', 'let a 1'], ['buffer a 4', 'let a 4']:
+        check(tap, f'defined twice: {twice}', 'AMD@null:gfx1100', twice, 1,
+              "stdin:2: 'a' is 0x.* already")
+    check(tap, 'a packet of the compute queue', 'AMD@null:gfx1100',
+          ['queue copy', 'WRITE_DATA ADDRESS=0 : 1'], 1,
+          'its compute queue has it')
+    check(tap, 'a count as it is, floats, shifts', 'AMD@sim:gfx1100',
+          ['buffer x 64', 'WRITE_DATA COUNT=3 DST_SEL=MEMORY ADDRESS=x : 1',
+           'submit', 'wait', 'store x f32:inf f32:1e-40 f32:0 u64:1<<63',
+           'expect x 0x7f800000 71362 0 0 0x80000000'], 0, 'as expected')
     check(tap, 'a negative word', 'AMD@null:gfx1100',
           ['unchecked -1', 'show', 'submit'], 0, 'ffffffff')
     check(tap, 'words that nobody submitted', 'AMD@null:gfx1100',
@@ -132,6 +166,8 @@ def check_errors(tap):
     check(tap, 'no card', 'CPU', ['help'], 6, 'no words of its own')
     check(tap, 'no script', 'AMD@null:gfx1100', [], 1, 'No such file',
           '--script', '/nonexistent')
+    check(tap, 'a folder for a script', 'AMD@null:gfx1100', [], 1,
+          '/: cannot read: Is a directory', '--script', '/')
     check(tap, 'a long line', 'AMD@null:gfx1100', ['#' * 5000], 1,
           'at most 4094 bytes')
     check(tap, 'fields', 'NV@null:sm_90', ['fields LAUNCH'], 0,

@@ -126,6 +126,42 @@ def check_whole(tap, folder):
         c for c in [replay.stdout] if ' 0 differences' not in c])
 
 
+def check_cut(tap, folder, path):
+    """Files whose end is missing, and some with more than an end."""
+    with open(path, 'rb') as file:
+        data = file.read()
+    for n in len(data) // 2, len(data) - 1:
+        cut = os.path.join(folder, 'cut')
+        with open(cut, 'wb') as file:
+            file.write(data[:n])
+        message = f'{cut} is truncated: '
+        for verb in ['replay', cut], ['diff', cut, cut], ['diff', path, cut]:
+            done, as_json = (run('trace', *verb, *more)
+                             for more in ((), ('--json',)))
+            tap.check(f'{verb[0]} says that {n} bytes are not all', expect(
+                done, done.returncode, err=message) + expect(
+                    as_json, done.returncode, out='"truncated": true'))
+    more = os.path.join(folder, 'more')
+    with open(more, 'wb') as file:
+        file.write(data + b'x')
+    for verb in ['show', more], ['replay', more], ['diff', path, more]:
+        tap.check(f'{verb[0]}: bytes behind the end', expect(
+            run('trace', *verb), 1, err='bytes behind the end'))
+    tap.check('what is whole is not called truncated', expect(
+        run('trace', 'replay', path, '--json'), 0, out='"truncated": false'))
+
+
+def check_against(tap, path):
+    for other, code, message in (
+            ('CPU', 2, 'neither a cassette nor a device'),
+            ('AMD@sim:gfx1100', 2, 'the recorded calls are those of NV@'),
+            ('NV@sim:none', 3, 'none')):
+        done = run('trace', 'replay', path, '--against', other)
+        tap.check(f'replay against {other}', expect(
+            done, code, err=message) + [
+                done.stdout for _ in [0] if done.stdout])
+
+
 def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as folder:
@@ -138,6 +174,8 @@ def main():
         tap.check('one that dies keeps what it did', expect(done, 1) + missing(
             texts(path)[1], ('sample', 'push@0x200001000+16')))
         check_handle(tap, folder)
+        check_cut(tap, folder, os.path.join(folder, 'other'))
+        check_against(tap, os.path.join(folder, 'handle'))
         check_waits(tap, folder)
         path, done = record(folder, 'close', PROGRAM, '--close')
         tap.check('one that closes all files', expect(done, 0) + missing(

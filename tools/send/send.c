@@ -95,9 +95,14 @@ run_lines(struct send *s, const char *name)
         }
         (void)tool_fail(false, status);
     }
+    if (ferror(s->script))
+        return bell_fail_errno(BELL_E_IO, errno, "%s: cannot read: %s", name,
+                               strerror(errno));
     if (s->cs && !s->prompts)
         return bell_fail(BELL_E_INVALID,
                          "%s: ends with words that were not submitted", name);
+    if (!s->prompts && (status = send_finish(s)) != BELL_OK)
+        bell_error_prefix("%s: the end", name);
     return status;
 }
 

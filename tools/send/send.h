@@ -51,7 +51,7 @@ struct send {
  * from left to right and without blanks. BELL_E_INVALID says what is wrong. */
 BELL_MUST_CHECK bell_status send_number(const struct send *s, const char *text,
                                         uint64_t *out);
-/* The name may be new. */
+/* The name is new; where somebody types, it may be one that is known. */
 BELL_MUST_CHECK bell_status send_define(struct send *s, const char *name,
                                         uint64_t value);
 /* Bytes that live as long as the session. */
@@ -103,6 +103,8 @@ BELL_MUST_CHECK bell_status send_define_program(struct send *s,
 
 /* Does what a line says. */
 BELL_MUST_CHECK bell_status send_line(struct send *s, char *line);
+/* Waits for what was submitted and not waited for, on every queue. */
+BELL_MUST_CHECK bell_status send_finish(struct send *s);
 void send_help(struct send *s);
 /* What was sent last, decoded. */
 void send_show(struct send *s);

@@ -2,6 +2,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -200,6 +201,23 @@ do_wait(struct send *s, char **tokens, size_t n_tokens)
     return explain(s, hcq_queue_wait(s->queue, (uint64_t)(seconds * 1e9)));
 }
 
+bell_status
+send_finish(struct send *s)
+{
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(s->queues); i++) {
+        struct hcq_queue *queue = s->queues[i];
+        bell_status status =
+            queue ? hcq_queue_wait(queue, (uint64_t)(WAIT_SECONDS * 1e9))
+                  : BELL_OK;
+
+        if (status != BELL_OK) /* the words are those of the queue in use */
+            return queue == s->queue ? explain(s, status) : status;
+    }
+    return BELL_OK;
+}
+
 /* ---- memory -------------------------------------------------------------- */
 
 /* So that what nobody stored is seen. */
@@ -227,6 +245,8 @@ do_buffer(struct send *s, char **tokens, size_t n_tokens)
 
     (void)n_tokens;
     BELL_TRY(send_number(s, tokens[1], &size_bytes));
+    if (size_bytes == 0)
+        return bell_fail(BELL_E_INVALID, "buffer %s: no bytes", tokens[0]);
     if (host_grow((void **)&s->buffers, &s->cap_buffers, s->n_buffers + 1,
                   sizeof(buf)) != 0)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory");
@@ -250,9 +270,12 @@ add_value(const struct send *s, const char *token, uint8_t *bytes,
     char *end;
 
     if (strncmp(token, "f32:", 4) == 0) {
+        errno = 0;
         f = strtof(token + 4, &end);
         if (end == token + 4 || *end)
             return bell_fail(BELL_E_INVALID, "'%s': no number", token);
+        if (errno == ERANGE && (f == 0 || isinf(f)))
+            return bell_fail(BELL_E_INVALID, "'%s': no float is near", token);
         memcpy(bytes + *n_bytes, &f, 4);
         *n_bytes += 4;
         return BELL_OK;

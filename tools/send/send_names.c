@@ -99,12 +99,14 @@ send_number(const struct send *s, const char *text, uint64_t *out)
                              ">>, without blanks",
                              text, *op);
         BELL_TRY(term(s, &at, &other));
+        if (strchr("<>", *op) && other > 63)
+            return bell_fail(BELL_E_INVALID, "'%s': a shift is by 0 to 63 bits",
+                             text);
         value = *op == '+'   ? value + other
                 : *op == '-' ? value - other
                 : *op == '*' ? value * other
                 : *op == '&' ? (value & other)
                 : *op == '|' ? (value | other)
-                : other > 63 ? 0
                 : *op == '<' ? value << other
                              : value >> other;
     }
@@ -117,6 +119,11 @@ send_define(struct send *s, const char *name, uint64_t value)
 {
     struct send_symbol *symbol = (void *)(uintptr_t)find(s, name, strlen(name));
 
+    if (symbol && !s->prompts)
+        return bell_fail(BELL_E_INVALID,
+                         "'%s' is 0x%llx already: a script's name stands for "
+                         "one number",
+                         name, (unsigned long long)symbol->value);
     if (symbol) {
         symbol->value = value;
         return BELL_OK;

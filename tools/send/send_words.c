@@ -206,10 +206,19 @@ bell_status
 send_set_fields(const struct send *s, const struct regs_type *type,
                 unsigned gen, char **fields, size_t n_fields, uint32_t *words)
 {
-    size_t i;
+    size_t i, k;
 
-    for (i = 0; i < n_fields; i++)
+    for (i = 0; i < n_fields; i++) {
+        size_t n = strcspn(fields[i], "=");
+
+        for (k = i + 1; k < n_fields; k++) {
+            if (strcspn(fields[k], "=") == n &&
+                strncmp(fields[i], fields[k], n) == 0)
+                return bell_fail(BELL_E_INVALID, "%s: %.*s is set twice",
+                                 type->name, (int)n, fields[i]);
+        }
         BELL_TRY(set_field(s, type, gen, fields[i], words));
+    }
     return BELL_OK;
 }
 
@@ -277,7 +286,9 @@ packet(const struct send *s, const struct regs_type *type, unsigned gen,
 {
     const struct regs_field *count = with_role(type, gen, REGS_ROLE_COUNT);
     uint32_t n = regs_dw(type, gen);
-    size_t n_fields = 0;
+    size_t n_fields = 0, i;
+    bool has_count = false;
+    uint64_t given;
 
     while (n_fields < n_tokens && strcmp(tokens[n_fields], ":") != 0)
         n_fields++;
@@ -288,9 +299,17 @@ packet(const struct send *s, const struct regs_type *type, unsigned gen,
     if (n_fields < n_tokens)
         BELL_TRY(send_add_words(s, tokens + n_fields + 1,
                                 n_tokens - n_fields - 1, words, out_n));
+    for (i = 0; count && i < n_fields; i++)
+        has_count |= strcmp(tokens[i], count->name) == 0; /* the "=" is cut */
+    given = has_count ? regs_get(count, words, 0) : 0;
     if (count ? !put_role(count, *out_n - n, words) : *out_n > n)
         return bell_fail(BELL_E_INVALID, "%s cannot have %u words behind it",
                          type->name, *out_n - n);
+    if (has_count && given != regs_get(count, words, 0))
+        return bell_fail(
+            BELL_E_INVALID, "%s.%s is %llu by itself with %u words behind it",
+            type->name, count->name,
+            (unsigned long long)regs_get(count, words, 0), *out_n - n);
     put_parities(type, gen, words);
     return BELL_OK;
 }
@@ -373,6 +392,24 @@ is_of_other(const struct regs_unit *unit, const char **name)
     return false;
 }
 
+/* Whether the card's other queue has such a packet: AMD's have each their own
+ * words. */
+static bool
+is_of_other_queue(const struct send *s, const char *name)
+{
+    struct nearest nearest = {.name = name};
+    struct hcq_queue other = {.dev = s->dev};
+    struct regs_stream stream = {0};
+
+    if (s->queue->words == HCQ_WORDS_PM4)
+        other.words = HCQ_WORDS_SDMA;
+    else if (s->queue->words == HCQ_WORDS_SDMA)
+        other.words = HCQ_WORDS_PM4;
+    return other.words != HCQ_WORDS_NONE &&
+           decode_queue_init(&stream, &other) &&
+           find_type(stream.common, stream.common_gen, name, &nearest, false);
+}
+
 static bell_status
 find_meaning(const struct send *s, const struct regs_stream *stream, char *name,
              struct meaning *out)
@@ -409,6 +446,13 @@ find_meaning(const struct send *s, const struct regs_stream *stream, char *name,
         if (out->type)
             return BELL_OK;
     }
+    if (is_of_other_queue(s, name))
+        return bell_fail(BELL_E_INVALID,
+                         "no packet '%s' on this queue of %s: its %s queue has "
+                         "it",
+                         name, s->dev->info.arch,
+                         s->queue->words == HCQ_WORDS_SDMA ? "compute"
+                                                           : "copy");
     if (nearest.best)
         return bell_fail(BELL_E_INVALID,
                          "no packet, register or method '%s' of %s; did you "
@@ -559,15 +603,18 @@ send_fields(struct send *s, char *name)
     const struct regs_type *type = NULL;
     struct regs_stream stream;
     struct meaning is;
+    char why[BELL_ERROR_MESSAGE];
     unsigned gen, f;
 
     BELL_TRY(init_stream(s, &stream));
     if (find_meaning(s, &stream, name, &is) == BELL_OK) {
         type = is.type;
         gen = is.gen;
-    } else if (send_layout(s, name, &type, &gen) != BELL_OK) {
-        bell_error_prefix("nor a packet or register");
-        return bell_error_last()->status;
+    } else {
+        snprintf(why, sizeof(why), "%s", bell_error_last()->message);
+        if (send_layout(s, name, &type, &gen) != BELL_OK)
+            return bell_fail(BELL_E_INVALID, "no descriptor '%s', and %s", name,
+                             why);
     }
     tool_say(s->json, "%s, %u words", type->name, regs_dw(type, gen));
     for (f = 0; f < type->n_fields; f++) {

@@ -37,6 +37,9 @@ void trace_capture(const struct cas_record *record, uint32_t branch, bool after,
 /* "ring", of enum kio_region_kind; never NULL. */
 const char *trace_region_name(uint32_t kind);
 
+/* Says on stderr that the cassette's end is missing, where it is. */
+void trace_tell_truncated(const char *path, const struct cas_reader *reader);
+
 /* A queue of KFD's that was made, by its ring. */
 struct trace_queue {
     uint64_t ring_va, ring_bytes;

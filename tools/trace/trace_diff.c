@@ -562,7 +562,7 @@ int
 trace_diff(int argc, char **argv)
 {
     const char *paths[2] = {NULL, NULL};
-    bool as_json = false;
+    bool as_json = false, truncated;
     const struct tool_opt opts[] = {
         {"A", NULL, TOOL_OPT_STRING, &paths[0], 0, 0, "a cassette"},
         {"B", NULL, TOOL_OPT_STRING, &paths[1], 0, 0, "another"},
@@ -587,11 +587,15 @@ trace_diff(int argc, char **argv)
         cas_reader_close(a);
         return tool_fail(as_json, status);
     }
+    trace_tell_truncated(paths[0], a);
+    trace_tell_truncated(paths[1], b);
+    truncated = cas_reader_truncated(a) || cas_reader_truncated(b);
     json_init(&json);
     json_array(&json, "differences");
     status = diff_all(a, b, as_json ? &json : NULL, &n);
     json_end(&json);
     json_uint(&json, "n_differences", n);
+    json_bool(&json, "truncated", truncated);
     cas_reader_close(a);
     cas_reader_close(b);
     if (as_json && status == BELL_OK) {

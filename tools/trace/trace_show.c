@@ -1,8 +1,10 @@
 /* `doorbell trace show|replay`: what is in cassettes. */
 #include <inttypes.h>
 #include <stdarg.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/bits.h"
 #include "ioctl/cassette.h"
@@ -398,11 +400,38 @@ print_difference(void *user, uint32_t record, const char *text)
     json_end(json);
 }
 
+/* The backend whose kernel the calls are for; NULL: they do not say. */
+static const char *
+backend_of(const struct cas_reader *reader)
+{
+    const char *backend = NULL;
+    uint32_t i;
+
+    for (i = 0; i < cas_reader_count(reader); i++) {
+        switch (cas_reader_get(reader, i)->dev) {
+        case KIO_DEV_NV_CTL:
+        case KIO_DEV_NV_GPU:
+        case KIO_DEV_NV_UVM:
+            return "NV";
+        case KIO_DEV_KFD:
+            return "AMD";
+        case KIO_DEV_KGSL:
+            return "QCOM";
+        case KIO_DEV_DRM: /* AMD has such nodes beside KFD's */
+            backend = "QCOM";
+            break;
+        default:
+            break;
+        }
+    }
+    return backend;
+}
+
 static bell_status
 play_on(const struct cas_reader *reader, const char *against, struct json *json,
         struct cas_play_report *report)
 {
-    const char *interface = strchr(against, '@');
+    const char *interface = strchr(against, '@'), *recorded;
     struct kio *kio;
     char backend[8];
     bell_status status;
@@ -410,7 +439,18 @@ play_on(const struct cas_reader *reader, const char *against, struct json *json,
     if (interface) {
         snprintf(backend, sizeof(backend), "%.*s", (int)strcspn(against, ":@"),
                  against);
+        recorded = backend_of(reader);
+        if (recorded && strcmp(recorded, backend) != 0)
+            return bell_fail(BELL_E_INVALID,
+                             "--against %s: the recorded calls are those of "
+                             "%s@...",
+                             against, recorded);
         BELL_TRY(kio_open_interface(backend, interface + 1, &kio));
+    } else if (access(against, F_OK) < 0 && errno == ENOENT) {
+        return bell_fail(BELL_E_INVALID,
+                         "--against %s: neither a cassette nor a device such "
+                         "as NV@sim:sm_90",
+                         against);
     } else {
         BELL_TRY(kio_replay_create(against, &kio));
     }
@@ -448,6 +488,7 @@ trace_replay(int argc, char **argv)
     status = cas_reader_open(path, &reader);
     if (status != BELL_OK)
         return tool_fail(as_json, status);
+    trace_tell_truncated(path, reader);
     json_init(&json);
     json_array(&json, "differences");
     status = play_on(reader, against ? against : path, as_json ? &json : NULL,
@@ -455,8 +496,9 @@ trace_replay(int argc, char **argv)
     json_end(&json);
     json_uint(&json, "n_calls", report.n_calls);
     json_uint(&json, "n_differences", report.n_differ);
+    json_bool(&json, "truncated", cas_reader_truncated(reader));
     cas_reader_close(reader);
-    if (!as_json)
+    if (!as_json && status == BELL_OK)
         tool_printf("%u calls, %u differences\n", report.n_calls,
                     report.n_differ);
     if (status != BELL_OK || !as_json)
