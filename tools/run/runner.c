@@ -30,12 +30,8 @@ main(int argc, char **argv)
 {
     bool json = tool_asks_for_json(argc, argv);
     bell_status status = log_init();
-    int code;
 
     if (status != BELL_OK)
         return tool_fail(json, status);
-    code = verb_run(argc, argv);
-    if (fflush(stdout) != 0 && code == TOOL_OK)
-        code = tool_fail_text(false, BELL_E_IO, "cannot write to stdout");
-    return code;
+    return tool_exit_code(verb_run(argc, argv));
 }

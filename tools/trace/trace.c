@@ -57,15 +57,6 @@ verb_trace(int argc, char **argv)
                       "trace: no '%s'; record, show, diff or replay", argv[1]);
 }
 
-void
-trace_tell_truncated(const char *path, const struct cas_reader *reader)
-{
-    if (cas_reader_truncated(reader))
-        tool_eprintf("doorbell: %s is truncated: %u records were whole, what "
-                     "came behind them is missing\n",
-                     path, cas_reader_count(reader));
-}
-
 /* ---- merging ---------------------------------------------------------- */
 
 struct merge {

@@ -431,3 +431,12 @@ trace_story_put(const struct trace_story *story, struct json *json)
     }
     json_end(json);
 }
+
+void
+trace_tell_truncated(const char *path, const struct cas_reader *reader)
+{
+    if (cas_reader_truncated(reader))
+        tool_eprintf("doorbell: %s is truncated: %u records were whole, what "
+                     "came behind them is missing\n",
+                     path, cas_reader_count(reader));
+}
