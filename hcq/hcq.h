@@ -137,8 +137,7 @@ void hcq_device_close(struct hcq_device *dev);
  * thus cannot use it. */
 bool hcq_device_is_inherited(const struct hcq_device *dev);
 
-/* Fills out_info, whose struct_size is set; fields beyond those known stay. One
- * that is too small is left as it is. */
+/* Fills out_info, whose struct_size is set; fields beyond it stay. */
 void hcq_device_info(struct hcq_device *dev, struct hcq_device_info *out_info);
 
 /* The name it was opened as, with the index: "CPU:0". Owned by the device. */

@@ -10,6 +10,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "base/map.h"
@@ -27,6 +28,20 @@ void hcq_link_remove(struct hcq_link *link);
 
 #define HCQ_CONTAINER(ptr, type, member)                                       \
     ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+
+/* Writes what a caller's structure has room for, by its first member, the
+ * struct_size that the caller set, which stays. */
+static inline void
+hcq_give_info(void *out_info, const void *info, size_t size_bytes)
+{
+    uint32_t size;
+
+    memcpy(&size, out_info, sizeof(size));
+    if (size > sizeof(size))
+        memcpy((char *)out_info + sizeof(size),
+               (const char *)info + sizeof(size),
+               (size < size_bytes ? size : size_bytes) - sizeof(size));
+}
 
 /* ---- command streams --------------------------------------------------- */
 

@@ -435,7 +435,6 @@ hcq_bundle_get_info(const struct hcq_bundle *b,
 {
     const struct bundle_target *t = b->target;
     const struct hcq_bundle_info info = {
-        .struct_size = out_info->struct_size,
         .arch = b->file.names + t->arch,
         .tools = b->file.names + t->tools,
         .n_values = b->file.n_values,
@@ -446,8 +445,7 @@ hcq_bundle_get_info(const struct hcq_bundle *b,
         .weights_in_place = b->weights_in_place,
     };
 
-    if (info.struct_size >= sizeof(info)) /* of the first version */
-        memcpy(out_info, &info, sizeof(info));
+    hcq_give_info(out_info, &info, sizeof(info));
 }
 
 const struct hcq_bundle_value *

@@ -86,8 +86,7 @@ hcq_bundle_open_memory(struct hcq_device *dev, const void *data,
  * work first. NULL is allowed. */
 void hcq_bundle_close(struct hcq_bundle *bundle);
 
-/* Fills *out_info, whose struct_size is set; one that is too small is left as
- * it is. */
+/* Fills *out_info, whose struct_size is set; fields beyond it stay. */
 void hcq_bundle_get_info(const struct hcq_bundle *bundle,
                          struct hcq_bundle_info *out_info);
 

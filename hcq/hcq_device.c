@@ -654,13 +654,7 @@ hcq_check_process(const struct hcq_device *dev)
 void
 hcq_device_info(struct hcq_device *dev, struct hcq_device_info *out_info)
 {
-    uint32_t size = out_info->struct_size;
-
-    if (size < sizeof(dev->info)) /* of the first version */
-        return;
-    size = sizeof(dev->info);
-    memcpy(out_info, &dev->info, size);
-    out_info->struct_size = size;
+    hcq_give_info(out_info, &dev->info, sizeof(dev->info));
 }
 
 const char *

@@ -429,7 +429,6 @@ hcq_graph_get_info(const struct hcq_graph *graph,
                    struct hcq_graph_info *out_info)
 {
     struct hcq_graph_info info = {
-        .struct_size = out_info->struct_size,
         .n_commands = (uint32_t)graph->n_commands,
         .n_slots = (uint32_t)graph->n_slots,
         .n_queues = graph->n_used,
@@ -443,6 +442,5 @@ hcq_graph_get_info(const struct hcq_graph *graph,
         info.n_signals += command->signals;
         info.n_copies += graph->queues[command->queue]->kind == HCQ_QUEUE_COPY;
     }
-    if (info.struct_size >= sizeof(info)) /* of the first version */
-        memcpy(out_info, &info, sizeof(info));
+    hcq_give_info(out_info, &info, sizeof(info));
 }

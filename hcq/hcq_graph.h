@@ -168,8 +168,8 @@ struct hcq_graph_info {
     uint32_t n_waits;
 };
 
-/* Fills *out_info, whose struct_size is set; one that is too small is left as
- * it is. The graph was ended. */
+/* Fills *out_info, whose struct_size is set; fields beyond it stay. The graph
+ * was ended. */
 void hcq_graph_get_info(const struct hcq_graph *graph,
                         struct hcq_graph_info *out_info);
 

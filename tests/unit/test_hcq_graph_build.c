@@ -409,8 +409,7 @@ static void
 test_built(void **state)
 {
     struct hcq_graph_arg a = hcq_graph_memory(buf->va, 64, 0);
-    struct hcq_graph_info info = {.struct_size = sizeof(info)};
-    struct hcq_graph_info small = {.struct_size = 12, .n_queues = 99};
+    struct hcq_graph_info info = {.struct_size = 12, .n_queues = 99};
     struct hcq_graph *graph = begin();
 
     (void)state;
@@ -425,9 +424,7 @@ test_built(void **state)
     hcq_graph_get_info(graph, &info);
     assert_int_equal(info.n_commands, 1);
     assert_int_equal(info.n_slots, 2);
-    hcq_graph_get_info(graph, &small); /* smaller than its first version */
-    assert_int_equal(small.n_commands, 0);
-    assert_int_equal(small.n_queues, 99);
+    assert_int_equal(info.n_queues, 99); /* beyond the struct's size */
     hcq_graph_destroy(graph);
 }
 
