@@ -70,25 +70,6 @@ entry_leave(struct bell_context *ctx, struct try_lock_owner *owner)
         try_lock_leave(&ctx->lock, owner);
 }
 
-const char *
-entry_name(const char *call, struct bell_context *ctx,
-           const struct try_lock_owner *owner)
-{
-    const char *was = ctx ? ctx->labels.inner : NULL;
-
-    if (ctx && !owner)
-        ctx->labels.inner = call;
-    return was;
-}
-
-/* A context that has ended has none. */
-void
-entry_name_back(struct bell_context *ctx, const char *was)
-{
-    if (ctx && ctx->labels.inner)
-        ctx->labels.inner = was;
-}
-
 void
 entry_errors(const struct bell_context *ctx, struct bell_tensor **out,
              uint32_t n)

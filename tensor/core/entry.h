@@ -64,10 +64,23 @@ bool entry_take(const char *call, struct bell_context *ctx,
 void entry_leave(struct bell_context *ctx, struct try_lock_owner *owner);
 /* Behind entry_take: nodes are the call's, also inside of another one. Returns
  * whose they were. */
-const char *entry_name(const char *call, struct bell_context *ctx,
-                       const struct try_lock_owner *owner);
-/* Before entry_leave. */
-void entry_name_back(struct bell_context *ctx, const char *was);
+static inline const char *
+entry_name(const char *call, struct bell_context *ctx,
+           const struct try_lock_owner *owner)
+{
+    const char *was = ctx ? ctx->labels.inner : NULL;
+
+    if (ctx && !owner)
+        ctx->labels.inner = call;
+    return was;
+}
+/* Before entry_leave. A context that has ended has no call. */
+static inline void
+entry_name_back(struct bell_context *ctx, const char *was)
+{
+    if (ctx && ctx->labels.inner)
+        ctx->labels.inner = was;
+}
 
 /* What a call that was refused returns, and puts into n places of results. */
 static inline struct bell_tensor *
