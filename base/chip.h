@@ -183,7 +183,7 @@ struct chip_time {
 extern const char *const chip_term_names[CHIP_TERM_COUNT];
 
 /* The roofline of a chip: as if all of it ran at its peak and side by side.
- * What a unit does takes as long as the unit with most groups does. */
+ * The unit with the most groups decides how long the units take. */
 struct chip_time chip_time(const struct chip *chip,
                            const struct chip_work *work);
 

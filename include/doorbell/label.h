@@ -17,8 +17,8 @@
  * kernel: graphs that differ in labels alone share their plans and their code.
  *
  * Labels are recorded in a context that was made while BELL_PROFILE is set or
- * BELL_DEBUG has one of these topics. In others a label is a count, and takes
- * neither memory nor time; nothing is done for labels when a jit is replayed.
+ * BELL_DEBUG has one of these topics. In others a label is only counted. A
+ * replay of a jit does nothing for labels.
  *
  * Threads. As the calls of tensor.h: a context's labels are for the thread that
  * uses it, and go with it from thread to thread.
