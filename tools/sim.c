@@ -70,7 +70,6 @@ add_device(struct sim_run *run, const char *device)
     size_t n = strlen(run->devices), n_backend = at ? (size_t)(at - device) : 0;
     const char *record;
     char backend[8] = "";
-    bell_status status;
 
     if (n_backend == 0 || n_backend >= sizeof(backend) ||
         !kio_interface_is_sim(at + 1))
@@ -95,8 +94,17 @@ add_device(struct sim_run *run, const char *device)
         return tool_usage(run->json, "sim: '%.60s...' is too long", device);
     snprintf(run->devices + n, sizeof(run->devices) - n, "%s%s", n ? ";" : "",
              device);
-    status = sim_tree_write(run->tree, backend, strrchr(at, '@') + 1);
-    return status == BELL_OK ? TOOL_OK : tool_fail(run->json, status);
+    return TOOL_OK;
+}
+
+/* The files of /sys and /dev for a device that add_device has taken. */
+static bell_status
+write_tree(const struct sim_run *run, const char *device)
+{
+    char backend[8] = "";
+
+    memcpy(backend, device, strcspn(device, "@")); /* add_device: it fits */
+    return sim_tree_write(run->tree, backend, strrchr(device, '@') + 1);
 }
 
 /* As the program ended, so does the verb. */
@@ -154,12 +162,14 @@ end_cleaner(pid_t pid, int fd, const char *tree)
 static int
 run_program(struct sim_run *run, int n_devices, char **devices, char **argv)
 {
-    int i, code = TOOL_OK, wait_status;
+    int i, wait_status;
 
-    for (i = 0; i < n_devices && code == TOOL_OK; i++)
-        code = add_device(run, devices[i]);
-    if (code != TOOL_OK)
-        return code;
+    for (i = 0; i < n_devices; i++) {
+        bell_status status = write_tree(run, devices[i]);
+
+        if (status != BELL_OK)
+            return tool_fail(run->json, status);
+    }
     /* These are for the program; we stay to clean up. */
     run->on_interrupt = signal(SIGINT, SIG_IGN);
     run->on_quit = signal(SIGQUIT, SIG_IGN);
@@ -188,7 +198,7 @@ verb_sim(int argc, char **argv)
     };
     uint32_t topics;
     char text[512];
-    int n, code, fd = -1;
+    int i, n, n_devices, code, fd = -1;
     pid_t cleaner;
 
     for (n = 1; n < argc && strcmp(argv[n], "--") != 0; n++)
@@ -202,6 +212,12 @@ verb_sim(int argc, char **argv)
         log_parse(run.debug, &topics) != BELL_OK)
         return tool_usage(run.json, "sim: --debug: %s",
                           bell_error_last()->message);
+    n_devices = devices[1] ? 2 : 1;
+    for (i = 0; i < n_devices; i++) {
+        code = add_device(&run, devices[i]);
+        if (code != TOOL_OK)
+            return code;
+    }
     if (!tool_find_library(LIBRARY, "BELL_SIM_LIBRARY", "sim/preload",
                            run.library, sizeof(run.library)))
         return tool_fail_text(run.json, BELL_E_UNSUPPORTED,
@@ -217,8 +233,7 @@ verb_sim(int argc, char **argv)
         return tool_fail_text(run.json, BELL_E_IO, "cannot create %s: %s",
                               run.tree, strerror(errno));
     cleaner = start_cleaner(run.tree, &fd);
-    code =
-        run_program(&run, devices[1] ? 2 : 1, (char **)devices, argv + n + 1);
+    code = run_program(&run, n_devices, (char **)devices, argv + n + 1);
     end_cleaner(cleaner, fd, run.tree);
     return code;
 }

@@ -37,31 +37,47 @@ open_session(struct send *s, const char *device)
     return BELL_OK;
 }
 
-/* What is under way may hang: the device's end stops it. */
-static void
-close_session(struct send *s)
+/* What is under way may hang: the device's end stops it. False where it does
+ * not: its memory goes with the process. */
+static bool
+stop_queues(struct send *s)
 {
     size_t i;
 
-    if (s->cs)
-        hcq_cs_discard(s->cs);
     for (i = 0; i < ARRAY_LEN(s->queues); i++) {
         if (s->queues[i] && hcq_queue_wait(s->queues[i], 0) != BELL_OK &&
             hcq_device_recover(s->dev) != BELL_OK)
-            return; /* its memory goes with the process */
+            return false;
     }
+    return true;
+}
+
+static void
+close_device(struct send *s)
+{
+    size_t i;
+
     for (i = 0; i < ARRAY_LEN(s->queues); i++)
         hcq_queue_destroy(s->queues[i]);
     for (i = 0; i < s->n_programs; i++)
         hcq_program_destroy(s->programs[i]);
     for (i = 0; i < s->n_buffers; i++)
         hcq_buffer_destroy(s->buffers[i]);
+    bell_context_destroy(s->ctx);
+}
+
+static void
+close_session(struct send *s)
+{
+    if (s->cs)
+        hcq_cs_discard(s->cs);
+    if (stop_queues(s))
+        close_device(s);
     host_free(s->symbols);
     host_free(s->parts);
     host_free(s->programs);
     host_free(s->buffers);
     host_free(s->words);
-    bell_context_destroy(s->ctx);
 }
 
 /* Lines up to the first that fails; typed, all of them. */
