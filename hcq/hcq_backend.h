@@ -457,10 +457,6 @@ hcq_is_inherited(const struct hcq_device *dev)
     return !process_mark_is_ours(&dev->mark);
 }
 
-/* The name of the device's program whose code begins there; false: none. */
-bool hcq_program_name_at(struct hcq_device *dev, uint64_t code_va,
-                         char out_name[HCQ_NAME_MAX]);
-
 /* BELL_E_INVALID if so. */
 BELL_MUST_CHECK bell_status hcq_check_process(const struct hcq_device *dev);
 

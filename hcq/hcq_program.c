@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "hcq/hcq_facts.h"
 #include "hcq/hcq_tell.h"
 
 static bell_status

@@ -104,7 +104,7 @@ read_info(const char *name, struct entry *entry)
     hcq_device_info(dev, &entry->info);
     if (hcq_device_clock_mhz(dev, &entry->clock_mhz) != BELL_OK)
         entry->clock_mhz = 0;
-    machine_read_engines(dev, &entry->info, &entry->engines);
+    machine_read_engines(dev, &entry->engines);
     hcq_device_close(dev);
     return BELL_OK;
 }

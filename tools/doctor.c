@@ -13,10 +13,8 @@
 #include "base/env.h"
 #include "cache/cache.h"
 #include "doorbell/tensor.h"
-#include "hcq/amd/amd_kfd.h"
 #include "hcq/hcq.h"
-#include "hcq/nv/nv.h"
-#include "hcq/nv/nv_gen.h"
+#include "hcq/hcq_facts.h"
 #include "ioctl/kfd_uapi.h"
 #include "ioctl/kio.h"
 #include "render/ptx/nv_container.h"
@@ -302,7 +300,7 @@ check_nvidia(struct findings *findings)
     struct hcq_device *dev;
     bell_status status;
     char path[256];
-    bool unproven;
+    const char *unproven;
 
     if (access("/dev/nvidiactl", F_OK) != 0)
         return;
@@ -322,15 +320,13 @@ check_nvidia(struct findings *findings)
     if (hcq_device_passed_over(dev)[0])
         add(findings, "NVIDIA GPU", VERDICT_NOTE, NULL, "passed over: %s",
             hcq_device_passed_over(dev));
-    unproven = nv_device_of(dev)->chip.host->unproven;
+    unproven = hcq_device_unproven(dev);
     hcq_device_close(dev);
-    if (unproven)
+    if (unproven[0])
         add(findings, "Blackwell", VERDICT_NOTE,
             "`doorbell selftest NV` says whether they work",
-            "nobody is known to have run this driver's choices on %s: its "
-            "channel class with launches by PCAS action 10, waits by "
-            "ACQ_CIRC_GEQ",
-            info.arch);
+            "nobody is known to have run this driver's choices on %s: %s",
+            info.arch, unproven);
     if (render_ptxas_find(path, sizeof(path)) == BELL_OK)
         add(findings, "ptxas", VERDICT_OK, NULL, "%s", path);
     else
@@ -372,14 +368,14 @@ check_kfd(struct findings *findings, struct kio *kio)
 
 /* `is_alone`: there is no other that could be used in its place. */
 static void
-check_amd_card(struct findings *findings, const struct amd_topology *card,
-               uint32_t number, bool is_alone)
+check_amd_card(struct findings *findings, const struct hcq_card *card,
+               size_t number, bool is_alone)
 {
     struct hcq_device_info info = {.struct_size = sizeof(info)};
     struct hcq_device *dev;
-    char name[16];
+    char name[32];
 
-    snprintf(name, sizeof(name), "AMD:%u", number);
+    snprintf(name, sizeof(name), "AMD:%zu", number);
     if (hcq_device_open(name, &dev) != BELL_OK) {
         bool lacks = bell_error_last()->status == BELL_E_UNSUPPORTED;
 
@@ -391,7 +387,7 @@ check_amd_card(struct findings *findings, const struct amd_topology *card,
     }
     hcq_device_info(dev, &info);
     add(findings, "AMD GPU", VERDICT_OK, NULL,
-        "%s: %s (%s), /dev/dri/renderD%u", info.name, info.model, info.arch,
+        "%s: %s (%s), /dev/dri/renderD%d", info.name, info.model, info.arch,
         card->render_minor);
     hcq_device_close(dev);
 }
@@ -399,13 +395,13 @@ check_amd_card(struct findings *findings, const struct amd_topology *card,
 static void
 check_amd_cards(struct findings *findings, struct kio *kio)
 {
-    struct amd_topology cards[AMD_MAX_CARDS];
-    uint32_t n = 0, i;
+    struct hcq_card cards[HCQ_CARDS_MAX];
+    size_t n = 0, i;
     char fix[256] = "";
 
     if (!check_kfd(findings, kio))
         return;
-    if (amd_topology_list(kio, cards, AMD_MAX_CARDS, &n) != BELL_OK) {
+    if (hcq_card_list("AMD", cards, &n) != BELL_OK) {
         (void)machine_fix_node("/dev/dri/renderD128", fix, sizeof(fix));
         add(findings, "AMD GPU", VERDICT_PROBLEM, fix, "%s",
             bell_error_last()->message);

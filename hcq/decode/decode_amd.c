@@ -103,16 +103,51 @@ tell_rest(const struct decode_amd *d, const char *what, size_t n_dw)
 
 /* ---- AQL --------------------------------------------------------------- */
 
-/* A vendor packet's words are those of an indirect buffer. */
+/* The words of an indirect buffer in a vendor packet. */
+static const uint32_t *
+find_vendor_words(const uint32_t *words, unsigned *out_n)
+{
+    const struct regs_field *ib = regs_field_by_name(
+        regs_by_name(&amd_object_unit, "AQL_PM4"), 0, "INDIRECT_BUFFER");
+
+    *out_n = ib->count;
+    return words + ib->parts[0].lo / 32;
+}
+
 static unsigned
 decode_vendor(const struct decode_amd *d, const uint32_t *words)
 {
-    const struct regs_type *type = regs_by_name(&amd_object_unit, "AQL_PM4");
-    const struct regs_field *ib =
-        regs_field_by_name(type, 0, "INDIRECT_BUFFER");
+    unsigned n;
+    const uint32_t *ib = find_vendor_words(words, &n);
 
     tell_layout(d, "AQL_PM4", words);
-    return decode_amd_pm4(d, words + ib->parts[0].lo / 32, ib->count);
+    return decode_amd_pm4(d, ib, n);
+}
+
+bool
+decode_amd_pm4_target(const struct decode_amd *d, const uint32_t *words,
+                      size_t n_dw, uint64_t *out_va, uint64_t *out_n_dw)
+{
+    enum amd_pm4_gen gen = (enum amd_pm4_gen)d->chip->pm4_gen;
+    struct amd_pm4_indirect_buffer ib;
+
+    if (n_dw < AMD_PM4_INDIRECT_BUFFER_DW ||
+        !amd_match_pm4_indirect_buffer(gen, words))
+        return false;
+    ib = amd_unpack_pm4_indirect_buffer(gen, words);
+    *out_va = ib.base;
+    *out_n_dw = ib.size;
+    return true;
+}
+
+bool
+decode_amd_aql_target(const struct decode_amd *d, const uint32_t *words,
+                      uint64_t *out_va, uint64_t *out_n_dw)
+{
+    unsigned n;
+    const uint32_t *ib = find_vendor_words(words, &n);
+
+    return decode_amd_pm4_target(d, ib, n, out_va, out_n_dw);
 }
 
 /* A packet that is done has its type no more: the card put INVALID in its
@@ -120,14 +155,11 @@ decode_vendor(const struct decode_amd *d, const uint32_t *words)
 static unsigned
 decode_done(const struct decode_amd *d, const uint32_t *words)
 {
-    const struct regs_type *type = regs_by_name(&amd_object_unit, "AQL_PM4");
-    const struct regs_field *ib =
-        regs_field_by_name(type, 0, "INDIRECT_BUFFER");
     struct amd_object_aql_dispatch dispatch;
+    uint64_t va, n_dw;
 
     memcpy(&dispatch, words, sizeof(dispatch));
-    if (amd_match_pm4_indirect_buffer(d->chip->pm4_gen,
-                                      words + ib->parts[0].lo / 32)) {
+    if (decode_amd_aql_target(d, words, &va, &n_dw)) {
         d->line(d->user, "  done; it was:");
         return decode_vendor(d, words);
     }

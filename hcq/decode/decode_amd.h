@@ -7,6 +7,7 @@
 #ifndef BELL_HCQ_DECODE_DECODE_AMD_H
 #define BELL_HCQ_DECODE_DECODE_AMD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -36,6 +37,12 @@ unsigned decode_amd_sdma(const struct decode_amd *d, const uint32_t *words,
 /* Sixteen words a packet; `va` is the ring's address, for the lines. */
 unsigned decode_amd_aql(const struct decode_amd *d, const uint32_t *words,
                         size_t n_dw, uint64_t va);
+/* Whether the PM4 packet, or the AQL packet of sixteen words, sends the card on
+ * to other words: `va`, how many. n_dw: how many there are. */
+bool decode_amd_pm4_target(const struct decode_amd *d, const uint32_t *words,
+                           size_t n_dw, uint64_t *out_va, uint64_t *out_n_dw);
+bool decode_amd_aql_target(const struct decode_amd *d, const uint32_t *words,
+                           uint64_t *out_va, uint64_t *out_n_dw);
 /* Kernel descriptors one after the other, sixteen words each. */
 unsigned decode_amd_kernel(const struct decode_amd *d, const uint32_t *words,
                            size_t n_dw);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/chip.h"
+#include "hcq/hcq_backend.h"
 #if BELL_DECODE_AMD
 #include "hcq/amd/regs/amd_pm4.h"
 #include "hcq/amd/regs/amd_sdma.h"
@@ -70,27 +71,60 @@ init_adreno(struct regs_stream *stream, const char *arch)
 
 #endif
 
-bool
-decode_queue_init(struct regs_stream *stream, const struct hcq_queue *queue)
+static bool
+init_words(struct regs_stream *stream, enum hcq_words words, const char *arch)
 {
-    const char *arch = queue->dev->info.arch;
-
 #if BELL_DECODE_NV
-    if (queue->words == HCQ_WORDS_NV)
+    if (words == HCQ_WORDS_NV)
         return init_nv(stream, arch);
 #endif
 #if BELL_DECODE_AMD
-    if (queue->words == HCQ_WORDS_PM4 || queue->words == HCQ_WORDS_SDMA)
-        return init_amd(stream, arch, queue->words == HCQ_WORDS_SDMA);
+    if (words == HCQ_WORDS_PM4 || words == HCQ_WORDS_SDMA)
+        return init_amd(stream, arch, words == HCQ_WORDS_SDMA);
 #endif
 #if BELL_DECODE_QCOM
-    if (queue->words == HCQ_WORDS_PKT7)
+    if (words == HCQ_WORDS_PKT7)
         return init_adreno(stream, arch);
 #endif
     (void)stream;
+    (void)words;
     (void)arch;
     return false;
 }
+
+bool
+decode_queue_init(struct regs_stream *stream, const struct hcq_queue *queue)
+{
+    return init_words(stream, (enum hcq_words)queue->words,
+                      queue->dev->info.arch);
+}
+
+bool
+decode_queue_init_other(struct regs_stream *stream,
+                        const struct hcq_queue *queue)
+{
+    enum hcq_words other = queue->words == HCQ_WORDS_PM4    ? HCQ_WORDS_SDMA
+                           : queue->words == HCQ_WORDS_SDMA ? HCQ_WORDS_PM4
+                                                            : HCQ_WORDS_NONE;
+
+    return init_words(stream, other, queue->dev->info.arch);
+}
+
+#if BELL_DECODE_QCOM
+unsigned
+decode_adreno_packets(unsigned series, const uint32_t *words, size_t n_dw,
+                      regs_line_fn *line, void *user)
+{
+    struct regs_stream stream = {
+        .common = &qcom_cp_unit,
+        .common_gen = series == 6 ? QCOM_CP_GEN_A6XX : QCOM_CP_GEN_A7XX,
+        .line = line,
+        .user = user,
+    };
+
+    return regs_decode_stream(&stream, words, n_dw);
+}
+#endif
 
 /* ---- the look at them ---------------------------------------------------- */
 

@@ -39,6 +39,18 @@ ALSO = {
               'tensor/files/npy.h', 'tensor/functions/signature.h', 'tensor/runtime/ir.h',
               'tensor/runtime/tune.h'},
 }
+# What tools see of the drivers: the contract, facts, files that it loads, and
+# what words mean. Their own headers are theirs (hcq_backend.h, hcq/nv/...).
+TOOLS_HCQ = {
+    'hcq/decode/decode_amd.h', 'hcq/decode/decode_nv.h', 'hcq/decode/decode_queue.h',
+    'hcq/hcq.h', 'hcq/hcq_bundle.h', 'hcq/hcq_bundle_file.h',
+    'hcq/hcq_bundle_format.h', 'hcq/hcq_facts.h', 'hcq/hcq_graph.h', 'hcq/regs.h',
+}
+# Files of tools that call a driver's own functions, and why.
+BELOW_HCQ = {
+    'tools/selftest/selftest_kfd.c': 'proves the steps of the driver one by one',
+    'tools/selftest/selftest_rm.c': 'proves the steps of the driver one by one',
+}
 # Within a part: a folder may include itself, the part's own top, and these.
 FOLDERS = {
     'lower/scan': {'lower/attention', 'lower/expand', 'lower/kernel'},
@@ -115,6 +127,9 @@ def complaints_of(root, path):
             yield f'{path}: "{name}" lacks its folder'
         elif name in BASICS or name in ALSO.get(module, ()):
             continue
+        elif module == 'tools' and target == 'hcq':
+            if name not in TOOLS_HCQ and path not in BELOW_HCQ:
+                yield f'{path}: "{name}" is the drivers\' own'
         elif module == 'include' and target == 'doorbell':
             continue
         elif target not in allowed:

@@ -11,7 +11,8 @@ import sys
 
 from common import Tap, read
 
-HEADERS = ['hcq/hcq.h', 'hcq/hcq_bundle.h', 'hcq/hcq_graph.h']
+HEADERS = ['hcq/hcq.h', 'hcq/hcq_bundle.h', 'hcq/hcq_facts.h',
+           'hcq/hcq_graph.h']
 SIZED = ('_options', '_info', '_stats', '_desc')
 
 ELEMENT = 'an element of a list of the caller\'s, whose stride is its size'
@@ -55,7 +56,9 @@ FIXED = {
     'bell_value': ELEMENT,
     'hcq_buffer': OURS,
     'hcq_bundle_value': OURS,
+    'hcq_card': ELEMENT,
     'hcq_device_desc': ELEMENT,
+    'hcq_fact': OURS,
     'hcq_fault': 'drivers make it: it changes with a minor version',
     'hcq_graph_arg': ELEMENT,
     'hcq_program': OURS,

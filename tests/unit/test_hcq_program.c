@@ -12,6 +12,7 @@
 
 #include "base/bits.h"
 #include "hcq/hcq_backend.h"
+#include "hcq/hcq_facts.h"
 #include "tests/unit/expect.h"
 
 static struct hcq_device *dev;

@@ -13,6 +13,7 @@
 
 #include "base/bits.h"
 #include "hcq/decode/decode_queue.h"
+#include "hcq/hcq_backend.h"
 #include "tools/send/send.h"
 #include "tools/tools.h"
 

@@ -15,8 +15,6 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/map.h"
-#include "hcq/amd/regs/amd_object.h"
-#include "hcq/amd/regs/amd_pm4.h"
 #include "hcq/decode/decode_amd.h"
 
 #if BELL_HAVE_CJSON
@@ -160,19 +158,15 @@ static bell_status
 decode_pm4(struct dump *dump, const uint32_t *words, size_t n_dw,
            unsigned depth)
 {
-    unsigned gen = dump->amd.chip->pm4_gen;
+    uint64_t va, n_there;
     size_t at = 0;
 
     BELL_TRY(take(dump, n_dw));
     dump->n_unknown += decode_amd_pm4(&dump->amd, words, n_dw);
     while (at < n_dw) {
-        if (n_dw - at >= AMD_PM4_INDIRECT_BUFFER_DW &&
-            amd_match_pm4_indirect_buffer((enum amd_pm4_gen)gen, words + at)) {
-            struct amd_pm4_indirect_buffer ib = amd_unpack_pm4_indirect_buffer(
-                (enum amd_pm4_gen)gen, words + at);
-
-            BELL_TRY(follow(dump, ib.base, ib.size, depth));
-        }
+        if (decode_amd_pm4_target(&dump->amd, words + at, n_dw - at, &va,
+                                  &n_there))
+            BELL_TRY(follow(dump, va, n_there, depth));
         /* a packet's count is one less than the words behind its header; all
          * ones, or not type 3: the header alone */
         at += words[at] >> 30 == 3 && (words[at] >> 16 & 0x3fff) != 0x3fff
@@ -188,20 +182,14 @@ decode_pm4(struct dump *dump, const uint32_t *words, size_t n_dw,
 static bell_status
 decode_aql(struct dump *dump, const uint32_t *words, size_t n_dw, uint64_t va)
 {
-    const struct regs_field *ib = regs_field_by_name(
-        regs_by_name(&amd_object_unit, "AQL_PM4"), 0, "INDIRECT_BUFFER");
-    enum amd_pm4_gen gen = (enum amd_pm4_gen)dump->amd.chip->pm4_gen;
-    size_t at, ib_at = ib->parts[0].lo / 32;
+    uint64_t there, n_there;
+    size_t at;
 
     BELL_TRY(take(dump, n_dw));
     dump->n_unknown += decode_amd_aql(&dump->amd, words, n_dw, va);
     for (at = 0; n_dw - at >= 16; at += 16) {
-        struct amd_pm4_indirect_buffer buffer;
-
-        if (!amd_match_pm4_indirect_buffer(gen, words + at + ib_at))
-            continue;
-        buffer = amd_unpack_pm4_indirect_buffer(gen, words + at + ib_at);
-        BELL_TRY(follow(dump, buffer.base, buffer.size, 0));
+        if (decode_amd_aql_target(&dump->amd, words + at, &there, &n_there))
+            BELL_TRY(follow(dump, there, n_there, 0));
     }
     return BELL_OK;
 }

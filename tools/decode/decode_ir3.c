@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "hcq/qcom/regs/qcom_cp.h"
+#include "hcq/decode/decode_queue.h"
 #include "render/ir3/ir3_isa.h"
 
 unsigned
@@ -50,14 +50,8 @@ unsigned
 decode_pkt7(unsigned gen, const uint32_t *words, size_t n_dw,
             regs_line_fn *line, void *user)
 {
-    struct regs_stream stream = {
-        .common = &qcom_cp_unit,
-        .common_gen = gen == IR3_GEN_A6XX ? QCOM_CP_GEN_A6XX : QCOM_CP_GEN_A7XX,
-        .line = line,
-        .user = user,
-    };
-
-    return regs_decode_stream(&stream, words, n_dw);
+    return decode_adreno_packets(gen == IR3_GEN_A6XX ? 6 : 7, words, n_dw, line,
+                                 user);
 }
 
 /* One line without its end, comment and address; false: it is too long. */

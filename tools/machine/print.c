@@ -2,17 +2,13 @@
 #include "tools/machine/print.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "hcq/amd/amd.h"
+#include "base/bits.h"
 #include "hcq/hcq.h"
-#include "hcq/nv/nv.h"
-#include "hcq/nv/nv_gen.h"
-#include "hcq/nv/nv_rm.h"
-#include "ioctl/kio.h"
+#include "hcq/hcq_facts.h"
 #include "tools/json.h"
 #include "tools/tools.h"
 
@@ -205,24 +201,15 @@ machine_put_gpu(struct json *json, const struct machine_gpu *gpu)
 void
 machine_number_nv(struct machine *machine)
 {
-    struct nv_rm_card cards[NV_RM_MAX_CARDS];
-    struct nv_abi abi = {0};
-    struct kio *kio;
-    char address[32];
-    uint32_t n = 0, k;
-    size_t i;
+    struct hcq_card cards[HCQ_CARDS_MAX];
+    size_t n, i, k;
 
-    if (kio_sys_create(&kio) != BELL_OK)
+    if (hcq_card_list("NV", cards, &n) != BELL_OK)
         return;
-    if (nv_rm_list(kio, cards, &n, &abi) != BELL_OK)
-        n = 0;
-    kio_destroy(kio);
     for (i = 0; i < machine->n_gpus; i++) {
         for (k = 0; k < n; k++) {
-            snprintf(address, sizeof(address), "%04x:%02x:%02x.0",
-                     cards[k].domain, cards[k].bus, cards[k].slot);
-            if (strcmp(address, machine->gpus[i].address) == 0)
-                machine->gpus[i].number = k;
+            if (strcmp(cards[k].address, machine->gpus[i].address) == 0)
+                machine->gpus[i].number = (int64_t)k;
         }
     }
 }
@@ -244,42 +231,25 @@ machine_find(struct machine *machine, const char *backend, const char *name)
     return NULL;
 }
 
-static void add_engine(struct machine_engines *engines, const char *what,
-                       const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static void
-add_engine(struct machine_engines *engines, const char *what, const char *fmt,
-           ...)
+static bell_status
+add_engine(void *user, const struct hcq_fact *fact)
 {
-    va_list args;
+    struct machine_engines *engines = user;
 
-    engines->list[engines->n].what = what;
-    va_start(args, fmt);
-    vsnprintf(engines->list[engines->n].text,
-              sizeof(engines->list[engines->n].text), fmt, args);
-    va_end(args);
+    if (engines->n == ARRAY_LEN(engines->list))
+        return BELL_OK;
+    engines->list[engines->n].what = fact->name;
+    snprintf(engines->list[engines->n].text,
+             sizeof(engines->list[engines->n].text),
+             fact->is_class ? "%04" PRIx64 : "%" PRIu64, fact->value);
     engines->n++;
+    return BELL_OK;
 }
 
 void
-machine_read_engines(struct hcq_device *dev, const struct hcq_device_info *info,
+machine_read_engines(struct hcq_device *dev,
                      struct machine_engines *out_engines)
 {
     out_engines->n = 0;
-    if (info->flags & HCQ_DEVICE_NULL)
-        return;
-    if (strcmp(info->backend, "NV") == 0) {
-        const struct nv_chip *chip = &nv_device_of(dev)->chip;
-
-        add_engine(out_engines, "host", "%04x", chip->host->number);
-        add_engine(out_engines, "compute", "%04x", chip->compute->number);
-        add_engine(out_engines, "copy", "%04x", chip->copy->number);
-    } else if (strcmp(info->backend, "AMD") == 0) {
-        const struct amd_topology *of = &amd_device_of(dev)->topology;
-
-        add_engine(out_engines, "xcc", "%" PRIu32, of->n_xcc);
-        add_engine(out_engines, "sdma", "%" PRIu32, of->n_sdma);
-        add_engine(out_engines, "sdma_xgmi", "%" PRIu32, of->n_sdma_xgmi);
-    }
+    (void)!hcq_device_facts(dev, add_engine, out_engines);
 }

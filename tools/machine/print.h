@@ -30,7 +30,6 @@ struct machine_engines {
 };
 
 void machine_read_engines(struct hcq_device *dev,
-                          const struct hcq_device_info *info,
                           struct machine_engines *out_engines);
 
 #endif

@@ -17,7 +17,6 @@
 #include "base/bits.h"
 #include "base/chip.h"
 #include "base/env.h"
-#include "hcq/amd/amd.h"
 #include "ioctl/kio_interface.h"
 #include "ioctl/nv_abi.h"
 

@@ -10,6 +10,7 @@
 #include "base/bits.h"
 #include "base/log.h"
 #include "doorbell/tensor.h"
+#include "hcq/hcq_facts.h"
 #include "tensor/runtime/ir.h"
 #include "tools/tools.h"
 
@@ -23,17 +24,19 @@ open_session(struct send *s, const char *device)
 {
     BELL_TRY(tool_open_context(device, NULL, &s->ctx));
     s->dev = tensor_device(s->ctx);
-    if (s->dev->info.flags & HCQ_DEVICE_SIMULATED)
+    s->info.struct_size = sizeof(s->info);
+    hcq_device_info(s->dev, &s->info);
+    if (s->info.flags & HCQ_DEVICE_SIMULATED)
         log_mask |= LOG_FAULT; /* what a card refuses, it says */
     BELL_TRY(hcq_queue_create(s->dev, HCQ_QUEUE_COMPUTE,
                               &s->queues[HCQ_QUEUE_COMPUTE]));
     s->queue = s->queues[HCQ_QUEUE_COMPUTE];
-    if (s->queue->words == HCQ_WORDS_NONE)
+    if (!hcq_queue_has_words(s->queue))
         return bell_fail(BELL_E_UNSUPPORTED,
                          "%s has no words of its own: it runs hcq's commands "
                          "as they are; a card of NVIDIA, AMD or Qualcomm has "
                          "(NV@sim:sm_90, AMD@sim:gfx1100, QCOM@sim:a740)",
-                         s->dev->info.name);
+                         s->info.name);
     return BELL_OK;
 }
 

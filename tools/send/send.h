@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "base/map.h"
-#include "hcq/hcq_backend.h"
+#include "hcq/hcq.h"
 #include "hcq/regs.h"
 #include "tools/json.h"
 
@@ -29,6 +29,7 @@ struct send_part {
 struct send {
     struct bell_context *ctx;
     struct hcq_device *dev; /* the context's */
+    struct hcq_device_info info;
     struct hcq_queue *queues[HCQ_QUEUE_KIND_COUNT];
     struct hcq_queue *queue; /* the one in use */
     struct hcq_cs *cs;       /* its open stream; NULL: none yet */

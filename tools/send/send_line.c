@@ -87,7 +87,7 @@ do_show(struct send *s, char **tokens, size_t n_tokens)
 {
     (void)tokens;
     (void)n_tokens;
-    tool_say(s->json, "%s:", s->queue->name);
+    tool_say(s->json, "%s:", hcq_queue_name(s->queue));
     send_show(s);
     return BELL_OK;
 }
@@ -148,7 +148,7 @@ do_queue(struct send *s, char **tokens, size_t n_tokens)
                          tokens[0]);
     if (s->cs)
         return bell_fail(BELL_E_INVALID, "the words for %s are not submitted",
-                         s->queue->name);
+                         hcq_queue_name(s->queue));
     if (!s->queues[kind])
         BELL_TRY(hcq_queue_create(s->dev, kind, &s->queues[kind]));
     s->queue = s->queues[kind];
@@ -162,7 +162,7 @@ explain(struct send *s, bell_status status)
 {
     if (status == BELL_OK || !s->n_words)
         return status;
-    tool_say(s->json, "%s was given:", s->queue->name);
+    tool_say(s->json, "%s was given:", hcq_queue_name(s->queue));
     send_show(s);
     return status;
 }
@@ -197,7 +197,7 @@ do_wait(struct send *s, char **tokens, size_t n_tokens)
     }
     if (s->cs)
         return bell_fail(BELL_E_INVALID, "the words for %s are not submitted",
-                         s->queue->name);
+                         hcq_queue_name(s->queue));
     return explain(s, hcq_queue_wait(s->queue, (uint64_t)(seconds * 1e9)));
 }
 

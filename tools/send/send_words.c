@@ -8,11 +8,7 @@
 
 #include "base/bits.h"
 #include "base/nearest.h"
-#include "hcq/amd/regs/amd_object.h"
-#include "hcq/decode/decode_nv.h"
 #include "hcq/decode/decode_queue.h"
-#include "hcq/nv/regs/nv_cbank.h"
-#include "hcq/nv/regs/nv_qmd.h"
 #include "tools/send/send.h"
 #include "tools/tools.h"
 
@@ -398,15 +394,9 @@ static bool
 is_of_other_queue(const struct send *s, const char *name)
 {
     struct nearest nearest = {.name = name};
-    struct hcq_queue other = {.dev = s->dev};
     struct regs_stream stream = {0};
 
-    if (s->queue->words == HCQ_WORDS_PM4)
-        other.words = HCQ_WORDS_SDMA;
-    else if (s->queue->words == HCQ_WORDS_SDMA)
-        other.words = HCQ_WORDS_PM4;
-    return other.words != HCQ_WORDS_NONE &&
-           decode_queue_init(&stream, &other) &&
+    return decode_queue_init_other(&stream, s->queue) &&
            find_type(stream.common, stream.common_gen, name, &nearest, false);
 }
 
@@ -450,16 +440,16 @@ find_meaning(const struct send *s, const struct regs_stream *stream, char *name,
         return bell_fail(BELL_E_INVALID,
                          "no packet '%s' on this queue of %s: its %s queue has "
                          "it",
-                         name, s->dev->info.arch,
-                         s->queue->words == HCQ_WORDS_SDMA ? "compute"
-                                                           : "copy");
+                         name, s->info.arch,
+                         s->queue == s->queues[HCQ_QUEUE_COPY] ? "compute"
+                                                               : "copy");
     if (nearest.best)
         return bell_fail(BELL_E_INVALID,
                          "no packet, register or method '%s' of %s; did you "
                          "mean '%s'?",
-                         name, s->dev->info.arch, nearest.best);
+                         name, s->info.arch, nearest.best);
     return bell_fail(BELL_E_INVALID, "no packet, register or method '%s' of %s",
-                     name, s->dev->info.arch);
+                     name, s->info.arch);
 }
 
 static bell_status
@@ -469,8 +459,7 @@ init_stream(const struct send *s, struct regs_stream *stream)
     if (decode_queue_init(stream, s->queue))
         return BELL_OK;
     return bell_fail(BELL_E_UNSUPPORTED,
-                     "%s: nothing is known of its queues' words",
-                     s->dev->info.name);
+                     "%s: nothing is known of its queues' words", s->info.name);
 }
 
 /* A register: the header, and its words. */
@@ -543,31 +532,23 @@ bell_status
 send_layout(const struct send *s, const char *name,
             const struct regs_type **out_type, unsigned *out_gen)
 {
-    const struct decode_nv_chip *chip = decode_nv_chip_find(s->dev->info.arch);
     struct nearest nearest = {.name = name};
-    int gen;
+    const struct regs_unit *units[2];
+    unsigned i, n, gens[2];
 
-    *out_type = NULL;
-    *out_gen = 0;
-    if (s->queue->words == HCQ_WORDS_NV && chip) {
-        gen = regs_gen_by_id(&nv_qmd_unit, chip->qmd_major);
-        *out_type = find_layout(&nv_qmd_unit, name, &nearest);
+    n = decode_queue_layouts(s->queue, units, gens);
+    for (i = 0; i < n; i++) {
+        *out_type = find_layout(units[i], name, &nearest);
+        *out_gen = gens[i];
         if (*out_type)
-            *out_gen = gen < 0 ? 0 : (unsigned)gen;
-        else
-            *out_type = find_layout(&nv_cbank_unit, name, &nearest);
-    } else if (s->queue->words == HCQ_WORDS_PM4 ||
-               s->queue->words == HCQ_WORDS_SDMA) {
-        *out_type = find_layout(&amd_object_unit, name, &nearest);
+            return BELL_OK;
     }
-    if (*out_type)
-        return BELL_OK;
     if (nearest.best)
         return bell_fail(BELL_E_INVALID,
                          "no descriptor '%s'; did you mean '%s'?", name,
                          nearest.best);
     return bell_fail(BELL_E_INVALID, "no descriptor '%s' of %s", name,
-                     s->dev->info.arch);
+                     s->info.arch);
 }
 
 /* ---- what there is ------------------------------------------------------- */

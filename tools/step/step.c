@@ -12,7 +12,7 @@
 #include "base/bits.h"
 #include "base/chip.h"
 #include "doorbell/tensor.h"
-#include "hcq/hcq_backend.h"
+#include "hcq/hcq_facts.h"
 #include "ioctl/kio_interface.h"
 #include "tensor/runtime/ir.h"
 #include "tools/eval/eval_expr.h"
@@ -426,8 +426,8 @@ run_expression(struct step *step, const struct step_options *options)
     if (status == BELL_OK)
         status = hcq_device_synchronize(step->dev, HCQ_WAIT_FOREVER);
     if (status == BELL_OK) {
-        step->dev->waits_forever = true; /* for who looks */
-        take_commands(step);             /* before anything runs */
+        hcq_device_wait_forever(step->dev); /* for who looks */
+        take_commands(step);                /* before anything runs */
         sim_step_begin(come_to, step, 0);
         want_stops(step);
         status = bell_realize1(result);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/bits.h"
-#include "hcq/hcq_backend.h"
+#include "hcq/hcq_facts.h"
 #include "tools/step/step.h"
 #include "tools/tools.h"
 

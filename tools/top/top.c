@@ -14,19 +14,10 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "base/thread.h"
-#include "hcq/amd/amd_kfd.h"
-#include "hcq/nv/nv.h"
-#include "ioctl/kfd_uapi.h"
-#include "ioctl/kio.h"
-#include "ioctl/nv_uapi.h"
 #include "tools/machine/print.h"
 #include "tools/machine/sensors.h"
 #include "tools/tools.h"
 
-/* Indices of FB_GET_INFO, in KiB. src: docs/hardware/nvidia-kernel.md,
- * "Queries" */
-#define FB_HEAP_KIB      0x09
-#define FB_HEAP_FREE_KIB 0x16
 /* Between the two readings of --once, which is what a rate needs. */
 #define ONCE_S 0.2
 
@@ -110,35 +101,16 @@ read_processor(struct top *top, struct top_device *dev, double passed_s)
 }
 
 static bell_status
-read_nv(struct top_device *dev, struct nv_rm *rm)
+read_gauge(struct top_device *dev)
 {
-    struct nv_index_data list[] = {{FB_HEAP_KIB, 0}, {FB_HEAP_FREE_KIB, 0}};
-    struct nv2080_fb_get_info query = {
-        .fbInfoListSize = ARRAY_LEN(list),
-        .fbInfoList = (uintptr_t)list,
-    };
-    uint32_t mhz = 0;
+    struct hcq_reading reading = {.struct_size = sizeof(reading)};
 
-    BELL_TRY(nv_rm_control(rm, rm->subdevice, NV2080_CTRL_CMD_FB_GET_INFO,
-                           NV_S_NV2080_FB_GET_INFO, &query));
-    dev->memory_bytes = list[0].data * 1024.0;
-    dev->memory_used_bytes = (list[0].data - (double)list[1].data) * 1024.0;
-    if (dev->clock.place)
-        mhz = nv_clock_read(&dev->clock);
-    dev->clock_mhz = mhz ? (double)mhz : (double)NAN;
-    return BELL_OK;
-}
-
-static bell_status
-read_amd(struct top_device *dev, struct amd_device *amd)
-{
-    struct kfd_available_memory available = {.gpu_id = amd->topology.gpu_id};
-    uint32_t mhz = 0;
-
-    BELL_TRY(amd_call(amd->process, KFD_AVAILABLE_MEMORY, &available));
-    dev->memory_used_bytes = dev->memory_bytes - (double)available.bytes;
-    if (hcq_device_clock_mhz(dev->dev, &mhz) == BELL_OK)
-        dev->clock_mhz = mhz;
+    BELL_TRY(hcq_gauge_read(dev->gauge, &reading));
+    dev->memory_bytes =
+        reading.memory_bytes ? (double)reading.memory_bytes : (double)NAN;
+    dev->memory_used_bytes = (double)reading.used_bytes;
+    dev->clock_mhz =
+        reading.clock_mhz ? (double)reading.clock_mhz : (double)NAN;
     return BELL_OK;
 }
 
@@ -165,29 +137,8 @@ read_gpu(struct top *top, struct top_device *dev, double passed_s)
     dev->memory_used_bytes = load.memory_used_bytes;
     count_energy(dev, load.energy_j, passed_s);
     /* that the driver tells nothing is no reason to stop */
-    if (dev->rm && read_nv(dev, dev->rm) != BELL_OK)
+    if (dev->gauge && read_gauge(dev) != BELL_OK)
         dev->memory_used_bytes = NAN;
-}
-
-static bell_status
-read_open(struct top_device *dev)
-{
-    struct hcq_device_info info = {.struct_size = sizeof(info)};
-    uint64_t live, cached;
-
-    BELL_TRY(hcq_device_status(dev->dev));
-    hcq_device_info(dev->dev, &info);
-    dev->memory_bytes =
-        info.memory_bytes ? (double)info.memory_bytes : (double)NAN;
-    if (info.flags & HCQ_DEVICE_NULL)
-        return BELL_OK;
-    if (strcmp(info.backend, "NV") == 0)
-        return read_nv(dev, nv_device_of(dev->dev)->rm);
-    if (strcmp(info.backend, "AMD") == 0)
-        return read_amd(dev, amd_device_of(dev->dev));
-    hcq_memory_usage(dev->dev, &live, &cached);
-    dev->memory_used_bytes = (double)(live + cached);
-    return BELL_OK;
 }
 
 /* The processes, and how busy GPUs' engines were since the reading before. */
@@ -235,7 +186,7 @@ top_read(struct top *top)
 
         forget(dev);
         if (dev->dev)
-            BELL_TRY(read_open(dev));
+            BELL_TRY(read_gauge(dev));
         else if (dev->gpu)
             read_gpu(top, dev, passed_s);
         else
@@ -285,12 +236,9 @@ open_nv(struct top *top, struct top_device *dev, bool is_named)
     if (dev->gpu->is_asleep ||
         (!is_named && machine_may_sleep(top->root, dev->gpu->address)))
         return;
-    if (!top->kio && kio_sys_create(&top->kio) != BELL_OK)
-        return;
-    if (nv_rm_create(top->kio, (uint32_t)dev->gpu->number, &dev->rm) != BELL_OK)
-        dev->rm = NULL;
-    else if (nv_clock_open(dev->rm, &dev->clock) != BELL_OK)
-        dev->clock.place = NULL;
+    if (hcq_gauge_open("NV", (uint32_t)dev->gpu->number, &dev->gauge) !=
+        BELL_OK)
+        dev->gauge = NULL;
 }
 
 static void
@@ -323,10 +271,7 @@ add_open(struct top *top, const char *name)
     snprintf(dev->model, sizeof(dev->model), "%s", info.model);
     dev->dev = opened;
     dev->simulated = (info.flags & HCQ_DEVICE_SIMULATED) != 0;
-    if (strcmp(info.backend, "NV") == 0 && !(info.flags & HCQ_DEVICE_NULL) &&
-        nv_clock_open(nv_device_of(opened)->rm, &dev->clock) != BELL_OK)
-        dev->clock.place = NULL;
-    return BELL_OK;
+    return hcq_gauge_of(opened, &dev->gauge);
 }
 
 /* A GPU that PCI shows is asked by files, as is the processor; what else has a
@@ -388,14 +333,10 @@ top_fini(struct top *top)
 
     for (i = 0; i < top->n_devices; i++) {
         struct top_device *dev = &top->devices[i];
-        struct nv_rm *rm = dev->rm;
 
-        if (dev->clock.place)
-            nv_clock_close(rm ? rm : nv_device_of(dev->dev)->rm, &dev->clock);
-        nv_rm_destroy(rm);
+        hcq_gauge_close(dev->gauge);
         hcq_device_close(dev->dev);
     }
-    kio_destroy(top->kio);
     host_free(top->devices);
     host_free(top->queues.items);
     host_free(top->processes.items);

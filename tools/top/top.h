@@ -4,7 +4,7 @@
 #define BELL_TOOLS_TOP_TOP_H
 
 #include "hcq/hcq.h"
-#include "hcq/nv/nv_clock.h"
+#include "hcq/hcq_facts.h"
 #include "tools/machine/sensors.h"
 
 #define TOP_ENGINES_MAX 16
@@ -64,9 +64,8 @@ struct top_device {
     double energy_j;              /* since the first reading */
     double energy_read_j;         /* as read last */
     /* What the kernel driver is asked through; NULL: it is not. */
-    struct hcq_device *dev; /* owned */
-    struct nv_rm *rm;       /* owned where there is no dev */
-    struct nv_clock clock;
+    struct hcq_device *dev;  /* owned */
+    struct hcq_gauge *gauge; /* owned */
 };
 
 struct top_list {
@@ -77,7 +76,6 @@ struct top_list {
 struct top {
     const char *root; /* where the machine's files are; "": here */
     struct machine machine;
-    struct kio *kio; /* the kernel, for NVIDIA's cards; NULL: not needed */
     struct top_device *devices; /* owned */
     size_t n_devices;
     struct top_list queues, processes; /* of the last reading, by pid */
