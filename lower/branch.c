@@ -50,7 +50,7 @@ struct branches {
 };
 
 static uint32_t
-place_of(const struct branches *b, const struct uop *u)
+branch_place_of(const struct branches *b, const struct uop *u)
 {
     return b->place[u->id];
 }
@@ -68,7 +68,7 @@ look_forward(struct branches *b)
         b->home[i] = loop;
         b->group_of[i] = NO_GROUP;
         for (j = 0; j < u->n_src; j++)
-            b->n_uses[place_of(b, u->src[j])]++;
+            b->n_uses[branch_place_of(b, u->src[j])]++;
         if (u->op == UOP_RANGE)
             loop = i + 1;
     }
@@ -126,7 +126,7 @@ is_pure(const struct uop *u)
 static void
 use_inner(struct branches *b, const struct uop *u, const struct group *group)
 {
-    uint32_t at = place_of(b, u), last = group->where[0];
+    uint32_t at = branch_place_of(b, u), last = group->where[0];
 
     if (b->inner[at]++ == 0)
         b->used[b->n_used++] = at;
@@ -177,7 +177,7 @@ find_groups(struct branches *b)
         (void)cost(b, group, true);
         for (j = 0; j < group->n; j++)
             b->group_of[group->where[j]] = b->n_groups;
-        b->is_condition[place_of(b, u->src[0])] = true;
+        b->is_condition[branch_place_of(b, u->src[0])] = true;
         b->n_groups++;
     }
 }

@@ -98,7 +98,7 @@ is_narrow(const struct indexer *x, const struct uop *u)
 }
 
 static bool
-fits(const struct indexer *x, const struct uop *u)
+fits_i32(const struct indexer *x, const struct uop *u)
 {
     struct uop_bounds b = uop_bounds(x->g, u);
 
@@ -112,7 +112,8 @@ can_narrow(const struct indexer *x, const struct uop *u)
     struct uop_bounds b;
     uint32_t i;
 
-    if ((!x->narrow && u->lanes == 1) || (u->dtype == UOP_I64 && !fits(x, u)))
+    if ((!x->narrow && u->lanes == 1) ||
+        (u->dtype == UOP_I64 && !fits_i32(x, u)))
         return false;
     if (u->op == UOP_BROADCAST && !x->narrow)
         return u->dtype == UOP_I64;
@@ -173,7 +174,7 @@ widen_index(struct indexer *x, const struct uop *u)
 
 /* Whether an op takes src[i] for the loop that it is, not for its value. */
 static bool
-is_loop(const struct uop *u, uint32_t i)
+is_index_loop(const struct uop *u, uint32_t i)
 {
     assert(i < u->n_src);
     if (u->src[i]->op != UOP_RANGE)
@@ -188,8 +189,8 @@ is_loop(const struct uop *u, uint32_t i)
 
 /* Splits a scalar into *out_base, NULL for 0, and a constant. */
 static int64_t
-split_sum(const struct indexer *x, const struct uop *memory,
-          const struct uop *u, const struct uop **out_base)
+split_index_sum(const struct indexer *x, const struct uop *memory,
+                const struct uop *u, const struct uop **out_base)
 {
     const struct uop *c = u->op == UOP_ADD ? u->src[1] : u;
 
@@ -318,7 +319,8 @@ rebuild_pair(struct indexer *x, const struct uop *const *old,
         return;
     }
     memory = uop_memory(old[0]);
-    c = split_sum(x, memory, index->lanes > 1 ? first->src[0] : index, &base);
+    c = split_index_sum(x, memory, index->lanes > 1 ? first->src[0] : index,
+                        &base);
     if (base)
         src[0] = displace_index(x, old[0], x->to[base->id], x->align[base->id]);
     if (rest) {
@@ -384,8 +386,8 @@ rebuild_index(struct indexer *x, const struct uop *u)
             changed |= src[i] != u->src[i];
             i++;
         } else {
-            src[i] = narrow || is_loop(u, i) ? x->to[u->src[i]->id]
-                                             : widen_index(x, u->src[i]);
+            src[i] = narrow || is_index_loop(u, i) ? x->to[u->src[i]->id]
+                                                   : widen_index(x, u->src[i]);
             if (narrow && u->op == UOP_BROADCAST && src[i]->dtype == UOP_I64)
                 src[i] = narrow_scalar(x, src[i]);
         }

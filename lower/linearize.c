@@ -186,7 +186,7 @@ fill_items(struct linear *l)
 /* ---- what waits for loops to be done ---- */
 
 static uint32_t
-place(const struct linear *l, const struct uop *u)
+list_place(const struct linear *l, const struct uop *u)
 {
     return l->pos_of_id[u->id];
 }
@@ -253,7 +253,7 @@ find_early(struct linear *l)
         for (n = i; n > 0 && loop->items[n - 1]->op != UOP_END; n--)
             ;
         loop->n_early = n ? i : 0;
-        loop->end_early = n ? place(l, loop->items[i - 1]) + 1 : 0;
+        loop->end_early = n ? list_place(l, loop->items[i - 1]) + 1 : 0;
     }
 }
 
@@ -280,7 +280,7 @@ mark_early(struct linear *l)
             l->marks[i] = mark;
         }
         for (j = 0; j < u->n_src; j++) {
-            uint32_t src = place(l, u->src[j]);
+            uint32_t src = list_place(l, u->src[j]);
             if (l->body[src] == l->body[i])
                 l->marks[src] |= mark;
             else if (l->loops[l->body[src]].depth < loop->depth)
@@ -306,7 +306,7 @@ put_late(struct linear *l, struct loop *loop)
         return bell_fail(BELL_E_NO_MEMORY, "ordering %zu nodes: out of memory",
                          l->n_nodes);
     for (i = 0; i < loop->n_early; i++) {
-        if (l->marks[place(l, loop->items[i])] & early)
+        if (l->marks[list_place(l, loop->items[i])] & early)
             loop->items[n++] = loop->items[i];
         else
             late[n_late++] = loop->items[i];
@@ -353,13 +353,13 @@ take_marked(struct linear *l, const struct uop *u, const struct uop **out,
     uint32_t i = n, j;
 
     out[n++] = u;
-    l->marks[place(l, u)] &= (uint8_t)~MARK_LEFT;
+    l->marks[list_place(l, u)] &= (uint8_t)~MARK_LEFT;
     for (; i < n; i++) {
         for (j = 0; j < out[i]->n_src; j++) {
             const struct uop *src = out[i]->src[j];
-            if (!(l->marks[place(l, src)] & MARK_LEFT))
+            if (!(l->marks[list_place(l, src)] & MARK_LEFT))
                 continue;
-            l->marks[place(l, src)] &= (uint8_t)~MARK_LEFT;
+            l->marks[list_place(l, src)] &= (uint8_t)~MARK_LEFT;
             out[n++] = src;
         }
     }
@@ -382,10 +382,10 @@ store_by_turns(struct linear *l, struct loop *loop)
         return bell_fail(BELL_E_NO_MEMORY, "ordering %zu nodes: out of memory",
                          l->n_nodes);
     for (i = loop->n_early; i < loop->n_items; i++)
-        l->marks[place(l, loop->items[i])] |= MARK_LEFT;
+        l->marks[list_place(l, loop->items[i])] |= MARK_LEFT;
     for (i = loop->n_early; i < loop->n_items; i++) {
         const struct uop *u = loop->items[i];
-        if (u->op != UOP_STORE || !(l->marks[place(l, u)] & MARK_LEFT))
+        if (u->op != UOP_STORE || !(l->marks[list_place(l, u)] & MARK_LEFT))
             continue;
         n = take_marked(l, u, out, n);
         elems += u->src[2]->lanes;
@@ -398,7 +398,7 @@ store_by_turns(struct linear *l, struct loop *loop)
     qsort(out + begin, n - begin, sizeof(*out), compare_ids);
     begin = n;
     for (i = loop->n_early; i < loop->n_items; i++) { /* what nobody stores */
-        uint8_t *mark = &l->marks[place(l, loop->items[i])];
+        uint8_t *mark = &l->marks[list_place(l, loop->items[i])];
         if (!(*mark & MARK_LEFT))
             continue;
         *mark &= (uint8_t)~MARK_LEFT;
@@ -410,7 +410,7 @@ store_by_turns(struct linear *l, struct loop *loop)
 }
 
 static bell_status
-order_items(struct linear *l)
+order_list_items(struct linear *l)
 {
     uint32_t i;
 
@@ -473,7 +473,7 @@ linearize_sorted(struct linear *l, const struct uop ***out_ops,
     BELL_TRY(find_deps(l));
     BELL_TRY(find_depths(l));
     BELL_TRY(fill_items(l));
-    BELL_TRY(order_items(l));
+    BELL_TRY(order_list_items(l));
     ops = arena_alloc(&l->g->arena, l->n_nodes * sizeof(*ops));
     if (!ops)
         return bell_fail(BELL_E_NO_MEMORY, "ordering %zu nodes: out of memory",

@@ -45,7 +45,7 @@ count_flops(const struct kernel *k, const struct scan *scan)
 }
 
 /* What is loaded from, or stored to, a buffer. */
-struct touched {
+struct lower_touched {
     double n, bytes;     /* elements, by indices; what comes of them */
     int64_t least, most; /* all of which are between these */
 };
@@ -58,7 +58,7 @@ struct touched {
 static double
 count_bytes(const struct kernel *k, uint64_t *out_large)
 {
-    struct touched slots[2][LOWER_MAX_SLOTS] = {0}, *t;
+    struct lower_touched slots[2][LOWER_MAX_SLOTS] = {0}, *t;
     double n = 0;
     uint32_t i;
 

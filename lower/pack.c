@@ -236,7 +236,8 @@ index_by(struct packer *p, enum uop_op op, const struct uop *a, uint64_t n)
 }
 
 static const struct uop *
-special(struct packer *p, int64_t which, enum uop_dtype dtype, uint64_t extent)
+packed_special(struct packer *p, int64_t which, enum uop_dtype dtype,
+               uint64_t extent)
 {
     const struct uop *size = index_const(p, dtype, extent);
     const struct uop *u = uop_new(p->g, UOP_SPECIAL, dtype, 1,
@@ -258,7 +259,7 @@ groups_of(const struct lower_program *prog, uint32_t n_threads)
 }
 
 /* Where a part's work-groups and threads are among the pack's. */
-struct place {
+struct pack_place {
     uint64_t first, n;  /* work-groups of the pack */
     uint64_t more;      /* of the part's in each of the pack's, */
     uint64_t less;      /* of the pack's for each of the part's: one is 1 */
@@ -268,11 +269,12 @@ struct place {
 
 /* The number of the part's work-group, and *out_thread in it. */
 static const struct uop *
-find_group(struct packer *p, const struct place *at, enum uop_dtype dtype,
+find_group(struct packer *p, const struct pack_place *at, enum uop_dtype dtype,
            const struct uop **out_thread)
 {
-    const struct uop *group = special(p, 0, dtype, p->n_groups);
-    const struct uop *thread = special(p, 4, dtype, p->form.n_threads), *rest;
+    const struct uop *group = packed_special(p, 0, dtype, p->n_groups);
+    const struct uop *thread = packed_special(p, 4, dtype, p->form.n_threads),
+                     *rest;
 
     group = index_by(p, UOP_SUB, group, at->first);
     if (at->less > 1) {
@@ -308,7 +310,7 @@ own_thread(struct packer *p, const struct lower_program *prog,
 
 /* What stands for SPECIAL `u` of the part. */
 static const struct uop *
-place_special(struct packer *p, const struct place *at,
+place_special(struct packer *p, const struct pack_place *at,
               const struct lower_program *prog, const struct uop *u)
 {
     const struct uop *thread, *group = find_group(p, at, u->dtype, &thread);
@@ -333,9 +335,10 @@ place_special(struct packer *p, const struct place *at,
 
 /* When a thread of the pack does the part. */
 static const struct uop *
-place_gate(struct packer *p, const struct place *at)
+place_gate(struct packer *p, const struct pack_place *at)
 {
-    const struct uop *group = special(p, 0, UOP_I32, p->n_groups), *thread;
+    const struct uop *group = packed_special(p, 0, UOP_I32, p->n_groups),
+                     *thread;
     const struct uop *gate =
         index_op(p, UOP_CMPLT, UOP_BOOL, group,
                  index_const(p, UOP_I32, at->first + at->n));
@@ -357,7 +360,7 @@ place_gate(struct packer *p, const struct place *at)
 /* The node of the part as the pack has it. RANGEs, ACCs and IFs are each part's
  * own. */
 static const struct uop *
-move_node(struct packer *p, const struct place *at,
+move_node(struct packer *p, const struct pack_place *at,
           const struct lower_program *prog, const struct uop *u)
 {
     const struct uop *small[16], **src = small;
@@ -390,7 +393,7 @@ static void
 move_part(struct packer *p, const struct lower_program *prog, uint64_t *first)
 {
     uint32_t n_threads = p->form.n_threads;
-    struct place at = {.first = *first, .more = 1, .less = 1};
+    struct pack_place at = {.first = *first, .more = 1, .less = 1};
     const struct uop *gate;
     uint32_t i;
 

@@ -30,7 +30,7 @@ struct part {
     const struct uop *copy;  /* k, v: a tile of it as F32; NULL: as it lies */
 };
 
-struct work {
+struct cpu_work {
     struct attend_code c;
     uint16_t lanes;
     uint32_t n_vecs, block;
@@ -51,13 +51,13 @@ struct work {
 /* ---- vectors of the kernel's expressions ---- */
 
 static const struct uop *
-all_lanes(const struct work *w, const struct uop *u)
+all_lanes(const struct cpu_work *w, const struct uop *u)
 {
     return expand_broadcast(w->c.e, u, w->lanes);
 }
 
 static const struct uop *
-vector_at(const struct work *w, const struct uop *u)
+vector_at(const struct cpu_work *w, const struct uop *u)
 {
     uint32_t at = kernel_pos(w->c.e->k, u);
 
@@ -65,7 +65,7 @@ vector_at(const struct work *w, const struct uop *u)
 }
 
 static bool
-was_let(struct work *w, const struct uop *u, uint32_t at)
+was_let(struct cpu_work *w, const struct uop *u, uint32_t at)
 {
     uint32_t i;
 
@@ -83,25 +83,25 @@ was_let(struct work *w, const struct uop *u, uint32_t at)
 
 /* Is the index first + lane * step? *out_step. */
 static bool
-is_ramp(const struct work *w, const struct uop *u, int64_t *out_step)
+is_cpu_ramp(const struct cpu_work *w, const struct uop *u, int64_t *out_step)
 {
     *out_step = kernel_coef(w->c.e->k, u, w->c.a->row);
     return *out_step != KERNEL_NONAFFINE && w->scalar[kernel_pos(w->c.e->k, u)];
 }
 
 static const struct uop *
-make_vector(struct work *w, const struct uop *u)
+make_cpu_vector(struct cpu_work *w, const struct uop *u)
 {
     const struct kernel *k = w->c.e->k;
     const struct uop *src[4];
     int64_t a, b;
     uint32_t i;
 
-    if (u->dtype == UOP_I64 && is_ramp(w, u, &a))
+    if (u->dtype == UOP_I64 && is_cpu_ramp(w, u, &a))
         return expand_ramp(w->c.e, w->scalar[kernel_pos(k, u)], UOP_I64,
                            w->lanes, a);
     if (uop_has(u, UOP_FLAG_CMP) && u->src[0]->dtype == UOP_I64 &&
-        is_ramp(w, u->src[0], &a) && is_ramp(w, u->src[1], &b) &&
+        is_cpu_ramp(w, u->src[0], &a) && is_cpu_ramp(w, u->src[1], &b) &&
         expand_is_short(a) && expand_is_short(b))
         return expand_ramp_compare(
             w->c.e, u->op, w->scalar[kernel_pos(k, u->src[0])],
@@ -111,7 +111,7 @@ make_vector(struct work *w, const struct uop *u)
         src[i] = vector_at(w, u->src[i]);
         if (u->op != UOP_LOAD)
             continue;
-        if (i == 0 || (i == 1 && is_ramp(w, u->src[1], &a) && a == 1))
+        if (i == 0 || (i == 1 && is_cpu_ramp(w, u->src[1], &a) && a == 1))
             src[i] = w->scalar[at];
         if (i == 3 && !w->vector[at])
             src[i] = w->scalar[at];
@@ -122,7 +122,8 @@ make_vector(struct work *w, const struct uop *u)
 /* The expression with what was let, whose rows are those from `row` on: a
  * vector where it differs. Only the first n of what was let hold further. */
 static const struct uop *
-lanes_of(struct work *w, const struct uop *u, const struct uop *row, uint32_t n)
+lanes_of(struct cpu_work *w, const struct uop *u, const struct uop *row,
+         uint32_t n)
 {
     const struct kernel *k = w->c.e->k;
     uint32_t last = kernel_pos(k, u), at, i;
@@ -138,7 +139,7 @@ lanes_of(struct work *w, const struct uop *u, const struct uop *row, uint32_t n)
         if (node->op == UOP_RANGE || node->op == UOP_REDUCE ||
             node->op == UOP_STORE || node->op == UOP_SINK) {
             if (differs)
-                w->vector[at] = make_vector(w, node);
+                w->vector[at] = make_cpu_vector(w, node);
             continue;
         }
         for (i = 0; i < node->n_src; i++) {
@@ -155,7 +156,7 @@ lanes_of(struct work *w, const struct uop *u, const struct uop *row, uint32_t n)
             w->scalar[at] = uop_make(w->c.g, node->op, node->dtype, 1,
                                      node->arg, src, node->n_src);
         if (differs)
-            w->vector[at] = make_vector(w, node);
+            w->vector[at] = make_cpu_vector(w, node);
     }
     w->c.n_pairs = n;
     u = w->vector[last] ? w->vector[last] : w->scalar[last];
@@ -165,13 +166,13 @@ lanes_of(struct work *w, const struct uop *u, const struct uop *row, uint32_t n)
 }
 
 static const struct uop *
-as_float(const struct work *w, const struct uop *u)
+as_float(const struct cpu_work *w, const struct uop *u)
 {
     return u->dtype == UOP_F32 ? u : uop_cast(w->c.g, u, UOP_F32);
 }
 
 static const struct uop *
-row_of(const struct work *w, uint32_t vec)
+cpu_row_of(const struct cpu_work *w, uint32_t vec)
 {
     return op2(&w->c, UOP_ADD, w->row0, (int64_t)vec * w->lanes);
 }
@@ -180,7 +181,7 @@ row_of(const struct work *w, uint32_t vec)
 
 /* Vector `vec` of row `row` of Q, P or O. */
 static const struct uop *
-place(const struct work *w, const struct uop *row, uint32_t vec)
+vector_place(const struct cpu_work *w, const struct uop *row, uint32_t vec)
 {
     return op2(&w->c, UOP_ADD,
                op2(&w->c, UOP_MUL, row, (int64_t)w->lanes * w->n_vecs),
@@ -188,8 +189,8 @@ place(const struct work *w, const struct uop *row, uint32_t vec)
 }
 
 static const struct uop *
-load(const struct work *w, const struct uop *memory, const struct uop *at,
-     uint16_t lanes)
+cpu_load(const struct cpu_work *w, const struct uop *memory,
+         const struct uop *at, uint16_t lanes)
 {
     const struct uop *src[2] = {memory, at};
 
@@ -197,7 +198,7 @@ load(const struct work *w, const struct uop *memory, const struct uop *at,
 }
 
 static const struct uop *
-store(const struct work *w, const struct uop *memory, const struct uop *at,
+store(const struct cpu_work *w, const struct uop *memory, const struct uop *at,
       const struct uop *value)
 {
     const struct uop *src[3] = {memory, at, value};
@@ -206,7 +207,7 @@ store(const struct work *w, const struct uop *memory, const struct uop *at,
 }
 
 static const struct uop *
-loop(struct work *w, const struct uop *extent)
+cpu_loop(struct cpu_work *w, const struct uop *extent)
 {
     union uop_arg arg = {.i =
                              uop_range_arg(w->c.e->k->n_ranges + w->c.e->n_accs,
@@ -217,7 +218,7 @@ loop(struct work *w, const struct uop *extent)
 }
 
 static const struct uop *
-end(const struct work *w, const struct uop *range,
+end(const struct cpu_work *w, const struct uop *range,
     const struct uop *const *effects, uint32_t n)
 {
     const struct uop *src[1 + MAX_VECS * (MAX_BLOCK + 2)] = {range};
@@ -229,17 +230,18 @@ end(const struct work *w, const struct uop *range,
 
 /* q, turned. */
 static void
-copy_queries(struct work *w)
+copy_cpu_queries(struct cpu_work *w)
 {
-    const struct uop *in = loop(w, num(&w->c, w->n_in)), *effects[MAX_VECS], *u;
+    const struct uop *in = cpu_loop(w, num(&w->c, w->n_in)), *effects[MAX_VECS],
+                     *u;
     uint32_t i, n = w->c.n_pairs;
 
     w->q =
         expand_local(w->c.e, UOP_F32, (uint64_t)w->n_in * w->lanes * w->n_vecs);
     for (i = 0; i < w->n_vecs; i++) {
         attend_let_range(&w->c, w->c.a->in, in);
-        u = all_lanes(w, lanes_of(w, w->c.a->q, row_of(w, i), n));
-        effects[i] = store(w, w->q, place(w, in, i), as_float(w, u));
+        u = all_lanes(w, lanes_of(w, w->c.a->q, cpu_row_of(w, i), n));
+        effects[i] = store(w, w->q, vector_place(w, in, i), as_float(w, u));
     }
     u = end(w, in, effects, w->n_vecs);
     w->q = attend_after(&w->c, w->q, &u, 1);
@@ -254,11 +256,11 @@ lies_ready(const struct uop *u)
 
 /* A tile of k or v, as F32. */
 static void
-copy_part(struct work *w, struct part *p, const struct uop *memory)
+copy_part(struct cpu_work *w, struct part *p, const struct uop *memory)
 {
     const struct kernel *k = w->c.e->k;
     int64_t n = k->sizes[p->range], each = 1;
-    const struct uop *key = loop(w, w->size), *parts, *at, *u, *effect;
+    const struct uop *key = cpu_loop(w, w->size), *parts, *at, *u, *effect;
     uint32_t n_pairs = w->c.n_pairs;
 
     while (each < w->lanes && n % (2 * each) == 0)
@@ -266,14 +268,14 @@ copy_part(struct work *w, struct part *p, const struct uop *memory)
     if (p->value->op != UOP_LOAD || p->value->n_src != 2 ||
         kernel_coef(k, p->value->src[1], p->range) != 1)
         each = 1;
-    parts = loop(w, num(&w->c, n / each));
+    parts = cpu_loop(w, num(&w->c, n / each));
     at = op2(&w->c, UOP_MUL, parts, each);
     attend_let_range(&w->c, w->c.a->key, step(&w->c, key, w->tile, w->c.tile));
     attend_let_range(&w->c, p->range, at);
     if (each > 1)
-        u = load(w, p->value->src[0],
-                 attend_value(&w->c, p->value->src[1], n_pairs),
-                 (uint16_t)each);
+        u = cpu_load(w, p->value->src[0],
+                     attend_value(&w->c, p->value->src[1], n_pairs),
+                     (uint16_t)each);
     else
         u = attend_value(&w->c, p->value, n_pairs);
     effect = store(w, memory, step(&w->c, at, key, n), as_float(w, u));
@@ -284,14 +286,14 @@ copy_part(struct work *w, struct part *p, const struct uop *memory)
 
 /* An element of k or v, for key `key` of the tile. */
 static const struct uop *
-element(struct work *w, const struct part *p, const struct uop *key,
+element(struct cpu_work *w, const struct part *p, const struct uop *key,
         const struct uop *at)
 {
     uint32_t n = w->c.n_pairs;
 
     if (p->copy)
-        return load(w, p->copy,
-                    step(&w->c, at, key, w->c.e->k->sizes[p->range]), 1);
+        return cpu_load(w, p->copy,
+                        step(&w->c, at, key, w->c.e->k->sizes[p->range]), 1);
     attend_let_range(&w->c, w->c.a->key, step(&w->c, key, w->tile, w->c.tile));
     attend_let_range(&w->c, p->range, at);
     return attend_value(&w->c, p->value, n);
@@ -301,9 +303,9 @@ element(struct work *w, const struct part *p, const struct uop *key,
 
 /* acc[i][v] += x[v] * y[i], once for each value of a loop of `steps`. */
 static const struct uop *
-add_products(struct work *w, const struct uop *range, const struct uop **acc,
-             const struct uop *const *x, const struct uop *const *y,
-             uint32_t block)
+add_cpu_products(struct cpu_work *w, const struct uop *range,
+                 const struct uop **acc, const struct uop *const *x,
+                 const struct uop *const *y, uint32_t block)
 {
     const struct uop *effects[MAX_BLOCK * MAX_VECS], *sum;
     uint32_t i, v, at = 0;
@@ -320,7 +322,7 @@ add_products(struct work *w, const struct uop *range, const struct uop **acc,
 
 /* Key number `key` of the tile, as one that there is. */
 static const struct uop *
-clamp_key(const struct work *w, const struct uop *key)
+clamp_key(const struct cpu_work *w, const struct uop *key)
 {
     const struct uop *last = op2(&w->c, UOP_ADD, w->size, -1);
 
@@ -329,7 +331,7 @@ clamp_key(const struct work *w, const struct uop *key)
 
 /* The scores of a tile, what is made of them, and their maxima: most[]. */
 static void
-make_scores(struct work *w, const struct uop **most)
+make_cpu_scores(struct cpu_work *w, const struct uop **most)
 {
     const struct uop *blocks, *jb, *in, *loops[3], *acc[MAX_BLOCK * MAX_VECS],
         *zero = all_lanes(w, uop_const_float(w->c.g, UOP_F32, 0)), *x[MAX_VECS],
@@ -339,14 +341,14 @@ make_scores(struct work *w, const struct uop **most)
 
     blocks = op2(&w->c, UOP_FLOORDIV,
                  op2(&w->c, UOP_ADD, w->size, w->block - 1), w->block);
-    jb = loop(w, blocks);
-    in = loop(w, num(&w->c, w->n_in));
+    jb = cpu_loop(w, blocks);
+    in = cpu_loop(w, num(&w->c, w->n_in));
     loops[0] = w->tile;
     loops[1] = jb;
     loops[2] = in;
     for (v = 0; v < w->n_vecs; v++) {
         tops[v] = attend_acc(&w->c, all_lanes(w, low(&w->c)), loops, 1);
-        x[v] = load(w, w->q, place(w, in, v), w->lanes);
+        x[v] = cpu_load(w, w->q, vector_place(w, in, v), w->lanes);
     }
     for (i = 0, at = 0; i < w->block; i++) {
         key[i] = step(&w->c, num(&w->c, i), jb, w->block);
@@ -354,7 +356,7 @@ make_scores(struct work *w, const struct uop **most)
         for (v = 0; v < w->n_vecs; v++)
             acc[at++] = attend_acc(&w->c, zero, loops, 2);
     }
-    done = add_products(w, in, acc, x, y, w->block);
+    done = add_cpu_products(w, in, acc, x, y, w->block);
     for (v = 0; v < w->n_vecs; v++)
         most[v] = attend_get(&w->c, tops[v], jb);
     for (i = 0, at = 0; i < w->block; i++) {
@@ -367,12 +369,12 @@ make_scores(struct work *w, const struct uop **most)
             attend_let_range(
                 &w->c, w->c.a->key,
                 step(&w->c, clamp_key(w, key[i]), w->tile, w->c.tile));
-            u = lanes_of(w, w->c.a->seen, row_of(w, v), n_pairs);
+            u = lanes_of(w, w->c.a->seen, cpu_row_of(w, v), n_pairs);
             if (ok)
                 u = uop_alu3(w->c.g, UOP_WHERE, all_lanes(w, ok), u,
                              all_lanes(w, low(&w->c)));
             most[v] = uop_alu2(w->c.g, UOP_MAX, most[v], u);
-            effects[count++] = store(w, w->p, place(w, key[i], v), u);
+            effects[count++] = store(w, w->p, vector_place(w, key[i], v), u);
         }
     }
     for (v = 0; v < w->n_vecs; v++)
@@ -385,11 +387,12 @@ make_scores(struct work *w, const struct uop **most)
 
 /* P becomes E; effects that set the maxima and sums to effects[]. */
 static uint32_t
-make_exps(struct work *w, const struct uop *const *most,
-          const struct uop **effects)
+make_cpu_exps(struct cpu_work *w, const struct uop *const *most,
+              const struct uop **effects)
 {
-    const struct uop *key = loop(w, w->size), *sums[MAX_VECS], *max[MAX_VECS],
-                     *safe[MAX_VECS], *made[2 * MAX_VECS], *u, *done,
+    const struct uop *key = cpu_loop(w, w->size), *sums[MAX_VECS],
+                     *max[MAX_VECS], *safe[MAX_VECS], *made[2 * MAX_VECS], *u,
+                     *done,
                      *zero = all_lanes(w, uop_const_float(w->c.g, UOP_F32, 0));
     uint32_t v, n = 0, count = 0, n_pairs = w->c.n_pairs;
 
@@ -399,14 +402,14 @@ make_exps(struct work *w, const struct uop *const *most,
         safe[v] = attend_safe(&w->c, max[v]);
         w->scale[v] = attend_exp(&w->c, u, safe[v]);
         sums[v] = attend_acc(&w->c, zero, &w->tile, 1);
-        u = load(w, w->p, place(w, key, v), w->lanes);
+        u = cpu_load(w, w->p, vector_place(w, key, v), w->lanes);
         u = attend_exp(&w->c, u, safe[v]);
         made[n++] = attend_set(
             &w->c, sums[v],
             uop_alu2(w->c.g, UOP_ADD, attend_get(&w->c, sums[v], key), u));
         attend_let(&w->c, w->c.a->exp, u);
-        u = lanes_of(w, w->c.a->weight, row_of(w, v), n_pairs);
-        made[n++] = store(w, w->p, place(w, key, v), u);
+        u = lanes_of(w, w->c.a->weight, cpu_row_of(w, v), n_pairs);
+        made[n++] = store(w, w->p, vector_place(w, key, v), u);
     }
     done = end(w, key, made, n);
     for (v = 0; v < w->n_vecs; v++) {
@@ -421,32 +424,33 @@ make_exps(struct work *w, const struct uop *const *most,
 
 /* Adds E @ v to columns first .. first + n * block - 1 of O. */
 static const struct uop *
-add_values(struct work *w, int64_t first, int64_t n, uint32_t block)
+add_cpu_values(struct cpu_work *w, int64_t first, int64_t n, uint32_t block)
 {
-    const struct uop *cb = loop(w, num(&w->c, n)), *key, *loops[2], *done, *col,
-                     *acc[MAX_BLOCK * MAX_VECS], *x[MAX_VECS], *y[MAX_BLOCK],
-                     *effects[MAX_BLOCK * MAX_VECS];
+    const struct uop *cb = cpu_loop(w, num(&w->c, n)), *key, *loops[2], *done,
+                     *col, *acc[MAX_BLOCK * MAX_VECS], *x[MAX_VECS],
+                     *y[MAX_BLOCK], *effects[MAX_BLOCK * MAX_VECS];
     uint32_t i, v, at;
 
     loops[0] = w->tile;
     loops[1] = cb;
-    key = loop(w, w->size);
+    key = cpu_loop(w, w->size);
     for (v = 0; v < w->n_vecs; v++)
-        x[v] = load(w, w->p, place(w, key, v), w->lanes);
+        x[v] = cpu_load(w, w->p, vector_place(w, key, v), w->lanes);
     for (i = 0, at = 0; i < block; i++) {
         col = step(&w->c, num(&w->c, first + i), cb, block);
         y[i] = element(w, &w->v, key, col);
         for (v = 0; v < w->n_vecs; v++, at++) {
-            const struct uop *u = load(w, w->o, place(w, col, v), w->lanes);
+            const struct uop *u =
+                cpu_load(w, w->o, vector_place(w, col, v), w->lanes);
             u = uop_alu2(w->c.g, UOP_MUL, u, w->scale[v]);
             acc[at] = attend_acc(&w->c, u, loops, 2);
         }
     }
-    done = add_products(w, key, acc, x, y, block);
+    done = add_cpu_products(w, key, acc, x, y, block);
     for (i = 0, at = 0; i < block; i++) {
         col = step(&w->c, num(&w->c, first + i), cb, block);
         for (v = 0; v < w->n_vecs; v++, at++)
-            effects[at] = store(w, w->o, place(w, col, v),
+            effects[at] = store(w, w->o, vector_place(w, col, v),
                                 attend_get(&w->c, acc[at], done));
     }
     return end(w, cb, effects, at);
@@ -454,7 +458,7 @@ add_values(struct work *w, int64_t first, int64_t n, uint32_t block)
 
 /* The loop over tiles; its END. */
 static const struct uop *
-make_loop(struct work *w)
+make_cpu_loop(struct cpu_work *w)
 {
     const struct uop *effects[2 * MAX_VECS + 2], *most[MAX_VECS], *memory[2],
         *after[2], *zero = uop_const_float(w->c.g, UOP_F32, 0), *col, *tiles,
@@ -463,10 +467,11 @@ make_loop(struct work *w)
     int64_t rows = (int64_t)w->lanes * w->n_vecs;
     uint32_t i, n, block = w->block;
 
-    col = loop(w, num(&w->c, w->n_cols));
+    col = cpu_loop(w, num(&w->c, w->n_cols));
     w->o = expand_local(w->c.e, UOP_F32, (uint64_t)(w->n_cols * rows));
     for (i = 0; i < w->n_vecs; i++) {
-        effects[i] = store(w, w->o, place(w, col, i), all_lanes(w, zero));
+        effects[i] =
+            store(w, w->o, vector_place(w, col, i), all_lanes(w, zero));
         w->max[i] = attend_acc(&w->c, all_lanes(w, low(&w->c)), NULL, 0);
         w->sum[i] = attend_acc(&w->c, all_lanes(w, zero), NULL, 0);
     }
@@ -475,7 +480,7 @@ make_loop(struct work *w)
                         (uint64_t)((w->c.tile + block - 1) * rows));
     tiles = attend_count_tiles(&w->c, w->row0,
                                op2(&w->c, UOP_ADD, w->row0, rows - 1), &first);
-    w->tile = loop(w, tiles);
+    w->tile = cpu_loop(w, tiles);
     w->size = num(&w->c, w->c.tile);
     if (w->c.n_keys % w->c.tile) {
         w->size = op2(&w->c, UOP_MUL, w->tile, -w->c.tile);
@@ -491,24 +496,24 @@ make_loop(struct work *w)
                          (uint64_t)(w->c.tile * w->c.e->k->sizes[p->range]));
         copy_part(w, p, memory[i]);
     }
-    make_scores(w, most);
-    n = make_exps(w, most, effects);
+    make_cpu_scores(w, most);
+    n = make_cpu_exps(w, most, effects);
     after[1] = w->p->src[1]; /* in the loop, so */
     w->o = attend_after(&w->c, w->o, after, 2);
     if (w->n_cols >= block)
-        effects[n++] = add_values(w, 0, w->n_cols / block, block);
+        effects[n++] = add_cpu_values(w, 0, w->n_cols / block, block);
     if (w->n_cols % block)
-        effects[n++] = add_values(w, w->n_cols / block * block, 1,
-                                  (uint32_t)(w->n_cols % block));
+        effects[n++] = add_cpu_values(w, w->n_cols / block * block, 1,
+                                      (uint32_t)(w->n_cols % block));
     done = end(w, w->tile, effects, n);
     w->o = attend_after(&w->c, w->o->src[0], &done, 1);
     return done;
 }
 
 static const struct uop *
-make_stores(struct work *w, const struct uop *done)
+make_cpu_stores(struct cpu_work *w, const struct uop *done)
 {
-    const struct uop *col = loop(w, num(&w->c, w->n_cols)), *src[4],
+    const struct uop *col = cpu_loop(w, num(&w->c, w->n_cols)), *src[4],
                      *effects[MAX_VECS];
     const struct uop *sink = w->c.a->store;
     int64_t rows = (int64_t)w->lanes * w->n_vecs, step;
@@ -517,20 +522,20 @@ make_stores(struct work *w, const struct uop *done)
 
     for (v = 0; v < w->n_vecs; v++) {
         attend_let(&w->c, w->c.a->out,
-                   load(w, w->o, place(w, col, v), w->lanes));
+                   cpu_load(w, w->o, vector_place(w, col, v), w->lanes));
         attend_let(&w->c, w->c.a->sum, attend_get(&w->c, w->sum[v], done));
         attend_let(&w->c, w->c.a->max, attend_get(&w->c, w->max[v], done));
         attend_let_range(&w->c, w->c.a->col, col);
-        src[2] = all_lanes(w, lanes_of(w, sink->src[2], row_of(w, v), n));
+        src[2] = all_lanes(w, lanes_of(w, sink->src[2], cpu_row_of(w, v), n));
         attend_let_range(&w->c, w->c.a->col, col);
-        src[1] = lanes_of(w, sink->src[1], row_of(w, v), n);
-        if (is_ramp(w, sink->src[1], &step) && step == 1)
+        src[1] = lanes_of(w, sink->src[1], cpu_row_of(w, v), n);
+        if (is_cpu_ramp(w, sink->src[1], &step) && step == 1)
             src[1] = w->scalar[kernel_pos(w->c.e->k, sink->src[1])];
         src[0] = sink->src[0];
         if (ahead)
             src[3] = expand_ramp_compare(w->c.e, UOP_CMPLT,
                                          op2(&w->c, UOP_ADD, w->own, -1),
-                                         row_of(w, v), w->lanes, -1);
+                                         cpu_row_of(w, v), w->lanes, -1);
         effects[v] = uop_make(w->c.g, UOP_STORE, UOP_VOID, 1, no_arg, src,
                               ahead ? 4 : 3);
     }
@@ -540,7 +545,7 @@ make_stores(struct work *w, const struct uop *done)
 /* ---- sizes ---- */
 
 static int64_t
-local_bytes(const struct work *w)
+cpu_local_bytes(const struct cpu_work *w)
 {
     int64_t rows = (int64_t)w->lanes * w->n_vecs;
     int64_t n = (w->n_in + w->n_cols + w->c.tile + w->block) * rows;
@@ -555,7 +560,7 @@ local_bytes(const struct work *w)
  * busy Xeon (Sapphire Rapids, 2026-11-23) no number of 64 to 256 keys and 16 to
  * 24 sums was better than these beyond noise. */
 static void
-choose_sizes(struct work *w)
+choose_cpu_sizes(struct cpu_work *w)
 {
     const struct kernel *k = w->c.e->k;
     const struct lower_target *t = k->target;
@@ -573,7 +578,7 @@ choose_sizes(struct work *w)
     w->block = t->n_vector_regs >= 32 && w->n_vecs < 4 ? 8 : 4;
     w->c.tile = 64;
     while (w->c.tile > 16 &&
-           (local_bytes(w) > LOCAL_BYTES || w->c.tile / 2 >= w->c.n_keys))
+           (cpu_local_bytes(w) > LOCAL_BYTES || w->c.tile / 2 >= w->c.n_keys))
         w->c.tile /= 2;
 }
 
@@ -582,7 +587,7 @@ expand_attend_host(struct kernel *k, const struct attend *a,
                    const struct uop **out_sink, struct lower_program *program)
 {
     struct expand e = {.k = k, .g = k->g, .tile_loop = -1};
-    struct work w = {.c = {.e = &e, .g = k->g, .a = a}};
+    struct cpu_work w = {.c = {.e = &e, .g = k->g, .a = a}};
     const struct uop *tile, *done;
     int64_t rows;
 
@@ -597,7 +602,7 @@ expand_attend_host(struct kernel *k, const struct attend *a,
     if (!w.scalar || !w.vector)
         return bell_fail(BELL_E_NO_MEMORY,
                          "expansion of attention: out of memory");
-    choose_sizes(&w);
+    choose_cpu_sizes(&w);
     attend_find_factor(&w.c);
     rows = (int64_t)w.lanes * w.n_vecs;
     LOG(LOG_OPT, "attention: %d rows by %d keys at a time", (int)rows,
@@ -606,9 +611,9 @@ expand_attend_host(struct kernel *k, const struct attend *a,
                                &tile));
     w.own = op2(&w.c, UOP_MUL, tile, rows);
     w.row0 = op2(&w.c, UOP_MIN, w.own, w.c.n_rows - rows);
-    copy_queries(&w);
-    done = make_loop(&w);
-    done = make_stores(&w, done);
+    copy_cpu_queries(&w);
+    done = make_cpu_loop(&w);
+    done = make_cpu_stores(&w, done);
     *out_sink = uop_new(w.c.g, UOP_SINK, UOP_VOID, 1, no_arg, &done, 1);
     program->shared_bytes = e.shared_bytes;
     return uop_graph_status(w.c.g);

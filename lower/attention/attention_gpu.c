@@ -65,7 +65,7 @@ struct side {
     const struct uop *frag[MAX_TALL][MAX_STEPS]; /* of q and q2, where kept */
 };
 
-struct work {
+struct gpu_work {
     struct attend_code c;
     bool matrix;
     bool across; /* operands are exchanged */
@@ -98,7 +98,7 @@ struct work {
 /* ---- short forms ---- */
 
 static const struct uop *
-lane(const struct work *w, const struct uop *u, uint32_t i)
+lane(const struct gpu_work *w, const struct uop *u, uint32_t i)
 {
     union uop_arg arg = {.i = i};
 
@@ -107,7 +107,7 @@ lane(const struct work *w, const struct uop *u, uint32_t i)
 }
 
 static const struct uop *
-lanes(const struct work *w, const struct uop *const *u, uint32_t n)
+lanes(const struct gpu_work *w, const struct uop *const *u, uint32_t n)
 {
     return n == 1 ? u[0]
                   : uop_make(w->c.g, UOP_LANES, u[0]->dtype, (uint16_t)n,
@@ -115,8 +115,8 @@ lanes(const struct work *w, const struct uop *const *u, uint32_t n)
 }
 
 static const struct uop *
-load(const struct work *w, const struct uop *memory, const struct uop *at,
-     uint32_t n)
+gpu_load(const struct gpu_work *w, const struct uop *memory,
+         const struct uop *at, uint32_t n)
 {
     const struct uop *src[2] = {memory, at};
 
@@ -125,7 +125,7 @@ load(const struct work *w, const struct uop *memory, const struct uop *at,
 }
 
 static const struct uop *
-as_type(const struct work *w, const struct uop *u, enum uop_dtype dtype)
+as_type(const struct gpu_work *w, const struct uop *u, enum uop_dtype dtype)
 {
     return u->dtype == dtype
                ? u
@@ -133,7 +133,7 @@ as_type(const struct work *w, const struct uop *u, enum uop_dtype dtype)
 }
 
 static const struct uop *
-both(const struct work *w, const struct uop *a, const struct uop *b)
+gpu_both(const struct gpu_work *w, const struct uop *a, const struct uop *b)
 {
     return a && b ? uop_alu2(w->c.g, UOP_AND, a, b) : a ? a : b;
 }
@@ -141,38 +141,40 @@ both(const struct work *w, const struct uop *a, const struct uop *b)
 /* The number, which may be past n values by less than a multiple of `tile`,
  * as one of them; and is it one? NULL: always. */
 static const struct uop *
-clamp(const struct work *w, const struct uop *u, int64_t n, int64_t tile)
+gpu_clamp(const struct gpu_work *w, const struct uop *u, int64_t n,
+          int64_t tile)
 {
     return n % tile ? op2(&w->c, UOP_MIN, u, n - 1) : u;
 }
 
 static const struct uop *
-inside(const struct work *w, const struct uop *u, int64_t n, int64_t tile)
+gpu_inside(const struct gpu_work *w, const struct uop *u, int64_t n,
+           int64_t tile)
 {
     return n % tile ? op2(&w->c, UOP_CMPLT, u, n) : NULL;
 }
 
 static uint32_t
-warp_rows(const struct work *w)
+warp_rows(const struct gpu_work *w)
 {
     return w->tall * w->own * w->parts;
 }
 
 static uint32_t
-count_threads(const struct work *w)
+count_threads(const struct gpu_work *w)
 {
     return w->waves * w->parts * 16;
 }
 
 static int64_t
-group_rows(const struct work *w)
+group_rows(const struct gpu_work *w)
 {
     return (int64_t)w->waves * warp_rows(w);
 }
 
 /* Row of the work-group that is the thread's of an operand with 16. */
 static const struct uop *
-operand_row(const struct work *w, uint32_t tall)
+operand_row(const struct gpu_work *w, uint32_t tall)
 {
     return add(&w->c, step(&w->c, w->c16, w->wave, warp_rows(w)),
                num(&w->c, tall * w->own * w->parts));
@@ -180,7 +182,7 @@ operand_row(const struct work *w, uint32_t tall)
 
 /* Row of the work-group: element i of the thread's results in a tile. */
 static const struct uop *
-own_row(const struct work *w, uint32_t tall, uint32_t i)
+own_row(const struct gpu_work *w, uint32_t tall, uint32_t i)
 {
     bool together = !w->matrix || uop_wmma_rows_together(w->shape, w->dtype);
     const struct uop *u =
@@ -194,14 +196,14 @@ own_row(const struct work *w, uint32_t tall, uint32_t i)
 
 /* Key of the tile, or column: of element i of results n. */
 static const struct uop *
-own_column(const struct work *w, uint32_t n, uint32_t i)
+own_column(const struct gpu_work *w, uint32_t n, uint32_t i)
 {
     return w->across ? step(&w->c, num(&w->c, 16 * n + i), w->part, w->own)
                      : op2(&w->c, UOP_ADD, w->c16, 16 * n);
 }
 
 static const struct uop *
-row_at(const struct work *w, const struct uop *own)
+row_at(const struct gpu_work *w, const struct uop *own)
 {
     return add(&w->c, w->row0, own);
 }
@@ -210,13 +212,13 @@ row_at(const struct work *w, const struct uop *own)
 
 /* Elements of an operand that a thread has, and the first along k. */
 static uint32_t
-part_size(const struct work *w)
+part_size(const struct gpu_work *w)
 {
     return w->matrix ? uop_wmma_lanes(w->shape, UOP_WMMA_A) : STEPS;
 }
 
 static const struct uop *
-part_begin(const struct work *w, uint32_t s)
+part_begin(const struct gpu_work *w, uint32_t s)
 {
     const struct uop *u;
     uint32_t k = w->matrix ? w->shape.k : STEPS;
@@ -230,8 +232,8 @@ part_begin(const struct work *w, uint32_t s)
 /* acc + a @ b, or that across; without matrix instructions of STEPS elements of
  * each row, and of the column. */
 static const struct uop *
-product(const struct work *w, const struct uop *const *a, const struct uop *b,
-        const struct uop *acc)
+gpu_product(const struct gpu_work *w, const struct uop *const *a,
+            const struct uop *b, const struct uop *acc)
 {
     const struct uop *src[3] = {w->across ? b : a[0], w->across ? a[0] : b,
                                 acc},
@@ -253,21 +255,21 @@ product(const struct work *w, const struct uop *const *a, const struct uop *b,
 
 /* Elements of 16 bytes. */
 static uint32_t
-chunk_size(const struct work *w)
+chunk_size(const struct gpu_work *w)
 {
     return 16 / uop_dtype_infos[w->dtype].size_bytes;
 }
 
 /* Steps of a product that a unit of the side's rows is for. */
 static uint32_t
-unit_steps(const struct work *w, const struct side *s)
+unit_steps(const struct gpu_work *w, const struct side *s)
 {
     return s->mixed && !s->turned ? chunk_size(w) / part_size(w) : 1;
 }
 
 /* Tiles of 16 keys of which a thread's E is for one unit of v. */
 static uint32_t
-unit_tiles(const struct work *w)
+unit_tiles(const struct gpu_work *w)
 {
     return w->across && w->c.tile % 32 == 0 && w->own < chunk_size(w) ? 2 : 1;
 }
@@ -277,9 +279,9 @@ unit_tiles(const struct work *w)
  * follow each other differ in their banks and, of what is turned, of rows that
  * are 8 apart: so these are written. */
 static const struct uop *
-mixed_place(const struct work *w, const struct side *s, const struct uop *row,
-            uint32_t row0, const struct uop *unit, uint32_t unit0,
-            const struct uop *first)
+mixed_place(const struct gpu_work *w, const struct side *s,
+            const struct uop *row, uint32_t row0, const struct uop *unit,
+            uint32_t unit0, const struct uop *first)
 {
     uint32_t size = chunk_size(w), n = (uint32_t)s->stride / size;
     uint32_t rows = n % 8 == 0 ? 1 : s->turned ? 8 / n : 2; /* of all banks */
@@ -313,9 +315,9 @@ mixed_place(const struct work *w, const struct side *s, const struct uop *row,
 /* The same where units keep their places: rows are one unit longer, and one is
  * left out behind every 8. */
 static const struct uop *
-unit_place(const struct work *w, const struct side *s, const struct uop *row,
-           uint32_t row0, const struct uop *unit, uint32_t unit0,
-           const struct uop *first)
+unit_place(const struct gpu_work *w, const struct side *s,
+           const struct uop *row, uint32_t row0, const struct uop *unit,
+           uint32_t unit0, const struct uop *first)
 {
     uint32_t size = chunk_size(w);
     const struct uop *at;
@@ -330,7 +332,7 @@ unit_place(const struct work *w, const struct side *s, const struct uop *row,
 
 /* n elements each of `from`, which has more. */
 static void
-take_apart(const struct work *w, const struct uop *from, uint32_t n,
+take_apart(const struct gpu_work *w, const struct uop *from, uint32_t n,
            const struct uop **out)
 {
     const struct uop *part[16];
@@ -345,8 +347,9 @@ take_apart(const struct work *w, const struct uop *from, uint32_t n,
 
 /* The parts of steps unit_steps * s and on, of a row or key of LOCAL memory. */
 static void
-load_parts(const struct work *w, const struct side *side, const struct uop *row,
-           uint32_t row0, uint32_t s, const struct uop **out)
+load_parts(const struct gpu_work *w, const struct side *side,
+           const struct uop *row, uint32_t row0, uint32_t s,
+           const struct uop **out)
 {
     uint32_t all = w->parts * part_size(w) * unit_steps(w, side);
     const struct uop *at;
@@ -354,25 +357,28 @@ load_parts(const struct work *w, const struct side *side, const struct uop *row,
     if (!side->mixed) {
         at = step(&w->c, part_begin(w, s), op2(&w->c, UOP_ADD, row, row0),
                   side->stride);
-        out[0] = load(w, side->memory, at, part_size(w));
+        out[0] = gpu_load(w, side->memory, at, part_size(w));
         return;
     }
     at = unit_place(w, side, row, row0, w->part, s * all / chunk_size(w),
                     num(&w->c, 0));
-    take_apart(w, load(w, side->memory, at, chunk_size(w)), part_size(w), out);
+    take_apart(w, gpu_load(w, side->memory, at, chunk_size(w)), part_size(w),
+               out);
 }
 
 /* A's parts, of `memory` with rows of queries, from element `at` on. */
 static void
-load_rows(const struct work *w, const struct uop *memory, int64_t stride,
-          uint32_t tall, const struct uop *at, const struct uop **out)
+load_gpu_rows(const struct gpu_work *w, const struct uop *memory,
+              int64_t stride, uint32_t tall, const struct uop *at,
+              const struct uop **out)
 {
     const struct uop *row;
     uint32_t i;
 
     for (i = 0; i < (w->matrix ? 1 : w->own); i++) {
         row = w->matrix ? operand_row(w, tall) : own_row(w, tall, i);
-        out[i] = load(w, memory, step(&w->c, at, row, stride), part_size(w));
+        out[i] =
+            gpu_load(w, memory, step(&w->c, at, row, stride), part_size(w));
     }
 }
 
@@ -380,7 +386,7 @@ load_rows(const struct work *w, const struct uop *memory, int64_t stride,
 
 /* May chunks be loaded as they lie? */
 static bool
-is_wide_load(const struct work *w, const struct side *s)
+is_wide_load(const struct gpu_work *w, const struct side *s)
 {
     const struct uop *u = s->value;
 
@@ -391,17 +397,17 @@ is_wide_load(const struct work *w, const struct side *s)
 /* Elements from `at` on of the row or key `which`, a value of range r of n; in
  * tiles of `tile`; zeros past the ends and where `gate` does not hold. */
 static const struct uop *
-load_chunk(struct work *w, const struct side *s, uint32_t r,
-           const struct uop *which, int64_t n, int64_t tile,
-           const struct uop *at, const struct uop *gate, uint32_t size)
+load_gpu_chunk(struct gpu_work *w, const struct side *s, uint32_t r,
+               const struct uop *which, int64_t n, int64_t tile,
+               const struct uop *at, const struct uop *gate, uint32_t size)
 {
     const struct uop *part[16], *zero, *ok, *u, *src[4];
     uint32_t n_pairs = w->c.n_pairs, i;
 
-    gate = both(w, gate, inside(w, which, n, tile));
+    gate = gpu_both(w, gate, gpu_inside(w, which, n, tile));
     zero = uop_const_int(w->c.g, s->value->dtype, 0);
     if (is_wide_load(w, s) && s->n % size == 0) {
-        gate = both(w, gate, inside(w, at, s->n, s->wide));
+        gate = gpu_both(w, gate, gpu_inside(w, at, s->n, s->wide));
         attend_let_range(&w->c, r, which);
         attend_let_range(&w->c, s->range, at);
         src[0] = s->value->src[0];
@@ -412,14 +418,14 @@ load_chunk(struct work *w, const struct side *s, uint32_t r,
                      src, gate ? 4 : 2);
         return as_type(w, u, w->dtype);
     }
-    which = clamp(w, which, n, tile);
+    which = gpu_clamp(w, which, n, tile);
     if (gate)
         which = uop_alu3(w->c.g, UOP_WHERE, gate, which, num(&w->c, 0));
     for (i = 0; i < size; i++) {
         u = op2(&w->c, UOP_ADD, at, i);
-        ok = both(w, gate, inside(w, u, s->n, s->wide));
+        ok = gpu_both(w, gate, gpu_inside(w, u, s->n, s->wide));
         attend_let_range(&w->c, r, which);
-        attend_let_range(&w->c, s->range, clamp(w, u, s->n, s->wide));
+        attend_let_range(&w->c, s->range, gpu_clamp(w, u, s->n, s->wide));
         part[i] = attend_value(&w->c, s->value, n_pairs);
         if (ok)
             part[i] = uop_alu3(w->c.g, UOP_WHERE, ok, part[i], zero);
@@ -429,7 +435,7 @@ load_chunk(struct work *w, const struct side *s, uint32_t r,
 
 /* What is copied: rows, from `first` on, of n values of range r; with `gate`,
  * which may be NULL, where that holds. */
-struct tile {
+struct attend_tile {
     uint32_t r;
     int64_t rows, n;
     const struct uop *first, *gate;
@@ -440,7 +446,7 @@ struct tile {
  * no registers for more. observed: LLVM 19, 2026-11-27, heads of 96 were
  * spilled */
 static uint32_t
-turned_keys(const struct work *w, const struct side *s, int64_t rows)
+turned_keys(const struct gpu_work *w, const struct side *s, int64_t rows)
 {
     int64_t n = chunk_size(w), chunks = rows * s->wide / n;
     int64_t threads = count_threads(w);
@@ -454,7 +460,7 @@ turned_keys(const struct work *w, const struct side *s, int64_t rows)
 
 /* What each thread copies of the tile: chunks, or those of `keys` keys. */
 static int64_t
-count_chunks(const struct work *w, const struct side *s, int64_t rows)
+count_chunks(const struct gpu_work *w, const struct side *s, int64_t rows)
 {
     int64_t all = rows * s->wide / chunk_size(w), threads = count_threads(w);
 
@@ -465,7 +471,8 @@ count_chunks(const struct work *w, const struct side *s, int64_t rows)
 
 /* The key of the tile that lies in place i of unit `unit` of v's rows. */
 static const struct uop *
-key_at(const struct work *w, const struct uop *unit, const struct uop *i)
+gpu_key_at(const struct gpu_work *w, const struct uop *unit,
+           const struct uop *i)
 {
     uint32_t n = unit_tiles(w), own = w->own;
     const struct uop *tile, *part;
@@ -481,7 +488,7 @@ key_at(const struct work *w, const struct uop *unit, const struct uop *i)
 
 /* Loads what is the thread's from `begin` on, `count` of them. */
 static void
-load_chunks(struct work *w, struct side *s, const struct tile *t,
+load_chunks(struct gpu_work *w, struct side *s, const struct attend_tile *t,
             const struct uop *begin, int64_t count)
 {
     uint32_t size = chunk_size(w), threads = count_threads(w), j;
@@ -517,10 +524,10 @@ load_chunks(struct work *w, struct side *s, const struct tile *t,
         for (j = 0; j < keys; j++) {
             key = unit;
             if (s->turned)
-                key = key_at(w, unit, op2(&w->c, UOP_ADD, first, j));
+                key = gpu_key_at(w, unit, op2(&w->c, UOP_ADD, first, j));
             s->chunk[i * keys + j] =
-                load_chunk(w, s, t->r, add(&w->c, t->first, key), t->n, t->rows,
-                           at, both(w, t->gate, some), size);
+                load_gpu_chunk(w, s, t->r, add(&w->c, t->first, key), t->n,
+                               t->rows, at, gpu_both(w, t->gate, some), size);
         }
     }
     s->keys = keys;
@@ -529,7 +536,8 @@ load_chunks(struct work *w, struct side *s, const struct tile *t,
 
 /* Where chunk i goes, or what of it is in column j. */
 static const struct uop *
-chunk_place(const struct work *w, const struct side *s, uint32_t i, uint32_t j)
+chunk_place(const struct gpu_work *w, const struct side *s, uint32_t i,
+            uint32_t j)
 {
     const struct uop *unit;
 
@@ -543,7 +551,7 @@ chunk_place(const struct work *w, const struct side *s, uint32_t i, uint32_t j)
 
 /* Stores it; effects to out[]. */
 static uint32_t
-store_chunks(const struct work *w, const struct side *s,
+store_chunks(const struct gpu_work *w, const struct side *s,
              const struct uop *memory, const struct uop **out)
 {
     const struct uop *src[4] = {memory}, *part[16];
@@ -566,7 +574,7 @@ store_chunks(const struct work *w, const struct side *s,
 }
 
 static const struct uop *
-loop(struct work *w, int64_t extent)
+gpu_loop(struct gpu_work *w, int64_t extent)
 {
     const struct uop *size = num(&w->c, extent);
     union uop_arg arg = {
@@ -578,8 +586,8 @@ loop(struct work *w, int64_t extent)
 
 /* Loads and stores a tile, some chunks at a time; gives the END. */
 static const struct uop *
-copy_tile(struct work *w, struct side *s, const struct tile *t,
-          const struct uop *memory)
+copy_gpu_tile(struct gpu_work *w, struct side *s, const struct attend_tile *t,
+              const struct uop *memory)
 {
     int64_t n = count_chunks(w, s, t->rows), some = BATCH;
     const struct uop *range, *src[1 + BATCH * 16];
@@ -588,7 +596,7 @@ copy_tile(struct work *w, struct side *s, const struct tile *t,
     if (s->turned)
         some /= turned_keys(w, s, t->rows);
     some = some < 1 ? 1 : some > n ? n : some;
-    src[0] = range = loop(w, (n + some - 1) / some);
+    src[0] = range = gpu_loop(w, (n + some - 1) / some);
     load_chunks(w, s, t, op2(&w->c, UOP_MUL, range, some), some);
     count = store_chunks(w, s, memory, src + 1);
     return uop_new(w->c.g, UOP_END, UOP_VOID, 1, no_arg, src, count + 1);
@@ -596,7 +604,7 @@ copy_tile(struct work *w, struct side *s, const struct tile *t,
 
 /* q's or q2's parts for registers. */
 static void
-load_queries(struct work *w, struct side *q)
+load_gpu_queries(struct gpu_work *w, struct side *q)
 {
     uint32_t tall, s, n = unit_steps(w, q);
     const struct uop *row, *at, *chunk;
@@ -608,8 +616,8 @@ load_queries(struct work *w, struct side *q)
             at = op2(&w->c, UOP_ADD, at, (int64_t)s * w->shape.k);
             if (w->shape.layout == UOP_WMMA_RDNA3)
                 at = part_begin(w, s);
-            chunk = load_chunk(w, q, w->c.a->row, row, w->c.n_rows,
-                               group_rows(w), at, NULL, n * part_size(w));
+            chunk = load_gpu_chunk(w, q, w->c.a->row, row, w->c.n_rows,
+                                   group_rows(w), at, NULL, n * part_size(w));
             take_apart(w, chunk, part_size(w), &q->frag[tall][s]);
         }
     }
@@ -618,7 +626,7 @@ load_queries(struct work *w, struct side *q)
 /* ---- a tile of keys ---- */
 
 static const struct uop *
-zeros(const struct work *w)
+gpu_zeros(const struct gpu_work *w)
 {
     return expand_broadcast(w->c.e, uop_const_float(w->c.g, UOP_F32, 0),
                             (uint16_t)w->own);
@@ -627,7 +635,7 @@ zeros(const struct work *w)
 /* Ends the loop that sets acc[] to values[]; they become what is in acc[]
  * then. */
 static void
-end_loop(struct work *w, const struct uop *range, const struct uop **acc,
+end_loop(struct gpu_work *w, const struct uop *range, const struct uop **acc,
          const struct uop *const *values, uint32_t n)
 {
     const struct uop *src[1 + MAX_TALL * MAX_COLS] = {range}, *done;
@@ -642,8 +650,8 @@ end_loop(struct work *w, const struct uop *range, const struct uop **acc,
 
 /* Step s of the scores, added to acc[], or the steps of unit s. */
 static void
-add_scores(struct work *w, const struct side *q, const struct side *k,
-           uint32_t s, const struct uop **acc)
+add_gpu_scores(struct gpu_work *w, const struct side *q, const struct side *k,
+               uint32_t s, const struct uop **acc)
 {
     const struct uop *a[MAX_TALL][MAX_OWN], *b[MAX_OWN];
     uint32_t tall, n, i, each = unit_steps(w, k),
@@ -660,7 +668,7 @@ add_scores(struct work *w, const struct side *q, const struct side *k,
         for (i = 0; i < each; i++) {
             for (tall = 0; tall < w->tall; tall++) {
                 const struct uop **to = &acc[tall * tiles + n];
-                *to = product(w, &a[tall][i], b[i], *to);
+                *to = gpu_product(w, &a[tall][i], b[i], *to);
             }
         }
     }
@@ -668,41 +676,41 @@ add_scores(struct work *w, const struct side *q, const struct side *k,
 
 /* The same without matrix instructions, of STEPS elements from `at` on. */
 static void
-add_steps(struct work *w, const struct side *q, const struct side *k,
-          const struct uop *at, const struct uop **acc)
+add_gpu_steps(struct gpu_work *w, const struct side *q, const struct side *k,
+              const struct uop *at, const struct uop **acc)
 {
     const struct uop *a[MAX_OWN], *b, *key;
     uint32_t tall, n, tiles = (uint32_t)(w->c.tile / 16);
 
     for (n = 0; n < tiles; n++) {
         key = op2(&w->c, UOP_ADD, w->c16, 16 * n);
-        b = load(w, k->memory, step(&w->c, at, key, k->stride), STEPS);
+        b = gpu_load(w, k->memory, step(&w->c, at, key, k->stride), STEPS);
         for (tall = 0; tall < w->tall; tall++) {
-            load_rows(w, q->memory, q->stride, tall, at, a);
-            acc[tall * tiles + n] = product(w, a, b, acc[tall * tiles + n]);
+            load_gpu_rows(w, q->memory, q->stride, tall, at, a);
+            acc[tall * tiles + n] = gpu_product(w, a, b, acc[tall * tiles + n]);
         }
     }
 }
 
 static void
-make_scores(struct work *w, const struct side *q, const struct side *k,
-            const struct uop *score[MAX_TALL][MAX_TILES])
+make_gpu_scores(struct gpu_work *w, const struct side *q, const struct side *k,
+                const struct uop *score[MAX_TALL][MAX_TILES])
 {
     uint32_t tiles = (uint32_t)(w->c.tile / 16), i, all = tiles * w->tall;
     const struct uop *acc[MAX_TALL * MAX_TILES], *value[MAX_TALL * MAX_TILES],
         *range;
 
     for (i = 0; i < all; i++)
-        acc[i] =
-            w->matrix ? zeros(w) : attend_acc(&w->c, zeros(w), &w->range, 1);
+        acc[i] = w->matrix ? gpu_zeros(w)
+                           : attend_acc(&w->c, gpu_zeros(w), &w->range, 1);
     if (w->matrix) {
         for (i = 0; i < q->wide / w->shape.k / unit_steps(w, k); i++)
-            add_scores(w, q, k, i, acc);
+            add_gpu_scores(w, q, k, i, acc);
     } else {
-        range = loop(w, q->wide / STEPS);
+        range = gpu_loop(w, q->wide / STEPS);
         for (i = 0; i < all; i++)
             value[i] = attend_get(&w->c, acc[i], range);
-        add_steps(w, q, k, op2(&w->c, UOP_MUL, range, STEPS), value);
+        add_gpu_steps(w, q, k, op2(&w->c, UOP_MUL, range, STEPS), value);
         end_loop(w, range, acc, value, all);
     }
     for (i = 0; i < all; i++)
@@ -711,7 +719,7 @@ make_scores(struct work *w, const struct side *q, const struct side *k,
 
 /* What the function of the scores gives; past the last key -inf, of W 0. */
 static void
-see_scores(struct work *w, uint32_t tall)
+see_scores(struct gpu_work *w, uint32_t tall)
 {
     const struct attend *a = w->c.a;
     const struct uop *key, *ok, *x, *row, *none = low(&w->c), *seen = a->seen;
@@ -725,16 +733,16 @@ see_scores(struct work *w, uint32_t tall)
     for (n = 0; n < w->c.tile / 16; n++) {
         for (i = 0; i < w->own; i++) {
             key = step(&w->c, own_column(w, n, i), w->now, w->c.tile);
-            ok = inside(w, key, w->c.n_keys, w->c.tile);
+            ok = gpu_inside(w, key, w->c.n_keys, w->c.tile);
             row = row_at(w, own_row(w, tall, i));
             attend_let(&w->c, w->c.factor ? w->c.scaled : a->score,
                        lane(w, w->score[tall][n], i));
             if (a->score2)
                 attend_let(&w->c, a->score2, lane(w, w->score2[tall][n], i));
             attend_let_range(&w->c, a->row,
-                             clamp(w, row, w->c.n_rows, group_rows(w)));
+                             gpu_clamp(w, row, w->c.n_rows, group_rows(w)));
             attend_let_range(&w->c, a->key,
-                             clamp(w, key, w->c.n_keys, w->c.tile));
+                             gpu_clamp(w, key, w->c.n_keys, w->c.tile));
             x = attend_value(&w->c, seen, n_pairs);
             if (ok)
                 x = uop_alu3(w->c.g, UOP_WHERE, ok, x, none);
@@ -747,7 +755,7 @@ see_scores(struct work *w, uint32_t tall)
  * too, of those that have the same already, and exchanges that AMD's vectors
  * know. */
 static const struct uop *
-join_row(const struct work *w, enum uop_op op, const struct uop *u)
+join_gpu_row(const struct gpu_work *w, enum uop_op op, const struct uop *u)
 {
     static const uint8_t bits[] = {1, 2, 7, 15, 16, 32};
     uint32_t i = w->across ? 4 : 0, n = !w->across ? 4 : w->parts == 4 ? 6 : 5;
@@ -763,7 +771,7 @@ join_row(const struct work *w, enum uop_op op, const struct uop *u)
 /* The greater one. AMD's chips need four instructions where a NaN has to be
  * the greatest, and two where one may be left out. */
 static const struct uop *
-greater(const struct work *w, const struct uop *a, const struct uop *b)
+greater(const struct gpu_work *w, const struct uop *a, const struct uop *b)
 {
     if (!w->nan_is_all)
         return uop_alu2(w->c.g, UOP_MAX, a, b);
@@ -772,7 +780,7 @@ greater(const struct work *w, const struct uop *a, const struct uop *b)
 
 /* The maxima so far, E, and the sums of what the thread has of it. */
 static void
-make_exps(struct work *w, uint32_t tall)
+make_gpu_exps(struct gpu_work *w, uint32_t tall)
 {
     uint32_t n, i, each = w->own / w->states,
                    all = (uint32_t)(w->c.tile / 16) * each;
@@ -783,7 +791,7 @@ make_exps(struct work *w, uint32_t tall)
                          *max = w->x[tall][0][i], *exps = NULL, **x;
         for (n = 1; n < all; n++)
             max = greater(w, max, w->x[tall][n / each][i + n % each]);
-        max = greater(w, old, join_row(w, UOP_MAX, max));
+        max = greater(w, old, join_gpu_row(w, UOP_MAX, max));
         w->new_max[tall][i] = max;
         max = attend_safe(&w->c, max);
         w->scale[tall][i] = attend_exp(&w->c, old, max);
@@ -802,13 +810,14 @@ make_exps(struct work *w, uint32_t tall)
 }
 
 static const struct uop *
-as_bits(const struct work *w, const struct uop *u, enum uop_dtype dtype)
+as_bits(const struct gpu_work *w, const struct uop *u, enum uop_dtype dtype)
 {
     return uop_make(w->c.g, UOP_BITCAST, dtype, u->lanes, no_arg, &u, 1);
 }
 
 static const struct uop *
-bits_op(const struct work *w, enum uop_op op, const struct uop *bits, int64_t b)
+bits_op(const struct gpu_work *w, enum uop_op op, const struct uop *bits,
+        int64_t b)
 {
     return uop_alu2(w->c.g, op, bits, uop_const_int(w->c.g, UOP_U32, b));
 }
@@ -816,7 +825,7 @@ bits_op(const struct work *w, enum uop_op op, const struct uop *bits, int64_t b)
 /* To the nearest bfloat, ties to even, of what is no NaN: most of one is one,
  * too, but any number may come of it. */
 static const struct uop *
-round_to_bf16(const struct work *w, const struct uop *x)
+round_to_bf16(const struct gpu_work *w, const struct uop *x)
 {
     const struct uop *bits = as_bits(w, x, UOP_U32), *odd;
 
@@ -828,7 +837,7 @@ round_to_bf16(const struct work *w, const struct uop *x)
 
 /* E, rounded as it is to be. */
 static const struct uop *
-round_exp(struct work *w, const struct uop *x)
+round_exp(struct gpu_work *w, const struct uop *x)
 {
     const struct uop *weight = w->c.a->weight;
     uint32_t n_pairs = w->c.n_pairs;
@@ -846,7 +855,7 @@ round_exp(struct work *w, const struct uop *x)
 
 /* That to LOCAL memory. */
 static uint32_t
-store_exps(struct work *w, const struct uop **effects)
+store_exps(struct gpu_work *w, const struct uop **effects)
 {
     const struct uop *src[3] = {w->p};
     uint32_t tall, n, i, count = 0;
@@ -868,7 +877,7 @@ store_exps(struct work *w, const struct uop **effects)
 /* v's part for a step from key `at` of the tile on, n units or STEPS keys, of
  * columns 16 * tile + c16. */
 static const struct uop *
-load_values(const struct work *w, uint32_t tile, const struct uop *at,
+load_values(const struct gpu_work *w, uint32_t tile, const struct uop *at,
             uint32_t at0)
 {
     uint32_t size = chunk_size(w), n = part_size(w), i, j;
@@ -877,7 +886,7 @@ load_values(const struct work *w, uint32_t tile, const struct uop *at,
     if (!w->v.turned) {
         col = op2(&w->c, UOP_ADD, w->c16, 16 * tile);
         for (i = 0; i < n; i++)
-            part[i] = load(
+            part[i] = gpu_load(
                 w, w->v.memory,
                 step(&w->c, col, op2(&w->c, UOP_ADD, at, i), w->v.stride), 1);
         return lanes(w, part, n);
@@ -891,7 +900,7 @@ load_values(const struct work *w, uint32_t tile, const struct uop *at,
         col = unit_place(w, &w->v, w->c16, 16 * tile,
                          op2(&w->c, UOP_FLOORDIV, u, size), (at0 + i) / size,
                          first);
-        col = load(w, w->v.memory, col, some);
+        col = gpu_load(w, w->v.memory, col, some);
         for (j = 0; j < some; j++)
             part[i + j] = lane(w, col, j);
     }
@@ -900,26 +909,26 @@ load_values(const struct work *w, uint32_t tile, const struct uop *at,
 
 /* Step s of E @ v, or STEPS keys from `at` on. */
 static void
-add_step(struct work *w, uint32_t s, const struct uop *at,
+add_step(struct gpu_work *w, uint32_t s, const struct uop *at,
          const struct uop **out)
 {
     const struct uop *a[MAX_TALL][MAX_OWN], *b;
     uint32_t tall, n, tiles = (uint32_t)(w->v.wide / 16);
 
     for (tall = 0; tall < w->tall; tall++)
-        load_rows(w, w->p, w->p_stride, tall, at, a[tall]);
+        load_gpu_rows(w, w->p, w->p_stride, tall, at, a[tall]);
     for (n = 0; n < tiles; n++) {
         b = load_values(w, n, w->matrix ? num(&w->c, 0) : at, s * w->shape.k);
         for (tall = 0; tall < w->tall; tall++)
             out[tall * tiles + n] =
-                product(w, a[tall], b, out[tall * tiles + n]);
+                gpu_product(w, a[tall], b, out[tall * tiles + n]);
     }
 }
 
 /* The same of tiles of 16 keys from `first` on that a thread's unit of v is
  * for, where E is in registers, of as many steps as that takes. */
 static void
-add_keys(struct work *w, uint32_t first, const struct uop **out)
+add_keys(struct gpu_work *w, uint32_t first, const struct uop **out)
 {
     const struct uop *e[MAX_TALL][MAX_OWN], *v[MAX_OWN], *a[2 * MAX_OWN];
     uint32_t tiles = (uint32_t)(w->v.wide / 16), size = part_size(w), tall, n,
@@ -936,7 +945,7 @@ add_keys(struct work *w, uint32_t first, const struct uop **out)
         for (j = 0; j < all / size; j++) {
             for (tall = 0; tall < w->tall; tall++) {
                 const struct uop **to = &out[tall * tiles + n];
-                *to = product(w, &e[tall][j], v[j], *to);
+                *to = gpu_product(w, &e[tall][j], v[j], *to);
             }
         }
     }
@@ -944,7 +953,7 @@ add_keys(struct work *w, uint32_t first, const struct uop **out)
 
 /* out[] = out[] * scale + E @ v */
 static void
-add_values(struct work *w, const struct uop **out)
+add_gpu_values(struct gpu_work *w, const struct uop **out)
 {
     uint32_t tiles = (uint32_t)(w->v.wide / 16), all = tiles * w->tall, i, j;
     const struct uop *part[MAX_OWN], *value[MAX_TALL * MAX_COLS], *range;
@@ -964,7 +973,7 @@ add_values(struct work *w, const struct uop **out)
         return;
     for (i = 0; i < all; i++)
         out[i] = attend_acc(&w->c, out[i], &w->range, 1);
-    range = loop(w, w->c.tile / STEPS);
+    range = gpu_loop(w, w->c.tile / STEPS);
     for (i = 0; i < all; i++)
         value[i] = attend_get(&w->c, out[i], range);
     add_step(w, 0, op2(&w->c, UOP_MUL, range, STEPS), value);
@@ -974,20 +983,21 @@ add_values(struct work *w, const struct uop **out)
 /* ---- the loop ---- */
 
 static const struct uop *
-barrier(const struct work *w, const struct uop *const *effects, uint32_t n)
+gpu_barrier(const struct gpu_work *w, const struct uop *const *effects,
+            uint32_t n)
 {
     return uop_new(w->c.g, UOP_BARRIER, UOP_VOID, 1, no_arg, effects, n);
 }
 
 static bell_status
-make_loop(struct work *w, const struct uop **out_end)
+make_gpu_loop(struct gpu_work *w, const struct uop **out_end)
 {
     const struct uop *tiles, *next, *bar, **src, *out[MAX_TALL * MAX_COLS],
         *before[5], *p = w->p;
     union uop_arg arg = {.i = uop_range_arg(w->c.a->key, UOP_AXIS_REDUCE)};
     uint32_t n = 0, i, tall, cols = (uint32_t)(w->v.wide / 16);
     struct side *sides[5] = {&w->q, &w->q2, &w->k, &w->k2, &w->v};
-    struct tile t = {w->c.a->key, w->c.tile, w->c.n_keys, NULL, NULL};
+    struct attend_tile t = {w->c.a->key, w->c.tile, w->c.n_keys, NULL, NULL};
 
     src =
         arena_alloc(&w->c.e->k->mem, (4 * MAX_COPY * 8 + 4096) * sizeof(*src));
@@ -997,15 +1007,16 @@ make_loop(struct work *w, const struct uop **out_end)
     tiles = attend_count_tiles(&w->c, w->row0, w->last, &w->first);
     t.first = op2(&w->c, UOP_MUL, w->first, w->c.tile);
     for (i = 0; i < 5; i++) {
-        struct tile rows = {w->c.a->row, group_rows(w), w->c.n_rows, w->row0,
-                            NULL};
+        struct attend_tile rows = {w->c.a->row, group_rows(w), w->c.n_rows,
+                                   w->row0, NULL};
         before[i] = sides[i]->memory;
         if (before[i])
-            src[n++] = copy_tile(w, sides[i], i < 2 ? &rows : &t, before[i]);
+            src[n++] =
+                copy_gpu_tile(w, sides[i], i < 2 ? &rows : &t, before[i]);
     }
     w->range = uop_new(w->c.g, UOP_RANGE, UOP_I64, 1, arg, &tiles, 1);
     src[n++] = w->range;
-    bar = barrier(w, src, n);
+    bar = gpu_barrier(w, src, n);
     for (i = 0; i < 5; i++) {
         if (before[i])
             sides[i]->memory = attend_after(&w->c, before[i], &bar, 1);
@@ -1026,27 +1037,27 @@ make_loop(struct work *w, const struct uop **out_end)
             load_chunks(w, sides[i], &t, num(&w->c, 0),
                         count_chunks(w, sides[i], t.rows));
     }
-    make_scores(w, &w->q, &w->k, w->score);
+    make_gpu_scores(w, &w->q, &w->k, w->score);
     if (w->k2.value)
-        make_scores(w, &w->q2, &w->k2, w->score2);
+        make_gpu_scores(w, &w->q2, &w->k2, w->score2);
     for (tall = 0; tall < w->tall; tall++) {
         see_scores(w, tall);
         if (!w->c.a->is_back)
-            make_exps(w, tall);
+            make_gpu_exps(w, tall);
     }
     if (!w->across) {
         w->p = attend_after(&w->c, p, &bar, 1);
         n = store_exps(w, src);
-        bar = barrier(w, src, n);
+        bar = gpu_barrier(w, src, n);
         w->p = attend_after(&w->c, p, &bar, 1);
     }
-    add_values(w, out);
+    add_gpu_values(w, out);
     for (n = 0, tall = 0; tall < w->tall; tall++) {
         for (i = 0; i < cols; i++)
             src[1 + n++] =
                 attend_set(&w->c, w->out[tall][i], out[tall * cols + i]);
     }
-    bar = barrier(w, src + 1, n);
+    bar = gpu_barrier(w, src + 1, n);
     for (tall = 0; tall < w->tall && !w->c.a->is_back; tall++) {
         for (i = 0; i < w->states; i++) {
             src[1 + n++] =
@@ -1063,7 +1074,7 @@ make_loop(struct work *w, const struct uop **out_end)
         if (w->early)
             n += store_chunks(w, sides[i], memory, src + 1 + n);
         else
-            src[1 + n++] = copy_tile(w, sides[i], &t, memory);
+            src[1 + n++] = copy_gpu_tile(w, sides[i], &t, memory);
     }
     src[0] = w->range;
     *out_end = uop_new(w->c.g, UOP_END, UOP_VOID, 1, no_arg, src, n + 1);
@@ -1075,7 +1086,7 @@ make_loop(struct work *w, const struct uop **out_end)
 /* Element i of results c of a tile, in row, whose L and M these are; or where
  * it is stored. */
 static const struct uop *
-stored(struct work *w, uint32_t which, const struct uop *row,
+stored(struct gpu_work *w, uint32_t which, const struct uop *row,
        const struct uop *col, const struct uop *out, const struct uop *sum,
        const struct uop *max)
 {
@@ -1087,17 +1098,17 @@ stored(struct work *w, uint32_t which, const struct uop *row,
         attend_let(&w->c, w->c.a->max, max);
     }
     attend_let_range(&w->c, w->c.a->row,
-                     clamp(w, row, w->c.n_rows, group_rows(w)));
-    attend_let_range(&w->c, w->c.a->col, clamp(w, col, w->v.n, w->v.wide));
+                     gpu_clamp(w, row, w->c.n_rows, group_rows(w)));
+    attend_let_range(&w->c, w->c.a->col, gpu_clamp(w, col, w->v.n, w->v.wide));
     return attend_value(&w->c, w->c.a->store->src[which], n_pairs);
 }
 
 /* Results c of a tile: one by one or, where the thread has columns side by
  * side, together. */
 static uint32_t
-store_results(struct work *w, uint32_t tall, uint32_t c, const struct uop *out,
-              const struct uop *const *sum, const struct uop *const *max,
-              const struct uop **effects)
+store_results(struct gpu_work *w, uint32_t tall, uint32_t c,
+              const struct uop *out, const struct uop *const *sum,
+              const struct uop *const *max, const struct uop **effects)
 {
     const struct uop *store = w->c.a->store, *args[4] = {store->src[0]},
                      *part[MAX_OWN], *row, *col;
@@ -1117,8 +1128,8 @@ store_results(struct work *w, uint32_t tall, uint32_t c, const struct uop *out,
         args[1] =
             stored(w, 1, row, col, lane(w, out, i), sum[state], max[state]);
         args[2] = wide ? lanes(w, part, w->own) : part[i];
-        args[3] = both(w, inside(w, row, w->c.n_rows, group_rows(w)),
-                       inside(w, col, w->v.n, w->v.wide));
+        args[3] = gpu_both(w, gpu_inside(w, row, w->c.n_rows, group_rows(w)),
+                           gpu_inside(w, col, w->v.n, w->v.wide));
         effects[n++] = uop_make(w->c.g, UOP_STORE, UOP_VOID, 1, no_arg, args,
                                 args[3] ? 4 : 3);
     }
@@ -1126,7 +1137,8 @@ store_results(struct work *w, uint32_t tall, uint32_t c, const struct uop *out,
 }
 
 static bell_status
-make_stores(struct work *w, const struct uop *end, const struct uop **out_sink)
+make_gpu_stores(struct gpu_work *w, const struct uop *end,
+                const struct uop **out_sink)
 {
     const struct uop *src[MAX_TALL * (MAX_COLS + 2) * MAX_OWN],
         *sum[MAX_OWN] = {NULL}, *max[MAX_OWN] = {NULL}, *first;
@@ -1136,13 +1148,14 @@ make_stores(struct work *w, const struct uop *end, const struct uop **out_sink)
     for (tall = 0; tall < w->tall; tall++) {
         for (i = 0; i < w->states && !w->c.a->is_back; i++) {
             const struct uop *row = row_at(w, own_row(w, tall, i));
-            sum[i] =
-                join_row(w, UOP_ADD, attend_get(&w->c, w->sum[tall][i], end));
+            sum[i] = join_gpu_row(w, UOP_ADD,
+                                  attend_get(&w->c, w->sum[tall][i], end));
             max[i] = attend_get(&w->c, w->max[tall][i], end);
             n += attend_store_kept(
-                &w->c, clamp(w, row, w->c.n_rows, group_rows(w)), sum[i],
+                &w->c, gpu_clamp(w, row, w->c.n_rows, group_rows(w)), sum[i],
                 max[i],
-                both(w, first, inside(w, row, w->c.n_rows, group_rows(w))),
+                gpu_both(w, first,
+                         gpu_inside(w, row, w->c.n_rows, group_rows(w))),
                 src + n);
         }
         for (c = 0; c < w->v.wide / 16; c++)
@@ -1159,7 +1172,7 @@ make_stores(struct work *w, const struct uop *end, const struct uop **out_sink)
 /* Are units of rows of n elements to change places? v's are written so that
  * they have to; others are where a thread has units. */
 static bool
-is_mixed(const struct work *w, int64_t n)
+is_mixed(const struct gpu_work *w, int64_t n)
 {
     return w->across && n / chunk_size(w) % 4 == 0;
 }
@@ -1167,7 +1180,7 @@ is_mixed(const struct work *w, int64_t n)
 /* Between rows whose units keep their places, as much as a thread reads at
  * once: neighbours lie in different banks. */
 static int64_t
-padded(const struct work *w, int64_t n)
+padded(const struct gpu_work *w, int64_t n)
 {
     uint32_t unit = chunk_size(w), part = part_size(w);
 
@@ -1175,7 +1188,7 @@ padded(const struct work *w, int64_t n)
 }
 
 static int64_t
-values_stride(const struct work *w)
+values_stride(const struct gpu_work *w)
 {
     if (!w->v.turned)
         return padded(w, w->v.wide);
@@ -1183,7 +1196,7 @@ values_stride(const struct work *w)
 }
 
 static int64_t
-padded_values(const struct work *w)
+padded_values(const struct gpu_work *w)
 {
     if (!w->v.turned)
         return w->c.tile * padded(w, w->v.wide);
@@ -1193,14 +1206,14 @@ padded_values(const struct work *w)
 
 /* Words of q that a thread would keep. */
 static uint32_t
-q_regs(const struct work *w)
+q_regs(const struct gpu_work *w)
 {
     return w->tall * (uint32_t)((w->q.wide + w->q2.wide) / w->shape.k) *
            part_size(w) * uop_dtype_infos[w->dtype].size_bytes / 4;
 }
 
 static bool
-keeps_queries(const struct work *w)
+keeps_queries(const struct gpu_work *w)
 {
     bool few = w->c.a->seen != w->c.scaled &&
                (w->c.a->is_back || w->shape.layout != UOP_WMMA_CDNA);
@@ -1211,7 +1224,7 @@ keeps_queries(const struct work *w)
 }
 
 static bool
-fits_memory(const struct work *w)
+fits_memory(const struct gpu_work *w)
 {
     const struct lower_target *t = w->c.e->k->target;
     int64_t n = w->across ? 0 : group_rows(w) * padded(w, w->c.tile);
@@ -1232,7 +1245,7 @@ fits_memory(const struct work *w)
  * LLVM 19, 2026-11-23: of what this lets pass, heads of up to 128 are not
  * spilled. */
 static bool
-fits_registers(const struct work *w)
+fits_registers(const struct gpu_work *w)
 {
     int64_t n = w->tall * w->v.wide / 16 * w->own + OTHER_REGS, copied;
     int64_t scores = (w->k2.value ? 4 : 3) * w->tall * w->c.tile / 16 * w->own;
@@ -1247,7 +1260,7 @@ fits_registers(const struct work *w)
 
 /* The first that fits: of long tiles those loaded early, then others. */
 static bool
-choose_tile(struct work *w, uint32_t tall, int64_t most)
+choose_gpu_tile(struct gpu_work *w, uint32_t tall, int64_t most)
 {
     uint32_t i;
 
@@ -1265,7 +1278,7 @@ choose_tile(struct work *w, uint32_t tall, int64_t most)
 
 /* Is M used for E alone, and is all that is stored divided by L? */
 static bool
-is_divided(const struct work *w)
+is_divided(const struct gpu_work *w)
 {
     const struct kernel *k = w->c.e->k;
     const struct attend *a = w->c.a;
@@ -1287,7 +1300,7 @@ is_divided(const struct work *w)
 }
 
 static void
-choose_form(struct work *w)
+choose_form(struct gpu_work *w)
 {
     const struct lower_target *t = w->c.e->k->target;
 
@@ -1314,7 +1327,7 @@ choose_form(struct work *w)
  * memory holds. guess: 4 waves or 256 threads at most. observed: LLVM 19,
  * 2026-11-23: WMMA by 32 keys spills nothing, by 64 it did. */
 static void
-choose_sizes(struct work *w)
+choose_gpu_sizes(struct gpu_work *w)
 {
     const struct kernel *k = w->c.e->k;
     double rows = (double)w->c.n_rows;
@@ -1336,7 +1349,7 @@ choose_sizes(struct work *w)
     most = w->own == MAX_OWN ? MAX_TILE / 2 : MAX_TILE;
     while (most > 16 && most / 2 >= w->c.n_keys)
         most /= 2;
-    while (!choose_tile(w, w->tall, most)) {
+    while (!choose_gpu_tile(w, w->tall, most)) {
         if (w->waves == 1) { /* what lower_attends counts upon */
             w->tall = 1;
             w->c.tile = 16;
@@ -1348,7 +1361,7 @@ choose_sizes(struct work *w)
 }
 
 static void
-init_side(struct work *w, struct side *s, const struct uop *value,
+init_side(struct gpu_work *w, struct side *s, const struct uop *value,
           uint32_t range)
 {
     s->value = value;
@@ -1358,13 +1371,13 @@ init_side(struct work *w, struct side *s, const struct uop *value,
 }
 
 static const struct uop *
-local(const struct work *w, int64_t n)
+local(const struct gpu_work *w, int64_t n)
 {
     return expand_local(w->c.e, w->dtype, (uint64_t)n);
 }
 
 static void
-make_memory(struct work *w)
+make_gpu_memory(struct gpu_work *w)
 {
     w->k.stride = w->q.stride = padded(w, w->k.wide);
     w->k.mixed = w->q.mixed = is_mixed(w, w->k.wide);
@@ -1387,7 +1400,7 @@ make_memory(struct work *w)
 }
 
 static void
-make_accs(struct work *w)
+make_gpu_accs(struct gpu_work *w)
 {
     const struct uop *zero = uop_const_float(w->c.g, UOP_F32, 0);
     uint32_t tall, i;
@@ -1398,13 +1411,13 @@ make_accs(struct work *w)
             w->sum[tall][i] = attend_acc(&w->c, zero, NULL, 0);
         }
         for (i = 0; i < w->v.wide / 16; i++)
-            w->out[tall][i] = attend_acc(&w->c, zeros(w), NULL, 0);
+            w->out[tall][i] = attend_acc(&w->c, gpu_zeros(w), NULL, 0);
     }
 }
 
 /* Work-groups and threads. */
 static bell_status
-map_groups(struct work *w, struct lower_program *p)
+map_gpu_groups(struct gpu_work *w, struct lower_program *p)
 {
     int64_t n = group_rows(w), warp = w->parts * 16;
     const struct uop *tile, *tid;
@@ -1427,7 +1440,7 @@ expand_attend_gpu(struct kernel *k, const struct attend *a,
                   const struct uop **out_sink, struct lower_program *program)
 {
     struct expand e = {.k = k, .g = k->g, .tile_loop = -1};
-    struct work *w = arena_calloc(&k->mem, 1, sizeof(*w));
+    struct gpu_work *w = arena_calloc(&k->mem, 1, sizeof(*w));
     const struct uop *end = NULL;
 
     if (!w)
@@ -1447,18 +1460,18 @@ expand_attend_gpu(struct kernel *k, const struct attend *a,
     w->v.turned = w->matrix;
     if (!a->is_back)
         attend_find_factor(&w->c);
-    choose_sizes(w);
+    choose_gpu_sizes(w);
     LOG(LOG_OPT, "attention: %d rows by %d keys at a time", (int)group_rows(w),
         (int)w->c.tile);
-    make_memory(w);
-    BELL_TRY(map_groups(w, program));
+    make_gpu_memory(w);
+    BELL_TRY(map_gpu_groups(w, program));
     if (keeps_queries(w))
-        load_queries(w, &w->q);
+        load_gpu_queries(w, &w->q);
     if (keeps_queries(w) && a->score2)
-        load_queries(w, &w->q2);
-    make_accs(w);
-    BELL_TRY(make_loop(w, &end));
-    BELL_TRY(make_stores(w, end, out_sink));
+        load_gpu_queries(w, &w->q2);
+    make_gpu_accs(w);
+    BELL_TRY(make_gpu_loop(w, &end));
+    BELL_TRY(make_gpu_stores(w, end, out_sink));
     program->shared_bytes = e.shared_bytes;
     return BELL_OK;
 }

@@ -22,20 +22,22 @@ static const struct uop_wmma mma = {UOP_WMMA_NV, 16, 8, 16};
 /* The number, which may be past n values by less than a multiple of `tile`,
  * as one of them. */
 static const struct uop *
-clamp(const struct attend_nv *w, const struct uop *u, int64_t n, int64_t tile)
+nv_clamp(const struct attend_nv *w, const struct uop *u, int64_t n,
+         int64_t tile)
 {
     return n % tile ? op2(&w->c, UOP_MIN, u, n - 1) : u;
 }
 
 /* Is it one of them? NULL: always. */
 static const struct uop *
-inside(const struct attend_nv *w, const struct uop *u, int64_t n, int64_t tile)
+nv_inside(const struct attend_nv *w, const struct uop *u, int64_t n,
+          int64_t tile)
 {
     return n % tile ? op2(&w->c, UOP_CMPLT, u, n) : NULL;
 }
 
 static const struct uop *
-both(const struct attend_nv *w, const struct uop *a, const struct uop *b)
+nv_both(const struct attend_nv *w, const struct uop *a, const struct uop *b)
 {
     return a && b ? uop_alu2(w->c.g, UOP_AND, a, b) : a ? a : b;
 }
@@ -54,16 +56,16 @@ rows_of_group(const struct attend_nv *w)
 
 /* Row of element i of a thread's part of 16 x 8 results. */
 static const struct uop *
-row_of(const struct attend_nv *w, uint32_t tall, uint32_t half)
+nv_row_of(const struct attend_nv *w, uint32_t tall, uint32_t half)
 {
     return add(&w->c, add(&w->c, w->row0, w->g4),
                num(&w->c, 16 * tall + 8 * half));
 }
 
 static const struct uop *
-row_inside(const struct attend_nv *w, const struct uop *row)
+nv_row_inside(const struct attend_nv *w, const struct uop *row)
 {
-    return clamp(w, row, w->c.n_rows, rows_of_group(w));
+    return nv_clamp(w, row, w->c.n_rows, rows_of_group(w));
 }
 
 /* ---- who does what ---- */
@@ -99,7 +101,7 @@ load_pair(struct attend_nv *w, const struct attend_nv_rows *rows,
           const struct uop *at, const struct uop **out)
 {
     const struct kernel *k = w->c.e->k;
-    const struct uop *q = rows->value, *gate = inside(w, at, s->n, s->wide);
+    const struct uop *q = rows->value, *gate = nv_inside(w, at, s->n, s->wide);
     const struct uop *zero = uop_const_int(w->c.g, q->dtype, 0), *u;
     uint32_t n = w->c.n_pairs, i;
 
@@ -117,9 +119,9 @@ load_pair(struct attend_nv *w, const struct attend_nv_rows *rows,
     }
     for (i = 0; i < 2; i++) {
         u = op2(&w->c, UOP_ADD, at, i);
-        gate = inside(w, u, s->n, s->wide);
+        gate = nv_inside(w, u, s->n, s->wide);
         attend_let_range(&w->c, w->c.a->row, row);
-        attend_let_range(&w->c, rows->range, clamp(w, u, s->n, s->wide));
+        attend_let_range(&w->c, rows->range, nv_clamp(w, u, s->n, s->wide));
         out[i] = attend_value(&w->c, q, n);
         if (gate)
             out[i] = uop_alu3(w->c.g, UOP_WHERE, gate, out[i], zero);
@@ -137,8 +139,9 @@ attend_nv_load_queries(struct attend_nv *w, struct attend_nv_rows *rows,
         for (s = 0; s < side->wide / 16; s++) {
             for (r = 0; r < 4; r++) {
                 at = step(&w->c, num(&w->c, 16 * s + 8 * (r / 2)), w->t4, 2);
-                load_pair(w, rows, side, row_inside(w, row_of(w, tall, r % 2)),
-                          at, part + 2 * r);
+                load_pair(w, rows, side,
+                          nv_row_inside(w, nv_row_of(w, tall, r % 2)), at,
+                          part + 2 * r);
             }
             rows->part[tall][s] = attend_nv_lanes(w, part, 8);
         }
@@ -179,8 +182,9 @@ attend_nv_is_copied(const struct attend_nv *w, const struct attend_nv_side *s)
 
 /* Key `key` from element `at` on, one by one. */
 static const struct uop *
-load_chunk(struct attend_nv *w, const struct attend_nv_side *s,
-           const struct uop *key, const struct uop *at, const struct uop *gate)
+load_nv_chunk(struct attend_nv *w, const struct attend_nv_side *s,
+              const struct uop *key, const struct uop *at,
+              const struct uop *gate)
 {
     const struct uop *part[CHUNK], *zero, *ok, *u;
     uint32_t n = w->c.n_pairs, i;
@@ -188,10 +192,10 @@ load_chunk(struct attend_nv *w, const struct attend_nv_side *s,
     zero = uop_const_int(w->c.g, s->value->dtype, 0);
     for (i = 0; i < CHUNK; i++) {
         u = op2(&w->c, UOP_ADD, at, i);
-        ok = both(w, gate, inside(w, u, s->n, s->wide));
+        ok = nv_both(w, gate, nv_inside(w, u, s->n, s->wide));
         attend_let_range(&w->c, w->c.a->key,
-                         clamp(w, key, w->c.n_keys, w->c.tile));
-        attend_let_range(&w->c, s->range, clamp(w, u, s->n, s->wide));
+                         nv_clamp(w, key, w->c.n_keys, w->c.tile));
+        attend_let_range(&w->c, s->range, nv_clamp(w, u, s->n, s->wide));
         part[i] = attend_value(&w->c, s->value, n);
         if (ok)
             part[i] = uop_alu3(w->c.g, UOP_WHERE, ok, part[i], zero);
@@ -254,9 +258,9 @@ chunk_to_copy(const struct attend_nv *w, int64_t each, int64_t i,
 
 /* Copies tile `tile`, the which-th, where `gate` holds; effects to out[]. */
 static uint32_t
-copy_tile(struct attend_nv *w, const struct attend_nv_side *s,
-          const struct uop *tile, const struct uop *which,
-          const struct uop *gate, const struct uop **out)
+copy_nv_tile(struct attend_nv *w, const struct attend_nv_side *s,
+             const struct uop *tile, const struct uop *which,
+             const struct uop *gate, const struct uop **out)
 {
     int64_t each = s->wide / CHUNK, all = w->c.tile * each, i;
     const struct uop *tid = w->c.e->tid, *zero = num(&w->c, 0);
@@ -271,16 +275,16 @@ copy_tile(struct attend_nv *w, const struct attend_nv_side *s,
         row = chunk_to_copy(w, each, i, &at);
         at = op2(&w->c, UOP_MUL, at, CHUNK);
         key = step(&w->c, row, tile, w->c.tile);
-        ok = inside(w, key, w->c.n_keys, w->c.tile);
+        ok = nv_inside(w, key, w->c.n_keys, w->c.tile);
         src[0] = s->memory;
         src[1] = add(&w->c, step(&w->c, half, row, s->stride), at);
         src[5] = (i + 1) * n_threads(w) > all ? op2(&w->c, UOP_CMPLT, work, all)
                                               : NULL;
-        src[5] = both(w, gate, src[5]);
+        src[5] = nv_both(w, gate, src[5]);
         if (copied) {
-            src[4] =
-                both(w, ok,
-                     s->n != s->wide ? op2(&w->c, UOP_CMPLT, at, s->n) : NULL);
+            src[4] = nv_both(w, ok,
+                             s->n != s->wide ? op2(&w->c, UOP_CMPLT, at, s->n)
+                                             : NULL);
             if (!src[4])
                 src[4] = uop_const_int(w->c.g, UOP_BOOL, 1);
             src[2] = s->value->src[0];
@@ -293,7 +297,7 @@ copy_tile(struct attend_nv *w, const struct attend_nv_side *s,
         }
         /* what is past the tiles is not read either */
         key = gate ? uop_alu3(w->c.g, UOP_WHERE, gate, key, zero) : key;
-        src[2] = load_chunk(w, s, key, at, ok);
+        src[2] = load_nv_chunk(w, s, key, at, ok);
         src[3] = src[5];
         out[n++] = uop_make(w->c.g, UOP_STORE, UOP_VOID, 1, no_arg, src,
                             src[3] ? 4 : 3);
@@ -332,8 +336,8 @@ load_operands(const struct attend_nv *w, const struct attend_nv_side *s,
 /* ---- a tile of keys ---- */
 
 static const struct uop *
-product(const struct attend_nv *w, const struct uop *a, const struct uop *b,
-        const struct uop *sum)
+nv_product(const struct attend_nv *w, const struct uop *a, const struct uop *b,
+           const struct uop *sum)
 {
     const struct uop *src[3] = {a, b, sum};
     union uop_arg arg = {.i = uop_wmma_arg(mma)};
@@ -342,9 +346,9 @@ product(const struct attend_nv *w, const struct uop *a, const struct uop *b,
 }
 
 static void
-make_scores(const struct attend_nv *w, const struct attend_nv_rows *rows,
-            const struct attend_nv_side *k,
-            const struct uop *score[ATTEND_NV_TALL][ATTEND_NV_TILES])
+make_nv_scores(const struct attend_nv *w, const struct attend_nv_rows *rows,
+               const struct attend_nv_side *k,
+               const struct uop *score[ATTEND_NV_TALL][ATTEND_NV_TILES])
 {
     const struct uop *zero = uop_const_float(w->c.g, UOP_F32, 0), *b[2];
     uint32_t n, s, i, tall;
@@ -356,8 +360,8 @@ make_scores(const struct attend_nv *w, const struct attend_nv_rows *rows,
             for (tall = 0; tall < w->tall; tall++) {
                 for (i = 0; i < 2; i++) {
                     const struct uop **sum = &score[tall][n + i];
-                    *sum =
-                        product(w, rows->part[tall][s], b[i], s ? *sum : zero);
+                    *sum = nv_product(w, rows->part[tall][s], b[i],
+                                      s ? *sum : zero);
                 }
             }
         }
@@ -381,16 +385,16 @@ attend_nv_see_scores(struct attend_nv *w, uint32_t tall)
         for (i = 0; i < 4; i++) {
             key = step(&w->c, num(&w->c, 8 * n + i % 2), w->now, w->c.tile);
             key = step(&w->c, key, w->t4, 2);
-            ok = inside(w, key, w->c.n_keys, w->c.tile);
+            ok = nv_inside(w, key, w->c.n_keys, w->c.tile);
             attend_let(&w->c, w->c.factor ? w->c.scaled : a->score,
                        attend_nv_lane(w, w->score[tall][n], i));
             if (a->score2)
                 attend_let(&w->c, a->score2,
                            attend_nv_lane(w, w->score2[tall][n], i));
             attend_let_range(&w->c, a->row,
-                             row_inside(w, row_of(w, tall, i / 2)));
+                             nv_row_inside(w, nv_row_of(w, tall, i / 2)));
             attend_let_range(&w->c, a->key,
-                             clamp(w, key, w->c.n_keys, w->c.tile));
+                             nv_clamp(w, key, w->c.n_keys, w->c.tile));
             x = attend_value(&w->c, seen, n_pairs);
             if (ok)
                 x = uop_alu3(w->c.g, UOP_WHERE, ok, x, none);
@@ -401,7 +405,7 @@ attend_nv_see_scores(struct attend_nv *w, uint32_t tall)
 
 /* Of the four threads that have a row. */
 static const struct uop *
-join_row(const struct attend_nv *w, enum uop_op op, const struct uop *u)
+join_nv_row(const struct attend_nv *w, enum uop_op op, const struct uop *u)
 {
     uint32_t bit;
 
@@ -432,7 +436,7 @@ attend_nv_raise_max(struct attend_nv *w, uint32_t tall, uint32_t half,
     }
     for (max = part[0], i = 1; i < 4 && part[i]; i++)
         max = uop_alu2(w->c.g, UOP_MAX, max, part[i]);
-    max = uop_alu2(w->c.g, UOP_MAX, old, join_row(w, UOP_MAX, max));
+    max = uop_alu2(w->c.g, UOP_MAX, old, join_nv_row(w, UOP_MAX, max));
     w->new_max[tall][half] = max;
     w->safe[tall][half] = attend_safe(&w->c, max);
     w->scale[tall][half] = attend_exp(&w->c, old, w->safe[tall][half]);
@@ -461,7 +465,7 @@ attend_nv_make_exps(struct attend_nv *w, uint32_t tall,
 
 /* A part of E as an operand: rounded together where each is rounded. */
 static const struct uop *
-round_part(const struct attend_nv *w, const struct uop *const part[8])
+round_nv_part(const struct attend_nv *w, const struct uop *const part[8])
 {
     const struct uop *wide[8], *u;
     uint32_t i;
@@ -478,8 +482,8 @@ round_part(const struct attend_nv *w, const struct uop *const part[8])
 
 /* out[][] = out[][] * scale + E @ v */
 static void
-add_values(struct attend_nv *w,
-           const struct uop *out[ATTEND_NV_TALL][ATTEND_NV_COLS])
+add_nv_values(struct attend_nv *w,
+              const struct uop *out[ATTEND_NV_TALL][ATTEND_NV_COLS])
 {
     const struct uop *p[ATTEND_NV_TALL][ATTEND_NV_TILE / 16], *part[8], *b[2];
     uint32_t tall, s, n, i;
@@ -489,7 +493,7 @@ add_values(struct attend_nv *w,
             for (i = 0; i < 8; i++)
                 part[i] = uop_cast(w->c.g, w->x[tall][2 * s + i / 4][i % 4],
                                    w->v.value->dtype);
-            p[tall][s] = round_part(w, part);
+            p[tall][s] = round_nv_part(w, part);
         }
         for (i = 0; i < 4; i++)
             part[i] = w->scale[tall][i / 2];
@@ -503,7 +507,7 @@ add_values(struct attend_nv *w,
             for (tall = 0; tall < w->tall; tall++) {
                 for (i = 0; i < 2; i++)
                     out[tall][n + i] =
-                        product(w, p[tall][s], b[i], out[tall][n + i]);
+                        nv_product(w, p[tall][s], b[i], out[tall][n + i]);
             }
         }
     }
@@ -512,7 +516,7 @@ add_values(struct attend_nv *w,
 /* ---- the loop ---- */
 
 static void
-make_accs(struct attend_nv *w)
+make_nv_accs(struct attend_nv *w)
 {
     const struct uop *zero = uop_const_float(w->c.g, UOP_F32, 0);
     uint32_t tall, i;
@@ -530,14 +534,14 @@ make_accs(struct attend_nv *w)
 
 /* Work on a tile: ACC_SETs to effects[]. */
 static uint32_t
-make_tile(struct attend_nv *w, const struct uop **effects)
+make_nv_tile(struct attend_nv *w, const struct uop **effects)
 {
     const struct uop *out[ATTEND_NV_TALL][ATTEND_NV_COLS], *sum[2];
     uint32_t tall, i, n = 0;
 
-    make_scores(w, &w->q, &w->k, w->score);
+    make_nv_scores(w, &w->q, &w->k, w->score);
     if (w->k2.value)
-        make_scores(w, &w->q2, &w->k2, w->score2);
+        make_nv_scores(w, &w->q2, &w->k2, w->score2);
     for (tall = 0; tall < w->tall; tall++) {
         attend_nv_see_scores(w, tall);
         for (i = 0; i < 2 && !w->c.a->is_back; i++) {
@@ -550,7 +554,7 @@ make_tile(struct attend_nv *w, const struct uop **effects)
         for (i = 0; i < w->v.wide / 8; i++)
             out[tall][i] = attend_get(&w->c, w->out[tall][i], w->range);
     }
-    add_values(w, out);
+    add_nv_values(w, out);
     for (tall = 0; tall < w->tall; tall++) {
         for (i = 0; i < 2 && !w->c.a->is_back; i++) {
             effects[n++] =
@@ -566,7 +570,7 @@ make_tile(struct attend_nv *w, const struct uop **effects)
 
 /* The first tiles, then the loop over tiles; its END. */
 static bell_status
-make_loop(struct attend_nv *w, const struct uop **out_end)
+make_nv_loop(struct attend_nv *w, const struct uop **out_end)
 {
     int64_t wide = w->k.wide + w->v.wide + w->k2.wide;
     size_t most = 2 * (size_t)(w->c.tile * wide / CHUNK / n_threads(w) + 3) +
@@ -587,7 +591,7 @@ make_loop(struct attend_nv *w, const struct uop **out_end)
             continue;
         s->memory = expand_local(w->c.e, s->value->dtype,
                                  (uint64_t)(2 * w->c.tile * s->stride));
-        n += copy_tile(w, s, w->first, num(&w->c, 0), NULL, src + n);
+        n += copy_nv_tile(w, s, w->first, num(&w->c, 0), NULL, src + n);
     }
     w->range = uop_new(w->c.g, UOP_RANGE, UOP_I64, 1, arg, &tiles, 1);
     w->now = add(&w->c, w->first, w->range);
@@ -606,9 +610,10 @@ make_loop(struct attend_nv *w, const struct uop **out_end)
             continue;
         }
         s->memory = attend_after(&w->c, s->memory, &barrier, 1);
-        n += copy_tile(w, s, add(&w->c, w->first, next), next, gate, src + n);
+        n +=
+            copy_nv_tile(w, s, add(&w->c, w->first, next), next, gate, src + n);
     }
-    n += make_tile(w, src + n);
+    n += make_nv_tile(w, src + n);
     src[0] = w->range;
     assert(n <= most);
     *out_end = uop_new(w->c.g, UOP_END, UOP_VOID, 1, no_arg, src, n);
@@ -624,7 +629,7 @@ store_pair(struct attend_nv *w, const struct uop *row, const struct uop *at,
            const struct uop *max, const struct uop **effects)
 {
     const struct uop *store = w->c.a->store, *src[4], *part[2], *col[2];
-    const struct uop *is_row = inside(w, row, w->c.n_rows, rows_of_group(w));
+    const struct uop *is_row = nv_inside(w, row, w->c.n_rows, rows_of_group(w));
     uint32_t n_pairs = w->c.n_pairs, i, n = 0;
     bool pair = w->v.n % 2 == 0 &&
                 kernel_coef(w->c.e->k, store->src[1], w->c.a->col) == 1;
@@ -636,19 +641,19 @@ store_pair(struct attend_nv *w, const struct uop *row, const struct uop *at,
             attend_let(&w->c, w->c.a->sum, sum);
             attend_let(&w->c, w->c.a->max, max);
         }
-        attend_let_range(&w->c, w->c.a->row, row_inside(w, row));
+        attend_let_range(&w->c, w->c.a->row, nv_row_inside(w, row));
         attend_let_range(&w->c, w->c.a->col,
-                         clamp(w, col[i], w->v.n, w->v.wide));
+                         nv_clamp(w, col[i], w->v.n, w->v.wide));
         part[i] = attend_value(&w->c, store->src[2], n_pairs);
     }
     for (i = 0; i < (pair ? 1 : 2); i++) {
         src[0] = store->src[0];
-        attend_let_range(&w->c, w->c.a->row, row_inside(w, row));
+        attend_let_range(&w->c, w->c.a->row, nv_row_inside(w, row));
         attend_let_range(&w->c, w->c.a->col,
-                         clamp(w, col[i], w->v.n, w->v.wide));
+                         nv_clamp(w, col[i], w->v.n, w->v.wide));
         src[1] = attend_value(&w->c, store->src[1], n_pairs);
         src[2] = pair ? attend_nv_lanes(w, part, 2) : part[i];
-        src[3] = both(w, is_row, inside(w, col[i], w->v.n, w->v.wide));
+        src[3] = nv_both(w, is_row, nv_inside(w, col[i], w->v.n, w->v.wide));
         effects[n++] = uop_make(w->c.g, UOP_STORE, UOP_VOID, 1, no_arg, src,
                                 src[3] ? 4 : 3);
     }
@@ -675,14 +680,14 @@ attend_nv_make_stores(struct attend_nv *w, const struct uop *end,
 
     for (tall = 0; tall < w->tall; tall++) {
         for (i = 0; i < 2 && !w->c.a->is_back; i++) {
-            sum[i] =
-                join_row(w, UOP_ADD, attend_get(&w->c, w->sum[tall][i], end));
+            sum[i] = join_nv_row(w, UOP_ADD,
+                                 attend_get(&w->c, w->sum[tall][i], end));
             max[i] = attend_get(&w->c, w->max[tall][i], end);
-            row = row_of(w, tall, i);
+            row = nv_row_of(w, tall, i);
             n += attend_store_kept(
-                &w->c, row_inside(w, row), sum[i], max[i],
-                both(w, op2(&w->c, UOP_CMPEQ, w->t4, 0),
-                     inside(w, row, w->c.n_rows, rows_of_group(w))),
+                &w->c, nv_row_inside(w, row), sum[i], max[i],
+                nv_both(w, op2(&w->c, UOP_CMPEQ, w->t4, 0),
+                        nv_inside(w, row, w->c.n_rows, rows_of_group(w))),
                 src + n);
         }
         for (c = 0; c < w->v.wide / 8; c++) {
@@ -690,7 +695,7 @@ attend_nv_make_stores(struct attend_nv *w, const struct uop *end,
             for (i = 0; i < 2; i++) {
                 part[0] = attend_nv_lane(w, out, 2 * i);
                 part[1] = attend_nv_lane(w, out, 2 * i + 1);
-                n += store_pair(w, row_of(w, tall, i),
+                n += store_pair(w, nv_row_of(w, tall, i),
                                 step(&w->c, num(&w->c, 8 * c), w->t4, 2), part,
                                 sum[i], max[i], src + n);
             }
@@ -705,7 +710,7 @@ attend_nv_make_stores(struct attend_nv *w, const struct uop *end,
  * for all units. observed: H100, 2026-11-23: two tiles of rows in a warp, tiles
  * of 64 keys for narrow heads. guess: which heads are narrow. */
 static void
-choose_sizes(struct attend_nv *w)
+choose_nv_sizes(struct attend_nv *w)
 {
     const struct kernel *k = w->c.e->k;
     const struct lower_target *t = k->target;
@@ -754,7 +759,7 @@ expand_attend_nv(struct kernel *k, const struct attend *a,
         w.v.same = &w.k;
     else if (a->score2 && attend_is_same(&w.c, a->v, a->col, a->k2, a->in2))
         w.v.same = &w.k2;
-    choose_sizes(&w);
+    choose_nv_sizes(&w);
     if (!a->is_back)
         attend_find_factor(&w.c);
     LOG(LOG_OPT, "attention: %d rows by %d keys at a time",
@@ -763,8 +768,8 @@ expand_attend_nv(struct kernel *k, const struct attend *a,
     attend_nv_load_queries(&w, &w.q, &w.k);
     if (a->score2)
         attend_nv_load_queries(&w, &w.q2, &w.k2);
-    make_accs(&w);
-    BELL_TRY(make_loop(&w, &end));
+    make_nv_accs(&w);
+    BELL_TRY(make_nv_loop(&w, &end));
     BELL_TRY(attend_nv_make_stores(&w, end, get_out, out_sink));
     program->shared_bytes = e.shared_bytes;
     return BELL_OK;

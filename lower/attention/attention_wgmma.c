@@ -152,7 +152,7 @@ queries_are_boxed(const struct attend_nv *w)
  * us by these, else 202. Threads hold some of queries for which LOCAL memory
  * has no room. guess: that is better than tiles of 32 keys. */
 static void
-choose_sizes(struct state *s)
+choose_wgmma_sizes(struct state *s)
 {
     int64_t all = n_there(s->w.k.n), least_held = all;
 
@@ -176,7 +176,7 @@ choose_sizes(struct state *s)
 }
 
 static bool
-fits(const struct state *s)
+wgmma_fits(const struct state *s)
 {
     const struct attend_nv *w = &s->w;
     const struct lower_target *t = w->c.e->k->target;
@@ -194,9 +194,9 @@ fits(const struct state *s)
 /* The TMA_COPYs of a tile, the which-th, where `gate` holds; effects to
  * out[]. */
 static uint32_t
-copy_tile(struct state *s, const struct attend_nv_side *side,
-          const struct uop *tile, const struct uop *which,
-          const struct uop *gate, const struct uop **out)
+copy_wgmma_tile(struct state *s, const struct attend_nv_side *side,
+                const struct uop *tile, const struct uop *which,
+                const struct uop *gate, const struct uop **out)
 {
     struct attend_code *c = &s->w.c;
     uint32_t n_pairs = c->n_pairs, n = 0;
@@ -226,7 +226,7 @@ copy_tile(struct state *s, const struct attend_nv_side *side,
 /* The TMA_COPYs of what LOCAL memory has of the work-group's queries; effects
  * to out[]. */
 static uint32_t
-copy_queries(struct state *s, const struct uop **out)
+copy_wgmma_queries(struct state *s, const struct uop **out)
 {
     struct attend_nv *w = &s->w;
     struct attend_code *c = &w->c;
@@ -266,14 +266,15 @@ copy_turn(struct state *s, const struct uop *turn, const struct uop *after)
     if (after)
         src[n++] = after;
     else if (s->queries)
-        n += copy_queries(s, src);
+        n += copy_wgmma_queries(s, src);
     gate = uop_alu2(w->c.g, UOP_CMPLT, turn, s->tiles);
-    n += copy_tile(s, &w->k, add(&w->c, w->first, turn), turn, gate, src + n);
+    n += copy_wgmma_tile(s, &w->k, add(&w->c, w->first, turn), turn, gate,
+                         src + n);
     if (turn->op != UOP_CONST || turn->arg.i > 0) {
         before = op2(&w->c, UOP_ADD, turn, -1);
         gate = uop_alu2(w->c.g, UOP_CMPLT, before, s->tiles);
-        n += copy_tile(s, &w->v, add(&w->c, w->first, before), before, gate,
-                       src + n);
+        n += copy_wgmma_tile(s, &w->v, add(&w->c, w->first, before), before,
+                             gate, src + n);
     }
     assert(n <= MAX_EFFECTS);
     return uop_new(w->c.g, UOP_COMMIT, UOP_VOID, 1, no_arg, src, n);
@@ -283,8 +284,8 @@ copy_turn(struct state *s, const struct uop *turn, const struct uop *after)
 
 /* The memory behind `before`, where that is not NULL. */
 static const struct uop *
-behind(const struct state *s, const struct uop *memory,
-       const struct uop *before)
+wgmma_behind(const struct state *s, const struct uop *memory,
+             const struct uop *before)
 {
     return before ? attend_after(&s->w.c, memory, &before, 1) : memory;
 }
@@ -335,7 +336,7 @@ begin_scores(struct state *s, const struct uop *which, const struct uop *before)
         shape.sets = at == 0;
         shape.pieces =
             (uint32_t)(w->k.n - at < ROW ? w->k.n - at : ROW) / STEPS;
-        src[3] = behind(s, w->k.memory, before);
+        src[3] = wgmma_behind(s, w->k.memory, before);
         src[4] = op2(&w->c, UOP_ADD, slot, at * w->c.tile);
         if (at < s->n_held) {
             before =
@@ -403,8 +404,8 @@ take_scores(struct state *s, const struct uop *when)
 /* What they make, from the maxima and sums so far on; the exponentials,
  * rounded. */
 static const struct uop *
-make_exps(struct state *s, const struct uop *const max[2],
-          const struct uop *const sum[2])
+make_wgmma_exps(struct state *s, const struct uop *const max[2],
+                const struct uop *const sum[2])
 {
     struct attend_nv *w = &s->w;
     const struct uop *part[MAX_TILE / 2], *e;
@@ -440,8 +441,8 @@ scale_results(struct state *s, const struct uop *when)
 /* A BARRIER or PINGPONG behind `after`: all tiles but the last `arg` COMMITs'
  * are there. */
 static const struct uop *
-barrier(struct state *s, enum uop_op op, int64_t arg,
-        const struct uop *const *after, uint32_t n)
+wgmma_barrier(struct state *s, enum uop_op op, int64_t arg,
+              const struct uop *const *after, uint32_t n)
 {
     const struct uop *u =
         uop_new(s->w.c.g, op, UOP_VOID, 1, (union uop_arg){.i = arg}, after, n);
@@ -457,7 +458,7 @@ barrier(struct state *s, enum uop_op op, int64_t arg,
 
 /* Places, and the first copies; the last effect. */
 static const struct uop *
-copy_first(struct state *s)
+copy_wgmma_first(struct state *s)
 {
     struct attend_nv *w = &s->w;
     const struct uop *commit = NULL;
@@ -496,13 +497,13 @@ make_first(struct state *s)
     s->results = attend_acc(
         &w->c, expand_broadcast(w->c.e, zero, (uint16_t)(n_columns(w) / 2)),
         NULL, 0);
-    effect = copy_first(s);
-    barrier(s, UOP_BARRIER, s->ahead - 2, &effect, 1);
+    effect = copy_wgmma_first(s);
+    wgmma_barrier(s, UOP_BARRIER, s->ahead - 2, &effect, 1);
     effect = begin_scores(s, num(&w->c, 0), NULL);
     effect = wait(s, effect);
     take_scores(s, effect);
     w->now = w->first;
-    exps = make_exps(s, max, sum);
+    exps = make_wgmma_exps(s, max, sum);
     s->exps = attend_acc(&w->c, exps, NULL, 0);
     for (i = 0; i < 2; i++) {
         w->max[0][i] = attend_acc(&w->c, w->new_max[0][i], NULL, 0);
@@ -522,7 +523,7 @@ make_turn(struct state *s, const struct uop *before, const struct uop **out)
 
     turn = op2(&w->c, UOP_ADD, before, 1);
     w->now = add(&w->c, w->first, turn);
-    src[0] = barrier(s, UOP_PINGPONG, s->ahead - 3, src, 1);
+    src[0] = wgmma_barrier(s, UOP_PINGPONG, s->ahead - 3, src, 1);
     made = begin_results(s, before, attend_get(&w->c, s->exps, w->range));
     made = begin_scores(s, turn, made);
     made = uop_new(w->c.g, UOP_PINGPONG_END, UOP_VOID, 1, no_arg, &made, 1);
@@ -533,7 +534,7 @@ make_turn(struct state *s, const struct uop *before, const struct uop **out)
         max[i] = attend_get(&w->c, w->max[0][i], w->range);
         sum[i] = attend_get(&w->c, w->sum[0][i], w->range);
     }
-    exps = make_exps(s, max, sum);
+    exps = make_wgmma_exps(s, max, sum);
     out[n++] = scale_results(s, made);
     out[n++] = attend_set(&w->c, s->exps, exps);
     for (i = 0; i < 2; i++) {
@@ -595,7 +596,7 @@ find_whole(const struct state *s, const struct uop **out_seen)
 /* The first tile, the loops over the others, and the results with the last;
  * what is behind it. */
 static bell_status
-make_loop(struct state *s, const struct uop **out_end)
+make_wgmma_loop(struct state *s, const struct uop **out_end)
 {
     struct attend_nv *w = &s->w;
     const struct attend *a = w->c.a;
@@ -619,7 +620,7 @@ make_loop(struct state *s, const struct uop **out_end)
         whole = num(&w->c, 0);
     }
     effect = make_turns(s, whole, uop_alu2(w->c.g, UOP_SUB, others, whole));
-    barrier(s, UOP_BARRIER, s->ahead - 3, &effect, 1);
+    wgmma_barrier(s, UOP_BARRIER, s->ahead - 3, &effect, 1);
     effect = begin_results(s, others, attend_get(&w->c, s->exps, effect));
     *out_end = wait(s, effect);
     return uop_graph_status(w->c.g);
@@ -654,8 +655,8 @@ expand_attend_wgmma(struct kernel *k, const struct attend *a,
     attend_nv_init_side(w, &w->v, a->v, a->col);
     w->v.wide = w->v.n;
     w->q = (struct attend_nv_rows){.value = a->q, .range = a->in};
-    choose_sizes(&s);
-    *out_fits = fits(&s);
+    choose_wgmma_sizes(&s);
+    *out_fits = wgmma_fits(&s);
     if (!*out_fits)
         return BELL_OK;
     attend_find_factor(&w->c);
@@ -665,7 +666,7 @@ expand_attend_wgmma(struct kernel *k, const struct attend *a,
     if (s.n_held)
         attend_nv_load_queries(w, &w->q, &w->k);
     s.tiles = attend_count_tiles(&w->c, w->begin, w->last, &w->first);
-    BELL_TRY(make_loop(&s, &end));
+    BELL_TRY(make_wgmma_loop(&s, &end));
     BELL_TRY(attend_nv_make_stores(w, end, get_results, out_sink));
     program->shared_bytes = e.shared_bytes;
     return BELL_OK;

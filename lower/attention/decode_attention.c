@@ -25,7 +25,7 @@
 
 static const union uop_arg no_arg = {.bits = 0};
 
-struct work {
+struct decode_work {
     struct attend_few f;
     uint32_t share, chunk, unroll;
     uint32_t n_in, n_out;   /* chunks of a thread, of q and k and of v */
@@ -70,7 +70,7 @@ attend_few_fits(const struct kernel *k, const struct attend *a)
 }
 
 static void
-choose_sizes(struct work *w)
+choose_decode_sizes(struct decode_work *w)
 {
     const struct kernel *k = w->f.c.e->k;
     const struct attend *a = w->f.c.a;
@@ -99,7 +99,7 @@ choose_sizes(struct work *w)
 /* Registers for all that a step loads, and its scores. observed: ptxas 13,
  * 2026-11-28: without those of scores 8 rows of float32 were spilled. */
 static uint32_t
-count_regs(const struct work *w)
+count_decode_regs(const struct decode_work *w)
 {
     return (w->f.rows * w->chunk + w->unroll * 4) * (w->n_in + w->n_out) +
            w->f.rows * w->unroll + OTHER_REGS;
@@ -108,20 +108,20 @@ count_regs(const struct work *w)
 /* ---- short forms ---- */
 
 static const struct uop *
-wide(const struct work *w, const struct uop *u)
+wide(const struct decode_work *w, const struct uop *u)
 {
     return u->lanes == 1 ? expand_broadcast(w->f.c.e, u, (uint16_t)w->chunk)
                          : u;
 }
 
 static const struct uop *
-zeros(const struct work *w)
+decode_zeros(const struct decode_work *w)
 {
     return wide(w, uop_const_float(w->f.c.g, UOP_F32, 0));
 }
 
 static const struct uop *
-as_words(const struct work *w, const struct uop *u)
+as_words(const struct decode_work *w, const struct uop *u)
 {
     return u->dtype == UOP_F32
                ? u
@@ -129,7 +129,7 @@ as_words(const struct work *w, const struct uop *u)
 }
 
 static const struct uop *
-exchange(const struct work *w, const struct uop *u, uint32_t bits)
+exchange(const struct decode_work *w, const struct uop *u, uint32_t bits)
 {
     union uop_arg arg = {.i = bits};
 
@@ -140,8 +140,8 @@ exchange(const struct work *w, const struct uop *u, uint32_t bits)
  * pairs, too, of those that have the same already, and the first two exchanges
  * that AMD's vectors know. */
 static const struct uop *
-join(const struct work *w, enum uop_op op, const struct uop *u, uint32_t from,
-     uint32_t to)
+join(const struct decode_work *w, enum uop_op op, const struct uop *u,
+     uint32_t from, uint32_t to)
 {
     static const uint8_t bits[] = {1, 2, 7, 15, 31};
     uint32_t i;
@@ -156,7 +156,8 @@ join(const struct work *w, enum uop_op op, const struct uop *u, uint32_t from,
 
 /* Chunk number i of what the thread has of u by range r, as words. */
 static const struct uop *
-load_part(struct work *w, const struct uop *u, uint32_t r, uint32_t i)
+load_decode_part(struct decode_work *w, const struct uop *u, uint32_t r,
+                 uint32_t i)
 {
     const struct uop *at;
 
@@ -166,14 +167,14 @@ load_part(struct work *w, const struct uop *u, uint32_t r, uint32_t i)
 }
 
 static void
-load_queries(struct work *w)
+load_decode_queries(struct decode_work *w)
 {
     uint32_t row, i, n_pairs = w->f.c.n_pairs;
 
     for (row = 0; row < w->f.rows; row++) {
         for (i = 0; i < w->n_in; i++) {
             attend_let_row(&w->f.c, attend_few_row(&w->f, num(&w->f.c, row)));
-            w->q[row][i] = load_part(w, w->f.c.a->q, w->f.c.a->in, i);
+            w->q[row][i] = load_decode_part(w, w->f.c.a->q, w->f.c.a->in, i);
             w->f.c.n_pairs = n_pairs;
         }
     }
@@ -184,7 +185,7 @@ load_queries(struct work *w)
 /* Number `i` of the thread's keys of this step, and the same as one of those
  * that there are; *ok: it is one. NULL: it always is. */
 static const struct uop *
-own_key(const struct work *w, uint32_t i, const struct uop *now,
+own_key(const struct decode_work *w, uint32_t i, const struct uop *now,
         const struct uop **ok)
 {
     uint32_t groups = w->f.threads / w->share;
@@ -202,7 +203,7 @@ own_key(const struct work *w, uint32_t i, const struct uop *now,
 
 /* The function of the scores of a key, for each row. */
 static void
-see_key(struct work *w, const struct uop *key, const struct uop *ok,
+see_key(struct decode_work *w, const struct uop *key, const struct uop *ok,
         const struct uop **x)
 {
     const struct attend *a = w->f.c.a;
@@ -211,7 +212,7 @@ see_key(struct work *w, const struct uop *key, const struct uop *ok,
 
     for (i = 0; i < w->n_in; i++) {
         attend_let_range(&w->f.c, a->key, key);
-        part[i] = load_part(w, a->k, a->in, i);
+        part[i] = load_decode_part(w, a->k, a->in, i);
         w->f.c.n_pairs = n_pairs;
     }
     for (row = 0; row < w->f.rows; row++) {
@@ -235,8 +236,8 @@ see_key(struct work *w, const struct uop *key, const struct uop *ok,
 /* The row's values x[] as factors of v, effects that set its M and L; the
  * factor of what it had before. */
 static const struct uop *
-make_exps(struct work *w, uint32_t row, const struct uop **x,
-          const struct uop **effects)
+make_decode_exps(struct decode_work *w, uint32_t row, const struct uop **x,
+                 const struct uop **effects)
 {
     const struct uop *old = attend_get(&w->f.c, w->max[row], w->range), *scale,
                      *sum = attend_get(&w->f.c, w->sum[row], w->range),
@@ -261,7 +262,7 @@ make_exps(struct work *w, uint32_t row, const struct uop **x,
 
 /* The loop over keys; its END. */
 static const struct uop *
-make_loop(struct work *w)
+make_decode_loop(struct decode_work *w)
 {
     const struct attend *a = w->f.c.a;
     const struct uop *x[UNROLL][ATTEND_FEW_ROWS], *own[UNROLL], *ok[UNROLL],
@@ -277,7 +278,7 @@ make_loop(struct work *w)
         own[u] = own_key(w, u, w->range, &ok[u]);
         for (i = 0; i < w->n_out; i++) {
             attend_let_range(&w->f.c, a->key, own[u]);
-            value[u][i] = load_part(w, a->v, a->col, i);
+            value[u][i] = load_decode_part(w, a->v, a->col, i);
             w->f.c.n_pairs = n_pairs;
         }
     }
@@ -287,7 +288,7 @@ make_loop(struct work *w)
         const struct uop *p[UNROLL];
         for (u = 0; u < w->unroll; u++)
             p[u] = x[u][row];
-        scale = make_exps(w, row, p, src + n);
+        scale = make_decode_exps(w, row, p, src + n);
         n += 2;
         for (i = 0; i < w->n_out; i++) {
             acc = attend_get(&w->f.c, w->out[row][i], w->range);
@@ -306,7 +307,7 @@ make_loop(struct work *w)
 /* Of the threads that exchange: each row's M, L and O, O's last, to LOCAL
  * memory; the BARRIER behind that. */
 static const struct uop *
-join_warps(struct work *w, const struct uop *end)
+join_warps(struct decode_work *w, const struct uop *end)
 {
     uint32_t from = log2_floor(w->share), to = log2_floor(WARP), row, i, j;
     uint32_t n = 0;
@@ -408,7 +409,7 @@ attend_few_row(const struct attend_few *f, const struct uop *row)
 }
 
 static const struct uop *
-key_at(const struct attend_few *f, const struct uop *at)
+decode_key_at(const struct attend_few *f, const struct uop *at)
 {
     at = step(&f->c, at, f->warp, f->keys);
     return step(&f->c, at, f->range, f->c.tile);
@@ -423,7 +424,7 @@ is_ragged(const struct attend_few *f)
 const struct uop *
 attend_few_key(const struct attend_few *f, const struct uop *at)
 {
-    const struct uop *key = key_at(f, at);
+    const struct uop *key = decode_key_at(f, at);
 
     return is_ragged(f) ? op2(&f->c, UOP_MIN, key, f->c.n_keys - 1) : key;
 }
@@ -439,8 +440,8 @@ attend_few_seen(struct attend_few *f, const struct uop *score,
     x = attend_value(&f->c, f->c.a->seen, n_pairs);
     if (is_ragged(f))
         x = uop_alu3(f->c.g, UOP_WHERE,
-                     op2(&f->c, UOP_CMPLT, key_at(f, at), f->c.n_keys), x,
-                     low(&f->c));
+                     op2(&f->c, UOP_CMPLT, decode_key_at(f, at), f->c.n_keys),
+                     x, low(&f->c));
     return x;
 }
 
@@ -492,7 +493,8 @@ attend_few_out(const struct attend_few *f, const struct uop *place)
 }
 
 static const struct uop *
-load(const struct attend_few *f, const struct uop *memory, const struct uop *at)
+decode_load(const struct attend_few *f, const struct uop *memory,
+            const struct uop *at)
 {
     const struct uop *src[2] = {memory, at};
 
@@ -500,7 +502,7 @@ load(const struct attend_few *f, const struct uop *memory, const struct uop *at)
 }
 
 static const struct uop *
-loop(struct attend_few *f, int64_t extent)
+decode_loop(struct attend_few *f, int64_t extent)
 {
     const struct uop *size = num(&f->c, extent);
     union uop_arg arg = {
@@ -520,17 +522,20 @@ join_states(struct attend_few *f, const struct uop *memory,
     const struct uop *max = NULL, *sum, *value, *at, *e;
 
     for (i = 0; i < warps; i++) {
-        at = load(f, memory, op2(&f->c, UOP_ADD, row, i * f->rows));
+        at = decode_load(f, memory, op2(&f->c, UOP_ADD, row, i * f->rows));
         max = max ? uop_alu2(f->c.g, UOP_MAX, max, at) : at;
     }
     sum = value = uop_const_float(f->c.g, UOP_F32, 0);
     for (i = 0; i < warps; i++) {
         at = op2(&f->c, UOP_ADD, row, i * f->rows);
-        e = attend_exp(&f->c, load(f, memory, at), attend_safe(&f->c, max));
+        e = attend_exp(&f->c, decode_load(f, memory, at),
+                       attend_safe(&f->c, max));
         sum = uop_alu3(f->c.g, UOP_MULACC, e,
-                       load(f, memory, op2(&f->c, UOP_ADD, at, states)), sum);
+                       decode_load(f, memory, op2(&f->c, UOP_ADD, at, states)),
+                       sum);
         at = add(&f->c, attend_few_out(f, at), col);
-        value = uop_alu3(f->c.g, UOP_MULACC, e, load(f, memory, at), value);
+        value =
+            uop_alu3(f->c.g, UOP_MULACC, e, decode_load(f, memory, at), value);
     }
     out[0] = max;
     out[1] = sum;
@@ -542,7 +547,8 @@ attend_few_stores(struct attend_few *f, const struct uop *barrier)
 {
     const struct attend *a = f->c.a;
     uint32_t all = f->rows * f->cols, i, n_pairs = f->c.n_pairs, n = 1;
-    const struct uop *range = loop(f, (all + f->threads - 1) / f->threads),
+    const struct uop *range =
+                         decode_loop(f, (all + f->threads - 1) / f->threads),
                      *row, *col, *of[3], *at, *gate, *is_row, *src[4] = {range},
                      *args[4] = {a->store->src[0]};
 
@@ -582,26 +588,26 @@ expand_attend_few(struct kernel *k, const struct attend *a,
                   const struct uop **out_sink, struct lower_program *program)
 {
     struct expand e = {.k = k, .g = k->g, .tile_loop = -1};
-    struct work *w = arena_calloc(&k->mem, 1, sizeof(*w));
+    struct decode_work *w = arena_calloc(&k->mem, 1, sizeof(*w));
     uint32_t row, i;
 
     if (!w)
         return bell_fail(BELL_E_NO_MEMORY,
                          "expansion of attention: out of memory");
     attend_few_init(&w->f, &e, a);
-    choose_sizes(w);
+    choose_decode_sizes(w);
     BELL_TRY(attend_few_map_groups(&w->f, program));
-    program->want_regs = count_regs(w);
+    program->want_regs = count_decode_regs(w);
     w->part = op2(&w->f.c, UOP_FLOORMOD, e.tid, w->share);
     for (row = 0; row < w->f.rows; row++) {
         w->max[row] = attend_acc(&w->f.c, low(&w->f.c), NULL, 0);
         w->sum[row] =
             attend_acc(&w->f.c, uop_const_float(w->f.c.g, UOP_F32, 0), NULL, 0);
         for (i = 0; i < w->n_out; i++)
-            w->out[row][i] = attend_acc(&w->f.c, zeros(w), NULL, 0);
+            w->out[row][i] = attend_acc(&w->f.c, decode_zeros(w), NULL, 0);
     }
-    load_queries(w);
-    *out_sink = attend_few_stores(&w->f, join_warps(w, make_loop(w)));
+    load_decode_queries(w);
+    *out_sink = attend_few_stores(&w->f, join_warps(w, make_decode_loop(w)));
     program->shared_bytes = e.shared_bytes;
     return uop_graph_status(w->f.c.g);
 }

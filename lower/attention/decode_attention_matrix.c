@@ -41,7 +41,7 @@ static const struct attend_fragments all_fragments[] = {
 };
 /* clang-format on */
 
-struct work {
+struct fragment_work {
     struct attend_few f;
     struct attend_fragments m;
     uint32_t halves;       /* that have rows */
@@ -83,7 +83,7 @@ attend_few_fits_matrix(const struct kernel *k, const struct attend *a)
 }
 
 static void
-choose_sizes(struct work *w)
+choose_fragment_sizes(struct fragment_work *w)
 {
     const struct kernel *k = w->f.c.e->k;
     uint32_t warps = WARPS;
@@ -109,7 +109,7 @@ choose_sizes(struct work *w)
 
 /* Registers for q, results, and all that a step loads. */
 static uint32_t
-count_regs(const struct work *w)
+count_fragment_regs(const struct fragment_work *w)
 {
     return w->halves * w->in / 8 + w->f.cols / 2 +
            w->f.keys * (w->in + w->f.cols) / 64 + OTHER_REGS;
@@ -119,8 +119,8 @@ count_regs(const struct work *w)
 
 /* Of queries with keys, or of E with columns. */
 static const struct uop *
-product(const struct work *w, const struct uop *q, const struct uop *k,
-        const struct uop *sum)
+fragment_product(const struct fragment_work *w, const struct uop *q,
+                 const struct uop *k, const struct uop *sum)
 {
     bool swap = w->m.is_swapped;
     const struct uop *src[3] = {swap ? k : q, swap ? q : k, sum};
@@ -131,7 +131,8 @@ product(const struct work *w, const struct uop *q, const struct uop *k,
 
 /* Of the threads that have a row. */
 static const struct uop *
-join_row(const struct work *w, enum uop_op op, const struct uop *u)
+join_fragment_row(const struct fragment_work *w, enum uop_op op,
+                  const struct uop *u)
 {
     uint32_t i;
 
@@ -145,15 +146,15 @@ join_row(const struct work *w, enum uop_op op, const struct uop *u)
 
 /* The thread's row of a tile, or of a half of the work-group's. */
 static const struct uop *
-row_of(const struct work *w, uint32_t tile)
+fragment_row_of(const struct fragment_work *w, uint32_t tile)
 {
     return op2(&w->f.c, UOP_ADD, w->row, w->m.span * tile);
 }
 
 static const struct uop *
-row_inside(const struct work *w, uint32_t half)
+fragment_row_inside(const struct fragment_work *w, uint32_t half)
 {
-    const struct uop *row = row_of(w, half);
+    const struct uop *row = fragment_row_of(w, half);
 
     if (w->f.rows % w->m.span)
         row = op2(&w->f.c, UOP_MIN, row, w->f.rows - 1);
@@ -162,7 +163,7 @@ row_inside(const struct work *w, uint32_t half)
 
 /* Which key of the warp's the thread's number i of a tile is. */
 static const struct uop *
-scored_key(const struct work *w, uint32_t tile, uint32_t i)
+scored_key(const struct fragment_work *w, uint32_t tile, uint32_t i)
 {
     return step(&w->f.c, num(&w->f.c, w->m.span * tile + i), w->part,
                 w->m.each);
@@ -172,7 +173,7 @@ scored_key(const struct work *w, uint32_t tile, uint32_t i)
 
 /* The thread's elements of block b of q or k, by range r. */
 static const struct uop *
-load_block(struct work *w, const struct uop *u, uint32_t r, uint32_t b)
+load_block(struct fragment_work *w, const struct uop *u, uint32_t r, uint32_t b)
 {
     const struct uop *at;
 
@@ -183,8 +184,8 @@ load_block(struct work *w, const struct uop *u, uint32_t r, uint32_t b)
 /* What step s of a product takes of blocks that were loaded for it, of each of
  * n halves. */
 static const struct uop *
-take_step(const struct work *w, const struct uop *const *blocks, uint32_t n,
-          uint32_t s)
+take_step(const struct fragment_work *w, const struct uop *const *blocks,
+          uint32_t n, uint32_t s)
 {
     uint32_t first = s * w->taken % CHUNK, each = w->m.each, i;
     const struct uop *part[MAX_LANES];
@@ -196,7 +197,7 @@ take_step(const struct work *w, const struct uop *const *blocks, uint32_t n,
 }
 
 static void
-load_queries(struct work *w)
+load_fragment_queries(struct fragment_work *w)
 {
     const struct uop *zero = uop_const_int(w->f.c.g, w->f.c.a->q->dtype, 0),
                      *u[2];
@@ -205,7 +206,7 @@ load_queries(struct work *w)
     u[1] = expand_broadcast(w->f.c.e, zero, CHUNK);
     for (s = 0; s < w->in / STEP; s++) {
         for (half = 0; half < w->halves && s * w->taken % CHUNK == 0; half++) {
-            attend_let_row(&w->f.c, row_inside(w, half));
+            attend_let_row(&w->f.c, fragment_row_inside(w, half));
             u[half] =
                 load_block(w, w->f.c.a->q, w->f.c.a->in, s * w->taken / CHUNK);
             w->f.c.n_pairs = n_pairs;
@@ -217,7 +218,7 @@ load_queries(struct work *w)
 /* What the thread has of the step's keys: of k those of its row of a tile, of v
  * those that it has the scores of. */
 static void
-load_keys(struct work *w)
+load_fragment_keys(struct fragment_work *w)
 {
     const struct attend *a = w->f.c.a;
     uint32_t i, b, n_pairs = w->f.c.n_pairs, wide = w->m.span * w->chunk;
@@ -226,7 +227,7 @@ load_keys(struct work *w)
     for (i = 0; i < w->tiles; i++) {
         for (b = 0; b < w->in / (w->m.parts * CHUNK); b++) {
             attend_let_range(&w->f.c, a->key,
-                             attend_few_key(&w->f, row_of(w, i)));
+                             attend_few_key(&w->f, fragment_row_of(w, i)));
             w->k[i][b] = load_block(w, a->k, a->in, b);
             w->f.c.n_pairs = n_pairs;
         }
@@ -247,7 +248,7 @@ load_keys(struct work *w)
 
 /* w->x: the function of the scores of the thread's keys and rows. */
 static void
-make_scores(struct work *w)
+make_fragment_scores(struct fragment_work *w)
 {
     const struct uop *zero = uop_const_float(w->f.c.g, UOP_F32, 0), *sum, *at;
     uint32_t n, s, i, n_pairs = w->f.c.n_pairs, each = w->m.each;
@@ -255,12 +256,12 @@ make_scores(struct work *w)
     for (n = 0; n < w->tiles; n++) {
         sum = expand_broadcast(w->f.c.e, zero, (uint16_t)w->lanes);
         for (s = 0; s < w->in / STEP; s++)
-            sum = product(w, w->q[s],
-                          take_step(w, &w->k[n][s * w->taken / CHUNK], 1, s),
-                          sum);
+            sum = fragment_product(
+                w, w->q[s], take_step(w, &w->k[n][s * w->taken / CHUNK], 1, s),
+                sum);
         for (i = 0; i < each * w->halves; i++) {
             at = scored_key(w, n, i % each);
-            attend_let_row(&w->f.c, row_inside(w, i / each));
+            attend_let_row(&w->f.c, fragment_row_inside(w, i / each));
             w->x[n][i] = attend_few_seen(&w->f, attend_few_lane(&w->f, sum, i),
                                          at, n_pairs);
         }
@@ -271,7 +272,7 @@ make_scores(struct work *w)
 
 /* w->x becomes E; ACC_SETs of M and L, to effects[]. */
 static uint32_t
-make_exps(struct work *w, const struct uop **effects)
+make_fragment_exps(struct fragment_work *w, const struct uop **effects)
 {
     const struct uop *old, *max, *safe, *sum, *x;
     uint32_t half, n, i, n_effects = 0, each = w->m.each;
@@ -282,7 +283,8 @@ make_exps(struct work *w, const struct uop **effects)
         for (i = 1; i < w->tiles * each; i++)
             max = uop_alu2(w->f.c.g, UOP_MAX, max,
                            w->x[i / each][each * half + i % each]);
-        max = uop_alu2(w->f.c.g, UOP_MAX, old, join_row(w, UOP_MAX, max));
+        max = uop_alu2(w->f.c.g, UOP_MAX, old,
+                       join_fragment_row(w, UOP_MAX, max));
         safe = attend_safe(&w->f.c, max);
         w->scale[half] = attend_exp(&w->f.c, old, safe);
         sum = uop_alu2(w->f.c.g, UOP_MUL,
@@ -303,7 +305,7 @@ make_exps(struct work *w, const struct uop **effects)
 
 /* E of the keys of step s as an operand, rounded. */
 static const struct uop *
-round_part(const struct work *w, uint32_t s)
+round_fragment_part(const struct fragment_work *w, uint32_t s)
 {
     const struct uop *part[MAX_LANES], *u;
     uint32_t i;
@@ -317,7 +319,7 @@ round_part(const struct work *w, uint32_t s)
 
 /* O * scale. */
 static const struct uop *
-scale_rows(const struct work *w, const struct uop *acc)
+scale_rows(const struct fragment_work *w, const struct uop *acc)
 {
     const struct uop *part[MAX_LANES];
     uint32_t i;
@@ -336,7 +338,8 @@ scale_rows(const struct work *w, const struct uop *acc)
 
 /* Tile n of the columns: O * scale + E @ v. */
 static const struct uop *
-add_values(const struct work *w, const struct uop *const *p, uint32_t n)
+add_fragment_values(const struct fragment_work *w, const struct uop *const *p,
+                    uint32_t n)
 {
     const struct uop *acc = attend_get(&w->f.c, w->out[n], w->f.range),
                      *part[MAX_LANES];
@@ -347,14 +350,15 @@ add_values(const struct work *w, const struct uop *const *p, uint32_t n)
         for (i = 0; i < w->taken; i++)
             part[i] = attend_few_lane(
                 &w->f, w->v[w->taken * s + i][n / w->chunk], n % w->chunk);
-        acc = product(w, p[s], attend_few_lanes(&w->f, part, w->taken), acc);
+        acc = fragment_product(w, p[s], attend_few_lanes(&w->f, part, w->taken),
+                               acc);
     }
     return acc;
 }
 
 /* The loop over keys; its END. */
 static const struct uop *
-make_loop(struct work *w)
+make_fragment_loop(struct fragment_work *w)
 {
     const struct uop *tiles, *src[1 + 4 + MAX_TILES], *p[MAX_KEYS];
     union uop_arg arg = {.i = uop_range_arg(w->f.c.a->key, UOP_AXIS_REDUCE)};
@@ -363,21 +367,21 @@ make_loop(struct work *w)
     tiles = num(&w->f.c, (w->f.c.n_keys + w->f.c.tile - 1) / w->f.c.tile);
     w->f.range = uop_new(w->f.c.g, UOP_RANGE, UOP_I64, 1, arg, &tiles, 1);
     src[n++] = w->f.range;
-    load_keys(w);
-    make_scores(w);
-    n += make_exps(w, src + n);
+    load_fragment_keys(w);
+    make_fragment_scores(w);
+    n += make_fragment_exps(w, src + n);
     for (i = 0; i < w->f.keys / STEP; i++)
-        p[i] = round_part(w, i);
+        p[i] = round_fragment_part(w, i);
     for (i = 0; i < w->f.cols / w->m.span; i++)
-        src[n++] = attend_set(&w->f.c, w->out[i], add_values(w, p, i));
+        src[n++] = attend_set(&w->f.c, w->out[i], add_fragment_values(w, p, i));
     return uop_new(w->f.c.g, UOP_END, UOP_VOID, 1, no_arg, src, n);
 }
 
 /* ---- what is joined ---- */
 
 static const struct uop *
-store_state(const struct work *w, const struct uop *at, const struct uop *value,
-            const struct uop *gate)
+store_state(const struct fragment_work *w, const struct uop *at,
+            const struct uop *value, const struct uop *gate)
 {
     const struct uop *src[4] = {w->f.state, at, value, gate};
 
@@ -387,7 +391,7 @@ store_state(const struct work *w, const struct uop *at, const struct uop *value,
 /* Columns of half a row that lie side by side, to LOCAL memory; how many STOREs
  * that is. */
 static uint32_t
-put_columns(const struct work *w, uint32_t half, const struct uop *end,
+put_columns(const struct fragment_work *w, uint32_t half, const struct uop *end,
             const struct uop *place, const struct uop *gate,
             const struct uop **effects)
 {
@@ -414,23 +418,25 @@ put_columns(const struct work *w, uint32_t half, const struct uop *end,
 
 /* M, L and O of each row, to LOCAL memory; the BARRIER behind that. */
 static const struct uop *
-put_states(const struct work *w, const struct uop *end)
+put_states(const struct fragment_work *w, const struct uop *end)
 {
     const struct uop *effects[4 + MAX_TILES / 2 * MAX_LANES], *place, *gate,
         *first, *at;
     uint32_t half, n = 0;
 
     for (half = 0; half < w->halves; half++) {
-        place = attend_few_place(&w->f, row_of(w, half));
-        gate = op2(&w->f.c, UOP_CMPLT, row_of(w, half), w->f.rows);
+        place = attend_few_place(&w->f, fragment_row_of(w, half));
+        gate = op2(&w->f.c, UOP_CMPLT, fragment_row_of(w, half), w->f.rows);
         first = uop_alu2(w->f.c.g, UOP_AND, gate,
                          op2(&w->f.c, UOP_CMPEQ, w->part, 0));
         effects[n++] = store_state(
             w, place, attend_get(&w->f.c, w->max[half], end), first);
         at = op2(&w->f.c, UOP_ADD, place, attend_few_states(&w->f));
-        effects[n++] = store_state(
-            w, at, join_row(w, UOP_ADD, attend_get(&w->f.c, w->sum[half], end)),
-            first);
+        effects[n++] =
+            store_state(w, at,
+                        join_fragment_row(
+                            w, UOP_ADD, attend_get(&w->f.c, w->sum[half], end)),
+                        first);
         n += put_columns(w, half, end, place, gate, effects + n);
     }
     return uop_new(w->f.c.g, UOP_BARRIER, UOP_VOID, 1, no_arg, effects, n);
@@ -442,7 +448,7 @@ expand_attend_few_matrix(struct kernel *k, const struct attend *a,
                          struct lower_program *program)
 {
     struct expand e = {.k = k, .g = k->g, .tile_loop = -1};
-    struct work *w = arena_calloc(&k->mem, 1, sizeof(*w));
+    struct fragment_work *w = arena_calloc(&k->mem, 1, sizeof(*w));
     const struct uop *zero = uop_const_float(k->g, UOP_F32, 0);
     uint32_t i;
 
@@ -450,9 +456,9 @@ expand_attend_few_matrix(struct kernel *k, const struct attend *a,
         return bell_fail(BELL_E_NO_MEMORY,
                          "expansion of attention: out of memory");
     attend_few_init(&w->f, &e, a);
-    choose_sizes(w);
+    choose_fragment_sizes(w);
     BELL_TRY(attend_few_map_groups(&w->f, program));
-    program->want_regs = count_regs(w);
+    program->want_regs = count_fragment_regs(w);
     w->row =
         op2(&w->f.c, UOP_FLOORMOD,
             op2(&w->f.c, UOP_FLOORDIV, w->f.lane, w->m.row_every), w->m.span);
@@ -466,8 +472,8 @@ expand_attend_few_matrix(struct kernel *k, const struct attend *a,
     zero = expand_broadcast(&e, zero, (uint16_t)w->lanes);
     for (i = 0; i < w->f.cols / w->m.span; i++)
         w->out[i] = attend_acc(&w->f.c, zero, NULL, 0);
-    load_queries(w);
-    *out_sink = attend_few_stores(&w->f, put_states(w, make_loop(w)));
+    load_fragment_queries(w);
+    *out_sink = attend_few_stores(&w->f, put_states(w, make_fragment_loop(w)));
     program->shared_bytes = e.shared_bytes;
     return uop_graph_status(w->f.c.g);
 }

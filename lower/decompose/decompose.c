@@ -340,9 +340,9 @@ rebuild(const struct dec *d, const struct uop *u, const struct uop *const *to,
 /* *out_left: whether something that must go has stayed or been made, under the
  * roots or not. rounded: by id, of the first round; else NULL. */
 static bell_status
-run_round(const struct dec *d, const struct uop **roots, size_t n_roots,
-          const struct uop *const *list, size_t n, const uint8_t *rounded,
-          bool *out_left)
+run_dec_round(const struct dec *d, const struct uop **roots, size_t n_roots,
+              const struct uop *const *list, size_t n, const uint8_t *rounded,
+              bool *out_left)
 {
     size_t n_before = d->g->n_nodes, i;
     const struct uop **to, **buf;
@@ -400,7 +400,7 @@ run_rounds(const struct dec *d, const struct uop **roots, size_t n_roots)
     for (round = 0; round < MAX_ROUNDS; round++) {
         status = round ? BELL_OK : dec_find_rounded(list, n, &rounded);
         if (status == BELL_OK)
-            status = run_round(d, roots, n_roots, list, n, rounded, &left);
+            status = run_dec_round(d, roots, n_roots, list, n, rounded, &left);
         host_free(rounded);
         rounded = NULL;
         host_free(list);

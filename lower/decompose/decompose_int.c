@@ -175,8 +175,8 @@ divide_by_product(const struct dec *d, const struct division *v)
 }
 
 static struct division
-look_at(const struct dec *d, enum uop_op op, const struct uop *x,
-        const struct uop *y)
+look_at_division(const struct dec *d, enum uop_op op, const struct uop *x,
+                 const struct uop *y)
 {
     struct uop_bounds bx = uop_bounds(d->g, x), by = uop_bounds(d->g, y);
     int64_t min = uop_dtype_bounds(x->dtype).min;
@@ -199,7 +199,7 @@ const struct uop *
 dec_div(const struct dec *d, enum uop_op op, const struct uop *x,
         const struct uop *y)
 {
-    struct division v = look_at(d, op, x, y);
+    struct division v = look_at_division(d, op, x, y);
     const struct uop *plain = divide_by_shift(d, &v), *one, *r;
     const struct uop *zero = zero_of(d, x), *is_0 = NULL, *is_m1 = NULL;
 
@@ -282,7 +282,7 @@ dec_shift(const struct dec *d, enum uop_op op, const struct uop *x,
 /* ---- BOOL ---- */
 
 static const struct uop *
-invert(const struct dec *d, const struct uop *a)
+invert_bool(const struct dec *d, const struct uop *a)
 {
     return dec_opi(d, UOP_XOR, a, 1);
 }
@@ -303,9 +303,9 @@ dec_bool(const struct dec *d, const struct uop *u)
     case UOP_CMPNE:
         return dec_op2(d, UOP_XOR, a, b);
     case UOP_CMPEQ:
-        return invert(d, dec_op2(d, UOP_XOR, a, b));
+        return invert_bool(d, dec_op2(d, UOP_XOR, a, b));
     case UOP_CMPLT:
-        return dec_op2(d, UOP_AND, invert(d, a), b);
+        return dec_op2(d, UOP_AND, invert_bool(d, a), b);
     case UOP_MUL:
     case UOP_MIN:
     case UOP_IDIV:

@@ -368,8 +368,9 @@ add_vector(struct expand *e, const struct member *m, const struct uop *vector,
 
 /* Adds a member's ACC_SETs to effects[]; returns how many there are then. */
 static bell_status
-make_body(struct expand *e, const struct kernel_group *group, struct member *m,
-          const struct uop *vector, const struct uop **effects, uint32_t *n)
+make_digits_body(struct expand *e, const struct kernel_group *group,
+                 struct member *m, const struct uop *vector,
+                 const struct uop **effects, uint32_t *n)
 {
     const struct kernel_digits *of = &m->digits->of;
     const struct expand_inst *inst = &e->inst[kernel_pos(e->k, m->reduce)];
@@ -463,7 +464,8 @@ expand_digits(struct expand *e, const struct kernel_group *group)
     }
     vector = expand_filling_loop(e, number, k->sizes[d[0].of.block] / BLOCKS);
     for (i = 0; i < n; i++)
-        BELL_TRY(make_body(e, group, &m[i], vector, src + 1, &n_effects));
+        BELL_TRY(
+            make_digits_body(e, group, &m[i], vector, src + 1, &n_effects));
     end = end_of(e, vector, src, n_effects);
     for (i = 0; i < n; i++)
         finish_sums(e, &m[i], end);

@@ -148,7 +148,8 @@ shared_factor(const struct expand *e, const struct uop *const *terms,
 /* `first` (may be NULL) with the unrolled copies of the body added, at
  * digit[] for all other ranges. */
 static const struct uop *
-add_copies(struct expand *e, const struct reduce *r, const struct uop *first)
+add_loop_copies(struct expand *e, const struct reduce *r,
+                const struct uop *first)
 {
     uint32_t i, j, n = expand_count(e, r->unrolled);
     const struct uop *shared = NULL, *sum = NULL;
@@ -274,7 +275,7 @@ make_body(struct expand *e, const struct kernel_group *group, struct reduce *r,
         }
         if (by_steps)
             continue;
-        value[at] = add_copies(e, r, value[at]);
+        value[at] = add_loop_copies(e, r, value[at]);
         set_acc(e, r, at, value[at], n_loops, &effects[at]);
     }
     if (!by_steps)

@@ -48,7 +48,7 @@ find_range(const struct kernel *k, uint32_t id)
 
 /* Finds the ranges; false where one is missing. */
 static bool
-find_ranges(struct matrix *m)
+find_matrix_ranges(struct matrix *m)
 {
     const struct kernel *k = m->e->k;
     const struct kernel_matrix *from = &k->matrix;
@@ -99,7 +99,7 @@ begin_matrix(struct expand *e, const struct kernel_group *group,
     m->group = group;
     m->node = group->members[0];
     m->shape = k->matrix.shape;
-    if (group->n_members != 1 || body->op != UOP_MUL || !find_ranges(m))
+    if (group->n_members != 1 || body->op != UOP_MUL || !find_matrix_ranges(m))
         return bell_fail(BELL_E_INTERNAL, "no product for matrix instructions");
     m->a = operand_of(e, body->src[0]);
     m->b = operand_of(e, body->src[1]);
@@ -359,7 +359,7 @@ load_rows(const struct matrix *m, const struct expand_stage *s,
 /* A thread's part of A or B, at digit[]. What lies together is loaded at
  * once. */
 static const struct uop *
-load_part(const struct matrix *m, enum uop_wmma_operand operand)
+load_matrix_part(const struct matrix *m, enum uop_wmma_operand operand)
 {
     struct expand *e = m->e;
     const struct expand_inst *inst = operand == UOP_WMMA_A ? m->a : m->b;
@@ -419,14 +419,14 @@ find_operand_part(const struct matrix *m, enum uop_wmma_operand operand)
         e->digit[m->pair] = 0;
     part = &m->parts[operand][expand_copy(e, inst)];
     if (!*part)
-        *part = load_part(m, operand);
+        *part = load_matrix_part(m, operand);
     return *part;
 }
 
 /* ---- the group ---- */
 
 static const struct uop *
-zeros(const struct matrix *m, uint32_t lanes)
+matrix_zeros(const struct matrix *m, uint32_t lanes)
 {
     enum uop_dtype dtype = m->node->dtype;
 
@@ -484,7 +484,8 @@ set_instances(const struct matrix *m, const struct uop *sum)
 static const struct uop *
 make_matrix_acc(const struct matrix *m, uint32_t lanes)
 {
-    const struct uop *src[1 + KERNEL_MAX_RANGES], *zero = zeros(m, lanes);
+    const struct uop *src[1 + KERNEL_MAX_RANGES],
+        *zero = matrix_zeros(m, lanes);
     union uop_arg arg = {.i = m->e->n_accs++};
     uint64_t set = m->group->context & m->e->loops;
     uint32_t n = 0;
@@ -688,7 +689,7 @@ expand_matrix_group(struct expand *e, const struct kernel_group *group)
     for (i = 0; i < n; i++) {
         expand_set_digits(e, m.tiles, i);
         if (!m.n_loops) {
-            accs[i] = add_products(&m, zeros(&m, lanes));
+            accs[i] = add_products(&m, matrix_zeros(&m, lanes));
             continue;
         }
         accs[i] = set[0] = make_matrix_acc(&m, lanes);

@@ -14,8 +14,8 @@ static const union uop_arg no_arg = {.bits = 0};
 
 /* Place of a copy's sum while the loop over columns stands at `column`. */
 static const struct uop *
-place_of(struct expand *e, const struct expand_inst *inst,
-         const struct uop *column, uint32_t copy)
+sum_place_of(struct expand *e, const struct expand_inst *inst,
+             const struct uop *column, uint32_t copy)
 {
     int64_t lanes = inst->lanes;
     const struct uop *tile =
@@ -35,7 +35,7 @@ add_rows(struct expand *e, const struct kernel_group *group,
     uint32_t row = (uint32_t)__builtin_ctzll(group->bound & e->loops), i;
     enum uop_op op = (enum uop_op)reduce->arg.i;
 
-    src[1] = place_of(e, inst, e->base[column], copy);
+    src[1] = sum_place_of(e, inst, e->base[column], copy);
     src[2] =
         expand_broadcast(e, uop_identity(e->g, op, reduce->dtype), inst->lanes);
     src[3] = uop_alu2(e->g, UOP_CMPLT, expand_num(e, 0), e->base[row]);
@@ -82,7 +82,7 @@ expand_rows(struct expand *e, const struct kernel_group *group)
     src[0] = memory;
     src[0] = uop_new(e->g, UOP_AFTER, reduce->dtype, 1, no_arg, src, n + 1);
     for (copy = 0; copy < inst->n_copies; copy++) {
-        src[1] = place_of(e, inst, base, copy);
+        src[1] = sum_place_of(e, inst, base, copy);
         inst->vector[copy] = uop_make(e->g, UOP_LOAD, reduce->dtype,
                                       inst->lanes, no_arg, src, 2);
     }

@@ -298,7 +298,7 @@ contiguous_range(const struct expand *e, const struct expand_stage *s,
 }
 
 static bool
-depends_on(const struct expand *e, const struct uop *u, uint32_t range)
+stage_depends_on(const struct expand *e, const struct uop *u, uint32_t range)
 {
     return kernel_deps(e->k, u) >> range & 1;
 }
@@ -310,8 +310,8 @@ moves_by(const struct expand *e, const struct uop *u, uint32_t range,
          int64_t step)
 {
     return kernel_coef(e->k, u->src[1], range) == step &&
-           (u->n_src < 4 || (!depends_on(e, u->src[2], range) &&
-                             !depends_on(e, u->src[3], range)));
+           (u->n_src < 4 || (!stage_depends_on(e, u->src[2], range) &&
+                             !stage_depends_on(e, u->src[3], range)));
 }
 
 /* Of WGMMA: does what is contiguous in the buffer become different rows of the
@@ -738,7 +738,7 @@ copy_store(struct expand *e, const struct copy *c, const struct uop *half,
 }
 
 /* Which of the tiles is copied. */
-struct turn {
+struct stage_turn {
     const struct uop *tile, *gate; /* NULL: any, always */
 };
 
@@ -773,8 +773,8 @@ copy_tile_rows(struct expand *e, struct copy *c, const struct uop *gate,
 /* Passes over an operand's tile that all threads make; which of them take part
  * (NULL: all). */
 static uint32_t
-plan_steps(struct expand *e, const struct expand_stage *s, struct copy *c,
-           const struct uop **out_gate)
+plan_stage_steps(struct expand *e, const struct expand_stage *s, struct copy *c,
+                 const struct uop **out_gate)
 {
     plan_copy(e, s, s->range, c);
     *out_gate = NULL;
@@ -786,7 +786,7 @@ plan_steps(struct expand *e, const struct expand_stage *s, struct copy *c,
 
 static void
 set_turn(struct expand *e, struct copy *c, uint32_t step,
-         const struct turn *turn)
+         const struct stage_turn *turn)
 {
     set_values(e, c, step);
     if (turn->tile)
@@ -796,7 +796,7 @@ set_turn(struct expand *e, struct copy *c, uint32_t step,
 /* Copies one operand's tile. */
 static bell_status
 copy_operand(struct expand *e, const struct expand_stage *s,
-             const struct turn *turn, struct expand_stores *stores)
+             const struct stage_turn *turn, struct expand_stores *stores)
 {
     const struct uop *rows[ACCESS_BYTES] = {NULL}, *gate;
     const struct uop *half =
@@ -806,7 +806,7 @@ copy_operand(struct expand *e, const struct expand_stage *s,
 
     if (s->box_stride)
         return expand_add_boxes(e, s, turn->tile, turn->gate, half, stores);
-    steps = plan_steps(e, s, &c, &gate);
+    steps = plan_stage_steps(e, s, &c, &gate);
     for (step = 0; step < steps; step++) {
         set_turn(e, &c, step, turn);
         BELL_TRY(copy_tile_rows(e, &c, turn->gate, rows));
@@ -1003,10 +1003,10 @@ expand_find_stages(struct expand *e)
 }
 
 /* The tile that is copied while the present one is worked on. */
-static struct turn
+static struct stage_turn
 next_turn(struct expand *e)
 {
-    struct turn next;
+    struct stage_turn next;
 
     next.tile = expand_op_num(e, UOP_ADD, e->base[e->tile_loop], e->ahead);
     next.gate =
@@ -1029,13 +1029,13 @@ static bell_status
 load_next(struct expand *e, const struct uop ***src, uint32_t *n)
 {
     const struct uop **out, *gate, *const *before = *src;
-    struct turn next = next_turn(e);
+    struct stage_turn next = next_turn(e);
     uint32_t i, step, steps, r;
     struct copy c;
 
     for (i = 0; i < e->n_stages && !is_never(next.gate); i++) {
         const struct expand_stage *s = &e->stages[i];
-        steps = plan_steps(e, s, &c, &gate);
+        steps = plan_stage_steps(e, s, &c, &gate);
         if (c.rows == 1 && s->dtype == s->load->dtype)
             continue; /* COPYs */
         out = arena_alloc(&e->k->mem,
@@ -1087,7 +1087,7 @@ first_effects(struct expand *e, const struct uop ***out_src, uint32_t *out_n)
 static bell_status
 copy_first(struct expand *e, const struct uop **out_barrier)
 {
-    struct turn turn = {NULL, NULL};
+    struct stage_turn turn = {NULL, NULL};
     const struct uop **src = NULL;
     union uop_arg arg = {.i = 0};
     uint32_t t = 0, i, n = 0;
@@ -1138,7 +1138,7 @@ count_held(const struct expand_stores *stores)
 static bell_status
 copy_next(struct expand *e)
 {
-    struct turn next = next_turn(e);
+    struct stage_turn next = next_turn(e);
     const struct uop **src;
     uint32_t i, n = 0;
     bool waits;

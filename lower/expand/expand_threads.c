@@ -214,7 +214,7 @@ load_partial(struct expand *e, const struct uop *memory,
 /* Parts being joined: those of the threads whose numbers differ in `n_log2`
  * bits from `shift` on. Part i of a thread lies at (i*n_threads + tid)*lanes
  * in the array of its dtype. */
-struct join {
+struct thread_join {
     struct expand *e;
     const struct expand_part *parts;
     uint32_t n_parts;
@@ -225,7 +225,7 @@ struct join {
 };
 
 static void
-make_memory(struct join *j)
+make_memory(struct thread_join *j)
 {
     struct expand *e = j->e;
     uint64_t n[UOP_DTYPE_COUNT] = {0};
@@ -245,7 +245,7 @@ make_memory(struct join *j)
 
 /* Element of part i of the thread with this number. */
 static const struct uop *
-partial_index(const struct join *j, uint32_t i, const struct uop *tid)
+partial_index(const struct thread_join *j, uint32_t i, const struct uop *tid)
 {
     struct expand *e = j->e;
     int64_t lanes = (*j->parts[i].value)->lanes;
@@ -256,7 +256,8 @@ partial_index(const struct join *j, uint32_t i, const struct uop *tid)
 
 /* A BARRIER behind the stores of all parts as they are now. */
 static const struct uop *
-store_parts(struct join *j, const struct uop *after, const struct uop *gate)
+store_parts(struct thread_join *j, const struct uop *after,
+            const struct uop *gate)
 {
     struct expand *e = j->e;
     uint32_t i;
@@ -279,7 +280,7 @@ store_parts(struct join *j, const struct uop *after, const struct uop *gate)
 /* The number of the thread that differs from this one in having 0 in the
  * bits of the join. */
 static const struct uop *
-first_thread(const struct join *j)
+first_thread(const struct thread_join *j)
 {
     struct expand *e = j->e;
     uint32_t end = j->shift + j->n_log2;
@@ -300,7 +301,7 @@ first_thread(const struct join *j)
 
 /* The first threads join parts `n_left` apart, each in place of its own. */
 static const struct uop *
-join_shares(struct join *j, const struct uop *barrier, uint32_t n_left)
+join_shares(struct thread_join *j, const struct uop *barrier, uint32_t n_left)
 {
     struct expand *e = j->e;
     uint32_t n = 1u << j->n_log2, i, step;
@@ -331,7 +332,7 @@ join_shares(struct join *j, const struct uop *barrier, uint32_t n_left)
 
 /* Each thread joins the first n parts. Neighbours are loaded four at once. */
 static void
-join_all(struct join *j, const struct uop *barrier, uint32_t n)
+join_all_threads(struct thread_join *j, const struct uop *barrier, uint32_t n)
 {
     struct expand *e = j->e;
     const struct uop *first = first_thread(j);
@@ -358,7 +359,7 @@ join_all(struct join *j, const struct uop *barrier, uint32_t n)
 }
 
 static void
-join_range(struct join *j)
+join_range(struct thread_join *j)
 {
     uint32_t n = 1u << j->n_log2, most = j->shift ? FAR_JOINED : MAX_JOINED;
     const struct uop *barrier;
@@ -369,7 +370,7 @@ join_range(struct join *j)
         barrier = join_shares(j, barrier, most);
         n = most;
     }
-    join_all(j, barrier, n);
+    join_all_threads(j, barrier, n);
 }
 
 bell_status
@@ -377,7 +378,7 @@ expand_join_parts(struct expand *e, uint64_t bound, uint64_t context,
                   const struct expand_part *parts, uint32_t n_parts)
 {
     struct kernel *k = e->k;
-    struct join j = {.e = e, .parts = parts, .n_parts = n_parts};
+    struct thread_join j = {.e = e, .parts = parts, .n_parts = n_parts};
 
     assert(bound && n_parts > 0);
     if (context & k->reduce_ranges)

@@ -40,7 +40,8 @@ is_plain_load(const struct uop *u)
 
 /* Which ranges of the sum are what, by how the bytes lie. */
 static bool
-find_ranges(const struct kernel *k, uint64_t bound, struct kernel_digits *d)
+find_digit_ranges(const struct kernel *k, uint64_t bound,
+                  struct kernel_digits *d)
 {
     d->lane = d->block = d->part = -1;
     for (; bound; bound &= bound - 1) {
@@ -102,7 +103,8 @@ find_small(const struct kernel *k, uint64_t bound, const struct uop *u,
     for (; is_of_bits(k, u) && d->n_chain < KERNEL_DIGITS_CHAIN; u = u->src[0])
         d->chain[d->n_chain++] = u;
     d->bytes = u;
-    if (!is_plain_load(u) || u->dtype != UOP_U8 || !find_ranges(k, bound, d))
+    if (!is_plain_load(u) || u->dtype != UOP_U8 ||
+        !find_digit_ranges(k, bound, d))
         return false;
     parts = d->part < 0 ? 1 : k->sizes[d->part];
     for (i = 0; i < d->n_chain; i++) {

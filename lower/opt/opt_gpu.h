@@ -25,7 +25,7 @@ struct opt_gpu {
 
 /* A kernel as a product of two operands: its output ranges are of three kinds
  * by the LOADs that vary with them. */
-struct opt_product {
+struct opt_gpu_product {
     const struct kernel_group *group;
     uint64_t height; /* of one operand */
     uint64_t width;  /* of the other: neighbours lie side by side */
@@ -39,7 +39,7 @@ struct opt_product {
 /* False where it is none, or a side has fewer than `shortest` outputs or both
  * fewer than 16. */
 bool opt_gpu_product(const struct opt_gpu *gpu, double shortest,
-                     struct opt_product *out);
+                     struct opt_gpu_product *out);
 
 /* Tiles of `tile` values that cover n. */
 double opt_gpu_tiles(double n, int64_t tile);

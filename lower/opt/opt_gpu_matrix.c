@@ -29,14 +29,14 @@
 #define GATHERED 0.82 /* of their speed: four warps that copy so */
 
 /* Warps of a work-group, and tiles of one instruction of a warp. */
-struct shape {
+struct matrix_shape {
     uint32_t tall_warps, wide_warps;
     uint32_t tall, wide;
     double speed; /* relative, of many such tiles; guess where no source is */
 };
 
 /* Of instructions of 16 rows. */
-static const struct shape shapes16[] = {
+static const struct matrix_shape shapes16[] = {
     {2, 4, 4, 8, 1.2},  {2, 2, 4, 8, 1.1}, {2, 4, 4, 4, 1.0},
     {2, 2, 4, 4, 0.9},  {2, 2, 2, 4, 0.7}, {2, 2, 1, 4, 0.5},
     {1, 4, 1, 2, 0.4},  {4, 1, 1, 1, 0.4}, {2, 2, 1, 2, 0.35},
@@ -46,7 +46,7 @@ static const struct shape shapes16[] = {
 /* Of WGMMAs: a warp has all columns. observed: H100, 2026-11-22, where the
  * first one above makes 280 TFLOP/s; guess: the last one, whose instructions
  * read as much of LOCAL memory as it gives. */
-static const struct shape shapes_wgmma[] = {
+static const struct matrix_shape shapes_wgmma[] = {
     {8, 1, 1, 32, 2.3},
     {8, 1, 1, 16, 2.0},
     {4, 1, 1, 16, 1.3},
@@ -54,23 +54,23 @@ static const struct shape shapes_wgmma[] = {
 };
 
 /* Of instructions of 8 rows. */
-static const struct shape shapes8[] = {
+static const struct matrix_shape shapes8[] = {
     {2, 2, 4, 4, 1.0},  {2, 2, 4, 2, 0.8},  {2, 2, 2, 2, 0.6},
     {2, 2, 1, 2, 0.35}, {2, 2, 1, 1, 0.25},
 };
 
 /* Of instructions of 16 x 16. */
-static const struct shape shapes16x16[] = {
+static const struct matrix_shape shapes16x16[] = {
     {2, 2, 4, 4, 1.0}, {2, 2, 2, 4, 0.8},  {2, 2, 2, 2, 0.6},
     {2, 2, 1, 2, 0.4}, {1, 2, 1, 1, 0.15}, {1, 1, 1, 1, 0.1},
 };
 
-struct matrix {
+struct gpu_matrix {
     struct opt_gpu *gpu;
-    struct opt_product product;
+    struct opt_gpu_product product;
     struct uop_wmma wmma;
-    const struct shape *shapes, *shape;
-    struct shape told;
+    const struct matrix_shape *shapes, *shape;
+    struct matrix_shape told;
     uint32_t n_shapes;
     int64_t pieces; /* of steps in LOCAL memory at once, each of wmma.k */
     /* columns and rows of a tile by threads, and of each thread */
@@ -91,7 +91,7 @@ factor_dtype(const struct uop *u)
 
 /* mma.sync: of F64 the form that every chip has, of 8 rows. */
 static void
-choose_nv(struct matrix *m, enum uop_dtype dtype)
+choose_nv(struct gpu_matrix *m, enum uop_dtype dtype)
 {
     m->wmma.m = dtype == UOP_F64 ? 8 : 16;
     m->wmma.n = 8;
@@ -103,7 +103,7 @@ choose_nv(struct matrix *m, enum uop_dtype dtype)
 
 /* WMMA and MFMA. */
 static void
-choose_amd(struct matrix *m)
+choose_amd(struct gpu_matrix *m)
 {
     m->wmma.m = m->wmma.n = 16;
     m->shapes = shapes16x16;
@@ -135,7 +135,7 @@ find_dtype(const struct lower_target *target, enum uop_dtype a,
 
 /* The instruction for the product; false if there is none. */
 static bool
-choose_instruction(struct matrix *m)
+choose_instruction(struct gpu_matrix *m)
 {
     const struct lower_target *target = m->gpu->k->target;
     const struct kernel_group *group = m->product.group;
@@ -171,26 +171,26 @@ choose_instruction(struct matrix *m)
 /* ---- which shape ---- */
 
 static int64_t
-tile_height(const struct matrix *m, const struct shape *s)
+tile_height(const struct gpu_matrix *m, const struct matrix_shape *s)
 {
     return (int64_t)(s->tall_warps * s->tall * m->wmma.m);
 }
 
 static int64_t
-tile_width(const struct matrix *m, const struct shape *s)
+tile_width(const struct gpu_matrix *m, const struct matrix_shape *s)
 {
     return (int64_t)(s->wide_warps * s->wide * m->wmma.n);
 }
 
 static uint32_t
-sums_a_thread(const struct matrix *m, const struct shape *s)
+sums_a_thread(const struct gpu_matrix *m, const struct matrix_shape *s)
 {
     return s->tall * s->wide * m->wmma.m * m->wmma.n /
            uop_wmma_threads(m->wmma);
 }
 
 static double
-shape_cost(const struct matrix *m, const struct shape *s)
+matrix_shape_cost(const struct gpu_matrix *m, const struct matrix_shape *s)
 {
     int64_t height = tile_height(m, s), width = tile_width(m, s);
     double tiles = opt_gpu_tiles(m->product.n_height, height) *
@@ -203,7 +203,8 @@ shape_cost(const struct matrix *m, const struct shape *s)
 
 /* LOCAL memory for so many pieces of steps, in rows of steps or of outputs. */
 static uint64_t
-bytes_of_pieces(const struct matrix *m, const struct shape *s, int64_t pieces)
+bytes_of_pieces(const struct gpu_matrix *m, const struct matrix_shape *s,
+                int64_t pieces)
 {
     int64_t steps = pieces * m->wmma.k, size = m->product.operand_bytes;
     int64_t sides[2] = {tile_height(m, s), tile_width(m, s)}, bytes = 0;
@@ -282,7 +283,7 @@ is_in_parts(const struct kernel *k, const struct uop *load, uint64_t along,
  * 16 bits, along the outputs? 8-bit floats may be made halves on the way, and
  * words copied one by one to where they would be along the steps. */
 static bool
-fits_wgmma(const struct matrix *m, enum uop_dtype dtype)
+fits_wgmma(const struct gpu_matrix *m, enum uop_dtype dtype)
 {
     const struct kernel *k = m->gpu->k;
     const struct uop *body = m->product.group->members[0]->src[0];
@@ -310,7 +311,7 @@ fits_wgmma(const struct matrix *m, enum uop_dtype dtype)
 
 /* The dtype of which WGMMA takes the operands; VOID: of none. */
 static enum uop_dtype
-wgmma_dtype(const struct matrix *m)
+wgmma_dtype(const struct gpu_matrix *m)
 {
     static const enum uop_dtype dtypes[] = {UOP_F8E4M3, UOP_F16, UOP_BF16,
                                             UOP_F32};
@@ -325,7 +326,7 @@ wgmma_dtype(const struct matrix *m)
 
 /* Is much computed of each result? Fewer of them leave it more registers. */
 static bool
-has_functions(const struct matrix *m)
+has_functions(const struct gpu_matrix *m)
 {
     const struct kernel *k = m->gpu->k;
     uint32_t i;
@@ -342,7 +343,7 @@ has_functions(const struct matrix *m)
 /* Does a gate stand before what is loaded, so that threads copy it
  * themselves? */
 static bool
-is_gathered(const struct matrix *m)
+is_gathered(const struct gpu_matrix *m)
 {
     const struct uop *body = m->product.group->members[0]->src[0];
     int i;
@@ -358,17 +359,17 @@ is_gathered(const struct matrix *m)
 
 /* The WGMMA that costs less than *least, if there is one. */
 static void
-choose_wgmma(struct matrix *m, double least)
+choose_wgmma(struct gpu_matrix *m, double least)
 {
     const struct lower_target *t = m->gpu->k->target;
     enum uop_dtype dtype = wgmma_dtype(m);
     uint32_t i;
 
     for (i = 0; i < ARRAY_LEN(shapes_wgmma) && dtype; i++) {
-        const struct shape *s = &shapes_wgmma[i];
+        const struct matrix_shape *s = &shapes_wgmma[i];
         int64_t bytes =
             (tile_height(m, s) + tile_width(m, s)) * UOP_WGMMA_ROW_BYTES;
-        double cost = shape_cost(m, s);
+        double cost = matrix_shape_cost(m, s);
         int32_t told[LOWER_ACTION_ARGS];
         if (s->tall_warps == 4 && is_gathered(m))
             cost /= GATHERED;
@@ -397,18 +398,18 @@ choose_wgmma(struct matrix *m, double least)
 
 /* A shape that is told, of WMMAs. */
 static bool
-take_shape(struct matrix *m, const int32_t *n)
+take_matrix_shape(struct gpu_matrix *m, const int32_t *n)
 {
     const struct lower_target *t = m->gpu->k->target;
-    struct shape *s = &m->told;
+    struct matrix_shape *s = &m->told;
     uint32_t threads = uop_wmma_threads(m->wmma), i;
 
     for (i = 0; i < 5; i++) {
         if (!opt_is_pow2(n[i], 1, 8))
             return false;
     }
-    *s = (struct shape){(uint32_t)n[0], (uint32_t)n[1], (uint32_t)n[2],
-                        (uint32_t)n[3], 1.0};
+    *s = (struct matrix_shape){(uint32_t)n[0], (uint32_t)n[1], (uint32_t)n[2],
+                               (uint32_t)n[3], 1.0};
     m->shape = s;
     m->pieces = n[4];
     return s->tall_warps * s->wide_warps * threads <= t->max_threads &&
@@ -417,7 +418,7 @@ take_shape(struct matrix *m, const int32_t *n)
 }
 
 static bool
-choose_shape(struct matrix *m)
+choose_matrix_shape(struct gpu_matrix *m)
 {
     const struct lower_target *t = m->gpu->k->target;
     uint64_t most = t->copy_bytes && t->max_stage_bytes ? COPY_BYTES
@@ -430,15 +431,15 @@ choose_shape(struct matrix *m)
     uint32_t i;
 
     if (opt_told(m->gpu->k, LOWER_MATRIX, told))
-        return take_shape(m, told);
+        return take_matrix_shape(m, told);
     for (i = 0; i < m->n_shapes; i++) {
-        const struct shape *s = &m->shapes[i];
+        const struct matrix_shape *s = &m->shapes[i];
         if (s->tall_warps * s->wide_warps * uop_wmma_threads(m->wmma) >
                 t->max_threads ||
             bytes_of_pieces(m, s, 1) > most ||
             (is_short && sums_a_thread(m, s) > MAX_ACCS / 2))
             continue;
-        cost = shape_cost(m, s);
+        cost = matrix_shape_cost(m, s);
         if (m->shape && cost >= least)
             continue;
         m->shape = s;
@@ -468,8 +469,8 @@ cut(struct opt_plan *plan, uint32_t *axis, int64_t n, enum uop_axis type,
 }
 
 static bool
-cut_threads(struct opt_plan *plan, uint32_t *axis, int64_t n, uint32_t shift,
-            uint32_t *out_piece)
+cut_matrix_threads(struct opt_plan *plan, uint32_t *axis, int64_t n,
+                   uint32_t shift, uint32_t *out_piece)
 {
     uint32_t piece = 0;
 
@@ -484,7 +485,7 @@ cut_threads(struct opt_plan *plan, uint32_t *axis, int64_t n, uint32_t shift,
 }
 
 static bool
-plan_width(struct matrix *m)
+plan_width(struct gpu_matrix *m)
 {
     struct opt_plan *plan = &m->gpu->plan;
     uint64_t set = m->product.width;
@@ -501,7 +502,7 @@ plan_width(struct matrix *m)
            cut(plan, &run, m->n_pair, type, &plan->matrix.pair) &&
            opt_thread(plan, plan->matrix.col = run, m->col_shift) &&
            cut(plan, &flat, m->shape->wide, UOP_AXIS_UPCAST, NULL) &&
-           cut_threads(plan, &flat, m->shape->wide_warps, shift, NULL) &&
+           cut_matrix_threads(plan, &flat, m->shape->wide_warps, shift, NULL) &&
            opt_gpu_grid(plan, flat);
 }
 
@@ -525,7 +526,7 @@ plan_grid(struct opt_plan *plan, uint32_t flat)
 }
 
 static bool
-plan_height(struct matrix *m)
+plan_height(struct gpu_matrix *m)
 {
     struct opt_plan *plan = &m->gpu->plan;
     uint64_t set = m->product.height;
@@ -538,13 +539,13 @@ plan_height(struct matrix *m)
            opt_thread(plan, plan->matrix.row, m->row_shift) &&
            cut(plan, &flat, m->n_half, UOP_AXIS_UPCAST, &plan->matrix.half) &&
            cut(plan, &flat, m->shape->tall, UOP_AXIS_UPCAST, NULL) &&
-           cut_threads(plan, &flat, m->shape->tall_warps, shift, NULL) &&
+           cut_matrix_threads(plan, &flat, m->shape->tall_warps, shift, NULL) &&
            (plan->matrix.wgmma ? plan_grid(plan, flat)
                                : opt_gpu_grid(plan, flat));
 }
 
 static bool
-plan_steps(struct matrix *m)
+plan_matrix_steps(struct gpu_matrix *m)
 {
     struct opt_plan *plan = &m->gpu->plan;
     uint64_t bound = m->product.group->bound;
@@ -566,14 +567,14 @@ plan_steps(struct matrix *m)
 bool
 opt_gpu_matrix(struct opt_gpu *gpu)
 {
-    struct matrix m = {.gpu = gpu};
+    struct gpu_matrix m = {.gpu = gpu};
     struct opt_plan *plan = &gpu->plan;
     uint32_t fast, flat;
 
     if (!(opt_may_try(gpu->k, LOWER_MATRIX, OPT_FORM_MATRIX) ||
           opt_may_try(gpu->k, LOWER_WGMMA, OPT_FORM_MATRIX)) ||
         !opt_gpu_product(gpu, MIN_SIDE, &m.product) ||
-        !choose_instruction(&m) || !choose_shape(&m))
+        !choose_instruction(&m) || !choose_matrix_shape(&m))
         return false;
     LOG(LOG_OPT,
         "matrix tiles of %lld x %lld of %.0f x %.0f, %lld of %.0f steps",
@@ -590,7 +591,7 @@ opt_gpu_matrix(struct opt_gpu *gpu)
          tile_width(&m, m.shape) <= DEEP_SIDE) &&
         m.product.n_steps >= (double)(DEEP_TURNS * m.pieces * m.wmma.k);
     plan->matrix.shape = m.wmma;
-    if (!plan_width(&m) || !plan_height(&m) || !plan_steps(&m))
+    if (!plan_width(&m) || !plan_height(&m) || !plan_matrix_steps(&m))
         return false;
     if (!m.product.batch)
         return true;

@@ -40,7 +40,7 @@ signature(const struct kernel *k, const uint32_t *loads, uint32_t n, uint32_t r)
 
 /* Sorts the output ranges into width, height and batch. */
 static bool
-find_sides(const struct opt_gpu *gpu, struct opt_product *t)
+find_sides(const struct opt_gpu *gpu, struct opt_gpu_product *t)
 {
     const struct kernel *k = gpu->k;
     uint32_t loads[MAX_OPERANDS], n = body_loads(k, t->group, loads), fast, r;
@@ -90,7 +90,8 @@ find_sides(const struct opt_gpu *gpu, struct opt_product *t)
 }
 
 static bool
-is_product(const struct opt_gpu *gpu, double shortest, struct opt_product *t)
+is_product(const struct opt_gpu *gpu, double shortest,
+           struct opt_gpu_product *t)
 {
     const struct kernel *k = gpu->k;
     uint64_t set;
@@ -128,7 +129,7 @@ is_zero_operand(const struct kernel *k, const struct uop *u, uint64_t bound)
 
 /* May LOADs give 0 past the end, in place of a gate around each product? */
 static bool
-sums_products(const struct kernel *k, const struct opt_product *t)
+sums_products(const struct kernel *k, const struct opt_gpu_product *t)
 {
     uint32_t i;
 
@@ -144,9 +145,9 @@ sums_products(const struct kernel *k, const struct opt_product *t)
 
 bool
 opt_gpu_product(const struct opt_gpu *gpu, double shortest,
-                struct opt_product *out)
+                struct opt_gpu_product *out)
 {
-    *out = (struct opt_product){.group = NULL};
+    *out = (struct opt_gpu_product){.group = NULL};
     if (!is_product(gpu, shortest, out))
         return false;
     out->sums_products = sums_products(gpu->k, out);

@@ -247,7 +247,7 @@ body_nodes(const struct kernel *k, const struct kernel_group *group)
 
 /* LOADs of the group's body. */
 static double
-body_loads(const struct kernel *k, const struct kernel_group *group)
+reduce_body_loads(const struct kernel *k, const struct kernel_group *group)
 {
     double n = 0;
     uint32_t i;
@@ -324,9 +324,9 @@ plan_group(struct team *team, const struct kernel_group *group, uint32_t shift)
         return opt_retype(plan, rest, UOP_AXIS_UNROLL);
     if (!unroll(plan, rest,
                 body_nodes(k, group) * (double)(lanes * team->row_lanes),
-                body_loads(k, group), &steps))
+                reduce_body_loads(k, group), &steps))
         return false;
-    if (team->side_by_side && body_loads(k, group) > 1)
+    if (team->side_by_side && reduce_body_loads(k, group) > 1)
         want_regs(team, group, lanes, steps);
     return true;
 }

@@ -21,7 +21,7 @@
 
 /* A shape of tile: its sides, and each thread's part of them. A thread has
  * `parts` pieces of 4 along a side of 4 or 8. */
-struct shape {
+struct tile_shape {
     int64_t height, width;
     int64_t tall, wide;
     double speed;  /* relative, of many such tiles */
@@ -31,7 +31,7 @@ struct shape {
 /* observed: H100, 2026-11-28: a convolution of 256 x 14 x 14, float32, takes
  * 193 us in tiles of 64 x 64 by threads of 4 x 8 and 32 steps, three to a unit,
  * 242 in tiles of 128 x 128; for NVIDIA's only */
-static const struct shape shapes[] = {
+static const struct tile_shape shapes[] = {
     {128, 128, 8, 8, 1.0}, {128, 64, 8, 4, 0.85},
     {64, 128, 4, 8, 0.85}, {64, 64, 4, 8, 0.85, MAX_STEPS * 2},
     {64, 64, 4, 4, 0.7},   {32, 64, 4, 4, 0.55},
@@ -40,11 +40,11 @@ static const struct shape shapes[] = {
     {16, 16, 4, 4, 0.15},
 };
 
-struct tile {
+struct gpu_tile {
     struct opt_gpu *gpu;
-    struct opt_product product;
-    const struct shape *shape;
-    struct shape told;
+    struct opt_gpu_product product;
+    const struct tile_shape *shape;
+    struct tile_shape told;
     int64_t told_steps; /* 0: as many as suit */
 };
 
@@ -65,7 +65,7 @@ speed_of_warps(double n)
 
 /* Time with tiles of this shape, in units of a fast product of one element. */
 static double
-shape_cost(const struct tile *t, const struct shape *s)
+tile_shape_cost(const struct gpu_tile *t, const struct tile_shape *s)
 {
     const struct lower_target *target = t->gpu->k->target;
     int64_t threads = s->height / s->tall * (s->width / s->wide);
@@ -81,7 +81,7 @@ shape_cost(const struct tile *t, const struct shape *s)
 }
 
 static uint64_t
-stage_bytes(const struct tile *t)
+stage_bytes(const struct gpu_tile *t)
 {
     uint32_t most = t->gpu->k->target->max_shared_bytes;
 
@@ -90,7 +90,7 @@ stage_bytes(const struct tile *t)
 
 /* Steps that one wide access takes. */
 static int64_t
-wide_steps(const struct tile *t)
+wide_steps(const struct gpu_tile *t)
 {
     int64_t n = WIDE_BYTES / t->product.operand_bytes;
 
@@ -99,7 +99,7 @@ wide_steps(const struct tile *t)
 
 /* LOCAL memory for so many steps, with padding. */
 static uint64_t
-bytes_of_steps(const struct tile *t, const struct shape *s, int64_t n)
+bytes_of_steps(const struct gpu_tile *t, const struct tile_shape *s, int64_t n)
 {
     int64_t side = s->height > s->width ? s->height : s->width;
 
@@ -110,7 +110,7 @@ bytes_of_steps(const struct tile *t, const struct shape *s, int64_t n)
 /* Steps in LOCAL memory at once: as many as fit, at least those of one wide
  * access, 16 at most. */
 static int64_t
-steps_at_once(const struct tile *t)
+steps_at_once(const struct gpu_tile *t)
 {
     int64_t n = wide_steps(t);
 
@@ -126,12 +126,12 @@ steps_at_once(const struct tile *t)
 
 /* A shape that is told. */
 static bool
-take_shape(struct tile *t, const int32_t *n)
+take_tile_shape(struct gpu_tile *t, const int32_t *n)
 {
     const struct lower_target *target = t->gpu->k->target;
-    struct shape *s = &t->told;
+    struct tile_shape *s = &t->told;
 
-    *s = (struct shape){n[0], n[1], n[2], n[3], 1.0};
+    *s = (struct tile_shape){n[0], n[1], n[2], n[3], 1.0};
     if (!opt_is_pow2(s->height, MIN_SIDE, MAX_SIDE) ||
         !opt_is_pow2(s->width, MIN_SIDE, MAX_SIDE) ||
         !opt_is_pow2(s->tall, 4, 8) || !opt_is_pow2(s->wide, 4, 8) ||
@@ -146,7 +146,7 @@ take_shape(struct tile *t, const int32_t *n)
 }
 
 static bool
-choose_shape(struct tile *t)
+choose_tile_shape(struct gpu_tile *t)
 {
     int64_t most = t->gpu->k->target->max_threads;
     int32_t told[LOWER_ACTION_ARGS];
@@ -154,10 +154,10 @@ choose_shape(struct tile *t)
     size_t i;
 
     if (opt_told(t->gpu->k, LOWER_TILE, told))
-        return take_shape(t, told);
+        return take_tile_shape(t, told);
 
     for (i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
-        const struct shape *s = &shapes[i];
+        const struct tile_shape *s = &shapes[i];
         int64_t steps = s->steps ? s->steps : wide_steps(t);
         if (s->tall * s->wide * t->product.group->n_members > MAX_ACCS ||
             s->height / s->tall * (s->width / s->wide) > most ||
@@ -168,7 +168,7 @@ choose_shape(struct tile *t)
              s->height > MIN_SIDE) ||
             (t->product.n_width * 2 <= (double)s->width && s->width > MIN_SIDE))
             continue;
-        cost = shape_cost(t, s);
+        cost = tile_shape_cost(t, s);
         if (t->shape && cost >= least)
             continue;
         t->shape = s;
@@ -194,9 +194,10 @@ struct places {
  * are read together want few, too. src: S. Gray, maxas, "SGEMM" (the same
  * arrangement, for LDS.128); no card was asked. */
 static void
-place_threads(const struct tile *t, struct places *width, struct places *height)
+place_threads(const struct gpu_tile *t, struct places *width,
+              struct places *height)
 {
-    const struct shape *s = t->shape;
+    const struct tile_shape *s = t->shape;
     uint32_t w = log2_floor((uint64_t)(s->width / s->wide));
     uint32_t h = log2_floor((uint64_t)(s->height / s->tall));
 
@@ -247,7 +248,7 @@ plan_side(struct opt_plan *plan, uint64_t set, int64_t tile, int64_t own,
  * 2026-11-23: float32 of 4096 and 8192, 45.9 and 46.8 TFLOP/s; four steps in a
  * loop, 41.3 and 43.2. */
 static bool
-plan_steps(struct tile *t)
+plan_tile_steps(struct gpu_tile *t)
 {
     struct opt_plan *plan = &t->gpu->plan;
     uint64_t bound = t->product.group->bound;
@@ -269,10 +270,10 @@ plan_steps(struct tile *t)
 }
 
 static bool
-plan_tile(struct tile *t)
+plan_tile(struct gpu_tile *t)
 {
     struct opt_plan *plan = &t->gpu->plan;
-    const struct shape *s = t->shape;
+    const struct tile_shape *s = t->shape;
     struct places width, height;
     uint32_t fast, flat;
 
@@ -282,7 +283,7 @@ plan_tile(struct tile *t)
                    &width) ||
         !plan_side(plan, t->product.height, s->height, s->tall, UOP_AXIS_UPCAST,
                    &height) ||
-        !plan_steps(t))
+        !plan_tile_steps(t))
         return false;
     if (!t->product.batch)
         return true;
@@ -294,10 +295,10 @@ plan_tile(struct tile *t)
 bool
 opt_gpu_tile(struct opt_gpu *gpu)
 {
-    struct tile t = {.gpu = gpu};
+    struct gpu_tile t = {.gpu = gpu};
 
     if (!opt_may_try(gpu->k, LOWER_TILE, OPT_FORM_TILE) ||
-        !opt_gpu_product(gpu, MIN_SIDE, &t.product) || !choose_shape(&t))
+        !opt_gpu_product(gpu, MIN_SIDE, &t.product) || !choose_tile_shape(&t))
         return false;
     opt_made(gpu->k, LOWER_TILE, t.shape->height, t.shape->width, t.shape->tall,
              t.shape->wide, steps_at_once(&t));

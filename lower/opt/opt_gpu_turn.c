@@ -31,8 +31,8 @@ struct turn {
 /* Does it lie along `across` where the LOAD reads it, whole parts of the kernel
  * apart along `fast`? */
 static bool
-is_across(const struct kernel *k, const struct uop *load, uint32_t fast,
-          uint32_t across)
+is_turn_across(const struct kernel *k, const struct uop *load, uint32_t fast,
+               uint32_t across)
 {
     int64_t coef = kernel_coef(k, load->src[1], fast);
 
@@ -57,7 +57,7 @@ turns(struct turn *t)
         size = uop_dtype_infos[u->src[0]->dtype].size_bytes;
         t->size = size > t->size ? size : t->size;
         coef = kernel_coef(k, u->src[1], t->fast);
-        if (u->op == UOP_LOAD && is_across(k, u, t->fast, t->across))
+        if (u->op == UOP_LOAD && is_turn_across(k, u, t->fast, t->across))
             n++;
         else if (coef != 1 && (u->op == UOP_STORE || coef != 0))
             return false;
@@ -80,7 +80,7 @@ find_across(struct turn *t)
 
 /* The greatest power of two up to `most` that divides n. */
 static int64_t
-part_of(int64_t n, int64_t most)
+turn_part_of(int64_t n, int64_t most)
 {
     while (most > 1 && n % most)
         most /= 2;
@@ -93,12 +93,12 @@ choose_values(const struct turn *t)
 {
     int64_t size = t->gpu->k->sizes[t->across], n;
 
-    n = part_of(size, WIDE_BYTES / t->size);
+    n = turn_part_of(size, WIDE_BYTES / t->size);
     if (n * t->size >= WIDE_BYTES / 2)
         return n;
     for (n = MAX_VALUES; n > 2 && size % n; n -= 2)
         ;
-    return n > 2 ? n : part_of(size, WIDE_BYTES / t->size);
+    return n > 2 ? n : turn_part_of(size, WIDE_BYTES / t->size);
 }
 
 /* A block of a size that leaves threads for all processors. */
@@ -116,9 +116,10 @@ choose_block(struct turn *t)
                t->values <= WIDE_BYTES && k->sizes[t->fast] % t->lanes == 0 &&
                k->sizes[t->across] % t->values == 0;
     }
-    t->lanes = part_of(k->sizes[t->fast], WIDE_BYTES / t->size < GPU_MAX_LANES
-                                              ? WIDE_BYTES / t->size
-                                              : GPU_MAX_LANES);
+    t->lanes =
+        turn_part_of(k->sizes[t->fast], WIDE_BYTES / t->size < GPU_MAX_LANES
+                                            ? WIDE_BYTES / t->size
+                                            : GPU_MAX_LANES);
     t->values = choose_values(t);
     while (t->lanes > 2 && t->gpu->n_rows / (double)(t->lanes * t->values) <
                                units * UNIT_THREADS)
@@ -131,7 +132,8 @@ choose_block(struct turn *t)
 /* Cuts n values off the inside of *axis, which threads count from bit *shift
  * on. */
 static bool
-cut_threads(struct opt_plan *plan, uint32_t *axis, int64_t n, uint32_t *shift)
+cut_turn_threads(struct opt_plan *plan, uint32_t *axis, int64_t n,
+                 uint32_t *shift)
 {
     uint32_t tid, at = *shift;
 
@@ -168,15 +170,15 @@ opt_gpu_turn(struct opt_gpu *gpu)
                      &axes[n]) &&
            opt_split(plan, t.across, t.values, UOP_AXIS_UPCAST, OPT_INNER, NULL,
                      &axes[n + 1]) &&
-           cut_threads(plan, &axes[n],
-                       part_of(plan->axes[axes[n]].size,
-                               NEAR_BYTES / (t.lanes * t.size)),
-                       &shift) &&
-           cut_threads(
-               plan, &axes[n + 1],
-               part_of(plan->axes[axes[n + 1]].size, BESIDE_BYTES / WIDE_BYTES),
-               &shift) &&
+           cut_turn_threads(plan, &axes[n],
+                            turn_part_of(plan->axes[axes[n]].size,
+                                         NEAR_BYTES / (t.lanes * t.size)),
+                            &shift) &&
+           cut_turn_threads(plan, &axes[n + 1],
+                            turn_part_of(plan->axes[axes[n + 1]].size,
+                                         BESIDE_BYTES / WIDE_BYTES),
+                            &shift) &&
            opt_fold(plan, axes, n + 2, &flat) &&
-           cut_threads(plan, &flat, THREADS >> shift, &shift) &&
+           cut_turn_threads(plan, &flat, THREADS >> shift, &shift) &&
            opt_gpu_grid(plan, flat);
 }

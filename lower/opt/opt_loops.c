@@ -90,7 +90,7 @@ struct stream {
     double bytes;      /* touched inside all loops, as whole lines */
 };
 
-struct order {
+struct loop_order {
     const struct opt_plan *plan;
     uint32_t axes[MAX_ORDERED]; /* loops, in their natural order */
     uint32_t ranges[MAX_ORDERED];
@@ -101,7 +101,7 @@ struct order {
 };
 
 static void
-add_stream(struct order *o, const struct uop *u)
+add_stream(struct loop_order *o, const struct uop *u)
 {
     const struct kernel *k = o->plan->k;
     const struct uop *idx = u->src[1];
@@ -136,7 +136,7 @@ add_stream(struct order *o, const struct uop *u)
  * an access is repeated by a loop that it does not move with, unless all that
  * is touched inside that loop stays in the cache. */
 static double
-order_traffic(const struct order *o, const uint32_t *perm, double *inside,
+order_traffic(const struct loop_order *o, const uint32_t *perm, double *inside,
               double *traffic)
 {
     double total = 0;
@@ -195,7 +195,7 @@ next_order(uint32_t *perm, uint32_t n)
 
 /* Puts the loops of o->axes in the order with the least traffic. */
 static bell_status
-choose_order(struct order *o)
+choose_loop_order(struct loop_order *o)
 {
     struct kernel *k = o->plan->k;
     uint32_t perm[MAX_ORDERED], best[MAX_ORDERED], axes[MAX_ORDERED], i;
@@ -240,7 +240,7 @@ choose_order(struct order *o)
  * when the outer loop asks for it. observed: 4096 x 4096 floats turned on an
  * AMD EPYC (Zen 4), all at once 20 ms, in parts of 512 rows 8. */
 static uint32_t
-find_far(const struct order *o, int64_t *out_parts)
+find_far(const struct loop_order *o, int64_t *out_parts)
 {
     const struct kernel *k = o->plan->k;
     uint32_t i, j;
@@ -273,7 +273,8 @@ opt_choose_loops(struct opt_plan *plan, const struct opt_model *m,
 {
     const struct kernel *k = plan->k;
     uint64_t common = common_ranges(m, choice->lanes, cycles), set;
-    struct order o = {.plan = plan, .cache_bytes = k->target->l2_bytes / 2.0};
+    struct loop_order o = {.plan = plan,
+                           .cache_bytes = k->target->l2_bytes / 2.0};
     uint32_t i, far;
     int64_t parts = 0;
 
@@ -288,7 +289,7 @@ opt_choose_loops(struct opt_plan *plan, const struct opt_model *m,
     }
     if (set)
         return BELL_OK; /* more loops than are worth ordering */
-    BELL_TRY(choose_order(&o));
+    BELL_TRY(choose_loop_order(&o));
     for (i = 0; i < o.n; i++)
         plan->axes[o.axes[i]].rank = (int32_t)i - MAX_ORDERED;
     far = find_far(&o, &parts);

@@ -83,7 +83,7 @@ is_free(const struct kernel *k, uint32_t pos)
 }
 
 static bool
-is_half(const struct uop *u)
+is_half_type(const struct uop *u)
 {
     return uop_dtype_is_small(u->dtype);
 }
@@ -170,7 +170,7 @@ opt_model_init(struct opt_model *m, struct kernel *k)
             continue;
         m->price[i] = op_price(u);
         m->code[i] = op_code(u);
-        if (is_half(u) && uop_has(u, UOP_FLAG_ALU)) {
+        if (is_half_type(u) && uop_has(u, UOP_FLAG_ALU)) {
             m->price[i] += 3;
             m->code[i] += 3;
         }
@@ -199,7 +199,7 @@ work_bytes(const struct opt_model *m, uint32_t pos)
     else if (!m->is_value[pos] || k->coefs[pos] || u->n_src == 0 ||
              (dtype == UOP_BOOL && u->op != UOP_LOAD))
         return 0;
-    if (is_half(u) && u->op != UOP_LOAD)
+    if (is_half_type(u) && u->op != UOP_LOAD)
         return 4;
     return uop_dtype_infos[dtype].size_bytes;
 }

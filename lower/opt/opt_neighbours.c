@@ -8,7 +8,7 @@
 
 #define MAX_UNROLL 16
 
-struct list {
+struct neighbour_list {
     const struct lower_made *made;
     const struct lower_target *target;
     struct lower_schedule *out;
@@ -76,7 +76,7 @@ drop_loops(struct lower_schedule *s)
 /* The next of the list: a copy of what was made, to be changed. NULL: there is
  * no room. */
 static struct lower_schedule *
-add(struct list *l)
+add_neighbour(struct neighbour_list *l)
 {
     if (l->n == l->cap)
         return NULL;
@@ -85,11 +85,13 @@ add(struct list *l)
 }
 
 static void
-add_cut(struct list *l, enum lower_action_kind kind, uint32_t range, int64_t n)
+add_cut(struct neighbour_list *l, enum lower_action_kind kind, uint32_t range,
+        int64_t n)
 {
     struct lower_schedule *s;
 
-    if (number_of(&l->made->schedule, kind, range) == n || !(s = add(l)))
+    if (number_of(&l->made->schedule, kind, range) == n ||
+        !(s = add_neighbour(l)))
         return;
     drop_loops(s);
     set_number(s, kind, range, n);
@@ -97,12 +99,13 @@ add_cut(struct list *l, enum lower_action_kind kind, uint32_t range, int64_t n)
 
 /* Changes the action's number `arg`. */
 static void
-add_number(struct list *l, uint32_t action, uint32_t arg, int64_t n)
+add_number(struct neighbour_list *l, uint32_t action, uint32_t arg, int64_t n)
 {
     struct lower_schedule *s;
 
     if (n < 0 || n > INT32_MAX ||
-        l->made->schedule.actions[action].n[arg] == n || !(s = add(l)))
+        l->made->schedule.actions[action].n[arg] == n ||
+        !(s = add_neighbour(l)))
         return;
     s->actions[action].n[arg] = (int32_t)n;
 }
@@ -111,7 +114,7 @@ add_number(struct list *l, uint32_t action, uint32_t arg, int64_t n)
 
 /* A vector along r, in place of those that it may conflict with. */
 static void
-add_vectors(struct list *l, uint32_t r)
+add_vectors(struct neighbour_list *l, uint32_t r)
 {
     const struct lower_made *made = l->made;
     const struct lower_schedule *from = &made->schedule;
@@ -128,12 +131,12 @@ add_vectors(struct list *l, uint32_t r)
         return;
     add_cut(l, LOWER_VECTOR, r, usual);
     for (other = 0; other < made->n_ranges; other++) {
-        if (number_of(from, LOWER_VECTOR, other) < 2 || !(s = add(l)))
+        if (number_of(from, LOWER_VECTOR, other) < 2 || !(s = add_neighbour(l)))
             continue;
         drop_loops(s);
         set_number(s, LOWER_VECTOR, other, 1);
         set_number(s, LOWER_VECTOR, r, usual);
-        if (!(s = add(l))) /* as tall as it was wide */
+        if (!(s = add_neighbour(l))) /* as tall as it was wide */
             continue;
         drop_loops(s);
         set_number(s, LOWER_VECTOR, other, 1);
@@ -144,7 +147,7 @@ add_vectors(struct list *l, uint32_t r)
 }
 
 static void
-add_copies(struct list *l, uint32_t r)
+add_copies(struct neighbour_list *l, uint32_t r)
 {
     static const uint8_t factors[] = {1, 2, 3, 4, 5, 6, 7, 8, 12, 14, 16};
     int64_t n = l->made->sizes[r];
@@ -165,7 +168,7 @@ add_copies(struct list *l, uint32_t r)
 }
 
 static void
-add_unrolls(struct list *l, uint32_t r)
+add_unrolls(struct neighbour_list *l, uint32_t r)
 {
     int64_t n = l->made->sizes[r] /
                 number_of(&l->made->schedule, LOWER_VECTOR, r) /
@@ -182,7 +185,7 @@ add_unrolls(struct list *l, uint32_t r)
 
 /* The same tile turned: fewer of one for more of another. */
 static void
-add_trades(struct list *l, uint32_t r)
+add_trades(struct neighbour_list *l, uint32_t r)
 {
     int32_t was = number_of(&l->made->schedule, LOWER_UPCAST, r);
     struct lower_schedule *s;
@@ -190,7 +193,8 @@ add_trades(struct list *l, uint32_t r)
 
     for (other = 0; other < l->made->n_ranges && was > 1; other++) {
         int32_t has = number_of(&l->made->schedule, LOWER_UPCAST, other);
-        if (other == r || l->made->sizes[other] < 2 * has || !(s = add(l)))
+        if (other == r || l->made->sizes[other] < 2 * has ||
+            !(s = add_neighbour(l)))
             continue;
         drop_loops(s);
         set_number(s, LOWER_UPCAST, r, was / 2);
@@ -200,7 +204,7 @@ add_trades(struct list *l, uint32_t r)
 
 /* Order and work-groups. */
 static void
-add_loops(struct list *l)
+add_loops(struct neighbour_list *l)
 {
     const struct lower_schedule *from = &l->made->schedule;
     struct lower_schedule *s;
@@ -230,7 +234,7 @@ add_loops(struct list *l)
             for (j = 0; j < from->n_actions; j++) {
                 const struct lower_action *b = &from->actions[j];
                 if (b->kind != LOWER_ORDER || b->n[1] != a->n[1] + 1 ||
-                    !(s = add(l)))
+                    !(s = add_neighbour(l)))
                     continue;
                 s->actions[i].n[1] = b->n[1];
                 s->actions[j].n[1] = a->n[1];
@@ -243,7 +247,7 @@ add_loops(struct list *l)
 }
 
 static void
-add_for_cpu(struct list *l)
+add_for_cpu(struct neighbour_list *l)
 {
     const struct lower_made *made = l->made;
     bool product = made->schedule.actions[0].kind == LOWER_PRODUCT;
@@ -270,7 +274,7 @@ add_for_cpu(struct list *l)
 /* ---- a GPU ---- */
 
 static void
-add_for_gpu(struct list *l)
+add_for_gpu(struct neighbour_list *l)
 {
     const struct lower_action *a = &l->made->schedule.actions[0];
     struct lower_schedule *s;
@@ -283,7 +287,7 @@ add_for_gpu(struct list *l)
         if (a->n[i] > 1)
             add_number(l, 0, i, a->n[i] / 2);
         for (j = 0; j < LOWER_ACTION_ARGS && a->n[i] > 1; j++) {
-            if (j == i || !a->n[j] || !(s = add(l)))
+            if (j == i || !a->n[j] || !(s = add_neighbour(l)))
                 continue;
             s->actions[0].n[i] /= 2;
             s->actions[0].n[j] *= 2;
@@ -300,7 +304,7 @@ lower_neighbours(const struct lower_made *made,
                  const struct lower_target *target, struct lower_schedule *list,
                  uint32_t cap)
 {
-    struct list l = {made, target, list, 0, cap};
+    struct neighbour_list l = {made, target, list, 0, cap};
 
     if (!made->schedule.n_actions)
         return 0;

@@ -59,7 +59,8 @@ stored_range(const struct kernel *k)
 }
 
 static bool
-find_operands(const struct kernel *k, uint32_t column, struct operands *out)
+find_product_operands(const struct kernel *k, uint32_t column,
+                      struct operands *out)
 {
     const struct kernel_group *group = &k->groups[0];
     const struct uop *reduce, *mul;
@@ -156,7 +157,7 @@ fits_tiles(const struct kernel *k, const struct operands *p, uint32_t row,
 }
 
 /* A tile of registers, in vectors of so many lanes. */
-struct tile {
+struct product_tile {
     int64_t rows, vectors, lanes;
 };
 
@@ -201,10 +202,11 @@ most_rows(const struct lower_target *target, int64_t vectors)
 
 /* Tiles are two vectors wide, if others don't compute much less: of more
  * vectors, and, where halves are as fast, of an odd number of those. */
-static struct tile
+static struct product_tile
 choose_tile(const struct kernel *k, int64_t n_rows, int64_t n, int64_t lanes)
 {
-    struct tile tile = {.vectors = n >= 2 * lanes ? 2 : 1, .lanes = lanes};
+    struct product_tile tile = {.vectors = n >= 2 * lanes ? 2 : 1,
+                                .lanes = lanes};
     int64_t halves, wide, rows;
     double values, least;
 
@@ -279,7 +281,7 @@ static double
 column_cycles(const struct kernel *k, int64_t n_rows, int64_t n, int64_t lanes,
               double cycles, double outside)
 {
-    struct tile tile = choose_tile(k, n_rows, n, lanes);
+    struct product_tile tile = choose_tile(k, n_rows, n, lanes);
     int64_t wide = tile.vectors * tile.lanes;
     double work = (double)n_rows / (double)lanes * waste(n_rows, tile.rows) *
                   waste(n, wide);
@@ -325,7 +327,7 @@ columns_to_fold(const struct kernel *k, bool overlap)
     uint64_t columns;
 
     if (!target->max_packed_bytes || !overlap || k->n_groups != 1 ||
-        column < 0 || !find_operands(k, (uint32_t)column, &p) ||
+        column < 0 || !find_product_operands(k, (uint32_t)column, &p) ||
         (row = opt_largest_range(k, p.row_deps & ~p.column_deps)) < 0)
         return 0;
     columns = p.column_deps & ~p.row_deps;
@@ -406,13 +408,13 @@ opt_choose_product(const struct opt_model *m, struct opt_choice *choice)
     const struct lower_target *target = k->target;
     struct operands p = {.columns = NULL};
     int column = choice->folded < 0 ? stored_range(k) : choice->folded, row;
-    struct tile tile = {.rows = TILE, .vectors = 2};
+    struct product_tile tile = {.rows = TILE, .vectors = 2};
     int64_t n;
     uint32_t inner;
     bool packs_rows, tiled;
 
     if (!target->max_packed_bytes || !choice->overlap || k->n_groups != 1 ||
-        column < 0 || !find_operands(k, (uint32_t)column, &p) ||
+        column < 0 || !find_product_operands(k, (uint32_t)column, &p) ||
         (row = opt_largest_range(k, p.row_deps & ~p.column_deps)) < 0)
         return;
     inner = 63u - (uint32_t)__builtin_clzll(k->groups[0].bound);

@@ -26,7 +26,7 @@
 
 static const union uop_arg no_arg = {.bits = 0};
 
-struct work {
+struct sort_work {
     struct attend_code c;
     const struct order *o;
     bool is_gpu, is_spaced;
@@ -63,7 +63,7 @@ order_find(const struct kernel *k, struct order *out)
 /* Lets all ranges but i and j be the work-group's: `rows` values of the first
  * of them at a time. */
 static bell_status
-map_rows(struct work *w, struct lower_program *p)
+map_rows(struct sort_work *w, struct lower_program *p)
 {
     const struct kernel *k = w->c.e->k;
     int64_t all = 1, n[KERNEL_MAX_RANGES];
@@ -107,7 +107,7 @@ map_rows(struct work *w, struct lower_program *p)
 
 /* What is done with w->thread from here on, up to end_round, is done by all. */
 static void
-begin_round(struct work *w)
+begin_round(struct sort_work *w)
 {
     union uop_arg arg = {
         .i = uop_range_arg(w->c.e->k->n_ranges + w->c.e->n_accs++,
@@ -122,7 +122,7 @@ begin_round(struct work *w)
 
 /* LOCAL memory, when all have stored what they do. */
 static const struct uop *
-end_round(struct work *w, const struct uop *const *stores)
+end_round(struct sort_work *w, const struct uop *const *stores)
 {
     const struct uop *src[1 + EACH] = {w->range}, *u;
     uint32_t i;
@@ -139,7 +139,7 @@ end_round(struct work *w, const struct uop *const *stores)
 
 /* The first of a thread's places that differ in the bits from `low` on. */
 static const struct uop *
-first_place(const struct work *w, uint32_t low)
+first_place(const struct sort_work *w, uint32_t low)
 {
     const struct uop *high = op2(&w->c, UOP_FLOORDIV, w->thread, 1 << low);
 
@@ -149,7 +149,7 @@ first_place(const struct work *w, uint32_t low)
 
 /* The element of w->keys for a place. */
 static const struct uop *
-element_of(const struct work *w, const struct uop *place)
+element_of(const struct sort_work *w, const struct uop *place)
 {
     const struct uop *above = op2(&w->c, UOP_FLOORDIV, place, EACH);
 
@@ -164,7 +164,8 @@ element_of(const struct work *w, const struct uop *place)
 /* The element for a place that is greater by `bits`, of which the first
  * element's has none. */
 static const struct uop *
-element_beyond(const struct work *w, const struct uop *first, uint32_t bits)
+element_beyond(const struct sort_work *w, const struct uop *first,
+               uint32_t bits)
 {
     if (w->is_gpu && !w->is_spaced)
         return op2(&w->c, UOP_XOR, first, bits ^ bits / EACH % EACH);
@@ -172,7 +173,7 @@ element_beyond(const struct work *w, const struct uop *first, uint32_t bits)
 }
 
 static const struct uop *
-load_key(const struct work *w, const struct uop *memory,
+load_key(const struct sort_work *w, const struct uop *memory,
          const struct uop *element)
 {
     const struct uop *src[2] = {memory, element};
@@ -181,7 +182,7 @@ load_key(const struct work *w, const struct uop *memory,
 }
 
 static const struct uop *
-store_key(const struct work *w, const struct uop *element,
+store_key(const struct sort_work *w, const struct uop *element,
           const struct uop *key)
 {
     const struct uop *src[3] = {w->keys, element, key};
@@ -193,7 +194,7 @@ store_key(const struct work *w, const struct uop *element,
 
 /* Of keys that are `span` apart, in blocks that ascend and descend by turns. */
 static void
-exchange_keys(const struct work *w, const struct uop **v, uint32_t span,
+exchange_keys(const struct sort_work *w, const struct uop **v, uint32_t span,
               uint32_t block)
 {
     uint32_t i;
@@ -210,7 +211,7 @@ exchange_keys(const struct work *w, const struct uop **v, uint32_t span,
 
 /* The complements of the keys where this thread's block descends; so back. */
 static void
-turn_keys(const struct work *w, const struct uop **v, uint32_t block_log2)
+turn_keys(const struct sort_work *w, const struct uop **v, uint32_t block_log2)
 {
     uint32_t bit = block_log2 - EACH_LOG2, i;
     const struct uop *odd;
@@ -228,8 +229,8 @@ turn_keys(const struct work *w, const struct uop **v, uint32_t block_log2)
  * bitonic ones in order; with `sorts` of any keys, which are as many as a
  * thread has. */
 static const struct uop *
-run_round(struct work *w, const struct uop *memory, uint32_t block_log2,
-          uint32_t low, uint32_t count, bool sorts)
+run_sort_round(struct sort_work *w, const struct uop *memory,
+               uint32_t block_log2, uint32_t low, uint32_t count, bool sorts)
 {
     const struct uop *v[EACH], *element[EACH], *stores[EACH], *first;
     uint32_t i, span, b;
@@ -254,14 +255,15 @@ run_round(struct work *w, const struct uop *memory, uint32_t block_log2,
 /* Place `i` of this thread where neighbouring threads have neighbours; its
  * element. */
 static const struct uop *
-spread_place(const struct work *w, uint32_t i, const struct uop **out_element)
+spread_place(const struct sort_work *w, uint32_t i,
+             const struct uop **out_element)
 {
     *out_element = element_beyond(w, element_of(w, w->thread), i * w->threads);
     return op2(&w->c, UOP_ADD, w->thread, (int64_t)i * w->threads);
 }
 
 static const struct uop *
-load_keys(struct work *w)
+load_sort_keys(struct sort_work *w)
 {
     const struct uop *stores[EACH], *place, *element;
     uint32_t i, n_pairs = w->c.n_pairs;
@@ -277,7 +279,7 @@ load_keys(struct work *w)
 }
 
 static const struct uop *
-store_keys(struct work *w, const struct uop *memory)
+store_keys(struct sort_work *w, const struct uop *memory)
 {
     const struct uop *stores[1 + EACH], *src[4], *place, *element;
     uint32_t i, n_pairs = w->c.n_pairs;
@@ -304,7 +306,7 @@ store_keys(struct work *w, const struct uop *memory)
 
 /* Whether elements are left out, and so the size of a row. */
 static void
-space_keys(struct work *w, int64_t n, uint32_t bytes)
+space_keys(struct sort_work *w, int64_t n, uint32_t bytes)
 {
     const struct lower_target *t = w->c.e->k->target;
     int64_t all = n * w->rows * bytes, spaced = all + all / EACH;
@@ -319,7 +321,7 @@ space_keys(struct work *w, int64_t n, uint32_t bytes)
 }
 
 static bell_status
-choose_sizes(struct work *w, struct lower_program *p)
+choose_sort_sizes(struct sort_work *w, struct lower_program *p)
 {
     const struct lower_target *t = w->c.e->k->target;
     int64_t n = w->c.e->k->sizes[w->o->at];
@@ -362,7 +364,7 @@ expand_order(struct kernel *k, const struct order *o,
              const struct uop **out_sink, struct lower_program *program)
 {
     struct expand e = {.k = k, .g = k->g, .tile_loop = -1};
-    struct work *w = arena_calloc(&k->mem, 1, sizeof(*w));
+    struct sort_work *w = arena_calloc(&k->mem, 1, sizeof(*w));
     const struct uop *memory;
     uint32_t b, left, count;
 
@@ -371,14 +373,14 @@ expand_order(struct kernel *k, const struct order *o,
                          "expansion of an order: out of memory");
     w->c = (struct attend_code){.e = &e, .g = k->g};
     w->o = o;
-    BELL_TRY(choose_sizes(w, program));
-    memory = load_keys(w);
+    BELL_TRY(choose_sort_sizes(w, program));
+    memory = load_sort_keys(w);
     if (!o->bitonic)
-        memory = run_round(w, memory, EACH_LOG2, 0, EACH_LOG2, true);
+        memory = run_sort_round(w, memory, EACH_LOG2, 0, EACH_LOG2, true);
     for (b = o->bitonic ? w->bits : EACH_LOG2 + 1; b <= w->bits; b++) {
         for (left = b; left > 0; left -= count) {
             count = left < EACH_LOG2 ? left : EACH_LOG2;
-            memory = run_round(w, memory, b, left - count, count, false);
+            memory = run_sort_round(w, memory, b, left - count, count, false);
         }
     }
     *out_sink = store_keys(w, memory);

@@ -33,7 +33,7 @@
 
 static const union uop_arg no_arg = {.bits = 0};
 
-struct work {
+struct scan_work {
     struct attend_code c;
     const struct scan *s;
     uint32_t column; /* range of which a work-group has several, or NO_RANGE */
@@ -94,15 +94,15 @@ most_of(const struct kernel *k, uint32_t r)
 }
 
 static const struct uop *
-and_gate(const struct work *w, const struct uop *a, const struct uop *b)
+and_gate(const struct scan_work *w, const struct uop *a, const struct uop *b)
 {
     return a && b ? uop_alu2(w->c.g, UOP_AND, a, b) : a ? a : b;
 }
 
 /* `at` where it is less than the size, else 0; *gate: and it is. */
 static const struct uop *
-place_within(const struct work *w, const struct uop *at, const struct uop *size,
-             const struct uop **gate)
+place_within(const struct scan_work *w, const struct uop *at,
+             const struct uop *size, const struct uop **gate)
 {
     const struct uop *ok = uop_alu2(w->c.g, UOP_CMPLT, at, size);
 
@@ -112,7 +112,7 @@ place_within(const struct work *w, const struct uop *at, const struct uop *size,
 
 /* Where n elements lie of which the first has number `at` in their order. */
 static const struct uop *
-lies_at(const struct work *w, const struct uop *at, uint32_t n)
+lies_at(const struct scan_work *w, const struct uop *at, uint32_t n)
 {
     return w->s->back ? op2(&w->c, UOP_ADD,
                             uop_alu2(w->c.g, UOP_SUB, w->size, at), -(int64_t)n)
@@ -121,14 +121,14 @@ lies_at(const struct work *w, const struct uop *at, uint32_t n)
 
 /* Which of n lanes as they lie is number i. */
 static uint32_t
-lane_at(const struct work *w, uint32_t i, uint32_t n)
+lane_at(const struct scan_work *w, uint32_t i, uint32_t n)
 {
     return w->s->back ? n - 1 - i : i;
 }
 
 /* The range along which elements that are stored are neighbours, beside i. */
 static uint32_t
-find_column(const struct work *w)
+find_column(const struct scan_work *w)
 {
     const struct kernel *k = w->c.e->k;
     uint64_t out = kernel_deps(k, w->s->store->src[1]), set;
@@ -146,7 +146,7 @@ find_column(const struct work *w)
  * a time, of which number `col` is this thread's. With `overlap` the last ones
  * begin before, and `col` becomes the first. */
 static bell_status
-map_groups(struct work *w, struct lower_program *p, bool overlap)
+map_scan_groups(struct scan_work *w, struct lower_program *p, bool overlap)
 {
     const struct kernel *k = w->c.e->k;
     uint64_t out = ~(((uint64_t)1 << w->s->at) | ((uint64_t)1 << w->s->from)),
@@ -190,7 +190,7 @@ map_groups(struct work *w, struct lower_program *p, bool overlap)
 
 /* The STORE of n sums from number `at` on; a vector is as it lies. */
 static const struct uop *
-store_sums(struct work *w, const struct uop *at, uint32_t n,
+store_sums(struct scan_work *w, const struct uop *at, uint32_t n,
            const struct uop *sums, const struct uop *gate)
 {
     const struct uop *store = w->s->store, *src[4];
@@ -209,7 +209,7 @@ store_sums(struct work *w, const struct uop *at, uint32_t n,
 }
 
 static const struct uop *
-loop(struct work *w, const struct uop *extent)
+scan_loop(struct scan_work *w, const struct uop *extent)
 {
     union uop_arg arg = {
         .i = uop_range_arg(w->c.e->k->n_ranges + w->c.e->n_accs++,
@@ -219,7 +219,7 @@ loop(struct work *w, const struct uop *extent)
 }
 
 static const struct uop *
-lane_of(const struct work *w, const struct uop *u, uint32_t i)
+lane_of(const struct scan_work *w, const struct uop *u, uint32_t i)
 {
     union uop_arg arg = {.i = i};
 
@@ -228,13 +228,13 @@ lane_of(const struct work *w, const struct uop *u, uint32_t i)
 }
 
 static const struct uop *
-zero(const struct work *w)
+zero(const struct scan_work *w)
 {
     return uop_const_int(w->c.g, w->s->sum->dtype, 0);
 }
 
 static const struct uop *
-sum_of(const struct work *w, const struct uop *a, const struct uop *b)
+sum_of(const struct scan_work *w, const struct uop *a, const struct uop *b)
 {
     return a ? uop_alu2(w->c.g, UOP_ADD, a, b) : b;
 }
@@ -242,7 +242,7 @@ sum_of(const struct work *w, const struct uop *a, const struct uop *b)
 /* ---- a GPU ---- */
 
 static void
-choose_sizes(struct work *w)
+choose_scan_sizes(struct scan_work *w)
 {
     const struct kernel *k = w->c.e->k;
     const struct lower_target *t = k->target;
@@ -288,7 +288,7 @@ choose_sizes(struct work *w)
 
 /* Where in LOCAL memory what thread or block `at` of `n` has of a part is. */
 static const struct uop *
-local_place(const struct work *w, uint32_t part, const struct uop *at,
+local_place(const struct scan_work *w, uint32_t part, const struct uop *at,
             uint32_t n)
 {
     if (w->across)
@@ -300,7 +300,7 @@ local_place(const struct work *w, uint32_t part, const struct uop *at,
 
 /* n of them from there on, to out[]. */
 static void
-load_local(const struct work *w, const struct uop *memory,
+load_local(const struct scan_work *w, const struct uop *memory,
            const struct uop *place, uint32_t n, const struct uop **out)
 {
     uint32_t i, lanes = w->across ? 1 : n < 4 ? n : 4;
@@ -318,7 +318,7 @@ load_local(const struct work *w, const struct uop *memory,
 }
 
 static const struct uop *
-store_local(const struct work *w, const struct uop *memory,
+store_local(const struct scan_work *w, const struct uop *memory,
             const struct uop *place, const struct uop *value,
             const struct uop *gate)
 {
@@ -329,7 +329,7 @@ store_local(const struct work *w, const struct uop *memory,
 
 /* The sum of the first `count` of n values; NULL: of all. */
 static const struct uop *
-sum_first(const struct work *w, const struct uop *const *v, uint32_t n,
+sum_first(const struct scan_work *w, const struct uop *const *v, uint32_t n,
           const struct uop *count)
 {
     const struct uop *sum = NULL, *ok;
@@ -349,7 +349,7 @@ sum_first(const struct work *w, const struct uop *const *v, uint32_t n,
 
 /* What n elements from number `at` on are, as they lie. */
 static const struct uop *
-load_at(struct work *w, const struct uop *at, uint32_t n)
+load_at(struct scan_work *w, const struct uop *at, uint32_t n)
 {
     return attend_lanes(&w->c, w->s->value, w->s->from, lies_at(w, at, n),
                         (uint16_t)n);
@@ -357,7 +357,8 @@ load_at(struct work *w, const struct uop *at, uint32_t n)
 
 /* What a thread has of a part, from number `at` on: running sums. */
 static void
-load_part(struct work *w, const struct uop *at, const struct uop **sums)
+load_scan_part(struct scan_work *w, const struct uop *at,
+               const struct uop **sums)
 {
     const struct uop *v = NULL, *ok, *place, *x;
     bool whole = w->c.e->k->sizes[w->s->from] > 0 &&
@@ -389,8 +390,8 @@ load_part(struct work *w, const struct uop *at, const struct uop **sums)
 
 /* STOREs of these of a part, to out[]; how many. */
 static uint32_t
-store_part(struct work *w, const struct uop *at, const struct uop *const *sums,
-           const struct uop **out)
+store_part(struct scan_work *w, const struct uop *at,
+           const struct uop *const *sums, const struct uop **out)
 {
     const struct kernel *k = w->c.e->k;
     bool whole = k->sizes[w->s->at] > 0 && k->sizes[w->s->at] % w->each == 0;
@@ -420,8 +421,9 @@ store_part(struct work *w, const struct uop *at, const struct uop *const *sums,
 /* A tile; `before` is the sum of what is behind. Effects to out[], how many;
  * *sum: with the tile's. */
 static uint32_t
-make_tile(struct work *w, const struct uop *first, const struct uop *before,
-          const struct uop **out, const struct uop **sum)
+make_scan_tile(struct scan_work *w, const struct uop *first,
+               const struct uop *before, const struct uop **out,
+               const struct uop **sum)
 {
     const struct uop *sums[MAX_PARTS][MAX_EACH], *effects[3 * MAX_PARTS * 40],
         *at[MAX_PARTS], *mates[MAX_BLOCK], *below[MAX_PARTS], *memory, *u;
@@ -433,7 +435,7 @@ make_tile(struct work *w, const struct uop *first, const struct uop *before,
     for (p = 0; p < w->n_parts; p++) {
         at[p] = op2(&w->c, UOP_ADD, w->thread, (int64_t)p * w->threads);
         at[p] = add(&w->c, first, op2(&w->c, UOP_MUL, at[p], w->each));
-        load_part(w, at[p], sums[p]);
+        load_scan_part(w, at[p], sums[p]);
         effects[n++] =
             store_local(w, w->sums, local_place(w, p, w->thread, w->threads),
                         sums[p][w->each - 1], NULL);
@@ -471,13 +473,13 @@ make_tile(struct work *w, const struct uop *first, const struct uop *before,
 }
 
 static bell_status
-scan_gpu(struct work *w, struct lower_program *program,
+scan_gpu(struct scan_work *w, struct lower_program *program,
          const struct uop **out_sink)
 {
     const struct uop *src[2 + MAX_PARTS * MAX_EACH], *tid, *acc, *range, *sum;
     uint32_t n;
 
-    choose_sizes(w);
+    choose_scan_sizes(w);
     LOG(LOG_OPT, "running sums: %u threads of %u x %u, %u columns%s",
         w->threads, w->n_parts, w->each, w->columns,
         w->across ? " across" : "");
@@ -486,7 +488,7 @@ scan_gpu(struct work *w, struct lower_program *program,
                           : op2(&w->c, UOP_FLOORMOD, tid, w->threads);
     w->col = w->across ? op2(&w->c, UOP_FLOORMOD, tid, w->columns)
                        : op2(&w->c, UOP_FLOORDIV, tid, w->threads);
-    BELL_TRY(map_groups(w, program, false));
+    BELL_TRY(map_scan_groups(w, program, false));
     program->local[0] = w->threads * w->columns;
     w->sums = expand_local(w->c.e, w->s->sum->dtype,
                            (uint64_t)w->threads * w->columns * w->n_parts);
@@ -494,16 +496,16 @@ scan_gpu(struct work *w, struct lower_program *program,
         expand_local(w->c.e, w->s->sum->dtype,
                      (uint64_t)w->threads / w->block * w->columns * w->n_parts);
     if (w->most <= w->tile) {
-        n = make_tile(w, num(&w->c, 0), zero(w), src, &sum);
+        n = make_scan_tile(w, num(&w->c, 0), zero(w), src, &sum);
         *out_sink = uop_new(w->c.g, UOP_SINK, UOP_VOID, 1, no_arg, src, n);
         return BELL_OK;
     }
     acc = attend_acc(&w->c, zero(w), NULL, 0);
     sum = op2(&w->c, UOP_ADD, w->size, w->tile - 1);
-    range = loop(w, op2(&w->c, UOP_FLOORDIV, sum, w->tile));
+    range = scan_loop(w, op2(&w->c, UOP_FLOORDIV, sum, w->tile));
     src[0] = range;
-    n = 1 + make_tile(w, op2(&w->c, UOP_MUL, range, w->tile),
-                      attend_get(&w->c, acc, range), src + 1, &sum);
+    n = 1 + make_scan_tile(w, op2(&w->c, UOP_MUL, range, w->tile),
+                           attend_get(&w->c, acc, range), src + 1, &sum);
     src[n++] = attend_set(&w->c, acc, sum);
     src[0] = uop_new(w->c.g, UOP_END, UOP_VOID, 1, no_arg, src, n);
     *out_sink = uop_new(w->c.g, UOP_SINK, UOP_VOID, 1, no_arg, src, 1);
@@ -514,7 +516,7 @@ scan_gpu(struct work *w, struct lower_program *program,
 
 /* v's lanes, which are as they lie, with those before them. */
 static const struct uop *
-sum_lanes(const struct work *w, const struct uop *v)
+sum_lanes(const struct scan_work *w, const struct uop *v)
 {
     const struct uop *part[64];
     uint32_t by, i;
@@ -534,10 +536,10 @@ sum_lanes(const struct work *w, const struct uop *v)
 /* The loop over `count` steps of `lanes` elements from `first` on, which adds
  * to acc; its END. */
 static const struct uop *
-sum_steps(struct work *w, const struct uop *acc, const struct uop *first,
+sum_steps(struct scan_work *w, const struct uop *acc, const struct uop *first,
           const struct uop *count, uint16_t lanes)
 {
-    const struct uop *range = loop(w, count), *at, *v, *src[3] = {range};
+    const struct uop *range = scan_loop(w, count), *at, *v, *src[3] = {range};
 
     at = add(&w->c, first, op2(&w->c, UOP_MUL, range, lanes));
     v = load_at(w, at, lanes);
@@ -552,7 +554,7 @@ sum_steps(struct work *w, const struct uop *acc, const struct uop *first,
 
 /* Along memory. */
 static uint32_t
-sum_along(struct work *w, uint16_t lanes, const struct uop **out)
+sum_along(struct scan_work *w, uint16_t lanes, const struct uop **out)
 {
     const struct uop *acc = attend_acc(&w->c, zero(w), NULL, 0), *whole, *rest;
     uint32_t n = 0;
@@ -571,9 +573,9 @@ sum_along(struct work *w, uint16_t lanes, const struct uop **out)
 
 /* Across memory: n_vecs vectors of sums of neighbouring runs. */
 static const struct uop *
-sum_across(struct work *w, uint16_t lanes, uint32_t n_vecs)
+sum_across(struct scan_work *w, uint16_t lanes, uint32_t n_vecs)
 {
-    const struct uop *range = loop(w, w->size), *acc, *v, *at,
+    const struct uop *range = scan_loop(w, w->size), *acc, *v, *at,
                      *src[1 + 2 * HOST_VECS] = {range};
     uint32_t i, n = 1, n_pairs = w->c.n_pairs;
 
@@ -594,7 +596,7 @@ sum_across(struct work *w, uint16_t lanes, uint32_t n_vecs)
 }
 
 static bell_status
-scan_host(struct work *w, struct lower_program *program,
+scan_host(struct scan_work *w, struct lower_program *program,
           const struct uop **out_sink)
 {
     const struct kernel *k = w->c.e->k;
@@ -621,7 +623,7 @@ scan_host(struct work *w, struct lower_program *program,
     }
     LOG(LOG_OPT, "running sums: %u lanes%s, %u vectors", lanes,
         w->across ? " across" : "", n_vecs);
-    BELL_TRY(map_groups(w, program, true));
+    BELL_TRY(map_scan_groups(w, program, true));
     if (w->across)
         ends[0] = sum_across(w, (uint16_t)lanes, n_vecs);
     n = w->across ? 1 : sum_along(w, (uint16_t)lanes, ends);
@@ -634,7 +636,7 @@ expand_scan(struct kernel *k, const struct scan *s, const struct uop **out_sink,
             struct lower_program *program)
 {
     struct expand e = {.k = k, .g = k->g, .tile_loop = -1};
-    struct work *w = arena_calloc(&k->mem, 1, sizeof(*w));
+    struct scan_work *w = arena_calloc(&k->mem, 1, sizeof(*w));
 
     if (!w)
         return bell_fail(BELL_E_NO_MEMORY,

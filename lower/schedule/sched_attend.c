@@ -61,7 +61,7 @@ still(const struct uop *u)
 
 /* Is it a product of factors of a kind that the target attends to? */
 static bool
-is_product(const struct sched *s, const struct uop *u)
+is_attend_product(const struct sched *s, const struct uop *u)
 {
     uint32_t i, kinds = s->target->attends;
 
@@ -96,7 +96,7 @@ find_score(const struct sched *s, const struct uop *u)
 
     for (stack[n++] = u; n;) {
         u = stack[--n];
-        if (is_product(s, u)) {
+        if (is_attend_product(s, u)) {
             if (score && score != u)
                 return NULL;
             score = u;
@@ -115,7 +115,7 @@ find_score(const struct sched *s, const struct uop *u)
 
 /* Is u E, of a maximum over one axis? */
 static bool
-find_exp(const struct sched *s, const struct uop *u, struct match *m)
+find_attend_exp(const struct sched *s, const struct uop *u, struct match *m)
 {
     const struct uop *diff;
 
@@ -209,10 +209,10 @@ find_factor(const struct sched *s, const struct uop *out, uint32_t side,
         m->chain[m->n_chain++] = u;
         u = u->src[0];
     }
-    if (find_exp(s, u, m))
+    if (find_attend_exp(s, u, m))
         return true;
     for (i = 0; u->op == UOP_MUL && i < 2; i++) {
-        if (find_exp(s, u->src[i], m) && is_inverse(m, u->src[1 - i])) {
+        if (find_attend_exp(s, u->src[i], m) && is_inverse(m, u->src[1 - i])) {
             m->inverse = u->src[1 - i];
             return true;
         }
@@ -223,7 +223,7 @@ find_factor(const struct sched *s, const struct uop *out, uint32_t side,
 /* Of sizes that make it worth while? (What it has to be exactly is known only
  * when the kernel is there.) */
 static bool
-fits(const struct sched *s, const struct match *m)
+fits_attention(const struct sched *s, const struct match *m)
 {
     const struct uop_graph *g = s->g;
     const struct uop_dims *rows = uop_shape(g, m->max);
@@ -243,10 +243,11 @@ find_match(const struct sched *s, const struct uop *u, struct match *m)
 {
     uint32_t side;
 
-    if (!is_product(s, u))
+    if (!is_attend_product(s, u))
         return false;
     for (side = 0; side < 2; side++) {
-        if (find_factor(s, u, side, m) && fits(s, m) && is_over_keys(s, m))
+        if (find_factor(s, u, side, m) && fits_attention(s, m) &&
+            is_over_keys(s, m))
             return true;
     }
     return false;
@@ -301,7 +302,8 @@ add_scores(const struct sched *s, struct list *l, const struct match *m,
         u = stack[--n];
         if (is_inner(l, u))
             continue;
-        if (is_product(s, u) && numel(s->g, u) == numel(s->g, m->score)) {
+        if (is_attend_product(s, u) &&
+            numel(s->g, u) == numel(s->g, m->score)) {
             l->marks[l->place[u->id]] = MARK_SCORE;
             *out_more = true;
             continue;

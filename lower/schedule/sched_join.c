@@ -22,7 +22,7 @@
 #define FEW_STEPS 16384
 
 /* A kernel of the plan. */
-struct part {
+struct join_part {
     struct sched_item *item;     /* sink NULL: joined with another */
     const struct uop *loops[64]; /* by id */
     uint32_t n_loops;
@@ -37,13 +37,13 @@ struct part {
 struct joiner {
     struct sched *s;
     struct sched_plan *plan;
-    struct part *parts;  /* by item */
-    uint32_t *n_readers; /* by buffer: kernels that read it */
-    uint32_t *writer;    /* by buffer: item, or SCHED_NONE */
+    struct join_part *parts; /* by item */
+    uint32_t *n_readers;     /* by buffer: kernels that read it */
+    uint32_t *writer;        /* by buffer: item, or SCHED_NONE */
 };
 
 static uint32_t
-buf_of(const struct part *part, const struct uop *param)
+buf_of(const struct join_part *part, const struct uop *param)
 {
     assert(param->op == UOP_PARAM);
     return part->item->bufs[param->arg.i];
@@ -51,7 +51,7 @@ buf_of(const struct part *part, const struct uop *param)
 
 /* Do two LOADs under the REDUCE each vary with what the other does not? */
 static bool
-is_product_of(struct sched *s, const struct part *part)
+is_product_of(struct sched *s, const struct join_part *part)
 {
     uint64_t bound = 0, a, b;
     uint32_t i, j;
@@ -77,7 +77,7 @@ range_size(const struct joiner *j, const struct uop *range)
 }
 
 static void
-note_node(const struct joiner *j, struct part *part, const struct uop *u)
+note_node(const struct joiner *j, struct join_part *part, const struct uop *u)
 {
     uint32_t at;
 
@@ -104,7 +104,7 @@ note_node(const struct joiner *j, struct part *part, const struct uop *u)
 static bell_status
 look_at(struct joiner *j, uint32_t at)
 {
-    struct part *part = &j->parts[at];
+    struct join_part *part = &j->parts[at];
     const struct uop **list;
     size_t n, i;
 
@@ -124,7 +124,7 @@ look_at(struct joiner *j, uint32_t at)
 }
 
 static const struct uop *
-store_of(const struct part *part, uint32_t buf)
+store_of(const struct join_part *part, uint32_t buf)
 {
     const struct uop *sink = part->item->sink;
     uint32_t i;
@@ -138,7 +138,7 @@ store_of(const struct part *part, uint32_t buf)
 
 /* Are the loops of `a` the outer ones of b's? */
 static bool
-is_around(const struct part *a, const struct part *b)
+is_around(const struct join_part *a, const struct join_part *b)
 {
     return a->n_loops <= b->n_loops &&
            memcmp(a->loops, b->loops, a->n_loops * sizeof(a->loops[0])) == 0;
@@ -148,7 +148,7 @@ is_around(const struct part *a, const struct part *b)
 static bool
 gains(const struct joiner *j, uint32_t a, uint32_t b)
 {
-    const struct part *pa = &j->parts[a], *pb = &j->parts[b];
+    const struct join_part *pa = &j->parts[a], *pb = &j->parts[b];
     bool reads = false, shares = false;
     uint32_t i, k;
 
@@ -170,9 +170,9 @@ gains(const struct joiner *j, uint32_t a, uint32_t b)
 }
 
 static bool
-fits(const struct joiner *j, uint32_t a, uint32_t b)
+fits_together(const struct joiner *j, uint32_t a, uint32_t b)
 {
-    const struct part *pa = &j->parts[a], *pb = &j->parts[b], *few, *all;
+    const struct join_part *pa = &j->parts[a], *pb = &j->parts[b], *few, *all;
 
     assert(a < b && b < j->plan->n_items);
     if (pa->fixed || pb->fixed ||
@@ -257,7 +257,7 @@ replace(struct join *n, const struct uop *from, const struct uop *to)
 
 /* PARAM `slot` of the part becomes the joined kernel's. */
 static void
-replace_param(struct join *n, const struct part *part, uint32_t slot)
+replace_param(struct join *n, const struct join_part *part, uint32_t slot)
 {
     uint32_t buf = part->item->bufs[slot];
     enum uop_dtype dtype = n->j->plan->bufs[buf].dtype;
@@ -282,10 +282,10 @@ is_needed(const struct joiner *j, uint32_t buf, uint32_t b)
 /* The stores of the part, in the joined kernel's ranges and slots; what it
  * loads of `first`, where that is not NULL, is at hand. */
 static bell_status
-add_part(struct join *n, uint32_t at, const struct part *first)
+add_part(struct join *n, uint32_t at, const struct join_part *first)
 {
     struct uop_graph *k = n->j->s->k;
-    const struct part *part = &n->j->parts[at];
+    const struct join_part *part = &n->j->parts[at];
     const struct uop *sink = part->item->sink, *store;
     const struct uop **stores = n->stores + n->n_stores;
     union uop_arg arg;
@@ -323,7 +323,7 @@ static bell_status
 join_kernels(struct joiner *j, uint32_t a, uint32_t b)
 {
     struct sched_item *ia = &j->plan->items[a], *ib = &j->plan->items[b];
-    const struct part *pa = &j->parts[a], *pb = &j->parts[b];
+    const struct join_part *pa = &j->parts[a], *pb = &j->parts[b];
     union uop_arg none = {.bits = 0};
     struct join n = {.j = j};
     uint32_t i, kept = 0;
@@ -381,7 +381,7 @@ join_before(struct joiner *j, uint32_t b)
 
     while (a-- > 0 && tried++ < LOOK_BACK && !j->parts[b].fixed) {
         bool later;
-        if (!items[a].sink || !fits(j, a, b))
+        if (!items[a].sink || !fits_together(j, a, b))
             continue;
         later = !is_read_between(j, a, b);
         if (!later && is_made_between(j, a, b))

@@ -122,7 +122,7 @@ struct value {
 };
 
 /* A search for an order. Arrays of n items, but for those that say more. */
-struct order {
+struct item_order {
     const struct sched_plan *plan;
     struct sched_waits ahead, back; /* through time, and back through it */
     struct value *values;           /* by buffer; n 0: no such memory */
@@ -168,7 +168,7 @@ turn_waits(const struct sched_waits *w, uint32_t n, struct sched_waits *out)
 }
 
 static bell_status
-find_values(struct order *o)
+find_values(struct item_order *o)
 {
     const struct sched_plan *plan = o->plan;
     uint32_t i, k, n = 0;
@@ -203,7 +203,7 @@ find_values(struct order *o)
 }
 
 static bell_status
-init_order(struct order *o)
+init_order(struct item_order *o)
 {
     uint32_t n = o->plan->n_items, n_bufs = o->plan->n_bufs;
 
@@ -223,7 +223,7 @@ init_order(struct order *o)
 }
 
 static void
-fini_order(struct order *o)
+fini_order(struct item_order *o)
 {
     sched_waits_fini(&o->ahead);
     sched_waits_fini(&o->back);
@@ -238,7 +238,7 @@ fini_order(struct order *o)
 }
 
 static void
-begin_walk(struct order *o)
+begin_walk(struct item_order *o)
 {
     uint32_t b, i, n = o->plan->n_items;
 
@@ -261,7 +261,7 @@ begin_walk(struct order *o)
 /* Runs the item: memory that it is the first to touch is taken, what it is the
  * last to touch given back. Returns the bytes alive meanwhile. */
 static uint64_t
-step(struct order *o, uint32_t at)
+run_item(struct item_order *o, uint32_t at)
 {
     const struct sched_item *item = &o->plan->items[at];
     uint64_t meanwhile;
@@ -295,21 +295,21 @@ step(struct order *o, uint32_t at)
 }
 
 static uint64_t
-most_alive(struct order *o, const uint32_t *list)
+most_alive(struct item_order *o, const uint32_t *list)
 {
     uint64_t most = 0, now;
     uint32_t i;
 
     begin_walk(o);
     for (i = 0; i < o->plan->n_items; i++) {
-        now = step(o, list[i]);
+        now = run_item(o, list[i]);
         most = now > most ? now : most;
     }
     return most;
 }
 
 static uint32_t
-add_eager(struct order *o, uint32_t at, uint32_t n)
+add_eager(struct item_order *o, uint32_t at, uint32_t n)
 {
     if (o->state[at] != READY || o->net[at] > 0)
         return n;
@@ -321,7 +321,7 @@ add_eager(struct order *o, uint32_t at, uint32_t n)
 /* The order of `from`, but for items that take nothing: these run as soon as
  * they can. `back`: the same from the end of time. */
 static void
-run_eager(struct order *o, const uint32_t *from, bool back, uint32_t *out)
+run_eager(struct item_order *o, const uint32_t *from, bool back, uint32_t *out)
 {
     const struct sched_waits *w = back ? &o->back : &o->ahead;
     uint32_t n = o->plan->n_items, n_done = 0, n_eager = 0, next = 0, at, i, k;
@@ -342,7 +342,7 @@ run_eager(struct order *o, const uint32_t *from, bool back, uint32_t *out)
                 continue;
         }
         assert(o->state[at] == READY || o->state[at] == QUEUED);
-        step(o, at);
+        run_item(o, at);
         out[back ? n - 1 - n_done : n_done] = at;
         n_done++;
         for (i = w->first_user[at]; i < w->first_user[at + 1]; i++) {
@@ -377,7 +377,7 @@ apply_order(struct sched *s, struct sched_plan *plan, const uint32_t *list)
 /* Steps are ahead, back, ahead and so on, as long as that helps; or begin with
  * the one back. */
 static bell_status
-choose_order(struct sched *s, struct order *o, struct sched_plan *plan,
+choose_order(struct sched *s, struct item_order *o, struct sched_plan *plan,
              uint32_t *lists[3], uint64_t *out_bytes)
 {
     uint32_t n = plan->n_items, *best = lists[0], *now = lists[1];
@@ -415,7 +415,7 @@ choose_order(struct sched *s, struct order *o, struct sched_plan *plan,
 bell_status
 sched_order(struct sched *s, struct sched_plan *plan, uint64_t *out_bytes)
 {
-    struct order o = {.plan = plan};
+    struct item_order o = {.plan = plan};
     uint32_t *lists[3] = {NULL}, i;
     bell_status status = init_order(&o);
     bool good = status == BELL_OK;

@@ -72,7 +72,7 @@ numel_of(const struct uop_dims *dims)
 /* The number of parts for an axis of n: its greatest divisor up to the
  * limit that leaves parts worth a launch; 1 where there is none. */
 static int64_t
-choose_parts(int64_t n, int64_t inner, int64_t most)
+choose_split_parts(int64_t n, int64_t inner, int64_t most)
 {
     int64_t parts;
 
@@ -85,8 +85,9 @@ choose_parts(int64_t n, int64_t inner, int64_t most)
 }
 
 static const struct uop *
-shaped(struct uop_graph *g, enum uop_op op, enum uop_dtype dtype,
-       union uop_arg arg, const struct uop *src, const int64_t *d, uint32_t n)
+split_shaped(struct uop_graph *g, enum uop_op op, enum uop_dtype dtype,
+             union uop_arg arg, const struct uop *src, const int64_t *d,
+             uint32_t n)
 {
     return uop_new_shaped(g, op, dtype, arg, &src, 1, uop_dims(g, d, n));
 }
@@ -101,14 +102,14 @@ scalar(struct uop_graph *g, const struct uop *u)
 }
 
 static const struct uop *
-reshape(struct uop_graph *g, const struct uop *src, const int64_t *d,
-        uint32_t n)
+split_reshape(struct uop_graph *g, const struct uop *src, const int64_t *d,
+              uint32_t n)
 {
     union uop_arg arg = {.dims = uop_dims(g, d, n)};
 
     if (!arg.dims)
         return &uop_failed;
-    return shaped(g, UOP_RESHAPE, src->dtype, arg, src, d, n);
+    return split_shaped(g, UOP_RESHAPE, src->dtype, arg, src, d, n);
 }
 
 /* The axes of `first` come first; d are its dims, then those of the result. */
@@ -134,7 +135,7 @@ to_front(struct uop_graph *g, const struct uop *src, uint32_t first, int64_t *d,
     arg.dims = uop_dims(g, order, n);
     if (!arg.dims)
         return &uop_failed;
-    return shaped(g, UOP_PERMUTE, src->dtype, arg, src, d, n);
+    return split_shaped(g, UOP_PERMUTE, src->dtype, arg, src, d, n);
 }
 
 /* How a reduction is done in parts: each has one element of the axes `whole`
@@ -163,25 +164,25 @@ split_axes(struct uop_graph *g, const struct uop *u, const struct uop *src,
         d[i] = from->d[i > c->axis ? i - 1 : i];
     d[c->axis] = c->parts;
     d[c->axis + 1] = from->d[c->axis] / c->parts;
-    src = reshape(g, src, d, n);
+    src = split_reshape(g, src, d, n);
     axes = all & ~c->whole;
     axes = (axes & below) | (axes & ~below) << 1;
     parts |= (c->whole & below) | (c->whole & ~below) << 1;
     for (i = 0; i < n; i++)
         d[i] = axes >> i & 1 ? 1 : d[i];
     arg.i = uop_reduce_arg(op, axes);
-    src = shaped(g, UOP_REDUCE_AXIS, dtype, arg, src, d, n);
+    src = split_shaped(g, UOP_REDUCE_AXIS, dtype, arg, src, d, n);
     if (is_product) {
         src = to_front(g, src, parts, d, n);
         parts = (1u << __builtin_popcount(parts)) - 1;
     }
     arg.bits = 0;
-    src = shaped(g, UOP_CONTIGUOUS, dtype, arg, src, d, n);
+    src = split_shaped(g, UOP_CONTIGUOUS, dtype, arg, src, d, n);
     for (i = 0; i < n; i++)
         d[i] = parts >> i & 1 ? 1 : d[i];
     arg.i = uop_reduce_arg(op, parts);
-    src = shaped(g, UOP_REDUCE_AXIS, dtype, arg, src, d, n);
-    return reshape(g, src, to->d, to->n);
+    src = split_shaped(g, UOP_REDUCE_AXIS, dtype, arg, src, d, n);
+    return split_reshape(g, src, to->d, to->n);
 }
 
 /* Is each element below used for several outputs? On a CPU the search ends at a
@@ -189,8 +190,8 @@ split_axes(struct uop_graph *g, const struct uop *u, const struct uop *src,
  * GPU it goes on to the leaves. guess: splits of products with costly factors
  * were not measured there. */
 static bool
-is_product(struct uop_graph *g, const struct uop *src,
-           const struct sched_target *target)
+is_split_product(struct uop_graph *g, const struct uop *src,
+                 const struct sched_target *target)
 {
     const struct uop *stack[MAX_LOOKED_AT], *u;
     double total = 0, n = (double)numel_of(uop_shape(g, src)), own;
@@ -319,9 +320,9 @@ pad_axis(struct uop_graph *g, const struct uop *src, uint32_t axis,
     in[0] = scalar(g, uop_const_int(g, UOP_BOOL, 1));
     for (i = 0; i < from->n; i++)
         d[i] = 1;
-    in[0] = reshape(g, in[0], d, from->n);
-    in[0] = shaped(g, UOP_EXPAND, UOP_BOOL, (union uop_arg){.dims = from},
-                   in[0], from->d, from->n);
+    in[0] = split_reshape(g, in[0], d, from->n);
+    in[0] = split_shaped(g, UOP_EXPAND, UOP_BOOL, (union uop_arg){.dims = from},
+                         in[0], from->d, from->n);
     in[0] = uop_new_shaped(g, UOP_PAD, UOP_BOOL, arg, in, 1, shape);
     return uop_new_shaped(g, UOP_WHERE, src->dtype, (union uop_arg){.bits = 0},
                           in, 3, shape);
@@ -362,7 +363,7 @@ split_reduce(struct uop_graph *g, const struct uop *u, const struct uop *src,
     const struct uop_dims *from = uop_shape(g, src), *to = uop_shape(g, u);
     int64_t work = numel_of(from), outputs = numel_of(to), inner = 1;
     int64_t parts, most = SPLIT_MAX_LONG, limit, wanted;
-    bool product = is_product(g, src, target);
+    bool product = is_split_product(g, src, target);
     struct cut best = {.parts = 1};
     uint32_t i, axes = uop_reduce_axes(u), last = from->n;
     bool side_by_side;
@@ -397,7 +398,7 @@ split_reduce(struct uop_graph *g, const struct uop *u, const struct uop *src,
     /* the outermost axis that gives enough parts, else the best */
     for (i = from->n; i-- > 0;) {
         if (axes >> i & 1) {
-            parts = choose_parts(from->d[i], inner, most);
+            parts = choose_split_parts(from->d[i], inner, most);
             if (parts > best.parts || parts >= wanted) {
                 best.parts = parts;
                 best.axis = i;
@@ -428,7 +429,7 @@ find_products(struct uop_graph *g, const struct uop *sum,
         if (u->op == UOP_ADD && n + n_stack + 2 <= MOST_PRODUCTS) {
             stack[n_stack++] = u->src[1];
             stack[n_stack++] = u->src[0];
-        } else if (u->op == UOP_MUL && is_product(g, u, target)) {
+        } else if (u->op == UOP_MUL && is_split_product(g, u, target)) {
             terms[n++] = u;
         } else {
             return 0;

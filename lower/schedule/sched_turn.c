@@ -92,7 +92,7 @@ turn(struct uop_graph *g, const struct uop *u, int64_t steps, double most)
 
 /* Is the factor the same along the axis? */
 static bool
-is_repeated(struct uop_graph *g, const struct uop *u, uint32_t axis)
+is_turn_repeated(struct uop_graph *g, const struct uop *u, uint32_t axis)
 {
     return u->op == UOP_EXPAND && uop_shape(g, u->src[0])->d[axis] == 1;
 }
@@ -360,7 +360,7 @@ turn_windows(struct uop_graph *g, const struct uop *u)
         src[i] = body->src[i];
         if (!narrow || narrow->dtype != UOP_F32 ||
             !is_across_windows(g, narrow) ||
-            !is_repeated(g, src[i], n_out - 1) ||
+            !is_turn_repeated(g, src[i], n_out - 1) ||
             n < WINDOW_USES * sched_numel(uop_shape(g, narrow)))
             continue;
         narrow = uop_new_shaped(g, UOP_CONTIGUOUS, UOP_F32,
@@ -396,11 +396,12 @@ sched_turn(struct uop_graph *g, const struct uop *u,
     for (i = 0; i < 2; i++) {
         src[i] = body->src[i];
         if (target->turns_words ||
-            (dims->n > 2 && is_repeated(g, src[i], dims->n - 2)))
+            (dims->n > 2 && is_turn_repeated(g, src[i], dims->n - 2)))
             src[i] = turn(g, src[i], steps,
                           n / (target->turns_words ? MIN_USES : FEW_USES));
         if (target->turns_rows && !target->sizes && dims->n > 2 &&
-            dims->n <= SCHED_MAX_RANK && is_repeated(g, src[i], dims->n - 2))
+            dims->n <= SCHED_MAX_RANK &&
+            is_turn_repeated(g, src[i], dims->n - 2))
             src[i] = space_rows(g, src[i], n);
     }
     return with_factors(g, u, src);

@@ -44,7 +44,7 @@ struct read {
     const struct uop *valid;
 };
 
-struct kernel {
+struct sched_kernel {
     uint32_t node;
     uint32_t n_ranges, n_nodes, n_out;
     double size[64];
@@ -67,7 +67,7 @@ struct planner {
                            * last read */
     struct context *contexts;
     size_t n_contexts, cap_contexts;
-    struct kernel *kernels;
+    struct sched_kernel *kernels;
     size_t n_kernels, cap_kernels;
     bool failed;
 };
@@ -296,7 +296,7 @@ find_product(struct planner *p, uint32_t at)
 
 /* What it can be made of again, its sources being done. */
 static void
-find_origin(struct planner *p, uint32_t at)
+find_value_origin(struct planner *p, uint32_t at)
 {
     struct sched_node *node = &p->s.nodes[at];
     uint32_t i, origin = SCHED_NONE;
@@ -357,7 +357,7 @@ estimate(struct planner *p, uint32_t at)
         node->cost = 0;
     }
     find_product(p, at);
-    find_origin(p, at);
+    find_value_origin(p, at);
     stored = node->product == at ||
              (node->n_users > 1 && (node->product != SCHED_NONE ||
                                     (node->reduces && node->cost > COST_LONG)));
@@ -477,7 +477,7 @@ read_mask(struct planner *p, const struct read *read)
 }
 
 static double
-range_product(const struct kernel *kernel, uint64_t mask)
+range_product(const struct sched_kernel *kernel, uint64_t mask)
 {
     double product = 1;
 
@@ -490,7 +490,7 @@ range_product(const struct kernel *kernel, uint64_t mask)
 
 /* May `set` of output ranges be outermost, besides those already chosen? */
 static bool
-fits_chain(const struct kernel *kernel, uint64_t set)
+fits_chain(const struct sched_kernel *kernel, uint64_t set)
 {
     uint32_t i;
 
@@ -510,7 +510,7 @@ static double
 times_computed(const struct planner *p, const struct read *read, uint64_t mask,
                bool *inside)
 {
-    const struct kernel *kernel = &p->kernels[read->kernel];
+    const struct sched_kernel *kernel = &p->kernels[read->kernel];
     uint32_t c;
 
     for (c = read->context; c != SCHED_NONE; c = p->contexts[c].parent) {
@@ -533,7 +533,7 @@ reduce_obstacle(struct planner *p, uint32_t at, const struct read *read,
                 uint64_t mask, double times, bool inside)
 {
     const struct sched_node *node = &p->s.nodes[at];
-    struct kernel *kernel = &p->kernels[read->kernel];
+    struct sched_kernel *kernel = &p->kernels[read->kernel];
     uint64_t out = mask & kernel->out_mask;
     double work = times * node->cost;
     double length = p->s.nodes[sched_source(&p->s, at, 0)].numel / node->numel;
@@ -564,7 +564,7 @@ reduce_obstacle(struct planner *p, uint32_t at, const struct read *read,
 }
 
 static void
-push_chain(struct kernel *kernel, uint64_t set)
+push_chain(struct sched_kernel *kernel, uint64_t set)
 {
     uint32_t i, at = 0;
 
@@ -608,7 +608,7 @@ static const char *
 attend_obstacle(const struct planner *p, const struct sched_node *node)
 {
     const struct read *read = &p->reads[node->first_req];
-    const struct kernel *kernel = &p->kernels[read->kernel];
+    const struct sched_kernel *kernel = &p->kernels[read->kernel];
     uint64_t ranges = 0;
     uint32_t i;
 
@@ -651,7 +651,7 @@ decide_stores(struct planner *p, uint32_t at)
     stored = node->numel * (node->cost + COST_LOAD * loads + COST_STORE) +
              COST_LAUNCH;
     for (r = node->first_req; r != SCHED_NONE; r = p->reads[r].next) {
-        const struct kernel *kernel = &p->kernels[p->reads[r].kernel];
+        const struct sched_kernel *kernel = &p->kernels[p->reads[r].kernel];
         mask = read_mask(p, &p->reads[r]);
         times = times_computed(p, &p->reads[r], mask, &inside);
         all_times += times;
@@ -710,7 +710,7 @@ static void
 read_reduce(struct planner *p, uint32_t at, uint32_t r)
 {
     struct read read = p->reads[r];
-    struct kernel *kernel = &p->kernels[read.kernel];
+    struct sched_kernel *kernel = &p->kernels[read.kernel];
     const struct sched_node *node = &p->s.nodes[at];
     const struct uop_dims *from = p->s.nodes[sched_source(&p->s, at, 0)].shape;
     struct sched_idx *idx = sched_idx_new(&p->s, from->n);
@@ -832,7 +832,7 @@ store_node(struct planner *p, uint32_t at, const char *why)
 {
     struct sched_node *node = &p->s.nodes[at];
     uint32_t ids[SCHED_MAX_RANK], i;
-    struct kernel *kernel;
+    struct sched_kernel *kernel;
 
     assert(at < p->s.n_nodes);
     if (host_grow((void **)&p->kernels, &p->cap_kernels, p->n_kernels + 1,
@@ -871,7 +871,7 @@ keep_node(struct planner *p, uint32_t at)
 {
     struct sched_node *node = &p->s.nodes[at];
     uint32_t r, mine = SCHED_NONE;
-    struct kernel *kernel;
+    struct sched_kernel *kernel;
 
     for (r = node->first_req; r != SCHED_NONE; r = p->reads[r].next) {
         kernel = &p->kernels[p->reads[r].kernel];
@@ -937,7 +937,7 @@ note_roots(struct planner *p)
         return sched_no_memory(&p->s);
     p->s.n_roots = (uint32_t)p->n_kernels;
     for (k = 0; k < p->n_kernels; k++) {
-        const struct kernel *kernel = &p->kernels[k];
+        const struct sched_kernel *kernel = &p->kernels[k];
         const struct uop_dims *shape = p->s.nodes[kernel->node].shape;
         struct sched_root *root = &p->s.roots[k];
         uint32_t c, i, id;
