@@ -228,9 +228,15 @@ uop_bounds(const struct uop_graph *g, const struct uop *u)
 }
 
 static inline bool
+uop_dtype_is_float(unsigned dtype)
+{
+    return uop_dtype_infos[dtype].is_float;
+}
+
+static inline bool
 uop_is_float(const struct uop *u)
 {
-    return uop_dtype_infos[u->dtype].is_float;
+    return uop_dtype_is_float(u->dtype);
 }
 
 /* Floats of 8 and 16 bits: storage formats, computed in F32. */

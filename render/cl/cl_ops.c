@@ -14,12 +14,6 @@
 #include "base/bits.h"
 #include "render/render_internal.h"
 
-static bool
-is_float(unsigned dtype)
-{
-    return uop_dtype_infos[dtype].is_float;
-}
-
 /* The operators of C; NULL where it takes more. */
 static const char *
 operator_of(unsigned op)
@@ -117,7 +111,7 @@ binary(struct cl_emit *e, unsigned op, unsigned dtype, struct cl_opnd a,
     struct cl_opnd r;
     char fmt[64];
 
-    if (is_float(dtype) && (op == UOP_MAX || op == UOP_MIN))
+    if (uop_dtype_is_float(dtype) && (op == UOP_MAX || op == UOP_MIN))
         return float_extreme(e, op, dtype, a, b);
     r = cl_new(e, compares ? UOP_BOOL : dtype, CL_VALUE);
     if (dtype == UOP_BOOL)
@@ -125,7 +119,7 @@ binary(struct cl_emit *e, unsigned op, unsigned dtype, struct cl_opnd a,
     else if (op == UOP_MAX || op == UOP_MIN)
         CL_OP(e, op == UOP_MAX ? "% = % < % ? % : %" : "% = % < % ? % : %", r,
               a, b, op == UOP_MAX ? b : a, op == UOP_MAX ? a : b);
-    else if (is_float(dtype) || compares || !wraps(op)) {
+    else if (uop_dtype_is_float(dtype) || compares || !wraps(op)) {
         snprintf(fmt, sizeof(fmt), "%% = %% %s %%", operator_of(op));
         CL_OP(e, fmt, r, a, b);
     } else {
@@ -152,13 +146,14 @@ has_binary(unsigned op, unsigned dtype)
     case UOP_CMPNE:
         return true;
     case UOP_FDIV:
-        return is_float(dtype);
+        return uop_dtype_is_float(dtype);
     case UOP_AND:
     case UOP_OR:
     case UOP_XOR:
-        return !is_float(dtype);
+        return !uop_dtype_is_float(dtype);
     default:
-        return operator_of(op) && !is_float(dtype) && dtype != UOP_BOOL;
+        return operator_of(op) && !uop_dtype_is_float(dtype) &&
+               dtype != UOP_BOOL;
     }
 }
 
@@ -175,7 +170,7 @@ has_op(const struct uop *u, unsigned dtype)
         return true;
     case UOP_SQRT:
     case UOP_TRUNC:
-        return is_float(dtype);
+        return uop_dtype_is_float(dtype);
     default:
         return u->n_src == 2 && has_binary(u->op, dtype);
     }
@@ -202,16 +197,16 @@ other_op(struct cl_emit *e, const struct uop *u, unsigned dtype,
         form = "% = trunc(%)";
         break;
     case UOP_NEG:
-        form = dtype == UOP_BOOL ? "% = %"
-               : is_float(dtype) ? "% = -%"
-               : wide            ? "% = 0UL - (ulong)%"
-                                 : "% = 0u - (uint)%";
+        form = dtype == UOP_BOOL           ? "% = %"
+               : uop_dtype_is_float(dtype) ? "% = -%"
+               : wide                      ? "% = 0UL - (ulong)%"
+                                           : "% = 0u - (uint)%";
         break;
     default: /* MULACC */
-        form = dtype == UOP_BOOL ? "% = (% & %) | %"
-               : is_float(dtype) ? "% = fma(%, %, %)"
-               : wide            ? "% = (ulong)% * (ulong)% + (ulong)%"
-                                 : "% = (uint)% * (uint)% + (uint)%";
+        form = dtype == UOP_BOOL           ? "% = (% & %) | %"
+               : uop_dtype_is_float(dtype) ? "% = fma(%, %, %)"
+               : wide ? "% = (ulong)% * (ulong)% + (ulong)%"
+                      : "% = (uint)% * (uint)% + (uint)%";
     }
     CL_OP(e, form, r, x[0], x[1], x[2]);
     return r;
@@ -258,7 +253,7 @@ float_to_int(struct cl_emit *e, unsigned from, unsigned to, struct cl_opnd a)
     struct cl_opnd r = cl_new(e, to, CL_VALUE);
     char fmt[64];
 
-    assert(!is_float(to) && to != UOP_BOOL);
+    assert(!uop_dtype_is_float(to) && to != UOP_BOOL);
     snprintf(fmt, sizeof(fmt), "%% = %% < %% ? (%s)%% : %%", cl_type(to));
     CL_OP(e, fmt, r, a, power(from, bits - is_signed, false), a,
           cl_imm(to, max));
@@ -288,7 +283,7 @@ cast(struct cl_emit *e, unsigned from, unsigned to, struct cl_opnd a)
         a = cast(e, from, UOP_F32, a);
         from = UOP_F32;
     }
-    if (is_float(from) && to != UOP_BOOL && !is_float(to))
+    if (uop_dtype_is_float(from) && to != UOP_BOOL && !uop_dtype_is_float(to))
         return float_to_int(e, from, to, a);
     r = cl_new(e, to, CL_VALUE);
     if (to == UOP_F16 && from == UOP_F64) {

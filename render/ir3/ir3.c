@@ -40,8 +40,8 @@ constant(const struct uop *u)
         uop_is_float(u) ? uop_float_bits(u->dtype, u->arg.f) : u->arg.bits;
 
     return (struct ir3_lane){
-        ir3_imm_opnd((uint32_t)bits),
-        ir3_imm_opnd(ir3_is_64(u->dtype) ? (uint32_t)(bits >> 32) : 0)};
+        ir3_imm((uint32_t)bits),
+        ir3_imm(ir3_is_64(u->dtype) ? (uint32_t)(bits >> 32) : 0)};
 }
 
 static bell_status
@@ -58,7 +58,7 @@ leaf(struct ir3_emit *e, const struct uop *u, const struct ir3_lane **out)
     } else {
         v->lo = ir3_arg_word(e, slot, 0);
         v->hi = u->op == UOP_VAR && !ir3_is_64(u->dtype)
-                    ? ir3_imm_opnd(0)
+                    ? ir3_imm(0)
                     : ir3_arg_word(e, slot, 1);
     }
     *out = v;
@@ -130,10 +130,10 @@ begin_loop(struct ir3_emit *e, const struct uop *u)
     if (is_64 && u->src[0]->dtype != u->dtype)
         loop->extent = ir3_cast(e, u->src[0]->dtype, u->dtype, *extent);
     index->lo = ir3_vreg_new(e, 1, false);
-    index->hi = is_64 ? ir3_vreg_new(e, 1, false) : ir3_imm_opnd(0);
-    ir3_move(e, index->lo, ir3_imm_opnd(0));
+    index->hi = is_64 ? ir3_vreg_new(e, 1, false) : ir3_imm(0);
+    ir3_move(e, index->lo, ir3_imm(0));
     if (is_64)
-        ir3_move(e, index->hi, ir3_imm_opnd(0));
+        ir3_move(e, index->hi, ir3_imm(0));
     loop->index = *index;
     if (!loop->counted)
         ir3_branch(e, goes_on(e, loop), false, loop->done);
@@ -145,7 +145,7 @@ begin_loop(struct ir3_emit *e, const struct uop *u)
 static bell_status
 end_loop(struct ir3_emit *e, const struct uop *u)
 {
-    struct ir3_lane one = {ir3_imm_opnd(1), ir3_imm_opnd(0)}, next;
+    struct ir3_lane one = {ir3_imm(1), ir3_imm(0)}, next;
     struct ir3_loop *loop;
 
     if (e->n_loops == 0 || e->loops[e->n_loops - 1].range != u->src[0])
@@ -175,7 +175,7 @@ begin_if(struct ir3_emit *e, const struct uop *u)
     if (!mark)
         return no_memory(e);
     BELL_TRY(ir3_value_of(e, u->src[0], &gate));
-    mark->lo = ir3_imm_opnd(ir3_label(e));
+    mark->lo = ir3_imm(ir3_label(e));
     ir3_branch(e, gate->lo, false, mark->lo.v);
     deeper(e);
     return set_value(e, u, mark);
@@ -202,7 +202,7 @@ copy_lane(struct ir3_emit *e, bool is_64, struct ir3_lane *to,
 {
     to->lo = ir3_vreg_new(e, 1, false);
     ir3_move(e, to->lo, from->lo);
-    to->hi = is_64 ? ir3_vreg_new(e, 1, false) : ir3_imm_opnd(0);
+    to->hi = is_64 ? ir3_vreg_new(e, 1, false) : ir3_imm(0);
     if (is_64)
         ir3_move(e, to->hi, from->hi);
 }
@@ -387,7 +387,7 @@ reduce_lanes(struct ir3_emit *e, const struct uop *u,
         render_join(n, step, &to, &from);
         pair[0] = &v[to];
         pair[1] = &v[from];
-        next.lo = next.hi = ir3_imm_opnd(0);
+        next.lo = next.hi = ir3_imm(0);
         BELL_TRY(
             ir3_emit_alu(e, u, (enum uop_op)u->arg.i, u->dtype, pair, &next));
         v[to] = next;
@@ -417,9 +417,9 @@ special(struct ir3_emit *e, const struct uop *u, struct ir3_lane *out)
 
     if (u->arg.i < 0 || u->arg.i > 6 || u->arg.i == 3)
         return ir3_refuse(e, u, "no such coordinate");
-    out->hi = ir3_imm_opnd(0);
+    out->hi = ir3_imm(0);
     if (u->src[0]->op == UOP_CONST && u->src[0]->arg.i == 1) {
-        out->lo = ir3_imm_opnd(0);
+        out->lo = ir3_imm(0);
         return BELL_OK;
     }
     if (u->arg.i >= 4) {
@@ -461,7 +461,7 @@ lanes_of(struct ir3_emit *e, const struct uop *u, struct ir3_lane *out)
         return BELL_OK;
     case UOP_RAMP:
         for (i = 0; i < u->lanes; i++)
-            out[i] = (struct ir3_lane){ir3_imm_opnd(i), ir3_imm_opnd(0)};
+            out[i] = (struct ir3_lane){ir3_imm(i), ir3_imm(0)};
         return BELL_OK;
     case UOP_LANES_REDUCE:
         return reduce_lanes(e, u, src[0], out);
@@ -479,7 +479,7 @@ lanes_of(struct ir3_emit *e, const struct uop *u, struct ir3_lane *out)
         for (i = 0; i < u->lanes; i++) {
             for (j = 0; j < n; j++)
                 lane[j] = &src[j][u->src[j]->lanes > 1 ? i : 0];
-            out[i].hi = ir3_imm_opnd(0);
+            out[i].hi = ir3_imm(0);
             BELL_TRY(ir3_emit_alu(e, u, (enum uop_op)u->op,
                                   u->src[u->op == UOP_WHERE]->dtype, lane,
                                   &out[i]));

@@ -361,7 +361,7 @@ spill(struct ir3_emit *e)
     e->n_insns = e->cap_insns = 0;
     if (is_first) {
         e->zero = scratch(e, 1);
-        ir3_move(e, e->zero, ir3_imm_opnd(0));
+        ir3_move(e, e->zero, ir3_imm(0));
     }
     for (i = 0; i < n_old && !e->failed; i++) {
         struct ir3_insn in = old[i];

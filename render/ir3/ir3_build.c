@@ -4,9 +4,8 @@
 #include <assert.h>
 #include <string.h>
 
-/* Grows an array in the arena; what it held stays there until the end. */
-static void *
-grow(struct ir3_emit *e, void *old, uint32_t n, uint32_t *cap, size_t size)
+void *
+ir3_grow(struct ir3_emit *e, void *old, uint32_t n, uint32_t *cap, size_t size)
 {
     uint32_t more = *cap ? 2 * *cap : 256;
     void *at;
@@ -28,7 +27,7 @@ struct ir3_opnd
 ir3_vreg_new(struct ir3_emit *e, unsigned n, bool is_half)
 {
     struct ir3_vreg *v =
-        grow(e, e->vregs, e->n_vregs, &e->cap_vregs, sizeof(*e->vregs));
+        ir3_grow(e, e->vregs, e->n_vregs, &e->cap_vregs, sizeof(*e->vregs));
 
     assert(n >= 1 && n <= 4);
     if (!v)
@@ -48,7 +47,7 @@ ir3_part(struct ir3_opnd o, unsigned i)
 }
 
 struct ir3_opnd
-ir3_imm_opnd(uint32_t value)
+ir3_imm(uint32_t value)
 {
     return (struct ir3_opnd){.kind = IR3_IMM, .v = value};
 }
@@ -66,7 +65,7 @@ struct ir3_insn *
 ir3_add(struct ir3_emit *e, enum ir3_op op)
 {
     struct ir3_insn *insns =
-        grow(e, e->insns, e->n_insns, &e->cap_insns, sizeof(*e->insns));
+        ir3_grow(e, e->insns, e->n_insns, &e->cap_insns, sizeof(*e->insns));
 
     if (!insns)
         return &e->nothing;
@@ -290,7 +289,7 @@ ir3_branch(struct ir3_emit *e, struct ir3_opnd cond, bool where_set,
     in->cond = IR3_NE;
     in->dst = (struct ir3_opnd){.kind = IR3_FIXED, .v = IR3_REG_P0};
     in->src[0] = cond;
-    in->src[1] = ir3_imm_opnd(0);
+    in->src[1] = ir3_imm(0);
     in = ir3_add(e, IR3_BR);
     in->is_not = !where_set;
     in->off = (int32_t)label;

@@ -107,10 +107,15 @@ struct ir3_emit {
 
 /* ---- building (ir3_build.c) ---- */
 
+/* Room for one more of n items in an array in the arena; what it held stays
+ * there until the end. NULL: memory is out. */
+void *ir3_grow(struct ir3_emit *e, void *old, uint32_t n, uint32_t *cap,
+               size_t size);
+
 struct ir3_opnd ir3_vreg_new(struct ir3_emit *e, unsigned n, bool is_half);
 /* Component i of a register. */
 struct ir3_opnd ir3_part(struct ir3_opnd o, unsigned i);
-struct ir3_opnd ir3_imm_opnd(uint32_t value);
+struct ir3_opnd ir3_imm(uint32_t value);
 /* A word of an argument: its low one, or its high one. */
 struct ir3_opnd ir3_arg_word(const struct ir3_emit *e, uint32_t slot,
                              unsigned word);

@@ -27,12 +27,6 @@
 #define ONE      0x3f800000u
 
 static struct ir3_opnd
-imm(uint32_t value)
-{
-    return ir3_imm_opnd(value);
-}
-
-static struct ir3_opnd
 neg(struct ir3_opnd a)
 {
     a.neg = !a.neg;
@@ -49,7 +43,7 @@ product_error(struct ir3_emit *e, struct ir3_opnd a, struct ir3_opnd b,
     int i;
 
     for (i = 0; i < 2; i++) {
-        t = ir3_op2(e, IR3_MUL_F, x[i], imm(0x45800800)); /* 2^12 + 1 */
+        t = ir3_op2(e, IR3_MUL_F, x[i], ir3_imm(0x45800800)); /* 2^12 + 1 */
         hi[i] =
             ir3_op2(e, IR3_ADD_F, t, neg(ir3_op2(e, IR3_ADD_F, t, neg(x[i]))));
         lo[i] = ir3_op2(e, IR3_ADD_F, x[i], neg(hi[i]));
@@ -79,9 +73,9 @@ exponent(struct ir3_emit *e, struct ir3_opnd a)
     struct ir3_opnd t;
 
     if (a.kind == IR3_IMM)
-        return imm(a.v << 1 >> 24);
-    t = ir3_op2(e, IR3_SHL_B, a, imm(1));
-    return ir3_op2(e, IR3_SHR_B, t, imm(24));
+        return ir3_imm(a.v << 1 >> 24);
+    t = ir3_op2(e, IR3_SHL_B, a, ir3_imm(1));
+    return ir3_op2(e, IR3_SHR_B, t, ir3_imm(24));
 }
 
 static struct ir3_opnd
@@ -91,10 +85,10 @@ with_exponent(struct ir3_emit *e, struct ir3_opnd a, struct ir3_opnd field)
 
     assert(field.kind != IR3_IMM || field.v < 256);
     if (a.kind == IR3_IMM && field.kind == IR3_IMM)
-        return imm((a.v & ~INF) | field.v << 23);
-    rest_bits = ir3_op2(e, IR3_AND_B, a, imm(~INF));
+        return ir3_imm((a.v & ~INF) | field.v << 23);
+    rest_bits = ir3_op2(e, IR3_AND_B, a, ir3_imm(~INF));
     return ir3_op2(e, IR3_OR_B, rest_bits,
-                   ir3_op2(e, IR3_SHL_B, field, imm(23)));
+                   ir3_op2(e, IR3_SHL_B, field, ir3_imm(23)));
 }
 
 /* The float's neighbour away from 0 or towards it, where `by` is 1 or -1 ;
@@ -140,22 +134,22 @@ split(struct ir3_emit *e, struct ir3_opnd a)
 
     p.field = exponent(e, a);
     if (is_normal_const(a)) {
-        p.size = imm(a.v & ~SIGN);
-        p.is_odd = imm((a.v & ~SIGN) == INF);
+        p.size = ir3_imm(a.v & ~SIGN);
+        p.is_odd = ir3_imm((a.v & ~SIGN) == INF);
         return p;
     }
     a = ir3_in_reg(e, a);
-    p.size = ir3_op2(e, IR3_AND_B, a, imm(~SIGN));
-    twice = ir3_op2(e, IR3_SHL_B, a, imm(1));
-    p.is_odd =
-        ir3_compare(e, IR3_CMPS_U, IR3_GE, ir3_op2(e, IR3_SUB_U, twice, imm(1)),
-                    imm(2 * INF - 1));
-    small = ir3_compare(e, IR3_CMPS_U, IR3_EQ, p.field, imm(0));
+    p.size = ir3_op2(e, IR3_AND_B, a, ir3_imm(~SIGN));
+    twice = ir3_op2(e, IR3_SHL_B, a, ir3_imm(1));
+    p.is_odd = ir3_compare(e, IR3_CMPS_U, IR3_GE,
+                           ir3_op2(e, IR3_SUB_U, twice, ir3_imm(1)),
+                           ir3_imm(2 * INF - 1));
+    small = ir3_compare(e, IR3_CMPS_U, IR3_EQ, p.field, ir3_imm(0));
     low = ir3_convert(e, IR3_TYPE_U32, IR3_TYPE_F32, p.size);
     p.size = ir3_select(e, small, low, p.size);
-    low = ir3_op2(e, IR3_SHR_B, low, imm(23));
+    low = ir3_op2(e, IR3_SHR_B, low, ir3_imm(23));
     p.field =
-        ir3_select(e, small, ir3_op2(e, IR3_SUB_U, low, imm(149)), p.field);
+        ir3_select(e, small, ir3_op2(e, IR3_SUB_U, low, ir3_imm(149)), p.field);
     return p;
 }
 
@@ -164,20 +158,23 @@ ir3_round_float(struct ir3_emit *e, struct ir3_opnd m, struct ir3_opnd field)
 {
     struct ir3_opnd by, half, odd, r;
 
-    by = ir3_op2(e, IR3_SUB_U, imm(3), field);
-    by = ir3_op2(e, IR3_MIN_S, ir3_op2(e, IR3_MAX_S, by, imm(2)), imm(27));
+    by = ir3_op2(e, IR3_SUB_U, ir3_imm(3), field);
+    by = ir3_op2(e, IR3_MIN_S, ir3_op2(e, IR3_MAX_S, by, ir3_imm(2)),
+                 ir3_imm(27));
     /* half of the last place kept, or just below where that one is even */
-    half = ir3_op2(e, IR3_SHL_B, ir3_in_reg(e, imm(1)),
-                   ir3_op2(e, IR3_SUB_U, by, imm(1)));
-    odd = ir3_op2(e, IR3_AND_B, ir3_op2(e, IR3_SHR_B, m, by), imm(1));
-    r = ir3_op2(e, IR3_ADD_U, m, ir3_op2(e, IR3_SUB_U, half, imm(1)));
+    half = ir3_op2(e, IR3_SHL_B, ir3_in_reg(e, ir3_imm(1)),
+                   ir3_op2(e, IR3_SUB_U, by, ir3_imm(1)));
+    odd = ir3_op2(e, IR3_AND_B, ir3_op2(e, IR3_SHR_B, m, by), ir3_imm(1));
+    r = ir3_op2(e, IR3_ADD_U, m, ir3_op2(e, IR3_SUB_U, half, ir3_imm(1)));
     r = ir3_op2(e, IR3_SHR_B, ir3_op2(e, IR3_ADD_U, r, odd), by);
     /* the first digit of a normal number is one more in its exponent */
-    half = ir3_op2(e, IR3_MAX_S, field, imm(1));
-    half = ir3_op2(e, IR3_SHL_B, ir3_op2(e, IR3_SUB_U, half, imm(1)), imm(23));
+    half = ir3_op2(e, IR3_MAX_S, field, ir3_imm(1));
+    half = ir3_op2(e, IR3_SHL_B, ir3_op2(e, IR3_SUB_U, half, ir3_imm(1)),
+                   ir3_imm(23));
     r = ir3_op2(e, IR3_ADD_U, r, half);
-    return ir3_select(e, ir3_compare(e, IR3_CMPS_S, IR3_GE, field, imm(255)),
-                      imm(INF), r);
+    return ir3_select(e,
+                      ir3_compare(e, IR3_CMPS_S, IR3_GE, field, ir3_imm(255)),
+                      ir3_imm(INF), r);
 }
 
 /* ---- quotients and roots ---- */
@@ -187,19 +184,19 @@ divide_floats(struct ir3_emit *e, struct ir3_opnd a, struct ir3_opnd b)
 {
     struct parts n = split(e, a), d = split(e, b);
     struct ir3_opnd x, y, recip, q, r, simple, ulp, up, down, size, sign, m, k;
-    struct ir3_opnd zero = imm(0);
+    struct ir3_opnd zero = ir3_imm(0);
 
     /* both in [1, 2) */
-    x = ir3_in_reg(e, with_exponent(e, n.size, imm(127)));
-    y = ir3_in_reg(e, with_exponent(e, d.size, imm(127)));
+    x = ir3_in_reg(e, with_exponent(e, n.size, ir3_imm(127)));
+    y = ir3_in_reg(e, with_exponent(e, d.size, ir3_imm(127)));
     recip = ir3_op1(e, IR3_RCP, y);
     q = ir3_op2(e, IR3_MUL_F, x, recip);
     r = rest(e, x, q, y);
     q = ir3_op2(e, IR3_ADD_F, q, ir3_op2(e, IR3_MUL_F, r, recip));
     /* at most one unit off: is the rest more than half a unit's? */
     r = rest(e, x, q, y);
-    ulp = with_exponent(e, imm(0),
-                        ir3_op2(e, IR3_SUB_U, exponent(e, q), imm(24)));
+    ulp = with_exponent(e, ir3_imm(0),
+                        ir3_op2(e, IR3_SUB_U, exponent(e, q), ir3_imm(24)));
     size = ir3_op2(e, IR3_MUL_F, ulp, y); /* half a unit, as a rest */
     up = ir3_compare(e, IR3_CMPS_F, IR3_GT, r, size);
     down = ir3_compare(e, IR3_CMPS_F, IR3_LT, r, neg(size));
@@ -208,20 +205,20 @@ divide_floats(struct ir3_emit *e, struct ir3_opnd a, struct ir3_opnd b)
     size = ir3_op2(e, IR3_ADD_F, size, size);
     r = ir3_select(e, up, ir3_op2(e, IR3_ADD_F, r, neg(size)), r);
     r = ir3_select(e, down, ir3_op2(e, IR3_ADD_F, r, size), r);
-    m = ir3_op2(e, IR3_AND_B, q, imm(FRACTION));
-    m = ir3_op2(e, IR3_OR_B, m, imm(FRACTION + 1));
-    m = ir3_op2(e, IR3_SHL_B, m, imm(2));
+    m = ir3_op2(e, IR3_AND_B, q, ir3_imm(FRACTION));
+    m = ir3_op2(e, IR3_OR_B, m, ir3_imm(FRACTION + 1));
+    m = ir3_op2(e, IR3_SHL_B, m, ir3_imm(2));
     m = ir3_op2(e, IR3_ADD_U, m, ir3_compare(e, IR3_CMPS_F, IR3_GT, r, zero));
     m = ir3_op2(e, IR3_SUB_U, m, ir3_compare(e, IR3_CMPS_F, IR3_LT, r, zero));
     k = ir3_op2(e, IR3_SUB_U, n.field, d.field);
     q = ir3_round_float(e, m, ir3_op2(e, IR3_ADD_U, exponent(e, q), k));
     /* one is a zero, an infinity or a NaN; the inverse of the other one, if it
      * is normal, may be subnormal and is of no matter */
-    y = ir3_select(e, d.is_odd, d.size, imm(ONE));
+    y = ir3_select(e, d.is_odd, d.size, ir3_imm(ONE));
     simple = ir3_op2(e, IR3_MUL_F, n.size, ir3_op1(e, IR3_RCP, y));
     q = ir3_select(e, ir3_op2(e, IR3_OR_B, n.is_odd, d.is_odd), simple, q);
     sign = ir3_op2(e, IR3_XOR_B, ir3_in_reg(e, a), b);
-    return ir3_op2(e, IR3_OR_B, q, ir3_op2(e, IR3_AND_B, sign, imm(SIGN)));
+    return ir3_op2(e, IR3_OR_B, q, ir3_op2(e, IR3_AND_B, sign, ir3_imm(SIGN)));
 }
 
 static struct ir3_opnd
@@ -232,32 +229,33 @@ root(struct ir3_emit *e, struct ir3_opnd a)
 
     a = ir3_in_reg(e, a);
     p = split(e, a);
-    odd = ir3_op2(e, IR3_OR_B, p.is_odd, ir3_op2(e, IR3_SHR_B, a, imm(31)));
+    odd = ir3_op2(e, IR3_OR_B, p.is_odd, ir3_op2(e, IR3_SHR_B, a, ir3_imm(31)));
     /* x in [1, 4), times a power of 4 */
-    even = ir3_op2(e, IR3_AND_B, p.field, imm(1)); /* 127 is odd */
-    even = ir3_op2(e, IR3_XOR_B, even, imm(1));
-    x = with_exponent(e, p.size, ir3_op2(e, IR3_ADD_U, even, imm(127)));
-    k = ir3_op2(e, IR3_SUB_U, p.field, ir3_op2(e, IR3_ADD_U, even, imm(127)));
-    k = ir3_op2(e, IR3_ASHR_B, k, imm(1));
+    even = ir3_op2(e, IR3_AND_B, p.field, ir3_imm(1)); /* 127 is odd */
+    even = ir3_op2(e, IR3_XOR_B, even, ir3_imm(1));
+    x = with_exponent(e, p.size, ir3_op2(e, IR3_ADD_U, even, ir3_imm(127)));
+    k = ir3_op2(e, IR3_SUB_U, p.field,
+                ir3_op2(e, IR3_ADD_U, even, ir3_imm(127)));
+    k = ir3_op2(e, IR3_ASHR_B, k, ir3_imm(1));
     s = ir3_op1(e, IR3_SQRT, x);
     r = rest(e, x, s, s);
     inverse = ir3_op1(e, IR3_RCP, ir3_op2(e, IR3_ADD_F, s, s));
     s = ir3_op2(e, IR3_ADD_F, s, ir3_op2(e, IR3_MUL_F, r, inverse));
     /* x is below 4, so its root is at most the float before 2: below 2 units
      * are half as large, so that one too many there would not be seen */
-    s = ir3_op2(e, IR3_MIN_F, s, imm(0x3fffffff));
+    s = ir3_op2(e, IR3_MIN_F, s, ir3_imm(0x3fffffff));
     /* (s + half a unit)^2 = s^2 + s units and a quarter of one's square, of
      * which the rest is a multiple */
     r = rest(e, x, s, s);
-    unit = with_exponent(e, imm(0),
-                         ir3_op2(e, IR3_SUB_U, exponent(e, s), imm(23)));
+    unit = with_exponent(e, ir3_imm(0),
+                         ir3_op2(e, IR3_SUB_U, exponent(e, s), ir3_imm(23)));
     size = ir3_op2(e, IR3_MUL_F, s, unit);
     up = ir3_compare(e, IR3_CMPS_F, IR3_GT, r, size);
     down = ir3_compare(e, IR3_CMPS_F, IR3_LE, r, neg(size));
     s = step_float(e, s, ir3_op2(e, IR3_SUB_U, up, down));
-    s = ir3_op2(e, IR3_ADD_U, s, ir3_op2(e, IR3_SHL_B, k, imm(23)));
+    s = ir3_op2(e, IR3_ADD_U, s, ir3_op2(e, IR3_SHL_B, k, ir3_imm(23)));
     /* of negative numbers, which are none */
-    sign = ir3_op2(e, IR3_AND_B, a, imm(SIGN));
+    sign = ir3_op2(e, IR3_AND_B, a, ir3_imm(SIGN));
     x = ir3_op1(e, IR3_SQRT, ir3_op2(e, IR3_OR_B, p.size, sign));
     return ir3_select(e, odd, x, s);
 }
@@ -276,8 +274,8 @@ is_same(struct ir3_opnd a, struct ir3_opnd b)
 static struct ir3_opnd
 beside_zero(struct ir3_emit *e, struct ir3_opnd a, bool is_below)
 {
-    a = ir3_op2(e, IR3_SUB_U, a, imm(is_below ? SIGN + 1 : 1));
-    return ir3_compare(e, IR3_CMPS_U, IR3_LT, a, imm(INF));
+    a = ir3_op2(e, IR3_SUB_U, a, ir3_imm(is_below ? SIGN + 1 : 1));
+    return ir3_compare(e, IR3_CMPS_U, IR3_LT, a, ir3_imm(INF));
 }
 
 /* a < b where both are subnormal or zero, and not both zero: as integers, but
@@ -287,12 +285,12 @@ less_small(struct ir3_emit *e, struct ir3_opnd a, struct ir3_opnd b)
 {
     struct ir3_opnd any, is_small, swap, less;
 
-    any = ir3_op2(e, IR3_SHL_B, ir3_op2(e, IR3_OR_B, a, b), imm(1));
-    is_small =
-        ir3_compare(e, IR3_CMPS_U, IR3_LT, ir3_op2(e, IR3_SUB_U, any, imm(1)),
-                    imm(2 * FRACTION + 1));
-    swap = ir3_op2(e, IR3_ASHR_B, ir3_op2(e, IR3_AND_B, a, b), imm(31));
-    swap = ir3_op2(e, IR3_SHR_B, swap, imm(1));
+    any = ir3_op2(e, IR3_SHL_B, ir3_op2(e, IR3_OR_B, a, b), ir3_imm(1));
+    is_small = ir3_compare(e, IR3_CMPS_U, IR3_LT,
+                           ir3_op2(e, IR3_SUB_U, any, ir3_imm(1)),
+                           ir3_imm(2 * FRACTION + 1));
+    swap = ir3_op2(e, IR3_ASHR_B, ir3_op2(e, IR3_AND_B, a, b), ir3_imm(31));
+    swap = ir3_op2(e, IR3_SHR_B, swap, ir3_imm(1));
     less = ir3_compare(e, IR3_CMPS_S, IR3_LT, ir3_op2(e, IR3_XOR_B, a, swap),
                        ir3_op2(e, IR3_XOR_B, b, swap));
     return ir3_op2(e, IR3_AND_B, is_small, less);
@@ -303,7 +301,7 @@ static struct ir3_opnd
 difference(struct ir3_emit *e, struct ir3_opnd a, struct ir3_opnd b)
 {
     struct ir3_opnd any =
-        ir3_op2(e, IR3_SHL_B, ir3_op2(e, IR3_OR_B, a, b), imm(1));
+        ir3_op2(e, IR3_SHL_B, ir3_op2(e, IR3_OR_B, a, b), ir3_imm(1));
 
     return ir3_op2(e, IR3_MIN_U, ir3_op2(e, IR3_XOR_B, a, b), any);
 }
@@ -326,8 +324,8 @@ compare_floats(struct ir3_emit *e, unsigned cond, struct ir3_opnd a,
                            is_zero_const(b));
     if (is_zero_const(b))
         return ir3_compare(e, IR3_CMPS_U, cond,
-                           ir3_op2(e, IR3_SHL_B, ir3_in_reg(e, a), imm(1)),
-                           imm(0));
+                           ir3_op2(e, IR3_SHL_B, ir3_in_reg(e, a), ir3_imm(1)),
+                           ir3_imm(0));
     if (is_normal_const(a) || is_normal_const(b) || is_same(a, b))
         return ir3_compare(e, IR3_CMPS_F, cond, a, b);
     a = ir3_in_reg(e, a);
@@ -335,7 +333,7 @@ compare_floats(struct ir3_emit *e, unsigned cond, struct ir3_opnd a,
     chip = ir3_compare(e, IR3_CMPS_F, cond, a, b);
     if (cond == IR3_LT)
         return ir3_op2(e, IR3_OR_B, chip, less_small(e, a, b));
-    differ = ir3_compare(e, IR3_CMPS_U, cond, difference(e, a, b), imm(0));
+    differ = ir3_compare(e, IR3_CMPS_U, cond, difference(e, a, b), ir3_imm(0));
     return ir3_op2(e, cond == IR3_EQ ? IR3_AND_B : IR3_OR_B, chip, differ);
 }
 
@@ -379,7 +377,7 @@ extreme(struct ir3_emit *e, bool is_max, struct ir3_opnd a, struct ir3_opnd b)
         return or_nan(e, r, a);
     }
     both = b.kind == IR3_IMM ? a : ir3_op2(e, IR3_AND_B, a, b);
-    both = ir3_op2(e, IR3_SHR_B, both, imm(31));
+    both = ir3_op2(e, IR3_SHR_B, both, ir3_imm(31));
     r = ir3_select(e, both, ir3_op2(e, below, a, b), ir3_op2(e, mixed, a, b));
     return or_nan(e, or_nan(e, r, a), b);
 }
@@ -401,7 +399,7 @@ ir3_emit_float(struct ir3_emit *e, const struct uop *u, enum uop_op op,
         out->lo = ir3_op2(e, IR3_MUL_F, a, b);
         return BELL_OK;
     case UOP_NEG: /* of the bits: NaNs and subnormal numbers too */
-        out->lo = ir3_op2(e, IR3_XOR_B, a, imm(0x80000000));
+        out->lo = ir3_op2(e, IR3_XOR_B, a, ir3_imm(0x80000000));
         return BELL_OK;
     case UOP_FDIV:
         out->lo = divide_floats(e, a, b);

@@ -9,12 +9,6 @@
 
 #include "base/bits.h"
 
-static struct ir3_opnd
-imm(uint32_t value)
-{
-    return ir3_imm_opnd(value);
-}
-
 /* ---- integers of 32 bits ---- */
 
 struct ir3_opnd
@@ -27,12 +21,12 @@ ir3_wrap(struct ir3_emit *e, unsigned dtype, struct ir3_opnd a)
     if (dtype == UOP_BOOL || info->size_bytes >= 4)
         return a;
     if (a.kind == IR3_IMM)
-        return imm((uint32_t)uop_wrap_int(dtype, (int32_t)a.v));
+        return ir3_imm((uint32_t)uop_wrap_int(dtype, (int32_t)a.v));
     if (n_bits == 8 && !info->is_signed)
-        return ir3_op2(e, IR3_AND_B, a, imm(0xff));
-    high = ir3_op2(e, IR3_SHL_B, a, imm(32 - n_bits));
+        return ir3_op2(e, IR3_AND_B, a, ir3_imm(0xff));
+    high = ir3_op2(e, IR3_SHL_B, a, ir3_imm(32 - n_bits));
     return ir3_op2(e, info->is_signed ? IR3_ASHR_B : IR3_SHR_B, high,
-                   imm(32 - n_bits));
+                   ir3_imm(32 - n_bits));
 }
 
 struct ir3_opnd
@@ -46,7 +40,8 @@ ir3_mul32(struct ir3_emit *e, struct ir3_opnd a, struct ir3_opnd b)
         b = c;
     }
     if (b.kind == IR3_IMM && is_pow2(b.v))
-        return b.v == 1 ? a : ir3_op2(e, IR3_SHL_B, a, imm(log2_floor(b.v)));
+        return b.v == 1 ? a
+                        : ir3_op2(e, IR3_SHL_B, a, ir3_imm(log2_floor(b.v)));
     a = ir3_in_reg(e, a);
     b = ir3_in_reg(e, b);
     t = ir3_op2(e, IR3_MULL_U, a, b);
@@ -64,18 +59,19 @@ mul_wide(struct ir3_emit *e, struct ir3_opnd a, struct ir3_opnd b)
     assert(a.kind != IR3_NONE && b.kind != IR3_NONE);
     a = ir3_in_reg(e, a);
     b = ir3_in_reg(e, b);
-    ah = ir3_op2(e, IR3_SHR_B, a, imm(16));
-    bh = ir3_op2(e, IR3_SHR_B, b, imm(16));
+    ah = ir3_op2(e, IR3_SHR_B, a, ir3_imm(16));
+    bh = ir3_op2(e, IR3_SHR_B, b, ir3_imm(16));
     ll = ir3_op2(e, IR3_MULL_U, a, b);
     hl = ir3_op2(e, IR3_MULL_U, ah, b);
     lh = ir3_op2(e, IR3_MULL_U, a, bh);
     hh = ir3_op2(e, IR3_MULL_U, ah, bh);
     /* no sum below is beyond 32 bits: (2^16 - 1)^2 + 2 (2^16 - 1) fits */
-    mid = ir3_op2(e, IR3_ADD_U, hl, ir3_op2(e, IR3_SHR_B, ll, imm(16)));
+    mid = ir3_op2(e, IR3_ADD_U, hl, ir3_op2(e, IR3_SHR_B, ll, ir3_imm(16)));
     mid2 = ir3_op2(e, IR3_ADD_U, lh, ir3_wrap(e, UOP_U16, mid));
-    r.hi = ir3_op2(e, IR3_ADD_U, hh, ir3_op2(e, IR3_SHR_B, mid, imm(16)));
-    r.hi = ir3_op2(e, IR3_ADD_U, r.hi, ir3_op2(e, IR3_SHR_B, mid2, imm(16)));
-    r.lo = ir3_op2(e, IR3_OR_B, ir3_op2(e, IR3_SHL_B, mid2, imm(16)),
+    r.hi = ir3_op2(e, IR3_ADD_U, hh, ir3_op2(e, IR3_SHR_B, mid, ir3_imm(16)));
+    r.hi =
+        ir3_op2(e, IR3_ADD_U, r.hi, ir3_op2(e, IR3_SHR_B, mid2, ir3_imm(16)));
+    r.lo = ir3_op2(e, IR3_OR_B, ir3_op2(e, IR3_SHL_B, mid2, ir3_imm(16)),
                    ir3_wrap(e, UOP_U16, ll));
     return r;
 }
@@ -102,9 +98,9 @@ divide32(struct ir3_emit *e, struct ir3_opnd x, struct ir3_opnd y,
     y = ir3_in_reg(e, y);
     f = ir3_convert(e, IR3_TYPE_U32, IR3_TYPE_F32, y);
     f = ir3_op1(e, IR3_RCP, f);
-    f = ir3_op2(e, IR3_MUL_F, f, imm(0x4f7ffff8)); /* 2^32 - 2^11 */
+    f = ir3_op2(e, IR3_MUL_F, f, ir3_imm(0x4f7ffff8)); /* 2^32 - 2^11 */
     z = ir3_convert(e, IR3_TYPE_F32, IR3_TYPE_U32, f);
-    t = ir3_mul32(e, ir3_op2(e, IR3_SUB_U, imm(0), y), z);
+    t = ir3_mul32(e, ir3_op2(e, IR3_SUB_U, ir3_imm(0), y), z);
     z = ir3_op2(e, IR3_ADD_U, z, mul_high(e, z, t));
     q = mul_high(e, x, z);
     r = ir3_op2(e, IR3_SUB_U, x, ir3_mul32(e, q, y));
@@ -128,10 +124,10 @@ divide_by(struct ir3_emit *e, struct ir3_opnd x, uint32_t d)
 
     assert(d > 0 && d <= INT32_MAX);
     if (is_pow2(d))
-        return s ? ir3_op2(e, IR3_SHR_B, x, imm(s)) : x;
+        return s ? ir3_op2(e, IR3_SHR_B, x, ir3_imm(s)) : x;
     m = (uint32_t)div_up(UINT64_C(1) << (31 + s), d);
-    x = mul_high(e, x, imm(m));
-    return s > 1 ? ir3_op2(e, IR3_SHR_B, x, imm(s - 1)) : x;
+    x = mul_high(e, x, ir3_imm(m));
+    return s > 1 ? ir3_op2(e, IR3_SHR_B, x, ir3_imm(s - 1)) : x;
 }
 
 /* Quotient and remainder of sizes: of numbers up to 2^31, or any unsigned. */
@@ -147,7 +143,7 @@ divide_sizes(struct ir3_emit *e, bool is_small, struct ir3_opnd x,
     }
     *out_quotient = divide_by(e, x, y.v);
     *out_rest = is_pow2(y.v) && y.v <= 512
-                    ? ir3_op2(e, IR3_AND_B, x, imm(y.v - 1))
+                    ? ir3_op2(e, IR3_AND_B, x, ir3_imm(y.v - 1))
                     : ir3_op2(e, IR3_SUB_U, x, ir3_mul32(e, *out_quotient, y));
 }
 
@@ -176,8 +172,8 @@ divide_ints(struct ir3_emit *e, bool is_quotient, unsigned dtype,
     divide_sizes(e, true, x, y, &q, &r);
     if (!is_quotient)
         q = r;
-    minus = ir3_op2(e, IR3_SUB_U, imm(0), q);
-    sign = ir3_compare(e, IR3_CMPS_S, IR3_LT, sign, imm(0));
+    minus = ir3_op2(e, IR3_SUB_U, ir3_imm(0), q);
+    sign = ir3_compare(e, IR3_CMPS_S, IR3_LT, sign, ir3_imm(0));
     return ir3_select(e, sign, minus, q);
 }
 
@@ -240,7 +236,7 @@ equal64(struct ir3_emit *e, unsigned cond, struct ir3_lane a, struct ir3_lane b)
     struct ir3_opnd hi = ir3_op2(e, IR3_XOR_B, a.hi, b.hi);
 
     return ir3_compare(e, IR3_CMPS_U, cond, ir3_op2(e, IR3_OR_B, lo, hi),
-                       imm(0));
+                       ir3_imm(0));
 }
 
 static struct ir3_lane
@@ -268,32 +264,34 @@ ir3_shift64(struct ir3_emit *e, enum uop_op op, bool is_signed,
     a.lo = ir3_in_reg(e, a.lo);
     a.hi = ir3_in_reg(e, a.hi);
     if (by.kind == IR3_IMM) {
-        far = imm(by.v >= 32);
-        n = imm(by.v & 31);
-        back = imm(31 - (by.v & 31));
+        far = ir3_imm(by.v >= 32);
+        n = ir3_imm(by.v & 31);
+        back = ir3_imm(31 - (by.v & 31));
     } else {
-        far = ir3_compare(e, IR3_CMPS_U, IR3_GE, by, imm(32));
-        n = ir3_op2(e, IR3_AND_B, by, imm(31));
-        back = ir3_op2(e, IR3_XOR_B, n, imm(31));
+        far = ir3_compare(e, IR3_CMPS_U, IR3_GE, by, ir3_imm(32));
+        n = ir3_op2(e, IR3_AND_B, by, ir3_imm(31));
+        back = ir3_op2(e, IR3_XOR_B, n, ir3_imm(31));
     }
     if (op == UOP_SHL) {
-        cross =
-            ir3_op2(e, IR3_SHR_B, ir3_op2(e, IR3_SHR_B, a.lo, imm(1)), back);
+        cross = ir3_op2(e, IR3_SHR_B, ir3_op2(e, IR3_SHR_B, a.lo, ir3_imm(1)),
+                        back);
         end = ir3_op2(e, IR3_SHL_B, a.lo, n);
         r.hi = ir3_select(
             e, far, end,
             ir3_op2(e, IR3_OR_B, ir3_op2(e, IR3_SHL_B, a.hi, n), cross));
-        r.lo = ir3_select(e, far, imm(0), end);
+        r.lo = ir3_select(e, far, ir3_imm(0), end);
         return r;
     }
-    cross = ir3_op2(e, IR3_SHL_B, ir3_op2(e, IR3_SHL_B, a.hi, imm(1)), back);
+    cross =
+        ir3_op2(e, IR3_SHL_B, ir3_op2(e, IR3_SHL_B, a.hi, ir3_imm(1)), back);
     end = ir3_op2(e, right, a.hi, n);
     r.lo =
         ir3_select(e, far, end,
                    ir3_op2(e, IR3_OR_B, ir3_op2(e, IR3_SHR_B, a.lo, n), cross));
-    r.hi = ir3_select(
-        e, far, is_signed ? ir3_op2(e, IR3_ASHR_B, a.hi, imm(31)) : imm(0),
-        end);
+    r.hi = ir3_select(e, far,
+                      is_signed ? ir3_op2(e, IR3_ASHR_B, a.hi, ir3_imm(31))
+                                : ir3_imm(0),
+                      end);
     return r;
 }
 
@@ -315,27 +313,27 @@ divide64(struct ir3_emit *e, bool is_quotient, struct ir3_lane x,
     y.hi = ir3_in_reg(e, y.hi);
     ir3_move(e, q.lo, x.lo);
     ir3_move(e, q.hi, x.hi);
-    ir3_move(e, r.lo, imm(0));
-    ir3_move(e, r.hi, imm(0));
-    ir3_move(e, i, imm(64));
+    ir3_move(e, r.lo, ir3_imm(0));
+    ir3_move(e, r.hi, ir3_imm(0));
+    ir3_move(e, i, ir3_imm(64));
     ir3_place(e, label);
     /* rest = rest * 2 + the next digit of x, which leaves q on the left */
-    top = ir3_op2(e, IR3_SHR_B, q.hi, imm(31));
-    next = ir3_shift64(e, UOP_SHL, false, r, imm(1));
+    top = ir3_op2(e, IR3_SHR_B, q.hi, ir3_imm(31));
+    next = ir3_shift64(e, UOP_SHL, false, r, ir3_imm(1));
     next.lo = ir3_op2(e, IR3_OR_B, next.lo, top);
     /* the digit that is lost on the left: then rest is larger than y, too */
-    top = ir3_op2(e, IR3_SHR_B, r.hi, imm(31));
+    top = ir3_op2(e, IR3_SHR_B, r.hi, ir3_imm(31));
     more = ir3_compare(e, IR3_CMPS_U, IR3_EQ, ir3_less64(e, false, next, y),
-                       imm(0));
+                       ir3_imm(0));
     more = ir3_op2(e, IR3_OR_B, more, top);
     next = select64(e, more, ir3_sub64(e, next, y), next);
     ir3_move(e, r.lo, next.lo);
     ir3_move(e, r.hi, next.hi);
-    next = ir3_shift64(e, UOP_SHL, false, q, imm(1));
+    next = ir3_shift64(e, UOP_SHL, false, q, ir3_imm(1));
     next.lo = ir3_op2(e, IR3_OR_B, next.lo, more);
     ir3_move(e, q.lo, next.lo);
     ir3_move(e, q.hi, next.hi);
-    ir3_move(e, i, ir3_op2(e, IR3_SUB_U, i, imm(1)));
+    ir3_move(e, i, ir3_op2(e, IR3_SUB_U, i, ir3_imm(1)));
     ir3_branch(e, i, true, label);
     r = is_quotient ? q : r;
     /* what the loop sets is copied: lanes are not changed by others */
@@ -351,7 +349,7 @@ divide64(struct ir3_emit *e, bool is_quotient, struct ir3_lane x,
 static struct ir3_lane
 negate64(struct ir3_emit *e, struct ir3_lane a)
 {
-    return ir3_sub64(e, (struct ir3_lane){imm(0), imm(0)}, a);
+    return ir3_sub64(e, (struct ir3_lane){ir3_imm(0), ir3_imm(0)}, a);
 }
 
 static struct ir3_lane
@@ -363,8 +361,8 @@ divide_signed64(struct ir3_emit *e, bool is_quotient, bool is_signed,
 
     if (!is_signed)
         return divide64(e, is_quotient, x, y);
-    x_sign = ir3_compare(e, IR3_CMPS_S, IR3_LT, x.hi, imm(0));
-    y_sign = ir3_compare(e, IR3_CMPS_S, IR3_LT, y.hi, imm(0));
+    x_sign = ir3_compare(e, IR3_CMPS_S, IR3_LT, x.hi, ir3_imm(0));
+    y_sign = ir3_compare(e, IR3_CMPS_S, IR3_LT, y.hi, ir3_imm(0));
     sign = is_quotient ? ir3_op2(e, IR3_XOR_B, x_sign, y_sign) : x_sign;
     x = select64(e, x_sign, negate64(e, x), x);
     y = select64(e, y_sign, negate64(e, y), y);
@@ -452,7 +450,7 @@ emit_int(struct ir3_emit *e, const struct uop *u, enum uop_op op,
         r = ir3_op2(e, dtype == UOP_BOOL ? IR3_XOR_B : IR3_SUB_U, a, b);
         break;
     case UOP_NEG:
-        r = dtype == UOP_BOOL ? a : ir3_op2(e, IR3_SUB_U, imm(0), a);
+        r = dtype == UOP_BOOL ? a : ir3_op2(e, IR3_SUB_U, ir3_imm(0), a);
         break;
     case UOP_MUL:
         r = dtype == UOP_BOOL ? ir3_op2(e, IR3_AND_B, a, b)

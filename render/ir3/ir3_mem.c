@@ -62,7 +62,7 @@ base_register(struct ir3_emit *e, struct place *at)
     if (at->base.kind != IR3_NONE)
         return at->base;
     if (at->is_local) {
-        at->base = ir3_in_reg(e, ir3_imm_opnd((uint32_t)at->offset));
+        at->base = ir3_in_reg(e, ir3_imm((uint32_t)at->offset));
         at->offset = 0;
         return at->base;
     }
@@ -85,7 +85,7 @@ displace(struct ir3_emit *e, struct place *at, unsigned dtype,
 
     assert(is_pow2(at->elem_bytes));
     if (at->is_local) {
-        x.lo = ir3_op2(e, IR3_SHL_B, x.lo, ir3_imm_opnd(shift));
+        x.lo = ir3_op2(e, IR3_SHL_B, x.lo, ir3_imm(shift));
         return at->base.kind == IR3_NONE
                    ? x.lo
                    : ir3_op2(e, IR3_ADD_U, x.lo, at->base);
@@ -98,12 +98,12 @@ displace(struct ir3_emit *e, struct place *at, unsigned dtype,
         base.hi = ir3_part(at->base, 1);
     }
     if (dtype != UOP_I64 && is_short) {
-        x.lo = ir3_op2(e, IR3_SHL_B, x.lo, ir3_imm_opnd(shift));
-        x.hi = ir3_imm_opnd(0);
+        x.lo = ir3_op2(e, IR3_SHL_B, x.lo, ir3_imm(shift));
+        x.hi = ir3_imm(0);
     } else {
         if (dtype != UOP_I64)
             x = ir3_cast(e, dtype, UOP_I64, x);
-        x = ir3_shift64(e, UOP_SHL, true, x, ir3_imm_opnd(shift));
+        x = ir3_shift64(e, UOP_SHL, true, x, ir3_imm(shift));
     }
     sum = ir3_add64(e, x, base);
     pair = ir3_vreg_new(e, 2, false);
@@ -148,9 +148,9 @@ ir3_emit_index(struct ir3_emit *e, const struct uop *u, struct ir3_lane *out)
     BELL_TRY(ir3_value_of(e, u->src[1], &v));
     r = displace(e, &at, u->src[1]->dtype, *v, uop_index_is_short(u));
     if (at.is_local && at.offset)
-        r = ir3_op2(e, IR3_ADD_U, r, ir3_imm_opnd((uint32_t)at.offset));
+        r = ir3_op2(e, IR3_ADD_U, r, ir3_imm((uint32_t)at.offset));
     out->lo = ir3_in_reg(e, r);
-    out->hi = ir3_imm_opnd(0);
+    out->hi = ir3_imm(0);
     return BELL_OK;
 }
 
@@ -241,7 +241,7 @@ load_chunk(struct ir3_emit *e, const struct access *a, struct ir3_opnd base,
     in->dst = to;
     for (i = 0; i < n; i++) {
         out[i].lo = ir3_part(to, i * words);
-        out[i].hi = words == 2 ? ir3_part(to, i * words + 1) : ir3_imm_opnd(0);
+        out[i].hi = words == 2 ? ir3_part(to, i * words + 1) : ir3_imm(0);
         if (is_half)
             out[i].lo = widen(e, a->dtype, out[i].lo);
     }
@@ -330,7 +330,7 @@ chunk_base(struct ir3_emit *e, struct access *a, uint32_t lane,
     if (at.is_local && at.base.kind == IR3_NONE) {
         /* a constant place: its own register, as its offset is any */
         *out_offset = 0;
-        return ir3_in_reg(e, ir3_imm_opnd((uint32_t)(at.offset + offset)));
+        return ir3_in_reg(e, ir3_imm((uint32_t)(at.offset + offset)));
     }
     if (offset >= -MAX_OFFSET && offset <= MAX_OFFSET) {
         if (common->kind == IR3_NONE)
@@ -340,12 +340,12 @@ chunk_base(struct ir3_emit *e, struct access *a, uint32_t lane,
     }
     *out_offset = 0;
     if (at.is_local)
-        return ir3_op2(e, IR3_ADD_U, at.base, ir3_imm_opnd((uint32_t)offset));
+        return ir3_op2(e, IR3_ADD_U, at.base, ir3_imm((uint32_t)offset));
     at.elem_bytes = 1;
     return displace(
         e, &at, UOP_I64,
-        (struct ir3_lane){ir3_imm_opnd((uint32_t)offset),
-                          ir3_imm_opnd((uint32_t)((uint64_t)offset >> 32))},
+        (struct ir3_lane){ir3_imm((uint32_t)offset),
+                          ir3_imm((uint32_t)((uint64_t)offset >> 32))},
         false);
 }
 
@@ -364,7 +364,7 @@ load_gated(struct ir3_emit *e, const struct access *a, struct ir3_opnd base,
     for (i = 0; i < n; i++) {
         out[i].lo = ir3_vreg_new(e, 1, false);
         ir3_move(e, out[i].lo, a->other[lane + i].lo);
-        out[i].hi = is_64 ? ir3_vreg_new(e, 1, false) : ir3_imm_opnd(0);
+        out[i].hi = is_64 ? ir3_vreg_new(e, 1, false) : ir3_imm(0);
         if (is_64)
             ir3_move(e, out[i].hi, a->other[lane + i].hi);
     }

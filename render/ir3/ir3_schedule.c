@@ -88,25 +88,6 @@ space_of(enum ir3_op op)
 
 /* ---- what comes before what ---- */
 
-static void *
-grow(struct schedule *s, void *old, uint32_t n, uint32_t *cap, size_t size)
-{
-    uint32_t more = *cap ? 2 * *cap : 1024;
-    void *at;
-
-    if (n < *cap)
-        return old;
-    at = arena_alloc(&s->e->arena, more * size);
-    if (!at) {
-        s->e->failed = true;
-        return NULL;
-    }
-    if (n)
-        memcpy(at, old, n * size);
-    *cap = more;
-    return at;
-}
-
 static void
 add_edge(struct schedule *s, uint32_t from, uint32_t to, int32_t cycles)
 {
@@ -120,7 +101,7 @@ add_edge(struct schedule *s, uint32_t from, uint32_t to, int32_t cycles)
         first->cycles = first->cycles > cycles ? first->cycles : cycles;
         return;
     }
-    edges = grow(s, s->edges, s->n_edges, &s->cap_edges, sizeof(*edges));
+    edges = ir3_grow(s->e, s->edges, s->n_edges, &s->cap_edges, sizeof(*edges));
     if (!edges)
         return;
     s->edges = edges;
@@ -132,8 +113,8 @@ add_edge(struct schedule *s, uint32_t from, uint32_t to, int32_t cycles)
 static void
 add_reader(struct schedule *s, uint32_t place, uint32_t node)
 {
-    struct reader *readers =
-        grow(s, s->readers, s->n_readers, &s->cap_readers, sizeof(*readers));
+    struct reader *readers = ir3_grow(s->e, s->readers, s->n_readers,
+                                      &s->cap_readers, sizeof(*readers));
 
     assert(place < N_PLACES);
     if (!readers)

@@ -15,12 +15,6 @@
 #define MAX_LANES 256
 
 static bool
-is_float(unsigned dtype)
-{
-    return uop_dtype_infos[dtype].is_float;
-}
-
-static bool
 is_signed(unsigned dtype)
 {
     return uop_dtype_infos[dtype].is_signed;
@@ -74,7 +68,7 @@ emit_unary(struct llvm_emit *e, const struct uop *u, LLVMValueRef a,
     case UOP_NEG:
         if (u->dtype == UOP_BOOL)
             *out_value = a;
-        else if (is_float(u->dtype))
+        else if (uop_dtype_is_float(u->dtype))
             *out_value = e->ll->BuildFNeg(e->b, a, "");
         else
             *out_value = e->ll->BuildNeg(e->b, a, "");
@@ -127,7 +121,7 @@ int_extreme(struct llvm_emit *e, unsigned op, unsigned dtype, LLVMValueRef a,
     LLVMIntPredicate pred;
     LLVMValueRef wins;
 
-    assert(!is_float(dtype) && (op == UOP_MAX || op == UOP_MIN));
+    assert(!uop_dtype_is_float(dtype) && (op == UOP_MAX || op == UOP_MIN));
     if (dtype == UOP_BOOL)
         return binop(e, is_max ? LLVMOr : LLVMAnd, a, b);
     if (is_max)
@@ -143,7 +137,7 @@ compare(struct llvm_emit *e, unsigned op, unsigned dtype, LLVMValueRef a,
         LLVMValueRef b)
 {
     assert(op == UOP_CMPLT || op == UOP_CMPEQ || op == UOP_CMPNE);
-    if (is_float(dtype)) {
+    if (uop_dtype_is_float(dtype)) {
         LLVMRealPredicate pred = op == UOP_CMPLT   ? LLVMRealOLT
                                  : op == UOP_CMPEQ ? LLVMRealOEQ
                                                    : LLVMRealUNE;
@@ -180,7 +174,7 @@ without_known_sign(struct llvm_emit *e, LLVMValueRef v, unsigned dtype,
 {
     LLVMValueRef zero = e->ll->ConstNull(llvm_type(e, dtype, 1));
 
-    assert(e->dialect->is_gpu && !is_float(dtype));
+    assert(e->dialect->is_gpu && !uop_dtype_is_float(dtype));
     if (uop_dtype_infos[dtype].size_bytes < 4)
         return v;
     zero = llvm_opaque(e, zero, "=s,0", false);
@@ -296,7 +290,7 @@ static LLVMValueRef
 combine(struct llvm_emit *e, unsigned op, unsigned dtype, LLVMValueRef a,
         LLVMValueRef b)
 {
-    bool flt = is_float(dtype), sgn = is_signed(dtype);
+    bool flt = uop_dtype_is_float(dtype), sgn = is_signed(dtype);
     bool boolean = dtype == UOP_BOOL;
 
     switch (op) {
@@ -343,9 +337,9 @@ emit_binary(struct llvm_emit *e, const struct uop *u, LLVMValueRef a,
     if (e->dialect->is_gpu && (u->op == UOP_IDIV || u->op == UOP_IMOD) &&
         !is_signed(dtype))
         a = without_known_sign(e, a, dtype, u->src[0]->lanes);
-    if (extreme && is_float(dtype) && is_number(u->src[0]))
+    if (extreme && uop_dtype_is_float(dtype) && is_number(u->src[0]))
         *out_value = float_extreme(e, u->op, a, b, true);
-    else if (extreme && is_float(dtype) && is_number(u->src[1]))
+    else if (extreme && uop_dtype_is_float(dtype) && is_number(u->src[1]))
         *out_value = float_extreme(e, u->op, b, a, true);
     else if (e->dialect->is_gpu && dtype == UOP_BOOL &&
              is_inversion(u->op, a, b, e->ll))
@@ -365,7 +359,7 @@ emit_mulacc(struct llvm_emit *e, const struct uop *u, LLVMValueRef *v)
     LLVMTypeRef type = e->ll->TypeOf(v[0]);
 
     assert(u->n_src == 3 && !uop_dtype_is_small(u->dtype));
-    if (is_float(u->dtype))
+    if (uop_dtype_is_float(u->dtype))
         return llvm_intrinsic(e, "llvm.fma", &type, 1, v, 3);
     if (u->dtype == UOP_BOOL)
         return binop(e, LLVMOr, binop(e, LLVMAnd, v[0], v[1]), v[2]);
@@ -385,15 +379,16 @@ cast_plain(struct llvm_emit *e, unsigned from, unsigned to, unsigned lanes,
 
     assert(!uop_dtype_is_small(from) && !uop_dtype_is_small(to));
     if (to == UOP_BOOL)
-        return is_float(from) ? e->ll->BuildFCmp(e->b, LLVMRealUNE, a, zero, "")
-                              : e->ll->BuildICmp(e->b, LLVMIntNE, a, zero, "");
-    if (is_float(from) && !is_float(to))
+        return uop_dtype_is_float(from)
+                   ? e->ll->BuildFCmp(e->b, LLVMRealUNE, a, zero, "")
+                   : e->ll->BuildICmp(e->b, LLVMIntNE, a, zero, "");
+    if (uop_dtype_is_float(from) && !uop_dtype_is_float(to))
         return llvm_intrinsic(
             e, is_signed(to) ? "llvm.fptosi.sat" : "llvm.fptoui.sat", types, 2,
             &a, 1);
-    if (is_float(from))
+    if (uop_dtype_is_float(from))
         op = to_size > from_size ? LLVMFPExt : LLVMFPTrunc;
-    else if (is_float(to))
+    else if (uop_dtype_is_float(to))
         op = is_signed(from) ? LLVMSIToFP : LLVMUIToFP;
     else if (from == UOP_BOOL || (to_size > from_size && !is_signed(from)))
         op = LLVMZExt;

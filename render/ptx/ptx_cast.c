@@ -10,12 +10,6 @@
 #include <assert.h>
 #include <stdio.h>
 
-static bool
-is_float(unsigned dtype)
-{
-    return uop_dtype_infos[dtype].is_float;
-}
-
 static struct ptx_opnd
 convert(struct ptx_emit *e, const char *name, enum ptx_class cls,
         struct ptx_opnd a)
@@ -36,7 +30,8 @@ ptx_can_cast(unsigned from, unsigned to)
                !uop_dtype_is_f8(to);
     if (to == UOP_BF16 && from != UOP_BF16)
         return from == UOP_F32 || from == UOP_F16 || from == UOP_BOOL ||
-               (!is_float(from) && uop_dtype_infos[from].size_bytes == 1);
+               (!uop_dtype_is_float(from) &&
+                uop_dtype_infos[from].size_bytes == 1);
     return true;
 }
 
@@ -64,7 +59,7 @@ from_bool(struct ptx_emit *e, unsigned to, struct ptx_opnd a)
     struct ptx_opnd r = ptx_reg(e, cls);
     char fmt[40];
 
-    if (is_float(to))
+    if (uop_dtype_is_float(to))
         one.f = 1;
     snprintf(fmt, sizeof(fmt), "selp.%s %%, %%, %%, %%", ptx_class_type(cls));
     PTX_OP(e, fmt, r, ptx_const(to, one), ptx_imm(cls, 0), ptx_in_reg(e, a));
@@ -80,7 +75,8 @@ int_to_int(struct ptx_emit *e, unsigned from, unsigned to, struct ptx_opnd a)
     bool is_signed = uop_dtype_infos[from].is_signed;
     struct ptx_opnd r;
 
-    assert(!is_float(from) && !is_float(to) && to != UOP_BOOL);
+    assert(!uop_dtype_is_float(from) && !uop_dtype_is_float(to) &&
+           to != UOP_BOOL);
     if (to_size == 8 && from_size == 8)
         return a;
     if (to_size == 8)
@@ -105,7 +101,7 @@ int_to_float(struct ptx_emit *e, unsigned from, unsigned to, struct ptx_opnd a)
     bool is_signed = uop_dtype_infos[from].is_signed;
     char name[24];
 
-    assert(!is_float(from) && (to == UOP_F32 || to == UOP_F64));
+    assert(!uop_dtype_is_float(from) && (to == UOP_F32 || to == UOP_F64));
     snprintf(name, sizeof(name), "cvt.rn.%s.%c%d",
              to == UOP_F64 ? "f64" : "f32", is_signed ? 's' : 'u',
              wide ? 64 : 32);
@@ -132,7 +128,7 @@ float_to_int(struct ptx_emit *e, unsigned from, unsigned to, struct ptx_opnd a)
     struct ptx_opnd p, number;
     char name[24];
 
-    assert((from == UOP_F32 || from == UOP_F64) && !is_float(to));
+    assert((from == UOP_F32 || from == UOP_F64) && !uop_dtype_is_float(to));
     a = ptx_in_reg(e, a);
     if (from_f64 || size == 8) {
         p = ptx_reg(e, PTX_PRED);
@@ -263,10 +259,10 @@ ptx_cast(struct ptx_emit *e, unsigned from, unsigned to, struct ptx_opnd a)
         return a;
     if (to == UOP_BOOL)
         return to_bool(e, from, ptx_in_reg(e, a));
-    if (!is_float(from))
-        return is_float(to) ? int_to_float(e, from, to, a)
-                            : int_to_int(e, from, to, a);
-    if (!is_float(to))
+    if (!uop_dtype_is_float(from))
+        return uop_dtype_is_float(to) ? int_to_float(e, from, to, a)
+                                      : int_to_int(e, from, to, a);
+    if (!uop_dtype_is_float(to))
         return float_to_int(e, from, to, a);
     return to == UOP_F64 ? convert(e, "cvt.f64.f32", PTX_F64, a)
                          : convert(e, "cvt.rn.f32.f64", PTX_F32, a);

@@ -14,12 +14,6 @@
 #include "render/render_internal.h"
 
 static bool
-is_float(unsigned dtype)
-{
-    return uop_dtype_infos[dtype].is_float;
-}
-
-static bool
 is_half(unsigned dtype)
 {
     return dtype == UOP_F16 || dtype == UOP_BF16;
@@ -31,7 +25,7 @@ int_type(unsigned dtype)
 {
     bool is_signed = uop_dtype_infos[dtype].is_signed;
 
-    assert(!is_float(dtype));
+    assert(!uop_dtype_is_float(dtype));
     if (uop_dtype_infos[dtype].size_bytes == 8)
         return is_signed ? "s64" : "u64";
     return is_signed ? "s32" : "u32";
@@ -124,7 +118,7 @@ static struct ptx_opnd
 compare(struct ptx_emit *e, unsigned op, unsigned dtype, struct ptx_opnd a,
         struct ptx_opnd b)
 {
-    bool flt = is_float(dtype);
+    bool flt = uop_dtype_is_float(dtype);
     const char *name = op == UOP_CMPLT   ? "setp.lt"
                        : op == UOP_CMPEQ ? "setp.eq"
                        : flt             ? "setp.neu"
@@ -253,7 +247,7 @@ binary(struct ptx_emit *e, unsigned op, unsigned dtype, struct ptx_opnd a,
         return bool_binary(e, op, a, b);
     if (op == UOP_CMPLT || op == UOP_CMPEQ || op == UOP_CMPNE)
         return compare(e, op, dtype, a, b);
-    if (is_float(dtype))
+    if (uop_dtype_is_float(dtype))
         return float_binary(e, op, dtype, a, b);
     return int_binary(e, op, dtype, a, b);
 }
@@ -274,13 +268,13 @@ has_binary(unsigned op, unsigned dtype)
     case UOP_MIN:
         return true;
     case UOP_FDIV:
-        return is_float(dtype);
+        return uop_dtype_is_float(dtype);
     case UOP_AND:
     case UOP_OR:
     case UOP_XOR:
-        return !is_float(dtype);
+        return !uop_dtype_is_float(dtype);
     default:
-        return int_name(op) && !is_float(dtype) && dtype != UOP_BOOL;
+        return int_name(op) && !uop_dtype_is_float(dtype) && dtype != UOP_BOOL;
     }
 }
 
@@ -422,7 +416,7 @@ has_op(const struct ptx_emit *e, const struct uop *u, unsigned dtype)
         return true;
     case UOP_SQRT:
     case UOP_TRUNC:
-        return is_float(dtype);
+        return uop_dtype_is_float(dtype);
     default:
         return u->n_src == 2 && has_binary(u->op, dtype);
     }
