@@ -26,7 +26,7 @@ find_compiler(char *buf, size_t size_bytes)
 
 /* AArch64's atomic operations call functions that choose by the processor. */
 static bool
-is_for_x86(const char *arch)
+is_cc_for_x86(const char *arch)
 {
 #if defined(__x86_64__)
     return !arch || strncmp(arch, "x86", 3) == 0;
@@ -36,8 +36,8 @@ is_for_x86(const char *arch)
 }
 
 static bell_status
-compile(const struct render_source *source, const char *arch, char *program,
-        struct tool_run *r, struct render_binary *out)
+run_cc(const struct render_source *source, const char *arch, char *program,
+       struct tool_run *r, struct render_binary *out)
 {
     char march[64],
         o[] = "-o", x[] = "-xc", c[] = "-c", o3[] = "-O3", std[] = "-std=gnu11",
@@ -54,7 +54,7 @@ compile(const struct render_source *source, const char *arch, char *program,
     /* clang has no such passes, and no such word */
     if (!strstr(program, "clang"))
         argv[14] = loops;
-    argv[argv[14] ? 15 : 14] = is_for_x86(arch) ? cf : inlined;
+    argv[argv[14] ? 15 : 14] = is_cc_for_x86(arch) ? cf : inlined;
     snprintf(march, sizeof(march), "-march=%.40s", arch ? arch : "native");
     BELL_TRY(tool_write(r->input, source->data, source->size_bytes));
     BELL_TRY(tool_execute(argv, r, &printed));
@@ -72,7 +72,7 @@ render_c(const struct render_source *source, const char *arch,
 
     BELL_TRY(find_compiler(program, sizeof(program)));
     BELL_TRY(tool_begin(&r, "kernel.c", "kernel.o"));
-    status = compile(source, arch, program, &r, out_binary);
+    status = run_cc(source, arch, program, &r, out_binary);
     tool_end(&r);
     if (status != BELL_OK)
         bell_error_prefix("%s", source->name);

@@ -307,7 +307,7 @@ cl_value_of(struct cl_emit *e, const struct uop *u, struct cl_value *out)
 }
 
 static bell_status
-set_value(struct cl_emit *e, const struct uop *u, const struct cl_value *v)
+set_cl_value(struct cl_emit *e, const struct uop *u, const struct cl_value *v)
 {
     assert(e->n_values < e->prog->n_ops && !map_get(&e->index, u->id));
     e->values[e->n_values] = *v;
@@ -322,7 +322,7 @@ set_value(struct cl_emit *e, const struct uop *u, const struct cl_value *v)
 /* ---- loops and conditions ---- */
 
 static bell_status
-begin_loop(struct cl_emit *e, const struct uop *u)
+begin_cl_loop(struct cl_emit *e, const struct uop *u)
 {
     struct cl_loop *loop = &e->loops[e->n_loops];
     struct cl_opnd *index = arena_alloc(&e->arena, sizeof(*index));
@@ -340,7 +340,7 @@ begin_loop(struct cl_emit *e, const struct uop *u)
     render_put(&e->body, "; r%u++) {\n", index->number);
     e->depth++;
     e->n_loops++;
-    return set_value(e, u, &v);
+    return set_cl_value(e, u, &v);
 }
 
 static void
@@ -353,7 +353,7 @@ close_block(struct cl_emit *e)
 }
 
 static bell_status
-end_loop(struct cl_emit *e, const struct uop *u)
+end_cl_loop(struct cl_emit *e, const struct uop *u)
 {
     if (e->n_loops == 0 || e->loops[e->n_loops - 1].range != u->src[0])
         return cl_refuse(e, u, "loops do not nest");
@@ -363,7 +363,7 @@ end_loop(struct cl_emit *e, const struct uop *u)
 }
 
 static bell_status
-begin_if(struct cl_emit *e, const struct uop *u)
+begin_cl_if(struct cl_emit *e, const struct uop *u)
 {
     struct cl_value gate;
 
@@ -380,7 +380,7 @@ begin_if(struct cl_emit *e, const struct uop *u)
 
 /* A copy in new variables. */
 static bell_status
-copy_value(struct cl_emit *e, const struct uop *u, const struct uop *from)
+copy_cl_value(struct cl_emit *e, const struct uop *u, const struct uop *from)
 {
     struct cl_opnd *o = arena_alloc(&e->arena, u->lanes * sizeof(*o));
     struct cl_value src, v = {.lanes = o};
@@ -394,12 +394,12 @@ copy_value(struct cl_emit *e, const struct uop *u, const struct uop *from)
         o[i] = cl_new(e, u->dtype, CL_VALUE);
         CL_OP(e, "% = %", o[i], src.lanes[i]);
     }
-    return set_value(e, u, &v);
+    return set_cl_value(e, u, &v);
 }
 
 /* All lanes are read before one is written: they may be the variable's own. */
 static bell_status
-set_acc(struct cl_emit *e, const struct uop *u)
+set_cl_acc(struct cl_emit *e, const struct uop *u)
 {
     struct cl_value acc, v;
     uint32_t i;
@@ -416,7 +416,7 @@ set_acc(struct cl_emit *e, const struct uop *u)
 
 /* A coordinate of size 1 is 0, without a variable. */
 static bell_status
-emit_special(struct cl_emit *e, const struct uop *u)
+emit_cl_special(struct cl_emit *e, const struct uop *u)
 {
     struct cl_opnd *o = arena_alloc(&e->arena, sizeof(*o));
     struct cl_value v = {.lanes = o};
@@ -427,14 +427,14 @@ emit_special(struct cl_emit *e, const struct uop *u)
         return cl_refuse(e, u, "no such coordinate");
     if (u->src[0]->op == UOP_CONST && u->src[0]->arg.i == 1) {
         *o = cl_imm(u->dtype, 0);
-        return set_value(e, u, &v);
+        return set_cl_value(e, u, &v);
     }
     *o = cl_new(e, u->dtype, CL_VALUE);
     cl_indent(e);
     render_put(&e->body, "r%u = (%s)get_%s_id(%d);\n", o->number,
                cl_type(u->dtype), u->arg.i < 3 ? "group" : "local",
                (int)u->arg.i & 3);
-    return set_value(e, u, &v);
+    return set_cl_value(e, u, &v);
 }
 
 static bell_status
@@ -449,11 +449,11 @@ emit_memory(struct cl_emit *e, const struct uop *u)
         BELL_TRY(cl_emit_index(e, u, o));
     else
         BELL_TRY(cl_emit_load(e, u, o));
-    return set_value(e, u, &v);
+    return set_cl_value(e, u, &v);
 }
 
 static bell_status
-emit_one(struct cl_emit *e, const struct uop *u)
+emit_cl_one(struct cl_emit *e, const struct uop *u)
 {
     struct cl_value v = {.lanes = NULL};
 
@@ -466,13 +466,13 @@ emit_one(struct cl_emit *e, const struct uop *u)
     case UOP_LOCAL:
         return BELL_OK;
     case UOP_SPECIAL:
-        return emit_special(e, u);
+        return emit_cl_special(e, u);
     case UOP_RANGE:
-        return begin_loop(e, u);
+        return begin_cl_loop(e, u);
     case UOP_END:
-        return end_loop(e, u);
+        return end_cl_loop(e, u);
     case UOP_IF:
-        return begin_if(e, u);
+        return begin_cl_if(e, u);
     case UOP_ENDIF:
         if (e->depth == e->n_loops)
             return cl_refuse(e, u, "nothing is open");
@@ -483,11 +483,11 @@ emit_one(struct cl_emit *e, const struct uop *u)
         render_put(&e->body, "barrier(CLK_LOCAL_MEM_FENCE);\n");
         return BELL_OK;
     case UOP_ACC:
-        return copy_value(e, u, u->src[0]);
+        return copy_cl_value(e, u, u->src[0]);
     case UOP_ACC_GET:
-        return copy_value(e, u, uop_memory(u->src[0]));
+        return copy_cl_value(e, u, uop_memory(u->src[0]));
     case UOP_ACC_SET:
-        return set_acc(e, u);
+        return set_cl_acc(e, u);
     case UOP_STORE:
         return cl_emit_store(e, u);
     case UOP_INDEX:
@@ -495,7 +495,7 @@ emit_one(struct cl_emit *e, const struct uop *u)
         return emit_memory(e, u);
     default:
         BELL_TRY(cl_emit_op(e, u, &v));
-        return set_value(e, u, &v);
+        return set_cl_value(e, u, &v);
     }
 }
 
@@ -503,7 +503,7 @@ emit_one(struct cl_emit *e, const struct uop *u)
 
 /* Ops in their order where some wait for others. */
 static bell_status
-choose_order(struct cl_emit *e)
+choose_cl_order(struct cl_emit *e)
 {
     uint32_t i;
 
@@ -516,7 +516,7 @@ choose_order(struct cl_emit *e)
 }
 
 static bell_status
-emit_body(struct cl_emit *e)
+emit_cl_body(struct cl_emit *e)
 {
     const struct lower_program *p = e->prog;
     const struct uop *bad;
@@ -530,7 +530,7 @@ emit_body(struct cl_emit *e)
             return cl_refuse(e, p->ops[i],
                              "the device has no float64 (cl_khr_fp64)");
     }
-    BELL_TRY(choose_order(e));
+    BELL_TRY(choose_cl_order(e));
     e->values = arena_calloc(&e->arena, p->n_ops + 1, sizeof(*e->values));
     e->loops = arena_calloc(&e->arena, n_ranges + 1, sizeof(*e->loops));
     e->is_declared =
@@ -539,7 +539,7 @@ emit_body(struct cl_emit *e)
         return cl_no_memory(e);
     BELL_TRY(cl_declare_locals(e));
     for (i = 0; i < p->n_ops; i++)
-        BELL_TRY(emit_one(e, e->ops[i]));
+        BELL_TRY(emit_cl_one(e, e->ops[i]));
     if (e->depth)
         return bell_fail(BELL_E_INTERNAL, "%s: %u blocks are not closed",
                          p->name, e->depth);
@@ -547,7 +547,7 @@ emit_body(struct cl_emit *e)
 }
 
 static void
-put_head(const struct cl_emit *e, struct render_text *t)
+put_cl_head(const struct cl_emit *e, struct render_text *t)
 {
     const struct lower_program *p = e->prog;
     uint32_t i;
@@ -597,12 +597,12 @@ put_variables(const struct cl_emit *e, struct render_text *t)
 }
 
 static bell_status
-finish(struct cl_emit *e, char **out_text)
+cl_finish(struct cl_emit *e, char **out_text)
 {
     struct render_text t = {NULL, 0, 0, false};
 
     assert(e->depth == 0 && e->n_loops == 0);
-    put_head(e, &t);
+    put_cl_head(e, &t);
     if (e->header.n)
         render_put_bytes(&t, e->header.data, e->header.n);
     put_variables(e, &t);
@@ -628,9 +628,9 @@ render_cl(const struct lower_program *program, const struct cl_target *target,
 
     arena_init(&e.arena);
     map_init(&e.index);
-    status = emit_body(&e);
+    status = emit_cl_body(&e);
     if (status == BELL_OK)
-        status = finish(&e, out_text);
+        status = cl_finish(&e, out_text);
     host_free(e.header.data);
     host_free(e.body.data);
     host_free(e.variables);

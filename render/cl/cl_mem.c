@@ -54,7 +54,7 @@ cl_declare_locals(struct cl_emit *e)
 
 /* Where memory begins, as `u` displaces it. */
 static bell_status
-find_base(struct cl_emit *e, const struct uop *u, struct cl_opnd *out)
+find_cl_base(struct cl_emit *e, const struct uop *u, struct cl_opnd *out)
 {
     const struct uop *index = uop_index_of(u), *memory = uop_memory(u);
     struct cl_value v;
@@ -78,7 +78,7 @@ cl_emit_index(struct cl_emit *e, const struct uop *u, struct cl_opnd *out)
     struct cl_value v;
 
     assert(u->op == UOP_INDEX && u->src[1]->lanes == 1);
-    BELL_TRY(find_base(e, u->src[0], &base));
+    BELL_TRY(find_cl_base(e, u->src[0], &base));
     BELL_TRY(cl_value_of(e, u->src[1], &v));
     *out = cl_new(e, memory->dtype,
                   memory->op == UOP_LOCAL ? CL_LOCAL : CL_GLOBAL);
@@ -88,7 +88,7 @@ cl_emit_index(struct cl_emit *e, const struct uop *u, struct cl_opnd *out)
 
 /* One access, taken apart. Lane i is element first + i * step from `base` on,
  * or, where the index has lanes, what they say. */
-struct access {
+struct cl_access {
     const struct uop *u;
     unsigned dtype;
     uint32_t n_lanes;
@@ -102,21 +102,21 @@ struct access {
 };
 
 static bell_status
-take_apart(struct cl_emit *e, const struct uop *u, struct access *a)
+take_cl_apart(struct cl_emit *e, const struct uop *u, struct cl_access *a)
 {
     const struct uop *index = u->src[1];
     int64_t last;
 
     assert(u->op == UOP_LOAD || u->op == UOP_STORE);
-    *a = (struct access){.u = u,
-                         .dtype = u->src[0]->dtype,
-                         .n_lanes =
-                             u->op == UOP_STORE ? u->src[2]->lanes : u->lanes,
-                         .n_indices = index->lanes,
-                         .gate_node = u->n_src > 3 ? u->src[3] : NULL};
+    *a = (struct cl_access){.u = u,
+                            .dtype = u->src[0]->dtype,
+                            .n_lanes = u->op == UOP_STORE ? u->src[2]->lanes
+                                                          : u->lanes,
+                            .n_indices = index->lanes,
+                            .gate_node = u->n_src > 3 ? u->src[3] : NULL};
     if (index->lanes != 1 && index->lanes != a->n_lanes)
         return cl_refuse(e, u, "its index has other lanes");
-    BELL_TRY(find_base(e, u->src[0], &a->base));
+    BELL_TRY(find_cl_base(e, u->src[0], &a->base));
     if (a->gate_node)
         BELL_TRY(cl_value_of(e, a->gate_node, &a->gate));
     a->is_fixed = uop_index_steps(index, &a->first, &a->step) &&
@@ -132,7 +132,7 @@ take_apart(struct cl_emit *e, const struct uop *u, struct access *a)
 
 /* How many lanes from this one on are one vector in memory. */
 static uint32_t
-piece_size(const struct access *a, uint32_t lane)
+piece_size(const struct cl_access *a, uint32_t lane)
 {
     uint32_t n = MAX_PIECE;
 
@@ -147,7 +147,7 @@ piece_size(const struct access *a, uint32_t lane)
 
 /* "p0_f32 + r3 + 4": where a lane is. */
 static void
-put_address(struct cl_emit *e, const struct access *a, uint32_t lane)
+put_cl_address(struct cl_emit *e, const struct cl_access *a, uint32_t lane)
 {
     int64_t at = a->n_indices > 1 && !a->is_fixed
                      ? 0
@@ -165,13 +165,13 @@ put_address(struct cl_emit *e, const struct access *a, uint32_t lane)
 }
 
 static struct cl_opnd
-gate_of(const struct access *a, uint32_t lane)
+gate_of(const struct cl_access *a, uint32_t lane)
 {
     return a->gate.lanes[a->gate_node->lanes > 1 ? lane : 0];
 }
 
 static void
-open_gate(struct cl_emit *e, const struct access *a, uint32_t lane)
+open_gate(struct cl_emit *e, const struct cl_access *a, uint32_t lane)
 {
     cl_indent(e);
     if (a->gate_node) {
@@ -194,17 +194,17 @@ close_gate(struct cl_emit *e)
 
 /* "*(p0_f32 + 4)" */
 static void
-put_element(struct cl_emit *e, const struct access *a, uint32_t lane)
+put_element(struct cl_emit *e, const struct cl_access *a, uint32_t lane)
 {
     render_put(&e->body, "*(");
-    put_address(e, a, lane);
+    put_cl_address(e, a, lane);
     render_put(&e->body, ")");
 }
 
 /* ---- loads and stores ---- */
 
 static void
-store_one(struct cl_emit *e, const struct access *a, uint32_t lane,
+store_one(struct cl_emit *e, const struct cl_access *a, uint32_t lane,
           struct cl_opnd value)
 {
     cl_indent(e);
@@ -220,7 +220,7 @@ store_one(struct cl_emit *e, const struct access *a, uint32_t lane,
 }
 
 static void
-store_piece(struct cl_emit *e, const struct access *a, uint32_t lane,
+store_piece(struct cl_emit *e, const struct cl_access *a, uint32_t lane,
             uint32_t n, const struct cl_opnd *values)
 {
     const char *type = cl_memory_type(a->dtype);
@@ -240,7 +240,7 @@ store_piece(struct cl_emit *e, const struct access *a, uint32_t lane,
         cl_put_opnd(&e->body, values[i]);
     }
     render_put(&e->body, "), 0, ");
-    put_address(e, a, lane);
+    put_cl_address(e, a, lane);
     render_put(&e->body, ");\n");
 }
 
@@ -248,10 +248,10 @@ bell_status
 cl_emit_store(struct cl_emit *e, const struct uop *u)
 {
     struct cl_value v;
-    struct access a;
+    struct cl_access a;
     uint32_t lane, n;
 
-    BELL_TRY(take_apart(e, u, &a));
+    BELL_TRY(take_cl_apart(e, u, &a));
     BELL_TRY(cl_value_of(e, u->src[2], &v));
     for (lane = 0; lane < a.n_lanes; lane += n) {
         n = piece_size(&a, lane);
@@ -264,7 +264,7 @@ cl_emit_store(struct cl_emit *e, const struct uop *u)
 }
 
 static void
-load_one(struct cl_emit *e, const struct access *a, uint32_t lane,
+load_one(struct cl_emit *e, const struct cl_access *a, uint32_t lane,
          struct cl_opnd to, const struct cl_value *other)
 {
     cl_indent(e);
@@ -285,8 +285,8 @@ load_one(struct cl_emit *e, const struct access *a, uint32_t lane,
 }
 
 static void
-load_piece(struct cl_emit *e, const struct access *a, uint32_t lane, uint32_t n,
-           const struct cl_opnd *to, const struct cl_value *other)
+load_piece(struct cl_emit *e, const struct cl_access *a, uint32_t lane,
+           uint32_t n, const struct cl_opnd *to, const struct cl_value *other)
 {
     const char *type = cl_memory_type(a->dtype);
     uint32_t i;
@@ -297,7 +297,7 @@ load_piece(struct cl_emit *e, const struct access *a, uint32_t lane, uint32_t n,
     open_gate(e, a, lane);
     cl_indent(e);
     render_put(&e->body, "%s%u v = vload%u(0, ", type, n, n);
-    put_address(e, a, lane);
+    put_cl_address(e, a, lane);
     render_put(&e->body, ");\n");
     for (i = 0; i < n; i++) {
         cl_indent(e);
@@ -312,10 +312,10 @@ bell_status
 cl_emit_load(struct cl_emit *e, const struct uop *u, struct cl_opnd *out)
 {
     struct cl_value other = {.lanes = NULL};
-    struct access a;
+    struct cl_access a;
     uint32_t lane, n, i;
 
-    BELL_TRY(take_apart(e, u, &a));
+    BELL_TRY(take_cl_apart(e, u, &a));
     if (a.gate_node)
         BELL_TRY(cl_value_of(e, u->src[2], &other));
     for (i = 0; i < a.n_lanes; i++)

@@ -75,8 +75,8 @@ bool_form(unsigned op)
 /* The greater or lesser of two numbers: NaN if one is, and +0 is greater than
  * -0, which compare equal. */
 static struct cl_opnd
-float_extreme(struct cl_emit *e, unsigned op, unsigned dtype, struct cl_opnd a,
-              struct cl_opnd b)
+cl_float_extreme(struct cl_emit *e, unsigned op, unsigned dtype,
+                 struct cl_opnd a, struct cl_opnd b)
 {
     struct cl_opnd r = cl_new(e, dtype, CL_VALUE);
     char fmt[96];
@@ -102,8 +102,8 @@ wraps(unsigned op)
 
 /* A binary op on one lane; the caller has checked that there is one. */
 static struct cl_opnd
-binary(struct cl_emit *e, unsigned op, unsigned dtype, struct cl_opnd a,
-       struct cl_opnd b)
+cl_binary(struct cl_emit *e, unsigned op, unsigned dtype, struct cl_opnd a,
+          struct cl_opnd b)
 {
     bool compares = op == UOP_CMPLT || op == UOP_CMPEQ || op == UOP_CMPNE;
     const char *wide =
@@ -112,7 +112,7 @@ binary(struct cl_emit *e, unsigned op, unsigned dtype, struct cl_opnd a,
     char fmt[64];
 
     if (uop_dtype_is_float(dtype) && (op == UOP_MAX || op == UOP_MIN))
-        return float_extreme(e, op, dtype, a, b);
+        return cl_float_extreme(e, op, dtype, a, b);
     r = cl_new(e, compares ? UOP_BOOL : dtype, CL_VALUE);
     if (dtype == UOP_BOOL)
         CL_OP(e, bool_form(op), r, a, b);
@@ -131,7 +131,7 @@ binary(struct cl_emit *e, unsigned op, unsigned dtype, struct cl_opnd a,
 }
 
 static bool
-has_binary(unsigned op, unsigned dtype)
+has_cl_binary(unsigned op, unsigned dtype)
 {
     if (uop_dtype_is_small(dtype))
         return false;
@@ -158,7 +158,7 @@ has_binary(unsigned op, unsigned dtype)
 }
 
 static bool
-has_op(const struct uop *u, unsigned dtype)
+has_cl_op(const struct uop *u, unsigned dtype)
 {
     if (u->op == UOP_WHERE)
         return true;
@@ -172,7 +172,7 @@ has_op(const struct uop *u, unsigned dtype)
     case UOP_TRUNC:
         return uop_dtype_is_float(dtype);
     default:
-        return u->n_src == 2 && has_binary(u->op, dtype);
+        return u->n_src == 2 && has_cl_binary(u->op, dtype);
     }
 }
 
@@ -213,19 +213,19 @@ other_op(struct cl_emit *e, const struct uop *u, unsigned dtype,
 }
 
 static bell_status
-emit_alu(struct cl_emit *e, const struct uop *u, const struct cl_value *v,
-         struct cl_opnd *out)
+emit_cl_alu(struct cl_emit *e, const struct uop *u, const struct cl_value *v,
+            struct cl_opnd *out)
 {
     unsigned dtype = u->src[u->n_src > 1 ? 1 : 0]->dtype;
     struct cl_opnd x[3] = {{0}};
     uint32_t lane, i;
 
-    if (!has_op(u, dtype))
+    if (!has_cl_op(u, dtype))
         return cl_refuse(e, u, "it should have been decomposed");
     for (lane = 0; lane < u->lanes; lane++) {
         for (i = 0; i < u->n_src; i++)
             x[i] = v[i].lanes[lane];
-        out[lane] = u->n_src == 2 ? binary(e, u->op, dtype, x[0], x[1])
+        out[lane] = u->n_src == 2 ? cl_binary(e, u->op, dtype, x[0], x[1])
                                   : other_op(e, u, dtype, x);
     }
     return BELL_OK;
@@ -244,7 +244,7 @@ power(unsigned dtype, int exponent, bool is_negative)
 
 /* Truncates and saturates; NaN gives 0. */
 static struct cl_opnd
-float_to_int(struct cl_emit *e, unsigned from, unsigned to, struct cl_opnd a)
+cl_float_to_int(struct cl_emit *e, unsigned from, unsigned to, struct cl_opnd a)
 {
     int bits = 8 * uop_dtype_infos[to].size_bytes;
     bool is_signed = uop_dtype_infos[to].is_signed;
@@ -284,7 +284,7 @@ cast(struct cl_emit *e, unsigned from, unsigned to, struct cl_opnd a)
         from = UOP_F32;
     }
     if (uop_dtype_is_float(from) && to != UOP_BOOL && !uop_dtype_is_float(to))
-        return float_to_int(e, from, to, a);
+        return cl_float_to_int(e, from, to, a);
     r = cl_new(e, to, CL_VALUE);
     if (to == UOP_F16 && from == UOP_F64) {
         e->stores_doubles = true;
@@ -308,7 +308,7 @@ can_cast(unsigned dtype)
 }
 
 static struct cl_opnd
-bitcast(struct cl_emit *e, unsigned from, unsigned to, struct cl_opnd a)
+cl_bitcast(struct cl_emit *e, unsigned from, unsigned to, struct cl_opnd a)
 {
     struct cl_opnd r;
     char fmt[32];
@@ -326,8 +326,8 @@ bitcast(struct cl_emit *e, unsigned from, unsigned to, struct cl_opnd a)
 }
 
 static bell_status
-emit_cast(struct cl_emit *e, const struct uop *u, const struct cl_value *v,
-          struct cl_opnd *out)
+emit_cl_cast(struct cl_emit *e, const struct uop *u, const struct cl_value *v,
+             struct cl_opnd *out)
 {
     unsigned from = u->src[0]->dtype, to = u->dtype;
     uint32_t lane;
@@ -338,16 +338,16 @@ emit_cast(struct cl_emit *e, const struct uop *u, const struct cl_value *v,
         uop_dtype_infos[from].size_bytes != uop_dtype_infos[to].size_bytes)
         return cl_refuse(e, u, "the sizes differ");
     for (lane = 0; lane < u->lanes; lane++)
-        out[lane] =
-            (u->op == UOP_CAST ? cast : bitcast)(e, from, to, v->lanes[lane]);
+        out[lane] = (u->op == UOP_CAST ? cast : cl_bitcast)(e, from, to,
+                                                            v->lanes[lane]);
     return BELL_OK;
 }
 
 /* ---- lanes ---- */
 
 static bell_status
-emit_lanes_reduce(struct cl_emit *e, const struct uop *u,
-                  const struct cl_value *v, struct cl_opnd *out)
+emit_cl_lanes_reduce(struct cl_emit *e, const struct uop *u,
+                     const struct cl_value *v, struct cl_opnd *out)
 {
     uint32_t lanes = u->src[0]->lanes, step, to, from;
     struct cl_opnd *x = arena_alloc(&e->arena, lanes * sizeof(*x));
@@ -355,12 +355,12 @@ emit_lanes_reduce(struct cl_emit *e, const struct uop *u,
 
     if (!x)
         return cl_no_memory(e);
-    if (!has_binary(op, u->dtype))
+    if (!has_cl_binary(op, u->dtype))
         return cl_refuse(e, u, "it does not reduce");
     memcpy(x, v->lanes, lanes * sizeof(*x));
     for (step = 0; step + 1 < lanes; step++) {
         render_join(lanes, step, &to, &from);
-        x[to] = binary(e, op, u->dtype, x[to], x[from]);
+        x[to] = cl_binary(e, op, u->dtype, x[to], x[from]);
     }
     out[0] = x[0];
     return BELL_OK;
@@ -368,7 +368,7 @@ emit_lanes_reduce(struct cl_emit *e, const struct uop *u,
 
 /* LANES, whose sources may be many. */
 static bell_status
-emit_lanes(struct cl_emit *e, const struct uop *u, struct cl_opnd *out)
+emit_cl_lanes(struct cl_emit *e, const struct uop *u, struct cl_opnd *out)
 {
     struct cl_value v;
     uint32_t i;
@@ -383,8 +383,8 @@ emit_lanes(struct cl_emit *e, const struct uop *u, struct cl_opnd *out)
 }
 
 static bell_status
-emit_pick(struct cl_emit *e, const struct uop *u, const struct cl_value *v,
-          struct cl_opnd *out)
+emit_cl_pick(struct cl_emit *e, const struct uop *u, const struct cl_value *v,
+             struct cl_opnd *out)
 {
     uint32_t i;
 
@@ -415,19 +415,19 @@ cl_emit_op(struct cl_emit *e, const struct uop *u, struct cl_value *out_value)
     *out_value = (struct cl_value){.lanes = out};
     switch (u->op) {
     case UOP_LANES:
-        return emit_lanes(e, u, out);
+        return emit_cl_lanes(e, u, out);
     case UOP_BROADCAST:
     case UOP_RAMP:
     case UOP_LANE:
-        return emit_pick(e, u, v, out);
+        return emit_cl_pick(e, u, v, out);
     case UOP_LANES_REDUCE:
-        return emit_lanes_reduce(e, u, v, out);
+        return emit_cl_lanes_reduce(e, u, v, out);
     case UOP_CAST:
     case UOP_BITCAST:
-        return emit_cast(e, u, v, out);
+        return emit_cl_cast(e, u, v, out);
     default:
         if (!uop_has(u, UOP_FLAG_ALU))
             return cl_refuse(e, u, "OpenCL C has no such thing");
-        return emit_alu(e, u, v, out);
+        return emit_cl_alu(e, u, v, out);
     }
 }

@@ -34,7 +34,7 @@ ir3_refuse(const struct ir3_emit *e, const struct uop *u, const char *why)
 /* ---- values ---- */
 
 static struct ir3_lane
-constant(const struct uop *u)
+ir3_constant(const struct uop *u)
 {
     uint64_t bits =
         uop_is_float(u) ? uop_float_bits(u->dtype, u->arg.f) : u->arg.bits;
@@ -54,7 +54,7 @@ leaf(struct ir3_emit *e, const struct uop *u, const struct ir3_lane **out)
     if (!v)
         return no_memory(e);
     if (u->op == UOP_CONST) {
-        *v = constant(u);
+        *v = ir3_constant(u);
     } else {
         v->lo = ir3_arg_word(e, slot, 0);
         v->hi = u->op == UOP_VAR && !ir3_is_64(u->dtype)
@@ -81,7 +81,7 @@ ir3_value_of(struct ir3_emit *e, const struct uop *u,
 }
 
 static bell_status
-set_value(struct ir3_emit *e, const struct uop *u, const struct ir3_lane *v)
+set_ir3_value(struct ir3_emit *e, const struct uop *u, const struct ir3_lane *v)
 {
     assert(e->n_values < e->prog->n_ops && !map_get(&e->index, u->id));
     e->values[e->n_values].lanes = v;
@@ -110,7 +110,7 @@ goes_on(struct ir3_emit *e, const struct ir3_loop *loop)
 }
 
 static bell_status
-begin_loop(struct ir3_emit *e, const struct uop *u)
+begin_ir3_loop(struct ir3_emit *e, const struct uop *u)
 {
     struct ir3_loop *loop = &e->loops[e->n_loops++];
     struct ir3_lane *index = arena_alloc(&e->arena, sizeof(*index));
@@ -139,11 +139,11 @@ begin_loop(struct ir3_emit *e, const struct uop *u)
         ir3_branch(e, goes_on(e, loop), false, loop->done);
     ir3_place(e, loop->top);
     deeper(e);
-    return set_value(e, u, index);
+    return set_ir3_value(e, u, index);
 }
 
 static bell_status
-end_loop(struct ir3_emit *e, const struct uop *u)
+end_ir3_loop(struct ir3_emit *e, const struct uop *u)
 {
     struct ir3_lane one = {ir3_imm(1), ir3_imm(0)}, next;
     struct ir3_loop *loop;
@@ -167,7 +167,7 @@ end_loop(struct ir3_emit *e, const struct uop *u)
 
 /* An IF's value is the label behind its ENDIF. */
 static bell_status
-begin_if(struct ir3_emit *e, const struct uop *u)
+begin_ir3_if(struct ir3_emit *e, const struct uop *u)
 {
     struct ir3_lane *mark = arena_calloc(&e->arena, 1, sizeof(*mark));
     const struct ir3_lane *gate;
@@ -178,11 +178,11 @@ begin_if(struct ir3_emit *e, const struct uop *u)
     mark->lo = ir3_imm(ir3_label(e));
     ir3_branch(e, gate->lo, false, mark->lo.v);
     deeper(e);
-    return set_value(e, u, mark);
+    return set_ir3_value(e, u, mark);
 }
 
 static bell_status
-end_if(struct ir3_emit *e, const struct uop *u)
+end_ir3_if(struct ir3_emit *e, const struct uop *u)
 {
     const struct ir3_lane *mark;
 
@@ -209,7 +209,7 @@ copy_lane(struct ir3_emit *e, bool is_64, struct ir3_lane *to,
 
 /* A copy in new registers. */
 static bell_status
-copy_value(struct ir3_emit *e, const struct uop *u, const struct uop *from)
+copy_ir3_value(struct ir3_emit *e, const struct uop *u, const struct uop *from)
 {
     struct ir3_lane *v = arena_alloc(&e->arena, u->lanes * sizeof(*v));
     const struct ir3_lane *src;
@@ -221,11 +221,11 @@ copy_value(struct ir3_emit *e, const struct uop *u, const struct uop *from)
     BELL_TRY(ir3_value_of(e, from, &src));
     for (i = 0; i < u->lanes; i++)
         copy_lane(e, ir3_is_64(u->dtype), &v[i], &src[i]);
-    return set_value(e, u, v);
+    return set_ir3_value(e, u, v);
 }
 
 static bell_status
-set_acc(struct ir3_emit *e, const struct uop *u)
+set_ir3_acc(struct ir3_emit *e, const struct uop *u)
 {
     const struct uop *acc = uop_memory(u->src[0]);
     const struct ir3_lane *to, *from;
@@ -397,7 +397,7 @@ reduce_lanes(struct ir3_emit *e, const struct uop *u,
 }
 
 static struct ir3_lane
-bitcast(struct ir3_emit *e, unsigned from, unsigned to, struct ir3_lane a)
+ir3_bitcast(struct ir3_emit *e, unsigned from, unsigned to, struct ir3_lane a)
 {
     assert(uop_dtype_infos[from].size_bytes == uop_dtype_infos[to].size_bytes);
     /* to bits, then as the dtype has them in a register */
@@ -471,7 +471,7 @@ lanes_of(struct ir3_emit *e, const struct uop *u, struct ir3_lane *out)
         return BELL_OK;
     case UOP_BITCAST:
         for (i = 0; i < u->lanes; i++)
-            out[i] = bitcast(e, u->src[0]->dtype, u->dtype, src[0][i]);
+            out[i] = ir3_bitcast(e, u->src[0]->dtype, u->dtype, src[0][i]);
         return BELL_OK;
     default:
         if (!uop_has(u, UOP_FLAG_ALU))
@@ -505,11 +505,11 @@ emit_value(struct ir3_emit *e, const struct uop *u)
         BELL_TRY(ir3_emit_load(e, u, v));
     else
         BELL_TRY(lanes_of(e, u, v));
-    return set_value(e, u, v);
+    return set_ir3_value(e, u, v);
 }
 
 static void
-emit_barrier(struct ir3_emit *e)
+emit_ir3_barrier(struct ir3_emit *e)
 {
     ir3_add(e, IR3_FENCE);
     ir3_add(e, IR3_BAR);
@@ -541,7 +541,7 @@ computes_f64(const struct uop *u)
 }
 
 static bell_status
-emit_one(struct ir3_emit *e, const struct uop *u)
+emit_ir3_one(struct ir3_emit *e, const struct uop *u)
 {
     const struct ir3_lane *sum;
 
@@ -557,24 +557,24 @@ emit_one(struct ir3_emit *e, const struct uop *u)
     case UOP_LOCAL:
         return BELL_OK;
     case UOP_RANGE:
-        return begin_loop(e, u);
+        return begin_ir3_loop(e, u);
     case UOP_END:
-        return end_loop(e, u);
+        return end_ir3_loop(e, u);
     case UOP_IF:
-        return begin_if(e, u);
+        return begin_ir3_if(e, u);
     case UOP_ENDIF:
-        return end_if(e, u);
+        return end_ir3_if(e, u);
     case UOP_BARRIER:
-        emit_barrier(e);
+        emit_ir3_barrier(e);
         return BELL_OK;
     case UOP_ACC:
-        return copy_value(e, u, u->src[0]);
+        return copy_ir3_value(e, u, u->src[0]);
     case UOP_ACC_GET:
         sum = sum_of(e, u);
-        return sum ? set_value(e, u, sum)
-                   : copy_value(e, u, uop_memory(u->src[0]));
+        return sum ? set_ir3_value(e, u, sum)
+                   : copy_ir3_value(e, u, uop_memory(u->src[0]));
     case UOP_ACC_SET: /* what is a sum is there */
-        return map_get(&e->sums, u->src[1]->id) ? BELL_OK : set_acc(e, u);
+        return map_get(&e->sums, u->src[1]->id) ? BELL_OK : set_ir3_acc(e, u);
     case UOP_STORE:
         return ir3_emit_store(e, u);
     default:
@@ -616,7 +616,7 @@ load_arguments(struct ir3_emit *e)
 }
 
 static bell_status
-emit_body(struct ir3_emit *e)
+emit_ir3_body(struct ir3_emit *e)
 {
     const struct lower_program *p = e->prog;
     const struct uop *const *ops = p->ops, *bad;
@@ -646,7 +646,7 @@ emit_body(struct ir3_emit *e)
     BELL_TRY(find_sums(e, ops));
     BELL_TRY(ir3_order(e, &ops));
     for (i = 0; i < p->n_ops; i++) {
-        BELL_TRY(emit_one(e, ops[i]));
+        BELL_TRY(emit_ir3_one(e, ops[i]));
         if (e->failed)
             return no_memory(e);
     }
@@ -704,8 +704,8 @@ make_object(struct ir3_emit *e, const uint64_t *words, uint32_t n,
 }
 
 static bell_status
-compile(const struct lower_program *program, enum ir3_gen gen, bool is_narrow,
-        struct render_binary *out_binary)
+ir3_compile(const struct lower_program *program, enum ir3_gen gen,
+            bool is_narrow, struct render_binary *out_binary)
 {
     struct ir3_emit e = {.prog = program, .gen = gen, .is_narrow = is_narrow};
     bell_status status;
@@ -716,7 +716,7 @@ compile(const struct lower_program *program, enum ir3_gen gen, bool is_narrow,
     map_init(&e.index);
     map_init(&e.sums);
     map_init(&e.locals);
-    status = emit_body(&e);
+    status = emit_ir3_body(&e);
     if (status == BELL_OK)
         status = ir3_alloc(&e);
     if (status == BELL_OK)
@@ -737,10 +737,11 @@ bell_status
 render_ir3(const struct lower_program *program, enum ir3_gen gen,
            struct render_binary *out_binary)
 {
-    bell_status status = compile(program, gen, false, out_binary);
+    bell_status status = ir3_compile(program, gen, false, out_binary);
 
-    return status == BELL_E_COMPILE ? compile(program, gen, true, out_binary)
-                                    : status;
+    return status == BELL_E_COMPILE
+               ? ir3_compile(program, gen, true, out_binary)
+               : status;
 }
 
 bell_status

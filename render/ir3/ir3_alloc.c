@@ -321,7 +321,7 @@ add_spill(struct ir3_emit *e, enum ir3_op op, struct ir3_opnd value,
 }
 
 static struct ir3_opnd
-scratch(struct ir3_emit *e, unsigned n)
+ir3_scratch(struct ir3_emit *e, unsigned n)
 {
     struct ir3_opnd r = ir3_vreg_new(e, n, false);
 
@@ -337,7 +337,7 @@ fetch(struct ir3_emit *e, struct ir3_opnd o, unsigned n)
 {
     uint32_t slot = e->vregs[o.v].slot;
     bool is_arg = e->vregs[o.v].is_arg;
-    struct ir3_opnd r = scratch(e, is_arg ? n : 1);
+    struct ir3_opnd r = ir3_scratch(e, is_arg ? n : 1);
 
     assert(e->vregs[o.v].is_spilled && (is_arg || n == 1));
     if (is_arg)
@@ -360,7 +360,7 @@ spill(struct ir3_emit *e)
     e->insns = NULL;
     e->n_insns = e->cap_insns = 0;
     if (is_first) {
-        e->zero = scratch(e, 1);
+        e->zero = ir3_scratch(e, 1);
         ir3_move(e, e->zero, ir3_imm(0));
     }
     for (i = 0; i < n_old && !e->failed; i++) {
@@ -376,7 +376,7 @@ spill(struct ir3_emit *e)
             if (e->vregs[in.dst.v].is_arg)
                 continue; /* it is loaded where it is used */
             slot = e->vregs[in.dst.v].slot;
-            in.dst = scratch(e, 1);
+            in.dst = ir3_scratch(e, 1);
             stores = true;
         }
         *ir3_add(e, in.op) = in;

@@ -76,8 +76,8 @@ base_register(struct ir3_emit *e, struct place *at)
 
 /* at + index * elem_bytes. `is_short`: it is known to be no more than 2^31. */
 static struct ir3_opnd
-displace(struct ir3_emit *e, struct place *at, unsigned dtype,
-         struct ir3_lane x, bool is_short)
+ir3_displace(struct ir3_emit *e, struct place *at, unsigned dtype,
+             struct ir3_lane x, bool is_short)
 {
     unsigned shift = log2_floor(at->elem_bytes);
     struct ir3_lane base, sum;
@@ -114,7 +114,7 @@ displace(struct ir3_emit *e, struct place *at, unsigned dtype,
 
 /* Where memory begins, as `u` displaces it. */
 static bell_status
-find_base(struct ir3_emit *e, const struct uop *u, struct place *out)
+find_ir3_base(struct ir3_emit *e, const struct uop *u, struct place *out)
 {
     const struct uop *index = uop_index_of(u), *memory = uop_memory(u);
     const uint64_t *local = map_get(&e->locals, memory->id);
@@ -144,9 +144,9 @@ ir3_emit_index(struct ir3_emit *e, const struct uop *u, struct ir3_lane *out)
     struct place at;
 
     assert(u->op == UOP_INDEX && u->src[1]->lanes == 1);
-    BELL_TRY(find_base(e, u->src[0], &at));
+    BELL_TRY(find_ir3_base(e, u->src[0], &at));
     BELL_TRY(ir3_value_of(e, u->src[1], &v));
-    r = displace(e, &at, u->src[1]->dtype, *v, uop_index_is_short(u));
+    r = ir3_displace(e, &at, u->src[1]->dtype, *v, uop_index_is_short(u));
     if (at.is_local && at.offset)
         r = ir3_op2(e, IR3_ADD_U, r, ir3_imm((uint32_t)at.offset));
     out->lo = ir3_in_reg(e, r);
@@ -156,7 +156,7 @@ ir3_emit_index(struct ir3_emit *e, const struct uop *u, struct ir3_lane *out)
 
 /* ---- single instructions ---- */
 
-struct access {
+struct ir3_access {
     const struct uop *u;
     struct place at;
     const struct uop *index;
@@ -169,7 +169,7 @@ struct access {
 };
 
 static enum ir3_type
-memory_type(unsigned dtype)
+ir3_memory_type(unsigned dtype)
 {
     switch (uop_dtype_infos[dtype].size_bytes) {
     case 1:
@@ -182,7 +182,7 @@ memory_type(unsigned dtype)
 }
 
 static struct ir3_insn *
-add_access(struct ir3_emit *e, const struct access *a, struct ir3_opnd base,
+add_access(struct ir3_emit *e, const struct ir3_access *a, struct ir3_opnd base,
            int32_t offset, unsigned n)
 {
     bool is_store = a->u->op == UOP_STORE;
@@ -194,7 +194,7 @@ add_access(struct ir3_emit *e, const struct access *a, struct ir3_opnd base,
     assert(offset >= -MAX_OFFSET - 1 && offset <= MAX_OFFSET);
     assert(base.kind == IR3_REG);
     assert(e->failed || e->vregs[base.v].n >= (a->at.is_local ? 1 : 2));
-    in->type = (uint8_t)memory_type(a->dtype);
+    in->type = (uint8_t)ir3_memory_type(a->dtype);
     in->n = (uint8_t)n;
     in->off = offset;
     in->src[0] = base;
@@ -229,11 +229,11 @@ cut_to(struct ir3_emit *e, struct ir3_opnd half, struct ir3_opnd a)
 
 /* Loads n elements to lanes. */
 static void
-load_chunk(struct ir3_emit *e, const struct access *a, struct ir3_opnd base,
+load_chunk(struct ir3_emit *e, const struct ir3_access *a, struct ir3_opnd base,
            int32_t offset, unsigned n, struct ir3_lane *out)
 {
     unsigned words = ir3_is_64(a->dtype) ? 2 : 1, i;
-    bool is_half = ir3_type_is_half(memory_type(a->dtype));
+    bool is_half = ir3_type_is_half(ir3_memory_type(a->dtype));
     struct ir3_opnd to = ir3_vreg_new(e, n * words, is_half);
     struct ir3_insn *in = add_access(e, a, base, offset, n * words);
 
@@ -248,11 +248,12 @@ load_chunk(struct ir3_emit *e, const struct access *a, struct ir3_opnd base,
 }
 
 static void
-store_chunk(struct ir3_emit *e, const struct access *a, struct ir3_opnd base,
-            int32_t offset, unsigned n, const struct ir3_lane *value)
+store_chunk(struct ir3_emit *e, const struct ir3_access *a,
+            struct ir3_opnd base, int32_t offset, unsigned n,
+            const struct ir3_lane *value)
 {
     unsigned words = ir3_is_64(a->dtype) ? 2 : 1, i;
-    bool is_half = ir3_type_is_half(memory_type(a->dtype));
+    bool is_half = ir3_type_is_half(ir3_memory_type(a->dtype));
     struct ir3_opnd from = ir3_vreg_new(e, n * words, is_half);
 
     assert(n * words <= 4);
@@ -270,10 +271,10 @@ store_chunk(struct ir3_emit *e, const struct access *a, struct ir3_opnd base,
 /* ---- accesses ---- */
 
 static bell_status
-take_apart(struct ir3_emit *e, const struct uop *u, struct access *a)
+take_ir3_apart(struct ir3_emit *e, const struct uop *u, struct ir3_access *a)
 {
     assert(u->op == UOP_LOAD || u->op == UOP_STORE);
-    *a = (struct access){.u = u, .index = u->src[1]};
+    *a = (struct ir3_access){.u = u, .index = u->src[1]};
     a->dtype = u->src[0]->dtype;
     a->lanes = u->op == UOP_STORE ? u->src[2]->lanes : u->lanes;
     a->gate_node = u->n_src > 3 ? u->src[3] : NULL;
@@ -284,7 +285,7 @@ take_apart(struct ir3_emit *e, const struct uop *u, struct access *a)
     a->other = a->value;
     if (a->index->lanes != 1 && a->index->lanes != a->lanes)
         return ir3_refuse(e, u, "its index has other lanes");
-    BELL_TRY(find_base(e, u->src[0], &a->at));
+    BELL_TRY(find_ir3_base(e, u->src[0], &a->at));
     if (!uop_index_steps(a->index, &a->first, &a->step))
         BELL_TRY(ir3_value_of(e, a->index, &a->indices));
     return BELL_OK;
@@ -292,7 +293,8 @@ take_apart(struct ir3_emit *e, const struct uop *u, struct access *a)
 
 /* Elements from this lane on that one instruction accesses. */
 static unsigned
-chunk_size(const struct ir3_emit *e, const struct access *a, uint32_t lane)
+ir3_chunk_size(const struct ir3_emit *e, const struct ir3_access *a,
+               uint32_t lane)
 {
     unsigned most = ir3_is_64(a->dtype) ? 2 : 4;
 
@@ -306,7 +308,7 @@ chunk_size(const struct ir3_emit *e, const struct access *a, uint32_t lane)
 
 /* Address and offset of the chunk at this lane. */
 static struct ir3_opnd
-chunk_base(struct ir3_emit *e, struct access *a, uint32_t lane,
+chunk_base(struct ir3_emit *e, struct ir3_access *a, uint32_t lane,
            struct ir3_opnd *common, int32_t *out_offset)
 {
     bool is_gather = a->indices && a->index->lanes > 1;
@@ -316,12 +318,12 @@ chunk_base(struct ir3_emit *e, struct access *a, uint32_t lane,
     if (is_gather) {
         *out_offset = at.is_local ? (int32_t)at.offset : 0;
         return ir3_in_reg(
-            e, displace(e, &at, a->index->dtype, a->indices[lane], false));
+            e, ir3_displace(e, &at, a->index->dtype, a->indices[lane], false));
     }
     if (a->indices) {
         if (common->kind == IR3_NONE)
             *common = ir3_in_reg(
-                e, displace(e, &at, a->index->dtype, a->indices[0], false));
+                e, ir3_displace(e, &at, a->index->dtype, a->indices[0], false));
         *out_offset = (int32_t)(lane * at.elem_bytes) +
                       (at.is_local ? (int32_t)at.offset : 0);
         return *common;
@@ -342,7 +344,7 @@ chunk_base(struct ir3_emit *e, struct access *a, uint32_t lane,
     if (at.is_local)
         return ir3_op2(e, IR3_ADD_U, at.base, ir3_imm((uint32_t)offset));
     at.elem_bytes = 1;
-    return displace(
+    return ir3_displace(
         e, &at, UOP_I64,
         (struct ir3_lane){ir3_imm((uint32_t)offset),
                           ir3_imm((uint32_t)((uint64_t)offset >> 32))},
@@ -351,8 +353,9 @@ chunk_base(struct ir3_emit *e, struct access *a, uint32_t lane,
 
 /* Loads under a gate go to registers that hold what else the lanes are. */
 static void
-load_gated(struct ir3_emit *e, const struct access *a, struct ir3_opnd base,
-           int32_t offset, unsigned n, uint32_t lane, struct ir3_lane *out)
+load_ir3_gated(struct ir3_emit *e, const struct ir3_access *a,
+               struct ir3_opnd base, int32_t offset, unsigned n, uint32_t lane,
+               struct ir3_lane *out)
 {
     uint32_t skip = ir3_label(e),
              gate_lane = a->gate_node->lanes > 1 ? lane : 0;
@@ -382,17 +385,17 @@ bell_status
 ir3_emit_load(struct ir3_emit *e, const struct uop *u, struct ir3_lane *out)
 {
     struct ir3_opnd common = {.kind = IR3_NONE}, base;
-    struct access a;
+    struct ir3_access a;
     int32_t offset;
     uint32_t lane;
     unsigned n;
 
-    BELL_TRY(take_apart(e, u, &a));
+    BELL_TRY(take_ir3_apart(e, u, &a));
     for (lane = 0; lane < a.lanes; lane += n) {
-        n = chunk_size(e, &a, lane);
+        n = ir3_chunk_size(e, &a, lane);
         base = chunk_base(e, &a, lane, &common, &offset);
         if (a.gate_node)
-            load_gated(e, &a, base, offset, n, lane, out + lane);
+            load_ir3_gated(e, &a, base, offset, n, lane, out + lane);
         else
             load_chunk(e, &a, base, offset, n, out + lane);
     }
@@ -406,13 +409,13 @@ ir3_emit_store(struct ir3_emit *e, const struct uop *u)
 {
     struct ir3_opnd common = {.kind = IR3_NONE}, base;
     uint32_t lane, skip = 0;
-    struct access a;
+    struct ir3_access a;
     int32_t offset;
     unsigned n;
 
-    BELL_TRY(take_apart(e, u, &a));
+    BELL_TRY(take_ir3_apart(e, u, &a));
     for (lane = 0; lane < a.lanes; lane += n) {
-        n = chunk_size(e, &a, lane);
+        n = ir3_chunk_size(e, &a, lane);
         base = chunk_base(e, &a, lane, &common, &offset);
         if (a.gate_node) {
             skip = ir3_label(e);

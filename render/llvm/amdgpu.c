@@ -231,7 +231,7 @@ read_fences(struct llvm_emit *e)
 }
 
 static bell_status
-emit_barrier(struct llvm_emit *e)
+emit_amdgpu_barrier(struct llvm_emit *e)
 {
     if (!e->helper)
         BELL_TRY(read_fences(e));
@@ -498,7 +498,7 @@ run(const struct lower_program *program, const struct amdgpu_target *target,
         .arg = get_arg,
         .special = get_coordinate,
         .local = get_local,
-        .barrier = emit_barrier,
+        .barrier = emit_amdgpu_barrier,
         .order = emit_order,
         .approximate = amdgpu_approximate,
         .matrix = emit_matrix,

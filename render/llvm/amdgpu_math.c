@@ -45,7 +45,7 @@ allow_error(struct llvm_emit *e, LLVMValueRef v)
 }
 
 static LLVMValueRef
-constant(struct llvm_emit *e, double value, uint32_t lanes)
+amdgpu_constant(struct llvm_emit *e, double value, uint32_t lanes)
 {
     union uop_arg arg = {.f = value};
 
@@ -61,14 +61,14 @@ static LLVMValueRef
 reduce_turns(struct llvm_emit *e, LLVMValueRef x, uint32_t lanes)
 {
     LLVMTypeRef type = e->ll->TypeOf(x);
-    LLVMValueRef high = constant(e, TURN_HIGH, lanes), fma[3] = {x, high},
-                 whole;
+    LLVMValueRef high = amdgpu_constant(e, TURN_HIGH, lanes),
+                 fma[3] = {x, high}, whole;
 
     whole = e->ll->BuildBinOp(e->b, LLVMFMul, x, high, "");
     whole = llvm_intrinsic(e, "llvm.rint", &type, 1, &whole, 1);
     fma[2] = e->ll->BuildFNeg(e->b, whole, "");
     fma[2] = llvm_intrinsic(e, "llvm.fma", &type, 1, fma, 3);
-    fma[1] = constant(e, TURN_LOW, lanes);
+    fma[1] = amdgpu_constant(e, TURN_LOW, lanes);
     return llvm_intrinsic(e, "llvm.fma", &type, 1, fma, 3);
 }
 
@@ -94,7 +94,7 @@ each_lane(struct llvm_emit *e, const char *name, LLVMValueRef x, uint32_t lanes)
 /* v_sin_f32 and v_cos_f32 take revolutions. src: docs/hardware/amd-code.md,
  * "Vector operations" */
 static LLVMValueRef
-approx_sin_or_cos(struct llvm_emit *e, unsigned op, LLVMValueRef x,
+amdgpu_sin_or_cos(struct llvm_emit *e, unsigned op, LLVMValueRef x,
                   uint32_t lanes)
 {
     return each_lane(e, op == UOP_SIN ? "llvm.amdgcn.sin" : "llvm.amdgcn.cos",
@@ -122,7 +122,7 @@ from_lane(struct llvm_emit *e, LLVMValueRef v, uint32_t bits)
  * src: docs/hardware/amd-code.md, "Vector operations", "Memory instructions";
  * ds_swizzle's bit mode: AMD's RDNA 3 instruction set guide, 12.5 */
 static LLVMValueRef
-shuffle(struct llvm_emit *e, const struct uop *u, LLVMValueRef v)
+amdgpu_shuffle(struct llvm_emit *e, const struct uop *u, LLVMValueRef v)
 {
     static const uint16_t dpp[16] = {
         [1] = 0xb1, [2] = 0x4e, [3] = 0x1b, [7] = 0x141, [15] = 0x140};
@@ -156,7 +156,7 @@ amdgpu_approximate(struct llvm_emit *e, const struct uop *u, LLVMValueRef *v)
     LLVMValueRef one;
 
     if (u->op == UOP_SHUFFLE)
-        return shuffle(e, u, v[0]);
+        return amdgpu_shuffle(e, u, v[0]);
     if ((!target->approx && !e->prog->is_approx) || u->dtype != UOP_F32)
         return NULL;
     switch (u->op) {
@@ -171,9 +171,9 @@ amdgpu_approximate(struct llvm_emit *e, const struct uop *u, LLVMValueRef *v)
         return allow_error(e, llvm_intrinsic(e, "llvm.sqrt", &type, 1, v, 1));
     case UOP_SIN:
     case UOP_COS:
-        return approx_sin_or_cos(e, u->op, v[0], u->lanes);
+        return amdgpu_sin_or_cos(e, u->op, v[0], u->lanes);
     case UOP_RECIP:
-        one = constant(e, 1, u->lanes);
+        one = amdgpu_constant(e, 1, u->lanes);
         return allow_error(e, e->ll->BuildBinOp(e->b, LLVMFDiv, one, v[0], ""));
     case UOP_FDIV:
         return llvm_divide(e, u, v[0], v[1], allow_error);

@@ -2,7 +2,7 @@
 #include "render/llvm/amdgpu.h"
 
 static bell_status
-refuse(const char *name)
+refuse_amdgpu(const char *name)
 {
     return bell_fail(BELL_E_UNSUPPORTED,
                      "%s: this build cannot make code for AMD GPUs: install "
@@ -18,7 +18,7 @@ render_amdgpu(const struct lower_program *program,
 {
     (void)target;
     (void)out_binary;
-    return refuse(program->name);
+    return refuse_amdgpu(program->name);
 }
 
 bell_status
@@ -27,7 +27,7 @@ render_amdgpu_text(const struct lower_program *program,
 {
     (void)target;
     (void)out_text;
-    return refuse(program->name);
+    return refuse_amdgpu(program->name);
 }
 
 bell_status
@@ -36,7 +36,7 @@ render_amdgpu_asm(const struct lower_program *program,
 {
     (void)target;
     (void)out_text;
-    return refuse(program->name);
+    return refuse_amdgpu(program->name);
 }
 
 bell_status
@@ -47,7 +47,7 @@ render_amdgpu_ir(const char *ir, const char *name,
     (void)ir;
     (void)target;
     (void)out_binary;
-    return refuse(name);
+    return refuse_amdgpu(name);
 }
 
 bell_status
@@ -58,5 +58,5 @@ render_amdgpu_foreign_ir(const char *ir, const char *name,
     (void)ir;
     (void)target;
     (void)out_binary;
-    return refuse(name);
+    return refuse_amdgpu(name);
 }

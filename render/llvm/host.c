@@ -138,7 +138,7 @@ emit_host(struct llvm_emit *e)
 }
 
 static LLVMValueRef
-load_arg(struct llvm_emit *e, const struct uop *u)
+load_host_arg(struct llvm_emit *e, const struct uop *u)
 {
     LLVMValueRef slot = llvm_i64(e, u->arg.i);
 
@@ -200,7 +200,7 @@ stream(struct llvm_emit *e, LLVMValueRef store)
 static const struct llvm_dialect x86_dialect = {
     .name = "x86-64",
     .emit = emit_host,
-    .arg = load_arg,
+    .arg = load_host_arg,
     .special = find_group,
     .local = make_local,
     .tiles = llvm_host_tiles,
@@ -213,7 +213,7 @@ static const struct llvm_dialect x86_dialect = {
 static const struct llvm_dialect aarch64_dialect = {
     .name = "AArch64",
     .emit = emit_host,
-    .arg = load_arg,
+    .arg = load_host_arg,
     .special = find_group,
     .local = make_local,
 };

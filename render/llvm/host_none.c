@@ -2,7 +2,7 @@
 #include "render/render.h"
 
 static bell_status
-refuse(const struct lower_program *program)
+refuse_host(const struct lower_program *program)
 {
     return bell_fail(BELL_E_UNSUPPORTED,
                      "%s: this build cannot make host code: install LLVM 19 "
@@ -17,7 +17,7 @@ render_host(const struct lower_program *program,
 {
     (void)target;
     (void)out_binary;
-    return refuse(program);
+    return refuse_host(program);
 }
 
 bell_status
@@ -30,7 +30,7 @@ render_host_ir(const char *ir, const char *name,
     (void)ir;
     (void)target;
     (void)out_binary;
-    return refuse(&program);
+    return refuse_host(&program);
 }
 
 bell_status
@@ -39,7 +39,7 @@ render_host_text(const struct lower_program *program,
 {
     (void)target;
     (void)out_text;
-    return refuse(program);
+    return refuse_host(program);
 }
 
 bell_status
@@ -48,7 +48,7 @@ render_host_asm(const struct lower_program *program,
 {
     (void)target;
     (void)out_text;
-    return refuse(program);
+    return refuse_host(program);
 }
 
 bell_status

@@ -220,7 +220,7 @@ load_aligned(struct llvm_emit *e, LLVMTypeRef type, LLVMValueRef at,
 
 /* The columns' words of the step at n. */
 static void
-load_columns(const struct dot *d, LLVMValueRef n, LLVMValueRef *out)
+load_tile_columns(const struct dot *d, LLVMValueRef n, LLVMValueRef *out)
 {
     struct llvm_emit *e = d->e;
     LLVMValueRef at = behind(e, d->columns, times(e, n, LANES));
@@ -277,10 +277,10 @@ first_sums(const struct dot *d, LLVMValueRef *out)
         phi[i] = open_variable(e, &l, d->type, out[0]);
     for (i = 0; i < n; i++) {
         if (i % 2 == 0)
-            load_columns(d,
-                         e->ll->BuildBinOp(e->b, LLVMAdd, l.n,
-                                           llvm_i64(e, i / 2 * BYTES), ""),
-                         column);
+            load_tile_columns(d,
+                              e->ll->BuildBinOp(e->b, LLVMAdd, l.n,
+                                                llvm_i64(e, i / 2 * BYTES), ""),
+                              column);
         next[i] = add_words(d, phi[i], one, column[i % 2]);
     }
     close_loop(e, &l, n / 2 * BYTES, d->k_bytes, phi, next, n);
@@ -304,7 +304,7 @@ sum_block(const struct dot *d, LLVMValueRef rows, const LLVMValueRef *first,
 
     for (i = 0; i < 2 * BLOCK; i++)
         phi[i] = open_variable(e, &l, d->type, first[i % 2]);
-    load_columns(d, l.n, column);
+    load_tile_columns(d, l.n, column);
     rows = behind(e, rows, l.n);
     for (i = 0; i < 2 * BLOCK; i++) {
         if (i % 2 == 0) {

@@ -404,7 +404,7 @@ acc_phi(struct llvm_emit *e, const struct llvm_carry *carry)
 /* Loops are tested at their ends: what leaves one is then what the last turn
  * made, and needs no registers beside those of the next turn. */
 static bell_status
-begin_loop(struct llvm_emit *e, const struct uop *u)
+begin_llvm_loop(struct llvm_emit *e, const struct uop *u)
 {
     struct llvm_loop *loop = &e->loops[e->n_loops];
     LLVMValueRef none = e->ll->ConstNull(llvm_type(e, u->dtype, 1));
@@ -442,7 +442,7 @@ begin_loop(struct llvm_emit *e, const struct uop *u)
 }
 
 static bell_status
-end_loop(struct llvm_emit *e, const struct uop *u)
+end_llvm_loop(struct llvm_emit *e, const struct uop *u)
 {
     struct llvm_loop *loop = &e->loops[e->n_loops ? e->n_loops - 1 : 0];
     LLVMBasicBlockRef latch = e->ll->GetInsertBlock(e->b);
@@ -477,7 +477,7 @@ end_loop(struct llvm_emit *e, const struct uop *u)
 /* ---- conditional code ---- */
 
 static bell_status
-begin_if(struct llvm_emit *e, const struct uop *u)
+begin_llvm_if(struct llvm_emit *e, const struct uop *u)
 {
     struct llvm_loop *loop = &e->loops[e->n_loops];
     LLVMBasicBlockRef body;
@@ -503,7 +503,7 @@ begin_if(struct llvm_emit *e, const struct uop *u)
 }
 
 static bell_status
-end_if(struct llvm_emit *e, const struct uop *u)
+end_llvm_if(struct llvm_emit *e, const struct uop *u)
 {
     struct llvm_loop *loop = &e->loops[e->n_loops ? e->n_loops - 1 : 0];
     LLVMBasicBlockRef from = e->ll->GetInsertBlock(e->b);
@@ -553,7 +553,7 @@ get_acc(struct llvm_emit *e, const struct uop *u)
 }
 
 static bell_status
-set_acc(struct llvm_emit *e, const struct uop *u)
+set_llvm_acc(struct llvm_emit *e, const struct uop *u)
 {
     uint32_t acc = 0;
 
@@ -577,7 +577,7 @@ emit_after(struct llvm_emit *e, const struct uop *u)
 }
 
 static bell_status
-emit_special(struct llvm_emit *e, const struct uop *u)
+emit_llvm_special(struct llvm_emit *e, const struct uop *u)
 {
     LLVMValueRef v = e->dialect->special(e, u);
 
@@ -589,7 +589,7 @@ emit_special(struct llvm_emit *e, const struct uop *u)
 }
 
 static bell_status
-emit_one(struct llvm_emit *e, const struct uop *u)
+emit_llvm_one(struct llvm_emit *e, const struct uop *u)
 {
     LLVMValueRef v = NULL;
 
@@ -609,21 +609,21 @@ emit_one(struct llvm_emit *e, const struct uop *u)
             return llvm_refuse(e, u, "there are no threads to wait for");
         return e->dialect->barrier(e);
     case UOP_IF:
-        return begin_if(e, u);
+        return begin_llvm_if(e, u);
     case UOP_ENDIF:
-        return end_if(e, u);
+        return end_llvm_if(e, u);
     case UOP_SPECIAL:
-        return emit_special(e, u);
+        return emit_llvm_special(e, u);
     case UOP_RANGE:
-        return begin_loop(e, u);
+        return begin_llvm_loop(e, u);
     case UOP_END:
-        return end_loop(e, u);
+        return end_llvm_loop(e, u);
     case UOP_ACC:
         return emit_acc(e, u);
     case UOP_ACC_GET:
         return get_acc(e, u);
     case UOP_ACC_SET:
-        return set_acc(e, u);
+        return set_llvm_acc(e, u);
     case UOP_TILE_MATMUL:
         return llvm_emit_tiles(e, u);
     case UOP_STORE:
@@ -685,13 +685,13 @@ bell_status
 llvm_emit_ops(struct llvm_emit *e)
 {
     for (e->at = 0; e->at < e->prog->n_ops; e->at++)
-        BELL_TRY(emit_one(e, e->ops[e->at]));
+        BELL_TRY(emit_llvm_one(e, e->ops[e->at]));
     return BELL_OK;
 }
 
 /* Ops in their order where some wait for others. */
 static bell_status
-choose_order(struct llvm_emit *e)
+choose_llvm_order(struct llvm_emit *e)
 {
     uint32_t i;
 
@@ -717,7 +717,7 @@ llvm_emit_program(struct llvm_emit *e)
                          p->name, p->local[0], p->local[1], p->local[2]);
     if ((bad = render_bad_slot(e->prog)) != NULL)
         return llvm_refuse(e, bad, "no such argument");
-    BELL_TRY(choose_order(e));
+    BELL_TRY(choose_llvm_order(e));
     BELL_TRY(scan_program(e));
     init_types(e);
     e->args = arena_calloc(&e->arena, (size_t)p->n_params + p->n_vars + 1,

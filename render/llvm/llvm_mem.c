@@ -26,7 +26,7 @@
 #define PAIRED         16 /* lanes whose every second element is looked for */
 
 /* An access, taken apart. */
-struct access {
+struct llvm_access {
     uint32_t slot; /* of an argument */
     unsigned dtype, lanes;
     LLVMValueRef base;      /* element 0 is there */
@@ -40,14 +40,14 @@ struct access {
 };
 
 static unsigned
-elem_bytes(const struct access *a)
+elem_bytes(const struct llvm_access *a)
 {
     return uop_dtype_infos[a->dtype].size_bytes;
 }
 
 /* Tells LLVM that memory of different arguments does not overlap. */
 static LLVMValueRef
-set_alias(struct llvm_emit *e, const struct access *a, LLVMValueRef inst)
+set_alias(struct llvm_emit *e, const struct llvm_access *a, LLVMValueRef inst)
 {
     assert(a->slot == 0 || a->slot < e->prog->n_params);
     if (!e->scopes)
@@ -62,7 +62,7 @@ set_alias(struct llvm_emit *e, const struct access *a, LLVMValueRef inst)
 
 /* The address `n_elems` elements behind that of lane 0. */
 static LLVMValueRef
-offset_by(struct llvm_emit *e, const struct access *a, int64_t n_elems)
+offset_by(struct llvm_emit *e, const struct llvm_access *a, int64_t n_elems)
 {
     int64_t offset = a->offset + n_elems;
     LLVMValueRef index =
@@ -79,7 +79,7 @@ lane_of(struct llvm_emit *e, LLVMValueRef v, uint32_t lane)
 }
 
 static LLVMValueRef
-lane_address(struct llvm_emit *e, const struct access *a, uint32_t lane)
+lane_address(struct llvm_emit *e, const struct llvm_access *a, uint32_t lane)
 {
     LLVMValueRef index;
 
@@ -94,7 +94,7 @@ lane_address(struct llvm_emit *e, const struct access *a, uint32_t lane)
  * conditions, by elements of vectors of words not. observed: LLVM 19.1.7,
  * gfx1100, pass "SI Fix SGPR copies" */
 static LLVMValueRef
-lane_gate(struct llvm_emit *e, const struct access *a, uint32_t lane)
+lane_gate(struct llvm_emit *e, const struct llvm_access *a, uint32_t lane)
 {
     assert(a->gate_lanes <= 1 || lane < a->gate_lanes);
     if (a->gate_lanes <= 1)
@@ -148,7 +148,7 @@ llvm_emit_index(struct llvm_emit *e, const struct uop *u,
 /* Element `index` of `place`. */
 static bell_status
 find_place(struct llvm_emit *e, const struct uop *place,
-           const struct uop *index, struct access *a)
+           const struct uop *index, struct llvm_access *a)
 {
     const struct uop *at = uop_index_of(place), *memory = uop_memory(place);
 
@@ -174,7 +174,7 @@ find_place(struct llvm_emit *e, const struct uop *place,
 }
 
 static bell_status
-find_address(struct llvm_emit *e, const struct uop *u, struct access *a)
+find_address(struct llvm_emit *e, const struct uop *u, struct llvm_access *a)
 {
     if (u->src[1]->lanes != 1 && u->src[1]->lanes != a->lanes)
         return llvm_refuse(e, u, "the index has another number of lanes");
@@ -192,7 +192,7 @@ llvm_emit_tiles(struct llvm_emit *e, const struct uop *u)
         return llvm_refuse(e, u, "there are no tile registers");
     for (i = 0; i < 3; i++) {
         const struct uop *place = u->src[2 * i];
-        struct access a = {.dtype = place->dtype, .lanes = 1};
+        struct llvm_access a = {.dtype = place->dtype, .lanes = 1};
         a.elem = llvm_mem_type(e, place->dtype, 1);
         BELL_TRY(find_place(e, place, u->src[2 * i + 1], &a));
         at[i] = offset_by(e, &a, 0);
@@ -203,9 +203,10 @@ llvm_emit_tiles(struct llvm_emit *e, const struct uop *u)
 
 static bell_status
 open_access(struct llvm_emit *e, const struct uop *u, unsigned lanes,
-            unsigned dtype, const struct uop *gate, struct access *out_access)
+            unsigned dtype, const struct uop *gate,
+            struct llvm_access *out_access)
 {
-    struct access a = {.dtype = dtype, .lanes = lanes};
+    struct llvm_access a = {.dtype = dtype, .lanes = lanes};
 
     if (lanes > MAX_LANES)
         return llvm_refuse(e, u, "too many lanes");
@@ -249,7 +250,7 @@ constant_memory(struct llvm_emit *e, LLVMValueRef value, unsigned align)
 
 /* A stack variable for what is not to be stored; one serves every access. */
 static LLVMValueRef
-scratch(struct llvm_emit *e, const struct access *a)
+llvm_scratch(struct llvm_emit *e, const struct llvm_access *a)
 {
     uint32_t need = elem_bytes(a) * a->lanes;
 
@@ -269,7 +270,7 @@ scratch(struct llvm_emit *e, const struct access *a)
 
 /* Memory form to register form and back: they differ for BOOL. */
 static LLVMValueRef
-from_memory(struct llvm_emit *e, const struct access *a, LLVMValueRef v)
+from_memory(struct llvm_emit *e, const struct llvm_access *a, LLVMValueRef v)
 {
     if (a->dtype != UOP_BOOL)
         return v;
@@ -278,7 +279,7 @@ from_memory(struct llvm_emit *e, const struct access *a, LLVMValueRef v)
 }
 
 static LLVMValueRef
-to_memory(struct llvm_emit *e, const struct access *a, LLVMValueRef v)
+llvm_to_memory(struct llvm_emit *e, const struct llvm_access *a, LLVMValueRef v)
 {
     if (a->dtype != UOP_BOOL)
         return v;
@@ -287,8 +288,8 @@ to_memory(struct llvm_emit *e, const struct access *a, LLVMValueRef v)
 
 /* Lane i of the result is lane pick[i] of the 2n lanes of v and w. */
 static LLVMValueRef
-shuffle(struct llvm_emit *e, LLVMValueRef v, LLVMValueRef w,
-        const uint32_t *pick, unsigned n)
+llvm_shuffle(struct llvm_emit *e, LLVMValueRef v, LLVMValueRef w,
+             const uint32_t *pick, unsigned n)
 {
     LLVMValueRef mask[MAX_LANES];
     unsigned i;
@@ -302,7 +303,7 @@ shuffle(struct llvm_emit *e, LLVMValueRef v, LLVMValueRef w,
 
 /* The lanes in reverse order, where the access goes backwards. */
 static LLVMValueRef
-turn(struct llvm_emit *e, const struct access *a, LLVMValueRef v)
+turn(struct llvm_emit *e, const struct llvm_access *a, LLVMValueRef v)
 {
     uint32_t pick[MAX_LANES], i;
 
@@ -311,19 +312,20 @@ turn(struct llvm_emit *e, const struct access *a, LLVMValueRef v)
     assert(a->step == -1 && a->lanes <= MAX_LANES);
     for (i = 0; i < a->lanes; i++)
         pick[i] = a->lanes - 1 - i;
-    return shuffle(e, v, e->ll->GetPoison(e->ll->TypeOf(v)), pick, a->lanes);
+    return llvm_shuffle(e, v, e->ll->GetPoison(e->ll->TypeOf(v)), pick,
+                        a->lanes);
 }
 
 /* Whether the elements lie side by side, in either order. */
 static bool
-is_wide(const struct access *a)
+is_wide(const struct llvm_access *a)
 {
     return !a->indices && (a->step == 1 || a->step == -1 || a->lanes == 1);
 }
 
 /* Lane by lane, as it has a gate of many lanes and no masked access. */
 static bool
-must_part(const struct llvm_emit *e, const struct access *a)
+must_part(const struct llvm_emit *e, const struct llvm_access *a)
 {
     return e->dialect->is_gpu && a->gate_lanes > 1;
 }
@@ -331,14 +333,14 @@ must_part(const struct llvm_emit *e, const struct access *a)
 /* The lowest element of a wide access: behind lane 0 by how much, and its
  * address. */
 static int64_t
-wide_begin(const struct access *a)
+wide_begin(const struct llvm_access *a)
 {
     assert(is_wide(a));
     return a->step < 0 ? a->step * (int64_t)(a->lanes - 1) : 0;
 }
 
 static LLVMValueRef
-wide_address(struct llvm_emit *e, const struct access *a)
+wide_address(struct llvm_emit *e, const struct llvm_access *a)
 {
     assert(is_wide(a));
     return lane_address(e, a, a->step < 0 ? a->lanes - 1 : 0);
@@ -349,7 +351,7 @@ wide_address(struct llvm_emit *e, const struct access *a)
 /* What the address that begins `n_elems` behind lane 0 is aligned to. On the
  * host, which does not care, one element. */
 static unsigned
-align_of(const struct access *a, int64_t n_elems)
+align_of(const struct llvm_access *a, int64_t n_elems)
 {
     uint64_t bytes = (uint64_t)((a->offset + n_elems) * elem_bytes(a));
     uint64_t align = !a->indices && a->align ? a->align | 16 : elem_bytes(a);
@@ -360,7 +362,7 @@ align_of(const struct access *a, int64_t n_elems)
 }
 
 static LLVMValueRef
-load_at(struct llvm_emit *e, const struct access *a, LLVMTypeRef type,
+load_at(struct llvm_emit *e, const struct llvm_access *a, LLVMTypeRef type,
         LLVMValueRef ptr, unsigned align)
 {
     LLVMValueRef v = e->ll->BuildLoad2(e->b, type, ptr, "");
@@ -371,9 +373,9 @@ load_at(struct llvm_emit *e, const struct access *a, LLVMTypeRef type,
 
 /* On a GPU: loads where the gate holds. */
 static LLVMValueRef
-load_branched(struct llvm_emit *e, const struct access *a, LLVMTypeRef type,
-              LLVMValueRef ptr, unsigned align, LLVMValueRef gate,
-              LLVMValueRef other)
+load_branched(struct llvm_emit *e, const struct llvm_access *a,
+              LLVMTypeRef type, LLVMValueRef ptr, unsigned align,
+              LLVMValueRef gate, LLVMValueRef other)
 {
     LLVMBasicBlockRef before = e->ll->GetInsertBlock(e->b);
     LLVMBasicBlockRef body = llvm_new_block(e), join = llvm_new_block(e);
@@ -394,9 +396,9 @@ load_branched(struct llvm_emit *e, const struct access *a, LLVMTypeRef type,
 /* One or more elements side by side under a gate of one lane. NULL: out of
  * memory. */
 static LLVMValueRef
-load_gated(struct llvm_emit *e, const struct access *a, LLVMTypeRef type,
-           LLVMValueRef ptr, unsigned align, LLVMValueRef gate,
-           LLVMValueRef other)
+load_llvm_gated(struct llvm_emit *e, const struct llvm_access *a,
+                LLVMTypeRef type, LLVMValueRef ptr, unsigned align,
+                LLVMValueRef gate, LLVMValueRef other)
 {
     bool is_const = e->ll->IsConstant(other);
     LLVMValueRef safe, v;
@@ -413,7 +415,7 @@ load_gated(struct llvm_emit *e, const struct access *a, LLVMTypeRef type,
 }
 
 static LLVMValueRef
-load_wide(struct llvm_emit *e, const struct access *a, LLVMValueRef other)
+load_wide(struct llvm_emit *e, const struct llvm_access *a, LLVMValueRef other)
 {
     LLVMTypeRef types[2] = {a->type, e->t_ptr};
     unsigned align = align_of(a, wide_begin(a));
@@ -428,7 +430,7 @@ load_wide(struct llvm_emit *e, const struct access *a, LLVMValueRef other)
         v = llvm_intrinsic(e, "llvm.masked.load", types, 2, args, 4);
         set_alias(e, a, v);
     } else if (a->gate) {
-        v = load_gated(e, a, a->type, ptr, align, a->gate, other);
+        v = load_llvm_gated(e, a, a->type, ptr, align, a->gate, other);
     } else {
         v = load_at(e, a, a->type, ptr, align);
     }
@@ -438,7 +440,7 @@ load_wide(struct llvm_emit *e, const struct access *a, LLVMValueRef other)
 /* Every step-th element: as many wide loads as steps, the last so that it
  * ends with the last element, and shuffles that pick. */
 static LLVMValueRef
-load_stepped(struct llvm_emit *e, const struct access *a)
+load_stepped(struct llvm_emit *e, const struct llvm_access *a)
 {
     unsigned n = a->lanes, step = (unsigned)a->step, i, part;
     unsigned last_begin = (n - 1) * step + 1 - n;
@@ -456,13 +458,13 @@ load_stepped(struct llvm_emit *e, const struct access *a)
             else /* there already: moved into place with the first part */
                 pick[i] = part == 1 ? i * step : i;
         }
-        v = shuffle(e, v, next, pick, n);
+        v = llvm_shuffle(e, v, next, pick, n);
     }
     return v;
 }
 
 static LLVMValueRef
-load_lanes(struct llvm_emit *e, const struct access *a, LLVMValueRef other)
+load_lanes(struct llvm_emit *e, const struct llvm_access *a, LLVMValueRef other)
 {
     LLVMValueRef v = e->ll->GetPoison(a->type);
     uint32_t i;
@@ -471,8 +473,8 @@ load_lanes(struct llvm_emit *e, const struct access *a, LLVMValueRef other)
     for (i = 0; i < a->lanes; i++) {
         LLVMValueRef ptr = lane_address(e, a, i), lane;
         if (a->gate)
-            lane = load_gated(e, a, a->elem, ptr, elem_bytes(a),
-                              lane_gate(e, a, i), lane_of(e, other, i));
+            lane = load_llvm_gated(e, a, a->elem, ptr, elem_bytes(a),
+                                   lane_gate(e, a, i), lane_of(e, other, i));
         else
             lane = load_at(e, a, a->elem, ptr, elem_bytes(a));
         if (!lane)
@@ -485,11 +487,12 @@ load_lanes(struct llvm_emit *e, const struct access *a, LLVMValueRef other)
 /* Loads the rows of a block of which u is one column; the other columns get
  * their values, too. */
 static bell_status
-load_columns(struct llvm_emit *e, const struct uop *u,
-             const struct uop *const *loads, uint32_t n, LLVMValueRef *out_v)
+load_llvm_columns(struct llvm_emit *e, const struct uop *u,
+                  const struct uop *const *loads, uint32_t n,
+                  LLVMValueRef *out_v)
 {
     LLVMValueRef rows[MAX_LANES], columns[LLVM_MAX_TURNED];
-    struct access a;
+    struct llvm_access a;
     uint32_t i;
 
     assert(n <= LLVM_MAX_TURNED && u->lanes <= MAX_LANES);
@@ -512,7 +515,7 @@ load_columns(struct llvm_emit *e, const struct uop *u,
 
 /* From AVX-512 on that is one instruction, or two. */
 static bool
-can_gather(const struct llvm_emit *e, const struct access *a)
+can_gather(const struct llvm_emit *e, const struct llvm_access *a)
 {
     return !e->dialect->is_gpu && e->vector_bytes >= 64 && a->gate_lanes > 1 &&
            a->dtype != UOP_BOOL && elem_bytes(a) >= 4;
@@ -521,7 +524,7 @@ can_gather(const struct llvm_emit *e, const struct access *a)
 /* Which lanes lie as if each were `step` elements behind the one before it and
  * lane number `lane` where it is; *out_first is where lane 0 then lies. */
 static LLVMValueRef
-in_line(struct llvm_emit *e, const struct access *a, unsigned lane,
+in_line(struct llvm_emit *e, const struct llvm_access *a, unsigned lane,
         unsigned step, LLVMValueRef *out_first)
 {
     LLVMValueRef first = lane_of(e, a->indices, lane), steps[MAX_LANES], v;
@@ -551,7 +554,7 @@ all_hold(struct llvm_emit *e, LLVMValueRef mask, unsigned lanes)
 }
 
 static LLVMValueRef
-load_masked(struct llvm_emit *e, const struct access *a, LLVMValueRef ptr,
+load_masked(struct llvm_emit *e, const struct llvm_access *a, LLVMValueRef ptr,
             LLVMValueRef mask, LLVMValueRef other)
 {
     LLVMTypeRef types[2] = {a->type, e->t_ptr};
@@ -564,7 +567,7 @@ load_masked(struct llvm_emit *e, const struct access *a, LLVMValueRef ptr,
 /* Every second element from ptr on, where the mask of PAIRED lanes holds: two
  * masked loads of all, whose masks have each bit apart from the next. */
 static LLVMValueRef
-load_second(struct llvm_emit *e, const struct access *a, LLVMValueRef ptr,
+load_second(struct llvm_emit *e, const struct llvm_access *a, LLVMValueRef ptr,
             LLVMValueRef mask, LLVMValueRef other)
 {
     LLVMTypeRef bits = e->ll->IntTypeInContext(e->ctx, PAIRED);
@@ -587,12 +590,12 @@ load_second(struct llvm_emit *e, const struct access *a, LLVMValueRef ptr,
     }
     for (i = 0; i < PAIRED; i++)
         pick[i] = 2 * i;
-    return e->ll->BuildSelect(e->b, mask, shuffle(e, v[0], v[1], pick, PAIRED),
-                              other, "");
+    return e->ll->BuildSelect(
+        e->b, mask, llvm_shuffle(e, v[0], v[1], pick, PAIRED), other, "");
 }
 
 static LLVMValueRef
-gather(struct llvm_emit *e, const struct access *a, LLVMValueRef indices,
+gather(struct llvm_emit *e, const struct llvm_access *a, LLVMValueRef indices,
        LLVMValueRef other)
 {
     LLVMTypeRef types[2] = {a->type, e->ll->VectorType(e->t_ptr, a->lanes)};
@@ -625,8 +628,8 @@ counts_by_two(const struct uop *u, uint32_t depth)
 /* Lanes that lie in two runs of every second element, as where a convolution
  * by steps of 2 goes on in another row, or else anywhere. */
 static LLVMValueRef
-load_apart(struct llvm_emit *e, const struct uop *u, const struct access *a,
-           LLVMValueRef other)
+load_apart(struct llvm_emit *e, const struct uop *u,
+           const struct llvm_access *a, LLVMValueRef other)
 {
     LLVMBasicBlockRef runs, apart, join;
     LLVMValueRef first[2], in[2], v[2], phi, all;
@@ -661,8 +664,8 @@ load_apart(struct llvm_emit *e, const struct uop *u, const struct access *a,
  * one by one: where they lie side by side after all, as most of an image's
  * pixels, they are one masked load. */
 static LLVMValueRef
-load_gathered(struct llvm_emit *e, const struct uop *u, const struct access *a,
-              LLVMValueRef other)
+load_gathered(struct llvm_emit *e, const struct uop *u,
+              const struct llvm_access *a, LLVMValueRef other)
 {
     LLVMBasicBlockRef wide, apart, join;
     LLVMValueRef steps[MAX_LANES], first, v[2], phi, all;
@@ -699,11 +702,11 @@ llvm_emit_load(struct llvm_emit *e, const struct uop *u,
     const struct uop *gate = u->n_src > 3 ? u->src[3] : NULL;
     const struct uop *columns[LLVM_MAX_TURNED];
     LLVMValueRef other = NULL, v;
-    struct access a;
+    struct llvm_access a;
     uint32_t n = llvm_find_columns(e, u, columns);
 
     if (n)
-        return load_columns(e, u, columns, n, out_value);
+        return load_llvm_columns(e, u, columns, n, out_value);
     if (u->n_src == 3)
         return llvm_refuse(e, u, "a value for a gate, and no gate");
     BELL_TRY(open_access(e, u, u->lanes, u->dtype, gate, &a));
@@ -711,7 +714,7 @@ llvm_emit_load(struct llvm_emit *e, const struct uop *u,
         BELL_TRY(llvm_value_of(e, u->src[2], &other));
         if (u->src[2]->lanes == 1)
             other = llvm_splat(e, other, u->lanes);
-        other = to_memory(e, &a, other);
+        other = llvm_to_memory(e, &a, other);
     }
     if (is_wide(&a) && !must_part(e, &a))
         v = load_wide(e, &a, other);
@@ -735,7 +738,7 @@ llvm_emit_load(struct llvm_emit *e, const struct uop *u,
 /* ---- stores ---- */
 
 static LLVMValueRef
-store_at(struct llvm_emit *e, const struct access *a, LLVMValueRef ptr,
+store_at(struct llvm_emit *e, const struct llvm_access *a, LLVMValueRef ptr,
          unsigned align, LLVMValueRef value)
 {
     LLVMValueRef inst = e->ll->BuildStore(e->b, value, ptr);
@@ -746,13 +749,13 @@ store_at(struct llvm_emit *e, const struct access *a, LLVMValueRef ptr,
 
 /* Where the gate holds: by a branch on a GPU, else through the address. */
 static void
-store_gated(struct llvm_emit *e, const struct access *a, LLVMValueRef ptr,
+store_gated(struct llvm_emit *e, const struct llvm_access *a, LLVMValueRef ptr,
             unsigned align, LLVMValueRef gate, LLVMValueRef value)
 {
     LLVMBasicBlockRef body, join;
 
     if (!e->dialect->is_gpu) {
-        ptr = e->ll->BuildSelect(e->b, gate, ptr, scratch(e, a), "");
+        ptr = e->ll->BuildSelect(e->b, gate, ptr, llvm_scratch(e, a), "");
         store_at(e, a, ptr, align, value);
         return;
     }
@@ -768,7 +771,7 @@ store_gated(struct llvm_emit *e, const struct access *a, LLVMValueRef ptr,
 /* Is the STORE of one whole line of what no cache is to hold? */
 static bool
 is_streamed(const struct llvm_emit *e, const struct uop *u,
-            const struct access *a)
+            const struct llvm_access *a)
 {
     const struct uop *memory = uop_memory(u->src[0]);
     const struct uop *at = uop_index_of(u->src[0]);
@@ -782,8 +785,8 @@ is_streamed(const struct llvm_emit *e, const struct uop *u,
 }
 
 static void
-store_wide(struct llvm_emit *e, const struct uop *u, const struct access *a,
-           LLVMValueRef value)
+store_wide(struct llvm_emit *e, const struct uop *u,
+           const struct llvm_access *a, LLVMValueRef value)
 {
     LLVMTypeRef types[2] = {a->type, e->t_ptr};
     unsigned align = align_of(a, wide_begin(a));
@@ -808,7 +811,8 @@ store_wide(struct llvm_emit *e, const struct uop *u, const struct access *a,
 
 /* In lane order: the last of those that share an address stays. */
 static void
-store_lanes(struct llvm_emit *e, const struct access *a, LLVMValueRef value)
+store_lanes(struct llvm_emit *e, const struct llvm_access *a,
+            LLVMValueRef value)
 {
     unsigned align = elem_bytes(a);
     uint32_t i;
@@ -830,7 +834,7 @@ llvm_emit_store(struct llvm_emit *e, const struct uop *u)
     const struct uop *value = u->src[2];
     unsigned lanes = value->lanes;
     LLVMValueRef v;
-    struct access a;
+    struct llvm_access a;
 
     if (u->src[1]->lanes > lanes)
         lanes = u->src[1]->lanes;
@@ -838,7 +842,7 @@ llvm_emit_store(struct llvm_emit *e, const struct uop *u)
     BELL_TRY(llvm_value_of(e, value, &v));
     if (value->lanes == 1)
         v = llvm_splat(e, v, lanes);
-    v = to_memory(e, &a, v);
+    v = llvm_to_memory(e, &a, v);
     if (is_wide(&a) && !must_part(e, &a))
         store_wide(e, u, &a, v);
     else

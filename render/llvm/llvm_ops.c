@@ -98,8 +98,8 @@ is_number(const struct uop *u)
  * where they cannot be ordered, and is one instruction; that is right if b is
  * the NaN, and a's case needs a second select unless a is a known number. */
 static LLVMValueRef
-float_extreme(struct llvm_emit *e, unsigned op, LLVMValueRef a, LLVMValueRef b,
-              bool a_is_number)
+llvm_float_extreme(struct llvm_emit *e, unsigned op, LLVMValueRef a,
+                   LLVMValueRef b, bool a_is_number)
 {
     LLVMRealPredicate pred = op == UOP_MAX ? LLVMRealOGT : LLVMRealOLT;
     LLVMValueRef best, a_is_nan;
@@ -133,8 +133,8 @@ int_extreme(struct llvm_emit *e, unsigned op, unsigned dtype, LLVMValueRef a,
 }
 
 static LLVMValueRef
-compare(struct llvm_emit *e, unsigned op, unsigned dtype, LLVMValueRef a,
-        LLVMValueRef b)
+llvm_compare(struct llvm_emit *e, unsigned op, unsigned dtype, LLVMValueRef a,
+             LLVMValueRef b)
 {
     assert(op == UOP_CMPLT || op == UOP_CMPEQ || op == UOP_CMPNE);
     if (uop_dtype_is_float(dtype)) {
@@ -316,12 +316,12 @@ combine(struct llvm_emit *e, unsigned op, unsigned dtype, LLVMValueRef a,
         return binop(e, LLVMXor, a, b);
     case UOP_MAX:
     case UOP_MIN:
-        return flt ? float_extreme(e, op, a, b, false)
+        return flt ? llvm_float_extreme(e, op, a, b, false)
                    : int_extreme(e, op, dtype, a, b);
     case UOP_CMPLT:
     case UOP_CMPEQ:
     case UOP_CMPNE:
-        return compare(e, op, dtype, a, b);
+        return llvm_compare(e, op, dtype, a, b);
     default:
         return NULL;
     }
@@ -338,9 +338,9 @@ emit_binary(struct llvm_emit *e, const struct uop *u, LLVMValueRef a,
         !is_signed(dtype))
         a = without_known_sign(e, a, dtype, u->src[0]->lanes);
     if (extreme && uop_dtype_is_float(dtype) && is_number(u->src[0]))
-        *out_value = float_extreme(e, u->op, a, b, true);
+        *out_value = llvm_float_extreme(e, u->op, a, b, true);
     else if (extreme && uop_dtype_is_float(dtype) && is_number(u->src[1]))
-        *out_value = float_extreme(e, u->op, b, a, true);
+        *out_value = llvm_float_extreme(e, u->op, b, a, true);
     else if (e->dialect->is_gpu && dtype == UOP_BOOL &&
              is_inversion(u->op, a, b, e->ll))
         *out_value = compare_as_numbers(e, u->op, u->lanes, a, b);
@@ -444,8 +444,8 @@ round_to_half(struct llvm_emit *e, const struct uop *u, LLVMValueRef a)
 
 /* F16 goes by way of F32: exactly from it, and to it with what F32 holds. */
 static bell_status
-emit_cast(struct llvm_emit *e, const struct uop *u, LLVMValueRef a,
-          LLVMValueRef *out_value)
+emit_llvm_cast(struct llvm_emit *e, const struct uop *u, LLVMValueRef a,
+               LLVMValueRef *out_value)
 {
     unsigned from = u->src[0]->dtype, to = u->dtype;
     LLVMTypeRef half = llvm_vector(e, e->t_f16, u->lanes);
@@ -476,8 +476,8 @@ emit_cast(struct llvm_emit *e, const struct uop *u, LLVMValueRef a,
  * bits are made of, is a choice of two constants and |x| operations on its
  * bits. */
 static bell_status
-emit_bitcast(struct llvm_emit *e, const struct uop *u, LLVMValueRef a,
-             LLVMValueRef *out_value)
+emit_llvm_bitcast(struct llvm_emit *e, const struct uop *u, LLVMValueRef a,
+                  LLVMValueRef *out_value)
 {
     unsigned from = u->src[0]->dtype, to = u->dtype;
     LLVMTypeRef type = llvm_type(e, to, u->lanes);
@@ -528,7 +528,8 @@ emit_byte_dot(struct llvm_emit *e, const struct uop *u, LLVMValueRef *v,
 }
 
 static bell_status
-emit_lanes(struct llvm_emit *e, const struct uop *u, LLVMValueRef *out_value)
+emit_llvm_lanes(struct llvm_emit *e, const struct uop *u,
+                LLVMValueRef *out_value)
 {
     LLVMValueRef v = e->ll->GetPoison(llvm_type(e, u->dtype, u->lanes));
     uint32_t i;
@@ -583,8 +584,8 @@ take_lanes(struct llvm_emit *e, LLVMValueRef v, uint32_t begin, uint32_t n)
 
 /* In the order of render_join, a half at a time. */
 static bell_status
-emit_lanes_reduce(struct llvm_emit *e, const struct uop *u, LLVMValueRef a,
-                  LLVMValueRef *out_value)
+emit_llvm_lanes_reduce(struct llvm_emit *e, const struct uop *u, LLVMValueRef a,
+                       LLVMValueRef *out_value)
 {
     uint32_t lanes = u->src[0]->lanes, p = 1, n, i;
     unsigned op = (unsigned)u->arg.i & 0xff;
@@ -633,7 +634,7 @@ llvm_emit_op(struct llvm_emit *e, const struct uop *u, LLVMValueRef *out_value)
     uint32_t i;
 
     if (u->op == UOP_LANES)
-        return emit_lanes(e, u, out_value);
+        return emit_llvm_lanes(e, u, out_value);
     if (u->n_src > 3)
         return llvm_refuse(e, u, "too many sources");
     for (i = 0; i < u->n_src; i++)
@@ -656,15 +657,15 @@ llvm_emit_op(struct llvm_emit *e, const struct uop *u, LLVMValueRef *out_value)
             e->b, v[0], llvm_i32(e, (uint32_t)u->arg.i), "");
         return BELL_OK;
     case UOP_LANES_REDUCE:
-        return emit_lanes_reduce(e, u, v[0], out_value);
+        return emit_llvm_lanes_reduce(e, u, v[0], out_value);
     case UOP_LANES_REPEAT:
         return emit_lanes_repeat(e, u, v[0], out_value);
     case UOP_BYTE_DOT:
         return emit_byte_dot(e, u, v, out_value);
     case UOP_CAST:
-        return emit_cast(e, u, v[0], out_value);
+        return emit_llvm_cast(e, u, v[0], out_value);
     case UOP_BITCAST:
-        return emit_bitcast(e, u, v[0], out_value);
+        return emit_llvm_bitcast(e, u, v[0], out_value);
     case UOP_WHERE:
         *out_value = e->ll->BuildSelect(e->b, v[0], v[1], v[2], "");
         return BELL_OK;

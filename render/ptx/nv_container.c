@@ -96,7 +96,7 @@ struct writer {
 /* ---- bytes ---- */
 
 static void
-put(struct writer *w, struct bytes *b, const void *data, size_t n)
+put_bytes(struct writer *w, struct bytes *b, const void *data, size_t n)
 {
     if (w->failed || host_grow((void **)&b->data, &b->cap, b->n + n, 1) != 0) {
         w->failed = true;
@@ -119,7 +119,7 @@ put_u32(struct writer *w, struct bytes *b, uint32_t value)
         (unsigned char)(value >> 24),
     };
 
-    put(w, b, le, sizeof(le));
+    put_bytes(w, b, le, sizeof(le));
 }
 
 static void
@@ -127,7 +127,7 @@ pad_to(struct writer *w, struct bytes *b, size_t n)
 {
     assert(w->failed || n >= b->n);
     if (n > b->n)
-        put(w, b, NULL, n - b->n);
+        put_bytes(w, b, NULL, n - b->n);
 }
 
 /* A string of a table; its offset. */
@@ -138,8 +138,8 @@ put_name(struct writer *w, unsigned table, const char *prefix, const char *name)
     size_t at = b->n;
 
     assert(table == S_SHSTRTAB || table == S_STRTAB);
-    put(w, b, prefix, strlen(prefix));
-    put(w, b, name, strlen(name) + 1);
+    put_bytes(w, b, prefix, strlen(prefix));
+    put_bytes(w, b, name, strlen(name) + 1);
     return (uint32_t)at;
 }
 
@@ -189,7 +189,7 @@ add_symbol(struct writer *w, const char *name, unsigned info, unsigned other,
     uint32_t index = (uint32_t)(b->n / sizeof(sym));
 
     assert(w->s[which].is_present);
-    put(w, b, &sym, sizeof(sym));
+    put_bytes(w, b, &sym, sizeof(sym));
     return index;
 }
 
@@ -310,9 +310,9 @@ put_address(struct writer *w, uint32_t sym)
     };
 
     assert(w->s[S_REL_CONST4].is_present);
-    put(w, rel, &rela,
-        w->arch->has_rela ? sizeof(Elf64_Rela) : sizeof(Elf64_Rel));
-    put(w, at, NULL, 8);
+    put_bytes(w, rel, &rela,
+              w->arch->has_rela ? sizeof(Elf64_Rela) : sizeof(Elf64_Rel));
+    put_bytes(w, at, NULL, 8);
 }
 
 /* Contents, symbols and addresses. Zeros of .nv.global are not stored: its
@@ -331,7 +331,7 @@ put_vars(struct writer *w)
         s->hdr.sh_size = at + var->size_bytes;
         if (which != S_GLOBAL) {
             pad_to(w, &s->bytes, at);
-            put(w, &s->bytes, var->init, var->size_bytes);
+            put_bytes(w, &s->bytes, var->init, var->size_bytes);
         }
         sym = add_symbol(w, var->name, ELF64_ST_INFO(STB_LOCAL, STT_OBJECT), 0,
                          which, at, var->size_bytes);
@@ -377,10 +377,10 @@ put_text(struct writer *w)
     struct bytes *b = &w->s[S_TEXT].bytes;
     uint32_t n = (uint32_t)strlen(w->desc->text);
 
-    put(w, b, "BELL PTX", 8);
+    put_bytes(w, b, "BELL PTX", 8);
     put_u32(w, b, 1);
     put_u32(w, b, n);
-    put(w, b, w->desc->text, n);
+    put_bytes(w, b, w->desc->text, n);
     pad_to(w, b, align_up(TEXT_HEAD_BYTES + (uint64_t)n, 128));
 }
 
@@ -392,9 +392,9 @@ put_contents(struct writer *w)
 
     assert(w->s[S_CONST0].is_present && w->s[S_TEXT].is_present);
     put_text(w);
-    put(w, &w->s[S_CONST0].bytes, NULL,
-        w->arch->param_base + (size_t)d->n_params * 8);
-    put(w, &w->s[S_SYMTAB].bytes, NULL, sizeof(Elf64_Sym));
+    put_bytes(w, &w->s[S_CONST0].bytes, NULL,
+              w->arch->param_base + (size_t)d->n_params * 8);
+    put_bytes(w, &w->s[S_SYMTAB].bytes, NULL, sizeof(Elf64_Sym));
     for (i = S_CONST0; i < S_COUNT; i++) {
         if (w->s[i].is_present && i != S_REL_CONST4)
             add_symbol(w, "", ELF64_ST_INFO(STB_LOCAL, STT_SECTION), 0, i, 0,
@@ -472,17 +472,17 @@ put_file(struct writer *w, struct bytes *out)
         .e_shstrndx = (Elf64_Half)w->s[S_SHSTRTAB].number,
     };
 
-    put(w, out, &head, sizeof(head));
+    put_bytes(w, out, &head, sizeof(head));
     for (i = S_NULL + 1; i < S_COUNT; i++) {
         if (!w->s[i].is_present)
             continue;
         pad_to(w, out, w->s[i].hdr.sh_offset);
-        put(w, out, w->s[i].bytes.data, w->s[i].bytes.n);
+        put_bytes(w, out, w->s[i].bytes.data, w->s[i].bytes.n);
     }
     pad_to(w, out, table);
     for (i = 0; i < S_COUNT; i++) {
         if (w->s[i].is_present)
-            put(w, out, &w->s[i].hdr, sizeof(Elf64_Shdr));
+            put_bytes(w, out, &w->s[i].hdr, sizeof(Elf64_Shdr));
     }
 }
 

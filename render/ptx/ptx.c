@@ -270,7 +270,7 @@ ptx_loop_is_open(const struct ptx_emit *e, uint32_t serial)
 
 /* Arguments are loaded at the kernel's entry. */
 static struct ptx_opnd
-load_arg(struct ptx_emit *e, const struct uop *u)
+load_ptx_arg(struct ptx_emit *e, const struct uop *u)
 {
     struct ptx_opnd *arg = &e->args[u->arg.i];
 
@@ -295,7 +295,7 @@ leaf_value(struct ptx_emit *e, const struct uop *u, struct ptx_value *out)
 
     if (!o)
         return ptx_no_memory(e);
-    *o = u->op == UOP_CONST ? ptx_const(u->dtype, u->arg) : load_arg(e, u);
+    *o = u->op == UOP_CONST ? ptx_const(u->dtype, u->arg) : load_ptx_arg(e, u);
     *out = (struct ptx_value){.lanes = o};
     return BELL_OK;
 }
@@ -318,7 +318,8 @@ ptx_value_of(struct ptx_emit *e, const struct uop *u, struct ptx_value *out)
 }
 
 static bell_status
-set_value(struct ptx_emit *e, const struct uop *u, const struct ptx_value *v)
+set_ptx_value(struct ptx_emit *e, const struct uop *u,
+              const struct ptx_value *v)
 {
     assert(e->n_values < e->prog->n_ops && !map_get(&e->index, u->id));
     e->values[e->n_values] = *v;
@@ -334,7 +335,7 @@ set_value(struct ptx_emit *e, const struct uop *u, const struct ptx_value *v)
 /* A loop of a constant number of turns has no test in front: the assembler
  * sees how often it runs and unrolls it. */
 static bell_status
-begin_loop(struct ptx_emit *e, const struct uop *u)
+begin_ptx_loop(struct ptx_emit *e, const struct uop *u)
 {
     struct ptx_loop *loop = &e->loops[e->n_loops];
     struct ptx_opnd *index = arena_alloc(&e->arena, sizeof(*index)), p;
@@ -362,11 +363,11 @@ begin_loop(struct ptx_emit *e, const struct uop *u)
     }
     render_put(&e->body, "$loop%u:\n", loop->serial);
     e->n_loops++;
-    return set_value(e, u, &v);
+    return set_ptx_value(e, u, &v);
 }
 
 static bell_status
-end_loop(struct ptx_emit *e, const struct uop *u)
+end_ptx_loop(struct ptx_emit *e, const struct uop *u)
 {
     struct ptx_loop *loop = &e->loops[e->n_loops ? e->n_loops - 1 : 0];
     bool narrow = loop->index.cls == PTX_B32;
@@ -391,7 +392,7 @@ end_loop(struct ptx_emit *e, const struct uop *u)
 
 /* The number of an IF is what its ENDIF finds as its value. */
 static bell_status
-begin_if(struct ptx_emit *e, const struct uop *u)
+begin_ptx_if(struct ptx_emit *e, const struct uop *u)
 {
     struct ptx_opnd *mark = arena_alloc(&e->arena, sizeof(*mark));
     struct ptx_value gate, v = {.lanes = mark};
@@ -403,11 +404,11 @@ begin_if(struct ptx_emit *e, const struct uop *u)
     *mark = ptx_imm(PTX_B32, ++e->n_ifs);
     snprintf(fmt, sizeof(fmt), "@!%% bra $endif%u", e->n_ifs);
     PTX_OP(e, fmt, ptx_in_reg(e, gate.lanes[0]));
-    return set_value(e, u, &v);
+    return set_ptx_value(e, u, &v);
 }
 
 static bell_status
-end_if(struct ptx_emit *e, const struct uop *u)
+end_ptx_if(struct ptx_emit *e, const struct uop *u)
 {
     struct ptx_value v;
 
@@ -421,7 +422,7 @@ end_if(struct ptx_emit *e, const struct uop *u)
 
 /* A copy in new registers. */
 static bell_status
-copy_value(struct ptx_emit *e, const struct uop *u, const struct uop *from)
+copy_ptx_value(struct ptx_emit *e, const struct uop *u, const struct uop *from)
 {
     struct ptx_opnd *o = arena_alloc(&e->arena, u->lanes * sizeof(*o));
     struct ptx_value src, v = {.lanes = o};
@@ -435,11 +436,11 @@ copy_value(struct ptx_emit *e, const struct uop *u, const struct uop *from)
         o[i] = ptx_reg(e, ptx_class_of(u->dtype));
         ptx_mov(e, o[i], src.lanes[i]);
     }
-    return set_value(e, u, &v);
+    return set_ptx_value(e, u, &v);
 }
 
 static bell_status
-set_acc(struct ptx_emit *e, const struct uop *u)
+set_ptx_acc(struct ptx_emit *e, const struct uop *u)
 {
     struct ptx_value acc, v;
     uint32_t i;
@@ -456,7 +457,7 @@ set_acc(struct ptx_emit *e, const struct uop *u)
 
 /* A coordinate of size 1 is 0, without a register. */
 static bell_status
-emit_special(struct ptx_emit *e, const struct uop *u)
+emit_ptx_special(struct ptx_emit *e, const struct uop *u)
 {
     static const char *const names[] = {"ctaid.x", "ctaid.y", "ctaid.z", NULL,
                                         "tid.x",   "tid.y",   "tid.z"};
@@ -470,13 +471,13 @@ emit_special(struct ptx_emit *e, const struct uop *u)
         return ptx_refuse(e, u, "no such coordinate");
     if (u->src[0]->op == UOP_CONST && u->src[0]->arg.i == 1) {
         *o = ptx_imm(is_wide ? PTX_B64 : PTX_B32, 0);
-        return set_value(e, u, &v);
+        return set_ptx_value(e, u, &v);
     }
     *o = ptx_reg(e, PTX_B32);
     render_put(&e->body, "\tmov.u32 %%r%u, %%%s;\n", o->reg, names[u->arg.i]);
     if (is_wide)
         *o = ptx_cast(e, UOP_U32, UOP_I64, *o);
-    return set_value(e, u, &v);
+    return set_ptx_value(e, u, &v);
 }
 
 static bell_status
@@ -491,14 +492,14 @@ emit_load(struct ptx_emit *e, const struct uop *u)
         BELL_TRY(ptx_emit_index(e, u, o));
     else
         BELL_TRY(ptx_emit_load(e, u, o));
-    return set_value(e, u, &v);
+    return set_ptx_value(e, u, &v);
 }
 
 /* What was copied must be there, but for the last groups where there are any.
  * Loops may come back here with copies that are further down. WGMMA reads by
  * another way than threads write. */
 static void
-emit_barrier(struct ptx_emit *e, const struct uop *u)
+emit_ptx_barrier(struct ptx_emit *e, const struct uop *u)
 {
     if (e->has_copies && e->has_commits && u->arg.i)
         render_put(&e->body, "\tcp.async.wait_group %d;\n", (int)u->arg.i);
@@ -512,7 +513,7 @@ emit_barrier(struct ptx_emit *e, const struct uop *u)
 }
 
 static bell_status
-emit_one(struct ptx_emit *e, const struct uop *u)
+emit_ptx_one(struct ptx_emit *e, const struct uop *u)
 {
     struct ptx_value v = {.lanes = NULL};
 
@@ -525,17 +526,17 @@ emit_one(struct ptx_emit *e, const struct uop *u)
     case UOP_LOCAL:
         return BELL_OK;
     case UOP_SPECIAL:
-        return emit_special(e, u);
+        return emit_ptx_special(e, u);
     case UOP_RANGE:
-        return begin_loop(e, u);
+        return begin_ptx_loop(e, u);
     case UOP_END:
-        return end_loop(e, u);
+        return end_ptx_loop(e, u);
     case UOP_IF:
-        return begin_if(e, u);
+        return begin_ptx_if(e, u);
     case UOP_ENDIF:
-        return end_if(e, u);
+        return end_ptx_if(e, u);
     case UOP_BARRIER:
-        emit_barrier(e, u);
+        emit_ptx_barrier(e, u);
         return BELL_OK;
     case UOP_PINGPONG:
         ptx_take_turn(e);
@@ -549,7 +550,7 @@ emit_one(struct ptx_emit *e, const struct uop *u)
         return ptx_emit_copy(e, u);
     case UOP_WMMA_ROWS:
         BELL_TRY(ptx_emit_rows(e, u, &v));
-        return set_value(e, u, &v);
+        return set_ptx_value(e, u, &v);
     case UOP_TMA_COPY:
         return ptx_emit_box(e, u);
     case UOP_COMMIT:
@@ -567,15 +568,15 @@ emit_one(struct ptx_emit *e, const struct uop *u)
                    (int)u->arg.i);
         return BELL_OK;
     case UOP_ACC:
-        return copy_value(e, u, u->src[0]);
+        return copy_ptx_value(e, u, u->src[0]);
     case UOP_ACC_GET:
         if (ptx_is_in_place(e, u)) {
             BELL_TRY(ptx_value_of(e, uop_memory(u->src[0]), &v));
-            return set_value(e, u, &v);
+            return set_ptx_value(e, u, &v);
         }
-        return copy_value(e, u, uop_memory(u->src[0]));
+        return copy_ptx_value(e, u, uop_memory(u->src[0]));
     case UOP_ACC_SET:
-        return set_acc(e, u);
+        return set_ptx_acc(e, u);
     case UOP_STORE:
         return ptx_emit_store(e, u);
     case UOP_INDEX:
@@ -584,7 +585,7 @@ emit_one(struct ptx_emit *e, const struct uop *u)
         return emit_load(e, u);
     default:
         BELL_TRY(ptx_emit_op(e, u, &v));
-        return set_value(e, u, &v);
+        return set_ptx_value(e, u, &v);
     }
 }
 
@@ -592,7 +593,7 @@ emit_one(struct ptx_emit *e, const struct uop *u)
 
 /* Ops in their order where some wait for others. */
 static bell_status
-choose_order(struct ptx_emit *e)
+choose_ptx_order(struct ptx_emit *e)
 {
     uint32_t i;
 
@@ -613,7 +614,7 @@ choose_order(struct ptx_emit *e)
 }
 
 static bell_status
-emit_body(struct ptx_emit *e)
+emit_ptx_body(struct ptx_emit *e)
 {
     const struct lower_program *p = e->prog;
     const struct uop *bad;
@@ -622,7 +623,7 @@ emit_body(struct ptx_emit *e)
 
     if ((bad = render_bad_slot(e->prog)) != NULL)
         return ptx_refuse(e, bad, "no such argument");
-    BELL_TRY(choose_order(e));
+    BELL_TRY(choose_ptx_order(e));
     for (i = 0; i < p->n_ops; i++)
         n_ranges += p->ops[i]->op == UOP_RANGE;
     e->values = arena_calloc(&e->arena, p->n_ops + 1, sizeof(*e->values));
@@ -638,7 +639,7 @@ emit_body(struct ptx_emit *e)
     if (e->has_turns)
         ptx_begin_turns(e);
     for (i = 0; i < p->n_ops; i++)
-        BELL_TRY(emit_one(e, e->ops[i]));
+        BELL_TRY(emit_ptx_one(e, e->ops[i]));
     if (e->n_loops)
         return bell_fail(BELL_E_INTERNAL, "%s: %u loops are not closed",
                          p->name, e->n_loops);
@@ -667,7 +668,7 @@ groups_for(const struct ptx_emit *e)
 }
 
 static void
-put_head(const struct ptx_emit *e, struct render_text *t)
+put_ptx_head(const struct ptx_emit *e, struct render_text *t)
 {
     const struct lower_program *p = e->prog;
     unsigned version = render_ptx_version(e->target), i;
@@ -699,12 +700,12 @@ put_head(const struct ptx_emit *e, struct render_text *t)
 }
 
 static bell_status
-finish(struct ptx_emit *e, char **out_text)
+ptx_finish(struct ptx_emit *e, char **out_text)
 {
     struct render_text t = {NULL, 0, 0, false};
 
     assert(e->n_loops == 0);
-    put_head(e, &t);
+    put_ptx_head(e, &t);
     if (e->header.n)
         render_put_bytes(&t, e->header.data, e->header.n);
     if (e->body.n)
@@ -752,9 +753,9 @@ render_ptx(const struct lower_program *program, const struct ptx_target *target,
     status = ptx_box_maps(program, &e.arena, &maps, &e.n_maps);
     e.maps = maps;
     if (status == BELL_OK)
-        status = emit_body(&e);
+        status = emit_ptx_body(&e);
     if (status == BELL_OK)
-        status = finish(&e, out_text);
+        status = ptx_finish(&e, out_text);
     host_free(e.header.data);
     host_free(e.body.data);
     fini_maps(&e);

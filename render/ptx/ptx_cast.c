@@ -36,7 +36,7 @@ ptx_can_cast(unsigned from, unsigned to)
 }
 
 static struct ptx_opnd
-to_bool(struct ptx_emit *e, unsigned from, struct ptx_opnd a)
+ptx_to_bool(struct ptx_emit *e, unsigned from, struct ptx_opnd a)
 {
     struct ptx_opnd r = ptx_reg(e, PTX_PRED);
 
@@ -120,7 +120,8 @@ clamp(struct ptx_emit *e, unsigned to, struct ptx_opnd r)
 }
 
 static struct ptx_opnd
-float_to_int(struct ptx_emit *e, unsigned from, unsigned to, struct ptx_opnd a)
+ptx_float_to_int(struct ptx_emit *e, unsigned from, unsigned to,
+                 struct ptx_opnd a)
 {
     unsigned size = uop_dtype_infos[to].size_bytes;
     bool is_signed = uop_dtype_infos[to].is_signed || size < 4;
@@ -258,12 +259,12 @@ ptx_cast(struct ptx_emit *e, unsigned from, unsigned to, struct ptx_opnd a)
     if (from == to)
         return a;
     if (to == UOP_BOOL)
-        return to_bool(e, from, ptx_in_reg(e, a));
+        return ptx_to_bool(e, from, ptx_in_reg(e, a));
     if (!uop_dtype_is_float(from))
         return uop_dtype_is_float(to) ? int_to_float(e, from, to, a)
                                       : int_to_int(e, from, to, a);
     if (!uop_dtype_is_float(to))
-        return float_to_int(e, from, to, a);
+        return ptx_float_to_int(e, from, to, a);
     return to == UOP_F64 ? convert(e, "cvt.f64.f32", PTX_F64, a)
                          : convert(e, "cvt.rn.f32.f64", PTX_F32, a);
 }

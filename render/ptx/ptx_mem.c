@@ -109,8 +109,8 @@ ptx_declare_locals(struct ptx_emit *e)
 
 /* What is `index` elements behind an address. */
 static struct ptx_opnd
-displace(struct ptx_emit *e, struct ptx_opnd base, struct ptx_opnd index,
-         uint32_t elem_bytes)
+ptx_displace(struct ptx_emit *e, struct ptx_opnd base, struct ptx_opnd index,
+             uint32_t elem_bytes)
 {
     struct ptx_opnd r = ptx_reg(e, base.cls), low;
     const char *fmt = "mad.lo.s32 %, %, %, %";
@@ -130,7 +130,7 @@ displace(struct ptx_emit *e, struct ptx_opnd base, struct ptx_opnd index,
 
 /* Where memory begins, as `u` displaces it. */
 static bell_status
-find_base(struct ptx_emit *e, const struct uop *u, struct ptx_place *out)
+find_ptx_base(struct ptx_emit *e, const struct uop *u, struct ptx_place *out)
 {
     const struct uop *index = uop_index_of(u), *memory = uop_memory(u);
     const uint64_t *local = map_get(&e->locals, memory->id);
@@ -159,9 +159,9 @@ ptx_emit_index(struct ptx_emit *e, const struct uop *u, struct ptx_opnd *out)
     struct ptx_value v;
 
     assert(u->op == UOP_INDEX && u->src[1]->lanes == 1);
-    BELL_TRY(find_base(e, u->src[0], &at));
+    BELL_TRY(find_ptx_base(e, u->src[0], &at));
     BELL_TRY(ptx_value_of(e, u->src[1], &v));
-    *out = displace(e, at.base, v.lanes[0], at.elem_bytes);
+    *out = ptx_displace(e, at.base, v.lanes[0], at.elem_bytes);
     return BELL_OK;
 }
 
@@ -173,7 +173,7 @@ ptx_find_place(struct ptx_emit *e, const struct uop *u, uint32_t i,
     int64_t last;
 
     assert(i + 1 < u->n_src);
-    BELL_TRY(find_base(e, u->src[i], out));
+    BELL_TRY(find_ptx_base(e, u->src[i], out));
     if (uop_index_steps(index, &out->first, &out->step) &&
         !__builtin_mul_overflow(out->step, index->lanes, &last) &&
         !__builtin_add_overflow(out->first, last, &last) &&
@@ -185,7 +185,8 @@ ptx_find_place(struct ptx_emit *e, const struct uop *u, uint32_t i,
     out->step = 1;
     if (index->lanes > 1)
         return BELL_OK;
-    out->base = displace(e, out->base, out->indices.lanes[0], out->elem_bytes);
+    out->base =
+        ptx_displace(e, out->base, out->indices.lanes[0], out->elem_bytes);
     out->indices.lanes = NULL;
     out->align = 1;
     return BELL_OK;
@@ -195,7 +196,7 @@ ptx_find_place(struct ptx_emit *e, const struct uop *u, uint32_t i,
 
 /* The type that an access names. BOOL is a byte. */
 static const char *
-memory_type(unsigned dtype)
+ptx_memory_type(unsigned dtype)
 {
     static const char *const types[UOP_DTYPE_COUNT] = {
         [UOP_BOOL] = "u8",    [UOP_I8] = "s8",      [UOP_U8] = "u8",
@@ -235,7 +236,8 @@ put_access(struct ptx_emit *e, const struct ptx_access *a,
     snprintf(fmt, sizeof(fmt), "%s%s%s%s.%s %s, %s", gate ? "@% " : "",
              store ? "st" : "ld",
              a->at.memory->op == UOP_LOCAL ? ".shared" : ".global", vec,
-             memory_type(a->dtype), store ? place : list, store ? list : place);
+             ptx_memory_type(a->dtype), store ? place : list,
+             store ? list : place);
     if (gate)
         o[k++] = *gate;
     if (store)
@@ -257,7 +259,8 @@ memory_class(unsigned dtype)
 /* Elements that one instruction may access from this one on: up to four, or
  * four words of them. */
 static uint32_t
-chunk_size(const struct ptx_emit *e, const struct ptx_access *a, uint32_t lane)
+ptx_chunk_size(const struct ptx_emit *e, const struct ptx_access *a,
+               uint32_t lane)
 {
     uint32_t left = a->lanes - lane, n, bytes;
     uint64_t align =
@@ -414,7 +417,7 @@ put_words(struct ptx_emit *e, const struct ptx_access *a,
 /* ---- accesses ---- */
 
 static bell_status
-take_apart(struct ptx_emit *e, const struct uop *u, struct ptx_access *a)
+take_ptx_apart(struct ptx_emit *e, const struct uop *u, struct ptx_access *a)
 {
     assert(u->op == UOP_LOAD || u->op == UOP_STORE);
     a->u = u;
@@ -457,10 +460,10 @@ access_lanes(struct ptx_emit *e, const struct ptx_access *a,
     int64_t at;
 
     for (lane = 0; lane < a->lanes; lane += n) {
-        n = chunk_size(e, a, lane);
+        n = ptx_chunk_size(e, a, lane);
         at = indices ? 0 : a->at.first + lane * a->at.step;
         if (indices)
-            addr = displace(e, a->at.base, indices[lane], a->at.elem_bytes);
+            addr = ptx_displace(e, a->at.base, indices[lane], a->at.elem_bytes);
         if (a->gate_node)
             gate = ptx_in_reg(
                 e, a->gate.lanes[a->gate_node->lanes > 1 ? lane : 0]);
@@ -472,8 +475,8 @@ access_lanes(struct ptx_emit *e, const struct ptx_access *a,
 
 /* In a register that a store can take. */
 static struct ptx_opnd
-to_memory(struct ptx_emit *e, const struct ptx_access *a,
-          const struct ptx_value *v, uint32_t lane)
+ptx_to_memory(struct ptx_emit *e, const struct ptx_access *a,
+              const struct ptx_value *v, uint32_t lane)
 {
     struct ptx_opnd o = v->lanes[lane], r;
 
@@ -494,13 +497,13 @@ ptx_emit_store(struct ptx_emit *e, const struct uop *u)
     struct ptx_access a;
     uint32_t i;
 
-    BELL_TRY(take_apart(e, u, &a));
+    BELL_TRY(take_ptx_apart(e, u, &a));
     BELL_TRY(ptx_value_of(e, u->src[2], &v));
     lanes = arena_alloc(&e->arena, a.lanes * sizeof(*lanes));
     if (!lanes)
         return ptx_no_memory(e);
     for (i = 0; i < a.lanes; i++)
-        lanes[i] = to_memory(e, &a, &v, i);
+        lanes[i] = ptx_to_memory(e, &a, &v, i);
     access_lanes(e, &a, lanes, lanes);
     return BELL_OK;
 }
@@ -513,7 +516,7 @@ other_lane(struct ptx_emit *e, const struct ptx_access *a,
 {
     if (v->lanes[lane].is_imm && a->dtype != UOP_BOOL)
         return v->lanes[lane];
-    return to_memory(e, a, v, lane);
+    return ptx_to_memory(e, a, v, lane);
 }
 
 bell_status
@@ -524,7 +527,7 @@ ptx_emit_load(struct ptx_emit *e, const struct uop *u, struct ptx_opnd *out)
     struct ptx_access a;
     uint32_t i;
 
-    BELL_TRY(take_apart(e, u, &a));
+    BELL_TRY(take_ptx_apart(e, u, &a));
     lanes = arena_calloc(&e->arena, a.lanes, 2 * sizeof(*lanes));
     if (!lanes)
         return ptx_no_memory(e);

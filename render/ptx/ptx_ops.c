@@ -115,8 +115,8 @@ select_value(struct ptx_emit *e, struct ptx_opnd cond, struct ptx_opnd a,
 /* ---- numbers ---- */
 
 static struct ptx_opnd
-compare(struct ptx_emit *e, unsigned op, unsigned dtype, struct ptx_opnd a,
-        struct ptx_opnd b)
+ptx_compare(struct ptx_emit *e, unsigned op, unsigned dtype, struct ptx_opnd a,
+            struct ptx_opnd b)
 {
     bool flt = uop_dtype_is_float(dtype);
     const char *name = op == UOP_CMPLT   ? "setp.lt"
@@ -240,20 +240,20 @@ int_binary(struct ptx_emit *e, unsigned op, unsigned dtype, struct ptx_opnd a,
 
 /* A binary op on one lane; the caller has checked that PTX has it. */
 static struct ptx_opnd
-binary(struct ptx_emit *e, unsigned op, unsigned dtype, struct ptx_opnd a,
-       struct ptx_opnd b)
+ptx_binary(struct ptx_emit *e, unsigned op, unsigned dtype, struct ptx_opnd a,
+           struct ptx_opnd b)
 {
     if (dtype == UOP_BOOL)
         return bool_binary(e, op, a, b);
     if (op == UOP_CMPLT || op == UOP_CMPEQ || op == UOP_CMPNE)
-        return compare(e, op, dtype, a, b);
+        return ptx_compare(e, op, dtype, a, b);
     if (uop_dtype_is_float(dtype))
         return float_binary(e, op, dtype, a, b);
     return int_binary(e, op, dtype, a, b);
 }
 
 static bool
-has_binary(unsigned op, unsigned dtype)
+has_ptx_binary(unsigned op, unsigned dtype)
 {
     if (uop_dtype_is_small(dtype))
         return false;
@@ -321,7 +321,7 @@ negate(struct ptx_emit *e, unsigned dtype, struct ptx_opnd a)
 
 /* The instructions are good near 0 only: whole turns are taken off first. */
 static struct ptx_opnd
-approx_sin_or_cos(struct ptx_emit *e, unsigned op, struct ptx_opnd x)
+ptx_approx_sin_or_cos(struct ptx_emit *e, unsigned op, struct ptx_opnd x)
 {
     struct ptx_opnd turns = ptx_reg(e, PTX_F32), r = ptx_reg(e, PTX_F32);
 
@@ -363,7 +363,7 @@ approximate(struct ptx_emit *e, const struct uop *u, struct ptx_opnd x)
                                    : "rcp.approx.f32 %, %",
                    PTX_F32, x);
     default:
-        return approx_sin_or_cos(e, u->op, x);
+        return ptx_approx_sin_or_cos(e, u->op, x);
     }
 }
 
@@ -402,7 +402,7 @@ unary(struct ptx_emit *e, const struct uop *u, unsigned dtype,
 }
 
 static bool
-has_op(const struct ptx_emit *e, const struct uop *u, unsigned dtype)
+has_ptx_op(const struct ptx_emit *e, const struct uop *u, unsigned dtype)
 {
     if (u->op == UOP_WHERE || is_approximate(e, u->op, dtype))
         return true;
@@ -418,7 +418,7 @@ has_op(const struct ptx_emit *e, const struct uop *u, unsigned dtype)
     case UOP_TRUNC:
         return uop_dtype_is_float(dtype);
     default:
-        return u->n_src == 2 && has_binary(u->op, dtype);
+        return u->n_src == 2 && has_ptx_binary(u->op, dtype);
     }
 }
 
@@ -442,21 +442,21 @@ emit_lane(struct ptx_emit *e, const struct uop *u, unsigned dtype,
     case UOP_COS:
         return unary(e, u, dtype, x[0]);
     default:
-        return binary(e, u->op, dtype, x[0], x[1]);
+        return ptx_binary(e, u->op, dtype, x[0], x[1]);
     }
 }
 
 /* ---- nodes ---- */
 
 static bell_status
-emit_alu(struct ptx_emit *e, const struct uop *u, const struct ptx_value *v,
-         struct ptx_opnd *out)
+emit_ptx_alu(struct ptx_emit *e, const struct uop *u, const struct ptx_value *v,
+             struct ptx_opnd *out)
 {
     unsigned dtype = u->src[u->n_src > 1 ? 1 : 0]->dtype;
     struct ptx_opnd x[3];
     uint32_t lane, i;
 
-    if (!has_op(e, u, dtype))
+    if (!has_ptx_op(e, u, dtype))
         return ptx_refuse(e, u, "it should have been decomposed");
     if (is_half(dtype) && u->op != UOP_WHERE) {
         ptx_emit_half(e, u, v, out);
@@ -471,8 +471,8 @@ emit_alu(struct ptx_emit *e, const struct uop *u, const struct ptx_value *v,
 }
 
 static bell_status
-emit_cast(struct ptx_emit *e, const struct uop *u, const struct ptx_value *v,
-          struct ptx_opnd *out)
+emit_ptx_cast(struct ptx_emit *e, const struct uop *u,
+              const struct ptx_value *v, struct ptx_opnd *out)
 {
     unsigned from = u->src[0]->dtype, to = u->dtype;
     uint32_t lane;
@@ -495,7 +495,7 @@ emit_cast(struct ptx_emit *e, const struct uop *u, const struct ptx_value *v,
 }
 
 static struct ptx_opnd
-bitcast(struct ptx_emit *e, unsigned from, unsigned to, struct ptx_opnd a)
+ptx_bitcast(struct ptx_emit *e, unsigned from, unsigned to, struct ptx_opnd a)
 {
     enum ptx_class ca = ptx_class_of(from), cr = ptx_class_of(to);
     struct ptx_opnd r;
@@ -527,8 +527,8 @@ bitcast(struct ptx_emit *e, unsigned from, unsigned to, struct ptx_opnd a)
 }
 
 static bell_status
-emit_bitcast(struct ptx_emit *e, const struct uop *u, const struct ptx_value *v,
-             struct ptx_opnd *out)
+emit_ptx_bitcast(struct ptx_emit *e, const struct uop *u,
+                 const struct ptx_value *v, struct ptx_opnd *out)
 {
     unsigned from = u->src[0]->dtype, to = u->dtype;
     uint32_t lane;
@@ -536,13 +536,13 @@ emit_bitcast(struct ptx_emit *e, const struct uop *u, const struct ptx_value *v,
     if (uop_dtype_infos[from].size_bytes != uop_dtype_infos[to].size_bytes)
         return ptx_refuse(e, u, "the sizes differ");
     for (lane = 0; lane < u->lanes; lane++)
-        out[lane] = bitcast(e, from, to, v->lanes[lane]);
+        out[lane] = ptx_bitcast(e, from, to, v->lanes[lane]);
     return BELL_OK;
 }
 
 static bell_status
-emit_lanes_reduce(struct ptx_emit *e, const struct uop *u,
-                  const struct ptx_value *v, struct ptx_opnd *out)
+emit_ptx_lanes_reduce(struct ptx_emit *e, const struct uop *u,
+                      const struct ptx_value *v, struct ptx_opnd *out)
 {
     uint32_t lanes = u->src[0]->lanes, step, to, from;
     struct ptx_opnd *x = arena_alloc(&e->arena, lanes * sizeof(*x));
@@ -551,12 +551,12 @@ emit_lanes_reduce(struct ptx_emit *e, const struct uop *u,
     assert(u->lanes == 1 && u->src[0]->dtype == u->dtype);
     if (!x)
         return ptx_no_memory(e);
-    if (!has_binary(op, u->dtype))
+    if (!has_ptx_binary(op, u->dtype))
         return ptx_refuse(e, u, "it does not reduce");
     memcpy(x, v->lanes, lanes * sizeof(*x));
     for (step = 0; step + 1 < lanes; step++) {
         render_join(lanes, step, &to, &from);
-        x[to] = binary(e, op, u->dtype, x[to], x[from]);
+        x[to] = ptx_binary(e, op, u->dtype, x[to], x[from]);
     }
     out[0] = x[0];
     return BELL_OK;
@@ -564,7 +564,7 @@ emit_lanes_reduce(struct ptx_emit *e, const struct uop *u,
 
 /* LANES, whose sources may be many. */
 static bell_status
-emit_lanes(struct ptx_emit *e, const struct uop *u, struct ptx_opnd *out)
+emit_ptx_lanes(struct ptx_emit *e, const struct uop *u, struct ptx_opnd *out)
 {
     struct ptx_value v;
     uint32_t i;
@@ -579,8 +579,8 @@ emit_lanes(struct ptx_emit *e, const struct uop *u, struct ptx_opnd *out)
 }
 
 static bell_status
-emit_pick(struct ptx_emit *e, const struct uop *u, const struct ptx_value *v,
-          struct ptx_opnd *out)
+emit_ptx_pick(struct ptx_emit *e, const struct uop *u,
+              const struct ptx_value *v, struct ptx_opnd *out)
 {
     uint32_t i;
 
@@ -618,17 +618,17 @@ emit_by_op(struct ptx_emit *e, const struct uop *u, const struct ptx_value *v,
 {
     switch (u->op) {
     case UOP_LANES:
-        return emit_lanes(e, u, out);
+        return emit_ptx_lanes(e, u, out);
     case UOP_BROADCAST:
     case UOP_RAMP:
     case UOP_LANE:
-        return emit_pick(e, u, v, out);
+        return emit_ptx_pick(e, u, v, out);
     case UOP_LANES_REDUCE:
-        return emit_lanes_reduce(e, u, v, out);
+        return emit_ptx_lanes_reduce(e, u, v, out);
     case UOP_CAST:
-        return emit_cast(e, u, v, out);
+        return emit_ptx_cast(e, u, v, out);
     case UOP_BITCAST:
-        return emit_bitcast(e, u, v, out);
+        return emit_ptx_bitcast(e, u, v, out);
     case UOP_SHUFFLE:
         return emit_shuffle(e, u, v, out);
     case UOP_WMMA:
@@ -639,7 +639,7 @@ emit_by_op(struct ptx_emit *e, const struct uop *u, const struct ptx_value *v,
     default:
         if (!uop_has(u, UOP_FLAG_ALU))
             return ptx_refuse(e, u, "PTX has no such thing");
-        return emit_alu(e, u, v, out);
+        return emit_ptx_alu(e, u, v, out);
     }
 }
 
