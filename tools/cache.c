@@ -33,8 +33,8 @@ put_kinds(struct json *json, const struct cache_summary *summary)
 }
 
 static int
-print_json(const struct cache *cache, const struct cache_summary *summary,
-           bool cleared)
+print_cache_json(const struct cache *cache, const struct cache_summary *summary,
+                 bool cleared)
 {
     bool is_on = cache->folder[0] != '\0';
     struct json json;
@@ -65,8 +65,8 @@ print_json(const struct cache *cache, const struct cache_summary *summary,
 }
 
 static void
-print_text(const struct cache *cache, const struct cache_summary *summary,
-           bool cleared)
+print_cache_text(const struct cache *cache, const struct cache_summary *summary,
+                 bool cleared)
 {
     uint32_t i;
 
@@ -112,7 +112,7 @@ verb_cache(int argc, char **argv)
     if (status != BELL_OK)
         return tool_fail(json, status);
     if (json)
-        return print_json(&cache, &summary, clear);
-    print_text(&cache, &summary, clear);
+        return print_cache_json(&cache, &summary, clear);
+    print_cache_text(&cache, &summary, clear);
     return TOOL_OK;
 }

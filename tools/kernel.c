@@ -87,7 +87,7 @@ struct kernel_run {
 };
 
 static bell_status
-make_inputs(struct kernel_run *run)
+make_kernel_inputs(struct kernel_run *run)
 {
     size_t i;
 
@@ -104,7 +104,7 @@ make_inputs(struct kernel_run *run)
 /* ---- runs ------------------------------------------------------------- */
 
 static bell_status
-compute(struct kernel_run *run)
+compute_kernel(struct kernel_run *run)
 {
     struct bell_tensor *result;
     double zero;
@@ -132,7 +132,7 @@ compute_scoped(struct kernel_run *run, double *out_us)
     bell_status status, ended;
 
     BELL_TRY(bell_scope_begin(run->ctx));
-    status = compute(run);
+    status = compute_kernel(run);
     *out_us = (double)(time_now_ns() - start) / 1e3;
     ended = bell_scope_end(run->ctx);
     return status != BELL_OK ? status : ended;
@@ -489,7 +489,7 @@ run_kernel(const struct kernel_options *options, const struct language *emit,
         run->is_compiled_only =
             emit || (!options->stats && tensor_device_is_null(run->ctx));
     if (status == BELL_OK)
-        status = make_inputs(run);
+        status = make_kernel_inputs(run);
     if (status != BELL_OK)
         code = tool_fail(options->json, status);
     if (code == TOOL_OK) {

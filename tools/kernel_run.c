@@ -13,7 +13,7 @@
 #define BUFFERS_MAX_GIB 4
 
 /* What a run needs; all of it is freed together. */
-struct run {
+struct timed_run {
     struct hcq_device *dev;
     struct hcq_program *program;
     struct hcq_queue *queue;
@@ -44,7 +44,7 @@ fill_random(struct hcq_buffer *buf)
 }
 
 static bell_status
-make_args(struct run *run, const struct tensor_ir *ir)
+make_args(struct timed_run *run, const struct tensor_ir *ir)
 {
     const uint64_t float_one = 0x3f800000;
     uint64_t left = (uint64_t)BUFFERS_MAX_GIB << 30;
@@ -86,8 +86,8 @@ compare_numbers(const void *a, const void *b)
 
 /* The first launch is not counted. */
 static bell_status
-launch(struct run *run, const struct tensor_ir *ir, int64_t n_runs,
-       double *times)
+launch_kernel(struct timed_run *run, const struct tensor_ir *ir, int64_t n_runs,
+              double *times)
 {
     struct hcq_cs *cs;
     uint64_t first, last;
@@ -112,15 +112,15 @@ launch(struct run *run, const struct tensor_ir *ir, int64_t n_runs,
 }
 
 static bell_status
-run_program(struct run *run, const struct tensor_ir *ir, int64_t n_runs,
-            double *out_us)
+run_kernel_program(struct timed_run *run, const struct tensor_ir *ir,
+                   int64_t n_runs, double *out_us)
 {
     double *times = host_calloc((size_t)n_runs, sizeof(*times));
     bell_status status;
 
     if (!times)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory");
-    status = launch(run, ir, n_runs, times);
+    status = launch_kernel(run, ir, n_runs, times);
     if (status == BELL_OK) {
         qsort(times, (size_t)n_runs, sizeof(*times), compare_numbers);
         *out_us = times[n_runs / 2];
@@ -130,7 +130,7 @@ run_program(struct run *run, const struct tensor_ir *ir, int64_t n_runs,
 }
 
 static bell_status
-prepare(struct run *run, const struct tensor_ir *ir)
+prepare_kernel(struct timed_run *run, const struct tensor_ir *ir)
 {
     BELL_TRY(hcq_queue_create(run->dev, HCQ_QUEUE_COMPUTE, &run->queue));
     BELL_TRY(hcq_signal_create(run->dev, 0, &run->signals[0]));
@@ -142,7 +142,7 @@ bell_status
 kernel_run_text(struct bell_context *ctx, const char *text, int64_t n_runs,
                 struct tensor_ir *out_ir, double *out_us)
 {
-    struct run run = {.dev = tensor_device(ctx)};
+    struct timed_run run = {.dev = tensor_device(ctx)};
     bell_status status;
     size_t i;
 
@@ -150,9 +150,9 @@ kernel_run_text(struct bell_context *ctx, const char *text, int64_t n_runs,
         return bell_fail(BELL_E_UNSUPPORTED,
                          "--run: a device of @null: runs nothing");
     BELL_TRY(tensor_load_ir(ctx, text, out_ir, &run.program));
-    status = prepare(&run, out_ir);
+    status = prepare_kernel(&run, out_ir);
     if (status == BELL_OK)
-        status = run_program(&run, out_ir, n_runs, out_us);
+        status = run_kernel_program(&run, out_ir, n_runs, out_us);
     hcq_queue_destroy(run.queue);
     for (i = 0; i < TENSOR_IR_PARAMS; i++)
         hcq_buffer_destroy(run.buffers[i]);

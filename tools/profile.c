@@ -24,7 +24,7 @@ struct sum {
     double us, flops, bytes;
 };
 
-struct sums {
+struct profile_sums {
     struct sum *list; /* owned */
     size_t n;
 };
@@ -68,7 +68,7 @@ name_of(const char *kind, const char *name)
 }
 
 static bell_status
-read_sums(const cJSON *events, struct sums *out)
+read_sums(const cJSON *events, struct profile_sums *out)
 {
     size_t n = (size_t)cJSON_GetArraySize(events), used = 0, i;
     struct sum *list = host_calloc(n + 1, sizeof(*list));
@@ -114,12 +114,12 @@ read_sums(const cJSON *events, struct sums *out)
     }
     if (n)
         qsort(list, n, sizeof(*list), compare_times);
-    *out = (struct sums){list, n};
+    *out = (struct profile_sums){list, n};
     return BELL_OK;
 }
 
 static double
-kernel_time(const struct sums *sums)
+kernel_time(const struct profile_sums *sums)
 {
     double us = 0;
     size_t i;
@@ -130,7 +130,7 @@ kernel_time(const struct sums *sums)
 }
 
 static void
-print_sums(const struct sums *sums)
+print_sums(const struct profile_sums *sums)
 {
     double all = kernel_time(sums);
     size_t i;
@@ -150,7 +150,7 @@ print_sums(const struct sums *sums)
 }
 
 static int
-print_document(const char *device, const struct sums *sums)
+print_document(const char *device, const struct profile_sums *sums)
 {
     double all = kernel_time(sums);
     struct json json;
@@ -188,7 +188,7 @@ summarise(const char *path, const cJSON *root, bool as_json)
     const cJSON *other = cJSON_GetObjectItemCaseSensitive(root, "otherData");
     const cJSON *events = cJSON_GetObjectItemCaseSensitive(root, "traceEvents");
     const char *device;
-    struct sums sums;
+    struct profile_sums sums;
     bell_status status;
     int code = TOOL_OK;
 
@@ -210,7 +210,7 @@ summarise(const char *path, const cJSON *root, bool as_json)
 }
 
 static int
-show(const char *path, bool as_json)
+show_profile(const char *path, bool as_json)
 {
     struct file_bytes file;
     bell_status status = file_read(path, &file);
@@ -229,7 +229,7 @@ show(const char *path, bool as_json)
 #else
 
 static int
-show(const char *path, bool as_json)
+show_profile(const char *path, bool as_json)
 {
     return tool_fail_text(as_json, BELL_E_UNSUPPORTED,
                           "%s: built without cJSON (libcjson-dev): traces "
@@ -260,5 +260,5 @@ verb_profile(int argc, char **argv)
         return code;
     if (!path)
         return tool_usage(json, "profile: which trace?");
-    return show(path, json);
+    return show_profile(path, json);
 }

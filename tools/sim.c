@@ -34,7 +34,7 @@ struct sim_run {
 };
 
 static void
-prepare(void *user)
+prepare_sim(void *user)
 {
     const struct sim_run *run = user;
 
@@ -64,7 +64,7 @@ has_form(const char *devices, const char *form, size_t n)
 
 /* BACKEND@INTERFACE, whose bottom is a simulated kernel. */
 static int
-add_device(struct sim_run *run, const char *device)
+add_sim_device(struct sim_run *run, const char *device)
 {
     const char *at = strchr(device, '@');
     size_t n = strlen(run->devices), n_backend = at ? (size_t)(at - device) : 0;
@@ -97,13 +97,13 @@ add_device(struct sim_run *run, const char *device)
     return TOOL_OK;
 }
 
-/* The files of /sys and /dev for a device that add_device has taken. */
+/* The files of /sys and /dev for a device that add_sim_device has taken. */
 static bell_status
 write_tree(const struct sim_run *run, const char *device)
 {
     char backend[8] = "";
 
-    memcpy(backend, device, strcspn(device, "@")); /* add_device: it fits */
+    memcpy(backend, device, strcspn(device, "@")); /* which fits */
     return sim_tree_write(run->tree, backend, strrchr(device, '@') + 1);
 }
 
@@ -160,7 +160,7 @@ end_cleaner(pid_t pid, int fd, const char *tree)
 }
 
 static int
-run_program(struct sim_run *run, int n_devices, char **devices, char **argv)
+run_sim_program(struct sim_run *run, int n_devices, char **devices, char **argv)
 {
     int i, wait_status;
 
@@ -173,7 +173,7 @@ run_program(struct sim_run *run, int n_devices, char **devices, char **argv)
     /* These are for the program; we stay to clean up. */
     run->on_interrupt = signal(SIGINT, SIG_IGN);
     run->on_quit = signal(SIGQUIT, SIG_IGN);
-    wait_status = tool_run(argv, prepare, run);
+    wait_status = tool_run(argv, prepare_sim, run);
     if (wait_status < 0)
         return tool_fail_text(run->json, BELL_E_IO, "cannot start a process");
     return exit_code(wait_status);
@@ -214,7 +214,7 @@ verb_sim(int argc, char **argv)
                           bell_error_last()->message);
     n_devices = devices[1] ? 2 : 1;
     for (i = 0; i < n_devices; i++) {
-        code = add_device(&run, devices[i]);
+        code = add_sim_device(&run, devices[i]);
         if (code != TOOL_OK)
             return code;
     }
@@ -233,7 +233,7 @@ verb_sim(int argc, char **argv)
         return tool_fail_text(run.json, BELL_E_IO, "cannot create %s: %s",
                               run.tree, strerror(errno));
     cleaner = start_cleaner(run.tree, &fd);
-    code = run_program(&run, n_devices, (char **)devices, argv + n + 1);
+    code = run_sim_program(&run, n_devices, (char **)devices, argv + n + 1);
     end_cleaner(cleaner, fd, run.tree);
     return code;
 }

@@ -95,11 +95,11 @@ write_node(struct tree *tree, const char *path)
 }
 
 /* What the simulated kernel has at that path, if it has something. */
-static bool put(struct tree *tree, const char *fmt, ...)
+static bool put_tree(struct tree *tree, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
 static bool
-put(struct tree *tree, const char *fmt, ...)
+put_tree(struct tree *tree, const char *fmt, ...)
 {
     char path[PATH_MAX], *text = malloc(FILE_MAX);
     va_list args;
@@ -130,7 +130,7 @@ put_numbered(struct tree *tree, const char *folder, const char *name)
 {
     unsigned i;
 
-    for (i = 0; put(tree, "%s/%u/%s", folder, i, name); i++)
+    for (i = 0; put_tree(tree, "%s/%u/%s", folder, i, name); i++)
         ;
 }
 
@@ -167,7 +167,7 @@ put_pci(struct tree *tree, const char *folder)
     size_t i;
 
     for (i = 0; i < ARRAY_LEN(names); i++)
-        (void)put(tree, "%s/%s", folder, names[i]);
+        (void)put_tree(tree, "%s/%s", folder, names[i]);
 }
 
 /* The program is not to take the cards for real ones. */
@@ -204,8 +204,8 @@ put_render_node(struct tree *tree, unsigned minor)
     put_pci(tree, folder);
     for (id = 0; id < 256; id++) {
         for (i = 0; i < ARRAY_LEN(parts); i++)
-            (void)put(tree, "%s/ip_discovery/die/0/%u/0/%s", folder, id,
-                      parts[i]);
+            (void)put_tree(tree, "%s/ip_discovery/die/0/%u/0/%s", folder, id,
+                           parts[i]);
     }
     snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s", bus);
     snprintf(target, sizeof(target), "../../../class/drm/renderD%u/device",
@@ -227,7 +227,7 @@ put_render_node(struct tree *tree, unsigned minor)
 }
 
 static void
-put_amd(struct tree *tree)
+put_tree_amd(struct tree *tree)
 {
     static const char *const lists[] = {"mem_banks", "io_links", "p2p_links",
                                         "caches"};
@@ -235,8 +235,8 @@ put_amd(struct tree *tree)
     unsigned node, minor;
     size_t i;
 
-    (void)put(tree, TOPOLOGY "generation_id");
-    (void)put(tree, TOPOLOGY "system_properties");
+    (void)put_tree(tree, TOPOLOGY "generation_id");
+    (void)put_tree(tree, TOPOLOGY "system_properties");
     for (node = 0;; node++) {
         snprintf(folder, sizeof(folder), TOPOLOGY "nodes/%u", node);
         snprintf(list, sizeof(list), "%s/gpu_id", folder);
@@ -244,10 +244,10 @@ put_amd(struct tree *tree)
             write_file(tree, list, DENIED_MODE, "", 0);
             continue;
         }
-        if (!put(tree, "%s", list))
+        if (!put_tree(tree, "%s", list))
             break;
-        (void)put(tree, "%s/name", folder);
-        (void)put(tree, "%s/properties", folder);
+        (void)put_tree(tree, "%s/name", folder);
+        (void)put_tree(tree, "%s/properties", folder);
         for (i = 0; i < ARRAY_LEN(lists); i++) {
             snprintf(list, sizeof(list), "%s/%s", folder, lists[i]);
             put_numbered(tree, list, "properties");
@@ -257,8 +257,8 @@ put_amd(struct tree *tree)
         ;
     write_link(tree, "/sys/class/kfd/kfd", "../../devices/virtual/kfd/kfd");
     write_file(tree, "/sys/devices/virtual/kfd/kfd/dev", 0444, "510:0\n", 6);
-    (void)put(tree, "/proc/modules");
-    (void)put(tree, "/sys/module/amdgpu/initstate");
+    (void)put_tree(tree, "/proc/modules");
+    (void)put_tree(tree, "/sys/module/amdgpu/initstate");
     snprintf(folder, sizeof(folder), "%.256s/sys/module/amdgpu/holders",
              tree->root);
     (void)mkdir(folder, 0755);
@@ -274,12 +274,13 @@ put_nv(struct tree *tree)
     char path[128];
     unsigned bus, n_cards = 0;
 
-    (void)put(tree, "/proc/driver/nvidia/version");
-    (void)put(tree, "/proc/driver/nvidia/params");
-    (void)put(tree, "/proc/devices");
+    (void)put_tree(tree, "/proc/driver/nvidia/version");
+    (void)put_tree(tree, "/proc/driver/nvidia/params");
+    (void)put_tree(tree, "/proc/devices");
     for (bus = 0; bus < 256; bus++) {
-        if (!put(tree, "/proc/driver/nvidia/gpus/0000:%02x:00.0/information",
-                 bus))
+        if (!put_tree(tree,
+                      "/proc/driver/nvidia/gpus/0000:%02x:00.0/information",
+                      bus))
             continue;
         snprintf(path, sizeof(path), "/sys/bus/pci/devices/0000:%02x:00.0",
                  bus);
@@ -301,7 +302,7 @@ sim_tree_write(const char *root, const char *backend, const char *interface)
 
     BELL_TRY(kio_open_interface(backend, interface, &tree.kio));
     if (strcmp(backend, "AMD") == 0)
-        put_amd(&tree);
+        put_tree_amd(&tree);
     else
         put_nv(&tree);
     kio_destroy(tree.kio);

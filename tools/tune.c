@@ -82,7 +82,7 @@ static const char *const by_words[] = {
 };
 
 static void
-put_kernel(struct json *json, const struct tensor_tuned *t)
+put_tune_kernel(struct json *json, const struct tensor_tuned *t)
 {
     json_object(json, NULL);
     json_str(json, "name", t->name);
@@ -152,7 +152,7 @@ note_kernel(void *user, const struct tensor_tuned *t)
     run->rules_us += t->rules_us;
     run->best_us += t->best_us;
     if (run->json)
-        put_kernel(run->json, t);
+        put_tune_kernel(run->json, t);
     else
         print_kernel(t, run->options->is_bundle);
     fflush(stdout);
@@ -286,7 +286,7 @@ begins_as_bundle(const char *path)
 
 /* TOOL_GO_ON, or the mistake, told. */
 static int
-check_options(struct tune_options *o)
+check_tune_options(struct tune_options *o)
 {
     if (!o->expr)
         return tool_usage(o->json, "tune: no expression");
@@ -340,7 +340,7 @@ verb_tune(int argc, char **argv)
                       opts, ARRAY_LEN(opts), argc, argv);
     if (code != TOOL_GO_ON)
         return code;
-    code = check_options(&options);
+    code = check_tune_options(&options);
     if (code != TOOL_GO_ON)
         return code;
     return run_tune(&options);

@@ -132,7 +132,7 @@ print_head(struct bench *b)
 
 /* A row, as soon as it is there. */
 static void
-print_row(const struct bench *b, const struct bench_row *row)
+print_bench_row(const struct bench *b, const struct bench_row *row)
 {
     const char *unit = bench_unit_texts[row->unit];
 
@@ -521,8 +521,8 @@ find_gpu(const struct bench *b, struct machine *machine)
 }
 
 static bell_status
-measure(struct bench *b, const struct bench_options *options,
-        const struct bench_saved *saved)
+measure_bench(struct bench *b, const struct bench_options *options,
+              const struct bench_saved *saved)
 {
     struct machine machine = {NULL, 0};
     const struct machine_gpu *gpu;
@@ -618,8 +618,8 @@ list_suites(bool as_json)
 
 /* What can be wrong is found before an hour of measuring. */
 static bell_status
-prepare(struct bench *b, const struct bench_options *options,
-        struct bench_saved **out_saved)
+prepare_bench(struct bench *b, const struct bench_options *options,
+              struct bench_saved **out_saved)
 {
     struct hcq_device *dev;
 
@@ -656,14 +656,14 @@ run_bench(const struct bench_options *options)
     b->math = options->math;
     b->device = options->device;
     if (!options->json && !options->csv)
-        b->told = print_row;
+        b->told = print_bench_row;
     /* Ctrl-C is looked for between runs (bench_is_over) */
     sigemptyset(&interrupt);
     sigaddset(&interrupt, SIGINT);
     pthread_sigmask(SIG_BLOCK, &interrupt, NULL);
-    status = prepare(b, options, &saved);
+    status = prepare_bench(b, options, &saved);
     if (status == BELL_OK)
-        status = measure(b, options, saved);
+        status = measure_bench(b, options, saved);
     if (status == BELL_OK || b->n_rows == 0)
         code = status == BELL_OK ? report(b, options, saved)
                                  : tool_fail(options->json, status);

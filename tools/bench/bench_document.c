@@ -37,7 +37,7 @@ first_line(const char *path, char *out, size_t out_bytes)
 }
 
 static void
-put_text(struct json *json, const char *key, const char *text)
+put_document_text(struct json *json, const char *key, const char *text)
 {
     if (*text)
         json_str(json, key, text);
@@ -60,7 +60,8 @@ find_driver(const struct hcq_device_info *info, char *out, size_t out_bytes)
 }
 
 static void
-put_state(struct json *json, const char *key, const struct bench_state *state)
+put_document_state(struct json *json, const char *key,
+                   const struct bench_state *state)
 {
     json_object(json, key);
     json_positive(json, "device_clock_mhz", state->clock_mhz);
@@ -139,24 +140,24 @@ put_identity(struct json *json, const struct bench *b)
         json_str(json, "kernel", system.release);
     }
     find_cpu(text, sizeof(text));
-    put_text(json, "cpu", text);
+    put_document_text(json, "cpu", text);
     json_uint(json, "n_threads", thread_cpu_count());
     if (getloadavg(load, 1) == 1)
         json_num(json, "load", load[0]);
     else
         json_null(json, "load");
     find_driver(&b->info, text, sizeof(text));
-    put_text(json, "driver", text);
+    put_document_text(json, "driver", text);
     json_positive(json, "cpu_clock_mhz", b->after.cpu_mhz);
     json_positive(json, "device_clock_mhz", b->after.clock_mhz);
-    put_state(json, "before", &b->before);
-    put_state(json, "after", &b->after);
+    put_document_state(json, "before", &b->before);
+    put_document_state(json, "after", &b->after);
     put_series(json, b);
     json_num(json, "seconds_per_row", b->budget_s);
     json_uint(json, "passes", b->n_passes);
     json_positive(json, "clock_step_ns", b->tick_ns);
     json_bool(json, "interrupted", b->is_interrupted);
-    put_text(json, "error", b->failure);
+    put_document_text(json, "error", b->failure);
     json_positive(json, "memory_gb_s", b->chip ? b->chip->memory_gb_s : 0);
     json_positive(json, "f32_gflops",
                   b->chip ? b->chip->rate[CHIP_F32] * 1e3 : 0);
@@ -192,7 +193,8 @@ put_bins(struct json *json, const struct bench_row *row)
 }
 
 static void
-put_host(struct json *json, const char *key, const struct bench_host *host)
+put_document_host(struct json *json, const char *key,
+                  const struct bench_host *host)
 {
     json_object(json, key);
     json_positive(json, "arithmetic_ns", host->arithmetic_ns);
@@ -231,7 +233,7 @@ put_measured(struct json *json, const struct bench_row *row)
     if (row->is_derived)
         json_null(json, "host");
     else
-        put_host(json, "host", &row->host);
+        put_document_host(json, "host", &row->host);
     json_positive(json, "flops", row->flops);
     json_positive(json, "bytes", row->bytes);
     json_positive(json, "percent_of_theory",
@@ -288,7 +290,7 @@ bench_build_json(struct json *json, const struct bench *b)
     json_bool(json, "quick", b->is_quick);
     put_identity(json, b);
     bench_host_of_run(b, &host);
-    put_host(json, "host_reference", &host);
+    put_document_host(json, "host_reference", &host);
     json_array(json, "rows");
     for (i = 0; i < b->n_rows; i++)
         put_row(json, &b->rows[i]);

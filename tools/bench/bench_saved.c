@@ -91,7 +91,7 @@ find_allowance(const struct bench_host *now, const struct bench_host *old,
 /* A host that is busy makes runs slower, never faster: so the best runs are
  * what tells most of the code. */
 static void
-judge(const struct comparison *c, struct bench_row *row, bool is_of_host)
+judge_saved(const struct comparison *c, struct bench_row *row, bool is_of_host)
 {
     double gain = find_ratio(row, row->best, row->old_best);
     double noise = (row->spread_percent + row->old_spread_percent) / 100;
@@ -218,8 +218,8 @@ bench_saved_check(const struct bench_saved *saved, const struct bench *b,
 }
 
 static bool
-take_number(const cJSON *object, const char *what, enum bench_unit unit,
-            double *out)
+take_saved_number(const cJSON *object, const char *what, enum bench_unit unit,
+                  double *out)
 {
     const cJSON *item;
     char key[64];
@@ -292,13 +292,14 @@ compare_row(const struct comparison *c, const cJSON *rows,
 
         if (!name || strcmp(name, row->name) != 0)
             continue;
-        row->has_old = take_number(other, "median", row->unit, &row->old) &&
-                       take_number(other, "q1", row->unit, &q1) &&
-                       take_number(other, "q3", row->unit, &q3);
+        row->has_old =
+            take_saved_number(other, "median", row->unit, &row->old) &&
+            take_saved_number(other, "q1", row->unit, &q1) &&
+            take_saved_number(other, "q3", row->unit, &q3);
         if (!row->has_old)
             continue;
         /* what a peer does not say */
-        if (!take_number(other, "best", row->unit, &row->old_best))
+        if (!take_saved_number(other, "best", row->unit, &row->old_best))
             row->old_best = bench_is_rate(row->unit) ? q3 : q1;
         row->old_spread_percent =
             number_or_0(other, cJSON_HasObjectItem(other, "spread_percent")
@@ -307,7 +308,7 @@ compare_row(const struct comparison *c, const cJSON *rows,
         row->old_run_ns = number_or_0(other, "run_ns");
         take_host(cJSON_GetObjectItemCaseSensitive(other, "host"),
                   &row->old_host);
-        judge(c, row, is_of_host);
+        judge_saved(c, row, is_of_host);
     }
 }
 

@@ -143,7 +143,7 @@ probe_word(const struct probe *probe, uint32_t i, uint64_t n_rounds,
 /* ---- kernels ------------------------------------------------------------- */
 
 static struct probe
-describe(enum probe_kind kind)
+describe_probe(enum probe_kind kind)
 {
     struct probe probe = {.kind = kind,
                           .n_threads = PROBE_THREADS,
@@ -205,7 +205,7 @@ probe_load(struct hcq_device *dev, enum probe_kind kind,
     struct hcq_program_desc desc = {
         .struct_size = sizeof(desc), .n_bufs = 1, .n_vals = 3};
     struct hcq_device_info info = {.struct_size = sizeof(info)};
-    struct probe probe = describe(kind);
+    struct probe probe = describe_probe(kind);
     struct render_binary binary;
     bell_status status;
 

@@ -45,7 +45,7 @@ put_rounds(struct writer *w)
 }
 
 static void
-put_end(struct writer *w)
+put_llvm_end(struct writer *w)
 {
     text_add(w->text, "%%left1 = sub i64 %%left, 1\n"
                       "%%more = icmp ne i64 %%left1, 0\n"
@@ -72,7 +72,7 @@ put_atomics(struct writer *w)
         text_add(w->text, "%%u%u = atomicrmw add %s %s, i32 %%a %smonotonic\n",
                  i, is_shared ? LDS : w->ptr, place,
                  is_shared ? "syncscope(\"workgroup\") " : w->scope);
-    put_end(w);
+    put_llvm_end(w);
     if (is_shared)
         text_add(w->text, "%%res = load volatile i32, " LDS " %%mine\n");
     else
@@ -99,7 +99,7 @@ put_barrier(struct writer *w)
     put_state(w, "x", "i32", "%at");
     text_add(w->text, "store i32 %%x_0, " LDS " %%mine\n" BARRIER
                       "%%x_1 = load i32, " LDS " %%theirs\n" BARRIER);
-    put_end(w);
+    put_llvm_end(w);
     text_add(w->text, "%%res = add i32 %%x_1, 0\n");
 }
 
@@ -117,13 +117,13 @@ put_shared(struct writer *w)
                  "%%f%u = getelementptr i8, " LDS " @pool, i32 %%x_%u\n"
                  "%%x_%u = load i32, " LDS " %%f%u\n",
                  i, i, i + 1, i);
-    put_end(w);
+    put_llvm_end(w);
     text_add(w->text, "%%res = add i32 %%x_%u, 0\n", w->probe->turns);
 }
 
 /* Chains of multiply-adds of integers. */
 static void
-put_mads(struct writer *w, const char *type, unsigned n_chains)
+put_llvm_mads(struct writer *w, const char *type, unsigned n_chains)
 {
     unsigned i, bits = (unsigned)strtoul(type + 1, NULL, 10);
     const char *cast = bits < 32 ? "trunc" : bits > 32 ? "zext" : "bitcast";
@@ -147,7 +147,7 @@ put_mads(struct writer *w, const char *type, unsigned n_chains)
                  "%%x%u_%u = add %s %%m%u, %%bw\n",
                  i, type, c, t, c, t + 1, type, i);
     }
-    put_end(w);
+    put_llvm_end(w);
     text_add(w->text, "%%z0 = add %s %%x0_%u, 0\n", type,
              w->probe->turns / n_chains);
     for (i = 1; i < n_chains; i++)
@@ -180,7 +180,7 @@ put_fmas(struct writer *w, const char *type, const char *suffix)
                  "%%x_%u = call %s @llvm.fma.%s(%s %%x_%u, %s %%aw, %s "
                  "%%bw)\n",
                  i + 1, type, suffix, type, i, type, type);
-    put_end(w);
+    put_llvm_end(w);
     text_add(w->text, "%%res = fptoui %s %%x_%u to i32\n", type,
              w->probe->turns);
 }
@@ -206,7 +206,7 @@ put_reads(struct writer *w)
                  i, w->ptr, i, i, type, w->ptr, i, width, i + 1, type, i, i, i,
                  i, w->probe->n_threads * width, i + 1, i,
                  probe_place_bytes(w->probe->kind) - 1);
-    put_end(w);
+    put_llvm_end(w);
     if (n > 1)
         text_add(w->text,
                  "%%res = call i32 @llvm.vector.reduce.add.v%ui32(%s "
@@ -218,7 +218,7 @@ put_reads(struct writer *w)
 
 /* One word for all threads: of AMD's a scalar load. */
 static void
-put_constants(struct writer *w)
+put_llvm_constants(struct writer *w)
 {
     unsigned i;
 
@@ -236,13 +236,13 @@ put_constants(struct writer *w)
                  "%%s_%u = add i32 %%s_%u, %%v%u\n",
                  i, i, i + 1, i, PROBE_CONSTANTS - 1, i, i + 1, i, i, i + 1, i,
                  i);
-    put_end(w);
+    put_llvm_end(w);
     text_add(w->text, "%%res = add i32 %%s_%u, 0\n", w->probe->turns);
 }
 
 /* Two ways of as many multiply-adds, whose factor and summand are exchanged. */
 static void
-put_branches(struct writer *w)
+put_llvm_branches(struct writer *w)
 {
     unsigned n = w->probe->turns, i, k;
 
@@ -289,10 +289,10 @@ put_kind(struct writer *w)
         break;
     case PROBE_BRANCH_SAME:
     case PROBE_BRANCH_SPLIT:
-        put_branches(w);
+        put_llvm_branches(w);
         break;
     case PROBE_WAIT_MAD_I32:
-        put_mads(w, "i32", 1);
+        put_llvm_mads(w, "i32", 1);
         break;
     case PROBE_WAIT_FMA_F32:
         put_fmas(w, "float", "f32");
@@ -310,13 +310,13 @@ put_kind(struct writer *w)
         put_reads(w);
         break;
     case PROBE_CONSTANT:
-        put_constants(w);
+        put_llvm_constants(w);
         break;
     case PROBE_MAD_I16:
-        put_mads(w, "i16", PROBE_CHAINS);
+        put_llvm_mads(w, "i16", PROBE_CHAINS);
         break;
     case PROBE_MAD_I64:
-        put_mads(w, "i64", PROBE_CHAINS);
+        put_llvm_mads(w, "i64", PROBE_CHAINS);
         break;
     case PROBE_KIND_COUNT:
         break;

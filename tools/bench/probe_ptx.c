@@ -115,7 +115,7 @@ static const struct {
 
 /* '$': number of a chain; '@': that of its register from 4 on. */
 static void
-put_turn(struct text *text, const char *turn, unsigned i)
+put_ptx_turn(struct text *text, const char *turn, unsigned i)
 {
     for (; *turn; turn++) {
         if (*turn == '$')
@@ -149,8 +149,8 @@ put_branches(struct text *text, const struct probe *probe)
 }
 
 static void
-put_text(struct text *text, const struct probe *probe,
-         const struct ptx_target *target)
+put_ptx_text(struct text *text, const struct probe *probe,
+             const struct ptx_target *target)
 {
     enum probe_kind kind =
         probe->kind == PROBE_READ_L1 ? PROBE_READ_L2_16 : probe->kind;
@@ -172,7 +172,7 @@ put_text(struct text *text, const struct probe *probe,
                      probe_place_bytes(probe->kind) - 1);
         text_add(text, "%s$round:\n", kinds[kind].init);
         for (i = 0; i < (kind == PROBE_BARRIER ? 1 : probe->turns); i++)
-            put_turn(text, kinds[kind].turn, i);
+            put_ptx_turn(text, kinds[kind].turn, i);
         text_add(text, "%s%s", foot, kinds[kind].end);
     }
     text_add(text, "mul.wide.u32 %%rd3, %%r13, 4; add.u64 %%rd3, %%rd0, "
@@ -200,7 +200,7 @@ probe_make_ptx(const struct hcq_device_info *info, const struct probe *probe,
                          "the driver loads no constants beside a kernel's "
                          "arguments");
     target.is_arch_specific = false;
-    put_text(text, probe, &target);
+    put_ptx_text(text, probe, &target);
     BELL_TRY(probe_check_text(text));
     desc.text = text->buf;
     desc.sm = target.sm;

@@ -43,7 +43,7 @@ static const struct row rows[] = {
 };
 
 /* What is measured: a probe and what it runs on. */
-struct run {
+struct micro_run {
     struct probe probe;
     struct hcq_buffer *results, *words;
     uint64_t n_rounds;
@@ -51,7 +51,7 @@ struct run {
 };
 
 static bell_status
-fill_words(struct run *run)
+fill_micro_words(struct micro_run *run)
 {
     bool is_zero = run->probe.kind <= PROBE_ATOMIC_SAME;
     uint32_t n = (uint32_t)(run->words->size_bytes / 4), i;
@@ -68,8 +68,8 @@ fill_words(struct run *run)
 }
 
 static bell_status
-check_word(const struct run *run, const char *what, uint32_t i, uint32_t got,
-           uint32_t want)
+check_word(const struct micro_run *run, const char *what, uint32_t i,
+           uint32_t got, uint32_t want)
 {
     if (got == want)
         return BELL_OK;
@@ -79,7 +79,7 @@ check_word(const struct run *run, const char *what, uint32_t i, uint32_t got,
 
 /* Of one launch, after fill_words. */
 static bell_status
-check_run(const struct run *run)
+check_run(const struct micro_run *run)
 {
     uint32_t n = run->n_groups * run->probe.n_threads, i;
     uint32_t n_words = (uint32_t)(run->words->size_bytes / 4);
@@ -111,7 +111,7 @@ check_run(const struct run *run)
 }
 
 static bell_status
-launch(struct bench *b, const struct run *run)
+launch_micro(struct bench *b, const struct micro_run *run)
 {
     struct hcq_cs *cs;
 
@@ -124,21 +124,21 @@ launch(struct bench *b, const struct run *run)
 
 /* The row has begun. */
 static bell_status
-time_run(struct bench *b, const struct row *row, struct run *run)
+time_run(struct bench *b, const struct row *row, struct micro_run *run)
 {
     double n = (double)run->n_rounds * run->probe.turns;
 
     if (row->kind == PROBE_BRANCH_SAME || row->kind == PROBE_BRANCH_SPLIT)
         n = (double)run->n_rounds;
-    BELL_TRY(fill_words(run));
-    BELL_TRY(launch(b, run));
+    BELL_TRY(fill_micro_words(run));
+    BELL_TRY(launch_micro(b, run));
     BELL_TRY(check_run(run));
     b->start_ns = time_now_ns(); /* compiling is no part of it */
     while (bench_goes_on(b, 5)) {
         uint64_t start = time_now_ns();
         double ns;
 
-        BELL_TRY(launch(b, run));
+        BELL_TRY(launch_micro(b, run));
         ns = (double)(time_now_ns() - start);
         bench_sample_ns(b, row->unit == BENCH_NS ? ns / n : ns);
     }
@@ -159,7 +159,7 @@ choose_rounds(const struct bench *b, const struct row *row)
 }
 
 static bell_status
-measure_row(struct bench *b, const struct row *row, struct run *run)
+measure_row(struct bench *b, const struct row *row, struct micro_run *run)
 {
     uint32_t n_threads = run->probe.n_threads;
     uint32_t n_results, n_words = run->probe.words;
@@ -200,7 +200,7 @@ bench_micro(struct bench *b)
     size_t i;
 
     for (i = 0; i < ARRAY_LEN(rows) && !bench_is_over(b); i++) {
-        struct run run = {.results = NULL};
+        struct micro_run run = {.results = NULL};
         bell_status status;
 
         bench_begin(b, rows[i].unit, rows[i].what, "%s",

@@ -12,7 +12,7 @@
 
 /* ---- a row of tensors ---------------------------------------------------- */
 
-struct run {
+struct op_run {
     struct bell_context *ctx;
     const struct bench_job *job;
     struct bell_tensor *in[BENCH_INPUTS_MAX], *fence;
@@ -20,7 +20,7 @@ struct run {
 
 /* One result in a scope of its own; reading the fence waits for it. */
 static bell_status
-run_once(struct run *run, double *out_ns)
+run_once(struct op_run *run, double *out_ns)
 {
     uint64_t start = time_now_ns();
     bell_status status, ended;
@@ -36,7 +36,7 @@ run_once(struct run *run, double *out_ns)
 }
 
 static bell_status
-make_inputs(struct run *run)
+make_op_inputs(struct op_run *run)
 {
     size_t i;
 
@@ -53,12 +53,12 @@ make_inputs(struct run *run)
 }
 
 static bell_status
-time_runs(struct bench *b, struct run *run)
+time_runs(struct bench *b, struct op_run *run)
 {
     double ns;
     int i;
 
-    BELL_TRY(make_inputs(run));
+    BELL_TRY(make_op_inputs(run));
     for (i = 0; i < (b->pass ? 1 : 2); i++)
         BELL_TRY(run_once(run, &ns));
     b->start_ns = time_now_ns(); /* compiling is no part of it */
@@ -73,7 +73,7 @@ time_runs(struct bench *b, struct run *run)
 bell_status
 bench_run_job(struct bench *b, const struct bench_job *job)
 {
-    struct run run = {.job = job};
+    struct op_run run = {.job = job};
     bell_status status;
     uint32_t math;
 

@@ -86,7 +86,7 @@ read_clock(struct burn *b, const struct machine_sensors *sensors)
 
 /* which: 0 at the start, 1 at the end, -1 between. */
 static void
-sense(struct burn *b, int which)
+sense_burn(struct burn *b, int which)
 {
     struct machine_sensors sensors = {NAN, NAN, 0};
     struct burn_moment *moment = &b->moment;
@@ -129,7 +129,7 @@ sense_now_and_then(struct burn *b)
     double last_s = b->n_series ? b->series[b->n_series - 1].time_s : 0;
 
     if (now_ns - b->sensed_ns >= SENSE_NS)
-        sense(b, -1);
+        sense_burn(b, -1);
     if ((double)(now_ns - b->start_ns) / 1e9 - last_s >= b->options->interval_s)
         end_moment(b);
 }
@@ -525,7 +525,7 @@ burn_one(void *arg)
     }
     if (status == BELL_OK) {
         begin_moment(b);
-        sense(b, 0);
+        sense_burn(b, 0);
         b->start_ns = start = time_now_ns();
         b->end_ns = start + (uint64_t)(b->options->seconds * 1e9);
         status = run_rounds(b);
@@ -534,7 +534,7 @@ burn_one(void *arg)
             tool_progress(NULL);
     }
     if (status == BELL_OK) {
-        sense(b, 1);
+        sense_burn(b, 1);
         end_moment(b); /* the rest, which is told in the document */
     } else
         b->error = *bell_error_last();

@@ -162,7 +162,7 @@ put_growth(struct json *json, const char *key, double before, double after)
 }
 
 static void
-put_series(struct json *json, const struct burn *b)
+put_burn_series(struct json *json, const struct burn *b)
 {
     size_t i;
 
@@ -209,7 +209,7 @@ burn_put(struct json *json, const struct burn *b)
                b->health[1].ecc_uncorrected);
     put_growth(json, "pcie_replays", b->health[0].pcie_replays,
                b->health[1].pcie_replays);
-    put_series(json, b);
+    put_burn_series(json, b);
     json_uint(json, "n_errors", b->n_errors);
     json_array(json, "errors"); /* the first of them */
     for (i = 0; i < b->n_places; i++)

@@ -30,7 +30,7 @@ struct code {
 
 /* And, where it is asked for, time until its result can be read. */
 static void
-put(struct code *c, const char *text, bool waits)
+put_ir3(struct code *c, const char *text, bool waits)
 {
     struct ir3_instr instr;
 
@@ -41,7 +41,7 @@ put(struct code *c, const char *text, bool waits)
     assert(c->n < N_INSTRS_MAX);
     c->object.words[c->n++] = ir3_encode(&instr);
     if (waits)
-        put(c, "(rpt5)nop", false);
+        put_ir3(c, "(rpt5)nop", false);
 }
 
 static void putf(struct code *c, bool waits, const char *fmt, ...)
@@ -56,7 +56,7 @@ putf(struct code *c, bool waits, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
-    put(c, text, waits);
+    put_ir3(c, text, waits);
 }
 
 /* Arguments to r8.x on: two words of each, four. */
@@ -65,22 +65,22 @@ put_args(struct code *c)
 {
     bool is_loaded = c->gen == IR3_GEN_A7XX_3;
 
-    put(c,
-        is_loaded ? "ldc.offset0.4.imm r8.x, 0, 0"
-                  : "(rpt3)mov.u32u32 r8.x, (r)c0.x",
-        false);
-    put(c,
-        is_loaded ? "ldc.offset0.4.imm r9.x, 1, 0"
-                  : "(rpt3)mov.u32u32 r9.x, (r)c1.x",
-        false);
-    put(c, "(sy)nop", true);
+    put_ir3(c,
+            is_loaded ? "ldc.offset0.4.imm r8.x, 0, 0"
+                      : "(rpt3)mov.u32u32 r8.x, (r)c0.x",
+            false);
+    put_ir3(c,
+            is_loaded ? "ldc.offset0.4.imm r9.x, 1, 0"
+                      : "(rpt3)mov.u32u32 r9.x, (r)c1.x",
+            false);
+    put_ir3(c, "(sy)nop", true);
 }
 
 /* r1.y: the thread's share of words, which is the same in b as in what chains
  * begin with; r0.w: its number in the grid; a in r2.x, b in r2.y, rounds in
  * r2.z; chains in r4.x on. */
 static void
-put_start(struct code *c, const struct chain *chain)
+put_ir3_start(struct code *c, const struct chain *chain)
 {
     const struct chain_form *form = &chain_forms[chain->kind];
     unsigned shift = form->type == CHAIN_F32   ? 20
@@ -90,19 +90,19 @@ put_start(struct code *c, const struct chain *chain)
 
     assert(form->b_thread == form->first_thread);
     put_args(c);
-    put(c, "mov.u32u32 r0.w, r48.x", true);
-    put(c, "shl.b r0.w, r0.w, 8", false); /* groups of 256 */
+    put_ir3(c, "mov.u32u32 r0.w, r48.x", true);
+    put_ir3(c, "shl.b r0.w, r0.w, 8", false); /* groups of 256 */
     putf(c, true, "and.b r1.x, r0.x, %u", CHAIN_RESULTS - 1);
-    put(c, "add.u r0.w, r0.w, r0.x", false);
+    put_ir3(c, "add.u r0.w, r0.w, r0.x", false);
     putf(c, true, "shl.b r1.y, r1.x, %u", shift);
     if (form->n_numbers == 2) {
-        put(c, "shl.b r1.x, r1.y, 16", true);
-        put(c, "or.b r1.y, r1.y, r1.x", false);
+        put_ir3(c, "shl.b r1.x, r1.y, 16", true);
+        put_ir3(c, "or.b r1.y, r1.y, r1.x", false);
     }
-    put(c, "mov.u32u32 r2.x, r9.x", false);
-    put(c, "mov.u32u32 r2.z, r8.z", false);
-    put(c, "mov.u32u32 r2.y, r9.z", true);
-    put(c, "add.u r2.y, r2.y, r1.y", false);
+    put_ir3(c, "mov.u32u32 r2.x, r9.x", false);
+    put_ir3(c, "mov.u32u32 r2.z, r8.z", false);
+    put_ir3(c, "mov.u32u32 r2.y, r9.z", true);
+    put_ir3(c, "add.u r2.y, r2.y, r1.y", false);
     for (i = 0; i < N_CHAINS; i++)
         putf(c, i + 1 == N_CHAINS, "mov.u32u32 r%u.%c, %u", 4 + i / 4,
              "xyzw"[i % 4], (unsigned)(form->first + i * form->first_chain));
@@ -113,7 +113,7 @@ put_start(struct code *c, const struct chain *chain)
 
 /* The product of 32 bits is made of three of 16; r6 and r7 hold its parts. */
 static void
-put_mads(struct code *c)
+put_ir3_mads(struct code *c)
 {
     uint32_t i, k;
 
@@ -138,12 +138,12 @@ put_mads(struct code *c)
 
 /* All chains once; both halves of each. */
 static void
-put_turn(struct code *c, enum chain_kind kind)
+put_ir3_turn(struct code *c, enum chain_kind kind)
 {
     uint32_t i, n = kind == CHAIN_FMA_F16 ? 2 * N_CHAINS : N_CHAINS;
 
     if (kind == CHAIN_MAD_I32) {
-        put_mads(c);
+        put_ir3_mads(c);
         return;
     }
     for (i = 0; i < n; i++) {
@@ -165,35 +165,35 @@ put_round(struct code *c, const struct chain *chain)
     uint32_t first = c->n, i;
 
     for (i = 0; i < chain->n_insns / N_CHAINS; i++)
-        put_turn(c, chain->kind);
-    put(c, "sub.u r2.z, r2.z, 1", true);
-    put(c, "cmps.u.ne p0.x, r2.z, 0", true);
+        put_ir3_turn(c, chain->kind);
+    put_ir3(c, "sub.u r2.z, r2.z, 1", true);
+    put_ir3(c, "cmps.u.ne p0.x, r2.z, 0", true);
     putf(c, false, "br p0.x, #%d", (int)first - (int)c->n);
 }
 
 /* Adds the chains up, and stores. */
 static void
-put_end(struct code *c)
+put_ir3_end(struct code *c)
 {
     uint32_t end, i;
 
-    put(c, "(jp)nop", true);
+    put_ir3(c, "(jp)nop", true);
     for (i = 1; i < N_CHAINS; i++)
         putf(c, true, "add.u r4.x, r4.x, r%u.%c", 4 + i / 4, "xyzw"[i % 4]);
-    put(c, "shl.b r1.x, r0.w, 2", false);
-    put(c, "add.u r1.w, 0, r8.y", true);
-    put(c, "add.u r2.x, r1.x, r8.x", true);
-    put(c, "cmps.u.lt r1.y, r2.x, r1.x", true);
-    put(c, "add.u r2.y, r1.w, r1.y", true);
-    put(c, "stg.u32 g[r2.x], r4.x, 1", false);
+    put_ir3(c, "shl.b r1.x, r0.w, 2", false);
+    put_ir3(c, "add.u r1.w, 0, r8.y", true);
+    put_ir3(c, "add.u r2.x, r1.x, r8.x", true);
+    put_ir3(c, "cmps.u.lt r1.y, r2.x, r1.x", true);
+    put_ir3(c, "add.u r2.y, r1.w, r1.y", true);
+    put_ir3(c, "stg.u32 g[r2.x], r4.x, 1", false);
     if (c->gen != IR3_GEN_A6XX) {
-        put(c, "(sy)(ss)lock", false);
-        put(c, "unlock", false);
+        put_ir3(c, "(sy)(ss)lock", false);
+        put_ir3(c, "unlock", false);
     }
-    put(c, c->gen != IR3_GEN_A6XX ? "end" : "(sy)(ss)end", false);
+    put_ir3(c, c->gen != IR3_GEN_A6XX ? "end" : "(sy)(ss)end", false);
     end = c->n;
     do /* the chip fetches ahead */
-        put(c, "nop", false);
+        put_ir3(c, "nop", false);
     while (c->n % 16 || c->n < end + 4);
 }
 
@@ -221,9 +221,9 @@ chain_make_ir3(const struct hcq_device_info *info, struct chain *chain,
     if (!code)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for a kernel");
     *code = (struct code){.gen = gen};
-    put_start(code, chain);
+    put_ir3_start(code, chain);
     put_round(code, chain);
-    put_end(code);
+    put_ir3_end(code);
     status = code->status;
     if (status != BELL_OK) {
         host_free(code);

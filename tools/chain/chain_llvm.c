@@ -21,8 +21,8 @@ struct llvm_insn {
 /* ---- what is the same ---------------------------------------------------- */
 
 static void
-put_start(struct chain_text *text, const struct chain *chain, const char *words,
-          const char *first)
+put_chain_start(struct chain_text *text, const struct chain *chain,
+                const char *words, const char *first)
 {
     uint32_t i;
 
@@ -57,7 +57,8 @@ put_insns(struct chain_text *text, const struct chain *chain, const char *words,
 
 /* %sum is that of all chains. */
 static void
-put_sum(struct chain_text *text, const struct chain *chain, const char *words)
+put_chain_sum(struct chain_text *text, const struct chain *chain,
+              const char *words)
 {
     uint32_t turns = chain->n_insns / chain->n_chains, i;
 
@@ -168,12 +169,12 @@ put_amd(struct chain_text *text, const struct chain *chain,
                   (unsigned long long)(form->first + i * form->first_chain));
     chain_put(text, "br label %%round\nround:\n"
                     "%%left = phi i64 [ %%p1, %%0 ], [ %%left1, %%round ]\n");
-    put_start(text, chain, words, "0");
+    put_chain_start(text, chain, words, "0");
     put_insns(text, chain, words, insn, "%e");
     chain_put(text, "%%left1 = sub i64 %%left, 1\n"
                     "%%more = icmp ne i64 %%left1, 0\n"
                     "br i1 %%more, label %%round, label %%end\nend:\n");
-    put_sum(text, chain, words);
+    put_chain_sum(text, chain, words);
     chain_put(text,
               "%%to = getelementptr %s, ptr addrspace(1) %%p0, i64 %%at\n"
               "store %s %%z%u, ptr addrspace(1) %%to\nret void\n}\n",
@@ -378,12 +379,12 @@ put_host(struct chain_text *text, const struct chain *chain,
               "br i1 %%is_one, label %%enter, label %%end\n"
               "enter:\nbr label %%round\nround:\n"
               "%%left = phi i64 [ %%p1, %%enter ], [ %%left1, %%round ]\n");
-    put_start(text, chain, words, "enter");
+    put_chain_start(text, chain, words, "enter");
     put_insns(text, chain, words, insn, "%b");
     chain_put(text, "%%left1 = sub i64 %%left, 1\n"
                     "%%more = icmp ne i64 %%left1, 0\n"
                     "br i1 %%more, label %%round, label %%done\ndone:\n");
-    put_sum(text, chain, words);
+    put_chain_sum(text, chain, words);
     chain_put(text,
               "%%sum = call i%u @llvm.vector.reduce.add.v%ui%u(%s %%z%u)\n"
               "%%to = getelementptr i%u, ptr %%p0, i64 %%g\n"

@@ -37,8 +37,8 @@ static const char foot[] =
     "sub.u32 %%r4, %%r4, 1; setp.ne.u32 %%p0, %%r4, 0; @%%p0 bra $round;\n";
 
 static void
-put_text(const struct chain *chain, const struct ptx_target *target,
-         struct chain_text *text)
+put_chain_text(const struct chain *chain, const struct ptx_target *target,
+               struct chain_text *text)
 {
     const struct chain_form *form = &chain_forms[chain->kind];
     unsigned version = render_ptx_version(target), bits = form->word_bits;
@@ -93,7 +93,7 @@ chain_make_ptx(const struct hcq_device_info *info, struct chain *chain,
         return bell_fail(BELL_E_UNSUPPORTED,
                          "simulated cards do not run fma.rn.f32x2");
     target.is_arch_specific = false;
-    put_text(chain, &target, text);
+    put_chain_text(chain, &target, text);
     desc.sm = target.sm;
     return is_simulated ? render_nv_container(&desc, out)
                         : render_ptxas(text->bytes, &target, out);

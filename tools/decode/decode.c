@@ -334,7 +334,7 @@ check_what(struct decode_options *options, const struct format *format)
 }
 
 static int
-check_options(struct decode_options *options)
+check_decode_options(struct decode_options *options)
 {
     size_t i;
 
@@ -394,6 +394,6 @@ verb_decode(int argc, char **argv)
     if (code == TOOL_GO_ON && is_folder(options.path))
         return decode_folder(&options);
     if (code == TOOL_GO_ON)
-        code = check_options(&options);
+        code = check_decode_options(&options);
     return code == TOOL_GO_ON ? decode_file(&options) : code;
 }

@@ -108,7 +108,7 @@ read_words(const struct dump *dump, uint64_t va, uint64_t n_dw, uint32_t **out)
 
 /* Counts words that are to be decoded: a file may say the same ones often. */
 static bell_status
-take(struct dump *dump, uint64_t n_dw)
+take_words(struct dump *dump, uint64_t n_dw)
 {
     if (n_dw > dump->n_left)
         return bell_fail(BELL_E_IO, "%s: more than %u words to decode",
@@ -161,7 +161,7 @@ decode_pm4(struct dump *dump, const uint32_t *words, size_t n_dw,
     uint64_t va, n_there;
     size_t at = 0;
 
-    BELL_TRY(take(dump, n_dw));
+    BELL_TRY(take_words(dump, n_dw));
     dump->n_unknown += decode_amd_pm4(&dump->amd, words, n_dw);
     while (at < n_dw) {
         if (decode_amd_pm4_target(&dump->amd, words + at, n_dw - at, &va,
@@ -185,7 +185,7 @@ decode_aql(struct dump *dump, const uint32_t *words, size_t n_dw, uint64_t va)
     uint64_t there, n_there;
     size_t at;
 
-    BELL_TRY(take(dump, n_dw));
+    BELL_TRY(take_words(dump, n_dw));
     dump->n_unknown += decode_amd_aql(&dump->amd, words, n_dw, va);
     for (at = 0; n_dw - at >= 16; at += 16) {
         if (decode_amd_aql_target(&dump->amd, words + at, &there, &n_there))
@@ -232,7 +232,7 @@ decode_queue(struct dump *dump, const cJSON *queue)
     if (unit_dw == 16) {
         status = decode_aql(dump, words, (size_t)n, base + 4 * first);
     } else if (strcmp(kind, "sdma") == 0) {
-        status = take(dump, n);
+        status = take_words(dump, n);
         if (status == BELL_OK)
             dump->n_unknown += decode_amd_sdma(&dump->amd, words, (size_t)n);
     } else {
@@ -264,7 +264,7 @@ decode_document(struct dump *dump, const cJSON *root)
 }
 
 static bell_status
-decode_folder(struct dump *dump)
+decode_dump_folder(struct dump *dump)
 {
     char name[PATH_BYTES];
     struct file_bytes file;
@@ -303,7 +303,7 @@ decode_dump(const char *path, regs_line_fn *line, void *user, size_t *out_words,
 
     snprintf(name, sizeof(name), "%s/image.json", path);
     if (access(name, F_OK) == 0) {
-        status = decode_folder(&dump);
+        status = decode_dump_folder(&dump);
     } else {
         dump.path = folder;
         for (number = 0; status == BELL_OK && number < 1000000; number++) {
@@ -315,7 +315,7 @@ decode_dump(const char *path, regs_line_fn *line, void *user, size_t *out_words,
                      folder);
             if (access(name, F_OK) != 0)
                 break;
-            status = decode_folder(&dump);
+            status = decode_dump_folder(&dump);
         }
         if (number == 0)
             return bell_fail(BELL_E_IO,

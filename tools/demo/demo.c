@@ -27,7 +27,7 @@ struct report {
 };
 
 static void
-print_text(const struct report *report)
+print_demo_text(const struct report *report)
 {
     const struct demo_run *run = report->run;
     const struct bell_stats *stats = &report->stats;
@@ -57,7 +57,7 @@ print_text(const struct report *report)
 }
 
 static int
-print_json(const struct report *report)
+print_demo_json(const struct report *report)
 {
     const struct demo_run *run = report->run;
     const struct bell_stats *stats = &report->stats;
@@ -159,9 +159,9 @@ run_mnist(const struct demo_options *options, const struct demo_model *model)
     }
     report.total_s = (double)(time_now_ns() - start) / 1e9;
     if (code == TOOL_OK && options->json)
-        code = print_json(&report);
+        code = print_demo_json(&report);
     else if (code == TOOL_OK)
-        print_text(&report);
+        print_demo_text(&report);
     demo_data_fini(&data);
     return code;
 }

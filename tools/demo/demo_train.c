@@ -197,7 +197,7 @@ rate_at(const struct train *train, int64_t step, int64_t n_steps)
 
 /* One step; out_loss, if wanted, is read, which waits for the step. */
 static bell_status
-take_step(struct train *train, double rate, double *out_loss)
+take_demo_step(struct train *train, double rate, double *out_loss)
 {
     struct bell_tensor *loss = batch_loss(train);
 
@@ -215,13 +215,13 @@ take_scoped_step(struct train *train, double rate, double *out_loss)
     bell_status status, ended;
 
     BELL_TRY(bell_scope_begin(train->ctx));
-    status = take_step(train, rate, out_loss);
+    status = take_demo_step(train, rate, out_loss);
     ended = bell_scope_end(train->ctx);
     return status != BELL_OK ? status : ended;
 }
 
 static bell_status
-run_steps(struct train *train)
+run_demo_steps(struct train *train)
 {
     struct demo_run *run = train->run;
     int64_t per_epoch = (int64_t)run->data->n_train / run->batch;
@@ -299,7 +299,7 @@ train_and_test(struct train *train)
         train->order[i] = (uint32_t)i;
     shuffle(train);
     BELL_TRY(make_net(train));
-    BELL_TRY(run_steps(train));
+    BELL_TRY(run_demo_steps(train));
     demo_data_end_training(train->run->data);
     return test_params(train);
 }

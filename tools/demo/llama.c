@@ -50,7 +50,7 @@ struct talk {
 /* ---- the text as it comes ---- */
 
 static BELL_MUST_CHECK bell_status
-write_text(struct talk *talk, const char *text, size_t n)
+write_llama_text(struct talk *talk, const char *text, size_t n)
 {
     if (talk->options->json) {
         if (host_grow((void **)&talk->text, &talk->cap_text,
@@ -73,7 +73,7 @@ write_held(struct talk *talk)
     size_t n = talk->n_held;
 
     talk->n_held = 0;
-    return write_text(talk, talk->held, n);
+    return write_llama_text(talk, talk->held, n);
 }
 
 /* Writes a token's text. The last character of it, where the next token may go
@@ -90,7 +90,7 @@ print_piece(struct talk *talk, struct llama_piece piece)
     n_begun = llama_begun_bytes(text, n);
     memcpy(talk->held, text + n - n_begun, n_begun);
     talk->n_held = n_begun;
-    return write_text(talk, text, n - n_begun);
+    return write_llama_text(talk, text, n - n_begun);
 }
 
 /* Prints token i of the text. */
@@ -127,7 +127,7 @@ run_tokens(struct talk *talk, size_t n, int32_t *out_token)
 /* Runs what the model has not seen, and finds the token that follows: all at
  * once where a text begins, else token by token. */
 static BELL_MUST_CHECK bell_status
-take_step(struct talk *talk, int32_t *out_token)
+take_llama_step(struct talk *talk, int32_t *out_token)
 {
     bool is_first = talk->n_run == 0 || talk->n_tokens - talk->n_run > 1;
     uint64_t start = time_now_ns(), now;
@@ -161,13 +161,13 @@ add_tokens(struct talk *talk, const int32_t *tokens, size_t n)
 /* Token by token, until there are n_max, or one says that this is the end; it
  * is no part of the text. */
 static BELL_MUST_CHECK bell_status
-run_steps(struct talk *talk, size_t n_max)
+run_llama_steps(struct talk *talk, size_t n_max)
 {
     const struct llama_vocab *vocab = &talk->vocab;
     int32_t token = 0;
 
     while (talk->n_tokens < n_max) {
-        BELL_TRY(take_step(talk, &token));
+        BELL_TRY(take_llama_step(talk, &token));
         if (token == vocab->begin || token == vocab->end ||
             token == vocab->end_turn)
             break;
@@ -216,8 +216,8 @@ write_on(struct talk *talk)
     BELL_TRY(add_prompt(talk, prompt ? prompt : "", LLAMA_TURN_NONE));
     for (i = 0; i < talk->n_tokens; i++)
         BELL_TRY(print_token(talk, i));
-    return run_steps(talk,
-                     (n_steps && n_steps < context ? n_steps : context) + 1);
+    return run_llama_steps(
+        talk, (n_steps && n_steps < context ? n_steps : context) + 1);
 }
 
 /* ---- conversations ---- */
@@ -231,7 +231,8 @@ answer(struct talk *talk, const char *message)
 
     BELL_TRY(add_prompt(talk, message,
                         talk->n_tokens ? LLAMA_TURN_NEXT : LLAMA_TURN_FIRST));
-    return run_steps(talk, n_steps && n_steps < context + 1 - talk->n_tokens
+    return run_llama_steps(talk,
+                           n_steps && n_steps < context + 1 - talk->n_tokens
                                ? talk->n_tokens + n_steps
                                : context + 1);
 }
@@ -260,7 +261,7 @@ converse(struct talk *talk)
                      ? answer(talk, line)
                      : bell_fail(BELL_E_INVALID, "a message with a zero byte");
         if (status == BELL_OK)
-            status = write_text(talk, "\n", 1);
+            status = write_llama_text(talk, "\n", 1);
     }
     if (status == BELL_OK && !feof(stdin))
         status = bell_fail(BELL_E_IO, "cannot read messages from stdin");
@@ -349,7 +350,7 @@ tokens_per_second(const struct talk *talk)
 }
 
 static void
-print_summary(const struct talk *talk, const char *device)
+print_llama_summary(const struct talk *talk, const char *device)
 {
     fprintf(
         stderr,
@@ -362,8 +363,8 @@ print_summary(const struct talk *talk, const char *device)
 }
 
 static int
-print_json(const struct talk *talk, const char *device,
-           const struct bell_stats *stats)
+print_llama_json(const struct talk *talk, const char *device,
+                 const struct bell_stats *stats)
 {
     struct json json;
     size_t i;
@@ -392,7 +393,7 @@ print_json(const struct talk *talk, const char *device,
 }
 
 static int
-run(const struct llama_options *options)
+run_llama(const struct llama_options *options)
 {
     struct talk talk = {.options = options};
     struct bell_context *ctx;
@@ -414,12 +415,12 @@ run(const struct llama_options *options)
     } else if (options->bundle) {
         tool_eprintf("%s: saved\n", options->bundle);
     } else if (options->json) {
-        code = print_json(&talk, device, &stats);
+        code = print_llama_json(&talk, device, &stats);
     } else {
         if (!options->chats || options->prompt)
             putchar('\n');
         fflush(stdout);
-        print_summary(&talk, device);
+        print_llama_summary(&talk, device);
     }
     llama_chooser_fini(&talk.chooser);
     llama_vocab_fini(&talk.vocab);
@@ -484,5 +485,5 @@ llama_demo(int argc, char **argv)
         return tool_usage(options.json, "demo: --temperature %g is below 0",
                           options.temperature);
     code = tool_check_math(options.json, "demo", options.math);
-    return code == TOOL_GO_ON ? run(&options) : code;
+    return code == TOOL_GO_ON ? run_llama(&options) : code;
 }

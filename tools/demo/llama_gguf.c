@@ -132,8 +132,8 @@ struct loader {
 /* The tensor of that name and shape (columns 0: a list), which stays. NULL:
  * there is none, which is an error if it is needed. */
 static struct bell_tensor *
-take(struct loader *l, const char *name, int64_t rows, int64_t columns,
-     bool is_needed)
+take_gguf(struct loader *l, const char *name, int64_t rows, int64_t columns,
+          bool is_needed)
 {
     const struct bell_file_entry *entry = bell_file_find(l->file, name);
     uint32_t ndim = columns ? 2 : 1;
@@ -164,7 +164,7 @@ take_of(struct loader *l, int64_t i, const char *what, int64_t rows,
     char name[KEY_BYTES];
 
     snprintf(name, sizeof(name), "blk.%lld.%s", (long long)i, what);
-    return take(l, name, rows, columns, is_needed);
+    return take_gguf(l, name, rows, columns, is_needed);
 }
 
 static void
@@ -196,12 +196,14 @@ take_weights(struct loader *l)
     double embedding_bytes;
     int64_t i;
 
-    model->embedding = take(l, "token_embd.weight", s->n_tokens, s->dim, true);
+    model->embedding =
+        take_gguf(l, "token_embd.weight", s->n_tokens, s->dim, true);
     embedding_bytes = model->n_weight_bytes;
     for (i = 0; i < s->n_layers && l->status == BELL_OK; i++)
         take_layer(l, i);
-    model->norm = take(l, "output_norm.weight", s->dim, 0, true);
-    model->classifier = take(l, "output.weight", s->n_tokens, s->dim, false);
+    model->norm = take_gguf(l, "output_norm.weight", s->dim, 0, true);
+    model->classifier =
+        take_gguf(l, "output.weight", s->n_tokens, s->dim, false);
     if (model->classifier)
         model->n_weight_bytes -= embedding_bytes; /* of which a row is read */
     else

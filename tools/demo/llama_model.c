@@ -53,7 +53,7 @@ llama_check_shape(const char *path, const struct llama_shape *s)
 
 /* *out_shared: the classifier is the embedding. */
 static BELL_MUST_CHECK bell_status
-read_shape(struct source *source, struct llama_shape *s, bool *out_shared)
+read_llama_shape(struct source *source, struct llama_shape *s, bool *out_shared)
 {
     int32_t words[7];
 
@@ -92,7 +92,8 @@ take_bytes(struct source *source, uint64_t n_bytes)
 
 /* The next (rows, columns) floats, a tensor that stays; columns 0: a list. */
 static struct bell_tensor *
-take(struct llama *model, struct source *source, int64_t rows, int64_t columns)
+take_llama(struct llama *model, struct source *source, int64_t rows,
+           int64_t columns)
 {
     const int64_t shape[] = {rows, columns};
     uint64_t n_bytes = (uint64_t)rows * (uint64_t)(columns ? columns : 1) * 4;
@@ -116,7 +117,7 @@ take_all(struct llama *model, struct source *source, size_t field_bytes,
     for (i = 0; i < model->shape.n_layers; i++) {
         field =
             (struct bell_tensor **)((char *)&model->layers[i] + field_bytes);
-        *field = take(model, source, rows, columns);
+        *field = take_llama(model, source, rows, columns);
     }
 }
 
@@ -124,12 +125,12 @@ take_all(struct llama *model, struct source *source, size_t field_bytes,
     take_all(model, source, offsetof(struct llama_layer, field), rows, columns)
 
 static BELL_MUST_CHECK bell_status
-take_weights(struct llama *model, struct source *source, bool is_shared)
+take_llama_weights(struct llama *model, struct source *source, bool is_shared)
 {
     const struct llama_shape *s = &model->shape;
     int64_t head = s->dim / s->n_heads, kv = head * s->n_kv_heads;
 
-    model->embedding = take(model, source, s->n_tokens, s->dim);
+    model->embedding = take_llama(model, source, s->n_tokens, s->dim);
     if (!is_shared)
         model->n_weight_bytes = 0; /* of which a row is read */
     TAKE_ALL(attn_norm, s->dim, 0);
@@ -141,10 +142,11 @@ take_weights(struct llama *model, struct source *source, bool is_shared)
     TAKE_ALL(w1, s->hidden, s->dim);
     TAKE_ALL(w2, s->dim, s->hidden);
     TAKE_ALL(w3, s->hidden, s->dim);
-    model->norm = take(model, source, s->dim, 0);
+    model->norm = take_llama(model, source, s->dim, 0);
     (void)take_bytes(source, (uint64_t)(s->context * head) * 4); /* legacy */
-    model->classifier =
-        is_shared ? model->embedding : take(model, source, s->n_tokens, s->dim);
+    model->classifier = is_shared
+                            ? model->embedding
+                            : take_llama(model, source, s->n_tokens, s->dim);
     BELL_TRY(bell_context_status(model->ctx));
     if (source->is_short)
         return bell_fail(BELL_E_IO, "%s: ends before its weights do",
@@ -210,7 +212,7 @@ make_cache(struct llama *model)
 /* ---- the forward pass ---- */
 
 /* Where the tokens are that are computed. */
-struct at {
+struct llama_at {
     struct bell_tensor *cosines, *sines; /* (n, 1, head / 2), of their places */
     struct bell_tensor *is_own;  /* (context, 1): which place; NULL: all own */
     struct bell_tensor *is_seen; /* (context): up to it */
@@ -220,7 +222,8 @@ struct at {
 /* Turns pairs of elements of x (n, heads, head) by the angles of its place:
  * neighbours, or element j of either half. */
 static struct bell_tensor *
-turn(const struct llama *model, const struct at *at, struct bell_tensor *x)
+turn(const struct llama *model, const struct llama_at *at,
+     struct bell_tensor *x)
 {
     int axis = model->turns_halves ? 2 : 3;
     int64_t n = bell_size(x, 0), heads = bell_size(x, 1);
@@ -250,8 +253,9 @@ heads_first(struct bell_tensor *x)
  * values (kv heads, n, head). The queries that share keys are rows of one
  * product. */
 static struct bell_tensor *
-attend(const struct llama *model, int64_t number, const struct at *at,
-       struct bell_tensor *x, struct bell_tensor **kv)
+attend_llama(const struct llama *model, int64_t number,
+             const struct llama_at *at, struct bell_tensor *x,
+             struct bell_tensor **kv)
 {
     const struct llama_shape *s = &model->shape;
     const struct llama_layer *layer = &model->layers[number];
@@ -301,7 +305,7 @@ feed_forward(const struct llama_layer *layer, struct bell_tensor *x)
 /* out[0]: the logits behind the last of the tokens x (n, dim); out[1]: what
  * goes into the cache, (layers, 2, kv heads, n, head). */
 static bell_status
-run_layers(const struct llama *model, const struct at *at,
+run_layers(const struct llama *model, const struct llama_at *at,
            struct bell_tensor *x, struct bell_tensor **out)
 {
     const struct llama_shape *s = &model->shape;
@@ -314,7 +318,7 @@ run_layers(const struct llama *model, const struct at *at,
                          (long long)s->n_layers);
     for (i = 0; i < s->n_layers; i++) {
         const struct llama_layer *layer = &model->layers[i];
-        x = bell_add(x, attend(model, i, at, x, both));
+        x = bell_add(x, attend_llama(model, i, at, x, both));
         kv[i] = bell_stack(both, 2, 0);
         x = bell_add(x, feed_forward(layer, bell_rms_norm(x, layer->ffn_norm,
                                                           model->epsilon)));
@@ -334,7 +338,7 @@ next_token(struct bell_context *ctx, void *user, struct bell_tensor *const *in,
 {
     const struct llama *model = user;
     struct bell_tensor *place = bell_reshape(in[1], BELL_DIMS(1));
-    struct at at = {
+    struct llama_at at = {
         .cosines = bell_index_select(model->cosines, 0, place),
         .sines = bell_index_select(model->sines, 0, place),
         .is_own = bell_unsqueeze(bell_eq(model->places, place), 1),
@@ -478,7 +482,7 @@ static bell_status
 first_tokens(struct llama *model, const int32_t *tokens, int64_t n,
              struct bell_tensor **out)
 {
-    struct at at = {
+    struct llama_at at = {
         .cosines = bell_narrow(model->cosines, 0, 0, n),
         .sines = bell_narrow(model->sines, 0, 0, n),
     };
@@ -515,13 +519,13 @@ load_from(struct llama *model, struct source *source)
 {
     bool is_shared;
 
-    BELL_TRY(read_shape(source, &model->shape, &is_shared));
+    BELL_TRY(read_llama_shape(source, &model->shape, &is_shared));
     model->layers =
         host_calloc((size_t)model->shape.n_layers, sizeof(*model->layers));
     if (!model->layers)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for %lld layers",
                          (long long)model->shape.n_layers);
-    return take_weights(model, source, is_shared);
+    return take_llama_weights(model, source, is_shared);
 }
 
 static BELL_MUST_CHECK bell_status

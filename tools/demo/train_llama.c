@@ -266,8 +266,8 @@ find_loss(const struct training *t, struct bell_tensor *pieces)
 
 /* A step with pieces of the text by chance. */
 static bell_status
-take_step(struct bell_context *ctx, void *user, struct bell_tensor *const *in,
-          struct bell_tensor **out)
+take_train_step(struct bell_context *ctx, void *user,
+                struct bell_tensor *const *in, struct bell_tensor **out)
 {
     struct training *t = user;
     int64_t length = t->options->context + 1, batch = t->options->batch;
@@ -306,7 +306,7 @@ learn(struct training *t)
 {
     const struct bell_jit_desc desc = {.struct_size = sizeof(desc),
                                        .name = "train-llama",
-                                       .fn = take_step,
+                                       .fn = take_train_step,
                                        .user = t,
                                        .n_out = 1};
     int64_t n = t->options->n_steps, i;
@@ -329,7 +329,7 @@ learn(struct training *t)
 
 /* Of the text that was held back, from its beginning. */
 static BELL_MUST_CHECK bell_status
-judge(struct training *t, const uint8_t *held)
+judge_training(struct training *t, const uint8_t *held)
 {
     int64_t length = t->options->context + 1, n = t->n_held / length;
     struct bell_tensor *pieces;
@@ -461,7 +461,7 @@ run_training(struct training *t, const struct file_bytes *file)
         bell_from_data(t->ctx, BELL_DIMS(t->n_train), BELL_UINT8, file->data));
     BELL_TRY(bell_context_status(t->ctx));
     BELL_TRY(learn(t));
-    BELL_TRY(judge(t, (const uint8_t *)file->data + t->n_train));
+    BELL_TRY(judge_training(t, (const uint8_t *)file->data + t->n_train));
     BELL_TRY(save(t));
     return sample(t);
 }
@@ -477,8 +477,8 @@ end_training(struct training *t)
 }
 
 static int
-print_json(const struct training *t, const char *device,
-           const struct bell_stats *stats)
+print_train_json(const struct training *t, const char *device,
+                 const struct bell_stats *stats)
 {
     struct json json;
 
@@ -497,7 +497,7 @@ print_json(const struct training *t, const char *device,
 }
 
 static int
-run(const struct train_options *options)
+run_train(const struct train_options *options)
 {
     struct training t = {.options = options};
     struct bell_stats stats = {.struct_size = sizeof(stats)};
@@ -520,7 +520,7 @@ run(const struct train_options *options)
     if (status != BELL_OK) {
         code = tool_fail(options->json, status);
     } else if (options->json) {
-        code = print_json(&t, device, &stats);
+        code = print_train_json(&t, device, &stats);
     } else {
         putchar('\n');
         fflush(stdout);
@@ -617,5 +617,5 @@ train_llama_demo(int argc, char **argv)
     if (find_mistake(&options))
         return tool_usage(options.json, "demo: %s", find_mistake(&options));
     code = tool_check_math(options.json, "demo", options.math);
-    return code == TOOL_GO_ON ? run(&options) : code;
+    return code == TOOL_GO_ON ? run_train(&options) : code;
 }

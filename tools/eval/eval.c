@@ -65,7 +65,7 @@ print_signature(FILE *out, const struct bell_function *f)
 }
 
 static void
-print_row(FILE *out, const struct bell_function *f, bool markdown)
+print_eval_row(FILE *out, const struct bell_function *f, bool markdown)
 {
     char aliases[128];
 
@@ -112,7 +112,7 @@ list_functions(bool markdown)
             else
                 tool_printf("%s%s\n", i ? "\n" : "", section);
         }
-        print_row(stdout, f, markdown);
+        print_eval_row(stdout, f, markdown);
     }
     return TOOL_OK;
 }
@@ -361,7 +361,7 @@ input_called(const struct eval_run *run, const char *name)
 
 /* *t becomes d sum(*t) / d input. */
 static BELL_MUST_CHECK bell_status
-differentiate(struct eval_run *run, struct bell_tensor **t)
+differentiate_eval(struct eval_run *run, struct bell_tensor **t)
 {
     struct bell_tensor *input = input_called(run, run->opts.grad), *grad;
     struct bell_tensor *loss = bell_sum(*t, BELL_NO_DIMS, false);
@@ -383,7 +383,7 @@ differentiate(struct eval_run *run, struct bell_tensor **t)
 /* Computes the tensor and copies it to the host; bfloat16 and 8-bit floats as
  * float32, for neither .npy nor printf know them. */
 static BELL_MUST_CHECK bell_status
-compute(struct bell_tensor *t, struct host_array *out)
+compute_eval(struct bell_tensor *t, struct host_array *out)
 {
     struct host_array array = {.ndim = bell_ndim(t)};
     bell_status status;
@@ -462,7 +462,7 @@ finish(struct eval_run *run, struct bell_tensor *t)
     bell_status status;
     int code;
 
-    status = compute(t, &array);
+    status = compute_eval(t, &array);
     if (status != BELL_OK)
         return tool_fail_input(run->opts.json, status);
     if (run->opts.out) {
@@ -526,7 +526,7 @@ show_several(const struct eval_run *run, struct json *json)
     uint32_t i;
 
     for (i = 0; i < run->n_outs && status == BELL_OK; i++) {
-        BELL_TRY(compute(run->outs[i], &array));
+        BELL_TRY(compute_eval(run->outs[i], &array));
         if (json) {
             json_object(json, NULL);
             json_result(json, &array, bell_dtype_of(run->outs[i]), NULL);
@@ -683,7 +683,7 @@ change_outputs(struct eval_run *run)
                          "--grad %s: of a list of %u; take one of it with [0]",
                          run->opts.grad, run->n_outs);
     if (run->opts.grad)
-        return differentiate(run, &run->outs[0]);
+        return differentiate_eval(run, &run->outs[0]);
     return run->opts.jit ? with_jit(run, call_expr) : BELL_OK;
 }
 
@@ -772,7 +772,7 @@ check_effects(const struct eval_run *run)
 }
 
 static int
-check_options(struct eval_run *run)
+check_eval_options(struct eval_run *run)
 {
     const struct eval_options *opts = &run->opts;
     size_t i;
@@ -871,7 +871,7 @@ verb_eval(int argc, char **argv)
         code = run->opts.json ? list_functions_json()
                               : list_functions(run->opts.markdown);
     if (code == TOOL_GO_ON)
-        code = check_options(run);
+        code = check_eval_options(run);
     if (code == TOOL_GO_ON) {
         status = tool_open_context(run->opts.device, run->opts.math, &run->ctx);
         code = status == BELL_OK ? run_expr(run)

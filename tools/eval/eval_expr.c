@@ -100,7 +100,7 @@ enter(struct eval_parser *p)
 
 /* Operators of at least `level`, left to right. */
 static BELL_MUST_CHECK bell_status
-parse_binary(struct eval_parser *p, unsigned level, struct bell_value *out)
+parse_expr_binary(struct eval_parser *p, unsigned level, struct bell_value *out)
 {
     bool compared = false;
 
@@ -116,7 +116,7 @@ parse_binary(struct eval_parser *p, unsigned level, struct bell_value *out)
                                 "(a < b) & (b < c)");
         compared = eval_binary_level(op) == 1;
         BELL_TRY(advance(p));
-        BELL_TRY(parse_binary(p, eval_binary_level(op) + 1, &right));
+        BELL_TRY(parse_expr_binary(p, eval_binary_level(op) + 1, &right));
         BELL_TRY(eval_apply(p, op, at, out, &right));
     }
 }
@@ -124,7 +124,7 @@ parse_binary(struct eval_parser *p, unsigned level, struct bell_value *out)
 static bell_status
 parse_expr(struct eval_parser *p, struct bell_value *out)
 {
-    return parse_binary(p, 1, out);
+    return parse_expr_binary(p, 1, out);
 }
 
 /* ---- lists and calls -------------------------------------------------- */
@@ -538,7 +538,7 @@ find_constant(const char *name, struct bell_value *out)
 }
 
 static bell_status
-refuse_name(struct eval_parser *p, const char *name, size_t at)
+refuse_expr_name(struct eval_parser *p, const char *name, size_t at)
 {
     const char *names[TOOL_LIST_MAX], *nearest;
     size_t n = 0;
@@ -617,7 +617,7 @@ parse_name(struct eval_parser *p, struct bell_value *out)
     if (input)
         *out = bell_of_tensor(input->tensor);
     else if (!find_constant(name, out))
-        return refuse_name(p, name, at);
+        return refuse_expr_name(p, name, at);
     return BELL_OK;
 }
 

@@ -73,7 +73,7 @@ take_int(struct eval_token *token, const char *digits, int base)
 }
 
 static BELL_MUST_CHECK bell_status
-take_number(struct eval_lexer *lexer, struct eval_token *token)
+take_lex_number(struct eval_lexer *lexer, struct eval_token *token)
 {
     char buf[EVAL_TEXT_MAX], *end;
     size_t len = copy_number(lexer->text + lexer->at, buf, sizeof(buf));
@@ -185,7 +185,7 @@ eval_lex(struct eval_lexer *lexer, struct eval_token *token)
         return BELL_OK;
     if (isdigit((unsigned char)c) ||
         (c == '.' && isdigit((unsigned char)text[lexer->at + 1])))
-        return take_number(lexer, token);
+        return take_lex_number(lexer, token);
     if (is_name_char(c))
         return take_name(lexer, token);
     if (c == '\'' || c == '"')

@@ -188,7 +188,8 @@ float_number(enum eval_op op, double x, double y, struct bell_value *out)
 
 /* Comparisons: exact between integers. */
 static bool
-compare(enum eval_op op, const struct bell_value *x, const struct bell_value *y)
+compare_eval_values(enum eval_op op, const struct bell_value *x,
+                    const struct bell_value *y)
 {
     bool floats = x->kind == BELL_VALUE_FLOAT || y->kind == BELL_VALUE_FLOAT;
     double fx = as_float(x), fy = as_float(y);
@@ -221,7 +222,7 @@ eval_number(enum eval_op op, const struct bell_value *x,
     if (op == EVAL_MATMUL)
         return bell_fail(BELL_E_INVALID, "@ takes tensors, not numbers");
     if (op >= EVAL_LT) {
-        *out_value = bell_of_bool(compare(op, x, y));
+        *out_value = bell_of_bool(compare_eval_values(op, x, y));
         return BELL_OK;
     }
     if (x->kind == BELL_VALUE_FLOAT || y->kind == BELL_VALUE_FLOAT)

@@ -58,7 +58,7 @@ int_at(const struct host_array *array, size_t k)
 /* ---- format ----------------------------------------------------------- */
 
 /* How the numbers of one array are written. */
-struct format {
+struct shown_format {
     const struct host_array *array;
     bool scientific;
     int digits; /* after the point */
@@ -107,8 +107,9 @@ is_skipped(const struct host_array *array, uint32_t axis, int64_t i,
 /* Calls `visit` for each element that is shown: all, or the edges of each
  * axis. */
 static void
-for_shown(const struct host_array *array, bool summary, struct format *format,
-          void (*visit)(struct format *format, size_t k))
+for_shown(const struct host_array *array, bool summary,
+          struct shown_format *format,
+          void (*visit)(struct shown_format *format, size_t k))
 {
     int64_t idx[BELL_MAX_RANK] = {0};
     uint32_t i = 1;
@@ -133,13 +134,13 @@ for_shown(const struct host_array *array, bool summary, struct format *format,
 
 /* Greatest and smallest magnitudes, and digits, of the finite numbers. */
 struct range {
-    struct format format; /* first: visit functions cast */
+    struct shown_format format; /* first: visit functions cast */
     double max, min;
     int sig, decimals;
 };
 
 static void
-widen_range(struct format *format, size_t k)
+widen_range(struct shown_format *format, size_t k)
 {
     struct range *r = (struct range *)format;
     double value = fabs(float_at(format->array, k));
@@ -156,7 +157,7 @@ widen_range(struct format *format, size_t k)
 }
 
 static void
-write_number(const struct format *f, size_t k, char *buf)
+write_number(const struct shown_format *f, size_t k, char *buf)
 {
     double value;
 
@@ -182,7 +183,7 @@ write_number(const struct format *f, size_t k, char *buf)
 
 /* Zeros at the end of the fraction become blanks, so that points align. */
 static void
-blank_zeros(const struct format *f, char *buf)
+blank_zeros(const struct shown_format *f, char *buf)
 {
     size_t n = strlen(buf);
 
@@ -193,7 +194,7 @@ blank_zeros(const struct format *f, char *buf)
 }
 
 static void
-widen_column(struct format *format, size_t k)
+widen_column(struct shown_format *format, size_t k)
 {
     char buf[NUMBER_SIZE];
     int width;
@@ -204,7 +205,7 @@ widen_column(struct format *format, size_t k)
         format->width = width;
 }
 
-static struct format
+static struct shown_format
 choose_format(const struct host_array *array, bool summary)
 {
     struct range r = {.format = {.array = array}};
@@ -228,8 +229,8 @@ choose_format(const struct host_array *array, bool summary)
 
 /* The innermost axis, folded. `indent` brackets are open. */
 static void
-print_row(FILE *out, const struct format *f, size_t k, uint32_t indent,
-          bool summary)
+print_shown_row(FILE *out, const struct shown_format *f, size_t k,
+                uint32_t indent, bool summary)
 {
     uint32_t axis = f->array->ndim - 1;
     int64_t size = f->array->shape[axis], i;
@@ -269,7 +270,7 @@ step_of(const struct host_array *array, uint32_t axis)
 
 /* As deep as the array has axes. */
 static void
-print_axis(FILE *out, const struct format *f, uint32_t axis, size_t k,
+print_axis(FILE *out, const struct shown_format *f, uint32_t axis, size_t k,
            bool summary)
 {
     const struct host_array *array = f->array;
@@ -277,7 +278,7 @@ print_axis(FILE *out, const struct format *f, uint32_t axis, size_t k,
 
     fputc('[', out);
     if (axis + 1 == array->ndim) {
-        print_row(out, f, k, axis + 1, summary);
+        print_shown_row(out, f, k, axis + 1, summary);
         fputc(']', out);
         return;
     }
@@ -303,7 +304,7 @@ bell_status
 eval_print(FILE *out, const struct host_array *array)
 {
     bool summary = array->n_elems > SUMMARISE;
-    struct format f = choose_format(array, summary);
+    struct shown_format f = choose_format(array, summary);
     char buf[NUMBER_SIZE];
     uint32_t i;
 

@@ -113,7 +113,7 @@ find_op(const char *name)
  * float64 where there is that, every eighth computes gradients on the device;
  * of these every fourth those of attention, which has kernels for them. */
 static BELL_MUST_CHECK bell_status
-run_program(struct fuzz_state *s, int64_t index)
+run_fuzz_program(struct fuzz_state *s, int64_t index)
 {
     uint64_t seed = hash_add((uint64_t)s->opts.seed, (uint64_t)index);
     bool check_grad = index % GRAD_EVERY == GRAD_EVERY - 1;
@@ -295,7 +295,7 @@ run_programs(struct fuzz_state *s)
                      ? run_again_program(s, first + i, fuzz_check_vary)
                  : s->opts.jit ? run_again_program(s, first + i, fuzz_check_jit)
                  : s->opts.each ? run_each_program(s, first + i)
-                                : run_program(s, first + i));
+                                : run_fuzz_program(s, first + i));
         s->n_programs++;
     }
     tool_progress(NULL);
@@ -347,7 +347,7 @@ print_left_out(const struct fuzz_state *s)
 }
 
 static int
-print_summary(struct fuzz_state *s)
+print_fuzz_summary(struct fuzz_state *s)
 {
     double seconds = (double)(time_now_ns() - s->start_ns) * 1e-9;
     const struct oracle_report *oracle = &s->oracle.report;
@@ -494,7 +494,7 @@ verb_fuzz(int argc, char **argv)
         status = run_programs(s);
         code = status != BELL_OK ? tool_fail(s->opts.json, status)
                : s->opts.print   ? TOOL_OK
-                                 : print_summary(s);
+                                 : print_fuzz_summary(s);
         bell_context_destroy(s->ctx);
     }
     host_free(s);

@@ -11,7 +11,7 @@ fuzz_letters(const struct fuzz_op *op)
 
 /* Numbers of a node, by the letter of its op's args. */
 static void
-take_number(const struct fuzz_node *n, char from, struct fn_arg *a)
+take_call_number(const struct fuzz_node *n, char from, struct fn_arg *a)
 {
     if (from >= 'a' && from <= 'd')
         a->i = n->i[from - 'a'];
@@ -37,7 +37,7 @@ take_number(const struct fuzz_node *n, char from, struct fn_arg *a)
 /* i: stride, padding, dilation, groups, output_padding (vertical; the
  * horizontal ones differ by 1 where they may). */
 static void
-take_conv(const struct fuzz_node *n, struct bell_conv_options *out)
+take_call_conv(const struct fuzz_node *n, struct bell_conv_options *out)
 {
     const struct bell_conv_options opt = {
         .struct_size = sizeof(opt),
@@ -87,11 +87,11 @@ fuzz_args(const struct fuzz_node *n, struct fuzz_args *out)
     uint32_t k;
 
     memset(out, 0, sizeof(*out));
-    take_conv(n, &out->conv);
+    take_call_conv(n, &out->conv);
     take_pool(n, &out->pool);
     for (k = 0; letters[k]; k++) {
         struct fn_arg *a = &out->a[k];
-        take_number(n, op->args[k], a);
+        take_call_number(n, op->args[k], a);
         if (letters[k] == 'l') {
             a->ints = n->list;
             a->n = n->n_list;

@@ -21,7 +21,7 @@
 #define TOLERANCE 2e-5 /* relative; erf's own is 2e-7 absolute */
 
 /* One leaf, moved along one direction. */
-struct probe {
+struct grad_probe {
     struct bell_context *ctx;
     const struct fuzz_program *prog; /* its seed is the place */
     uint32_t leaf;
@@ -30,7 +30,7 @@ struct probe {
 
 /* Element k of the direction: a unit step either way, or none. */
 static double
-direction(const struct probe *p, size_t k)
+direction(const struct grad_probe *p, size_t k)
 {
     uint64_t bits = hash_add(p->prog->seed ^ p->leaf, k);
 
@@ -56,7 +56,7 @@ weighted_sum(struct bell_context *ctx, struct bell_tensor *y, uint64_t seed)
 
 /* The leaf with `by` times the direction added. */
 static struct bell_tensor *
-moved_leaf(struct probe *p, double by)
+moved_leaf(struct grad_probe *p, double by)
 {
     const struct fuzz_node *leaf = &p->prog->nodes[p->leaf];
     struct ref_array array = {.dtype = UOP_F64, .n = 1};
@@ -79,7 +79,7 @@ moved_leaf(struct probe *p, double by)
 
 /* The loss with the leaf moved. */
 static BELL_MUST_CHECK bell_status
-loss_at(struct probe *p, double by, struct bell_tensor **out)
+loss_at(struct grad_probe *p, double by, struct bell_tensor **out)
 {
     uint32_t i;
 
@@ -110,7 +110,7 @@ struct slopes {
 };
 
 static BELL_MUST_CHECK bell_status
-measure(struct probe *p, struct slopes *out)
+measure_grad(struct grad_probe *p, struct slopes *out)
 {
     static const double steps[] = {-2, -1, 1, 2};
     struct bell_tensor *all[6], *target = p->nodes[p->leaf];
@@ -140,7 +140,7 @@ measure(struct probe *p, struct slopes *out)
 }
 
 static enum outcome
-judge(const struct slopes *s)
+judge_gradient(const struct slopes *s)
 {
     double scale = s->magnitude + fabs(s->by_difference);
     double error = fabs(s->by_gradient - s->by_difference);
@@ -160,7 +160,7 @@ judge(const struct slopes *s)
 
 /* Tries a leaf at several places. */
 static BELL_MUST_CHECK bell_status
-check_leaf(struct probe *p, struct fuzz_verdict *out)
+check_leaf(struct grad_probe *p, struct fuzz_verdict *out)
 {
     struct fuzz_program place = *p->prog;
     unsigned agree = 0, disagree = 0, i;
@@ -175,8 +175,8 @@ check_leaf(struct probe *p, struct fuzz_verdict *out)
             out->invalid = true;
             break;
         }
-        BELL_TRY(measure(p, &s));
-        outcome = judge(&s);
+        BELL_TRY(measure_grad(p, &s));
+        outcome = judge_gradient(&s);
         agree += outcome == AGREES;
         disagree += outcome == DISAGREES;
         if (outcome == DISAGREES)
@@ -196,7 +196,7 @@ check_leaf(struct probe *p, struct fuzz_verdict *out)
 }
 
 static BELL_MUST_CHECK bell_status
-check_leaves(struct probe *p, struct fuzz_verdict *out)
+check_leaves(struct grad_probe *p, struct fuzz_verdict *out)
 {
     uint32_t i;
 
@@ -214,7 +214,7 @@ bell_status
 fuzz_check_grad(struct bell_context *ctx, const struct fuzz_program *prog,
                 struct fuzz_verdict *out)
 {
-    struct probe *p = host_calloc(1, sizeof(*p));
+    struct grad_probe *p = host_calloc(1, sizeof(*p));
     bell_status status;
 
     memset(out, 0, sizeof(*out));

@@ -25,7 +25,7 @@ struct changing {
 };
 
 /* One way of running it. */
-struct side {
+struct fuzz_side {
     struct bell_tensor *in[FUZZ_MAX_NODES], *out[FUZZ_MAX_OUT];
 };
 
@@ -110,7 +110,8 @@ call_changing(struct bell_context *ctx, void *user,
 /* Fresh inputs, in memory. Where two are alike they are one tensor now and
  * then, in both sides. */
 static BELL_MUST_CHECK bell_status
-make_inputs(struct bell_context *ctx, struct changing *c, struct side *side)
+make_fuzz_inputs(struct bell_context *ctx, struct changing *c,
+                 struct fuzz_side *side)
 {
     struct fuzz_rng rng = fuzz_rng(hash_add(c->prog.seed, c->seed));
     uint32_t i, k;
@@ -162,8 +163,8 @@ compare_one(struct bell_tensor *plain, struct bell_tensor *jitted,
 }
 
 static BELL_MUST_CHECK bell_status
-compare_sides(const struct changing *c, const struct side *plain,
-              const struct side *jitted, uint32_t call,
+compare_sides(const struct changing *c, const struct fuzz_side *plain,
+              const struct fuzz_side *jitted, uint32_t call,
               struct fuzz_verdict *out)
 {
     uint32_t i;
@@ -180,7 +181,8 @@ compare_sides(const struct changing *c, const struct side *plain,
 /* Outputs and inputs are realized at once, as by a jit. False: the function is
  * refused without the jit, which says nothing. */
 static bool
-run_plainly(struct bell_context *ctx, struct changing *c, struct side *side)
+run_plainly(struct bell_context *ctx, struct changing *c,
+            struct fuzz_side *side)
 {
     struct bell_tensor *all[FUZZ_MAX_OUT + FUZZ_MAX_NODES];
 
@@ -198,7 +200,7 @@ run_plainly(struct bell_context *ctx, struct changing *c, struct side *side)
  * one, which makes another graph of the next call, with other last bits of its
  * sums; a jit's inputs are apart. */
 static BELL_MUST_CHECK bell_status
-part_inputs(const struct changing *c, struct side *side)
+part_inputs(const struct changing *c, struct fuzz_side *side)
 {
     bell_status status = BELL_OK;
     uint32_t i;
@@ -221,14 +223,14 @@ static BELL_MUST_CHECK bell_status
 run_calls(struct bell_context *ctx, struct changing *c, struct bell_jit **jit,
           struct fuzz_verdict *out)
 {
-    struct side plain, jitted;
+    struct fuzz_side plain, jitted;
     uint32_t i;
 
     for (i = 0; i < N_CALLS && !out->failed; i++) {
         if (i % 2 == 0) {
             c->prog.seed = hash_add(c->seed, i);
-            BELL_TRY(make_inputs(ctx, c, &plain));
-            BELL_TRY(make_inputs(ctx, c, &jitted));
+            BELL_TRY(make_fuzz_inputs(ctx, c, &plain));
+            BELL_TRY(make_fuzz_inputs(ctx, c, &jitted));
         } else {
             BELL_TRY(part_inputs(c, &plain));
         }

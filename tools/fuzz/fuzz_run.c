@@ -100,19 +100,19 @@ struct bounds {
     uint8_t *unstable;     /* UNSTABLE, DIFFERS */
 };
 
-struct job {
+struct fuzz_job {
     struct bell_context *ctx;
     const struct fuzz_program *prog;
     struct fuzz_verdict *verdict;
     struct bell_tensor *nodes[FUZZ_MAX_NODES], *roots[FUZZ_MAX_OUT];
     struct bounds bounds[FUZZ_MAX_OUT];
     uint32_t n_roots;
-    struct replay *replay; /* the program is captured; or NULL */
+    struct fuzz_replay *replay; /* the program is captured; or NULL */
 };
 
 /* Roots and gradients of the nodes. */
 static BELL_MUST_CHECK bell_status
-find_roots(struct job *job)
+find_roots(struct fuzz_job *job)
 {
     uint32_t i;
 
@@ -123,14 +123,14 @@ find_roots(struct job *job)
 }
 
 static BELL_MUST_CHECK bell_status
-build_job(struct job *job)
+build_job(struct fuzz_job *job)
 {
     BELL_TRY(fuzz_build(job->ctx, job->prog, job->nodes));
     return find_roots(job);
 }
 
 static void
-fini_bounds(struct job *job)
+fini_bounds(struct fuzz_job *job)
 {
     uint32_t i;
 
@@ -149,7 +149,7 @@ is_float_root(const struct bounds *b)
 }
 
 static BELL_MUST_CHECK bell_status
-init_bounds(struct job *job)
+init_bounds(struct fuzz_job *job)
 {
     struct ref_array out[FUZZ_MAX_OUT];
     uint32_t i;
@@ -215,7 +215,8 @@ widen(struct bounds *b, const struct ref_array *noisy)
 }
 
 static BELL_MUST_CHECK bell_status
-widen_all(struct job *job, uint64_t first_seed, unsigned n, double max_ulps)
+widen_all(struct fuzz_job *job, uint64_t first_seed, unsigned n,
+          double max_ulps)
 {
     struct ref_array noisy[FUZZ_MAX_OUT];
     unsigned r;
@@ -265,7 +266,8 @@ agrees(const struct bounds *b, const struct ref_array *got, size_t k)
 }
 
 static void
-describe(struct job *job, uint32_t root, const struct ref_array *got, size_t k)
+describe_fuzz(struct fuzz_job *job, uint32_t root, const struct ref_array *got,
+              size_t k)
 {
     struct fuzz_verdict *v = job->verdict;
     const struct bounds *b = &job->bounds[root];
@@ -322,7 +324,7 @@ read_root(struct bell_tensor *t, const struct ref_array *like,
 
 /* The first element of any root that disagrees; false if there is none. */
 static bool
-find_mismatch(struct job *job, const struct ref_array *got)
+find_mismatch(struct fuzz_job *job, const struct ref_array *got)
 {
     uint32_t i;
     size_t k;
@@ -330,7 +332,7 @@ find_mismatch(struct job *job, const struct ref_array *got)
     for (i = 0; i < job->n_roots; i++) {
         for (k = 0; k < got[i].n; k++) {
             if (!agrees(&job->bounds[i], &got[i], k)) {
-                describe(job, i, &got[i], k);
+                describe_fuzz(job, i, &got[i], k);
                 return true;
             }
         }
@@ -339,7 +341,7 @@ find_mismatch(struct job *job, const struct ref_array *got)
 }
 
 static void
-count_elements(struct job *job)
+count_elements(struct fuzz_job *job)
 {
     uint32_t i;
     size_t k;
@@ -352,7 +354,7 @@ count_elements(struct job *job)
 }
 
 static void
-note_differing(struct job *job, const struct ref_array *got)
+note_differing(struct fuzz_job *job, const struct ref_array *got)
 {
     uint32_t i;
     size_t k;
@@ -368,7 +370,7 @@ note_differing(struct job *job, const struct ref_array *got)
 /* Elements that wide bounds alone excuse. Where narrow ones sufficed, it is of
  * no matter that wide ones make them unstable. */
 static uint64_t
-count_excused(const struct job *job)
+count_excused(const struct fuzz_job *job)
 {
     uint64_t n = 0;
     uint32_t i;
@@ -415,7 +417,7 @@ fuzz_note_failure(struct fuzz_verdict *out, const struct fuzz_program *prog,
 /* More noise, as long as something disagrees: an evaluation of large programs
  * takes a second. */
 static BELL_MUST_CHECK bell_status
-compare(struct job *job, const struct ref_array *got)
+compare_results(struct fuzz_job *job, const struct ref_array *got)
 {
     uint32_t done;
 
@@ -438,7 +440,7 @@ compare(struct job *job, const struct ref_array *got)
 /* In place of one root, a part of zeros (*whole, or NULL: made here) that it is
  * assigned to: what computes it stores it there. */
 static void
-assign_root(struct job *job, struct bell_tensor **whole)
+assign_root(struct fuzz_job *job, struct bell_tensor **whole)
 {
     uint32_t at = job->prog->n_nodes % job->n_roots, i, n;
     struct bell_tensor *root = job->roots[at];
@@ -460,9 +462,9 @@ assign_root(struct job *job, struct bell_tensor **whole)
 
 /* ---- a program that is captured --------------------------------------- */
 
-struct replay {
+struct fuzz_replay {
     struct bell_jit *jit;
-    struct job inner;          /* of the function */
+    struct fuzz_job inner;     /* of the function */
     struct bell_tensor *whole; /* what it assigns a root to */
 };
 
@@ -490,8 +492,8 @@ static bell_status
 call_program(struct bell_context *ctx, void *user,
              struct bell_tensor *const *in, struct bell_tensor **out)
 {
-    struct replay *replay = user;
-    struct job *job = &replay->inner;
+    struct fuzz_replay *replay = user;
+    struct fuzz_job *job = &replay->inner;
     uint32_t i, n = 0;
 
     for (i = 0; i < job->prog->n_nodes; i++)
@@ -506,9 +508,9 @@ call_program(struct bell_context *ctx, void *user,
 
 /* The first time, makes what the others use. */
 static BELL_MUST_CHECK bell_status
-replay_roots(struct job *job)
+replay_roots(struct fuzz_job *job)
 {
-    struct replay *replay = job->replay;
+    struct fuzz_replay *replay = job->replay;
     struct bell_tensor *in[FUZZ_MAX_NODES], *kept[FUZZ_MAX_OUT];
     struct bell_jit_desc desc = {
         .struct_size = sizeof(desc),
@@ -531,7 +533,7 @@ replay_roots(struct job *job)
 }
 
 static BELL_MUST_CHECK bell_status
-run_job(struct job *job)
+run_fuzz_job(struct fuzz_job *job)
 {
     struct ref_array got[FUZZ_MAX_OUT];
     bell_status status = BELL_OK;
@@ -565,7 +567,7 @@ run_job(struct job *job)
         fuzz_note_failure(job->verdict, job->prog, "bell_read");
         status = BELL_OK;
     } else {
-        status = compare(job, got);
+        status = compare_results(job, got);
     }
     for (i = 0; i < n; i++)
         ref_array_fini(&got[i]);
@@ -574,9 +576,9 @@ run_job(struct job *job)
 
 static BELL_MUST_CHECK bell_status
 run_in_scope(struct bell_context *ctx, const struct fuzz_program *prog,
-             struct replay *replay, struct fuzz_verdict *out)
+             struct fuzz_replay *replay, struct fuzz_verdict *out)
 {
-    struct job *job = host_calloc(1, sizeof(*job));
+    struct fuzz_job *job = host_calloc(1, sizeof(*job));
     bell_status status, end;
 
     if (!job)
@@ -587,7 +589,7 @@ run_in_scope(struct bell_context *ctx, const struct fuzz_program *prog,
     job->replay = replay;
     status = bell_scope_begin(ctx);
     if (status == BELL_OK) {
-        status = run_job(job);
+        status = run_fuzz_job(job);
         fini_bounds(job);
         end = bell_scope_end(ctx);
         if (status == BELL_OK && !out->failed && !out->invalid)
@@ -622,7 +624,7 @@ fuzz_check_jit(struct bell_context *ctx, const struct fuzz_program *prog,
                struct fuzz_verdict *out)
 {
     struct fuzz_program *changed = host_alloc(sizeof(*changed));
-    struct replay *replay = host_calloc(1, sizeof(*replay));
+    struct fuzz_replay *replay = host_calloc(1, sizeof(*replay));
     bell_status status = BELL_OK, end;
     unsigned v;
 

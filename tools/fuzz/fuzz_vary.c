@@ -227,8 +227,8 @@ fuzz_find_difference(enum uop_dtype dtype, size_t n, const void *a,
 }
 
 static void
-compare(const struct result *got, const struct result *fresh, unsigned variant,
-        struct fuzz_verdict *out)
+compare_varied(const struct result *got, const struct result *fresh,
+               unsigned variant, struct fuzz_verdict *out)
 {
     double x, y;
     uint32_t i;
@@ -261,7 +261,7 @@ run_variant(struct bell_context *ctx, const struct fuzz_program *prog,
         else if (with_nodes(ctx, prog, read_roots, &got) != BELL_OK)
             fuzz_note_failure(out, prog, "a context that has seen the others");
         else
-            compare(&got, &want, variant, out);
+            compare_varied(&got, &want, variant, out);
     }
     fini_result(&got);
     fini_result(&want);

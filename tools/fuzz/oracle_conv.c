@@ -11,7 +11,7 @@
 /* ---- windows ---- */
 
 /* Windows over the last n axes of x, before which there is what is left. */
-struct windows {
+struct conv_windows {
     uint32_t n;
     int64_t size[MAX_AXES], kernel[MAX_AXES], stride[MAX_AXES];
     int64_t before[MAX_AXES], after[MAX_AXES], dilation[MAX_AXES];
@@ -52,7 +52,8 @@ count_all(const int64_t *d, uint32_t n)
 /* The number of the element that window `at` has at `offset`, among those of
  * the last axes; -1 in the border. */
 static int64_t
-find_element(const struct windows *w, const int64_t *at, const int64_t *offset)
+find_element(const struct conv_windows *w, const int64_t *at,
+             const int64_t *offset)
 {
     int64_t number = 0, k;
     uint32_t i;
@@ -71,7 +72,7 @@ find_element(const struct windows *w, const int64_t *at, const int64_t *offset)
 /* Parameter k of a convolution: numbers, 'valid', 'same' or two for each axis,
  * the last one first. */
 static void
-read_padding(const struct oracle *o, uint32_t k, struct windows *w)
+read_padding(const struct oracle *o, uint32_t k, struct conv_windows *w)
 {
     uint32_t given, i;
     const int64_t *list;
@@ -117,7 +118,7 @@ add_bias(struct oracle_array *out, const struct oracle_array *bias, size_t area,
  * `k_dilation`. */
 static void
 read_conv(const struct oracle *o, uint32_t k_padding, uint32_t k_dilation,
-          struct windows *w)
+          struct conv_windows *w)
 {
     const struct oracle_array *x = oracle_t(o, 0), *weight = oracle_t(o, 1);
 
@@ -133,7 +134,7 @@ static void
 define_conv(struct oracle *o)
 {
     const struct oracle_array *x = oracle_t(o, 0), *w = oracle_t(o, 1);
-    struct windows s;
+    struct conv_windows s;
     int64_t d[BELL_MAX_RANK], at[MAX_AXES] = {0}, offset[MAX_AXES] = {0};
     size_t images, in, per = (size_t)w->d[1], n_out = (size_t)w->d[0], cell = 0;
     size_t each = n_out / (size_t)oracle_int(o, 6), area, n_taps, b, c, i;
@@ -181,7 +182,7 @@ static void
 define_conv_transpose(struct oracle *o)
 {
     const struct oracle_array *x = oracle_t(o, 0), *w = oracle_t(o, 1);
-    struct windows s, t;
+    struct conv_windows s, t;
     int64_t d[BELL_MAX_RANK], at[MAX_AXES] = {0}, offset[MAX_AXES] = {0};
     int64_t extra[MAX_AXES];
     size_t groups = (size_t)oracle_int(o, 6), per = (size_t)w->d[1], images, in;
@@ -232,7 +233,7 @@ define_conv_transpose(struct oracle *o)
 /* Parameters 1, 2, 3: kernel_size, stride, padding; whether a partial window
  * counts. */
 static struct oracle_array *
-read_pool(struct oracle *o, bool ceils, struct windows *s)
+read_pool(struct oracle *o, bool ceils, struct conv_windows *s)
 {
     const struct oracle_array *x = oracle_t(o, 0);
     int64_t d[BELL_MAX_RANK], space;
@@ -269,7 +270,7 @@ define_max_pool(struct oracle *o)
     const struct oracle_array *x = oracle_t(o, 0);
     int64_t at[MAX_AXES] = {0}, offset[MAX_AXES] = {0}, k, where;
     struct oracle_array *out, *index = NULL;
-    struct windows s;
+    struct conv_windows s;
     size_t area, cell = 0, from;
 
     out = read_pool(o, oracle_flag(o, 5), &s);
@@ -302,7 +303,7 @@ back_max_pool(struct oracle *o)
     int64_t at[MAX_AXES] = {0}, offset[MAX_AXES] = {0}, k;
     struct oracle_array *g = oracle_like(o, x->dtype, x);
     size_t area, cell = 0, from;
-    struct windows s;
+    struct conv_windows s;
 
     o->gradient[0] = g;
     oracle_scales(o, g);
@@ -339,7 +340,7 @@ define_avg_pool(struct oracle *o)
     const struct oracle_array *x = oracle_t(o, 0);
     int64_t at[MAX_AXES] = {0}, offset[MAX_AXES] = {0}, k, j;
     struct oracle_array *out;
-    struct windows s;
+    struct conv_windows s;
     size_t area, cell = 0, from;
 
     out = read_pool(o, oracle_flag(o, 4), &s);

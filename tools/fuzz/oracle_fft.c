@@ -131,16 +131,16 @@ define_fft(struct oracle *o)
 
 /* ---- of windows ---- */
 
-struct windows {
+struct fft_windows {
     int64_t n_fft, hop, n_bins, margin; /* margin: mirrored at each end */
     long double *window;                /* n_fft of them, zeros around */
     long double norm;                   /* of the forward transform */
 };
 
-static struct windows
+static struct fft_windows
 take_windows(const struct oracle *o)
 {
-    struct windows w = {.n_fft = oracle_int(o, 1)};
+    struct fft_windows w = {.n_fft = oracle_int(o, 1)};
     int64_t length = o->a[3].given ? oracle_int(o, 3) : w.n_fft;
     int64_t first = (w.n_fft - length) / 2, k;
 
@@ -166,7 +166,7 @@ static void
 define_stft(struct oracle *o)
 {
     const struct oracle_array *x = oracle_t(o, 0);
-    struct windows w = take_windows(o);
+    struct fft_windows w = take_windows(o);
     int64_t n = x->d[x->rank - 1], count, d[BELL_MAX_RANK], f, k, j;
     size_t rows = x->n / (size_t)n, r;
     struct oracle_array *out;
@@ -202,7 +202,7 @@ define_stft(struct oracle *o)
 
 /* The numbers of window f. */
 static void
-take_window(const struct windows *w, const struct oracle_array *x, size_t r,
+take_window(const struct fft_windows *w, const struct oracle_array *x, size_t r,
             int64_t f, int64_t count, struct number *v)
 {
     int64_t k;
@@ -230,7 +230,7 @@ static void
 define_istft(struct oracle *o)
 {
     const struct oracle_array *x = oracle_t(o, 0);
-    struct windows w = take_windows(o);
+    struct fft_windows w = take_windows(o);
     int64_t count = x->d[x->rank - 2], all, n, d[BELL_MAX_RANK], f, j;
     size_t rows = x->n / (size_t)(w.n_bins * count * 2), r;
     long double *sum, *size, *squares;

@@ -101,7 +101,7 @@ give_picked(struct oracle *o, const struct lines *t, pick_fn *pick,
 }
 
 static struct oracle_array *
-new_gradient(struct oracle *o)
+new_order_gradient(struct oracle *o)
 {
     const struct oracle_array *x = oracle_t(o, 0);
 
@@ -121,7 +121,7 @@ add_adjoint(struct oracle_array *gradient, size_t at, long double g)
 static void
 back_picked(struct oracle *o, const struct lines *t, pick_fn *pick)
 {
-    struct oracle_array *gradient = new_gradient(o);
+    struct oracle_array *gradient = new_order_gradient(o);
     size_t i, k;
 
     for (i = 0; o->adjoint[0] && i < t->n; i++) {
@@ -220,7 +220,7 @@ back_extreme(struct oracle *o)
     if (tells_where(o))
         back_picked(o, &t, is_of_most(o) ? pick_most : pick_least);
     else
-        share(o, &t, is_of_most(o), o->adjoint[0], new_gradient(o));
+        share(o, &t, is_of_most(o), o->adjoint[0], new_order_gradient(o));
 }
 
 static void
@@ -238,7 +238,7 @@ back_aminmax(struct oracle *o)
     struct lines t = lines_of_axes(o);
     bool most = o->adjoint[1] != NULL;
 
-    share(o, &t, most, o->adjoint[most], new_gradient(o));
+    share(o, &t, most, o->adjoint[most], new_order_gradient(o));
 }
 
 /* ---- running extremes ---- */
@@ -295,7 +295,7 @@ static void
 back_running(struct oracle *o)
 {
     const struct oracle_array *x = oracle_t(o, 0);
-    struct oracle_array *gradient = new_gradient(o);
+    struct oracle_array *gradient = new_order_gradient(o);
     size_t *best = find_running(o), k;
 
     for (k = 0; k < x->n; k++)
@@ -370,7 +370,7 @@ define_median(struct oracle *o)
 static void
 share_picked(struct oracle *o, const struct lines *t, pick_fn *pick)
 {
-    struct oracle_array *gradient = new_gradient(o);
+    struct oracle_array *gradient = new_order_gradient(o);
     long double v = value_at(t, 0, pick(o, t, 0));
     size_t k, n = 0;
 
@@ -496,7 +496,7 @@ back_quantile(struct oracle *o)
 {
     struct lines t = lines_of_axis(o, 2);
     const struct oracle_array *q = oracle_t(o, 1);
-    struct oracle_array *gradient = new_gradient(o);
+    struct oracle_array *gradient = new_order_gradient(o);
     size_t n_q = q ? q->n : 1, i, j, k, low, high;
     long double w;
 

@@ -31,7 +31,7 @@ share_below(const struct spread *s, long double x)
 }
 
 static int
-compare_numbers(const void *a, const void *b)
+compare_random_numbers(const void *a, const void *b)
 {
     long double x = *(const long double *)a, y = *(const long double *)b;
 
@@ -58,7 +58,7 @@ judge_spread(struct oracle *o, const struct spread *s)
     }
     if (!v || (!s->normal && s->low == s->high) || t->n < 1000)
         return NULL;
-    qsort(v, t->n, sizeof(*v), compare_numbers);
+    qsort(v, t->n, sizeof(*v), compare_random_numbers);
     for (k = 0; k < t->n; k++) {
         long double share = (long double)(k + 1) / (long double)t->n;
         if (k + 1 < t->n && v[k + 1] == v[k])

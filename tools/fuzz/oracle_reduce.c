@@ -518,8 +518,8 @@ is_above(long double a, long double b)
 }
 
 static long double
-place_of(const struct oracle *o, const long double *v, size_t n,
-         long double *scale)
+reduce_place_of(const struct oracle *o, const long double *v, size_t n,
+                long double *scale)
 {
     bool most = o->row->name[3] == 'm' && o->row->name[4] == 'a';
     size_t i, best = 0;
@@ -539,7 +539,7 @@ define_argmax(struct oracle *o)
     uint32_t mask = o->a[1].given && x->rank ? 1u << oracle_axis(o, 1, x)
                                              : (1u << x->rank) - 1;
 
-    fold(o, x, mask, oracle_flag(o, 2), BELL_INT64, place_of);
+    fold(o, x, mask, oracle_flag(o, 2), BELL_INT64, reduce_place_of);
 }
 
 /* Places in order, stable; by insertion. */

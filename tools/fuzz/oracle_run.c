@@ -90,7 +90,7 @@ struct pool {
 };
 
 static void
-add_value(struct pool *pool, long double v)
+add_oracle_value(struct pool *pool, long double v)
 {
     uint32_t i;
 
@@ -107,8 +107,8 @@ add_value(struct pool *pool, long double v)
 static void
 add_both(struct pool *pool, long double v)
 {
-    add_value(pool, oracle_round(pool->dtype, v));
-    add_value(pool, oracle_round(pool->dtype, -v));
+    add_oracle_value(pool, oracle_round(pool->dtype, v));
+    add_oracle_value(pool, oracle_round(pool->dtype, -v));
 }
 
 static void
@@ -123,7 +123,7 @@ add_borders(struct pool *pool, uint32_t level)
     add_both(pool, t->max);
     if (t->has_inf)
         add_both(pool, (long double)INFINITY);
-    add_value(pool, (long double)NAN);
+    add_oracle_value(pool, (long double)NAN);
     if (level == 3)
         return;
     add_both(pool, normal - least);
@@ -163,28 +163,28 @@ fill_pool(struct pool *pool, uint32_t level)
         return;
     }
     if (pool->dtype == BELL_BOOL) {
-        add_value(pool, 0);
-        add_value(pool, 1);
+        add_oracle_value(pool, 0);
+        add_oracle_value(pool, 1);
         return;
     }
     for (i = 0; i < ARRAY_LEN(ints); i += level == 3 ? 4 : 1) {
         if ((long double)ints[i] > high)
             break;
-        add_value(pool, ints[i]);
+        add_oracle_value(pool, ints[i]);
         if (t->is_signed && ints[i])
-            add_value(pool, -(long double)ints[i]);
+            add_oracle_value(pool, -(long double)ints[i]);
     }
-    add_value(pool, high);
-    add_value(pool, truncl(high / 2) + 1);
+    add_oracle_value(pool, high);
+    add_oracle_value(pool, truncl(high / 2) + 1);
     if (t->is_signed) {
-        add_value(pool, -high);
-        add_value(pool, -high - 1);
+        add_oracle_value(pool, -high);
+        add_oracle_value(pool, -high - 1);
     }
 }
 
 /* ---- leaves ----------------------------------------------------------- */
 
-struct job {
+struct oracle_job {
     struct oracle_run *run;
     const struct oracle_row *row;
     const char *text; /* the case */
@@ -203,7 +203,7 @@ struct job {
 };
 
 static long double
-draw(uint64_t *state, long double low, long double high)
+oracle_draw(uint64_t *state, long double low, long double high)
 {
     *state += 0x9e3779b97f4a7c15ull;
     return low +
@@ -215,13 +215,13 @@ mixed_value(uint64_t *state)
 {
     static const double list[] = {
         0, -0.0, (double)INFINITY, -(double)INFINITY, (double)NAN, 1, -1, 2};
-    uint64_t k = (uint64_t)draw(state, 0, 24);
+    uint64_t k = (uint64_t)oracle_draw(state, 0, 24);
 
-    return k < ARRAY_LEN(list) ? list[k] : draw(state, -4, 4);
+    return k < ARRAY_LEN(list) ? list[k] : oracle_draw(state, -4, 4);
 }
 
 static void
-fill_special(struct job *job, struct oracle_array *t, char kind)
+fill_special(struct oracle_job *job, struct oracle_array *t, char kind)
 {
     struct pool pool = {.dtype = t->dtype};
     size_t i, step = 1, count = 1;
@@ -244,7 +244,7 @@ fill_special(struct job *job, struct oracle_array *t, char kind)
 
 /* Random numbers, with the size on the diagonals; symmetric if asked for. */
 static void
-fill_matrices(struct job *job, struct oracle_array *t, bool symmetric,
+fill_matrices(struct oracle_job *job, struct oracle_array *t, bool symmetric,
               uint64_t state)
 {
     size_t n = (size_t)t->d[t->rank - 1], i, row, column;
@@ -252,7 +252,8 @@ fill_matrices(struct job *job, struct oracle_array *t, bool symmetric,
     for (i = 0; i < t->n; i++) {
         row = i / n % n;
         column = i % n;
-        t->v[i] = draw(&state, -1, 1) + (row == column ? (long double)n : 0);
+        t->v[i] =
+            oracle_draw(&state, -1, 1) + (row == column ? (long double)n : 0);
         t->v[i] *= oracle_is_float(t->dtype) ? job->scale : 9;
         if (!oracle_is_float(t->dtype))
             t->v[i] = truncl(t->v[i]);
@@ -263,7 +264,8 @@ fill_matrices(struct job *job, struct oracle_array *t, bool symmetric,
 }
 
 static void
-fill_random(struct job *job, struct oracle_array *t, char kind, int64_t bound)
+fill_oracle_random(struct oracle_job *job, struct oracle_array *t, char kind,
+                   int64_t bound)
 {
     uint64_t state = 77 + job->n_leaves * 1000003ull + hash_mix(t->n);
     size_t i, last = t->rank ? (size_t)t->d[t->rank - 1] : 1;
@@ -272,16 +274,16 @@ fill_random(struct job *job, struct oracle_array *t, char kind, int64_t bound)
         long double v = 0;
         switch (kind) {
         case 'n':
-            v = draw(&state, -1, 1) * job->scale;
+            v = oracle_draw(&state, -1, 1) * job->scale;
             break;
         case 'p':
-            v = draw(&state, 0.1L, 1.1L) * job->scale;
+            v = oracle_draw(&state, 0.1L, 1.1L) * job->scale;
             break;
         case 'u':
-            v = draw(&state, 0.05L, 0.95L);
+            v = oracle_draw(&state, 0.05L, 0.95L);
             break;
         case 'c':
-            v = floorl(draw(&state, -2, 3));
+            v = floorl(oracle_draw(&state, -2, 3));
             break;
         case 'e':
             v = 1.5L * job->scale;
@@ -290,13 +292,13 @@ fill_random(struct job *job, struct oracle_array *t, char kind, int64_t bound)
             v = mixed_value(&state);
             break;
         case 'i':
-            v = floorl(draw(&state, 0, bound));
+            v = floorl(oracle_draw(&state, 0, bound));
             break;
         case 'w':
-            v = floorl(draw(&state, -bound, bound));
+            v = floorl(oracle_draw(&state, -bound, bound));
             break;
         case 'b':
-            v = draw(&state, 0, 1) < 0.6L;
+            v = oracle_draw(&state, 0, 1) < 0.6L;
             break;
         case 'a':
             v = i;
@@ -316,7 +318,7 @@ fill_random(struct job *job, struct oracle_array *t, char kind, int64_t bound)
 
 /* "@KIND:SIZES/D" */
 static void
-parse_leaf(struct job *job, const char *word, struct oracle_arg *arg)
+parse_leaf(struct oracle_job *job, const char *word, struct oracle_arg *arg)
 {
     const char *slash = strchr(word, '/'), *colon = strchr(word, ':');
     int64_t d[BELL_MAX_RANK], bound = 0;
@@ -347,14 +349,14 @@ parse_leaf(struct job *job, const char *word, struct oracle_arg *arg)
     else if (strchr("my", word[1]))
         fill_matrices(job, t, word[1] == 'y', 77 + hash_mix(t->n));
     else
-        fill_random(job, t, word[1], bound);
+        fill_oracle_random(job, t, word[1], bound);
     job->leaves[job->n_leaves++] = t;
 }
 
 /* ---- arguments -------------------------------------------------------- */
 
 static void
-parse_number(const char *word, struct oracle_arg *arg)
+parse_oracle_number(const char *word, struct oracle_arg *arg)
 {
     arg->kind = word[0] == 'i'   ? BELL_VALUE_INT
                 : word[0] == 'b' ? BELL_VALUE_BOOL
@@ -365,7 +367,7 @@ parse_number(const char *word, struct oracle_arg *arg)
 }
 
 static void
-parse_ints(struct job *job, const char *word, struct oracle_arg *arg)
+parse_ints(struct oracle_job *job, const char *word, struct oracle_arg *arg)
 {
     char *end = NULL;
 
@@ -397,7 +399,7 @@ next_word(const char **text, const char *end, char *word, size_t size)
 
 /* Without the quote behind it; '~' stands for a blank. */
 static const char *
-copy_string(struct job *job, const char *word)
+copy_string(struct oracle_job *job, const char *word)
 {
     size_t n = strlen(word), i;
     char *str = arena_copy(job->o.arena, word, n + 1);
@@ -410,7 +412,7 @@ copy_string(struct job *job, const char *word)
 }
 
 static void
-parse_arg(struct job *job, const char *word, struct oracle_arg *arg)
+parse_arg(struct oracle_job *job, const char *word, struct oracle_arg *arg)
 {
     arg->given = word[0] != '-';
     switch (word[0]) {
@@ -423,7 +425,7 @@ parse_arg(struct job *job, const char *word, struct oracle_arg *arg)
     case 'i':
     case 'f':
     case 'b':
-        parse_number(word, arg);
+        parse_oracle_number(word, arg);
         break;
     case 'l':
         parse_ints(job, word, arg);
@@ -443,7 +445,7 @@ parse_arg(struct job *job, const char *word, struct oracle_arg *arg)
 
 /* A list that begins with "(". */
 static void
-parse_list(struct job *job, const char **text, const char *end,
+parse_list(struct oracle_job *job, const char **text, const char *end,
            struct oracle_arg *arg)
 {
     struct oracle_arg *open[8] = {arg};
@@ -492,7 +494,7 @@ find_param(const struct bell_param *params, uint32_t n, char *word,
 }
 
 static void
-take_default(struct job *job, const struct bell_param *param,
+take_default(struct oracle_job *job, const struct bell_param *param,
              struct oracle_arg *arg)
 {
     const struct bell_value *v = &param->fallback;
@@ -511,7 +513,8 @@ take_default(struct job *job, const struct bell_param *param,
 
 /* "NAME=iN" of no parameter. */
 static bool
-take_extra(struct job *job, const char *name, size_t len, const char *value)
+take_extra(struct oracle_job *job, const char *name, size_t len,
+           const char *value)
 {
     struct oracle_extra *extra = &job->o.extra[job->o.n_extra];
 
@@ -525,7 +528,7 @@ take_extra(struct job *job, const char *name, size_t len, const char *value)
 
 /* Reads the case into o.a, and says which parameters were given. */
 static void
-parse_case(struct job *job, bool *given)
+parse_case(struct oracle_job *job, bool *given)
 {
     struct bell_param params[BELL_MAX_PARAMS];
     uint32_t n = bell_function_params(job->call.function, params), k, next = 0;
@@ -591,7 +594,7 @@ oracle_encode(const struct oracle_array *t, uint8_t *bytes)
 }
 
 static void
-decode(struct oracle_array *t, const uint8_t *bytes)
+decode_oracle(struct oracle_array *t, const uint8_t *bytes)
 {
     const struct oracle_dtype *type = oracle_dtype(t->dtype);
     size_t i, size = type->size_bytes;
@@ -627,7 +630,7 @@ decode(struct oracle_array *t, const uint8_t *bytes)
 }
 
 static BELL_MUST_CHECK bell_status
-make_leaf(struct job *job, uint32_t i)
+make_oracle_leaf(struct oracle_job *job, uint32_t i)
 {
     const struct oracle_array *t = job->leaves[i];
     uint8_t *bytes = arena_calloc(job->o.arena, t->n + 1, 8);
@@ -642,7 +645,7 @@ make_leaf(struct job *job, uint32_t i)
 }
 
 static struct bell_value
-to_value(struct job *job, const struct oracle_arg *arg)
+to_value(struct oracle_job *job, const struct oracle_arg *arg)
 {
     struct bell_value *items, v = bell_of_none();
     uint32_t i;
@@ -674,7 +677,7 @@ to_value(struct job *job, const struct oracle_arg *arg)
 }
 
 static BELL_MUST_CHECK bell_status
-make_call(struct job *job, const bool *given)
+make_call(struct oracle_job *job, const bool *given)
 {
     struct bell_param *params =
         arena_calloc(job->o.arena, BELL_MAX_PARAMS, sizeof(*params));
@@ -684,7 +687,7 @@ make_call(struct job *job, const bool *given)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for a call");
     n = bell_function_params(job->call.function, params);
     for (k = 0; k < job->n_leaves; k++)
-        BELL_TRY(make_leaf(job, k));
+        BELL_TRY(make_oracle_leaf(job, k));
     job->call.args = job->args;
     for (k = 0; k < n; k++) {
         struct bell_arg *arg = &job->args[job->call.n_args];
@@ -703,7 +706,8 @@ make_call(struct job *job, const bool *given)
 }
 
 static BELL_MUST_CHECK bell_status
-read_array(struct job *job, struct bell_tensor *t, struct oracle_array **out)
+read_oracle_array(struct oracle_job *job, struct bell_tensor *t,
+                  struct oracle_array **out)
 {
     size_t size = bell_nbytes(t);
     uint8_t *bytes = arena_calloc(job->o.arena, size + 1, 1);
@@ -712,7 +716,7 @@ read_array(struct job *job, struct bell_tensor *t, struct oracle_array **out)
     if (!bytes || !*out)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for %zu bytes", size);
     BELL_TRY(bell_read(t, bytes, size));
-    decode(*out, bytes);
+    decode_oracle(*out, bytes);
     return BELL_OK;
 }
 
@@ -774,7 +778,8 @@ show_number(char *text, size_t size, enum bell_dtype dtype, long double v)
 
 /* The numbers at a place of leaves that have as many. */
 static void
-show_inputs(const struct job *job, size_t k, size_t n, char *text, size_t size)
+show_inputs(const struct oracle_job *job, size_t k, size_t n, char *text,
+            size_t size)
 {
     size_t used = 0;
     uint32_t i;
@@ -791,7 +796,7 @@ show_inputs(const struct job *job, size_t k, size_t n, char *text, size_t size)
 }
 
 static void
-tell(struct job *job, const char *what, const char *detail)
+tell_oracle(struct oracle_job *job, const char *what, const char *detail)
 {
     struct oracle_report *report = &job->run->report;
     char text[400], times[24] = "";
@@ -817,7 +822,8 @@ is_subnormal(long double v)
 
 /* Whether element k is or is of a subnormal, which the device takes for 0. */
 static bool
-is_flushed(const struct job *job, const struct oracle_array *want, size_t k)
+is_flushed(const struct oracle_job *job, const struct oracle_array *want,
+           size_t k)
 {
     uint32_t i;
 
@@ -832,8 +838,9 @@ is_flushed(const struct job *job, const struct oracle_array *want, size_t k)
 }
 
 static void
-compare(struct job *job, const char *what, const struct oracle_array *want,
-        const struct oracle_array *got, const struct bound *bound)
+compare_oracle_values(struct oracle_job *job, const char *what,
+                      const struct oracle_array *want,
+                      const struct oracle_array *got, const struct bound *bound)
 {
     char inputs[120], have[40], right[40], text[300];
     bool same = want->dtype == got->dtype && want->rank == got->rank;
@@ -848,7 +855,7 @@ compare(struct job *job, const char *what, const struct oracle_array *want,
                  "%s of %u, %zu",
                  bell_dtype_name(got->dtype), got->rank, got->n,
                  bell_dtype_name(want->dtype), want->rank, want->n);
-        tell(job, what, text);
+        tell_oracle(job, what, text);
         return;
     }
     for (k = 0; k < want->n; k++) {
@@ -868,7 +875,7 @@ compare(struct job *job, const char *what, const struct oracle_array *want,
         snprintf(text, sizeof(text), "[%zu]%s%s%s: %s, not %s", k,
                  inputs[0] ? " (" : "", inputs, inputs[0] ? ")" : "", have,
                  right);
-        tell(job, what, text);
+        tell_oracle(job, what, text);
     }
     job->run->report.n_points += want->n;
 }
@@ -927,7 +934,7 @@ define_elementwise(struct oracle *o)
 /* ---- gradients -------------------------------------------------------- */
 
 static void
-define(struct job *job, struct oracle *o)
+define(struct oracle_job *job, struct oracle *o)
 {
     o->n_out = 0;
     if (job->row->define)
@@ -946,7 +953,7 @@ weight_of(const struct oracle_row *row, size_t i)
 
 /* Sum of result r by its weights. */
 static long double
-weighted(struct job *job, struct oracle *o, uint32_t r)
+weighted(struct oracle_job *job, struct oracle *o, uint32_t r)
 {
     struct oracle scratch = *o;
     struct arena arena;
@@ -964,8 +971,8 @@ weighted(struct job *job, struct oracle *o, uint32_t r)
 
 /* By the five-point rule on the definition. */
 static void
-differentiate(struct job *job, uint32_t r, struct oracle_array *leaf,
-              struct oracle_array *out)
+differentiate_oracle(struct oracle_job *job, uint32_t r,
+                     struct oracle_array *leaf, struct oracle_array *out)
 {
     long double size = 0, h, at, f[4], most = 0;
     size_t i;
@@ -994,7 +1001,7 @@ differentiate(struct job *job, uint32_t r, struct oracle_array *leaf,
 
 /* The gradient of leaf i by result r; NULL: there is none to compare. */
 static struct oracle_array *
-right_gradient(struct job *job, uint32_t r, uint32_t i)
+right_gradient(struct oracle_job *job, uint32_t r, uint32_t i)
 {
     const struct oracle_row *row = job->row;
     struct oracle_array *leaf = job->leaves[i], *out;
@@ -1024,7 +1031,7 @@ right_gradient(struct job *job, uint32_t r, uint32_t i)
     }
     out = oracle_like(&job->o, leaf->dtype, leaf);
     if (row->flags & ORACLE_GRAD) {
-        differentiate(job, r, leaf, out);
+        differentiate_oracle(job, r, leaf, out);
         return out;
     }
     if (row->f2 && y && x->n != y->n)
@@ -1045,7 +1052,7 @@ has_gradient(const struct oracle_row *row)
 
 /* All gradients of result r. */
 static BELL_MUST_CHECK bell_status
-check_gradient(struct job *job, uint32_t r)
+check_gradient(struct oracle_job *job, uint32_t r)
 {
     struct oracle_array *w, *want[MAX_LEAVES], *got;
     struct bell_tensor *targets[MAX_LEAVES], *grads[MAX_LEAVES], *seed;
@@ -1090,9 +1097,9 @@ check_gradient(struct job *job, uint32_t r)
         /* differences of long double are good to about 1e-12 */
         if (job->row->flags & ORACLE_GRAD && t->digits == 53)
             bound.ulps = fmax(job->row->grad_ulps, 0x1p14);
-        BELL_TRY(read_array(job, grads[i], &got));
+        BELL_TRY(read_oracle_array(job, grads[i], &got));
         snprintf(what, sizeof(what), "gradient %u", i);
-        compare(job, what, want[i], got, &bound);
+        compare_oracle_values(job, what, want[i], got, &bound);
         if (job->gradients)
             job->gradients[job->n_gradients].values[i] = got;
     }
@@ -1121,7 +1128,7 @@ is_same(const struct oracle_array *a, const struct oracle_array *b)
 /* The judge's word on what the first seed gave; then the call with that seed
  * again, and with another. */
 static BELL_MUST_CHECK bell_status
-check_random(struct job *job)
+check_random(struct oracle_job *job)
 {
     const struct oracle_array *first = job->o.got[0];
     const char *fault = job->row->judge(&job->o);
@@ -1130,23 +1137,23 @@ check_random(struct job *job)
     size_t k = 0;
 
     if (fault)
-        tell(job, fault, "");
+        tell_oracle(job, fault, "");
     for (seed = RANDOM_SEED; seed < RANDOM_SEED + 2; seed++) {
         bell_manual_seed(job->run->ctx, seed);
         BELL_TRY(bell_function_call(job->run->ctx, &job->call));
-        BELL_TRY(read_array(job, job->call.results[0], &again));
+        BELL_TRY(read_oracle_array(job, job->call.results[0], &again));
         if (seed == RANDOM_SEED && !is_same(first, again))
-            tell(job, "a seed gives other numbers the second time", "");
+            tell_oracle(job, "a seed gives other numbers the second time", "");
     }
     while (k < first->n && job->o.out[0]->v[k] == ORACLE_ANY)
         k++;
     if (k == first->n && k > 500 && is_same(first, again))
-        tell(job, "another seed gives the same numbers", "");
+        tell_oracle(job, "another seed gives the same numbers", "");
     return BELL_OK;
 }
 
 static BELL_MUST_CHECK bell_status
-check_results(struct job *job)
+check_results(struct oracle_job *job)
 {
     struct bound bound = {job->row->ulps, job->row->half, job->row->scale,
                           job->row->flags & ORACLE_ZERO};
@@ -1159,16 +1166,16 @@ check_results(struct job *job)
     if (n)
         BELL_TRY(bell_realize(job->call.results, n));
     for (r = 0; r < n; r++)
-        BELL_TRY(read_array(job, job->call.results[r], &got[r]));
+        BELL_TRY(read_oracle_array(job, job->call.results[r], &got[r]));
     define(job, &job->o);
     if (n != job->o.n_out) {
         snprintf(text, sizeof(text), "%u results, not %u", n, job->o.n_out);
-        tell(job, text, "");
+        tell_oracle(job, text, "");
         return BELL_OK;
     }
     for (r = 0; r < n; r++) {
         snprintf(what, sizeof(what), n > 1 ? "result %u" : "", r);
-        compare(job, what, job->o.out[r], got[r], &bound);
+        compare_oracle_values(job, what, job->o.out[r], got[r], &bound);
         job->o.got[r] = got[r];
     }
     return job->row->judge && job->n_shown == 0 ? check_random(job) : BELL_OK;
@@ -1176,7 +1183,7 @@ check_results(struct job *job)
 
 /* The call as it came out, for other judges. */
 static BELL_MUST_CHECK bell_status
-dump_job(struct job *job, const bool *given)
+dump_job(struct oracle_job *job, const bool *given)
 {
     struct bell_param params[BELL_MAX_PARAMS];
     struct oracle_call *call = arena_calloc(job->o.arena, 1, sizeof(*call));
@@ -1198,7 +1205,7 @@ dump_job(struct job *job, const bool *given)
 }
 
 static BELL_MUST_CHECK bell_status
-run_job(struct job *job)
+run_oracle_job(struct oracle_job *job)
 {
     bool given[BELL_MAX_PARAMS] = {false};
     uint32_t r;
@@ -1232,11 +1239,11 @@ run_job(struct job *job)
 }
 
 /* NULL: out of memory. */
-static struct job *
+static struct oracle_job *
 make_job(struct oracle_run *run, const struct oracle_row *row, const char *text,
          size_t len, enum bell_dtype dtype, struct arena *arena)
 {
-    struct job *job = arena_calloc(arena, 1, sizeof(*job));
+    struct oracle_job *job = arena_calloc(arena, 1, sizeof(*job));
 
     if (!job)
         return NULL;
@@ -1259,7 +1266,7 @@ check_call(struct oracle_run *run, const struct oracle_row *row,
            long double scale)
 {
     struct arena arena;
-    struct job *job;
+    struct oracle_job *job;
     bell_status status;
 
     arena_init(&arena);
@@ -1271,7 +1278,7 @@ check_call(struct oracle_run *run, const struct oracle_row *row,
     job->scale = scale;
     status = bell_scope_begin(run->ctx);
     if (status == BELL_OK)
-        status = run_job(job);
+        status = run_oracle_job(job);
     if (bell_scope_end(run->ctx) != BELL_OK && status == BELL_OK)
         status = bell_error_last()->status;
     run->report.n_calls++;
@@ -1280,7 +1287,7 @@ check_call(struct oracle_run *run, const struct oracle_row *row,
         status = BELL_OK;
     } else if (status != BELL_OK && status != BELL_E_INTERNAL &&
                status != BELL_E_DEVICE_LOST && status != BELL_E_NO_MEMORY) {
-        tell(job, "fails: ", bell_error_last()->message);
+        tell_oracle(job, "fails: ", bell_error_last()->message);
         status = BELL_OK;
     }
     run->report.n_differ += job->n_shown > 0;
@@ -1338,7 +1345,7 @@ oracle_check(struct oracle_run *run, const struct oracle_row *row)
 
 /* The call and the gradients of its results, as far as there are such. */
 static BELL_MUST_CHECK bell_status
-make_graph(struct job *job, const bool *given)
+make_graph(struct oracle_job *job, const bool *given)
 {
     struct bell_tensor *grads[MAX_LEAVES], *targets[MAX_LEAVES];
     uint32_t r, i, n = 0;
@@ -1369,7 +1376,7 @@ call_without_memory(struct oracle_run *run, const struct oracle_row *row,
     struct oracle_run own = {.quiet = run->quiet};
     bool given[BELL_MAX_PARAMS] = {false};
     struct arena arena;
-    struct job *job;
+    struct oracle_job *job;
     bell_status status;
 
     BELL_TRY(bell_context_create(bell_context_device(run->ctx), &own.ctx));
@@ -1385,7 +1392,8 @@ call_without_memory(struct oracle_run *run, const struct oracle_row *row,
         host_fail_after(0, 0);
         *out_failed = status != BELL_OK;
         if (status != BELL_OK && status != BELL_E_NO_MEMORY)
-            tell(job, "without memory it fails: ", bell_error_last()->message);
+            tell_oracle(
+                job, "without memory it fails: ", bell_error_last()->message);
         run->report.n_calls++;
         run->report.n_differ += job->n_shown > 0;
         status = BELL_OK;

@@ -133,7 +133,7 @@ add_adjoint(struct oracle_array *gradient, size_t at, long double g)
 }
 
 static struct oracle_array *
-new_gradient(struct oracle *o, uint32_t k)
+new_select_gradient(struct oracle *o, uint32_t k)
 {
     const struct oracle_array *t = oracle_t(o, k);
 
@@ -145,7 +145,7 @@ new_gradient(struct oracle *o, uint32_t k)
 static void
 back_taken(struct oracle *o, const struct taken *t)
 {
-    struct oracle_array *gradient = new_gradient(o, t->param);
+    struct oracle_array *gradient = new_select_gradient(o, t->param);
     size_t k;
 
     for (k = 0; k < t->n; k++)
@@ -154,7 +154,7 @@ back_taken(struct oracle *o, const struct taken *t)
 
 /* The place in row-major order of an element of t. */
 static size_t
-place_of(const struct oracle_array *t, const int64_t *at)
+select_place_of(const struct oracle_array *t, const int64_t *at)
 {
     size_t k = 0;
     uint32_t i;
@@ -195,7 +195,7 @@ take_select(struct oracle *o, struct taken *t)
         for (i = 0; i < x->rank; i++)
             from[i] = i == axis ? index_in(oracle_num(o, 2), x->d[axis])
                                 : at[i - (i > axis)];
-        t->from[k] = place_of(x, from);
+        t->from[k] = select_place_of(x, from);
         oracle_next(at, t->d, t->rank);
     }
 }
@@ -215,7 +215,7 @@ take_narrow(struct oracle *o, struct taken *t)
     for (k = 0; k < t->n; k++) {
         memcpy(from, at, sizeof(from));
         from[axis] += index_in(oracle_num(o, 2), x->d[axis]);
-        t->from[k] = place_of(x, from);
+        t->from[k] = select_place_of(x, from);
         oracle_next(at, t->d, t->rank);
     }
 }
@@ -233,7 +233,7 @@ take_along(struct taken *t, struct oracle *o, const struct oracle_array *x,
     for (k = 0; k < t->n; k++) {
         memcpy(from, at, sizeof(from));
         from[axis] = index_in(index->v[k], size_of(x, axis));
-        t->from[k] = place_of(x, from);
+        t->from[k] = select_place_of(x, from);
         oracle_next(at, t->d, t->rank);
     }
 }
@@ -289,7 +289,7 @@ take_along_dim(struct oracle *o, struct taken *t)
         if (x->rank)
             from[axis] = index_in(index->v[oracle_spread(index, at, t->rank)],
                                   x->d[axis]);
-        t->from[k] = place_of(x, from);
+        t->from[k] = select_place_of(x, from);
         oracle_next(at, t->d, t->rank);
     }
 }
@@ -311,7 +311,7 @@ take_rows(struct oracle *o, struct taken *t)
         memcpy(from, at, sizeof(from));
         from[axis] =
             index_in(index->v[x->rank ? at[axis] : 0], size_of(x, axis));
-        t->from[k] = place_of(x, from);
+        t->from[k] = select_place_of(x, from);
         oracle_next(at, t->d, t->rank);
     }
 }
@@ -493,12 +493,12 @@ slope_of_put(const struct oracle *o, const struct puts *p, size_t to,
 static void
 back_puts(struct oracle *o, const struct puts *p)
 {
-    struct oracle_array *of_x = new_gradient(o, 0), *of_src = NULL;
+    struct oracle_array *of_x = new_select_gradient(o, 0), *of_src = NULL;
     const struct oracle_array *g = o->adjoint[0];
     size_t k;
 
     if (oracle_is_float(oracle_t(o, p->param)->dtype))
-        of_src = new_gradient(o, p->param);
+        of_src = new_select_gradient(o, p->param);
     for (k = 0; k < of_x->n; k++) {
         long double slope = slope_of_put(o, p, k, p->n);
         if (p->way == SUM && slope != 0)
@@ -556,8 +556,8 @@ put_scatter(struct oracle *o, struct puts *p)
     for (k = 0; k < index->n; k++) {
         memcpy(to, at, sizeof(to));
         to[axis] = index_in(index->v[k], size_of(x, axis));
-        p->to[k] = place_of(x, to);
-        p->from[k] = src->rank == index->rank ? place_of(src, at) : 0;
+        p->to[k] = select_place_of(x, to);
+        p->from[k] = src->rank == index->rank ? select_place_of(src, at) : 0;
         oracle_next(at, index->d, index->rank);
     }
 }
@@ -583,7 +583,7 @@ put_rows(struct oracle *o, struct puts *p)
         memcpy(to, at, sizeof(to));
         to[axis] =
             index_in(index->v[src->rank ? at[axis] : 0], size_of(x, axis));
-        p->to[k] = place_of(x, to);
+        p->to[k] = select_place_of(x, to);
         p->from[k] = k;
         oracle_next(at, src->d, src->rank);
     }
@@ -619,7 +619,7 @@ put_indexed(struct oracle *o, struct puts *p)
                           indices[i]->v[oracle_spread(indices[i], at, outer)],
                           x->d[i])
                     : at[outer + i - list->n];
-        p->to[k] = place_of(x, to);
+        p->to[k] = select_place_of(x, to);
         p->from[k] = oracle_spread(values, at, rank);
         oracle_next(at, d, rank);
     }
@@ -640,7 +640,7 @@ put_slice(struct oracle *o, struct puts *p)
     for (k = 0; k < v->n; k++) {
         for (i = 0; i < x->rank; i++)
             to[i] = at[i] + begin[i];
-        p->to[k] = place_of(x, to);
+        p->to[k] = select_place_of(x, to);
         p->from[k] = k;
         oracle_next(at, v->d, v->rank);
     }
@@ -689,7 +689,7 @@ static void
 back_masked_fill(struct oracle *o)
 {
     const struct oracle_array *x = oracle_t(o, 0), *mask = oracle_t(o, 1);
-    struct oracle_array *gradient = new_gradient(o, 0);
+    struct oracle_array *gradient = new_select_gradient(o, 0);
     int64_t at[BELL_MAX_RANK] = {0};
     size_t k;
 

@@ -57,7 +57,8 @@ read_own(const char *root, const struct machine_gpu *gpu, const char *name,
 
 /* 0 where there is no such file. */
 static uint32_t
-read_number(const char *root, const struct machine_gpu *gpu, const char *name)
+read_machine_number(const char *root, const struct machine_gpu *gpu,
+                    const char *name)
 {
     char text[64];
 
@@ -177,7 +178,7 @@ read_speed(const char *root, const struct machine_gpu *gpu, const char *name)
 static uint32_t
 read_width(const char *root, const struct machine_gpu *gpu, const char *name)
 {
-    uint32_t width = read_number(root, gpu, name);
+    uint32_t width = read_machine_number(root, gpu, name);
 
     return width <= 32 ? width : 0;
 }
@@ -201,15 +202,15 @@ read_drm(const char *root, struct machine_gpu *gpu)
 }
 
 static void
-read_gpu(const char *root, struct machine_gpu *gpu)
+read_machine_gpu(const char *root, struct machine_gpu *gpu)
 {
     char text[64];
 
-    gpu->vendor = read_number(root, gpu, "vendor");
-    gpu->device = read_number(root, gpu, "device");
-    gpu->sub_vendor = read_number(root, gpu, "subsystem_vendor");
-    gpu->sub_device = read_number(root, gpu, "subsystem_device");
-    gpu->revision = read_number(root, gpu, "revision");
+    gpu->vendor = read_machine_number(root, gpu, "vendor");
+    gpu->device = read_machine_number(root, gpu, "device");
+    gpu->sub_vendor = read_machine_number(root, gpu, "subsystem_vendor");
+    gpu->sub_device = read_machine_number(root, gpu, "subsystem_device");
+    gpu->revision = read_machine_number(root, gpu, "revision");
     read_bars(root, gpu);
     /* src: Linux 6.12, drivers/pci/pci-sysfs.c: what the link does now is read
      * from the card, which has to be awake for that; its limits are known */
@@ -243,7 +244,8 @@ compare_addresses(const void *a, const void *b)
 }
 
 static bell_status
-add_gpu(struct machine *machine, size_t *cap, const struct machine_gpu *gpu)
+add_machine_gpu(struct machine *machine, size_t *cap,
+                const struct machine_gpu *gpu)
 {
     if (host_grow((void **)&machine->gpus, cap, machine->n_gpus + 1,
                   sizeof(*gpu)) != 0)
@@ -273,12 +275,12 @@ list_gpus(const char *root, struct machine *machine)
             strlen(entry->d_name) >= sizeof(gpu.address))
             continue;
         snprintf(gpu.address, sizeof(gpu.address), "%.15s", entry->d_name);
-        gpu.class_code = read_number(root, &gpu, "class");
+        gpu.class_code = read_machine_number(root, &gpu, "class");
         if (gpu.class_code >> 16 != CLASS_DISPLAY &&
             gpu.class_code >> 16 != CLASS_ACCELERATOR)
             continue;
-        read_gpu(root, &gpu);
-        status = add_gpu(machine, &cap, &gpu);
+        read_machine_gpu(root, &gpu);
+        status = add_machine_gpu(machine, &cap, &gpu);
     }
     if (folder)
         closedir(folder);

@@ -89,7 +89,7 @@ machine_print_gpu(const struct machine_gpu *gpu)
 /* ---- JSON ---------------------------------------------------------------- */
 
 static void
-put_text(struct json *json, const char *key, const char *text)
+put_machine_text(struct json *json, const char *key, const char *text)
 {
     json_str(json, key, text[0] ? text : NULL);
 }
@@ -150,7 +150,7 @@ put_nodes(struct json *json, const struct machine_gpu *gpu)
         json_bool(json, "may_open", node->may_open);
         snprintf(mode, sizeof(mode), "%04o", node->mode);
         json_str(json, "mode", node->is_there ? mode : NULL);
-        put_text(json, "group", node->group);
+        put_machine_text(json, "group", node->group);
         json_end(json);
     }
     json_end(json);
@@ -169,9 +169,9 @@ machine_put_gpu(struct json *json, const struct machine_gpu *gpu)
     put_hex(json, "subsystem_device_id", 4, gpu->sub_device);
     put_hex(json, "class", 6, gpu->class_code);
     put_hex(json, "revision", 2, gpu->revision);
-    put_text(json, "vendor", gpu->vendor_name);
-    put_text(json, "model", gpu->device_name);
-    put_text(json, "subsystem", gpu->sub_name);
+    put_machine_text(json, "vendor", gpu->vendor_name);
+    put_machine_text(json, "model", gpu->device_name);
+    put_machine_text(json, "subsystem", gpu->sub_name);
     put_bars(json, gpu);
     json_bool(json, "asleep", gpu->is_asleep);
     json_bool(json, "simulated", gpu->is_simulated);
@@ -183,16 +183,16 @@ machine_put_gpu(struct json *json, const struct machine_gpu *gpu)
     put_told(json, "numa_node", gpu->numa_node >= 0, (double)gpu->numa_node);
     put_told(json, "iommu_group", gpu->iommu_group >= 0,
              (double)gpu->iommu_group);
-    put_text(json, "driver", gpu->driver);
-    put_text(json, "driver_version", gpu->driver_version);
-    put_text(json, "drm_node", gpu->drm_node);
+    put_machine_text(json, "driver", gpu->driver);
+    put_machine_text(json, "driver_version", gpu->driver_version);
+    put_machine_text(json, "drm_node", gpu->drm_node);
     put_nodes(json, gpu);
     if (gpu->backend && gpu->number >= 0)
         snprintf(name, sizeof(name), "%s:%" PRId64, gpu->backend, gpu->number);
-    put_text(json, "device", name);
+    put_machine_text(json, "device", name);
     json_bool(json, "usable", !gpu->why_not[0]);
-    put_text(json, "why_not", gpu->why_not);
-    put_text(json, "fix", gpu->fix);
+    put_machine_text(json, "why_not", gpu->why_not);
+    put_machine_text(json, "fix", gpu->fix);
     json_end(json);
 }
 

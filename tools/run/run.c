@@ -39,7 +39,7 @@ struct run_options {
     bool list, json;
 };
 
-struct run {
+struct bundle_run {
     struct run_options opts;
     struct signature_key key;
     struct bundle_check check; /* by the key, if there is one */
@@ -52,8 +52,8 @@ struct run {
 
 /* "x", "y": the values of a kind. */
 static void
-list_names(const struct hcq_bundle *bundle, enum hcq_bundle_kind kind,
-           char *text, size_t size_bytes)
+list_bundle_names(const struct hcq_bundle *bundle, enum hcq_bundle_kind kind,
+                  char *text, size_t size_bytes)
 {
     const struct hcq_bundle_value *v;
     size_t n = 0;
@@ -69,8 +69,9 @@ list_names(const struct hcq_bundle *bundle, enum hcq_bundle_kind kind,
 
 /* The value that "name=FILE" means, and the file. */
 static bell_status
-find_value(const struct run *run, const char *option, const char *item,
-           unsigned kinds, uint32_t *out_number, const char **out_path)
+find_bundle_value(const struct bundle_run *run, const char *option,
+                  const char *item, unsigned kinds, uint32_t *out_number,
+                  const char **out_path)
 {
     const char *equals = strchr(item, '=');
     char name[128], names[256];
@@ -90,10 +91,10 @@ find_value(const struct run *run, const char *option, const char *item,
         if (*out_number != HCQ_BUNDLE_NONE)
             return BELL_OK;
     }
-    list_names(run->bundle,
-               kinds & 1u << HCQ_BUNDLE_INPUT ? HCQ_BUNDLE_INPUT
-                                              : HCQ_BUNDLE_OUTPUT,
-               names, sizeof(names));
+    list_bundle_names(run->bundle,
+                      kinds & 1u << HCQ_BUNDLE_INPUT ? HCQ_BUNDLE_INPUT
+                                                     : HCQ_BUNDLE_OUTPUT,
+                      names, sizeof(names));
     return bell_fail(BELL_BAD_NAME, "%s %s: the bundle has %s", option, name,
                      names);
 }
@@ -116,7 +117,7 @@ dtype_name(const struct hcq_bundle_value *v)
 
 /* "float32 (4, 784)" */
 static void
-describe(const struct hcq_bundle_value *v, char *text, size_t size_bytes)
+describe_bundle(const struct hcq_bundle_value *v, char *text, size_t size_bytes)
 {
     size_t n = (size_t)snprintf(text, size_bytes, "%s (", dtype_name(v));
     uint32_t i;
@@ -142,7 +143,7 @@ check_array(const struct hcq_bundle_value *v, const struct host_array *array)
         same = (uint64_t)array->shape[i] == v->shape[i];
     if (same)
         return BELL_OK;
-    describe(v, wanted, sizeof(wanted));
+    describe_bundle(v, wanted, sizeof(wanted));
     return bell_fail(BELL_BAD_SHAPE,
                      "it is %s of %u axes, %" PRIu64 " elements; '%.60s' is %s",
                      bell_dtype_name(array->dtype), array->ndim, array->n_elems,
@@ -151,7 +152,7 @@ check_array(const struct hcq_bundle_value *v, const struct host_array *array)
 
 /* Of a symbol: no file. */
 static bell_status
-set_symbol(struct run *run, uint32_t number, const char *text)
+set_symbol(struct bundle_run *run, uint32_t number, const char *text)
 {
     long long value;
     int64_t word;
@@ -168,7 +169,7 @@ set_symbol(struct run *run, uint32_t number, const char *text)
 /* A .npy file's values; those made up for a shape, once it is known to be the
  * bundle's. */
 static bell_status
-write_array(struct run *run, uint32_t number, const char *path)
+write_bundle_array(struct bundle_run *run, uint32_t number, const char *path)
 {
     const struct hcq_bundle_value *v = hcq_bundle_value(run->bundle, number);
     bool is_shape = tool_is_shape(path);
@@ -197,7 +198,7 @@ write_array(struct run *run, uint32_t number, const char *path)
 
 /* The bytes as they are. */
 static bell_status
-write_bytes(struct run *run, uint32_t number, const char *path)
+write_bytes(struct bundle_run *run, uint32_t number, const char *path)
 {
     struct file_bytes file;
     bell_status status;
@@ -212,7 +213,7 @@ write_bytes(struct run *run, uint32_t number, const char *path)
 }
 
 static bell_status
-check_once(const struct run *run, size_t nth)
+check_once(const struct bundle_run *run, size_t nth)
 {
     const char *item = run->opts.in.items[nth];
     size_t n = strcspn(item, "="), i;
@@ -238,28 +239,29 @@ tell_meaning(const char *text)
 }
 
 static bell_status
-load_input(struct run *run, size_t nth)
+load_bundle_input(struct bundle_run *run, size_t nth)
 {
     const char *item = run->opts.in.items[nth], *path;
     uint32_t number;
 
     BELL_TRY(check_once(run, nth));
-    BELL_TRY(find_value(run, "--in", item,
-                        1u << HCQ_BUNDLE_INPUT | 1u << HCQ_BUNDLE_STATE |
-                            1u << HCQ_BUNDLE_SYMBOL,
-                        &number, &path));
+    BELL_TRY(find_bundle_value(run, "--in", item,
+                               1u << HCQ_BUNDLE_INPUT | 1u << HCQ_BUNDLE_STATE |
+                                   1u << HCQ_BUNDLE_SYMBOL,
+                               &number, &path));
     if (hcq_bundle_value(run->bundle, number)->kind == HCQ_BUNDLE_SYMBOL)
         return set_symbol(run, number, path);
     tell_meaning(path);
     if (tool_is_shape(path) || is_npy(path))
-        return write_array(run, number, path);
+        return write_bundle_array(run, number, path);
     return write_bytes(run, number, path);
 }
 
 /* ---- outputs ----------------------------------------------------------- */
 
 static bell_status
-read_value(struct run *run, uint32_t number, struct host_array *out)
+read_bundle_value(struct bundle_run *run, uint32_t number,
+                  struct host_array *out)
 {
     const struct hcq_bundle_value *v = hcq_bundle_value(run->bundle, number);
     bell_status status;
@@ -282,7 +284,7 @@ read_value(struct run *run, uint32_t number, struct host_array *out)
 }
 
 static bell_status
-store_output(struct run *run, const char *item)
+store_output(struct bundle_run *run, const char *item)
 {
     struct host_array array;
     struct file_part part;
@@ -290,10 +292,10 @@ store_output(struct run *run, const char *item)
     bell_status status;
     uint32_t number;
 
-    BELL_TRY(find_value(run, "--out", item,
-                        1u << HCQ_BUNDLE_OUTPUT | 1u << HCQ_BUNDLE_STATE,
-                        &number, &path));
-    BELL_TRY(read_value(run, number, &array));
+    BELL_TRY(find_bundle_value(run, "--out", item,
+                               1u << HCQ_BUNDLE_OUTPUT | 1u << HCQ_BUNDLE_STATE,
+                               &number, &path));
+    BELL_TRY(read_bundle_value(run, number, &array));
     part.data = array.data;
     part.size_bytes = array.size_bytes;
     status =
@@ -352,7 +354,7 @@ print_element(const struct host_array *a, uint64_t i, char *text,
 }
 
 static int
-print_text(struct run *run)
+print_bundle_text(struct bundle_run *run)
 {
     const struct hcq_bundle_value *v;
     struct host_array array;
@@ -364,10 +366,10 @@ print_text(struct run *run)
     for (i = 0; (v = hcq_bundle_value(run->bundle, i)); i++) {
         if (v->kind != HCQ_BUNDLE_OUTPUT)
             continue;
-        status = read_value(run, i, &array);
+        status = read_bundle_value(run, i, &array);
         if (status != BELL_OK)
             return tool_fail(false, status);
-        describe(v, text, sizeof(text));
+        describe_bundle(v, text, sizeof(text));
         tool_printf("%s %s:", v->name, text);
         for (k = 0; k < array.n_elems && k < SHOWN; k++) {
             print_element(&array, k, text, sizeof(text));
@@ -383,7 +385,7 @@ print_text(struct run *run)
 }
 
 static int
-print_json(const struct run *run)
+print_bundle_json(const struct bundle_run *run)
 {
     static const char *const kinds[] = {"input", "output", "state", "weight",
                                         "symbol"};
@@ -438,7 +440,7 @@ wait_ns(const struct run_options *o)
 }
 
 static bell_status
-run_bundle(struct run *run)
+run_bundle(struct bundle_run *run)
 {
     int64_t i;
 
@@ -458,7 +460,7 @@ run_bundle(struct run *run)
 }
 
 static bell_status
-open_and_run(struct run *run)
+open_and_run(struct bundle_run *run)
 {
     size_t i;
 
@@ -470,7 +472,7 @@ open_and_run(struct run *run)
     if (run->opts.weights)
         BELL_TRY(hcq_bundle_load_weights(run->bundle, run->opts.weights));
     for (i = 0; i < run->opts.in.n_items; i++)
-        BELL_TRY(load_input(run, i));
+        BELL_TRY(load_bundle_input(run, i));
     BELL_TRY(run_bundle(run));
     for (i = 0; i < run->opts.out.n_items; i++)
         BELL_TRY(store_output(run, run->opts.out.items[i]));
@@ -479,7 +481,7 @@ open_and_run(struct run *run)
 
 /* A file, and nothing that runs. */
 static int
-save_renewed(const struct run *run)
+save_renewed(const struct bundle_run *run)
 {
     const struct run_options *o = &run->opts;
     bell_status status = run_renew(o->bundle, o->weights, &run->check, o->save);
@@ -498,7 +500,7 @@ verb_run(int argc, char **argv)
         "  " PROGRAM " mnist.bundle --in x=x.npy --out y=y.npy\n\n"
         "A FILE that is not called .npy has the elements' bytes alone. "
         "A shape in its\nplace, 2x3:float32, gives random values.";
-    struct run run = {.opts = {.times = 1}};
+    struct bundle_run run = {.opts = {.times = 1}};
     struct run_options *o = &run.opts;
     const struct tool_opt opts[] = {
         {"BUNDLE", NULL, TOOL_OPT_LIST, &o->bundles, 0, 0,
@@ -570,9 +572,10 @@ verb_run(int argc, char **argv)
     if (status != BELL_OK)
         code = tool_fail_input(o->json, status);
     else if (o->json)
-        code = print_json(&run);
+        code = print_bundle_json(&run);
     else
-        code = o->out.n_items && o->times == 1 ? TOOL_OK : print_text(&run);
+        code =
+            o->out.n_items && o->times == 1 ? TOOL_OK : print_bundle_text(&run);
     /* what was given up is not waited for again */
     if (status == BELL_E_TIMEOUT && run.dev &&
         hcq_device_recover(run.dev) != BELL_OK)

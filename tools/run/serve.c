@@ -188,7 +188,7 @@ say(struct client *c, const char *fmt, ...)
 /* ---- requests ---- */
 
 static bool
-read_number(const char *text, char kind, int64_t *out)
+read_serve_number(const char *text, char kind, int64_t *out)
 {
     char *end;
 
@@ -221,7 +221,8 @@ parse(struct request *r)
         if (mark && mark > word) {
             r->kinds[r->n] = *mark;
             *mark = 0;
-            if (!read_number(mark + 1, r->kinds[r->n], &r->numbers[r->n])) {
+            if (!read_serve_number(mark + 1, r->kinds[r->n],
+                                   &r->numbers[r->n])) {
                 r->problem = "behind ':' or '=' is not a number";
                 r->numbers[r->n] = 0;
             }
@@ -428,8 +429,8 @@ serve_health(const struct server *s, struct client *c)
 /* What is wrong with a request, whose bytes need not be there yet. *out_bundle
  * is NULL for 'health'; numbers[] gets the values of 'run'. */
 static bell_status
-judge(struct server *s, const struct request *r, struct served **out_bundle,
-      uint32_t *numbers)
+judge_request(struct server *s, const struct request *r,
+              struct served **out_bundle, uint32_t *numbers)
 {
     const char *problem = r->problem;
     bool is_run = !problem && strcmp(r->words[0], "run") == 0;
@@ -488,7 +489,7 @@ begin_bytes(struct server *s, struct client *c)
     c->at = 0;
     if (!r->payload_bytes)
         return;
-    if (judge(s, r, &b, numbers) == BELL_OK &&
+    if (judge_request(s, r, &b, numbers) == BELL_OK &&
         need_room(&c->data, r->payload_bytes) == BELL_OK)
         set_limit(s, c, r->payload_bytes);
     bell_error_clear();
@@ -522,7 +523,7 @@ serve_request(struct server *s, struct client *c)
     uint64_t start_ns = time_now_ns();
     uint32_t numbers[WORDS_MAX];
     struct served *b;
-    bell_status status = judge(s, &c->request, &b, numbers);
+    bell_status status = judge_request(s, &c->request, &b, numbers);
 
     if (status == BELL_OK && !b)
         status = serve_health(s, c);
@@ -538,7 +539,7 @@ serve_request(struct server *s, struct client *c)
 
 /* Byte by byte: what is behind the line stays where it is. */
 static enum wire_result
-read_line(const struct server *s, struct client *c)
+read_serve_line(const struct server *s, struct client *c)
 {
     enum wire_result result;
     uint64_t got;
@@ -631,7 +632,7 @@ go_on(struct server *s, struct client *c)
     enum wire_result result = WIRE_OK;
 
     if (c->phase == IN_LINE) {
-        result = read_line(s, c);
+        result = read_serve_line(s, c);
         if (result == WIRE_OK)
             begin_bytes(s, c);
     }

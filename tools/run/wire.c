@@ -75,7 +75,7 @@ is_ready(int fd, short events)
 
 /* What a read or write that gave `n` means. */
 static enum wire_result
-judge(ssize_t n, uint64_t *out_n)
+judge_wire_answer(ssize_t n, uint64_t *out_n)
 {
     if (n > 0) {
         *out_n = (uint64_t)n;
@@ -91,7 +91,8 @@ judge(ssize_t n, uint64_t *out_n)
 enum wire_result
 wire_read(int fd, void *data, uint64_t n, uint64_t *out_n)
 {
-    return is_ready(fd, POLLIN) ? judge(read(fd, data, n), out_n) : WIRE_WAIT;
+    return is_ready(fd, POLLIN) ? judge_wire_answer(read(fd, data, n), out_n)
+                                : WIRE_WAIT;
 }
 
 enum wire_result
@@ -100,7 +101,8 @@ wire_write(int fd, const void *data, uint64_t n, bool is_nonblocking,
 {
     if (!is_nonblocking && n > CHUNK_BYTES)
         n = CHUNK_BYTES;
-    return is_ready(fd, POLLOUT) ? judge(write(fd, data, n), out_n) : WIRE_WAIT;
+    return is_ready(fd, POLLOUT) ? judge_wire_answer(write(fd, data, n), out_n)
+                                 : WIRE_WAIT;
 }
 
 /* ---- sockets ---- */

@@ -319,7 +319,7 @@ print_step(const struct selftest *st, const struct selftest_step *step,
 }
 
 static void
-put_text(struct json *json, const char *key, const char *text)
+put_selftest_text(struct json *json, const char *key, const char *text)
 {
     if (text[0])
         json_str(json, key, text);
@@ -342,12 +342,12 @@ put_step(struct json *json, const struct selftest *st,
     json_uint(json, "n_failed", out->n_failed);
     json_num(json, "time_ms", (double)out->total_ns / 1e6);
     if (out->verdict == SELFTEST_SKIPPED)
-        put_text(json, "why", out->came);
+        put_selftest_text(json, "why", out->came);
     if (failed) {
-        put_text(json, "sent", out->sent);
-        put_text(json, "came", out->came);
+        put_selftest_text(json, "sent", out->sent);
+        put_selftest_text(json, "came", out->came);
         json_str(json, "look_at", look_at(st, step));
-        put_text(json, "again", out->again.text);
+        put_selftest_text(json, "again", out->again.text);
         json_array(json, "again_sent");
         for (i = 0; i < out->again.n_lines; i++)
             json_str(json, NULL, out->again.lines[i]);
@@ -424,8 +424,8 @@ is_chosen(const struct selftest_options *options,
 #define AGAIN_MAX 3
 
 static void
-run_steps(struct selftest *st, const struct selftest_options *options,
-          struct json *json, struct tally *tally)
+run_selftest_steps(struct selftest *st, const struct selftest_options *options,
+                   struct json *json, struct tally *tally)
 {
     struct outcome *out = host_calloc(1, sizeof(*out));
     const struct selftest_step *step;
@@ -583,7 +583,7 @@ run_selftest(struct selftest *st, const struct selftest_options *options)
     json_bool(&json, "simulated", kio_interface_is_sim(st->interface));
     json_int(&json, "repeat", options->repeat);
     json_array(&json, "steps");
-    run_steps(st, options, &json, &tally);
+    run_selftest_steps(st, options, &json, &tally);
     selftest_close(st);
     json_end(&json);
     json_uint(&json, "n_passed", tally.n_passed);

@@ -79,8 +79,8 @@ struct recorded {
 };
 
 static void
-run_step(struct selftest *st, const struct selftest_step *step,
-         struct recorded *out)
+run_again_step(struct selftest *st, const struct selftest_step *step,
+               struct recorded *out)
 {
     st->came[0] = '\0';
     out->verdict = step->run(st);
@@ -105,7 +105,7 @@ run_step_in_child(struct selftest *st, const struct selftest_step *step,
         child = fork();
     if (child == 0) {
         selftest_forget(st);
-        run_step(st, step, told);
+        run_again_step(st, step, told);
         exit(0);
     }
     if (child < 0 || waitpid(child, &status, 0) != child)
@@ -135,7 +135,7 @@ run_recorded(struct selftest *st, const struct selftest_step *step,
     if (strcmp(st->backend, "AMD") == 0)
         run_step_in_child(st, step, &done);
     else
-        run_step(st, step, &done);
+        run_again_step(st, step, &done);
     memcpy(st->device, was, sizeof(st->device));
     out->told = true;
     if (done.verdict == SELFTEST_PASSED)

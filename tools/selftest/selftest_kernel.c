@@ -8,8 +8,9 @@
 
 /* One launch on the compute queue, waited for. */
 static bell_status
-launch(struct selftest *st, struct hcq_program *prog, const uint64_t *args,
-       uint32_t n_args, const uint32_t grid[3], const uint32_t local[3])
+launch_selftest(struct selftest *st, struct hcq_program *prog,
+                const uint64_t *args, uint32_t n_args, const uint32_t grid[3],
+                const uint32_t local[3])
 {
     struct hcq_cs *cs;
 
@@ -49,7 +50,7 @@ selftest_check_alive(struct selftest *st)
                   "st_store, 1 block of 1 thread, code at 0x%" PRIx64
                   ": stores 0x%" PRIx64 " at 0x%" PRIx64,
                   prog->code_va, want, buf->va);
-    ST_OK(launch(st, prog, args, 2, DIM3(1, 1, 1), DIM3(1, 1, 1)));
+    ST_OK(launch_selftest(st, prog, args, 2, DIM3(1, 1, 1), DIM3(1, 1, 1)));
     ST_OK(hcq_buffer_read(buf, 0, got, sizeof(got)));
     if (got[0] != want || got[1] != UINT64_C(0xabababababababab))
         return selftest_fail(st, "memory is 0x%" PRIx64 " 0x%" PRIx64, got[0],
@@ -77,7 +78,7 @@ number_grid(struct selftest *st, const uint32_t grid[3],
     args[1] = st->run + 1;
     selftest_sent(st, "st_number, %ux%ux%u blocks of %ux%ux%u threads", grid[0],
                   grid[1], grid[2], local[0], local[1], local[2]);
-    ST_OK(launch(st, prog, args, 2, grid, local));
+    ST_OK(launch_selftest(st, prog, args, 2, grid, local));
     ST_OK(hcq_buffer_read(buf, 0, host, 4ull * n));
     for (i = 0; i < n; i++) {
         if (host[i] != (uint32_t)(3 * i + st->run + 1) && n_wrong++ == 0)
@@ -138,7 +139,7 @@ dims(struct selftest *st)
     ST_OK(fresh_buffer(st, sizeof(words), &buf));
     args[0] = buf->va;
     selftest_sent(st, "st_dims, 2x3x2 blocks of 4x2x3 threads");
-    ST_OK(launch(st, prog, args, 1, grid, local));
+    ST_OK(launch_selftest(st, prog, args, 1, grid, local));
     ST_OK(hcq_buffer_read(buf, 0, words, sizeof(words)));
     for (t = 0; t < 12 * 24; t++) {
         uint32_t block = t / 24, in = t % 24;
@@ -175,7 +176,7 @@ shared(struct selftest *st)
     args[1] = in->va;
     selftest_sent(st, "st_shared, 4 blocks of 256 threads, %u bytes shared",
                   prog->shared_bytes);
-    ST_OK(launch(st, prog, args, 2, DIM3(4, 1, 1), DIM3(256, 1, 1)));
+    ST_OK(launch_selftest(st, prog, args, 2, DIM3(4, 1, 1), DIM3(256, 1, 1)));
     ST_OK(hcq_buffer_read(out, 0, words, sizeof(words)));
     for (i = 0; i < 1024; i++) {
         uint32_t from = i / 256 * 256 + 255 - i % 256;
@@ -237,7 +238,8 @@ stack(struct selftest *st)
     args[1] = st->run;
     selftest_sent(st, "st_stack, %u blocks of 64 threads, 1 KiB each",
                   n_blocks);
-    ST_OK(launch(st, prog, args, 2, DIM3(n_blocks, 1, 1), DIM3(64, 1, 1)));
+    ST_OK(launch_selftest(st, prog, args, 2, DIM3(n_blocks, 1, 1),
+                          DIM3(64, 1, 1)));
     ST_OK(hcq_buffer_read(buf, 0, host, 4ull * n));
     for (i = 0; i < n; i++) {
         uint32_t want = 5 * (255 * 256 / 2) + 256 * i;
@@ -264,7 +266,8 @@ barriers(struct selftest *st)
     args[1] = st->run;
     selftest_sent(st, "st_barriers, 2 blocks of %u threads, 128 barriers",
                   threads);
-    ST_OK(launch(st, prog, args, 2, DIM3(2, 1, 1), DIM3(threads, 1, 1)));
+    ST_OK(
+        launch_selftest(st, prog, args, 2, DIM3(2, 1, 1), DIM3(threads, 1, 1)));
     ST_OK(hcq_buffer_read(buf, 0, host, 8ull * threads));
     for (i = 0; i < 2 * threads; i++) {
         uint32_t block = i / threads, in = i % threads;
@@ -329,7 +332,7 @@ wide(struct selftest *st)
     args[0] = out->va;
     args[1] = in->va;
     selftest_sent(st, "st_wide, 4 blocks of 128 threads, 16 bytes each");
-    ST_OK(launch(st, prog, args, 2, DIM3(4, 1, 1), DIM3(128, 1, 1)));
+    ST_OK(launch_selftest(st, prog, args, 2, DIM3(4, 1, 1), DIM3(128, 1, 1)));
     ST_OK(hcq_buffer_read(out, 0, words, sizeof(words)));
     for (i = 0; i < 2048; i++) {
         if (words[i] != (i * 40503u ^ (uint32_t)st->run))

@@ -194,8 +194,8 @@ address_space(struct selftest *st)
 }
 
 static bell_status
-take_moment(struct selftest *st, const struct amd_card *card,
-            struct selftest_moment *out, uint64_t *out_ticks)
+take_kfd_moment(struct selftest *st, const struct amd_card *card,
+                struct selftest_moment *out, uint64_t *out_ticks)
 {
     struct kfd_clock_counters clocks = {.gpu_id = card->topology.gpu_id};
 
@@ -219,9 +219,9 @@ clocks(struct selftest *st)
 
     ST_OK(need_card(st, &card));
     selftest_sent(st, "AMDKFD_IOC_GET_CLOCK_COUNTERS, 20 ms apart");
-    ST_OK(take_moment(st, card, &first, &from));
+    ST_OK(take_kfd_moment(st, card, &first, &from));
     usleep(20000);
-    ST_OK(take_moment(st, card, &last, &to));
+    ST_OK(take_kfd_moment(st, card, &last, &to));
     ratio = selftest_clock_ratio(&first, &last);
     selftest_note(st, "%" PRIu64 " ticks, %.3f of the host's clock", to, ratio);
     if (ratio < 0.8 || ratio > 1.25)

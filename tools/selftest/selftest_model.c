@@ -11,7 +11,7 @@
 
 /* Runs earlier steps on a device opened anew. */
 static enum selftest_verdict
-run_steps(struct selftest *st, const char *const *names, size_t n)
+run_model_steps(struct selftest *st, const char *const *names, size_t n)
 {
     size_t i;
 
@@ -45,7 +45,7 @@ with_variable(struct selftest *st, const char *name, const char *value,
         snprintf(keep, sizeof(keep), "%s", was);
     selftest_close_device(st);
     setenv(name, value, 1);
-    verdict = run_steps(st, steps, n);
+    verdict = run_model_steps(st, steps, n);
     selftest_close_device(st);
     if (was)
         setenv(name, keep, 1);

@@ -11,7 +11,7 @@
 
 #define TEXT_BYTES 8192
 
-struct kernel {
+struct ptx_kernel {
     const char *name;
     uint32_t n_bufs, n_vals;
     const char *outside; /* of the entry: declarations */
@@ -49,7 +49,7 @@ struct kernel {
     "add.u32 %r23, %r23, %r25; add.u32 %r28, %r28, %r23;\n"                    \
     "add.u32 %r21, %r21, 16;\n"
 
-static const struct kernel kernels[SELFTEST_KERNEL_COUNT] = {
+static const struct ptx_kernel kernels[SELFTEST_KERNEL_COUNT] = {
     [SELFTEST_STORE] = {"st_store", 1, 1, "",
         LOAD_PARAMS
         "st.global.u64 [%rd0], %rd1;\n", 0, 0, 0, false},
@@ -207,7 +207,7 @@ static const struct kernel kernels[SELFTEST_KERNEL_COUNT] = {
 /* clang-format on */
 
 static bell_status
-write_text(const struct kernel *kernel, const struct ptx_target *target,
+write_text(const struct ptx_kernel *kernel, const struct ptx_target *target,
            char *text, size_t cap)
 {
     unsigned version = render_ptx_version(target);
@@ -228,7 +228,7 @@ write_text(const struct kernel *kernel, const struct ptx_target *target,
 }
 
 static bell_status
-make_binary(const struct kernel *kernel, const char *text,
+make_binary(const struct ptx_kernel *kernel, const char *text,
             const struct ptx_target *target, bool is_simulated,
             struct render_binary *out)
 {
@@ -253,7 +253,7 @@ selftest_kernel_binary(const struct hcq_device_info *info,
                        enum selftest_kernel kernel,
                        struct selftest_binary *out_binary)
 {
-    const struct kernel *k = &kernels[kernel];
+    const struct ptx_kernel *k = &kernels[kernel];
     struct render_binary binary;
     struct ptx_target target;
     char text[TEXT_BYTES];

@@ -20,8 +20,8 @@ pattern(const struct selftest *st, uint64_t i)
 }
 
 static void
-fill_words(const struct selftest *st, uint32_t *words, uint64_t n,
-           uint64_t first)
+fill_queue_words(const struct selftest *st, uint32_t *words, uint64_t n,
+                 uint64_t first)
 {
     uint64_t i;
 
@@ -83,7 +83,7 @@ host_access(struct selftest *st)
     selftest_sent(st, "hcq_buffer_create of 1 MiB, 4 KiB written at its end "
                       "and read");
     ST_OK(selftest_buffer(st, 1u << 20, 0, &buf));
-    fill_words(st, words, ARRAY_LEN(words), 0);
+    fill_queue_words(st, words, ARRAY_LEN(words), 0);
     ST_OK(hcq_buffer_write(buf, (1u << 20) - sizeof(words), words,
                            sizeof(words)));
     memset(back, 0, sizeof(back));
@@ -227,7 +227,7 @@ copy_page(struct selftest *st)
     ST_OK(selftest_buffer(st, PAGE_BYTES, 0, &dst));
     selftest_sent(st, "a copy of 4096 bytes from 0x%" PRIx64 " to 0x%" PRIx64,
                   src->va, dst->va);
-    fill_words(st, words, ARRAY_LEN(words), 0);
+    fill_queue_words(st, words, ARRAY_LEN(words), 0);
     ST_OK(hcq_buffer_write(src, 0, words, sizeof(words)));
     memset(words, 0, sizeof(words));
     ST_OK(hcq_buffer_write(dst, 0, words, sizeof(words)));
@@ -283,7 +283,7 @@ copy_sizes(struct selftest *st)
     ST_OK(selftest_host(st, 2 * (uint64_t)SIZES_BYTES, &host));
     ST_OK(selftest_buffer(st, SIZES_BYTES, 0, &src));
     ST_OK(selftest_buffer(st, SIZES_BYTES, 0, &dst));
-    fill_words(st, host, SIZES_BYTES / 4, 0);
+    fill_queue_words(st, host, SIZES_BYTES / 4, 0);
     ST_OK(hcq_buffer_write(src, 0, host, SIZES_BYTES));
     for (i = 0; i < ARRAY_LEN(rows); i++) {
         enum selftest_verdict verdict = copy_one_size(
@@ -309,7 +309,7 @@ copy_large_on(struct selftest *st, struct hcq_queue *queue, uint32_t *host,
     ST_OK(selftest_buffer(st, LARGE_BYTES, 0, &dst));
     selftest_sent(st, "8 copies of 1 MiB in one submission, on %s",
                   hcq_queue_name(queue));
-    fill_words(st, host, LARGE_BYTES / 4, seed);
+    fill_queue_words(st, host, LARGE_BYTES / 4, seed);
     ST_OK(hcq_buffer_write(src, 0, host, LARGE_BYTES));
     ST_OK(hcq_queue_begin(queue, &cs));
     for (i = 0; i < 8; i++)
@@ -388,7 +388,7 @@ bounce(struct selftest *st, const struct hcq_buffer *host_buf, uint32_t *host,
                       "0x%" PRIx64 " and back to 0x%" PRIx64,
                       what, host_buf->va, round, there->va,
                       host_buf->va + PAGE_BYTES);
-        fill_words(st, host, PAGE_BYTES / 4, round * 31u);
+        fill_queue_words(st, host, PAGE_BYTES / 4, round * 31u);
         ST_OK(copy_range(st->copy, there, 0, host_buf, 0, PAGE_BYTES));
         ST_OK(copy_range(st->copy, host_buf, PAGE_BYTES, there, 0, PAGE_BYTES));
         verdict = check_words(st, "what came back", host + PAGE_BYTES / 4,
@@ -450,7 +450,7 @@ check_edges(struct selftest *st, const struct hcq_buffer *buf, uint8_t *host,
                       "%" PRIu64 " bytes of %s at 0x%" PRIx64
                       ": the page at byte %" PRIu64 " to the device and back",
                       buf->size_bytes, what, buf->va, places[i]);
-        fill_words(st, words, PAGE_BYTES / 4, places[i]);
+        fill_queue_words(st, words, PAGE_BYTES / 4, places[i]);
         ST_OK(copy_range(st->copy, there, 0, buf, places[i], PAGE_BYTES));
         memset(words, 0, PAGE_BYTES);
         ST_OK(copy_range(st->copy, buf, places[i], there, 0, PAGE_BYTES));

@@ -344,8 +344,8 @@ read_time(const volatile struct nv_mem_usermode *window)
 }
 
 static void
-take_moment(const volatile struct nv_mem_usermode *window,
-            struct selftest_moment *out)
+take_rm_moment(const volatile struct nv_mem_usermode *window,
+               struct selftest_moment *out)
 {
     out->before_ns = time_now_ns();
     out->device_ns = read_time(window);
@@ -360,10 +360,10 @@ check_time(struct selftest *st, const volatile struct nv_mem_usermode *window)
 
     /* A simulated card's clock is a thread of this machine: on a busy one it
      * stands now and then. */
-    take_moment(window, &first);
+    take_rm_moment(window, &first);
     do {
         usleep(20000);
-        take_moment(window, &last);
+        take_rm_moment(window, &last);
         ratio = selftest_clock_ratio(&first, &last);
     } while ((ratio < 0.8 || ratio > 1.25) &&
              last.after_ns - first.before_ns < CLOCK_TRIES_NS);

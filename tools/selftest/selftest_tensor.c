@@ -36,8 +36,8 @@ softmax_rows(const float *x, const float *w, const float *b, double *out)
 }
 
 static bell_status
-compute(const char *device, const float *x, const float *w, const float *b,
-        float *out)
+compute_tensor(const char *device, const float *x, const float *w,
+               const float *b, float *out)
 {
     const int64_t square[2] = {N, N}, row[1] = {N};
     struct bell_context *ctx;
@@ -73,7 +73,7 @@ tensors(struct selftest *st)
         b[i % N] = (float)fuzz_uniform(&rng, -1, 1);
     }
     softmax_rows(x, w, b, want);
-    ST_OK(compute(st->device, x, w, b, got));
+    ST_OK(compute_tensor(st->device, x, w, b, got));
     for (i = 0; i < N * N; i++) {
         if (fabs((double)got[i] - want[i]) > 1e-5)
             return selftest_fail(st, "element %zu is %.9g, not %.9g", i,

@@ -126,7 +126,7 @@ run_lines(struct send *s, const char *name)
 }
 
 static int
-run_session(struct send *s, const struct send_options *options)
+run_send_session(struct send *s, const struct send_options *options)
 {
     struct json json;
     bell_status status;
@@ -190,7 +190,7 @@ verb_send(int argc, char **argv)
                                   options.script, strerror(errno));
     }
     s.prompts = !options.script && !options.json && isatty(STDIN_FILENO);
-    code = run_session(&s, &options);
+    code = run_send_session(&s, &options);
     if (options.script)
         fclose(s.script);
     return code;

@@ -64,7 +64,7 @@ send_words(struct send *s, const uint32_t *words, uint32_t n, bool is_checked)
 }
 
 static void
-say_line(void *user, const char *line)
+say_send_line(void *user, const char *line)
 {
     struct send *s = user;
 
@@ -74,7 +74,7 @@ say_line(void *user, const char *line)
 void
 send_show(struct send *s)
 {
-    struct regs_stream stream = {.line = say_line, .user = s};
+    struct regs_stream stream = {.line = say_send_line, .user = s};
 
     if (!s->n_words)
         tool_say(s->json, "no words");
@@ -344,7 +344,7 @@ do_put(struct send *s, char **tokens, size_t n_tokens)
 
 /* A descriptor, from what is there on or from nothing on. */
 static bell_status
-describe(struct send *s, char **tokens, size_t n_tokens, bool is_new)
+describe_send(struct send *s, char **tokens, size_t n_tokens, bool is_new)
 {
     uint32_t words[SEND_TOKENS_MAX] = {0};
     const struct regs_type *type;
@@ -367,13 +367,13 @@ describe(struct send *s, char **tokens, size_t n_tokens, bool is_new)
 static bell_status
 do_block(struct send *s, char **tokens, size_t n_tokens)
 {
-    return describe(s, tokens, n_tokens, true);
+    return describe_send(s, tokens, n_tokens, true);
 }
 
 static bell_status
 do_set(struct send *s, char **tokens, size_t n_tokens)
 {
-    return describe(s, tokens, n_tokens, false);
+    return describe_send(s, tokens, n_tokens, false);
 }
 
 static bell_status

@@ -87,8 +87,8 @@ holds(const struct regs_field *field, uint64_t value)
 }
 
 static void
-put(const struct regs_field *field, unsigned element, uint64_t value,
-    uint32_t *words)
+put_send_word(const struct regs_field *field, unsigned element, uint64_t value,
+              uint32_t *words)
 {
     unsigned p;
 
@@ -131,8 +131,8 @@ refuse_field(const struct regs_type *type, unsigned gen, const char *name)
 }
 
 static bell_status
-value_of(const struct send *s, const struct regs_type *type,
-         const struct regs_field *field, const char *text, uint64_t *out)
+send_value_of(const struct send *s, const struct regs_type *type,
+              const struct regs_field *field, const char *text, uint64_t *out)
 {
     char known[200] = "";
     size_t used = 0;
@@ -186,7 +186,7 @@ set_field(const struct send *s, const struct regs_type *type, unsigned gen,
     if (element >= field->count)
         return bell_fail(BELL_E_INVALID, "%s.%s has %u elements", type->name,
                          text, field->count);
-    BELL_TRY(value_of(s, type, field, equals + 1, &value));
+    BELL_TRY(send_value_of(s, type, field, equals + 1, &value));
     if (!holds(field, value))
         return bell_fail(BELL_E_INVALID,
                          "%s.%s cannot be 0x%llx: it has %u bits%s%s",
@@ -194,7 +194,7 @@ set_field(const struct send *s, const struct regs_type *type, unsigned gen,
                          stored_bits(field) + field->shift,
                          field->shift ? ", of which the lowest are 0" : "",
                          field->kind == REGS_INT ? ", signed" : "");
-    put(field, element, value, words);
+    put_send_word(field, element, value, words);
     return BELL_OK;
 }
 
@@ -221,7 +221,7 @@ send_set_fields(const struct send *s, const struct regs_type *type,
 /* ---- packets ------------------------------------------------------------- */
 
 static void
-put_constants(const struct regs_type *type, unsigned gen, uint32_t *words)
+put_send_constants(const struct regs_type *type, unsigned gen, uint32_t *words)
 {
     unsigned f;
 
@@ -229,7 +229,7 @@ put_constants(const struct regs_type *type, unsigned gen, uint32_t *words)
         const struct regs_field *field = &type->fields[f];
 
         if (regs_in(gen, field->gens) && field->is_const)
-            put(field, 0, field->value, words);
+            put_send_word(field, 0, field->value, words);
     }
 }
 
@@ -245,8 +245,9 @@ put_parities(const struct regs_type *type, unsigned gen, uint32_t *words)
             continue;
         of = regs_parity_of(type, gen, field);
         if (of)
-            put(field, 0, !(__builtin_popcountll(regs_get(of, words, 0)) & 1),
-                words);
+            put_send_word(field, 0,
+                          !(__builtin_popcountll(regs_get(of, words, 0)) & 1),
+                          words);
     }
 }
 
@@ -271,7 +272,7 @@ put_role(const struct regs_field *field, uint64_t value, uint32_t *words)
 
     if ((int64_t)value < field->bias || !holds(field, stored))
         return false;
-    put(field, 0, stored, words);
+    put_send_word(field, 0, stored, words);
     return true;
 }
 
@@ -289,7 +290,7 @@ packet(const struct send *s, const struct regs_type *type, unsigned gen,
     while (n_fields < n_tokens && strcmp(tokens[n_fields], ":") != 0)
         n_fields++;
     memset(words, 0, n * sizeof(*words));
-    put_constants(type, gen, words);
+    put_send_constants(type, gen, words);
     BELL_TRY(send_set_fields(s, type, gen, tokens, n_fields, words));
     *out_n = n;
     if (n_fields < n_tokens)
@@ -332,7 +333,7 @@ put_header(const struct regs_stream *stream, uint32_t address, unsigned slot,
         count = with_role(type, gen, REGS_ROLE_COUNT);
         of_slot = with_role(type, gen, REGS_ROLE_SLOT);
         memset(try, 0, sizeof(try));
-        put_constants(type, gen, try);
+        put_send_constants(type, gen, try);
         if (!put_role(at, address, try) || !put_role(count, n_words, try) ||
             (of_slot && !put_role(of_slot, slot, try)) ||
             (best && at->bias < best_bias))
@@ -480,7 +481,7 @@ write_register(const struct send *s, const struct regs_stream *stream,
                              n);
         n = n_given;
     } else {
-        put_constants(is->type, is->gen, given);
+        put_send_constants(is->type, is->gen, given);
         BELL_TRY(
             send_set_fields(s, is->type, is->gen, tokens, n_tokens, given));
     }

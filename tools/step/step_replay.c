@@ -114,7 +114,7 @@ come(struct replay *r, struct sim_place *place, const uint8_t *data,
 /* ---- packets ------------------------------------------------------------- */
 
 static uint32_t
-word_at(const uint8_t *data, uint32_t i)
+replay_word_at(const uint8_t *data, uint32_t i)
 {
     uint32_t word;
 
@@ -127,13 +127,13 @@ word_at(const uint8_t *data, uint32_t i)
 static void
 set_methods(struct replay *r, const uint8_t *data, uint32_t n_dw)
 {
-    uint32_t header = word_at(data, 0), op = header >> 29, i;
+    uint32_t header = replay_word_at(data, 0), op = header >> 29, i;
     uint32_t *to = r->methods[header >> 13 & 7], method = header & 0xfff;
 
     if (op == 4)
         to[method] = header >> 16 & 0x1fff;
     for (i = 1; i < n_dw; i++) {
-        to[method] = word_at(data, i);
+        to[method] = replay_word_at(data, i);
         if (op == 1 || (op == 5 && i == 1))
             method = (method + 1) & 0xfff;
     }
@@ -145,7 +145,7 @@ step_push(struct replay *r, const struct cas_blob *b)
     uint32_t n_dw = b->size_bytes / 4, at = 0;
 
     while (at < n_dw) {
-        uint32_t header = word_at(b->data, at), op = header >> 29, n = 1;
+        uint32_t header = replay_word_at(b->data, at), op = header >> 29, n = 1;
         struct sim_place place = {.kind = SIM_STOP_PACKET,
                                   .va = b->addr + 4 * (uint64_t)at,
                                   .format = SIM_WORDS_NV_PUSH};
@@ -171,7 +171,7 @@ step_dispatch(struct replay *r, const uint8_t *data, uint32_t n_dw)
     uint32_t i;
 
     for (i = 0; i < 3 && i + 1 < n_dw; i++) {
-        place.grid[i] = word_at(data, i + 1);
+        place.grid[i] = replay_word_at(data, i + 1);
         place.local[i] = sh[REG_NUM_THREAD_X + i - SH_FIRST] & 0xffff;
     }
     come(r, &place, NULL, 0);
@@ -184,7 +184,7 @@ step_pm4(struct replay *r, const struct cas_blob *b)
 
     while (at < n_dw) {
         const uint8_t *data = b->data + 4 * (size_t)at;
-        uint32_t header = word_at(data, 0), opcode = header >> 8 & 0xff;
+        uint32_t header = replay_word_at(data, 0), opcode = header >> 8 & 0xff;
         uint32_t count = header >> 16 & 0x3fff, n = 2 + count;
         struct sim_place place = {.kind = SIM_STOP_PACKET,
                                   .va = b->addr + 4 * (uint64_t)at,
@@ -195,8 +195,8 @@ step_pm4(struct replay *r, const struct cas_blob *b)
         n = n < n_dw - at ? n : n_dw - at;
         come(r, &place, data, n);
         for (i = 2; opcode == PM4_SET_SH_REG && i < n; i++)
-            r->sh[((word_at(data, 1) & 0xffff) + i - 2) % N_SH] =
-                word_at(data, i);
+            r->sh[((replay_word_at(data, 1) & 0xffff) + i - 2) % N_SH] =
+                replay_word_at(data, i);
         if (opcode == PM4_DISPATCH_DIRECT)
             step_dispatch(r, data, n);
         at += n;
@@ -216,16 +216,19 @@ step_aql(struct replay *r, const struct cas_blob *b)
                                   .format = SIM_WORDS_AQL};
 
         come(r, &place, data, AQL_DW);
-        if ((word_at(data, 0) & 0xff) != 2)
+        if ((replay_word_at(data, 0) & 0xff) != 2)
             continue;
-        place = (struct sim_place){
-            .kind = SIM_STOP_KERNEL,
-            .va = word_at(data, 8) | (uint64_t)word_at(data, 9) << 32,
-            .local = {word_at(data, 1) & 0xffff, word_at(data, 1) >> 16,
-                      word_at(data, 2) & 0xffff}};
+        place =
+            (struct sim_place){.kind = SIM_STOP_KERNEL,
+                               .va = replay_word_at(data, 8) |
+                                     (uint64_t)replay_word_at(data, 9) << 32,
+                               .local = {replay_word_at(data, 1) & 0xffff,
+                                         replay_word_at(data, 1) >> 16,
+                                         replay_word_at(data, 2) & 0xffff}};
         for (i = 0; i < 3; i++)
-            place.grid[i] =
-                place.local[i] ? word_at(data, 3 + i) / place.local[i] : 0;
+            place.grid[i] = place.local[i]
+                                ? replay_word_at(data, 3 + i) / place.local[i]
+                                : 0;
         come(r, &place, NULL, 0);
     }
 }

@@ -115,7 +115,7 @@ read_gauge(struct top_device *dev)
 }
 
 static void
-read_gpu(struct top *top, struct top_device *dev, double passed_s)
+read_top_gpu(struct top *top, struct top_device *dev, double passed_s)
 {
     struct machine_sensors sensors;
     struct machine_load load;
@@ -188,7 +188,7 @@ top_read(struct top *top)
         if (dev->dev)
             BELL_TRY(read_gauge(dev));
         else if (dev->gpu)
-            read_gpu(top, dev, passed_s);
+            read_top_gpu(top, dev, passed_s);
         else
             read_processor(top, dev, passed_s);
     }
@@ -242,7 +242,7 @@ open_nv(struct top *top, struct top_device *dev, bool is_named)
 }
 
 static void
-add_gpu(struct top *top, const struct machine_gpu *gpu, bool is_named)
+add_top_gpu(struct top *top, const struct machine_gpu *gpu, bool is_named)
 {
     struct top_device *dev = add_device(top, gpu->address);
 
@@ -294,7 +294,7 @@ add_named(struct top *top, const char *name)
         if (strcmp(name, gpu->address) == 0 ||
             (gpu->backend &&
              gpu == machine_find(&top->machine, gpu->backend, whole))) {
-            add_gpu(top, gpu, true);
+            add_top_gpu(top, gpu, true);
             return BELL_OK;
         }
     }
@@ -322,7 +322,7 @@ top_init(struct top *top, const char *name, const char *root)
         return add_named(top, name);
     add_processor(top);
     for (i = 0; i < top->machine.n_gpus; i++)
-        add_gpu(top, &top->machine.gpus[i], false);
+        add_top_gpu(top, &top->machine.gpus[i], false);
     return BELL_OK;
 }
 
@@ -347,7 +347,7 @@ top_fini(struct top *top)
 /* ---- again and again ----------------------------------------------------- */
 
 static int
-show(const struct top *top, const struct top_options *options)
+show_top(const struct top *top, const struct top_options *options)
 {
     bell_status status;
 
@@ -390,7 +390,7 @@ watch(struct top *top, const struct top_options *options)
         if (status != BELL_OK)
             code = tool_fail(options->json, status);
         else if (!options->once || i + 1 == count)
-            code = show(top, options);
+            code = show_top(top, options);
     }
     sigprocmask(SIG_SETMASK, &old, NULL);
     return code;

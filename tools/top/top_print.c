@@ -234,11 +234,11 @@ struct text {
     bool failed;
 };
 
-static void put(struct text *text, const char *fmt, ...)
+static void put_top(struct text *text, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
 static void
-put(struct text *text, const char *fmt, ...)
+put_top(struct text *text, const char *fmt, ...)
 {
     va_list args;
     char line[512];
@@ -261,22 +261,22 @@ put(struct text *text, const char *fmt, ...)
 static void
 put_label(struct text *text, const char *name, const char *value)
 {
-    put(text, "%s=\"", name);
+    put_top(text, "%s=\"", name);
     for (; *value; value++) {
         if (*value == '\n')
-            put(text, "\\n");
+            put_top(text, "\\n");
         else
-            put(text, "%s%c", *value == '"' || *value == '\\' ? "\\" : "",
-                *value);
+            put_top(text, "%s%c", *value == '"' || *value == '\\' ? "\\" : "",
+                    *value);
     }
-    put(text, "\"");
+    put_top(text, "\"");
 }
 
 static void
 put_head(struct text *text, const char *name, const char *kind,
          const char *help)
 {
-    put(text, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind);
+    put_top(text, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind);
 }
 
 /* Numbers of each device. */
@@ -332,9 +332,9 @@ put_numbers(struct text *text, const struct top *top)
 
             if (!isfinite(value))
                 continue;
-            put(text, "%s{", numbers[i].name);
+            put_top(text, "%s{", numbers[i].name);
             put_label(text, "device", top->devices[k].name);
-            put(text, "} %.17g\n", value * numbers[i].scale);
+            put_top(text, "} %.17g\n", value * numbers[i].scale);
         }
     }
 }
@@ -370,24 +370,24 @@ put_metrics(struct text *text, const struct top *top)
     for (i = 0; i < top->n_devices; i++) {
         const struct top_device *dev = &top->devices[i];
 
-        put(text, "doorbell_device_info{");
+        put_top(text, "doorbell_device_info{");
         put_label(text, "device", dev->name);
-        put(text, ",");
+        put_top(text, ",");
         put_label(text, "model", dev->model);
-        put(text, ",");
+        put_top(text, ",");
         put_label(text, "address", dev->gpu ? dev->gpu->address : "");
-        put(text, "} 1\n");
+        put_top(text, "} 1\n");
     }
     put_numbers(text, top);
     put_head(text, "doorbell_engine_busy_seconds_total", "counter",
              "Time that a part of the device worked.");
     for (i = 0; i < top->n_devices; i++) {
         for (k = 0; k < top->devices[i].n_engines; k++) {
-            put(text, "doorbell_engine_busy_seconds_total{");
+            put_top(text, "doorbell_engine_busy_seconds_total{");
             put_label(text, "device", top->devices[i].name);
-            put(text, ",");
+            put_top(text, ",");
             put_label(text, "engine", top->devices[i].engines[k].name);
-            put(text, "} %.17g\n", top->devices[i].engines[k].busy_s);
+            put_top(text, "} %.17g\n", top->devices[i].engines[k].busy_s);
         }
     }
     put_head(text, "doorbell_processes", "gauge",
@@ -395,21 +395,21 @@ put_metrics(struct text *text, const struct top *top)
     for (i = 0; i < top->n_devices; i++) {
         if (!top->devices[i].gpu)
             continue;
-        put(text, "doorbell_processes{");
+        put_top(text, "doorbell_processes{");
         put_label(text, "device", top->devices[i].name);
-        put(text, "} %zu\n", count_processes(top, i));
+        put_top(text, "} %zu\n", count_processes(top, i));
     }
     put_head(text, "doorbell_queues", "gauge", "Queues that KFD has.");
     for (i = 0; i < top->n_devices; i++) {
         if (!top->devices[i].gpu || !top->devices[i].gpu->kfd_id)
             continue;
-        put(text, "doorbell_queues{");
+        put_top(text, "doorbell_queues{");
         put_label(text, "device", top->devices[i].name);
-        put(text, "} %zu\n", count_queues(top, i));
+        put_top(text, "} %zu\n", count_queues(top, i));
     }
     put_head(text, "doorbell_readings_total", "counter",
              "Readings by this program.");
-    put(text, "doorbell_readings_total %" PRIu64 "\n", top->n_readings);
+    put_top(text, "doorbell_readings_total %" PRIu64 "\n", top->n_readings);
 }
 
 bell_status

@@ -136,8 +136,8 @@ read_size(const char *text)
 }
 
 static void
-read_line(const char *line, struct top_client *client, double *vram,
-          bool *is_resident)
+read_process_line(const char *line, struct top_client *client, double *vram,
+                  bool *is_resident)
 {
     const char *value = strchr(line, ':'), *name;
     size_t n;
@@ -181,7 +181,7 @@ read_fdinfo(const char *path, struct top_process *process,
         return BELL_OK; /* closed meanwhile, or another user's */
     for (line = strtok_r(text, "\n", &rest); line;
          line = strtok_r(NULL, "\n", &rest))
-        read_line(line, &client, &vram, &is_resident);
+        read_process_line(line, &client, &vram, &is_resident);
     if (client.id == 0)
         return BELL_OK;
     all = clients->items;
@@ -243,7 +243,7 @@ read_process(struct top *top, int64_t pid, struct top_list *clients)
 /* ---- KFD ----------------------------------------------------------------- */
 
 static uint64_t
-read_number(const char *folder, const char *name)
+read_process_number(const char *folder, const char *name)
 {
     char path[PATH_MAX], text[32];
 
@@ -284,7 +284,7 @@ read_kfd_memory(struct top *top, const char *folder, size_t first, int64_t pid)
         device = find_kfd(top, strtoull(entry->d_name + 5, NULL, 10));
         if (device == top->n_devices)
             continue;
-        bytes = (double)read_number(folder, entry->d_name);
+        bytes = (double)read_process_number(folder, entry->d_name);
         process = add_process(top, first, device, pid);
         if (!process)
             status = no_memory();
@@ -317,7 +317,7 @@ read_kfd(struct top *top, int64_t pid, size_t first)
             continue;
         snprintf(path, sizeof(path), "%.2100s/queues/%.64s", folder,
                  entry->d_name);
-        device = find_kfd(top, read_number(path, "gpuid"));
+        device = find_kfd(top, read_process_number(path, "gpuid"));
         if (device == top->n_devices)
             continue;
         queue = append(&top->queues, sizeof(*queue));
@@ -328,8 +328,8 @@ read_kfd(struct top *top, int64_t pid, size_t first)
         queue->device = device;
         queue->pid = pid;
         queue->id = (uint32_t)strtoul(entry->d_name, NULL, 10);
-        queue->type = (uint32_t)read_number(path, "type");
-        queue->size_bytes = read_number(path, "size");
+        queue->type = (uint32_t)read_process_number(path, "type");
+        queue->size_bytes = read_process_number(path, "size");
     }
     if (dir)
         closedir(dir);

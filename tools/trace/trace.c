@@ -182,7 +182,7 @@ struct recording {
 };
 
 static void
-prepare(void *user)
+prepare_trace(void *user)
 {
     const struct recording *recording = user;
     char fds[16];
@@ -281,7 +281,7 @@ trace_record(int argc, char **argv)
     if (!mkdtemp(dir))
         return tool_fail_text(recording.json, BELL_E_IO, "cannot create %s: %s",
                               dir, strerror(errno));
-    wait_status = tool_run(argv + n + 1, prepare, &recording);
+    wait_status = tool_run(argv + n + 1, prepare_trace, &recording);
     if (wait_status < 0)
         return tool_fail_text(recording.json, BELL_E_IO,
                               "cannot start a process: %s", strerror(errno));

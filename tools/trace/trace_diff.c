@@ -20,12 +20,12 @@
 #define RESYNC 32 /* records looked ahead after a difference */
 
 /* Memory of a and b that is one another's. */
-struct place {
+struct diff_place {
     uint64_t a, b, size_bytes;
 };
 
 /* A cassette, without what differs from run to run. */
-struct side {
+struct diff_side {
     const struct cas_reader *reader;
     uint32_t *kept; /* owned; which records */
     uint32_t n;
@@ -33,11 +33,11 @@ struct side {
 
 struct diff {
     struct json *json; /* an open array of lines, or NULL: stdout */
-    struct side a, b;
+    struct diff_side a, b;
     uint32_t branch, i, k; /* where we are in what was kept of a and b */
     uint32_t n_found;
     struct trace_decoder decoder; /* of a's submissions, up to i */
-    struct place *places;         /* owned */
+    struct diff_place *places;    /* owned */
     size_t n_places, cap_places;
     bell_status status; /* the first failure */
 };
@@ -54,7 +54,7 @@ print_field(void *user, const char *field, uint64_t a, uint64_t b)
 /* ---- what is compared ---------------------------------------------------- */
 
 static const struct cas_record *
-record_of(const struct side *side, uint32_t i)
+record_of(const struct diff_side *side, uint32_t i)
 {
     return cas_reader_get(side->reader, side->kept[i]);
 }
@@ -79,13 +79,14 @@ is_of_time(const struct cas_record *record)
 }
 
 static bell_status
-fill_side(struct side *side, const struct cas_reader *reader)
+fill_side(struct diff_side *side, const struct cas_reader *reader)
 {
     uint32_t n = cas_reader_count(reader), i;
     bell_status status = BELL_OK;
     struct map mappings;
 
-    *side = (struct side){reader, host_alloc(((size_t)n + 1) * sizeof(i)), 0};
+    *side =
+        (struct diff_side){reader, host_alloc(((size_t)n + 1) * sizeof(i)), 0};
     if (!side->kept)
         return bell_fail(BELL_E_NO_MEMORY,
                          "out of memory for %" PRIu32 " records", n);
@@ -120,7 +121,7 @@ add_place(struct diff *diff, uint64_t a, uint64_t b, uint64_t size_bytes)
                                  diff->n_places + 1);
         return;
     }
-    diff->places[diff->n_places++] = (struct place){a, b, size_bytes};
+    diff->places[diff->n_places++] = (struct diff_place){a, b, size_bytes};
 }
 
 /* Mappings, and what a device was given addresses for. */
@@ -157,7 +158,7 @@ is_same_place(const struct diff *diff, uint64_t a, uint64_t b)
     if (a == b)
         return true;
     for (i = diff->n_places; i > 0; i--) {
-        const struct place *place = &diff->places[i - 1];
+        const struct diff_place *place = &diff->places[i - 1];
 
         if (a - place->a < place->size_bytes && b - place->b == a - place->a)
             return true;
@@ -204,7 +205,7 @@ is_address(const struct diff *diff, const uint32_t *x, const uint32_t *y,
 
 /* ---- submissions --------------------------------------------------------- */
 
-struct text {
+struct diff_text {
     char *data; /* owned; lines, each with its end */
     size_t used, cap;
     bool is_cut; /* there was no memory for more */
@@ -213,7 +214,7 @@ struct text {
 static void
 keep_line(void *user, const char *line)
 {
-    struct text *text = user;
+    struct diff_text *text = user;
     size_t n = strlen(line);
 
     if (text->is_cut || host_grow((void **)&text->data, &text->cap,
@@ -237,7 +238,7 @@ drop_line(void *user, const char *line)
 /* The record as text. */
 static void
 decode_record(const struct diff *diff, const struct cas_record *record,
-              struct text *text)
+              struct diff_text *text)
 {
     struct trace_decoder decoder = diff->decoder;
 
@@ -250,7 +251,8 @@ decode_record(const struct diff *diff, const struct cas_record *record,
 
 /* The first line that is not in both. */
 static void
-say_line(struct diff *diff, const struct text *x, const struct text *y)
+say_line(struct diff *diff, const struct diff_text *x,
+         const struct diff_text *y)
 {
     size_t start = 0, i;
 
@@ -277,7 +279,7 @@ say_packet(struct diff *diff, const struct cas_record *x, uint32_t region,
     uint32_t n_dw = x->blobs[region].size_bytes / 4;
     uint32_t *changed = host_alloc(4u * (size_t)n_dw);
     struct cas_record record = *x;
-    struct text was, now;
+    struct diff_text was, now;
 
     if (blobs && changed) {
         memcpy(changed, words, 4u * (size_t)n_dw);
@@ -476,7 +478,8 @@ diff_pair(struct diff *diff)
 }
 
 static void
-print_only(struct diff *diff, const struct side *side, uint32_t i, char sign)
+print_only(struct diff *diff, const struct diff_side *side, uint32_t i,
+           char sign)
 {
     char line[TRACE_LINE_BYTES];
 

@@ -325,7 +325,7 @@ struct show_options {
 };
 
 static int
-show(const struct cas_reader *reader, const struct show_options *options)
+show_trace(const struct cas_reader *reader, const struct show_options *options)
 {
     uint32_t branch = trace_branch(reader);
     struct trace_story story;
@@ -378,7 +378,7 @@ trace_show(int argc, char **argv)
     status = cas_reader_open(options.path, &reader);
     if (status != BELL_OK)
         return tool_fail(options.json, status);
-    code = show(reader, &options);
+    code = show_trace(reader, &options);
     cas_reader_close(reader);
     return code;
 }

@@ -99,7 +99,7 @@ run_in(struct bell_context *ctx, const struct viz_options *options)
 }
 
 static bell_status
-run_expression(const struct viz_options *options, struct notes *notes)
+run_viz_expression(const struct viz_options *options, struct notes *notes)
 {
     struct bell_context *ctx;
     bell_status status;
@@ -115,7 +115,7 @@ run_expression(const struct viz_options *options, struct notes *notes)
 /* ---- a program ---- */
 
 static bell_status
-run_program(const struct viz_options *options, struct notes *notes)
+run_viz_program(const struct viz_options *options, struct notes *notes)
 {
     char *argv[TOOL_LIST_MAX + 1];
     int wait_status;
@@ -153,8 +153,8 @@ put_document(struct json *json, const struct viz_options *options,
 }
 
 static bell_status
-write_page(const struct viz_options *options, const struct notes *notes,
-           struct json *json)
+write_viz_page(const struct viz_options *options, const struct notes *notes,
+               struct json *json)
 {
     struct page_document documents[] = {{.mark = "@VIZ@"},
                                         {.mark = "@PROFILE@"}};
@@ -189,7 +189,7 @@ make_page(const struct viz_options *options, struct notes *notes,
     if (viz->failed)
         status = bell_fail(BELL_E_NO_MEMORY, "out of memory");
     else
-        status = write_page(options, notes, &json);
+        status = write_viz_page(options, notes, &json);
     json_fini(&json);
     return status;
 }
@@ -205,8 +205,8 @@ run_viz(const struct viz_options *options, bool is_program)
 
     if (make_notes(&notes) != BELL_OK)
         return tool_fail(options->json, bell_error_last()->status);
-    status = is_program ? run_program(options, &notes)
-                        : run_expression(options, &notes);
+    status = is_program ? run_viz_program(options, &notes)
+                        : run_viz_expression(options, &notes);
     if (status == BELL_OK && access(notes.lines, R_OK) == 0)
         status = viz_read(&viz, notes.lines);
     if (status == BELL_OK && !viz.n_kernels && !viz.n_graphs)
