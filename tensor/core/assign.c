@@ -19,7 +19,7 @@
 #define WANTED 2u
 
 /* A search for nodes, from roots down. */
-struct search {
+struct assign_search {
     struct bell_context *ctx;
     uint8_t *mark; /* by node id */
     const struct uop **stack;
@@ -28,9 +28,10 @@ struct search {
 };
 
 static bell_status
-search_init(struct search *s, struct bell_context *ctx, bool of_gradients)
+search_init(struct assign_search *s, struct bell_context *ctx,
+            bool of_gradients)
 {
-    *s = (struct search){.ctx = ctx, .of_gradients = of_gradients};
+    *s = (struct assign_search){.ctx = ctx, .of_gradients = of_gradients};
     s->mark = host_calloc(ctx->graph.n_nodes + 1, sizeof(*s->mark));
     s->stack = host_alloc((ctx->graph.n_nodes + 1) * sizeof(*s->stack));
     if (s->mark && s->stack)
@@ -39,14 +40,14 @@ search_init(struct search *s, struct bell_context *ctx, bool of_gradients)
 }
 
 static void
-search_fini(struct search *s)
+search_fini(struct assign_search *s)
 {
     host_free(s->mark);
     host_free(s->stack);
 }
 
 static void
-push(struct search *s, const struct uop *u)
+push(struct assign_search *s, const struct uop *u)
 {
     assert(u->id < s->ctx->graph.n_nodes);
     if (s->mark[u->id] & SEEN)
@@ -58,7 +59,7 @@ push(struct search *s, const struct uop *u)
 /* Is a wanted node under `root`, and was not come to before? What a gradient
  * rule names counts, as long as its node is there. */
 static bool
-search_from(struct search *s, const struct uop *root)
+search_from(struct assign_search *s, const struct uop *root)
 {
     const struct tensor_rule *rule;
     const struct uop *u;
@@ -98,7 +99,7 @@ static bell_status
 is_made_of(struct bell_context *ctx, const struct uop *u,
            const struct uop *buffer, bool *out)
 {
-    struct search s;
+    struct assign_search s;
     bell_status status = search_init(&s, ctx, false);
 
     if (status == BELL_OK) {
@@ -115,7 +116,7 @@ is_shared(const struct bell_tensor *t, const struct uop *buffer, bool *out)
 {
     const struct tensor *other;
     struct tensor_iter it;
-    struct search s;
+    struct assign_search s;
     bell_status status = search_init(&s, tensor_at(t)->ctx, false);
 
     *out = false;
@@ -135,7 +136,7 @@ needs_gradient(const struct bell_tensor *t, bool *out)
 {
     const struct tensor *other;
     struct tensor_iter it;
-    struct search s;
+    struct assign_search s;
     bool any = false;
     bell_status status = search_init(&s, tensor_at(t)->ctx, true);
 
@@ -204,7 +205,7 @@ tensor_find_reached(struct bell_context *ctx, uint8_t **out_mark)
 {
     const struct tensor *t;
     struct tensor_iter it;
-    struct search s;
+    struct assign_search s;
     bell_status status = search_init(&s, ctx, false);
 
     if (status != BELL_OK) {

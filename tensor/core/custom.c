@@ -92,8 +92,8 @@ tensor_custom_free(struct tensor_custom *custom)
 
 /* One of the descriptions is not NULL. */
 static struct tensor_custom *
-copy_desc(const struct bell_custom_desc *one,
-          const struct bell_custom_many_desc *many, uint32_t n_in)
+copy_custom_desc(const struct bell_custom_desc *one,
+                 const struct bell_custom_many_desc *many, uint32_t n_in)
 {
     uint32_t n_out = one ? 1 : many->n_out;
     const char *name = one ? one->name : many->name;
@@ -127,7 +127,7 @@ is_name_of(const struct uop *named, const struct uop *u)
 /* Was it the same function of the same nodes, with results that b's has made
  * again? */
 static bool
-is_same(const struct tensor_custom *a, const struct tensor_custom *b)
+is_same_custom(const struct tensor_custom *a, const struct tensor_custom *b)
 {
     uint32_t i;
 
@@ -207,7 +207,7 @@ name_results(struct bell_context *ctx, struct tensor_custom *custom,
         joint = next_name(ctx, joint);
         found = tn_bad(joint) ? NULL : tensor_rule_find(ctx, joint);
         if (!found || (found->kind == TENSOR_RULE_CUSTOM &&
-                       is_same(found->custom, custom)))
+                       is_same_custom(found->custom, custom)))
             break;
     }
     if (found)
@@ -244,7 +244,7 @@ tensor_custom_node(struct bell_context *ctx, const struct uop *u,
     }
     if (tn_bad(u))
         return u;
-    custom = copy_desc(desc, NULL, n_in);
+    custom = copy_custom_desc(desc, NULL, n_in);
     if (!custom)
         return tn_fail(ctx, BELL_E_NO_MEMORY, "out of memory for a gradient");
     memcpy(custom->nodes, in, n_in * sizeof(in[0]));
@@ -379,7 +379,7 @@ apply(const char *call, const struct bell_custom_desc *one,
             return false;
         }
     }
-    custom = copy_desc(one, many, n_in);
+    custom = copy_custom_desc(one, many, n_in);
     if (!custom) {
         tensor_fail(ctx, call, BELL_E_NO_MEMORY, "out of memory");
         return false;

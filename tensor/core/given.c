@@ -312,9 +312,9 @@ check_results(struct bell_context *ctx, const char *call,
 
 /* The inputs' nodes; false after a failure, which the context knows. */
 static bool
-take_inputs(struct bell_context *ctx, const char *call, const char *name,
-            struct bell_tensor *const *in, uint32_t n_in,
-            const struct uop **nodes)
+take_given_inputs(struct bell_context *ctx, const char *call, const char *name,
+                  struct bell_tensor *const *in, uint32_t n_in,
+                  const struct uop **nodes)
 {
     struct bell_tensor *error;
     uint32_t i;
@@ -361,7 +361,7 @@ call_kernel(struct bell_context *ctx, const char *call,
         tensor_fail_last(ctx, call);
         return false;
     }
-    if (!take_inputs(ctx, call, d->name, in, n_in, nodes))
+    if (!take_given_inputs(ctx, call, d->name, in, n_in, nodes))
         return false;
     g = copy_desc(d);
     if (g && !check_results(ctx, call, d, g)) {

@@ -20,7 +20,7 @@ static const struct {
 
 /* The row of the first `len` bytes of `text`; ARRAY_LEN(words): none. */
 static size_t
-find_word(const char *text, size_t len)
+find_math_word(const char *text, size_t len)
 {
     size_t i;
 
@@ -44,7 +44,7 @@ bell_math_parse(const char *text, uint32_t *out_math)
                          text ? "the result" : "the text");
     for (;; text += len + 1) {
         len = strcspn(text, ",");
-        i = find_word(text, len);
+        i = find_math_word(text, len);
         if (i == ARRAY_LEN(words))
             return bell_fail(
                 BELL_BAD_NAME,

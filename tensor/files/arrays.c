@@ -57,8 +57,8 @@ read_member_header(struct zip_member *member, struct npy_header *out_header)
 
 /* An array of what tensors lack has a place in the list, and no value. */
 static BELL_MUST_CHECK bell_status
-add_unknown(struct bell_file *file, const char *name,
-            const struct zip_member *member)
+add_unknown_array(struct bell_file *file, const char *name,
+                  const struct zip_member *member)
 {
     struct host_array none = {.dtype = BELL_DEFAULT,
                               .size_bytes = member->n_bytes};
@@ -94,7 +94,7 @@ add_npz_member(struct bell_file *file, struct zip_member *member)
     if (status == BELL_OK)
         status = add_npy(file, name, &h, &tensor);
     else if (status == BELL_E_UNSUPPORTED)
-        status = add_unknown(file, name, member);
+        status = add_unknown_array(file, name, member);
     if (status != BELL_OK)
         bell_error_prefix("member '%.80s'", member->name);
     host_free(name);

@@ -62,7 +62,7 @@ fail_short(const struct cursor *c, uint64_t n_bytes)
 }
 
 static BELL_MUST_CHECK bell_status
-take_bytes(struct cursor *c, uint64_t n_bytes, const uint8_t **out_bytes)
+take_gguf_bytes(struct cursor *c, uint64_t n_bytes, const uint8_t **out_bytes)
 {
     if (n_bytes > c->file->size_bytes - c->at)
         return fail_short(c, n_bytes);
@@ -76,7 +76,7 @@ take_u32(struct cursor *c, uint32_t *out_value)
 {
     const uint8_t *bytes;
 
-    BELL_TRY(take_bytes(c, 4, &bytes));
+    BELL_TRY(take_gguf_bytes(c, 4, &bytes));
     memcpy(out_value, bytes, 4);
     return BELL_OK;
 }
@@ -86,14 +86,14 @@ take_u64(struct cursor *c, uint64_t *out_value)
 {
     const uint8_t *bytes;
 
-    BELL_TRY(take_bytes(c, 8, &bytes));
+    BELL_TRY(take_gguf_bytes(c, 8, &bytes));
     memcpy(out_value, bytes, 8);
     return BELL_OK;
 }
 
 /* A name, terminated; owned by the caller. */
 static BELL_MUST_CHECK bell_status
-take_name(struct cursor *c, char **out_name)
+take_gguf_name(struct cursor *c, char **out_name)
 {
     uint64_t at = c->at, n;
     const uint8_t *bytes;
@@ -104,7 +104,7 @@ take_name(struct cursor *c, char **out_name)
         return bell_fail(BELL_E_IO, "%s: a name of %llu bytes at byte %llu",
                          c->file->path, (unsigned long long)n,
                          (unsigned long long)at);
-    BELL_TRY(take_bytes(c, n, &bytes));
+    BELL_TRY(take_gguf_bytes(c, n, &bytes));
     BELL_TRY(file_check_name(c->file, (const char *)bytes, n));
     name = host_strndup(bytes, n);
     if (!name)
@@ -174,13 +174,13 @@ take_strings(struct cursor *c, struct file_value *value)
     for (i = 0; i < value->n; i++) {
         value->places[i] = c->at;
         BELL_TRY(take_u64(c, &n));
-        BELL_TRY(take_bytes(c, n, &bytes));
+        BELL_TRY(take_gguf_bytes(c, n, &bytes));
     }
     return BELL_OK;
 }
 
 static BELL_MUST_CHECK bell_status
-take_list(struct cursor *c, struct file_value *value)
+take_gguf_list(struct cursor *c, struct file_value *value)
 {
     uint32_t n_bytes;
 
@@ -198,7 +198,7 @@ take_list(struct cursor *c, struct file_value *value)
             c->file->path, value->item_type, (unsigned long long)c->at);
     if (value->n > c->file->size_bytes / n_bytes)
         return fail_short(c, value->n);
-    return take_bytes(c, value->n * n_bytes, &value->items);
+    return take_gguf_bytes(c, value->n * n_bytes, &value->items);
 }
 
 static BELL_MUST_CHECK bell_status
@@ -209,11 +209,11 @@ take_value(struct cursor *c, struct file_value *value)
 
     BELL_TRY(take_u32(c, &type));
     if (type == GGUF_LIST)
-        return take_list(c, value);
+        return take_gguf_list(c, value);
     if (type == GGUF_STR) {
         value->kind = FILE_STR;
         BELL_TRY(take_u64(c, &value->n));
-        BELL_TRY(take_bytes(c, value->n, &bytes));
+        BELL_TRY(take_gguf_bytes(c, value->n, &bytes));
         value->text = (const char *)bytes;
         return BELL_OK;
     }
@@ -221,7 +221,7 @@ take_value(struct cursor *c, struct file_value *value)
         return bell_fail(BELL_E_UNSUPPORTED,
                          "%s: a value of type %u at byte %llu", c->file->path,
                          type, (unsigned long long)c->at);
-    BELL_TRY(take_bytes(c, file_gguf_bytes(type), &bytes));
+    BELL_TRY(take_gguf_bytes(c, file_gguf_bytes(type), &bytes));
     file_gguf_number(type, bytes, value);
     return BELL_OK;
 }
@@ -233,7 +233,7 @@ take_meta(struct cursor *c, struct bell_file *file)
     bell_status status;
     char *key;
 
-    BELL_TRY(take_name(c, &key));
+    BELL_TRY(take_gguf_name(c, &key));
     status = take_value(c, &value);
     if (status != BELL_OK) {
         host_free(key);
@@ -323,7 +323,7 @@ take_entries(struct cursor *c, struct file_tensor *list, uint64_t n)
     char *name;
 
     for (i = 0; i < n; i++) {
-        BELL_TRY(take_name(c, &name));
+        BELL_TRY(take_gguf_name(c, &name));
         list[i].entry.name = name;
         BELL_TRY(take_entry(c, &list[i]));
     }

@@ -102,7 +102,7 @@ take_string(struct npy_text *t, char *buf, size_t size_bytes)
 }
 
 static bool
-take_size(struct npy_text *t, int64_t *out_size)
+take_npy_size(struct npy_text *t, int64_t *out_size)
 {
     int64_t value = 0;
     const char *start;
@@ -187,7 +187,7 @@ read_shape(struct npy_header *h, struct npy_text *t)
         if (array->ndim == BELL_MAX_RANK)
             return bell_fail(BELL_E_UNSUPPORTED, "more than %d axes",
                              BELL_MAX_RANK);
-        if (!comma || !take_size(t, &array->shape[array->ndim]))
+        if (!comma || !take_npy_size(t, &array->shape[array->ndim]))
             return bell_fail(BELL_E_IO,
                              "header: 'shape' is not a tuple of sizes");
         array->ndim++;

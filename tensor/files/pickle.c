@@ -60,7 +60,7 @@ static const struct {
 };
 
 /* A pickle that is being read. */
-struct reader {
+struct pickle_reader {
     struct pickle *pickle;
     const uint8_t *bytes;
     size_t n_bytes, at;
@@ -75,14 +75,14 @@ fail_memory(void)
 }
 
 static BELL_MUST_CHECK bell_status
-fail_at(const struct reader *r, const char *what)
+fail_at(const struct pickle_reader *r, const char *what)
 {
     return bell_fail(BELL_E_IO, "the pickle is damaged at byte %zu: %s", r->at,
                      what);
 }
 
 static BELL_MUST_CHECK bell_status
-push(struct reader *r, uint32_t number)
+push_number(struct pickle_reader *r, uint32_t number)
 {
     struct pickle *p = r->pickle;
 
@@ -94,7 +94,7 @@ push(struct reader *r, uint32_t number)
 }
 
 static BELL_MUST_CHECK bell_status
-push_value(struct reader *r, const struct pickle_value *value)
+push_value(struct pickle_reader *r, const struct pickle_value *value)
 {
     struct pickle *p = r->pickle;
 
@@ -102,17 +102,17 @@ push_value(struct reader *r, const struct pickle_value *value)
                   sizeof(*p->values)) != 0)
         return fail_memory();
     p->values[p->n_values] = *value;
-    return push(r, (uint32_t)p->n_values++);
+    return push_number(r, (uint32_t)p->n_values++);
 }
 
 static BELL_MUST_CHECK bell_status
-push_int(struct reader *r, int64_t i)
+push_int(struct pickle_reader *r, int64_t i)
 {
     return push_value(r, &(struct pickle_value){.kind = PICKLE_INT, .i = i});
 }
 
 static BELL_MUST_CHECK bell_status
-push_kind(struct reader *r, enum pickle_kind kind)
+push_kind(struct pickle_reader *r, enum pickle_kind kind)
 {
     return push_value(r, &(struct pickle_value){.kind = kind});
 }
@@ -130,7 +130,7 @@ object_of(const char *module, size_t n_module, const char *name, size_t n_name)
 
 /* One of Python's own. */
 static BELL_MUST_CHECK bell_status
-push_builtin(struct reader *r, const char *name)
+push_builtin(struct pickle_reader *r, const char *name)
 {
     const struct pickle_value value =
         object_of("builtins", 8, name, strlen(name));
@@ -140,7 +140,7 @@ push_builtin(struct reader *r, const char *name)
 
 /* An object that goes by the name of another value. */
 static BELL_MUST_CHECK bell_status
-push_like(struct reader *r, uint32_t number)
+push_like(struct pickle_reader *r, uint32_t number)
 {
     const struct pickle_value *v = &r->pickle->values[number];
     const struct pickle_value value =
@@ -164,7 +164,7 @@ pickle_print_name(const struct pickle_value *value, char *out,
 
 /* Appends to a tuple, list or dictionary. */
 static BELL_MUST_CHECK bell_status
-append(struct reader *r, uint32_t to, uint32_t number)
+append_pickled(struct pickle_reader *r, uint32_t to, uint32_t number)
 {
     struct pickle *p = r->pickle;
     struct pickle_value *value = &p->values[to];
@@ -187,7 +187,7 @@ append(struct reader *r, uint32_t to, uint32_t number)
 /* ---- the stack ---- */
 
 static BELL_MUST_CHECK bell_status
-pop(struct reader *r, uint32_t *out_number)
+pop(struct pickle_reader *r, uint32_t *out_number)
 {
     struct pickle *p = r->pickle;
 
@@ -200,7 +200,7 @@ pop(struct reader *r, uint32_t *out_number)
 
 /* Where the values above the last mark begin. */
 static BELL_MUST_CHECK bell_status
-find_mark(const struct reader *r, size_t *out_first)
+find_mark(const struct pickle_reader *r, size_t *out_first)
 {
     const struct pickle *p = r->pickle;
     size_t i = p->n_stack;
@@ -215,7 +215,8 @@ find_mark(const struct reader *r, size_t *out_first)
 
 /* The value below place `first` takes what is above, in its own way. */
 static BELL_MUST_CHECK bell_status
-fill(struct reader *r, size_t first, size_t n_below, enum pickle_kind kind)
+fill_pickled(struct pickle_reader *r, size_t first, size_t n_below,
+             enum pickle_kind kind)
 {
     struct pickle *p = r->pickle;
     uint32_t to;
@@ -232,23 +233,24 @@ fill(struct reader *r, size_t first, size_t n_below, enum pickle_kind kind)
         (kind == PICKLE_DICT && (p->n_stack - first) % 2))
         return fail_at(r, "items for what takes none of them");
     for (i = first; i < p->n_stack; i++)
-        BELL_TRY(append(r, to, p->stack[i]));
+        BELL_TRY(append_pickled(r, to, p->stack[i]));
     p->n_stack = first - n_below;
     return BELL_OK;
 }
 
 static BELL_MUST_CHECK bell_status
-fill_marked(struct reader *r, enum pickle_kind kind)
+fill_marked(struct pickle_reader *r, enum pickle_kind kind)
 {
     size_t first;
 
     BELL_TRY(find_mark(r, &first));
-    return fill(r, first, 1, kind);
+    return fill_pickled(r, first, 1, kind);
 }
 
 /* A tuple, list or dictionary of the values from place `first` on. */
 static BELL_MUST_CHECK bell_status
-gather(struct reader *r, size_t first, size_t n_marks, enum pickle_kind kind)
+gather(struct pickle_reader *r, size_t first, size_t n_marks,
+       enum pickle_kind kind)
 {
     struct pickle *p = r->pickle;
     struct pickle_value value = {.kind = kind};
@@ -260,13 +262,13 @@ gather(struct reader *r, size_t first, size_t n_marks, enum pickle_kind kind)
     BELL_TRY(push_value(r, &value));
     to = p->stack[n];
     for (i = first; i < n; i++)
-        BELL_TRY(append(r, to, p->stack[i]));
+        BELL_TRY(append_pickled(r, to, p->stack[i]));
     p->n_stack = first - n_marks;
-    return push(r, to);
+    return push_number(r, to);
 }
 
 static BELL_MUST_CHECK bell_status
-gather_marked(struct reader *r, enum pickle_kind kind)
+gather_marked(struct pickle_reader *r, enum pickle_kind kind)
 {
     size_t first;
 
@@ -275,7 +277,7 @@ gather_marked(struct reader *r, enum pickle_kind kind)
 }
 
 static BELL_MUST_CHECK bell_status
-gather_last(struct reader *r, size_t n)
+gather_last(struct pickle_reader *r, size_t n)
 {
     struct pickle *p = r->pickle;
     size_t i;
@@ -289,7 +291,7 @@ gather_last(struct reader *r, size_t n)
 }
 
 static BELL_MUST_CHECK bell_status
-memo_put(struct reader *r, uint64_t at)
+memo_put(struct pickle_reader *r, uint64_t at)
 {
     struct pickle *p = r->pickle;
     size_t old = p->n_memo;
@@ -308,11 +310,11 @@ memo_put(struct reader *r, uint64_t at)
 }
 
 static BELL_MUST_CHECK bell_status
-memo_get(struct reader *r, uint64_t at)
+memo_get(struct pickle_reader *r, uint64_t at)
 {
     if (at >= r->pickle->n_memo || r->pickle->memo[at] == 0)
         return fail_at(r, "it asks for what it did not keep");
-    return push(r, r->pickle->memo[at]);
+    return push_number(r, r->pickle->memo[at]);
 }
 
 /* ---- calls ---- */
@@ -362,7 +364,7 @@ has_metadata(const struct pickle *p, uint32_t args, bool typed)
 }
 
 static BELL_MUST_CHECK bell_status
-make_tensor(struct reader *r, uint32_t args, bool typed)
+make_tensor(struct pickle_reader *r, uint32_t args, bool typed)
 {
     const struct pickle *p = r->pickle;
     struct pickle_value tensor = {.kind = PICKLE_TENSOR};
@@ -401,7 +403,7 @@ make_tensor(struct reader *r, uint32_t args, bool typed)
 }
 
 static BELL_MUST_CHECK bell_status
-call(struct reader *r)
+call(struct pickle_reader *r)
 {
     const struct pickle *p = r->pickle;
     uint32_t args, function, at;
@@ -421,7 +423,7 @@ call(struct reader *r)
     case CALL_TUPLE:
         if (!is_kind(item_of(p, args, 0, &at), PICKLE_TUPLE))
             return fail_at(r, "a Size of no tuple");
-        return push(r, at);
+        return push_number(r, at);
     case CALL_TENSOR:
     case CALL_TYPED:
         return make_tensor(r, args, p->values[function].call == CALL_TYPED);
@@ -429,7 +431,7 @@ call(struct reader *r)
         if (!is_kind(item_of(p, args, 0, &at), PICKLE_TENSOR) &&
             !is_kind(item_of(p, args, 0, &at), PICKLE_OBJECT))
             return fail_at(r, "a parameter of no tensor");
-        return push(r, at);
+        return push_number(r, at);
     default:
         return fail_at(r, "a call of what cannot be called");
     }
@@ -437,7 +439,7 @@ call(struct reader *r)
 
 /* What stands for "module name". */
 static BELL_MUST_CHECK bell_status
-push_name(struct reader *r, const char *module, size_t n_module,
+push_name(struct pickle_reader *r, const char *module, size_t n_module,
           const char *name, size_t n_name)
 {
     struct pickle_value value = {.kind = PICKLE_NAME};
@@ -462,7 +464,7 @@ push_name(struct reader *r, const char *module, size_t n_module,
 
 /* ('storage', type, key, device, number of elements) */
 static BELL_MUST_CHECK bell_status
-make_storage(struct reader *r)
+make_storage(struct pickle_reader *r)
 {
     const struct pickle *p = r->pickle;
     struct pickle_value storage = {.kind = PICKLE_STORAGE};
@@ -491,7 +493,7 @@ make_storage(struct reader *r)
 /* ---- reading ---- */
 
 static BELL_MUST_CHECK bell_status
-take_bytes(struct reader *r, uint64_t n_bytes, const uint8_t **out_bytes)
+take_bytes(struct pickle_reader *r, uint64_t n_bytes, const uint8_t **out_bytes)
 {
     if (n_bytes > r->n_bytes - r->at)
         return fail_at(r, "it ends there");
@@ -502,7 +504,7 @@ take_bytes(struct reader *r, uint64_t n_bytes, const uint8_t **out_bytes)
 
 /* An unsigned number of n bytes, the least first. */
 static BELL_MUST_CHECK bell_status
-take_size(struct reader *r, unsigned n_bytes, uint64_t *out_value)
+take_pickle_size(struct pickle_reader *r, unsigned n_bytes, uint64_t *out_value)
 {
     const uint8_t *bytes;
     uint64_t value = 0;
@@ -516,7 +518,7 @@ take_size(struct reader *r, unsigned n_bytes, uint64_t *out_value)
 }
 
 static BELL_MUST_CHECK bell_status
-take_line(struct reader *r, const char **out_text, size_t *out_n)
+take_line(struct pickle_reader *r, const char **out_text, size_t *out_n)
 {
     const uint8_t *text = r->bytes + r->at;
     const uint8_t *end = memchr(text, '\n', r->n_bytes - r->at);
@@ -530,13 +532,13 @@ take_line(struct reader *r, const char **out_text, size_t *out_n)
 }
 
 static BELL_MUST_CHECK bell_status
-take_text(struct reader *r, unsigned n_size)
+take_text(struct pickle_reader *r, unsigned n_size)
 {
     struct pickle_value value = {.kind = PICKLE_STR};
     const uint8_t *bytes;
     uint64_t n;
 
-    BELL_TRY(take_size(r, n_size, &n));
+    BELL_TRY(take_pickle_size(r, n_size, &n));
     BELL_TRY(take_bytes(r, n, &bytes));
     if (n > UINT32_MAX)
         return fail_at(r, "a string of more than 4 GiB");
@@ -547,24 +549,24 @@ take_text(struct reader *r, unsigned n_size)
 
 /* Bytes, which are not read. */
 static BELL_MUST_CHECK bell_status
-take_binary(struct reader *r, unsigned n_size)
+take_binary(struct pickle_reader *r, unsigned n_size)
 {
     const uint8_t *bytes;
     uint64_t n;
 
-    BELL_TRY(take_size(r, n_size, &n));
+    BELL_TRY(take_pickle_size(r, n_size, &n));
     BELL_TRY(take_bytes(r, n, &bytes));
     return push_builtin(r, "bytes");
 }
 
 static BELL_MUST_CHECK bell_status
-take_long(struct reader *r, unsigned n_size)
+take_long(struct pickle_reader *r, unsigned n_size)
 {
     const uint8_t *bytes;
     uint64_t n, bits = 0;
     unsigned i;
 
-    BELL_TRY(take_size(r, n_size, &n));
+    BELL_TRY(take_pickle_size(r, n_size, &n));
     BELL_TRY(take_bytes(r, n, &bytes));
     if (n > 8) /* more than int64 */
         return push_builtin(r, "int");
@@ -577,7 +579,7 @@ take_long(struct reader *r, unsigned n_size)
 
 /* Eight bytes, the greatest first. */
 static BELL_MUST_CHECK bell_status
-take_float(struct reader *r)
+take_float(struct pickle_reader *r)
 {
     struct pickle_value value = {.kind = PICKLE_FLOAT};
     const uint8_t *bytes;
@@ -592,7 +594,7 @@ take_float(struct reader *r)
 }
 
 static BELL_MUST_CHECK bell_status
-take_name(struct reader *r)
+take_pickle_name(struct pickle_reader *r)
 {
     const char *module, *name;
     size_t n_module, n_name;
@@ -604,7 +606,7 @@ take_name(struct reader *r)
 
 /* The same, its parts being strings on the stack. */
 static BELL_MUST_CHECK bell_status
-take_stacked_name(struct reader *r)
+take_stacked_name(struct pickle_reader *r)
 {
     const struct pickle_value *values;
     uint32_t name, module;
@@ -619,26 +621,26 @@ take_stacked_name(struct reader *r)
 }
 
 static BELL_MUST_CHECK bell_status
-take_number(struct reader *r, uint8_t op)
+take_number(struct pickle_reader *r, uint8_t op)
 {
     uint64_t n;
 
-    BELL_TRY(take_size(r, op == 'J' ? 4 : op == 'M' ? 2 : 1, &n));
+    BELL_TRY(take_pickle_size(r, op == 'J' ? 4 : op == 'M' ? 2 : 1, &n));
     return push_int(r, op == 'J' ? (int64_t)(int32_t)n : (int64_t)n);
 }
 
 static BELL_MUST_CHECK bell_status
-take_memo(struct reader *r, uint8_t op)
+take_memo(struct pickle_reader *r, uint8_t op)
 {
     uint64_t at;
 
-    BELL_TRY(take_size(r, op == 'r' || op == 'j' ? 4 : 1, &at));
+    BELL_TRY(take_pickle_size(r, op == 'r' || op == 'j' ? 4 : 1, &at));
     return op == 'q' || op == 'r' ? memo_put(r, at) : memo_get(r, at);
 }
 
 /* An object that is made without a call: class, arguments, and named ones. */
 static BELL_MUST_CHECK bell_status
-take_new(struct reader *r, bool has_named)
+take_new(struct pickle_reader *r, bool has_named)
 {
     uint32_t class, args;
 
@@ -653,7 +655,7 @@ take_new(struct reader *r, bool has_named)
 
 /* A set: what is above a mark, put into one that is below it, or as one. */
 static BELL_MUST_CHECK bell_status
-take_set(struct reader *r, bool is_new)
+take_set(struct pickle_reader *r, bool is_new)
 {
     struct pickle *p = r->pickle;
     size_t first;
@@ -668,7 +670,7 @@ take_set(struct reader *r, bool is_new)
 
 /* A state for an object: an OrderedDict's attributes, which nobody needs. */
 static BELL_MUST_CHECK bell_status
-take_state(struct reader *r)
+take_state(struct pickle_reader *r)
 {
     const struct pickle *p = r->pickle;
     uint32_t state;
@@ -682,7 +684,7 @@ take_state(struct reader *r)
 }
 
 static BELL_MUST_CHECK bell_status
-fail_op(const struct reader *r, uint8_t op)
+fail_op(const struct pickle_reader *r, uint8_t op)
 {
     return bell_fail(BELL_E_UNSUPPORTED,
                      "byte 0x%02x at place %zu of the pickle is not one of the "
@@ -691,7 +693,7 @@ fail_op(const struct reader *r, uint8_t op)
 }
 
 static BELL_MUST_CHECK bell_status
-step(struct reader *r, uint8_t op)
+step(struct pickle_reader *r, uint8_t op)
 {
     struct pickle *p = r->pickle;
     uint64_t n;
@@ -699,14 +701,14 @@ step(struct reader *r, uint8_t op)
 
     switch (op) {
     case 0x80: /* PROTO */
-        BELL_TRY(take_size(r, 1, &n));
+        BELL_TRY(take_pickle_size(r, 1, &n));
         if (n < 2 || n > 5)
             return bell_fail(BELL_E_UNSUPPORTED,
                              "a pickle of protocol %llu; 2 to 5 are read",
                              (unsigned long long)n);
         return BELL_OK;
     case 0x95: /* FRAME */
-        return take_size(r, 8, &n);
+        return take_pickle_size(r, 8, &n);
     case '(':
         return push_kind(r, PICKLE_MARK);
     case 'N':
@@ -763,12 +765,12 @@ step(struct reader *r, uint8_t op)
         return gather_marked(r, PICKLE_DICT);
     case 's':
         return p->n_stack < 3 ? fail_at(r, "it takes from an empty stack")
-                              : fill(r, p->n_stack - 2, 0, PICKLE_DICT);
+                              : fill_pickled(r, p->n_stack - 2, 0, PICKLE_DICT);
     case 'u':
         return fill_marked(r, PICKLE_DICT);
     case 'a':
         return p->n_stack < 2 ? fail_at(r, "it takes from an empty stack")
-                              : fill(r, p->n_stack - 1, 0, PICKLE_LIST);
+                              : fill_pickled(r, p->n_stack - 1, 0, PICKLE_LIST);
     case 'e':
         return fill_marked(r, PICKLE_LIST);
     case 'q':
@@ -779,7 +781,7 @@ step(struct reader *r, uint8_t op)
     case 0x94:
         return memo_put(r, p->n_memo);
     case 'c':
-        return take_name(r);
+        return take_pickle_name(r);
     case 0x93:
         return take_stacked_name(r);
     case 'Q':
@@ -798,7 +800,7 @@ step(struct reader *r, uint8_t op)
 bell_status
 pickle_read(const uint8_t *bytes, size_t n_bytes, struct pickle *out_pickle)
 {
-    struct reader r = {out_pickle, bytes, n_bytes, 0};
+    struct pickle_reader r = {out_pickle, bytes, n_bytes, 0};
     struct pickle_value none = {.kind = PICKLE_NONE};
     uint64_t op;
 
@@ -812,7 +814,7 @@ pickle_read(const uint8_t *bytes, size_t n_bytes, struct pickle *out_pickle)
         return fail_memory();
     out_pickle->n_cells = 1;
     for (;;) {
-        BELL_TRY(take_size(&r, 1, &op));
+        BELL_TRY(take_pickle_size(&r, 1, &op));
         if (op == '.')
             break;
         BELL_TRY(step(&r, (uint8_t)op));

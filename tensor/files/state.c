@@ -65,7 +65,8 @@ bell_load_fini(struct bell_load *load)
 
 /* A number is a tensor of one element, or what stands beside the tensors. */
 static BELL_MUST_CHECK bell_status
-find_number(struct match *m, uint32_t i, const char *name, bool *out_found)
+find_state_number(struct match *m, uint32_t i, const char *name,
+                  bool *out_found)
 {
     const struct file_tensor *tensor = file_find_tensor(m->file, name);
 
@@ -85,7 +86,8 @@ find_number(struct match *m, uint32_t i, const char *name, bool *out_found)
 }
 
 static void
-print_shape(const int64_t *shape, uint32_t ndim, char *buf, size_t size_bytes)
+print_state_shape(const int64_t *shape, uint32_t ndim, char *buf,
+                  size_t size_bytes)
 {
     size_t n = (size_t)snprintf(buf, size_bytes, "(");
     uint32_t i;
@@ -109,8 +111,8 @@ compare_shapes(struct match *m, const struct bell_state_item *item,
          (ndim == 0 || memcmp(bell_shape(item->tensor), entry->shape,
                               ndim * sizeof(int64_t)) == 0)))
         return;
-    print_shape(bell_shape(item->tensor), ndim, own, sizeof(own));
-    print_shape(entry->shape, entry->ndim, theirs, sizeof(theirs));
+    print_state_shape(bell_shape(item->tensor), ndim, own, sizeof(own));
+    print_state_shape(entry->shape, entry->ndim, theirs, sizeof(theirs));
     snprintf(m->shapes, sizeof(m->shapes), "'%.60s' is %s, in the file %s",
              item->name, own, theirs);
 }
@@ -134,7 +136,7 @@ match_item(struct match *m, uint32_t i)
             compare_shapes(m, item, &m->found[i]->entry);
         }
     } else {
-        BELL_TRY(find_number(m, i, name, &found));
+        BELL_TRY(find_state_number(m, i, name, &found));
         m->has_number[i] = found;
     }
     if (found)
@@ -202,7 +204,7 @@ judge(const struct match *m, uint32_t flags)
 
 /* Every value first, so that a failure changes nothing. */
 static BELL_MUST_CHECK bell_status
-take_values(struct match *m, struct bell_tensor **values)
+take_state_values(struct match *m, struct bell_tensor **values)
 {
     uint32_t i;
 
@@ -243,7 +245,7 @@ give_values(struct match *m)
     if (!values)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for a list of %u",
                          m->state->n);
-    status = take_values(m, values);
+    status = take_state_values(m, values);
     if (status == BELL_OK)
         status = realize_values(values, m->state->n);
     for (i = 0; i < m->state->n; i++) {

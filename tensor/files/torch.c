@@ -37,8 +37,8 @@ struct walk {
 
 /* The sizes or strides of a tensor. */
 static BELL_MUST_CHECK bell_status
-take_sizes(const struct walk *w, uint32_t tuple, int64_t *sizes,
-           uint32_t *out_n)
+take_torch_sizes(const struct walk *w, uint32_t tuple, int64_t *sizes,
+                 uint32_t *out_n)
 {
     const struct pickle *p = &w->file->pickle;
     uint32_t cell, n = 0;
@@ -88,7 +88,7 @@ is_row_major(const struct host_array *array, const int64_t *strides)
 
 /* What is not known is listed: it has a name and a type, and no elements. */
 static BELL_MUST_CHECK bell_status
-add_unknown(struct walk *w, const struct pickle_value *value)
+add_unknown_torch(struct walk *w, const struct pickle_value *value)
 {
     struct file_tensor tensor = {.info = &file_no_type,
                                  .base = w->file->data,
@@ -97,8 +97,8 @@ add_unknown(struct walk *w, const struct pickle_value *value)
     bell_status status = BELL_OK;
 
     if (value->kind == PICKLE_TENSOR)
-        BELL_TRY(take_sizes(w, value->shape, tensor.entry.shape,
-                            &tensor.entry.ndim));
+        BELL_TRY(take_torch_sizes(w, value->shape, tensor.entry.shape,
+                                  &tensor.entry.ndim));
     pickle_print_name(value, type, sizeof(type));
     tensor.entry.dtype = BELL_DEFAULT;
     tensor.entry.name = host_strdup(w->name);
@@ -121,8 +121,8 @@ add_tensor(struct walk *w, const struct pickle_value *value)
     size_t size = bell_dtype_size(value->dtype);
     uint32_t n_strides;
 
-    BELL_TRY(take_sizes(w, value->shape, array.shape, &array.ndim));
-    BELL_TRY(take_sizes(w, value->strides, tensor.strides, &n_strides));
+    BELL_TRY(take_torch_sizes(w, value->shape, array.shape, &array.ndim));
+    BELL_TRY(take_torch_sizes(w, value->strides, tensor.strides, &n_strides));
     BELL_TRY(find_storage(w, &p->values[value->storage], &tensor.member));
     BELL_TRY(host_array_size(&array));
     if (n_strides != array.ndim || value->i < 0 ||
@@ -180,10 +180,10 @@ visit(struct walk *w, const struct pickle_value *value)
 {
     switch ((int)value->kind) {
     case PICKLE_TENSOR:
-        return value->dtype == BELL_DEFAULT ? add_unknown(w, value)
+        return value->dtype == BELL_DEFAULT ? add_unknown_torch(w, value)
                                             : add_tensor(w, value);
     case PICKLE_OBJECT:
-        return add_unknown(w, value);
+        return add_unknown_torch(w, value);
     case PICKLE_BOOL:
     case PICKLE_INT:
     case PICKLE_FLOAT:

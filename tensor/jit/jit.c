@@ -699,8 +699,8 @@ overwrite_state(struct capture *c)
 }
 
 static bell_status
-find_value(struct capture *c, size_t *cap_made, const struct bell_tensor *t,
-           struct jit_value *out)
+find_jit_value(struct capture *c, size_t *cap_made, const struct bell_tensor *t,
+               struct jit_value *out)
 {
     struct bell_jit *jit = c->jit;
     struct tensor_buffer *buf = tensor_buffer_of(t);
@@ -772,23 +772,25 @@ end_capture(struct capture *c)
     BELL_TRY(find_used(c));
     for (i = 0; i < jit->desc.n_out; i++) {
         tensor_jit_type(&jit->outputs[i].type, c->out[i]);
-        BELL_TRY(find_value(c, &cap_made, c->out[i], &jit->outputs[i].value));
+        BELL_TRY(
+            find_jit_value(c, &cap_made, c->out[i], &jit->outputs[i].value));
     }
     for (i = 0; i < c->n_saved; i++) {
         const struct saved *s = &c->saved[i];
         if (is_changed(s))
-            BELL_TRY(find_value(c, &cap_made, s->t, &jit->used[s->used].after));
+            BELL_TRY(
+                find_jit_value(c, &cap_made, s->t, &jit->used[s->used].after));
     }
     for (i = 0; i < jit->n_changes; i++) {
         struct jit_change *change = &jit->changes[i];
         const struct bell_tensor *t = c->in[change->input];
         if (change->is_replaced)
-            BELL_TRY(find_value(c, &cap_made, t, &change->after));
+            BELL_TRY(find_jit_value(c, &cap_made, t, &change->after));
         if (!change->sets_grad)
             continue;
         t = tensor_at(t)->grad;
         tensor_jit_type(&change->grad_type, t);
-        BELL_TRY(find_value(c, &cap_made, t, &change->grad));
+        BELL_TRY(find_jit_value(c, &cap_made, t, &change->grad));
     }
     feed_slot = jit->n_args + jit->n_used + jit->n_made;
     place_feeds(c, feed_slot);

@@ -297,7 +297,7 @@ place_made(struct target *t)
 }
 
 static bell_status
-place_all(struct save *s, struct target *t)
+place_saved(struct save *s, struct target *t)
 {
     const struct bell_jit *jit = &t->jit;
     struct rt_capture_parts parts;
@@ -332,8 +332,8 @@ place_all(struct save *s, struct target *t)
 }
 
 static bell_status
-place_of(struct save *s, const struct target *t, const struct jit_value *v,
-         struct rt_place *out)
+saved_place_of(struct save *s, const struct target *t,
+               const struct jit_value *v, struct rt_place *out)
 {
     const struct bell_jit *jit = &t->jit;
     uint32_t number;
@@ -351,8 +351,8 @@ place_of(struct save *s, const struct target *t, const struct jit_value *v,
 }
 
 static void
-add_copy(struct target *t, struct rt_place to, struct rt_place from,
-         uint64_t size_bytes)
+add_saved_copy(struct target *t, struct rt_place to, struct rt_place from,
+               uint64_t size_bytes)
 {
     if (to.place == from.place && to.value == from.value &&
         to.offset == from.offset)
@@ -376,28 +376,28 @@ place_results(struct save *s, struct target *t)
     if (!after)
         return bell_fail(BELL_E_NO_MEMORY, "bell_jit_save: out of memory");
     for (i = 0; status == BELL_OK && i < jit->desc.n_out; i++) {
-        status = place_of(s, t, &jit->outputs[i].value, &from);
+        status = saved_place_of(s, t, &jit->outputs[i].value, &from);
         if (status == BELL_OK)
-            add_copy(t, value_place(jit->desc.n_in + i), from,
-                     bytes_of(&jit->outputs[i].type));
+            add_saved_copy(t, value_place(jit->desc.n_in + i), from,
+                           bytes_of(&jit->outputs[i].type));
     }
     for (i = 0; status == BELL_OK && i < jit->n_used; i++) {
         struct jit_used *u = &jit->used[i];
         if (!u->is_replaced)
             continue;
-        status = place_of(s, t, &u->after, &after[i]);
+        status = saved_place_of(s, t, &u->after, &after[i]);
         if (status != BELL_OK || u->after.role != TENSOR_HANDLE ||
             u->after.number == i)
             continue;
         from = after[i];
         after[i] = (struct rt_place){BUNDLE_ARENA, 0, t->arena_bytes};
         t->arena_bytes += align_up(bytes_of(&u->type), ARENA_ALIGN);
-        add_copy(t, after[i], from, bytes_of(&u->type));
+        add_saved_copy(t, after[i], from, bytes_of(&u->type));
     }
     for (i = 0; status == BELL_OK && i < jit->n_used; i++) {
         if (jit->used[i].is_replaced)
-            add_copy(t, t->slots[jit->desc.n_in + i], after[i],
-                     bytes_of(&jit->used[i].type));
+            add_saved_copy(t, t->slots[jit->desc.n_in + i], after[i],
+                           bytes_of(&jit->used[i].type));
     }
     host_free(after);
     return status;
@@ -412,7 +412,7 @@ save_captured(struct save *s, struct target *t, bool is_first)
     BELL_TRY(check_sizes(&t->jit));
     if (is_first)
         BELL_TRY(add_ends(s, &t->jit));
-    BELL_TRY(place_all(s, t));
+    BELL_TRY(place_saved(s, t));
     BELL_TRY(place_results(s, t));
     t->run.capture = t->jit.capture;
     t->run.slots = t->slots;
@@ -541,7 +541,8 @@ check_end_names(const char *kind, const char *const *names, uint32_t n)
 }
 
 static bell_status
-check_desc(const struct bell_jit *jit, const struct bell_jit_save_desc *desc)
+check_save_desc(const struct bell_jit *jit,
+                const struct bell_jit_save_desc *desc)
 {
     uint32_t i;
 
@@ -582,13 +583,13 @@ check_call(struct bell_jit *jit, struct bell_tensor *const *in,
                          "bell_jit_save: it is called inside a jit's "
                          "function");
     BELL_TRY(tensor_report(jit->ctx));
-    BELL_TRY(check_desc(jit, desc));
+    BELL_TRY(check_save_desc(jit, desc));
     return tensor_jit_check_inputs(jit, in);
 }
 
 /* Each is a tensor of its own, without a gradient. */
 static bell_status
-note_inputs(struct save *s, struct bell_tensor *const *in)
+note_saved_inputs(struct save *s, struct bell_tensor *const *in)
 {
     uint32_t n = s->jit->desc.n_in, i;
 
@@ -619,7 +620,7 @@ bell_jit_save(struct bell_jit *jit, struct bell_tensor *const *in,
         s.n_steps = desc->n_steps;
     if (has_field(desc, state))
         s.names = desc->state;
-    BELL_TRY(note_inputs(&s, in));
+    BELL_TRY(note_saved_inputs(&s, in));
     status = rt_bundle_create(tunable, &s.bundle);
     for (i = 0; status == BELL_OK && i < desc->n_targets; i++) {
         status = save_target(&s, desc->targets[i], i == 0, &again);

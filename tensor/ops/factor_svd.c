@@ -149,8 +149,8 @@ put_in_order(struct bell_context *ctx, const struct uop *u,
 /* What the rotations make of the columns of a, with `below` of those of the
  * unit matrix below them: (batch, n, rows + n), else (batch, n, rows). */
 static const struct uop *
-turn_columns(struct bell_context *ctx, const struct uop *a, bool below,
-             int64_t n_sweeps)
+turn_svd_columns(struct bell_context *ctx, const struct uop *a, bool below,
+                 int64_t n_sweeps)
 {
     int64_t n = tn_size(ctx, a, 2), n_even = n + n % 2;
     int64_t batch = tn_size(ctx, a, 0), i, n_rounds;
@@ -187,8 +187,8 @@ turn_matrix(struct bell_context *ctx, const struct uop *a, bool full)
     int64_t m = tn_size(ctx, a, 1), n = tn_size(ctx, a, 2);
     struct tn_factors made;
 
-    s = turn_columns(ctx, tn_fdiv(ctx, a, scale), true,
-                     count_sweeps(a->dtype, n));
+    s = turn_svd_columns(ctx, tn_fdiv(ctx, a, scale), true,
+                         count_sweeps(a->dtype, n));
     us = tn_shrink_axis(ctx, s, 2, 0, m);
     length = tn_sqrt(ctx, tn_sum(ctx, tn_mul(ctx, us, us), 1u << 2));
     length = tn_wrap(ctx, UOP_CONTIGUOUS, length);
@@ -285,7 +285,7 @@ tn_eigh(struct bell_context *ctx, const struct uop *a)
     sweeps = count_sweeps(a->dtype, n);
     if (n > 2 && a->dtype == UOP_F64) /* all are as close as the multiple is */
         sweeps += 4;
-    s = turn_columns(ctx, s, false, sweeps);
+    s = turn_svd_columns(ctx, s, false, sweeps);
     length = tn_sqrt(ctx, tn_sum(ctx, tn_mul(ctx, s, s), 1u << 2));
     s = tn_wrap(ctx, UOP_CONTIGUOUS, tn_fdiv(ctx, s, length));
     if (tn_bad(s))

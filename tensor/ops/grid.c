@@ -22,7 +22,8 @@ struct sampling {
 
 /* `at` limited to low..high; its slope is 0 outside. NaN becomes low. */
 static const struct uop *
-limit(struct bell_context *ctx, const struct uop *at, double low, double high)
+limit_grid(struct bell_context *ctx, const struct uop *at, double low,
+           double high)
 {
     const struct uop *l = tn_num(ctx, at, low), *h = tn_num(ctx, at, high);
 
@@ -59,11 +60,11 @@ fold_place(const struct sampling *s, const struct uop *at, int64_t size)
     double last = (double)(size - 1);
 
     if (s->padding == BELL_GRID_ZEROS)
-        return limit(s->ctx, at, -3, last + 3);
+        return limit_grid(s->ctx, at, -3, last + 3);
     if (s->padding == BELL_GRID_REFLECT)
         at = s->align ? reflect(s->ctx, at, 0, last)
                       : reflect(s->ctx, at, -0.5, last + 0.5);
-    return limit(s->ctx, at, 0, last);
+    return limit_grid(s->ctx, at, 0, last);
 }
 
 /* Where the points are on an axis: [n, 1, points], in elements. grid is
@@ -118,7 +119,7 @@ find_grid_taps(const struct sampling *s, const struct uop *at, int64_t size,
         return;
     }
     /* what is outside is folded element by element */
-    at = limit(ctx, at, -0x1p40, 0x1p40);
+    at = limit_grid(ctx, at, -0x1p40, 0x1p40);
     first = tn_floor(ctx, at);
     share = tn_sub(ctx, at, first);
     taps->n = 4;
@@ -170,7 +171,7 @@ add_tap(const struct sampling *s, const struct grid_taps *taps, uint32_t number,
 }
 
 static const struct uop *
-sample(const struct sampling *s, const struct uop *grid)
+sample_grid(const struct sampling *s, const struct uop *grid)
 {
     const struct uop *sum = NULL;
     struct grid_taps taps[3];
@@ -239,7 +240,7 @@ bell_grid_sample(struct bell_tensor *x, struct bell_tensor *grid,
     s.d[2] = points;
     g = tn_cast(s.ctx, tensor_node(grid), s.x->dtype);
     g = tn_reshape(s.ctx, g, (int64_t[]){s.d[0], points, s.n_axes}, 3);
-    g = tn_reshape(s.ctx, sample(&s, g), d, 2 + s.n_axes);
+    g = tn_reshape(s.ctx, sample_grid(&s, g), d, 2 + s.n_axes);
     return tensor_new(s.ctx, __func__,
                       tn_bad(g) ? g : tn_cast(s.ctx, g, tensor_node(x)->dtype));
 }

@@ -59,7 +59,7 @@ struct taps {
 
 /* Sources a result. */
 static double
-step_of(const struct resize *r)
+sample_step_of(const struct resize *r)
 {
     if (r->align)
         return r->n > 1 ? (double)(r->size - 1) / (double)(r->n - 1) : 0;
@@ -143,9 +143,9 @@ source_of(const struct resize *r, const struct uop *o, enum uop_dtype dtype)
 
     o = tn_cast(ctx, o, dtype);
     if (r->align)
-        return tn_mul_c(ctx, o, step_of(r));
-    return tn_add_c(ctx, tn_mul_c(ctx, tn_add_c(ctx, o, 0.5), step_of(r)),
-                    -0.5);
+        return tn_mul_c(ctx, o, sample_step_of(r));
+    return tn_add_c(
+        ctx, tn_mul_c(ctx, tn_add_c(ctx, o, 0.5), sample_step_of(r)), -0.5);
 }
 
 static void
@@ -256,11 +256,13 @@ alias_weight(const struct resize *r, const struct uop *o, const struct uop *i,
 {
     struct bell_context *ctx = r->ctx;
     bool is_linear = r->mode == BELL_RESIZE_LINEAR;
-    double wide = fmax(step_of(r), 1), reach = (is_linear ? 1 : 2) * wide;
+    double wide = fmax(sample_step_of(r), 1),
+           reach = (is_linear ? 1 : 2) * wide;
     const struct uop *at, *x, *w, *one = tn_const(ctx, dtype, 1);
     const struct uop *first, *end, *in;
 
-    at = tn_mul_c(ctx, tn_add_c(ctx, tn_cast(ctx, o, dtype), 0.5), step_of(r));
+    at = tn_mul_c(ctx, tn_add_c(ctx, tn_cast(ctx, o, dtype), 0.5),
+                  sample_step_of(r));
     first =
         tn_cast(ctx, tn_floor(ctx, tn_add_c(ctx, at, 0.5 - reach)), UOP_I64);
     end = tn_cast(ctx, tn_floor(ctx, tn_add_c(ctx, at, 0.5 + reach)), UOP_I64);
@@ -303,7 +305,7 @@ alias_axis(const struct resize *r, const struct uop *u)
 {
     struct bell_context *ctx = r->ctx;
     double reach =
-        (r->mode == BELL_RESIZE_LINEAR ? 1 : 2) * fmax(step_of(r), 1);
+        (r->mode == BELL_RESIZE_LINEAR ? 1 : 2) * fmax(sample_step_of(r), 1);
     const struct uop *o, *at, *i, *w, *in, *out;
     int64_t d[TN_MAX_RANK], most = r->size;
     uint32_t behind = 2u << r->axis;
@@ -312,7 +314,7 @@ alias_axis(const struct resize *r, const struct uop *u)
         most = (int64_t)ceil(2 * reach) + 1;
     o = tn_iota(ctx, r->rank + 1, r->axis, r->n, UOP_I64);
     at = tn_mul_c(ctx, tn_add_c(ctx, tn_cast(ctx, o, u->dtype), 0.5),
-                  step_of(r));
+                  sample_step_of(r));
     at = tn_floor(ctx, tn_add_c(ctx, at, 0.5 - reach));
     i = tn_add(ctx,
                tn_max(ctx, tn_cast(ctx, at, UOP_I64), tn_int(ctx, UOP_I64, 0)),
@@ -377,7 +379,7 @@ resize_axis(const struct resize *r, const struct uop *u)
 
 /* The results that a source takes part in: those from
  * floor((i - last_tap - offset) / step) - margin on, `n` of them at most. */
-struct span {
+struct sample_span {
     double step, offset, last_tap;
     int64_t margin, n;
 };
@@ -385,11 +387,12 @@ struct span {
 /* source_of and nearest are step * o + offset, rounded; taps are so far from
  * there. The first source is also that of what lies before it, the last one
  * that of what lies behind it. */
-static struct span
+static struct sample_span
 find_span(const struct resize *r)
 {
     bool is_cubic = r->mode == BELL_RESIZE_CUBIC;
-    struct span span = {.step = step_of(r), .margin = 1 + (r->n >> 20)};
+    struct sample_span span = {.step = sample_step_of(r),
+                               .margin = 1 + (r->n >> 20)};
     double first_tap = is_cubic ? -1 : 0, width, begin, end;
 
     span.n = r->n;
@@ -412,7 +415,7 @@ find_span(const struct resize *r)
 
 /* For source i the number of its first result. */
 static const struct uop *
-first_result(struct bell_context *ctx, const struct span *span,
+first_result(struct bell_context *ctx, const struct sample_span *span,
              const struct uop *i, enum uop_dtype dtype, int64_t n)
 {
     const struct uop *o, *last = tn_int(ctx, UOP_I64, n - span->n);
@@ -437,7 +440,7 @@ tn_resize_back(struct bell_context *ctx, const struct tensor_rule *rule,
                        .align = rule->p[2] != 0};
     enum uop_dtype dtype = g->dtype == UOP_F64 ? UOP_F64 : UOP_F32;
     const struct uop *i, *o, *zero, *share, *weight = NULL;
-    struct span span;
+    struct sample_span span;
     struct taps taps;
     uint32_t t;
 
@@ -484,13 +487,14 @@ static double
 most_of_result(const struct resize *r, int64_t o)
 {
     bool is_cubic = r->mode == BELL_RESIZE_CUBIC;
-    double wide = r->alias ? fmax(step_of(r), 1) : 1,
+    double wide = r->alias ? fmax(sample_step_of(r), 1) : 1,
            last = (double)r->size - 1;
-    double at = (double)o * step_of(r), reach = (is_cubic ? 2 : 1) * wide;
+    double at = (double)o * sample_step_of(r),
+           reach = (is_cubic ? 2 : 1) * wide;
     double sum = 0, most = 0, here = 0, i;
 
     if (!r->align)
-        at += 0.5 * step_of(r) - 0.5;
+        at += 0.5 * sample_step_of(r) - 0.5;
     if (!is_cubic && !r->alias)
         at = fmin(fmax(at, 0), last);
     for (i = floor(at - reach); i <= at + reach; i++) {

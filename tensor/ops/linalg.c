@@ -32,7 +32,8 @@ struct matrices {
 
 /* What halves and integers are computed in; *dtype what they come out as. */
 static const struct uop *
-as_float(struct bell_context *ctx, const struct uop *u, enum uop_dtype *dtype)
+as_linalg_float(struct bell_context *ctx, const struct uop *u,
+                enum uop_dtype *dtype)
 {
     *dtype = tensor_wide_dtype(*dtype);
     if (!uop_dtype_infos[*dtype].is_float)
@@ -42,7 +43,7 @@ as_float(struct bell_context *ctx, const struct uop *u, enum uop_dtype *dtype)
 
 /* The sizes of `u`, whose last two are the matrices'. */
 static void
-measure(struct matrices *a)
+measure_matrix(struct matrices *a)
 {
     a->rank = tn_rank(a->ctx, a->u);
     memcpy(a->d, tn_shape(a->ctx, a->u)->d, a->rank * sizeof(*a->d));
@@ -82,12 +83,12 @@ take_matrices(const char *call, struct bell_tensor *x, bool square,
         return false;
     }
     a.dtype = tensor_node(x)->dtype;
-    a.u = as_float(a.ctx, tensor_node(x), &a.dtype);
+    a.u = as_linalg_float(a.ctx, tensor_node(x), &a.dtype);
     if (tn_bad(a.u)) {
         *out = tensor_new(a.ctx, call, a.u);
         return false;
     }
-    measure(&a);
+    measure_matrix(&a);
     *out_a = a;
     return true;
 }
@@ -505,8 +506,10 @@ take_system(const char *call, struct bell_tensor *x, struct bell_tensor *b,
                            memcmp(bs->d, xs->d, bs->n * sizeof(*bs->d)) == 0);
     c.ctx = a.ctx;
     a.dtype = c.dtype = tensor_result_dtype(both, 2, NULL);
-    a.u = as_float(a.ctx, tn_cast(a.ctx, tensor_node(x), a.dtype), &a.dtype);
-    c.u = as_float(c.ctx, tn_cast(c.ctx, tensor_node(b), c.dtype), &c.dtype);
+    a.u = as_linalg_float(a.ctx, tn_cast(a.ctx, tensor_node(x), a.dtype),
+                          &a.dtype);
+    c.u = as_linalg_float(c.ctx, tn_cast(c.ctx, tensor_node(b), c.dtype),
+                          &c.dtype);
     if (vector)
         c.u = tn_unsqueeze(c.ctx, c.u, bs->n);
     if (tn_bad(a.u) || tn_bad(c.u)) {
@@ -524,8 +527,8 @@ take_system(const char *call, struct bell_tensor *x, struct bell_tensor *b,
         *out = tensor_new(a.ctx, call, &uop_failed);
         return false;
     }
-    measure(&a);
-    measure(&c);
+    measure_matrix(&a);
+    measure_matrix(&c);
     *out_a = a;
     *out_b = c;
     return true;

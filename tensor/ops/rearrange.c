@@ -232,8 +232,8 @@ find_sizes(struct names *names, const struct side *left, struct bell_tensor *x)
 }
 
 static bool
-take_sizes(struct names *names, const struct bell_named_size *sizes,
-           uint32_t n_sizes)
+take_pattern_sizes(struct names *names, const struct bell_named_size *sizes,
+                   uint32_t n_sizes)
 {
     uint32_t i;
 
@@ -272,7 +272,8 @@ read_formula(struct names *names, struct side *left, struct side *right,
                     SHAPE_OF(x));
         return false;
     }
-    if (!take_sizes(names, sizes, n_sizes) || !find_sizes(names, left, x))
+    if (!take_pattern_sizes(names, sizes, n_sizes) ||
+        !find_sizes(names, left, x))
         return false;
     at += 2;
     if (!read_side(names, right, &at, false, NULL, 0))

@@ -37,10 +37,10 @@ take_window(const struct stft *f, const struct bell_stft_options *o,
 /* Checks what both directions have. `n_last` axes of x are not of the batch.
  * False with *out set. */
 static bool
-begin(const char *call, struct bell_tensor *x, int64_t n_fft,
-      const struct bell_stft_options *options, uint32_t n_last,
-      struct stft *out_f, struct bell_stft_options *out_options,
-      struct bell_tensor **out)
+begin_stft(const char *call, struct bell_tensor *x, int64_t n_fft,
+           const struct bell_stft_options *options, uint32_t n_last,
+           struct stft *out_f, struct bell_stft_options *out_options,
+           struct bell_tensor **out)
 {
     struct stft f = {.n_fft = n_fft};
     struct bell_stft_options o;
@@ -109,7 +109,7 @@ bell_stft(struct bell_tensor *x, int64_t n_fft,
     int64_t n, n_frames;
     struct stft f;
 
-    if (!begin(__func__, x, n_fft, options, 1, &f, &o, &out))
+    if (!begin_stft(__func__, x, n_fft, options, 1, &f, &o, &out))
         return out;
     ctx = f.ctx;
     n = tensor_at(x)->shape->d[f.rank];
@@ -181,7 +181,7 @@ bell_istft(struct bell_tensor *x, int64_t n_fft, int64_t length,
     const int64_t *d;
     struct stft f;
 
-    if (!begin(__func__, x, n_fft, options, 3, &f, &o, &out))
+    if (!begin_stft(__func__, x, n_fft, options, 3, &f, &o, &out))
         return out;
     ctx = f.ctx;
     d = tensor_at(x)->shape->d + f.rank;

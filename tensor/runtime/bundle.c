@@ -19,7 +19,7 @@
 #include "tensor/core/tensor_internal.h"
 
 /* A section that grows. */
-struct bytes {
+struct bundle_bytes {
     uint8_t *data;
     size_t n, cap;
 };
@@ -31,17 +31,17 @@ struct datum {
 };
 
 struct rt_bundle {
-    struct bytes sections[BUNDLE_DATA];
+    struct bundle_bytes sections[BUNDLE_DATA];
     struct datum *data; /* by value */
     size_t n_values, cap_data;
     uint64_t data_bytes;
     struct map constant_of; /* hash of one's content -> number of value */
-    struct bytes ir;
+    struct bundle_bytes ir;
     bool keeps_ir, has_symbols;
 };
 
 static bell_status
-append(struct bytes *to, const void *data, size_t n)
+append(struct bundle_bytes *to, const void *data, size_t n)
 {
     if (host_grow((void **)&to->data, &to->cap, to->n + n + 1, 1) != 0)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for a bundle");
@@ -52,7 +52,7 @@ append(struct bytes *to, const void *data, size_t n)
 }
 
 static bell_status
-append_zeros(struct bytes *to, size_t until)
+append_zeros(struct bundle_bytes *to, size_t until)
 {
     static const uint8_t zeros[BUNDLE_ALIGN];
 
@@ -61,9 +61,9 @@ append_zeros(struct bytes *to, size_t until)
 
 /* A name's place; the same for the same name. */
 static bell_status
-add_name(struct rt_bundle *b, const char *name, uint32_t *out)
+add_bundle_name(struct rt_bundle *b, const char *name, uint32_t *out)
 {
-    struct bytes *names = &b->sections[BUNDLE_NAMES];
+    struct bundle_bytes *names = &b->sections[BUNDLE_NAMES];
     size_t at;
 
     for (at = 0; at < names->n;
@@ -95,7 +95,7 @@ rt_bundle_create(bool keeps_ir, struct rt_bundle **out)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for a bundle");
     map_init(&b->constant_of);
     b->keeps_ir = keeps_ir;
-    status = add_name(b, "", &empty);
+    status = add_bundle_name(b, "", &empty);
     if (status == BELL_OK)
         status = append(&b->ir, "", 1);
     if (status != BELL_OK) {
@@ -145,7 +145,7 @@ rt_bundle_value(struct rt_bundle *b, enum bundle_kind kind, const char *name,
         v.shape[i] = (uint64_t)shape[i];
         v.size_bytes *= (uint64_t)shape[i];
     }
-    BELL_TRY(add_name(b, name, &v.name));
+    BELL_TRY(add_bundle_name(b, name, &v.name));
     if (host_grow((void **)&b->data, &b->cap_data, b->n_values + 1,
                   sizeof(*b->data)) != 0)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for a bundle");
@@ -162,11 +162,11 @@ rt_bundle_value(struct rt_bundle *b, enum bundle_kind kind, const char *name,
 bell_status
 rt_bundle_alias(struct rt_bundle *b, uint32_t number, const char *name)
 {
-    struct bytes *values = &b->sections[BUNDLE_VALUES];
+    struct bundle_bytes *values = &b->sections[BUNDLE_VALUES];
     struct bundle_value v;
 
     memcpy(&v, values->data + number * sizeof(v), sizeof(v));
-    BELL_TRY(add_name(b, name, &v.name));
+    BELL_TRY(add_bundle_name(b, name, &v.name));
     if (host_grow((void **)&b->data, &b->cap_data, b->n_values + 1,
                   sizeof(*b->data)) != 0)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for a bundle");
@@ -183,8 +183,9 @@ hash_of(const struct tensor_buffer *data, const uint8_t *bytes)
 
 /* Has value number `i` these bytes, which are data's? */
 static bell_status
-is_same(const struct rt_bundle *b, size_t i, const struct tensor_buffer *data,
-        const uint8_t *bytes, bool *out_same)
+is_same_code(const struct rt_bundle *b, size_t i,
+             const struct tensor_buffer *data, const uint8_t *bytes,
+             bool *out_same)
 {
     struct tensor_buffer *other = b->data[i].buf;
     bell_status status;
@@ -215,7 +216,7 @@ find_constant(struct rt_bundle *b, struct tensor_buffer *data,
     bool same;
 
     if (found) {
-        BELL_TRY(is_same(b, (size_t)*found, data, bytes, &same));
+        BELL_TRY(is_same_code(b, (size_t)*found, data, bytes, &same));
         if (same) {
             *out_number = (uint32_t)*found;
             return BELL_OK;
@@ -306,7 +307,7 @@ static bell_status
 add_kernel(struct rt_bundle *b, const struct tensor_runtime *rt,
            const struct rt_kernel *kernel)
 {
-    struct bytes *objects = &b->sections[BUNDLE_OBJECTS];
+    struct bundle_bytes *objects = &b->sections[BUNDLE_OBJECTS];
     const struct hcq_program *program = kernel->program;
     struct bundle_kernel k = {
         .n_bufs = program->n_bufs,
@@ -317,7 +318,7 @@ add_kernel(struct rt_bundle *b, const struct tensor_runtime *rt,
     };
 
     memcpy(k.local, program->local, sizeof(k.local));
-    BELL_TRY(add_name(b, kernel->entry, &k.name));
+    BELL_TRY(add_bundle_name(b, kernel->entry, &k.name));
     BELL_TRY(add_ir(b, rt, kernel, &k.ir));
     BELL_TRY(append_zeros(objects, k.object_offset));
     BELL_TRY(append(objects, kernel->binary.file.data,
@@ -423,10 +424,10 @@ describe(struct rt_bundle *b, const struct tensor_runtime *rt,
     t->form = rt->target.is_simulated && strcmp(info.backend, "NV") == 0
                   ? BUNDLE_PTX
                   : BUNDLE_MACHINE_CODE;
-    BELL_TRY(add_name(b, info.backend, &t->backend));
-    BELL_TRY(add_name(b, info.arch, &t->arch));
-    BELL_TRY(add_name(b, is_own ? info.model : "", &t->model));
-    return add_name(b, rt->target.lower.name, &t->tools);
+    BELL_TRY(add_bundle_name(b, info.backend, &t->backend));
+    BELL_TRY(add_bundle_name(b, info.arch, &t->arch));
+    BELL_TRY(add_bundle_name(b, is_own ? info.model : "", &t->model));
+    return add_bundle_name(b, rt->target.lower.name, &t->tools);
 }
 
 bell_status
@@ -461,7 +462,7 @@ rt_bundle_target(struct rt_bundle *b, const struct rt_bundle_run *run)
 
 /* What is written: sections, of which DATA is the values'. */
 struct file {
-    struct bytes sections[BUNDLE_SECTION_COUNT + 1];
+    struct bundle_bytes sections[BUNDLE_SECTION_COUNT + 1];
     uint32_t version, n_sections;
     const struct rt_bundle *values; /* NULL: DATA is as in `sections` */
     const char *path;
@@ -627,7 +628,7 @@ rt_bundle_write(const struct rt_bundle *b, const char *path)
                                                : BUNDLE_VERSION};
 
     memcpy(f.sections, b->sections, sizeof(b->sections));
-    f.sections[BUNDLE_DATA] = (struct bytes){NULL, b->data_bytes, 0};
+    f.sections[BUNDLE_DATA] = (struct bundle_bytes){NULL, b->data_bytes, 0};
     if (f.version >= BUNDLE_WITH_IR)
         f.sections[f.n_sections++] = b->ir;
     return write_file(&f, path);
@@ -640,7 +641,7 @@ static bell_status
 replace_objects(const struct bundle_file *from,
                 const struct rt_bundle_new *list, struct rt_bundle *b)
 {
-    struct bytes *objects = &b->sections[BUNDLE_OBJECTS];
+    struct bundle_bytes *objects = &b->sections[BUNDLE_OBJECTS];
     struct bundle_kernel *kernels = (void *)b->sections[BUNDLE_KERNELS].data;
     uint32_t i;
 
@@ -653,7 +654,7 @@ replace_objects(const struct bundle_file *from,
             k->object_bytes = list[i].binary->file.size_bytes;
             k->shared_bytes = list[i].binary->shared_bytes;
             memcpy(k->local, list[i].binary->local, sizeof(k->local));
-            BELL_TRY(add_name(b, list[i].entry, &k->name));
+            BELL_TRY(add_bundle_name(b, list[i].entry, &k->name));
         }
         k->object_offset = align_up(objects->n, BUNDLE_ALIGN);
         BELL_TRY(append_zeros(objects, k->object_offset));

@@ -291,7 +291,7 @@ tune_file(struct tuning *t, struct bell_context *ctx, const char *out_path,
 }
 
 static bell_status
-map_file(const char *path, void **out_map, size_t *out_bytes)
+map_bundle_file(const char *path, void **out_map, size_t *out_bytes)
 {
     bell_status status = BELL_OK;
     struct regular_file file;
@@ -319,7 +319,7 @@ tensor_tune_bundle(struct bell_context *ctx, const char *path,
     uint32_t i;
     void *map;
 
-    BELL_TRY(map_file(path, &map, &n_bytes));
+    BELL_TRY(map_bundle_file(path, &map, &n_bytes));
     status = bundle_file_open(map, n_bytes, &t.file);
     if (status == BELL_OK)
         status = rt_wait(t.rt, t.rt->last_value);

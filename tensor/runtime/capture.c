@@ -388,7 +388,7 @@ touch_result(struct rt_capture *cap, struct tensor_buffer *buf, uint32_t at)
 }
 
 static bell_status
-find_spans(struct rt_capture *cap)
+find_capture_spans(struct rt_capture *cap)
 {
     uint32_t at = 0, i, j;
     size_t s;
@@ -441,7 +441,7 @@ make_arena(struct rt_capture *cap)
     uint64_t busy_until;
     size_t i;
 
-    BELL_TRY(find_spans(cap));
+    BELL_TRY(find_capture_spans(cap));
     BELL_TRY(place_arena(cap));
     if (cap->arena_bytes && !cap->saves)
         BELL_TRY(rt_memory_create(cap->rt, cap->arena_bytes, &cap->arena,

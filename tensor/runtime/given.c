@@ -30,8 +30,8 @@ fits(const struct tensor_given_code *c, const struct rt_target *target)
 }
 
 static bell_status
-find_code(const struct tensor_given *g, const struct rt_target *target,
-          const struct tensor_given_code **out)
+find_given_code(const struct tensor_given *g, const struct rt_target *target,
+                const struct tensor_given_code **out)
 {
     uint32_t i;
 
@@ -107,7 +107,7 @@ rt_compile_given(struct rt_job *job)
     uint64_t start = time_now_ns();
     int i;
 
-    BELL_TRY(find_code(g, job->target, &c));
+    BELL_TRY(find_given_code(g, job->target, &c));
     job->facts = (struct rt_facts){.n_params = job->sink->src[0]->n_src,
                                    .n_vars = g->n_values};
     for (i = 0; i < 3; i++) {

@@ -31,7 +31,7 @@ struct bytes {
 };
 
 static void
-append(struct bytes *b, const void *data, size_t n)
+append_kept(struct bytes *b, const void *data, size_t n)
 {
     if (b->failed || n == 0)
         return;
@@ -47,20 +47,20 @@ append(struct bytes *b, const void *data, size_t n)
 static void
 append_text(struct bytes *b, const char *text)
 {
-    append(b, text, strlen(text) + 1);
+    append_kept(b, text, strlen(text) + 1);
 }
 
 /* ---- the build ---- */
 
 /* The object file that a piece of our code lies in. */
-struct build {
+struct kept_build {
     uintptr_t place;
     struct bytes *key;
     bool found;
 };
 
 static void
-find_note(struct build *build, const uint8_t *at, size_t left)
+find_note(struct kept_build *build, const uint8_t *at, size_t left)
 {
     ElfW(Nhdr) note;
 
@@ -73,7 +73,7 @@ find_note(struct build *build, const uint8_t *at, size_t left)
             return;
         if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
             note.n_descsz >= 8) {
-            append(build->key, at + sizeof(note) + name, note.n_descsz);
+            append_kept(build->key, at + sizeof(note) + name, note.n_descsz);
             build->found = true;
             return;
         }
@@ -85,7 +85,7 @@ find_note(struct build *build, const uint8_t *at, size_t left)
 static int
 look_at_object(struct dl_phdr_info *info, size_t size, void *user)
 {
-    struct build *build = user;
+    struct kept_build *build = user;
     bool ours = false;
     int i;
 
@@ -110,7 +110,7 @@ look_at_object(struct dl_phdr_info *info, size_t size, void *user)
 static bool
 append_build(struct bytes *key)
 {
-    struct build build = {(uintptr_t)append_build, key, false};
+    struct kept_build build = {(uintptr_t)append_build, key, false};
 
     dl_iterate_phdr(look_at_object, &build);
     if (!build.found)
@@ -215,7 +215,7 @@ append_target(struct bytes *key, const struct rt_target *target)
     __builtin_clear_padding(&plain);
 #endif
 #endif
-    append(key, &plain, sizeof(plain));
+    append_kept(key, &plain, sizeof(plain));
 }
 
 /* False: memory is out, or a node has what no bytes stand for. */
@@ -241,9 +241,9 @@ append_kernel(struct bytes *key, const struct uop *sink)
         } node = {u->arg.bits, u->n_src, u->op, u->dtype, u->lanes};
         unsigned kind = uop_op_infos[u->op].arg_kind;
         good = kind != UOP_ARG_DIMS && kind != UOP_ARG_DATA;
-        append(key, &node, sizeof(node));
+        append_kept(key, &node, sizeof(node));
         for (j = 0; j < u->n_src; j++)
-            append(key, &place[u->src[j]->id], sizeof(*place));
+            append_kept(key, &place[u->src[j]->id], sizeof(*place));
         place[u->id] = (uint32_t)i;
     }
     host_free(list);
@@ -296,7 +296,7 @@ make_entries(struct tensor_runtime *rt, const struct rt_job *jobs, uint32_t n)
         entries[i].kind = rt->target.lower.name;
         if (jobs[i].given) /* its number says nothing, and compilers change */
             continue;
-        append(&key, head.data, head.n);
+        append_kept(&key, head.data, head.n);
         if (jobs[i].told) {
             char text[LOWER_SCHEDULE_TEXT];
             lower_schedule_print(jobs[i].told, text);
@@ -329,8 +329,8 @@ make_schedule_key(struct tensor_runtime *rt, const struct uop *sink,
     hcq_device_info(rt->dev, &info);
     append_text(key, "schedule");
     append_text(key, info.model);
-    append(key, &info.n_units, sizeof(info.n_units));
-    append(key, &info.flags, sizeof(info.flags));
+    append_kept(key, &info.n_units, sizeof(info.n_units));
+    append_kept(key, &info.flags, sizeof(info.flags));
     good = append_kernel(key, sink) && !key->failed;
     if (!good)
         bell_error_clear();
@@ -373,7 +373,7 @@ rt_keep_schedule(struct tensor_runtime *rt, const struct uop *sink,
     char text[LOWER_SCHEDULE_TEXT];
 
     lower_schedule_print(schedule, text);
-    append(&value, &beam, sizeof(beam));
+    append_kept(&value, &beam, sizeof(beam));
     append_text(&value, text);
     if (!value.failed && make_schedule_key(rt, sink, &key)) {
         entry.key = key.data;
@@ -404,9 +404,9 @@ pack(const struct rt_job *job, struct bytes *out)
     memcpy(head.local, job->binary.local, sizeof(head.local));
     head.shared_bytes = job->binary.shared_bytes;
     head.name_bytes = (uint32_t)strlen(job->name) + 1;
-    append(out, &head, sizeof(head));
-    append(out, job->name, head.name_bytes);
-    append(out, job->binary.file.data, job->binary.file.size_bytes);
+    append_kept(out, &head, sizeof(head));
+    append_kept(out, job->name, head.name_bytes);
+    append_kept(out, job->binary.file.data, job->binary.file.size_bytes);
 }
 
 /* False: that is none, or memory is out. */

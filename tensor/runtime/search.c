@@ -229,7 +229,7 @@ count_failure(struct search *s, bell_status status)
 /* Takes the time of a candidate; one that is faster than the rules' kernel
  * shows that it is right. *out_good: it stays. */
 static bell_status
-measure(struct search *s, struct candidate *c, bool *out_good)
+measure_candidate(struct search *s, struct candidate *c, bool *out_good)
 {
     enum rt_bench_spoil spoil = RT_BENCH_WELL;
     bell_status status = BELL_OK;
@@ -286,7 +286,7 @@ add_candidate(struct search *s, struct candidate *c)
         bell_error_clear();
         return BELL_OK;
     }
-    BELL_TRY(measure(s, c, &good));
+    BELL_TRY(measure_candidate(s, c, &good));
     if (!good)
         return BELL_OK;
     lower_schedule_print(&c->made.schedule, text);

@@ -874,7 +874,7 @@ rt_sizes_guess(struct tensor_runtime *rt, const struct rt_plan *first,
 /* ---- memory ---- */
 
 static void
-count_elems(struct rt_plan *plan, int64_t n)
+count_sized_elems(struct rt_plan *plan, int64_t n)
 {
     uint32_t i;
 
@@ -922,7 +922,7 @@ rt_sizes_place(struct rt_plan *plan)
         if (status != BELL_OK)
             plan->placed = 0; /* and again */
     }
-    count_elems(plan, plan->size);
+    count_sized_elems(plan, plan->size);
     return status;
 }
 

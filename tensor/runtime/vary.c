@@ -85,7 +85,7 @@ is_code(struct tensor_runtime *rt, int64_t d)
 }
 
 static int64_t
-add_code(struct tensor_runtime *rt, int64_t code)
+add_varied_code(struct tensor_runtime *rt, int64_t code)
 {
     struct rt_values *values = &rt->values;
     int64_t i = add_value(rt, (uint64_t)symbol_now(values->symbols, code),
@@ -122,7 +122,7 @@ rt_vary_symbol(struct tensor_runtime *rt)
     if (rt->values.odd)
         return bell_fail(BELL_BAD_SHAPE, "%s", rt->values.odd);
     if (rt->values.symbol >= 0 &&
-        add_code(rt, symbol_number((uint32_t)rt->values.symbol)) < 0)
+        add_varied_code(rt, symbol_number((uint32_t)rt->values.symbol)) < 0)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for values");
     return BELL_OK;
 }
@@ -162,7 +162,7 @@ rt_vary_move(struct tensor_runtime *rt, const struct uop *u,
         if (room == 0)
             continue;
         if (rt->values.symbols && is_code(rt, at))
-            var[0] = 1 + add_code(rt, at);
+            var[0] = 1 + add_varied_code(rt, at);
         else
             var[0] = 1 + add_value(rt, (uint64_t)at, UOP_VOID,
                                    max_step_of(rt, from, i), false);

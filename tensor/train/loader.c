@@ -33,7 +33,7 @@ enum slot_state {
     SLOT_GIVEN /* what it was sent to is tensors */
 };
 
-struct slot {
+struct loader_slot {
     enum slot_state state;
     int64_t n; /* items */
     bell_status status;
@@ -54,7 +54,7 @@ struct bell_loader {
     uint64_t offsets[BELL_LOADER_MAX_FIELDS]; /* in a place of the stage */
     int64_t n_batches;                        /* of an epoch */
     struct rt_stage *stage;
-    struct slot *slots; /* owned */
+    struct loader_slot *slots; /* owned */
     uint32_t n_slots;
     int64_t n_given;   /* the number of the next batch */
     int64_t n_sent;    /* of the next to be sent */
@@ -139,7 +139,7 @@ fill_item(const struct bell_loader *loader, uint8_t *memory, int64_t item,
 static void
 fill_slot(const struct bell_loader *loader, uint32_t at, int64_t number)
 {
-    struct slot *slot = &loader->slots[at];
+    struct loader_slot *slot = &loader->slots[at];
     uint8_t *memory = rt_stage_memory(loader->stage, at);
     int64_t left = loader->desc.n_items -
                    number % loader->n_batches * loader->desc.n_batch;
@@ -217,7 +217,7 @@ start_threads(struct bell_loader *loader)
 
 /* With the loader's context, or before it. */
 static void
-drop_slot(struct bell_loader *loader, struct slot *slot)
+drop_slot(struct bell_loader *loader, struct loader_slot *slot)
 {
     uint32_t f;
 
@@ -316,7 +316,7 @@ check_field(struct bell_loader *loader, uint32_t f, uint64_t *n_bytes)
 }
 
 static bell_status
-check_desc(const struct bell_loader_desc *d)
+check_loader_desc(const struct bell_loader_desc *d)
 {
     if (!d)
         return bell_fail(BELL_BAD_MISSING,
@@ -367,8 +367,8 @@ take_desc(struct bell_loader *loader, const struct bell_loader_desc *desc,
 }
 
 static bell_status
-begin(struct bell_loader *loader, struct bell_context *ctx,
-      const struct bell_loader_desc *desc)
+begin_loader(struct bell_loader *loader, struct bell_context *ctx,
+             const struct bell_loader_desc *desc)
 {
     uint64_t n_bytes;
     bell_status status;
@@ -404,11 +404,11 @@ bell_loader_create(struct bell_context *ctx,
                          "bell_loader_create: the result is NULL");
     *out_loader = NULL;
     BELL_TRY(tensor_context_usable(__func__, ctx));
-    BELL_TRY(check_desc(desc));
+    BELL_TRY(check_loader_desc(desc));
     loader = once_alloc(sizeof(*loader), TENSOR_IS_LOADER, ctx);
     if (!loader)
         return bell_fail(BELL_E_NO_MEMORY, "bell_loader_create: out of memory");
-    status = begin(loader, ctx, desc);
+    status = begin_loader(loader, ctx, desc);
     if (status != BELL_OK) {
         once_end(loader, sizeof(*loader));
         return status;
@@ -471,7 +471,7 @@ bell_loader_destroy(struct bell_loader *loader)
 static bell_status
 send(struct bell_loader *loader, uint32_t at)
 {
-    struct slot *slot = &loader->slots[at];
+    struct loader_slot *slot = &loader->slots[at];
     bell_status status = BELL_OK;
     uint32_t f, n = 0;
 
@@ -493,7 +493,7 @@ send(struct bell_loader *loader, uint32_t at)
 }
 
 static enum slot_state
-state_of(struct bell_loader *loader, const struct slot *slot)
+state_of(struct bell_loader *loader, const struct loader_slot *slot)
 {
     enum slot_state state;
 
@@ -504,7 +504,8 @@ state_of(struct bell_loader *loader, const struct slot *slot)
 }
 
 static void
-set_state(struct bell_loader *loader, struct slot *slot, enum slot_state state)
+set_state(struct bell_loader *loader, struct loader_slot *slot,
+          enum slot_state state)
 {
     pthread_mutex_lock(&loader->lock);
     slot->state = state;
@@ -515,12 +516,12 @@ set_state(struct bell_loader *loader, struct slot *slot, enum slot_state state)
 /* Frees what was given and is copied; waits for that of the slot that the next
  * batch is to have. */
 static bell_status
-free_given(struct bell_loader *loader)
+free_loader_given(struct bell_loader *loader)
 {
     uint32_t i, next = (uint32_t)(loader->n_given % loader->n_slots);
 
     for (i = 0; i < loader->n_slots; i++) {
-        struct slot *slot = &loader->slots[i];
+        struct loader_slot *slot = &loader->slots[i];
 
         if (state_of(loader, slot) != SLOT_GIVEN)
             continue;
@@ -540,7 +541,7 @@ send_ahead(struct bell_loader *loader)
     for (; loader->n_sent < loader->n_given + loader->n_slots;
          loader->n_sent++) {
         uint32_t at = (uint32_t)(loader->n_sent % loader->n_slots);
-        struct slot *slot = &loader->slots[at];
+        struct loader_slot *slot = &loader->slots[at];
         bool is_next = loader->n_sent == loader->n_given;
 
         if (is_next) {
@@ -561,7 +562,8 @@ send_ahead(struct bell_loader *loader)
 }
 
 static struct bell_tensor *
-give_tensor(struct bell_loader *loader, const struct slot *slot, uint32_t f)
+give_tensor(struct bell_loader *loader, const struct loader_slot *slot,
+            uint32_t f)
 {
     const struct bell_loader_field *field = &loader->fields[f];
     struct bell_context *ctx = loader->ctx;
@@ -577,7 +579,8 @@ give_tensor(struct bell_loader *loader, const struct slot *slot, uint32_t f)
 
 /* A slot that was sent, as tensors: all of them, or none. */
 static bell_status
-give(struct bell_loader *loader, struct slot *slot, struct bell_tensor **out)
+give(struct bell_loader *loader, struct loader_slot *slot,
+     struct bell_tensor **out)
 {
     uint32_t f, n = loader->desc.n_fields;
     bool failed = false;
@@ -605,7 +608,7 @@ bell_status
 bell_loader_next(struct bell_loader *loader, struct bell_tensor **out,
                  int64_t *out_n)
 {
-    struct slot *slot;
+    struct loader_slot *slot;
 
     if (!out || !out_n)
         return bell_fail(BELL_BAD_MISSING,
@@ -625,7 +628,7 @@ bell_loader_next(struct bell_loader *loader, struct bell_tensor **out,
     }
     if (loader->n_threads == 0)
         BELL_TRY(start_threads(loader));
-    BELL_TRY(free_given(loader));
+    BELL_TRY(free_loader_given(loader));
     BELL_TRY(send_ahead(loader));
     slot = &loader->slots[loader->n_given % loader->n_slots];
     BELL_TRY(give(loader, slot, out));

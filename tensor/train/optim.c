@@ -1173,7 +1173,7 @@ check_step(const struct bell_optimizer *opt, const char *call,
 }
 
 static void
-free_step(struct optim_step *s)
+free_optim_step(struct optim_step *s)
 {
     host_free(s->list);
     host_free(s->old);
@@ -1218,7 +1218,7 @@ bell_optimizer_step(struct bell_optimizer *opt, struct bell_tensor *const *also,
         for (i = 0; i < (s.n_old ? s.n_old : s.n); i++)
             tensor_set_node(s.list[i], s.old[i]);
     }
-    free_step(&s);
+    free_optim_step(&s);
     return status;
 }
 
@@ -1244,6 +1244,6 @@ bell_optimizer_accumulate(struct bell_optimizer *opt,
         add_assigned(opt->ctx, &s);
         status = tensor_realize_list(__func__, s.list, s.n);
     }
-    free_step(&s);
+    free_optim_step(&s);
     return status;
 }
