@@ -6,7 +6,7 @@
 
 #include "base/bits.h"
 #include "cache/cache.h"
-#include "tools/json.h"
+#include "base/json.h"
 #include "tools/tools.h"
 
 static const char about[] =

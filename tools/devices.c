@@ -9,7 +9,7 @@
 #include "base/chip.h"
 #include "hcq/hcq.h"
 #include "ioctl/kio_interface.h"
-#include "tools/json.h"
+#include "base/json.h"
 #include "tools/machine/machine.h"
 #include "tools/machine/print.h"
 #include "tools/tools.h"

@@ -19,7 +19,7 @@
 #include "ioctl/kio.h"
 #include "render/ptx/nv_container.h"
 #include "render/render.h"
-#include "tools/json.h"
+#include "base/json.h"
 #include "tools/machine/machine.h"
 #include "tools/machine/print.h"
 #include "tools/selftest/selftest.h"

@@ -18,7 +18,7 @@
 #include "tools/eval/eval_expr.h"
 #include "base/file.h"
 #include "tools/inputs.h"
-#include "tools/json.h"
+#include "base/json.h"
 #include "tools/kernel_run.h"
 #include "tools/kernel_stats.h"
 #include "tools/tools.h"

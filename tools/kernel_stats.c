@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
-#include "tools/json.h"
+#include "base/json.h"
 #include "tools/tools.h"
 
 /* One launch. */

@@ -5,7 +5,7 @@
 
 #include "base/bits.h"
 #include "base/log.h"
-#include "tools/json.h"
+#include "base/json.h"
 #include "tools/tools.h"
 
 static const struct {

@@ -12,7 +12,7 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "base/file.h"
-#include "tools/json.h"
+#include "base/json.h"
 #include "tools/tools.h"
 
 #if BELL_HAVE_CJSON

@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "base/nearest.h"
 #include "base/text.h"
-#include "tools/json.h"
+#include "base/json.h"
 
 /* ---- suggestions ------------------------------------------------------ */
 

@@ -19,7 +19,7 @@
 #include "tensor/runtime/ir.h"
 #include "tools/eval/eval_expr.h"
 #include "tools/inputs.h"
-#include "tools/json.h"
+#include "base/json.h"
 #include "tools/kernel_stats.h"
 #include "tools/tools.h"
 

@@ -1,13 +1,13 @@
 /* Writing files of tensors: safetensors, .npz and .npy. */
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "base/json.h"
 #include "base/new_file.h"
 #include "tensor/files/files.h"
 #include "tensor/files/npy.h"
@@ -17,8 +17,7 @@ struct saver {
     struct new_file file;
     const struct bell_state *state;
     struct zip_writer zip;
-    char *header; /* owned: of safetensors */
-    size_t n_header, cap_header;
+    struct json header; /* of safetensors */
 };
 
 typedef bell_status save_fn(struct saver *s, const struct file_text *texts,
@@ -122,43 +121,15 @@ realize_items(const struct bell_state *state)
 
 /* ---- safetensors ---- */
 
-static BELL_MUST_CHECK bell_status
-put_text(struct saver *s, const char *text, size_t n)
-{
-    if (host_grow((void **)&s->header, &s->cap_header, s->n_header + n, 1) != 0)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for its header",
-                         s->file.path);
-    memcpy(s->header + s->n_header, text, n);
-    s->n_header += n;
-    return BELL_OK;
-}
-
-/* A string of JSON, of printable characters. */
-static BELL_MUST_CHECK bell_status
-put_string(struct saver *s, const char *text)
-{
-    BELL_TRY(put_text(s, "\"", 1));
-    for (; *text; text++) {
-        if (*text == '"' || *text == '\\')
-            BELL_TRY(put_text(s, "\\", 1));
-        BELL_TRY(put_text(s, text, 1));
-    }
-    return put_text(s, "\"", 1);
-}
-
-static BELL_MUST_CHECK bell_status
-put_texts(struct saver *s, const struct file_text *texts, size_t n)
+static void
+put_texts(struct json *json, const struct file_text *texts, size_t n)
 {
     size_t i;
 
-    BELL_TRY(put_text(s, "\"__metadata__\":{", 16));
-    for (i = 0; i < n; i++) {
-        BELL_TRY(put_text(s, ",", i > 0));
-        BELL_TRY(put_string(s, texts[i].key));
-        BELL_TRY(put_text(s, ":", 1));
-        BELL_TRY(put_string(s, texts[i].text));
-    }
-    return put_text(s, "}", 1);
+    json_object(json, "__metadata__");
+    for (i = 0; i < n; i++)
+        json_str(json, texts[i].key, texts[i].text);
+    json_end(json);
 }
 
 static BELL_MUST_CHECK bell_status
@@ -167,27 +138,40 @@ put_entry(struct saver *s, const struct bell_state_item *item, uint64_t *at)
     const char *type = file_safetensors_type(dtype_of(item));
     uint64_t n_bytes = item->tensor ? bell_nbytes(item->tensor) : 8;
     uint32_t ndim = item->tensor ? bell_ndim(item->tensor) : 0, i;
-    char text[96];
-    int n;
 
     if (!type)
         return bell_fail(
             BELL_E_UNSUPPORTED, "%s: '%.80s' is %s, which safetensors lack",
             s->file.path, item->name, bell_dtype_name(dtype_of(item)));
-    BELL_TRY(put_text(s, ",", s->n_header > 1));
-    BELL_TRY(put_string(s, item->name));
-    n = snprintf(text, sizeof(text), ":{\"dtype\":\"%s\",\"shape\":[", type);
-    BELL_TRY(put_text(s, text, (size_t)n));
-    for (i = 0; i < ndim; i++) {
-        n = snprintf(text, sizeof(text), "%s%" PRId64, i ? "," : "",
-                     bell_shape(item->tensor)[i]);
-        BELL_TRY(put_text(s, text, (size_t)n));
-    }
-    n = snprintf(text, sizeof(text),
-                 "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", *at,
-                 *at + n_bytes);
+    json_object(&s->header, item->name);
+    json_str(&s->header, "dtype", type);
+    json_array(&s->header, "shape");
+    for (i = 0; i < ndim; i++)
+        json_int(&s->header, NULL, bell_shape(item->tensor)[i]);
+    json_end(&s->header);
+    json_array(&s->header, "data_offsets");
+    json_uint(&s->header, NULL, *at);
+    json_uint(&s->header, NULL, *at + n_bytes);
+    json_end(&s->header);
+    json_end(&s->header);
     *at += n_bytes;
-    return put_text(s, text, (size_t)n);
+    return BELL_OK;
+}
+
+/* The header, and blanks up to a multiple of 64 bits. */
+static BELL_MUST_CHECK bell_status
+write_header(struct saver *s)
+{
+    const char *text = json_text(&s->header);
+    uint64_t n_blanks = (8 - s->header.n_bytes % 8) % 8;
+    uint64_t n = s->header.n_bytes + n_blanks;
+
+    if (!text)
+        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for its header",
+                         s->file.path);
+    BELL_TRY(write_bytes(s, &n, sizeof(n)));
+    BELL_TRY(write_bytes(s, text, s->header.n_bytes));
+    return write_bytes(s, "        ", n_blanks);
 }
 
 /* Wide elements first: then each lies at a multiple of its size. */
@@ -196,22 +180,19 @@ save_safetensors(struct saver *s, const struct file_text *texts, size_t n_texts)
 {
     struct host_array array;
     bell_status status;
-    uint64_t at = 0, n;
+    uint64_t at = 0;
     uint32_t pass, i;
 
-    BELL_TRY(put_text(s, "{", 1));
+    json_init_compact(&s->header);
     if (n_texts)
-        BELL_TRY(put_texts(s, texts, n_texts));
+        put_texts(&s->header, texts, n_texts);
     for (pass = 8; pass > 0; pass /= 2) {
         for (i = 0; i < s->state->n; i++) {
             if (bell_dtype_size(dtype_of(&s->state->items[i])) == pass)
                 BELL_TRY(put_entry(s, &s->state->items[i], &at));
         }
     }
-    BELL_TRY(put_text(s, "}        ", 1 + (64 - (s->n_header + 9) % 8) % 8));
-    n = s->n_header;
-    BELL_TRY(write_bytes(s, &n, sizeof(n)));
-    BELL_TRY(write_bytes(s, s->header, s->n_header));
+    BELL_TRY(write_header(s));
     for (pass = 8; pass > 0; pass /= 2) {
         for (i = 0; i < s->state->n; i++) {
             if (bell_dtype_size(dtype_of(&s->state->items[i])) != pass)
@@ -363,7 +344,7 @@ file_save(const char *path, const struct bell_state *state,
     if (status != BELL_OK)
         new_file_drop(&s.file);
     close(s.file.fd);
-    host_free(s.header);
+    json_fini(&s.header);
     return status;
 }
 

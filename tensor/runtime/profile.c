@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/env.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "tensor/runtime/runtime.h"
@@ -229,98 +230,82 @@ tell_kernels(const struct rt_profile *profile)
 
 /* ---- the file ------------------------------------------------------------ */
 
-struct text {
-    char *bytes;
-    size_t n, cap;
-    bool failed;
-};
-
-static void put(struct text *text, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static void
-put(struct text *text, const char *fmt, ...)
-{
-    char line[640];
-    va_list args;
-    int n;
-
-    va_start(args, fmt);
-    n = vsnprintf(line, sizeof(line), fmt, args);
-    va_end(args);
-    if (n < 0 || (size_t)n >= sizeof(line) || text->failed ||
-        (text->n + (size_t)n + 1 > text->cap &&
-         host_grow((void **)&text->bytes, &text->cap,
-                   2 * (text->n + (size_t)n + 1), 1) != 0)) {
-        text->failed = true;
-        return;
-    }
-    memcpy(text->bytes + text->n, line, (size_t)n + 1);
-    text->n += (size_t)n;
-}
-
 static double
 us_of(const struct rt_profile *profile, uint64_t ns)
 {
     return ns > profile->base_ns ? (double)(ns - profile->base_ns) / 1e3 : 0;
 }
 
-/* Names of kernels and devices: what JSON would take for its own is left
- * out. */
+/* An event that is of a kind, of a row of a process; json_end follows. */
 static void
-clean(const char *name, char out[NAME_BYTES + 16])
+begin_event(struct json *json, const char *kind, const char *name, int pid,
+            unsigned tid)
 {
-    size_t n = 0;
-
-    for (; *name && n < NAME_BYTES + 15; name++) {
-        if ((unsigned char)*name >= ' ' && (unsigned char)*name < 0x7f &&
-            *name != '"' && *name != '\\')
-            out[n++] = *name;
-    }
-    out[n] = '\0';
+    json_object(json, NULL);
+    json_str(json, "ph", kind);
+    json_str(json, "name", name);
+    json_int(json, "pid", pid);
+    json_uint(json, "tid", tid);
 }
 
 static void
-put_event(struct text *text, const struct rt_profile *profile,
+put_event(struct json *json, const struct rt_profile *profile,
           const struct event *event)
 {
     bool is_kernel = event->kind == RT_PROFILE_KERNEL;
     bool is_copy =
         event->kind == RT_PROFILE_WRITE || event->kind == RT_PROFILE_READ;
-    double ts = us_of(profile, event->start_ns);
-    double end = us_of(profile, event->end_ns);
-    char name[NAME_BYTES + 16];
+    uint64_t start =
+        event->start_ns > profile->base_ns ? event->start_ns : profile->base_ns;
 
-    clean(event->name, name);
-    put(text,
-        ",\n{\"ph\": \"X\", \"cat\": \"%s\", \"name\": \"%s\", \"pid\": %d, "
-        "\"tid\": %u, \"ts\": %.3f, \"dur\": %.3f, \"args\": {\"call\": %llu, "
-        "\"flops\": %.0f, \"bytes\": %.0f",
-        span_names[event->kind], name, is_kernel ? DEVICE : HOST,
-        is_kernel ? 1
-        : is_copy ? COPIES_ROW
-                  : event->thread,
-        ts, end > ts ? end - ts : 0, (unsigned long long)event->call,
-        event->n_flops, event->n_bytes);
-    if (event->text) /* printable, without quotes (tensor/core/label.c) */
-        put(text, ", \"label\": \"%s\"", event->text);
-    put(text, "}}");
-    put(text,
-        ",\n{\"ph\": \"C\", \"name\": \"device memory\", \"pid\": %d, \"ts\": "
-        "%.3f, \"args\": {\"bytes\": %llu}}",
-        DEVICE, end, (unsigned long long)event->memory_bytes);
+    begin_event(json, "X", event->name, is_kernel ? DEVICE : HOST,
+                is_kernel ? 1
+                : is_copy ? COPIES_ROW
+                          : event->thread);
+    json_str(json, "cat", span_names[event->kind]);
+    json_num(json, "ts", us_of(profile, start));
+    json_num(json, "dur",
+             event->end_ns > start ? (double)(event->end_ns - start) / 1e3 : 0);
+    json_object(json, "args");
+    json_uint(json, "call", event->call);
+    json_num(json, "flops", event->n_flops);
+    json_num(json, "bytes", event->n_bytes);
+    if (event->text)
+        json_str(json, "label", event->text);
+    json_end(json);
+    json_end(json);
+    begin_event(json, "C", "device memory", DEVICE, 0);
+    json_num(json, "ts", us_of(profile, event->end_ns));
+    json_object(json, "args");
+    json_uint(json, "bytes", event->memory_bytes);
+    json_end(json);
+    json_end(json);
+}
+
+/* One end of an arrow. */
+static void
+put_flow(struct json *json, const char *kind, size_t number, int pid,
+         unsigned tid, double ts)
+{
+    begin_event(json, kind, "launch", pid, tid);
+    json_str(json, "cat", "flow");
+    json_uint(json, "id", number);
+    json_num(json, "ts", ts);
+    if (kind[0] == 'f')
+        json_str(json, "bp", "e");
+    json_end(json);
 }
 
 /* An arrow from the call to each kernel that it led to. */
 static void
-put_flows(struct text *text, const struct rt_profile *profile)
+put_flows(struct json *json, const struct rt_profile *profile)
 {
     const struct event **calls =
         host_calloc(profile->n_calls + 1, sizeof(*calls));
     size_t i;
 
     if (!calls) {
-        text->failed = true;
+        json->failed = true;
         return;
     }
     for (i = 0; i < profile->n_events; i++) {
@@ -333,52 +318,48 @@ put_flows(struct text *text, const struct rt_profile *profile)
 
         if (event->kind != RT_PROFILE_KERNEL || !call)
             continue;
-        put(text,
-            ",\n{\"ph\": \"s\", \"cat\": \"flow\", \"name\": \"launch\", "
-            "\"id\": %zu, \"pid\": %d, \"tid\": %u, \"ts\": %.3f}",
-            i + 1, HOST, call->thread, us_of(profile, call->start_ns));
-        put(text,
-            ",\n{\"ph\": \"f\", \"bp\": \"e\", \"cat\": \"flow\", \"name\": "
-            "\"launch\", \"id\": %zu, \"pid\": %d, \"tid\": 1, \"ts\": %.3f}",
-            i + 1, DEVICE, us_of(profile, event->start_ns));
+        put_flow(json, "s", i + 1, HOST, call->thread,
+                 us_of(profile, call->start_ns));
+        put_flow(json, "f", i + 1, DEVICE, 1, us_of(profile, event->start_ns));
     }
     host_free(calls);
 }
 
 static void
-put_name(struct text *text, const char *what, int pid, unsigned tid,
+put_name(struct json *json, const char *what, int pid, unsigned tid,
          const char *name)
 {
-    put(text,
-        ",\n{\"ph\": \"M\", \"name\": \"%s\", \"pid\": %d, \"tid\": %u, "
-        "\"args\": {\"name\": \"%s\"}}",
-        what, pid, tid, name);
+    begin_event(json, "M", what, pid, tid);
+    json_object(json, "args");
+    json_str(json, "name", name);
+    json_end(json);
+    json_end(json);
 }
 
 static void
-put_trace(struct text *text, const struct rt_profile *profile)
+put_trace(struct json *json, const struct rt_profile *profile)
 {
     struct hcq_device_info info = {.struct_size = sizeof(info)};
-    char name[NAME_BYTES + 16], model[NAME_BYTES + 16];
     size_t i;
 
     hcq_device_info(profile->dev, &info);
-    clean(info.name, name);
-    clean(info.model, model);
-    put(text,
-        "{\"otherData\": {\"doorbell_profile\": 1, \"process\": %d, "
-        "\"device\": \"%s\", \"model\": \"%s\", \"lost\": %llu},\n"
-        "\"displayTimeUnit\": \"ns\", \"traceEvents\": [\n"
-        "{\"ph\": \"M\", \"name\": \"process_name\", \"pid\": %d, \"args\": "
-        "{\"name\": \"host\"}}",
-        (int)getpid(), name, model, (unsigned long long)profile->n_lost, HOST);
-    put_name(text, "process_name", DEVICE, 0, name);
-    put_name(text, "thread_name", DEVICE, 1, "kernels");
-    put_name(text, "thread_name", HOST, COPIES_ROW, "copies");
+    json_init_compact(json);
+    json_object(json, "otherData"); /* is_own knows how it begins */
+    json_uint(json, "doorbell_profile", 1);
+    json_int(json, "process", getpid());
+    json_str(json, "device", info.name);
+    json_str(json, "model", info.model);
+    json_uint(json, "lost", profile->n_lost);
+    json_end(json);
+    json_str(json, "displayTimeUnit", "ns");
+    json_array(json, "traceEvents");
+    put_name(json, "process_name", HOST, 0, "host");
+    put_name(json, "process_name", DEVICE, 0, info.name);
+    put_name(json, "thread_name", DEVICE, 1, "kernels");
+    put_name(json, "thread_name", HOST, COPIES_ROW, "copies");
     for (i = 0; i < profile->n_events; i++)
-        put_event(text, profile, &profile->events[i]);
-    put_flows(text, profile);
-    put(text, "\n]}\n");
+        put_event(json, profile, &profile->events[i]);
+    put_flows(json, profile);
 }
 
 /* Whether the file is of another context of this process. */
@@ -395,7 +376,7 @@ is_own(const char *path)
     got[n] = '\0';
     fclose(file);
     snprintf(want, sizeof(want),
-             "{\"otherData\": {\"doorbell_profile\": 1, \"process\": %d,",
+             "{\"otherData\":{\"doorbell_profile\":1,\"process\":%d,",
              (int)getpid());
     return strncmp(got, want, strlen(want)) == 0;
 }
@@ -404,18 +385,19 @@ static bell_status
 write_trace(const struct rt_profile *profile)
 {
     char path[4096];
-    struct text text = {NULL, 0, 0, false};
     bell_status status;
+    const char *text;
+    struct json json;
     unsigned i = 1;
 
     snprintf(path, sizeof(path), "%s", profile->path);
     while (is_own(path) && ++i < 1000)
         snprintf(path, sizeof(path), "%s.%u", profile->path, i);
-    put_trace(&text, profile);
-    status = text.failed
-                 ? bell_fail(BELL_E_NO_MEMORY, "%s: out of memory", path)
-                 : file_write(path, &(struct file_part){text.bytes, text.n}, 1);
-    host_free(text.bytes);
+    put_trace(&json, profile);
+    text = json_text(&json);
+    status = text ? file_write(path, &(struct file_part){text, json.n_bytes}, 1)
+                  : bell_fail(BELL_E_NO_MEMORY, "%s: out of memory", path);
+    json_fini(&json);
     return status;
 }
 

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "tools/json.h"
+#include "base/json.h"
 
 /* One thing to time. `ours` returns 0, or not 0 if it failed; it ends when the
  * result is in memory. */

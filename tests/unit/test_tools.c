@@ -14,7 +14,7 @@
 #include "base/bits.h"
 #include "base/nearest.h"
 #include "tools/demo/digits.h"
-#include "tools/json.h"
+#include "base/json.h"
 #include "tools/tools.h"
 
 /* ---- options ---------------------------------------------------------- */

@@ -12,7 +12,7 @@
 #include "base/bits.h"
 #include "base/file.h"
 #include "base/thread.h"
-#include "tools/json.h"
+#include "base/json.h"
 #include "tools/machine/print.h"
 #include "tools/machine/sensors.h"
 #include "tools/tools.h"

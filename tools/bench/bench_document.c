@@ -14,7 +14,7 @@
 #include "base/bits.h"
 #include "base/thread.h"
 #include "tools/commit.h"
-#include "tools/json.h"
+#include "base/json.h"
 #include "tools/machine/sensors.h"
 #include "tools/tools.h"
 

@@ -18,7 +18,7 @@
 #include "base/thread.h"
 #include "doorbell/ops.h"
 #include "doorbell/tensor.h"
-#include "tools/json.h"
+#include "base/json.h"
 #include "tools/machine/print.h"
 #include "tools/tools.h"
 

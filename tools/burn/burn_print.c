@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/json.h"
+#include "base/json.h"
 #include "tools/tools.h"
 
 #define MIB (1024.0 * 1024)

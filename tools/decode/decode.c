@@ -13,7 +13,7 @@
 #include "tools/decode/decode_ir3.h"
 #include "hcq/decode/decode_nv.h"
 #include "base/file.h"
-#include "tools/json.h"
+#include "base/json.h"
 #include "tools/tools.h"
 #include "tools/words.h"
 

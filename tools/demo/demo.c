@@ -7,7 +7,7 @@
 #include "base/thread.h"
 #include "doorbell/stats.h"
 #include "tools/demo/demo.h"
-#include "tools/json.h"
+#include "base/json.h"
 #include "tools/demo/llama.h"
 #include "tools/tools.h"
 

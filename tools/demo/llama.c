@@ -12,7 +12,7 @@
 #include "base/thread.h"
 #include "doorbell/files.h"
 #include "doorbell/stats.h"
-#include "tools/json.h"
+#include "base/json.h"
 #include "tools/tools.h"
 
 /* Tokens after which nothing new should be compiled. */

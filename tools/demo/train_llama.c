@@ -13,7 +13,7 @@
 #include "doorbell/nn.h"
 #include "doorbell/stats.h"
 #include "tools/demo/llama.h"
-#include "tools/json.h"
+#include "base/json.h"
 #include "tools/tools.h"
 
 #define N_BYTES     256 /* tokens */

@@ -16,7 +16,7 @@
 #include "tools/eval/eval_lex.h"
 #include "tools/eval/eval_print.h"
 #include "tools/inputs.h"
-#include "tools/json.h"
+#include "base/json.h"
 #include "tensor/files/npy.h"
 #include "tools/tools.h"
 

@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "reference/reference.h"
-#include "tools/json.h"
+#include "base/json.h"
 
 #define EDGE_ITEMS  3
 #define SUMMARISE   1000 /* elements */

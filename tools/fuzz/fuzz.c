@@ -9,7 +9,7 @@
 #include "base/thread.h"
 #include "tools/fuzz/fuzz.h"
 #include "tools/fuzz/oracle.h"
-#include "tools/json.h"
+#include "base/json.h"
 #include "tools/tools.h"
 
 /* A fresh context after so many programs, so that memory stays bounded. */

@@ -9,7 +9,7 @@
 #include "base/bits.h"
 #include "hcq/hcq.h"
 #include "hcq/hcq_facts.h"
-#include "tools/json.h"
+#include "base/json.h"
 #include "tools/tools.h"
 
 /* ---- text ---------------------------------------------------------------- */

@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "base/regular_file.h"
 #include "hcq/hcq_bundle_file.h"
-#include "tools/json.h"
+#include "base/json.h"
 #include "tools/tools.h"
 
 static const char *const kind_names[] = {"input", "output", "state", "weight",

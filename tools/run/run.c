@@ -14,7 +14,7 @@
 #include "hcq/hcq_bundle_file.h"
 #include "base/file.h"
 #include "tensor/files/npy.h"
-#include "tools/json.h"
+#include "base/json.h"
 #include "tools/run/list.h"
 #include "tools/run/made_up.h"
 #include "tools/run/renew.h"

@@ -17,7 +17,7 @@
 #include "base/thread.h"
 #include "ioctl/kio_interface.h"
 #include "base/file.h"
-#include "tools/json.h"
+#include "base/json.h"
 #include "tools/selftest/selftest_again.h"
 #include "tools/tools.h"
 

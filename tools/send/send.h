@@ -8,7 +8,7 @@
 #include "base/map.h"
 #include "hcq/hcq.h"
 #include "hcq/regs.h"
-#include "tools/json.h"
+#include "base/json.h"
 
 #define SEND_TOKENS_MAX 300 /* of a line */
 #define SEND_LINE_MAX   4096

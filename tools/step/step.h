@@ -9,7 +9,7 @@
 #include "ioctl/sim_step.h"
 #include "hcq/decode/decode_amd.h"
 #include "hcq/decode/decode_nv.h"
-#include "tools/json.h"
+#include "base/json.h"
 
 #define STEP_BREAKS_MAX     32
 #define STEP_SEMAPHORES_MAX 64

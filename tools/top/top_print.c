@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "base/file.h"
-#include "tools/json.h"
+#include "base/json.h"
 #include "tools/tools.h"
 #include "tools/top/top.h"
 

@@ -15,7 +15,7 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "ioctl/cassette.h"
-#include "tools/json.h"
+#include "base/json.h"
 #include "tools/tools.h"
 
 #define LIBRARY   "libdoorbell-recorder.so"

@@ -13,7 +13,7 @@
 #include "ioctl/cassette.h"
 #include "ioctl/kio.h"
 #include "ioctl/kio_capture.h"
-#include "tools/json.h"
+#include "base/json.h"
 #include "tools/tools.h"
 #include "tools/trace/trace.h"
 

@@ -14,7 +14,7 @@
 #include "ioctl/kio_interface.h"
 #include "ioctl/kio_replay.h"
 #include "ioctl/nv_abi.h"
-#include "tools/json.h"
+#include "base/json.h"
 #include "tools/page.h"
 #include "tools/story_html.h"
 #include "tools/tools.h"

@@ -11,7 +11,7 @@
 #include "base/map.h"
 #include "ioctl/cassette.h"
 #include "ioctl/kio_capture.h"
-#include "tools/json.h"
+#include "base/json.h"
 #include "tools/tools.h"
 #include "tools/trace/trace.h"
 

@@ -17,7 +17,7 @@
 #include "doorbell/tensor.h"
 #include "tools/eval/eval_expr.h"
 #include "tools/inputs.h"
-#include "tools/json.h"
+#include "base/json.h"
 #include "tools/page.h"
 #include "tools/tools.h"
 #include "tools/viz_html.h"

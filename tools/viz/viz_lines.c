@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "base/file.h"
-#include "tools/json.h"
+#include "base/json.h"
 #include "tools/viz/viz.h"
 
 static bool

@@ -1,5 +1,5 @@
 /* The writer of json.h. */
-#include "tools/json.h"
+#include "base/json.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -12,7 +12,7 @@
 #include "base/text.h"
 
 static void
-put(struct json *json, const char *text, size_t n_bytes)
+put_bytes(struct json *json, const char *text, size_t n_bytes)
 {
     if (json->failed)
         return;
@@ -30,7 +30,7 @@ put(struct json *json, const char *text, size_t n_bytes)
 static void
 put_text(struct json *json, const char *text)
 {
-    put(json, text, strlen(text));
+    put_bytes(json, text, strlen(text));
 }
 
 static void
@@ -55,7 +55,7 @@ put_quoted(struct json *json, const char *text)
                      (unsigned char)text[1]); /* C1 */
             put_text(json, escape);
         } else {
-            put(json, ok ? text : "\xef\xbf\xbd", ok ? n : 3);
+            put_bytes(json, ok ? text : "\xef\xbf\xbd", ok ? n : 3);
         }
     }
     put_text(json, "\"");
@@ -66,6 +66,8 @@ put_newline(struct json *json)
 {
     unsigned i;
 
+    if (json->is_compact)
+        return;
     put_text(json, "\n");
     for (i = 0; i < json->depth; i++)
         put_text(json, "  ");
@@ -84,7 +86,7 @@ begin_member(struct json *json, const char *key)
     put_newline(json);
     if (key) {
         put_quoted(json, key);
-        put_text(json, ": ");
+        put_text(json, json->is_compact ? ":" : ": ");
     }
 }
 
@@ -116,6 +118,13 @@ json_init_fixed(struct json *json, char *buf, size_t size_bytes)
 }
 
 void
+json_init_compact(struct json *json)
+{
+    json_init(json);
+    json->is_compact = true;
+}
+
+void
 json_fini(struct json *json)
 {
     if (!json->is_fixed)
@@ -127,6 +136,8 @@ void
 json_object(struct json *json, const char *key)
 {
     begin_member(json, key);
+    if (json->is_compact && !key)
+        put_text(json, "\n");
     open_level(json, false);
 }
 
@@ -219,6 +230,6 @@ json_text(struct json *json)
 {
     while (json->depth)
         json_end(json);
-    put_text(json, "\n");
+    put_newline(json);
     return json->failed ? NULL : json->text;
 }

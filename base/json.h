@@ -1,8 +1,14 @@
-/* Writes one JSON document into memory: indented, keys in the order given.
- * Running out of memory is sticky and told at the end. One thread.
+/* Writes one JSON document into memory, keys in the order given: indented for
+ * people, or compact for programs. Running out of memory is sticky and told at
+ * the end. One thread.
+ *
+ * Every JSON document is written here but for two that are streams of lines:
+ * the oracle's calls (tools/fuzz/oracle_dump.c: numbers of more digits than a
+ * double's, megabytes of hexadecimal digits) and the list beside a dump of a
+ * submission (sim/amd/gpu/dump.c), which is written as memory is.
  */
-#ifndef BELL_TOOLS_JSON_H
-#define BELL_TOOLS_JSON_H
+#ifndef BELL_BASE_JSON_H
+#define BELL_BASE_JSON_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,7 +22,8 @@ struct json {
     unsigned depth;
     bool in_array[JSON_DEPTH_MAX]; /* by depth */
     bool has_items[JSON_DEPTH_MAX];
-    bool is_fixed; /* text is the caller's and does not grow */
+    bool is_fixed;   /* text is the caller's and does not grow */
+    bool is_compact; /* no blanks; objects in arrays begin a line each */
     bool failed;
 };
 
@@ -24,6 +31,8 @@ struct json {
 void json_init(struct json *json);
 /* The same in the caller's memory, allocating nothing. */
 void json_init_fixed(struct json *json, char *buf, size_t size_bytes);
+/* The same in as few bytes as can be; json_text adds no newline. */
+void json_init_compact(struct json *json);
 void json_fini(struct json *json);
 
 /* Members. `key` is NULL in arrays. */
@@ -42,8 +51,8 @@ void json_positive(struct json *json, const char *key, double value);
 void json_bool(struct json *json, const char *key, bool value);
 void json_null(struct json *json, const char *key);
 
-/* Ends the document. Its text, with a final newline, owned by `json`; NULL
- * when out of memory. */
+/* Ends the document. Its text, with a final newline unless it is compact, owned
+ * by `json`; NULL when out of memory. */
 const char *json_text(struct json *json);
 
 #endif
